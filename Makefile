@@ -1,0 +1,33 @@
+SHELL := bash
+
+# This module and those beside it (bench/ keeps the peers that it measures out of our go.mod).
+MODULES := $(patsubst %/,%,$(dir $(wildcard go.mod */go.mod)))
+
+GOLANGCI_LINT := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.14.0
+
+GO_FILES = find . -name node_modules -prune -o -name '*.go' -print0
+
+.PHONY: test lint bench fmt
+
+# What CI runs. A skipped test fails it; the last line is the tally.
+test:
+	@set -euo pipefail; \
+	unformatted=$$($(GO_FILES) | xargs -0 gofmt -s -l); \
+	if [ -n "$$unformatted" ]; then printf 'not formatted (make fmt):\n%s\n' "$$unformatted"; exit 1; fi
+	@set -euo pipefail; \
+	for m in $(MODULES); do (cd "$$m" && go vet ./...); done
+	@set -uo pipefail; { \
+		status=0; \
+		for m in $(MODULES); do (cd "$$m" && go test -race -timeout 15m -json ./...) || status=1; done; \
+		exit $$status; \
+	} | go run ./internal/testreport
+
+lint:
+	@set -euo pipefail; \
+	for m in $(MODULES); do (cd "$$m" && $(GOLANGCI_LINT) run ./...); done
+
+bench:
+	@cd bench && go run . -json
+
+fmt:
+	@$(GO_FILES) | xargs -0 gofmt -s -w

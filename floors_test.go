@@ -1,0 +1,251 @@
+package treadle_test
+
+import (
+	"fmt"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+const modulePath = "github.com/treadle-go/treadle"
+
+// floorOf gives each package of the module its floor. A package imports only lower floors, so that what stands
+// below can be understood, tested and replaced without what stands above it.
+var floorOf = map[string]int{
+	"cmd/treadle": 4,
+
+	"server":      3,
+	"agent":       3,
+	"memory":      3,
+	"mcptool":     3,
+	"oteltreadle": 3,
+
+	".": 2,
+
+	"internal/pregel":           1,
+	"sqlite":                    1,
+	"postgres":                  1,
+	"api":                       1,
+	"llm/openai":                1,
+	"llm/anthropic":             1,
+	"llm/gemini":                1,
+	"checkpoint/checkpointtest": 1,
+	"store/storetest":           1,
+	"llm/llmtest":               1,
+
+	"llm":                 0,
+	"checkpoint":          0,
+	"store":               0,
+	"studio":              0,
+	"internal/sse":        0,
+	"internal/draw":       0,
+	"internal/grow":       0,
+	"internal/observe":    0,
+	"internal/testreport": 0,
+}
+
+// sameFloor lists the imports that do not go down, each with its reason.
+var sameFloor = map[[2]string]string{
+	{"llm", "internal/grow"}: "Messages grows in place as List does, and List is above llm",
+}
+
+// consumerTrees use the module as its users do: they may import all of it and nothing else imports them.
+var consumerTrees = []string{"examples", "parity"}
+
+func TestFloors(t *testing.T) {
+	files, err := goFilesOf(os.DirFS("."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(files, func(f goFile) bool { return f.name == "floors_test.go" }) {
+		t.Fatal("the walk over the module did not even find this file")
+	}
+	for _, problem := range floorProblems(files) {
+		t.Error(problem)
+	}
+}
+
+// A goFile is a file and the packages of this module that it imports, all paths relative to the module's root.
+type goFile struct {
+	name    string
+	imports []string
+}
+
+// goFilesOf reads the imports of every Go file of the module, whatever its build constraints.
+func goFilesOf(module fs.FS) ([]goFile, error) {
+	var files []goFile
+	err := fs.WalkDir(module, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			return skipDir(module, name)
+		}
+		if path.Ext(name) != ".go" {
+			return nil
+		}
+		src, err := fs.ReadFile(module, name)
+		if err != nil {
+			return err
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), name, src, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		file := goFile{name: name}
+		for _, spec := range parsed.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return fmt.Errorf("%s: import %s: %w", name, spec.Path.Value, err)
+			}
+			if imported == modulePath {
+				file.imports = append(file.imports, ".")
+			} else if rel, ok := strings.CutPrefix(imported, modulePath+"/"); ok {
+				file.imports = append(file.imports, rel)
+			}
+		}
+		files = append(files, file)
+		return nil
+	})
+	return files, err
+}
+
+// skipDir is fs.SkipDir for a directory that holds no package of the module, by the go command's own rules.
+func skipDir(module fs.FS, dir string) error {
+	if dir == "." {
+		return nil
+	}
+	base := path.Base(dir)
+	if base == "testdata" || base == "node_modules" || base[0] == '.' || base[0] == '_' {
+		return fs.SkipDir
+	}
+	if _, err := fs.Stat(module, path.Join(dir, "go.mod")); err == nil {
+		return fs.SkipDir // another module, such as bench
+	}
+	return nil
+}
+
+// floorProblems tells where files break the rule of the floors.
+//
+// Test files may import any floor: nothing is built on them, and a package's tests run the suite that defines its
+// interface, which stands above it.
+func floorProblems(files []goFile) []string {
+	var problems []string
+	unassigned := map[string]bool{}
+	for _, file := range files {
+		from := path.Dir(file.name)
+		fromTree := consumerTree(from)
+		fromFloor, ok := floorOf[from]
+		if !ok && fromTree == "" && !unassigned[from] {
+			unassigned[from] = true
+			problems = append(problems, fmt.Sprintf("package %s has no floor: add it to floorOf in floors_test.go", from))
+		}
+		for _, to := range file.imports {
+			toFloor, known := floorOf[to]
+			toTree := consumerTree(to)
+			switch {
+			case from == to: // an external test
+			case toTree != "" && toTree != fromTree:
+				problems = append(problems, fmt.Sprintf("%s imports %s: nothing outside of %s may", file.name, to, toTree))
+			case toTree != "" || fromTree != "":
+			case !ok || strings.HasSuffix(file.name, "_test.go"):
+			case !known:
+				problems = append(problems, fmt.Sprintf("%s imports %s, which has no floor: add it to floorOf in floors_test.go", file.name, to))
+			case toFloor >= fromFloor && sameFloor[[2]string{from, to}] == "":
+				problems = append(problems, fmt.Sprintf("%s is on floor %d and imports %s on floor %d: only lower floors may be imported",
+					file.name, fromFloor, to, toFloor))
+			}
+		}
+	}
+	return problems
+}
+
+// consumerTree is the consumer tree that a package is part of, or "".
+func consumerTree(pkg string) string {
+	top, _, _ := strings.Cut(pkg, "/")
+	if slices.Contains(consumerTrees, top) {
+		return top
+	}
+	return ""
+}
+
+// An exception is for one floor. A way up would be a cycle in the making, whatever its reason.
+func TestFloorExceptionsAreOnOneFloor(t *testing.T) {
+	for pair, reason := range sameFloor {
+		from, fromKnown := floorOf[pair[0]]
+		to, toKnown := floorOf[pair[1]]
+		if !fromKnown || !toKnown || from != to || reason == "" {
+			t.Errorf("the exception for %s to import %s (%q) needs two packages on one floor and a reason", pair[0], pair[1], reason)
+		}
+	}
+}
+
+func TestFloorProblems(t *testing.T) {
+	const addIt = "add it to floorOf in floors_test.go"
+	for _, test := range []struct {
+		name string
+		file goFile
+		want string // "" if there is no problem
+	}{
+		{"down", goFile{"graph.go", []string{"internal/pregel", "checkpoint"}}, ""},
+		{"down several floors", goFile{"cmd/treadle/main.go", []string{"llm"}}, ""},
+		{"up", goFile{"internal/pregel/run.go", []string{"checkpoint", "."}},
+			"internal/pregel/run.go is on floor 1 and imports . on floor 2: only lower floors may be imported"},
+		{"up from the lowest", goFile{"llm/tool.go", []string{"llm/openai"}},
+			"llm/tool.go is on floor 0 and imports llm/openai on floor 1: only lower floors may be imported"},
+		{"across", goFile{"server/run.go", []string{"agent"}},
+			"server/run.go is on floor 3 and imports agent on floor 3: only lower floors may be imported"},
+		{"across by exception", goFile{"llm/messages.go", []string{"internal/grow"}}, ""},
+		{"an exception goes one way", goFile{"internal/grow/tail.go", []string{"llm"}},
+			"internal/grow/tail.go is on floor 0 and imports llm on floor 0: only lower floors may be imported"},
+		{"no floor", goFile{"helpers/strings.go", nil}, "package helpers has no floor: " + addIt},
+		{"no floor, and imports", goFile{"helpers/strings.go", []string{"server"}}, "package helpers has no floor: " + addIt},
+		{"no floor, tests only", goFile{"helpers/strings_test.go", nil}, "package helpers has no floor: " + addIt},
+		{"imports what has no floor", goFile{"server/run.go", []string{"bench"}},
+			"server/run.go imports bench, which has no floor: " + addIt},
+		{"a test goes up", goFile{"checkpoint/memory_test.go", []string{"checkpoint", "checkpoint/checkpointtest"}}, ""},
+		{"a consumer imports anything", goFile{"examples/essay/main.go", []string{".", "cmd/treadle", "llm"}}, ""},
+		{"a consumer imports its own", goFile{"parity/graphs_test.go", []string{"parity/graphs"}}, ""},
+		{"a consumer imports another", goFile{"parity/run.go", []string{"examples/essay"}},
+			"parity/run.go imports examples/essay: nothing outside of examples may"},
+		{"a consumer is imported", goFile{"cmd/treadle/new.go", []string{"examples/essay"}},
+			"cmd/treadle/new.go imports examples/essay: nothing outside of examples may"},
+		{"a consumer is imported by a test", goFile{"graph_test.go", []string{"parity"}},
+			"graph_test.go imports parity: nothing outside of parity may"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := strings.Join(floorProblems([]goFile{test.file}), "\n"); got != test.want {
+				t.Errorf("the problems of %v are\n%q\nand should be\n%q", test.file, got, test.want)
+			}
+		})
+	}
+}
+
+func TestFloorsReadsTheModulesOwnFiles(t *testing.T) {
+	source := func(imports ...string) *fstest.MapFile {
+		return &fstest.MapFile{Data: []byte("package p\n\nimport (\n" + strings.Join(imports, "\n") + "\n)\n")}
+	}
+	files, err := goFilesOf(fstest.MapFS{
+		"go.mod":                 {},
+		"graph.go":               source(`"fmt"`, `_ "`+modulePath+`/llm"`, `"`+modulePath+`-other/llm"`),
+		"llm/llm_windows.go":     source(`t "` + modulePath + `"`),
+		"llm/testdata/broken.go": {Data: []byte("no Go")},
+		"bench/go.mod":           {},
+		"bench/main.go":          source(`"` + modulePath + `"`),
+		".cache/kept.go":         source(`"` + modulePath + `"`),
+	})
+	want := []goFile{{"graph.go", []string{"llm"}}, {"llm/llm_windows.go", []string{"."}}}
+	if err != nil || !slices.EqualFunc(files, want, func(a, b goFile) bool { return a.name == b.name && slices.Equal(a.imports, b.imports) }) {
+		t.Errorf("the files are %v, %v; want %v", files, err, want)
+	}
+	if _, err := goFilesOf(fstest.MapFS{"broken.go": {Data: []byte("no Go")}}); err == nil {
+		t.Error("a file that does not parse is not an error")
+	}
+}

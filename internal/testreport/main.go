@@ -1,0 +1,247 @@
+// Testreport reads the events of one or more runs of go test -json and tells what a person wants to know of them:
+//
+//	go test -race -json ./... | go run ./internal/testreport
+//
+// It prints a line for each package as that finishes and, above the line of one that failed, the output of the tests
+// that failed in it. What the compiler and vet have to say is printed as it arrives. The last line is the tally, alone:
+//
+//	412 passed, 0 failed
+//
+// Tests and subtests count alike. A test that was skipped, or that ended without a result because its process
+// panicked or ran out of time, counts as failed: a check that did not happen is not a check that held. So does a
+// package that failed outside its tests, a build that failed, and a stream in which no test ran at all.
+//
+// The exit status is 0 if nothing failed and something passed, and 1 otherwise.
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+)
+
+func main() {
+	ok, err := run(os.Stdin, os.Stdout)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "testreport:", err)
+	}
+	if !ok {
+		os.Exit(1)
+	}
+}
+
+// An event is one line of the stream: see go doc cmd/test2json for those of a test,
+// go help buildjson for those of a build.
+type event struct {
+	Action      string
+	Package     string
+	Test        string
+	Elapsed     float64
+	Output      string
+	ImportPath  string // of a build
+	FailedBuild string // the build that kept a package from being tested
+}
+
+// run reports on the stream in. It tells whether all is well; it is not if the stream could not be read to its end.
+func run(in io.Reader, out io.Writer) (bool, error) {
+	w := bufio.NewWriter(out)
+	r := &report{out: w, packages: map[string]*testedPackage{}, builds: map[string]bool{}}
+	lines := bufio.NewReader(in)
+	var err error
+	for err == nil {
+		var line []byte
+		line, err = lines.ReadBytes('\n')
+		if len(line) == 0 {
+			continue
+		}
+		var ev event
+		if json.Unmarshal(line, &ev) != nil || ev.Action == "" {
+			fmt.Fprintf(w, "%s\n", strings.TrimSuffix(string(line), "\n")) // not of the stream: pass it on
+		} else {
+			r.add(ev)
+		}
+		if flushErr := w.Flush(); flushErr != nil {
+			return false, flushErr
+		}
+	}
+	if err == io.EOF {
+		err = nil
+	}
+	ok := r.close() && err == nil
+	return ok, cmp.Or(err, w.Flush())
+}
+
+// A report is what is known of the stream so far.
+type report struct {
+	out      io.Writer
+	packages map[string]*testedPackage // those that have not finished
+	builds   map[string]bool           // failed builds, true once a package has answered for one
+	passed   int
+	trouble  []string // one entry for each failure
+}
+
+type testedPackage struct {
+	name   string
+	tests  []*test // in the order they started
+	byName map[string]*test
+	output []string // outside of any test
+}
+
+type test struct {
+	name   string
+	result string // the action that ended it; "" while it runs
+	output []string
+}
+
+func (r *report) add(ev event) {
+	switch ev.Action {
+	case "build-output":
+		fmt.Fprint(r.out, ev.Output)
+		return
+	case "build-fail":
+		r.builds[ev.ImportPath] = false
+		return
+	}
+	if ev.Package == "" {
+		return
+	}
+	p := r.packages[ev.Package]
+	if p == nil {
+		p = &testedPackage{name: ev.Package, byName: map[string]*test{}}
+		r.packages[ev.Package] = p
+	}
+	final := ev.Action == "pass" || ev.Action == "fail" || ev.Action == "skip"
+	switch {
+	case ev.Test == "" && ev.Action == "output":
+		p.output = append(p.output, ev.Output)
+	case ev.Test == "" && final:
+		delete(r.packages, p.name)
+		r.finish(p, ev)
+	case ev.Test == "":
+	case ev.Action == "output":
+		t := p.test(ev.Test)
+		t.output = append(t.output, ev.Output)
+	case final:
+		t := p.test(ev.Test)
+		t.result = ev.Action
+		if ev.Action == "pass" {
+			t.output = nil // what comes after this belongs to whatever broke the package
+		}
+	default:
+		p.test(ev.Test)
+	}
+}
+
+func (p *testedPackage) test(name string) *test {
+	t := p.byName[name]
+	if t == nil {
+		t = &test{name: name}
+		p.byName[name] = t
+		p.tests = append(p.tests, t)
+	}
+	return t
+}
+
+// finish reports on a package that ended with ev.
+func (r *report) finish(p *testedPackage, ev event) {
+	if ev.FailedBuild != "" {
+		r.builds[ev.FailedBuild] = true
+	}
+	if ev.Action == "skip" {
+		fmt.Fprintf(r.out, "none  %s  (no test files)\n", p.name)
+		return
+	}
+	before := len(r.trouble)
+	for _, t := range p.tests {
+		switch t.result {
+		case "pass":
+			r.passed++
+		case "fail":
+			r.fail("%s %s", p.name, t.name)
+		case "skip":
+			r.fail("%s %s (skipped)", p.name, t.name)
+		default:
+			r.fail("%s %s (did not finish)", p.name, t.name)
+		}
+	}
+	if ev.Action == "fail" && len(r.trouble) == before {
+		what := "outside its tests"
+		if ev.FailedBuild != "" {
+			what = "build of " + ev.FailedBuild
+		}
+		r.fail("%s (%s)", p.name, what)
+	}
+	verdict := "ok  "
+	if len(r.trouble) > before {
+		verdict = "FAIL"
+		p.print(r.out)
+	}
+	took := fmt.Sprintf("%.2fs", ev.Elapsed)
+	if slices.ContainsFunc(p.output, func(s string) bool { return strings.HasSuffix(s, "\t(cached)\n") }) {
+		took = "cached"
+	}
+	fmt.Fprintf(r.out, "%s  %s  (tests: %d, %s)\n", verdict, p.name, len(p.tests), took)
+}
+
+// print writes what a package that failed has to say: its tests first, then the package itself.
+func (p *testedPackage) print(out io.Writer) {
+	for _, t := range p.tests {
+		if t.result == "" {
+			fmt.Fprintf(out, "--- %s did not finish\n", t.name)
+		}
+		for _, s := range t.output {
+			if !strings.HasPrefix(s, "=== ") { // RUN, PAUSE, CONT, NAME
+				fmt.Fprint(out, s)
+			}
+		}
+	}
+	for _, s := range p.output {
+		verdict := s == "PASS\n" || s == "FAIL\n" || strings.HasPrefix(s, "FAIL\t"+p.name) || strings.HasPrefix(s, "ok  \t"+p.name)
+		if !verdict { // ours follows
+			fmt.Fprint(out, s)
+		}
+	}
+}
+
+func (r *report) fail(format string, args ...any) {
+	r.trouble = append(r.trouble, fmt.Sprintf(format, args...))
+}
+
+// close reports on what the stream left open, and then on the whole.
+func (r *report) close() bool {
+	open := make([]*testedPackage, 0, len(r.packages))
+	for _, p := range r.packages {
+		open = append(open, p)
+	}
+	slices.SortFunc(open, func(a, b *testedPackage) int { return cmp.Compare(a.name, b.name) })
+	for _, p := range open {
+		fmt.Fprintf(r.out, "the stream ended before %s did\n", p.name)
+		r.finish(p, event{Action: "fail"})
+	}
+	var builds []string
+	for path, answered := range r.builds {
+		if !answered {
+			builds = append(builds, path)
+		}
+	}
+	slices.Sort(builds)
+	for _, path := range builds {
+		r.fail("build of %s", path)
+	}
+	if r.passed == 0 && len(r.trouble) == 0 {
+		r.fail("no test ran")
+	}
+	if len(r.trouble) > 0 {
+		fmt.Fprint(r.out, "\nfailed:\n")
+		for _, s := range r.trouble {
+			fmt.Fprintf(r.out, "  %s\n", s)
+		}
+	}
+	fmt.Fprintf(r.out, "%d passed, %d failed\n", r.passed, len(r.trouble))
+	return len(r.trouble) == 0
+}
