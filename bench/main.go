@@ -1,0 +1,135 @@
+// Bench measures treadle and, with -peers, does the same work on cloudwego/eino
+// and on LangGraph.js in the same run. See README.md for what the names mean.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+type settings struct {
+	jobs  []job
+	json  bool
+	peers bool
+}
+
+func parseFlags(args []string, stderr io.Writer) (settings, error) {
+	var s settings
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.BoolVar(&s.json, "json", false, "print one JSON object per line instead of a table")
+	flags.BoolVar(&s.peers, "peers", false, "do the same work on cloudwego/eino and on LangGraph.js")
+	only := flags.String("only", "", "measure these `names` only, parted by commas")
+	if err := flags.Parse(args); err != nil {
+		return settings{}, err
+	}
+	if flags.NArg() > 0 {
+		return settings{}, fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	var err error
+	s.jobs, err = selectJobs(*only)
+	return s, err
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
+	s, err := parseFlags(args, stderr)
+	if err != nil {
+		return err
+	}
+	b := bench{out: newPrinter(stdout, s.json), progress: stderr, each: repetitionTime}
+	// What was measured before a failure is still worth reading.
+	defer func() { err = errors.Join(err, b.out.flush()) }()
+	if !s.peers {
+		return b.goEngines(ctx, s.jobs, false)
+	}
+	js := jsPeer{dir: "js", progress: stderr}
+	if err := js.install(ctx); err != nil { // before minutes of measuring, not after
+		return err
+	}
+	if err := b.goEngines(ctx, s.jobs, true); err != nil {
+		return err
+	}
+	return js.run(ctx, s.jobs, func(l line) error {
+		return b.out.peer(b.against("langgraph.js", l))
+	})
+}
+
+// bench runs jobs and remembers our side, for the ratios.
+type bench struct {
+	out      printer
+	progress io.Writer
+	each     time.Duration
+	ours     map[string]float64
+}
+
+// goEngines measures job by job, ours and eino's back to back, so that a slow
+// minute of the machine hits both sides of a ratio.
+func (b *bench) goEngines(ctx context.Context, jobs []job, peers bool) error {
+	b.ours = map[string]float64{}
+	for _, j := range jobs {
+		if w, ok := findWork(ours, j.name); ok {
+			l, err := b.measure(ctx, "treadle", w)
+			if err != nil {
+				return err
+			}
+			b.ours[j.name] = l.NsPerOp
+			if err := b.out.ours(l, j.unit); err != nil {
+				return err
+			}
+		}
+		if peers {
+			if err := b.eino(ctx, j); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (b *bench) eino(ctx context.Context, j job) error {
+	w, ok := findWork(einoWorks, j.name)
+	if !ok {
+		return b.out.peer(peerLine{Name: j.name, Peer: "eino", Note: einoLacks[j.name]})
+	}
+	l, err := b.measure(ctx, "eino", w)
+	if err != nil {
+		return err
+	}
+	return b.out.peer(b.against("eino", l))
+}
+
+func (b *bench) measure(ctx context.Context, engine string, w work) (line, error) {
+	fmt.Fprintf(b.progress, "%s: %s\n", engine, w.name)
+	l, err := measure(ctx, w, b.each)
+	if err != nil {
+		return line{}, fmt.Errorf("%s: %w", engine, err)
+	}
+	return l, nil
+}
+
+// against sets a peer's result beside ours, if we have one.
+func (b *bench) against(peer string, l line) peerLine {
+	p := peerLine{Name: l.Name, Peer: peer, PeerNs: new(l.NsPerOp), Note: l.Note}
+	if ours, ok := b.ours[l.Name]; ok {
+		p.OursNs, p.Ratio = new(ours), new(l.NsPerOp/ours)
+	}
+	return p
+}

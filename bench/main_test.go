@@ -1,0 +1,275 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestFlags(t *testing.T) {
+	s, err := parseFlags([]string{"-json", "-peers", "-only", " loop1000,chain10,chain10"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, j := range s.jobs {
+		names = append(names, j.name)
+	}
+	if !s.json || !s.peers || !slices.Equal(names, []string{"chain10", "loop1000"}) {
+		t.Errorf("json %t, peers %t, jobs %v; want both flags and the two jobs once each, in catalogue order", s.json, s.peers, names)
+	}
+}
+
+func TestNoOnlyMeansAll(t *testing.T) {
+	s, err := parseFlags(nil, io.Discard)
+	if err != nil || len(s.jobs) != len(catalogue) || s.json || s.peers {
+		t.Errorf("no flags give %+v, %v", s, err)
+	}
+}
+
+func TestUnknownNameListsTheKnownOnes(t *testing.T) {
+	for _, only := range []string{"chain11", "chain10,", "chain10,chain11"} {
+		_, err := parseFlags([]string{"-only", only}, io.Discard)
+		if err == nil {
+			t.Errorf("-only %q was accepted", only)
+			continue
+		}
+		for _, name := range jobNames() {
+			if !strings.Contains(err.Error(), name) {
+				t.Errorf("-only %q: the error %q does not list %s", only, err, name)
+			}
+		}
+	}
+}
+
+func TestAStrayArgumentIsAnError(t *testing.T) {
+	if _, err := parseFlags([]string{"chain10"}, io.Discard); err == nil {
+		t.Error("an argument that no flag takes was ignored")
+	}
+}
+
+func TestJSONLines(t *testing.T) {
+	var out bytes.Buffer
+	p := newPrinter(&out, true)
+	b := bench{ours: map[string]float64{"chain10": 500}}
+	err := errors.Join(
+		p.ours(line{Name: "chain10", N: 10, NsPerOp: 500, AllocsPerOp: 2, BytesPerOp: 64}, "step"),
+		p.peer(b.against("eino", line{Name: "chain10", NsPerOp: 5000})),
+		p.peer(peerLine{Name: "send100", Peer: "eino", Note: "why"}),
+		p.flush(),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"name":"chain10","n":10,"ns_per_op":500,"allocs_per_op":2,"bytes_per_op":64,"note":""}
+{"name":"chain10","peer":"eino","ours_ns":500,"peer_ns":5000,"ratio":10}
+{"name":"send100","peer":"eino","note":"why"}
+`
+	if out.String() != want {
+		t.Errorf("printed\n%swant\n%s", &out, want)
+	}
+}
+
+func TestTablePutsEnginesOfAJobTogether(t *testing.T) {
+	var out bytes.Buffer
+	p := newPrinter(&out, false)
+	b := bench{ours: map[string]float64{"chain10": 500}}
+	err := errors.Join(
+		p.ours(line{Name: "chain10", N: 10, NsPerOp: 500}, "step"),
+		p.ours(line{Name: "loop1000", N: 1000, NsPerOp: 700}, "step"),
+		p.peer(b.against("langgraph.js", line{Name: "chain10", NsPerOp: 6e5})),
+		p.flush(),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if len(rows) != 4 || !strings.Contains(rows[2], "langgraph.js") || !strings.Contains(rows[2], "600µs/step") || !strings.Contains(rows[2], "1200.0") {
+		t.Errorf("the table is\n%s", &out)
+	}
+}
+
+func TestMeasureCountsPerUnit(t *testing.T) {
+	var sink []byte
+	w := work{name: "w", unit: "step", n: 4, note: "n", run: func(context.Context) error {
+		for range 4 {
+			sink = make([]byte, 1024)
+		}
+		return nil
+	}}
+	l, err := measure(t.Context(), w, time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = sink
+	if l.Name != "w" || l.N != 4 || l.Note != "n" || l.NsPerOp <= 0 || l.AllocsPerOp < 1 || l.AllocsPerOp > 1.5 || l.BytesPerOp < 1024 || l.BytesPerOp > 1536 {
+		t.Errorf("measured %+v, want one allocation of 1 KiB per unit", l)
+	}
+}
+
+func TestWorkThatLosesAnUpdateFails(t *testing.T) {
+	w := newWork("chain10", "", func(context.Context) (program, error) {
+		return func(context.Context) (tally, error) { return tally{count: 10, log: make([]int, 9)}, nil }, nil
+	})
+	if err := w.run(t.Context()); err == nil {
+		t.Error("a run that lost a list item counts as done")
+	}
+}
+
+func TestWorkBuildsOnce(t *testing.T) {
+	builds := 0
+	w := newWork("chain10", "", func(context.Context) (program, error) {
+		builds++
+		return func(context.Context) (tally, error) { return tally{count: 10, log: make([]int, 10)}, nil }, nil
+	})
+	for range 3 {
+		if err := w.run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if builds != 1 {
+		t.Errorf("built %d times: compiling would be part of the measurement", builds)
+	}
+}
+
+// The run itself holds the final int and list against the catalogue.
+func TestEinoDoesTheWork(t *testing.T) {
+	for _, w := range einoWorks {
+		t.Run(w.name, func(t *testing.T) {
+			for range 2 { // a compiled graph must start afresh each time
+				if err := w.run(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func TestEinoRunsNodesInOrder(t *testing.T) {
+	for name, build := range map[string]func(context.Context) (program, error){
+		"chain": einoChain(50), "loop": einoLoop(120), "wide": einoWide,
+	} {
+		run, err := build(t.Context())
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		got, err := run(t.Context())
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		for i, v := range got.log {
+			if v != i+1 {
+				t.Fatalf("%s: item %d of the list is %d", name, i, v)
+			}
+		}
+	}
+}
+
+func TestEinoDoesOrExplainsEveryJob(t *testing.T) {
+	for _, j := range catalogue {
+		_, does := findWork(einoWorks, j.name)
+		if _, explains := einoLacks[j.name]; does == explains {
+			t.Errorf("%s: work %t, reason for leaving it out %t", j.name, does, explains)
+		}
+	}
+}
+
+func TestJSLinesAreHeldAgainstTheCatalogue(t *testing.T) {
+	jobs, err := selectJobs("chain10,loop1000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const chain, loop = `{"name":"chain10","n":10,"ns_per_op":1.5}`, `{"name":"loop1000","n":1000,"ns_per_op":2}`
+	for name, c := range map[string]struct {
+		printed string
+		ok      bool
+	}{
+		"all":          {chain + "\n" + loop + "\n", true},
+		"one missing":  {chain + "\n", false},
+		"one twice":    {chain + "\n" + chain + "\n" + loop + "\n", false},
+		"another size": {strings.Replace(chain, `"n":10`, `"n":11`, 1) + "\n" + loop + "\n", false},
+		"no time":      {strings.Replace(chain, "1.5", "0", 1) + "\n" + loop + "\n", false},
+		"not JSON":     {"hello\n", false},
+	} {
+		err := readJS(strings.NewReader(c.printed), jobs, func(line) error { return nil })
+		if (err == nil) != c.ok {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestMissingNodeIsNamed(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	err := jsPeer{dir: "js", progress: io.Discard}.install(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "node was not found") {
+		t.Errorf("without node: %v", err)
+	}
+}
+
+func TestInstallIsNeededUntilNpmHasFinished(t *testing.T) {
+	p := jsPeer{dir: t.TempDir(), progress: io.Discard}
+	if _, err := p.needsInstall(); err == nil {
+		t.Error("a directory without a lock file was accepted")
+	}
+	check := func(when string, want bool) {
+		t.Helper()
+		if got, err := p.needsInstall(); err != nil || got != want {
+			t.Errorf("%s: needs install %t, %v", when, got, err)
+		}
+	}
+	lock := filepath.Join(p.dir, "package-lock.json")
+	writeFile(t, lock)
+	check("nothing installed", true)
+	done := filepath.Join(p.dir, "node_modules", ".package-lock.json")
+	writeFile(t, done)
+	check("installed", false)
+	later := time.Now().Add(time.Hour)
+	if err := os.Chtimes(lock, later, later); err != nil {
+		t.Fatal(err)
+	}
+	check("the pins changed", true)
+}
+
+func writeFile(t *testing.T, path string) {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, nil, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFailedCommandShowsTheEndOfItsOutput(t *testing.T) {
+	out := []byte(strings.Repeat("noise\n", 1000) + "the reason\n")
+	err := commandError(t.Context(), "npm ci", errors.New("exit status 1"), out)
+	if s := err.Error(); !strings.Contains(s, "npm ci: exit status 1") || !strings.HasSuffix(s, "the reason") || len(s) > 2100 {
+		t.Errorf("the error is %d characters: …%s", len(s), s[max(0, len(s)-80):])
+	}
+}
+
+// No registry's address may enter the repository, and the pins must be exact.
+func TestJSPinsAreExactAndNameNoRegistry(t *testing.T) {
+	lock, err := os.ReadFile(filepath.Join("js", "package-lock.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(lock, []byte(`"resolved"`)) {
+		t.Error("package-lock.json names the registry it was made with")
+	}
+	var pkg struct{ Dependencies map[string]string }
+	raw, err := os.ReadFile(filepath.Join("js", "package.json"))
+	if err := errors.Join(err, json.Unmarshal(raw, &pkg)); err != nil {
+		t.Fatal(err)
+	}
+	for name, version := range pkg.Dependencies {
+		if strings.ContainsAny(version, "^~*<>x ") {
+			t.Errorf("%s is pinned to %q", name, version)
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+	"time"
+)
+
+// peerLine sets a peer beside us. Ratio is the peer's time over ours: above one
+// we are faster. A peer that cannot do the work has a note and no numbers.
+type peerLine struct {
+	Name   string   `json:"name"`
+	Peer   string   `json:"peer"`
+	OursNs *float64 `json:"ours_ns,omitempty"`
+	PeerNs *float64 `json:"peer_ns,omitempty"`
+	Ratio  *float64 `json:"ratio,omitempty"`
+	Note   string   `json:"note,omitempty"`
+}
+
+// printer writes results as they come: lines of JSON for programs, a table for people.
+type printer interface {
+	ours(l line, unit string) error
+	peer(p peerLine) error
+	flush() error
+}
+
+func newPrinter(w io.Writer, asJSON bool) printer {
+	if asJSON {
+		return jsonPrinter{json.NewEncoder(w)}
+	}
+	return &tablePrinter{w: w}
+}
+
+type jsonPrinter struct{ *json.Encoder }
+
+func (p jsonPrinter) ours(l line, _ string) error { return p.Encode(l) }
+func (p jsonPrinter) peer(l peerLine) error       { return p.Encode(l) }
+func (p jsonPrinter) flush() error                { return nil }
+
+// tablePrinter holds its rows until flush: only then are the widths of the
+// columns known, and only then can a peer that ran last stand beside us.
+type tablePrinter struct {
+	w    io.Writer
+	rows []tableRow
+}
+
+type tableRow struct{ name, engine, time, allocs, bytes, ratio, note string }
+
+func (p *tablePrinter) ours(l line, unit string) error {
+	p.rows = append(p.rows, tableRow{
+		name: l.Name, engine: "treadle", time: shortTime(l.NsPerOp) + "/" + unit,
+		allocs: fmt.Sprintf("%.1f", l.AllocsPerOp), bytes: fmt.Sprintf("%.0f", l.BytesPerOp), note: l.Note,
+	})
+	return nil
+}
+
+func (p *tablePrinter) peer(l peerLine) error {
+	row := tableRow{name: l.Name, engine: l.Peer, time: "-", note: l.Note}
+	if l.PeerNs != nil {
+		j, _ := findJob(l.Name)
+		row.time = shortTime(*l.PeerNs) + "/" + j.unit
+	}
+	if l.Ratio != nil {
+		row.ratio = fmt.Sprintf("%.1f", *l.Ratio)
+	}
+	p.rows = append(p.rows, row)
+	return nil
+}
+
+func (p *tablePrinter) flush() error {
+	if len(p.rows) == 0 {
+		return nil
+	}
+	names := jobNames()
+	slices.SortStableFunc(p.rows, func(a, b tableRow) int {
+		return slices.Index(names, a.name) - slices.Index(names, b.name)
+	})
+	head := tableRow{"name", "engine", "time", "allocs", "bytes", "peer/ours", "note"}
+	w := tabwriter.NewWriter(p.w, 0, 0, 2, ' ', 0)
+	for _, r := range append([]tableRow{head}, p.rows...) {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.name, r.engine, r.time, r.allocs, r.bytes, r.ratio, r.note)
+	}
+	return w.Flush() // which reports what any of the writes met
+}
+
+// shortTime keeps about three digits, which is more than the measurement is worth.
+func shortTime(ns float64) string {
+	d := time.Duration(ns)
+	switch {
+	case d < 10*time.Microsecond:
+		return d.String()
+	case d < 10*time.Millisecond:
+		return d.Round(100 * time.Nanosecond).String()
+	default:
+		return d.Round(100 * time.Microsecond).String()
+	}
+}

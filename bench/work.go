@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// job is one line of the catalogue: what every engine is asked to do under a
+// name. The catalogue is the single place that says how big the work is, so
+// that two engines cannot be compared on different sizes by accident.
+type job struct {
+	name string
+	unit string // what ns_per_op counts: a step, a task, a token or a start
+	n    int    // units in one run
+	want int    // nodes that run, and so the final int and the list's length
+	what string
+}
+
+var catalogue = []job{
+	{"chain10", "step", 10, 10, "10 nodes in a row"},
+	{"chain100", "step", 100, 100, "100 nodes in a row"},
+	{"chain1000", "step", 1000, 1000, "1,000 nodes in a row"},
+	{"loop1000", "step", 1000, 1000, "one node that a conditional edge repeats 1,000 times"},
+	{"send100", "task", 100, 101, "one node sends 100 tasks to another"},
+	{"send1000", "task", 1000, 1001, "one node sends 1,000 tasks to another"},
+	{"send5000", "task", 5000, 5001, "one node sends 5,000 tasks to another"},
+	{"chain100_memory", "step", 100, 100, "chain100 with a checkpoint in memory after every step"},
+	{"wide_state", "step", wideNodes * wideRounds, wideNodes * wideRounds, "30 state fields, a ring of 6 nodes, 20 rounds"},
+	{"subgraph_fanout100", "task", 100, 1 + 2*100, "one node fans out to 100 subgraphs of 2 nodes each"},
+	{"stream_tokens2000", "token", 2000, 1, "one node streams 2,000 tokens to the caller"},
+	{"start_to_first_run", "start", 1, 10, "build, compile and run chain10, in a running process"},
+}
+
+const (
+	wideNodes  = 6
+	wideRounds = 20
+)
+
+func jobNames() []string {
+	names := make([]string, len(catalogue))
+	for i, j := range catalogue {
+		names[i] = j.name
+	}
+	return names
+}
+
+func findJob(name string) (job, bool) {
+	i := slices.IndexFunc(catalogue, func(j job) bool { return j.name == name })
+	if i < 0 {
+		return job{}, false
+	}
+	return catalogue[i], true
+}
+
+// selectJobs reads the value of -only: names parted by commas, or nothing for
+// all. The result is in catalogue order whatever order was asked for.
+func selectJobs(only string) ([]job, error) {
+	if strings.TrimSpace(only) == "" {
+		return catalogue, nil
+	}
+	picked := map[string]bool{}
+	for name := range strings.SplitSeq(only, ",") {
+		name = strings.TrimSpace(name)
+		if _, ok := findJob(name); !ok {
+			return nil, fmt.Errorf("unknown name %q in -only; known: %s", name, strings.Join(jobNames(), ", "))
+		}
+		picked[name] = true
+	}
+	return slices.DeleteFunc(slices.Clone(catalogue), func(j job) bool { return !picked[j.name] }), nil
+}
+
+// work is one catalogue job on one engine. run does the whole job once.
+type work struct {
+	name string
+	unit string
+	n    int
+	run  func(ctx context.Context) error
+	note string
+}
+
+// tally is the state that every node updates, as the run left it.
+type tally struct {
+	count int
+	log   []int
+}
+
+// program runs a job once and hands back the final state.
+type program func(ctx context.Context) (tally, error)
+
+// newWork makes the work for a catalogue name. build is called by the first
+// run, which is the warm-up: compiling stays out of the measurement, and a job
+// that was not selected costs nothing. Each run's result is checked, so an
+// engine that skipped nodes fails instead of looking fast.
+func newWork(name, note string, build func(ctx context.Context) (program, error)) work {
+	j, ok := findJob(name)
+	if !ok {
+		panic("bench: work " + name + " is not in the catalogue")
+	}
+	var run program
+	return work{name: j.name, unit: j.unit, n: j.n, note: note, run: func(ctx context.Context) error {
+		if run == nil {
+			built, err := build(ctx)
+			if err != nil {
+				return fmt.Errorf("%s: build: %w", name, err)
+			}
+			run = built
+		}
+		got, err := run(ctx)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		return j.check(got)
+	}}
+}
+
+func (j job) check(got tally) error {
+	if got.count != j.want || len(got.log) != j.want {
+		return fmt.Errorf("%s: the final state has int %d and %d list items, want %d of both", j.name, got.count, len(got.log), j.want)
+	}
+	return nil
+}
+
+func findWork(works []work, name string) (work, bool) {
+	i := slices.IndexFunc(works, func(w work) bool { return w.name == name })
+	if i < 0 {
+		return work{}, false
+	}
+	return works[i], true
+}
