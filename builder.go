@@ -1,0 +1,250 @@
+package treadle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+
+	"github.com/treadle-go/treadle/internal/grow"
+	"github.com/treadle-go/treadle/internal/pregel"
+)
+
+// Builder collects the parts of a graph with state S. Its methods report
+// nothing; [Builder.Compile] says everything that is wrong at once.
+type Builder[S any] struct {
+	spec pregel.Spec
+}
+
+// New starts a graph whose state is S.
+//
+// If S is a struct, each exported field is a channel: a node's write to it
+// replaces the value, unless the field's type has a method Reduce, which then
+// says how an update is merged. If S is anything else, it is the one channel.
+// If S is [Update], the channels are declared with [AddField].
+func New[S any](name string) *Builder[S] {
+	b := &Builder[S]{}
+	b.spec.Name, b.spec.Words, b.spec.State = name, vocabulary, reflect.TypeFor[S]()
+	return b
+}
+
+// Node is a handle on a node that takes an In.
+type Node[In any] struct{ name string }
+
+// Name is the node's name.
+func (n Node[In]) Name() string { return n.name }
+
+// Send runs the node in the next step with an input of its own instead of the
+// state.
+func (n Node[In]) Send(in In) Goto { return Send(n.name, in) }
+
+// AddNode adds a node: a function of what it reads and what it writes.
+//
+// In is the state, or a struct of some of its fields. Fields that are not in
+// the state are private channels between nodes. An input that only Send
+// supplies may be of any type.
+//
+// Out is a struct of exactly the fields that are written, where a pointer is
+// an optional write and an [Overwrite] replaces what accumulates; or a pointer
+// to such a struct, nil writing nothing; or an [Update]; or a [Goto]; or a
+// [Command]. A field of type Goto in the struct is control, not a write.
+func AddNode[S, In, Out any](b *Builder[S], name string, fn func(context.Context, In) (Out, error), opts ...NodeOption) Node[In] {
+	n := &pregel.NodeSpec{Name: name, In: reflect.TypeFor[In](), Out: reflect.TypeFor[Out]()}
+	if fn != nil {
+		n.Call = func(ctx context.Context, in any) (any, error) { return boxed(fn(ctx, unbox[In](in))) }
+	}
+	b.add(n, opts)
+	return Node[In]{name}
+}
+
+// AddGraph adds a graph as a node. It reads the fields that the two graphs
+// share and hands up those that it wrote, with their updates as its own nodes
+// made them. Its events and checkpoints are under a namespace of their own.
+func AddGraph[S, In, Out any](b *Builder[S], name string, g *Graph[In, Out], opts ...NodeOption) Node[In] {
+	n := &pregel.NodeSpec{Name: name, In: reflect.TypeFor[In](), Out: reflect.TypeFor[Out]()}
+	if g != nil {
+		n.Graph = g.plan
+	}
+	b.add(n, opts)
+	return Node[In]{name}
+}
+
+func (b *Builder[S]) add(n *pregel.NodeSpec, opts []NodeOption) {
+	for _, o := range opts {
+		o.node(n)
+	}
+	b.spec.Nodes = append(b.spec.Nodes, n)
+}
+
+// unbox reads a node's input, which is the state's view or what was sent.
+func unbox[In any](in any) In {
+	if p, ok := in.(*In); ok {
+		return *p
+	}
+	v, _ := in.(In) // nil for an interface type
+	return v
+}
+
+func boxed[Out any](out Out, err error) (any, error) {
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// AddField declares a field of a dynamic state, made with New[Update]. If T
+// has a method Reduce the field accumulates.
+func AddField[T any](b *Builder[Update], name string) {
+	b.spec.Fields = append(b.spec.Fields, pregel.FieldSpec{Name: name, Type: reflect.TypeFor[T]()})
+}
+
+// Reduce gives a field a reducer, for types that are not one's own. The field
+// is named as in Go or as in JSON. fn must not change its arguments.
+func Reduce[S, T, U any](b *Builder[S], field string, fn func(T, U) T) {
+	r := pregel.ReducerSpec{Field: field, Type: reflect.TypeFor[T](), Update: reflect.TypeFor[U]()}
+	if fn != nil {
+		r.Reducer = grow.Func[T, U]{Fn: func(t T, u U) (T, error) { return fn(t, u), nil }}
+	}
+	b.spec.Reducers = append(b.spec.Reducers, r)
+}
+
+// Initial gives fresh runs and threads their starting values: the non-zero
+// fields of s.
+func Initial[S any](b *Builder[S], s S) { b.spec.Initial = append(b.spec.Initial, s) }
+
+// ContextType declares the type of value that runs are given with [Context].
+// Another type is then an error, and JSON callers can supply it.
+func ContextType[C, S any](b *Builder[S]) { b.spec.Context = reflect.TypeFor[C]() }
+
+// Defaults sets options for all nodes that do not have their own: Retry,
+// Timeout, OnError, Cache.
+func (b *Builder[S]) Defaults(opts ...NodeOption) {
+	for _, o := range opts {
+		o.node(&b.spec.Defaults)
+	}
+}
+
+// Edge runs to after from.
+func (b *Builder[S]) Edge(from, to string) {
+	b.spec.Edges = append(b.spec.Edges, pregel.EdgeSpec{From: from, To: to})
+}
+
+// Join runs to after all the sources have run, however many steps apart.
+func (b *Builder[S]) Join(from []string, to string) {
+	b.spec.Joins = append(b.spec.Joins, pregel.JoinSpec{From: slices.Clone(from), To: to})
+}
+
+// Sequence runs nodes one after the other: an edge between neighbours.
+func (b *Builder[S]) Sequence(nodes ...string) {
+	if len(nodes) == 0 {
+		b.spec.Errs = append(b.spec.Errs, &BuildError{Graph: b.spec.Name, Msg: "an empty sequence"})
+	}
+	seen := map[string]bool{}
+	for i, n := range nodes {
+		if seen[n] {
+			b.spec.Errs = append(b.spec.Errs, &BuildError{Graph: b.spec.Name, Msg: fmt.Sprintf("sequence: node %q named twice", n)})
+			return
+		}
+		seen[n] = true
+		if i > 0 {
+			b.Edge(nodes[i-1], n)
+		}
+	}
+}
+
+// Branch asks router where to go after from. It sees the state with what from
+// has written. The destinations, if given, serve drawings and checks; without
+// them control may go anywhere.
+func (b *Builder[S]) Branch(from string, router func(context.Context, S) (Goto, error), destinations ...string) {
+	AddBranch(b, from, router, destinations...)
+}
+
+// AddBranch is [Builder.Branch] for a router that reads less than the whole
+// state.
+func AddBranch[S, In any](b *Builder[S], from string, router func(context.Context, In) (Goto, error), destinations ...string) {
+	br := &pregel.BranchSpec{From: from, In: reflect.TypeFor[In](), Dests: plainDests(destinations)}
+	if router != nil {
+		br.Call = func(ctx context.Context, in any) ([]pregel.Target, error) {
+			g, err := router(ctx, unbox[In](in))
+			return targets(g), err
+		}
+	}
+	b.spec.Branches = append(b.spec.Branches, br)
+}
+
+// Switch goes from a node to the one that the map has for fn's result. The
+// keys label the edges in drawings; a result without a node is an error.
+func Switch[S, In any, K comparable](b *Builder[S], from string, fn func(context.Context, In) (K, error), nodes map[K]string) {
+	nodes = maps.Clone(nodes)
+	br := &pregel.BranchSpec{From: from, In: reflect.TypeFor[In]()}
+	for k, n := range nodes {
+		br.Dests = append(br.Dests, pregel.Destination{Node: n, Label: fmt.Sprint(k)})
+	}
+	slices.SortFunc(br.Dests, func(a, b pregel.Destination) int {
+		return cmpPairs(a.Node, b.Node, a.Label, b.Label)
+	})
+	if len(nodes) == 0 {
+		b.spec.Errs = append(b.spec.Errs, &BuildError{Graph: b.spec.Name, Node: from, Msg: "a switch without nodes"})
+	}
+	if fn != nil {
+		br.Call = func(ctx context.Context, in any) ([]pregel.Target, error) {
+			k, err := fn(ctx, unbox[In](in))
+			if err != nil {
+				return nil, err
+			}
+			n, ok := nodes[k]
+			if !ok {
+				return nil, fmt.Errorf("switch: no node for %v", k)
+			}
+			return []pregel.Target{{Node: n}}, nil
+		}
+	}
+	b.spec.Branches = append(b.spec.Branches, br)
+}
+
+func plainDests(nodes []string) []pregel.Destination {
+	var out []pregel.Destination
+	for _, n := range nodes {
+		out = append(out, pregel.Destination{Node: n})
+	}
+	return out
+}
+
+// Compile checks the graph and makes it ready to run. Everything that is wrong
+// is reported at once, as [*BuildError]s joined together.
+func (b *Builder[S]) Compile(o *Options) (*Graph[S, S], error) { return Compile[S, S](b, o) }
+
+// Compile is [Builder.Compile] for a graph whose input and output have types
+// of their own. Fields are matched by name with the state's: the input writes
+// exactly In's fields, and the output holds Out's.
+func Compile[In, Out, S any](b *Builder[S], o *Options) (*Graph[In, Out], error) {
+	if o == nil {
+		o = &Options{}
+	}
+	opts := *o
+	spec := b.spec // a builder may be compiled again, with other options
+	spec.In, spec.Out = reflect.TypeFor[In](), reflect.TypeFor[Out]()
+	spec.Strict, spec.Storable, spec.StepLimit = opts.Strict, opts.Saver != nil, opts.StepLimit
+	if opts.StepLimit < 0 {
+		spec.Errs = append(slices.Clip(spec.Errs), &BuildError{Graph: spec.Name, Msg: fmt.Sprintf("step limit %d: want at least 1", opts.StepLimit)})
+	}
+	if opts.MaxConcurrency < 0 {
+		spec.Errs = append(slices.Clip(spec.Errs), &BuildError{Graph: spec.Name, Msg: fmt.Sprintf("max concurrency %d: want 0 or more", opts.MaxConcurrency)})
+	}
+	plan, err := pregel.Compile(&spec)
+	if err != nil {
+		return nil, err
+	}
+	return newGraph[In, Out](plan, &opts), nil
+}
+
+// Must returns g, or panics if there is an error. It is for graphs that are
+// built once when a program starts.
+func Must[G any](g G, err error) G {
+	if err != nil {
+		panic(errors.Join(errors.New("treadle.Must"), err))
+	}
+	return g
+}

@@ -1,0 +1,221 @@
+package treadle
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/treadle-go/treadle/internal/pregel"
+)
+
+// Mode is a kind of events that a stream may carry.
+type Mode pregel.Mode
+
+// The modes of a stream.
+const (
+	ModeValues      = Mode(pregel.ModeValues)      // the state after each step: [Values]
+	ModeUpdates     = Mode(pregel.ModeUpdates)     // what each node wrote: [Updated]
+	ModeCustom      = Mode(pregel.ModeCustom)      // what nodes emit: [Custom]
+	ModeTokens      = Mode(pregel.ModeTokens)      // pieces of models' messages: [Token]
+	ModeTasks       = Mode(pregel.ModeTasks)       // nodes starting and ending: [TaskStarted], [TaskFinished]
+	ModeCheckpoints = Mode(pregel.ModeCheckpoints) // with a saver: [Checkpointed]
+	ModeDebug       = Mode(pregel.ModeDebug)       // tasks and checkpoints, rendered as LangGraph's debug mode
+	ModeEvents      = Mode(pregel.ModeEvents)      // graphs, nodes, models and tools as they live: [Lifecycle]
+)
+
+// modeNames are the modes in LangGraph's words.
+var modeNames = map[Mode]string{
+	ModeValues: "values", ModeUpdates: "updates", ModeCustom: "custom", ModeTokens: "messages",
+	ModeTasks: "tasks", ModeCheckpoints: "checkpoints", ModeDebug: "debug", ModeEvents: "events",
+}
+
+// String is the mode's name on the wire.
+func (m Mode) String() string { return modeNames[m] }
+
+// ParseMode reads a mode's name on the wire.
+func ParseMode(name string) (Mode, bool) {
+	for m, n := range modeNames {
+		if n == name {
+			return m, true
+		}
+	}
+	return 0, false
+}
+
+// Event is one thing that happened in a run. It is one of the types of this
+// package that have an Origin; use a type switch.
+type Event interface {
+	// Where says what the event is about.
+	Where() Origin
+}
+
+// Origin says where an event comes from.
+type Origin struct {
+	Mode      Mode     // the mode that asked for it
+	Namespace []string // of the graph, outermost first: "node:task"; empty at the root
+	Graph     string
+	Step      int
+	Node      string // empty if it is about the graph
+	TaskID    string
+	Time      time.Time
+}
+
+// Where implements [Event].
+func (o Origin) Where() Origin { return o }
+
+// Values is the state after a step.
+type Values struct {
+	Origin
+	State Record
+}
+
+// Updated is what a node wrote.
+type Updated struct {
+	Origin
+	Update Record
+	Cached bool // an earlier result was used
+}
+
+// Custom is what a node emitted with [Emit].
+type Custom struct {
+	Origin
+	Value any
+}
+
+// Token is a piece of a message, or a whole one.
+type Token struct {
+	Origin
+	Chunk    any
+	Tags     []string
+	Metadata map[string]any
+}
+
+// TaskStarted is a node about to run.
+type TaskStarted struct {
+	Origin
+	Input    any // a [Record] of the state, or what was sent
+	Triggers []string
+	Tags     []string
+	Metadata map[string]any
+}
+
+// TaskFinished is a node that has run.
+type TaskFinished struct {
+	Origin
+	Result Record
+	Err    error
+}
+
+// Checkpointed is a checkpoint that has been stored.
+type Checkpointed struct {
+	Origin
+	Snapshot Snapshot
+}
+
+// Lifecycle is a graph, node, model, tool or retriever starting, streaming or
+// ending, as in LangChain's event stream.
+type Lifecycle struct {
+	Origin
+	Event    string // on_chain_start, on_chat_model_stream, on_tool_end, on_custom_event, …
+	Name     string
+	RunID    string
+	Parents  []string
+	Tags     []string
+	Metadata map[string]any
+	Input    any
+	Chunk    any
+	Output   any
+	Err      error
+}
+
+// Finished is the last event of a run that ended well.
+type Finished[Out any] struct {
+	Origin
+	Output Out
+}
+
+// Record is a picture of a graph's fields: names and values, without those
+// that were never written.
+type Record struct{ r *pregel.Record }
+
+// Read fills the struct that dst points to. Its fields are matched by name;
+// those that were never written are zero.
+func (r Record) Read(dst any) error { return r.r.Read(dst) }
+
+// Get returns a field by its Go or JSON name.
+func (r Record) Get(name string) (any, bool) {
+	if r.r == nil {
+		return nil, false
+	}
+	return r.r.Get(name)
+}
+
+// Has reports whether a field is there. A field that was never written is not,
+// whatever its zero value is.
+func (r Record) Has(name string) bool {
+	_, ok := r.Get(name)
+	return ok
+}
+
+// Names are the JSON names of the fields that are there.
+func (r Record) Names() []string {
+	if r.r == nil {
+		return nil
+	}
+	return r.r.Names()
+}
+
+// MarshalJSON writes the fields that are there by their JSON names.
+func (r Record) MarshalJSON() ([]byte, error) {
+	if r.r == nil {
+		return []byte("null"), nil
+	}
+	return r.r.MarshalJSON()
+}
+
+// String is the record's JSON.
+func (r Record) String() string {
+	raw, err := json.Marshal(r)
+	if err != nil {
+		return err.Error()
+	}
+	return string(raw)
+}
+
+// publish makes an engine's event the user's.
+func publish(ev *pregel.Event) Event {
+	at := Origin{Mode: Mode(ev.Mode), Namespace: ev.NS, Graph: ev.Graph, Step: ev.Step, Node: ev.Node, TaskID: ev.Task, Time: ev.Time}
+	switch d := ev.Data.(type) {
+	case *pregel.Record:
+		if ev.Mode == pregel.ModeValues {
+			return Values{at, Record{d}}
+		}
+	case *pregel.Updated:
+		return Updated{at, Record{d.Record}, d.Cached}
+	case *pregel.Token:
+		return Token{at, d.Chunk, d.Tags, d.Metadata}
+	case *pregel.TaskStart:
+		return TaskStarted{at, public(d.Input), d.Triggers, d.Tags, d.Metadata}
+	case *pregel.TaskEnd:
+		return TaskFinished{at, Record{d.Record}, d.Err}
+	case *pregel.Checkpoint:
+		return Checkpointed{at, *snapshot(d)}
+	case *pregel.Span:
+		return Lifecycle{at, d.Event, d.Name, d.RunID, d.Parents, d.Tags, d.Metadata, public(d.Input), public(d.Chunk), public(d.Output), d.Err}
+	}
+	return Custom{at, ev.Data}
+}
+
+// public turns an engine's record into the user's.
+func public(v any) any {
+	switch v := v.(type) {
+	case *pregel.Record:
+		return Record{v}
+	case map[string]any:
+		for k, e := range v {
+			if r, ok := e.(*pregel.Record); ok {
+				return map[string]any{k: Record{r}}
+			}
+		}
+	}
+	return v
+}

@@ -1,0 +1,251 @@
+package treadle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/pregel"
+)
+
+// Graph is a compiled graph. It is immutable and may be used by many
+// goroutines at once.
+type Graph[In, Out any] struct {
+	plan *pregel.Plan
+	base pregel.Settings
+	mods []Option
+}
+
+func newGraph[In, Out any](plan *pregel.Plan, o *Options) *Graph[In, Out] {
+	g := &Graph[In, Out]{plan: plan}
+	g.base = pregel.Settings{StepLimit: o.StepLimit, MaxConcurrency: o.MaxConcurrency, Saver: o.Saver, Cache: o.Cache,
+		Check: o.Check.on(), Logger: o.Logger, StepTimeout: o.StepTimeout}
+	if g.base.Cache == nil {
+		if c, ok := o.Saver.(checkpoint.Cacher); ok {
+			g.base.Cache = c.Cache()
+		} else {
+			g.base.Cache = checkpoint.NewMemoryCache()
+		}
+	}
+	if g.base.Logger == nil {
+		g.base.Logger = slog.Default()
+	}
+	return g
+}
+
+// Name is the graph's name.
+func (g *Graph[In, Out]) Name() string { return g.plan.Name() }
+
+// Warnings are what Compile found that does not stop the graph from running.
+func (g *Graph[In, Out]) Warnings() []string { return g.plan.Warnings() }
+
+// With returns the graph with settings for its runs. Later settings win; tags
+// and metadata add up.
+func (g *Graph[In, Out]) With(opts ...Option) *Graph[In, Out] {
+	out := *g
+	out.mods = slices.Concat(g.mods, opts)
+	return &out
+}
+
+func (g *Graph[In, Out]) settings() pregel.Settings {
+	s := g.base
+	for _, o := range g.mods {
+		o.run(&s)
+	}
+	return s
+}
+
+// Run runs the graph to its end. With an error the output is what there is so
+// far. Inside a node of another graph the run is nested: it shares the outer
+// run's context value, streams and cancellation.
+func (g *Graph[In, Out]) Run(ctx context.Context, in In) (Out, error) {
+	return result[Out](g.plan.Invoke(ctx, pregel.Input{Value: in}, g.settings()))
+}
+
+// result reads what the engine returned: a pointer to an Out, or a dynamic one.
+func result[Out any](v any, err error) (Out, error) {
+	if p, ok := v.(*Out); ok {
+		return *p, err
+	}
+	out, _ := v.(Out)
+	return out, err
+}
+
+// RunAll runs the graph once for each input, at most MaxConcurrency at a time,
+// and returns the outputs in the order of the inputs. It runs all of them;
+// their errors are joined, each with the index of its input.
+func RunAll[In, Out any](ctx context.Context, g *Graph[In, Out], inputs []In) ([]Out, error) {
+	outs := make([]Out, len(inputs))
+	errs := make([]error, len(inputs))
+	limit := g.settings().MaxConcurrency
+	if limit <= 0 || limit > len(inputs) {
+		limit = len(inputs)
+	}
+	slots := make(chan struct{}, max(limit, 1))
+	var wg sync.WaitGroup
+	for i := range inputs {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			var err error
+			if outs[i], err = g.Run(ctx, inputs[i]); err != nil {
+				errs[i] = fmt.Errorf("input %d: %w", i, err)
+			}
+		})
+	}
+	wg.Wait()
+	return outs, errors.Join(errs...)
+}
+
+// A StreamOption configures a stream.
+type StreamOption func(*streamConfig)
+
+type streamConfig struct {
+	modes     Mode
+	subgraphs bool
+	keys      []string
+}
+
+// Modes chooses the events of a stream. Without it, updates are streamed.
+func Modes(modes ...Mode) StreamOption {
+	return func(c *streamConfig) {
+		for _, m := range modes {
+			c.modes |= m
+		}
+	}
+}
+
+// Subgraphs lets a stream show the values, updates, tasks and checkpoints of
+// nested graphs too. Tokens and custom events come from anywhere in any case.
+func Subgraphs() StreamOption { return func(c *streamConfig) { c.subgraphs = true } }
+
+// OutputKeys restricts values and updates to the named fields.
+func OutputKeys(fields ...string) StreamOption {
+	return func(c *streamConfig) { c.keys = append(c.keys, fields...) }
+}
+
+// Stream runs the graph and yields what happens as it happens. If the run ends
+// well the last event is a [Finished]; otherwise the last pair is the error.
+// Leaving the loop cancels the run and waits for its goroutines.
+func (g *Graph[In, Out]) Stream(ctx context.Context, in In, opts ...StreamOption) iter.Seq2[Event, error] {
+	return g.stream(ctx, pregel.Input{Value: in}, opts, finish[Out])
+}
+
+// finish is the last event of a typed stream.
+func finish[Out any](at Origin, out any) Event {
+	v, _ := result[Out](out, nil)
+	return Finished[Out]{Origin: at, Output: v}
+}
+
+// errLeft cancels a run whose stream nobody reads any more.
+var errLeft = errors.New("treadle: the reader left the stream")
+
+func (g *Graph[In, Out]) stream(ctx context.Context, in pregel.Input, opts []StreamOption, last func(Origin, any) Event) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		cfg := streamConfig{}
+		for _, o := range opts {
+			o(&cfg)
+		}
+		if cfg.modes == 0 {
+			cfg.modes = ModeUpdates
+		}
+		keys, err := g.plan.Keys(cfg.keys)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		queue := pregel.NewQueue()
+		set := g.settings()
+		set.Sink = pregel.NewSink(queue, pregel.Mode(cfg.modes), cfg.subgraphs, keys)
+		var out any
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			defer queue.Close()
+			out, err = g.plan.Invoke(ctx, in, set)
+		}()
+		for batch := queue.Take(); len(batch) > 0; batch = queue.Take() {
+			for i := range batch {
+				if !yield(publish(&batch[i]), nil) {
+					cancel(errLeft)
+					queue.Close()
+					<-done
+					return
+				}
+			}
+		}
+		<-done
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		yield(last(Origin{Graph: g.Name()}, out), nil)
+	}
+}
+
+// Thread returns a handle on the thread with the given id, which keeps the
+// state of its runs. The graph needs a saver.
+func (g *Graph[In, Out]) Thread(id string, opts ...Option) *Thread[In, Out] {
+	opts = append(slices.Clip(opts), runOption(func(s *pregel.Settings) { s.Thread = id }))
+	return &Thread[In, Out]{g: g.With(opts...), id: id}
+}
+
+// ClearCache forgets the cached results of the named nodes, or of all.
+func (g *Graph[In, Out]) ClearCache(ctx context.Context, nodes ...string) error {
+	if len(nodes) == 0 {
+		nodes = g.plan.NodeNames()
+	}
+	spaces := make([]string, len(nodes))
+	for i, n := range nodes {
+		if !slices.Contains(g.plan.NodeNames(), n) {
+			return fmt.Errorf("graph %q: clear cache: there is no node %q", g.Name(), n)
+		}
+		spaces[i] = pregel.CacheSpace(g.Name(), n)
+	}
+	return g.base.Cache.Clear(ctx, spaces...)
+}
+
+// Subgraphs yields the graphs that run inside this one, by the names of the
+// nodes that hold them, "outer/inner" for those deeper down.
+func (g *Graph[In, Out]) Subgraphs() iter.Seq2[string, Shape] {
+	return func(yield func(string, Shape) bool) {
+		for path, p := range g.plan.Subgraphs() {
+			if !yield(path, p.Shape()) {
+				return
+			}
+		}
+	}
+}
+
+// Info describes the run that a node is part of; see [RunInfo].
+type Info = pregel.Info
+
+// RunInfo tells a node about its run: graph, node, thread, run id, task id,
+// step, attempt, remaining steps. Outside a run it is the zero Info.
+func RunInfo(ctx context.Context) Info {
+	info, _ := pregel.InfoOf(ctx)
+	return info
+}
+
+// ContextOf returns the value that the run was given with [Context]; ok is
+// false if there is none of this type.
+func ContextOf[C any](ctx context.Context) (c C, ok bool) {
+	c, ok = pregel.ContextOf(ctx).(C)
+	return c, ok
+}
+
+// Emit sends v as a custom event to the streams of the run that ctx belongs
+// to, from any depth. Outside a run it does nothing.
+func Emit(ctx context.Context, v any) { pregel.Emit(ctx, v) }
+
+// Heartbeat is a sign of life for [IdleTimeout].
+func Heartbeat(ctx context.Context) { pregel.Heartbeat(ctx) }
+
+func (g *Graph[In, Out]) compiled() *pregel.Plan { return g.plan }

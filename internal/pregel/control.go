@@ -1,0 +1,187 @@
+package pregel
+
+import (
+	"context"
+	"fmt"
+	"slices"
+)
+
+// control is what is to run next. It is a plain struct, not channels: nodes
+// that something led to, inputs that were sent, barriers partly complete.
+type control struct {
+	start   []byte   // an input that was stored but not yet applied
+	armed   []int32  // nodes to run, by id
+	waiting []int32  // deferred nodes, released when nothing else is left
+	sends   []packet // inputs on their way
+	joins   []bits   // per join: which sources have run
+	spare   []int32  // memory of the armed list before this one
+}
+
+// idle reports that nothing is left to run.
+func (c *control) idle() bool { return len(c.armed) == 0 && len(c.sends) == 0 }
+
+// abandon drops pending work for a new input. Joins keep what they have seen.
+func (c *control) abandon() { c.armed, c.waiting, c.sends = nil, nil, nil }
+
+// release lets the deferred nodes go when nothing else would run.
+func (c *control) release() {
+	if len(c.armed) > 1 {
+		slices.Sort(c.armed)
+	}
+	if c.idle() && len(c.waiting) > 0 {
+		c.armed, c.waiting = slices.Sorted(slices.Values(c.waiting)), nil
+	}
+}
+
+// bits is a set of a join's sources.
+type bits []uint64
+
+func newBits(n int) bits { return make(bits, (n+63)/64) }
+
+func (b bits) set(i int) { b[i/64] |= 1 << (i % 64) }
+
+func (b bits) has(i int) bool { return b[i/64]&(1<<(i%64)) != 0 }
+
+func (b bits) full(n int) bool {
+	for i := range n {
+		if !b.has(i) {
+			return false
+		}
+	}
+	return true
+}
+
+// arm schedules a node once per step.
+func (r *Run) arm(c *control, id int32) {
+	n := r.plan.nodes[id]
+	if n.Defer {
+		if !slices.Contains(c.waiting, id) {
+			c.waiting = append(slices.Clip(c.waiting), id)
+		}
+		return
+	}
+	if r.marks[id] != r.ver {
+		r.marks[id] = r.ver
+		c.armed = append(c.armed, id)
+	}
+}
+
+// advance follows one finished task: its gotos and sends, its edges, its
+// joins, in that order.
+func (r *Run) advance(c *control, t *Task, w *wiring) error {
+	for i := range t.out.targets {
+		if err := r.follow(c, t, &t.out.targets[i]); err != nil {
+			return err
+		}
+	}
+	if t.out.handled {
+		return nil
+	}
+	for _, id := range w.edges {
+		r.arm(c, id)
+	}
+	for _, e := range w.joins {
+		j, seen := r.plan.joins[e.join], c.joins[e.join]
+		if seen.has(e.bit) {
+			continue
+		}
+		// A checkpoint may still hold the old set.
+		seen = slices.Clone(seen)
+		seen.set(e.bit)
+		if seen.full(len(j.sources)) {
+			seen = newBits(len(j.sources))
+			r.arm(c, j.target)
+		}
+		joins := slices.Clone(c.joins)
+		joins[e.join] = seen
+		c.joins = joins
+	}
+	return nil
+}
+
+// follow schedules one target of a goto.
+func (r *Run) follow(c *control, t *Task, to *Target) error {
+	fail := func(msg string) error {
+		return t.nodeError(&t.scope, &GotoError{Graph: r.plan.name, To: to.Node, Msg: msg})
+	}
+	if to.Node == End {
+		if to.IsSend {
+			return fail("nothing can be sent to the end")
+		}
+		return nil
+	}
+	n := r.plan.byName[to.Node]
+	switch {
+	case to.Node == "":
+		return fail("the target has no name")
+	case n == nil:
+		return fail(fmt.Sprintf("graph %q has no such node", r.plan.name))
+	case to.IsSend:
+		in, err := r.checkSend(n, to.Input)
+		if err != nil {
+			return t.nodeError(&t.scope, err)
+		}
+		c.sends = append(c.sends, packet{node: n.id, input: in, timeout: to.Timeout})
+	default:
+		r.arm(c, n.id)
+	}
+	return nil
+}
+
+// route evaluates the branches behind a task of a parallel step. They see the
+// state as if this task alone had written.
+func (t *Task) route(ctx context.Context) {
+	w := &t.node.wiring
+	if len(w.branches) == 0 || t.out.handled {
+		return
+	}
+	slots := slices.Clone(t.run.slots)
+	for _, wr := range t.out.writes {
+		if err := t.look(slots, wr); err != nil {
+			return // the commit meets the same error and reports it
+		}
+	}
+	t.err = t.branch(ctx, w, slots)
+}
+
+func (t *Task) look(slots []slot, w write) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = newPanicError("reduce: ", p)
+		}
+	}()
+	return slots[w.ch.id].fold(w, t.run.ver+1, t.node.id, false)
+}
+
+// branch asks the routers where control goes. With slots nil they read the
+// run's own, in which the task is committed already.
+func (t *Task) branch(ctx context.Context, w *wiring, slots []slot) error {
+	r := t.run
+	for _, b := range w.branches {
+		var in any
+		if slots == nil {
+			in = r.sync(b.view)
+		} else {
+			in = r.plan.views[b.view].fresh(slots, r.plan.schema.words, r.plan.public)
+		}
+		targets, err := t.ask(ctx, b, in)
+		if err == nil && len(targets) == 0 {
+			err = &GotoError{Graph: r.plan.name, Msg: "the branch returned no destination; return treadle.To(treadle.End) to stop"}
+		}
+		if err != nil {
+			return t.nodeError(&t.scope, fmt.Errorf("branch: %w", err))
+		}
+		t.out.targets = append(t.out.targets, targets...)
+	}
+	return nil
+}
+
+func (t *Task) ask(ctx context.Context, b *branch, in any) (targets []Target, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			targets, err = nil, newPanicError("", p)
+		}
+	}()
+	sc := &scope{Context: ctx, task: t, attempt: t.scope.attempt}
+	return b.Call(sc, in)
+}

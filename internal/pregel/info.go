@@ -1,0 +1,73 @@
+package pregel
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// Info is what a node can know about the run it is part of.
+type Info struct {
+	Graph          string
+	Node           string
+	Thread         string
+	RunID          string
+	TaskID         string
+	CheckpointID   string
+	Namespace      []string
+	Step           int
+	RemainingSteps int
+	Attempt        int
+	FirstAttempt   time.Time
+	Deadline       time.Time
+	Tags           []string
+	Metadata       map[string]any
+}
+
+// InfoOf describes the task that ctx belongs to.
+func InfoOf(ctx context.Context) (Info, bool) {
+	sc := scopeOf(ctx)
+	if sc == nil {
+		return Info{}, false
+	}
+	t := sc.task
+	r := t.run
+	info := Info{Graph: r.plan.name, Node: t.node.Name, Thread: r.set.Thread, RunID: r.id(), TaskID: t.ID(), CheckpointID: r.head.String(),
+		Namespace: r.namespace(), Step: t.step, RemainingSteps: r.stop - t.step, Attempt: sc.attempt, FirstAttempt: t.began,
+		Tags: slices.Concat(r.set.Tags, t.node.Tags), Metadata: merged(r.set.Metadata, t.node.Metadata)}
+	info.Deadline, _ = ctx.Deadline()
+	return info, true
+}
+
+// ContextOf is the user's run-scoped value, nil if there is none.
+func ContextOf(ctx context.Context) any {
+	if sc := scopeOf(ctx); sc != nil {
+		return sc.task.run.set.Context
+	}
+	return nil
+}
+
+// Emit sends a custom event to every stream that the task is part of.
+func Emit(ctx context.Context, v any) {
+	sc := scopeOf(ctx)
+	if sc == nil || sc.closed.Load() {
+		return
+	}
+	sc.alive(false)
+	t := sc.task
+	if t.run.modes&ModeCustom != 0 {
+		t.run.emit(ModeCustom, t.event(v))
+	}
+	if t.run.modes&ModeEvents != 0 && sc.span != nil {
+		ev := sc.span.event("")
+		ev.Event, ev.Output = "on_custom_event", v
+		t.run.emit(ModeEvents, t.event(ev))
+	}
+}
+
+// Heartbeat is an explicit sign of life.
+func Heartbeat(ctx context.Context) {
+	if sc := scopeOf(ctx); sc != nil {
+		sc.alive(true)
+	}
+}

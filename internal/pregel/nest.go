@@ -1,0 +1,161 @@
+package pregel
+
+import (
+	"fmt"
+	"reflect"
+)
+
+// nesting maps the fields that a graph shares with the graph it is a node of.
+type nesting struct {
+	down []pair // what the child reads
+	up   []pair // what it hands back, if it wrote it
+}
+
+type pair struct{ parent, child *channel }
+
+// nesting checks a graph that is used as a node and maps its shared fields.
+func (c *compiler) nesting(n *node) *nesting {
+	s, child := c.schema, n.Graph
+	m := &nesting{}
+	match := func(cc *channel) *channel {
+		var pc *channel
+		switch {
+		case s.root || child.schema.root:
+			if s.root && child.schema.root {
+				pc = s.channels[0]
+			}
+		case s.dynamic || child.schema.dynamic:
+			pc = s.byWire[cc.wire]
+		default:
+			pc = s.byName[cc.name]
+		}
+		if pc == nil || pc.private {
+			return nil
+		}
+		if pc.typ != cc.typ {
+			s.fail(n.Name, cc.wire, "is %s here and %s in graph %q", pc.typ, cc.typ, child.name)
+			return nil
+		}
+		return pc
+	}
+	for _, cc := range child.inputs() {
+		if pc := match(cc); pc != nil {
+			m.down = append(m.down, pair{pc, cc})
+		}
+	}
+	for _, cc := range child.output {
+		if pc := match(cc); pc != nil {
+			m.up = append(m.up, pair{pc, cc})
+		}
+	}
+	if len(m.down) == 0 && len(m.up) == 0 {
+		s.fail(n.Name, "", "graph %q shares no field with %q: call it inside a node function and translate there", child.name, c.name)
+	}
+	for _, h := range child.handoffs() {
+		if h.target != End && c.byName[h.target] == nil {
+			s.fail(n.Name, "", "node %q of graph %q hands off to %q, which is not a node here", h.node, child.name, h.target)
+		}
+		if st, _ := c.structOf(h.out); st != nil && !s.root {
+			_, errs := s.planUpdate(st, func(field) *channel { return nil })
+			for _, e := range errs {
+				s.fail(n.Name, e.field, "node %q of graph %q hands it off: %s", h.node, child.name, e.msg)
+			}
+		}
+	}
+	return m
+}
+
+// handoff is a node's promise to command the parent graph.
+type handoff struct {
+	node, target string
+	out          reflect.Type
+}
+
+func (p *Plan) handoffs() []handoff {
+	var all []handoff
+	for _, n := range p.defined {
+		for _, target := range n.Handoff {
+			all = append(all, handoff{n.Name, target, n.Out})
+		}
+	}
+	return all
+}
+
+// inputs are the channels that an input may write.
+func (p *Plan) inputs() []*channel {
+	if p.in.kind == updateMap {
+		return p.public
+	}
+	chans := make([]*channel, len(p.in.fields))
+	for i, f := range p.in.fields {
+		chans[i] = f.ch
+	}
+	return chans
+}
+
+// runNested runs the node's graph and returns what it wrote, as writes of the
+// enclosing graph's channels. A field that accumulates is handed up as the
+// child's own updates, never as the inherited value again.
+func (t *Task) runNested(sc *scope, in any) (any, error) {
+	child, m := t.node.Graph, t.node.nest
+	input := Input{}
+	if t.packet != nil {
+		input.Value = t.packet.input
+	} else {
+		input.inherit = make([]write, 0, len(m.down))
+		for _, p := range m.down {
+			if s := &t.run.slots[p.parent.id]; s.has {
+				input.inherit = append(input.inherit, write{ch: p.child, val: s.val, over: true})
+			}
+		}
+	}
+	r, err := child.begin(sc, input, &Settings{StepLimit: child.spec.StepLimit})
+	if r != nil {
+		r.journal = true
+	}
+	if err == nil {
+		err = r.loop()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r.handUp(m), nil
+}
+
+// handUp translates what r's tasks wrote.
+func (r *Run) handUp(m *nesting) []write {
+	var ws []write
+	for _, p := range m.up {
+		if !p.child.accumulates() {
+			if s := &r.slots[p.child.id]; s.has && r.wrote[p.child.id] {
+				ws = append(ws, write{ch: p.parent, val: s.val})
+			}
+			continue
+		}
+		for _, w := range r.log {
+			if w.ch == p.child {
+				ws = append(ws, write{ch: p.parent, val: w.val, over: w.over})
+			}
+		}
+	}
+	return ws
+}
+
+// checkSend verifies that an input fits a node.
+func (r *Run) checkSend(n *node, input any) (any, error) {
+	want := n.In
+	if input == nil {
+		if want.Kind() == reflect.Interface || want.Kind() == reflect.Pointer {
+			return reflect.Zero(want).Interface(), nil
+		}
+		return nil, &GotoError{Graph: r.plan.name, To: n.Name, Msg: fmt.Sprintf("Send without an input, the node takes %s", want)}
+	}
+	got := reflect.TypeOf(input)
+	if got == want || want.Kind() == reflect.Interface && got.Implements(want) {
+		return input, nil
+	}
+	if got.AssignableTo(want) {
+		return reflect.ValueOf(input).Convert(want).Interface(), nil
+	}
+	return nil, &GotoError{Graph: r.plan.name, To: n.Name, Msg: fmt.Sprintf("Send of %s, the node takes %s", got, want)}
+}

@@ -1,0 +1,553 @@
+package pregel
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/treadle-go/treadle/checkpoint"
+)
+
+// controlJSON is the stored form of control. Names, not ids: a later version
+// of the graph may have other nodes.
+type controlJSON struct {
+	Start   json.RawMessage     `json:"start,omitempty"`
+	Next    []string            `json:"next,omitempty"`
+	Waiting []string            `json:"waiting,omitempty"`
+	Sends   []sendJSON          `json:"sends,omitempty"`
+	Joins   map[string][]string `json:"joins,omitempty"`
+	Last    []string            `json:"last,omitempty"` // nodes of the step before
+}
+
+type sendJSON struct {
+	Node    string          `json:"node"`
+	Input   json.RawMessage `json:"input"`
+	Timeout *Timeout        `json:"timeout,omitempty"`
+}
+
+// encodeControl writes r.ctl. The usual case, nodes and nothing else, takes a
+// short way.
+func (r *Run) encodeControl() ([]byte, error) {
+	c, p := &r.ctl, r.plan
+	name := func(id int32) string { return p.nodes[id].Name }
+	plain := len(c.sends) == 0 && len(c.waiting) == 0 && c.start == nil && !slices.ContainsFunc(c.joins, bits.any)
+	if plain {
+		b := append(make([]byte, 0, 64), `{"next":[`...)
+		for i, id := range c.armed {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = appendQuoted(b, name(id))
+		}
+		b = append(b, `],"last":[`...)
+		for i, name := range r.last {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = appendQuoted(b, name)
+		}
+		return append(b, ']', '}'), nil
+	}
+	out := controlJSON{Start: c.start, Last: r.last}
+	for _, id := range c.armed {
+		out.Next = append(out.Next, name(id))
+	}
+	for _, id := range c.waiting {
+		out.Waiting = append(out.Waiting, name(id))
+	}
+	for i := range c.sends {
+		s, err := p.encodeSend(&c.sends[i])
+		if err != nil {
+			return nil, err
+		}
+		out.Sends = append(out.Sends, s)
+	}
+	for i, b := range c.joins {
+		if b.any() {
+			if out.Joins == nil {
+				out.Joins = map[string][]string{}
+			}
+			seen := []string{}
+			for bit, src := range p.joins[i].sources {
+				if b.has(bit) {
+					seen = append(seen, name(src))
+				}
+			}
+			out.Joins[p.joins[i].name] = seen
+		}
+	}
+	return json.Marshal(out)
+}
+
+// appendQuoted appends name as a JSON string.
+func appendQuoted(b []byte, name string) []byte {
+	raw, _ := json.Marshal(name) // a string always has JSON
+	return append(b, raw...)
+}
+
+func (b bits) any() bool { return slices.ContainsFunc(b, func(w uint64) bool { return w != 0 }) }
+
+func (p *Plan) encodeSend(s *packet) (sendJSON, error) {
+	n := p.nodes[s.node]
+	raw, err := json.Marshal(s.input)
+	if err != nil {
+		return sendJSON{}, fmt.Errorf("graph %q: input sent to %q: %w", p.name, n.Name, err)
+	}
+	out := sendJSON{Node: n.Name, Input: raw}
+	if !s.timeout.isZero() {
+		out.Timeout = &s.timeout
+	}
+	return out, nil
+}
+
+func (p *Plan) decodeSend(s sendJSON) (packet, error) {
+	n := p.byName[s.Node]
+	if n == nil {
+		return packet{}, fmt.Errorf("graph %q: the checkpoint sends to node %q, which is gone", p.name, s.Node)
+	}
+	in, err := decodeAs(n.In, s.Input)
+	if err != nil {
+		return packet{}, fmt.Errorf("graph %q: input sent to %q: %w", p.name, n.Name, err)
+	}
+	out := packet{node: n.id, input: in}
+	if s.Timeout != nil {
+		out.timeout = *s.Timeout
+	}
+	return out, nil
+}
+
+func (r *Run) decodeControl(raw []byte) error {
+	var c controlJSON
+	if err := json.Unmarshal(raw, &c); err != nil {
+		return fmt.Errorf("graph %q: checkpoint: %w", r.plan.name, err)
+	}
+	ids := func(names []string) (out []int32, err error) {
+		for _, name := range names {
+			n := r.plan.byName[name]
+			if n == nil {
+				return nil, fmt.Errorf("graph %q: the checkpoint is to run node %q, which is gone", r.plan.name, name)
+			}
+			out = append(out, n.id)
+		}
+		slices.Sort(out)
+		return out, nil
+	}
+	var err error
+	r.ctl.start, r.last = c.Start, c.Last
+	if r.ctl.armed, err = ids(c.Next); err != nil {
+		return err
+	}
+	if r.ctl.waiting, err = ids(c.Waiting); err != nil {
+		return err
+	}
+	for _, s := range c.Sends {
+		p, err := r.plan.decodeSend(s)
+		if err != nil {
+			return err
+		}
+		r.ctl.sends = append(r.ctl.sends, p)
+	}
+	for i, j := range r.plan.joins {
+		for bit, src := range j.sources {
+			if slices.Contains(c.Joins[j.name], r.plan.nodes[src].Name) {
+				r.ctl.joins[i].set(bit)
+			}
+		}
+	}
+	return nil
+}
+
+func (r *Run) saving() bool { return r.set.Saver != nil && r.set.Thread != "" }
+
+func (r *Run) key() checkpoint.Key {
+	return checkpoint.Key{Thread: r.set.Thread, Namespace: r.ns, ID: r.head}
+}
+
+// load reads the thread's head, if there is one. A nested run begins afresh.
+func (r *Run) load() error {
+	if !r.saving() || r.parent != nil {
+		return nil
+	}
+	cp, err := r.set.Saver.Get(r.ctx, checkpoint.Key{Thread: r.set.Thread, Namespace: r.ns})
+	if errors.Is(err, checkpoint.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("graph %q: load thread %q: %w", r.plan.name, r.set.Thread, err)
+	}
+	return r.restoreFrom(cp)
+}
+
+// restoreFrom makes cp the state of the run.
+func (r *Run) restoreFrom(cp *checkpoint.Checkpoint) error {
+	r.head, r.before = cp.ID, cp.Parent
+	for _, c := range r.plan.schema.channels {
+		v, ok := cp.Values[c.wire]
+		if !ok && c.was != "" {
+			v, ok = cp.Values[c.was]
+		}
+		if !ok {
+			continue
+		}
+		val, err := c.decode(v)
+		if err != nil {
+			return fmt.Errorf("graph %q: thread %q: field %s: %w", r.plan.name, r.set.Thread, c.wire, err)
+		}
+		r.slots[c.id] = slot{val: val, ver: v.Version, has: true}
+		r.ver = max(r.ver, v.Version)
+	}
+	r.ver = max(r.ver, 1)
+	r.step = cp.Step + 1
+	for _, w := range cp.Pending {
+		if w.Kind == checkpoint.Done {
+			if r.saved == nil {
+				r.saved = map[string][]byte{}
+			}
+			r.saved[w.Task] = w.Data
+		}
+	}
+	return r.decodeControl(cp.Control)
+}
+
+// decode reads a stored value.
+func (c *channel) decode(v checkpoint.Value) (any, error) {
+	if !v.List {
+		return decodeAs(c.typ, v.Data)
+	}
+	if c.appender != nil {
+		return c.appender.Build(len(v.Items), func(i int, elem any) error { return json.Unmarshal(v.Items[i], elem) })
+	}
+	raw := []byte{'['}
+	for i, item := range v.Items {
+		if i > 0 {
+			raw = append(raw, ',')
+		}
+		raw = append(raw, item...)
+	}
+	return decodeAs(c.typ, append(raw, ']'))
+}
+
+// change is how the step changed a channel, as stored.
+func (r *Run) change(u *undoEntry) (checkpoint.Change, error) {
+	c, now := u.ch, &r.slots[u.ch.id]
+	out := checkpoint.Change{Channel: c.wire, Version: now.ver}
+	if !now.has {
+		out.Clear = true
+		return out, nil
+	}
+	if c.appender == nil {
+		raw, err := c.encode(now.val)
+		out.Data = raw
+		return out, err
+	}
+	// Before the first write nothing of the list is stored.
+	out.List = true
+	from, n := 0, c.appender.Len(now.val)
+	switch {
+	case u.was.ver == 0 || !u.was.has:
+	case now.over:
+		out.Drop = c.appender.Len(u.was.val)
+	default:
+		from = c.appender.Len(u.was.val)
+	}
+	out.Items = make([][]byte, 0, n-from)
+	for i := from; i < n; i++ {
+		raw, err := c.encode(c.appender.At(now.val, i))
+		if err != nil {
+			return out, err
+		}
+		out.Items = append(out.Items, raw)
+	}
+	return out, nil
+}
+
+// put stores what the step changed and what is next.
+func (r *Run) put(source checkpoint.Source) error {
+	if !r.saving() {
+		return nil
+	}
+	p := &checkpoint.Put{Parent: r.head, Head: r.head, Step: r.step, Source: source, RunID: r.set.RunID, Metadata: r.meta}
+	for i := range r.undo {
+		u := &r.undo[i]
+		if u.ch.policy == untracked {
+			continue
+		}
+		change, err := r.change(u)
+		if err != nil {
+			return fmt.Errorf("graph %q: store: %w", r.plan.name, err)
+		}
+		p.Changes = append(p.Changes, change)
+	}
+	ctl, err := r.encodeControl()
+	if err != nil {
+		return err
+	}
+	p.Control = ctl
+	p.Key = checkpoint.Key{Thread: r.set.Thread, Namespace: r.ns, ID: checkpoint.NewID(r.step, r.head)}
+	// What a step has done is stored even if the run is cancelled meanwhile.
+	if err := r.set.Saver.Put(context.WithoutCancel(r.ctx), p); err != nil {
+		return fmt.Errorf("graph %q: store thread %q: %w", r.plan.name, r.set.Thread, err)
+	}
+	r.before, r.head = r.head, p.ID
+	return nil
+}
+
+// putInput stores an input before it is applied.
+func (r *Run) putInput(o *outcome) error {
+	if !r.saving() {
+		r.step++
+		return nil
+	}
+	if len(r.set.Metadata) > 0 {
+		raw, err := json.Marshal(r.set.Metadata)
+		if err != nil {
+			return fmt.Errorf("graph %q: metadata: %w", r.plan.name, err)
+		}
+		r.meta = raw
+	}
+	rec := &Record{schema: r.plan.schema, root: r.plan.schema.root}
+	for _, w := range o.writes {
+		if w.ch.policy != untracked {
+			rec.items = append(rec.items, w)
+		}
+	}
+	raw, err := rec.MarshalJSON()
+	if err != nil {
+		return fmt.Errorf("graph %q: store the input: %w", r.plan.name, err)
+	}
+	r.ctl.start = raw
+	r.undo = r.undo[:0]
+	if err := r.put(checkpoint.Input); err != nil {
+		return err
+	}
+	r.saved = nil
+	r.step++
+	return nil
+}
+
+// resultJSON is the stored result of a task.
+type resultJSON struct {
+	Writes  []writeJSON  `json:"writes,omitempty"`
+	Goto    []targetJSON `json:"goto,omitempty"`
+	Handled bool         `json:"handled,omitempty"`
+}
+
+type writeJSON struct {
+	Field string          `json:"field"`
+	Value json.RawMessage `json:"value"`
+	Over  bool            `json:"over,omitempty"`
+}
+
+type targetJSON struct {
+	Node    string          `json:"node"`
+	Send    bool            `json:"send,omitempty"`
+	Input   json.RawMessage `json:"input,omitempty"`
+	Timeout *Timeout        `json:"timeout,omitempty"`
+}
+
+// encodeResult writes what a task has to say.
+func (t *Task) encodeResult() ([]byte, error) {
+	out := resultJSON{Handled: t.out.handled}
+	for _, w := range t.out.writes {
+		raw, err := w.ch.encode(w.val)
+		if err != nil {
+			return nil, err
+		}
+		out.Writes = append(out.Writes, writeJSON{Field: w.ch.wire, Value: raw, Over: w.over})
+	}
+	for _, to := range t.out.targets {
+		g := targetJSON{Node: to.Node, Send: to.IsSend}
+		if to.IsSend {
+			raw, err := json.Marshal(to.Input)
+			if err != nil {
+				return nil, err
+			}
+			g.Input = raw
+			if !to.Timeout.isZero() {
+				g.Timeout = &to.Timeout
+			}
+		}
+		out.Goto = append(out.Goto, g)
+	}
+	return json.Marshal(out)
+}
+
+// decodeResult reads it back.
+func (t *Task) decodeResult(raw []byte) error {
+	p := t.run.plan
+	var in resultJSON
+	if err := json.Unmarshal(raw, &in); err != nil {
+		return err
+	}
+	t.out.clear()
+	for _, w := range in.Writes {
+		c := p.schema.byWire[w.Field]
+		if c == nil {
+			return &UpdateError{Graph: p.name, Field: w.Field, Msg: "a stored result writes a field that is gone"}
+		}
+		typ := c.upd
+		if w.Over {
+			typ = c.typ
+		}
+		val, err := decodeAs(typ, w.Value)
+		if err != nil {
+			return err
+		}
+		t.out.add(write{ch: c, val: val, over: w.Over})
+	}
+	for _, g := range in.Goto {
+		to := Target{Node: g.Node, IsSend: g.Send}
+		if n := p.byName[g.Node]; g.Send && n != nil {
+			val, err := decodeAs(n.In, g.Input)
+			if err != nil {
+				return err
+			}
+			to.Input = val
+			if g.Timeout != nil {
+				to.Timeout = *g.Timeout
+			}
+		}
+		t.out.targets = append(t.out.targets, to)
+	}
+	t.out.handled = in.Handled
+	return nil
+}
+
+// keep stores the results of the tasks that finished in a step that failed, so
+// that a continuation runs only the others. An error of the saver is joined to
+// the failure that is on its way already.
+func (r *Run) keep(tasks []*Task) {
+	if !r.saving() {
+		return
+	}
+	var ws []checkpoint.Write
+	for _, t := range tasks {
+		switch {
+		case t.err == nil:
+			if raw, err := t.encodeResult(); err == nil {
+				ws = append(ws, checkpoint.Write{Task: t.ID(), Kind: checkpoint.Done, Data: raw})
+			}
+		case !bubbles(t.err):
+			raw, _ := json.Marshal(map[string]string{"node": t.Name(), "type": reflect.TypeOf(t.err).String(), "message": t.err.Error()})
+			ws = append(ws, checkpoint.Write{Task: t.ID(), Kind: checkpoint.Failed, Data: raw})
+		}
+	}
+	if err := r.set.Saver.PutWrites(context.WithoutCancel(r.ctx), r.key(), ws); err != nil && r.set.Logger != nil {
+		r.set.Logger.Error("treadle: results of finished tasks were not stored", "thread", r.set.Thread, "error", err)
+	}
+}
+
+// restore fills in the tasks whose results were kept.
+func (r *Run) restore(tasks []*Task) {
+	if len(r.saved) == 0 {
+		return
+	}
+	for _, t := range tasks {
+		if raw, ok := r.saved[t.ID()]; ok && t.decodeResult(raw) == nil {
+			t.cached = true
+		}
+	}
+	r.saved = nil
+}
+
+// fromCache looks for an earlier result of the same input.
+func (t *Task) fromCache(sc *scope) (hit bool, key string, err error) {
+	c := t.node.Cache
+	if c == nil || t.run.set.Cache == nil {
+		return false, "", nil
+	}
+	in := t.input()
+	if c.Key != nil {
+		key = c.Key(in)
+	} else {
+		raw, err := json.Marshal(in)
+		if err != nil {
+			return false, "", fmt.Errorf("cache: the input has no JSON to make a key of: %w", err)
+		}
+		key = string(raw)
+	}
+	raw, ok, err := t.run.set.Cache.Get(sc, t.cacheSpace(), key)
+	if err != nil || !ok {
+		return false, key, err
+	}
+	if err := t.decodeResult(raw); err != nil {
+		t.out.clear()
+		return false, key, nil // written by another version of the graph
+	}
+	return true, key, nil
+}
+
+func (t *Task) cacheSpace() string { return CacheSpace(t.run.plan.name, t.node.Name) }
+
+// CacheSpace is where the cached results of a node are.
+func CacheSpace(graph, node string) string { return "node/" + graph + "/" + node }
+
+// toCache stores a result; only a success is ever stored.
+func (t *Task) toCache(sc *scope, key string) error {
+	c := t.node.Cache
+	if c == nil || t.run.set.Cache == nil {
+		return nil
+	}
+	raw, err := t.encodeResult()
+	if err != nil {
+		return fmt.Errorf("cache: %w", err)
+	}
+	return t.run.set.Cache.Set(sc, t.cacheSpace(), key, raw, c.TTL)
+}
+
+// Checkpoint is a checkpoint as streams and snapshots show it.
+type Checkpoint struct {
+	ID, Parent checkpoint.ID
+	Thread     string
+	Step       int
+	Source     checkpoint.Source
+	RunID      string
+	Metadata   map[string]any
+	Values     *Record
+	Next       []string
+	Tasks      []TaskInfo
+	Time       time.Time
+}
+
+// TaskInfo is a task that is to run from a checkpoint.
+type TaskInfo struct {
+	ID, Name string
+	Err      string // of its last try
+	Done     *Record
+}
+
+// emitCheckpoint reports the checkpoint that the next step runs from.
+func (r *Run) emitCheckpoint(next []string) {
+	if r.modes&ModeCheckpoints == 0 || !r.saving() {
+		return
+	}
+	cp := &Checkpoint{ID: r.head, Thread: r.set.Thread, Step: r.step - 1, Source: checkpoint.Loop, RunID: r.set.RunID,
+		Metadata: r.set.Metadata, Values: r.plan.schema.record(r.slots, r.plan.schema.channels), Next: next, Time: r.head.Time()}
+	cp.Parent = r.before
+	if len(next) == 1 && next[0] == Start {
+		cp.Source = checkpoint.Input
+		cp.Tasks = []TaskInfo{{ID: (&Task{run: r, node: startNode, step: r.step, index: -1}).ID(), Name: Start}}
+	} else if tasks, err := r.prepare(); err == nil {
+		cp.Tasks = r.infos(tasks)
+	}
+	ev := r.event(cp)
+	ev.Step = cp.Step
+	r.emit(ModeCheckpoints, ev)
+}
+
+// infos describes tasks, sends first.
+func (r *Run) infos(tasks []*Task) []TaskInfo {
+	var out []TaskInfo
+	for _, push := range []bool{true, false} {
+		for _, t := range tasks {
+			if (t.packet != nil) == push {
+				out = append(out, TaskInfo{ID: t.ID(), Name: t.Name()})
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,222 @@
+package pregel
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+)
+
+// Record is a picture of a graph's fields at one moment: an immutable list of
+// names and values. A field that was never written is not in it.
+type Record struct {
+	schema *Schema
+	items  []write
+	root   bool // one value without a name
+	list   bool // updates, possibly several of one field
+}
+
+// record takes a picture of the given channels.
+func (s *Schema) record(slots []slot, chans []*channel) *Record {
+	r := &Record{schema: s, root: s.root, items: make([]write, 0, len(chans))}
+	for _, c := range chans {
+		if sl := &slots[c.id]; sl.has {
+			r.items = append(r.items, write{ch: c, val: sl.val})
+		}
+	}
+	return r
+}
+
+// only returns the record without the fields that keep does not name.
+func (r *Record) only(keep []string) *Record {
+	if r == nil || keep == nil {
+		return r
+	}
+	out := *r
+	out.items = slices.DeleteFunc(slices.Clone(r.items), func(w write) bool { return !slices.Contains(keep, w.ch.wire) })
+	return &out
+}
+
+// Names are the JSON names of the fields that are there.
+func (r *Record) Names() []string {
+	var names []string
+	for _, w := range r.items {
+		if !slices.Contains(names, w.ch.wire) {
+			names = append(names, w.ch.wire)
+		}
+	}
+	return names
+}
+
+// Len is the number of values.
+func (r *Record) Len() int { return len(r.items) }
+
+// Get returns the value of a field by its Go or JSON name. In a record of
+// updates that writes it several times it is the last.
+func (r *Record) Get(name string) (any, bool) {
+	for _, w := range slices.Backward(r.items) {
+		if w.ch.name == name || w.ch.wire == name {
+			return w.val, true
+		}
+	}
+	return nil, false
+}
+
+// Read fills the struct that dst points to: fields of the same Go name and
+// type are set, those that are absent here are zeroed. Of a graph whose state
+// is one value, dst points to a value of that type.
+func (r *Record) Read(dst any) error {
+	p := reflect.ValueOf(dst)
+	if p.Kind() != reflect.Pointer || p.IsNil() {
+		return fmt.Errorf("read: want a pointer to fill, not %T", dst)
+	}
+	elem := p.Elem()
+	assign := func(to reflect.Value, val any, name string) error {
+		if val == nil {
+			to.SetZero()
+			return nil
+		}
+		v := reflect.ValueOf(val)
+		if !v.Type().AssignableTo(to.Type()) {
+			return fmt.Errorf("read: field %s is %s, the target wants %s", name, v.Type(), to.Type())
+		}
+		to.Set(v)
+		return nil
+	}
+	if r.root {
+		val, _ := r.Get(Root)
+		return assign(elem, val, Root)
+	}
+	if elem.Type() == r.schema.words.Update {
+		m := make(map[string]any, len(r.items))
+		for _, w := range r.items {
+			m[w.ch.wire] = w.val
+		}
+		elem.Set(reflect.ValueOf(r.schema.words.FromMap(m)))
+		return nil
+	}
+	if elem.Kind() != reflect.Struct {
+		return fmt.Errorf("read: want a pointer to a struct, not %T", dst)
+	}
+	fields, errs := fieldsOf(elem.Type())
+	if len(errs) > 0 {
+		return fmt.Errorf("read: %s", errs[0])
+	}
+	for _, f := range fields {
+		c := r.schema.lookup(f)
+		if c == nil {
+			return fmt.Errorf("read: %s: the graph has no such field; it has %v", f.path, r.schema.wireNames())
+		}
+		val, _ := r.Get(c.name)
+		if err := assign(elem.FieldByIndex(f.index), val, c.wire); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// MarshalJSON writes an object by JSON name. Updates that write a field more
+// than once are a list of objects, in order.
+func (r *Record) MarshalJSON() ([]byte, error) {
+	if r.root {
+		switch len(r.items) {
+		case 0:
+			return []byte("null"), nil
+		case 1:
+			return r.items[0].encode()
+		}
+		return r.join("[", "]", func(b *bytes.Buffer, w write) error { return appendJSON(b, w) })
+	}
+	if r.list && len(r.items) == 0 {
+		return []byte("null"), nil
+	}
+	if r.list && len(r.Names()) < len(r.items) {
+		return r.join("[", "]", func(b *bytes.Buffer, w write) error {
+			b.WriteByte('{')
+			if err := appendField(b, w); err != nil {
+				return err
+			}
+			b.WriteByte('}')
+			return nil
+		})
+	}
+	return r.join("{", "}", appendField)
+}
+
+// Folded is the form of task results: repeated writes of a field become one
+// object {"$writes": [...]}.
+func (r *Record) Folded() ([]byte, error) {
+	if r.root {
+		if len(r.items) > 1 {
+			raw, err := r.MarshalJSON()
+			return slices.Concat([]byte(`{"$writes":`), raw, []byte("}")), err
+		}
+		return r.MarshalJSON()
+	}
+	out := &bytes.Buffer{}
+	out.WriteByte('{')
+	for i, name := range r.Names() {
+		if i > 0 {
+			out.WriteByte(',')
+		}
+		var same []write
+		for _, w := range r.items {
+			if w.ch.wire == name {
+				same = append(same, w)
+			}
+		}
+		if len(same) == 1 {
+			if err := appendField(out, same[0]); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		one := &Record{schema: r.schema, root: true, items: same}
+		raw, err := one.MarshalJSON()
+		if err != nil {
+			return nil, err
+		}
+		key, _ := json.Marshal(name)
+		fmt.Fprintf(out, `%s:{"$writes":%s}`, key, raw)
+	}
+	out.WriteByte('}')
+	return out.Bytes(), nil
+}
+
+func (r *Record) join(open, end string, each func(*bytes.Buffer, write) error) ([]byte, error) {
+	b := &bytes.Buffer{}
+	b.WriteString(open)
+	for i, w := range r.items {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		if err := each(b, w); err != nil {
+			return nil, err
+		}
+	}
+	b.WriteString(end)
+	return b.Bytes(), nil
+}
+
+func appendField(b *bytes.Buffer, w write) error {
+	key, _ := json.Marshal(w.ch.wire)
+	b.Write(key)
+	b.WriteByte(':')
+	return appendJSON(b, w)
+}
+
+func appendJSON(b *bytes.Buffer, w write) error {
+	raw, err := w.encode()
+	b.Write(raw)
+	return err
+}
+
+// encode is the update's JSON; an overwrite of an accumulating field is marked.
+func (w write) encode() ([]byte, error) {
+	raw, err := w.ch.encode(w.val)
+	if err == nil && w.over && w.ch.accumulates() {
+		raw = slices.Concat([]byte(`{"`+overwriteKey+`":`), raw, []byte("}"))
+	}
+	return raw, err
+}

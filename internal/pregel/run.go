@@ -1,0 +1,659 @@
+package pregel
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/treadle-go/treadle/checkpoint"
+)
+
+// DefaultStepLimit is how many steps a run may take if nobody says otherwise.
+const DefaultStepLimit = 25
+
+// Settings are what one run is given beside its input.
+type Settings struct {
+	StepLimit      int
+	MaxConcurrency int // 0: no bound
+	Context        any // the user's run-scoped value
+	Tags           []string
+	Metadata       map[string]any
+	RunID          string
+	Thread         string
+	Saver          checkpoint.Saver // used with a Thread only
+	Cache          checkpoint.Cache
+	Store          any
+	Check          bool // nodes must not change what they are given
+	Logger         *slog.Logger
+	Drain          <-chan struct{} // closed: end after the step under way
+	StepTimeout    time.Duration   // of a whole step; 0: none
+	Sink           *Sink
+}
+
+// Input is what starts a run.
+type Input struct {
+	Value    any             // of the graph's input type
+	JSON     json.RawMessage // or the same as JSON
+	Continue bool            // or nothing: go on from the checkpoint
+	AsRecord bool            // the output is wanted as a *Record
+
+	inherit []write // or what a parent shares
+}
+
+// Run is a graph being run. Everything in it belongs to the goroutine that
+// runs the loop; tasks see it read-only.
+type Run struct {
+	plan   *Plan
+	set    *Settings
+	ctx    context.Context
+	parent *Task // the task this run is nested in
+	ns     string
+	sinks  *Sink
+	modes  Mode // what any sink wants
+
+	slots []slot
+	ver   uint64
+	views []view
+	ctl   control
+	step  int
+	stop  int
+	marks []uint64 // per node: the version in which it was armed
+	undo  []undoEntry
+
+	// Nested graphs hand up what they wrote, so they remember it.
+	journal bool
+	log     []write
+	wrote   []bool
+
+	// With a saver.
+	head   checkpoint.ID
+	before checkpoint.ID     // the head's parent
+	last   []string          // the nodes of the last step
+	source checkpoint.Source // of the checkpoints it makes
+	meta   json.RawMessage
+	saved  map[string][]byte // results of tasks that finished before a failure, by task id
+
+	seedOnce sync.Once
+	seedID   string
+	span     *span
+	msgs     messages // of the outermost run
+}
+
+type undoEntry struct {
+	ch  *channel
+	was slot
+}
+
+// begin prepares a run up to its first step with nodes: it loads the thread,
+// applies the input and finds out what is first.
+func (p *Plan) begin(ctx context.Context, in Input, set *Settings) (*Run, error) {
+	r := &Run{plan: p, set: set, ctx: ctx, sinks: set.Sink, source: checkpoint.Loop}
+	if sc := scopeOf(ctx); sc != nil {
+		r.nestIn(sc)
+	}
+	if r.sinks != nil {
+		r.modes = r.sinks.all
+	}
+	if set.StepLimit == 0 {
+		set.StepLimit = DefaultStepLimit
+	}
+	if set.StepLimit < 0 {
+		return r, fmt.Errorf("graph %q: step limit %d: want at least 1", p.name, set.StepLimit)
+	}
+	if err := p.readContext(r.set); err != nil {
+		return r, err
+	}
+	if ctx.Err() != nil {
+		return r, cancelled(ctx, p.name, r.step)
+	}
+	r.slots = make([]slot, len(p.schema.channels))
+	r.views = make([]view, len(p.views))
+	r.marks = make([]uint64, len(p.nodes))
+	r.wrote = make([]bool, len(p.schema.channels))
+	for i, c := range p.schema.channels {
+		r.slots[i] = c.reset()
+	}
+	if len(p.joins) > 0 {
+		r.ctl.joins = make([]bits, len(p.joins))
+		for i, j := range p.joins {
+			r.ctl.joins[i] = newBits(len(j.sources))
+		}
+	}
+	r.step = -1
+	if err := r.load(); err != nil {
+		return r, err
+	}
+	r.stop = r.step + set.StepLimit + 1
+	r.emitGraphStart(in)
+	return r, r.accept(in)
+}
+
+// nestIn makes r a part of the run that sc belongs to.
+func (r *Run) nestIn(sc *scope) {
+	t := sc.task
+	up := t.run
+	r.parent = t
+	r.ns = t.namespace()
+	if n := t.nested.Add(1) - 1; n > 0 {
+		r.ns += fmt.Sprintf("|%d", n)
+	}
+	set := *r.set
+	if set.Context == nil {
+		set.Context = up.set.Context
+	}
+	if set.MaxConcurrency == 0 {
+		set.MaxConcurrency = up.set.MaxConcurrency
+	}
+	set.Tags = slices.Concat(up.set.Tags, set.Tags)
+	set.Metadata = merged(up.set.Metadata, set.Metadata)
+	set.RunID = up.set.RunID
+	set.Saver, set.Thread = up.set.Saver, up.set.Thread
+	set.Store = up.set.Store
+	if up.set.Cache != nil {
+		set.Cache = up.set.Cache
+	}
+	set.Check = set.Check || up.set.Check
+	set.Logger = up.set.Logger
+	set.Drain = up.set.Drain
+	r.set = &set
+	r.sinks = r.sinks.under(up.sinks, r.ns)
+	sc.alive(false)
+}
+
+func merged(a, b map[string]any) map[string]any {
+	if len(a) == 0 {
+		return b
+	}
+	if len(b) == 0 {
+		return a
+	}
+	out := make(map[string]any, len(a)+len(b))
+	for _, m := range []map[string]any{a, b} {
+		for k, v := range m {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+// seed makes task ids stable: the same checkpoint gives the same ids.
+func (r *Run) seed() string {
+	if !r.head.IsZero() {
+		return r.head.String()
+	}
+	return r.id()
+}
+
+// id names the run.
+func (r *Run) id() string {
+	if r.set.RunID != "" {
+		return r.set.RunID
+	}
+	if r.parent != nil {
+		return r.parent.run.id()
+	}
+	r.seedOnce.Do(func() {
+		var b [16]byte
+		_, _ = rand.Read(b[:]) // never fails
+		b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+		r.seedID = checkpoint.ID(b).String()
+	})
+	return r.seedID
+}
+
+// accept applies the input as step START.
+func (r *Run) accept(in Input) error {
+	if in.Continue {
+		if r.ver == 0 && r.ctl.start == nil {
+			return fmt.Errorf("graph %q: %w", r.plan.name, ErrNothingToContinue)
+		}
+		if r.ctl.start == nil {
+			if r.modes&ModeValues != 0 {
+				r.emitValues()
+			}
+			return nil
+		}
+	}
+	var o outcome
+	if err := r.readInput(in, &o); err != nil {
+		return err
+	}
+	if !in.Continue {
+		r.ctl.abandon()
+		r.last = append(r.last[:0], Start)
+		if err := r.putInput(&o); err != nil {
+			return err
+		}
+	}
+	r.emitCheckpoint([]string{Start})
+	r.ctl.start = nil
+	t := &Task{run: r, node: startNode, step: r.step, index: -1}
+	t.scope.Context, t.scope.task, t.scope.attempt = r.ctx, t, 1
+	t.out = o
+	if o.writes != nil && len(o.writes) <= len(o.buf) {
+		t.out.writes = append(t.out.buf[:0], o.writes...)
+	}
+	return r.settle([]*Task{t}, &r.plan.start)
+}
+
+// startNode is the pseudo node that the input belongs to.
+var startNode = &node{NodeSpec: &NodeSpec{Name: Start}, id: -1}
+
+// ErrNothingToContinue: there is no checkpoint to go on from.
+var ErrNothingToContinue = errors.New("nothing to continue: the thread has no checkpoint; run it with an input first")
+
+func (r *Run) readInput(in Input, o *outcome) error {
+	p := r.plan
+	switch {
+	case in.inherit != nil:
+		o.writes = in.inherit
+		return nil
+	case in.Continue:
+		return p.schema.decodeUpdate(o, r.ctl.start)
+	case in.JSON != nil:
+		return p.readJSON(in.JSON, o)
+	}
+	val := in.Value
+	if p.inChecks {
+		if err := validate(val); err != nil {
+			return &ValidationError{Graph: p.name, What: "the input", Err: err}
+		}
+	}
+	if err := p.in.collect(p.schema, o, val); err != nil {
+		return err
+	}
+	o.targets = nil // an input has no say in where control goes
+	return nil
+}
+
+// readJSON reads an input as an update by JSON names. Names that the input
+// type lacks are dropped, as an input type is a filter; names that the graph
+// lacks are errors.
+func (p *Plan) readJSON(raw json.RawMessage, o *outcome) error {
+	if err := p.schema.decodeUpdate(o, raw); err != nil {
+		return err
+	}
+	if p.in.kind == updateStruct {
+		o.writes = slices.DeleteFunc(o.writes, func(w write) bool {
+			return !slices.ContainsFunc(p.in.fields, func(f writeField) bool { return f.ch == w.ch })
+		})
+	}
+	return nil
+}
+
+func validate(v any) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = newPanicError("Validate: ", p)
+		}
+	}()
+	if c, ok := v.(interface{ Validate() error }); ok {
+		return c.Validate()
+	}
+	return nil
+}
+
+// loop runs steps until nothing is left to do.
+func (r *Run) loop() error {
+	for {
+		if r.step > r.stop {
+			return &StepLimitError{Graph: r.plan.name, Limit: r.set.StepLimit, Next: r.nextNames()}
+		}
+		if r.modes&ModeCheckpoints != 0 {
+			r.emitCheckpoint(r.nextNames())
+		}
+		if r.ctl.idle() {
+			return nil
+		}
+		if r.ctx.Err() != nil {
+			return cancelled(r.ctx, r.plan.name, r.step)
+		}
+		if r.draining() {
+			return fmt.Errorf("graph %q: %w", r.plan.name, ErrDrained)
+		}
+		tasks, err := r.prepare()
+		if err != nil {
+			return err
+		}
+		if err := r.executeAll(tasks); err != nil {
+			return err
+		}
+		if err := r.settle(tasks, nil); err != nil {
+			return err
+		}
+	}
+}
+
+// ErrDrained: the run was asked to end early and did so between two steps.
+var ErrDrained = errors.New("drained: the run ended early, after a finished step; continue it later")
+
+func (r *Run) draining() bool {
+	select {
+	case <-r.set.Drain: // a nil channel never is ready
+		return true
+	default:
+		return false
+	}
+}
+
+func (r *Run) nextNames() []string {
+	var names []string
+	for _, s := range r.ctl.sends {
+		names = append(names, r.plan.nodes[s.node].Name)
+	}
+	for _, id := range r.ctl.armed {
+		names = append(names, r.plan.nodes[id].Name)
+	}
+	return names
+}
+
+// prepare makes the tasks of the step in commit order: nodes by name, then
+// sends in the order they were sent.
+func (r *Run) prepare() ([]*Task, error) {
+	n := len(r.ctl.armed) + len(r.ctl.sends)
+	block := make([]Task, n)
+	tasks := make([]*Task, n)
+	for i := range block {
+		t := &block[i]
+		t.run, t.step, t.index = r, r.step, -1
+		tasks[i] = t
+		if k := i - len(r.ctl.armed); k >= 0 {
+			t.packet, t.index = &r.ctl.sends[k], k
+			t.node = r.plan.nodes[t.packet.node]
+			continue
+		}
+		t.node = r.plan.nodes[r.ctl.armed[i]]
+		if t.node.sendOnly != "" {
+			return nil, t.nodeError(&t.scope, &GotoError{Graph: r.plan.name, To: t.node.Name,
+				Msg: fmt.Sprintf("takes %s, which only Send supplies, and was reached without one", t.node.sendOnly)})
+		}
+		if t.node.view >= 0 {
+			t.in = r.sync(t.node.view)
+		}
+	}
+	return tasks, nil
+}
+
+// sync brings a view up to date.
+func (r *Run) sync(i int) any {
+	return r.plan.views[i].sync(&r.views[i], r.slots, r.ver, r.plan.schema.words, r.plan.public)
+}
+
+// executeAll runs the tasks of a step: a single one on this goroutine, several
+// on one goroutine each, bounded by MaxConcurrency. The first failure cancels
+// the others; what finished before is kept for a continuation.
+func (r *Run) executeAll(tasks []*Task) (err error) {
+	r.restore(tasks)
+	r.announce(tasks)
+	ctx := r.ctx
+	if d := r.set.StepTimeout; d > 0 {
+		late := &TimeoutError{Limit: d}
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeoutCause(ctx, d, late)
+		defer stop()
+		defer func() {
+			if err != nil && context.Cause(ctx) == late && !bubbles(err) {
+				err = fmt.Errorf("graph %q: step %d %w", r.plan.name, r.step, late)
+			}
+		}()
+	}
+	if len(tasks) == 1 {
+		tasks[0].execute(ctx)
+		return r.outcomeOf(tasks)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	workers := len(tasks)
+	if m := r.set.MaxConcurrency; m > 0 && m < workers {
+		workers = m
+	}
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	work := func() {
+		for {
+			i := int(next.Add(1)) - 1
+			if i >= len(tasks) {
+				return
+			}
+			t := tasks[i]
+			if ctx.Err() != nil && !t.cached {
+				t.err = errNotStarted
+				continue
+			}
+			t.execute(ctx)
+			if t.err == nil {
+				t.route(ctx)
+			}
+			if t.err != nil && !bubbles(t.err) {
+				cancel(fmt.Errorf("cancelled because %q failed: %w", t.Name(), context.Canceled))
+			}
+		}
+	}
+	for range workers {
+		wg.Go(work)
+	}
+	wg.Wait()
+	return r.outcomeOf(tasks)
+}
+
+// errNotStarted marks tasks that a sibling's failure kept from starting.
+var errNotStarted = fmt.Errorf("not started: %w", context.Canceled)
+
+// outcomeOf decides how the step ended: the first failure in task order that
+// is a node's own, not the echo of a cancellation; then a command for the
+// parent graph.
+func (r *Run) outcomeOf(tasks []*Task) error {
+	var first, echo, up error
+	for _, t := range tasks {
+		switch {
+		case t.err == nil:
+		case bubbles(t.err):
+			if up == nil {
+				up = t.err
+			}
+		case errors.Is(t.err, context.Canceled):
+			if echo == nil {
+				echo = t.err
+			}
+		case first == nil:
+			first = t.err
+		}
+	}
+	switch {
+	case r.ctx.Err() != nil && (first != nil || echo != nil):
+		r.keep(tasks)
+		if first != nil {
+			return errors.Join(cancelled(r.ctx, r.plan.name, r.step), first)
+		}
+		return cancelled(r.ctx, r.plan.name, r.step)
+	case first != nil:
+		r.keep(tasks)
+		return first
+	case echo != nil:
+		r.keep(tasks)
+		return echo
+	}
+	return up
+}
+
+// settle commits the writes of a finished step, finds what is next and stores
+// the checkpoint. A failure leaves the state as it was before the step.
+func (r *Run) settle(tasks []*Task, start *wiring) error {
+	if err := r.commit(tasks); err != nil {
+		r.rollback()
+		return err
+	}
+	if len(tasks) == 1 {
+		t := tasks[0]
+		w := start
+		if w == nil {
+			w = &t.node.wiring
+		}
+		if len(w.branches) > 0 && !t.out.handled {
+			if err := t.branch(r.ctx, w, nil); err != nil {
+				r.rollback()
+				return err
+			}
+		}
+	}
+	next := control{joins: r.ctl.joins, waiting: r.ctl.waiting, armed: r.ctl.spare[:0], spare: r.ctl.armed}
+	for _, t := range tasks {
+		w := start
+		if w == nil {
+			w = &t.node.wiring
+		}
+		if err := r.advance(&next, t, w); err != nil {
+			r.rollback()
+			return err
+		}
+	}
+	next.release()
+	r.ctl = next
+	if r.saving() {
+		r.last = r.last[:0]
+		for _, t := range tasks {
+			if n := len(r.last); n == 0 || r.last[n-1] != t.Name() {
+				r.last = append(r.last, t.Name())
+			}
+		}
+		if err := r.put(r.source); err != nil {
+			return err
+		}
+	}
+	r.remember(tasks)
+	if r.modes&ModeValues != 0 && r.changed() {
+		r.emitValues()
+	}
+	r.step++
+	return nil
+}
+
+// commit folds the writes of all tasks into the slots, in task order.
+func (r *Run) commit(tasks []*Task) (err error) {
+	r.ver++
+	r.undo = r.undo[:0]
+	var at *Task
+	defer func() {
+		if p := recover(); p != nil {
+			err = at.nodeError(&at.scope, newPanicError("reduce: ", p))
+		}
+	}()
+	for _, t := range tasks {
+		at = t
+		for i := range t.out.writes {
+			w := t.out.writes[i]
+			s := &r.slots[w.ch.id]
+			if s.ver != r.ver {
+				r.undo = append(r.undo, undoEntry{w.ch, *s})
+			}
+			if err := s.fold(w, r.ver, t.node.id, true); err != nil {
+				return t.nodeError(&t.scope, r.conflict(err, w.ch, s, t))
+			}
+		}
+	}
+	for _, c := range r.plan.ephem {
+		if s := &r.slots[c.id]; s.has && s.ver != r.ver {
+			r.undo = append(r.undo, undoEntry{c, *s})
+			*s = slot{ver: r.ver}
+		}
+	}
+	return r.validate(at)
+}
+
+func (r *Run) conflict(err error, c *channel, s *slot, t *Task) error {
+	if err != errTwoWriters && err != errTwoOverwrites {
+		return err
+	}
+	first := Start
+	if s.by >= 0 {
+		first = r.plan.nodes[s.by].Name
+	}
+	return &ConflictError{Field: c.wire, Nodes: []string{first, t.Name()}, Overwrite: err == errTwoOverwrites}
+}
+
+// validate asks the types that have a Validate method about the new state.
+func (r *Run) validate(at *Task) error {
+	for _, u := range r.undo {
+		if u.ch.checks && r.slots[u.ch.id].has {
+			if err := validate(r.slots[u.ch.id].val); err != nil {
+				return at.nodeError(&at.scope, &ValidationError{Graph: r.plan.name, What: "field " + u.ch.wire, Err: err})
+			}
+		}
+	}
+	if !r.plan.validate {
+		return nil
+	}
+	state := reflect.ValueOf(r.plan.state.fresh(r.slots, r.plan.schema.words, r.plan.public)).Elem().Interface()
+	if err := validate(state); err != nil {
+		return at.nodeError(&at.scope, &ValidationError{Graph: r.plan.name, What: "the state", Err: err})
+	}
+	return nil
+}
+
+// rollback undoes the commit of a step that failed.
+func (r *Run) rollback() {
+	for _, u := range slices.Backward(r.undo) {
+		r.slots[u.ch.id] = u.was
+	}
+	r.ver--
+	r.undo = r.undo[:0]
+	clear(r.views) // they may show what was undone
+}
+
+// remember notes what a nested graph's nodes wrote.
+func (r *Run) remember(tasks []*Task) {
+	if !r.journal || tasks[0].node == startNode {
+		return
+	}
+	for _, t := range tasks {
+		for _, w := range t.out.writes {
+			r.wrote[w.ch.id] = true
+			if w.ch.accumulates() {
+				r.log = append(r.log, w)
+			}
+		}
+	}
+}
+
+// changed reports whether the step wrote anything; a field that was cleared
+// does not count.
+func (r *Run) changed() bool {
+	return slices.ContainsFunc(r.undo, func(u undoEntry) bool { return r.slots[u.ch.id].has })
+}
+
+// output is a pointer to a new value of the graph's output type.
+func (r *Run) output() any {
+	return r.plan.out.fresh(r.slots, r.plan.schema.words, r.plan.output)
+}
+
+// Invoke runs the graph to its end and returns a pointer to its output, which
+// is the output so far if there is an error.
+func (p *Plan) Invoke(ctx context.Context, in Input, set Settings) (out any, err error) {
+	r, err := p.begin(ctx, in, &set)
+	if err == nil {
+		err = r.loop()
+	}
+	if r.slots == nil {
+		r.slots = make([]slot, len(p.schema.channels))
+	}
+	r.emitGraphEnd(err)
+	if in.AsRecord {
+		return p.schema.record(r.slots, p.output), err
+	}
+	return r.output(), err
+}
+
+// InvokeRecord is Invoke with the output as a Record.
+func (p *Plan) InvokeRecord(ctx context.Context, in Input, set Settings) (*Record, error) {
+	in.AsRecord = true
+	out, err := p.Invoke(ctx, in, set)
+	return out.(*Record), err
+}

@@ -1,0 +1,389 @@
+package pregel
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/treadle-go/treadle/internal/grow"
+)
+
+// Names with a meaning of their own.
+const (
+	Start = "__start__"
+	End   = "__end__"
+	// Root is the channel of a graph whose state is not a struct.
+	Root = "__root__"
+	// overwriteKey marks an overwrite in JSON: {"__overwrite__": value}.
+	overwriteKey = "__overwrite__"
+)
+
+// A Problem is one thing wrong with a graph under construction.
+type Problem struct {
+	Graph string
+	Node  string // where there is one
+	Field string // where there is one
+	Msg   string
+}
+
+func (p *Problem) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "graph %q", p.Graph)
+	if p.Node != "" {
+		fmt.Fprintf(&b, ": node %q", p.Node)
+	}
+	if p.Field != "" {
+		fmt.Fprintf(&b, ": field %s", p.Field)
+	}
+	return b.String() + ": " + p.Msg
+}
+
+// policy is how long a channel's value lives.
+type policy uint8
+
+const (
+	tracked   policy = iota
+	ephemeral        // gone after the step that follows the write
+	untracked        // never stored
+)
+
+// channel is one field of the state.
+type channel struct {
+	id      int
+	name    string // the Go name, by which structs are matched
+	wire    string // the JSON name
+	typ     reflect.Type
+	upd     reflect.Type // what updates hold; typ unless a reducer says otherwise
+	reducer grow.Reducer // nil: the last value wins
+	policy  policy
+	private bool   // not part of the state type
+	was     string // an older wire name
+	checks  bool   // typ has Validate() error
+
+	appender grow.Appender // reducer, if it is one
+	initial  any           // with hasInit: the value of a fresh thread
+	hasInit  bool
+}
+
+func (c *channel) accumulates() bool { return c.reducer != nil }
+
+// reset is the channel's slot on a fresh thread.
+func (c *channel) reset() slot {
+	if c.hasInit {
+		return slot{val: c.initial, has: true}
+	}
+	if c.reducer != nil {
+		if v, ok := c.reducer.Start(); ok {
+			return slot{val: v, has: true}
+		}
+	}
+	return slot{}
+}
+
+// Schema is the set of a graph's channels.
+type Schema struct {
+	graph    string
+	words    *Vocabulary
+	state    reflect.Type
+	dynamic  bool // the state is a checked map
+	root     bool // the state is one channel
+	channels []*channel
+	byName   map[string]*channel
+	byWire   map[string]*channel
+	errs     []error
+}
+
+// A Vocabulary tells the engine which of the user's types mean control. The
+// types themselves belong to the package that users see.
+type Vocabulary struct {
+	Goto      reflect.Type                            // a result or field of this type is control
+	Targets   func(any) []Target                      // reads a Goto
+	Update    reflect.Type                            // the map type of dynamic updates
+	AsMap     func(any) map[string]any                // reads an Update
+	FromMap   func(map[string]any) any                // makes one
+	Overwrite func(reflect.Type) (reflect.Type, bool) // the element type if t is an Overwrite
+	Unwrap    func(any) any                           // the value inside an Overwrite
+	Command   func(reflect.Type) (upd reflect.Type, ok bool)
+	Commands  func(any) []Command // reads a Command or a list of them
+}
+
+// Target is where control goes: a node by name, or a node with an input.
+type Target struct {
+	Node    string
+	Input   any
+	IsSend  bool
+	Timeout Timeout
+}
+
+// Command is an update and a goto in one.
+type Command struct {
+	Update any // nil: none
+	Goto   []Target
+	Parent bool
+}
+
+// field is one exported field of a flattened struct.
+type field struct {
+	index []int
+	name  string
+	path  string // with the embedded structs, for messages
+	wire  string
+	typ   reflect.Type
+	tag   reflect.StructTag
+}
+
+// fieldsOf flattens a struct: embedded structs contribute their fields.
+func fieldsOf(t reflect.Type) (fields []field, errs []string) {
+	seen := map[string]string{}
+	var walk func(t reflect.Type, index []int, path string)
+	walk = func(t reflect.Type, index []int, path string) {
+		for i := range t.NumField() {
+			f := t.Field(i)
+			at := append(slices.Clip(index), i)
+			full := path + "." + f.Name
+			if f.Anonymous {
+				switch {
+				case f.Type.Kind() == reflect.Struct && !hasMethod(f.Type, "Reduce"):
+					walk(f.Type, at, full)
+					continue
+				case f.Type.Kind() == reflect.Pointer:
+					errs = append(errs, full+" is an embedded pointer: embed the struct itself")
+					continue
+				}
+			}
+			if !f.IsExported() {
+				errs = append(errs, full+" is unexported: the graph cannot carry it from node to node; export it or take it out")
+				continue
+			}
+			wire, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if wire == "-" && f.Tag.Get("json") == "-" {
+				errs = append(errs, full+` has json:"-": a field without a name cannot be stored; give it a name and tag it treadle:"untracked"`)
+				continue
+			}
+			if wire == "" {
+				wire = f.Name
+			}
+			if other, dup := seen[f.Name]; dup {
+				errs = append(errs, full+" and "+other+" have the same name")
+				continue
+			}
+			seen[f.Name] = full
+			fields = append(fields, field{index: at, name: f.Name, path: full, wire: wire, typ: f.Type, tag: f.Tag})
+		}
+	}
+	walk(t, nil, t.String())
+	return fields, errs
+}
+
+func hasMethod(t reflect.Type, name string) bool {
+	_, ok := t.MethodByName(name)
+	return ok
+}
+
+func (s *Schema) fail(node, field, format string, args ...any) {
+	s.errs = append(s.errs, &Problem{Graph: s.graph, Node: node, Field: field, Msg: fmt.Sprintf(format, args...)})
+}
+
+var (
+	errorType      = reflect.TypeFor[error]()
+	validatorType  = reflect.TypeFor[interface{ Validate() error }]()
+	fastReduceType = reflect.TypeFor[interface{ Reducer() grow.Reducer }]()
+)
+
+// reducerOf finds how values of type t merge: a Reducer method (the types of
+// this module), a Reduce method (everybody else's), or not at all.
+func reducerOf(t reflect.Type) (upd reflect.Type, r grow.Reducer, err error) {
+	if t.Kind() == reflect.Interface {
+		return t, nil, nil
+	}
+	m, ok := t.MethodByName("Reduce")
+	if !ok {
+		if t.Kind() != reflect.Pointer && hasMethod(reflect.PointerTo(t), "Reduce") {
+			return nil, nil, errors.New("its method Reduce has a pointer receiver: make it a value receiver, so that a reducer cannot change a state that others hold")
+		}
+		return t, nil, nil
+	}
+	ft := m.Type // with the receiver
+	shape := ft.NumIn() == 2 && !ft.IsVariadic() && ft.NumOut() >= 1 && ft.Out(0) == t &&
+		(ft.NumOut() == 1 || ft.NumOut() == 2 && ft.Out(1) == errorType)
+	if !shape {
+		return nil, nil, fmt.Errorf("its method %s is not a reducer: want Reduce(U) %s or Reduce(U) (%s, error)",
+			strings.Replace(ft.String(), "func(", "Reduce(", 1), t, t)
+	}
+	upd = ft.In(1)
+	if t.Implements(fastReduceType) {
+		return upd, reflect.Zero(t).Interface().(interface{ Reducer() grow.Reducer }).Reducer(), nil
+	}
+	return upd, methodReducer{t: t, method: m.Index, upd: upd, fails: ft.NumOut() == 2}, nil
+}
+
+// methodReducer calls a user's Reduce method by reflection.
+type methodReducer struct {
+	t, upd reflect.Type
+	method int
+	fails  bool
+}
+
+func (m methodReducer) Start() (any, bool) { return reflect.Zero(m.t).Interface(), true }
+
+func (m methodReducer) Reduce(val, _, update any, _ bool) (any, any, error) {
+	u := reflect.ValueOf(update)
+	if !u.IsValid() {
+		u = reflect.Zero(m.upd)
+	}
+	old := reflect.ValueOf(val)
+	if !old.IsValid() {
+		old = reflect.Zero(m.t)
+	}
+	out := old.Method(m.method).Call([]reflect.Value{u})
+	if m.fails && !out[1].IsNil() {
+		return nil, nil, out[1].Interface().(error)
+	}
+	return clipped(out[0]).Interface(), nil, nil
+}
+
+// clipped drops a slice's spare capacity, so that two nodes that append to the
+// same input never share memory.
+func clipped(v reflect.Value) reflect.Value {
+	if v.Kind() == reflect.Slice && v.Cap() > v.Len() {
+		return v.Slice3(0, v.Len(), v.Len())
+	}
+	return v
+}
+
+// declare adds a channel or checks a second mention of one.
+func (s *Schema) declare(node string, f field, private bool) *channel {
+	typ := f.typ
+	if elem, ok := s.words.Overwrite(typ); ok {
+		typ = elem
+	}
+	upd, red, err := reducerOf(typ)
+	if err != nil {
+		s.fail(node, f.path, "%v", err)
+		return nil
+	}
+	c := &channel{id: len(s.channels), name: f.name, wire: f.wire, typ: typ, upd: upd, reducer: red, private: private}
+	if err := c.readTag(f.tag); err != nil {
+		s.fail(node, f.path, "%v", err)
+		return nil
+	}
+	if c.reducer != nil && c.policy == ephemeral {
+		s.fail(node, f.path, "an ephemeral field cannot accumulate: it is cleared after every step")
+	}
+	if other := s.byWire[f.wire]; other != nil {
+		s.fail(node, f.path, "fields %s and %s have the same JSON name %q", other.name, f.name, f.wire)
+		return nil
+	}
+	s.add(c)
+	return c
+}
+
+func (s *Schema) add(c *channel) {
+	c.id = len(s.channels)
+	c.appender, _ = c.reducer.(grow.Appender)
+	c.checks = c.typ.Implements(validatorType) && c.typ.Kind() != reflect.Interface
+	s.channels = append(s.channels, c)
+	s.byName[c.name] = c
+	s.byWire[c.wire] = c
+}
+
+func (c *channel) readTag(tag reflect.StructTag) error {
+	for opt := range strings.SplitSeq(tag.Get("treadle"), ",") {
+		switch key, val, _ := strings.Cut(opt, "="); {
+		case opt == "":
+		case opt == "ephemeral":
+			c.policy = ephemeral
+		case opt == "untracked":
+			c.policy = untracked
+		case key == "was" && val != "":
+			c.was = val
+		default:
+			return fmt.Errorf("unknown tag treadle:%q: want ephemeral, untracked or was=old", opt)
+		}
+	}
+	return nil
+}
+
+// lookup finds the channel a struct field means. Structs match by Go name;
+// a dynamic state has JSON names only.
+func (s *Schema) lookup(f field) *channel {
+	if s.dynamic {
+		return s.byWire[f.wire]
+	}
+	return s.byName[f.name]
+}
+
+// checkTag rejects a field that has another JSON name here than in the state.
+func (s *Schema) checkTag(node string, f field, c *channel) {
+	if f.tag.Get("json") != "" && f.wire != c.wire {
+		s.fail(node, f.path, "JSON name %q differs from %q, which the state gives it; leave the tag out", f.wire, c.wire)
+	}
+}
+
+// find resolves a name that a person wrote: the Go name or the JSON name.
+func (s *Schema) find(name string) *channel {
+	if c := s.byName[name]; c != nil {
+		return c
+	}
+	return s.byWire[name]
+}
+
+func (s *Schema) wireNames() []string {
+	return slices.Sorted(maps.Keys(s.byWire))
+}
+
+// storable reports why values of type t cannot be written as JSON and read
+// back, with the path to the culprit.
+func storable(t reflect.Type, path string, seen map[reflect.Type]bool) error {
+	if seen[t] {
+		return nil
+	}
+	seen[t] = true
+	custom := t.Implements(reflect.TypeFor[json.Marshaler]()) || reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]())
+	if custom {
+		return nil
+	}
+	switch t.Kind() {
+	case reflect.Chan, reflect.Func, reflect.UnsafePointer, reflect.Complex64, reflect.Complex128, reflect.Uintptr:
+		return fmt.Errorf("%s is a %s, which cannot be stored", path, t)
+	case reflect.Interface:
+		if t.NumMethod() > 0 {
+			return fmt.Errorf("%s is the interface %s, which cannot be read back: use a concrete type", path, t)
+		}
+	case reflect.Pointer, reflect.Slice, reflect.Array:
+		return storable(t.Elem(), path+"[]", seen)
+	case reflect.Map:
+		switch t.Key().Kind() {
+		case reflect.String, reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+			reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		default:
+			if !t.Key().Implements(reflect.TypeFor[interface{ MarshalText() ([]byte, error) }]()) {
+				return fmt.Errorf("%s is a %s, whose keys JSON cannot hold", path, t)
+			}
+		}
+		return storable(t.Elem(), path+"[]", seen)
+	case reflect.Struct:
+		exported := 0
+		for i := range t.NumField() {
+			f := t.Field(i)
+			if !f.IsExported() && !f.Anonymous {
+				continue
+			}
+			if f.Tag.Get("json") == "-" {
+				continue
+			}
+			exported++
+			if err := storable(f.Type, path+"."+f.Name, seen); err != nil {
+				return err
+			}
+		}
+		if exported == 0 && t.NumField() > 0 {
+			return fmt.Errorf("%s is a %s, which has unexported fields only: nothing of it would be stored", path, t)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,85 @@
+package pregel
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+)
+
+// slot is the present value of a channel. Values are boxed and never changed
+// once they are here: a new value is a new box.
+type slot struct {
+	val any
+	acc any    // the reducer's private part
+	ver uint64 // of the step that wrote it; 0 on a fresh thread
+	by  int32  // the node that wrote it in step ver
+	has bool
+	// over: an overwrite happened in step ver; later updates of the step are dropped.
+	over bool
+}
+
+// write is one update of one channel.
+type write struct {
+	ch   *channel
+	val  any
+	over bool // replaces the value instead of being reduced into it
+}
+
+var (
+	errTwoWriters    = errors.New("two writers")
+	errTwoOverwrites = errors.New("two overwrites")
+)
+
+// fold applies w to s, as part of step ver. With claim false it is only a look.
+func (s *slot) fold(w write, ver uint64, by int32, claim bool) error {
+	again := s.ver == ver
+	switch {
+	case w.ch.reducer == nil:
+		if again && s.has {
+			return errTwoWriters
+		}
+		*s = slot{val: w.val, ver: ver, by: by, has: true}
+	case w.over:
+		if again && s.over {
+			return errTwoOverwrites
+		}
+		*s = slot{val: w.val, ver: ver, by: by, has: true, over: true}
+	case again && s.over:
+		// The overwrite has the last word in its step.
+	default:
+		val, acc, err := w.ch.reducer.Reduce(s.val, s.acc, w.val, claim)
+		if err != nil {
+			return fmt.Errorf("field %s: reduce: %w", w.ch.wire, err)
+		}
+		*s = slot{val: val, acc: acc, ver: ver, by: by, has: true}
+	}
+	return nil
+}
+
+// set puts a boxed value into an addressable struct field.
+func set(dst reflect.Value, s *slot) {
+	if !s.has || s.val == nil {
+		dst.SetZero()
+		return
+	}
+	dst.Set(reflect.ValueOf(s.val))
+}
+
+// encode is the stored form of a channel's value.
+func (c *channel) encode(val any) ([]byte, error) {
+	raw, err := json.Marshal(val)
+	if err != nil {
+		return nil, fmt.Errorf("field %s: %w", c.wire, err)
+	}
+	return raw, nil
+}
+
+// decodeAs reads a stored value of type t.
+func decodeAs(t reflect.Type, raw []byte) (any, error) {
+	p := reflect.New(t)
+	if err := json.Unmarshal(raw, p.Interface()); err != nil {
+		return nil, err
+	}
+	return clipped(p.Elem()).Interface(), nil
+}

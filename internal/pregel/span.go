@@ -1,0 +1,323 @@
+package pregel
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+
+	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/observe"
+)
+
+// Span is a lifecycle event: a graph, a node, a model or a tool starts,
+// streams or ends.
+type Span struct {
+	Event    string // on_chain_start, on_chat_model_stream, …
+	Name     string
+	RunID    string
+	Parents  []string // run ids, outermost first
+	Tags     []string
+	Metadata map[string]any
+	Input    any
+	Chunk    any
+	Output   any
+	Err      error
+}
+
+// span is something under way.
+type span struct {
+	kind, name, id string
+	parents        []string
+	tags           []string
+	meta           map[string]any
+	input          any
+}
+
+func newSpanID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return checkpoint.ID(b).String()
+}
+
+func (s *span) event(what string) *Span {
+	return &Span{Event: "on_" + s.kind + "_" + what, Name: s.name, RunID: s.id, Parents: s.parents, Tags: s.tags, Metadata: s.meta}
+}
+
+// child is a span inside s.
+func (s *span) child(kind, name string, tags []string, meta map[string]any) *span {
+	c := &span{kind: kind, name: name, id: newSpanID(), tags: tags, meta: meta}
+	if s != nil {
+		c.parents = append(slices.Clip(s.parents), s.id)
+	}
+	return c
+}
+
+func (r *Run) emitGraphStart(in Input) {
+	if r.modes&ModeEvents == 0 {
+		return
+	}
+	var up *span
+	if r.parent != nil {
+		up = r.parent.scope.span
+	}
+	r.span = up.child("chain", r.plan.name, r.set.Tags, r.set.Metadata)
+	if up == nil {
+		r.span.id = r.id()
+	}
+	ev := r.span.event("start")
+	switch {
+	case in.JSON != nil:
+		ev.Input = in.JSON
+	default:
+		ev.Input = in.Value
+	}
+	r.span.input = ev.Input
+	r.emit(ModeEvents, r.event(ev))
+}
+
+func (r *Run) emitGraphEnd(err error) {
+	if r.span == nil {
+		return
+	}
+	what := "end"
+	if err != nil {
+		what = "error"
+	}
+	ev := r.span.event(what)
+	ev.Err = err
+	ev.Output = r.plan.schema.record(r.slots, r.plan.output)
+	ev.Input = r.span.input
+	r.emit(ModeEvents, r.event(ev))
+}
+
+func (t *Task) spanStart(sc *scope) {
+	tags := append(slices.Concat(t.run.set.Tags, t.node.Tags), fmt.Sprintf("graph:step:%d", t.step))
+	sc.span = t.run.span.child("chain", t.node.Name, tags, t.metadata())
+	ev := sc.span.event("start")
+	if t.packet != nil {
+		ev.Input = t.packet.input
+	} else {
+		ev.Input = t.inputRecord()
+	}
+	sc.span.input = ev.Input
+	t.run.emit(ModeEvents, t.event(ev))
+}
+
+func (t *Task) spanEnd(sc *scope, rec *Record, err error) {
+	if sc.span == nil {
+		return
+	}
+	if err != nil {
+		ev := sc.span.event("error")
+		ev.Err, ev.Input = err, sc.span.input
+		t.run.emit(ModeEvents, t.event(ev))
+		return
+	}
+	ev := sc.span.event("stream")
+	ev.Chunk = rec
+	t.run.emit(ModeEvents, t.event(ev))
+	ev = sc.span.event("end")
+	ev.Output, ev.Input = rec, sc.span.input
+	t.run.emit(ModeEvents, t.event(ev))
+	if t.run.span == nil {
+		return
+	}
+	up := t.run.span.event("stream")
+	up.Chunk = map[string]any{t.node.Name: rec}
+	t.run.emit(ModeEvents, t.run.event(up))
+}
+
+// metadata describes the task to streams, in LangGraph's words.
+func (t *Task) metadata() map[string]any {
+	m := maps.Clone(merged(t.run.set.Metadata, t.node.Metadata))
+	if m == nil {
+		m = map[string]any{}
+	}
+	triggers := t.node.triggers
+	path := []any{"__pregel_pull", t.node.Name}
+	if t.packet != nil {
+		triggers = []string{"__pregel_push"}
+		path = []any{"__pregel_push", t.index, false}
+	}
+	m["langgraph_step"] = t.step
+	m["langgraph_node"] = t.node.Name
+	m["langgraph_triggers"] = triggers
+	m["langgraph_path"] = path
+	m["langgraph_checkpoint_ns"] = t.namespace()
+	if t.run.set.Thread != "" {
+		m["thread_id"] = t.run.set.Thread
+	}
+	return m
+}
+
+// Begin implements [observe.Observer]: a model, tool or retriever called in
+// this attempt reports through it.
+func (s *scope) Begin(ctx context.Context, call observe.Call) (context.Context, observe.Span) {
+	s.alive(false)
+	t := s.task
+	if t.run.modes&(ModeTokens|ModeEvents) == 0 && s.beat == nil {
+		return ctx, silent{}
+	}
+	w := &watch{scope: s, call: call}
+	w.tags = slices.Concat(t.run.set.Tags, t.node.Tags, call.Tags)
+	w.meta = merged(t.metadata(), call.Metadata)
+	up := s.span
+	if outer, ok := ctx.Value(watchKey{}).(*watch); ok {
+		up = outer.span
+		w.call.NoStream = w.call.NoStream || outer.call.NoStream
+	}
+	w.call.NoStream = w.call.NoStream || slices.Contains(w.tags, "nostream")
+	w.span = up.child(string(call.Kind), call.Name, w.tags, w.meta)
+	w.report("start", func(ev *Span) { ev.Input = call.Input })
+	return context.WithValue(ctx, watchKey{}, w), w
+}
+
+type silent struct{}
+
+func (silent) Chunk(any)      {}
+func (silent) End(any, error) {}
+
+type watchKey struct{}
+
+// watch is an observed call under way.
+type watch struct {
+	scope  *scope
+	call   observe.Call
+	tags   []string
+	meta   map[string]any
+	span   *span
+	mu     sync.Mutex
+	chunks int
+}
+
+func (w *watch) report(what string, fill func(*Span)) {
+	t := w.scope.task
+	if t.run.modes&ModeEvents == 0 || w.scope.closed.Load() {
+		return
+	}
+	ev := w.span.event(what)
+	fill(ev)
+	t.run.emit(ModeEvents, t.event(ev))
+}
+
+// Chunk implements [observe.Span].
+func (w *watch) Chunk(v any) {
+	w.scope.alive(false)
+	w.mu.Lock()
+	w.chunks++
+	w.mu.Unlock()
+	w.token(v)
+	w.report("stream", func(ev *Span) { ev.Chunk = v })
+}
+
+func (w *watch) token(v any) {
+	t := w.scope.task
+	if w.call.Kind != observe.Model || w.call.NoStream || t.run.modes&ModeTokens == 0 || w.scope.closed.Load() {
+		return
+	}
+	if m, ok := v.(observe.Message); ok {
+		t.run.root().seen(m.MessageID())
+	}
+	t.run.emit(ModeTokens, t.event(&Token{Chunk: v, Tags: w.tags, Metadata: w.meta}))
+}
+
+// End implements [observe.Span]. A model that did not stream is one chunk.
+func (w *watch) End(output any, err error) {
+	w.scope.alive(false)
+	w.mu.Lock()
+	none := w.chunks == 0
+	w.mu.Unlock()
+	if err == nil && none && output != nil {
+		w.token(output)
+	}
+	what := "end"
+	if err != nil {
+		what = "error"
+	}
+	w.report(what, func(ev *Span) { ev.Output, ev.Err, ev.Input = output, err, w.call.Input })
+}
+
+// root is the outermost run.
+func (r *Run) root() *Run {
+	for r.parent != nil {
+		r = r.parent.run
+	}
+	return r
+}
+
+// messages remembers which messages a stream has shown or was given, so that
+// each appears once.
+type messages struct {
+	mu  sync.Mutex
+	ids map[string]bool
+}
+
+// seen notes an id and reports whether it was known. Messages without an id
+// are always new.
+func (r *Run) seen(id string) bool {
+	if id == "" {
+		return false
+	}
+	r.msgs.mu.Lock()
+	defer r.msgs.mu.Unlock()
+	known := r.msgs.ids[id]
+	if !known {
+		if r.msgs.ids == nil {
+			r.msgs.ids = map[string]bool{}
+		}
+		r.msgs.ids[id] = true
+	}
+	return known
+}
+
+// seeInput marks the messages that a node was given as known.
+func (r *Run) seeInput(t *Task) {
+	root := r.root()
+	eachMessage(t.input(), func(m observe.Message) { root.seen(m.MessageID()) })
+}
+
+// seeOutput streams the messages a node returned that were not streamed yet.
+func (r *Run) seeOutput(t *Task) {
+	root := r.root()
+	for _, w := range t.out.writes {
+		eachMessage(w.val, func(m observe.Message) {
+			if !root.seen(m.MessageID()) {
+				r.emit(ModeTokens, t.event(&Token{Chunk: m, Tags: slices.Concat(r.set.Tags, t.node.Tags), Metadata: t.metadata()}))
+			}
+		})
+	}
+}
+
+// eachMessage finds messages in a value: itself, the elements of a slice, the
+// fields of a struct, one level deep.
+func eachMessage(v any, fn func(observe.Message)) {
+	if m, ok := v.(observe.Message); ok {
+		fn(m)
+		return
+	}
+	rv := reflect.ValueOf(v)
+	switch rv.Kind() {
+	case reflect.Slice:
+		for i := range rv.Len() {
+			m, ok := rv.Index(i).Interface().(observe.Message)
+			if !ok {
+				return
+			}
+			fn(m)
+		}
+	case reflect.Struct:
+		fields, _ := fieldsOf(rv.Type())
+		for _, f := range fields {
+			if fv := rv.FieldByIndex(f.index); fv.Kind() != reflect.Struct {
+				eachMessage(fv.Interface(), fn)
+			} else if m, ok := fv.Interface().(observe.Message); ok {
+				fn(m)
+			}
+		}
+	}
+}

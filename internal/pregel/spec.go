@@ -1,0 +1,118 @@
+package pregel
+
+import (
+	"context"
+	"reflect"
+	"time"
+)
+
+// Spec is a graph as its builder collected it. Compile turns it into a Plan or
+// says everything that is wrong with it.
+type Spec struct {
+	Name     string
+	Words    *Vocabulary
+	State    reflect.Type
+	Fields   []FieldSpec // of a dynamic state
+	Reducers []ReducerSpec
+	Initial  []any // values of the state type; non-zero fields count
+	In, Out  reflect.Type
+	Nodes    []*NodeSpec
+	Edges    []EdgeSpec
+	Joins    []JoinSpec
+	Branches []*BranchSpec
+	Defaults NodeSpec // options that nodes without their own take
+	Errs     []error  // what the builder saw already
+
+	Storable bool // a saver will keep the state
+	Strict   bool // warnings are errors
+
+	StepLimit int          // of a run that sets none
+	Context   reflect.Type // of the run-scoped value, if declared
+}
+
+// FieldSpec is a field of a dynamic state.
+type FieldSpec struct {
+	Name string
+	Type reflect.Type
+}
+
+// ReducerSpec is a reducer given to the builder.
+type ReducerSpec struct {
+	Field   string
+	Reducer interface {
+		Reduce(val, acc, update any, claim bool) (any, any, error)
+		Start() (any, bool)
+	}
+	Type, Update reflect.Type
+}
+
+// EdgeSpec leads from one node to another.
+type EdgeSpec struct{ From, To string }
+
+// JoinSpec leads from several nodes to one that waits for all of them.
+type JoinSpec struct {
+	From []string
+	To   string
+}
+
+// Destination is a node that control may reach, with a label for drawings.
+type Destination struct{ Node, Label string }
+
+// BranchSpec is a router behind a node.
+type BranchSpec struct {
+	From  string
+	In    reflect.Type
+	Call  func(ctx context.Context, in any) ([]Target, error) // in is *In
+	Dests []Destination                                       // empty: anywhere
+}
+
+// NodeSpec is a node and its options.
+type NodeSpec struct {
+	Name     string
+	In, Out  reflect.Type
+	Call     func(ctx context.Context, in any) (any, error) // in is In or *In; nil for a graph
+	Graph    *Plan                                          // the node is this graph
+	Uses     []*Plan                                        // graphs that Call runs
+	Retry    []RetryPolicy
+	Timeout  Timeout
+	Cache    *CachePolicy
+	Handler  *HandlerSpec
+	Defer    bool
+	Metadata map[string]any
+	Tags     []string
+	Dests    []Destination
+	Handoff  []string // nodes of the enclosing graph
+	Additive bool
+}
+
+// HandlerSpec takes over when a node has failed for good.
+type HandlerSpec struct {
+	In, Out reflect.Type
+	Call    func(ctx context.Context, in any, failure *NodeError) (any, error)
+}
+
+// RetryPolicy says when and how often a failed node is tried again.
+type RetryPolicy struct {
+	Initial  time.Duration
+	Factor   float64
+	Max      time.Duration
+	Attempts int
+	NoJitter bool
+	On       func(error) bool
+}
+
+// Timeout bounds one attempt of a node.
+type Timeout struct {
+	Run           time.Duration // from its start
+	Idle          time.Duration // from its last sign of life
+	HeartbeatOnly bool          // only Heartbeat is a sign of life
+}
+
+func (t Timeout) isZero() bool { return t.Run == 0 && t.Idle == 0 }
+
+// CachePolicy lets a node answer from earlier results.
+type CachePolicy struct {
+	TTL time.Duration
+	In  reflect.Type        // of Key, if not nil
+	Key func(in any) string // in is In or *In; nil: the input's JSON
+}

@@ -1,0 +1,523 @@
+package pregel
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/treadle-go/treadle/internal/observe"
+)
+
+// packet is an input on its way to a node.
+type packet struct {
+	node    int32
+	input   any
+	timeout Timeout
+}
+
+// outcome is what a task has to say: what it writes and where control goes.
+type outcome struct {
+	writes  []write
+	targets []Target
+	handled bool // an error handler spoke, so the node's own edges do not fire
+	buf     [2]write
+}
+
+func (o *outcome) add(w write) {
+	if o.writes == nil {
+		o.writes = o.buf[:0]
+	}
+	o.writes = append(o.writes, w)
+}
+
+func (o *outcome) clear() { o.writes, o.targets = nil, nil }
+
+// A Task is one call of a node in one step: a PULL task because something led
+// to the node, or a PUSH task because something was sent to it.
+type Task struct {
+	run    *Run
+	node   *node
+	step   int
+	index  int     // of a PUSH task among its step's sends; -1 for PULL
+	packet *packet // of a PUSH task
+	in     any     // of a PULL task: pointer to the shared view
+	out    outcome
+	err    error
+	cached bool   // answered by the cache or by an earlier, unfinished run
+	shown  string // the name events carry, if it is not the node's
+	began  time.Time
+
+	scope  scope // of the first attempt
+	nested atomic.Int32
+	idOnce sync.Once
+	id     string
+}
+
+// scope is the context of one attempt. The node is called with it, so the
+// engine finds its way back from any context derived from it.
+type scope struct {
+	context.Context
+	task    *Task
+	attempt int
+	closed  atomic.Bool   // timed out: what comes late is dropped
+	beat    chan struct{} // signs of life, for an idle timeout
+	span    *span         // for lifecycle events
+}
+
+type scopeKey struct{}
+
+func (s *scope) Value(key any) any {
+	if key == (scopeKey{}) || key == observe.Key {
+		return s
+	}
+	return s.Context.Value(key)
+}
+
+// scopeOf finds the attempt that ctx belongs to, or nil.
+func scopeOf(ctx context.Context) *scope {
+	s, _ := ctx.Value(scopeKey{}).(*scope)
+	return s
+}
+
+// Name is the name of the task's node.
+func (t *Task) Name() string { return t.node.Name }
+
+// ID names the task. It is the same whenever the same checkpoint is run from.
+func (t *Task) ID() string {
+	t.idOnce.Do(func() {
+		h := sha256.New()
+		seed := t.run.seed()
+		kind := "pull"
+		if t.packet != nil {
+			kind = "push" + strconv.Itoa(t.index)
+		}
+		fmt.Fprintf(h, "%s|%s|%d|%s|%s", seed, t.run.ns, t.step, t.node.Name, kind)
+		sum := hex.EncodeToString(h.Sum(nil)[:16])
+		t.id = sum[:8] + "-" + sum[8:12] + "-" + sum[12:16] + "-" + sum[16:20] + "-" + sum[20:]
+	})
+	return t.id
+}
+
+// namespace is where graphs run that this task starts.
+func (t *Task) namespace() string {
+	ns := t.node.Name + ":" + t.ID()
+	if t.run.ns != "" {
+		ns = t.run.ns + "|" + ns
+	}
+	return ns
+}
+
+// input is what the node was given: a copy that no later step changes.
+func (t *Task) input() any {
+	if t.packet != nil {
+		return t.packet.input
+	}
+	if v := reflect.ValueOf(t.in); v.Kind() == reflect.Pointer {
+		return v.Elem().Interface()
+	}
+	return t.in
+}
+
+// execute runs the node until it succeeds or its retries are used up, then its
+// error handler if it has one. What it wrote is in t.out, its failure in t.err.
+func (t *Task) execute(ctx context.Context) {
+	n := t.node
+	t.began = time.Now()
+	t.scope.Context, t.scope.task, t.scope.attempt = ctx, t, 1
+	sc := &t.scope
+	if t.cached { // an earlier run has done it
+		t.finish(sc, nil)
+		return
+	}
+	t.emitStart(sc)
+	hit, key, err := t.fromCache(sc)
+	if hit {
+		t.cached = true
+		t.finish(sc, nil)
+		return
+	}
+	if err == nil {
+		err = t.attempt(sc)
+	}
+	for err != nil && ctx.Err() == nil && !bubbles(err) {
+		wait, again := n.retryAfter(err, sc.attempt)
+		if !again || !sleep(ctx, wait) {
+			break
+		}
+		sc = &scope{Context: ctx, task: t, attempt: sc.attempt + 1, span: sc.span}
+		err = t.attempt(sc)
+	}
+	if err == nil {
+		err = t.toCache(sc, key)
+	}
+	if err != nil && n.Handler != nil && ctx.Err() == nil && !bubbles(err) {
+		err = t.handle(sc, err)
+	}
+	t.finish(sc, err)
+}
+
+// bubbles reports errors that are not failures of a node but messages to an
+// enclosing level.
+func bubbles(err error) bool {
+	_, ok := errors.AsType[*parentCommand](err)
+	return ok || errors.Is(err, ErrDrained)
+}
+
+// attempt calls the node once and reads its result.
+func (t *Task) attempt(sc *scope) error {
+	t.out.clear()
+	t.nested.Store(0)
+	var out any
+	var err error
+	in := t.in
+	if t.packet != nil {
+		in = t.packet.input
+	}
+	switch {
+	case t.timeout().isZero():
+		out, err = t.call(sc, in)
+	default:
+		out, err = t.timed(sc, in)
+	}
+	if err == nil {
+		return t.take(t.node.out, out)
+	}
+	// A graph that ran inside this task commands the graph of this task.
+	if cmd, ok := errors.AsType[*parentCommand](err); ok {
+		return t.answer(cmd.cmd)
+	}
+	return err
+}
+
+func (t *Task) timeout() Timeout {
+	if t.packet != nil && !t.packet.timeout.isZero() {
+		return t.packet.timeout
+	}
+	return t.node.Timeout
+}
+
+// call runs the user's function; a panic is an error.
+func (t *Task) call(sc *scope, in any) (out any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			out, err = nil, newPanicError("", p)
+		}
+	}()
+	if t.node.nest != nil {
+		return t.runNested(sc, in)
+	}
+	if !t.run.set.Check {
+		return t.node.Call(sc, in)
+	}
+	before := fingerprint(in)
+	out, err = t.node.Call(sc, in)
+	if err == nil {
+		if f := before.changed(fingerprint(in)); f != "" {
+			return nil, &MutationError{Node: t.node.Name, Field: f}
+		}
+	}
+	return out, err
+}
+
+// grace is how long a timed-out node may take to notice that its context is
+// cancelled before it is left behind.
+const grace = 5 * time.Second
+
+// timed calls the node in a goroutine of its own and watches the clock.
+func (t *Task) timed(sc *scope, in any) (any, error) {
+	limit := t.timeout()
+	if t.packet == nil {
+		in = t.input() // an abandoned attempt must not read the shared view
+	}
+	type result struct {
+		out any
+		err error
+	}
+	ctx, cancel := context.WithCancelCause(sc.Context)
+	defer cancel(nil)
+	sc.Context = ctx
+	sc.beat = make(chan struct{}, 1)
+	done := make(chan result, 1)
+	go func() {
+		out, err := t.call(sc, in)
+		done <- result{out, err}
+	}()
+	var run, idle <-chan time.Time
+	var idler *time.Timer
+	if limit.Run > 0 {
+		timer := time.NewTimer(limit.Run)
+		defer timer.Stop()
+		run = timer.C
+	}
+	if limit.Idle > 0 {
+		idler = time.NewTimer(limit.Idle)
+		defer idler.Stop()
+		idle = idler.C
+	}
+	expire := func(e *TimeoutError) (any, error) {
+		sc.closed.Store(true)
+		cancel(e)
+		patience := time.NewTimer(grace)
+		defer patience.Stop()
+		select {
+		case <-done:
+		case <-patience.C:
+			e.Abandoned = true
+		}
+		return nil, e
+	}
+	for {
+		select {
+		case r := <-done:
+			return r.out, r.err
+		case <-sc.beat:
+			if idler != nil {
+				idler.Reset(limit.Idle)
+			}
+		case <-run:
+			return expire(&TimeoutError{Node: t.node.Name, Limit: limit.Run})
+		case <-idle:
+			return expire(&TimeoutError{Node: t.node.Name, Limit: limit.Idle, Idle: true})
+		}
+	}
+}
+
+// alive notes a sign of life; heartbeat says it was an explicit one.
+func (s *scope) alive(heartbeat bool) {
+	if s.beat == nil || !heartbeat && s.task.timeout().HeartbeatOnly {
+		return
+	}
+	select {
+	case s.beat <- struct{}{}:
+	default:
+	}
+}
+
+// take reads a node's result.
+func (t *Task) take(o *outPlan, out any) error {
+	s := t.run.plan.schema
+	if t.node.nest != nil && o == nil {
+		t.out.writes = out.([]write)
+		return nil
+	}
+	switch o.kind {
+	case outGoto:
+		t.out.targets = s.words.Targets(out)
+		return nil
+	case outCommand:
+		return t.takeCommands(s.words.Commands(out))
+	}
+	if o.pointer {
+		rv := reflect.ValueOf(out)
+		if rv.IsNil() {
+			return nil
+		}
+		out = rv.Elem().Interface()
+	}
+	return o.update.collect(s, &t.out, out)
+}
+
+func (t *Task) takeCommands(cmds []Command) error {
+	for _, c := range cmds {
+		if c.Parent {
+			return &parentCommand{cmd: c, node: t.node.Name}
+		}
+		if err := t.answer(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// answer applies a command to this task's graph.
+func (t *Task) answer(c Command) error {
+	if c.Update != nil {
+		u, err := t.run.plan.updateFor(reflect.TypeOf(c.Update))
+		if err != nil {
+			return err
+		}
+		if err := u.collect(t.run.plan.schema, &t.out, c.Update); err != nil {
+			return err
+		}
+	}
+	t.out.targets = append(t.out.targets, c.Goto...)
+	return nil
+}
+
+// handle lets the node's error handler answer for it.
+func (t *Task) handle(sc *scope, failure error) (err error) {
+	t.out.clear()
+	ne := t.nodeError(sc, failure)
+	defer func() {
+		if p := recover(); p != nil {
+			err = newPanicError("error handler: ", p)
+		}
+		if err != nil {
+			t.out.clear()
+			err = fmt.Errorf("error handler: %w (handling: %w)", err, failure)
+		}
+	}()
+	in := t.in
+	if t.packet != nil {
+		in = t.packet.input
+	}
+	t.emitFailure(ne)
+	t.shown = "__error_handler__" + t.node.Name
+	out, err := t.node.Handler.Call(sc, in, ne)
+	if err != nil {
+		return err
+	}
+	t.out.handled = true
+	return t.take(t.node.handler, out)
+}
+
+// nodeError says where err happened.
+func (t *Task) nodeError(sc *scope, err error) *NodeError {
+	ne := &NodeError{Graph: t.run.plan.name, Node: t.node.Name, Path: t.run.ns, Step: t.step, Attempt: sc.attempt, Err: err}
+	if p, ok := errors.AsType[*panicError](err); ok {
+		ne.Stack = p.stack
+	}
+	return ne
+}
+
+// finish records how the task ended and tells the stream.
+func (t *Task) finish(sc *scope, err error) {
+	if err != nil {
+		if !bubbles(err) {
+			err = t.nodeError(sc, err)
+		}
+		t.err = err
+	}
+	t.emitEnd(sc, err)
+}
+
+// retryAfter says whether err is to be tried again and after how long. The
+// first policy that matches the error decides.
+func (n *node) retryAfter(err error, attempt int) (time.Duration, bool) {
+	for i := range n.Retry {
+		p := n.Retry[i].withDefaults()
+		if !p.On(err) {
+			continue
+		}
+		if attempt >= p.Attempts {
+			return 0, false
+		}
+		wait := math.Min(float64(p.Max), float64(p.Initial)*math.Pow(p.Factor, float64(attempt-1)))
+		if !p.NoJitter {
+			wait += rand.Float64() * float64(time.Second)
+		}
+		return time.Duration(wait), true
+	}
+	return 0, false
+}
+
+func (p RetryPolicy) withDefaults() RetryPolicy {
+	if p.Initial == 0 {
+		p.Initial = 500 * time.Millisecond
+	}
+	if p.Factor == 0 {
+		p.Factor = 2
+	}
+	if p.Max == 0 {
+		p.Max = 128 * time.Second
+	}
+	if p.Attempts == 0 {
+		p.Attempts = 3
+	}
+	if p.On == nil {
+		p.On = Transient
+	}
+	return p
+}
+
+// Transient is the default retry predicate: errors of the network, timeouts,
+// HTTP 429 and 5xx, and whatever says of itself that it is temporary.
+func Transient(err error) bool {
+	if errors.Is(err, context.Canceled) {
+		return false
+	}
+	if e, ok := errors.AsType[interface {
+		error
+		Timeout() bool
+	}](err); ok && e.Timeout() {
+		return true
+	}
+	if e, ok := errors.AsType[interface {
+		error
+		Temporary() bool
+	}](err); ok && e.Temporary() {
+		return true
+	}
+	if e, ok := errors.AsType[interface {
+		error
+		StatusCode() int
+	}](err); ok {
+		return e.StatusCode() == 429 || e.StatusCode() >= 500
+	}
+	return isNetwork(err)
+}
+
+// sleep waits for d and reports false if ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// prints are the encoded fields of a node's input, to see whether the node
+// changed it. Fields that JSON cannot hold are not watched.
+type prints map[string][]byte
+
+func fingerprint(in any) prints {
+	v := reflect.ValueOf(in)
+	if v.Kind() == reflect.Pointer {
+		v = v.Elem()
+	}
+	p := prints{}
+	switch v.Kind() {
+	case reflect.Struct:
+		fields, _ := fieldsOf(v.Type())
+		for _, f := range fields {
+			p[f.name], _ = json.Marshal(v.FieldByIndex(f.index).Interface())
+		}
+	case reflect.Map:
+		for k, val := range v.Seq2() {
+			p[k.String()], _ = json.Marshal(val.Interface())
+		}
+	case reflect.Slice, reflect.Array:
+		p[v.Type().String()], _ = json.Marshal(v.Interface())
+	}
+	return p
+}
+
+// changed names a field whose print differs, the first by name.
+func (p prints) changed(now prints) string {
+	first := ""
+	for k, was := range p {
+		if !bytes.Equal(was, now[k]) && (first == "" || k < first) {
+			first = k
+		}
+	}
+	for k := range now {
+		if _, ok := p[k]; !ok && (first == "" || k < first) {
+			first = k
+		}
+	}
+	return first
+}

@@ -1,0 +1,213 @@
+package pregel
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+)
+
+// view is a struct kept up to date with the channels it shows. Between steps
+// only the fields whose channels changed are set; a node is called with a copy.
+type view struct {
+	ptr  any           // *T
+	elem reflect.Value // T, addressable
+	gen  uint64        // slots up to this version are in
+	init bool
+}
+
+// sync brings v up to version now and returns the pointer to call nodes with.
+func (p *viewPlan) sync(v *view, slots []slot, now uint64, words *Vocabulary, public []*channel) any {
+	if p.kind == viewMap {
+		return words.FromMap(present(slots, public))
+	}
+	if v.init && v.gen == now {
+		return v.ptr
+	}
+	all := !v.init
+	if all {
+		ptr := reflect.New(p.typ)
+		v.ptr, v.elem, v.init = ptr.Interface(), ptr.Elem(), true
+	}
+	for i := range p.fields {
+		f := &p.fields[i]
+		if s := &slots[f.ch.id]; all || s.ver > v.gen {
+			set(f.in(v.elem), s)
+		}
+	}
+	v.gen = now
+	return v.ptr
+}
+
+// in is the field's place inside a struct; the whole of it for a root view.
+func (f *viewField) in(elem reflect.Value) reflect.Value {
+	switch len(f.index) {
+	case 0:
+		return elem
+	case 1:
+		return elem.Field(f.index[0])
+	}
+	return elem.FieldByIndex(f.index)
+}
+
+// fresh fills a new struct that nobody else holds.
+func (p *viewPlan) fresh(slots []slot, words *Vocabulary, public []*channel) any {
+	var v view
+	return p.sync(&v, slots, 0, words, public)
+}
+
+// present is the dynamic view: what there is, by JSON name.
+func present(slots []slot, chans []*channel) map[string]any {
+	m := make(map[string]any, len(chans))
+	for _, c := range chans {
+		if s := &slots[c.id]; s.has {
+			m[c.wire] = s.val
+		}
+	}
+	return m
+}
+
+// collect takes an update apart and appends its writes to o.
+func (u *updatePlan) collect(s *Schema, o *outcome, val any) error {
+	switch u.kind {
+	case updateMap:
+		return s.collectMap(o, s.words.AsMap(val))
+	case updateRoot:
+		o.add(write{ch: u.fields[0].ch, val: clipAny(val), over: u.fields[0].replaces})
+		return nil
+	case updateRootOver:
+		o.add(write{ch: s.channels[0], val: clipAny(s.words.Unwrap(val)), over: true})
+		return nil
+	}
+	rv := reflect.ValueOf(val)
+	for i := range u.fields {
+		f := &u.fields[i]
+		fv := rv
+		if len(f.index) == 1 {
+			fv = rv.Field(f.index[0])
+		} else {
+			fv = rv.FieldByIndex(f.index)
+		}
+		if u.nonZero && fv.IsZero() {
+			continue
+		}
+		if f.optional {
+			if fv.IsNil() {
+				continue
+			}
+			fv = fv.Elem()
+		}
+		w := write{ch: f.ch, over: f.replaces}
+		if f.over {
+			w.over, w.val = true, clipAny(s.words.Unwrap(fv.Interface()))
+		} else {
+			w.val = clipped(fv).Interface()
+		}
+		o.add(w)
+	}
+	if u.ctl != nil {
+		o.targets = append(o.targets, s.words.Targets(rv.FieldByIndex(u.ctl).Interface())...)
+	}
+	return nil
+}
+
+func clipAny(v any) any {
+	if v == nil {
+		return nil
+	}
+	if rv := reflect.ValueOf(v); rv.Kind() == reflect.Slice {
+		return clipped(rv).Interface()
+	}
+	return v
+}
+
+// collectMap takes a dynamic update apart, in the order of the channels, so
+// that nothing depends on the map's order.
+func (s *Schema) collectMap(o *outcome, m map[string]any) error {
+	for k := range m {
+		if s.byWire[k] == nil {
+			return &UpdateError{Graph: s.graph, Field: k, Msg: fmt.Sprintf("the state has no such field; it has %v", s.wireNames())}
+		}
+	}
+	for _, c := range s.channels {
+		val, ok := m[c.wire]
+		if !ok {
+			continue
+		}
+		w, err := s.toWrite(c, val)
+		if err != nil {
+			return err
+		}
+		o.add(w)
+	}
+	return nil
+}
+
+// toWrite checks a value that arrived without a static type.
+func (s *Schema) toWrite(c *channel, val any) (write, error) {
+	bad := func(format string, args ...any) (write, error) {
+		return write{}, &UpdateError{Graph: s.graph, Field: c.wire, Msg: fmt.Sprintf(format, args...)}
+	}
+	if raw, ok := val.(json.RawMessage); ok {
+		return s.decodeWrite(c, raw)
+	}
+	if val == nil {
+		switch c.upd.Kind() {
+		case reflect.Interface, reflect.Pointer, reflect.Map, reflect.Slice:
+			return write{ch: c, val: reflect.Zero(c.upd).Interface()}, nil
+		}
+		return bad("nil is not a %s", c.upd)
+	}
+	t := reflect.TypeOf(val)
+	if elem, over := s.words.Overwrite(t); over {
+		inner := s.words.Unwrap(val)
+		if !elem.AssignableTo(c.typ) {
+			return bad("overwrites with %s, the field is %s", elem, c.typ)
+		}
+		return write{ch: c, val: clipAny(reflect.ValueOf(inner).Convert(c.typ).Interface()), over: true}, nil
+	}
+	switch {
+	case t == c.upd || c.upd.Kind() == reflect.Interface && t.Implements(c.upd):
+		return write{ch: c, val: clipAny(val)}, nil
+	case t.AssignableTo(c.upd):
+		return write{ch: c, val: clipAny(reflect.ValueOf(val).Convert(c.upd).Interface())}, nil
+	}
+	return bad("is %s, updates of this field are %s", t, c.upd)
+}
+
+// decodeWrite reads an update from JSON, an overwrite included.
+func (s *Schema) decodeWrite(c *channel, raw json.RawMessage) (write, error) {
+	t, over := c.upd, false
+	var mark map[string]json.RawMessage
+	if c.reducer != nil && json.Unmarshal(raw, &mark) == nil {
+		if inner, ok := mark[overwriteKey]; ok && len(mark) == 1 {
+			raw, t, over = inner, c.typ, true
+		} else if string(mark["type"]) == `"`+overwriteKey+`"` && mark["value"] != nil {
+			raw, t, over = mark["value"], c.typ, true
+		}
+	}
+	val, err := decodeAs(t, raw)
+	if err != nil {
+		return write{}, &UpdateError{Graph: s.graph, Field: c.wire, Msg: fmt.Sprintf("want %s: %v", t, err)}
+	}
+	return write{ch: c, val: val, over: over}, nil
+}
+
+// decodeUpdate reads a JSON object of updates by JSON name.
+func (s *Schema) decodeUpdate(o *outcome, raw json.RawMessage) error {
+	if s.root {
+		w, err := s.decodeWrite(s.channels[0], raw)
+		if err == nil {
+			o.add(w)
+		}
+		return err
+	}
+	var m map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &m); err != nil {
+		return &UpdateError{Graph: s.graph, Msg: fmt.Sprintf("want a JSON object of fields: %v", err)}
+	}
+	conv := make(map[string]any, len(m))
+	for k, v := range m {
+		conv[k] = v
+	}
+	return s.collectMap(o, conv)
+}

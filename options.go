@@ -1,0 +1,236 @@
+package treadle
+
+import (
+	"context"
+	"log/slog"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/pregel"
+)
+
+// Options configure a compiled graph. The zero value, and a nil *Options, are
+// the defaults.
+type Options struct {
+	// Saver keeps a checkpoint of every step of runs on a thread.
+	Saver checkpoint.Saver
+	// Cache keeps results of nodes that have the option Cache. Without one the
+	// saver is used if it can, else memory of the graph's own.
+	Cache checkpoint.Cache
+	// StepLimit bounds a run; 0 means 25. See [StepLimit].
+	StepLimit int
+	// MaxConcurrency bounds the nodes of a step that run at the same time; 0
+	// means no bound.
+	MaxConcurrency int
+	// StepTimeout bounds each step as a whole; 0 means no bound.
+	StepTimeout time.Duration
+	// Strict makes Compile's warnings errors.
+	Strict bool
+	// Check makes a run fail when a node changes the input it was given. By
+	// default that is on under go test and off elsewhere.
+	Check Check
+	// Logger is told what no caller can be told; nil means slog.Default().
+	Logger *slog.Logger
+}
+
+// Check says whether nodes are watched for changing their input.
+type Check int
+
+// The settings of Options.Check.
+const (
+	CheckAuto Check = iota // on under go test
+	CheckOn
+	CheckOff
+)
+
+func (c Check) on() bool { return c == CheckOn || c == CheckAuto && testing.Testing() }
+
+// A NodeOption configures a node.
+type NodeOption interface{ node(*pregel.NodeSpec) }
+
+// An Option configures a run; see [Graph.With].
+type Option interface{ run(*pregel.Settings) }
+
+type nodeOption func(*pregel.NodeSpec)
+
+func (f nodeOption) node(n *pregel.NodeSpec) { f(n) }
+
+type runOption func(*pregel.Settings)
+
+func (f runOption) run(s *pregel.Settings) { f(s) }
+
+// RetryPolicy says when and how often a failed node is tried again. Zero
+// fields have defaults: Initial 500ms, Factor 2, Max 128s, Attempts 3
+// (including the first), a jitter of up to a second unless NoJitter, and On
+// [Transient].
+type RetryPolicy = pregel.RetryPolicy
+
+// Transient reports errors worth trying again: of the network, timeouts, HTTP
+// 429 and 5xx (by a method StatusCode() int), and errors whose Temporary or
+// Timeout method says so. It is the default of RetryPolicy.On.
+func Transient(err error) bool { return pregel.Transient(err) }
+
+// Retry tries a failed node again. Of several policies the first whose On
+// accepts the error decides.
+func Retry(policies ...RetryPolicy) NodeOption {
+	if policies == nil {
+		policies = []RetryPolicy{{}}
+	}
+	return nodeOption(func(n *pregel.NodeSpec) { n.Retry = policies })
+}
+
+// Timeout bounds each attempt of a node. When it is over, the attempt's
+// context is cancelled and whatever it still returns or emits is dropped; the
+// failure is a [*TimeoutError], which [Retry] tries again.
+func Timeout(d time.Duration) NodeOption {
+	return nodeOption(func(n *pregel.NodeSpec) { n.Timeout.Run = orBad(d) })
+}
+
+// IdleTimeout bounds how long a node may go without a sign of life: a custom
+// event, a token, a nested graph starting, or [Heartbeat].
+func IdleTimeout(d time.Duration) NodeOption {
+	return nodeOption(func(n *pregel.NodeSpec) { n.Timeout.Idle = orBad(d) })
+}
+
+// HeartbeatOnly makes [Heartbeat] the only sign of life for [IdleTimeout].
+func HeartbeatOnly() NodeOption {
+	return nodeOption(func(n *pregel.NodeSpec) { n.Timeout.HeartbeatOnly = true })
+}
+
+// orBad turns a timeout of zero into one that Compile rejects.
+func orBad(d time.Duration) time.Duration {
+	if d == 0 {
+		return -1
+	}
+	return d
+}
+
+// OnError answers for a node that has failed for good: it is given the node's
+// input and the failure, and what it returns is taken as the node's result.
+// The node's own edges do not fire; the handler may return a [Goto].
+func OnError[In, Out any](handler func(context.Context, In, *NodeError) (Out, error)) NodeOption {
+	return nodeOption(func(n *pregel.NodeSpec) {
+		n.Handler = &pregel.HandlerSpec{In: reflect.TypeFor[In](), Out: reflect.TypeFor[Out](),
+			Call: func(ctx context.Context, in any, failure *pregel.NodeError) (any, error) {
+				return boxed(handler(ctx, unbox[In](in), failure))
+			}}
+	})
+}
+
+// Cache lets a node answer from an earlier result for the same input, for as
+// long as ttl (0: for ever). Inputs are the same if their JSON is.
+func Cache(ttl time.Duration) NodeOption {
+	return nodeOption(func(n *pregel.NodeSpec) { n.Cache = &pregel.CachePolicy{TTL: ttl} })
+}
+
+// CacheBy is [Cache] with a key of one's own: inputs with the same key are the
+// same.
+func CacheBy[In any](ttl time.Duration, key func(In) string) NodeOption {
+	return nodeOption(func(n *pregel.NodeSpec) {
+		n.Cache = &pregel.CachePolicy{TTL: ttl, In: reflect.TypeFor[In](), Key: func(in any) string { return key(unbox[In](in)) }}
+	})
+}
+
+// Defer keeps a node waiting until nothing else is left to run.
+func Defer() NodeOption { return nodeOption(func(n *pregel.NodeSpec) { n.Defer = true }) }
+
+// Destinations names the nodes that a node's goto may lead to, for drawings
+// and for Compile's checks; it does not restrict the goto. Without it control
+// may go anywhere and is drawn so.
+func Destinations(nodes ...string) NodeOption {
+	return nodeOption(func(n *pregel.NodeSpec) { n.Dests = append(n.Dests, plainDests(nodes)...) })
+}
+
+// Destination is [Destinations] for one node, with a label for drawings.
+func Destination(node, label string) NodeOption {
+	return nodeOption(func(n *pregel.NodeSpec) { n.Dests = append(n.Dests, pregel.Destination{Node: node, Label: label}) })
+}
+
+// Handoff says that a node may command the parent graph to go to the given
+// nodes. What the command updates is checked against the parent's fields.
+func Handoff(nodes ...string) NodeOption {
+	return nodeOption(func(n *pregel.NodeSpec) { n.Handoff = append([]string{}, nodes...) })
+}
+
+// Additive says that a node's goto is meant to add to its static edges, which
+// Compile otherwise warns about.
+func Additive() NodeOption { return nodeOption(func(n *pregel.NodeSpec) { n.Additive = true }) }
+
+// Uses says that a node's function runs the given graphs, so that drawings and
+// state inspection see them.
+func Uses(graphs ...AnyGraph) NodeOption {
+	return nodeOption(func(n *pregel.NodeSpec) {
+		for _, g := range graphs {
+			n.Uses = append(n.Uses, g.compiled())
+		}
+	})
+}
+
+type both struct {
+	nodeOption
+	runOption
+}
+
+// Tags marks a node's or a run's events, for filtering streams. The tag
+// "nostream" keeps the tokens of models out of streams.
+func Tags(tags ...string) interface {
+	NodeOption
+	Option
+} {
+	return both{
+		func(n *pregel.NodeSpec) { n.Tags = append(n.Tags, tags...) },
+		func(s *pregel.Settings) { s.Tags = append(s.Tags[:len(s.Tags):len(s.Tags)], tags...) },
+	}
+}
+
+// Metadata is attached to a node or to a run. It appears in events, and a
+// run's also in its checkpoints.
+func Metadata(data map[string]any) interface {
+	NodeOption
+	Option
+} {
+	add := func(to map[string]any) map[string]any {
+		out := make(map[string]any, len(to)+len(data))
+		for _, m := range []map[string]any{to, data} {
+			for k, v := range m {
+				out[k] = v
+			}
+		}
+		return out
+	}
+	return both{
+		func(n *pregel.NodeSpec) { n.Metadata = add(n.Metadata) },
+		func(s *pregel.Settings) { s.Metadata = add(s.Metadata) },
+	}
+}
+
+// StepLimit bounds the number of steps of a run. The input counts as one and
+// so does finding that nothing is left, so a chain of n nodes needs n+1.
+// Reaching it is a [*StepLimitError]; on a thread the state is kept.
+func StepLimit(n int) Option {
+	if n == 0 {
+		n = -1
+	}
+	return runOption(func(s *pregel.Settings) { s.StepLimit = n })
+}
+
+// MaxConcurrency bounds the nodes of a step that run at the same time.
+func MaxConcurrency(n int) Option {
+	return runOption(func(s *pregel.Settings) { s.MaxConcurrency = n })
+}
+
+// Context gives a run a value that its nodes read with [ContextOf]: a user id,
+// a model to use. It is not stored.
+func Context[C any](c C) Option { return runOption(func(s *pregel.Settings) { s.Context = c }) }
+
+// Drain lets a run end early when done is closed: the step under way finishes
+// and is stored, then the run returns [ErrDrained]. On a thread it can be
+// continued.
+func Drain(done <-chan struct{}) Option {
+	return runOption(func(s *pregel.Settings) { s.Drain = done })
+}
+
+// RunID names a run; by default it has a random id.
+func RunID(id string) Option { return runOption(func(s *pregel.Settings) { s.RunID = id }) }

@@ -1,0 +1,188 @@
+package treadle
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/treadle-go/treadle/internal/grow"
+)
+
+// List is a slice whose updates append. A List is written like any slice,
+// treadle.List[string]{"a"}, and can be passed where a []T is wanted.
+type List[T any] []T
+
+// Reduce returns l with u behind it.
+func (l List[T]) Reduce(u List[T]) List[T] { return slices.Clip(slices.Concat(l, u)) }
+
+// Reducer is the engine's way to append without copying.
+func (List[T]) Reducer() grow.Reducer { return grow.List[List[T], T]{} }
+
+// MarshalJSON writes an empty list as [], never as null.
+func (l List[T]) MarshalJSON() ([]byte, error) {
+	if l == nil {
+		return []byte("[]"), nil
+	}
+	return json.Marshal([]T(l))
+}
+
+// Set is a set whose updates add members. In JSON it is a list in a fixed
+// order.
+type Set[T comparable] map[T]struct{}
+
+// SetOf returns the set of the given members.
+func SetOf[T comparable](members ...T) Set[T] {
+	s := make(Set[T], len(members))
+	for _, m := range members {
+		s[m] = struct{}{}
+	}
+	return s
+}
+
+// Has reports whether v is a member.
+func (s Set[T]) Has(v T) bool {
+	_, ok := s[v]
+	return ok
+}
+
+// Reduce returns the union of both sets.
+func (s Set[T]) Reduce(u Set[T]) Set[T] {
+	out := make(Set[T], len(s)+len(u))
+	maps.Copy(out, s)
+	maps.Copy(out, u)
+	return out
+}
+
+// Reducer is the engine's way to call Reduce.
+func (Set[T]) Reducer() grow.Reducer { return plain(Set[T].Reduce) }
+
+// MarshalJSON writes the members ordered by their JSON.
+func (s Set[T]) MarshalJSON() ([]byte, error) {
+	items := make([][]byte, 0, len(s))
+	for v := range s {
+		raw, err := json.Marshal(v)
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, raw)
+	}
+	slices.SortFunc(items, bytes.Compare)
+	return slices.Concat([]byte("["), bytes.Join(items, []byte(",")), []byte("]")), nil
+}
+
+// UnmarshalJSON reads a list.
+func (s *Set[T]) UnmarshalJSON(raw []byte) error {
+	var members []T
+	if err := json.Unmarshal(raw, &members); err != nil {
+		return err
+	}
+	*s = SetOf(members...)
+	return nil
+}
+
+// Map is a map whose updates set keys.
+type Map[K comparable, V any] map[K]V
+
+// Reduce returns m with the keys of u set to u's values.
+func (m Map[K, V]) Reduce(u Map[K, V]) Map[K, V] {
+	out := make(Map[K, V], len(m)+len(u))
+	maps.Copy(out, m)
+	maps.Copy(out, u)
+	return out
+}
+
+// Reducer is the engine's way to call Reduce.
+func (Map[K, V]) Reducer() grow.Reducer { return plain(Map[K, V].Reduce) }
+
+// MarshalJSON writes an empty map as {}, never as null.
+func (m Map[K, V]) MarshalJSON() ([]byte, error) {
+	if m == nil {
+		return []byte("{}"), nil
+	}
+	return json.Marshal(map[K]V(m))
+}
+
+// Number is what can be summed.
+type Number interface {
+	~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~float32 | ~float64
+}
+
+// Sum is a number whose updates add to it. In JSON it is the number.
+type Sum[T Number] struct{ N T }
+
+// SumOf returns the Sum n.
+func SumOf[T Number](n T) Sum[T] { return Sum[T]{n} }
+
+// Reduce returns s + u.
+func (s Sum[T]) Reduce(u Sum[T]) Sum[T] { return Sum[T]{s.N + u.N} }
+
+// Reducer is the engine's way to call Reduce.
+func (Sum[T]) Reducer() grow.Reducer { return plain(Sum[T].Reduce) }
+
+// MarshalJSON writes the number.
+func (s Sum[T]) MarshalJSON() ([]byte, error) { return json.Marshal(s.N) }
+
+// UnmarshalJSON reads a number.
+func (s *Sum[T]) UnmarshalJSON(raw []byte) error { return json.Unmarshal(raw, &s.N) }
+
+// String is the number as text.
+func (s Sum[T]) String() string { return fmt.Sprint(s.N) }
+
+// Max is a value of which updates keep the greatest. The zero Max has none; in
+// JSON it is the value, or null.
+type Max[T cmp.Ordered] struct {
+	N  T
+	Ok bool // there is one
+}
+
+// MaxOf returns the Max v.
+func MaxOf[T cmp.Ordered](v T) Max[T] { return Max[T]{v, true} }
+
+// Reduce returns the greater of m and u.
+func (m Max[T]) Reduce(u Max[T]) Max[T] {
+	switch {
+	case !m.Ok:
+		return u
+	case !u.Ok || u.N < m.N:
+		return m
+	}
+	return u
+}
+
+// Reducer is the engine's way to call Reduce.
+func (Max[T]) Reducer() grow.Reducer {
+	return grow.Func[Max[T], Max[T]]{Fn: func(m, u Max[T]) (Max[T], error) { return m.Reduce(u), nil }, FirstWins: true}
+}
+
+// MarshalJSON writes the value, or null.
+func (m Max[T]) MarshalJSON() ([]byte, error) {
+	if !m.Ok {
+		return []byte("null"), nil
+	}
+	return json.Marshal(m.N)
+}
+
+// UnmarshalJSON reads a value or null.
+func (m *Max[T]) UnmarshalJSON(raw []byte) error {
+	if string(raw) == "null" {
+		*m = Max[T]{}
+		return nil
+	}
+	m.Ok = true
+	return json.Unmarshal(raw, &m.N)
+}
+
+// String is the value as text.
+func (m Max[T]) String() string {
+	if !m.Ok {
+		return "none"
+	}
+	return fmt.Sprint(m.N)
+}
+
+func plain[T any](fn func(T, T) T) grow.Reducer {
+	return grow.Func[T, T]{Fn: func(a, b T) (T, error) { return fn(a, b), nil }}
+}

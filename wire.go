@@ -1,0 +1,198 @@
+package treadle
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+)
+
+// Wire renders events in the shapes of LangGraph's streams, for servers and
+// clients that speak them. It is the one place that knows these shapes.
+//
+// In version 1 an event is its bare payload; with Several modes the mode's name
+// comes before it, and with Subgraphs the namespace before that, in a list. In
+// version 2 every event is an object of type, ns and data.
+type Wire struct {
+	Version   int // 1 or 2; 0 means 1
+	Several   bool
+	Subgraphs bool
+}
+
+// Encode renders an event. Events that LangGraph's streams do not have, such as
+// [Finished], are nil.
+func (w Wire) Encode(ev Event) (json.RawMessage, error) {
+	at := ev.Where()
+	data, err := payload(ev)
+	if data == nil || err != nil {
+		return nil, err
+	}
+	ns := at.Namespace
+	if ns == nil {
+		ns = []string{}
+	}
+	mode := at.Mode.String()
+	switch {
+	case w.Version == 2:
+		part := map[string]any{"type": mode, "ns": ns, "data": data}
+		if at.Mode == ModeValues {
+			part["interrupts"] = []any{}
+		}
+		return json.Marshal(part)
+	case w.Version > 2 || w.Version < 0:
+		return nil, fmt.Errorf("treadle: there is no wire version %d", w.Version)
+	case w.Subgraphs && w.Several:
+		return json.Marshal([]any{ns, mode, data})
+	case w.Subgraphs:
+		return json.Marshal([]any{ns, data})
+	case w.Several:
+		return json.Marshal([]any{mode, data})
+	}
+	return json.Marshal(data)
+}
+
+// payload is the event's content, nil if it has none on the wire.
+func payload(ev Event) (any, error) {
+	at := ev.Where()
+	kind := ""
+	var data any
+	switch ev := ev.(type) {
+	case Values:
+		return ev.State, nil
+	case Updated:
+		out := map[string]any{at.Node: ev.Update}
+		if ev.Cached {
+			out["__metadata__"] = map[string]any{"cached": true}
+		}
+		return out, nil
+	case Custom:
+		if ev.Value == nil {
+			return json.RawMessage("null"), nil
+		}
+		return ev.Value, nil
+	case Token:
+		meta := maps.Clone(ev.Metadata)
+		if len(ev.Tags) > 0 {
+			meta["tags"] = ev.Tags
+		}
+		return []any{ev.Chunk, meta}, nil
+	case Lifecycle:
+		return lifecycle(ev), nil
+	case TaskStarted:
+		kind, data = "task", taskStarted(ev)
+	case TaskFinished:
+		kind = "task_result"
+		var err error
+		if data, err = taskFinished(ev); err != nil {
+			return nil, err
+		}
+	case Checkpointed:
+		kind, data = "checkpoint", checkpointed(ev)
+	default:
+		return nil, nil
+	}
+	if at.Mode == ModeDebug {
+		return map[string]any{"step": at.Step, "timestamp": at.Time.UTC().Format(time.RFC3339Nano), "type": kind, "payload": data}, nil
+	}
+	return data, nil
+}
+
+func taskStarted(ev TaskStarted) map[string]any {
+	out := map[string]any{"id": ev.TaskID, "name": ev.Node, "input": ev.Input, "triggers": ev.Triggers}
+	meta := maps.Clone(ev.Metadata)
+	if len(ev.Tags) > 0 {
+		if meta == nil {
+			meta = map[string]any{}
+		}
+		meta["tags"] = ev.Tags
+	}
+	if len(meta) > 0 {
+		out["metadata"] = meta
+	}
+	return out
+}
+
+func taskFinished(ev TaskFinished) (map[string]any, error) {
+	result := json.RawMessage("{}")
+	if ev.Result.r != nil {
+		var err error
+		if result, err = ev.Result.r.Folded(); err != nil {
+			return nil, err
+		}
+	}
+	out := map[string]any{"id": ev.TaskID, "name": ev.Node, "error": nil, "result": result, "interrupts": []any{}}
+	if ev.Err != nil {
+		out["error"] = wireError(ev.Err)
+	}
+	return out, nil
+}
+
+// wireError is an error as data: what it is and what it says, without the path
+// of nodes that led to it.
+func wireError(err error) map[string]any {
+	if ne, ok := errors.AsType[*NodeError](err); ok {
+		err = ne.Err
+	}
+	return map[string]any{"type": strings.TrimPrefix(fmt.Sprintf("%T", err), "*"), "message": err.Error()}
+}
+
+func checkpointed(ev Checkpointed) map[string]any {
+	s := ev.Snapshot
+	ns := strings.Join(ev.Namespace, "|")
+	config := func(id fmt.Stringer) map[string]any {
+		return map[string]any{"configurable": map[string]any{"thread_id": s.Thread, "checkpoint_ns": ns, "checkpoint_id": id.String()}}
+	}
+	meta := map[string]any{"source": s.Source, "step": s.Step, "parents": map[string]any{}}
+	maps.Copy(meta, s.Metadata)
+	tasks := make([]any, len(s.Tasks))
+	for i, t := range s.Tasks {
+		task := map[string]any{"id": t.ID, "name": t.Name, "state": nil}
+		if t.Error != "" {
+			task["error"] = t.Error
+		} else {
+			task["interrupts"] = []any{}
+		}
+		tasks[i] = task
+	}
+	next := s.Next
+	if next == nil {
+		next = []string{}
+	}
+	out := map[string]any{"config": config(s.ID), "parent_config": nil, "values": s.Values, "metadata": meta, "next": next, "tasks": tasks}
+	if !s.Parent.IsZero() {
+		out["parent_config"] = config(s.Parent)
+	}
+	return out
+}
+
+func lifecycle(ev Lifecycle) map[string]any {
+	data := map[string]any{}
+	for _, part := range []struct {
+		key string
+		val any
+	}{{"input", ev.Input}, {"chunk", ev.Chunk}, {"output", ev.Output}} {
+		if part.val != nil {
+			data[part.key] = part.val
+		}
+	}
+	if ev.Err != nil {
+		data["error"] = wireError(ev.Err)
+	}
+	tags, meta, parents := ev.Tags, ev.Metadata, ev.Parents
+	if tags == nil {
+		tags = []string{}
+	}
+	if meta == nil {
+		meta = map[string]any{}
+	}
+	if parents == nil {
+		parents = []string{}
+	}
+	out := map[string]any{"event": ev.Event, "name": ev.Name, "run_id": ev.RunID, "parent_ids": parents, "tags": tags, "metadata": meta, "data": data}
+	if ev.Event == "on_custom_event" {
+		out["data"] = ev.Output
+	}
+	return out
+}
