@@ -166,9 +166,9 @@ func (b *Builder[S]) Branch(from string, router func(context.Context, S) (Goto, 
 func AddBranch[S, In any](b *Builder[S], from string, router func(context.Context, In) (Goto, error), destinations ...string) {
 	br := &pregel.BranchSpec{From: from, In: reflect.TypeFor[In](), Dests: plainDests(destinations)}
 	if router != nil {
-		br.Call = func(ctx context.Context, in any) ([]pregel.Target, error) {
+		br.Call = func(ctx context.Context, in any, to []pregel.Target) ([]pregel.Target, error) {
 			g, err := router(ctx, unbox[In](in))
-			return targets(g), err
+			return g.appendTo(to), err
 		}
 	}
 	b.spec.Branches = append(b.spec.Branches, br)
@@ -189,7 +189,7 @@ func Switch[S, In any, K comparable](b *Builder[S], from string, fn func(context
 		b.spec.Errs = append(b.spec.Errs, &BuildError{Graph: b.spec.Name, Node: from, Msg: "a switch without nodes"})
 	}
 	if fn != nil {
-		br.Call = func(ctx context.Context, in any) ([]pregel.Target, error) {
+		br.Call = func(ctx context.Context, in any, to []pregel.Target) ([]pregel.Target, error) {
 			k, err := fn(ctx, unbox[In](in))
 			if err != nil {
 				return nil, err
@@ -198,7 +198,7 @@ func Switch[S, In any, K comparable](b *Builder[S], from string, fn func(context
 			if !ok {
 				return nil, fmt.Errorf("switch: no node for %v", k)
 			}
-			return []pregel.Target{{Node: n}}, nil
+			return append(to, pregel.Target{Node: n}), nil
 		}
 	}
 	b.spec.Branches = append(b.spec.Branches, br)

@@ -2,6 +2,7 @@ package treadle
 
 import (
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/treadle-go/treadle/internal/pregel"
@@ -70,7 +71,7 @@ type Command[U any] struct {
 }
 
 func (c Command[U]) command() pregel.Command {
-	out := pregel.Command{Goto: targets(c.Goto), Parent: c.Parent}
+	out := pregel.Command{Goto: c.Goto.appendTo(nil), Parent: c.Parent}
 	if c.Update != nil {
 		out.Update = *c.Update
 	}
@@ -98,15 +99,12 @@ type overwriter interface{ overwrite() any }
 // graph; see [AddField].
 type Update map[string]any
 
-func targets(g Goto) []pregel.Target {
-	if len(g) == 0 {
-		return nil
+func (g Goto) appendTo(to []pregel.Target) []pregel.Target {
+	to = slices.Grow(to, len(g))
+	for i := range g {
+		to = append(to, g[i].t)
 	}
-	out := make([]pregel.Target, len(g))
-	for i, t := range g {
-		out[i] = t.t
-	}
-	return out
+	return to
 }
 
 var (
@@ -117,7 +115,7 @@ var (
 // vocabulary tells the engine what these types mean.
 var vocabulary = &pregel.Vocabulary{
 	Goto:    reflect.TypeFor[Goto](),
-	Targets: func(g any) []pregel.Target { return targets(g.(Goto)) },
+	Targets: func(to []pregel.Target, g any) []pregel.Target { return g.(Goto).appendTo(to) },
 	Update:  reflect.TypeFor[Update](),
 	AsMap:   func(u any) map[string]any { return u.(Update) },
 	FromMap: func(m map[string]any) any { return Update(m) },

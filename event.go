@@ -56,7 +56,7 @@ type Origin struct {
 	Step      int
 	Node      string // empty if it is about the graph
 	TaskID    string
-	Time      time.Time
+	Time      time.Time // zero for tokens
 }
 
 // Where implements [Event].
@@ -183,7 +183,11 @@ func (r Record) String() string {
 
 // publish makes an engine's event the user's.
 func publish(ev *pregel.Event) Event {
-	at := Origin{Mode: Mode(ev.Mode), Namespace: ev.NS, Graph: ev.Graph, Step: ev.Step, Node: ev.Node, TaskID: ev.Task, Time: ev.Time}
+	o := ev.At
+	at := Origin{Mode: Mode(ev.Mode), Namespace: o.NS, Graph: o.Graph, Step: o.Step, Node: o.Node, TaskID: o.Task, Time: ev.Time}
+	if ev.Token != nil {
+		return Token{at, ev.Data, ev.Token.Tags, ev.Token.Metadata}
+	}
 	switch d := ev.Data.(type) {
 	case *pregel.Record:
 		if ev.Mode == pregel.ModeValues {
@@ -191,8 +195,6 @@ func publish(ev *pregel.Event) Event {
 		}
 	case *pregel.Updated:
 		return Updated{at, Record{d.Record}, d.Cached}
-	case *pregel.Token:
-		return Token{at, d.Chunk, d.Tags, d.Metadata}
 	case *pregel.TaskStart:
 		return TaskStarted{at, public(d.Input), d.Triggers, d.Tags, d.Metadata}
 	case *pregel.TaskEnd:

@@ -4,7 +4,12 @@ go 1.26.8
 
 replace github.com/treadle-go/treadle => ../
 
-require github.com/cloudwego/eino v0.7.36
+require (
+	github.com/cloudwego/eino v0.7.36
+	github.com/treadle-go/treadle v0.0.0
+)
+
+require github.com/google/jsonschema-go v0.4.3 // indirect
 
 require (
 	github.com/bahlo/generic-list-go v0.2.0 // indirect
@@ -32,6 +37,6 @@ require (
 	github.com/yargevad/filepathx v1.0.0 // indirect
 	golang.org/x/arch v0.11.0 // indirect
 	golang.org/x/exp v0.0.0-20230713183714-613f0c0eb8a1 // indirect
-	golang.org/x/sys v0.26.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
 	gopkg.in/yaml.v3 v3.0.1 // indirect
 )

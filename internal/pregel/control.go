@@ -164,24 +164,28 @@ func (t *Task) branch(ctx context.Context, w *wiring, slots []slot) error {
 		} else {
 			in = r.plan.views[b.view].fresh(slots, r.plan.schema.words, r.plan.public)
 		}
-		targets, err := t.ask(ctx, b, in)
-		if err == nil && len(targets) == 0 {
+		before := t.out.to()
+		targets, err := t.ask(ctx, b, in, before)
+		if err == nil && len(targets) == len(before) {
 			err = &GotoError{Graph: r.plan.name, Msg: "the branch returned no destination; return treadle.To(treadle.End) to stop"}
 		}
 		if err != nil {
 			return t.nodeError(&t.scope, fmt.Errorf("branch: %w", err))
 		}
-		t.out.targets = append(t.out.targets, targets...)
+		t.out.targets = targets
 	}
 	return nil
 }
 
-func (t *Task) ask(ctx context.Context, b *branch, in any) (targets []Target, err error) {
+func (t *Task) ask(ctx context.Context, b *branch, in any, to []Target) (targets []Target, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			targets, err = nil, newPanicError("", p)
 		}
 	}()
-	sc := &scope{Context: ctx, task: t, attempt: t.scope.attempt}
-	return b.Call(sc, in)
+	sc := &t.scope
+	if sc.Context != ctx { // an attempt with a timeout had a context of its own
+		sc = &scope{Context: ctx, task: t, attempt: sc.attempt}
+	}
+	return b.Call(sc, in, to)
 }

@@ -2,7 +2,6 @@ package pregel
 
 import (
 	"slices"
-	"strings"
 	"sync"
 	"time"
 )
@@ -29,13 +28,19 @@ const (
 // Event is one thing that happened.
 type Event struct {
 	Mode  Mode
+	At    *Origin
+	Time  time.Time // zero for tokens: they are many, and a clock costs as much as they do
+	Data  any       // *Record, *Updated, *TaskStart, *TaskEnd, *Checkpoint, *Span, a chunk, or the value of a custom event
+	Token *Token    // what is known about a chunk
+}
+
+// Origin says where events come from. Many events share one.
+type Origin struct {
 	NS    []string // of the graph, outermost first
 	Graph string
 	Step  int
 	Node  string // "" for events of the graph itself
 	Task  string // the task's id
-	Time  time.Time
-	Data  any // *Record, *Updated, *TaskStart, *TaskEnd, *Token, *Checkpoint, *Span, or the value of a custom event
 }
 
 // Updated is what a finished task wrote.
@@ -58,9 +63,8 @@ type TaskEnd struct {
 	Err    error
 }
 
-// Token is a piece of a message.
+// Token describes the message that chunks are pieces of.
 type Token struct {
-	Chunk    any
 	Tags     []string
 	Metadata map[string]any
 }
@@ -146,24 +150,20 @@ func (s *Sink) filter(ev Event) Event {
 
 // event is an event of the graph itself.
 func (r *Run) event(data any) Event {
-	return Event{NS: r.namespace(), Graph: r.plan.name, Step: r.step, Data: data, Time: time.Now()}
-}
-
-func (r *Run) namespace() []string {
-	if r.ns == "" {
-		return nil
-	}
-	return strings.Split(r.ns, "|")
+	return Event{At: &Origin{NS: r.path, Graph: r.plan.name, Step: r.step}, Data: data, Time: time.Now()}
 }
 
 // event is an event of a task.
 func (t *Task) event(data any) Event {
-	ev := t.run.event(data)
-	ev.Step, ev.Node, ev.Task = t.step, t.node.Name, t.ID()
+	return Event{At: t.origin(), Data: data, Time: time.Now()}
+}
+
+func (t *Task) origin() *Origin {
+	o := &Origin{NS: t.run.path, Graph: t.run.plan.name, Step: t.step, Node: t.node.Name, Task: t.ID()}
 	if t.shown != "" {
-		ev.Node = t.shown
+		o.Node = t.shown
 	}
-	return ev
+	return o
 }
 
 func (r *Run) emitValues() {

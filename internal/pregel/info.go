@@ -33,7 +33,7 @@ func InfoOf(ctx context.Context) (Info, bool) {
 	t := sc.task
 	r := t.run
 	info := Info{Graph: r.plan.name, Node: t.node.Name, Thread: r.set.Thread, RunID: r.id(), TaskID: t.ID(), CheckpointID: r.head.String(),
-		Namespace: r.namespace(), Step: t.step, RemainingSteps: r.stop - t.step, Attempt: sc.attempt, FirstAttempt: t.began,
+		Namespace: r.path, Step: t.step, RemainingSteps: r.stop - t.step, Attempt: sc.attempt, FirstAttempt: t.began,
 		Tags: slices.Concat(r.set.Tags, t.node.Tags), Metadata: merged(r.set.Metadata, t.node.Metadata)}
 	info.Deadline, _ = ctx.Deadline()
 	return info, true

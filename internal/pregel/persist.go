@@ -535,7 +535,7 @@ func (r *Run) emitCheckpoint(next []string) {
 		cp.Tasks = r.infos(tasks)
 	}
 	ev := r.event(cp)
-	ev.Step = cp.Step
+	ev.At.Step = cp.Step
 	r.emit(ModeCheckpoints, ev)
 }
 

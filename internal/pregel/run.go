@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -56,6 +57,7 @@ type Run struct {
 	ctx    context.Context
 	parent *Task // the task this run is nested in
 	ns     string
+	path   []string // ns, split
 	sinks  *Sink
 	modes  Mode // what any sink wants
 
@@ -66,6 +68,7 @@ type Run struct {
 	step  int
 	stop  int
 	marks []uint64 // per node: the version in which it was armed
+	one   [1]*Task // the tasks of a step with one
 	undo  []undoEntry
 
 	// Nested graphs hand up what they wrote, so they remember it.
@@ -142,6 +145,7 @@ func (r *Run) nestIn(sc *scope) {
 	up := t.run
 	r.parent = t
 	r.ns = t.namespace()
+	defer func() { r.path = strings.Split(r.ns, "|") }()
 	if n := t.nested.Add(1) - 1; n > 0 {
 		r.ns += fmt.Sprintf("|%d", n)
 	}
@@ -360,7 +364,10 @@ func (r *Run) nextNames() []string {
 func (r *Run) prepare() ([]*Task, error) {
 	n := len(r.ctl.armed) + len(r.ctl.sends)
 	block := make([]Task, n)
-	tasks := make([]*Task, n)
+	tasks := r.one[:]
+	if n != 1 {
+		tasks = make([]*Task, n)
+	}
 	for i := range block {
 		t := &block[i]
 		t.run, t.step, t.index = r, r.step, -1

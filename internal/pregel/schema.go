@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/treadle-go/treadle/internal/grow"
 )
@@ -101,7 +102,7 @@ type Schema struct {
 // types themselves belong to the package that users see.
 type Vocabulary struct {
 	Goto      reflect.Type                            // a result or field of this type is control
-	Targets   func(any) []Target                      // reads a Goto
+	Targets   func(to []Target, g any) []Target       // appends what a Goto says
 	Update    reflect.Type                            // the map type of dynamic updates
 	AsMap     func(any) map[string]any                // reads an Update
 	FromMap   func(map[string]any) any                // makes one
@@ -136,8 +137,26 @@ type field struct {
 	tag   reflect.StructTag
 }
 
+// flat remembers what fieldsOf found out about a type.
+var flat sync.Map // reflect.Type → flattened
+
+type flattened struct {
+	fields []field
+	errs   []string
+}
+
 // fieldsOf flattens a struct: embedded structs contribute their fields.
 func fieldsOf(t reflect.Type) (fields []field, errs []string) {
+	f, ok := flat.Load(t)
+	if !ok {
+		fields, errs = flatten(t)
+		f, _ = flat.LoadOrStore(t, flattened{slices.Clip(fields), slices.Clip(errs)})
+	}
+	known := f.(flattened)
+	return known.fields, known.errs
+}
+
+func flatten(t reflect.Type) (fields []field, errs []string) {
 	seen := map[string]string{}
 	var walk func(t reflect.Type, index []int, path string)
 	walk = func(t reflect.Type, index []int, path string) {

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/observe"
@@ -163,16 +164,16 @@ func (s *scope) Begin(ctx context.Context, call observe.Call) (context.Context, 
 	if t.run.modes&(ModeTokens|ModeEvents) == 0 && s.beat == nil {
 		return ctx, silent{}
 	}
-	w := &watch{scope: s, call: call}
-	w.tags = slices.Concat(t.run.set.Tags, t.node.Tags, call.Tags)
-	w.meta = merged(t.metadata(), call.Metadata)
+	w := &watch{scope: s, call: call, at: t.origin()}
+	w.info.Tags = slices.Concat(t.run.set.Tags, t.node.Tags, call.Tags)
+	w.info.Metadata = merged(t.metadata(), call.Metadata)
 	up := s.span
 	if outer, ok := ctx.Value(watchKey{}).(*watch); ok {
 		up = outer.span
 		w.call.NoStream = w.call.NoStream || outer.call.NoStream
 	}
-	w.call.NoStream = w.call.NoStream || slices.Contains(w.tags, "nostream")
-	w.span = up.child(string(call.Kind), call.Name, w.tags, w.meta)
+	w.call.NoStream = w.call.NoStream || slices.Contains(w.info.Tags, "nostream")
+	w.span = up.child(string(call.Kind), call.Name, w.info.Tags, w.info.Metadata)
 	w.report("start", func(ev *Span) { ev.Input = call.Input })
 	return context.WithValue(ctx, watchKey{}, w), w
 }
@@ -188,11 +189,10 @@ type watchKey struct{}
 type watch struct {
 	scope  *scope
 	call   observe.Call
-	tags   []string
-	meta   map[string]any
+	info   Token
+	at     *Origin
 	span   *span
-	mu     sync.Mutex
-	chunks int
+	chunks atomic.Bool // there were some
 }
 
 func (w *watch) report(what string, fill func(*Span)) {
@@ -208,9 +208,9 @@ func (w *watch) report(what string, fill func(*Span)) {
 // Chunk implements [observe.Span].
 func (w *watch) Chunk(v any) {
 	w.scope.alive(false)
-	w.mu.Lock()
-	w.chunks++
-	w.mu.Unlock()
+	if !w.chunks.Load() {
+		w.chunks.Store(true)
+	}
 	w.token(v)
 	w.report("stream", func(ev *Span) { ev.Chunk = v })
 }
@@ -223,16 +223,13 @@ func (w *watch) token(v any) {
 	if m, ok := v.(observe.Message); ok {
 		t.run.root().seen(m.MessageID())
 	}
-	t.run.emit(ModeTokens, t.event(&Token{Chunk: v, Tags: w.tags, Metadata: w.meta}))
+	t.run.emit(ModeTokens, Event{At: w.at, Data: v, Token: &w.info})
 }
 
 // End implements [observe.Span]. A model that did not stream is one chunk.
 func (w *watch) End(output any, err error) {
 	w.scope.alive(false)
-	w.mu.Lock()
-	none := w.chunks == 0
-	w.mu.Unlock()
-	if err == nil && none && output != nil {
+	if err == nil && !w.chunks.Load() && output != nil {
 		w.token(output)
 	}
 	what := "end"
@@ -287,7 +284,7 @@ func (r *Run) seeOutput(t *Task) {
 	for _, w := range t.out.writes {
 		eachMessage(w.val, func(m observe.Message) {
 			if !root.seen(m.MessageID()) {
-				r.emit(ModeTokens, t.event(&Token{Chunk: m, Tags: slices.Concat(r.set.Tags, t.node.Tags), Metadata: t.metadata()}))
+				r.emit(ModeTokens, Event{At: t.origin(), Data: m, Token: &Token{Tags: slices.Concat(r.set.Tags, t.node.Tags), Metadata: t.metadata()}})
 			}
 		})
 	}

@@ -60,10 +60,11 @@ type Destination struct{ Node, Label string }
 
 // BranchSpec is a router behind a node.
 type BranchSpec struct {
-	From  string
-	In    reflect.Type
-	Call  func(ctx context.Context, in any) ([]Target, error) // in is *In
-	Dests []Destination                                       // empty: anywhere
+	From string
+	In   reflect.Type
+	// Call appends where control goes. in is *In.
+	Call  func(ctx context.Context, in any, to []Target) ([]Target, error)
+	Dests []Destination // empty: anywhere
 }
 
 // NodeSpec is a node and its options.

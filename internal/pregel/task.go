@@ -32,6 +32,15 @@ type outcome struct {
 	targets []Target
 	handled bool // an error handler spoke, so the node's own edges do not fire
 	buf     [2]write
+	toBuf   [1]Target
+}
+
+// to is the list of targets to append to.
+func (o *outcome) to() []Target {
+	if o.targets == nil {
+		return o.toBuf[:0]
+	}
+	return o.targets
 }
 
 func (o *outcome) add(w write) {
@@ -313,7 +322,7 @@ func (t *Task) take(o *outPlan, out any) error {
 	}
 	switch o.kind {
 	case outGoto:
-		t.out.targets = s.words.Targets(out)
+		t.out.targets = s.words.Targets(t.out.to(), out)
 		return nil
 	case outCommand:
 		return t.takeCommands(s.words.Commands(out))

@@ -105,7 +105,7 @@ func (u *updatePlan) collect(s *Schema, o *outcome, val any) error {
 		o.add(w)
 	}
 	if u.ctl != nil {
-		o.targets = append(o.targets, s.words.Targets(rv.FieldByIndex(u.ctl).Interface())...)
+		o.targets = s.words.Targets(o.to(), rv.FieldByIndex(u.ctl).Interface())
 	}
 	return nil
 }
