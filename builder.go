@@ -139,7 +139,7 @@ func (b *Builder[S]) Join(from []string, to string) {
 // Sequence runs nodes one after the other: an edge between neighbours.
 func (b *Builder[S]) Sequence(nodes ...string) {
 	if len(nodes) == 0 {
-		b.spec.Errs = append(b.spec.Errs, &BuildError{Graph: b.spec.Name, Msg: "an empty sequence"})
+		b.spec.Errs = append(b.spec.Errs, &BuildError{Graph: b.spec.Name, Msg: "sequence: it needs at least one node"})
 	}
 	seen := map[string]bool{}
 	for i, n := range nodes {
@@ -186,7 +186,7 @@ func Switch[S, In any, K comparable](b *Builder[S], from string, fn func(context
 		return cmpPairs(a.Node, b.Node, a.Label, b.Label)
 	})
 	if len(nodes) == 0 {
-		b.spec.Errs = append(b.spec.Errs, &BuildError{Graph: b.spec.Name, Node: from, Msg: "a switch without nodes"})
+		b.spec.Errs = append(b.spec.Errs, &BuildError{Graph: b.spec.Name, Node: from, Msg: "the switch has no nodes to go to"})
 	}
 	if fn != nil {
 		br.Call = func(ctx context.Context, in any, to []pregel.Target) ([]pregel.Target, error) {
@@ -196,7 +196,7 @@ func Switch[S, In any, K comparable](b *Builder[S], from string, fn func(context
 			}
 			n, ok := nodes[k]
 			if !ok {
-				return nil, fmt.Errorf("switch: no node for %v", k)
+				return nil, fmt.Errorf("switch: there is no node for %v: add it to the map", k)
 			}
 			return append(to, pregel.Target{Node: n}), nil
 		}
@@ -232,6 +232,9 @@ func Compile[In, Out, S any](b *Builder[S], o *Options) (*Graph[In, Out], error)
 	}
 	if opts.MaxConcurrency < 0 {
 		spec.Errs = append(slices.Clip(spec.Errs), &BuildError{Graph: spec.Name, Msg: fmt.Sprintf("max concurrency %d: want 0 or more", opts.MaxConcurrency)})
+	}
+	if opts.StepTimeout < 0 {
+		spec.Errs = append(slices.Clip(spec.Errs), &BuildError{Graph: spec.Name, Msg: fmt.Sprintf("step timeout %v: want 0 or more", opts.StepTimeout)})
 	}
 	plan, err := pregel.Compile(&spec)
 	if err != nil {

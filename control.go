@@ -51,7 +51,7 @@ func Send(node string, input any) Goto {
 func (g Goto) Timeout(d time.Duration) Goto {
 	out := make(Goto, len(g))
 	for i, t := range g {
-		t.t.Timeout = pregel.Timeout{Run: d}
+		t.t.Timeout = pregel.Timeout{Run: orBad(d)}
 		out[i] = t
 	}
 	return out

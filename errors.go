@@ -2,7 +2,6 @@ package treadle
 
 import (
 	"cmp"
-	"errors"
 
 	"github.com/treadle-go/treadle/internal/pregel"
 )
@@ -31,14 +30,29 @@ type (
 	MutationError = pregel.MutationError
 	// ValidationError: a Validate method refused What.
 	ValidationError = pregel.ValidationError
+	// AnswerError: an Answer does not have the type that the Pause wants.
+	AnswerError = pregel.AnswerError
+	// SwallowedInterruptError: a node asked and did not return Interrupt's error.
+	SwallowedInterruptError = pregel.SwallowedInterruptError
+	// InterruptChangedError: the question Asked is not the one Answered. It is
+	// an error under Options.Strict and a warning in the log otherwise.
+	InterruptChangedError = pregel.InterruptChangedError
 )
 
 // Errors without data of their own.
 var (
 	// ErrNoSaver: the graph was compiled without Options.Saver.
-	ErrNoSaver = errors.New("treadle: the graph has no saver: set Options.Saver")
-	// ErrNoThread: the call needs a thread.
-	ErrNoThread = errors.New("treadle: a thread needs an id: use g.Thread(id)")
+	ErrNoSaver = pregel.ErrNoSaver
+	// ErrNoThread: the call needs a thread, and one with an id.
+	ErrNoThread = pregel.ErrNoThread
+	// ErrOutsideRun: the context does not come from a node or task.
+	ErrOutsideRun = pregel.ErrOutsideRun
+	// ErrAmbiguousResume: several questions are open; answer with [Answers].
+	ErrAmbiguousResume = pregel.ErrAmbiguousResume
+	// ErrNothingToResume: no question is open.
+	ErrNothingToResume = pregel.ErrNothingToResume
+	// ErrUnknownPause: no open question has the id of an answer.
+	ErrUnknownPause = pregel.ErrUnknownPause
 	// ErrNothingToContinue: the thread has no checkpoint to go on from.
 	ErrNothingToContinue = pregel.ErrNothingToContinue
 	// ErrDrained: the run ended early because it was asked to; see [Drain].

@@ -20,12 +20,14 @@ const (
 	ModeCheckpoints = Mode(pregel.ModeCheckpoints) // with a saver: [Checkpointed]
 	ModeDebug       = Mode(pregel.ModeDebug)       // tasks and checkpoints, rendered as LangGraph's debug mode
 	ModeEvents      = Mode(pregel.ModeEvents)      // graphs, nodes, models and tools as they live: [Lifecycle]
+	ModeWrites      = Mode(pregel.ModeWrites)      // with ModeEvents: the input and the writing of fields too
 )
 
 // modeNames are the modes in LangGraph's words.
 var modeNames = map[Mode]string{
 	ModeValues: "values", ModeUpdates: "updates", ModeCustom: "custom", ModeTokens: "messages",
 	ModeTasks: "tasks", ModeCheckpoints: "checkpoints", ModeDebug: "debug", ModeEvents: "events",
+	ModeWrites: "writes",
 }
 
 // String is the mode's name on the wire.
@@ -65,7 +67,8 @@ func (o Origin) Where() Origin { return o }
 // Values is the state after a step.
 type Values struct {
 	Origin
-	State Record
+	State  Record
+	Pauses []Pause // what an interrupted run waits for
 }
 
 // Updated is what a node wrote.
@@ -191,7 +194,7 @@ func publish(ev *pregel.Event) Event {
 	switch d := ev.Data.(type) {
 	case *pregel.Record:
 		if ev.Mode == pregel.ModeValues {
-			return Values{at, Record{d}}
+			return Values{at, Record{d}, ev.Pauses}
 		}
 	case *pregel.Updated:
 		return Updated{at, Record{d.Record}, d.Cached}
@@ -199,6 +202,8 @@ func publish(ev *pregel.Event) Event {
 		return TaskStarted{at, public(d.Input), d.Triggers, d.Tags, d.Metadata}
 	case *pregel.TaskEnd:
 		return TaskFinished{at, Record{d.Record}, d.Err}
+	case *pregel.Interrupted:
+		return Interrupted{at, d.Pauses, d.Before, d.After}
 	case *pregel.Checkpoint:
 		return Checkpointed{at, *snapshot(d)}
 	case *pregel.Span:

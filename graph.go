@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"reflect"
 	"slices"
 	"sync"
 
@@ -19,18 +20,26 @@ type Graph[In, Out any] struct {
 	plan *pregel.Plan
 	base pregel.Settings
 	mods []Option
+
+	// Of a workflow, whose types are not those of its plan.
+	wrap   func(In) any
+	unwrap func(any) Out
 }
 
 func newGraph[In, Out any](plan *pregel.Plan, o *Options) *Graph[In, Out] {
 	g := &Graph[In, Out]{plan: plan}
 	g.base = pregel.Settings{StepLimit: o.StepLimit, MaxConcurrency: o.MaxConcurrency, Saver: o.Saver, Cache: o.Cache,
-		Check: o.Check.on(), Logger: o.Logger, StepTimeout: o.StepTimeout}
+		Check: o.Check.on(), Logger: o.Logger, StepTimeout: o.StepTimeout,
+		Before: o.Before, After: o.After}
 	if g.base.Cache == nil {
 		if c, ok := o.Saver.(checkpoint.Cacher); ok {
 			g.base.Cache = c.Cache()
 		} else {
 			g.base.Cache = checkpoint.NewMemoryCache()
 		}
+	}
+	if o.Saver != nil && reflect.TypeOf(o.Saver).Comparable() {
+		g.base.HeadsOf = o.Saver
 	}
 	if g.base.Logger == nil {
 		g.base.Logger = slog.Default()
@@ -64,16 +73,29 @@ func (g *Graph[In, Out]) settings() pregel.Settings {
 // far. Inside a node of another graph the run is nested: it shares the outer
 // run's context value, streams and cancellation.
 func (g *Graph[In, Out]) Run(ctx context.Context, in In) (Out, error) {
-	return result[Out](g.plan.Invoke(ctx, pregel.Input{Value: in}, g.settings()))
+	out, err := g.plan.Invoke(ctx, g.input(in), g.settings())
+	return g.result(out), err
 }
 
-// result reads what the engine returned: a pointer to an Out, or a dynamic one.
-func result[Out any](v any, err error) (Out, error) {
-	if p, ok := v.(*Out); ok {
-		return *p, err
+// input is what the engine is given.
+func (g *Graph[In, Out]) input(in In) pregel.Input {
+	if g.wrap != nil {
+		return pregel.Input{Value: g.wrap(in)}
 	}
-	out, _ := v.(Out)
-	return out, err
+	return pregel.Input{Value: in}
+}
+
+// result reads what the engine returned: a pointer to an Out, a dynamic one, or
+// a workflow's.
+func (g *Graph[In, Out]) result(v any) Out {
+	if g.unwrap != nil && v != nil {
+		return g.unwrap(v)
+	}
+	if p, ok := v.(*Out); ok {
+		return *p
+	}
+	out, _ := v.(Out) // nothing, if the run could not begin
+	return out
 }
 
 // RunAll runs the graph once for each input, at most MaxConcurrency at a time,
@@ -133,13 +155,12 @@ func OutputKeys(fields ...string) StreamOption {
 // well the last event is a [Finished]; otherwise the last pair is the error.
 // Leaving the loop cancels the run and waits for its goroutines.
 func (g *Graph[In, Out]) Stream(ctx context.Context, in In, opts ...StreamOption) iter.Seq2[Event, error] {
-	return g.stream(ctx, pregel.Input{Value: in}, opts, finish[Out])
+	return g.stream(ctx, g.input(in), opts, g.finish)
 }
 
 // finish is the last event of a typed stream.
-func finish[Out any](at Origin, out any) Event {
-	v, _ := result[Out](out, nil)
-	return Finished[Out]{Origin: at, Output: v}
+func (g *Graph[In, Out]) finish(at Origin, out any) Event {
+	return Finished[Out]{Origin: at, Output: g.result(out)}
 }
 
 // errLeft cancels a run whose stream nobody reads any more.
@@ -160,7 +181,6 @@ func (g *Graph[In, Out]) stream(ctx context.Context, in pregel.Input, opts []Str
 			return
 		}
 		ctx, cancel := context.WithCancelCause(ctx)
-		defer cancel(nil)
 		queue := pregel.NewQueue()
 		set := g.settings()
 		set.Sink = pregel.NewSink(queue, pregel.Mode(cfg.modes), cfg.subgraphs, keys)
@@ -171,12 +191,15 @@ func (g *Graph[In, Out]) stream(ctx context.Context, in pregel.Input, opts []Str
 			defer queue.Close()
 			out, err = g.plan.Invoke(ctx, in, set)
 		}()
+		// However the loop is left, by a panic too, the run ends with it.
+		defer func() {
+			cancel(errLeft)
+			queue.Close()
+			<-done
+		}()
 		for batch := queue.Take(); len(batch) > 0; batch = queue.Take() {
 			for i := range batch {
 				if !yield(publish(&batch[i]), nil) {
-					cancel(errLeft)
-					queue.Close()
-					<-done
 					return
 				}
 			}

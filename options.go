@@ -26,6 +26,9 @@ type Options struct {
 	MaxConcurrency int
 	// StepTimeout bounds each step as a whole; 0 means no bound.
 	StepTimeout time.Duration
+	// Before and After are breakpoints of every run; see the options of the
+	// same names.
+	Before, After []string
 	// Strict makes Compile's warnings errors.
 	Strict bool
 	// Check makes a run fail when a node changes the input it was given. By
@@ -99,7 +102,7 @@ func HeartbeatOnly() NodeOption {
 	return nodeOption(func(n *pregel.NodeSpec) { n.Timeout.HeartbeatOnly = true })
 }
 
-// orBad turns a timeout of zero into one that Compile rejects.
+// orBad turns a timeout of zero into one that is rejected.
 func orBad(d time.Duration) time.Duration {
 	if d == 0 {
 		return -1
@@ -112,10 +115,12 @@ func orBad(d time.Duration) time.Duration {
 // The node's own edges do not fire; the handler may return a [Goto].
 func OnError[In, Out any](handler func(context.Context, In, *NodeError) (Out, error)) NodeOption {
 	return nodeOption(func(n *pregel.NodeSpec) {
-		n.Handler = &pregel.HandlerSpec{In: reflect.TypeFor[In](), Out: reflect.TypeFor[Out](),
-			Call: func(ctx context.Context, in any, failure *pregel.NodeError) (any, error) {
+		n.Handler = &pregel.HandlerSpec{In: reflect.TypeFor[In](), Out: reflect.TypeFor[Out]()}
+		if handler != nil {
+			n.Handler.Call = func(ctx context.Context, in any, failure *pregel.NodeError) (any, error) {
 				return boxed(handler(ctx, unbox[In](in), failure))
-			}}
+			}
+		}
 	})
 }
 
@@ -129,7 +134,10 @@ func Cache(ttl time.Duration) NodeOption {
 // same.
 func CacheBy[In any](ttl time.Duration, key func(In) string) NodeOption {
 	return nodeOption(func(n *pregel.NodeSpec) {
-		n.Cache = &pregel.CachePolicy{TTL: ttl, In: reflect.TypeFor[In](), Key: func(in any) string { return key(unbox[In](in)) }}
+		n.Cache = &pregel.CachePolicy{TTL: ttl, In: reflect.TypeFor[In]()}
+		if key != nil {
+			n.Cache.Key = func(in any) string { return key(unbox[In](in)) }
+		}
 	})
 }
 
@@ -230,6 +238,41 @@ func Context[C any](c C) Option { return runOption(func(s *pregel.Settings) { s.
 // continued.
 func Drain(done <-chan struct{}) Option {
 	return runOption(func(s *pregel.Settings) { s.Drain = done })
+}
+
+// Durability says when a run on a thread stores its steps.
+type Durability int
+
+// The durabilities. An error in storing is the run's error in all of them.
+const (
+	Sync  = Durability(pregel.Sync)  // before the next step starts; the default
+	Async = Durability(pregel.Async) // while the next step runs; a crash may lose the last steps
+	Exit  = Durability(pregel.Exit)  // once, when the run ends; a crash loses the run
+)
+
+func (d Durability) run(s *pregel.Settings) { s.Durability = pregel.Durability(d) }
+
+// PerThread lets a nested graph keep its state for as long as the thread lives,
+// instead of beginning afresh each time its node runs. It is an option of
+// [AddGraph], and of [Graph.With] for a graph that a node calls.
+func PerThread() interface {
+	NodeOption
+	Option
+} {
+	return keep(pregel.KeepThread)
+}
+
+// NoCheckpoints keeps a nested graph out of the parent's saver: it begins
+// afresh whenever its node runs, and cannot be interrupted.
+func NoCheckpoints() interface {
+	NodeOption
+	Option
+} {
+	return keep(pregel.KeepNothing)
+}
+
+func keep(k pregel.Keep) both {
+	return both{func(n *pregel.NodeSpec) { n.Keep = k }, func(s *pregel.Settings) { s.Keep = k }}
 }
 
 // RunID names a run; by default it has a random id.

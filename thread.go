@@ -34,7 +34,7 @@ func (t *Thread[In, Out]) check() error {
 // Run runs the graph with an input on top of the thread's state. Work that an
 // earlier run left unfinished is given up for it.
 func (t *Thread[In, Out]) Run(ctx context.Context, in In) (Out, error) {
-	return t.invoke(ctx, pregel.Input{Value: in})
+	return t.invoke(ctx, t.g.input(in))
 }
 
 // Continue goes on from the thread's last checkpoint: after an error, after
@@ -48,17 +48,18 @@ func (t *Thread[In, Out]) invoke(ctx context.Context, in pregel.Input) (Out, err
 		var zero Out
 		return zero, err
 	}
-	return result[Out](t.g.plan.Invoke(ctx, in, t.g.settings()))
+	out, err := t.g.plan.Invoke(ctx, in, t.g.settings())
+	return t.g.result(out), err
 }
 
 // Stream is Run as a stream; see [Graph.Stream].
 func (t *Thread[In, Out]) Stream(ctx context.Context, in In, opts ...StreamOption) iter.Seq2[Event, error] {
-	return t.stream(ctx, pregel.Input{Value: in}, opts, finish[Out])
+	return t.stream(ctx, t.g.input(in), opts, t.g.finish)
 }
 
 // ContinueStream is Continue as a stream.
 func (t *Thread[In, Out]) ContinueStream(ctx context.Context, opts ...StreamOption) iter.Seq2[Event, error] {
-	return t.stream(ctx, pregel.Input{Continue: true}, opts, finish[Out])
+	return t.stream(ctx, pregel.Input{Continue: true}, opts, t.g.finish)
 }
 
 func (t *Thread[In, Out]) stream(ctx context.Context, in pregel.Input, opts []StreamOption, last func(Origin, any) Event) iter.Seq2[Event, error] {
@@ -66,6 +67,14 @@ func (t *Thread[In, Out]) stream(ctx context.Context, in pregel.Input, opts []St
 		return func(yield func(Event, error) bool) { yield(nil, err) }
 	}
 	return t.g.stream(ctx, in, opts, last)
+}
+
+// At returns a handle on the thread as of an earlier checkpoint. Continue on it
+// runs again what came after, as a new branch; Run and Update begin a branch
+// with an input or an edit. The old branch stays in the history, and the
+// thread's head moves to the new one.
+func (t *Thread[In, Out]) At(id checkpoint.ID) *Thread[In, Out] {
+	return &Thread[In, Out]{g: t.g.With(runOption(func(s *pregel.Settings) { s.At = id })), id: t.id}
 }
 
 // Snapshot is a thread's state at a checkpoint.
@@ -80,21 +89,28 @@ type Snapshot struct {
 	Source    checkpoint.Source // what made it
 	RunID     string
 	Metadata  map[string]any
+	Pauses    []Pause // open questions of all tasks
 	CreatedAt time.Time
+
+	around map[string]checkpoint.ID // of a nested graph's event: the checkpoints around it, by namespace
 }
 
 // TaskState is a task that is to run from a checkpoint, or has.
 type TaskState struct {
 	ID, Name string
-	Error    string // of its last try, if it failed
-	Result   Record // if it finished while another task of its step failed
+	Error    string  // of its last try, if it failed
+	Result   Record  // if it finished while another task of its step failed
+	Pauses   []Pause // questions it waits with
+
+	nested string // the namespace of the graph that it runs, if any
 }
 
 func snapshot(c *pregel.Checkpoint) *Snapshot {
 	s := &Snapshot{ID: c.ID, Parent: c.Parent, Thread: c.Thread, Values: Record{c.Values}, Next: c.Next, Step: c.Step, Source: c.Source,
-		RunID: c.RunID, Metadata: c.Metadata, CreatedAt: c.Time}
+		RunID: c.RunID, Metadata: c.Metadata, CreatedAt: c.Time, around: c.Around}
 	for _, t := range c.Tasks {
-		s.Tasks = append(s.Tasks, TaskState{ID: t.ID, Name: t.Name, Error: t.Err, Result: Record{t.Done}})
+		s.Tasks = append(s.Tasks, TaskState{ID: t.ID, Name: t.Name, Error: t.Err, Result: Record{t.Done}, Pauses: t.Pauses, nested: t.Nested})
+		s.Pauses = append(s.Pauses, t.Pauses...)
 	}
 	return s
 }
@@ -111,7 +127,8 @@ func (t *Thread[In, Out]) State(ctx context.Context) (*Snapshot, error) {
 	if err := t.check(); err != nil {
 		return nil, err
 	}
-	cp, err := t.g.plan.State(ctx, t.g.settings(), checkpoint.ID{})
+	set := t.g.settings()
+	cp, err := t.g.plan.State(ctx, set, set.At)
 	if err != nil || cp == nil {
 		return &Snapshot{Thread: t.id}, err
 	}
@@ -184,12 +201,22 @@ func (t *Thread[In, Out]) update(ctx context.Context, values any, opts []UpdateO
 
 // RunJSON is Run with JSON in and out; a nil input is Continue.
 func (t *Thread[In, Out]) RunJSON(ctx context.Context, input json.RawMessage) (json.RawMessage, error) {
+	if t.id != "" {
+		if err := t.check(); err != nil {
+			return nil, err
+		}
+	}
 	return t.g.runJSON(ctx, input)
 }
 
 // StreamJSON is Stream with a JSON input; a nil input is Continue. The last
 // event is a Finished[json.RawMessage].
 func (t *Thread[In, Out]) StreamJSON(ctx context.Context, input json.RawMessage, opts ...StreamOption) iter.Seq2[Event, error] {
+	if t.id != "" {
+		if err := t.check(); err != nil {
+			return func(yield func(Event, error) bool) { yield(nil, err) }
+		}
+	}
 	return t.g.streamJSON(ctx, input, opts)
 }
 

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"strings"
 	"time"
+
+	"github.com/treadle-go/treadle/internal/pregel"
 )
 
 // Wire renders events in the shapes of LangGraph's streams, for servers and
@@ -37,8 +39,8 @@ func (w Wire) Encode(ev Event) (json.RawMessage, error) {
 	switch {
 	case w.Version == 2:
 		part := map[string]any{"type": mode, "ns": ns, "data": data}
-		if at.Mode == ModeValues {
-			part["interrupts"] = []any{}
+		if v, ok := ev.(Values); ok {
+			part["data"], part["interrupts"] = v.State, wirePauses(v.Pauses)
 		}
 		return json.Marshal(part)
 	case w.Version > 2 || w.Version < 0:
@@ -60,7 +62,9 @@ func payload(ev Event) (any, error) {
 	var data any
 	switch ev := ev.(type) {
 	case Values:
-		return ev.State, nil
+		return withPauses(ev)
+	case Interrupted:
+		return map[string]any{"__interrupt__": wirePauses(ev.Pauses)}, nil
 	case Updated:
 		out := map[string]any{at.Node: ev.Update}
 		if ev.Cached {
@@ -73,7 +77,8 @@ func payload(ev Event) (any, error) {
 		}
 		return ev.Value, nil
 	case Token:
-		meta := maps.Clone(ev.Metadata)
+		meta := make(map[string]any, len(ev.Metadata)+1)
+		maps.Copy(meta, ev.Metadata)
 		if len(ev.Tags) > 0 {
 			meta["tags"] = ev.Tags
 		}
@@ -97,6 +102,29 @@ func payload(ev Event) (any, error) {
 		return map[string]any{"step": at.Step, "timestamp": at.Time.UTC().Format(time.RFC3339Nano), "type": kind, "payload": data}, nil
 	}
 	return data, nil
+}
+
+func wirePauses(ps []Pause) []any {
+	out := make([]any, len(ps))
+	for i, p := range ps {
+		out[i] = map[string]any{"value": p.Value, "id": p.ID}
+	}
+	return out
+}
+
+// withPauses is the state with the open questions in it, as version 1 has it.
+func withPauses(ev Values) (any, error) {
+	if len(ev.Pauses) == 0 {
+		return ev.State, nil
+	}
+	out := map[string]any{}
+	for _, name := range ev.State.Names() {
+		if v, ok := ev.State.Get(name); ok && name != pregel.Root {
+			out[name] = v
+		}
+	}
+	out["__interrupt__"] = wirePauses(ev.Pauses)
+	return out, nil
 }
 
 func taskStarted(ev TaskStarted) map[string]any {
@@ -141,14 +169,27 @@ func wireError(err error) map[string]any {
 func checkpointed(ev Checkpointed) map[string]any {
 	s := ev.Snapshot
 	ns := strings.Join(ev.Namespace, "|")
-	config := func(id fmt.Stringer) map[string]any {
-		return map[string]any{"configurable": map[string]any{"thread_id": s.Thread, "checkpoint_ns": ns, "checkpoint_id": id.String()}}
+	parents := make(map[string]string, len(s.around))
+	for ns, id := range s.around {
+		parents[ns] = id.String()
 	}
-	meta := map[string]any{"source": s.Source, "step": s.Step, "parents": map[string]any{}}
+	config := func(id fmt.Stringer) map[string]any {
+		c := map[string]any{"thread_id": s.Thread, "checkpoint_ns": ns, "checkpoint_id": id.String()}
+		if len(parents) > 0 {
+			all := maps.Clone(parents)
+			all[ns] = id.String()
+			c["checkpoint_map"] = all
+		}
+		return map[string]any{"configurable": c}
+	}
+	meta := map[string]any{"source": s.Source, "step": s.Step, "parents": parents}
 	maps.Copy(meta, s.Metadata)
 	tasks := make([]any, len(s.Tasks))
 	for i, t := range s.Tasks {
 		task := map[string]any{"id": t.ID, "name": t.Name, "state": nil}
+		if t.nested != "" {
+			task["state"] = map[string]any{"configurable": map[string]any{"thread_id": s.Thread, "checkpoint_ns": t.nested}}
+		}
 		if t.Error != "" {
 			task["error"] = t.Error
 		} else {

@@ -24,6 +24,8 @@ var (
 	ErrNotFound = errors.New("checkpoint: not found")
 	// ErrConflict: the thread's head is not the one the put named.
 	ErrConflict = errors.New("checkpoint: another writer has moved the thread's head")
+	// ErrFenced: the writer's lease on the thread is over; another has it now.
+	ErrFenced = errors.New("checkpoint: the writer's lease on the thread is over")
 )
 
 // Source says what made a checkpoint.
@@ -62,6 +64,7 @@ type Put struct {
 	Key             // the new checkpoint
 	Parent   ID     // the checkpoint it follows; zero for the first
 	Head     ID     // the head the writer saw; differs from Parent on a fork
+	Fence    uint64 // the writer's lease epoch; a stale one is ErrFenced; see [Fencer]
 	Step     int    // -1 for the first input
 	Source   Source // what made it
 	RunID    string
@@ -90,10 +93,13 @@ type Write struct {
 // a later one replaces it.
 type WriteKind string
 
-// The kinds of pending writes.
+// The kinds of pending writes. Those of kind Done are consumed by the next
+// checkpoint that has theirs as its parent; the others stay as history.
 const (
-	Done   WriteKind = "done"  // the task's result
-	Failed WriteKind = "error" // the error it ended with
+	Done    WriteKind = "done"      // the task's result
+	Failed  WriteKind = "error"     // the error it ended with
+	Paused  WriteKind = "interrupt" // the questions it asked; marks its checkpoint as interrupted
+	Answers WriteKind = "resume"    // the answers it was given
 )
 
 // Checkpoint is what Get and List return.
@@ -127,14 +133,66 @@ type Saver interface {
 	// Put stores a checkpoint and moves the head of its namespace to it, or
 	// stores nothing and fails with ErrConflict if the head is not p.Head.
 	Put(ctx context.Context, p *Put) error
-	// PutWrites records results of tasks that ran from the checkpoint at.
-	PutWrites(ctx context.Context, at Key, writes []Write) error
+	// PutWrites records what became of tasks that ran from the checkpoint at.
+	// A write replaces an earlier one of the same task and kind.
+	PutWrites(ctx context.Context, at Key, fence uint64, writes []Write) error
 	// Get returns a checkpoint, or the head if key.ID is zero, or ErrNotFound.
 	Get(ctx context.Context, key Key) (*Checkpoint, error)
 	// List yields the checkpoints of a namespace, newest first.
 	List(ctx context.Context, q Query) iter.Seq2[*Checkpoint, error]
 	// DeleteThread removes a thread with all its namespaces.
 	DeleteThread(ctx context.Context, thread string) error
+}
+
+// What only some savers can do. Those of this module can do all of it.
+type (
+	// A Pruner removes old checkpoints. The head of every namespace stays, and
+	// what stays is not changed by as much as a byte.
+	Pruner interface {
+		Prune(ctx context.Context, thread string, keep Retention) (removed int, err error)
+	}
+	// A Copier copies a thread: checkpoints, namespaces, pending writes, ids
+	// and order. The target must not exist.
+	Copier interface {
+		CopyThread(ctx context.Context, from, to string) error
+	}
+	// A RunDeleter removes the checkpoints that the given runs made, in all
+	// threads and namespaces. A thread whose head goes is left with its newest
+	// remaining checkpoint as head.
+	RunDeleter interface {
+		DeleteRuns(ctx context.Context, runs ...string) (removed int, err error)
+	}
+	// A Sizer knows how many bytes a thread takes.
+	Sizer interface {
+		Size(ctx context.Context, thread string) (int64, error)
+	}
+	// A ThreadLister yields the threads there are, by name.
+	ThreadLister interface {
+		Threads(ctx context.Context) iter.Seq2[Thread, error]
+	}
+	// A Fencer moves a thread's lease epoch forward, so that a writer with an
+	// older one is refused. epoch must be greater than the present one, else
+	// ErrFenced. A put or write with a newer fence moves it too. On a thread
+	// that was fenced, a put without a fence is ErrFenced.
+	Fencer interface {
+		Fence(ctx context.Context, thread string, epoch uint64) error
+	}
+)
+
+// Retention says what Prune keeps: a checkpoint stays if any of its rules
+// holds. The zero Retention keeps the heads alone.
+type Retention struct {
+	KeepLast        int           // the newest n of each namespace
+	MaxAge          time.Duration // those younger than this; 0: no rule
+	KeepInterrupted bool          // those with an open or answered question
+}
+
+// Thread describes a thread to a ThreadLister's caller.
+type Thread struct {
+	Name        string
+	Head        ID // of the root namespace
+	Checkpoints int
+	Bytes       int64
 }
 
 // A Cache keeps results of nodes across runs and threads.

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -19,7 +20,12 @@ type Memory struct {
 	cache *MemoryCache
 
 	mu      sync.RWMutex
-	threads map[string]map[string]*line // thread, namespace
+	threads map[string]*thread
+}
+
+type thread struct {
+	epoch uint64 // of the newest writer; see Fencer
+	lines map[string]*line
 }
 
 // line is one namespace of one thread.
@@ -54,7 +60,7 @@ type link struct {
 
 // NewMemory returns an empty Memory.
 func NewMemory() *Memory {
-	return &Memory{cache: NewMemoryCache(), threads: map[string]map[string]*line{}}
+	return &Memory{cache: NewMemoryCache(), threads: map[string]*thread{}}
 }
 
 // Cache implements [Cacher].
@@ -64,6 +70,9 @@ func (m *Memory) Cache() Cache { return m.cache }
 func (m *Memory) Put(_ context.Context, p *Put) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if err := m.fenced(p.Thread, p.Fence); err != nil {
+		return err
+	}
 	l := m.line(p.Key)
 	var head ID
 	if l != nil {
@@ -86,11 +95,9 @@ func (m *Memory) Put(_ context.Context, p *Put) error {
 	}
 	if l == nil {
 		l = &line{byID: map[ID]*record{}}
-		if m.threads[p.Thread] == nil {
-			m.threads[p.Thread] = map[string]*line{}
-		}
-		m.threads[p.Thread][p.Namespace] = l
+		m.thread(p.Thread).lines[p.Namespace] = l
 	}
+	m.threads[p.Thread].epoch = max(m.threads[p.Thread].epoch, p.Fence)
 	r := &record{put: *p}
 	r.inherit(parent)
 	for i := range p.Changes {
@@ -106,7 +113,42 @@ func (m *Memory) Put(_ context.Context, p *Put) error {
 	return nil
 }
 
-func (m *Memory) line(k Key) *line { return m.threads[k.Thread][k.Namespace] }
+func (m *Memory) line(k Key) *line {
+	if t := m.threads[k.Thread]; t != nil {
+		return t.lines[k.Namespace]
+	}
+	return nil
+}
+
+// thread returns the thread, made if need be.
+func (m *Memory) thread(name string) *thread {
+	t := m.threads[name]
+	if t == nil {
+		t = &thread{lines: map[string]*line{}}
+		m.threads[name] = t
+	}
+	return t
+}
+
+// fenced refuses a writer whose lease is over.
+func (m *Memory) fenced(name string, fence uint64) error {
+	if t := m.threads[name]; t != nil && fence < t.epoch {
+		return fmt.Errorf("%w: thread %q is at epoch %d, the writer has %d", ErrFenced, name, t.epoch, fence)
+	}
+	return nil
+}
+
+// Fence implements [Fencer].
+func (m *Memory) Fence(_ context.Context, name string, epoch uint64) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t := m.thread(name)
+	if epoch <= t.epoch {
+		return fmt.Errorf("%w: thread %q is at epoch %d, not below %d", ErrFenced, name, t.epoch, epoch)
+	}
+	t.epoch = epoch
+	return nil
+}
 
 func (r *record) inherit(parent *record) {
 	if parent == nil {
@@ -136,9 +178,12 @@ func (r *record) apply(c *Change) {
 }
 
 // PutWrites implements [Saver].
-func (m *Memory) PutWrites(_ context.Context, at Key, writes []Write) error {
+func (m *Memory) PutWrites(_ context.Context, at Key, fence uint64, writes []Write) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if err := m.fenced(at.Thread, fence); err != nil {
+		return err
+	}
 	r := m.record(at)
 	if r == nil {
 		return fmt.Errorf("%w: %s in thread %q", ErrNotFound, at.ID, at.Thread)
@@ -153,6 +198,7 @@ func (m *Memory) PutWrites(_ context.Context, at Key, writes []Write) error {
 		}
 	}
 	r.pending = pending
+	m.threads[at.Thread].epoch = max(m.threads[at.Thread].epoch, fence)
 	return nil
 }
 
@@ -265,6 +311,153 @@ func (m *Memory) DeleteThread(_ context.Context, thread string) error {
 	defer m.mu.Unlock()
 	delete(m.threads, thread)
 	return nil
+}
+
+// Prune implements [Pruner].
+func (m *Memory) Prune(_ context.Context, name string, keep Retention) (removed int, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t := m.threads[name]
+	if t == nil {
+		return 0, fmt.Errorf("%w: thread %q", ErrNotFound, name)
+	}
+	for _, l := range t.lines {
+		oldest := time.Now().Add(-keep.MaxAge)
+		removed += l.remove(func(i int, r *record) bool {
+			return r.put.ID != l.head &&
+				len(l.order)-i > keep.KeepLast &&
+				(keep.MaxAge == 0 || r.put.ID.Time().Before(oldest)) &&
+				(!keep.KeepInterrupted || !r.interrupted())
+		})
+	}
+	return removed, nil
+}
+
+func (r *record) interrupted() bool {
+	return slices.ContainsFunc(r.pending, func(w Write) bool { return w.Kind == Paused || w.Kind == Answers })
+}
+
+// remove drops the records that gone selects. What remains shares nothing that
+// it would miss: a list's links are held by whoever needs them.
+func (l *line) remove(gone func(i int, r *record) bool) int {
+	kept := make([]*record, 0, len(l.order)) // readers may hold the old slice
+	for i, r := range l.order {
+		if gone(i, r) {
+			delete(l.byID, r.put.ID)
+		} else {
+			kept = append(kept, r)
+		}
+	}
+	n := len(l.order) - len(kept)
+	l.order = kept
+	return n
+}
+
+// CopyThread implements [Copier].
+func (m *Memory) CopyThread(_ context.Context, from, to string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	src := m.threads[from]
+	if src == nil {
+		return fmt.Errorf("%w: thread %q", ErrNotFound, from)
+	}
+	if m.threads[to] != nil {
+		return fmt.Errorf("%w: thread %q exists", ErrConflict, to)
+	}
+	dst := m.thread(to)
+	for ns, l := range src.lines {
+		c := &line{byID: make(map[ID]*record, len(l.order)), head: l.head}
+		for _, r := range l.order {
+			rc := *r
+			rc.put.Thread, rc.pending = to, slices.Clone(r.pending)
+			c.order = append(c.order, &rc)
+			c.byID[rc.put.ID] = &rc
+		}
+		dst.lines[ns] = c
+	}
+	return nil
+}
+
+// DeleteRuns implements [RunDeleter].
+func (m *Memory) DeleteRuns(_ context.Context, runs ...string) (removed int, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for name, t := range m.threads {
+		for ns, l := range t.lines {
+			removed += l.remove(func(_ int, r *record) bool { return r.put.RunID != "" && slices.Contains(runs, r.put.RunID) })
+			if len(l.order) == 0 {
+				delete(t.lines, ns)
+			} else if l.byID[l.head] == nil {
+				l.head = l.order[len(l.order)-1].put.ID
+			}
+		}
+		if len(t.lines) == 0 && t.epoch == 0 {
+			delete(m.threads, name)
+		}
+	}
+	return removed, nil
+}
+
+// Size implements [Sizer]: the bytes of all values, each counted once however
+// many checkpoints share it, and of control, metadata and pending writes.
+func (m *Memory) Size(_ context.Context, name string) (int64, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	t := m.threads[name]
+	if t == nil {
+		return 0, fmt.Errorf("%w: thread %q", ErrNotFound, name)
+	}
+	return t.size(), nil
+}
+
+func (t *thread) size() (n int64) {
+	data, links := map[*byte]bool{}, map[*link]bool{}
+	for _, l := range t.lines {
+		for _, r := range l.order {
+			n += int64(len(r.put.Control) + len(r.put.Metadata))
+			for _, w := range r.pending {
+				n += int64(len(w.Data))
+			}
+			for i := range r.cells {
+				if d := r.cells[i].data; len(d) > 0 && !data[&d[0]] {
+					data[&d[0]] = true
+					n += int64(len(d))
+				}
+				for k := r.cells[i].list; k != nil && !links[k]; k = k.prev {
+					links[k] = true
+					for _, item := range k.items {
+						n += int64(len(item))
+					}
+				}
+			}
+		}
+	}
+	return n
+}
+
+// Threads implements [ThreadLister].
+func (m *Memory) Threads(context.Context) iter.Seq2[Thread, error] {
+	return func(yield func(Thread, error) bool) {
+		m.mu.RLock()
+		var all []Thread
+		for name, t := range m.threads {
+			info := Thread{Name: name, Bytes: t.size()}
+			for ns, l := range t.lines {
+				info.Checkpoints += len(l.order)
+				if ns == "" {
+					info.Head = l.head
+				}
+			}
+			all = append(all, info)
+		}
+		m.mu.RUnlock()
+		slices.SortFunc(all, func(a, b Thread) int { return strings.Compare(a.Name, b.Name) })
+		for _, t := range all {
+			if !yield(t, nil) {
+				return
+			}
+		}
+	}
 }
 
 // MemoryCache is a [Cache] that lives in the process.

@@ -10,6 +10,7 @@ import (
 // that something led to, inputs that were sent, barriers partly complete.
 type control struct {
 	start   []byte   // an input that was stored but not yet applied
+	seed    string   // of task ids, if it is not the checkpoint's id
 	armed   []int32  // nodes to run, by id
 	waiting []int32  // deferred nodes, released when nothing else is left
 	sends   []packet // inputs on their way
@@ -114,8 +115,12 @@ func (r *Run) follow(c *control, t *Task, to *Target) error {
 	switch {
 	case to.Node == "":
 		return fail("the target has no name")
+	case to.Node == Start:
+		return fail("the start cannot be a target")
 	case n == nil:
-		return fail(fmt.Sprintf("graph %q has no such node", r.plan.name))
+		return fail("there is no such node" + r.plan.suggest())
+	case to.IsSend && to.Timeout.Run < 0:
+		return fail("the timeout of a Send must be positive")
 	case to.IsSend:
 		in, err := r.checkSend(n, to.Input)
 		if err != nil {

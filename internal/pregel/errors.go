@@ -25,7 +25,12 @@ func (e *NodeError) Error() string {
 	if e.Attempt > 1 {
 		where += fmt.Sprintf(", attempt %d", e.Attempt)
 	}
-	return where + "): " + e.Err.Error()
+	msg := e.Err.Error()
+	switch e.Err.(type) {
+	case *UpdateError, *ValidationError: // they name the graph, too
+		msg = strings.TrimPrefix(msg, fmt.Sprintf("graph %q: ", e.Graph))
+	}
+	return where + "): " + msg
 }
 
 func (e *NodeError) Unwrap() error { return e.Err }
@@ -71,10 +76,14 @@ type ConflictError struct {
 }
 
 func (e *ConflictError) Error() string {
-	if e.Overwrite {
-		return fmt.Sprintf("field %s: overwritten twice in one step, by %s", e.Field, strings.Join(e.Nodes, " and "))
+	who := "by " + strings.Join(e.Nodes, " and ")
+	if len(e.Nodes) == 2 && e.Nodes[0] == e.Nodes[1] {
+		who = "twice by " + e.Nodes[0]
 	}
-	return fmt.Sprintf("field %s: written by %s in one step, but it holds one value: give its type a Reduce method", e.Field, strings.Join(e.Nodes, " and "))
+	if e.Overwrite {
+		return fmt.Sprintf("field %s: overwritten %s in one step: only one overwrite can have the last word", e.Field, who)
+	}
+	return fmt.Sprintf("field %s: written %s in one step, but it holds one value: give its type a Reduce method", e.Field, who)
 }
 
 // UpdateError: an update does not fit the graph's fields.
@@ -99,6 +108,9 @@ type GotoError struct {
 }
 
 func (e *GotoError) Error() string {
+	if e.To == "" {
+		return "goto: " + e.Msg
+	}
 	return fmt.Sprintf("goto %q: %s", e.To, e.Msg)
 }
 

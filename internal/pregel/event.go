@@ -19,10 +19,11 @@ const (
 	ModeCheckpoints
 	ModeDebug
 	ModeEvents
+	ModeWrites // lifecycle events of the input and of what nodes write
 
 	// everywhere are the modes that reach a stream from nested graphs even if
 	// it did not ask for subgraphs.
-	everywhere = ModeCustom | ModeTokens | ModeEvents
+	everywhere = ModeCustom | ModeTokens | ModeEvents | ModeWrites
 )
 
 // Event is one thing that happened.
@@ -32,6 +33,8 @@ type Event struct {
 	Time  time.Time // zero for tokens: they are many, and a clock costs as much as they do
 	Data  any       // *Record, *Updated, *TaskStart, *TaskEnd, *Checkpoint, *Span, a chunk, or the value of a custom event
 	Token *Token    // what is known about a chunk
+
+	Pauses []Pause // of values: what an interrupted run waits for
 }
 
 // Origin says where events come from. Many events share one.
@@ -92,6 +95,9 @@ func expand(m Mode) Mode {
 	if m&ModeDebug != 0 {
 		m |= ModeTasks | ModeCheckpoints
 	}
+	if m&ModeWrites != 0 {
+		m |= ModeEvents // writes are parts of what nodes do
+	}
 	return m
 }
 
@@ -121,6 +127,9 @@ func (r *Run) emit(mode Mode, ev Event) {
 			continue
 		}
 		if s.ns != r.ns && !s.subgraphs && mode&everywhere == 0 {
+			continue
+		}
+		if mode == ModeValues && s.keys != nil && !r.touched(s.keys) {
 			continue
 		}
 		if s.modes&mode != 0 {
@@ -239,12 +248,27 @@ func (t *Task) emitFailure(err error) {
 	}
 }
 
+// written is what the task wrote.
+func (t *Task) written() *Record {
+	s := t.run.plan.schema
+	rec := &Record{schema: s, root: s.root, list: true, items: t.out.writes}
+	if s.workflow {
+		rec = &Record{schema: s, root: true}
+		for _, w := range t.out.writes {
+			if w.ch.wire == End {
+				rec.items = []write{{ch: &channel{name: Root, wire: Root, typ: w.ch.typ, upd: w.ch.upd}, val: w.val}}
+			}
+		}
+	}
+	return rec
+}
+
 func (t *Task) emitEnd(sc *scope, err error) {
 	r := t.run
 	if r.modes == 0 {
 		return
 	}
-	rec := &Record{schema: r.plan.schema, root: r.plan.schema.root, list: true, items: t.out.writes}
+	rec := t.written()
 	if err == nil {
 		if r.modes&ModeTokens != 0 {
 			r.seeOutput(t)

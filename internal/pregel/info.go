@@ -13,6 +13,7 @@ type Info struct {
 	Thread         string
 	RunID          string
 	TaskID         string
+	IdempotencyKey string // the same over retries, resumes and crashes; new on a fork
 	CheckpointID   string
 	Namespace      []string
 	Step           int
@@ -32,7 +33,7 @@ func InfoOf(ctx context.Context) (Info, bool) {
 	}
 	t := sc.task
 	r := t.run
-	info := Info{Graph: r.plan.name, Node: t.node.Name, Thread: r.set.Thread, RunID: r.id(), TaskID: t.ID(), CheckpointID: r.head.String(),
+	info := Info{Graph: r.plan.name, Node: t.node.Name, Thread: r.set.Thread, RunID: r.id(), TaskID: t.ID(), IdempotencyKey: t.ID(), CheckpointID: r.head.String(),
 		Namespace: r.path, Step: t.step, RemainingSteps: r.stop - t.step, Attempt: sc.attempt, FirstAttempt: t.began,
 		Tags: slices.Concat(r.set.Tags, t.node.Tags), Metadata: merged(r.set.Metadata, t.node.Metadata)}
 	info.Deadline, _ = ctx.Deadline()
@@ -50,7 +51,7 @@ func ContextOf(ctx context.Context) any {
 // Emit sends a custom event to every stream that the task is part of.
 func Emit(ctx context.Context, v any) {
 	sc := scopeOf(ctx)
-	if sc == nil || sc.closed.Load() {
+	if sc == nil || sc.late() {
 		return
 	}
 	sc.alive(false)

@@ -3,6 +3,7 @@ package pregel
 import (
 	"fmt"
 	"reflect"
+	"slices"
 )
 
 // nesting maps the fields that a graph shares with the graph it is a node of.
@@ -50,6 +51,10 @@ func (c *compiler) nesting(n *node) *nesting {
 	}
 	if len(m.down) == 0 && len(m.up) == 0 {
 		s.fail(n.Name, "", "graph %q shares no field with %q: call it inside a node function and translate there", child.name, c.name)
+	}
+	if child.spec.Storable && !c.spec.Storable {
+		c.warnings = append(c.warnings, &Problem{Graph: c.name, Node: n.Name,
+			Msg: fmt.Sprintf("graph %q has a saver of its own, which does not count here, and %q has none: nothing is stored", child.name, c.name)})
 	}
 	for _, h := range child.handoffs() {
 		if h.target != End && c.byName[h.target] == nil {
@@ -109,17 +114,51 @@ func (t *Task) runNested(sc *scope, in any) (any, error) {
 			}
 		}
 	}
-	r, err := child.begin(sc, input, &Settings{StepLimit: child.spec.StepLimit})
+	r, err := child.begin(sc, input, &Settings{StepLimit: child.spec.StepLimit, Keep: t.node.Keep})
 	if r != nil {
 		r.journal = true
 	}
 	if err == nil {
-		err = r.loop()
+		err = r.drive()
 	}
+	r.emitGraphEnd(err)
 	if err != nil {
 		return nil, err
 	}
 	return r.handUp(m), nil
+}
+
+// inherited is what a nested graph reads, as a pointer to a new value of its
+// input type. The graph itself takes the channels; its node's error handler and
+// cache want a value.
+func (r *Run) inherited(n *node) any {
+	child := n.Graph
+	if child.in.kind == updateMap {
+		m := make(map[string]any, len(n.nest.down))
+		for _, p := range n.nest.down {
+			if s := &r.slots[p.parent.id]; s.has {
+				m[p.child.wire] = s.val
+			}
+		}
+		return child.schema.words.FromMap(m)
+	}
+	ptr := reflect.New(n.In)
+	for _, f := range child.in.fields {
+		i := slices.IndexFunc(n.nest.down, func(p pair) bool { return p.child == f.ch })
+		if i < 0 {
+			continue
+		}
+		dst := (&viewField{index: f.index}).in(ptr.Elem())
+		s := &r.slots[n.nest.down[i].parent.id]
+		switch {
+		case dst.Type() == f.ch.typ:
+			set(dst, s)
+		case f.optional && s.has && dst.Type().Elem() == f.ch.typ:
+			dst.Set(reflect.New(f.ch.typ))
+			set(dst.Elem(), s)
+		}
+	}
+	return ptr.Interface()
 }
 
 // handUp translates what r's tasks wrote.

@@ -21,6 +21,10 @@ type controlJSON struct {
 	Sends   []sendJSON          `json:"sends,omitempty"`
 	Joins   map[string][]string `json:"joins,omitempty"`
 	Last    []string            `json:"last,omitempty"` // nodes of the step before
+	Seed    string              `json:"seed,omitempty"` // of task ids, if it is not the checkpoint's id
+
+	Owner    string                   `json:"owner,omitempty"`    // of a nested run that lasts: the task it ran for
+	Children map[string]checkpoint.ID `json:"children,omitempty"` // heads of the nested runs that last
 }
 
 type sendJSON struct {
@@ -34,7 +38,7 @@ type sendJSON struct {
 func (r *Run) encodeControl() ([]byte, error) {
 	c, p := &r.ctl, r.plan
 	name := func(id int32) string { return p.nodes[id].Name }
-	plain := len(c.sends) == 0 && len(c.waiting) == 0 && c.start == nil && !slices.ContainsFunc(c.joins, bits.any)
+	plain := len(c.sends) == 0 && len(c.waiting) == 0 && c.start == nil && c.seed == "" && r.owned() == "" && len(r.heads()) == 0 && !slices.ContainsFunc(c.joins, bits.any)
 	if plain {
 		b := append(make([]byte, 0, 64), `{"next":[`...)
 		for i, id := range c.armed {
@@ -52,7 +56,7 @@ func (r *Run) encodeControl() ([]byte, error) {
 		}
 		return append(b, ']', '}'), nil
 	}
-	out := controlJSON{Start: c.start, Last: r.last}
+	out := controlJSON{Start: c.start, Last: r.last, Seed: c.seed, Owner: r.owned(), Children: r.heads()}
 	for _, id := range c.armed {
 		out.Next = append(out.Next, name(id))
 	}
@@ -93,7 +97,7 @@ func (b bits) any() bool { return slices.ContainsFunc(b, func(w uint64) bool { r
 
 func (p *Plan) encodeSend(s *packet) (sendJSON, error) {
 	n := p.nodes[s.node]
-	raw, err := json.Marshal(s.input)
+	raw, err := p.encodeInput(n, s.input)
 	if err != nil {
 		return sendJSON{}, fmt.Errorf("graph %q: input sent to %q: %w", p.name, n.Name, err)
 	}
@@ -109,7 +113,7 @@ func (p *Plan) decodeSend(s sendJSON) (packet, error) {
 	if n == nil {
 		return packet{}, fmt.Errorf("graph %q: the checkpoint sends to node %q, which is gone", p.name, s.Node)
 	}
-	in, err := decodeAs(n.In, s.Input)
+	in, err := p.decodeInput(n, s.Input)
 	if err != nil {
 		return packet{}, fmt.Errorf("graph %q: input sent to %q: %w", p.name, n.Name, err)
 	}
@@ -118,6 +122,60 @@ func (p *Plan) decodeSend(s sendJSON) (packet, error) {
 		out.timeout = *s.Timeout
 	}
 	return out, nil
+}
+
+// encodeInput is the stored form of an input sent to n, without what belongs
+// to untracked fields.
+func (p *Plan) encodeInput(n *node, input any) ([]byte, error) {
+	v := reflect.ValueOf(input)
+	if !n.hides || v.Kind() != reflect.Struct {
+		return json.Marshal(input)
+	}
+	out := map[string]json.RawMessage{}
+	fields, _ := fieldsOf(v.Type())
+	for _, f := range fields {
+		if p.schema.hidden(f) {
+			continue
+		}
+		raw, err := json.Marshal(v.FieldByIndex(f.index).Interface())
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.path, err)
+		}
+		out[f.wire] = raw
+	}
+	return json.Marshal(out)
+}
+
+func (s *Schema) hidden(f field) bool {
+	c := s.lookup(f)
+	return c != nil && c.policy == untracked
+}
+
+// decodeInput reads it back. The values of a map have the types of the fields
+// they are named after.
+func (p *Plan) decodeInput(n *node, raw []byte) (any, error) {
+	if n.In != p.schema.words.Update {
+		return decodeAs(n.In, raw)
+	}
+	var parts map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &parts); err != nil || parts == nil {
+		return p.schema.words.FromMap(nil), err
+	}
+	out := make(map[string]any, len(parts))
+	for k, part := range parts {
+		if c := p.schema.byWire[k]; c != nil {
+			if val, err := decodeAs(c.typ, part); err == nil {
+				out[k] = val
+				continue
+			}
+		}
+		var val any
+		if err := json.Unmarshal(part, &val); err != nil {
+			return nil, err
+		}
+		out[k] = val
+	}
+	return p.schema.words.FromMap(out), nil
 }
 
 func (r *Run) decodeControl(raw []byte) error {
@@ -137,7 +195,8 @@ func (r *Run) decodeControl(raw []byte) error {
 		return out, nil
 	}
 	var err error
-	r.ctl.start, r.last = c.Start, c.Last
+	r.ctl.start, r.ctl.seed, r.last = c.Start, c.Seed, c.Last
+	r.children = c.Children
 	if r.ctl.armed, err = ids(c.Next); err != nil {
 		return err
 	}
@@ -167,24 +226,9 @@ func (r *Run) key() checkpoint.Key {
 	return checkpoint.Key{Thread: r.set.Thread, Namespace: r.ns, ID: r.head}
 }
 
-// load reads the thread's head, if there is one. A nested run begins afresh.
-func (r *Run) load() error {
-	if !r.saving() || r.parent != nil {
-		return nil
-	}
-	cp, err := r.set.Saver.Get(r.ctx, checkpoint.Key{Thread: r.set.Thread, Namespace: r.ns})
-	if errors.Is(err, checkpoint.ErrNotFound) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("graph %q: load thread %q: %w", r.plan.name, r.set.Thread, err)
-	}
-	return r.restoreFrom(cp)
-}
-
 // restoreFrom makes cp the state of the run.
 func (r *Run) restoreFrom(cp *checkpoint.Checkpoint) error {
-	r.head, r.before = cp.ID, cp.Parent
+	r.head, r.before, r.tip = cp.ID, cp.Parent, cp.ID
 	for _, c := range r.plan.schema.channels {
 		v, ok := cp.Values[c.wire]
 		if !ok && c.was != "" {
@@ -202,15 +246,75 @@ func (r *Run) restoreFrom(cp *checkpoint.Checkpoint) error {
 	}
 	r.ver = max(r.ver, 1)
 	r.step = cp.Step + 1
+	r.open, r.owner, r.answers = openPauses(cp)
 	for _, w := range cp.Pending {
-		if w.Kind == checkpoint.Done {
+		switch w.Kind {
+		case checkpoint.Done:
 			if r.saved == nil {
 				r.saved = map[string][]byte{}
 			}
 			r.saved[w.Task] = w.Data
+		case checkpoint.Answers:
+			var given map[string]answer
+			if err := json.Unmarshal(w.Data, &given); err != nil {
+				return fmt.Errorf("graph %q: thread %q: stored answers: %w", r.plan.name, r.set.Thread, err)
+			}
+			if r.answersOf == nil {
+				r.answersOf = map[string]map[string]answer{}
+			}
+			r.answersOf[w.Task] = given
 		}
 	}
+	r.restoreCalls()
+	if err := r.decodeLog(cp.Values[logChannel]); err != nil {
+		return err
+	}
 	return r.decodeControl(cp.Control)
+}
+
+// logChannel holds what a nested graph's nodes wrote, for handing it up when
+// the graph ends, perhaps in another process.
+const logChannel = "__log__"
+
+func (r *Run) decodeLog(v checkpoint.Value) error {
+	for _, item := range v.Items {
+		var w writeJSON
+		if err := json.Unmarshal(item, &w); err != nil {
+			return fmt.Errorf("graph %q: stored log: %w", r.plan.name, err)
+		}
+		c := r.plan.schema.byWire[w.Field]
+		if c == nil {
+			continue // a field that is gone cannot be handed up
+		}
+		typ := c.upd
+		if w.Over {
+			typ = c.typ
+		}
+		val, err := decodeAs(typ, w.Value)
+		if err != nil {
+			return fmt.Errorf("graph %q: stored log: field %s: %w", r.plan.name, w.Field, err)
+		}
+		r.wrote[c.id] = true
+		r.log = append(r.log, write{ch: c, val: val, over: w.Over})
+	}
+	r.logged = len(r.log)
+	return nil
+}
+
+// logChange is the part of the log that is not stored yet.
+func (r *Run) logChange() (checkpoint.Change, error) {
+	out := checkpoint.Change{Channel: logChannel, Version: r.ver, List: true}
+	for _, w := range r.log[r.logged:] {
+		raw, err := w.ch.encode(w.val)
+		if err != nil {
+			return out, err
+		}
+		if raw, err = json.Marshal(writeJSON{Field: w.ch.wire, Value: raw, Over: w.over}); err != nil {
+			return out, err
+		}
+		out.Items = append(out.Items, raw)
+	}
+	return out, nil
 }
 
 // decode reads a stored value.
@@ -270,7 +374,7 @@ func (r *Run) put(source checkpoint.Source) error {
 	if !r.saving() {
 		return nil
 	}
-	p := &checkpoint.Put{Parent: r.head, Head: r.head, Step: r.step, Source: source, RunID: r.set.RunID, Metadata: r.meta}
+	p := &checkpoint.Put{Parent: r.head, Head: r.tip, Fence: r.set.Fence, Step: r.step, Source: source, RunID: r.set.RunID, Metadata: r.meta}
 	for i := range r.undo {
 		u := &r.undo[i]
 		if u.ch.policy == untracked {
@@ -282,17 +386,24 @@ func (r *Run) put(source checkpoint.Source) error {
 		}
 		p.Changes = append(p.Changes, change)
 	}
+	if len(r.log) > r.logged {
+		change, err := r.logChange()
+		if err != nil {
+			return fmt.Errorf("graph %q: store: %w", r.plan.name, err)
+		}
+		p.Changes = append(p.Changes, change)
+	}
 	ctl, err := r.encodeControl()
 	if err != nil {
 		return err
 	}
 	p.Control = ctl
-	p.Key = checkpoint.Key{Thread: r.set.Thread, Namespace: r.ns, ID: checkpoint.NewID(r.step, r.head)}
+	p.Key = checkpoint.Key{Thread: r.set.Thread, Namespace: r.ns, ID: checkpoint.NewID(r.step, r.tip)}
 	// What a step has done is stored even if the run is cancelled meanwhile.
 	if err := r.set.Saver.Put(context.WithoutCancel(r.ctx), p); err != nil {
 		return fmt.Errorf("graph %q: store thread %q: %w", r.plan.name, r.set.Thread, err)
 	}
-	r.before, r.head = r.head, p.ID
+	r.before, r.head, r.tip, r.logged = r.head, p.ID, p.ID, len(r.log)
 	return nil
 }
 
@@ -349,10 +460,14 @@ type targetJSON struct {
 	Timeout *Timeout        `json:"timeout,omitempty"`
 }
 
-// encodeResult writes what a task has to say.
-func (t *Task) encodeResult() ([]byte, error) {
+// encodeResult writes what a task has to say. With forget, untracked fields
+// are left out: a checkpoint does not hold them, a cache does.
+func (t *Task) encodeResult(forget bool) ([]byte, error) {
 	out := resultJSON{Handled: t.out.handled}
 	for _, w := range t.out.writes {
+		if forget && w.ch.policy == untracked {
+			continue
+		}
 		raw, err := w.ch.encode(w.val)
 		if err != nil {
 			return nil, err
@@ -362,7 +477,11 @@ func (t *Task) encodeResult() ([]byte, error) {
 	for _, to := range t.out.targets {
 		g := targetJSON{Node: to.Node, Send: to.IsSend}
 		if to.IsSend {
-			raw, err := json.Marshal(to.Input)
+			encode := json.Marshal
+			if n := t.run.plan.byName[to.Node]; forget && n != nil {
+				encode = func(in any) ([]byte, error) { return t.run.plan.encodeInput(n, in) }
+			}
+			raw, err := encode(to.Input)
 			if err != nil {
 				return nil, err
 			}
@@ -402,7 +521,7 @@ func (t *Task) decodeResult(raw []byte) error {
 	for _, g := range in.Goto {
 		to := Target{Node: g.Node, IsSend: g.Send}
 		if n := p.byName[g.Node]; g.Send && n != nil {
-			val, err := decodeAs(n.In, g.Input)
+			val, err := p.decodeInput(n, g.Input)
 			if err != nil {
 				return err
 			}
@@ -420,15 +539,20 @@ func (t *Task) decodeResult(raw []byte) error {
 // keep stores the results of the tasks that finished in a step that failed, so
 // that a continuation runs only the others. An error of the saver is joined to
 // the failure that is on its way already.
-func (r *Run) keep(tasks []*Task) {
+func (r *Run) keep(tasks []*Task) error {
 	if !r.saving() {
-		return
+		return nil
 	}
 	var ws []checkpoint.Write
 	for _, t := range tasks {
+		_, asked := errors.AsType[*InterruptError](t.err)
 		switch {
+		case t.kept:
+		case asked:
+			raw, _ := json.Marshal(t.paused()) // made of JSON
+			ws = append(ws, checkpoint.Write{Task: t.ID(), Kind: checkpoint.Paused, Data: raw})
 		case t.err == nil:
-			if raw, err := t.encodeResult(); err == nil {
+			if raw, err := t.encodeResult(true); err == nil {
 				ws = append(ws, checkpoint.Write{Task: t.ID(), Kind: checkpoint.Done, Data: raw})
 			}
 		case !bubbles(t.err):
@@ -436,9 +560,13 @@ func (r *Run) keep(tasks []*Task) {
 			ws = append(ws, checkpoint.Write{Task: t.ID(), Kind: checkpoint.Failed, Data: raw})
 		}
 	}
-	if err := r.set.Saver.PutWrites(context.WithoutCancel(r.ctx), r.key(), ws); err != nil && r.set.Logger != nil {
-		r.set.Logger.Error("treadle: results of finished tasks were not stored", "thread", r.set.Thread, "error", err)
+	if len(ws) == 0 {
+		return nil
 	}
+	if err := r.set.Saver.PutWrites(context.WithoutCancel(r.ctx), r.key(), r.set.Fence, ws); err != nil {
+		return fmt.Errorf("graph %q: store what the tasks of thread %q did: %w", r.plan.name, r.set.Thread, err)
+	}
+	return nil
 }
 
 // restore fills in the tasks whose results were kept.
@@ -448,7 +576,7 @@ func (r *Run) restore(tasks []*Task) {
 	}
 	for _, t := range tasks {
 		if raw, ok := r.saved[t.ID()]; ok && t.decodeResult(raw) == nil {
-			t.cached = true
+			t.cached, t.kept = true, true
 		}
 	}
 	r.saved = nil
@@ -464,6 +592,9 @@ func (t *Task) fromCache(sc *scope) (hit bool, key string, err error) {
 	if c.Key != nil {
 		key = c.Key(in)
 	} else {
+		if t.node.nest != nil && t.packet == nil {
+			in = t.inputRecord() // all that the graph inherits, also what its input type holds otherwise
+		}
 		raw, err := json.Marshal(in)
 		if err != nil {
 			return false, "", fmt.Errorf("cache: the input has no JSON to make a key of: %w", err)
@@ -492,7 +623,7 @@ func (t *Task) toCache(sc *scope, key string) error {
 	if c == nil || t.run.set.Cache == nil {
 		return nil
 	}
-	raw, err := t.encodeResult()
+	raw, err := t.encodeResult(false)
 	if err != nil {
 		return fmt.Errorf("cache: %w", err)
 	}
@@ -511,13 +642,16 @@ type Checkpoint struct {
 	Next       []string
 	Tasks      []TaskInfo
 	Time       time.Time
+	Around     map[string]checkpoint.ID // in events: the checkpoints of the enclosing graphs, by namespace
 }
 
 // TaskInfo is a task that is to run from a checkpoint.
 type TaskInfo struct {
 	ID, Name string
+	Nested   string // the namespace of the graph that it runs, if any
 	Err      string // of its last try
 	Done     *Record
+	Pauses   []Pause // questions it waits with
 }
 
 // emitCheckpoint reports the checkpoint that the next step runs from.
@@ -528,6 +662,12 @@ func (r *Run) emitCheckpoint(next []string) {
 	cp := &Checkpoint{ID: r.head, Thread: r.set.Thread, Step: r.step - 1, Source: checkpoint.Loop, RunID: r.set.RunID,
 		Metadata: r.set.Metadata, Values: r.plan.schema.record(r.slots, r.plan.schema.channels), Next: next, Time: r.head.Time()}
 	cp.Parent = r.before
+	for up := r.parent; up != nil; up = up.run.parent {
+		if cp.Around == nil {
+			cp.Around = map[string]checkpoint.ID{}
+		}
+		cp.Around[up.run.ns] = up.run.head
+	}
 	if len(next) == 1 && next[0] == Start {
 		cp.Source = checkpoint.Input
 		cp.Tasks = []TaskInfo{{ID: (&Task{run: r, node: startNode, step: r.step, index: -1}).ID(), Name: Start}}
@@ -545,7 +685,11 @@ func (r *Run) infos(tasks []*Task) []TaskInfo {
 	for _, push := range []bool{true, false} {
 		for _, t := range tasks {
 			if (t.packet != nil) == push {
-				out = append(out, TaskInfo{ID: t.ID(), Name: t.Name()})
+				info := TaskInfo{ID: t.ID(), Name: t.Name()}
+				if len(t.node.graphs()) > 0 {
+					info.Nested = t.namespace()
+				}
+				out = append(out, info)
 			}
 		}
 	}

@@ -33,9 +33,10 @@ type Plan struct {
 	ephem    []*channel
 	output   []*channel // what the output holds
 	public   []*channel // what streams show: the state without private channels
-	warnings []string
+	warnings []*Problem
 
 	updates sync.Map // reflect.Type → *updatePlan, for updates that arrive at run time
+	heads   heads
 }
 
 // node is a compiled NodeSpec.
@@ -44,6 +45,7 @@ type node struct {
 	id       int32
 	view     int // into Plan.views; -1: only Send supplies the input
 	sendOnly string
+	hides    bool // In has untracked fields
 	out      *outPlan
 	handler  *outPlan
 	nest     *nesting
@@ -140,7 +142,13 @@ const (
 func (p *Plan) Name() string { return p.name }
 
 // Warnings are findings that do not stop a graph from running.
-func (p *Plan) Warnings() []string { return slices.Clone(p.warnings) }
+func (p *Plan) Warnings() []string {
+	var out []string
+	for _, w := range p.warnings {
+		out = append(out, w.Error())
+	}
+	return out
+}
 
 // compiler carries what Compile collects.
 type compiler struct {
@@ -157,7 +165,7 @@ type compiler struct {
 func Compile(spec *Spec) (*Plan, error) {
 	p := &Plan{name: spec.Name, spec: spec, byName: map[string]*node{}}
 	p.schema = &Schema{graph: spec.Name, words: spec.Words, state: spec.State,
-		byName: map[string]*channel{}, byWire: map[string]*channel{}, errs: slices.Clone(spec.Errs)}
+		byName: map[string]*channel{}, byWire: map[string]*channel{}, errs: slices.Clone(spec.Errs), workflow: spec.Workflow}
 	c := &compiler{Plan: p, spec: spec, written: map[string]bool{}, reads: map[*channel]bool{},
 		views: map[reflect.Type]int{}, orphans: map[reflect.Type]string{}}
 	c.stateChannels()
@@ -171,7 +179,7 @@ func Compile(spec *Spec) (*Plan, error) {
 	c.finish()
 	if spec.Strict {
 		for _, w := range p.warnings {
-			p.schema.errs = append(p.schema.errs, errors.New(w))
+			p.schema.errs = append(p.schema.errs, w)
 		}
 	}
 	if len(p.schema.errs) > 0 {
@@ -252,11 +260,12 @@ func (c *compiler) initial(v any) {
 	}
 	switch {
 	case s.dynamic:
-		for k, val := range s.words.AsMap(v) {
-			ch := s.byWire[k]
+		m := s.words.AsMap(v)
+		for _, k := range slices.Sorted(maps.Keys(m)) {
+			ch, val := s.byWire[k], m[k]
 			switch {
 			case ch == nil:
-				s.fail("", k, "Initial: the state has no such field")
+				s.fail("", k, "Initial: the state has no such field; it has %s", strings.Join(s.wireNames(), ", "))
 			case val == nil || !reflect.TypeOf(val).AssignableTo(ch.typ):
 				s.fail("", k, "Initial: %T is not a %s", val, ch.typ)
 			default:
@@ -407,16 +416,18 @@ func (c *compiler) inputAndReads() {
 		n.view = -1
 		if n.Graph != nil {
 			n.nest = c.nesting(n)
-			continue
-		}
-		if n.In != nil {
+		} else if n.In != nil {
 			n.view = c.viewOf(n.Name, n.In, n)
 		}
 		if h := n.Handler; h != nil && h.In != n.In {
 			s.fail(n.Name, "", "the error handler takes %s, the node takes %s", h.In, n.In)
+		} else if h != nil && h.Call == nil {
+			s.fail(n.Name, "", "the error handler is nil")
 		}
-		if n.Cache != nil && n.Cache.Key != nil && n.Cache.In != n.In {
-			s.fail(n.Name, "", "the cache key function takes %s, the node takes %s", n.Cache.In, n.In)
+		if k := n.Cache; k != nil && k.In != nil && k.In != n.In {
+			s.fail(n.Name, "", "the cache key function takes %s, the node takes %s", k.In, n.In)
+		} else if k != nil && k.In != nil && k.Key == nil {
+			s.fail(n.Name, "", "the cache key function is nil")
 		}
 	}
 	if c.spec.In == c.spec.State {
@@ -424,10 +435,10 @@ func (c *compiler) inputAndReads() {
 	} else {
 		c.in = c.updateOf("", c.spec.In, true)
 	}
-	c.inChecks = c.spec.In.Implements(validatorType)
+	c.inChecks = validates(c.spec.In)
 	if len(s.errs) == 0 {
 		c.state = c.newView("", s.state, nil)
-		c.validate = s.state.Implements(validatorType)
+		c.validate = validates(s.state)
 	}
 }
 
@@ -470,11 +481,17 @@ func (c *compiler) newView(who string, t reflect.Type, n *node) *viewPlan {
 		return nil
 	}
 	fields, errs := fieldsOf(t)
+	if t == s.state {
+		errs = nil // stateChannels has reported them
+	}
 	for _, e := range errs {
 		s.fail(who, "", "%s", e)
 	}
 	for _, f := range fields {
 		ch := s.lookup(f)
+		if ch == nil && t == s.state {
+			continue
+		}
 		if ch == nil && n != nil && !c.written[f.name] && !c.anyKey {
 			if n.sendOnly == "" {
 				n.sendOnly, c.orphans[t] = f.path, f.path
@@ -574,6 +591,9 @@ func (s *Schema) planUpdate(t reflect.Type, unknown func(field) *channel) (*upda
 		return nil, []planError{{"", fmt.Sprintf("%s is not an update: want a struct of the fields that are written, or treadle.Update", t)}}
 	}
 	fields, msgs := fieldsOf(t)
+	if t == s.state {
+		msgs = nil // stateChannels has reported them
+	}
 	var errs []planError
 	for _, m := range msgs {
 		errs = append(errs, planError{"", m})
@@ -587,6 +607,9 @@ func (s *Schema) planUpdate(t reflect.Type, unknown func(field) *channel) (*upda
 			continue
 		}
 		ch := s.lookup(f)
+		if ch == nil && t == s.state {
+			continue
+		}
 		if ch == nil {
 			if ch = unknown(f); ch == nil {
 				errs = append(errs, planError{f.path, fmt.Sprintf("the state has no such field; it has %s", strings.Join(s.wireNames(), ", "))})
@@ -617,7 +640,7 @@ func (s *Schema) planUpdate(t reflect.Type, unknown func(field) *channel) (*upda
 func (c *compiler) outputs() {
 	s := c.schema
 	for _, n := range c.defined {
-		if n.Graph == nil && n.Out != nil {
+		if n.Call != nil {
 			n.out = c.outOf(n, n.Out)
 		}
 		if n.Handler != nil {
@@ -692,18 +715,18 @@ func (c *compiler) target(where, name string) (int32, bool) {
 	if name == "" {
 		c.schema.fail("", "", "%s: the target has no name", where)
 	} else {
-		c.schema.fail("", "", "%s: there is no node %q%s", where, name, c.suggest(name))
+		c.schema.fail("", "", "%s: there is no node %q%s", where, name, c.suggest())
 	}
 	return 0, false
 }
 
 // suggest names the nodes there are, if they are few.
-func (c *compiler) suggest(string) string {
-	if len(c.nodes) == 0 || len(c.nodes) > 12 {
+func (p *Plan) suggest() string {
+	if len(p.nodes) == 0 || len(p.nodes) > 12 {
 		return ""
 	}
-	names := make([]string, len(c.nodes))
-	for i, n := range c.nodes {
+	names := make([]string, len(p.nodes))
+	for i, n := range p.nodes {
 		names[i] = n.Name
 	}
 	return "; there are " + strings.Join(names, ", ")
@@ -759,7 +782,8 @@ func (c *compiler) wire() {
 		}
 		n.triggers = append(n.triggers, "branch:to:"+n.Name)
 		if len(n.edges) > 0 && n.out.hasGoto() && !n.Additive && len(n.Handoff) == 0 {
-			c.warnings = append(c.warnings, fmt.Sprintf("graph %q: node %q returns a goto and has a static edge: both run; mark it treadle.Additive() if that is meant", c.name, n.Name))
+			c.warnings = append(c.warnings, &Problem{Graph: c.name, Node: n.Name,
+				Msg: "returns a goto and has a static edge: both run; mark it treadle.Additive() if that is meant"})
 		}
 	}
 	for _, j := range c.joins {
@@ -830,8 +854,24 @@ func (c *compiler) branch(b *BranchSpec) {
 		}
 	}
 	view := c.viewOf(b.From, b.In, nil)
+	if view >= 0 {
+		c.branchReads(b, c.Plan.views[view])
+	}
 	if w != nil && view >= 0 {
 		w.branches = append(w.branches, &branch{BranchSpec: b, view: view})
+	}
+}
+
+// branchReads rejects what a branch reads and nothing writes.
+func (c *compiler) branchReads(b *BranchSpec, v *viewPlan) {
+	const msg = "the branch reads it, but it is not in the state and nothing writes it: a misspelt name?"
+	if orphan := c.orphans[b.In]; orphan != "" {
+		c.schema.fail(b.From, orphan, msg)
+	}
+	for _, f := range v.fields {
+		if f.ch.private && !c.written[f.ch.name] && !c.anyKey {
+			c.schema.fail(b.From, b.In.String()+"."+f.ch.name, msg)
+		}
 	}
 }
 
@@ -854,7 +894,12 @@ func (c *compiler) reachability() {
 			queue = append(queue, id)
 		}
 	}
+	anywhere := false
 	all := func() {
+		if anywhere {
+			return
+		}
+		anywhere = true
 		for i := range c.nodes {
 			visit(int32(i))
 		}
@@ -907,7 +952,7 @@ func (c *compiler) reachability() {
 		}
 		if byEdge[n.id] && n.sendOnly != "" {
 			if n.view < 0 {
-				s.fail(n.Name, "", "takes %s, which only Send can supply, but an edge leads to it", n.sendOnly)
+				s.fail(n.Name, "", "takes %s, which only Send can supply, but an edge leads to it: take the state or a struct of its fields", n.sendOnly)
 			} else {
 				s.fail(n.Name, n.sendOnly, "is not in the state and nothing writes it: a misspelt name?")
 			}
@@ -933,6 +978,9 @@ func (c *compiler) privateChannels() {
 
 func (c *compiler) finish() {
 	s := c.schema
+	for _, n := range c.nodes {
+		n.hides = c.hidden(n.In)
+	}
 	for _, ch := range s.channels {
 		if ch.policy == ephemeral {
 			c.ephem = append(c.ephem, ch)
@@ -946,6 +994,15 @@ func (c *compiler) finish() {
 			}
 		}
 	}
+}
+
+// hidden reports whether inputs of type t hold untracked fields.
+func (c *compiler) hidden(t reflect.Type) bool {
+	if t == nil || t.Kind() != reflect.Struct || c.schema.root {
+		return false
+	}
+	fields, _ := fieldsOf(t)
+	return slices.ContainsFunc(fields, c.schema.hidden)
 }
 
 // NodeNames are the names of all nodes, sorted.
@@ -1025,7 +1082,10 @@ func (p *Plan) readContext(set *Settings) error {
 	case !reflect.TypeOf(set.Context).AssignableTo(want):
 		return fmt.Errorf("graph %q: context: is %T, the graph wants %s", p.name, set.Context, want)
 	}
-	return validate(set.Context)
+	if err := validate(set.Context); err != nil {
+		return &ValidationError{Graph: p.name, What: "the context", Err: err}
+	}
+	return nil
 }
 
 // updateFor plans an update that arrives at run time; unknown fields are errors.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 )
 
 // Record is a picture of a graph's fields at one moment: an immutable list of
@@ -19,11 +20,28 @@ type Record struct {
 
 // record takes a picture of the given channels.
 func (s *Schema) record(slots []slot, chans []*channel) *Record {
+	if s.workflow {
+		return s.returned(slots, chans)
+	}
 	r := &Record{schema: s, root: s.root, items: make([]write, 0, len(chans))}
 	for _, c := range chans {
 		if sl := &slots[c.id]; sl.has {
 			r.items = append(r.items, write{ch: c, val: sl.val})
 		}
+	}
+	return r
+}
+
+// returned is the bare value of a workflow: of the one channel asked for, or
+// of its output.
+func (s *Schema) returned(slots []slot, chans []*channel) *Record {
+	c := s.byWire[End]
+	if len(chans) == 1 {
+		c = chans[0]
+	}
+	r := &Record{schema: s, root: true}
+	if sl := &slots[c.id]; sl.has {
+		r.items = []write{{ch: &channel{name: Root, wire: Root, typ: c.typ, upd: c.upd}, val: sl.val}}
 	}
 	return r
 }
@@ -72,6 +90,10 @@ func (r *Record) Read(dst any) error {
 		return fmt.Errorf("read: want a pointer to fill, not %T", dst)
 	}
 	elem := p.Elem()
+	if r == nil { // nothing was ever written
+		elem.SetZero()
+		return nil
+	}
 	assign := func(to reflect.Value, val any, name string) error {
 		if val == nil {
 			to.SetZero()
@@ -106,7 +128,7 @@ func (r *Record) Read(dst any) error {
 	for _, f := range fields {
 		c := r.schema.lookup(f)
 		if c == nil {
-			return fmt.Errorf("read: %s: the graph has no such field; it has %v", f.path, r.schema.wireNames())
+			return fmt.Errorf("read: %s: the graph has no such field; it has %s", f.path, strings.Join(r.schema.wireNames(), ", "))
 		}
 		val, _ := r.Get(c.name)
 		if err := assign(elem.FieldByIndex(f.index), val, c.wire); err != nil {
@@ -147,13 +169,6 @@ func (r *Record) MarshalJSON() ([]byte, error) {
 // Folded is the form of task results: repeated writes of a field become one
 // object {"$writes": [...]}.
 func (r *Record) Folded() ([]byte, error) {
-	if r.root {
-		if len(r.items) > 1 {
-			raw, err := r.MarshalJSON()
-			return slices.Concat([]byte(`{"$writes":`), raw, []byte("}")), err
-		}
-		return r.MarshalJSON()
-	}
 	out := &bytes.Buffer{}
 	out.WriteByte('{')
 	for i, name := range r.Names() {

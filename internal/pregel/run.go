@@ -30,12 +30,18 @@ type Settings struct {
 	RunID          string
 	Thread         string
 	Saver          checkpoint.Saver // used with a Thread only
+	HeadsOf        checkpoint.Saver // the saver whose heads are kept in the process; nil: none
 	Cache          checkpoint.Cache
 	Store          any
 	Check          bool // nodes must not change what they are given
 	Logger         *slog.Logger
 	Drain          <-chan struct{} // closed: end after the step under way
-	StepTimeout    time.Duration   // of a whole step; 0: none
+	Before, After  []string        // nodes with a breakpoint; "*" is all
+	Fence          uint64          // the lease epoch that stores carry
+	At             checkpoint.ID   // the checkpoint to start from; zero: the head
+	Durability     Durability
+	Keep           Keep          // how a nested run is stored
+	StepTimeout    time.Duration // of a whole step; 0: none
 	Sink           *Sink
 }
 
@@ -45,6 +51,7 @@ type Input struct {
 	JSON     json.RawMessage // or the same as JSON
 	Continue bool            // or nothing: go on from the checkpoint
 	AsRecord bool            // the output is wanted as a *Record
+	Resume   *Resume         // or answers: go on with them
 
 	inherit []write // or what a parent shares
 }
@@ -55,7 +62,8 @@ type Run struct {
 	plan   *Plan
 	set    *Settings
 	ctx    context.Context
-	parent *Task // the task this run is nested in
+	parent *Task  // the task this run is nested in
+	within *scope // and the attempt of it
 	ns     string
 	path   []string // ns, split
 	sinks  *Sink
@@ -75,10 +83,12 @@ type Run struct {
 	journal bool
 	log     []write
 	wrote   []bool
+	logged  int // how much of the log is stored
 
 	// With a saver.
 	head   checkpoint.ID
 	before checkpoint.ID     // the head's parent
+	tip    checkpoint.ID     // the namespace's head, which differs from head on a fork
 	last   []string          // the nodes of the last step
 	source checkpoint.Source // of the checkpoints it makes
 	meta   json.RawMessage
@@ -86,8 +96,24 @@ type Run struct {
 
 	seedOnce sync.Once
 	seedID   string
-	span     *span
-	msgs     messages // of the outermost run
+
+	callMu        sync.Mutex
+	recordedCalls map[string][]byte // results of tasks that nodes of this step called, by id
+
+	// Questions and answers; answers are the outermost run's.
+	open      []Pause
+	owner     map[string]string            // question id → task of this run
+	answers   map[string]answer            // by question id
+	answersOf map[string]map[string]answer // by task
+	resumed   bool                         // it goes on from a checkpoint
+	forked    bool                         // from one that is not the head
+	recalled  bool                         // from a head that was kept in the process
+
+	children map[string]checkpoint.ID // heads of the nested runs that last as long as the thread
+	childMu  sync.Mutex               // guards children
+
+	span *span
+	msgs messages // of the outermost run
 }
 
 type undoEntry struct {
@@ -97,9 +123,10 @@ type undoEntry struct {
 
 // begin prepares a run up to its first step with nodes: it loads the thread,
 // applies the input and finds out what is first.
-func (p *Plan) begin(ctx context.Context, in Input, set *Settings) (*Run, error) {
-	r := &Run{plan: p, set: set, ctx: ctx, sinks: set.Sink, source: checkpoint.Loop}
-	if sc := scopeOf(ctx); sc != nil {
+func (p *Plan) begin(ctx context.Context, in Input, set *Settings) (r *Run, err error) {
+	r = &Run{plan: p, set: set, ctx: ctx, sinks: set.Sink, source: checkpoint.Loop}
+	// A run on a thread of its own is a run of its own, wherever it starts.
+	if sc := scopeOf(ctx); sc != nil && set.Thread == "" {
 		r.nestIn(sc)
 	}
 	if r.sinks != nil {
@@ -109,9 +136,15 @@ func (p *Plan) begin(ctx context.Context, in Input, set *Settings) (*Run, error)
 		set.StepLimit = DefaultStepLimit
 	}
 	if set.StepLimit < 0 {
-		return r, fmt.Errorf("graph %q: step limit %d: want at least 1", p.name, set.StepLimit)
+		return r, fmt.Errorf("graph %q: step limit below 1: a run needs at least one step", p.name)
+	}
+	if set.MaxConcurrency < 0 {
+		return r, fmt.Errorf("graph %q: max concurrency %d: want 0 or more", p.name, set.MaxConcurrency)
 	}
 	if err := p.readContext(r.set); err != nil {
+		return r, err
+	}
+	if err := r.checkBreakpoints(); err != nil {
 		return r, err
 	}
 	if ctx.Err() != nil {
@@ -121,17 +154,11 @@ func (p *Plan) begin(ctx context.Context, in Input, set *Settings) (*Run, error)
 	r.views = make([]view, len(p.views))
 	r.marks = make([]uint64, len(p.nodes))
 	r.wrote = make([]bool, len(p.schema.channels))
-	for i, c := range p.schema.channels {
-		r.slots[i] = c.reset()
-	}
-	if len(p.joins) > 0 {
-		r.ctl.joins = make([]bits, len(p.joins))
-		for i, j := range p.joins {
-			r.ctl.joins[i] = newBits(len(j.sources))
-		}
-	}
-	r.step = -1
-	if err := r.load(); err != nil {
+	r.reset()
+	fresh := !in.Continue && in.Resume == nil && r.parent == nil && set.At.IsZero() && set.Durability == Sync
+	if fresh && r.saving() && set.HeadsOf != nil && r.recall() {
+		r.recalled = true
+	} else if err := r.loadOrFork(in); err != nil {
 		return r, err
 	}
 	r.stop = r.step + set.StepLimit + 1
@@ -139,11 +166,27 @@ func (p *Plan) begin(ctx context.Context, in Input, set *Settings) (*Run, error)
 	return r, r.accept(in)
 }
 
+// reset is the state of a thread on which nothing has happened.
+func (r *Run) reset() {
+	for i, c := range r.plan.schema.channels {
+		r.slots[i] = c.reset()
+	}
+	r.ctl = control{}
+	if len(r.plan.joins) > 0 {
+		r.ctl.joins = make([]bits, len(r.plan.joins))
+		for i, j := range r.plan.joins {
+			r.ctl.joins[i] = newBits(len(j.sources))
+		}
+	}
+	r.ver, r.step = 0, -1
+	r.head, r.before, r.tip = checkpoint.ID{}, checkpoint.ID{}, checkpoint.ID{}
+}
+
 // nestIn makes r a part of the run that sc belongs to.
 func (r *Run) nestIn(sc *scope) {
 	t := sc.task
 	up := t.run
-	r.parent = t
+	r.parent, r.within = t, sc
 	r.ns = t.namespace()
 	defer func() { r.path = strings.Split(r.ns, "|") }()
 	if n := t.nested.Add(1) - 1; n > 0 {
@@ -156,10 +199,19 @@ func (r *Run) nestIn(sc *scope) {
 	if set.MaxConcurrency == 0 {
 		set.MaxConcurrency = up.set.MaxConcurrency
 	}
+	if set.StepLimit == 0 { // each graph counts its own steps
+		set.StepLimit = up.set.StepLimit
+	}
 	set.Tags = slices.Concat(up.set.Tags, set.Tags)
 	set.Metadata = merged(up.set.Metadata, set.Metadata)
 	set.RunID = up.set.RunID
-	set.Saver, set.Thread = up.set.Saver, up.set.Thread
+	set.Saver, set.Thread, set.At = up.set.Saver, up.set.Thread, checkpoint.ID{}
+	switch set.Keep {
+	case KeepNothing:
+		set.Saver = nil
+	case KeepThread:
+		r.ns = stablePath(r.ns)
+	}
 	set.Store = up.set.Store
 	if up.set.Cache != nil {
 		set.Cache = up.set.Cache
@@ -167,6 +219,7 @@ func (r *Run) nestIn(sc *scope) {
 	set.Check = set.Check || up.set.Check
 	set.Logger = up.set.Logger
 	set.Drain = up.set.Drain
+	set.Fence = up.set.Fence
 	r.set = &set
 	r.sinks = r.sinks.under(up.sinks, r.ns)
 	sc.alive(false)
@@ -190,6 +243,9 @@ func merged(a, b map[string]any) map[string]any {
 
 // seed makes task ids stable: the same checkpoint gives the same ids.
 func (r *Run) seed() string {
+	if r.ctl.seed != "" {
+		return r.ctl.seed
+	}
 	if !r.head.IsZero() {
 		return r.head.String()
 	}
@@ -215,9 +271,19 @@ func (r *Run) id() string {
 
 // accept applies the input as step START.
 func (r *Run) accept(in Input) error {
-	if in.Continue {
+	if in.Resume != nil {
+		if err := r.resume(in.Resume); err != nil {
+			return err
+		}
+	}
+	if in.Continue || in.Resume != nil || r.resumed {
+		in = Input{Continue: true}
+		r.resumed = true
 		if r.ver == 0 && r.ctl.start == nil {
 			return fmt.Errorf("graph %q: %w", r.plan.name, ErrNothingToContinue)
+		}
+		if err := r.fork(); err != nil {
+			return err
 		}
 		if r.ctl.start == nil {
 			if r.modes&ModeValues != 0 {
@@ -231,9 +297,7 @@ func (r *Run) accept(in Input) error {
 		return err
 	}
 	if !in.Continue {
-		r.ctl.abandon()
-		r.last = append(r.last[:0], Start)
-		if err := r.putInput(&o); err != nil {
+		if err := r.takeInput(&o); err != nil {
 			return err
 		}
 	}
@@ -245,7 +309,32 @@ func (r *Run) accept(in Input) error {
 	if o.writes != nil && len(o.writes) <= len(o.buf) {
 		t.out.writes = append(t.out.buf[:0], o.writes...)
 	}
+	t.spanInput()
 	return r.settle([]*Task{t}, &r.plan.start)
+}
+
+// takeInput stores an input on top of the thread. A head that was kept in the
+// process may be out of date: then the thread is read and the input stored
+// on top of what it really holds.
+func (r *Run) takeInput(o *outcome) error {
+	store := func() error {
+		r.ctl.abandon()
+		r.last = append(r.last[:0], Start)
+		return r.putInput(o)
+	}
+	err := store()
+	if r.recalled && errors.Is(err, checkpoint.ErrConflict) {
+		r.forget()
+		r.recalled = false
+		r.reset()
+		limit := r.stop - r.step
+		if err := r.loadOrFork(Input{}); err != nil {
+			return err
+		}
+		r.stop = r.step + limit
+		err = store()
+	}
+	return err
 }
 
 // startNode is the pseudo node that the input belongs to.
@@ -282,6 +371,11 @@ func (r *Run) readInput(in Input, o *outcome) error {
 // type lacks are dropped, as an input type is a filter; names that the graph
 // lacks are errors.
 func (p *Plan) readJSON(raw json.RawMessage, o *outcome) error {
+	if p.schema.workflow {
+		w, err := p.schema.decodeWrite(p.schema.byWire[Start], raw)
+		o.add(w)
+		return err
+	}
 	if err := p.schema.decodeUpdate(o, raw); err != nil {
 		return err
 	}
@@ -299,20 +393,35 @@ func validate(v any) (err error) {
 			err = newPanicError("Validate: ", p)
 		}
 	}()
-	if c, ok := v.(interface{ Validate() error }); ok {
+	type validator interface{ Validate() error }
+	if c, ok := v.(validator); ok {
 		return c.Validate()
 	}
-	return nil
+	if v == nil || !reflect.PointerTo(reflect.TypeOf(v)).Implements(validatorType) {
+		return nil
+	}
+	p := reflect.New(reflect.TypeOf(v)) // the method may not change what others hold
+	p.Elem().Set(reflect.ValueOf(v))
+	return p.Interface().(validator).Validate()
+}
+
+// drive runs the graph to its end.
+func (r *Run) drive() error {
+	err := r.loop()
+	if err == nil && r.owned() != "" && !r.head.IsZero() {
+		r.parent.run.adopt(r.ns, r.head)
+	}
+	return err
 }
 
 // loop runs steps until nothing is left to do.
 func (r *Run) loop() error {
 	for {
-		if r.step > r.stop {
-			return &StepLimitError{Graph: r.plan.name, Limit: r.set.StepLimit, Next: r.nextNames()}
-		}
 		if r.modes&ModeCheckpoints != 0 {
 			r.emitCheckpoint(r.nextNames())
+		}
+		if r.step > r.stop {
+			return &StepLimitError{Graph: r.plan.name, Limit: r.set.StepLimit, Next: r.nextNames()}
 		}
 		if r.ctl.idle() {
 			return nil
@@ -327,11 +436,18 @@ func (r *Run) loop() error {
 		if err != nil {
 			return err
 		}
+		if at := r.breakpoint(r.set.Before, tasks); at != nil && !r.resumed {
+			return r.stopAt(at, nil)
+		}
+		r.resumed = false
 		if err := r.executeAll(tasks); err != nil {
 			return err
 		}
 		if err := r.settle(tasks, nil); err != nil {
 			return err
+		}
+		if at := r.breakpoint(r.set.After, tasks); at != nil {
+			return r.stopAt(nil, at)
 		}
 	}
 }
@@ -382,8 +498,11 @@ func (r *Run) prepare() ([]*Task, error) {
 			return nil, t.nodeError(&t.scope, &GotoError{Graph: r.plan.name, To: t.node.Name,
 				Msg: fmt.Sprintf("takes %s, which only Send supplies, and was reached without one", t.node.sendOnly)})
 		}
-		if t.node.view >= 0 {
-			t.in = r.sync(t.node.view)
+		switch n := t.node; {
+		case n.view >= 0:
+			t.in = r.sync(n.view)
+		case n.nest != nil && (n.Handler != nil || n.Cache != nil):
+			t.in = r.inherited(n)
 		}
 	}
 	return tasks, nil
@@ -409,6 +528,11 @@ func (r *Run) executeAll(tasks []*Task) (err error) {
 		defer func() {
 			if err != nil && context.Cause(ctx) == late && !bubbles(err) {
 				err = fmt.Errorf("graph %q: step %d %w", r.plan.name, r.step, late)
+				for _, t := range tasks { // a command for the parent ends the graph anyway
+					if up, ok := errors.AsType[*parentCommand](t.err); ok {
+						err = up
+					}
+				}
 			}
 		}()
 	}
@@ -436,10 +560,11 @@ func (r *Run) executeAll(tasks []*Task) (err error) {
 				continue
 			}
 			t.execute(ctx)
-			if t.err == nil {
+			if t.err == nil && !t.kept {
 				t.route(ctx)
 			}
 			if t.err != nil && !bubbles(t.err) {
+				t.first = ctx.Err() == nil
 				cancel(fmt.Errorf("cancelled because %q failed: %w", t.Name(), context.Canceled))
 			}
 		}
@@ -459,14 +584,18 @@ var errNotStarted = fmt.Errorf("not started: %w", context.Canceled)
 // parent graph.
 func (r *Run) outcomeOf(tasks []*Task) error {
 	var first, echo, up error
+	paused := false
 	for _, t := range tasks {
+		_, asked := errors.AsType[*InterruptError](t.err)
 		switch {
 		case t.err == nil:
+		case asked:
+			paused = true
 		case bubbles(t.err):
 			if up == nil {
 				up = t.err
 			}
-		case errors.Is(t.err, context.Canceled):
+		case errors.Is(t.err, context.Canceled) && !t.first:
 			if echo == nil {
 				echo = t.err
 			}
@@ -476,19 +605,27 @@ func (r *Run) outcomeOf(tasks []*Task) error {
 	}
 	switch {
 	case r.ctx.Err() != nil && (first != nil || echo != nil):
-		r.keep(tasks)
-		if first != nil {
-			return errors.Join(cancelled(r.ctx, r.plan.name, r.step), first)
-		}
-		return cancelled(r.ctx, r.plan.name, r.step)
+		stopped := cancelled(r.ctx, r.plan.name, r.step)
+		return joinErrors(stopped, first, r.keep(tasks))
 	case first != nil:
-		r.keep(tasks)
-		return first
+		return joinErrors(first, r.keep(tasks))
 	case echo != nil:
+		return joinErrors(echo, r.keep(tasks))
+	case paused:
+		return r.interrupted(tasks)
+	case errors.Is(up, ErrDrained):
 		r.keep(tasks)
-		return echo
 	}
 	return up
+}
+
+// joinErrors is errors.Join, but a lone error stays itself.
+func joinErrors(errs ...error) error {
+	errs = slices.DeleteFunc(errs, func(e error) bool { return e == nil })
+	if len(errs) == 1 {
+		return errs[0]
+	}
+	return errors.Join(errs...)
 }
 
 // settle commits the writes of a finished step, finds what is next and stores
@@ -507,6 +644,10 @@ func (r *Run) settle(tasks []*Task, start *wiring) error {
 		if len(w.branches) > 0 && !t.out.handled {
 			if err := t.branch(r.ctx, w, nil); err != nil {
 				r.rollback()
+				if t.node != startNode {
+					t.err = err
+					r.keep(tasks)
+				}
 				return err
 			}
 		}
@@ -524,6 +665,8 @@ func (r *Run) settle(tasks []*Task, start *wiring) error {
 	}
 	next.release()
 	r.ctl = next
+	r.forgetCalls()
+	r.remember(tasks)
 	if r.saving() {
 		r.last = r.last[:0]
 		for _, t := range tasks {
@@ -535,10 +678,10 @@ func (r *Run) settle(tasks []*Task, start *wiring) error {
 			return err
 		}
 	}
-	r.remember(tasks)
 	if r.modes&ModeValues != 0 && r.changed() {
 		r.emitValues()
 	}
+	r.undo = r.undo[:0] // the step is final
 	r.step++
 	return nil
 }
@@ -622,10 +765,10 @@ func (r *Run) remember(tasks []*Task) {
 	}
 	for _, t := range tasks {
 		for _, w := range t.out.writes {
-			r.wrote[w.ch.id] = true
-			if w.ch.accumulates() {
+			if w.ch.accumulates() || !r.wrote[w.ch.id] {
 				r.log = append(r.log, w)
 			}
+			r.wrote[w.ch.id] = true
 		}
 	}
 }
@@ -633,7 +776,17 @@ func (r *Run) remember(tasks []*Task) {
 // changed reports whether the step wrote anything; a field that was cleared
 // does not count.
 func (r *Run) changed() bool {
-	return slices.ContainsFunc(r.undo, func(u undoEntry) bool { return r.slots[u.ch.id].has })
+	return slices.ContainsFunc(r.undo, func(u undoEntry) bool {
+		return r.slots[u.ch.id].has && (!r.plan.schema.workflow || u.ch.wire == End)
+	})
+}
+
+// touched reports whether values with these fields only are news: between
+// steps they always are, after one if it wrote one of them.
+func (r *Run) touched(keys []string) bool {
+	return len(r.undo) == 0 || slices.ContainsFunc(r.undo, func(u undoEntry) bool {
+		return r.slots[u.ch.id].has && slices.Contains(keys, u.ch.wire)
+	})
 }
 
 // output is a pointer to a new value of the graph's output type.
@@ -644,9 +797,24 @@ func (r *Run) output() any {
 // Invoke runs the graph to its end and returns a pointer to its output, which
 // is the output so far if there is an error.
 func (p *Plan) Invoke(ctx context.Context, in Input, set Settings) (out any, err error) {
+	var later deferred
+	if nested := scopeOf(ctx) != nil && set.Thread == ""; set.Durability != Sync && set.Saver != nil && set.Thread != "" && !nested {
+		if later, err = durable(set.Saver, set.Durability); err != nil {
+			return nil, err
+		}
+		set.Saver = later
+	}
 	r, err := p.begin(ctx, in, &set)
 	if err == nil {
-		err = r.loop()
+		err = r.drive()
+	}
+	if err == nil && later == nil {
+		r.retain()
+	}
+	if later != nil {
+		if closeErr := later.close(context.WithoutCancel(ctx), err != nil); closeErr != nil {
+			err = joinErrors(err, fmt.Errorf("graph %q: store thread %q: %w", p.name, set.Thread, closeErr))
+		}
 	}
 	if r.slots == nil {
 		r.slots = make([]slot, len(p.schema.channels))

@@ -96,6 +96,7 @@ type Schema struct {
 	byName   map[string]*channel
 	byWire   map[string]*channel
 	errs     []error
+	workflow bool // see Spec.Workflow
 }
 
 // A Vocabulary tells the engine which of the user's types mean control. The
@@ -213,6 +214,12 @@ var (
 	fastReduceType = reflect.TypeFor[interface{ Reducer() grow.Reducer }]()
 )
 
+// validates reports whether t has a method Validate() error, with a value or a
+// pointer receiver.
+func validates(t reflect.Type) bool {
+	return t.Kind() != reflect.Interface && (t.Implements(validatorType) || reflect.PointerTo(t).Implements(validatorType))
+}
+
 // reducerOf finds how values of type t merge: a Reducer method (the types of
 // this module), a Reduce method (everybody else's), or not at all.
 func reducerOf(t reflect.Type) (upd reflect.Type, r grow.Reducer, err error) {
@@ -280,7 +287,10 @@ func (s *Schema) declare(node string, f field, private bool) *channel {
 	if elem, ok := s.words.Overwrite(typ); ok {
 		typ = elem
 	}
-	upd, red, err := reducerOf(typ)
+	upd, red, err := typ, grow.Reducer(nil), error(nil)
+	if !s.workflow {
+		upd, red, err = reducerOf(typ)
+	}
 	if err != nil {
 		s.fail(node, f.path, "%v", err)
 		return nil
@@ -304,7 +314,7 @@ func (s *Schema) declare(node string, f field, private bool) *channel {
 func (s *Schema) add(c *channel) {
 	c.id = len(s.channels)
 	c.appender, _ = c.reducer.(grow.Appender)
-	c.checks = c.typ.Implements(validatorType) && c.typ.Kind() != reflect.Interface
+	c.checks = validates(c.typ)
 	s.channels = append(s.channels, c)
 	s.byName[c.name] = c
 	s.byWire[c.wire] = c

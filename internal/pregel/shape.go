@@ -81,8 +81,19 @@ func (d *sketch) closeEnds() {
 }
 
 func (d *sketch) shape() draw.Shape {
+	// LangGraph's order: what leaves the start, the rest, what surely ends.
+	rank := func(e draw.Edge) int {
+		switch {
+		case e.From == Start:
+			return 0
+		case e.To == End && !e.Conditional:
+			return 2
+		}
+		return 1
+	}
 	slices.SortStableFunc(d.edges, func(a, b draw.Edge) int {
-		return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To), compareBool(a.Conditional, b.Conditional), cmp.Compare(a.Label, b.Label))
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To),
+			compareBool(a.Conditional, b.Conditional), cmp.Compare(a.Label, b.Label))
 	})
 	s := draw.Shape{Name: d.plan.name, Nodes: []draw.Node{{ID: Start, Name: Start}}}
 	end := false

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -64,9 +65,16 @@ func (r *Run) emitGraphStart(in Input) {
 	}
 	var up *span
 	if r.parent != nil {
-		up = r.parent.scope.span
+		up = r.within.span
+		if w, ok := r.ctx.Value(watchKey{}).(*watch); ok && w.scope == r.within {
+			up = w.span // a tool runs the graph
+		}
 	}
-	r.span = up.child("chain", r.plan.name, r.set.Tags, r.set.Metadata)
+	meta := r.set.Metadata
+	if r.parent != nil {
+		meta = r.parent.callMetadata(meta)
+	}
+	r.span = up.child("chain", r.plan.name, r.set.Tags, meta)
 	if up == nil {
 		r.span.id = r.id()
 	}
@@ -74,6 +82,12 @@ func (r *Run) emitGraphStart(in Input) {
 	switch {
 	case in.JSON != nil:
 		ev.Input = in.JSON
+	case in.inherit != nil:
+		rec := &Record{schema: r.plan.schema, root: r.plan.schema.root}
+		for _, w := range in.inherit {
+			rec.items = append(rec.items, write{ch: w.ch, val: w.val})
+		}
+		ev.Input = rec
 	default:
 		ev.Input = in.Value
 	}
@@ -85,6 +99,9 @@ func (r *Run) emitGraphEnd(err error) {
 	if r.span == nil {
 		return
 	}
+	if bubbles(err) {
+		err = nil // no failure of this graph, but a message to the one around it
+	}
 	what := "end"
 	if err != nil {
 		what = "error"
@@ -92,7 +109,9 @@ func (r *Run) emitGraphEnd(err error) {
 	ev := r.span.event(what)
 	ev.Err = err
 	ev.Output = r.plan.schema.record(r.slots, r.plan.output)
-	ev.Input = r.span.input
+	if r.parent != nil { // the outermost has said it at its start
+		ev.Input = r.span.input
+	}
 	r.emit(ModeEvents, r.event(ev))
 }
 
@@ -114,23 +133,54 @@ func (t *Task) spanEnd(sc *scope, rec *Record, err error) {
 		return
 	}
 	if err != nil {
-		ev := sc.span.event("error")
+		what := "error"
+		if bubbles(err) {
+			what, err = "end", nil
+		}
+		ev := sc.span.event(what)
 		ev.Err, ev.Input = err, sc.span.input
 		t.run.emit(ModeEvents, t.event(ev))
 		return
 	}
+	t.spanWrites(sc.span, rec)
 	ev := sc.span.event("stream")
 	ev.Chunk = rec
 	t.run.emit(ModeEvents, t.event(ev))
 	ev = sc.span.event("end")
 	ev.Output, ev.Input = rec, sc.span.input
 	t.run.emit(ModeEvents, t.event(ev))
-	if t.run.span == nil {
+	if t.run.span == nil || t.run.parent != nil { // only the outermost graph is streamed
 		return
 	}
 	up := t.run.span.event("stream")
 	up.Chunk = map[string]any{t.node.Name: rec}
 	t.run.emit(ModeEvents, t.run.event(up))
+}
+
+// spanWrites reports the writing of fields as a call of its own, named as
+// LangGraph's event streams name it.
+func (t *Task) spanWrites(up *span, rec *Record) {
+	if t.run.modes&ModeWrites == 0 || rec.Len() == 0 {
+		return
+	}
+	w := up.child("chain", "ChannelWrite<"+t.node.Name+","+strings.Join(rec.Names(), ",")+">", up.tags, up.meta)
+	start, end := w.event("start"), w.event("end")
+	start.Input, end.Input, end.Output = rec, rec, rec
+	t.run.emit(ModeWrites, t.event(start))
+	t.run.emit(ModeWrites, t.event(end))
+}
+
+// spanInput reports the input as a node of its own.
+func (t *Task) spanInput() {
+	if t.run.modes&ModeWrites == 0 {
+		return
+	}
+	rec := &Record{schema: t.run.plan.schema, root: t.run.plan.schema.root, list: true, items: t.out.writes}
+	w := t.run.span.child("chain", Start, t.run.set.Tags, t.run.set.Metadata)
+	start, end := w.event("start"), w.event("end")
+	start.Input, end.Input, end.Output = rec, rec, rec
+	t.run.emit(ModeWrites, t.event(start))
+	t.run.emit(ModeWrites, t.event(end))
 }
 
 // metadata describes the task to streams, in LangGraph's words.
@@ -150,10 +200,26 @@ func (t *Task) metadata() map[string]any {
 	m["langgraph_triggers"] = triggers
 	m["langgraph_path"] = path
 	m["langgraph_checkpoint_ns"] = t.namespace()
+	if t.run.ns != "" {
+		m["checkpoint_ns"] = outermost(t.run.ns)
+	}
 	if t.run.set.Thread != "" {
 		m["thread_id"] = t.run.set.Thread
 	}
 	return m
+}
+
+// callMetadata is the metadata of what runs inside the task.
+func (t *Task) callMetadata(own map[string]any) map[string]any {
+	m := t.metadata()
+	m["checkpoint_ns"] = outermost(t.namespace())
+	return merged(m, own)
+}
+
+// outermost is the first part of a namespace: the task of the outermost graph.
+func outermost(ns string) string {
+	first, _, _ := strings.Cut(ns, "|")
+	return first
 }
 
 // Begin implements [observe.Observer]: a model, tool or retriever called in
@@ -166,10 +232,12 @@ func (s *scope) Begin(ctx context.Context, call observe.Call) (context.Context, 
 	}
 	w := &watch{scope: s, call: call, at: t.origin()}
 	w.info.Tags = slices.Concat(t.run.set.Tags, t.node.Tags, call.Tags)
-	w.info.Metadata = merged(t.metadata(), call.Metadata)
+	w.info.Metadata = t.callMetadata(call.Metadata)
 	up := s.span
 	if outer, ok := ctx.Value(watchKey{}).(*watch); ok {
-		up = outer.span
+		if outer.scope == s { // not of a task around this one
+			up = outer.span
+		}
 		w.call.NoStream = w.call.NoStream || outer.call.NoStream
 	}
 	w.call.NoStream = w.call.NoStream || slices.Contains(w.info.Tags, "nostream")
@@ -197,7 +265,7 @@ type watch struct {
 
 func (w *watch) report(what string, fill func(*Span)) {
 	t := w.scope.task
-	if t.run.modes&ModeEvents == 0 || w.scope.closed.Load() {
+	if t.run.modes&ModeEvents == 0 || w.scope.late() {
 		return
 	}
 	ev := w.span.event(what)
@@ -217,7 +285,7 @@ func (w *watch) Chunk(v any) {
 
 func (w *watch) token(v any) {
 	t := w.scope.task
-	if w.call.Kind != observe.Model || w.call.NoStream || t.run.modes&ModeTokens == 0 || w.scope.closed.Load() {
+	if w.call.Kind != observe.Model || w.call.NoStream || t.run.modes&ModeTokens == 0 || w.scope.late() {
 		return
 	}
 	if m, ok := v.(observe.Message); ok {

@@ -26,6 +26,10 @@ type Spec struct {
 	Storable bool // a saver will keep the state
 	Strict   bool // warnings are errors
 
+	// Workflow: the state is what a workflow is given, returns and saves; none
+	// of it accumulates, and streams show what it returns.
+	Workflow bool
+
 	StepLimit int          // of a run that sets none
 	Context   reflect.Type // of the run-scoped value, if declared
 }
@@ -84,6 +88,7 @@ type NodeSpec struct {
 	Dests    []Destination
 	Handoff  []string // nodes of the enclosing graph
 	Additive bool
+	Keep     Keep // how Graph is stored
 }
 
 // HandlerSpec takes over when a node has failed for good.

@@ -63,14 +63,22 @@ type Task struct {
 	in     any     // of a PULL task: pointer to the shared view
 	out    outcome
 	err    error
+	first  bool   // it failed before anything was cancelled
 	cached bool   // answered by the cache or by an earlier, unfinished run
+	kept   bool   // by an earlier run, which has asked the branches too
 	shown  string // the name events carry, if it is not the node's
 	began  time.Time
 
 	scope  scope // of the first attempt
 	nested atomic.Int32
-	idOnce sync.Once
-	id     string
+	caller *Task // the task that this one runs for, if a workflow or node called it
+	calls  sync.WaitGroup
+	mu     sync.Mutex
+	pauses []Pause // questions asked, here or below
+
+	cancels []context.CancelCauseFunc // of the calls
+	idOnce  sync.Once
+	id      string
 }
 
 // scope is the context of one attempt. The node is called with it, so the
@@ -82,6 +90,8 @@ type scope struct {
 	closed  atomic.Bool   // timed out: what comes late is dropped
 	beat    chan struct{} // signs of life, for an idle timeout
 	span    *span         // for lifecycle events
+	asks    atomic.Int32  // questions asked without a key
+	calls   atomic.Int32  // tasks called
 }
 
 type scopeKey struct{}
@@ -121,7 +131,10 @@ func (t *Task) ID() string {
 // namespace is where graphs run that this task starts.
 func (t *Task) namespace() string {
 	ns := t.node.Name + ":" + t.ID()
-	if t.run.ns != "" {
+	switch {
+	case t.caller != nil:
+		ns = t.caller.namespace() + "|" + ns
+	case t.run.ns != "":
 		ns = t.run.ns + "|" + ns
 	}
 	return ns
@@ -142,7 +155,9 @@ func (t *Task) input() any {
 // error handler if it has one. What it wrote is in t.out, its failure in t.err.
 func (t *Task) execute(ctx context.Context) {
 	n := t.node
-	t.began = time.Now()
+	if len(n.Retry) > 0 {
+		t.began = time.Now() // a clock costs a tenth of a step
+	}
 	t.scope.Context, t.scope.task, t.scope.attempt = ctx, t, 1
 	sc := &t.scope
 	if t.cached { // an earlier run has done it
@@ -167,6 +182,9 @@ func (t *Task) execute(ctx context.Context) {
 		sc = &scope{Context: ctx, task: t, attempt: sc.attempt + 1, span: sc.span}
 		err = t.attempt(sc)
 	}
+	if sc.beat != nil { // the attempt was timed and its own context is over
+		sc = &scope{Context: ctx, task: t, attempt: sc.attempt, span: sc.span}
+	}
 	if err == nil {
 		err = t.toCache(sc, key)
 	}
@@ -179,7 +197,10 @@ func (t *Task) execute(ctx context.Context) {
 // bubbles reports errors that are not failures of a node but messages to an
 // enclosing level.
 func bubbles(err error) bool {
-	_, ok := errors.AsType[*parentCommand](err)
+	if _, ok := errors.AsType[*parentCommand](err); ok {
+		return true
+	}
+	_, ok := errors.AsType[*InterruptError](err)
 	return ok || errors.Is(err, ErrDrained)
 }
 
@@ -187,6 +208,7 @@ func bubbles(err error) bool {
 func (t *Task) attempt(sc *scope) error {
 	t.out.clear()
 	t.nested.Store(0)
+	t.pauses = nil
 	var out any
 	var err error
 	in := t.in
@@ -199,7 +221,11 @@ func (t *Task) attempt(sc *scope) error {
 	default:
 		out, err = t.timed(sc, in)
 	}
+	t.awaitCalls(err)
 	if err == nil {
+		if ps := t.paused(); len(ps) > 0 {
+			return &SwallowedInterruptError{Pauses: ps}
+		}
 		return t.take(t.node.out, out)
 	}
 	// A graph that ran inside this task commands the graph of this task.
@@ -302,15 +328,28 @@ func (t *Task) timed(sc *scope, in any) (any, error) {
 	}
 }
 
-// alive notes a sign of life; heartbeat says it was an explicit one.
+// alive notes a sign of life; heartbeat says it was an explicit one. It is one
+// for the tasks around a nested graph too.
 func (s *scope) alive(heartbeat bool) {
-	if s.beat == nil || !heartbeat && s.task.timeout().HeartbeatOnly {
-		return
+	for ; s != nil; s = s.task.run.within {
+		if s.beat == nil || !heartbeat && s.task.timeout().HeartbeatOnly {
+			continue
+		}
+		select {
+		case s.beat <- struct{}{}:
+		default:
+		}
 	}
-	select {
-	case s.beat <- struct{}{}:
-	default:
+}
+
+// late reports whether the attempt, or one that it is nested in, has timed out.
+func (s *scope) late() bool {
+	for ; s != nil; s = s.task.run.within {
+		if s.closed.Load() {
+			return true
+		}
 	}
+	return false
 }
 
 // take reads a node's result.

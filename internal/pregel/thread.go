@@ -72,6 +72,11 @@ func (p *Plan) Snapshot(ctx context.Context, set Settings, cp *checkpoint.Checkp
 				info.Err = e.Message
 			}
 		}
+		for _, p := range r.open {
+			if r.owner[p.ID] == info.ID {
+				info.Pauses = append(info.Pauses, p)
+			}
+		}
 		if info.Done == nil {
 			out.Next = append(out.Next, info.Name)
 		}
@@ -111,12 +116,11 @@ func (p *Plan) History(ctx context.Context, set Settings, q checkpoint.Query) it
 // Update edits a thread as if a node had written, and moves control on from
 // that node. Which node is inferred if it is not named and there is no doubt.
 func (p *Plan) Update(ctx context.Context, set Settings, values any, asNode string) (checkpoint.ID, error) {
-	cp, err := set.Saver.Get(ctx, checkpoint.Key{Thread: set.Thread})
-	if err != nil && !errors.Is(err, checkpoint.ErrNotFound) {
+	r, err := p.idleRun(ctx, &set, nil)
+	if err != nil {
 		return checkpoint.ID{}, err
 	}
-	r, err := p.idleRun(ctx, &set, cp)
-	if err != nil {
+	if err := r.loadOrFork(Input{}); err != nil {
 		return checkpoint.ID{}, err
 	}
 	if r.ctl.start != nil {

@@ -3,7 +3,10 @@ package pregel
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
+	"strings"
 )
 
 // view is a struct kept up to date with the channels it shows. Between steps
@@ -125,7 +128,7 @@ func clipAny(v any) any {
 func (s *Schema) collectMap(o *outcome, m map[string]any) error {
 	for k := range m {
 		if s.byWire[k] == nil {
-			return &UpdateError{Graph: s.graph, Field: k, Msg: fmt.Sprintf("the state has no such field; it has %v", s.wireNames())}
+			return s.unknownKey(m)
 		}
 	}
 	for _, c := range s.channels {
@@ -138,6 +141,16 @@ func (s *Schema) collectMap(o *outcome, m map[string]any) error {
 			return err
 		}
 		o.add(w)
+	}
+	return nil
+}
+
+// unknownKey reports the first key by name that is no field.
+func (s *Schema) unknownKey(m map[string]any) error {
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		if s.byWire[k] == nil {
+			return &UpdateError{Graph: s.graph, Field: k, Msg: "the state has no such field; it has " + strings.Join(s.wireNames(), ", ")}
+		}
 	}
 	return nil
 }

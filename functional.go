@@ -1,0 +1,144 @@
+package treadle
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+
+	"github.com/treadle-go/treadle/internal/pregel"
+)
+
+// Task is a function whose result is recorded. Called in a workflow or in a
+// node, it runs as a task of its own: when the run is retried or resumed, the
+// recorded result answers and the function does not run again. Results are
+// stored as JSON and handed out as fresh copies.
+type Task[In, Out any] struct {
+	name string
+	fn   func(context.Context, In) (Out, error)
+	spec pregel.NodeSpec
+}
+
+// NewTask makes a task. It takes the options Retry, Timeout, IdleTimeout,
+// Cache, CacheBy, Tags and Metadata.
+func NewTask[In, Out any](name string, fn func(context.Context, In) (Out, error), opts ...NodeOption) *Task[In, Out] {
+	t := &Task[In, Out]{name: name, fn: fn}
+	for _, o := range opts {
+		o.node(&t.spec)
+	}
+	return t
+}
+
+// Name is the task's name.
+func (t *Task[In, Out]) Name() string { return t.name }
+
+// Go starts the task and returns at once. Tasks of a run must be started in
+// the same order each time it runs.
+func (t *Task[In, Out]) Go(ctx context.Context, in In) *Future[Out] {
+	if t.fn == nil || t.name == "" {
+		return &Future[Out]{err: fmt.Errorf("task %q: a task needs a name and a function", t.name)}
+	}
+	return &Future[Out]{f: pregel.StartCall(ctx, pregel.CallSpec{Name: t.name, In: in, Options: &t.spec,
+		Fn: func(ctx context.Context, in any) (any, error) { return boxed(t.fn(ctx, unbox[In](in))) }}), ctx: ctx}
+}
+
+// Run runs the task and waits for its result.
+func (t *Task[In, Out]) Run(ctx context.Context, in In) (Out, error) { return t.Go(ctx, in).Wait() }
+
+// Future is the result of a task that may still be running.
+type Future[Out any] struct {
+	f   *pregel.Future
+	ctx context.Context
+	err error
+}
+
+// Wait returns the result, or the error the task ended with, or the context's
+// if that ends first.
+func (f *Future[Out]) Wait() (Out, error) {
+	var out Out
+	if f.err != nil {
+		return out, f.err
+	}
+	raw, err := f.f.Wait(f.ctx)
+	if err != nil {
+		return out, err
+	}
+	if err := json.Unmarshal(raw, &out); err != nil {
+		return out, fmt.Errorf("treadle: recorded result %s is not a %s: %w", raw, reflect.TypeFor[Out](), err)
+	}
+	return out, nil
+}
+
+// Do runs an effect inside a node or workflow once: when the run is retried or
+// resumed, the recorded result answers. Until the result is recorded a crash
+// may repeat the effect, so pass [Info].IdempotencyKey to systems outside.
+func Do[Out any](ctx context.Context, name string, fn func(context.Context) (Out, error)) (Out, error) {
+	return NewTask(name, func(ctx context.Context, _ struct{}) (Out, error) { return fn(ctx) }).Run(ctx, struct{}{})
+}
+
+// workflow is the state of a workflow.
+type workflow[In, Out, Saved any] struct {
+	Input    In    `json:"__start__" treadle:"ephemeral"`
+	Output   Out   `json:"__end__"`
+	Previous Saved `json:"__previous__"`
+}
+
+// Final is what a workflow returns if it saves something else than its result
+// for the next run on the thread; see [NewFinalWorkflow].
+type Final[Out, Saved any] struct {
+	Value Out
+	Save  Saved
+}
+
+// NewWorkflow makes a graph of a plain function. The function calls tasks,
+// asks with [Interrupt] and reads [Previous]; what it returns is the output
+// and, on a thread, what the next run finds as its previous value.
+func NewWorkflow[In, Out any](name string, fn func(context.Context, In) (Out, error), o *Options, opts ...NodeOption) (*Graph[In, Out], error) {
+	var final func(context.Context, In) (Final[Out, Out], error)
+	if fn != nil {
+		final = func(ctx context.Context, in In) (Final[Out, Out], error) {
+			out, err := fn(ctx, in)
+			return Final[Out, Out]{out, out}, err
+		}
+	}
+	return NewFinalWorkflow(name, final, o, opts...)
+}
+
+// NewFinalWorkflow is [NewWorkflow] for a function that returns one value and
+// saves another.
+func NewFinalWorkflow[In, Out, Saved any](name string, fn func(context.Context, In) (Final[Out, Saved], error), o *Options, opts ...NodeOption) (*Graph[In, Out], error) {
+	type state = workflow[In, Out, Saved]
+	type input struct{ Input In }
+	type output struct{ Output Out }
+	type written struct {
+		Output   Out
+		Previous Saved
+	}
+	b := New[state](name)
+	b.spec.Workflow = true
+	var node func(context.Context, input) (written, error)
+	if fn != nil {
+		node = func(ctx context.Context, in input) (written, error) {
+			f, err := fn(ctx, in.Input)
+			return written{f.Value, f.Save}, err
+		}
+	}
+	AddNode(b, name, node, opts...)
+	b.Edge(Start, name)
+	g, err := Compile[input, output](b, o)
+	if err != nil {
+		return nil, err
+	}
+	return &Graph[In, Out]{plan: g.plan, base: g.base,
+		wrap:   func(in In) any { return input{in} },
+		unwrap: func(v any) Out { return v.(*output).Output },
+	}, nil
+}
+
+// Previous returns what the last run of the workflow on this thread saved; ok
+// is false on the first run, without a thread, and for another type.
+func Previous[Saved any](ctx context.Context) (saved Saved, ok bool) {
+	v, _ := pregel.PreviousOf(ctx)
+	saved, ok = v.(Saved)
+	return saved, ok
+}

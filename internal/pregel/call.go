@@ -1,0 +1,296 @@
+package pregel
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"strconv"
+
+	"github.com/treadle-go/treadle/checkpoint"
+)
+
+// A CallSpec is a function that runs as a task of its own inside a node: its
+// result is recorded, and a run that is retried or resumed takes the recorded
+// result instead of running the function again.
+type CallSpec struct {
+	Name    string
+	In      any
+	Fn      func(ctx context.Context, in any) (any, error)
+	Options *NodeSpec // retry, timeout, cache
+}
+
+// Future is the result of a call that may be under way.
+type Future struct {
+	done chan struct{}
+	raw  json.RawMessage
+	err  error
+}
+
+// Wait returns the recorded result.
+func (f *Future) Wait(ctx context.Context) (json.RawMessage, error) {
+	select {
+	case <-f.done:
+		return f.raw, f.err
+	default:
+	}
+	select {
+	case <-f.done:
+		return f.raw, f.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// Done is closed when the result is there.
+func (f *Future) Done() <-chan struct{} { return f.done }
+
+func (f *Future) resolve(raw json.RawMessage, err error) *Future {
+	f.raw, f.err = raw, err
+	close(f.done)
+	return f
+}
+
+// OrderError: a node or workflow that runs again does not make the same calls
+// in the same order, so recorded results cannot be matched.
+type OrderError struct {
+	Call     int // which call of the task, from 1
+	Recorded string
+	Made     string
+}
+
+func (e *OrderError) Error() string {
+	return fmt.Sprintf("call %d is %q now and was %q when it was recorded: calls must be made in the same order each time; put what decides the order (the time, a random number) into a task", e.Call, e.Made, e.Recorded)
+}
+
+// callJSON is a recorded result.
+type callJSON struct {
+	Call  string          `json:"call"`
+	Value json.RawMessage `json:"value"`
+}
+
+// StartCall runs a function as a task of the node that ctx belongs to.
+func StartCall(ctx context.Context, spec CallSpec) *Future {
+	f := &Future{done: make(chan struct{})}
+	sc := scopeOf(ctx)
+	if sc == nil {
+		return f.resolve(nil, fmt.Errorf("task %q: %w", spec.Name, ErrOutsideRun))
+	}
+	if sc.late() {
+		return f.resolve(nil, context.Cause(sc))
+	}
+	sc.alive(false)
+	up := sc.task
+	r := up.run
+	index := int(sc.calls.Add(1) - 1)
+	t := &Task{run: r, step: up.step, index: index, caller: up}
+	t.node = &node{NodeSpec: &NodeSpec{Name: spec.Name, Call: spec.Fn}, view: -1, id: up.node.id}
+	if o := spec.Options; o != nil {
+		t.node.Retry, t.node.Timeout, t.node.Cache, t.node.Tags, t.node.Metadata = o.Retry, o.Timeout, o.Cache, o.Tags, o.Metadata
+	}
+	t.packet = &packet{input: spec.In}
+	sum := sha256.Sum256([]byte(up.namespace() + "|call " + strconv.Itoa(index)))
+	t.idOnce.Do(func() { t.id = uuidText(sum[:16]) })
+	if raw, ok := r.recorded(t.id); ok {
+		var c callJSON
+		if err := json.Unmarshal(raw, &c); err != nil {
+			return f.resolve(nil, fmt.Errorf("task %q: recorded result: %w", spec.Name, err))
+		}
+		if c.Call != spec.Name {
+			return f.resolve(nil, &OrderError{Call: index + 1, Recorded: c.Call, Made: spec.Name})
+		}
+		t.shownResult(c.Value, true)
+		return f.resolve(c.Value, nil)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	up.mu.Lock()
+	up.cancels = append(up.cancels, cancel)
+	up.mu.Unlock()
+	up.calls.Go(func() {
+		defer cancel(nil)
+		f.resolve(t.runCall(ctx))
+	})
+	return f
+}
+
+func uuidText(b []byte) string {
+	s := hex.EncodeToString(b)
+	return s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:]
+}
+
+// recorded is a result that is known for a call.
+func (r *Run) recorded(id string) ([]byte, bool) {
+	r.callMu.Lock()
+	defer r.callMu.Unlock()
+	raw, ok := r.recordedCalls[id]
+	return raw, ok
+}
+
+// record keeps a result, on the thread too if there is one.
+func (r *Run) record(id string, raw []byte) error {
+	if r.saving() {
+		w := []checkpoint.Write{{Task: id, Kind: checkpoint.Done, Data: raw}}
+		if err := r.set.Saver.PutWrites(context.WithoutCancel(r.ctx), r.key(), r.set.Fence, w); err != nil {
+			return fmt.Errorf("graph %q: store a task's result: %w", r.plan.name, err)
+		}
+	}
+	r.callMu.Lock()
+	defer r.callMu.Unlock()
+	if r.recordedCalls == nil {
+		r.recordedCalls = map[string][]byte{}
+	}
+	r.recordedCalls[id] = raw
+	return nil
+}
+
+// runCall runs the function until it succeeds or its retries are used up, and
+// records the result before anybody sees it.
+func (t *Task) runCall(ctx context.Context) (json.RawMessage, error) {
+	t.scope.Context, t.scope.task, t.scope.attempt = ctx, t, 1
+	sc := &t.scope
+	t.emitStart(sc)
+	t.run.announce([]*Task{t})
+	key, raw, err := t.cachedCall(sc)
+	if err != nil {
+		return nil, err
+	}
+	hit := raw != nil
+	if !hit {
+		raw, err = t.attemptCall(sc)
+		for err != nil && ctx.Err() == nil && !bubbles(err) {
+			wait, again := t.node.retryAfter(err, sc.attempt)
+			if !again || !sleep(ctx, wait) {
+				break
+			}
+			sc = &scope{Context: ctx, task: t, attempt: sc.attempt + 1, span: sc.span}
+			raw, err = t.attemptCall(sc)
+		}
+	}
+	if err != nil {
+		if !bubbles(err) {
+			err = t.nodeError(sc, err)
+			t.run.emit(ModeTasks, t.event(&TaskEnd{Record: &Record{}, Err: err}))
+		}
+		return nil, err
+	}
+	recorded, err := json.Marshal(callJSON{Call: t.Name(), Value: raw})
+	if err == nil {
+		err = t.run.record(t.id, recorded)
+	}
+	if err == nil && key != "" && !hit {
+		err = t.run.set.Cache.Set(sc, "task/"+t.Name(), key, raw, t.node.Cache.TTL)
+	}
+	if err != nil {
+		return nil, err
+	}
+	t.shownResult(raw, hit)
+	return raw, nil
+}
+
+func (t *Task) attemptCall(sc *scope) (json.RawMessage, error) {
+	t.nested.Store(0)
+	t.pauses = nil
+	call := t.call
+	if !t.timeout().isZero() {
+		call = t.timed
+	}
+	out, err := call(sc, t.packet.input)
+	t.awaitCalls(err)
+	if err != nil {
+		return nil, err
+	}
+	if ps := t.paused(); len(ps) > 0 {
+		return nil, &SwallowedInterruptError{Pauses: ps}
+	}
+	raw, err := json.Marshal(out)
+	if err != nil {
+		return nil, fmt.Errorf("the result has no JSON: %w", err)
+	}
+	return raw, nil
+}
+
+// awaitCalls waits for the calls that a task has started, whether it did or
+// not. If it failed they are cancelled; if it asked something they go on.
+func (t *Task) awaitCalls(err error) {
+	if err != nil && !bubbles(err) {
+		t.mu.Lock()
+		for _, cancel := range t.cancels {
+			cancel(fmt.Errorf("cancelled because %q failed: %w", t.Name(), context.Canceled))
+		}
+		t.mu.Unlock()
+	}
+	t.calls.Wait()
+}
+
+// cachedCall looks for an earlier result of the same input.
+func (t *Task) cachedCall(sc *scope) (key string, raw json.RawMessage, err error) {
+	c := t.node.Cache
+	if c == nil || t.run.set.Cache == nil {
+		return "", nil, nil
+	}
+	if c.Key != nil {
+		key = c.Key(t.packet.input)
+	} else {
+		in, err := json.Marshal(t.packet.input)
+		if err != nil {
+			return "", nil, fmt.Errorf("task %q: cache: the input has no JSON to make a key of: %w", t.Name(), err)
+		}
+		key = string(in)
+	}
+	raw, ok, err := t.run.set.Cache.Get(sc, "task/"+t.Name(), key)
+	if err != nil || !ok {
+		return key, nil, err
+	}
+	return key, raw, nil
+}
+
+// result is the pseudo channel of what a call or workflow returns.
+var result = &channel{name: Root, wire: "__return__", typ: reflect.TypeFor[json.RawMessage](), upd: reflect.TypeFor[json.RawMessage]()}
+
+// shownResult tells streams about a finished call.
+func (t *Task) shownResult(raw json.RawMessage, cached bool) {
+	if t.run.modes == 0 {
+		return
+	}
+	items := []write{{ch: result, val: raw}}
+	if t.run.modes&ModeUpdates != 0 {
+		t.run.emit(ModeUpdates, t.event(&Updated{Record: &Record{root: true, items: items}, Cached: cached}))
+	}
+	if t.run.modes&ModeTasks != 0 && !cached {
+		t.run.emit(ModeTasks, t.event(&TaskEnd{Record: &Record{items: items}}))
+	}
+	if t.run.modes&ModeEvents != 0 && t.scope.span != nil {
+		t.spanEnd(&t.scope, &Record{root: true, items: items}, nil)
+	}
+}
+
+// restoreCalls takes over the recorded results of a loaded checkpoint.
+func (r *Run) restoreCalls() {
+	r.callMu.Lock()
+	defer r.callMu.Unlock()
+	r.recordedCalls = maps.Clone(r.saved)
+}
+
+// forgetCalls drops recorded results when their step is over.
+func (r *Run) forgetCalls() {
+	r.callMu.Lock()
+	defer r.callMu.Unlock()
+	r.recordedCalls = nil
+}
+
+// PreviousOf is what the last run of a workflow on the thread saved.
+func PreviousOf(ctx context.Context) (any, bool) {
+	sc := scopeOf(ctx)
+	if sc == nil {
+		return nil, false
+	}
+	r := sc.task.run
+	c := r.plan.schema.byWire["__previous__"]
+	if c == nil || !r.slots[c.id].has {
+		return nil, false
+	}
+	return r.slots[c.id].val, true
+}

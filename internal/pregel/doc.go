@@ -1,0 +1,129 @@
+// Package pregel is the engine: it compiles what a builder collected into a
+// Plan and runs the Plan in steps.
+//
+// # One step
+//
+//	                 control: armed nodes · sends · joins · waiting
+//	                                    │
+//	        nothing left ── end         │         limit · cancelled · drained ── error
+//	                                    ▼
+//	┌─ prepare ─────────────────────────────────────────────────────────────────┐
+//	│ One task per armed node, by name; then one per send, as they were sent.   │
+//	│ The views that the tasks read are brought up to date.                     │
+//	└───────────────────────────────────┬───────────────────────────────────────┘
+//	                                    ▼
+//	┌─ execute ─────────────────────────────────────────────────────────────────┐
+//	│ One task: on this goroutine. Several: on one each, bounded.               │
+//	│ kept result? cached? ─ call ─ retry ─ error handler                       │ ── a task failed:
+//	│ The result is taken apart into writes and targets.                        │    keep what finished,
+//	│ In a step of several, branches look at the state with their task's writes.│    return the error
+//	└───────────────────────────────────┬───────────────────────────────────────┘
+//	                                    ▼
+//	┌─ commit ──────────────────────────────────────────────────────────────────┐
+//	│ ver++. Writes are folded into the slots, in the order of the tasks; what  │
+//	│ was there before goes into the undo list. Ephemeral fields are cleared.   │ ── conflict, reducer
+//	│ Validate is asked. In a step of one task, its branches look now.          │    or Validate failed:
+//	└───────────────────────────────────┬───────────────────────────────────────┘    roll back,
+//	                                    ▼                                            return the error
+//	┌─ advance ─────────────────────────────────────────────────────────────────┐
+//	│ Per task: gotos and sends, then edges, then joins. A new control is made  │ ── a bad goto:
+//	│ beside the old one. If it is empty, deferred nodes are let go.            │    the same
+//	└───────────────────────────────────┬───────────────────────────────────────┘
+//	                                    ▼
+//	┌─ put ─────────────────────────────────────────────────────────────────────┐
+//	│ On a thread: the changed fields and the control, as one checkpoint that   │ ── another writer was
+//	│ names the head it follows. Then step++.                                   │    faster: the error
+//	└───────────────────────────────────┬───────────────────────────────────────┘
+//	                                    ▼
+//	                              the next step
+//
+// An input is a step too: a pseudo task named __start__ whose writes are the
+// input. On a thread it is stored before it is applied, so that a crash between
+// the two loses nothing.
+//
+// # What is immutable
+//
+// A Plan, once Compile has returned it. Nodes and channels are small numbers in
+// it; a node's number is its rank by name, so the order of numbers is the order
+// of commits. Only the cache of update plans grows, and it is a sync.Map.
+//
+// A value, once it is in a slot. It is boxed, and a new value is a new box. So
+// a checkpoint, an event and a node's input can hold it without copying. Slices
+// are clipped on their way in: whoever appends to one copies it.
+//
+// A packet, a Record and a checkpoint's join sets. The sets are copied when
+// they change, because a stored control may still hold the old ones.
+//
+// # Who owns what
+//
+// A Run belongs to the goroutine that runs its loop. Tasks read it and write
+// only to themselves: to out, err and cached. The loop reads those after it has
+// waited for all tasks. Little is shared while tasks run, and each of it guards
+// itself: the queue of events, the ids of messages that were streamed already,
+// and the ids that are made on first use.
+//
+// A goroutine is waited for by whoever started it, with one exception. A node
+// that has used up its timeout and still does not return when its context is
+// cancelled is left behind after a grace period. Its scope is closed first, so
+// what it still says goes nowhere, and it was called with a copy of its input,
+// so what the run does next does not race with it.
+//
+// # Views
+//
+// A view is a struct of a node's input type that the run keeps between steps.
+// Before a task is made, only the fields whose slots are newer than the view
+// are set; the node is called with a copy of the struct. Nodes with the same
+// input type share one. A view never leaves its run: outputs, and the branches
+// of a step of several tasks, get a fresh one.
+//
+// This is why there is no unsafe. Filling all of a wide struct by reflection
+// at every step would be slow, and writing through pointers would be faster;
+// not filling it is faster than both.
+//
+// # Control is a struct
+//
+// LangGraph keeps what is to run next in channels of its own (branch:to:x,
+// join:a+b:c, __pregel_tasks) and compares their versions with those that each
+// node has seen. Here it is a struct: the armed nodes, the sends, the sets of
+// the joins, the deferred nodes that wait. What is next can be read off it,
+// stored by name and printed; a node cannot be due by accident of a version.
+// There is no table of versions seen. The names of the nodes of the last step
+// are kept for Update, which infers from them who is speaking.
+//
+// # Undo
+//
+// commit notes each slot before it changes it, once per step. A failure after
+// that point rolls back: the slots, the version and the views are as before the
+// step, so that a run that fails returns the state of its last whole step, and
+// the checkpoint that it continues from is that state. The same list tells put
+// what has changed.
+//
+// # Claims
+//
+// A list that grows shares one array between its versions (package grow). The
+// commit claims the array's next places; nobody else may. A branch of a step of
+// several tasks must see the list as if its task alone had written, before
+// anything is committed: it folds with claim false, which copies. With a claim
+// there, the commit would find its places taken and copy the list every step.
+//
+// # Files
+//
+//	spec.go       what a builder collects
+//	schema.go     channels, fields of structs, how a type reduces, what can be stored
+//	plan.go       Compile: all checks, views, updates, wiring
+//	shape.go      the drawing of a plan
+//	slot.go       the present value of a channel; fold
+//	view.go       inputs that are kept up to date; taking updates apart
+//	control.go    what is next; edges, joins, gotos, branches
+//	task.go       one call of a node: attempts, retries, timeouts, error handler, mutation check
+//	transient.go  which errors are the network's
+//	run.go        the loop: prepare, execute, settle (commit, advance, put)
+//	nest.go       graphs as nodes: shared fields, what is handed up, checks of sends
+//	persist.go    checkpoints: load, put, kept results, caches
+//	thread.go     state, history and update of a thread
+//	record.go     a picture of fields, and its JSON
+//	event.go      events, sinks of nested streams, the queue
+//	span.go       lifecycle events, models and tools, tokens
+//	info.go       what a node asks its context
+//	errors.go     the typed errors
+package pregel

@@ -1,0 +1,176 @@
+package pregel
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"strings"
+
+	"github.com/treadle-go/treadle/checkpoint"
+)
+
+// Keep says how a nested run is stored.
+type Keep int
+
+// The ways to store a nested run.
+const (
+	KeepTask    Keep = iota // with the parent's saver, for as long as the parent's task takes
+	KeepThread              // with the parent's saver, for as long as the thread lives
+	KeepNothing             // not at all
+)
+
+// loadOrFork reads the checkpoint that the run starts from: the thread's head,
+// or an older one, from which the run then forks.
+//
+// For a nested run the head is what an attempt before this one left under the
+// same namespace: the run goes on from there, and its input does not count
+// again. A nested run that lasts as long as the thread starts from the
+// checkpoint that its parent's checkpoint knows of.
+func (r *Run) loadOrFork(in Input) error {
+	if !r.saving() {
+		return nil
+	}
+	key := checkpoint.Key{Thread: r.set.Thread, Namespace: r.ns}
+	cp, err := r.get(key)
+	if cp == nil || err != nil {
+		return err
+	}
+	switch {
+	case r.parent == nil && !r.set.At.IsZero() && r.set.At != cp.ID:
+		if in.Resume != nil {
+			return fmt.Errorf("graph %q: thread %q: answers go to the head %s, not to %s: continue from there to be asked again", r.plan.name, r.set.Thread, cp.ID, r.set.At)
+		}
+		return r.forkFrom(key, r.set.At, cp.ID)
+	case r.parent == nil:
+		return r.restoreFrom(cp)
+	case r.set.Keep == KeepThread && owner(cp) != r.parent.namespace():
+		return r.forkFrom(key, r.parent.run.child(r.ns), cp.ID)
+	}
+	r.resumed = true
+	return r.restoreFrom(cp)
+}
+
+// get is Get with nil for what is not there.
+func (r *Run) get(key checkpoint.Key) (*checkpoint.Checkpoint, error) {
+	cp, err := r.set.Saver.Get(r.ctx, key)
+	if errors.Is(err, checkpoint.ErrNotFound) && key.ID.IsZero() {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("graph %q: load thread %q: %w", r.plan.name, r.set.Thread, err)
+	}
+	return cp, nil
+}
+
+// forkFrom starts from an older checkpoint while the head is at tip. What ran
+// from it before is not taken over: questions are asked again.
+func (r *Run) forkFrom(key checkpoint.Key, id, tip checkpoint.ID) error {
+	r.tip = tip
+	if id.IsZero() {
+		return nil
+	}
+	key.ID = id
+	cp, err := r.get(key)
+	if err != nil {
+		return err
+	}
+	if id != tip {
+		cp.Pending, r.forked = nil, true
+	}
+	if err := r.restoreFrom(cp); err != nil {
+		return err
+	}
+	r.tip = tip
+	if r.parent != nil { // what a lasting graph had left to do belongs to a run that is over
+		r.ctl.abandon()
+		r.ctl.start, r.forked = nil, false
+	}
+	return nil
+}
+
+// fork puts a checkpoint that begins a new branch, if the run continues from
+// an older one and there is something to run. Its tasks have ids of their own.
+func (r *Run) fork() error {
+	if !r.forked || r.ctl.idle() && r.ctl.start == nil {
+		return nil
+	}
+	r.forked = false
+	r.undo = r.undo[:0]
+	if err := r.put(checkpoint.Fork); err != nil {
+		return err
+	}
+	r.step++
+	r.stop++
+	return nil
+}
+
+// owner is the task that a lasting nested run was made for.
+func owner(cp *checkpoint.Checkpoint) string {
+	var c struct{ Owner string }
+	_ = json.Unmarshal(cp.Control, &c) // an unreadable one is reported when it is restored
+	return c.Owner
+}
+
+// owned is the owner of this run, for storing.
+func (r *Run) owned() string {
+	if r.parent != nil && r.set.Keep == KeepThread {
+		return r.parent.namespace()
+	}
+	return ""
+}
+
+// child is the head of a lasting nested run as this run knows it.
+func (r *Run) child(ns string) checkpoint.ID {
+	r.childMu.Lock()
+	defer r.childMu.Unlock()
+	return r.children[ns]
+}
+
+// adopt notes the head of a lasting nested run, in every enclosing run.
+func (r *Run) adopt(ns string, id checkpoint.ID) {
+	for ; r != nil; r = r.above() {
+		r.childMu.Lock()
+		next := maps.Clone(r.children) // the old one may be on its way to the saver
+		if next == nil {
+			next = map[string]checkpoint.ID{}
+		}
+		next[ns] = id
+		r.children = next
+		r.childMu.Unlock()
+	}
+}
+
+func (r *Run) above() *Run {
+	if r.parent == nil {
+		return nil
+	}
+	return r.parent.run
+}
+
+// heads are the heads of lasting nested runs, for storing.
+func (r *Run) heads() map[string]checkpoint.ID {
+	r.childMu.Lock()
+	defer r.childMu.Unlock()
+	return r.children
+}
+
+var taskID = regexp.MustCompile(`:[^|]*`)
+
+// stablePath is a namespace without the ids of tasks and without the numbers
+// of calls, except its own.
+func stablePath(ns string) string {
+	parts := strings.Split(taskID.ReplaceAllString(ns, ""), "|")
+	out := parts[:0]
+	for i, p := range parts {
+		if i < len(parts)-1 && strings.Trim(p, "0123456789") == "" {
+			continue
+		}
+		out = append(out, p)
+	}
+	return strings.Join(out, "|")
+}
+
+// stable reports a namespace that lasts as long as its thread.
+func stable(ns string) bool { return !strings.Contains(ns, ":") }

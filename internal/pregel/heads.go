@@ -1,0 +1,99 @@
+package pregel
+
+import (
+	"container/list"
+	"slices"
+	"sync"
+
+	"github.com/treadle-go/treadle/checkpoint"
+)
+
+// heads keeps the last state of threads that ran in this process, decoded, so
+// that the next turn of a long conversation does not read all of it again. An
+// entry may be out of date, because another process has moved the thread on:
+// the first put of a run compares the head and finds out.
+type heads struct {
+	mu    sync.Mutex
+	order list.List // of *head, the most recently used first
+	at    map[headKey]*list.Element
+}
+
+type headKey struct {
+	saver  checkpoint.Saver
+	thread string
+}
+
+type head struct {
+	key   headKey
+	id    checkpoint.ID
+	slots []slot
+	ver   uint64
+	step  int
+	joins []bits
+	last  []string
+	kids  map[string]checkpoint.ID
+}
+
+// maxHeads bounds how many threads are kept.
+const maxHeads = 256
+
+// recall makes the run start from the kept head of its thread, if there is one.
+func (r *Run) recall() bool {
+	h := &r.plan.heads
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	e := h.at[headKey{r.set.HeadsOf, r.set.Thread}]
+	if e == nil {
+		return false
+	}
+	h.order.MoveToFront(e)
+	k := e.Value.(*head)
+	copy(r.slots, k.slots)
+	r.ver, r.step, r.ctl.joins = k.ver, k.step, k.joins
+	r.last, r.children = slices.Clone(k.last), k.kids
+	r.head, r.tip = k.id, k.id
+	return true
+}
+
+// retain keeps the head of a run that has ended with nothing left to do.
+func (r *Run) retain() {
+	if r.set.HeadsOf == nil || r.parent != nil || !r.saving() || !r.ctl.idle() || r.head.IsZero() {
+		return
+	}
+	k := &head{key: headKey{r.set.HeadsOf, r.set.Thread}, id: r.head, slots: slices.Clone(r.slots), ver: r.ver, step: r.step,
+		joins: r.ctl.joins, last: slices.Clone(r.last), kids: r.children}
+	for _, c := range r.plan.schema.channels {
+		if c.policy == untracked {
+			k.slots[c.id] = c.reset() // a run's own
+		}
+	}
+	h := &r.plan.heads
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.at == nil {
+		h.at = map[headKey]*list.Element{}
+	}
+	if e := h.at[k.key]; e != nil {
+		e.Value = k
+		h.order.MoveToFront(e)
+		return
+	}
+	h.at[k.key] = h.order.PushFront(k)
+	if h.order.Len() > maxHeads {
+		last := h.order.Back()
+		h.order.Remove(last)
+		delete(h.at, last.Value.(*head).key)
+	}
+}
+
+// forget drops a kept head that turned out to be out of date.
+func (r *Run) forget() {
+	h := &r.plan.heads
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	key := headKey{r.set.HeadsOf, r.set.Thread}
+	if e := h.at[key]; e != nil {
+		h.order.Remove(e)
+		delete(h.at, key)
+	}
+}

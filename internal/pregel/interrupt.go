@@ -1,0 +1,364 @@
+package pregel
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/treadle-go/treadle/checkpoint"
+)
+
+// A Pause is a question that a node asked and that nobody has answered yet.
+type Pause struct {
+	ID        string          `json:"id"`
+	Value     json.RawMessage `json:"value"`
+	Node      string          `json:"node"`
+	Namespace []string        `json:"namespace,omitempty"` // of the node's graph; empty at the root
+	Key       string          `json:"key,omitempty"`       // if it was asked by name
+	Schema    json.RawMessage `json:"schema,omitempty"`    // of the answer; none takes every answer
+}
+
+// Decode reads the question into v.
+func (p Pause) Decode(v any) error { return json.Unmarshal(p.Value, v) }
+
+// InterruptError: the run has stopped to be resumed. Pauses are the questions
+// to be answered; Before and After are nodes with a breakpoint.
+type InterruptError struct {
+	Graph         string
+	Pauses        []Pause
+	Before, After []string
+}
+
+func (e *InterruptError) Error() string {
+	var what []string
+	for _, p := range e.Pauses {
+		what = append(what, fmt.Sprintf("node %q asks %s (id %s)", p.Node, p.Value, p.ID))
+	}
+	if len(e.Before) > 0 {
+		what = append(what, "breakpoint before "+strings.Join(e.Before, ", "))
+	}
+	if len(e.After) > 0 {
+		what = append(what, "breakpoint after "+strings.Join(e.After, ", "))
+	}
+	return fmt.Sprintf("graph %q: interrupted: %s", e.Graph, strings.Join(what, "; "))
+}
+
+// SwallowedInterruptError: a node asked a question and did not return the
+// error that this gave.
+type SwallowedInterruptError struct{ Pauses []Pause }
+
+func (e *SwallowedInterruptError) Error() string {
+	return fmt.Sprintf("asked %s and went on without an answer: return the error that Interrupt gives", e.Pauses[0].Value)
+}
+
+// InterruptChangedError: the question at a place is not the one that was
+// answered there.
+type InterruptChangedError struct {
+	Node            string
+	Answered, Asked json.RawMessage
+}
+
+func (e *InterruptChangedError) Error() string {
+	return fmt.Sprintf("asks %s where %s was answered: the order of questions has changed; give them keys with treadle.Key", e.Asked, e.Answered)
+}
+
+// Errors of Ask and of resuming.
+var (
+	ErrNoSaver         = errors.New("treadle: the graph has no saver: set Options.Saver")
+	ErrNoThread        = errors.New("treadle: the run is on no thread: use g.Thread(id)")
+	ErrOutsideRun      = errors.New("treadle: called outside a run: pass the context that the node was given")
+	ErrAmbiguousResume = errors.New("several questions are open: answer by id")
+	ErrNothingToResume = errors.New("no question is open")
+	ErrUnknownPause    = errors.New("no open question has this id")
+)
+
+// AnswerError: an answer does not have the type that the question wants.
+type AnswerError struct {
+	Pause  Pause
+	Answer json.RawMessage
+	Err    error
+}
+
+func (e *AnswerError) Error() string {
+	return fmt.Sprintf("resume: the answer %s to %s (node %q) does not fit: %v", e.Answer, e.Pause.Value, e.Pause.Node, e.Err)
+}
+
+func (e *AnswerError) Unwrap() error { return e.Err }
+
+// answer is a stored answer with the question it was given to.
+type answer struct {
+	Question json.RawMessage `json:"question"`
+	Answer   json.RawMessage `json:"answer"`
+}
+
+// Ask returns the answer to a question, or pauses the task: it notes the
+// question and returns an error for the node to return. Questions are told
+// apart by their order within the task, or by key.
+func Ask(ctx context.Context, question any, key string, schema json.RawMessage) (json.RawMessage, error) {
+	sc := scopeOf(ctx)
+	if sc == nil {
+		return nil, ErrOutsideRun
+	}
+	t := sc.task
+	r := t.run
+	switch {
+	case r.set.Saver == nil:
+		return nil, fmt.Errorf("interrupt: %w", ErrNoSaver)
+	case r.set.Thread == "":
+		return nil, fmt.Errorf("interrupt: %w", ErrNoThread)
+	}
+	raw, err := json.Marshal(question)
+	if err != nil {
+		return nil, fmt.Errorf("interrupt: the question has no JSON: %w", err)
+	}
+	place := key
+	if key == "" {
+		place = "#" + strconv.Itoa(int(sc.asks.Add(1)-1))
+	}
+	sum := sha256.Sum256([]byte(t.namespace() + "|" + place))
+	p := Pause{ID: hex.EncodeToString(sum[:16]), Value: raw, Node: t.Name(), Namespace: r.path, Key: key, Schema: schema}
+	if a, ok := r.root().answers[p.ID]; ok {
+		if string(a.Question) != string(raw) {
+			if err := r.changedQuestion(t, a.Question, raw); err != nil {
+				return nil, err
+			}
+		}
+		return a.Answer, nil
+	}
+	t.pause(p)
+	return nil, &InterruptError{Graph: r.plan.name, Pauses: []Pause{p}}
+}
+
+func (r *Run) changedQuestion(t *Task, answered, asked json.RawMessage) error {
+	err := &InterruptChangedError{Node: t.Name(), Answered: answered, Asked: asked}
+	if r.plan.spec.Strict {
+		return err
+	}
+	if r.set.Logger != nil {
+		r.set.Logger.Warn("treadle: a question has changed since it was answered", "graph", r.plan.name, "node", t.Name(), "error", err)
+	}
+	return nil
+}
+
+// pause notes questions on the task and on those that it runs for.
+func (t *Task) pause(ps ...Pause) {
+	for ; t != nil; t = t.caller {
+		t.mu.Lock()
+		for _, p := range ps {
+			if !slices.ContainsFunc(t.pauses, func(o Pause) bool { return o.ID == p.ID }) {
+				t.pauses = append(t.pauses, p)
+			}
+		}
+		t.mu.Unlock()
+	}
+}
+
+// paused are the questions the task has asked.
+func (t *Task) paused() []Pause {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clip(t.pauses)
+}
+
+// interrupted ends a step some of whose tasks have asked something. What
+// finished is kept; nothing is committed.
+func (r *Run) interrupted(tasks []*Task) error {
+	if err := r.keep(tasks); err != nil {
+		return err
+	}
+	e := &InterruptError{Graph: r.plan.name}
+	for _, t := range tasks {
+		if ps := t.paused(); len(ps) > 0 {
+			e.Pauses = append(e.Pauses, ps...)
+			r.emit(ModeUpdates, t.event(&Interrupted{Pauses: ps}))
+		}
+	}
+	if r.parent != nil {
+		r.parent.pause(e.Pauses...)
+		return e
+	}
+	r.showFinished(tasks, e.Pauses)
+	return e
+}
+
+// Interrupted is the event of a run that has stopped to be resumed.
+type Interrupted struct {
+	Pauses        []Pause
+	Before, After []string
+}
+
+// showFinished lets the caller see what the finished tasks of an interrupted
+// step wrote. It is not committed: the step runs again.
+func (r *Run) showFinished(tasks []*Task, pauses []Pause) {
+	var done []*Task
+	for _, t := range tasks {
+		if t.err == nil {
+			done = append(done, t)
+		}
+	}
+	if len(done) > 0 && r.commit(done) != nil {
+		r.rollback()
+	}
+	if r.modes&ModeValues != 0 {
+		ev := r.event(r.plan.schema.record(r.slots, r.plan.schema.channels))
+		ev.Pauses = pauses
+		r.emit(ModeValues, ev)
+	}
+}
+
+// Resume is what answers open questions: one answer, or answers by id, and an
+// update to make first.
+type Resume struct {
+	One  json.RawMessage            // the answer to the one open question
+	ByID map[string]json.RawMessage // or answers by id
+}
+
+// openPauses are the questions of the loaded checkpoint without an answer.
+func openPauses(cp *checkpoint.Checkpoint) (open []Pause, owner map[string]string, answers map[string]answer) {
+	done := map[string]bool{}
+	owner, answers = map[string]string{}, map[string]answer{}
+	for _, w := range cp.Pending {
+		switch w.Kind {
+		case checkpoint.Done:
+			done[w.Task] = true
+		case checkpoint.Answers:
+			var given map[string]answer
+			if json.Unmarshal(w.Data, &given) == nil {
+				maps.Copy(answers, given)
+			}
+		}
+	}
+	for _, w := range cp.Pending {
+		if w.Kind != checkpoint.Paused || done[w.Task] {
+			continue
+		}
+		var ps []Pause
+		if json.Unmarshal(w.Data, &ps) != nil {
+			continue
+		}
+		for _, p := range ps {
+			if _, ok := answers[p.ID]; !ok {
+				open = append(open, p)
+				owner[p.ID] = w.Task
+			}
+		}
+	}
+	return open, owner, answers
+}
+
+// resume checks the answers and stores them. Nothing is stored unless all of
+// them fit.
+func (r *Run) resume(in *Resume) error {
+	fail := func(err error) error {
+		return fmt.Errorf("graph %q: thread %q: resume: %w", r.plan.name, r.set.Thread, err)
+	}
+	if len(r.open) == 0 {
+		return fail(ErrNothingToResume)
+	}
+	given := in.ByID
+	if given == nil {
+		if len(r.open) > 1 {
+			ids := make([]string, len(r.open))
+			for i, p := range r.open {
+				ids[i] = fmt.Sprintf("%s (%q asks %s)", p.ID, p.Node, p.Value)
+			}
+			return fail(fmt.Errorf("%w: %s", ErrAmbiguousResume, strings.Join(ids, ", ")))
+		}
+		given = map[string]json.RawMessage{r.open[0].ID: in.One}
+	}
+	perTask := map[string]map[string]answer{}
+	for _, id := range slices.Sorted(maps.Keys(given)) {
+		i := slices.IndexFunc(r.open, func(p Pause) bool { return p.ID == id })
+		if i < 0 {
+			return fail(fmt.Errorf("%w: %s", ErrUnknownPause, id))
+		}
+		if err := r.open[i].accepts(given[id]); err != nil {
+			return &AnswerError{Pause: r.open[i], Answer: given[id], Err: err}
+		}
+		task := r.owner[id]
+		if perTask[task] == nil {
+			perTask[task] = map[string]answer{}
+			maps.Copy(perTask[task], r.answersOf[task])
+		}
+		perTask[task][id] = answer{Question: r.open[i].Value, Answer: given[id]}
+	}
+	var ws []checkpoint.Write
+	for _, task := range slices.Sorted(maps.Keys(perTask)) {
+		raw, err := json.Marshal(perTask[task])
+		if err != nil {
+			return fail(err)
+		}
+		ws = append(ws, checkpoint.Write{Task: task, Kind: checkpoint.Answers, Data: raw})
+		maps.Copy(r.answers, perTask[task])
+	}
+	if err := r.set.Saver.PutWrites(r.ctx, r.key(), r.set.Fence, ws); err != nil {
+		return fail(err)
+	}
+	return nil
+}
+
+// accepts checks an answer against the question's schema.
+func (p Pause) accepts(raw json.RawMessage) error {
+	var v any
+	if err := json.Unmarshal(raw, &v); err != nil {
+		return err
+	}
+	if len(p.Schema) == 0 {
+		return nil
+	}
+	var s jsonschema.Schema
+	if err := json.Unmarshal(p.Schema, &s); err != nil {
+		return fmt.Errorf("the question's schema: %w", err)
+	}
+	resolved, err := s.Resolve(nil)
+	if err != nil {
+		return fmt.Errorf("the question's schema: %w", err)
+	}
+	return resolved.Validate(v)
+}
+
+// breakpoint stops before or after nodes that were named for it.
+func (r *Run) breakpoint(names []string, tasks []*Task) []string {
+	if len(names) == 0 {
+		return nil
+	}
+	var hit []string
+	for _, t := range tasks {
+		if (names[0] == "*" || slices.Contains(names, t.Name())) && !slices.Contains(hit, t.Name()) && t.node != startNode {
+			hit = append(hit, t.Name())
+		}
+	}
+	return hit
+}
+
+// stopAt ends the run at a breakpoint.
+func (r *Run) stopAt(before, after []string) error {
+	r.emit(ModeUpdates, r.event(&Interrupted{Before: before, After: after}))
+	return &InterruptError{Graph: r.plan.name, Before: before, After: after}
+}
+
+// checkBreakpoints rejects breakpoints at nodes that are not there, and those
+// of a run that could not be continued.
+func (r *Run) checkBreakpoints() error {
+	for _, name := range slices.Concat(r.set.Before, r.set.After) {
+		if name != "*" && r.plan.byName[name] == nil {
+			return fmt.Errorf("graph %q: breakpoint: there is no node %q%s", r.plan.name, name, r.plan.suggest())
+		}
+		switch {
+		case r.set.Saver == nil:
+			return fmt.Errorf("graph %q: breakpoint at %q: %w", r.plan.name, name, ErrNoSaver)
+		case r.set.Thread == "":
+			return fmt.Errorf("graph %q: breakpoint at %q: %w", r.plan.name, name, ErrNoThread)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,147 @@
+package treadle
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"reflect"
+	"sync"
+
+	"github.com/treadle-go/treadle/internal/pregel"
+)
+
+// Pause is a question that a run waits with: its ID, its Value as JSON, which
+// [Pause.Decode] reads, the Node that asked it and the Namespace of its graph.
+type Pause = pregel.Pause
+
+// InterruptError is how a run says that it has stopped to be resumed: Pauses
+// are the questions to be answered with [Thread.Resume]; Before and After are
+// nodes with a breakpoint, passed with [Thread.Continue].
+type InterruptError = pregel.InterruptError
+
+// Interrupt asks a question and returns the answer, which may come days later
+// and to another process. Until then it returns an error, which the node must
+// return: the run stops, and when it is resumed the node runs again from its
+// top and Interrupt returns the answer.
+//
+// Questions of a node are told apart by their order, so a node must ask them
+// in the same order each time, or give them names with [Key]. An answer that
+// is not a T is refused before anything runs; Interrupt[any] takes every
+// answer, so that a node can judge it itself and ask again.
+func Interrupt[T any](ctx context.Context, question any, opts ...InterruptOption) (T, error) {
+	var answer T
+	var c interruptConfig
+	for _, o := range opts {
+		o(&c)
+	}
+	schema, err := answerSchema(reflect.TypeFor[T]())
+	if err != nil {
+		return answer, fmt.Errorf("interrupt: answers of type %s: %w", reflect.TypeFor[T](), err)
+	}
+	raw, err := pregel.Ask(ctx, question, c.key, schema)
+	if err != nil {
+		return answer, err
+	}
+	if err := json.Unmarshal(raw, &answer); err != nil {
+		return answer, fmt.Errorf("interrupt: the stored answer %s is not a %s: %w", raw, reflect.TypeFor[T](), err)
+	}
+	return answer, nil
+}
+
+// An InterruptOption configures a question.
+type InterruptOption func(*interruptConfig)
+
+type interruptConfig struct{ key string }
+
+// Key names a question within its node, so that its answer finds it whatever
+// is asked before it.
+func Key(name string) InterruptOption { return func(c *interruptConfig) { c.key = name } }
+
+// answerSchemas remembers the schemas of answer types.
+var answerSchemas sync.Map // reflect.Type → json.RawMessage
+
+// answerSchema is the schema of an answer; none for any, which takes all.
+func answerSchema(t reflect.Type) (json.RawMessage, error) {
+	if t.Kind() == reflect.Interface {
+		return nil, nil
+	}
+	if raw, ok := answerSchemas.Load(t); ok {
+		return raw.(json.RawMessage), nil
+	}
+	s, err := schemaOf(t)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := json.Marshal(s)
+	if err != nil {
+		return nil, err
+	}
+	answerSchemas.Store(t, json.RawMessage(raw))
+	return raw, nil
+}
+
+// Before stops a run before the named nodes; "*" is all of them. The run is an
+// [*InterruptError]; Continue goes on.
+func Before(nodes ...string) Option {
+	return runOption(func(s *pregel.Settings) { s.Before = nodes })
+}
+
+// After stops a run after the named nodes; "*" is all of them.
+func After(nodes ...string) Option {
+	return runOption(func(s *pregel.Settings) { s.After = nodes })
+}
+
+// Answers are answers to several questions by their id.
+type Answers map[string]any
+
+// Resume answers the thread's open question, or several with [Answers], and
+// goes on. Answers that do not fit, or are for no open question, are refused
+// and the thread stays as it was. Questions that are left open are asked again.
+func (t *Thread[In, Out]) Resume(ctx context.Context, answer any) (Out, error) {
+	in, err := resumeInput(answer)
+	if err != nil {
+		var zero Out
+		return zero, err
+	}
+	return t.invoke(ctx, in)
+}
+
+// ResumeStream is Resume as a stream.
+func (t *Thread[In, Out]) ResumeStream(ctx context.Context, answer any, opts ...StreamOption) iter.Seq2[Event, error] {
+	in, err := resumeInput(answer)
+	if err != nil {
+		return func(yield func(Event, error) bool) { yield(nil, err) }
+	}
+	return t.stream(ctx, in, opts, t.g.finish)
+}
+
+func resumeInput(answer any) (pregel.Input, error) {
+	r := &pregel.Resume{}
+	encode := func(v any) (json.RawMessage, error) {
+		raw, err := json.Marshal(v)
+		if err != nil {
+			return nil, fmt.Errorf("treadle: resume: the answer has no JSON: %w", err)
+		}
+		return raw, nil
+	}
+	var err error
+	if byID, ok := answer.(Answers); ok {
+		r.ByID = make(map[string]json.RawMessage, len(byID))
+		for id, v := range byID {
+			if r.ByID[id], err = encode(v); err != nil {
+				return pregel.Input{}, err
+			}
+		}
+	} else if r.One, err = encode(answer); err != nil {
+		return pregel.Input{}, err
+	}
+	return pregel.Input{Resume: r}, nil
+}
+
+// Interrupted is a run that has stopped to be resumed, or a task of it.
+type Interrupted struct {
+	Origin
+	Pauses        []Pause
+	Before, After []string // breakpoints
+}
