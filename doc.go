@@ -122,10 +122,47 @@
 //	out, err = thread.Continue(ctx) // after an error: what had finished does not run again
 //	snap, err := thread.State(ctx)
 //
-// [Thread.History] has the checkpoints, newest first, and [Thread.Update]
-// edits the state as if a node had written it. Two runs on one thread at a
-// time do not mix: the one that stores second fails with
+// [Thread.History] has the checkpoints, newest first. [Thread.At] goes back to
+// one: Continue on it runs again what came after, as a new branch beside the old
+// one. [Thread.Update] edits the state as if a node had written it. Two runs on
+// one thread at a time do not mix: the one that stores second fails with
 // checkpoint.ErrConflict. A run without a thread stores nothing.
+//
+// A step is stored before the next one starts; [Async] and [Exit] are faster and
+// promise less. A nested graph is stored under a namespace of its own, for as
+// long as its node runs; [PerThread] and [NoCheckpoints] change that.
+//
+// # Questions
+//
+// A node may ask somebody and wait for days:
+//
+//	ok, err := treadle.Interrupt[bool](ctx, "publish "+s.Title+"?")
+//	if err != nil {
+//		return published{}, err
+//	}
+//
+// The run then ends with an [*InterruptError], which holds the open questions.
+// [Thread.Resume] answers: the node runs again from its top, and this time
+// Interrupt returns the answer. What had finished beside it does not run again.
+// [Before] and [After] are breakpoints at nodes, which [Thread.Continue] passes.
+//
+// # Workflows
+//
+// A plain function can be a graph, too. What it does in a [Task], or with [Do],
+// is recorded: when the function runs again, after an answer or a failure, the
+// recorded result takes the place of the call.
+//
+//	var fetch = treadle.NewTask("fetch", get, treadle.Retry())
+//
+//	func report(ctx context.Context, urls []string) (string, error) {
+//		a, b := fetch.Go(ctx, urls[0]), fetch.Go(ctx, urls[1]) // both at once
+//		...
+//	}
+//
+//	g, err := treadle.NewWorkflow("report", report, &treadle.Options{Saver: saver})
+//
+// Calls are told apart by their order, so what decides the order belongs into a
+// task. [Previous] is what the last run on the thread returned.
 //
 // # Streams
 //

@@ -1,0 +1,55 @@
+package treadle_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// The Go code of a guide is cut out of tests and examples, so that it compiles
+// and does what the text says. Only white space may differ.
+func TestDocsShowCompiledCode(t *testing.T) {
+	normal := func(code []byte) string { return strings.Join(strings.Fields(string(code)), " ") }
+
+	files, err := filepath.Glob("*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sources := make([]string, len(files))
+	for i, f := range files {
+		code, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sources[i] = normal(code)
+	}
+	compiled := func(block string) bool {
+		for _, s := range sources {
+			if strings.Contains(s, block) {
+				return true
+			}
+		}
+		return false
+	}
+
+	block := regexp.MustCompile("(?ms)^```go\n(.*?)^```$")
+	for _, doc := range []string{"docs/from-langgraph.md"} {
+		text, err := os.ReadFile(doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := block.FindAllSubmatchIndex(text, -1)
+		if opened := strings.Count(string(text), "```go"); len(found) == 0 || len(found) != opened {
+			t.Errorf("%s: read %d of %d blocks of Go", doc, len(found), opened)
+		}
+		for _, at := range found {
+			code := text[at[2]:at[3]]
+			if n := normal(code); n == "" || !compiled(n) {
+				line := 1 + strings.Count(string(text[:at[0]]), "\n")
+				t.Errorf("%s:%d: no test has this code:\n%s", doc, line, code)
+			}
+		}
+	}
+}

@@ -1,0 +1,138 @@
+package treadle_test
+
+import (
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/checkpoint"
+)
+
+// docs/errors.md has a section for every exported error of the root package and of checkpoint, and for nothing else.
+func TestEveryErrorIsDocumented(t *testing.T) {
+	page, err := os.ReadFile("docs/errors.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sections []string
+	for _, m := range regexp.MustCompile(`(?m)^### (\S+)$`).FindAllSubmatch(page, -1) {
+		sections = append(sections, string(m[1]))
+	}
+	slices.Sort(sections)
+	var want []string
+	for dir, prefix := range map[string]string{".": "", "checkpoint": "checkpoint."} {
+		for _, name := range exportedErrors(t, dir) {
+			want = append(want, prefix+name)
+		}
+	}
+	slices.Sort(want)
+	if len(want) == 0 {
+		t.Fatal("no errors were found")
+	}
+	if !slices.Equal(sections, want) {
+		t.Errorf("docs/errors.md has sections for\n%v\nthe errors are\n%v", sections, want)
+	}
+}
+
+// exportedErrors are the types XError and the variables ErrX that the package in dir declares.
+func exportedErrors(t *testing.T, dir string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, decl := range file.Decls {
+			gen, ok := decl.(*ast.GenDecl)
+			if !ok {
+				continue
+			}
+			for _, spec := range gen.Specs {
+				switch spec := spec.(type) {
+				case *ast.TypeSpec:
+					if spec.Name.IsExported() && strings.HasSuffix(spec.Name.Name, "Error") {
+						names = append(names, spec.Name.Name)
+					}
+				case *ast.ValueSpec:
+					for _, id := range spec.Names {
+						if gen.Tok == token.VAR && strings.HasPrefix(id.Name, "Err") {
+							names = append(names, id.Name)
+						}
+					}
+				}
+			}
+		}
+	}
+	return names
+}
+
+// The texts in docs/errors.md are what the errors say.
+func TestDocumentedErrorTextsAreTrue(t *testing.T) {
+	raw, err := os.ReadFile("docs/errors.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The documented texts are the lines of the blocks without a language.
+	documented := map[string]bool{}
+	for _, block := range regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```$").FindAllStringSubmatch(string(raw), -1) {
+		if block[1] == "" {
+			for line := range strings.Lines(block[2]) {
+				documented[strings.TrimSpace(line)] = true
+			}
+		}
+	}
+	question := treadle.Pause{ID: "5f0c", Value: json.RawMessage(`"publish?"`), Node: "review"}
+	for _, err := range []error{
+		&treadle.BuildError{Graph: "essay", Node: "draft", Field: "essay.draft.Titel", Msg: "is not in the state and nothing reads it: a misspelt name?"},
+		&treadle.NodeError{Graph: "essay", Node: "draft", Step: 2, Attempt: 3, Err: errors.New("connection refused")},
+		&treadle.StepLimitError{Graph: "essay", Limit: 25, Next: []string{"draft", "review"}},
+		&treadle.ConflictError{Field: "title", Nodes: []string{"draft", "review"}},
+		&treadle.ConflictError{Field: "log", Nodes: []string{"draft", "review"}, Overwrite: true},
+		&treadle.UpdateError{Graph: "essay", Field: "titel", Msg: "the state has no such field; it has log, title"},
+		&treadle.UpdateError{Graph: "essay", Field: "title", Msg: "is int, updates of this field are string"},
+		&treadle.GotoError{Graph: "essay", To: "revew", Msg: "there is no such node; there are draft, review"},
+		&treadle.GotoError{Graph: "essay", To: "review", Msg: "Send of string, the node takes essay.Draft"},
+		&treadle.GotoError{Graph: "essay", Msg: "the branch returned no destination; return treadle.To(treadle.End) to stop"},
+		&treadle.TimeoutError{Node: "draft", Limit: 30 * time.Second},
+		&treadle.TimeoutError{Node: "draft", Limit: 5 * time.Second, Idle: true},
+		&treadle.TimeoutError{Node: "draft", Limit: 30 * time.Second, Abandoned: true},
+		&treadle.MutationError{Node: "draft", Field: "Scores"},
+		&treadle.ValidationError{Graph: "essay", What: "the input", Err: errors.New("the title is empty")},
+		&treadle.ValidationError{Graph: "essay", What: "field title", Err: errors.New("the title is too long")},
+		&treadle.InterruptError{Graph: "essay", Pauses: []treadle.Pause{question}},
+		&treadle.InterruptError{Graph: "essay", Before: []string{"publish"}},
+		&treadle.OrderError{Call: 2, Recorded: "fast", Made: "slow"},
+		&treadle.AnswerError{Pause: question, Answer: json.RawMessage("35"), Err: errors.New(`validating root: type: 35 has type "integer", want "boolean"`)},
+		&treadle.SwallowedInterruptError{Pauses: []treadle.Pause{question}},
+		&treadle.InterruptChangedError{Node: "review", Answered: json.RawMessage(`"the name?"`), Asked: json.RawMessage(`"the age?"`)},
+		treadle.ErrNoSaver, treadle.ErrNoThread, treadle.ErrNothingToContinue, treadle.ErrDrained,
+		treadle.ErrAmbiguousResume, treadle.ErrNothingToResume, treadle.ErrUnknownPause, treadle.ErrOutsideRun,
+		checkpoint.ErrNotFound, checkpoint.ErrConflict, checkpoint.ErrFenced,
+	} {
+		if !documented[err.Error()] {
+			t.Errorf("docs/errors.md does not have the text %q", err)
+		}
+		delete(documented, err.Error())
+	}
+	for text := range documented {
+		t.Errorf("docs/errors.md has the text %q, which is no error's", text)
+	}
+}

@@ -1,0 +1,38 @@
+// Quickstart tells a joke about each subject, all at once, and keeps the best.
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/treadle-go/treadle"
+)
+
+type State struct {
+	Subjects []string             // an update replaces the value
+	Jokes    treadle.List[string] // an update appends
+	Best     string
+}
+type told struct{ Jokes treadle.List[string] } // what tell writes
+type picked struct{ Best string }              // what pick writes
+
+func tell(_ context.Context, subject string) (told, error) {
+	return told{treadle.List[string]{"A " + subject + " walks into a bar."}}, nil
+}
+func pick(_ context.Context, s State) (picked, error) { return picked{slices.Max(s.Jokes)}, nil }
+
+func main() {
+	b := treadle.New[State]("jokes")
+	joke := treadle.AddNode(b, "joke", tell)
+	treadle.AddNode(b, "pick", pick)
+	b.Branch(treadle.Start, func(_ context.Context, s State) (next treadle.Goto, err error) {
+		for _, subject := range s.Subjects {
+			next = append(next, joke.Send(subject)...) // one task each
+		}
+		return next, nil
+	}, "joke")
+	b.Edge("joke", "pick") // once, when all the jokes are told
+	out, err := treadle.Must(b.Compile(nil)).Run(context.Background(), State{Subjects: []string{"platypus", "owl"}})
+	fmt.Println(out.Best, len(out.Jokes), err)
+}

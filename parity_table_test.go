@@ -1,0 +1,496 @@
+package treadle_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+var updateParity = flag.Bool("update", false, "rewrite the generated sections of docs/parity.md")
+
+const (
+	parityPage        = "docs/parity.md"
+	parityData        = "docs/parity-rows.json"
+	parityDifferences = "parity/differences.md"
+)
+
+// A parityRow is a row of LangGraph's test catalogue. Reason says why it, or what of it, has no test here.
+type parityRow struct {
+	Row    int    `json:"row"`
+	Title  string `json:"title"`
+	Group  string `json:"group"`
+	Reason string `json:"reason"`
+}
+
+// A paritySample is a code sample of LangGraph's documentation.
+type paritySample struct {
+	Sample string `json:"sample"`
+	Title  string `json:"title"`
+	Reason string `json:"reason"`
+}
+
+type parityTable struct {
+	Rows    []parityRow    `json:"rows"`
+	Samples []paritySample `json:"samples"`
+}
+
+// parityGroups are the groups in the order of the page, with their headings.
+var parityGroups = []struct{ name, heading string }{
+	{"graphs", "Graphs"},
+	{"channels", "Channels"},
+	{"send", "Send"},
+	{"command", "Command"},
+	{"subgraphs", "Nested graphs"},
+	{"retry", "Retries and error handlers"},
+	{"timeout", "Timeouts"},
+	{"cache", "Cache"},
+	{"defer", "Deferred nodes"},
+	{"streaming", "Streams"},
+	{"drawing", "Drawings"},
+	{"persistence", "Persistence and time travel"},
+	{"interrupts", "Interrupts"},
+	{"functional", "Functional API"},
+	{"agents", "Agents"},
+	{"store", "Store"},
+	{"messages", "Messages"},
+	{"language", "What the language decides"},
+}
+
+// portedNow are the groups that are ported as a whole, so that a row is left out only for what is ahead.
+var portedNow = []string{"send", "command", "subgraphs"}
+
+var ahead = regexp.MustCompile(`interrupt|time travel|persistence`)
+
+// The page says for every row which test ports it, or why none does. Tests say it themselves, in a line of their doc
+// comment: "Parity: 14, 15." for rows and "Sample: A1." for samples. A remark may follow the full stop.
+func TestParityTableIsComplete(t *testing.T) {
+	module := os.DirFS(".")
+	table, err := readParityTable(module)
+	if err != nil {
+		t.Fatal(err)
+	}
+	marks, err := parityMarks(module)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, problem := range table.problems(marks) {
+		t.Error(problem)
+	}
+	page, err := fs.ReadFile(module, parityPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	differences, err := fs.ReadFile(module, parityDifferences)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	want, err := table.fill(page, marks, differences)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Equal(page, want) {
+		return
+	}
+	if !*updateParity {
+		t.Fatalf("%s is stale: run go test -run %s . -update", parityPage, t.Name())
+	}
+	if err := os.WriteFile(parityPage, want, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func readParityTable(module fs.FS) (*parityTable, error) {
+	raw, err := fs.ReadFile(module, parityData)
+	if err != nil {
+		return nil, err
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.DisallowUnknownFields()
+	table := &parityTable{}
+	if err := dec.Decode(table); err != nil {
+		return nil, fmt.Errorf("%s: %w", parityData, err)
+	}
+	return table, nil
+}
+
+// A parityMark is a test that says that it ports a row or a sample.
+type parityMark struct {
+	id   string // "14" or "A1"
+	test string // its name, with the directory if it is not the root
+	file string
+}
+
+var parityLine = regexp.MustCompile(`^(Parity|Sample):\s*(.*)$`)
+
+// eachTestFile calls f with every parsed test file of the module.
+func eachTestFile(module fs.FS, f func(name string, files *token.FileSet, parsed *ast.File)) error {
+	return fs.WalkDir(module, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			return skipDir(module, name)
+		}
+		if !strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		src, err := fs.ReadFile(module, name)
+		if err != nil {
+			return err
+		}
+		files := token.NewFileSet()
+		parsed, err := parser.ParseFile(files, name, src, parser.ParseComments|parser.SkipObjectResolution)
+		if err == nil {
+			f(name, files, parsed)
+		}
+		return err
+	})
+}
+
+// parityMarks reads the annotations of all tests of the module.
+func parityMarks(module fs.FS) ([]parityMark, error) {
+	var marks []parityMark
+	var errs []error
+	err := eachTestFile(module, func(name string, files *token.FileSet, parsed *ast.File) {
+		for _, group := range parsed.Comments {
+			for line := range strings.Lines(group.Text()) {
+				line = strings.TrimSpace(line)
+				m := parityLine.FindStringSubmatch(line)
+				if m == nil {
+					continue
+				}
+				ids, err := parityIDs(m[1], m[2])
+				test := testOf(parsed, group)
+				if err == nil && test == "" {
+					err = errors.New("it is not on a test, an example or a fuzz test")
+				}
+				if err != nil {
+					errs = append(errs, fmt.Errorf("%s:%d: %q: %w", name, files.Position(group.Pos()).Line, line, err))
+					continue
+				}
+				if dir := path.Dir(name); dir != "." {
+					test = dir + "." + test
+				}
+				for _, id := range ids {
+					marks = append(marks, parityMark{id: id, test: test, file: name})
+				}
+			}
+		}
+	})
+	return marks, errors.Join(append(errs, err)...)
+}
+
+// Name to name, too, the page names tests that exist.
+func TestParityPageNamesTestsThatExist(t *testing.T) {
+	module := os.DirFS(".")
+	known := map[string]bool{}
+	err := eachTestFile(module, func(_ string, _ *token.FileSet, parsed *ast.File) {
+		for _, decl := range parsed.Decls {
+			if fn, ok := decl.(*ast.FuncDecl); ok && fn.Recv == nil {
+				known[fn.Name.Name] = true
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := fs.ReadFile(module, parityPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("`((?:Test|Example|Fuzz)[A-Z]?\\w*)`").FindAllSubmatch(page, -1)
+	if len(named) == 0 {
+		t.Fatal("the page names no test at all")
+	}
+	for _, m := range named {
+		if name := string(m[1]); !known[name] {
+			t.Errorf("%s names %s, which does not exist", parityPage, name)
+		}
+	}
+}
+
+var sampleID = regexp.MustCompile(`^[A-Z][0-9]+$`)
+
+// parityIDs reads the list of an annotation.
+func parityIDs(kind, list string) ([]string, error) {
+	list, _, ok := strings.Cut(list, ".") // a remark may follow
+	if !ok {
+		return nil, errors.New("the list does not end with a full stop")
+	}
+	ids := strings.Split(list, ",")
+	for i, id := range ids {
+		id = strings.TrimSpace(id)
+		if _, err := strconv.Atoi(id); kind == "Parity" && err != nil {
+			return nil, fmt.Errorf("%q is not the number of a row", id)
+		}
+		if kind == "Sample" && !sampleID.MatchString(id) {
+			return nil, fmt.Errorf("%q is not the name of a sample", id)
+		}
+		ids[i] = id
+	}
+	return ids, nil
+}
+
+// testOf is the test whose doc comment group is, or in whose body it stands; "" if there is none.
+func testOf(file *ast.File, group *ast.CommentGroup) string {
+	for _, decl := range file.Decls {
+		fn, ok := decl.(*ast.FuncDecl)
+		if !ok || fn.Recv != nil || fn.Doc != group && (group.Pos() < fn.Pos() || group.End() > fn.End()) {
+			continue
+		}
+		for _, prefix := range []string{"Test", "Example", "Fuzz"} {
+			if strings.HasPrefix(fn.Name.Name, prefix) {
+				return fn.Name.Name
+			}
+		}
+	}
+	return ""
+}
+
+// testsOf are the tests that port a row or a sample, those of the root package first.
+func testsOf(marks []parityMark, id string) []string {
+	var tests []string
+	for _, m := range marks {
+		if m.id == id && !slices.Contains(tests, m.test) {
+			tests = append(tests, m.test)
+		}
+	}
+	slices.SortFunc(tests, func(a, b string) int {
+		if up := strings.Count(a, ".") - strings.Count(b, "."); up != 0 {
+			return up
+		}
+		return strings.Compare(a, b)
+	})
+	return tests
+}
+
+// problems are rows that nobody answers for, and annotations that mean nothing.
+func (table *parityTable) problems(marks []parityMark) []string {
+	var problems []string
+	complain := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
+	known := map[string]bool{}
+	for i, row := range table.Rows {
+		id := strconv.Itoa(row.Row)
+		known[id] = true
+		if row.Row != i+1 {
+			complain("%s: row %d stands where row %d should", parityData, row.Row, i+1)
+		}
+		if !slices.ContainsFunc(parityGroups, func(g struct{ name, heading string }) bool { return g.name == row.Group }) {
+			complain("%s: row %d: there is no group %q", parityData, row.Row, row.Group)
+		}
+		tests := testsOf(marks, id)
+		if len(tests) == 0 && row.Reason == "" {
+			complain("row %d (%s, %s) has neither a test nor a reason", row.Row, row.Group, row.Title)
+		}
+		if len(tests) == 0 && slices.Contains(portedNow, row.Group) && row.Reason != "" && !ahead.MatchString(row.Reason) {
+			complain("row %d (%s, %s) has no test, and the reason %q is none for its group: what does not need interrupts, time travel or persistence is ported",
+				row.Row, row.Group, row.Title, row.Reason)
+		}
+	}
+	for _, s := range table.Samples {
+		known[s.Sample] = true
+		if len(testsOf(marks, s.Sample)) == 0 && s.Reason == "" {
+			complain("sample %s (%s) has neither an example nor a reason", s.Sample, s.Title)
+		}
+	}
+	for _, m := range marks {
+		if !known[m.id] {
+			complain("%s: %s ports %q, which is not in %s", m.file, m.test, m.id, parityData)
+		}
+	}
+	return problems
+}
+
+// fill writes the generated sections of a page.
+func (table *parityTable) fill(page []byte, marks []parityMark, differences []byte) ([]byte, error) {
+	out := string(page)
+	for _, section := range []struct{ name, text string }{
+		{"differences", shiftHeadings(string(differences))},
+		{"rows", table.rows(marks)},
+		{"samples", table.samples(marks)},
+	} {
+		begin, end := "<!-- generated:"+section.name+" -->\n", "<!-- /generated:"+section.name+" -->\n"
+		head, rest, found := strings.Cut(out, begin)
+		_, tail, closed := strings.Cut(rest, end)
+		if !found || !closed || strings.Contains(tail, begin) {
+			return nil, fmt.Errorf("%s: want one pair of %s and %s", parityPage, strings.TrimSpace(begin), strings.TrimSpace(end))
+		}
+		out = head + begin + "\n" + strings.TrimSpace(section.text) + "\n\n" + end + tail
+	}
+	return []byte(out), nil
+}
+
+// shiftHeadings makes a page a section of another: it loses its title, and its headings go two levels down.
+func shiftHeadings(page string) string {
+	var out strings.Builder
+	fenced := false
+	for line := range strings.Lines(page) {
+		if strings.HasPrefix(line, "```") {
+			fenced = !fenced
+		}
+		switch {
+		case fenced || !strings.HasPrefix(line, "#"):
+			out.WriteString(line)
+		case !strings.HasPrefix(line, "# "):
+			out.WriteString("##" + line)
+		}
+	}
+	return out.String()
+}
+
+func (table *parityTable) rows(marks []parityMark) string {
+	var out strings.Builder
+	ported := 0
+	for _, group := range parityGroups {
+		fmt.Fprintf(&out, "### %s\n\n| row | LangGraph's test | here |\n|---|---|---|\n", group.heading)
+		for _, row := range table.Rows {
+			if row.Group != group.name {
+				continue
+			}
+			tests := testsOf(marks, strconv.Itoa(row.Row))
+			if len(tests) > 0 {
+				ported++
+			}
+			fmt.Fprintf(&out, "| %d | %s | %s |\n", row.Row, cell(row.Title), cell(answer(tests, row.Reason)))
+		}
+		out.WriteString("\n")
+	}
+	return fmt.Sprintf("%d of %d rows have a test.\n\n", ported, len(table.Rows)) + out.String()
+}
+
+func (table *parityTable) samples(marks []parityMark) string {
+	var out strings.Builder
+	for _, s := range table.Samples {
+		tests := testsOf(marks, s.Sample)
+		tick := " "
+		if len(tests) > 0 {
+			tick = "x"
+		}
+		fmt.Fprintf(&out, "- [%s] %s %s: %s\n", tick, s.Sample, s.Title, answer(tests, s.Reason))
+	}
+	return out.String()
+}
+
+// answer says what there is of a row, and what there is not.
+func answer(tests []string, reason string) string {
+	named := make([]string, len(tests))
+	for i, test := range tests {
+		named[i] = "`" + test + "`"
+	}
+	out := strings.Join(named, ", ")
+	switch {
+	case len(tests) > 0 && reason != "":
+		return out + "; the rest: " + reason
+	case reason != "":
+		return reason
+	case len(tests) == 0:
+		return "**open**"
+	}
+	return out
+}
+
+func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
+
+func TestParityMarksAreRead(t *testing.T) {
+	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte("package p\n\n" + text)} }
+	for _, test := range []struct {
+		name, text string
+		want       []parityMark
+		err        string
+	}{
+		{"doc comment", "// It works.\n//\n// Parity: 14, 15.\nfunc TestA(t *testing.T) {}\n",
+			[]parityMark{{"14", "d.TestA", "d/a_test.go"}, {"15", "d.TestA", "d/a_test.go"}}, ""},
+		{"sample", "// Sample: A1.\nfunc ExampleA() {}\n", []parityMark{{"A1", "d.ExampleA", "d/a_test.go"}}, ""},
+		{"in a body", "func TestA(t *testing.T) {\n\t// Parity: 3.\n\tf()\n}\n", []parityMark{{"3", "d.TestA", "d/a_test.go"}}, ""},
+		{"remark", "// Parity: 3. In a step of one.\nfunc FuzzA(f *testing.F) {}\n", []parityMark{{"3", "d.FuzzA", "d/a_test.go"}}, ""},
+		{"prose", "// Parity is a word.\nfunc TestA(t *testing.T) {}\n", nil, ""},
+		{"no full stop", "// Parity: 14\nfunc TestA(t *testing.T) {}\n", nil, `d/a_test.go:3: "Parity: 14": the list does not end with a full stop`},
+		{"no number", "// Parity: 1-4.\nfunc TestA(t *testing.T) {}\n", nil, `d/a_test.go:3: "Parity: 1-4.": "1-4" is not the number of a row`},
+		{"no sample", "// Sample: 1.\nfunc TestA(t *testing.T) {}\n", nil, `d/a_test.go:3: "Sample: 1.": "1" is not the name of a sample`},
+		{"on a helper", "// Parity: 1.\nfunc help() {}\n", nil, `d/a_test.go:3: "Parity: 1.": it is not on a test, an example or a fuzz test`},
+		{"detached", "// Parity: 1.\n\nfunc TestA(t *testing.T) {}\n", nil, `d/a_test.go:3: "Parity: 1.": it is not on a test, an example or a fuzz test`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			marks, err := parityMarks(fstest.MapFS{"d/a_test.go": file(test.text), "d/a.go": file("// Parity: 99.\nfunc TestA() {}\n")})
+			if msg := fmt.Sprint(err); err != nil && msg != test.err || err == nil && test.err != "" {
+				t.Errorf("the error is %v, want %q", err, test.err)
+			}
+			if !slices.Equal(marks, test.want) {
+				t.Errorf("the marks are %v, want %v", marks, test.want)
+			}
+		})
+	}
+}
+
+func TestParityTableProblems(t *testing.T) {
+	marks := []parityMark{{"1", "TestA", "a_test.go"}, {"A1", "ExampleA", "a_test.go"}}
+	for _, test := range []struct {
+		name  string
+		table parityTable
+		want  string
+	}{
+		{"all is well", parityTable{[]parityRow{{1, "a", "send", ""}, {2, "b", "send", "ahead: interrupts"}, {3, "c", "graphs", "Python-only"}},
+			[]paritySample{{"A1", "s", ""}}}, ""},
+		{"neither", parityTable{[]parityRow{{1, "a", "send", ""}, {2, "b", "graphs", ""}}, []paritySample{{"A1", "s", ""}}},
+			"row 2 (graphs, b) has neither a test nor a reason"},
+		{"no reason for its group", parityTable{[]parityRow{{1, "a", "send", ""}, {2, "b", "command", "too hard"}}, []paritySample{{"A1", "s", ""}}},
+			`row 2 (command, b) has no test, and the reason "too hard" is none for its group: what does not need interrupts, time travel or persistence is ported`},
+		{"sample", parityTable{[]parityRow{{1, "a", "send", ""}}, []paritySample{{"A1", "s", ""}, {"A2", "r", ""}}},
+			"sample A2 (r) has neither an example nor a reason"},
+		{"unknown row", parityTable{nil, []paritySample{{"A1", "s", ""}}}, `a_test.go: TestA ports "1", which is not in docs/parity-rows.json`},
+		{"unknown group", parityTable{[]parityRow{{1, "a", "sends", ""}}, []paritySample{{"A1", "s", ""}}},
+			`docs/parity-rows.json: row 1: there is no group "sends"`},
+		{"out of order", parityTable{[]parityRow{{1, "a", "send", ""}, {3, "c", "graphs", "Python-only"}}, []paritySample{{"A1", "s", ""}}},
+			"docs/parity-rows.json: row 3 stands where row 2 should"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := strings.Join(test.table.problems(marks), "\n"); got != test.want {
+				t.Errorf("the problems are\n%s\nwant\n%s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestParityPageIsFilledBetweenItsMarkers(t *testing.T) {
+	section := func(name, text string) string {
+		return "<!-- generated:" + name + " -->\n" + text + "<!-- /generated:" + name + " -->\n"
+	}
+	table := parityTable{[]parityRow{{1, "a|b", "defer", "later"}}, []paritySample{{"A1", "s", ""}}}
+	marks := []parityMark{{"1", "parity.TestB", "b_test.go"}, {"1", "TestA", "a_test.go"}}
+	page := "before\n" + section("differences", "old") + section("rows", "old\n") + "between\n" + section("samples", "") + "after\n"
+	got, err := table.fill([]byte(page), marks, []byte("# Title\n\n## Part\n\n```\n# kept\n```\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"before\n" + section("differences", "\n#### Part\n\n```\n# kept\n```\n\n"),
+		"1 of 1 rows have a test.\n",
+		"### Deferred nodes\n\n| row | LangGraph's test | here |\n|---|---|---|\n| 1 | a\\|b | `TestA`, `parity.TestB`; the rest: later |\n",
+		"between\n" + section("samples", "\n- [ ] A1 s: **open**\n\n") + "after\n",
+	} {
+		if !strings.Contains(string(got), want) {
+			t.Errorf("the page is\n%s\nand lacks\n%s", got, want)
+		}
+	}
+	again, err := table.fill(got, marks, []byte("# Title\n\n## Part\n\n```\n# kept\n```\n"))
+	if err != nil || !bytes.Equal(got, again) {
+		t.Errorf("filling it again changes it: %v\n%s", err, again)
+	}
+	if _, err := table.fill([]byte("no markers\n"), marks, nil); err == nil {
+		t.Error("a page without markers is not an error")
+	}
+}
