@@ -1,0 +1,133 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/treadle-go/treadle"
+)
+
+// A format is a way to draw a graph.
+type format struct {
+	name string
+	exts []string // of files that are drawn this way without being asked
+	draw func(treadle.Shape) (string, error)
+}
+
+// formats are the ways to draw, the default first.
+func formats() []format {
+	plain := func(draw func(treadle.Shape) string) func(treadle.Shape) (string, error) {
+		return func(s treadle.Shape) (string, error) { return draw(s), nil }
+	}
+	return []format{
+		{"text", []string{".txt"}, plain(treadle.Shape.Text)},
+		{"ascii", nil, plain(treadle.Shape.ASCII)},
+		{"mermaid", []string{".mmd", ".mermaid"}, plain(treadle.Shape.Mermaid)},
+		{"dot", []string{".dot", ".gv"}, plain(treadle.Shape.DOT)},
+		{"svg", []string{".svg"}, plain(treadle.Shape.SVG)},
+		{"json", []string{".json"}, func(s treadle.Shape) (string, error) {
+			raw, err := json.MarshalIndent(s, "", "  ")
+			return string(raw), err
+		}},
+	}
+}
+
+// formatFlag is a format as a flag: a name that does not exist is refused when
+// the arguments are read.
+type formatFlag struct{ format }
+
+func (f *formatFlag) String() string { return f.name }
+
+// Type is what the help calls the flag's value: its choices.
+func (f *formatFlag) Type() string {
+	var names []string
+	for _, f := range formats() {
+		names = append(names, f.name)
+	}
+	return strings.Join(names, "|")
+}
+
+func (f *formatFlag) Set(name string) error {
+	all := formats()
+	i := slices.IndexFunc(all, func(f format) bool { return f.name == name })
+	if i < 0 {
+		return fmt.Errorf("want %s", f.Type())
+	}
+	f.format = all[i]
+	return nil
+}
+
+// guess takes the format that a file's name asks for, if it does.
+func (f *formatFlag) guess(file string) {
+	ext := strings.ToLower(filepath.Ext(file))
+	for _, known := range formats() {
+		if slices.Contains(known.exts, ext) {
+			f.format = known
+		}
+	}
+}
+
+func newDraw(s *streams) *cobra.Command {
+	how := &formatFlag{formats()[0]}
+	var depth int
+	var file string
+	var list strings.Builder
+	var names []string
+	for _, b := range builtins() {
+		fmt.Fprintf(&list, "\n  %-8s %s", b.name, b.about)
+		names = append(names, b.name)
+	}
+	cmd := &cobra.Command{
+		Use:   "draw [graph]",
+		Short: "Draw a graph",
+		Long: `Draw a graph as text, as a picture, or as source for another tool. Nothing is
+sent anywhere.
+
+Graphs:` + list.String(),
+		Example: `  treadle draw
+  treadle draw essay --depth 1          with the subgraph opened
+  treadle draw essay --format mermaid   to paste into a README
+  treadle draw essay -o essay.svg       the format is taken from the name`,
+		ValidArgs: names,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return fmt.Errorf("draw takes one graph, not %d", len(args))
+			}
+			_, err := lookUp(strings.Join(args, ""))
+			return err
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !cmd.Flags().Changed("format") {
+				how.guess(file)
+			}
+			entry, err := lookUp(strings.Join(args, ""))
+			if err != nil {
+				return err
+			}
+			g, err := entry.build()
+			if err != nil {
+				return err
+			}
+			picture, err := how.draw(g.Shape().Expand(depth))
+			if err != nil {
+				return err
+			}
+			picture = strings.TrimRight(picture, "\n") + "\n"
+			if file == "" || file == "-" {
+				fmt.Fprint(s.out, picture)
+				return nil
+			}
+			return os.WriteFile(file, []byte(picture), 0o644)
+		},
+	}
+	cmd.Flags().VarP(how, "format", "f", "how to draw")
+	cmd.Flags().IntVarP(&depth, "depth", "d", 0, "how many levels of subgraphs to open; -1 opens all")
+	cmd.Flags().StringVarP(&file, "output", "o", "", "the file to write instead of standard output")
+	return cmd
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/treadle-go/treadle"
+)
+
+// A builtin is a graph that comes with the command.
+type builtin struct {
+	name, about string
+	build       func() (treadle.AnyGraph, error)
+}
+
+// builtins are the graphs that draw knows, the default first.
+func builtins() []builtin {
+	return []builtin{
+		{"demo", "a joke writer: fan out with Send, pick the best (what treadle demo runs)", func() (treadle.AnyGraph, error) { return newJokes(model{}) }},
+		{"essay", "a writer with a researcher inside (a subgraph) and a reviewer (a branch)", newEssay},
+	}
+}
+
+// lookUp finds a builtin by its name; "" is the default.
+func lookUp(name string) (builtin, error) {
+	all := builtins()
+	var names []string
+	for _, b := range all {
+		if b.name == name || name == "" {
+			return b, nil
+		}
+		names = append(names, b.name)
+	}
+	return builtin{}, fmt.Errorf("unknown graph %q: there is %s", name, strings.Join(names, ", "))
+}
+
+// The essay's state. Its researcher shares Topic and Notes.
+type (
+	essay struct {
+		Topic string                `json:"topic"`
+		Notes treadle.List[string]  `json:"notes"`
+		Draft string                `json:"draft"`
+		Round treadle.Sum[int]      `json:"round"`
+		Lines treadle.List[verdict] `json:"lines"`
+	}
+	research struct {
+		Topic string               `json:"topic"`
+		Notes treadle.List[string] `json:"notes"`
+	}
+	noted   struct{ Notes treadle.List[string] }
+	drafted struct {
+		Draft string
+		Round treadle.Sum[int]
+	}
+	reviewed struct{ Lines treadle.List[verdict] }
+	verdict  string
+)
+
+// newEssay has a graph inside a node, a loop in each, and branches with labels:
+// what there is to see in a drawing.
+func newEssay() (treadle.AnyGraph, error) {
+	const (
+		enough = "enough"
+		more   = "more"
+		revise = "revise"
+		accept = "accept"
+	)
+	inner := treadle.New[research]("research")
+	treadle.AddNode(inner, "search", func(_ context.Context, s research) (noted, error) {
+		return noted{treadle.List[string]{fmt.Sprintf("found: %s, page %d", s.Topic, len(s.Notes)/2+1)}}, nil
+	})
+	treadle.AddNode(inner, "read", func(_ context.Context, s research) (noted, error) {
+		return noted{treadle.List[string]{strings.Replace(s.Notes[len(s.Notes)-1], "found", "read", 1)}}, nil
+	})
+	inner.Edge(treadle.Start, "search")
+	inner.Edge("search", "read")
+	treadle.Switch(inner, "read", func(_ context.Context, s research) (string, error) {
+		if len(s.Notes) < 4 {
+			return more, nil
+		}
+		return enough, nil
+	}, map[string]string{more: "search", enough: treadle.End})
+	researcher, err := inner.Compile(nil)
+	if err != nil {
+		return nil, err
+	}
+
+	b := treadle.New[essay]("essay")
+	treadle.AddGraph(b, "research", researcher)
+	treadle.AddNode(b, "draft", func(_ context.Context, s essay) (drafted, error) {
+		return drafted{fmt.Sprintf("On %s, with %d notes, draft %d.", s.Topic, len(s.Notes), s.Round.N+1), treadle.SumOf(1)}, nil
+	})
+	treadle.AddNode(b, "review", func(_ context.Context, s essay) (reviewed, error) {
+		if s.Round.N < 2 {
+			return reviewed{treadle.List[verdict]{revise}}, nil
+		}
+		return reviewed{treadle.List[verdict]{accept}}, nil
+	})
+	treadle.AddNode(b, "publish", func(_ context.Context, s essay) (struct{ Draft string }, error) {
+		return struct{ Draft string }{"Published: " + s.Draft}, nil
+	})
+	b.Sequence(treadle.Start, "research", "draft", "review")
+	treadle.Switch(b, "review", func(_ context.Context, s essay) (verdict, error) {
+		return s.Lines[len(s.Lines)-1], nil
+	}, map[verdict]string{revise: "draft", accept: "publish"})
+	b.Edge("publish", treadle.End)
+	return b.Compile(nil)
+}
