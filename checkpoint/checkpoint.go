@@ -70,7 +70,8 @@ type Put struct {
 	RunID    string
 	Metadata json.RawMessage
 	Changes  []Change
-	Control  []byte // what is to run next; the engine's own encoding
+	Control  []byte  // what is to run next; the engine's own encoding
+	Pending  []Write // the pending writes that the checkpoint starts with
 }
 
 // Value is a stored channel: Data, or the elements of a list.
@@ -131,12 +132,15 @@ type Query struct {
 // concurrently.
 type Saver interface {
 	// Put stores a checkpoint and moves the head of its namespace to it, or
-	// stores nothing and fails with ErrConflict if the head is not p.Head.
+	// stores nothing and fails: with ErrConflict if the head is not p.Head or
+	// p.ID does not follow it, with ErrNotFound if the parent is not there. The
+	// saver may keep the bytes that p holds, so they must not change any more.
 	Put(ctx context.Context, p *Put) error
 	// PutWrites records what became of tasks that ran from the checkpoint at.
 	// A write replaces an earlier one of the same task and kind.
 	PutWrites(ctx context.Context, at Key, fence uint64, writes []Write) error
 	// Get returns a checkpoint, or the head if key.ID is zero, or ErrNotFound.
+	// What Get and List return is the caller's own.
 	Get(ctx context.Context, key Key) (*Checkpoint, error)
 	// List yields the checkpoints of a namespace, newest first.
 	List(ctx context.Context, q Query) iter.Seq2[*Checkpoint, error]
@@ -197,7 +201,8 @@ type Thread struct {
 
 // A Cache keeps results of nodes across runs and threads.
 type Cache interface {
-	// Get returns the value at (space, key) unless it is absent or expired.
+	// Get returns the value at (space, key) unless it is absent or expired. It
+	// is the caller's own, as Set's is the cache's: both are copied.
 	Get(ctx context.Context, space, key string) ([]byte, bool, error)
 	// Set stores a value; ttl 0 keeps it for ever.
 	Set(ctx context.Context, space, key string, value []byte, ttl time.Duration) error

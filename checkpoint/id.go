@@ -95,6 +95,9 @@ func ParseID(s string) (ID, error) {
 		return id, fmt.Errorf("checkpoint: %q is not an id", s)
 	}
 	copy(id[:], raw)
+	if id.IsZero() { // the zero ID means the head, which is written as ""
+		return id, fmt.Errorf("checkpoint: %q is not an id", s)
+	}
 	return id, nil
 }
 

@@ -98,7 +98,8 @@ func (m *Memory) Put(_ context.Context, p *Put) error {
 		m.thread(p.Thread).lines[p.Namespace] = l
 	}
 	m.threads[p.Thread].epoch = max(m.threads[p.Thread].epoch, p.Fence)
-	r := &record{put: *p}
+	r := &record{put: *p, pending: slices.Clone(p.Pending)}
+	r.put.Pending = nil
 	r.inherit(parent)
 	for i := range p.Changes {
 		r.apply(&p.Changes[i])
@@ -225,14 +226,18 @@ func (m *Memory) Get(_ context.Context, key Key) (*Checkpoint, error) {
 	return r.checkpoint(), nil
 }
 
+// checkpoint is a copy: what a reader does with it is not seen by others.
 func (r *record) checkpoint() *Checkpoint {
 	c := &Checkpoint{
 		Key: r.put.Key, Parent: r.put.Parent, Step: r.put.Step, Source: r.put.Source, RunID: r.put.RunID,
-		Metadata: r.put.Metadata, Control: r.put.Control, Pending: slices.Clone(r.pending),
+		Metadata: bytes.Clone(r.put.Metadata), Control: bytes.Clone(r.put.Control), Pending: slices.Clone(r.pending),
 		Values: make(map[string]Value, len(r.cells)),
 	}
+	for i := range c.Pending {
+		c.Pending[i].Data = bytes.Clone(c.Pending[i].Data)
+	}
 	for i, at := range r.cells {
-		v := Value{Version: at.version, Data: at.data}
+		v := Value{Version: at.version, Data: bytes.Clone(at.data)}
 		if at.list != nil {
 			v.List, v.Items = true, at.list.elements()
 		}
@@ -243,7 +248,8 @@ func (r *record) checkpoint() *Checkpoint {
 	return c
 }
 
-// elements walks the chain from its first link.
+// elements walks the chain from its first link. The elements are copies, in one
+// piece of memory.
 func (l *link) elements() [][]byte {
 	var chain []*link
 	for ; l != nil; l = l.prev {
@@ -252,6 +258,16 @@ func (l *link) elements() [][]byte {
 	out := [][]byte{}
 	for _, l := range slices.Backward(chain) {
 		out = append(out[:max(0, len(out)-l.drop)], l.items...)
+	}
+	size := 0
+	for _, item := range out {
+		size += len(item)
+	}
+	all := make([]byte, 0, size)
+	for i, item := range out {
+		from := len(all)
+		all = append(all, item...)
+		out[i] = all[from:len(all):len(all)]
 	}
 	return out
 }
@@ -298,7 +314,7 @@ func matches(metadata json.RawMessage, want map[string]any) bool {
 			return false
 		}
 		var norm any
-		if json.Unmarshal(raw, &norm) != nil || !reflect.DeepEqual(have[k], norm) {
+		if got, ok := have[k]; !ok || json.Unmarshal(raw, &norm) != nil || !reflect.DeepEqual(got, norm) {
 			return false
 		}
 	}
@@ -483,7 +499,7 @@ func (c *MemoryCache) Get(_ context.Context, space, key string) ([]byte, bool, e
 		delete(c.spaces[space], key)
 		return nil, false, nil
 	}
-	return e.value, ok, nil
+	return bytes.Clone(e.value), ok, nil
 }
 
 // Set implements [Cache].
