@@ -1,0 +1,662 @@
+package treadle_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/checkpoint"
+)
+
+// draft is the state of the graphs that do not compile: one field that holds
+// a value, one that accumulates.
+type draft struct {
+	Topic string               `json:"topic"`
+	Log   treadle.List[string] `json:"log"`
+	Count treadle.Sum[int]     `json:"count"`
+	Notes treadle.Map[string, string]
+}
+
+type topicOnly struct{ Topic string }
+
+type logOnly struct{ Log treadle.List[string] }
+
+func keepTopic(_ context.Context, in topicOnly) (topicOnly, error) { return in, nil }
+
+// unbuilt compiles what build makes and returns Compile's error.
+func unbuilt[S any](o *treadle.Options, build func(*treadle.Builder[S])) error {
+	b := treadle.New[S]("g")
+	build(b)
+	_, err := b.Compile(o)
+	return err
+}
+
+// onTopOfOne is unbuilt for a draft graph that has a node "a" and is fine but
+// for what build adds.
+func onTopOfOne(build func(*treadle.Builder[draft])) error {
+	return unbuilt(nil, func(b *treadle.Builder[draft]) {
+		treadle.AddNode(b, "a", keepTopic)
+		b.Edge(treadle.Start, "a")
+		build(b)
+	})
+}
+
+type pointerReduced struct{ N int }
+
+func (p *pointerReduced) Reduce(u pointerReduced) pointerReduced { return pointerReduced{p.N + u.N} }
+
+type wronglyReduced struct{ N int }
+
+func (w wronglyReduced) Reduce(a, b int) wronglyReduced { return wronglyReduced{w.N + a + b} }
+
+type otherReduced struct{ N int }
+
+func (o otherReduced) Reduce(u int) int { return o.N + u }
+
+type badList []int
+
+func (badList) Reduce(int) {}
+
+type unstorable interface{ Secret() string }
+
+type sealed struct{ n int }
+
+type embedded struct {
+	Topic string
+}
+
+// Everything that can be wrong with a graph has a text that names the place and
+// says what to do.
+//
+// Parity: 1, 53.
+func TestCompileNamesWhatIsWrong(t *testing.T) {
+	saved := &treadle.Options{Saver: checkpoint.NewMemory()}
+	type state = draft
+	for _, test := range []struct {
+		name string
+		err  error
+		want string
+	}{
+		// Nodes.
+		{"nil function", onTopOfOne(func(b *treadle.Builder[state]) {
+			treadle.AddNode[state, topicOnly, topicOnly](b, "n", nil)
+			b.Edge("a", "n")
+		}), `graph "g": node "n": the function is nil`},
+		{"nil graph", onTopOfOne(func(b *treadle.Builder[state]) {
+			treadle.AddGraph[state, state, state](b, "n", nil)
+			b.Edge("a", "n")
+		}), `graph "g": node "n": the function is nil`},
+		{"duplicate name", onTopOfOne(func(b *treadle.Builder[state]) { treadle.AddNode(b, "a", keepTopic) }),
+			`graph "g": node "a": added twice`},
+		{"empty name", onTopOfOne(func(b *treadle.Builder[state]) { treadle.AddNode(b, "", keepTopic) }),
+			`graph "g": node 2: a node needs a name`},
+		{"start as a name", onTopOfOne(func(b *treadle.Builder[state]) { treadle.AddNode(b, treadle.Start, keepTopic) }),
+			`graph "g": node "__start__": names that begin with __ are reserved`},
+		{"end as a name", onTopOfOne(func(b *treadle.Builder[state]) { treadle.AddNode(b, treadle.End, keepTopic) }),
+			`graph "g": node "__end__": names that begin with __ are reserved`},
+		{"reserved name", onTopOfOne(func(b *treadle.Builder[state]) { treadle.AddNode(b, "__mine", keepTopic) }),
+			`graph "g": node "__mine": names that begin with __ are reserved`},
+		{"name with a bar", onTopOfOne(func(b *treadle.Builder[state]) { treadle.AddNode(b, "a|b", keepTopic) }),
+			`graph "g": node "a|b": a name must not contain | or :, which separate the parts of a namespace`},
+		{"name with a colon", onTopOfOne(func(b *treadle.Builder[state]) { treadle.AddNode(b, "a:b", keepTopic) }),
+			`graph "g": node "a:b": a name must not contain | or :, which separate the parts of a namespace`},
+		{"no nodes", unbuilt(nil, func(*treadle.Builder[state]) {}), `graph "g": no nodes: add one with AddNode`},
+
+		// Edges.
+		{"edge from the end", onTopOfOne(func(b *treadle.Builder[state]) { b.Edge(treadle.End, "a") }),
+			`graph "g": edge __end__ → a: nothing can follow __end__`},
+		{"edge into the start", onTopOfOne(func(b *treadle.Builder[state]) { b.Edge("a", treadle.Start) }),
+			`graph "g": edge a → __start__: __start__ cannot be a target`},
+		{"edge from an unknown node", onTopOfOne(func(b *treadle.Builder[state]) { b.Edge("b", "a") }),
+			`graph "g": edge b → a: there is no node "b"; there are a`},
+		{"edge to an unknown node", onTopOfOne(func(b *treadle.Builder[state]) { b.Edge("a", "b") }),
+			`graph "g": edge a → b: there is no node "b"; there are a`},
+		{"edge to no name", onTopOfOne(func(b *treadle.Builder[state]) { b.Edge("a", "") }),
+			`graph "g": edge a → : the target has no name`},
+		{"edge added twice", onTopOfOne(func(b *treadle.Builder[state]) { b.Edge(treadle.Start, "a") }),
+			`graph "g": edge __start__ → a: added twice`},
+		{"unreachable node", onTopOfOne(func(b *treadle.Builder[state]) { treadle.AddNode(b, "b", keepTopic) }),
+			`graph "g": node "b": nothing leads to it: add an edge, a branch or a destination`},
+		{"no entry", unbuilt(nil, func(b *treadle.Builder[state]) { treadle.AddNode(b, "a", keepTopic) }),
+			`graph "g": no entry: add an edge or a branch from treadle.Start`},
+		{"unknown destination", onTopOfOne(func(b *treadle.Builder[state]) {
+			treadle.AddNode(b, "b", func(context.Context, state) (treadle.Goto, error) { return nil, nil }, treadle.Destinations("c"))
+			b.Edge("a", "b")
+		}), `graph "g": destination of "b": there is no node "c"; there are a, b`},
+
+		// Joins and sequences.
+		{"join without sources", onTopOfOne(func(b *treadle.Builder[state]) { b.Join(nil, "a") }),
+			`graph "g": join → a: a join needs sources`},
+		{"join on itself", onTopOfOne(func(b *treadle.Builder[state]) {
+			treadle.AddNode(b, "b", keepTopic)
+			b.Edge("a", "b")
+			b.Join([]string{"a", "b"}, "b")
+		}), `graph "g": join a+b → b: "b" would wait for itself`},
+		{"join names a source twice", onTopOfOne(func(b *treadle.Builder[state]) {
+			treadle.AddNode(b, "b", keepTopic)
+			b.Edge("a", "b")
+			b.Join([]string{"a", "a"}, "b")
+		}), `graph "g": join a+a → b: source "a" named twice`},
+		{"join with an unknown source", onTopOfOne(func(b *treadle.Builder[state]) { b.Join([]string{"x"}, "a") }),
+			`graph "g": join x → a: there is no node "x"; there are a`},
+		{"join with an unknown target", onTopOfOne(func(b *treadle.Builder[state]) { b.Join([]string{"a"}, "x") }),
+			`graph "g": join a → x: there is no node "x"; there are a`},
+		{"join from the start", onTopOfOne(func(b *treadle.Builder[state]) { b.Join([]string{treadle.Start}, "a") }),
+			`graph "g": join __start__ → a: __start__ cannot be a source of a join`},
+		{"join into the start", onTopOfOne(func(b *treadle.Builder[state]) { b.Join([]string{"a"}, treadle.Start) }),
+			`graph "g": join a → __start__: __start__ cannot be a target`},
+		{"empty sequence", onTopOfOne(func(b *treadle.Builder[state]) { b.Sequence() }),
+			`graph "g": sequence: it needs at least one node`},
+		{"sequence with a node twice", onTopOfOne(func(b *treadle.Builder[state]) { b.Sequence("a", "a") }),
+			`graph "g": sequence: node "a" named twice`},
+		{"sequence without an entry", unbuilt(nil, func(b *treadle.Builder[state]) {
+			treadle.AddNode(b, "a", keepTopic)
+			treadle.AddNode(b, "b", keepTopic)
+			b.Sequence("a", "b")
+		}), `graph "g": no entry: add an edge or a branch from treadle.Start`},
+
+		// Branches.
+		{"nil branch", onTopOfOne(func(b *treadle.Builder[state]) { b.Branch("a", nil) }),
+			`graph "g": node "a": the branch function is nil`},
+		{"nil switch", onTopOfOne(func(b *treadle.Builder[state]) {
+			treadle.Switch[state, state, bool](b, "a", nil, map[bool]string{true: treadle.End})
+		}), `graph "g": node "a": the branch function is nil`},
+		{"switch without nodes", onTopOfOne(func(b *treadle.Builder[state]) {
+			treadle.Switch(b, "a", func(context.Context, state) (bool, error) { return true, nil }, nil)
+		}), `graph "g": node "a": the switch has no nodes to go to`},
+		{"switch to an unknown node", onTopOfOne(func(b *treadle.Builder[state]) {
+			treadle.Switch(b, "a", func(context.Context, state) (bool, error) { return true, nil }, map[bool]string{true: "x"})
+		}), `graph "g": branch from a: there is no node "x"; there are a`},
+		{"branch from an unknown node", onTopOfOne(func(b *treadle.Builder[state]) {
+			b.Branch("x", func(context.Context, state) (treadle.Goto, error) { return nil, nil }, "a")
+		}), `graph "g": branch from x: there is no node "x"; there are a`},
+		{"branch from the end", onTopOfOne(func(b *treadle.Builder[state]) {
+			b.Branch(treadle.End, func(context.Context, state) (treadle.Goto, error) { return nil, nil }, "a")
+		}), `graph "g": branch from __end__: nothing can follow __end__`},
+		{"branch to the start", onTopOfOne(func(b *treadle.Builder[state]) {
+			b.Branch("a", func(context.Context, state) (treadle.Goto, error) { return nil, nil }, treadle.Start)
+		}), `graph "g": branch from a: __start__ cannot be a target`},
+		{"branch that reads a misspelt field", onTopOfOne(func(b *treadle.Builder[state]) {
+			type read struct{ Topc string }
+			treadle.AddBranch(b, "a", func(context.Context, read) (treadle.Goto, error) { return nil, nil }, treadle.End)
+		}), `graph "g": node "a": field treadle_test.read.Topc: the branch reads it, but it is not in the state and nothing writes it: a misspelt name?`},
+		{"branch that reads a number", onTopOfOne(func(b *treadle.Builder[state]) {
+			treadle.AddBranch(b, "a", func(context.Context, int) (treadle.Goto, error) { return nil, nil }, treadle.End)
+		}), `graph "g": node "a": int cannot be read from a state of type treadle_test.draft`},
+
+		// What nodes read and write.
+		{"whole state with an accumulating field", onTopOfOne(func(b *treadle.Builder[state]) {
+			treadle.AddNode(b, "n", func(_ context.Context, s state) (state, error) { return s, nil })
+			b.Edge("a", "n")
+		}), `graph "g": node "n": returns the whole state, but log accumulates and would be added to itself: return a struct of just the fields it writes`},
+		{"result that is no update", onTopOfOne(func(b *treadle.Builder[state]) {
+			treadle.AddNode(b, "n", func(context.Context, state) (string, error) { return "", nil })
+			b.Edge("a", "n")
+		}), `graph "g": node "n": string is not an update: want a struct of the fields that are written, or treadle.Update`},
+		{"result of any type", onTopOfOne(func(b *treadle.Builder[state]) {
+			treadle.AddNode(b, "n", func(context.Context, state) (any, error) { return nil, nil })
+			b.Edge("a", "n")
+		}), `graph "g": node "n": returns the interface interface {}: return a struct of the fields it writes, so that they can be checked`},
+		{"written with another type", onTopOfOne(func(b *treadle.Builder[state]) {
+			type out struct{ Topic int }
+			treadle.AddNode(b, "n", func(context.Context, state) (out, error) { return out{}, nil })
+			b.Edge("a", "n")
+		}), `graph "g": node "n": field treadle_test.out.Topic: is int, updates of this field are string`},
+		{"overwritten with another type", onTopOfOne(func(b *treadle.Builder[state]) {
+			type out struct{ Log treadle.Overwrite[[]string] }
+			treadle.AddNode(b, "n", func(context.Context, state) (out, error) { return out{}, nil })
+			b.Edge("a", "n")
+		}), `graph "g": node "n": field treadle_test.out.Log: overwrites with []string, the field is treadle.List[string]`},
+		{"read with another type", onTopOfOne(func(b *treadle.Builder[state]) {
+			type in struct{ Topic int }
+			treadle.AddNode(b, "n", func(context.Context, in) (topicOnly, error) { return topicOnly{}, nil })
+			b.Edge("a", "n")
+		}), `graph "g": node "n": field treadle_test.in.Topic: is int here and string in the state`},
+		{"two gotos", onTopOfOne(func(b *treadle.Builder[state]) {
+			type out struct{ One, Two treadle.Goto }
+			treadle.AddNode(b, "n", func(context.Context, state) (out, error) { return out{}, nil }, treadle.Destinations("a"))
+			b.Edge("a", "n")
+		}), `graph "g": node "n": field treadle_test.out.Two: a second field of type Goto`},
+		{"private field that nothing reads", onTopOfOne(func(b *treadle.Builder[state]) {
+			type out struct{ Topci string }
+			treadle.AddNode(b, "n", func(context.Context, state) (out, error) { return out{}, nil })
+			b.Edge("a", "n")
+		}), `graph "g": node "n": field Topci: is not in the state and nothing reads it: a misspelt name?`},
+		{"private field that nothing writes", onTopOfOne(func(b *treadle.Builder[state]) {
+			type in struct{ Topci string }
+			treadle.AddNode(b, "n", func(context.Context, in) (topicOnly, error) { return topicOnly{}, nil })
+			b.Edge("a", "n")
+		}), `graph "g": node "n": field treadle_test.in.Topci: is not in the state and nothing writes it: a misspelt name?`},
+		{"input of a Send behind an edge", onTopOfOne(func(b *treadle.Builder[state]) {
+			treadle.AddNode(b, "n", func(context.Context, int) (topicOnly, error) { return topicOnly{}, nil })
+			b.Edge("a", "n")
+		}), `graph "g": node "n": takes int, which only Send can supply, but an edge leads to it: take the state or a struct of its fields`},
+		{"pointer to the state", onTopOfOne(func(b *treadle.Builder[state]) {
+			treadle.AddNode(b, "n", func(context.Context, *state) (topicOnly, error) { return topicOnly{}, nil })
+			b.Edge("a", "n")
+		}), `graph "g": node "n": takes *treadle_test.draft, which only Send can supply, but an edge leads to it: take the state or a struct of its fields`},
+		{"another json tag", onTopOfOne(func(b *treadle.Builder[state]) {
+			type in struct {
+				Topic string `json:"subject"`
+			}
+			treadle.AddNode(b, "n", func(context.Context, in) (topicOnly, error) { return topicOnly{}, nil })
+			b.Edge("a", "n")
+		}), `graph "g": node "n": field treadle_test.in.Topic: JSON name "subject" differs from "topic", which the state gives it; leave the tag out`},
+		{"another json tag on a write", onTopOfOne(func(b *treadle.Builder[state]) {
+			type out struct {
+				Topic string `json:"subject"`
+			}
+			treadle.AddNode(b, "n", func(context.Context, state) (out, error) { return out{}, nil })
+			b.Edge("a", "n")
+		}), `graph "g": node "n": field treadle_test.out.Topic: JSON name "subject" differs from "topic", which the state gives it; leave the tag out`},
+		{"unexported field of a write", onTopOfOne(func(b *treadle.Builder[state]) {
+			type out struct{ topic string }
+			treadle.AddNode(b, "n", func(context.Context, state) (out, error) { return out{topic: ""}, nil })
+			b.Edge("a", "n")
+		}), `graph "g": node "n": treadle_test.out.topic is unexported: the graph cannot carry it from node to node; export it or take it out`},
+
+		// Options of nodes.
+		{"handler with another input", onTopOfOne(func(b *treadle.Builder[state]) {
+			treadle.AddNode(b, "n", keepTopic, treadle.OnError(func(context.Context, state, *treadle.NodeError) (topicOnly, error) { return topicOnly{}, nil }))
+			b.Edge("a", "n")
+		}), `graph "g": node "n": the error handler takes treadle_test.draft, the node takes treadle_test.topicOnly`},
+		{"nil handler", onTopOfOne(func(b *treadle.Builder[state]) {
+			treadle.AddNode(b, "n", keepTopic, treadle.OnError[topicOnly, topicOnly](nil))
+			b.Edge("a", "n")
+		}), `graph "g": node "n": the error handler is nil`},
+		{"cache key of another input", onTopOfOne(func(b *treadle.Builder[state]) {
+			treadle.AddNode(b, "n", keepTopic, treadle.CacheBy(0, func(s state) string { return s.Topic }))
+			b.Edge("a", "n")
+		}), `graph "g": node "n": the cache key function takes treadle_test.draft, the node takes treadle_test.topicOnly`},
+		{"nil cache key", onTopOfOne(func(b *treadle.Builder[state]) {
+			treadle.AddNode(b, "n", keepTopic, treadle.CacheBy[topicOnly](0, nil))
+			b.Edge("a", "n")
+		}), `graph "g": node "n": the cache key function is nil`},
+		{"timeout of zero", onTopOfOne(func(b *treadle.Builder[state]) {
+			treadle.AddNode(b, "n", keepTopic, treadle.Timeout(0))
+			b.Edge("a", "n")
+		}), `graph "g": node "n": a timeout must be positive`},
+		{"negative retry", onTopOfOne(func(b *treadle.Builder[state]) {
+			treadle.AddNode(b, "n", keepTopic, treadle.Retry(treadle.RetryPolicy{}, treadle.RetryPolicy{Attempts: -1}))
+			b.Edge("a", "n")
+		}), `graph "g": node "n": retry policy 2: negative values make no sense`},
+
+		// The state.
+		{"reducer with a pointer receiver", unbuilt(nil, func(b *treadle.Builder[struct{ Total pointerReduced }]) {
+			treadle.AddNode(b, "a", func(context.Context, struct{}) (struct{}, error) { return struct{}{}, nil })
+			b.Edge(treadle.Start, "a")
+		}), `graph "g": field struct { Total treadle_test.pointerReduced }.Total: its method Reduce has a pointer receiver: make it a value receiver, so that a reducer cannot change a state that others hold`},
+		{"reducer of three", unbuilt(nil, func(b *treadle.Builder[struct{ Total wronglyReduced }]) {
+			treadle.AddNode(b, "a", func(context.Context, struct{}) (struct{}, error) { return struct{}{}, nil })
+			b.Edge(treadle.Start, "a")
+		}), `graph "g": field struct { Total treadle_test.wronglyReduced }.Total: its method Reduce(treadle_test.wronglyReduced, int, int) treadle_test.wronglyReduced is not a reducer: want Reduce(U) treadle_test.wronglyReduced or Reduce(U) (treadle_test.wronglyReduced, error)`},
+		{"reducer to another type", unbuilt(nil, func(b *treadle.Builder[struct{ Total otherReduced }]) {
+			treadle.AddNode(b, "a", func(context.Context, struct{}) (struct{}, error) { return struct{}{}, nil })
+			b.Edge(treadle.Start, "a")
+		}), `graph "g": field struct { Total treadle_test.otherReduced }.Total: its method Reduce(treadle_test.otherReduced, int) int is not a reducer: want Reduce(U) treadle_test.otherReduced or Reduce(U) (treadle_test.otherReduced, error)`},
+		{"reducer of a state that is one value", unbuilt(nil, func(b *treadle.Builder[badList]) {
+			treadle.AddNode(b, "a", func(context.Context, badList) (badList, error) { return nil, nil })
+			b.Edge(treadle.Start, "a")
+		}), `graph "g": field treadle_test.badList: its method Reduce(treadle_test.badList, int) is not a reducer: want Reduce(U) treadle_test.badList or Reduce(U) (treadle_test.badList, error)`},
+		{"duplicate JSON name", unbuilt(nil, func(b *treadle.Builder[struct {
+			X string
+			B string `json:"X"`
+		}]) {
+			treadle.AddNode(b, "a", func(context.Context, struct{}) (struct{}, error) { return struct{}{}, nil })
+			b.Edge(treadle.Start, "a")
+		}), `graph "g": field struct { X string; B string "json:\"X\"" }.B: fields X and B have the same JSON name "X"`},
+		{"unexported field", unbuilt(nil, func(b *treadle.Builder[sealed]) {
+			treadle.AddNode(b, "a", func(context.Context, struct{}) (struct{}, error) { return struct{}{}, nil })
+			b.Edge(treadle.Start, "a")
+		}), `graph "g": treadle_test.sealed.n is unexported: the graph cannot carry it from node to node; export it or take it out`},
+		{"field without a JSON name", unbuilt(nil, func(b *treadle.Builder[struct {
+			A string `json:"-"`
+		}]) {
+			treadle.AddNode(b, "a", func(context.Context, struct{}) (struct{}, error) { return struct{}{}, nil })
+			b.Edge(treadle.Start, "a")
+		}), `graph "g": struct { A string "json:\"-\"" }.A has json:"-": a field without a name cannot be stored; give it a name and tag it treadle:"untracked"`},
+		{"embedded pointer", unbuilt(nil, func(b *treadle.Builder[struct{ *embedded }]) {
+			treadle.AddNode(b, "a", func(context.Context, struct{}) (struct{}, error) { return struct{}{}, nil })
+			b.Edge(treadle.Start, "a")
+		}), `graph "g": struct { *treadle_test.embedded }.embedded is an embedded pointer: embed the struct itself`},
+		{"embedded field of the same name", unbuilt(nil, func(b *treadle.Builder[struct {
+			embedded
+			Topic string
+		}]) {
+			treadle.AddNode(b, "a", func(context.Context, struct{}) (struct{}, error) { return struct{}{}, nil })
+			b.Edge(treadle.Start, "a")
+		}), `graph "g": struct { treadle_test.embedded; Topic string }.Topic and struct { treadle_test.embedded; Topic string }.embedded.Topic have the same name`},
+		{"unknown tag", unbuilt(nil, func(b *treadle.Builder[struct {
+			A string `treadle:"transient"`
+		}]) {
+			treadle.AddNode(b, "a", func(context.Context, struct{}) (struct{}, error) { return struct{}{}, nil })
+			b.Edge(treadle.Start, "a")
+		}), `graph "g": field struct { A string "treadle:\"transient\"" }.A: unknown tag treadle:"transient": want ephemeral, untracked or was=old`},
+		{"ephemeral list", unbuilt(nil, func(b *treadle.Builder[struct {
+			A treadle.List[int] `treadle:"ephemeral"`
+		}]) {
+			treadle.AddNode(b, "a", func(context.Context, struct{}) (struct{}, error) { return struct{}{}, nil })
+			b.Edge(treadle.Start, "a")
+		}), `graph "g": field struct { A treadle.List[int] "treadle:\"ephemeral\"" }.A: an ephemeral field cannot accumulate: it is cleared after every step`},
+		{"reducer for an unknown field", onTopOfOne(func(b *treadle.Builder[state]) {
+			treadle.Reduce(b, "total", func(a, b int) int { return a + b })
+		}), `graph "g": field total: Reduce: the state has no such field; it has Notes, count, log, topic`},
+		{"reducer of another type", onTopOfOne(func(b *treadle.Builder[state]) {
+			treadle.Reduce(b, "topic", func(a, b int) int { return a + b })
+		}), `graph "g": field topic: Reduce: the function reduces int, the field is string`},
+		{"second reducer", onTopOfOne(func(b *treadle.Builder[state]) {
+			treadle.Reduce(b, "log", func(a, b treadle.List[string]) treadle.List[string] { return b })
+		}), `graph "g": field log: Reduce: treadle.List[string] has a Reduce method already`},
+		{"nil reducer", onTopOfOne(func(b *treadle.Builder[state]) {
+			treadle.Reduce[state, string, string](b, "topic", nil)
+		}), `graph "g": field topic: Reduce: the function is nil`},
+
+		// What a saver cannot keep.
+		{"channel", unbuilt(saved, func(b *treadle.Builder[struct{ C chan int }]) {
+			treadle.AddNode(b, "a", func(context.Context, struct{}) (struct{}, error) { return struct{}{}, nil })
+			b.Edge(treadle.Start, "a")
+		}), `graph "g": field C: C is a chan int, which cannot be stored; tag it treadle:"untracked" to keep it out of checkpoints`},
+		{"function inside", unbuilt(saved, func(b *treadle.Builder[struct {
+			Plan []struct{ Do func() } `json:"plan"`
+		}]) {
+			treadle.AddNode(b, "a", func(context.Context, struct{}) (struct{}, error) { return struct{}{}, nil })
+			b.Edge(treadle.Start, "a")
+		}), `graph "g": field plan: plan[].Do is a func(), which cannot be stored; tag it treadle:"untracked" to keep it out of checkpoints`},
+		{"interface", unbuilt(saved, func(b *treadle.Builder[struct{ I unstorable }]) {
+			treadle.AddNode(b, "a", func(context.Context, struct{}) (struct{}, error) { return struct{}{}, nil })
+			b.Edge(treadle.Start, "a")
+		}), `graph "g": field I: I is the interface treadle_test.unstorable, which cannot be read back: use a concrete type; tag it treadle:"untracked" to keep it out of checkpoints`},
+		{"unexported fields only", unbuilt(saved, func(b *treadle.Builder[struct{ S sealed }]) {
+			treadle.AddNode(b, "a", func(context.Context, struct{}) (struct{}, error) { return struct{}{}, nil })
+			b.Edge(treadle.Start, "a")
+		}), `graph "g": field S: S is a treadle_test.sealed, which has unexported fields only: nothing of it would be stored; tag it treadle:"untracked" to keep it out of checkpoints`},
+		{"map with keys that JSON lacks", unbuilt(saved, func(b *treadle.Builder[struct{ M map[[2]int]string }]) {
+			treadle.AddNode(b, "a", func(context.Context, struct{}) (struct{}, error) { return struct{}{}, nil })
+			b.Edge(treadle.Start, "a")
+		}), `graph "g": field M: M is a map[[2]int]string, whose keys JSON cannot hold; tag it treadle:"untracked" to keep it out of checkpoints`},
+
+		// A dynamic state.
+		{"field without a name", unbuilt(nil, func(b *treadle.Builder[treadle.Update]) {
+			treadle.AddField[string](b, "")
+			treadle.AddNode(b, "a", func(context.Context, treadle.Update) (treadle.Update, error) { return nil, nil })
+			b.Edge(treadle.Start, "a")
+		}), `graph "g": AddField needs a name`},
+		{"field added twice", unbuilt(nil, func(b *treadle.Builder[treadle.Update]) {
+			treadle.AddField[string](b, "topic")
+			treadle.AddField[int](b, "topic")
+			treadle.AddNode(b, "a", func(context.Context, treadle.Update) (treadle.Update, error) { return nil, nil })
+			b.Edge(treadle.Start, "a")
+		}), `graph "g": field topic: added twice`},
+		{"initial values that do not fit", unbuilt(nil, func(b *treadle.Builder[treadle.Update]) {
+			treadle.AddField[string](b, "topic")
+			treadle.Initial(b, treadle.Update{"topic": 1, "tpoic": "owls"})
+			treadle.AddNode(b, "a", func(context.Context, treadle.Update) (treadle.Update, error) { return nil, nil })
+			b.Edge(treadle.Start, "a")
+		}), `graph "g": field topic: Initial: int is not a string` + "\n" +
+			`graph "g": field tpoic: Initial: the state has no such field; it has topic`},
+
+		// Options of the graph.
+		{"negative step limit", unbuilt(&treadle.Options{StepLimit: -1}, func(b *treadle.Builder[state]) {
+			treadle.AddNode(b, "a", keepTopic)
+			b.Edge(treadle.Start, "a")
+		}), `graph "g": step limit -1: want at least 1`},
+		{"negative concurrency", unbuilt(&treadle.Options{MaxConcurrency: -2}, func(b *treadle.Builder[state]) {
+			treadle.AddNode(b, "a", keepTopic)
+			b.Edge(treadle.Start, "a")
+		}), `graph "g": max concurrency -2: want 0 or more`},
+		{"negative step timeout", unbuilt(&treadle.Options{StepTimeout: -time.Second}, func(b *treadle.Builder[state]) {
+			treadle.AddNode(b, "a", keepTopic)
+			b.Edge(treadle.Start, "a")
+		}), `graph "g": step timeout -1s: want 0 or more`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if test.err == nil {
+				t.Fatal("it compiles")
+			}
+			if diff := cmp.Diff(test.want, test.err.Error()); diff != "" {
+				t.Errorf("the error is not the expected one (-want +got):\n%s", diff)
+			}
+			if _, ok := errors.AsType[*treadle.BuildError](test.err); !ok {
+				t.Errorf("%T holds no *BuildError", test.err)
+			}
+		})
+	}
+}
+
+// The graph's own name goes into namespaces and caches, so it has the rules of
+// a node's.
+func TestCompileRefusesBadGraphNames(t *testing.T) {
+	for name, want := range map[string]string{
+		"":         `graph "": bad graph name: a graph needs a name`,
+		"__mine":   `graph "__mine": bad graph name: names that begin with __ are reserved`,
+		"a|b":      `graph "a|b": bad graph name: a name must not contain | or :, which separate the parts of a namespace`,
+		"a:b":      `graph "a:b": bad graph name: a name must not contain | or :, which separate the parts of a namespace`,
+		"research": "",
+	} {
+		b := treadle.New[draft](name)
+		treadle.AddNode(b, "a", keepTopic)
+		b.Edge(treadle.Start, "a")
+		got := ""
+		if _, err := b.Compile(nil); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("graph %q: the error is %q, want %q", name, got, want)
+		}
+	}
+}
+
+// Output and input types are checked like what nodes read and write.
+func TestCompileChecksInputAndOutputTypes(t *testing.T) {
+	build := func() *treadle.Builder[draft] {
+		b := treadle.New[draft]("g")
+		treadle.AddNode(b, "a", keepTopic)
+		b.Edge(treadle.Start, "a")
+		return b
+	}
+	type answer struct{ Anwser string }
+	_, err := treadle.Compile[draft, answer](build(), nil)
+	if want := `graph "g": field treadle_test.answer.Anwser: the output has a field that nothing writes`; err == nil || err.Error() != want {
+		t.Errorf("the error of the output is %v, want %s", err, want)
+	}
+	type ask struct{ Topic int }
+	_, err = treadle.Compile[ask, draft](build(), nil)
+	if want := `graph "g": field treadle_test.ask.Topic: is int, updates of this field are string`; err == nil || err.Error() != want {
+		t.Errorf("the error of the input is %v, want %s", err, want)
+	}
+}
+
+// One Compile tells everything, so that a graph is not mended error by error.
+//
+// Parity: 1.
+func TestCompileReportsAllProblemsAtOnce(t *testing.T) {
+	type misspelt struct{ Topci string }
+	err := unbuilt(&treadle.Options{MaxConcurrency: -1}, func(b *treadle.Builder[draft]) {
+		treadle.AddNode(b, "a", keepTopic)
+		treadle.AddNode(b, "a", keepTopic)
+		treadle.AddNode[draft, topicOnly, topicOnly](b, "b", nil)
+		treadle.AddNode(b, "c", func(context.Context, draft) (misspelt, error) { return misspelt{}, nil })
+		b.Edge(treadle.Start, "a")
+		b.Edge("a", "x")
+		b.Edge("a", "c")
+		b.Sequence()
+	})
+	want := []string{
+		`graph "g": sequence: it needs at least one node`,
+		`graph "g": max concurrency -1: want 0 or more`,
+		`graph "g": node "a": added twice`,
+		`graph "g": node "b": the function is nil`,
+		`graph "g": edge a → x: there is no node "x"; there are a, b, c`,
+		`graph "g": node "b": nothing leads to it: add an edge, a branch or a destination`,
+		`graph "g": node "c": field Topci: is not in the state and nothing reads it: a misspelt name?`,
+	}
+	if err == nil {
+		t.Fatal("it compiles")
+	}
+	if diff := cmp.Diff(want, strings.Split(err.Error(), "\n")); diff != "" {
+		t.Errorf("the problems differ (-want +got):\n%s", diff)
+	}
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		t.Fatalf("%T is not a list of errors", err)
+	}
+	for _, e := range joined.Unwrap() {
+		if p, ok := errors.AsType[*treadle.BuildError](e); !ok || p.Graph != "g" {
+			t.Errorf("%v is not a BuildError of graph g", e)
+		}
+	}
+}
+
+// A problem knows its node and its field, for editors and tests.
+func TestBuildErrorHasNodeAndField(t *testing.T) {
+	type in struct{ Topic int }
+	err := onTopOfOne(func(b *treadle.Builder[draft]) {
+		treadle.AddNode(b, "n", func(context.Context, in) (topicOnly, error) { return topicOnly{}, nil })
+		b.Edge("a", "n")
+	})
+	p, ok := errors.AsType[*treadle.BuildError](err)
+	if !ok {
+		t.Fatalf("%v is not a BuildError", err)
+	}
+	want := treadle.BuildError{Graph: "g", Node: "n", Field: "treadle_test.in.Topic", Msg: "is int here and string in the state"}
+	if *p != want {
+		t.Errorf("the problem is %+v, want %+v", *p, want)
+	}
+}
+
+// A goto from a node that has a static edge runs both. That is allowed, and
+// more often an oversight than not.
+func TestGotoBesideAnEdgeIsAWarning(t *testing.T) {
+	build := func(opts ...treadle.NodeOption) *treadle.Builder[draft] {
+		b := treadle.New[draft]("g")
+		treadle.AddNode(b, "a", func(context.Context, draft) (treadle.Goto, error) { return nil, nil }, opts...)
+		treadle.AddNode(b, "b", keepTopic)
+		b.Edge(treadle.Start, "a")
+		b.Edge("a", "b")
+		return b
+	}
+	want := `graph "g": node "a": returns a goto and has a static edge: both run; mark it treadle.Additive() if that is meant`
+	g, err := build().Compile(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{want}, g.Warnings()); diff != "" {
+		t.Errorf("the warnings differ (-want +got):\n%s", diff)
+	}
+	_, err = build().Compile(&treadle.Options{Strict: true})
+	if p, ok := errors.AsType[*treadle.BuildError](err); !ok || p.Error() != want {
+		t.Errorf("a strict Compile gives %v, want the warning as a BuildError", err)
+	}
+	g, err = build(treadle.Additive()).Compile(&treadle.Options{Strict: true})
+	if err != nil || g.Warnings() != nil {
+		t.Errorf("a node that is marked additive gives %v and the warnings %v, want none", err, g.Warnings())
+	}
+}
+
+// A builder may be compiled again, with other options and other types, and
+// compiling changes nothing in it.
+func TestBuilderCompilesTwice(t *testing.T) {
+	b := treadle.New[draft]("g")
+	treadle.AddNode(b, "a", func(_ context.Context, in topicOnly) (topicOnly, error) { return topicOnly{in.Topic + "!"}, nil })
+	b.Edge(treadle.Start, "a")
+	if _, err := b.Compile(&treadle.Options{StepLimit: -1}); err == nil {
+		t.Error("a step limit of -1 compiles")
+	}
+	g, err := b.Compile(nil)
+	if err != nil {
+		t.Fatalf("the problems of the first Compile are still there: %v", err)
+	}
+	narrow, err := treadle.Compile[topicOnly, topicOnly](b, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := g.Run(t.Context(), draft{Topic: "owls"})
+	if err != nil || out.Topic != "owls!" {
+		t.Errorf("the wide graph gives %v, %v", out, err)
+	}
+	short, err := narrow.Run(t.Context(), topicOnly{"cats"})
+	if err != nil || short != (topicOnly{"cats!"}) {
+		t.Errorf("the narrow graph gives %v, %v", short, err)
+	}
+}
+
+func TestMustPanicsWithTheProblems(t *testing.T) {
+	defer func() {
+		err, _ := recover().(error)
+		if want := "treadle.Must\ngraph \"g\": no nodes: add one with AddNode"; err == nil || err.Error() != want {
+			t.Errorf("Must panics with %v, want %s", err, want)
+		}
+	}()
+	treadle.Must(treadle.New[draft]("g").Compile(nil))
+}
+
+// A node that only branches reach may take what only Send supplies; reaching it
+// without is an error of the run that says so. Parity has no row for it:
+// upstream cannot know what a node takes.
+func TestNodeForSendsReachedWithoutOne(t *testing.T) {
+	b := treadle.New[draft]("g")
+	treadle.AddNode(b, "a", keepTopic)
+	treadle.AddNode(b, "n", func(context.Context, int) (topicOnly, error) { return topicOnly{}, nil })
+	b.Edge(treadle.Start, "a")
+	b.Branch("a", func(context.Context, draft) (treadle.Goto, error) { return treadle.To("n"), nil }, "n")
+	g, err := b.Compile(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = g.Run(t.Context(), draft{})
+	if want := `graph "g": node "n" (step 2): goto "n": takes int, which only Send supplies, and was reached without one`; err == nil || err.Error() != want {
+		t.Errorf("the error is %v, want %s", err, want)
+	}
+	if e, ok := errors.AsType[*treadle.GotoError](err); !ok || e.To != "n" || e.Graph != "g" {
+		t.Errorf("%v is not a GotoError to n", err)
+	}
+}
+
+// Graphs are generated too: compiling is linear in the nodes.
+func TestTenThousandNodesCompileQuickly(t *testing.T) {
+	const n = 10_000
+	for _, test := range []struct {
+		name string
+		wire func(*treadle.Builder[draft], []string)
+	}{
+		{"chain", func(b *treadle.Builder[draft], names []string) { b.Sequence(names...) }},
+		{"star", func(b *treadle.Builder[draft], names []string) {
+			for _, name := range names[1 : n-1] {
+				b.Edge(names[0], name)
+			}
+			b.Join(names[1:n-1], names[n-1])
+		}},
+		{"branches that go anywhere", func(b *treadle.Builder[draft], names []string) {
+			for _, name := range names {
+				b.Branch(name, func(context.Context, draft) (treadle.Goto, error) { return treadle.To(treadle.End), nil })
+			}
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			b := treadle.New[draft]("g")
+			names := make([]string, n)
+			for i := range names {
+				names[i] = fmt.Sprintf("n%05d", i)
+				treadle.AddNode(b, names[i], keepTopic)
+			}
+			b.Edge(treadle.Start, names[0])
+			test.wire(b, names)
+			began := time.Now()
+			_, err := b.Compile(nil)
+			took := time.Since(began)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%d nodes took %v", n, took)
+			if took > 5*time.Second {
+				t.Errorf("compiling took %v; without the race detector it should be under a second", took)
+			}
+		})
+	}
+}

@@ -1,0 +1,815 @@
+package treadle_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/checkpoint"
+)
+
+func asJSON(t *testing.T, v any) string {
+	t.Helper()
+	raw, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+// updatesOf runs a graph and returns the updates of its nodes, on the wire.
+func updatesOf[S any](t *testing.T, g *treadle.Graph[S, S], in S, mode treadle.Mode) []string {
+	t.Helper()
+	var out []string
+	for ev, err := range g.Stream(t.Context(), in, treadle.Modes(mode)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := treadle.Wire{}.Encode(ev)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if raw != nil {
+			out = append(out, string(raw))
+		}
+	}
+	return out
+}
+
+type words = treadle.List[string]
+
+// say is a node of a graph whose state is one list.
+func say(mark string) func(context.Context, struct{}) (words, error) {
+	return func(context.Context, struct{}) (words, error) { return words{mark}, nil }
+}
+
+// sayNumber is a node that a number is sent to.
+func sayNumber(_ context.Context, n int) (words, error) { return words{fmt.Sprint("2|", n)}, nil }
+
+// Parity: 14. A node reached by name and by Send runs for both, what follows
+// it runs once.
+func TestBranchAfterSends(t *testing.T) {
+	b := treadle.New[words]("after")
+	for _, n := range []string{"1", "3"} {
+		treadle.AddNode(b, n, say(n))
+	}
+	two := treadle.AddNode(b, "2", func(context.Context, words) (words, error) { return words{"2"}, nil })
+	b.Edge(treadle.Start, "1")
+	b.Branch("1", func(_ context.Context, s words) (treadle.Goto, error) {
+		return append(treadle.To("2"), two.Send(s)...), nil
+	})
+	b.Branch("2", func(context.Context, words) (treadle.Goto, error) { return treadle.To("3"), nil })
+	out, err := ready(t, b, nil).Run(t.Context(), words{"0"})
+	if got := strings.Join(out, ","); err != nil || got != "0,1,2,2,3" {
+		t.Errorf("the output is %s, %v, want 0,1,2,2,3", got, err)
+	}
+}
+
+// Parity: 15. Nodes come before sends, sends in the order of the nodes that
+// sent them.
+func TestSendsOfSeveralNodesKeepTheirOrder(t *testing.T) {
+	b := treadle.New[words]("emit")
+	for _, n := range []string{"1", "1.1", "3", "3.1"} {
+		treadle.AddNode(b, n, say(n))
+	}
+	two := treadle.AddNode(b, "2", sayNumber)
+	b.Edge(treadle.Start, "1")
+	b.Edge(treadle.Start, "1.1")
+	b.Branch("1", func(context.Context, words) (treadle.Goto, error) {
+		return slices.Concat(two.Send(1), two.Send(2), treadle.To("3.1")), nil
+	})
+	b.Branch("1.1", func(context.Context, words) (treadle.Goto, error) {
+		return slices.Concat(two.Send(3), two.Send(4)), nil
+	})
+	b.Branch("2", func(context.Context, words) (treadle.Goto, error) { return treadle.To("3"), nil })
+	out, err := ready(t, b, nil).Run(t.Context(), words{"0"})
+	if got := strings.Join(out, ","); err != nil || got != "0,1,1.1,3.1,2|1,2|2,2|3,2|4,3" {
+		t.Errorf("the output is %s, %v", got, err)
+	}
+}
+
+// Parity: 16. A node that was sent something sends on, in a list of commands
+// with plain updates among them.
+func TestSendsCascade(t *testing.T) {
+	b := treadle.New[words]("cascade")
+	for _, n := range []string{"1", "1.1", "3", "3.1"} {
+		treadle.AddNode(b, n, say(n))
+	}
+	var two treadle.Node[int]
+	two = treadle.AddNode(b, "2", func(_ context.Context, n int) ([]treadle.Command[words], error) {
+		wrote := treadle.Command[words]{Update: &words{fmt.Sprint("2|", n)}}
+		if n >= 3 {
+			return []treadle.Command[words]{wrote}, nil
+		}
+		return []treadle.Command[words]{{Goto: two.Send(n + 2)}, wrote}, nil
+	})
+	b.Edge(treadle.Start, "1")
+	b.Edge(treadle.Start, "1.1")
+	b.Branch("1", func(context.Context, words) (treadle.Goto, error) {
+		return slices.Concat(two.Send(1), two.Send(2), treadle.To("3.1")), nil
+	})
+	b.Branch("1.1", func(context.Context, words) (treadle.Goto, error) {
+		return slices.Concat(two.Send(3), two.Send(4)), nil
+	})
+	b.Branch("2", func(context.Context, words) (treadle.Goto, error) { return treadle.To("3"), nil })
+	out, err := ready(t, b, nil).Run(t.Context(), words{"0"})
+	if got := strings.Join(out, ","); err != nil || got != "0,1,1.1,3.1,2|1,2|2,2|3,2|4,3,2|3,2|4,3" {
+		t.Errorf("the output is %s, %v", got, err)
+	}
+}
+
+// A node that an edge and a Send lead to runs for each; the input of the Send
+// is all that it is given.
+func TestNodeReachedByEdgeAndSend(t *testing.T) {
+	type state struct {
+		Log treadle.List[string]
+		Tag string
+	}
+	type tagged struct{ Tag string }
+	b := treadle.New[state]("both")
+	treadle.AddNode(b, "a", func(context.Context, struct{}) (state2, error) {
+		return state2{treadle.List[string]{"a"}, "state"}, nil
+	})
+	w := treadle.AddNode(b, "w", func(_ context.Context, in tagged) (trod, error) {
+		return trod{treadle.List[string]{"w " + in.Tag}}, nil
+	})
+	b.Edge(treadle.Start, "a")
+	b.Edge("a", "w")
+	b.Branch("a", func(context.Context, state) (treadle.Goto, error) { return w.Send(tagged{"sent"}), nil }, "w")
+	out, err := ready(t, b, nil).Run(t.Context(), state{})
+	if got := strings.Join(out.Log, ", "); err != nil || got != "a, w state, w sent" {
+		t.Errorf("the output is %s, %v", got, err)
+	}
+	if out.Tag != "state" {
+		t.Errorf("what was sent became the state: %q", out.Tag)
+	}
+}
+
+type state2 struct {
+	Log treadle.List[string]
+	Tag string
+}
+
+// All sends to a node count once for a join behind it.
+func TestSendsCountOnceForAJoin(t *testing.T) {
+	b := trailOf("a", "s", "j")
+	w := treadle.AddNode(b, "w", func(_ context.Context, n int) (trod, error) {
+		return trod{treadle.List[string]{fmt.Sprint("w", n)}}, nil
+	})
+	b.Edge(treadle.Start, "a")
+	b.Edge(treadle.Start, "s")
+	b.Branch("s", func(context.Context, trail) (treadle.Goto, error) { return slices.Concat(w.Send(1), w.Send(2)), nil }, "w")
+	b.Join([]string{"a", "w"}, "j")
+	if got := walk(t, ready(t, b, nil)); got != "a s w1 w2 j" {
+		t.Errorf("the trail is %q, want a s w1 w2 j", got)
+	}
+}
+
+// A node may take what only Send supplies: a number, a struct, a pointer, an
+// interface.
+func TestSendHasAnInputOfItsOwnType(t *testing.T) {
+	type order struct {
+		Item  string
+		Count int
+	}
+	b := treadle.New[trail]("types")
+	mark := func(s string) (trod, error) { return trod{treadle.List[string]{s}}, nil }
+	number := treadle.AddNode(b, "number", func(_ context.Context, n int) (trod, error) { return mark(fmt.Sprint(n)) })
+	structure := treadle.AddNode(b, "struct", func(_ context.Context, o order) (trod, error) { return mark(fmt.Sprint(o)) })
+	pointer := treadle.AddNode(b, "pointer", func(_ context.Context, o *order) (trod, error) { return mark(fmt.Sprint(o.Count)) })
+	face := treadle.AddNode(b, "interface", func(_ context.Context, s fmt.Stringer) (trod, error) { return mark(s.String()) })
+	list := treadle.AddNode(b, "list", func(_ context.Context, l []string) (trod, error) { return mark(strings.Join(l, "+")) })
+	anything := treadle.AddNode(b, "any", func(_ context.Context, v any) (trod, error) { return mark(fmt.Sprint(v)) })
+	b.Branch(treadle.Start, func(context.Context, trail) (treadle.Goto, error) {
+		return slices.Concat(
+			number.Send(7), structure.Send(order{"owl", 2}), pointer.Send(&order{"owl", 3}), face.Send(4*time.Second),
+			list.Send([]string{"x", "y"}), treadle.Send("list", treadle.List[string]{"named", "type"}), anything.Send("z"), anything.Send(nil),
+		), nil
+	})
+	if got := walk(t, ready(t, b, nil)); got != "7 {owl 2} 3 4s x+y named+type z <nil>" {
+		t.Errorf("the trail is %q", got)
+	}
+}
+
+// Sends that cannot be followed. The node that sent is to blame.
+func TestSendErrors(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		to   treadle.Goto
+		want string
+	}{
+		{"to the end", treadle.Send(treadle.End, 1), `goto "__end__": nothing can be sent to the end`},
+		{"to the start", treadle.Send(treadle.Start, 1), `goto "__start__": the start cannot be a target`},
+		{"to nowhere", treadle.Send("", 1), `goto: the target has no name`},
+		{"to an unknown node", treadle.Send("c", 1), `goto "c": there is no such node; there are a, b`},
+		{"of another type", treadle.Send("b", "one"), `goto "b": Send of string, the node takes int`},
+		{"of nothing", treadle.Send("b", nil), `goto "b": Send without an input, the node takes int`},
+		{"with a timeout of zero", treadle.Send("b", 1).Timeout(0), `goto "b": the timeout of a Send must be positive`},
+		{"with a negative timeout", treadle.Send("b", 1).Timeout(-time.Second), `goto "b": the timeout of a Send must be positive`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			b := treadle.New[trail]("sends")
+			treadle.AddNode(b, "a", func(context.Context, struct{}) (treadle.Goto, error) { return test.to, nil }, treadle.Destinations("b"))
+			treadle.AddNode(b, "b", func(context.Context, int) (struct{}, error) { return struct{}{}, nil })
+			b.Edge(treadle.Start, "a")
+			_, err := ready(t, b, nil).Run(t.Context(), trail{})
+			wantText(t, err, `graph "sends": node "a" (step 1): `+test.want)
+			if _, ok := errors.AsType[*treadle.GotoError](err); !ok {
+				t.Errorf("%T holds no GotoError", err)
+			}
+		})
+	}
+}
+
+// A Send may have a timeout of its own, shorter or longer than its node's. It
+// bounds each attempt.
+//
+// Parity: 185.
+func TestSendHasATimeoutOfItsOwn(t *testing.T) {
+	build := func(fail *atomic.Int32) *treadle.Builder[trail] {
+		b := treadle.New[trail]("timeouts")
+		treadle.AddNode(b, "slow", func(ctx context.Context, seconds int) (trod, error) {
+			fail.Add(1)
+			select {
+			case <-time.After(time.Duration(seconds) * time.Second):
+				return trod{treadle.List[string]{fmt.Sprint(seconds)}}, nil
+			case <-ctx.Done():
+				return trod{}, ctx.Err()
+			}
+		}, treadle.Timeout(10*time.Second), treadle.Retry(treadle.RetryPolicy{Attempts: 2, NoJitter: true}))
+		return b
+	}
+	for _, test := range []struct {
+		name string
+		send treadle.Goto
+		ran  string
+		runs int32
+		want string
+	}{
+		{"the node's", treadle.Send("slow", 9), "9", 1, ""},
+		{"the node's is over", treadle.Send("slow", 11), "", 2, `graph "timeouts": node "slow" (step 1, attempt 2): has run longer than 10s`},
+		{"shorter", treadle.Send("slow", 9).Timeout(5 * time.Second), "", 2, `graph "timeouts": node "slow" (step 1, attempt 2): has run longer than 5s`},
+		{"longer", treadle.Send("slow", 30).Timeout(time.Minute), "30", 1, ""},
+		{"each its own", slices.Concat(treadle.Send("slow", 30).Timeout(time.Minute), treadle.Send("slow", 9)), "30 9", 2, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var runs atomic.Int32
+				b := build(&runs)
+				b.Branch(treadle.Start, func(context.Context, trail) (treadle.Goto, error) { return test.send, nil }, "slow")
+				out, err := ready(t, b, nil).Run(t.Context(), trail{})
+				if test.want == "" && err != nil {
+					t.Error(err)
+				}
+				if test.want != "" {
+					wantText(t, err, test.want)
+					if _, ok := errors.AsType[*treadle.TimeoutError](err); !ok {
+						t.Errorf("%T holds no TimeoutError", err)
+					}
+				}
+				if got := strings.Join(out.Log, " "); got != test.ran || runs.Load() != test.runs {
+					t.Errorf("the trail is %q after %d attempts, want %q after %d", got, runs.Load(), test.ran, test.runs)
+				}
+			})
+		})
+	}
+}
+
+// Sends are part of the checkpoint: a run that stops before them goes on with
+// them, input, timeout and all.
+func TestSendsSurviveAStop(t *testing.T) {
+	type order struct {
+		Item string `json:"item"`
+		N    int    `json:"n"`
+	}
+	synctest.Test(t, func(t *testing.T) {
+		b := treadle.New[trail]("stop")
+		treadle.AddNode(b, "top", tread("top"))
+		w := treadle.AddNode(b, "w", func(ctx context.Context, o order) (trod, error) {
+			deadline := treadle.RunInfo(ctx).Node
+			select {
+			case <-time.After(time.Duration(o.N) * time.Second):
+			case <-ctx.Done():
+				return trod{}, ctx.Err()
+			}
+			return trod{treadle.List[string]{fmt.Sprint(deadline, " ", o.Item, o.N)}}, nil
+		})
+		b.Edge(treadle.Start, "top")
+		b.Branch("top", func(context.Context, trail) (treadle.Goto, error) {
+			return slices.Concat(w.Send(order{"owl", 1}), w.Send(order{"cat", 5}).Timeout(2*time.Second)), nil
+		}, "w")
+		g := ready(t, b, &treadle.Options{Saver: checkpoint.NewMemory()})
+		_, err := g.Thread("1", treadle.StepLimit(1)).Run(t.Context(), trail{})
+		if e, ok := errors.AsType[*treadle.StepLimitError](err); !ok || !slices.Equal(e.Next, []string{"w", "w"}) {
+			t.Fatalf("the run ended with %v, want the limit before w and w", err)
+		}
+		out, err := g.Thread("1").Continue(t.Context())
+		wantText(t, err, `graph "stop": node "w" (step 2): has run longer than 2s`)
+		if got := strings.Join(out.Log, ", "); got != "top" {
+			t.Errorf("the trail is %q", got)
+		}
+		snap, err := g.Thread("1").State(t.Context())
+		if err != nil || len(snap.Tasks) != 2 {
+			t.Fatalf("the state is %+v, %v", snap, err)
+		}
+		if got := snap.Tasks[0].Result.String(); got != `{"log":["w owl1"]}` {
+			t.Errorf("the finished send left %s", got)
+		}
+		if !slices.Equal(snap.Next, []string{"w"}) || snap.Tasks[1].Error == "" {
+			t.Errorf("the tasks are %+v", snap.Tasks)
+		}
+	})
+}
+
+// Sends that have finished do not run again when a sibling failed.
+//
+// Parity: 118.
+func TestFinishedSendsDoNotRunAgain(t *testing.T) {
+	var runs [4]atomic.Int32
+	b := treadle.New[trail]("dedupe")
+	treadle.AddNode(b, "top", tread("top"))
+	w := treadle.AddNode(b, "w", func(_ context.Context, n int) (trod, error) {
+		if runs[n].Add(1) == 1 && n == 3 {
+			return trod{}, errors.New("not yet")
+		}
+		return trod{treadle.List[string]{fmt.Sprint("w", n)}}, nil
+	})
+	treadle.AddNode(b, "z", tread("z"))
+	b.Edge(treadle.Start, "top")
+	b.Branch("top", func(context.Context, trail) (treadle.Goto, error) {
+		return slices.Concat(w.Send(1), w.Send(2), w.Send(3), treadle.To("z")), nil
+	})
+	b.Edge("w", "z")
+	thread := ready(t, b, &treadle.Options{Saver: checkpoint.NewMemory(), MaxConcurrency: 1}).Thread("1")
+	_, err := thread.Run(t.Context(), trail{})
+	wantText(t, err, `graph "dedupe": node "w" (step 2): not yet`)
+	snap, err := thread.State(t.Context())
+	if err != nil || !slices.Equal(snap.Next, []string{"w"}) {
+		t.Fatalf("what is next is %v, %v, want the w that failed", snap.Next, err)
+	}
+	out, err := thread.Continue(t.Context())
+	if got := strings.Join(out.Log, " "); err != nil || got != "top z w1 w2 w3 z" {
+		t.Errorf("the trail is %q, %v", got, err)
+	}
+	for n, want := range []int32{0, 1, 1, 2} {
+		if got := runs[n].Load(); got != want {
+			t.Errorf("send %d ran %d times, want %d", n, got, want)
+		}
+	}
+}
+
+// Untracked fields travel with a Send and are never stored; only the fields of
+// the input itself are left out, not those of the values inside.
+//
+// Parity: 107.
+func TestSendWithAnUntrackedField(t *testing.T) {
+	type inner struct {
+		Conn string `json:"conn"`
+	}
+	type state struct {
+		Log   treadle.List[string] `json:"log"`
+		Conn  chan string          `json:"conn" treadle:"untracked"`
+		Inner inner                `json:"inner"`
+	}
+	type sent struct {
+		Conn  chan string
+		Inner inner
+	}
+	saver := checkpoint.NewMemory()
+	b := treadle.New[state]("untracked")
+	treadle.AddNode(b, "top", func(context.Context, struct{}) (struct{ Conn chan string }, error) {
+		c := make(chan string, 2)
+		c <- "hello"
+		return struct{ Conn chan string }{c}, nil
+	})
+	fails := true
+	w := treadle.AddNode(b, "w", func(_ context.Context, in sent) (trod, error) {
+		if in.Conn == nil {
+			return trod{treadle.List[string]{"no connection, " + in.Inner.Conn}}, nil
+		}
+		if fails {
+			return trod{}, errors.New("once")
+		}
+		return trod{treadle.List[string]{<-in.Conn + ", " + in.Inner.Conn}}, nil
+	})
+	b.Edge(treadle.Start, "top")
+	b.Branch("top", func(_ context.Context, s state) (treadle.Goto, error) {
+		return w.Send(sent{s.Conn, inner{"kept"}}), nil
+	}, "w")
+	g := ready(t, b, &treadle.Options{Saver: saver})
+
+	fails = false
+	out, err := g.Thread("1").Run(t.Context(), state{})
+	if err != nil || !slices.Equal(out.Log, words{"hello, kept"}) {
+		t.Errorf("in one run the log is %v, %v", out.Log, err)
+	}
+	for cp, err := range saver.List(t.Context(), checkpoint.Query{Thread: "1"}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := cp.Values["conn"]; ok {
+			t.Errorf("checkpoint %d holds the untracked field", cp.Step)
+		}
+		if cp.Step == 1 && !strings.Contains(string(cp.Control), `"input":{"Inner":{"conn":"kept"}}`) {
+			t.Errorf("what was sent is stored as %s", cp.Control)
+		}
+	}
+
+	// After a stop the untracked part is gone, and the rest is there.
+	fails = true
+	if _, err := g.Thread("2").Run(t.Context(), state{}); err == nil {
+		t.Fatal("the run does not fail")
+	}
+	out, err = g.Thread("2").Continue(t.Context())
+	if err != nil || !slices.Equal(out.Log, words{"no connection, kept"}) {
+		t.Errorf("continued, the log is %v, %v", out.Log, err)
+	}
+}
+
+// What a dynamic node was sent has the types of the fields again when it comes
+// out of a checkpoint.
+func TestDynamicSendKeepsItsTypes(t *testing.T) {
+	b := treadle.New[treadle.Update]("dynamic")
+	treadle.AddField[treadle.List[string]](b, "log")
+	treadle.AddField[int](b, "n")
+	treadle.AddNode(b, "top", func(context.Context, treadle.Update) (treadle.Update, error) { return nil, nil })
+	treadle.AddNode(b, "w", func(_ context.Context, in treadle.Update) (treadle.Update, error) {
+		return treadle.Update{"log": treadle.List[string]{fmt.Sprintf("%T %T %T", in["n"], in["log"], in["other"])}}, nil
+	})
+	b.Edge(treadle.Start, "top")
+	b.Branch("top", func(context.Context, treadle.Update) (treadle.Goto, error) {
+		return treadle.Send("w", treadle.Update{"n": 3, "log": treadle.List[string]{"x"}, "other": "text"}), nil
+	}, "w")
+	g := ready(t, b, &treadle.Options{Saver: checkpoint.NewMemory()})
+	if _, err := g.Thread("1", treadle.StepLimit(1)).Run(t.Context(), treadle.Update{}); err == nil {
+		t.Fatal("a limit of 1 is enough")
+	}
+	out, err := g.Thread("1").Continue(t.Context())
+	if want := "int treadle.List[string] string"; err != nil || out["log"].(treadle.List[string])[0] != want {
+		t.Errorf("the node was given %v, %v, want %s", out["log"], err, want)
+	}
+}
+
+// Parity: 3. Commands alone lead through a graph without edges.
+func TestCommandsLeadWithoutEdges(t *testing.T) {
+	type state struct {
+		Foo string `json:"foo"`
+		Bar string `json:"bar"`
+	}
+	type foo struct{ Foo string }
+	type bar struct{ Bar string }
+	b := treadle.New[state]("commands")
+	treadle.AddNode(b, "a", func(context.Context, state) (treadle.Command[foo], error) {
+		return treadle.Command[foo]{Update: &foo{"bar"}, Goto: treadle.To("b")}, nil
+	}, treadle.Destinations("b"))
+	treadle.AddNode(b, "b", func(context.Context, state) (treadle.Command[bar], error) {
+		return treadle.Command[bar]{Update: &bar{"baz"}, Goto: treadle.To(treadle.End)}, nil
+	}, treadle.Destinations(treadle.End))
+	b.Edge(treadle.Start, "a")
+	out, err := ready(t, b, nil).Run(t.Context(), state{})
+	if err != nil || out != (state{"bar", "baz"}) {
+		t.Errorf("the output is %+v, %v", out, err)
+	}
+}
+
+// Goto, a struct with a field of type Goto, and Command are three ways to say
+// the same.
+func TestThreeWaysToGo(t *testing.T) {
+	type moved struct {
+		Log  treadle.List[string]
+		Next treadle.Goto
+	}
+	for name, add := range map[string]func(*treadle.Builder[trail]){
+		"goto": func(b *treadle.Builder[trail]) {
+			treadle.AddNode(b, "a", func(context.Context, trail) (treadle.Goto, error) { return treadle.To("c"), nil }, treadle.Destinations("c"))
+		},
+		"field": func(b *treadle.Builder[trail]) {
+			treadle.AddNode(b, "a", func(context.Context, trail) (moved, error) {
+				return moved{treadle.List[string]{"a"}, treadle.To("c")}, nil
+			}, treadle.Destinations("c"))
+		},
+		"pointer": func(b *treadle.Builder[trail]) {
+			treadle.AddNode(b, "a", func(context.Context, trail) (*moved, error) {
+				return &moved{treadle.List[string]{"a"}, treadle.To("c")}, nil
+			}, treadle.Destinations("c"))
+		},
+		"command": func(b *treadle.Builder[trail]) {
+			treadle.AddNode(b, "a", func(context.Context, trail) (treadle.Command[trod], error) {
+				return treadle.Command[trod]{Update: &trod{treadle.List[string]{"a"}}, Goto: treadle.To("c")}, nil
+			}, treadle.Destination("c", "on"))
+		},
+	} {
+		b := trailOf("c")
+		add(b)
+		b.Edge(treadle.Start, "a")
+		want := "a c"
+		if name == "goto" {
+			want = "c"
+		}
+		if got := walk(t, ready(t, b, nil)); got != want {
+			t.Errorf("%s: the trail is %q, want %q", name, got, want)
+		}
+	}
+}
+
+// A goto adds to the edges: both run. To the end it adds nothing, to where an
+// edge leads anyway it adds nothing either.
+func TestGotoAddsToEdges(t *testing.T) {
+	for _, test := range []struct {
+		to   treadle.Goto
+		want string
+	}{
+		{nil, "a b"},
+		{treadle.To("c"), "a b c"},
+		{treadle.To(treadle.End), "a b"},
+		{treadle.To("b"), "a b"},
+		{treadle.To("c", "c", treadle.End), "a b c"},
+		{treadle.To("a"), "a a b b"}, // a runs again beside b, once
+	} {
+		b := trailOf("b", "c")
+		first := true
+		treadle.AddNode(b, "a", func(context.Context, struct{}) (treadle.Command[trod], error) {
+			c := treadle.Command[trod]{Update: &trod{treadle.List[string]{"a"}}}
+			if first {
+				c.Goto = test.to
+			}
+			first = false
+			return c, nil
+		}, treadle.Destinations("a", "b", "c", treadle.End), treadle.Additive())
+		b.Edge(treadle.Start, "a")
+		b.Edge("a", "b")
+		if got := walk(t, ready(t, b, nil)); got != test.want {
+			t.Errorf("a goto to %v gives the trail %q, want %q", test.to, got, test.want)
+		}
+	}
+}
+
+// A goto goes to several nodes and sends in one.
+func TestGotoSeveral(t *testing.T) {
+	b := trailOf("b", "c")
+	treadle.AddNode(b, "w", func(_ context.Context, n int) (trod, error) {
+		return trod{treadle.List[string]{fmt.Sprint("w", n)}}, nil
+	})
+	treadle.AddNode(b, "a", func(context.Context, struct{}) (treadle.Command[trod], error) {
+		return treadle.Command[trod]{Update: &trod{treadle.List[string]{"a"}}, Goto: append(treadle.To("c", "b"), treadle.Send("w", 1)...)}, nil
+	}, treadle.Destinations("b", "c", "w"))
+	b.Edge(treadle.Start, "a")
+	if got := walk(t, ready(t, b, nil)); got != "a b c w1" {
+		t.Errorf("the trail is %q, want a b c w1", got)
+	}
+}
+
+// Destinations serve drawings and checks; they restrict nothing. Without them
+// every node can be reached.
+//
+// Parity: 87.
+func TestDestinationsDoNotRestrict(t *testing.T) {
+	b := trailOf("b", "c")
+	treadle.AddNode(b, "a", func(context.Context, trail) (treadle.Goto, error) { return treadle.To("c"), nil }, treadle.Destinations("b"))
+	b.Edge(treadle.Start, "a")
+	b.Edge("b", "c")
+	if got := walk(t, ready(t, b, nil)); got != "c" {
+		t.Errorf("the trail is %q, want c", got)
+	}
+	free := trailOf("b", "c")
+	treadle.AddNode(free, "a", func(context.Context, trail) (treadle.Goto, error) { return treadle.To("c"), nil })
+	free.Edge(treadle.Start, "a")
+	if got := walk(t, ready(t, free, nil)); got != "c" {
+		t.Errorf("without destinations the trail is %q, want c", got)
+	}
+}
+
+// A goto to what is no node is an error.
+func TestGotoToAnUnknownNode(t *testing.T) {
+	b := treadle.New[trail]("lost")
+	treadle.AddNode(b, "a", func(context.Context, trail) (treadle.Goto, error) { return treadle.To("ghost"), nil })
+	b.Edge(treadle.Start, "a")
+	thread := ready(t, b, &treadle.Options{Saver: checkpoint.NewMemory()}).Thread("1")
+	_, err := thread.Run(t.Context(), trail{N: 3})
+	wantText(t, err, `graph "lost": node "a" (step 1): goto "ghost": there is no such node; there are a`)
+	e, ok := errors.AsType[*treadle.GotoError](err)
+	if !ok || e.Graph != "lost" || e.To != "ghost" {
+		t.Errorf("the error is %+v", e)
+	}
+	snap, err := thread.State(t.Context())
+	if err != nil || snap.Step != 0 || !slices.Equal(snap.Next, []string{"a"}) {
+		t.Errorf("the thread is at step %d with %v next, %v, want the step undone", snap.Step, snap.Next, err)
+	}
+}
+
+// Parity: 59, 68, 106. A list of commands is applied in order, gotos and
+// updates. In streams the updates of one field are a list; a task folds them.
+func TestListOfCommands(t *testing.T) {
+	type both struct {
+		Log *treadle.List[string]
+		N   *int
+	}
+	seven := 7
+	log := func(s string) *treadle.List[string] { return &treadle.List[string]{s} }
+	build := func() *treadle.Builder[trail] {
+		b := trailOf("b")
+		treadle.AddNode(b, "a", func(context.Context, trail) ([]treadle.Command[both], error) {
+			return []treadle.Command[both]{
+				{Update: &both{Log: log("one")}, Goto: treadle.To("b")},
+				{Update: &both{Log: log("two"), N: &seven}},
+				{Update: &both{Log: log("three")}},
+			}, nil
+		}, treadle.Destinations("b"))
+		b.Edge(treadle.Start, "a")
+		return b
+	}
+	g := ready(t, build(), nil)
+	out, err := g.Run(t.Context(), trail{})
+	if err != nil || !slices.Equal(out.Log, words{"one", "two", "three", "b"}) || out.N != 7 {
+		t.Errorf("the output is %+v, %v", out, err)
+	}
+	want := []string{`{"a":[{"log":["one"]},{"log":["two"]},{"n":7},{"log":["three"]}]}`, `{"b":{"log":["b"]}}`}
+	if diff := cmp.Diff(want, updatesOf(t, g, trail{}, treadle.ModeUpdates)); diff != "" {
+		t.Errorf("the updates differ (-want +got):\n%s", diff)
+	}
+	for ev, err := range g.Stream(t.Context(), trail{}, treadle.Modes(treadle.ModeTasks)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		done, ok := ev.(treadle.TaskFinished)
+		if !ok || done.Node != "a" {
+			continue
+		}
+		raw, err := treadle.Wire{}.Encode(ev)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var shown struct{ Result json.RawMessage }
+		if err := json.Unmarshal(raw, &shown); err != nil {
+			t.Fatal(err)
+		}
+		if want := `{"log":{"$writes":[["one"],["two"],["three"]]},"n":7}`; string(shown.Result) != want {
+			t.Errorf("the task's result is %s, want %s", shown.Result, want)
+		}
+	}
+}
+
+// Parity: 59, 68. The same in a graph whose state is one value.
+func TestListOfCommandsOnOneValue(t *testing.T) {
+	b := treadle.New[words]("root")
+	treadle.AddNode(b, "a", func(context.Context, words) ([]treadle.Command[words], error) {
+		return []treadle.Command[words]{{Update: &words{"one"}}, {Update: &words{"two"}}, {Goto: treadle.To("b"), Update: &words{"three"}}}, nil
+	})
+	treadle.AddNode(b, "b", say("b"))
+	b.Edge(treadle.Start, "a")
+	g := ready(t, b, nil)
+	out, err := g.Run(t.Context(), words{"in"})
+	if err != nil || !slices.Equal(out, words{"in", "one", "two", "three", "b"}) {
+		t.Errorf("the output is %v, %v", out, err)
+	}
+	want := []string{`{"a":[["one"],["two"],["three"]]}`, `{"b":["b"]}`}
+	if diff := cmp.Diff(want, updatesOf(t, g, words{"in"}, treadle.ModeUpdates)); diff != "" {
+		t.Errorf("the updates differ (-want +got):\n%s", diff)
+	}
+}
+
+// Two commands that write a field which holds one value are a conflict with
+// oneself.
+func TestListOfCommandsThatWritesAValueTwice(t *testing.T) {
+	type n struct{ N int }
+	b := treadle.New[trail]("twice")
+	treadle.AddNode(b, "a", func(context.Context, trail) ([]treadle.Command[n], error) {
+		return []treadle.Command[n]{{Update: &n{1}}, {Update: &n{2}}}, nil
+	}, treadle.Destinations(treadle.End))
+	b.Edge(treadle.Start, "a")
+	_, err := ready(t, b, nil).Run(t.Context(), trail{})
+	wantText(t, err, `graph "twice": node "a" (step 1): field n: written twice by a in one step, but it holds one value: give its type a Reduce method`)
+}
+
+// An empty command, and an empty list of them, say nothing: the edges lead on.
+//
+// Quirk B6: an empty Command is fine.
+func TestEmptyCommandSaysNothing(t *testing.T) {
+	b := trailOf("c")
+	treadle.AddNode(b, "a", func(context.Context, trail) (treadle.Command[trod], error) { return treadle.Command[trod]{}, nil }, treadle.Additive())
+	treadle.AddNode(b, "b", func(context.Context, trail) ([]treadle.Command[trod], error) { return nil, nil }, treadle.Additive())
+	b.Edge(treadle.Start, "a")
+	b.Sequence("a", "b", "c")
+	if got := walk(t, ready(t, b, nil)); got != "c" {
+		t.Errorf("the trail is %q, want c", got)
+	}
+}
+
+// Parity: 60. What a command updates may be any struct of fields, an Update, or
+// a pointer that is optional.
+func TestCommandUpdatesWithAStructOrAMap(t *testing.T) {
+	type full struct {
+		Log treadle.List[string]
+		N   *int
+	}
+	b := treadle.New[trail]("updates")
+	treadle.AddNode(b, "a", func(context.Context, trail) (treadle.Command[full], error) {
+		return treadle.Command[full]{Update: &full{Log: treadle.List[string]{"a"}}, Goto: treadle.To("b")}, nil
+	}, treadle.Destinations("b"))
+	treadle.AddNode(b, "b", func(context.Context, trail) (treadle.Command[treadle.Update], error) {
+		return treadle.Command[treadle.Update]{Update: &treadle.Update{"log": treadle.List[string]{"b"}}}, nil
+	}, treadle.Destinations(treadle.End))
+	b.Edge(treadle.Start, "a")
+	out, err := ready(t, b, nil).Run(t.Context(), trail{N: 4})
+	if err != nil || !slices.Equal(out.Log, words{"a", "b"}) || out.N != 4 {
+		t.Errorf("the output is %+v, %v", out, err)
+	}
+}
+
+// A command for the parent needs one.
+func TestCommandForAParentThatIsNotThere(t *testing.T) {
+	b := treadle.New[trail]("alone")
+	treadle.AddNode(b, "a", func(context.Context, trail) (treadle.Command[trod], error) {
+		return treadle.Command[trod]{Goto: treadle.To("b"), Parent: true}, nil
+	}, treadle.Handoff("b"))
+	b.Edge(treadle.Start, "a")
+	_, err := ready(t, b, nil).Run(t.Context(), trail{})
+	wantText(t, err, `node "a" commands the parent graph, but there is none: its graph does not run inside another one`)
+}
+
+// Parity: 62. A planner that goes to what is next, one node or several.
+func TestPlannerLoop(t *testing.T) {
+	type state struct {
+		Plan [][]string           `json:"plan"`
+		Log  treadle.List[string] `json:"log"`
+	}
+	type planned struct {
+		Plan [][]string
+		Log  treadle.List[string]
+	}
+	b := treadle.New[state]("planner")
+	treadle.AddNode(b, "planner", func(_ context.Context, s state) (treadle.Command[planned], error) {
+		if len(s.Plan) == 0 {
+			return treadle.Command[planned]{Update: &planned{Log: treadle.List[string]{"done"}}, Goto: treadle.To(treadle.End)}, nil
+		}
+		return treadle.Command[planned]{Update: &planned{s.Plan[1:], treadle.List[string]{"plan"}}, Goto: treadle.To(s.Plan[0]...)}, nil
+	})
+	b.Edge(treadle.Start, "planner")
+	for _, n := range []string{"one", "two", "three", "four"} {
+		treadle.AddNode(b, n, tread(n))
+		b.Edge(n, "planner")
+	}
+	out, err := ready(t, b, nil).Run(t.Context(), state{Plan: [][]string{{"one"}, {"two", "three"}, {"four"}}})
+	if got := strings.Join(out.Log, " "); err != nil || got != "plan one plan three two plan four done" {
+		t.Errorf("the trail is %q, %v", got, err)
+	}
+}
+
+// A command given to a fresh thread is applied once, and what it goes to is
+// next. Quirk B5.
+func TestCommandOnAFreshThreadIsAppliedOnce(t *testing.T) {
+	b := trailOf("a", "b")
+	b.Branch(treadle.Start, func(context.Context, trail) (treadle.Goto, error) { return treadle.To("a"), nil }, "a", "b")
+	thread := ready(t, b, &treadle.Options{Saver: checkpoint.NewMemory()}).Thread("1")
+	_, err := thread.Update(t.Context(), treadle.Command[trod]{Update: &trod{treadle.List[string]{"edit"}}, Goto: treadle.To("b")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := thread.Continue(t.Context())
+	if got := strings.Join(out.Log, " "); err != nil || got != "edit a b" {
+		t.Errorf("the trail is %q, %v, want edit a b", got, err)
+	}
+}
+
+// Parity: 120. A hundred sends by a command are bounded like those of a branch.
+func TestMaxConcurrencyBoundsCommandSends(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var now, most atomic.Int32
+		b := treadle.New[trail]("many")
+		many := treadle.AddNode(b, "many", func(_ context.Context, i int) (trod, error) {
+			if at := now.Add(1); at > most.Load() {
+				most.Store(at)
+			}
+			defer now.Add(-1)
+			<-time.After(time.Second)
+			return trod{treadle.List[string]{fmt.Sprint(i)}}, nil
+		})
+		treadle.AddNode(b, "top", func(context.Context, trail) (treadle.Command[trod], error) {
+			var to treadle.Goto
+			for i := range 100 {
+				to = append(to, many.Send(i)...)
+			}
+			return treadle.Command[trod]{Goto: to}, nil
+		}, treadle.Destinations("many"))
+		b.Edge(treadle.Start, "top")
+		out, err := ready(t, b, nil).With(treadle.MaxConcurrency(10)).Run(t.Context(), trail{})
+		if err != nil || most.Load() != 10 || len(out.Log) != 100 {
+			t.Fatalf("%d at once, %d results, %v", most.Load(), len(out.Log), err)
+		}
+		for i, s := range out.Log {
+			if s != fmt.Sprint(i) {
+				t.Fatalf("result %d is %s", i, s)
+			}
+		}
+	})
+}

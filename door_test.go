@@ -1,0 +1,545 @@
+package treadle_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/checkpoint"
+)
+
+// shelf has a field of every kind that accumulates, and some that do not.
+type shelf struct {
+	Title string                   `json:"title"`
+	Price *float64                 `json:"price"`
+	Tags  treadle.List[string]     `json:"tags"`
+	Seen  treadle.Set[int]         `json:"seen"`
+	Count treadle.Sum[int]         `json:"count"`
+	Best  treadle.Max[float64]     `json:"best"`
+	Notes treadle.Map[string, any] `json:"notes"`
+	Extra any                      `json:"extra"`
+}
+
+// shelves is a graph that a caller knows by its JSON only.
+func shelves(t *testing.T) treadle.AnyGraph {
+	t.Helper()
+	type put struct {
+		Tags  treadle.List[string]
+		Count treadle.Sum[int]
+	}
+	b := treadle.New[shelf]("shelves")
+	treadle.AddNode(b, "put", func(_ context.Context, s shelf) (put, error) {
+		return put{treadle.List[string]{"put"}, treadle.SumOf(1)}, nil
+	})
+	treadle.AddNode(b, "sort", func(context.Context, shelf) (struct{}, error) { return struct{}{}, nil })
+	b.Edge(treadle.Start, "put")
+	b.Edge("put", "sort")
+	return weave(t, b, &treadle.Options{Saver: checkpoint.NewMemory()})
+}
+
+// asked runs a graph by JSON without keeping anything.
+func asked(t *testing.T, g treadle.AnyGraph, in string, opts ...treadle.Option) (string, error) {
+	t.Helper()
+	raw, err := g.Open("", opts...).RunJSON(t.Context(), json.RawMessage(in))
+	return string(raw), err
+}
+
+// Parity: 5.
+func TestSchemas(t *testing.T) {
+	type ask struct{ Title string }
+	type answer struct{ Tags treadle.List[string] }
+	type user struct {
+		Name string `json:"name"`
+	}
+	b := treadle.New[shelf]("shelves")
+	treadle.AddNode(b, "node", func(context.Context, shelf) (answer, error) { return answer{}, nil })
+	b.Edge(treadle.Start, "node")
+	treadle.ContextType[user](b)
+	g, err := treadle.Compile[ask, answer](b, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := treadle.New[treadle.List[int]]("root")
+	treadle.AddNode(root, "node", func(context.Context, treadle.List[int]) (treadle.List[int], error) { return nil, nil })
+	root.Edge(treadle.Start, "node")
+	dynamic := treadle.New[treadle.Update]("dynamic")
+	treadle.AddField[int](dynamic, "n")
+	treadle.AddNode(dynamic, "node", func(context.Context, treadle.Update) (treadle.Update, error) { return nil, nil })
+	dynamic.Edge(treadle.Start, "node")
+	n := `{"type":"object","properties":{"n":{"type":"integer"}}}`
+	for name, tt := range map[string]struct {
+		g                             treadle.AnyGraph
+		input, output, state, context string
+	}{
+		"struct": {
+			g:      g,
+			input:  `{"type":"object","properties":{"title":{"type":"string"}}}`,
+			output: `{"type":"object","properties":{"tags":{"type":["null","array"],"items":{"type":"string"}}}}`,
+			state: `{"type":"object","properties":{"title":{"type":"string"},"price":{"type":["null","number"]},` +
+				`"tags":{"type":["null","array"],"items":{"type":"string"}},"seen":{"type":["null","array"],"items":{"type":"integer"}},` +
+				`"count":{"type":"integer"},"best":{"type":"number"},"notes":{"type":"object","additionalProperties":true},"extra":true}}`,
+			context: `{"type":"object","properties":{"name":{"type":"string"}},"required":["name"],"additionalProperties":false}`,
+		},
+		"one channel": {g: weave(t, root, nil), input: `{"type":["null","array"],"items":{"type":"integer"}}`,
+			output: `{"type":["null","array"],"items":{"type":"integer"}}`, state: `{"type":["null","array"],"items":{"type":"integer"}}`},
+		"dynamic": {g: weave(t, dynamic, nil), input: n, output: n, state: n},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := tt.g.Schemas()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, part := range []struct {
+				name   string
+				schema any
+				want   string
+			}{{"input", s.Input, tt.input}, {"output", s.Output, tt.output}, {"state", s.State, tt.state}} {
+				raw, err := json.Marshal(part.schema)
+				if err != nil {
+					t.Fatal(err)
+				}
+				same(t, part.name, part.want, string(raw))
+			}
+			if tt.context == "" {
+				if s.Context != nil {
+					t.Errorf("a context schema that nobody declared: %v", s.Context)
+				}
+				return
+			}
+			raw, err := json.Marshal(s.Context)
+			if err != nil {
+				t.Fatal(err)
+			}
+			same(t, "context", tt.context, string(raw))
+		})
+	}
+}
+
+// What is never written is absent; what is written is there, null or not.
+func TestRunJSON(t *testing.T) {
+	g := shelves(t)
+	same(t, "name", "shelves", g.Name())
+	same(t, "shape", 4, len(g.Shape().Nodes))
+	for in, want := range map[string]string{
+		`{}`:                            `{"tags":["put"],"seen":[],"count":1,"notes":{}}`,
+		`{"title":""}`:                  `{"title":"","tags":["put"],"seen":[],"count":1,"notes":{}}`,
+		`{"title":"Emma","count":2}`:    `{"title":"Emma","tags":["put"],"seen":[],"count":3,"notes":{}}`,
+		`{"price":null,"extra":[1]}`:    `{"price":null,"tags":["put"],"seen":[],"count":1,"notes":{},"extra":[1]}`,
+		`{"seen":[2,1,2],"best":1.5}`:   `{"tags":["put"],"seen":[1,2],"count":1,"best":1.5,"notes":{}}`,
+		`{"notes":{"a":{"b":[null]}}}`:  `{"tags":["put"],"seen":[],"count":1,"notes":{"a":{"b":[null]}}}`,
+		`{"tags":["a"],"price":2.5e-1}`: `{"price":0.25,"tags":["a","put"],"seen":[],"count":1,"notes":{}}`,
+	} {
+		out, err := asked(t, g, in)
+		if err != nil {
+			t.Errorf("%s: %v", in, err)
+		}
+		same(t, in, want, out)
+	}
+}
+
+// A wrong input says which field is wrong, and nothing runs.
+func TestRunJSONRefusesWrongInputs(t *testing.T) {
+	g := shelves(t)
+	for in, want := range map[string]struct{ field, msg string }{
+		`{"titel":"x"}`:      {"titel", "the state has no such field"},
+		`{"Title":"x"}`:      {"Title", "the state has no such field"},
+		`{"title":1}`:        {"title", "want string"},
+		`{"tags":"a"}`:       {"tags", "want treadle.List[string]"},
+		`{"count":"many"}`:   {"count", "want treadle.Sum[int]"},
+		`[1]`:                {"", "want a JSON object of fields"},
+		`"text"`:             {"", "want a JSON object of fields"},
+		`{"title":"x"`:       {"", "want a JSON object of fields"},
+		`{"count":1,"x":{}}`: {"x", "the state has no such field"},
+	} {
+		_, err := asked(t, g, in)
+		problem, ok := errors.AsType[*treadle.UpdateError](err)
+		if !ok {
+			t.Errorf("%s: got %v", in, err)
+			continue
+		}
+		if problem.Field != want.field || !strings.Contains(problem.Msg, want.msg) {
+			t.Errorf("%s: field %q, %s", in, problem.Field, problem.Msg)
+		}
+	}
+}
+
+// An input type is a filter: what it lacks is dropped, what the graph lacks is
+// an error.
+func TestRunJSONFiltersByTheInputType(t *testing.T) {
+	type ask struct{ Title string }
+	type answer struct {
+		Title string
+		Tags  treadle.List[string]
+	}
+	b := treadle.New[shelf]("filtered")
+	treadle.AddNode(b, "node", func(_ context.Context, s shelf) (answer, error) {
+		return answer{s.Title + "!", treadle.List[string]{fmt.Sprint(len(s.Tags))}}, nil
+	})
+	b.Edge(treadle.Start, "node")
+	g, err := treadle.Compile[ask, answer](b, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := asked(t, g, `{"title":"Emma","tags":["dropped"]}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "output", `{"title":"Emma!","tags":["0"]}`, out)
+	if _, err := asked(t, g, `{"other":1}`); err == nil {
+		t.Error("a field that the graph does not have was accepted")
+	}
+}
+
+// The marker replaces what accumulates, in both of its forms and everywhere an
+// update comes as JSON. Where nothing accumulates it is plain data.
+//
+// Parity: 169.
+func TestOverwriteInJSON(t *testing.T) {
+	for _, marker := range []string{`{"__overwrite__":["fresh"]}`, `{"type":"__overwrite__","value":["fresh"]}`} {
+		thread := shelves(t).Open("t")
+		if _, err := thread.RunJSON(t.Context(), json.RawMessage(`{"tags":["old"]}`)); err != nil {
+			t.Fatal(err)
+		}
+		out, err := thread.RunJSON(t.Context(), json.RawMessage(`{"tags":`+marker+`}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, "as input", `{"tags":["fresh","put"],"seen":[],"count":2,"notes":{}}`, string(out))
+		if _, err := thread.UpdateJSON(t.Context(), json.RawMessage(`{"tags":`+marker+`}`)); err != nil {
+			t.Fatal(err)
+		}
+		snap, err := thread.State(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, "as update", `{"tags":["fresh"],"seen":[],"count":2,"notes":{}}`, snap.Values.String())
+	}
+	out, err := asked(t, shelves(t), `{"extra":{"__overwrite__":1}}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "plain data", `{"tags":["put"],"seen":[],"count":1,"notes":{},"extra":{"__overwrite__":1}}`, out)
+	out, err = asked(t, shelves(t), `{"notes":{"__overwrite__":1,"other":2}}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "a map that only looks like it", `{"tags":["put"],"seen":[],"count":1,"notes":{"__overwrite__":1,"other":2}}`, out)
+	_, err = asked(t, shelves(t), `{"tags":{"__overwrite__":1}}`)
+	if problem, ok := errors.AsType[*treadle.UpdateError](err); !ok || problem.Field != "tags" {
+		t.Errorf("got %v", err)
+	}
+}
+
+// With an error comes what there is so far.
+func TestRunJSONReturnsWhatThereIs(t *testing.T) {
+	b := chain("failing", "a")
+	treadle.AddNode(b, "b", func(context.Context, diary) (page, error) { return page{}, passing{"boom"} })
+	b.Edge("a", "b")
+	out, err := asked(t, weave(t, b, nil), `{"topic":"owls"}`)
+	if !errors.Is(err, passing{"boom"}) {
+		t.Errorf("got %v", err)
+	}
+	same(t, "output", `{"topic":"owls","log":["a"]}`, out)
+}
+
+func TestOpenThreads(t *testing.T) {
+	unsaved := weave(t, chain("unsaved", "a"), nil)
+	in := json.RawMessage(`{}`)
+	for name, tt := range map[string]struct {
+		call func() error
+		want error
+	}{
+		"run without a saver": {func() error { _, err := unsaved.Open("t").RunJSON(t.Context(), in); return err }, treadle.ErrNoSaver},
+		"stream without a saver": {func() error {
+			_, err := heard(unsaved.Open("t").StreamJSON(t.Context(), in))
+			return err
+		}, treadle.ErrNoSaver},
+		"state without a saver":   {func() error { _, err := unsaved.Open("t").State(t.Context()); return err }, treadle.ErrNoSaver},
+		"state without a thread":  {func() error { _, err := shelves(t).Open("").State(t.Context()); return err }, treadle.ErrNoThread},
+		"update without a thread": {func() error { _, err := shelves(t).Open("").UpdateJSON(t.Context(), in); return err }, treadle.ErrNoThread},
+		"history without a thread": {func() error {
+			for _, err := range shelves(t).Open("").History(t.Context()) {
+				return err
+			}
+			return nil
+		}, treadle.ErrNoThread},
+		"continue what never began": {func() error { _, err := shelves(t).Open("t").RunJSON(t.Context(), nil); return err }, treadle.ErrNothingToContinue},
+		"continue without a thread": {func() error { _, err := shelves(t).Open("").RunJSON(t.Context(), nil); return err }, treadle.ErrNothingToContinue},
+	} {
+		if err := tt.call(); !errors.Is(err, tt.want) {
+			t.Errorf("%s: got %v, want %v", name, err, tt.want)
+		}
+	}
+	same(t, "id", "t", shelves(t).Open("t").ID())
+}
+
+func TestStreamJSON(t *testing.T) {
+	thread := shelves(t).Open("t")
+	var got []string
+	for ev, err := range thread.StreamJSON(t.Context(), json.RawMessage(`{"title":"Emma"}`), treadle.Modes(treadle.ModeUpdates, treadle.ModeValues)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if end, ok := ev.(treadle.Finished[json.RawMessage]); ok {
+			got = append(got, "finished "+string(end.Output))
+			continue
+		}
+		got = append(got, brief(ev))
+	}
+	same(t, "events", []string{
+		`values {"title":"Emma","tags":[],"seen":[],"count":0,"notes":{}}`,
+		`put wrote {"tags":["put"],"count":1}`,
+		`values {"title":"Emma","tags":["put"],"seen":[],"count":1,"notes":{}}`,
+		`sort wrote null`,
+		`finished {"title":"Emma","tags":["put"],"seen":[],"count":1,"notes":{}}`,
+	}, got)
+	_, err := heard(thread.StreamJSON(t.Context(), json.RawMessage(`{"x":1}`)))
+	if _, ok := errors.AsType[*treadle.UpdateError](err); !ok {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A thread by JSON: runs, edits, a continuation, its state and its history.
+func TestThreadThroughTheDoor(t *testing.T) {
+	g := shelves(t)
+	thread := g.Open("t", treadle.Metadata(map[string]any{"user": "ada"}))
+	empty, err := thread.State(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "before the first run", []any{true, "null", []string(nil)}, []any{empty.ID.IsZero(), empty.Values.String(), empty.Next})
+	if _, err := thread.RunJSON(t.Context(), json.RawMessage(`{"title":"Emma"}`)); err != nil {
+		t.Fatal(err)
+	}
+	// As if put had written: sort is next.
+	edited, err := thread.UpdateJSON(t.Context(), json.RawMessage(`{"tags":["edited"],"count":10}`), treadle.AsNode("put"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	snap, err := thread.State(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "after the edit", []any{edited, []string{"sort"}, checkpoint.Update, `{"title":"Emma","tags":["put","edited"],"seen":[],"count":11,"notes":{}}`},
+		[]any{snap.ID, snap.Next, snap.Source, snap.Values.String()})
+	out, err := thread.RunJSON(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "continued", `{"title":"Emma","tags":["put","edited"],"seen":[],"count":11,"notes":{}}`, string(out))
+	if _, err := thread.UpdateJSON(t.Context(), json.RawMessage(`null`), treadle.AsNode("sort")); err != nil {
+		t.Fatal(err)
+	}
+	var history []string
+	for snap, err := range thread.History(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		history = append(history, fmt.Sprintf("%d %s %v", snap.Step, snap.Source, snap.Next))
+	}
+	same(t, "history", []string{
+		"5 update []",
+		"4 loop []",
+		"3 update [sort]",
+		"2 loop []",
+		"1 loop [sort]",
+		"0 loop [put]",
+		"-1 input [__start__]",
+	}, history)
+	n := 0
+	for snap, err := range thread.History(t.Context(), treadle.Limit(1), treadle.Earlier(edited)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+		same(t, "before the edit", 2, snap.Step)
+	}
+	same(t, "limit", 1, n)
+}
+
+func TestUpdateJSONRefusesWhatDoesNotFit(t *testing.T) {
+	thread := shelves(t).Open("t")
+	if _, err := thread.RunJSON(t.Context(), json.RawMessage(`{}`)); err != nil {
+		t.Fatal(err)
+	}
+	before, err := thread.State(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		values, as, field, msg string
+	}{
+		{`{"x":1}`, "put", "x", "the state has no such field"},
+		{`{"count":[]}`, "put", "count", "want treadle.Sum[int]"},
+		{`[]`, "put", "", "want a JSON object of fields"},
+		{`{}`, "nobody", "", "there is no such node; there are put, sort"},
+	} {
+		_, err := thread.UpdateJSON(t.Context(), json.RawMessage(tt.values), treadle.AsNode(tt.as))
+		problem, ok := errors.AsType[*treadle.UpdateError](err)
+		if !ok || problem.Field != tt.field || !strings.Contains(problem.Msg, tt.msg) {
+			t.Errorf("%s as %s: got %v", tt.values, tt.as, err)
+		}
+	}
+	after, err := thread.State(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "the head", before.ID, after.ID)
+}
+
+type visitor struct {
+	Name string `json:"name"`
+	Age  int    `json:"age"`
+}
+
+func (v visitor) Validate() error {
+	if v.Age < 0 {
+		return errors.New("nobody is that young")
+	}
+	return nil
+}
+
+// Parity: 194.
+func TestContextJSON(t *testing.T) {
+	greet := func(declare func(*treadle.Builder[diary])) treadle.AnyGraph {
+		b := treadle.New[diary]("greet")
+		treadle.AddNode(b, "node", func(ctx context.Context, _ diary) (page, error) {
+			v, ok := treadle.ContextOf[visitor](ctx)
+			return did(fmt.Sprintf("%s %d %v", v.Name, v.Age, ok)), nil
+		})
+		b.Edge(treadle.Start, "node")
+		declare(b)
+		return weave(t, b, nil)
+	}
+	declared := greet(func(b *treadle.Builder[diary]) { treadle.ContextType[visitor](b) })
+	plain := greet(func(*treadle.Builder[diary]) {})
+	for name, tt := range map[string]struct {
+		g    treadle.AnyGraph
+		opt  treadle.Option
+		want string // the output, or a part of the error
+	}{
+		"json":         {declared, treadle.ContextJSON(json.RawMessage(`{"name":"ada","age":36}`)), `{"log":["ada 36 true"]}`},
+		"partly":       {declared, treadle.ContextJSON(json.RawMessage(`{"name":"ada"}`)), `{"log":["ada 0 true"]}`},
+		"typed":        {declared, treadle.Context(visitor{"bob", 1}), `{"log":["bob 1 true"]}`},
+		"undeclared":   {plain, treadle.Context(visitor{"bob", 1}), `{"log":["bob 1 true"]}`},
+		"none":         {declared, treadle.Tags(), `{"log":[" 0 false"]}`},
+		"wrong type":   {declared, treadle.Context("bob"), `graph "greet": context: is string, the graph wants treadle_test.visitor`},
+		"wrong json":   {declared, treadle.ContextJSON(json.RawMessage(`{"age":"old"}`)), `graph "greet": context: want treadle_test.visitor: json: cannot unmarshal string`},
+		"no object":    {declared, treadle.ContextJSON(json.RawMessage(`[1]`)), `graph "greet": context: want treadle_test.visitor: json: cannot unmarshal array`},
+		"broken":       {declared, treadle.ContextJSON(json.RawMessage(`{`)), `graph "greet": context: want treadle_test.visitor: unexpected end of JSON input`},
+		"not declared": {plain, treadle.ContextJSON(json.RawMessage(`{}`)), `graph "greet": context: it came as JSON and the graph declares no type for it: use treadle.ContextType`},
+		"not valid":    {declared, treadle.ContextJSON(json.RawMessage(`{"age":-1}`)), `graph "greet": the context is not valid: nobody is that young`},
+	} {
+		out, err := asked(t, tt.g, `{}`, tt.opt)
+		if err != nil {
+			same(t, name+": nothing has run", `{}`, strings.ReplaceAll(out, `{"log":[]}`, `{}`))
+			out = err.Error()
+		}
+		if !strings.HasPrefix(out, tt.want) {
+			t.Errorf("%s: got %s, want %s", name, out, tt.want)
+		}
+	}
+}
+
+// Whatever a graph is made of, its JSON is the same as what the typed run has.
+func TestTheDoorLeadsToEverything(t *testing.T) {
+	sent := func() *treadle.Builder[diary] {
+		b := treadle.New[diary]("sent")
+		work := treadle.AddNode(b, "work", func(_ context.Context, n int) (page, error) { return did(fmt.Sprint("work ", n)), nil })
+		treadle.AddNode(b, "plan", func(context.Context, diary) (treadle.Command[page], error) {
+			up := did("plan")
+			return treadle.Command[page]{Update: &up, Goto: append(work.Send(1), work.Send(2)...)}, nil
+		}, treadle.Destinations("work"))
+		treadle.AddNode(b, "last", func(context.Context, diary) (cleared, error) {
+			return cleared{treadle.Overwrite[treadle.List[string]]{Value: treadle.List[string]{"only"}}}, nil
+		}, treadle.Defer())
+		b.Edge(treadle.Start, "plan")
+		b.Edge("work", "last")
+		return b
+	}
+	handled := func() *treadle.Builder[diary] {
+		b := treadle.New[diary]("handled")
+		treadle.AddNode(b, "bad", func(context.Context, diary) (page, error) { return page{}, passing{"boom"} }, treadle.OnError(recovers), treadle.Cache(0))
+		b.Edge(treadle.Start, "bad")
+		return b
+	}
+	nest := func() *treadle.Builder[diary] {
+		b := treadle.New[diary]("nest")
+		treadle.AddGraph(b, "sub", bubbling(t, "child", nil, "target"))
+		treadle.AddNode(b, "target", does("target"))
+		b.Edge(treadle.Start, "sub")
+		return b
+	}
+	for name, b := range map[string]*treadle.Builder[diary]{"sends, a command, an overwrite": sent(), "a handler": handled(), "a subgraph": nest()} {
+		t.Run(name, func(t *testing.T) {
+			g := weave(t, b, &treadle.Options{Saver: checkpoint.NewMemory()})
+			in := diary{Topic: "owls", Log: treadle.List[string]{"in"}}
+			typed, err := g.Run(t.Context(), in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := json.Marshal(typed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			raw, err := json.Marshal(in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var door treadle.AnyGraph = g
+			for _, id := range []string{"", "t"} {
+				out, err := door.Open(id).RunJSON(t.Context(), raw)
+				if err != nil {
+					t.Fatal(err)
+				}
+				same(t, "run on "+id, string(want), string(out))
+			}
+			for ev, err := range door.Open("").StreamJSON(t.Context(), raw) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if end, ok := ev.(treadle.Finished[json.RawMessage]); ok {
+					same(t, "streamed", string(want), string(end.Output))
+				}
+			}
+			snap, err := door.Open("t").State(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			same(t, "state", string(want), snap.Values.String())
+		})
+	}
+}
+
+// A one-channel graph takes and gives its bare value.
+func TestOneChannelThroughTheDoor(t *testing.T) {
+	type words = treadle.List[string]
+	b := treadle.New[words]("words")
+	treadle.AddNode(b, "add", func(_ context.Context, w words) (words, error) { return words{fmt.Sprint(len(w))}, nil })
+	b.Edge(treadle.Start, "add")
+	g := weave(t, b, &treadle.Options{Saver: checkpoint.NewMemory()})
+	thread := g.Open("t")
+	for _, want := range []string{`["a","1"]`, `["a","1","a","3"]`} {
+		out, err := thread.RunJSON(t.Context(), json.RawMessage(`["a"]`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, "words", want, string(out))
+	}
+	if _, err := thread.UpdateJSON(t.Context(), json.RawMessage(`{"__overwrite__":["z"]}`)); err != nil {
+		t.Fatal(err)
+	}
+	snap, err := thread.State(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "state", `["z"]`, snap.Values.String())
+	_, err = thread.RunJSON(t.Context(), json.RawMessage(`{"a":1}`))
+	if _, ok := errors.AsType[*treadle.UpdateError](err); !ok {
+		t.Errorf("got %v", err)
+	}
+}

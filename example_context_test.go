@@ -1,0 +1,158 @@
+package treadle_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/treadle-go/treadle"
+)
+
+// A run is given a value that its nodes can read, here the model to use. A run
+// without one uses the default.
+//
+// Sample: A11.
+func ExampleContextOf() {
+	type State struct{ Answer string }
+	type Config struct{ LLM string }
+
+	b := treadle.New[State]("configured")
+	treadle.AddNode(b, "node_a", func(ctx context.Context, _ State) (State, error) {
+		config, ok := treadle.ContextOf[Config](ctx)
+		if !ok {
+			config.LLM = "openai"
+		}
+		return State{"answered by " + config.LLM}, nil
+	})
+	b.Edge(treadle.Start, "node_a")
+	g := treadle.Must(b.Compile(nil))
+
+	fmt.Println(g.With(treadle.Context(Config{LLM: "anthropic"})).Run(context.Background(), State{}))
+	fmt.Println(g.Run(context.Background(), State{}))
+	// Output:
+	// {answered by anthropic} <nil>
+	// {answered by openai} <nil>
+}
+
+// Settings are bound to the graph, for one run or for many: a step limit and a
+// context. Reaching the limit is a typed error beside the state so far.
+//
+// Sample: A12.
+func ExampleGraph_With() {
+	type State struct{ Calls treadle.List[string] }
+	type call struct{ Calls treadle.List[string] }
+	type Config struct{ LLM string }
+
+	b := treadle.New[State]("loop")
+	treadle.AddNode(b, "node_a", func(ctx context.Context, _ State) (call, error) {
+		config, _ := treadle.ContextOf[Config](ctx)
+		return call{treadle.List[string]{config.LLM}}, nil
+	})
+	b.Edge(treadle.Start, "node_a")
+	b.Edge("node_a", "node_a") // for ever
+	g := treadle.Must(b.Compile(nil))
+
+	out, err := g.With(treadle.StepLimit(5), treadle.Context(Config{LLM: "anthropic"})).Run(context.Background(), State{})
+	limit, ok := errors.AsType[*treadle.StepLimitError](err)
+	fmt.Println(ok, limit.Limit, limit.Next)
+	fmt.Println(out.Calls)
+	// Output:
+	// true 5 [node_a]
+	// [anthropic anthropic anthropic anthropic anthropic]
+}
+
+// A graph that declares the type of its context refuses another one, and takes
+// it as JSON too.
+func ExampleContextType() {
+	type State struct{ Greeting string }
+	type User struct {
+		Name string `json:"name"`
+	}
+
+	b := treadle.New[State]("greet")
+	treadle.ContextType[User](b)
+	treadle.AddNode(b, "greet", func(ctx context.Context, _ State) (State, error) {
+		user, _ := treadle.ContextOf[User](ctx)
+		return State{"Hello, " + user.Name}, nil
+	})
+	b.Edge(treadle.Start, "greet")
+	g := treadle.Must(b.Compile(nil))
+
+	ctx := context.Background()
+	fmt.Println(g.With(treadle.ContextJSON(json.RawMessage(`{"name": "Ada"}`))).Run(ctx, State{}))
+	_, err := g.With(treadle.Context("Ada")).Run(ctx, State{})
+	fmt.Println(err)
+	// Output:
+	// {Hello, Ada} <nil>
+	// graph "greet": context: is string, the graph wants treadle_test.User
+}
+
+// A node can know about the run that it is part of.
+func ExampleRunInfo() {
+	type State struct{ Where string }
+
+	b := treadle.New[State]("info")
+	treadle.AddNode(b, "look", func(ctx context.Context, _ State) (State, error) {
+		info := treadle.RunInfo(ctx)
+		fmt.Println(info.RunID, info.Graph, info.Node, info.Tags, info.Metadata)
+		return State{fmt.Sprintf("step %d, attempt %d, %d steps left", info.Step, info.Attempt, info.RemainingSteps)}, nil
+	})
+	b.Edge(treadle.Start, "look")
+	g := treadle.Must(b.Compile(nil))
+
+	out, err := g.With(
+		treadle.RunID("run-7"),
+		treadle.Tags("nightly"),
+		treadle.Metadata(map[string]any{"author": "ada"}),
+		treadle.StepLimit(10),
+	).Run(context.Background(), State{})
+	fmt.Println(out.Where, err)
+	// Output:
+	// run-7 info look [nightly] map[author:ada]
+	// step 1, attempt 1, 9 steps left <nil>
+}
+
+// A batch runs in parallel and keeps the order of its inputs. One failure does
+// not stop the others.
+func ExampleRunAll() {
+	type State struct{ N int }
+
+	b := treadle.New[State]("inverse")
+	treadle.AddNode(b, "invert", func(_ context.Context, s State) (State, error) {
+		if s.N == 0 {
+			return State{}, errors.New("division by zero")
+		}
+		return State{100 / s.N}, nil
+	})
+	b.Edge(treadle.Start, "invert")
+	g := treadle.Must(b.Compile(nil))
+
+	outs, err := treadle.RunAll(context.Background(), g.With(treadle.MaxConcurrency(2)), []State{{10}, {0}, {4}})
+	fmt.Println(outs)
+	fmt.Println(err)
+	// Output:
+	// [{10} {0} {25}]
+	// input 1: graph "inverse": node "invert" (step 1): division by zero
+}
+
+// A server that shuts down lets its runs finish the step they are in. On a
+// thread they can be continued later.
+func ExampleDrain() {
+	type State struct{ N int }
+	quit := make(chan struct{})
+
+	b := treadle.New[State]("drain")
+	treadle.AddNode(b, "first", func(_ context.Context, s State) (State, error) {
+		close(quit) // the signal arrives while this node runs
+		return State{s.N + 1}, nil
+	})
+	treadle.AddNode(b, "second", func(_ context.Context, s State) (State, error) { return State{s.N + 1}, nil })
+	b.Sequence(treadle.Start, "first", "second")
+	g := treadle.Must(b.Compile(nil))
+
+	out, err := g.With(treadle.Drain(quit)).Run(context.Background(), State{})
+	fmt.Println(out, errors.Is(err, treadle.ErrDrained))
+	// Output:
+	// {1} true
+}

@@ -1,0 +1,272 @@
+package treadle_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/treadle-go/treadle"
+)
+
+// An edge from Start says where a run begins, an edge between nodes what comes
+// next, and an edge to End that nothing does.
+//
+// Sample: A8.
+func ExampleBuilder_Edge() {
+	type Path = treadle.List[string]
+
+	b := treadle.New[Path]("edges")
+	for _, name := range []string{"node_a", "node_b"} {
+		treadle.AddNode(b, name, func(context.Context, Path) (Path, error) { return Path{name}, nil })
+	}
+	b.Edge(treadle.Start, "node_a")
+	b.Edge("node_a", "node_b")
+	b.Edge("node_b", treadle.End)
+	g := treadle.Must(b.Compile(nil))
+
+	fmt.Println(g.Run(context.Background(), nil))
+	// Output:
+	// [node_a node_b] <nil>
+}
+
+// A router returns the names of the nodes to go to, which then run in
+// parallel, or no name to stop.
+//
+// Sample: A8.
+func ExampleBuilder_Branch() {
+	type State struct {
+		Level int
+		Path  treadle.List[string]
+	}
+	type visit struct{ Path treadle.List[string] }
+
+	b := treadle.New[State]("branch")
+	for _, name := range []string{"node_a", "node_b", "node_c"} {
+		treadle.AddNode(b, name, func(context.Context, State) (visit, error) {
+			return visit{treadle.List[string]{name}}, nil
+		})
+	}
+	b.Edge(treadle.Start, "node_a")
+	b.Branch("node_a", func(_ context.Context, s State) (treadle.Goto, error) {
+		switch {
+		case s.Level > 5:
+			return treadle.To("node_b", "node_c"), nil
+		case s.Level > 0:
+			return treadle.To("node_b"), nil
+		}
+		return treadle.To(treadle.End), nil
+	})
+	g := treadle.Must(b.Compile(nil))
+
+	for _, level := range []int{0, 1, 9} {
+		out, err := g.Run(context.Background(), State{Level: level})
+		fmt.Println(level, out.Path, err)
+	}
+	// Output:
+	// 0 [node_a] <nil>
+	// 1 [node_a node_b] <nil>
+	// 9 [node_a node_b node_c] <nil>
+}
+
+// A branch from Start decides where a run begins. The destinations after the
+// router are what a drawing shows.
+//
+// Sample: A8.
+func ExampleBuilder_Branch_entry() {
+	type State struct {
+		Lang  string
+		Greet string
+	}
+	type greeting struct{ Greet string }
+
+	b := treadle.New[State]("entry")
+	treadle.AddNode(b, "english", func(context.Context, State) (greeting, error) { return greeting{"hello"}, nil })
+	treadle.AddNode(b, "french", func(context.Context, State) (greeting, error) { return greeting{"bonjour"}, nil })
+	b.Branch(treadle.Start, func(_ context.Context, s State) (treadle.Goto, error) {
+		if s.Lang == "fr" {
+			return treadle.To("french"), nil
+		}
+		return treadle.To("english"), nil
+	}, "english", "french")
+	g := treadle.Must(b.Compile(nil))
+
+	fmt.Println(g.Run(context.Background(), State{Lang: "fr"}))
+	fmt.Println(g.Run(context.Background(), State{Lang: "en"}))
+	// Output:
+	// {fr bonjour} <nil>
+	// {en hello} <nil>
+}
+
+// A router that reads one field takes a struct of that field.
+func ExampleAddBranch() {
+	type State struct {
+		Score int
+		Grade string
+	}
+	type grade struct{ Grade string }
+	type score struct{ Score int }
+
+	b := treadle.New[State]("grades")
+	treadle.AddNode(b, "pass", func(context.Context, State) (grade, error) { return grade{"pass"}, nil })
+	treadle.AddNode(b, "fail", func(context.Context, State) (grade, error) { return grade{"fail"}, nil })
+	treadle.AddBranch(b, treadle.Start, func(_ context.Context, s score) (treadle.Goto, error) {
+		if s.Score >= 50 {
+			return treadle.To("pass"), nil
+		}
+		return treadle.To("fail"), nil
+	}, "pass", "fail")
+	g := treadle.Must(b.Compile(nil))
+
+	fmt.Println(g.Run(context.Background(), State{Score: 71}))
+	// Output:
+	// {71 pass} <nil>
+}
+
+// A switch maps a function's result to a node.
+//
+// Sample: A8.
+func ExampleSwitch() {
+	type State struct {
+		Text string
+		Path treadle.List[string]
+	}
+	type visit struct{ Path treadle.List[string] }
+
+	b := treadle.New[State]("switch")
+	for _, name := range []string{"node_a", "node_b", "node_c"} {
+		treadle.AddNode(b, name, func(context.Context, State) (visit, error) {
+			return visit{treadle.List[string]{name}}, nil
+		})
+	}
+	isLong := func(_ context.Context, s State) (bool, error) { return len(s.Text) > 5, nil }
+	b.Edge(treadle.Start, "node_a")
+	treadle.Switch(b, "node_a", isLong, map[bool]string{true: "node_b", false: "node_c"})
+	g := treadle.Must(b.Compile(nil))
+
+	for _, text := range []string{"hi", "good morning"} {
+		out, err := g.Run(context.Background(), State{Text: text})
+		fmt.Println(text, out.Path, err)
+	}
+	// Output:
+	// hi [node_a node_c] <nil>
+	// good morning [node_a node_b] <nil>
+}
+
+// A switch from Start chooses the first node.
+//
+// Sample: A8.
+func ExampleSwitch_entry() {
+	type State struct {
+		N    int
+		Kind string
+	}
+	type kind struct{ Kind string }
+
+	b := treadle.New[State]("entry")
+	treadle.AddNode(b, "node_b", func(context.Context, State) (kind, error) { return kind{"even"}, nil })
+	treadle.AddNode(b, "node_c", func(context.Context, State) (kind, error) { return kind{"odd"}, nil })
+	even := func(_ context.Context, s State) (bool, error) { return s.N%2 == 0, nil }
+	treadle.Switch(b, treadle.Start, even, map[bool]string{true: "node_b", false: "node_c"})
+	g := treadle.Must(b.Compile(nil))
+
+	fmt.Println(g.Run(context.Background(), State{N: 4}))
+	fmt.Println(g.Run(context.Background(), State{N: 7}))
+	// Output:
+	// {4 even} <nil>
+	// {7 odd} <nil>
+}
+
+// A join waits for all of its sources, even if they take a different number of
+// steps.
+//
+// Sample: A17.
+func ExampleBuilder_Join() {
+	type State struct{ Log treadle.List[string] }
+	type entry struct{ Log treadle.List[string] }
+
+	b := treadle.New[State]("join")
+	for _, name := range []string{"quick", "slow_1", "slow_2", "report"} {
+		treadle.AddNode(b, name, func(context.Context, State) (entry, error) {
+			return entry{treadle.List[string]{name}}, nil
+		})
+	}
+	b.Edge(treadle.Start, "quick")
+	b.Edge(treadle.Start, "slow_1")
+	b.Edge("slow_1", "slow_2")
+	b.Join([]string{"quick", "slow_2"}, "report")
+	g := treadle.Must(b.Compile(nil))
+
+	out, err := g.Run(context.Background(), State{})
+	fmt.Println(out.Log, err)
+	// Output:
+	// [quick slow_1 slow_2 report] <nil>
+}
+
+// A sequence is an edge between each node and the next.
+//
+// Sample: A17.
+func ExampleBuilder_Sequence() {
+	type State struct{ Text string }
+
+	b := treadle.New[State]("sequence")
+	for _, word := range []string{"one", "two", "three"} {
+		treadle.AddNode(b, word, func(_ context.Context, s State) (State, error) {
+			return State{s.Text + " " + word}, nil
+		})
+	}
+	b.Sequence(treadle.Start, "one", "two", "three")
+	g := treadle.Must(b.Compile(nil))
+
+	fmt.Println(g.Run(context.Background(), State{Text: "zero"}))
+	// Output:
+	// {zero one two three} <nil>
+}
+
+// Compile reports everything that is wrong at once, here an empty sequence and
+// one that names a node twice.
+//
+// Sample: A17.
+func ExampleBuildError() {
+	type State struct{ Text string }
+
+	b := treadle.New[State]("mistakes")
+	treadle.AddNode(b, "one", func(_ context.Context, s State) (State, error) { return s, nil })
+	b.Edge(treadle.Start, "one")
+	b.Sequence()
+	b.Sequence("one", "one")
+	_, err := b.Compile(nil)
+	fmt.Println(err)
+
+	first, ok := errors.AsType[*treadle.BuildError](err)
+	fmt.Println(ok, first.Graph)
+	// Output:
+	// graph "mistakes": sequence: it needs at least one node
+	// graph "mistakes": sequence: node "one" named twice
+	// true mistakes
+}
+
+// A deferred node waits until nothing else is left to run, so branches of any
+// length can be summed up without naming their ends.
+func ExampleDefer() {
+	type State struct{ Log treadle.List[string] }
+	type entry struct{ Log treadle.List[string] }
+
+	b := treadle.New[State]("defer")
+	add := func(name string, opts ...treadle.NodeOption) {
+		treadle.AddNode(b, name, func(context.Context, State) (entry, error) {
+			return entry{treadle.List[string]{name}}, nil
+		}, opts...)
+	}
+	add("short")
+	add("long_1")
+	add("long_2")
+	add("sum", treadle.Defer())
+	b.Sequence(treadle.Start, "short", "sum")
+	b.Sequence(treadle.Start, "long_1", "long_2", "sum")
+	g := treadle.Must(b.Compile(nil))
+
+	out, err := g.Run(context.Background(), State{})
+	fmt.Println(out.Log, err)
+	// Output:
+	// [long_1 short long_2 sum] <nil>
+}

@@ -1,0 +1,139 @@
+package treadle_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/treadle-go/treadle"
+)
+
+// Map-reduce: a joke for each subject, all at the same time. The node takes an
+// input of its own, which is not part of the state.
+//
+// Sample: A9.
+func ExampleNode_Send() {
+	type State struct {
+		Subjects []string
+		Jokes    treadle.List[string]
+	}
+	type subjects struct{ Subjects []string }
+	type subject struct{ Subject string }
+	type joke struct{ Jokes treadle.List[string] }
+
+	b := treadle.New[State]("jokes")
+	treadle.AddNode(b, "node_a", func(context.Context, State) (subjects, error) {
+		return subjects{[]string{"cats", "dogs"}}, nil
+	})
+	generate := treadle.AddNode(b, "generate_joke", func(_ context.Context, in subject) (joke, error) {
+		return joke{treadle.List[string]{"Joke about " + in.Subject}}, nil
+	})
+	b.Edge(treadle.Start, "node_a")
+	b.Branch("node_a", func(_ context.Context, s State) (treadle.Goto, error) {
+		var next treadle.Goto
+		for _, name := range s.Subjects {
+			next = append(next, generate.Send(subject{name})...)
+		}
+		return next, nil
+	}, generate.Name())
+	g := treadle.Must(b.Compile(nil))
+
+	out, err := g.Run(context.Background(), State{})
+	fmt.Printf("%q %v\n", out.Jokes, err)
+	// Output:
+	// ["Joke about cats" "Joke about dogs"] <nil>
+}
+
+// Send names the node, for when there is no handle at hand. What is sent is
+// checked when the run gets there.
+func ExampleSend() {
+	type State struct{ Squares treadle.List[int] }
+	type square struct{ Squares treadle.List[int] }
+
+	b := treadle.New[State]("squares")
+	treadle.AddNode(b, "square", func(_ context.Context, n int) (square, error) {
+		return square{treadle.List[int]{n * n}}, nil
+	})
+	b.Branch(treadle.Start, func(_ context.Context, s State) (treadle.Goto, error) {
+		if len(s.Squares) > 0 {
+			return treadle.Send("square", "three"), nil
+		}
+		return append(treadle.Send("square", 2), treadle.Send("square", 3)...), nil
+	}, "square")
+	g := treadle.Must(b.Compile(nil))
+
+	fmt.Println(g.Run(context.Background(), State{}))
+
+	_, err := g.Run(context.Background(), State{Squares: treadle.List[int]{1}})
+	bad, ok := errors.AsType[*treadle.GotoError](err)
+	fmt.Println(ok, bad)
+	// Output:
+	// {[4 9]} <nil>
+	// true goto "square": Send of string, the node takes int
+}
+
+// A node may say itself where to go: by returning a Goto, alone or beside what
+// it writes.
+func ExampleGoto() {
+	type State struct{ N int }
+	type halved struct {
+		N    int
+		Next treadle.Goto // control, not a field of the state
+	}
+
+	b := treadle.New[State]("collatz")
+	treadle.AddNode(b, "halve", func(_ context.Context, s State) (halved, error) {
+		if s.N%2 != 0 {
+			return halved{N: s.N}, nil // no target: the run ends
+		}
+		return halved{s.N / 2, treadle.To("halve")}, nil
+	}, treadle.Destinations("halve"))
+	b.Edge(treadle.Start, "halve")
+	g := treadle.Must(b.Compile(nil))
+
+	fmt.Println(g.Run(context.Background(), State{N: 40}))
+	// Output:
+	// {5} <nil>
+}
+
+// To goes to nodes by name. They run together in the next step.
+func ExampleTo() {
+	type State struct{ Log treadle.List[string] }
+	type entry struct{ Log treadle.List[string] }
+
+	b := treadle.New[State]("fork")
+	treadle.AddNode(b, "fork", func(context.Context, State) (treadle.Goto, error) {
+		return treadle.To("left", "right"), nil
+	}, treadle.Destinations("left", "right"))
+	for _, name := range []string{"left", "right"} {
+		treadle.AddNode(b, name, func(context.Context, State) (entry, error) { return entry{treadle.List[string]{name}}, nil })
+	}
+	b.Edge(treadle.Start, "fork")
+	g := treadle.Must(b.Compile(nil))
+
+	fmt.Println(g.Run(context.Background(), State{}))
+	// Output:
+	// {[left right]} <nil>
+}
+
+// What is sent may have a time limit of its own.
+func ExampleGoto_Timeout() {
+	type State struct{ Done bool }
+
+	b := treadle.New[State]("impatient")
+	wait := treadle.AddNode(b, "wait", func(ctx context.Context, _ string) (State, error) {
+		<-ctx.Done() // a server that never answers
+		return State{}, context.Cause(ctx)
+	})
+	b.Branch(treadle.Start, func(context.Context, State) (treadle.Goto, error) {
+		return wait.Send("https://example.com").Timeout(time.Millisecond), nil
+	}, "wait")
+	g := treadle.Must(b.Compile(nil))
+
+	_, err := g.Run(context.Background(), State{})
+	late, ok := errors.AsType[*treadle.TimeoutError](err)
+	fmt.Println(ok, late.Node, late.Limit)
+	// Output:
+	// true wait 1ms
+}

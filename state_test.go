@@ -1,0 +1,1188 @@
+package treadle_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/checkpoint"
+)
+
+// writes is a graph in which the given functions run in one step, each as a
+// node of its own; a to z in their order.
+func writes[S, Out any](nodes ...func() Out) *treadle.Builder[S] {
+	b := treadle.New[S]("writes")
+	for i, fn := range nodes {
+		name := string(rune('a' + i))
+		treadle.AddNode(b, name, func(context.Context, struct{}) (Out, error) { return fn(), nil })
+		b.Edge(treadle.Start, name)
+	}
+	return b
+}
+
+func give[T any](v T) func() T { return func() T { return v } }
+
+// median is a type of one's own that accumulates: updates are single numbers.
+type median []int
+
+func (m median) Reduce(n int) (median, error) {
+	if n < 0 {
+		return nil, fmt.Errorf("%d is negative", n)
+	}
+	if n == 13 {
+		panic("unlucky")
+	}
+	return slices.Sorted(slices.Values(append(slices.Clone(m), n))), nil
+}
+
+// The accumulating types of the package, through a graph and on their own.
+//
+// Parity: 167.
+func TestAccumulatingTypes(t *testing.T) {
+	type state struct {
+		List treadle.List[int]        `json:"list"`
+		Set  treadle.Set[string]      `json:"set"`
+		Map  treadle.Map[string, int] `json:"map"`
+		Sum  treadle.Sum[float64]     `json:"sum"`
+		Max  treadle.Max[int]         `json:"max"`
+	}
+	type update struct {
+		List treadle.List[int]
+		Set  treadle.Set[string]
+		Map  treadle.Map[string, int]
+		Sum  treadle.Sum[float64]
+		Max  treadle.Max[int]
+	}
+	b := writes[state](
+		give(update{treadle.List[int]{2, 3}, treadle.SetOf("b", "a"), treadle.Map[string, int]{"x": 1, "y": 1}, treadle.SumOf(1.5), treadle.MaxOf(-7)}),
+		give(update{treadle.List[int]{4}, treadle.SetOf("c", "a"), treadle.Map[string, int]{"y": 2}, treadle.SumOf(2.0), treadle.MaxOf(-9)}),
+	)
+	g := ready(t, b, &treadle.Options{Saver: checkpoint.NewMemory()})
+	out, err := g.Thread("1").Run(t.Context(), state{List: treadle.List[int]{1}, Sum: treadle.SumOf(10.0)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := state{treadle.List[int]{1, 2, 3, 4}, treadle.SetOf("a", "b", "c"), treadle.Map[string, int]{"x": 1, "y": 2}, treadle.SumOf(13.5), treadle.MaxOf(-7)}
+	if diff := cmp.Diff(want, out); diff != "" {
+		t.Errorf("the output differs (-want +got):\n%s", diff)
+	}
+	const text = `{"list":[1,2,3,4],"set":["a","b","c"],"map":{"x":1,"y":2},"sum":13.5,"max":-7}`
+	if got := asJSON(t, out); got != text {
+		t.Errorf("the JSON is %s, want %s", got, text)
+	}
+	var stored state
+	snap, err := g.Thread("1").State(t.Context())
+	if err == nil {
+		err = snap.Read(&stored)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, stored); diff != "" {
+		t.Errorf("what was stored differs (-want +got):\n%s", diff)
+	}
+	// A second turn accumulates on what was stored.
+	out, err = g.Thread("1").Run(t.Context(), state{Max: treadle.MaxOf(4)})
+	if err != nil || out.Sum != treadle.SumOf(17.0) || len(out.List) != 7 || out.Max != treadle.MaxOf(4) {
+		t.Errorf("the second turn gives %v, %v", out, err)
+	}
+}
+
+// The zero of an accumulating type is what it is before any update.
+func TestAccumulatingTypesAtZero(t *testing.T) {
+	type state struct {
+		List treadle.List[int]
+		Set  treadle.Set[string]
+		Map  treadle.Map[string, int]
+		Sum  treadle.Sum[int]
+		Max  treadle.Max[int]
+	}
+	if got, want := asJSON(t, state{}), `{"List":[],"Set":[],"Map":{},"Sum":0,"Max":null}`; got != want {
+		t.Errorf("the JSON is %s, want %s", got, want)
+	}
+	var back state
+	if err := json.Unmarshal([]byte(`{"List":[],"Set":[],"Map":{},"Sum":0,"Max":null}`), &back); err != nil || back.Max.Ok {
+		t.Errorf("read back it is %+v, %v", back, err)
+	}
+	if got := fmt.Sprint(treadle.SumOf(3), treadle.MaxOf("x"), treadle.Max[int]{}); got != "3 x none" {
+		t.Errorf("as text they are %q", got)
+	}
+	if s := treadle.SetOf(1, 2); !s.Has(1) || s.Has(3) {
+		t.Error("Has is wrong")
+	}
+	for _, test := range []struct{ m, u, want treadle.Max[int] }{
+		{treadle.Max[int]{}, treadle.MaxOf(-1), treadle.MaxOf(-1)},
+		{treadle.MaxOf(-1), treadle.Max[int]{}, treadle.MaxOf(-1)},
+		{treadle.MaxOf(2), treadle.MaxOf(1), treadle.MaxOf(2)},
+		{treadle.MaxOf(2), treadle.MaxOf(3), treadle.MaxOf(3)},
+		{treadle.Max[int]{}, treadle.Max[int]{}, treadle.Max[int]{}},
+	} {
+		if got := test.m.Reduce(test.u); got != test.want {
+			t.Errorf("of %v and %v the greatest is %v, want %v", test.m, test.u, got, test.want)
+		}
+	}
+	// Reduce leaves what it was called on alone.
+	l := append(make(treadle.List[int], 0, 9), 1)
+	a, b := l.Reduce(treadle.List[int]{2}), l.Reduce(treadle.List[int]{3})
+	if a[1] != 2 || b[1] != 3 || len(l) != 1 {
+		t.Errorf("the lists are %v, %v, %v", l, a, b)
+	}
+	m := treadle.Map[string, int]{"x": 1}
+	if m.Reduce(treadle.Map[string, int]{"x": 2}); m["x"] != 1 {
+		t.Errorf("the map was changed: %v", m)
+	}
+	s := treadle.SetOf(1)
+	if s.Reduce(treadle.SetOf(2)); !maps.Equal(s, treadle.SetOf(1)) {
+		t.Errorf("the set was changed: %v", s)
+	}
+}
+
+// Parity: 7. The input goes through the reducer before the first node runs, on
+// top of the empty value.
+func TestInputIsReducedBeforeTheFirstNode(t *testing.T) {
+	type state struct{ Total treadle.Sum[int] }
+	type total struct{ Total treadle.Sum[int] }
+	b := treadle.New[state]("reduced")
+	treadle.AddNode(b, "a", func(context.Context, state) (total, error) { return total{treadle.SumOf(2)}, nil })
+	treadle.AddNode(b, "b", func(_ context.Context, s total) (total, error) { return total{treadle.SumOf(s.Total.N * 10)}, nil })
+	b.Edge(treadle.Start, "a")
+	b.Edge("a", "b")
+	g := ready(t, b, nil)
+	for in, want := range map[int]int{5: 77, 0: 22} {
+		out, err := g.Run(t.Context(), state{treadle.SumOf(in)})
+		if err != nil || out.Total.N != want {
+			t.Errorf("from %d the total is %v, %v, want %d", in, out.Total, err, want)
+		}
+	}
+}
+
+// A reducer of one's own may take updates of another type and may fail. Where
+// the types differ, an input of the state's type replaces the value.
+func TestReducerOfOnesOwn(t *testing.T) {
+	type state struct {
+		Middle median `json:"middle"`
+	}
+	type number struct{ Middle int }
+	build := func(ns ...int) *treadle.Graph[state, state] {
+		var nodes []func() number
+		for _, n := range ns {
+			nodes = append(nodes, give(number{n}))
+		}
+		return ready(t, writes[state](nodes...), &treadle.Options{Saver: checkpoint.NewMemory()})
+	}
+	g := build(5, 1, 3)
+	out, err := g.Thread("1").Run(t.Context(), state{median{9}})
+	if err != nil || !slices.Equal(out.Middle, median{1, 3, 5, 9}) {
+		t.Errorf("the output is %v, %v", out.Middle, err)
+	}
+	out, err = g.Thread("1").Run(t.Context(), state{median{100}})
+	if err != nil || !slices.Equal(out.Middle, median{1, 3, 5, 100}) {
+		t.Errorf("an input of the state's type gives %v, %v, want it to replace the value", out.Middle, err)
+	}
+	out, err = g.Thread("1").Run(t.Context(), state{})
+	if err != nil || !slices.Equal(out.Middle, median{1, 1, 3, 3, 5, 5, 100}) {
+		t.Errorf("an input without the field gives %v, %v, want the value kept", out.Middle, err)
+	}
+
+	out, err = build(5, -1, 3).Run(t.Context(), state{median{9}})
+	wantText(t, err, `graph "writes": node "b" (step 1): field middle: reduce: -1 is negative`)
+	if !slices.Equal(out.Middle, median{9}) {
+		t.Errorf("the failed step left %v, want the state before it", out.Middle)
+	}
+	_, err = build(5, 13).Run(t.Context(), state{})
+	wantText(t, err, `graph "writes": node "b" (step 1): reduce: panic: unlucky`)
+	if failure, ok := errors.AsType[*treadle.NodeError](err); !ok || !strings.Contains(string(failure.Stack), "median.Reduce") {
+		t.Errorf("the stack of the panic does not show the reducer: %v", err)
+	}
+	_, err = build(13).Run(t.Context(), state{})
+	wantText(t, err, `graph "writes": node "a" (step 1): reduce: panic: unlucky`)
+
+	// A declared input type carries updates.
+	narrow, err := treadle.Compile[number, state](writes[state](give(number{5})), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err = narrow.Run(t.Context(), number{7})
+	if err != nil || !slices.Equal(out.Middle, median{5, 7}) {
+		t.Errorf("a declared input gives %v, %v", out.Middle, err)
+	}
+	_, err = narrow.Run(t.Context(), number{-7})
+	wantText(t, err, `graph "writes": node "__start__" (step 0): field middle: reduce: -7 is negative`)
+}
+
+// A type that is not one's own gets its reducer from the builder, by Go name or
+// JSON name.
+func TestReducerGivenToTheBuilder(t *testing.T) {
+	type state struct {
+		Seen map[string]bool `json:"seen"`
+		Text string          `json:"text"`
+	}
+	type update struct {
+		Seen map[string]bool
+		Text int
+	}
+	b := writes[state](give(update{map[string]bool{"a": true}, 1}), give(update{map[string]bool{"b": true}, 2}))
+	treadle.Reduce(b, "Seen", func(a, u map[string]bool) map[string]bool {
+		out := maps.Clone(a)
+		if out == nil {
+			out = map[string]bool{}
+		}
+		maps.Copy(out, u)
+		return out
+	})
+	treadle.Reduce(b, "text", func(s string, n int) string { return s + fmt.Sprint(n) })
+	out, err := ready(t, b, nil).Run(t.Context(), state{Seen: map[string]bool{"in": true}, Text: "n"})
+	if err != nil || out.Text != "n12" || len(out.Seen) != 3 {
+		t.Errorf("the output is %+v, %v", out, err)
+	}
+}
+
+// Parity: 1, 11. Two nodes that write a field which holds one value are a
+// conflict that names them; the state stays as it was.
+func TestTwoWritersOfOneValueConflict(t *testing.T) {
+	type n struct{ N int }
+	g := ready(t, writes[trail](give(n{1}), give(n{2}), give(n{3})), nil)
+	out, err := g.Run(t.Context(), trail{N: 7})
+	wantText(t, err, `graph "writes": node "b" (step 1): field n: written by a and b in one step, but it holds one value: give its type a Reduce method`)
+	e, ok := errors.AsType[*treadle.ConflictError](err)
+	if !ok || e.Field != "n" || !slices.Equal(e.Nodes, []string{"a", "b"}) || e.Overwrite {
+		t.Errorf("the conflict is %+v", e)
+	}
+	if out.N != 7 {
+		t.Errorf("the failed step left %d, want 7", out.N)
+	}
+	// A conflict counts even if both write the same, and the zero.
+	_, err = ready(t, writes[trail](give(n{}), give(n{})), nil).Run(t.Context(), trail{})
+	if _, ok := errors.AsType[*treadle.ConflictError](err); !ok {
+		t.Errorf("two writers of zero give %v", err)
+	}
+	// Two tasks of one node conflict, too.
+	b := treadle.New[trail]("sent")
+	w := treadle.AddNode(b, "w", func(_ context.Context, i int) (n, error) { return n{i}, nil })
+	b.Branch(treadle.Start, func(context.Context, trail) (treadle.Goto, error) { return slices.Concat(w.Send(1), w.Send(2)), nil }, "w")
+	_, err = ready(t, b, nil).Run(t.Context(), trail{})
+	wantText(t, err, `graph "sent": node "w" (step 1): field n: written twice by w in one step, but it holds one value: give its type a Reduce method`)
+}
+
+// Parity: 11, 21. Several writers of a list all count, in a fixed order: again
+// and again.
+func TestSeveralWritersOfAListKeepTheirOrder(t *testing.T) {
+	b := trailOf("one", "two", "join")
+	b.Edge(treadle.Start, "one")
+	b.Edge(treadle.Start, "two")
+	b.Join([]string{"one", "two"}, "join")
+	g := ready(t, b, nil)
+	for range 100 {
+		if got := walk(t, g, "in"); got != "in one two join" {
+			t.Fatalf("the trail is %q", got)
+		}
+	}
+}
+
+// Parity: 108. An overwrite replaces what has accumulated, beats the plain
+// updates of its step, and cannot meet a second one.
+func TestOverwriteReplacesWhatAccumulated(t *testing.T) {
+	type over struct {
+		Log treadle.Overwrite[treadle.List[string]]
+	}
+	overwrite := func(s string) func(context.Context, struct{}) (over, error) {
+		return func(context.Context, struct{}) (over, error) {
+			return over{treadle.Overwrite[treadle.List[string]]{Value: treadle.List[string]{s}}}, nil
+		}
+	}
+	sequence := trailOf("a", "c")
+	treadle.AddNode(sequence, "b", overwrite("b"))
+	sequence.Edge(treadle.Start, "a")
+	sequence.Sequence("a", "b", "c")
+	if got := walk(t, ready(t, sequence, nil), "in"); got != "b c" {
+		t.Errorf("in a sequence the trail is %q, want b c", got)
+	}
+	// Both orders: the overwrite comes before the plain update, or after it.
+	for _, plain := range []string{"a", "z"} {
+		b := trailOf(plain, "zz")
+		treadle.AddNode(b, "b", overwrite("b"))
+		b.Edge(treadle.Start, plain)
+		b.Edge(treadle.Start, "b")
+		b.Edge("b", "zz")
+		if got := walk(t, ready(t, b, nil), "in"); got != "b zz" {
+			t.Errorf("beside %s the trail is %q, want b zz", plain, got)
+		}
+	}
+	twice := trailOf("a")
+	treadle.AddNode(twice, "b", overwrite("b"))
+	treadle.AddNode(twice, "c", overwrite("c"))
+	for _, n := range []string{"a", "b", "c"} {
+		twice.Edge(treadle.Start, n)
+	}
+	_, err := ready(t, twice, nil).Run(t.Context(), trail{})
+	wantText(t, err, `graph "path": node "c" (step 1): field log: overwritten by b and c in one step: only one overwrite can have the last word`)
+	if e, ok := errors.AsType[*treadle.ConflictError](err); !ok || !e.Overwrite {
+		t.Errorf("%v is not a conflict of overwrites", err)
+	}
+	// A stored list is replaced as well.
+	g := ready(t, sequence, &treadle.Options{Saver: checkpoint.NewMemory()})
+	for range 2 {
+		out, err := g.Thread("1").Run(t.Context(), trail{Log: treadle.List[string]{"in", "in"}})
+		if err != nil || !slices.Equal(out.Log, words{"b", "c"}) {
+			t.Errorf("on a thread the trail is %v, %v", out.Log, err)
+		}
+	}
+	snap, err := g.Thread("1").State(t.Context())
+	if err != nil || snap.Values.String() != `{"log":["b","c"]}` {
+		t.Errorf("the thread holds %v, %v", snap.Values, err)
+	}
+}
+
+// An overwrite may be optional, may be of a field that holds one value, and may
+// be in an Update.
+func TestOverwriteInOtherPlaces(t *testing.T) {
+	type optional struct {
+		Log *treadle.Overwrite[treadle.List[string]]
+		N   treadle.Overwrite[int]
+	}
+	b := treadle.New[trail]("over")
+	treadle.AddNode(b, "a", func(context.Context, struct{}) (optional, error) {
+		return optional{N: treadle.Overwrite[int]{Value: 5}}, nil
+	})
+	treadle.AddNode(b, "b", func(context.Context, struct{}) (treadle.Update, error) {
+		return treadle.Update{"log": treadle.Overwrite[treadle.List[string]]{Value: treadle.List[string]{"b"}}}, nil
+	})
+	b.Edge(treadle.Start, "a")
+	b.Edge("a", "b")
+	out, err := ready(t, b, nil).Run(t.Context(), trail{Log: treadle.List[string]{"in"}, N: 1})
+	if err != nil || out.N != 5 || !slices.Equal(out.Log, words{"b"}) {
+		t.Errorf("the output is %+v, %v", out, err)
+	}
+	root := treadle.New[words]("root")
+	treadle.AddNode(root, "a", func(context.Context, words) (treadle.Overwrite[words], error) {
+		return treadle.Overwrite[words]{Value: words{"a"}}, nil
+	})
+	root.Edge(treadle.Start, "a")
+	list, err := ready(t, root, nil).Run(t.Context(), words{"in"})
+	if err != nil || !slices.Equal(list, words{"a"}) {
+		t.Errorf("of one value the output is %v, %v", list, err)
+	}
+}
+
+// Parity: 169. In JSON an overwrite has two forms.
+func TestOverwriteHasTwoFormsInJSON(t *testing.T) {
+	b := trailOf("a")
+	b.Edge(treadle.Start, "a")
+	for _, test := range []struct{ input, want string }{
+		{`{"log":["x"]}`, `["in","a","x","a"]`},
+		{`{"log":{"__overwrite__":["x"]}}`, `["x","a"]`},
+		{`{"log":{"type":"__overwrite__","value":["x"]}}`, `["x","a"]`},
+	} {
+		g := ready(t, b, &treadle.Options{Saver: checkpoint.NewMemory()})
+		if _, err := g.Thread("1").Run(t.Context(), trail{Log: treadle.List[string]{"in"}}); err != nil {
+			t.Fatal(err)
+		}
+		out, err := g.Open("1").RunJSON(t.Context(), json.RawMessage(test.input))
+		if want := `{"log":` + test.want + `}`; err != nil || string(out) != want {
+			t.Errorf("%s gives %s, %v, want %s", test.input, out, err, want)
+		}
+	}
+	// It needs to be just that.
+	_, err := ready(t, b, nil).Open("").RunJSON(t.Context(), json.RawMessage(`{"log":{"__overwrite__":["x"],"more":1}}`))
+	if _, ok := errors.AsType[*treadle.UpdateError](err); !ok {
+		t.Errorf("an overwrite with another key gives %v", err)
+	}
+}
+
+// An ephemeral field is there in the step after it was written, and only there.
+func TestEphemeralFieldLivesForOneStep(t *testing.T) {
+	type state struct {
+		Keep  string `json:"keep"`
+		Brief string `json:"brief" treadle:"ephemeral"`
+	}
+	type keep struct{ Keep string }
+	b := treadle.New[state]("ephemeral")
+	treadle.AddNode(b, "a", func(_ context.Context, s state) (struct{ Brief string }, error) {
+		return struct{ Brief string }{s.Brief + "x"}, nil
+	})
+	look := func(_ context.Context, s state) (keep, error) { return keep{s.Keep + "|" + s.Brief}, nil }
+	treadle.AddNode(b, "b", look)
+	treadle.AddNode(b, "c", look)
+	b.Edge(treadle.Start, "a")
+	b.Sequence("a", "b", "c")
+	thread := ready(t, b, &treadle.Options{Saver: checkpoint.NewMemory()}).Thread("1")
+	out, err := thread.Run(t.Context(), state{Keep: "in", Brief: "i"})
+	if err != nil || out != (state{Keep: "in|ix|"}) {
+		t.Errorf("the output is %+v, %v", out, err)
+	}
+	var held []string
+	for snap, err := range thread.History(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		held = append(held, snap.Values.String())
+	}
+	slices.Reverse(held)
+	want := []string{`{}`, `{"keep":"in","brief":"i"}`, `{"keep":"in","brief":"ix"}`, `{"keep":"in|ix"}`, `{"keep":"in|ix|"}`}
+	if diff := cmp.Diff(want, held); diff != "" {
+		t.Errorf("the checkpoints differ (-want +got):\n%s", diff)
+	}
+}
+
+// An untracked field lives as long as the run, takes any type, and is never
+// stored.
+//
+// Parity: 167.
+func TestUntrackedFieldIsNeverStored(t *testing.T) {
+	type state struct {
+		Log  treadle.List[string] `json:"log"`
+		Call func() string        `json:"call" treadle:"untracked"`
+	}
+	saver := checkpoint.NewMemory()
+	b := treadle.New[state]("untracked")
+	look := func(_ context.Context, s state) (trod, error) {
+		if s.Call == nil {
+			return trod{treadle.List[string]{"nothing"}}, nil
+		}
+		return trod{treadle.List[string]{s.Call()}}, nil
+	}
+	treadle.AddNode(b, "a", look)
+	treadle.AddNode(b, "b", look)
+	treadle.AddNode(b, "c", look)
+	b.Edge(treadle.Start, "a")
+	b.Sequence("a", "b", "c")
+	g := ready(t, b, &treadle.Options{Saver: saver})
+	in := state{Call: func() string { return "called" }}
+	out, err := g.Thread("1").Run(t.Context(), in)
+	if err != nil || !slices.Equal(out.Log, words{"called", "called", "called"}) || out.Call == nil {
+		t.Errorf("in one run the log is %v, %v", out.Log, err)
+	}
+	if _, err := g.Thread("2", treadle.StepLimit(1)).Run(t.Context(), in); err == nil {
+		t.Fatal("a limit of 1 is enough")
+	}
+	out, err = g.Thread("2").Continue(t.Context())
+	if err != nil || !slices.Equal(out.Log, words{"called", "nothing", "nothing"}) {
+		t.Errorf("continued, the log is %v, %v", out.Log, err)
+	}
+	for _, id := range []string{"1", "2"} {
+		for cp, err := range saver.List(t.Context(), checkpoint.Query{Thread: id}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, ok := cp.Values["call"]; ok || strings.Contains(string(cp.Control), "call\"") {
+				t.Errorf("checkpoint %d of thread %s holds the field: %s", cp.Step, id, cp.Control)
+			}
+		}
+	}
+}
+
+// The result of a task that is kept because its sibling failed does not hold
+// its untracked fields either.
+func TestUntrackedFieldOfAKeptResult(t *testing.T) {
+	type state struct {
+		N    int         `json:"n"`
+		Conn chan string `json:"conn" treadle:"untracked"`
+	}
+	type out struct {
+		N    int
+		Conn chan string
+	}
+	runs, fail := 0, true
+	b := treadle.New[state]("kept")
+	treadle.AddNode(b, "a", func(context.Context, struct{}) (out, error) {
+		runs++
+		return out{7, make(chan string)}, nil
+	})
+	treadle.AddNode(b, "b", func(context.Context, struct{}) (struct{}, error) {
+		if fail {
+			return struct{}{}, errors.New("once")
+		}
+		return struct{}{}, nil
+	})
+	b.Edge(treadle.Start, "a")
+	b.Edge(treadle.Start, "b")
+	thread := ready(t, b, &treadle.Options{Saver: checkpoint.NewMemory(), MaxConcurrency: 1}).Thread("1")
+	if _, err := thread.Run(t.Context(), state{}); err == nil {
+		t.Fatal("b does not fail")
+	}
+	fail = false
+	final, err := thread.Continue(t.Context())
+	if err != nil || final.N != 7 || final.Conn != nil || runs != 1 {
+		t.Errorf("the output is %+v, %v after %d runs of a, want its result kept without the channel", final, err, runs)
+	}
+}
+
+// An embedded struct contributes its fields, at any depth; a node may embed the
+// same one.
+func TestEmbeddedStructsContributeTheirFields(t *testing.T) {
+	type base struct {
+		Messages treadle.List[string] `json:"messages"`
+	}
+	type middle struct {
+		base
+		Count treadle.Sum[int] `json:"count"`
+	}
+	type state struct {
+		middle
+		Summary string `json:"summary"`
+	}
+	b := treadle.New[state]("embedded")
+	treadle.AddNode(b, "a", func(_ context.Context, s base) (middle, error) {
+		return middle{base{treadle.List[string]{fmt.Sprint("saw ", len(s.Messages))}}, treadle.SumOf(1)}, nil
+	})
+	treadle.AddNode(b, "b", func(_ context.Context, s state) (struct{ Summary string }, error) {
+		return struct{ Summary string }{fmt.Sprint(s.Messages, s.Count)}, nil
+	})
+	b.Edge(treadle.Start, "a")
+	b.Edge("a", "b")
+	g := ready(t, b, &treadle.Options{Saver: checkpoint.NewMemory()})
+	var in state
+	in.Messages = treadle.List[string]{"hi"}
+	out, err := g.Thread("1").Run(t.Context(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := asJSON(t, out), `{"messages":["hi","saw 1"],"count":1,"summary":"[hi saw 1] 1"}`; got != want {
+		t.Errorf("the output is %s, want %s", got, want)
+	}
+	snap, err := g.Thread("1").State(t.Context())
+	if err != nil || snap.Values.String() != asJSON(t, out) {
+		t.Errorf("the thread holds %v, %v", snap.Values, err)
+	}
+	var part base
+	if err := snap.Read(&part); err != nil || len(part.Messages) != 2 {
+		t.Errorf("an embedded part reads as %v, %v", part, err)
+	}
+}
+
+// A state that is not a struct is one field, with a reducer or without.
+//
+// Parity: 8, 9.
+func TestStateThatIsOneValue(t *testing.T) {
+	b := treadle.New[int]("number")
+	treadle.AddNode(b, "inc", func(_ context.Context, n int) (int, error) { return n + 1, nil })
+	treadle.AddNode(b, "double", func(_ context.Context, n int) (int, error) { return n * 2, nil })
+	b.Edge(treadle.Start, "inc")
+	b.Edge("inc", "double")
+	g := ready(t, b, &treadle.Options{Saver: checkpoint.NewMemory()})
+	out, err := g.Run(t.Context(), 1)
+	if err != nil || out != 4 {
+		t.Errorf("the output is %d, %v, want 4", out, err)
+	}
+	if diff := cmp.Diff([]string{"1", "2", "4"}, updatesOf(t, g, 1, treadle.ModeValues)); diff != "" {
+		t.Errorf("the values differ (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{`{"inc":2}`, `{"double":4}`}, updatesOf(t, g, 1, treadle.ModeUpdates)); diff != "" {
+		t.Errorf("the updates differ (-want +got):\n%s", diff)
+	}
+	if _, err := g.With(treadle.StepLimit(1)).Run(t.Context(), 1); err == nil {
+		t.Error("two nodes fit into one step")
+	}
+	if out, err = g.Thread("1").Run(t.Context(), 5); err != nil || out != 12 {
+		t.Errorf("on a thread the output is %d, %v", out, err)
+	}
+	snap, err := g.Thread("1").State(t.Context())
+	var n int
+	if err == nil {
+		err = snap.Read(&n)
+	}
+	if err != nil || n != 12 || snap.Values.String() != "12" {
+		t.Errorf("the thread holds %v, %v", snap.Values, err)
+	}
+	raw, err := g.Open("").RunJSON(t.Context(), json.RawMessage("20"))
+	if err != nil || string(raw) != "42" {
+		t.Errorf("as JSON the output is %s, %v", raw, err)
+	}
+}
+
+// A node of such a graph may take nothing, a number that was sent, or the
+// value; it returns an update, nothing, or control.
+func TestNodesOfAStateThatIsOneValue(t *testing.T) {
+	b := treadle.New[words]("list")
+	treadle.AddNode(b, "a", say("a"))
+	treadle.AddNode(b, "b", func(context.Context, words) (*words, error) { return nil, nil })
+	treadle.AddNode(b, "c", func(_ context.Context, s words) (words, error) { return words{fmt.Sprint(len(s))}, nil })
+	b.Edge(treadle.Start, "a")
+	b.Sequence("a", "b", "c")
+	g := ready(t, b, nil)
+	out, err := g.Run(t.Context(), words{"in"})
+	if err != nil || !slices.Equal(out, words{"in", "a", "2"}) {
+		t.Errorf("the output is %v, %v", out, err)
+	}
+	bad := treadle.New[words]("bad")
+	treadle.AddNode(bad, "a", func(context.Context, words) (int, error) { return 0, nil })
+	bad.Edge(treadle.Start, "a")
+	_, err = bad.Compile(nil)
+	wantText(t, err, `graph "bad": node "a": int is not an update of the state treadle.List[string]: want treadle.List[string]`)
+}
+
+// Parity: 129. A thread of such a graph is edited with updates of the value.
+func TestEditOfAStateThatIsOneValue(t *testing.T) {
+	b := treadle.New[words]("list")
+	treadle.AddNode(b, "a", say("a"))
+	treadle.AddNode(b, "b", say("b"))
+	b.Edge(treadle.Start, "a")
+	b.Edge("a", "b")
+	thread := ready(t, b, &treadle.Options{Saver: checkpoint.NewMemory()}).Thread("1", treadle.StepLimit(1))
+	if _, err := thread.Run(t.Context(), words{"in"}); err == nil {
+		t.Fatal("a limit of 1 is enough")
+	}
+	if _, err := thread.Update(t.Context(), words{"edit"}); err != nil {
+		t.Fatal(err)
+	}
+	out, err := thread.Continue(t.Context())
+	if err != nil || !slices.Equal(out, words{"in", "a", "edit", "b"}) {
+		t.Errorf("the output is %v, %v", out, err)
+	}
+	if _, err := thread.Update(t.Context(), treadle.Overwrite[words]{Value: words{"new"}}, treadle.AsNode("a")); err != nil {
+		t.Fatal(err)
+	}
+	out, err = thread.Continue(t.Context())
+	if err != nil || !slices.Equal(out, words{"new", "b"}) {
+		t.Errorf("after the overwrite the output is %v, %v", out, err)
+	}
+	_, err = thread.Update(t.Context(), 7, treadle.AsNode("a"))
+	wantText(t, err, `graph "list": update: int is not an update of the state treadle.List[string]: want treadle.List[string]`)
+}
+
+// A dynamic state is a checked map.
+func TestDynamicState(t *testing.T) {
+	b := treadle.New[treadle.Update]("dynamic")
+	treadle.AddField[string](b, "topic")
+	treadle.AddField[treadle.List[string]](b, "log")
+	treadle.AddField[int](b, "n")
+	treadle.Initial(b, treadle.Update{"n": 40})
+	treadle.AddNode(b, "a", func(_ context.Context, s treadle.Update) (treadle.Update, error) {
+		_, there := s["topic"]
+		return treadle.Update{"log": treadle.List[string]{fmt.Sprint("topic ", there)}, "n": s["n"].(int) + 2}, nil
+	})
+	// A struct may be read and written too, by JSON names.
+	type typed struct {
+		Topic string `json:"topic"`
+	}
+	treadle.AddNode(b, "b", func(_ context.Context, s typed) (typed, error) { return typed{s.Topic + "!"}, nil })
+	b.Edge(treadle.Start, "a")
+	b.Edge("a", "b")
+	g := ready(t, b, &treadle.Options{Saver: checkpoint.NewMemory()})
+	out, err := g.Thread("1").Run(t.Context(), treadle.Update{"topic": "owls"})
+	want := treadle.Update{"topic": "owls!", "log": treadle.List[string]{"topic true"}, "n": 42}
+	if diff := cmp.Diff(want, out); err != nil || diff != "" {
+		t.Errorf("the output differs, %v (-want +got):\n%s", err, diff)
+	}
+	out, err = g.Run(t.Context(), treadle.Update{})
+	want = treadle.Update{"topic": "!", "log": treadle.List[string]{"topic false"}, "n": 42}
+	if diff := cmp.Diff(want, out); err != nil || diff != "" {
+		t.Errorf("without input the output differs, %v (-want +got):\n%s", err, diff)
+	}
+	snap, err := g.Thread("1").State(t.Context())
+	var kept treadle.Update
+	if err == nil {
+		err = snap.Read(&kept)
+	}
+	if err != nil || kept["n"] != 42 || kept["topic"] != "owls!" {
+		t.Errorf("the thread holds %v, %v", kept, err)
+	}
+}
+
+// An Update is checked against the fields: names and types.
+func TestUpdateThatDoesNotFit(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		update treadle.Update
+		field  string
+		want   string
+	}{
+		{"unknown key", treadle.Update{"tpoic": "x"}, "tpoic", `field tpoic: the state has no such field; it has Notes, count, log, topic`},
+		{"several unknown keys", treadle.Update{"zz": 1, "tpoic": "x", "a": 1}, "a", `field a: the state has no such field; it has Notes, count, log, topic`},
+		{"Go name instead of JSON name", treadle.Update{"Topic": "x"}, "Topic", `field Topic: the state has no such field; it has Notes, count, log, topic`},
+		{"wrong type", treadle.Update{"topic": 1}, "topic", `field topic: is int, updates of this field are string`},
+		{"nil", treadle.Update{"topic": nil}, "topic", `field topic: nil is not a string`},
+		{"wrong element", treadle.Update{"log": []int{1}}, "log", `field log: is []int, updates of this field are treadle.List[string]`},
+		{"wrong overwrite", treadle.Update{"log": treadle.Overwrite[int]{Value: 1}}, "log", `field log: overwrites with int, the field is treadle.List[string]`},
+		{"wrong JSON", treadle.Update{"topic": json.RawMessage("1")}, "topic", `field topic: want string: json: cannot unmarshal number into Go value of type string`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			b := treadle.New[draft]("fit")
+			treadle.AddNode(b, "a", func(context.Context, draft) (treadle.Update, error) { return test.update, nil })
+			b.Edge(treadle.Start, "a")
+			_, err := ready(t, b, nil).Run(t.Context(), draft{})
+			wantText(t, err, `graph "fit": node "a" (step 1): update: `+test.want)
+			if e, ok := errors.AsType[*treadle.UpdateError](err); !ok || e.Field != test.field || e.Graph != "fit" {
+				t.Errorf("the error is %+v", e)
+			}
+
+			// The same for an edit of a thread, which no node is to blame for.
+			thread := ready(t, b, &treadle.Options{Saver: checkpoint.NewMemory()}).Thread("1")
+			_, err = thread.Update(t.Context(), test.update)
+			wantText(t, err, `graph "fit": update: `+test.want)
+		})
+	}
+}
+
+// What fits is taken, also where the types only convert.
+func TestUpdateThatFits(t *testing.T) {
+	b := treadle.New[draft]("fit")
+	treadle.AddNode(b, "a", func(context.Context, draft) (treadle.Update, error) {
+		return treadle.Update{"topic": "owls", "log": []string{"plain slice"}, "count": json.RawMessage("3"), "Notes": map[string]string{"k": "v"}}, nil
+	})
+	treadle.AddNode(b, "b", func(context.Context, draft) (treadle.Update, error) { return treadle.Update{"log": nil}, nil })
+	b.Edge(treadle.Start, "a")
+	b.Edge("a", "b")
+	out, err := ready(t, b, nil).Run(t.Context(), draft{})
+	want := draft{"owls", treadle.List[string]{"plain slice"}, treadle.SumOf(3), treadle.Map[string, string]{"k": "v"}}
+	if diff := cmp.Diff(want, out); err != nil || diff != "" {
+		t.Errorf("the output differs, %v (-want +got):\n%s", err, diff)
+	}
+}
+
+// Initial values are those of a fresh run and a fresh thread; an input writes
+// on top of them.
+func TestInitialValues(t *testing.T) {
+	b := trailOf("a")
+	b.Edge(treadle.Start, "a")
+	treadle.Initial(b, trail{Log: treadle.List[string]{"first"}, N: 3})
+	g := ready(t, b, &treadle.Options{Saver: checkpoint.NewMemory()})
+	for range 2 { // the list of the first run is not that of the second
+		out, err := g.Run(t.Context(), trail{Log: treadle.List[string]{"in"}})
+		if err != nil || !slices.Equal(out.Log, words{"first", "in", "a"}) || out.N != 3 {
+			t.Errorf("the output is %+v, %v", out, err)
+		}
+	}
+	if _, err := g.Thread("1").Run(t.Context(), trail{N: 9}); err != nil {
+		t.Fatal(err)
+	}
+	out, err := g.Thread("1").Run(t.Context(), trail{})
+	if err != nil || !slices.Equal(out.Log, words{"first", "a", "a"}) || out.N != 9 {
+		t.Errorf("on a thread the output is %+v, %v, want the initial values once", out, err)
+	}
+	var stored trail
+	snap, err := g.Thread("1").State(t.Context())
+	if err == nil {
+		err = snap.Read(&stored)
+	}
+	if err != nil || !slices.Equal(stored.Log, words{"first", "a", "a"}) {
+		t.Errorf("the thread holds %+v, %v", stored, err)
+	}
+}
+
+type booking struct {
+	Guests int    `json:"guests"`
+	Room   room   `json:"room"`
+	Name   string `json:"name"`
+}
+
+type room struct {
+	Beds int `json:"beds"`
+}
+
+func (b booking) Validate() error {
+	if b.Room.Beds > 0 && b.Guests > b.Room.Beds {
+		return fmt.Errorf("%d guests in %d beds", b.Guests, b.Room.Beds)
+	}
+	return nil
+}
+
+// A pointer receiver counts as well.
+func (r *room) Validate() error {
+	if r.Beds > 9 {
+		return fmt.Errorf("a room with %d beds", r.Beds)
+	}
+	return nil
+}
+
+// Parity: 30. A state and its fields are validated on input, at every commit
+// and on an edit. What is not valid is not committed.
+func TestValidatedState(t *testing.T) {
+	type rooms struct{ Room room }
+	build := func(beds int) *treadle.Graph[booking, booking] {
+		b := treadle.New[booking]("hotel")
+		treadle.AddNode(b, "assign", func(context.Context, booking) (rooms, error) { return rooms{room{beds}}, nil })
+		b.Edge(treadle.Start, "assign")
+		return ready(t, b, &treadle.Options{Saver: checkpoint.NewMemory()})
+	}
+	out, err := build(2).Thread("1").Run(t.Context(), booking{Guests: 2})
+	if err != nil || out.Room.Beds != 2 {
+		t.Errorf("a valid booking gives %+v, %v", out, err)
+	}
+	for _, test := range []struct {
+		name string
+		beds int
+		in   booking
+		want string
+		left booking
+	}{
+		{"the input", 2, booking{Guests: 3, Room: room{2}}, `graph "hotel": the input is not valid: 3 guests in 2 beds`, booking{}},
+		{"a field of the input", 2, booking{Room: room{10}}, `graph "hotel": node "__start__" (step 0): field room is not valid: a room with 10 beds`, booking{}},
+		{"the state", 2, booking{Guests: 3}, `graph "hotel": node "assign" (step 1): the state is not valid: 3 guests in 2 beds`, booking{Guests: 3}},
+		{"a field", 10, booking{Guests: 3}, `graph "hotel": node "assign" (step 1): field room is not valid: a room with 10 beds`, booking{Guests: 3}},
+	} {
+		thread := build(test.beds).Thread("1")
+		out, err := thread.Run(t.Context(), test.in)
+		wantText(t, err, test.want)
+		if _, ok := errors.AsType[*treadle.ValidationError](err); !ok {
+			t.Errorf("%s: %T holds no ValidationError", test.name, err)
+		}
+		if out != test.left {
+			t.Errorf("%s: the output is %+v, want %+v", test.name, out, test.left)
+		}
+	}
+	thread := build(2).Thread("1")
+	if _, err := thread.Run(t.Context(), booking{Guests: 2}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = thread.Update(t.Context(), treadle.Update{"guests": 5})
+	wantText(t, err, `graph "hotel": node "assign" (step 2): the state is not valid: 5 guests in 2 beds`)
+	snap, err := thread.State(t.Context())
+	if got, _ := snap.Values.Get("guests"); err != nil || got != 2 {
+		t.Errorf("after the edit that was refused there are %v guests, %v", got, err)
+	}
+}
+
+// An input that was filled from JSON is validated like any other.
+func TestValidatedStateFromJSON(t *testing.T) {
+	b := treadle.New[booking]("hotel")
+	treadle.AddNode(b, "a", func(context.Context, booking) (struct{}, error) { return struct{}{}, nil })
+	b.Edge(treadle.Start, "a")
+	_, err := ready(t, b, nil).Open("").RunJSON(t.Context(), json.RawMessage(`{"guests":3,"room":{"beds":2}}`))
+	wantText(t, err, `graph "hotel": node "__start__" (step 0): the state is not valid: 3 guests in 2 beds`)
+}
+
+// Parity: 47. What was never written is absent: in snapshots, streams and JSON.
+// What was written is there, also as zero.
+func TestAbsentIsNotZero(t *testing.T) {
+	type state struct {
+		Foo string               `json:"foo"`
+		Bar int                  `json:"bar"`
+		Log treadle.List[string] `json:"log"`
+	}
+	type bar struct{ Bar int }
+	b := treadle.New[state]("absent")
+	treadle.AddNode(b, "a", func(context.Context, state) (bar, error) { return bar{0}, nil })
+	b.Edge(treadle.Start, "a")
+	g := ready(t, b, &treadle.Options{Saver: checkpoint.NewMemory()})
+	if diff := cmp.Diff([]string{`{"bar":0,"log":[]}`}, updatesOf(t, g, state{}, treadle.ModeValues)); diff != "" {
+		t.Errorf("the values differ (-want +got):\n%s", diff)
+	}
+	if _, err := g.Thread("1").Run(t.Context(), state{}); err != nil {
+		t.Fatal(err)
+	}
+	snap, err := g.Thread("1").State(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for field, want := range map[string]bool{"foo": false, "Foo": false, "bar": true, "Bar": true, "log": true, "nonsense": false} {
+		if got := snap.Has(field); got != want {
+			t.Errorf("%s is there: %t, want %t", field, got, want)
+		}
+	}
+	if got := snap.Values.Names(); !slices.Equal(got, []string{"bar", "log"}) {
+		t.Errorf("the names are %v", got)
+	}
+	raw, err := g.Open("").RunJSON(t.Context(), json.RawMessage(`{}`))
+	if err != nil || string(raw) != `{"bar":0,"log":[]}` {
+		t.Errorf("as JSON the output is %s, %v", raw, err)
+	}
+	out := state{Foo: "left over"}
+	if err := snap.Read(&out); err != nil || out.Foo != "" {
+		t.Errorf("an absent field reads as %q, %v", out.Foo, err)
+	}
+}
+
+// Parity: 88. A node writes exactly the fields of what it returns: zero is
+// written, an optional field that is nil is not.
+func TestZeroIsWrittenNilIsNot(t *testing.T) {
+	type state struct {
+		Name  string `json:"name"`
+		Count int    `json:"count"`
+		Next  *int   `json:"next"`
+	}
+	type out struct {
+		Name  string
+		Count *int
+		Next  *int
+	}
+	b := treadle.New[state]("zero")
+	treadle.AddNode(b, "a", func(context.Context, state) (out, error) { return out{}, nil })
+	b.Edge(treadle.Start, "a")
+	seven := 7
+	res, err := ready(t, b, nil).Run(t.Context(), state{"owl", 3, &seven})
+	if err != nil || res.Name != "" || res.Count != 3 || res.Next != nil {
+		t.Errorf("the output is %+v, %v, want the name cleared, the count kept and, being of pointer type itself, next cleared", res, err)
+	}
+}
+
+// A whole state may be returned where nothing accumulates.
+func TestWholeStateMayBeReturned(t *testing.T) {
+	type state struct {
+		A, B int
+	}
+	b := treadle.New[state]("whole")
+	treadle.AddNode(b, "a", func(_ context.Context, s state) (state, error) {
+		s.A++
+		return s, nil
+	})
+	treadle.AddNode(b, "b", func(_ context.Context, s state) (*state, error) {
+		if s.A < 5 {
+			return nil, nil
+		}
+		return &state{}, nil
+	})
+	b.Edge(treadle.Start, "a")
+	b.Edge("a", "b")
+	g := ready(t, b, nil)
+	for in, want := range map[state]state{{1, 1}: {2, 1}, {4, 1}: {0, 0}} {
+		if out, err := g.Run(t.Context(), in); err != nil || out != want {
+			t.Errorf("%v gives %v, %v, want %v", in, out, err, want)
+		}
+	}
+}
+
+// Parity: 92. An input with nothing in it is an input.
+func TestEmptyInput(t *testing.T) {
+	b := trailOf("a")
+	b.Edge(treadle.Start, "a")
+	g := ready(t, b, &treadle.Options{Saver: checkpoint.NewMemory()})
+	if got := walk(t, g); got != "a" {
+		t.Errorf("the trail is %q", got)
+	}
+	raw, err := g.Open("").RunJSON(t.Context(), json.RawMessage(`{}`))
+	if err != nil || string(raw) != `{"log":["a"]}` {
+		t.Errorf("as JSON: %s, %v", raw, err)
+	}
+	// nil is not an input.
+	_, err = g.Open("new").RunJSON(t.Context(), nil)
+	if !errors.Is(err, treadle.ErrNothingToContinue) {
+		t.Errorf("without input a fresh thread gives %v", err)
+	}
+}
+
+// Turn two with only one field set keeps the others; a zero cannot be written
+// by an input of the state's type, but by a declared one.
+func TestInputWritesItsNonZeroFields(t *testing.T) {
+	type state struct {
+		Topic, Style string
+	}
+	b := treadle.New[state]("turns")
+	treadle.AddNode(b, "a", func(context.Context, state) (struct{}, error) { return struct{}{}, nil })
+	b.Edge(treadle.Start, "a")
+	saver := checkpoint.NewMemory()
+	g := ready(t, b, &treadle.Options{Saver: saver})
+	for _, turn := range []struct{ in, want state }{
+		{state{"owls", "dry"}, state{"owls", "dry"}},
+		{state{Topic: "cats"}, state{"cats", "dry"}},
+	} {
+		if out, err := g.Thread("1").Run(t.Context(), turn.in); err != nil || out != turn.want {
+			t.Errorf("the output is %+v, %v, want %+v", out, err, turn.want)
+		}
+	}
+	type ask struct{ Topic string }
+	narrow, err := treadle.Compile[ask, state](b, &treadle.Options{Saver: saver})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := narrow.Thread("1").Run(t.Context(), ask{}); err != nil || out != (state{Style: "dry"}) {
+		t.Errorf("a declared input gives %+v, %v, want the topic cleared", out, err)
+	}
+}
+
+// Parity: 6. Nodes have inputs of their own, private fields pass between them,
+// the output is filtered, and keys outside the input type are dropped.
+func TestInputOutputAndPrivateFields(t *testing.T) {
+	type state struct {
+		Hello string `json:"hello"`
+		Bye   string `json:"bye"`
+		Msgs  treadle.List[string]
+	}
+	type ask struct{ Hello string }
+	type answer struct {
+		Msgs  treadle.List[string]
+		Hello string
+	}
+	type hidden struct {
+		Bye string
+		Now int `json:"now"`
+	}
+	b := treadle.New[state]("schemas")
+	var sawA, sawB string
+	treadle.AddNode(b, "a", func(_ context.Context, s state) (hidden, error) {
+		sawA = asText(s)
+		return hidden{"gone", 123}, nil
+	})
+	treadle.AddNode(b, "b", func(_ context.Context, h hidden) (struct{ Msgs treadle.List[string] }, error) {
+		sawB = asText(h)
+		return struct{ Msgs treadle.List[string] }{treadle.List[string]{"hi"}}, nil
+	})
+	b.Edge(treadle.Start, "a")
+	b.Edge("a", "b")
+	saver := checkpoint.NewMemory()
+	g, err := treadle.Compile[ask, answer](b, &treadle.Options{Saver: saver})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := g.Run(t.Context(), ask{"there"})
+	if err != nil || asText(out) != `{"Msgs":["hi"],"Hello":"there"}` {
+		t.Errorf("the output is %s, %v", asText(out), err)
+	}
+	if want := `{"hello":"there","bye":"","Msgs":[]}`; sawA != want {
+		t.Errorf("a saw %s, want %s", sawA, want)
+	}
+	if want := `{"Bye":"gone","now":123}`; sawB != want {
+		t.Errorf("b saw %s, want %s", sawB, want)
+	}
+	raw, err := g.Open("1").RunJSON(t.Context(), json.RawMessage(`{"hello":"json","bye":"dropped","Msgs":["dropped"]}`))
+	if err != nil || string(raw) != `{"Msgs":["hi"],"hello":"json"}` {
+		t.Errorf("as JSON the output is %s, %v", raw, err)
+	}
+	_, err = g.Open("").RunJSON(t.Context(), json.RawMessage(`{"hello":"json","misspelt":1}`))
+	wantText(t, err, `graph "schemas": update: field misspelt: the state has no such field; it has Msgs, bye, hello, now`)
+	// A private field is stored: a stopped run goes on with it.
+	if _, err := g.Thread("2", treadle.StepLimit(1)).Run(t.Context(), ask{"x"}); err == nil {
+		t.Fatal("a limit of 1 is enough")
+	}
+	sawB = ""
+	if _, err := g.Thread("2").Continue(t.Context()); err != nil || sawB != `{"Bye":"gone","now":123}` {
+		t.Errorf("continued, b saw %s, %v", sawB, err)
+	}
+}
+
+func asText(v any) string {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return err.Error()
+	}
+	return string(raw)
+}
+
+// Parity: 207. A private field that accumulates does so between nodes.
+func TestPrivateFieldMayAccumulate(t *testing.T) {
+	type secret struct{ Secret treadle.List[string] }
+	b := treadle.New[trail]("private")
+	for _, n := range []string{"a", "b"} {
+		treadle.AddNode(b, n, func(context.Context, struct{}) (secret, error) { return secret{treadle.List[string]{n}}, nil })
+		b.Edge(treadle.Start, n)
+	}
+	treadle.AddNode(b, "c", func(_ context.Context, s secret) (trod, error) { return trod{s.Secret}, nil })
+	b.Join([]string{"a", "b"}, "c")
+	if got := walk(t, ready(t, b, nil)); got != "a b" {
+		t.Errorf("the trail is %q, want a b", got)
+	}
+}
+
+// Parity: 30. Schemas describe the JSON of input, output and state; the
+// accumulating types look like what they hold, and an input like its updates.
+func TestSchemasDescribeTheJSON(t *testing.T) {
+	type state struct {
+		Topic  string                    `json:"topic"`
+		List   treadle.List[string]      `json:"list"`
+		Set    treadle.Set[int]          `json:"set"`
+		Map    treadle.Map[string, bool] `json:"map"`
+		Sum    treadle.Sum[float64]      `json:"sum"`
+		Max    treadle.Max[int]          `json:"max"`
+		Middle median                    `json:"middle"`
+	}
+	type ask struct {
+		Topic  string
+		Middle int
+	}
+	type answer struct{ List treadle.List[string] }
+	b := treadle.New[state]("schemas")
+	treadle.AddNode(b, "a", func(context.Context, struct{}) (struct{}, error) { return struct{}{}, nil })
+	b.Edge(treadle.Start, "a")
+	g, err := treadle.Compile[ask, answer](b, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	schemas, err := g.Schemas()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"input":{"type":"object","properties":{"topic":{"type":"string"},"middle":{"type":"integer"}}},` +
+		`"output":{"type":"object","properties":{"list":{"type":["null","array"],"items":{"type":"string"}}}},` +
+		`"state":{"type":"object","properties":{"topic":{"type":"string"},"list":{"type":["null","array"],"items":{"type":"string"}},` +
+		`"set":{"type":["null","array"],"items":{"type":"integer"}},"map":{"type":"object","additionalProperties":{"type":"boolean"}},` +
+		`"sum":{"type":"number"},"max":{"type":"integer"},"middle":{"type":["null","array"],"items":{"type":"integer"}}}}}`
+	if diff := cmp.Diff(want, asJSON(t, schemas)); diff != "" {
+		t.Errorf("the schemas differ (-want +got):\n%s", diff)
+	}
+	one := treadle.New[words]("one")
+	treadle.AddNode(one, "a", say("a"))
+	one.Edge(treadle.Start, "a")
+	schemas, err = ready(t, one, nil).Schemas()
+	if err != nil || asJSON(t, schemas.State) != `{"type":["null","array"],"items":{"type":"string"}}` {
+		t.Errorf("the schema of one value is %s, %v", asJSON(t, schemas.State), err)
+	}
+}
+
+// A field that was renamed is read from its old place.
+func TestRenamedFieldReadsItsOldKey(t *testing.T) {
+	type before struct {
+		Subject string `json:"subject"`
+	}
+	type after struct {
+		Topic string `json:"topic" treadle:"was=subject"`
+	}
+	saver := checkpoint.NewMemory()
+	old := treadle.New[before]("renamed")
+	treadle.AddNode(old, "a", func(context.Context, struct{}) (struct{}, error) { return struct{}{}, nil })
+	old.Edge(treadle.Start, "a")
+	if _, err := ready(t, old, &treadle.Options{Saver: saver}).Thread("1").Run(t.Context(), before{"owls"}); err != nil {
+		t.Fatal(err)
+	}
+	b := treadle.New[after]("renamed")
+	treadle.AddNode(b, "a", func(_ context.Context, s after) (after, error) { return after{s.Topic + "!"}, nil })
+	b.Edge(treadle.Start, "a")
+	out, err := ready(t, b, &treadle.Options{Saver: saver}).Thread("1").Run(t.Context(), after{})
+	if err != nil || out.Topic != "owls!" {
+		t.Errorf("the output is %+v, %v", out, err)
+	}
+}
+
+// One input feeds several nodes and several outputs.
+//
+// Parity: 23.
+func TestOneNodeWritesSeveralFields(t *testing.T) {
+	type state struct {
+		In       int
+		Sum, Dif int
+	}
+	type both struct{ Sum, Dif int }
+	b := treadle.New[state]("several")
+	treadle.AddNode(b, "a", func(_ context.Context, s struct{ In int }) (both, error) { return both{s.In + 1, s.In - 1}, nil })
+	b.Edge(treadle.Start, "a")
+	out, err := ready(t, b, nil).Run(t.Context(), state{In: 3})
+	if err != nil || out != (state{3, 4, 2}) {
+		t.Errorf("the output is %+v, %v", out, err)
+	}
+}
+
+// What a node keeps of its input, or of what it has returned, does not let it
+// change the past.
+func TestHistoryCannotBeChangedFromOutside(t *testing.T) {
+	type state struct {
+		Prices map[string]int `json:"prices"`
+	}
+	mine := map[string]int{"owl": 1}
+	b := treadle.New[state]("past")
+	treadle.AddNode(b, "a", func(context.Context, struct{}) (state, error) { return state{mine}, nil })
+	treadle.AddNode(b, "b", func(context.Context, struct{}) (struct{}, error) {
+		mine["owl"] = 2
+		return struct{}{}, nil
+	})
+	b.Edge(treadle.Start, "a")
+	b.Edge("a", "b")
+	thread := ready(t, b, &treadle.Options{Saver: checkpoint.NewMemory(), Check: treadle.CheckOff}).Thread("1")
+	if _, err := thread.Run(t.Context(), state{}); err != nil {
+		t.Fatal(err)
+	}
+	for snap, err := range thread.History(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if snap.Step >= 1 && snap.Values.String() != `{"prices":{"owl":1}}` {
+			t.Errorf("step %d now holds %s", snap.Step, snap.Values)
+		}
+	}
+}
