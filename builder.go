@@ -15,8 +15,11 @@ import (
 // Builder collects the parts of a graph with state S. Its methods report
 // nothing; [Builder.Compile] says everything that is wrong at once.
 type Builder[S any] struct {
-	spec pregel.Spec
+	draft
 }
+
+// draft is the part of a Builder that does not depend on its type; see core.
+type draft struct{ spec pregel.Spec }
 
 // New starts a graph whose state is S.
 //
@@ -71,7 +74,7 @@ func AddGraph[S, In, Out any](b *Builder[S], name string, g *Graph[In, Out], opt
 	return Node[In]{name}
 }
 
-func (b *Builder[S]) add(n *pregel.NodeSpec, opts []NodeOption) {
+func (b *draft) add(n *pregel.NodeSpec, opts []NodeOption) {
 	for _, o := range opts {
 		o.node(n)
 	}
@@ -120,24 +123,24 @@ func ContextType[C, S any](b *Builder[S]) { b.spec.Context = reflect.TypeFor[C](
 
 // Defaults sets options for all nodes that do not have their own: Retry,
 // Timeout, OnError, Cache.
-func (b *Builder[S]) Defaults(opts ...NodeOption) {
+func (b *draft) Defaults(opts ...NodeOption) {
 	for _, o := range opts {
 		o.node(&b.spec.Defaults)
 	}
 }
 
 // Edge runs to after from.
-func (b *Builder[S]) Edge(from, to string) {
+func (b *draft) Edge(from, to string) {
 	b.spec.Edges = append(b.spec.Edges, pregel.EdgeSpec{From: from, To: to})
 }
 
 // Join runs to after all the sources have run, however many steps apart.
-func (b *Builder[S]) Join(from []string, to string) {
+func (b *draft) Join(from []string, to string) {
 	b.spec.Joins = append(b.spec.Joins, pregel.JoinSpec{From: slices.Clone(from), To: to})
 }
 
 // Sequence runs nodes one after the other: an edge between neighbours.
-func (b *Builder[S]) Sequence(nodes ...string) {
+func (b *draft) Sequence(nodes ...string) {
 	if len(nodes) == 0 {
 		b.spec.Errs = append(b.spec.Errs, &BuildError{Graph: b.spec.Name, Msg: "sequence: it needs at least one node"})
 	}
@@ -156,7 +159,9 @@ func (b *Builder[S]) Sequence(nodes ...string) {
 
 // Branch asks router where to go after from. It sees the state with what from
 // has written. The destinations, if given, serve drawings and checks; without
-// them control may go anywhere.
+// them control may go anywhere. A router that returns a nil Goto has forgotten
+// something, and the run fails; an empty one, as for a fan-out over an empty
+// list, goes nowhere.
 func (b *Builder[S]) Branch(from string, router func(context.Context, S) (Goto, error), destinations ...string) {
 	AddBranch(b, from, router, destinations...)
 }
@@ -168,6 +173,9 @@ func AddBranch[S, In any](b *Builder[S], from string, router func(context.Contex
 	if router != nil {
 		br.Call = func(ctx context.Context, in any, to []pregel.Target) ([]pregel.Target, error) {
 			g, err := router(ctx, unbox[In](in))
+			if g == nil && err == nil {
+				err = pregel.ErrNoDestination
+			}
 			return g.appendTo(to), err
 		}
 	}
@@ -220,12 +228,20 @@ func (b *Builder[S]) Compile(o *Options) (*Graph[S, S], error) { return Compile[
 // of their own. Fields are matched by name with the state's: the input writes
 // exactly In's fields, and the output holds Out's.
 func Compile[In, Out, S any](b *Builder[S], o *Options) (*Graph[In, Out], error) {
+	c, err := b.compile(reflect.TypeFor[In](), reflect.TypeFor[Out](), o)
+	if err != nil {
+		return nil, err
+	}
+	return &Graph[In, Out]{core: c}, nil
+}
+
+func (b *draft) compile(in, out reflect.Type, o *Options) (core, error) {
 	if o == nil {
 		o = &Options{}
 	}
 	opts := *o
 	spec := b.spec // a builder may be compiled again, with other options
-	spec.In, spec.Out = reflect.TypeFor[In](), reflect.TypeFor[Out]()
+	spec.In, spec.Out = in, out
 	spec.Strict, spec.Storable, spec.StepLimit = opts.Strict, opts.Saver != nil, opts.StepLimit
 	if opts.StepLimit < 0 {
 		spec.Errs = append(slices.Clip(spec.Errs), &BuildError{Graph: spec.Name, Msg: fmt.Sprintf("step limit %d: want at least 1", opts.StepLimit)})
@@ -238,9 +254,9 @@ func Compile[In, Out, S any](b *Builder[S], o *Options) (*Graph[In, Out], error)
 	}
 	plan, err := pregel.Compile(&spec)
 	if err != nil {
-		return nil, err
+		return core{}, err
 	}
-	return newGraph[In, Out](plan, &opts), nil
+	return newCore(plan, &opts), nil
 }
 
 // Must returns g, or panics if there is an error. It is for graphs that are

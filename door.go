@@ -3,9 +3,11 @@ package treadle
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"reflect"
+	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
@@ -33,6 +35,9 @@ type AnyThread interface {
 	// RunJSON runs with an input, or goes on from the last checkpoint if it is nil.
 	RunJSON(ctx context.Context, input json.RawMessage) (json.RawMessage, error)
 	StreamJSON(ctx context.Context, input json.RawMessage, opts ...StreamOption) iter.Seq2[Event, error]
+	// CommandJSON goes on with a command in LangGraph's shape: {"resume": answer
+	// or answers by id, "update": fields, "goto": names or {"node", "input"}}.
+	CommandJSON(ctx context.Context, command json.RawMessage, opts ...StreamOption) iter.Seq2[Event, error]
 	State(ctx context.Context) (*Snapshot, error)
 	History(ctx context.Context, opts ...HistoryOption) iter.Seq2[*Snapshot, error]
 	UpdateJSON(ctx context.Context, values json.RawMessage, opts ...UpdateOption) (checkpoint.ID, error)
@@ -47,8 +52,9 @@ type Schemas struct {
 }
 
 // Open implements [AnyGraph].
-func (g *Graph[In, Out]) Open(thread string, opts ...Option) AnyThread {
-	return g.Thread(thread, opts...)
+func (g *core) Open(thread string, opts ...Option) AnyThread {
+	l := g.line(thread, opts)
+	return &l
 }
 
 // ContextJSON is [Context] for callers who have JSON; the graph must declare
@@ -59,7 +65,7 @@ func ContextJSON(raw json.RawMessage) Option {
 
 // Schemas returns the JSON schemas of the graph's input, output, state and
 // context.
-func (g *Graph[In, Out]) Schemas() (Schemas, error) {
+func (g *core) Schemas() (Schemas, error) {
 	var out Schemas
 	var err error
 	object := func(fields []pregel.FieldSpec) *jsonschema.Schema {
@@ -109,7 +115,7 @@ func jsonInput(raw json.RawMessage) pregel.Input {
 	return pregel.Input{JSON: raw}
 }
 
-func (g *Graph[In, Out]) runJSON(ctx context.Context, input json.RawMessage) (json.RawMessage, error) {
+func (g *core) runJSON(ctx context.Context, input json.RawMessage) (json.RawMessage, error) {
 	rec, err := g.plan.InvokeRecord(ctx, jsonInput(input), g.settings())
 	raw, encErr := json.Marshal(rec)
 	if err == nil {
@@ -118,14 +124,135 @@ func (g *Graph[In, Out]) runJSON(ctx context.Context, input json.RawMessage) (js
 	return raw, err
 }
 
-func (g *Graph[In, Out]) streamJSON(ctx context.Context, input json.RawMessage, opts []StreamOption) iter.Seq2[Event, error] {
+func (g *core) streamJSON(ctx context.Context, input json.RawMessage, opts []StreamOption) iter.Seq2[Event, error] {
 	in := jsonInput(input)
 	in.AsRecord = true
-	return g.stream(ctx, in, opts, func(at Origin, out any) Event {
-		raw, err := json.Marshal(out)
-		if err != nil {
-			raw = nil // every field was encoded on its way already
+	return g.stream(ctx, in, opts, finishJSON)
+}
+
+// finishJSON is the last event of an untyped stream.
+func finishJSON(at Origin, out any) Event {
+	raw, err := json.Marshal(out)
+	if err != nil { // a type that cannot be encoded, in a graph without a saver
+		raw = nil
+	}
+	return Finished[json.RawMessage]{Origin: at, Output: raw}
+}
+
+// CommandJSON implements [AnyThread].
+func (t *line) CommandJSON(ctx context.Context, command json.RawMessage, opts ...StreamOption) iter.Seq2[Event, error] {
+	in, err := commandInput(command)
+	if err != nil {
+		return func(yield func(Event, error) bool) {
+			yield(nil, fmt.Errorf("graph %q: command: %w", t.core.Name(), err))
 		}
-		return Finished[json.RawMessage]{Origin: at, Output: raw}
-	})
+	}
+	in.AsRecord = true
+	return t.stream(ctx, in, opts, finishJSON)
+}
+
+// commandInput reads a command in LangGraph's shape.
+func commandInput(raw json.RawMessage) (pregel.Input, error) {
+	var c struct {
+		Resume json.RawMessage `json:"resume"`
+		Update json.RawMessage `json:"update"`
+		Goto   json.RawMessage `json:"goto"`
+	}
+	if err := json.Unmarshal(raw, &c); err != nil {
+		return pregel.Input{}, err
+	}
+	in := pregel.Input{Continue: true}
+	if c.Resume != nil {
+		in.Resume = &pregel.Resume{One: c.Resume}
+		var byID map[string]json.RawMessage
+		if json.Unmarshal(c.Resume, &byID) == nil && len(byID) > 0 && allPauseIDs(byID) {
+			in.Resume = &pregel.Resume{ByID: byID}
+		}
+	}
+	targets, err := gotoJSON(c.Goto)
+	if err != nil {
+		return in, err
+	}
+	if c.Update != nil || targets != nil {
+		in.Also = pregel.JSONCommand{Update: c.Update, Goto: targets}
+	}
+	if in.Resume == nil && in.Also == nil {
+		return in, errors.New("it has neither resume nor update nor goto")
+	}
+	return in, nil
+}
+
+// allPauseIDs reports whether an object's keys are ids of questions, which
+// tells answers by id from an answer that is an object.
+func allPauseIDs(m map[string]json.RawMessage) bool {
+	for k := range m {
+		if len(k) != 32 || strings.Trim(k, "0123456789abcdef") != "" {
+			return false
+		}
+	}
+	return true
+}
+
+// gotoJSON reads a target or a list of them.
+func gotoJSON(raw json.RawMessage) ([]pregel.Target, error) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil, nil
+	}
+	var list []json.RawMessage
+	if json.Unmarshal(raw, &list) != nil {
+		list = []json.RawMessage{raw}
+	}
+	var out []pregel.Target
+	for _, item := range list {
+		var name string
+		if json.Unmarshal(item, &name) == nil {
+			out = append(out, pregel.Target{Node: name})
+			continue
+		}
+		var send struct {
+			Node  string          `json:"node"`
+			Input json.RawMessage `json:"input"`
+		}
+		if err := json.Unmarshal(item, &send); err != nil || send.Node == "" {
+			return nil, fmt.Errorf("goto %s: want a node's name or {\"node\", \"input\"}", item)
+		}
+		out = append(out, pregel.Target{Node: send.Node, Input: send.Input, IsSend: true})
+	}
+	return out, nil
+}
+
+// nestedThread is a thread seen from a graph inside it.
+type nestedThread struct {
+	plan *pregel.Plan
+	set  pregel.Settings
+}
+
+func (t nestedThread) ID() string { return t.set.Thread }
+
+func (t nestedThread) errRun() error {
+	return fmt.Errorf("graph %q: it runs inside another one: continue the thread %q itself", t.plan.Name(), t.set.Thread)
+}
+
+func (t nestedThread) RunJSON(context.Context, json.RawMessage) (json.RawMessage, error) {
+	return nil, t.errRun()
+}
+
+func (t nestedThread) StreamJSON(context.Context, json.RawMessage, ...StreamOption) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) { yield(nil, t.errRun()) }
+}
+
+func (t nestedThread) CommandJSON(context.Context, json.RawMessage, ...StreamOption) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) { yield(nil, t.errRun()) }
+}
+
+func (t nestedThread) State(ctx context.Context) (*Snapshot, error) {
+	return stateOf(ctx, t.plan, t.set)
+}
+
+func (t nestedThread) History(ctx context.Context, opts ...HistoryOption) iter.Seq2[*Snapshot, error] {
+	return historyOf(ctx, t.plan, t.set, opts)
+}
+
+func (t nestedThread) UpdateJSON(ctx context.Context, values json.RawMessage, opts ...UpdateOption) (checkpoint.ID, error) {
+	return updateOf(ctx, t.plan, t.set, values, opts)
 }

@@ -30,6 +30,9 @@ type (
 	MutationError = pregel.MutationError
 	// ValidationError: a Validate method refused What.
 	ValidationError = pregel.ValidationError
+	// OrderError: a node or workflow that runs again does not make its calls in
+	// the recorded order.
+	OrderError = pregel.OrderError
 	// AnswerError: an Answer does not have the type that the Pause wants.
 	AnswerError = pregel.AnswerError
 	// SwallowedInterruptError: a node asked and did not return Interrupt's error.

@@ -129,7 +129,7 @@ func NewFinalWorkflow[In, Out, Saved any](name string, fn func(context.Context, 
 	if err != nil {
 		return nil, err
 	}
-	return &Graph[In, Out]{plan: g.plan, base: g.base,
+	return &Graph[In, Out]{core: g.core,
 		wrap:   func(in In) any { return input{in} },
 		unwrap: func(v any) Out { return v.(*output).Output },
 	}, nil

@@ -17,17 +17,23 @@ import (
 // Graph is a compiled graph. It is immutable and may be used by many
 // goroutines at once.
 type Graph[In, Out any] struct {
-	plan *pregel.Plan
-	base pregel.Settings
-	mods []Option
+	core
 
 	// Of a workflow, whose types are not those of its plan.
 	wrap   func(In) any
 	unwrap func(any) Out
 }
 
-func newGraph[In, Out any](plan *pregel.Plan, o *Options) *Graph[In, Out] {
-	g := &Graph[In, Out]{plan: plan}
+// core is the part of a Graph that does not depend on its types. Code with type
+// parameters is compiled for each pair of types, so there is little of it.
+type core struct {
+	plan *pregel.Plan
+	base pregel.Settings
+	mods []Option
+}
+
+func newCore(plan *pregel.Plan, o *Options) core {
+	g := core{plan: plan}
 	g.base = pregel.Settings{StepLimit: o.StepLimit, MaxConcurrency: o.MaxConcurrency, Saver: o.Saver, Cache: o.Cache,
 		Check: o.Check.on(), Logger: o.Logger, StepTimeout: o.StepTimeout,
 		Before: o.Before, After: o.After}
@@ -48,20 +54,24 @@ func newGraph[In, Out any](plan *pregel.Plan, o *Options) *Graph[In, Out] {
 }
 
 // Name is the graph's name.
-func (g *Graph[In, Out]) Name() string { return g.plan.Name() }
+func (g *core) Name() string { return g.plan.Name() }
 
 // Warnings are what Compile found that does not stop the graph from running.
-func (g *Graph[In, Out]) Warnings() []string { return g.plan.Warnings() }
+func (g *core) Warnings() []string { return g.plan.Warnings() }
 
 // With returns the graph with settings for its runs. Later settings win; tags
 // and metadata add up.
 func (g *Graph[In, Out]) With(opts ...Option) *Graph[In, Out] {
 	out := *g
-	out.mods = slices.Concat(g.mods, opts)
+	out.core = g.with(opts)
 	return &out
 }
 
-func (g *Graph[In, Out]) settings() pregel.Settings {
+func (g *core) with(opts []Option) core {
+	return core{plan: g.plan, base: g.base, mods: slices.Concat(g.mods, opts)}
+}
+
+func (g *core) settings() pregel.Settings {
 	s := g.base
 	for _, o := range g.mods {
 		o.run(&s)
@@ -166,7 +176,7 @@ func (g *Graph[In, Out]) finish(at Origin, out any) Event {
 // errLeft cancels a run whose stream nobody reads any more.
 var errLeft = errors.New("treadle: the reader left the stream")
 
-func (g *Graph[In, Out]) stream(ctx context.Context, in pregel.Input, opts []StreamOption, last func(Origin, any) Event) iter.Seq2[Event, error] {
+func (g *core) stream(ctx context.Context, in pregel.Input, opts []StreamOption, last func(Origin, any) Event) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		cfg := streamConfig{}
 		for _, o := range opts {
@@ -216,12 +226,16 @@ func (g *Graph[In, Out]) stream(ctx context.Context, in pregel.Input, opts []Str
 // Thread returns a handle on the thread with the given id, which keeps the
 // state of its runs. The graph needs a saver.
 func (g *Graph[In, Out]) Thread(id string, opts ...Option) *Thread[In, Out] {
+	return &Thread[In, Out]{line: g.line(id, opts), g: g}
+}
+
+func (g *core) line(id string, opts []Option) line {
 	opts = append(slices.Clip(opts), runOption(func(s *pregel.Settings) { s.Thread = id }))
-	return &Thread[In, Out]{g: g.With(opts...), id: id}
+	return line{core: g.with(opts), id: id}
 }
 
 // ClearCache forgets the cached results of the named nodes, or of all.
-func (g *Graph[In, Out]) ClearCache(ctx context.Context, nodes ...string) error {
+func (g *core) ClearCache(ctx context.Context, nodes ...string) error {
 	if len(nodes) == 0 {
 		nodes = g.plan.NodeNames()
 	}
@@ -237,7 +251,7 @@ func (g *Graph[In, Out]) ClearCache(ctx context.Context, nodes ...string) error 
 
 // Subgraphs yields the graphs that run inside this one, by the names of the
 // nodes that hold them, "outer/inner" for those deeper down.
-func (g *Graph[In, Out]) Subgraphs() iter.Seq2[string, Shape] {
+func (g *core) Subgraphs() iter.Seq2[string, Shape] {
 	return func(yield func(string, Shape) bool) {
 		for path, p := range g.plan.Subgraphs() {
 			if !yield(path, p.Shape()) {
@@ -271,4 +285,4 @@ func Emit(ctx context.Context, v any) { pregel.Emit(ctx, v) }
 // Heartbeat is a sign of life for [IdleTimeout].
 func Heartbeat(ctx context.Context) { pregel.Heartbeat(ctx) }
 
-func (g *Graph[In, Out]) compiled() *pregel.Plan { return g.plan }
+func (g *core) compiled() *pregel.Plan { return g.plan }

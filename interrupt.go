@@ -98,13 +98,13 @@ type Answers map[string]any
 // Resume answers the thread's open question, or several with [Answers], and
 // goes on. Answers that do not fit, or are for no open question, are refused
 // and the thread stays as it was. Questions that are left open are asked again.
-func (t *Thread[In, Out]) Resume(ctx context.Context, answer any) (Out, error) {
+func (t *Thread[In, Out]) Resume(ctx context.Context, answer any, opts ...ContinueOption) (Out, error) {
 	in, err := resumeInput(answer)
 	if err != nil {
 		var zero Out
 		return zero, err
 	}
-	return t.invoke(ctx, in)
+	return t.invoke(ctx, continueInput(in, opts))
 }
 
 // ResumeStream is Resume as a stream.

@@ -10,4 +10,4 @@ type Shape = draw.Shape
 
 // Shape returns the graph's picture. A branch or goto without declared
 // destinations may go anywhere and is drawn to every node.
-func (g *Graph[In, Out]) Shape() Shape { return g.plan.Shape() }
+func (g *core) Shape() Shape { return g.plan.Shape() }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"strings"
 	"time"
 
 	"github.com/treadle-go/treadle/checkpoint"
@@ -14,19 +15,25 @@ import (
 // Thread is a handle on a conversation: a line of checkpoints that runs add
 // to. It holds nothing itself; two handles with one id are the same thread.
 type Thread[In, Out any] struct {
-	g  *Graph[In, Out]
-	id string
+	line
+	g *Graph[In, Out]
+}
+
+// line is the part of a Thread that does not depend on its types; see core.
+type line struct {
+	core core
+	id   string
 }
 
 // ID is the thread's id.
-func (t *Thread[In, Out]) ID() string { return t.id }
+func (t *line) ID() string { return t.id }
 
-func (t *Thread[In, Out]) check() error {
+func (t *line) check() error {
 	switch {
-	case t.g.base.Saver == nil:
-		return fmt.Errorf("graph %q: thread %q: %w", t.g.Name(), t.id, ErrNoSaver)
+	case t.core.base.Saver == nil:
+		return fmt.Errorf("graph %q: thread %q: %w", t.core.Name(), t.id, ErrNoSaver)
 	case t.id == "":
-		return fmt.Errorf("graph %q: %w", t.g.Name(), ErrNoThread)
+		return fmt.Errorf("graph %q: %w", t.core.Name(), ErrNoThread)
 	}
 	return nil
 }
@@ -39,8 +46,23 @@ func (t *Thread[In, Out]) Run(ctx context.Context, in In) (Out, error) {
 
 // Continue goes on from the thread's last checkpoint: after an error, after
 // the step limit, after an update. Tasks that had finished do not run again.
-func (t *Thread[In, Out]) Continue(ctx context.Context) (Out, error) {
-	return t.invoke(ctx, pregel.Input{Continue: true})
+func (t *Thread[In, Out]) Continue(ctx context.Context, opts ...ContinueOption) (Out, error) {
+	return t.invoke(ctx, continueInput(pregel.Input{Continue: true}, opts))
+}
+
+// A ContinueOption configures how a thread goes on.
+type ContinueOption func(*pregel.Input)
+
+// Also makes an update before the thread goes on: what a node could return, as
+// for [Thread.Update], but beside what is to run next and not instead of it. A
+// goto in it adds nodes to run.
+func Also(values any) ContinueOption { return func(in *pregel.Input) { in.Also = values } }
+
+func continueInput(in pregel.Input, opts []ContinueOption) pregel.Input {
+	for _, o := range opts {
+		o(&in)
+	}
+	return in
 }
 
 func (t *Thread[In, Out]) invoke(ctx context.Context, in pregel.Input) (Out, error) {
@@ -48,7 +70,7 @@ func (t *Thread[In, Out]) invoke(ctx context.Context, in pregel.Input) (Out, err
 		var zero Out
 		return zero, err
 	}
-	out, err := t.g.plan.Invoke(ctx, in, t.g.settings())
+	out, err := t.core.plan.Invoke(ctx, in, t.core.settings())
 	return t.g.result(out), err
 }
 
@@ -62,11 +84,11 @@ func (t *Thread[In, Out]) ContinueStream(ctx context.Context, opts ...StreamOpti
 	return t.stream(ctx, pregel.Input{Continue: true}, opts, t.g.finish)
 }
 
-func (t *Thread[In, Out]) stream(ctx context.Context, in pregel.Input, opts []StreamOption, last func(Origin, any) Event) iter.Seq2[Event, error] {
+func (t *line) stream(ctx context.Context, in pregel.Input, opts []StreamOption, last func(Origin, any) Event) iter.Seq2[Event, error] {
 	if err := t.check(); err != nil {
 		return func(yield func(Event, error) bool) { yield(nil, err) }
 	}
-	return t.g.stream(ctx, in, opts, last)
+	return t.core.stream(ctx, in, opts, last)
 }
 
 // At returns a handle on the thread as of an earlier checkpoint. Continue on it
@@ -74,7 +96,8 @@ func (t *Thread[In, Out]) stream(ctx context.Context, in pregel.Input, opts []St
 // with an input or an edit. The old branch stays in the history, and the
 // thread's head moves to the new one.
 func (t *Thread[In, Out]) At(id checkpoint.ID) *Thread[In, Out] {
-	return &Thread[In, Out]{g: t.g.With(runOption(func(s *pregel.Settings) { s.At = id })), id: t.id}
+	at := runOption(func(s *pregel.Settings) { s.At = id })
+	return &Thread[In, Out]{line: line{core: t.core.with([]Option{at}), id: t.id}, g: t.g}
 }
 
 // Snapshot is a thread's state at a checkpoint.
@@ -82,6 +105,7 @@ type Snapshot struct {
 	ID        checkpoint.ID
 	Parent    checkpoint.ID // zero for the first
 	Thread    string
+	Namespace []string // of a nested graph; see [Thread.Nested]
 	Values    Record
 	Next      []string // nodes that are to run from here
 	Tasks     []TaskState
@@ -98,9 +122,10 @@ type Snapshot struct {
 // TaskState is a task that is to run from a checkpoint, or has.
 type TaskState struct {
 	ID, Name string
-	Error    string  // of its last try, if it failed
-	Result   Record  // if it finished while another task of its step failed
-	Pauses   []Pause // questions it waits with
+	Error    string    // of its last try, if it failed
+	Result   Record    // if it finished while another task of its step failed
+	Pauses   []Pause   // questions it waits with
+	Graph    *Snapshot // the state of the graph that the task runs, if it has begun
 
 	nested string // the namespace of the graph that it runs, if any
 }
@@ -108,8 +133,15 @@ type TaskState struct {
 func snapshot(c *pregel.Checkpoint) *Snapshot {
 	s := &Snapshot{ID: c.ID, Parent: c.Parent, Thread: c.Thread, Values: Record{c.Values}, Next: c.Next, Step: c.Step, Source: c.Source,
 		RunID: c.RunID, Metadata: c.Metadata, CreatedAt: c.Time, around: c.Around}
+	if c.Namespace != "" {
+		s.Namespace = strings.Split(c.Namespace, "|")
+	}
 	for _, t := range c.Tasks {
-		s.Tasks = append(s.Tasks, TaskState{ID: t.ID, Name: t.Name, Error: t.Err, Result: Record{t.Done}, Pauses: t.Pauses, nested: t.Nested})
+		var inner *Snapshot
+		if t.Graph != nil {
+			inner = snapshot(t.Graph)
+		}
+		s.Tasks = append(s.Tasks, TaskState{Graph: inner, ID: t.ID, Name: t.Name, Error: t.Err, Result: Record{t.Done}, Pauses: t.Pauses, nested: t.Nested})
 		s.Pauses = append(s.Pauses, t.Pauses...)
 	}
 	return s
@@ -123,14 +155,17 @@ func (s *Snapshot) Has(field string) bool { return s.Values.Has(field) }
 
 // State returns the thread's present state. A thread that does not exist has a
 // Snapshot without ID and values.
-func (t *Thread[In, Out]) State(ctx context.Context) (*Snapshot, error) {
+func (t *line) State(ctx context.Context) (*Snapshot, error) {
 	if err := t.check(); err != nil {
 		return nil, err
 	}
-	set := t.g.settings()
-	cp, err := t.g.plan.State(ctx, set, set.At)
+	return stateOf(ctx, t.core.plan, t.core.settings())
+}
+
+func stateOf(ctx context.Context, plan *pregel.Plan, set pregel.Settings) (*Snapshot, error) {
+	cp, err := plan.State(ctx, set, set.At)
 	if err != nil || cp == nil {
-		return &Snapshot{Thread: t.id}, err
+		return &Snapshot{Thread: set.Thread}, err
 	}
 	return snapshot(cp), nil
 }
@@ -150,17 +185,20 @@ func Having(metadata map[string]any) HistoryOption {
 }
 
 // History yields the thread's checkpoints, newest first.
-func (t *Thread[In, Out]) History(ctx context.Context, opts ...HistoryOption) iter.Seq2[*Snapshot, error] {
+func (t *line) History(ctx context.Context, opts ...HistoryOption) iter.Seq2[*Snapshot, error] {
+	if err := t.check(); err != nil {
+		return func(yield func(*Snapshot, error) bool) { yield(nil, err) }
+	}
+	return historyOf(ctx, t.core.plan, t.core.settings(), opts)
+}
+
+func historyOf(ctx context.Context, plan *pregel.Plan, set pregel.Settings, opts []HistoryOption) iter.Seq2[*Snapshot, error] {
 	return func(yield func(*Snapshot, error) bool) {
-		if err := t.check(); err != nil {
-			yield(nil, err)
-			return
-		}
 		var q checkpoint.Query
 		for _, o := range opts {
 			o(&q)
 		}
-		for cp, err := range t.g.plan.History(ctx, t.g.settings(), q) {
+		for cp, err := range plan.History(ctx, set, q) {
 			if err != nil {
 				yield(nil, err)
 				return
@@ -184,43 +222,76 @@ func AsNode(name string) UpdateOption { return func(c *updateConfig) { c.as = na
 // Update edits the thread's state. values is what a node of the graph could
 // return: a struct of fields, an [Update], a [Command], or nil to write nothing. It goes
 // through the fields' reducers and returns the new checkpoint.
-func (t *Thread[In, Out]) Update(ctx context.Context, values any, opts ...UpdateOption) (checkpoint.ID, error) {
+func (t *line) Update(ctx context.Context, values any, opts ...UpdateOption) (checkpoint.ID, error) {
 	return t.update(ctx, values, opts)
 }
 
-func (t *Thread[In, Out]) update(ctx context.Context, values any, opts []UpdateOption) (checkpoint.ID, error) {
+func (t *line) update(ctx context.Context, values any, opts []UpdateOption) (checkpoint.ID, error) {
 	if err := t.check(); err != nil {
 		return checkpoint.ID{}, err
 	}
+	return updateOf(ctx, t.core.plan, t.core.settings(), values, opts)
+}
+
+func updateOf(ctx context.Context, plan *pregel.Plan, set pregel.Settings, values any, opts []UpdateOption) (checkpoint.ID, error) {
 	var c updateConfig
 	for _, o := range opts {
 		o(&c)
 	}
-	return t.g.plan.Update(ctx, t.g.settings(), values, c.as)
+	return plan.Update(ctx, set, [][]pregel.Edit{{{Values: values, As: c.as}}})
+}
+
+// Edit is one of the updates of [Thread.BulkUpdate].
+type Edit = pregel.Edit
+
+// BulkUpdate makes several updates: each list of edits is a step and makes one
+// checkpoint. Edits that share a step must name their nodes. It returns the
+// last checkpoint.
+func (t *line) BulkUpdate(ctx context.Context, steps ...[]Edit) (checkpoint.ID, error) {
+	if err := t.check(); err != nil {
+		return checkpoint.ID{}, err
+	}
+	return t.core.plan.Update(ctx, t.core.settings(), steps)
+}
+
+// Nested returns a handle on a graph that runs inside the thread's, by the
+// namespace that events and snapshots show. It reads and edits that graph's
+// state; to run it, continue the thread.
+func (t *line) Nested(namespace ...string) (AnyThread, error) {
+	if err := t.check(); err != nil {
+		return nil, err
+	}
+	plan, err := t.core.plan.Nested(namespace)
+	if err != nil {
+		return nil, err
+	}
+	set := t.core.settings()
+	set.NS, set.At = strings.Join(namespace, "|"), checkpoint.ID{}
+	return nestedThread{plan, set}, nil
 }
 
 // RunJSON is Run with JSON in and out; a nil input is Continue.
-func (t *Thread[In, Out]) RunJSON(ctx context.Context, input json.RawMessage) (json.RawMessage, error) {
+func (t *line) RunJSON(ctx context.Context, input json.RawMessage) (json.RawMessage, error) {
 	if t.id != "" {
 		if err := t.check(); err != nil {
 			return nil, err
 		}
 	}
-	return t.g.runJSON(ctx, input)
+	return t.core.runJSON(ctx, input)
 }
 
 // StreamJSON is Stream with a JSON input; a nil input is Continue. The last
 // event is a Finished[json.RawMessage].
-func (t *Thread[In, Out]) StreamJSON(ctx context.Context, input json.RawMessage, opts ...StreamOption) iter.Seq2[Event, error] {
+func (t *line) StreamJSON(ctx context.Context, input json.RawMessage, opts ...StreamOption) iter.Seq2[Event, error] {
 	if t.id != "" {
 		if err := t.check(); err != nil {
 			return func(yield func(Event, error) bool) { yield(nil, err) }
 		}
 	}
-	return t.g.streamJSON(ctx, input, opts)
+	return t.core.streamJSON(ctx, input, opts)
 }
 
 // UpdateJSON is Update with JSON values by JSON name; null writes nothing.
-func (t *Thread[In, Out]) UpdateJSON(ctx context.Context, values json.RawMessage, opts ...UpdateOption) (checkpoint.ID, error) {
+func (t *line) UpdateJSON(ctx context.Context, values json.RawMessage, opts ...UpdateOption) (checkpoint.ID, error) {
 	return t.update(ctx, values, opts)
 }

@@ -160,7 +160,7 @@ func taskFinished(ev TaskFinished) (map[string]any, error) {
 // wireError is an error as data: what it is and what it says, without the path
 // of nodes that led to it.
 func wireError(err error) map[string]any {
-	if ne, ok := errors.AsType[*NodeError](err); ok {
+	for ne, ok := errors.AsType[*NodeError](err); ok; ne, ok = errors.AsType[*NodeError](err) {
 		err = ne.Err
 	}
 	return map[string]any{"type": strings.TrimPrefix(fmt.Sprintf("%T", err), "*"), "message": err.Error()}

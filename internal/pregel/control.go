@@ -2,6 +2,7 @@ package pregel
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 )
@@ -24,13 +25,29 @@ func (c *control) idle() bool { return len(c.armed) == 0 && len(c.sends) == 0 }
 // abandon drops pending work for a new input. Joins keep what they have seen.
 func (c *control) abandon() { c.armed, c.waiting, c.sends = nil, nil, nil }
 
-// release lets the deferred nodes go when nothing else would run.
-func (c *control) release() {
+// release finds what the step leads to: the targets of complete joins, and the
+// deferred nodes when nothing else would run. It comes after all tasks of the
+// step, so that a source that ran twice in it counts once. The join of a
+// deferred node stays complete until the node is let go: what its sources do
+// meanwhile is not the beginning of another round.
+func (r *Run) release(c *control) {
+	full := func(i int) bool { return c.joins[i].full(len(r.plan.joins[i].sources)) }
+	for i, j := range r.plan.joins {
+		if full(i) {
+			r.arm(c, j.target)
+		}
+	}
 	if len(c.armed) > 1 {
 		slices.Sort(c.armed)
 	}
 	if c.idle() && len(c.waiting) > 0 {
 		c.armed, c.waiting = slices.Sorted(slices.Values(c.waiting)), nil
+	}
+	for i, j := range r.plan.joins {
+		if full(i) && slices.Contains(c.armed, j.target) {
+			c.joins = slices.Clone(c.joins)
+			c.joins[i] = newBits(len(j.sources))
+		}
 	}
 }
 
@@ -82,20 +99,13 @@ func (r *Run) advance(c *control, t *Task, w *wiring) error {
 		r.arm(c, id)
 	}
 	for _, e := range w.joins {
-		j, seen := r.plan.joins[e.join], c.joins[e.join]
-		if seen.has(e.bit) {
-			continue
+		if seen := c.joins[e.join]; !seen.has(e.bit) {
+			// A checkpoint may still hold the old sets.
+			seen = slices.Clone(seen)
+			seen.set(e.bit)
+			c.joins = slices.Clone(c.joins)
+			c.joins[e.join] = seen
 		}
-		// A checkpoint may still hold the old set.
-		seen = slices.Clone(seen)
-		seen.set(e.bit)
-		if seen.full(len(j.sources)) {
-			seen = newBits(len(j.sources))
-			r.arm(c, j.target)
-		}
-		joins := slices.Clone(c.joins)
-		joins[e.join] = seen
-		c.joins = joins
 	}
 	return nil
 }
@@ -136,7 +146,7 @@ func (r *Run) follow(c *control, t *Task, to *Target) error {
 // route evaluates the branches behind a task of a parallel step. They see the
 // state as if this task alone had written.
 func (t *Task) route(ctx context.Context) {
-	w := &t.node.wiring
+	w := t.after()
 	if len(w.branches) == 0 || t.out.handled {
 		return
 	}
@@ -158,6 +168,10 @@ func (t *Task) look(slots []slot, w write) (err error) {
 	return slots[w.ch.id].fold(w, t.run.ver+1, t.node.id, false)
 }
 
+// ErrNoDestination is what a router's nil Goto becomes. An empty one that is not
+// nil is a fan-out over nothing, and fine.
+var ErrNoDestination = errors.New("no destination")
+
 // branch asks the routers where control goes. With slots nil they read the
 // run's own, in which the task is committed already.
 func (t *Task) branch(ctx context.Context, w *wiring, slots []slot) error {
@@ -169,9 +183,8 @@ func (t *Task) branch(ctx context.Context, w *wiring, slots []slot) error {
 		} else {
 			in = r.plan.views[b.view].fresh(slots, r.plan.schema.words, r.plan.public)
 		}
-		before := t.out.to()
-		targets, err := t.ask(ctx, b, in, before)
-		if err == nil && len(targets) == len(before) {
+		targets, err := t.ask(ctx, b, in, t.out.to())
+		if errors.Is(err, ErrNoDestination) {
 			err = &GotoError{Graph: r.plan.name, Msg: "the branch returned no destination; return treadle.To(treadle.End) to stop"}
 		}
 		if err != nil {
@@ -189,7 +202,7 @@ func (t *Task) ask(ctx context.Context, b *branch, in any, to []Target) (targets
 		}
 	}()
 	sc := &t.scope
-	if sc.Context != ctx { // an attempt with a timeout had a context of its own
+	if sc.beat != nil { // an attempt with a timeout had a context of its own
 		sc = &scope{Context: ctx, task: t, attempt: sc.attempt}
 	}
 	return b.Call(sc, in, to)

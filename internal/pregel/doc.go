@@ -14,9 +14,9 @@
 //	                                    ▼
 //	┌─ execute ─────────────────────────────────────────────────────────────────┐
 //	│ One task: on this goroutine. Several: on one each, bounded.               │
-//	│ kept result? cached? ─ call ─ retry ─ error handler                       │ ── a task failed:
-//	│ The result is taken apart into writes and targets.                        │    keep what finished,
-//	│ In a step of several, branches look at the state with their task's writes.│    return the error
+//	│ kept result? cached? ─ call ─ retry ─ error handler                       │ ── a task failed or
+//	│ The result is taken apart into writes and targets.                        │    asked something: keep
+//	│ In a step of several, branches look at the state with their task's writes.│    what finished, return
 //	└───────────────────────────────────┬───────────────────────────────────────┘
 //	                                    ▼
 //	┌─ commit ──────────────────────────────────────────────────────────────────┐
@@ -39,7 +39,8 @@
 //
 // An input is a step too: a pseudo task named __start__ whose writes are the
 // input. On a thread it is stored before it is applied, so that a crash between
-// the two loses nothing.
+// the two loses nothing. A run that continues or is resumed has no such step: it
+// begins with the control of its checkpoint.
 //
 // # What is immutable
 //
@@ -60,7 +61,8 @@
 // only to themselves: to out, err and cached. The loop reads those after it has
 // waited for all tasks. Little is shared while tasks run, and each of it guards
 // itself: the queue of events, the ids of messages that were streamed already,
-// and the ids that are made on first use.
+// the recorded calls, the heads of nested runs, and the ids that are made on
+// first use.
 //
 // A goroutine is waited for by whoever started it, with one exception. A node
 // that has used up its timeout and still does not return when its context is
@@ -106,6 +108,19 @@
 // anything is committed: it folds with claim false, which copies. With a claim
 // there, the commit would find its places taken and copy the list every step.
 //
+// # Questions and calls
+//
+// A node cannot be stopped in its middle and gone on with. So a question ends
+// its task, and the answer starts it again from its top. A task's id is a hash of
+// the checkpoint it runs from, its namespace, step, node and place, so the second
+// time it is the same; a question is the task's id and an ordinal or key, and a
+// call is the task's id and an ordinal. That is all that ties an answer or a
+// recorded result to its place. Both are pending writes of the checkpoint, as
+// are the results of finished siblings, and go when the step is committed.
+//
+// A nested run that finds a checkpoint under its own namespace goes on from it
+// instead of taking its input: the task around it has run before.
+//
 // # Files
 //
 //	spec.go       what a builder collects
@@ -118,9 +133,14 @@
 //	task.go       one call of a node: attempts, retries, timeouts, error handler, mutation check
 //	transient.go  which errors are the network's
 //	run.go        the loop: prepare, execute, settle (commit, advance, put)
+//	interrupt.go  questions, answers, breakpoints
+//	call.go       recorded calls: tasks of workflows, effects in nodes
 //	nest.go       graphs as nodes: shared fields, what is handed up, checks of sends
-//	persist.go    checkpoints: load, put, kept results, caches
-//	thread.go     state, history and update of a thread
+//	persist.go    checkpoints: encoding, put, kept results, caches
+//	fork.go       where a run starts from: the head, an older checkpoint, a nested run's own
+//	heads.go      decoded heads of threads, kept in the process
+//	durable.go    savers that store later
+//	thread.go     state, history and edits of a thread
 //	record.go     a picture of fields, and its JSON
 //	event.go      events, sinks of nested streams, the queue
 //	span.go       lifecycle events, models and tools, tokens

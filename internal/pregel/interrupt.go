@@ -255,11 +255,67 @@ func openPauses(cp *checkpoint.Checkpoint) (open []Pause, owner map[string]strin
 	return open, owner, answers
 }
 
-// resume checks the answers and stores them. Nothing is stored unless all of
-// them fit.
-func (r *Run) resume(in *Resume) error {
-	fail := func(err error) error {
-		return fmt.Errorf("graph %q: thread %q: resume: %w", r.plan.name, r.set.Thread, err)
+// amend stores what a continuation brings: answers, an update, or both in one.
+func (r *Run) amend(in Input) error {
+	var answers []checkpoint.Write
+	if in.Resume != nil {
+		var err error
+		if answers, err = r.resume(in.Resume); err != nil {
+			return err
+		}
+	}
+	if in.Also == nil {
+		if err := r.set.Saver.PutWrites(r.ctx, r.key(), r.set.Fence, answers); err != nil {
+			return fmt.Errorf("graph %q: thread %q: resume: %w", r.plan.name, r.set.Thread, err)
+		}
+		return nil
+	}
+	if r.head.IsZero() || r.ctl.start != nil {
+		return fmt.Errorf("graph %q: %w", r.plan.name, ErrNothingToContinue)
+	}
+	t := &Task{run: r, node: startNode, step: r.step, index: -1}
+	t.scope.Context, t.scope.task, t.scope.attempt = r.ctx, t, 1
+	if err := t.edit(in.Also); err != nil {
+		return err
+	}
+	if err := r.commit([]*Task{t}); err != nil {
+		r.rollback()
+		return err
+	}
+	// The tasks that are to run stay the same ones, with what is known of them;
+	// on a new branch they are new.
+	if !r.forked {
+		r.ctl.seed = r.seed()
+	}
+	r.forked = false
+	for i := range t.out.targets {
+		if err := r.follow(&r.ctl, t, &t.out.targets[i]); err != nil {
+			r.rollback()
+			return err
+		}
+	}
+	slices.Sort(r.ctl.armed)
+	r.pending = replaceWrites(r.pending, answers)
+	r.step--
+	err := r.put(checkpoint.Update)
+	r.step++
+	r.undo, r.pending = r.undo[:0], nil
+	return err
+}
+
+// replaceWrites is the list with newer writes in place of older ones.
+func replaceWrites(old, newer []checkpoint.Write) []checkpoint.Write {
+	out := slices.DeleteFunc(slices.Clone(old), func(w checkpoint.Write) bool {
+		return slices.ContainsFunc(newer, func(n checkpoint.Write) bool { return n.Task == w.Task && n.Kind == w.Kind })
+	})
+	return append(out, newer...)
+}
+
+// resume checks the answers and returns how they are stored. Nothing is stored
+// unless all of them fit.
+func (r *Run) resume(in *Resume) ([]checkpoint.Write, error) {
+	fail := func(err error) ([]checkpoint.Write, error) {
+		return nil, fmt.Errorf("graph %q: thread %q: resume: %w", r.plan.name, r.set.Thread, err)
 	}
 	if len(r.open) == 0 {
 		return fail(ErrNothingToResume)
@@ -282,7 +338,7 @@ func (r *Run) resume(in *Resume) error {
 			return fail(fmt.Errorf("%w: %s", ErrUnknownPause, id))
 		}
 		if err := r.open[i].accepts(given[id]); err != nil {
-			return &AnswerError{Pause: r.open[i], Answer: given[id], Err: err}
+			return nil, &AnswerError{Pause: r.open[i], Answer: given[id], Err: err}
 		}
 		task := r.owner[id]
 		if perTask[task] == nil {
@@ -300,10 +356,7 @@ func (r *Run) resume(in *Resume) error {
 		ws = append(ws, checkpoint.Write{Task: task, Kind: checkpoint.Answers, Data: raw})
 		maps.Copy(r.answers, perTask[task])
 	}
-	if err := r.set.Saver.PutWrites(r.ctx, r.key(), r.set.Fence, ws); err != nil {
-		return fail(err)
-	}
-	return nil
+	return ws, nil
 }
 
 // accepts checks an answer against the question's schema.

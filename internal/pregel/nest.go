@@ -1,6 +1,7 @@
 package pregel
 
 import (
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
@@ -165,15 +166,22 @@ func (r *Run) inherited(n *node) any {
 func (r *Run) handUp(m *nesting) []write {
 	var ws []write
 	for _, p := range m.up {
+		s := &r.slots[p.child.id]
 		if !p.child.accumulates() {
-			if s := &r.slots[p.child.id]; s.has && r.wrote[p.child.id] {
+			if s.has && r.wrote[p.child.id] {
 				ws = append(ws, write{ch: p.parent, val: s.val})
 			}
 			continue
 		}
+		// Up there all of this is one step, in which an overwrite has the last
+		// word: it takes along what the child added after it.
+		if slices.ContainsFunc(r.log, func(w write) bool { return w.ch == p.child && w.over }) {
+			ws = append(ws, write{ch: p.parent, val: s.val, over: true})
+			continue
+		}
 		for _, w := range r.log {
 			if w.ch == p.child {
-				ws = append(ws, write{ch: p.parent, val: w.val, over: w.over})
+				ws = append(ws, write{ch: p.parent, val: w.val})
 			}
 		}
 	}
@@ -188,6 +196,13 @@ func (r *Run) checkSend(n *node, input any) (any, error) {
 			return reflect.Zero(want).Interface(), nil
 		}
 		return nil, &GotoError{Graph: r.plan.name, To: n.Name, Msg: fmt.Sprintf("Send without an input, the node takes %s", want)}
+	}
+	if raw, ok := input.(json.RawMessage); ok && want != reflect.TypeFor[json.RawMessage]() {
+		in, err := r.plan.decodeInput(n, raw)
+		if err != nil {
+			return nil, &GotoError{Graph: r.plan.name, To: n.Name, Msg: fmt.Sprintf("Send of JSON, the node takes %s: %v", want, err)}
+		}
+		return in, nil
 	}
 	got := reflect.TypeOf(input)
 	if got == want || want.Kind() == reflect.Interface && got.Implements(want) {

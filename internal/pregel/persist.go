@@ -192,7 +192,7 @@ func (r *Run) decodeControl(raw []byte) error {
 			out = append(out, n.id)
 		}
 		slices.Sort(out)
-		return out, nil
+		return slices.Compact(out), nil
 	}
 	var err error
 	r.ctl.start, r.ctl.seed, r.last = c.Start, c.Seed, c.Last
@@ -247,6 +247,7 @@ func (r *Run) restoreFrom(cp *checkpoint.Checkpoint) error {
 	r.ver = max(r.ver, 1)
 	r.step = cp.Step + 1
 	r.open, r.owner, r.answers = openPauses(cp)
+	r.pending = cp.Pending
 	for _, w := range cp.Pending {
 		switch w.Kind {
 		case checkpoint.Done:
@@ -353,7 +354,7 @@ func (r *Run) change(u *undoEntry) (checkpoint.Change, error) {
 	from, n := 0, c.appender.Len(now.val)
 	switch {
 	case u.was.ver == 0 || !u.was.has:
-	case now.over:
+	case now.over || u.whole:
 		out.Drop = c.appender.Len(u.was.val)
 	default:
 		from = c.appender.Len(u.was.val)
@@ -398,6 +399,9 @@ func (r *Run) put(source checkpoint.Source) error {
 		return err
 	}
 	p.Control = ctl
+	if source == checkpoint.Update && r.ctl.seed != "" {
+		p.Pending = r.pending // the same tasks, so what is known of them stays
+	}
 	p.Key = checkpoint.Key{Thread: r.set.Thread, Namespace: r.ns, ID: checkpoint.NewID(r.step, r.tip)}
 	// What a step has done is stored even if the run is cancelled meanwhile.
 	if err := r.set.Saver.Put(context.WithoutCancel(r.ctx), p); err != nil {
@@ -634,6 +638,7 @@ func (t *Task) toCache(sc *scope, key string) error {
 type Checkpoint struct {
 	ID, Parent checkpoint.ID
 	Thread     string
+	Namespace  string // of a nested graph
 	Step       int
 	Source     checkpoint.Source
 	RunID      string
@@ -648,8 +653,9 @@ type Checkpoint struct {
 // TaskInfo is a task that is to run from a checkpoint.
 type TaskInfo struct {
 	ID, Name string
-	Nested   string // the namespace of the graph that it runs, if any
-	Err      string // of its last try
+	Nested   string      // the namespace of the graph that it runs, if any
+	Graph    *Checkpoint // the state of that graph, if it has begun
+	Err      string      // of its last try
 	Done     *Record
 	Pauses   []Pause // questions it waits with
 }

@@ -48,8 +48,10 @@ type node struct {
 	hides    bool // In has untracked fields
 	out      *outPlan
 	handler  *outPlan
-	nest     *nesting
-	triggers []string
+	// wholeState: the handler is the graph's default and takes the state.
+	wholeState bool
+	nest       *nesting
+	triggers   []string
 	wiring
 }
 
@@ -204,7 +206,7 @@ func (c *compiler) stateChannels() {
 			}
 			s.declare("", field{name: f.Name, path: f.Name, wire: f.Name, typ: f.Type}, false)
 		}
-	case t.Kind() == reflect.Struct:
+	case t.Kind() == reflect.Struct && !reducesItself(t):
 		fields, errs := fieldsOf(t)
 		for _, e := range errs {
 			s.fail("", "", "%s", e)
@@ -299,6 +301,9 @@ func badName(name string) string {
 
 func (c *compiler) addNodes() {
 	s := c.schema
+	if d := c.spec.Defaults.Cache; d != nil && d.Key != nil {
+		s.fail("", "", "Defaults: CacheBy has a key for one input type: give it to the nodes themselves, or use Cache")
+	}
 	if why := badName(c.name); why != "" {
 		s.fail("", "", "bad graph name: %s", strings.Replace(why, "a node", "a graph", 1))
 	}
@@ -347,6 +352,7 @@ func (c *compiler) applyDefaults(n *node) {
 	}
 	if own.Handler == nil && d.Handler != nil {
 		own.Handler = d.Handler
+		n.wholeState = d.Handler.In == c.spec.State // a default one may be given the state instead of the node's input
 	}
 	if own.Timeout.Run < 0 || own.Timeout.Idle < 0 {
 		c.schema.fail(own.Name, "", "a timeout must be positive")
@@ -419,7 +425,7 @@ func (c *compiler) inputAndReads() {
 		} else if n.In != nil {
 			n.view = c.viewOf(n.Name, n.In, n)
 		}
-		if h := n.Handler; h != nil && h.In != n.In {
+		if h := n.Handler; h != nil && h.In != n.In && !n.wholeState {
 			s.fail(n.Name, "", "the error handler takes %s, the node takes %s", h.In, n.In)
 		} else if h != nil && h.Call == nil {
 			s.fail(n.Name, "", "the error handler is nil")
@@ -800,7 +806,7 @@ func (c *compiler) join(j JoinSpec) {
 	s := c.schema
 	where := fmt.Sprintf("join %s → %s", strings.Join(j.From, "+"), j.To)
 	if len(j.From) == 0 {
-		s.fail("", "", "%s: a join needs sources", where)
+		s.fail("", "", "join → %s: a join needs sources", j.To)
 		return
 	}
 	if j.To == Start {

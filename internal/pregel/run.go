@@ -29,6 +29,7 @@ type Settings struct {
 	Metadata       map[string]any
 	RunID          string
 	Thread         string
+	NS             string           // for looking at and editing a nested graph
 	Saver          checkpoint.Saver // used with a Thread only
 	HeadsOf        checkpoint.Saver // the saver whose heads are kept in the process; nil: none
 	Cache          checkpoint.Cache
@@ -52,6 +53,7 @@ type Input struct {
 	Continue bool            // or nothing: go on from the checkpoint
 	AsRecord bool            // the output is wanted as a *Record
 	Resume   *Resume         // or answers: go on with them
+	Also     any             // an update to make before going on
 
 	inherit []write // or what a parent shares
 }
@@ -109,6 +111,8 @@ type Run struct {
 	forked    bool                         // from one that is not the head
 	recalled  bool                         // from a head that was kept in the process
 
+	pending  []checkpoint.Write       // of the loaded checkpoint
+	merged   []undoEntry              // what an edit took over from a step that it ends
 	children map[string]checkpoint.ID // heads of the nested runs that last as long as the thread
 	childMu  sync.Mutex               // guards children
 
@@ -117,8 +121,9 @@ type Run struct {
 }
 
 type undoEntry struct {
-	ch  *channel
-	was slot
+	ch    *channel
+	was   slot
+	whole bool // store the value as a whole, whatever the step did to it
 }
 
 // begin prepares a run up to its first step with nodes: it loads the thread,
@@ -128,6 +133,7 @@ func (p *Plan) begin(ctx context.Context, in Input, set *Settings) (r *Run, err 
 	// A run on a thread of its own is a run of its own, wherever it starts.
 	if sc := scopeOf(ctx); sc != nil && set.Thread == "" {
 		r.nestIn(sc)
+		set = r.set // which has the rest from the run around it
 	}
 	if r.sinks != nil {
 		r.modes = r.sinks.all
@@ -271,8 +277,8 @@ func (r *Run) id() string {
 
 // accept applies the input as step START.
 func (r *Run) accept(in Input) error {
-	if in.Resume != nil {
-		if err := r.resume(in.Resume); err != nil {
+	if in.Resume != nil || in.Also != nil {
+		if err := r.amend(in); err != nil {
 			return err
 		}
 	}
@@ -310,7 +316,7 @@ func (r *Run) accept(in Input) error {
 		t.out.writes = append(t.out.buf[:0], o.writes...)
 	}
 	t.spanInput()
-	return r.settle([]*Task{t}, &r.plan.start)
+	return r.settle([]*Task{t})
 }
 
 // takeInput stores an input on top of the thread. A head that was kept in the
@@ -443,7 +449,10 @@ func (r *Run) loop() error {
 		if err := r.executeAll(tasks); err != nil {
 			return err
 		}
-		if err := r.settle(tasks, nil); err != nil {
+		if r.within.late() { // left behind: another attempt may be at work
+			return cancelled(r.ctx, r.plan.name, r.step)
+		}
+		if err := r.settle(tasks); err != nil {
 			return err
 		}
 		if at := r.breakpoint(r.set.After, tasks); at != nil {
@@ -595,7 +604,8 @@ func (r *Run) outcomeOf(tasks []*Task) error {
 			if up == nil {
 				up = t.err
 			}
-		case errors.Is(t.err, context.Canceled) && !t.first:
+		case !t.first && (errors.Is(t.err, context.Canceled) || t.node.Handler != nil && len(tasks) > 1):
+			// It was cancelled, or its handler was not asked because of that.
 			if echo == nil {
 				echo = t.err
 			}
@@ -614,7 +624,7 @@ func (r *Run) outcomeOf(tasks []*Task) error {
 	case paused:
 		return r.interrupted(tasks)
 	case errors.Is(up, ErrDrained):
-		r.keep(tasks)
+		return joinErrors(up, r.keep(tasks))
 	}
 	return up
 }
@@ -630,23 +640,19 @@ func joinErrors(errs ...error) error {
 
 // settle commits the writes of a finished step, finds what is next and stores
 // the checkpoint. A failure leaves the state as it was before the step.
-func (r *Run) settle(tasks []*Task, start *wiring) error {
+func (r *Run) settle(tasks []*Task) error {
 	if err := r.commit(tasks); err != nil {
 		r.rollback()
 		return err
 	}
 	if len(tasks) == 1 {
 		t := tasks[0]
-		w := start
-		if w == nil {
-			w = &t.node.wiring
-		}
-		if len(w.branches) > 0 && !t.out.handled {
+		if w := t.after(); len(w.branches) > 0 && !t.out.handled && !t.kept {
 			if err := t.branch(r.ctx, w, nil); err != nil {
 				r.rollback()
 				if t.node != startNode {
 					t.err = err
-					r.keep(tasks)
+					err = joinErrors(err, r.keep(tasks))
 				}
 				return err
 			}
@@ -654,16 +660,12 @@ func (r *Run) settle(tasks []*Task, start *wiring) error {
 	}
 	next := control{joins: r.ctl.joins, waiting: r.ctl.waiting, armed: r.ctl.spare[:0], spare: r.ctl.armed}
 	for _, t := range tasks {
-		w := start
-		if w == nil {
-			w = &t.node.wiring
-		}
-		if err := r.advance(&next, t, w); err != nil {
+		if err := r.advance(&next, t, t.after()); err != nil {
 			r.rollback()
 			return err
 		}
 	}
-	next.release()
+	r.release(&next)
 	r.ctl = next
 	r.forgetCalls()
 	r.remember(tasks)
@@ -674,7 +676,9 @@ func (r *Run) settle(tasks []*Task, start *wiring) error {
 				r.last = append(r.last, t.Name())
 			}
 		}
+		r.unite()
 		if err := r.put(r.source); err != nil {
+			r.rollback() // what is not stored has not happened
 			return err
 		}
 	}
@@ -684,6 +688,27 @@ func (r *Run) settle(tasks []*Task, start *wiring) error {
 	r.undo = r.undo[:0] // the step is final
 	r.step++
 	return nil
+}
+
+// after is what follows the task.
+func (t *Task) after() *wiring {
+	if t.node == startNode {
+		return &t.run.plan.start
+	}
+	return &t.node.wiring
+}
+
+// unite makes one change of what an edit took over and what it wrote itself.
+func (r *Run) unite() {
+	for _, m := range r.merged {
+		m.whole = true
+		if i := slices.IndexFunc(r.undo, func(u undoEntry) bool { return u.ch == m.ch }); i >= 0 {
+			r.undo[i] = m
+		} else {
+			r.undo = append(r.undo, m)
+		}
+	}
+	r.merged = nil
 }
 
 // commit folds the writes of all tasks into the slots, in task order.
@@ -702,7 +727,7 @@ func (r *Run) commit(tasks []*Task) (err error) {
 			w := t.out.writes[i]
 			s := &r.slots[w.ch.id]
 			if s.ver != r.ver {
-				r.undo = append(r.undo, undoEntry{w.ch, *s})
+				r.undo = append(r.undo, undoEntry{ch: w.ch, was: *s})
 			}
 			if err := s.fold(w, r.ver, t.node.id, true); err != nil {
 				return t.nodeError(&t.scope, r.conflict(err, w.ch, s, t))
@@ -711,9 +736,12 @@ func (r *Run) commit(tasks []*Task) (err error) {
 	}
 	for _, c := range r.plan.ephem {
 		if s := &r.slots[c.id]; s.has && s.ver != r.ver {
-			r.undo = append(r.undo, undoEntry{c, *s})
+			r.undo = append(r.undo, undoEntry{ch: c, was: *s})
 			*s = slot{ver: r.ver}
 		}
+	}
+	if at == nil {
+		return nil // nobody wrote
 	}
 	return r.validate(at)
 }
@@ -760,7 +788,7 @@ func (r *Run) rollback() {
 
 // remember notes what a nested graph's nodes wrote.
 func (r *Run) remember(tasks []*Task) {
-	if !r.journal || tasks[0].node == startNode {
+	if !r.journal || len(tasks) == 0 || tasks[0].node == startNode {
 		return
 	}
 	for _, t := range tasks {

@@ -167,7 +167,7 @@ func flatten(t reflect.Type) (fields []field, errs []string) {
 			full := path + "." + f.Name
 			if f.Anonymous {
 				switch {
-				case f.Type.Kind() == reflect.Struct && !hasMethod(f.Type, "Reduce"):
+				case f.Type.Kind() == reflect.Struct && !reducesItself(f.Type):
 					walk(f.Type, at, full)
 					continue
 				case f.Type.Kind() == reflect.Pointer:
@@ -197,6 +197,13 @@ func flatten(t reflect.Type) (fields []field, errs []string) {
 	}
 	walk(t, nil, t.String())
 	return fields, errs
+}
+
+// reducesItself reports a type whose own Reduce method returns the type. One
+// that is promoted from an embedded field returns that field's type.
+func reducesItself(t reflect.Type) bool {
+	m, ok := t.MethodByName("Reduce")
+	return ok && m.Type.NumOut() > 0 && m.Type.Out(0) == t
 }
 
 func hasMethod(t reflect.Type, name string) bool {

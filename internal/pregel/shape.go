@@ -81,15 +81,12 @@ func (d *sketch) closeEnds() {
 }
 
 func (d *sketch) shape() draw.Shape {
-	// LangGraph's order: what leaves the start, the rest, what surely ends.
+	// LangGraph's order: by name, and at the end what surely ends.
 	rank := func(e draw.Edge) int {
-		switch {
-		case e.From == Start:
-			return 0
-		case e.To == End && !e.Conditional:
-			return 2
+		if e.To == End && !e.Conditional && e.From != Start {
+			return 1
 		}
-		return 1
+		return 0
 	}
 	slices.SortStableFunc(d.edges, func(a, b draw.Edge) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To),

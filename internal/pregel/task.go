@@ -422,6 +422,10 @@ func (t *Task) handle(sc *scope, failure error) (err error) {
 	}
 	t.emitFailure(ne)
 	t.shown = "__error_handler__" + t.node.Name
+	if t.node.wholeState {
+		r := t.run
+		in = r.plan.state.fresh(r.slots, r.plan.schema.words, r.plan.public)
+	}
 	out, err := t.node.Handler.Call(sc, in, ne)
 	if err != nil {
 		return err

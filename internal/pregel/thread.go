@@ -16,14 +16,8 @@ import (
 // idleRun is a run that only looks at a checkpoint.
 func (p *Plan) idleRun(ctx context.Context, set *Settings, cp *checkpoint.Checkpoint) (*Run, error) {
 	r := &Run{plan: p, set: set, ctx: ctx, slots: make([]slot, len(p.schema.channels)), views: make([]view, len(p.views)),
-		marks: make([]uint64, len(p.nodes)), wrote: make([]bool, len(p.schema.channels)), step: -1}
-	for i, c := range p.schema.channels {
-		r.slots[i] = c.reset()
-	}
-	r.ctl.joins = make([]bits, len(p.joins))
-	for i, j := range p.joins {
-		r.ctl.joins[i] = newBits(len(j.sources))
-	}
+		marks: make([]uint64, len(p.nodes)), wrote: make([]bool, len(p.schema.channels)), ns: set.NS}
+	r.reset()
 	if cp == nil {
 		return r, nil
 	}
@@ -37,7 +31,7 @@ func (p *Plan) Snapshot(ctx context.Context, set Settings, cp *checkpoint.Checkp
 	if err != nil {
 		return nil, err
 	}
-	out := &Checkpoint{ID: cp.ID, Parent: cp.Parent, Thread: cp.Thread, Step: cp.Step, Source: cp.Source, RunID: cp.RunID, Time: cp.Time(),
+	out := &Checkpoint{ID: cp.ID, Parent: cp.Parent, Thread: cp.Thread, Namespace: cp.Namespace, Step: cp.Step, Source: cp.Source, RunID: cp.RunID, Time: cp.Time(),
 		Values: p.schema.record(r.slots, p.schema.channels)}
 	if len(cp.Metadata) > 0 {
 		if err := json.Unmarshal(cp.Metadata, &out.Metadata); err != nil {
@@ -53,6 +47,7 @@ func (p *Plan) Snapshot(ctx context.Context, set Settings, cp *checkpoint.Checkp
 	if err != nil {
 		return nil, err
 	}
+	tasks = slices.Clone(tasks) // the run uses the same memory again
 	out.Tasks = r.infos(tasks)
 	for i := range out.Tasks {
 		info := &out.Tasks[i]
@@ -84,22 +79,88 @@ func (p *Plan) Snapshot(ctx context.Context, set Settings, cp *checkpoint.Checkp
 	return out, nil
 }
 
+// ahead is the head of a thread with what the finished tasks of an unfinished
+// step wrote.
+func (p *Plan) ahead(ctx context.Context, set Settings, cp *checkpoint.Checkpoint, snap *Checkpoint) error {
+	r, err := p.idleRun(ctx, &set, cp)
+	if err != nil || len(r.saved) == 0 || r.ctl.start != nil {
+		return err
+	}
+	done, err := r.finished()
+	if err != nil {
+		return err
+	}
+	if r.commit(done) != nil { // the step will say what is wrong when it ends
+		r.rollback()
+	}
+	snap.Values = p.schema.record(r.slots, p.schema.channels)
+	return nil
+}
+
 // State reads the head of a thread, or the checkpoint id; nil if there is none.
 func (p *Plan) State(ctx context.Context, set Settings, id checkpoint.ID) (*Checkpoint, error) {
-	cp, err := set.Saver.Get(ctx, checkpoint.Key{Thread: set.Thread, ID: id})
+	cp, err := set.Saver.Get(ctx, checkpoint.Key{Thread: set.Thread, Namespace: set.NS, ID: id})
 	if errors.Is(err, checkpoint.ErrNotFound) && id.IsZero() {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return p.Snapshot(ctx, set, cp)
+	snap, err := p.Snapshot(ctx, set, cp)
+	if err == nil && id.IsZero() {
+		err = p.ahead(ctx, set, cp, snap)
+	}
+	if err == nil {
+		err = p.nestedStates(ctx, set, snap)
+	}
+	return snap, err
+}
+
+// nestedStates adds the state of the graphs that pending tasks have begun.
+func (p *Plan) nestedStates(ctx context.Context, set Settings, snap *Checkpoint) error {
+	for i := range snap.Tasks {
+		info := &snap.Tasks[i]
+		if info.Nested == "" {
+			continue
+		}
+		child := p.byName[info.Name].graphs()[0]
+		for _, ns := range []string{info.Nested, stablePath(info.Nested)} {
+			inner := set
+			inner.NS = ns
+			state, err := child.State(ctx, inner, checkpoint.ID{})
+			if err != nil {
+				return err
+			}
+			if state != nil {
+				info.Graph = state
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// Nested finds the graph of a namespace and the namespace's name: a list of
+// "node:task", as streams and snapshots show it.
+func (p *Plan) Nested(namespace []string) (*Plan, error) {
+	for _, part := range namespace {
+		name, _, _ := strings.Cut(part, ":")
+		if strings.Trim(name, "0123456789") == "" {
+			continue // the number of a call
+		}
+		n := p.byName[name]
+		if n == nil || len(n.graphs()) == 0 {
+			return nil, fmt.Errorf("graph %q: node %q runs no graph that is known here: declare it with treadle.Uses", p.name, name)
+		}
+		p = n.graphs()[0]
+	}
+	return p, nil
 }
 
 // History yields the checkpoints of a thread, newest first.
 func (p *Plan) History(ctx context.Context, set Settings, q checkpoint.Query) iter.Seq2[*Checkpoint, error] {
 	return func(yield func(*Checkpoint, error) bool) {
-		q.Thread = set.Thread
+		q.Thread, q.Namespace = set.Thread, set.NS
 		for cp, err := range set.Saver.List(ctx, q) {
 			if err != nil {
 				yield(nil, err)
@@ -113,37 +174,149 @@ func (p *Plan) History(ctx context.Context, set Settings, q checkpoint.Query) it
 	}
 }
 
-// Update edits a thread as if a node had written, and moves control on from
-// that node. Which node is inferred if it is not named and there is no doubt.
-func (p *Plan) Update(ctx context.Context, set Settings, values any, asNode string) (checkpoint.ID, error) {
-	r, err := p.idleRun(ctx, &set, nil)
-	if err != nil {
-		return checkpoint.ID{}, err
+// Edit is one update of a thread, made as if a node had written it.
+type Edit struct {
+	Values any    // what a node could return; nil writes nothing
+	As     string // the node; "" is inferred if there is no doubt
+}
+
+// InputNode is the name under which an edit is taken as an input of the graph.
+const InputNode = "__input__"
+
+// Update edits a thread: each list of edits is a step of its own and makes one
+// checkpoint. It returns the last.
+func (p *Plan) Update(ctx context.Context, set Settings, steps [][]Edit) (id checkpoint.ID, err error) {
+	if len(steps) == 0 {
+		return id, &UpdateError{Graph: p.name, Msg: "no edits were given"}
 	}
-	if err := r.loadOrFork(Input{}); err != nil {
-		return checkpoint.ID{}, err
+	for i, edits := range steps {
+		if len(edits) == 0 {
+			return id, &UpdateError{Graph: p.name, Msg: fmt.Sprintf("step %d has no edits", i+1)}
+		}
+		r, err := p.idleRun(ctx, &set, nil)
+		if err != nil {
+			return id, err
+		}
+		if err := r.loadOrFork(Input{}); err != nil {
+			return id, err
+		}
+		if err := r.edit(edits); err != nil {
+			return id, err
+		}
+		id, set.At = r.head, checkpoint.ID{}
 	}
-	if r.ctl.start != nil {
-		return checkpoint.ID{}, fmt.Errorf("graph %q: thread %q has an input that no step has taken yet: continue it first", p.name, set.Thread)
+	return id, nil
+}
+
+// edit makes one step of edits.
+func (r *Run) edit(edits []Edit) error {
+	p := r.plan
+	if r.ctl.start != nil && edits[0].As != Start {
+		return fmt.Errorf("graph %q: thread %q has an input that no step has taken yet: continue it first", p.name, r.set.Thread)
 	}
+	switch first := edits[0]; {
+	case first.As == InputNode || first.As == End:
+		if len(edits) > 1 {
+			return &UpdateError{Graph: p.name, Msg: fmt.Sprintf("as %s: it must be the only edit of its step", first.As)}
+		}
+		if first.As == InputNode {
+			return r.editInput(first.Values)
+		}
+		if first.Values != nil {
+			return &UpdateError{Graph: p.name, Msg: "as " + End + ": it ends what is pending and takes no values"}
+		}
+	}
+	if err := r.mergeFinished(); err != nil {
+		return err
+	}
+	// A node that was to run next keeps its task id, so that the history shows
+	// the edit as its result.
+	r.ctl.armed, r.ctl.sends, r.ctl.waiting, r.ctl.start = nil, nil, nil, nil
 	if r.step < 0 {
 		r.step = 0
 	}
-	n, w, err := r.author(asNode)
+	r.source = checkpoint.Update
+	var tasks []*Task
+	if edits[0].As != End {
+		for _, e := range edits {
+			t, err := r.editTask(e, len(edits) == 1)
+			if err != nil {
+				return err
+			}
+			tasks = append(tasks, t)
+		}
+	}
+	slices.SortStableFunc(tasks, func(a, b *Task) int { return strings.Compare(a.Name(), b.Name()) })
+	if len(tasks) > 1 {
+		for _, t := range tasks {
+			if t.route(r.ctx); t.err != nil {
+				return t.err
+			}
+		}
+	}
+	return r.settle(tasks)
+}
+
+func (r *Run) editTask(e Edit, alone bool) (*Task, error) {
+	if e.As == "" && !alone {
+		return nil, &UpdateError{Graph: r.plan.name, Msg: "several edits in one step: name the node of each with treadle.AsNode"}
+	}
+	n, err := r.author(e.As)
 	if err != nil {
-		return checkpoint.ID{}, err
+		return nil, err
 	}
 	t := &Task{run: r, node: n, step: r.step, index: -1}
-	t.scope.Context, t.scope.task, t.scope.attempt = ctx, t, 1
+	t.scope.Context, t.scope.task, t.scope.attempt = r.ctx, t, 1
+	return t, t.edit(e.Values)
+}
+
+// editInput stores an input that the next run of the thread takes.
+func (r *Run) editInput(values any) error {
+	t := &Task{run: r, node: startNode, step: r.step, index: -1}
 	if err := t.edit(values); err != nil {
-		return checkpoint.ID{}, err
+		return err
 	}
-	r.ctl.armed, r.ctl.sends = nil, nil // an edit decides anew what is next
-	r.source = checkpoint.Update
-	if err := r.settle([]*Task{t}, w); err != nil {
-		return checkpoint.ID{}, err
+	r.ctl.abandon()
+	r.last = []string{Start}
+	return r.putInput(&t.out)
+}
+
+// mergeFinished commits what the finished tasks of an unfinished step wrote,
+// as part of the edit that ends the step.
+func (r *Run) mergeFinished() error {
+	if len(r.saved) == 0 || r.forked {
+		return nil
 	}
-	return r.head, nil
+	done, err := r.finished()
+	if err != nil || len(done) == 0 {
+		return err
+	}
+	if err := r.commit(done); err != nil {
+		r.rollback()
+		return err
+	}
+	r.merged = slices.Clone(r.undo)
+	return nil
+}
+
+// finished are the tasks of the loaded step whose results were kept.
+func (r *Run) finished() (done []*Task, err error) {
+	tasks, err := r.prepare()
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range slices.Clone(tasks) {
+		if raw, ok := r.saved[t.ID()]; ok && t.decodeResult(raw) == nil {
+			done = append(done, t)
+		}
+	}
+	return done, nil
+}
+
+// JSONCommand is a command of a caller who has JSON.
+type JSONCommand struct {
+	Update json.RawMessage
+	Goto   []Target
 }
 
 // edit reads the values of an Update.
@@ -151,6 +324,9 @@ func (t *Task) edit(values any) error {
 	switch v := values.(type) {
 	case nil:
 		return nil
+	case JSONCommand:
+		t.out.targets = append(t.out.targets, v.Goto...)
+		return t.edit(v.Update)
 	case json.RawMessage:
 		if len(v) == 0 || string(v) == "null" {
 			return nil
@@ -168,27 +344,27 @@ func (t *Task) edit(values any) error {
 }
 
 // author finds the node an update is made as.
-func (r *Run) author(name string) (*node, *wiring, error) {
+func (r *Run) author(name string) (*node, error) {
 	p := r.plan
 	switch {
 	case name == Start || name == "" && r.ver == 0:
-		return startNode, &p.start, nil
+		return startNode, nil
 	case name != "":
 		n := p.byName[name]
 		if n == nil {
-			return nil, nil, &UpdateError{Graph: p.name, Msg: fmt.Sprintf("as node %q: there is no such node; there are %s", name, strings.Join(p.NodeNames(), ", "))}
+			return nil, &UpdateError{Graph: p.name, Msg: fmt.Sprintf("as node %q: there is no such node; there are %s", name, strings.Join(p.NodeNames(), ", "))}
 		}
-		return n, &n.wiring, nil
+		return n, nil
 	case len(p.nodes) == 1:
-		return p.nodes[0], &p.nodes[0].wiring, nil
+		return p.nodes[0], nil
 	}
 	if len(r.last) == 1 {
 		if r.last[0] == Start {
-			return startNode, &p.start, nil
+			return startNode, nil
 		}
 		if n := p.byName[r.last[0]]; n != nil {
-			return n, &n.wiring, nil
+			return n, nil
 		}
 	}
-	return nil, nil, &UpdateError{Graph: p.name, Msg: fmt.Sprintf("it is not clear which node makes the update (the last step ran %s): name it with treadle.AsNode", strings.Join(r.last, ", "))}
+	return nil, &UpdateError{Graph: p.name, Msg: fmt.Sprintf("it is not clear which node makes the update (the last step ran %s): name it with treadle.AsNode", strings.Join(r.last, ", "))}
 }
