@@ -13,9 +13,13 @@ import (
 func TestDocsShowCompiledCode(t *testing.T) {
 	normal := func(code []byte) string { return strings.Join(strings.Fields(string(code)), " ") }
 
-	files, err := filepath.Glob("*_test.go")
-	if err != nil {
-		t.Fatal(err)
+	var files []string
+	for _, pattern := range []string{"*_test.go", "examples/*/*_test.go"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, found...)
 	}
 	sources := make([]string, len(files))
 	for i, f := range files {

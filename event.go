@@ -106,6 +106,7 @@ type TaskFinished struct {
 	Origin
 	Result Record
 	Err    error
+	Pauses []Pause // questions it has stopped with
 }
 
 // Checkpointed is a checkpoint that has been stored.
@@ -201,7 +202,7 @@ func publish(ev *pregel.Event) Event {
 	case *pregel.TaskStart:
 		return TaskStarted{at, public(d.Input), d.Triggers, d.Tags, d.Metadata}
 	case *pregel.TaskEnd:
-		return TaskFinished{at, Record{d.Record}, d.Err}
+		return TaskFinished{at, Record{d.Record}, d.Err, d.Pauses}
 	case *pregel.Interrupted:
 		return Interrupted{at, d.Pauses, d.Before, d.After}
 	case *pregel.Checkpoint:

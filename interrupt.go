@@ -17,7 +17,8 @@ type Pause = pregel.Pause
 
 // InterruptError is how a run says that it has stopped to be resumed: Pauses
 // are the questions to be answered with [Thread.Resume]; Before and After are
-// nodes with a breakpoint, passed with [Thread.Continue].
+// nodes with a breakpoint, passed with [Thread.Continue]. A node of a nested
+// graph is named with the node that runs the graph: "research/search".
 type InterruptError = pregel.InterruptError
 
 // Interrupt asks a question and returns the answer, which may come days later

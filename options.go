@@ -26,8 +26,8 @@ type Options struct {
 	MaxConcurrency int
 	// StepTimeout bounds each step as a whole; 0 means no bound.
 	StepTimeout time.Duration
-	// Before and After are breakpoints of every run; see the options of the
-	// same names.
+	// Before and After are breakpoints of every run, inside another graph too;
+	// see the options of the same names.
 	Before, After []string
 	// Strict makes Compile's warnings errors.
 	Strict bool
@@ -55,6 +55,12 @@ type NodeOption interface{ node(*pregel.NodeSpec) }
 
 // An Option configures a run; see [Graph.With].
 type Option interface{ run(*pregel.Settings) }
+
+// A CommonOption configures a node or a run.
+type CommonOption interface {
+	NodeOption
+	Option
+}
 
 type nodeOption func(*pregel.NodeSpec)
 
@@ -112,7 +118,9 @@ func orBad(d time.Duration) time.Duration {
 
 // OnError answers for a node that has failed for good: it is given the node's
 // input and the failure, and what it returns is taken as the node's result.
-// The node's own edges do not fire; the handler may return a [Goto].
+// The node's own edges do not fire; the handler may return a [Goto]. On a thread
+// the failure is stored first: if the handler asks something or fails as well,
+// the thread goes on with the handler and the node is not tried again.
 func OnError[In, Out any](handler func(context.Context, In, *NodeError) (Out, error)) NodeOption {
 	return nodeOption(func(n *pregel.NodeSpec) {
 		n.Handler = &pregel.HandlerSpec{In: reflect.TypeFor[In](), Out: reflect.TypeFor[Out]()}
@@ -183,10 +191,7 @@ type both struct {
 
 // Tags marks a node's or a run's events, for filtering streams. The tag
 // "nostream" keeps the tokens of models out of streams.
-func Tags(tags ...string) interface {
-	NodeOption
-	Option
-} {
+func Tags(tags ...string) CommonOption {
 	return both{
 		func(n *pregel.NodeSpec) { n.Tags = append(n.Tags, tags...) },
 		func(s *pregel.Settings) { s.Tags = append(s.Tags[:len(s.Tags):len(s.Tags)], tags...) },
@@ -195,10 +200,7 @@ func Tags(tags ...string) interface {
 
 // Metadata is attached to a node or to a run. It appears in events, and a
 // run's also in its checkpoints.
-func Metadata(data map[string]any) interface {
-	NodeOption
-	Option
-} {
+func Metadata(data map[string]any) CommonOption {
 	add := func(to map[string]any) map[string]any {
 		out := make(map[string]any, len(to)+len(data))
 		for _, m := range []map[string]any{to, data} {
@@ -255,19 +257,13 @@ func (d Durability) run(s *pregel.Settings) { s.Durability = pregel.Durability(d
 // PerThread lets a nested graph keep its state for as long as the thread lives,
 // instead of beginning afresh each time its node runs. It is an option of
 // [AddGraph], and of [Graph.With] for a graph that a node calls.
-func PerThread() interface {
-	NodeOption
-	Option
-} {
+func PerThread() CommonOption {
 	return keep(pregel.KeepThread)
 }
 
 // NoCheckpoints keeps a nested graph out of the parent's saver: it begins
 // afresh whenever its node runs, and cannot be interrupted.
-func NoCheckpoints() interface {
-	NodeOption
-	Option
-} {
+func NoCheckpoints() CommonOption {
 	return keep(pregel.KeepNothing)
 }
 

@@ -221,7 +221,8 @@ func AsNode(name string) UpdateOption { return func(c *updateConfig) { c.as = na
 
 // Update edits the thread's state. values is what a node of the graph could
 // return: a struct of fields, an [Update], a [Command], or nil to write nothing. It goes
-// through the fields' reducers and returns the new checkpoint.
+// through the fields' reducers and returns the new checkpoint. For a workflow it
+// is what the workflow could return.
 func (t *line) Update(ctx context.Context, values any, opts ...UpdateOption) (checkpoint.ID, error) {
 	return t.update(ctx, values, opts)
 }

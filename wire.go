@@ -150,7 +150,7 @@ func taskFinished(ev TaskFinished) (map[string]any, error) {
 			return nil, err
 		}
 	}
-	out := map[string]any{"id": ev.TaskID, "name": ev.Node, "error": nil, "result": result, "interrupts": []any{}}
+	out := map[string]any{"id": ev.TaskID, "name": ev.Node, "error": nil, "result": result, "interrupts": wirePauses(ev.Pauses)}
 	if ev.Err != nil {
 		out["error"] = wireError(ev.Err)
 	}

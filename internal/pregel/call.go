@@ -60,16 +60,23 @@ type OrderError struct {
 	Call     int // which call of the task, from 1
 	Recorded string
 	Made     string
+	Input    bool // it is the same call with another input
 }
 
 func (e *OrderError) Error() string {
+	if e.Input {
+		return fmt.Sprintf("call %d, of %q, has another input now than when it was recorded: calls must be the same each time; put what the input comes from (the time, a random number) into a task", e.Call, e.Made)
+	}
 	return fmt.Sprintf("call %d is %q now and was %q when it was recorded: calls must be made in the same order each time; put what decides the order (the time, a random number) into a task", e.Call, e.Made, e.Recorded)
 }
 
 // callJSON is a recorded result.
 type callJSON struct {
 	Call  string          `json:"call"`
+	Input string          `json:"input,omitempty"` // a digest, to see that it is the same call
 	Value json.RawMessage `json:"value"`
+
+	Children map[string]checkpoint.ID `json:"children,omitempty"` // heads of the lasting nested runs it made
 }
 
 // StartCall runs a function as a task of the node that ctx belongs to.
@@ -100,20 +107,34 @@ func StartCall(ctx context.Context, spec CallSpec) *Future {
 			return f.resolve(nil, fmt.Errorf("task %q: recorded result: %w", spec.Name, err))
 		}
 		if c.Call != spec.Name {
-			return f.resolve(nil, &OrderError{Call: index + 1, Recorded: c.Call, Made: spec.Name})
+			return f.resolve(nil, &OrderError{Call: index%handlerFirst + 1, Recorded: c.Call, Made: spec.Name})
 		}
-		t.shownResult(c.Value, true)
-		return f.resolve(c.Value, nil)
+		if now := digest(spec.In); c.Input != "" && now != "" && c.Input != now {
+			return f.resolve(nil, &OrderError{Call: index%handlerFirst + 1, Recorded: c.Call, Made: spec.Name, Input: true})
+		}
+		t.adopt(c.Children)
+		return f.resolve(c.Value, nil) // an earlier run has shown it
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	up.mu.Lock()
-	up.cancels = append(up.cancels, cancel)
-	up.mu.Unlock()
-	up.calls.Go(func() {
+	side := up.aside()
+	side.mu.Lock()
+	side.cancels = append(side.cancels, cancel)
+	side.mu.Unlock()
+	side.calls.Go(func() {
 		defer cancel(nil)
 		f.resolve(t.runCall(ctx))
 	})
 	return f
+}
+
+// digest tells inputs apart; it is empty for one that has no JSON.
+func digest(in any) string {
+	raw, err := json.Marshal(in)
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:8])
 }
 
 func uuidText(b []byte) string {
@@ -176,7 +197,7 @@ func (t *Task) runCall(ctx context.Context) (json.RawMessage, error) {
 		}
 		return nil, err
 	}
-	recorded, err := json.Marshal(callJSON{Call: t.Name(), Value: raw})
+	recorded, err := json.Marshal(callJSON{Call: t.Name(), Input: digest(t.packet.input), Value: raw, Children: t.adopted()})
 	if err == nil {
 		err = t.run.record(t.id, recorded)
 	}
@@ -192,7 +213,7 @@ func (t *Task) runCall(ctx context.Context) (json.RawMessage, error) {
 
 func (t *Task) attemptCall(sc *scope) (json.RawMessage, error) {
 	t.nested.Store(0)
-	t.pauses = nil
+	t.unask()
 	call := t.call
 	if !t.timeout().isZero() {
 		call = t.timed
@@ -215,14 +236,18 @@ func (t *Task) attemptCall(sc *scope) (json.RawMessage, error) {
 // awaitCalls waits for the calls that a task has started, whether it did or
 // not. If it failed they are cancelled; if it asked something they go on.
 func (t *Task) awaitCalls(err error) {
+	side := t.side.Load()
+	if side == nil {
+		return
+	}
 	if err != nil && !bubbles(err) {
-		t.mu.Lock()
-		for _, cancel := range t.cancels {
+		side.mu.Lock()
+		for _, cancel := range side.cancels {
 			cancel(fmt.Errorf("cancelled because %q failed: %w", t.Name(), context.Canceled))
 		}
-		t.mu.Unlock()
+		side.mu.Unlock()
 	}
-	t.calls.Wait()
+	side.calls.Wait()
 }
 
 // cachedCall looks for an earlier result of the same input.
@@ -288,7 +313,7 @@ func PreviousOf(ctx context.Context) (any, bool) {
 		return nil, false
 	}
 	r := sc.task.run
-	c := r.plan.schema.byWire["__previous__"]
+	c := r.plan.schema.byWire[previous]
 	if c == nil || !r.slots[c.id].has {
 		return nil, false
 	}

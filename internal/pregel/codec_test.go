@@ -3,6 +3,7 @@ package pregel
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"reflect"
 	"slices"
 	"testing"
@@ -166,9 +167,6 @@ func TestControlRoundTrip(t *testing.T) {
 func TestControlOfAnotherVersionOfTheGraph(t *testing.T) {
 	p := codecPlan(t)
 	for name, raw := range map[string]string{
-		"a node is gone":               `{"next":["gone"]}`,
-		"a deferred node is gone":      `{"waiting":["gone"]}`,
-		"the receiver is gone":         `{"sends":[{"node":"gone","input":1}]}`,
 		"the input has another type":   `{"sends":[{"node":"int","input":"text"}]}`,
 		"the input is missing":         `{"sends":[{"node":"int"}]}`,
 		"it is no JSON":                `{`,
@@ -180,6 +178,23 @@ func TestControlOfAnotherVersionOfTheGraph(t *testing.T) {
 	} {
 		if err := p.codecRun(t).decodeControl([]byte(raw)); err == nil {
 			t.Errorf("%s: %s is read without an error", name, raw)
+		}
+	}
+	// It can be looked at, edited and given a new input, but not continued.
+	for name, raw := range map[string]string{
+		"a node is gone":          `{"next":["gone"]}`,
+		"a deferred node is gone": `{"waiting":["gone"]}`,
+		"the receiver is gone":    `{"sends":[{"node":"gone","input":1}]}`,
+	} {
+		r := p.codecRun(t)
+		if err := r.decodeControl([]byte(raw)); err != nil {
+			t.Errorf("%s: %s: %v", name, raw, err)
+		}
+		if !slices.Equal(r.ctl.gone, []string{"gone"}) || !r.ctl.idle() || len(r.ctl.waiting) > 0 {
+			t.Errorf("%s: %s leads to %+v, want a node that is gone", name, raw, r.ctl)
+		}
+		if to, ok := errors.AsType[*GotoError](r.accept(Input{Continue: true})); !ok || to.To != "gone" {
+			t.Errorf("%s: continuing it is %v, want a GotoError", name, to)
 		}
 	}
 	for name, raw := range map[string]string{

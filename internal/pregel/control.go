@@ -16,6 +16,7 @@ type control struct {
 	waiting []int32  // deferred nodes, released when nothing else is left
 	sends   []packet // inputs on their way
 	joins   []bits   // per join: which sources have run
+	gone    []string // nodes to run that this version of the graph does not have
 	spare   []int32  // memory of the armed list before this one
 }
 
@@ -23,7 +24,7 @@ type control struct {
 func (c *control) idle() bool { return len(c.armed) == 0 && len(c.sends) == 0 }
 
 // abandon drops pending work for a new input. Joins keep what they have seen.
-func (c *control) abandon() { c.armed, c.waiting, c.sends = nil, nil, nil }
+func (c *control) abandon() { c.armed, c.waiting, c.sends, c.gone = nil, nil, nil, nil }
 
 // release finds what the step leads to: the targets of complete joins, and the
 // deferred nodes when nothing else would run. It comes after all tasks of the

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"sync"
 
@@ -58,9 +59,6 @@ func newAsyncSaver(s checkpoint.Saver) *asyncSaver {
 	go func() {
 		defer close(a.done)
 		for fn := range a.work {
-			if a.failure() != nil {
-				continue
-			}
 			if err := fn(); err != nil {
 				a.mu.Lock()
 				a.err = err
@@ -77,20 +75,26 @@ func (a *asyncSaver) failure() error {
 	return a.err
 }
 
-func (a *asyncSaver) Put(ctx context.Context, p *checkpoint.Put) error {
+// later stores on the goroutine, unless something has failed before.
+func (a *asyncSaver) later(store func() error) error {
 	if err := a.failure(); err != nil {
 		return err
 	}
-	a.work <- func() error { return a.Saver.Put(ctx, p) }
+	a.work <- func() error {
+		if err := a.failure(); err != nil {
+			return err
+		}
+		return store()
+	}
 	return nil
 }
 
+func (a *asyncSaver) Put(ctx context.Context, p *checkpoint.Put) error {
+	return a.later(func() error { return a.Saver.Put(ctx, p) })
+}
+
 func (a *asyncSaver) PutWrites(ctx context.Context, at checkpoint.Key, fence uint64, ws []checkpoint.Write) error {
-	if err := a.failure(); err != nil {
-		return err
-	}
-	a.work <- func() error { return a.Saver.PutWrites(ctx, at, fence, ws) }
-	return nil
+	return a.later(func() error { return a.Saver.PutWrites(ctx, at, fence, ws) })
 }
 
 // Get sees everything that was put before.
@@ -101,6 +105,9 @@ func (a *asyncSaver) Get(ctx context.Context, key checkpoint.Key) (*checkpoint.C
 	case <-flushed:
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
+	}
+	if err := a.failure(); err != nil {
+		return nil, err
 	}
 	return a.Saver.Get(ctx, key)
 }
@@ -160,7 +167,10 @@ func (e *exitSaver) List(ctx context.Context, q checkpoint.Query) iter.Seq2[*che
 func (e *exitSaver) close(ctx context.Context, failed bool) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for ns, l := range e.lines {
+	// Inner ones first: an outer checkpoint may name the head of an inner run,
+	// which must be there.
+	for _, ns := range slices.Backward(slices.Sorted(maps.Keys(e.lines))) {
+		l := e.lines[ns]
 		if ns != "" && !failed && !stable(ns) {
 			continue
 		}

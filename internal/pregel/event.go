@@ -1,6 +1,7 @@
 package pregel
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -64,6 +65,7 @@ type TaskStart struct {
 type TaskEnd struct {
 	Record *Record
 	Err    error
+	Pauses []Pause // questions it has stopped with
 }
 
 // Token describes the message that chunks are pieces of.
@@ -169,8 +171,8 @@ func (t *Task) event(data any) Event {
 
 func (t *Task) origin() *Origin {
 	o := &Origin{NS: t.run.path, Graph: t.run.plan.name, Step: t.step, Node: t.node.Name, Task: t.ID()}
-	if t.shown != "" {
-		o.Node = t.shown
+	if t.handling {
+		o.Node = "__error_handler__" + t.node.Name
 	}
 	return o
 }
@@ -256,7 +258,7 @@ func (t *Task) written() *Record {
 		rec = &Record{schema: s, root: true}
 		for _, w := range t.out.writes {
 			if w.ch.wire == End {
-				rec.items = []write{{ch: &channel{name: Root, wire: Root, typ: w.ch.typ, upd: w.ch.upd}, val: w.val}}
+				rec.items = []write{{ch: &channel{name: Root, wire: End, typ: w.ch.typ, upd: w.ch.upd}, val: w.val}}
 			}
 		}
 	}
@@ -282,6 +284,15 @@ func (t *Task) emitEnd(sc *scope, err error) {
 	}
 	if r.modes&ModeEvents != 0 {
 		t.spanEnd(sc, rec, err)
+	}
+}
+
+// emitPaused reports the tasks of a step that have ended with questions.
+func (r *Run) emitPaused(tasks []*Task) {
+	for _, t := range tasks {
+		if _, asked := errors.AsType[*InterruptError](t.err); asked {
+			r.emit(ModeTasks, t.event(&TaskEnd{Record: &Record{schema: r.plan.schema}, Pauses: t.paused()}))
+		}
 	}
 }
 

@@ -46,7 +46,11 @@ func (r *Run) loadOrFork(in Input) error {
 	case r.parent == nil:
 		return r.restoreFrom(cp)
 	case r.set.Keep == KeepThread && owner(cp) != r.parent.namespace():
-		return r.forkFrom(key, r.parent.run.child(r.ns), cp.ID)
+		from, err := r.edited(cp, r.parent.run.child(r.ns))
+		if err != nil {
+			return err
+		}
+		return r.forkFrom(key, from, cp.ID)
 	}
 	r.resumed = true
 	return r.restoreFrom(cp)
@@ -86,6 +90,7 @@ func (r *Run) forkFrom(key checkpoint.Key, id, tip checkpoint.ID) error {
 	if r.parent != nil { // what a lasting graph had left to do belongs to a run that is over
 		r.ctl.abandon()
 		r.ctl.start, r.forked = nil, false
+		r.newLog()
 	}
 	return nil
 }
@@ -106,6 +111,21 @@ func (r *Run) fork() error {
 	return nil
 }
 
+// edited is the head of a lasting nested run if all that happened since the
+// checkpoint that its parent knows of is edits; otherwise that checkpoint.
+func (r *Run) edited(head *checkpoint.Checkpoint, known checkpoint.ID) (checkpoint.ID, error) {
+	for cp := head; cp.ID != known; {
+		if cp.Source != checkpoint.Update || cp.Parent.IsZero() {
+			return known, nil
+		}
+		var err error
+		if cp, err = r.get(checkpoint.Key{Thread: cp.Thread, Namespace: cp.Namespace, ID: cp.Parent}); err != nil {
+			return known, err
+		}
+	}
+	return head.ID, nil
+}
+
 // owner is the task that a lasting nested run was made for.
 func owner(cp *checkpoint.Checkpoint) string {
 	var c struct{ Owner string }
@@ -115,31 +135,63 @@ func owner(cp *checkpoint.Checkpoint) string {
 
 // owned is the owner of this run, for storing.
 func (r *Run) owned() string {
-	if r.parent != nil && r.set.Keep == KeepThread {
+	switch {
+	case r.parent == nil:
+		return r.ownerWas
+	case r.set.Keep == KeepThread:
 		return r.parent.namespace()
 	}
 	return ""
 }
 
-// child is the head of a lasting nested run as this run knows it.
+// child is the head of a lasting nested run as this run knows it, or one
+// around it: a run that does not last has known nothing before.
 func (r *Run) child(ns string) checkpoint.ID {
-	r.childMu.Lock()
-	defer r.childMu.Unlock()
-	return r.children[ns]
+	for ; r != nil; r = r.above() {
+		if id, ok := r.heads()[ns]; ok {
+			return id
+		}
+	}
+	return checkpoint.ID{}
 }
 
-// adopt notes the head of a lasting nested run, in every enclosing run.
-func (r *Run) adopt(ns string, id checkpoint.ID) {
-	for ; r != nil; r = r.above() {
-		r.childMu.Lock()
-		next := maps.Clone(r.children) // the old one may be on its way to the saver
+// adopt notes the heads of lasting nested runs, in every enclosing run and on
+// the tasks that they ran for, whose stored results name them: a task that is
+// not run again must not lose them.
+func (t *Task) adopt(kids map[string]checkpoint.ID) {
+	if len(kids) == 0 {
+		return
+	}
+	with := func(old map[string]checkpoint.ID) map[string]checkpoint.ID {
+		next := maps.Clone(old) // the old one may be on its way to the saver
 		if next == nil {
 			next = map[string]checkpoint.ID{}
 		}
-		next[ns] = id
-		r.children = next
-		r.childMu.Unlock()
+		maps.Copy(next, kids)
+		return next
 	}
+	for ; t != nil; t = t.run.parent {
+		for c := t; c != nil; c = c.caller {
+			side := c.aside()
+			side.mu.Lock()
+			side.kids = with(side.kids)
+			side.mu.Unlock()
+		}
+		t.run.childMu.Lock()
+		t.run.children = with(t.run.children)
+		t.run.childMu.Unlock()
+	}
+}
+
+// adopted are the heads of the lasting nested runs that ran for the task.
+func (t *Task) adopted() map[string]checkpoint.ID {
+	side := t.side.Load()
+	if side == nil {
+		return nil
+	}
+	side.mu.Lock()
+	defer side.mu.Unlock()
+	return side.kids
 }
 
 func (r *Run) above() *Run {

@@ -108,6 +108,9 @@ func Ask(ctx context.Context, question any, key string, schema json.RawMessage) 
 	if sc == nil {
 		return nil, ErrOutsideRun
 	}
+	if sc.late() { // another attempt may be at work, and it asks for itself
+		return nil, context.Cause(sc)
+	}
 	t := sc.task
 	r := t.run
 	switch {
@@ -120,7 +123,7 @@ func Ask(ctx context.Context, question any, key string, schema json.RawMessage) 
 	if err != nil {
 		return nil, fmt.Errorf("interrupt: the question has no JSON: %w", err)
 	}
-	place := key
+	place := "key " + key
 	if key == "" {
 		place = "#" + strconv.Itoa(int(sc.asks.Add(1)-1))
 	}
@@ -134,7 +137,7 @@ func Ask(ctx context.Context, question any, key string, schema json.RawMessage) 
 		}
 		return a.Answer, nil
 	}
-	t.pause(p)
+	t.pause(2*sc.calls.Load(), p)
 	return nil, &InterruptError{Graph: r.plan.name, Pauses: []Pause{p}}
 }
 
@@ -149,24 +152,36 @@ func (r *Run) changedQuestion(t *Task, answered, asked json.RawMessage) error {
 	return nil
 }
 
-// pause notes questions on the task and on those that it runs for.
-func (t *Task) pause(ps ...Pause) {
+// pause notes questions on the task and on those that it runs for. Calls run
+// side by side, so their questions are put in the order of the calls: at is
+// twice the number of calls that the task had started when it asked itself, and
+// one more for a question of the next call.
+func (t *Task) pause(at int32, ps ...Pause) {
 	for ; t != nil; t = t.caller {
-		t.mu.Lock()
+		side := t.aside()
+		side.mu.Lock()
 		for _, p := range ps {
-			if !slices.ContainsFunc(t.pauses, func(o Pause) bool { return o.ID == p.ID }) {
-				t.pauses = append(t.pauses, p)
+			if slices.ContainsFunc(side.pauses, func(o Pause) bool { return o.ID == p.ID }) {
+				continue
 			}
+			i, _ := slices.BinarySearch(side.places, at+1)
+			side.places = slices.Insert(side.places, i, at)
+			side.pauses = slices.Insert(side.pauses, i, p)
 		}
-		t.mu.Unlock()
+		side.mu.Unlock()
+		at = 2*int32(t.index) + 1
 	}
 }
 
 // paused are the questions the task has asked.
 func (t *Task) paused() []Pause {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return slices.Clip(t.pauses)
+	side := t.side.Load()
+	if side == nil {
+		return nil
+	}
+	side.mu.Lock()
+	defer side.mu.Unlock()
+	return slices.Clone(side.pauses)
 }
 
 // interrupted ends a step some of whose tasks have asked something. What
@@ -177,17 +192,31 @@ func (r *Run) interrupted(tasks []*Task) error {
 	}
 	e := &InterruptError{Graph: r.plan.name}
 	for _, t := range tasks {
-		if ps := t.paused(); len(ps) > 0 {
-			e.Pauses = append(e.Pauses, ps...)
-			r.emit(ModeUpdates, t.event(&Interrupted{Pauses: ps}))
+		inner, asked := errors.AsType[*InterruptError](t.err)
+		if !asked {
+			continue
 		}
+		// A graph that the task runs may have stopped at a breakpoint of its own.
+		stop := &Interrupted{Pauses: t.paused(), Before: within(t.Name(), inner.Before), After: within(t.Name(), inner.After)}
+		e.Pauses = append(e.Pauses, stop.Pauses...)
+		e.Before, e.After = append(e.Before, stop.Before...), append(e.After, stop.After...)
+		r.emit(ModeUpdates, t.event(stop))
 	}
 	if r.parent != nil {
-		r.parent.pause(e.Pauses...)
+		r.parent.pause(2*r.within.calls.Load(), e.Pauses...)
 		return e
 	}
 	r.showFinished(tasks, e.Pauses)
 	return e
+}
+
+// within are the names of nodes as the graph around theirs sees them.
+func within(node string, names []string) []string {
+	var out []string
+	for _, name := range names {
+		out = append(out, node+"/"+name)
+	}
+	return out
 }
 
 // Interrupted is the event of a run that has stopped to be resumed.
@@ -386,16 +415,18 @@ func (r *Run) breakpoint(names []string, tasks []*Task) []string {
 	}
 	var hit []string
 	for _, t := range tasks {
-		if (names[0] == "*" || slices.Contains(names, t.Name())) && !slices.Contains(hit, t.Name()) && t.node != startNode {
+		if (slices.Contains(names, "*") || slices.Contains(names, t.Name())) && !slices.Contains(hit, t.Name()) && t.node != startNode {
 			hit = append(hit, t.Name())
 		}
 	}
 	return hit
 }
 
-// stopAt ends the run at a breakpoint.
+// stopAt ends the run at a breakpoint. Of a nested one the enclosing run tells.
 func (r *Run) stopAt(before, after []string) error {
-	r.emit(ModeUpdates, r.event(&Interrupted{Before: before, After: after}))
+	if r.parent == nil {
+		r.emit(ModeUpdates, r.event(&Interrupted{Before: before, After: after}))
+	}
 	return &InterruptError{Graph: r.plan.name, Before: before, After: after}
 }
 

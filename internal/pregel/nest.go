@@ -115,7 +115,8 @@ func (t *Task) runNested(sc *scope, in any) (any, error) {
 			}
 		}
 	}
-	r, err := child.begin(sc, input, &Settings{StepLimit: child.spec.StepLimit, Keep: t.node.Keep})
+	r, err := child.begin(sc, input, &Settings{StepLimit: child.spec.StepLimit, Keep: t.node.Keep,
+		Before: child.spec.Before, After: child.spec.After})
 	if r != nil {
 		r.journal = true
 	}

@@ -45,14 +45,14 @@ func (r *Run) encodeControl() ([]byte, error) {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = appendQuoted(b, name(id))
+			b = append(b, p.nodes[id].quoted...)
 		}
 		b = append(b, `],"last":[`...)
 		for i, name := range r.last {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = appendQuoted(b, name)
+			b = p.appendQuoted(b, name)
 		}
 		return append(b, ']', '}'), nil
 	}
@@ -87,8 +87,11 @@ func (r *Run) encodeControl() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// appendQuoted appends name as a JSON string.
-func appendQuoted(b []byte, name string) []byte {
+// appendQuoted appends the name of a node as a JSON string.
+func (p *Plan) appendQuoted(b []byte, name string) []byte {
+	if n := p.byName[name]; n != nil {
+		return append(b, n.quoted...)
+	}
 	raw, _ := json.Marshal(name) // a string always has JSON
 	return append(b, raw...)
 }
@@ -108,11 +111,7 @@ func (p *Plan) encodeSend(s *packet) (sendJSON, error) {
 	return out, nil
 }
 
-func (p *Plan) decodeSend(s sendJSON) (packet, error) {
-	n := p.byName[s.Node]
-	if n == nil {
-		return packet{}, fmt.Errorf("graph %q: the checkpoint sends to node %q, which is gone", p.name, s.Node)
-	}
+func (p *Plan) decodeSend(n *node, s sendJSON) (packet, error) {
 	in, err := p.decodeInput(n, s.Input)
 	if err != nil {
 		return packet{}, fmt.Errorf("graph %q: input sent to %q: %w", p.name, n.Name, err)
@@ -122,6 +121,12 @@ func (p *Plan) decodeSend(s sendJSON) (packet, error) {
 		out.timeout = *s.Timeout
 	}
 	return out, nil
+}
+
+// gone is the error of a checkpoint that is to run a node which this version of
+// the graph does not have.
+func (p *Plan) gone(name string) error {
+	return fmt.Errorf("graph %q: %w", p.name, &GotoError{Graph: p.name, To: name, Msg: "the checkpoint is to run it, but there is no such node any more" + p.suggest()})
 }
 
 // encodeInput is the stored form of an input sent to n, without what belongs
@@ -183,28 +188,27 @@ func (r *Run) decodeControl(raw []byte) error {
 	if err := json.Unmarshal(raw, &c); err != nil {
 		return fmt.Errorf("graph %q: checkpoint: %w", r.plan.name, err)
 	}
-	ids := func(names []string) (out []int32, err error) {
+	ids := func(names []string) (out []int32) {
 		for _, name := range names {
-			n := r.plan.byName[name]
-			if n == nil {
-				return nil, fmt.Errorf("graph %q: the checkpoint is to run node %q, which is gone", r.plan.name, name)
+			if n := r.plan.byName[name]; n != nil {
+				out = append(out, n.id)
+			} else {
+				r.ctl.gone = append(r.ctl.gone, name)
 			}
-			out = append(out, n.id)
 		}
 		slices.Sort(out)
-		return slices.Compact(out), nil
+		return slices.Compact(out)
 	}
-	var err error
 	r.ctl.start, r.ctl.seed, r.last = c.Start, c.Seed, c.Last
-	r.children = c.Children
-	if r.ctl.armed, err = ids(c.Next); err != nil {
-		return err
-	}
-	if r.ctl.waiting, err = ids(c.Waiting); err != nil {
-		return err
-	}
+	r.children, r.ownerWas = c.Children, c.Owner
+	r.ctl.armed, r.ctl.waiting = ids(c.Next), ids(c.Waiting)
 	for _, s := range c.Sends {
-		p, err := r.plan.decodeSend(s)
+		n := r.plan.byName[s.Node]
+		if n == nil {
+			r.ctl.gone = append(r.ctl.gone, s.Node)
+			continue
+		}
+		p, err := r.plan.decodeSend(n, s)
 		if err != nil {
 			return err
 		}
@@ -264,6 +268,14 @@ func (r *Run) restoreFrom(cp *checkpoint.Checkpoint) error {
 				r.answersOf = map[string]map[string]answer{}
 			}
 			r.answersOf[w.Task] = given
+		case checkpoint.Failed:
+			var f failedJSON
+			if json.Unmarshal(w.Data, &f) == nil && f.Handle != "" {
+				if r.failures == nil {
+					r.failures = map[string]error{}
+				}
+				r.failures[w.Task] = errors.New(f.Handle)
+			}
 		}
 	}
 	r.restoreCalls()
@@ -278,6 +290,7 @@ func (r *Run) restoreFrom(cp *checkpoint.Checkpoint) error {
 const logChannel = "__log__"
 
 func (r *Run) decodeLog(v checkpoint.Value) error {
+	r.logDrop, r.logItems = 0, len(v.Items)
 	for _, item := range v.Items {
 		var w writeJSON
 		if err := json.Unmarshal(item, &w); err != nil {
@@ -302,9 +315,16 @@ func (r *Run) decodeLog(v checkpoint.Value) error {
 	return nil
 }
 
+// newLog begins the log anew, for a nested graph that lasts: what it wrote for
+// an earlier task has been handed up.
+func (r *Run) newLog() {
+	r.log, r.logged, r.logDrop = nil, 0, r.logItems
+	clear(r.wrote)
+}
+
 // logChange is the part of the log that is not stored yet.
 func (r *Run) logChange() (checkpoint.Change, error) {
-	out := checkpoint.Change{Channel: logChannel, Version: r.ver, List: true}
+	out := checkpoint.Change{Channel: logChannel, Version: r.ver, List: true, Drop: r.logDrop}
 	for _, w := range r.log[r.logged:] {
 		raw, err := w.ch.encode(w.val)
 		if err != nil {
@@ -375,7 +395,15 @@ func (r *Run) put(source checkpoint.Source) error {
 	if !r.saving() {
 		return nil
 	}
+	if r.meta == nil && len(r.set.Metadata) > 0 {
+		raw, err := json.Marshal(r.set.Metadata)
+		if err != nil {
+			return fmt.Errorf("graph %q: metadata: %w", r.plan.name, err)
+		}
+		r.meta = raw
+	}
 	p := &checkpoint.Put{Parent: r.head, Head: r.tip, Fence: r.set.Fence, Step: r.step, Source: source, RunID: r.set.RunID, Metadata: r.meta}
+	p.Changes = make([]checkpoint.Change, 0, len(r.undo))
 	for i := range r.undo {
 		u := &r.undo[i]
 		if u.ch.policy == untracked {
@@ -387,7 +415,7 @@ func (r *Run) put(source checkpoint.Source) error {
 		}
 		p.Changes = append(p.Changes, change)
 	}
-	if len(r.log) > r.logged {
+	if len(r.log) > r.logged || r.logDrop > 0 {
 		change, err := r.logChange()
 		if err != nil {
 			return fmt.Errorf("graph %q: store: %w", r.plan.name, err)
@@ -407,7 +435,7 @@ func (r *Run) put(source checkpoint.Source) error {
 	if err := r.set.Saver.Put(context.WithoutCancel(r.ctx), p); err != nil {
 		return fmt.Errorf("graph %q: store thread %q: %w", r.plan.name, r.set.Thread, err)
 	}
-	r.before, r.head, r.tip, r.logged = r.head, p.ID, p.ID, len(r.log)
+	r.before, r.head, r.tip, r.logged, r.logDrop = r.head, p.ID, p.ID, len(r.log), 0
 	return nil
 }
 
@@ -416,13 +444,6 @@ func (r *Run) putInput(o *outcome) error {
 	if !r.saving() {
 		r.step++
 		return nil
-	}
-	if len(r.set.Metadata) > 0 {
-		raw, err := json.Marshal(r.set.Metadata)
-		if err != nil {
-			return fmt.Errorf("graph %q: metadata: %w", r.plan.name, err)
-		}
-		r.meta = raw
 	}
 	rec := &Record{schema: r.plan.schema, root: r.plan.schema.root}
 	for _, w := range o.writes {
@@ -449,6 +470,8 @@ type resultJSON struct {
 	Writes  []writeJSON  `json:"writes,omitempty"`
 	Goto    []targetJSON `json:"goto,omitempty"`
 	Handled bool         `json:"handled,omitempty"`
+
+	Children map[string]checkpoint.ID `json:"children,omitempty"` // heads of the lasting nested runs it made
 }
 
 type writeJSON struct {
@@ -468,6 +491,9 @@ type targetJSON struct {
 // are left out: a checkpoint does not hold them, a cache does.
 func (t *Task) encodeResult(forget bool) ([]byte, error) {
 	out := resultJSON{Handled: t.out.handled}
+	if forget {
+		out.Children = t.adopted()
+	}
 	for _, w := range t.out.writes {
 		if forget && w.ch.policy == untracked {
 			continue
@@ -537,6 +563,7 @@ func (t *Task) decodeResult(raw []byte) error {
 		t.out.targets = append(t.out.targets, to)
 	}
 	t.out.handled = in.Handled
+	t.adopt(in.Children)
 	return nil
 }
 
@@ -560,14 +587,48 @@ func (r *Run) keep(tasks []*Task) error {
 				ws = append(ws, checkpoint.Write{Task: t.ID(), Kind: checkpoint.Done, Data: raw})
 			}
 		case !bubbles(t.err):
-			raw, _ := json.Marshal(map[string]string{"node": t.Name(), "type": reflect.TypeOf(t.err).String(), "message": t.err.Error()})
-			ws = append(ws, checkpoint.Write{Task: t.ID(), Kind: checkpoint.Failed, Data: raw})
+			var handling error
+			if h, ok := errors.AsType[*handlerError](t.err); ok {
+				handling = h.failure
+			}
+			ws = append(ws, t.failed(t.err, handling))
 		}
 	}
 	if len(ws) == 0 {
 		return nil
 	}
 	if err := r.set.Saver.PutWrites(context.WithoutCancel(r.ctx), r.key(), r.set.Fence, ws); err != nil {
+		return fmt.Errorf("graph %q: store what the tasks of thread %q did: %w", r.plan.name, r.set.Thread, err)
+	}
+	return nil
+}
+
+// failedJSON is the stored failure of a task.
+type failedJSON struct {
+	Node    string `json:"node"`
+	Type    string `json:"type"`
+	Message string `json:"message"`
+	Handle  string `json:"handle,omitempty"` // what its error handler has yet to answer for
+}
+
+func (t *Task) failed(err, handling error) checkpoint.Write {
+	out := failedJSON{Node: t.Name(), Type: reflect.TypeOf(err).String(), Message: err.Error()}
+	if handling != nil {
+		out.Handle = handling.Error()
+	}
+	raw, _ := json.Marshal(out) // strings always have JSON
+	return checkpoint.Write{Task: t.ID(), Kind: checkpoint.Failed, Data: raw}
+}
+
+// keepFailure stores that the node has failed for good, before its error
+// handler begins: whatever becomes of the handler, the node does not run again.
+func (t *Task) keepFailure(err error) error {
+	r := t.run
+	if !r.saving() {
+		return nil
+	}
+	w := t.failed(err, err)
+	if err := r.set.Saver.PutWrites(context.WithoutCancel(r.ctx), r.key(), r.set.Fence, []checkpoint.Write{w}); err != nil {
 		return fmt.Errorf("graph %q: store what the tasks of thread %q did: %w", r.plan.name, r.set.Thread, err)
 	}
 	return nil
@@ -666,7 +727,7 @@ func (r *Run) emitCheckpoint(next []string) {
 		return
 	}
 	cp := &Checkpoint{ID: r.head, Thread: r.set.Thread, Step: r.step - 1, Source: checkpoint.Loop, RunID: r.set.RunID,
-		Metadata: r.set.Metadata, Values: r.plan.schema.record(r.slots, r.plan.schema.channels), Next: next, Time: r.head.Time()}
+		Namespace: r.ns, Metadata: r.set.Metadata, Values: r.plan.schema.record(r.slots, r.plan.schema.channels), Next: next, Time: r.head.Time()}
 	cp.Parent = r.before
 	for up := r.parent; up != nil; up = up.run.parent {
 		if cp.Around == nil {

@@ -52,6 +52,7 @@ type node struct {
 	wholeState bool
 	nest       *nesting
 	triggers   []string
+	quoted     []byte // the name as JSON
 	wiring
 }
 
@@ -178,6 +179,7 @@ func Compile(spec *Spec) (*Plan, error) {
 	c.wire()
 	c.reachability()
 	c.privateChannels()
+	c.breakpoints()
 	c.finish()
 	if spec.Strict {
 		for _, w := range p.warnings {
@@ -332,6 +334,7 @@ func (c *compiler) addNodes() {
 	slices.SortFunc(c.nodes, func(a, b *node) int { return strings.Compare(a.Name, b.Name) })
 	for i, n := range c.nodes {
 		n.id = int32(i)
+		n.quoted, _ = json.Marshal(n.Name) // a string always has JSON
 	}
 	if len(c.spec.Nodes) == 0 {
 		s.fail("", "", "no nodes: add one with AddNode")
@@ -962,6 +965,15 @@ func (c *compiler) reachability() {
 			} else {
 				s.fail(n.Name, n.sendOnly, "is not in the state and nothing writes it: a misspelt name?")
 			}
+		}
+	}
+}
+
+// breakpoints rejects those at nodes that are not there.
+func (c *compiler) breakpoints() {
+	for _, name := range slices.Concat(c.spec.Before, c.spec.After) {
+		if name != "*" && c.byName[name] == nil {
+			c.schema.fail("", "", "breakpoint: there is no node %q%s", name, c.suggest())
 		}
 	}
 }

@@ -86,6 +86,9 @@ type Run struct {
 	log     []write
 	wrote   []bool
 	logged  int // how much of the log is stored
+	// Of the log of the checkpoint it goes on from:
+	logItems int // how long it is as stored
+	logDrop  int // how much of that the next put drops
 
 	// With a saver.
 	head   checkpoint.ID
@@ -95,6 +98,8 @@ type Run struct {
 	source checkpoint.Source // of the checkpoints it makes
 	meta   json.RawMessage
 	saved  map[string][]byte // results of tasks that finished before a failure, by task id
+
+	failures map[string]error // of tasks whose error handler has yet to answer, by task id
 
 	seedOnce sync.Once
 	seedID   string
@@ -113,8 +118,10 @@ type Run struct {
 
 	pending  []checkpoint.Write       // of the loaded checkpoint
 	merged   []undoEntry              // what an edit took over from a step that it ends
+	ended    []*Task                  // and the tasks that wrote it
 	children map[string]checkpoint.ID // heads of the nested runs that last as long as the thread
 	childMu  sync.Mutex               // guards children
+	ownerWas string                   // of a lasting nested run that is edited: the task it ran for
 
 	span *span
 	msgs messages // of the outermost run
@@ -186,6 +193,7 @@ func (r *Run) reset() {
 	}
 	r.ver, r.step = 0, -1
 	r.head, r.before, r.tip = checkpoint.ID{}, checkpoint.ID{}, checkpoint.ID{}
+	r.children = nil
 }
 
 // nestIn makes r a part of the run that sc belongs to.
@@ -255,6 +263,9 @@ func (r *Run) seed() string {
 	if !r.head.IsZero() {
 		return r.head.String()
 	}
+	if r.parent != nil { // not stored, but the task around it may be
+		return r.parent.ID()
+	}
 	return r.id()
 }
 
@@ -277,6 +288,10 @@ func (r *Run) id() string {
 
 // accept applies the input as step START.
 func (r *Run) accept(in Input) error {
+	goesOn := in.Continue || in.Resume != nil || in.Also != nil || r.resumed
+	if goesOn && len(r.ctl.gone) > 0 {
+		return r.plan.gone(r.ctl.gone[0])
+	}
 	if in.Resume != nil || in.Also != nil {
 		if err := r.amend(in); err != nil {
 			return err
@@ -414,8 +429,11 @@ func validate(v any) (err error) {
 // drive runs the graph to its end.
 func (r *Run) drive() error {
 	err := r.loop()
-	if err == nil && r.owned() != "" && !r.head.IsZero() {
-		r.parent.run.adopt(r.ns, r.head)
+	if err == nil && r.parent != nil {
+		r.parent.adopt(r.heads())
+		if r.owned() != "" && !r.head.IsZero() {
+			r.parent.adopt(map[string]checkpoint.ID{r.ns: r.head})
+		}
 	}
 	return err
 }
@@ -613,6 +631,9 @@ func (r *Run) outcomeOf(tasks []*Task) error {
 			first = t.err
 		}
 	}
+	if paused && r.modes&ModeTasks != 0 {
+		defer r.emitPaused(tasks) // after the questions themselves
+	}
 	switch {
 	case r.ctx.Err() != nil && (first != nil || echo != nil):
 		stopped := cancelled(r.ctx, r.plan.name, r.step)
@@ -659,10 +680,12 @@ func (r *Run) settle(tasks []*Task) error {
 		}
 	}
 	next := control{joins: r.ctl.joins, waiting: r.ctl.waiting, armed: r.ctl.spare[:0], spare: r.ctl.armed}
-	for _, t := range tasks {
-		if err := r.advance(&next, t, t.after()); err != nil {
-			r.rollback()
-			return err
+	for _, ran := range [...][]*Task{r.ended, tasks} {
+		for _, t := range ran {
+			if err := r.advance(&next, t, t.after()); err != nil {
+				r.rollback()
+				return err
+			}
 		}
 	}
 	r.release(&next)

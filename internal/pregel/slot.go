@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strconv"
 )
 
 // slot is the present value of a channel. Values are boxed and never changed
@@ -68,6 +69,12 @@ func set(dst reflect.Value, s *slot) {
 
 // encode is the stored form of a channel's value.
 func (c *channel) encode(val any) ([]byte, error) {
+	switch v := val.(type) { // what most fields hold has a short way
+	case int:
+		return strconv.AppendInt(nil, int64(v), 10), nil
+	case bool:
+		return strconv.AppendBool(nil, v), nil
+	}
 	raw, err := json.Marshal(val)
 	if err != nil {
 		return nil, fmt.Errorf("field %s: %w", c.wire, err)

@@ -31,6 +31,8 @@ type Spec struct {
 	Workflow bool
 
 	StepLimit int          // of a run that sets none
+	Before    []string     // breakpoints of every run; "*" is all nodes
+	After     []string     // and those after nodes
 	Context   reflect.Type // of the run-scoped value, if declared
 }
 

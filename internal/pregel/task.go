@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/observe"
 )
 
@@ -63,22 +64,49 @@ type Task struct {
 	in     any     // of a PULL task: pointer to the shared view
 	out    outcome
 	err    error
-	first  bool   // it failed before anything was cancelled
-	cached bool   // answered by the cache or by an earlier, unfinished run
-	kept   bool   // by an earlier run, which has asked the branches too
-	shown  string // the name events carry, if it is not the node's
-	began  time.Time
+	first  bool // it failed before anything was cancelled
+	cached bool // answered by the cache or by an earlier, unfinished run
+	kept   bool // by an earlier run, which has asked the branches too
+	// handling: what follows is said by the node's error handler.
+	handling bool
+	began    time.Time
 
 	scope  scope // of the first attempt
 	nested atomic.Int32
 	caller *Task // the task that this one runs for, if a workflow or node called it
-	calls  sync.WaitGroup
-	mu     sync.Mutex
-	pauses []Pause // questions asked, here or below
+	side   atomic.Pointer[aside]
+	idOnce sync.Once
+	id     string
+}
 
+// aside is what only some tasks need: those that ask questions or call tasks.
+// The others, which are most, do not pay for it.
+type aside struct {
+	calls sync.WaitGroup // tasks called and not yet over
+
+	mu      sync.Mutex
+	pauses  []Pause                   // questions asked, here or below
+	places  []int32                   // their order among the calls
 	cancels []context.CancelCauseFunc // of the calls
-	idOnce  sync.Once
-	id      string
+	kids    map[string]checkpoint.ID  // heads of the lasting graphs that ran for it
+}
+
+// aside returns the task's, made on first use.
+func (t *Task) aside() *aside {
+	if a := t.side.Load(); a != nil {
+		return a
+	}
+	t.side.CompareAndSwap(nil, &aside{})
+	return t.side.Load()
+}
+
+// unask forgets the questions of an attempt that is over.
+func (t *Task) unask() {
+	if a := t.side.Load(); a != nil {
+		a.mu.Lock()
+		a.pauses, a.places = nil, nil
+		a.mu.Unlock()
+	}
 }
 
 // scope is the context of one attempt. The node is called with it, so the
@@ -165,6 +193,12 @@ func (t *Task) execute(ctx context.Context) {
 		return
 	}
 	t.emitStart(sc)
+	if n.Handler != nil && len(t.run.failures) > 0 {
+		if failure := t.run.failures[t.ID()]; failure != nil { // an earlier run has tried the node
+			t.finish(sc, t.handle(sc, failure))
+			return
+		}
+	}
 	hit, key, err := t.fromCache(sc)
 	if hit {
 		t.cached = true
@@ -189,7 +223,11 @@ func (t *Task) execute(ctx context.Context) {
 		err = t.toCache(sc, key)
 	}
 	if err != nil && n.Handler != nil && ctx.Err() == nil && !bubbles(err) {
-		err = t.handle(sc, err)
+		if unkept := t.keepFailure(err); unkept != nil {
+			err = joinErrors(err, unkept)
+		} else {
+			err = t.handle(sc, err)
+		}
 	}
 	t.finish(sc, err)
 }
@@ -208,7 +246,7 @@ func bubbles(err error) bool {
 func (t *Task) attempt(sc *scope) error {
 	t.out.clear()
 	t.nested.Store(0)
-	t.pauses = nil
+	t.unask()
 	var out any
 	var err error
 	in := t.in
@@ -403,17 +441,39 @@ func (t *Task) answer(c Command) error {
 	return nil
 }
 
+// handlerFirst numbers what an error handler asks, calls and runs, so that it
+// does not depend on how far the node came, which does not run again.
+const handlerFirst = 1 << 20
+
+// handlerError: a node's error handler failed too, or asked something.
+type handlerError struct{ err, failure error }
+
+func (e *handlerError) Error() string {
+	return fmt.Sprintf("error handler: %v (handling: %v)", e.err, e.failure)
+}
+
+func (e *handlerError) Unwrap() []error { return []error{e.err, e.failure} }
+
 // handle lets the node's error handler answer for it.
 func (t *Task) handle(sc *scope, failure error) (err error) {
 	t.out.clear()
+	t.unask()
 	ne := t.nodeError(sc, failure)
+	sc = &scope{Context: sc.Context, task: t, attempt: sc.attempt, span: sc.span}
+	sc.asks.Store(handlerFirst)
+	sc.calls.Store(handlerFirst)
+	t.nested.Store(handlerFirst)
 	defer func() {
 		if p := recover(); p != nil {
 			err = newPanicError("error handler: ", p)
 		}
+		t.awaitCalls(err)
+		if ps := t.paused(); err == nil && len(ps) > 0 {
+			err = &SwallowedInterruptError{Pauses: ps}
+		}
 		if err != nil {
 			t.out.clear()
-			err = fmt.Errorf("error handler: %w (handling: %w)", err, failure)
+			err = &handlerError{err, failure}
 		}
 	}()
 	in := t.in
@@ -421,7 +481,7 @@ func (t *Task) handle(sc *scope, failure error) (err error) {
 		in = t.packet.input
 	}
 	t.emitFailure(ne)
-	t.shown = "__error_handler__" + t.node.Name
+	t.handling = true
 	if t.node.wholeState {
 		r := t.run
 		in = r.plan.state.fresh(r.slots, r.plan.schema.words, r.plan.public)

@@ -72,15 +72,14 @@ func (p *Plan) Snapshot(ctx context.Context, set Settings, cp *checkpoint.Checkp
 				info.Pauses = append(info.Pauses, p)
 			}
 		}
-		if info.Done == nil {
-			out.Next = append(out.Next, info.Name)
-		}
+		out.Next = append(out.Next, info.Name)
 	}
+	out.Next = append(out.Next, r.ctl.gone...)
 	return out, nil
 }
 
 // ahead is the head of a thread with what the finished tasks of an unfinished
-// step wrote.
+// step wrote; the others are next.
 func (p *Plan) ahead(ctx context.Context, set Settings, cp *checkpoint.Checkpoint, snap *Checkpoint) error {
 	r, err := p.idleRun(ctx, &set, cp)
 	if err != nil || len(r.saved) == 0 || r.ctl.start != nil {
@@ -94,6 +93,13 @@ func (p *Plan) ahead(ctx context.Context, set Settings, cp *checkpoint.Checkpoin
 		r.rollback()
 	}
 	snap.Values = p.schema.record(r.slots, p.schema.channels)
+	snap.Next = nil
+	for _, info := range snap.Tasks {
+		if info.Done == nil {
+			snap.Next = append(snap.Next, info.Name)
+		}
+	}
+	snap.Next = append(snap.Next, r.ctl.gone...)
 	return nil
 }
 
@@ -197,6 +203,7 @@ func (p *Plan) Update(ctx context.Context, set Settings, steps [][]Edit) (id che
 		if err != nil {
 			return id, err
 		}
+		r.journal = set.NS != "" // what the graph hands up includes what was edited
 		if err := r.loadOrFork(Input{}); err != nil {
 			return id, err
 		}
@@ -222,12 +229,17 @@ func (r *Run) edit(edits []Edit) error {
 		if first.As == InputNode {
 			return r.editInput(first.Values)
 		}
-		if first.Values != nil {
+		if !nothing(first.Values) {
 			return &UpdateError{Graph: p.name, Msg: "as " + End + ": it ends what is pending and takes no values"}
 		}
 	}
-	if err := r.mergeFinished(); err != nil {
+	ended, err := r.mergeFinished()
+	if err != nil {
 		return err
+	}
+	if edits[0].As != End {
+		r.reopen(edits)
+		r.ended = ended
 	}
 	// A node that was to run next keeps its task id, so that the history shows
 	// the edit as its result.
@@ -267,11 +279,49 @@ func (r *Run) editTask(e Edit, alone bool) (*Task, error) {
 	}
 	t := &Task{run: r, node: n, step: r.step, index: -1}
 	t.scope.Context, t.scope.task, t.scope.attempt = r.ctx, t, 1
+	if r.plan.schema.workflow && n != startNode {
+		if done, err := t.editResult(e.Values); done || err != nil {
+			return t, err
+		}
+	}
 	return t, t.edit(e.Values)
 }
 
+// editResult edits a workflow as if it had returned the value: that is its
+// output and what the next run finds. It reports false for an edit by fields.
+func (t *Task) editResult(values any) (done bool, err error) {
+	s := t.run.plan.schema
+	raw, isJSON := values.(json.RawMessage)
+	if values == nil || isJSON && (len(raw) == 0 || string(raw) == "null") {
+		return false, nil
+	}
+	var fields map[string]json.RawMessage
+	if isJSON && json.Unmarshal(raw, &fields) == nil && (fields[End] != nil || fields[previous] != nil) {
+		return false, nil
+	}
+	for _, c := range []*channel{s.byWire[End], s.byWire[previous]} {
+		w := write{ch: c, val: values}
+		if isJSON {
+			if w, err = s.decodeWrite(c, raw); err != nil {
+				return false, err
+			}
+		} else if reflect.TypeOf(values) != c.typ {
+			continue
+		}
+		t.out.add(w)
+		done = true
+	}
+	return done, nil
+}
+
+// previous is the field of a workflow that holds what it saved.
+const previous = "__previous__"
+
 // editInput stores an input that the next run of the thread takes.
 func (r *Run) editInput(values any) error {
+	if nothing(values) {
+		return &UpdateError{Graph: r.plan.name, Msg: "as " + InputNode + ": it needs values, which are the input"}
+	}
 	t := &Task{run: r, node: startNode, step: r.step, index: -1}
 	if err := t.edit(values); err != nil {
 		return err
@@ -281,22 +331,41 @@ func (r *Run) editInput(values any) error {
 	return r.putInput(&t.out)
 }
 
+// reopen gives joins back what they had seen, if the edit drops what they led
+// to before it has run: another source's part in them is not the edit's to
+// drop. A join that has seen nothing although a source of it ran just now is
+// one that is done.
+func (r *Run) reopen(edits []Edit) {
+	for i, j := range r.plan.joins {
+		target := r.plan.nodes[j.target].Name
+		ran := slices.ContainsFunc(j.sources, func(id int32) bool { return slices.Contains(r.last, r.plan.nodes[id].Name) })
+		edited := slices.ContainsFunc(edits, func(e Edit) bool { return e.As == target })
+		if !ran || edited || r.ctl.joins[i].any() || !slices.Contains(r.ctl.armed, j.target) {
+			continue
+		}
+		for bit := range j.sources {
+			r.ctl.joins[i].set(bit)
+		}
+	}
+}
+
 // mergeFinished commits what the finished tasks of an unfinished step wrote,
 // as part of the edit that ends the step.
-func (r *Run) mergeFinished() error {
+func (r *Run) mergeFinished() ([]*Task, error) {
 	if len(r.saved) == 0 || r.forked {
-		return nil
+		return nil, nil
 	}
 	done, err := r.finished()
 	if err != nil || len(done) == 0 {
-		return err
+		return nil, err
 	}
 	if err := r.commit(done); err != nil {
 		r.rollback()
-		return err
+		return nil, err
 	}
 	r.merged = slices.Clone(r.undo)
-	return nil
+	r.remember(done)
+	return done, nil
 }
 
 // finished are the tasks of the loaded step whose results were kept.
@@ -319,6 +388,12 @@ type JSONCommand struct {
 	Goto   []Target
 }
 
+// nothing reports values of an edit that write nothing.
+func nothing(values any) bool {
+	raw, ok := values.(json.RawMessage)
+	return values == nil || ok && (len(raw) == 0 || string(raw) == "null")
+}
+
 // edit reads the values of an Update.
 func (t *Task) edit(values any) error {
 	switch v := values.(type) {
@@ -328,7 +403,7 @@ func (t *Task) edit(values any) error {
 		t.out.targets = append(t.out.targets, v.Goto...)
 		return t.edit(v.Update)
 	case json.RawMessage:
-		if len(v) == 0 || string(v) == "null" {
+		if nothing(v) {
 			return nil
 		}
 		return t.run.plan.schema.decodeUpdate(&t.out, v)
