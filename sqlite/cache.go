@@ -1,0 +1,78 @@
+package sqlite
+
+import (
+	"context"
+	"crypto/sha256"
+	"math"
+	"time"
+
+	"github.com/treadle-go/treadle/checkpoint"
+)
+
+// Cache implements [checkpoint.Cacher]. What it returns lives in the same file
+// and is closed with it.
+func (db *DB) Cache() checkpoint.Cache { return cache{db} }
+
+type cache struct{ db *DB }
+
+// sweep is how many values whose time is over a Set removes. It adds one, so
+// they cannot pile up.
+const sweep = 8
+
+// Get implements [checkpoint.Cache].
+func (k cache) Get(ctx context.Context, space, key string) (value []byte, ok bool, err error) {
+	err = k.db.read(ctx, func(c *conn) (err error) {
+		ok, err = c.row("SELECT value FROM cache WHERE space=? AND key=? AND (expires IS NULL OR expires>?)",
+			[]any{[]byte(space), hash(key), time.Now().UnixNano()}, &value)
+		return err
+	})
+	return value, ok, err
+}
+
+// Set implements [checkpoint.Cache].
+func (k cache) Set(ctx context.Context, space, key string, value []byte, ttl time.Duration) error {
+	return k.db.write(ctx, func(c *conn) error {
+		now := time.Now()
+		var expires any
+		if ttl > 0 {
+			expires = deadline(now, ttl)
+		}
+		_, err := c.change(`INSERT INTO cache(space,key,value,expires) VALUES(?,?,?,?)
+			ON CONFLICT(space,key) DO UPDATE SET value=excluded.value, expires=excluded.expires`, []byte(space), hash(key), value, expires)
+		if err != nil {
+			return err
+		}
+		_, err = c.change("DELETE FROM cache WHERE rowid IN (SELECT rowid FROM cache WHERE expires<=? ORDER BY expires LIMIT ?)", now.UnixNano(), sweep)
+		return err
+	})
+}
+
+// deadline is when ttl is over, or the last moment that a column can hold.
+func deadline(now time.Time, ttl time.Duration) int64 {
+	if int64(ttl) > math.MaxInt64-now.UnixNano() {
+		return math.MaxInt64
+	}
+	return now.UnixNano() + int64(ttl)
+}
+
+// Clear implements [checkpoint.Cache].
+func (k cache) Clear(ctx context.Context, spaces ...string) error {
+	return k.db.write(ctx, func(c *conn) error {
+		if len(spaces) == 0 {
+			_, err := c.change("DELETE FROM cache")
+			return err
+		}
+		for _, space := range spaces {
+			if _, err := c.change("DELETE FROM cache WHERE space=?", []byte(space)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// hash keeps keys, which are often whole inputs, out of the index.
+func hash(key string) []byte {
+	sum := sha256.Sum256([]byte(key))
+	return sum[:]
+}

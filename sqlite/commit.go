@@ -1,0 +1,213 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// Many threads write and SQLite has one writer, so what waits is written
+// together: whoever gets the writer's connection runs everything in the queue
+// in one transaction, its own job among the rest.
+//
+//	write ──> queue ──┬─ someone else's transaction has run it ──> result
+//	                  └─ the writer is free: BEGIN, run the queue, COMMIT
+//
+// A job that is refused (a lost compare-and-set) has written nothing, so the
+// others need no savepoint. One that fails after it has written spoils the
+// transaction; it is rolled back and its jobs run again, each in its own.
+// There is no goroutine behind this, so there is none to stop.
+
+// maxBatch bounds a transaction, and how long the first in it waits.
+const maxBatch = 128
+
+// job is something to write. do may run twice, the second time after all that
+// the first did was rolled back.
+type job struct {
+	ctx  context.Context
+	do   func(*conn) error
+	done chan struct{}
+	err  error // once done is closed
+}
+
+type queue struct {
+	mu   sync.Mutex
+	jobs []*job
+}
+
+func (q *queue) add(j *job) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.jobs = append(q.jobs, j)
+}
+
+// next takes the oldest job whose caller still waits, or nil.
+func (q *queue) next() *job {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.jobs) == 0 {
+		return nil
+	}
+	j := q.jobs[0]
+	q.jobs = slices.Delete(q.jobs, 0, 1)
+	return j
+}
+
+// withdraw takes j back and reports whether nobody has begun with it.
+func (q *queue) withdraw(j *job) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	i := slices.Index(q.jobs, j)
+	if i < 0 {
+		return false
+	}
+	q.jobs = slices.Delete(q.jobs, i, i+1)
+	return true
+}
+
+// write runs do in a transaction and returns when that is committed or rolled
+// back. A caller whose context ends before do has begun gets the context's
+// error, and do does not run; later it gets the result, whatever it is.
+func (db *DB) write(ctx context.Context, do func(*conn) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	select { // a closed database says so, whatever else is ready
+	case <-db.closing:
+		return ErrClosed
+	default:
+	}
+	j := &job{ctx: ctx, do: do, done: make(chan struct{})}
+	db.queue.add(j)
+	giveUp := func(err error) error {
+		if db.queue.withdraw(j) {
+			return err
+		}
+		<-j.done
+		return j.err
+	}
+	for {
+		select {
+		case <-j.done:
+			return j.err
+		case <-ctx.Done():
+			return giveUp(ctx.Err())
+		case <-db.closing:
+			return giveUp(ErrClosed)
+		case c := <-db.writer:
+			err := db.lead(ctx, c, j)
+			db.writer <- c
+			if err != nil {
+				return giveUp(err)
+			}
+		}
+	}
+}
+
+// lead runs one transaction over what waits in the queue, unless j, the
+// caller's, is done already. Its error is that there was no transaction.
+func (db *DB) lead(ctx context.Context, c *conn, j *job) error {
+	select {
+	case <-j.done:
+		return nil
+	default:
+	}
+	if err := c.begin(ctx); err != nil {
+		return err
+	}
+	var batch []*job
+	spoilt := false
+	for len(batch) < maxBatch && !spoilt {
+		j := db.queue.next()
+		if j == nil {
+			break
+		}
+		batch = append(batch, j)
+		spoilt = db.run(c, j)
+	}
+	var err error
+	if spoilt {
+		err = db.undo(c)
+		if len(batch) > 1 && err == nil {
+			db.log.WarnContext(ctx, "sqlite: a transaction was rolled back, its parts are tried one by one", "path", db.path, "parts", len(batch), "error", batch[len(batch)-1].err)
+			for _, j := range batch {
+				db.alone(c, j)
+			}
+		}
+	} else {
+		err = db.commit(c)
+	}
+	for _, j := range batch {
+		if err != nil {
+			j.err = err
+		}
+		close(j.done)
+	}
+	return nil
+}
+
+// run does one job and reports whether the transaction is spoilt.
+func (db *DB) run(c *conn, j *job) (spoilt bool) {
+	if j.err = j.ctx.Err(); j.err != nil {
+		return false
+	}
+	c.dirty = false
+	j.err = j.do(c)
+	return j.err != nil && c.dirty
+}
+
+// alone runs a job in its own transaction. It has begun already, so its
+// caller's context no longer counts.
+func (db *DB) alone(c *conn, j *job) {
+	if j.err = c.begin(context.WithoutCancel(j.ctx)); j.err != nil {
+		return
+	}
+	c.dirty = false
+	j.err = j.do(c)
+	if j.err == nil {
+		j.err = db.commit(c)
+	} else if err := db.undo(c); err != nil {
+		j.err = fmt.Errorf("%w (and %w)", j.err, err)
+	}
+}
+
+// commit commits, or undoes everything.
+func (db *DB) commit(c *conn) error {
+	_, err := c.exec("COMMIT")
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("sqlite: commit: %w", err)
+	if undo := db.undo(c); undo != nil {
+		err = fmt.Errorf("%w (and %w)", err, undo)
+	}
+	return err
+}
+
+// undo rolls back and forgets what may not be so.
+func (db *DB) undo(c *conn) error {
+	db.known.forget()
+	return c.rollback()
+}
+
+// begin takes the file's write lock.
+func (c *conn) begin(ctx context.Context) error {
+	return c.patiently(ctx, func() error {
+		_, err := c.exec("BEGIN IMMEDIATE")
+		return err
+	})
+}
+
+// rollback ends the transaction. SQLite ends it by itself after some errors,
+// such as a full disk; that there is none left then is as it should be.
+func (c *conn) rollback() error {
+	_, err := c.exec("ROLLBACK")
+	if err != nil && code(err) != codeError {
+		return fmt.Errorf("sqlite: roll back: %w", err)
+	}
+	return nil
+}
+
+// codeError is what a ROLLBACK without a transaction gives.
+const codeError = 1

@@ -1,0 +1,155 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/treadle-go/treadle/checkpoint"
+)
+
+var update = flag.Bool("update", false, "write the golden file of the present version, if there is none")
+
+// A file that a version of this package has written can be read by all later
+// ones. The files in testdata were written when their version was the present
+// one, and are never written again.
+func TestFilesOfEveryVersionLoad(t *testing.T) {
+	const present = 1
+	want := checkpoint.NewMemory()
+	if err := history(t.Context(), want); err != nil {
+		t.Fatal(err)
+	}
+	for version := 1; version <= present; version++ {
+		golden := filepath.Join("testdata", fmt.Sprintf("v%d.db", version))
+		if _, err := os.Stat(golden); version == present && *update && os.IsNotExist(err) {
+			writeGolden(t, golden)
+		}
+		raw, err := os.ReadFile(golden)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), "test.db")
+		if err := os.WriteFile(path, raw, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		db := open(t, path, nil)
+		if got := ask(t, db, "PRAGMA user_version"); got != present {
+			t.Errorf("version %d is now version %d, want %d", version, got, present)
+		}
+		for _, thread := range []string{"main", "copy", "gone", "odd\x00\xff"} {
+			for _, space := range []string{"", "node:1|child:2"} {
+				q := checkpoint.Query{Thread: thread, Namespace: space}
+				if d := cmp.Diff(listed(t, want, q), listed(t, db, q), likeness); d != "" {
+					t.Errorf("version %d, thread %q, namespace %q (-want +got):\n%s", version, thread, space, d)
+				}
+			}
+		}
+		if err := db.Fence(t.Context(), "main", 3); err == nil {
+			t.Errorf("version %d: epoch 3 is not taken", version)
+		}
+		if got, ok, err := db.Cache().Get(t.Context(), "space", "key"); string(got) != "value" || !ok || err != nil {
+			t.Errorf("version %d: the cache has %q, %v, %v", version, got, ok, err)
+		}
+		l := newLine(t, db, "main") // and it goes on
+		l.key.ID = l.get(checkpoint.ID{}).ID
+		before := len(l.get(checkpoint.ID{}).Values["list"].Items)
+		p := l.next(grow("list", 0, "more"))
+		p.Fence = 3
+		l.put(p)
+		if after := len(l.get(checkpoint.ID{}).Values["list"].Items); after != before+1 {
+			t.Errorf("version %d: the list grew from %d to %d elements, want one more", version, before, after)
+		}
+		checkFile(t, db)
+	}
+}
+
+func writeGolden(t *testing.T, path string) {
+	t.Helper()
+	db, err := Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := history(t.Context(), db); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Cache().Set(t.Context(), "space", "key", []byte("value"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// history has everything that a file can hold. It is never changed: what is new
+// in a later version belongs into a history of that version.
+func history(ctx context.Context, s both) error {
+	tick := uint64(0x1f1_0000_0000_0000)
+	var err error
+	heads := map[lineName]checkpoint.ID{}
+	step := 0
+	put := func(thread, space string, edit func(*checkpoint.Put), changes ...checkpoint.Change) checkpoint.ID {
+		name := lineName{thread, space}
+		p := &checkpoint.Put{Key: checkpoint.Key{Thread: thread, Namespace: space}, Parent: heads[name], Head: heads[name], Step: step, Source: checkpoint.Loop, Changes: changes}
+		step++
+		tick += 1000
+		binary.BigEndian.PutUint64(p.ID[:8], tick<<4&^0xffff|6<<12|tick&0xfff)
+		binary.BigEndian.PutUint64(p.ID[8:], 0x8000_0000_0000_0001)
+		if edit != nil {
+			edit(p)
+		}
+		if err == nil {
+			err = s.Put(ctx, p)
+		}
+		heads[name] = p.ID
+		return p.ID
+	}
+	message := strings.Repeat("what was said. ", 40)
+	run := func(name, metadata string) func(*checkpoint.Put) {
+		return func(p *checkpoint.Put) { p.RunID, p.Metadata = name, json.RawMessage(metadata) }
+	}
+	input := put("main", "", func(p *checkpoint.Put) {
+		p.Step, p.Source, p.Control = -1, checkpoint.Input, []byte(`{"start":"`+message+`"}`)
+	})
+	put("main", "", run("0190a6e2-6f3b-7000-8000-000000000001", `{"user":"ada"}`), grow("list", 0, `"`+message+`"`), set("small", "1"), set("large", strings.Repeat("large ", 100)))
+	var fields []checkpoint.Change
+	for i := range 20 {
+		fields = append(fields, set(fmt.Sprint("field ", i), fmt.Sprint("value ", i)))
+	}
+	put("main", "", run("0190a6e2-6f3b-7000-8000-000000000001", `{"user":"bob"}`), fields...)
+	for i := range 70 { // packs, and a base
+		put("main", "", run("a run by another name", `{"user":"ada"}`), grow("list", i%7/6, fmt.Sprint("item ", i)), set("count", fmt.Sprint(i)))
+	}
+	middle := heads[lineName{"main", ""}]
+	for range 3 {
+		put("main", "", run("deleted", ""), grow("list", 0, "left behind"))
+	}
+	put("main", "", func(p *checkpoint.Put) { p.Parent, p.Source = middle, checkpoint.Fork }, grow("list", 2, "fork"), checkpoint.Change{Channel: "small", Version: 9, Clear: true})
+	put("main", "", func(p *checkpoint.Put) {
+		p.Source = "something new"
+		p.Pending = []checkpoint.Write{{Task: "b", Kind: checkpoint.Done, Data: []byte("result")}, {Task: "a", Kind: checkpoint.Paused, Data: []byte("?")}}
+	}, grow("empty", 0))
+	put("main", "node:1|child:2", nil, grow("list", 0, "nested"), set("x", ""))
+	put("odd\x00\xff", "", nil, set("\x00\xff", "\xff\x00"))
+	put("gone", "", run("deleted", ""), set("a", "1"))
+	note := func(e error) {
+		if err == nil {
+			err = e
+		}
+	}
+	note(s.PutWrites(ctx, checkpoint.Key{Thread: "main", ID: input}, 0, []checkpoint.Write{{Task: "a", Kind: checkpoint.Answers, Data: []byte("!")}, {Task: "a", Kind: "other"}}))
+	note(s.CopyThread(ctx, "main", "copy"))
+	_, e := s.Prune(ctx, "copy", checkpoint.Retention{KeepLast: 9, KeepInterrupted: true})
+	note(e)
+	_, e = s.DeleteRuns(ctx, "deleted")
+	note(e)
+	note(s.Fence(ctx, "main", 3))
+	return err
+}

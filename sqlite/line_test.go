@@ -1,0 +1,131 @@
+package sqlite
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/treadle-go/treadle/checkpoint"
+)
+
+// line is a namespace of a thread, as one writer who is alone sees it.
+type line struct {
+	testing.TB
+	db  checkpoint.Saver
+	key checkpoint.Key // of the head
+	n   int            // puts so far
+}
+
+func newLine(tb testing.TB, db checkpoint.Saver, thread string) *line {
+	return &line{TB: tb, db: db, key: checkpoint.Key{Thread: thread}}
+}
+
+// next is a put that goes on from the head.
+func (l *line) next(changes ...checkpoint.Change) *checkpoint.Put {
+	p := &checkpoint.Put{Key: l.key, Parent: l.key.ID, Head: l.key.ID, Step: l.n, Source: checkpoint.Loop, Changes: changes}
+	p.ID = checkpoint.NewID(l.n, l.key.ID)
+	return p
+}
+
+func (l *line) put(p *checkpoint.Put) checkpoint.Key {
+	l.Helper()
+	if err := l.db.Put(l.Context(), p); err != nil {
+		l.Fatalf("put %s: %v", p.ID, err)
+	}
+	l.key = p.Key
+	l.n++
+	return p.Key
+}
+
+func (l *line) add(changes ...checkpoint.Change) checkpoint.Key {
+	l.Helper()
+	return l.put(l.next(changes...))
+}
+
+// fork puts a checkpoint whose parent is not the head.
+func (l *line) fork(parent checkpoint.ID, changes ...checkpoint.Change) checkpoint.Key {
+	l.Helper()
+	p := l.next(changes...)
+	p.Parent, p.Source = parent, checkpoint.Fork
+	return l.put(p)
+}
+
+func (l *line) get(id checkpoint.ID) *checkpoint.Checkpoint {
+	l.Helper()
+	cp, err := l.db.Get(l.Context(), checkpoint.Key{Thread: l.key.Thread, Namespace: l.key.Namespace, ID: id})
+	if err != nil {
+		l.Fatalf("get %s: %v", id, err)
+	}
+	return cp
+}
+
+func set(channel, value string) checkpoint.Change {
+	return checkpoint.Change{Channel: channel, Version: 1, Data: []byte(value)}
+}
+
+func grow(channel string, drop int, items ...string) checkpoint.Change {
+	c := checkpoint.Change{Channel: channel, Version: 1, List: true, Drop: drop}
+	for _, item := range items {
+		c.Items = append(c.Items, []byte(item))
+	}
+	return c
+}
+
+// texts are the elements of a list.
+func texts(v checkpoint.Value) []string {
+	out := make([]string, len(v.Items))
+	for i, item := range v.Items {
+		out[i] = string(item)
+	}
+	return out
+}
+
+func numbers(n int) []string {
+	var out []string
+	for i := range n {
+		out = append(out, fmt.Sprint("item ", i))
+	}
+	return out
+}
+
+func listed(tb testing.TB, s checkpoint.Saver, q checkpoint.Query) (out []*checkpoint.Checkpoint) {
+	tb.Helper()
+	for cp, err := range s.List(tb.Context(), q) {
+		if err != nil {
+			tb.Fatalf("list %q: %v", q.Thread, err)
+		}
+		out = append(out, cp)
+	}
+	return out
+}
+
+// ask returns the first column of a query's first row.
+func ask(tb testing.TB, db *DB, query string, args ...any) (n int) {
+	tb.Helper()
+	err := db.read(tb.Context(), func(c *conn) error {
+		ok, err := c.row(query, args, &n)
+		if err == nil && !ok {
+			tb.Fatalf("%s: no row", query)
+		}
+		return err
+	})
+	if err != nil {
+		tb.Fatalf("%s: %v", query, err)
+	}
+	return n
+}
+
+// force changes the file behind the package's back.
+func force(tb testing.TB, db *DB, query string, args ...any) {
+	tb.Helper()
+	err := db.write(tb.Context(), func(c *conn) error {
+		n, err := c.change(query, args...)
+		if err == nil && n == 0 {
+			tb.Fatalf("%s: nothing changed", query)
+		}
+		return err
+	})
+	if err != nil {
+		tb.Fatalf("%s: %v", query, err)
+	}
+	db.known.forget()
+}

@@ -1,0 +1,16 @@
+package sqlite
+
+import (
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// No database may leave a goroutine behind.
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(writerEnv); dir != "" {
+		writeUntilKilled(dir)
+	}
+	goleak.VerifyTestMain(m)
+}

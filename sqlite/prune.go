@@ -1,0 +1,325 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/treadle-go/treadle/checkpoint"
+)
+
+// What removes checkpoints of a line does it in two steps: the rows and their
+// pending writes go, then the chunks that no row refers to any more. A record
+// that stays is not written, so it stays as it is, with the parent it names
+// gone or not.
+
+// Prune implements [checkpoint.Pruner].
+func (db *DB) Prune(ctx context.Context, thread string, keep checkpoint.Retention) (removed int, err error) {
+	err = db.write(ctx, func(c *conn) error {
+		removed = 0
+		_, lines, err := c.linesOf(thread)
+		if err != nil {
+			return err
+		}
+		oldest := time.Now().Add(-keep.MaxAge)
+		for _, l := range lines {
+			all, err := c.places(l.id)
+			if err != nil {
+				return err
+			}
+			interrupted := map[int64]bool{}
+			if keep.KeepInterrupted {
+				if interrupted, err = c.interrupted(l.id); err != nil {
+					return err
+				}
+			}
+			n, err := c.remove(l.id, all, func(i int, p place) bool {
+				return p.id != l.head &&
+					len(all)-i > keep.KeepLast &&
+					(keep.MaxAge == 0 || p.id.Time().Before(oldest)) &&
+					!interrupted[p.key]
+			})
+			if err != nil {
+				return err
+			}
+			removed += n
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	return removed, nil
+}
+
+// DeleteRuns implements [checkpoint.RunDeleter].
+func (db *DB) DeleteRuns(ctx context.Context, runs ...string) (removed int, err error) {
+	err = db.write(ctx, func(c *conn) error {
+		removed = 0
+		var lines []int64
+		byLine := map[int64][]int64{}
+		for _, name := range runs {
+			err := c.each("SELECT line, run FROM run WHERE name=? ORDER BY line, run", []any{packName(name)}, func(scan func(...any) error) error {
+				var line, number int64
+				if err := scan(&line, &number); err != nil {
+					return err
+				}
+				if byLine[line] == nil {
+					lines = append(lines, line)
+				}
+				byLine[line] = append(byLine[line], number)
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+		for _, line := range lines {
+			n, err := c.deleteRuns(line, byLine[line])
+			if err != nil {
+				return err
+			}
+			removed += n
+		}
+		// Heads that went back are not remembered: what they are now is in the
+		// file, and other processes see it by the line's rev.
+		clear(db.known.heads)
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	return removed, nil
+}
+
+// deleteRuns removes what the given runs made in a line, and the line and its
+// thread if nothing is left of them.
+func (c *conn) deleteRuns(line int64, runs []int64) (removed int, err error) {
+	all, err := c.places(line)
+	if err != nil {
+		return 0, err
+	}
+	removed, err = c.remove(line, all, func(_ int, p place) bool { return slices.Contains(runs, p.run) })
+	if err != nil || removed == 0 {
+		return 0, err
+	}
+	if removed < len(all) {
+		// The new head may not extend its chains: what came after it may be
+		// part of a packed row. The new rev takes that right from it, and from
+		// every process that remembers it as a head. What it has of results is
+		// to be consumed.
+		_, err := c.change(`UPDATE line SET head=c.id, at=c.key&0xffffffff, rev=rev+1, open=1
+			FROM (SELECT key, id FROM checkpoint WHERE key>?2 AND key<=?3 ORDER BY key DESC LIMIT 1) AS c
+			WHERE line.id=?1 AND line.head<>c.id`, line, keyOf(line, 0), keyOf(line, maxOrdinal))
+		return removed, err
+	}
+	var tid int64
+	if _, err := c.row("SELECT thread FROM line WHERE id=?", []any{line}, &tid); err != nil {
+		return 0, err
+	}
+	if err := c.deleteLine(line); err != nil {
+		return 0, err
+	}
+	_, err = c.change("DELETE FROM thread WHERE id=? AND epoch=0 AND NOT EXISTS (SELECT 1 FROM line WHERE thread=thread.id)", tid)
+	return removed, err
+}
+
+// lineRow is a line to be pruned, copied or deleted.
+type lineRow struct {
+	id   int64
+	head checkpoint.ID
+}
+
+// linesOf reads the lines of a thread, or ErrNotFound.
+func (c *conn) linesOf(thread string) (tid int64, lines []lineRow, err error) {
+	ok, err := c.row("SELECT id FROM thread WHERE name=?", []any{[]byte(thread)}, &tid)
+	if err != nil {
+		return 0, nil, err
+	}
+	if !ok {
+		return 0, nil, fmt.Errorf("%w: thread %q", checkpoint.ErrNotFound, thread)
+	}
+	lines, err = c.lines(tid)
+	return tid, lines, err
+}
+
+func (c *conn) lines(tid int64) (lines []lineRow, err error) {
+	err = c.each("SELECT id, head FROM line WHERE thread=? ORDER BY path", []any{tid}, func(scan func(...any) error) error {
+		var l lineRow
+		var head []byte
+		if err := scan(&l.id, &head); err != nil {
+			return err
+		}
+		copy(l.head[:], head)
+		lines = append(lines, l)
+		return nil
+	})
+	return lines, err
+}
+
+// place is where a checkpoint is.
+type place struct {
+	key int64
+	id  checkpoint.ID
+	run int64
+}
+
+// places reads those of a line, oldest first.
+func (c *conn) places(line int64) (all []place, err error) {
+	err = c.each("SELECT key, id, run FROM checkpoint WHERE key>? AND key<=? ORDER BY key", []any{keyOf(line, 0), keyOf(line, maxOrdinal)}, func(scan func(...any) error) error {
+		var p place
+		var id []byte
+		if err := scan(&p.key, &id, &p.run); err != nil {
+			return err
+		}
+		copy(p.id[:], id)
+		all = append(all, p)
+		return nil
+	})
+	return all, err
+}
+
+// interrupted are the checkpoints of a line with an open or answered question.
+func (c *conn) interrupted(line int64) (map[int64]bool, error) {
+	out := map[int64]bool{}
+	err := c.each("SELECT DISTINCT checkpoint FROM pending WHERE checkpoint>? AND checkpoint<=? AND kind IN (?,?)",
+		[]any{keyOf(line, 0), keyOf(line, maxOrdinal), []byte(checkpoint.Paused), []byte(checkpoint.Answers)}, func(scan func(...any) error) error {
+			var key int64
+			err := scan(&key)
+			out[key] = true
+			return err
+		})
+	return out, err
+}
+
+// remove takes those of a line's checkpoints away that gone selects, and what
+// nobody needs then.
+func (c *conn) remove(line int64, all []place, gone func(i int, p place) bool) (removed int, err error) {
+	for i := 0; i < len(all); i++ {
+		if !gone(i, all[i]) {
+			continue
+		}
+		first := i
+		for i+1 < len(all) && gone(i+1, all[i+1]) {
+			i++
+		}
+		removed += i + 1 - first
+		for _, q := range []string{
+			"DELETE FROM checkpoint WHERE key BETWEEN ? AND ?",
+			"DELETE FROM pending WHERE checkpoint BETWEEN ? AND ?",
+		} {
+			if _, err := c.change(q, all[first].key, all[i].key); err != nil {
+				return 0, err
+			}
+		}
+	}
+	if removed == 0 {
+		return 0, nil
+	}
+	if err := c.collectChunks(line); err != nil {
+		return 0, err
+	}
+	return removed, c.collectRuns(line)
+}
+
+// liveChunks are the chains of a line that its checkpoints refer to, each with
+// the last chunk that is in use.
+func (c *conn) liveChunks(line int64) (map[int64]int64, error) {
+	var all []*manifest
+	err := c.each("SELECT key, id, run, record FROM checkpoint WHERE key>? AND key<=?", []any{keyOf(line, 0), keyOf(line, maxOrdinal)}, func(scan func(...any) error) error {
+		r, err := scanStored(scan)
+		if err != nil {
+			return err
+		}
+		all = append(all, r.m)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	live := map[int64]int64{}
+	use := func(chain, hi int64) { live[chain] = max(live[chain], hi) }
+	l := newLoader(c, line)
+	for _, m := range all {
+		if m.echo != nil {
+			use(m.echo.chain, m.echo.seq)
+		}
+		if m.based {
+			use(m.base, 0)
+		}
+		if _, err := m.resolve(l); err != nil {
+			return nil, err
+		}
+		for i := range m.slots {
+			m.slots[i].eachChain(use)
+		}
+	}
+	return live, nil
+}
+
+// collectChunks removes the chunks of a line that no checkpoint refers to. Of a
+// chain that is still in use the rows beyond the last chunk in use go.
+func (c *conn) collectChunks(line int64) error {
+	live, err := c.liveChunks(line)
+	if err != nil {
+		return err
+	}
+	type row struct{ chain, seq int64 }
+	var dead []row // the first dead row of each chain that has any
+	err = c.each("SELECT chain, seq FROM chunk WHERE line=? ORDER BY chain, seq", []any{line}, func(scan func(...any) error) error {
+		var r row
+		if err := scan(&r.chain, &r.seq); err != nil {
+			return err
+		}
+		if hi, ok := live[r.chain]; ok && r.seq <= hi || len(dead) > 0 && dead[len(dead)-1].chain == r.chain {
+			return nil
+		}
+		dead = append(dead, r)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, r := range dead {
+		if _, err := c.change("DELETE FROM chunk WHERE line=? AND chain=? AND seq>=?", line, r.chain, r.seq); err != nil {
+			return err
+		}
+	}
+	_, err = c.change(`UPDATE line SET
+		(checkpoints,bytes)=(SELECT count(*), coalesce(sum(length(record)),0) FROM checkpoint WHERE key>?2 AND key<=?3)
+		WHERE id=?1`, line, keyOf(line, 0), keyOf(line, maxOrdinal))
+	if err != nil {
+		return err
+	}
+	_, err = c.change("UPDATE line SET bytes=bytes+(SELECT coalesce(sum(length(data)),0) FROM chunk WHERE line=?1) WHERE id=?1", line)
+	return err
+}
+
+// collectRuns removes the runs of a line that no checkpoint is of.
+func (c *conn) collectRuns(line int64) error {
+	_, err := c.change("DELETE FROM run WHERE line=? AND run NOT IN (SELECT run FROM checkpoint WHERE key>? AND key<=?)", line, keyOf(line, 0), keyOf(line, maxOrdinal))
+	return err
+}
+
+// deleteLine removes a line and all that is in it.
+func (c *conn) deleteLine(line int64) error {
+	for _, q := range []string{
+		"DELETE FROM checkpoint WHERE key>? AND key<=?",
+		"DELETE FROM pending WHERE checkpoint>? AND checkpoint<=?",
+	} {
+		if _, err := c.change(q, keyOf(line, 0), keyOf(line, maxOrdinal)); err != nil {
+			return err
+		}
+	}
+	for _, q := range []string{
+		"DELETE FROM chunk WHERE line=?",
+		"DELETE FROM run WHERE line=?",
+		"DELETE FROM line WHERE id=?",
+	} {
+		if _, err := c.change(q, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}

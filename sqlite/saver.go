@@ -1,0 +1,845 @@
+package sqlite
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"reflect"
+	"slices"
+	"sync"
+
+	"github.com/treadle-go/treadle/checkpoint"
+)
+
+// known is what the holder of the writer's connection remembers. All of it may
+// be behind the times, when another process has written, but none of it is
+// ever wrong: what it says of ids stays true, and what it says of a head is
+// used only under the compare-and-set of that head.
+type known struct {
+	heads  map[lineName]*head
+	shapes map[string]int64 // by encodeNames
+}
+
+type lineName struct{ thread, path string }
+
+// maxKnown bounds each of the maps.
+const maxKnown = 4096
+
+func (k *known) forget() { *k = known{} }
+
+func (k *known) setHead(name lineName, h *head) {
+	if k.heads == nil {
+		k.heads = map[lineName]*head{}
+	}
+	if _, ok := k.heads[name]; !ok {
+		bound(k.heads)
+	}
+	k.heads[name] = h
+}
+
+func (k *known) setShape(names string, id int64) {
+	if k.shapes == nil {
+		k.shapes = map[string]int64{}
+	}
+	bound(k.shapes)
+	k.shapes[names] = id
+}
+
+// bound makes room in a full map. Which entry goes decides only what has to be
+// read again.
+func bound[K comparable, V any](m map[K]V) {
+	if len(m) < maxKnown {
+		return
+	}
+	for k := range m {
+		delete(m, k)
+		return
+	}
+}
+
+// head is the state of a line.
+type head struct {
+	thread int64 // 0: there is no such thread
+	epoch  uint64
+	line   int64 // 0: there is no such line
+	id     checkpoint.ID
+	at     int64 // the ordinal of id
+	last   int64
+	next   int64
+	rev    uint64
+	open   bool
+
+	// Of the checkpoint id. Without m, nothing of it has been read.
+	m      *manifest // without control and metadata
+	names  []string  // the channels
+	base   []slot    // of m
+	run    run
+	echoes bool   // the control is worth an echo
+	record []byte // then, if it is not too long to be remembered
+}
+
+type run struct {
+	number   int64 // 0: none
+	name     string
+	metadata []byte
+}
+
+// maxRecord bounds the records that are remembered.
+const maxRecord = 16 << 10
+
+// keyOf is the key of a checkpoint.
+func keyOf(line, ordinal int64) int64 { return line<<32 | ordinal }
+
+// The limits of a key.
+const (
+	maxLine    = 1<<31 - 1
+	maxOrdinal = 1<<32 - 1
+)
+
+// loadHead reads what the file has.
+func (c *conn) loadHead(name lineName) (*head, error) {
+	h := &head{next: 1} // 0 is no run
+	var epoch int64
+	ok, err := c.row("SELECT id, epoch FROM thread WHERE name=?", []any{[]byte(name.thread)}, &h.thread, &epoch)
+	if err != nil || !ok {
+		return h, err
+	}
+	h.epoch = uint64(epoch)
+	var id []byte
+	ok, err = c.row("SELECT id, head, at, last, next, rev, open FROM line WHERE thread=? AND path=?", []any{h.thread, []byte(name.path)},
+		&h.line, &id, &h.at, &h.last, &h.next, &h.rev, &h.open)
+	if err != nil || !ok {
+		return h, err
+	}
+	copy(h.id[:], id)
+	return h, nil
+}
+
+// errStale: what was remembered does not hold, or is not enough.
+var errStale = errors.New("sqlite: stale")
+
+// Put implements [checkpoint.Saver].
+func (db *DB) Put(ctx context.Context, p *checkpoint.Put) error {
+	return db.write(ctx, func(c *conn) error {
+		name := lineName{p.Thread, p.Namespace}
+		if h := db.known.heads[name]; h != nil {
+			err := db.put(c, name, h, p, false)
+			if !errors.Is(err, errStale) {
+				return err
+			}
+			delete(db.known.heads, name)
+		}
+		h, err := c.loadHead(name)
+		if err != nil {
+			return err
+		}
+		return db.put(c, name, h, p, true)
+	})
+}
+
+func fencedError(thread string, epoch, fence uint64) error {
+	return fmt.Errorf("%w: thread %q is at epoch %d, the writer has %d", checkpoint.ErrFenced, thread, epoch, fence)
+}
+
+// put stores p after h. With fresh, h was read in this transaction and is the
+// truth. Without, it is remembered: then the first write is the compare-and-set,
+// and whatever does not fit is errStale, with nothing written.
+func (db *DB) put(c *conn, name lineName, h *head, p *checkpoint.Put, fresh bool) error {
+	g, err := c.grow(h, p)
+	if err != nil {
+		if !fresh {
+			return errStale
+		}
+		return err
+	}
+
+	// From here on nothing is refused; a line that was not there is made.
+	after := &head{thread: h.thread, epoch: max(h.epoch, p.Fence), line: h.line, id: p.ID, at: h.last + 1, last: h.last + 1, rev: h.rev, open: hasResults(p.Pending), names: g.names, base: g.base, m: &g.m}
+	if after.last > maxOrdinal {
+		return fmt.Errorf("sqlite: thread %q has had %d checkpoints, which is as many as it can have", p.Thread, h.last)
+	}
+	if h.line == 0 {
+		if err := c.makeLine(name, after); err != nil {
+			return err
+		}
+	}
+	newRun := p.RunID != "" && h.run.name != p.RunID
+	switch {
+	case newRun:
+		after.run = run{number: g.next, name: p.RunID, metadata: bytes.Clone(p.Metadata)}
+		g.next++
+	case p.RunID != "":
+		after.run = h.run
+	}
+	after.next = g.next
+	if g.m.shape == 0 && len(g.names) > 0 {
+		if g.m.shape, err = db.shapeOf(c, g.names, fresh); err != nil {
+			return err
+		}
+	}
+	g.m.rev, g.m.parent, g.m.step, g.m.source = h.rev, p.Parent, p.Step, p.Source
+	g.m.control, g.m.metadata = p.Control, p.Metadata
+	g.m.shared = len(p.Metadata) > 0 && bytes.Equal(p.Metadata, after.run.metadata)
+	record := g.m.append(make([]byte, 0, 128+len(p.Control)+len(p.Metadata)), p.ID)
+	g.m.control, g.m.metadata, g.m.patches = nil, nil, nil
+	if after.echoes = worthEcho(p.Control); after.echoes && len(record) <= maxRecord {
+		after.record = record
+	}
+	shorter, saved, err := c.echoOf(h, p.Parent, g)
+	if err != nil {
+		return err
+	}
+
+	size := len(record) - saved
+	for _, k := range g.chunks {
+		size += len(k.data)
+	}
+	n, err := c.change(`UPDATE line SET head=?, at=?, last=?, next=?, open=?, checkpoints=checkpoints+1, bytes=bytes+?
+		WHERE id=? AND head=? AND rev=? AND open=? AND (SELECT epoch FROM thread WHERE id=?)=?`,
+		p.ID[:], after.at, after.last, after.next, after.open, size, after.line, h.id[:], int64(h.rev), h.open, after.thread, int64(h.epoch))
+	if err != nil {
+		return err
+	}
+	if n != 1 {
+		if fresh {
+			return fmt.Errorf("%w: line %d was read and is not there", ErrDamaged, after.line)
+		}
+		return errStale
+	}
+	if newRun {
+		if _, err := c.change("INSERT INTO run(line,run,name,metadata) VALUES(?,?,?,?)", after.line, after.run.number, packName(p.RunID), after.run.metadata); err != nil {
+			return err
+		}
+	}
+	if _, err := c.change("INSERT INTO checkpoint(key,id,run,record) VALUES(?,?,?,?)", keyOf(after.line, after.at), p.ID[:], after.run.number, record); err != nil {
+		return err
+	}
+	if err := c.addPending(keyOf(after.line, after.at), p.Pending); err != nil {
+		return err
+	}
+	if shorter != nil {
+		if _, err := c.change("UPDATE checkpoint SET record=? WHERE key=?", shorter, keyOf(h.line, h.at)); err != nil {
+			return err
+		}
+	}
+	for _, k := range g.chunks {
+		if _, err := c.change("INSERT INTO chunk(line,chain,seq,n,data) VALUES(?,?,?,1,?)", after.line, k.chain, k.seq, k.data); err != nil {
+			return err
+		}
+		if (k.seq+1)%packSize == 0 {
+			if err := c.pack(after.line, k.chain, k.seq); err != nil {
+				return err
+			}
+		}
+	}
+	// Results of the head are there only if its line is open; another parent
+	// may always have some.
+	if g.parent != 0 && (h.open || g.parent != keyOf(h.line, h.at)) {
+		if _, err := c.change("DELETE FROM pending WHERE checkpoint=? AND kind=?", g.parent, []byte(checkpoint.Done)); err != nil {
+			return err
+		}
+	}
+	if p.Fence > h.epoch {
+		if err := c.setEpoch(after.thread, p.Fence); err != nil {
+			return err
+		}
+	}
+	db.known.setHead(name, after)
+	return nil
+}
+
+func (c *conn) setEpoch(thread int64, epoch uint64) error {
+	_, err := c.change("UPDATE thread SET epoch=? WHERE id=?", int64(epoch), thread)
+	return err
+}
+
+// grow makes the manifest of p after h, or refuses p.
+func (c *conn) grow(h *head, p *checkpoint.Put) (*growth, error) {
+	if p.Fence < h.epoch {
+		return nil, fencedError(p.Thread, h.epoch, p.Fence)
+	}
+	if h.id != p.Head {
+		return nil, fmt.Errorf("%w: thread %q has %s, the put expected %s", checkpoint.ErrConflict, p.Thread, h.id, p.Head)
+	}
+	g := &growth{next: h.next, load: func(s slot) ([][]byte, error) { return newLoader(c, h.line).elements(s) }}
+	if !p.Parent.IsZero() {
+		if err := c.inherit(g, h, p); err != nil {
+			return nil, err
+		}
+	}
+	if p.ID.IsZero() || bytes.Compare(p.ID[:], h.id[:]) <= 0 {
+		return nil, fmt.Errorf("%w: id %s does not follow %s", checkpoint.ErrConflict, p.ID, h.id)
+	}
+	for i := range p.Changes {
+		if err := g.apply(&p.Changes[i]); err != nil {
+			return nil, err
+		}
+	}
+	g.settle()
+	return g, nil
+}
+
+// inherit starts g from the parent's manifest.
+func (c *conn) inherit(g *growth, h *head, p *checkpoint.Put) error {
+	parent, names, base := h.m, h.names, h.base
+	isHead := p.Parent == h.id
+	g.parent = keyOf(h.line, h.at)
+	if !isHead || parent == nil {
+		r, err := c.find(h, p.Parent)
+		if err != nil {
+			return err
+		}
+		if r == nil {
+			return fmt.Errorf("%w: parent %s in thread %q", checkpoint.ErrNotFound, p.Parent, p.Thread)
+		}
+		if names, err = c.namesOf(r.m.shape); err != nil {
+			return err
+		}
+		if base, err = r.m.resolve(newLoader(c, h.line)); err != nil {
+			return err
+		}
+		if isHead {
+			if h.run, err = c.runRow(h.line, r.run); err != nil {
+				return err
+			}
+			h.echoes = r.m.echo == nil && worthEcho(r.m.control)
+		}
+		g.parent, parent = r.key, r.m
+	}
+	g.names, g.base = names, base
+	g.m.shape, g.m.slots = parent.shape, slices.Clone(parent.slots)
+	g.m.based, g.m.base, g.m.rent = parent.based, parent.base, parent.rent
+	g.changed = make([]bool, len(g.m.slots))
+	if !isHead || parent.rev != h.rev {
+		for i := range g.m.slots {
+			g.m.slots[i].owned = false
+		}
+	}
+	return nil
+}
+
+// stored is a checkpoint's row.
+type stored struct {
+	key int64
+	id  checkpoint.ID
+	run int64
+	m   *manifest
+}
+
+// scanStored reads a row of key, id, run and record.
+func scanStored(scan func(...any) error) (*stored, error) {
+	r := &stored{}
+	var id, record []byte
+	if err := scan(&r.key, &id, &r.run, &record); err != nil {
+		return nil, err
+	}
+	copy(r.id[:], id)
+	var err error
+	r.m, err = parseManifest(record, r.id)
+	return r, err
+}
+
+// find reads a checkpoint's row, nil if there is none.
+func (c *conn) find(h *head, id checkpoint.ID) (r *stored, err error) {
+	key, err := c.search(h, id)
+	if err != nil || key == 0 {
+		return nil, err
+	}
+	err = c.each("SELECT key, id, run, record FROM checkpoint WHERE key=?", []any{key}, func(scan func(...any) error) (err error) {
+		r, err = scanStored(scan)
+		return err
+	})
+	if err != nil || r.id != id {
+		return nil, err
+	}
+	return r, nil
+}
+
+// search returns the key of the first checkpoint of a line whose id is not less
+// than id, or 0. Most that are looked for are not far from the head.
+func (c *conn) search(h *head, id checkpoint.ID) (found int64, err error) {
+	if h.line == 0 || bytes.Compare(id[:], h.id[:]) > 0 {
+		return 0, nil
+	}
+	// Up to lo ids are less. From hi on they are not, and found is the first
+	// of those.
+	lo, hi := keyOf(h.line, 0), keyOf(h.line, h.at)
+	found = hi
+	if id == h.id {
+		return found, nil
+	}
+	for step := int64(1); lo+1 < hi; {
+		mid := lo + (hi-lo)/2
+		if step > 0 && hi-step > mid {
+			mid, step = hi-step, step*4
+		}
+		var key int64
+		var at []byte
+		ok, err := c.row("SELECT key, id FROM checkpoint WHERE key>=? AND key<? ORDER BY key LIMIT 1", []any{mid, hi}, &key, &at)
+		switch {
+		case err != nil:
+			return 0, err
+		case !ok:
+			hi = mid
+		case bytes.Compare(at, id[:]) < 0:
+			lo, step = key, 0
+		default:
+			hi, found = mid, key
+		}
+	}
+	return found, nil
+}
+
+// makeLine makes the line of h, and its thread if need be.
+func (c *conn) makeLine(name lineName, h *head) (err error) {
+	if h.thread == 0 {
+		if h.thread, err = c.makeThread(name.thread, 0); err != nil {
+			return err
+		}
+	}
+	h.line, err = c.insert("INSERT INTO line(thread,path,head,at,last,next,rev,open,checkpoints,bytes) VALUES(?,?,?,0,0,1,0,0,0,0)", h.thread, []byte(name.path), make([]byte, len(checkpoint.ID{})))
+	if err == nil && h.line > maxLine {
+		err = fmt.Errorf("sqlite: the file has had %d lines, which is as many as it can have", int64(maxLine))
+	}
+	return err
+}
+
+func (c *conn) makeThread(name string, epoch uint64) (int64, error) {
+	return c.insert("INSERT INTO thread(name,epoch) VALUES(?,?)", []byte(name), int64(epoch))
+}
+
+// runRow reads a run; number 0 is none.
+func (c *conn) runRow(line, number int64) (r run, err error) {
+	if number == 0 {
+		return r, nil
+	}
+	var name []byte
+	ok, err := c.row("SELECT name, metadata FROM run WHERE line=? AND run=?", []any{line, number}, &name, &r.metadata)
+	if err != nil {
+		return r, err
+	}
+	r.number, r.name = number, unpackName(name)
+	if !ok || r.name == "" {
+		return r, fmt.Errorf("%w: run %d of line %d is missing", ErrDamaged, number, line)
+	}
+	return r, nil
+}
+
+// packName is how the name of a run is stored. Most are UUIDs in their usual
+// spelling, which take 36 bytes as text and 16 as what they are.
+func packName(name string) []byte {
+	if id, err := checkpoint.ParseID(name); err == nil && id.String() == name && !id.IsZero() {
+		return append([]byte{1}, id[:]...)
+	}
+	return append([]byte{0}, name...)
+}
+
+// unpackName is empty if there is no such name.
+func unpackName(b []byte) string {
+	switch {
+	case len(b) == 1+len(checkpoint.ID{}) && b[0] == 1:
+		return checkpoint.ID(b[1:]).String()
+	case len(b) > 1 && b[0] == 0:
+		return string(b[1:])
+	}
+	return ""
+}
+
+// shapeOf finds or makes the row of the names.
+func (db *DB) shapeOf(c *conn, names []string, fresh bool) (int64, error) {
+	key := encodeNames(names)
+	if id := db.known.shapes[key]; id != 0 {
+		return id, nil
+	}
+	if !fresh {
+		return 0, errStale
+	}
+	var id int64
+	ok, err := c.row("SELECT id FROM shape WHERE names=?", []any{[]byte(key)}, &id)
+	if err != nil {
+		return 0, err
+	}
+	if !ok {
+		if id, err = c.insert("INSERT INTO shape(names) VALUES(?)", []byte(key)); err != nil {
+			return 0, err
+		}
+	}
+	db.known.setShape(key, id)
+	return id, nil
+}
+
+func encodeNames(names []string) string {
+	var b []byte
+	for _, n := range names {
+		b = appendBytes(b, n)
+	}
+	return string(b)
+}
+
+func decodeNames(b []byte) ([]string, bool) {
+	r := reader{rest: b}
+	names := []string{}
+	for len(r.rest) > 0 {
+		names = append(names, string(r.bytes()))
+	}
+	return names, !r.bad
+}
+
+// namesOf reads a shape. Shape 0 has no names.
+func (c *conn) namesOf(shape int64) ([]string, error) {
+	if shape == 0 {
+		return nil, nil
+	}
+	var raw []byte
+	ok, err := c.row("SELECT names FROM shape WHERE id=?", []any{shape}, &raw)
+	if err != nil {
+		return nil, err
+	}
+	names, readable := decodeNames(raw)
+	if !ok || !readable {
+		return nil, fmt.Errorf("%w: shape %d is missing or unreadable", ErrDamaged, shape)
+	}
+	return names, nil
+}
+
+// shapes are those that readers have met.
+type shapes struct {
+	mu    sync.Mutex
+	names map[int64][]string
+}
+
+// of returns the names of a shape that the file has.
+func (s *shapes) of(c *conn, id int64) ([]string, error) {
+	s.mu.Lock()
+	names, ok := s.names[id]
+	s.mu.Unlock()
+	if ok {
+		return names, nil
+	}
+	names, err := c.namesOf(id)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.names == nil {
+		s.names = map[int64][]string{}
+	}
+	bound(s.names)
+	s.names[id] = names
+	return names, nil
+}
+
+// PutWrites implements [checkpoint.Saver].
+func (db *DB) PutWrites(ctx context.Context, at checkpoint.Key, fence uint64, writes []checkpoint.Write) error {
+	name := lineName{at.Thread, at.Namespace}
+	return db.write(ctx, func(c *conn) error {
+		h, err := c.loadHead(name)
+		if err != nil {
+			return err
+		}
+		if fence < h.epoch {
+			return fencedError(at.Thread, h.epoch, fence)
+		}
+		id := at.ID
+		if id.IsZero() {
+			id = h.id
+		}
+		key, err := c.search(h, id)
+		if err != nil {
+			return err
+		}
+		var there []byte
+		ok, err := c.row("SELECT id FROM checkpoint WHERE key=?", []any{key}, &there)
+		if err != nil {
+			return err
+		}
+		if !ok || !bytes.Equal(there, id[:]) {
+			return fmt.Errorf("%w: %s in thread %q", checkpoint.ErrNotFound, at.ID, at.Thread)
+		}
+		if err := c.addPending(key, writes); err != nil {
+			return err
+		}
+		if id == h.id && !h.open && hasResults(writes) {
+			if _, err := c.change("UPDATE line SET open=1 WHERE id=?", h.line); err != nil {
+				return err
+			}
+			if k := db.known.heads[name]; k != nil {
+				k.open = true
+			}
+		}
+		if fence > h.epoch {
+			return c.setEpoch(h.thread, fence)
+		}
+		return nil
+	})
+}
+
+// addPending adds writes to a checkpoint or replaces them.
+func (c *conn) addPending(key int64, writes []checkpoint.Write) error {
+	for _, w := range writes {
+		// An upsert keeps the rowid, and with it the order.
+		_, err := c.change(`INSERT INTO pending(checkpoint,task,kind,data) VALUES(?,?,?,?)
+			ON CONFLICT(checkpoint,task,kind) DO UPDATE SET data=excluded.data`, key, []byte(w.Task), []byte(w.Kind), w.Data)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hasResults reports whether there is something that the next put consumes.
+func hasResults(writes []checkpoint.Write) bool {
+	return slices.ContainsFunc(writes, func(w checkpoint.Write) bool { return w.Kind == checkpoint.Done })
+}
+
+// Get implements [checkpoint.Saver].
+func (db *DB) Get(ctx context.Context, key checkpoint.Key) (*checkpoint.Checkpoint, error) {
+	var cp *checkpoint.Checkpoint
+	err := db.read(ctx, func(c *conn) error {
+		h, err := c.loadHead(lineName{key.Thread, key.Namespace})
+		if err != nil {
+			return err
+		}
+		id := key.ID
+		if id.IsZero() {
+			id = h.id
+		}
+		r, err := c.find(h, id)
+		if err != nil {
+			return err
+		}
+		if r == nil {
+			return fmt.Errorf("%w: thread %q, namespace %q, id %q", checkpoint.ErrNotFound, key.Thread, key.Namespace, key.ID)
+		}
+		rd := db.reading(c, h, key.Thread, key.Namespace)
+		cp, err = rd.checkpoint(ctx, r)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return cp, nil
+}
+
+// reading makes checkpoints of the rows of one line, in one transaction.
+type reading struct {
+	db     *DB
+	c      *conn
+	h      *head
+	key    checkpoint.Key
+	loader *loader
+	runs   map[int64]run
+}
+
+func (db *DB) reading(c *conn, h *head, thread, namespace string) *reading {
+	return &reading{db: db, c: c, h: h, key: checkpoint.Key{Thread: thread, Namespace: namespace}, loader: newLoader(c, h.line), runs: map[int64]run{}}
+}
+
+// run reads a run once; its metadata is shared.
+func (rd *reading) run(number int64) (run, error) {
+	if r, ok := rd.runs[number]; ok {
+		return r, nil
+	}
+	r, err := rd.c.runRow(rd.h.line, number)
+	rd.runs[number] = r
+	return r, err
+}
+
+// metadata is that of a row and its run.
+func (rd *reading) metadata(r *stored) (json.RawMessage, error) {
+	if !r.m.shared {
+		return r.m.metadata, nil
+	}
+	of, err := rd.run(r.run)
+	return bytes.Clone(of.metadata), err
+}
+
+// checkpoint reads what a row refers to.
+func (rd *reading) checkpoint(ctx context.Context, r *stored) (*checkpoint.Checkpoint, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	of, err := rd.run(r.run)
+	if err != nil {
+		return nil, err
+	}
+	cp := &checkpoint.Checkpoint{Key: rd.key, Parent: r.m.parent, Step: r.m.step, Source: r.m.source, RunID: of.name, Control: r.m.control, Values: make(map[string]checkpoint.Value, len(r.m.slots))}
+	cp.ID = r.id
+	if r.m.echo != nil {
+		if cp.Control, err = rd.loader.echoed(r.m); err != nil {
+			return nil, fmt.Errorf("control of checkpoint %s in thread %q: %w", r.id, rd.key.Thread, err)
+		}
+	}
+	if _, err := r.m.resolve(rd.loader); err != nil {
+		return nil, fmt.Errorf("checkpoint %s in thread %q: %w", r.id, rd.key.Thread, err)
+	}
+	if cp.Metadata, err = rd.metadata(r); err != nil {
+		return nil, err
+	}
+	names, err := rd.db.shapes.of(rd.c, r.m.shape)
+	if err != nil {
+		return nil, err
+	}
+	if len(names) != len(r.m.slots) {
+		return nil, fmt.Errorf("%w: checkpoint %s has %d channels, its shape %d", ErrDamaged, r.id, len(r.m.slots), len(names))
+	}
+	for i, s := range r.m.slots {
+		if s.kind == kindNone {
+			continue
+		}
+		v, err := rd.loader.value(s)
+		if err != nil {
+			return nil, fmt.Errorf("channel %q of checkpoint %s in thread %q: %w", names[i], r.id, rd.key.Thread, err)
+		}
+		cp.Values[names[i]] = v
+	}
+	err = rd.c.each("SELECT task, kind, data FROM pending WHERE checkpoint=? ORDER BY rowid", []any{r.key},
+		func(scan func(...any) error) error {
+			var w checkpoint.Write
+			if err := scan(&w.Task, &w.Kind, &w.Data); err != nil {
+				return err
+			}
+			cp.Pending = append(cp.Pending, w)
+			return nil
+		})
+	return cp, err
+}
+
+const (
+	// listPage is how many checkpoints are read at a time: a caller must not
+	// hold a connection while it looks at them, and may stop after the first.
+	listPage = 16
+	// scanPage is how many rows are looked at for those that match.
+	scanPage = 64
+)
+
+// List implements [checkpoint.Saver].
+func (db *DB) List(ctx context.Context, q checkpoint.Query) iter.Seq2[*checkpoint.Checkpoint, error] {
+	return func(yield func(*checkpoint.Checkpoint, error) bool) {
+		want, err := newFilter(q.Metadata)
+		if err != nil {
+			return // what has no JSON is in no metadata
+		}
+		left := q.Limit
+		for end, more := int64(0), true; more; {
+			size := listPage
+			if left > 0 {
+				size = min(size, left)
+			}
+			var page []*checkpoint.Checkpoint
+			err := db.read(ctx, func(c *conn) (err error) {
+				page, end, more, err = db.page(ctx, c, q, want, end, size)
+				return err
+			})
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, cp := range page {
+				if !yield(cp, nil) {
+					return
+				}
+			}
+			if left -= len(page); q.Limit > 0 && left == 0 {
+				return
+			}
+		}
+	}
+}
+
+// page reads up to size checkpoints with keys before end; 0 is where the query
+// begins. It returns where the next page ends and whether there may be one. A
+// key is never used again, so it means the same in every transaction.
+func (db *DB) page(ctx context.Context, c *conn, q checkpoint.Query, want filter, end int64, size int) (page []*checkpoint.Checkpoint, next int64, more bool, err error) {
+	h, err := c.loadHead(lineName{q.Thread, q.Namespace})
+	if err != nil || h.line == 0 {
+		return nil, 0, false, err
+	}
+	if end == 0 {
+		end = keyOf(h.line, h.last+1)
+		if !q.Before.IsZero() {
+			key, err := c.search(h, q.Before)
+			if err != nil {
+				return nil, 0, false, err
+			}
+			if key != 0 {
+				end = key
+			}
+		}
+	}
+	limit := size
+	if len(want) > 0 {
+		limit = scanPage
+	}
+	var rows []*stored
+	err = c.each("SELECT key, id, run, record FROM checkpoint WHERE key>? AND key<? ORDER BY key DESC LIMIT ?", []any{keyOf(h.line, 0), end, limit},
+		func(scan func(...any) error) error {
+			r, err := scanStored(scan)
+			rows = append(rows, r)
+			return err
+		})
+	if err != nil {
+		return nil, 0, false, err
+	}
+	rd := db.reading(c, h, q.Thread, q.Namespace)
+	rd.loader.shared = true
+	next, more = end, len(rows) == limit
+	for _, r := range rows {
+		if len(page) == size {
+			return page, next, true, nil
+		}
+		next = r.key
+		if len(want) > 0 {
+			metadata, err := rd.metadata(r)
+			if err != nil {
+				return nil, 0, false, err
+			}
+			if !want.matches(metadata) {
+				continue
+			}
+		}
+		cp, err := rd.checkpoint(ctx, r)
+		if err != nil {
+			return nil, 0, false, err
+		}
+		page = append(page, cp)
+	}
+	return page, next, more, nil
+}
+
+// filter is a query's metadata as JSON has it, so that 1 and 1.0 are one
+// number.
+type filter map[string]any
+
+func newFilter(want map[string]any) (filter, error) {
+	out := filter{}
+	for k, v := range want {
+		raw, err := json.Marshal(v)
+		if err != nil {
+			return nil, err
+		}
+		var norm any
+		if err := json.Unmarshal(raw, &norm); err != nil {
+			return nil, err
+		}
+		out[k] = norm
+	}
+	return out, nil
+}
+
+func (f filter) matches(metadata json.RawMessage) bool {
+	var have map[string]any
+	if json.Unmarshal(metadata, &have) != nil {
+		return false
+	}
+	for k, want := range f {
+		if v, ok := have[k]; !ok || !reflect.DeepEqual(v, want) {
+			return false
+		}
+	}
+	return true
+}
