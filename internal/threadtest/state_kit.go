@@ -1,0 +1,424 @@
+// Package threadtest is the suite of what a thread promises, whatever saver
+// keeps it: its state and history, edits, time travel, nested graphs, how a
+// failed run goes on, and how steps are stored. A saver that passes
+// checkpointtest passes these too; they hold the engine to the savers.
+package threadtest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/checkpoint"
+)
+
+// kitState is the state of most graphs here: a value that the last write wins
+// and a list that shows who wrote in which order.
+type kitState struct {
+	N   int                  `json:"n"`
+	Log treadle.List[string] `json:"log"`
+}
+
+type (
+	kitLog    struct{ Log treadle.List[string] }
+	kitN      struct{ N int }
+	kitGraph  = treadle.Graph[kitState, kitState]
+	kitThread = treadle.Thread[kitState, kitState]
+)
+
+func kitSay(words ...string) kitLog { return kitLog{treadle.List[string](words)} }
+
+// kitWorld is what the nodes of a test share with it, over restarts too: which
+// of them ran, and what they are to do.
+type kitWorld struct {
+	mu    sync.Mutex
+	calls []string
+	hooks map[string]func(context.Context) error
+}
+
+// on makes a node do something before it returns; nil undoes that.
+func (w *kitWorld) on(node string, do func(context.Context) error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.hooks == nil {
+		w.hooks = map[string]func(context.Context) error{}
+	}
+	w.hooks[node] = do
+}
+
+// fail makes a node fail; nil lets it run again.
+func (w *kitWorld) fail(node string, err error) {
+	if err == nil {
+		w.on(node, nil)
+		return
+	}
+	w.on(node, func(context.Context) error { return err })
+}
+
+// enter notes that a node runs and does what it is to do.
+func (w *kitWorld) enter(ctx context.Context, node string) error {
+	w.mu.Lock()
+	w.calls = append(w.calls, node)
+	do := w.hooks[node]
+	w.mu.Unlock()
+	if do == nil {
+		return nil
+	}
+	return do(ctx)
+}
+
+// ran are the nodes that ran since the last time, sorted: those of one step
+// run at the same time.
+func (w *kitWorld) ran() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := w.calls
+	w.calls = nil
+	slices.Sort(out)
+	return out
+}
+
+// node writes its name into the log.
+func (w *kitWorld) node(name string) func(context.Context, kitState) (kitLog, error) {
+	return func(ctx context.Context, _ kitState) (kitLog, error) {
+		if err := w.enter(ctx, name); err != nil {
+			return kitLog{}, err
+		}
+		return kitSay(name), nil
+	}
+}
+
+// asker asks "name?" and writes "name=answer".
+func (w *kitWorld) asker(name string) func(context.Context, kitState) (kitLog, error) {
+	return func(ctx context.Context, _ kitState) (kitLog, error) {
+		if err := w.enter(ctx, name); err != nil {
+			return kitLog{}, err
+		}
+		answer, err := treadle.Interrupt[string](ctx, name+"?")
+		if err != nil {
+			return kitLog{}, err
+		}
+		return kitSay(name + "=" + answer), nil
+	}
+}
+
+// kitBuild makes a graph; it is called again for every restart.
+type kitBuild func(t *testing.T, w *kitWorld, saver checkpoint.Saver) *kitGraph
+
+func kitCompile(t *testing.T, b *treadle.Builder[kitState], saver checkpoint.Saver) *kitGraph {
+	t.Helper()
+	g, err := b.Compile(&treadle.Options{Saver: saver})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// kitChain is a graph of nodes one after the other; a name with a question
+// mark behind it asks.
+func kitChain(names ...string) kitBuild {
+	return func(t *testing.T, w *kitWorld, saver checkpoint.Saver) *kitGraph {
+		t.Helper()
+		return kitCompile(t, kitChainOf(w, "chain", names...), saver)
+	}
+}
+
+func kitChainOf(w *kitWorld, graph string, names ...string) *treadle.Builder[kitState] {
+	b := treadle.New[kitState](graph)
+	seq := []string{treadle.Start}
+	for _, name := range names {
+		plain, asks := strings.CutSuffix(name, "?")
+		if asks {
+			treadle.AddNode(b, plain, w.asker(plain))
+		} else {
+			treadle.AddNode(b, plain, w.node(plain))
+		}
+		seq = append(seq, plain)
+	}
+	b.Sequence(seq...)
+	return b
+}
+
+// kitPair is two nodes in one step.
+func kitPair(one, two string) kitBuild {
+	return func(t *testing.T, w *kitWorld, saver checkpoint.Saver) *kitGraph {
+		t.Helper()
+		b := treadle.New[kitState]("pair")
+		for _, name := range []string{one, two} {
+			treadle.AddNode(b, name, w.node(name))
+			b.Edge(treadle.Start, name)
+		}
+		return kitCompile(t, b, saver)
+	}
+}
+
+// kitHandle opens the test's thread.
+type kitHandle func(...treadle.Option) *kitThread
+
+// kitBothWays runs a test with one graph all along, and with a graph that is
+// built anew on the same saver for every call: a restart.
+func kitBothWays(t *testing.T, open func(*testing.T) checkpoint.Saver, build kitBuild, test func(t *testing.T, w *kitWorld, thread kitHandle)) {
+	t.Helper()
+	t.Run("warm", func(t *testing.T) {
+		w, saver := &kitWorld{}, open(t)
+		g := build(t, w, saver)
+		test(t, w, func(opts ...treadle.Option) *kitThread { return g.Thread("t", opts...) })
+	})
+	t.Run("restarted", func(t *testing.T) {
+		w, saver := &kitWorld{}, open(t)
+		test(t, w, func(opts ...treadle.Option) *kitThread { return build(t, w, saver).Thread("t", opts...) })
+	})
+}
+
+// kitRun runs the thread with an input and wants the log.
+func kitRun(t *testing.T, thread *kitThread, in kitState, want ...string) kitState {
+	t.Helper()
+	out, err := thread.Run(t.Context(), in)
+	if err != nil {
+		t.Fatalf("run: %v", err)
+	}
+	kitWantLog(t, "run", out, want)
+	return out
+}
+
+func kitContinue(t *testing.T, thread *kitThread, want ...string) kitState {
+	t.Helper()
+	out, err := thread.Continue(t.Context())
+	if err != nil {
+		t.Fatalf("continue: %v", err)
+	}
+	kitWantLog(t, "continue", out, want)
+	return out
+}
+
+func kitResume(t *testing.T, thread *kitThread, answer any, want ...string) kitState {
+	t.Helper()
+	out, err := thread.Resume(t.Context(), answer)
+	if err != nil {
+		t.Fatalf("resume: %v", err)
+	}
+	kitWantLog(t, "resume", out, want)
+	return out
+}
+
+func kitWantLog(t *testing.T, what string, s kitState, want []string) {
+	t.Helper()
+	if diff := cmp.Diff(want, []string(s.Log)); diff != "" {
+		t.Errorf("%s: the log (-want +got):\n%s", what, diff)
+	}
+}
+
+// kitAsked wants an error that asks exactly these questions.
+func kitAsked(t *testing.T, err error, questions ...string) []treadle.Pause {
+	t.Helper()
+	stop, ok := errors.AsType[*treadle.InterruptError](err)
+	if !ok {
+		t.Fatalf("error %v, want the questions %q", err, questions)
+	}
+	var got []string
+	for _, p := range stop.Pauses {
+		var q string
+		if err := p.Decode(&q); err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, q)
+	}
+	slices.Sort(got)
+	if diff := cmp.Diff(questions, got); diff != "" {
+		t.Fatalf("questions (-want +got):\n%s", diff)
+	}
+	return stop.Pauses
+}
+
+func kitRan(t *testing.T, w *kitWorld, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, w.ran()); diff != "" {
+		t.Errorf("nodes that ran (-want +got):\n%s", diff)
+	}
+}
+
+type kitReader interface {
+	State(context.Context) (*treadle.Snapshot, error)
+	History(context.Context, ...treadle.HistoryOption) iter.Seq2[*treadle.Snapshot, error]
+}
+
+func kitStateOf(t *testing.T, thread kitReader) *treadle.Snapshot {
+	t.Helper()
+	snap, err := thread.State(t.Context())
+	if err != nil {
+		t.Fatalf("state: %v", err)
+	}
+	return snap
+}
+
+func kitHistory(t *testing.T, thread kitReader, opts ...treadle.HistoryOption) []*treadle.Snapshot {
+	t.Helper()
+	var out []*treadle.Snapshot
+	for snap, err := range thread.History(t.Context(), opts...) {
+		if err != nil {
+			t.Fatalf("history: %v", err)
+		}
+		out = append(out, snap)
+	}
+	return out
+}
+
+// kitLine is a snapshot as one line: step, source, values and what is next.
+func kitLine(s *treadle.Snapshot) string {
+	return fmt.Sprintf("%d %s %s %v", s.Step, s.Source, s.Values, s.Next)
+}
+
+func kitLines(snaps []*treadle.Snapshot) []string {
+	var out []string
+	for _, s := range snaps {
+		out = append(out, kitLine(s))
+	}
+	return out
+}
+
+func kitWantLines(t *testing.T, snaps []*treadle.Snapshot, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, kitLines(snaps)); diff != "" {
+		t.Errorf("history (-want +got):\n%s", diff)
+	}
+}
+
+// kitAppended checks that a history kept everything that it had, and returns
+// what came on top.
+func kitAppended(t *testing.T, thread kitReader, before []*treadle.Snapshot) []*treadle.Snapshot {
+	t.Helper()
+	now := kitHistory(t, thread)
+	if len(now) < len(before) {
+		t.Fatalf("the history has %d checkpoints, it had %d", len(now), len(before))
+	}
+	added := len(now) - len(before)
+	show := func(snaps []*treadle.Snapshot) (out []string) {
+		for _, s := range snaps {
+			out = append(out, fmt.Sprintf("%s after %s: %s", s.ID, s.Parent, kitLine(s)))
+		}
+		return out
+	}
+	if diff := cmp.Diff(show(before), show(now[added:])); diff != "" {
+		t.Errorf("old checkpoints have changed (-want +got):\n%s", diff)
+	}
+	return now[:added]
+}
+
+// kitAt is the one checkpoint of a history whose next nodes these are; of
+// several, the newest.
+func kitAt(t *testing.T, snaps []*treadle.Snapshot, next ...string) *treadle.Snapshot {
+	t.Helper()
+	for _, s := range snaps {
+		if slices.Equal(s.Next, next) {
+			return s
+		}
+	}
+	t.Fatalf("no checkpoint is followed by %v in:\n%s", next, strings.Join(kitLines(snaps), "\n"))
+	return nil
+}
+
+func kitUpdate(t *testing.T, thread *kitThread, values any, opts ...treadle.UpdateOption) checkpoint.ID {
+	t.Helper()
+	id, err := thread.Update(t.Context(), values, opts...)
+	if err != nil {
+		t.Fatalf("update: %v", err)
+	}
+	return id
+}
+
+// kitNested opens the graph that a snapshot's task runs.
+func kitNested(t *testing.T, thread *kitThread, namespace ...string) treadle.AnyThread {
+	t.Helper()
+	in, err := thread.Nested(namespace...)
+	if err != nil {
+		t.Fatalf("nested %v: %v", namespace, err)
+	}
+	return in
+}
+
+func kitJSON(t *testing.T, v any) string {
+	t.Helper()
+	raw, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+var errKit = errors.New("the database is down")
+
+// kitFaulty is a saver whose n-th call of a kind fails, and all after it while
+// stuck.
+type kitFaulty struct {
+	checkpoint.Saver
+
+	mu    sync.Mutex
+	fails string // get, put, writes, list
+	after int    // calls of that kind that still work
+	stuck bool
+	hits  int
+}
+
+func (f *kitFaulty) arm(kind string, after int, stuck bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fails, f.after, f.stuck, f.hits = kind, after, stuck, 0
+}
+
+func (f *kitFaulty) disarm() (hits int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fails = ""
+	return f.hits
+}
+
+func (f *kitFaulty) check(kind string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.fails != kind {
+		return nil
+	}
+	f.after--
+	if f.after == -1 || f.stuck && f.after < 0 {
+		f.hits++
+		return fmt.Errorf("%s: %w", kind, errKit)
+	}
+	return nil
+}
+
+func (f *kitFaulty) Get(ctx context.Context, key checkpoint.Key) (*checkpoint.Checkpoint, error) {
+	if err := f.check("get"); err != nil {
+		return nil, err
+	}
+	return f.Saver.Get(ctx, key)
+}
+
+func (f *kitFaulty) Put(ctx context.Context, p *checkpoint.Put) error {
+	if err := f.check("put"); err != nil {
+		return err
+	}
+	return f.Saver.Put(ctx, p)
+}
+
+func (f *kitFaulty) PutWrites(ctx context.Context, at checkpoint.Key, fence uint64, ws []checkpoint.Write) error {
+	if err := f.check("writes"); err != nil {
+		return err
+	}
+	return f.Saver.PutWrites(ctx, at, fence, ws)
+}
+
+func (f *kitFaulty) List(ctx context.Context, q checkpoint.Query) iter.Seq2[*checkpoint.Checkpoint, error] {
+	if err := f.check("list"); err != nil {
+		return func(yield func(*checkpoint.Checkpoint, error) bool) { yield(nil, err) }
+	}
+	return f.Saver.List(ctx, q)
+}

@@ -1,0 +1,567 @@
+package threadtest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/checkpoint"
+)
+
+// Edits is the suite of updates: what they write, as whom, and what is next.
+func Edits(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
+	t.Run("GoThroughReducers", func(t *testing.T) { editReducers(t, open) })
+	t.Run("AsNode", func(t *testing.T) { editAsNode(t, open) })
+	t.Run("AuthorIsInferred", func(t *testing.T) { editInferred(t, open) })
+	t.Run("Refused", func(t *testing.T) { editRefused(t, open) })
+	t.Run("AsInputAndStart", func(t *testing.T) { editAsInput(t, open) })
+	t.Run("AsEnd", func(t *testing.T) { editAsEnd(t, open) })
+	t.Run("WithNothing", func(t *testing.T) { editNil(t, open) })
+	t.Run("PendingJoinIsConsumed", func(t *testing.T) { editJoin(t, open) })
+	t.Run("OlderCheckpoint", func(t *testing.T) { editOlder(t, open) })
+	t.Run("ForkLeavesPendingWritesBehind", func(t *testing.T) { editForkPending(t, open) })
+	t.Run("EndsStepWithWhatIsFinished", func(t *testing.T) { editPending(t, open) })
+	t.Run("Bulk", func(t *testing.T) { editBulk(t, open) })
+	t.Run("RebuildHistory", func(t *testing.T) { editRebuild(t, open) })
+	t.Run("Goto", func(t *testing.T) { editGoto(t, open) })
+	t.Run("RemoveByID", func(t *testing.T) { editRemove(t, open) })
+	t.Run("OneChannel", func(t *testing.T) { editRoot(t, open) })
+	t.Run("JSON", func(t *testing.T) { editJSON(t, open) })
+}
+
+func editReducers(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
+	kitBothWays(t, open, kitChain("a"), func(t *testing.T, w *kitWorld, thread kitHandle) {
+		kitRun(t, thread(), kitState{N: 1}, "a")
+		kitUpdate(t, thread(), kitSay("x", "y"))
+		kitUpdate(t, thread(), &kitLog{treadle.List[string]{"z"}})
+		kitUpdate(t, thread(), treadle.Update{"n": 7})
+		id := kitUpdate(t, thread(), struct {
+			Log treadle.Overwrite[treadle.List[string]]
+		}{treadle.Overwrite[treadle.List[string]]{Value: treadle.List[string]{"new"}}})
+		snaps := kitHistory(t, thread())
+		if snaps[0].ID != id {
+			t.Errorf("the update returned %s, the head is %s", id, snaps[0].ID)
+		}
+		kitWantLines(t, snaps[:5],
+			`5 update {"n":7,"log":["new"]} []`,
+			`4 update {"n":7,"log":["a","x","y","z"]} []`,
+			`3 update {"n":1,"log":["a","x","y","z"]} []`,
+			`2 update {"n":1,"log":["a","x","y"]} []`,
+			`1 loop {"n":1,"log":["a"]} []`,
+		)
+		kitRun(t, thread(), kitState{}, "new", "a")
+		kitRan(t, w, "a", "a")
+	})
+}
+
+func editAsNode(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
+	kitBothWays(t, open, kitChain("a", "b", "c"), func(t *testing.T, w *kitWorld, thread kitHandle) {
+		kitRun(t, thread(), kitState{}, "a", "b", "c")
+		w.ran()
+		for as, next := range map[string][]string{"a": {"b"}, "b": {"c"}, "c": nil, treadle.Start: {"a"}} {
+			kitUpdate(t, thread(), kitSay("as "+as), treadle.AsNode(as))
+			snap := kitStateOf(t, thread())
+			if !slices.Equal(snap.Next, next) || snap.Source != checkpoint.Update {
+				t.Errorf("after an update as %s: source %s, next %v; want %v", as, snap.Source, snap.Next, next)
+			}
+		}
+		kitUpdate(t, thread(), struct {
+			Log treadle.Overwrite[treadle.List[string]]
+		}{treadle.Overwrite[treadle.List[string]]{Value: treadle.List[string]{"mine"}}}, treadle.AsNode("a"))
+		kitContinue(t, thread(), "mine", "b", "c")
+		kitRan(t, w, "b", "c")
+
+		// A node that waits at a breakpoint is done by an edit in its name.
+		_, err := thread(treadle.Before("b")).Run(t.Context(), kitState{})
+		if stop, ok := errors.AsType[*treadle.InterruptError](err); !ok || !slices.Equal(stop.Before, []string{"b"}) {
+			t.Fatalf("run: %v, want the breakpoint before b", err)
+		}
+		kitUpdate(t, thread(), kitSay("for b"), treadle.AsNode("b"))
+		kitContinue(t, thread(), "mine", "b", "c", "a", "for b", "c")
+		kitRan(t, w, "a", "c")
+	})
+}
+
+func editInferred(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
+	kitBothWays(t, open, kitChain("a", "b"), func(t *testing.T, w *kitWorld, thread kitHandle) {
+		// On a thread without a checkpoint the edit is made as the start.
+		kitUpdate(t, thread(), kitN{1})
+		kitWantLines(t, kitHistory(t, thread()), `0 update {"n":1,"log":[]} [a]`)
+		if _, err := thread(treadle.After("a")).Continue(t.Context()); err == nil {
+			t.Fatal("the breakpoint after a did not hold")
+		}
+		// Then as the node of the last step.
+		kitUpdate(t, thread(), kitN{2})
+		if got, want := kitLine(kitStateOf(t, thread())), `2 update {"n":2,"log":["a"]} [b]`; got != want {
+			t.Errorf("state %s, want %s", got, want)
+		}
+		kitUpdate(t, thread(), kitN{3}) // and an edit is a step of that node
+		kitContinue(t, thread(), "a", "b")
+		kitUpdate(t, thread(), kitN{4})
+		if got, want := kitLine(kitStateOf(t, thread())), `5 update {"n":4,"log":["a","b"]} []`; got != want {
+			t.Errorf("state %s, want %s", got, want)
+		}
+	})
+}
+
+func editRefused(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
+	kitBothWays(t, open, kitPair("one", "two"), func(t *testing.T, w *kitWorld, thread kitHandle) {
+		kitRun(t, thread(), kitState{}, "one", "two")
+		before := kitHistory(t, thread())
+		for _, c := range []struct {
+			name  string
+			edits [][]treadle.Edit
+			wants []string
+		}{
+			{"ambiguous", [][]treadle.Edit{{{Values: kitN{1}}}}, []string{"one", "two", "AsNode"}},
+			{"unknown node", [][]treadle.Edit{{{Values: kitN{1}, As: "three"}}}, []string{"three", "one", "two"}},
+			{"unknown field", [][]treadle.Edit{{{Values: treadle.Update{"m": 1}, As: "one"}}}, []string{"m"}},
+			{"wrong type", [][]treadle.Edit{{{Values: treadle.Update{"n": "x"}, As: "one"}}}, []string{"n"}},
+			{"no steps", nil, []string{"no edits"}},
+			{"an empty step", [][]treadle.Edit{{}}, []string{"step 1"}},
+			{"several without names", [][]treadle.Edit{{{Values: kitN{1}}, {Values: kitSay("x"), As: "two"}}}, []string{"AsNode"}},
+			{"input beside others", [][]treadle.Edit{{{Values: kitState{}, As: "__input__"}, {Values: kitN{1}, As: "one"}}}, []string{"__input__"}},
+			{"end beside others", [][]treadle.Edit{{{As: treadle.End}, {Values: kitN{1}, As: "one"}}}, []string{treadle.End}},
+			{"end with values", [][]treadle.Edit{{{Values: kitN{1}, As: treadle.End}}}, []string{treadle.End}},
+			{"input beside others, behind", [][]treadle.Edit{{{Values: kitN{1}, As: "one"}, {Values: kitState{}, As: "__input__"}}}, []string{"__input__"}},
+			{"end beside others, behind", [][]treadle.Edit{{{Values: kitN{1}, As: "one"}, {As: treadle.End}}}, []string{treadle.End}},
+			{"input without values", [][]treadle.Edit{{{As: "__input__"}}}, []string{"__input__"}},
+		} {
+			_, err := thread().BulkUpdate(t.Context(), c.edits...)
+			if _, ok := errors.AsType[*treadle.UpdateError](err); !ok {
+				t.Errorf("%s: %v, want an UpdateError", c.name, err)
+				continue
+			}
+			for _, want := range c.wants {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%s: %q does not name %q", c.name, err, want)
+				}
+			}
+		}
+		_, err := thread().BulkUpdate(t.Context(), []treadle.Edit{{Values: kitN{1}, As: "one"}, {Values: kitN{2}, As: "two"}})
+		if conflict, ok := errors.AsType[*treadle.ConflictError](err); !ok || conflict.Field != "n" || !slices.Equal(conflict.Nodes, []string{"one", "two"}) {
+			t.Errorf("two edits of one value in one step: %v, want a ConflictError", err)
+		}
+		if added := kitAppended(t, thread(), before); len(added) != 0 {
+			t.Errorf("a refused edit was stored: %v", kitLines(added))
+		}
+	})
+}
+
+func editAsInput(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
+	kitBothWays(t, open, kitChain("a"), func(t *testing.T, w *kitWorld, thread kitHandle) {
+		kitUpdate(t, thread(), kitState{N: 5}, treadle.AsNode("__input__"))
+		kitWantLines(t, kitHistory(t, thread()), `-1 input {"log":[]} [__start__]`)
+		kitContinue(t, thread(), "a")
+		kitWantLines(t, kitHistory(t, thread()), `1 loop {"n":5,"log":["a"]} []`, `0 loop {"n":5,"log":[]} [a]`, `-1 input {"log":[]} [__start__]`)
+		// On top of a thread, with an edit of the pending input instead of a run.
+		kitUpdate(t, thread(), kitState{N: 6}, treadle.AsNode("__input__"))
+		kitUpdate(t, thread(), kitN{7}, treadle.AsNode(treadle.Start))
+		kitContinue(t, thread(), "a", "a")
+		if snap := kitStateOf(t, thread()); snap.Values.String() != `{"n":7,"log":["a","a"]}` {
+			t.Errorf("state %s, want n to be the edit's 7", snap.Values)
+		}
+		// Anything else would lose the input.
+		kitUpdate(t, thread(), kitState{N: 8}, treadle.AsNode("__input__"))
+		if _, err := thread().Update(t.Context(), kitN{9}, treadle.AsNode("a")); err == nil {
+			t.Error("an edit as a node passed over an input that waits")
+		}
+		kitContinue(t, thread(), "a", "a", "a")
+	})
+}
+
+func editAsEnd(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
+	kitBothWays(t, open, kitPair("one", "two"), func(t *testing.T, w *kitWorld, thread kitHandle) {
+		w.fail("two", errKit)
+		if _, err := thread(treadle.MaxConcurrency(1)).Run(t.Context(), kitState{}); !errors.Is(err, errKit) {
+			t.Fatal(err)
+		}
+		kitUpdate(t, thread(), nil, treadle.AsNode(treadle.End))
+		w.ran()
+		if got, want := kitLine(kitStateOf(t, thread())), `1 update {"log":["one"]} []`; got != want {
+			t.Errorf("state %s, want %s: what is finished counts, the rest is off", got, want)
+		}
+		kitContinue(t, thread(), "one")
+		kitRan(t, w)
+	})
+}
+
+func editNil(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
+	kitBothWays(t, open, kitChain("a", "b"), func(t *testing.T, w *kitWorld, thread kitHandle) {
+		kitRun(t, thread(), kitState{}, "a", "b")
+		w.ran()
+		kitUpdate(t, thread(), nil, treadle.AsNode("a"))
+		if got, want := kitLine(kitStateOf(t, thread())), `3 update {"log":["a","b"]} [b]`; got != want {
+			t.Errorf("state %s, want %s", got, want)
+		}
+		kitContinue(t, thread(), "a", "b", "b")
+		kitRan(t, w, "b")
+	})
+}
+
+// A node that waits behind a join is done by an edit in its name.
+func editJoin(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
+	build := func(t *testing.T, w *kitWorld, saver checkpoint.Saver) *kitGraph {
+		b := treadle.New[kitState]("join")
+		for _, name := range []string{"a", "b", "c", "d"} {
+			treadle.AddNode(b, name, w.node(name))
+		}
+		b.Edge(treadle.Start, "a")
+		b.Edge(treadle.Start, "b")
+		b.Join([]string{"a", "b"}, "c")
+		b.Edge("c", "d")
+		return kitCompile(t, b, saver)
+	}
+	kitBothWays(t, open, build, func(t *testing.T, w *kitWorld, thread kitHandle) {
+		if _, err := thread(treadle.Before("c")).Run(t.Context(), kitState{}); err == nil {
+			t.Fatal("no breakpoint")
+		}
+		kitUpdate(t, thread(), kitSay("for c"), treadle.AsNode("c"))
+		w.ran()
+		kitContinue(t, thread(), "a", "b", "for c", "d")
+		kitRan(t, w, "d")
+
+		// A join with one source seen still waits for the other.
+		kitUpdate(t, thread(), nil, treadle.AsNode("a"))
+		kitContinue(t, thread(), "a", "b", "for c", "d")
+		kitRan(t, w)
+		kitUpdate(t, thread(), nil, treadle.AsNode("b"))
+		kitContinue(t, thread(), "a", "b", "for c", "d", "c", "d")
+		kitRan(t, w, "c", "d")
+	})
+}
+
+func editOlder(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
+	kitBothWays(t, open, kitChain("a", "b"), func(t *testing.T, w *kitWorld, thread kitHandle) {
+		kitRun(t, thread(), kitState{N: 1}, "a", "b")
+		first := kitHistory(t, thread())
+		afterA := kitAt(t, first, "b")
+		id := kitUpdate(t, thread().At(afterA.ID), kitSay("x"))
+		added := kitAppended(t, thread(), first)
+		kitWantLines(t, added, `2 update {"n":1,"log":["a","x"]} [b]`)
+		if added[0].Parent != afterA.ID || added[0].ID != id {
+			t.Errorf("the edit %s follows %s, want %s", added[0].ID, added[0].Parent, afterA.ID)
+		}
+		if head := kitStateOf(t, thread()); head.ID != id {
+			t.Errorf("the head is %s, want the edit: a fork moves it", kitLine(head))
+		}
+		w.ran()
+		kitContinue(t, thread(), "a", "x", "b")
+		kitRan(t, w, "b")
+
+		// Another branch from the same place knows nothing of the first.
+		second := kitHistory(t, thread())
+		kitUpdate(t, thread().At(afterA.ID), kitSay("y"))
+		kitContinue(t, thread(), "a", "y", "b")
+		kitWantLines(t, kitAppended(t, thread(), second), `3 loop {"n":1,"log":["a","y","b"]} []`, `2 update {"n":1,"log":["a","y"]} [b]`)
+		// The thread goes on where it was moved to.
+		kitRun(t, thread(), kitState{}, "a", "y", "b", "a", "b")
+		// And each old end can be taken up again.
+		kitRun(t, thread().At(first[0].ID), kitState{N: 2}, "a", "b", "a", "b")
+		kitRun(t, thread(), kitState{}, "a", "b", "a", "b", "a", "b")
+	})
+}
+
+type editSums struct {
+	Total treadle.Sum[int] `json:"total"`
+}
+
+func editForkPending(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
+	saver := open(t)
+	type sums struct{ Total treadle.Sum[int] }
+	fails := false
+	build := func() *treadle.Thread[editSums, editSums] {
+		b := treadle.New[editSums]("sums")
+		treadle.AddNode(b, "ten", func(context.Context, editSums) (sums, error) { return sums{treadle.SumOf(10)}, nil })
+		treadle.AddNode(b, "hundred", func(context.Context, editSums) (sums, error) {
+			if fails {
+				return sums{}, errKit
+			}
+			return sums{treadle.SumOf(100)}, nil
+		})
+		b.Sequence(treadle.Start, "ten", "hundred")
+		g, err := b.Compile(&treadle.Options{Saver: saver})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return g.Thread("t")
+	}
+	if _, err := build().Run(t.Context(), editSums{treadle.SumOf(1)}); err != nil {
+		t.Fatal(err)
+	}
+	beforeTen := kitAt(t, kitHistory(t, build()), "ten")
+	if _, err := build().At(beforeTen.ID).Update(t.Context(), sums{treadle.SumOf(20)}, treadle.AsNode("ten")); err != nil {
+		t.Fatal(err)
+	}
+	out, err := build().Continue(t.Context())
+	if err != nil || out.Total.N != 121 {
+		t.Errorf("1 + 20 + 100 = %v, %v", out.Total, err)
+	}
+	// Neither does a fork from a checkpoint whose step failed half way.
+	fails = true
+	if _, err := build().At(beforeTen.ID).Continue(t.Context()); !errors.Is(err, errKit) {
+		t.Fatal(err)
+	}
+	failed := kitStateOf(t, build())
+	fails = false
+	if _, err := build().Run(t.Context(), editSums{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := build().At(failed.ID).Update(t.Context(), sums{treadle.SumOf(5)}, treadle.AsNode("hundred")); err != nil {
+		t.Fatal(err)
+	}
+	out, err = build().Continue(t.Context())
+	if err != nil || out.Total.N != 16 {
+		t.Errorf("1 + 10 + 5 = %v, %v", out.Total, err)
+	}
+}
+
+func editPending(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
+	kitBothWays(t, open, kitPair("one", "two"), func(t *testing.T, w *kitWorld, thread kitHandle) {
+		w.fail("two", errKit)
+		if _, err := thread(treadle.MaxConcurrency(1)).Run(t.Context(), kitState{}); !errors.Is(err, errKit) {
+			t.Fatal(err)
+		}
+		kitUpdate(t, thread(), kitSay("for two"), treadle.AsNode("two"))
+		w.ran()
+		if got, want := kitLine(kitStateOf(t, thread())), `1 update {"log":["one","for two"]} []`; got != want {
+			t.Errorf("state %s, want %s", got, want)
+		}
+		kitContinue(t, thread(), "one", "for two")
+		kitRan(t, w)
+	})
+}
+
+func editBulk(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
+	kitBothWays(t, open, kitPair("one", "two"), func(t *testing.T, w *kitWorld, thread kitHandle) {
+		id, err := thread().BulkUpdate(t.Context(),
+			[]treadle.Edit{{Values: kitState{N: 1}, As: "__input__"}},
+			[]treadle.Edit{{Values: kitState{N: 1}, As: treadle.Start}},
+			[]treadle.Edit{{Values: kitSay("2"), As: "two"}, {Values: kitSay("1"), As: "one"}},
+			[]treadle.Edit{{Values: kitSay("3"), As: "one"}},
+		)
+		if err != nil {
+			t.Fatal(err)
+		}
+		snaps := kitHistory(t, thread())
+		if snaps[0].ID != id {
+			t.Errorf("it returned %s, want the last checkpoint %s", id, snaps[0].ID)
+		}
+		kitWantLines(t, snaps,
+			`2 update {"n":1,"log":["1","2","3"]} []`,
+			`1 update {"n":1,"log":["1","2"]} []`,
+			`0 update {"n":1,"log":[]} [one two]`,
+			`-1 input {"log":[]} [__start__]`,
+		)
+		kitRan(t, w)
+		// From an older checkpoint, as one branch.
+		if _, err := thread().At(snaps[1].ID).BulkUpdate(t.Context(),
+			[]treadle.Edit{{Values: kitSay("x"), As: "one"}}, []treadle.Edit{{Values: kitSay("y"), As: "one"}}); err != nil {
+			t.Fatal(err)
+		}
+		added := kitAppended(t, thread(), snaps)
+		kitWantLines(t, added, `3 update {"n":1,"log":["1","2","x","y"]} []`, `2 update {"n":1,"log":["1","2","x"]} []`)
+		if added[1].Parent != snaps[1].ID || added[0].Parent != added[1].ID {
+			t.Error("the branch is not one line from the checkpoint it was made at")
+		}
+	})
+}
+
+// A history can be rebuilt from edits: values, steps, what is next and task
+// names are those of the real run.
+func editRebuild(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
+	kitBothWays(t, open, kitChain("a", "b"), func(t *testing.T, w *kitWorld, thread kitHandle) {
+		kitRun(t, thread(), kitState{N: 1}, "a", "b")
+		kitRun(t, thread(), kitState{N: 2}, "a", "b", "a", "b")
+		real := kitHistory(t, thread())
+		copied := treadle.Must(kitChainOf(w, "chain", "a", "b").Compile(&treadle.Options{Saver: open(t)})).Thread("copy")
+		var steps [][]treadle.Edit
+		for n := range 2 {
+			in := kitState{N: n + 1}
+			steps = append(steps, []treadle.Edit{{Values: in, As: "__input__"}}, []treadle.Edit{{Values: in, As: treadle.Start}},
+				[]treadle.Edit{{Values: kitSay("a"), As: "a"}}, []treadle.Edit{{Values: kitSay("b"), As: "b"}})
+		}
+		// A state's own type as an edit gives all its fields, also the empty list.
+		for _, s := range [][]treadle.Edit{steps[1], steps[5]} {
+			s[0].Values = kitN{s[0].Values.(kitState).N}
+		}
+		if _, err := copied.BulkUpdate(t.Context(), steps...); err != nil {
+			t.Fatal(err)
+		}
+		show := func(snaps []*treadle.Snapshot) (out []string) {
+			for _, s := range snaps {
+				line := strings.Replace(kitLine(s), " update ", " loop ", 1)
+				for _, task := range s.Tasks {
+					line += " " + task.Name
+				}
+				out = append(out, line)
+			}
+			return out
+		}
+		if diff := cmp.Diff(show(real), show(kitHistory(t, copied))); diff != "" {
+			t.Errorf("real and rebuilt (-real +rebuilt):\n%s", diff)
+		}
+		kitRun(t, copied, kitState{}, "a", "b", "a", "b", "a", "b")
+	})
+}
+
+// A goto in an edit sends control where it says.
+func editGoto(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
+	type in struct{ Word string }
+	build := func(t *testing.T, w *kitWorld, saver checkpoint.Saver) *kitGraph {
+		b := kitChainOf(w, "goto", "a", "b")
+		treadle.AddNode(b, "say", func(_ context.Context, s in) (kitLog, error) { return kitSay(s.Word), nil })
+		b.Branch("a", func(context.Context, kitState) (treadle.Goto, error) { return treadle.Goto{}, nil }, "say")
+		return kitCompile(t, b, saver)
+	}
+	kitBothWays(t, open, build, func(t *testing.T, w *kitWorld, thread kitHandle) {
+		kitRun(t, thread(), kitState{}, "a", "b")
+		kitUpdate(t, thread(), treadle.Command[kitLog]{Update: &kitLog{treadle.List[string]{"cmd"}},
+			Goto: append(treadle.Send("say", in{"hi"}), treadle.To("b")...)}, treadle.AsNode("b"))
+		snap := kitStateOf(t, thread())
+		if !slices.Equal(snap.Next, []string{"say", "b"}) {
+			t.Errorf("next %v, want the send and b", snap.Next)
+		}
+		kitContinue(t, thread(), "a", "b", "cmd", "b", "hi")
+		_, err := thread().Update(t.Context(), treadle.Command[kitLog]{Goto: treadle.To("nowhere")}, treadle.AsNode("b"))
+		if bad, ok := errors.AsType[*treadle.GotoError](err); !ok || bad.To != "nowhere" {
+			t.Errorf("goto an unknown node: %v, want a GotoError", err)
+		}
+	})
+}
+
+// editNote is a message with an id; one without text removes it.
+type editNote struct{ ID, Text string }
+
+type editNotes []editNote
+
+func (n editNotes) Reduce(u editNotes) (editNotes, error) {
+	out := slices.Clone(n)
+	for _, note := range u {
+		i := slices.IndexFunc(out, func(o editNote) bool { return o.ID == note.ID })
+		switch {
+		case i < 0 && note.Text == "":
+			return nil, errors.New("there is no note " + note.ID + " to remove")
+		case i < 0:
+			out = append(out, note)
+		case note.Text == "":
+			out = slices.Delete(out, i, i+1)
+		default:
+			out[i] = note
+		}
+	}
+	return out, nil
+}
+
+type editChat struct {
+	Notes editNotes `json:"notes"`
+}
+
+func editRemove(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
+	saver := open(t)
+	type notes struct{ Notes editNotes }
+	build := func() *treadle.Thread[editChat, editChat] {
+		b := treadle.New[editChat]("chat")
+		treadle.AddNode(b, "answer", func(_ context.Context, s editChat) (notes, error) {
+			return notes{editNotes{{"re " + s.Notes[len(s.Notes)-1].ID, "yes"}}}, nil
+		})
+		treadle.AddNode(b, "tidy", func(_ context.Context, s editChat) (notes, error) {
+			if len(s.Notes) < 4 {
+				return notes{}, nil
+			}
+			return notes{editNotes{{ID: s.Notes[0].ID}}}, nil
+		})
+		b.Sequence(treadle.Start, "answer", "tidy")
+		g, err := b.Compile(&treadle.Options{Saver: saver})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return g.Thread("t")
+	}
+	want := func(out editChat, err error, ids ...string) {
+		t.Helper()
+		var got []string
+		for _, n := range out.Notes {
+			got = append(got, n.ID)
+		}
+		if err != nil || !slices.Equal(got, ids) {
+			t.Errorf("notes %q, %v; want %q", got, err, ids)
+		}
+	}
+	out, err := build().Run(t.Context(), editChat{editNotes{{"1", "hi"}}})
+	want(out, err, "1", "re 1")
+	out, err = build().Run(t.Context(), editChat{editNotes{{"2", "so"}}})
+	want(out, err, "re 1", "2", "re 2") // the node removed the oldest
+	if _, err := build().Update(t.Context(), notes{editNotes{{ID: "re 1"}, {"2", "edited"}}}, treadle.AsNode("tidy")); err != nil {
+		t.Fatal(err)
+	}
+	out, err = build().Continue(t.Context())
+	want(out, err, "2", "re 2")
+	if out.Notes[0].Text != "edited" {
+		t.Errorf("note 2 is %q, want it edited", out.Notes[0].Text)
+	}
+	before := kitHistory(t, build())
+	if _, err := build().Update(t.Context(), notes{editNotes{{ID: "gone"}}}, treadle.AsNode("tidy")); err == nil || !strings.Contains(err.Error(), "gone") {
+		t.Errorf("removing what is not there: %v", err)
+	}
+	kitAppended(t, build(), before)
+}
+
+// A graph whose state is one channel is edited with values of that channel.
+func editRoot(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
+	saver := open(t)
+	type words = treadle.List[string]
+	build := func() *treadle.Thread[words, words] {
+		b := treadle.New[words]("words")
+		for _, name := range []string{"a", "b"} {
+			treadle.AddNode(b, name, func(context.Context, words) (words, error) { return words{name}, nil })
+		}
+		b.Sequence(treadle.Start, "a", "b")
+		g, err := b.Compile(&treadle.Options{Saver: saver})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return g.Thread("t")
+	}
+	if _, err := build().Run(t.Context(), words{"in"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := build().Update(t.Context(), words{"x"}, treadle.AsNode("a")); err != nil {
+		t.Fatal(err)
+	}
+	out, err := build().Continue(t.Context())
+	if diff := cmp.Diff(words{"in", "a", "b", "x", "b"}, out); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	kitWantLines(t, kitHistory(t, build()),
+		`4 loop ["in","a","b","x","b"] []`, `3 update ["in","a","b","x"] [b]`, `2 loop ["in","a","b"] []`,
+		`1 loop ["in","a"] [b]`, `0 loop ["in"] [a]`, `-1 input [] [__start__]`)
+}
+
+func editJSON(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
+	kitBothWays(t, open, kitChain("a", "b"), func(t *testing.T, w *kitWorld, thread kitHandle) {
+		var door treadle.AnyThread = thread()
+		out, err := door.RunJSON(t.Context(), json.RawMessage(`{"n":1}`))
+		if err != nil || string(out) != `{"n":1,"log":["a","b"]}` {
+			t.Fatalf("run: %s, %v", out, err)
+		}
+		for _, raw := range []string{`{"n":2,"log":["x"]}`, `null`, `{"log":{"__overwrite__":["y"]}}`} {
+			if _, err := door.UpdateJSON(t.Context(), json.RawMessage(raw), treadle.AsNode("a")); err != nil {
+				t.Fatalf("update %s: %v", raw, err)
+			}
+		}
+		if _, err := door.UpdateJSON(t.Context(), json.RawMessage(`{"m":1}`), treadle.AsNode("a")); err == nil {
+			t.Error("an unknown field was taken")
+		}
+		out, err = door.RunJSON(t.Context(), nil)
+		if err != nil || string(out) != `{"n":2,"log":["y","b"]}` {
+			t.Errorf("continue: %s, %v", out, err)
+		}
+	})
+}
