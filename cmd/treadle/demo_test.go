@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -15,34 +16,56 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// demoReport is what the demo prints about gophers after the run.
-const demoReport = `
-The graph
+// demoGraph is the demo's graph as text.
+const demoGraph = `               ╭───────────╮
+               │ __start__ │
+               ╰─────┬─────╯
+                     │
+                     ▼
+               ┌────────────┐
+               │ brainstorm │
+               └─────┬──────┘
+                     ┆
+                     ▼
+                 ┌───────┐
+                 │ write │
+                 └───┬───┘
+                     │
+                     ▼
+                 ┌───────┐
+                 │ judge │
+                 └─┬─────┘
+                   │   ▲
+             ┌─────┘   └───┐
+             ▼             │
+       ┌───────────┐       │
+       │  approve  │       │
+       └─┬───┬───┬─┘       │
+   ┌╌╌╌╌╌┘   ┆   └╌╌┐      │
+  no        yes  another   │
+   ┆         ┆      └╌╌┐   │
+   ┆         ▼         ▼   │
+   ┆  ┌─────────┐   ┌──────┴──┐
+   ┆  │ publish │   │ rewrite │
+   ┆  └────┬────┘   └─────────┘
+   ┆   ┌───┘
+   ▼   ▼
+╭─────────╮
+│ __end__ │
+╰─────────╯
+`
 
-  ╭───────────╮
-  │ __start__ │
-  ╰─────┬─────╯
-        │
-        ▼
-  ┌────────────┐
-  │ brainstorm │
-  └─────┬──────┘
-        ┆
-        ▼
-    ┌───────┐
-    │ write │
-    └───┬───┘
-        │
-        ▼
-    ┌───────┐
-    │ judge │
-    └───┬───┘
-        │
-        ▼
-   ╭─────────╮
-   │ __end__ │
-   ╰─────────╯
+// What the demo about gophers prints: the question, which ends with the answer,
+// what it has published, and its checkpoints.
+const (
+	demoWinner = `
+The winner: gophers in production
 
+     We shipped gophers on a Friday. The dashboard is green. The dashboard is
+     always green.
+
+Publish this joke? `
+	demoJokes = `
 The jokes
 
   1. gophers at work (7 laughs)
@@ -57,24 +80,36 @@ The jokes
   4. gophers in production (9 laughs)
      We shipped gophers on a Friday. The dashboard is green. The dashboard is
      always green.
-
-The winner: gophers in production
+`
+	demoPublished = `
+Published: gophers in production
 
      We shipped gophers on a Friday. The dashboard is green. The dashboard is
      always green.
-
-5 checkpoints on thread "demo"
-
+`
+	demoSteps = `
   step -1  input  next: __start__
   step  0  loop   next: brainstorm
   step  1  loop   next: write ×4
   step  2  loop   next: judge
-  step  3  loop   done
+  step  3  loop   next: approve
 `
+)
+
+// demoReport is what the demo prints about gophers after the run.
+var demoReport = "\nThe graph\n\n" + indent(demoGraph) + demoJokes + demoPublished + `
+7 checkpoints on thread "demo"
+` + demoSteps + `  step  4  loop   next: publish
+  step  5  loop   done
+`
+
+func indent(s string) string {
+	return "  " + strings.ReplaceAll(strings.TrimRight(s, "\n"), "\n", "\n  ") + "\n"
+}
 
 // demoLines is the whole demo without a terminal; the times are those of a
 // model that does not pause.
-const demoLines = `Writing jokes about gophers
+var demoLines = `Writing jokes about gophers
 
   step 1: brainstorm: 12 tokens in 0.0s
   step 2: write (gophers at work): 20 tokens in 0.0s
@@ -82,7 +117,16 @@ const demoLines = `Writing jokes about gophers
   step 2: write (gophers on holiday): 16 tokens in 0.0s
   step 2: write (gophers in production): 15 tokens in 0.0s
   step 3: judge: 8 tokens in 0.0s
-` + demoReport
+  step 4: approve: waits for an answer
+` + demoWinner + "yes (there is nobody to ask)\n" + demoGoesOn + demoReport
+
+// demoGoesOn is what it prints while it publishes.
+const demoGoesOn = `
+Publishing it
+
+  step 4: approve: done in 0.0s
+  step 5: publish: done in 0.0s
+`
 
 func TestDemoPrintsPlainLinesWithoutATerminal(t *testing.T) {
 	t.Setenv("TERM", "xterm-256color")
@@ -121,9 +165,9 @@ func TestDemoTakesAnyTopic(t *testing.T) {
 			if got.Code != 0 || got.Stderr != "" {
 				t.Fatalf("got %+v", got)
 			}
-			_, winner, _ := strings.Cut(got.Stdout, "The winner: ")
-			subject, rest, _ := strings.Cut(winner, "\n")
-			text, _, _ := strings.Cut(rest, "\n\n5 checkpoints")
+			_, published, _ := strings.Cut(got.Stdout, "Published: ")
+			subject, rest, _ := strings.Cut(published, "\n")
+			text, _, _ := strings.Cut(rest, "\n\n7 checkpoints")
 			diff(t, []string{subject, strings.Join(strings.Fields(text), " ")}, []string{test.subject, test.joke})
 		})
 	}
@@ -148,6 +192,33 @@ func TestDemoThatIsCancelledExitsWith130(t *testing.T) {
   step 2: write (gophers on holiday): failed after 0.4s
   step 2: write (gophers in production): failed after 0.4s
 `, "treadle: interrupted\n", 130})
+	})
+}
+
+// Two of the four have finished when it is stopped, and they are not written
+// again.
+func TestDemoGoesOnAfterItWasStoppedAtWork(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "demo.db")
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		time.AfterFunc(2700*time.Millisecond, stop)
+		diff(t, call(ctx, "demo", "--pace", "100ms", "--db", file), result{`Writing jokes about gophers
+
+  step 1: brainstorm: 12 tokens in 1.1s
+  step 2: write (gophers at work): failed after 1.6s
+  step 2: write (gophers in love): failed after 1.6s
+  step 2: write (gophers on holiday): 16 tokens in 1.5s
+  step 2: write (gophers in production): 15 tokens in 1.4s
+`, "treadle: interrupted\nTo go on: treadle demo --db " + file + " --thread demo\n", 130})
+		diff(t, call(t.Context(), "demo", "--db", file, "--thread", "demo"), result{Stdout: `Resuming thread "demo", 2 jokes kept
+
+  step 2: write (gophers at work): 20 tokens in 0.0s
+  step 2: write (gophers in love): 21 tokens in 0.0s
+  step 2: write (gophers on holiday): kept
+  step 2: write (gophers in production): kept
+  step 3: judge: 8 tokens in 0.0s
+  step 4: approve: waits for an answer
+` + demoWinner + "yes (there is nobody to ask)\n" + demoGoesOn + demoReport + "\nTo look around in them\n\n  treadle threads show demo --db " + file + "\n"})
 	})
 }
 
@@ -271,7 +342,7 @@ func TestLiveViewDrawsTasksInPlace(t *testing.T) {
 		// Pictures come every 80ms and words every 60ms. At the times chosen the
 		// last picture, at 320 and 1280ms, did not coincide with a word.
 		got := map[time.Duration]string{}
-		s, err := watchDemo(t, &terminal{size: sized(80, 60), color: true}, "demo --topic gophers",
+		s, err := watchDemo(t, &terminal{size: sized(80, 60), color: true}, "demo --db :memory: --topic gophers",
 			func(at time.Duration, text string) { got[at] = text },
 			350*time.Millisecond, 1300*time.Millisecond)
 		if err != nil {
@@ -300,6 +371,12 @@ func TestLiveViewDrawsTasksInPlace(t *testing.T) {
   ✓ write  gophers on holiday       0.9s  I booked a quiet week without gophers…
   ✓ write  gophers in production    0.8s  We shipped gophers on a Friday. The d…
   ✓ judge                           0.4s  The loudest laugh went to gophers in…
+  ? approve                         0.0s  waits for an answer
+` + demoWinner + "yes, no, or another (and how) [yes]\n" + `
+Publishing it
+
+  ✓ approve                     0.0s
+  ✓ publish                     0.0s
 ` + demoReport,
 		})
 	})
@@ -310,7 +387,7 @@ func TestLiveViewDrawsTasksInPlace(t *testing.T) {
 func TestLiveViewFitsASmallTerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got string
-		s, err := watchDemo(t, &terminal{size: sized(40, 4)}, "demo --topic gophers",
+		s, err := watchDemo(t, &terminal{size: sized(40, 4)}, "demo --db :memory: --topic gophers",
 			func(_ time.Duration, text string) { got = text }, 1300*time.Millisecond)
 		if err != nil {
 			t.Fatal(err)
@@ -321,7 +398,7 @@ func TestLiveViewFitsASmallTerminal(t *testing.T) {
   ⠦ write  gophers on h…    0.6s  …two I
   ⠦ write  gophers in p…    0.6s  …. The
 `)
-		end, _, _ := strings.Cut(s.String(), "\n\nThe graph")
+		end, _, _ := strings.Cut(s.String(), "\n\nThe winner")
 		diff(t, end, `Writing jokes about gophers
 
   ✓ brainstorm              0.7s  gophe…
@@ -329,7 +406,8 @@ func TestLiveViewFitsASmallTerminal(t *testing.T) {
   ✓ write  gophers in l…    1.2s  I tol…
   ✓ write  gophers on h…    0.9s  I boo…
   ✓ write  gophers in p…    0.8s  We sh…
-  ✓ judge                   0.4s  The l…`)
+  ✓ judge                   0.4s  The l…
+  ? approve                 0.0s  waits…`)
 	})
 }
 
@@ -357,7 +435,7 @@ func TestViewsShowFailures(t *testing.T) {
 	}{
 		{"lines", nil, `Writing jokes about owls
 
-  step 1: good: 0 tokens in 0.0s
+  step 1: good: done in 0.0s
   step 2: bad: failed after 0.0s
 `},
 		{"live", &terminal{size: sized(80, 24)}, `Writing jokes about owls
@@ -367,14 +445,14 @@ func TestViewsShowFailures(t *testing.T) {
 `},
 		{"dumb", &terminal{size: sized(80, 24), dumb: true}, `Writing jokes about owls
 
-  step 1: good: 0 tokens in 0.0s
+  step 1: good: done in 0.0s
   step 2: bad: failed after 0.0s
 `},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := &screen{}
 			d := demo{streams: &streams{out: &writer{w: s}, term: test.term}, graph: failing(t)}
-			err := d.run(t.Context(), "owls")
+			err := d.run(t.Context(), "", "owls")
 			if ne, ok := errors.AsType[*treadle.NodeError](err); !ok || ne.Node != "bad" {
 				t.Errorf("the error is %v", err)
 			}

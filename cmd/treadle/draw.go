@@ -110,7 +110,7 @@ Graphs:` + list.String(),
 			if err != nil {
 				return err
 			}
-			g, err := entry.build()
+			g, err := entry.build(nil)
 			if err != nil {
 				return err
 			}

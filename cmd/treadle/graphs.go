@@ -6,18 +6,19 @@ import (
 	"strings"
 
 	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/checkpoint"
 )
 
 // A builtin is a graph that comes with the command.
 type builtin struct {
 	name, about string
-	build       func() (treadle.AnyGraph, error)
+	build       func(checkpoint.Saver) (treadle.AnyGraph, error) // a nil saver is enough for drawing
 }
 
 // builtins are the graphs that draw knows, the default first.
 func builtins() []builtin {
 	return []builtin{
-		{"demo", "a joke writer: fan out with Send, pick the best (what treadle demo runs)", func() (treadle.AnyGraph, error) { return newJokes(model{}) }},
+		{"demo", "a joke writer: fan out with Send, pick the best, ask (what treadle demo runs)", func(s checkpoint.Saver) (treadle.AnyGraph, error) { return newJokes(model{}, s) }},
 		{"essay", "a writer with a researcher inside (a subgraph) and a reviewer (a branch)", newEssay},
 	}
 }
@@ -59,7 +60,7 @@ type (
 
 // newEssay has a graph inside a node, a loop in each, and branches with labels:
 // what there is to see in a drawing.
-func newEssay() (treadle.AnyGraph, error) {
+func newEssay(saver checkpoint.Saver) (treadle.AnyGraph, error) {
 	const (
 		enough = "enough"
 		more   = "more"
@@ -105,5 +106,5 @@ func newEssay() (treadle.AnyGraph, error) {
 		return s.Lines[len(s.Lines)-1], nil
 	}, map[verdict]string{revise: "draft", accept: "publish"})
 	b.Edge("publish", treadle.End)
-	return b.Compile(nil)
+	return b.Compile(&treadle.Options{Saver: saver})
 }

@@ -14,15 +14,18 @@ import (
 	"github.com/treadle-go/treadle/internal/observe"
 )
 
-// The demo's state: a topic becomes subjects, each subject a joke, and the
-// loudest laugh decides.
+// The demo's state: a topic becomes subjects, each subject a joke, the loudest
+// laugh decides, and a person has the last word.
 type (
 	jokes struct {
-		Topic    string             `json:"topic"`
-		Subjects []string           `json:"subjects"`
-		Jokes    treadle.List[joke] `json:"jokes"`
-		Loudest  treadle.Max[int]   `json:"loudest"`
-		Winner   *joke              `json:"winner"`
+		Topic     string               `json:"topic"`
+		Subjects  []string             `json:"subjects"`
+		Jokes     treadle.List[joke]   `json:"jokes"`
+		Loudest   treadle.Max[int]     `json:"loudest"`
+		Winner    *joke                `json:"winner"`
+		Decision  decision             `json:"decision"`
+		Notes     treadle.List[string] `json:"notes"`
+		Published *joke                `json:"published"`
 	}
 	joke struct {
 		Subject string `json:"subject"`
@@ -37,10 +40,32 @@ type (
 		Jokes   treadle.List[joke]
 		Loudest treadle.Max[int]
 	}
+	// proposal is what a person is asked about, and approval the answer.
+	proposal struct {
+		Question string `json:"question"`
+		Joke     joke   `json:"joke"`
+	}
+	approval struct {
+		Decision decision `json:"decision"`
+		Note     string   `json:"note,omitempty"` // on what the other one should be like
+	}
+	decided struct {
+		Decision decision
+		Notes    treadle.List[string]
+	}
+	decision string
 )
 
-// newJokes is the demo's graph: brainstorm, a writer for each subject, a judge.
-func newJokes(m model) (*treadle.Graph[jokes, jokes], error) {
+const (
+	yes     decision = "yes"
+	no      decision = "no"
+	another decision = "another"
+)
+
+// newJokes is the demo's graph: brainstorm, a writer for each subject, a judge,
+// and a person who may have it published, dropped or written once more. Without
+// a saver it can be drawn but cannot ask.
+func newJokes(m model, saver checkpoint.Saver) (*treadle.Graph[jokes, jokes], error) {
 	b := treadle.New[jokes]("jokes")
 	treadle.AddNode(b, "brainstorm", func(ctx context.Context, s jokes) (struct{ Subjects []string }, error) {
 		answer, err := m.ask(ctx, "subjects", s.Topic)
@@ -48,14 +73,42 @@ func newJokes(m model) (*treadle.Graph[jokes, jokes], error) {
 	})
 	write := treadle.AddNode(b, "write", func(ctx context.Context, a assignment) (written, error) {
 		text, err := m.ask(ctx, "joke", a.Subject)
-		laughs := laughsAt(text)
-		return written{treadle.List[joke]{{a.Subject, text, laughs}}, treadle.MaxOf(laughs)}, err
+		return told(a.Subject, text), err
 	})
 	treadle.AddNode(b, "judge", func(ctx context.Context, s jokes) (struct{ Winner *joke }, error) {
 		i := slices.IndexFunc(s.Jokes, func(j joke) bool { return j.Laughs == s.Loudest.N })
+		verdict := "verdict"
+		if len(s.Notes) > 0 { // somebody has asked for the last one
+			i, verdict = len(s.Jokes)-1, "second verdict"
+		}
 		best := s.Jokes[i]
-		_, err := m.ask(ctx, "verdict", best.Subject)
+		_, err := m.ask(ctx, verdict, best.Subject)
 		return struct{ Winner *joke }{&best}, err
+	})
+	treadle.AddNode(b, "approve", func(ctx context.Context, s jokes) (decided, error) {
+		question := proposal{"Publish this joke?", *s.Winner}
+		for {
+			answer, err := treadle.Interrupt[approval](ctx, question)
+			if err != nil {
+				return decided{}, err
+			}
+			switch answer.Decision {
+			case yes, no:
+				return decided{Decision: answer.Decision}, nil
+			case another:
+				return decided{another, treadle.List[string]{answer.Note}}, nil
+			}
+			// The answer's type does not say which words there are. It is kept, so
+			// a node that failed over it would fail for ever: it asks again.
+			question.Question = fmt.Sprintf("Publish this joke? It can be %s, %s or %s, not %q.", yes, no, another, answer.Decision)
+		}
+	})
+	treadle.AddNode(b, "rewrite", func(ctx context.Context, s jokes) (written, error) {
+		text, err := m.ask(ctx, "other joke", s.Notes[len(s.Notes)-1])
+		return told(s.Winner.Subject, text), err
+	})
+	treadle.AddNode(b, "publish", func(_ context.Context, s jokes) (struct{ Published *joke }, error) {
+		return struct{ Published *joke }{s.Winner}, nil
 	})
 	b.Edge(treadle.Start, "brainstorm")
 	b.Branch("brainstorm", func(_ context.Context, s jokes) (treadle.Goto, error) {
@@ -65,9 +118,19 @@ func newJokes(m model) (*treadle.Graph[jokes, jokes], error) {
 		}
 		return next, nil
 	}, write.Name())
-	b.Edge("write", "judge")
-	b.Edge("judge", treadle.End)
-	return b.Compile(&treadle.Options{Saver: checkpoint.NewMemory()})
+	b.Sequence("write", "judge", "approve")
+	treadle.Switch(b, "approve", func(_ context.Context, s jokes) (decision, error) {
+		return s.Decision, nil
+	}, map[decision]string{yes: "publish", no: treadle.End, another: "rewrite"})
+	b.Edge("rewrite", "judge")
+	b.Edge("publish", treadle.End)
+	return b.Compile(&treadle.Options{Saver: saver})
+}
+
+// told is a joke that has met its audience.
+func told(subject, text string) written {
+	laughs := laughsAt(text)
+	return written{treadle.List[joke]{{subject, text, laughs}}, treadle.MaxOf(laughs)}
 }
 
 // laughsAt is how an audience of ten takes a joke. Nobody knows why, but it is
@@ -110,8 +173,15 @@ func (model) recall(kind, about string) (string, error) {
 				return fmt.Sprintf(p.joke, topic), nil
 			}
 		}
+	case "other joke":
+		if about == "" {
+			about = "funnier"
+		}
+		return "They sent it back with a note: " + about + ". We published the note, and it got a raise.", nil
 	case "verdict":
 		return "The loudest laugh went to " + about + ".", nil
+	case "second verdict":
+		return "The new one about " + about + " is as good as it gets.", nil
 	}
 	return "", fmt.Errorf("the scripted model knows no %s about %q", kind, about)
 }

@@ -1,6 +1,7 @@
 // Treadle runs and draws graphs from the command line:
 //
 //	treadle demo                       a joke writer, live, without a key or a service
+//	treadle threads list               what is in an SQLite file of threads
 //	treadle draw essay --format svg    a picture of a graph
 //	treadle version
 //
@@ -9,6 +10,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -54,6 +56,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return exitOK
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		fmt.Fprintln(stderr, "treadle: interrupted")
+		if s, ok := errors.AsType[*stoppedError](err); ok {
+			fmt.Fprintln(stderr, "To go on:", s.goOn)
+		}
 		return exitInterrupted
 	case !started: // cobra did not get as far as the command: it could not read the arguments
 		fmt.Fprintf(stderr, "treadle: %s\nRun 'treadle --help' for usage.\n", strings.TrimSpace(err.Error()))
@@ -68,6 +73,8 @@ type streams struct {
 	in   io.Reader
 	out  *writer
 	term *terminal // nil unless both are one
+
+	lines *bufio.Reader // of in, once it is read: what is typed ahead stays for the next question
 }
 
 // writer remembers the first error, so that a full disk fails the command and
@@ -96,6 +103,7 @@ func newRoot(s *streams) *cobra.Command {
 and every step is kept in a checkpoint.`,
 		Example: `  treadle demo                          watch a graph run
   treadle demo --topic owls | cat       the same for a log: plain lines
+  treadle threads list                  see what it has kept
   treadle draw                          draw the demo's graph in the terminal
   treadle draw essay --depth 1 -o essay.svg`,
 		Version:       versionOf(debug.ReadBuildInfo()),
@@ -104,7 +112,7 @@ and every step is kept in a checkpoint.`,
 	}
 	root.SetVersionTemplate("treadle {{.Version}}\n")
 	root.SetHelpCommand(newHelp(root))
-	root.AddCommand(newDemo(s), newDraw(s), newVersion(s, root.Version))
+	root.AddCommand(newDemo(s), newDraw(s), newThreads(s), newVersion(s, root.Version))
 	return root
 }
 

@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -14,6 +16,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/checkpoint"
 )
 
 // buildDir is where tests that need a real process build the command.
@@ -71,6 +76,17 @@ func TestWrongUsageExitsWith2(t *testing.T) {
 		{"draw demo essay", "draw takes one graph, not 2"},
 		{"draw --format png", `invalid argument "png" for "-f, --format" flag: want text|ascii|mermaid|dot|svg|json`},
 		{"draw --depth deep", `invalid argument "deep" for "-d, --depth" flag: strconv.ParseInt: parsing "deep": invalid syntax`},
+		{"threads lst", "unknown command \"lst\" for \"treadle threads\"\n\nDid you mean this?\n\tlist"},
+		{"threads list extra", `unknown command "extra" for "treadle threads list"`},
+		{"threads show", "show needs the name of a thread"},
+		{"threads history a b", "history takes one thread, not 2"},
+		{"threads history a --limit -1", "--limit is -1: want 0 or more"},
+		{"threads fork a", "fork needs --to, the name of the new thread"},
+		{"threads prune a", "prune needs to know what to keep: --keep-last, --max-age or --keep-interrupted"},
+		{"threads prune a --keep-last -1", "--keep-last is -1: want 1 or more"},
+		{"threads prune a --max-age soon", `invalid argument "soon" for "--max-age" flag: want an age such as 36h, 30d or 8w`},
+		{"threads prune a --max-age -3d", `invalid argument "-3d" for "--max-age" flag: want an age such as 36h, 30d or 8w`},
+		{"threads rm a", "rm would ask whether you are sure, but there is no terminal: say so with --yes"},
 		{"version 2", `unknown command "2" for "treadle version"`},
 		{"help nosuch", `unknown command "nosuch" for "treadle"`},
 		{"help draw essay", `unknown command "essay" for "treadle draw"`},
@@ -92,6 +108,7 @@ Usage:
 Examples:
   treadle demo                          watch a graph run
   treadle demo --topic owls | cat       the same for a log: plain lines
+  treadle threads list                  see what it has kept
   treadle draw                          draw the demo's graph in the terminal
   treadle draw essay --depth 1 -o essay.svg
 
@@ -100,6 +117,7 @@ Available Commands:
   demo        Run a joke writer and watch it work
   draw        Draw a graph
   help        Say more about a command
+  threads     Look into a file of threads
   version     Print the version
 
 Flags:
@@ -118,7 +136,7 @@ func TestHelpOfACommandIsTheSameBothWays(t *testing.T) {
 sent anywhere.
 
 Graphs:
-  demo     a joke writer: fan out with Send, pick the best (what treadle demo runs)
+  demo     a joke writer: fan out with Send, pick the best, ask (what treadle demo runs)
   essay    a writer with a researcher inside (a subgraph) and a reviewer (a branch)
 
 Usage:
@@ -183,7 +201,7 @@ func TestDrawFormats(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g, err := entry.build()
+		g, err := entry.build(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -200,30 +218,7 @@ func TestDrawFormats(t *testing.T) {
 }
 
 func TestDrawDefaultsToTheDemoAsText(t *testing.T) {
-	diff(t, call(t.Context(), "draw"), result{Stdout: `╭───────────╮
-│ __start__ │
-╰─────┬─────╯
-      │
-      ▼
-┌────────────┐
-│ brainstorm │
-└─────┬──────┘
-      ┆
-      ▼
-  ┌───────┐
-  │ write │
-  └───┬───┘
-      │
-      ▼
-  ┌───────┐
-  │ judge │
-  └───┬───┘
-      │
-      ▼
- ╭─────────╮
- │ __end__ │
- ╰─────────╯
-`})
+	diff(t, call(t.Context(), "draw"), result{Stdout: demoGraph})
 }
 
 func TestDrawDepthOpensSubgraphs(t *testing.T) {
@@ -284,14 +279,15 @@ func TestDrawFailsWhereItCannotWrite(t *testing.T) {
 
 // The graphs are drawn to be believed, so they run.
 func TestBuiltinGraphsRun(t *testing.T) {
-	for _, test := range []struct{ name, want string }{
-		{"demo", `{"topic":"owls","subjects":["owls at work","owls in love","owls on holiday","owls in production"],"jokes":[` +
+	for _, test := range []struct{ name, answer, want string }{
+		{"demo", `{"decision":"no"}`, `{"topic":"owls","subjects":["owls at work","owls in love","owls on holiday","owls in production"],"jokes":[` +
 			`{"subject":"owls at work","text":"We put owls in charge of the stand-up. It ended early, and nobody knew what to do with the time.","laughs":2},` +
 			`{"subject":"owls in love","text":"I told my date that I write Go and think about owls. She returned an error. I did not check it.","laughs":10},` +
 			`{"subject":"owls on holiday","text":"I booked a quiet week without owls. On day two I paid extra for the upgrade.","laughs":7},` +
 			`{"subject":"owls in production","text":"We shipped owls on a Friday. The dashboard is green. The dashboard is always green.","laughs":10}],` +
-			`"loudest":10,"winner":{"subject":"owls in love","text":"I told my date that I write Go and think about owls. She returned an error. I did not check it.","laughs":10}}`},
-		{"essay", `{"topic":"owls","notes":["found: owls, page 1","read: owls, page 1","found: owls, page 2","read: owls, page 2"],` +
+			`"loudest":10,"winner":{"subject":"owls in love","text":"I told my date that I write Go and think about owls. She returned an error. I did not check it.","laughs":10},` +
+			`"decision":"no","notes":[]}`},
+		{"essay", "", `{"topic":"owls","notes":["found: owls, page 1","read: owls, page 1","found: owls, page 2","read: owls, page 2"],` +
 			`"draft":"Published: On owls, with 4 notes, draft 2.","round":2,"lines":["revise","accept"]}`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -299,14 +295,18 @@ func TestBuiltinGraphsRun(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			g, err := entry.build()
+			g, err := entry.build(checkpoint.NewMemory())
 			if err != nil {
 				t.Fatal(err)
 			}
 			if w, ok := g.(interface{ Warnings() []string }); !ok || len(w.Warnings()) > 0 {
 				t.Errorf("compiling warns of %v", w)
 			}
-			out, err := g.Open("").RunJSON(t.Context(), []byte(`{"topic":"owls"}`))
+			thread := g.Open("t")
+			out, err := thread.RunJSON(t.Context(), []byte(`{"topic":"owls"}`))
+			if _, asks := errors.AsType[*treadle.InterruptError](err); asks && test.answer != "" {
+				out, err = resumed(thread.CommandJSON(t.Context(), []byte(`{"resume":`+test.answer+`}`)))
+			}
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -315,11 +315,59 @@ func TestBuiltinGraphsRun(t *testing.T) {
 	}
 }
 
+// resumed is the output at the end of a stream.
+func resumed(events iter.Seq2[treadle.Event, error]) (out json.RawMessage, err error) {
+	for ev, err := range events {
+		if err != nil {
+			return nil, err
+		}
+		if done, ok := ev.(treadle.Finished[json.RawMessage]); ok {
+			out = done.Output
+		}
+	}
+	return out, nil
+}
+
+// What has another type is refused before anything runs; a word that the node
+// does not know makes it ask again.
+func TestDemoAsksAgainAfterAnAnswerItDoesNotKnow(t *testing.T) {
+	g, err := newJokes(model{}, checkpoint.NewMemory())
+	if err != nil {
+		t.Fatal(err)
+	}
+	thread := g.Open("t")
+	_, err = thread.RunJSON(t.Context(), []byte(`{"topic":"owls"}`))
+	questions := []string{asked(err)}
+	_, err = resumed(thread.CommandJSON(t.Context(), []byte(`{"resume":"yes"}`)))
+	if ae, ok := errors.AsType[*treadle.AnswerError](err); !ok || ae.Pause.Node != "approve" {
+		t.Errorf("an answer of another type: %v", err)
+	}
+	_, err = resumed(thread.CommandJSON(t.Context(), []byte(`{"resume":{"decision":"perhaps"}}`)))
+	diff(t, append(questions, asked(err)), []string{"Publish this joke?", `Publish this joke? It can be yes, no or another, not "perhaps".`})
+	out, err := resumed(thread.CommandJSON(t.Context(), []byte(`{"resume":{"decision":"yes"}}`)))
+	if err != nil || !strings.Contains(string(out), `"published":{"subject":"owls in love",`) {
+		t.Errorf("got %s, %v", out, err)
+	}
+}
+
+// asked is the question that a run has stopped with.
+func asked(err error) string {
+	stop, ok := errors.AsType[*treadle.InterruptError](err)
+	if !ok || len(stop.Pauses) != 1 {
+		return fmt.Sprintf("no question, but %v", err)
+	}
+	var p proposal
+	if err := stop.Pauses[0].Decode(&p); err != nil {
+		return err.Error()
+	}
+	return p.Question
+}
+
 func TestBuiltinsHaveTheNamesOfTheirEntries(t *testing.T) {
 	want := map[string]string{"demo": "jokes", "essay": "essay"}
 	got := map[string]string{}
 	for _, b := range builtins() {
-		g, err := b.build()
+		g, err := b.build(nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,6 +19,8 @@ type task struct {
 	tokens       int
 	began, ended time.Time
 	done         bool
+	asks         bool // done for now: it will run again with an answer
+	kept         bool // done by a run before this one
 	err          error
 }
 
@@ -53,9 +55,13 @@ func (p *progress) see(ev treadle.Event) *task {
 			fmt.Fprint(&t.text, ev.Chunk)
 			t.tokens++
 		}
+	case treadle.Updated:
+		if t != nil && ev.Cached { // there is no other word of its end
+			t.done, t.kept, t.ended = true, true, at.Time
+		}
 	case treadle.TaskFinished:
 		if t != nil {
-			t.done, t.err, t.ended = true, ev.Err, at.Time
+			t.done, t.asks, t.err, t.ended = true, len(ev.Pauses) > 0, ev.Err, at.Time
 		}
 	}
 	return t
@@ -113,8 +119,14 @@ func (l *lines) flush() {
 		switch {
 		case !t.done:
 			fmt.Fprintf(l.out, "  step %d: %s: not finished\n", t.step, t.title())
+		case t.kept:
+			fmt.Fprintf(l.out, "  step %d: %s: kept\n", t.step, t.title())
+		case t.asks:
+			fmt.Fprintf(l.out, "  step %d: %s: waits for an answer\n", t.step, t.title())
 		case t.err != nil:
 			fmt.Fprintf(l.out, "  step %d: %s: failed after %s\n", t.step, t.title(), seconds(t.ended.Sub(t.began)))
+		case t.tokens == 0:
+			fmt.Fprintf(l.out, "  step %d: %s: done in %s\n", t.step, t.title(), seconds(t.ended.Sub(t.began)))
 		default:
 			fmt.Fprintf(l.out, "  step %d: %s: %d tokens in %s\n", t.step, t.title(), t.tokens, seconds(t.ended.Sub(t.began)))
 		}
@@ -225,6 +237,10 @@ func (l *live) line(t *task, now time.Time, last bool, titles, columns int) stri
 	text := strings.TrimSpace(strings.ReplaceAll(t.text.String(), "\n", ", "))
 	room := columns - len("  x ") - titles - len("  000.0s  ")
 	switch {
+	case t.asks:
+		mark, took, text = l.term.paint(cyan, "?"), t.ended.Sub(t.began), head("waits for an answer", room)
+	case t.kept:
+		mark, took, text = l.term.paint(green, "✓"), 0, head("kept", room)
 	case t.done && t.err == nil:
 		mark, took = l.term.paint(green, "✓"), t.ended.Sub(t.began)
 		text = head(text, room)

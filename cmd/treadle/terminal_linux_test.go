@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -19,6 +20,7 @@ type tty struct {
 	t      *testing.T
 	cmd    *exec.Cmd
 	master *os.File
+	state  string // the user's state directory
 	read   sync.WaitGroup
 
 	mu   sync.Mutex
@@ -55,7 +57,7 @@ func openPTY(t *testing.T) (master, slave *os.File) {
 // inTTY starts the command in a terminal.
 func inTTY(t *testing.T, env string, args ...string) *tty {
 	t.Helper()
-	c := &tty{t: t, cmd: command(t, args...)}
+	c := &tty{t: t, cmd: command(t, args...), state: t.TempDir()}
 	c.more.L = &c.mu
 	var slave *os.File
 	c.master, slave = openPTY(t)
@@ -66,7 +68,7 @@ func inTTY(t *testing.T, env string, args ...string) *tty {
 	})
 	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = slave, slave, slave
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true} // so that ^C is its SIGINT
-	c.cmd.Env = append(os.Environ(), "TERM=xterm-256color", "NO_COLOR=", env)
+	c.cmd.Env = append(os.Environ(), "TERM=xterm-256color", "NO_COLOR=", "XDG_STATE_HOME="+c.state, env)
 	if err := c.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -93,9 +95,15 @@ func inTTY(t *testing.T, env string, args ...string) *tty {
 // expect waits until text has been written.
 func (c *tty) expect(text string) {
 	c.t.Helper()
+	c.expectTimes(1, text)
+}
+
+// expectTimes waits until text has been written n times.
+func (c *tty) expectTimes(n int, text string) {
+	c.t.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for !strings.Contains(c.got.String(), text) {
+	for strings.Count(c.got.String(), text) < n {
 		if c.over {
 			c.t.Fatalf("it ended without %q:\n%.500q", text, c.got.String())
 		}
@@ -124,15 +132,20 @@ func (c *tty) end() (code int, raw, shown string) {
 	if s.hidden || s.unwrapped {
 		c.t.Error("the cursor is hidden, or lines do not wrap, when all is over")
 	}
-	return code, raw, masked(s.String())
+	return code, raw, strings.ReplaceAll(masked(s.String()), c.state, "STATE")
 }
 
 var colours = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
 const question = "What shall the jokes be about? [gophers] "
 
-// demoScreen is what the demo about gophers leaves on a screen of 80 columns.
-const demoScreen = `
+// approvalQuestion is what comes behind demoWinner.
+const approvalQuestion = "yes, no, or another (and how) [yes] "
+
+// The demo about gophers on a screen of 80 columns: until it asks, and from
+// then on if the answer is yes.
+const (
+	demoWrites = `
 Writing jokes about gophers
 
   ✓ brainstorm                      0.0s  gophers at work, gophers in love, gop…
@@ -141,7 +154,24 @@ Writing jokes about gophers
   ✓ write  gophers on holiday       0.0s  I booked a quiet week without gophers…
   ✓ write  gophers in production    0.0s  We shipped gophers on a Friday. The d…
   ✓ judge                           0.0s  The loudest laugh went to gophers in…
-` + demoReport
+  ? approve                         0.0s  waits for an answer
+` + demoWinner + approvalQuestion
+	demoPublishes = `
+Publishing it
+
+  ✓ approve                     0.0s
+  ✓ publish                     0.0s
+`
+	demoResumes = `Resuming thread "demo", 4 jokes kept
+
+  Nothing is written again: the thread waits for an answer.
+` + demoWinner + approvalQuestion
+)
+
+// demoEnd is what it prints at last about a file.
+func demoEnd(file string) string {
+	return "\nTo look around in them\n\n  treadle threads show demo --db " + file + "\n"
+}
 
 func TestTerminalIsAskedForTheTopic(t *testing.T) {
 	for _, test := range []struct {
@@ -161,11 +191,13 @@ func TestTerminalIsAskedForTheTopic(t *testing.T) {
 				c.expect([]string{"[gophers]", "plain text.\r\nWhat shall"}[i])
 				c.send(keys)
 			}
+			c.expect("(and how)")
+			c.send("\n")
 			code, raw, shown := c.end()
 			if code != 0 {
 				t.Errorf("exit code %d", code)
 			}
-			diff(t, shown, strings.TrimRight(question+test.answers, " ")+"\n"+demoScreen)
+			diff(t, shown, strings.TrimRight(question+test.answers, " ")+"\n"+strings.TrimRight(demoWrites, " ")+"\n"+demoPublishes+demoReport+demoEnd("STATE/treadle/demo.db"))
 			if got, want := colours.MatchString(raw), test.env == ""; got != want {
 				t.Errorf("colours: %v, want %v", got, want)
 			}
@@ -174,23 +206,147 @@ func TestTerminalIsAskedForTheTopic(t *testing.T) {
 }
 
 func TestTerminalIsNotAskedForAGivenTopic(t *testing.T) {
-	c := inTTY(t, "", "demo", "--pace", "0s", "--topic", "gophers")
+	c := inTTY(t, "", "demo", "--pace", "0s", "--topic", "gophers", "--db", ":memory:")
+	c.expect("(and how)")
+	c.send("y\n")
 	code, _, shown := c.end()
 	if code != 0 {
 		t.Errorf("exit code %d", code)
 	}
-	diff(t, shown, strings.TrimPrefix(demoScreen, "\n"))
+	diff(t, shown, strings.TrimPrefix(demoWrites, "\n")+"y\n"+demoPublishes+demoReport)
 }
 
 func TestDumbTerminalGetsNoEscapeCodes(t *testing.T) {
-	c := inTTY(t, "TERM=dumb", "demo")
+	c := inTTY(t, "TERM=dumb", "demo", "--db", ":memory:")
 	c.expect("?")
+	c.send("\n")
+	c.expect("(and how)")
 	c.send("\n")
 	code, raw, shown := c.end()
 	if code != 0 || strings.Contains(raw, "\x1b") {
 		t.Errorf("exit code %d after %q", code, raw)
 	}
-	diff(t, shown, strings.TrimRight(question, " ")+"\n\n"+demoLines)
+	diff(t, shown, strings.TrimRight(question, " ")+"\n\n"+strings.Replace(demoLines, "yes (there is nobody to ask)", strings.TrimRight(approvalQuestion, " "), 1))
+}
+
+func TestTerminalAnswersDecide(t *testing.T) {
+	for _, test := range []struct {
+		name      string
+		lines     []string // each is typed when it has been asked for
+		want      string   // what follows the question, up to the graph
+		published string
+	}{
+		{"no", []string{"No"}, `No
+
+Dropping it
+
+  ✓ approve                     0.0s
+`, "nothing"},
+		{"a bad answer first", []string{"perhaps", "YES"}, `perhaps
+Answer yes or no, or for example "another, shorter".
+Publish this joke? ` + approvalQuestion + "YES\n" + demoPublishes, "gophers in production"},
+		{"another", []string{"another, with a cat", "y"}, `another, with a cat
+
+Writing another one
+
+  ✓ approve                     0.0s
+  ✓ rewrite                     0.0s  They sent it back with a note: with a cat…
+  ✓ judge                       0.0s  The new one about gophers in production i…
+  ? approve                     0.0s  waits for an answer
+
+The winner: gophers in production
+
+     They sent it back with a note: with a cat. We published the note, and it
+     got a raise.
+
+Publish this joke? ` + approvalQuestion + "y\n" + demoPublishes, "gophers in production"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := inTTY(t, "", "demo", "--pace", "0s", "--topic", "gophers", "--db", ":memory:")
+			for i, line := range test.lines {
+				c.expectTimes(i+1, "[yes]\x1b[0m ")
+				c.send(line + "\n")
+			}
+			code, _, shown := c.end()
+			if code != 0 {
+				t.Errorf("exit code %d", code)
+			}
+			before, rest, _ := strings.Cut(shown, "\nThe graph\n")
+			diff(t, before, strings.TrimPrefix(demoWrites, "\n")+test.want)
+			_, published, _ := strings.Cut(rest, "\nPublished: ")
+			published, _, _ = strings.Cut(published, "\n")
+			diff(t, published, test.published)
+		})
+	}
+}
+
+// Nothing may depend on how the process ended: what it has asked it asks again,
+// and what it has done it does not do again.
+func TestDemoGoesOnAfterItWasStoppedAtItsQuestion(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		stop func(*tty)
+		code int
+		said string // after the question
+	}{
+		{"kill -9", func(c *tty) {
+			if err := c.cmd.Process.Kill(); err != nil {
+				c.t.Fatal(err)
+			}
+		}, -1, "\n"},
+		{"Ctrl-C", func(c *tty) { c.send("\x03") }, 130, "^C\ntreadle: interrupted\nTo go on: treadle demo --db FILE --thread demo\n"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "it's my.db")
+			quoted := "'" + strings.ReplaceAll(file, "'", `'\''`) + "'"
+			args := []string{"demo", "--pace", "0s", "--db", file, "--thread", "demo"}
+			c := inTTY(t, "", append(args, "--topic", "gophers")...)
+			c.expect("[yes]")
+			waits := result{Stdout: `THREAD  CHECKPOINTS    SIZE  LAST CHANGE  STATUS
+demo              5  0.0 kB  just now     waiting for an answer
+`}
+			diff(t, onFile(t, file, "list"), waits) // while it has the file open
+			test.stop(c)
+			code, _, shown := c.end()
+			diff(t, code, test.code)
+			diff(t, strings.ReplaceAll(shown, quoted, "FILE"), strings.TrimRight(strings.TrimPrefix(demoWrites, "\n")+test.said, " \n")+"\n")
+			diff(t, onFile(t, file, "list"), waits)
+			c = inTTY(t, "", args...)
+			c.expect("[yes]")
+			c.send("yes\n")
+			code, _, shown = c.end()
+			diff(t, code, 0)
+			diff(t, strings.ReplaceAll(shown, quoted, "FILE"), demoResumes+"yes\n"+demoPublishes+demoReport+demoEnd("FILE"))
+		})
+	}
+}
+
+// Whoever just starts it again is meant to go on, too.
+func TestDemoFindsItsUnfinishedThread(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "demo.db")
+	run := func(stop string, args ...string) string {
+		t.Helper()
+		c := inTTY(t, "NO_COLOR=1", append([]string{"demo", "--pace", "0s", "--db", file}, args...)...)
+		c.expect("[yes]")
+		c.send(stop)
+		_, raw, _ := c.end()
+		first, _, _ := strings.Cut(raw, "\r\n")
+		return first
+	}
+	const ctrlC, enter = "\x03", "\n"
+	diff(t, []string{
+		run(ctrlC, "--topic", "owls"),
+		run(ctrlC, "--topic", "cats"), // another topic is another thread
+		run(enter),
+		run(enter, "--topic", "cats"),
+		run(enter, "--topic", "dogs"),
+	}, []string{
+		"Writing jokes about owls",
+		"Writing jokes about cats",
+		`Resuming thread "demo", 4 jokes kept`,
+		`Resuming thread "demo-2", 4 jokes kept`,
+		"Writing jokes about dogs",
+	})
 }
 
 func TestCtrlCAtTheQuestionExitsWith130(t *testing.T) {
@@ -216,6 +372,7 @@ func TestCtrlCWhileANodeRunsExitsWith130(t *testing.T) {
 
   ✗ brainstorm                  0.0s  gophers
 treadle: interrupted
+To go on: treadle demo --db STATE/treadle/demo.db --thread demo
 `)
 }
 

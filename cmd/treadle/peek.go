@@ -1,0 +1,171 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/checkpoint"
+)
+
+// A status is how a thread stands, or stood at a checkpoint.
+type status string
+
+const (
+	idle       status = "idle"                  // nothing is left to do
+	waiting    status = "waiting for an answer" // somebody has to say something
+	failed     status = "failed"                // a task has; the thread can be continued
+	unfinished status = "unfinished"            // something is left to do, now or by whoever continues it
+	unreadable status = "unreadable"            // it is encrypted, or damaged
+)
+
+// glance is what can be said of a checkpoint without the graph that made it.
+type glance struct {
+	Thread    string                     `json:"thread"`
+	ID        checkpoint.ID              `json:"id"`
+	Parent    *checkpoint.ID             `json:"parent,omitempty"`
+	Step      int                        `json:"step"`
+	Source    checkpoint.Source          `json:"source"`
+	Run       string                     `json:"run,omitempty"`
+	Metadata  json.RawMessage            `json:"metadata,omitempty"`
+	Created   time.Time                  `json:"created"`
+	Status    status                     `json:"status"`
+	Next      []string                   `json:"next"`
+	Tasks     []glanceTask               `json:"tasks,omitempty"`
+	Questions []treadle.Pause            `json:"questions,omitempty"`
+	Values    map[string]json.RawMessage `json:"values,omitempty"`
+}
+
+// glanceTask is what has been recorded of a task. A node is known by what it
+// asked or how it failed; of one that finished only its writes are kept.
+type glanceTask struct {
+	ID     string   `json:"id"`
+	Node   string   `json:"node,omitempty"`
+	State  string   `json:"state"` // finished, failed, asks, answered
+	Error  string   `json:"error,omitempty"`
+	Writes []string `json:"writes,omitempty"`
+}
+
+// look says what there is to say of a checkpoint. It reads what the engine has
+// written as far as it can, and what it cannot read it calls unreadable.
+func look(cp *checkpoint.Checkpoint) glance {
+	g := glance{Thread: cp.Thread, ID: cp.ID, Step: cp.Step, Source: cp.Source, Run: cp.RunID, Created: cp.Time(), Next: []string{}}
+	if !cp.Parent.IsZero() {
+		g.Parent = &cp.Parent
+	}
+	if json.Valid(cp.Metadata) {
+		g.Metadata = cp.Metadata
+	}
+	readable := g.readControl(cp.Control) && g.readTasks(cp.Pending)
+	if len(cp.Values) > 0 {
+		g.Values = map[string]json.RawMessage{}
+	}
+	for name, v := range cp.Values {
+		raw, ok := valueJSON(v)
+		g.Values[name] = raw
+		readable = readable && ok
+	}
+	switch {
+	case !readable:
+		g.Status = unreadable
+	case len(g.Questions) > 0:
+		g.Status = waiting
+	case slices.ContainsFunc(g.Tasks, func(t glanceTask) bool { return t.State == "failed" }):
+		g.Status = failed
+	case len(g.Next) > 0:
+		g.Status = unfinished
+	default:
+		g.Status = idle
+	}
+	return g
+}
+
+// readControl reads what is to run next.
+func (g *glance) readControl(raw []byte) bool {
+	var c struct {
+		Start json.RawMessage
+		Next  []string
+		Sends []struct{ Node string }
+	}
+	if len(raw) == 0 {
+		return true
+	}
+	if json.Unmarshal(raw, &c) != nil {
+		return false
+	}
+	if c.Start != nil {
+		g.Next = append(g.Next, treadle.Start)
+		return true
+	}
+	for _, s := range c.Sends {
+		g.Next = append(g.Next, s.Node)
+	}
+	g.Next = append(g.Next, c.Next...)
+	return true
+}
+
+// readTasks reads what became of tasks. A task that has failed, asked and
+// finished has a write of each kind, in no order that would tell the last.
+func (g *glance) readTasks(writes []checkpoint.Write) bool {
+	kinds := map[string]map[checkpoint.WriteKind][]byte{}
+	for _, w := range writes {
+		if !json.Valid(w.Data) {
+			return false
+		}
+		if kinds[w.Task] == nil {
+			kinds[w.Task] = map[checkpoint.WriteKind][]byte{}
+			g.Tasks = append(g.Tasks, glanceTask{ID: w.Task})
+		}
+		kinds[w.Task][w.Kind] = w.Data
+	}
+	for i := range g.Tasks {
+		t := &g.Tasks[i]
+		of := kinds[t.ID]
+		var failure struct{ Node, Message string }
+		var asked []treadle.Pause
+		var answers map[string]json.RawMessage
+		var result struct{ Writes []struct{ Field string } }
+		// What is not there, or has another shape, is left out.
+		_ = json.Unmarshal(of[checkpoint.Failed], &failure)
+		_ = json.Unmarshal(of[checkpoint.Paused], &asked)
+		_ = json.Unmarshal(of[checkpoint.Answers], &answers)
+		_ = json.Unmarshal(of[checkpoint.Done], &result)
+		t.Node = failure.Node
+		open := slices.DeleteFunc(slices.Clone(asked), func(p treadle.Pause) bool { return answers[p.ID] != nil })
+		if len(asked) > 0 && len(asked[0].Namespace) == 0 {
+			t.Node = asked[0].Node
+		}
+		switch {
+		case of[checkpoint.Done] != nil:
+			t.State = "finished"
+			for _, w := range result.Writes {
+				t.Writes = append(t.Writes, w.Field)
+			}
+		case len(open) > 0:
+			t.State = "asks"
+			g.Questions = append(g.Questions, open...)
+		case of[checkpoint.Failed] != nil:
+			t.State, t.Error = "failed", failure.Message
+		default:
+			t.State = "answered"
+		}
+	}
+	return true
+}
+
+// valueJSON is a stored value as JSON, if it is some.
+func valueJSON(v checkpoint.Value) (json.RawMessage, bool) {
+	raw := v.Data
+	if v.List {
+		raw = slices.Concat([]byte{'['}, bytes.Join(v.Items, []byte{','}), []byte{']'})
+	}
+	if json.Valid(raw) {
+		return raw, true
+	}
+	raw, _ = json.Marshal(struct {
+		Base64 []byte `json:"base64"`
+	}{raw}) // bytes always have JSON
+	return raw, false
+}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// table is rows in columns that line up. A column whose title begins with a
+// space is one of numbers, which line up at their ends.
+type table struct {
+	titles []string
+	rows   [][]string
+}
+
+func (t *table) add(row ...string) { t.rows = append(t.rows, row) }
+
+func (t *table) write(out io.Writer, term *terminal) {
+	widths := make([]int, len(t.titles))
+	titles := make([]string, len(t.titles))
+	for i, title := range t.titles {
+		titles[i] = strings.TrimSpace(title)
+	}
+	for _, row := range append([][]string{titles}, t.rows...) {
+		for i, cell := range row {
+			widths[i] = max(widths[i], width(cell))
+		}
+	}
+	line := func(row []string, p paint) {
+		var b strings.Builder
+		for i, cell := range row {
+			pad := strings.Repeat(" ", widths[i]-width(cell))
+			if p != "" {
+				cell = term.paint(p, cell)
+			}
+			if strings.HasPrefix(t.titles[i], " ") {
+				b.WriteString(pad + cell + "  ")
+			} else {
+				b.WriteString(cell + pad + "  ")
+			}
+		}
+		fmt.Fprintln(out, strings.TrimRight(b.String(), " "))
+	}
+	line(titles, bold)
+	for _, row := range t.rows {
+		line(row, "")
+	}
+}
+
+// plain is text without anything that a terminal would obey.
+func plain(s string) string {
+	if !strings.ContainsFunc(s, unicode.IsControl) && strings.ToValidUTF8(s, "") == s {
+		return s
+	}
+	var b strings.Builder
+	for i, r := range s {
+		switch {
+		case r == unicode.ReplacementChar && s[i] != "\ufffd"[0]: // a byte that is no letter
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		case unicode.IsControl(r):
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// size is a number of bytes as people say it.
+func size(n int64) string {
+	if n < 1000 {
+		return fmt.Sprintf("%d B", n)
+	}
+	x := float64(n)
+	for _, unit := range []string{"kB", "MB", "GB", "TB"} {
+		if x /= 1000; x < 9.95 {
+			return fmt.Sprintf("%.1f %s", x, unit)
+		} else if x < 999.5 {
+			return fmt.Sprintf("%.0f %s", x, unit)
+		}
+	}
+	return fmt.Sprintf("%.0f PB", x/1000)
+}
+
+// ago is how long something is past, as people say it.
+func ago(d time.Duration) string {
+	const day = 24 * time.Hour
+	for _, u := range []struct {
+		unit time.Duration
+		name string
+	}{{365 * day, "year"}, {30 * day, "month"}, {day, "day"}, {time.Hour, "hour"}, {time.Minute, "minute"}} {
+		if n := int(d / u.unit); n > 0 {
+			return count(n, u.name) + " ago"
+		}
+	}
+	return "just now"
+}
+
+// nearest finds the name that was probably meant, or "".
+func nearest(name string, names []string) string {
+	best, at := "", max(2, len(name)/3)+1
+	for _, n := range names {
+		d := distance(name, n)
+		if strings.EqualFold(name, n) {
+			d = 0
+		}
+		if d < at {
+			best, at = n, d
+		}
+	}
+	return best
+}
+
+// distance is how many letters are to be added, removed or changed to make a
+// into b.
+func distance(a, b string) int {
+	from, to := []rune(a), []rune(b)
+	row := make([]int, len(to)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i, r := range from {
+		corner := row[0]
+		row[0] = i + 1
+		for j, s := range to {
+			change := corner
+			if r != s {
+				change++
+			}
+			corner = row[j+1]
+			row[j+1] = min(change, corner+1, row[j]+1)
+		}
+	}
+	return row[len(to)]
+}

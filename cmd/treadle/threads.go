@@ -1,0 +1,681 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/sqlite"
+)
+
+// inspector is what the threads commands share: the file, and how to show it.
+type inspector struct {
+	*streams
+	file string
+	json bool
+	db   *sqlite.DB
+}
+
+func newThreads(s *streams) *cobra.Command {
+	in := &inspector{streams: s}
+	cmd := &cobra.Command{
+		Use:   "threads",
+		Short: "Look into a file of threads",
+		Long: `Look into an SQLite file in which graphs keep their threads, and tidy it up. The
+graphs are not needed: values are shown as they are stored, as JSON. A file can
+be looked into while programs use it.`,
+		Example: `  treadle threads list
+  treadle threads show demo
+  treadle threads history demo --db jokes.db --limit 5
+  treadle threads fork demo --at 1f1a5c3e-… --to second-try
+  treadle threads prune demo --keep-last 10 --max-age 30d --dry-run
+  treadle threads list --json | jq -r 'select(.status == "failed").thread'`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			meant := ""
+			if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
+				meant = "\n\nDid you mean this?\n\t" + strings.Join(like, "\n\t")
+			}
+			return fmt.Errorf("unknown command %q for %q%s", args[0], cmd.CommandPath(), meant)
+		},
+		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		SuggestionsMinimumDistance: 2, // the root's default, which is set only there
+	}
+	cmd.PersistentFlags().StringVar(&in.file, "db", "", "the SQLite file (default the one of treadle demo)")
+	cmd.PersistentFlags().BoolVar(&in.json, "json", false, "print one JSON object per line, with exact times and sizes")
+	cmd.AddCommand(in.newList(), in.newShow(), in.newHistory(), in.newFork(), in.newPrune(), in.newRemove(), in.newUsage())
+	return cmd
+}
+
+// do is the body of a command that works on the file.
+func (in *inspector) do(work func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) (err error) {
+		if err := in.open(); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, in.db.Close()) }()
+		return work(cmd.Context(), args)
+	}
+}
+
+// one is the argument of a command that works on one thread.
+func one(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return fmt.Errorf("%s needs the name of a thread", cmd.Name())
+	case len(args) > 1:
+		return fmt.Errorf("%s takes one thread, not %d", cmd.Name(), len(args))
+	}
+	return nil
+}
+
+// How an SQLite file begins, and the name of the application that package
+// sqlite gives it.
+const (
+	sqliteMagic     = "SQLite format 3\x00"
+	sqliteHeadSize  = 100
+	applicationAt   = 68
+	applicationName = "trdl"
+)
+
+// open opens the file, which must be there and one of ours: looking at a file
+// does not make or change one.
+func (in *inspector) open() error {
+	if in.file == "" {
+		var err error
+		if in.file, err = defaultFile(); err != nil {
+			return fmt.Errorf("give the file with --db: %w", err)
+		}
+	}
+	if err := ours(in.file); err != nil {
+		return fmt.Errorf("%s: %w", in.file, err)
+	}
+	var err error
+	in.db, err = sqlite.Open(in.file, nil)
+	return err
+}
+
+// ours reports what is wrong with a file that was not made by package sqlite.
+func ours(file string) error {
+	f, err := os.Open(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return errors.New("there is no such file")
+	}
+	if err != nil {
+		return errors.Unwrap(err) // the file is named already
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		return errors.New("it is a directory")
+	}
+	head := make([]byte, sqliteHeadSize)
+	if _, err := io.ReadFull(f, head); err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return errors.Unwrap(err)
+	}
+	if string(head[:len(sqliteMagic)]) != sqliteMagic {
+		return errors.New("it is not a Treadle database, nor any SQLite file")
+	}
+	if string(head[applicationAt:applicationAt+len(applicationName)]) == applicationName {
+		return nil
+	}
+	// The first commit may still be in the log, if whoever made the file was
+	// killed or is at work. Then the name is looked up when the file is opened.
+	if log, err := os.Stat(file + "-wal"); err == nil && log.Size() > 0 {
+		return nil
+	}
+	return errors.New("it is not a Treadle database, but that of another application")
+}
+
+// emit prints an object on a line of its own.
+func (in *inspector) emit(v any) error {
+	enc := json.NewEncoder(in.out)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// threads reads what there is of every thread.
+func (in *inspector) threads(ctx context.Context) ([]summary, error) {
+	var all []summary
+	for t, err := range in.db.Threads(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, summary{Thread: t.Name, Checkpoints: t.Checkpoints, Bytes: t.Bytes})
+	}
+	return all, nil
+}
+
+// summary is a thread in a list.
+type summary struct {
+	Thread      string         `json:"thread"`
+	Checkpoints int            `json:"checkpoints"`
+	Bytes       int64          `json:"bytes"`
+	Head        *checkpoint.ID `json:"head,omitempty"`
+	Changed     *time.Time     `json:"changed,omitempty"`
+	Status      status         `json:"status,omitempty"`
+	Next        []string       `json:"next,omitempty"`
+}
+
+func (in *inspector) newList() *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List the threads, by name",
+		Args:  cobra.NoArgs,
+		RunE: in.do(func(ctx context.Context, _ []string) error {
+			all, err := in.threads(ctx)
+			if err != nil {
+				return err
+			}
+			t := table{titles: []string{"THREAD", " CHECKPOINTS", " SIZE", "LAST CHANGE", "STATUS"}}
+			for _, s := range all {
+				changed := ""
+				switch cp, err := in.db.Get(ctx, checkpoint.Key{Thread: s.Thread}); {
+				case errors.Is(err, checkpoint.ErrNotFound):
+					s.Status = idle // it was leased, and then nobody ran it
+				case err != nil:
+					return fmt.Errorf("thread %q: %w", s.Thread, err)
+				default:
+					g := look(cp)
+					s.Head, s.Changed, s.Status, s.Next = &g.ID, &g.Created, g.Status, g.Next
+					changed = ago(time.Since(g.Created))
+				}
+				if !in.json {
+					t.add(plain(s.Thread), strconv.Itoa(s.Checkpoints), size(s.Bytes), changed, string(s.Status))
+				} else if err := in.emit(s); err != nil {
+					return err
+				}
+			}
+			in.table(&t, "There are no threads in "+in.file+".")
+			return nil
+		}),
+	}
+}
+
+// table prints a table, or what to say if it is empty.
+func (in *inspector) table(t *table, empty string) {
+	switch {
+	case in.json:
+	case len(t.rows) == 0:
+		fmt.Fprintln(in.out, empty)
+	default:
+		t.write(in.out, in.term)
+	}
+}
+
+// head reads a thread's present checkpoint.
+func (in *inspector) head(ctx context.Context, thread string) (*checkpoint.Checkpoint, error) {
+	cp, err := in.db.Get(ctx, checkpoint.Key{Thread: thread})
+	if errors.Is(err, checkpoint.ErrNotFound) {
+		return nil, in.noThread(ctx, thread)
+	}
+	return cp, err
+}
+
+// noThread is the error of a thread that is not there.
+func (in *inspector) noThread(ctx context.Context, thread string) error {
+	all, err := in.threads(ctx)
+	if err != nil {
+		return err
+	}
+	names := make([]string, len(all))
+	for i, s := range all {
+		names[i] = s.Thread
+	}
+	hint := ""
+	if like := nearest(thread, names); like != "" {
+		hint = fmt.Sprintf(": did you mean %q?", like)
+		if like == thread {
+			return fmt.Errorf("thread %q in %s has no checkpoints", thread, in.file)
+		}
+	}
+	return fmt.Errorf("there is no thread %q in %s%s", thread, in.file, hint)
+}
+
+func (in *inspector) newShow() *cobra.Command {
+	var at string
+	cmd := &cobra.Command{
+		Use:   "show thread",
+		Short: "Show a thread: values, what is next, questions",
+		Args:  one,
+		RunE: in.do(func(ctx context.Context, args []string) error {
+			cp, err := in.head(ctx, args[0])
+			if err == nil && at != "" {
+				cp, err = in.find(ctx, args[0], at)
+			}
+			if err != nil {
+				return err
+			}
+			g := look(cp)
+			if in.json {
+				return in.emit(g)
+			}
+			in.show(&g)
+			return nil
+		}),
+	}
+	cmd.Flags().StringVar(&at, "at", "", "an older checkpoint: its id, or the beginning of it")
+	return cmd
+}
+
+// show prints a checkpoint for people.
+func (in *inspector) show(g *glance) {
+	row := func(name, text string) { fmt.Fprintf(in.out, "%-10s  %s\n", name, text) }
+	row("thread", plain(g.Thread))
+	row("checkpoint", g.ID.String())
+	row("step", fmt.Sprintf("%d, made by %s, %s", g.Step, g.Source, ago(time.Since(g.Created))))
+	row("status", string(g.Status))
+	next := "nothing"
+	if len(g.Next) > 0 {
+		next = plain(tally(g.Next))
+	}
+	row("next", next)
+	if len(g.Metadata) > 0 {
+		row("metadata", plain(string(g.Metadata)))
+	}
+	if len(g.Tasks) > 0 {
+		in.part("Tasks")
+		t := table{titles: []string{"NODE", "STATE", "TASK"}}
+		for _, task := range g.Tasks {
+			state := task.State
+			switch {
+			case task.Error != "":
+				state += ": " + task.Error
+			case len(task.Writes) > 0:
+				state += ", wrote " + strings.Join(task.Writes, ", ")
+			}
+			t.add(cmp.Or(plain(task.Node), "?"), plain(state), task.ID)
+		}
+		t.write(in.out, in.term)
+	}
+	if len(g.Questions) > 0 {
+		in.part("Questions")
+		for _, q := range g.Questions {
+			from := strings.Join(append(slices.Clone(q.Namespace), q.Node), " / ")
+			in.value(plain(from)+" asks", q.Value)
+		}
+	}
+	if len(g.Values) > 0 {
+		in.part("Values")
+		for _, name := range slices.Sorted(maps.Keys(g.Values)) {
+			in.value(plain(name), g.Values[name])
+		}
+	}
+}
+
+func (in *inspector) part(title string) {
+	fmt.Fprintf(in.out, "\n%s\n", in.term.paint(bold, title))
+}
+
+// value prints JSON with its name: on one line if it fits.
+func (in *inspector) value(name string, raw json.RawMessage) {
+	columns := 80
+	if in.term != nil {
+		columns, _ = in.term.size()
+	}
+	var b bytes.Buffer
+	_ = json.Compact(&b, raw) // it has been read as JSON before
+	if line := name + ": " + plain(b.String()); width(line) <= columns {
+		fmt.Fprintln(in.out, line)
+		return
+	}
+	fmt.Fprintln(in.out, name+":")
+	b.Reset()
+	_ = json.Indent(&b, raw, "  ", "  ")
+	for line := range strings.Lines("  " + b.String()) {
+		fmt.Fprintln(in.out, plain(strings.TrimRight(line, "\n")))
+	}
+}
+
+func (in *inspector) newHistory() *cobra.Command {
+	var limit int
+	cmd := &cobra.Command{
+		Use:   "history thread",
+		Short: "List a thread's checkpoints, newest first",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if limit < 0 {
+				return fmt.Errorf("--limit is %d: want 0 or more", limit)
+			}
+			return one(cmd, args)
+		},
+		RunE: in.do(func(ctx context.Context, args []string) error {
+			head, err := in.head(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			t := table{titles: []string{" STEP", "SOURCE", "CHECKPOINT", "MADE", "NEXT"}}
+			older := checkpoint.ID{} // the parent that the row before leads to expect here
+			for cp, err := range in.db.List(ctx, checkpoint.Query{Thread: args[0], Limit: limit}) {
+				if err != nil {
+					return err
+				}
+				g := look(cp)
+				if in.json {
+					g.Values = nil // they are many, and show has them
+					if err := in.emit(g); err != nil {
+						return err
+					}
+					continue
+				}
+				next := cmp.Or(plain(tally(g.Next)), "nothing")
+				if g.Status != unfinished && g.Status != idle {
+					next += ", " + string(g.Status)
+				}
+				if !older.IsZero() && older != cp.ID { // the newer row begins a branch
+					last := t.rows[len(t.rows)-1]
+					last[len(last)-1] += " (from " + older.String() + ")"
+				}
+				older = cp.Parent
+				made := ago(time.Since(g.Created))
+				if cp.ID == head.ID {
+					made += " (head)"
+				}
+				t.add(strconv.Itoa(g.Step), string(g.Source), g.ID.String(), made, next)
+			}
+			in.table(&t, "")
+			return nil
+		}),
+	}
+	cmd.Flags().IntVar(&limit, "limit", 0, "how many of the newest to list; 0 lists all")
+	return cmd
+}
+
+// find reads a checkpoint by its id or by the beginning of it.
+func (in *inspector) find(ctx context.Context, thread, at string) (*checkpoint.Checkpoint, error) {
+	if id, err := checkpoint.ParseID(at); err == nil {
+		cp, err := in.db.Get(ctx, checkpoint.Key{Thread: thread, ID: id})
+		if errors.Is(err, checkpoint.ErrNotFound) {
+			err = fmt.Errorf("thread %q has no checkpoint %s", thread, id)
+		}
+		return cp, err
+	}
+	var found *checkpoint.Checkpoint
+	for cp, err := range in.db.List(ctx, checkpoint.Query{Thread: thread}) {
+		switch {
+		case err != nil:
+			return nil, err
+		case !strings.HasPrefix(cp.ID.String(), strings.ToLower(at)):
+		case found != nil:
+			return nil, fmt.Errorf("several checkpoints of thread %q begin with %s", thread, at)
+		default:
+			found = cp
+		}
+	}
+	if found == nil {
+		return nil, fmt.Errorf("thread %q has no checkpoint that begins with %s", thread, at)
+	}
+	return found, nil
+}
+
+func (in *inspector) newFork() *cobra.Command {
+	var at, to string
+	cmd := &cobra.Command{
+		Use:   "fork thread",
+		Short: "Copy a thread and go back to a checkpoint in the copy",
+		Long: `Copy a thread, and make an older checkpoint the head of the copy. Whoever
+continues the copy goes on from there; the thread itself stays as it is. Without
+--at the copy has the thread's own head, and its open questions.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if to == "" {
+				return errors.New("fork needs --to, the name of the new thread")
+			}
+			return one(cmd, args)
+		},
+		RunE: in.do(func(ctx context.Context, args []string) error {
+			from := args[0]
+			head, err := in.head(ctx, from)
+			if err != nil {
+				return err
+			}
+			cp := head
+			if at != "" {
+				if cp, err = in.find(ctx, from, at); err != nil {
+					return err
+				}
+			}
+			err = in.db.CopyThread(ctx, from, to)
+			if errors.Is(err, checkpoint.ErrConflict) {
+				return fmt.Errorf("there is a thread %q already", to)
+			}
+			if err != nil {
+				return err
+			}
+			id := cp.ID
+			if cp.ID != head.ID {
+				// The checkpoint again, as the engine begins a branch: what is to
+				// run is the same, and questions are asked again.
+				id = checkpoint.NewID(cp.Step+1, head.ID)
+				err := in.db.Put(ctx, &checkpoint.Put{Key: checkpoint.Key{Thread: to, ID: id}, Parent: cp.ID, Head: head.ID,
+					Step: cp.Step + 1, Source: checkpoint.Fork, Metadata: cp.Metadata, Control: cp.Control})
+				if err != nil {
+					return errors.Join(err, in.db.DeleteThread(context.WithoutCancel(ctx), to))
+				}
+			}
+			if in.json {
+				return in.emit(map[string]any{"thread": to, "from": from, "at": cp.ID, "head": id})
+			}
+			fmt.Fprintf(in.out, "Thread %q is a copy of %q at step %d (%s).\n", to, from, cp.Step, cp.ID)
+			return nil
+		}),
+	}
+	cmd.Flags().StringVar(&at, "at", "", "the checkpoint to go back to: its id, or the beginning of it (default the head)")
+	cmd.Flags().StringVar(&to, "to", "", "the name of the new thread")
+	return cmd
+}
+
+// ageFlag is a time for people: days and weeks, too.
+type ageFlag time.Duration
+
+func (a *ageFlag) String() string {
+	if *a == 0 {
+		return ""
+	}
+	return time.Duration(*a).String()
+}
+
+// Type is what the help calls the flag's value.
+func (a *ageFlag) Type() string { return "age" }
+
+// Set reads a duration, or a number of days or weeks.
+func (a *ageFlag) Set(s string) error {
+	d, err := time.ParseDuration(s)
+	for unit, hours := range map[string]int{"d": 24, "w": 7 * 24} {
+		if n, ok := strings.CutSuffix(s, unit); ok {
+			var whole int
+			whole, err = strconv.Atoi(n)
+			d = time.Duration(whole*hours) * time.Hour
+		}
+	}
+	if err != nil || d <= 0 {
+		return errors.New("want an age such as 36h, 30d or 8w")
+	}
+	*a = ageFlag(d)
+	return nil
+}
+
+func (in *inspector) newPrune() *cobra.Command {
+	var keep checkpoint.Retention
+	var age ageFlag
+	var dry bool
+	cmd := &cobra.Command{
+		Use:   "prune thread",
+		Short: "Remove old checkpoints of a thread",
+		Long: `Remove old checkpoints of a thread. One stays if any of the flags says so, and
+the head stays in any case. What stays is not changed.`,
+		Example: `  treadle threads prune demo --keep-last 1                     the head only
+  treadle threads prune demo --keep-last 10 --keep-interrupted
+  treadle threads prune demo --max-age 30d --dry-run`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			keep.MaxAge = time.Duration(age)
+			if keep.KeepLast < 0 {
+				return fmt.Errorf("--keep-last is %d: want 1 or more", keep.KeepLast)
+			}
+			if keep == (checkpoint.Retention{}) {
+				return errors.New("prune needs to know what to keep: --keep-last, --max-age or --keep-interrupted")
+			}
+			return one(cmd, args)
+		},
+		RunE: in.do(func(ctx context.Context, args []string) error {
+			thread := args[0]
+			if _, err := in.head(ctx, thread); err != nil {
+				return err
+			}
+			before, err := in.count(ctx, thread)
+			if err != nil {
+				return err
+			}
+			if dry {
+				return in.rehearse(ctx, before, keep)
+			}
+			removed, err := in.db.Prune(ctx, thread, keep)
+			if err != nil {
+				return err
+			}
+			after, err := in.count(ctx, thread)
+			if err != nil {
+				return err
+			}
+			freed := before.Bytes - after.Bytes
+			if in.json {
+				return in.emit(map[string]any{"thread": thread, "removed": removed, "checkpoints": after.Checkpoints, "freed": freed, "bytes": after.Bytes})
+			}
+			fmt.Fprintf(in.out, "Removed %s (%s) of thread %q; %d left.\n", count(removed, "checkpoint"), size(freed), thread, after.Checkpoints)
+			return nil
+		}),
+	}
+	cmd.Flags().IntVar(&keep.KeepLast, "keep-last", 0, "keep the newest `n`")
+	cmd.Flags().Var(&age, "max-age", "keep those that are younger, such as 36h, 30d or 8w")
+	cmd.Flags().BoolVar(&keep.KeepInterrupted, "keep-interrupted", false, "keep those with a question, open or answered")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would go, and remove nothing")
+	return cmd
+}
+
+// count reads how much there is of a thread.
+func (in *inspector) count(ctx context.Context, thread string) (checkpoint.Thread, error) {
+	for t, err := range in.db.Threads(ctx) {
+		if err != nil || t.Name == thread {
+			return t, err
+		}
+	}
+	return checkpoint.Thread{}, in.noThread(ctx, thread)
+}
+
+// rehearse says what pruning would remove. A saver has no such question, so
+// this goes by the rules that it has; the checkpoints of nested graphs, which
+// cannot be listed without knowing their names, are left out and said to be.
+func (in *inspector) rehearse(ctx context.Context, t checkpoint.Thread, keep checkpoint.Retention) error {
+	oldest := time.Now().Add(-keep.MaxAge)
+	listed := 0
+	gone := []checkpoint.ID{}
+	for cp, err := range in.db.List(ctx, checkpoint.Query{Thread: t.Name}) {
+		if err != nil {
+			return err
+		}
+		listed++
+		asked := slices.ContainsFunc(cp.Pending, func(w checkpoint.Write) bool { return w.Kind == checkpoint.Paused || w.Kind == checkpoint.Answers })
+		if cp.ID != t.Head && listed > keep.KeepLast && (keep.MaxAge == 0 || cp.Time().Before(oldest)) && (!keep.KeepInterrupted || !asked) {
+			gone = append(gone, cp.ID)
+		}
+	}
+	nested := t.Checkpoints - listed
+	if in.json {
+		return in.emit(map[string]any{"thread": t.Name, "would_remove": gone, "checkpoints": listed, "nested": nested})
+	}
+	fmt.Fprintf(in.out, "Would remove %d of the %s of thread %q.\n", len(gone), count(listed, "checkpoint"), t.Name)
+	for _, id := range gone {
+		fmt.Fprintf(in.out, "  %s  %s\n", id, ago(time.Since(id.Time())))
+	}
+	if nested > 0 {
+		fmt.Fprintf(in.out, "Not counted: %s of nested graphs.\n", count(nested, "checkpoint"))
+	}
+	return nil
+}
+
+func (in *inspector) newRemove() *cobra.Command {
+	var sure bool
+	cmd := &cobra.Command{
+		Use:   "rm thread",
+		Short: "Remove a thread",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if err := one(cmd, args); err != nil {
+				return err
+			}
+			if !sure && in.term == nil {
+				return errors.New("rm would ask whether you are sure, but there is no terminal: say so with --yes")
+			}
+			return nil
+		},
+		RunE: in.do(func(ctx context.Context, args []string) error {
+			t, err := in.count(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			if !sure {
+				line, err := in.prompt(ctx, fmt.Sprintf("Remove thread %q with %s for good?", t.Name, count(t.Checkpoints, "checkpoint")), "[no]")
+				if err != nil {
+					return err
+				}
+				if a, ok := readApproval(line); line == "" || !ok || a.Decision != yes {
+					fmt.Fprintln(in.out, "Nothing was removed.")
+					return nil
+				}
+			}
+			if err := in.db.DeleteThread(ctx, t.Name); err != nil {
+				return err
+			}
+			if in.json {
+				return in.emit(map[string]any{"thread": t.Name, "removed": t.Checkpoints, "freed": t.Bytes})
+			}
+			fmt.Fprintf(in.out, "Removed thread %q with %s.\n", t.Name, count(t.Checkpoints, "checkpoint"))
+			return nil
+		}),
+	}
+	cmd.Flags().BoolVar(&sure, "yes", false, "do not ask")
+	return cmd
+}
+
+func (in *inspector) newUsage() *cobra.Command {
+	return &cobra.Command{
+		Use:   "du",
+		Short: "List the threads by their size, largest first",
+		Args:  cobra.NoArgs,
+		RunE: in.do(func(ctx context.Context, _ []string) error {
+			all, err := in.threads(ctx)
+			if err != nil {
+				return err
+			}
+			slices.SortStableFunc(all, func(a, b summary) int { return cmp.Compare(b.Bytes, a.Bytes) })
+			t := table{titles: []string{" SIZE", " CHECKPOINTS", "THREAD"}}
+			var bytes int64
+			checkpoints := 0
+			for _, s := range all {
+				bytes, checkpoints = bytes+s.Bytes, checkpoints+s.Checkpoints
+				if !in.json {
+					t.add(size(s.Bytes), strconv.Itoa(s.Checkpoints), plain(s.Thread))
+				} else if err := in.emit(s); err != nil {
+					return err
+				}
+			}
+			if len(all) > 1 {
+				t.add(size(bytes), strconv.Itoa(checkpoints), fmt.Sprintf("in %d threads", len(all)))
+			}
+			in.table(&t, "There are no threads in "+in.file+".")
+			return nil
+		}),
+	}
+}
