@@ -1,0 +1,119 @@
+package threads_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/checkpoint"
+)
+
+// State is what the graph of these examples works on.
+type State struct {
+	Foo string               `json:"foo"` // the last value wins
+	Bar treadle.List[string] `json:"bar"` // updates append
+}
+
+// input is what a run is given, and foobar is what a node writes.
+type (
+	input  struct{ Foo string }
+	foobar struct {
+		Foo string
+		Bar treadle.List[string]
+	}
+)
+
+// letters is a graph of two nodes, each of which writes its letter.
+func letters() *treadle.Graph[input, State] {
+	b := treadle.New[State]("letters")
+	for _, letter := range []string{"a", "b"} {
+		treadle.AddNode(b, "node_"+letter, func(context.Context, State) (foobar, error) {
+			return foobar{letter, treadle.List[string]{letter}}, nil
+		})
+	}
+	b.Sequence(treadle.Start, "node_a", "node_b", treadle.End)
+	return treadle.Must(treadle.Compile[input, State](b, &treadle.Options{Saver: checkpoint.NewMemory()}))
+}
+
+// history reads all checkpoints of a thread, newest first.
+func history[In, Out any](ctx context.Context, thread *treadle.Thread[In, Out]) ([]*treadle.Snapshot, error) {
+	var all []*treadle.Snapshot
+	for snap, err := range thread.History(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, snap)
+	}
+	return all, nil
+}
+
+// A run of two nodes makes four checkpoints: when it is given its input, when
+// it has taken it, and after each node. What was never written is not there.
+//
+// Sample: B1.
+func Example_fourCheckpoints() {
+	ctx := context.Background()
+	thread := letters().Thread("1")
+	_, err := thread.Run(ctx, input{Foo: ""})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	all, err := history(ctx, thread)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for i, snap := range all {
+		fmt.Println(snap.Source, snap.Step, snap.Values, "next", snap.Next)
+		for _, task := range snap.Tasks {
+			fmt.Printf("  task %s, error %q, questions %d\n", task.Name, task.Error, len(task.Pauses))
+		}
+		first := i == len(all)-1
+		fmt.Println("  follows the one below:", !first && snap.Parent == all[i+1].ID, "- dated:", !snap.CreatedAt.IsZero())
+	}
+	// Output:
+	// loop 2 {"foo":"b","bar":["a","b"]} next []
+	//   follows the one below: true - dated: true
+	// loop 1 {"foo":"a","bar":["a"]} next [node_b]
+	//   task node_b, error "", questions 0
+	//   follows the one below: true - dated: true
+	// loop 0 {"foo":"","bar":[]} next [node_a]
+	//   task node_a, error "", questions 0
+	//   follows the one below: true - dated: true
+	// input -1 {"bar":[]} next [__start__]
+	//   task __start__, error "", questions 0
+	//   follows the one below: false - dated: true
+}
+
+// State reads the latest checkpoint of a thread, or the one that At names.
+//
+// Sample: B2.
+func Example_latestAndEarlierState() {
+	ctx := context.Background()
+	thread := letters().Thread("1")
+	if _, err := thread.Run(ctx, input{}); err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	latest, err := thread.State(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("latest:", latest.Values, latest.Next, latest.Source, latest.Step)
+
+	earlier, err := thread.At(latest.Parent).State(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	var s State
+	err = earlier.Read(&s) // into a struct of one's own
+	fmt.Println("before:", s.Foo, s.Bar, earlier.Next, err)
+	// Output:
+	// latest: {"foo":"b","bar":["a","b"]} [] loop 2
+	// before: a [a] [node_b] <nil>
+}

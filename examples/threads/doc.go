@@ -1,0 +1,9 @@
+// Package threads shows what a thread keeps and how to travel in it. The
+// examples are in its tests; read them in this order.
+//
+//   - checkpoints_test.go: the checkpoints of a run, and reading one of them.
+//   - travel_test.go: running again from an old checkpoint, editing the state,
+//     and going on from an edit as a branch of its own.
+//   - restart_test.go: a question that is answered by another process.
+//   - migrate_test.go: old threads and a new version of the graph.
+package threads

@@ -1,0 +1,164 @@
+package threads_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/checkpoint"
+)
+
+// chain is a graph whose nodes run one after the other and leave their name;
+// the node "ask" waits for an answer first.
+func chain(saver checkpoint.Saver, nodes ...string) *treadle.Graph[Trail, Trail] {
+	b := treadle.New[Trail]("chain")
+	for _, name := range nodes {
+		treadle.AddNode(b, name, func(ctx context.Context, _ Trail) (visited, error) {
+			if name != "ask" {
+				return visited{treadle.List[string]{name}}, nil
+			}
+			answer, err := treadle.Interrupt[string](ctx, "well?")
+			return visited{treadle.List[string]{answer}}, err
+		})
+	}
+	b.Sequence(append([]string{treadle.Start}, nodes...)...)
+	return treadle.Must(b.Compile(&treadle.Options{Saver: saver}))
+}
+
+// Trail is where a run has been.
+type Trail struct{ Names treadle.List[string] }
+
+// visited is what a node of a chain writes.
+type visited struct{ Names treadle.List[string] }
+
+// A thread that has come to its end takes any new version of the graph: nodes
+// may come, go and be renamed. Its history is still there.
+//
+// Sample: B32.
+func Example_migrateFinishedThread() {
+	ctx := context.Background()
+	saver := checkpoint.NewMemory()
+	fmt.Println(chain(saver, "a", "b").Thread("1").Run(ctx, Trail{}))
+	thread := chain(saver, "x", "y", "z").Thread("1")
+	fmt.Println(thread.Run(ctx, Trail{}))
+
+	all, err := history(ctx, thread)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("before b ran:", all[6].Values, all[6].Next)
+	// Output:
+	// {[a b]} <nil>
+	// {[a b x y z]} <nil>
+	// before b ran: {"Names":["a"]} [b]
+}
+
+// A thread that waits goes on in a new version that has more nodes. The node it
+// waits in must still be there, or the thread can only be read, edited and given
+// a new input.
+//
+// Sample: B32.
+func Example_migrateInterruptedThread() {
+	ctx := context.Background()
+	saver := checkpoint.NewMemory()
+	_, err := chain(saver, "a", "ask", "b").Thread("1").Run(ctx, Trail{})
+	_, waits := errors.AsType[*treadle.InterruptError](err)
+	fmt.Println("waits:", waits)
+
+	_, err = chain(saver, "a", "b").Thread("1").Resume(ctx, "here")
+	gone, ok := errors.AsType[*treadle.GotoError](err)
+	fmt.Println(ok, gone.To)
+	fmt.Println(err)
+
+	fmt.Println(chain(saver, "new", "a", "ask", "newer", "b").Thread("1").Resume(ctx, "here"))
+
+	_, err = chain(saver, "a", "ask", "b").Thread("2").Run(ctx, Trail{})
+	_, waits = errors.AsType[*treadle.InterruptError](err)
+	fmt.Println("waits:", waits)
+	fmt.Println(chain(saver, "a", "b").Thread("2").Run(ctx, Trail{})) // what it waited for is given up
+	// Output:
+	// waits: true
+	// true ask
+	// graph "chain": goto "ask": the checkpoint is to run it, but there is no such node any more; there are a, b
+	// {[a here newer b]} <nil>
+	// waits: true
+	// {[a a b]} <nil>
+}
+
+// keep makes a graph of any state that changes nothing.
+func keep[S any](saver checkpoint.Saver) *treadle.Graph[S, S] {
+	b := treadle.New[S]("keep")
+	treadle.AddNode(b, "node", func(context.Context, S) (treadle.Update, error) { return nil, nil })
+	b.Edge(treadle.Start, "node")
+	return treadle.Must(b.Compile(&treadle.Options{Saver: saver}))
+}
+
+// Fields may come and go. One that is renamed is lost, unless its tag says what
+// it was called before.
+//
+// Sample: B32.
+func Example_migrateFields() {
+	type First struct{ Title, Text, Draft string }
+	type Added struct{ Title, Text, Draft, Author string }
+	type Removed struct{ Title, Text string }
+	type Renamed struct{ Title, Body string }
+	type RenamedWithTag struct {
+		Title string
+		Body  string `treadle:"was=Text"`
+	}
+
+	ctx := context.Background()
+	saver := checkpoint.NewMemory()
+	if _, err := keep[First](saver).Thread("1").Run(ctx, First{"Owls", "They fly.", "rough"}); err != nil {
+		fmt.Println(err)
+	}
+	show := func(what string, thread interface {
+		State(context.Context) (*treadle.Snapshot, error)
+	}) {
+		snap, err := thread.State(ctx)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(what, snap.Values)
+	}
+	show("first:  ", keep[First](saver).Thread("1"))
+	show("added:  ", keep[Added](saver).Thread("1"))
+	show("removed:", keep[Removed](saver).Thread("1"))
+	show("renamed:", keep[Renamed](saver).Thread("1"))
+	show("tagged: ", keep[RenamedWithTag](saver).Thread("1"))
+	// Output:
+	// first:   {"Title":"Owls","Text":"They fly.","Draft":"rough"}
+	// added:   {"Title":"Owls","Text":"They fly.","Draft":"rough"}
+	// removed: {"Title":"Owls","Text":"They fly."}
+	// renamed: {"Title":"Owls"}
+	// tagged:  {"Title":"Owls","Body":"They fly."}
+}
+
+// A field whose type has changed so that the stored value does not fit is an
+// error that names it. The thread stays as it was.
+//
+// Sample: B32.
+func Example_migrateType() {
+	type Words struct{ Length string }
+	type Numbers struct{ Length int }
+
+	ctx := context.Background()
+	saver := checkpoint.NewMemory()
+	fmt.Println(keep[Words](saver).Thread("1").Run(ctx, Words{"long"}))
+
+	_, err := keep[Numbers](saver).Thread("1").Run(ctx, Numbers{7})
+	misfit, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	fmt.Println(ok, misfit.Value, misfit.Type)
+	fmt.Println(err)
+
+	fmt.Println(keep[Words](saver).Thread("1").Continue(ctx))
+	// Output:
+	// {long} <nil>
+	// true string int
+	// graph "keep": thread "1": field Length: json: cannot unmarshal string into Go value of type int
+	// {long} <nil>
+}
