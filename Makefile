@@ -7,10 +7,11 @@ GOLANGCI_LINT := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v
 
 GO_FILES = find . -name node_modules -prune -o -name '*.go' -print0
 
-.PHONY: test lint bench fmt
+.PHONY: test lint bench fmt soak
 
 # What CI runs. A skipped test fails it; the last line is the tally.
 test:
+	@.ci/postgres
 	@set -euo pipefail; \
 	unformatted=$$($(GO_FILES) | xargs -0 gofmt -s -l); \
 	if [ -n "$$unformatted" ]; then printf 'not formatted (make fmt):\n%s\n' "$$unformatted"; exit 1; fi
@@ -21,6 +22,10 @@ test:
 		for m in $(MODULES); do (cd "$$m" && go test -race -timeout 15m -json ./...) || status=1; done; \
 		exit $$status; \
 	} | go run ./internal/testreport
+
+# The crash tests with ten times as many kills, on graphs that no run before has had.
+soak:
+	@TREADLE_SOAK=1 go test -race -timeout 60m -count 1 -v -run Killed ./internal/crashtest
 
 lint:
 	@set -euo pipefail; \

@@ -1,0 +1,259 @@
+// Package pgtest gives tests a real Postgres.
+//
+// It is the one that TREADLE_TEST_POSTGRES names, or else a cluster of its own
+// for each test binary, made when it is first asked for from the programs that
+// are installed, and gone when the binary ends, however it ends:
+//
+//	func TestMain(m *testing.M) { pgtest.Main(m) }
+//
+//	func TestX(t *testing.T) { db, err := postgres.Open(t.Context(), pgtest.URL(t), nil) … }
+//
+// A test that needs Postgres and cannot have it fails. It is never skipped: a
+// suite that passes has run.
+package pgtest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing" //nolint:depguard // it is for tests alone, those of several packages
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Env names the server to use: the URL of a database in which the role may
+// create databases and roles.
+const Env = "TREADLE_TEST_POSTGRES"
+
+const install = "install it (Debian, Ubuntu: apt-get install -y postgresql), or set " + Env + " to the URL of a server that may be used"
+
+// Main runs the tests of a binary and ends it.
+func Main(m *testing.M) {
+	os.Exit(Run(m)) //nolint:forbidigo // as a TestMain does
+}
+
+// Run is Main for those who have something to do after the tests.
+func Run(m *testing.M) int {
+	code := m.Run()
+	if err := private.stop(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = max(code, 1)
+	}
+	return code
+}
+
+// URL is that of a fresh, empty database. It is dropped after the test.
+func URL(t testing.TB) string {
+	t.Helper()
+	server, err := Server()
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := "treadle_" + strings.ToLower(rand.Text())
+	if err := admin(server, "CREATE DATABASE "+name+" TEMPLATE template0"); err != nil {
+		t.Fatalf("make a database for the test: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := admin(server, "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
+			t.Errorf("drop the test's database: %v", err)
+		}
+	})
+	u, err := url.Parse(server)
+	if err != nil {
+		t.Fatalf("%s: %v", Env, err)
+	}
+	u.Path = "/" + name
+	return u.String()
+}
+
+// admin runs a statement that no transaction may hold.
+func admin(server, statement string) (err error) {
+	ctx := context.Background()
+	c, err := pgx.Connect(ctx, server)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Close(ctx)) }()
+	_, err = c.Exec(ctx, statement)
+	return err
+}
+
+// Server is the URL of the server's own database. It makes the cluster if that
+// has not happened.
+func Server() (string, error) {
+	if server := os.Getenv(Env); server != "" {
+		return server, nil
+	}
+	private.once.Do(func() { private.err = private.start() })
+	return private.url, private.err
+}
+
+// private is the binary's own cluster.
+var private cluster
+
+type cluster struct {
+	once  sync.Once
+	err   error
+	dir   string
+	url   string
+	stdin io.WriteCloser // its end is the cluster's
+	ended chan error
+}
+
+func (c *cluster) stop() error {
+	if c.stdin == nil {
+		return nil
+	}
+	if err := c.stdin.Close(); err != nil {
+		return fmt.Errorf("stop the tests' postgres: %w", err)
+	}
+	c.stdin = nil
+	return <-c.ended
+}
+
+// programs finds the newest initdb and postgres that lie side by side.
+func programs(places string) (initdb, postgres string, err error) {
+	dirs, err := filepath.Glob(places)
+	if err != nil {
+		return "", "", err
+	}
+	version := func(dir string) int {
+		n, _ := strconv.Atoi(filepath.Base(filepath.Dir(dir))) // what is no number comes last
+		return n
+	}
+	slices.SortFunc(dirs, func(a, b string) int { return version(b) - version(a) })
+	if found, err := exec.LookPath("initdb"); err == nil {
+		if found, err = filepath.EvalSymlinks(found); err == nil {
+			dirs = append(dirs, filepath.Dir(found))
+		}
+	}
+	for _, dir := range dirs {
+		initdb, postgres = filepath.Join(dir, "initdb"), filepath.Join(dir, "postgres")
+		if exists(initdb) && exists(postgres) {
+			return initdb, postgres, nil
+		}
+	}
+	return "", "", errors.New("these tests need Postgres and there is none: " + install)
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// watch runs the server until its own input ends, which the system sees to even
+// if the test binary is killed, and then removes what is left.
+const watch = `dir=$1; shift
+"$@" </dev/null & pid=$!
+read line
+kill -INT $pid
+wait $pid
+rm -rf "$dir"
+exit 0`
+
+// start makes the cluster and waits until it answers.
+func (c *cluster) start() error {
+	initdb, postgres, err := programs("/usr/lib/postgresql/*/bin") // Debian's place, one per version
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "pgtest")
+	if err != nil {
+		return err
+	}
+	c.dir = dir
+	if err := c.startIn(dir, initdb, postgres); err != nil {
+		log, _ := os.ReadFile(filepath.Join(dir, "log")) // if there is one
+		return errors.Join(fmt.Errorf("start a postgres for the tests: %w\n%s", err, log), c.stop(), os.RemoveAll(dir))
+	}
+	return nil
+}
+
+func (c *cluster) startIn(dir, initdb, postgres string) error {
+	password := rand.Text()
+	secret := filepath.Join(dir, "password")
+	if err := os.WriteFile(secret, []byte(password+"\n"), 0o600); err != nil {
+		return err
+	}
+	as, err := serverUser(dir, secret)
+	if err != nil {
+		return err
+	}
+	data := filepath.Join(dir, "data")
+	init := exec.CommandContext(context.Background(), initdb, "-D", data, "-U", "treadle", "-E", "UTF8", "--no-locale", "--no-sync",
+		"--auth-local=reject", "--auth-host=scram-sha-256", "--pwfile="+secret)
+	init.Dir, init.SysProcAttr = dir, as
+	if out, err := init.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w\n%s", err, out)
+	}
+	port, err := freePort()
+	if err != nil {
+		return err
+	}
+	log, err := os.OpenFile(filepath.Join(dir, "log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = log.Close() }() // the server has its own handle
+	// A crash must not lose what was acknowledged, as on a user's server, so
+	// fsync stays on.
+	server := exec.CommandContext(context.Background(), "/bin/sh", "-c", watch, "sh", dir, postgres, "-D", data, "-p", strconv.Itoa(port),
+		"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="+dir, "-c", "max_connections=200", "-c", "fsync=on")
+	server.Dir, server.SysProcAttr, server.Stdout, server.Stderr = dir, as, log, log
+	stdin, err := server.StdinPipe()
+	if err != nil {
+		return err
+	}
+	if err := server.Start(); err != nil {
+		return err
+	}
+	c.stdin, c.ended = stdin, make(chan error, 1)
+	go func() { c.ended <- server.Wait() }()
+	c.url = fmt.Sprintf("postgres://treadle:%s@127.0.0.1:%d/postgres", password, port)
+	return c.ready()
+}
+
+// freePort is one that nobody listened on a moment ago.
+func freePort() (int, error) {
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	port := l.Addr().(*net.TCPAddr).Port
+	return port, l.Close()
+}
+
+// ready waits until the server answers.
+func (c *cluster) ready() error {
+	const patience = 2 * time.Minute // for a machine with other things to do
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	every := time.NewTicker(20 * time.Millisecond)
+	defer every.Stop()
+	for {
+		conn, err := pgx.Connect(ctx, c.url)
+		if err == nil {
+			return conn.Close(ctx)
+		}
+		select {
+		case <-every.C:
+		case ended := <-c.ended:
+			c.ended <- ended
+			return errors.Join(errors.New("it has ended"), ended)
+		case <-ctx.Done():
+			return fmt.Errorf("it does not answer: %w", err)
+		}
+	}
+}

@@ -1,0 +1,44 @@
+//go:build unix
+
+package pgtest
+
+import (
+	"fmt"
+	"os"
+	"os/user"
+	"strconv"
+	"syscall"
+)
+
+// serverUser gives dir and the file to the user that the server is to run as:
+// Postgres refuses to run as root. The attributes are those of its process,
+// which is in a group of its own, so that an interrupt from the terminal does
+// not end it before the tests.
+func serverUser(dir, file string) (*syscall.SysProcAttr, error) {
+	attr := &syscall.SysProcAttr{Setpgid: true}
+	if os.Getuid() != 0 {
+		return attr, nil
+	}
+	for _, name := range []string{"postgres", "nobody"} {
+		u, err := user.Lookup(name)
+		if err != nil {
+			continue
+		}
+		uid, err := strconv.ParseUint(u.Uid, 10, 32)
+		if err != nil {
+			return nil, err
+		}
+		gid, err := strconv.ParseUint(u.Gid, 10, 32)
+		if err != nil {
+			return nil, err
+		}
+		for _, path := range []string{dir, file} {
+			if err := os.Chown(path, int(uid), int(gid)); err != nil {
+				return nil, err
+			}
+		}
+		attr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+		return attr, nil
+	}
+	return nil, fmt.Errorf("we are root, Postgres does not run as root, and there is neither a user postgres nor nobody: set %s", Env)
+}

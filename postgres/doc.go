@@ -1,0 +1,43 @@
+// Package postgres keeps checkpoints, and a cache of results, in Postgres.
+//
+// [Open] gives a [DB], which is a [checkpoint.Saver] with every ability that
+// package checkpoint names, and has a [checkpoint.Cache] beside it. Any number
+// of processes may use the same tables; two writers that meet on one thread are
+// told apart by the compare-and-set of its head.
+//
+// # Roles and migrations
+//
+// The tables and functions live in a schema of their own. Whoever may create
+// it runs the SQL of [Migrations], or opens once with [Options].Migrate. The
+// program itself then needs no more than
+//
+//	GRANT USAGE ON SCHEMA treadle TO app;
+//	GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA treadle TO app;
+//	GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA treadle TO app;
+//
+// Nothing relies on the search_path, and nothing is kept in a session, so a
+// pooler that hands out a connection per transaction will do; tell it by
+// [Options].PoolerSafe.
+//
+// # What a commit survives
+//
+// A put is one call of one function and returns when its transaction is
+// committed, with the durability that the server's synchronous_commit gives. If
+// the connection breaks before the answer is there, the put is sent again over
+// another: its id and the compare-and-set make sure that it is stored once. If
+// that fails too, or the context has ended, the error is an [ErrOutcomeUnknown].
+//
+// # What is in the tables
+//
+//	thread ──< line ──< checkpoint (id, run, base, record, control, echo, metadata)
+//	   │         ├────< chunk      (chain, seq, data)
+//	   │         └────< pending    (id, task, kind, data)
+//	   └──< run (name, metadata)             shape (names)
+//
+// A line is a namespace of a thread. The record of a checkpoint holds what is
+// small, and refers to chunks for the rest: see manifest.go, chunk.go, echo.go. It is
+// never changed after it was inserted. A list is a chain of chunks, each of
+// which drops elements from the end and appends others, so that a step costs
+// what it adds. Nothing is shared between lines but shapes, the lists of channel
+// names, which are never removed.
+package postgres

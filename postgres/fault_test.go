@@ -1,0 +1,475 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/pgtest"
+)
+
+// next is a put that goes on from key.
+func next(key checkpoint.Key, step int, changes ...checkpoint.Change) *checkpoint.Put {
+	p := &checkpoint.Put{Key: key, Parent: key.ID, Head: key.ID, Step: step, Source: checkpoint.Loop, Changes: changes, Control: []byte("{}")}
+	p.ID = checkpoint.NewID(step, key.ID)
+	return p
+}
+
+func item(i int) checkpoint.Change {
+	return checkpoint.Change{Channel: "l", Version: uint64(i + 1), List: true, Items: [][]byte{fmt.Appendf(nil, "item %d", i)}}
+}
+
+// wantLine checks that a thread has exactly the given ids, and that each list
+// is whole.
+func wantLine(t *testing.T, db *DB, thread string, want []checkpoint.ID) {
+	t.Helper()
+	i := len(want)
+	for cp, err := range db.List(t.Context(), checkpoint.Query{Thread: thread}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i--; i < 0 {
+			t.Fatalf("thread %s has more than the %d checkpoints that were acknowledged: %s", thread, len(want), cp.ID)
+		}
+		if cp.ID != want[i] {
+			t.Fatalf("checkpoint %d of thread %s is %s, want %s", i, thread, cp.ID, want[i])
+		}
+		if n := len(cp.Values["l"].Items); n != i+1 {
+			t.Fatalf("checkpoint %d of thread %s has %d elements", i, thread, n)
+		}
+	}
+	if i != 0 {
+		t.Fatalf("%d checkpoints of thread %s are missing", i, thread)
+	}
+}
+
+// Connections that are cut while puts are under way make no put fail, and none
+// is lost or stored twice.
+func TestPutsOutliveTerminatedConnections(t *testing.T) {
+	for mode, o := range modes {
+		t.Run(mode, func(t *testing.T) {
+			const threads, puts, cuts = 4, 150, 60
+			o.MaxConns = threads
+			url := pgtest.URL(t)
+			db := fresh(t, url, o)
+			killer, err := pgx.Connect(t.Context(), url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids := make([][]checkpoint.ID, threads)
+			var wg sync.WaitGroup
+			var busy, done atomic.Int64
+			busy.Store(threads)
+			for i := range threads {
+				wg.Go(func() {
+					defer busy.Add(-1)
+					key := checkpoint.Key{Thread: fmt.Sprint(i)}
+					for n := range puts {
+						p := next(key, n, item(n))
+						if err := db.Put(t.Context(), p); err != nil {
+							t.Errorf("put %d of thread %d: %v", n, i, err)
+							return
+						}
+						key = p.Key
+						ids[i] = append(ids[i], p.ID)
+						done.Add(1)
+					}
+				})
+			}
+			cut := 0
+			for last := int64(0); busy.Load() > 0 && cut < cuts; {
+				if done.Load() < last+threads {
+					runtime.Gosched() // some come through before the next cut
+					continue
+				}
+				var n int
+				err := killer.QueryRow(t.Context(), `SELECT count(pg_terminate_backend(pid)) FROM (SELECT pid FROM pg_stat_activity
+					WHERE datname = current_database() AND pid <> pg_backend_pid() AND state = 'active' AND query LIKE '%.put(%' ORDER BY random() LIMIT 1) a`).Scan(&n)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if cut += n; n > 0 {
+					last = done.Load()
+				}
+			}
+			wg.Wait()
+			if err := killer.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if cut == 0 {
+				t.Error("no connection was cut")
+			}
+			for i := range threads {
+				wantLine(t, db, fmt.Sprint(i), ids[i])
+			}
+			checkTables(t, db)
+		})
+	}
+}
+
+// proxy is between a DB and its server and can lose what the server answers.
+type proxy struct {
+	ctx      context.Context
+	listener net.Listener
+	server   string
+	deaf     atomic.Bool // answers are lost, and the connection with them
+	lost     chan struct{}
+	wg       sync.WaitGroup
+}
+
+func newProxy(t *testing.T, server string) *proxy {
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{ctx: t.Context(), listener: l, server: server, lost: make(chan struct{}, 100)}
+	p.wg.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			p.wg.Go(func() { p.serve(c) })
+		}
+	})
+	return p
+}
+
+func (p *proxy) serve(c net.Conn) {
+	defer c.Close()
+	s, err := new(net.Dialer).DialContext(p.ctx, "tcp", p.server)
+	if err != nil {
+		return
+	}
+	defer s.Close()
+	p.wg.Go(func() {
+		_, _ = io.Copy(s, c) // ends when either side does
+		_ = s.Close()
+	})
+	b := make([]byte, 64<<10)
+	for {
+		n, err := s.Read(b)
+		if err != nil {
+			return
+		}
+		if p.deaf.Load() {
+			p.lost <- struct{}{}
+			return
+		}
+		if _, err := c.Write(b[:n]); err != nil {
+			return
+		}
+	}
+}
+
+// through is the URL of the proxy of a server.
+func through(t *testing.T, server string) (string, *proxy) {
+	u, err := url.Parse(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newProxy(t, u.Host)
+	t.Cleanup(func() {
+		if err := p.listener.Close(); err != nil {
+			t.Error(err)
+		}
+		p.wg.Wait()
+	})
+	u.Host = p.listener.Addr().String()
+	return u.String(), p
+}
+
+func TestAPutWhoseAnswerIsLostIsFoundOutAbout(t *testing.T) {
+	server := pgtest.URL(t)
+	direct := fresh(t, server, Options{})
+	via, p := through(t, server)
+	db := open(t, via, &Options{Schema: direct.schema})
+	key := checkpoint.Key{Thread: "thread"}
+	first := next(key, 0, item(0))
+	if err := db.Put(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	// The answer is lost and the server can be reached again.
+	p.deaf.Store(true)
+	second := next(first.Key, 1, item(1))
+	done := make(chan error)
+	go func() { done <- db.Put(t.Context(), second) }()
+	<-p.lost
+	p.deaf.Store(false)
+	if err := <-done; err != nil {
+		t.Errorf("a put that was stored and whose first answer was lost: %v", err)
+	}
+	wantLine(t, direct, "thread", []checkpoint.ID{first.ID, second.ID})
+
+	// It is lost and the server stays away. The put before makes sure that the
+	// statement is all that is sent.
+	third := next(second.Key, 2, item(2))
+	if err := db.Put(t.Context(), third); err != nil {
+		t.Fatal(err)
+	}
+	p.deaf.Store(true)
+	fourth := next(third.Key, 3, item(3))
+	err := db.Put(t.Context(), fourth)
+	if !errors.Is(err, ErrOutcomeUnknown) {
+		t.Errorf("a put without an answer: %v, want %v", err, ErrOutcomeUnknown)
+	}
+	p.deaf.Store(false)
+	wantLine(t, db, "thread", []checkpoint.ID{first.ID, second.ID, third.ID, fourth.ID})
+	w := []checkpoint.Write{{Task: "t", Kind: checkpoint.Done, Data: []byte("x")}}
+	if err := db.PutWrites(t.Context(), fourth.Key, 0, w); err != nil {
+		t.Fatal(err)
+	}
+	p.deaf.Store(true)
+	if err := db.PutWrites(t.Context(), fourth.Key, 0, w); !errors.Is(err, ErrOutcomeUnknown) {
+		t.Errorf("writes without an answer: %v, want %v", err, ErrOutcomeUnknown)
+	}
+	p.deaf.Store(false)
+}
+
+func TestAServerThatIsNotThereIsAClearError(t *testing.T) {
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Open(t.Context(), "postgres://u:geheim@"+addr+"/db", nil)
+	if err == nil || !strings.HasPrefix(err.Error(), "postgres: open: postgres: no connection: failed to connect to `user=u database=db`") || strings.Contains(err.Error(), "geheim") {
+		t.Errorf("open: %v", err)
+	}
+}
+
+// A put that waits for a lock is given up with its context, and is not stored
+// when the lock is free.
+func TestACancelledPutStoresNothing(t *testing.T) {
+	for mode, o := range modes {
+		t.Run(mode, func(t *testing.T) {
+			db := fresh(t, pgtest.URL(t), o)
+			first := next(checkpoint.Key{Thread: "thread"}, 0, item(0))
+			if err := db.Put(t.Context(), first); err != nil {
+				t.Fatal(err)
+			}
+			tx, err := db.pool.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := tx.Exec(t.Context(), "SELECT FROM "+db.quoted+".line FOR UPDATE"); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error)
+			second := next(first.Key, 1, item(1))
+			go func() { done <- db.Put(ctx, second) }()
+			waiting(t, db, ".put(")
+			cancel()
+			if err := <-done; !errors.Is(err, context.Canceled) || errors.Is(err, ErrOutcomeUnknown) {
+				t.Errorf("the put: %v, want a known outcome and %v", err, context.Canceled)
+			}
+			if err := tx.Rollback(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			wantLine(t, db, "thread", []checkpoint.ID{first.ID})
+			if err := db.Put(t.Context(), second); err != nil {
+				t.Errorf("the same put again: %v", err)
+			}
+			if err := db.Put(ctx, next(second.Key, 2)); !errors.Is(err, context.Canceled) {
+				t.Errorf("a put with a context that has ended: %v", err)
+			}
+			for _, err := range db.List(ctx, checkpoint.Query{Thread: "thread"}) {
+				if !errors.Is(err, context.Canceled) {
+					t.Errorf("a list with a context that has ended: %v", err)
+				}
+			}
+			wantLine(t, db, "thread", []checkpoint.ID{first.ID, second.ID})
+		})
+	}
+}
+
+// waiting returns when a statement of the given text waits for a lock.
+func waiting(t *testing.T, db *DB, text string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for n := 0; n == 0; {
+		err := db.pool.QueryRow(ctx, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND strpos(query, $1) > 0", text).Scan(&n)
+		if err != nil {
+			t.Fatalf("nothing waits: %v", err)
+		}
+	}
+}
+
+// A put that has been overtaken by a fence while it waited is refused, whatever
+// the database's default isolation is.
+func TestAFenceOvertakesAWaitingPut(t *testing.T) {
+	for _, isolation := range []string{"read committed", "repeatable read", "serializable"} {
+		t.Run(isolation, func(t *testing.T) {
+			url := quick(t) + "&default_transaction_isolation=" + strings.ReplaceAll(isolation, " ", "%20")
+			db := fresh(t, url, Options{})
+			first := next(checkpoint.Key{Thread: "thread"}, 0, item(0))
+			if err := db.Put(t.Context(), first); err != nil {
+				t.Fatal(err)
+			}
+			tx, err := db.pool.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := tx.Exec(t.Context(), db.sql.fence, []byte("thread"), 3); err != nil {
+				t.Fatal(err)
+			}
+			done := make(chan error, 2)
+			go func() { done <- db.Put(t.Context(), next(first.Key, 1, item(1))) }()
+			go func() {
+				done <- db.PutWrites(t.Context(), first.Key, 0, []checkpoint.Write{{Task: "t", Kind: checkpoint.Done}})
+			}()
+			waiting(t, db, ".put(")
+			waiting(t, db, ".put_writes(")
+			if err := tx.Commit(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				if err := <-done; !errors.Is(err, checkpoint.ErrFenced) {
+					t.Errorf("a writer that the fence has overtaken: %v, want %v", err, checkpoint.ErrFenced)
+				}
+			}
+			wantLine(t, db, "thread", []checkpoint.ID{first.ID})
+		})
+	}
+}
+
+// Handles that know nothing of each other race for one line, while a third
+// prunes it: every accepted put is there, in one line, and nothing is damaged.
+func TestTwoHandlesRaceForOneLine(t *testing.T) {
+	for _, isolation := range []string{"read committed", "serializable"} {
+		t.Run(isolation, func(t *testing.T) {
+			url := quick(t) + "&default_transaction_isolation=" + strings.ReplaceAll(isolation, " ", "%20")
+			const each = 60
+			a := fresh(t, url, Options{})
+			handles := []*DB{a, open(t, url, &Options{Schema: a.schema, PoolerSafe: true}), open(t, url, &Options{Schema: a.schema})}
+			first := next(checkpoint.Key{Thread: "thread"}, 0, item(0))
+			if err := a.Put(t.Context(), first); err != nil {
+				t.Fatal(err)
+			}
+			var wg, pruning sync.WaitGroup
+			var conflicts atomic.Int64
+			for _, db := range handles[:2] {
+				wg.Go(func() {
+					for won := 0; won < each; {
+						cp, err := db.Get(t.Context(), checkpoint.Key{Thread: "thread"})
+						if err != nil {
+							t.Errorf("get: %v", err)
+							return
+						}
+						n := len(cp.Values["l"].Items)
+						if cp.Step != n-1 {
+							t.Errorf("step %d has %d elements", cp.Step, n)
+							return
+						}
+						p := next(cp.Key, n, item(n))
+						if won%5 == 4 { // a fork from the parent, if that is still there
+							p.Parent, p.Step = cp.Parent, n-1
+							p.Changes = []checkpoint.Change{item(n - 1)}
+						}
+						err = db.Put(t.Context(), p)
+						switch {
+						case err == nil:
+							won++
+						case errors.Is(err, checkpoint.ErrConflict), p.Parent == cp.Parent && errors.Is(err, checkpoint.ErrNotFound):
+							conflicts.Add(1)
+							if p.Parent == cp.Parent {
+								won++ // or it would be tried for ever
+							}
+						default:
+							t.Errorf("put: %v", err)
+							return
+						}
+					}
+				})
+			}
+			stop := make(chan struct{})
+			pruning.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					if _, err := handles[2].Prune(t.Context(), "thread", checkpoint.Retention{KeepLast: 5}); err != nil {
+						t.Errorf("prune: %v", err)
+						return
+					}
+				}
+			})
+			wg.Wait()
+			close(stop)
+			pruning.Wait()
+			if conflicts.Load() == 0 {
+				t.Error("the handles never met")
+			}
+			for cp, err := range a.List(t.Context(), checkpoint.Query{Thread: "thread"}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i, got := range cp.Values["l"].Items {
+					if want := fmt.Sprintf("item %d", i); string(got) != want {
+						t.Errorf("element %d of %s is %s", i, cp.ID, got)
+					}
+				}
+			}
+			checkTables(t, a)
+		})
+	}
+}
+
+func TestAClosedDatabaseSaysSo(t *testing.T) {
+	db := fresh(t, pgtest.URL(t), Options{})
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Put(t.Context(), next(checkpoint.Key{Thread: "t"}, 0)); !errors.Is(err, ErrClosed) {
+		t.Errorf("put: %v", err)
+	}
+	if _, err := db.Get(t.Context(), checkpoint.Key{Thread: "t"}); !errors.Is(err, ErrClosed) {
+		t.Errorf("get: %v", err)
+	}
+	if err := db.Cache().Set(t.Context(), "s", "k", nil, 0); !errors.Is(err, ErrClosed) {
+		t.Errorf("set: %v", err)
+	}
+}
+
+// A missing chunk is an error, never a shorter list.
+func TestAMissingChunkIsDamage(t *testing.T) {
+	db := fresh(t, pgtest.URL(t), Options{})
+	key := checkpoint.Key{Thread: "thread"}
+	for i := range 3 {
+		p := next(key, i, item(i))
+		if err := db.Put(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+		key = p.Key
+	}
+	if _, err := db.pool.Exec(t.Context(), "DELETE FROM "+db.quoted+".chunk WHERE seq = 1"); err != nil {
+		t.Fatal(err)
+	}
+	if cp, err := db.Get(t.Context(), key); !errors.Is(err, ErrDamaged) {
+		t.Errorf("get: %v, %v, want %v", cp, err, ErrDamaged)
+	}
+	for cp, err := range db.List(t.Context(), checkpoint.Query{Thread: "thread"}) {
+		if !errors.Is(err, ErrDamaged) {
+			t.Errorf("list: %v, %v, want %v", cp, err, ErrDamaged)
+		}
+	}
+}

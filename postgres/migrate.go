@@ -1,0 +1,141 @@
+package postgres
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"hash/fnv"
+	"io/fs"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// The table migration says which of these the schema has seen, in the order of
+// their names. One that was released is never changed.
+//
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// scripts are the migrations, the first at 0.
+var scripts = func() (out []string) {
+	names, err := fs.Glob(migrations, "migrations/*.sql")
+	if err != nil {
+		panic(err) // the pattern is bad
+	}
+	for _, name := range names {
+		script, err := migrations.ReadFile(name)
+		if err != nil {
+			panic(err) // it was embedded
+		}
+		out = append(out, string(script))
+	}
+	return out
+}()
+
+// Migrations is the SQL that brings a schema up to date, from nothing or from
+// any earlier version: one transaction, which does nothing where nothing is to
+// be done. It is what [DB.Migrate] runs, for those who let nobody but
+// themselves run such things. The empty name is the default schema's. A name
+// that no schema can have gives an SQL comment that says so.
+func Migrations(schema string) string {
+	if schema == "" {
+		schema = defaultSchema
+	}
+	quoted, err := quoteSchema(schema)
+	if err != nil {
+		return fmt.Sprintf("-- %v\n", err)
+	}
+	return migrationsUpTo(schema, quoted, len(scripts))
+}
+
+func migrationsUpTo(schema, quoted string, version int) string {
+	literal := "'" + strings.ReplaceAll(schema, "'", "''") + "'"
+	if strings.Contains(schema, `\`) {
+		literal = " E" + strings.ReplaceAll(literal, `\`, `\\`)
+	}
+	var b strings.Builder
+	// Those who migrate at the same time do so one after another.
+	fmt.Fprintf(&b, `-- Treadle's checkpoints: schema %s, version %d.
+BEGIN ISOLATION LEVEL READ COMMITTED;
+SELECT pg_advisory_xact_lock(%d);
+DO $migration$ BEGIN
+IF NOT EXISTS (SELECT FROM pg_namespace WHERE nspname = %s) THEN
+CREATE SCHEMA %s;
+END IF;
+END $migration$;
+CREATE TABLE IF NOT EXISTS %[5]s.migration (version int PRIMARY KEY, at timestamptz NOT NULL DEFAULT now());
+`, strings.ReplaceAll(quoted, "\n", " "), version, lockOf(schema), literal, quoted)
+	for i, script := range scripts[:version] {
+		fmt.Fprintf(&b, `
+DO $migration$ BEGIN
+IF NOT EXISTS (SELECT FROM %[1]s.migration WHERE version = %[2]d) THEN
+%[3]s
+INSERT INTO %[1]s.migration (version) VALUES (%[2]d);
+END IF;
+END $migration$;
+`, quoted, i+1, strings.ReplaceAll(script, "{schema}", quoted))
+	}
+	b.WriteString("\nCOMMIT;\n")
+	return b.String()
+}
+
+// lockOf is the key of the advisory lock that migrations of a schema take.
+func lockOf(schema string) int64 {
+	h := fnv.New64a()
+	h.Write([]byte("treadle migration of " + schema))
+	return int64(h.Sum64())
+}
+
+// Migrate brings the schema up to date. It needs the right to create the
+// schema, or to create in it if it is there. One that is up to date needs
+// nothing and is left alone; one of a later release is an ErrSchema.
+func (db *DB) Migrate(ctx context.Context) error {
+	version, err := db.version(ctx)
+	if err != nil {
+		return err
+	}
+	if version < len(scripts) {
+		err := db.write(ctx, func(c *pgx.Conn) error {
+			// Several statements at once go by the simple protocol.
+			_, err := c.PgConn().Exec(ctx, migrationsUpTo(db.schema, db.quoted, len(scripts))).ReadAll()
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("migrate schema %s: %w", db.quoted, err)
+		}
+		if version, err = db.version(ctx); err != nil {
+			return err
+		}
+	}
+	return db.checkVersion(version)
+}
+
+// version is how many migrations the schema has seen.
+func (db *DB) version(ctx context.Context) (version int, err error) {
+	err = db.read(ctx, func(c *pgx.Conn) error {
+		// By the simple protocol: nothing about a table that may be made in a
+		// moment is cached.
+		return c.QueryRow(ctx, "SELECT coalesce(max(version), 0) FROM "+db.quoted+".migration", pgx.QueryExecModeSimpleProtocol).Scan(&version)
+	})
+	switch state(err) {
+	case stateNoTable, stateNoSchema:
+		return 0, nil
+	case stateNoRight:
+		return 0, fmt.Errorf("%w: this role may not read schema %s: see the GRANTs in the documentation of this package: %w", ErrSchema, db.quoted, err)
+	}
+	return version, err
+}
+
+func (db *DB) checkVersion(version int) error {
+	const how = "open with Options.Migrate, or have the SQL of postgres.Migrations run"
+	switch {
+	case version == 0:
+		return fmt.Errorf("%w: there is no schema %s with treadle's tables in this database: %s", ErrSchema, db.quoted, how)
+	case version < len(scripts):
+		return fmt.Errorf("%w: schema %s has version %d and this program needs %d: %s", ErrSchema, db.quoted, version, len(scripts), how)
+	case version > len(scripts):
+		return fmt.Errorf("%w: schema %s has version %d and this program knows versions up to %d: it was migrated by a later release, use that", ErrSchema, db.quoted, version, len(scripts))
+	}
+	return nil
+}

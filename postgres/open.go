@@ -1,0 +1,245 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/treadle-go/treadle/checkpoint"
+)
+
+// Errors of a DB, beside those of package checkpoint.
+var (
+	// ErrClosed: the DB was closed.
+	ErrClosed = errors.New("postgres: the database is closed")
+	// ErrDamaged: something that a checkpoint refers to is missing or unreadable.
+	ErrDamaged = errors.New("postgres: the data is damaged")
+	// ErrOutcomeUnknown: the connection broke, or the context ended, after
+	// something was sent to be written and before the answer. It is written as
+	// a whole or not at all; a Get tells.
+	ErrOutcomeUnknown = errors.New("postgres: whether it was written is unknown")
+	// ErrSchema: the schema is missing, or not the one that this version of the
+	// package works with.
+	ErrSchema = errors.New("postgres: the schema does not fit")
+)
+
+// Options of Open. Nil means the defaults.
+type Options struct {
+	// Schema has the tables and functions; "treadle" if empty.
+	Schema string
+	// Migrate makes Open call [DB.Migrate].
+	Migrate bool
+	// PoolerSafe does without prepared statements, for a pooler that gives each
+	// transaction another connection, such as PgBouncer in transaction mode.
+	PoolerSafe bool
+	// MaxConns is how many connections there may be. The default is that of the
+	// url's pool_max_conns, or else 4 or the number of CPUs, whichever is more.
+	MaxConns int
+	// Logger hears what went wrong and was mended without a caller to tell.
+	Logger *slog.Logger
+}
+
+// DB is a schema in a Postgres database. All methods may be called
+// concurrently.
+type DB struct {
+	schema string // as it is
+	quoted string // as it is written in SQL
+	log    *slog.Logger
+	pool   *pgxpool.Pool
+	closed atomic.Bool
+	sql    statements
+	known  known
+}
+
+var (
+	_ checkpoint.Saver        = (*DB)(nil)
+	_ checkpoint.Cacher       = (*DB)(nil)
+	_ checkpoint.Pruner       = (*DB)(nil)
+	_ checkpoint.Copier       = (*DB)(nil)
+	_ checkpoint.RunDeleter   = (*DB)(nil)
+	_ checkpoint.Sizer        = (*DB)(nil)
+	_ checkpoint.ThreadLister = (*DB)(nil)
+	_ checkpoint.Fencer       = (*DB)(nil)
+)
+
+const (
+	defaultSchema = "treadle"
+	// cancelAfter is how long a statement may go on after its context has
+	// ended before the server is told to stop it. Most are done by then, and
+	// their outcome is known.
+	cancelAfter = 50 * time.Millisecond
+	// giveUpAfter is how long after that the server's answer is waited for.
+	giveUpAfter = 5 * time.Second
+	// tries bounds how often something is done again after the connection broke
+	// or another writer came in between.
+	tries = 5
+)
+
+// Open connects to the database at url, in one of the forms that libpq knows.
+// The schema must be there and be the one that this version works with, or else
+// the error is an ErrSchema; see Options.Migrate.
+func Open(ctx context.Context, url string, o *Options) (*DB, error) {
+	if o == nil {
+		o = &Options{}
+	}
+	db := &DB{schema: o.Schema, log: o.Logger}
+	if db.schema == "" {
+		db.schema = defaultSchema
+	}
+	if db.log == nil {
+		db.log = slog.New(slog.DiscardHandler)
+	}
+	var err error
+	if db.quoted, err = quoteSchema(db.schema); err != nil {
+		return nil, fmt.Errorf("postgres: open: %w", err)
+	}
+	db.sql = newStatements(db.quoted)
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("postgres: open: %w", err)
+	}
+	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement
+	if o.PoolerSafe {
+		// The statement is sent with each call and has no name. What is cached
+		// are its types, on our side.
+		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+	}
+	config.ConnConfig.BuildContextWatcherHandler = func(pc *pgconn.PgConn) ctxwatch.Handler {
+		return &pgconn.CancelRequestContextWatcherHandler{Conn: pc, CancelRequestDelay: cancelAfter, DeadlineDelay: cancelAfter + giveUpAfter}
+	}
+	if o.MaxConns > 0 {
+		config.MaxConns = int32(min(o.MaxConns, 1<<20))
+	}
+	// The pool outlives ctx, which is for opening.
+	if db.pool, err = pgxpool.NewWithConfig(context.WithoutCancel(ctx), config); err != nil {
+		return nil, fmt.Errorf("postgres: open: %w", err)
+	}
+	if err := db.open(ctx, o.Migrate); err != nil {
+		db.pool.Close()
+		return nil, fmt.Errorf("postgres: open: %w", err)
+	}
+	return db, nil
+}
+
+func (db *DB) open(ctx context.Context, migrate bool) error {
+	if migrate {
+		return db.Migrate(ctx)
+	}
+	version, err := db.version(ctx)
+	if err != nil {
+		return err
+	}
+	return db.checkVersion(version)
+}
+
+// quoteSchema writes the name of a schema as it stands in SQL.
+func quoteSchema(name string) (string, error) {
+	switch {
+	case len(name) > 63:
+		return "", fmt.Errorf("the schema's name %q is longer than the 63 bytes that Postgres keeps", name)
+	case strings.HasPrefix(name, "pg_"):
+		return "", fmt.Errorf("the schema's name %q is Postgres's own: it begins with pg_", name)
+	case !utf8.ValidString(name) || strings.ContainsAny(name, "\x00$"):
+		return "", fmt.Errorf("the schema's name %q has a character that it cannot have", name)
+	}
+	return pgx.Identifier{name}.Sanitize(), nil
+}
+
+// Close waits for what is under way and closes all connections. What comes
+// later fails with ErrClosed.
+func (db *DB) Close() error {
+	db.closed.Store(true)
+	db.pool.Close()
+	return nil
+}
+
+// with runs do with a connection. lost tells that the connection broke while
+// do was at work, so that what it was doing may have happened or not.
+func (db *DB) with(ctx context.Context, do func(*pgx.Conn) error) (lost bool, err error) {
+	c, err := db.pool.Acquire(ctx)
+	if err != nil {
+		if db.closed.Load() {
+			return false, ErrClosed
+		}
+		return false, fmt.Errorf("postgres: no connection: %w", err)
+	}
+	defer c.Release()
+	err = do(c.Conn())
+	if err == nil {
+		return false, nil
+	}
+	lost = c.Conn().IsClosed() && !pgconn.SafeToRetry(err)
+	switch {
+	case ctx.Err() != nil:
+		err = fmt.Errorf("postgres: %w: %w", ctx.Err(), err)
+	case c.Conn().IsClosed():
+		err = fmt.Errorf("postgres: the connection broke: %w", err)
+	case state(err) != "":
+		err = fmt.Errorf("postgres: %w", err)
+	}
+	return lost, err
+}
+
+// read runs do, which only reads, again if its connection breaks.
+func (db *DB) read(ctx context.Context, do func(*pgx.Conn) error) error {
+	for try := 1; ; try++ {
+		lost, err := db.with(ctx, do)
+		again := lost || state(err) == stateSerialization || state(err) == stateDeadlock
+		if err == nil || !again || ctx.Err() != nil || try == tries {
+			return err
+		}
+		db.log.WarnContext(ctx, "postgres: a read is tried again", "schema", db.schema, "error", err)
+	}
+}
+
+// write runs do in which a single statement or one transaction writes. It is
+// tried again only if it is certain that nothing was written.
+func (db *DB) write(ctx context.Context, do func(*pgx.Conn) error) error {
+	for try := 1; ; try++ {
+		lost, err := db.with(ctx, do)
+		if lost {
+			return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+		}
+		again := false
+		switch state(err) {
+		case stateStale, stateSerialization, stateDeadlock:
+			again = true
+		}
+		if err == nil || !again || ctx.Err() != nil || try == tries {
+			return err
+		}
+	}
+}
+
+// inTx runs do in a transaction, for what takes more than one statement.
+func inTx(ctx context.Context, c *pgx.Conn, do func(pgx.Tx) error) error {
+	return pgx.BeginTxFunc(ctx, c, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, do)
+}
+
+// SQLSTATEs that are told apart.
+const (
+	stateStale         = "TR001" // our own: see the functions
+	stateSerialization = "40001"
+	stateDeadlock      = "40P01"
+	stateNoTable       = "42P01"
+	stateNoSchema      = "3F000"
+	stateNoRight       = "42501"
+)
+
+// state is the SQLSTATE of an error of the server, or "".
+func state(err error) string {
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return e.Code
+	}
+	return ""
+}

@@ -1,0 +1,441 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"reflect"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/treadle-go/treadle/checkpoint"
+)
+
+// A reader takes two steps, neither of which holds a connection when it is
+// done: the row of a checkpoint with its pending writes, all of one moment; then
+// the chunks, which never change. If they are gone, so is the checkpoint, and
+// the first step is taken again.
+
+// row is a line and one of its checkpoints.
+type row struct {
+	line  head // without run and manifest
+	found bool
+	cp    stored
+	have  chains // what was read with it
+}
+
+// stored is a checkpoint's row.
+type stored struct {
+	id       checkpoint.ID
+	run      run
+	m        *manifest
+	control  []byte
+	echo     []byte // in place of the control
+	metadata []byte
+	pending  []checkpoint.Write
+}
+
+// columns are those of stored, to be scanned.
+type columns struct {
+	id               pgtype.UUID
+	run              *int64
+	runName, runMeta []byte
+	base             *int64
+	record           []byte
+	control, echo    []byte
+	metadata         []byte
+	task, kind, data [][]byte
+}
+
+func (c *columns) dest() []any {
+	return []any{&c.id, &c.run, &c.runName, &c.runMeta, &c.base, &c.record, &c.control, &c.echo, &c.metadata, &c.task, &c.kind, &c.data}
+}
+
+// stored makes a row of the columns. have has the chunk of its base.
+func (c *columns) stored(have chains) (s stored, err error) {
+	s.id, s.control, s.echo, s.metadata = c.id.Bytes, c.control, c.echo, c.metadata
+	if c.run != nil {
+		s.run = run{id: *c.run, name: string(c.runName), metadata: c.runMeta, known: true}
+		if c.runName == nil {
+			return s, fmt.Errorf("%w: run %d of checkpoint %s is missing", ErrDamaged, *c.run, s.id)
+		}
+	}
+	if s.metadata == nil {
+		s.metadata = bytes.Clone(s.run.metadata)
+	}
+	for i := range c.task {
+		s.pending = append(s.pending, checkpoint.Write{Task: string(c.task[i]), Kind: checkpoint.WriteKind(c.kind[i]), Data: c.data[i]})
+	}
+	var on *base
+	if c.base != nil {
+		if len(have[*c.base]) == 0 {
+			return s, fmt.Errorf("%w: the base of checkpoint %s", errMissing, s.id)
+		}
+		if on, err = parseBase(*c.base, have[*c.base][0]); err != nil {
+			return s, err
+		}
+	}
+	s.m, err = parseManifest(c.record, s.id, on)
+	return s, err
+}
+
+// need adds what the row refers to.
+func (s *stored) need(want map[int64]int64) error {
+	s.m.need(want)
+	return needEcho(s.echo, want)
+}
+
+func needEcho(echo []byte, want map[int64]int64) error {
+	if echo == nil {
+		return nil
+	}
+	at, _, err := echoed(echo)
+	want[at.chain] = max(want[at.chain], at.hi)
+	return err
+}
+
+// readRow reads a line and a checkpoint of it, the head if key names none. What
+// is not there is zero.
+func (db *DB) readRow(ctx context.Context, key checkpoint.Key) (*row, error) {
+	var thread, epoch, line, rev, next *int64
+	var headID pgtype.UUID
+	var cols columns
+	var baseData []byte
+	err := db.read(ctx, func(c *pgx.Conn) error {
+		dest := append([]any{&thread, &epoch, &line, &headID, &rev, &next}, cols.dest()...)
+		return c.QueryRow(ctx, db.sql.read, name(key.Thread), name(key.Namespace), uuidOr(key.ID)).Scan(append(dest, &baseData)...)
+	})
+	r := &row{have: chains{}}
+	if err != nil || thread == nil {
+		return r, err
+	}
+	r.line.thread, r.line.epoch = *thread, uint64(*epoch)
+	if line == nil {
+		return r, nil
+	}
+	r.line.line, r.line.id, r.line.rev, r.line.next = *line, headID.Bytes, uint64(*rev), *next
+	if !cols.id.Valid {
+		return r, nil
+	}
+	r.found = true
+	if baseData != nil {
+		one, ok := parseChunk(baseData)
+		if !ok {
+			return r, fmt.Errorf("%w: chain %d is unreadable", ErrDamaged, *cols.base)
+		}
+		r.have[*cols.base] = []chunk{one}
+	}
+	if r.cp, err = cols.stored(r.have); err != nil {
+		return r, damaged(cols.id.Bytes, err)
+	}
+	return r, nil
+}
+
+// Get implements [checkpoint.Saver].
+func (db *DB) Get(ctx context.Context, key checkpoint.Key) (*checkpoint.Checkpoint, error) {
+	for try := 1; ; try++ {
+		r, err := db.readRow(ctx, key)
+		if err != nil {
+			return nil, err
+		}
+		if !r.found {
+			return nil, fmt.Errorf("%w: thread %q, namespace %q, id %q", checkpoint.ErrNotFound, key.Thread, key.Namespace, key.ID)
+		}
+		want := map[int64]int64{}
+		if err := r.cp.need(want); err != nil {
+			return nil, err
+		}
+		err = db.fetch(ctx, r.line.line, want, r.have)
+		if errors.Is(err, errMissing) && try < tries {
+			continue
+		}
+		if err != nil {
+			return nil, damaged(r.cp.id, err)
+		}
+		cp, names, err := db.checkpoint(ctx, checkpoint.Key{Thread: key.Thread, Namespace: key.Namespace}, &r.cp, r.have, false)
+		if err != nil {
+			return nil, err
+		}
+		if r.cp.id == r.line.id {
+			// Whoever reads the head will most likely go on from it.
+			h := r.line
+			h.run, h.names, h.m = r.cp.run, names, r.cp.m
+			if worthEcho(r.cp.control) {
+				h.control = bytes.Clone(r.cp.control)
+			}
+			remember(&db.known.mu, &db.known.heads, lineName{key.Thread, key.Namespace}, &h)
+		}
+		return cp, nil
+	}
+}
+
+// damaged says of what is missing that it is so for good.
+func damaged(id checkpoint.ID, err error) error {
+	if errors.Is(err, errMissing) {
+		return fmt.Errorf("%w: checkpoint %s: %w", ErrDamaged, id, err)
+	}
+	return err
+}
+
+// checkpoint makes one of a row and its chunks.
+func (db *DB) checkpoint(ctx context.Context, key checkpoint.Key, s *stored, have chains, own bool) (*checkpoint.Checkpoint, []string, error) {
+	cp := &checkpoint.Checkpoint{Key: key, Parent: s.m.parent, Step: s.m.step, Source: s.m.source, RunID: s.run.name, Control: s.control, Metadata: s.metadata,
+		Pending: s.pending, Values: make(map[string]checkpoint.Value, len(s.m.slots))}
+	cp.ID = s.id
+	if s.echo != nil {
+		var err error
+		if cp.Control, err = have.control(s.echo); err != nil {
+			return nil, nil, fmt.Errorf("control of checkpoint %s in thread %q: %w", s.id, key.Thread, err)
+		}
+	}
+	names, err := db.namesOf(ctx, s.m.shape)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(names) != len(s.m.slots) {
+		return nil, nil, fmt.Errorf("%w: checkpoint %s has %d channels, its shape %d", ErrDamaged, s.id, len(s.m.slots), len(names))
+	}
+	for i := range s.m.slots {
+		if s.m.slots[i].kind == kindNone {
+			continue
+		}
+		v, err := have.value(&s.m.slots[i], own)
+		if err != nil {
+			return nil, nil, fmt.Errorf("channel %q of checkpoint %s in thread %q: %w", names[i], s.id, key.Thread, err)
+		}
+		cp.Values[names[i]] = v
+	}
+	return cp, names, nil
+}
+
+const (
+	// The first page of a list is small, as its reader may want no more; then
+	// they grow.
+	firstPage = 16
+	lastPage  = 256
+	// scanPage is how many rows are looked at for those that match.
+	scanPage = 256
+)
+
+// List implements [checkpoint.Saver]. No connection is held between pages.
+func (db *DB) List(ctx context.Context, q checkpoint.Query) iter.Seq2[*checkpoint.Checkpoint, error] {
+	return func(yield func(*checkpoint.Checkpoint, error) bool) {
+		want, err := newFilter(q.Metadata)
+		if err != nil {
+			return // what has no JSON is in no metadata
+		}
+		l := &listing{db: db, key: checkpoint.Key{Thread: q.Thread, Namespace: q.Namespace}, want: want, before: q.Before, have: chains{}}
+		if found, err := l.find(ctx); err != nil || !found {
+			if err != nil {
+				yield(nil, err)
+			}
+			return
+		}
+		left := q.Limit
+		for size := firstPage; !l.done; size = min(2*size, lastPage) {
+			if q.Limit > 0 {
+				size = min(size, left)
+			}
+			page, err := l.page(ctx, size)
+			for i := range page {
+				cp, _, e := db.checkpoint(ctx, l.key, &page[i], l.have, true)
+				if e != nil {
+					yield(nil, e)
+					return
+				}
+				if !yield(cp, nil) {
+					return
+				}
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if left -= len(page); q.Limit > 0 && left <= 0 {
+				return
+			}
+		}
+	}
+}
+
+// listing is a list under way.
+type listing struct {
+	db           *DB
+	key          checkpoint.Key
+	want         filter
+	thread, line int64
+	before       checkpoint.ID // where the next page begins
+	done         bool          // there is no next page
+	have         chains        // older checkpoints need what newer ones do
+}
+
+func (l *listing) find(ctx context.Context) (bool, error) {
+	err := l.db.read(ctx, func(c *pgx.Conn) error {
+		return c.QueryRow(ctx, l.db.sql.line, name(l.key.Thread), name(l.key.Namespace)).Scan(&l.thread, &l.line)
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// end is the bound of the next page. Nothing is greater than the last uuid, and
+// no id that was ever made is it.
+func (l *listing) end() pgtype.UUID {
+	if l.before.IsZero() {
+		return pgtype.UUID{Bytes: [16]byte(bytes.Repeat([]byte{0xff}, 16)), Valid: true}
+	}
+	return uuid(l.before)
+}
+
+// page reads up to size checkpoints, and what they refer to.
+func (l *listing) page(ctx context.Context, size int) ([]stored, error) {
+	for try := 1; ; try++ {
+		before, done := l.before, l.done
+		page, err := l.rows(ctx, size)
+		switch {
+		case err == nil:
+			return page, nil
+		case !errors.Is(err, errMissing):
+			return nil, err
+		case try == tries:
+			return nil, fmt.Errorf("%w: list of thread %q: %w", ErrDamaged, l.key.Thread, err)
+		}
+		l.before, l.done = before, done
+	}
+}
+
+func (l *listing) rows(ctx context.Context, size int) (page []stored, err error) {
+	if len(l.want) == 0 {
+		page, err = l.query(ctx, l.db.sql.listRange, l.end(), size)
+		if err != nil {
+			return nil, err
+		}
+		l.done = len(page) < size
+		if len(page) > 0 {
+			l.before = page[len(page)-1].id
+		}
+		return page, nil
+	}
+	ids, err := l.matching(ctx, size)
+	if err != nil || len(ids) == 0 {
+		return nil, err
+	}
+	return l.query(ctx, l.db.sql.listIDs, ids)
+}
+
+func (l *listing) query(ctx context.Context, query string, args ...any) ([]stored, error) {
+	var all []columns
+	bases := map[int64]int64{}
+	err := l.db.read(ctx, func(c *pgx.Conn) error {
+		all = all[:0]
+		rows, err := c.Query(ctx, query, append([]any{l.line, l.thread}, args...)...)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var cols columns
+			if err := rows.Scan(cols.dest()...); err != nil {
+				return err
+			}
+			all = append(all, cols)
+			if cols.base != nil {
+				bases[*cols.base] = 0
+			}
+		}
+		return rows.Err()
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := l.db.fetch(ctx, l.line, bases, l.have); err != nil {
+		return nil, err
+	}
+	page, want := make([]stored, len(all)), map[int64]int64{}
+	for i := range all {
+		if page[i], err = all[i].stored(l.have); err != nil {
+			return nil, err
+		}
+		if err := page[i].need(want); err != nil {
+			return nil, err
+		}
+	}
+	return page, l.db.fetch(ctx, l.line, want, l.have)
+}
+
+// matching goes through the metadata for up to size ids.
+func (l *listing) matching(ctx context.Context, size int) (ids []pgtype.UUID, err error) {
+	for len(ids) < size && !l.done {
+		type found struct {
+			id       pgtype.UUID
+			metadata []byte
+		}
+		var page []found
+		err := l.db.read(ctx, func(c *pgx.Conn) error {
+			page = page[:0]
+			rows, err := c.Query(ctx, l.db.sql.metadata, l.line, l.thread, l.end(), scanPage)
+			if err != nil {
+				return err
+			}
+			var f found
+			_, err = pgx.ForEachRow(rows, []any{&f.id, &f.metadata}, func() error {
+				page = append(page, f)
+				f.metadata = nil
+				return nil
+			})
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		l.done = len(page) < scanPage
+		for i, f := range page {
+			l.before = f.id.Bytes
+			if l.want.matches(f.metadata) {
+				if ids = append(ids, f.id); len(ids) == size {
+					l.done = l.done && i == len(page)-1
+					break
+				}
+			}
+		}
+	}
+	return ids, nil
+}
+
+// filter is a query's metadata as JSON has it, so that 1 and 1.0 are one
+// number.
+type filter map[string]any
+
+func newFilter(want map[string]any) (filter, error) {
+	out := filter{}
+	for k, v := range want {
+		raw, err := json.Marshal(v)
+		if err != nil {
+			return nil, err
+		}
+		var norm any
+		if err := json.Unmarshal(raw, &norm); err != nil {
+			return nil, err
+		}
+		out[k] = norm
+	}
+	return out, nil
+}
+
+func (f filter) matches(metadata []byte) bool {
+	var have map[string]any
+	if json.Unmarshal(metadata, &have) != nil {
+		return false
+	}
+	for k, want := range f {
+		if v, ok := have[k]; !ok || !reflect.DeepEqual(v, want) {
+			return false
+		}
+	}
+	return true
+}

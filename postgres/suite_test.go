@@ -1,0 +1,60 @@
+package postgres
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/checkpoint/checkpointtest"
+	"github.com/treadle-go/treadle/internal/pgtest"
+)
+
+// open opens a database that is closed with the test.
+func open(t testing.TB, url string, o *Options) *DB {
+	t.Helper()
+	db, err := Open(t.Context(), url, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return db
+}
+
+var schemas atomic.Int64
+
+// fresh opens a schema of its own, which is much faster than a database.
+func fresh(t testing.TB, url string, o Options) *DB {
+	t.Helper()
+	o.Schema, o.Migrate = fmt.Sprint("treadle ", schemas.Add(1)), true
+	return open(t, url, &o)
+}
+
+// quick is the url of a server that does not make its clients wait for the disk,
+// for tests in which it does not crash.
+func quick(t testing.TB) string { return pgtest.URL(t) + "?synchronous_commit=off" }
+
+// modes are the ways to talk to the server.
+var modes = map[string]Options{"prepared": {}, "pooler-safe": {PoolerSafe: true}}
+
+func TestSaver(t *testing.T) {
+	for name, o := range modes {
+		t.Run(name, func(t *testing.T) {
+			url := quick(t)
+			checkpointtest.Run(t, func(t *testing.T) checkpoint.Saver { return fresh(t, url, o) })
+		})
+	}
+}
+
+func TestCache(t *testing.T) {
+	for name, o := range modes {
+		t.Run(name, func(t *testing.T) {
+			url := quick(t)
+			checkpointtest.RunCache(t, func(t *testing.T) checkpoint.Cache { return fresh(t, url, o).Cache() })
+		})
+	}
+}
