@@ -1,0 +1,166 @@
+package crashtest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/sqlite"
+)
+
+// message looks like one of a model.
+type message struct {
+	Type    string `json:"type"`
+	ID      string `json:"id"`
+	Content string `json:"content"`
+}
+
+type chat struct{ Messages treadle.List[message] }
+
+type spoken struct{ Messages treadle.List[message] }
+
+// speaker makes messages of about 400 bytes.
+type speaker struct {
+	rnd   *rand.Rand
+	bytes int // of their JSON so far
+}
+
+var words = strings.Fields("a treadle turns the wheel and a thread goes through every loom that stands in this long room where nobody has spoken since the evening bell rang")
+
+func (s *speaker) say(kind string) message {
+	var b strings.Builder
+	for b.Len() < 340 {
+		b.WriteString(words[s.rnd.IntN(len(words))])
+		b.WriteByte(' ')
+	}
+	m := message{kind, fmt.Sprintf("%016x", s.rnd.Uint64()), b.String()}
+	raw, err := json.Marshal(m)
+	if err != nil {
+		panic(err) // strings have JSON
+	}
+	s.bytes += len(raw)
+	return m
+}
+
+// A conversation of n turns takes O(n) bytes, and a turn does not get slower
+// while the thread is in the process.
+func TestConversationCostsWhatIsSaid(t *testing.T) {
+	const turns = 500
+	path := filepath.Join(t.TempDir(), "chat.db")
+	db, err := sqlite.Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	sp := &speaker{rnd: rand.New(rand.NewPCG(5, 6))}
+	b := treadle.New[chat]("chat")
+	treadle.AddNode(b, "model", func(context.Context, chat) (spoken, error) {
+		return spoken{treadle.List[message]{sp.say("ai")}}, nil
+	})
+	b.Edge(treadle.Start, "model")
+	g, err := b.Compile(&treadle.Options{Saver: db, Check: treadle.CheckOff}) // the check reads the whole input
+	if err != nil {
+		t.Fatal(err)
+	}
+	turnOf := func(thread string) {
+		if _, err := g.Thread(thread).Run(t.Context(), chat{treadle.List[message]{sp.say("human")}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	turn := func() { turnOf("t") }
+	// Turns are measured in windows, because a file grows by pages.
+	const window = 20
+	allocs, memory, grown := map[int]float64{}, map[int]float64{}, map[int]int64{}
+	for n := 0; n < turns; {
+		before := fileSize(t, path)
+		n += window
+		memory[n], allocs[n] = allocated(window, turn)
+		grown[n] = fileSize(t, path) - before
+	}
+	size, said := fileSize(t, path), sp.bytes
+	t.Logf("%d bytes for %d of messages; up to turn 100 %d turns took %d bytes, up to turn %d %d; a turn made %.0f allocations of %.0f bytes at first, %.0f of %.0f at last",
+		size, said, window, grown[100], turns, grown[turns], allocs[window], memory[window], allocs[turns], memory[turns])
+	if float64(grown[turns]) > 1.5*float64(grown[100]) {
+		t.Errorf("the last %d turns took %d bytes and those up to turn 100 took %d: want at most 1.5 times as much", window, grown[turns], grown[100])
+	}
+	if size > 2*int64(said) {
+		t.Errorf("the file has %d bytes for messages of %d: want at most twice as much", size, said)
+	}
+	if allocs[turns] > 1.5*allocs[window] {
+		t.Errorf("the last turns made %.0f allocations each and the first %.0f: want at most 1.5 times as many", allocs[turns], allocs[window])
+	}
+	if memory[turns] > 1.5*memory[window] {
+		t.Errorf("the last turns took %.0f bytes of memory each and the first %.0f: want at most 1.5 times as much", memory[turns], memory[window])
+	}
+	count, messages := 0, 0
+	for cp, err := range db.List(t.Context(), checkpoint.Query{Thread: "t"}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if count == 0 {
+			messages = len(cp.Values["Messages"].Items)
+		}
+		count++
+	}
+	if count != 3*turns || messages != 2*turns {
+		t.Errorf("there are %d checkpoints and %d messages at last, want %d and %d", count, messages, 3*turns, 2*turns)
+	}
+
+	// Clocks are for comparing what is done in turns, so that whatever else the
+	// machine does slows both down. The race detector looks at all of a list
+	// that is passed on, so the factor is for what would be 50 times as much.
+	for range 10 {
+		turnOf("short")
+	}
+	const rounds = 31
+	var short, long [rounds]time.Duration
+	for i := range rounds {
+		for thread, took := range map[string]*time.Duration{"short": &short[i], "t": &long[i]} {
+			began := time.Now()
+			turnOf(thread)
+			*took = time.Since(began)
+		}
+	}
+	slices.Sort(short[:])
+	slices.Sort(long[:])
+	t.Logf("a turn takes %v on a thread of %d turns and %v on one of 10", long[rounds/2], turns, short[rounds/2])
+	if long[rounds/2] > 8*short[rounds/2] {
+		t.Errorf("a turn takes %v on a thread of %d turns and %v on one of 10", long[rounds/2], turns, short[rounds/2])
+	}
+}
+
+// allocated is how much memory a turn takes, and in how many pieces.
+func allocated(n int, turn func()) (bytes, pieces float64) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range n {
+		turn()
+	}
+	runtime.ReadMemStats(&after)
+	return float64(after.TotalAlloc-before.TotalAlloc) / float64(n), float64(after.Mallocs-before.Mallocs) / float64(n)
+}
+
+// fileSize is that of the file when its log has been moved into it.
+func fileSize(t *testing.T, path string) int64 {
+	t.Helper()
+	checkpointLog(t, path)
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Size()
+}
