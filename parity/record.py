@@ -40,8 +40,10 @@ from langgraph.types import GraphOutput, Overwrite, Send  # noqa: E402
 from pydantic import BaseModel  # noqa: E402
 
 from graphs.kit import CASES, Case, Run  # noqa: E402
+from graphs.scripts import SCRIPTS, Player, Script  # noqa: E402
 
 MODULES = "samples edges sends commands nested channels flow streaming".split()
+SCRIPT_MODULES = "interrupts breaks travel lasting functional hitl".split()
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(\+00:00|Z)")
 ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
@@ -186,14 +188,25 @@ def drawings(graph) -> dict:
     return out
 
 
-def record(case: Case) -> dict:
+def header(case: Case | Script) -> dict:
     source = inspect.getsource(case.build)
-    fixture = {
+    return {
         "langgraph_version": version("langgraph"),
         "script_sha256": hashlib.sha256(source.encode()).hexdigest(),
         "graph": case.name,
         "description": " ".join((case.build.__doc__ or "").split()),
     }
+
+
+def record_script(script: Script) -> dict:
+    fixture = {**header(script), "ops": Player(script, plain, error).play()}
+    if script.parallel:
+        fixture["unordered"] = True
+    return fixture
+
+
+def record(case: Case) -> dict:
+    fixture = header(case)
     try:
         graph = compiled(case, False)
     except Exception as err:
@@ -218,21 +231,27 @@ def main() -> None:
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
-    for module in MODULES:
+    for module in MODULES + SCRIPT_MODULES:
         import_module(f"graphs.{module}")
-    args.out.mkdir(parents=True, exist_ok=True)
+    if args.cases == ["threads"]:
+        args.cases = sorted(SCRIPTS)
+    threads = args.out / "threads"
+    threads.mkdir(parents=True, exist_ok=True)
     if not args.cases:
-        for old in args.out.glob("*.json"):
+        for old in [*args.out.glob("*.json"), *threads.glob("*.json")]:
             old.unlink()
     runs = 0
-    for name in args.cases or sorted(CASES):
-        fixture = record(CASES[name])
+    for name in args.cases or [*sorted(CASES), *sorted(SCRIPTS)]:
+        if name in SCRIPTS:
+            fixture, folder = record_script(SCRIPTS[name]), threads
+        else:
+            fixture, folder = record(CASES[name]), args.out
         if not fixture["description"]:
             raise SystemExit(f"case {name} has no description")
-        runs += len(fixture["runs"])
+        runs += len(fixture.get("runs", fixture.get("ops")))
         text = json.dumps(fixture, indent=1, ensure_ascii=False) + "\n"
-        (args.out / f"{name}.json").write_text(text, encoding="utf-8")
-    print(f"{len(args.cases or CASES)} graphs, {runs} runs")
+        (folder / f"{name}.json").write_text(text, encoding="utf-8")
+    print(f"{len(args.cases) or len(CASES) + len(SCRIPTS)} graphs, {runs} runs and operations")
 
 
 if __name__ == "__main__":
