@@ -3,6 +3,7 @@ package parity_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -408,7 +409,7 @@ func noteAnswers(s *script) {
 		var ids map[string]any
 		switch {
 		case o.Op != "resume" || o.failure() == "ambiguous resume":
-		case json.Unmarshal(o.Args.Answer, &ids) == nil && slices.ContainsFunc(slices.Collect(mapKeys(ids)), recordedID.MatchString):
+		case json.Unmarshal(o.Args.Answer, &ids) == nil && slices.ContainsFunc(slices.Collect(maps.Keys(ids)), recordedID.MatchString):
 			for id := range ids {
 				answered[id] = true
 			}
@@ -417,23 +418,9 @@ func noteAnswers(s *script) {
 				answered[id] = true
 			}
 		}
-		now := map[string]bool{}
-		for id := range answered {
-			now[id] = true
-		}
-		answeredAt[s.at(i)] = now
+		answeredAt[s.at(i)] = maps.Clone(answered)
 		if o.Output != nil || o.Chunks != nil {
 			open = openIn(o.Output, o.Chunks)
-		}
-	}
-}
-
-func mapKeys(m map[string]any) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
-		for k := range m {
-			if !yield(k) {
-				return
-			}
 		}
 	}
 }

@@ -125,7 +125,10 @@
 //
 //	spec.go       what a builder collects
 //	schema.go     channels, fields of structs, how a type reduces, what can be stored
-//	plan.go       Compile: all checks, views, updates, wiring
+//	plan.go       what a compiled graph is
+//	compile.go    Compile: the state's channels, nodes, their options
+//	types.go      what types mean: inputs as views, results as updates
+//	edges.go      edges, joins, branches, what leads where
 //	shape.go      the drawing of a plan
 //	slot.go       the present value of a channel; fold
 //	view.go       inputs that are kept up to date; taking updates apart

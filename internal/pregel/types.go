@@ -1,0 +1,274 @@
+package pregel
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// viewOf returns the index of the view for t. For a node, fields that nobody
+// writes are noted: such a node runs by Send only.
+func (c *compiler) viewOf(who string, t reflect.Type, n *node) int {
+	if i, ok := c.views[t]; ok {
+		if n != nil {
+			n.sendOnly = c.orphans[t]
+		}
+		return i
+	}
+	v := c.newView(who, t, n)
+	if v == nil {
+		return -1
+	}
+	c.views[t] = len(c.Plan.views)
+	c.Plan.views = append(c.Plan.views, v)
+	return c.views[t]
+}
+
+// newView plans how to fill a t, or returns nil if only Send can.
+func (c *compiler) newView(who string, t reflect.Type, n *node) *viewPlan {
+	s := c.schema
+	v := &viewPlan{typ: t}
+	switch {
+	case t == s.words.Update:
+		v.kind = viewMap
+		return v
+	case s.root && t == s.channels[0].typ:
+		v.kind = viewRoot
+		v.fields = []viewField{{ch: s.channels[0]}}
+		return v
+	case t.Kind() != reflect.Struct || s.root && t.NumField() > 0:
+		if n != nil {
+			n.sendOnly = t.String()
+			return nil
+		}
+		s.fail(who, "", "%s cannot be read from a state of type %s", t, s.state)
+		return nil
+	}
+	fields, errs := fieldsOf(t)
+	if t == s.state {
+		errs = nil // stateChannels has reported them
+	}
+	for _, e := range errs {
+		s.fail(who, "", "%s", e)
+	}
+	for _, f := range fields {
+		ch := s.lookup(f)
+		if ch == nil && t == s.state {
+			continue
+		}
+		if ch == nil && n != nil && !c.written[f.name] && !c.anyKey {
+			if n.sendOnly == "" {
+				n.sendOnly, c.orphans[t] = f.path, f.path
+			}
+			continue
+		}
+		if ch == nil {
+			if ch = s.declare(who, f, true); ch == nil {
+				continue
+			}
+		}
+		if ch.typ != f.typ {
+			s.fail(who, f.path, "is %s here and %s in the state", f.typ, ch.typ)
+			continue
+		}
+		s.checkTag(who, f, ch)
+		c.reads[ch] = true
+		v.fields = append(v.fields, viewField{index: f.index, ch: ch})
+	}
+	return v
+}
+
+// stateInput plans an input of the state's own type.
+func (c *compiler) stateInput() *updatePlan {
+	s := c.schema
+	u := &updatePlan{typ: s.state, nonZero: true}
+	switch {
+	case s.dynamic:
+		u.kind = updateMap
+	case s.root:
+		u.kind = updateRoot
+		ch := s.channels[0]
+		u.fields = []writeField{{ch: ch, replaces: ch.upd != ch.typ}}
+	default:
+		fields, _ := fieldsOf(s.state)
+		for _, f := range fields {
+			if ch := s.byName[f.name]; ch != nil {
+				u.fields = append(u.fields, writeField{index: f.index, ch: ch, replaces: ch.upd != ch.typ})
+			}
+		}
+	}
+	return u
+}
+
+// updateOf plans how to take an update of type t apart. With declare, unknown
+// fields become private channels; otherwise they are errors.
+func (c *compiler) updateOf(who string, t reflect.Type, declare bool) *updatePlan {
+	u, errs := c.schema.planUpdate(t, func(f field) *channel {
+		if !declare {
+			return nil
+		}
+		return c.schema.declare(who, stripUpdate(c.schema, f), true)
+	})
+	for _, e := range errs {
+		c.schema.fail(who, e.field, "%s", e.msg)
+	}
+	return u
+}
+
+// stripUpdate turns the field of an update into that of a channel.
+func stripUpdate(s *Schema, f field) field {
+	if f.typ.Kind() == reflect.Pointer {
+		f.typ = f.typ.Elem()
+	}
+	if e, ok := s.words.Overwrite(f.typ); ok {
+		f.typ = e
+	}
+	return f
+}
+
+type planError struct{ field, msg string }
+
+// planUpdate takes type t apart; unknown is asked for a channel that s lacks.
+func (s *Schema) planUpdate(t reflect.Type, unknown func(field) *channel) (*updatePlan, []planError) {
+	u := &updatePlan{typ: t}
+	if t == s.words.Update {
+		u.kind = updateMap
+		return u, nil
+	}
+	if s.root {
+		ch := s.channels[0]
+		if elem, over := s.words.Overwrite(t); over && elem == ch.typ {
+			u.kind = updateRootOver
+			return u, nil
+		}
+		if t == ch.upd || t == ch.typ {
+			u.kind = updateRoot
+			u.fields = []writeField{{ch: ch, replaces: t != ch.upd}}
+			return u, nil
+		}
+		if t.Kind() == reflect.Struct && t.NumField() == 0 {
+			return u, nil
+		}
+		return nil, []planError{{"", fmt.Sprintf("%s is not an update of the state %s: want %s", t, ch.typ, ch.upd)}}
+	}
+	if t.Kind() != reflect.Struct {
+		return nil, []planError{{"", fmt.Sprintf("%s is not an update: want a struct of the fields that are written, or treadle.Update", t)}}
+	}
+	fields, msgs := fieldsOf(t)
+	if t == s.state {
+		msgs = nil // stateChannels has reported them
+	}
+	var errs []planError
+	for _, m := range msgs {
+		errs = append(errs, planError{"", m})
+	}
+	for _, f := range fields {
+		if f.typ == s.words.Goto {
+			if u.ctl != nil {
+				errs = append(errs, planError{f.path, "a second field of type Goto"})
+			}
+			u.ctl = f.index
+			continue
+		}
+		ch := s.lookup(f)
+		if ch == nil && t == s.state {
+			continue
+		}
+		if ch == nil {
+			if ch = unknown(f); ch == nil {
+				errs = append(errs, planError{f.path, fmt.Sprintf("the state has no such field; it has %s", strings.Join(s.wireNames(), ", "))})
+				continue
+			}
+		}
+		w := writeField{index: f.index, ch: ch}
+		got := f.typ
+		if got != ch.upd && got.Kind() == reflect.Pointer {
+			w.optional, got = true, got.Elem()
+		}
+		if elem, over := s.words.Overwrite(got); over {
+			w.over = true
+			if elem != ch.typ {
+				errs = append(errs, planError{f.path, fmt.Sprintf("overwrites with %s, the field is %s", elem, ch.typ)})
+			}
+		} else if got != ch.upd {
+			errs = append(errs, planError{f.path, fmt.Sprintf("is %s, updates of this field are %s", f.typ, ch.upd)})
+		}
+		if f.tag.Get("json") != "" && f.wire != ch.wire {
+			errs = append(errs, planError{f.path, fmt.Sprintf("JSON name %q differs from %q, which the state gives it; leave the tag out", f.wire, ch.wire)})
+		}
+		u.fields = append(u.fields, w)
+	}
+	return u, errs
+}
+
+func (c *compiler) outputs() {
+	s := c.schema
+	for _, n := range c.defined {
+		if n.Call != nil {
+			n.out = c.outOf(n, n.Out)
+		}
+		if n.Handler != nil {
+			n.handler = c.outOf(n, n.Handler.Out)
+		}
+	}
+	c.out = c.newView("", c.spec.Out, nil)
+	if c.out != nil {
+		switch c.out.kind {
+		case viewMap:
+			c.output = slices.DeleteFunc(slices.Clone(s.channels), func(ch *channel) bool { return ch.private })
+		default:
+			for _, f := range c.out.fields {
+				c.output = append(c.output, f.ch)
+				if f.ch.private && !c.written[f.ch.name] && !c.anyKey {
+					s.fail("", c.spec.Out.String()+"."+f.ch.name, "the output has a field that nothing writes")
+				}
+			}
+		}
+	}
+	for _, b := range c.spec.Branches {
+		if b.Call == nil {
+			s.fail(b.From, "", "the branch function is nil")
+		}
+	}
+}
+
+func (c *compiler) outOf(n *node, t reflect.Type) *outPlan {
+	s := c.schema
+	o := &outPlan{}
+	if t == s.words.Goto {
+		o.kind = outGoto
+		return o
+	}
+	if u, ok := s.words.Command(t); ok {
+		o.kind, t = outCommand, u
+		if n.Handoff != nil {
+			return o // checked against the parent, when there is one
+		}
+	}
+	if t.Kind() == reflect.Pointer && !(s.root && (t == s.channels[0].upd || t == s.channels[0].typ)) {
+		o.pointer, t = true, t.Elem()
+	}
+	if t.Kind() == reflect.Interface {
+		s.fail(n.Name, "", "returns the interface %s: return a struct of the fields it writes, so that they can be checked", t)
+		return nil
+	}
+	if t == s.state && !s.root && !s.dynamic {
+		for _, ch := range s.channels {
+			if ch.accumulates() && !ch.private {
+				s.fail(n.Name, "", "returns the whole state, but %s accumulates and would be added to itself: return a struct of just the fields it writes", ch.wire)
+				return nil
+			}
+		}
+	}
+	o.update = c.updateOf(n.Name, t, true)
+	if o.update == nil {
+		return nil
+	}
+	return o
+}
+
+// hasGoto reports whether results of o may carry control.
+func (o *outPlan) hasGoto() bool {
+	return o != nil && (o.kind != outUpdate || o.update.ctl != nil)
+}
