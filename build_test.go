@@ -654,7 +654,7 @@ func TestTenThousandNodesCompileQuickly(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Logf("%d nodes took %v", n, took)
-			if took > 5*time.Second {
+			if took > 30*time.Second {
 				t.Errorf("compiling took %v; without the race detector it should be under a second", took)
 			}
 		})
