@@ -139,7 +139,7 @@ func BenchmarkStep(b *testing.B) {
 	for _, sync := range []string{"on", "off"} {
 		for name, o := range modes {
 			b.Run(fmt.Sprint(name, "/sync=", sync), func(b *testing.B) {
-				db := fresh(b, pgtest.URL(b)+"?synchronous_commit="+sync, o)
+				db := fresh(b, set(b, pgtest.URL(b), "synchronous_commit", sync), o)
 				c := newConversation(db, "thread")
 				c.turn(b)
 				c.took = nil
@@ -151,7 +151,7 @@ func BenchmarkStep(b *testing.B) {
 			})
 		}
 		b.Run("one row/sync="+sync, func(b *testing.B) {
-			db := fresh(b, pgtest.URL(b)+"?synchronous_commit="+sync, Options{})
+			db := fresh(b, set(b, pgtest.URL(b), "synchronous_commit", sync), Options{})
 			var took []time.Duration
 			for b.Loop() {
 				start := time.Now()

@@ -96,7 +96,7 @@ func TestPutsOutliveTerminatedConnections(t *testing.T) {
 				}
 				var n int
 				err := killer.QueryRow(t.Context(), `SELECT count(pg_terminate_backend(pid)) FROM (SELECT pid FROM pg_stat_activity
-					WHERE datname = current_database() AND pid <> pg_backend_pid() AND state = 'active' AND query LIKE '%.put(%' ORDER BY random() LIMIT 1) a`).Scan(&n)
+					WHERE datname = current_database() AND pid <> pg_backend_pid() AND state = 'active' AND query LIKE '%.put(%' ORDER BY random() LIMIT 1) a`, pgx.QueryExecModeSimpleProtocol).Scan(&n)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -317,7 +317,7 @@ func waiting(t *testing.T, db *DB, text string) {
 func TestAFenceOvertakesAWaitingPut(t *testing.T) {
 	for _, isolation := range []string{"read committed", "repeatable read", "serializable"} {
 		t.Run(isolation, func(t *testing.T) {
-			url := quick(t) + "&default_transaction_isolation=" + strings.ReplaceAll(isolation, " ", "%20")
+			url := set(t, quick(t), "default_transaction_isolation", isolation)
 			db := fresh(t, url, Options{})
 			first := next(checkpoint.Key{Thread: "thread"}, 0, item(0))
 			if err := db.Put(t.Context(), first); err != nil {
@@ -355,7 +355,7 @@ func TestAFenceOvertakesAWaitingPut(t *testing.T) {
 func TestTwoHandlesRaceForOneLine(t *testing.T) {
 	for _, isolation := range []string{"read committed", "serializable"} {
 		t.Run(isolation, func(t *testing.T) {
-			url := quick(t) + "&default_transaction_isolation=" + strings.ReplaceAll(isolation, " ", "%20")
+			url := set(t, quick(t), "default_transaction_isolation", isolation)
 			const each = 60
 			a := fresh(t, url, Options{})
 			handles := []*DB{a, open(t, url, &Options{Schema: a.schema, PoolerSafe: true}), open(t, url, &Options{Schema: a.schema})}

@@ -38,7 +38,7 @@ func newStatements(quoted string) statements {
 			FROM {schema}.pending p WHERE p.line = c.line AND p.id = c.id) w ON true `
 	const threads = `SELECT t.name, s.head, s.checkpoints, s.bytes FROM {schema}.thread t, LATERAL (` + sums + `) s `
 	return statements{
-		put: in(`SELECT o_status, o_thread, o_line, o_run, o_shared FROM {schema}.put(
+		put: in(`SELECT {schema}.put(
 			$1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18,$19,$20,$21,$22,$23,$24,$25)`),
 		putWrites: in(`SELECT o_status, o_epoch FROM {schema}.put_writes($1,$2,$3,$4,$5,$6,$7)`),
 		fence:     in(`SELECT o_status, o_epoch FROM {schema}.fence($1,$2)`),
@@ -105,7 +105,6 @@ const sums = `SELECT max(l.head::text) FILTER (WHERE octet_length(l.path) = 0) A
 // What functions return as o_status.
 const (
 	statusDone     = 0
-	statusStale    = 1
 	statusNotFound = 2
 	statusFenced   = 3
 )
@@ -304,9 +303,7 @@ func (db *DB) tryPut(ctx context.Context, key lineName, h *head, p *checkpoint.P
 	}
 	task, kind, write := writeArrays(p.Pending)
 
-	var status int
-	var madeRun *int64
-	var shared bool
+	var made []*int64
 	after := &head{epoch: max(h.epoch, p.Fence), id: p.ID, rev: h.rev, next: g.next, names: g.names, m: &g.m}
 	if worthEcho(p.Control) {
 		after.control = p.Control // it does not change any more: see checkpoint.Saver
@@ -316,21 +313,21 @@ func (db *DB) tryPut(ctx context.Context, key lineName, h *head, p *checkpoint.P
 			h.thread, name(p.Thread), h.line, name(p.Namespace), uuid(h.id), int64(h.rev), int64(h.epoch), raise,
 			uuid(p.ID), uuidOr(p.Parent), g.next, int64(size), runID, runName, on, record, p.Control, metadata,
 			chain, seq, data, echo, task, kind, write,
-		).Scan(&status, &after.thread, &after.line, &madeRun, &shared)
+		).Scan(&made)
 	})
 	switch {
 	case lost:
 		return lostError{err}
 	case err != nil:
 		return err
-	case status != statusDone:
+	case len(made) != 4:
 		return errStale
 	}
-	if madeRun != nil {
-		after.run = run{id: *madeRun, name: p.RunID, metadata: bytes.Clone(p.Metadata), known: shared}
-		if runID != nil {
-			after.run = h.run
-		}
+	after.thread, after.line = *made[0], *made[1]
+	if runID != nil {
+		after.run = h.run
+	} else if made[2] != nil {
+		after.run = run{id: *made[2], name: p.RunID, metadata: bytes.Clone(p.Metadata), known: *made[3] == 1}
 	}
 	remember(&db.known.mu, &db.known.heads, key, after)
 	return nil

@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"fmt"
+	"net/url"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -36,7 +38,20 @@ func fresh(t testing.TB, url string, o Options) *DB {
 
 // quick is the url of a server that does not make its clients wait for the disk,
 // for tests in which it does not crash.
-func quick(t testing.TB) string { return pgtest.URL(t) + "?synchronous_commit=off" }
+func quick(t testing.TB) string { return set(t, pgtest.URL(t), "synchronous_commit", "off") }
+
+// set adds a setting of the session to a url.
+func set(t testing.TB, server, name, value string) string {
+	t.Helper()
+	u, err := url.Parse(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := u.Query()
+	q.Set(name, value)
+	u.RawQuery = strings.ReplaceAll(q.Encode(), "+", "%20") // a plus is a plus to libpq
+	return u.String()
+}
 
 // modes are the ways to talk to the server.
 var modes = map[string]Options{"prepared": {}, "pooler-safe": {PoolerSafe: true}}
