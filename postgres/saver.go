@@ -150,10 +150,10 @@ func remember[K comparable, V any](mu *sync.Mutex, m *map[K]V, k K, v V) {
 	(*m)[k] = v
 }
 
-func recall[K comparable, V any](mu *sync.Mutex, m map[K]V, k K) (V, bool) {
+func recall[K comparable, V any](mu *sync.Mutex, m *map[K]V, k K) (V, bool) {
 	mu.Lock()
 	defer mu.Unlock()
-	v, ok := m[k]
+	v, ok := (*m)[k]
 	return v, ok
 }
 
@@ -189,7 +189,7 @@ func (db *DB) Put(ctx context.Context, p *checkpoint.Put) error {
 		return fmt.Errorf("postgres: fence %d is greater than a bigint", p.Fence)
 	}
 	key := lineName{p.Thread, p.Namespace}
-	h, _ := recall(&db.known.mu, db.known.heads, key)
+	h, _ := recall(&db.known.mu, &db.known.heads, key)
 	if h != nil && (h.id != p.Head || h.epoch != p.Fence || h.m == nil || !p.Parent.IsZero() && p.Parent != h.id) {
 		h = nil // it may be behind the times, or not be enough
 	}
@@ -397,7 +397,7 @@ func (db *DB) shapeOf(ctx context.Context, names []string) (int64, error) {
 		return 0, nil
 	}
 	key := encodeNames(names)
-	if id, ok := recall(&db.known.mu, db.known.shapes, key); ok {
+	if id, ok := recall(&db.known.mu, &db.known.shapes, key); ok {
 		return id, nil
 	}
 	var id int64
@@ -417,7 +417,7 @@ func (db *DB) namesOf(ctx context.Context, shape int64) ([]string, error) {
 	if shape == 0 {
 		return nil, nil
 	}
-	if names, ok := recall(&db.known.mu, db.known.names, shape); ok {
+	if names, ok := recall(&db.known.mu, &db.known.names, shape); ok {
 		return names, nil
 	}
 	var raw []byte
