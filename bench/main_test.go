@@ -141,8 +141,19 @@ func TestWorkBuildsOnce(t *testing.T) {
 }
 
 // The run itself holds the final int and list against the catalogue.
-func TestEinoDoesTheWork(t *testing.T) {
-	for _, w := range einoWorks {
+func TestTreadleDoesAllTheWork(t *testing.T) {
+	for _, name := range jobNames() {
+		if _, ok := findWork(ours, name); !ok {
+			t.Errorf("%s is in the catalogue and not among ours", name)
+		}
+	}
+	doTheWork(t, ours)
+}
+
+func TestEinoDoesTheWork(t *testing.T) { doTheWork(t, einoWorks) }
+
+func doTheWork(t *testing.T, works []work) {
+	for _, w := range works {
 		t.Run(w.name, func(t *testing.T) {
 			for range 2 { // a compiled graph must start afresh each time
 				if err := w.run(t.Context()); err != nil {
