@@ -25,8 +25,6 @@ type draft struct {
 
 type topicOnly struct{ Topic string }
 
-type logOnly struct{ Log treadle.List[string] }
-
 func keepTopic(_ context.Context, in topicOnly) (topicOnly, error) { return in, nil }
 
 // unbuilt compiles what build makes and returns Compile's error.

@@ -58,7 +58,7 @@ func (w Wire) Encode(ev Event) (json.RawMessage, error) {
 // payload is the event's content, nil if it has none on the wire.
 func payload(ev Event) (any, error) {
 	at := ev.Where()
-	kind := ""
+	var kind string
 	var data any
 	switch ev := ev.(type) {
 	case Values:

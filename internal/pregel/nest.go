@@ -102,7 +102,7 @@ func (p *Plan) inputs() []*channel {
 // runNested runs the node's graph and returns what it wrote, as writes of the
 // enclosing graph's channels. A field that accumulates is handed up as the
 // child's own updates, never as the inherited value again.
-func (t *Task) runNested(sc *scope, in any) (any, error) {
+func (t *Task) runNested(sc *scope) (any, error) {
 	child, m := t.node.Graph, t.node.nest
 	input := Input{}
 	if t.packet != nil {

@@ -288,7 +288,7 @@ func (t *Task) call(sc *scope, in any) (out any, err error) {
 		}
 	}()
 	if t.node.nest != nil {
-		return t.runNested(sc, in)
+		return t.runNested(sc)
 	}
 	if !t.run.set.Check {
 		return t.node.Call(sc, in)

@@ -84,12 +84,7 @@ func (u *updatePlan) collect(s *Schema, o *outcome, val any) error {
 	rv := reflect.ValueOf(val)
 	for i := range u.fields {
 		f := &u.fields[i]
-		fv := rv
-		if len(f.index) == 1 {
-			fv = rv.Field(f.index[0])
-		} else {
-			fv = rv.FieldByIndex(f.index)
-		}
+		fv := rv.FieldByIndex(f.index)
 		if u.nonZero && fv.IsZero() {
 			continue
 		}

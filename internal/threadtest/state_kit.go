@@ -6,7 +6,6 @@ package threadtest
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -343,15 +342,6 @@ func kitNested(t *testing.T, thread *kitThread, namespace ...string) treadle.Any
 		t.Fatalf("nested %v: %v", namespace, err)
 	}
 	return in
-}
-
-func kitJSON(t *testing.T, v any) string {
-	t.Helper()
-	raw, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(raw)
 }
 
 var errKit = errors.New("the database is down")
