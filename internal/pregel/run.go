@@ -33,7 +33,6 @@ type Settings struct {
 	Saver          checkpoint.Saver // used with a Thread only
 	HeadsOf        checkpoint.Saver // the saver whose heads are kept in the process; nil: none
 	Cache          checkpoint.Cache
-	Store          any
 	Check          bool // nodes must not change what they are given
 	Logger         *slog.Logger
 	Drain          <-chan struct{} // closed: end after the step under way
@@ -226,7 +225,6 @@ func (r *Run) nestIn(sc *scope) {
 	case KeepThread:
 		r.ns = stablePath(r.ns)
 	}
-	set.Store = up.set.Store
 	if up.set.Cache != nil {
 		set.Cache = up.set.Cache
 	}
