@@ -4,7 +4,13 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/treadle-go/treadle/internal/pgtest"
 )
 
-// No run and no saver may leave a goroutine behind.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// tests end the Postgres server before goroutines are counted.
+type tests struct{ *testing.M }
+
+func (t tests) Run() int { return pgtest.Run(t.M) }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(tests{m}) }
