@@ -245,9 +245,9 @@ func Drain(done <-chan struct{}) Option {
 // Durability says when a run on a thread stores its steps.
 type Durability int
 
-// The durabilities. An error in storing is the run's error in all of them.
+// The durabilities. An error in storing a step is the run's error in all of them.
 const (
-	Sync  = Durability(pregel.Sync)  // before the next step starts; the default
+	Sync  = Durability(pregel.Sync)  // before the next step starts, and what has finished of a long one meanwhile; the default
 	Async = Durability(pregel.Async) // while the next step runs; a crash may lose the last steps
 	Exit  = Durability(pregel.Exit)  // once, when the run ends; a crash loses the run
 )

@@ -123,7 +123,7 @@ type Snapshot struct {
 type TaskState struct {
 	ID, Name string
 	Error    string    // of its last try, if it failed
-	Result   Record    // if it finished while another task of its step failed
+	Result   Record    // if it has finished and its step has not
 	Pauses   []Pause   // questions it waits with
 	Graph    *Snapshot // the state of the graph that the task runs, if it has begun
 

@@ -250,6 +250,7 @@ func (r *Run) restoreFrom(cp *checkpoint.Checkpoint) error {
 	}
 	r.ver = max(r.ver, 1)
 	r.step = cp.Step + 1
+	cp.Pending = slices.DeleteFunc(cp.Pending, isWithdrawn)
 	r.open, r.owner, r.answers = openPauses(cp)
 	r.pending = cp.Pending
 	for _, w := range cp.Pending {
@@ -578,7 +579,7 @@ func (r *Run) keep(tasks []*Task) error {
 	for _, t := range tasks {
 		_, asked := errors.AsType[*InterruptError](t.err)
 		switch {
-		case t.kept:
+		case t.kept || t.stored:
 		case asked:
 			raw, _ := json.Marshal(t.paused()) // made of JSON
 			ws = append(ws, checkpoint.Write{Task: t.ID(), Kind: checkpoint.Paused, Data: raw})
@@ -594,13 +595,7 @@ func (r *Run) keep(tasks []*Task) error {
 			ws = append(ws, t.failed(t.err, handling))
 		}
 	}
-	if len(ws) == 0 {
-		return nil
-	}
-	if err := r.set.Saver.PutWrites(context.WithoutCancel(r.ctx), r.key(), r.set.Fence, ws); err != nil {
-		return fmt.Errorf("graph %q: store what the tasks of thread %q did: %w", r.plan.name, r.set.Thread, err)
-	}
-	return nil
+	return r.putWrites(ws)
 }
 
 // failedJSON is the stored failure of a task.
@@ -627,11 +622,7 @@ func (t *Task) keepFailure(err error) error {
 	if !r.saving() {
 		return nil
 	}
-	w := t.failed(err, err)
-	if err := r.set.Saver.PutWrites(context.WithoutCancel(r.ctx), r.key(), r.set.Fence, []checkpoint.Write{w}); err != nil {
-		return fmt.Errorf("graph %q: store what the tasks of thread %q did: %w", r.plan.name, r.set.Thread, err)
-	}
-	return nil
+	return r.putWrites([]checkpoint.Write{t.failed(err, err)})
 }
 
 // restore fills in the tasks whose results were kept.

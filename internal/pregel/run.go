@@ -571,33 +571,34 @@ func (r *Run) executeAll(tasks []*Task) (err error) {
 	if m := r.set.MaxConcurrency; m > 0 && m < workers {
 		workers = m
 	}
+	keeper := r.keeper(tasks)
+	one := func(t *Task) {
+		defer keeper.ended(t)
+		if ctx.Err() != nil && !t.cached {
+			t.err = errNotStarted
+			return
+		}
+		t.execute(ctx)
+		if t.err == nil && !t.kept {
+			t.route(ctx)
+		}
+		if t.err != nil && !bubbles(t.err) {
+			t.first = ctx.Err() == nil
+			cancel(fmt.Errorf("cancelled because %q failed: %w", t.Name(), context.Canceled))
+		}
+	}
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	work := func() {
-		for {
-			i := int(next.Add(1)) - 1
-			if i >= len(tasks) {
-				return
-			}
-			t := tasks[i]
-			if ctx.Err() != nil && !t.cached {
-				t.err = errNotStarted
-				continue
-			}
-			t.execute(ctx)
-			if t.err == nil && !t.kept {
-				t.route(ctx)
-			}
-			if t.err != nil && !bubbles(t.err) {
-				t.first = ctx.Err() == nil
-				cancel(fmt.Errorf("cancelled because %q failed: %w", t.Name(), context.Canceled))
-			}
+		for i := next.Add(1) - 1; i < int64(len(tasks)); i = next.Add(1) - 1 {
+			one(tasks[i])
 		}
 	}
 	for range workers {
 		wg.Go(work)
 	}
 	wg.Wait()
+	keeper.close()
 	return r.outcomeOf(tasks)
 }
 
@@ -662,7 +663,7 @@ func joinErrors(errs ...error) error {
 func (r *Run) settle(tasks []*Task) error {
 	if err := r.commit(tasks); err != nil {
 		r.rollback()
-		return err
+		return r.withdraw(tasks, err)
 	}
 	if len(tasks) == 1 {
 		t := tasks[0]
@@ -682,7 +683,7 @@ func (r *Run) settle(tasks []*Task) error {
 		for _, t := range ran {
 			if err := r.advance(&next, t, t.after()); err != nil {
 				r.rollback()
-				return err
+				return r.withdraw(tasks, err)
 			}
 		}
 	}

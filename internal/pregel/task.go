@@ -67,6 +67,7 @@ type Task struct {
 	first  bool // it failed before anything was cancelled
 	cached bool // answered by the cache or by an earlier, unfinished run
 	kept   bool // by an earlier run, which has asked the branches too
+	stored bool // the result is stored, ahead of the step's commit
 	// handling: what follows is said by the node's error handler.
 	handling bool
 	began    time.Time

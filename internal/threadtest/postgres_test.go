@@ -77,6 +77,7 @@ func TestEditsOnPostgres(t *testing.T)       { onPostgres(t, threadtest.Edits) }
 func TestTravelOnPostgres(t *testing.T)      { onPostgres(t, threadtest.Travel) }
 func TestNestingOnPostgres(t *testing.T)     { onPostgres(t, threadtest.Nesting) }
 func TestDurabilityOnPostgres(t *testing.T)  { onPostgres(t, threadtest.Durability) }
+func TestSiblingsOnPostgres(t *testing.T)    { onPostgres(t, threadtest.Siblings) }
 func TestRacesOnPostgres(t *testing.T)       { onPostgres(t, threadtest.Races) }
 func TestMigrationsOnPostgres(t *testing.T)  { onPostgres(t, threadtest.Migrations) }
 func TestInterruptsOnPostgres(t *testing.T)  { onPostgres(t, threadtest.Interrupts) }

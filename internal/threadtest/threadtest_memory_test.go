@@ -47,6 +47,9 @@ func TestNestingOnSQLite(t *testing.T) { threadtest.Nesting(t, onSQLite) }
 func TestDurabilityOnMemory(t *testing.T) { threadtest.Durability(t, memory) }
 func TestDurabilityOnSQLite(t *testing.T) { threadtest.Durability(t, onSQLite) }
 
+func TestSiblingsOnMemory(t *testing.T) { threadtest.Siblings(t, memory) }
+func TestSiblingsOnSQLite(t *testing.T) { threadtest.Siblings(t, onSQLite) }
+
 func TestRacesOnMemory(t *testing.T)      { threadtest.Races(t, memory) }
 func TestRacesOnSQLite(t *testing.T)      { threadtest.Races(t, onSQLite) }
 func TestMigrationsOnMemory(t *testing.T) { threadtest.Migrations(t, memory) }

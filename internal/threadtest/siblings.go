@@ -1,0 +1,227 @@
+package threadtest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/checkpoint"
+)
+
+// Siblings is the suite of what a step with several tasks leaves behind if it
+// is cut off: a task that has finished does not run again, whatever became of
+// the others.
+func Siblings(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
+	t.Run("StoredWhileOthersRun", func(t *testing.T) { siblingsStored(t, open) })
+	t.Run("StoredOnce", func(t *testing.T) { siblingsStoredOnce(t, open) })
+	t.Run("VoidIfStepCannotBeCommitted", func(t *testing.T) { siblingsVoid(t, open) })
+	t.Run("NotStoredIsNoFailure", func(t *testing.T) { siblingsNotStored(t, open) })
+}
+
+// siblingWatch is a saver that tells of results, once they are stored or
+// have failed to be.
+type siblingWatch struct {
+	checkpoint.Saver
+	fail error
+	told chan int // how many at a time
+}
+
+func newSiblingWatch(s checkpoint.Saver) *siblingWatch {
+	return &siblingWatch{Saver: s, told: make(chan int, 100)}
+}
+
+func (s *siblingWatch) PutWrites(ctx context.Context, at checkpoint.Key, fence uint64, ws []checkpoint.Write) error {
+	err := s.fail
+	if err == nil {
+		err = s.Saver.PutWrites(ctx, at, fence, ws)
+	}
+	n := 0
+	for _, w := range ws {
+		if w.Kind == checkpoint.Done {
+			n++
+		}
+	}
+	s.told <- n
+	return err
+}
+
+// siblingSends is a node that sends to three tasks, the last of which is slow.
+func siblingSends(t *testing.T, w *kitWorld, saver checkpoint.Saver) *kitGraph {
+	t.Helper()
+	type item struct{ Name string }
+	b := treadle.New[kitState]("sends")
+	worker := treadle.AddNode(b, "worker", func(ctx context.Context, i item) (kitLog, error) {
+		return kitSay(i.Name), w.enter(ctx, i.Name)
+	})
+	treadle.AddNode(b, "spread", func(context.Context, kitState) (treadle.Goto, error) {
+		var to treadle.Goto
+		for _, name := range []string{"one", "two", "slow"} {
+			to = append(to, worker.Send(item{name})...)
+		}
+		return to, nil
+	}, treadle.Destinations("worker"))
+	b.Edge(treadle.Start, "spread")
+	return kitCompile(t, b, saver)
+}
+
+// siblingNest has one and slow in a graph that is a node.
+func siblingNest(opts ...treadle.NodeOption) kitBuild {
+	return func(t *testing.T, w *kitWorld, saver checkpoint.Saver) *kitGraph {
+		t.Helper()
+		b := treadle.New[kitState]("nest")
+		treadle.AddGraph(b, "inner", kitPair("one", "slow")(t, w, nil), opts...)
+		b.Edge(treadle.Start, "inner")
+		return kitCompile(t, b, saver)
+	}
+}
+
+// A run hangs in one task of a step when another process goes on with the
+// thread, as it would if the first had been killed.
+func siblingsStored(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
+	for _, c := range []struct {
+		name  string
+		build kitBuild
+		opts  []treadle.Option
+		quick []string
+	}{
+		{"Nodes", kitPair("one", "slow"), nil, []string{"one"}},
+		{"Sends", siblingSends, nil, []string{"one", "two"}},
+		{"OneAtATime", siblingSends, []treadle.Option{treadle.MaxConcurrency(1)}, []string{"one", "two"}},
+		{"Nested", siblingNest(), nil, []string{"one"}},
+		{"NestedPerThread", siblingNest(treadle.PerThread()), nil, []string{"one"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			watch, first := newSiblingWatch(open(t)), &kitWorld{}
+			release, ended := make(chan struct{}), make(chan error)
+			first.on("slow", func(context.Context) error { <-release; return nil })
+			go func() {
+				_, err := c.build(t, first, watch).Thread("t", c.opts...).Run(t.Context(), kitState{N: 1})
+				ended <- err
+			}()
+			for n := 0; n < len(c.quick); {
+				n += <-watch.told
+			}
+
+			second := &kitWorld{}
+			thread := c.build(t, second, watch).Thread("t", c.opts...)
+			log := append(c.quick, "slow")
+			kitContinue(t, thread, log...)
+			kitRan(t, second, "slow")
+			kitStale(t, thread, watch)
+
+			close(release)
+			if err := <-ended; !errors.Is(err, checkpoint.ErrConflict) {
+				t.Errorf("the run that another has overtaken: %v, want %v", err, checkpoint.ErrConflict)
+			}
+			var got kitState
+			if err := kitStateOf(t, thread).Read(&got); err != nil {
+				t.Fatal(err)
+			}
+			kitWantLog(t, "after both", got, log)
+		})
+	}
+}
+
+// kitStale wants no result to be left on a checkpoint of the root whose step
+// has been committed.
+func kitStale(t *testing.T, thread *kitThread, saver checkpoint.Saver) {
+	t.Helper()
+	for cp, err := range saver.List(t.Context(), checkpoint.Query{Thread: thread.ID()}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range cp.Pending {
+			if w.Kind == checkpoint.Done {
+				t.Errorf("checkpoint %d still has the result of task %s", cp.Step, w.Task)
+			}
+		}
+	}
+}
+
+// What was stored while the step ran is not stored again when a task fails.
+func siblingsStoredOnce(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
+	watch, w := newSiblingWatch(open(t)), &kitWorld{}
+	w.on("slow", func(context.Context) error {
+		if n := <-watch.told; n != 1 {
+			t.Errorf("%d results were stored while the step ran, want 1", n)
+		}
+		return errKit
+	})
+	g := kitPair("one", "slow")(t, w, watch)
+	if _, err := g.Thread("t").Run(t.Context(), kitState{}); !errors.Is(err, errKit) {
+		t.Fatal(err)
+	}
+	if n := <-watch.told; n != 0 {
+		t.Errorf("%d results were stored with the failure, want none", n)
+	}
+	w.fail("slow", nil)
+	w.ran()
+	kitContinue(t, g.Thread("t"), "one", "slow")
+	kitRan(t, w, "slow")
+}
+
+// Results that do not fit together are not kept: with them the step would fail
+// for ever, and nobody could mend the node.
+func siblingsVoid(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
+	watch, w := newSiblingWatch(open(t)), &kitWorld{}
+	to := "nowhere"
+	build := func(t *testing.T) *kitGraph {
+		b := treadle.New[kitState]("void")
+		treadle.AddNode(b, "one", w.node("one"))
+		treadle.AddNode(b, "slow", func(ctx context.Context, _ kitState) (treadle.Command[kitLog], error) {
+			log := kitSay("slow")
+			return treadle.Command[kitLog]{Update: &log, Goto: treadle.To(to)}, w.enter(ctx, "slow")
+		})
+		b.Edge(treadle.Start, "one")
+		b.Edge(treadle.Start, "slow")
+		return kitCompile(t, b, watch)
+	}
+	w.on("slow", func(context.Context) error { <-watch.told; return nil })
+	_, err := build(t).Thread("t").Run(t.Context(), kitState{})
+	if wrong, ok := errors.AsType[*treadle.GotoError](err); !ok || wrong.To != "nowhere" {
+		t.Fatalf("the run ended with %v, want a goto to nowhere", err)
+	}
+	kitRan(t, w, "one", "slow")
+	snap := kitStateOf(t, build(t).Thread("t"))
+	if diff := cmp.Diff([]string{"one", "slow"}, snap.Next); diff != "" {
+		t.Errorf("next (-want +got):\n%s", diff)
+	}
+	for _, task := range snap.Tasks {
+		if len(task.Result.Names()) > 0 {
+			t.Errorf("task %s shows a result that is void: %s", task.Name, task.Result)
+		}
+	}
+	to = treadle.End
+	w.on("slow", nil)
+	kitContinue(t, build(t).Thread("t"), "one", "slow")
+	kitRan(t, w, "one", "slow")
+}
+
+// A saver that fails to store a result early has one more chance, when the step
+// is over. There is a warning in the log.
+func siblingsNotStored(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
+	watch, w := newSiblingWatch(open(t)), &kitWorld{}
+	watch.fail = errKit
+	w.on("slow", func(context.Context) error { <-watch.told; return nil })
+	var out bytes.Buffer
+	b := treadle.New[kitState]("pair")
+	for _, name := range []string{"one", "slow"} {
+		treadle.AddNode(b, name, w.node(name))
+		b.Edge(treadle.Start, name)
+	}
+	g, err := b.Compile(&treadle.Options{Saver: watch, Logger: slog.New(slog.NewTextHandler(&out, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kitRun(t, g.Thread("t"), kitState{}, "one", "slow")
+	kitRan(t, w, "one", "slow")
+	if got := out.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, errKit.Error()) || !strings.Contains(got, "thread=t") {
+		t.Errorf("the log says %q, want one warning that names the thread and the error", got)
+	}
+}
