@@ -291,36 +291,34 @@ func (g *quizGraph) play(t *rapid.T, saver checkpoint.Saver, thread string, dura
 // with a restart in between. The result is that of answering all at once, and
 // every answer reached its own question.
 func TestAnswersReachTheirQuestionsInAnyOrder(t *testing.T) {
-	for _, saver := range []struct {
-		name string
-		open func(*testing.T) checkpoint.Saver
-	}{{"memory", memory}, {"sqlite", onSQLite}} {
-		t.Run(saver.name, func(t *testing.T) {
-			saver, n := saver.open(t), 0
-			rapid.Check(t, func(t *rapid.T) {
-				g := drawQuiz(t, 2)
-				n++
-				want, once := g.play(t, saver, fmt.Sprint("all ", n), treadle.Sync, func(ps []treadle.Pause) []treadle.Pause { return ps })
-				for name, count := range once {
-					if count != 1 {
-						t.Fatalf("the effect %q happened %d times", name, count)
-					}
-				}
-				if sorted := slices.Sorted(slices.Values(want)); len(slices.Compact(sorted)) != len(want) {
-					t.Fatalf("a question counts twice: %q", want)
-				}
-				durable := rapid.SampledFrom([]treadle.Durability{treadle.Sync, treadle.Sync, treadle.Async, treadle.Exit}).Draw(t, "durable")
-				got, effects := g.play(t, saver, fmt.Sprint("some ", n), durable, func(ps []treadle.Pause) []treadle.Pause {
-					ps = rapid.Permutation(ps).Draw(t, "order")
-					return ps[:rapid.IntRange(0, len(ps)).Draw(t, "count")]
-				})
-				if diff := cmp.Diff(want, got); diff != "" {
-					t.Fatalf("the result depends on the order of the answers (-all at once +one by one):\n%s", diff)
-				}
-				if !maps.Equal(once, effects) {
-					t.Fatalf("effects %v, want %v", effects, once)
-				}
-			})
+	t.Run("memory", func(t *testing.T) { answersInAnyOrder(t, memory) })
+	t.Run("sqlite", func(t *testing.T) { onSQLite(t, answersInAnyOrder) })
+}
+
+func answersInAnyOrder(t *testing.T, open func(*testing.T) checkpoint.Saver) {
+	saver, n := open(t), 0
+	rapid.Check(t, func(t *rapid.T) {
+		g := drawQuiz(t, 2)
+		n++
+		want, once := g.play(t, saver, fmt.Sprint("all ", n), treadle.Sync, func(ps []treadle.Pause) []treadle.Pause { return ps })
+		for name, count := range once {
+			if count != 1 {
+				t.Fatalf("the effect %q happened %d times", name, count)
+			}
+		}
+		if sorted := slices.Sorted(slices.Values(want)); len(slices.Compact(sorted)) != len(want) {
+			t.Fatalf("a question counts twice: %q", want)
+		}
+		durable := rapid.SampledFrom([]treadle.Durability{treadle.Sync, treadle.Sync, treadle.Async, treadle.Exit}).Draw(t, "durable")
+		got, effects := g.play(t, saver, fmt.Sprint("some ", n), durable, func(ps []treadle.Pause) []treadle.Pause {
+			ps = rapid.Permutation(ps).Draw(t, "order")
+			return ps[:rapid.IntRange(0, len(ps)).Draw(t, "count")]
 		})
-	}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("the result depends on the order of the answers (-all at once +one by one):\n%s", diff)
+		}
+		if !maps.Equal(once, effects) {
+			t.Fatalf("effects %v, want %v", effects, once)
+		}
+	})
 }
