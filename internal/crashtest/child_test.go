@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
@@ -22,7 +23,23 @@ type world struct {
 	order
 	effects, puts atomic.Int64
 
-	tell func(line string) error
+	tell   func(line string) error
+	stored chan struct{} // somebody's result was, not long ago; nil: nobody lingers
+}
+
+// linger is what a slow node does: it gives the saver time to store what its
+// siblings have done, but not for ever, as they may not be done themselves.
+func (w *world) linger() {
+	const patience = 5 * time.Millisecond
+	if w.stored == nil {
+		return
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-w.stored:
+	case <-timer.C:
+	}
 }
 
 // effect is something that happens outside, with the key by which the outside
@@ -70,7 +87,14 @@ func (s *watched) PutWrites(ctx context.Context, at checkpoint.Key, fence uint64
 			lines = append(lines, "recorded\t"+w.Task)
 		}
 	}
-	return s.store(func() error { return s.Saver.PutWrites(ctx, at, fence, ws) }, lines...)
+	err := s.store(func() error { return s.Saver.PutWrites(ctx, at, fence, ws) }, lines...)
+	if len(lines) > 0 {
+		select {
+		case s.w.stored <- struct{}{}:
+		default: // nobody lingers, or somebody has been told
+		}
+	}
+	return err
 }
 
 func (s *watched) store(put func() error, lines ...string) error {
@@ -99,7 +123,7 @@ func playAll(o order, db saver) error {
 		return err
 	}
 	defer journal.Close()
-	w := &world{order: o, tell: func(line string) error {
+	w := &world{order: o, stored: make(chan struct{}, 1), tell: func(line string) error {
 		_, err := journal.WriteString(line + "\n") // one write, which a kill does not part
 		return err
 	}}

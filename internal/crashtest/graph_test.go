@@ -177,11 +177,27 @@ func (g *gen) plain(b *treadle.Builder[State], depth int, asks bool) (in, out st
 	return name, name, nil
 }
 
+// slow adds a node that takes longer than its siblings.
+func (g *gen) slow(b *treadle.Builder[State], depth int, asks bool) string {
+	name, do := g.name("slow"), g.all(g.ops(2, depth, asks))
+	treadle.AddNode(b, name, func(ctx context.Context, s State) (wrote, error) {
+		g.w.linger()
+		x, err := do(ctx, read(s))
+		return write(name, x), err
+	})
+	return name
+}
+
 // fan runs several nodes side by side, one of them followed by another, and
-// joins them.
+// joins them. Perhaps one is slow.
 func (g *gen) fan(b *treadle.Builder[State], depth int, asks bool) (in, out string, err error) {
 	in, out = g.node(b, "fan", 0, 0, false), g.node(b, "join", 1, 0, asks)
 	var ends []string
+	if g.chance(2) {
+		name := g.slow(b, depth, asks)
+		b.Edge(in, name)
+		ends = append(ends, name)
+	}
 	for range 2 + g.rnd.IntN(2) {
 		name := g.node(b, "arm", 2, depth, asks)
 		b.Edge(in, name)

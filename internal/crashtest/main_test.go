@@ -37,13 +37,18 @@ type order struct {
 	AtPut     int      // die at the n-th put of the process; 0: do not
 	Afterward bool     // die right after it, not right before
 
+	// Of siblings.
+	Graph string // a key of siblingGraphs
+	Hang  bool   // the slow one does not return; the process dies
+
 	// Of writers.
 	From, Writers int
 }
 
 var roles = map[string]func(order, saver) error{
-	"player": playAll,
-	"writer": writeAll,
+	"player":  playAll,
+	"sibling": runSiblings,
+	"writer":  writeAll,
 }
 
 // A saver is what all backends give.
