@@ -114,6 +114,9 @@ func (g *glance) readTasks(writes []checkpoint.Write) bool {
 		if !json.Valid(w.Data) {
 			return false
 		}
+		if w.Kind == checkpoint.Done && string(w.Data) == "null" {
+			continue // a result that is void, because its step could not be committed
+		}
 		if kinds[w.Task] == nil {
 			kinds[w.Task] = map[checkpoint.WriteKind][]byte{}
 			g.Tasks = append(g.Tasks, glanceTask{ID: w.Task})
