@@ -13,7 +13,7 @@ type Mode pregel.Mode
 // The modes of a stream.
 const (
 	ModeValues      = Mode(pregel.ModeValues)      // the state after each step: [Values]
-	ModeUpdates     = Mode(pregel.ModeUpdates)     // what each node wrote: [Updated]
+	ModeUpdates     = Mode(pregel.ModeUpdates)     // what each node wrote, and where the thread stands: [Updated], [Interrupted], [Abandoned]
 	ModeCustom      = Mode(pregel.ModeCustom)      // what nodes emit: [Custom]
 	ModeTokens      = Mode(pregel.ModeTokens)      // pieces of models' messages: [Token]
 	ModeTasks       = Mode(pregel.ModeTasks)       // nodes starting and ending: [TaskStarted], [TaskFinished]
@@ -205,6 +205,8 @@ func publish(ev *pregel.Event) Event {
 		return TaskFinished{at, Record{d.Record}, d.Err, d.Pauses}
 	case *pregel.Interrupted:
 		return Interrupted{at, d.Pauses, d.Before, d.After}
+	case *pregel.Abandoned:
+		return Abandoned{at, taskStates(d.Tasks)}
 	case *pregel.Checkpoint:
 		return Checkpointed{at, *snapshot(d)}
 	case *pregel.Span:

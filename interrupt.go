@@ -140,6 +140,18 @@ func resumeInput(answer any) (pregel.Input, error) {
 	return pregel.Input{Resume: r}, nil
 }
 
+// Abandoned is a new input on a thread that had something left to do: a run
+// that was interrupted, failed, was cancelled or reached its limit. Nobody will
+// do it now, nor take an answer to the questions. It is an event of
+// [ModeUpdates]. The metadata of the input's checkpoint has the same for good,
+// under "__abandoned__": a list of objects with the id and name of a task and
+// the ids of its questions, "interrupts". The checkpoint before it has the
+// questions themselves.
+type Abandoned struct {
+	Origin
+	Tasks []TaskState // with the questions that were open
+}
+
 // Interrupted is a run that has stopped to be resumed, or a task of it.
 type Interrupted struct {
 	Origin

@@ -112,8 +112,8 @@ type Snapshot struct {
 	Step      int               // -1 for the first input
 	Source    checkpoint.Source // what made it
 	RunID     string
-	Metadata  map[string]any
-	Pauses    []Pause // open questions of all tasks
+	Metadata  map[string]any // of the run; "__abandoned__" lists what an input put an end to, see [Abandoned]
+	Pauses    []Pause        // open questions of all tasks
 	CreatedAt time.Time
 
 	around map[string]checkpoint.ID // of a nested graph's event: the checkpoints around it, by namespace
@@ -137,14 +137,21 @@ func snapshot(c *pregel.Checkpoint) *Snapshot {
 		s.Namespace = strings.Split(c.Namespace, "|")
 	}
 	for _, t := range c.Tasks {
+		s.Pauses = append(s.Pauses, t.Pauses...)
+	}
+	s.Tasks = taskStates(c.Tasks)
+	return s
+}
+
+func taskStates(tasks []pregel.TaskInfo) (out []TaskState) {
+	for _, t := range tasks {
 		var inner *Snapshot
 		if t.Graph != nil {
 			inner = snapshot(t.Graph)
 		}
-		s.Tasks = append(s.Tasks, TaskState{Graph: inner, ID: t.ID, Name: t.Name, Error: t.Err, Result: Record{t.Done}, Pauses: t.Pauses, nested: t.Nested})
-		s.Pauses = append(s.Pauses, t.Pauses...)
+		out = append(out, TaskState{Graph: inner, ID: t.ID, Name: t.Name, Error: t.Err, Result: Record{t.Done}, Pauses: t.Pauses, nested: t.Nested})
 	}
-	return s
+	return out
 }
 
 // Read fills a struct with the state; see [Record.Read].

@@ -116,7 +116,9 @@
 // time it is the same; a question is the task's id and an ordinal or key, and a
 // call is the task's id and an ordinal. That is all that ties an answer or a
 // recorded result to its place. Both are pending writes of the checkpoint, as
-// are the results of finished siblings, and go when the step is committed.
+// are the results of finished siblings, and go when the step is committed. The
+// latter are stored when the step fails or pauses, and while it runs if that
+// pays (keeper.go): a process that is killed has not done them in vain.
 //
 // A nested run that finds a checkpoint under its own namespace goes on from it
 // instead of taking its input: the task around it has run before.
@@ -140,6 +142,8 @@
 //	call.go       recorded calls: tasks of workflows, effects in nodes
 //	nest.go       graphs as nodes: shared fields, what is handed up, checks of sends
 //	persist.go    checkpoints: encoding, put, kept results, caches
+//	keeper.go     results that are stored while other tasks of their step run
+//	abandon.go    what a new input puts an end to
 //	fork.go       where a run starts from: the head, an older checkpoint, a nested run's own
 //	heads.go      decoded heads of threads, kept in the process
 //	durable.go    savers that store later

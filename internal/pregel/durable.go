@@ -143,6 +143,10 @@ func (e *exitSaver) Put(_ context.Context, p *checkpoint.Put) error {
 	}
 	merged := *p
 	merged.Parent, merged.Head = l.put.Parent, l.put.Head
+	var err error
+	if merged.Metadata, err = carryAbandoned(l.put.Metadata, p.Metadata); err != nil {
+		return err
+	}
 	merged.Changes = mergeChanges(l.put.Changes, p.Changes)
 	l.put, l.writes = &merged, nil
 	return nil

@@ -403,7 +403,15 @@ func (r *Run) put(source checkpoint.Source) error {
 		}
 		r.meta = raw
 	}
-	p := &checkpoint.Put{Parent: r.head, Head: r.tip, Fence: r.set.Fence, Step: r.step, Source: source, RunID: r.set.RunID, Metadata: r.meta}
+	meta := r.meta
+	if source == checkpoint.Input && len(r.abandoned) > 0 {
+		raw, err := json.Marshal(r.metadataOfInput())
+		if err != nil {
+			return fmt.Errorf("graph %q: metadata: %w", r.plan.name, err)
+		}
+		meta = raw
+	}
+	p := &checkpoint.Put{Parent: r.head, Head: r.tip, Fence: r.set.Fence, Step: r.step, Source: source, RunID: r.set.RunID, Metadata: meta}
 	p.Changes = make([]checkpoint.Change, 0, len(r.undo))
 	for i := range r.undo {
 		u := &r.undo[i]
@@ -727,7 +735,7 @@ func (r *Run) emitCheckpoint(next []string) {
 		cp.Around[up.run.ns] = up.run.head
 	}
 	if len(next) == 1 && next[0] == Start {
-		cp.Source = checkpoint.Input
+		cp.Source, cp.Metadata = checkpoint.Input, r.metadataOfInput()
 		cp.Tasks = []TaskInfo{{ID: (&Task{run: r, node: startNode, step: r.step, index: -1}).ID(), Name: Start}}
 	} else if tasks, err := r.prepare(); err == nil {
 		cp.Tasks = r.infos(tasks)

@@ -115,6 +115,8 @@ type Run struct {
 	forked    bool                         // from one that is not the head
 	recalled  bool                         // from a head that was kept in the process
 
+	abandoned []TaskInfo // what an input has put an end to, until that is told
+
 	pending  []checkpoint.Write       // of the loaded checkpoint
 	merged   []undoEntry              // what an edit took over from a step that it ends
 	ended    []*Task                  // and the tasks that wrote it
@@ -319,9 +321,10 @@ func (r *Run) accept(in Input) error {
 		if err := r.takeInput(&o); err != nil {
 			return err
 		}
+		r.emitAbandoned()
 	}
 	r.emitCheckpoint([]string{Start})
-	r.ctl.start = nil
+	r.ctl.start, r.abandoned = nil, nil
 	t := &Task{run: r, node: startNode, step: r.step, index: -1}
 	t.scope.Context, t.scope.task, t.scope.attempt = r.ctx, t, 1
 	t.out = o
@@ -337,7 +340,7 @@ func (r *Run) accept(in Input) error {
 // on top of what it really holds.
 func (r *Run) takeInput(o *outcome) error {
 	store := func() error {
-		r.ctl.abandon()
+		r.abandon()
 		r.last = append(r.last[:0], Start)
 		return r.putInput(o)
 	}

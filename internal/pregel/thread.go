@@ -326,7 +326,7 @@ func (r *Run) editInput(values any) error {
 	if err := t.edit(values); err != nil {
 		return err
 	}
-	r.ctl.abandon()
+	r.abandon()
 	r.last = []string{Start}
 	return r.putInput(&t.out)
 }

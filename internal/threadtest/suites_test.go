@@ -37,6 +37,10 @@ func TestSiblingsOnMemory(t *testing.T)   { threadtest.Siblings(t, memory) }
 func TestSiblingsOnSQLite(t *testing.T)   { onSQLite(t, threadtest.Siblings) }
 func TestSiblingsOnPostgres(t *testing.T) { onPostgres(t, threadtest.Siblings) }
 
+func TestAbandonedOnMemory(t *testing.T)   { threadtest.Abandoned(t, memory) }
+func TestAbandonedOnSQLite(t *testing.T)   { onSQLite(t, threadtest.Abandoned) }
+func TestAbandonedOnPostgres(t *testing.T) { onPostgres(t, threadtest.Abandoned) }
+
 func TestRacesOnMemory(t *testing.T)        { threadtest.Races(t, memory) }
 func TestRacesOnSQLite(t *testing.T)        { onSQLite(t, threadtest.Races) }
 func TestRacesOnPostgres(t *testing.T)      { onPostgres(t, threadtest.Races) }

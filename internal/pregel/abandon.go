@@ -1,0 +1,111 @@
+package pregel
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+)
+
+// Abandoned is the event of a new input on a thread with something left to do,
+// which nobody will do now.
+type Abandoned struct{ Tasks []TaskInfo }
+
+// abandonedKey is where the metadata of the input's checkpoint has it.
+const abandonedKey = "__abandoned__"
+
+type abandonedJSON struct {
+	ID         string   `json:"id,omitempty"` // none if it was not due yet, or the node is gone
+	Name       string   `json:"name"`
+	Interrupts []string `json:"interrupts,omitempty"` // ids of its open questions
+}
+
+// abandon gives up what is left to do, for a new input, and notes what it was.
+func (r *Run) abandon() {
+	r.abandoned = r.leftovers()
+	r.ctl.abandon()
+}
+
+// leftovers are the tasks that the run's checkpoint leads to. On a branch from
+// an older one there are none: what it led to then has run.
+func (r *Run) leftovers() (out []TaskInfo) {
+	if r.forked {
+		return nil
+	}
+	due := func(n *node, p *packet, index int) {
+		t := &Task{run: r, node: n, step: r.step, packet: p, index: index}
+		info := TaskInfo{ID: t.ID(), Name: t.Name()}
+		for _, p := range r.open {
+			if r.owner[p.ID] == info.ID {
+				info.Pauses = append(info.Pauses, p)
+			}
+		}
+		out = append(out, info)
+	}
+	if r.ctl.start != nil {
+		due(startNode, nil, -1)
+	}
+	for i := range r.ctl.sends {
+		due(r.plan.nodes[r.ctl.sends[i].node], &r.ctl.sends[i], i)
+	}
+	for _, id := range r.ctl.armed {
+		due(r.plan.nodes[id], nil, -1)
+	}
+	for _, id := range r.ctl.waiting {
+		out = append(out, TaskInfo{Name: r.plan.nodes[id].Name})
+	}
+	for _, name := range r.ctl.gone {
+		out = append(out, TaskInfo{Name: name})
+	}
+	return out
+}
+
+// metadataOfInput is the metadata of an input's checkpoint.
+func (r *Run) metadataOfInput() map[string]any {
+	if len(r.abandoned) == 0 {
+		return r.set.Metadata
+	}
+	var list []abandonedJSON
+	for _, t := range r.abandoned {
+		a := abandonedJSON{ID: t.ID, Name: t.Name}
+		for _, p := range t.Pauses {
+			a.Interrupts = append(a.Interrupts, p.ID)
+		}
+		list = append(list, a)
+	}
+	return merged(r.set.Metadata, map[string]any{abandonedKey: list})
+}
+
+// emitAbandoned reports what a new input, which is stored, has put an end to.
+func (r *Run) emitAbandoned() {
+	if len(r.abandoned) == 0 {
+		return
+	}
+	ev := r.event(&Abandoned{Tasks: slices.Clone(r.abandoned)})
+	ev.At.Step = r.step - 1 // that of the input's checkpoint
+	r.emit(ModeUpdates, ev)
+}
+
+// carryAbandoned is the metadata of a checkpoint that stands for an earlier one
+// too.
+func carryAbandoned(earlier, later json.RawMessage) (json.RawMessage, error) {
+	if !bytes.Contains(earlier, []byte(abandonedKey)) {
+		return later, nil
+	}
+	var from, to map[string]json.RawMessage
+	if err := json.Unmarshal(earlier, &from); err != nil {
+		return nil, err
+	}
+	if len(later) > 0 {
+		if err := json.Unmarshal(later, &to); err != nil {
+			return nil, err
+		}
+	}
+	if from[abandonedKey] == nil {
+		return later, nil
+	}
+	if to == nil {
+		to = map[string]json.RawMessage{}
+	}
+	to[abandonedKey] = from[abandonedKey]
+	return json.Marshal(to)
+}
