@@ -169,26 +169,51 @@ func siblingsStoredOnce(t *testing.T, open func(t *testing.T) checkpoint.Saver) 
 // Results that do not fit together are not kept: with them the step would fail
 // for ever, and nobody could mend the node.
 func siblingsVoid(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
-	watch, w := newSiblingWatch(open(t)), &kitWorld{}
-	to := "nowhere"
-	build := func(t *testing.T) *kitGraph {
-		b := treadle.New[kitState]("void")
-		treadle.AddNode(b, "one", w.node("one"))
-		treadle.AddNode(b, "slow", func(ctx context.Context, _ kitState) (treadle.Command[kitLog], error) {
-			log := kitSay("slow")
-			return treadle.Command[kitLog]{Update: &log, Goto: treadle.To(to)}, w.enter(ctx, "slow")
-		})
-		b.Edge(treadle.Start, "one")
-		b.Edge(treadle.Start, "slow")
-		return kitCompile(t, b, watch)
+	t.Run("StoredAhead", func(t *testing.T) {
+		watch, w := newSiblingWatch(open(t)), &kitWorld{}
+		w.on("slow", func(context.Context) error { <-watch.told; return nil })
+		siblingsVoidIn(t, watch, w, "one", "slow")
+	})
+	t.Run("KeptAfterFailure", func(t *testing.T) {
+		watch, w := newSiblingWatch(open(t)), &kitWorld{}
+		w.on("slow", func(context.Context) error { <-watch.told; return errKit })
+		if _, err := siblingsLost(t, watch, w, "nowhere").Thread("t").Run(t.Context(), kitState{}); !errors.Is(err, errKit) {
+			t.Fatal(err)
+		}
+		kitRan(t, w, "one", "slow")
+		w.fail("slow", nil)
+		siblingsVoidIn(t, watch, w, "slow")
+	})
+}
+
+// siblingsLost is two nodes of which slow goes to a node that may not be there.
+func siblingsLost(t *testing.T, saver checkpoint.Saver, w *kitWorld, to string) *kitGraph {
+	t.Helper()
+	b := treadle.New[kitState]("lost")
+	treadle.AddNode(b, "one", w.node("one"))
+	treadle.AddNode(b, "slow", func(ctx context.Context, _ kitState) (treadle.Command[kitLog], error) {
+		log := kitSay("slow")
+		return treadle.Command[kitLog]{Update: &log, Goto: treadle.To(to)}, w.enter(ctx, "slow")
+	})
+	b.Edge(treadle.Start, "one")
+	b.Edge(treadle.Start, "slow")
+	return kitCompile(t, b, saver)
+}
+
+// siblingsVoidIn runs or continues a thread to a step that cannot be committed,
+// in which the given nodes run, and wants all of them to run once that is mended.
+func siblingsVoidIn(t *testing.T, saver checkpoint.Saver, w *kitWorld, run ...string) {
+	t.Helper()
+	thread := siblingsLost(t, saver, w, "nowhere").Thread("t")
+	_, err := thread.Continue(t.Context())
+	if errors.Is(err, treadle.ErrNothingToContinue) {
+		_, err = thread.Run(t.Context(), kitState{})
 	}
-	w.on("slow", func(context.Context) error { <-watch.told; return nil })
-	_, err := build(t).Thread("t").Run(t.Context(), kitState{})
 	if wrong, ok := errors.AsType[*treadle.GotoError](err); !ok || wrong.To != "nowhere" {
 		t.Fatalf("the run ended with %v, want a goto to nowhere", err)
 	}
-	kitRan(t, w, "one", "slow")
-	snap := kitStateOf(t, build(t).Thread("t"))
+	kitRan(t, w, run...)
+	snap := kitStateOf(t, thread)
 	if diff := cmp.Diff([]string{"one", "slow"}, snap.Next); diff != "" {
 		t.Errorf("next (-want +got):\n%s", diff)
 	}
@@ -197,9 +222,8 @@ func siblingsVoid(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 			t.Errorf("task %s shows a result that is void: %s", task.Name, task.Result)
 		}
 	}
-	to = treadle.End
 	w.on("slow", nil)
-	kitContinue(t, build(t).Thread("t"), "one", "slow")
+	kitContinue(t, siblingsLost(t, saver, w, treadle.End).Thread("t"), "one", "slow")
 	kitRan(t, w, "one", "slow")
 }
 
