@@ -1,0 +1,148 @@
+package threadtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/checkpoint"
+)
+
+func functionalCache(t *testing.T, open opener) {
+	saver, cache, c := open(t), checkpoint.NewMemoryCache(), &askTally{}
+	build := func() *treadle.Graph[int, string] {
+		task := treadle.NewTask("double", func(_ context.Context, n int) (string, error) {
+			c.add(fmt.Sprint("double ", n))
+			if n < 0 {
+				return "", errors.New("negative")
+			}
+			return fmt.Sprint(n, n), nil
+		}, treadle.Cache(0))
+		last := treadle.NewTask("digit", func(_ context.Context, n int) (int, error) { c.add("digit"); return n % 10, nil },
+			treadle.CacheBy(0, func(n int) string { return fmt.Sprint(n % 10) }))
+		return treadle.Must(treadle.NewWorkflow("flow", func(ctx context.Context, n int) (string, error) {
+			s, err := task.Run(ctx, n)
+			if err != nil {
+				return "", err
+			}
+			d, err := last.Run(ctx, n)
+			if err != nil {
+				return "", err
+			}
+			a, err := treadle.Interrupt[string](ctx, "q")
+			return fmt.Sprint(s, " ", d, a), err
+		}, &treadle.Options{Saver: saver, Cache: cache}))
+	}
+	turn := func(thread string, n int, want string) {
+		t.Helper()
+		_, err := build().Thread(thread).Run(t.Context(), n)
+		askedStrings(t, err, "q")
+		out, err := build().Thread(thread).Resume(t.Context(), "!")
+		gave(t, out, err, want)
+	}
+	turn("t", 5, "5 5 5!")
+	c.want(t, "double 5", "digit")
+	turn("u", 5, "5 5 5!") // on another thread
+	c.want(t)
+	turn("u", 15, "15 15 5!") // the other task goes by its own key
+	c.want(t, "double 15")
+	for range 2 { // a failure is not kept
+		if _, err := build().Thread("v").Run(t.Context(), -1); err == nil || !strings.Contains(err.Error(), "negative") {
+			t.Errorf("%v, want the task's failure", err)
+		}
+		c.want(t, "double -1")
+	}
+	var cached []bool
+	for ev, err := range build().Thread("w").Stream(t.Context(), 5) {
+		if err != nil {
+			askedStrings(t, err, "q")
+		} else if u, ok := ev.(treadle.Updated); ok {
+			cached = append(cached, u.Cached)
+		}
+	}
+	if !slices.Equal(cached, []bool{true, true}) {
+		t.Errorf("answered by the cache: %v, want both", cached)
+	}
+	if err := cache.Clear(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	turn("x", 5, "5 5 5!")
+	c.want(t, "double 5", "digit")
+}
+
+// A clock of one's own is no place for a database, whose connections have
+// deadlines by the other clock: this and the next test are on memory.
+func functionalRetry(t *testing.T, _ opener) {
+	errFlaky := errors.New("flaky")
+	retry := treadle.Retry(treadle.RetryPolicy{Initial: time.Second, NoJitter: true, Attempts: 3, On: func(err error) bool { return errors.Is(err, errFlaky) }})
+	build := workflow(func(c *askTally, ctx context.Context, fail int) (string, error) {
+		task := treadle.NewTask("task", func(ctx context.Context, _ int) (string, error) {
+			attempt := treadle.RunInfo(ctx).Attempt
+			c.add(fmt.Sprint("attempt ", attempt))
+			inner, err := treadle.Do(ctx, "inner", func(context.Context) (string, error) { c.add("inner"); return "i", nil })
+			if err != nil {
+				return "", err
+			}
+			if attempt <= fail {
+				return "", errFlaky
+			}
+			return inner + fmt.Sprint(attempt), nil
+		}, retry)
+		return task.Run(ctx, 0)
+	})
+	for _, c := range []struct {
+		fail int
+		want string
+		ran  []string
+	}{
+		{0, "i1", []string{"attempt 1", "inner"}},
+		{2, "i3", []string{"attempt 1", "attempt 2", "attempt 3", "inner"}},
+		{3, "", []string{"attempt 1", "attempt 2", "attempt 3", "inner"}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			rig := &askRig[int, string]{t: t, saver: checkpoint.NewMemory(), tally: &askTally{}, build: build}
+			start := time.Now()
+			out, err := rig.thread().Run(t.Context(), c.fail)
+			if c.want == "" {
+				failed, ok := errors.AsType[*treadle.NodeError](err)
+				if !ok || !errors.Is(err, errFlaky) || failed.Node != "flow" {
+					t.Errorf("%v, want the failure", err)
+				}
+			} else {
+				gave(t, out, err, c.want)
+			}
+			rig.tally.want(t, c.ran...)
+			if waited := time.Since(start).Truncate(time.Second); waited != []time.Duration{0, 1, 3, 3}[c.fail]*time.Second {
+				t.Errorf("waited %v", waited)
+			}
+		})
+	}
+}
+
+func functionalTimeout(t *testing.T, _ opener) {
+	build := workflow(func(c *askTally, ctx context.Context, _ int) (string, error) {
+		slow := treadle.NewTask("slow", func(ctx context.Context, _ int) (string, error) {
+			c.add("slow")
+			<-ctx.Done()
+			return "", ctx.Err()
+		}, treadle.Timeout(time.Minute), treadle.Retry(treadle.RetryPolicy{Attempts: 2, NoJitter: true}))
+		_, err := slow.Run(ctx, 0)
+		late, ok := errors.AsType[*treadle.TimeoutError](err)
+		if !ok {
+			return "", fmt.Errorf("no timeout: %w", err)
+		}
+		return fmt.Sprint(late.Node, late.Limit), nil
+	})
+	synctest.Test(t, func(t *testing.T) {
+		rig := &askRig[int, string]{t: t, saver: checkpoint.NewMemory(), tally: &askTally{}, build: build}
+		out, err := rig.thread().Run(t.Context(), 0)
+		gave(t, out, err, "slow1m0s")
+		rig.tally.want(t, "slow", "slow")
+	})
+}
