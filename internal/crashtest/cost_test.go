@@ -3,6 +3,7 @@ package crashtest
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -10,12 +11,15 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/sqlite"
+	"github.com/treadle-go/treadle/internal/pgtest"
 )
 
 // message looks like one of a model.
@@ -52,27 +56,67 @@ func (s *speaker) say(kind string) message {
 	return m
 }
 
-// A conversation of n turns takes O(n) bytes, and a turn does not get slower
-// while the thread is in the process.
-func TestConversationCostsWhatIsSaid(t *testing.T) {
-	const turns = 500
-	path := filepath.Join(t.TempDir(), "chat.db")
-	db, err := sqlite.Open(path, nil)
+// A costed saver says what a thread takes.
+type costed struct {
+	checkpoint.Saver
+	size  func() int64 // bytes where they are kept
+	times int64        // how many times the messages' JSON a conversation may take
+}
+
+var costs = map[string]func(t *testing.T) costed{
+	"memory": func(t *testing.T) costed {
+		m := checkpoint.NewMemory()
+		return costed{m, func() int64 {
+			n, err := m.Size(t.Context(), "t")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}, 2}
+	},
+	"sqlite": func(t *testing.T) costed {
+		path := filepath.Join(t.TempDir(), "chat.db")
+		return costed{opened(t, "sqlite", path), func() int64 { return fileSize(t, path) }, 2}
+	},
+	"postgres": func(t *testing.T) costed {
+		url := pgtest.URL(t)
+		db := opened(t, "postgres", url)
+		empty := schemaSize(t, url) // which all threads share
+		return costed{db, func() int64 { return schemaSize(t, url) - empty }, 3}
+	},
+}
+
+func opened(t *testing.T, backend, where string) checkpoint.Saver {
+	t.Helper()
+	db, err := backends[backend](where)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
+	t.Cleanup(func() {
 		if err := db.Close(); err != nil {
 			t.Error(err)
 		}
-	}()
+	})
+	return db
+}
+
+// A conversation of n turns takes O(n) bytes, and a turn does not get slower
+// while the thread is in the process.
+func TestConversationCostsWhatIsSaid(t *testing.T) {
+	for name, open := range costs {
+		t.Run(name, func(t *testing.T) { conversationCosts(t, open(t)) })
+	}
+}
+
+func conversationCosts(t *testing.T, db costed) {
+	const turns = 500
 	sp := &speaker{rnd: rand.New(rand.NewPCG(5, 6))}
 	b := treadle.New[chat]("chat")
 	treadle.AddNode(b, "model", func(context.Context, chat) (spoken, error) {
 		return spoken{treadle.List[message]{sp.say("ai")}}, nil
 	})
 	b.Edge(treadle.Start, "model")
-	g, err := b.Compile(&treadle.Options{Saver: db, Check: treadle.CheckOff}) // the check reads the whole input
+	g, err := b.Compile(&treadle.Options{Saver: db.Saver, Check: treadle.CheckOff}) // the check reads the whole input
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,23 +126,24 @@ func TestConversationCostsWhatIsSaid(t *testing.T) {
 		}
 	}
 	turn := func() { turnOf("t") }
-	// Turns are measured in windows, because a file grows by pages.
-	const window = 20
-	allocs, memory, grown := map[int]float64{}, map[int]float64{}, map[int]int64{}
+	// Turns are measured in windows, because files grow by pages, and those of
+	// bytes are 80 turns wide, in which 160 messages are packed just 5 times.
+	const window, wide = 20, 80
+	allocs, memory, size := map[int]float64{}, map[int]float64{}, map[int]int64{}
 	for n := 0; n < turns; {
-		before := fileSize(t, path)
 		n += window
 		memory[n], allocs[n] = allocated(window, turn)
-		grown[n] = fileSize(t, path) - before
+		size[n] = db.size()
 	}
-	size, said := fileSize(t, path), sp.bytes
-	t.Logf("%d bytes for %d of messages; up to turn 100 %d turns took %d bytes, up to turn %d %d; a turn made %.0f allocations of %.0f bytes at first, %.0f of %.0f at last",
-		size, said, window, grown[100], turns, grown[turns], allocs[window], memory[window], allocs[turns], memory[turns])
-	if float64(grown[turns]) > 1.5*float64(grown[100]) {
-		t.Errorf("the last %d turns took %d bytes and those up to turn 100 took %d: want at most 1.5 times as much", window, grown[turns], grown[100])
+	grown := func(n int) int64 { return size[n] - size[n-wide] }
+	said := sp.bytes
+	t.Logf("%d bytes for %d of messages, %.2f times; up to turn 100 %d turns took %d bytes, up to turn %d %d; a turn made %.0f allocations of %.0f bytes at first, %.0f of %.0f at last",
+		size[turns], said, float64(size[turns])/float64(said), wide, grown(100), turns, grown(turns), allocs[window], memory[window], allocs[turns], memory[turns])
+	if float64(grown(turns)) > 1.5*float64(grown(100)) {
+		t.Errorf("the last %d turns took %d bytes and those up to turn 100 took %d: want at most 1.5 times as much", wide, grown(turns), grown(100))
 	}
-	if size > 2*int64(said) {
-		t.Errorf("the file has %d bytes for messages of %d: want at most twice as much", size, said)
+	if size[turns] > db.times*int64(said) {
+		t.Errorf("there are %d bytes for messages of %d: want at most %d times as much", size[turns], said, db.times)
 	}
 	if allocs[turns] > 1.5*allocs[window] {
 		t.Errorf("the last turns made %.0f allocations each and the first %.0f: want at most 1.5 times as many", allocs[turns], allocs[window])
@@ -143,6 +188,47 @@ func TestConversationCostsWhatIsSaid(t *testing.T) {
 	}
 }
 
+// decodings counts how often a word was read.
+var decodings atomic.Int64
+
+type word string
+
+func (w *word) UnmarshalJSON(raw []byte) error {
+	decodings.Add(1)
+	return json.Unmarshal(raw, (*string)(w))
+}
+
+type text struct{ Words treadle.List[word] }
+
+// A look at a long thread decodes each element once.
+func TestStateDecodesOnce(t *testing.T) {
+	b := treadle.New[text]("text")
+	treadle.AddNode(b, "end", func(context.Context, text) (struct{ Words treadle.List[word] }, error) {
+		return struct{ Words treadle.List[word] }{treadle.List[word]{"end"}}, nil
+	})
+	b.Edge(treadle.Start, "end")
+	g, err := b.Compile(&treadle.Options{Saver: checkpoint.NewMemory()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	thread := g.Thread("t")
+	if _, err := thread.Run(t.Context(), text{make(treadle.List[word], 99)}); err != nil {
+		t.Fatal(err)
+	}
+	before := decodings.Load()
+	snap, err := thread.State(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got text
+	if err := snap.Read(&got); err != nil {
+		t.Fatal(err)
+	}
+	if n := decodings.Load() - before; n != 100 || len(got.Words) != 100 {
+		t.Errorf("%d elements were decoded %d times, want each of 100 once", len(got.Words), n)
+	}
+}
+
 // allocated is how much memory a turn takes, and in how many pieces.
 func allocated(n int, turn func()) (bytes, pieces float64) {
 	var before, after runtime.MemStats
@@ -163,4 +249,19 @@ func fileSize(t *testing.T, path string) int64 {
 		t.Fatal(err)
 	}
 	return info.Size()
+}
+
+// schemaSize is that of all tables and indexes.
+func schemaSize(t *testing.T, url string) (n int64) {
+	t.Helper()
+	c, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = c.QueryRow(t.Context(), `SELECT sum(pg_total_relation_size(c.oid))::bigint FROM pg_class c
+		JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'treadle' AND c.relkind = 'r'`).Scan(&n)
+	if err := errors.Join(err, c.Close(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
