@@ -30,8 +30,24 @@ var einoLacks = map[string]string{
 	"send100":         einoNoSend,
 	"send1000":        einoNoSend,
 	"send5000":        einoNoSend,
-	"chain100_memory": "eino saves a checkpoint only when a run is interrupted, not after a step",
+	"chain100_memory": einoNoSteps,
+
+	"chain100_sqlite":         einoNoSteps,
+	"chain100_postgres":       einoNoSteps,
+	"send1000_sqlite":         einoNoSend,
+	"history500_memory":       einoNoThreads,
+	"history500_sqlite":       einoNoThreads,
+	"history500_postgres":     einoNoThreads,
+	"interrupt_resume_memory": "not measured: eino's interrupt stops before or after a node or runs it again, and hands an answer over through the state",
+	"interrupt_resume_sqlite": "eino has no saver for SQLite",
+	"get_state_1000":          einoNoThreads,
+	"threads10k_rss":          einoNoThreads,
+	"concurrent1000":          einoNoSteps,
 }
+
+const einoNoSteps = "eino saves a checkpoint only when a run is interrupted, not after a step"
+
+const einoNoThreads = "eino has no threads: a run that ends leaves no state to go on from"
 
 const einoNoSend = "eino has no Send: how many tasks run is fixed when the graph is compiled"
 

@@ -26,9 +26,11 @@ func main() {
 }
 
 type settings struct {
-	jobs  []job
-	json  bool
-	peers bool
+	jobs     []job
+	json     bool
+	markdown bool
+	peers    bool
+	strict   bool
 }
 
 func parseFlags(args []string, stderr io.Writer) (settings, error) {
@@ -37,6 +39,8 @@ func parseFlags(args []string, stderr io.Writer) (settings, error) {
 	flags.SetOutput(stderr)
 	flags.BoolVar(&s.json, "json", false, "print one JSON object per line instead of a table")
 	flags.BoolVar(&s.peers, "peers", false, "do the same work on cloudwego/eino and on LangGraph.js")
+	flags.BoolVar(&s.markdown, "markdown", false, "print the tables of docs/performance.md instead")
+	flags.BoolVar(&s.strict, "strict", false, "fail if something could not be measured, such as Postgres where there is none")
 	only := flags.String("only", "", "measure these `names` only, parted by commas")
 	if err := flags.Parse(args); err != nil {
 		return settings{}, err
@@ -44,9 +48,19 @@ func parseFlags(args []string, stderr io.Writer) (settings, error) {
 	if flags.NArg() > 0 {
 		return settings{}, fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
+	if s.json && s.markdown {
+		return settings{}, errors.New("-json and -markdown are two forms of the same: choose one")
+	}
 	var err error
 	s.jobs, err = selectJobs(*only)
 	return s, err
+}
+
+func (s settings) printer(w io.Writer) printer {
+	if s.markdown {
+		return &markdownPrinter{w: w}
+	}
+	return newPrinter(w, s.json)
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
@@ -54,9 +68,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	if err != nil {
 		return err
 	}
-	b := bench{out: newPrinter(stdout, s.json), progress: stderr, each: repetitionTime}
-	// What was measured before a failure is still worth reading.
-	defer func() { err = errors.Join(err, b.out.flush()) }()
+	b := bench{out: s.printer(stdout), progress: stderr, each: repetitionTime}
+	defer func() {
+		if err == nil {
+			err = b.verdict(s.strict)
+		}
+		// What was measured before a failure is still worth reading.
+		err = errors.Join(err, b.out.flush())
+	}()
 	if !s.peers {
 		return b.goEngines(ctx, s.jobs, false)
 	}
@@ -67,7 +86,18 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	if err := b.goEngines(ctx, s.jobs, true); err != nil {
 		return err
 	}
+	for _, j := range s.jobs {
+		if why, ok := jsLacks[j.name]; ok {
+			if err := b.out.peer(peerLine{Name: j.name, Peer: "langgraph.js", Note: why}); err != nil {
+				return err
+			}
+		}
+	}
 	return js.run(ctx, s.jobs, func(l line) error {
+		if l.NsPerOp == 0 {
+			b.lacks = append(b.lacks, fmt.Errorf("langgraph.js: %s: %s", l.Name, l.Note))
+			return b.out.peer(peerLine{Name: l.Name, Peer: "langgraph.js", Note: l.Note})
+		}
 		return b.out.peer(b.against("langgraph.js", l))
 	})
 }
@@ -77,21 +107,25 @@ type bench struct {
 	out      printer
 	progress io.Writer
 	each     time.Duration
-	ours     map[string]float64
+	ours     map[string]line
+	lacks    []error // what could not be measured
+}
+
+// verdict is an error for what could not be measured, if that matters.
+func (b *bench) verdict(strict bool) error {
+	if !strict {
+		return nil
+	}
+	return errors.Join(b.lacks...)
 }
 
 // goEngines measures job by job, ours and eino's back to back, so that a slow
 // minute of the machine hits both sides of a ratio.
 func (b *bench) goEngines(ctx context.Context, jobs []job, peers bool) error {
-	b.ours = map[string]float64{}
+	b.ours = map[string]line{}
 	for _, j := range jobs {
 		if w, ok := findWork(ours, j.name); ok {
-			l, err := b.measure(ctx, "treadle", w)
-			if err != nil {
-				return err
-			}
-			b.ours[j.name] = l.NsPerOp
-			if err := b.out.ours(l, j.unit); err != nil {
+			if err := b.treadle(ctx, j, w); err != nil {
 				return err
 			}
 		}
@@ -102,6 +136,19 @@ func (b *bench) goEngines(ctx context.Context, jobs []job, peers bool) error {
 		}
 	}
 	return nil
+}
+
+func (b *bench) treadle(ctx context.Context, j job, w work) error {
+	l, err := b.measure(ctx, "treadle", w)
+	if missing, ok := errors.AsType[*notMeasuredError](err); ok {
+		b.lacks = append(b.lacks, err)
+		return b.out.ours(line{Name: j.name, N: j.n, Note: missing.Error()}, j.unit)
+	}
+	if err != nil {
+		return err
+	}
+	b.ours[j.name] = l
+	return b.out.ours(l, j.unit)
 }
 
 func (b *bench) eino(ctx context.Context, j job) error {
@@ -127,9 +174,16 @@ func (b *bench) measure(ctx context.Context, engine string, w work) (line, error
 
 // against sets a peer's result beside ours, if we have one.
 func (b *bench) against(peer string, l line) peerLine {
-	p := peerLine{Name: l.Name, Peer: peer, PeerNs: new(l.NsPerOp), Note: l.Note}
-	if ours, ok := b.ours[l.Name]; ok {
-		p.OursNs, p.Ratio = new(ours), new(l.NsPerOp/ours)
+	p := peerLine{Name: l.Name, Peer: peer, PeerNs: new(l.NsPerOp), Note: l.Note, Turn10Ns: l.Turn10Ns, Turn100Ns: l.Turn100Ns}
+	ours, ok := b.ours[l.Name]
+	if !ok {
+		return p
+	}
+	p.OursNs, p.Ratio = new(ours.NsPerOp), new(l.NsPerOp/ours.NsPerOp)
+	if l.RawBytes > 0 && ours.RawBytes > 0 {
+		// Per byte said, although both say the same.
+		p.OursBytes, p.PeerBytes = ours.BytesPerOp, l.BytesPerOp
+		p.BytesRatio = (l.BytesPerOp / l.RawBytes) / (ours.BytesPerOp / ours.RawBytes)
 	}
 	return p
 }

@@ -12,7 +12,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/treadle-go/treadle/internal/pgtest"
 )
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
 
 func TestFlags(t *testing.T) {
 	s, err := parseFlags([]string{"-json", "-peers", "-only", " loop1000,chain10,chain10"}, io.Discard)
@@ -25,6 +29,16 @@ func TestFlags(t *testing.T) {
 	}
 	if !s.json || !s.peers || !slices.Equal(names, []string{"chain10", "loop1000"}) {
 		t.Errorf("json %t, peers %t, jobs %v; want both flags and the two jobs once each, in catalogue order", s.json, s.peers, names)
+	}
+}
+
+func TestJSONAndMarkdownExcludeEachOther(t *testing.T) {
+	if _, err := parseFlags([]string{"-json", "-markdown"}, io.Discard); err == nil {
+		t.Error("two forms of output were accepted at once")
+	}
+	s, err := parseFlags([]string{"-markdown", "-strict"}, io.Discard)
+	if _, ok := s.printer(io.Discard).(*markdownPrinter); err != nil || !ok || !s.strict {
+		t.Errorf("the settings are %+v, %v", s, err)
 	}
 }
 
@@ -59,7 +73,7 @@ func TestAStrayArgumentIsAnError(t *testing.T) {
 func TestJSONLines(t *testing.T) {
 	var out bytes.Buffer
 	p := newPrinter(&out, true)
-	b := bench{ours: map[string]float64{"chain10": 500}}
+	b := bench{ours: map[string]line{"chain10": {NsPerOp: 500}}}
 	err := errors.Join(
 		p.ours(line{Name: "chain10", N: 10, NsPerOp: 500, AllocsPerOp: 2, BytesPerOp: 64}, "step"),
 		p.peer(b.against("eino", line{Name: "chain10", NsPerOp: 5000})),
@@ -81,7 +95,7 @@ func TestJSONLines(t *testing.T) {
 func TestTablePutsEnginesOfAJobTogether(t *testing.T) {
 	var out bytes.Buffer
 	p := newPrinter(&out, false)
-	b := bench{ours: map[string]float64{"chain10": 500}}
+	b := bench{ours: map[string]line{"chain10": {NsPerOp: 500}}}
 	err := errors.Join(
 		p.ours(line{Name: "chain10", N: 10, NsPerOp: 500}, "step"),
 		p.ours(line{Name: "loop1000", N: 1000, NsPerOp: 700}, "step"),
@@ -94,6 +108,79 @@ func TestTablePutsEnginesOfAJobTogether(t *testing.T) {
 	rows := strings.Split(strings.TrimSpace(out.String()), "\n")
 	if len(rows) != 4 || !strings.Contains(rows[2], "langgraph.js") || !strings.Contains(rows[2], "600µs/step") || !strings.Contains(rows[2], "1200.0") {
 		t.Errorf("the table is\n%s", &out)
+	}
+}
+
+func TestTrialsKeepTheLeastOfEachTime(t *testing.T) {
+	results := []line{
+		{NsPerOp: 3, Turn10Ns: 1, BytesPerOp: 7, Note: "first"},
+		{NsPerOp: 2, Turn10Ns: 5, BytesPerOp: 8, Note: "last"},
+	}
+	i := 0
+	w := newTrial("chain10", "n", len(results), func(context.Context, job) (line, error) {
+		i++
+		return results[i-1], nil
+	})
+	got, err := measure(t.Context(), w, time.Millisecond)
+	want := line{Name: "chain10", N: 10, NsPerOp: 2, Turn10Ns: 1, BytesPerOp: 8, Note: "n, last"}
+	if err != nil || got != want {
+		t.Errorf("measured %+v, %v, want %+v", got, err, want)
+	}
+}
+
+// What cannot be measured has a line that says so, and the others go on.
+func TestWhatIsMissingIsSaid(t *testing.T) {
+	var out bytes.Buffer
+	b := bench{out: newPrinter(&out, true), progress: io.Discard, ours: map[string]line{}}
+	w := newTrial("chain100_postgres", "", 1, func(context.Context, job) (line, error) {
+		return line{}, &notMeasuredError{"no Postgres", errors.New("install it")}
+	})
+	j, _ := findJob(w.name)
+	if err := b.treadle(t.Context(), j, w); err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"name":"chain100_postgres","note":"not measured: no Postgres: install it"}` + "\n"
+	if out.String() != want || len(b.lacks) != 1 || len(b.ours) != 0 {
+		t.Errorf("printed %s, missing %v, measured %v", &out, b.lacks, b.ours)
+	}
+	if err := b.verdict(false); err != nil {
+		t.Errorf("without -strict the end is %v", err)
+	}
+	if err := b.verdict(true); err == nil || !strings.Contains(err.Error(), "no Postgres") {
+		t.Errorf("with -strict the end is %v", err)
+	}
+}
+
+func TestMarkdownTables(t *testing.T) {
+	var out bytes.Buffer
+	p := &markdownPrinter{w: &out}
+	ours := line{Name: "history500_sqlite", NsPerOp: 120e3, Turn10Ns: 100e3, Turn100Ns: 110e3, BytesPerOp: 800e3, RawBytes: 400e3}
+	b := bench{ours: map[string]line{"chain10": {NsPerOp: 500}, ours.Name: ours}}
+	err := errors.Join(
+		p.ours(ours, "turn"),
+		p.ours(line{Name: "chain10", NsPerOp: 500}, "step"),
+		p.ours(line{Name: "chain100_postgres", Note: "not measured: no Postgres: install it"}, "step"),
+		p.peer(b.against("eino", line{Name: "chain10", NsPerOp: 5000})),
+		p.peer(peerLine{Name: ours.Name, Peer: "eino", Note: "why"}),
+		p.peer(b.against("langgraph.js", line{Name: ours.Name, NsPerOp: 24e6, Turn10Ns: 2e6, Turn100Ns: 4e6, BytesPerOp: 320e6, RawBytes: 400e3})),
+		p.flush(),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `| job | Treadle | eino | LangGraph.js |
+|---|---|---|---|
+| ` + "`chain10`" + ` | 500 ns | 5.00 µs: 10.0 × |  |
+| ` + "`chain100_postgres`" + ` | not measured: no Postgres: install it |  |  |
+| ` + "`history500_sqlite`" + ` | 120 µs | cannot | 24.0 ms: 200 × |
+
+| job | engine | turn 10 | turn 100 | turn 500 | 500 / 10 | bytes | of the messages' JSON |
+|---|---|---|---|---|---|---|---|
+| ` + "`history500_sqlite`" + ` | Treadle | 100 µs | 110 µs | 120 µs | 1.2 × | 800 kB | 2.0 × |
+| ` + "`history500_sqlite`" + ` | LangGraph.js | 2.00 ms | 4.00 ms | 24.0 ms | 12.0 × | 320 MB | 800 × |
+`
+	if out.String() != want {
+		t.Errorf("printed\n%swant\n%s", &out, want)
 	}
 }
 
@@ -152,9 +239,29 @@ func TestTreadleDoesAllTheWork(t *testing.T) {
 
 func TestEinoDoesTheWork(t *testing.T) { doTheWork(t, einoWorks) }
 
+// small are the sizes of jobs that take seconds.
+var small = map[string]job{
+	"history500_memory":   {n: 20, want: 40},
+	"history500_sqlite":   {n: 20, want: 40},
+	"history500_postgres": {n: 20, want: 40},
+	"get_state_1000":      {n: 1, want: 40},
+	"threads10k_rss":      {n: 50, want: 50},
+	"concurrent1000":      {n: 500, want: 10},
+}
+
 func doTheWork(t *testing.T, works []work) {
 	for _, w := range works {
 		t.Run(w.name, func(t *testing.T) {
+			if w.trial != nil {
+				j, ok := small[w.name]
+				if !ok {
+					j = mustFind(w.name)
+				}
+				if l, err := w.trial(t.Context(), j); err != nil || !l.measured() {
+					t.Errorf("the trial gave %+v, %v", l, err)
+				}
+				return
+			}
 			for range 2 { // a compiled graph must start afresh each time
 				if err := w.run(t.Context()); err != nil {
 					t.Fatal(err)
@@ -193,6 +300,19 @@ func TestEinoDoesOrExplainsEveryJob(t *testing.T) {
 	}
 }
 
+func TestJSDoesOrExplainsEveryJob(t *testing.T) {
+	script, err := os.ReadFile(filepath.Join("js", "bench.mjs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, j := range catalogue {
+		does := bytes.Contains(script, []byte(`{ name: "`+j.name+`", `))
+		if _, explains := jsLacks[j.name]; does == explains {
+			t.Errorf("%s: work %t, reason for leaving it out %t", j.name, does, explains)
+		}
+	}
+}
+
 func TestJSLinesAreHeldAgainstTheCatalogue(t *testing.T) {
 	jobs, err := selectJobs("chain10,loop1000")
 	if err != nil {
@@ -208,6 +328,8 @@ func TestJSLinesAreHeldAgainstTheCatalogue(t *testing.T) {
 		"one twice":    {chain + "\n" + chain + "\n" + loop + "\n", false},
 		"another size": {strings.Replace(chain, `"n":10`, `"n":11`, 1) + "\n" + loop + "\n", false},
 		"no time":      {strings.Replace(chain, "1.5", "0", 1) + "\n" + loop + "\n", false},
+		"no reason":    {`{"name":"chain10","n":10,"note":"none"}` + "\n" + loop + "\n", false},
+		"a reason":     {`{"name":"chain10","n":10,"note":"not measured: why"}` + "\n" + loop + "\n", true},
 		"not JSON":     {"hello\n", false},
 	} {
 		err := readJS(strings.NewReader(c.printed), jobs, func(line) error { return nil })

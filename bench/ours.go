@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
@@ -11,7 +12,7 @@ import (
 
 // ours is the catalogue on treadle, written as its manual shows: nodes read the
 // state and return what they write.
-var ours = []work{
+var ours = slices.Concat([]work{
 	newWork("chain10", "", ourChain(10)),
 	newWork("chain100", "", ourChain(100)),
 	newWork("chain1000", "", ourChain(1000)),
@@ -24,7 +25,7 @@ var ours = []work{
 	newWork("subgraph_fanout100", "", ourFanOut(100)),
 	newWork("stream_tokens2000", "", ourStream(2000)),
 	newWork("start_to_first_run", "", ourStart(10)),
-}
+}, ourSaved, ourHistories)
 
 type state struct {
 	Count int
@@ -144,16 +145,18 @@ func plan(tasks int, send func(item) treadle.Goto) func(context.Context, sums) (
 	}
 }
 
+func sendGraph(tasks int) *treadle.Builder[sums] {
+	b := treadle.New[sums]("send")
+	do := treadle.AddNode(b, "do", func(_ context.Context, in item) (added, error) {
+		return added{treadle.SumOf(1), treadle.List[int]{in.N}}, nil
+	})
+	treadle.AddNode(b, "plan", plan(tasks, do.Send), treadle.Destinations("do"))
+	b.Edge(treadle.Start, "plan")
+	return b
+}
+
 func ourSend(tasks int) func(context.Context) (program, error) {
-	return func(context.Context) (program, error) {
-		b := treadle.New[sums]("send")
-		do := treadle.AddNode(b, "do", func(_ context.Context, in item) (added, error) {
-			return added{treadle.SumOf(1), treadle.List[int]{in.N}}, nil
-		})
-		treadle.AddNode(b, "plan", plan(tasks, do.Send), treadle.Destinations("do"))
-		b.Edge(treadle.Start, "plan")
-		return sumRunner(b.Compile(nil))
-	}
+	return func(context.Context) (program, error) { return sumRunner(sendGraph(tasks).Compile(nil)) }
 }
 
 func ourFanOut(graphs int) func(context.Context) (program, error) {

@@ -18,6 +18,13 @@ type peerLine struct {
 	PeerNs *float64 `json:"peer_ns,omitempty"`
 	Ratio  *float64 `json:"ratio,omitempty"`
 	Note   string   `json:"note,omitempty"`
+
+	// Of conversations: what they take on disk, and the peer's other turns.
+	OursBytes  float64 `json:"ours_bytes,omitempty"`
+	PeerBytes  float64 `json:"peer_bytes,omitempty"`
+	BytesRatio float64 `json:"bytes_ratio,omitempty"`
+	Turn10Ns   float64 `json:"turn10_ns,omitempty"`
+	Turn100Ns  float64 `json:"turn100_ns,omitempty"`
 }
 
 // printer writes results as they come: lines of JSON for programs, a table for people.
@@ -36,9 +43,17 @@ func newPrinter(w io.Writer, asJSON bool) printer {
 
 type jsonPrinter struct{ *json.Encoder }
 
-func (p jsonPrinter) ours(l line, _ string) error { return p.Encode(l) }
-func (p jsonPrinter) peer(l peerLine) error       { return p.Encode(l) }
-func (p jsonPrinter) flush() error                { return nil }
+func (p jsonPrinter) ours(l line, _ string) error {
+	if !l.measured() { // zeros would look like a result
+		return p.Encode(struct {
+			Name string `json:"name"`
+			Note string `json:"note"`
+		}{l.Name, l.Note})
+	}
+	return p.Encode(l)
+}
+func (p jsonPrinter) peer(l peerLine) error { return p.Encode(l) }
+func (p jsonPrinter) flush() error          { return nil }
 
 // tablePrinter holds its rows until flush: only then are the widths of the
 // columns known, and only then can a peer that ran last stand beside us.
@@ -50,10 +65,12 @@ type tablePrinter struct {
 type tableRow struct{ name, engine, time, allocs, bytes, ratio, note string }
 
 func (p *tablePrinter) ours(l line, unit string) error {
-	p.rows = append(p.rows, tableRow{
-		name: l.Name, engine: "treadle", time: shortTime(l.NsPerOp) + "/" + unit,
-		allocs: fmt.Sprintf("%.1f", l.AllocsPerOp), bytes: fmt.Sprintf("%.0f", l.BytesPerOp), note: l.Note,
-	})
+	row := tableRow{name: l.Name, engine: "treadle", time: "-", note: l.Note}
+	if l.measured() {
+		row.time = shortTime(l.NsPerOp) + "/" + unit
+		row.allocs, row.bytes = fmt.Sprintf("%.1f", l.AllocsPerOp), fmt.Sprintf("%.0f", l.BytesPerOp)
+	}
+	p.rows = append(p.rows, row)
 	return nil
 }
 

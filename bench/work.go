@@ -12,9 +12,9 @@ import (
 // that two engines cannot be compared on different sizes by accident.
 type job struct {
 	name string
-	unit string // what ns_per_op counts: a step, a task, a token or a start
+	unit string // what ns_per_op counts: a step, a task, a turn, a token, …
 	n    int    // units in one run
-	want int    // nodes that run, and so the final int and the list's length
+	want int    // nodes that run, and so the final int and the list's length; of a conversation the messages
 	what string
 }
 
@@ -27,11 +27,25 @@ var catalogue = []job{
 	{"send1000", "task", 1000, 1001, "one node sends 1,000 tasks to another"},
 	{"send5000", "task", 5000, 5001, "one node sends 5,000 tasks to another"},
 	{"chain100_memory", "step", 100, 100, "chain100 with a checkpoint in memory after every step"},
+	{"chain100_sqlite", "step", 100, 100, "chain100 with a checkpoint in a SQLite file after every step"},
+	{"chain100_postgres", "step", 100, 100, "chain100 with a checkpoint in Postgres after every step"},
+	{"send1000_sqlite", "task", 1000, 1001, "send1000 on a thread in a SQLite file"},
+	{"history500_memory", "turn", turns, 2 * turns, "a conversation of 500 turns in memory; the time is that of turn 500"},
+	{"history500_sqlite", "turn", turns, 2 * turns, "a conversation of 500 turns in a SQLite file; the time is that of turn 500"},
+	{"history500_postgres", "turn", turns, 2 * turns, "a conversation of 500 turns in Postgres; the time is that of turn 500"},
+	{"interrupt_resume_memory", "round", 1, 1, "a node asks, the run stops, an answer resumes it, in memory"},
+	{"interrupt_resume_sqlite", "round", 1, 1, "a node asks, the run stops, an answer resumes it, in a SQLite file"},
+	{"get_state_1000", "read", 1, 1000, "the state of a thread of 1,000 messages, decoded, from a SQLite file"},
+	{"threads10k_rss", "thread", 10_000, 10_000, "10,000 threads of one turn in a SQLite file, in one process"},
+	{"concurrent1000", "step", 10_000, 10, "1,000 threads at once, 10 steps each, in a SQLite file"},
 	{"wide_state", "step", wideNodes * wideRounds, wideNodes * wideRounds, "30 state fields, a ring of 6 nodes, 20 rounds"},
 	{"subgraph_fanout100", "task", 100, 1 + 2*100, "one node fans out to 100 subgraphs of 2 nodes each"},
 	{"stream_tokens2000", "token", 2000, 1, "one node streams 2,000 tokens to the caller"},
 	{"start_to_first_run", "start", 1, 10, "build, compile and run chain10, in a running process"},
 }
+
+// turns is how long the conversations are.
+const turns = 500
 
 const (
 	wideNodes  = 6
@@ -78,6 +92,33 @@ type work struct {
 	n    int
 	run  func(ctx context.Context) error
 	note string
+
+	trial  trial // says what it cost itself; nil: run is timed
+	trials int   // how many, the best of which counts
+}
+
+// trial does the whole job once, from nothing, and returns what a unit of it
+// cost: for jobs that a stopwatch around a run cannot measure. Its size is the
+// job's.
+type trial func(ctx context.Context, j job) (line, error)
+
+// newTrial makes the work for a catalogue name out of a trial.
+func newTrial(name, note string, trials int, t trial) work {
+	j := mustFind(name)
+	return work{name: j.name, unit: j.unit, n: j.n, note: note, trial: t, trials: trials, run: func(ctx context.Context) error {
+		if _, err := t(ctx, j); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		return nil
+	}}
+}
+
+func mustFind(name string) job {
+	j, ok := findJob(name)
+	if !ok {
+		panic("bench: work " + name + " is not in the catalogue")
+	}
+	return j
 }
 
 // tally is the state that every node updates, as the run left it.
@@ -94,10 +135,7 @@ type program func(ctx context.Context) (tally, error)
 // that was not selected costs nothing. Each run's result is checked, so an
 // engine that skipped nodes fails instead of looking fast.
 func newWork(name, note string, build func(ctx context.Context) (program, error)) work {
-	j, ok := findJob(name)
-	if !ok {
-		panic("bench: work " + name + " is not in the catalogue")
-	}
+	j := mustFind(name)
 	var run program
 	return work{name: j.name, unit: j.unit, n: j.n, note: note, run: func(ctx context.Context) error {
 		if run == nil {

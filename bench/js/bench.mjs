@@ -1,8 +1,11 @@
 // The catalogue on LangGraph.js. Prints one JSON object per line:
-// {"name","n","ns_per_op","note"}. `node bench.mjs -only chain10,loop1000` picks some.
+// {"name","n","ns_per_op","note"}, and more for some. `node bench.mjs -only chain10,loop1000` picks some.
 
-import { readFileSync } from "node:fs";
-import { Annotation, END, MemorySaver, Send, START, StateGraph } from "@langchain/langgraph";
+import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Annotation, Command, END, interrupt, MemorySaver, Send, START, StateGraph } from "@langchain/langgraph";
+import { SqliteSaver } from "@langchain/langgraph-checkpoint-sqlite";
 
 const REPETITIONS = 5;
 const REPETITION_NS = 250e6;
@@ -28,11 +31,11 @@ const Parallel = Annotation.Root({ count: sum(), log: log() });
 const bump = (s) => ({ count: s.count + 1, log: [s.count + 1] });
 const fresh = () => ({ count: 0, log: [] });
 
-function chain(steps, checkpointer) {
+function chain(steps, checkpointer, node = bump) {
   const g = new StateGraph(Sequential);
   let last = START;
   for (let i = 0; i < steps; i++) {
-    g.addNode(`n${i}`, bump);
+    g.addNode(`n${i}`, node);
     g.addEdge(last, `n${i}`);
     last = `n${i}`;
   }
@@ -65,14 +68,18 @@ const fanOut = (width, input) => () => Array.from({ length: width }, (_, i) => n
 const LIMIT = 64;
 const LIMIT_NOTE = `maxConcurrency ${LIMIT}, faster here than the default`;
 
-function runSend(width, config) {
-  const g = new StateGraph(Parallel)
+function sendGraph(width, checkpointer) {
+  return new StateGraph(Parallel)
     .addNode("plan", plan)
     .addNode("worker", (task) => ({ count: 1, log: [task.index] }))
     .addEdge(START, "plan")
     .addConditionalEdges("plan", fanOut(width, (index) => ({ index })), ["worker"])
     .addEdge("worker", END)
-    .compile();
+    .compile({ checkpointer });
+}
+
+function runSend(width, config) {
+  const g = sendGraph(width);
   return () => invoke(g, fresh(), config);
 }
 
@@ -159,7 +166,186 @@ function runStream(tokens) {
 
 const runStart = (steps) => () => invoke(chain(steps), fresh());
 
-// want is how many nodes run: the final int and the length of the list.
+// What keeps threads is measured by trials: each does the whole job once, with a
+// fresh saver, and says what it cost. Durability is the default, "async", which
+// is faster than "sync" or as fast.
+
+const now = () => Number(process.hrtime.bigint());
+
+function median(took) {
+  const sorted = [...took].sort((a, b) => a - b);
+  return sorted[Math.floor((sorted.length - 1) / 2)];
+}
+
+const thread = (id) => ({ configurable: { thread_id: id } });
+
+// A saver, and how many bytes it has in the end.
+const memory = {
+  async use(job) {
+    const saver = new MemorySaver();
+    return job(saver, () => {
+      let bytes = 0;
+      const add = (v) => {
+        if (v instanceof Uint8Array) bytes += v.byteLength;
+        else if (typeof v === "string") bytes += v.length;
+        else if (v && typeof v === "object") Object.values(v).forEach(add);
+      };
+      add(saver.storage);
+      add(saver.writes);
+      return bytes;
+    });
+  },
+};
+
+// The saver turns on WAL itself, and better-sqlite3 has synchronous=NORMAL with it, as ours.
+const sqlite = {
+  async use(job) {
+    const dir = mkdtempSync(join(tmpdir(), "langgraph-bench"));
+    const path = join(dir, "threads.db");
+    let saver;
+    try {
+      saver = SqliteSaver.fromConnString(path);
+      return await job(saver, () => {
+        saver.db.pragma("wal_checkpoint(TRUNCATE)");
+        return statSync(path).size;
+      });
+    } finally {
+      saver?.db.close();
+      rmSync(dir, { recursive: true });
+    }
+  },
+};
+
+// The time of a step is from the start of a node to that of the next.
+const tryChain = (steps, place) => (job) =>
+  place.use(async (saver) => {
+    const took = [];
+    let last = 0;
+    const g = chain(steps, saver, (s) => {
+      const t = now();
+      if (last) took.push(t - last);
+      last = t;
+      return bump(s);
+    });
+    for (let i = 0; i < 6; i++) {
+      last = 0;
+      check(job, await invoke(g, fresh(), thread(`t${i}`)));
+      if (i === 0) took.length = 0; // the warm-up
+    }
+    return { ns_per_op: median(took) };
+  });
+
+const trySend = (width, place) => (job) =>
+  place.use(async (saver) => {
+    const g = sendGraph(width, saver);
+    const took = [];
+    for (let i = 0; i < 3; i++) {
+      const start = now();
+      check(job, await invoke(g, fresh(), { ...thread(`t${i}`), maxConcurrency: LIMIT }));
+      took.push((now() - start) / width);
+    }
+    return { ns_per_op: median(took) };
+  });
+
+const tryInterrupt = (place) => (job) =>
+  place.use(async (saver) => {
+    const g = new StateGraph(Sequential)
+      .addNode("ask", () => {
+        const n = interrupt("how many?");
+        return { count: n, log: [n] };
+      })
+      .addEdge(START, "ask")
+      .addEdge("ask", END)
+      .compile({ checkpointer: saver });
+    const took = [];
+    for (let i = 0; i < 200; i++) {
+      const start = now();
+      const asked = await invoke(g, fresh(), thread(`t${i}`));
+      if (asked.__interrupt__?.length !== 1) throw new Error("the run did not stop to ask");
+      check(job, await invoke(g, new Command({ resume: 1 }), thread(`t${i}`)));
+      took.push(now() - start);
+    }
+    return { ns_per_op: median(took.slice(20)) };
+  });
+
+// The conversation of history.go: messages of 400 characters, one of a person
+// and one of a model per turn. They are plain objects in a list that appends,
+// which costs LangGraph.js less than its message classes and their reducer.
+const WORDS = "a treadle turns the wheel and every thread goes through the loom that stands in this long room where nobody has spoken since the evening bell".split(" ");
+
+class Talk {
+  raw = 0;
+  seed = 1;
+
+  random(n) {
+    this.seed = (Math.imul(this.seed, 1664525) + 1013904223) >>> 0;
+    return (this.seed >>> 8) % n;
+  }
+
+  say(type) {
+    let content = "";
+    while (content.length < 400) content += WORDS[this.random(WORDS.length)] + " ";
+    const id = Array.from({ length: 32 }, () => this.random(16).toString(16)).join("");
+    const message = { type, id, content: content.slice(0, 400) };
+    this.raw += JSON.stringify(message).length;
+    return message;
+  }
+
+  graph(checkpointer) {
+    return new StateGraph(Annotation.Root({ messages: log() }))
+      .addNode("model", () => ({ messages: [this.say("ai")] }))
+      .addEdge(START, "model")
+      .addEdge("model", END)
+      .compile({ checkpointer });
+  }
+}
+
+function checkMessages(job, state) {
+  if (state.messages.length !== job.want) throw new Error(`${job.name}: there are ${state.messages.length} messages, want ${job.want}`);
+}
+
+const tryHistory = (turns, place) => (job) =>
+  place.use(async (saver, size) => {
+    const talk = new Talk();
+    const g = talk.graph(saver);
+    const took = [];
+    for (let i = 0; i < turns; i++) {
+      const start = now();
+      await invoke(g, { messages: [talk.say("human")] }, thread("talk"));
+      took.push(now() - start);
+    }
+    checkMessages(job, (await g.getState(thread("talk"))).values);
+    const at = (n) => median(took.slice(n - 10, n));
+    return { ns_per_op: at(turns), turn10_ns: at(10), turn100_ns: at(100), bytes_per_op: size(), raw_bytes: talk.raw };
+  });
+
+// One input of all messages: it leaves the same newest checkpoint as many turns, and only that is read.
+const tryGetState = (messages, place) => (job) =>
+  place.use(async (saver) => {
+    const talk = new Talk();
+    const g = talk.graph(saver);
+    await invoke(g, { messages: Array.from({ length: messages - 1 }, () => talk.say("human")) }, thread("talk"));
+    const took = [];
+    for (let i = 0; i < 60; i++) {
+      const start = now();
+      checkMessages(job, (await g.getState(thread("talk"))).values);
+      took.push(now() - start);
+    }
+    return { ns_per_op: median(took.slice(10)) };
+  });
+
+const tryConcurrent = (threads, steps, place) => (job) =>
+  place.use(async (saver) => {
+    const g = chain(steps, saver);
+    const start = now();
+    const states = await Promise.all(Array.from({ length: threads }, (_, i) => invoke(g, fresh(), thread(`t${i}`))));
+    const took = now() - start;
+    for (const s of states) check(job, s);
+    return { ns_per_op: took / job.n };
+  });
+
+// want is how many nodes run: the final int and the length of the list; of a
+// conversation, the messages.
 const JOBS = [
   { name: "chain10", n: 10, want: 10, build: () => runChain(10) },
   { name: "chain100", n: 100, want: 100, build: () => runChain(100) },
@@ -169,6 +355,14 @@ const JOBS = [
   { name: "send1000", n: 1000, want: 1001, build: () => runSend(1000, { maxConcurrency: LIMIT }), note: LIMIT_NOTE },
   { name: "send5000", n: 5000, want: 5001, build: () => runSend(5000, { maxConcurrency: LIMIT }), note: LIMIT_NOTE },
   { name: "chain100_memory", n: 100, want: 100, build: () => runMemory(100) },
+  { name: "chain100_sqlite", n: 100, want: 100, trial: tryChain(100, sqlite), trials: 3 },
+  { name: "send1000_sqlite", n: 1000, want: 1001, trial: trySend(1000, sqlite), trials: 1, note: LIMIT_NOTE },
+  { name: "history500_memory", n: 500, want: 1000, trial: tryHistory(500, memory), trials: 1 },
+  { name: "history500_sqlite", n: 500, want: 1000, trial: tryHistory(500, sqlite), trials: 1 },
+  { name: "interrupt_resume_memory", n: 1, want: 1, trial: tryInterrupt(memory), trials: 3 },
+  { name: "interrupt_resume_sqlite", n: 1, want: 1, trial: tryInterrupt(sqlite), trials: 3 },
+  { name: "get_state_1000", n: 1, want: 1000, trial: tryGetState(1000, sqlite), trials: 3 },
+  { name: "concurrent1000", n: 10_000, want: 10, trial: tryConcurrent(1000, 10, sqlite), trials: 1 },
   { name: "wide_state", n: 120, want: 120, build: () => runWide() },
   { name: "subgraph_fanout100", n: 100, want: 201, build: () => runSubgraphs(100) },
   { name: "stream_tokens2000", n: 2000, want: 1, build: () => runStream(2000) },
@@ -181,8 +375,6 @@ function check(job, state) {
   }
 }
 
-const now = () => Number(process.hrtime.bigint());
-
 async function timeRuns(job, run, runs) {
   const start = now();
   for (let i = 0; i < runs; i++) check(job, await run());
@@ -193,6 +385,7 @@ async function timeRuns(job, run, runs) {
 // more follow until the JavaScript compiler has had time to settle. A job of
 // which one run takes seconds gets fewer repetitions, and its note says so.
 async function measure(job) {
+  if (job.trial) return tryBest(job);
   const run = await job.build();
   let perRun = await timeRuns(job, run, 1);
   if (perRun < REPETITION_NS) perRun = await timeRuns(job, run, Math.ceil((4 * REPETITION_NS) / perRun));
@@ -204,6 +397,24 @@ async function measure(job) {
   }
   const note = [VERSIONS, `best of ${repetitions}`, job.note].filter(Boolean).join(", ");
   return { name: job.name, n: job.n, ns_per_op: best / job.n, note };
+}
+
+// The trial with the least time counts. A saver whose native code was not built
+// leaves its jobs out, and says so.
+async function tryBest(job) {
+  const head = { name: job.name, n: job.n };
+  let best;
+  for (let i = 0; i < job.trials; i++) {
+    let got;
+    try {
+      got = await job.trial(job);
+    } catch (err) {
+      if (!/bindings file|\.node'?$|NODE_MODULE_VERSION|invalid ELF/.test(err.message)) throw err;
+      return { ...head, note: `not measured: better-sqlite3 was not built: ${err.message.split("\n")[0]}` };
+    }
+    if (!best || got.ns_per_op < best.ns_per_op) best = got;
+  }
+  return { ...head, ...best, note: [VERSIONS, `best of ${job.trials}`, job.note].filter(Boolean).join(", ") };
 }
 
 function selected(args) {

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// markdownPrinter writes the tables of docs/performance.md: all jobs with the
+// peers beside them, and what conversations cost.
+type markdownPrinter struct {
+	w     io.Writer
+	lines map[string]line
+	peers map[string]map[string]peerLine
+}
+
+func (p *markdownPrinter) ours(l line, _ string) error {
+	if p.lines == nil {
+		p.lines = map[string]line{}
+	}
+	p.lines[l.Name] = l
+	return nil
+}
+
+func (p *markdownPrinter) peer(l peerLine) error {
+	if p.peers == nil {
+		p.peers = map[string]map[string]peerLine{}
+	}
+	if p.peers[l.Peer] == nil {
+		p.peers[l.Peer] = map[string]peerLine{}
+	}
+	p.peers[l.Peer][l.Name] = l
+	return nil
+}
+
+func (p *markdownPrinter) flush() error {
+	var b strings.Builder
+	b.WriteString("| job | Treadle | eino | LangGraph.js |\n|---|---|---|---|\n")
+	for _, name := range jobNames() {
+		if l, ok := p.lines[name]; ok {
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", name, ourCell(l), peerCell(p.peers["eino"][name]), peerCell(p.peers["langgraph.js"][name]))
+		}
+	}
+	p.conversations(&b)
+	_, err := io.WriteString(p.w, b.String())
+	return err
+}
+
+func ourCell(l line) string {
+	if !l.measured() {
+		return l.Note
+	}
+	return roundTime(l.NsPerOp)
+}
+
+func peerCell(l peerLine) string {
+	switch {
+	case l.PeerNs == nil && strings.HasPrefix(l.Note, "not measured"):
+		return "not measured"
+	case l.PeerNs == nil && l.Note != "":
+		return "cannot"
+	case l.PeerNs == nil:
+		return ""
+	case l.Ratio == nil:
+		return roundTime(*l.PeerNs)
+	}
+	return fmt.Sprintf("%s: %s ×", roundTime(*l.PeerNs), roundRatio(*l.Ratio))
+}
+
+// conversations sets turns and bytes of the history jobs side by side.
+func (p *markdownPrinter) conversations(b *strings.Builder) {
+	header := "\n| job | engine | turn 10 | turn 100 | turn 500 | 500 / 10 | bytes | of the messages' JSON |\n|---|---|---|---|---|---|---|---|\n"
+	for _, name := range jobNames() {
+		l, ok := p.lines[name]
+		if !ok || !l.measured() || l.Turn10Ns == 0 {
+			continue
+		}
+		row := func(engine string, ten, hundred, last, bytes, ratio float64) {
+			b.WriteString(header)
+			header = ""
+			fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s | %s × | %s | %s × |\n", name, engine,
+				roundTime(ten), roundTime(hundred), roundTime(last), roundRatio(last/ten), roundBytes(bytes), roundRatio(ratio))
+		}
+		raw := l.BytesPerOp / l.RawBytes
+		row("Treadle", l.Turn10Ns, l.Turn100Ns, l.NsPerOp, l.BytesPerOp, raw)
+		if js := p.peers["langgraph.js"][name]; js.PeerNs != nil && js.PeerBytes > 0 {
+			row("LangGraph.js", js.Turn10Ns, js.Turn100Ns, *js.PeerNs, js.PeerBytes, raw*js.BytesRatio)
+		}
+	}
+}
+
+func roundTime(ns float64) string {
+	switch {
+	case ns < 999.5:
+		return fmt.Sprintf("%.0f ns", ns)
+	case ns < 999.5e3:
+		return digits(ns/1e3) + " µs"
+	default:
+		return digits(ns/1e6) + " ms"
+	}
+}
+
+func roundBytes(n float64) string {
+	if n < 999.5e3 {
+		return digits(n/1e3) + " kB"
+	}
+	return digits(n/1e6) + " MB"
+}
+
+func roundRatio(r float64) string {
+	if r < 100 {
+		return fmt.Sprintf("%.1f", r)
+	}
+	return fmt.Sprintf("%.0f", r)
+}
+
+// digits keeps about three, as many as the measurement is worth.
+func digits(v float64) string {
+	switch {
+	case v < 10:
+		return fmt.Sprintf("%.2f", v)
+	case v < 100:
+		return fmt.Sprintf("%.1f", v)
+	default:
+		return fmt.Sprintf("%.0f", v)
+	}
+}
