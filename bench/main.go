@@ -31,6 +31,7 @@ type settings struct {
 	markdown bool
 	peers    bool
 	strict   bool
+	from     string // a file with lines of an earlier run, to be printed instead
 }
 
 func parseFlags(args []string, stderr io.Writer) (settings, error) {
@@ -41,6 +42,7 @@ func parseFlags(args []string, stderr io.Writer) (settings, error) {
 	flags.BoolVar(&s.peers, "peers", false, "do the same work on cloudwego/eino and on LangGraph.js")
 	flags.BoolVar(&s.markdown, "markdown", false, "print the tables of docs/performance.md instead")
 	flags.BoolVar(&s.strict, "strict", false, "fail if something could not be measured, such as Postgres where there is none")
+	flags.StringVar(&s.from, "from", "", "measure nothing, print what an earlier run with -json wrote to this `file`")
 	only := flags.String("only", "", "measure these `names` only, parted by commas")
 	if err := flags.Parse(args); err != nil {
 		return settings{}, err
@@ -67,6 +69,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	s, err := parseFlags(args, stderr)
 	if err != nil {
 		return err
+	}
+	if s.from != "" {
+		return replay(s.from, s.printer(stdout))
 	}
 	b := bench{out: s.printer(stdout), progress: stderr, each: repetitionTime}
 	defer func() {

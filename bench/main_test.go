@@ -151,6 +151,28 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 	}
 }
 
+// What a run has printed can be printed again, in any form.
+func TestReplayPrintsWhatARunPrinted(t *testing.T) {
+	const lines = `{"name":"chain10","n":10,"ns_per_op":500,"allocs_per_op":2,"bytes_per_op":64,"note":"","mean_ns":600}
+{"name":"chain10","peer":"eino","ours_ns":500,"peer_ns":5000,"ratio":10}
+{"name":"chain100_postgres","note":"not measured: why"}
+`
+	path := filepath.Join(t.TempDir(), "lines")
+	if err := os.WriteFile(path, []byte(lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := run(t.Context(), []string{"-json", "-from", path}, &out, io.Discard); err != nil || out.String() != lines {
+		t.Errorf("printed\n%s%v, want\n%s", &out, err, lines)
+	}
+	if err := os.WriteFile(path, []byte(`{"name":"chain11"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := run(t.Context(), []string{"-from", path}, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "chain11") {
+		t.Errorf("an unknown job gives %v", err)
+	}
+}
+
 func TestMarkdownTables(t *testing.T) {
 	var out bytes.Buffer
 	p := &markdownPrinter{w: &out}
@@ -159,6 +181,8 @@ func TestMarkdownTables(t *testing.T) {
 	err := errors.Join(
 		p.ours(ours, "turn"),
 		p.ours(line{Name: "chain10", NsPerOp: 500}, "step"),
+		p.ours(line{Name: "get_state_1000", NsPerOp: 5e6, ColdNs: 6e6}, "read"),
+		p.ours(line{Name: "threads10k_rss", NsPerOp: 3e5, BytesPerOp: 5400, RSSBytes: 9e7}, "thread"),
 		p.ours(line{Name: "chain100_postgres", Note: "not measured: no Postgres: install it"}, "step"),
 		p.peer(b.against("eino", line{Name: "chain10", NsPerOp: 5000})),
 		p.peer(peerLine{Name: ours.Name, Peer: "eino", Note: "why"}),
@@ -173,6 +197,8 @@ func TestMarkdownTables(t *testing.T) {
 | ` + "`chain10`" + ` | 500 ns | 5.00 µs: 10.0 × |  |
 | ` + "`chain100_postgres`" + ` | not measured: no Postgres: install it |  |  |
 | ` + "`history500_sqlite`" + ` | 120 µs | cannot | 24.0 ms: 200 × |
+| ` + "`get_state_1000`" + ` | 5.00 ms, cold 6.00 ms |  |  |
+| ` + "`threads10k_rss`" + ` | 300 µs, 5.40 kB of memory |  |  |
 
 | job | engine | turn 10 | turn 100 | turn 500 | 500 / 10 | bytes | of the messages' JSON |
 |---|---|---|---|---|---|---|---|

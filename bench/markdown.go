@@ -50,7 +50,17 @@ func ourCell(l line) string {
 	if !l.measured() {
 		return l.Note
 	}
-	return roundTime(l.NsPerOp)
+	cell := roundTime(l.NsPerOp)
+	if l.PoolerNs > 0 {
+		cell += ", pooler-safe " + roundTime(l.PoolerNs)
+	}
+	if l.ColdNs > 0 {
+		cell += ", cold " + roundTime(l.ColdNs)
+	}
+	if l.RSSBytes > 0 {
+		cell += ", " + roundBytes(l.BytesPerOp) + " of memory"
+	}
+	return cell
 }
 
 func peerCell(l peerLine) string {

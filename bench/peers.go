@@ -54,9 +54,9 @@ func (p jsPeer) install(ctx context.Context) error {
 	if err != nil || len(built) > 0 {
 		return err
 	}
-	// Its SQLite is C, fetched or compiled by the one script that may run.
-	// Without it the jobs that need it say so.
-	if err := p.npm(ctx, "rebuild", "better-sqlite3", "--allow-scripts=better-sqlite3"); err != nil {
+	// Its SQLite is C, fetched or compiled by the one script that package.json
+	// allows. Without it the jobs that need it say so.
+	if err := p.npm(ctx, "rebuild", "better-sqlite3"); err != nil {
 		fmt.Fprintln(p.progress, "langgraph.js: without SQLite:", err)
 	}
 	return nil
