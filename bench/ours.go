@@ -110,8 +110,6 @@ type sums struct {
 
 type item struct{ N int }
 
-func one(n int) sums { return sums{treadle.SumOf(1), treadle.List[int]{n}} }
-
 func sumRunner(g *treadle.Graph[sums, sums], err error) (program, error) {
 	if err != nil {
 		return nil, err
