@@ -195,7 +195,7 @@ func TestMarkdownTables(t *testing.T) {
 	const want = `| job | Treadle | eino | LangGraph.js |
 |---|---|---|---|
 | ` + "`chain10`" + ` | 500 ns | 5.00 µs: 10.0 × |  |
-| ` + "`chain100_postgres`" + ` | not measured: no Postgres: install it |  |  |
+| ` + "`chain100_postgres`" + ` | not measured |  |  |
 | ` + "`history500_sqlite`" + ` | 120 µs | cannot | 24.0 ms: 200 × |
 | ` + "`get_state_1000`" + ` | 5.00 ms, cold 6.00 ms |  |  |
 | ` + "`threads10k_rss`" + ` | 300 µs, 5.40 kB of memory |  |  |

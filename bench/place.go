@@ -82,7 +82,7 @@ func inPostgresWith(o postgres.Options) opener {
 		}
 		address, drop, err := database(ctx, server)
 		if err != nil {
-			return nil, err
+			return nil, &notMeasuredError{"no Postgres that can be used", err}
 		}
 		o.Migrate = true
 		db, err := postgres.Open(ctx, address, &o)
