@@ -42,6 +42,7 @@ var floorOf = map[string]int{
 	"llm/gemini":                1,
 	"checkpoint/checkpointtest": 1,
 	"store/storetest":           1,
+	"store/uselite":             1,
 	"llm/llmtest":               1,
 
 	"llm":                 0,

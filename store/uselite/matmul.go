@@ -1,0 +1,66 @@
+package uselite
+
+// The kernel makes blockRows rows by blockCols columns of a product at once: as many sums as vector registers hold, each
+// weight read once for all the rows.
+const (
+	blockRows = 4
+	blockCols = 16
+)
+
+// A kernel computes one block of y = x·w + bias. y and x hold blockRows rows that are ys and xs apart; w is a panel: k
+// rows of blockCols weights, one after the other; bias has blockCols numbers. k is at least 1.
+type kernel func(y []float32, ys int, x []float32, xs int, w, bias []float32, k int)
+
+// A matrix is a k by n matrix of weights in panels of blockCols columns, so that a block reads its weights in the order
+// in which they lie in memory.
+type matrix struct {
+	k, n   int
+	panels []float32
+}
+
+// pack lays out a k by n matrix that is given row by row. n is a multiple of blockCols.
+func pack(weights []float32, k, n int) matrix {
+	m := matrix{k: k, n: n, panels: make([]float32, k*n)}
+	at := m.panels
+	for col := 0; col < n; col += blockCols {
+		for row := range k {
+			copy(at[:blockCols], weights[row*n+col:])
+			at = at[blockCols:]
+		}
+	}
+	return m
+}
+
+// multiply computes y = x·m + bias for rows, a multiple of blockRows. The rows of y and x are ys and xs apart.
+func (m matrix) multiply(mul kernel, y []float32, ys int, x []float32, xs, rows int, bias []float32) {
+	for col := 0; col < m.n; col += blockCols {
+		panel := m.panels[col*m.k : (col+blockCols)*m.k]
+		for row := 0; row < rows; row += blockRows {
+			mul(y[row*ys+col:], ys, x[row*xs:], xs, panel, bias[col:col+blockCols], m.k)
+		}
+	}
+}
+
+// portable is the kernel for every processor. Four weights per sum and turn keep the sums in cache between loads.
+func portable(y []float32, ys int, x []float32, xs int, w, bias []float32, k int) {
+	for row := range blockRows {
+		sum := [blockCols]float32(bias)
+		in := x[row*xs:][:k]
+		at := w
+		for len(in) >= 4 {
+			a, b, c, d := in[0], in[1], in[2], in[3]
+			wa, wb := (*[blockCols]float32)(at), (*[blockCols]float32)(at[blockCols:])
+			wc, wd := (*[blockCols]float32)(at[2*blockCols:]), (*[blockCols]float32)(at[3*blockCols:])
+			for j := range sum {
+				sum[j] += a*wa[j] + b*wb[j] + c*wc[j] + d*wd[j]
+			}
+			in, at = in[4:], at[4*blockCols:]
+		}
+		for i, a := range in {
+			for j, weight := range (*[blockCols]float32)(at[i*blockCols:]) {
+				sum[j] += a * weight
+			}
+		}
+		copy(y[row*ys:][:blockCols], sum[:])
+	}
+}
