@@ -1,0 +1,98 @@
+package uselite
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+const (
+	// reserved is how many pieces at the start of the vocabulary stand for no text. The first is for unknown text.
+	reserved = 6
+	unknown  = 0
+	// mark is where a word starts, in place of the space before it.
+	mark = '▁'
+)
+
+// A vocab is what texts are split into. The pieces are also in a tree of runes, the root of which is node 0.
+type vocab struct {
+	pieces []piece
+	next   map[edge]int32 // the node below
+	ends   []int32        // by node: the piece that ends there, or 0
+}
+
+type piece struct {
+	score float64
+	runes int
+}
+
+type edge struct {
+	node int32
+	r    rune
+}
+
+// parseVocab reads vocab.json, an array of [piece, score].
+func parseVocab(text []byte) (*vocab, error) {
+	var entries []entry
+	if err := json.Unmarshal(text, &entries); err != nil {
+		return nil, err
+	}
+	if len(entries) <= reserved {
+		return nil, fmt.Errorf("there are %d pieces; the first %d are reserved, so there must be more", len(entries), reserved)
+	}
+	v := &vocab{pieces: make([]piece, len(entries)), next: map[edge]int32{}, ends: make([]int32, 1)}
+	for id, e := range entries {
+		if id < reserved {
+			v.pieces[id] = piece{score: 0, runes: 1}
+			continue
+		}
+		_, first := utf8.DecodeRuneInString(e.text)
+		// Tokens relies on words being apart.
+		if e.text == "" || strings.ContainsRune(e.text[first:], mark) {
+			return nil, fmt.Errorf("piece %d is %q: a piece has at least one letter, and %q only at its start", id, e.text, mark)
+		}
+		v.pieces[id] = piece{e.score, utf8.RuneCountInString(e.text)}
+		v.insert(e.text, int32(id))
+	}
+	return v, nil
+}
+
+// insert puts a piece into the tree. Of two pieces with the same text the later counts, as in the reference: the real
+// vocabulary has a text three times.
+func (v *vocab) insert(text string, id int32) {
+	node := int32(0)
+	for _, r := range text {
+		below, ok := v.next[edge{node, r}]
+		if !ok {
+			below = int32(len(v.ends))
+			v.ends = append(v.ends, 0)
+			v.next[edge{node, r}] = below
+		}
+		node = below
+	}
+	v.ends[node] = id
+}
+
+// An entry is a piece as the file has it.
+type entry struct {
+	text  string
+	score float64
+}
+
+// UnmarshalJSON reads [piece, score]. The real vocabulary has null for the score of some pieces with a colon, which
+// counts as 0 in the reference.
+func (e *entry) UnmarshalJSON(text []byte) error {
+	var parts []json.RawMessage
+	if err := json.Unmarshal(text, &parts); err != nil {
+		return err
+	}
+	if len(parts) != 2 || string(parts[0]) == "null" {
+		return errors.New("an entry must be [piece, score]")
+	}
+	if err := json.Unmarshal(parts[0], &e.text); err != nil {
+		return err
+	}
+	return json.Unmarshal(parts[1], &e.score)
+}
