@@ -1,0 +1,157 @@
+package uselite
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io/fs"
+	"math"
+	"slices"
+)
+
+// maxData bounds the numbers of a model, of which the real one has 28 MB.
+const maxData = 256 << 20
+
+// A manifest tells which tensors the model has and which files hold their numbers.
+type manifest struct {
+	shards  []string
+	tensors map[string]tensor
+	size    int64 // of all tensors, in bytes
+}
+
+// A tensor is where in the data the numbers of one tensor are. All its numbers have four bytes.
+type tensor struct {
+	kind   string // float32 or int32
+	shape  []int
+	offset int64
+	count  int64
+}
+
+// parseManifest reads what model.json says about weights. The graph that it also has is not read: the network is written
+// out in this package, and the names and shapes of the tensors tell whether it is the same one.
+func parseManifest(text []byte) (manifest, error) {
+	var file struct {
+		Groups []struct {
+			Paths   []string `json:"paths"`
+			Weights []struct {
+				Name         string          `json:"name"`
+				Shape        []int           `json:"shape"`
+				Kind         string          `json:"dtype"`
+				Quantization json.RawMessage `json:"quantization"`
+			} `json:"weights"`
+		} `json:"weightsManifest"`
+	}
+	if err := json.Unmarshal(text, &file); err != nil {
+		return manifest{}, err
+	}
+	if len(file.Groups) != 1 {
+		return manifest{}, fmt.Errorf("weightsManifest has %d groups, want 1", len(file.Groups))
+	}
+	group := file.Groups[0]
+	m := manifest{shards: group.Paths, tensors: map[string]tensor{}}
+	for _, weights := range group.Weights {
+		count, err := countNumbers(weights.Shape)
+		switch {
+		case err != nil:
+			return manifest{}, fmt.Errorf("tensor %q: %w", weights.Name, err)
+		case weights.Kind != "float32" && weights.Kind != "int32":
+			return manifest{}, fmt.Errorf("tensor %q has dtype %q, want float32 or int32", weights.Name, weights.Kind)
+		case weights.Quantization != nil:
+			return manifest{}, fmt.Errorf("tensor %q is quantized, which this package does not read", weights.Name)
+		}
+		if _, twice := m.tensors[weights.Name]; twice {
+			return manifest{}, fmt.Errorf("tensor %q is there twice", weights.Name)
+		}
+		m.tensors[weights.Name] = tensor{weights.Kind, weights.Shape, m.size, count}
+		m.size += 4 * count
+		if m.size > maxData {
+			return manifest{}, fmt.Errorf("tensor %q: the tensors have more than %d bytes", weights.Name, maxData)
+		}
+	}
+	return m, nil
+}
+
+// countNumbers is how many numbers a tensor of the shape has.
+func countNumbers(shape []int) (int64, error) {
+	count := int64(1)
+	for _, n := range shape {
+		if n < 1 || int64(n) > maxData/4/count {
+			return 0, fmt.Errorf("impossible shape %v", shape)
+		}
+		count *= int64(n)
+	}
+	return count, nil
+}
+
+// read reads all shards, which together hold the tensors and nothing else.
+func (m manifest) read(files fs.FS, seen hash.Hash) ([]byte, error) {
+	data := make([]byte, 0, min(m.size, maxJSON)) // what model.json says is not yet to be trusted
+	for _, name := range m.shards {
+		if !fs.ValidPath(name) {
+			return nil, fmt.Errorf("model.json names the shard %q, which is no file beside it", name)
+		}
+		shard, err := readFile(files, name, m.size-int64(len(data)), seen)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("a shard that model.json names is missing: %w", err)
+		}
+		if err != nil {
+			return nil, err
+		}
+		data = append(data, shard...)
+	}
+	if int64(len(data)) != m.size {
+		return nil, fmt.Errorf("the shards have %d bytes and the tensors of model.json have %d: take all files from the same place",
+			len(data), m.size)
+	}
+	return data, nil
+}
+
+// tensors gives tensors their numbers.
+type tensors struct {
+	places map[string]tensor
+	data   []byte
+}
+
+// floats is the tensor of that name, which must have that shape and finite numbers.
+func (t tensors) floats(name string, shape ...int) ([]float32, error) {
+	raw, err := t.find(name, "float32", shape)
+	if err != nil {
+		return nil, err
+	}
+	numbers := make([]float32, len(raw)/4)
+	for i := range numbers {
+		numbers[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
+		// Only of infinities and NaN is the difference with itself not zero.
+		if difference := numbers[i] - numbers[i]; difference != 0 {
+			return nil, fmt.Errorf("tensor %q has the number %v: the shards are damaged", name, numbers[i])
+		}
+	}
+	return numbers, nil
+}
+
+// number is the one number of the tensor of that name and kind.
+func (t tensors) number(name, kind string) (float32, error) {
+	raw, err := t.find(name, kind, nil)
+	if err != nil {
+		return 0, err
+	}
+	bits := binary.LittleEndian.Uint32(raw)
+	if kind == "int32" {
+		return float32(int32(bits)), nil
+	}
+	return math.Float32frombits(bits), nil
+}
+
+func (t tensors) find(name, kind string, shape []int) ([]byte, error) {
+	place, ok := t.places[name]
+	if !ok {
+		return nil, fmt.Errorf("tensor %q is missing: this is not the Universal Sentence Encoder lite", name)
+	}
+	if place.kind != kind || !slices.Equal(place.shape, shape) {
+		return nil, fmt.Errorf("tensor %q is %s%v, want %s%v: this is not the Universal Sentence Encoder lite",
+			name, place.kind, place.shape, kind, shape)
+	}
+	return t.data[place.offset:][:4*place.count], nil
+}
