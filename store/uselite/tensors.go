@@ -12,7 +12,7 @@ import (
 )
 
 // maxData bounds the numbers of a model, of which the real one has 28 MB.
-const maxData = 256 << 20
+const maxData = 64 << 20
 
 // A manifest tells which tensors the model has and which files hold their numbers.
 type manifest struct {
@@ -87,7 +87,7 @@ func countNumbers(shape []int) (int64, error) {
 
 // read reads all shards, which together hold the tensors and nothing else.
 func (m manifest) read(files fs.FS, seen hash.Hash) ([]byte, error) {
-	data := make([]byte, 0, min(m.size, maxJSON)) // what model.json says is not yet to be trusted
+	data := make([]byte, 0, m.size)
 	for _, name := range m.shards {
 		if !fs.ValidPath(name) {
 			return nil, fmt.Errorf("model.json names the shard %q, which is no file beside it", name)

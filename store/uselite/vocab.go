@@ -49,7 +49,7 @@ func parseVocab(text []byte) (*vocab, error) {
 			continue
 		}
 		_, first := utf8.DecodeRuneInString(e.text)
-		// Tokens relies on words being apart.
+		// Words are apart: tokens relies on it.
 		if e.text == "" || strings.ContainsRune(e.text[first:], mark) {
 			return nil, fmt.Errorf("piece %d is %q: a piece has at least one letter, and %q only at its start", id, e.text, mark)
 		}

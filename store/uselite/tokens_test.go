@@ -1,0 +1,82 @@
+package uselite
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestTokensOfASmallVocabulary(t *testing.T) {
+	// The first piece after the reserved ones is number 6.
+	vocab, err := parseVocab([]byte(`[["?",0],["",0],["",0],["",0],["",0],["",0],
+		["▁",-2],["a",-3],["b",-1.5],["ab",-4.5],["ba",-3],["cde",-1],["a",-2.5],[":",null]]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const mark, b, ba, a, colon = 6, 8, 10, 12, 13
+	for _, test := range []struct {
+		name, text string
+		want       []int32
+	}{
+		{"nothing", "", nil},
+		{"the mark of a word", "a", []int32{mark, a}},
+		{"the highest sum: two pieces", "ab", []int32{mark, a, b}},
+		{"the highest sum: one piece", "ba", []int32{mark, ba}},
+		{"the later of two pieces with one text", "aa", []int32{mark, a, a}},
+		{"unknown", "x", []int32{mark, 0}},
+		{"unknown in a row", "axyzb", []int32{mark, a, 0, b}},
+		{"a rune that is only known in longer pieces", "c", []int32{mark, 0}},
+		{"a space each", "a  a", []int32{mark, a, mark, mark, a}},
+		{"compatible forms", "ａ", []int32{mark, a}},
+		{"no score is 0", "a:", []int32{mark, a, colon}},
+		{"invalid UTF-8", "a\xff\xfeb", []int32{mark, a, 0, b}},
+		{"a reserved piece is only text", "?", []int32{mark, 0}},
+		{"a piece loses to unknown runes, which cost nothing", "cde", []int32{mark, 0}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := vocab.tokens(test.text, maxTokens); !slices.Equal(got, test.want) {
+				t.Errorf("the tokens of %q are %v, want %v", test.text, got, test.want)
+			}
+		})
+	}
+	if got, want := vocab.tokens("ab ab ab", 4), []int32{mark, a, b, mark}; !slices.Equal(got, want) {
+		t.Errorf("the first 4 tokens are %v, want %v", got, want)
+	}
+}
+
+// Reading stops early in a long text, and that must not change a token.
+func TestALimitOnlyCutsTokens(t *testing.T) {
+	vocab := openModel(t).vocab
+	parts := rapid.SampledFrom([]string{" ", "a", "the", "ing", ":", ":)", "30", "”5", "漢", "の", "►", "▁", "\n", "Ω", "s", "committee"})
+	rapid.Check(t, func(t *rapid.T) {
+		text := strings.Join(rapid.SliceOfN(parts, 0, 60).Draw(t, "parts"), "")
+		limit := rapid.IntRange(1, 20).Draw(t, "limit")
+		all := vocab.tokens(text, math.MaxInt)
+		if got, want := vocab.tokens(text, limit), all[:min(limit, len(all))]; !slices.Equal(got, want) {
+			t.Fatalf("the first %d tokens of %q are %v, want %v", limit, text, got, want)
+		}
+	})
+}
+
+func FuzzVocab(f *testing.F) {
+	f.Add([]byte(`[["?",0],["",0],["",0],["",0],["",0],["",0],["a",-1],["▁",-2],["ab",1e300]]`), "ab abc x")
+	f.Add([]byte(`[["?",0],["",0],["",0],["",0],["",0],["",0],["▁a",null],["`+"\\ud800"+`",-2]]`), "a\xff")
+	f.Fuzz(func(t *testing.T, file []byte, text string) {
+		vocab, err := parseVocab(file)
+		if err != nil {
+			return
+		}
+		ids := vocab.tokens(text, maxTokens)
+		if len(ids) > maxTokens || text == "" && len(ids) != 0 {
+			t.Fatalf("%q has %d tokens", text, len(ids))
+		}
+		for _, id := range ids {
+			if id < 0 || int(id) >= len(vocab.pieces) || id > 0 && id < reserved {
+				t.Fatalf("%q has the token %d", text, id)
+			}
+		}
+	})
+}
