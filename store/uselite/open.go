@@ -31,42 +31,53 @@ func Open(dir string) (*Encoder, error) {
 }
 
 func load(files fs.FS) (*Encoder, error) {
-	seen := sha256.New()
-	text, err := readFile(files, "model.json", maxJSON, seen)
+	c, err := readContents(files)
 	if err != nil {
 		return nil, err
 	}
-	manifest, err := parseManifest(text)
+	net, err := newNetwork(c.tensors)
 	if err != nil {
 		return nil, fmt.Errorf("model.json: %w", err)
 	}
+	return &Encoder{model: c.model, vocab: c.vocab, network: net, kernel: fastest()}, nil
+}
+
+// contents is what the files hold.
+type contents struct {
+	model   string // a name for it
+	vocab   *vocab
+	tensors tensors
+}
+
+func readContents(files fs.FS) (contents, error) {
+	seen := sha256.New()
+	text, err := readFile(files, "model.json", maxJSON, seen)
+	if err != nil {
+		return contents{}, err
+	}
+	manifest, err := parseManifest(text)
+	if err != nil {
+		return contents{}, fmt.Errorf("model.json: %w", err)
+	}
 	text, err = readFile(files, "vocab.json", maxJSON, seen)
 	if err != nil {
-		return nil, err
+		return contents{}, err
 	}
 	vocab, err := parseVocab(text)
 	if err != nil {
-		return nil, fmt.Errorf("vocab.json: %w", err)
+		return contents{}, fmt.Errorf("vocab.json: %w", err)
 	}
 	if len(vocab.pieces) != vocabSize {
-		return nil, fmt.Errorf("vocab.json has %d pieces and the model has %d: take vocab.json from the same place as model.json",
+		return contents{}, fmt.Errorf("vocab.json has %d pieces and the model has %d: take vocab.json from the same place as model.json",
 			len(vocab.pieces), vocabSize)
 	}
 	data, err := manifest.read(files, seen)
 	if err != nil {
-		return nil, err
+		return contents{}, err
 	}
-	net, err := newNetwork(tensors{manifest.tensors, data})
-	if err != nil {
-		return nil, fmt.Errorf("model.json: %w", err)
-	}
-	return &Encoder{
-		// Other weights are another model, so that a store never compares the vectors of the two.
-		model:   "uselite-" + hex.EncodeToString(seen.Sum(nil)[:6]),
-		vocab:   vocab,
-		network: net,
-		kernel:  fastest(),
-	}, nil
+	// Other files are another model, so that a store never compares the vectors of the two.
+	model := "uselite-" + hex.EncodeToString(seen.Sum(nil)[:6])
+	return contents{model, vocab, tensors{manifest.tensors, data}}, nil
 }
 
 // readFile is the content of a file, which it adds to seen. A file over the limit is an error before it is read.
