@@ -7,87 +7,87 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// A reach is the best way to split the text up to some place. Its zero value counts as a way too, an unknown rune with
-// the sum 0 (see tokens).
-type reach struct {
-	sum    float64 // of the scores
-	piece  int32   // the last one
-	tokens int     // how many there are
+// enough is how many bytes of a text are tried before all of it: those of 128 tokens, as a rule.
+const enough = 1024
+
+// tokens splits the text into pieces (see split) and returns at most limit of them. Of a long text it reads as much as it
+// needs.
+func (v *vocab) tokens(text string, limit int) []int32 {
+	for size := enough; size <= len(text)/4; size *= 4 {
+		// No piece goes over the start of a word, so nothing that follows a word changes its tokens.
+		word := strings.LastIndexByte(text[:size], ' ')
+		if word < 0 {
+			continue
+		}
+		if ids := v.split(text[:word]); len(ids) >= limit {
+			return ids[:limit]
+		}
+	}
+	ids := v.split(text)
+	return ids[:min(limit, len(ids))]
 }
 
-// tokens splits the text into pieces so that the sum of their scores is highest, and returns at most limit of them.
-// Unknown runes in a row are one token.
+// A reach is the best way to split the text up to some place: the sum of the scores and the last piece. The zero value
+// counts as a way too, by an unknown rune with the sum 0 (see split).
+type reach struct {
+	sum   float64
+	piece int32
+}
+
+// split splits the text into pieces so that the sum of their scores is highest. Unknown runes in a row are one token.
 //
 // Where the scores leave a choice it goes the reference's way, since the vectors are to be the same:
 // of equal sums the later start wins; a sum of exactly 0 counts as none; and a place that no piece reaches, because its
 // rune is only known as a part of longer pieces, counts as reached by an unknown rune with the sum 0.
-func (v *vocab) tokens(text string, limit int) []int32 {
+func (v *vocab) split(text string) []int32 {
 	text = norm.NFKC.String(text)
 	if text == "" {
 		return nil
 	}
 	runes := []rune(string(mark) + strings.ReplaceAll(text, " ", string(mark)))
 	best := make([]reach, len(runes)+1)
-	end := len(runes)
 	for start := range runes {
-		if start > 0 && best[start].tokens == 0 {
-			best[start].tokens = best[start-1].after(unknown)
-		}
-		// No piece goes over the start of a word, so nothing that follows changes the tokens before it.
-		if runes[start] == mark && best[start].tokens >= limit {
-			end = start
-			break
-		}
-		v.extend(best, runes, start)
+		v.extend(best[start:], runes[start:])
 	}
-	return v.follow(best[:end+1], limit)
+	return v.follow(best)
 }
 
-// extend tries the pieces that start at a place.
-func (v *vocab) extend(best []reach, runes []rune, start int) {
-	from := best[start]
+// extend tries the pieces that the runes start with. The first of best is how their start is reached.
+func (v *vocab) extend(best []reach, runes []rune) {
 	found := false
 	node := int32(0)
-	for i, r := range runes[start:] {
+	for i, r := range runes {
 		below, ok := v.next[edge{node, r}]
 		if !ok {
 			break
 		}
 		node = below
-		if id := v.ends[node]; id != 0 {
+		if id := v.ends[node]; id != unknown {
 			found = true
-			best[start+i+1].improve(from.sum+v.pieces[id].score, id, from)
+			best[i+1].improve(reach{best[0].sum + v.pieces[id].score, id})
 		}
 	}
 	if !found {
-		best[start+1].improve(from.sum, unknown, from)
+		best[1].improve(reach{best[0].sum, unknown})
 	}
 }
 
-func (r *reach) improve(sum float64, piece int32, from reach) {
-	if r.sum == 0 || sum >= r.sum {
-		*r = reach{sum, piece, from.after(piece)}
+func (r *reach) improve(by reach) {
+	if r.sum == 0 || by.sum >= r.sum {
+		*r = by
 	}
-}
-
-// after is how many tokens there are when the piece is added.
-func (r reach) after(piece int32) int {
-	if piece == unknown && r.piece == unknown && r.tokens > 0 {
-		return r.tokens
-	}
-	return r.tokens + 1
 }
 
 // follow collects the best way from the end back to the start.
-func (v *vocab) follow(best []reach, limit int) []int32 {
+func (v *vocab) follow(best []reach) []int32 {
 	var ids []int32
 	for at := len(best) - 1; at > 0; {
 		id := best[at].piece
-		if len(ids) == 0 || id != unknown || ids[len(ids)-1] != unknown {
+		if id != unknown || len(ids) == 0 || ids[len(ids)-1] != unknown {
 			ids = append(ids, id)
 		}
 		at -= v.pieces[id].runes
 	}
 	slices.Reverse(ids)
-	return ids[:min(limit, len(ids))]
+	return ids
 }

@@ -20,7 +20,7 @@ const (
 type vocab struct {
 	pieces []piece
 	next   map[edge]int32 // the node below
-	ends   []int32        // by node: the piece that ends there, or 0
+	ends   []int32        // by node: the piece that ends there, or unknown
 }
 
 type piece struct {
