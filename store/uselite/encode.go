@@ -2,7 +2,7 @@ package uselite
 
 import "math"
 
-// scratch is the memory of one encoding, for texts of up to maxTokens pieces.
+// scratch is the memory of one encoding, for up to maxTokens rows.
 type scratch struct {
 	x         []float32 // what the layers add to: a row per piece
 	input     []float32 // the input of layer 0, and then the normalized input of whatever comes next
@@ -27,58 +27,83 @@ func newScratch() *scratch {
 	}
 }
 
+// A batch is texts that are encoded together, so that the weights are read once for all of them: for short texts, reading
+// the weights is most of the work. Together they have at most maxTokens rows.
+//
+// The products take rows in blocks, so each text starts with a block, and up to three rows follow its last. What is in
+// those goes nowhere: a row meets others only in attention and in the mean, which take the rows of the text's pieces.
+type batch struct {
+	spans []span
+	rows  int
+}
+
+// A span is the rows of one text.
+type span struct {
+	text  int // its number among the caller's
+	start int // its first row
+	ids   []int32
+}
+
+// fits tells whether there are rows left for the text.
+func (b *batch) fits(ids []int32) bool { return b.rows+roundUp(len(ids), blockRows) <= maxTokens }
+
+func (b *batch) add(text int, ids []int32) {
+	b.spans = append(b.spans, span{text, b.rows, ids})
+	b.rows += roundUp(len(ids), blockRows)
+}
+
 // roundUp is the least multiple of step that is not less than n.
 func roundUp(n, step int) int { return (n + step - 1) / step * step }
 
-// encode is the vector of a text of these pieces, at most maxTokens.
-//
-// The products take rows in blocks, so there may be up to three rows more than pieces. What is in them goes nowhere: a
-// row meets others only in attention and in the mean, which take the pieces' rows alone.
-func (n *network) encode(mul kernel, ids []int32, s *scratch) []float32 {
-	rows := roundUp(len(ids), blockRows)
-	clear(s.input[:rows*narrow])
-	for i, id := range ids {
-		row := s.input[i*narrow:][:narrow]
-		embedding, position := n.embedding[int(id)*narrow:], n.positions[i*narrow:]
-		for j := range row {
-			// The model adds the positions to the embedding and the sum to the embedding once more.
-			row[j] = embedding[j] + (embedding[j] + position[j])
+// encode is the vectors of the texts, in order.
+func (n *network) encode(mul kernel, b *batch, s *scratch) [][]float32 {
+	clear(s.input[:b.rows*narrow])
+	for _, span := range b.spans {
+		for i, id := range span.ids {
+			row := s.input[(span.start+i)*narrow:][:narrow]
+			embedding, position := n.embedding[int(id)*narrow:], n.positions[i*narrow:]
+			for j := range row {
+				// The model adds the position to the embedding and the sum to the embedding once more.
+				row[j] = embedding[j] + (embedding[j] + position[j])
+			}
 		}
 	}
-	n.widen.multiply(mul, s.x, wide, s.input, narrow, rows, n.widen.bias)
-	n.layers[0].normAttention.apply(s.input, s.input, rows, narrow)
-	n.layers[0].add(mul, len(ids), s)
-	n.layers[1].normAttention.apply(s.input, s.x, rows, wide)
-	n.layers[1].add(mul, len(ids), s)
-	return n.finish(mul, len(ids), s)
+	n.widen.multiply(mul, s.x, wide, s.input, narrow, b.rows, n.widen.bias)
+	n.layers[0].normAttention.apply(s.input, s.input, b.rows, narrow)
+	n.layers[0].add(mul, b, s)
+	n.layers[1].normAttention.apply(s.input, s.x, b.rows, wide)
+	n.layers[1].add(mul, b, s)
+	return n.finish(mul, b, s)
 }
 
 // add adds to x what the layer makes of the normalized input.
-func (l *layer) add(mul kernel, count int, s *scratch) {
-	rows := roundUp(count, blockRows)
-	l.queryKeyValue.multiply(mul, s.inner, 3*l.width, s.input, l.width, rows, l.queryKeyValue.bias)
-	for head := range heads {
-		l.attend(mul, head, count, s)
+func (l *layer) add(mul kernel, b *batch, s *scratch) {
+	l.queryKeyValue.multiply(mul, s.inner, 3*l.width, s.input, l.width, b.rows, l.queryKeyValue.bias)
+	for _, span := range b.spans {
+		for head := range heads {
+			l.attend(mul, head, span, s)
+		}
 	}
-	l.output.multiply(mul, s.product, wide, s.attention, l.width, rows, l.output.bias)
-	addTo(s.x, s.product[:rows*wide])
+	l.output.multiply(mul, s.product, wide, s.attention, l.width, b.rows, l.output.bias)
+	addTo(s.x, s.product[:b.rows*wide])
 
-	l.normForward.apply(s.input, s.x, rows, wide)
-	l.up.multiply(mul, s.inner, hidden, s.input, wide, rows, l.up.bias)
-	for i, number := range s.inner[:rows*hidden] {
+	l.normForward.apply(s.input, s.x, b.rows, wide)
+	l.up.multiply(mul, s.inner, hidden, s.input, wide, b.rows, l.up.bias)
+	for i, number := range s.inner[:b.rows*hidden] {
 		s.inner[i] = max(number, 0)
 	}
-	l.down.multiply(mul, s.product, wide, s.inner, hidden, rows, l.down.bias)
-	addTo(s.x, s.product[:rows*wide])
+	l.down.multiply(mul, s.product, wide, s.inner, hidden, b.rows, l.down.bias)
+	addTo(s.x, s.product[:b.rows*wide])
 }
 
-// attend computes one head's columns of the attention: the mean of all pieces' values, weighted by how well the piece's
-// query goes with their keys.
-func (l *layer) attend(mul kernel, head, count int, s *scratch) {
+// attend computes one head's columns of the attention in one text: the mean of all pieces' values, weighted by how well
+// the piece's query goes with their keys.
+func (l *layer) attend(mul kernel, head int, text span, s *scratch) {
+	count := len(text.ids)
 	size := l.width / heads
 	stride := 3 * l.width
 	rows := roundUp(count, blockRows)
-	queries := s.inner[head*size:]
+	queries := s.inner[text.start*stride+head*size:]
 	keys := queries[l.width:]
 	values := keys[l.width:]
 
@@ -112,26 +137,39 @@ func (l *layer) attend(mul kernel, head, count int, s *scratch) {
 			at = at[blockCols:]
 		}
 	}
-	packed.multiply(mul, s.attention[head*size:], l.width, s.weights, columns, rows, s.zero)
+	packed.multiply(mul, s.attention[text.start*l.width+head*size:], l.width, s.weights, columns, rows, s.zero)
 }
 
-// finish makes one vector of length 1 of the pieces' rows. Without pieces it is the one that the bias alone gives.
-func (n *network) finish(mul kernel, count int, s *scratch) []float32 {
-	mean := s.input[:blockRows*wide]
-	clear(mean)
-	for i := range count {
-		addTo(mean, s.x[i*wide:][:wide])
+// finish makes one vector of length 1 of each text's rows. For a text without pieces it is the one that the bias alone gives.
+func (n *network) finish(mul kernel, b *batch, s *scratch) [][]float32 {
+	rows := roundUp(len(b.spans), blockRows)
+	means := s.input[:rows*wide]
+	clear(means)
+	for i, text := range b.spans {
+		mean := means[i*wide:][:wide]
+		for j := range text.ids {
+			addTo(mean, s.x[(text.start+j)*wide:][:wide])
+		}
+		for j := range mean {
+			mean[j] /= float32(max(len(text.ids), 1))
+		}
 	}
-	for i := range mean[:wide] {
-		mean[i] /= float32(max(count, 1))
+	n.final.multiply(mul, s.product, wide, means, wide, rows, n.final.bias)
+	vectors := make([][]float32, len(b.spans))
+	for i := range vectors {
+		vectors[i] = direction(s.product[i*wide:][:wide])
 	}
-	n.final.multiply(mul, s.product, wide, mean, wide, blockRows, n.final.bias)
-	vector := make([]float32, wide)
+	return vectors
+}
+
+// direction is the tangents of the numbers, brought to length 1.
+func direction(numbers []float32) []float32 {
+	vector := make([]float32, len(numbers))
 	var squares float64
-	for i := range vector {
-		number := math.Tanh(float64(s.product[i]))
-		vector[i] = float32(number)
-		squares += number * number
+	for i, number := range numbers {
+		tangent := math.Tanh(float64(number))
+		vector[i] = float32(tangent)
+		squares += tangent * tangent
 	}
 	scale := float32(1 / math.Sqrt(max(squares, 1e-12)))
 	for i := range vector {

@@ -40,7 +40,7 @@ func TestModelIsNamedAfterItsFiles(t *testing.T) {
 // texts are of many lengths, so that a row or a number left over from another text would show.
 func texts() []string {
 	words := strings.Repeat("a long text leaves more behind than a short one ", 20)
-	list := []string{"", "x"}
+	list := []string{"", "x", "", "y"}
 	for length := 1; length < len(words); length *= 3 {
 		list = append(list, words[:length], words[len(words)-length:])
 	}
@@ -92,14 +92,14 @@ func TestEmbedOfNothing(t *testing.T) {
 	}
 }
 
-// A context that ends after some texts.
+// A context that ends after it was asked some times.
 type endsAfter struct {
 	context.Context
-	texts atomic.Int64
+	times atomic.Int64
 }
 
 func (c *endsAfter) Err() error {
-	if c.texts.Add(-1) < 0 {
+	if c.times.Add(-1) < 0 {
 		return context.Canceled
 	}
 	return nil
@@ -107,21 +107,23 @@ func (c *endsAfter) Err() error {
 
 func TestEmbedStopsBetweenTextsWhenTheContextEnds(t *testing.T) {
 	encoder := openModel(t)
-	for count, want := range []string{
+	// Each is long enough to be a batch of its own.
+	list := slices.Repeat([]string{strings.Repeat("word ", maxTokens)}, 3)
+	for times, want := range []string{
 		"uselite: stopped after 0 of 3 texts: context canceled",
 		"uselite: stopped after 1 of 3 texts: context canceled",
 		"uselite: stopped after 2 of 3 texts: context canceled",
 	} {
 		ctx := &endsAfter{Context: t.Context()}
-		ctx.texts.Store(int64(count))
-		got, err := encoder.Embed(ctx, []string{"one", "two", "three"})
+		ctx.times.Store(int64(times))
+		got, err := encoder.Embed(ctx, list)
 		if got != nil || !errors.Is(err, context.Canceled) || err.Error() != want {
 			t.Errorf("Embed gives %d vectors and %v, want %s", len(got), err, want)
 		}
 	}
 	ctx := &endsAfter{Context: t.Context()}
-	ctx.texts.Store(3)
-	if got, err := encoder.Embed(ctx, []string{"one", "two", "three"}); len(got) != 3 || err != nil {
+	ctx.times.Store(3)
+	if got, err := encoder.Embed(ctx, list); len(got) != 3 || err != nil {
 		t.Errorf("a context that ends after the last text gives %d vectors and %v", len(got), err)
 	}
 }
