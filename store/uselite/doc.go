@@ -1,5 +1,6 @@
-// Package uselite makes sentence embeddings with the Universal Sentence Encoder lite, in Go alone: a text becomes 512
-// numbers, and texts that mean the same become vectors that point the same way, whether or not they share a word.
+// Package uselite makes sentence embeddings with the Universal Sentence Encoder lite, without cgo and without a server: a
+// text becomes 512 numbers, and texts that mean the same become vectors that point the same way, whether or not they share
+// a word.
 //
 //	encoder, err := uselite.Open("models/use-lite")
 //	...

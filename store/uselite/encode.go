@@ -114,30 +114,12 @@ func (l *layer) attend(mul kernel, head int, text span, s *scratch) {
 		}
 	}
 	columns := roundUp(count, blockCols)
-	transposed := matrix{size, columns, s.panels[:size*columns]}
-	for i := range columns {
-		panel := transposed.panels[i/blockCols*blockCols*size+i%blockCols:]
-		for j := range size {
-			if i < count {
-				panel[j*blockCols] = keys[i*stride+j]
-			} else {
-				panel[j*blockCols] = 0
-			}
-		}
-	}
-	transposed.multiply(mul, s.weights, columns, queries, stride, rows, s.zero)
+	packTransposed(s.panels, keys, stride, size, columns, count).multiply(mul, s.weights, columns, queries, stride, rows, s.zero)
 	for row := range rows {
 		softmax(s.weights[row*columns:][:count])
 	}
-	packed := matrix{count, size, s.panels[:count*size]}
-	at := packed.panels
-	for column := 0; column < size; column += blockCols {
-		for i := range count {
-			copy(at[:blockCols], values[i*stride+column:])
-			at = at[blockCols:]
-		}
-	}
-	packed.multiply(mul, s.attention[text.start*l.width+head*size:], l.width, s.weights, columns, rows, s.zero)
+	attention := s.attention[text.start*l.width+head*size:]
+	pack(s.panels, values, stride, count, size).multiply(mul, attention, l.width, s.weights, columns, rows, s.zero)
 }
 
 // finish makes one vector of length 1 of each text's rows. For a text without pieces it is the one that the bias alone gives.
@@ -162,7 +144,7 @@ func (n *network) finish(mul kernel, b *batch, s *scratch) [][]float32 {
 	return vectors
 }
 
-// direction is the tangents of the numbers, brought to length 1.
+// direction is the hyperbolic tangents of the numbers, brought to length 1.
 func direction(numbers []float32) []float32 {
 	vector := make([]float32, len(numbers))
 	var squares float64

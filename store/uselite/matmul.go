@@ -18,14 +18,26 @@ type matrix struct {
 	panels []float32
 }
 
-// pack lays out a k by n matrix that is given row by row. n is a multiple of blockCols.
-func pack(weights []float32, k, n int) matrix {
-	m := matrix{k: k, n: n, panels: make([]float32, k*n)}
-	at := m.panels
+// pack lays out the k by n matrix whose rows start stride apart. n is a multiple of blockCols; panels has k*n numbers.
+func pack(panels, rows []float32, stride, k, n int) matrix {
+	m := matrix{k, n, panels[:k*n]}
 	for col := 0; col < n; col += blockCols {
 		for row := range k {
-			copy(at[:blockCols], weights[row*n+col:])
-			at = at[blockCols:]
+			copy(panels[:blockCols], rows[row*stride+col:])
+			panels = panels[blockCols:]
+		}
+	}
+	return m
+}
+
+// packTransposed lays out the k by n matrix whose first columns, as many as count, start stride apart. The others are zero.
+func packTransposed(panels, columns []float32, stride, k, n, count int) matrix {
+	m := matrix{k, n, panels[:k*n]}
+	clear(m.panels)
+	for col := range count {
+		panel := m.panels[col/blockCols*blockCols*k+col%blockCols:]
+		for row, number := range columns[col*stride:][:k] {
+			panel[row*blockCols] = number
 		}
 	}
 	return m

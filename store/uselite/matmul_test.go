@@ -27,7 +27,7 @@ func TestKernelsMultiply(t *testing.T) {
 			for i := range y {
 				y[i] = untouched
 			}
-			pack(weights, k, n).multiply(mul, y, ys, x, xs, rows, bias)
+			pack(make([]float32, k*n), weights, n, k, n).multiply(mul, y, ys, x, xs, rows, bias)
 
 			for row := range rows {
 				for col := range ys {

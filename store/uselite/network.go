@@ -130,7 +130,8 @@ func (b *builder) matrix(name string, shape ...int) matrix {
 	if b.err != nil {
 		return matrix{}
 	}
-	return pack(weights, shape[len(shape)-2], shape[len(shape)-1])
+	k, n := shape[len(shape)-2], shape[len(shape)-1]
+	return pack(make([]float32, k*n), weights, n, k, n)
 }
 
 // take is the tensor, or nil where this one or one before it is wrong.

@@ -22,7 +22,7 @@ func Open(dir string) (*Encoder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("uselite: open the model: %w", err)
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }()
 	encoder, err := load(root.FS())
 	if err != nil {
 		return nil, fmt.Errorf("uselite: open the model in %s: %w", dir, err)
@@ -86,7 +86,7 @@ func readFile(files fs.FS, name string, limit int64, seen hash.Hash) ([]byte, er
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	info, err := file.Stat()
 	if err != nil {
 		return nil, err
