@@ -220,39 +220,3 @@ func gotoJSON(raw json.RawMessage) ([]pregel.Target, error) {
 	}
 	return out, nil
 }
-
-// nestedThread is a thread seen from a graph inside it.
-type nestedThread struct {
-	plan *pregel.Plan
-	set  pregel.Settings
-}
-
-func (t nestedThread) ID() string { return t.set.Thread }
-
-func (t nestedThread) errRun() error {
-	return fmt.Errorf("graph %q: it runs inside another one: continue the thread %q itself", t.plan.Name(), t.set.Thread)
-}
-
-func (t nestedThread) RunJSON(context.Context, json.RawMessage) (json.RawMessage, error) {
-	return nil, t.errRun()
-}
-
-func (t nestedThread) StreamJSON(context.Context, json.RawMessage, ...StreamOption) iter.Seq2[Event, error] {
-	return func(yield func(Event, error) bool) { yield(nil, t.errRun()) }
-}
-
-func (t nestedThread) CommandJSON(context.Context, json.RawMessage, ...StreamOption) iter.Seq2[Event, error] {
-	return func(yield func(Event, error) bool) { yield(nil, t.errRun()) }
-}
-
-func (t nestedThread) State(ctx context.Context) (*Snapshot, error) {
-	return stateOf(ctx, t.plan, t.set)
-}
-
-func (t nestedThread) History(ctx context.Context, opts ...HistoryOption) iter.Seq2[*Snapshot, error] {
-	return historyOf(ctx, t.plan, t.set, opts)
-}
-
-func (t nestedThread) UpdateJSON(ctx context.Context, values json.RawMessage, opts ...UpdateOption) (checkpoint.ID, error) {
-	return updateOf(ctx, t.plan, t.set, values, opts)
-}

@@ -166,13 +166,9 @@ func (t *line) State(ctx context.Context) (*Snapshot, error) {
 	if err := t.check(); err != nil {
 		return nil, err
 	}
-	return stateOf(ctx, t.core.plan, t.core.settings())
-}
-
-func stateOf(ctx context.Context, plan *pregel.Plan, set pregel.Settings) (*Snapshot, error) {
-	cp, err := plan.State(ctx, set, set.At)
+	cp, err := t.core.plan.State(ctx, t.core.settings())
 	if err != nil || cp == nil {
-		return &Snapshot{Thread: set.Thread}, err
+		return &Snapshot{Thread: t.id}, err
 	}
 	return snapshot(cp), nil
 }
@@ -196,16 +192,12 @@ func (t *line) History(ctx context.Context, opts ...HistoryOption) iter.Seq2[*Sn
 	if err := t.check(); err != nil {
 		return func(yield func(*Snapshot, error) bool) { yield(nil, err) }
 	}
-	return historyOf(ctx, t.core.plan, t.core.settings(), opts)
-}
-
-func historyOf(ctx context.Context, plan *pregel.Plan, set pregel.Settings, opts []HistoryOption) iter.Seq2[*Snapshot, error] {
 	return func(yield func(*Snapshot, error) bool) {
 		var q checkpoint.Query
 		for _, o := range opts {
 			o(&q)
 		}
-		for cp, err := range plan.History(ctx, set, q) {
+		for cp, err := range t.core.plan.History(ctx, t.core.settings(), q) {
 			if err != nil {
 				yield(nil, err)
 				return
@@ -238,15 +230,11 @@ func (t *line) update(ctx context.Context, values any, opts []UpdateOption) (che
 	if err := t.check(); err != nil {
 		return checkpoint.ID{}, err
 	}
-	return updateOf(ctx, t.core.plan, t.core.settings(), values, opts)
-}
-
-func updateOf(ctx context.Context, plan *pregel.Plan, set pregel.Settings, values any, opts []UpdateOption) (checkpoint.ID, error) {
 	var c updateConfig
 	for _, o := range opts {
 		o(&c)
 	}
-	return plan.Update(ctx, set, [][]pregel.Edit{{{Values: values, As: c.as}}})
+	return t.core.plan.Update(ctx, t.core.settings(), [][]pregel.Edit{{{Values: values, As: c.as}}})
 }
 
 // Edit is one of the updates of [Thread.BulkUpdate].
@@ -262,20 +250,27 @@ func (t *line) BulkUpdate(ctx context.Context, steps ...[]Edit) (checkpoint.ID, 
 	return t.core.plan.Update(ctx, t.core.settings(), steps)
 }
 
-// Nested returns a handle on a graph that runs inside the thread's, by the
-// namespace that events and snapshots show. It reads and edits that graph's
-// state; to run it, continue the thread.
-func (t *line) Nested(namespace ...string) (AnyThread, error) {
+// Nested returns a handle on the thread as seen from a graph that runs inside
+// it, by the namespace that events and snapshots show; without one it is the
+// thread again. A namespace that no node of the graph leads to is
+// [checkpoint.ErrNotFound].
+//
+// State, History and the updates of the handle are those of the nested graph.
+// Continue and Resume run the thread. With At they go back to a checkpoint of the
+// nested graph, at any depth: the thread forks where that graph was at work, the
+// graph goes on with exactly the state it had there, and the rest follows as
+// a new branch; what ran beside it in the same step runs again. Update with At
+// edits the nested graph on such a branch. A nested graph has its input from the
+// graph around it, so Run is an error.
+func (t *Thread[In, Out]) Nested(namespace ...string) (*Thread[In, Out], error) {
 	if err := t.check(); err != nil {
 		return nil, err
 	}
-	plan, err := t.core.plan.Nested(namespace)
-	if err != nil {
+	if _, err := t.core.plan.Nested(namespace); err != nil {
 		return nil, err
 	}
-	set := t.core.settings()
-	set.NS, set.At = strings.Join(namespace, "|"), checkpoint.ID{}
-	return nestedThread{plan, set}, nil
+	in := runOption(func(s *pregel.Settings) { s.NS, s.At = strings.Join(namespace, "|"), checkpoint.ID{} })
+	return &Thread[In, Out]{line: line{core: t.core.with([]Option{in}), id: t.id}, g: t.g}, nil
 }
 
 // RunJSON is Run with JSON in and out; a nil input is Continue.

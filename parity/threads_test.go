@@ -227,7 +227,7 @@ type playedThread interface {
 	goOn(ctx context.Context, opts ...treadle.ContinueOption) (any, error)
 	ResumeStream(ctx context.Context, answer any, opts ...treadle.StreamOption) iter.Seq2[treadle.Event, error]
 	BulkUpdate(ctx context.Context, steps ...[]treadle.Edit) (checkpoint.ID, error)
-	Nested(namespace ...string) (treadle.AnyThread, error)
+	nested(namespace ...string) (treadle.AnyThread, error)
 }
 
 type typedGraph[In, Out any] struct {
@@ -249,6 +249,10 @@ type typedThread[In, Out any] struct{ *treadle.Thread[In, Out] }
 
 func (t typedThread[In, Out]) resume(ctx context.Context, answer any, opts ...treadle.ContinueOption) (any, error) {
 	return t.Resume(ctx, answer, opts...)
+}
+
+func (t typedThread[In, Out]) nested(namespace ...string) (treadle.AnyThread, error) {
+	return t.Nested(namespace...)
 }
 
 func (t typedThread[In, Out]) goOn(ctx context.Context, opts ...treadle.ContinueOption) (any, error) {
@@ -362,7 +366,7 @@ func (p *player) inspect(a *opArgs) treadle.AnyThread {
 		}
 		s = s.Tasks[i].Graph
 	}
-	nested, err := thread.Nested(s.Namespace...)
+	nested, err := thread.nested(s.Namespace...)
 	if err != nil {
 		p.t.Fatal(err)
 	}

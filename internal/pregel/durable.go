@@ -39,6 +39,17 @@ func durable(s checkpoint.Saver, d Durability) (deferred, error) {
 	return nil, fmt.Errorf("unknown durability %d", d)
 }
 
+// undeferred is the saver that a run's savers store to in the end.
+func undeferred(s checkpoint.Saver) checkpoint.Saver {
+	switch d := s.(type) {
+	case *asyncSaver:
+		return d.Saver
+	case *exitSaver:
+		return d.Saver
+	}
+	return s
+}
+
 // asyncSaver stores in order on a goroutine of its own. The first error sticks:
 // nothing is stored after it, and it is what close returns.
 type asyncSaver struct {

@@ -32,6 +32,9 @@ func (r *Run) loadOrFork(in Input) error {
 	if !r.saving() {
 		return nil
 	}
+	if r.parent == nil && r.ns != r.set.NS {
+		return r.travel(in)
+	}
 	key := checkpoint.Key{Thread: r.set.Thread, Namespace: r.ns}
 	cp, err := r.get(key)
 	if cp == nil || err != nil {
@@ -40,7 +43,7 @@ func (r *Run) loadOrFork(in Input) error {
 	switch {
 	case r.parent == nil && !r.set.At.IsZero() && r.set.At != cp.ID:
 		if in.Resume != nil {
-			return fmt.Errorf("graph %q: thread %q: answers go to the head %s, not to %s: continue from there to be asked again", r.plan.name, r.set.Thread, cp.ID, r.set.At)
+			return r.notHere("")
 		}
 		return r.forkFrom(key, r.set.At, cp.ID)
 	case r.parent == nil:
@@ -142,6 +145,14 @@ func (r *Run) owned() string {
 		return r.parent.namespace()
 	}
 	return ""
+}
+
+// of is the checkpoint around a nested run, for storing.
+func (r *Run) of() checkpoint.ID {
+	if r.parent == nil {
+		return r.ofWas
+	}
+	return r.parent.run.head
 }
 
 // child is the head of a lasting nested run as this run knows it, or one

@@ -23,6 +23,7 @@ type controlJSON struct {
 	Last    []string            `json:"last,omitempty"` // nodes of the step before
 	Seed    string              `json:"seed,omitempty"` // of task ids, if it is not the checkpoint's id
 
+	Of       checkpoint.ID            `json:"of,omitzero"`        // of a nested run: the checkpoint around it
 	Owner    string                   `json:"owner,omitempty"`    // of a nested run that lasts: the task it ran for
 	Children map[string]checkpoint.ID `json:"children,omitempty"` // heads of the nested runs that last
 }
@@ -54,9 +55,13 @@ func (r *Run) encodeControl() ([]byte, error) {
 			}
 			b = p.appendQuoted(b, name)
 		}
-		return append(b, ']', '}'), nil
+		b = append(b, ']')
+		if of := r.of(); !of.IsZero() {
+			b = append(append(append(b, `,"of":"`...), of.String()...), '"')
+		}
+		return append(b, '}'), nil
 	}
-	out := controlJSON{Start: c.start, Last: r.last, Seed: c.seed, Owner: r.owned(), Children: r.heads()}
+	out := controlJSON{Start: c.start, Last: r.last, Seed: c.seed, Of: r.of(), Owner: r.owned(), Children: r.heads()}
 	for _, id := range c.armed {
 		out.Next = append(out.Next, name(id))
 	}
@@ -200,7 +205,7 @@ func (r *Run) decodeControl(raw []byte) error {
 		return slices.Compact(out)
 	}
 	r.ctl.start, r.ctl.seed, r.last = c.Start, c.Seed, c.Last
-	r.children, r.ownerWas = c.Children, c.Owner
+	r.children, r.ownerWas, r.ofWas = c.Children, c.Owner, c.Of
 	r.ctl.armed, r.ctl.waiting = ids(c.Next), ids(c.Waiting)
 	for _, s := range c.Sends {
 		n := r.plan.byName[s.Node]
@@ -397,9 +402,9 @@ func (r *Run) put(source checkpoint.Source) error {
 		return nil
 	}
 	if r.meta == nil && len(r.set.Metadata) > 0 {
-		raw, err := json.Marshal(r.set.Metadata)
+		raw, err := encodeMetadata(r.plan, r.set)
 		if err != nil {
-			return fmt.Errorf("graph %q: metadata: %w", r.plan.name, err)
+			return err
 		}
 		r.meta = raw
 	}
@@ -446,6 +451,17 @@ func (r *Run) put(source checkpoint.Source) error {
 	}
 	r.before, r.head, r.tip, r.logged, r.logDrop = r.head, p.ID, p.ID, len(r.log), 0
 	return nil
+}
+
+func encodeMetadata(p *Plan, set *Settings) (json.RawMessage, error) {
+	if len(set.Metadata) == 0 {
+		return nil, nil
+	}
+	raw, err := json.Marshal(set.Metadata)
+	if err != nil {
+		return nil, fmt.Errorf("graph %q: metadata: %w", p.name, err)
+	}
+	return raw, nil
 }
 
 // putInput stores an input before it is applied.

@@ -29,7 +29,7 @@ type Settings struct {
 	Metadata       map[string]any
 	RunID          string
 	Thread         string
-	NS             string           // for looking at and editing a nested graph
+	NS             string           // the nested graph that is looked at, edited or gone back to
 	Saver          checkpoint.Saver // used with a Thread only
 	HeadsOf        checkpoint.Saver // the saver whose heads are kept in the process; nil: none
 	Cache          checkpoint.Cache
@@ -123,6 +123,7 @@ type Run struct {
 	children map[string]checkpoint.ID // heads of the nested runs that last as long as the thread
 	childMu  sync.Mutex               // guards children
 	ownerWas string                   // of a lasting nested run that is edited: the task it ran for
+	ofWas    checkpoint.ID            // of a nested run that is edited: the checkpoint around it
 
 	span *span
 	msgs messages // of the outermost run
@@ -160,6 +161,9 @@ func (p *Plan) begin(ctx context.Context, in Input, set *Settings) (r *Run, err 
 	}
 	if err := r.checkBreakpoints(); err != nil {
 		return r, err
+	}
+	if r.parent == nil && set.NS != "" && !in.Continue && in.Resume == nil {
+		return r, p.errInside(set)
 	}
 	if ctx.Err() != nil {
 		return r, cancelled(ctx, p.name, r.step)

@@ -107,8 +107,17 @@ func (p *Plan) ahead(ctx context.Context, set Settings, cp *checkpoint.Checkpoin
 	return nil
 }
 
-// State reads the head of a thread, or the checkpoint id; nil if there is none.
-func (p *Plan) State(ctx context.Context, set Settings, id checkpoint.ID) (*Checkpoint, error) {
+// State reads the head of a thread or of the nested graph that set names, or
+// the checkpoint set.At; nil if there is none.
+func (p *Plan) State(ctx context.Context, set Settings) (*Checkpoint, error) {
+	plan, err := p.Nested(split(set.NS))
+	if err != nil {
+		return nil, err
+	}
+	return plan.stateAt(ctx, set, set.At)
+}
+
+func (p *Plan) stateAt(ctx context.Context, set Settings, id checkpoint.ID) (*Checkpoint, error) {
 	cp, err := set.Saver.Get(ctx, checkpoint.Key{Thread: set.Thread, Namespace: set.NS, ID: id})
 	if errors.Is(err, checkpoint.ErrNotFound) && id.IsZero() {
 		return nil, nil
@@ -137,7 +146,7 @@ func (p *Plan) nestedStates(ctx context.Context, set Settings, snap *Checkpoint)
 		for _, ns := range []string{info.Nested, stablePath(info.Nested)} {
 			inner := set
 			inner.NS = ns
-			state, err := child.State(ctx, inner, checkpoint.ID{})
+			state, err := child.stateAt(ctx, inner, checkpoint.ID{})
 			if err != nil {
 				return err
 			}
@@ -150,17 +159,18 @@ func (p *Plan) nestedStates(ctx context.Context, set Settings, snap *Checkpoint)
 	return nil
 }
 
-// Nested finds the graph of a namespace and the namespace's name: a list of
-// "node:task", as streams and snapshots show it.
+// Nested finds the graph of a namespace: a list of "node:task", as streams and
+// snapshots show it; p itself if it is empty.
 func (p *Plan) Nested(namespace []string) (*Plan, error) {
 	for _, part := range namespace {
 		name, _, _ := strings.Cut(part, ":")
-		if strings.Trim(name, "0123456789") == "" {
+		if isNumber(name) {
 			continue // the number of a call
 		}
 		n := p.byName[name]
 		if n == nil || len(n.graphs()) == 0 {
-			return nil, fmt.Errorf("graph %q: node %q runs no graph that is known here: declare it with treadle.Uses", p.name, name)
+			return nil, fmt.Errorf("graph %q: node %q runs no graph that is known here%s; a graph that a function runs is declared with treadle.Uses: %w",
+				p.name, name, p.suggest(), checkpoint.ErrNotFound)
 		}
 		p = n.graphs()[0]
 	}
@@ -170,6 +180,11 @@ func (p *Plan) Nested(namespace []string) (*Plan, error) {
 // History yields the checkpoints of a thread, newest first.
 func (p *Plan) History(ctx context.Context, set Settings, q checkpoint.Query) iter.Seq2[*Checkpoint, error] {
 	return func(yield func(*Checkpoint, error) bool) {
+		p, err := p.Nested(split(set.NS))
+		if err != nil {
+			yield(nil, err)
+			return
+		}
 		q.Thread, q.Namespace = set.Thread, set.NS
 		for cp, err := range set.Saver.List(ctx, q) {
 			if err != nil {
@@ -199,24 +214,38 @@ func (p *Plan) Update(ctx context.Context, set Settings, steps [][]Edit) (id che
 	if len(steps) == 0 {
 		return id, &UpdateError{Graph: p.name, Msg: "no edits were given"}
 	}
+	root := p
+	if p, err = root.Nested(split(set.NS)); err != nil {
+		return id, err
+	}
 	for i, edits := range steps {
 		if len(edits) == 0 {
 			return id, &UpdateError{Graph: p.name, Msg: fmt.Sprintf("step %d has no edits", i+1)}
 		}
-		r, err := p.idleRun(ctx, &set, nil)
-		if err != nil {
+		if set.NS != "" && !set.At.IsZero() {
+			if err := root.branchToEdit(ctx, &set, edits); err != nil {
+				return id, err
+			}
+		}
+		if id, err = p.editStep(ctx, set, edits); err != nil {
 			return id, err
 		}
-		r.journal = set.NS != "" // what the graph hands up includes what was edited
-		if err := r.loadOrFork(Input{}); err != nil {
-			return id, err
-		}
-		if err := r.edit(edits); err != nil {
-			return id, err
-		}
-		id, set.At = r.head, checkpoint.ID{}
+		set.At = checkpoint.ID{}
 	}
 	return id, nil
+}
+
+func (p *Plan) editStep(ctx context.Context, set Settings, edits []Edit) (checkpoint.ID, error) {
+	r, err := p.idleRun(ctx, &set, nil)
+	if err != nil {
+		return checkpoint.ID{}, err
+	}
+	r.journal = set.NS != "" // what the graph hands up includes what was edited
+	if err := r.loadOrFork(Input{}); err != nil {
+		return checkpoint.ID{}, err
+	}
+	err = r.edit(edits)
+	return r.head, err
 }
 
 // edit makes one step of edits.

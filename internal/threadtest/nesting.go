@@ -22,7 +22,7 @@ func Nesting(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	t.Run("StateAtEveryDepth", func(t *testing.T) { nestingState(t, open) })
 	t.Run("History", func(t *testing.T) { nestingHistory(t, open) })
 	t.Run("Edit", func(t *testing.T) { nestingEdit(t, open) })
-	t.Run("HandleIsNotForRunning", func(t *testing.T) { nestingHandle(t, open) })
+	t.Run("HandleTakesNoInput", func(t *testing.T) { nestingHandle(t, open) })
 	t.Run("FailureAtEveryDepth", func(t *testing.T) { nestingFailure(t, open) })
 	t.Run("SiblingOfFailedGraph", func(t *testing.T) { nestingSibling(t, open) })
 	t.Run("BeginsAfresh", func(t *testing.T) { nestingFresh(t, open) })
@@ -236,26 +236,29 @@ func nestingHandle(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	if in.ID() != "t" {
 		t.Errorf("it is of thread %q", in.ID())
 	}
+	before := kitHistory(t, thread)
 	fails := func(what string, err error) {
 		t.Helper()
 		if err == nil || !strings.Contains(err.Error(), "continue the thread") {
 			t.Errorf("%s: %v, want it to say what to do", what, err)
 		}
 	}
-	_, err = in.RunJSON(t.Context(), nil)
+	_, err = in.Run(t.Context(), kitState{})
 	fails("run", err)
-	for _, err := range in.StreamJSON(t.Context(), nil) {
+	_, err = in.RunJSON(t.Context(), json.RawMessage(`{}`))
+	fails("run with JSON", err)
+	for _, err := range in.Stream(t.Context(), kitState{}) {
 		fails("stream", err)
 	}
-	for _, err := range in.CommandJSON(t.Context(), json.RawMessage(`{"resume":1}`)) {
-		fails("command", err)
-	}
-	for _, ns := range [][]string{{"nowhere:1"}, {"a:1"}, {"sub:1", "sub:2"}} {
-		if _, err := thread.Nested(ns...); err == nil {
-			t.Errorf("nested %v: no error", ns)
-		}
-	}
 	kitRan(t, w, "a", "ask")
+	if added := kitAppended(t, thread, before); len(added) != 0 {
+		t.Errorf("refused inputs have added %v", kitLines(added))
+	}
+	// What goes on is the thread.
+	kitResume(t, in, "yes", "a", "ask#0=yes", "z")
+	if snap := kitStateOf(t, in); snap.Namespace == nil || len(snap.Next) != 0 {
+		t.Errorf("state %s of %v, want the nested graph's end", kitLine(snap), snap.Namespace)
+	}
 }
 
 func nestingFailure(t *testing.T, open func(t *testing.T) checkpoint.Saver) {

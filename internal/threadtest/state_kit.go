@@ -335,7 +335,7 @@ func kitUpdate(t *testing.T, thread *kitThread, values any, opts ...treadle.Upda
 }
 
 // kitNested opens the graph that a snapshot's task runs.
-func kitNested(t *testing.T, thread *kitThread, namespace ...string) treadle.AnyThread {
+func kitNested(t *testing.T, thread *kitThread, namespace ...string) *kitThread {
 	t.Helper()
 	in, err := thread.Nested(namespace...)
 	if err != nil {

@@ -28,6 +28,12 @@ func TestNestingOnMemory(t *testing.T)   { threadtest.Nesting(t, memory) }
 func TestNestingOnSQLite(t *testing.T)   { onSQLite(t, threadtest.Nesting) }
 func TestNestingOnPostgres(t *testing.T) { onPostgres(t, threadtest.Nesting) }
 
+// Parity: 148, 149, 150, 151. Of 149 our way: answers go to the head, so one continues from the checkpoint, is asked
+// again, and answers that; an answer at an earlier checkpoint is refused.
+func TestNestedTravelOnMemory(t *testing.T)   { threadtest.NestedTravel(t, memory) }
+func TestNestedTravelOnSQLite(t *testing.T)   { onSQLite(t, threadtest.NestedTravel) }
+func TestNestedTravelOnPostgres(t *testing.T) { onPostgres(t, threadtest.NestedTravel) }
+
 // Parity: 4, 38, 51, 52, 110.
 func TestDurabilityOnMemory(t *testing.T)   { threadtest.Durability(t, memory) }
 func TestDurabilityOnSQLite(t *testing.T)   { onSQLite(t, threadtest.Durability) }

@@ -1,0 +1,381 @@
+package pregel
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/treadle-go/treadle/checkpoint"
+)
+
+// Going back to a checkpoint inside a nested graph. Each checkpoint of a nested
+// run names the checkpoint around it from which its task ran, so there is one way
+// from it up to the root. A branch copies the checkpoints of that way:
+//
+//	root    C0 ─ C1 ─ C2          C0 ─ C1 ─ C2
+//	              │                    │ └─ C1′
+//	sub:T   M0 ─ M1 ─ M2               M1    └─ M1′   in sub:T′
+//	              │                    │         │
+//	sub:U   X0 ─ X1 ─ X2               X1        X1′   in sub:T′|sub:U′
+//
+// The copies have ids of their own, and so have their tasks and the namespaces
+// of the graphs that these run. A run that goes on from C1′ finds M1′ and X1′
+// there, as it would find what an earlier attempt had left. The root's is stored
+// last: until then the thread is as it was.
+
+// level is a checkpoint on the way from the root to a nested one.
+type level struct {
+	plan *Plan
+	cp   *checkpoint.Checkpoint
+	task int    // which of its tasks runs the next level
+	call string // "|n": which graph of its task this is, if not the first
+}
+
+// origin is where a nested run comes from, as its checkpoints tell.
+type origin struct {
+	of    checkpoint.ID // the checkpoint around it
+	up    string        // the namespace of that
+	task  string        // the namespace of the task that runs it
+	call  string        // "|n", if it is not the task's first graph
+	lasts bool
+}
+
+func originOf(cp *checkpoint.Checkpoint) origin {
+	var c struct {
+		Of    checkpoint.ID
+		Owner string
+	}
+	_ = json.Unmarshal(cp.Control, &c) // an unreadable one is reported when it is restored
+	o := origin{of: c.Of, task: c.Owner, lasts: c.Owner != ""}
+	if !o.lasts {
+		o.task = cp.Namespace
+		if i := strings.LastIndexByte(o.task, '|'); i >= 0 && isNumber(o.task[i+1:]) {
+			o.task, o.call = o.task[:i], o.task[i:]
+		}
+	}
+	if i := strings.LastIndexByte(o.task, '|'); i >= 0 {
+		o.up = o.task[:i]
+	}
+	return o
+}
+
+func isNumber(s string) bool { return strings.Trim(s, "0123456789") == "" }
+
+// split is a namespace as a path.
+func split(ns string) []string {
+	if ns == "" {
+		return nil
+	}
+	return strings.Split(ns, "|")
+}
+
+// stored reads a checkpoint of the thread that set names, the head if id is zero.
+func (p *Plan) stored(ctx context.Context, set *Settings, ns string, id checkpoint.ID) (*checkpoint.Checkpoint, error) {
+	cp, err := undeferred(set.Saver).Get(ctx, checkpoint.Key{Thread: set.Thread, Namespace: ns, ID: id})
+	if err != nil {
+		return nil, fmt.Errorf("graph %q: thread %q: checkpoint %s of %q: %w", p.name, set.Thread, id, ns, err)
+	}
+	return cp, nil
+}
+
+// runs finds the task of a checkpoint by the namespace of what it runs; -1 if
+// it has no such task.
+func (p *Plan) runs(ctx context.Context, set *Settings, cp *checkpoint.Checkpoint, task string) (int, error) {
+	plan, err := p.Nested(split(cp.Namespace))
+	if err != nil {
+		return -1, err
+	}
+	r, err := plan.idleRun(ctx, set, cp)
+	if err != nil {
+		return -1, err
+	}
+	if len(r.ctl.gone) > 0 {
+		return -1, plan.gone(r.ctl.gone[0])
+	}
+	tasks, err := r.prepare()
+	if err != nil {
+		return -1, err
+	}
+	return slices.IndexFunc(tasks, func(t *Task) bool { return t.namespace() == task }), nil
+}
+
+// way leads from the root to a checkpoint of a nested graph.
+func (p *Plan) way(ctx context.Context, set *Settings, cp *checkpoint.Checkpoint) ([]level, error) {
+	var levels []level
+	task := -1
+	for {
+		plan, err := p.Nested(split(cp.Namespace))
+		if err != nil {
+			return nil, err
+		}
+		if cp.Namespace == "" {
+			return slices.Insert(levels, 0, level{plan: plan, cp: cp, task: task}), nil
+		}
+		o := originOf(cp)
+		if o.of.IsZero() {
+			return nil, fmt.Errorf("graph %q: thread %q: checkpoint %s of %q does not tell which one it belongs to: %w", p.name, set.Thread, cp.ID, cp.Namespace, checkpoint.ErrNotFound)
+		}
+		levels = slices.Insert(levels, 0, level{plan: plan, cp: cp, task: task, call: o.call})
+		up, err := p.stored(ctx, set, o.up, o.of)
+		if err != nil {
+			return nil, err
+		}
+		if task, err = p.runs(ctx, set, up, o.task); err != nil {
+			return nil, err
+		}
+		if task < 0 {
+			return nil, fmt.Errorf("graph %q: thread %q: checkpoint %s of %q has no task that runs %q: %w", p.name, set.Thread, up.ID, o.up, cp.Namespace, checkpoint.ErrNotFound)
+		}
+		cp = up
+	}
+}
+
+// present reports whether the thread, as it stands, is at the head of a nested
+// graph: the task around it is still to be done, at every level.
+func (p *Plan) present(ctx context.Context, set *Settings, head *checkpoint.Checkpoint) (bool, error) {
+	for head.Namespace != "" {
+		o := originOf(head)
+		up, err := p.stored(ctx, set, o.up, checkpoint.ID{})
+		if errors.Is(err, checkpoint.ErrNotFound) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		if i, err := p.runs(ctx, set, up, o.task); i < 0 || err != nil {
+			return false, err
+		}
+		head = up
+	}
+	return true, nil
+}
+
+// find reads the checkpoint of a nested graph that set names. It reports
+// whether the thread is there already.
+func (p *Plan) find(ctx context.Context, set *Settings) (cp *checkpoint.Checkpoint, there bool, err error) {
+	if cp, err = p.stored(ctx, set, set.NS, set.At); err != nil {
+		return nil, false, err
+	}
+	head, err := p.stored(ctx, set, set.NS, checkpoint.ID{})
+	if err != nil || head.ID != cp.ID {
+		return cp, false, err
+	}
+	there, err = p.present(ctx, set, cp)
+	return cp, there, err
+}
+
+// resting reports whether cp is what the thread knows of a lasting graph that
+// no task is running, or an edit of that: what the next task starts from.
+func (p *Plan) resting(ctx context.Context, set *Settings, cp *checkpoint.Checkpoint) (bool, error) {
+	if !stable(cp.Namespace) {
+		return false, nil
+	}
+	root, err := p.stored(ctx, set, "", checkpoint.ID{})
+	if err != nil {
+		return false, err
+	}
+	r, err := p.idleRun(ctx, set, root)
+	if err != nil {
+		return false, err
+	}
+	known, ok := r.children[cp.Namespace]
+	if !ok {
+		return false, nil
+	}
+	head, err := p.stored(ctx, set, cp.Namespace, checkpoint.ID{})
+	if err != nil || head.ID != cp.ID {
+		return false, err
+	}
+	at, err := r.edited(cp, known)
+	return at == cp.ID, err
+}
+
+// branch makes a branch of the thread that begins at a checkpoint of a nested
+// graph, and returns the namespace of the copy.
+func (p *Plan) branch(ctx context.Context, set *Settings, cp *checkpoint.Checkpoint) (string, error) {
+	levels, err := p.way(ctx, set, cp)
+	if err != nil {
+		return "", err
+	}
+	meta, err := encodeMetadata(p, set)
+	if err != nil {
+		return "", err
+	}
+	saver := undeferred(set.Saver)
+	var puts []*checkpoint.Put
+	var of checkpoint.ID
+	var task string
+	for i := range levels {
+		l := &levels[i]
+		o := originOf(l.cp)
+		next, parent := *l.cp, checkpoint.ID{}
+		var tip checkpoint.ID
+		if i == 0 || o.lasts {
+			head, err := p.stored(ctx, set, l.cp.Namespace, checkpoint.ID{})
+			if err != nil {
+				return "", err
+			}
+			tip, parent = head.ID, l.cp.ID
+		} else {
+			next.Namespace = task + l.call
+		}
+		next.ID, next.Step, next.Pending = checkpoint.NewID(l.cp.Step+1, tip), l.cp.Step+1, nil
+		if next.Control, err = recontrol(l.cp.Control, of, task, o.lasts); err != nil {
+			return "", fmt.Errorf("graph %q: checkpoint %s: %w", p.name, l.cp.ID, err)
+		}
+		put := &checkpoint.Put{Key: next.Key, Parent: parent, Head: tip, Fence: set.Fence, Step: next.Step, Source: checkpoint.Fork,
+			RunID: set.RunID, Metadata: meta, Control: next.Control}
+		if parent.IsZero() {
+			put.Changes = changesFrom(nil, l.cp.Values)
+		}
+		puts = append(puts, put)
+		if i == len(levels)-1 {
+			break
+		}
+		r, err := l.plan.idleRun(ctx, set, &next)
+		if err != nil {
+			return "", err
+		}
+		tasks, err := r.prepare()
+		if err != nil {
+			return "", err
+		}
+		of, task = next.ID, tasks[l.task].namespace()
+	}
+	for _, put := range slices.Backward(puts) {
+		if err := saver.Put(context.WithoutCancel(ctx), put); err != nil {
+			return "", fmt.Errorf("graph %q: store thread %q: %w", p.name, set.Thread, err)
+		}
+	}
+	return puts[len(puts)-1].Namespace, nil
+}
+
+// branchToEdit makes set name the head of a nested graph whose checkpoint it
+// named, on a branch of the thread if the thread is not there. An edit that is
+// going to be refused makes none.
+func (p *Plan) branchToEdit(ctx context.Context, set *Settings, edits []Edit) error {
+	cp, there, err := p.find(ctx, set)
+	if err == nil && !there {
+		there, err = p.resting(ctx, set, cp)
+	}
+	if err != nil {
+		return err
+	}
+	if !there {
+		nested, err := p.Nested(split(set.NS))
+		if err != nil {
+			return err
+		}
+		try := *set
+		try.Saver = unsaved{undeferred(set.Saver)}
+		if _, err := nested.editStep(ctx, try, edits); err != nil {
+			return err
+		}
+		if set.NS, err = p.branch(ctx, set, cp); err != nil {
+			return err
+		}
+	}
+	set.At = checkpoint.ID{}
+	return nil
+}
+
+// unsaved is a saver that keeps nothing, for trying an edit.
+type unsaved struct{ checkpoint.Saver }
+
+func (unsaved) Put(context.Context, *checkpoint.Put) error { return nil }
+
+func (unsaved) PutWrites(context.Context, checkpoint.Key, uint64, []checkpoint.Write) error {
+	return nil
+}
+
+// recontrol is the control of a checkpoint's copy, whose tasks are new ones.
+func recontrol(raw []byte, of checkpoint.ID, task string, lasts bool) ([]byte, error) {
+	var c controlJSON
+	if err := json.Unmarshal(raw, &c); err != nil {
+		return nil, err
+	}
+	c.Seed, c.Of, c.Owner = "", of, ""
+	if lasts {
+		c.Owner = task
+	}
+	return json.Marshal(c)
+}
+
+// changesFrom are the changes that make one set of values of another.
+func changesFrom(old, now map[string]checkpoint.Value) []checkpoint.Change {
+	var out []checkpoint.Change
+	for _, name := range slices.Sorted(keys(old, now)) {
+		was, v := old[name], now[name]
+		c := checkpoint.Change{Channel: name, Version: v.Version, Data: v.Data, Items: v.Items, List: v.List}
+		switch {
+		case !v.List && v.Data == nil:
+			c.Clear, c.Version = true, was.Version
+		case was.Version == v.Version && was.List == v.List && len(old) > 0 && (was.List || was.Data != nil):
+			continue // a version names a value, within one line
+		case was.List && v.List:
+			same := 0
+			for same < len(was.Items) && same < len(v.Items) && string(was.Items[same]) == string(v.Items[same]) {
+				same++
+			}
+			c.Drop, c.Items = len(was.Items)-same, v.Items[same:]
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// keys yields the names in either map, each once.
+func keys(a, b map[string]checkpoint.Value) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for name := range a {
+			if !yield(name) {
+				return
+			}
+		}
+		for name := range b {
+			if _, ok := a[name]; !ok && !yield(name) {
+				return
+			}
+		}
+	}
+}
+
+// travel makes the run start from a checkpoint of a nested graph.
+func (r *Run) travel(in Input) error {
+	if !r.set.At.IsZero() {
+		cp, there, err := r.plan.find(r.ctx, r.set)
+		if err != nil {
+			return err
+		}
+		if !there && in.Resume != nil {
+			return r.notHere(cp.Namespace)
+		}
+		if !there {
+			if _, err := r.plan.branch(r.ctx, r.set, cp); err != nil {
+				return err
+			}
+		}
+	}
+	cp, err := r.get(checkpoint.Key{Thread: r.set.Thread})
+	if cp == nil || err != nil {
+		return err
+	}
+	return r.restoreFrom(cp)
+}
+
+// notHere refuses answers at a checkpoint that the thread is not at.
+func (r *Run) notHere(ns string) error {
+	of := ""
+	if ns != "" {
+		of = fmt.Sprintf(" of %q", ns)
+	}
+	return fmt.Errorf("graph %q: thread %q: answers go to the head, not to %s%s: continue from there to be asked again", r.plan.name, r.set.Thread, r.set.At, of)
+}
+
+// errInside refuses an input for a graph that another one runs.
+func (p *Plan) errInside(set *Settings) error {
+	return fmt.Errorf("graph %q: %q runs inside it and takes its input from there: continue the thread %q, or run it with an input", p.name, set.NS, set.Thread)
+}
