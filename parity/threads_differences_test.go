@@ -117,8 +117,8 @@ func init() {
 			want:     func(_ place, want any) any { return with(want, "history", []any{}) },
 		}, {
 			id: "edited question", places: placesOf(editedInstead),
-			upstream: "A plain answer goes to the first question that is asked, also if the nested graph was edited while it waited.",
-			ours:     "An edit makes the nested graph ask anew; the answer to the old question is not taken for one to the new.",
+			upstream: "A question of a nested graph stays open if the graph is edited while it waits; a plain answer goes to the first question that is asked then.",
+			ours:     "An edit makes the question stale: it is not listed any more, and the graph asks anew when the thread is continued.",
 			why:      "The question may be another one now.",
 			want:     replaced(editedInstead),
 		},
@@ -211,9 +211,12 @@ var (
 			"interrupts": [{"value": "p?", "id": "<interrupt 1>"}, {"value": "q?", "id": "<interrupt 2>"}]}]}}`,
 	}
 	editedInstead = map[string]string{
-		"update_nested/4 resume": `{"entered": ["ask"], "output": {"text": "in a", "__interrupt__": [{"value": "ask?", "id": "<interrupt 2>"}]}}`,
-		"update_nested/5 state": `{"state": {"source": "loop", "step": 1, "parent": true, "next": ["sub"], "values": {"text": "in a"}, "tasks": [{"name": "sub", "error": null, "result": null,
-			"interrupts": [{"value": "ask?", "id": "<interrupt 2>"}]}]}}`,
+		"update_nested/3 state": `{"state": {"source": "loop", "step": 1, "parent": true, "next": ["sub"], "values": {"text": "in a"}, "tasks": [{"name": "sub", "error": null, "result": null, "interrupts": [],
+			"state": {"source": "update", "step": 2, "parent": true, "next": ["ask"], "values": {"text": "edited"}, "tasks": [{"name": "ask", "error": null, "result": null, "interrupts": [], "state": null}]}}]}}`,
+		"update_nested/4 resume": `{"error": "nothing to resume", "entered": []}`,
+		"update_nested/5 state":  `{"state": {"source": "loop", "step": 1, "parent": true, "next": ["sub"], "values": {"text": "in a"}, "tasks": [{"name": "sub", "error": null, "result": null, "interrupts": []}]}}`,
+		"update_nested_skip/2 state": `{"state": {"source": "loop", "step": 1, "parent": true, "next": ["sub"], "values": {"text": "in a"}, "tasks": [{"name": "sub", "error": null, "result": null, "interrupts": [],
+			"state": {"source": "update", "step": 2, "parent": true, "next": ["d"], "values": {"text": "by hand"}, "tasks": [{"name": "d", "error": null, "result": null, "interrupts": [], "state": null}]}}]}}`,
 	}
 )
 

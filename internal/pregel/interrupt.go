@@ -346,6 +346,10 @@ func (r *Run) resume(in *Resume) ([]checkpoint.Write, error) {
 	fail := func(err error) ([]checkpoint.Write, error) {
 		return nil, fmt.Errorf("graph %q: thread %q: resume: %w", r.plan.name, r.set.Thread, err)
 	}
+	var err error
+	if r.open, err = r.plan.withoutStale(r.ctx, r.set, r.ns, r.open); err != nil {
+		return nil, err
+	}
 	if len(r.open) == 0 {
 		return fail(ErrNothingToResume)
 	}

@@ -114,7 +114,11 @@ func (p *Plan) State(ctx context.Context, set Settings) (*Checkpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	return plan.stateAt(ctx, set, set.At)
+	snap, err := plan.stateAt(ctx, set, set.At)
+	if snap == nil || err != nil {
+		return snap, err
+	}
+	return snap, p.dropStale(ctx, &set, snap)
 }
 
 func (p *Plan) stateAt(ctx context.Context, set Settings, id checkpoint.ID) (*Checkpoint, error) {
@@ -180,7 +184,8 @@ func (p *Plan) Nested(namespace []string) (*Plan, error) {
 // History yields the checkpoints of a thread, newest first.
 func (p *Plan) History(ctx context.Context, set Settings, q checkpoint.Query) iter.Seq2[*Checkpoint, error] {
 	return func(yield func(*Checkpoint, error) bool) {
-		p, err := p.Nested(split(set.NS))
+		root := p
+		p, err := root.Nested(split(set.NS))
 		if err != nil {
 			yield(nil, err)
 			return
@@ -192,6 +197,9 @@ func (p *Plan) History(ctx context.Context, set Settings, q checkpoint.Query) it
 				return
 			}
 			snap, err := p.Snapshot(ctx, set, cp)
+			if err == nil {
+				err = root.dropStale(ctx, &set, snap)
+			}
 			if !yield(snap, err) || err != nil {
 				return
 			}

@@ -133,10 +133,11 @@ func (p *Plan) way(ctx context.Context, set *Settings, cp *checkpoint.Checkpoint
 	}
 }
 
-// present reports whether the thread, as it stands, is at the head of a nested
-// graph: the task around it is still to be done, at every level.
-func (p *Plan) present(ctx context.Context, set *Settings, head *checkpoint.Checkpoint) (bool, error) {
-	for head.Namespace != "" {
+// present reports whether a graph, at the head of the namespace ns, is in the
+// middle of one inside it that is at its head: the task around that is still to
+// be done, at every level between them.
+func (p *Plan) present(ctx context.Context, set *Settings, ns string, head *checkpoint.Checkpoint) (bool, error) {
+	for head.Namespace != ns && head.Namespace != "" {
 		o := originOf(head)
 		up, err := p.stored(ctx, set, o.up, checkpoint.ID{})
 		if errors.Is(err, checkpoint.ErrNotFound) {
@@ -163,7 +164,7 @@ func (p *Plan) find(ctx context.Context, set *Settings) (cp *checkpoint.Checkpoi
 	if err != nil || head.ID != cp.ID {
 		return cp, false, err
 	}
-	there, err = p.present(ctx, set, cp)
+	there, err = p.present(ctx, set, "", cp)
 	return cp, there, err
 }
 

@@ -22,6 +22,8 @@ func Nesting(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	t.Run("StateAtEveryDepth", func(t *testing.T) { nestingState(t, open) })
 	t.Run("History", func(t *testing.T) { nestingHistory(t, open) })
 	t.Run("Edit", func(t *testing.T) { nestingEdit(t, open) })
+	t.Run("EditMakesQuestionStale", func(t *testing.T) { nestingStale(t, open) })
+	t.Run("EditLeavesOtherQuestions", func(t *testing.T) { nestingStaleSibling(t, open) })
 	t.Run("HandleTakesNoInput", func(t *testing.T) { nestingHandle(t, open) })
 	t.Run("FailureAtEveryDepth", func(t *testing.T) { nestingFailure(t, open) })
 	t.Run("SiblingOfFailedGraph", func(t *testing.T) { nestingSibling(t, open) })
@@ -225,6 +227,84 @@ func nestingEdit(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 			})
 		})
 	}
+}
+
+// An edit makes the questions stale that the graph, or one inside it, has asked.
+func nestingStale(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
+	for _, keep := range []struct {
+		name string
+		opts []treadle.NodeOption
+	}{{"PerTask", nil}, {"PerThread", []treadle.NodeOption{treadle.PerThread()}}} {
+		for _, level := range []int{1, 2} { // which graph is edited: the middle, the innermost
+			t.Run(fmt.Sprint(keep.name, level), func(t *testing.T) {
+				kitBothWays(t, open, nestTower(3, []string{"i", "ask?"}, keep.opts...), func(t *testing.T, w *kitWorld, thread kitHandle) {
+					_, err := thread().Run(t.Context(), kitState{})
+					old := kitAsked(t, err, "ask?")
+					var ns []string
+					for s, depth := kitStateOf(t, thread()), 0; depth <= level; s, depth = s.Tasks[0].Graph, depth+1 {
+						ns = s.Namespace
+					}
+					kitUpdate(t, kitNested(t, thread(), ns...), kitSay("edited"))
+					w.ran()
+
+					noneOpen := func(s *treadle.Snapshot) {
+						t.Helper()
+						if len(s.Pauses) != 0 || len(s.Tasks) != 1 || len(s.Tasks[0].Pauses) != 0 {
+							t.Errorf("%s lists the questions %v, tasks %v; want none", kitLine(s), s.Pauses, s.Tasks)
+						}
+					}
+					for s := kitStateOf(t, thread()); s != nil; s = s.Tasks[0].Graph {
+						noneOpen(s)
+					}
+					noneOpen(kitHistory(t, thread(), treadle.Limit(1))[0])
+					for _, answer := range []any{"x", treadle.Answers{old[0].ID: "x"}} {
+						if _, err := thread().Resume(t.Context(), answer); !errors.Is(err, treadle.ErrNothingToResume) {
+							t.Errorf("an answer to the stale question: %v, want ErrNothingToResume", err)
+						}
+					}
+					kitRan(t, w)
+
+					_, err = thread().Continue(t.Context())
+					asked := kitAsked(t, err, "ask?")
+					if asked[0].ID == old[0].ID {
+						t.Error("the question has its old id")
+					}
+					if s := kitStateOf(t, thread()); len(s.Pauses) != 1 || s.Pauses[0].ID != asked[0].ID {
+						t.Errorf("open questions %v, want the new one", s.Pauses)
+					}
+					want := []string{"a", "b", "i#0", "edited", "ask#1=yes", "y", "z"}
+					if level == 1 {
+						want = []string{"a", "b", "edited", "i#0", "ask#1=yes", "y", "z"}
+					}
+					kitResume(t, thread(), "yes", want...)
+				})
+			})
+		}
+	}
+}
+
+// Of two graphs that ask, the one that was not edited still waits.
+func nestingStaleSibling(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
+	build := func(t *testing.T, w *kitWorld, saver checkpoint.Saver) *kitGraph {
+		b := treadle.New[kitState]("root")
+		for _, name := range []string{"l", "r"} {
+			treadle.AddGraph(b, name, nestLeaf(t, w, name+"1", name+"2?"))
+			b.Edge(treadle.Start, name)
+		}
+		return kitCompile(t, b, saver)
+	}
+	kitBothWays(t, open, build, func(t *testing.T, w *kitWorld, thread kitHandle) {
+		_, err := thread().Run(t.Context(), kitState{})
+		kitAsked(t, err, "l2?", "r2?")
+		left := kitStateOf(t, thread()).Tasks[0].Graph
+		kitUpdate(t, kitNested(t, thread(), left.Namespace...), kitSay("edited"))
+		if s := kitStateOf(t, thread()); len(s.Pauses) != 1 || s.Pauses[0].Node != "r2" {
+			t.Errorf("open questions %v, want that of the other graph", s.Pauses)
+		}
+		_, err = thread().Resume(t.Context(), "right") // there is only one
+		kitAsked(t, err, "l2?")
+		kitResume(t, thread(), "left", "l1#0", "edited", "l2#1=left", "r1#0", "r2#1=right")
+	})
 }
 
 func nestingHandle(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
