@@ -215,7 +215,13 @@ type UpdateOption func(*updateConfig)
 type updateConfig struct{ as string }
 
 // AsNode makes an update as if the named node had written it: what follows
-// that node is next.
+// that node is next. Some names are no nodes:
+//
+//	treadle.Start   the input is taken: the first nodes are next
+//	treadle.End     nothing is next; there are no values
+//	"__input__"     the values are an input, which the thread takes when it is continued
+//	"__copy__"      the checkpoint is copied: a sibling with the same parent, to be run or edited
+//	                instead of it; there are no values, and what was asked there is asked again
 func AsNode(name string) UpdateOption { return func(c *updateConfig) { c.as = name } }
 
 // Update edits the thread's state. values is what a node of the graph could

@@ -216,6 +216,9 @@ type Edit struct {
 // InputNode is the name under which an edit is taken as an input of the graph.
 const InputNode = "__input__"
 
+// CopyNode is the name under which an edit is a copy of the checkpoint.
+const CopyNode = "__copy__"
+
 // Update edits a thread: each list of edits is a step of its own and makes one
 // checkpoint. It returns the last.
 func (p *Plan) Update(ctx context.Context, set Settings, steps [][]Edit) (id checkpoint.ID, err error) {
@@ -259,11 +262,11 @@ func (p *Plan) editStep(ctx context.Context, set Settings, edits []Edit) (checkp
 // edit makes one step of edits.
 func (r *Run) edit(edits []Edit) error {
 	p := r.plan
-	if r.ctl.start != nil && edits[0].As != Start {
+	if r.ctl.start != nil && edits[0].As != Start && edits[0].As != CopyNode {
 		return fmt.Errorf("graph %q: thread %q has an input that no step has taken yet: continue it first", p.name, r.set.Thread)
 	}
 	switch first := edits[0]; {
-	case first.As == InputNode || first.As == End:
+	case first.As == InputNode || first.As == CopyNode || first.As == End:
 		if len(edits) > 1 {
 			return &UpdateError{Graph: p.name, Msg: fmt.Sprintf("as %s: it must be the only edit of its step", first.As)}
 		}
@@ -271,7 +274,10 @@ func (r *Run) edit(edits []Edit) error {
 			return r.editInput(first.Values)
 		}
 		if !nothing(first.Values) {
-			return &UpdateError{Graph: p.name, Msg: "as " + End + ": it ends what is pending and takes no values"}
+			return &UpdateError{Graph: p.name, Msg: "as " + first.As + ": it takes no values"}
+		}
+		if first.As == CopyNode {
+			return r.copyHead()
 		}
 	}
 	ended, err := r.mergeFinished()

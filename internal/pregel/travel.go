@@ -309,13 +309,14 @@ func recontrol(raw []byte, of checkpoint.ID, task string, lasts bool) ([]byte, e
 func changesFrom(old, now map[string]checkpoint.Value) []checkpoint.Change {
 	var out []checkpoint.Change
 	for _, name := range slices.Sorted(keys(old, now)) {
-		was, v := old[name], now[name]
+		was, had := old[name]
+		v, has := now[name]
 		c := checkpoint.Change{Channel: name, Version: v.Version, Data: v.Data, Items: v.Items, List: v.List}
 		switch {
-		case !v.List && v.Data == nil:
+		case !has:
 			c.Clear, c.Version = true, was.Version
-		case was.Version == v.Version && was.List == v.List && len(old) > 0 && (was.List || was.Data != nil):
-			continue // a version names a value, within one line
+		case had && was.Version == v.Version:
+			continue // from a parent to its child, a version names a value
 		case was.List && v.List:
 			same := 0
 			for same < len(was.Items) && same < len(v.Items) && string(was.Items[same]) == string(v.Items[same]) {
@@ -342,6 +343,42 @@ func keys(a, b map[string]checkpoint.Value) func(func(string) bool) {
 			}
 		}
 	}
+}
+
+// copyHead puts a copy of the checkpoint that was loaded beside it: with the
+// same parent, the same values and the same to do, by tasks of its own.
+func (r *Run) copyHead() error {
+	if r.head.IsZero() {
+		return &UpdateError{Graph: r.plan.name, Msg: "as " + CopyNode + ": there is no checkpoint to copy"}
+	}
+	cp, err := r.get(r.key())
+	if err != nil {
+		return err
+	}
+	parent, err := r.get(checkpoint.Key{Thread: cp.Thread, Namespace: cp.Namespace, ID: cp.Parent})
+	if cp.Parent.IsZero() || errors.Is(err, checkpoint.ErrNotFound) { // the first, or the first that is left
+		parent, err = &checkpoint.Checkpoint{}, nil
+	}
+	if err != nil {
+		return err
+	}
+	meta, err := encodeMetadata(r.plan, r.set)
+	if err != nil {
+		return err
+	}
+	o := originOf(cp)
+	ctl, err := recontrol(cp.Control, o.of, o.task, o.lasts)
+	if err != nil {
+		return fmt.Errorf("graph %q: checkpoint %s: %w", r.plan.name, cp.ID, err)
+	}
+	put := &checkpoint.Put{Key: cp.Key, Parent: parent.ID, Head: r.tip, Fence: r.set.Fence, Step: cp.Step + 1, Source: checkpoint.Fork,
+		RunID: r.set.RunID, Metadata: meta, Changes: changesFrom(parent.Values, cp.Values), Control: ctl}
+	put.ID = checkpoint.NewID(put.Step, r.tip)
+	if err := r.set.Saver.Put(context.WithoutCancel(r.ctx), put); err != nil {
+		return fmt.Errorf("graph %q: store thread %q: %w", r.plan.name, r.set.Thread, err)
+	}
+	r.before, r.head, r.tip = put.Parent, put.ID, put.ID
+	return nil
 }
 
 // travel makes the run start from a checkpoint of a nested graph.

@@ -16,9 +16,7 @@ func TestEditsOnMemory(t *testing.T)   { threadtest.Edits(t, memory) }
 func TestEditsOnSQLite(t *testing.T)   { onSQLite(t, threadtest.Edits) }
 func TestEditsOnPostgres(t *testing.T) { onPostgres(t, threadtest.Edits) }
 
-// Parity: 10, 101, 125, 126, 127, 135, 136, 137, 138, 139, 140, 141, 142, 152, 156. Of 101 and 152 our way: LangGraph
-// copies a checkpoint beside itself and edits the copy; here the edits of a step are made at the checkpoint, with At and
-// BulkUpdate, which gives sibling branches too.
+// Parity: 10, 101, 125, 126, 127, 135, 136, 137, 138, 139, 140, 141, 142, 152, 156.
 func TestTravelOnMemory(t *testing.T)   { threadtest.Travel(t, memory) }
 func TestTravelOnSQLite(t *testing.T)   { onSQLite(t, threadtest.Travel) }
 func TestTravelOnPostgres(t *testing.T) { onPostgres(t, threadtest.Travel) }

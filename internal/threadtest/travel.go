@@ -31,6 +31,11 @@ func Travel(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	t.Run("Breakpoints", func(t *testing.T) { travelBreakpoints(t, open) })
 	t.Run("Loop", func(t *testing.T) { travelLoop(t, open) })
 	t.Run("ReplacedResults", func(t *testing.T) { travelReplacedResults(t, open) })
+	t.Run("Copy", func(t *testing.T) { travelCopy(t, open) })
+	t.Run("CopyAsksAgain", func(t *testing.T) { travelCopyAsks(t, open) })
+	t.Run("CopyWithReplacedResults", func(t *testing.T) { travelCopyResults(t, open) })
+	t.Run("CopyInNestedGraph", func(t *testing.T) { travelCopyNested(t, open) })
+	t.Run("CopyRefused", func(t *testing.T) { travelCopyRefused(t, open) })
 	t.Run("IdempotencyKeyIsNew", func(t *testing.T) { travelKeys(t, open) })
 	t.Run("SendsAndJoins", func(t *testing.T) { travelSends(t, open) })
 }
