@@ -109,6 +109,7 @@ type Snapshot struct {
 	Values    Record
 	Next      []string // nodes that are to run from here
 	Tasks     []TaskState
+	Writes    []TaskState       // what made it: the tasks of the step before, or the edits, with their results; the input, if it is one
 	Step      int               // -1 for the first input
 	Source    checkpoint.Source // what made it
 	RunID     string
@@ -121,9 +122,9 @@ type Snapshot struct {
 
 // TaskState is a task that is to run from a checkpoint, or has.
 type TaskState struct {
-	ID, Name string
+	ID, Name string    // in Writes it has no ID
 	Error    string    // of its last try, if it failed
-	Result   Record    // if it has finished and its step has not
+	Result   Record    // if it has finished and its step has not; in a history also what it wrote in a step that is over
 	Pauses   []Pause   // questions it waits with
 	Graph    *Snapshot // the state of the graph that the task runs, if it has begun
 
@@ -135,6 +136,9 @@ func snapshot(c *pregel.Checkpoint) *Snapshot {
 		RunID: c.RunID, Metadata: c.Metadata, CreatedAt: c.Time, around: c.Around}
 	if c.Namespace != "" {
 		s.Namespace = strings.Split(c.Namespace, "|")
+	}
+	for _, t := range c.Made {
+		s.Writes = append(s.Writes, TaskState{Name: t.Name, Result: Record{t.Done}})
 	}
 	for _, t := range c.Tasks {
 		s.Pauses = append(s.Pauses, t.Pauses...)
@@ -174,18 +178,26 @@ func (t *line) State(ctx context.Context) (*Snapshot, error) {
 }
 
 // A HistoryOption selects checkpoints.
-type HistoryOption func(*checkpoint.Query)
+type HistoryOption func(*pregel.Query)
 
 // Limit selects the newest n checkpoints.
-func Limit(n int) HistoryOption { return func(q *checkpoint.Query) { q.Limit = n } }
+func Limit(n int) HistoryOption { return func(q *pregel.Query) { q.Limit = n } }
 
 // Earlier selects checkpoints made before the given one.
-func Earlier(id checkpoint.ID) HistoryOption { return func(q *checkpoint.Query) { q.Before = id } }
+func Earlier(id checkpoint.ID) HistoryOption { return func(q *pregel.Query) { q.Before = id } }
 
 // Having selects checkpoints whose metadata has these values.
 func Having(metadata map[string]any) HistoryOption {
-	return func(q *checkpoint.Query) { q.Metadata = metadata }
+	return func(q *pregel.Query) { q.Metadata = metadata }
 }
+
+// Source selects checkpoints that one of these made.
+func Source(sources ...checkpoint.Source) HistoryOption {
+	return func(q *pregel.Query) { q.Sources = sources }
+}
+
+// Step selects the checkpoints of a step: one on each branch.
+func Step(n int) HistoryOption { return func(q *pregel.Query) { q.Step = &n } }
 
 // History yields the thread's checkpoints, newest first.
 func (t *line) History(ctx context.Context, opts ...HistoryOption) iter.Seq2[*Snapshot, error] {
@@ -193,7 +205,7 @@ func (t *line) History(ctx context.Context, opts ...HistoryOption) iter.Seq2[*Sn
 		return func(yield func(*Snapshot, error) bool) { yield(nil, err) }
 	}
 	return func(yield func(*Snapshot, error) bool) {
-		var q checkpoint.Query
+		var q pregel.Query
 		for _, o := range opts {
 			o(&q)
 		}

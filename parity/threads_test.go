@@ -324,8 +324,15 @@ func (p *player) selection(a *opArgs) (opts []treadle.HistoryOption) {
 	if a.StepLimit != nil {
 		opts = append(opts, treadle.Limit(*a.StepLimit))
 	}
-	if a.Filter != nil {
-		opts = append(opts, treadle.Having(a.Filter))
+	for key, want := range a.Filter {
+		switch key {
+		case "source":
+			opts = append(opts, treadle.Source(checkpoint.Source(want.(string))))
+		case "step":
+			opts = append(opts, treadle.Step(int(want.(float64))))
+		default:
+			p.t.Fatalf("a filter by %q", key)
+		}
 	}
 	return opts
 }

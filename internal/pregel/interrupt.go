@@ -326,6 +326,7 @@ func (r *Run) amend(in Input) error {
 	slices.Sort(r.ctl.armed)
 	r.pending = replaceWrites(r.pending, answers)
 	r.step--
+	r.results = json.RawMessage("[]") // it is nobody's result
 	err := r.put(checkpoint.Update)
 	r.step++
 	r.undo, r.pending = r.undo[:0], nil

@@ -26,6 +26,8 @@ type controlJSON struct {
 	Of       checkpoint.ID            `json:"of,omitzero"`        // of a nested run: the checkpoint around it
 	Owner    string                   `json:"owner,omitempty"`    // of a nested run that lasts: the task it ran for
 	Children map[string]checkpoint.ID `json:"children,omitempty"` // heads of the nested runs that last
+
+	Results json.RawMessage `json:"results,omitempty"` // what the tasks of the step before wrote, where it is not obvious; a list of ranJSON
 }
 
 type sendJSON struct {
@@ -59,9 +61,12 @@ func (r *Run) encodeControl() ([]byte, error) {
 		if of := r.of(); !of.IsZero() {
 			b = append(append(append(b, `,"of":"`...), of.String()...), '"')
 		}
+		if r.results != nil {
+			b = append(append(b, `,"results":`...), r.results...)
+		}
 		return append(b, '}'), nil
 	}
-	out := controlJSON{Start: c.start, Last: r.last, Seed: c.seed, Of: r.of(), Owner: r.owned(), Children: r.heads()}
+	out := controlJSON{Start: c.start, Last: r.last, Seed: c.seed, Of: r.of(), Owner: r.owned(), Children: r.heads(), Results: r.results}
 	for _, id := range c.armed {
 		out.Next = append(out.Next, name(id))
 	}
@@ -449,7 +454,7 @@ func (r *Run) put(source checkpoint.Source) error {
 	if err := r.set.Saver.Put(context.WithoutCancel(r.ctx), p); err != nil {
 		return fmt.Errorf("graph %q: store thread %q: %w", r.plan.name, r.set.Thread, err)
 	}
-	r.before, r.head, r.tip, r.logged, r.logDrop = r.head, p.ID, p.ID, len(r.log), 0
+	r.before, r.head, r.tip, r.logged, r.logDrop, r.results = r.head, p.ID, p.ID, len(r.log), 0, nil
 	return nil
 }
 
@@ -722,7 +727,9 @@ type Checkpoint struct {
 	Values     *Record
 	Next       []string
 	Tasks      []TaskInfo
+	Made       []TaskInfo // the tasks whose step made it, with what they wrote
 	Time       time.Time
+	input      *Record                  // that is to be taken from it
 	Around     map[string]checkpoint.ID // in events: the checkpoints of the enclosing graphs, by namespace
 }
 

@@ -124,6 +124,8 @@ type Run struct {
 	childMu  sync.Mutex               // guards children
 	ownerWas string                   // of a lasting nested run that is edited: the task it ran for
 	ofWas    checkpoint.ID            // of a nested run that is edited: the checkpoint around it
+	results  json.RawMessage          // who wrote what in the step that is to be stored; see attribute
+	taken    []*Task                  // finished tasks whose results an edit took over
 
 	span *span
 	msgs messages // of the outermost run
@@ -706,7 +708,11 @@ func (r *Run) settle(tasks []*Task) error {
 			}
 		}
 		r.unite()
-		if err := r.put(r.source); err != nil {
+		err := r.attribute(slices.Concat(r.taken, tasks))
+		if err == nil {
+			err = r.put(r.source)
+		}
+		if err != nil {
 			r.rollback() // what is not stored has not happened
 			return err
 		}

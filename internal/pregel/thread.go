@@ -39,7 +39,7 @@ func (p *Plan) Snapshot(ctx context.Context, set Settings, cp *checkpoint.Checkp
 		}
 	}
 	if r.ctl.start != nil {
-		out.Next = []string{Start}
+		out.Next, out.input = []string{Start}, p.input(r.ctl.start)
 		out.Tasks = []TaskInfo{{ID: (&Task{run: r, node: startNode, step: r.step, index: -1}).ID(), Name: Start}}
 		return out, nil
 	}
@@ -59,7 +59,7 @@ func (p *Plan) Snapshot(ctx context.Context, set Settings, cp *checkpoint.Checkp
 			case checkpoint.Done:
 				t := tasks[slices.IndexFunc(tasks, func(t *Task) bool { return t.ID() == info.ID })]
 				if t.decodeResult(w.Data) == nil {
-					info.Done = &Record{schema: p.schema, root: p.schema.root, list: true, items: t.out.writes}
+					info.Done = p.wrote(t.out.writes)
 				}
 			case checkpoint.Failed:
 				var e struct{ Message string }
@@ -130,6 +130,9 @@ func (p *Plan) stateAt(ctx context.Context, set Settings, id checkpoint.ID) (*Ch
 		return nil, err
 	}
 	snap, err := p.Snapshot(ctx, set, cp)
+	if err == nil {
+		snap.showMade(p.made(cp))
+	}
 	if err == nil && id.IsZero() {
 		err = p.ahead(ctx, set, cp, snap)
 	}
@@ -181,8 +184,19 @@ func (p *Plan) Nested(namespace []string) (*Plan, error) {
 	return p, nil
 }
 
+// Query selects checkpoints of a history.
+type Query struct {
+	checkpoint.Query
+	Sources []checkpoint.Source // only these, if there are any
+	Step    *int                // only this one, if it is not nil
+}
+
+func (q *Query) takes(cp *checkpoint.Checkpoint) bool {
+	return (len(q.Sources) == 0 || slices.Contains(q.Sources, cp.Source)) && (q.Step == nil || *q.Step == cp.Step)
+}
+
 // History yields the checkpoints of a thread, newest first.
-func (p *Plan) History(ctx context.Context, set Settings, q checkpoint.Query) iter.Seq2[*Checkpoint, error] {
+func (p *Plan) History(ctx context.Context, set Settings, q Query) iter.Seq2[*Checkpoint, error] {
 	return func(yield func(*Checkpoint, error) bool) {
 		root := p
 		p, err := root.Nested(split(set.NS))
@@ -191,16 +205,41 @@ func (p *Plan) History(ctx context.Context, set Settings, q checkpoint.Query) it
 			return
 		}
 		q.Thread, q.Namespace = set.Thread, set.NS
-		for cp, err := range set.Saver.List(ctx, q) {
+		limit := q.Limit
+		if len(q.Sources) > 0 || q.Step != nil {
+			q.Limit = 0 // it is for what is left after choosing
+		}
+		after := steps{} // what followed the checkpoints that are to come
+		if !q.Before.IsZero() {
+			cp, err := set.Saver.Get(ctx, checkpoint.Key{Thread: set.Thread, Namespace: set.NS, ID: q.Before})
+			if err == nil {
+				after.note(cp, p.made(cp))
+			} else if !errors.Is(err, checkpoint.ErrNotFound) {
+				yield(nil, err)
+				return
+			}
+		}
+		n := 0
+		for cp, err := range set.Saver.List(ctx, q.Query) {
 			if err != nil {
 				yield(nil, err)
 				return
 			}
+			next, made := after.of(cp), p.made(cp)
+			after.note(cp, made)
+			if !q.takes(cp) {
+				continue
+			}
 			snap, err := p.Snapshot(ctx, set, cp)
 			if err == nil {
+				snap.showMade(made)
+				snap.credit(next)
 				err = root.dropStale(ctx, &set, snap)
 			}
 			if !yield(snap, err) || err != nil {
+				return
+			}
+			if n++; n == limit {
 				return
 			}
 		}
@@ -290,7 +329,11 @@ func (r *Run) edit(edits []Edit) error {
 	}
 	// A node that was to run next keeps its task id, so that the history shows
 	// the edit as its result.
-	r.ctl.armed, r.ctl.sends, r.ctl.waiting, r.ctl.start = nil, nil, nil, nil
+	r.ctl.armed, r.ctl.sends, r.ctl.start = nil, nil, nil
+	// A deferred node waits on for the rest, unless the edit is in its name.
+	r.ctl.waiting = slices.DeleteFunc(slices.Clone(r.ctl.waiting), func(id int32) bool {
+		return edits[0].As == End || slices.ContainsFunc(edits, func(e Edit) bool { return e.As == p.nodes[id].Name })
+	})
 	if r.step < 0 {
 		r.step = 0
 	}
@@ -410,7 +453,7 @@ func (r *Run) mergeFinished() ([]*Task, error) {
 		r.rollback()
 		return nil, err
 	}
-	r.merged = slices.Clone(r.undo)
+	r.merged, r.taken = slices.Clone(r.undo), done
 	r.remember(done)
 	return done, nil
 }

@@ -298,7 +298,7 @@ func recontrol(raw []byte, of checkpoint.ID, task string, lasts bool) ([]byte, e
 	if err := json.Unmarshal(raw, &c); err != nil {
 		return nil, err
 	}
-	c.Seed, c.Of, c.Owner = "", of, ""
+	c.Seed, c.Of, c.Owner, c.Results = "", of, "", nil
 	if lasts {
 		c.Owner = task
 	}

@@ -129,6 +129,28 @@ func stateHistoryNarrowed(t *testing.T, open func(t *testing.T) checkpoint.Saver
 				t.Errorf("%s (-want +got):\n%s", c.name, diff)
 			}
 		}
+		kitUpdate(t, thread(), kitN{7})
+		kitContinue(t, thread().At(all[1].ID), "a", "a")
+		for _, c := range []struct {
+			name string
+			opts []treadle.HistoryOption
+			want []int
+		}{
+			{"inputs", []treadle.HistoryOption{treadle.Source(checkpoint.Input)}, []int{2, -1}},
+			{"edits and forks", []treadle.HistoryOption{treadle.Source(checkpoint.Update, checkpoint.Fork)}, []int{4, 5}},
+			{"inputs, the newest", []treadle.HistoryOption{treadle.Source(checkpoint.Input), treadle.Limit(1)}, []int{2}},
+			{"inputs of one user", []treadle.HistoryOption{treadle.Source(checkpoint.Input), having("user", "ada")}, []int{-1}},
+			{"a step", []treadle.HistoryOption{treadle.Step(1)}, []int{1}},
+			{"a step of several branches", []treadle.HistoryOption{treadle.Step(5)}, []int{5, 5}},
+			{"a step and a source", []treadle.HistoryOption{treadle.Step(5), treadle.Source(checkpoint.Update)}, []int{5}},
+			{"step 0", []treadle.HistoryOption{treadle.Step(0)}, []int{0}},
+			{"a step that is not there", []treadle.HistoryOption{treadle.Step(77)}, []int{}},
+			{"earlier than", []treadle.HistoryOption{treadle.Source(checkpoint.Loop), treadle.Earlier(all[2].ID)}, []int{1, 0}},
+		} {
+			if diff := cmp.Diff(c.want, steps(c.opts...)); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", c.name, diff)
+			}
+		}
 		for range thread().History(t.Context()) {
 			break // leaving a history early is allowed
 		}

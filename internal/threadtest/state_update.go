@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -29,6 +30,8 @@ func Edits(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	t.Run("EndsStepWithWhatIsFinished", func(t *testing.T) { editPending(t, open) })
 	t.Run("Bulk", func(t *testing.T) { editBulk(t, open) })
 	t.Run("RebuildHistory", func(t *testing.T) { editRebuild(t, open) })
+	t.Run("RebuildHistoryWithSends", func(t *testing.T) { editRebuildSends(t, open) })
+	t.Run("ResultsInHistory", func(t *testing.T) { editResults(t, open) })
 	t.Run("Goto", func(t *testing.T) { editGoto(t, open) })
 	t.Run("RemoveByID", func(t *testing.T) { editRemove(t, open) })
 	t.Run("OneChannel", func(t *testing.T) { editRoot(t, open) })
@@ -383,24 +386,16 @@ func editRebuild(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		copied := treadle.Must(kitChainOf(w, "chain", "a", "b").Compile(&treadle.Options{Saver: open(t)})).Thread("copy")
 		var steps [][]treadle.Edit
 		for n := range 2 {
-			in := kitState{N: n + 1}
+			in := kitN{n + 1} // a state's own type as an edit gives all its fields, also the empty list
 			steps = append(steps, []treadle.Edit{{Values: in, As: "__input__"}}, []treadle.Edit{{Values: in, As: treadle.Start}},
 				[]treadle.Edit{{Values: kitSay("a"), As: "a"}}, []treadle.Edit{{Values: kitSay("b"), As: "b"}})
-		}
-		// A state's own type as an edit gives all its fields, also the empty list.
-		for _, s := range [][]treadle.Edit{steps[1], steps[5]} {
-			s[0].Values = kitN{s[0].Values.(kitState).N}
 		}
 		if _, err := copied.BulkUpdate(t.Context(), steps...); err != nil {
 			t.Fatal(err)
 		}
 		show := func(snaps []*treadle.Snapshot) (out []string) {
 			for _, s := range snaps {
-				line := strings.Replace(kitLine(s), " update ", " loop ", 1)
-				for _, task := range s.Tasks {
-					line += " " + task.Name
-				}
-				out = append(out, line)
+				out = append(out, strings.Replace(kitLine(s), " update ", " loop ", 1)+" "+kitTasks(s))
 			}
 			return out
 		}
@@ -409,6 +404,145 @@ func editRebuild(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		}
 		kitRun(t, copied, kitState{}, "a", "b", "a", "b", "a", "b")
 	})
+}
+
+// Branches are asked after edits too, so sends and joins come out as they did,
+// and each edit is the result of the task that it stands for.
+func editRebuildSends(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
+	kitBothWays(t, open, travelFan, func(t *testing.T, w *kitWorld, thread kitHandle) {
+		want := kitRunAny(t, thread(), kitState{N: 2})
+		real := kitHistory(t, thread())
+		w.ran()
+		copied := travelFan(t, w, open(t)).Thread("copy")
+		if _, err := copied.BulkUpdate(t.Context(),
+			[]treadle.Edit{{Values: kitN{2}, As: "__input__"}},
+			[]treadle.Edit{{Values: kitN{2}, As: treadle.Start}},
+			[]treadle.Edit{{Values: kitSay("plan"), As: "plan"}},
+			[]treadle.Edit{{Values: kitSay("word 0"), As: "say"}, {Values: kitSay("word 1"), As: "say"}, {Values: kitSay("side"), As: "side"}},
+			[]treadle.Edit{{Values: kitSay("end"), As: "end"}},
+			[]treadle.Edit{{Values: kitSay("last"), As: "last"}},
+		); err != nil {
+			t.Fatal(err)
+		}
+		kitRan(t, w)
+		rebuilt := kitHistory(t, copied)
+		var got, original []string
+		for i := range max(len(real), len(rebuilt)) {
+			if i < len(real) {
+				original = append(original, fmt.Sprint(real[i].Step, real[i].Next, editWords(real[i]), kitTasks(real[i])))
+			}
+			if i < len(rebuilt) {
+				got = append(got, fmt.Sprint(rebuilt[i].Step, rebuilt[i].Next, editWords(rebuilt[i]), kitTasks(rebuilt[i])))
+			}
+		}
+		if diff := cmp.Diff(original, got); diff != "" {
+			t.Errorf("real and rebuilt (-real +rebuilt):\n%s", diff)
+		}
+		var state kitState
+		if err := rebuilt[0].Read(&state); err != nil || state.N != want.N || len(state.Log) != len(want.Log) {
+			t.Errorf("rebuilt %v, %v; the run gave %v", state, err, want)
+		}
+	})
+}
+
+// editWords are the words of a snapshot's log; edits of one step are in the
+// order of their nodes, tasks of one in the order of nodes before sends.
+func editWords(s *treadle.Snapshot) []string {
+	var state kitState
+	if s.Read(&state) != nil {
+		return nil
+	}
+	return slices.Sorted(slices.Values(state.Log))
+}
+
+// editCount has fields of every kind that a result is made of.
+type editCount struct {
+	N    int                           `json:"n"`
+	Log  treadle.List[string]          `json:"log"`
+	Sum  treadle.Sum[int]              `json:"sum"`
+	Seen treadle.Map[string, struct{}] `json:"seen"`
+}
+
+// A history shows with each task what it wrote, whoever wrote it, and with each
+// checkpoint what made it.
+func editResults(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
+	type all struct {
+		N   int
+		Log treadle.List[string]
+		Sum treadle.Sum[int]
+	}
+	type replace struct {
+		Log treadle.Overwrite[treadle.List[string]]
+	}
+	words := func(w ...string) kitLog { return kitLog{w} }
+	saver := open(t)
+	build := func() *treadle.Thread[editCount, editCount] {
+		b := treadle.New[editCount]("results")
+		treadle.AddNode(b, "all", func(context.Context, editCount) (all, error) {
+			return all{1, treadle.List[string]{"x", "y"}, treadle.SumOf(5)}, nil
+		})
+		treadle.AddNode(b, "one", func(context.Context, editCount) (kitLog, error) { return words("one"), nil })
+		treadle.AddNode(b, "two", func(context.Context, editCount) (kitLog, error) { return words("2a", "2b"), nil })
+		treadle.AddNode(b, "nothing", func(context.Context, editCount) (struct{}, error) { return struct{}{}, nil })
+		treadle.AddNode(b, "new", func(context.Context, editCount) (replace, error) {
+			return replace{treadle.Overwrite[treadle.List[string]]{Value: treadle.List[string]{"new"}}}, nil
+		})
+		treadle.AddNode(b, "plain", func(context.Context, editCount) (kitN, error) { return kitN{9}, nil })
+		b.Edge(treadle.Start, "all")
+		b.Edge("all", "one")
+		b.Edge("all", "two")
+		b.Edge("all", "nothing")
+		b.Join([]string{"one", "two", "nothing"}, "new")
+		b.Edge("new", "plain")
+		g, err := b.Compile(&treadle.Options{Saver: saver})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return g.Thread("t")
+	}
+	if _, err := build().Run(t.Context(), editCount{N: 3}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := build().BulkUpdate(t.Context(), []treadle.Edit{{Values: treadle.Update{"n": 4}, As: "all"}},
+		[]treadle.Edit{{Values: words("b"), As: "two"}, {Values: words("a"), As: "one"}}); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for s, err := range build().History(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		line := fmt.Sprintf("%d:", s.Step)
+		for _, task := range s.Writes {
+			line += fmt.Sprintf(" %s %s", task.Name, task.Result)
+		}
+		line += " |"
+		for _, task := range s.Tasks {
+			line += fmt.Sprintf(" %s %s", task.Name, task.Result)
+		}
+		got = append(got, line)
+	}
+	want := []string{
+		`6: one {"log":["a"]} two {"log":["b"]} |`,
+		`5: all {"n":4} | nothing null one {"log":["a"]} two {"log":["b"]}`,
+		`4: plain {"n":9} |`,
+		`3: new {"log":{"__overwrite__":["new"]}} | plain {"n":9}`,
+		`2: nothing null one {"log":["one"]} two {"log":["2a","2b"]} | new {"log":{"__overwrite__":["new"]}}`,
+		`1: all {"n":1,"log":["x","y"],"sum":5} | nothing null one {"log":["one"]} two {"log":["2a","2b"]}`,
+		`0: | all {"n":1,"log":["x","y"],"sum":5}`,
+		`-1: __start__ {"n":3} | __start__ {"n":3}`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("results (-want +got):\n%s", diff)
+	}
+	// A part of the history shows the same.
+	all2 := kitHistory(t, build())
+	for i := 1; i < len(all2); i++ {
+		part := kitHistory(t, build(), treadle.Earlier(all2[i-1].ID), treadle.Limit(1))
+		if len(part) != 1 || kitTasks(part[0]) != kitTasks(all2[i]) {
+			t.Errorf("before step %d: %v", all2[i-1].Step, part)
+		}
+	}
 }
 
 // A goto in an edit sends control where it says.

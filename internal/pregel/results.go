@@ -1,0 +1,288 @@
+package pregel
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/treadle-go/treadle/checkpoint"
+)
+
+// Who wrote what in a step that is over. The values are in the checkpoint that
+// the step made and are not stored again; what is stored is how to find them
+// there. In the usual case, one task that sets values and adds one element to
+// lists, that is nothing at all: its fields are those of the newest version.
+
+// ranJSON is what one task of a step wrote, or several alike.
+type ranJSON struct {
+	Node   string      `json:"node"`
+	Times  int         `json:"times,omitempty"` // how many tasks in a row; 0 is 1
+	Writes []wroteJSON `json:"writes,omitempty"`
+}
+
+// wroteJSON is one write: a value that is the field's, or so many elements of
+// its list, or a value that is in no checkpoint.
+type wroteJSON struct {
+	Field string          `json:"field"`
+	N     int             `json:"n,omitempty"`
+	Over  bool            `json:"over,omitempty"`
+	Value json.RawMessage `json:"value,omitempty"`
+}
+
+func (a ranJSON) like(b ranJSON) bool {
+	return a.Node == b.Node && slices.EqualFunc(a.Writes, b.Writes, func(x, y wroteJSON) bool {
+		return x.Value == nil && y.Value == nil && x.Field == y.Field && x.N == y.N && x.Over == y.Over
+	})
+}
+
+// attribute notes what the tasks of a step wrote, for the checkpoint to hold.
+func (r *Run) attribute(tasks []*Task) error {
+	r.results = nil
+	if !r.saving() || len(tasks) == 1 && tasks[0].obvious() {
+		return nil
+	}
+	over := map[*channel]bool{}
+	for _, t := range tasks {
+		for _, w := range t.out.writes {
+			over[w.ch] = over[w.ch] || w.over
+		}
+	}
+	out := []ranJSON{}
+	for _, t := range tasks {
+		ran := ranJSON{Node: t.Name()}
+		for _, w := range t.out.writes {
+			if w.ch.policy == untracked {
+				continue
+			}
+			it := wroteJSON{Field: w.ch.wire}
+			switch {
+			case !w.ch.accumulates():
+			case w.ch.adds(w) && !over[w.ch]:
+				it.N = w.ch.appender.Len(w.val)
+			case w.over && len(tasks) == 1 && t.writesOnce(w.ch):
+				it.Over = true
+			default:
+				raw, err := w.ch.encode(w.val)
+				if err != nil {
+					return err
+				}
+				it.Value, it.Over = raw, w.over
+			}
+			ran.Writes = append(ran.Writes, it)
+		}
+		if n := len(out); n > 0 && out[n-1].like(ran) {
+			out[n-1].Times = max(out[n-1].Times, 1) + 1
+			continue
+		}
+		out = append(out, ran)
+	}
+	raw, err := json.Marshal(out)
+	r.results = raw
+	return err
+}
+
+// adds reports a write of elements to a list.
+func (c *channel) adds(w write) bool { return c.appender != nil && c.upd == c.typ && !w.over }
+
+func (t *Task) writesOnce(c *channel) bool {
+	n := 0
+	for _, w := range t.out.writes {
+		if w.ch == c {
+			n++
+		}
+	}
+	return n == 1
+}
+
+// obvious reports that the checkpoint of the task's step shows what it wrote.
+func (t *Task) obvious() bool {
+	if t.node == startNode && t.run.source == checkpoint.Loop {
+		return true // its input is in the checkpoint before
+	}
+	wrote := false
+	for _, w := range t.out.writes {
+		if w.ch.policy == untracked {
+			continue
+		}
+		wrote = true
+		if !t.writesOnce(w.ch) || w.ch.accumulates() && !(w.ch.adds(w) && w.ch.appender.Len(w.val) == 1) {
+			return false
+		}
+	}
+	return wrote
+}
+
+// made are the tasks whose step made the checkpoint, with what they wrote as
+// far as that is known.
+func (p *Plan) made(cp *checkpoint.Checkpoint) []TaskInfo {
+	if cp.Source == checkpoint.Fork {
+		return nil
+	}
+	var c struct {
+		Start   json.RawMessage
+		Last    []string
+		Results []ranJSON
+	}
+	if json.Unmarshal(cp.Control, &c) != nil {
+		return nil
+	}
+	switch {
+	case cp.Source == checkpoint.Input:
+		return []TaskInfo{{Name: Start, Done: p.input(c.Start)}}
+	case c.Results != nil || len(c.Last) != 1:
+	case c.Last[0] == Start && cp.Source == checkpoint.Loop:
+		return []TaskInfo{{Name: Start}} // what it wrote is the input that it took
+	default:
+		c.Results = []ranJSON{p.newest(c.Last[0], cp)}
+	}
+	ends := map[string]int{} // of lists, where the tasks' elements begin
+	for _, ran := range c.Results {
+		for _, w := range ran.Writes {
+			ends[w.Field] += w.N * max(ran.Times, 1)
+		}
+	}
+	for field, n := range ends {
+		ends[field] = len(cp.Values[field].Items) - n
+	}
+	var out []TaskInfo
+	for _, ran := range c.Results {
+		for range max(ran.Times, 1) {
+			out = append(out, TaskInfo{Name: ran.Node, Done: p.wrote(p.writesOf(ran, cp, ends))})
+		}
+	}
+	return out
+}
+
+// input is a stored input, nil if it cannot be read any more.
+func (p *Plan) input(raw json.RawMessage) *Record {
+	var o outcome
+	if p.schema.decodeUpdate(&o, raw) != nil {
+		return nil
+	}
+	if p.schema.workflow {
+		return nil
+	}
+	return p.wrote(o.writes)
+}
+
+// newest is what the one task of a step wrote that needed no words.
+func (p *Plan) newest(node string, cp *checkpoint.Checkpoint) ranJSON {
+	out := ranJSON{Node: node}
+	var ver uint64
+	for _, c := range p.schema.channels {
+		ver = max(ver, cp.Values[c.wire].Version)
+	}
+	for _, c := range p.schema.channels {
+		v, ok := cp.Values[c.wire]
+		if !ok || v.Version != ver {
+			continue
+		}
+		w := wroteJSON{Field: c.wire}
+		if v.List {
+			w.N = min(1, len(v.Items))
+		}
+		out.Writes = append(out.Writes, w)
+	}
+	return out
+}
+
+// writesOf finds what a task wrote; a field that is gone is left out.
+func (p *Plan) writesOf(ran ranJSON, cp *checkpoint.Checkpoint, from map[string]int) []write {
+	out := []write{}
+	for _, w := range ran.Writes {
+		c := p.schema.byWire[w.Field]
+		v := cp.Values[w.Field]
+		if c == nil {
+			continue
+		}
+		var val any
+		var err error
+		switch {
+		case w.Value != nil && w.Over:
+			val, err = decodeAs(c.typ, w.Value)
+		case w.Value != nil:
+			val, err = decodeAs(c.upd, w.Value)
+		case v.List && !w.Over:
+			first := from[w.Field]
+			from[w.Field] += w.N
+			if first < 0 || first+w.N > len(v.Items) {
+				continue
+			}
+			v.Items = v.Items[first : first+w.N]
+			val, err = c.decode(v)
+		default:
+			val, err = c.decode(v)
+		}
+		if err == nil {
+			out = append(out, write{ch: c, val: val, over: w.Over})
+		}
+	}
+	return out
+}
+
+// wrote is a record of a task's writes.
+func (p *Plan) wrote(ws []write) *Record {
+	if p.schema.workflow {
+		r := &Record{schema: p.schema, root: true}
+		for _, w := range ws {
+			if w.ch.wire == End {
+				r.items = []write{{ch: &channel{name: Root, wire: Root, typ: w.ch.typ, upd: w.ch.upd}, val: w.val}}
+			}
+		}
+		return r
+	}
+	return &Record{schema: p.schema, root: p.schema.root, list: true, items: ws}
+}
+
+// steps are the results of steps by the checkpoint that they began from: the
+// first step, if there were several.
+type steps map[checkpoint.ID]stepMade
+
+type stepMade struct {
+	step  int
+	tasks []TaskInfo
+}
+
+// note remembers the step that made a checkpoint. Later ones come first.
+func (s steps) note(cp *checkpoint.Checkpoint, made []TaskInfo) {
+	if len(made) > 0 && cp.Source != checkpoint.Input {
+		s[cp.Parent] = stepMade{cp.Step, made}
+	}
+}
+
+// of are the results of the step that began from a checkpoint. One that was
+// stored together with others, when its run ended, is not known.
+func (s steps) of(cp *checkpoint.Checkpoint) []TaskInfo {
+	m := s[cp.ID]
+	delete(s, cp.ID)
+	if m.step != cp.Step+1 {
+		return nil
+	}
+	return m.tasks
+}
+
+// showMade puts the tasks that made a checkpoint into its snapshot: an input is
+// what it shows itself, not the step that took it.
+func (c *Checkpoint) showMade(made []TaskInfo) {
+	if len(made) > 0 && made[0].Done != nil {
+		c.Made = made
+	}
+}
+
+// credit gives the tasks of a checkpoint the results of the step that followed.
+func (c *Checkpoint) credit(next []TaskInfo) {
+	next = slices.Clone(next)
+	for i := range c.Tasks {
+		t := &c.Tasks[i]
+		k := slices.IndexFunc(next, func(m TaskInfo) bool { return m.Name == t.Name })
+		if k < 0 {
+			continue
+		}
+		if t.Done == nil {
+			t.Done = next[k].Done
+		}
+		if t.Name == Start {
+			t.Done = c.input
+		}
+		next = slices.Delete(next, k, k+1)
+	}
+}
