@@ -2,6 +2,7 @@ package threads_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/treadle-go/treadle"
@@ -124,4 +125,67 @@ func Example_fork() {
 	// {"foo":"updated state","bar":["a","by hand"]}
 	// {"foo":"b","bar":["a","by hand","b"]}
 	// the old branch: {"foo":"b","bar":["a","b"]} <nil>
+}
+
+// A thread goes back to a checkpoint inside a nested graph, too. It forks where
+// that graph was at work: what ran before is not run again, also inside the graph,
+// and its question is asked anew.
+func Example_travelInsideNestedGraph() {
+	type draft struct{ Text string }
+	type State struct {
+		Text string `json:"text"`
+	}
+	says := func(word string) func(context.Context, State) (draft, error) {
+		return func(_ context.Context, s State) (draft, error) {
+			fmt.Println("runs:", word)
+			return draft{s.Text + " " + word}, nil
+		}
+	}
+
+	inner := treadle.New[State]("review")
+	treadle.AddNode(inner, "check", says("checked"))
+	treadle.AddNode(inner, "ask", func(ctx context.Context, s State) (draft, error) {
+		verdict, err := treadle.Interrupt[string](ctx, "what of it?")
+		return draft{s.Text + " " + verdict}, err
+	})
+	inner.Sequence(treadle.Start, "check", "ask")
+
+	b := treadle.New[State]("essay")
+	treadle.AddNode(b, "write", says("written"))
+	treadle.AddGraph(b, "review", treadle.Must(inner.Compile(nil)))
+	treadle.AddNode(b, "print", says("printed"))
+	b.Sequence(treadle.Start, "write", "review", "print")
+	g := treadle.Must(b.Compile(&treadle.Options{Saver: checkpoint.NewMemory()}))
+
+	ctx := context.Background()
+	thread := g.Thread("1")
+	_, err := thread.Run(ctx, State{Text: "owls"})
+	fmt.Println(err != nil)
+	snap, err := thread.State(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	asking := snap.Tasks[0].Graph // the nested graph, waiting for an answer
+	fmt.Println(thread.Resume(ctx, "good"))
+
+	review, err := thread.Nested(asking.Namespace...)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_, err = review.At(asking.ID).Continue(ctx)
+	if stop, ok := errors.AsType[*treadle.InterruptError](err); ok {
+		fmt.Printf("asked again: %s\n", stop.Pauses[0].Value)
+	}
+	fmt.Println(thread.Resume(ctx, "bad"))
+	// Output:
+	// runs: written
+	// runs: checked
+	// true
+	// runs: printed
+	// {owls written checked good printed} <nil>
+	// asked again: "what of it?"
+	// runs: printed
+	// {owls written checked bad printed} <nil>
 }

@@ -145,6 +145,9 @@
 //	keeper.go     results that are stored while other tasks of their step run
 //	abandon.go    what a new input puts an end to
 //	fork.go       where a run starts from: the head, an older checkpoint, a nested run's own
+//	travel.go     branches from a checkpoint inside a nested graph, copies of a checkpoint
+//	stale.go      questions of nested graphs that nobody waits for any more
+//	results.go    who wrote what in a step that is over
 //	heads.go      decoded heads of threads, kept in the process
 //	durable.go    savers that store later
 //	thread.go     state, history and edits of a thread

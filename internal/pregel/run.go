@@ -708,7 +708,11 @@ func (r *Run) settle(tasks []*Task) error {
 			}
 		}
 		r.unite()
-		err := r.attribute(slices.Concat(r.taken, tasks))
+		ran := tasks
+		if r.taken != nil {
+			ran = slices.Concat(r.taken, tasks)
+		}
+		err := r.attribute(ran)
 		if err == nil {
 			err = r.put(r.source)
 		}
