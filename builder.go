@@ -253,6 +253,9 @@ func (b *draft) compile(in, out reflect.Type, o *Options) (core, error) {
 	if opts.StepTimeout < 0 {
 		spec.Errs = append(slices.Clip(spec.Errs), &BuildError{Graph: spec.Name, Msg: fmt.Sprintf("step timeout %v: want 0 or more", opts.StepTimeout)})
 	}
+	if msg := pregel.Codecs(opts.Codecs).Check(); msg != "" {
+		spec.Errs = append(slices.Clip(spec.Errs), &BuildError{Graph: spec.Name, Msg: msg})
+	}
 	plan, err := pregel.Compile(&spec)
 	if err != nil {
 		return core{}, err

@@ -30,6 +30,9 @@ type (
 	MutationError = pregel.MutationError
 	// ValidationError: a Validate method refused What.
 	ValidationError = pregel.ValidationError
+	// StoredValueError: what a Checkpoint of a Thread has Stored of a Field is
+	// not of the type that it has now. Nothing was changed.
+	StoredValueError = pregel.StoredValueError
 	// OrderError: a node or workflow that runs again does not make its calls in
 	// the recorded order.
 	OrderError = pregel.OrderError

@@ -1,6 +1,7 @@
 package treadle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,7 +37,7 @@ func newCore(plan *pregel.Plan, o *Options) core {
 	g := core{plan: plan}
 	g.base = pregel.Settings{StepLimit: o.StepLimit, MaxConcurrency: o.MaxConcurrency, Saver: o.Saver, Cache: o.Cache,
 		Check: o.Check.on(), Logger: o.Logger, StepTimeout: o.StepTimeout,
-		Before: o.Before, After: o.After}
+		Before: o.Before, After: o.After, Codecs: o.Codecs}
 	if g.base.Cache == nil {
 		if c, ok := o.Saver.(checkpoint.Cacher); ok {
 			g.base.Cache = c.Cache()
@@ -46,6 +47,9 @@ func newCore(plan *pregel.Plan, o *Options) core {
 	}
 	if o.Saver != nil && reflect.TypeOf(o.Saver).Comparable() {
 		g.base.HeadsOf = o.Saver
+	}
+	if s, ok := o.Saver.(checkpoint.Sizer); ok && o.SizeWarning >= 0 {
+		g.base.Sizer, g.base.SizeWarning = s, cmp.Or(o.SizeWarning, pregel.DefaultSizeWarning)
 	}
 	if g.base.Logger == nil {
 		g.base.Logger = slog.Default()

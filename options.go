@@ -16,6 +16,18 @@ import (
 type Options struct {
 	// Saver keeps a checkpoint of every step of runs on a thread.
 	Saver checkpoint.Saver
+	// Codecs are how the saver is given values: the first one writes, all of
+	// them read, and so does JSON, which also writes if there is no other. A
+	// value says which codec wrote it, so a thread may be begun with one and
+	// go on with another for as long as both are here; a value of a codec that
+	// is not is a [*checkpoint.CodecError]. Questions, answers and the results
+	// of tasks are JSON in any case, and so is what streams show.
+	Codecs []checkpoint.Codec
+	// SizeWarning is the size of a thread, in bytes, from which on the Logger
+	// is told about it, and again each time it has doubled; 0 means 64 MiB, a
+	// negative one means never. Nothing is ever deleted. It needs a saver that
+	// is a [checkpoint.Sizer], as all of this module are.
+	SizeWarning int64
 	// Cache keeps results of nodes that have the option Cache. Without one the
 	// saver is used if it can, else memory of the graph's own.
 	Cache checkpoint.Cache

@@ -157,6 +157,7 @@ func (r *Run) record(id string, raw []byte) error {
 		if err := r.set.Saver.PutWrites(context.WithoutCancel(r.ctx), r.key(), r.set.Fence, w); err != nil {
 			return fmt.Errorf("graph %q: store a task's result: %w", r.plan.name, err)
 		}
+		r.grewByWrites(w)
 	}
 	r.callMu.Lock()
 	defer r.callMu.Unlock()

@@ -32,6 +32,7 @@ type head struct {
 	joins []bits
 	last  []string
 	kids  map[string]checkpoint.ID
+	ask   int64 // see Run.untilAsk
 }
 
 // maxHeads bounds how many threads are kept.
@@ -52,6 +53,7 @@ func (r *Run) recall() bool {
 	r.ver, r.step, r.ctl.joins = k.ver, k.step, k.joins
 	r.last, r.children = slices.Clone(k.last), k.kids
 	r.head, r.tip = k.id, k.id
+	r.untilAsk.Store(k.ask)
 	return true
 }
 
@@ -61,7 +63,7 @@ func (r *Run) retain() {
 		return
 	}
 	k := &head{key: headKey{r.set.HeadsOf, r.set.Thread}, id: r.head, slots: slices.Clone(r.slots), ver: r.ver, step: r.step,
-		joins: r.ctl.joins, last: slices.Clone(r.last), kids: r.children}
+		joins: r.ctl.joins, last: slices.Clone(r.last), kids: r.children, ask: r.untilAsk.Load()}
 	for _, c := range r.plan.schema.channels {
 		if c.policy == untracked {
 			k.slots[c.id] = c.reset() // a run's own

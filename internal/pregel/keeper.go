@@ -146,6 +146,7 @@ func (r *Run) putWrites(ws []checkpoint.Write) error {
 	if err := r.set.Saver.PutWrites(context.WithoutCancel(r.ctx), r.key(), r.set.Fence, ws); err != nil {
 		return fmt.Errorf("graph %q: store what the tasks of thread %q did: %w", r.plan.name, r.set.Thread, err)
 	}
+	r.grewByWrites(ws)
 	return nil
 }
 

@@ -199,7 +199,7 @@ func (r *Run) checkSend(n *node, input any) (any, error) {
 		return nil, &GotoError{Graph: r.plan.name, To: n.Name, Msg: fmt.Sprintf("Send without an input, the node takes %s", want)}
 	}
 	if raw, ok := input.(json.RawMessage); ok && want != reflect.TypeFor[json.RawMessage]() {
-		in, err := r.plan.decodeInput(n, raw)
+		in, err := r.decodeInput(n, raw)
 		if err != nil {
 			return nil, &GotoError{Graph: r.plan.name, To: n.Name, Msg: fmt.Sprintf("Send of JSON, the node takes %s: %v", want, err)}
 		}

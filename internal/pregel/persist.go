@@ -16,6 +16,7 @@ import (
 // of the graph may have other nodes.
 type controlJSON struct {
 	Start   json.RawMessage     `json:"start,omitempty"`
+	Input   json.RawMessage     `json:"input,omitempty"` // start as a list of writes, if a codec wrote it
 	Next    []string            `json:"next,omitempty"`
 	Waiting []string            `json:"waiting,omitempty"`
 	Sends   []sendJSON          `json:"sends,omitempty"`
@@ -33,6 +34,7 @@ type controlJSON struct {
 type sendJSON struct {
 	Node    string          `json:"node"`
 	Input   json.RawMessage `json:"input"`
+	Coded   []byte          `json:"coded,omitempty"` // the input, if it is not JSON
 	Timeout *Timeout        `json:"timeout,omitempty"`
 }
 
@@ -66,7 +68,12 @@ func (r *Run) encodeControl() ([]byte, error) {
 		}
 		return append(b, '}'), nil
 	}
-	out := controlJSON{Start: c.start, Last: r.last, Seed: c.seed, Of: r.of(), Owner: r.owned(), Children: r.heads(), Results: r.results}
+	out := controlJSON{Last: r.last, Seed: c.seed, Of: r.of(), Owner: r.owned(), Children: r.heads(), Results: r.results}
+	if coded(c.start) {
+		out.Input = c.start[1:]
+	} else {
+		out.Start = c.start
+	}
 	for _, id := range c.armed {
 		out.Next = append(out.Next, name(id))
 	}
@@ -74,7 +81,7 @@ func (r *Run) encodeControl() ([]byte, error) {
 		out.Waiting = append(out.Waiting, name(id))
 	}
 	for i := range c.sends {
-		s, err := p.encodeSend(&c.sends[i])
+		s, err := r.encodeSend(&c.sends[i])
 		if err != nil {
 			return nil, err
 		}
@@ -108,23 +115,25 @@ func (p *Plan) appendQuoted(b []byte, name string) []byte {
 
 func (b bits) any() bool { return slices.ContainsFunc(b, func(w uint64) bool { return w != 0 }) }
 
-func (p *Plan) encodeSend(s *packet) (sendJSON, error) {
-	n := p.nodes[s.node]
-	raw, err := p.encodeInput(n, s.input)
+func (r *Run) encodeSend(s *packet) (sendJSON, error) {
+	n := r.plan.nodes[s.node]
+	data, err := r.encodeInput(n, s.input)
 	if err != nil {
-		return sendJSON{}, fmt.Errorf("graph %q: input sent to %q: %w", p.name, n.Name, err)
+		return sendJSON{}, fmt.Errorf("graph %q: input sent to %q: %w", r.plan.name, n.Name, err)
 	}
-	out := sendJSON{Node: n.Name, Input: raw}
+	out := sendJSON{Node: n.Name}
+	out.Input, out.Coded = enclose(data)
 	if !s.timeout.isZero() {
 		out.Timeout = &s.timeout
 	}
 	return out, nil
 }
 
-func (p *Plan) decodeSend(n *node, s sendJSON) (packet, error) {
-	in, err := p.decodeInput(n, s.Input)
+func (r *Run) decodeSend(n *node, s sendJSON) (packet, error) {
+	data := enclosed(s.Input, s.Coded)
+	in, err := r.decodeInput(n, data)
 	if err != nil {
-		return packet{}, fmt.Errorf("graph %q: input sent to %q: %w", p.name, n.Name, err)
+		return packet{}, r.misfit(r.head, "input of "+n.Name, n.In, data, err)
 	}
 	out := packet{node: n.id, input: in}
 	if s.Timeout != nil {
@@ -140,11 +149,26 @@ func (p *Plan) gone(name string) error {
 }
 
 // encodeInput is the stored form of an input sent to n, without what belongs
-// to untracked fields.
-func (p *Plan) encodeInput(n *node, input any) ([]byte, error) {
-	v := reflect.ValueOf(input)
+// to untracked fields. A map is JSON in any case: only with the fields' types
+// can its values be read back, and a codec is not told these.
+func (r *Run) encodeInput(n *node, input any) ([]byte, error) {
+	p, v := r.plan, reflect.ValueOf(input)
+	if n.In == p.schema.words.Update {
+		return Codecs(nil).encode("", input)
+	}
 	if !n.hides || v.Kind() != reflect.Struct {
-		return json.Marshal(input)
+		return r.set.Codecs.encode("", input)
+	}
+	if !r.set.Codecs.plain() {
+		bare := reflect.New(v.Type()).Elem()
+		bare.Set(v)
+		fields, _ := fieldsOf(v.Type())
+		for _, f := range fields {
+			if p.schema.hidden(f) {
+				bare.FieldByIndex(f.index).SetZero()
+			}
+		}
+		return r.set.Codecs.encode("", bare.Interface())
 	}
 	out := map[string]json.RawMessage{}
 	fields, _ := fieldsOf(v.Type())
@@ -152,9 +176,9 @@ func (p *Plan) encodeInput(n *node, input any) ([]byte, error) {
 		if p.schema.hidden(f) {
 			continue
 		}
-		raw, err := json.Marshal(v.FieldByIndex(f.index).Interface())
+		raw, err := r.set.Codecs.encode(f.path, v.FieldByIndex(f.index).Interface())
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", f.path, err)
+			return nil, err
 		}
 		out[f.wire] = raw
 	}
@@ -168,9 +192,10 @@ func (s *Schema) hidden(f field) bool {
 
 // decodeInput reads it back. The values of a map have the types of the fields
 // they are named after.
-func (p *Plan) decodeInput(n *node, raw []byte) (any, error) {
+func (r *Run) decodeInput(n *node, raw []byte) (any, error) {
+	p := r.plan
 	if n.In != p.schema.words.Update {
-		return decodeAs(n.In, raw)
+		return r.set.Codecs.decodeAs(n.In, raw)
 	}
 	var parts map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &parts); err != nil || parts == nil {
@@ -210,6 +235,9 @@ func (r *Run) decodeControl(raw []byte) error {
 		return slices.Compact(out)
 	}
 	r.ctl.start, r.ctl.seed, r.last = c.Start, c.Seed, c.Last
+	if c.Input != nil {
+		r.ctl.start = append([]byte{codecMark}, c.Input...)
+	}
 	r.children, r.ownerWas, r.ofWas = c.Children, c.Owner, c.Of
 	r.ctl.armed, r.ctl.waiting = ids(c.Next), ids(c.Waiting)
 	for _, s := range c.Sends {
@@ -218,7 +246,7 @@ func (r *Run) decodeControl(raw []byte) error {
 			r.ctl.gone = append(r.ctl.gone, s.Node)
 			continue
 		}
-		p, err := r.plan.decodeSend(n, s)
+		p, err := r.decodeSend(n, s)
 		if err != nil {
 			return err
 		}
@@ -243,19 +271,26 @@ func (r *Run) key() checkpoint.Key {
 // restoreFrom makes cp the state of the run.
 func (r *Run) restoreFrom(cp *checkpoint.Checkpoint) error {
 	r.head, r.before, r.tip = cp.ID, cp.Parent, cp.ID
+	r.loadedSize(cp)
 	for _, c := range r.plan.schema.channels {
 		v, ok := cp.Values[c.wire]
+		moved := !v.List
 		if !ok && c.was != "" {
 			v, ok = cp.Values[c.was]
+			moved = true
 		}
 		if !ok {
 			continue
 		}
-		val, err := c.decode(v)
+		val, err := r.set.Codecs.decodeValue(c, v)
 		if err != nil {
-			return fmt.Errorf("graph %q: thread %q: field %s: %w", r.plan.name, r.set.Thread, c.wire, err)
+			data := v.Data
+			if v.List {
+				data = []byte("[")
+			}
+			return r.misfit(cp.ID, c.wire, c.typ, data, err)
 		}
-		r.slots[c.id] = slot{val: val, ver: v.Version, has: true}
+		r.slots[c.id] = slot{val: val, ver: v.Version, has: true, moved: moved}
 		r.ver = max(r.ver, v.Version)
 	}
 	r.ver = max(r.ver, 1)
@@ -311,16 +346,12 @@ func (r *Run) decodeLog(v checkpoint.Value) error {
 		if c == nil {
 			continue // a field that is gone cannot be handed up
 		}
-		typ := c.upd
-		if w.Over {
-			typ = c.typ
-		}
-		val, err := decodeAs(typ, w.Value)
+		got, err := r.decodeWrite(c, w)
 		if err != nil {
-			return fmt.Errorf("graph %q: stored log: field %s: %w", r.plan.name, w.Field, err)
+			return err
 		}
 		r.wrote[c.id] = true
-		r.log = append(r.log, write{ch: c, val: val, over: w.Over})
+		r.log = append(r.log, got)
 	}
 	r.logged = len(r.log)
 	return nil
@@ -337,34 +368,17 @@ func (r *Run) newLog() {
 func (r *Run) logChange() (checkpoint.Change, error) {
 	out := checkpoint.Change{Channel: logChannel, Version: r.ver, List: true, Drop: r.logDrop}
 	for _, w := range r.log[r.logged:] {
-		raw, err := w.ch.encode(w.val)
+		stored, err := r.encodeWrite(w)
 		if err != nil {
 			return out, err
 		}
-		if raw, err = json.Marshal(writeJSON{Field: w.ch.wire, Value: raw, Over: w.over}); err != nil {
+		raw, err := json.Marshal(stored)
+		if err != nil {
 			return out, err
 		}
 		out.Items = append(out.Items, raw)
 	}
 	return out, nil
-}
-
-// decode reads a stored value.
-func (c *channel) decode(v checkpoint.Value) (any, error) {
-	if !v.List {
-		return decodeAs(c.typ, v.Data)
-	}
-	if c.appender != nil {
-		return c.appender.Build(len(v.Items), func(i int, elem any) error { return json.Unmarshal(v.Items[i], elem) })
-	}
-	raw := []byte{'['}
-	for i, item := range v.Items {
-		if i > 0 {
-			raw = append(raw, ',')
-		}
-		raw = append(raw, item...)
-	}
-	return decodeAs(c.typ, append(raw, ']'))
 }
 
 // change is how the step changed a channel, as stored.
@@ -376,7 +390,7 @@ func (r *Run) change(u *undoEntry) (checkpoint.Change, error) {
 		return out, nil
 	}
 	if c.appender == nil {
-		raw, err := c.encode(now.val)
+		raw, err := r.set.Codecs.encode(c.wire, now.val)
 		out.Data = raw
 		return out, err
 	}
@@ -384,7 +398,7 @@ func (r *Run) change(u *undoEntry) (checkpoint.Change, error) {
 	out.List = true
 	from, n := 0, c.appender.Len(now.val)
 	switch {
-	case u.was.ver == 0 || !u.was.has:
+	case u.was.ver == 0 || !u.was.has || u.was.moved:
 	case now.over || u.whole:
 		out.Drop = c.appender.Len(u.was.val)
 	default:
@@ -392,7 +406,7 @@ func (r *Run) change(u *undoEntry) (checkpoint.Change, error) {
 	}
 	out.Items = make([][]byte, 0, n-from)
 	for i := from; i < n; i++ {
-		raw, err := c.encode(c.appender.At(now.val, i))
+		raw, err := r.set.Codecs.encode(c.wire, c.appender.At(now.val, i))
 		if err != nil {
 			return out, err
 		}
@@ -455,6 +469,7 @@ func (r *Run) put(source checkpoint.Source) error {
 		return fmt.Errorf("graph %q: store thread %q: %w", r.plan.name, r.set.Thread, err)
 	}
 	r.before, r.head, r.tip, r.logged, r.logDrop, r.results = r.head, p.ID, p.ID, len(r.log), 0, nil
+	r.grewBy(p)
 	return nil
 }
 
@@ -481,7 +496,7 @@ func (r *Run) putInput(o *outcome) error {
 			rec.items = append(rec.items, w)
 		}
 	}
-	raw, err := rec.MarshalJSON()
+	raw, err := r.encodeStart(rec)
 	if err != nil {
 		return fmt.Errorf("graph %q: store the input: %w", r.plan.name, err)
 	}
@@ -492,6 +507,76 @@ func (r *Run) putInput(o *outcome) error {
 	}
 	r.saved = nil
 	r.step++
+	return nil
+}
+
+// encodeStart is the stored form of an input: the JSON that a caller could have
+// sent, or, behind a mark, a list of writes by a codec.
+func (r *Run) encodeStart(rec *Record) ([]byte, error) {
+	if r.set.Codecs.plain() {
+		raw, err := rec.MarshalJSON()
+		if err != nil || len(raw) < shortInput && len(r.set.Codecs) == 0 {
+			return raw, err
+		}
+		for _, w := range rec.items {
+			if err := r.withinLimits(w); err != nil {
+				return nil, err
+			}
+		}
+		return raw, nil
+	}
+	list := make([]writeJSON, 0, len(rec.items))
+	for _, w := range rec.items {
+		stored, err := r.encodeWrite(w)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, stored)
+	}
+	raw, err := json.Marshal(list)
+	return append([]byte{codecMark}, raw...), err
+}
+
+// withinLimits reports a write that the first step could not store: an input
+// that is refused is refused before the thread knows of it.
+func (r *Run) withinLimits(w write) error {
+	list := w.ch.appender
+	if list == nil || reflect.TypeOf(w.val) != w.ch.typ {
+		_, err := r.set.Codecs.encode(w.ch.wire, w.val)
+		return err
+	}
+	for i := range list.Len(w.val) {
+		if _, err := r.set.Codecs.encode(w.ch.wire, list.At(w.val, i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shortInput is the length of an input that no default limit can refuse.
+const shortInput = 8 << 10
+
+// decodeStart reads it back.
+func (r *Run) decodeStart(o *outcome) error {
+	s := r.plan.schema
+	if !coded(r.ctl.start) {
+		return s.decodeUpdate(o, r.ctl.start)
+	}
+	var list []writeJSON
+	if err := json.Unmarshal(r.ctl.start[1:], &list); err != nil {
+		return fmt.Errorf("graph %q: stored input: %w", r.plan.name, err)
+	}
+	for _, w := range list {
+		c := s.byWire[w.Field]
+		if c == nil {
+			return &UpdateError{Graph: r.plan.name, Field: w.Field, Msg: "the stored input has a field that is gone"}
+		}
+		got, err := r.decodeWrite(c, w)
+		if err != nil {
+			return err
+		}
+		o.add(got)
+	}
 	return nil
 }
 
@@ -507,13 +592,35 @@ type resultJSON struct {
 type writeJSON struct {
 	Field string          `json:"field"`
 	Value json.RawMessage `json:"value"`
+	Coded []byte          `json:"coded,omitempty"` // the value, if it is not JSON
 	Over  bool            `json:"over,omitempty"`
+}
+
+func (r *Run) encodeWrite(w write) (writeJSON, error) {
+	out := writeJSON{Field: w.ch.wire, Over: w.over}
+	data, err := r.set.Codecs.encode(w.ch.wire, w.val)
+	out.Value, out.Coded = enclose(data)
+	return out, err
+}
+
+func (r *Run) decodeWrite(c *channel, w writeJSON) (write, error) {
+	typ := c.upd
+	if w.Over {
+		typ = c.typ
+	}
+	data := enclosed(w.Value, w.Coded)
+	val, err := r.set.Codecs.decodeAs(typ, data)
+	if err != nil {
+		return write{}, r.misfit(r.head, c.wire, typ, data, err)
+	}
+	return write{ch: c, val: val, over: w.Over}, nil
 }
 
 type targetJSON struct {
 	Node    string          `json:"node"`
 	Send    bool            `json:"send,omitempty"`
 	Input   json.RawMessage `json:"input,omitempty"`
+	Coded   []byte          `json:"coded,omitempty"` // the input, if it is not JSON
 	Timeout *Timeout        `json:"timeout,omitempty"`
 }
 
@@ -528,24 +635,20 @@ func (t *Task) encodeResult(forget bool) ([]byte, error) {
 		if forget && w.ch.policy == untracked {
 			continue
 		}
-		raw, err := w.ch.encode(w.val)
+		stored, err := t.run.encodeWrite(w)
 		if err != nil {
 			return nil, err
 		}
-		out.Writes = append(out.Writes, writeJSON{Field: w.ch.wire, Value: raw, Over: w.over})
+		out.Writes = append(out.Writes, stored)
 	}
 	for _, to := range t.out.targets {
 		g := targetJSON{Node: to.Node, Send: to.IsSend}
 		if to.IsSend {
-			encode := json.Marshal
-			if n := t.run.plan.byName[to.Node]; forget && n != nil {
-				encode = func(in any) ([]byte, error) { return t.run.plan.encodeInput(n, in) }
-			}
-			raw, err := encode(to.Input)
+			data, err := t.encodeTarget(to, forget)
 			if err != nil {
 				return nil, err
 			}
-			g.Input = raw
+			g.Input, g.Coded = enclose(data)
 			if !to.Timeout.isZero() {
 				g.Timeout = &to.Timeout
 			}
@@ -555,7 +658,16 @@ func (t *Task) encodeResult(forget bool) ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// decodeResult reads it back.
+func (t *Task) encodeTarget(to Target, forget bool) ([]byte, error) {
+	n := t.run.plan.byName[to.Node]
+	if n == nil || !forget && n.hides {
+		return Codecs(nil).encode("", to.Input)
+	}
+	return t.run.encodeInput(n, to.Input)
+}
+
+// decodeResult reads it back. A field that is gone is left out, as it is of the
+// state.
 func (t *Task) decodeResult(raw []byte) error {
 	p := t.run.plan
 	var in resultJSON
@@ -566,24 +678,21 @@ func (t *Task) decodeResult(raw []byte) error {
 	for _, w := range in.Writes {
 		c := p.schema.byWire[w.Field]
 		if c == nil {
-			return &UpdateError{Graph: p.name, Field: w.Field, Msg: "a stored result writes a field that is gone"}
+			continue
 		}
-		typ := c.upd
-		if w.Over {
-			typ = c.typ
-		}
-		val, err := decodeAs(typ, w.Value)
+		got, err := t.run.decodeWrite(c, w)
 		if err != nil {
 			return err
 		}
-		t.out.add(write{ch: c, val: val, over: w.Over})
+		t.out.add(got)
 	}
 	for _, g := range in.Goto {
 		to := Target{Node: g.Node, IsSend: g.Send}
 		if n := p.byName[g.Node]; g.Send && n != nil {
-			val, err := p.decodeInput(n, g.Input)
+			data := enclosed(g.Input, g.Coded)
+			val, err := t.run.decodeInput(n, data)
 			if err != nil {
-				return err
+				return t.run.misfit(t.run.head, "input of "+n.Name, n.In, data, err)
 			}
 			to.Input = val
 			if g.Timeout != nil {
@@ -605,6 +714,7 @@ func (r *Run) keep(tasks []*Task) error {
 		return nil
 	}
 	var ws []checkpoint.Write
+	var errs []error
 	for _, t := range tasks {
 		_, asked := errors.AsType[*InterruptError](t.err)
 		switch {
@@ -613,9 +723,12 @@ func (r *Run) keep(tasks []*Task) error {
 			raw, _ := json.Marshal(t.paused()) // made of JSON
 			ws = append(ws, checkpoint.Write{Task: t.ID(), Kind: checkpoint.Paused, Data: raw})
 		case t.err == nil:
-			if raw, err := t.encodeResult(true); err == nil {
-				ws = append(ws, checkpoint.Write{Task: t.ID(), Kind: checkpoint.Done, Data: raw})
+			raw, err := t.encodeResult(true)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("graph %q: store the result of %q: %w", r.plan.name, t.Name(), err))
+				continue
 			}
+			ws = append(ws, checkpoint.Write{Task: t.ID(), Kind: checkpoint.Done, Data: raw})
 		case !bubbles(t.err):
 			var handling error
 			if h, ok := errors.AsType[*handlerError](t.err); ok {
@@ -624,7 +737,10 @@ func (r *Run) keep(tasks []*Task) error {
 			ws = append(ws, t.failed(t.err, handling))
 		}
 	}
-	return r.putWrites(ws)
+	if err := r.putWrites(ws); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 // failedJSON is the stored failure of a task.
@@ -654,17 +770,22 @@ func (t *Task) keepFailure(err error) error {
 	return r.putWrites([]checkpoint.Write{t.failed(err, err)})
 }
 
-// restore fills in the tasks whose results were kept.
-func (r *Run) restore(tasks []*Task) {
+// restore fills in the tasks whose results were kept. One that cannot be read
+// is an error: to run its task a second time would break a promise.
+func (r *Run) restore(tasks []*Task) error {
 	if len(r.saved) == 0 {
-		return
+		return nil
 	}
 	for _, t := range tasks {
-		if raw, ok := r.saved[t.ID()]; ok && t.decodeResult(raw) == nil {
+		if raw, ok := r.saved[t.ID()]; ok {
+			if err := t.decodeResult(raw); err != nil {
+				return fmt.Errorf("graph %q: the kept result of %q: %w", r.plan.name, t.Name(), err)
+			}
 			t.cached, t.kept = true, true
 		}
 	}
 	r.saved = nil
+	return nil
 }
 
 // fromCache looks for an earlier result of the same input.

@@ -34,6 +34,7 @@ type Plan struct {
 
 	updates sync.Map // reflect.Type → *updatePlan, for updates that arrive at run time
 	heads   heads
+	sizes   sizes
 }
 
 // node is a compiled NodeSpec.

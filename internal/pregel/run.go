@@ -31,9 +31,12 @@ type Settings struct {
 	Thread         string
 	NS             string           // the nested graph that is looked at, edited or gone back to
 	Saver          checkpoint.Saver // used with a Thread only
+	Sizer          checkpoint.Sizer // the saver, if the size of threads is watched
+	SizeWarning    int64            // and from how many bytes on
 	HeadsOf        checkpoint.Saver // the saver whose heads are kept in the process; nil: none
 	Cache          checkpoint.Cache
-	Check          bool // nodes must not change what they are given
+	Codecs         Codecs // how values are stored
+	Check          bool   // nodes must not change what they are given
 	Logger         *slog.Logger
 	Drain          <-chan struct{} // closed: end after the step under way
 	Before, After  []string        // nodes with a breakpoint; "*" is all
@@ -96,7 +99,10 @@ type Run struct {
 	last   []string          // the nodes of the last step
 	source checkpoint.Source // of the checkpoints it makes
 	meta   json.RawMessage
-	saved  map[string][]byte // results of tasks that finished before a failure, by task id
+
+	untilAsk atomic.Int64 // of the outermost run: how much to store until the thread's size is asked for
+
+	saved map[string][]byte // results of tasks that finished before a failure, by task id
 
 	failures map[string]error // of tasks whose error handler has yet to answer, by task id
 
@@ -199,6 +205,7 @@ func (r *Run) reset() {
 		}
 	}
 	r.ver, r.step = 0, -1
+	r.untilAsk.Store(r.set.SizeWarning / 2)
 	r.head, r.before, r.tip = checkpoint.ID{}, checkpoint.ID{}, checkpoint.ID{}
 	r.children = nil
 }
@@ -233,6 +240,8 @@ func (r *Run) nestIn(sc *scope) {
 	case KeepThread:
 		r.ns = stablePath(r.ns)
 	}
+	set.Codecs = up.set.Codecs // whoever reads the thread has these
+	set.Sizer, set.SizeWarning = up.set.Sizer, up.set.SizeWarning
 	if up.set.Cache != nil {
 		set.Cache = up.set.Cache
 	}
@@ -297,6 +306,11 @@ func (r *Run) accept(in Input) error {
 	goesOn := in.Continue || in.Resume != nil || in.Also != nil || r.resumed
 	if goesOn && len(r.ctl.gone) > 0 {
 		return r.plan.gone(r.ctl.gone[0])
+	}
+	if goesOn && len(r.saved) > 0 && r.ctl.start == nil {
+		if _, err := r.finished(); err != nil { // before anything is stored
+			return err
+		}
 	}
 	if in.Resume != nil || in.Also != nil {
 		if err := r.amend(in); err != nil {
@@ -378,7 +392,7 @@ func (r *Run) readInput(in Input, o *outcome) error {
 		o.writes = in.inherit
 		return nil
 	case in.Continue:
-		return p.schema.decodeUpdate(o, r.ctl.start)
+		return r.decodeStart(o)
 	case in.JSON != nil:
 		return p.readJSON(in.JSON, o)
 	}
@@ -551,7 +565,9 @@ func (r *Run) sync(i int) any {
 // on one goroutine each, bounded by MaxConcurrency. The first failure cancels
 // the others; what finished before is kept for a continuation.
 func (r *Run) executeAll(tasks []*Task) (err error) {
-	r.restore(tasks)
+	if err := r.restore(tasks); err != nil {
+		return err
+	}
 	r.announce(tasks)
 	ctx := r.ctx
 	if d := r.set.StepTimeout; d > 0 {

@@ -1,6 +1,7 @@
 package pregel
 
 import (
+	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -372,6 +373,19 @@ func (s *Schema) wireNames() []string {
 	return slices.Sorted(maps.Keys(s.byWire))
 }
 
+var (
+	jsonWriter = reflect.TypeFor[json.Marshaler]()
+	textWriter = reflect.TypeFor[encoding.TextMarshaler]()
+	textReader = reflect.TypeFor[encoding.TextUnmarshaler]()
+)
+
+// custom reports a type that writes and reads itself.
+func custom(t reflect.Type) bool {
+	p := reflect.PointerTo(t)
+	return t.Implements(jsonWriter) || p.Implements(reflect.TypeFor[json.Unmarshaler]()) ||
+		p.Implements(textWriter) && p.Implements(textReader)
+}
+
 // storable reports why values of type t cannot be written as JSON and read
 // back, with the path to the culprit.
 func storable(t reflect.Type, path string, seen map[reflect.Type]bool) error {
@@ -379,8 +393,7 @@ func storable(t reflect.Type, path string, seen map[reflect.Type]bool) error {
 		return nil
 	}
 	seen[t] = true
-	custom := t.Implements(reflect.TypeFor[json.Marshaler]()) || reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]())
-	if custom {
+	if custom(t) {
 		return nil
 	}
 	switch t.Kind() {
@@ -397,9 +410,13 @@ func storable(t reflect.Type, path string, seen map[reflect.Type]bool) error {
 		case reflect.String, reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
 			reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		default:
-			if !t.Key().Implements(reflect.TypeFor[interface{ MarshalText() ([]byte, error) }]()) {
+			if !t.Key().Implements(textWriter) || !reflect.PointerTo(t.Key()).Implements(textReader) {
 				return fmt.Errorf("%s is a %s, whose keys JSON cannot hold", path, t)
 			}
+		}
+		if e := t.Elem(); e.Kind() != reflect.Pointer && !e.Implements(jsonWriter) && !e.Implements(textWriter) &&
+			(reflect.PointerTo(e).Implements(jsonWriter) || reflect.PointerTo(e).Implements(textWriter)) {
+			return fmt.Errorf("%s is a %s, and the methods that write a %s have a pointer receiver, which JSON does not call for what is in a map: use map[%s]*%s", path, t, e, t.Key(), e)
 		}
 		return storable(t.Elem(), path+"[]", seen)
 	case reflect.Struct:
@@ -413,6 +430,9 @@ func storable(t reflect.Type, path string, seen map[reflect.Type]bool) error {
 				continue
 			}
 			exported++
+			if !f.IsExported() && f.Type.Kind() == reflect.Pointer {
+				return fmt.Errorf("%s.%s is an embedded pointer to an unexported struct, which cannot be read back: export it or embed the struct itself", path, f.Name)
+			}
 			if err := storable(f.Type, path+"."+f.Name, seen); err != nil {
 				return err
 			}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"strconv"
 )
 
 // slot is the present value of a channel. Values are boxed and never changed
@@ -18,6 +17,9 @@ type slot struct {
 	has bool
 	// over: an overwrite happened in step ver; later updates of the step are dropped.
 	over bool
+	// moved: it was loaded, but not from a list under its own name, so nothing
+	// is stored to which new elements could be added.
+	moved bool
 }
 
 // write is one update of one channel.
@@ -67,22 +69,12 @@ func set(dst reflect.Value, s *slot) {
 	dst.Set(reflect.ValueOf(s.val))
 }
 
-// encode is the stored form of a channel's value.
+// encode is the JSON of a channel's value, for whoever looks at it.
 func (c *channel) encode(val any) ([]byte, error) {
-	switch v := val.(type) { // what most fields hold has a short way
-	case int:
-		return strconv.AppendInt(nil, int64(v), 10), nil
-	case bool:
-		return strconv.AppendBool(nil, v), nil
-	}
-	raw, err := json.Marshal(val)
-	if err != nil {
-		return nil, fmt.Errorf("field %s: %w", c.wire, err)
-	}
-	return raw, nil
+	return Codecs(nil).encode(c.wire, val)
 }
 
-// decodeAs reads a stored value of type t.
+// decodeAs reads a value of type t that came as JSON.
 func decodeAs(t reflect.Type, raw []byte) (any, error) {
 	p := reflect.New(t)
 	if err := json.Unmarshal(raw, p.Interface()); err != nil {

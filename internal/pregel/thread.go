@@ -465,7 +465,10 @@ func (r *Run) finished() (done []*Task, err error) {
 		return nil, err
 	}
 	for _, t := range slices.Clone(tasks) {
-		if raw, ok := r.saved[t.ID()]; ok && t.decodeResult(raw) == nil {
+		if raw, ok := r.saved[t.ID()]; ok {
+			if err := t.decodeResult(raw); err != nil {
+				return nil, fmt.Errorf("graph %q: the kept result of %q: %w", r.plan.name, t.Name(), err)
+			}
 			done = append(done, t)
 		}
 	}

@@ -2,9 +2,13 @@ package threadtest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
-	"strings"
+	"slices"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
@@ -15,6 +19,10 @@ func Migrations(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	t.Run("AddedAndRemovedFields", func(t *testing.T) { migrateFields(t, open) })
 	t.Run("RenamedField", func(t *testing.T) { migrateRename(t, open) })
 	t.Run("ChangedType", func(t *testing.T) { migrateType(t, open) })
+	t.Run("ChangedTypeDeepInside", func(t *testing.T) { migrateDeep(t, open) })
+	t.Run("ChangedTypeOfAResult", func(t *testing.T) { migrateResult(t, open) })
+	t.Run("ChangedTypeOfAnInput", func(t *testing.T) { migrateInput(t, open) })
+	t.Run("ListFromSomethingElse", func(t *testing.T) { migrateList(t, open) })
 	t.Run("Topology", func(t *testing.T) { migrateNodes(t, open) })
 	t.Run("PendingNodeIsGone", func(t *testing.T) { migrateGone(t, open) })
 }
@@ -115,16 +123,165 @@ func migrateType(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		t.Fatal(err)
 	}
 	text := migrateGraph[migrateText](t, saver)
+	before := kitHistory(t, migrateGraph[kitState](t, saver))
 	_, err := text.Run(t.Context(), migrateText{})
+	_, contErr := text.Continue(t.Context())
 	_, stateErr := text.State(t.Context())
-	for _, err := range []error{err, stateErr} {
-		if err == nil || !strings.Contains(err.Error(), "field n") || !strings.Contains(err.Error(), `thread "t"`) {
-			t.Errorf("%v, want it to name the field and the thread", err)
+	_, editErr := text.Update(t.Context(), kitSay("edit"))
+	for _, err := range []error{err, contErr, stateErr, editErr} {
+		misfit, ok := errors.AsType[*treadle.StoredValueError](err)
+		if !ok {
+			t.Fatalf("%v, want a StoredValueError", err)
+		}
+		want := treadle.StoredValueError{Graph: "versions", Thread: "t", Checkpoint: before[0].ID, Field: "n", Stored: "a JSON number", Want: "string"}
+		if d := cmp.Diff(want, *misfit, cmpopts.IgnoreFields(want, "Err")); d != "" {
+			t.Errorf("(-want +got):\n%s", d)
+		}
+		if _, ok := errors.AsType[*json.UnmarshalTypeError](err); !ok {
+			t.Errorf("%v does not wrap what encoding/json said", err)
 		}
 	}
+	kitAppended(t, migrateGraph[kitState](t, saver), before)
 	// The thread is as it was.
 	if out, err := migrateGraph[kitState](t, saver).Run(t.Context(), kitState{}); err != nil || out.N != 7 || len(out.Log) != 2 {
 		t.Errorf("in the version that wrote it: %+v, %v", out, err)
+	}
+}
+
+func migrateDeep(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
+	type (
+		inner[T any] struct{ Size T }
+		outer[T any] struct {
+			Deep inner[T]             `json:"deep"`
+			Log  treadle.List[string] `json:"log"`
+		}
+	)
+	saver := open(t)
+	if _, err := migrateGraph[outer[int]](t, saver).Run(t.Context(), outer[int]{Deep: inner[int]{3}}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := migrateGraph[outer[[]string]](t, saver).State(t.Context())
+	if e, ok := errors.AsType[*treadle.StoredValueError](err); !ok || e.Field != "deep.Size" || e.Stored != "a JSON number" || e.Want != "[]string" {
+		t.Errorf("%v, want it to name deep.Size and both types", err)
+	}
+}
+
+// migrateAsk is a graph in which one node finishes and another asks.
+func migrateAsk[N any](t *testing.T, w *kitWorld, saver checkpoint.Saver, n N) *treadle.Thread[struct{ N N }, struct{ N N }] {
+	t.Helper()
+	type state = struct{ N N }
+	type sent struct{ In N }
+	b := treadle.New[state]("versions")
+	treadle.AddNode(b, "begin", func(context.Context, state) (treadle.Goto, error) { return treadle.Send("take", sent{n}), nil })
+	treadle.AddNode(b, "write", func(ctx context.Context, _ state) (state, error) { return state{n}, w.enter(ctx, "write") })
+	treadle.AddNode(b, "ask", func(ctx context.Context, _ struct{}) (struct{}, error) {
+		_, err := treadle.Interrupt[string](ctx, "ask?")
+		return struct{}{}, err
+	})
+	treadle.AddNode(b, "take", func(ctx context.Context, _ sent) (struct{}, error) { return struct{}{}, w.enter(ctx, "take") })
+	b.Edge(treadle.Start, "write")
+	b.Edge(treadle.Start, "ask")
+	b.Sequence("ask", "begin")
+	g, err := b.Compile(&treadle.Options{Saver: saver, Before: []string{"take"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g.Thread("t")
+}
+
+// The result of a task that finished is not read, so its task is not run again.
+func migrateResult(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
+	saver := open(t)
+	w := &kitWorld{}
+	if _, err := migrateAsk(t, w, saver, 7).Run(t.Context(), struct{ N int }{}); err == nil {
+		t.Fatal("nothing was asked")
+	}
+	w.ran()
+	text := migrateAsk(t, w, saver, "seven")
+	_, err := text.Resume(t.Context(), "x")
+	_, contErr := text.Continue(t.Context())
+	for _, err := range []error{err, contErr} {
+		if e, ok := errors.AsType[*treadle.StoredValueError](err); !ok || e.Field != "N" || e.Want != "string" {
+			t.Errorf("%v, want a StoredValueError of N", err)
+		}
+	}
+	if ran := w.ran(); len(ran) > 0 {
+		t.Errorf("%q ran", ran)
+	}
+	// The answer was not stored: the question is still open.
+	if snap := kitStateOf(t, migrateAsk(t, w, saver, 7)); len(snap.Pauses) != 1 {
+		t.Errorf("open questions: %v, want one", snap.Pauses)
+	}
+}
+
+func migrateInput(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
+	saver := open(t)
+	w := &kitWorld{}
+	th := migrateAsk(t, w, saver, 7)
+	if _, err := th.Run(t.Context(), struct{ N int }{}); err == nil {
+		t.Fatal("nothing was asked")
+	}
+	if _, err := th.Resume(t.Context(), "x"); err == nil { // stops before take
+		t.Fatal("there was no breakpoint")
+	}
+	type state struct{ N int }
+	type sent struct{ In string }
+	b := treadle.New[state]("versions")
+	treadle.AddNode(b, "begin", func(context.Context, state) (treadle.Goto, error) { return treadle.Send("take", sent{}), nil })
+	treadle.AddNode(b, "take", func(ctx context.Context, _ sent) (struct{}, error) { return struct{}{}, nil })
+	b.Edge(treadle.Start, "begin")
+	g, err := b.Compile(&treadle.Options{Saver: saver})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = g.Thread("t").Continue(t.Context())
+	if e, ok := errors.AsType[*treadle.StoredValueError](err); !ok || e.Field != "input of take.In" || e.Want != "string" {
+		t.Errorf("%v, want a StoredValueError of the input of take", err)
+	}
+}
+
+// A list that was stored as a plain slice, or under another name, is stored as a
+// whole when it first grows.
+func migrateList(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
+	type (
+		slice struct {
+			Old []string             `json:"old"`
+			Log treadle.List[string] `json:"log"`
+		}
+		list struct {
+			Old treadle.List[string] `json:"old"`
+			Log treadle.List[string] `json:"log"`
+		}
+		renamed struct {
+			New treadle.List[string] `json:"new" treadle:"was=old"`
+			Log treadle.List[string] `json:"log"`
+		}
+	)
+	saver := open(t)
+	if _, err := migrateGraph[slice](t, saver).Run(t.Context(), slice{Old: []string{"a", "b"}}); err != nil {
+		t.Fatal(err)
+	}
+	for i, more := range []string{"c", "d"} {
+		if _, err := migrateGraph[list](t, saver).Run(t.Context(), list{Old: treadle.List[string]{more}}); err != nil {
+			t.Fatal(err)
+		}
+		out, err := migrateGraph[list](t, saver).Continue(t.Context())
+		if want := []string{"a", "b", "c", "d"}[:3+i]; err != nil || !slices.Equal(out.Old, want) {
+			t.Errorf("as a list: %q, %v; want %q", out.Old, err, want)
+		}
+	}
+	for i, more := range []string{"e", "f"} {
+		if _, err := migrateGraph[renamed](t, saver).Run(t.Context(), renamed{New: treadle.List[string]{more}}); err != nil {
+			t.Fatal(err)
+		}
+		out, err := migrateGraph[renamed](t, saver).Continue(t.Context())
+		if want := []string{"a", "b", "c", "d", "e", "f"}[:5+i]; err != nil || !slices.Equal(out.New, want) {
+			t.Errorf("renamed: %q, %v; want %q", out.New, err, want)
+		}
+	}
+	out, err := migrateGraph[slice](t, saver).Run(t.Context(), slice{})
+	if want := []string{"a", "b", "c", "d"}; err != nil || !slices.Equal(out.Old, want) {
+		t.Errorf("as a slice again: %q, %v; want %q", out.Old, err, want)
 	}
 }
 

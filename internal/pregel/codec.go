@@ -1,0 +1,272 @@
+package pregel
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+
+	"github.com/treadle-go/treadle/checkpoint"
+)
+
+// Codecs are how values are stored: the first one writes, all of them read.
+// JSON is always among those that read, and it writes if there is none.
+//
+// JSON is stored as it is. What another codec wrote has a mark, the length of
+// the codec's name and the name in front, so every value says by itself who can
+// read it: a list may hold elements of several codecs.
+type Codecs []checkpoint.Codec
+
+// codecMark begins a value that is not JSON. No JSON text begins with it.
+const codecMark = 0
+
+// jsonName is the name of the codec whose values have no mark.
+const jsonName = "json"
+
+// Check says what is wrong with the codecs, "" if nothing is.
+func (cs Codecs) Check() string {
+	var seen []string
+	for i, c := range cs {
+		if c == nil {
+			return fmt.Sprintf("codec %d is nil", i)
+		}
+		name := c.Name()
+		if name == "" || len(name) > 64 {
+			return fmt.Sprintf("codec %d is named %q: a name has 1 to 64 bytes", i, name)
+		}
+		if slices.Contains(seen, name) {
+			return fmt.Sprintf("two codecs are named %q", name)
+		}
+		seen = append(seen, name)
+	}
+	return ""
+}
+
+// plain reports whether values are written as JSON.
+func (cs Codecs) plain() bool { return len(cs) == 0 || cs[0].Name() == jsonName }
+
+// named finds a codec.
+func (cs Codecs) named(name string) checkpoint.Codec {
+	for _, c := range cs {
+		if c.Name() == name {
+			return c
+		}
+	}
+	if name == jsonName {
+		return checkpoint.JSON{}
+	}
+	return nil
+}
+
+func (cs Codecs) names() []string {
+	var names []string
+	for _, c := range cs {
+		names = append(names, c.Name())
+	}
+	if !slices.Contains(names, jsonName) {
+		names = append(names, jsonName)
+	}
+	return names
+}
+
+// encode is the stored form of a value. Its errors name the field.
+func (cs Codecs) encode(field string, val any) ([]byte, error) {
+	if len(cs) == 0 {
+		switch v := val.(type) { // what most fields hold has a short way
+		case int:
+			return strconv.AppendInt(nil, int64(v), 10), nil
+		case bool:
+			return strconv.AppendBool(nil, v), nil
+		}
+		raw, err := checkpoint.JSON{}.Marshal(val)
+		return raw, inField(field, err)
+	}
+	if val == nil {
+		return []byte("null"), nil
+	}
+	c := cs[0]
+	raw, err := guarded(c, func() ([]byte, error) { return c.Marshal(val) })
+	if err != nil {
+		return nil, inField(field, err)
+	}
+	if c.Name() == jsonName {
+		return raw, nil
+	}
+	name := c.Name()
+	out := make([]byte, 0, 2+len(name)+len(raw))
+	out = append(append(out, codecMark, byte(len(name))), name...)
+	return append(out, raw...), nil
+}
+
+// inField adds where it happened to an error of a codec.
+func inField(field string, err error) error {
+	if err == nil || field == "" {
+		return err
+	}
+	if e, ok := named(field, err); ok {
+		return e
+	}
+	return fmt.Errorf("field %s: %w", field, err)
+}
+
+// named gives a field to an error that has a place for it.
+func named(field string, err error) (error, bool) {
+	if limit, ok := errors.AsType[*checkpoint.LimitError](err); ok {
+		e := *limit // the codec's own
+		e.Field = field
+		return &e, true
+	}
+	if unknown, ok := errors.AsType[*checkpoint.CodecError](err); ok {
+		e := *unknown
+		e.Field = field
+		return &e, true
+	}
+	return nil, false
+}
+
+// guarded turns a codec's panic into an error.
+func guarded(c checkpoint.Codec, do func() ([]byte, error)) (out []byte, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = newPanicError(fmt.Sprintf("codec %q: ", c.Name()), p)
+		}
+	}()
+	return do()
+}
+
+// decode reads a stored value into what ptr points to.
+func (cs Codecs) decode(data []byte, ptr any) error {
+	name := jsonName
+	if len(data) > 0 && data[0] == codecMark {
+		if len(data) < 2 || len(data) < 2+int(data[1]) {
+			return errors.New("the stored value is cut off before the name of its codec ends")
+		}
+		name, data = string(data[2:2+int(data[1])]), data[2+int(data[1]):]
+	} else if len(cs) == 0 {
+		return checkpoint.JSON{}.Unmarshal(data, ptr)
+	}
+	c := cs.named(name)
+	if c == nil {
+		return &checkpoint.CodecError{Codec: name, Known: cs.names()}
+	}
+	_, err := guarded(c, func() ([]byte, error) { return nil, c.Unmarshal(data, ptr) })
+	return err
+}
+
+// decodeAs reads a stored value of type t.
+func (cs Codecs) decodeAs(t reflect.Type, data []byte) (any, error) {
+	p := reflect.New(t)
+	if err := cs.decode(data, p.Interface()); err != nil {
+		return nil, err
+	}
+	return clipped(p.Elem()).Interface(), nil
+}
+
+// decodeValue reads the stored value of a channel.
+func (cs Codecs) decodeValue(c *channel, v checkpoint.Value) (any, error) {
+	if !v.List {
+		return cs.decodeAs(c.typ, v.Data)
+	}
+	if c.appender != nil {
+		return c.appender.Build(len(v.Items), func(i int, elem any) error { return cs.decode(v.Items[i], elem) })
+	}
+	// The field was a list when it was stored, and is something else now.
+	if c.typ.Kind() == reflect.Slice && slices.ContainsFunc(v.Items, coded) {
+		out := reflect.MakeSlice(c.typ, len(v.Items), len(v.Items))
+		for i, item := range v.Items {
+			if err := cs.decode(item, out.Index(i).Addr().Interface()); err != nil {
+				return nil, err
+			}
+		}
+		return out.Interface(), nil
+	}
+	raw := []byte{'['}
+	for i, item := range v.Items {
+		if i > 0 {
+			raw = append(raw, ',')
+		}
+		raw = append(raw, item...)
+	}
+	return cs.decodeAs(c.typ, append(raw, ']'))
+}
+
+func coded(data []byte) bool { return len(data) > 0 && data[0] == codecMark }
+
+// enclose says how a stored value is put into the engine's own JSON: as it is,
+// or as bytes.
+func enclose(data []byte) (raw json.RawMessage, bytes []byte) {
+	if coded(data) {
+		return nil, data
+	}
+	return data, nil
+}
+
+// enclosed undoes enclose.
+func enclosed(raw json.RawMessage, bytes []byte) []byte {
+	if bytes != nil {
+		return bytes
+	}
+	return raw
+}
+
+// StoredValueError: what is stored of a field does not fit its type in this
+// version of the program.
+type StoredValueError struct {
+	Graph      string
+	Thread     string
+	Namespace  string // of a nested graph
+	Checkpoint checkpoint.ID
+	Field      string // with the path inside of it, where that is known
+	Stored     string // what is stored: a kind of JSON, or the name of a codec
+	Want       string // the type that it should have
+	Err        error
+}
+
+func (e *StoredValueError) Error() string {
+	return fmt.Sprintf("graph %q: thread %q: checkpoint %s: field %s: stored is %s, which is no %s: %v; "+
+		"nothing was changed: give the type an UnmarshalJSON that reads the old form too, or give the field another name, under which it begins anew",
+		e.Graph, e.Thread, e.Checkpoint, e.Field, e.Stored, e.Want, e.Err)
+}
+
+func (e *StoredValueError) Unwrap() error { return e.Err }
+
+// misfit is the error of a stored value that could not be read.
+func (r *Run) misfit(at checkpoint.ID, field string, want reflect.Type, data []byte, err error) error {
+	if e, ok := named(field, err); ok {
+		return fmt.Errorf("graph %q: thread %q: checkpoint %s: %w", r.plan.name, r.set.Thread, at, e)
+	}
+	e := &StoredValueError{Graph: r.plan.name, Thread: r.set.Thread, Namespace: r.ns, Checkpoint: at, Field: field,
+		Stored: kindOf(data), Want: want.String(), Err: err}
+	if inner, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && inner.Field != "" {
+		e.Field, e.Stored, e.Want = field+"."+inner.Field, "a JSON "+inner.Value, inner.Type.String()
+	}
+	return e
+}
+
+// kindOf describes a stored value in a word or two.
+func kindOf(data []byte) string {
+	if coded(data) {
+		if len(data) > 1 && len(data) >= 2+int(data[1]) {
+			return fmt.Sprintf("a value of codec %q", data[2:2+int(data[1])])
+		}
+		return "something cut off"
+	}
+	if len(data) == 0 {
+		return "nothing"
+	}
+	switch data[0] {
+	case '"':
+		return "a JSON string"
+	case '{':
+		return "a JSON object"
+	case '[':
+		return "a JSON array"
+	case 't', 'f':
+		return "a JSON bool"
+	case 'n':
+		return "a JSON null"
+	}
+	return "a JSON number"
+}

@@ -1,0 +1,360 @@
+package threadtest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/checkpoint"
+)
+
+// A golden file is what a version of the engine told its saver, call by call,
+// so any saver can be brought to hold the same threads. It is written once,
+// when its version of the format is new, and never again: threads of that
+// version are out there, and every later version goes on from them.
+
+// goldenOp is one call of the saver.
+type goldenOp struct {
+	Put    *checkpoint.Put    `json:"put,omitempty"`
+	At     checkpoint.Key     `json:"at,omitzero"`
+	Writes []checkpoint.Write `json:"writes,omitempty"`
+}
+
+// goldenTape is a saver that notes what it is told.
+type goldenTape struct {
+	*checkpoint.Memory
+	ops   []goldenOp
+	after int // how many puts until it fails; 0: never
+}
+
+var errTapeEnds = errors.New("the tape ends here")
+
+func (g *goldenTape) Put(ctx context.Context, p *checkpoint.Put) error {
+	if g.after == 1 {
+		return errTapeEnds
+	}
+	g.after = max(g.after-1, 0)
+	g.ops = append(g.ops, goldenOp{Put: p})
+	return g.Memory.Put(ctx, p)
+}
+
+func (g *goldenTape) PutWrites(ctx context.Context, at checkpoint.Key, fence uint64, ws []checkpoint.Write) error {
+	g.ops = append(g.ops, goldenOp{At: at, Writes: ws})
+	return g.Memory.PutWrites(ctx, at, fence, ws)
+}
+
+type (
+	goldenState struct {
+		Title  string                   `json:"title"`
+		Count  int                      `json:"count"`
+		Done   bool                     `json:"done"`
+		When   time.Time                `json:"when"`
+		Plan   *goldenPlan              `json:"plan"`
+		Log    treadle.List[string]     `json:"log"`
+		Notes  treadle.List[goldenPlan] `json:"notes"`
+		Scores treadle.Map[string, int] `json:"scores"`
+		Total  treadle.Sum[int]         `json:"total"`
+		Brief  string                   `json:"brief" treadle:"ephemeral"`
+	}
+	goldenPlan struct {
+		Goal  string         `json:"goal"`
+		Parts []int          `json:"parts"`
+		Sub   *goldenPlan    `json:"sub,omitempty"`
+		Tags  map[int]string `json:"tags"`
+	}
+	goldenPlanned struct {
+		Title string
+		Count int
+		When  time.Time
+		Plan  *goldenPlan
+		Log   treadle.List[string]
+		Brief string
+		To    treadle.Goto
+	}
+	goldenJob  struct{ N int }
+	goldenWork struct {
+		Log    treadle.List[string]
+		Notes  treadle.List[goldenPlan]
+		Scores treadle.Map[string, int]
+		Total  treadle.Sum[int]
+	}
+	goldenEnd struct {
+		Done bool
+		Log  treadle.List[string]
+	}
+	goldenInner struct {
+		Log    treadle.List[string] `json:"log"`
+		Doubts int                  `json:"doubts"`
+	}
+	goldenThought struct {
+		Log    treadle.List[string]
+		Doubts int
+	}
+)
+
+// goldenGraph has what a checkpoint can hold. It does not change: what is new
+// in a later version of the format belongs into a graph of that version.
+//
+//	plan ─ work ×3 (sent)
+//	     ─ left ──────────────┐
+//	     ─ right? ─ again? ───┴ join: think (a graph: muse ─ doubt?) ─ end
+func goldenGraph(t *testing.T, w *kitWorld, saver checkpoint.Saver) *treadle.Graph[goldenState, goldenState] {
+	t.Helper()
+	say := func(name string, asks bool) func(context.Context, kitLog) (kitLog, error) {
+		return func(ctx context.Context, _ kitLog) (kitLog, error) {
+			if err := w.enter(ctx, name); err != nil {
+				return kitLog{}, err
+			}
+			if !asks {
+				return kitSay(name), nil
+			}
+			answer, err := treadle.Interrupt[string](ctx, name+"?")
+			return kitSay(name + "=" + answer), err
+		}
+	}
+	inner := treadle.New[goldenInner]("inner")
+	treadle.AddNode(inner, "muse", func(ctx context.Context, _ goldenInner) (goldenThought, error) {
+		return goldenThought{treadle.List[string]{"muse"}, 3}, w.enter(ctx, "muse")
+	})
+	treadle.AddNode(inner, "doubt", say("doubt", true))
+	inner.Sequence(treadle.Start, "muse", "doubt")
+	think, err := inner.Compile(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := treadle.New[goldenState]("golden")
+	treadle.AddNode(b, "plan", func(ctx context.Context, s goldenState) (goldenPlanned, error) {
+		out := goldenPlanned{Title: s.Title + "!", Count: s.Count + 1, When: time.Date(2024, 2, 29, 12, 30, 0, 5, time.FixedZone("", 3600)),
+			Plan: &goldenPlan{"goal", []int{1, 2}, &goldenPlan{Goal: "sub"}, map[int]string{7: "seven", -1: "é\x00"}},
+			Log:  treadle.List[string]{"plan"}, Brief: "brief"}
+		for i := range 3 {
+			out.To = append(out.To, treadle.Send("work", goldenJob{i + 1})...)
+		}
+		return out, w.enter(ctx, "plan")
+	}, treadle.Additive())
+	treadle.AddNode(b, "work", func(ctx context.Context, job goldenJob) (goldenWork, error) {
+		name := fmt.Sprint("work", job.N)
+		paid := job.N
+		if job.N == 3 { // only one of them records something: the order of records is that of time
+			var err error
+			paid, err = treadle.Do(ctx, "pay", func(ctx context.Context) (int, error) { return 20, w.enter(ctx, "pay") })
+			if err != nil {
+				return goldenWork{}, err
+			}
+		}
+		return goldenWork{treadle.List[string]{name}, treadle.List[goldenPlan]{{Goal: name}}, treadle.Map[string, int]{name: job.N}, treadle.SumOf(paid)}, w.enter(ctx, name)
+	})
+	treadle.AddNode(b, "left", say("left", false))
+	treadle.AddNode(b, "right", say("right", true))
+	treadle.AddNode(b, "again", say("again", true))
+	treadle.AddGraph(b, "think", think)
+	treadle.AddNode(b, "end", func(ctx context.Context, _ goldenState) (goldenEnd, error) {
+		return goldenEnd{true, treadle.List[string]{"end"}}, w.enter(ctx, "end")
+	})
+	b.Sequence(treadle.Start, "plan", "left")
+	b.Sequence("plan", "right", "again")
+	b.Join([]string{"left", "again"}, "think")
+	b.Sequence("think", "end")
+	g, err := b.Compile(&treadle.Options{Saver: saver})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// goldenThreads are where the threads of a golden file have stopped, and what
+// brings them to their end.
+var goldenThreads = []struct {
+	name    string
+	stop    string   // the question, error or end that it has come to
+	answers []string // given before the file was written
+	rest    []string // and those that are still to be given
+	next    []string
+	ran     []string // until then
+}{
+	{"start", errTapeEnds.Error(), nil, []string{"1", "2", "3"}, []string{treadle.Start},
+		[]string{"again", "again", "doubt", "doubt", "end", "left", "muse", "pay", "plan", "right", "right", "work1", "work2", "work3"}},
+	{"asks", "right?", nil, []string{"1", "2", "3"}, []string{"right"}, []string{"again", "again", "doubt", "doubt", "end", "muse", "right", "right"}},
+	{"failed", errKit.Error(), nil, []string{"1", "2", "3"}, []string{"right", "work"},
+		[]string{"again", "again", "doubt", "doubt", "end", "muse", "right", "right", "work3"}},
+	{"joins", "again?", []string{"1"}, []string{"2", "3"}, []string{"again"}, []string{"again", "again", "doubt", "doubt", "end", "muse"}},
+	{"nested", "doubt?", []string{"1", "2"}, []string{"3"}, []string{"think"}, []string{"doubt", "doubt", "end"}},
+	{"done", "", []string{"1", "2", "3"}, nil, nil, nil},
+}
+
+// WriteGolden runs the graph on a tape and writes what it noted, unless the file
+// is there.
+func WriteGolden(t *testing.T, path string) {
+	t.Helper()
+	if _, err := os.Stat(path); err == nil {
+		t.Fatalf("%s is there: a golden file is never written again", path)
+	}
+	var lines []string
+	for _, op := range goldenRun(t) {
+		raw, err := json.Marshal(op)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, string(raw))
+	}
+	if err := os.WriteFile(path, []byte("[\n"+strings.Join(lines, ",\n")+"\n]\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func goldenRun(t *testing.T) []goldenOp {
+	t.Helper()
+	tape := &goldenTape{Memory: checkpoint.NewMemory()}
+	for _, stop := range goldenThreads {
+		w := &kitWorld{}
+		switch stop.name {
+		case "start":
+			tape.after = 2
+		case "failed":
+			w.fail("work3", errKit)
+		}
+		th := goldenGraph(t, w, tape).With(treadle.RunID("run-"+stop.name), treadle.MaxConcurrency(1), treadle.Metadata(map[string]any{"user": "ada"})).Thread(stop.name)
+		_, err := th.Run(t.Context(), goldenState{Title: "title", Notes: treadle.List[goldenPlan]{{Goal: "given"}}})
+		for _, a := range stop.answers {
+			_, err = th.Resume(t.Context(), a)
+		}
+		if stop.stop == "" && err != nil || stop.stop != "" && (err == nil || !strings.Contains(err.Error(), stop.stop)) {
+			t.Fatalf("thread %s stopped with %v, want %q", stop.name, err, stop.stop)
+		}
+		tape.after = 0
+	}
+	return tape.ops
+}
+
+// Golden is the suite of threads that an older version has written: path is a
+// golden file.
+func Golden(t *testing.T, path string, open func(t *testing.T) checkpoint.Saver) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ops []goldenOp
+	if err := json.Unmarshal(raw, &ops); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("GoesOn", func(t *testing.T) { goldenGoesOn(t, ops, open) })
+	t.Run("IsWhatThisVersionWrites", func(t *testing.T) {
+		if d := cmp.Diff(goldenText(ops), goldenText(goldenRun(t))); d != "" {
+			t.Errorf("the format has changed (-then +now):\n%s", d)
+		}
+	})
+}
+
+func goldenGoesOn(t *testing.T, ops []goldenOp, open func(t *testing.T) checkpoint.Saver) {
+	saver := open(t)
+	for i, op := range ops {
+		var err error
+		if op.Put != nil {
+			err = saver.Put(t.Context(), op.Put)
+		} else {
+			err = saver.PutWrites(t.Context(), op.At, 0, op.Writes)
+		}
+		if err != nil {
+			t.Fatalf("operation %d: %v", i, err)
+		}
+	}
+	want := goldenState{Title: "title!", Count: 1, Done: true, When: time.Date(2024, 2, 29, 11, 30, 0, 5, time.UTC),
+		Plan:   &goldenPlan{"goal", []int{1, 2}, &goldenPlan{Goal: "sub"}, map[int]string{7: "seven", -1: "é\x00"}},
+		Log:    treadle.List[string]{"plan", "left", "right=1", "work1", "work2", "work3", "again=2", "muse", "doubt=3", "end"},
+		Notes:  treadle.List[goldenPlan]{{Goal: "given"}, {Goal: "work1"}, {Goal: "work2"}, {Goal: "work3"}},
+		Scores: treadle.Map[string, int]{"work1": 1, "work2": 2, "work3": 3}, Total: treadle.SumOf(23)}
+	for _, stop := range goldenThreads {
+		t.Run(stop.name, func(t *testing.T) {
+			w := &kitWorld{}
+			th := goldenGraph(t, w, saver).Thread(stop.name)
+			snap, err := th.State(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if next := slices.Compact(slices.Sorted(slices.Values(snap.Next))); !slices.Equal(next, stop.next) {
+				t.Errorf("next is %q, want %q", next, stop.next)
+			}
+			for snap, err := range th.History(t.Context()) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if snap.Metadata["user"] != "ada" || snap.RunID != "run-"+stop.name {
+					t.Errorf("%s has the metadata %v and run %q", snap.ID, snap.Metadata, snap.RunID)
+				}
+			}
+			out, err := th.Continue(t.Context())
+			for _, a := range stop.rest {
+				// Two of the three are answered by another process.
+				if a != "1" {
+					th = goldenGraph(t, w, saver).Thread(stop.name)
+				}
+				if _, asked := errors.AsType[*treadle.InterruptError](err); !asked {
+					t.Fatalf("before answer %s: %v, want a question", a, err)
+				}
+				out, err = th.Resume(t.Context(), a)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(want, out); d != "" {
+				t.Errorf("the state in the end (-want +got):\n%s", d)
+			}
+			if ran := w.ran(); !slices.Equal(ran, stop.ran) {
+				t.Errorf("these nodes ran: %q, want %q", ran, stop.ran)
+			}
+			// And another turn.
+			if _, err := th.Run(t.Context(), goldenState{Title: "more"}); err == nil {
+				t.Error("the second turn asks nothing")
+			}
+			if snap, err = th.State(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if title, _ := snap.Values.Get("title"); title != "more!" {
+				t.Errorf("the title of the second turn is %v", title)
+			}
+		})
+	}
+}
+
+var goldenID = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[0-9a-f]{32}`)
+
+// goldenText is a readable form of a tape in which ids are numbers, in the
+// order in which they appear.
+func goldenText(ops []goldenOp) string {
+	var b strings.Builder
+	writes := func(ws []checkpoint.Write) {
+		for _, w := range ws {
+			fmt.Fprintf(&b, "  write %s %s %s\n", w.Task, w.Kind, w.Data)
+		}
+	}
+	for _, op := range ops {
+		if op.Put == nil {
+			fmt.Fprintf(&b, "writes at %s %q %s\n", op.At.Thread, op.At.Namespace, op.At.ID)
+			writes(op.Writes)
+			continue
+		}
+		p := op.Put
+		fmt.Fprintf(&b, "put %s %q %s parent %s head %s step %d %s run %s %s\n  control %s\n", p.Thread, p.Namespace, p.ID, p.Parent, p.Head, p.Step, p.Source, p.RunID, p.Metadata, p.Control)
+		for _, c := range p.Changes {
+			fmt.Fprintf(&b, "  %s version %d data %q list %v drop %d items %q clear %v\n", c.Channel, c.Version, c.Data, c.List, c.Drop, c.Items, c.Clear)
+		}
+		writes(p.Pending)
+	}
+	ids := map[string]string{}
+	return goldenID.ReplaceAllStringFunc(b.String(), func(id string) string {
+		if ids[id] == "" {
+			ids[id] = fmt.Sprint("#", len(ids))
+		}
+		return ids[id]
+	})
+}

@@ -1,0 +1,81 @@
+package threadtest_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+
+	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/pgtest"
+	"github.com/treadle-go/treadle/internal/threadtest"
+	"github.com/treadle-go/treadle/postgres"
+	"github.com/treadle-go/treadle/sqlite"
+)
+
+// inMemory is one saver: nobody but the process keeps it.
+func inMemory(*testing.T) func() checkpoint.Saver {
+	m := checkpoint.NewMemory()
+	return func() checkpoint.Saver { return m }
+}
+
+func inFile(t *testing.T) func() checkpoint.Saver {
+	path := filepath.Join(t.TempDir(), "threads.db")
+	return reopened(t, func() (closer, error) { return sqlite.Open(path, nil) })
+}
+
+var schemas atomic.Int64
+
+// inDatabase is a schema of its own in one database, which is much faster than
+// a database for each.
+func inDatabase(t *testing.T) threadtest.Place {
+	url := pgtest.URL(t)
+	return func(t *testing.T) func() checkpoint.Saver {
+		schema := fmt.Sprint("threads ", schemas.Add(1))
+		return reopened(t, func() (closer, error) {
+			return postgres.Open(t.Context(), url, &postgres.Options{Schema: schema, Migrate: true})
+		})
+	}
+}
+
+type closer interface {
+	checkpoint.Saver
+	Close() error
+}
+
+// reopened closes what it opened before it opens it again.
+func reopened(t *testing.T, open func() (closer, error)) func() checkpoint.Saver {
+	var last closer
+	end := func() {
+		if last == nil {
+			return
+		}
+		if err := last.Close(); err != nil {
+			t.Error(err)
+		}
+		last = nil
+	}
+	t.Cleanup(end)
+	return func() checkpoint.Saver {
+		end()
+		db, err := open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = db
+		return db
+	}
+}
+
+func TestValuesSurviveARestart(t *testing.T) {
+	t.Run("memory", func(t *testing.T) { threadtest.Values(t, inMemory) })
+	t.Run("sqlite", func(t *testing.T) { threadtest.Values(t, inFile) })
+	t.Run("postgres", func(t *testing.T) { threadtest.Values(t, inDatabase(t)) })
+}
+
+func TestValuesOfAnotherCodecSurviveARestart(t *testing.T) {
+	threadtest.Values(t, inFile, threadtest.Gzip{})
+}
+
+func TestCodecsOnMemory(t *testing.T) { threadtest.Codecs(t, memory) }
+func TestCodecsOnSQLite(t *testing.T) { threadtest.Codecs(t, onSQLite) }
