@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"encoding"
 	"encoding/json"
 	"fmt"
@@ -33,11 +34,12 @@ type Codec interface {
 // JSON is the codec of a graph that sets none: encoding/json, within limits.
 // The zero value has the default limits.
 type JSON struct {
-	// MaxDepth bounds how deep arrays and objects nest; 0 means 9,900, which
-	// is also the most: encoding/json does not read more than 10,000 levels.
+	// MaxDepth bounds how deep arrays and objects nest; 0 means 9,900, and a
+	// negative one no bound. Beyond 10,000 encoding/json writes what it does
+	// not read.
 	MaxDepth int
 	// MaxBytes bounds the JSON of one value, or of one element of a list; 0
-	// means 256 MiB.
+	// means 256 MiB, and a negative one no bound.
 	MaxBytes int
 }
 
@@ -124,18 +126,12 @@ func (j JSON) Unmarshal(data []byte, v any) error {
 }
 
 func (j JSON) check(raw []byte) error {
-	limit := j.MaxBytes
-	if limit <= 0 {
-		limit = maxJSONBytes
-	}
-	if len(raw) > limit {
+	limit := cmp.Or(j.MaxBytes, maxJSONBytes)
+	if limit > 0 && len(raw) > limit {
 		return &LimitError{Limit: limit, Got: len(raw)}
 	}
-	limit = j.MaxDepth
-	if limit <= 0 || limit > maxJSONDepth {
-		limit = maxJSONDepth
-	}
-	if len(raw) <= limit { // a level takes a byte: most values need no count
+	limit = cmp.Or(j.MaxDepth, maxJSONDepth)
+	if limit < 0 || len(raw) <= limit { // a level takes a byte: most values need no count
 		return nil
 	}
 	if got := depth(raw); got > limit {
@@ -176,7 +172,7 @@ type LimitError struct {
 
 func (e *LimitError) Error() string {
 	if e.Depth {
-		return fmt.Sprintf("%sthe value nests %d levels deep, the limit is %d: store a flatter one, or raise checkpoint.JSON.MaxDepth if it is lower than it may be", prefix(e.Field), e.Got, e.Limit)
+		return fmt.Sprintf("%sthe value nests %d levels deep, the limit is %d: store a flatter one, or raise checkpoint.JSON.MaxDepth", prefix(e.Field), e.Got, e.Limit)
 	}
 	return fmt.Sprintf("%sthe value takes %d bytes, the limit is %d: keep big things elsewhere and their names here, or raise checkpoint.JSON.MaxBytes", prefix(e.Field), e.Got, e.Limit)
 }

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strconv"
+
+	"github.com/treadle-go/treadle/checkpoint"
 )
 
 // slot is the present value of a channel. Values are boxed and never changed
@@ -71,7 +74,14 @@ func set(dst reflect.Value, s *slot) {
 
 // encode is the JSON of a channel's value, for whoever looks at it.
 func (c *channel) encode(val any) ([]byte, error) {
-	return Codecs(nil).encode(c.wire, val)
+	switch v := val.(type) { // what most fields hold has a short way
+	case int:
+		return strconv.AppendInt(nil, int64(v), 10), nil
+	case bool:
+		return strconv.AppendBool(nil, v), nil
+	}
+	raw, err := checkpoint.JSON{MaxDepth: -1, MaxBytes: -1}.Marshal(val)
+	return raw, inField(c.wire, err)
 }
 
 // decodeAs reads a value of type t that came as JSON.
