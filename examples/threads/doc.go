@@ -6,4 +6,6 @@
 //     and going on from an edit as a branch of its own.
 //   - restart_test.go: a question that is answered by another process.
 //   - migrate_test.go: old threads and a new version of the graph.
+//   - storage_test.go: a codec of one's own, and a warning about a thread that
+//     has grown large.
 package threads

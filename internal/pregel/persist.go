@@ -234,10 +234,7 @@ func (r *Run) decodeControl(raw []byte) error {
 		slices.Sort(out)
 		return slices.Compact(out)
 	}
-	r.ctl.start, r.ctl.seed, r.last = c.Start, c.Seed, c.Last
-	if c.Input != nil {
-		r.ctl.start = append([]byte{codecMark}, c.Input...)
-	}
+	r.ctl.start, r.ctl.seed, r.last = startOf(c.Start, c.Input), c.Seed, c.Last
 	r.children, r.ownerWas, r.ofWas = c.Children, c.Owner, c.Of
 	r.ctl.armed, r.ctl.waiting = ids(c.Next), ids(c.Waiting)
 	for _, s := range c.Sends {
@@ -535,6 +532,14 @@ func (r *Run) encodeStart(rec *Record) ([]byte, error) {
 	}
 	raw, err := json.Marshal(list)
 	return append([]byte{codecMark}, raw...), err
+}
+
+// startOf is the input that a checkpoint holds in one of two forms.
+func startOf(raw, written json.RawMessage) []byte {
+	if written != nil {
+		return append([]byte{codecMark}, written...)
+	}
+	return raw
 }
 
 // withinLimits reports a write that the first step could not store: an input

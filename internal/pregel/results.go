@@ -26,11 +26,14 @@ type wroteJSON struct {
 	N     int             `json:"n,omitempty"`
 	Over  bool            `json:"over,omitempty"`
 	Value json.RawMessage `json:"value,omitempty"`
+	Coded []byte          `json:"coded,omitempty"` // the value, if it is not JSON
 }
+
+func (w wroteJSON) value() []byte { return enclosed(w.Value, w.Coded) }
 
 func (a ranJSON) like(b ranJSON) bool {
 	return a.Node == b.Node && slices.EqualFunc(a.Writes, b.Writes, func(x, y wroteJSON) bool {
-		return x.Value == nil && y.Value == nil && x.Field == y.Field && x.N == y.N && x.Over == y.Over
+		return x.value() == nil && y.value() == nil && x.Field == y.Field && x.N == y.N && x.Over == y.Over
 	})
 }
 
@@ -61,11 +64,12 @@ func (r *Run) attribute(tasks []*Task) error {
 			case w.over && len(tasks) == 1 && t.writesOnce(w.ch):
 				it.Over = true
 			default:
-				raw, err := w.ch.encode(w.val)
+				data, err := r.set.Codecs.encode(w.ch.wire, w.val)
 				if err != nil {
 					return err
 				}
-				it.Value, it.Over = raw, w.over
+				it.Value, it.Coded = enclose(data)
+				it.Over = w.over
 			}
 			ran.Writes = append(ran.Writes, it)
 		}
@@ -113,12 +117,13 @@ func (t *Task) obvious() bool {
 
 // made are the tasks whose step made the checkpoint, with what they wrote as
 // far as that is known.
-func (p *Plan) made(cp *checkpoint.Checkpoint) []TaskInfo {
+func (p *Plan) made(set *Settings, cp *checkpoint.Checkpoint) []TaskInfo {
 	if cp.Source == checkpoint.Fork {
 		return nil
 	}
 	var c struct {
 		Start   json.RawMessage
+		Input   json.RawMessage
 		Last    []string
 		Results []ranJSON
 	}
@@ -127,7 +132,7 @@ func (p *Plan) made(cp *checkpoint.Checkpoint) []TaskInfo {
 	}
 	switch {
 	case cp.Source == checkpoint.Input:
-		return []TaskInfo{{Name: Start, Done: p.input(c.Start)}}
+		return []TaskInfo{{Name: Start, Done: p.input(set, startOf(c.Start, c.Input))}}
 	case c.Results != nil || len(c.Last) != 1:
 	case c.Last[0] == Start && cp.Source == checkpoint.Loop:
 		return []TaskInfo{{Name: Start}} // what it wrote is the input that it took
@@ -146,16 +151,18 @@ func (p *Plan) made(cp *checkpoint.Checkpoint) []TaskInfo {
 	var out []TaskInfo
 	for _, ran := range c.Results {
 		for range max(ran.Times, 1) {
-			out = append(out, TaskInfo{Name: ran.Node, Done: p.wrote(p.writesOf(ran, cp, ends))})
+			out = append(out, TaskInfo{Name: ran.Node, Done: p.wrote(p.writesOf(set, ran, cp, ends))})
 		}
 	}
 	return out
 }
 
 // input is a stored input, nil if it cannot be read any more.
-func (p *Plan) input(raw json.RawMessage) *Record {
+func (p *Plan) input(set *Settings, start []byte) *Record {
 	var o outcome
-	if p.schema.decodeUpdate(&o, raw) != nil {
+	r := &Run{plan: p, set: set}
+	r.ctl.start = start
+	if r.decodeStart(&o) != nil {
 		return nil
 	}
 	if p.schema.workflow {
@@ -186,7 +193,7 @@ func (p *Plan) newest(node string, cp *checkpoint.Checkpoint) ranJSON {
 }
 
 // writesOf finds what a task wrote; a field that is gone is left out.
-func (p *Plan) writesOf(ran ranJSON, cp *checkpoint.Checkpoint, from map[string]int) []write {
+func (p *Plan) writesOf(set *Settings, ran ranJSON, cp *checkpoint.Checkpoint, from map[string]int) []write {
 	out := []write{}
 	for _, w := range ran.Writes {
 		c := p.schema.byWire[w.Field]
@@ -197,10 +204,10 @@ func (p *Plan) writesOf(ran ranJSON, cp *checkpoint.Checkpoint, from map[string]
 		var val any
 		var err error
 		switch {
-		case w.Value != nil && w.Over:
-			val, err = decodeAs(c.typ, w.Value)
-		case w.Value != nil:
-			val, err = decodeAs(c.upd, w.Value)
+		case w.value() != nil && w.Over:
+			val, err = set.Codecs.decodeAs(c.typ, w.value())
+		case w.value() != nil:
+			val, err = set.Codecs.decodeAs(c.upd, w.value())
 		case v.List && !w.Over:
 			first := from[w.Field]
 			from[w.Field] += w.N
@@ -208,9 +215,9 @@ func (p *Plan) writesOf(ran ranJSON, cp *checkpoint.Checkpoint, from map[string]
 				continue
 			}
 			v.Items = v.Items[first : first+w.N]
-			val, err = c.decode(v)
+			val, err = set.Codecs.decodeValue(c, v)
 		default:
-			val, err = c.decode(v)
+			val, err = set.Codecs.decodeValue(c, v)
 		}
 		if err == nil {
 			out = append(out, write{ch: c, val: val, over: w.Over})

@@ -39,7 +39,7 @@ func (p *Plan) Snapshot(ctx context.Context, set Settings, cp *checkpoint.Checkp
 		}
 	}
 	if r.ctl.start != nil {
-		out.Next, out.input = []string{Start}, p.input(r.ctl.start)
+		out.Next, out.input = []string{Start}, p.input(r.set, r.ctl.start)
 		out.Tasks = []TaskInfo{{ID: (&Task{run: r, node: startNode, step: r.step, index: -1}).ID(), Name: Start}}
 		return out, nil
 	}
@@ -131,7 +131,7 @@ func (p *Plan) stateAt(ctx context.Context, set Settings, id checkpoint.ID) (*Ch
 	}
 	snap, err := p.Snapshot(ctx, set, cp)
 	if err == nil {
-		snap.showMade(p.made(cp))
+		snap.showMade(p.made(&set, cp))
 	}
 	if err == nil && id.IsZero() {
 		err = p.ahead(ctx, set, cp, snap)
@@ -213,7 +213,7 @@ func (p *Plan) History(ctx context.Context, set Settings, q Query) iter.Seq2[*Ch
 		if !q.Before.IsZero() {
 			cp, err := set.Saver.Get(ctx, checkpoint.Key{Thread: set.Thread, Namespace: set.NS, ID: q.Before})
 			if err == nil {
-				after.note(cp, p.made(cp))
+				after.note(cp, p.made(&set, cp))
 			} else if !errors.Is(err, checkpoint.ErrNotFound) {
 				yield(nil, err)
 				return
@@ -225,7 +225,7 @@ func (p *Plan) History(ctx context.Context, set Settings, q Query) iter.Seq2[*Ch
 				yield(nil, err)
 				return
 			}
-			next, made := after.of(cp), p.made(cp)
+			next, made := after.of(cp), p.made(&set, cp)
 			after.note(cp, made)
 			if !q.takes(cp) {
 				continue

@@ -154,7 +154,7 @@ func values[T any](name string, all ...T) valueCase {
 		saver := open()
 		var before []valueState[T]
 		for i, v := range all {
-			out, err := valueGraph(t, saver, codecs, v, all).Thread(fmt.Sprint(i)).Run(t.Context(), valueState[T]{})
+			out, err := valueGraph(t, saver, codecs, v, all).Thread(fmt.Sprint(t.Name(), i)).Run(t.Context(), valueState[T]{})
 			if _, stopped := errors.AsType[*treadle.InterruptError](err); !stopped {
 				t.Fatal(err)
 			}
@@ -162,7 +162,7 @@ func values[T any](name string, all ...T) valueCase {
 		}
 		saver = open()
 		for i, v := range all {
-			th := valueGraph(t, saver, codecs, v, all).Thread(fmt.Sprint(i))
+			th := valueGraph(t, saver, codecs, v, all).Thread(fmt.Sprint(t.Name(), i))
 			var after valueState[T]
 			if err := kitStateOf(t, th).Values.Read(&after); err != nil {
 				t.Fatal(err)

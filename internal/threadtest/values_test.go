@@ -1,9 +1,7 @@
 package threadtest_test
 
 import (
-	"fmt"
 	"path/filepath"
-	"sync/atomic"
 	"testing"
 
 	"github.com/treadle-go/treadle/checkpoint"
@@ -24,16 +22,12 @@ func inFile(t *testing.T) func() checkpoint.Saver {
 	return reopened(t, func() (closer, error) { return sqlite.Open(path, nil) })
 }
 
-var schemas atomic.Int64
-
-// inDatabase is a schema of its own in one database, which is much faster than
-// a database for each.
+// inDatabase is one database for all: to make one takes a while.
 func inDatabase(t *testing.T) threadtest.Place {
 	url := pgtest.URL(t)
 	return func(t *testing.T) func() checkpoint.Saver {
-		schema := fmt.Sprint("threads ", schemas.Add(1))
 		return reopened(t, func() (closer, error) {
-			return postgres.Open(t.Context(), url, &postgres.Options{Schema: schema, Migrate: true})
+			return postgres.Open(t.Context(), url, &postgres.Options{Migrate: true})
 		})
 	}
 }
@@ -79,3 +73,6 @@ func TestValuesOfAnotherCodecSurviveARestart(t *testing.T) {
 
 func TestCodecsOnMemory(t *testing.T) { threadtest.Codecs(t, memory) }
 func TestCodecsOnSQLite(t *testing.T) { threadtest.Codecs(t, onSQLite) }
+
+func TestSizesOnMemory(t *testing.T) { threadtest.Sizes(t, memory) }
+func TestSizesOnSQLite(t *testing.T) { threadtest.Sizes(t, onSQLite) }
