@@ -2,7 +2,6 @@ package threads_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -151,14 +150,14 @@ func Example_migrateType() {
 	fmt.Println(keep[Words](saver).Thread("1").Run(ctx, Words{"long"}))
 
 	_, err := keep[Numbers](saver).Thread("1").Run(ctx, Numbers{7})
-	misfit, ok := errors.AsType[*json.UnmarshalTypeError](err)
-	fmt.Println(ok, misfit.Value, misfit.Type)
-	fmt.Println(err)
+	misfit, ok := errors.AsType[*treadle.StoredValueError](err)
+	fmt.Println(ok, misfit.Thread, misfit.Field, misfit.Stored, misfit.Want)
+	fmt.Println(misfit.Err)
 
 	fmt.Println(keep[Words](saver).Thread("1").Continue(ctx))
 	// Output:
 	// {long} <nil>
-	// true string int
-	// graph "keep": thread "1": field Length: json: cannot unmarshal string into Go value of type int
+	// true 1 Length a JSON string int
+	// json: cannot unmarshal string into Go value of type int
 	// {long} <nil>
 }

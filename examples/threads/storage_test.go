@@ -126,6 +126,7 @@ func Example_sizeWarning() {
 	// Output:
 	// level=WARN msg="treadle: a thread has grown large: prune it, keep big values elsewhere, or raise Options.SizeWarning" graph=book thread=1 next_warning_at=20000
 	// level=WARN msg="treadle: a thread has grown large: prune it, keep big values elsewhere, or raise Options.SizeWarning" graph=book thread=1 next_warning_at=40000
+	// level=WARN msg="treadle: a thread has grown large: prune it, keep big values elsewhere, or raise Options.SizeWarning" graph=book thread=1 next_warning_at=80000
 	// true <nil>
 	// true <nil>
 }
