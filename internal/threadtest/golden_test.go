@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/threadtest"
 )
 
@@ -25,6 +26,10 @@ func TestThreadsOfEveryVersionGoOn(t *testing.T) {
 	}
 	for version := 1; version <= presentFormat; version++ {
 		t.Run(fmt.Sprintf("v%d/memory", version), func(t *testing.T) { threadtest.Golden(t, goldenFile(version), memory) })
-		t.Run(fmt.Sprintf("v%d/sqlite", version), func(t *testing.T) { threadtest.Golden(t, goldenFile(version), onSQLite) })
+		t.Run(fmt.Sprintf("v%d/sqlite", version), func(t *testing.T) {
+			onSQLite(t, func(t *testing.T, open func(*testing.T) checkpoint.Saver) {
+				threadtest.Golden(t, goldenFile(version), open)
+			})
+		})
 	}
 }

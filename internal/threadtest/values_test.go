@@ -72,7 +72,7 @@ func TestValuesOfAnotherCodecSurviveARestart(t *testing.T) {
 }
 
 func TestCodecsOnMemory(t *testing.T) { threadtest.Codecs(t, memory) }
-func TestCodecsOnSQLite(t *testing.T) { threadtest.Codecs(t, onSQLite) }
+func TestCodecsOnSQLite(t *testing.T) { onSQLite(t, threadtest.Codecs) }
 
 func TestSizesOnMemory(t *testing.T) { threadtest.Sizes(t, memory) }
-func TestSizesOnSQLite(t *testing.T) { threadtest.Sizes(t, onSQLite) }
+func TestSizesOnSQLite(t *testing.T) { onSQLite(t, threadtest.Sizes) }
