@@ -59,7 +59,8 @@ var floorOf = map[string]int{
 
 // sameFloor lists the imports that do not go down, each with its reason.
 var sameFloor = map[[2]string]string{
-	{"llm", "internal/grow"}: "Messages grows in place as List does, and List is above llm",
+	{"llm", "internal/grow"}:    "Messages grows in place as List does, and List is above llm",
+	{"llm", "internal/observe"}: "models and tools report to the run through it, and it knows nothing of either",
 }
 
 // consumerTrees use the module as its users do: they may import all of it and nothing else imports them.

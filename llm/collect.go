@@ -1,0 +1,235 @@
+package llm
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// collector joins chunks. Texts grow in place, so an answer of n chunks costs
+// its length and not its length times n.
+type collector struct {
+	any      bool // a chunk was added
+	id, name string
+	text     strings.Builder
+	blocks   []*blockBuilder
+	calls    []*callBuilder
+	usage    *Usage
+	stop     StopReason
+	meta     map[string]any
+	extra    map[string]any
+}
+
+type blockBuilder struct {
+	Block           // but for its texts
+	text, reasoning strings.Builder
+}
+
+type callBuilder struct {
+	ToolCallChunk // but for its Args
+	args          strings.Builder
+}
+
+// pin is the id of all chunks of the answer: the first one's, or a new one.
+func (c *collector) pin(id string) string {
+	if c.id == "" {
+		c.id = cmp.Or(id, "run-"+rand.Text())
+	}
+	return c.id
+}
+
+func (c *collector) empty() bool { return !c.any }
+
+func (c *collector) add(next Chunk) error {
+	c.any = true
+	c.id = cmp.Or(c.id, next.ID)
+	c.name = cmp.Or(c.name, next.Name)
+	c.addText(next.Content)
+	for _, b := range next.Blocks {
+		if err := c.addBlock(b); err != nil {
+			return fmt.Errorf("llm: joining a block of type %q: %w", b.Type, err)
+		}
+	}
+	for _, call := range next.ToolCalls {
+		if err := c.addCall(call); err != nil {
+			return fmt.Errorf("llm: joining the tool call %s: %w", cmp.Or(call.Name, call.ID), err)
+		}
+	}
+	if next.Usage != nil {
+		sum := *next.Usage
+		if c.usage != nil {
+			sum = c.usage.Add(sum)
+		}
+		c.usage = &sum
+	}
+	c.stop = cmp.Or(next.Stop, c.stop)
+	var err error
+	if c.meta, err = mergeMaps(c.meta, next.Metadata); err != nil {
+		return fmt.Errorf("llm: joining response metadata: %w", err)
+	}
+	if c.extra, err = mergeMaps(c.extra, next.Extra); err != nil {
+		return fmt.Errorf("llm: joining extra fields: %w", err)
+	}
+	return nil
+}
+
+// addText continues the text: that before all blocks, or that at the end.
+func (c *collector) addText(s string) {
+	if s == "" {
+		return
+	}
+	if len(c.blocks) == 0 {
+		c.text.WriteString(s)
+		return
+	}
+	last := c.blocks[len(c.blocks)-1]
+	if last.Type != BlockText || last.Index != nil || last.Extra != nil || last.ID != "" {
+		last = &blockBuilder{Block: Block{Type: BlockText}}
+		c.blocks = append(c.blocks, last)
+	}
+	last.text.WriteString(s)
+}
+
+func (c *collector) addBlock(b Block) error {
+	if at, ok := slotOf(b.Index, b.Extra); ok {
+		for _, old := range c.blocks {
+			if place, ok := slotOf(old.Index, old.Extra); ok && place == at && joins(old.ID, b.ID) && (joins(old.Type, b.Type) || b.Type == nonStandard) {
+				return old.add(b)
+			}
+		}
+	}
+	added := &blockBuilder{Block: b}
+	added.text.WriteString(b.Text)
+	added.reasoning.WriteString(b.Reasoning)
+	c.blocks = append(c.blocks, added)
+	return nil
+}
+
+// joins reports whether two names can be of one thing: if they do not differ.
+func joins(a, b string) bool { return a == "" || b == "" || a == b }
+
+const nonStandard = "non_standard"
+
+// add continues the block.
+func (b *blockBuilder) add(next Block) error {
+	if next.Type == nonStandard && b.Type != nonStandard {
+		// What only the provider understands goes with the block that it is about.
+		next = Block{Extra: map[string]any{"extras": next.Extra["value"]}}
+	}
+	b.Type = cmp.Or(b.Type, next.Type)
+	b.ID = cmp.Or(b.ID, next.ID)
+	b.text.WriteString(next.Text)
+	b.reasoning.WriteString(next.Reasoning)
+	b.URL += next.URL
+	b.Data = append(b.Data[:len(b.Data):len(b.Data)], next.Data...)
+	b.FileID = cmp.Or(b.FileID, next.FileID)
+	b.MIMEType = cmp.Or(b.MIMEType, next.MIMEType)
+	var err error
+	b.Extra, err = mergeMaps(b.Extra, next.Extra)
+	return err
+}
+
+func (b *blockBuilder) block() Block {
+	out := b.Block
+	out.Text, out.Reasoning = b.text.String(), b.reasoning.String()
+	return out
+}
+
+func (c *collector) addCall(call ToolCallChunk) error {
+	if call.Index != nil {
+		for _, old := range c.calls {
+			if old.Index != nil && *old.Index == *call.Index && joins(old.ID, call.ID) {
+				return old.add(call)
+			}
+		}
+	}
+	added := &callBuilder{ToolCallChunk: call}
+	added.args.WriteString(call.Args)
+	c.calls = append(c.calls, added)
+	return nil
+}
+
+// add continues the call. Providers send its id and name once or again with
+// every piece; only arguments come bit by bit.
+func (c *callBuilder) add(next ToolCallChunk) error {
+	c.ID = cmp.Or(c.ID, next.ID)
+	if next.Name != c.Name {
+		c.Name += next.Name
+	}
+	c.args.WriteString(next.Args)
+	var err error
+	c.Extra, err = mergeMaps(c.Extra, next.Extra)
+	return err
+}
+
+// chunk is all chunks as one.
+func (c *collector) chunk() Chunk {
+	out := Chunk{ID: c.id, Name: c.name, Content: c.text.String(), Blocks: c.blockList(), Usage: c.usage, Stop: c.stop, Metadata: c.meta, Extra: c.extra}
+	for _, b := range c.calls {
+		call := b.ToolCallChunk
+		call.Args = b.args.String()
+		out.ToolCalls = append(out.ToolCalls, call)
+	}
+	return out
+}
+
+func (c *collector) blockList() []Block {
+	if len(c.blocks) == 0 {
+		return nil
+	}
+	out := make([]Block, len(c.blocks))
+	for i, b := range c.blocks {
+		out[i] = b.block()
+	}
+	return out
+}
+
+// message is the whole answer.
+func (c *collector) message() Message { return c.messageSoFar(false) }
+
+// messageSoFar is the answer as a message. With partial set, arguments that
+// break off are completed.
+func (c *collector) messageSoFar(partial bool) Message {
+	m := Message{Role: RoleAI, ID: c.id, Name: c.name, Content: c.text.String(), Blocks: c.blockList(), Usage: c.usage, Stop: c.stop, Metadata: c.meta, Extra: c.extra}
+	for i := range m.Blocks {
+		m.Blocks[i].Index = nil // the places served to join the pieces
+	}
+	for _, b := range c.calls {
+		raw := b.args.String()
+		args, problem := parseArgs(raw, partial)
+		if problem != "" {
+			m.InvalidToolCalls = append(m.InvalidToolCalls, InvalidToolCall{ID: b.ID, Name: b.Name, Args: raw, Error: problem, Extra: b.Extra})
+			continue
+		}
+		m.ToolCalls = append(m.ToolCalls, ToolCall{ID: b.ID, Name: b.Name, Args: args, Extra: b.Extra})
+	}
+	return m
+}
+
+// parseArgs reads the arguments of a call, which must be a JSON object.
+func parseArgs(raw string, partial bool) (args json.RawMessage, problem string) {
+	text := strings.TrimSpace(raw)
+	switch {
+	case text == "":
+		return json.RawMessage("{}"), ""
+	case json.Valid([]byte(text)):
+		if text[0] != '{' {
+			return nil, "the arguments are not a JSON object"
+		}
+		var b bytes.Buffer
+		if err := json.Compact(&b, []byte(text)); err != nil {
+			return nil, err.Error()
+		}
+		return b.Bytes(), ""
+	}
+	done, ok := completeJSON(text)
+	if ok && done[0] == '{' && partial {
+		return done, ""
+	}
+	var v any
+	err := json.Unmarshal([]byte(text), &v)
+	return nil, fmt.Sprintf("the arguments are not valid JSON: %v", err)
+}

@@ -1,0 +1,65 @@
+package llm
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Error is a failure that a provider reported, or a failure to reach it.
+type Error struct {
+	Provider string // such as "openai"
+	// Status is the HTTP status, or 0 if no response was had.
+	Status int
+	// Code is the provider's own name of the failure, such as
+	// "rate_limit_exceeded" or "overloaded_error".
+	Code    string
+	Message string
+	// RetryAfter is how long the provider asks to wait; 0 if it did not say.
+	RetryAfter time.Duration
+	// Cut: the connection broke, or what came over it could not be understood,
+	// after the answer had begun.
+	Cut bool
+	// Err is the cause, if there is one: the SDK's error or the network's.
+	Err error
+}
+
+// Error names the provider and says what it said.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(e.Provider)
+	if e.Status != 0 {
+		fmt.Fprintf(&b, ": %d %s", e.Status, http.StatusText(e.Status))
+	}
+	if e.Code != "" {
+		b.WriteString(": " + e.Code)
+	}
+	switch {
+	case e.Message != "":
+		b.WriteString(": " + e.Message)
+	case e.Err != nil:
+		b.WriteString(": " + e.Err.Error())
+	}
+	if e.RetryAfter > 0 {
+		fmt.Fprintf(&b, " (retry after %v)", e.RetryAfter)
+	}
+	return b.String()
+}
+
+// Unwrap is the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Temporary reports whether the same request may succeed later: the provider
+// was busy, failed, asked to wait or could not be reached, or the connection
+// broke.
+func (e *Error) Temporary() bool {
+	switch {
+	case e.Cut || e.RetryAfter > 0:
+		return true
+	case e.Status == 0:
+		return true
+	}
+	return e.Status == http.StatusRequestTimeout || e.Status == http.StatusConflict ||
+		e.Status == http.StatusTooManyRequests || e.Status >= 500
+}

@@ -1,0 +1,126 @@
+package llm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/treadle-go/treadle/internal/observe"
+)
+
+// Generate asks the model and returns its answer as a whole. Inside a run of a
+// graph the tokens are streamed as they arrive, each chunk with the id of the
+// message, unless the model was bound to [NoStream]: then the whole message is
+// one event. The history is repaired first ([Repair]).
+//
+// If the answer breaks off, the error comes with the message so far.
+func Generate(ctx context.Context, model Model, history ...Message) (Message, error) {
+	var c collector
+	for chunk, err := range stream(ctx, model, history, &c) {
+		if err != nil {
+			return c.message(), err
+		}
+		_ = chunk
+	}
+	return c.message(), nil
+}
+
+// Stream asks the model and yields its answer piece by piece, all with the same
+// message id. In all else it is [Generate].
+func Stream(ctx context.Context, model Model, history ...Message) iter.Seq2[Chunk, error] {
+	return func(yield func(Chunk, error) bool) {
+		var c collector
+		stream(ctx, model, history, &c)(yield)
+	}
+}
+
+// Collect joins the pieces of an answer to one message. On an error it returns
+// the message so far and the error.
+func Collect(chunks iter.Seq2[Chunk, error]) (Message, error) {
+	var c collector
+	for chunk, err := range chunks {
+		if err == nil {
+			err = c.add(chunk)
+		}
+		if err != nil {
+			return c.message(), err
+		}
+	}
+	return c.message(), nil
+}
+
+// errLeft is how the run hears of a caller that left the loop.
+var errLeft = errors.New("llm: the caller stopped reading the answer")
+
+// stream asks the model, reports to the run and collects into c.
+func stream(ctx context.Context, model Model, history []Message, c *collector) iter.Seq2[Chunk, error] {
+	return func(yield func(Chunk, error) bool) {
+		req := &Request{Messages: slices.Clip(Repair(history))}
+		// What With bound must be known before the call starts: its events carry
+		// the tags.
+		model := bind(model, req)
+		if err := req.check(); err != nil {
+			yield(Chunk{}, err)
+			return
+		}
+		info := Describe(model)
+		ctx, span := observe.Begin(ctx, req.call(info))
+		err := errLeft
+		defer func() {
+			if err != nil {
+				span.End(nil, err)
+			} else {
+				span.End(c.message(), nil)
+			}
+		}()
+		for chunk, cerr := range model.Stream(ctx, req) {
+			if cerr == nil {
+				chunk.ID = c.pin(chunk.ID)
+				cerr = c.add(chunk)
+			}
+			if cerr != nil {
+				err = cerr
+				yield(Chunk{}, err)
+				return
+			}
+			if !req.NoStream {
+				span.Chunk(chunk)
+			}
+			if !yield(chunk, nil) {
+				return
+			}
+		}
+		if c.empty() {
+			err = fmt.Errorf("llm: %s ended its answer without saying anything", info)
+			yield(Chunk{}, err)
+			return
+		}
+		err = nil
+	}
+}
+
+// call is how the run sees the request.
+func (r *Request) call(info Info) observe.Call {
+	meta := map[string]any{"ls_model_type": "chat"}
+	for name, v := range map[string]string{"ls_provider": info.Provider, "ls_model_name": info.Model} {
+		if v != "" {
+			meta[name] = v
+		}
+	}
+	if r.Temperature != nil {
+		meta["ls_temperature"] = *r.Temperature
+	}
+	if r.MaxTokens > 0 {
+		meta["ls_max_tokens"] = r.MaxTokens
+	}
+	for name, v := range r.Metadata {
+		meta[name] = v
+	}
+	name := info.Model
+	if name == "" {
+		name = "model"
+	}
+	return observe.Call{Kind: observe.Model, Name: name, Input: r.Messages, Tags: r.Tags, Metadata: meta}
+}

@@ -1,0 +1,208 @@
+package llm
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// HistoryError says why providers would refuse a conversation.
+type HistoryError struct {
+	Index  int // of the message
+	ID     string
+	CallID string // of the tool call, if it is about one
+	Reason string
+}
+
+// Error names the message and the tool call.
+func (e *HistoryError) Error() string {
+	s := fmt.Sprintf("llm: message %d", e.Index)
+	if e.ID != "" {
+		s += fmt.Sprintf(" (id %s)", e.ID)
+	}
+	if e.CallID != "" {
+		s += fmt.Sprintf(", tool call %s", e.CallID)
+	}
+	return s + ": " + e.Reason
+}
+
+// Check reports as a [*HistoryError] the first place where a conversation breaks
+// the rule that all providers share: the messages right behind an AI message
+// with tool calls are the results of its calls, one for each, in their order,
+// and nowhere else is there a result. Calls have ids, different ones within a
+// message. Removals are no part of a conversation.
+func Check(history []Message) error {
+	for i := 0; i < len(history); i++ {
+		m := &history[i]
+		switch m.Role {
+		case RoleRemove:
+			return &HistoryError{i, m.ID, "", "it is a removal, not a turn: merge it into the conversation with Messages.Reduce"}
+		case RoleTool:
+			return &HistoryError{i, m.ID, m.ToolCallID, "it is a result that no call of the AI message before it asks for"}
+		case RoleAI:
+			if err := checkCalls(history, i); err != nil {
+				return err
+			}
+			i += len(m.ToolCalls)
+		}
+	}
+	return nil
+}
+
+func checkCalls(history []Message, i int) error {
+	m := &history[i]
+	for k, call := range m.ToolCalls {
+		if call.ID == "" {
+			return &HistoryError{i, m.ID, "", fmt.Sprintf("its call of %s has no id", call.Name)}
+		}
+		if slices.ContainsFunc(m.ToolCalls[:k], func(c ToolCall) bool { return c.ID == call.ID }) {
+			return &HistoryError{i, m.ID, call.ID, "two of its calls have this id"}
+		}
+		if at := i + 1 + k; at >= len(history) || history[at].Role != RoleTool {
+			return &HistoryError{i, m.ID, call.ID, "it has no result"}
+		} else if got := history[at].ToolCallID; got != call.ID {
+			return &HistoryError{at, history[at].ID, got, fmt.Sprintf("here the result of %s is due", call.ID)}
+		}
+	}
+	return nil
+}
+
+// unanswered is what the model is told of a call that has no result.
+const unanswered = "The call has no result: it was cancelled or did not finish."
+
+// Repair returns the conversation as providers accept it (see [Check]), for
+// asking a model. It returns the very same slice if there is nothing to do; a
+// state that is kept elsewhere is never changed.
+//
+//   - Each call gets the first result that comes behind it, before an AI message
+//     that uses the same call id again. Results are moved to their call and put
+//     in the order of the calls; other results, late or repeated, are left out.
+//   - A call without a result is answered by an error that says so.
+//   - A call without an id, or with that of another call of its message, gets a
+//     new one.
+//   - An invalid call whose error was reported to the model stands in the
+//     history as a call, with what the model wrote as the argument invalid_json.
+//     Other invalid calls are left out.
+//   - Removals are left out, and AI messages in which nothing is left.
+func Repair(history []Message) []Message {
+	if !needsRepair(history) {
+		return history
+	}
+	r := newRepair(history)
+	out := make([]Message, 0, len(history)+1)
+	for i := range history {
+		switch m := history[i]; m.Role {
+		case RoleRemove, RoleTool: // a result stands where its call is
+		case RoleAI:
+			out = r.appendAI(out, history, i)
+		default:
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+func needsRepair(history []Message) bool {
+	return Check(history) != nil || slices.ContainsFunc(history, func(m Message) bool {
+		return m.Role == RoleAI && (len(m.InvalidToolCalls) > 0 || saysNothing(&m))
+	})
+}
+
+// saysNothing reports whether there is nothing in m that a provider could be
+// sent. An answer whose only content was invalid calls is the usual case.
+func saysNothing(m *Message) bool {
+	return m.Content == "" && len(m.ToolCalls) == 0 && (len(m.Blocks) == 0 || len(m.Parts()) == 0)
+}
+
+type repair struct {
+	used []bool // results that stand behind their call already
+	// results and calls are the places of the results and of the AI messages of
+	// each call id, in order.
+	results, calls map[string][]int
+}
+
+func newRepair(history []Message) *repair {
+	r := &repair{make([]bool, len(history)), map[string][]int{}, map[string][]int{}}
+	for i, m := range history {
+		if m.Role == RoleTool && m.ToolCallID != "" {
+			r.results[m.ToolCallID] = append(r.results[m.ToolCallID], i)
+		}
+		if m.Role != RoleAI {
+			continue
+		}
+		for _, call := range m.ToolCalls {
+			r.calls[call.ID] = append(r.calls[call.ID], i)
+		}
+		for _, call := range m.InvalidToolCalls {
+			r.calls[call.ID] = append(r.calls[call.ID], i)
+		}
+	}
+	return r
+}
+
+// result takes the place of the result of a call of message i. The same id in a
+// later message is another call, whose results come behind that message.
+func (r *repair) result(i int, id string) (int, bool) {
+	end := math.MaxInt
+	if k := slices.IndexFunc(r.calls[id], func(at int) bool { return at > i }); k >= 0 {
+		end = r.calls[id][k]
+	}
+	for _, at := range r.results[id] {
+		if i < at && at < end && !r.used[at] {
+			r.used[at] = true
+			return at, true
+		}
+	}
+	return 0, false
+}
+
+// appendAI appends the AI message i and the results of its calls.
+func (r *repair) appendAI(out, history []Message, i int) []Message {
+	m := history[i]
+	calls := make([]ToolCall, 0, len(m.ToolCalls)+len(m.InvalidToolCalls))
+	answers := make([]Message, 0, cap(calls))
+	taken := map[string]bool{}
+	add := func(call ToolCall, answer Message) {
+		if call.ID == "" || taken[call.ID] {
+			call.ID = freeID(call.ID, len(calls), m.ToolCalls, taken)
+		}
+		taken[call.ID] = true
+		answer.ToolCallID = call.ID
+		calls, answers = append(calls, call), append(answers, answer)
+	}
+	for _, call := range m.ToolCalls {
+		answer := Message{Role: RoleTool, Name: call.Name, Content: unanswered, Status: StatusError}
+		if at, ok := r.result(i, call.ID); ok {
+			answer = history[at]
+		}
+		add(call, answer)
+	}
+	for _, bad := range m.InvalidToolCalls {
+		if at, ok := r.result(i, bad.ID); ok {
+			args, _ := json.Marshal(map[string]string{"invalid_json": bad.Args})
+			add(ToolCall{ID: bad.ID, Name: bad.Name, Args: args, Extra: bad.Extra}, history[at])
+		}
+	}
+	m.ToolCalls, m.InvalidToolCalls = slices.Clip(calls), nil
+	if len(calls) == 0 {
+		m.ToolCalls = nil
+	}
+	if saysNothing(&m) {
+		return out
+	}
+	return append(append(out, m), answers...)
+}
+
+// freeID is a new id for call number i of a message.
+func freeID(old string, i int, calls []ToolCall, taken map[string]bool) string {
+	if old == "" {
+		old = "call"
+	}
+	for n := i; ; n++ {
+		id := fmt.Sprintf("%s_%d", old, n)
+		if !taken[id] && !slices.ContainsFunc(calls, func(c ToolCall) bool { return c.ID == id }) {
+			return id
+		}
+	}
+}

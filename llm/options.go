@@ -1,0 +1,148 @@
+package llm
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+)
+
+// With returns the model with settings bound to it:
+//
+//	joker := llm.With(model, llm.Temperature(1), llm.Tags("joke"))
+//
+// Of two bindings the outer one wins; tags and metadata add up.
+func With(model Model, opts ...Option) Model { return &bound{model, opts} }
+
+type bound struct {
+	model Model
+	opts  []Option
+}
+
+// Stream implements [Model].
+func (b *bound) Stream(ctx context.Context, req *Request) iter.Seq2[Chunk, error] {
+	r := *req
+	model := bind(b, &r)
+	return model.Stream(ctx, &r)
+}
+
+// Describe implements [Describer].
+func (b *bound) Describe() Info { return Describe(b.model) }
+
+// A wrapper is a model around one other model.
+type wrapper interface {
+	Model
+	inner() Model
+	around(Model) Model // the same wrapper around another model
+}
+
+// bind moves the settings that are bound to the model, or to one that is wrapped
+// in it, into the request and returns the model without them.
+func bind(m Model, req *Request) Model {
+	switch m := m.(type) {
+	case *bound:
+		inner := bind(m.model, req)
+		for _, opt := range m.opts {
+			opt(req)
+		}
+		return inner
+	case wrapper:
+		was := m.inner()
+		if inner := bind(was, req); inner != was {
+			return m.around(inner)
+		}
+	}
+	return m
+}
+
+// ModelName asks for another model of the same provider.
+func ModelName(name string) Option { return func(r *Request) { r.Model = name } }
+
+// MaxTokens bounds the length of the answer. See [StopLength].
+func MaxTokens(n int) Option { return func(r *Request) { r.MaxTokens = n } }
+
+// Temperature says how freely the model chooses its words; 0 is not at all.
+func Temperature(t float64) Option { return func(r *Request) { r.Temperature = &t } }
+
+// TopP limits the choice of words to the likeliest ones.
+func TopP(p float64) Option { return func(r *Request) { r.TopP = &p } }
+
+// StopWords end the answer where one of them would come.
+func StopWords(words ...string) Option { return func(r *Request) { r.StopWords = words } }
+
+// Seed asks for the same answer to the same request, as far as the provider can.
+func Seed(n int64) Option { return func(r *Request) { r.Seed = &n } }
+
+// Reasoning says how much the model is to think: see [Request.Reasoning].
+func Reasoning(effort string) Option { return func(r *Request) { r.Reasoning = effort } }
+
+// Tools gives the model tools to call, besides those it has.
+func Tools(tools ...*Tool) Option {
+	return func(r *Request) { r.Tools = slices.Concat(r.Tools, tools) }
+}
+
+// ToolChoice says whether and which tool to call: see [Request.ToolChoice].
+func ToolChoice(choice string) Option { return func(r *Request) { r.ToolChoice = choice } }
+
+// SerialTools asks for at most one tool call in an answer.
+func SerialTools() Option { return func(r *Request) { r.SerialTools = true } }
+
+// NoStream asks for the answer in one piece. A run sees one event with the whole
+// message.
+func NoStream() Option { return func(r *Request) { r.NoStream = true } }
+
+// Setting sets a parameter of the provider's own.
+func Setting(name string, value any) Option {
+	return func(r *Request) {
+		settings := maps.Clone(r.Settings)
+		if settings == nil {
+			settings = map[string]any{}
+		}
+		settings[name] = value
+		r.Settings = settings
+	}
+}
+
+// Tags mark the call's events, so that a stream can be filtered by them. The tag
+// "nostream" keeps its tokens out of the stream.
+func Tags(tags ...string) Option {
+	return func(r *Request) { r.Tags = slices.Concat(r.Tags, tags) }
+}
+
+// Metadata goes with the call's events.
+func Metadata(m map[string]any) Option {
+	return func(r *Request) {
+		sum := maps.Clone(r.Metadata)
+		if sum == nil {
+			sum = make(map[string]any, len(m))
+		}
+		maps.Copy(sum, m)
+		r.Metadata = sum
+	}
+}
+
+// check reports what is wrong with the request before anybody is asked.
+func (r *Request) check() error {
+	if len(r.Messages) == 0 {
+		return fmt.Errorf("llm: there are no messages to answer")
+	}
+	seen := map[string]bool{}
+	for _, t := range r.Tools {
+		if err := t.check(); err != nil {
+			return err
+		}
+		if seen[t.Name] {
+			return fmt.Errorf("llm: two tools are named %q", t.Name)
+		}
+		seen[t.Name] = true
+	}
+	switch r.ToolChoice {
+	case "", ToolChoiceAuto, ToolChoiceNone, ToolChoiceAny:
+	default:
+		if !seen[r.ToolChoice] {
+			return fmt.Errorf("llm: tool choice %q is no tool of the request", r.ToolChoice)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,58 @@
+package llm
+
+import "maps"
+
+// Usage counts the tokens of a model call.
+type Usage struct {
+	// Input includes what was read from and written to the provider's cache.
+	Input int
+	// Output includes reasoning.
+	Output int
+	Total  int
+	// InputDetails and OutputDetails say what is in Input and Output, by the
+	// names below; they need not add up.
+	InputDetails  map[string]int
+	OutputDetails map[string]int
+}
+
+// The names of usage details. Providers may add their own.
+const (
+	UsageCacheRead     = "cache_read"
+	UsageCacheCreation = "cache_creation"
+	UsageAudio         = "audio"
+	UsageReasoning     = "reasoning"
+)
+
+// Add is the sum of both counts.
+func (u Usage) Add(v Usage) Usage {
+	return u.each(v, func(a, b int) int { return a + b })
+}
+
+// Sub is u without v. No count goes below 0.
+func (u Usage) Sub(v Usage) Usage {
+	return u.each(v, func(a, b int) int { return max(0, a-b) })
+}
+
+func (u Usage) each(v Usage, op func(a, b int) int) Usage {
+	return Usage{
+		Input:         op(u.Input, v.Input),
+		Output:        op(u.Output, v.Output),
+		Total:         op(u.Total, v.Total),
+		InputDetails:  eachDetail(u.InputDetails, v.InputDetails, op),
+		OutputDetails: eachDetail(u.OutputDetails, v.OutputDetails, op),
+	}
+}
+
+func eachDetail(a, b map[string]int, op func(a, b int) int) map[string]int {
+	if len(a) == 0 && len(b) == 0 {
+		return nil
+	}
+	out := maps.Clone(a)
+	if out == nil {
+		out = make(map[string]int, len(b))
+	}
+	for name, n := range b {
+		out[name] = op(a[name], n)
+	}
+	return out
+}
