@@ -18,11 +18,10 @@ import (
 // If the answer breaks off, the error comes with the message so far.
 func Generate(ctx context.Context, model Model, history ...Message) (Message, error) {
 	var c collector
-	for chunk, err := range stream(ctx, model, history, &c) {
+	for _, err := range stream(ctx, model, history, &c) {
 		if err != nil {
 			return c.message(), err
 		}
-		_ = chunk
 	}
 	return c.message(), nil
 }

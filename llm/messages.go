@@ -1,5 +1,14 @@
 package llm
 
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
 // Messages is a conversation. As a field of a graph's state it merges updates
 // by message id: see [Messages.Reduce].
 type Messages []Message
@@ -8,4 +17,129 @@ type Messages []Message
 // embedding beside more fields. It has no methods, so embedding adds none.
 type Chat struct {
 	Messages Messages `json:"messages"`
+}
+
+// Reduce merges an update into the conversation, message by message: one with
+// the id of a message that is there replaces it, in its place; [Remove] takes
+// the message with its id away, unless a later message of the update has the
+// same id; [RemoveAll] drops everything before it; all else is appended.
+//
+// A message without an id is given one. The id follows from the conversation
+// before the message and from what it says, so the same update of the same
+// conversation always gives the same ids, also when a run is repeated after a
+// crash; within a conversation ids are unique.
+//
+// Removing a message that is not there is an error: the id was mistyped, or
+// another update has removed it.
+func (ms Messages) Reduce(update Messages) (Messages, error) {
+	out, _, err := reduce(ms, nil, update, false)
+	return out, err
+}
+
+// rewrite merges an update that does more than append.
+func rewrite(ms, update Messages) (Messages, error) {
+	if i := lastRemoveAll(update); i >= 0 {
+		ms, update = nil, update[i+1:]
+	}
+	r := rewriter{out: make(Messages, 0, len(ms)+len(update)), at: make(map[string]int, len(ms)+len(update))}
+	for _, m := range ms {
+		r.put(m)
+	}
+	for _, m := range update {
+		if m.Role != RoleRemove {
+			r.put(m)
+			continue
+		}
+		if err := r.remove(m.ID); err != nil {
+			return nil, err
+		}
+	}
+	if len(r.gone) > 0 {
+		kept := make(Messages, 0, len(r.out))
+		for _, m := range r.out {
+			if !r.gone[m.ID] {
+				kept = append(kept, m)
+			}
+		}
+		r.out = kept
+	}
+	return slices.Clip(r.out), nil
+}
+
+func lastRemoveAll(update Messages) int {
+	for i, m := range slices.Backward(update) {
+		if m.Role == RoleRemove && m.ID == removeAll {
+			return i
+		}
+	}
+	return -1
+}
+
+type rewriter struct {
+	out  Messages
+	at   map[string]int
+	gone map[string]bool
+}
+
+// put replaces a message or appends one.
+func (r *rewriter) put(m Message) {
+	if m.ID == "" {
+		prev := ""
+		if n := len(r.out); n > 0 {
+			prev = r.out[n-1].ID
+		}
+		m.ID = newID(len(r.out), prev, &m, func(id string) bool { _, ok := r.at[id]; return ok })
+	}
+	delete(r.gone, m.ID)
+	if i, ok := r.at[m.ID]; ok {
+		r.out[i] = m
+		return
+	}
+	r.at[m.ID] = len(r.out)
+	r.out = append(r.out, m)
+}
+
+func (r *rewriter) remove(id string) error {
+	if _, ok := r.at[id]; !ok || r.gone[id] {
+		return fmt.Errorf("llm: message %q cannot be removed: the conversation has no message with this id", id)
+	}
+	if r.gone == nil {
+		r.gone = map[string]bool{}
+	}
+	r.gone[id] = true
+	return nil
+}
+
+// newID is the id of a message at a place behind the one with the id prev. Time
+// and chance have no part in it: see [Messages.Reduce].
+func newID(place int, prev string, m *Message, taken func(string) bool) string {
+	var b strings.Builder
+	part := func(s string) {
+		b.WriteString(strconv.Itoa(len(s))) // so that parts cannot run into each other
+		b.WriteByte(':')
+		b.WriteString(s)
+	}
+	part(strconv.Itoa(place))
+	part(prev)
+	part(string(m.Role))
+	part(m.Name)
+	part(m.Content)
+	part(m.ToolCallID)
+	for i := range m.Blocks {
+		part(m.Blocks[i].Type)
+		part(m.Blocks[i].Text)
+		part(m.Blocks[i].URL)
+	}
+	for i := range m.ToolCalls {
+		part(m.ToolCalls[i].ID)
+		part(m.ToolCalls[i].Name)
+		part(string(m.ToolCalls[i].Args))
+	}
+	for n := 0; ; n++ {
+		sum := sha256.Sum256([]byte(b.String()))
+		if id := hex.EncodeToString(sum[:16]); !taken(id) {
+			return id
+		}
+		part(strconv.Itoa(n)) // the place was taken before and is free again
+	}
 }

@@ -43,6 +43,9 @@ type Request struct {
 	// models whose [Info] says NativeOutput.
 	Output *Output
 
+	// Objects is how [Object] asks for its value; models need not look at it.
+	Objects ObjectMode
+
 	MaxTokens   int
 	Temperature *float64
 	TopP        *float64

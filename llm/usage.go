@@ -5,14 +5,14 @@ import "maps"
 // Usage counts the tokens of a model call.
 type Usage struct {
 	// Input includes what was read from and written to the provider's cache.
-	Input int
+	Input int `json:"input_tokens"`
 	// Output includes reasoning.
-	Output int
-	Total  int
+	Output int `json:"output_tokens"`
+	Total  int `json:"total_tokens"`
 	// InputDetails and OutputDetails say what is in Input and Output, by the
 	// names below; they need not add up.
-	InputDetails  map[string]int
-	OutputDetails map[string]int
+	InputDetails  map[string]int `json:"input_token_details,omitempty"`
+	OutputDetails map[string]int `json:"output_token_details,omitempty"`
 }
 
 // The names of usage details. Providers may add their own.

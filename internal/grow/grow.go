@@ -40,6 +40,14 @@ type Appender interface {
 	Build(n int, fill func(i int, elem any) error) (any, error)
 }
 
+// A Rewriter is an Appender whose Reduce may also change what is there already.
+type Rewriter interface {
+	Appender
+	// Kept is how many elements at the beginning of was are still at the
+	// beginning of now. Too few is only a waste: the others are stored again.
+	Kept(was, now any) int
+}
+
 type tail[T any] struct {
 	arr  []T // len(arr) is its capacity
 	used atomic.Int64

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/grow"
 )
 
 // controlJSON is the stored form of control. Names, not ids: a later version
@@ -400,6 +401,10 @@ func (r *Run) change(u *undoEntry) (checkpoint.Change, error) {
 		out.Drop = c.appender.Len(u.was.val)
 	default:
 		from = c.appender.Len(u.was.val)
+		if r, ok := c.appender.(grow.Rewriter); ok {
+			kept := r.Kept(u.was.val, now.val)
+			from, out.Drop = kept, from-kept
+		}
 	}
 	out.Items = make([][]byte, 0, n-from)
 	for i := from; i < n; i++ {

@@ -1,0 +1,143 @@
+package llm
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"time"
+)
+
+// AnswerCache keeps answers. A checkpoint.Cache is one.
+type AnswerCache interface {
+	Get(ctx context.Context, space, key string) ([]byte, bool, error)
+	Set(ctx context.Context, space, key string, value []byte, ttl time.Duration) error
+}
+
+// Cache is the model that answers from an earlier answer to the same request:
+// the same messages (but for their ids), tools and settings. An answer from the
+// cache is one chunk, has no usage, and says so in its Metadata: "cached": true.
+// Only answers that were complete are kept, for the ttl, or for ever if it is 0.
+func Cache(model Model, cache AnswerCache, ttl time.Duration) Model {
+	return &cached{model, cache, ttl}
+}
+
+type cached struct {
+	model Model
+	cache AnswerCache
+	ttl   time.Duration
+}
+
+func (c *cached) inner() Model         { return c.model }
+func (c *cached) around(m Model) Model { return &cached{m, c.cache, c.ttl} }
+
+// Describe implements [Describer].
+func (c *cached) Describe() Info { return Describe(c.model) }
+
+const cacheSpace = "llm.answers"
+
+// Stream implements [Model].
+func (c *cached) Stream(ctx context.Context, req *Request) iter.Seq2[Chunk, error] {
+	return func(yield func(Chunk, error) bool) {
+		key, err := requestKey(Describe(c.model), req)
+		if err != nil {
+			yield(Chunk{}, err)
+			return
+		}
+		raw, ok, err := c.cache.Get(ctx, cacheSpace, key)
+		if err != nil {
+			yield(Chunk{}, fmt.Errorf("llm: reading the cache of answers: %w", err))
+			return
+		}
+		var m Message
+		if ok && json.Unmarshal(raw, &m) == nil {
+			yield(m.Chunk(), nil)
+			return
+		}
+		var sum collector
+		for chunk, err := range c.model.Stream(ctx, req) {
+			if err == nil {
+				err = sum.add(chunk)
+			}
+			if err != nil {
+				yield(Chunk{}, err)
+				return
+			}
+			if !yield(chunk, nil) {
+				return
+			}
+		}
+		if err := c.keep(ctx, key, sum.message()); err != nil {
+			yield(Chunk{}, err)
+		}
+	}
+}
+
+func (c *cached) keep(ctx context.Context, key string, m Message) error {
+	if m.Stop == StopLength || m.Stop == StopFilter {
+		return nil
+	}
+	m.ID, m.Usage = "", nil // each answer is a message of its own, and this one costs nothing
+	var err error
+	if m.Metadata, err = mergeMaps(m.Metadata, map[string]any{"cached": true}); err != nil {
+		return err
+	}
+	raw, err := json.Marshal(m)
+	if err == nil {
+		err = c.cache.Set(ctx, cacheSpace, key, raw, c.ttl)
+	}
+	if err != nil {
+		return fmt.Errorf("llm: keeping an answer: %w", err)
+	}
+	return nil
+}
+
+// requestKey is the same for requests that ask the same.
+func requestKey(info Info, req *Request) (string, error) {
+	r := *req
+	r.Tags, r.Metadata, r.NoStream, r.Tools = nil, nil, false, nil
+	r.Messages = make(Messages, len(req.Messages))
+	for i, m := range req.Messages {
+		m.ID, m.Usage, m.Artifact = "", nil, nil
+		r.Messages[i] = m
+	}
+	raw, err := json.Marshal(struct {
+		Model   Info
+		Request Request
+		Tools   []any
+	}{info, r, describeTools(req.Tools)})
+	if err != nil {
+		return "", fmt.Errorf("llm: the request has no JSON: %w", err)
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// describeTools is what a model is told of tools.
+func describeTools(tools []*Tool) []any {
+	out := make([]any, len(tools))
+	for i, t := range tools {
+		out[i] = struct {
+			Name        string         `json:"name"`
+			Description string         `json:"description"`
+			Parameters  any            `json:"parameters,omitempty"`
+			Extra       map[string]any `json:"extra,omitempty"`
+		}{t.Name, t.Description, t.Parameters, t.Extra}
+	}
+	return out
+}
+
+// Chunk is the message as one piece of an answer, for models that have their
+// answer as a whole.
+func (m Message) Chunk() Chunk {
+	c := Chunk{ID: m.ID, Name: m.Name, Content: m.Content, Blocks: m.Blocks, Usage: m.Usage, Stop: m.Stop, Metadata: m.Metadata, Extra: m.Extra}
+	for _, call := range m.ToolCalls {
+		c.ToolCalls = append(c.ToolCalls, ToolCallChunk{Index: new(len(c.ToolCalls)), ID: call.ID, Name: call.Name, Args: string(call.arguments()), Extra: call.Extra})
+	}
+	for _, call := range m.InvalidToolCalls {
+		c.ToolCalls = append(c.ToolCalls, ToolCallChunk{Index: new(len(c.ToolCalls)), ID: call.ID, Name: call.Name, Args: call.Args, Extra: call.Extra})
+	}
+	return c
+}

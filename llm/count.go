@@ -1,0 +1,135 @@
+package llm
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"math"
+	"unicode/utf8"
+)
+
+// A Counter counts the tokens that messages have for a model. Exact counters
+// are the providers' own; [CountTokens] is a good guess for all of them.
+type Counter func(ctx context.Context, ms []Message) (int, error)
+
+// CountOptions are the settings of [CountTokens]. The zero value is usual.
+type CountOptions struct {
+	// CharsPerToken is 4 if not set; for Anthropic's models 3.3 is closer.
+	CharsPerToken float64
+	// PerMessage is what a message costs besides its text; 3 if nil.
+	PerMessage *float64
+	// PerImage is what an image costs; 85 if not set.
+	PerImage int
+	// NoNames leaves the names of speakers out.
+	NoNames bool
+	// Tools are counted once, by their JSON.
+	Tools []*Tool
+	// Scale corrects the guess by the tokens that the provider reported with the
+	// last AI message (by at most a quarter, and never down), if all AI messages
+	// are of one provider (model_provider in their Metadata).
+	Scale bool
+}
+
+// CountTokens guesses how many tokens the messages have: from the number of
+// characters of their texts, tool calls and names. It is LangChain's formula;
+// only that tool calls and unknown blocks are counted by their JSON, which
+// differs from Python's text by a few characters.
+func CountTokens(ms []Message, opts *CountOptions) int {
+	c := counting(opts)
+	total := c.tools()
+	provider, mixed := "", false
+	reported, guessed := 0, 0.0
+	ais := 0
+	for i := range ms {
+		m := &ms[i]
+		total += c.message(m)
+		if !c.Scale || m.Role != RoleAI {
+			continue
+		}
+		p := text(m.Metadata["model_provider"])
+		mixed = mixed || ais > 0 && p != provider
+		provider = p
+		ais++
+		if p != "" && m.Usage != nil && m.Usage.Total > 0 {
+			reported, guessed = m.Usage.Total, total
+		}
+	}
+	if len(ms) > 1 && !mixed && guessed > 0 {
+		total *= min(1.25, max(1, float64(reported)/guessed))
+	}
+	return int(math.Ceil(total))
+}
+
+type counter struct {
+	CountOptions
+	perMessage float64
+}
+
+func counting(opts *CountOptions) *counter {
+	if opts == nil {
+		opts = &CountOptions{}
+	}
+	c := &counter{CountOptions: *opts, perMessage: 3}
+	c.CharsPerToken = cmp.Or(c.CharsPerToken, 4)
+	c.PerImage = cmp.Or(c.PerImage, 85)
+	if opts.PerMessage != nil {
+		c.perMessage = *opts.PerMessage
+	}
+	return c
+}
+
+func (c *counter) tools() float64 {
+	if len(c.Tools) == 0 {
+		return 0
+	}
+	return math.Ceil(float64(jsonLen(describeTools(c.Tools))) / c.CharsPerToken)
+}
+
+// message is the count of one message. The count of several is their sum.
+func (c *counter) message(m *Message) float64 {
+	chars, images := utf8.RuneCountInString(m.Content), 0
+	for i := range m.Blocks {
+		switch b := &m.Blocks[i]; b.Type {
+		case BlockText:
+			chars += utf8.RuneCountInString(b.Text)
+		case BlockImage, "image_url":
+			images++
+		default:
+			chars += jsonLen(b)
+		}
+	}
+	if len(m.ToolCalls) > 0 && len(m.Blocks) == 0 {
+		// In a list of blocks the calls are there too.
+		chars += jsonLen(m.ToolCalls)
+	}
+	if m.Role == RoleTool {
+		chars += utf8.RuneCountInString(m.ToolCallID)
+	}
+	chars += len(openAIName(m))
+	if !c.NoNames {
+		chars += utf8.RuneCountInString(m.Name)
+	}
+	return math.Ceil(float64(chars)/c.CharsPerToken) + float64(images*c.PerImage) + c.perMessage
+}
+
+func jsonLen(v any) int {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return 0 // it cannot be sent either
+	}
+	return utf8.RuneCount(raw)
+}
+
+// openAIName is the role as OpenAI's API names it.
+func openAIName(m *Message) string {
+	switch m.Role {
+	case RoleHuman:
+		return "user"
+	case RoleAI:
+		return "assistant"
+	case RoleSystem:
+		kwargs, _ := m.Extra["additional_kwargs"].(map[string]any)
+		return cmp.Or(text(kwargs[openAIRole]), "system")
+	}
+	return string(m.Role)
+}

@@ -1,0 +1,117 @@
+package llm
+
+import "slices"
+
+// FilterOptions say which messages [Filter] keeps: those that none of the
+// exclusions names, and of these, if there are inclusions, those that one of
+// them names.
+type FilterOptions struct {
+	Roles []Role
+	Names []string
+	IDs   []string
+
+	NotRoles []Role
+	NotNames []string
+	NotIDs   []string
+	// NoToolCalls leaves out AI messages with tool calls, and all results.
+	NoToolCalls bool
+	// NotToolCalls leaves out the calls with these ids, their blocks and their
+	// results, and an AI message all of whose calls are left out.
+	NotToolCalls []string
+}
+
+// Filter is the messages that the options keep. It does not change ms.
+func Filter(ms Messages, opts FilterOptions) Messages {
+	out := make(Messages, 0, len(ms))
+	for _, m := range ms {
+		if slices.Contains(opts.NotRoles, m.Role) || slices.Contains(opts.NotIDs, m.ID) ||
+			m.Name != "" && slices.Contains(opts.NotNames, m.Name) {
+			continue
+		}
+		m, ok := opts.withoutCalls(m)
+		if ok && opts.includes(&m) {
+			out = append(out, m)
+		}
+	}
+	return slices.Clip(out)
+}
+
+func (o *FilterOptions) includes(m *Message) bool {
+	if len(o.Roles)+len(o.Names)+len(o.IDs) == 0 {
+		return true
+	}
+	return slices.Contains(o.Roles, m.Role) || slices.Contains(o.Names, m.Name) || slices.Contains(o.IDs, m.ID)
+}
+
+// withoutCalls is m without the calls that are left out, if something is left.
+func (o *FilterOptions) withoutCalls(m Message) (Message, bool) {
+	calls := m.Role == RoleAI && len(m.ToolCalls) > 0
+	switch {
+	case o.NoToolCalls && (calls || m.Role == RoleTool):
+		return m, false
+	case m.Role == RoleTool:
+		return m, !slices.Contains(o.NotToolCalls, m.ToolCallID)
+	case !calls || len(o.NotToolCalls) == 0:
+		return m, true
+	}
+	left := make([]ToolCall, 0, len(m.ToolCalls))
+	for _, c := range m.ToolCalls {
+		if !slices.Contains(o.NotToolCalls, c.ID) {
+			left = append(left, c)
+		}
+	}
+	var blocks []Block
+	for _, b := range m.Blocks {
+		if !repeatsCall(b.Type) || !slices.Contains(o.NotToolCalls, b.ID) {
+			blocks = append(blocks, b)
+		}
+	}
+	m.ToolCalls, m.Blocks = left, blocks
+	return m, len(left) > 0
+}
+
+// MergeRuns joins messages of the same role that follow each other: texts with
+// the separator between them, blocks and tool calls one behind the other. The
+// first one's id, name and metadata stay. Results of tools are never joined,
+// since each answers a call. It does not change ms.
+func MergeRuns(ms Messages, separator string) Messages {
+	out := make(Messages, 0, len(ms))
+	for _, m := range ms {
+		n := len(out)
+		if n == 0 || m.Role != out[n-1].Role || m.Role == RoleTool || m.Role == RoleRemove {
+			out = append(out, m)
+			continue
+		}
+		out[n-1] = joined(out[n-1], m, separator)
+	}
+	return slices.Clip(out)
+}
+
+func joined(a, b Message, separator string) Message {
+	switch {
+	case len(a.Blocks) > 0:
+		blocks := a.Blocks
+		if b.Content != "" {
+			blocks = slices.Concat(blocks, []Block{Text(b.Content)})
+		}
+		a.Blocks = slices.Concat(blocks, b.Blocks)
+	case a.Content != "" && b.Content != "" && len(b.Blocks) == 0:
+		a.Content += separator + b.Content
+	default:
+		a.Content += b.Content
+		a.Blocks = b.Blocks
+	}
+	a.ToolCalls = slices.Concat(a.ToolCalls, b.ToolCalls)
+	a.InvalidToolCalls = slices.Concat(a.InvalidToolCalls, b.InvalidToolCalls)
+	switch {
+	case a.Usage == nil:
+		a.Usage = b.Usage
+	case b.Usage != nil:
+		sum := a.Usage.Add(*b.Usage)
+		a.Usage = &sum
+	}
+	if extra, err := mergeMaps(a.Extra, b.Extra); err == nil {
+		a.Extra = extra
+	}
+	return a
+}

@@ -1,0 +1,176 @@
+package llm
+
+import (
+	"reflect"
+	"slices"
+	"sync"
+
+	"github.com/treadle-go/treadle/internal/grow"
+)
+
+// Reducer is the engine's way to append without copying.
+func (Messages) Reducer() grow.Reducer { return messageReducer{} }
+
+// messageReducer is the reducer of conversations. As lists they are stored by
+// what was appended; a step that replaced or removed something says how much of
+// the list it kept.
+type messageReducer struct {
+	grow.List[Messages, Message]
+}
+
+// Reduce implements [grow.Reducer].
+func (messageReducer) Reduce(val, acc, update any, claim bool) (any, any, error) {
+	old, _ := val.(Messages)
+	next, acc, err := reduce(old, acc, update.(Messages), claim)
+	if err != nil {
+		return nil, nil, err
+	}
+	return next, acc, nil
+}
+
+// Kept implements [grow.Rewriter].
+func (messageReducer) Kept(was, now any) int {
+	a, b := was.(Messages), now.(Messages)
+	n := min(len(a), len(b))
+	if n > 0 && &a[0] == &b[0] {
+		return n
+	}
+	for i := range n {
+		if !same(&a[i], &b[i]) {
+			return i
+		}
+	}
+	return n
+}
+
+// same reports whether two messages are copies of one. They may be equal and
+// not the same: then one is stored again, which harms nobody.
+func same(a, b *Message) bool {
+	return a.ID == b.ID && a.Role == b.Role && a.Name == b.Name && a.Content == b.Content && a.Stop == b.Stop &&
+		a.ToolCallID == b.ToolCallID && a.Status == b.Status && a.Usage == b.Usage &&
+		sameSlice(a.Blocks, b.Blocks) && sameSlice(a.ToolCalls, b.ToolCalls) && sameSlice(a.InvalidToolCalls, b.InvalidToolCalls) &&
+		sameMap(a.Metadata, b.Metadata) && sameMap(a.Extra, b.Extra) && a.Artifact == nil && b.Artifact == nil
+}
+
+func sameSlice[T any](a, b []T) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+}
+
+func sameMap(a, b map[string]any) bool {
+	return len(a) == 0 && len(b) == 0 || reflect.ValueOf(a).UnsafePointer() == reflect.ValueOf(b).UnsafePointer()
+}
+
+// grown is the private part of a conversation that the engine keeps: the memory
+// that its versions share ([grow.Append]), and where in it each id is.
+type grown struct {
+	tail  any
+	first *Message // where the memory begins
+	ids   *idIndex
+}
+
+// idIndex knows the places of the ids of all messages in one shared memory. The
+// versions of a conversation are prefixes of it, so an id whose place is behind
+// a version's end is not in that version.
+type idIndex struct {
+	blank bool // there are messages without an id
+
+	mu sync.Mutex
+	at map[string]int
+}
+
+func newIndex(ms Messages) *idIndex {
+	x := &idIndex{at: make(map[string]int, 2*len(ms)+1)}
+	x.add(ms, 0)
+	return x
+}
+
+// add notes the messages from a place on.
+func (x *idIndex) add(ms Messages, from int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for i := from; i < len(ms); i++ {
+		x.at[ms[i].ID] = i
+		if ms[i].ID == "" {
+			x.blank = true
+		}
+	}
+}
+
+// has reports whether an id is among the first n messages.
+func (x *idIndex) has(n int, id string) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	i, ok := x.at[id]
+	return ok && i < n
+}
+
+// few is how many ids are better looked for one by one than in a new index.
+const few = 4
+
+// reduce merges an update into ms. acc and claim are as for [grow.Reducer].
+func reduce(ms Messages, acc any, update Messages, claim bool) (Messages, any, error) {
+	if len(update) == 0 {
+		return ms, acc, nil
+	}
+	var tail any
+	var ids *idIndex
+	if g, ok := acc.(*grown); ok && len(ms) > 0 && g.first == &ms[0] {
+		tail, ids = g.tail, g.ids
+	} else if claim || len(update) > few {
+		ids = newIndex(ms)
+	}
+	items, ok := appended(ms, ids, update)
+	if !ok {
+		out, err := rewrite(ms, update)
+		return out, nil, err
+	}
+	next, newTail := grow.Append(ms, tail, items, claim)
+	switch {
+	case !claim:
+		return next, nil, nil
+	case tail != nil && newTail == tail:
+		ids.add(next, len(ms))
+		return next, acc, nil
+	case tail != nil: // the index stays with the memory that it is of
+		ids = newIndex(ms)
+	}
+	ids.add(next, len(ms))
+	return next, &grown{newTail, &next[0], ids}, nil
+}
+
+// appended is the update as it is appended to ms, with an id for every message.
+// It is false if the update does something else. Without an index the ids of ms
+// are read one by one.
+func appended(ms Messages, ids *idIndex, update Messages) (Messages, bool) {
+	known := func(id string) bool { return ids.has(len(ms), id) }
+	if ids == nil {
+		known = func(id string) bool { return slices.ContainsFunc(ms, func(m Message) bool { return m.ID == id }) }
+	}
+	if ids != nil && ids.blank || ids == nil && known("") {
+		return nil, false
+	}
+	prev := ""
+	if len(ms) > 0 {
+		prev = ms[len(ms)-1].ID
+	}
+	items, copied := update, false
+	batch := make(map[string]bool, len(update))
+	taken := func(id string) bool { return batch[id] || known(id) }
+	for i := range update {
+		m := &update[i]
+		id := m.ID
+		switch {
+		case m.Role == RoleRemove || id != "" && taken(id):
+			return nil, false
+		case id == "":
+			if !copied {
+				items, copied = slices.Clone(update), true
+			}
+			id = newID(len(ms)+i, prev, m, taken)
+			items[i].ID = id
+		}
+		batch[id] = true
+		prev = id
+	}
+	return items, true
+}

@@ -1,0 +1,319 @@
+package llm
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+)
+
+// MarshalJSON writes the message as LangChain does. Empty fields are left out,
+// but for the content.
+func (m Message) MarshalJSON() ([]byte, error) {
+	var w objectWriter
+	w.put("type", m.Role)
+	w.put("content", contentJSON{m.Content, m.Blocks})
+	w.putText("name", m.Name)
+	w.putText("id", m.ID)
+	if m.Role == RoleTool {
+		w.put("tool_call_id", m.ToolCallID)
+	} else {
+		w.putText("tool_call_id", m.ToolCallID)
+	}
+	w.putText("status", string(m.Status))
+	if m.Artifact != nil {
+		w.put("artifact", m.Artifact)
+	}
+	if len(m.ToolCalls) > 0 {
+		w.put("tool_calls", m.ToolCalls)
+	}
+	if len(m.InvalidToolCalls) > 0 {
+		w.put("invalid_tool_calls", m.InvalidToolCalls)
+	}
+	writeAnswer(&w, m.Usage, m.Stop, m.Metadata)
+	raw, err := w.end(m.Extra)
+	if err != nil {
+		return nil, fmt.Errorf("message %s: %w", m.ID, err)
+	}
+	return raw, nil
+}
+
+// writeAnswer writes what a provider says about an answer.
+func writeAnswer(w *objectWriter, usage *Usage, stop StopReason, meta map[string]any) {
+	if usage != nil {
+		w.put("usage_metadata", usage)
+	}
+	if stop != "" {
+		meta = maps.Clone(meta)
+		if meta == nil {
+			meta = map[string]any{}
+		}
+		meta["finish_reason"] = string(stop)
+	}
+	if len(meta) > 0 {
+		w.put("response_metadata", meta)
+	}
+}
+
+// contentJSON is a content as a text, or as a list if it has blocks.
+type contentJSON struct {
+	text   string
+	blocks []Block
+}
+
+func (c contentJSON) MarshalJSON() ([]byte, error) {
+	if len(c.blocks) == 0 {
+		return json.Marshal(c.text)
+	}
+	list := make([]any, 0, 1+len(c.blocks))
+	if c.text != "" {
+		list = append(list, c.text)
+	}
+	for _, b := range c.blocks {
+		list = append(list, b)
+	}
+	return json.Marshal(list)
+}
+
+func (c *contentJSON) UnmarshalJSON(raw []byte) error {
+	switch raw[0] {
+	case '"':
+		return json.Unmarshal(raw, &c.text)
+	case '[':
+	default:
+		return errors.New("it must be a string or a list of blocks")
+	}
+	var list []json.RawMessage
+	if err := json.Unmarshal(raw, &list); err != nil {
+		return err
+	}
+	for i, item := range list {
+		var b Block
+		if item[0] == '"' {
+			if err := json.Unmarshal(item, &b.Text); err != nil {
+				return err
+			}
+			if i == 0 && len(list) > 1 && b.Text != "" {
+				c.text = b.Text
+				continue
+			}
+			b.Type = BlockText
+		} else if err := json.Unmarshal(item, &b); err != nil {
+			return fmt.Errorf("block %d: %w", i, err)
+		}
+		c.blocks = append(c.blocks, b)
+	}
+	return nil
+}
+
+// UnmarshalJSON reads a message in LangChain's form or in one of those that
+// people write: a string (from the user), a pair [role, content], an object with
+// a role as OpenAI's, or LangChain's envelope of a constructor's arguments.
+func (m *Message) UnmarshalJSON(raw []byte) error {
+	*m = Message{}
+	raw = bytes.TrimSpace(raw)
+	var err error
+	switch {
+	case len(raw) == 0:
+		err = errors.New("there is nothing")
+	case raw[0] == '"':
+		m.Role = RoleHuman
+		err = json.Unmarshal(raw, &m.Content)
+	case raw[0] == '[':
+		err = m.readPair(raw)
+	case raw[0] == '{':
+		var o object
+		if o, err = readObject(raw); err == nil {
+			err = m.read(o)
+		}
+	default:
+		err = errors.New("it must be an object, a string or a pair of role and content")
+	}
+	if err != nil {
+		return fmt.Errorf("llm: message: %w", err)
+	}
+	return nil
+}
+
+func (m *Message) readPair(raw []byte) error {
+	var pair []json.RawMessage
+	if err := json.Unmarshal(raw, &pair); err != nil {
+		return err
+	}
+	if len(pair) != 2 {
+		return fmt.Errorf("a list must be a pair of role and content, not %d elements", len(pair))
+	}
+	return m.read(object{"role": pair[0], "content": pair[1]})
+}
+
+// roles are the names of roles and of LangChain's classes.
+var roles = map[string]Role{
+	"human": RoleHuman, "user": RoleHuman, "HumanMessage": RoleHuman, "HumanMessageChunk": RoleHuman,
+	"ai": RoleAI, "assistant": RoleAI, "AIMessage": RoleAI, "AIMessageChunk": RoleAI,
+	"system": RoleSystem, "developer": RoleSystem, "SystemMessage": RoleSystem, "SystemMessageChunk": RoleSystem,
+	"tool": RoleTool, "ToolMessage": RoleTool, "ToolMessageChunk": RoleTool,
+	"remove": RoleRemove, "RemoveMessage": RoleRemove,
+	"function": "function", "FunctionMessage": "function", "FunctionMessageChunk": "function",
+	"chat": "chat", "ChatMessage": "chat", "ChatMessageChunk": "chat",
+}
+
+// openAIRole marks a system message that OpenAI calls a developer's, by
+// LangChain's name for the mark.
+const openAIRole = "__openai_role__"
+
+func (m *Message) read(o object) error {
+	if !o.isNull("lc") && !o.isNull("kwargs") {
+		var err error
+		if o, err = openEnvelope(o); err != nil {
+			return err
+		}
+	}
+	developer, err := m.readRole(o)
+	if err != nil {
+		return err
+	}
+	if o.isNull("content") && m.Role != RoleAI && m.Role != RoleRemove && o["content"] == nil {
+		return fmt.Errorf("a message from %s needs a content", m.Role)
+	}
+	var content contentJSON
+	for name, dst := range map[string]any{
+		"content": &content, "id": &m.ID, "name": &m.Name, "tool_call_id": &m.ToolCallID, "status": &m.Status,
+	} {
+		if err := o.take(name, dst); err != nil {
+			return err
+		}
+	}
+	m.Content, m.Blocks = content.text, content.blocks
+	if m.Role == RoleRemove && (m.Content != "" || len(m.Blocks) > 0) {
+		return errors.New("a removal has no content")
+	}
+	if raw, ok := o["artifact"]; ok {
+		if m.Artifact, err = decodeAny(raw); err != nil {
+			return fmt.Errorf("artifact: %w", err)
+		}
+		delete(o, "artifact")
+	}
+	if m.Stop, err = readAnswer(o, &m.Usage, &m.Metadata); err != nil {
+		return err
+	}
+	if err := m.readCalls(o); err != nil {
+		return err
+	}
+	if isEmptyObject(o["additional_kwargs"]) {
+		delete(o, "additional_kwargs")
+	}
+	if m.Extra, err = o.rest(); err != nil {
+		return err
+	}
+	if developer {
+		m.mark(openAIRole, "developer")
+	}
+	return nil
+}
+
+func isEmptyObject(raw json.RawMessage) bool {
+	return string(bytes.TrimSpace(raw)) == "{}" || string(raw) == "null"
+}
+
+// mark puts a value into additional_kwargs.
+func (m *Message) mark(name, value string) {
+	kwargs, _ := m.Extra["additional_kwargs"].(map[string]any)
+	if kwargs == nil {
+		kwargs = map[string]any{}
+	}
+	kwargs[name] = value
+	if m.Extra == nil {
+		m.Extra = map[string]any{}
+	}
+	m.Extra["additional_kwargs"] = kwargs
+}
+
+// readRole finds out who speaks: by role, as OpenAI has it, or by type.
+func (m *Message) readRole(o object) (developer bool, err error) {
+	var role, typ string
+	if raw := o["type"]; raw != nil && json.Unmarshal(raw, &typ) == nil && roles[typ] == "chat" {
+		m.Role = "chat" // its role is any word, and kept
+		delete(o, "type")
+		return false, nil
+	}
+	if err := o.take("role", &role); err != nil {
+		return false, err
+	}
+	if role == "" {
+		if err := o.take("type", &role); err != nil {
+			return false, err
+		}
+	} else if roles[typ] != "" || typ == "message" {
+		delete(o, "type")
+	}
+	switch {
+	case role == "":
+		return false, errors.New("it has neither role nor type")
+	case roles[role] == "":
+		return false, fmt.Errorf("unknown role %q: want human or user, ai or assistant, system or developer, tool, remove", role)
+	}
+	m.Role = roles[role]
+	return role == "developer", nil
+}
+
+// openEnvelope reads LangChain's serialised constructor call. Only messages are
+// made of it: the class is looked up, never loaded.
+func openEnvelope(o object) (object, error) {
+	var path []string
+	if err := o.take("id", &path); err != nil {
+		return nil, err
+	}
+	class := ""
+	if len(path) > 0 {
+		class = path[len(path)-1]
+	}
+	if roles[class] == "" {
+		return nil, fmt.Errorf("%q is not a class of messages", strings.Join(path, "."))
+	}
+	kwargs, err := readObject(o["kwargs"])
+	if err != nil {
+		return nil, fmt.Errorf("kwargs: %w", err)
+	}
+	kwargs["type"], err = json.Marshal(class)
+	delete(kwargs, "role")
+	return kwargs, err
+}
+
+// readAnswer reads what a provider says about an answer.
+func readAnswer(o object, usage **Usage, meta *map[string]any) (StopReason, error) {
+	if err := o.take("usage_metadata", usage); err != nil {
+		return "", err
+	}
+	if err := o.takeMap("response_metadata", meta); err != nil {
+		return "", err
+	}
+	reason, ok := (*meta)["finish_reason"].(string)
+	if !ok || reason == "" {
+		return "", nil
+	}
+	delete(*meta, "finish_reason")
+	if len(*meta) == 0 {
+		*meta = nil
+	}
+	return StopReason(reason), nil
+}
+
+// UnmarshalJSON reads a list of messages, or one message as a list of one.
+func (ms *Messages) UnmarshalJSON(raw []byte) error {
+	raw = bytes.TrimSpace(raw)
+	if len(raw) > 0 && (raw[0] == '{' || raw[0] == '"') {
+		*ms = make(Messages, 1)
+		return json.Unmarshal(raw, &(*ms)[0])
+	}
+	return json.Unmarshal(raw, (*[]Message)(ms))
+}
+
+// MarshalJSON writes an empty conversation as [], never as null.
+func (ms Messages) MarshalJSON() ([]byte, error) {
+	if ms == nil {
+		return []byte("[]"), nil
+	}
+	return json.Marshal([]Message(ms))
+}

@@ -1,0 +1,185 @@
+package llm
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+)
+
+// objectWriter writes a JSON object field by field, and behind them the fields
+// that were kept from elsewhere.
+type objectWriter struct {
+	buf   []byte
+	names []string
+	err   error
+}
+
+func (w *objectWriter) put(name string, v any) {
+	if w.err != nil {
+		return
+	}
+	raw, err := json.Marshal(v)
+	if err != nil {
+		w.err = fmt.Errorf("%s: %w", name, err)
+		return
+	}
+	w.putRaw(name, raw)
+}
+
+// putRaw writes a field whose name needs no escaping.
+func (w *objectWriter) putRaw(name string, raw []byte) {
+	w.open(len(name) + len(raw))
+	w.buf = append(w.buf, '"')
+	w.buf = append(w.buf, name...)
+	w.buf = append(w.buf, '"', ':')
+	w.buf = append(w.buf, raw...)
+	w.names = append(w.names, name)
+}
+
+func (w *objectWriter) open(n int) {
+	if w.buf == nil {
+		w.buf = append(make([]byte, 0, n+64), '{')
+	} else {
+		w.buf = append(w.buf, ',')
+	}
+}
+
+// putText writes a text unless it is empty.
+func (w *objectWriter) putText(name, v string) {
+	if v != "" {
+		w.put(name, v)
+	}
+}
+
+// end writes the kept fields that have not been written otherwise.
+func (w *objectWriter) end(extra map[string]any) ([]byte, error) {
+	for _, name := range slices.Sorted(maps.Keys(extra)) {
+		if slices.Contains(w.names, name) {
+			continue
+		}
+		key, _ := json.Marshal(name)
+		raw, err := json.Marshal(extra[name])
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		w.open(len(key) + len(raw))
+		w.buf = append(append(append(w.buf, key...), ':'), raw...)
+	}
+	if w.err != nil {
+		return nil, w.err
+	}
+	if w.buf == nil {
+		return []byte("{}"), nil
+	}
+	return append(w.buf, '}'), nil
+}
+
+// object is a JSON object that is being read. What is taken out of it is gone;
+// what is left was unknown.
+type object map[string]json.RawMessage
+
+func readObject(raw []byte) (object, error) {
+	var o object
+	if err := json.Unmarshal(raw, &o); err != nil {
+		return nil, err
+	}
+	if o == nil {
+		return nil, errors.New("it is null")
+	}
+	return o, nil
+}
+
+// isNull reports whether a field is absent or null.
+func (o object) isNull(name string) bool {
+	raw, ok := o[name]
+	return !ok || string(raw) == "null"
+}
+
+// take moves a field into dst. An absent one and null leave dst as it is.
+func (o object) take(name string, dst any) error {
+	if o.isNull(name) {
+		delete(o, name)
+		return nil
+	}
+	if err := json.Unmarshal(o[name], dst); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	delete(o, name)
+	return nil
+}
+
+// rest is what was not taken.
+func (o object) rest() (map[string]any, error) {
+	if len(o) == 0 {
+		return nil, nil
+	}
+	out := make(map[string]any, len(o))
+	for name, raw := range o {
+		v, err := decodeAny(raw)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		out[name] = v
+	}
+	return out, nil
+}
+
+// takeMap moves a field that is an object into dst; an empty one is none.
+func (o object) takeMap(name string, dst *map[string]any) error {
+	var raw json.RawMessage
+	if err := o.take(name, &raw); err != nil || raw == nil {
+		return err
+	}
+	v, err := decodeAny(raw)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	m, ok := v.(map[string]any)
+	if !ok {
+		return fmt.Errorf("%s: it is not an object", name)
+	}
+	if len(m) > 0 {
+		*dst = m
+	}
+	return nil
+}
+
+// decodeAny reads any JSON. Numbers are float64 as usual, but where that would
+// change them a json.Number: what is only passed on must not change.
+func decodeAny(raw []byte) (any, error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return nil, err
+	}
+	return exactNumbers(v), nil
+}
+
+func exactNumbers(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, e := range v {
+			v[name] = exactNumbers(e)
+		}
+	case []any:
+		for i, e := range v {
+			v[i] = exactNumbers(e)
+		}
+	case json.Number:
+		f, err := v.Float64()
+		if err != nil {
+			return v
+		}
+		// Long numbers may have lost digits.
+		if len(v) > 15 && strconv.FormatFloat(f, 'g', -1, 64) != string(v) && strconv.FormatFloat(f, 'f', -1, 64) != string(v) {
+			return v
+		}
+		return f
+	}
+	return v
+}

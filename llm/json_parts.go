@@ -1,0 +1,279 @@
+package llm
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// MarshalJSON writes the block as LangChain does.
+func (b Block) MarshalJSON() ([]byte, error) {
+	var w objectWriter
+	w.putText("type", b.Type)
+	w.putText("id", b.ID)
+	if b.Index != nil {
+		w.put("index", *b.Index)
+	}
+	if _, kept := b.Extra["text"]; b.Text != "" || b.Type == BlockText && !kept {
+		w.put("text", b.Text)
+	}
+	if _, kept := b.Extra["reasoning"]; b.Reasoning != "" || b.Type == BlockReasoning && !kept {
+		w.put("reasoning", b.Reasoning)
+	}
+	w.putText("url", b.URL)
+	if len(b.Data) > 0 {
+		w.put("base64", b.Data)
+	}
+	w.putText("file_id", b.FileID)
+	w.putText("mime_type", b.MIMEType)
+	return w.end(b.Extra)
+}
+
+// UnmarshalJSON reads any object. What is not as this package would write it
+// stays in Extra.
+func (b *Block) UnmarshalJSON(raw []byte) error {
+	*b = Block{}
+	o, err := readObject(raw)
+	if err != nil {
+		return fmt.Errorf("a block is an object: %w", err)
+	}
+	for name, dst := range map[string]any{
+		"type": &b.Type, "id": &b.ID, "index": &b.Index, "text": &b.Text, "reasoning": &b.Reasoning,
+		"url": &b.URL, "base64": &b.Data, "file_id": &b.FileID, "mime_type": &b.MIMEType,
+	} {
+		// A field that cannot be read stays where it is. A null says nothing but in
+		// fields of others.
+		_ = o.take(name, dst)
+	}
+	b.Extra, err = o.rest()
+	return err
+}
+
+// MarshalJSON writes the call as LangChain does.
+func (c ToolCall) MarshalJSON() ([]byte, error) {
+	var w objectWriter
+	w.put("name", c.Name)
+	w.put("args", c.arguments())
+	w.put("id", c.ID)
+	w.put("type", "tool_call")
+	return w.end(c.Extra)
+}
+
+// UnmarshalJSON reads a call in LangChain's form or OpenAI's. Arguments that are
+// no JSON object are an error; a [Message] takes such a call as an invalid one.
+func (c *ToolCall) UnmarshalJSON(raw []byte) error {
+	call, bad, err := readCall(raw)
+	if err != nil {
+		return err
+	}
+	if bad != nil {
+		return fmt.Errorf("tool call %s: %s", bad.ID, bad.Error)
+	}
+	*c = call
+	return nil
+}
+
+// readCall reads a call, or an invalid one.
+func readCall(raw []byte) (call ToolCall, bad *InvalidToolCall, err error) {
+	o, err := readObject(raw)
+	if err != nil {
+		return call, nil, fmt.Errorf("a tool call is an object: %w", err)
+	}
+	if err := o.take("id", &call.ID); err != nil {
+		return call, nil, err
+	}
+	args, err := takeCall(o, &call.Name)
+	if err != nil {
+		return call, nil, err
+	}
+	delete(o, "type")
+	if call.Extra, err = o.rest(); err != nil {
+		return call, nil, err
+	}
+	var problem string
+	if call.Args, problem = parseArgs(args, false); problem != "" {
+		return call, &InvalidToolCall{ID: call.ID, Name: call.Name, Args: args, Error: problem, Extra: call.Extra}, nil
+	}
+	return call, nil, nil
+}
+
+// takeCall takes the name and the arguments: the latter an object, or a string
+// that holds one.
+func takeCall(o object, name *string) (args string, err error) {
+	field := "args"
+	if !o.isNull("function") { // OpenAI's form
+		var fn object
+		if err := o.take("function", &fn); err != nil {
+			return "", err
+		}
+		if fn == nil {
+			return "", errors.New("function: it is null")
+		}
+		if err := fn.take("name", name); err != nil {
+			return "", err
+		}
+		o, field = fn, "arguments"
+	} else if err := o.take("name", name); err != nil {
+		return "", err
+	}
+	raw := o[field]
+	delete(o, field)
+	if len(raw) > 0 && raw[0] == '"' {
+		err = json.Unmarshal(raw, &args)
+		return args, err
+	}
+	if string(raw) == "null" {
+		return "", nil
+	}
+	return string(raw), nil
+}
+
+// readCalls reads the calls of a message, wherever they stand.
+func (m *Message) readCalls(o object) error {
+	var list []json.RawMessage
+	if err := o.take("tool_calls", &list); err != nil {
+		return err
+	}
+	if len(list) == 0 && !o.isNull("additional_kwargs") && m.Role == RoleAI {
+		// LangChain keeps OpenAI's own form there.
+		var kwargs struct {
+			ToolCalls []json.RawMessage `json:"tool_calls"`
+		}
+		if json.Unmarshal(o["additional_kwargs"], &kwargs) == nil {
+			list = kwargs.ToolCalls
+		}
+	}
+	var pieces []ToolCallChunk
+	if err := o.take("tool_call_chunks", &pieces); err != nil {
+		return err
+	}
+	if err := o.take("invalid_tool_calls", &m.InvalidToolCalls); err != nil {
+		return err
+	}
+	if len(m.InvalidToolCalls) == 0 {
+		m.InvalidToolCalls = nil
+	}
+	if len(list) == 0 && len(m.InvalidToolCalls) == 0 && len(pieces) > 0 {
+		whole := Chunk{ToolCalls: pieces}.Message()
+		m.ToolCalls, m.InvalidToolCalls = whole.ToolCalls, whole.InvalidToolCalls
+	}
+	for i, raw := range list {
+		call, bad, err := readCall(raw)
+		if err != nil {
+			return fmt.Errorf("tool_calls %d: %w", i, err)
+		}
+		if bad != nil {
+			m.InvalidToolCalls = append(m.InvalidToolCalls, *bad)
+		} else {
+			m.ToolCalls = append(m.ToolCalls, call)
+		}
+	}
+	return nil
+}
+
+// MarshalJSON writes the call as LangChain does.
+func (c InvalidToolCall) MarshalJSON() ([]byte, error) {
+	var w objectWriter
+	w.put("name", c.Name)
+	w.put("args", c.Args)
+	w.put("id", c.ID)
+	w.put("error", c.Error)
+	w.put("type", "invalid_tool_call")
+	return w.end(c.Extra)
+}
+
+// UnmarshalJSON reads the call as LangChain writes it.
+func (c *InvalidToolCall) UnmarshalJSON(raw []byte) error {
+	*c = InvalidToolCall{}
+	o, err := readObject(raw)
+	if err != nil {
+		return err
+	}
+	for name, dst := range map[string]any{"name": &c.Name, "args": &c.Args, "id": &c.ID, "error": &c.Error} {
+		if err := o.take(name, dst); err != nil {
+			return err
+		}
+	}
+	delete(o, "type")
+	c.Extra, err = o.rest()
+	return err
+}
+
+// MarshalJSON writes the piece as LangChain does.
+func (c ToolCallChunk) MarshalJSON() ([]byte, error) {
+	var w objectWriter
+	orNull := func(name, v string) {
+		if v == "" {
+			w.putRaw(name, []byte("null"))
+		} else {
+			w.put(name, v)
+		}
+	}
+	orNull("name", c.Name)
+	w.put("args", c.Args)
+	orNull("id", c.ID)
+	w.put("index", c.Index)
+	w.put("type", "tool_call_chunk")
+	return w.end(c.Extra)
+}
+
+// UnmarshalJSON reads the piece as LangChain writes it.
+func (c *ToolCallChunk) UnmarshalJSON(raw []byte) error {
+	*c = ToolCallChunk{}
+	o, err := readObject(raw)
+	if err != nil {
+		return err
+	}
+	for name, dst := range map[string]any{"name": &c.Name, "args": &c.Args, "id": &c.ID, "index": &c.Index} {
+		if err := o.take(name, dst); err != nil {
+			return err
+		}
+	}
+	delete(o, "type")
+	c.Extra, err = o.rest()
+	return err
+}
+
+// MarshalJSON writes the chunk as LangChain does.
+func (c Chunk) MarshalJSON() ([]byte, error) {
+	var w objectWriter
+	w.put("type", "AIMessageChunk")
+	w.put("content", contentJSON{c.Content, c.Blocks})
+	w.putText("name", c.Name)
+	w.putText("id", c.ID)
+	if len(c.ToolCalls) > 0 {
+		w.put("tool_call_chunks", c.ToolCalls)
+	}
+	writeAnswer(&w, c.Usage, c.Stop, c.Metadata)
+	if c.Stop != "" {
+		w.put("chunk_position", "last")
+	}
+	return w.end(c.Extra)
+}
+
+// UnmarshalJSON reads the chunk as LangChain writes it.
+func (c *Chunk) UnmarshalJSON(raw []byte) error {
+	*c = Chunk{}
+	o, err := readObject(raw)
+	if err != nil {
+		return fmt.Errorf("llm: chunk: %w", err)
+	}
+	var content contentJSON
+	for name, dst := range map[string]any{"content": &content, "name": &c.Name, "id": &c.ID, "tool_call_chunks": &c.ToolCalls} {
+		if err := o.take(name, dst); err != nil {
+			return fmt.Errorf("llm: chunk: %w", err)
+		}
+	}
+	c.Content, c.Blocks = content.text, content.blocks
+	if c.Stop, err = readAnswer(o, &c.Usage, &c.Metadata); err != nil {
+		return fmt.Errorf("llm: chunk: %w", err)
+	}
+	for _, name := range []string{"type", "chunk_position", "tool_calls", "invalid_tool_calls"} {
+		delete(o, name) // said by other fields
+	}
+	if isEmptyObject(o["additional_kwargs"]) {
+		delete(o, "additional_kwargs")
+	}
+	c.Extra, err = o.rest()
+	return err
+}

@@ -1,0 +1,371 @@
+package llmtest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/treadle-go/treadle/llm"
+)
+
+// Turn is one answer of a [Script].
+type Turn struct {
+	// Message is the answer. It is streamed: its text word by word, its tool calls
+	// in pieces. Without a Stop it is [llm.StopTools] if there are calls and
+	// [llm.StopEnd] if not.
+	Message llm.Message
+	// Chunks are the pieces in which the answer comes, instead of Message.
+	Chunks []llm.Chunk
+	// Err ends the turn, behind the answer if there is one.
+	Err error
+	// Delay is how long the model takes before each piece.
+	Delay time.Duration
+	// Hang: the model says nothing more, until the call is cancelled.
+	Hang bool
+	// Expect checks the request; see [Asked], [Heard] and [Offered].
+	Expect []func(*llm.Request) error
+}
+
+// Say is a turn that answers with a text.
+func Say(text string, expect ...func(*llm.Request) error) Turn {
+	return Turn{Message: llm.Assistant(text), Expect: expect}
+}
+
+// Ask is a turn that asks for tools to be called. Calls without an id get one:
+// call_1, call_2 and so on, over the whole script.
+func Ask(calls ...llm.ToolCall) Turn { return Turn{Message: llm.Assistant("", calls...)} }
+
+// Fail is a turn that fails before it says anything.
+func Fail(err error) Turn { return Turn{Err: err} }
+
+// ToolCall is a call of a tool. Args is any value whose JSON is an object, or
+// JSON itself as a string.
+func ToolCall(name string, args any) llm.ToolCall {
+	if s, ok := args.(string); ok {
+		return llm.ToolCall{Name: name, Args: json.RawMessage(s)}
+	}
+	raw, err := json.Marshal(args)
+	if err != nil {
+		raw = json.RawMessage(fmt.Sprintf(`{"error": %q}`, err))
+	}
+	return llm.ToolCall{Name: name, Args: raw}
+}
+
+// Asked expects the last message to say something: a text that contains part.
+func Asked(part string) func(*llm.Request) error {
+	return func(r *llm.Request) error {
+		if last := r.Messages[len(r.Messages)-1]; !strings.Contains(last.Text(), part) {
+			return fmt.Errorf("the last message is %q, which does not contain %q", last.Text(), part)
+		}
+		return nil
+	}
+}
+
+// Heard expects exactly these messages, but for ids, usage and metadata.
+func Heard(want ...llm.Message) func(*llm.Request) error {
+	return func(r *llm.Request) error {
+		if d := gocmp.Diff(want, []llm.Message(r.Messages), sameMessages); d != "" {
+			return fmt.Errorf("the messages are others (-want +got):\n%s", d)
+		}
+		return nil
+	}
+}
+
+var sameMessages = gocmp.Options{
+	cmpopts.EquateEmpty(),
+	cmpopts.IgnoreFields(llm.Message{}, "ID", "Usage", "Metadata", "Stop", "Artifact"),
+	gocmp.Transformer("JSON", func(raw json.RawMessage) string { return string(raw) }),
+}
+
+// Offered expects the request to offer exactly these tools.
+func Offered(names ...string) func(*llm.Request) error {
+	return func(r *llm.Request) error {
+		var got []string
+		for _, t := range r.Tools {
+			got = append(got, t.Name)
+		}
+		if !slices.Equal(got, names) {
+			return fmt.Errorf("the tools are %q, want %q", got, names)
+		}
+		return nil
+	}
+}
+
+// Script is a model that answers what a test says, turn by turn. It fails, as a
+// provider would, when the script is over, when the request is not the expected
+// one, and when the history breaks a rule of the strictest provider: see
+// [llm.Check], and further that the conversation does not begin with an answer,
+// that system messages come first, and that no message is empty.
+//
+// A Script is safe for use by several goroutines; turns are taken in the order
+// in which requests arrive.
+type Script struct {
+	// NativeOutput and NoTools are what the model says of itself.
+	NativeOutput, NoTools bool
+
+	t testing.TB // told of requests that are refused, if there is one
+
+	mu       sync.Mutex
+	turns    []Turn
+	requests []*llm.Request
+	calls    int
+}
+
+// NewScript is a model that takes the turns one after the other.
+func NewScript(turns ...Turn) *Script { return &Script{turns: turns} }
+
+// Scripted is [NewScript] for a test, which fails if a request is refused, even
+// where the program gets over it, and if turns are left at the test's end.
+func Scripted(t testing.TB, turns ...Turn) *Script {
+	s := NewScript(turns...)
+	s.t = t
+	t.Cleanup(func() {
+		if n := s.Left(); n > 0 && !t.Failed() {
+			t.Errorf("llmtest: %d turns of the script were not asked for", n)
+		}
+	})
+	return s
+}
+
+// Requests is what the model was asked so far.
+func (s *Script) Requests() []*llm.Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.requests)
+}
+
+// Left is how many turns are left.
+func (s *Script) Left() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.turns)
+}
+
+// Describe implements [llm.Describer].
+func (s *Script) Describe() llm.Info {
+	return llm.Info{Provider: "llmtest", Model: "script", NativeOutput: s.NativeOutput, NoTools: s.NoTools}
+}
+
+// Stream implements [llm.Model].
+func (s *Script) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
+		turn, err := s.next(req)
+		if err != nil {
+			yield(llm.Chunk{}, err)
+			return
+		}
+		for _, c := range turn.pieces(req.NoStream) {
+			if err := pause(ctx, turn.Delay); err != nil {
+				yield(llm.Chunk{}, err)
+				return
+			}
+			if !yield(c, nil) {
+				return
+			}
+		}
+		if turn.Hang {
+			<-ctx.Done()
+			yield(llm.Chunk{}, context.Cause(ctx))
+			return
+		}
+		if turn.Err != nil {
+			if err := pause(ctx, turn.Delay); err != nil {
+				turn.Err = err
+			}
+			yield(llm.Chunk{}, turn.Err)
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	if err := context.Cause(ctx); err != nil || d <= 0 {
+		return err
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// next takes a turn. A request that is refused takes none.
+func (s *Script) next(req *llm.Request) (turn Turn, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	kept := *req
+	kept.Messages = slices.Clone(req.Messages)
+	s.requests = append(s.requests, &kept)
+	n := len(s.requests)
+	defer func() {
+		if err == nil {
+			return
+		}
+		err = fmt.Errorf("llmtest: request %d: %w", n, err)
+		if s.t != nil {
+			s.t.Error(err)
+		}
+	}()
+	if err := strict(req); err != nil {
+		return Turn{}, err
+	}
+	if len(s.turns) == 0 {
+		return Turn{}, fmt.Errorf("the script is over; the last message is %q", req.Messages[len(req.Messages)-1].Text())
+	}
+	turn = s.turns[0]
+	for _, expect := range turn.Expect {
+		if err := expect(&kept); err != nil {
+			return Turn{}, err
+		}
+	}
+	s.turns = s.turns[1:]
+	turn.Message.ToolCalls = slices.Clone(turn.Message.ToolCalls)
+	for i := range turn.Message.ToolCalls {
+		s.calls++
+		if c := &turn.Message.ToolCalls[i]; c.ID == "" {
+			c.ID = fmt.Sprintf("call_%d", s.calls)
+		}
+	}
+	return turn, nil
+}
+
+// strict is the rules of the strictest provider.
+func strict(req *llm.Request) error {
+	if err := llm.Check(req.Messages); err != nil {
+		return err
+	}
+	if len(req.Messages) == 0 {
+		return errors.New("there are no messages")
+	}
+	ids := map[string]bool{}
+	begun := false
+	for i, m := range req.Messages {
+		refuse := func(format string, args ...any) error {
+			return &llm.HistoryError{Index: i, ID: m.ID, Reason: fmt.Sprintf(format, args...)}
+		}
+		switch {
+		case m.ID != "" && ids[m.ID]:
+			return refuse("another message has the same id")
+		case m.Role == llm.RoleSystem && begun:
+			return refuse("a system message comes behind others")
+		case m.Role == llm.RoleAI && !begun:
+			return refuse("the conversation begins with an answer")
+		case m.Role != llm.RoleTool && len(m.ToolCalls) == 0 && len(m.Parts()) == 0:
+			return refuse("it is empty")
+		}
+		for _, c := range m.ToolCalls {
+			var args map[string]any
+			if len(c.Args) > 0 && json.Unmarshal(c.Args, &args) != nil {
+				return refuse("the arguments of call %s are no JSON object: %s", c.ID, c.Args)
+			}
+		}
+		ids[m.ID] = true
+		begun = begun || m.Role != llm.RoleSystem
+	}
+	if !begun {
+		return errors.New("there is nothing but system messages")
+	}
+	return nil
+}
+
+// pieces is the turn as the model streams it.
+func (t Turn) pieces(whole bool) []llm.Chunk {
+	if t.Chunks != nil {
+		return t.Chunks
+	}
+	m := t.Message
+	if m.Role == "" {
+		return nil // only an error, or silence
+	}
+	if m.Stop == "" && t.Err == nil && !t.Hang {
+		m.Stop = llm.StopEnd
+		if len(m.ToolCalls) > 0 {
+			m.Stop = llm.StopTools
+		}
+	}
+	if whole {
+		return []llm.Chunk{m.Chunk()}
+	}
+	return streamed(m)
+}
+
+// streamed divides a message: texts after each word, arguments in the middle.
+func streamed(m llm.Message) []llm.Chunk {
+	all := m.Chunk()
+	id := llm.Chunk{ID: m.ID, Name: m.Name}
+	var out []llm.Chunk
+	add := func(fill func(*llm.Chunk)) {
+		c := id
+		fill(&c)
+		out = append(out, c)
+	}
+	for _, word := range words(all.Content) {
+		add(func(c *llm.Chunk) { c.Content = word })
+	}
+	for i, b := range all.Blocks {
+		text := b.Text
+		if b.Type == llm.BlockReasoning {
+			text = b.Reasoning
+		}
+		for k, word := range words(text) {
+			piece := llm.Block{Type: b.Type, Index: new(i)}
+			if k == 0 {
+				piece = b
+				piece.Index = new(i)
+			}
+			if b.Type == llm.BlockReasoning {
+				piece.Reasoning = word
+			} else {
+				piece.Text = word
+			}
+			add(func(c *llm.Chunk) { c.Blocks = []llm.Block{piece} })
+		}
+		if text == "" {
+			add(func(c *llm.Chunk) { c.Blocks = []llm.Block{b} })
+		}
+	}
+	for _, call := range all.ToolCalls {
+		first, rest := call, llm.ToolCallChunk{Index: call.Index}
+		half := len(call.Args) / 2
+		first.Args, rest.Args = call.Args[:half], call.Args[half:]
+		add(func(c *llm.Chunk) { c.ToolCalls = []llm.ToolCallChunk{first} })
+		add(func(c *llm.Chunk) { c.ToolCalls = []llm.ToolCallChunk{rest} })
+	}
+	// What is known only at the end comes at the end, with the last piece: a
+	// stream of text has as many pieces as the text has words.
+	if len(out) == 0 || m.Usage != nil || m.Metadata != nil || len(all.ToolCalls) > 0 {
+		add(func(*llm.Chunk) {})
+	}
+	last := &out[len(out)-1]
+	last.Usage, last.Stop, last.Metadata, last.Extra = all.Usage, all.Stop, all.Metadata, all.Extra
+	return out
+}
+
+// words are a text's words, each with the spaces behind it.
+func words(s string) []string {
+	var out []string
+	for s != "" {
+		end := strings.IndexByte(s, ' ')
+		for end >= 0 && end < len(s) && s[end] == ' ' {
+			end++
+		}
+		if end < 0 {
+			end = len(s)
+		}
+		out = append(out, s[:end])
+		s = s[end:]
+	}
+	return out
+}

@@ -1,0 +1,257 @@
+package llm
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// ObjectMode is a way to get a value from a model.
+type ObjectMode string
+
+// The ways to get a value. If none is chosen, it is the first that the model can.
+const (
+	// ByOutput: the provider sees to it that the answer is JSON of the schema.
+	ByOutput ObjectMode = "output"
+	// ByTool: the model must call a tool whose arguments are the value.
+	ByTool ObjectMode = "tool"
+	// ByPrompt: the model is told the schema, and JSON is looked for in its text.
+	ByPrompt ObjectMode = "prompt"
+)
+
+// Objects chooses how [Object] gets its value.
+func Objects(mode ObjectMode) Option { return func(r *Request) { r.Objects = mode } }
+
+// objectTries is how often a model is asked for a value.
+const objectTries = 3
+
+// ErrRefused and ErrLength are why an answer is of no use: the model declined, or
+// it was cut off.
+var (
+	ErrRefused = errors.New("the model refused to answer")
+	ErrLength  = errors.New("the answer was cut off by the limit of tokens")
+)
+
+// ObjectError says that a model did not give the value that was asked for.
+type ObjectError struct {
+	Type   string  // of the value
+	Tries  int     // how often the model was asked
+	Answer Message // the last answer
+	Err    error   // what is wrong with it
+}
+
+// Error names the type and says what is wrong with the last answer.
+func (e *ObjectError) Error() string {
+	return fmt.Sprintf("llm: no %s after %d tries: %v", e.Type, e.Tries, e.Err)
+}
+
+// Unwrap is what is wrong with the last answer.
+func (e *ObjectError) Unwrap() error { return e.Err }
+
+// Object asks the model for a value of type T. The schema is derived from T as
+// for the arguments of [NewTool]; the value is checked against it, and by its
+// own method Validate() error if it has one. An answer that does not fit goes
+// back to the model with what is wrong with it, up to three tries in all. The
+// error is then an [*ObjectError], as it is if the model refuses ([ErrRefused])
+// or is cut off ([ErrLength]).
+func Object[T any](ctx context.Context, model Model, history ...Message) (T, error) {
+	var out T
+	var req Request
+	bind(model, &req)
+	a, err := newAsker(reflect.TypeFor[T](), Describe(model), req.Objects)
+	if err != nil {
+		return out, err
+	}
+	history = a.prompt(slices.Clip(history))
+	var answer Message
+	for try := 1; ; try++ {
+		if answer, err = Generate(ctx, a.with(model), history...); err != nil {
+			return out, err
+		}
+		raw, err := a.value(&answer)
+		if err == nil {
+			var v T
+			if err = a.check(raw, &v); err == nil {
+				return v, nil
+			}
+		}
+		if try == objectTries || errors.Is(err, ErrRefused) || errors.Is(err, ErrLength) {
+			return out, &ObjectError{Type: reflect.TypeFor[T]().String(), Tries: try, Answer: answer, Err: err}
+		}
+		history = append(history, answer)
+		history = append(history, a.complain(&answer, err)...)
+	}
+}
+
+// asker knows how to ask for a value and what to make of the answer.
+type asker struct {
+	mode     ObjectMode
+	name     string
+	schema   *jsonschema.Schema
+	resolved *jsonschema.Resolved
+	wrapped  bool // the value stands in an object, which providers insist on
+}
+
+const wrapName = "value"
+
+func newAsker(t reflect.Type, info Info, mode ObjectMode) (*asker, error) {
+	schema, err := schemaOf(t)
+	if err != nil {
+		return nil, fmt.Errorf("llm: Object: %w", err)
+	}
+	a := &asker{mode: mode, name: outputName(t), schema: schema}
+	if schema.Type != "object" {
+		a.wrapped = true
+		a.schema = &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{wrapName: schema},
+			Required: []string{wrapName}, AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}}}
+	}
+	if a.resolved, err = a.schema.Resolve(&jsonschema.ResolveOptions{ValidateDefaults: true}); err != nil {
+		return nil, fmt.Errorf("llm: Object: the schema of %v: %w", t, err)
+	}
+	switch {
+	case mode == ByOutput && !info.NativeOutput:
+		return nil, fmt.Errorf("llm: Object: %s cannot be asked for JSON of a schema: choose ByTool or ByPrompt", info)
+	case mode == ByTool && info.NoTools:
+		return nil, fmt.Errorf("llm: Object: %s cannot call tools: choose ByPrompt", info)
+	case mode != "":
+	case info.NativeOutput:
+		a.mode = ByOutput
+	case !info.NoTools:
+		a.mode = ByTool
+	default:
+		a.mode = ByPrompt
+	}
+	return a, nil
+}
+
+var notName = regexp.MustCompile(`[^a-zA-Z0-9_-]+`)
+
+func outputName(t reflect.Type) string {
+	name := strings.Trim(notName.ReplaceAllString(t.Name(), "_"), "_")
+	return cmp.Or(name[:min(len(name), 64)], "answer")
+}
+
+// with is the model, asked in the asker's way.
+func (a *asker) with(model Model) Model {
+	switch a.mode {
+	case ByOutput:
+		return With(model, func(r *Request) { r.Output = &Output{Name: a.name, Schema: a.schema} })
+	case ByTool:
+		tool := &Tool{Name: a.name, Description: "Give the answer by calling this tool.", Parameters: a.schema,
+			Run: func(context.Context, json.RawMessage) (any, error) { return nil, errors.New("it is never run") }}
+		return With(model, Tools(tool), ToolChoice(a.name), SerialTools())
+	}
+	return model
+}
+
+// prompt is the history with the instructions that the model needs.
+func (a *asker) prompt(history []Message) []Message {
+	if a.mode != ByPrompt {
+		return history
+	}
+	schema, err := json.Marshal(a.schema)
+	if err != nil {
+		return history // the check will complain
+	}
+	rules := "Answer with JSON only, without any other text. It must be valid against this JSON schema:\n" + string(schema)
+	if len(history) > 0 && history[0].Role == RoleSystem {
+		first := history[0]
+		if len(first.Blocks) > 0 {
+			first.Blocks = append(slices.Clip(first.Blocks), Text("\n\n"+rules))
+		} else {
+			first.Content += "\n\n" + rules
+		}
+		return append([]Message{first}, history[1:]...)
+	}
+	return append([]Message{System(rules)}, history...)
+}
+
+// value finds the JSON in an answer.
+func (a *asker) value(m *Message) (json.RawMessage, error) {
+	switch m.Stop {
+	case StopRefusal, StopFilter:
+		return nil, fmt.Errorf("%w: %s", ErrRefused, m.Text())
+	case StopLength:
+		return nil, ErrLength
+	}
+	if a.mode == ByTool {
+		for _, c := range m.ToolCalls {
+			if c.Name == a.name {
+				return c.arguments(), nil
+			}
+		}
+		for _, c := range m.InvalidToolCalls {
+			return nil, errors.New(c.Error)
+		}
+		return nil, fmt.Errorf("the tool %s was not called", a.name)
+	}
+	raw, ok := findJSON(m.Text())
+	if !ok {
+		return nil, errors.New("the answer is not JSON")
+	}
+	return raw, nil
+}
+
+// findJSON finds an object in a text: all of it, in a fence, or somewhere.
+func findJSON(s string) (json.RawMessage, bool) {
+	for i := strings.IndexByte(s, '{'); i >= 0; {
+		d := json.NewDecoder(strings.NewReader(s[i:]))
+		var raw json.RawMessage
+		if d.Decode(&raw) == nil {
+			return raw, true
+		}
+		next := strings.IndexByte(s[i+1:], '{')
+		if next < 0 {
+			break
+		}
+		i += 1 + next
+	}
+	return nil, false
+}
+
+// check decodes a value and reports why it is not what was asked for.
+func (a *asker) check(raw json.RawMessage, into any) error {
+	tool := Tool{Parameters: a.schema, resolved: a.resolved}
+	raw, err := tool.arguments(raw)
+	if err != nil {
+		return err
+	}
+	if a.wrapped {
+		var in map[string]json.RawMessage
+		if err := json.Unmarshal(raw, &in); err != nil {
+			return err
+		}
+		raw = in[wrapName]
+	}
+	if err := decodeArgs(raw, into); err != nil {
+		return err
+	}
+	if v, ok := into.(interface{ Validate() error }); ok {
+		return v.Validate()
+	}
+	return nil
+}
+
+// complain is what the model is told about an answer that does not fit.
+func (a *asker) complain(answer *Message, problem error) []Message {
+	what := fmt.Sprintf("That is not what was asked for: %v. Please correct it.", problem)
+	var out []Message
+	for _, c := range answer.ToolCalls {
+		out = append(out, ToolResult(c, errors.New(what)))
+	}
+	for _, c := range answer.InvalidToolCalls {
+		out = append(out, ToolResult(ToolCall{ID: c.ID, Name: c.Name}, errors.New(what)))
+	}
+	if len(out) == 0 {
+		out = append(out, User(what))
+	}
+	return out
+}

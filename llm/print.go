@@ -1,0 +1,123 @@
+package llm
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+)
+
+// Pretty is the message as people read it: a title across 80 columns, the name
+// if there is one, the content and the tool calls.
+func (m Message) Pretty() string { return m.pretty(false) }
+
+// Print writes messages as people read them, each on lines of its own. On a
+// terminal the titles are bold.
+func Print(w io.Writer, ms ...Message) error {
+	f, ok := w.(*os.File)
+	bold := ok && term.IsTerminal(int(f.Fd()))
+	for _, m := range ms {
+		if _, err := fmt.Fprintln(w, m.pretty(bold)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const printWidth = 80
+
+func (m Message) pretty(bold bool) string {
+	var b strings.Builder
+	kind := string(m.Role)
+	if kind != "" {
+		kind = strings.ToUpper(kind[:1]) + kind[1:]
+	}
+	title := " " + kind + " Message "
+	sep := strings.Repeat("=", max(0, (printWidth-len(title))/2))
+	b.WriteString(sep)
+	if bold {
+		b.WriteString("\x1b[1m" + title + "\x1b[0m")
+	} else {
+		b.WriteString(title)
+	}
+	b.WriteString(sep)
+	if len(title)%2 == 1 {
+		b.WriteByte('=')
+	}
+	if m.Name != "" {
+		b.WriteString("\nName: " + m.Name)
+	}
+	if text := m.prettyContent(); text != "" {
+		b.WriteString("\n\n" + text)
+	}
+	if len(m.ToolCalls) > 0 {
+		b.WriteString("\nTool Calls:")
+		for _, c := range m.ToolCalls {
+			prettyCall(&b, c.Name, c.ID, "", prettyArgs(c.Args))
+		}
+	}
+	if len(m.InvalidToolCalls) > 0 {
+		b.WriteString("\nInvalid Tool Calls:")
+		for _, c := range m.InvalidToolCalls {
+			prettyCall(&b, c.Name, c.ID, c.Error, []string{c.Args})
+		}
+	}
+	return b.String()
+}
+
+func prettyCall(b *strings.Builder, name, id, problem string, args []string) {
+	fmt.Fprintf(b, "\n  %s (%s)\n Call ID: %s", name, id, id)
+	if problem != "" {
+		b.WriteString("\n  Error: " + problem)
+	}
+	b.WriteString("\n  Args:")
+	for _, line := range args {
+		b.WriteString("\n    " + line)
+	}
+}
+
+// prettyContent is the text, and a word for each block that is none.
+func (m Message) prettyContent() string {
+	lines := []string{}
+	for _, p := range m.Parts() {
+		switch {
+		case p.Type == BlockText || p.Type == BlockPlain:
+			lines = append(lines, p.Text)
+		case p.Type == BlockReasoning:
+			lines = append(lines, "[reasoning] "+p.Reasoning)
+		case len(p.Data) > 0:
+			lines = append(lines, fmt.Sprintf("[%s %s, %d bytes]", p.Type, p.MIMEType, len(p.Data)))
+		case p.URL != "":
+			lines = append(lines, fmt.Sprintf("[%s %s]", p.Type, p.URL))
+		default:
+			lines = append(lines, "["+p.Type+"]")
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// prettyArgs is a line for each argument, in the order in which they came.
+func prettyArgs(raw json.RawMessage) []string {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return nil
+	}
+	var lines []string
+	for d.More() {
+		var v json.RawMessage
+		name, err := d.Token()
+		if err != nil || d.Decode(&v) != nil {
+			break
+		}
+		word := string(v)
+		if json.Unmarshal(v, &word) != nil {
+			word = string(v)
+		}
+		lines = append(lines, fmt.Sprintf("%v: %s", name, word))
+	}
+	return lines
+}

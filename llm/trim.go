@@ -1,0 +1,239 @@
+package llm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+)
+
+// TrimOptions say what [Trim] keeps.
+type TrimOptions struct {
+	// MaxTokens is how many tokens may stay.
+	MaxTokens int
+	// Count counts them; nil is [CountTokens].
+	Count Counter
+	// First keeps the beginning of the conversation instead of its end.
+	First bool
+	// Partial keeps a part of the message that does not fit as a whole: some of
+	// its blocks, or some of the pieces of its text.
+	Partial bool
+	// Split divides a text into the pieces of which Partial keeps some; lines if
+	// nil. Joined, the pieces must be the text.
+	Split func(string) []string
+	// StartOn and EndOn are the roles that the first and the last message may
+	// have: what comes before and behind them goes. Empty is any.
+	StartOn, EndOn []Role
+	// KeepSystem keeps a system message at the beginning, whatever else goes. It
+	// counts, and StartOn is about the message behind it.
+	KeepSystem bool
+}
+
+// Trim shortens a conversation to what fits: whole messages from its end (or its
+// beginning, with First). It does not change ms.
+//
+// A tool call may lose its result that way, or a result its call. StartOn:
+// RoleHuman avoids it, and [Generate] repairs what is left ([Repair]).
+func Trim(ctx context.Context, ms Messages, opts TrimOptions) (Messages, error) {
+	if opts.First && len(opts.StartOn) > 0 {
+		return nil, errors.New("llm: Trim: StartOn has no meaning with First: the beginning is kept")
+	}
+	if opts.First && opts.KeepSystem {
+		return nil, errors.New("llm: Trim: KeepSystem has no meaning with First: the beginning is kept")
+	}
+	if opts.MaxTokens < 0 {
+		return nil, fmt.Errorf("llm: Trim: MaxTokens is %d", opts.MaxTokens)
+	}
+	t := trimmer{ctx: ctx, TrimOptions: opts}
+	out, err := t.trim(ms)
+	if err != nil {
+		return nil, fmt.Errorf("llm: Trim: %w", err)
+	}
+	return out, nil
+}
+
+type trimmer struct {
+	ctx context.Context
+	TrimOptions
+}
+
+func (t *trimmer) trim(ms Messages) (Messages, error) {
+	if t.First {
+		out, err := t.fit(ms)
+		return dropBehind(out, t.EndOn), err
+	}
+	ms = dropBehind(ms, t.EndOn)
+	var system Messages
+	if t.KeepSystem && len(ms) > 0 && ms[0].Role == RoleSystem {
+		system, ms = ms[:1:1], ms[1:]
+		n, err := t.count(system)
+		if err != nil {
+			return nil, err
+		}
+		t.MaxTokens = max(0, t.MaxTokens-n)
+	}
+	out, err := t.fit(ms)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat(system, dropBefore(out, t.StartOn)), nil
+}
+
+func dropBehind(ms Messages, roles []Role) Messages {
+	for len(roles) > 0 && len(ms) > 0 && !slices.Contains(roles, ms[len(ms)-1].Role) {
+		ms = ms[:len(ms)-1]
+	}
+	return slices.Clip(ms)
+}
+
+func dropBefore(ms Messages, roles []Role) Messages {
+	for len(roles) > 0 && len(ms) > 0 && !slices.Contains(roles, ms[0].Role) {
+		ms = ms[1:]
+	}
+	return ms
+}
+
+func (t *trimmer) count(ms Messages) (int, error) {
+	if t.Count == nil {
+		return CountTokens(ms, nil), nil
+	}
+	return t.Count(t.ctx, ms)
+}
+
+// fit is the part of ms on the side that is kept that has at most MaxTokens.
+func (t *trimmer) fit(ms Messages) (Messages, error) {
+	k, err := t.longest(ms)
+	if err != nil || k == len(ms) {
+		return ms, err
+	}
+	kept := t.side(ms, k)
+	if !t.Partial {
+		return kept, nil
+	}
+	part, ok, err := t.partOf(t.next(ms, k), kept)
+	switch {
+	case err != nil || !ok:
+		return kept, err
+	case t.First:
+		return slices.Concat(kept, Messages{part}), nil
+	}
+	return slices.Concat(Messages{part}, kept), nil
+}
+
+// side is the k messages on the side that is kept, and next the one behind them.
+func (t *trimmer) side(ms Messages, k int) Messages {
+	if t.First {
+		return ms[:k:k]
+	}
+	return slices.Clip(ms[len(ms)-k:])
+}
+
+func (t *trimmer) next(ms Messages, k int) Message {
+	if t.First {
+		return ms[k]
+	}
+	return ms[len(ms)-1-k]
+}
+
+// longest is how many messages fit.
+func (t *trimmer) longest(ms Messages) (int, error) {
+	if t.Count == nil {
+		// The guess is a sum, so one pass is enough.
+		c, sum := counting(nil), 0.0
+		for k := range ms {
+			m := t.next(ms, k)
+			if sum += c.message(&m); sum > float64(t.MaxTokens) {
+				return k, nil
+			}
+		}
+		return len(ms), nil
+	}
+	if n, err := t.count(ms); err != nil || n <= t.MaxTokens {
+		return len(ms), err
+	}
+	return t.most(len(ms), func(k int) (int, error) { return t.count(t.side(ms, k)) })
+}
+
+// most is the greatest k up to n whose count is not over MaxTokens, given that
+// the counts rise with k. Nothing has no tokens.
+func (t *trimmer) most(n int, count func(k int) (int, error)) (int, error) {
+	var failed error
+	over := sort.Search(n, func(i int) bool {
+		if failed != nil {
+			return true
+		}
+		tokens, err := count(i + 1)
+		failed = err
+		return tokens > t.MaxTokens
+	})
+	return over, failed
+}
+
+// partOf is as much of m as fits beside what is kept.
+func (t *trimmer) partOf(m Message, kept Messages) (part Message, ok bool, err error) {
+	fits := func(m Message) (bool, error) {
+		n, err := t.count(append(kept[:len(kept):len(kept)], m))
+		return n <= t.MaxTokens, err
+	}
+	if len(m.Blocks) > 0 {
+		blocks := m.Blocks
+		if m.Content != "" {
+			blocks = slices.Concat([]Block{Text(m.Content)}, blocks)
+		}
+		part = m
+		part.Content = ""
+		for n := len(blocks) - 1; n > 0; n-- {
+			if part.Blocks = blocks[:n]; !t.First {
+				part.Blocks = blocks[len(blocks)-n:]
+			}
+			if ok, err := fits(part); ok || err != nil {
+				return part, ok, err
+			}
+		}
+	}
+	return t.partOfText(m, fits)
+}
+
+// partOfText is a message with as many pieces of the text of m as fit.
+func (t *trimmer) partOfText(m Message, fits func(Message) (bool, error)) (Message, bool, error) {
+	whole := firstText(&m)
+	if whole == "" {
+		return m, false, nil
+	}
+	split := t.Split
+	if split == nil {
+		split = func(s string) []string { return strings.SplitAfter(s, "\n") }
+	}
+	pieces := split(whole)
+	part := func(k int) Message {
+		out := m
+		out.Blocks = nil
+		if t.First {
+			out.Content = strings.Join(pieces[:k], "")
+		} else {
+			out.Content = strings.Join(pieces[len(pieces)-k:], "")
+		}
+		return out
+	}
+	var failed error
+	k := sort.Search(len(pieces), func(i int) bool {
+		ok, err := fits(part(i + 1))
+		failed = errors.Join(failed, err)
+		return !ok
+	})
+	return part(k), k > 0, failed
+}
+
+func firstText(m *Message) string {
+	if m.Content != "" {
+		return m.Content
+	}
+	for i := range m.Blocks {
+		if m.Blocks[i].Type == BlockText {
+			return m.Blocks[i].Text
+		}
+	}
+	return ""
+}

@@ -1,0 +1,185 @@
+package llm
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"time"
+)
+
+// RetryOptions are the settings of [Retry]. The zero value is usual.
+type RetryOptions struct {
+	// Attempts is how often the model is asked at most; 3 if not set.
+	Attempts int
+	// Wait is how long to wait before the second attempt, and twice as long
+	// before each further one; half a second if not set. Up to a quarter is added
+	// by chance, so that many callers do not come back at once.
+	Wait time.Duration
+	// MaxWait bounds each wait; a minute if not set.
+	MaxWait time.Duration
+	// If says which errors are worth another attempt. If nil, those that say
+	// so by a method Temporary() bool, as [*Error] does.
+	If func(error) bool
+}
+
+// Retry is the model that asks again when a request fails before the first chunk
+// has come; after that the answer has been seen and cannot be taken back. If the
+// provider says when to come back, that is when; if that is later than MaxWait,
+// the error is returned at once.
+func Retry(model Model, opts *RetryOptions) Model {
+	r := &retrier{model: model}
+	if opts != nil {
+		r.opts = *opts
+	}
+	r.opts.Attempts = max(1, cmp.Or(r.opts.Attempts, 3))
+	r.opts.Wait = cmp.Or(r.opts.Wait, time.Second/2)
+	r.opts.MaxWait = cmp.Or(r.opts.MaxWait, time.Minute)
+	if r.opts.If == nil {
+		r.opts.If = temporary
+	}
+	return r
+}
+
+type retrier struct {
+	model Model
+	opts  RetryOptions
+}
+
+func (r *retrier) inner() Model         { return r.model }
+func (r *retrier) around(m Model) Model { return &retrier{m, r.opts} }
+
+// Describe implements [Describer].
+func (r *retrier) Describe() Info { return Describe(r.model) }
+
+// temporary reports whether an error says that it will pass.
+func temporary(err error) bool {
+	t, ok := errors.AsType[interface {
+		error
+		Temporary() bool
+	}](err)
+	return ok && t.Temporary()
+}
+
+// Stream implements [Model].
+func (r *retrier) Stream(ctx context.Context, req *Request) iter.Seq2[Chunk, error] {
+	return func(yield func(Chunk, error) bool) {
+		for attempt := 1; ; attempt++ {
+			err, done := relay(r.model.Stream(ctx, req), yield)
+			if done {
+				return
+			}
+			wait, again := r.wait(attempt, err)
+			if !again || ctx.Err() != nil {
+				yield(Chunk{}, err)
+				return
+			}
+			timer := time.NewTimer(wait)
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+				timer.Stop()
+				yield(Chunk{}, errors.Join(context.Cause(ctx), err))
+				return
+			}
+		}
+	}
+}
+
+// wait is how long to wait after an attempt, and whether there is another.
+func (r *retrier) wait(attempt int, err error) (time.Duration, bool) {
+	if attempt >= r.opts.Attempts || !r.opts.If(err) {
+		return 0, false
+	}
+	if e, ok := errors.AsType[*Error](err); ok && e.RetryAfter > 0 {
+		return e.RetryAfter, e.RetryAfter <= r.opts.MaxWait
+	}
+	wait := r.opts.MaxWait
+	if shift := attempt - 1; shift < 30 {
+		wait = min(wait, r.opts.Wait<<shift)
+	}
+	return min(r.opts.MaxWait, wait+rand.N(wait/4+1)), true
+}
+
+// relay passes chunks on. It returns the error of a stream that failed before
+// its first chunk; else all is done.
+func relay(chunks iter.Seq2[Chunk, error], yield func(Chunk, error) bool) (err error, done bool) {
+	begun := false
+	for chunk, err := range chunks {
+		if err != nil && !begun {
+			return err, false
+		}
+		begun = true
+		if !yield(chunk, err) {
+			return nil, true
+		}
+	}
+	return nil, true
+}
+
+// Fallback is the model that asks the next one when one fails before its first
+// chunk, unless the call was cancelled. If all fail, the error holds all errors.
+func Fallback(model Model, others ...Model) Model {
+	return fallback(append([]Model{model}, others...))
+}
+
+type fallback []Model
+
+// Describe implements [Describer]. A request must suit all of the models.
+func (f fallback) Describe() Info {
+	info := Describe(f[0])
+	for _, m := range f[1:] {
+		other := Describe(m)
+		info.NativeOutput = info.NativeOutput && other.NativeOutput
+		info.NoTools = info.NoTools || other.NoTools
+	}
+	return info
+}
+
+// Stream implements [Model].
+func (f fallback) Stream(ctx context.Context, req *Request) iter.Seq2[Chunk, error] {
+	return func(yield func(Chunk, error) bool) {
+		var failed error
+		for _, m := range f {
+			err, done := relay(m.Stream(ctx, req), yield)
+			if done {
+				return
+			}
+			failed = errors.Join(failed, err)
+			if ctx.Err() != nil {
+				break
+			}
+		}
+		yield(Chunk{}, failed)
+	}
+}
+
+// RateLimit is the model that waits for the limiter before each request. The
+// Limiter of golang.org/x/time/rate fits; models that share one share its rate.
+func RateLimit(model Model, limiter interface{ Wait(context.Context) error }) Model {
+	return &limited{model, limiter}
+}
+
+type limited struct {
+	model   Model
+	limiter interface{ Wait(context.Context) error }
+}
+
+func (l *limited) inner() Model         { return l.model }
+func (l *limited) around(m Model) Model { return &limited{m, l.limiter} }
+
+// Describe implements [Describer].
+func (l *limited) Describe() Info { return Describe(l.model) }
+
+// Stream implements [Model].
+func (l *limited) Stream(ctx context.Context, req *Request) iter.Seq2[Chunk, error] {
+	return func(yield func(Chunk, error) bool) {
+		if err := l.limiter.Wait(ctx); err != nil {
+			yield(Chunk{}, fmt.Errorf("llm: waiting for the rate limit: %w", err))
+			return
+		}
+		l.model.Stream(ctx, req)(yield)
+	}
+}
