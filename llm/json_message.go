@@ -269,7 +269,7 @@ func openEnvelope(o object) (object, error) {
 	if len(path) > 0 {
 		class = path[len(path)-1]
 	}
-	if roles[class] == "" {
+	if roles[class] == "" || !strings.Contains(class, "Message") {
 		return nil, fmt.Errorf("%q is not a class of messages", strings.Join(path, "."))
 	}
 	kwargs, err := readObject(o["kwargs"])

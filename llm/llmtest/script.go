@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/treadle-go/treadle/llm"
@@ -74,17 +74,16 @@ func Asked(part string) func(*llm.Request) error {
 // Heard expects exactly these messages, but for ids, usage and metadata.
 func Heard(want ...llm.Message) func(*llm.Request) error {
 	return func(r *llm.Request) error {
-		if d := gocmp.Diff(want, []llm.Message(r.Messages), sameMessages); d != "" {
+		if d := cmp.Diff(want, []llm.Message(r.Messages), sameMessages); d != "" {
 			return fmt.Errorf("the messages are others (-want +got):\n%s", d)
 		}
 		return nil
 	}
 }
 
-var sameMessages = gocmp.Options{
+var sameMessages = cmp.Options{
 	cmpopts.EquateEmpty(),
 	cmpopts.IgnoreFields(llm.Message{}, "ID", "Usage", "Metadata", "Stop", "Artifact"),
-	gocmp.Transformer("JSON", func(raw json.RawMessage) string { return string(raw) }),
 }
 
 // Offered expects the request to offer exactly these tools.
