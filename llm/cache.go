@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"iter"
 	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
 )
 
 // AnswerCache keeps answers. A checkpoint.Cache is one.
@@ -120,10 +122,10 @@ func describeTools(tools []*Tool) []any {
 	out := make([]any, len(tools))
 	for i, t := range tools {
 		out[i] = struct {
-			Name        string         `json:"name"`
-			Description string         `json:"description"`
-			Parameters  any            `json:"parameters,omitempty"`
-			Extra       map[string]any `json:"extra,omitempty"`
+			Name        string             `json:"name"`
+			Description string             `json:"description"`
+			Parameters  *jsonschema.Schema `json:"parameters,omitempty"`
+			Extra       map[string]any     `json:"extra,omitempty"`
 		}{t.Name, t.Description, t.Parameters, t.Extra}
 	}
 	return out

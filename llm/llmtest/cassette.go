@@ -14,6 +14,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/jsonschema-go/jsonschema"
+
 	"github.com/treadle-go/treadle/llm"
 )
 
@@ -62,10 +64,10 @@ type tapeRequest struct {
 }
 
 type tapeTool struct {
-	Name        string         `json:"name"`
-	Description string         `json:"description"`
-	Parameters  any            `json:"parameters,omitempty"`
-	Extra       map[string]any `json:"extra,omitempty"`
+	Name        string             `json:"name"`
+	Description string             `json:"description"`
+	Parameters  *jsonschema.Schema `json:"parameters,omitempty"`
+	Extra       map[string]any     `json:"extra,omitempty"`
 }
 
 // tapeFailure is an [llm.Error] without its cause, or any other error's text.
