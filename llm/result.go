@@ -1,9 +1,11 @@
 package llm
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"strings"
 )
 
 // ToolOutput is a tool's result in two parts: what the model is told, and what
@@ -48,12 +50,14 @@ func ToolResult(call ToolCall, v any) Message {
 	case error:
 		m.Content, m.Status = v.Error(), StatusError
 	default:
-		raw, err := json.Marshal(v)
-		if err != nil {
+		var b bytes.Buffer
+		e := json.NewEncoder(&b)
+		e.SetEscapeHTML(false) // it is read by a model, not by a browser
+		if err := e.Encode(v); err != nil {
 			m.Content, m.Status = fmt.Sprintf("tool %s: its result has no JSON: %v", call.Name, err), StatusError
 			break
 		}
-		m.Content = string(raw)
+		m.Content = strings.TrimSuffix(b.String(), "\n")
 	}
 	return m
 }
