@@ -13,12 +13,12 @@ import (
 // but for the content.
 func (m Message) MarshalJSON() ([]byte, error) {
 	var w objectWriter
-	w.put("type", m.Role)
-	w.put("content", contentJSON{m.Content, m.Blocks})
+	w.putString("type", string(m.Role))
+	putContent(&w, m.Content, m.Blocks)
 	w.putText("name", m.Name)
 	w.putText("id", m.ID)
 	if m.Role == RoleTool {
-		w.put("tool_call_id", m.ToolCallID)
+		w.putString("tool_call_id", m.ToolCallID)
 	} else {
 		w.putText("tool_call_id", m.ToolCallID)
 	}
@@ -26,12 +26,8 @@ func (m Message) MarshalJSON() ([]byte, error) {
 	if m.Artifact != nil {
 		w.put("artifact", m.Artifact)
 	}
-	if len(m.ToolCalls) > 0 {
-		w.put("tool_calls", m.ToolCalls)
-	}
-	if len(m.InvalidToolCalls) > 0 {
-		w.put("invalid_tool_calls", m.InvalidToolCalls)
-	}
+	putList(&w, "tool_calls", m.ToolCalls)
+	putList(&w, "invalid_tool_calls", m.InvalidToolCalls)
 	writeAnswer(&w, m.Usage, m.Stop, m.Metadata)
 	raw, err := w.end(m.Extra)
 	if err != nil {
@@ -57,24 +53,27 @@ func writeAnswer(w *objectWriter, usage *Usage, stop StopReason, meta map[string
 	}
 }
 
-// contentJSON is a content as a text, or as a list if it has blocks.
+// putContent writes a content: a text, or a list if there are blocks.
+func putContent(w *objectWriter, text string, blocks []Block) {
+	switch {
+	case len(blocks) == 0:
+		w.putString("content", text)
+	case text == "":
+		putList(w, "content", blocks)
+	default:
+		list := []any{text}
+		for _, b := range blocks {
+			list = append(list, b)
+		}
+		w.put("content", list)
+	}
+}
+
+// contentJSON is a content that is read: a text, or a list of blocks of which
+// the first may be a text.
 type contentJSON struct {
 	text   string
 	blocks []Block
-}
-
-func (c contentJSON) MarshalJSON() ([]byte, error) {
-	if len(c.blocks) == 0 {
-		return json.Marshal(c.text)
-	}
-	list := make([]any, 0, 1+len(c.blocks))
-	if c.text != "" {
-		list = append(list, c.text)
-	}
-	for _, b := range c.blocks {
-		list = append(list, b)
-	}
-	return json.Marshal(list)
 }
 
 func (c *contentJSON) UnmarshalJSON(raw []byte) error {
@@ -124,6 +123,10 @@ func (m *Message) UnmarshalJSON(raw []byte) error {
 	case raw[0] == '[':
 		err = m.readPair(raw)
 	case raw[0] == '{':
+		if m.readPlain(raw) {
+			return nil
+		}
+		*m = Message{}
 		var o object
 		if o, err = readObject(raw); err == nil {
 			err = m.read(o)
@@ -135,6 +138,52 @@ func (m *Message) UnmarshalJSON(raw []byte) error {
 		return fmt.Errorf("llm: message: %w", err)
 	}
 	return nil
+}
+
+// readPlain reads the form in which this package writes most messages, in one
+// go: a conversation is read whenever its thread is opened. It is false if the
+// message has something that is not so plain.
+func (m *Message) readPlain(raw []byte) bool {
+	var in struct {
+		Type       Role            `json:"type"`
+		Content    *string         `json:"content"`
+		ID         string          `json:"id"`
+		Name       string          `json:"name"`
+		ToolCallID string          `json:"tool_call_id"`
+		Status     Status          `json:"status"`
+		Usage      *Usage          `json:"usage_metadata"`
+		Metadata   json.RawMessage `json:"response_metadata"`
+		ToolCalls  []struct {
+			Name string          `json:"name"`
+			Args json.RawMessage `json:"args"`
+			ID   string          `json:"id"`
+			Type string          `json:"type"`
+		} `json:"tool_calls"`
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	if d.Decode(&in) != nil || in.Content == nil {
+		return false
+	}
+	switch in.Type {
+	case RoleHuman, RoleAI, RoleSystem, RoleTool:
+	default:
+		return false
+	}
+	*m = Message{Role: in.Type, ID: in.ID, Name: in.Name, Content: *in.Content, ToolCallID: in.ToolCallID, Status: in.Status, Usage: in.Usage}
+	for _, c := range in.ToolCalls {
+		args, problem := parseArgs(string(c.Args), false)
+		if problem != "" {
+			return false
+		}
+		m.ToolCalls = append(m.ToolCalls, ToolCall{ID: c.ID, Name: c.Name, Args: args})
+	}
+	if len(in.Metadata) == 0 {
+		return true
+	}
+	var err error
+	m.Stop, err = readAnswer(object{"response_metadata": in.Metadata}, &m.Usage, &m.Metadata)
+	return err == nil
 }
 
 func (m *Message) readPair(raw []byte) error {

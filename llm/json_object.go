@@ -30,19 +30,25 @@ func (w *objectWriter) put(name string, v any) {
 	w.putRaw(name, raw)
 }
 
-// putRaw writes a field whose name needs no escaping.
 func (w *objectWriter) putRaw(name string, raw []byte) {
-	w.open(len(name) + len(raw))
+	w.name(name, len(raw))
+	w.buf = append(w.buf, raw...)
+}
+
+// name begins a field whose name needs no escaping and whose value has about n
+// bytes.
+func (w *objectWriter) name(name string, n int) {
+	w.open(len(name) + n)
 	w.buf = append(w.buf, '"')
 	w.buf = append(w.buf, name...)
 	w.buf = append(w.buf, '"', ':')
-	w.buf = append(w.buf, raw...)
 	w.names = append(w.names, name)
 }
 
 func (w *objectWriter) open(n int) {
 	if w.buf == nil {
-		w.buf = append(make([]byte, 0, n+64), '{')
+		w.buf = append(make([]byte, 0, n+256), '{')
+		w.names = make([]string, 0, 12)
 	} else {
 		w.buf = append(w.buf, ',')
 	}
@@ -51,8 +57,42 @@ func (w *objectWriter) open(n int) {
 // putText writes a text unless it is empty.
 func (w *objectWriter) putText(name, v string) {
 	if v != "" {
-		w.put(name, v)
+		w.putString(name, v)
 	}
+}
+
+// putString writes a text. Most need no escaping.
+func (w *objectWriter) putString(name, v string) {
+	for i := range len(v) {
+		if c := v[i]; c < 0x20 || c >= 0x7f || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			w.put(name, v)
+			return
+		}
+	}
+	w.name(name, len(v)+2)
+	w.buf = append(append(append(w.buf, '"'), v...), '"')
+}
+
+// putList writes a list of what writes itself.
+func putList[T json.Marshaler](w *objectWriter, name string, list []T) {
+	if len(list) == 0 {
+		return
+	}
+	w.name(name, 64)
+	for i, v := range list {
+		raw, err := v.MarshalJSON()
+		if err != nil {
+			w.err = fmt.Errorf("%s %d: %w", name, i, err)
+			return
+		}
+		if i == 0 {
+			w.buf = append(w.buf, '[')
+		} else {
+			w.buf = append(w.buf, ',')
+		}
+		w.buf = append(w.buf, raw...)
+	}
+	w.buf = append(w.buf, ']')
 }
 
 // end writes the kept fields that have not been written otherwise.

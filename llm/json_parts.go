@@ -15,10 +15,10 @@ func (b Block) MarshalJSON() ([]byte, error) {
 		w.put("index", *b.Index)
 	}
 	if _, kept := b.Extra["text"]; b.Text != "" || b.Type == BlockText && !kept {
-		w.put("text", b.Text)
+		w.putString("text", b.Text)
 	}
 	if _, kept := b.Extra["reasoning"]; b.Reasoning != "" || b.Type == BlockReasoning && !kept {
-		w.put("reasoning", b.Reasoning)
+		w.putString("reasoning", b.Reasoning)
 	}
 	w.putText("url", b.URL)
 	if len(b.Data) > 0 {
@@ -52,10 +52,10 @@ func (b *Block) UnmarshalJSON(raw []byte) error {
 // MarshalJSON writes the call as LangChain does.
 func (c ToolCall) MarshalJSON() ([]byte, error) {
 	var w objectWriter
-	w.put("name", c.Name)
+	w.putString("name", c.Name)
 	w.put("args", c.arguments())
-	w.put("id", c.ID)
-	w.put("type", "tool_call")
+	w.putString("id", c.ID)
+	w.putString("type", "tool_call")
 	return w.end(c.Extra)
 }
 
@@ -174,11 +174,11 @@ func (m *Message) readCalls(o object) error {
 // MarshalJSON writes the call as LangChain does.
 func (c InvalidToolCall) MarshalJSON() ([]byte, error) {
 	var w objectWriter
-	w.put("name", c.Name)
-	w.put("args", c.Args)
-	w.put("id", c.ID)
-	w.put("error", c.Error)
-	w.put("type", "invalid_tool_call")
+	w.putString("name", c.Name)
+	w.putString("args", c.Args)
+	w.putString("id", c.ID)
+	w.putString("error", c.Error)
+	w.putString("type", "invalid_tool_call")
 	return w.end(c.Extra)
 }
 
@@ -206,14 +206,14 @@ func (c ToolCallChunk) MarshalJSON() ([]byte, error) {
 		if v == "" {
 			w.putRaw(name, []byte("null"))
 		} else {
-			w.put(name, v)
+			w.putString(name, v)
 		}
 	}
 	orNull("name", c.Name)
-	w.put("args", c.Args)
+	w.putString("args", c.Args)
 	orNull("id", c.ID)
 	w.put("index", c.Index)
-	w.put("type", "tool_call_chunk")
+	w.putString("type", "tool_call_chunk")
 	return w.end(c.Extra)
 }
 
@@ -237,16 +237,14 @@ func (c *ToolCallChunk) UnmarshalJSON(raw []byte) error {
 // MarshalJSON writes the chunk as LangChain does.
 func (c Chunk) MarshalJSON() ([]byte, error) {
 	var w objectWriter
-	w.put("type", "AIMessageChunk")
-	w.put("content", contentJSON{c.Content, c.Blocks})
+	w.putString("type", "AIMessageChunk")
+	putContent(&w, c.Content, c.Blocks)
 	w.putText("name", c.Name)
 	w.putText("id", c.ID)
-	if len(c.ToolCalls) > 0 {
-		w.put("tool_call_chunks", c.ToolCalls)
-	}
+	putList(&w, "tool_call_chunks", c.ToolCalls)
 	writeAnswer(&w, c.Usage, c.Stop, c.Metadata)
 	if c.Stop != "" {
-		w.put("chunk_position", "last")
+		w.putString("chunk_position", "last")
 	}
 	return w.end(c.Extra)
 }
