@@ -93,9 +93,13 @@ func (g *core) Schemas() (Schemas, error) {
 	return out, err
 }
 
-// schemaOf is the JSON schema of a Go type. The accumulating types of this
-// package look in JSON like what they hold.
+// schemaOf is the JSON schema of a Go type. A type whose JSON is not that of its
+// fields says so itself. The accumulating types of this package look in JSON like
+// what they hold.
 func schemaOf(t reflect.Type) (*jsonschema.Schema, error) {
+	if t.Kind() != reflect.Interface && t.Implements(reflect.TypeFor[interface{ JSONSchema() *jsonschema.Schema }]()) {
+		return reflect.Zero(t).Interface().(interface{ JSONSchema() *jsonschema.Schema }).JSONSchema(), nil
+	}
 	if t.Implements(reflect.TypeFor[interface{ schemaType() reflect.Type }]()) {
 		t = reflect.Zero(t).Interface().(interface{ schemaType() reflect.Type }).schemaType()
 	}

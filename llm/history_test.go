@@ -1,6 +1,7 @@
 package llm_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -195,6 +196,44 @@ func TestRepairLeavesNoOrphans(t *testing.T) {
 		}
 		if !slices.Equal(users(got), users(history)) {
 			t.Fatalf("the user said %q, and then %q", users(history), users(got))
+		}
+	})
+}
+
+// Whichever way leads to a model, what arrives there is in order. Some calls are
+// cancelled in the middle, and the conversation goes on with what they left.
+func TestNoBrokenHistoryReachesAModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		model := modelFunc(func(ctx context.Context, req *llm.Request, yield func(llm.Chunk, error) bool) {
+			if err := llm.Check(req.Messages); err != nil {
+				t.Fatalf("a model was given %q: %v", flow(req.Messages), err)
+			}
+			answer := calls(rapid.SliceOfN(rapid.SampledFrom([]string{"", "a", "b"}), 0, 3).Draw(t, "asked")...)
+			answer.Content = "{}"
+			if yield(answer.Chunk(), nil) && rapid.Bool().Draw(t, "cancelled") {
+				yield(llm.Chunk{}, context.Canceled)
+			}
+		})
+		history := llm.Messages{llm.User("begin")}
+		for range rapid.IntRange(1, 6).Draw(t, "turns") {
+			// What a crash or an edit may do to a thread.
+			history = append(history, anyHistory(t)...)
+			switch rapid.IntRange(0, 2).Draw(t, "way") {
+			case 0:
+				m, _ := llm.Generate(context.Background(), llm.Retry(model, nil), history...)
+				history = append(history, m)
+			case 1:
+				for chunk := range llm.Stream(context.Background(), llm.Fallback(model, model), history...) {
+					history = append(history, chunk.Message())
+					break
+				}
+			case 2:
+				_, _ = llm.Object[map[string]any](context.Background(), llm.With(model, llm.Objects(llm.ByPrompt)), history...)
+			}
+			if len(history) > 60 {
+				history = history[len(history)-20:]
+			}
+			history = append(history, llm.User("and on"))
 		}
 	})
 }

@@ -12,6 +12,9 @@ import (
 // MarshalJSON writes the message as LangChain does. Empty fields are left out,
 // but for the content.
 func (m Message) MarshalJSON() ([]byte, error) {
+	if m.Role == "" {
+		return nil, errors.New("llm: message: it has no role: make it with User, System, Assistant or ToolResult")
+	}
 	var w objectWriter
 	w.putString("type", string(m.Role))
 	putContent(&w, m.Content, m.Blocks)

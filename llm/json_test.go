@@ -136,6 +136,12 @@ func TestMessagesThatMakeNoSenseAreErrors(t *testing.T) {
 	}
 }
 
+func TestAMessageWithoutARoleIsNotWritten(t *testing.T) {
+	if raw, err := json.Marshal(llm.Messages{{Content: "hi"}}); err == nil || !strings.Contains(err.Error(), "it has no role") {
+		t.Errorf("got %s, %v; want an error that says what to do", raw, err)
+	}
+}
+
 func TestChunkJSONIsLangChains(t *testing.T) {
 	raw := `{"type":"AIMessageChunk","content":"a","id":"m1","tool_call_chunks":[{"name":"add","args":"{","id":null,"index":0,"type":"tool_call_chunk"}],` +
 		`"usage_metadata":{"input_tokens":1,"output_tokens":0,"total_tokens":1},"response_metadata":{"finish_reason":"stop"},"chunk_position":"last"}`

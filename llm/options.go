@@ -40,20 +40,26 @@ type wrapper interface {
 // bind moves the settings that are bound to the model, or to one that is wrapped
 // in it, into the request and returns the model without them.
 func bind(m Model, req *Request) Model {
+	m, _ = unbound(m, req)
+	return m
+}
+
+// unbound is bind, and says whether anything was bound. (Models cannot be
+// compared: a model may be a function.)
+func unbound(m Model, req *Request) (Model, bool) {
 	switch m := m.(type) {
 	case *bound:
 		inner := bind(m.model, req)
 		for _, opt := range m.opts {
 			opt(req)
 		}
-		return inner
+		return inner, true
 	case wrapper:
-		was := m.inner()
-		if inner := bind(was, req); inner != was {
-			return m.around(inner)
+		if inner, found := unbound(m.inner(), req); found {
+			return m.around(inner), true
 		}
 	}
-	return m
+	return m, false
 }
 
 // ModelName asks for another model of the same provider.

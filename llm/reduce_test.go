@@ -240,3 +240,32 @@ func TestChatIsReadFromJSON(t *testing.T) {
 		t.Errorf("an empty chat is %s, %v", raw, err)
 	}
 }
+
+// Servers show a graph's schema to people: it must be that of the JSON they write.
+func TestChatHasTheSchemaOfItsJSON(t *testing.T) {
+	b := treadle.New[llm.Chat]("chat")
+	treadle.AddNode(b, "n", func(context.Context, llm.Chat) (struct{}, error) { return struct{}{}, nil })
+	b.Edge(treadle.Start, "n")
+	schemas, err := treadle.Must(b.Compile(nil)).Schemas()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := schemas.Input.Resolve(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := json.Marshal(llm.Chat{Messages: llm.Messages{llm.User("hi", llm.ImageURL("u")), calls("a"), result("a", "x"), llm.Remove("1"), llm.System("s")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v any
+	if err := json.Unmarshal(raw, &v); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Validate(v); err != nil {
+		t.Errorf("%s is not what the schema says: %v", raw, err)
+	}
+	if err := r.Validate(map[string]any{"messages": []any{map[string]any{"Role": "human"}}}); err == nil {
+		t.Error("the schema allows Go's own names")
+	}
+}

@@ -31,7 +31,10 @@ func argumentsOf[In any]() (*jsonschema.Schema, *jsonschema.Resolved, error) {
 
 // schemaOf is the schema of a Go type as models are shown it.
 func schemaOf(t reflect.Type) (*jsonschema.Schema, error) {
-	s, err := jsonschema.ForType(t, &jsonschema.ForOptions{})
+	s, err := jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
+		reflect.TypeFor[Message]():  Message{}.JSONSchema(),
+		reflect.TypeFor[Messages](): Messages{}.JSONSchema(),
+	}})
 	if err != nil {
 		return nil, fmt.Errorf("no schema for %v: %w", t, err)
 	}

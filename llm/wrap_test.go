@@ -166,6 +166,18 @@ func TestCacheAnswersTheSameRequest(t *testing.T) {
 	}
 }
 
+// A model may be of any type, also of one whose values cannot be compared.
+func TestWrappersTakeAnyModel(t *testing.T) {
+	fn := speaker(llm.Chunk{Content: "x"})
+	for _, model := range []llm.Model{
+		llm.Retry(fn, nil), llm.RateLimit(llm.Fallback(fn, fn), &gate{1}), llm.Cache(llm.Retry(fn, nil), checkpoint.NewMemoryCache(), 0), llm.With(llm.Retry(llm.With(fn), nil)),
+	} {
+		if m, err := llm.Generate(t.Context(), model, llm.User("hi")); err != nil || m.Text() != "x" {
+			t.Errorf("got %q, %v", m.Text(), err)
+		}
+	}
+}
+
 func TestErrorSaysWhetherItWillPass(t *testing.T) {
 	for _, test := range []struct {
 		err  *llm.Error
