@@ -107,6 +107,19 @@ func BenchmarkMessageJSON(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	b.Run("read 1000 plain", func(b *testing.B) { // what opening a thread costs
+		raw, err := json.Marshal(longChat(1000))
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.ReportAllocs()
+		for b.Loop() {
+			var ms llm.Messages
+			if err := json.Unmarshal(raw, &ms); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 	b.Run("write", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {

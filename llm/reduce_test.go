@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -267,5 +268,38 @@ func TestChatHasTheSchemaOfItsJSON(t *testing.T) {
 	}
 	if err := r.Validate(map[string]any{"messages": []any{map[string]any{"Role": "human"}}}); err == nil {
 		t.Error("the schema allows Go's own names")
+	}
+}
+
+// Branches of a conversation are merged at the same time, while others read what
+// they share. The race detector sees to it that nobody writes what another reads.
+func TestBranchesOfAConversationMayRace(t *testing.T) {
+	r := llm.Messages(nil).Reducer()
+	for round := range 50 {
+		base, acc, err := r.Reduce(nil, nil, longChat(1+round%9), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := short(base.(llm.Messages))
+		var wg sync.WaitGroup
+		for i := range 6 {
+			wg.Go(func() {
+				val, acc := base, acc
+				for k := range 4 {
+					update := llm.Messages{human(fmt.Sprintf("branch%d-%d", i, k), "x"), llm.User("y")}
+					want, err := val.(llm.Messages).Reduce(update)
+					if err != nil {
+						t.Error(err)
+					}
+					if val, acc, err = r.Reduce(val, acc, update, true); err != nil || short(want) != short(val.(llm.Messages)) {
+						t.Errorf("branch %d is %q (%v), want %q", i, short(val.(llm.Messages)), err, short(want))
+					}
+				}
+			})
+		}
+		wg.Wait()
+		if short(base.(llm.Messages)) != before {
+			t.Fatalf("what they share is now %q", short(base.(llm.Messages)))
+		}
 	}
 }

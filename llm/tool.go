@@ -134,7 +134,8 @@ func (t *Tool) check() error {
 }
 
 // Call runs the tool for a call of a model and reports it to the run. The value
-// is what the function returned; [ToolResult] makes the message of it.
+// is what the function returned. [ToolResult] makes the message of it, unless it
+// means something to the caller: agents take a command to their graph as one.
 //
 // Arguments that the schema does not allow are an [*ArgumentsError]. An error or
 // a panic of the function is a [*ToolError]; errors.Is and errors.As see through

@@ -67,7 +67,7 @@ func temporary(err error) bool {
 func (r *retrier) Stream(ctx context.Context, req *Request) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
 		for attempt := 1; ; attempt++ {
-			err, done := relay(r.model.Stream(ctx, req), yield)
+			done, err := relay(r.model.Stream(ctx, req), yield)
 			if done {
 				return
 			}
@@ -105,18 +105,18 @@ func (r *retrier) wait(attempt int, err error) (time.Duration, bool) {
 
 // relay passes chunks on. It returns the error of a stream that failed before
 // its first chunk; else all is done.
-func relay(chunks iter.Seq2[Chunk, error], yield func(Chunk, error) bool) (err error, done bool) {
+func relay(chunks iter.Seq2[Chunk, error], yield func(Chunk, error) bool) (done bool, err error) {
 	begun := false
 	for chunk, err := range chunks {
 		if err != nil && !begun {
-			return err, false
+			return false, err
 		}
 		begun = true
 		if !yield(chunk, err) {
-			return nil, true
+			return true, nil
 		}
 	}
-	return nil, true
+	return true, nil
 }
 
 // Fallback is the model that asks the next one when one fails before its first
@@ -143,7 +143,7 @@ func (f fallback) Stream(ctx context.Context, req *Request) iter.Seq2[Chunk, err
 	return func(yield func(Chunk, error) bool) {
 		var failed error
 		for _, m := range f {
-			err, done := relay(m.Stream(ctx, req), yield)
+			done, err := relay(m.Stream(ctx, req), yield)
 			if done {
 				return
 			}
