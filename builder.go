@@ -54,12 +54,24 @@ func (n Node[In]) Send(in In) Goto { return Send(n.name, in) }
 // to such a struct, nil writing nothing; or an [Update]; or a [Goto]; or a
 // [Command]. A field of type Goto in the struct is control, not a write.
 func AddNode[S, In, Out any](b *Builder[S], name string, fn func(context.Context, In) (Out, error), opts ...NodeOption) Node[In] {
+	b.Add(NodeOf(name, fn, opts...))
+	return Node[In]{name}
+}
+
+// AnyNode is a node that belongs to no graph yet, for packages that make parts of
+// other people's graphs. [AddNode] is the way to add one's own.
+type AnyNode struct{ spec *pregel.NodeSpec }
+
+// NodeOf makes a node as [AddNode] does, for [Builder.Add].
+func NodeOf[In, Out any](name string, fn func(context.Context, In) (Out, error), opts ...NodeOption) AnyNode {
 	n := &pregel.NodeSpec{Name: name, In: reflect.TypeFor[In](), Out: reflect.TypeFor[Out]()}
 	if fn != nil {
 		n.Call = func(ctx context.Context, in any) (any, error) { return boxed(fn(ctx, unbox[In](in))) }
 	}
-	b.add(n, opts)
-	return Node[In]{name}
+	for _, o := range opts {
+		o.node(n)
+	}
+	return AnyNode{n}
 }
 
 // AddGraph adds a graph as a node. It reads the fields that the two graphs
@@ -72,6 +84,14 @@ func AddGraph[S, In, Out any](b *Builder[S], name string, g *Graph[In, Out], opt
 	}
 	b.add(n, opts)
 	return Node[In]{name}
+}
+
+// Add adds nodes that were made elsewhere. A node may be added to several graphs.
+func (b *draft) Add(nodes ...AnyNode) {
+	for _, n := range nodes {
+		spec := *n.spec
+		b.add(&spec, nil)
+	}
 }
 
 func (b *draft) add(n *pregel.NodeSpec, opts []NodeOption) {

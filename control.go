@@ -1,6 +1,9 @@
 package treadle
 
 import (
+	"cmp"
+	"encoding/json"
+	"fmt"
 	"reflect"
 	"slices"
 	"time"
@@ -78,7 +81,40 @@ func (c Command[U]) command() pregel.Command {
 	return out
 }
 
-type commander interface{ command() pregel.Command }
+func (c Command[U]) loose() Command[any] {
+	out := Command[any]{Goto: c.Goto, Parent: c.Parent}
+	if c.Update != nil {
+		var update any = *c.Update
+		out.Update = &update
+	}
+	return out
+}
+
+type commander interface {
+	command() pregel.Command
+	loose() Command[any]
+}
+
+// CommandOf reports whether v, which a user's function returned, is a [Command],
+// and returns it whatever the type of its update. A node whose commands' updates
+// are of several types returns []Command[any]; they are checked at run time.
+func CommandOf(v any) (Command[any], bool) {
+	if c, ok := v.(commander); ok {
+		return c.loose(), true
+	}
+	return Command[any]{}, false
+}
+
+// UpdateOf takes a struct of writes apart, without the optional ones that are
+// nil. Fields without a JSON name of their own stand under their Go name, by
+// which the graph knows them too. An Update is returned as it is.
+func UpdateOf(v any) (Update, error) {
+	if u, ok := v.(Update); ok {
+		return u, nil
+	}
+	m, err := pregel.Flatten(v)
+	return Update(m), err
+}
 
 // Overwrite replaces the value of a field that accumulates instead of adding
 // to it. A node returns it as a field:
@@ -93,11 +129,31 @@ func (o Overwrite[T]) overwrite() any { return o.Value }
 
 type overwriter interface{ overwrite() any }
 
-// Update is an update whose fields are known at run time only: JSON names and
-// values. It is checked against the graph's fields; an unknown name or a value
+// Update is an update whose fields are known at run time only: their names, in
+// JSON or in Go, and values, or json.RawMessage to be decoded. It is checked against the graph's fields; an unknown name or a value
 // of another type is an error. As the state type, New[Update] makes a dynamic
 // graph; see [AddField].
 type Update map[string]any
+
+// MarshalJSON writes the target as LangGraph has it: a node's name, or for a send
+// {"node", "input"}.
+func (t Target) MarshalJSON() ([]byte, error) {
+	if !t.t.IsSend {
+		return json.Marshal(t.t.Node)
+	}
+	return json.Marshal(map[string]any{"node": t.t.Node, "input": t.t.Input})
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote. A send's input is decoded when it is
+// followed.
+func (t *Target) UnmarshalJSON(raw []byte) error {
+	targets, err := gotoJSON(raw)
+	if err != nil || len(targets) != 1 {
+		return cmp.Or(err, fmt.Errorf("want one target, not %s", raw))
+	}
+	t.t = targets[0]
+	return nil
+}
 
 func (g Goto) appendTo(to []pregel.Target) []pregel.Target {
 	to = slices.Grow(to, len(g))

@@ -66,3 +66,8 @@ var (
 )
 
 func cmpPairs(a, b, c, d string) int { return cmp.Or(cmp.Compare(a, b), cmp.Compare(c, d)) }
+
+// IsSignal reports errors that are no failures but on their way to an enclosing
+// level: a question, a command to the parent, the end of a drained run. Code that
+// handles errors of what it calls must return them as they are.
+func IsSignal(err error) bool { return pregel.Bubbles(err) }

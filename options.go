@@ -196,13 +196,17 @@ func Uses(graphs ...AnyGraph) NodeOption {
 	})
 }
 
+// Hidden is a tag that keeps a node's or a task's results out of the streams of
+// updates and tasks.
+const Hidden = pregel.Hidden
+
 type both struct {
 	nodeOption
 	runOption
 }
 
 // Tags marks a node's or a run's events, for filtering streams. The tag
-// "nostream" keeps the tokens of models out of streams.
+// "nostream" keeps the tokens of models out of streams; see also [Hidden].
 func Tags(tags ...string) CommonOption {
 	return both{
 		func(n *pregel.NodeSpec) { n.Tags = append(n.Tags, tags...) },

@@ -194,7 +194,9 @@ func (t *Task) runCall(ctx context.Context) (json.RawMessage, error) {
 	if err != nil {
 		if !bubbles(err) {
 			err = t.nodeError(sc, err)
-			t.run.emit(ModeTasks, t.event(&TaskEnd{Record: &Record{}, Err: err}))
+			if t.modes()&ModeTasks != 0 {
+				t.run.emit(ModeTasks, t.event(&TaskEnd{Record: &Record{}, Err: err}))
+			}
 		}
 		return nil, err
 	}
@@ -282,10 +284,10 @@ func (t *Task) shownResult(raw json.RawMessage, cached bool) {
 		return
 	}
 	items := []write{{ch: result, val: raw}}
-	if t.run.modes&ModeUpdates != 0 {
+	if t.modes()&ModeUpdates != 0 {
 		t.run.emit(ModeUpdates, t.event(&Updated{Record: &Record{root: true, items: items}, Cached: cached}))
 	}
-	if t.run.modes&ModeTasks != 0 && !cached {
+	if t.modes()&ModeTasks != 0 && !cached {
 		t.run.emit(ModeTasks, t.event(&TaskEnd{Record: &Record{items: items}}))
 	}
 	if t.run.modes&ModeEvents != 0 && t.scope.span != nil {

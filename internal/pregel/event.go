@@ -201,6 +201,9 @@ func (r *Run) announce(tasks []*Task) {
 		return
 	}
 	say := func(t *Task) {
+		if t.modes()&ModeTasks == 0 {
+			return
+		}
 		start := &TaskStart{Triggers: t.node.triggers, Tags: t.node.Tags, Metadata: merged(r.set.Metadata, t.node.Metadata)}
 		start.Tags = slices.Concat(r.set.Tags, t.node.Tags)
 		if t.packet != nil {
@@ -220,6 +223,19 @@ func (r *Run) announce(tasks []*Task) {
 			say(t)
 		}
 	}
+}
+
+// Hidden is the tag that keeps a task out of the streams of updates and tasks.
+// What it does shows as part of the task that called it.
+const Hidden = "langsmith:hidden"
+
+// modes are the streams that hear of the task.
+func (t *Task) modes() Mode {
+	m := t.run.modes
+	if m&(ModeUpdates|ModeTasks) != 0 && slices.Contains(t.node.Tags, Hidden) {
+		m &^= ModeUpdates | ModeTasks
+	}
+	return m
 }
 
 // inputRecord is what a PULL task reads: absent fields are absent.
@@ -245,7 +261,7 @@ func (t *Task) inputRecord() *Record {
 
 // emitFailure reports a failure that an error handler is about to answer.
 func (t *Task) emitFailure(err error) {
-	if t.run.modes&ModeTasks != 0 {
+	if t.modes()&ModeTasks != 0 {
 		t.run.emit(ModeTasks, t.event(&TaskEnd{Record: &Record{schema: t.run.plan.schema}, Err: err}))
 	}
 }
@@ -275,11 +291,11 @@ func (t *Task) emitEnd(sc *scope, err error) {
 		if r.modes&ModeTokens != 0 {
 			r.seeOutput(t)
 		}
-		if r.modes&ModeUpdates != 0 {
+		if t.modes()&ModeUpdates != 0 {
 			r.emit(ModeUpdates, t.event(&Updated{Record: rec, Cached: t.cached}))
 		}
 	}
-	if r.modes&ModeTasks != 0 && !bubbles(err) && !t.cached {
+	if t.modes()&ModeTasks != 0 && !bubbles(err) && !t.cached {
 		r.emit(ModeTasks, t.event(&TaskEnd{Record: rec, Err: err}))
 	}
 	if r.modes&ModeEvents != 0 {
@@ -290,7 +306,7 @@ func (t *Task) emitEnd(sc *scope, err error) {
 // emitPaused reports the tasks of a step that have ended with questions.
 func (r *Run) emitPaused(tasks []*Task) {
 	for _, t := range tasks {
-		if _, asked := errors.AsType[*InterruptError](t.err); asked {
+		if _, asked := errors.AsType[*InterruptError](t.err); asked && t.modes()&ModeTasks != 0 {
 			r.emit(ModeTasks, t.event(&TaskEnd{Record: &Record{schema: r.plan.schema}, Pauses: t.paused()}))
 		}
 	}

@@ -233,6 +233,9 @@ func (t *Task) execute(ctx context.Context) {
 	t.finish(sc, err)
 }
 
+// Bubbles is bubbles for packages above.
+func Bubbles(err error) bool { return bubbles(err) }
+
 // bubbles reports errors that are not failures of a node but messages to an
 // enclosing level.
 func bubbles(err error) bool {

@@ -245,6 +245,9 @@ func (c *compiler) outOf(n *node, t reflect.Type) *outPlan {
 		if n.Handoff != nil {
 			return o // checked against the parent, when there is one
 		}
+		if t.Kind() == reflect.Interface { // known at run time only, as what an Update writes
+			t = s.words.Update
+		}
 	}
 	if t.Kind() == reflect.Pointer && !(s.root && (t == s.channels[0].upd || t == s.channels[0].typ)) {
 		o.pointer, t = true, t.Elem()

@@ -73,7 +73,11 @@ func present(slots []slot, chans []*channel) map[string]any {
 func (u *updatePlan) collect(s *Schema, o *outcome, val any) error {
 	switch u.kind {
 	case updateMap:
-		return s.collectMap(o, s.words.AsMap(val))
+		m, err := s.byWireName(s.words.AsMap(val))
+		if err != nil {
+			return err
+		}
+		return s.collectMap(o, m)
 	case updateRoot:
 		o.add(write{ch: u.fields[0].ch, val: clipAny(val), over: u.fields[0].replaces})
 		return nil
@@ -108,6 +112,35 @@ func (u *updatePlan) collect(s *Schema, o *outcome, val any) error {
 	return nil
 }
 
+// Flatten takes a struct of writes apart without knowing the graph it is for:
+// values by JSON name, or by Go name where a field has no tag. Optional writes
+// that are nil are left out.
+func Flatten(update any) (map[string]any, error) {
+	rv := reflect.ValueOf(update)
+	for rv.Kind() == reflect.Pointer && !rv.IsNil() {
+		rv = rv.Elem()
+	}
+	if rv.Kind() != reflect.Struct {
+		return nil, fmt.Errorf("an update is a struct of the fields to write, not %T", update)
+	}
+	fields, errs := fieldsOf(rv.Type())
+	if len(errs) > 0 {
+		return nil, fmt.Errorf("update: %s", errs[0])
+	}
+	m := make(map[string]any, len(fields))
+	for _, f := range fields {
+		fv := rv.FieldByIndex(f.index)
+		if fv.Kind() == reflect.Pointer {
+			if fv.IsNil() {
+				continue
+			}
+			fv = fv.Elem()
+		}
+		m[f.wire] = fv.Interface()
+	}
+	return m, nil
+}
+
 func clipAny(v any) any {
 	if v == nil {
 		return nil
@@ -138,6 +171,27 @@ func (s *Schema) collectMap(o *outcome, m map[string]any) error {
 		o.add(w)
 	}
 	return nil
+}
+
+// byWireName renames the keys of an update that Go code made, which may name a
+// field as Go does.
+func (s *Schema) byWireName(m map[string]any) (map[string]any, error) {
+	out, own := m, false
+	for k, v := range m {
+		c := s.byName[k]
+		if s.byWire[k] != nil || c == nil || s.dynamic {
+			continue
+		}
+		if _, twice := m[c.wire]; twice {
+			return nil, &UpdateError{Graph: s.graph, Field: c.wire, Msg: "is given twice, as " + c.wire + " and as " + k}
+		}
+		if !own {
+			out, own = maps.Clone(m), true
+		}
+		delete(out, k)
+		out[c.wire] = v
+	}
+	return out, nil
 }
 
 // unknownKey reports the first key by name that is no field.
