@@ -1,0 +1,335 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/llm"
+)
+
+// Options configure an agent. The zero value, and a nil *Options, are the
+// defaults.
+type Options struct {
+	// Name is the graph's name and, if set, that of the agent's messages.
+	Name string
+	// Prompt is the system prompt. See [Prompt] for one that depends on the state.
+	Prompt string
+	// Tools are what the model may call. Those without a function are the
+	// provider's own.
+	Tools []*llm.Tool
+	// ToolOptions say how tools are called.
+	ToolOptions
+	// Middleware changes what the agent does.
+	Middleware []*Middleware
+	// Response, if not nil, has the agent end with a structured answer.
+	Response *Response
+	// Graph are the options of the agent's graph. Without a StepLimit there an
+	// agent may take 100 steps.
+	Graph treadle.Options
+}
+
+// The names of an agent's nodes.
+const (
+	nodeModel    = "model"
+	nodeTools    = "tools"
+	nodeResponse = "structured_response"
+)
+
+const defaultSteps = 100
+
+// New makes an agent whose state is a conversation.
+func New(model llm.Model, o *Options) (*treadle.Graph[State, State], error) {
+	return For[State](model, o)
+}
+
+// For makes an agent with a state of one's own. S has a field Messages of type
+// llm.Messages, usually by embedding llm.Chat; with [Options.Response] it has
+// also a field Response of type json.RawMessage.
+func For[S any](model llm.Model, o *Options) (*treadle.Graph[S, S], error) {
+	if o == nil {
+		o = &Options{}
+	}
+	a, err := newAgent[S](model, o)
+	if err != nil {
+		return nil, err
+	}
+	b := treadle.New[S](cmp.Or(o.Name, "agent"))
+	a.build(b)
+	graph := o.Graph
+	graph.StepLimit = cmp.Or(graph.StepLimit, defaultSteps)
+	return b.Compile(&graph)
+}
+
+// agent is one in the making.
+type agent[S any] struct {
+	*Options
+	ask      ModelFunc
+	base     ModelCall
+	tools    *toolbox
+	messages history[S]
+}
+
+var middlewareName = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
+
+func newAgent[S any](model llm.Model, o *Options) (*agent[S], error) {
+	a := &agent[S]{Options: o}
+	var errs []error
+	if model == nil {
+		errs = append(errs, errors.New("agent: the model is nil"))
+	}
+	all := o.Tools
+	names := map[string]bool{}
+	for i, m := range o.Middleware {
+		switch {
+		case m == nil:
+			errs = append(errs, fmt.Errorf("agent: middleware %d is nil", i))
+			continue
+		case !middlewareName.MatchString(m.Name):
+			errs = append(errs, fmt.Errorf("agent: middleware %d has the name %q: use letters, digits, _ and -", i, m.Name))
+		case names[m.Name]:
+			errs = append(errs, fmt.Errorf("agent: two middlewares are named %q", m.Name))
+		}
+		names[m.Name] = true
+		all = append(all[:len(all):len(all)], m.Tools...)
+	}
+	var err error
+	if a.messages, err = historyOf[S](); err != nil {
+		errs = append(errs, err)
+	}
+	if a.tools, err = newToolbox(all, &o.ToolOptions, o.Middleware); err != nil {
+		errs = append(errs, err)
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	a.base = ModelCall{Model: model, System: o.Prompt, Tools: all}
+	a.ask = wrapModel(o.Middleware, generate)
+	return a, nil
+}
+
+// stage is a point on the way round the loop: the first node there.
+type stages struct {
+	start, model, after, end string
+}
+
+// build lays out the graph. What is not there is passed over: an agent without
+// tools has no tools node, one without hooks leads from start to model.
+func (a *agent[S]) build(b *treadle.Builder[S]) {
+	before, beforeModel := a.hooks("before_agent", false), a.hooks("before_model", false)
+	afterModel, after := a.hooks("after_model", true), a.hooks("after_agent", true)
+
+	var at stages
+	at.end = first(after, treadle.End)
+	if a.Response != nil {
+		at.end = nodeResponse
+	}
+	at.model = first(beforeModel, nodeModel)
+	at.start = first(before, at.model)
+
+	treadle.AddNode(b, nodeModel, a.model)
+	var routes []string
+	if a.tools.runnable {
+		routes = append(routes, nodeTools)
+	}
+	routes = append(routes, at.end)
+	decide := func(_ context.Context, c conversation) (treadle.Goto, error) {
+		if a.tools.runnable && len(a.tools.due(c.Messages)) > 0 {
+			return treadle.To(nodeTools), nil
+		}
+		return treadle.To(at.end), nil
+	}
+
+	b.Edge(treadle.Start, at.start)
+	a.chain(b, before, at.model, nil, at)
+	a.chain(b, beforeModel, nodeModel, nil, at)
+	if len(afterModel) > 0 {
+		b.Edge(nodeModel, afterModel[0].name)
+		a.chain(b, afterModel, "", decide, at)
+	} else {
+		treadle.AddBranch(b, nodeModel, decide, routes...)
+	}
+	if a.tools.runnable {
+		a.buildTools(b, at)
+	}
+	last := treadle.End
+	if a.Response != nil {
+		treadle.AddNode(b, nodeResponse, a.respond)
+		b.Edge(nodeResponse, first(after, last))
+	}
+	a.chain(b, after, last, nil, at)
+}
+
+// buildTools adds the tools node and the way back from it.
+func (a *agent[S]) buildTools(b *treadle.Builder[S], at stages) {
+	treadle.AddNode(b, nodeTools, func(ctx context.Context, s S) ([]treadle.Command[any], error) {
+		return a.tools.run(ctx, s, a.messages.of(s))
+	}, treadle.Additive(), treadle.Destinations(at.model, at.end))
+	treadle.AddBranch(b, nodeTools, func(_ context.Context, c conversation) (treadle.Goto, error) {
+		if a.tools.direct(c.Messages) {
+			return treadle.To(at.end), nil
+		}
+		return treadle.To(at.model), nil
+	}, at.model, at.end)
+}
+
+// hooked is a hook with the name of its node.
+type hooked struct {
+	name string
+	hook *Hook
+}
+
+func first(hooks []hooked, otherwise string) string {
+	if len(hooks) > 0 {
+		return hooks[0].name
+	}
+	return otherwise
+}
+
+// hooks are the middlewares' hooks of a kind, in the order in which they run.
+func (a *agent[S]) hooks(kind string, reverse bool) []hooked {
+	var out []hooked
+	for _, m := range a.Middleware {
+		hook := map[string]*Hook{"before_agent": m.BeforeAgent, "before_model": m.BeforeModel,
+			"after_model": m.AfterModel, "after_agent": m.AfterAgent}[kind]
+		if hook == nil {
+			continue
+		}
+		h := hooked{m.Name + "." + kind, hook}
+		if reverse {
+			out = append([]hooked{h}, out...)
+		} else {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+// router decides where an agent goes on.
+type router = func(context.Context, conversation) (treadle.Goto, error)
+
+// chain adds hooks one after the other. The last is followed by the node next, or
+// by what decide says.
+func (a *agent[S]) chain(b *treadle.Builder[S], hooks []hooked, next string, decide router, at stages) {
+	for i, h := range hooks {
+		b.Add(h.hook.node(h.name))
+		then, choose := next, decide
+		if i+1 < len(hooks) {
+			then, choose = hooks[i+1].name, nil
+		}
+		switch {
+		case len(h.hook.jumps) > 0:
+			a.jump(b, h, then, choose, at)
+		case choose != nil:
+			treadle.AddBranch(b, h.name, choose, a.places(at)...)
+		default:
+			b.Edge(h.name, then)
+		}
+	}
+}
+
+// jump follows a hook that may leave the way.
+func (a *agent[S]) jump(b *treadle.Builder[S], h hooked, then string, choose router, at stages) {
+	places := a.places(at)
+	if then != "" {
+		places = append(places, then)
+	}
+	treadle.AddBranch(b, h.name, func(ctx context.Context, j jumping) (treadle.Goto, error) {
+		switch j.JumpTo {
+		case "":
+		case JumpModel:
+			return treadle.To(at.model), nil
+		case JumpEnd:
+			return treadle.To(at.end), nil
+		case JumpTools:
+			if !a.tools.runnable {
+				return nil, fmt.Errorf("agent: %s jumps to the tools, of which there are none", h.name)
+			}
+			return treadle.To(nodeTools), nil
+		default:
+			return nil, fmt.Errorf("agent: %s jumps to %q: want %s, %s or %s", h.name, j.JumpTo, JumpModel, JumpTools, JumpEnd)
+		}
+		if choose != nil {
+			return choose(ctx, conversation{j.Messages})
+		}
+		return treadle.To(then), nil
+	}, places...)
+}
+
+// places are where a decision can lead.
+func (a *agent[S]) places(at stages) []string {
+	places := []string{at.model, at.end}
+	if a.tools.runnable {
+		places = append(places, nodeTools)
+	}
+	return places
+}
+
+// model is the node that asks the model.
+func (a *agent[S]) model(ctx context.Context, s S) (said, error) {
+	call := a.base
+	call.Messages = a.messages.of(s)
+	answer, err := a.ask(llm.WithState(ctx, s), call)
+	if err != nil {
+		return said{}, err
+	}
+	answer.Name = cmp.Or(answer.Name, a.Name)
+	if left := treadle.RunInfo(ctx).RemainingSteps; left < 2 && len(a.tools.due(llm.Messages{answer})) > 0 {
+		answer = llm.Message{Role: llm.RoleAI, ID: answer.ID, Name: answer.Name, Content: outOfSteps, Usage: answer.Usage}
+	}
+	return said{llm.Messages{answer}}, nil
+}
+
+// outOfSteps is the answer when there are no steps left to run tools in.
+const outOfSteps = "Sorry, need more steps to process this request."
+
+// generate is the innermost ModelFunc.
+func generate(ctx context.Context, c ModelCall) (llm.Message, error) {
+	opts := c.Options
+	if len(c.Tools) > 0 {
+		opts = append([]llm.Option{llm.Tools(c.Tools...)}, opts...)
+	}
+	history := c.Messages
+	if c.System != "" {
+		history = append(llm.Messages{llm.System(c.System)}, history...)
+	}
+	return llm.Generate(ctx, llm.With(c.Model, opts...), history...)
+}
+
+// Response is how an agent ends with a structured answer. Make one with
+// [ResponseOf].
+type Response struct {
+	make func(ctx context.Context, model llm.Model, history llm.Messages) (any, error)
+}
+
+// ResponseOf asks for a value of type T, in a call of its own once the agent has
+// nothing more to call; see [llm.Object]. The prompt, if not empty, is the system
+// prompt of that call. The model, if not nil, is another one than the agent's.
+func ResponseOf[T any](prompt string, model llm.Model) *Response {
+	return &Response{func(ctx context.Context, own llm.Model, history llm.Messages) (any, error) {
+		if prompt != "" {
+			history = append(llm.Messages{llm.System(prompt)}, history...)
+		}
+		if model != nil {
+			own = model
+		}
+		return llm.Object[T](ctx, own, history...)
+	}}
+}
+
+type responded struct {
+	Response json.RawMessage
+}
+
+func (a *agent[S]) respond(ctx context.Context, c conversation) (responded, error) {
+	v, err := a.Response.make(ctx, a.base.Model, c.Messages)
+	if err != nil {
+		return responded{}, err
+	}
+	raw, err := json.Marshal(v)
+	return responded{raw}, err
+}

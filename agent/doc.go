@@ -1,0 +1,32 @@
+// Package agent makes agents: a model that decides, step by step, which tools to
+// call until it has an answer.
+//
+//	weather := llm.NewTool("get_weather", "The weather in a city.", getWeather)
+//	a, err := agent.New(model, &agent.Options{Tools: []*llm.Tool{weather}})
+//	out, err := a.Run(ctx, agent.Ask("what is the weather in sf"))
+//
+// An agent is an ordinary graph:
+//
+//	           ┌──────────────────────────────┐
+//	           ▼                              │ results
+//	start ─▶ model ──calls──▶ tools ──────────┤
+//	           │              (one task a call)
+//	           │ no calls                     │ hand-offs
+//	           ▼                              ▼
+//	   [structured_response] ─▶ end        handoff ─▶ another agent
+//
+// so it runs on threads, streams, pauses for people and goes on after a crash as
+// every graph does, and is a node of other graphs with [treadle.AddGraph]. Each
+// tool call is a task of its own: it may ask a question with [treadle.Interrupt]
+// without the others running twice, and what has finished is kept.
+//
+// [Middleware] changes what happens around the model and the tools. [Tools] is the
+// tool node alone, for graphs of one's own. [Supervisor] and [Swarm] put several
+// agents together with tools that [Handoff] makes.
+//
+// # The history
+//
+// A model never sees a tool call without its result, nor a result without its
+// call: what a cancelled or crashed turn has left is repaired on the way to the
+// model (see llm.Repair), and a tool that fails is answered with its error.
+package agent

@@ -1,0 +1,27 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/treadle-go/treadle/llm"
+)
+
+// Prompt makes the system prompt from the state, each time the model is called.
+// It is given the prompt so far in the call, which it may keep.
+func Prompt[S any](fn func(ctx context.Context, s S, prompt string) (string, error)) *Middleware {
+	return &Middleware{
+		Name: "prompt",
+		WrapModel: func(ctx context.Context, call ModelCall, next ModelFunc) (llm.Message, error) {
+			s, ok := llm.StateFrom[S](ctx)
+			if !ok {
+				return llm.Message{}, fmt.Errorf("agent: the prompt is made from a %T, which is not the agent's state", s)
+			}
+			var err error
+			if call.System, err = fn(ctx, s, call.System); err != nil {
+				return llm.Message{}, err
+			}
+			return next(ctx, call)
+		},
+	}
+}

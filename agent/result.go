@@ -1,0 +1,177 @@
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/llm"
+)
+
+// read makes a result of what a tool returned.
+func read(call llm.ToolCall, v any) (result, error) {
+	c, ok := treadle.CommandOf(v)
+	if !ok {
+		m := llm.ToolResult(call, v)
+		return result{Message: &m}, nil
+	}
+	out := &command{Goto: c.Goto, Parent: c.Parent}
+	if c.Update != nil {
+		update, err := treadle.UpdateOf(*c.Update)
+		if err != nil {
+			return result{}, fmt.Errorf("tool %s: %w", call.Name, err)
+		}
+		out.Update = make(map[string]json.RawMessage, len(update))
+		for name, v := range update {
+			raw, err := json.Marshal(v)
+			if err != nil {
+				return result{}, fmt.Errorf("tool %s: its command's update of %s has no JSON: %w", call.Name, name, err)
+			}
+			out.Update[name] = raw
+		}
+	}
+	messages, err := out.messages()
+	if err != nil {
+		return result{}, fmt.Errorf("tool %s: its command's update of the messages: %w", call.Name, err)
+	}
+	if !answers(messages, call.ID) {
+		return result{}, fmt.Errorf("tool %s: its command has no result for its own call: add llm.ToolResult(call, …) for call %s to the messages that it updates (see llm.CallFrom)", call.Name, call.ID)
+	}
+	return result{Command: out}, nil
+}
+
+// answers reports whether messages hold the result of a call, or clear the
+// conversation, with which the call is gone.
+func answers(messages llm.Messages, id string) bool {
+	return answered(messages, id) || slices.ContainsFunc(messages, func(m llm.Message) bool { return m.ID == llm.RemoveAll().ID })
+}
+
+// messageKeys are the names under which an update may hold messages.
+var messageKeys = []string{"messages", "Messages"}
+
+// messages are those that the command's update adds.
+func (c *command) messages() (llm.Messages, error) {
+	for _, key := range messageKeys {
+		raw, ok := c.Update[key]
+		if !ok {
+			continue
+		}
+		var ms llm.Messages
+		if err := json.Unmarshal(raw, &ms); err != nil {
+			var one llm.Message
+			if json.Unmarshal(raw, &one) != nil {
+				return nil, err
+			}
+			ms = llm.Messages{one}
+		}
+		return ms, nil
+	}
+	return nil, nil
+}
+
+// update is the command's update for the graph.
+func (c *command) update() *any {
+	if len(c.Update) == 0 {
+		return nil
+	}
+	u := make(treadle.Update, len(c.Update))
+	for name, raw := range c.Update {
+		u[name] = raw
+	}
+	var v any = u
+	return &v
+}
+
+// combine makes one answer of the results of several calls. If one of them hands
+// off to another agent, what the others said goes with it: nothing is lost.
+func combine(history llm.Messages, calls []llm.ToolCall, results []result) ([]treadle.Command[any], error) {
+	if slices.ContainsFunc(results, func(r result) bool { return r.Command != nil && r.Command.Parent }) {
+		return handOff(history, calls, results)
+	}
+	var out []treadle.Command[any]
+	var plain llm.Messages
+	flush := func() {
+		if len(plain) > 0 {
+			var v any = said{plain}
+			out, plain = append(out, treadle.Command[any]{Update: &v}), nil
+		}
+	}
+	for _, r := range results {
+		if r.Message != nil {
+			plain = append(plain, *r.Message)
+			continue
+		}
+		flush()
+		out = append(out, treadle.Command[any]{Update: r.Command.update(), Goto: r.Command.Goto})
+	}
+	flush()
+	return out, nil
+}
+
+// handOff makes one command to the parent of the results of several calls, at
+// least one of which is such a command. The parent gets the whole conversation,
+// with a result for every call. Of hand-offs that set the same field differently
+// the first wins, and the others are answered with an error: control can go to
+// several agents at once, but a field holds one value.
+func handOff(history llm.Messages, calls []llm.ToolCall, results []result) ([]treadle.Command[any], error) {
+	said := slices.Clone(history)
+	merged := map[string]json.RawMessage{}
+	var next treadle.Goto
+	for i, r := range results {
+		if r.Message != nil {
+			said = append(said, *r.Message)
+			continue
+		}
+		ms, err := r.Command.messages()
+		if err != nil {
+			return nil, err
+		}
+		if !r.Command.Parent {
+			return nil, fmt.Errorf("tool %s: its command is for this graph while %s hands off to another: a turn is one or the other; return the update without a command to the parent",
+				calls[i].Name, handingOff(calls, results))
+		}
+		if field := clash(merged, r.Command.Update); field != "" {
+			refusal := fmt.Errorf("only one hand-off at a time can set %s; this one was not made", field)
+			said = append(said, llm.ToolResult(calls[i], refusal))
+			continue
+		}
+		said = append(said, withoutKnown(history, ms)...)
+		for name, raw := range r.Command.Update {
+			if !slices.Contains(messageKeys, name) {
+				merged[name] = raw
+			}
+		}
+		next = append(next, r.Command.Goto...)
+	}
+	update := treadle.Update{"messages": said}
+	for _, name := range slices.Sorted(maps.Keys(merged)) {
+		update[name] = merged[name]
+	}
+	var v any = update
+	return []treadle.Command[any]{{Update: &v, Goto: next, Parent: true}}, nil
+}
+
+// withoutKnown leaves out messages that the conversation has.
+func withoutKnown(history, ms llm.Messages) llm.Messages {
+	return slices.DeleteFunc(slices.Clone(ms), func(m llm.Message) bool {
+		return m.ID != "" && slices.ContainsFunc(history, func(h llm.Message) bool { return h.ID == m.ID })
+	})
+}
+
+// handingOff names the tool that hands off.
+func handingOff(calls []llm.ToolCall, results []result) string {
+	i := slices.IndexFunc(results, func(r result) bool { return r.Command != nil && r.Command.Parent })
+	return calls[i].Name
+}
+
+// clash is a field that both set to different values, or "".
+func clash(merged, update map[string]json.RawMessage) string {
+	for _, name := range slices.Sorted(maps.Keys(update)) {
+		if have, ok := merged[name]; ok && string(have) != string(update[name]) {
+			return name
+		}
+	}
+	return ""
+}

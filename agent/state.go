@@ -1,0 +1,97 @@
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+
+	"github.com/treadle-go/treadle/llm"
+)
+
+// State is the state of an agent that needs no more than a conversation.
+type State struct {
+	llm.Chat
+	// Response is the structured answer, if [Options.Response] asks for one; see
+	// [ResponseAs].
+	Response json.RawMessage `json:"structured_response,omitempty"`
+}
+
+// Ask is an input of one message from the user.
+func Ask(text string) State {
+	return State{Chat: llm.Chat{Messages: llm.Messages{llm.User(text)}}}
+}
+
+// Answer is the text of the last message.
+func Answer(s State) string {
+	if len(s.Messages) == 0 {
+		return ""
+	}
+	return s.Messages[len(s.Messages)-1].Text()
+}
+
+// ResponseAs decodes the structured answer.
+func ResponseAs[T any](s State) (T, error) {
+	var out T
+	if s.Response == nil {
+		return out, fmt.Errorf("agent: there is no structured response: ask for one with Options.Response")
+	}
+	return out, json.Unmarshal(s.Response, &out)
+}
+
+// conversation is what every agent reads.
+type conversation struct{ Messages llm.Messages }
+
+// said is what the model and the tools write.
+type said struct{ Messages llm.Messages }
+
+// history is the conversation in a state of any type.
+type history[S any] struct{ index []int }
+
+// historyOf finds the field Messages in S.
+func historyOf[S any]() (history[S], error) {
+	t := reflect.TypeFor[S]()
+	if t.Kind() == reflect.Struct {
+		if f, ok := t.FieldByName("Messages"); ok && f.Type == reflect.TypeFor[llm.Messages]() {
+			return history[S]{f.Index}, nil
+		}
+	}
+	return history[S]{}, fmt.Errorf("agent: the state %s has no field Messages of type llm.Messages: embed llm.Chat", t)
+}
+
+func (h history[S]) of(s S) llm.Messages {
+	return reflect.ValueOf(s).FieldByIndex(h.index).Interface().(llm.Messages)
+}
+
+// lastAI is the place of the last answer of a model, or -1.
+func lastAI(ms llm.Messages) int {
+	for i := len(ms) - 1; i >= 0; i-- {
+		if ms[i].Role == llm.RoleAI {
+			return i
+		}
+	}
+	return -1
+}
+
+// pending are the calls of the last answer that have no result yet.
+func pending(ms llm.Messages) []llm.ToolCall {
+	i := lastAI(ms)
+	if i < 0 {
+		return nil
+	}
+	var open []llm.ToolCall
+	for _, call := range ms[i].ToolCalls {
+		if !answered(ms[i+1:], call.ID) {
+			open = append(open, call)
+		}
+	}
+	return open
+}
+
+func answered(ms llm.Messages, id string) bool {
+	for i := range ms {
+		if ms[i].Role == llm.RoleTool && ms[i].ToolCallID == id {
+			return true
+		}
+	}
+	return false
+}

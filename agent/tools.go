@@ -1,0 +1,229 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/llm"
+)
+
+// ToolOptions say how tools are called.
+type ToolOptions struct {
+	// OnToolError says what becomes of a tool's error: the text to give to the
+	// model, or an error to fail with. Nil is [ReturnToModel]. Questions and
+	// cancellation are no errors of a tool and pass by.
+	OnToolError func(ctx context.Context, call ToolCall, err error) (string, error)
+	// ToolConcurrency bounds how many calls of one answer run at a time; 0 means
+	// no bound.
+	ToolConcurrency int
+}
+
+// ReturnToModel gives errors to the model, which may then do better.
+func ReturnToModel(_ context.Context, _ ToolCall, err error) (string, error) {
+	if bad, ok := errors.AsType[*llm.ArgumentsError](err); ok {
+		return bad.Error(), nil // written for the model already
+	}
+	return fmt.Sprintf("Error: %v\n Please fix your mistakes.", err), nil
+}
+
+// RaiseToolErrors has a run fail with a tool's error. Arguments that the tool does
+// not take are the model's mistake and are returned to it.
+func RaiseToolErrors(ctx context.Context, call ToolCall, err error) (string, error) {
+	if _, ok := errors.AsType[*llm.ArgumentsError](err); ok {
+		return ReturnToModel(ctx, call, err)
+	}
+	return "", err
+}
+
+// ToolFailed is the custom event of a call whose error was given to the model.
+type ToolFailed struct {
+	Tool   string `json:"tool"`
+	CallID string `json:"tool_call_id"`
+	Error  string `json:"error"`
+}
+
+// Tools is a node that runs the calls of the last answer which have no result yet,
+// for graphs of one's own:
+//
+//	treadle.AddNode(b, "tools", agent.Tools[State](tools, nil))
+//	treadle.AddBranch(b, "model", agent.ToolsCondition("tools", treadle.End), "tools", treadle.End)
+//
+// The calls run at the same time and their results are in the order of the calls.
+// A tool's result may be a [treadle.Command]; see [llm.NewTool] for what else it
+// may be. S is the graph's state, which the tools can read with [llm.StateFrom].
+// A mistake in the tools is an error of the first run.
+func Tools[S any](tools []*llm.Tool, o *ToolOptions) func(context.Context, S) ([]treadle.Command[any], error) {
+	if o == nil {
+		o = &ToolOptions{}
+	}
+	box, err := newToolbox(tools, o, nil)
+	messages, noHistory := historyOf[S]()
+	if err = errors.Join(err, noHistory); err != nil {
+		return func(context.Context, S) ([]treadle.Command[any], error) { return nil, err }
+	}
+	return func(ctx context.Context, s S) ([]treadle.Command[any], error) {
+		history := messages.of(s)
+		if lastAI(history) < 0 {
+			return nil, errors.New("agent: there is no message of a model whose calls could be run")
+		}
+		return box.run(ctx, s, history)
+	}
+}
+
+// ToolsCondition is a branch to the node tools if the last message has calls, and
+// to the node otherwise if it has none.
+func ToolsCondition(tools, otherwise string) func(context.Context, llm.Chat) (treadle.Goto, error) {
+	return func(_ context.Context, c llm.Chat) (treadle.Goto, error) {
+		switch n := len(c.Messages); {
+		case n == 0:
+			return nil, errors.New("agent: there are no messages to find calls in")
+		case len(c.Messages[n-1].ToolCalls) > 0:
+			return treadle.To(tools), nil
+		}
+		return treadle.To(otherwise), nil
+	}
+}
+
+// toolbox runs calls.
+type toolbox struct {
+	*ToolOptions
+	tools    map[string]*llm.Tool
+	call     ToolFunc
+	runnable bool // there is a tool that is ours to run
+}
+
+func newToolbox(tools []*llm.Tool, o *ToolOptions, middleware []*Middleware) (*toolbox, error) {
+	box := &toolbox{ToolOptions: o, tools: map[string]*llm.Tool{}}
+	for i, t := range tools {
+		if t == nil {
+			return nil, fmt.Errorf("agent: tool %d is nil", i)
+		}
+		if box.tools[t.Name] != nil {
+			return nil, fmt.Errorf("agent: two tools are named %q", t.Name)
+		}
+		box.tools[t.Name] = t
+		box.runnable = box.runnable || t.Run != nil
+	}
+	box.call = wrapTool(slices.DeleteFunc(slices.Clone(middleware), func(m *Middleware) bool { return m == nil }), box.invoke)
+	return box, nil
+}
+
+// due are the calls to run: those of the last answer that have no result yet and
+// are not the provider's.
+func (b *toolbox) due(history llm.Messages) []llm.ToolCall {
+	return slices.DeleteFunc(pending(history), func(c llm.ToolCall) bool {
+		t := b.tools[c.Name]
+		return t != nil && t.Run == nil
+	})
+}
+
+// direct reports whether a result since the last answer is the agent's own.
+func (b *toolbox) direct(history llm.Messages) bool {
+	for _, m := range history[lastAI(history)+1:] {
+		if t := b.tools[m.Name]; m.Role == llm.RoleTool && t != nil && t.ReturnDirect && m.Status != llm.StatusError {
+			return true
+		}
+	}
+	return false
+}
+
+// run runs the calls that are due and returns what they say, in their order.
+func (b *toolbox) run(ctx context.Context, state any, history llm.Messages) ([]treadle.Command[any], error) {
+	ctx = llm.WithState(ctx, state)
+	calls := b.due(history)
+	results, err := b.runAll(ctx, calls)
+	if err != nil {
+		return nil, err
+	}
+	return combine(history, calls, results)
+}
+
+// runAll runs a single call here and several as tasks of their own, so that what
+// has finished is kept while another one asks, fails or is killed.
+func (b *toolbox) runAll(ctx context.Context, calls []llm.ToolCall) ([]result, error) {
+	if len(calls) == 1 {
+		r, err := b.one(ctx, calls[0])
+		return []result{r}, err
+	}
+	var slots chan struct{}
+	if b.ToolConcurrency > 0 {
+		slots = make(chan struct{}, b.ToolConcurrency)
+	}
+	futures := make([]*treadle.Future[result], len(calls))
+	for i, call := range calls {
+		task := treadle.NewTask(call.Name, func(ctx context.Context, call llm.ToolCall) (result, error) {
+			if slots != nil {
+				select {
+				case slots <- struct{}{}:
+					defer func() { <-slots }()
+				case <-ctx.Done():
+					return result{}, context.Cause(ctx)
+				}
+			}
+			return b.one(ctx, call)
+		}, treadle.Tags(treadle.Hidden))
+		futures[i] = task.Go(ctx, call)
+	}
+	results := make([]result, len(calls))
+	var failed error
+	for i, f := range futures {
+		r, err := f.Wait()
+		// A failure counts more than a question, which can be asked again.
+		if err != nil && (failed == nil || treadle.IsSignal(failed) && !treadle.IsSignal(err)) {
+			failed = err
+		}
+		results[i] = r
+	}
+	return results, failed
+}
+
+// one runs a call and reads its result.
+func (b *toolbox) one(ctx context.Context, call llm.ToolCall) (result, error) {
+	c := ToolCall{ToolCall: call, Tool: b.tools[call.Name]}
+	v, err := b.call(ctx, c)
+	if err == nil {
+		return read(call, v)
+	}
+	if treadle.IsSignal(err) || ctx.Err() != nil {
+		return result{}, err
+	}
+	answer := b.OnToolError
+	if answer == nil {
+		answer = ReturnToModel
+	}
+	text, failed := answer(ctx, c, err)
+	if failed != nil {
+		return result{}, failed
+	}
+	treadle.Emit(ctx, ToolFailed{call.Name, call.ID, err.Error()})
+	return read(call, llm.Message{Content: text, Status: llm.StatusError})
+}
+
+// invoke is the innermost ToolFunc.
+func (b *toolbox) invoke(ctx context.Context, c ToolCall) (any, error) {
+	if c.Tool == nil {
+		return llm.Message{Status: llm.StatusError, Content: fmt.Sprintf("Error: %s is not a valid tool, try one of [%s].",
+			c.Name, strings.Join(slices.Sorted(maps.Keys(b.tools)), ", "))}, nil
+	}
+	return c.Tool.Call(ctx, c.ToolCall)
+}
+
+// result is what a call gave, as it is recorded: a message for the model, or a
+// command whose update holds one.
+type result struct {
+	Message *llm.Message `json:"message,omitempty"`
+	Command *command     `json:"command,omitempty"`
+}
+
+// command is a [treadle.Command] whose update is data.
+type command struct {
+	Update map[string]json.RawMessage `json:"update,omitempty"`
+	Goto   treadle.Goto               `json:"goto,omitempty"`
+	Parent bool                       `json:"parent,omitempty"`
+}
