@@ -13,8 +13,9 @@ import (
 var update = flag.Bool("update", false, "write the golden file of the present format, if there is none")
 
 // presentFormat is the version of what the engine tells its savers. A change of
-// the format gets a number, a graph and a file of its own.
-const presentFormat = 1
+// the format gets a number and a file of its own. Since 2, a nested checkpoint
+// names the one around it, and a checkpoint says who wrote what.
+const presentFormat = 2
 
 func goldenFile(version int) string {
 	return filepath.Join("testdata", fmt.Sprintf("v%d.json", version))
@@ -25,11 +26,13 @@ func TestThreadsOfEveryVersionGoOn(t *testing.T) {
 		threadtest.WriteGolden(t, goldenFile(presentFormat))
 	}
 	for version := 1; version <= presentFormat; version++ {
-		t.Run(fmt.Sprintf("v%d/memory", version), func(t *testing.T) { threadtest.Golden(t, goldenFile(version), memory) })
-		t.Run(fmt.Sprintf("v%d/sqlite", version), func(t *testing.T) {
-			onSQLite(t, func(t *testing.T, open func(*testing.T) checkpoint.Saver) {
-				threadtest.Golden(t, goldenFile(version), open)
-			})
-		})
+		suite := func(t *testing.T, open func(*testing.T) checkpoint.Saver) {
+			threadtest.GoldenGoesOn(t, goldenFile(version), open)
+		}
+		t.Run(fmt.Sprintf("v%d/memory", version), func(t *testing.T) { suite(t, memory) })
+		t.Run(fmt.Sprintf("v%d/sqlite", version), func(t *testing.T) { onSQLite(t, suite) })
+		t.Run(fmt.Sprintf("v%d/postgres", version), func(t *testing.T) { onPostgres(t, suite) })
 	}
 }
+
+func TestThePresentFormatIsWritten(t *testing.T) { threadtest.GoldenIsPresent(t, goldenFile(presentFormat)) }

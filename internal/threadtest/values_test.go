@@ -71,8 +71,10 @@ func TestValuesOfAnotherCodecSurviveARestart(t *testing.T) {
 	threadtest.Values(t, inFile, threadtest.Gzip{})
 }
 
-func TestCodecsOnMemory(t *testing.T) { threadtest.Codecs(t, memory) }
-func TestCodecsOnSQLite(t *testing.T) { onSQLite(t, threadtest.Codecs) }
+func TestCodecsOnMemory(t *testing.T)   { threadtest.Codecs(t, memory) }
+func TestCodecsOnSQLite(t *testing.T)   { onSQLite(t, threadtest.Codecs) }
+func TestCodecsOnPostgres(t *testing.T) { onPostgres(t, threadtest.Codecs) }
 
-func TestSizesOnMemory(t *testing.T) { threadtest.Sizes(t, memory) }
-func TestSizesOnSQLite(t *testing.T) { onSQLite(t, threadtest.Sizes) }
+func TestSizesOnMemory(t *testing.T)   { threadtest.Sizes(t, memory) }
+func TestSizesOnSQLite(t *testing.T)   { onSQLite(t, threadtest.Sizes) }
+func TestSizesOnPostgres(t *testing.T) { onPostgres(t, threadtest.Sizes) }
