@@ -100,7 +100,7 @@ func (r *rewriter) put(m Message) {
 }
 
 func (r *rewriter) remove(id string) error {
-	if _, ok := r.at[id]; !ok || r.gone[id] {
+	if _, ok := r.at[id]; !ok {
 		return fmt.Errorf("llm: message %q cannot be removed: the conversation has no message with this id", id)
 	}
 	if r.gone == nil {

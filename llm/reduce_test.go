@@ -47,6 +47,7 @@ func TestReduceMergesByID(t *testing.T) {
 		{"replace and append", llm.Messages{human("4", "d"), human("1", "A")}, "1:A 2:b 3:c 4:d"},
 		{"remove", llm.Messages{llm.Remove("2")}, "1:a 3:c"},
 		{"remove several", llm.Messages{llm.Remove("1"), llm.Remove("3")}, "2:b"},
+		{"remove twice", llm.Messages{llm.Remove("1"), llm.Remove("1")}, "2:b 3:c"},
 		{"remove and append", llm.Messages{llm.Remove("1"), human("4", "d")}, "2:b 3:c 4:d"},
 		{"remove and put back", llm.Messages{llm.Remove("2"), human("2", "B")}, "1:a 2:B 3:c"},
 		{"replace and remove", llm.Messages{human("2", "B"), llm.Remove("2")}, "1:a 3:c"},
@@ -81,7 +82,6 @@ func TestReduceMergesByID(t *testing.T) {
 func TestReduceRefusesToRemoveWhatIsNotThere(t *testing.T) {
 	for name, update := range map[string]llm.Messages{
 		"unknown":           {llm.Remove("9")},
-		"twice":             {llm.Remove("1"), llm.Remove("1")},
 		"behind remove-all": {llm.RemoveAll(), llm.Remove("1")},
 	} {
 		got, err := (llm.Messages{human("1", "a")}).Reduce(update)
