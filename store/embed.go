@@ -1,0 +1,143 @@
+package store
+
+import (
+	"container/list"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"sync"
+)
+
+// stampOf says how a store with these options indexes; see Indexed.Stamp.
+func stampOf(o *Options) string {
+	parts := append([]string{analysis}, o.Fields...)
+	if o.Embedder != nil {
+		parts = append(parts, "", o.Embedder.Model(), strconv.Itoa(o.Embedder.Dimension()))
+	}
+	raw, _ := json.Marshal(parts)
+	return string(raw)
+}
+
+// An embedding collects the texts of an operation, so that they are embedded in
+// one call.
+type embedding struct {
+	texts   []string
+	vectors map[string][]float32
+}
+
+func (e *embedding) add(text string) {
+	if e.vectors == nil {
+		e.vectors = map[string][]float32{}
+	}
+	if _, ok := e.vectors[text]; !ok {
+		e.vectors[text] = nil
+		e.texts = append(e.texts, text)
+	}
+}
+
+// embed fills e.vectors.
+func (s *Store) embed(ctx context.Context, e *embedding) error {
+	var missing []string
+	for _, t := range e.texts {
+		if v := s.cache.get(t); v != nil {
+			e.vectors[t] = v
+		} else {
+			missing = append(missing, t)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	embedder := s.opts.Embedder
+	vectors, err := embedder.Embed(ctx, missing)
+	if err == nil && len(vectors) != len(missing) {
+		err = fmt.Errorf("%d vectors for %d texts", len(vectors), len(missing))
+	}
+	if err != nil {
+		return &EmbedError{embedder.Model(), err}
+	}
+	for i, t := range missing {
+		v, err := unit(vectors[i], embedder.Dimension())
+		if err != nil {
+			return &EmbedError{embedder.Model(), fmt.Errorf("the vector of %.60q %w", t, err)}
+		}
+		vectors[i] = v
+	}
+	for i, t := range missing {
+		e.vectors[t] = vectors[i]
+		s.cache.put(t, vectors[i])
+	}
+	return nil
+}
+
+// unit is a vector scaled to length 1, unless it is zero.
+func unit(v []float32, dimension int) ([]float32, error) {
+	if len(v) != dimension {
+		return nil, fmt.Errorf("has %d dimensions instead of %d", len(v), dimension)
+	}
+	var sum float64
+	for i, x := range v {
+		if f := float64(x); math.IsNaN(f) || math.IsInf(f, 0) {
+			return nil, fmt.Errorf("has %v at %d", x, i)
+		}
+		sum += float64(x) * float64(x)
+	}
+	scaled := make([]float32, len(v))
+	if sum == 0 {
+		return scaled, nil
+	}
+	length := math.Sqrt(sum)
+	for i, x := range v {
+		scaled[i] = float32(float64(x) / length)
+	}
+	return scaled, nil
+}
+
+// cachedVectors bounds a vectorCache.
+const cachedVectors = 4096
+
+// A vectorCache keeps the vectors of the texts used last, by hash: texts may be
+// large.
+type vectorCache struct {
+	mu     sync.Mutex
+	byText map[[sha256.Size]byte]*list.Element
+	recent *list.List // of cachedVector, the last used in front
+}
+
+type cachedVector struct {
+	hash   [sha256.Size]byte
+	vector []float32
+}
+
+func newVectorCache() *vectorCache {
+	return &vectorCache{byText: map[[sha256.Size]byte]*list.Element{}, recent: list.New()}
+}
+
+func (c *vectorCache) get(text string) []float32 {
+	hash := sha256.Sum256([]byte(text))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e, ok := c.byText[hash]
+	if !ok {
+		return nil
+	}
+	c.recent.MoveToFront(e)
+	return e.Value.(cachedVector).vector
+}
+
+func (c *vectorCache) put(text string, vector []float32) {
+	hash := sha256.Sum256([]byte(text))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.byText[hash]; ok {
+		return
+	}
+	c.byText[hash] = c.recent.PushFront(cachedVector{hash, vector})
+	if c.recent.Len() > cachedVectors {
+		oldest := c.recent.Remove(c.recent.Back()).(cachedVector)
+		delete(c.byText, oldest.hash)
+	}
+}

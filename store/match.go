@@ -1,0 +1,190 @@
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// compare makes a filter of a path and values. What is wrong with them is kept
+// for the search, so that filters can be written as expressions.
+func compare(op Operator, path string, values ...any) Filter {
+	f := Filter{Op: op}
+	f.Path, f.err = splitPath(path)
+	for _, v := range values {
+		raw, err := marshal(v)
+		if err != nil {
+			f.err = errors.Join(f.err, fmt.Errorf("%s %s: %w", path, op, err))
+			continue
+		}
+		f.Values = append(f.Values, raw)
+	}
+	return f
+}
+
+// splitPath splits a filter's path at its dots.
+func splitPath(path string) ([]string, error) {
+	var parts []string
+	var part strings.Builder
+	for i := 0; i < len(path); i++ {
+		switch c := path[i]; {
+		case c == '\\' && i+1 < len(path) && (path[i+1] == '.' || path[i+1] == '\\'):
+			i++
+			part.WriteByte(path[i])
+		case c == '.':
+			parts = append(parts, part.String())
+			part.Reset()
+		default:
+			part.WriteByte(c)
+		}
+	}
+	if path == "" {
+		return nil, errors.New("a path is empty")
+	}
+	return append(parts, part.String()), nil
+}
+
+// A matcher is a filter that has been checked. A nil one lets all through.
+type matcher struct{ filter Filter }
+
+func compile(f Filter) (*matcher, error) {
+	if f.Op == "" && f.Path == nil && f.Values == nil && f.Of == nil && f.err == nil {
+		return nil, nil
+	}
+	if err := f.check(); err != nil {
+		return nil, &InvalidError{What: "filter", Reason: err.Error()}
+	}
+	return &matcher{f}, nil
+}
+
+// check says what is wrong with a filter. Its fields are exported, so it need not
+// have been made by a constructor.
+func (f *Filter) check() error {
+	if f.err != nil {
+		return f.err
+	}
+	switch f.Op {
+	case "":
+		return nil
+	case OpAnd, OpOr:
+		return f.checkOf()
+	case OpNot, OpMeta:
+		if len(f.Of) != 1 {
+			return fmt.Errorf("%s needs exactly one filter, it has %d", f.Op, len(f.Of))
+		}
+		return f.checkOf()
+	case OpEq, OpNe, OpGt, OpGte, OpLt, OpLte, OpIn, OpExists:
+		return f.checkComparison()
+	}
+	return fmt.Errorf("has an unknown operator %q", string(f.Op))
+}
+
+func (f *Filter) checkOf() error {
+	f.Of = slices.Clone(f.Of)
+	for i := range f.Of {
+		if err := f.Of[i].check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *Filter) checkComparison() error {
+	at := strings.Join(f.Path, ".")
+	want := 1
+	switch f.Op {
+	case OpExists:
+		want = 0
+	case OpIn:
+		want = len(f.Values)
+	}
+	if len(f.Path) == 0 {
+		return fmt.Errorf("%s has no path", f.Op)
+	}
+	if len(f.Values) != want {
+		return fmt.Errorf("%s %s has %d values", at, f.Op, len(f.Values))
+	}
+	f.Values = slices.Clone(f.Values) // they are the caller's
+	for i, v := range f.Values {
+		compact, err := marshal(v)
+		if err != nil {
+			return fmt.Errorf("%s %s: %w", at, f.Op, err)
+		}
+		f.Values[i] = compact
+		if t := jsonType(compact); f.Op.orders() && t != '0' && t != '"' {
+			return fmt.Errorf("%s %s compares with %s: only numbers and texts have an order", at, f.Op, compact)
+		}
+	}
+	return nil
+}
+
+func (o Operator) orders() bool { return o == OpGt || o == OpGte || o == OpLt || o == OpLte }
+
+func (m *matcher) source() Filter {
+	if m == nil {
+		return Filter{}
+	}
+	return m.filter
+}
+
+func (m *matcher) match(value, meta json.RawMessage) bool {
+	return m == nil || m.filter.holds(value, meta)
+}
+
+// holds evaluates a filter; in is where its paths begin.
+func (f *Filter) holds(in, meta []byte) bool {
+	switch f.Op {
+	case "":
+		return true
+	case OpAnd:
+		for i := range f.Of {
+			if !f.Of[i].holds(in, meta) {
+				return false
+			}
+		}
+		return true
+	case OpOr:
+		for i := range f.Of {
+			if f.Of[i].holds(in, meta) {
+				return true
+			}
+		}
+		return false
+	case OpNot:
+		return !f.Of[0].holds(in, meta)
+	case OpMeta:
+		return f.Of[0].holds(meta, meta)
+	}
+	return f.compares(find(in, f.Path))
+}
+
+// compares evaluates a comparison with the value found at its path.
+func (f *Filter) compares(v []byte) bool {
+	switch {
+	case f.Op == OpNe:
+		return v == nil || !equalJSON(v, f.Values[0])
+	case v == nil:
+		return false
+	case f.Op == OpExists:
+		return true
+	case f.Op == OpEq || f.Op == OpIn:
+		for _, w := range f.Values {
+			if equalJSON(v, w) {
+				return true
+			}
+		}
+		return false
+	}
+	order, ok := orderJSON(v, f.Values[0])
+	switch f.Op {
+	case OpGt:
+		return ok && order > 0
+	case OpGte:
+		return ok && order >= 0
+	case OpLt:
+		return ok && order < 0
+	}
+	return ok && order <= 0
+}

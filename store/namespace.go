@@ -1,0 +1,129 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Limits of names, in bytes of their encoded form; see [Namespace.Encode].
+const (
+	MaxNamespace = 1024
+	MaxKey       = 1024
+)
+
+// A Namespace is a path of segments. Namespaces are compared segment by segment
+// and byte by byte, never as joined text, so {"a", "b"} is not under {"a.b"} and
+// {"ab"} is not under {"a"}.
+//
+// A segment may be any non-empty valid UTF-8, dots, wildcards and NUL included.
+// The namespace of an item has at least one segment; an empty Namespace is a
+// prefix of all.
+type Namespace []string
+
+// String is the segments in quotes, for messages.
+func (n Namespace) String() string { return fmt.Sprintf("%q", []string(n)) }
+
+// HasPrefix reports whether n is p or below it.
+func (n Namespace) HasPrefix(p Namespace) bool {
+	return len(p) <= len(n) && slices.Equal(n[:len(p)], p)
+}
+
+// Encode makes one text of a namespace, for backends that have to keep it in a
+// column or as a map key. It has no NUL and is valid UTF-8 if n is. Encoded
+// namespaces sort by bytes as the namespaces do by segments, and q is under p
+// exactly if q.Encode() starts with p.Encode(). A key is encoded as the
+// namespace of that single segment.
+func (n Namespace) Encode() string {
+	size := 0
+	for _, s := range n {
+		size += len(s) + 1
+	}
+	var b strings.Builder
+	b.Grow(size)
+	for _, s := range n {
+		for i := range len(s) {
+			if c := s[i]; c <= escape {
+				b.WriteByte(escape)
+				b.WriteByte(c + escape)
+			} else {
+				b.WriteByte(c)
+			}
+		}
+		b.WriteByte(terminator)
+	}
+	return b.String()
+}
+
+// The bytes of the encoding. A segment ends with the smallest byte there is in
+// the encoding, so that a segment sorts before its own extensions.
+const (
+	terminator = 1
+	escape     = 2 // what follows is a byte from 0 to 2, with 2 added
+)
+
+var errEncoding = errors.New("store: not an encoded namespace")
+
+// DecodeNamespace is the inverse of [Namespace.Encode].
+func DecodeNamespace(encoded string) (Namespace, error) {
+	var n Namespace
+	var segment []byte
+	for i := 0; i < len(encoded); i++ {
+		switch c := encoded[i]; {
+		case c == terminator:
+			n = append(n, string(segment))
+			segment = segment[:0]
+		case c == escape:
+			i++
+			if i == len(encoded) || encoded[i] < escape || encoded[i] > 2*escape {
+				return nil, errEncoding
+			}
+			segment = append(segment, encoded[i]-escape)
+		case c == 0:
+			return nil, errEncoding
+		default:
+			segment = append(segment, c)
+		}
+	}
+	if len(segment) > 0 || encoded != "" && encoded[len(encoded)-1] != terminator {
+		return nil, errEncoding
+	}
+	return n, nil
+}
+
+// check says what is wrong with the namespace of an item, or with a prefix.
+func (n Namespace) check(prefix bool) error {
+	if len(n) == 0 && !prefix {
+		return &InvalidError{What: "namespace", Reason: "is empty: an item needs at least one segment"}
+	}
+	for i, s := range n {
+		switch {
+		case s == "":
+			return &InvalidError{What: "namespace " + n.String(), Reason: fmt.Sprintf("segment %d is empty", i)}
+		case !utf8.ValidString(s):
+			return &InvalidError{What: "namespace " + n.String(), Reason: fmt.Sprintf("segment %d is not valid UTF-8", i)}
+		}
+	}
+	if size := len(n.Encode()); size > MaxNamespace {
+		return &InvalidError{What: "namespace", Reason: fmt.Sprintf("takes %d bytes, at most %d are allowed", size, MaxNamespace)}
+	}
+	return nil
+}
+
+func checkKey(n Namespace, key string) error {
+	if err := n.check(false); err != nil {
+		return err
+	}
+	where := fmt.Sprintf("key %q in namespace %v", key, n)
+	switch {
+	case key == "":
+		return &InvalidError{What: "key in namespace " + n.String(), Reason: "is empty"}
+	case !utf8.ValidString(key):
+		return &InvalidError{What: where, Reason: "is not valid UTF-8"}
+	case len(Namespace{key}.Encode()) > MaxKey:
+		return &InvalidError{What: "key in namespace " + n.String(), Reason: fmt.Sprintf("takes more than %d bytes", MaxKey)}
+	}
+	return nil
+}

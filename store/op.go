@@ -1,0 +1,74 @@
+package store
+
+import "fmt"
+
+// An Op is an operation of a [Store.Batch]: a [GetOp], [PutOp], [DeleteOp],
+// [SearchOp] or [NamespacesOp].
+type Op interface{ op() }
+
+// The operations of a batch; each is the method of the same name.
+type (
+	GetOp struct {
+		Namespace Namespace
+		Key       string
+		GetOptions
+	}
+	PutOp struct {
+		Namespace Namespace
+		Key       string
+		Value     any
+		PutOptions
+	}
+	DeleteOp struct {
+		Namespace Namespace
+		Key       string
+		DeleteOptions
+	}
+	SearchOp struct {
+		Prefix Namespace
+		SearchOptions
+	}
+	NamespacesOp struct {
+		NamespacesOptions
+	}
+	// forgetOp is not for batches: it would not go together with the rule that
+	// the last write of a key wins.
+	forgetOp struct {
+		namespace Namespace
+		key       string // empty: all under the namespace
+	}
+)
+
+func (GetOp) op()        {}
+func (PutOp) op()        {}
+func (DeleteOp) op()     {}
+func (SearchOp) op()     {}
+func (NamespacesOp) op() {}
+func (forgetOp) op()     {}
+
+// A Result is what an operation of a batch gave.
+type Result struct {
+	Item       *Item       // of a GetOp, nil if there is none; of a PutOp, what was put
+	Items      []*Item     // of a SearchOp
+	Namespaces []Namespace // of a NamespacesOp
+}
+
+// single is the result of a batch of one.
+type single struct {
+	Result
+	err error
+}
+
+func one(results []Result, err error) single {
+	if err != nil {
+		return single{err: err}
+	}
+	return single{Result: results[0]}
+}
+
+func (s single) get(n Namespace, key string) (*Item, error) {
+	if s.err == nil && s.Item == nil {
+		return nil, fmt.Errorf("key %q in namespace %v: %w", key, n, ErrNotFound)
+	}
+	return s.Item, s.err
+}

@@ -1,0 +1,197 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// A path leads from a value to the texts in it; see PutOptions.Index.
+type path struct {
+	text  string // as it was given
+	steps []step
+}
+
+// A step goes from a value to those below it.
+type step struct {
+	kind  stepKind
+	key   string   // of stepKey
+	index int      // of stepIndex; negative ones count from the end
+	group [][]step // of stepGroup
+}
+
+type stepKind int
+
+const (
+	stepKey   stepKind = iota
+	stepIndex          // one element of an array
+	stepEach           // all elements of an array
+	stepAll            // all values of an object or elements of an array
+	stepGroup          // several paths
+)
+
+// parsePath reads a path. The empty path and "$" are the value itself.
+func parsePath(text string) (path, error) {
+	rest, dollar := strings.CutPrefix(text, "$")
+	if dollar && rest != "" {
+		if rest[0] != '.' {
+			rest = text // a key that begins with a dollar
+		} else {
+			rest = rest[1:]
+		}
+	}
+	if rest == "" && (dollar || text == "") {
+		return path{text: "$"}, nil
+	}
+	steps, err := parseSteps(rest)
+	return path{text, steps}, err
+}
+
+func parseSteps(text string) ([]step, error) {
+	parts, err := splitOutside(text, '.')
+	if err != nil {
+		return nil, err
+	}
+	var steps []step
+	for _, part := range parts {
+		more, err := parsePart(part)
+		if err != nil {
+			return nil, err
+		}
+		steps = append(steps, more...)
+	}
+	return steps, nil
+}
+
+// parsePart reads what is between two dots.
+func parsePart(part string) ([]step, error) {
+	switch {
+	case part == "":
+		return nil, errors.New("has an empty part between dots")
+	case part == "*":
+		return []step{{kind: stepAll}}, nil
+	case part[0] == '{':
+		return parseGroup(part)
+	}
+	key, rest, _ := strings.Cut(part, "[")
+	var steps []step
+	if key != "" {
+		steps = append(steps, step{kind: stepKey, key: key})
+	}
+	if len(key) == len(part) {
+		return steps, nil
+	}
+	for brackets := "[" + rest; brackets != ""; {
+		inside, after, ok := strings.Cut(brackets[1:], "]")
+		if brackets[0] != '[' || !ok {
+			return nil, fmt.Errorf("has a part %q with unbalanced brackets", part)
+		}
+		brackets = after
+		if inside == "*" {
+			steps = append(steps, step{kind: stepEach})
+			continue
+		}
+		index, err := strconv.Atoi(inside)
+		if err != nil {
+			return nil, fmt.Errorf("has the index %q, which is neither a number nor *", inside)
+		}
+		steps = append(steps, step{kind: stepIndex, index: index})
+	}
+	return steps, nil
+}
+
+func parseGroup(part string) ([]step, error) {
+	inside, ok := strings.CutSuffix(part[1:], "}")
+	if !ok {
+		return nil, fmt.Errorf("has a part %q with unbalanced braces", part)
+	}
+	members, err := splitOutside(inside, ',')
+	if err != nil {
+		return nil, err
+	}
+	g := step{kind: stepGroup}
+	for _, m := range members {
+		steps, err := parseSteps(strings.TrimSpace(m))
+		if err != nil {
+			return nil, err
+		}
+		g.group = append(g.group, steps)
+	}
+	return []step{g}, nil
+}
+
+// splitOutside splits text at separators that are not in braces.
+func splitOutside(text string, sep byte) ([]string, error) {
+	var parts []string
+	depth, start := 0, 0
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c == '{':
+			depth++
+		case c == '}':
+			depth--
+		case c == sep && depth == 0:
+			parts = append(parts, text[start:i])
+			start = i + 1
+		}
+		if depth < 0 {
+			break
+		}
+	}
+	if depth != 0 {
+		return nil, fmt.Errorf("has unbalanced braces in %q", text)
+	}
+	return append(parts, text[start:]), nil
+}
+
+// mustPaths parses paths that have been checked.
+func mustPaths(texts []string) []path {
+	paths := make([]path, len(texts))
+	for i, t := range texts {
+		paths[i], _ = parsePath(t)
+	}
+	return paths
+}
+
+// walk calls visit with each value at the end of steps, in order.
+func walk(v any, steps []step, visit func(any)) {
+	if len(steps) == 0 {
+		visit(v)
+		return
+	}
+	s, rest := steps[0], steps[1:]
+	switch s.kind {
+	case stepGroup:
+		for _, g := range s.group {
+			walk(v, g, func(v any) { walk(v, rest, visit) })
+		}
+	case stepKey:
+		if object, ok := v.(map[string]any); ok {
+			if v, ok := object[s.key]; ok {
+				walk(v, rest, visit)
+			}
+		}
+	case stepIndex:
+		if array, ok := v.([]any); ok {
+			i := s.index
+			if i < 0 {
+				i += len(array)
+			}
+			if i >= 0 && i < len(array) {
+				walk(array[i], rest, visit)
+			}
+		}
+	case stepEach, stepAll:
+		if array, ok := v.([]any); ok {
+			for _, v := range array {
+				walk(v, rest, visit)
+			}
+		}
+		if object, ok := v.(map[string]any); ok && s.kind == stepAll {
+			for _, k := range sortedKeys(object) {
+				walk(object[k], rest, visit)
+			}
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package store
+
+import (
+	"bytes"
+	"strconv"
+)
+
+// find returns the value at a path in a valid, compact JSON value, or nil. Where
+// an object has a key twice the last one counts, as for encoding/json.
+func find(raw []byte, path []string) []byte {
+	for _, key := range path {
+		switch {
+		case len(raw) == 0:
+			return nil
+		case raw[0] == '{':
+			raw = member(raw, key)
+		case raw[0] == '[':
+			raw = element(raw, key)
+		default:
+			return nil
+		}
+		if raw == nil {
+			return nil
+		}
+	}
+	return raw
+}
+
+func member(raw []byte, key string) []byte {
+	var found []byte
+	for i := 1; raw[i] != '}'; {
+		if raw[i] == ',' {
+			i++
+		}
+		name := raw[i : i+valueLen(raw[i:])]
+		i += len(name) + 1 // the colon
+		value := raw[i : i+valueLen(raw[i:])]
+		i += len(value)
+		if isKey(name, key) {
+			found = value
+		}
+	}
+	return found
+}
+
+func isKey(name []byte, key string) bool {
+	if inside := name[1 : len(name)-1]; bytes.IndexByte(inside, '\\') < 0 {
+		return string(inside) == key
+	}
+	return unquote(name) == key
+}
+
+func element(raw []byte, key string) []byte {
+	index, err := strconv.Atoi(key)
+	if err != nil || index < 0 || strconv.Itoa(index) != key {
+		return nil
+	}
+	for i, n := 1, 0; raw[i] != ']'; n++ {
+		if raw[i] == ',' {
+			i++
+		}
+		value := raw[i : i+valueLen(raw[i:])]
+		if n == index {
+			return value
+		}
+		i += len(value)
+	}
+	return nil
+}
+
+// valueLen is the length of the value that raw begins with.
+func valueLen(raw []byte) int {
+	switch raw[0] {
+	case '"':
+		return stringLen(raw)
+	case '{', '[':
+		depth := 0
+		for i := 0; ; {
+			switch raw[i] {
+			case '"':
+				i += stringLen(raw[i:])
+				continue
+			case '{', '[':
+				depth++
+			case '}', ']':
+				depth--
+			}
+			i++
+			if depth == 0 {
+				return i
+			}
+		}
+	}
+	if i := bytes.IndexAny(raw, ",]}"); i >= 0 {
+		return i
+	}
+	return len(raw)
+}
+
+func stringLen(raw []byte) int {
+	for i := 1; ; i++ {
+		switch raw[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package store
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// fusionDepth is how many of the nearest a hybrid search ranks at least: an item
+// far down by meaning can still come up by its words.
+const fusionDepth = 100
+
+func (p *plan) addSearch(op SearchOp) error {
+	if err := op.Prefix.check(true); err != nil {
+		return err
+	}
+	limit, err := bounds(op.Limit, op.Offset, defaultLimit)
+	if err != nil {
+		return err
+	}
+	q := &Query{Prefix: slices.Clone(op.Prefix), Limit: limit, Offset: op.Offset, Refresh: p.refreshes(op.NoRefresh), explain: op.Explain}
+	if q.filter, err = compile(op.Filter); err != nil {
+		return err
+	}
+	ranking := op.Ranking
+	if err := checkRanking(ranking, p.store.opts.Embedder); err != nil {
+		return err
+	}
+	if strings.TrimSpace(op.Query) != "" {
+		p.addQuery(q, op.Query, ranking)
+	}
+	i := len(p.batch.Searches)
+	p.batch.Searches = append(p.batch.Searches, q)
+	p.finish = append(p.finish, func(r *Results) Result { return Result{Items: itemsOf(q, r.Searches[i])} })
+	return nil
+}
+
+// addQuery sets what a search with a query looks for. Its vector comes later,
+// with all others.
+func (p *plan) addQuery(q *Query, query string, ranking Ranking) {
+	if ranking == Auto {
+		ranking = p.store.opts.Ranking
+	}
+	if ranking == Auto {
+		ranking = Keyword
+		if p.store.opts.Embedder != nil {
+			ranking = Semantic
+		}
+	}
+	if p.queries == nil {
+		p.queries = map[*Query]string{}
+	}
+	p.queries[q] = ""
+	q.Stamp = p.store.stamp
+	if ranking != Semantic {
+		q.Terms = queryTerms(query)
+		if q.Terms == nil {
+			q.Terms = []string{} // nothing but punctuation: finds nothing
+		}
+	}
+	if ranking != Keyword {
+		q.Depth = q.Limit + q.Offset
+		if ranking == Hybrid {
+			q.Depth = max(q.Depth, fusionDepth)
+		}
+		p.queries[q] = query
+		p.embed.add(query)
+	}
+}
+
+// itemsOf are the items a search found. The newest come oldest first.
+func itemsOf(q *Query, found []Found) []*Item {
+	items := make([]*Item, len(found))
+	for i, f := range found {
+		items[i] = itemOf(f.Record)
+		items[i].Score, items[i].Explanation = f.Ranked.Score, f.Ranked.Explanation
+	}
+	if q.ByNewest() {
+		slices.Reverse(items)
+	}
+	return items
+}
+
+func bounds(limit, offset, standard int) (int, error) {
+	switch {
+	case limit < 0:
+		return 0, &InvalidError{What: "limit", Reason: fmt.Sprintf("is %d: it must not be negative", limit)}
+	case offset < 0:
+		return 0, &InvalidError{What: "offset", Reason: fmt.Sprintf("is %d: it must not be negative", offset)}
+	case limit == 0:
+		return standard, nil
+	}
+	return limit, nil
+}
+
+func (p *plan) addNamespaces(op NamespacesOp) error {
+	for _, pattern := range []Namespace{op.Prefix, op.Suffix} {
+		if err := pattern.check(true); err != nil {
+			return err
+		}
+	}
+	limit, err := bounds(op.Limit, op.Offset, defaultNamespaces)
+	if err != nil {
+		return err
+	}
+	if op.MaxDepth < 0 {
+		return &InvalidError{What: "max depth", Reason: fmt.Sprintf("is %d: it must not be negative", op.MaxDepth)}
+	}
+	literal := slices.Clone(op.Prefix)
+	if i := slices.Index(literal, "*"); i >= 0 {
+		literal = literal[:i]
+	}
+	i := len(p.batch.Namespaces)
+	p.batch.Namespaces = append(p.batch.Namespaces, literal)
+	p.finish = append(p.finish, func(r *Results) Result {
+		return Result{Namespaces: page(listed(r.Namespaces[i], &op.NamespacesOptions), limit, op.Offset)}
+	})
+	return nil
+}
+
+// listed are the namespaces that fit, cut to size, in order, each once.
+func listed(namespaces []Namespace, o *NamespacesOptions) []Namespace {
+	var fit []Namespace
+	for _, n := range namespaces {
+		if len(o.Prefix) > len(n) || len(o.Suffix) > len(n) ||
+			!fits(n[:len(o.Prefix)], o.Prefix) || !fits(n[len(n)-len(o.Suffix):], o.Suffix) {
+			continue
+		}
+		if o.MaxDepth > 0 {
+			n = n[:min(o.MaxDepth, len(n))]
+		}
+		fit = append(fit, slices.Clone(n))
+	}
+	slices.SortFunc(fit, func(a, b Namespace) int { return slices.Compare(a, b) })
+	return slices.CompactFunc(fit, func(a, b Namespace) bool { return slices.Equal(a, b) })
+}
+
+// fits compares segments with a pattern of the same length.
+func fits(segments, pattern Namespace) bool {
+	for i, want := range pattern {
+		if want != "*" && want != segments[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func page[T any](all []T, limit, offset int) []T {
+	all = all[min(offset, len(all)):]
+	return all[:min(limit, len(all))]
+}

@@ -1,0 +1,85 @@
+package store
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A text of an item is what a query can find it by.
+type text struct {
+	field string
+	text  string
+}
+
+// textsOf are the texts of a value at the given paths. A text that several paths
+// lead to is there once for each; blank ones are left out.
+func textsOf(value json.RawMessage, paths []path) ([]text, error) {
+	decoder := json.NewDecoder(bytes.NewReader(value))
+	decoder.UseNumber()
+	var v any
+	if err := decoder.Decode(&v); err != nil {
+		return nil, err
+	}
+	var texts []text
+	for _, p := range paths {
+		var found []string
+		var failed error
+		walk(v, p.steps, func(v any) {
+			t, err := leafText(v)
+			if err != nil {
+				failed = err
+			} else if strings.TrimSpace(t) != "" {
+				found = append(found, t)
+			}
+		})
+		if failed != nil {
+			return nil, failed
+		}
+		for i, t := range found {
+			field := p.text
+			if len(found) > 1 {
+				field += "." + strconv.Itoa(i)
+			}
+			texts = append(texts, text{field, t})
+		}
+	}
+	return texts, nil
+}
+
+// leafText is a value as text: "" for null, JSON with sorted keys for arrays and
+// objects.
+func leafText(v any) (string, error) {
+	switch v := v.(type) {
+	case nil:
+		return "", nil
+	case string:
+		return v, nil
+	case json.Number:
+		return v.String(), nil
+	case bool:
+		return strconv.FormatBool(v), nil
+	}
+	if object, ok := v.(map[string]any); ok && len(object) == 0 {
+		return "", nil
+	}
+	raw, err := marshal(v)
+	return string(raw), err
+}
+
+// marshal is json.Marshal without escapes for HTML, which would be words of
+// their own in an index.
+func marshal(v any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.Clone(bytes.TrimSuffix(b.Bytes(), []byte("\n"))), nil
+}
+
+func sortedKeys(object map[string]any) []string { return slices.Sorted(maps.Keys(object)) }
