@@ -43,8 +43,8 @@ type Backend interface {
 	// smaller or equal Seq will ever appear. Where it was cut off by limit, seq
 	// is that of the last one returned. A limit of 0 returns just the present
 	// seq. It fails with ErrCompacted if after is not 0 and a sweep has dropped
-	// a record not of kind Put with a Seq greater than after: the reader would
-	// never learn of that item's end.
+	// a current record (by the last rule of [Sweep]) with a Seq greater than
+	// after: the reader would never learn of that item's end.
 	Changes(ctx context.Context, prefix Namespace, after int64, limit int) (records []*Record, seq int64, err error)
 
 	// Wait returns once there may be records with a Seq greater than seq, or
@@ -71,7 +71,8 @@ type Backend interface {
 // records the newest Keep stay, that one included. Then, if Before is not
 // zero, history that ended before it is dropped: each record that is not the
 // current one of its key and whose successor has Updated < Before, and each
-// current record that is not of kind Put and has Updated < Before.
+// current record that is not of kind Put and has Updated < Before (one without
+// a Key is always current).
 type Sweep struct {
 	Now    time.Time
 	Before time.Time

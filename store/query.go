@@ -14,10 +14,10 @@ const MaxMatches = 1000
 // Seqs, newest first, after passing over the first Offset of them, at most
 // Limit.
 //
-// Otherwise the backend collects candidates. If there is a Vector: the Depth
-// items with the most similar vector among those whose Stamp is the query's,
+// Otherwise the backend collects candidates. If there is a Vector: at least the
+// Depth items with the most similar vector among those whose Stamp is the query's,
 // similarity being the dot product, equal ones by greater Seq, as far as the
-// recall of its index goes. If there are Terms: the items with at least one
+// recall of its index goes; a few more make up for the precision it has. If there are Terms: the items with at least one
 // of them, if there are more than [MaxMatches] those with the most different
 // ones, equal ones by greater Seq. It hands them to Rank, which says what to
 // return, in order.

@@ -1,0 +1,65 @@
+package vecindex
+
+import (
+	"math/bits"
+	"math/rand/v2"
+)
+
+// A rotation turns vectors so that what distinguishes them is spread over all
+// coordinates: a product of random signs and Hadamard transforms, which takes
+// d·log d steps where a random matrix takes d². It pads to a power of two.
+type rotation struct {
+	size  int          // of a rotated vector
+	signs [2][]float32 // before each of the two transforms
+}
+
+// rotate is the same in all processes.
+func newRotation(dimension int) *rotation {
+	r := &rotation{size: max(64, 1<<bits.Len(uint(dimension-1)))}
+	source := rand.New(rand.NewPCG(1, 2))
+	for i := range r.signs {
+		r.signs[i] = make([]float32, r.size)
+		for j := range r.signs[i] {
+			r.signs[i][j] = float32(1 - 2*int(source.Uint32()&1))
+		}
+	}
+	return r
+}
+
+// apply writes the rotated v to out, which has the rotation's size. The result
+// is longer by a constant factor, which signs do not mind.
+func (r *rotation) apply(v, out []float32) {
+	clear(out[copy(out, v):])
+	for _, signs := range r.signs {
+		for i, s := range signs {
+			out[i] *= s
+		}
+		hadamard(out)
+	}
+}
+
+// hadamard is the fast Walsh-Hadamard transform, in place.
+func hadamard(v []float32) {
+	for half := 1; half < len(v); half *= 2 {
+		for start := 0; start < len(v); start += 2 * half {
+			a, b := v[start:start+half], v[start+half:start+2*half]
+			for i, x := range a {
+				y := b[i]
+				a[i], b[i] = x+y, x-y
+			}
+		}
+	}
+}
+
+// sign writes the signs of v-mean as bits.
+func sign(v, mean []float32, out []uint64) {
+	for w := range out {
+		var word uint64
+		for i, x := range v[w*64 : w*64+64] {
+			if x > mean[w*64+i] {
+				word |= 1 << i
+			}
+		}
+		out[w] = word
+	}
+}

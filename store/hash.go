@@ -1,0 +1,55 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+)
+
+// NewHashEmbedder makes an embedder that needs no model: each word of a text, and
+// each group of three characters in it, adds to a coordinate that its hash says.
+// Texts are alike to it if they are spelt alike. It knows nothing of meaning, so
+// it is for tests and demonstrations, and for finding what was typed slightly
+// differently.
+func NewHashEmbedder(dimension int) Embedder { return hashEmbedder(dimension) }
+
+type hashEmbedder int
+
+func (h hashEmbedder) Model() string { return "treadle-hash-1" }
+
+func (h hashEmbedder) Dimension() int { return int(h) }
+
+func (h hashEmbedder) Embed(ctx context.Context, texts []string) ([][]float32, error) {
+	if h <= 0 {
+		return nil, fmt.Errorf("dimension %d", int(h))
+	}
+	vectors := make([][]float32, len(texts))
+	for i, t := range texts {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		vectors[i] = h.embed(t)
+	}
+	return vectors, nil
+}
+
+func (h hashEmbedder) embed(text string) []float32 {
+	v := make([]float32, h)
+	add := func(feature string, weight float32) {
+		digest := fnv.New64a()
+		digest.Write([]byte(feature))
+		hash := digest.Sum64()
+		if hash&1 == 1 {
+			weight = -weight
+		}
+		v[hash>>1%uint64(h)] += weight
+	}
+	eachWord(text, func(word string) {
+		add(word, 1)
+		runes := []rune("<" + word + ">")
+		for i := range len(runes) - 2 {
+			add(string(runes[i:i+3]), 0.5)
+		}
+	})
+	return v
+}

@@ -1,0 +1,207 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"slices"
+)
+
+func (m *memory) History(ctx context.Context, n Namespace, key string) ([]*Record, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	s := m.byName[n.Encode()]
+	if s == nil {
+		return nil, nil
+	}
+	var records []*Record
+	for _, e := range slices.Backward(s.lines[key]) {
+		records = append(records, e.record)
+	}
+	return records, nil
+}
+
+// logIndex is where in the log a Seq is or would be.
+func (m *memory) logIndex(seq int64) int {
+	i, _ := slices.BinarySearchFunc(m.log, seq, func(e *entry, seq int64) int { return cmp.Compare(e.record.Seq, seq) })
+	return i
+}
+
+func (m *memory) Changes(ctx context.Context, prefix Namespace, after int64, limit int) ([]*Record, int64, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, 0, err
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if after != 0 && after < m.swept {
+		return nil, 0, ErrCompacted
+	}
+	if limit == 0 || after >= m.seq {
+		return nil, m.seq, nil
+	}
+	var records []*Record
+	for _, e := range m.log[m.logIndex(after+1):] {
+		if e.removed || !e.record.concerns(prefix) {
+			continue
+		}
+		records = append(records, e.record)
+		if len(records) == limit {
+			return records, e.record.Seq, nil
+		}
+	}
+	return records, m.seq, nil
+}
+
+// concerns reports whether a record is of an item under prefix, or of several of
+// which some may be.
+func (r *Record) concerns(prefix Namespace) bool {
+	return r.Namespace.HasPrefix(prefix) || r.Key == "" && prefix.HasPrefix(r.Namespace)
+}
+
+func (m *memory) Wait(ctx context.Context, seq int64) error {
+	m.mu.RLock()
+	now, changed := m.seq, m.changed
+	m.mu.RUnlock()
+	if now > seq {
+		return nil
+	}
+	select {
+	case <-changed:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (m *memory) Sweep(ctx context.Context, s Sweep) (expired, dropped int, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, 0, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, e := range m.overdue(s) {
+		w := &Write{Namespace: e.record.Namespace, Key: e.record.Key, Keep: s.Keep}
+		before := len(e.space.lines[w.Key])
+		m.add(w, &Record{Kind: Expired, Updated: s.Now})
+		dropped += before + 1 - len(e.space.lines[w.Key])
+		expired++
+	}
+	if expired > 0 {
+		m.announce()
+	}
+	if !s.Before.IsZero() {
+		for _, space := range slices.Clone(m.spaces) {
+			for key := range space.lines {
+				dropped += m.age(space, key, s)
+			}
+			m.tidy(space)
+		}
+		dropped += m.ageForgotten(s)
+	}
+	return expired, dropped, nil
+}
+
+// overdue are the entries whose time is up, in the order of their Seqs, so that
+// a sweep does the same each time.
+func (m *memory) overdue(s Sweep) []*entry {
+	var due []*entry
+	for _, space := range m.spaces {
+		for _, e := range space.items {
+			if !e.old && !e.record.Live(s.Now) {
+				due = append(due, e)
+			}
+		}
+	}
+	slices.SortFunc(due, func(a, b *entry) int { return newerFirst(b, a) })
+	return due
+}
+
+// age drops the history of a key that ended before the sweep's bound.
+func (m *memory) age(space *space, key string, s Sweep) int {
+	line := space.lines[key]
+	kept := slices.DeleteFunc(slices.Clone(line), func(e *entry) bool {
+		i := slices.Index(line, e)
+		if i < len(line)-1 {
+			if ended := line[i+1].record.Updated.Before(s.Before); !ended {
+				return false
+			}
+		} else if e.record.Kind == Put || !e.record.Updated.Before(s.Before) {
+			return false
+		} else {
+			m.swept = max(m.swept, e.record.Seq)
+		}
+		m.drop(e)
+		return true
+	})
+	if len(kept) == 0 {
+		delete(space.lines, key)
+	} else {
+		space.lines[key] = kept
+	}
+	return len(line) - len(kept)
+}
+
+// ageForgotten does the same for what was forgotten as a whole, which is in the
+// log alone.
+func (m *memory) ageForgotten(s Sweep) (dropped int) {
+	for _, e := range slices.Clone(m.log) {
+		if e.space == nil && !e.removed && e.record.Updated.Before(s.Before) {
+			m.swept = max(m.swept, e.record.Seq)
+			m.drop(e)
+			dropped++
+		}
+	}
+	return dropped
+}
+
+func (m *memory) Stale(ctx context.Context, stamp string, after int64, limit int) ([]*Record, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	var records []*Record
+	for _, e := range m.log[m.logIndex(after+1):] {
+		if len(records) == limit {
+			break
+		}
+		if !e.removed && e.record.Kind == Put && e.indexed.Stamp != "" && e.indexed.Stamp != stamp {
+			records = append(records, e.record)
+		}
+	}
+	return records, nil
+}
+
+func (m *memory) Reindex(ctx context.Context, by map[int64]Indexed) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for seq, indexed := range by {
+		i := m.logIndex(seq)
+		if i == len(m.log) || m.log[i].record.Seq != seq || m.log[i].removed {
+			continue
+		}
+		m.reindex(m.log[i], indexed)
+	}
+	return nil
+}
+
+func (m *memory) reindex(e *entry, by Indexed) {
+	if !e.old {
+		m.removeVectors(e)
+		if !slices.Equal(e.indexed.Terms, by.Terms) {
+			e.space.stale = true
+		}
+	}
+	e.indexed, e.length = by, 0
+	for _, t := range by.Terms {
+		e.length += t.Count
+	}
+	if !e.old {
+		m.addVectors(e)
+	}
+}

@@ -1,0 +1,335 @@
+package store
+
+import (
+	"cmp"
+	"container/heap"
+	"iter"
+	"math"
+	"slices"
+	"time"
+)
+
+// A reading answers the reads of a batch. It begins with a lock that others may
+// share; if it finds that it has something to change, an item to refresh, it is
+// done again with a lock of its own.
+type reading struct {
+	*memory
+	batch     *Batch
+	exclusive bool
+	mustWrite bool
+}
+
+func (r *reading) all() *Results {
+	results := &Results{
+		Gets:       make([]*Record, len(r.batch.Gets)),
+		Searches:   make([][]Found, len(r.batch.Searches)),
+		Namespaces: make([][]Namespace, len(r.batch.Namespaces)),
+	}
+	// All reads come before all refreshes, so that none sees another's.
+	gets := make([]*entry, len(r.batch.Gets))
+	for i, l := range r.batch.Gets {
+		gets[i] = r.get(l.Namespace, l.Key)
+	}
+	found := make([][]*entry, len(r.batch.Searches))
+	for i, q := range r.batch.Searches {
+		found[i], results.Searches[i] = r.search(q)
+	}
+	for i, prefix := range r.batch.Namespaces {
+		results.Namespaces[i] = r.namespaces(prefix)
+	}
+	for i, e := range gets {
+		results.Gets[i] = r.answer(e, r.batch.Gets[i].Refresh)
+	}
+	for i, q := range r.batch.Searches {
+		for j, e := range found[i] {
+			results.Searches[i][j].Record = r.answer(e, q.Refresh)
+		}
+	}
+	return results
+}
+
+// answer is the record of an entry, refreshed if that is due.
+func (r *reading) answer(e *entry, refresh bool) *Record {
+	switch {
+	case e == nil:
+		return nil
+	case !refresh || e.record.TTL == 0:
+		return e.record
+	case !r.exclusive:
+		r.mustWrite = true
+		return e.record
+	}
+	fresh := *e.record
+	fresh.Expires = r.batch.Now.Add(fresh.TTL)
+	e.record = &fresh
+	return &fresh
+}
+
+// at is the time that the batch looks at.
+func (r *reading) at() time.Time {
+	if r.batch.AsOf.IsZero() {
+		return r.batch.Now
+	}
+	return r.batch.AsOf
+}
+
+// version is the entry of a key that was live at the batch's time, or nil.
+func (r *reading) version(line []*entry) *entry {
+	for _, e := range slices.Backward(line) {
+		if !r.batch.AsOf.IsZero() && e.record.Updated.After(r.batch.AsOf) {
+			continue
+		}
+		if e.record.Live(r.at()) {
+			return e
+		}
+		return nil
+	}
+	return nil
+}
+
+func (r *reading) get(n Namespace, key string) *entry {
+	s := r.byName[n.Encode()]
+	if s == nil {
+		return nil
+	}
+	return r.version(s.lines[key])
+}
+
+func (r *reading) namespaces(prefix Namespace) []Namespace {
+	var live []Namespace
+	for _, s := range r.under(prefix) {
+		for _, line := range s.lines {
+			if r.version(line) != nil {
+				live = append(live, s.namespace)
+				break
+			}
+		}
+	}
+	return live
+}
+
+// search returns what a query finds, twice: the entries, and the answer that
+// still lacks their records.
+func (r *reading) search(q *Query) ([]*entry, []Found) {
+	if q.ByNewest() {
+		entries := r.newest(q)
+		return entries, make([]Found, len(entries))
+	}
+	bySeq := map[int64]*entry{}
+	candidates := func(entries []*entry, of func(*entry) Candidate) []Candidate {
+		all := make([]Candidate, len(entries))
+		for i, e := range entries {
+			bySeq[e.record.Seq] = e
+			all[i] = of(e)
+		}
+		return all
+	}
+	var near, matching []Candidate
+	if q.Vector != nil {
+		near = candidates(r.nearest(q), func(e *entry) Candidate {
+			return Candidate{Seq: e.record.Seq, Vectors: e.indexed.Vectors}
+		})
+	}
+	if len(q.Terms) > 0 {
+		matching = candidates(r.matching(q), func(e *entry) Candidate {
+			return Candidate{Seq: e.record.Seq, Counts: e.counts(q.Terms), Length: e.length}
+		})
+	}
+	ranked := q.Rank(near, matching)
+	entries, found := make([]*entry, len(ranked)), make([]Found, len(ranked))
+	for i, place := range ranked {
+		entries[i], found[i].Ranked = bySeq[place.Seq], place
+	}
+	return entries, found
+}
+
+func (r *reading) newest(q *Query) []*entry {
+	var found []*entry
+	skip := q.Offset
+	for e := range r.byAge(r.under(q.Prefix)) {
+		if len(found) == q.Limit {
+			break
+		}
+		if !q.Match(e.record.Value, e.record.Meta) {
+			continue
+		}
+		if skip > 0 {
+			skip--
+			continue
+		}
+		found = append(found, e)
+	}
+	return found
+}
+
+// byAge yields the live entries of spaces, newest first.
+func (r *reading) byAge(spaces []*space) iter.Seq[*entry] {
+	if !r.batch.AsOf.IsZero() {
+		past := r.past(spaces)
+		slices.SortFunc(past, newerFirst)
+		return slices.Values(past)
+	}
+	return func(yield func(*entry) bool) {
+		for e := range newestOf(spaces) {
+			if !e.old && e.record.Live(r.batch.Now) && !yield(e) {
+				return
+			}
+		}
+	}
+}
+
+// past are the entries of spaces that were live at the batch's time.
+func (r *reading) past(spaces []*space) []*entry {
+	var past []*entry
+	for _, s := range spaces {
+		for _, line := range s.lines {
+			if e := r.version(line); e != nil {
+				past = append(past, e)
+			}
+		}
+	}
+	return past
+}
+
+func newerFirst(a, b *entry) int { return cmp.Compare(b.record.Seq, a.record.Seq) }
+
+// newestOf yields the entries of spaces by falling Seq.
+func newestOf(spaces []*space) iter.Seq[*entry] {
+	return func(yield func(*entry) bool) {
+		var ends backwards
+		for _, s := range spaces {
+			if len(s.items) > 0 {
+				ends = append(ends, s.items)
+			}
+		}
+		heap.Init(&ends)
+		for len(ends) > 0 {
+			items := ends[0]
+			if !yield(items[len(items)-1]) {
+				return
+			}
+			if len(items) == 1 {
+				heap.Pop(&ends)
+				continue
+			}
+			ends[0] = items[:len(items)-1]
+			if len(ends) > 1 {
+				heap.Fix(&ends, 0)
+			}
+		}
+	}
+}
+
+// backwards is a heap of lists, the one with the newest end on top.
+type backwards [][]*entry
+
+func (b backwards) Len() int { return len(b) }
+func (b backwards) Less(i, j int) bool {
+	return b[i][len(b[i])-1].record.Seq > b[j][len(b[j])-1].record.Seq
+}
+func (b backwards) Swap(i, j int) { b[i], b[j] = b[j], b[i] }
+func (b *backwards) Push(x any)   { *b = append(*b, x.([]*entry)) }
+func (b *backwards) Pop() any {
+	last := (*b)[len(*b)-1]
+	*b = (*b)[:len(*b)-1]
+	return last
+}
+
+// surplus is how many more of the nearest are collected than a query asks for:
+// the index compares in single precision and Rank in double, so near the last
+// place they may differ.
+const surplus = 16
+
+// nearest are the entries most similar to a query.
+func (r *reading) nearest(q *Query) []*entry {
+	if !r.batch.AsOf.IsZero() {
+		return r.nearestThen(q)
+	}
+	index := r.vectors[q.Stamp]
+	if index == nil {
+		return nil
+	}
+	entryOf := func(seq int64) *entry { return r.log[r.logIndex(seq)] }
+	hits := index.Nearest(q.Prefix.Encode(), q.Vector, q.Depth+surplus, func(seq int64) bool {
+		e := entryOf(seq)
+		return e.record.Live(r.batch.Now) && q.Match(e.record.Value, e.record.Meta)
+	})
+	entries := make([]*entry, len(hits))
+	for i, h := range hits {
+		entries[i] = entryOf(h.ID)
+	}
+	return entries
+}
+
+// nearestThen is nearest at a time in the past. Old versions are in no index.
+func (r *reading) nearestThen(q *Query) []*entry {
+	var entries []*entry
+	similarity := map[*entry]float64{}
+	for _, e := range r.past(r.under(q.Prefix)) {
+		if e.indexed.Stamp != q.Stamp || len(e.indexed.Vectors) == 0 || !q.Match(e.record.Value, e.record.Meta) {
+			continue
+		}
+		best := math.Inf(-1)
+		for _, v := range e.indexed.Vectors {
+			best = max(best, dot(q.Vector, v.Data))
+		}
+		similarity[e] = best
+		entries = append(entries, e)
+	}
+	slices.SortFunc(entries, func(a, b *entry) int {
+		return cmp.Or(cmp.Compare(similarity[b], similarity[a]), newerFirst(a, b))
+	})
+	return entries[:min(q.Depth, len(entries))]
+}
+
+// matching are the entries that have words of a query.
+func (r *reading) matching(q *Query) []*entry {
+	different := map[*entry]int{}
+	if r.batch.AsOf.IsZero() {
+		r.countWords(q, different)
+	} else {
+		for _, e := range r.past(r.under(q.Prefix)) {
+			for _, n := range e.counts(q.Terms) {
+				different[e] += min(n, 1)
+			}
+		}
+	}
+	var entries []*entry
+	for e, n := range different {
+		if n > 0 && e.record.Live(r.at()) && q.Match(e.record.Value, e.record.Meta) {
+			entries = append(entries, e)
+		}
+	}
+	slices.SortFunc(entries, func(a, b *entry) int { return cmp.Or(cmp.Compare(different[b], different[a]), newerFirst(a, b)) })
+	return entries[:min(MaxMatches, len(entries))]
+}
+
+func (r *reading) countWords(q *Query, different map[*entry]int) {
+	for _, s := range r.under(q.Prefix) {
+		if s.stale {
+			if !r.exclusive {
+				r.mustWrite = true
+				return
+			}
+			s.reword()
+		}
+		for _, t := range q.Terms {
+			for _, e := range s.words[t] {
+				if !e.old {
+					different[e]++
+				}
+			}
+		}
+	}
+}
+
+// counts says how often an entry has each of the given words.
+func (e *entry) counts(words []string) []int {
+	counts := make([]int, len(words))
+	for i, w := range words {
+		if j, ok := slices.BinarySearchFunc(e.indexed.Terms, w, func(t Term, w string) int { return cmp.Compare(t.Text, w) }); ok {
+			counts[i] = e.indexed.Terms[j].Count
+		}
+	}
+	return counts
+}
