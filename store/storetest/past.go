@@ -1,0 +1,271 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/treadle-go/treadle/store"
+)
+
+// described is a list of changes in short.
+func described(changes []store.Change) []string {
+	out := make([]string, len(changes))
+	for i, c := range changes {
+		out[i] = fmt.Sprintf("%s %s %s", c.Kind, c.Namespace, c.Key)
+		if c.Item != nil {
+			out[i] += " " + string(c.Item.Value)
+		}
+	}
+	return out
+}
+
+var past = []test{
+	{"AnItemHasAHistory", func(w *bench) {
+		w.put("a", "k", object{"v": 1}, store.PutOptions{Meta: object{"m": 1}})
+		first := w.clock.Now()
+		w.clock.pass(time.Minute)
+		w.put("a", "k", object{"v": 2})
+		w.put("a", "l", object{"v": 9})
+		w.delete("a", "k")
+		w.put("a", "k", object{"v": 3})
+		history := must(w.History(w.Context(), ns("a"), "k"))(w)
+		want(w, "the history", described(history), []string{`put ["a"] k {"v":3}`, `deleted ["a"] k`, `put ["a"] k {"v":2}`, `put ["a"] k {"v":1}`})
+		oldest := history[3]
+		want(w, "the meta of the oldest", string(oldest.Item.Meta), `{"m":1}`)
+		want(w, "the time of the oldest", oldest.At, first)
+		want(w, "its version", oldest.Item.Version, oldest.Version)
+		for i := range 3 {
+			if history[i].Version <= history[i+1].Version {
+				w.Errorf("version %d comes after %d", history[i].Version, history[i+1].Version)
+			}
+		}
+		want(w, "the history of another", len(must(w.History(w.Context(), ns("a/k"), "k"))(w)), 0)
+	}},
+	{"HistoryIsBounded", func(w *bench) {
+		s := w.with(store.Options{History: 3})
+		for i := range 10 {
+			w.ok(s.Put(w.Context(), ns("a"), "k", object{"v": i}, nil))
+		}
+		want(w, "the history", described(must(s.History(w.Context(), ns("a"), "k"))(w)),
+			[]string{`put ["a"] k {"v":9}`, `put ["a"] k {"v":8}`, `put ["a"] k {"v":7}`})
+		s = w.with(store.Options{History: 1})
+		w.ok(s.Delete(w.Context(), ns("a"), "k", nil))
+		want(w, "the history then", described(must(s.History(w.Context(), ns("a"), "k"))(w)), []string{`deleted ["a"] k`})
+	}},
+	{"AViewIsTheStoreAsItWas", func(w *bench) {
+		s := w.with(store.Options{Embedder: topics{}})
+		put := func(key, text string, o *store.PutOptions) time.Time {
+			w.ok(s.Put(w.Context(), ns("u/1"), key, object{"t": text}, o))
+			at := w.clock.Now()
+			w.clock.pass(time.Minute)
+			return at
+		}
+		before := w.clock.Now().Add(-time.Microsecond)
+		t1 := put("a", "pizza", nil)
+		t2 := put("b", "plumber", nil)
+		t3 := put("a", "tennis", nil)
+		t4 := put("c", "pasta", &store.PutOptions{TTL: 90 * time.Second})
+		w.ok(s.Delete(w.Context(), ns("u/1"), "b", nil))
+		t5 := w.clock.Now()
+		t6 := w.clock.pass(time.Minute)
+		must(s.Sweep(w.Context()))(w)
+		all := func(at time.Time) string { return keys(must(s.AsOf(at).Search(w.Context(), nil, nil))(w)) }
+		for i, test := range []struct {
+			at   time.Time
+			want string
+		}{{before, ""}, {t1, "a"}, {t2.Add(-1), "a"}, {t2, "a b"}, {t3, "b a"}, {t4, "b a c"}, {t5, "a c"}, {t6, "a"}} {
+			want(w, fmt.Sprint("the items at time ", i), all(test.at), test.want)
+		}
+		for _, ranking := range []store.Ranking{store.Semantic, store.Keyword, store.Hybrid} {
+			o := &store.SearchOptions{Query: "pizza tennis sport", Ranking: ranking, Limit: 1}
+			want(w, "what was found then", string(w.finds(s.AsOf(t2), "u", o, "a")[0].Value), `{"t":"pizza"}`)
+			want(w, "what was found later", string(w.finds(s.AsOf(t4), "u", o, "a")[0].Value), `{"t":"tennis"}`)
+		}
+		w.finds(s.AsOf(t2), "u", &store.SearchOptions{Filter: store.Eq("t", "pizza")}, "a")
+		w.finds(s.AsOf(t3), "u", &store.SearchOptions{Filter: store.Eq("t", "pizza")}, "")
+		w.finds(s.AsOf(t4), "u", &store.SearchOptions{Limit: 1, Offset: 1}, "a")
+		item := must(s.AsOf(t2).Get(w.Context(), ns("u/1"), "a"))(w)
+		want(w, "the item then", string(item.Value), `{"t":"pizza"}`)
+		if _, err := s.AsOf(before).Get(w.Context(), ns("u/1"), "a"); !errors.Is(err, store.ErrNotFound) {
+			w.Errorf("the item before: %v", err)
+		}
+		want(w, "the namespaces then", must(s.AsOf(t1).Namespaces(w.Context(), nil))(w), []store.Namespace{{"u", "1"}})
+		want(w, "the namespaces before", must(s.AsOf(before).Namespaces(w.Context(), nil))(w), []store.Namespace(nil))
+	}},
+	{"ChangesOfOneMomentAreAllInItsView", func(w *bench) {
+		w.put("a", "k", object{"v": 1})
+		w.put("a", "k", object{"v": 2})
+		item := must(w.AsOf(w.clock.Now()).Get(w.Context(), ns("a"), "k"))(w)
+		want(w, "the value", string(item.Value), `{"v":2}`)
+	}},
+}
+
+// patience is how long a change that is due may take to come.
+const patience = 30 * time.Second
+
+// watch reads n changes.
+func (w *bench) watch(at string, after int64, n int) []store.Change {
+	w.Helper()
+	var changes []store.Change
+	if n == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(w.Context(), patience)
+	defer cancel()
+	for c, err := range w.Watch(ctx, ns(at), after) {
+		if err != nil {
+			w.Fatalf("after %v: %v", described(changes), err)
+		}
+		changes = append(changes, c)
+		if len(changes) == n {
+			break
+		}
+	}
+	return changes
+}
+
+var watching = []test{
+	{"WatchGoesOnWhereItStopped", func(w *bench) {
+		w.put("a", "k", object{"v": 1})
+		w.put("b", "x", object{})
+		w.put("a/b", "l", object{"v": 2})
+		w.delete("a", "k")
+		w.ok(w.Forget(w.Context(), ns("a/b"), "l"))
+		w.put("ab", "y", object{})
+		w.put("a", "m", object{"v": 3}, store.PutOptions{TTL: time.Minute})
+		w.put("a", "n", object{"v": 4})
+		w.ok(w.ForgetAll(w.Context(), ns("a/b")))
+		w.ok(w.ForgetAll(w.Context(), ns("b")))
+		w.put("a", "o", object{"v": 5})
+		all := w.watch("a", 0, 6)
+		want(w, "all changes", described(all), []string{
+			`put ["a"] k {"v":1}`, `deleted ["a"] k`, `put ["a"] m {"v":3}`, `put ["a"] n {"v":4}`, `forgotten ["a" "b"] `, `put ["a"] o {"v":5}`})
+		for i := range all {
+			want(w, fmt.Sprint("what comes after ", i), described(w.watch("a", all[i].Version, 5-i)), described(all[i+1:]))
+		}
+		// What was forgotten as a whole concerns those who watch a part of it.
+		want(w, "a part", described(w.watch("b/c", 0, 1)), []string{`forgotten ["b"] `})
+		w.clock.pass(time.Minute)
+		must(w.Sweep(w.Context()))(w)
+		want(w, "without what has expired", described(w.watch("a", all[1].Version, 4)),
+			[]string{`put ["a"] n {"v":4}`, `forgotten ["a" "b"] `, `put ["a"] o {"v":5}`, `expired ["a"] m`})
+	}},
+	{"WatchIsLive", func(w *bench) {
+		w.put("a", "before", object{})
+		ctx, cancel := context.WithCancel(w.Context())
+		defer cancel()
+		watched, done := make(chan string), make(chan error, 1)
+		go func() {
+			defer close(watched)
+			for c, err := range w.Watch(ctx, ns("a"), 0) {
+				if err != nil {
+					done <- err
+					return
+				}
+				watched <- c.Key
+			}
+		}()
+		want(w, "the first change", <-watched, "before")
+		for i := range 20 {
+			w.put("b", "x", object{})
+			w.put("a", fmt.Sprint(i), object{})
+			want(w, "a change", <-watched, fmt.Sprint(i))
+		}
+		cancel()
+		if key, ok := <-watched; ok {
+			w.Errorf("%q comes after the end", key)
+		}
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			w.Errorf("the watch ends with %v", err)
+		}
+	}},
+	{"WatchFromNowOnSkipsThePast", func(w *bench) {
+		w.put("a", "before", object{})
+		_, seq, err := w.backend.Changes(w.Context(), nil, 1<<62, 0)
+		w.ok(err)
+		want(w, "the present version", seq, w.get("a", "before").Version)
+		w.put("a", "after", object{})
+		want(w, "what comes then", w.watch("a", seq, 1)[0].Key, "after")
+	}},
+	{"WatchPagesThroughManyChanges", func(w *bench) {
+		const n = 700
+		var ops []store.Op
+		for i := range n {
+			ops = append(ops, store.PutOp{Namespace: ns(fmt.Sprint("a/", i%2)), Key: fmt.Sprint(i), Value: object{}})
+		}
+		must(w.Batch(w.Context(), ops...))(w)
+		last := int64(0)
+		for i, c := range w.watch("a/1", 0, n/2) {
+			if want := fmt.Sprint(2*i + 1); c.Key != want || c.Version <= last {
+				w.Fatalf("change %d is of %s, version %d after %d", i, c.Key, c.Version, last)
+			}
+			last = c.Version
+		}
+	}},
+	{"ASweptTraceEndsOldWatches", func(w *bench) {
+		s := w.with(store.Options{HistoryAge: time.Hour})
+		w.put("a", "k", object{})
+		w.put("a", "l", object{})
+		at := w.get("a", "l").Version
+		w.delete("a", "k")
+		w.clock.pass(2 * time.Hour)
+		must(s.Sweep(w.Context()))(w)
+		w.put("a", "m", object{})
+		for _, err := range s.Watch(w.Context(), ns("a"), at) {
+			if !errors.Is(err, store.ErrCompacted) {
+				w.Errorf("going on from %d: %v", at, err)
+			}
+		}
+		want(w, "the beginning", described(w.watch("a", 0, 2)), []string{`put ["a"] l {}`, `put ["a"] m {}`})
+		want(w, "after the trace", described(w.watch("a", at+1, 1)), []string{`put ["a"] m {}`})
+	}},
+}
+
+var reindexing = []test{
+	{"AnotherModelEmbedsAnew", func(w *bench) {
+		old := w.with(store.Options{})
+		w.menu(old)
+		w.ok(old.Put(w.Context(), ns("u/1"), "hidden", object{"text": "pizza"}, &store.PutOptions{NoIndex: true}))
+		w.ok(old.Put(w.Context(), ns("u/1"), "food1", object{"text": "I like pizza"}, &store.PutOptions{Index: []string{"text"}}))
+		for _, model := range []string{"1", "2"} {
+			var calls []string
+			s := w.with(store.Options{Embedder: topics{model: model, calls: &calls}})
+			w.finds(s, "u", &store.SearchOptions{Query: "hungry", Limit: 2}, "food1 food2")
+			// The query, five versions; the sixth is hidden.
+			want(w, fmt.Sprint("the texts embedded by model ", model), len(calls), 6)
+			w.finds(s, "u", &store.SearchOptions{Query: "hungry", Limit: 2}, "food1 food2")
+			want(w, "the texts embedded then", len(calls), 6)
+			want(w, "left to do", must(s.Reindex(w.Context()))(w), 0)
+		}
+		want(w, "the versions", len(must(w.History(w.Context(), ns("u/1"), "food1"))(w)), 2)
+	}},
+	{"OtherFieldsAreIndexedAnew", func(w *bench) {
+		s := w.with(store.Options{Fields: []string{"a"}})
+		for i := range 200 {
+			w.ok(s.Put(w.Context(), ns("u"), fmt.Sprint(i), object{"a": fmt.Sprint("left", i), "b": fmt.Sprint("right", i)}, nil))
+		}
+		w.ok(s.Put(w.Context(), ns("u"), "own", object{"a": "left7", "b": "right7"}, &store.PutOptions{Index: []string{"a"}}))
+		w.finds(s, "u", &store.SearchOptions{Query: "right7"}, "")
+		s = w.with(store.Options{Fields: []string{"b"}})
+		w.finds(s, "u", &store.SearchOptions{Query: "right7"}, "7")
+		w.finds(s, "u", &store.SearchOptions{Query: "left7"}, "own")
+	}},
+	{"ReindexGoesOnAfterAnError", func(w *bench) {
+		for i := range 300 {
+			w.put("u", fmt.Sprint(i), object{"t": fmt.Sprint("pizza ", i)})
+		}
+		failing := &failsAfter{Embedder: topics{}, calls: 1}
+		s := w.with(store.Options{Embedder: failing})
+		first, err := s.Reindex(w.Context())
+		if !errors.Is(err, errBroken) {
+			w.Fatalf("reindex: %v", err)
+		}
+		failing.calls = 100
+		second := must(s.Reindex(w.Context()))(w)
+		if first == 0 || first+second != 300 {
+			w.Errorf("%d and %d versions were indexed", first, second)
+		}
+	}},
+}

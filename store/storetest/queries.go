@@ -1,0 +1,201 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/treadle-go/treadle/store"
+)
+
+// menu puts items to search for. Their keys say what they are about.
+func (w *bench) menu(s *store.Store) {
+	for _, item := range []struct{ key, text string }{
+		{"food1", "I love pizza"}, {"job1", "I am a plumber"}, {"food2", "pasta, pizza and more pasta"}, {"sport1", "we play tennis at work"},
+	} {
+		w.ok(s.Put(w.Context(), ns("u/1"), item.key, object{"text": item.text, "about": strings.Trim(item.key, "12")}, &store.PutOptions{Index: []string{"text"}}))
+	}
+}
+
+var queries = []test{
+	{"BySemanticsTheNearestComeFirst", func(w *bench) {
+		s := w.with(store.Options{Embedder: topics{}})
+		w.menu(s)
+		items := w.finds(s, "u", &store.SearchOptions{Query: "I am hungry", Limit: 3, Explain: true}, "food1 food2 job1")
+		if got := items[0].Score; math.Abs(got-1) > 0.01 {
+			w.Errorf("the best has a score of %v", got)
+		}
+		for i, item := range items {
+			want(w, fmt.Sprint("the explanation of ", item.Key), item.Explanation,
+				&store.Explanation{Similarity: item.Score, Field: "text", SimilarityRank: i + 1})
+		}
+		w.finds(s, "u", &store.SearchOptions{Query: "I am hungry", Limit: 2, Offset: 1}, "food2 job1")
+		w.finds(s, "u", &store.SearchOptions{Query: "my job", Limit: 1}, "job1")
+		w.finds(s, "u", &store.SearchOptions{Query: "I am hungry", Filter: store.Ne("about", "food"), Limit: 1}, "job1")
+		w.finds(s, "u/2", &store.SearchOptions{Query: "I am hungry"}, "")
+	}},
+	{"WithoutAnEmbedderWordsDecide", func(w *bench) {
+		w.menu(w.Store)
+		items := w.finds(w, "u", &store.SearchOptions{Query: "Pizza, PASTA?", Explain: true}, "food2 food1")
+		want(w, "the words", items[0].Explanation.Terms, []string{"pasta", "pizza"})
+		for i, item := range items {
+			if item.Score <= 0 || item.Explanation.Keyword != item.Score || item.Explanation.KeywordRank != i+1 || item.Explanation.SimilarityRank != 0 {
+				w.Errorf("%s: score %v, explained by %+v", item.Key, item.Score, item.Explanation)
+			}
+		}
+		w.finds(w, "u", &store.SearchOptions{Query: "work tennis pizza", Limit: 1}, "sport1")
+		w.finds(w, "u", &store.SearchOptions{Query: "pizza", Offset: 1}, "food2")
+		w.finds(w, "u", &store.SearchOptions{Query: "pizza", Filter: store.Eq("text", "I love pizza")}, "food1")
+		w.finds(w, "u", &store.SearchOptions{Query: "piz"}, "")
+		w.finds(w, "u", &store.SearchOptions{Query: "?!"}, "")
+		w.finds(w, "u", &store.SearchOptions{Query: " "}, "food1 job1 food2 sport1")
+	}},
+	{"WordsAreFoundInAnySpelling", func(w *bench) {
+		for key, text := range map[string]string{
+			"accents": "Crème BRÛLÉE naïve", "greek": "ΟΔΟΣ", "han": "我喜欢吃比萨", "marks": "cafe\u0301", "number": "room 101b",
+			"quotes": `say "hello" AND (NOT x*) ^y NEAR`, "apostrophe": "don't -stop", "long": strings.Repeat("x", 5000), "emoji": "🍕 time",
+		} {
+			w.put("a", key, object{"t": text}, store.PutOptions{Index: []string{"t"}})
+		}
+		for query, key := range map[string]string{
+			"creme": "accents", "brulee": "accents", "οδος": "greek", "比萨": "han", "café": "marks", "101B": "number",
+			`"hello"`: "quotes", "near*": "quotes", "(x": "quotes", "DON'T": "apostrophe", "stop": "apostrophe",
+			strings.Repeat("X", 5000): "long", "🍕": "", "time": "emoji", "room'--": "number", "a:b": "", "%": "",
+		} {
+			w.finds(w, "a", &store.SearchOptions{Query: query}, key)
+		}
+	}},
+	{"ScoresByWordsDoNotDependOnOthers", func(w *bench) {
+		w.menu(w.Store)
+		before := w.finds(w, "u/1", &store.SearchOptions{Query: "pizza plumber"}, "job1 food1 food2")
+		for i := range 20 {
+			w.put("u/2", fmt.Sprint(i), object{"text": "pizza pizza plumber"})
+		}
+		after := w.finds(w, "u/1", &store.SearchOptions{Query: "pizza plumber"}, "job1 food1 food2")
+		for i := range before {
+			want(w, "the score of "+before[i].Key, after[i].Score, before[i].Score)
+		}
+	}},
+	{"HybridFusesTheRanks", func(w *bench) {
+		s := w.with(store.Options{Embedder: topics{}, Ranking: store.Hybrid})
+		w.menu(s)
+		items := w.finds(s, "u", &store.SearchOptions{Query: "more food", Explain: true}, "food2 food1 job1 sport1")
+		first := items[0].Explanation
+		want(w, "the ranks of the first", []int{first.SimilarityRank, first.KeywordRank}, []int{2, 1})
+		want(w, "its score", items[0].Score, reciprocal(62)+reciprocal(61))
+		want(w, "its words", first.Terms, []string{"more"})
+		want(w, "the score of the second", items[1].Score, reciprocal(61))
+		w.finds(s, "u", &store.SearchOptions{Query: "more food", Ranking: store.Keyword}, "food2")
+		w.finds(s, "u", &store.SearchOptions{Query: "more food", Ranking: store.Semantic, Limit: 1}, "food1")
+		w.finds(s, "u", &store.SearchOptions{Query: "more food", Limit: 1, Offset: 1}, "food1")
+	}},
+	{"EqualScoresComeNewestFirst", func(w *bench) {
+		s := w.with(store.Options{Embedder: topics{}})
+		for i := range 30 {
+			w.ok(s.Put(w.Context(), ns(fmt.Sprint("u/", i%3)), fmt.Sprint(i), object{"t": "pizza"}, nil))
+		}
+		w.finds(s, "u", &store.SearchOptions{Query: "pizza", Limit: 3}, "29 28 27")
+		w.finds(s, "u", &store.SearchOptions{Query: "pizza", Limit: 3, Offset: 27}, "2 1 0")
+		w.finds(s, "u", &store.SearchOptions{Query: "pizza", Limit: 3, Ranking: store.Keyword}, "29 28 27")
+	}},
+	{"AnUpdateReplacesWhatIsFound", func(w *bench) {
+		s := w.with(store.Options{Embedder: topics{}})
+		w.menu(s)
+		w.ok(s.Put(w.Context(), ns("u/1"), "food1", object{"text": "tennis and swim"}, nil))
+		for _, ranking := range []store.Ranking{store.Semantic, store.Keyword, store.Hybrid} {
+			w.finds(s, "u", &store.SearchOptions{Query: "love pizza", Limit: 1, Ranking: ranking}, "food2")
+		}
+		w.finds(s, "u", &store.SearchOptions{Query: "sport", Limit: 1}, "food1")
+		w.delete("u/1", "food1")
+		for _, ranking := range []store.Ranking{store.Semantic, store.Keyword, store.Hybrid} {
+			items := must(s.Search(w.Context(), nil, &store.SearchOptions{Query: "tennis swim", Ranking: ranking}))(w)
+			if slices.ContainsFunc(items, func(i *store.Item) bool { return i.Key == "food1" }) {
+				w.Errorf("ranking %d finds what was deleted", ranking)
+			}
+		}
+	}},
+	{"WhatIsNotIndexedIsNeverFoundByAQuery", func(w *bench) {
+		s := w.with(store.Options{Embedder: topics{}, Fields: []string{"text"}})
+		w.ok(s.Put(w.Context(), ns("u"), "hidden", object{"text": "pizza", "v": 1}, &store.PutOptions{NoIndex: true}))
+		w.ok(s.Put(w.Context(), ns("u"), "no text", object{"v": 1}, nil))
+		w.ok(s.Put(w.Context(), ns("u"), "seen", object{"text": "pizza"}, nil))
+		for _, ranking := range []store.Ranking{store.Semantic, store.Keyword, store.Hybrid} {
+			w.finds(s, "u", &store.SearchOptions{Query: "pizza", Ranking: ranking}, "seen")
+		}
+		w.finds(s, "u", &store.SearchOptions{Filter: store.Eq("v", 1)}, "hidden no text")
+		w.get("u", "hidden")
+		w.ok(s.Put(w.Context(), ns("u"), "seen", object{"text": "pizza"}, &store.PutOptions{NoIndex: true}))
+		w.finds(s, "u", &store.SearchOptions{Query: "pizza"}, "")
+	}},
+	{"AnItemIsAsGoodAsItsBestText", func(w *bench) {
+		s := w.with(store.Options{Embedder: topics{}})
+		w.ok(s.Put(w.Context(), ns("u"), "mixed", object{"notes": []string{"tennis", "pizza", "plumber"}}, &store.PutOptions{Index: []string{"notes[*]"}}))
+		w.ok(s.Put(w.Context(), ns("u"), "food", object{"t": "pizza tennis"}, &store.PutOptions{Index: []string{"t", "$"}}))
+		items := w.finds(s, "u", &store.SearchOptions{Query: "food", Explain: true}, "mixed food")
+		want(w, "the field", items[0].Explanation.Field, "notes[*].1")
+		want(w, "the field", items[1].Explanation.Field, "t")
+	}},
+	{"MoreMatchesThanAreRankedAreTheOnesWithMostWords", func(w *bench) {
+		var ops []store.Op
+		for i := range store.MaxMatches + 20 {
+			text := "common"
+			if i == 3 {
+				text = "common rare"
+			}
+			ops = append(ops, store.PutOp{Namespace: ns("u"), Key: fmt.Sprint(i), Value: object{"t": text}, PutOptions: store.PutOptions{Index: []string{"t"}}})
+		}
+		must(w.Batch(w.Context(), ops...))(w)
+		w.finds(w, "u", &store.SearchOptions{Query: "rare common", Limit: 2}, "3 1019")
+		all := must(w.Search(w.Context(), nil, &store.SearchOptions{Query: "rare common", Limit: 5000}))(w)
+		want(w, "how many are found", len(all), store.MaxMatches)
+		want(w, "the last of them", all[len(all)-1].Key, "21")
+	}},
+	{"AManyTimesLargerSearchFindsTheSame", func(w *bench) {
+		// What has to be skipped, here by a filter, must not make a search come
+		// back with less than it could.
+		s := w.with(store.Options{Embedder: store.NewHashEmbedder(32)})
+		var ops []store.Op
+		for i := range 600 {
+			ops = append(ops, store.PutOp{Namespace: ns(fmt.Sprint("u/", i%7)), Key: fmt.Sprint(i), Value: object{"t": fmt.Sprint("note ", i), "odd": i%100 == 99}})
+		}
+		must(s.Batch(w.Context(), ops...))(w)
+		for _, ranking := range []store.Ranking{store.Semantic, store.Keyword, store.Hybrid} {
+			items := must(s.Search(w.Context(), ns("u"), &store.SearchOptions{Query: "note", Filter: store.Eq("odd", true), Ranking: ranking}))(w)
+			if len(items) != 6 {
+				w.Errorf("ranking %d finds %v", ranking, names(items))
+			}
+		}
+	}},
+	{"AnExplanationIsGivenOnlyOnRequest", func(w *bench) {
+		w.menu(w.Store)
+		if e := w.finds(w, "", &store.SearchOptions{Query: "plumber"}, "job1")[0].Explanation; e != nil {
+			w.Errorf("%+v", e)
+		}
+	}},
+	{"ABadEmbeddingWritesNothing", func(w *bench) {
+		for name, e := range map[string]broken{
+			"few":       {vectors: [][]float32{}},
+			"many":      {vectors: [][]float32{{1, 0}, {1, 0}}},
+			"short":     {vectors: [][]float32{{1}}},
+			"NaN":       {vectors: [][]float32{{1, float32(math.NaN())}}},
+			"infinite":  {vectors: [][]float32{{1, float32(math.Inf(-1))}}},
+			"an error":  {err: errBroken},
+			"no vector": {vectors: [][]float32{nil}},
+		} {
+			s := w.with(store.Options{Embedder: e})
+			err := s.Put(w.Context(), ns("u"), "k", object{"t": "x"}, nil)
+			if _, ok := errors.AsType[*store.EmbedError](err); !ok || e.err != nil && !errors.Is(err, errBroken) {
+				w.Errorf("%s: %v", name, err)
+			}
+			w.finds(w, "", nil, "")
+			if _, err := s.Search(w.Context(), nil, &store.SearchOptions{Query: "x"}); err == nil {
+				w.Errorf("%s: a search goes well", name)
+			}
+		}
+	}},
+}
+
+// reciprocal is computed when the tests run, as scores are; constants are exact.
+func reciprocal(rank float64) float64 { return 1 / rank }

@@ -1,0 +1,215 @@
+// Package storetest is the definition of [store.Backend] as tests: whatever
+// passes [Run] and [Differential] can stand behind a [store.Store].
+package storetest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/treadle-go/treadle/store"
+)
+
+// Run tests a Backend. open returns an empty one and cleans up with t.Cleanup; it
+// is called once per test.
+func Run(t *testing.T, open func(t *testing.T) store.Backend) {
+	t.Helper()
+	for _, group := range [][]test{items, batches, lifetimes, listings, queries, namespaces, past, watching, reindexing, tenants, races} {
+		for _, test := range group {
+			t.Run(test.name, func(t *testing.T) { test.run(newBench(t, open(t))) })
+		}
+	}
+}
+
+type test struct {
+	name string
+	run  func(*bench)
+}
+
+// bench is a backend on the workbench, with a store on it and a clock of its own.
+type bench struct {
+	*testing.T
+	backend store.Backend
+	clock   *clock
+	*store.Store
+}
+
+func newBench(t *testing.T, b store.Backend) *bench {
+	w := &bench{T: t, backend: b, clock: &clock{now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}}
+	w.Store = w.with(store.Options{})
+	return w
+}
+
+// with is another store on the same backend.
+func (w *bench) with(o store.Options) *store.Store {
+	w.Helper()
+	o.Now = w.clock.Now
+	s, err := store.New(w.backend, &o)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return s
+}
+
+// A clock stands still until it is told to go on.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+// pass lets time go by and returns the new time.
+func (c *clock) pass(d time.Duration) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+	return c.now
+}
+
+// ns is a namespace written with slashes.
+func ns(path string) store.Namespace {
+	if path == "" {
+		return nil
+	}
+	return strings.Split(path, "/")
+}
+
+type object map[string]any
+
+func (w *bench) put(at, key string, value any, opts ...store.PutOptions) {
+	w.Helper()
+	var o *store.PutOptions
+	if len(opts) > 0 {
+		o = &opts[0]
+	}
+	w.ok(w.Put(w.Context(), ns(at), key, value, o))
+}
+
+func (w *bench) delete(at, key string) {
+	w.Helper()
+	w.ok(w.Delete(w.Context(), ns(at), key, nil))
+}
+
+func (w *bench) get(at, key string) *store.Item {
+	w.Helper()
+	item, err := w.Get(w.Context(), ns(at), key, nil)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return item
+}
+
+func (w *bench) ok(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// must is for calls with a result.
+func must[T any](v T, err error) func(*bench) T {
+	return func(w *bench) T {
+		w.Helper()
+		w.ok(err)
+		return v
+	}
+}
+
+// want compares.
+func want(w *bench, what string, got, want any) {
+	w.Helper()
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+		w.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// names are items as namespace/key.
+func names(items []*store.Item) []string {
+	out := make([]string, len(items))
+	for i, item := range items {
+		out[i] = strings.Join(append(append([]string{}, item.Namespace...), item.Key), "/")
+	}
+	return out
+}
+
+func keys(items []*store.Item) string {
+	out := make([]string, len(items))
+	for i, item := range items {
+		out[i] = item.Key
+	}
+	return strings.Join(out, " ")
+}
+
+// finds searches and compares the keys of what is found.
+func (w *bench) finds(s searcher, at string, o *store.SearchOptions, wanted string) []*store.Item {
+	w.Helper()
+	items, err := s.Search(w.Context(), ns(at), o)
+	w.ok(err)
+	if got := keys(items); got != wanted {
+		w.Errorf("search %q %+v finds %q, want %q", at, o, got, wanted)
+	}
+	return items
+}
+
+type searcher interface {
+	Search(context.Context, store.Namespace, *store.SearchOptions) ([]*store.Item, error)
+}
+
+// topics is an embedder that knows what words are about. Its vectors have one
+// dimension per topic, and one for what it knows nothing of.
+type topics struct {
+	model string
+	calls *[]string // the texts it was given
+}
+
+var topicOf = map[string]int{
+	"pizza": 0, "pasta": 0, "eat": 0, "hungry": 0, "food": 0,
+	"plumber": 1, "job": 1, "work": 1, "office": 1,
+	"tennis": 2, "swim": 2, "sport": 2,
+}
+
+func (e topics) Model() string  { return "topics" + e.model }
+func (e topics) Dimension() int { return 4 }
+
+func (e topics) Embed(_ context.Context, texts []string) ([][]float32, error) {
+	vectors := make([][]float32, len(texts))
+	for i, text := range texts {
+		if e.calls != nil {
+			*e.calls = append(*e.calls, text)
+		}
+		vectors[i] = []float32{0, 0, 0, 0.1}
+		for word := range strings.FieldsSeq(strings.Map(letters, text)) {
+			if topic, ok := topicOf[strings.ToLower(word)]; ok {
+				vectors[i][topic]++
+			}
+		}
+	}
+	return vectors, nil
+}
+
+func letters(r rune) rune {
+	if strings.ContainsRune(`{}":,.?!`, r) {
+		return ' '
+	}
+	return r
+}
+
+func raw(v any) json.RawMessage {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprint("storetest: ", err))
+	}
+	return b
+}
