@@ -7,15 +7,16 @@ import (
 
 // A rotation turns vectors so that what distinguishes them is spread over all
 // coordinates: a product of random signs and Hadamard transforms, which takes
-// d·log d steps where a random matrix takes d². It pads to a power of two.
+// d·log d steps where a random matrix takes d². It pads to a power of two, and
+// to 512 at least: more bits than dimensions say more about an angle.
 type rotation struct {
 	size  int          // of a rotated vector
 	signs [2][]float32 // before each of the two transforms
 }
 
-// rotate is the same in all processes.
+// newRotation is the same in all processes.
 func newRotation(dimension int) *rotation {
-	r := &rotation{size: max(64, 1<<bits.Len(uint(dimension-1)))}
+	r := &rotation{size: max(64*block, 1<<bits.Len(uint(dimension-1)))}
 	source := rand.New(rand.NewPCG(1, 2))
 	for i := range r.signs {
 		r.signs[i] = make([]float32, r.size)

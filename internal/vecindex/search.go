@@ -1,6 +1,7 @@
 package vecindex
 
 import (
+	"iter"
 	"math/bits"
 	"slices"
 )
@@ -26,7 +27,7 @@ func (x *Index) Nearest(prefix string, query []float32, n int, accept func(id in
 	}
 	compared := max(comparedLeast, comparedPer*n)
 	hits = make([]Hit, 0, min(compared, total))
-	for _, at := range x.nearestSignatures(spaces, query, total) {
+	for at := range x.bySignature(spaces, query, total, compared) {
 		s := spaces[at.space]
 		if id := s.ids[at.index]; accept(id) {
 			hits = append(hits, Hit{id, dot(query, s.vectors[at.index])})
@@ -58,41 +59,81 @@ func first(n int, hits []Hit, accept func(int64) bool) []Hit {
 // A position is that of a vector.
 type position struct{ space, index int32 }
 
-// nearestSignatures yields positions by the distance of their signatures.
-func (x *Index) nearestSignatures(spaces []*space, query []float32, total int) []position {
-	wanted := x.signature(query)
+// bySignature yields positions, those with nearer signatures first. About as many
+// as are said to be wanted are cheap.
+func (x *Index) bySignature(spaces []*space, query []float32, total, wanted int) iter.Seq[position] {
+	return func(yield func(position) bool) {
+		distances, having := x.distances(spaces, query, total)
+		for from := 0; from < len(having); {
+			// The next distances that have enough positions together.
+			to, n := from, 0
+			for ; to < len(having) && n < wanted; to++ {
+				n += having[to]
+			}
+			for _, at := range between(spaces, distances, from, to, having) {
+				if !yield(at) {
+					return
+				}
+			}
+			from = to
+		}
+	}
+}
+
+// distances are those of all signatures from that of the query, with how many
+// there are of each.
+func (x *Index) distances(spaces []*space, query []float32, total int) (distances []uint16, having []int) {
 	words := x.words()
-	distances := make([]uint16, 0, total)
-	counts := make([]int, 64*words+2)
+	wanted := x.signature(query)
+	distances = make([]uint16, 0, total)
+	having = make([]int, 64*words+1)
 	for _, s := range spaces {
 		for i := 0; i < len(s.signatures); i += words {
-			d := uint16(distance(wanted, s.signatures[i:i+words]))
-			distances = append(distances, d)
-			counts[d+1]++
+			d := distance(wanted, s.signatures[i:i+words])
+			distances = append(distances, uint16(d))
+			having[d]++
 		}
 	}
-	for d := 1; d < len(counts); d++ {
-		counts[d] += counts[d-1]
+	return distances, having
+}
+
+// between are the positions with a distance of at least from and less than to, in
+// order of their distances.
+func between(spaces []*space, distances []uint16, from, to int, having []int) []position {
+	next := make([]int, to-from+1) // where the next one of a distance goes
+	for d := from; d < to; d++ {
+		next[d-from+1] = next[d-from] + having[d]
 	}
-	sorted := make([]position, total)
+	sorted := make([]position, next[to-from])
 	k := 0
 	for j, s := range spaces {
-		for i := range s.ids {
-			d := distances[k]
-			k++
-			sorted[counts[d]] = position{int32(j), int32(i)}
-			counts[d]++
+		for i, d := range distances[k : k+len(s.ids)] {
+			if d := int(d); d >= from && d < to {
+				sorted[next[d-from]] = position{int32(j), int32(i)}
+				next[d-from]++
+			}
 		}
+		k += len(s.ids)
 	}
 	return sorted
 }
 
+// block is how many words of a signature are compared in one go; each signature
+// has a multiple of that.
+const block = 8
+
+// distance is the number of bits in which two signatures differ.
 func distance(a, b []uint64) int {
-	d := 0
-	for i, w := range a {
-		d += bits.OnesCount64(w ^ b[i])
+	n := 0
+	for len(a) >= block && len(b) >= block {
+		x, y := (*[block]uint64)(a), (*[block]uint64)(b)
+		n += bits.OnesCount64(x[0]^y[0]) + bits.OnesCount64(x[1]^y[1]) +
+			bits.OnesCount64(x[2]^y[2]) + bits.OnesCount64(x[3]^y[3]) +
+			bits.OnesCount64(x[4]^y[4]) + bits.OnesCount64(x[5]^y[5]) +
+			bits.OnesCount64(x[6]^y[6]) + bits.OnesCount64(x[7]^y[7])
+		a, b = a[block:], b[block:]
 	}
-	return d
+	return n
 }
 
 // dot has four sums, which a processor can work on at the same time.
