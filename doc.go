@@ -193,8 +193,9 @@
 //
 // A node's ctx is cancelled when the run is, when a sibling fails and when its
 // own time is up. It carries the rest: [RunInfo] tells where the node is,
-// [ContextOf] has the value that the run was given with [Context], [Emit] and
-// [Heartbeat] report to the run. Settings of a run are bound to the graph
+// [ContextOf] has the value that the run was given with [Context], [StoreFrom]
+// is the store, which remembers across threads, [Emit] and [Heartbeat] report to
+// the run. Settings of a run are bound to the graph
 // instead of passed along with the input:
 //
 //	out, err := g.With(treadle.Context(user), treadle.StepLimit(50)).Run(ctx, in)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/pregel"
+	"github.com/treadle-go/treadle/store"
 )
 
 // Graph is a compiled graph. It is immutable and may be used by many
@@ -35,7 +36,7 @@ type core struct {
 
 func newCore(plan *pregel.Plan, o *Options) core {
 	g := core{plan: plan}
-	g.base = pregel.Settings{StepLimit: o.StepLimit, MaxConcurrency: o.MaxConcurrency, Saver: o.Saver, Cache: o.Cache,
+	g.base = pregel.Settings{StepLimit: o.StepLimit, MaxConcurrency: o.MaxConcurrency, Saver: o.Saver, Cache: o.Cache, Store: o.Store,
 		Check: o.Check.on(), Logger: o.Logger, StepTimeout: o.StepTimeout,
 		Before: o.Before, After: o.After, Codecs: o.Codecs}
 	if g.base.Cache == nil {
@@ -281,6 +282,11 @@ func ContextOf[C any](ctx context.Context) (c C, ok bool) {
 	c, ok = pregel.ContextOf(ctx).(C)
 	return c, ok
 }
+
+// StoreFrom returns the store of the run that ctx belongs to, from any depth: in
+// nodes, branches, tasks and tools, and in nested graphs. Without one it is nil,
+// which answers every call with [store.ErrNoStore].
+func StoreFrom(ctx context.Context) *store.Store { return pregel.StoreOf(ctx) }
 
 // Emit sends v as a custom event to the streams of the run that ctx belongs
 // to, from any depth. Outside a run it does nothing.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/pregel"
+	"github.com/treadle-go/treadle/store"
 )
 
 // Options configure a compiled graph. The zero value, and a nil *Options, are
@@ -31,6 +32,9 @@ type Options struct {
 	// Cache keeps results of nodes that have the option Cache. Without one the
 	// saver is used if it can, else memory of the graph's own.
 	Cache checkpoint.Cache
+	// Store is what nodes remember things in across threads; see [StoreFrom]. A
+	// nested graph uses that of the graph it is run in, if there is one.
+	Store *store.Store
 	// StepLimit bounds a run; 0 means 25. See [StepLimit].
 	StepLimit int
 	// MaxConcurrency bounds the nodes of a step that run at the same time; 0

@@ -9,6 +9,9 @@ import (
 var (
 	// ErrNotFound: there is no such item, or it has expired.
 	ErrNotFound = errors.New("store: not found")
+	// ErrNoStore is what a nil *Store answers: a node has asked for the store of a
+	// graph that has none. Set Options.Store of the graph.
+	ErrNoStore = errors.New("store: there is no store: set Options.Store of the graph")
 	// ErrCompacted: the changes after the one asked for are not all there any
 	// more; watch from the beginning instead. See [Store.Watch].
 	ErrCompacted = errors.New("store: changes have been swept away")

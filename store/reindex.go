@@ -16,6 +16,9 @@ const reindexPage = 128
 // would miss items otherwise; calling Reindex before is a way to choose the
 // moment.
 func (s *Store) Reindex(ctx context.Context) (versions int, err error) {
+	if s == nil {
+		return 0, ErrNoStore
+	}
 	for after := int64(0); ; {
 		records, err := s.backend.Stale(ctx, s.stamp, after, reindexPage)
 		if err != nil || len(records) == 0 {

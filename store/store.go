@@ -83,6 +83,9 @@ func (s *Store) Batch(ctx context.Context, ops ...Op) ([]Result, error) {
 // History returns the changes of the item under key, newest first. How far it
 // goes back is a matter of [Options].
 func (s *Store) History(ctx context.Context, n Namespace, key string) ([]Change, error) {
+	if s == nil {
+		return nil, ErrNoStore
+	}
 	if err := checkKey(n, key); err != nil {
 		return nil, err
 	}
@@ -113,6 +116,9 @@ func (s *Store) ForgetAll(ctx context.Context, prefix Namespace) error {
 // makes room; what has expired is invisible before. It returns how many items
 // have expired since the last sweep.
 func (s *Store) Sweep(ctx context.Context) (expired int, err error) {
+	if s == nil {
+		return 0, ErrNoStore
+	}
 	sweep := Sweep{Now: s.now(), Keep: s.opts.History}
 	if s.opts.HistoryAge > 0 {
 		sweep.Before = sweep.Now.Add(-s.opts.HistoryAge)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/treadle-go/treadle/store"
 )
 
 // Info is what a node can know about the run it is part of.
@@ -44,6 +46,14 @@ func InfoOf(ctx context.Context) (Info, bool) {
 func ContextOf(ctx context.Context) any {
 	if sc := scopeOf(ctx); sc != nil {
 		return sc.task.run.set.Context
+	}
+	return nil
+}
+
+// StoreOf is the run's store, nil if there is none.
+func StoreOf(ctx context.Context) *store.Store {
+	if sc := scopeOf(ctx); sc != nil {
+		return sc.task.run.set.Store
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/store"
 )
 
 // DefaultStepLimit is how many steps a run may take if nobody says otherwise.
@@ -35,6 +36,7 @@ type Settings struct {
 	SizeWarning    int64            // and from how many bytes on
 	HeadsOf        checkpoint.Saver // the saver whose heads are kept in the process; nil: none
 	Cache          checkpoint.Cache
+	Store          *store.Store
 	Codecs         Codecs // how values are stored
 	Check          bool   // nodes must not change what they are given
 	Logger         *slog.Logger
@@ -244,6 +246,9 @@ func (r *Run) nestIn(sc *scope) {
 	set.Sizer, set.SizeWarning = up.set.Sizer, up.set.SizeWarning
 	if up.set.Cache != nil {
 		set.Cache = up.set.Cache
+	}
+	if up.set.Store != nil {
+		set.Store = up.set.Store
 	}
 	set.Check = set.Check || up.set.Check
 	set.Logger = up.set.Logger
