@@ -143,9 +143,9 @@ func (p *plan) addDelete(op DeleteOp) error {
 }
 
 func (p *plan) addForget(op forgetOp) error {
-	err := op.namespace.check(false)
-	if op.key != "" {
-		err = checkKey(op.namespace, op.key)
+	err := checkKey(op.namespace, op.key)
+	if op.all {
+		err = op.namespace.check(false)
 	}
 	if err != nil {
 		return err

@@ -35,7 +35,8 @@ type (
 	// the last write of a key wins.
 	forgetOp struct {
 		namespace Namespace
-		key       string // empty: all under the namespace
+		key       string
+		all       bool // without a key: all under the namespace
 	}
 )
 

@@ -103,13 +103,13 @@ func (s *Store) History(ctx context.Context, n Namespace, key string) ([]Change,
 // Forget removes the item under key with its history. What is left is the
 // change itself, so that those who watch can forget it too.
 func (s *Store) Forget(ctx context.Context, n Namespace, key string) error {
-	return one(s.do(ctx, time.Time{}, forgetOp{n, key})).err
+	return one(s.do(ctx, time.Time{}, forgetOp{namespace: n, key: key})).err
 }
 
 // ForgetAll is Forget for all items of all namespaces under prefix, which must
 // not be empty.
 func (s *Store) ForgetAll(ctx context.Context, prefix Namespace) error {
-	return one(s.do(ctx, time.Time{}, forgetOp{prefix, ""})).err
+	return one(s.do(ctx, time.Time{}, forgetOp{namespace: prefix, all: true})).err
 }
 
 // Sweep removes what has expired, and history older than Options.HistoryAge. It
