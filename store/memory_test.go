@@ -15,3 +15,7 @@ func TestMemoryIsABackend(t *testing.T) {
 func TestMemoryBehavesLikeMemory(t *testing.T) {
 	storetest.Differential(t, func(*testing.T) store.Backend { return store.NewMemoryBackend() })
 }
+
+func BenchmarkMemory(b *testing.B) {
+	storetest.Benchmark(b, func(*testing.B) store.Backend { return store.NewMemoryBackend() })
+}

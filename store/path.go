@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -154,44 +155,75 @@ func mustPaths(texts []string) []path {
 	return paths
 }
 
-// walk calls visit with each value at the end of steps, in order.
-func walk(v any, steps []step, visit func(any)) {
+// Bounds of what paths lead to in one item. They are far beyond what anybody
+// indexes on purpose; without them a path of nested groups, which may come from a
+// client, could keep a store busy for as long as it likes.
+const (
+	maxTexts = 1000
+	maxSteps = 100_000
+)
+
+var errTooMany = fmt.Errorf("leads to more than %d texts or takes more than %d steps", maxTexts, maxSteps)
+
+// A walker follows a path through a value.
+type walker struct {
+	left  int // steps
+	visit func(any) error
+}
+
+// walk visits each value at the end of steps, in order.
+func (w *walker) walk(v any, steps []step) error {
+	if w.left--; w.left < 0 {
+		return errTooMany
+	}
 	if len(steps) == 0 {
-		visit(v)
-		return
+		return w.visit(v)
 	}
 	s, rest := steps[0], steps[1:]
 	switch s.kind {
 	case stepGroup:
-		for _, g := range s.group {
-			walk(v, g, func(v any) { walk(v, rest, visit) })
-		}
+		return w.walkGroup(v, s.group, rest)
 	case stepKey:
 		if object, ok := v.(map[string]any); ok {
 			if v, ok := object[s.key]; ok {
-				walk(v, rest, visit)
+				return w.walk(v, rest)
 			}
 		}
 	case stepIndex:
-		if array, ok := v.([]any); ok {
-			i := s.index
-			if i < 0 {
-				i += len(array)
-			}
-			if i >= 0 && i < len(array) {
-				walk(array[i], rest, visit)
-			}
+		array, _ := v.([]any)
+		i := s.index
+		if i < 0 {
+			i += len(array)
 		}
-	case stepEach, stepAll:
-		if array, ok := v.([]any); ok {
-			for _, v := range array {
-				walk(v, rest, visit)
-			}
+		if i >= 0 && i < len(array) {
+			return w.walk(array[i], rest)
 		}
-		if object, ok := v.(map[string]any); ok && s.kind == stepAll {
-			for _, k := range sortedKeys(object) {
-				walk(object[k], rest, visit)
-			}
+	default:
+		return w.walkEach(v, s.kind, rest)
+	}
+	return nil
+}
+
+func (w *walker) walkGroup(v any, group [][]step, rest []step) error {
+	for _, g := range group {
+		if err := w.walk(v, slices.Concat(g, rest)); err != nil {
+			return err
 		}
 	}
+	return nil
+}
+
+func (w *walker) walkEach(v any, kind stepKind, rest []step) error {
+	values, _ := v.([]any)
+	if object, ok := v.(map[string]any); ok && kind == stepAll {
+		for _, k := range sortedKeys(object) {
+			values = append(values, object[k])
+		}
+	}
+	for _, v := range values {
+		if err := w.walk(v, rest); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -27,17 +28,18 @@ func textsOf(value json.RawMessage, paths []path) ([]text, error) {
 	var texts []text
 	for _, p := range paths {
 		var found []string
-		var failed error
-		walk(v, p.steps, func(v any) {
+		w := walker{left: maxSteps, visit: func(v any) error {
 			t, err := leafText(v)
-			if err != nil {
-				failed = err
-			} else if strings.TrimSpace(t) != "" {
+			if strings.TrimSpace(t) != "" {
 				found = append(found, t)
 			}
-		})
-		if failed != nil {
-			return nil, failed
+			if len(texts)+len(found) > maxTexts {
+				return errTooMany
+			}
+			return err
+		}}
+		if err := w.walk(v, p.steps); err != nil {
+			return nil, fmt.Errorf("path %q %w", p.text, err)
 		}
 		for i, t := range found {
 			field := p.text
