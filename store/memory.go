@@ -15,6 +15,7 @@ func NewMemoryBackend() Backend {
 	return &memory{
 		byName:  map[string]*space{},
 		vectors: map[string]*vecindex.Index{},
+		indexed: map[int64]*entry{},
 		changed: make(chan struct{}),
 	}
 }
@@ -30,6 +31,7 @@ type memory struct {
 	byName  map[string]*space
 	spaces  []*space                   // by name
 	vectors map[string]*vecindex.Index // of the current records, by stamp
+	indexed map[int64]*entry           // those in vectors, by Seq
 	changed chan struct{}              // closed and replaced when there is a record more
 }
 
@@ -40,6 +42,7 @@ type entry struct {
 	indexed Indexed
 	length  int // in words
 	space   *space
+	at      int  // where in space.items
 	removed bool // from the log
 	old     bool // not the current one of its key any more
 }
@@ -201,11 +204,13 @@ func (m *memory) addVectors(e *entry) {
 		vectors[i] = v.Data
 	}
 	index.Add(e.space.name, e.record.Seq, vectors...)
+	m.indexed[e.record.Seq] = e
 }
 
 func (m *memory) removeVectors(e *entry) {
 	if index := m.vectors[e.indexed.Stamp]; index != nil {
 		index.Remove(e.space.name, e.record.Seq)
+		delete(m.indexed, e.record.Seq)
 		if index.Len() == 0 {
 			delete(m.vectors, e.indexed.Stamp)
 		}

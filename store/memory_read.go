@@ -249,14 +249,13 @@ func (r *reading) nearest(q *Query) []*entry {
 	if index == nil {
 		return nil
 	}
-	entryOf := func(seq int64) *entry { return r.log[r.logIndex(seq)] }
 	hits := index.Nearest(q.Prefix.Encode(), q.Vector, q.Depth+surplus, func(seq int64) bool {
-		e := entryOf(seq)
+		e := r.indexed[seq]
 		return e.record.Live(r.batch.Now) && q.Match(e.record.Value, e.record.Meta)
 	})
 	entries := make([]*entry, len(hits))
 	for i, h := range hits {
-		entries[i] = entryOf(h.ID)
+		entries[i] = r.indexed[h.ID]
 	}
 	return entries
 }
@@ -282,43 +281,60 @@ func (r *reading) nearestThen(q *Query) []*entry {
 	return entries[:min(q.Depth, len(entries))]
 }
 
-// matching are the entries that have words of a query.
+// matching are the entries that have words of a query: those with the most
+// different ones, the newest of them first.
 func (r *reading) matching(q *Query) []*entry {
-	different := map[*entry]int{}
-	if r.batch.AsOf.IsZero() {
-		r.countWords(q, different)
-	} else {
-		for _, e := range r.past(r.under(q.Prefix)) {
+	byCount := make([][]*entry, len(q.Terms)+1) // by how many different words they have
+	for _, s := range r.under(q.Prefix) {
+		if r.batch.AsOf.IsZero() {
+			r.countWords(q, s, byCount)
+			continue
+		}
+		for _, e := range r.past([]*space{s}) {
+			different := 0
 			for _, n := range e.counts(q.Terms) {
-				different[e] += min(n, 1)
+				different += min(n, 1)
 			}
+			byCount[different] = append(byCount[different], e)
 		}
 	}
 	var entries []*entry
-	for e, n := range different {
-		if n > 0 && e.record.Live(r.at()) && q.Match(e.record.Value, e.record.Meta) {
-			entries = append(entries, e)
+	for _, alike := range slices.Backward(byCount[1:]) {
+		slices.SortFunc(alike, newerFirst)
+		for _, e := range alike {
+			if len(entries) == MaxMatches {
+				return entries
+			}
+			if q.Match(e.record.Value, e.record.Meta) {
+				entries = append(entries, e)
+			}
 		}
 	}
-	slices.SortFunc(entries, func(a, b *entry) int { return cmp.Or(cmp.Compare(different[b], different[a]), newerFirst(a, b)) })
-	return entries[:min(MaxMatches, len(entries))]
+	return entries
 }
 
-func (r *reading) countWords(q *Query, different map[*entry]int) {
-	for _, s := range r.under(q.Prefix) {
-		if s.stale {
-			if !r.exclusive {
-				r.mustWrite = true
-				return
-			}
-			s.reword()
+// countWords adds the entries of a space by how many different words they have.
+func (r *reading) countWords(q *Query, s *space, byCount [][]*entry) {
+	if s.stale {
+		if !r.exclusive {
+			r.mustWrite = true
+			return
 		}
-		for _, t := range q.Terms {
-			for _, e := range s.words[t] {
-				if !e.old {
-					different[e]++
-				}
-			}
+		s.reword()
+	}
+	var counts []uint16
+	for _, t := range q.Terms {
+		with := s.words[t]
+		if counts == nil && len(with) > 0 {
+			counts = make([]uint16, len(s.items))
+		}
+		for _, e := range with {
+			counts[e.at]++
+		}
+	}
+	for at, n := range counts {
+		if e := s.items[at]; n > 0 && !e.old && e.record.Live(r.batch.Now) {
+			byCount[n] = append(byCount[n], e)
 		}
 	}
 }

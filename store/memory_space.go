@@ -61,6 +61,7 @@ func (m *memory) under(prefix Namespace) []*space {
 
 // add makes a current entry one that searches find.
 func (s *space) add(e *entry) {
+	e.at = len(s.items)
 	s.items = append(s.items, e)
 	s.addWords(e)
 }
@@ -78,6 +79,9 @@ func (s *space) retired() {
 		return
 	}
 	s.items = slices.DeleteFunc(s.items, func(e *entry) bool { return e.old })
+	for i, e := range s.items {
+		e.at = i
+	}
 	s.old = 0
 	s.reword()
 }
