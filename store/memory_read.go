@@ -17,6 +17,7 @@ type reading struct {
 	batch     *Batch
 	exclusive bool
 	mustWrite bool
+	refreshed map[*entry]*Record
 }
 
 func (r *reading) all() *Results {
@@ -26,6 +27,7 @@ func (r *reading) all() *Results {
 		Namespaces: make([][]Namespace, len(r.batch.Namespaces)),
 	}
 	// All reads come before all refreshes, so that none sees another's.
+	defer r.refresh()
 	gets := make([]*entry, len(r.batch.Gets))
 	for i, l := range r.batch.Gets {
 		gets[i] = r.get(l.Namespace, l.Key)
@@ -61,8 +63,17 @@ func (r *reading) answer(e *entry, refresh bool) *Record {
 	}
 	fresh := *e.record
 	fresh.Expires = r.batch.Now.Add(fresh.TTL)
-	e.record = &fresh
+	if r.refreshed == nil {
+		r.refreshed = map[*entry]*Record{}
+	}
+	r.refreshed[e] = &fresh
 	return &fresh
+}
+
+func (r *reading) refresh() {
+	for e, fresh := range r.refreshed {
+		e.record = fresh
+	}
 }
 
 // at is the time that the batch looks at.
