@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"sync"
 )
@@ -48,27 +49,32 @@ func (s *Store) embed(ctx context.Context, e *embedding) error {
 			missing = append(missing, t)
 		}
 	}
-	if len(missing) == 0 {
-		return nil
-	}
-	embedder := s.opts.Embedder
-	vectors, err := embedder.Embed(ctx, missing)
-	if err == nil && len(vectors) != len(missing) {
-		err = fmt.Errorf("%d vectors for %d texts", len(vectors), len(missing))
-	}
-	if err != nil {
-		return &EmbedError{embedder.Model(), err}
-	}
-	for i, t := range missing {
-		v, err := unit(vectors[i], embedder.Dimension())
-		if err != nil {
-			return &EmbedError{embedder.Model(), fmt.Errorf("the vector of %.60q %w", t, err)}
+	for texts := range slices.Chunk(missing, maxEmbedded) {
+		if err := s.embedAll(ctx, e, texts); err != nil {
+			return &EmbedError{s.opts.Embedder.Model(), err}
 		}
-		vectors[i] = v
 	}
-	for i, t := range missing {
-		e.vectors[t] = vectors[i]
-		s.cache.put(t, vectors[i])
+	return nil
+}
+
+// maxEmbedded bounds the texts of one call, as those who offer models do.
+const maxEmbedded = 256
+
+func (s *Store) embedAll(ctx context.Context, e *embedding, texts []string) error {
+	vectors, err := s.opts.Embedder.Embed(ctx, texts)
+	if err != nil {
+		return err
+	}
+	if len(vectors) != len(texts) {
+		return fmt.Errorf("%d vectors for %d texts", len(vectors), len(texts))
+	}
+	for i, t := range texts {
+		v, err := unit(vectors[i], s.opts.Embedder.Dimension())
+		if err != nil {
+			return fmt.Errorf("the vector of %.60q %w", t, err)
+		}
+		e.vectors[t] = v
+		s.cache.put(t, v)
 	}
 	return nil
 }

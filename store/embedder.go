@@ -6,7 +6,8 @@ import "context"
 // texts are alike. It may be called concurrently.
 type Embedder interface {
 	// Embed returns one vector per text, in order, each of Dimension numbers.
-	// The store has removed repetitions and what it has in its cache.
+	// The store has removed repetitions and what it has in its cache, and gives
+	// at most 256 texts at a time.
 	Embed(ctx context.Context, texts []string) ([][]float32, error)
 	// Model names what makes the vectors. Vectors of different models are
 	// never compared: when the model or its dimension changes, a store embeds

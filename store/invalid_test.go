@@ -63,6 +63,7 @@ func TestBadInputIsRefused(t *testing.T) {
 		{"forgetting all there is", func(s *store.Store) error { return s.ForgetAll(t.Context(), nil) }, "namespace is empty: an item needs at least one segment"},
 		{"forgetting without a key", func(s *store.Store) error { return s.Forget(t.Context(), a, "") }, `key in namespace ["a"] is empty`},
 		{"a negative limit", search(nil, store.SearchOptions{Limit: -1}), "limit is -1: it must not be negative"},
+		{"an endless limit", search(nil, store.SearchOptions{Limit: math.MaxInt}), "limit 9223372036854775807 and offset 0 must not be greater than 1073741824"},
 		{"a negative offset", search(nil, store.SearchOptions{Offset: -1}), "offset is -1: it must not be negative"},
 		{"a prefix with an empty segment", search(store.Namespace{""}, store.SearchOptions{}), `namespace [""] segment 0 is empty`},
 		{"an unknown ranking", search(nil, store.SearchOptions{Ranking: 9}), "ranking 9 is not one of those there are"},

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 )
 
 // reindexPage is how many records Reindex embeds at a time.
@@ -62,23 +63,26 @@ func (s *Store) reindex(ctx context.Context, records []*Record) error {
 // channel is a lock that a context can interrupt.
 type freshness struct {
 	lock chan struct{}
-	done bool
+	done atomic.Bool
 }
 
 // ensureFresh reindexes before the first search with a query.
 func (s *Store) ensureFresh(ctx context.Context) error {
+	if s.fresh.done.Load() {
+		return nil
+	}
 	select {
 	case s.fresh.lock <- struct{}{}:
 		defer func() { <-s.fresh.lock }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if s.fresh.done {
-		return nil
+	if s.fresh.done.Load() {
+		return nil // another search was waited for, which has done it
 	}
 	if _, err := s.Reindex(ctx); err != nil {
 		return err
 	}
-	s.fresh.done = true
+	s.fresh.done.Store(true)
 	return nil
 }

@@ -81,8 +81,13 @@ func itemsOf(q *Query, found []Found) []*Item {
 	return items
 }
 
+// maxBound is far beyond any answer, and sums of two of it are numbers.
+const maxBound = 1 << 30
+
 func bounds(limit, offset, standard int) (int, error) {
 	switch {
+	case limit > maxBound || offset > maxBound:
+		return 0, &InvalidError{What: "limit", Reason: fmt.Sprintf("%d and offset %d must not be greater than %d", limit, offset, maxBound)}
 	case limit < 0:
 		return 0, &InvalidError{What: "limit", Reason: fmt.Sprintf("is %d: it must not be negative", limit)}
 	case offset < 0:

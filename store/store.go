@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -24,6 +25,7 @@ func New(backend Backend, opts *Options) (*Store, error) {
 	if err := s.opts.check(); err != nil {
 		return nil, err
 	}
+	s.opts.Fields = slices.Clone(s.opts.Fields)
 	if s.opts.Fields == nil {
 		s.opts.Fields = []string{"$"}
 	}

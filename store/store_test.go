@@ -60,6 +60,28 @@ func TestTextsAreEmbeddedTogetherAndOnce(t *testing.T) {
 	}
 }
 
+func TestManyTextsAreEmbeddedInSeveralCalls(t *testing.T) {
+	e := &counting{Embedder: store.NewHashEmbedder(16)}
+	s, err := store.NewMemory(&store.Options{Embedder: e})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ops []store.Op
+	for i := range 600 {
+		ops = append(ops, store.PutOp{Namespace: store.Namespace{"n"}, Key: fmt.Sprint(i), Value: map[string]int{"i": i}})
+	}
+	if _, err := s.Batch(t.Context(), ops...); err != nil {
+		t.Fatal(err)
+	}
+	var sizes []int
+	for _, texts := range e.calls {
+		sizes = append(sizes, len(texts))
+	}
+	if diff := cmp.Diff([]int{256, 256, 88}, sizes); diff != "" {
+		t.Errorf("the texts of each call (-want +got):\n%s", diff)
+	}
+}
+
 func TestASearchByWordsEmbedsNothing(t *testing.T) {
 	e := &counting{Embedder: store.NewHashEmbedder(16)}
 	s, err := store.NewMemory(&store.Options{Embedder: e})

@@ -42,7 +42,7 @@ func (x *Index) Nearest(prefix string, query []float32, n int, accept func(id in
 // first are the n best hits that are accepted, each id once.
 func first(n int, hits []Hit, accept func(int64) bool) []Hit {
 	slices.SortFunc(hits, byHit)
-	seen := make(map[int64]bool, n)
+	seen := make(map[int64]bool, min(n, len(hits)))
 	kept := hits[:0]
 	for _, h := range hits {
 		if len(kept) == n {
