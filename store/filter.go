@@ -22,7 +22,7 @@ type Filter struct {
 	Op     Operator
 	Path   []string          // of Eq to Exists
 	Values []json.RawMessage // one for a comparison, any number for In
-	Of     []Filter          // of And, Or; exactly one of Not and InMeta
+	Of     []Filter          // of And, Or; exactly one of Not and Meta
 
 	err error // why the filter cannot be used
 }

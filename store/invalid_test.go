@@ -131,6 +131,18 @@ func TestBadOptionsAreRefused(t *testing.T) {
 	}
 }
 
+func TestAConflictSaysWhatToDo(t *testing.T) {
+	s, err := store.NewMemory(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.Put(t.Context(), store.Namespace{"a"}, "k", map[string]any{}, &store.PutOptions{IfVersion: 3})
+	want := `store: key "k" in namespace ["a"] is at version 0, the write was to replace version 3: get it again and retry`
+	if err == nil || err.Error() != want {
+		t.Errorf("the error is %v, want %s", err, want)
+	}
+}
+
 // vectors answers with what it has.
 type vectors [][]float32
 

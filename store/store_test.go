@@ -82,6 +82,34 @@ func TestManyTextsAreEmbeddedInSeveralCalls(t *testing.T) {
 	}
 }
 
+func TestTheTextsUsedLongestAgoAreEmbeddedAgain(t *testing.T) {
+	e := &counting{Embedder: store.NewHashEmbedder(2)}
+	s, err := store.NewMemory(&store.Options{Embedder: e})
+	if err != nil {
+		t.Fatal(err)
+	}
+	search := func(query string) (calls int) {
+		before := len(e.calls)
+		if _, err := s.Search(t.Context(), nil, &store.SearchOptions{Query: query}); err != nil {
+			t.Fatal(err)
+		}
+		return len(e.calls) - before
+	}
+	search("first")
+	search("kept")
+	for i := range 5000 {
+		if calls := search(fmt.Sprint(i)); calls != 1 {
+			t.Fatalf("query %d was embedded %d times", i, calls)
+		}
+		if calls := search("kept"); calls != 0 {
+			t.Fatalf("after query %d a text in use was embedded again", i)
+		}
+	}
+	if calls := search("first"); calls != 1 {
+		t.Errorf("the text used longest ago is still there")
+	}
+}
+
 func TestASearchByWordsEmbedsNothing(t *testing.T) {
 	e := &counting{Embedder: store.NewHashEmbedder(16)}
 	s, err := store.NewMemory(&store.Options{Embedder: e})
