@@ -4,7 +4,6 @@ import (
 	"container/list"
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -18,8 +17,7 @@ func stampOf(o *Options) string {
 	if o.Embedder != nil {
 		parts = append(parts, "", o.Embedder.Model(), strconv.Itoa(o.Embedder.Dimension()))
 	}
-	raw, _ := json.Marshal(parts)
-	return string(raw)
+	return fmt.Sprintf("%q", parts)
 }
 
 // An embedding collects the texts of an operation, so that they are embedded in

@@ -15,10 +15,13 @@ func NewHashEmbedder(dimension int) Embedder { return hashEmbedder(dimension) }
 
 type hashEmbedder int
 
+// Model says by its number how texts are hashed.
 func (h hashEmbedder) Model() string { return "treadle-hash-1" }
 
+// Dimension is as it was asked for.
 func (h hashEmbedder) Dimension() int { return int(h) }
 
+// Embed hashes the words of texts.
 func (h hashEmbedder) Embed(ctx context.Context, texts []string) ([][]float32, error) {
 	if h <= 0 {
 		return nil, fmt.Errorf("dimension %d", int(h))

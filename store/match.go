@@ -130,32 +130,35 @@ func (m *matcher) source() Filter {
 }
 
 func (m *matcher) match(value, meta json.RawMessage) bool {
-	return m == nil || m.filter.holds(value, meta)
+	return m == nil || subject{meta}.passes(&m.filter, value)
 }
 
-// holds evaluates a filter; in is where its paths begin.
-func (f *Filter) holds(in, meta []byte) bool {
+// A subject is an item that a filter looks at: what all parts of the filter need.
+type subject struct{ meta []byte }
+
+// passes evaluates a filter whose paths begin at in, the value or the meta.
+func (s subject) passes(f *Filter, in []byte) bool {
 	switch f.Op {
 	case "":
 		return true
 	case OpAnd:
 		for i := range f.Of {
-			if !f.Of[i].holds(in, meta) {
+			if !s.passes(&f.Of[i], in) {
 				return false
 			}
 		}
 		return true
 	case OpOr:
 		for i := range f.Of {
-			if f.Of[i].holds(in, meta) {
+			if s.passes(&f.Of[i], in) {
 				return true
 			}
 		}
 		return false
 	case OpNot:
-		return !f.Of[0].holds(in, meta)
+		return !s.passes(&f.Of[0], in)
 	case OpMeta:
-		return f.Of[0].holds(meta, meta)
+		return s.passes(&f.Of[0], s.meta)
 	}
 	return f.compares(find(in, f.Path))
 }

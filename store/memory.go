@@ -47,6 +47,7 @@ type entry struct {
 	old     bool // not the current one of its key any more
 }
 
+// Do is that of [Backend].
 func (m *memory) Do(ctx context.Context, b *Batch) (*Results, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

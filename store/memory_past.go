@@ -6,6 +6,7 @@ import (
 	"slices"
 )
 
+// History is that of [Backend].
 func (m *memory) History(ctx context.Context, n Namespace, key string) ([]*Record, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -29,6 +30,7 @@ func (m *memory) logIndex(seq int64) int {
 	return i
 }
 
+// Changes is that of [Backend].
 func (m *memory) Changes(ctx context.Context, prefix Namespace, after int64, limit int) ([]*Record, int64, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, 0, err
@@ -60,6 +62,7 @@ func (r *Record) concerns(prefix Namespace) bool {
 	return r.Namespace.HasPrefix(prefix) || r.Key == "" && prefix.HasPrefix(r.Namespace)
 }
 
+// Wait is that of [Backend].
 func (m *memory) Wait(ctx context.Context, seq int64) error {
 	m.mu.RLock()
 	now, changed := m.seq, m.changed
@@ -75,6 +78,7 @@ func (m *memory) Wait(ctx context.Context, seq int64) error {
 	}
 }
 
+// Sweep is that of [Backend].
 func (m *memory) Sweep(ctx context.Context, s Sweep) (expired, dropped int, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, 0, err
@@ -156,6 +160,7 @@ func (m *memory) ageForgotten(s Sweep) (dropped int) {
 	return dropped
 }
 
+// Stale is that of [Backend].
 func (m *memory) Stale(ctx context.Context, stamp string, after int64, limit int) ([]*Record, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -174,6 +179,7 @@ func (m *memory) Stale(ctx context.Context, stamp string, after int64, limit int
 	return records, nil
 }
 
+// Reindex is that of [Backend].
 func (m *memory) Reindex(ctx context.Context, by map[int64]Indexed) error {
 	if err := ctx.Err(); err != nil {
 		return err

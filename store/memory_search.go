@@ -128,7 +128,11 @@ func (b backwards) Less(i, j int) bool {
 	return b[i][len(b[i])-1].record.Seq > b[j][len(b[j])-1].record.Seq
 }
 func (b backwards) Swap(i, j int) { b[i], b[j] = b[j], b[i] }
-func (b *backwards) Push(x any)   { *b = append(*b, x.([]*entry)) }
+
+// Push adds a list.
+func (b *backwards) Push(x any) { *b = append(*b, x.([]*entry)) }
+
+// Pop removes the last list.
 func (b *backwards) Pop() any {
 	last := (*b)[len(*b)-1]
 	*b = (*b)[:len(*b)-1]

@@ -71,17 +71,17 @@ func DecodeNamespace(encoded string) (Namespace, error) {
 	var n Namespace
 	var segment []byte
 	for i := 0; i < len(encoded); i++ {
-		switch c := encoded[i]; {
-		case c == terminator:
+		switch c := encoded[i]; c {
+		case terminator:
 			n = append(n, string(segment))
 			segment = segment[:0]
-		case c == escape:
+		case escape:
 			i++
 			if i == len(encoded) || encoded[i] < escape || encoded[i] > 2*escape {
 				return nil, errEncoding
 			}
 			segment = append(segment, encoded[i]-escape)
-		case c == 0:
+		case 0:
 			return nil, errEncoding
 		default:
 			segment = append(segment, c)

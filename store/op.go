@@ -6,39 +6,46 @@ import "fmt"
 // [SearchOp] or [NamespacesOp].
 type Op interface{ op() }
 
-// The operations of a batch; each is the method of the same name.
-type (
-	GetOp struct {
-		Namespace Namespace
-		Key       string
-		GetOptions
-	}
-	PutOp struct {
-		Namespace Namespace
-		Key       string
-		Value     any
-		PutOptions
-	}
-	DeleteOp struct {
-		Namespace Namespace
-		Key       string
-		DeleteOptions
-	}
-	SearchOp struct {
-		Prefix Namespace
-		SearchOptions
-	}
-	NamespacesOp struct {
-		NamespacesOptions
-	}
-	// forgetOp is not for batches: it would not go together with the rule that
-	// the last write of a key wins.
-	forgetOp struct {
-		namespace Namespace
-		key       string
-		all       bool // without a key: all under the namespace
-	}
-)
+// GetOp is [Store.Get].
+type GetOp struct {
+	Namespace Namespace
+	Key       string
+	GetOptions
+}
+
+// PutOp is [Store.Put].
+type PutOp struct {
+	Namespace Namespace
+	Key       string
+	Value     any
+	PutOptions
+}
+
+// DeleteOp is [Store.Delete].
+type DeleteOp struct {
+	Namespace Namespace
+	Key       string
+	DeleteOptions
+}
+
+// SearchOp is [Store.Search].
+type SearchOp struct {
+	Prefix Namespace
+	SearchOptions
+}
+
+// NamespacesOp is [Store.Namespaces].
+type NamespacesOp struct {
+	NamespacesOptions
+}
+
+// forgetOp is Store.Forget and ForgetAll. It is not for batches: it would not go
+// together with the rule that the last write of a key wins.
+type forgetOp struct {
+	namespace Namespace
+	key       string
+	all       bool // without a key: all under the namespace
+}
 
 func (GetOp) op()        {}
 func (PutOp) op()        {}

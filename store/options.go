@@ -53,7 +53,7 @@ const (
 	Hybrid
 )
 
-// Forever, as PutOptions.TTL, keeps an item from expiring.
+// Forever is the PutOptions.TTL of an item that never expires.
 const Forever time.Duration = -1
 
 // PutOptions configure a put. A nil *PutOptions is the zero value.

@@ -159,7 +159,7 @@ func TestWatchDoesNotPoll(t *testing.T) {
 		}()
 		synctest.Wait()
 		for i := range 3 {
-			time.Sleep(time.Hour)
+			<-time.After(time.Hour)
 			if err := s.Put(t.Context(), n, fmt.Sprint(i), map[string]any{}, nil); err != nil {
 				t.Error(err)
 			}
@@ -187,12 +187,12 @@ func TestTTLFollowsTheClock(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 3 { // each get gives it another hour
-			time.Sleep(time.Hour - time.Microsecond)
+			<-time.After(time.Hour - time.Microsecond)
 			if _, err := s.Get(t.Context(), n, "k", nil); err != nil {
 				t.Fatal(err)
 			}
 		}
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 		if _, err := s.Get(t.Context(), n, "k", nil); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("an hour later: %v", err)
 		}

@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// Latest, as the version to watch from, means only changes from now on.
+// Latest is the version to watch from to see only changes from now on.
 const Latest int64 = -1
 
 // watchPage is how many changes Watch reads at a time.

@@ -15,8 +15,13 @@ type broken struct {
 	err     error
 }
 
-func (broken) Model() string  { return "broken" }
+// Model is a name.
+func (broken) Model() string { return "broken" }
+
+// Dimension is what the vectors should have.
 func (broken) Dimension() int { return 2 }
+
+// Embed gives the same answer to all.
 func (b broken) Embed(context.Context, []string) ([][]float32, error) {
 	return append([][]float32(nil), b.vectors...), b.err
 }
@@ -27,6 +32,7 @@ type failsAfter struct {
 	calls int
 }
 
+// Embed fails, or embeds.
 func (f *failsAfter) Embed(ctx context.Context, texts []string) ([][]float32, error) {
 	if f.calls == 0 {
 		return nil, errBroken

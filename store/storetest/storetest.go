@@ -64,6 +64,7 @@ type clock struct {
 	now time.Time
 }
 
+// Now is the time that the clock shows.
 func (c *clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -180,9 +181,13 @@ var topicOf = map[string]int{
 	"tennis": 2, "swim": 2, "sport": 2,
 }
 
-func (e topics) Model() string  { return "topics" + e.model }
+// Model has the version that tests set.
+func (e topics) Model() string { return "topics" + e.model }
+
+// Dimension is that of the topics and one more.
 func (e topics) Dimension() int { return 4 }
 
+// Embed counts the words of each topic.
 func (e topics) Embed(_ context.Context, texts []string) ([][]float32, error) {
 	vectors := make([][]float32, len(texts))
 	for i, text := range texts {
