@@ -73,7 +73,7 @@ func (p *plan) add(op Op) error {
 	case forgetOp:
 		return p.addForget(op)
 	}
-	return &InvalidError{What: "operation", Reason: fmt.Sprintf("is a %T", op)}
+	return &InvalidError{What: "operation", Reason: fmt.Sprintf("is a %T: give it by value", op)}
 }
 
 func (p *plan) refreshes(no bool) bool {

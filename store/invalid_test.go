@@ -85,6 +85,11 @@ func TestBadInputIsRefused(t *testing.T) {
 			}
 			return nil
 		}, "version to watch from is negative"},
+		{"an operation by pointer", func(s *store.Store) error {
+			_, err := s.Batch(t.Context(), &store.PutOp{Namespace: a, Key: "k", Value: ok})
+			return err
+		}, "operation is a *store.PutOp: give it by value"},
+		{"no operation", func(s *store.Store) error { _, err := s.Batch(t.Context(), nil); return err }, "operation is a <nil>: give it by value"},
 		{"a conditional write twice", func(s *store.Store) error {
 			_, err := s.Batch(t.Context(), store.PutOp{Namespace: a, Key: "k", Value: ok},
 				store.DeleteOp{Namespace: a, Key: "k", DeleteOptions: store.DeleteOptions{IfVersion: 1}})
@@ -101,7 +106,7 @@ func TestBadInputIsRefused(t *testing.T) {
 				t.Fatalf("the error is %v", err)
 			}
 			want := test.want
-			if !strings.HasPrefix(want, "operation") {
+			if !strings.HasPrefix(want, "operation 1") {
 				want = "store: " + want
 			}
 			if err.Error() != want {

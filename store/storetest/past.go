@@ -154,7 +154,7 @@ var watching = []test{
 	}},
 	{"WatchIsLive", func(w *bench) {
 		w.put("a", "before", object{})
-		ctx, cancel := context.WithCancel(w.Context())
+		ctx, cancel := context.WithTimeout(w.Context(), patience)
 		defer cancel()
 		watched, done := make(chan string), make(chan error, 1)
 		go func() {

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -62,8 +63,12 @@ var races = []test{
 		next := make(map[string]int)
 		last := int64(0)
 		seen := 0
-		for c, err := range s.Watch(w.Context(), ns("a"), 0) {
-			w.ok(err)
+		ctx, cancel := context.WithTimeout(w.Context(), patience)
+		defer cancel()
+		for c, err := range s.Watch(ctx, ns("a"), 0) {
+			if err != nil {
+				w.Fatalf("after %d changes: %v", seen, err)
+			}
 			if want := fmt.Sprint(next[c.Namespace[1]]); c.Key != want || c.Version <= last {
 				w.Fatalf("%v %s, version %d, comes after version %d where %s is due", c.Namespace, c.Key, c.Version, last, want)
 			}
