@@ -114,10 +114,15 @@ func Describe(m Model) Info {
 }
 
 // An Embedder turns texts into vectors, which lie near each other where the
-// texts mean similar things.
+// texts mean similar things. A store takes one as it is.
 type Embedder interface {
 	// Embed returns one vector for each text, in their order.
 	Embed(ctx context.Context, texts []string) ([][]float32, error)
+	// Model names what makes the vectors: those of different models cannot be
+	// compared.
+	Model() string
+	// Dimension is the length of the vectors.
+	Dimension() int
 }
 
 // Option is a setting of a request. Any function of this type will do; the

@@ -8,14 +8,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/treadle-go/treadle/store"
 )
 
 // An Encoder is what package store asks for.
-var _ interface {
-	Embed(ctx context.Context, texts []string) ([][]float32, error)
-	Model() string
-	Dimension() int
-} = (*Encoder)(nil)
+var _ store.Embedder = (*Encoder)(nil)
 
 // The name is in every store that has vectors of the model, so it must stay what it is.
 func TestModelIsNamedAfterItsFiles(t *testing.T) {
