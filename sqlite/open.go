@@ -55,6 +55,7 @@ type DB struct {
 	queue  queue
 	known  known  // what the holder of the writer remembers
 	shapes shapes // those that readers have met
+	shelf  shelf
 }
 
 var (
@@ -89,6 +90,7 @@ func Open(path string, o *Options) (*DB, error) {
 	if db.log == nil {
 		db.log = slog.New(slog.DiscardHandler)
 	}
+	db.shelf.db = db
 	if err := db.open(o); err != nil {
 		return nil, fmt.Errorf("sqlite: open %s: %w", path, errors.Join(err, db.Close()))
 	}

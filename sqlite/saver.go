@@ -21,6 +21,7 @@ import (
 type known struct {
 	heads  map[lineName]*head
 	shapes map[string]int64 // by encodeNames
+	stamps map[string]int64 // of the store
 }
 
 type lineName struct{ thread, path string }
@@ -46,6 +47,14 @@ func (k *known) setShape(names string, id int64) {
 	}
 	bound(k.shapes)
 	k.shapes[names] = id
+}
+
+func (k *known) setStamp(text string, id int64) {
+	if k.stamps == nil {
+		k.stamps = map[string]int64{}
+	}
+	bound(k.stamps)
+	k.stamps[text] = id
 }
 
 // bound makes room in a full map. Which entry goes decides only what has to be

@@ -1,0 +1,190 @@
+package sqlite
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/treadle-go/treadle/store"
+)
+
+// Store returns a store that lives in the same file and ends with it. Several
+// stores of one file, in this process or others, see each other's items.
+//
+// A search by meaning uses an index that the first one builds: the signatures
+// of all vectors, some 100 bytes each, while the vectors stay in the file.
+// It takes in what other processes write before each search.
+func (db *DB) Store(opts *store.Options) (*store.Store, error) { return store.New(&db.shelf, opts) }
+
+// A shelf is the backend of a file's stores.
+type shelf struct {
+	db   *DB
+	news news
+	near nearness
+}
+
+var _ store.Backend = (*shelf)(nil)
+
+// Do implements [store.Backend]. Reads that find items whose time is to be
+// extended read first and take the write lock only then.
+func (s *shelf) Do(ctx context.Context, b *store.Batch) (*store.Results, error) {
+	indexes, err := s.near.hold(ctx, s.db, b.Searches, !b.AsOf.IsZero())
+	if err != nil {
+		return nil, err
+	}
+	defer indexes.release()
+	if len(b.Writes) > 0 {
+		return s.change(ctx, b, indexes)
+	}
+	var out *store.Results
+	var refresh []refresh
+	err = s.db.read(ctx, func(c *conn) (err error) {
+		l := newLook(c, b, indexes)
+		out, err = l.all()
+		refresh = l.refresh
+		return err
+	})
+	if err != nil || len(refresh) == 0 {
+		return out, err
+	}
+	kept := false
+	err = s.db.write(ctx, func(c *conn) (err error) {
+		kept, err = c.refresh(refresh)
+		return err
+	})
+	if err != nil || kept {
+		return out, err
+	}
+	return s.change(ctx, b, indexes) // an item has ended in between: once more, all in one
+}
+
+// change does a batch that writes.
+func (s *shelf) change(ctx context.Context, b *store.Batch, indexes *indexes) (*store.Results, error) {
+	var out *store.Results
+	indexes.tentative = true
+	err := s.db.write(ctx, func(c *conn) (err error) {
+		l := newLook(c, b, indexes)
+		if out, err = l.all(); err != nil {
+			return err
+		}
+		out.Writes, err = s.db.writeAll(c, b, l.refresh)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.news.tell()
+	return out, nil
+}
+
+// History implements [store.Backend].
+func (s *shelf) History(ctx context.Context, n store.Namespace, key string) (records []*store.Record, err error) {
+	err = s.db.read(ctx, func(c *conn) (err error) {
+		records, err = c.records(getFrom+" ORDER BY r.seq DESC", []byte(key), []byte(n.Encode()))
+		return err
+	})
+	return records, err
+}
+
+// Changes implements [store.Backend]. There is one writer at a time, so records
+// become visible in the order of their numbers.
+func (s *shelf) Changes(ctx context.Context, prefix store.Namespace, after int64, limit int) (records []*store.Record, seq int64, err error) {
+	name := prefix.Encode()
+	from, to := span(name)
+	err = s.db.read(ctx, func(c *conn) (err error) {
+		if seq, err = c.lastSeq(); err != nil || limit == 0 {
+			return err
+		}
+		var compacted int64
+		if _, err := c.row("SELECT compacted FROM store_state", nil, &compacted); err != nil {
+			return err
+		}
+		if after > 0 && after < compacted {
+			return store.ErrCompacted
+		}
+		records, err = c.records("SELECT "+recordColumns+" FROM store_record r CROSS JOIN store_space s ON s.id=r.space LEFT JOIN store_life l ON l.seq=r.seq"+
+			` WHERE r.seq>? AND (s.name>=? AND s.name<? OR r.key=x'' AND substr(?,1,length(s.name))=s.name)
+			ORDER BY r.seq LIMIT ?`, after, from, to, []byte(name), limit)
+		if len(records) == limit {
+			seq = records[limit-1].Seq
+		}
+		return err
+	})
+	return records, seq, err
+}
+
+// lastSeq is the greatest number that a record has ever had.
+func (c *conn) lastSeq() (seq int64, err error) {
+	_, err = c.row("SELECT seq FROM sqlite_sequence WHERE name='store_record'", nil, &seq)
+	return seq, err
+}
+
+// pollEvery is how often somebody who waits looks for what other processes have
+// written. A look takes some microseconds.
+const pollEvery = 50 * time.Millisecond
+
+// Wait implements [store.Backend].
+func (s *shelf) Wait(ctx context.Context, seq int64) error {
+	var poll *time.Timer
+	for {
+		told := s.news.next()
+		var last int64
+		err := s.db.read(ctx, func(c *conn) (err error) {
+			last, err = c.lastSeq()
+			return err
+		})
+		if err != nil || last > seq {
+			return err
+		}
+		if poll == nil {
+			poll = time.NewTimer(pollEvery)
+			defer poll.Stop()
+		} else {
+			poll.Reset(pollEvery)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.db.closing:
+			return ErrClosed
+		case <-told:
+		case <-poll.C:
+		}
+	}
+}
+
+// news tells those who wait in this process that something was written.
+type news struct {
+	mu   sync.Mutex
+	told chan struct{} // nil if nobody waits
+}
+
+// next is closed when something is written from now on.
+func (n *news) next() <-chan struct{} {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.told == nil {
+		n.told = make(chan struct{})
+	}
+	return n.told
+}
+
+func (n *news) tell() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.told != nil {
+		close(n.told)
+		n.told = nil
+	}
+}
+
+// Stale implements [store.Backend].
+func (s *shelf) Stale(ctx context.Context, stamp string, after int64, limit int) (records []*store.Record, err error) {
+	err = s.db.read(ctx, func(c *conn) (err error) {
+		records, err = c.records("SELECT "+recordColumns+" FROM "+recordTables+
+			` WHERE r.seq IN (SELECT seq FROM store_record WHERE stamp IN (SELECT id FROM store_stamp WHERE text<>?) AND seq>? ORDER BY seq LIMIT ?)
+			ORDER BY r.seq`, []byte(stamp), after, limit)
+		return err
+	})
+	return records, err
+}

@@ -1,0 +1,304 @@
+package sqlite
+
+import (
+	"io"
+	"slices"
+
+	"github.com/treadle-go/treadle/store"
+)
+
+// A look answers the reads of a batch in one transaction.
+type look struct {
+	c       *conn
+	batch   *store.Batch
+	indexes *indexes
+	at      int64 // the time it looks at
+	past    bool  // which is that of AsOf
+	spaces  spaces
+	refresh []refresh
+}
+
+// A refresh lets a record expire at another time.
+type refresh struct{ seq, expires int64 }
+
+func newLook(c *conn, b *store.Batch, x *indexes) *look {
+	l := &look{c: c, batch: b, indexes: x, at: b.Now.UnixMicro(), past: !b.AsOf.IsZero(), spaces: spaces{c: c}}
+	if l.past {
+		l.at = b.AsOf.UnixMicro()
+	}
+	return l
+}
+
+func (l *look) all() (*store.Results, error) {
+	out := &store.Results{
+		Gets:       make([]*store.Record, len(l.batch.Gets)),
+		Searches:   make([][]store.Found, len(l.batch.Searches)),
+		Namespaces: make([][]store.Namespace, len(l.batch.Namespaces)),
+	}
+	var err error
+	for i, g := range l.batch.Gets {
+		if out.Gets[i], err = l.get(g.Namespace, g.Key); err != nil {
+			return nil, err
+		}
+		l.keep(out.Gets[i], g.Refresh)
+	}
+	for i, q := range l.batch.Searches {
+		if out.Searches[i], err = l.search(q); err != nil {
+			return nil, err
+		}
+		for _, f := range out.Searches[i] {
+			l.keep(f.Record, q.Refresh)
+		}
+	}
+	for i, prefix := range l.batch.Namespaces {
+		if out.Namespaces[i], err = l.namespaces(prefix); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// keep notes that a record is to be refreshed.
+func (l *look) keep(r *store.Record, refreshes bool) {
+	if r == nil || !refreshes || r.TTL == 0 {
+		return
+	}
+	if expires := l.batch.Now.Add(r.TTL); !expires.Equal(r.Expires) {
+		r.Expires = expires
+		l.refresh = append(l.refresh, refresh{r.Seq, expires.UnixMicro()})
+	}
+}
+
+// get is the record of a key that is live at the look's time, or nil.
+func (l *look) get(n store.Namespace, key string) (*store.Record, error) {
+	query, args := getNow, []any{[]byte(key), []byte(n.Encode())}
+	if l.past {
+		query, args = getThen, append(args, l.at)
+	}
+	var found *store.Record
+	err := l.c.each(query, args, func(scan func(...any) error) error {
+		r, _, err := scanRecord(scan)
+		if err == nil && r.Live(fromMicros(l.at)) {
+			r.Namespace = n
+			found = r
+		}
+		return err
+	})
+	return found, err
+}
+
+const (
+	getFrom = "SELECT " + recordColumns + " FROM store_space s CROSS JOIN store_record r ON r.space=s.id AND r.key=? LEFT JOIN store_life l ON l.seq=r.seq WHERE s.name=?"
+	getNow  = getFrom + " ORDER BY r.seq DESC LIMIT 1"
+	getThen = getFrom + " AND r.updated<=? ORDER BY r.seq DESC LIMIT 1"
+)
+
+// isLive is the condition for records of items.
+const isLive = "(l.expires IS NULL OR l.expires>?)"
+
+func (l *look) search(q *store.Query) ([]store.Found, error) {
+	scope, err := l.scope(q.Prefix)
+	if err != nil || scope.empty {
+		return nil, err
+	}
+	var seqs []int64
+	ranks := map[int64]store.Ranked{}
+	if q.ByNewest() {
+		seqs, err = l.newest(q, scope)
+	} else {
+		var near, matching []store.Candidate
+		if q.Vector != nil {
+			if near, err = l.nearest(q, scope); err != nil {
+				return nil, err
+			}
+		}
+		if len(q.Terms) > 0 {
+			if matching, err = l.matching(q, scope); err != nil {
+				return nil, err
+			}
+		}
+		for _, r := range q.Rank(near, matching) {
+			seqs = append(seqs, r.Seq)
+			ranks[r.Seq] = r
+		}
+	}
+	if err != nil || len(seqs) == 0 {
+		return nil, err
+	}
+	records, err := l.records(seqs)
+	if err != nil {
+		return nil, err
+	}
+	found := make([]store.Found, len(seqs))
+	for i, seq := range seqs {
+		found[i] = store.Found{Record: records[seq], Ranked: ranks[seq]}
+	}
+	return found, nil
+}
+
+// records reads records that are known to be there.
+func (l *look) records(seqs []int64) (map[int64]*store.Record, error) {
+	records := make(map[int64]*store.Record, len(seqs))
+	of := make(map[*store.Record]int64, len(seqs))
+	err := l.c.each("SELECT "+recordColumns+" FROM json_each(?) j CROSS JOIN "+recordTables+" WHERE r.seq=j.value", []any{list(seqs)},
+		func(scan func(...any) error) error {
+			r, space, err := scanRecord(scan)
+			if err == nil {
+				records[r.Seq], of[r] = r, space
+			}
+			return err
+		})
+	if err != nil {
+		return nil, err
+	}
+	for r, space := range of {
+		if r.Namespace, err = l.spaces.of(space); err != nil {
+			return nil, err
+		}
+	}
+	return records, nil
+}
+
+// A scope is what a search looks at: all that is under a prefix.
+type scope struct {
+	empty bool
+	name  string  // of the prefix
+	id    int64   // of its namespace
+	past  []int64 // in the past, the records that were live, newest first
+}
+
+func (l *look) scope(prefix store.Namespace) (scope, error) {
+	s := scope{name: prefix.Encode()}
+	var err error
+	if l.past {
+		s.past, _, err = l.then(s.name)
+		s.empty = len(s.past) == 0
+		return s, err
+	}
+	s.id, err = l.c.spaceID(s.name)
+	s.empty = s.id < 0
+	return s, err
+}
+
+// then are the records under a name that were live at the look's time, newest
+// first, with the ids of their namespaces. It goes through all versions.
+func (l *look) then(name string) (seqs, ids []int64, err error) {
+	from, to := span(name)
+	err = l.c.each(`SELECT r.seq, r.space FROM (
+			SELECT max(seq) seq FROM store_record
+			WHERE space IN (SELECT id FROM store_space WHERE name>=? AND name<?) AND updated<=? GROUP BY space, key
+		) m CROSS JOIN `+recordTables+` WHERE r.seq=m.seq AND r.kind=? AND `+isLive+" ORDER BY r.seq DESC", []any{from, to, l.at, kindPut, l.at},
+		func(scan func(...any) error) error {
+			var seq, id int64
+			err := scan(&seq, &id)
+			seqs, ids = append(seqs, seq), append(ids, id)
+			return err
+		})
+	return seqs, ids, err
+}
+
+// newest are the newest records of a search without a query, newest first.
+func (l *look) newest(q *store.Query, s scope) (seqs []int64, err error) {
+	if q.Filter().Op == "" {
+		return l.newestOfAll(q, s)
+	}
+	skip := q.Offset
+	visit := func(seq int64, value, meta []byte) error {
+		switch {
+		case len(seqs) == q.Limit:
+			return io.EOF
+		case !q.Match(value, meta):
+		case skip > 0:
+			skip--
+		default:
+			seqs = append(seqs, seq)
+		}
+		return nil
+	}
+	if l.past {
+		return seqs, l.values(s.past, visit)
+	}
+	err = l.c.each("SELECT r.seq, r.value, r.meta FROM store_under u CROSS JOIN "+recordTables+" WHERE r.seq=u.seq AND u.space=? AND "+isLive+" ORDER BY u.seq DESC",
+		[]any{-s.id, l.at}, visitValues(visit))
+	return seqs, ended(err)
+}
+
+// newestOfAll is newest without a filter, which needs no values.
+func (l *look) newestOfAll(q *store.Query, s scope) (seqs []int64, err error) {
+	if l.past {
+		rest := s.past[min(q.Offset, len(s.past)):]
+		return slices.Clone(rest[:min(q.Limit, len(rest))]), nil
+	}
+	err = l.c.each("SELECT u.seq FROM store_under u LEFT JOIN store_life l ON l.seq=u.seq WHERE u.space=? AND "+isLive+" ORDER BY u.seq DESC LIMIT ? OFFSET ?",
+		[]any{-s.id, l.at, q.Limit, q.Offset}, func(scan func(...any) error) error {
+			var seq int64
+			err := scan(&seq)
+			seqs = append(seqs, seq)
+			return err
+		})
+	return seqs, err
+}
+
+// values visits the values of records, in the order of seqs, until io.EOF.
+func (l *look) values(seqs []int64, visit func(seq int64, value, meta []byte) error) error {
+	for page := range slices.Chunk(seqs, pageSize) {
+		err := l.c.each("SELECT r.seq, r.value, r.meta FROM json_each(?) j CROSS JOIN store_record r WHERE r.seq=j.value ORDER BY j.id", []any{list(page)}, visitValues(visit))
+		if err != nil {
+			return ended(err)
+		}
+	}
+	return nil
+}
+
+func visitValues(visit func(seq int64, value, meta []byte) error) func(scan func(...any) error) error {
+	return func(scan func(...any) error) error {
+		var seq int64
+		var value, meta []byte
+		if err := scan(&seq, &value, &meta); err != nil {
+			return err
+		}
+		return visit(seq, value, meta)
+	}
+}
+
+// pageSize is how many rows are asked for at a time where it is not known how
+// many are needed.
+const pageSize = 256
+
+// ended takes the end of a loop for what it is.
+func ended(err error) error {
+	if err == io.EOF {
+		return nil
+	}
+	return err
+}
+
+func (l *look) namespaces(prefix store.Namespace) ([]store.Namespace, error) {
+	var ids []int64
+	var err error
+	if l.past {
+		_, ids, err = l.then(prefix.Encode())
+		slices.Sort(ids)
+		ids = slices.Compact(ids)
+	} else {
+		from, to := span(prefix.Encode())
+		err = l.c.each(`SELECT id FROM store_space s WHERE name>=? AND name<? AND EXISTS
+			(SELECT 1 FROM store_under u LEFT JOIN store_life l ON l.seq=u.seq WHERE u.space=s.id AND `+isLive+")", []any{from, to, l.at},
+			func(scan func(...any) error) error {
+				var id int64
+				err := scan(&id)
+				ids = append(ids, id)
+				return err
+			})
+	}
+	if err != nil {
+		return nil, err
+	}
+	namespaces := make([]store.Namespace, len(ids))
+	for i, id := range ids {
+		if namespaces[i], err = l.spaces.of(id); err != nil {
+			return nil, err
+		}
+	}
+	return namespaces, nil
+}

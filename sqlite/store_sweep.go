@@ -1,0 +1,187 @@
+package sqlite
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/treadle-go/treadle/store"
+)
+
+// sweepPage is how much a sweep does in a transaction, while others wait.
+const sweepPage = 512
+
+// Sweep implements [store.Backend].
+func (s *shelf) Sweep(ctx context.Context, sweep store.Sweep) (expired, dropped int, err error) {
+	for more := true; more; {
+		var n, gone int
+		err = s.db.write(ctx, func(c *conn) (err error) {
+			n, gone, err = s.db.expire(c, sweep)
+			return err
+		})
+		if err != nil {
+			return expired, dropped, err
+		}
+		expired, dropped, more = expired+n, dropped+gone, n == sweepPage
+		if n > 0 {
+			s.news.tell()
+		}
+	}
+	if sweep.Before.IsZero() {
+		return expired, dropped, nil
+	}
+	over, err := s.over(ctx, sweep)
+	if err != nil {
+		return expired, dropped, err
+	}
+	for page := range slices.Chunk(over, sweepPage) {
+		var n int
+		err := s.db.write(ctx, func(c *conn) (err error) {
+			n, err = s.db.newWriting(c, sweep.Now).age(page, sweep.Before.UnixMicro())
+			return err
+		})
+		if err != nil {
+			return expired, dropped, err
+		}
+		dropped += n
+	}
+	if len(over) > 0 {
+		from, to := span("")
+		err = s.db.write(ctx, func(c *conn) error { return c.tidy(from, to, 0) })
+	}
+	return expired, dropped, err
+}
+
+// expire ends items whose time is up, a page of them.
+func (db *DB) expire(c *conn, sweep store.Sweep) (expired, dropped int, err error) {
+	due, err := c.records("SELECT "+recordColumns+" FROM store_life l CROSS JOIN store_record r WHERE r.seq=l.seq AND l.ended IS NULL AND l.expires<=? ORDER BY l.seq LIMIT ?",
+		sweep.Now.UnixMicro(), sweepPage)
+	if err != nil {
+		return 0, 0, err
+	}
+	w := db.newWriting(c, sweep.Now)
+	for _, r := range due {
+		line, err := w.line(r.Namespace, r.Key)
+		if err != nil {
+			return 0, 0, err
+		}
+		end := &store.Record{Kind: store.Expired, Namespace: r.Namespace, Key: r.Key, Updated: sweep.Now}
+		n, err := w.add(line, end, &store.Indexed{}, sweep.Keep)
+		if err != nil {
+			return 0, 0, err
+		}
+		dropped += n
+	}
+	return len(due), dropped, w.fold()
+}
+
+// over are the records that ended before the sweep's bound. What is to go is
+// decided before anything goes.
+func (s *shelf) over(ctx context.Context, sweep store.Sweep) (seqs []int64, err error) {
+	err = s.db.read(ctx, func(c *conn) error {
+		seqs = nil
+		return c.each("SELECT seq FROM store_life WHERE ended<? ORDER BY seq", []any{sweep.Before.UnixMicro()}, func(scan func(...any) error) error {
+			var seq int64
+			err := scan(&seq)
+			seqs = append(seqs, seq)
+			return err
+		})
+	})
+	return seqs, err
+}
+
+// age drops records, unless one has not ended before the bound after all.
+func (w *writing) age(seqs []int64, before int64) (dropped int, err error) {
+	type record struct {
+		seq, space, ended, next int64
+		key                     []byte
+		kind                    int
+	}
+	var old []record
+	err = w.c.each(`SELECT r.seq, r.space, r.key, r.kind, l.ended,
+			(SELECT min(seq) FROM store_record n WHERE n.space=r.space AND n.key=r.key AND n.seq>r.seq AND n.key<>x'')
+		FROM json_each(?) j CROSS JOIN store_record r CROSS JOIN store_life l WHERE r.seq=j.value AND l.seq=r.seq AND l.ended<?`, []any{list(seqs), before},
+		func(scan func(...any) error) error {
+			var r record
+			err := scan(&r.seq, &r.space, &r.key, &r.kind, &r.ended, &r.next)
+			old = append(old, r)
+			return err
+		})
+	if err != nil {
+		return 0, err
+	}
+	for _, r := range old {
+		if r.kind != kindPut && r.next == 0 {
+			if _, err := w.c.change("UPDATE store_state SET compacted=max(compacted,?)", r.seq); err != nil {
+				return 0, err
+			}
+		}
+		// A clock that went back can leave one before it, whose successor is now
+		// the one after it.
+		if _, err := w.c.change("UPDATE store_life SET ended=? WHERE seq=(SELECT max(seq) FROM store_record WHERE space=? AND key=? AND seq<? AND key<>x'')", r.ended, r.space, r.key, r.seq); err != nil {
+			return 0, err
+		}
+		if err := w.drop([]int64{r.seq}); err != nil {
+			return 0, err
+		}
+	}
+	return len(old), nil
+}
+
+// Reindex implements [store.Backend].
+func (s *shelf) Reindex(ctx context.Context, by map[int64]store.Indexed) error {
+	seqs := slices.Sorted(maps.Keys(by))
+	return s.db.write(ctx, func(c *conn) error {
+		w := s.db.newWriting(c, fromMicros(0))
+		for _, seq := range seqs {
+			x := by[seq]
+			if err := w.reindex(seq, &x); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (w *writing) reindex(seq int64, x *store.Indexed) error {
+	var space, ended int64
+	there, err := w.c.row("SELECT r.space, l.ended IS NOT NULL FROM "+recordTables+" WHERE r.seq=?", []any{seq}, &space, &ended)
+	if err != nil || !there {
+		return err
+	}
+	stamp, err := w.stamp(x.Stamp)
+	if err != nil {
+		return err
+	}
+	terms, words := encodeTerms(x.Terms)
+	_, err = w.c.change("UPDATE store_record SET stamp=?, words=?, paths=?, terms=? WHERE seq=?", stamp, words, orNull([]byte(x.Paths)), orNull(terms), seq)
+	if err != nil {
+		return err
+	}
+	if _, err := w.c.change("DELETE FROM store_vector WHERE seq=?", seq); err != nil {
+		return err
+	}
+	if err := w.c.addVectors(seq, stamp, x.Vectors); err != nil {
+		return err
+	}
+	if ended != 0 {
+		_, err = w.c.change("UPDATE store_vector SET id=-id WHERE seq=?", seq)
+		return err
+	}
+	return w.rewords(seq, space, terms)
+}
+
+// rewords replaces the words of an item in the index, if it is in there.
+func (w *writing) rewords(seq, space int64, terms []byte) error {
+	var folded int64
+	if _, err := w.c.row("SELECT folded FROM store_state", nil, &folded); err != nil || seq > folded {
+		return err
+	}
+	if _, err := w.c.change("DELETE FROM store_words WHERE rowid=?", seq); err != nil {
+		return err
+	}
+	if len(terms) == 0 {
+		return nil
+	}
+	return w.addWords(seq, space, terms)
+}

@@ -1,0 +1,398 @@
+package sqlite
+
+import (
+	"time"
+
+	"github.com/treadle-go/treadle/store"
+)
+
+// refresh extends the lives of records, unless one has ended.
+func (c *conn) refresh(all []refresh) (kept bool, err error) {
+	for _, r := range all {
+		var there int
+		if kept, err = c.row("SELECT 1 FROM store_life WHERE seq=? AND ended IS NULL", []any{r.seq}, &there); err != nil || !kept {
+			return false, err
+		}
+	}
+	for _, r := range all {
+		if _, err := c.change("UPDATE store_life SET expires=? WHERE seq=?", r.expires, r.seq); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// A writing is the writes of a batch or a sweep, in one transaction.
+type writing struct {
+	c      *conn
+	known  *known
+	now    time.Time
+	places places
+	forgot bool  // a namespace with all in it
+	first  int64 // the first number it gave
+	last   int64
+}
+
+func (db *DB) newWriting(c *conn, now time.Time) *writing {
+	return &writing{c: c, known: &db.known, now: now, places: places{c: c}}
+}
+
+// An itemLine is a key with its records.
+type itemLine struct {
+	namespace store.Namespace
+	key       []byte
+	space     int64 // the id of the namespace, -1 if it is not there
+	place     []int64
+	seq       int64 // of the current record, 0 if there is none
+	kind      int
+	created   int64
+	live      bool
+}
+
+// writeAll does the writes of a batch. What refuses them comes before all that
+// writes.
+func (db *DB) writeAll(c *conn, b *store.Batch, refreshes []refresh) ([]*store.Record, error) {
+	w := db.newWriting(c, b.Now)
+	lines := make([]*itemLine, len(b.Writes))
+	for i := range b.Writes {
+		op := &b.Writes[i]
+		line, err := w.line(op.Namespace, op.Key)
+		if err != nil {
+			return nil, err
+		}
+		lines[i] = line
+		if op.If == nil {
+			continue
+		}
+		have := int64(0)
+		if line.live {
+			have = line.seq
+		}
+		if have != *op.If {
+			return nil, &store.ConflictError{Namespace: op.Namespace, Key: op.Key, Want: *op.If, Have: have}
+		}
+	}
+	if _, err := c.refresh(refreshes); err != nil {
+		return nil, err
+	}
+	records := make([]*store.Record, len(b.Writes))
+	for i := range b.Writes {
+		var err error
+		if records[i], err = w.write(&b.Writes[i], lines[i]); err != nil {
+			return nil, err
+		}
+	}
+	return records, w.fold()
+}
+
+func (w *writing) write(op *store.Write, line *itemLine) (*store.Record, error) {
+	if w.forgot { // what is known of the line may be so no more
+		var err error
+		if line, err = w.line(op.Namespace, op.Key); err != nil {
+			return nil, err
+		}
+	}
+	r := &store.Record{Kind: op.Kind, Namespace: op.Namespace, Key: op.Key, Updated: w.now}
+	switch {
+	case op.Kind == store.Forgotten && op.Key == "":
+		if err := w.forgetAll(line); err != nil {
+			return nil, err
+		}
+	case op.Kind == store.Forgotten:
+		if err := w.forget(line); err != nil {
+			return nil, err
+		}
+	case op.Kind == store.Deleted:
+		if !line.live {
+			return nil, nil
+		}
+	default:
+		r.Created, r.TTL, r.Value, r.Meta, r.Paths = w.now, op.TTL, op.Value, op.Meta, op.Indexed.Paths
+		if line.live {
+			r.Created = fromMicros(line.created)
+		}
+		if op.TTL > 0 {
+			r.Expires = w.now.Add(op.TTL)
+		}
+	}
+	_, err := w.add(line, r, &op.Indexed, op.Keep)
+	return r, err
+}
+
+// line finds the current record of a key.
+func (w *writing) line(n store.Namespace, key string) (*itemLine, error) {
+	line := &itemLine{namespace: n, key: []byte(key)}
+	var err error
+	if line.space, err = w.c.spaceID(n.Encode()); err != nil || line.space < 0 || key == "" {
+		return line, err
+	}
+	var expires int64
+	_, err = w.c.row("SELECT r.seq, r.kind, r.created, l.expires FROM "+recordTables+" WHERE r.space=? AND r.key=? ORDER BY r.seq DESC LIMIT 1",
+		[]any{line.space, line.key}, &line.seq, &line.kind, &line.created, &expires)
+	line.live = line.kind == kindPut && (expires == 0 || expires > w.now.UnixMicro())
+	return line, err
+}
+
+// settle finds or makes the ids of the line's namespace and those above it.
+func (w *writing) settle(line *itemLine) (err error) {
+	if line.place != nil {
+		return nil
+	}
+	line.place, err = w.places.of(line.namespace)
+	line.space = line.place[len(line.place)-1]
+	return err
+}
+
+// places are the ids of namespaces and those above them, from the top, each
+// found or made once in a transaction.
+type places struct {
+	c      *conn
+	byName map[string]int64
+}
+
+func (p *places) of(n store.Namespace) ([]int64, error) {
+	ids := make([]int64, len(n))
+	for i := range n {
+		name := n[:i+1].Encode()
+		id, ok := p.byName[name]
+		if !ok {
+			var err error
+			id, err = p.c.spaceID(name)
+			if err == nil && id < 0 {
+				id, err = p.c.insert("INSERT INTO store_space(name) VALUES(?)", []byte(name))
+			}
+			if err != nil {
+				return ids, err
+			}
+			if p.byName == nil {
+				p.byName = map[string]int64{}
+			}
+			p.byName[name] = id
+		}
+		ids[i] = id
+	}
+	return ids, nil
+}
+
+// add makes r the current record of its line, of which the newest stay. It
+// returns how many have gone.
+func (w *writing) add(line *itemLine, r *store.Record, x *store.Indexed, keep int) (dropped int, err error) {
+	if err := w.settle(line); err != nil {
+		return 0, err
+	}
+	if r.Seq, err = w.insert(line, r, x); err != nil {
+		return 0, err
+	}
+	if w.first == 0 {
+		w.first = r.Seq
+	}
+	w.last = r.Seq
+	before := *line
+	line.seq, line.kind = r.Seq, kindNumbers[r.Kind]
+	if before.seq != 0 {
+		if err := w.end(&before, r.Updated); err != nil {
+			return 0, err
+		}
+		if dropped, err = w.trim(line, keep); err != nil {
+			return 0, err
+		}
+	}
+	if r.Kind == store.Put {
+		for _, space := range line.under() {
+			if _, err := w.c.change("INSERT INTO store_under(space,seq) VALUES(?,?)", space, r.Seq); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return dropped, nil
+}
+
+// insert writes a record with its life and its vectors.
+func (w *writing) insert(line *itemLine, r *store.Record, x *store.Indexed) (seq int64, err error) {
+	var created int64
+	var expires, stamp, ended any
+	if r.Kind == store.Put {
+		created = r.Created.UnixMicro()
+	} else {
+		ended = r.Updated.UnixMicro()
+	}
+	if r.TTL > 0 {
+		expires = r.Expires.UnixMicro()
+	}
+	if stamp, err = w.stamp(x.Stamp); err != nil {
+		return 0, err
+	}
+	terms, words := encodeTerms(x.Terms)
+	seq, err = w.c.insert("INSERT INTO store_record(space,key,kind,created,updated,ttl,stamp,words,paths,terms,meta,value) VALUES(?,?,?,?,?,?,?,?,?,?,?,?)",
+		line.space, line.key, kindNumbers[r.Kind], created, r.Updated.UnixMicro(), r.TTL.Microseconds(), stamp, words,
+		orNull([]byte(x.Paths)), orNull(terms), orNull(r.Meta), orNull(r.Value))
+	if err != nil {
+		return 0, err
+	}
+	if expires != nil || ended != nil {
+		if _, err := w.c.change("INSERT INTO store_life(seq,expires,ended) VALUES(?,?,?)", seq, expires, ended); err != nil {
+			return 0, err
+		}
+	}
+	return seq, w.c.addVectors(seq, stamp, x.Vectors)
+}
+
+// orNull keeps what is empty out of the file.
+func orNull[B ~[]byte](b B) any {
+	if len(b) == 0 {
+		return nil
+	}
+	return []byte(b)
+}
+
+// under are the places of an item's record in store_under.
+func (l *itemLine) under() []int64 {
+	under := []int64{0, l.space}
+	for _, id := range l.place {
+		under = append(under, -id)
+	}
+	return under
+}
+
+// stamp is the id of a stamp, nil of none. They are never removed, so it can be
+// remembered.
+func (w *writing) stamp(text string) (any, error) {
+	if text == "" {
+		return nil, nil
+	}
+	if id := w.known.stamps[text]; id != 0 {
+		return id, nil
+	}
+	var id int64
+	ok, err := w.c.row("SELECT id FROM store_stamp WHERE text=?", []any{[]byte(text)}, &id)
+	if err == nil && !ok {
+		id, err = w.c.insert("INSERT INTO store_stamp(text) VALUES(?)", []byte(text))
+	}
+	if err != nil {
+		return nil, err
+	}
+	w.known.setStamp(text, id)
+	return id, nil
+}
+
+// end makes the current record of a line one of the past.
+func (w *writing) end(line *itemLine, at time.Time) error {
+	_, err := w.c.change("INSERT INTO store_life(seq,ended) VALUES(?,?) ON CONFLICT(seq) DO UPDATE SET ended=excluded.ended", line.seq, at.UnixMicro())
+	if err != nil || line.kind != kindPut {
+		return err
+	}
+	if err := w.unlist(line); err != nil {
+		return err
+	}
+	_, err = w.c.change("UPDATE store_vector SET id=-id WHERE seq=?", line.seq)
+	return err
+}
+
+// unlist takes the item of a line out of where searches look.
+func (w *writing) unlist(line *itemLine) error {
+	for _, space := range line.under() {
+		if _, err := w.c.change("DELETE FROM store_under WHERE space=? AND seq=?", space, line.seq); err != nil {
+			return err
+		}
+	}
+	_, err := w.c.change("INSERT INTO store_unword(seq) VALUES(?)", line.seq)
+	return err
+}
+
+// trim keeps the newest records of a line and returns how many have gone.
+func (w *writing) trim(line *itemLine, keep int) (dropped int, err error) {
+	var old []int64
+	err = w.c.each("SELECT seq FROM store_record WHERE space=? AND key=? ORDER BY seq DESC LIMIT -1 OFFSET ?", []any{line.space, line.key, keep},
+		func(scan func(...any) error) error {
+			var seq int64
+			err := scan(&seq)
+			old = append(old, seq)
+			return err
+		})
+	if err != nil {
+		return 0, err
+	}
+	return len(old), w.drop(old)
+}
+
+// drop removes records that searches do not find any more.
+func (w *writing) drop(seqs []int64) error {
+	for _, seq := range seqs {
+		for _, q := range []string{
+			"DELETE FROM store_record WHERE seq=?",
+			"DELETE FROM store_life WHERE seq=?",
+			"DELETE FROM store_vector WHERE seq=?",
+		} {
+			if _, err := w.c.change(q, seq); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// forget removes all records of a line.
+func (w *writing) forget(line *itemLine) error {
+	if line.seq == 0 {
+		return nil
+	}
+	if err := w.settle(line); err != nil {
+		return err
+	}
+	if line.kind == kindPut {
+		if err := w.unlist(line); err != nil {
+			return err
+		}
+	}
+	line.seq = 0
+	_, err := w.trim(line, 0)
+	return err
+}
+
+// forgetAll removes all records under the line's namespace, and the names below
+// it. Records without a key, of what was forgotten before, stay.
+func (w *writing) forgetAll(line *itemLine) error {
+	if err := w.settle(line); err != nil {
+		return err
+	}
+	w.forgot = true
+	w.places.byName = nil
+	const (
+		below   = "(SELECT id FROM store_space WHERE name>=? AND name<?)"
+		records = "(SELECT seq FROM store_record WHERE space IN " + below + " AND key<>x'')"
+	)
+	from, to := span(line.namespace.Encode())
+	for _, q := range []string{
+		"INSERT INTO store_unword(seq) SELECT seq FROM store_under WHERE space IN " + below,
+		"DELETE FROM store_life WHERE seq IN " + records,
+		"DELETE FROM store_vector WHERE seq IN " + records,
+		"DELETE FROM store_record WHERE space IN " + below + " AND key<>x''",
+	} {
+		if _, err := w.c.change(q, from, to); err != nil {
+			return err
+		}
+	}
+	for _, above := range append([]int64{0}, line.place[:len(line.place)-1]...) {
+		if _, err := w.c.change("DELETE FROM store_under WHERE space=? AND seq IN (SELECT seq FROM store_under WHERE space=?)", -above, -line.space); err != nil {
+			return err
+		}
+	}
+	for _, q := range []string{
+		"DELETE FROM store_under WHERE space IN " + below,
+		"DELETE FROM store_under WHERE space IN (SELECT -id FROM store_space WHERE name>=? AND name<?)",
+	} {
+		if _, err := w.c.change(q, from, to); err != nil {
+			return err
+		}
+	}
+	return w.c.tidy(from, to, line.space)
+}
+
+// tidy removes the names in a span of namespaces that nothing is left of, except
+// for one. One that has only history below it is not needed either.
+func (c *conn) tidy(from, to []byte, except int64) error {
+	_, err := c.change(`DELETE FROM store_space WHERE name>=? AND name<? AND id<>?
+		AND NOT EXISTS (SELECT 1 FROM store_record WHERE space=store_space.id)
+		AND NOT EXISTS (SELECT 1 FROM store_under WHERE space=-store_space.id)`, from, to, except)
+	return err
+}
