@@ -90,7 +90,7 @@ func Open(path string, o *Options) (*DB, error) {
 	if db.log == nil {
 		db.log = slog.New(slog.DiscardHandler)
 	}
-	db.shelf.db = db
+	db.shelf.db, db.shelf.near.busy = db, make(chan struct{}, 1)
 	if err := db.open(o); err != nil {
 		return nil, fmt.Errorf("sqlite: open %s: %w", path, errors.Join(err, db.Close()))
 	}

@@ -28,7 +28,7 @@ var _ store.Backend = (*shelf)(nil)
 // Do implements [store.Backend]. Reads that find items whose time is to be
 // extended read first and take the write lock only then.
 func (s *shelf) Do(ctx context.Context, b *store.Batch) (*store.Results, error) {
-	indexes, err := s.near.hold(ctx, s.db, b.Searches, !b.AsOf.IsZero())
+	indexes, err := s.near.hold(ctx, s.db, b)
 	if err != nil {
 		return nil, err
 	}

@@ -2,9 +2,9 @@ package sqlite
 
 import (
 	"cmp"
-	"context"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -13,6 +13,8 @@ import (
 
 // The vectors of a record are, for each, the length of its field (uvarint), the
 // field, its dimension (uvarint) and its numbers, four bytes each.
+
+var errVectors = fmt.Errorf("%w: the vectors of an item are unreadable", ErrDamaged)
 
 func encodeVectors(vectors []store.Vector) []byte {
 	var data []byte
@@ -44,7 +46,7 @@ func decodeVectors(data []byte) ([]store.Vector, error) {
 		vectors = append(vectors, v)
 	}
 	if r.bad {
-		return nil, fmt.Errorf("%w: the vectors of an item are unreadable", ErrDamaged)
+		return nil, errVectors
 	}
 	return vectors, nil
 }
@@ -58,66 +60,208 @@ func (c *conn) addVectors(seq int64, stamp any, vectors []store.Vector) error {
 	return err
 }
 
-type nearness struct{}
-type indexes struct{ tentative bool }
-
-func (n *nearness) hold(ctx context.Context, db *DB, queries []*store.Query, past bool) (*indexes, error) {
-	return &indexes{}, nil
+// A hit is an item with vectors.
+type hit struct {
+	seq        int64
+	similarity float32
+	data       []byte // the vectors
 }
-func (x *indexes) release() {}
 
-func (l *look) nearest(q *store.Query, s scope) ([]store.Candidate, error) {
-	if !l.past {
-		var err error
-		if s.past, _, err = l.then2(s); err != nil {
-			return nil, err
-		}
+// byHit orders hits best first, equal ones by greater number.
+func byHit(a, b hit) int {
+	return cmp.Or(cmp.Compare(b.similarity, a.similarity), cmp.Compare(b.seq, a.seq))
+}
+
+// A race keeps the best hits.
+type race struct {
+	query []float32
+	best  []hit // best first
+	most  int
+}
+
+// surplus is how many more of the nearest are collected than a query asks for:
+// they are compared in single precision and ranked in double, so near the last
+// place the two may differ.
+const surplus = 16
+
+func newRace(q *store.Query) *race { return &race{query: q.Vector, most: q.Depth + surplus} }
+
+// offer takes the item in if it is among the best so far.
+func (r *race) offer(seq int64, data []byte) error {
+	similarity, err := similarityOf(r.query, data)
+	if err != nil {
+		return err
 	}
-	type hit struct {
-		c   store.Candidate
-		sim float64
+	h := hit{seq, similarity, data}
+	i, _ := slices.BinarySearchFunc(r.best, h, byHit)
+	if i == r.most {
+		return nil
 	}
-	var hits []hit
-	for page := range slices.Chunk(s.past, pageSize) {
-		ok := map[int64]bool{}
-		err := l.values(page, func(seq int64, value, meta []byte) error { ok[seq] = q.Match(value, meta); return nil })
+	r.best = slices.Insert(r.best[:min(len(r.best), r.most-1)], min(i, r.most-1), h)
+	return nil
+}
+
+// candidates are the best, with their vectors.
+func (r *race) candidates() ([]store.Candidate, error) {
+	all := make([]store.Candidate, len(r.best))
+	for i, h := range r.best {
+		vectors, err := decodeVectors(h.data)
 		if err != nil {
 			return nil, err
 		}
-		err = l.c.each("SELECT v.seq, v.data FROM json_each(?) j CROSS JOIN store_vector v WHERE v.seq=j.value AND v.stamp=(SELECT id FROM store_stamp WHERE text=?)", []any{list(page), []byte(q.Stamp)}, func(scan func(...any) error) error {
-			var seq int64
-			var data []byte
-			if err := scan(&seq, &data); err != nil {
+		all[i] = store.Candidate{Seq: h.seq, Vectors: vectors}
+	}
+	return all, nil
+}
+
+// similarityOf is that of the most similar of a record's vectors, taken from the
+// bytes as they are: most records are out of the race after this.
+func similarityOf(query []float32, data []byte) (float32, error) {
+	best := float32(math.Inf(-1))
+	r := reader{rest: data}
+	for len(r.rest) > 0 && !r.bad {
+		r.bytes() // the field
+		n := r.count()
+		if r.bad || 4*n > len(r.rest) {
+			r.fail()
+			break
+		}
+		if n == len(query) {
+			best = max(best, dot(query, r.rest[:4*n]))
+		}
+		r.rest = r.rest[4*n:]
+	}
+	if r.bad {
+		return 0, errVectors
+	}
+	return best, nil
+}
+
+// dot is the product of a vector and one in bytes. It has four sums, which a
+// processor can work on at the same time.
+func dot(a []float32, b []byte) float32 {
+	var s0, s1, s2, s3 float32
+	for len(a) >= 4 && len(b) >= 16 {
+		s0 += a[0] * math.Float32frombits(binary.LittleEndian.Uint32(b[0:4]))
+		s1 += a[1] * math.Float32frombits(binary.LittleEndian.Uint32(b[4:8]))
+		s2 += a[2] * math.Float32frombits(binary.LittleEndian.Uint32(b[8:12]))
+		s3 += a[3] * math.Float32frombits(binary.LittleEndian.Uint32(b[12:16]))
+		a, b = a[4:], b[16:]
+	}
+	for i, x := range a {
+		s0 += x * math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
+	}
+	return s0 + s1 + s2 + s3
+}
+
+const (
+	// A search compares this many of the items with the likely nearest vectors,
+	// or comparedPer for each one asked for, if that is more.
+	comparedLeast = 1000
+	comparedPer   = 40
+)
+
+// nearest are the items most similar to a query.
+func (l *look) nearest(q *store.Query, s scope) ([]store.Candidate, error) {
+	race := newRace(q)
+	if l.past {
+		return l.nearestThen(q, s, race)
+	}
+	x := l.indexes.near.byStamp[q.Stamp]
+	after := int64(0)
+	if x != nil {
+		after = x.upto
+	}
+	// What the index does not have yet.
+	from, to := span(s.name)
+	late := "FROM store_vector v CROSS JOIN " + recordTables + ` CROSS JOIN store_space s
+		WHERE v.id>? AND v.stamp=(SELECT id FROM store_stamp WHERE text=?) AND r.seq=v.seq AND s.id=r.space AND s.name>=? AND s.name<?`
+	_, err := l.compare(q, race, late, []any{after, []byte(q.Stamp), from, to}, func(int64) {})
+	if err != nil {
+		return nil, err
+	}
+	if x != nil {
+		if err := l.likely(q, s, race, x); err != nil {
+			return nil, err
+		}
+	}
+	return race.candidates()
+}
+
+// likely compares the items that an index says are near.
+func (l *look) likely(q *store.Query, s scope, race *race, x *nearby) error {
+	last, err := l.c.lastVector()
+	if err != nil {
+		return err
+	}
+	left := max(comparedLeast, comparedPer*q.Depth)
+	page := map[int64]string{} // the namespaces of ids
+	seen := map[int64]bool{}
+	flush := func() error {
+		ids := slices.Sorted(maps.Keys(page))
+		const from = "FROM json_each(?) j CROSS JOIN store_vector v CROSS JOIN " + recordTables + " WHERE v.id=j.value AND r.seq=v.seq"
+		n, err := l.compare(q, race, from, []any{list(ids)}, func(id int64) { delete(page, id) })
+		left -= n
+		for id, name := range page {
+			if id <= last && !l.indexes.tentative { // a greater one is too new for this transaction
+				x.lost(id, name)
+			}
+		}
+		clear(page)
+		return err
+	}
+	for name, id := range x.index.Likely(s.name, q.Vector) {
+		if seen[id] {
+			continue
+		}
+		seen[id], page[id] = true, name
+		if len(page) == pageSize {
+			if err := flush(); err != nil || left <= 0 {
 				return err
 			}
-			if !ok[seq] {
-				return nil
-			}
-			vs, err := decodeVectors(data)
-			best := math.Inf(-1)
-			for _, v := range vs {
-				var s float64
-				for i := range v.Data {
-					s += float64(v.Data[i]) * float64(q.Vector[i])
-				}
-				best = max(best, s)
-			}
-			hits = append(hits, hit{store.Candidate{Seq: seq, Vectors: vs}, best})
+		}
+	}
+	if len(page) == 0 {
+		return nil
+	}
+	return flush()
+}
+
+// compare lets the selected items that are live and pass the filter take part in
+// a race, and returns how many they are. It calls there with the id of each row.
+func (l *look) compare(q *store.Query, race *race, from string, args []any, there func(id int64)) (n int, err error) {
+	columns, filtered := "SELECT v.id, v.seq, l.expires, v.data ", q.Filter().Op != ""
+	if filtered {
+		columns = "SELECT v.id, v.seq, l.expires, v.data, r.value, r.meta "
+	}
+	err = l.c.each(columns+from, args, func(scan func(...any) error) error {
+		var id, seq, expires int64
+		var data, value, meta []byte
+		dest := []any{&id, &seq, &expires, &data, &value, &meta}
+		if !filtered {
+			dest = dest[:4]
+		}
+		if err := scan(dest...); err != nil {
 			return err
-		})
-		if err != nil {
+		}
+		there(id)
+		if expires != 0 && expires <= l.at || filtered && !q.Match(value, meta) {
+			return nil
+		}
+		n++
+		return race.offer(seq, data)
+	})
+	return n, err
+}
+
+// nearestThen is nearest at a time in the past, which has no index.
+func (l *look) nearestThen(q *store.Query, s scope, race *race) ([]store.Candidate, error) {
+	for page := range slices.Chunk(s.past, pageSize) {
+		const from = "FROM json_each(?) j CROSS JOIN store_vector v CROSS JOIN " + recordTables +
+			" WHERE v.seq=j.value AND v.stamp=(SELECT id FROM store_stamp WHERE text=?) AND r.seq=v.seq"
+		if _, err := l.compare(q, race, from, []any{list(page), []byte(q.Stamp)}, func(int64) {}); err != nil {
 			return nil, err
 		}
 	}
-	slices.SortFunc(hits, func(a, b hit) int { return cmp.Or(cmp.Compare(b.sim, a.sim), cmp.Compare(b.c.Seq, a.c.Seq)) })
-	var out []store.Candidate
-	for _, h := range hits[:min(len(hits), q.Depth+16)] {
-		out = append(out, h.c)
-	}
-	return out, nil
-}
-
-func (l *look) then2(s scope) (seqs, ids []int64, err error) {
-	seqs, err = l.newestOfAll(&store.Query{Limit: math.MaxInt}, s)
-	return
+	return race.candidates()
 }

@@ -26,6 +26,7 @@ type Index struct {
 	spaces []*space // by name
 	byName map[string]*space
 	count  int
+	signed bool // it keeps no vectors
 
 	// What signatures are made with; nil as long as there are none.
 	rotation *rotation
@@ -69,13 +70,15 @@ func (x *Index) Add(name string, id int64, vectors ...[]float32) {
 	for _, v := range vectors {
 		s.at[id] = append(s.at[id], int32(len(s.ids)))
 		s.ids = append(s.ids, id)
-		s.vectors = append(s.vectors, v)
+		if !x.signed {
+			s.vectors = append(s.vectors, v)
+		}
 		if x.rotation != nil {
 			s.signatures = append(s.signatures, x.signature(v)...)
 		}
 	}
 	x.count += len(vectors)
-	if x.count > exactUpTo && x.count > regrowth*x.meanOf {
+	if !x.signed && x.count > exactUpTo && x.count > regrowth*x.meanOf {
 		x.sign()
 	}
 }
@@ -103,11 +106,15 @@ func (s *space) remove(slot int32, words int) {
 	s.move(s.ids[slot], slot, -1)
 	if slot != last {
 		s.move(s.ids[last], last, slot)
-		s.ids[slot], s.vectors[slot] = s.ids[last], s.vectors[last]
+		s.ids[slot] = s.ids[last]
 		copy(s.signature(slot, words), s.signature(last, words))
 	}
-	s.vectors[last] = nil
-	s.ids, s.vectors = s.ids[:last], s.vectors[:last]
+	s.ids = s.ids[:last]
+	if s.vectors != nil {
+		s.vectors[slot] = s.vectors[last]
+		s.vectors[last] = nil
+		s.vectors = s.vectors[:last]
+	}
 	s.signatures = s.signatures[:int(last)*words]
 }
 
@@ -156,31 +163,44 @@ func (x *Index) words() int {
 
 // sign takes the mean of the vectors and makes all signatures anew.
 func (x *Index) sign() {
-	dimension := len(x.spaces[0].vectors[0])
 	if x.rotation == nil {
-		x.rotation = newRotation(dimension)
+		x.rotation = newRotation(len(x.spaces[0].vectors[0]))
 	}
-	sum := make([]float64, dimension)
-	for _, s := range x.spaces {
-		for _, v := range s.vectors {
-			for i, f := range v {
-				sum[i] += float64(f)
-			}
-		}
+	all := make([][][]float32, len(x.spaces))
+	for i, s := range x.spaces {
+		all[i] = s.vectors
 	}
-	mean := make([]float32, dimension)
-	for i := range mean {
-		mean[i] = float32(sum[i] / float64(x.count))
-	}
-	x.mean = make([]float32, x.rotation.size)
-	x.rotation.apply(mean, x.mean)
-	x.meanOf = x.count
+	x.setMean(all...)
 	for _, s := range x.spaces {
 		s.signatures = make([]uint64, 0, len(s.ids)*x.words())
 		for _, v := range s.vectors {
 			s.signatures = append(s.signatures, x.signature(v)...)
 		}
 	}
+}
+
+// setMean takes the mean of vectors.
+func (x *Index) setMean(all ...[][]float32) {
+	var sum []float64
+	n := 0
+	for _, vectors := range all {
+		for _, v := range vectors {
+			if sum == nil {
+				sum = make([]float64, len(v))
+			}
+			for i, f := range v {
+				sum[i] += float64(f)
+			}
+		}
+		n += len(vectors)
+	}
+	mean := make([]float32, len(sum))
+	for i := range mean {
+		mean[i] = float32(sum[i] / float64(n))
+	}
+	x.mean = make([]float32, x.rotation.size)
+	x.rotation.apply(mean, x.mean)
+	x.meanOf = n
 }
 
 func (x *Index) signature(v []float32) []uint64 {
