@@ -210,7 +210,7 @@ func (l *look) likely(q *store.Query, s scope, race *race, x *nearby) error {
 		clear(page)
 		return err
 	}
-	for name, id := range x.index.Likely(s.name, q.Vector) {
+	for name, id := range x.index.Likely(s.name, q.Vector, left) {
 		if seen[id] {
 			continue
 		}

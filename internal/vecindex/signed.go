@@ -16,15 +16,16 @@ func Signed(sample ...[]float32) *Index {
 
 // Likely yields the names and ids in the spaces whose names begin with prefix, by
 // how near their signatures are to the query's, the likely nearest first. An id
-// comes once for each of its vectors.
-func (x *Index) Likely(prefix string, query []float32) iter.Seq2[string, int64] {
+// comes once for each of its vectors. About as many as are said to be wanted are
+// cheap.
+func (x *Index) Likely(prefix string, query []float32, wanted int) iter.Seq2[string, int64] {
 	return func(yield func(string, int64) bool) {
 		spaces := x.under(prefix)
 		total := 0
 		for _, s := range spaces {
 			total += len(s.ids)
 		}
-		for _, at := range x.nearestSignatures(spaces, query, total) {
+		for at := range x.bySignature(spaces, query, total, wanted) {
 			s := spaces[at.space]
 			if !yield(s.name, s.ids[at.index]) {
 				return
