@@ -14,13 +14,25 @@ import (
 // A search by meaning uses an index that the first one builds: the signatures
 // of all vectors, some 100 bytes each, while the vectors stay in the file.
 // It takes in what other processes write before each search.
-func (db *DB) Store(opts *store.Options) (*store.Store, error) { return store.New(&db.shelf, opts) }
+func (db *DB) Store(opts *store.Options) (*store.Store, error) { return store.New(db.shelf, opts) }
 
 // A shelf is the backend of a file's stores.
 type shelf struct {
-	db   *DB
-	news news
-	near nearness
+	db     *DB
+	news   news
+	near   nearness
+	limits limits
+}
+
+// limits say from when on it is worth to have an index. Tests set them so that
+// a few items are enough.
+type limits struct {
+	few    int // up to so many items in scope are looked through for words
+	behind int // the index of vectors may lack so many, or have so many that are gone
+}
+
+func newShelf(db *DB) *shelf {
+	return &shelf{db: db, near: nearness{busy: make(chan struct{}, 1)}, limits: limits{few: 1000, behind: 64}}
 }
 
 var _ store.Backend = (*shelf)(nil)
@@ -28,7 +40,7 @@ var _ store.Backend = (*shelf)(nil)
 // Do implements [store.Backend]. Reads that find items whose time is to be
 // extended read first and take the write lock only then.
 func (s *shelf) Do(ctx context.Context, b *store.Batch) (*store.Results, error) {
-	indexes, err := s.near.hold(ctx, s.db, b)
+	indexes, err := s.hold(ctx, b)
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +51,7 @@ func (s *shelf) Do(ctx context.Context, b *store.Batch) (*store.Results, error) 
 	var out *store.Results
 	var refresh []refresh
 	err = s.db.read(ctx, func(c *conn) (err error) {
-		l := newLook(c, b, indexes)
+		l := s.look(c, b, indexes)
 		out, err = l.all()
 		refresh = l.refresh
 		return err
@@ -63,7 +75,7 @@ func (s *shelf) change(ctx context.Context, b *store.Batch, indexes *indexes) (*
 	var out *store.Results
 	indexes.tentative = true
 	err := s.db.write(ctx, func(c *conn) (err error) {
-		l := newLook(c, b, indexes)
+		l := s.look(c, b, indexes)
 		if out, err = l.all(); err != nil {
 			return err
 		}

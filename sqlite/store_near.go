@@ -43,9 +43,6 @@ type nearby struct {
 }
 
 const (
-	// behind is how many rows an index may lack, and how many it may have that
-	// are gone.
-	behind = 64
 	// nearPage is how many vectors are added in one go, while searches wait.
 	nearPage = 1024
 	// sampled is how many vectors the mean is taken of.
@@ -62,7 +59,7 @@ type indexes struct {
 
 // hold makes the indexes ready that queries need. They do not change until they
 // are released.
-func (n *nearness) hold(ctx context.Context, db *DB, b *store.Batch) (*indexes, error) {
+func (s *shelf) hold(ctx context.Context, b *store.Batch) (*indexes, error) {
 	if !b.AsOf.IsZero() {
 		return &indexes{}, nil
 	}
@@ -76,12 +73,12 @@ func (n *nearness) hold(ctx context.Context, db *DB, b *store.Batch) (*indexes, 
 		return &indexes{}, nil
 	}
 	for stamp := range stamps {
-		if err := n.ensure(ctx, db, stamp); err != nil {
+		if err := s.ensure(ctx, stamp); err != nil {
 			return nil, err
 		}
 	}
-	n.mu.RLock()
-	return &indexes{near: n}, nil
+	s.near.mu.RLock()
+	return &indexes{near: &s.near}, nil
 }
 
 func (x *indexes) release() {
@@ -91,45 +88,47 @@ func (x *indexes) release() {
 }
 
 // ensure catches up if an index is too far behind.
-func (n *nearness) ensure(ctx context.Context, db *DB, stamp string) error {
-	if due, err := n.due(ctx, db, stamp); err != nil || !due {
+func (s *shelf) ensure(ctx context.Context, stamp string) error {
+	if due, err := s.due(ctx, stamp); err != nil || !due {
 		return err
 	}
 	select {
-	case n.busy <- struct{}{}:
-		defer func() { <-n.busy }()
+	case s.near.busy <- struct{}{}:
+		defer func() { <-s.near.busy }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if due, err := n.due(ctx, db, stamp); err != nil || !due { // somebody else has done it
+	if due, err := s.due(ctx, stamp); err != nil || !due { // somebody else has done it
 		return err
 	}
-	c := catchUp{near: n, db: db, stamp: stamp, start: time.Now()}
+	c := catchUp{shelf: s, stamp: stamp, start: time.Now()}
 	return c.all(ctx)
 }
 
-func (n *nearness) due(ctx context.Context, db *DB, stamp string) (bool, error) {
-	n.mu.RLock()
-	x := n.byStamp[stamp]
-	upto := int64(0)
-	if x != nil {
-		upto = x.upto
-	}
-	n.mu.RUnlock()
+func (s *shelf) due(ctx context.Context, stamp string) (bool, error) {
+	x := s.near.get(stamp)
 	var last int64
-	err := db.read(ctx, func(c *conn) (err error) {
+	err := s.db.read(ctx, func(c *conn) (err error) {
 		last, err = c.lastVector()
 		return err
 	})
-	if err != nil || last-upto > behind {
-		return true, err
+	if err != nil {
+		return false, err
 	}
+	s.near.mu.RLock()
+	defer s.near.mu.RUnlock()
 	if x == nil {
-		return false, nil
+		return last > int64(s.limits.behind), nil
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return len(x.gone) > behind, nil
+	return last-x.upto > int64(s.limits.behind) || len(x.gone) > s.limits.behind, nil
+}
+
+func (n *nearness) get(stamp string) *nearby {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.byStamp[stamp]
 }
 
 // lastVector is the greatest id that a row with vectors has ever had.
@@ -140,8 +139,7 @@ func (c *conn) lastVector() (id int64, err error) {
 
 // catchUp adds to an index what it lacks.
 type catchUp struct {
-	near  *nearness
-	db    *DB
+	*shelf
 	stamp string
 	start time.Time
 	told  time.Time
@@ -149,10 +147,8 @@ type catchUp struct {
 }
 
 func (u *catchUp) all(ctx context.Context) error {
-	u.near.mu.RLock()
-	x := u.near.byStamp[u.stamp]
-	u.near.mu.RUnlock()
-	if x != nil && x.since <= max(x.built, behind) {
+	x := u.near.get(u.stamp)
+	if x != nil && x.since <= max(x.built, u.limits.behind) {
 		return u.add(ctx, x, &u.near.mu)
 	}
 	// A new one: the first, or one with a better mean and without what is gone.

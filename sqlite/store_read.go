@@ -12,6 +12,7 @@ type look struct {
 	c       *conn
 	batch   *store.Batch
 	indexes *indexes
+	limits  limits
 	at      int64 // the time it looks at
 	past    bool  // which is that of AsOf
 	spaces  spaces
@@ -21,8 +22,8 @@ type look struct {
 // A refresh lets a record expire at another time.
 type refresh struct{ seq, expires int64 }
 
-func newLook(c *conn, b *store.Batch, x *indexes) *look {
-	l := &look{c: c, batch: b, indexes: x, at: b.Now.UnixMicro(), past: !b.AsOf.IsZero(), spaces: spaces{c: c}}
+func (s *shelf) look(c *conn, b *store.Batch, x *indexes) *look {
+	l := &look{c: c, batch: b, indexes: x, limits: s.limits, at: b.Now.UnixMicro(), past: !b.AsOf.IsZero(), spaces: spaces{c: c}}
 	if l.past {
 		l.at = b.AsOf.UnixMicro()
 	}

@@ -158,26 +158,20 @@ const (
 	// A search compares this many of the items with the likely nearest vectors,
 	// or comparedPer for each one asked for, if that is more.
 	comparedLeast = 1000
-	comparedPer   = 40
+	comparedPer   = 10
 )
 
 // nearest are the items most similar to a query.
 func (l *look) nearest(q *store.Query, s scope) ([]store.Candidate, error) {
 	race := newRace(q)
 	if l.past {
-		return l.nearestThen(q, s, race)
+		if err := l.nearestThen(q, s, race); err != nil {
+			return nil, err
+		}
+		return race.candidates()
 	}
 	x := l.indexes.near.byStamp[q.Stamp]
-	after := int64(0)
-	if x != nil {
-		after = x.upto
-	}
-	// What the index does not have yet.
-	from, to := span(s.name)
-	late := "FROM store_vector v CROSS JOIN " + recordTables + ` CROSS JOIN store_space s
-		WHERE v.id>? AND v.stamp=(SELECT id FROM store_stamp WHERE text=?) AND r.seq=v.seq AND s.id=r.space AND s.name>=? AND s.name<?`
-	_, err := l.compare(q, race, late, []any{after, []byte(q.Stamp), from, to}, func(int64) {})
-	if err != nil {
+	if err := l.late(q, s, race, x); err != nil {
 		return nil, err
 	}
 	if x != nil {
@@ -186,6 +180,33 @@ func (l *look) nearest(q *store.Query, s scope) ([]store.Candidate, error) {
 		}
 	}
 	return race.candidates()
+}
+
+// late compares the items that an index does not have yet.
+func (l *look) late(q *store.Query, s scope, race *race, x *nearby) error {
+	after := int64(0)
+	if x != nil {
+		after = x.upto
+	}
+	from, to := span(s.name)
+	var ids []int64
+	err := l.c.each(`SELECT v.id FROM store_vector v CROSS JOIN store_record r CROSS JOIN store_space s
+		WHERE v.id>? AND v.stamp=(SELECT id FROM store_stamp WHERE text=?) AND r.seq=v.seq AND s.id=r.space AND s.name>=? AND s.name<?`,
+		[]any{after, []byte(q.Stamp), from, to}, func(scan func(...any) error) error {
+			var id int64
+			err := scan(&id)
+			ids = append(ids, id)
+			return err
+		})
+	if err != nil {
+		return err
+	}
+	for page := range slices.Chunk(ids, pageSize) {
+		if _, err := l.compare(q, race, byID, page, func(int64) {}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // likely compares the items that an index says are near.
@@ -198,9 +219,7 @@ func (l *look) likely(q *store.Query, s scope, race *race, x *nearby) error {
 	page := map[int64]string{} // the namespaces of ids
 	seen := map[int64]bool{}
 	flush := func() error {
-		ids := slices.Sorted(maps.Keys(page))
-		const from = "FROM json_each(?) j CROSS JOIN store_vector v CROSS JOIN " + recordTables + " WHERE v.id=j.value AND r.seq=v.seq"
-		n, err := l.compare(q, race, from, []any{list(ids)}, func(id int64) { delete(page, id) })
+		n, err := l.compare(q, race, byID, slices.Sorted(maps.Keys(page)), func(id int64) { delete(page, id) })
 		left -= n
 		for id, name := range page {
 			if id <= last && !l.indexes.tentative { // a greater one is too new for this transaction
@@ -227,41 +246,74 @@ func (l *look) likely(q *store.Query, s scope, race *race, x *nearby) error {
 	return flush()
 }
 
-// compare lets the selected items that are live and pass the filter take part in
-// a race, and returns how many they are. It calls there with the id of each row.
-func (l *look) compare(q *store.Query, race *race, from string, args []any, there func(id int64)) (n int, err error) {
-	columns, filtered := "SELECT v.id, v.seq, l.expires, v.data ", q.Filter().Op != ""
-	if filtered {
-		columns = "SELECT v.id, v.seq, l.expires, v.data, r.value, r.meta "
+// What the numbers are by which vectors are looked up.
+const (
+	byID  = "v.id"
+	bySeq = "v.seq"
+)
+
+// compare lets those of the given items that are live and pass the filter take
+// part in a race, and returns how many they are. It calls there with the id of
+// each row there is.
+func (l *look) compare(q *store.Query, race *race, by string, numbers []int64, there func(id int64)) (n int, err error) {
+	if q.Filter().Op != "" {
+		if numbers, err = l.filtered(q, by, numbers, there); err != nil || len(numbers) == 0 {
+			return 0, err
+		}
 	}
-	err = l.c.each(columns+from, args, func(scan func(...any) error) error {
-		var id, seq, expires int64
-		var data, value, meta []byte
-		dest := []any{&id, &seq, &expires, &data, &value, &meta}
-		if !filtered {
-			dest = dest[:4]
-		}
-		if err := scan(dest...); err != nil {
-			return err
-		}
-		there(id)
-		if expires != 0 && expires <= l.at || filtered && !q.Match(value, meta) {
-			return nil
-		}
-		n++
-		return race.offer(seq, data)
-	})
+	err = l.c.each("SELECT v.id, v.seq, l.expires, v.data FROM json_each(?) j CROSS JOIN store_vector v LEFT JOIN store_life l ON l.seq=v.seq WHERE "+by+"=j.value", []any{list(numbers)},
+		func(scan func(...any) error) error {
+			var id, seq, expires int64
+			var data []byte
+			if err := scan(&id, &seq, &expires, &data); err != nil {
+				return err
+			}
+			there(id)
+			if expires != 0 && expires <= l.at {
+				return nil
+			}
+			n++
+			return race.offer(seq, data)
+		})
 	return n, err
 }
 
-// nearestThen is nearest at a time in the past, which has no index.
-func (l *look) nearestThen(q *store.Query, s scope, race *race) ([]store.Candidate, error) {
+// filtered are the numbers of items that pass the filter. It leaves the vectors
+// alone, since often most of them are not needed.
+func (l *look) filtered(q *store.Query, by string, numbers []int64, there func(id int64)) (passed []int64, err error) {
+	err = l.c.each("SELECT v.id, j.value, r.value, r.meta FROM json_each(?) j CROSS JOIN store_vector v CROSS JOIN store_record r WHERE "+by+"=j.value AND r.seq=v.seq", []any{list(numbers)},
+		func(scan func(...any) error) error {
+			var id, number int64
+			var value, meta []byte
+			if err := scan(&id, &number, &value, &meta); err != nil {
+				return err
+			}
+			there(id)
+			if q.Match(value, meta) {
+				passed = append(passed, number)
+			}
+			return nil
+		})
+	return passed, err
+}
+
+// nearestThen compares the items of the past, which has no index.
+func (l *look) nearestThen(q *store.Query, s scope, race *race) error {
 	for page := range slices.Chunk(s.past, pageSize) {
-		const from = "FROM json_each(?) j CROSS JOIN store_vector v CROSS JOIN " + recordTables +
-			" WHERE v.seq=j.value AND v.stamp=(SELECT id FROM store_stamp WHERE text=?) AND r.seq=v.seq"
-		if _, err := l.compare(q, race, from, []any{list(page), []byte(q.Stamp)}, func(int64) {}); err != nil {
-			return nil, err
+		var seqs []int64
+		err := l.c.each("SELECT v.seq FROM json_each(?) j CROSS JOIN store_vector v WHERE v.seq=j.value AND v.stamp=(SELECT id FROM store_stamp WHERE text=?)",
+			[]any{list(page), []byte(q.Stamp)}, func(scan func(...any) error) error {
+				var seq int64
+				err := scan(&seq)
+				seqs = append(seqs, seq)
+				return err
+			})
+		if err != nil {
+			return err
+		}
+		if _, err := l.compare(q, race, bySeq, seqs, func(int64) {}); err != nil {
+			return err
 		}
 	}
-	return race.candidates()
+	return nil
 }

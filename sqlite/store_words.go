@@ -127,30 +127,30 @@ func (w *writing) addWords(seq, space int64, terms []byte) error {
 // word begins like this.
 func appendSpaceWord(b []byte, id int64) []byte { return strconv.AppendInt(append(b, '_'), id, 10) }
 
-// A match is an item that has words of a query.
-type match struct {
-	seq       int64
-	different int // how many of the words
-}
-
 // matching are the items that have words of a query.
 func (l *look) matching(q *store.Query, s scope) ([]store.Candidate, error) {
 	if l.past {
 		return l.matchingThen(q, s)
 	}
-	matches, err := l.matches(q, s)
+	few, err := l.few(s)
 	if err != nil {
 		return nil, err
 	}
+	if few != nil {
+		s.past = few // there is no need for an index
+		return l.matchingThen(q, s)
+	}
+	seqs, err := l.matches(q, s)
+	if err != nil {
+		return nil, err
+	}
+	// The index may have items that have ended, and those of other namespaces.
+	from, to := span(s.name)
+	const selected = "FROM json_each(?) j CROSS JOIN store_record r CROSS JOIN store_space s LEFT JOIN store_life l ON l.seq=r.seq " +
+		"WHERE r.seq=j.value AND s.id=r.space AND s.name>=? AND s.name<? AND l.ended IS NULL AND " + isLive + " ORDER BY j.id"
 	var all []store.Candidate
-	for page := range slices.Chunk(matches, pageSize) {
-		seqs := make([]int64, len(page))
-		for i, m := range page {
-			seqs[i] = m.seq
-		}
-		// The index may have items that have ended, which are not under anything.
-		err := l.candidates(q, "FROM json_each(?) j CROSS JOIN "+recordTables+" WHERE r.seq=j.value AND l.ended IS NULL AND "+isLive+" ORDER BY j.id", []any{list(seqs), l.at},
-			func(c store.Candidate, _ int) { all = append(all, c) })
+	for page := range slices.Chunk(seqs, pageSize) {
+		err := l.candidates(q, selected, []any{list(page), from, to, l.at}, func(c store.Candidate, _ int) { all = append(all, c) })
 		if err != nil {
 			return nil, err
 		}
@@ -159,6 +159,16 @@ func (l *look) matching(q *store.Query, s scope) ([]store.Candidate, error) {
 		}
 	}
 	return all, nil
+}
+
+// few are the live items in scope, newest first, if they are few. Otherwise it
+// is nil.
+func (l *look) few(s scope) ([]int64, error) {
+	seqs, err := l.newestOfAll(&store.Query{Limit: l.limits.few + 1}, s)
+	if err != nil || len(seqs) > l.limits.few {
+		return nil, err
+	}
+	return slices.Concat([]int64{}, seqs), nil
 }
 
 // candidates reads those of the selected records that pass the filter.
@@ -212,15 +222,63 @@ func (l *look) matchingThen(q *store.Query, s scope) ([]store.Candidate, error) 
 }
 
 // matches are all items in scope that have words of a query, those with the most
-// first, equal ones newest first. Some of them may have ended.
-func (l *look) matches(q *store.Query, s scope) ([]match, error) {
-	var folded int64
-	if _, err := l.c.row("SELECT folded FROM store_state", nil, &folded); err != nil {
+// first, equal ones newest first. Some of them may have ended or be elsewhere.
+func (l *look) matches(q *store.Query, s scope) ([]int64, error) {
+	late, err := l.lateWords(q, s)
+	if err != nil {
 		return nil, err
 	}
-	// What the index does not have yet.
-	var matches []match
-	err := l.c.each("SELECT r.seq, r.terms FROM store_under u CROSS JOIN store_record r WHERE r.seq=u.seq AND u.space=? AND u.seq>? AND r.words>0", []any{-s.id, folded},
+	within, err := l.narrow(s)
+	if err != nil {
+		return nil, err
+	}
+	var all []match
+	for _, t := range q.Terms {
+		having, err := l.having(t, within)
+		if err != nil {
+			return nil, err
+		}
+		all = mergeMatches(all, having)
+	}
+	all = mergeMatches(all, late)
+	byDifferent := make([][]int64, len(q.Terms)+1)
+	for _, m := range slices.Backward(all) {
+		byDifferent[m.different] = append(byDifferent[m.different], m.seq)
+	}
+	slices.Reverse(byDifferent)
+	return slices.Concat(byDifferent...), nil
+}
+
+// A match is an item that has words of a query.
+type match struct {
+	seq       int64
+	different int // how many of the words
+}
+
+// mergeMatches merges matches in the order of their numbers.
+func mergeMatches(a, b []match) []match {
+	if len(a) == 0 {
+		return b
+	}
+	merged := make([]match, 0, len(a)+len(b))
+	for len(a) > 0 && len(b) > 0 {
+		switch {
+		case a[0].seq < b[0].seq:
+			merged, a = append(merged, a[0]), a[1:]
+		case a[0].seq > b[0].seq:
+			merged, b = append(merged, b[0]), b[1:]
+		default:
+			merged = append(merged, match{a[0].seq, a[0].different + b[0].different})
+			a, b = a[1:], b[1:]
+		}
+	}
+	return append(append(merged, a...), b...)
+}
+
+// lateWords are the matches that the index does not have yet.
+func (l *look) lateWords(q *store.Query, s scope) (late []match, err error) {
+	err = l.c.each(`SELECT r.seq, r.terms FROM store_under u CROSS JOIN store_record r
+		WHERE r.seq=u.seq AND u.space=? AND u.seq>(SELECT folded FROM store_state) AND r.words>0 ORDER BY u.seq`, []any{-s.id},
 		func(scan func(...any) error) error {
 			var seq int64
 			var terms []byte
@@ -229,56 +287,59 @@ func (l *look) matches(q *store.Query, s scope) ([]match, error) {
 			}
 			_, different, err := countTerms(terms, q.Terms)
 			if different > 0 {
-				matches = append(matches, match{seq, different})
+				late = append(late, match{seq, different})
 			}
 			return err
 		})
-	if err != nil {
-		return nil, err
-	}
-	var indexed []int64
-	for _, t := range q.Terms {
-		seqs, err := l.having(t, s)
-		if err != nil {
-			return nil, err
-		}
-		indexed = append(indexed, seqs...)
-	}
-	slices.Sort(indexed)
-	for i := 0; i < len(indexed); {
-		n := 1
-		for i+n < len(indexed) && indexed[i+n] == indexed[i] {
-			n++
-		}
-		matches = append(matches, match{indexed[i], n})
-		i += n
-	}
-	slices.SortFunc(matches, func(a, b match) int {
-		return cmp.Or(cmp.Compare(b.different, a.different), cmp.Compare(b.seq, a.seq))
-	})
-	return matches, nil
+	return late, err
 }
 
-// having are the items in scope that have a word, by the index. They come as one
-// text: as rows they would take three times as long.
-func (l *look) having(term string, s scope) ([]int64, error) {
-	var query []byte
-	if s.id != 0 {
-		query = append(query, '"')
-		query = append(appendSpaceWord(query, s.id), `" AND `...)
+const (
+	// probes is how many items are looked at to see how large a namespace is.
+	probes = 32
+	// narrowBelow is how many of them are in it if it is not.
+	narrowBelow = 8
+)
+
+// narrow is what to add to a query of the index to get only what is in scope:
+// nothing if that is a good part of all, since then it is faster to pass over
+// the rest than to have the index intersect.
+func (l *look) narrow(s scope) (string, error) {
+	if s.id == 0 {
+		return "", nil
 	}
-	query = append(append(append(query, '"'), term...), '"')
+	last, err := l.c.lastSeq()
+	if err != nil {
+		return "", err
+	}
+	at := make([]int64, probes)
+	for i := range at {
+		at[i] = last / probes * int64(i)
+	}
+	var n int
+	_, err = l.c.row(`SELECT count(*) FROM json_each(?) j CROSS JOIN store_under u
+		WHERE u.space=? AND u.seq=(SELECT min(seq) FROM store_under WHERE space=0 AND seq>=j.value)`, []any{list(at), -s.id}, &n)
+	if err != nil || n >= narrowBelow {
+		return "", err
+	}
+	return string(append(appendSpaceWord([]byte(`"`), s.id), `" AND `...)), nil
+}
+
+// having are the items that the index has under a word, in order. They come as
+// one text: as rows they would take three times as long.
+func (l *look) having(term, within string) ([]match, error) {
 	var joined string
-	if _, err := l.c.row("SELECT group_concat(rowid) FROM store_words WHERE store_words MATCH ?", []any{string(query)}, &joined); err != nil || joined == "" {
+	_, err := l.c.row("SELECT group_concat(rowid) FROM (SELECT rowid FROM store_words WHERE store_words MATCH ? ORDER BY rowid)", []any{within + `"` + term + `"`}, &joined)
+	if err != nil || joined == "" {
 		return nil, err
 	}
-	seqs := make([]int64, 0, strings.Count(joined, ",")+1)
+	having := make([]match, 0, strings.Count(joined, ",")+1)
 	for number := range strings.SplitSeq(joined, ",") {
 		seq, err := strconv.ParseInt(number, 10, 64)
 		if err != nil {
 			return nil, err
 		}
-		seqs = append(seqs, seq)
+		having = append(having, match{seq, 1})
 	}
-	return seqs, nil
+	return having, nil
 }
