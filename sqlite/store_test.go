@@ -1,30 +1,73 @@
 package sqlite
 
 import (
+	"context"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 
 	"github.com/treadle-go/treadle/store"
 	"github.com/treadle-go/treadle/store/storetest"
 )
 
-// Both kinds of database pass the suite, and do as memory does, with indexes from
-// the first item on and without.
+// Both kinds of database pass the suite, and do as memory does: with indexes from
+// the first item on and without, and through two handles in turn.
 func TestStore(t *testing.T) {
 	t.Parallel()
-	file := func(t *testing.T) *shelf { return open(t, filepath.Join(t.TempDir(), "test.db"), nil).shelf }
-	for name, shelf := range map[string]func(*testing.T) *shelf{
-		"file":    file,
-		"memory":  func(t *testing.T) *shelf { return open(t, inMemory, nil).shelf },
-		"indexes": func(t *testing.T) *shelf { return eager(file(t)) },
+	checked := func(t *testing.T, db *DB) *shelf {
+		t.Cleanup(func() { checkShelf(t, db) })
+		return db.shelf
+	}
+	file := func(t *testing.T) *shelf { return checked(t, open(t, filepath.Join(t.TempDir(), "test.db"), nil)) }
+	for name, open := range map[string]func(*testing.T) store.Backend{
+		"file":    func(t *testing.T) store.Backend { return file(t) },
+		"memory":  func(t *testing.T) store.Backend { return checked(t, open(t, inMemory, nil)) },
+		"indexes": func(t *testing.T) store.Backend { return eager(file(t)) },
+		"two handles": func(t *testing.T) store.Backend {
+			one := eager(file(t))
+			return &inTurn{shelves: [2]*shelf{one, eager(open(t, one.db.path, nil).shelf)}}
+		},
 	} {
-		open := func(t *testing.T) store.Backend { return shelf(t) }
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			t.Run("suite", func(t *testing.T) { storetest.Run(t, open) })
 			t.Run("differential", func(t *testing.T) { storetest.Differential(t, open) })
 		})
 	}
+}
+
+// inTurn is a backend with two handles on one file, which take turns.
+type inTurn struct {
+	shelves [2]*shelf
+	calls   atomic.Int64
+}
+
+func (x *inTurn) next() *shelf { return x.shelves[x.calls.Add(1)%2] }
+
+func (x *inTurn) Do(ctx context.Context, b *store.Batch) (*store.Results, error) {
+	return x.next().Do(ctx, b)
+}
+
+func (x *inTurn) History(ctx context.Context, n store.Namespace, key string) ([]*store.Record, error) {
+	return x.next().History(ctx, n, key)
+}
+
+func (x *inTurn) Changes(ctx context.Context, prefix store.Namespace, after int64, limit int) ([]*store.Record, int64, error) {
+	return x.next().Changes(ctx, prefix, after, limit)
+}
+
+func (x *inTurn) Wait(ctx context.Context, seq int64) error { return x.next().Wait(ctx, seq) }
+
+func (x *inTurn) Sweep(ctx context.Context, s store.Sweep) (expired, dropped int, err error) {
+	return x.next().Sweep(ctx, s)
+}
+
+func (x *inTurn) Stale(ctx context.Context, stamp string, after int64, limit int) ([]*store.Record, error) {
+	return x.next().Stale(ctx, stamp, after, limit)
+}
+
+func (x *inTurn) Reindex(ctx context.Context, by map[int64]store.Indexed) error {
+	return x.next().Reindex(ctx, by)
 }
 
 // eager makes a shelf use indexes for any number of items.
