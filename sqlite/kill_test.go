@@ -74,8 +74,24 @@ func TestKilledWriterLosesNothing(t *testing.T) {
 // returns, by thread, what it has acknowledged by then.
 func killedWriter(t *testing.T, path, round string, n int) map[string][]checkpoint.ID {
 	t.Helper()
+	acked := map[string][]checkpoint.ID{}
+	for _, line := range killed(t, writerEnv+"="+path+"\n"+round, n) {
+		thread, id, _ := strings.Cut(line, "\t")
+		parsed, err := checkpoint.ParseID(id)
+		if err != nil {
+			t.Fatalf("the writer says %q: %v", line, err)
+		}
+		acked[thread] = append(acked[thread], parsed)
+	}
+	return acked
+}
+
+// killed starts this binary with a variable in its environment, kills it when it
+// has written n lines, and returns all it has written by then.
+func killed(t *testing.T, env string, n int) (lines []string) {
+	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), writerEnv+"="+path+"\n"+round)
+	cmd.Env = append(os.Environ(), env)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	in, err := cmd.StdinPipe() // it ends when this test does, however that ends
@@ -90,40 +106,37 @@ func killedWriter(t *testing.T, path, round string, n int) map[string][]checkpoi
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	acked := map[string][]checkpoint.ID{}
 	r := bufio.NewReader(out)
-	for i := 0; ; i++ {
-		if i == n {
+	for {
+		if len(lines) == n {
 			if err := cmd.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
 		}
 		text, err := r.ReadString('\n')
 		if err != nil {
-			if i < n {
-				t.Fatalf("the writer ended by itself after %d puts: %v\n%s", i, err, stderr.String())
+			if len(lines) < n {
+				t.Fatalf("the writer ended by itself after %d lines: %v\n%s", len(lines), err, stderr.String())
 			}
 			break // a line that is not whole was not acknowledged
 		}
-		thread, id, _ := strings.Cut(strings.TrimSuffix(text, "\n"), "\t")
-		parsed, err := checkpoint.ParseID(id)
-		if err != nil {
-			t.Fatalf("the writer says %q: %v", text, err)
-		}
-		acked[thread] = append(acked[thread], parsed)
+		lines = append(lines, strings.TrimSuffix(text, "\n"))
 	}
 	if err := cmd.Wait(); err == nil {
 		t.Fatal("the writer ended well; it should have been killed")
 	}
-	return acked
+	return lines
+}
+
+// endWithParent ends this process when the one that started it has ended.
+func endWithParent() {
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	os.Exit(3)
 }
 
 // writeUntilKilled is the other process.
 func writeUntilKilled(where string) {
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		os.Exit(3)
-	}()
+	go endWithParent()
 	path, round, _ := strings.Cut(where, "\n")
 	db, err := Open(path, nil)
 	if err != nil {

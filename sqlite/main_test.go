@@ -12,5 +12,8 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(writerEnv); dir != "" {
 		writeUntilKilled(dir)
 	}
+	if path := os.Getenv(storeWriterEnv); path != "" {
+		putUntilKilled(path)
+	}
 	goleak.VerifyTestMain(m)
 }
