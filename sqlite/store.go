@@ -29,10 +29,12 @@ type shelf struct {
 type limits struct {
 	few    int // up to so many items in scope are looked through for words
 	behind int // the index of vectors may lack so many, or have so many that are gone
+	// quiet is how long building that may take before the log hears of it.
+	quiet time.Duration
 }
 
 func newShelf(db *DB) *shelf {
-	return &shelf{db: db, near: nearness{busy: make(chan struct{}, 1)}, limits: limits{few: 1000, behind: 64}}
+	return &shelf{db: db, near: nearness{busy: make(chan struct{}, 1)}, limits: limits{few: 1000, behind: 64, quiet: 2 * time.Second}}
 }
 
 var _ store.Backend = (*shelf)(nil)

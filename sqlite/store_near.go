@@ -47,8 +47,6 @@ const (
 	nearPage = 1024
 	// sampled is how many vectors the mean is taken of.
 	sampled = 4096
-	// quiet is how long catching up may take before the log hears of it.
-	quiet = 2 * time.Second
 )
 
 // indexes are those that the searches of a batch use.
@@ -229,7 +227,7 @@ func (u *catchUp) add(ctx context.Context, x *nearby, lock *sync.RWMutex) error 
 		if len(rows) < nearPage {
 			return nil
 		}
-		if time.Since(u.start) > quiet && time.Since(u.told) > quiet {
+		if quiet := u.limits.quiet; time.Since(u.start) > quiet && time.Since(u.told) > quiet {
 			u.told = time.Now()
 			u.db.log.InfoContext(ctx, "sqlite: the index of vectors is being built", "path", u.db.path, "added", u.added)
 		}
