@@ -24,17 +24,20 @@ type shelf struct {
 	limits limits
 }
 
-// limits say from when on it is worth to have an index. Tests set them so that
-// a few items are enough.
+// limits say from when on it is worth to have an index, and what it is worth.
+// Tests set them so that a few items are enough.
 type limits struct {
-	few    int // up to so many items in scope are looked through for words
-	behind int // the index of vectors may lack so many, or have so many that are gone
-	// quiet is how long building that may take before the log hears of it.
-	quiet time.Duration
+	few      int           // up to so many items in scope are looked through for words
+	behind   int           // the index of vectors may lack so many, or have so many that are gone
+	page     int           // so many are added to it in one go, while searches wait
+	quiet    time.Duration // building it may take so long before the log hears of it
+	compared int           // a search compares so many of the likely nearest
 }
 
+var usualLimits = limits{few: 1000, behind: 64, page: 1024, quiet: 2 * time.Second, compared: 1000}
+
 func newShelf(db *DB) *shelf {
-	return &shelf{db: db, near: nearness{busy: make(chan struct{}, 1)}, limits: limits{few: 1000, behind: 64, quiet: 2 * time.Second}}
+	return &shelf{db: db, near: nearness{busy: make(chan struct{}, 1)}, limits: usualLimits}
 }
 
 var _ store.Backend = (*shelf)(nil)

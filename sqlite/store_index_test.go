@@ -49,8 +49,8 @@ func alike(t *testing.T, items int, o *store.Options) (db *DB, ours, memory *sto
 // Of more matches than are ranked, the same are ranked as in memory: the ones
 // with the most different words, the newest first.
 func TestManyMatchesRankAsInMemory(t *testing.T) {
-	_, ours, memory := alike(t, 6000, &store.Options{Fields: []string{"text"}})
-	for _, query := range []string{"word0", "word0 word1 word2 word900", "word0 word1 word2 word3 word4 word5", "word1999 word1500", "nothing has this"} {
+	_, ours, memory := alike(t, 2500, &store.Options{Fields: []string{"text"}})
+	for _, query := range []string{"word0", "word0 word1 word2 word900", "word0 word1 word2 word3 word4 word5", "word1500 nothing"} {
 		for _, prefix := range []store.Namespace{nil, {"most"}, {"some"}, {"some", "3"}} {
 			for _, filter := range []store.Filter{{}, store.Eq("third", true)} {
 				o := &store.SearchOptions{Query: query, Filter: filter, Limit: 2000}
@@ -65,12 +65,13 @@ func TestManyMatchesRankAsInMemory(t *testing.T) {
 
 // A search by meaning finds nearly all that comparing with each item finds.
 func TestIndexFindsTheNearest(t *testing.T) {
-	const items = 4000 // so many are compared one by one in memory
-	_, ours, memory := alike(t, items, &store.Options{Fields: []string{"text"}, Embedder: store.NewHashEmbedder(64)})
+	const items = 1500 // so many are compared one by one in memory
+	db, ours, memory := alike(t, items, &store.Options{Fields: []string{"text"}, Embedder: store.NewHashEmbedder(64)})
+	db.shelf.limits.compared = 200
 	rnd := rand.New(rand.NewPCG(2, 2))
 	for _, filter := range []store.Filter{{}, store.Eq("third", true)} {
 		found, all := 0, 0
-		for range 40 {
+		for range 20 {
 			o := &store.SearchOptions{Query: sentence(rnd), Filter: filter}
 			got := map[string]bool{}
 			for _, key := range keysOf(t, ours, nil, o) {

@@ -42,12 +42,8 @@ type nearby struct {
 	gone map[int64]string // ids that had no row, with their namespaces
 }
 
-const (
-	// nearPage is how many vectors are added in one go, while searches wait.
-	nearPage = 1024
-	// sampled is how many vectors the mean is taken of.
-	sampled = 4096
-)
+// sampled is how many vectors the mean is taken of.
+const sampled = 4096
 
 // indexes are those that the searches of a batch use.
 type indexes struct {
@@ -224,7 +220,7 @@ func (u *catchUp) add(ctx context.Context, x *nearby, lock *sync.RWMutex) error 
 		x.upto = last
 		lock.Unlock()
 		u.added += len(rows)
-		if len(rows) < nearPage {
+		if len(rows) < u.limits.page {
 			return nil
 		}
 		if quiet := u.limits.quiet; time.Since(u.start) > quiet && time.Since(u.told) > quiet {
@@ -241,7 +237,7 @@ func (u *catchUp) page(ctx context.Context, after int64) (rows []nearRow, last i
 			return err
 		}
 		return c.each(`SELECT v.id, s.name, v.data FROM store_vector v CROSS JOIN store_record r CROSS JOIN store_space s
-			WHERE v.id>? AND v.stamp=(SELECT id FROM store_stamp WHERE text=?) AND r.seq=v.seq AND s.id=r.space ORDER BY v.id LIMIT ?`, []any{after, []byte(u.stamp), nearPage},
+			WHERE v.id>? AND v.stamp=(SELECT id FROM store_stamp WHERE text=?) AND r.seq=v.seq AND s.id=r.space ORDER BY v.id LIMIT ?`, []any{after, []byte(u.stamp), u.limits.page},
 			func(scan func(...any) error) error {
 				var r nearRow
 				var data []byte
@@ -256,8 +252,8 @@ func (u *catchUp) page(ctx context.Context, after int64) (rows []nearRow, last i
 				return err
 			})
 	})
-	if len(rows) == nearPage {
-		last = rows[nearPage-1].id
+	if len(rows) == u.limits.page {
+		last = rows[u.limits.page-1].id
 	}
 	return rows, last, err
 }

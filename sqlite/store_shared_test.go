@@ -243,10 +243,10 @@ func TestALongBuildIsLogged(t *testing.T) {
 	var log bytes.Buffer
 	path := filepath.Join(t.TempDir(), "test.db")
 	db := open(t, path, &Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	db.shelf.limits.quiet = 0
+	db.shelf.limits = limits{page: 10}
 	s := storeOf(t, db, &store.Options{Embedder: store.NewHashEmbedder(16)})
 	var ops []store.Op
-	for i := range nearPage + 10 {
+	for i := range 13 {
 		ops = append(ops, store.PutOp{Namespace: ada, Key: fmt.Sprint(i), Value: value{"n": i}})
 	}
 	if _, err := s.Batch(t.Context(), ops...); err != nil {
@@ -255,7 +255,7 @@ func TestALongBuildIsLogged(t *testing.T) {
 	for range 2 {
 		keysOf(t, s, nil, &store.SearchOptions{Query: "17"})
 	}
-	if got := log.String(); strings.Count(got, "is being built") != 1 || strings.Count(got, "is ready") != 1 || !strings.Contains(got, fmt.Sprint("vectors=", nearPage+10)) {
+	if got := log.String(); strings.Count(got, "is being built") != 1 || strings.Count(got, "is ready") != 1 || !strings.Contains(got, "vectors=13") {
 		t.Errorf("the log has:\n%s", got)
 	}
 }

@@ -72,7 +72,7 @@ func (x *inTurn) Reindex(ctx context.Context, by map[int64]store.Indexed) error 
 
 // eager makes a shelf use indexes for any number of items.
 func eager(s *shelf) *shelf {
-	s.limits = limits{few: -1}
+	s.limits.few, s.limits.behind = -1, 0
 	return s
 }
 

@@ -154,12 +154,9 @@ func dot(a []float32, b []byte) float32 {
 	return s0 + s1 + s2 + s3
 }
 
-const (
-	// A search compares this many of the items with the likely nearest vectors,
-	// or comparedPer for each one asked for, if that is more.
-	comparedLeast = 1000
-	comparedPer   = 10
-)
+// comparedPer is how many of the likely nearest are compared for each one asked
+// for, at least.
+const comparedPer = 10
 
 // nearest are the items most similar to a query.
 func (l *look) nearest(q *store.Query, s scope) ([]store.Candidate, error) {
@@ -215,7 +212,7 @@ func (l *look) likely(q *store.Query, s scope, race *race, x *nearby) error {
 	if err != nil {
 		return err
 	}
-	left := max(comparedLeast, comparedPer*q.Depth)
+	left := max(l.limits.compared, comparedPer*q.Depth)
 	page := map[int64]string{} // the namespaces of ids
 	seen := map[int64]bool{}
 	flush := func() error {
