@@ -1,9 +1,11 @@
-// Package sqlite keeps checkpoints, and a cache of results, in one SQLite file.
+// Package sqlite keeps checkpoints, a cache of results, and a store, in one
+// SQLite file.
 //
 // [Open] gives a [DB], which is a [checkpoint.Saver] with every ability that
-// package checkpoint names, and has a [checkpoint.Cache] beside it. The driver
-// is pure Go. Several processes may have the same file open; two writers that
-// meet on one thread are told apart by the compare-and-set of its head.
+// package checkpoint names, and has a [checkpoint.Cache] and a [store.Store]
+// beside it. The driver is pure Go. Several processes may have the same file
+// open; two writers that meet on one thread are told apart by the
+// compare-and-set of its head.
 //
 // # What a commit survives
 //
@@ -35,6 +37,17 @@
 // or shortened later, but what a checkpoint means never changes. References are
 // relative to the line, so a copy of a thread is a copy of rows. Only shapes,
 // the lists of channel names, are common to all lines; they are never removed.
+//
+// The store has tables of its own:
+//
+//	space ──< record ─── life, vector      under   words   stamp   state
+//	 (namespaces)  (versions)
+//
+// A record is a version of an item and never changes; what does is in its life.
+// The records of items, not of their past, are listed under their namespace and
+// each one above it (under), their words are in an index of FTS5 (words), and
+// their vectors have positive ids (vector). How a search by meaning gets by with
+// signatures of vectors in memory is told in store_near.go.
 //
 // One put is one transaction, and puts of many threads that wait for each other
 // share one (commit.go). The file's user_version counts migrations (migrate.go).

@@ -56,7 +56,7 @@ func (s *shelf) Do(ctx context.Context, b *store.Batch) (*store.Results, error) 
 	var out *store.Results
 	var refresh []refresh
 	err = s.db.read(ctx, func(c *conn) (err error) {
-		l := s.look(c, b, indexes)
+		l := s.look(ctx, c, b, indexes)
 		out, err = l.all()
 		refresh = l.refresh
 		return err
@@ -80,7 +80,7 @@ func (s *shelf) change(ctx context.Context, b *store.Batch, indexes *indexes) (*
 	var out *store.Results
 	indexes.tentative = true
 	err := s.db.write(ctx, func(c *conn) (err error) {
-		l := s.look(c, b, indexes)
+		l := s.look(ctx, c, b, indexes)
 		if out, err = l.all(); err != nil {
 			return err
 		}

@@ -157,6 +157,38 @@ func TestSearchesNeverMissAnItemThatIsPutAgain(t *testing.T) {
 	}
 }
 
+// A search through many items ends with its caller's context, which it asks more
+// often than one through none.
+func TestALongSearchEndsWithItsContext(t *testing.T) {
+	_, s, _ := alike(t, 2*pageSize, &store.Options{Embedder: store.NewHashEmbedder(8)})
+	for name, o := range map[string]store.SearchOptions{
+		"filter": {Filter: store.Eq("third", 7)}, "words": {Query: "word0 third", Ranking: store.Keyword, Filter: store.Eq("third", 7)}, "meaning": {Query: "word0"},
+	} {
+		keysOf(t, s, nil, &o) // so that indexes are there
+		none := &impatient{Context: t.Context()}
+		if _, err := s.Search(none, store.Namespace{"none"}, &o); err != nil {
+			t.Fatal(err)
+		}
+		some := &impatient{Context: t.Context(), patience: none.asked}
+		if _, err := s.Search(some, nil, &o); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v, want %v", name, err, context.Canceled)
+		}
+	}
+}
+
+// impatient is a context that ends when it has been asked too often.
+type impatient struct {
+	context.Context
+	asked, patience int
+}
+
+func (i *impatient) Err() error {
+	if i.asked++; i.patience > 0 && i.asked > i.patience {
+		return context.Canceled
+	}
+	return nil
+}
+
 // stampOf is the only stamp of a file.
 func stampOf(t *testing.T, db *DB) (stamp string) {
 	t.Helper()

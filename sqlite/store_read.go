@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"context"
 	"io"
 	"slices"
 
@@ -13,8 +14,10 @@ type look struct {
 	batch   *store.Batch
 	indexes *indexes
 	limits  limits
-	at      int64 // the time it looks at
-	past    bool  // which is that of AsOf
+	ended   func() error // the context's error
+	looked  int          // at how many items
+	at      int64        // the time it looks at
+	past    bool         // which is that of AsOf
 	spaces  spaces
 	refresh []refresh
 }
@@ -22,8 +25,8 @@ type look struct {
 // A refresh lets a record expire at another time.
 type refresh struct{ seq, expires int64 }
 
-func (s *shelf) look(c *conn, b *store.Batch, x *indexes) *look {
-	l := &look{c: c, batch: b, indexes: x, limits: s.limits, at: b.Now.UnixMicro(), past: !b.AsOf.IsZero(), spaces: spaces{c: c}}
+func (s *shelf) look(ctx context.Context, c *conn, b *store.Batch, x *indexes) *look {
+	l := &look{c: c, batch: b, indexes: x, limits: s.limits, ended: ctx.Err, at: b.Now.UnixMicro(), past: !b.AsOf.IsZero(), spaces: spaces{c: c}}
 	if l.past {
 		l.at = b.AsOf.UnixMicro()
 	}
@@ -205,10 +208,13 @@ func (l *look) newest(q *store.Query, s scope) (seqs []int64, err error) {
 	}
 	skip := q.Offset
 	visit := func(seq int64, value, meta []byte) error {
+		passes, err := l.passes(q, value, meta)
 		switch {
+		case err != nil:
+			return err
 		case len(seqs) == q.Limit:
 			return io.EOF
-		case !q.Match(value, meta):
+		case !passes:
 		case skip > 0:
 			skip--
 		default:
@@ -221,7 +227,18 @@ func (l *look) newest(q *store.Query, s scope) (seqs []int64, err error) {
 	}
 	err = l.c.each("SELECT r.seq, r.value, r.meta FROM store_under u CROSS JOIN "+recordTables+" WHERE r.seq=u.seq AND u.space=? AND "+isLive+" ORDER BY u.seq DESC",
 		[]any{-s.id, l.at}, visitValues(visit))
-	return seqs, ended(err)
+	return seqs, stopped(err)
+}
+
+// passes reports whether an item passes the filter, or that the caller has gone:
+// there may be many items to look at.
+func (l *look) passes(q *store.Query, value, meta []byte) (bool, error) {
+	if l.looked++; l.looked%pageSize == 0 {
+		if err := l.ended(); err != nil {
+			return false, err
+		}
+	}
+	return q.Match(value, meta), nil
 }
 
 // newestOfAll is newest without a filter, which needs no values.
@@ -245,7 +262,7 @@ func (l *look) values(seqs []int64, visit func(seq int64, value, meta []byte) er
 	for page := range slices.Chunk(seqs, pageSize) {
 		err := l.c.each("SELECT r.seq, r.value, r.meta FROM json_each(?) j CROSS JOIN store_record r WHERE r.seq=j.value ORDER BY j.id", []any{list(page)}, visitValues(visit))
 		if err != nil {
-			return ended(err)
+			return stopped(err)
 		}
 	}
 	return nil
@@ -266,8 +283,8 @@ func visitValues(visit func(seq int64, value, meta []byte) error) func(scan func
 // many are needed.
 const pageSize = 256
 
-// ended takes the end of a loop for what it is.
-func ended(err error) error {
+// stopped takes the end of a loop for what it is.
+func stopped(err error) error {
 	if err == io.EOF {
 		return nil
 	}

@@ -253,6 +253,9 @@ const (
 // part in a race, and returns how many they are. It calls there with the id of
 // each row there is.
 func (l *look) compare(q *store.Query, race *race, by string, numbers []int64, there func(id int64)) (n int, err error) {
+	if err := l.ended(); err != nil {
+		return 0, err
+	}
 	if q.Filter().Op != "" {
 		if numbers, err = l.filtered(q, by, numbers, there); err != nil || len(numbers) == 0 {
 			return 0, err
@@ -286,10 +289,11 @@ func (l *look) filtered(q *store.Query, by string, numbers []int64, there func(i
 				return err
 			}
 			there(id)
-			if q.Match(value, meta) {
+			passes, err := l.passes(q, value, meta)
+			if passes {
 				passed = append(passed, number)
 			}
-			return nil
+			return err
 		})
 	return passed, err
 }

@@ -187,11 +187,11 @@ func (l *look) candidates(q *store.Query, from string, args []any, do func(c sto
 		if err := scan(dest...); err != nil {
 			return err
 		}
-		if filtered && !q.Match(value, meta) {
-			return nil
+		passes, err := l.passes(q, value, meta)
+		if err != nil || !passes {
+			return err
 		}
 		var different int
-		var err error
 		if c.Counts, different, err = countTerms(terms, q.Terms); err == nil && different > 0 {
 			do(c, different)
 		}

@@ -1,0 +1,81 @@
+package vecindex
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// Among the likely nearest are nearly all of the nearest, in the spaces asked
+// for and no others, without those that were removed.
+func TestLikelyAreTheNearest(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(7, 7))
+	all := collection{}
+	var sample [][]float32
+	for id := range int64(3000) {
+		m := member{space: []string{"a\x01", "a\x01b\x01", "c\x01"}[id%3], vectors: [][]float32{draw(rnd, 96), draw(rnd, 96)}}
+		all[id] = m
+		if id%10 == 0 {
+			sample = append(sample, m.vectors[0])
+		}
+	}
+	x := Signed(sample...)
+	for id, m := range all {
+		x.Add(m.space, id, m.vectors...)
+	}
+	for id := range int64(500) {
+		x.Remove(all[id].space, id)
+		delete(all, id)
+	}
+	if x.Len() != 2*len(all) {
+		t.Errorf("it has %d vectors, want %d", x.Len(), 2*len(all))
+	}
+	const searches, wanted, nearest = 20, 500, 10
+	for prefix, share := range map[string]float64{"": 1, "a\x01": 2. / 3, "c\x01": 1. / 3, "d": 0} {
+		found := 0
+		for range searches {
+			query := draw(rnd, 96)
+			seen := map[int64]bool{}
+			vectors := 0
+			for name, id := range x.Likely(prefix, query, wanted) {
+				if m, ok := all[id]; !ok || m.space != name {
+					t.Fatalf("id %d is in space %q: %v", id, name, m)
+				}
+				if vectors < wanted {
+					seen[id] = true
+				}
+				vectors++
+			}
+			if want := int(2 * float64(len(all)) * share); vectors < want-10 || vectors > want+10 {
+				t.Errorf("under %q there are %d vectors, want about %d", prefix, vectors, want)
+			}
+			for _, h := range all.nearest(prefix, query, nearest, anyID) {
+				if seen[h.ID] {
+					found++
+				}
+			}
+		}
+		if recall := float64(found) / (searches * nearest); share > 0 && recall < 0.95 {
+			t.Errorf("under %q the recall is %.3f, want at least 0.95", prefix, recall)
+		}
+	}
+}
+
+// An index that keeps no vectors gives up what it has when all are removed.
+func TestSignedIndexEmptiesOut(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(8, 8))
+	x := Signed(draw(rnd, 8))
+	for id := range int64(20) {
+		x.Add("a", id, draw(rnd, 8))
+	}
+	for id := range int64(20) {
+		x.Remove("a", id)
+	}
+	var left []int64
+	for _, id := range x.Likely("", draw(rnd, 8), 10) {
+		left = append(left, id)
+	}
+	if x.Len() != 0 || !slices.Equal(left, nil) {
+		t.Errorf("%d are left: %v", x.Len(), left)
+	}
+}
