@@ -33,7 +33,7 @@ func short(ms llm.Messages) string {
 	return strings.Join(parts, " ")
 }
 
-// Parity: 197, 198.
+// Parity: 197, 198. Of 198 our way: providers' forms are made by their adapters, and a node streams a message by returning it.
 func TestReduceMergesByID(t *testing.T) {
 	old := llm.Messages{human("1", "a"), human("2", "b"), human("3", "c")}
 	for _, test := range []struct {

@@ -21,6 +21,7 @@ func goldenFile(version int) string {
 	return filepath.Join("testdata", fmt.Sprintf("v%d.json", version))
 }
 
+// Parity: 165, 206. Of 165 our way: ids of questions are hashes of our own.
 func TestThreadsOfEveryVersionGoOn(t *testing.T) {
 	if *update {
 		threadtest.WriteGolden(t, goldenFile(presentFormat))
