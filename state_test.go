@@ -688,6 +688,16 @@ func TestDynamicState(t *testing.T) {
 }
 
 // An Update is checked against the fields: names and types.
+func TestUpdateMayNameFieldsAsGoDoes(t *testing.T) {
+	b := treadle.New[draft]("names")
+	treadle.AddNode(b, "a", func(context.Context, draft) (treadle.Update, error) { return treadle.Update{"Topic": "x"}, nil })
+	b.Edge(treadle.Start, "a")
+	out, err := treadle.Must(b.Compile(nil)).Run(t.Context(), draft{})
+	if err != nil || out.Topic != "x" {
+		t.Errorf("the topic is %q, %v", out.Topic, err)
+	}
+}
+
 func TestUpdateThatDoesNotFit(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -697,7 +707,7 @@ func TestUpdateThatDoesNotFit(t *testing.T) {
 	}{
 		{"unknown key", treadle.Update{"tpoic": "x"}, "tpoic", `field tpoic: the state has no such field; it has Notes, count, log, topic`},
 		{"several unknown keys", treadle.Update{"zz": 1, "tpoic": "x", "a": 1}, "a", `field a: the state has no such field; it has Notes, count, log, topic`},
-		{"Go name instead of JSON name", treadle.Update{"Topic": "x"}, "Topic", `field Topic: the state has no such field; it has Notes, count, log, topic`},
+		{"by both names", treadle.Update{"Topic": "x", "topic": "y"}, "topic", `field topic: is given twice, as topic and as Topic`},
 		{"wrong type", treadle.Update{"topic": 1}, "topic", `field topic: is int, updates of this field are string`},
 		{"nil", treadle.Update{"topic": nil}, "topic", `field topic: nil is not a string`},
 		{"wrong element", treadle.Update{"log": []int{1}}, "log", `field log: is []int, updates of this field are treadle.List[string]`},

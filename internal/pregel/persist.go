@@ -679,20 +679,28 @@ func (t *Task) encodeTarget(to Target, forget bool) ([]byte, error) {
 // decodeResult reads it back. A field that is gone is left out, as it is of the
 // state.
 func (t *Task) decodeResult(raw []byte) error {
+	_, err := t.readResult(raw)
+	return err
+}
+
+// readResult is decodeResult; whole is false if a field was left out.
+func (t *Task) readResult(raw []byte) (whole bool, err error) {
 	p := t.run.plan
 	var in resultJSON
 	if err := json.Unmarshal(raw, &in); err != nil {
-		return err
+		return false, err
 	}
 	t.out.clear()
+	whole = true
 	for _, w := range in.Writes {
 		c := p.schema.byWire[w.Field]
 		if c == nil {
+			whole = false
 			continue
 		}
 		got, err := t.run.decodeWrite(c, w)
 		if err != nil {
-			return err
+			return false, err
 		}
 		t.out.add(got)
 	}
@@ -702,7 +710,7 @@ func (t *Task) decodeResult(raw []byte) error {
 			data := enclosed(g.Input, g.Coded)
 			val, err := t.run.decodeInput(n, data)
 			if err != nil {
-				return t.run.misfit(t.run.head, "input of "+n.Name, n.In, data, err)
+				return false, t.run.misfit(t.run.head, "input of "+n.Name, n.In, data, err)
 			}
 			to.Input = val
 			if g.Timeout != nil {
@@ -713,7 +721,7 @@ func (t *Task) decodeResult(raw []byte) error {
 	}
 	t.out.handled = in.Handled
 	t.adopt(in.Children)
-	return nil
+	return whole, nil
 }
 
 // keep stores the results of the tasks that finished in a step that failed, so
@@ -821,7 +829,7 @@ func (t *Task) fromCache(sc *scope) (hit bool, key string, err error) {
 	if err != nil || !ok {
 		return false, key, err
 	}
-	if err := t.decodeResult(raw); err != nil {
+	if whole, err := t.readResult(raw); err != nil || !whole {
 		t.out.clear()
 		return false, key, nil // written by another version of the graph
 	}
