@@ -1,0 +1,143 @@
+package anthropic
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	sdk "github.com/anthropics/anthropic-sdk-go"
+
+	"github.com/treadle-go/treadle/llm"
+)
+
+// chunkOf is a whole answer.
+func chunkOf(m *sdk.Message) (llm.Chunk, error) {
+	chunk := llm.Chunk{ID: m.ID, Stop: stopOf(m.StopReason), Metadata: startOf(m.Model)}
+	addStop(chunk.Metadata, m.StopReason, m.StopSequence, m.StopDetails)
+	usage := countsOf(m.Usage).usage()
+	chunk.Usage = &usage
+	for i, part := range m.Content {
+		if err := addPart(&chunk, i, part); err != nil {
+			return chunk, &llm.Error{Provider: provider, Err: fmt.Errorf("content block %d: %w", i, err)}
+		}
+	}
+	if text, ok := onlyText(chunk.Blocks); ok {
+		chunk.Content, chunk.Blocks = text, nil
+	}
+	return chunk, nil
+}
+
+func addPart(chunk *llm.Chunk, i int, part sdk.ContentBlockUnion) error {
+	switch part.Type {
+	case "tool_use":
+		extra, err := callExtra(part.RawJSON())
+		chunk.ToolCalls = append(chunk.ToolCalls, llm.ToolCallChunk{Index: &i, ID: part.ID, Name: part.Name, Args: string(part.Input), Extra: extra})
+		return err
+	case "text":
+		b := llm.Text(part.Text)
+		if len(part.Citations) > 0 {
+			b.Extra = map[string]any{}
+			for _, c := range part.Citations {
+				list, err := appended(b.Extra["citations"], c.RawJSON())
+				if err != nil {
+					return err
+				}
+				b.Extra["citations"] = list
+			}
+		}
+		chunk.Blocks = append(chunk.Blocks, b)
+	case "thinking":
+		chunk.Blocks = append(chunk.Blocks, thinking(part.Thinking, part.Signature))
+	default:
+		var b llm.Block
+		if err := json.Unmarshal([]byte(part.RawJSON()), &b); err != nil {
+			return err
+		}
+		chunk.Blocks = append(chunk.Blocks, b)
+	}
+	return nil
+}
+
+func thinking(text, signature string) llm.Block {
+	b := llm.Block{Type: llm.BlockReasoning, Reasoning: text}
+	if signature != "" {
+		b.Extra = map[string]any{"signature": signature}
+	}
+	return b
+}
+
+// onlyText is the text of blocks that are nothing else.
+func onlyText(blocks []llm.Block) (string, bool) {
+	var all strings.Builder
+	for _, b := range blocks {
+		if b.Type != llm.BlockText || b.Extra != nil {
+			return "", false
+		}
+		all.WriteString(b.Text)
+	}
+	return all.String(), true
+}
+
+// callExtra is what a tool call must be sent back with.
+func callExtra(raw string) (map[string]any, error) {
+	var fields struct {
+		Caller  map[string]any `json:"caller"`
+		Toolset string         `json:"toolset_name"`
+	}
+	if err := json.Unmarshal([]byte(raw), &fields); err != nil {
+		return nil, err
+	}
+	extra := map[string]any{}
+	if len(fields.Caller) > 0 && fields.Caller["type"] != "direct" { // which it is without saying
+		extra["caller"] = fields.Caller
+	}
+	if fields.Toolset != "" {
+		extra["toolset_name"] = fields.Toolset
+	}
+	if len(extra) == 0 {
+		return nil, nil
+	}
+	return extra, nil
+}
+
+// appended is a list with one more value, given as JSON.
+func appended(list any, raw string) ([]any, error) {
+	var v any
+	if err := json.Unmarshal([]byte(raw), &v); err != nil {
+		return nil, err
+	}
+	old, _ := list.([]any)
+	return append(old, v), nil
+}
+
+// stopOf is Anthropic's reason to stop in the words of llm.
+func stopOf(reason sdk.StopReason) llm.StopReason {
+	switch reason {
+	case sdk.StopReasonEndTurn, sdk.StopReasonStopSequence:
+		return llm.StopEnd
+	case sdk.StopReasonToolUse:
+		return llm.StopTools
+	case sdk.StopReasonMaxTokens, sdk.StopReasonModelContextWindowExceeded:
+		return llm.StopLength
+	case sdk.StopReasonRefusal:
+		return llm.StopRefusal
+	}
+	return llm.StopReason(reason)
+}
+
+// startOf is what is known of an answer when it begins.
+func startOf(model sdk.Model) map[string]any {
+	return map[string]any{"model_provider": provider, "model_name": model}
+}
+
+// addStop adds what is said about the end of an answer.
+func addStop(meta map[string]any, reason sdk.StopReason, word string, details sdk.RefusalStopDetails) {
+	meta["stop_reason"] = string(reason)
+	if word != "" {
+		meta["stop_sequence"] = word
+	}
+	var fields map[string]any
+	if json.Unmarshal([]byte(details.RawJSON()), &fields) == nil && len(fields) > 0 {
+		meta["stop_details"] = fields
+	}
+}

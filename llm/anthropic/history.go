@@ -1,0 +1,119 @@
+package anthropic
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	sdk "github.com/anthropics/anthropic-sdk-go"
+
+	"github.com/treadle-go/treadle/llm"
+)
+
+// setMessages writes the conversation into the body.
+func setMessages(body *sdk.MessageNewParams, req *llm.Request) error {
+	var h history
+	for i := range req.Messages {
+		m := &req.Messages[i]
+		if m.Role == llm.RoleAI {
+			if err := h.endTurn(); err != nil {
+				return err
+			}
+		}
+		if err := h.add(i, m); err != nil {
+			return &llm.HistoryError{Index: i, ID: m.ID, Reason: err.Error()}
+		}
+	}
+	if err := h.endTurn(); err != nil {
+		return err
+	}
+	if len(h.messages) == 0 {
+		return errors.New("there are no messages but system messages")
+	}
+	body.System, body.Messages = h.system, h.messages
+	return nil
+}
+
+// history is a conversation in the making. The API has turns:
+//
+//	the system prompt, (the user's turn, an answer) …, the user's turn
+//
+// The user's turn is all messages of the user and of tools between two answers,
+// and at its end there may be one system message.
+type history struct {
+	system   []sdk.TextBlockParam
+	messages []sdk.MessageParam
+
+	// The turn that is not in messages yet, and of its system messages the texts
+	// and where the first of them stands.
+	user   []sdk.ContentBlockParamUnion
+	orders []sdk.ContentBlockParamUnion
+	from   llm.HistoryError
+}
+
+func (h *history) add(i int, m *llm.Message) error {
+	switch m.Role {
+	case llm.RoleSystem:
+		return h.addSystem(i, m)
+	case llm.RoleAI:
+		content, err := answerContent(m)
+		if err == nil && len(content) == 0 {
+			err = errors.New("there is nothing in it that Anthropic could be sent")
+		}
+		h.messages = append(h.messages, sdk.NewAssistantMessage(content...))
+		return err
+	case llm.RoleHuman:
+		content, err := contentOf(m.Parts())
+		if err == nil && len(content) == 0 {
+			err = errors.New("it is empty, which Anthropic refuses")
+		}
+		h.user = append(h.user, content...)
+		return err
+	case llm.RoleTool:
+		result, err := resultOf(m)
+		h.user = append(h.user, result)
+		return err
+	}
+	return fmt.Errorf("its role is %q, which is no part of a conversation", m.Role)
+}
+
+func (h *history) addSystem(i int, m *llm.Message) error {
+	leads := len(h.messages) == 0 && len(h.user) == 0
+	for _, b := range m.Parts() {
+		if b.Type != llm.BlockText {
+			return fmt.Errorf("a system message holds texts, and it has a block of type %q", b.Type)
+		}
+		if blank(b.Text) {
+			continue
+		}
+		text := textParam(b)
+		if leads {
+			h.system = append(h.system, text)
+			continue
+		}
+		if len(h.orders) == 0 {
+			h.from = llm.HistoryError{Index: i, ID: m.ID}
+		}
+		h.orders = append(h.orders, sdk.ContentBlockParamUnion{OfText: &text})
+	}
+	return nil
+}
+
+// endTurn puts the user's turn into the conversation.
+func (h *history) endTurn() error {
+	if len(h.user) > 0 {
+		h.messages = append(h.messages, sdk.NewUserMessage(h.user...))
+	}
+	if len(h.orders) > 0 {
+		if len(h.user) == 0 {
+			h.from.Reason = "Anthropic takes a system message only beside a message of the user or a tool's result: put it first, or make it a message of the user"
+			return &h.from
+		}
+		h.messages = append(h.messages, sdk.MessageParam{Role: sdk.MessageParamRoleSystem, Content: h.orders})
+	}
+	h.user, h.orders = nil, nil
+	return nil
+}
+
+// blank reports whether a text has nothing to read, which the API refuses.
+func blank(text string) bool { return strings.TrimSpace(text) == "" }

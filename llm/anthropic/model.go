@@ -1,0 +1,174 @@
+package anthropic
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"net/url"
+	"os"
+
+	sdk "github.com/anthropics/anthropic-sdk-go"
+	"github.com/anthropics/anthropic-sdk-go/option"
+
+	"github.com/treadle-go/treadle/llm"
+)
+
+// provider is the name of the provider in errors, descriptions and metadata.
+const provider = "anthropic"
+
+// Options say how Anthropic is reached. Nil and the zero value are usual.
+type Options struct {
+	// Key is the API key; if empty, that in the environment variable
+	// ANTHROPIC_API_KEY.
+	Key string
+	// BaseURL is where the API is, without the v1; if empty, the address in the
+	// environment variable ANTHROPIC_BASE_URL or else Anthropic's own.
+	BaseURL string
+	// Client sends the requests; [http.DefaultClient] if nil.
+	Client *http.Client
+	// Header is added to each request, such as anthropic-beta. With an
+	// Authorization there needs to be no key.
+	Header http.Header
+}
+
+// Model is a model of Anthropic's. It implements [llm.Model].
+type Model struct {
+	name   string
+	client sdk.MessageService
+}
+
+// New is the model of the given name, such as "claude-sonnet-5-5". Nobody is
+// asked whether there is one.
+func New(name string, opts *Options) (*Model, error) {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	settings, err := o.settings()
+	if err == nil && name == "" {
+		err = errors.New("the model has no name")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("anthropic: %w", err)
+	}
+	return &Model{name, sdk.NewClient(settings...).Messages}, nil
+}
+
+// Provider is for [llm.Open], whose names begin with "anthropic:". It has no
+// embedders.
+func Provider(opts *Options) llm.Provider {
+	return llm.Provider{Name: provider, Model: func(name string) (llm.Model, error) { return New(name, opts) }}
+}
+
+// settings are the options as the SDK wants them.
+func (o *Options) settings() ([]option.RequestOption, error) {
+	settings := []option.RequestOption{
+		// The SDK would look for other keys and profiles, and at files for them;
+		// which key is used must be plain to see.
+		option.WithoutEnvironmentDefaults(),
+		// A run reports its model calls itself, and to no global tracer.
+		option.WithoutOpenTelemetry(),
+		option.WithMaxRetries(0),
+	}
+	switch key := cmp.Or(o.Key, os.Getenv("ANTHROPIC_API_KEY")); {
+	case key != "":
+		settings = append(settings, option.WithAPIKey(key))
+	case o.Header.Get("Authorization") == "":
+		return nil, errors.New("there is no API key: set the environment variable ANTHROPIC_API_KEY or Options.Key")
+	}
+	if base := cmp.Or(o.BaseURL, os.Getenv("ANTHROPIC_BASE_URL")); base != "" {
+		if u, err := url.Parse(base); err != nil || u.Scheme == "" || u.Host == "" {
+			return nil, fmt.Errorf("the base URL %q is not an address such as https://api.anthropic.com", base)
+		}
+		settings = append(settings, option.WithBaseURL(base))
+	}
+	if o.Client != nil {
+		settings = append(settings, option.WithHTTPClient(o.Client))
+	}
+	for name, values := range o.Header {
+		settings = append(settings, option.WithHeaderDel(name))
+		for _, v := range values {
+			settings = append(settings, option.WithHeaderAdd(name, v))
+		}
+	}
+	return settings, nil
+}
+
+// Describe implements [llm.Describer].
+func (m *Model) Describe() llm.Info {
+	return llm.Info{Provider: provider, Model: m.name, NativeOutput: hasOutputs(m.name)}
+}
+
+// Stream implements [llm.Model]. A whole answer that may be so long that
+// Anthropic wants it to be streamed is streamed, and yielded as one chunk.
+func (m *Model) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
+		if err := context.Cause(ctx); err != nil {
+			yield(llm.Chunk{}, err)
+			return
+		}
+		body, settings, err := m.request(req)
+		if err != nil {
+			yield(llm.Chunk{}, fmt.Errorf("anthropic: %w", err))
+			return
+		}
+		// Whatever ends the loop ends the connection.
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		if !req.NoStream {
+			m.stream(ctx, body, settings)(yield)
+			return
+		}
+		chunk, err := m.whole(ctx, body, settings)
+		if err != nil {
+			chunk = llm.Chunk{}
+		}
+		yield(chunk, err)
+	}
+}
+
+// whole asks for the answer in one piece.
+func (m *Model) whole(ctx context.Context, body sdk.MessageNewParams, settings []option.RequestOption) (llm.Chunk, error) {
+	if _, err := sdk.CalculateNonStreamingTimeout(int(body.MaxTokens), body.Model, nil); err != nil {
+		answer, err := llm.Collect(m.stream(ctx, body, settings))
+		return answer.Chunk(), err
+	}
+	answer, err := m.client.New(ctx, body, settings...)
+	if err != nil {
+		return llm.Chunk{}, failure(ctx, err, false)
+	}
+	if answer.StopReason == "" {
+		return llm.Chunk{}, &llm.Error{Provider: provider, Message: "the response is no message: it has no stop_reason"}
+	}
+	return chunkOf(answer)
+}
+
+// stream asks for the answer piece by piece.
+func (m *Model) stream(ctx context.Context, body sdk.MessageNewParams, settings []option.RequestOption) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
+		events := m.client.NewStreaming(ctx, body, settings...)
+		defer events.Close()
+		var r reader
+		for !r.done && events.Next() {
+			chunk, said, err := r.read(events.Current())
+			if err != nil {
+				yield(llm.Chunk{}, &llm.Error{Provider: provider, Cut: r.begun, Err: err})
+				return
+			}
+			if said && !yield(chunk, nil) {
+				return
+			}
+		}
+		if r.done {
+			return
+		}
+		err := events.Err()
+		if err == nil {
+			err = errors.New("the stream ended before the answer did")
+		}
+		yield(llm.Chunk{}, failure(ctx, err, r.begun))
+	}
+}

@@ -1,0 +1,154 @@
+package anthropic
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	sdk "github.com/anthropics/anthropic-sdk-go"
+
+	"github.com/treadle-go/treadle/llm"
+)
+
+// reader makes chunks of the events of a stream:
+//
+//	message_start (content_block_start content_block_delta… content_block_stop)… message_delta… message_stop
+//
+// Each block has an index. Events and deltas of types that it does not know are
+// passed over, as the API asks: there may be new ones any day.
+type reader struct {
+	begun bool // a part of the answer has been read
+	done  bool // all of it has
+
+	counts counts
+	open   map[int64]*serverBlock
+	// last is what is said at the end. It is kept until then: an answer that has a
+	// reason to stop is complete.
+	last llm.Chunk
+}
+
+// serverBlock is a block that is passed on as a whole, since pieces of it mean
+// nothing.
+type serverBlock struct {
+	start string // its JSON
+	input strings.Builder
+}
+
+// read is the chunk that an event says, if it says one.
+func (r *reader) read(e sdk.MessageStreamEventUnion) (chunk llm.Chunk, said bool, err error) {
+	switch e.Type {
+	case "message_start":
+		r.counts = countsOf(e.Message.Usage)
+		usage := r.counts.usage()
+		chunk, said = llm.Chunk{ID: e.Message.ID, Metadata: startOf(e.Message.Model), Usage: &usage}, true
+	case "content_block_start":
+		chunk, said, err = r.startBlock(e.Index, e.ContentBlock)
+	case "content_block_delta":
+		chunk, said, err = r.continueBlock(e.Index, e.Delta)
+	case "content_block_stop":
+		chunk, said, err = r.endBlock(e.Index)
+	case "message_delta":
+		before := r.counts.usage()
+		r.counts.update(e.Usage)
+		r.end(e.Delta, r.counts.usage().Sub(before))
+	case "message_stop":
+		if r.last.Stop == "" {
+			return chunk, false, errors.New("the answer has no stop_reason")
+		}
+		r.done = true
+		return r.last, true, nil
+	}
+	if err != nil {
+		return llm.Chunk{}, false, fmt.Errorf("%s %d: %w", e.Type, e.Index, err)
+	}
+	r.begun = r.begun || said
+	return chunk, said, nil
+}
+
+// end notes what is said about the end. There may be more than one event of it.
+func (r *reader) end(d sdk.MessageStreamEventUnionDelta, usage llm.Usage) {
+	if r.last.Usage != nil {
+		usage = r.last.Usage.Add(usage)
+	}
+	r.last.Usage = &usage
+	if d.StopReason == "" {
+		return
+	}
+	r.last.Stop = stopOf(d.StopReason)
+	r.last.Metadata = map[string]any{}
+	addStop(r.last.Metadata, d.StopReason, d.StopSequence, d.StopDetails)
+}
+
+func (r *reader) startBlock(index int64, b sdk.ContentBlockStartEventContentBlockUnion) (chunk llm.Chunk, said bool, err error) {
+	switch b.Type {
+	case "text":
+		return llm.Chunk{Content: b.Text}, b.Text != "", nil
+	case "thinking":
+		return blockChunk(index, thinking(b.Thinking, b.Signature)), b.Thinking != "" || b.Signature != "", nil
+	case "tool_use":
+		call := llm.ToolCallChunk{Index: new(int(index)), ID: b.ID, Name: b.Name}
+		if input := b.JSON.Input.Raw(); input != "{}" && input != "null" {
+			call.Args = input // else it comes in pieces
+		}
+		call.Extra, err = callExtra(b.RawJSON())
+		return llm.Chunk{ToolCalls: []llm.ToolCallChunk{call}}, true, err
+	}
+	if r.open == nil {
+		r.open = map[int64]*serverBlock{}
+	}
+	r.open[index] = &serverBlock{start: b.RawJSON()}
+	return chunk, false, nil
+}
+
+func (r *reader) continueBlock(index int64, d sdk.MessageStreamEventUnionDelta) (chunk llm.Chunk, said bool, err error) {
+	switch d.Type {
+	case "text_delta":
+		return llm.Chunk{Content: d.Text}, d.Text != "", nil
+	case "thinking_delta":
+		return blockChunk(index, thinking(d.Thinking, "")), d.Thinking != "", nil
+	case "signature_delta":
+		return blockChunk(index, thinking("", d.Signature)), d.Signature != "", nil
+	case "citations_delta":
+		// The text that it is about was said; behind it is the next best place.
+		list, err := appended(nil, d.Citation.RawJSON())
+		return blockChunk(index, llm.Block{Type: llm.BlockText, Extra: map[string]any{"citations": list}}), true, err
+	case "input_json_delta":
+		if b := r.open[index]; b != nil {
+			b.input.WriteString(d.PartialJSON)
+			return chunk, false, nil
+		}
+		call := llm.ToolCallChunk{Index: new(int(index)), Args: d.PartialJSON}
+		return llm.Chunk{ToolCalls: []llm.ToolCallChunk{call}}, d.PartialJSON != "", nil
+	}
+	return chunk, false, nil
+}
+
+func (r *reader) endBlock(index int64) (chunk llm.Chunk, said bool, err error) {
+	open := r.open[index]
+	if open == nil {
+		return chunk, false, nil
+	}
+	delete(r.open, index)
+	var b llm.Block
+	if err := json.Unmarshal([]byte(open.start), &b); err != nil {
+		return chunk, false, err
+	}
+	if open.input.Len() > 0 {
+		var input any
+		if err := json.Unmarshal([]byte(open.input.String()), &input); err != nil {
+			return chunk, false, fmt.Errorf("the input of %s: %w", b.Type, err)
+		}
+		if b.Extra == nil {
+			b.Extra = map[string]any{}
+		}
+		b.Extra["input"] = input
+	}
+	return blockChunk(index, b), true, nil
+}
+
+// blockChunk is a piece of the block at a place of the answer.
+func blockChunk(index int64, b llm.Block) llm.Chunk {
+	b.Index = new(int(index))
+	return llm.Chunk{Blocks: []llm.Block{b}}
+}
