@@ -43,6 +43,9 @@
 // stop_details of a refusal. A turn that Anthropic paused, to be sent back as it
 // is and continued, stops for "pause_turn", which has no equal in [llm].
 //
+// Citations are in the Extra of a text block: in a whole answer that of the text
+// that they are about, in a stream an empty one right behind it.
+//
 // Failures are of type [*llm.Error]. Nothing is retried: that is [llm.Retry]'s
 // part.
 package anthropic

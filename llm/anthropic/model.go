@@ -150,7 +150,7 @@ func (m *Model) whole(ctx context.Context, body sdk.MessageNewParams, settings [
 func (m *Model) stream(ctx context.Context, body sdk.MessageNewParams, settings []option.RequestOption) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		events := m.client.NewStreaming(ctx, body, settings...)
-		defer events.Close()
+		defer func() { _ = events.Close() }() // the connection goes either way
 		var r reader
 		for !r.done && events.Next() {
 			chunk, said, err := r.read(events.Current())
