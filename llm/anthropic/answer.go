@@ -12,7 +12,7 @@ import (
 
 // chunkOf is a whole answer.
 func chunkOf(m *sdk.Message) (llm.Chunk, error) {
-	chunk := llm.Chunk{ID: m.ID, Stop: stopOf(m.StopReason), Metadata: startOf(m.Model)}
+	chunk := llm.Chunk{ID: m.ID, Stop: stopOf(m.StopReason), Metadata: startOf(m)}
 	addStop(chunk.Metadata, m.StopReason, m.StopSequence, m.StopDetails)
 	usage := countsOf(m.Usage).usage()
 	chunk.Usage = &usage
@@ -126,8 +126,8 @@ func stopOf(reason sdk.StopReason) llm.StopReason {
 }
 
 // startOf is what is known of an answer when it begins.
-func startOf(model sdk.Model) map[string]any {
-	return map[string]any{"model_provider": provider, "model_name": model}
+func startOf(m *sdk.Message) map[string]any {
+	return map[string]any{"model_provider": provider, "model_name": m.Model, "id": m.ID}
 }
 
 // addStop adds what is said about the end of an answer.

@@ -37,7 +37,7 @@ var thoughtful = llm.Message{
 		InputDetails:  map[string]int{llm.UsageCacheRead: 1000, llm.UsageCacheCreation: 100},
 		OutputDetails: map[string]int{llm.UsageReasoning: 25}},
 	Stop:     llm.StopTools,
-	Metadata: object{"model_provider": "anthropic", "model_name": "claude-opus-5-5", "stop_reason": "tool_use"},
+	Metadata: object{"model_provider": "anthropic", "model_name": "claude-opus-5-5", "id": "msg_02", "stop_reason": "tool_use"},
 }
 
 func TestWholeAndStreamedAnswersAreTheSameMessage(t *testing.T) {
@@ -125,7 +125,7 @@ func TestAnswersSayWhyTheyStop(t *testing.T) {
 func TestRefusalsCarryTheirDetails(t *testing.T) {
 	s := serve(t, file("refusal.sse"))
 	m := generate(t, open(t, s.URL), llm.User("How?"))
-	want := object{"model_provider": "anthropic", "model_name": "claude-opus-5-5", "stop_reason": "refusal",
+	want := object{"model_provider": "anthropic", "model_name": "claude-opus-5-5", "id": "msg_04", "stop_reason": "refusal",
 		"stop_details": object{"type": "refusal", "category": "bio", "explanation": "It is not allowed."}}
 	if d := cmp.Diff(want, m.Metadata); d != "" || m.Stop != llm.StopRefusal || m.Text() != "First you" {
 		t.Errorf("the refusal stopped for %q and says %q; its metadata (-want +got):\n%s", m.Stop, m.Text(), d)

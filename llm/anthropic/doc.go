@@ -38,10 +38,11 @@
 // # What comes back
 //
 // Thinking arrives as reasoning blocks, its signature in their Extra. The
-// Metadata of an answer has model_provider, model_name, stop_reason (Anthropic's
-// own word for [llm.Message.Stop]) and, where there is one, stop_sequence or the
-// stop_details of a refusal. A turn that Anthropic paused, to be sent back as it
-// is and continued, stops for "pause_turn", which has no equal in [llm].
+// Metadata of an answer has model_provider, model_name, id, stop_reason
+// (Anthropic's own word for [llm.Message.Stop]) and, where there is one,
+// stop_sequence or the stop_details of a refusal. A turn that Anthropic paused,
+// to be sent back as it is and continued, stops for "pause_turn", which has no
+// equal in [llm].
 //
 // Citations are in the Extra of a text block: in a whole answer that of the text
 // that they are about, in a stream an empty one right behind it.

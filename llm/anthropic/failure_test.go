@@ -99,7 +99,7 @@ func TestRetryAfterMayBeATime(t *testing.T) {
 			header := http.Header{"Retry-After": {time.Now().Add(90 * time.Second).UTC().Format(http.TimeFormat)}}
 			return &http.Response{StatusCode: http.StatusTooManyRequests, Header: header, Body: http.NoBody, Request: r}, nil
 		})}
-		model, err := anthropic.New("claude-opus-5-5", &anthropic.Options{Key: "key", BaseURL: "http://localhost", Client: client})
+		model, err := anthropic.New("claude-opus-5-5", &anthropic.Options{Key: "key", BaseURL: "http://localhost", HTTPClient: client})
 		if err != nil {
 			t.Fatal(err)
 		}

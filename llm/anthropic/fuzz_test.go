@@ -36,7 +36,7 @@ func FuzzAnswersAreCompleteOrErrors(f *testing.F) {
 		client := &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {kind}}, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
 		})}
-		model, err := anthropic.New("claude-opus-5-5", &anthropic.Options{Key: "key", BaseURL: "http://localhost", Client: client})
+		model, err := anthropic.New("claude-opus-5-5", &anthropic.Options{Key: "key", BaseURL: "http://localhost", HTTPClient: client})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -27,8 +27,8 @@ type Options struct {
 	// BaseURL is where the API is, without the v1; if empty, the address in the
 	// environment variable ANTHROPIC_BASE_URL or else Anthropic's own.
 	BaseURL string
-	// Client sends the requests; [http.DefaultClient] if nil.
-	Client *http.Client
+	// HTTPClient sends the requests; [http.DefaultClient] if nil.
+	HTTPClient *http.Client
 	// Header is added to each request, such as anthropic-beta. With an
 	// Authorization there needs to be no key.
 	Header http.Header
@@ -85,8 +85,8 @@ func (o *Options) settings() ([]option.RequestOption, error) {
 		}
 		settings = append(settings, option.WithBaseURL(base))
 	}
-	if o.Client != nil {
-		settings = append(settings, option.WithHTTPClient(o.Client))
+	if o.HTTPClient != nil {
+		settings = append(settings, option.WithHTTPClient(o.HTTPClient))
 	}
 	for name, values := range o.Header {
 		settings = append(settings, option.WithHeaderDel(name))

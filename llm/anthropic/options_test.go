@@ -86,14 +86,14 @@ func TestHeadersAreAddedAndMayBringTheKey(t *testing.T) {
 	}
 }
 
-func TestClientIsUsed(t *testing.T) {
+func TestHTTPClientIsUsed(t *testing.T) {
 	s := serve(t, ok())
 	var asked string
 	client := &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
 		asked = r.URL.Path
 		return http.DefaultTransport.RoundTrip(r)
 	})}
-	model, err := anthropic.New("claude-opus-5-5", &anthropic.Options{Key: "key", BaseURL: s.URL + "/proxy/", Client: client})
+	model, err := anthropic.New("claude-opus-5-5", &anthropic.Options{Key: "key", BaseURL: s.URL + "/proxy/", HTTPClient: client})
 	if err != nil {
 		t.Fatal(err)
 	}

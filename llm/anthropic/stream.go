@@ -41,7 +41,7 @@ func (r *reader) read(e sdk.MessageStreamEventUnion) (chunk llm.Chunk, said bool
 	case "message_start":
 		r.counts = countsOf(e.Message.Usage)
 		usage := r.counts.usage()
-		chunk, said = llm.Chunk{ID: e.Message.ID, Metadata: startOf(e.Message.Model), Usage: &usage}, true
+		chunk, said = llm.Chunk{ID: e.Message.ID, Metadata: startOf(&e.Message), Usage: &usage}, true
 	case "content_block_start":
 		chunk, said, err = r.startBlock(e.Index, e.ContentBlock)
 	case "content_block_delta":

@@ -238,7 +238,7 @@ func open(t testing.TB, url string) *anthropic.Model {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{}}
 	t.Cleanup(client.CloseIdleConnections)
-	model, err := anthropic.New("claude-sonnet-5-5", &anthropic.Options{Key: "key", BaseURL: url, Client: client})
+	model, err := anthropic.New("claude-sonnet-5-5", &anthropic.Options{Key: "key", BaseURL: url, HTTPClient: client})
 	if err != nil {
 		t.Fatal(err)
 	}
