@@ -35,15 +35,16 @@ func addPart(chunk *llm.Chunk, i int, part sdk.ContentBlockUnion) error {
 		return err
 	case "text":
 		b := llm.Text(part.Text)
-		if len(part.Citations) > 0 {
-			b.Extra = map[string]any{}
-			for _, c := range part.Citations {
-				list, err := appended(b.Extra["citations"], c.RawJSON())
-				if err != nil {
-					return err
-				}
-				b.Extra["citations"] = list
+		var cited []any
+		for _, c := range part.Citations {
+			var v any
+			if err := json.Unmarshal([]byte(c.RawJSON()), &v); err != nil {
+				return err
 			}
+			cited = append(cited, v)
+		}
+		if cited != nil {
+			b.Extra = map[string]any{"citations": cited}
 		}
 		chunk.Blocks = append(chunk.Blocks, b)
 	case "thinking":
@@ -98,16 +99,6 @@ func callExtra(raw string) (map[string]any, error) {
 		return nil, nil
 	}
 	return extra, nil
-}
-
-// appended is a list with one more value, given as JSON.
-func appended(list any, raw string) ([]any, error) {
-	var v any
-	if err := json.Unmarshal([]byte(raw), &v); err != nil {
-		return nil, err
-	}
-	old, _ := list.([]any)
-	return append(old, v), nil
 }
 
 // stopOf is Anthropic's reason to stop in the words of llm.

@@ -166,3 +166,14 @@ func TestLongWholeAnswersAreStreamedAndYieldedAsOneChunk(t *testing.T) {
 		t.Errorf("the chunks are %+v, want one with all", chunks)
 	}
 }
+
+func TestWholeAnswersHaveTheirCitationsWithTheText(t *testing.T) {
+	citation := object{"type": "char_location", "cited_text": "They hoot.", "document_index": 0.0, "document_title": nil, "start_char_index": 0.0, "end_char_index": 10.0}
+	reply := wireMessage([]object{{"type": "text", "text": "Owls "}, {"type": "text", "text": "hoot.", "citations": []any{citation}}}, "end_turn", object{"input_tokens": 1, "output_tokens": 1})
+	s := serve(t, text("json", http.StatusOK, string(encode(reply))))
+	m := generate(t, llm.With(open(t, s.URL), llm.NoStream()), llm.User("Hi"))
+	want := []llm.Block{llm.Text("Owls "), {Type: llm.BlockText, Text: "hoot.", Extra: object{"citations": []any{citation}}}}
+	if d := cmp.Diff(want, m.Blocks); d != "" || m.Text() != "Owls hoot." {
+		t.Errorf("the answer says %q; its blocks (-want +got):\n%s", m.Text(), d)
+	}
+}

@@ -64,7 +64,7 @@ data: {"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta"
 event: content_block_stop
 data: {"type":"content_block_stop","index":0}
 
-`), llm.Error{Cut: true}, "content_block_stop 0: the input of server_tool_use"},
+`), llm.Error{Cut: true}, "content_block_stop 0: the input of the tool is not JSON"},
 		{"a whole answer that breaks off", false, func(w http.ResponseWriter, r *http.Request) {
 			text("json", 200, `{"id":"msg_1",`, "Content-Length", "1000")(w, r)
 		}, llm.Error{Cut: true}, "unexpected EOF"},

@@ -95,6 +95,31 @@ func TestRequestsAreAsTheAPIDocumentsThem(t *testing.T) {
 	}
 }
 
+func TestToolChoicesSayWhetherCallsMayBeParallel(t *testing.T) {
+	for _, c := range []struct {
+		choice string
+		serial bool
+		tools  int
+		want   any
+	}{
+		{"", false, 1, nil},
+		{"", true, 1, object{"type": "auto", "disable_parallel_tool_use": true}},
+		{llm.ToolChoiceAuto, false, 1, object{"type": "auto"}},
+		{llm.ToolChoiceAny, true, 1, object{"type": "any", "disable_parallel_tool_use": true}},
+		{llm.ToolChoiceNone, true, 1, object{"type": "none"}},
+		{"get_weather", false, 1, object{"type": "tool", "name": "get_weather"}},
+		{llm.ToolChoiceNone, true, 0, nil}, // the API refuses a choice of nothing
+	} {
+		s := serve(t, ok())
+		generate(t, llm.With(open(t, s.URL), llm.NoStream(), func(r *llm.Request) {
+			r.ToolChoice, r.SerialTools, r.Tools = c.choice, c.serial, []*llm.Tool{weather(nil)}[:c.tools]
+		}), llm.User("Hi"))
+		if d := cmp.Diff(c.want, plain(t, s.body(0)).(object)["tool_choice"]); d != "" {
+			t.Errorf("choice %q, serial %v, %d tools (-want +got):\n%s", c.choice, c.serial, c.tools, d)
+		}
+	}
+}
+
 // Anthropic's cache knows a prompt by its bytes.
 func TestTheSameRequestHasTheSameBytes(t *testing.T) {
 	const times = 8

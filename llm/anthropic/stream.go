@@ -111,8 +111,9 @@ func (r *reader) continueBlock(index int64, d sdk.MessageStreamEventUnionDelta) 
 		return blockChunk(index, thinking("", d.Signature)), d.Signature != "", nil
 	case "citations_delta":
 		// The text that it is about was said; behind it is the next best place.
-		list, err := appended(nil, d.Citation.RawJSON())
-		return blockChunk(index, llm.Block{Type: llm.BlockText, Extra: map[string]any{"citations": list}}), true, err
+		var cited any
+		err := json.Unmarshal([]byte(d.Citation.RawJSON()), &cited)
+		return blockChunk(index, llm.Block{Type: llm.BlockText, Extra: map[string]any{"citations": []any{cited}}}), true, err
 	case "input_json_delta":
 		if b := r.open[index]; b != nil {
 			b.input.WriteString(d.PartialJSON)
@@ -130,21 +131,27 @@ func (r *reader) endBlock(index int64) (chunk llm.Chunk, said bool, err error) {
 		return chunk, false, nil
 	}
 	delete(r.open, index)
-	var b llm.Block
-	if err := json.Unmarshal([]byte(open.start), &b); err != nil {
-		return chunk, false, err
+	b, err := open.block()
+	return blockChunk(index, b), err == nil, err
+}
+
+// block is the whole block.
+func (s *serverBlock) block() (b llm.Block, err error) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(s.start), &fields); err != nil {
+		return b, err
 	}
-	if open.input.Len() > 0 {
-		var input any
-		if err := json.Unmarshal([]byte(open.input.String()), &input); err != nil {
-			return chunk, false, fmt.Errorf("the input of %s: %w", b.Type, err)
+	if s.input.Len() > 0 {
+		fields["input"] = json.RawMessage(s.input.String())
+		if !json.Valid(fields["input"]) {
+			return b, fmt.Errorf("the input of the tool is not JSON: %s", fields["input"])
 		}
-		if b.Extra == nil {
-			b.Extra = map[string]any{}
-		}
-		b.Extra["input"] = input
 	}
-	return blockChunk(index, b), true, nil
+	raw, err := json.Marshal(fields)
+	if err != nil {
+		return b, err
+	}
+	return b, json.Unmarshal(raw, &b)
 }
 
 // blockChunk is a piece of the block at a place of the answer.
