@@ -1,0 +1,270 @@
+package gemini
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"google.golang.org/genai"
+
+	"github.com/treadle-go/treadle/llm"
+)
+
+// conversation is messages on their way to the API.
+type conversation struct {
+	files   string // the address under which uploaded files are
+	insists bool   // calls without a signature are refused
+
+	system   *genai.Content
+	contents []*genai.Content
+	calls    map[string]string // the names of tools by the ids of their calls
+}
+
+func (c *conversation) addAll(history llm.Messages) error {
+	c.calls = map[string]string{}
+	for i := range history {
+		m := &history[i]
+		if err := c.add(m, i > 0 && history[i-1].Role == llm.RoleTool); err != nil {
+			return &llm.HistoryError{Index: i, ID: m.ID, CallID: m.ToolCallID, Reason: err.Error()}
+		}
+	}
+	if len(c.contents) == 0 {
+		return errors.New("there are no messages but system messages, and Gemini answers only to others")
+	}
+	return nil
+}
+
+// add appends a message. Behind a tool message another one belongs to the same
+// turn: the API wants the results of all calls together.
+func (c *conversation) add(m *llm.Message, behindTool bool) error {
+	role := genai.Role(genai.RoleUser)
+	var parts []*genai.Part
+	var err error
+	switch m.Role {
+	case llm.RoleSystem:
+		return c.addSystem(m)
+	case llm.RoleHuman:
+		if parts, err = c.human(m); err == nil && len(parts) == 0 {
+			err = errors.New("it is empty, which Gemini refuses")
+		}
+	case llm.RoleAI:
+		role = genai.RoleModel
+		if parts, err = c.model(m); err == nil && len(parts) == 0 {
+			return nil // the thoughts of another provider's model, and nothing else
+		}
+	case llm.RoleTool:
+		var part *genai.Part
+		part, err = c.result(m)
+		parts = []*genai.Part{part}
+		if last := len(c.contents) - 1; err == nil && behindTool {
+			c.contents[last].Parts = append(c.contents[last].Parts, part)
+			return nil
+		}
+	default:
+		err = fmt.Errorf("its role is %q, which is no part of a conversation", m.Role)
+	}
+	c.contents = append(c.contents, &genai.Content{Role: string(role), Parts: parts})
+	return err
+}
+
+func (c *conversation) addSystem(m *llm.Message) error {
+	for _, b := range m.Parts() {
+		if b.Type != llm.BlockText && b.Type != llm.BlockPlain {
+			return fmt.Errorf("a system message can hold texts only, not a block of type %q", b.Type)
+		}
+		if c.system == nil {
+			c.system = &genai.Content{}
+		}
+		c.system.Parts = append(c.system.Parts, &genai.Part{Text: b.Text})
+	}
+	return nil
+}
+
+func (c *conversation) human(m *llm.Message) ([]*genai.Part, error) {
+	var parts []*genai.Part
+	for _, b := range m.Parts() {
+		switch b.Type {
+		case llm.BlockText, llm.BlockPlain:
+			parts = append(parts, &genai.Part{Text: b.Text})
+		default:
+			part, err := c.media(b)
+			if err != nil {
+				return nil, err
+			}
+			parts = append(parts, part)
+		}
+	}
+	return parts, nil
+}
+
+// model is an answer as the API gave it, as far as another model did not.
+func (c *conversation) model(m *llm.Message) ([]*genai.Part, error) {
+	ours := isOurs(m)
+	var parts []*genai.Part
+	if m.Content != "" {
+		parts = append(parts, &genai.Part{Text: m.Content})
+	}
+	for _, b := range m.Blocks {
+		part, err := c.modelPart(b, ours)
+		if err != nil {
+			return nil, err
+		}
+		if part != nil {
+			parts = append(parts, part)
+		}
+	}
+	proven := false
+	first := len(parts)
+	for _, call := range m.ToolCalls {
+		f := &genai.FunctionCall{Name: call.Name}
+		if !madeHere(call.ID) {
+			f.ID = call.ID
+		}
+		if err := json.Unmarshal(argsOf(call.Args), &f.Args); err != nil {
+			return nil, fmt.Errorf("the arguments of its call of %s: %w", call.Name, err)
+		}
+		c.calls[call.ID] = call.Name
+		part := &genai.Part{FunctionCall: f}
+		if ours {
+			part.ThoughtSignature = signatureOf(call.Extra)
+		}
+		proven = proven || part.ThoughtSignature != nil
+		parts = append(parts, part)
+	}
+	if c.insists && !proven && len(m.ToolCalls) > 0 {
+		parts[first].ThoughtSignature = unsigned
+	}
+	return parts, nil
+}
+
+func argsOf(args json.RawMessage) json.RawMessage {
+	if len(args) == 0 {
+		return json.RawMessage("{}")
+	}
+	return args
+}
+
+// modelPart is a block of an answer, or nil if the API need not or must not see it.
+func (c *conversation) modelPart(b llm.Block, ours bool) (*genai.Part, error) {
+	var sign []byte
+	if ours {
+		sign = signatureOf(b.Extra)
+	}
+	if b.Type == llm.BlockText && b.Text == "" {
+		// In a stream the signature of a text comes behind it, without any text.
+		if sign == nil {
+			return nil, nil
+		}
+		return &genai.Part{ThoughtSignature: sign}, nil
+	}
+	if b.Type == partBlock {
+		return plainJSON[*genai.Part](b.Extra[partField])
+	}
+	for _, b := range (llm.Message{Blocks: []llm.Block{b}}).Parts() { // one or none, in its usual form
+		switch b.Type {
+		case llm.BlockText, llm.BlockPlain:
+			return &genai.Part{Text: b.Text, ThoughtSignature: sign}, nil
+		case llm.BlockReasoning:
+			if !ours {
+				return nil, nil
+			}
+			return &genai.Part{Text: b.Reasoning, Thought: true, ThoughtSignature: sign}, nil
+		case llm.BlockImage, llm.BlockAudio, llm.BlockVideo, llm.BlockFile:
+			part, err := c.media(b)
+			if err == nil {
+				part.ThoughtSignature = sign
+			}
+			return part, err
+		}
+	}
+	return nil, nil
+}
+
+// isOurs reports whether signatures and thoughts of a message mean something to
+// Gemini. LangChain has its own name for it.
+func isOurs(m *llm.Message) bool {
+	from, ok := m.Metadata["model_provider"].(string)
+	return !ok || slices.Contains([]string{provider, "google_genai", ""}, from)
+}
+
+const signatureField = "signature"
+
+// signatureOf is the signature of a thought in the Extra of a block or call; in
+// LangChain's messages it may stand in extras. One that is damaged is none: the
+// API would refuse the request for it.
+func signatureOf(extra map[string]any) []byte {
+	text, ok := extra[signatureField].(string)
+	if !ok {
+		extras, _ := extra["extras"].(map[string]any)
+		text, _ = extras[signatureField].(string)
+	}
+	raw, err := base64.StdEncoding.DecodeString(text)
+	if err != nil || len(raw) == 0 {
+		return nil
+	}
+	return raw
+}
+
+// The API documents a word that stands for the signature of a call that Gemini
+// did not make. It must arrive as it is and not as base64, so completeParts puts
+// it where the SDK has put the base64 of unsigned.
+const (
+	unsignedWord  = "skip_thought_signature_validator"
+	unsignedAsSDK = "skip/thought/signature/validator"
+)
+
+var unsigned, _ = base64.StdEncoding.DecodeString(unsignedAsSDK)
+
+// completeParts mends what the SDK cannot write: the word for unsigned calls, and
+// texts that are empty but must be there, as a part of nothing is refused.
+func completeParts(body map[string]any) {
+	contents, _ := body["contents"].([]map[string]any)
+	for _, content := range contents {
+		parts, _ := content["parts"].([]map[string]any)
+		for _, part := range parts {
+			if part["thoughtSignature"] == unsignedAsSDK {
+				part["thoughtSignature"] = unsignedWord
+			}
+			if !slices.ContainsFunc(partData, func(name string) bool { return part[name] != nil }) {
+				part["text"] = ""
+			}
+		}
+	}
+}
+
+// partData are the fields of which each part has one.
+var partData = []string{"text", "inlineData", "fileData", "functionCall", "functionResponse", "executableCode", "codeExecutionResult", "toolCall", "toolResponse"}
+
+// result is the result of a tool call.
+func (c *conversation) result(m *llm.Message) (*genai.Part, error) {
+	name, ok := c.calls[m.ToolCallID]
+	if !ok {
+		name = m.Name
+	}
+	r := &genai.FunctionResponse{Name: name}
+	if !madeHere(m.ToolCallID) {
+		r.ID = m.ToolCallID
+	}
+	var text strings.Builder
+	for _, b := range m.Parts() {
+		switch b.Type {
+		case llm.BlockText, llm.BlockPlain:
+			text.WriteString(b.Text)
+		default:
+			part, err := c.media(b)
+			if err != nil {
+				return nil, err
+			}
+			r.Parts = append(r.Parts, responsePart(part))
+		}
+	}
+	field := "output"
+	if m.Status == llm.StatusError {
+		field = "error"
+	}
+	r.Response = map[string]any{field: text.String()}
+	return &genai.Part{FunctionResponse: r}, nil
+}

@@ -1,0 +1,147 @@
+package gemini
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"google.golang.org/genai"
+
+	"github.com/treadle-go/treadle/llm"
+)
+
+// Model is a Gemini model. Make one with [New].
+type Model struct {
+	name   string
+	client *client
+}
+
+// Describe implements [llm.Describer].
+func (m *Model) Describe() llm.Info {
+	return llm.Info{Provider: provider, Model: m.name, NativeOutput: true}
+}
+
+// Stream implements [llm.Model]. What the API cannot say is an error before
+// anything is sent.
+func (m *Model) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
+		if ctx.Err() != nil {
+			yield(llm.Chunk{}, cancelled(ctx))
+			return
+		}
+		call, err := m.prepare(req)
+		if err != nil {
+			yield(llm.Chunk{}, fmt.Errorf("gemini: %w", err))
+			return
+		}
+		if req.NoStream {
+			chunk, err := m.whole(ctx, call)
+			if err != nil {
+				chunk = llm.Chunk{}
+			}
+			yield(chunk, err)
+			return
+		}
+		m.stream(ctx, call, yield)
+	}
+}
+
+// prepared is a request in the SDK's words.
+type prepared struct {
+	model    string
+	contents []*genai.Content
+	config   *genai.GenerateContentConfig
+	serial   bool // one tool call is enough
+}
+
+func (m *Model) prepare(req *llm.Request) (*prepared, error) {
+	p := &prepared{model: cmp.Or(req.Model, m.name), serial: req.SerialTools}
+	var err error
+	if p.config, err = configOf(req, p.model); err != nil {
+		return nil, err
+	}
+	c := conversation{files: m.client.files, insists: insistsOnSignatures(p.model)}
+	if err := c.addAll(req.Messages); err != nil {
+		return nil, err
+	}
+	p.contents, p.config.SystemInstruction = c.contents, c.system
+	return p, nil
+}
+
+// whole asks for the answer in one piece.
+func (m *Model) whole(ctx context.Context, p *prepared) (out llm.Chunk, err error) {
+	heardCtx, h := listen(ctx)
+	resp, err := guard(func() (*genai.GenerateContentResponse, error) {
+		return m.client.models.GenerateContent(heardCtx, p.model, p.contents, p.config)
+	})
+	if err != nil || h.err != nil {
+		return out, failure(ctx, cmp.Or(err, h.err), h)
+	}
+	a := answer{serial: p.serial}
+	for _, chunk := range a.add(resp) {
+		if out, err = out.Add(chunk); err != nil {
+			return out, failure(ctx, err, h)
+		}
+	}
+	last, err := a.last()
+	if err != nil {
+		return out, finishFailure(ctx, err, h)
+	}
+	if out, err = out.Add(last); err != nil {
+		return out, failure(ctx, err, h)
+	}
+	return out, nil
+}
+
+// stream asks for the answer piece by piece.
+func (m *Model) stream(ctx context.Context, p *prepared, yield func(llm.Chunk, error) bool) {
+	// Closing the body ends the connection only if the transport says so;
+	// a cancelled context does so always.
+	call, cancel := context.WithCancel(ctx)
+	defer cancel()
+	call, h := listen(call)
+	// The events are pulled, so that a panic of the SDK can be told from one of
+	// the caller's loop.
+	next, stop := iter.Pull2(m.client.models.GenerateContentStream(call, p.model, p.contents, p.config))
+	defer stop()
+	a := answer{serial: p.serial}
+	for {
+		more := false
+		resp, err := guard(func() (resp *genai.GenerateContentResponse, err error) {
+			resp, err, more = next()
+			return resp, err
+		})
+		if err == nil && !more {
+			err = h.err
+		}
+		if err != nil || ctx.Err() != nil {
+			yield(llm.Chunk{}, failure(ctx, err, h))
+			return
+		}
+		if !more {
+			break
+		}
+		for _, chunk := range a.add(resp) {
+			if !yield(chunk, nil) {
+				return
+			}
+		}
+	}
+	last, err := a.last()
+	if err != nil {
+		yield(llm.Chunk{}, finishFailure(ctx, err, h))
+		return
+	}
+	yield(last, nil)
+}
+
+// finishFailure is the error of an answer whose end is missing or useless.
+func finishFailure(ctx context.Context, err error, h *heard) error {
+	if e, ok := errors.AsType[*llm.Error](err); ok {
+		e.Status = h.status
+		return e
+	}
+	return failure(ctx, err, h)
+}

@@ -1,0 +1,118 @@
+package gemini
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+
+	"google.golang.org/genai"
+
+	"github.com/treadle-go/treadle/llm"
+)
+
+const (
+	// provider is the name in errors, descriptions and [llm.Open].
+	provider   = "gemini"
+	keyName    = "GEMINI_API_KEY"
+	oldKeyName = "GOOGLE_API_KEY"
+	urlName    = "GOOGLE_GEMINI_BASE_URL"
+	ownURL     = "https://generativelanguage.googleapis.com/"
+	apiVersion = "v1beta"
+)
+
+// Options say how to reach the API. What they leave open is read from the
+// environment when a model is opened.
+type Options struct {
+	// Key is the API key; empty is that of GEMINI_API_KEY, or else of
+	// GOOGLE_API_KEY.
+	Key string
+	// BaseURL is the address of the API, without the version; empty is
+	// GOOGLE_GEMINI_BASE_URL, or else Google's own.
+	BaseURL string
+	// Header is sent with every request, besides what else is sent.
+	Header http.Header
+	// HTTPClient makes the requests; nil is [http.DefaultClient].
+	HTTPClient *http.Client
+
+	// Dimension is the length of an embedder's vectors. Google's own models need
+	// none; for those that can shorten their vectors, one asks for it. For other
+	// models it must be given.
+	Dimension int
+}
+
+// New opens a model by its name. A missing key is an error; whether there is such
+// a model shows when it is asked.
+func New(model string, opts *Options) (*Model, error) {
+	c, err := connect(model, opts)
+	if err != nil {
+		return nil, fmt.Errorf("gemini: model %q: %w", model, err)
+	}
+	return &Model{name: model, client: c}, nil
+}
+
+// Provider opens models and embedders for [llm.Open] and [llm.OpenEmbedder], all
+// with the same options, by the prefix "gemini".
+func Provider(opts *Options) llm.Provider {
+	return llm.Provider{
+		Name: provider,
+		Model: func(name string) (llm.Model, error) {
+			m, err := New(name, opts)
+			if err != nil {
+				return nil, err // a nil *Model would be a Model
+			}
+			return m, nil
+		},
+		Embedder: func(name string) (llm.Embedder, error) {
+			e, err := NewEmbedder(name, opts)
+			if err != nil {
+				return nil, err
+			}
+			return e, nil
+		},
+	}
+}
+
+// client is a connection to the API.
+type client struct {
+	models *genai.Models
+	files  string // the address under which uploaded files are
+}
+
+func connect(model string, opts *Options) (*client, error) {
+	if opts == nil {
+		opts = &Options{}
+	}
+	if model == "" {
+		return nil, errors.New("it has no name")
+	}
+	key := cmp.Or(opts.Key, os.Getenv(keyName), os.Getenv(oldKeyName))
+	if key == "" {
+		return nil, fmt.Errorf("there is no API key: set Options.Key or the environment variable %s", keyName)
+	}
+	base := cmp.Or(opts.BaseURL, os.Getenv(urlName), ownURL)
+	u, err := url.Parse(base)
+	if err != nil {
+		return nil, fmt.Errorf("the base URL: %w", err)
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, fmt.Errorf("the base URL %q is no address of the form https://host/path", base)
+	}
+	hc := *cmp.Or(opts.HTTPClient, http.DefaultClient)
+	hc.Transport = &listener{cmp.Or[http.RoundTripper](hc.Transport, http.DefaultTransport)}
+	// The context is for credentials that an API key does not need. Without
+	// RetryOptions the SDK does not retry: llm.Retry does it for all providers.
+	c, err := genai.NewClient(context.Background(), &genai.ClientConfig{
+		APIKey:      key,
+		Backend:     genai.BackendGeminiAPI,
+		HTTPClient:  &hc,
+		HTTPOptions: genai.HTTPOptions{BaseURL: base, APIVersion: apiVersion, Headers: opts.Header.Clone()},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &client{models: c.Models, files: u.JoinPath(apiVersion).String() + "/"}, nil
+}

@@ -1,0 +1,126 @@
+package gemini
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"google.golang.org/genai"
+
+	"github.com/treadle-go/treadle/llm"
+)
+
+// configOf is all of a request but its messages.
+func configOf(req *llm.Request, model string) (*genai.GenerateContentConfig, error) {
+	c := &genai.GenerateContentConfig{
+		StopSequences: req.StopWords,
+		// The SDK would go on with an answer by requests of its own, also after a
+		// broken connection.
+		AutomaticContinuation: new(false),
+	}
+	if req.Temperature != nil {
+		c.Temperature = new(float32(*req.Temperature))
+	}
+	if req.TopP != nil {
+		c.TopP = new(float32(*req.TopP))
+	}
+	if req.MaxTokens > math.MaxInt32 {
+		return nil, fmt.Errorf("the limit of %d tokens is more than the API can be told", req.MaxTokens)
+	}
+	c.MaxOutputTokens = int32(req.MaxTokens)
+	if req.Seed != nil {
+		if *req.Seed != int64(int32(*req.Seed)) {
+			return nil, fmt.Errorf("the seed %d is none for the API, which takes numbers of 32 bits", *req.Seed)
+		}
+		c.Seed = new(int32(*req.Seed))
+	}
+	var err error
+	if c.ThinkingConfig, err = thinking(req.Reasoning, model); err != nil {
+		return nil, err
+	}
+	if err := setTools(c, req); err != nil {
+		return nil, err
+	}
+	if req.Output != nil {
+		c.ResponseMIMEType = "application/json"
+		if c.ResponseJsonSchema, err = schemaOf(req.Output.Schema); err != nil {
+			return nil, fmt.Errorf("the schema of the output: %w", err)
+		}
+	}
+	settings, err := plainJSON[map[string]any](req.Settings)
+	if err != nil {
+		return nil, fmt.Errorf("the settings have no JSON: %w", err)
+	}
+	c.HTTPOptions = &genai.HTTPOptions{ExtrasRequestProvider: func(body map[string]any) map[string]any {
+		completeParts(body)
+		overlay(body, settings)
+		return body
+	}}
+	return c, nil
+}
+
+// plainJSON is a value by way of its JSON.
+func plainJSON[T any](v any) (out T, err error) {
+	raw, err := json.Marshal(v)
+	if err == nil {
+		err = json.Unmarshal(raw, &out)
+	}
+	return out, err
+}
+
+// overlay writes settings over what is there, field by field. (The SDK's own way
+// writes to the log where the types differ.)
+func overlay(body, settings map[string]any) {
+	for name, v := range settings {
+		under, ok := body[name].(map[string]any)
+		over, both := v.(map[string]any)
+		if ok && both {
+			overlay(under, over)
+			continue
+		}
+		body[name] = v
+	}
+}
+
+// Models of the first two generations differ: they are told how much to think as
+// a number of tokens, and do not insist on signatures.
+var (
+	early = regexp.MustCompile(`gemini-[12](\.|-|$)`)
+	ofOur = regexp.MustCompile(`gemini-\d`)
+)
+
+// insistsOnSignatures reports whether a model refuses calls without a signature.
+func insistsOnSignatures(model string) bool {
+	return ofOur.MatchString(model) && !early.MatchString(model)
+}
+
+// budgets are what Google's own OpenAI-compatible API makes of the words.
+var budgets = map[string]int32{"none": 0, "minimal": 1024, "low": 1024, "medium": 8192, "high": 24576}
+
+func thinking(effort, model string) (*genai.ThinkingConfig, error) {
+	if effort == "" {
+		return nil, nil
+	}
+	c := &genai.ThinkingConfig{IncludeThoughts: effort != "none"}
+	if n, err := strconv.ParseInt(effort, 10, 32); err == nil {
+		c.ThinkingBudget = new(int32(n))
+		c.IncludeThoughts = n != 0
+		return c, nil
+	}
+	if early.MatchString(model) {
+		n, ok := budgets[effort]
+		if !ok {
+			return nil, fmt.Errorf("reasoning %q: %s knows none, low, medium, high and numbers of tokens", effort, model)
+		}
+		c.ThinkingBudget = &n
+		return c, nil
+	}
+	if effort == "none" {
+		effort = "minimal"
+	}
+	c.ThinkingLevel = genai.ThinkingLevel(strings.ToUpper(effort))
+	return c, nil
+}

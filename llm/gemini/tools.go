@@ -1,0 +1,135 @@
+package gemini
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	"google.golang.org/genai"
+
+	"github.com/treadle-go/treadle/llm"
+)
+
+// setTools offers the request's tools. All functions are one tool of the API's.
+func setTools(c *genai.GenerateContentConfig, req *llm.Request) error {
+	var functions []*genai.FunctionDeclaration
+	var own []*genai.Tool
+	for _, t := range req.Tools {
+		if t.Run == nil {
+			tool, err := ownTool(t)
+			if err != nil {
+				return fmt.Errorf("tool %s: %w", t.Name, err)
+			}
+			own = append(own, tool)
+			continue
+		}
+		f, err := declaration(t)
+		if err != nil {
+			return fmt.Errorf("tool %s: %w", t.Name, err)
+		}
+		functions = append(functions, f)
+	}
+	if len(functions) > 0 {
+		c.Tools = append(c.Tools, &genai.Tool{FunctionDeclarations: functions})
+	}
+	c.Tools = append(c.Tools, own...)
+	if choice := choiceOf(req.ToolChoice); choice != nil {
+		c.ToolConfig = &genai.ToolConfig{FunctionCallingConfig: choice}
+	}
+	return nil
+}
+
+func choiceOf(choice string) *genai.FunctionCallingConfig {
+	switch choice {
+	case "":
+		return nil
+	case llm.ToolChoiceAuto:
+		return &genai.FunctionCallingConfig{Mode: genai.FunctionCallingConfigModeAuto}
+	case llm.ToolChoiceNone:
+		return &genai.FunctionCallingConfig{Mode: genai.FunctionCallingConfigModeNone}
+	case llm.ToolChoiceAny:
+		return &genai.FunctionCallingConfig{Mode: genai.FunctionCallingConfigModeAny}
+	}
+	return &genai.FunctionCallingConfig{Mode: genai.FunctionCallingConfigModeAny, AllowedFunctionNames: []string{choice}}
+}
+
+// ownTool is a tool that Google runs, as its Extra describes it.
+func ownTool(t *llm.Tool) (*genai.Tool, error) {
+	raw, err := json.Marshal(t.Extra)
+	if err != nil {
+		return nil, fmt.Errorf("its Extra has no JSON: %w", err)
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields() // such as another provider's {"type": "web_search"}
+	var tool genai.Tool
+	err = d.Decode(&tool)
+	if err == nil && len(t.Extra) == 0 {
+		err = errors.New("it is empty")
+	}
+	if err != nil {
+		return nil, fmt.Errorf(`it has no Run, and its Extra %s is no tool of Gemini's, such as {"googleSearch": {}}: %w`, raw, err)
+	}
+	return &tool, nil
+}
+
+// declaration describes a function. What the API does not know of a tool's Extra,
+// such as another provider's cache_control, is left out.
+func declaration(t *llm.Tool) (*genai.FunctionDeclaration, error) {
+	fields := maps.Clone(t.Extra)
+	if fields == nil {
+		fields = map[string]any{}
+	}
+	fields["name"], fields["description"] = t.Name, t.Description
+	if t.Parameters != nil {
+		schema, err := schemaOf(t.Parameters)
+		if err != nil {
+			return nil, fmt.Errorf("the schema of its parameters: %w", err)
+		}
+		fields["parametersJsonSchema"] = schema
+	}
+	f, err := plainJSON[*genai.FunctionDeclaration](fields)
+	if err != nil {
+		return nil, fmt.Errorf("its Extra: %w", err)
+	}
+	return f, nil
+}
+
+// schemaOf is a schema with the order of its properties, in which the model writes
+// them. The SDK sorts them by name, and a conclusion would come before its
+// reasons.
+func schemaOf(s *jsonschema.Schema) (map[string]any, error) {
+	out, err := plainJSON[map[string]any](s)
+	if err == nil {
+		order(s, out)
+	}
+	return out, err
+}
+
+// order notes the order of the properties of s and of all schemas in it in its
+// JSON.
+func order(s *jsonschema.Schema, out any) {
+	fields, ok := out.(map[string]any)
+	if s == nil || !ok {
+		return // a schema may be true or false
+	}
+	if len(s.PropertyOrder) > 1 {
+		fields["propertyOrdering"] = s.PropertyOrder
+	}
+	for name, in := range map[string]map[string]*jsonschema.Schema{"properties": s.Properties, "$defs": s.Defs} {
+		named, _ := fields[name].(map[string]any)
+		for name, p := range in {
+			order(p, named[name])
+		}
+	}
+	for name, in := range map[string][]*jsonschema.Schema{"anyOf": s.AnyOf, "oneOf": s.OneOf, "prefixItems": s.PrefixItems} {
+		list, _ := fields[name].([]any)
+		for i := range min(len(in), len(list)) {
+			order(in[i], list[i])
+		}
+	}
+	order(s.Items, fields["items"])
+	order(s.AdditionalProperties, fields["additionalProperties"])
+}
