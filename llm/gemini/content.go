@@ -15,8 +15,7 @@ import (
 
 // conversation is messages on their way to the API.
 type conversation struct {
-	files   string // the address under which uploaded files are
-	insists bool   // calls without a signature are refused
+	insists bool // calls without a signature are refused
 
 	system   *genai.Content
 	contents []*genai.Content
@@ -47,7 +46,7 @@ func (c *conversation) add(m *llm.Message, behindTool bool) error {
 	case llm.RoleSystem:
 		return c.addSystem(m)
 	case llm.RoleHuman:
-		if parts, err = c.human(m); err == nil && len(parts) == 0 {
+		if parts, err = human(m); err == nil && len(parts) == 0 {
 			err = errors.New("it is empty, which Gemini refuses")
 		}
 	case llm.RoleAI:
@@ -83,14 +82,14 @@ func (c *conversation) addSystem(m *llm.Message) error {
 	return nil
 }
 
-func (c *conversation) human(m *llm.Message) ([]*genai.Part, error) {
+func human(m *llm.Message) ([]*genai.Part, error) {
 	var parts []*genai.Part
 	for _, b := range m.Parts() {
 		switch b.Type {
 		case llm.BlockText, llm.BlockPlain:
 			parts = append(parts, &genai.Part{Text: b.Text})
 		default:
-			part, err := c.media(b)
+			part, err := mediaPart(b)
 			if err != nil {
 				return nil, err
 			}
@@ -108,7 +107,7 @@ func (c *conversation) model(m *llm.Message) ([]*genai.Part, error) {
 		parts = append(parts, &genai.Part{Text: m.Content})
 	}
 	for _, b := range m.Blocks {
-		part, err := c.modelPart(b, ours)
+		part, err := modelPart(b, ours)
 		if err != nil {
 			return nil, err
 		}
@@ -148,7 +147,7 @@ func argsOf(args json.RawMessage) json.RawMessage {
 }
 
 // modelPart is a block of an answer, or nil if the API need not or must not see it.
-func (c *conversation) modelPart(b llm.Block, ours bool) (*genai.Part, error) {
+func modelPart(b llm.Block, ours bool) (*genai.Part, error) {
 	var sign []byte
 	if ours {
 		sign = signatureOf(b.Extra)
@@ -173,7 +172,7 @@ func (c *conversation) modelPart(b llm.Block, ours bool) (*genai.Part, error) {
 			}
 			return &genai.Part{Text: b.Reasoning, Thought: true, ThoughtSignature: sign}, nil
 		case llm.BlockImage, llm.BlockAudio, llm.BlockVideo, llm.BlockFile:
-			part, err := c.media(b)
+			part, err := mediaPart(b)
 			if err == nil {
 				part.ThoughtSignature = sign
 			}
@@ -254,7 +253,7 @@ func (c *conversation) result(m *llm.Message) (*genai.Part, error) {
 		case llm.BlockText, llm.BlockPlain:
 			text.WriteString(b.Text)
 		default:
-			part, err := c.media(b)
+			part, err := mediaPart(b)
 			if err != nil {
 				return nil, err
 			}

@@ -13,7 +13,7 @@ import (
 // by several goroutines at once, and as the embedder of a store.
 type Embedder struct {
 	name      string
-	client    *client
+	api       *genai.Models
 	dimension int
 	shorten   bool // the API is to be told the dimension
 }
@@ -33,11 +33,11 @@ var dimensions = map[string]struct {
 // NewEmbedder opens an embedder by its model's name. A missing key is an error,
 // and so is a model of unknown dimension without [Options.Dimension].
 func NewEmbedder(model string, opts *Options) (*Embedder, error) {
-	c, err := connect(model, opts)
+	api, err := connect(model, opts)
 	if err != nil {
 		return nil, fmt.Errorf("gemini: embedder %q: %w", model, err)
 	}
-	e := &Embedder{name: model, client: c}
+	e := &Embedder{name: model, api: api}
 	if opts != nil {
 		e.dimension = opts.Dimension
 	}
@@ -97,7 +97,7 @@ func (e *Embedder) batch(ctx context.Context, texts []string) ([][]float32, erro
 	}
 	call, h := listen(ctx)
 	resp, err := guard(func() (*genai.EmbedContentResponse, error) {
-		return e.client.models.EmbedContent(call, e.name, contents, config)
+		return e.api.EmbedContent(call, e.name, contents, config)
 	})
 	if err == nil {
 		err = h.err

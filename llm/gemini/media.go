@@ -14,8 +14,8 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// media is a block that is no text.
-func (c *conversation) media(b llm.Block) (*genai.Part, error) {
+// mediaPart is a block that is no text.
+func mediaPart(b llm.Block) (*genai.Part, error) {
 	switch b.Type {
 	case llm.BlockImage, llm.BlockAudio, llm.BlockVideo, llm.BlockFile:
 	default:
@@ -37,7 +37,7 @@ func (c *conversation) media(b llm.Block) (*genai.Part, error) {
 	case b.FileID != "":
 		at := b.FileID
 		if !strings.Contains(at, "://") {
-			at = c.files + "files/" + strings.TrimPrefix(at, "files/")
+			at = ownFiles + strings.TrimPrefix(at, "files/")
 		}
 		return &genai.Part{FileData: &genai.FileData{FileURI: at, MIMEType: b.MIMEType}}, nil
 	case b.URL != "":

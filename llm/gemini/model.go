@@ -14,8 +14,8 @@ import (
 
 // Model is a Gemini model. Make one with [New].
 type Model struct {
-	name   string
-	client *client
+	name string
+	api  *genai.Models
 }
 
 // Describe implements [llm.Describer].
@@ -62,7 +62,7 @@ func (m *Model) prepare(req *llm.Request) (*prepared, error) {
 	if p.config, err = configOf(req, p.model); err != nil {
 		return nil, err
 	}
-	c := conversation{files: m.client.files, insists: insistsOnSignatures(p.model)}
+	c := conversation{insists: insistsOnSignatures(p.model)}
 	if err := c.addAll(req.Messages); err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func (m *Model) prepare(req *llm.Request) (*prepared, error) {
 func (m *Model) whole(ctx context.Context, p *prepared) (out llm.Chunk, err error) {
 	heardCtx, h := listen(ctx)
 	resp, err := guard(func() (*genai.GenerateContentResponse, error) {
-		return m.client.models.GenerateContent(heardCtx, p.model, p.contents, p.config)
+		return m.api.GenerateContent(heardCtx, p.model, p.contents, p.config)
 	})
 	if err != nil || h.err != nil {
 		return out, failure(ctx, cmp.Or(err, h.err), h)
@@ -104,7 +104,7 @@ func (m *Model) stream(ctx context.Context, p *prepared, yield func(llm.Chunk, e
 	call, h := listen(call)
 	// The events are pulled, so that a panic of the SDK can be told from one of
 	// the caller's loop.
-	next, stop := iter.Pull2(m.client.models.GenerateContentStream(call, p.model, p.contents, p.config))
+	next, stop := iter.Pull2(m.api.GenerateContentStream(call, p.model, p.contents, p.config))
 	defer stop()
 	a := answer{serial: p.serial}
 	for {

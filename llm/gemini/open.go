@@ -22,6 +22,8 @@ const (
 	urlName    = "GOOGLE_GEMINI_BASE_URL"
 	ownURL     = "https://generativelanguage.googleapis.com/"
 	apiVersion = "v1beta"
+	// ownFiles is how the API calls uploaded files, whatever address it is reached by.
+	ownFiles = ownURL + apiVersion + "/files/"
 )
 
 // Options say how to reach the API. What they leave open is read from the
@@ -47,11 +49,11 @@ type Options struct {
 // New opens a model by its name. A missing key is an error; whether there is such
 // a model shows when it is asked.
 func New(model string, opts *Options) (*Model, error) {
-	c, err := connect(model, opts)
+	api, err := connect(model, opts)
 	if err != nil {
 		return nil, fmt.Errorf("gemini: model %q: %w", model, err)
 	}
-	return &Model{name: model, client: c}, nil
+	return &Model{name: model, api: api}, nil
 }
 
 // Provider opens models and embedders for [llm.Open] and [llm.OpenEmbedder], all
@@ -76,13 +78,8 @@ func Provider(opts *Options) llm.Provider {
 	}
 }
 
-// client is a connection to the API.
-type client struct {
-	models *genai.Models
-	files  string // the address under which uploaded files are
-}
-
-func connect(model string, opts *Options) (*client, error) {
+// connect is the API as the options say to reach it.
+func connect(model string, opts *Options) (*genai.Models, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
@@ -114,5 +111,5 @@ func connect(model string, opts *Options) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &client{models: c.Models, files: u.JoinPath(apiVersion).String() + "/"}, nil
+	return c.Models, nil
 }
