@@ -30,7 +30,8 @@ const (
 // environment when a model is opened.
 type Options struct {
 	// Key is the API key; empty is that of GEMINI_API_KEY, or else of
-	// GOOGLE_API_KEY.
+	// GOOGLE_API_KEY. (If both variables are set, the SDK writes to the log that it
+	// uses the latter. It does not.)
 	Key string
 	// BaseURL is the address of the API, without the version; empty is
 	// GOOGLE_GEMINI_BASE_URL, or else Google's own.
