@@ -156,6 +156,20 @@ func TestFinishReasonsInTheCommonWords(t *testing.T) {
 	}
 }
 
+// The SDK would ask on by itself, also where the connection broke.
+func TestAnswerIsContinuedByTheCallerOnly(t *testing.T) {
+	part := event("CONTINUATION", text("So far"))
+	part["candidates"].([]object)[0]["continuationToken"] = "dG9rZW4="
+	s := serve(t, streams(part), says(http.StatusOK, string(marshal(part))))
+	model := open(t, "gemini-3-test", s.URL)
+	for i, model := range []llm.Model{model, llm.With(model, llm.NoStream())} {
+		m, err := llm.Generate(t.Context(), model, llm.User("Hi"))
+		if err != nil || m.Stop != llm.StopLength || len(s.asked) != i+1 {
+			t.Errorf("it stopped for %q (%v) after %d requests, want the length and one", m.Stop, err, len(s.asked)-i)
+		}
+	}
+}
+
 func TestAnswerThatIsOfNoUseIsAnError(t *testing.T) {
 	for _, reason := range []string{"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "OTHER", "SOMETHING_NEW"} {
 		s := serve(t, streams(event("", text("I will")), event(reason)), says(http.StatusOK, string(marshal(event(reason)))))

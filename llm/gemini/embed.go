@@ -99,9 +99,6 @@ func (e *Embedder) batch(ctx context.Context, texts []string) ([][]float32, erro
 	resp, err := guard(func() (*genai.EmbedContentResponse, error) {
 		return e.api.EmbedContent(call, e.name, contents, config)
 	})
-	if err == nil {
-		err = h.err
-	}
 	if err != nil {
 		return nil, failure(ctx, err, h)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"log"
 	"net/http"
 	"strings"
@@ -87,11 +88,22 @@ func TestBrokenConnectionsAreNotLogged(t *testing.T) {
 	}
 	s := serve(t, cut)
 	_, err := llm.Generate(t.Context(), open(t, "gemini-3-test", s.URL), llm.User("Hi"))
-	if e, ok := errors.AsType[*llm.Error](err); !ok || !e.Cut {
-		t.Errorf("the error is %v, want a cut", err)
+	if e, ok := errors.AsType[*llm.Error](err); !ok || !e.Cut || !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("the error is %v, want a cut and its cause", err)
 	}
 	if logged.Len() > 0 {
 		t.Errorf("it was logged: %s", &logged)
+	}
+}
+
+func TestConnectionThatBreaksBehindTheAnswersEndDoesNoHarm(t *testing.T) {
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		streams(event("STOP", text("All of it.")))(w, r)
+		panic(http.ErrAbortHandler)
+	})
+	m, err := llm.Generate(t.Context(), open(t, "gemini-3-test", s.URL), llm.User("Hi"))
+	if err != nil || m.Text() != "All of it." || m.Stop != llm.StopEnd {
+		t.Errorf("the answer is %+v, %v", m, err)
 	}
 }
 

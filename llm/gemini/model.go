@@ -76,8 +76,8 @@ func (m *Model) whole(ctx context.Context, p *prepared) (out llm.Chunk, err erro
 	resp, err := guard(func() (*genai.GenerateContentResponse, error) {
 		return m.api.GenerateContent(heardCtx, p.model, p.contents, p.config)
 	})
-	if err != nil || h.err != nil {
-		return out, failure(ctx, cmp.Or(err, h.err), h)
+	if err != nil {
+		return out, failure(ctx, err, h)
 	}
 	a := answer{serial: p.serial}
 	for _, chunk := range a.add(resp) {
@@ -113,9 +113,6 @@ func (m *Model) stream(ctx context.Context, p *prepared, yield func(llm.Chunk, e
 			resp, err, more = next()
 			return resp, err
 		})
-		if err == nil && !more {
-			err = h.err
-		}
 		if err != nil || ctx.Err() != nil {
 			yield(llm.Chunk{}, failure(ctx, err, h))
 			return

@@ -39,7 +39,8 @@ func (l *listener) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // body ends where its connection breaks, and notes why: the SDK writes errors of
-// a stream's body to the process's log.
+// a stream's body to the process's log. Whether an answer is complete shows in the
+// answer itself.
 type body struct {
 	io.ReadCloser
 	heard *heard
