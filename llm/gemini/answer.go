@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 
 	"google.golang.org/genai"
@@ -164,9 +165,7 @@ func (a *answer) last() (llm.Chunk, error) {
 			meta[name] = v
 		}
 	}
-	for name, v := range a.meta {
-		meta[name] = v
-	}
+	maps.Copy(meta, a.meta)
 	return llm.Chunk{Stop: stop, Usage: usageOf(a.usage), Metadata: meta}, nil
 }
 

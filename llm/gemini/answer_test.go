@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -27,11 +26,12 @@ func fn(id, name string, args object, signature string) object {
 // both gives the answer to the same parts as a whole and streamed.
 func both(t *testing.T, opts []llm.Option, parts ...object) map[string]llm.Message {
 	t.Helper()
-	events := make([]object, len(parts))
-	for i, p := range parts {
-		events[i] = event("", p)
+	var events []object
+	for _, p := range parts {
+		events = append(events, event("", p))
 	}
-	s := serve(t, ok(parts...), streams(append(events, event("STOP", text("")))...))
+	events = append(events, event("STOP", text("")))
+	s := serve(t, ok(parts...), streams(events...))
 	model := llm.With(open(t, "gemini-3-test", s.URL), opts...)
 	out := map[string]llm.Message{}
 	for _, kind := range []string{"whole", "streamed"} {
@@ -227,9 +227,12 @@ func TestGroundingAndCitationsAreInTheMetadata(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	grounding, _ := json.Marshal(m.Metadata["grounding_metadata"])
-	citation, _ := json.Marshal(m.Metadata["citation_metadata"])
-	if !strings.Contains(string(grounding), `"webSearchQueries":["owls"]`) || !strings.Contains(string(citation), "https://example.com") {
-		t.Errorf("the metadata is %v", m.Metadata)
+	want := object{
+		"grounding_metadata": object{"webSearchQueries": []any{"owls"}},
+		"citation_metadata":  object{"citations": []any{object{"uri": "https://example.com", "startIndex": 1.0, "endIndex": 4.0}}},
+	}
+	got := object{"grounding_metadata": m.Metadata["grounding_metadata"], "citation_metadata": m.Metadata["citation_metadata"]}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("the metadata (-want +got):\n%s", d)
 	}
 }

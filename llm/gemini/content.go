@@ -115,9 +115,16 @@ func (c *conversation) model(m *llm.Message) ([]*genai.Part, error) {
 			parts = append(parts, part)
 		}
 	}
+	calls, err := c.callParts(m, ours)
+	return append(parts, calls...), err
+}
+
+// callParts is the calls of an answer. Of several that were made at once the
+// model signs the first.
+func (c *conversation) callParts(m *llm.Message, ours bool) ([]*genai.Part, error) {
+	parts := make([]*genai.Part, len(m.ToolCalls))
 	proven := false
-	first := len(parts)
-	for _, call := range m.ToolCalls {
+	for i, call := range m.ToolCalls {
 		f := &genai.FunctionCall{Name: call.Name}
 		if !madeHere(call.ID) {
 			f.ID = call.ID
@@ -131,10 +138,10 @@ func (c *conversation) model(m *llm.Message) ([]*genai.Part, error) {
 			part.ThoughtSignature = signatureOf(call.Extra)
 		}
 		proven = proven || part.ThoughtSignature != nil
-		parts = append(parts, part)
+		parts[i] = part
 	}
-	if c.insists && !proven && len(m.ToolCalls) > 0 {
-		parts[first].ThoughtSignature = unsigned
+	if c.insists && !proven && len(parts) > 0 {
+		parts[0].ThoughtSignature = unsigned
 	}
 	return parts, nil
 }
@@ -192,15 +199,15 @@ func isOurs(m *llm.Message) bool {
 const signatureField = "signature"
 
 // signatureOf is the signature of a thought in the Extra of a block or call; in
-// LangChain's messages it may stand in extras. One that is damaged is none: the
-// API would refuse the request for it.
+// LangChain's messages it may stand in extras, and be written for URLs. One that
+// is damaged is none: the API would refuse the request for it.
 func signatureOf(extra map[string]any) []byte {
 	text, ok := extra[signatureField].(string)
 	if !ok {
 		extras, _ := extra["extras"].(map[string]any)
 		text, _ = extras[signatureField].(string)
 	}
-	raw, err := base64.StdEncoding.DecodeString(text)
+	raw, err := base64.StdEncoding.DecodeString(strings.NewReplacer("-", "+", "_", "/").Replace(text))
 	if err != nil || len(raw) == 0 {
 		return nil
 	}

@@ -87,14 +87,12 @@ func overlay(body, settings map[string]any) {
 
 // Models of the first two generations differ: they are told how much to think as
 // a number of tokens, and do not insist on signatures.
-var (
-	early = regexp.MustCompile(`gemini-[12](\.|-|$)`)
-	ofOur = regexp.MustCompile(`gemini-\d`)
-)
+var early = regexp.MustCompile(`gemini-[12](\.|-|$)`)
 
 // insistsOnSignatures reports whether a model refuses calls without a signature.
+// Names without a number are of the newest models.
 func insistsOnSignatures(model string) bool {
-	return ofOur.MatchString(model) && !early.MatchString(model)
+	return strings.Contains(model, "gemini-") && !early.MatchString(model)
 }
 
 // budgets are what Google's own OpenAI-compatible API makes of the words.

@@ -70,6 +70,10 @@ func TestRequestSaysWhatWasAsked(t *testing.T) {
 			llm.User("Weather?"), from("openai", llm.Assistant("", call("call_9", "get_weather", `{"city":"Rome"}`, signature), call("call_10", "get_time", ``, nil))),
 			llm.ToolResult(llm.ToolCall{ID: "call_9"}, "hot"), llm.ToolResult(llm.ToolCall{ID: "call_10"}, "noon"),
 		}},
+		{name: "langchain_signatures", ask: []llm.Message{
+			llm.User("Weather?"), from("google_genai", llm.Message{Role: llm.RoleAI, Blocks: []llm.Block{{Type: llm.BlockText, Text: "Let me see.", Extra: map[string]any{"extras": map[string]any{"signature": "-_-_"}}}, {Type: llm.BlockReasoning, Reasoning: "Hm.", Extra: map[string]any{"signature": "damaged"}}}}),
+			llm.User("And?"),
+		}},
 		{name: "made_ids", model: "gemini-2.5-flash", ask: []llm.Message{
 			llm.User("Weather?"), llm.Assistant("", call("gemini-resp-1-0", "get_weather", `{"city":"Rome"}`, nil)),
 			llm.ToolResult(llm.ToolCall{ID: "gemini-resp-1-0"}, "hot"),

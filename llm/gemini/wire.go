@@ -46,6 +46,7 @@ type body struct {
 	heard *heard
 }
 
+// Read ends at an error as at the end.
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -54,8 +55,9 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// Close never fails, as far as the SDK hears.
 func (b *body) Close() error {
-	_ = b.ReadCloser.Close() // all that counts has been read; the SDK would log it
+	_ = b.ReadCloser.Close() // all that counts has been read
 	return nil
 }
 
