@@ -1,0 +1,145 @@
+package openai
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/openai/openai-go/v3/packages/ssestream"
+
+	"github.com/treadle-go/treadle/llm"
+)
+
+// cancelled is why the context ended: its own error, and the cause that its
+// owner gave.
+func cancelled(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if errors.Is(cause, err) {
+		return cause
+	}
+	return fmt.Errorf("%w: %w", err, cause)
+}
+
+// failure is the error of a call. begun says that a part of the answer was there.
+func failure(ctx context.Context, err error, resp *http.Response, begun bool) error {
+	if ctx.Err() != nil {
+		return cancelled(ctx)
+	}
+	e := &llm.Error{Provider: provider, Err: err, Cut: begun || resp != nil && errors.Is(err, io.ErrUnexpectedEOF)}
+	if resp != nil {
+		e.Status = resp.StatusCode
+		e.RetryAfter = retryAfter(resp.Header, time.Now())
+	}
+	if event, ok := errors.AsType[*ssestream.StreamError](err); ok {
+		report(e, event.Event.Data)
+	} else if e.Status >= http.StatusBadRequest {
+		// The SDK has read the body and put it back. It knows OpenAI's errors only.
+		if body, err := io.ReadAll(resp.Body); err == nil {
+			report(e, body)
+		}
+	} else if errors.Is(err, errNoEnd) {
+		e.Cut = true
+		if kind := resp.Header.Get("Content-Type"); !begun && !strings.HasPrefix(kind, "text/event-stream") {
+			e.Cut = false
+			e.Message = fmt.Sprintf("a stream was asked for, and the answer is of type %q: bind NoStream to the model", kind)
+		}
+	}
+	return e
+}
+
+// noAnswer is the error of a response that has no answer in it. Some servers
+// report their failures with a status that says success.
+func noAnswer(raw string, resp *http.Response) error {
+	e := &llm.Error{Provider: provider, Status: resp.StatusCode, Message: "the response has no choices: " + abridge(raw)}
+	var body struct{ Error json.RawMessage }
+	if json.Unmarshal([]byte(raw), &body) == nil && len(body.Error) > 0 && string(body.Error) != "null" {
+		report(e, []byte(raw))
+	}
+	return e
+}
+
+// report takes the code and the message from a server's JSON: OpenAI's
+// {"error": {…}}, the same without an envelope, a text in its place, or a detail
+// (FastAPI's). What is none of these is the message as it is.
+func report(e *llm.Error, body []byte) {
+	var outer struct {
+		Error  json.RawMessage
+		Detail json.RawMessage
+	}
+	var inner struct{ Code, Type, Message any }
+	_ = json.Unmarshal(body, &outer)
+	switch {
+	case len(outer.Error) > 0 && json.Unmarshal(outer.Error, &e.Message) == nil:
+	case len(outer.Error) > 0:
+		_ = json.Unmarshal(outer.Error, &inner)
+	case len(outer.Detail) > 0 && json.Unmarshal(outer.Detail, &e.Message) != nil:
+		e.Message = abridge(string(outer.Detail))
+	default:
+		_ = json.Unmarshal(body, &inner)
+	}
+	kind, _ := inner.Type.(string)
+	e.Code = kind
+	switch code := inner.Code.(type) {
+	case string:
+		e.Code = code
+	case float64: // some servers put the status there
+		if kind == "" {
+			e.Code = strconv.Itoa(int(code))
+		}
+		if e.Status < http.StatusBadRequest && code >= 400 && code < 600 {
+			e.Status = int(code)
+		}
+	}
+	if text, ok := inner.Message.(string); ok {
+		e.Message = text
+	}
+	if e.Status < http.StatusBadRequest {
+		e.Status = statusOf(kind+" "+e.Code, e.Status)
+	}
+	if e.Message == "" {
+		e.Message = abridge(string(bytes.TrimSpace(body)))
+	}
+}
+
+// statusOf is the status that an error would have had, had it been known before
+// the response began.
+func statusOf(words string, known int) int {
+	switch {
+	case strings.Contains(words, "rate_limit"):
+		return http.StatusTooManyRequests
+	case strings.Contains(words, "server_error"), strings.Contains(words, "overloaded"), strings.Contains(words, "timeout"):
+		return http.StatusInternalServerError
+	}
+	return known
+}
+
+// abridge keeps errors readable where a server answers with a page of HTML.
+func abridge(s string) string {
+	const most = 400
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}
+
+// retryAfter is how long the server asks to wait.
+func retryAfter(h http.Header, now time.Time) time.Duration {
+	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 {
+		return time.Duration(ms * float64(time.Millisecond))
+	}
+	v := h.Get("Retry-After")
+	if s, err := strconv.ParseFloat(v, 64); err == nil && s > 0 {
+		return time.Duration(s * float64(time.Second))
+	}
+	if at, err := http.ParseTime(v); err == nil {
+		return max(0, at.Sub(now))
+	}
+	return 0
+}

@@ -1,0 +1,137 @@
+package openai
+
+import (
+	"encoding/json"
+	"maps"
+
+	"github.com/openai/openai-go/v3/packages/respjson"
+
+	"github.com/treadle-go/treadle/llm"
+)
+
+// The fields in which servers send reasoning. None is OpenAI's, so none is in
+// the SDK.
+const (
+	fieldContent = "reasoning_content" // DeepSeek, vLLM, SGLang, Qwen, Kimi
+	fieldPlain   = "reasoning"         // Ollama, OpenRouter, Groq, newer vLLM
+	fieldDetails = "reasoning_details" // OpenRouter
+)
+
+// reasoningField is the name in a reasoning block's Extra of the field that its
+// text came in.
+const reasoningField = "reasoning_field"
+
+// reasoning is what a piece of an answer says of the model's thoughts.
+type reasoning struct {
+	text, field string
+	details     []map[string]any
+}
+
+func reasoningOf(extra map[string]respjson.Field) (r reasoning) {
+	for _, field := range []string{fieldContent, fieldPlain} {
+		if text, _ := valueOf(extra[field]).(string); text != "" {
+			r.text, r.field = text, field
+			break // servers that send both repeat themselves
+		}
+	}
+	if raw := extra[fieldDetails].Raw(); raw != "" {
+		_ = json.Unmarshal([]byte(raw), &r.details) // what is no list of objects says nothing
+	}
+	if r.text == "" {
+		for _, d := range r.details {
+			for _, name := range []string{"text", "summary"} {
+				text, _ := d[name].(string)
+				r.text += text
+			}
+		}
+	}
+	return r
+}
+
+// thought collects the reasoning of an answer.
+type thought struct {
+	field   string
+	details []map[string]any
+}
+
+// thoughtIndex is the place of the reasoning block among the blocks of a
+// streamed answer, the only one that comes in pieces.
+var thoughtIndex = 0
+
+// add is a piece of the reasoning block.
+func (t *thought) add(r reasoning) (llm.Block, bool) {
+	for _, d := range r.details {
+		t.addDetail(d)
+	}
+	if r.text == "" {
+		return llm.Block{}, false
+	}
+	b := llm.Block{Type: llm.BlockReasoning, Index: &thoughtIndex, Reasoning: r.text}
+	if t.field == "" && r.field != "" {
+		t.field = r.field // once: texts in Extra add up
+		b.Extra = map[string]any{reasoningField: r.field}
+	}
+	return b, true
+}
+
+// addDetail joins the pieces of one detail: its texts go on, the rest is said
+// again with every piece.
+func (t *thought) addDetail(d map[string]any) {
+	var old map[string]any
+	for _, o := range t.details {
+		if d["index"] != nil && o["index"] == d["index"] && o["type"] == d["type"] {
+			old = o
+		}
+	}
+	if old == nil {
+		t.details = append(t.details, maps.Clone(d))
+		return
+	}
+	for name, v := range d {
+		text, ok := v.(string)
+		was, grows := old[name].(string)
+		switch name {
+		case "text", "summary", "data", "signature":
+			if ok && grows {
+				old[name] = was + text
+				continue
+			}
+		}
+		if v != nil {
+			old[name] = v
+		}
+	}
+}
+
+// last is what the reasoning block ends with: the details as they are to be
+// sent back.
+func (t *thought) last() (llm.Block, bool) {
+	if len(t.details) == 0 {
+		return llm.Block{}, false
+	}
+	list := make([]any, len(t.details))
+	for i, d := range t.details {
+		list[i] = d
+	}
+	return llm.Block{Type: llm.BlockReasoning, Index: &thoughtIndex, Extra: map[string]any{fieldDetails: list}}, true
+}
+
+// sendBack is the fields of an assistant's message that return its reasoning:
+// the details always, the text only while the turn that it is of goes on.
+func sendBack(blocks []llm.Block, current bool) map[string]any {
+	fields := map[string]any{}
+	var details []any
+	for _, b := range blocks {
+		list, _ := b.Extra[fieldDetails].([]any)
+		details = append(details, list...)
+		field, _ := b.Extra[reasoningField].(string)
+		if current && b.Reasoning != "" && (field == fieldContent || field == fieldPlain) {
+			was, _ := fields[field].(string)
+			fields[field] = was + b.Reasoning
+		}
+	}
+	if len(details) > 0 {
+		fields[fieldDetails] = details
+	}
+	return fields
+}
