@@ -127,10 +127,16 @@ func (m *Model) assistant(msg *llm.Message, current bool) (out sdk.ChatCompletio
 	for _, call := range msg.ToolCalls {
 		a.ToolCalls = append(a.ToolCalls, m.call(call))
 	}
+	fields := map[string]any{}
+	if !m.own {
+		fields = sendBack(thoughts, current)
+	}
 	if text.Len() > 0 || len(a.ToolCalls) == 0 {
 		a.Content.OfString = sdk.String(text.String())
+	} else {
+		fields["content"] = nil // some servers want to see that there is none
 	}
-	if fields := sendBack(thoughts, current); len(fields) > 0 && !m.own {
+	if len(fields) > 0 {
 		a.SetExtraFields(fields)
 	}
 	return sdk.ChatCompletionMessageParamUnion{OfAssistant: a}, nil

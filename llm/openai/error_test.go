@@ -1,0 +1,111 @@
+package openai_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/treadle-go/treadle/llm"
+)
+
+// Whatever form a server gives its errors, they are one.
+func TestErrorsOfManyServers(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		wire wire
+		want llm.Error
+		temp bool
+	}{
+		{"OpenAI", wire{status: 401, body: `{"error":{"message":"Incorrect API key provided.","type":"invalid_request_error","param":null,"code":"invalid_api_key"}}`},
+			llm.Error{Status: 401, Code: "invalid_api_key", Message: "Incorrect API key provided."}, false},
+		{"a wait in milliseconds", wire{status: 429, header: map[string]string{"Retry-After-Ms": "1500", "Retry-After": "2"}, body: `{"error":{"message":"Slow down.","type":"requests","code":"rate_limit_exceeded"}}`},
+			llm.Error{Status: 429, Code: "rate_limit_exceeded", Message: "Slow down.", RetryAfter: 1500 * time.Millisecond}, true},
+		{"a date in the past", wire{status: 503, header: map[string]string{"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"}, body: `{"error":{"message":"Busy."}}`},
+			llm.Error{Status: 503, Message: "Busy."}, true},
+		{"a status as the code", wire{status: 402, body: `{"error":{"code":402,"message":"No credits.","metadata":{}}}`},
+			llm.Error{Status: 402, Code: "402", Message: "No credits."}, false},
+		{"no envelope", wire{status: 400, body: `{"object":"error","message":"Too long.","type":"BadRequestError","param":null,"code":400}`},
+			llm.Error{Status: 400, Code: "BadRequestError", Message: "Too long."}, false},
+		{"a text", wire{status: 404, body: `{"error":"model 'x' not found"}`}, llm.Error{Status: 404, Message: "model 'x' not found"}, false},
+		{"a detail", wire{status: 404, body: `{"detail":"Not Found"}`}, llm.Error{Status: 404, Message: "Not Found"}, false},
+		{"a list of details", wire{status: 422, body: `{"detail":[{"loc":["body"]}]}`}, llm.Error{Status: 422, Message: `[{"loc":["body"]}]`}, false},
+		{"a page", wire{status: 502, header: map[string]string{"Content-Type": "text/html"}, body: "<html>Bad gateway</html>\n"},
+			llm.Error{Status: 502, Message: "<html>Bad gateway</html>"}, true},
+		{"nothing", wire{status: 500}, llm.Error{Status: 500}, true},
+		{"an event before the answer", wire{body: `data: {"error":{"message":"Overloaded.","type":"server_error","code":null}}` + "\n\n"},
+			llm.Error{Status: 500, Code: "server_error", Message: "Overloaded."}, true},
+		{"an event for what is wrong with the request", wire{body: `data: {"error":{"message":"Too long.","type":"invalid_request_error","code":"context_length_exceeded"}}` + "\n\n"},
+			llm.Error{Status: 200, Code: "context_length_exceeded", Message: "Too long."}, false},
+		{"an event in the answer", wire{body: `data: {"choices":[{"delta":{"content":"a"}}]}` + "\n\n" + `data: {"error":{"code":429,"message":"Enough."},"choices":[{"delta":{"content":""},"finish_reason":"error"}]}` + "\n\n"},
+			llm.Error{Status: 429, Code: "429", Message: "Enough.", Cut: true}, true},
+		{"no stream", wire{body: okBody}, llm.Error{Status: 200, Message: `a stream was asked for, and the answer is of type "application/json": bind NoStream to the model`}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := llm.Generate(t.Context(), modelAt(t, another, &test.wire), llm.User("Hi"))
+			got, ok := errors.AsType[*llm.Error](err)
+			if !ok {
+				t.Fatalf("the error is %v (%T)", err, err)
+			}
+			test.want.Provider = "openai"
+			if d := cmp.Diff(test.want, *got, cmpopts.IgnoreFields(llm.Error{}, "Err")); d != "" {
+				t.Errorf("the error (-want +got):\n%s", d)
+			}
+			if got.Temporary() != test.temp {
+				t.Errorf("temporary is %v, want %v", got.Temporary(), test.temp)
+			}
+		})
+	}
+}
+
+// A status of success is no answer.
+func TestWholeAnswersThatAreNone(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"error":{"code":503,"message":"No provider."}}`: "openai: 503 Service Unavailable: 503: No provider.",
+		`{"choices":[]}`:                `openai: 200 OK: the response has no choices: {"choices":[]}`,
+		`{"choices":[{"message":{"cont`: "openai: 200 OK: error parsing response json: unexpected EOF",
+		`<html>`:                        "openai: 200 OK: error parsing response json: invalid character '<' looking for beginning of value",
+		`{"error":null,"choices":[]}`:   `openai: 200 OK: the response has no choices: {"error":null,"choices":[]}`,
+	} {
+		_, err := llm.Generate(t.Context(), llm.With(modelAt(t, another, &wire{body: body}), llm.NoStream()), llm.User("Hi"))
+		if err == nil || err.Error() != want {
+			t.Errorf("%s: the error is %v, want %s", body, err, want)
+		}
+	}
+}
+
+// A server that cannot be reached may be reached later.
+func TestUnreachableServer(t *testing.T) {
+	down := errors.New("down")
+	model := modelAt(t, another, roundTrip(func(*http.Request) (*http.Response, error) { return nil, down }))
+	for _, m := range []llm.Model{model, llm.With(model, llm.NoStream())} {
+		_, err := llm.Generate(t.Context(), m, llm.User("Hi"))
+		if e, ok := errors.AsType[*llm.Error](err); !ok || e.Status != 0 || e.Cut || !e.Temporary() || !errors.Is(err, down) {
+			t.Errorf("the error is %#v, want a temporary one with its cause", err)
+		}
+	}
+}
+
+// The caller of a cancelled call learns that it was cancelled, and why.
+func TestCancelledCallGivesTheCause(t *testing.T) {
+	why := errors.New("the user has left")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	model := modelAt(t, another, roundTrip(func(r *http.Request) (*http.Response, error) {
+		cancel(why)
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}))
+	for _, asked := range []string{"while it was asked", "before it was asked"} {
+		_, err := llm.Generate(ctx, model, llm.User("Hi"))
+		if !errors.Is(err, context.Canceled) || !errors.Is(err, why) {
+			t.Errorf("%s: the error is %v, want context.Canceled and its cause", asked, err)
+		}
+		if _, ok := errors.AsType[*llm.Error](err); ok {
+			t.Errorf("%s: %v is an error of the provider, which would be retried", asked, err)
+		}
+	}
+}
