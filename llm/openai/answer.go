@@ -2,7 +2,9 @@ package openai
 
 import (
 	"cmp"
+	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"strings"
 
 	sdk "github.com/openai/openai-go/v3"
@@ -19,6 +21,8 @@ type piece struct {
 	usage            *llm.Usage
 	meta             map[string]any
 	reasoning        reasoning
+	audio            *llm.Block
+	err              error // what could not be understood
 }
 
 // callPiece is a tool call or a piece of one.
@@ -36,8 +40,10 @@ const extraContent = "extra_content"
 func pieceOf(c *sdk.ChatCompletion) piece {
 	choice := c.Choices[0]
 	m := choice.Message
-	p := piece{content: m.Content, refusal: m.Refusal, finish: choice.FinishReason,
+	p := piece{refusal: m.Refusal, finish: choice.FinishReason,
 		meta: metadata(c.ID, c.Model, c.SystemFingerprint, string(c.ServiceTier)), reasoning: reasoningOf(m.JSON.ExtraFields)}
+	p.addContent(m.Content, m.JSON.Content)
+	p.addAudio(m.Audio.ID, m.Audio.Data, m.Audio.Transcript)
 	for i, call := range m.ToolCalls {
 		fn := call.AsFunction()
 		p.calls = append(p.calls, callPiece{int64(i), call.ID,
@@ -66,10 +72,11 @@ func chunkPiece(c sdk.ChatCompletionChunk) piece {
 			continue // the setting n asked for more answers; there is one
 		}
 		d := choice.Delta
-		p.content += d.Content
 		p.refusal += d.Refusal
 		p.finish = cmp.Or(choice.FinishReason, p.finish)
 		p.reasoning = reasoningOf(d.JSON.ExtraFields)
+		p.addContent(d.Content, d.JSON.Content)
+		p.addAudio(d.Audio.ID, d.Audio.Data, d.Audio.Transcript)
 		p.keep("annotations", d.JSON.ExtraFields["annotations"])
 		p.keep("logprobs", choice.JSON.Logprobs)
 		for _, call := range d.ToolCalls {
@@ -79,6 +86,46 @@ func chunkPiece(c sdk.ChatCompletionChunk) piece {
 	}
 	return p
 }
+
+// addContent adds a text, or a list of parts: so Mistral sends what it thinks.
+func (p *piece) addContent(text string, content respjson.Field) {
+	if !strings.HasPrefix(content.Raw(), "[") {
+		p.content += text
+		return
+	}
+	type part struct {
+		Type, Text string
+		Thinking   []part
+	}
+	var parts []part
+	if p.err = json.Unmarshal([]byte(content.Raw()), &parts); p.err != nil {
+		return
+	}
+	for _, one := range parts {
+		p.content += one.Text
+		for _, t := range one.Thinking {
+			p.reasoning.text += t.Text
+		}
+	}
+}
+
+// addAudio adds what the model speaks. Pieces of a stream are encoded one by one.
+func (p *piece) addAudio(id, data, transcript string) {
+	if id == "" && data == "" && transcript == "" {
+		return
+	}
+	b := llm.Block{Type: llm.BlockAudio, ID: id, Index: &audioIndex}
+	if b.Data, p.err = base64.StdEncoding.DecodeString(data); p.err != nil {
+		p.err = fmt.Errorf("the audio of the answer: %w", p.err)
+	}
+	if transcript != "" {
+		b.Extra = map[string]any{"transcript": transcript}
+	}
+	p.audio = &b
+}
+
+// The places of the blocks that come in pieces, among those of a streamed answer.
+var thoughtIndex, audioIndex = 0, 1
 
 // arguments of a call are a text that holds JSON, or from some servers the JSON.
 func arguments(text string, field respjson.Field) string {
@@ -180,6 +227,9 @@ func (a *answer) add(p piece) (chunk llm.Chunk, ok bool) {
 		chunk.Blocks = append(chunk.Blocks, llm.Text(text))
 	default:
 		chunk.Content = text
+	}
+	if p.audio != nil {
+		chunk.Blocks = append(chunk.Blocks, *p.audio)
 	}
 	chunk.ToolCalls = a.calls.add(p.calls)
 	return chunk, chunk.Content != "" || len(chunk.Blocks) > 0 || len(chunk.ToolCalls) > 0 || chunk.Metadata != nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -43,6 +44,12 @@ func TestErrorsOfManyServers(t *testing.T) {
 			llm.Error{Status: 200, Code: "context_length_exceeded", Message: "Too long."}, false},
 		{"an event in the answer", wire{body: `data: {"choices":[{"delta":{"content":"a"}}]}` + "\n\n" + `data: {"error":{"code":429,"message":"Enough."},"choices":[{"delta":{"content":""},"finish_reason":"error"}]}` + "\n\n"},
 			llm.Error{Status: 429, Code: "429", Message: "Enough.", Cut: true}, true},
+		{"a limit, told by an event", wire{body: `data: {"error":{"message":"Slow down.","type":"tokens","code":"rate_limit_exceeded"}}` + "\n\n"},
+			llm.Error{Status: 429, Code: "rate_limit_exceeded", Message: "Slow down."}, true},
+		{"a long page", wire{status: 502, body: strings.Repeat("é", 300)}, llm.Error{Status: 502, Message: strings.Repeat("é", 200) + "…"}, true},
+		{"content that is none", wire{body: `data: {"choices":[{"delta":{"content":[1]}}]}` + "\n\n"}, llm.Error{Status: 200, Cut: true}, true},
+		{"audio that is none", wire{body: `data: {"choices":[{"delta":{"audio":{"data":"%%"}}}]}` + "\n\n"},
+			llm.Error{Status: 200, Cut: true}, true},
 		{"no stream", wire{body: okBody}, llm.Error{Status: 200, Message: `a stream was asked for, and the answer is of type "application/json": bind NoStream to the model`}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {

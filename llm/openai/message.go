@@ -120,6 +120,10 @@ func (m *Model) assistant(msg *llm.Message, current bool) (out sdk.ChatCompletio
 		case llm.BlockReasoning:
 			thoughts = append(thoughts, b)
 		case llm.BlockImage, llm.BlockAudio, llm.BlockVideo, llm.BlockFile:
+			if b.Type == llm.BlockAudio && b.ID != "" {
+				a.Audio.ID = b.ID // the server knows what it said
+				continue
+			}
 			return out, fmt.Errorf("a block of type %s cannot be sent: the API takes them from users only", b.Type)
 		}
 		// Blocks of other types are another provider's notes on its own work.

@@ -57,9 +57,10 @@ func (m *Model) whole(ctx context.Context, params sdk.ChatCompletionNewParams) (
 		return llm.Chunk{}, noAnswer(got.RawJSON(), resp)
 	}
 	var a answer
-	first, _ := a.add(pieceOf(got))
+	p := pieceOf(got)
+	first, _ := a.add(p)
 	chunk, err := first.Add(a.last())
-	if err != nil {
+	if err = errors.Join(p.err, err); err != nil {
 		return llm.Chunk{}, failure(ctx, err, resp, false)
 	}
 	return chunk, nil
@@ -80,7 +81,12 @@ func (m *Model) stream(ctx context.Context, params sdk.ChatCompletionNewParams, 
 	begun := false
 	for ctx.Err() == nil && events.Next() {
 		begun = true
-		if chunk, ok := a.add(chunkPiece(events.Current())); ok && !yield(chunk, nil) {
+		p := chunkPiece(events.Current())
+		if p.err != nil {
+			yield(llm.Chunk{}, failure(ctx, p.err, resp, begun))
+			return
+		}
+		if chunk, ok := a.add(p); ok && !yield(chunk, nil) {
 			return
 		}
 	}

@@ -54,10 +54,6 @@ type thought struct {
 	details []map[string]any
 }
 
-// thoughtIndex is the place of the reasoning block among the blocks of a
-// streamed answer, the only one that comes in pieces.
-var thoughtIndex = 0
-
 // add is a piece of the reasoning block.
 func (t *thought) add(r reasoning) (llm.Block, bool) {
 	for _, d := range r.details {

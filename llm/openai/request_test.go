@@ -41,6 +41,7 @@ func TestRequestBodies(t *testing.T) {
 		llm.ToolResult(paris, "sunny"), llm.ToolResult(rome, []llm.Block{llm.Text("a chart"), chart}),
 	}
 	tools[2].Content = "Hello!"
+	spoken := llm.Message{Role: llm.RoleAI, Blocks: []llm.Block{{Type: llm.BlockAudio, ID: "audio_1", Data: []byte("hoot")}}}
 	for _, test := range []struct {
 		file    string
 		url     string
@@ -49,6 +50,10 @@ func TestRequestBodies(t *testing.T) {
 	}{
 		{"history_openai.json", own, []llm.Option{llm.Tools(weather())}, tools},
 		{"history_other.json", another, []llm.Option{llm.Tools(weather())}, tools},
+		{"texts_other.json", another, nil, []llm.Message{{Role: llm.RoleSystem, Blocks: []llm.Block{llm.Text("One."), llm.Text("Two.")}}, llm.User("", llm.Text("Three."), llm.Text("Four.")),
+			llm.Assistant("Five.", paris), llm.ToolResult(paris, []llm.Block{llm.Text("Six."), llm.Text("Seven.")}), llm.Assistant("Eight."),
+			llm.User("More?"), llm.Assistant("", rome), llm.ToolResult(rome, chart), llm.User("Well?", llm.Audio("audio/x-wav", []byte("hoot")), llm.Audio("audio/wave", []byte("hoot")))}},
+		{"audio_openai.json", own, []llm.Option{llm.Setting("modalities", []string{"text", "audio"})}, []llm.Message{llm.User("Sing."), spoken, llm.User("Louder.")}},
 		{"details_other.json", another, nil, []llm.Message{llm.User("Sure?"), details, llm.User("Really?")}},
 		{"settings_openai.json", own, []llm.Option{llm.MaxTokens(128), llm.Temperature(0), llm.TopP(0.5), llm.Seed(7), llm.StopWords("END"),
 			llm.Reasoning("low"), llm.Setting("verbosity", "low"), llm.Setting("seed", 8), llm.Setting("a.b", []int{1})}, []llm.Message{llm.User("Hi")}},

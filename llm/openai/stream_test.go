@@ -42,6 +42,7 @@ func TestStreamsOfManyServers(t *testing.T) {
 		"no_ids.sse": {Stop: llm.StopTools, ToolCalls: []llm.ToolCall{
 			tool("made", "get_weather", paris), tool("made", "get_time", `{}`), tool("made", "get_time", `{"zone":"CET"}`)}},
 		"repeated_names.sse": {Stop: llm.StopTools, ToolCalls: []llm.ToolCall{tool("call_a", "get_weather", paris), tool("call_b", "get_time", `{}`)}},
+		"late_ids.sse":       {Stop: llm.StopTools, ToolCalls: []llm.ToolCall{tool("made", "get_weather", paris), tool("call_b", "get_weather", rome)}},
 		"sglang_index.sse":   {Stop: llm.StopTools, ToolCalls: []llm.ToolCall{tool("call_a", "get_weather", paris)}},
 		"gemini_signature.sse": {Stop: llm.StopTools, ToolCalls: []llm.ToolCall{signed, tool("call_2", "get_weather", rome)},
 			Usage: &llm.Usage{Input: 5, Output: 3, Total: 9}},
@@ -51,6 +52,8 @@ func TestStreamsOfManyServers(t *testing.T) {
 		"openrouter_details.sse": {Stop: llm.StopEnd, Blocks: []llm.Block{detailed, llm.Text("They do.")},
 			Usage:    &llm.Usage{Input: 9, Output: 8, Total: 17},
 			Metadata: map[string]any{"id": "gen-1", "model_name": "anthropic/claude-sonnet-4.5"}},
+		"openai_audio.sse":  {Stop: llm.StopEnd, Blocks: []llm.Block{{Type: llm.BlockAudio, ID: "audio_1", Data: []byte("hoot, hoot"), Extra: map[string]any{"transcript": "Hoot, hoot."}}}},
+		"mistral_parts.sse": {Stop: llm.StopEnd, Blocks: []llm.Block{{Type: llm.BlockReasoning, Reasoning: "Owls fly."}, llm.Text("They do.")}},
 		"running_usage.sse": {Content: "ab", Stop: llm.StopEnd, Usage: &llm.Usage{Input: 5, Output: 2, Total: 7},
 			Metadata: map[string]any{"stop_reason": "eos"}},
 	} {
@@ -93,6 +96,10 @@ func TestWholeAnswers(t *testing.T) {
 			llm.Message{Stop: llm.StopTools, ToolCalls: []llm.ToolCall{{ID: "made", Name: "get_weather", Args: json.RawMessage(`{"city":"Paris"}`), Extra: map[string]any{"extra_content": map[string]any{"a": "b"}}}}}},
 		{"a broken call", `{"choices":[{"message":{"content":"x","tool_calls":[{"id":"call_1","function":{"name":"get_weather","arguments":"{\"city"}}]},"finish_reason":"length"}]}`,
 			llm.Message{Content: "x", Stop: llm.StopLength, InvalidToolCalls: []llm.InvalidToolCall{{ID: "call_1", Name: "get_weather", Args: `{"city`, Error: "the arguments are not valid JSON: unexpected end of JSON input"}}}},
+		{"spoken", `{"choices":[{"message":{"content":null,"audio":{"id":"audio_1","expires_at":1,"data":"aG9vdA==","transcript":"Hoot."}},"finish_reason":"stop"}]}`,
+			llm.Message{Stop: llm.StopEnd, Blocks: []llm.Block{{Type: llm.BlockAudio, ID: "audio_1", Data: []byte("hoot"), Extra: map[string]any{"transcript": "Hoot."}}}}},
+		{"content in parts", `{"choices":[{"message":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"Owls"},{"type":"text","text":" fly."}]},{"type":"text","text":"They do."}]},"finish_reason":"stop"}]}`,
+			llm.Message{Stop: llm.StopEnd, Blocks: []llm.Block{{Type: llm.BlockReasoning, Reasoning: "Owls fly."}, llm.Text("They do.")}}},
 		{"withheld", `{"choices":[{"message":{"content":""},"finish_reason":"content_filter"}]}`, llm.Message{Stop: llm.StopFilter}},
 		{"with sources", `{"choices":[{"message":{"content":"x","annotations":[{"type":"url_citation"}]},"finish_reason":"stop"}]}`,
 			llm.Message{Content: "x", Stop: llm.StopEnd, Metadata: map[string]any{"annotations": []any{map[string]any{"type": "url_citation"}}}}},
