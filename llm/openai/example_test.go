@@ -75,13 +75,14 @@ func ExampleNew_object() {
 	// Output: {Name:barn owl Eggs:5 Nest:}
 }
 
-// Models and embedders by name.
+// Models and embedders by name, of a server with a name of its own.
 func ExampleProvider() {
 	server := localServer(`{"data":[{"index":0,"embedding":[0.6,0.8]}]}`)
 	defer server.Close()
 
 	local := openai.Provider(&openai.Options{BaseURL: server.URL + "/v1", Dimension: 2})
-	embedder, err := llm.OpenEmbedder("openai:nomic-embed-text", local)
+	local.Name = "local"
+	embedder, err := llm.OpenEmbedder("local:nomic-embed-text", local)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -91,9 +92,9 @@ func ExampleProvider() {
 	}
 	fmt.Println(vectors)
 
-	_, err = llm.Open("gpt-5-mini", local)
+	_, err = llm.Open("gpt-5-mini", local, openai.Provider(nil))
 	fmt.Println(err)
 	// Output:
 	// [[0.6 0.8]]
-	// llm: open model "gpt-5-mini": want provider:name; the providers are: openai
+	// llm: open model "gpt-5-mini": want provider:name; the providers are: local, openai
 }

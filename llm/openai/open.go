@@ -56,7 +56,11 @@ func New(model string, opts *Options) (*Model, error) {
 }
 
 // Provider opens models and embedders for [llm.Open] and [llm.OpenEmbedder], all
-// with the same options, by the prefix "openai".
+// with the same options, by the prefix "openai". Where a program knows several
+// servers, each gets a name of its own:
+//
+//	ollama := openai.Provider(&openai.Options{BaseURL: "http://localhost:11434/v1"})
+//	ollama.Name = "ollama"
 func Provider(opts *Options) llm.Provider {
 	return llm.Provider{
 		Name: provider,
