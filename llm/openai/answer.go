@@ -41,7 +41,7 @@ func pieceOf(c *sdk.ChatCompletion) piece {
 	choice := c.Choices[0]
 	m := choice.Message
 	p := piece{refusal: m.Refusal, finish: choice.FinishReason,
-		meta: metadata(c.ID, c.Model, c.SystemFingerprint, string(c.ServiceTier)), reasoning: reasoningOf(m.JSON.ExtraFields)}
+		meta: metadata(c.ID, c.Model, c.JSON.SystemFingerprint, string(c.ServiceTier)), reasoning: reasoningOf(m.JSON.ExtraFields)}
 	p.addContent(m.Content, m.JSON.Content)
 	p.addAudio(m.Audio.ID, m.Audio.Data, m.Audio.Transcript)
 	for i, call := range m.ToolCalls {
@@ -63,7 +63,7 @@ func pieceOf(c *sdk.ChatCompletion) piece {
 
 // chunkPiece is a piece of a streamed answer.
 func chunkPiece(c sdk.ChatCompletionChunk) piece {
-	p := piece{meta: metadata(c.ID, c.Model, c.SystemFingerprint, string(c.ServiceTier))}
+	p := piece{meta: metadata(c.ID, c.Model, c.JSON.SystemFingerprint, string(c.ServiceTier))}
 	if c.JSON.Usage.Valid() {
 		p.usage = usageOf(c.Usage)
 	}
@@ -98,8 +98,8 @@ func (p *piece) addContent(text string, content respjson.Field) {
 		Thinking   []part
 	}
 	var parts []part
-	if p.err = json.Unmarshal([]byte(content.Raw()), &parts); p.err != nil {
-		return
+	if err := json.Unmarshal([]byte(content.Raw()), &parts); err != nil {
+		p.err = fmt.Errorf("the content of the answer: %w", err)
 	}
 	for _, one := range parts {
 		p.content += one.Text
@@ -114,10 +114,11 @@ func (p *piece) addAudio(id, data, transcript string) {
 	if id == "" && data == "" && transcript == "" {
 		return
 	}
-	b := llm.Block{Type: llm.BlockAudio, ID: id, Index: &audioIndex}
-	if b.Data, p.err = base64.StdEncoding.DecodeString(data); p.err != nil {
-		p.err = fmt.Errorf("the audio of the answer: %w", p.err)
+	sound, err := base64.StdEncoding.DecodeString(data)
+	if err != nil {
+		p.err = fmt.Errorf("the audio of the answer: %w", err)
 	}
+	b := llm.Block{Type: llm.BlockAudio, ID: id, Index: new(audioIndex), Data: sound}
 	if transcript != "" {
 		b.Extra = map[string]any{"transcript": transcript}
 	}
@@ -125,7 +126,7 @@ func (p *piece) addAudio(id, data, transcript string) {
 }
 
 // The places of the blocks that come in pieces, among those of a streamed answer.
-var thoughtIndex, audioIndex = 0, 1
+const thoughtIndex, audioIndex = 0, 1
 
 // arguments of a call are a text that holds JSON, or from some servers the JSON.
 func arguments(text string, field respjson.Field) string {
@@ -152,9 +153,12 @@ func (p *piece) keep(name string, f respjson.Field) {
 	p.meta[name] = v
 }
 
-func metadata(id, model, fingerprint, tier string) map[string]any {
+// metadata is what the server says about its answer. The SDK calls the fingerprint
+// deprecated; it is how local servers tell which they are.
+func metadata(id, model string, fingerprint respjson.Field, tier string) map[string]any {
 	meta := map[string]any{}
-	for name, v := range map[string]string{"id": id, "model_name": model, "system_fingerprint": fingerprint, "service_tier": tier} {
+	mark, _ := valueOf(fingerprint).(string)
+	for name, v := range map[string]string{"id": id, "model_name": model, "system_fingerprint": mark, "service_tier": tier} {
 		if v != "" {
 			meta[name] = v
 		}

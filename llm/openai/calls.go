@@ -37,7 +37,7 @@ func (t *callTracker) add(pieces []callPiece) []llm.ToolCallChunk {
 		}
 		seen[c] = true
 		c.args.WriteString(p.args)
-		chunk.Index = &c.index
+		chunk.Index = new(c.index)
 		if p.content != nil {
 			chunk.Extra = map[string]any{extraContent: p.content}
 		}

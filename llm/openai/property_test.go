@@ -132,7 +132,7 @@ func TestStreamedAnswerIsTheWholeOne(t *testing.T) {
 				if err != nil {
 					rt.Fatal(err)
 				}
-				if d := cmp.Diff(comparable(want), comparable(got)); d != "" {
+				if d := cmp.Diff(essence(want), essence(got)); d != "" {
 					rt.Errorf("whole and streamed differ (-whole +streamed):\n%s", d)
 				}
 			})
@@ -140,9 +140,9 @@ func TestStreamedAnswerIsTheWholeOne(t *testing.T) {
 	}
 }
 
-// comparable is what does not depend on the way: ids may be ours, and reasoning
+// essence is what does not depend on the way: ids may be ours, and reasoning
 // details are cut as the texts are.
-func comparable(m llm.Message) llm.Message {
+func essence(m llm.Message) llm.Message {
 	out := llm.Message{Content: m.Text(), Stop: m.Stop, Usage: m.Usage, Artifact: m.Reasoning(), InvalidToolCalls: m.InvalidToolCalls}
 	for _, c := range m.ToolCalls {
 		out.ToolCalls = append(out.ToolCalls, llm.ToolCall{Name: c.Name, Args: c.Args})

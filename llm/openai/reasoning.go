@@ -62,7 +62,7 @@ func (t *thought) add(r reasoning) (llm.Block, bool) {
 	if r.text == "" {
 		return llm.Block{}, false
 	}
-	b := llm.Block{Type: llm.BlockReasoning, Index: &thoughtIndex, Reasoning: r.text}
+	b := llm.Block{Type: llm.BlockReasoning, Index: new(thoughtIndex), Reasoning: r.text}
 	if t.field == "" && r.field != "" {
 		t.field = r.field // once: texts in Extra add up
 		b.Extra = map[string]any{reasoningField: r.field}
@@ -109,7 +109,7 @@ func (t *thought) last() (llm.Block, bool) {
 	for i, d := range t.details {
 		list[i] = d
 	}
-	return llm.Block{Type: llm.BlockReasoning, Index: &thoughtIndex, Extra: map[string]any{fieldDetails: list}}, true
+	return llm.Block{Type: llm.BlockReasoning, Index: new(thoughtIndex), Extra: map[string]any{fieldDetails: list}}, true
 }
 
 // sendBack is the fields of an assistant's message that return its reasoning:

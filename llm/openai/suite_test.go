@@ -132,8 +132,11 @@ func readToolChoice(raw json.RawMessage) (string, error) {
 		Type     string
 		Function struct{ Name string }
 	}
-	if err := json.Unmarshal(raw, &named); err != nil || named.Type != "function" {
-		return "", fmt.Errorf("tool_choice %s: %v", raw, err)
+	if err := json.Unmarshal(raw, &named); err != nil {
+		return "", fmt.Errorf("tool_choice %s: %w", raw, err)
+	}
+	if named.Type != "function" {
+		return "", fmt.Errorf("tool_choice %s", raw)
 	}
 	return named.Function.Name, nil
 }
