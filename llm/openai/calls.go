@@ -3,6 +3,7 @@ package openai
 import (
 	"crypto/rand"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/treadle-go/treadle/llm"
@@ -10,8 +11,8 @@ import (
 
 // callTracker tells the calls of a streamed answer apart. OpenAI numbers them,
 // and names each once by an id. Other servers send whole calls, all with number
-// 0, repeat id and name with every piece, leave out ids, or number the first
-// piece of a call differently from those that follow.
+// 0, repeat id and name with every piece, leave out ids or use one twice, or
+// number the first piece of a call differently from those that follow.
 type callTracker struct {
 	all  []*openCall
 	open map[int64]*openCall // by the server's number: the last one with it
@@ -52,22 +53,37 @@ func (t *callTracker) find(p callPiece, seen map[*openCall]bool) *openCall {
 	switch {
 	case c == nil && p.id == "" && p.name == "" && len(t.all) > 0:
 		return t.all[len(t.all)-1] // nothing begins without a name
-	case c == nil, p.id == c.id:
+	case c == nil:
+		return t.unfinished(p.id)
+	case p.id == c.id:
 		return c
 	case p.id != "":
 		if c.made && p.name == "" {
 			return c // its id is late: ours stands
 		}
 		return nil
-	case p.name != "" && (seen[c] || json.Valid([]byte(c.args.String()))):
+	case p.name != "" && (seen[c] || c.complete()):
 		return nil // the one before it is complete
 	}
 	return c
 }
 
+// complete reports whether the arguments are whole.
+func (c *openCall) complete() bool { return json.Valid([]byte(c.args.String())) }
+
+// unfinished is the call with an id whose arguments are not whole, or nil.
+func (t *callTracker) unfinished(id string) *openCall {
+	for _, c := range t.all {
+		if id != "" && c.id == id && !c.complete() {
+			return c
+		}
+	}
+	return nil
+}
+
 func (t *callTracker) begin(p callPiece) *openCall {
 	c := &openCall{index: len(t.all), id: p.id}
-	if c.id == "" {
+	if c.id == "" || slices.ContainsFunc(t.all, func(o *openCall) bool { return o.id == c.id }) {
 		c.id, c.made = "call_"+rand.Text(), true
 	}
 	if t.open == nil {

@@ -102,42 +102,39 @@ func (s style) deltas(t *rapid.T, calls []llmtest.Call) []object {
 
 // However an answer is cut and whoever streams it, it is the same as in one piece.
 func TestStreamedAnswerIsTheWholeOne(t *testing.T) {
-	for _, s := range styles {
-		t.Run(s.name, func(t *testing.T) {
-			w := &wire{}
-			model := modelAt(t, another, w)
-			rapid.Check(t, func(rt *rapid.T) {
-				text := rapid.StringMatching(`[a-z ]{0,12}`)
-				reply := llmtest.Reply{Text: cut(rt, text.Draw(rt, "text")), Reasoning: cut(rt, text.Draw(rt, "reasoning")), Stop: llm.StopEnd}
-				for i := range rapid.IntRange(0, 4).Draw(rt, "calls") {
-					args := marshal(map[string]string{"a": text.Draw(rt, "a"), "b": text.Draw(rt, "b")})
-					reply.Calls = append(reply.Calls, llmtest.Call{ID: fmt.Sprintf("call_%d", i), Name: rapid.SampledFrom([]string{"x", "xx", "y"}).Draw(rt, "name"), Args: []string{string(args)}})
+	w := &wire{}
+	model := modelAt(t, another, w)
+	rapid.Check(t, func(rt *rapid.T) {
+		s := rapid.SampledFrom(styles).Draw(rt, "style")
+		text := rapid.StringMatching(`[a-z ]{0,12}`)
+		reply := llmtest.Reply{Text: cut(rt, text.Draw(rt, "text")), Reasoning: cut(rt, text.Draw(rt, "reasoning")), Stop: llm.StopEnd}
+		for i := range rapid.IntRange(0, 4).Draw(rt, "calls") {
+			args := marshal(map[string]string{"a": text.Draw(rt, "a"), "b": text.Draw(rt, "b")})
+			reply.Calls = append(reply.Calls, llmtest.Call{ID: fmt.Sprintf("call_%d", i), Name: rapid.SampledFrom([]string{"x", "xx", "y"}).Draw(rt, "name"), Args: []string{string(args)}})
+		}
+		w.body = string(wholeAnswer(reply))
+		want, err := llm.Generate(t.Context(), llm.With(model, llm.NoStream()), llm.User("Hi"))
+		if err != nil {
+			rt.Fatal(err)
+		}
+		events := streamedAnswer(llmtest.Reply{Text: reply.Text, Reasoning: reply.Reasoning, Stop: reply.Stop})
+		w.body = ""
+		for i, event := range events {
+			if i == len(events)-3 { // before the end, the usage and the mark
+				for _, d := range s.deltas(rt, reply.Calls) {
+					w.body += fmt.Sprintf("data: %s\n\n", marshal(object{"choices": []object{{"index": 0, "delta": object{"tool_calls": []object{d}}}}}))
 				}
-				w.body = string(wholeAnswer(reply))
-				want, err := llm.Generate(t.Context(), llm.With(model, llm.NoStream()), llm.User("Hi"))
-				if err != nil {
-					rt.Fatal(err)
-				}
-				events := streamedAnswer(llmtest.Reply{Text: reply.Text, Reasoning: reply.Reasoning, Stop: reply.Stop})
-				w.body = ""
-				for i, event := range events {
-					if i == len(events)-3 { // before the end, the usage and the mark
-						for _, d := range s.deltas(rt, reply.Calls) {
-							w.body += fmt.Sprintf("data: %s\n\n", marshal(object{"choices": []object{{"index": 0, "delta": object{"tool_calls": []object{d}}}}}))
-						}
-					}
-					w.body += string(event)
-				}
-				got, err := llm.Generate(t.Context(), model, llm.User("Hi"))
-				if err != nil {
-					rt.Fatal(err)
-				}
-				if d := cmp.Diff(essence(want), essence(got)); d != "" {
-					rt.Errorf("whole and streamed differ (-whole +streamed):\n%s", d)
-				}
-			})
-		})
-	}
+			}
+			w.body += string(event)
+		}
+		got, err := llm.Generate(t.Context(), model, llm.User("Hi"))
+		if err != nil {
+			rt.Fatal(err)
+		}
+		if d := cmp.Diff(essence(want), essence(got)); d != "" {
+			rt.Errorf("calls %s: whole and streamed differ (-whole +streamed):\n%s", s.name, d)
+		}
+	})
 }
 
 // essence is what does not depend on the way: ids may be ours, and reasoning

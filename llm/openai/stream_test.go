@@ -42,6 +42,7 @@ func TestStreamsOfManyServers(t *testing.T) {
 		"no_ids.sse": {Stop: llm.StopTools, ToolCalls: []llm.ToolCall{
 			tool("made", "get_weather", paris), tool("made", "get_time", `{}`), tool("made", "get_time", `{"zone":"CET"}`)}},
 		"repeated_names.sse": {Stop: llm.StopTools, ToolCalls: []llm.ToolCall{tool("call_a", "get_weather", paris), tool("call_b", "get_time", `{}`)}},
+		"same_ids.sse":       {Stop: llm.StopTools, ToolCalls: []llm.ToolCall{tool("call_a", "get_weather", paris), tool("made", "get_weather", rome)}},
 		"late_ids.sse":       {Stop: llm.StopTools, ToolCalls: []llm.ToolCall{tool("made", "get_weather", paris), tool("call_b", "get_weather", rome)}},
 		"sglang_index.sse":   {Stop: llm.StopTools, ToolCalls: []llm.ToolCall{tool("call_a", "get_weather", paris)}},
 		"gemini_signature.sse": {Stop: llm.StopTools, ToolCalls: []llm.ToolCall{signed, tool("call_2", "get_weather", rome)},
