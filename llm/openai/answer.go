@@ -138,7 +138,7 @@ func arguments(text string, field respjson.Field) string {
 
 // valueOf is a field that the SDK does not know, or nil.
 func valueOf(f respjson.Field) (v any) {
-	if f.Raw() == "" || json.Unmarshal([]byte(f.Raw()), &v) != nil {
+	if raw := f.Raw(); raw == "" || raw == "null" || json.Unmarshal([]byte(raw), &v) != nil {
 		return nil
 	}
 	return v
