@@ -76,7 +76,7 @@ func checkItems(t testing.TB, c *conn, items string) error {
 		return err
 	}
 	places := places{c: c}
-	for _, i := range all {
+	for at, i := range all {
 		n, err := store.DecodeNamespace(i.name)
 		if err != nil {
 			return err
@@ -91,7 +91,7 @@ func checkItems(t testing.TB, c *conn, items string) error {
 				t.Errorf("item %d is not listed under namespace %d above it: %v", i.seq, id, err)
 			}
 		}
-		if i.seq > folded {
+		if i.seq > folded || at%(len(all)/20+1) != 0 { // each look takes as long as there are items
 			continue
 		}
 		var words []string
