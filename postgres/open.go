@@ -57,8 +57,11 @@ type DB struct {
 	log    *slog.Logger
 	pool   *pgxpool.Pool
 	closed atomic.Bool
-	sql    statements
-	known  known
+	// closing is closed when closed is set.
+	closing chan struct{}
+	sql     statements
+	known   known
+	shelf   shelf
 }
 
 var (
@@ -92,7 +95,8 @@ func Open(ctx context.Context, url string, o *Options) (*DB, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	db := &DB{schema: o.Schema, log: o.Logger}
+	db := &DB{schema: o.Schema, log: o.Logger, closing: make(chan struct{})}
+	db.shelf.db = db
 	if db.schema == "" {
 		db.schema = defaultSchema
 	}
@@ -158,7 +162,9 @@ func quoteSchema(name string) (string, error) {
 // Close waits for what is under way and closes all connections. What comes
 // later fails with ErrClosed.
 func (db *DB) Close() error {
-	db.closed.Store(true)
+	if !db.closed.Swap(true) {
+		close(db.closing)
+	}
 	db.pool.Close()
 	return nil
 }

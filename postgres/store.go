@@ -1,0 +1,226 @@
+package postgres
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/treadle-go/treadle/store"
+)
+
+// Store returns a store in the same schema, which ends with the DB. Several
+// stores of one schema, in this process or others, see each other's items.
+//
+// Where the extension pgvector is in the database (0.8 or later), it finds what
+// is near to a query. Otherwise a search by meaning reads all vectors under its
+// prefix and compares them in the process; the Logger hears of it once.
+//
+// Writers of one store come one after another, so that whoever watches it misses
+// nothing: a commit waits for the one before it.
+func (db *DB) Store(opts *store.Options) (*store.Store, error) { return store.New(&db.shelf, opts) }
+
+// A shelf is the backend of a schema's stores.
+type shelf struct {
+	db     *DB
+	news   news
+	stamps stamps
+	server facts
+	few    int // how many vectors are compared without an index, for tests; 0: fewVectors
+}
+
+var _ store.Backend = (*shelf)(nil)
+
+// in is a statement for the schema.
+func (s *shelf) in(query string) string { return strings.ReplaceAll(query, "{schema}", s.db.quoted) }
+
+// lock holds the row that all writers update.
+const lock = "SELECT FROM {schema}.store_state FOR UPDATE"
+
+// Do implements [store.Backend]. Reads that find items whose time is to be
+// extended read first and write only then.
+func (s *shelf) Do(ctx context.Context, b *store.Batch) (*store.Results, error) {
+	p, err := s.prepare(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	if len(b.Writes) > 0 {
+		return s.change(ctx, p)
+	}
+	var out *store.Results
+	var refresh []refresh
+	err = s.db.read(ctx, func(c *pgx.Conn) error {
+		return snapshot(ctx, c, b, func(q querier) (err error) {
+			l := newLook(ctx, q, p)
+			out, err = l.all()
+			refresh = l.refresh
+			return err
+		})
+	})
+	if err != nil || len(refresh) == 0 {
+		return out, err
+	}
+	kept := false
+	err = s.db.write(ctx, func(c *pgx.Conn) (err error) {
+		kept, err = s.extend(ctx, c, refresh)
+		return err
+	})
+	if err != nil || kept {
+		return out, err
+	}
+	return s.change(ctx, p) // an item has ended in between: once more, all in one
+}
+
+// snapshot runs do so that all its reads see one state.
+func snapshot(ctx context.Context, c *pgx.Conn, b *store.Batch, do func(querier) error) error {
+	if len(b.Gets) == 1 && len(b.Searches)+len(b.Namespaces) == 0 {
+		return do(c) // a single statement
+	}
+	return frozen(ctx, c, do)
+}
+
+// frozen runs do in a transaction that sees one state.
+func frozen(ctx context.Context, c *pgx.Conn, do func(querier) error) error {
+	return pgx.BeginTxFunc(ctx, c, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error { return do(tx) })
+}
+
+// change does a batch that writes.
+func (s *shelf) change(ctx context.Context, p *prepared) (*store.Results, error) {
+	var out *store.Results
+	err := s.db.write(ctx, func(c *pgx.Conn) (err error) {
+		if len(p.batch.Gets)+len(p.batch.Searches)+len(p.batch.Namespaces) == 0 {
+			out = &store.Results{}
+			out.Writes, err = s.writeAll(ctx, c, p) // one round trip, which is a transaction
+			return err
+		}
+		return inTx(ctx, c, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, s.in(lock)); err != nil {
+				return err
+			}
+			l := newLook(ctx, tx, p)
+			if out, err = l.all(); err != nil {
+				return err
+			}
+			if _, err := s.extend(ctx, tx, l.refresh); err != nil {
+				return err
+			}
+			out.Writes, err = s.writeAll(ctx, tx, p)
+			return err
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.news.tell()
+	return out, nil
+}
+
+// History implements [store.Backend].
+func (s *shelf) History(ctx context.Context, n store.Namespace, key string) (all []*store.Record, err error) {
+	err = s.db.read(ctx, func(c *pgx.Conn) (err error) {
+		all, err = records(ctx, c, s.in(getFrom+" ORDER BY r.seq DESC"), name(n.Encode()), name(key))
+		return err
+	})
+	return all, err
+}
+
+// Changes implements [store.Backend]. Records become visible in the order of
+// their numbers, so those up to the last number that is visible are complete.
+func (s *shelf) Changes(ctx context.Context, prefix store.Namespace, after int64, limit int) (all []*store.Record, seq int64, err error) {
+	encoded := prefix.Encode()
+	from, to := span(encoded)
+	err = s.db.read(ctx, func(c *pgx.Conn) error {
+		all = nil
+		return frozen(ctx, c, func(q querier) (err error) {
+			var compacted int64
+			if err := q.QueryRow(ctx, s.in("SELECT seq, compacted FROM {schema}.store_state")).Scan(&seq, &compacted); err != nil || limit == 0 {
+				return err
+			}
+			if after > 0 && after < compacted {
+				return store.ErrCompacted
+			}
+			all, err = records(ctx, q, s.in("SELECT "+recordColumns+" FROM "+recordTables+
+				` WHERE r.seq > $1 AND (r.name >= $2 AND r.name < $3 OR octet_length(r.key) = 0 AND substring($4::bytea, 1, octet_length(r.name)) = r.name)
+				ORDER BY r.seq LIMIT $5`), after, from, to, name(encoded), limit)
+			return err
+		})
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	if limit > 0 && len(all) == limit {
+		seq = all[limit-1].Seq
+	}
+	return all, seq, nil
+}
+
+const (
+	// Somebody who waits looks for what other processes have written, first
+	// after this time, then ever less often.
+	pollFirst = 20 * time.Millisecond
+	pollLast  = 500 * time.Millisecond
+)
+
+// Wait implements [store.Backend].
+func (s *shelf) Wait(ctx context.Context, seq int64) error {
+	every := pollFirst
+	poll := time.NewTimer(every)
+	defer poll.Stop()
+	for {
+		told := s.news.next()
+		var last int64
+		err := s.db.read(ctx, func(c *pgx.Conn) error {
+			return c.QueryRow(ctx, s.in("SELECT seq FROM {schema}.store_state")).Scan(&last)
+		})
+		if err != nil || last > seq {
+			return err
+		}
+		poll.Reset(every)
+		every = min(2*every, pollLast)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.db.closing:
+			return ErrClosed
+		case <-told:
+		case <-poll.C:
+		}
+	}
+}
+
+// news tells those who wait in this process that something was written.
+type news struct {
+	mu   sync.Mutex
+	told chan struct{} // nil if nobody waits
+}
+
+// next is closed when something is written from now on.
+func (n *news) next() <-chan struct{} {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.told == nil {
+		n.told = make(chan struct{})
+	}
+	return n.told
+}
+
+func (n *news) tell() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.told != nil {
+		close(n.told)
+		n.told = nil
+	}
+}
+
+// Stale implements [store.Backend].
+func (s *shelf) Stale(ctx context.Context, stamp string, after int64, limit int) (all []*store.Record, err error) {
+	err = s.db.read(ctx, func(c *pgx.Conn) (err error) {
+		all, err = records(ctx, c, s.in("SELECT "+recordColumns+" FROM "+recordTables+
+			` WHERE r.stamp IN (SELECT id FROM {schema}.store_stamp WHERE text <> $1) AND r.seq > $2 ORDER BY r.seq LIMIT $3`), name(stamp), after, limit)
+		return err
+	})
+	return all, err
+}

@@ -1,0 +1,181 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/treadle-go/treadle/store"
+)
+
+// prepared is a batch with what has to be known before it can be done.
+type prepared struct {
+	shelf  *shelf
+	batch  *store.Batch
+	stamps map[string]*int32 // the ids of stamps; nil for one that is not there
+	server *server           // nil if nothing depends on it
+}
+
+// prepare finds out what a batch needs. It takes a connection only for what the
+// process does not know yet.
+func (s *shelf) prepare(ctx context.Context, b *store.Batch) (*prepared, error) {
+	p := &prepared{shelf: s, batch: b, stamps: map[string]*int32{}}
+	needsServer := false
+	for i := range b.Writes {
+		needsServer = needsServer || b.Writes[i].Kind == store.Put
+		if err := s.stamp(ctx, p.stamps, &b.Writes[i].Indexed); err != nil {
+			return nil, err
+		}
+	}
+	for _, q := range b.Searches {
+		needsServer = true
+		if q.Vector == nil {
+			continue
+		}
+		if _, ok := p.stamps[q.Stamp]; ok {
+			continue
+		}
+		id, err := s.stamps.find(ctx, s, q.Stamp)
+		if err != nil {
+			return nil, err
+		}
+		p.stamps[q.Stamp] = id
+	}
+	if needsServer {
+		var err error
+		if p.server, err = s.server.get(ctx, s); err != nil {
+			return nil, err
+		}
+		for _, q := range b.Searches {
+			if q.Vector != nil {
+				s.server.notice(ctx, s.db, p.server)
+			}
+		}
+	}
+	return p, nil
+}
+
+// stampOf is the id of a stamp; NULL of none.
+func (p *prepared) stampOf(stamp string) *int32 { return p.stamps[stamp] }
+
+// stamp finds or makes the id of the stamp of x.
+func (s *shelf) stamp(ctx context.Context, ids map[string]*int32, x *store.Indexed) error {
+	if x.Stamp == "" {
+		return nil
+	}
+	dimension := 0
+	if len(x.Vectors) > 0 {
+		dimension = len(x.Vectors[0].Data)
+	}
+	id, err := s.stamps.of(ctx, s, x.Stamp, dimension)
+	if err == nil {
+		ids[x.Stamp] = id
+	}
+	return err
+}
+
+// stamps are the ids of stamps that the process has seen. They are never removed,
+// so they can be remembered.
+type stamps struct {
+	mu   sync.Mutex
+	byID map[string]stampID
+}
+
+type stampID struct {
+	id      int32
+	vectors bool // it is known to have a dimension
+}
+
+// of finds or makes a stamp, before the transaction that needs it; nobody minds
+// one that is not needed in the end.
+func (t *stamps) of(ctx context.Context, s *shelf, text string, dimension int) (*int32, error) {
+	if known, ok := recall(&t.mu, &t.byID, text); ok && (known.vectors || dimension == 0) {
+		return &known.id, nil
+	}
+	var id int32
+	err := s.db.read(ctx, func(c *pgx.Conn) error { // it may be done twice
+		return c.QueryRow(ctx, s.in("SELECT {schema}.store_stamp_of($1, $2)"), name(text), dimension).Scan(&id)
+	})
+	if err != nil {
+		return nil, err
+	}
+	remember(&t.mu, &t.byID, text, stampID{id, dimension > 0})
+	return &id, nil
+}
+
+// find is of for those who only read. It is nil if there is none.
+func (t *stamps) find(ctx context.Context, s *shelf, text string) (*int32, error) {
+	if known, ok := recall(&t.mu, &t.byID, text); ok {
+		return &known.id, nil
+	}
+	var id int32
+	err := s.db.read(ctx, func(c *pgx.Conn) error {
+		return c.QueryRow(ctx, s.in("SELECT id FROM {schema}.store_stamp WHERE sha256(text) = sha256($1)"), name(text)).Scan(&id)
+	})
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	remember(&t.mu, &t.byID, text, stampID{id, false})
+	return &id, nil
+}
+
+// A server is what the database can do.
+type server struct {
+	vector string // the schema of pgvector, as it is written in SQL; empty if it cannot be used
+	utf8   bool   // texts are UTF-8, so jsonb keeps any
+}
+
+// facts are found out once.
+type facts struct {
+	mu    sync.Mutex
+	known *server
+	told  bool
+}
+
+func (f *facts) get(ctx context.Context, s *shelf) (*server, error) {
+	f.mu.Lock()
+	known := f.known
+	f.mu.Unlock()
+	if known != nil {
+		return known, nil
+	}
+	known = &server{}
+	var schema string
+	var usable bool
+	err := s.db.read(ctx, func(c *pgx.Conn) error {
+		known.utf8 = c.PgConn().ParameterStatus("server_encoding") == "UTF8"
+		return c.QueryRow(ctx, `SELECT n.nspname, has_schema_privilege(n.oid, 'USAGE') AND (string_to_array(e.extversion, '.'))[1:2]::int[] >= '{0,8}'
+			FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'vector'`).Scan(&schema, &usable)
+	})
+	switch {
+	case err != nil && !errors.Is(err, pgx.ErrNoRows):
+		return nil, err
+	case usable:
+		known.vector = pgx.Identifier{schema}.Sanitize()
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.known == nil {
+		f.known = known
+	}
+	return f.known, nil
+}
+
+// notice tells the log once that vectors are compared in the process.
+func (f *facts) notice(ctx context.Context, db *DB, known *server) {
+	f.mu.Lock()
+	tell := !f.told && known.vector == ""
+	f.told = true
+	f.mu.Unlock()
+	if tell {
+		db.log.InfoContext(ctx, "postgres: this database has no pgvector 0.8 that the role may use, so searches by meaning read all vectors under their prefix", "schema", db.schema)
+	}
+}
+
+func asPgError(err error) (*pgconn.PgError, bool) { return errors.AsType[*pgconn.PgError](err) }

@@ -1,0 +1,275 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+
+	"github.com/treadle-go/treadle/store"
+)
+
+// A look answers the reads of a batch, all in one state.
+type look struct {
+	ctx     context.Context
+	q       querier
+	p       *prepared
+	at      int64 // the time it looks at
+	past    bool  // which is that of AsOf
+	refresh []refresh
+}
+
+// A refresh lets a record expire at another time.
+type refresh struct{ seq, expires int64 }
+
+func newLook(ctx context.Context, q querier, p *prepared) *look {
+	l := &look{ctx: ctx, q: q, p: p, at: p.batch.Now.UnixMicro(), past: !p.batch.AsOf.IsZero()}
+	if l.past {
+		l.at = p.batch.AsOf.UnixMicro()
+	}
+	return l
+}
+
+func (l *look) all() (*store.Results, error) {
+	b := l.p.batch
+	out := &store.Results{
+		Gets:       make([]*store.Record, len(b.Gets)),
+		Searches:   make([][]store.Found, len(b.Searches)),
+		Namespaces: make([][]store.Namespace, len(b.Namespaces)),
+	}
+	var err error
+	for i, g := range b.Gets {
+		if out.Gets[i], err = l.get(g.Namespace, g.Key); err != nil {
+			return nil, err
+		}
+		l.keep(out.Gets[i], g.Refresh)
+	}
+	for i, q := range b.Searches {
+		if out.Searches[i], err = l.search(q); err != nil {
+			return nil, err
+		}
+		for _, f := range out.Searches[i] {
+			l.keep(f.Record, q.Refresh)
+		}
+	}
+	for i, prefix := range b.Namespaces {
+		if out.Namespaces[i], err = l.namespaces(prefix); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// keep notes that a record is to be refreshed.
+func (l *look) keep(r *store.Record, refreshes bool) {
+	if r == nil || !refreshes || r.TTL == 0 {
+		return
+	}
+	if expires := l.p.batch.Now.Add(r.TTL); !expires.Equal(r.Expires) {
+		r.Expires = expires
+		l.refresh = append(l.refresh, refresh{r.Seq, expires.UnixMicro()})
+	}
+}
+
+const (
+	getFrom = "SELECT " + recordColumns + " FROM " + recordTables + " WHERE r.name = $1 AND r.key = $2"
+	getNow  = getFrom + " ORDER BY r.seq DESC LIMIT 1"
+	getThen = getFrom + " AND r.updated <= $3 ORDER BY r.seq DESC LIMIT 1"
+)
+
+// get is the record of a key that is live at the look's time, or nil.
+func (l *look) get(n store.Namespace, key string) (*store.Record, error) {
+	query, args := getNow, []any{name(n.Encode()), name(key)}
+	if l.past {
+		query, args = getThen, append(args, l.at)
+	}
+	found, err := l.records(query, args...)
+	if err != nil || len(found) == 0 || !found[0].Live(fromMicros(l.at)) {
+		return nil, err
+	}
+	return found[0], nil
+}
+
+func (l *look) records(query string, args ...any) ([]*store.Record, error) {
+	return records(l.ctx, l.q, l.p.shelf.in(query), args...)
+}
+
+func (l *look) each(query string, args, dest []any, do func() error) error {
+	return each(l.ctx, l.q, l.p.shelf.in(query), args, dest, do)
+}
+
+func (l *look) search(q *store.Query) ([]store.Found, error) {
+	s, err := l.scope(q)
+	if err != nil {
+		return nil, err
+	}
+	if q.ByNewest() {
+		newest, err := l.newest(q, s)
+		found := make([]store.Found, len(newest))
+		for i, r := range newest {
+			found[i].Record = r
+		}
+		return found, err
+	}
+	var near, matching []store.Candidate
+	if q.Vector != nil {
+		if near, err = l.nearest(q, s); err != nil {
+			return nil, err
+		}
+	}
+	if len(q.Terms) > 0 {
+		if matching, err = l.matching(q, s); err != nil {
+			return nil, err
+		}
+	}
+	return l.found(q.Rank(near, matching))
+}
+
+// found reads the records of what is returned.
+func (l *look) found(ranked []store.Ranked) ([]store.Found, error) {
+	if len(ranked) == 0 {
+		return nil, nil
+	}
+	seqs := make([]int64, len(ranked))
+	for i, r := range ranked {
+		seqs[i] = r.Seq
+	}
+	all, err := l.records("SELECT "+recordColumns+" FROM "+recordTables+" WHERE r.seq = ANY ($1)", seqs)
+	if err != nil {
+		return nil, err
+	}
+	bySeq := make(map[int64]*store.Record, len(all))
+	for _, r := range all {
+		bySeq[r.Seq] = r
+	}
+	found := make([]store.Found, len(ranked))
+	for i, r := range ranked {
+		found[i] = store.Found{Record: bySeq[r.Seq], Ranked: r}
+	}
+	return found, nil
+}
+
+// A scope is what a search looks at: all that is under a prefix.
+type scope struct {
+	from, to []byte  // the names
+	past     []int64 // in the past, the records that were live, newest first
+	args     []any   // what items that pass the filter contain: store_filter.go
+}
+
+func (l *look) scope(q *store.Query) (scope, error) {
+	var s scope
+	s.from, s.to = span(q.Prefix.Encode())
+	var err error
+	if l.past {
+		s.past, _, err = l.then(s)
+	} else {
+		s.args = l.p.narrow(q.Filter())
+	}
+	return s, err
+}
+
+// isLive is the condition for records of items. The look's time is argument 1.
+const isLive = "(l.expires IS NULL OR l.expires > $1)"
+
+// then are the records in scope that were live at the look's time, newest first,
+// with their namespaces. It goes through all versions.
+func (l *look) then(s scope) (seqs []int64, names []string, err error) {
+	var seq int64
+	var encoded []byte
+	err = l.each(`SELECT r.seq, r.name FROM (
+			SELECT max(seq) AS seq FROM {schema}.store_record WHERE name >= $2 AND name < $3 AND updated <= $1 GROUP BY name, key
+		) m JOIN `+recordTables+` ON r.seq = m.seq WHERE r.kind = $4 AND `+isLive+" ORDER BY r.seq DESC",
+		[]any{l.at, s.from, s.to, kindPut}, []any{&seq, &encoded}, func() error {
+			seqs, names = append(seqs, seq), append(names, string(encoded))
+			return nil
+		})
+	return seqs, names, err
+}
+
+// Where it is not known how many rows are needed they are asked for in pages.
+const (
+	smallPage = 256
+	largePage = 4096
+)
+
+// newest are the newest records of a search without a query, newest first.
+func (l *look) newest(q *store.Query, s scope) (found []*store.Record, err error) {
+	if q.Filter().Op == "" {
+		return l.newestOfAll(q, s)
+	}
+	skip := q.Offset
+	take := func(page []*store.Record) (done bool) {
+		for _, r := range page {
+			switch {
+			case len(found) == q.Limit:
+				return true
+			case !q.Match(r.Value, r.Meta):
+			case skip > 0:
+				skip--
+			default:
+				found = append(found, r)
+			}
+		}
+		return len(found) == q.Limit
+	}
+	if l.past {
+		for seqs := range slices.Chunk(s.past, smallPage) {
+			page, err := l.bySeq(seqs)
+			if err != nil || take(page) {
+				return found, err
+			}
+		}
+		return found, nil
+	}
+	before := int64(1<<63 - 1)
+	for size := smallPage; ; size = min(4*size, largePage) {
+		page, err := l.records("SELECT "+recordColumns+" FROM {schema}.store_item i JOIN "+recordTables+" ON r.seq = i.seq WHERE i.name >= $2 AND i.name < $3 AND i.seq < $4 AND "+
+			isLive+s.narrowed(6)+" ORDER BY i.seq DESC LIMIT $5", append([]any{l.at, s.from, s.to, before, size}, s.args...)...)
+		if err != nil || take(page) || len(page) < size {
+			return found, err
+		}
+		before = page[size-1].Seq
+	}
+}
+
+// newestOfAll is newest without a filter.
+func (l *look) newestOfAll(q *store.Query, s scope) ([]*store.Record, error) {
+	if l.past {
+		rest := s.past[min(q.Offset, len(s.past)):]
+		return l.bySeq(rest[:min(q.Limit, len(rest))])
+	}
+	return l.records("SELECT "+recordColumns+" FROM {schema}.store_item i JOIN "+recordTables+" ON r.seq = i.seq WHERE i.name >= $2 AND i.name < $3 AND "+
+		isLive+" ORDER BY i.seq DESC LIMIT $4 OFFSET $5", l.at, s.from, s.to, q.Limit, q.Offset)
+}
+
+// bySeq reads records, newest first.
+func (l *look) bySeq(seqs []int64) ([]*store.Record, error) {
+	return l.records("SELECT "+recordColumns+" FROM "+recordTables+" WHERE r.seq = ANY ($1) ORDER BY r.seq DESC", seqs)
+}
+
+func (l *look) namespaces(prefix store.Namespace) ([]store.Namespace, error) {
+	var s scope
+	s.from, s.to = span(prefix.Encode())
+	var names []string
+	var err error
+	if l.past {
+		_, names, err = l.then(s)
+		slices.Sort(names)
+		names = slices.Compact(names)
+	} else {
+		var encoded []byte
+		err = l.each("SELECT DISTINCT i.name FROM {schema}.store_item i LEFT JOIN {schema}.store_life l ON l.seq = i.seq WHERE i.name >= $2 AND i.name < $3 AND "+isLive,
+			[]any{l.at, s.from, s.to}, []any{&encoded}, func() error {
+				names = append(names, string(encoded))
+				return nil
+			})
+	}
+	if err != nil {
+		return nil, err
+	}
+	namespaces := make([]store.Namespace, len(names))
+	for i, n := range names {
+		if namespaces[i], err = store.DecodeNamespace(n); err != nil {
+			return nil, errDamaged("a namespace", err)
+		}
+	}
+	return namespaces, nil
+}

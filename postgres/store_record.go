@@ -1,0 +1,105 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/treadle-go/treadle/store"
+)
+
+// The kinds of records in the tables.
+const (
+	kindPut = iota + 1
+	kindDeleted
+	kindExpired
+	kindForgotten
+)
+
+var (
+	kinds       = map[int16]store.Kind{kindPut: store.Put, kindDeleted: store.Deleted, kindExpired: store.Expired, kindForgotten: store.Forgotten}
+	kindNumbers = map[store.Kind]int16{store.Put: kindPut, store.Deleted: kindDeleted, store.Expired: kindExpired, store.Forgotten: kindForgotten}
+)
+
+// Parts of the statements that read records.
+const (
+	recordColumns = "r.seq, r.kind, r.name, r.key, r.created, r.updated, r.ttl, l.expires, r.paths, r.meta, r.value"
+	recordTables  = "{schema}.store_record r LEFT JOIN {schema}.store_life l ON l.seq = r.seq"
+)
+
+// A recordRow is a row of recordColumns on its way.
+type recordRow struct {
+	seq, created, updated, ttl         int64
+	kind                               int16
+	expires                            *int64
+	namespace, key, paths, meta, value []byte
+}
+
+// dest is where Scan puts them.
+func (r *recordRow) dest() []any {
+	return []any{&r.seq, &r.kind, &r.namespace, &r.key, &r.created, &r.updated, &r.ttl, &r.expires, &r.paths, &r.meta, &r.value}
+}
+
+func (r *recordRow) record() (*store.Record, error) {
+	out := &store.Record{Seq: r.seq, Kind: kinds[r.kind], Key: string(r.key), Updated: fromMicros(r.updated), TTL: time.Duration(r.ttl) * time.Microsecond,
+		Paths: string(r.paths), Meta: r.meta, Value: r.value}
+	if out.Kind == "" {
+		return nil, fmt.Errorf("%w: record %d of the store is of kind %d", ErrDamaged, r.seq, r.kind)
+	}
+	var err error
+	if out.Namespace, err = store.DecodeNamespace(string(r.namespace)); err != nil {
+		return nil, fmt.Errorf("%w: record %d of the store: %w", ErrDamaged, r.seq, err)
+	}
+	if r.kind == kindPut {
+		out.Created = fromMicros(r.created)
+	}
+	if r.ttl > 0 && r.expires != nil {
+		out.Expires = fromMicros(*r.expires)
+	}
+	return out, nil
+}
+
+func fromMicros(n int64) time.Time { return time.UnixMicro(n).UTC() }
+
+// A querier is a connection or a transaction.
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+// each calls do with the row that dest then holds.
+func each(ctx context.Context, q querier, query string, args, dest []any, do func() error) error {
+	rows, err := q.Query(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	_, err = pgx.ForEachRow(rows, dest, do)
+	return err
+}
+
+// records reads records.
+func records(ctx context.Context, q querier, query string, args ...any) ([]*store.Record, error) {
+	var all []*store.Record
+	var row recordRow
+	err := each(ctx, q, query, args, row.dest(), func() error {
+		r, err := row.record()
+		all = append(all, r)
+		row = recordRow{} // the record has its memory
+		return err
+	})
+	return all, err
+}
+
+// span are the bounds of the names under a name: from the first, to before the
+// second.
+func span(name string) (from, to []byte) {
+	from = []byte(name)
+	if name == "" {
+		return from, []byte{0xff} // no UTF-8 begins with it
+	}
+	to = []byte(name)
+	to[len(to)-1]++ // the byte that ends a segment
+	return from, to
+}

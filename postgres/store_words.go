@@ -1,0 +1,118 @@
+package postgres
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/treadle-go/treadle/store"
+)
+
+// The terms of a record are, for each, its length (uvarint), its bytes and how
+// often it occurs (uvarint), in the order of their bytes.
+
+// encodeTerms returns them, and how many words they are in all.
+func encodeTerms(terms []store.Term) (data []byte, words int) {
+	for _, t := range terms {
+		data = appendBytes(data, t.Text)
+		data = binary.AppendUvarint(data, uint64(t.Count))
+		words += t.Count
+	}
+	return data, words
+}
+
+// countTerms says how often a record has each of the wanted terms, which are
+// sorted, and how many of them it has.
+func countTerms(data []byte, wanted []string) (counts []int, different int, err error) {
+	counts = make([]int, len(wanted))
+	r := reader{rest: data}
+	for i := 0; len(r.rest) > 0 && !r.bad; {
+		text := r.bytes()
+		count := int(r.int())
+		for i < len(wanted) && wanted[i] < string(text) {
+			i++
+		}
+		if i < len(wanted) && wanted[i] == string(text) {
+			counts[i] = count
+			different++
+		}
+	}
+	if r.bad {
+		return nil, 0, fmt.Errorf("%w: the terms of an item are unreadable", ErrDamaged)
+	}
+	return counts, different, nil
+}
+
+// A match is an item that has words of a query.
+type match struct {
+	store.Candidate
+	different int // how many of the words
+}
+
+// matching are the items that have words of a query. The index of words finds
+// them, word by word; who has most of them is counted from that.
+func (l *look) matching(q *store.Query, s scope) ([]store.Candidate, error) {
+	if l.past {
+		return l.matchingThen(q, s)
+	}
+	terms := make([][]byte, len(q.Terms))
+	for i, t := range q.Terms {
+		terms[i] = []byte(t)
+	}
+	var all []store.Candidate
+	// With a filter more may be needed than are returned: all, that is.
+	for _, limit := range []any{store.MaxMatches, nil} {
+		rows := 0
+		all = nil
+		err := l.candidates(q, `FROM (SELECT i.seq, count(*) AS n FROM unnest($2::bytea[]) AS t(word) JOIN {schema}.store_item i ON i.words @> ARRAY[t.word]
+				LEFT JOIN {schema}.store_life l ON l.seq = i.seq WHERE i.name >= $3 AND i.name < $4 AND `+isLive+s.narrowed(6)+`
+				GROUP BY i.seq ORDER BY n DESC, i.seq DESC LIMIT $5) m JOIN {schema}.store_record r ON r.seq = m.seq ORDER BY m.n DESC, m.seq DESC`,
+			append([]any{l.at, terms, s.from, s.to, limit}, s.args...), &rows, func(m match) { all = append(all, m.Candidate) })
+		if err != nil {
+			return nil, err
+		}
+		if rows < store.MaxMatches || len(all) >= store.MaxMatches {
+			break
+		}
+	}
+	return all[:min(len(all), store.MaxMatches)], nil
+}
+
+// candidates reads those of the selected records that pass the filter and have
+// words of the query, and counts all.
+func (l *look) candidates(q *store.Query, from string, args []any, rows *int, do func(match)) error {
+	var m match
+	var terms, value, meta []byte
+	columns, dest := "SELECT r.seq, r.words, r.terms ", []any{&m.Seq, &m.Length, &terms}
+	filtered := q.Filter().Op != ""
+	if filtered {
+		columns, dest = columns+", r.value, r.meta ", append(dest, &value, &meta)
+	}
+	return l.each(columns+from, args, dest, func() (err error) {
+		*rows++
+		if filtered && !q.Match(value, meta) {
+			return nil
+		}
+		if m.Counts, m.different, err = countTerms(terms, q.Terms); err == nil && m.different > 0 {
+			do(m)
+		}
+		return err
+	})
+}
+
+// matchingThen is matching at a time in the past, which has no index.
+func (l *look) matchingThen(q *store.Query, s scope) ([]store.Candidate, error) {
+	var all []match
+	rows := 0
+	err := l.candidates(q, "FROM {schema}.store_record r WHERE r.seq = ANY ($1) AND r.words > 0 ORDER BY r.seq DESC", []any{s.past}, &rows, func(m match) { all = append(all, m) })
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(all, func(a, b match) int { return cmp.Compare(b.different, a.different) })
+	out := make([]store.Candidate, min(len(all), store.MaxMatches))
+	for i := range out {
+		out[i] = all[i].Candidate
+	}
+	return out, nil
+}

@@ -1,0 +1,210 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/treadle-go/treadle/store"
+)
+
+func errDamaged(what string, err error) error {
+	return fmt.Errorf("%w: %s of the store is unreadable: %w", ErrDamaged, what, err)
+}
+
+// A sender is a connection or a transaction.
+type sender interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
+}
+
+// extend extends the lives of records. kept is false if one has ended.
+func (s *shelf) extend(ctx context.Context, to sender, all []refresh) (kept bool, err error) {
+	if len(all) == 0 {
+		return true, nil
+	}
+	expires := map[int64]int64{} // a batch may read a record twice
+	for _, r := range all {
+		expires[r.seq] = r.expires
+	}
+	seqs := slices.Sorted(maps.Keys(expires))
+	times := make([]int64, len(seqs))
+	for i, seq := range seqs {
+		times[i] = expires[seq]
+	}
+	// In order, so that two do not wait for each other.
+	done, err := to.Exec(ctx, s.in(`WITH held AS (SELECT l.seq FROM {schema}.store_life l WHERE l.seq = ANY ($1) AND l.ended IS NULL ORDER BY l.seq FOR UPDATE)
+		UPDATE {schema}.store_life l SET expires = t.expires FROM held, unnest($1::bigint[], $2::bigint[]) AS t(seq, expires) WHERE l.seq = held.seq AND t.seq = held.seq`), seqs, times)
+	return err == nil && done.RowsAffected() == int64(len(seqs)), err
+}
+
+// stateConflict is the SQLSTATE of store_check.
+const stateConflict = "TR002"
+
+// writeAll does the writes of a batch in one round trip. What refuses them comes
+// before all that writes.
+func (s *shelf) writeAll(ctx context.Context, to sender, p *prepared) ([]*store.Record, error) {
+	now := p.batch.Now
+	var batch pgx.Batch
+	for i := range p.batch.Writes {
+		if w := &p.batch.Writes[i]; w.If != nil {
+			batch.Queue(s.in("SELECT {schema}.store_check($1, $2, $3, $4, $5)"), name(w.Namespace.Encode()), name(w.Key), now.UnixMicro(), *w.If, i)
+		}
+	}
+	out := make([]*store.Record, len(p.batch.Writes))
+	for i := range p.batch.Writes {
+		w := &p.batch.Writes[i]
+		encoded := w.Namespace.Encode()
+		if w.Kind == store.Forgotten && w.Key == "" {
+			from, to := span(encoded)
+			batch.Queue(s.in("SELECT {schema}.store_forget($1, $2)"), from, to)
+		}
+		x := indexOf(&w.Indexed)
+		batch.Queue(s.in("SELECT {schema}.store_write($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)"),
+			name(encoded), name(w.Key), kindNumbers[w.Kind], now.UnixMicro(), w.TTL.Microseconds(), w.Keep,
+			p.stampOf(w.Indexed.Stamp), x.words, orNull(w.Indexed.Paths), x.terms, orNull(w.Meta), orNull(w.Value),
+			x.tokens, p.doc(w.Value), x.fields, x.data,
+		).QueryRow(func(row pgx.Row) error {
+			var made []int64
+			if err := row.Scan(&made); err != nil || made == nil {
+				return err
+			}
+			out[i] = recordOf(w, made[0], fromMicros(made[1]), now)
+			return nil
+		})
+	}
+	err := to.SendBatch(ctx, &batch).Close()
+	if state(err) == stateConflict {
+		return nil, conflictError(err, p.batch.Writes)
+	}
+	return out, err
+}
+
+// recordOf is the record that a write made.
+func recordOf(w *store.Write, seq int64, created, now time.Time) *store.Record {
+	r := &store.Record{Seq: seq, Kind: w.Kind, Namespace: w.Namespace, Key: w.Key, Updated: now}
+	if w.Kind == store.Put {
+		r.Created, r.TTL, r.Value, r.Meta, r.Paths = created, w.TTL, w.Value, w.Meta, w.Indexed.Paths
+		if w.TTL > 0 {
+			r.Expires = now.Add(w.TTL)
+		}
+	}
+	return r
+}
+
+func conflictError(err error, writes []store.Write) error {
+	var at int
+	var have int64
+	if e, ok := asPgError(err); ok {
+		if _, scan := fmt.Sscan(e.Detail, &at, &have); scan != nil || at >= len(writes) {
+			return err
+		}
+	}
+	w := &writes[at]
+	return &store.ConflictError{Namespace: w.Namespace, Key: w.Key, Want: *w.If, Have: have}
+}
+
+// orNull keeps what is empty out of the tables.
+func orNull[B ~[]byte | ~string](b B) []byte {
+	if len(b) == 0 {
+		return nil
+	}
+	return []byte(b)
+}
+
+// indexColumns are those of what a record can be found by.
+type indexColumns struct {
+	words  int
+	terms  []byte
+	tokens [][]byte // NULL if none
+	fields [][]byte
+	data   []float32
+}
+
+func indexOf(x *store.Indexed) indexColumns {
+	var c indexColumns
+	c.terms, c.words = encodeTerms(x.Terms)
+	for _, t := range x.Terms {
+		c.tokens = append(c.tokens, []byte(t.Text))
+	}
+	for _, v := range x.Vectors {
+		c.fields = append(c.fields, name(v.Field))
+		c.data = append(c.data, v.Data...)
+	}
+	return c
+}
+
+// sweepPage is how much a sweep does in a transaction, while others wait.
+const sweepPage = 512
+
+// Sweep implements [store.Backend].
+func (s *shelf) Sweep(ctx context.Context, sweep store.Sweep) (expired, dropped int, err error) {
+	for more := true; more; {
+		var done []int
+		err = s.db.write(ctx, func(c *pgx.Conn) error {
+			return c.QueryRow(ctx, s.in("SELECT {schema}.store_expire($1, $2, $3)"), sweep.Now.UnixMicro(), sweep.Keep, sweepPage).Scan(&done)
+		})
+		if err != nil {
+			return expired, dropped, err
+		}
+		expired, dropped, more = expired+done[0], dropped+done[1], done[0] == sweepPage
+		if done[0] > 0 {
+			s.news.tell()
+		}
+	}
+	if sweep.Before.IsZero() {
+		return expired, dropped, nil
+	}
+	over, err := s.over(ctx, sweep)
+	if err != nil {
+		return expired, dropped, err
+	}
+	for page := range slices.Chunk(over, sweepPage) {
+		var n int
+		err := s.db.write(ctx, func(c *pgx.Conn) error {
+			return c.QueryRow(ctx, s.in("SELECT {schema}.store_age($1, $2)"), page, sweep.Before.UnixMicro()).Scan(&n)
+		})
+		if err != nil {
+			return expired, dropped, err
+		}
+		dropped += n
+	}
+	return expired, dropped, nil
+}
+
+// over are the records that ended before the sweep's bound. What is to go is
+// decided before anything goes.
+func (s *shelf) over(ctx context.Context, sweep store.Sweep) (seqs []int64, err error) {
+	err = s.db.read(ctx, func(c *pgx.Conn) error {
+		seqs = nil
+		var seq int64
+		return each(ctx, c, s.in("SELECT seq FROM {schema}.store_life WHERE ended < $1 ORDER BY seq"), []any{sweep.Before.UnixMicro()}, []any{&seq}, func() error {
+			seqs = append(seqs, seq)
+			return nil
+		})
+	})
+	return seqs, err
+}
+
+// Reindex implements [store.Backend].
+func (s *shelf) Reindex(ctx context.Context, by map[int64]store.Indexed) error {
+	ids := map[string]*int32{}
+	for _, x := range by {
+		if err := s.stamp(ctx, ids, &x); err != nil {
+			return err
+		}
+	}
+	var batch pgx.Batch
+	batch.Queue(s.in(lock))
+	for _, seq := range slices.Sorted(maps.Keys(by)) {
+		x := by[seq]
+		c := indexOf(&x)
+		batch.Queue(s.in("SELECT {schema}.store_reindex($1, $2, $3, $4, $5, $6, $7, $8)"), seq, ids[x.Stamp], c.words, orNull(x.Paths), c.terms, c.tokens, c.fields, c.data)
+	}
+	return s.db.write(ctx, func(c *pgx.Conn) error { return c.SendBatch(ctx, &batch).Close() })
+}
