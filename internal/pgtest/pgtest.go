@@ -47,7 +47,7 @@ func Main(m *testing.M) {
 // Run is Main for those who have something to do after the tests.
 func Run(m *testing.M) int {
 	code := m.Run()
-	if err := private.stop(); err != nil {
+	if err := errors.Join(private.stop(), lite.stop()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = max(code, 1)
 	}
