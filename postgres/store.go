@@ -24,11 +24,12 @@ func (db *DB) Store(opts *store.Options) (*store.Store, error) { return store.Ne
 
 // A shelf is the backend of a schema's stores.
 type shelf struct {
-	db     *DB
-	news   news
-	stamps stamps
-	server facts
-	few    int // how many vectors are compared without an index, for tests; 0: fewVectors
+	db       *DB
+	together together
+	news     news
+	stamps   stamps
+	server   facts
+	few      int // how many vectors are compared without an index, for tests; 0: fewVectors
 }
 
 var _ store.Backend = (*shelf)(nil)
@@ -87,14 +88,28 @@ func frozen(ctx context.Context, c *pgx.Conn, do func(querier) error) error {
 }
 
 // change does a batch that writes.
-func (s *shelf) change(ctx context.Context, p *prepared) (*store.Results, error) {
-	var out *store.Results
-	err := s.db.write(ctx, func(c *pgx.Conn) (err error) {
-		if len(p.batch.Gets)+len(p.batch.Searches)+len(p.batch.Namespaces) == 0 {
-			out = &store.Results{}
-			out.Writes, err = s.writeAll(ctx, c, p) // one round trip, which is a transaction
-			return err
-		}
+func (s *shelf) change(ctx context.Context, p *prepared) (out *store.Results, err error) {
+	switch {
+	case p.reads():
+		out, err = s.changeAfterReads(ctx, p)
+	case p.conditional():
+		out = &store.Results{}
+		out.Writes, err = s.writeAlone(ctx, p)
+	default:
+		out = &store.Results{}
+		out.Writes, err = s.together.write(ctx, p)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.news.tell()
+	return out, nil
+}
+
+// changeAfterReads does a batch whose reads must see the state that its writes
+// change.
+func (s *shelf) changeAfterReads(ctx context.Context, p *prepared) (out *store.Results, err error) {
+	err = s.db.write(ctx, func(c *pgx.Conn) error {
 		return inTx(ctx, c, func(tx pgx.Tx) error {
 			if _, err := tx.Exec(ctx, s.in(lock)); err != nil {
 				return err
@@ -106,15 +121,14 @@ func (s *shelf) change(ctx context.Context, p *prepared) (*store.Results, error)
 			if _, err := s.extend(ctx, tx, l.refresh); err != nil {
 				return err
 			}
-			out.Writes, err = s.writeAll(ctx, tx, p)
+			records, err := s.writeAll(ctx, tx, p)
+			if err == nil {
+				out.Writes = records[0]
+			}
 			return err
 		})
 	})
-	if err != nil {
-		return nil, err
-	}
-	s.news.tell()
-	return out, nil
+	return out, err
 }
 
 // History implements [store.Backend].

@@ -3,10 +3,10 @@ package postgres
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/treadle-go/treadle/store"
 )
@@ -15,7 +15,7 @@ import (
 type prepared struct {
 	shelf  *shelf
 	batch  *store.Batch
-	stamps map[string]*int32 // the ids of stamps; nil for one that is not there
+	stamps map[string]*int32 // the ids of stamps; nil, which is NULL, for one that is not there
 	server *server           // nil if nothing depends on it
 }
 
@@ -58,8 +58,13 @@ func (s *shelf) prepare(ctx context.Context, b *store.Batch) (*prepared, error) 
 	return p, nil
 }
 
-// stampOf is the id of a stamp; NULL of none.
-func (p *prepared) stampOf(stamp string) *int32 { return p.stamps[stamp] }
+func (p *prepared) reads() bool {
+	return len(p.batch.Gets)+len(p.batch.Searches)+len(p.batch.Namespaces) > 0
+}
+
+func (p *prepared) conditional() bool {
+	return slices.ContainsFunc(p.batch.Writes, func(w store.Write) bool { return w.If != nil })
+}
 
 // stamp finds or makes the id of the stamp of x.
 func (s *shelf) stamp(ctx context.Context, ids map[string]*int32, x *store.Indexed) error {
@@ -177,5 +182,3 @@ func (f *facts) notice(ctx context.Context, db *DB, known *server) {
 		db.log.InfoContext(ctx, "postgres: this database has no pgvector 0.8 that the role may use, so searches by meaning read all vectors under their prefix", "schema", db.schema)
 	}
 }
-
-func asPgError(err error) (*pgconn.PgError, bool) { return errors.AsType[*pgconn.PgError](err) }

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -46,43 +47,53 @@ func (s *shelf) extend(ctx context.Context, to sender, all []refresh) (kept bool
 // stateConflict is the SQLSTATE of store_check.
 const stateConflict = "TR002"
 
-// writeAll does the writes of a batch in one round trip. What refuses them comes
-// before all that writes.
-func (s *shelf) writeAll(ctx context.Context, to sender, p *prepared) ([]*store.Record, error) {
+// writeAll does the writes of batches, one after another, in one round trip. If
+// to is a connection that is one transaction.
+func (s *shelf) writeAll(ctx context.Context, to sender, batches ...*prepared) ([][]*store.Record, error) {
+	var calls pgx.Batch
+	out := make([][]*store.Record, len(batches))
+	for i, p := range batches {
+		out[i] = s.queue(&calls, p)
+	}
+	err := to.SendBatch(ctx, &calls).Close()
+	if state(err) == stateConflict {
+		return nil, conflictError(err, batches[0].batch.Writes) // it was alone
+	}
+	return out, err
+}
+
+// queue adds the calls that do the writes of a batch. The records are there when
+// those are done. What refuses them comes before all that writes.
+func (s *shelf) queue(calls *pgx.Batch, p *prepared) []*store.Record {
 	now := p.batch.Now
-	var batch pgx.Batch
 	for i := range p.batch.Writes {
 		if w := &p.batch.Writes[i]; w.If != nil {
-			batch.Queue(s.in("SELECT {schema}.store_check($1, $2, $3, $4, $5)"), name(w.Namespace.Encode()), name(w.Key), now.UnixMicro(), *w.If, i)
+			calls.Queue(s.in("SELECT {schema}.store_check($1, $2, $3, $4, $5)"), name(w.Namespace.Encode()), name(w.Key), now.UnixMicro(), *w.If, i)
 		}
 	}
-	out := make([]*store.Record, len(p.batch.Writes))
+	records := make([]*store.Record, len(p.batch.Writes))
 	for i := range p.batch.Writes {
 		w := &p.batch.Writes[i]
 		encoded := w.Namespace.Encode()
 		if w.Kind == store.Forgotten && w.Key == "" {
 			from, to := span(encoded)
-			batch.Queue(s.in("SELECT {schema}.store_forget($1, $2)"), from, to)
+			calls.Queue(s.in("SELECT {schema}.store_forget($1, $2)"), from, to)
 		}
 		x := indexOf(&w.Indexed)
-		batch.Queue(s.in("SELECT {schema}.store_write($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)"),
+		calls.Queue(s.in("SELECT {schema}.store_write($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)"),
 			name(encoded), name(w.Key), kindNumbers[w.Kind], now.UnixMicro(), w.TTL.Microseconds(), w.Keep,
-			p.stampOf(w.Indexed.Stamp), x.words, orNull(w.Indexed.Paths), x.terms, orNull(w.Meta), orNull(w.Value),
+			p.stamps[w.Indexed.Stamp], x.words, orNull(w.Indexed.Paths), x.terms, orNull(w.Meta), orNull(w.Value),
 			x.tokens, p.doc(w.Value), x.fields, x.data,
 		).QueryRow(func(row pgx.Row) error {
 			var made []int64
 			if err := row.Scan(&made); err != nil || made == nil {
 				return err
 			}
-			out[i] = recordOf(w, made[0], fromMicros(made[1]), now)
+			records[i] = recordOf(w, made[0], fromMicros(made[1]), now)
 			return nil
 		})
 	}
-	err := to.SendBatch(ctx, &batch).Close()
-	if state(err) == stateConflict {
-		return nil, conflictError(err, p.batch.Writes)
-	}
-	return out, err
+	return records
 }
 
 // recordOf is the record that a write made.
@@ -100,10 +111,12 @@ func recordOf(w *store.Write, seq int64, created, now time.Time) *store.Record {
 func conflictError(err error, writes []store.Write) error {
 	var at int
 	var have int64
-	if e, ok := asPgError(err); ok {
-		if _, scan := fmt.Sscan(e.Detail, &at, &have); scan != nil || at >= len(writes) {
-			return err
-		}
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok {
+		return err
+	}
+	if _, scan := fmt.Sscan(e.Detail, &at, &have); scan != nil || at >= len(writes) {
+		return err
 	}
 	w := &writes[at]
 	return &store.ConflictError{Namespace: w.Namespace, Key: w.Key, Want: *w.If, Have: have}
