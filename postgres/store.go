@@ -29,7 +29,7 @@ type shelf struct {
 	news     news
 	stamps   stamps
 	server   facts
-	few      int // how many vectors are compared without an index, for tests; 0: fewVectors
+	few      *int // in place of fewVectors, for tests
 }
 
 var _ store.Backend = (*shelf)(nil)

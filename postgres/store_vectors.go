@@ -58,53 +58,82 @@ func (l *look) withVectors(seqs []int64) ([]store.Candidate, error) {
 // does; if that comes back with too few, because of a filter or of items that
 // have expired, all are compared after all.
 func (l *look) asked(q *store.Query, s scope, stamp int32) ([]int64, error) {
-	// Numbers in place of arguments: an index of a part of the rows is used only
-	// if it is plain that they are its.
-	from := fmt.Sprintf(" FROM {schema}.store_vector v%%s WHERE v.stamp = %d AND v.name >= $2 AND v.name < $3", stamp)
-	of := fmt.Sprintf("(v.data::%[1]s.vector(%[2]d)) OPERATOR(%[1]s.<#>) $4::real[]::%[1]s.vector(%[2]d)", l.p.server.vector, len(q.Vector))
-	n := q.Depth + surplus
-	args := []any{l.at, s.from, s.to, q.Vector}
-	if few, err := l.few(s, stamp); err != nil {
+	a := asking{
+		look: l, q: q, scope: s, n: q.Depth + surplus,
+		// Numbers in place of arguments: an index of a part of the rows is used
+		// only if it is plain that they are its.
+		where:    fmt.Sprintf(" WHERE v.stamp = %d AND v.name >= $2 AND v.name < $3", stamp),
+		distance: fmt.Sprintf("(v.data::%[1]s.vector(%[2]d)) OPERATOR(%[1]s.<#>) $4::real[]::%[1]s.vector(%[2]d)", l.p.server.vector, len(q.Vector)),
+		args:     []any{l.at, s.from, s.to, q.Vector},
+	}
+	few, err := l.few(s, stamp)
+	if err != nil {
 		return nil, err
-	} else if !few && n <= maxIndexed {
-		if err := l.tune(n); err != nil {
-			return nil, err
-		}
-		inner := "SELECT v.seq, " + of + " AS d" + fmt.Sprintf(from, "") + " ORDER BY d LIMIT $5"
-		seqs, _, err := l.nearby(q, inner, "LEFT JOIN {schema}.store_life l ON l.seq = m.seq WHERE "+isLive, append(args, 4*n), n)
-		if err != nil || len(seqs) == n {
+	}
+	if !few && a.n <= maxIndexed {
+		if seqs, err := a.index(); err != nil || len(seqs) == a.n {
 			return seqs, err
 		}
 	}
+	return a.all()
+}
+
+// An asking is a search for the nearest n with pgvector.
+type asking struct {
+	*look
+	q               *store.Query
+	scope           scope
+	n               int
+	where, distance string
+	args            []any // 1 to 4
+}
+
+// index asks the index for more than are needed, since some may be of one item,
+// or have expired, or not pass the filter.
+func (a *asking) index() ([]int64, error) {
+	if err := a.tune(a.n); err != nil {
+		return nil, err
+	}
+	inner := "SELECT v.seq, " + a.distance + " AS d FROM {schema}.store_vector v" + a.where + " ORDER BY d LIMIT $5"
+	seqs, _, err := a.nearby(inner, "LEFT JOIN {schema}.store_life l ON l.seq = m.seq WHERE "+isLive, append(slices.Clone(a.args), 4*a.n))
+	if err != nil {
+		return nil, err
+	}
+	return seqs, a.untune()
+}
+
+// all compares all. With a filter more may be needed than are asked for first.
+func (a *asking) all() (seqs []int64, err error) {
 	join := " LEFT JOIN {schema}.store_life l ON l.seq = v.seq"
-	if len(s.args) > 0 {
+	if len(a.scope.args) > 0 {
 		join += " JOIN {schema}.store_item i ON i.seq = v.seq"
 	}
-	inner := "SELECT v.seq, min(" + of + ") AS d" + fmt.Sprintf(from, join) + " AND " + isLive + s.narrowed(6) + " GROUP BY v.seq ORDER BY d, v.seq DESC LIMIT $5"
-	// With a filter more may be needed than are returned: all, that is.
-	for _, limit := range []any{4 * n, nil} {
-		seqs, rows, err := l.nearby(q, inner, "", append(append(slices.Clone(args), limit), s.args...), n)
-		if err != nil || len(seqs) == n || rows < 4*n {
-			return seqs, err
+	inner := "SELECT v.seq, min(" + a.distance + ") AS d FROM {schema}.store_vector v" + join + a.where + " AND " + isLive + a.scope.narrowed(6) +
+		" GROUP BY v.seq ORDER BY d, v.seq DESC LIMIT $5"
+	for _, limit := range []any{4 * a.n, nil} {
+		var rows int
+		seqs, rows, err = a.nearby(inner, "", append(append(slices.Clone(a.args), limit), a.scope.args...))
+		if err != nil || len(seqs) == a.n || rows < 4*a.n {
+			break
 		}
 	}
-	return nil, fmt.Errorf("%w: the nearest of %q are without end", ErrDamaged, q.Stamp) // never: the last has no limit
+	return seqs, err
 }
 
 // nearby reads those of the nearest that pass the filter, until there are n. It
 // says how many rows there were.
-func (l *look) nearby(q *store.Query, inner, outer string, args []any, n int) (seqs []int64, rows int, err error) {
+func (a *asking) nearby(inner, outer string, args []any) (seqs []int64, rows int, err error) {
 	var seq int64
 	var value, meta []byte
 	columns, join, dest := "SELECT m.seq", "", []any{&seq}
-	filtered := q.Filter().Op != ""
+	filtered := a.q.Filter().Op != ""
 	if filtered {
 		columns, join, dest = columns+", r.value, r.meta", " JOIN {schema}.store_record r ON r.seq = m.seq ", append(dest, &value, &meta)
 	}
 	seen := map[int64]bool{}
-	err = l.each(columns+" FROM ("+inner+") m "+join+outer+" ORDER BY m.d, m.seq DESC", args, dest, func() error {
+	err = a.each(columns+" FROM ("+inner+") m "+join+outer+" ORDER BY m.d, m.seq DESC", args, dest, func() error {
 		rows++
-		if len(seqs) < n && !seen[seq] && (!filtered || q.Match(value, meta)) {
+		if len(seqs) < a.n && !seen[seq] && (!filtered || a.q.Match(value, meta)) {
 			seqs = append(seqs, seq)
 		}
 		seen[seq] = true
@@ -115,7 +144,7 @@ func (l *look) nearby(q *store.Query, inner, outer string, args []any, n int) (s
 
 const (
 	// fewVectors are compared faster than looked up in an index.
-	fewVectors = 2000
+	fewVectors = 5000
 	// maxIndexed is how many the index is asked for at most.
 	maxIndexed = 1000
 )
@@ -123,23 +152,24 @@ const (
 // few reports whether there are not many vectors in scope.
 func (l *look) few(s scope, stamp int32) (bool, error) {
 	var n int
-	most := l.p.shelf.fewVectors()
+	most := fewVectors
+	if l.p.shelf.few != nil {
+		most = *l.p.shelf.few
+	}
 	err := l.q.QueryRow(l.ctx, l.p.shelf.in("SELECT count(*) FROM (SELECT FROM {schema}.store_vector v WHERE v.stamp = $1 AND v.name >= $2 AND v.name < $3 LIMIT $4) v"), stamp, s.from, s.to, most+1).Scan(&n)
 	return n <= most, err
 }
 
-func (s *shelf) fewVectors() int {
-	if s.few > 0 {
-		return s.few
-	}
-	return fewVectors
+// tune has the index searched thoroughly, and used even where the server knows
+// too little of the table to see that sorting all is dearer. The settings end
+// with the transaction; untune ends the one that other queries would feel.
+func (l *look) tune(n int) error {
+	return l.q.QueryRow(l.ctx, "SELECT set_config('hnsw.ef_search', $1, true), set_config('hnsw.iterative_scan', 'strict_order', true), set_config('enable_sort', 'off', true)",
+		fmt.Sprint(min(1000, max(200, 4*n)))).Scan(nil, nil, nil)
 }
 
-// tune says, for this transaction, how thoroughly the index is searched.
-func (l *look) tune(n int) error {
-	var set string
-	return l.q.QueryRow(l.ctx, "SELECT set_config('hnsw.ef_search', $1, true) || set_config('hnsw.iterative_scan', 'strict_order', true)",
-		fmt.Sprint(min(1000, max(200, 4*n)))).Scan(&set)
+func (l *look) untune() error {
+	return l.q.QueryRow(l.ctx, "SELECT set_config('enable_sort', 'on', true)").Scan(nil)
 }
 
 // compared finds the nearest by comparing all vectors in scope.
