@@ -403,6 +403,16 @@ func checkTables(t testing.TB, db *DB) {
 			WHERE c.run IS NOT NULL AND NOT EXISTS (SELECT FROM {schema}.run r WHERE r.thread=l.thread AND r.id=c.run)`,
 		"run without a thread":           `SELECT id FROM {schema}.run WHERE thread NOT IN (SELECT id FROM {schema}.thread)`,
 		"chain that was never given out": `SELECT line FROM {schema}.chunk k WHERE chain>=(SELECT next FROM {schema}.line l WHERE l.id=k.line)`,
+		"item whose record is not the current one": `SELECT i.seq FROM {schema}.store_item i WHERE NOT EXISTS (SELECT FROM {schema}.store_record r WHERE r.seq=i.seq AND r.name=i.name AND r.kind=1
+			AND NOT EXISTS (SELECT FROM {schema}.store_record n WHERE n.name=r.name AND n.key=r.key AND n.seq>r.seq))`,
+		"current record without its item": `SELECT r.seq FROM {schema}.store_record r WHERE r.kind=1 AND NOT EXISTS (SELECT FROM {schema}.store_item i WHERE i.seq=r.seq)
+			AND NOT EXISTS (SELECT FROM {schema}.store_record n WHERE n.name=r.name AND n.key=r.key AND n.seq>r.seq)`,
+		"life without a record":   `SELECT seq FROM {schema}.store_life WHERE seq NOT IN (SELECT seq FROM {schema}.store_record)`,
+		"vector without a record": `SELECT seq FROM {schema}.store_vector WHERE seq NOT IN (SELECT seq FROM {schema}.store_record)`,
+		"record that is over without its end, or the other way round": `SELECT r.seq FROM {schema}.store_record r LEFT JOIN {schema}.store_life l ON l.seq=r.seq
+			WHERE (l.ended IS NULL)<>EXISTS (SELECT FROM {schema}.store_item i WHERE i.seq=r.seq)`,
+		"vector of an item with the wrong name": `SELECT v.seq FROM {schema}.store_vector v LEFT JOIN {schema}.store_item i ON i.seq=v.seq WHERE v.name IS DISTINCT FROM i.name`,
+		"number that was never given out":       `SELECT seq FROM {schema}.store_record WHERE seq>(SELECT seq FROM {schema}.store_state)`,
 		"run that no checkpoint is of": `SELECT r.id FROM {schema}.run r
 			WHERE NOT EXISTS (SELECT FROM {schema}.checkpoint c JOIN {schema}.line l ON l.id=c.line WHERE l.thread=r.thread AND c.run=r.id)`,
 	} {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/pgtest"
+	"github.com/treadle-go/treadle/store"
 )
 
 // run executes a script as a DBA would.
@@ -192,6 +193,7 @@ func TestARoleThatMayOnlyReadAndWriteIsEnough(t *testing.T) {
 	ok("get", err)
 	ok("clear", cache.Clear(ctx))
 	ok("clear a space", cache.Clear(ctx, "s"))
+	exercise(t, storeOf(t, db, &store.Options{Embedder: store.NewHashEmbedder(8)}))
 	checkTables(t, db)
 }
 
@@ -210,6 +212,7 @@ func TestPoolerSafeLeavesNothingInTheSession(t *testing.T) {
 				key = p.Key
 			}
 			wantLine(t, db, "thread", idsOf(t, db))
+			exercise(t, storeOf(t, db, &store.Options{Embedder: store.NewHashEmbedder(8)}))
 			if _, err := db.Prune(t.Context(), "thread", checkpoint.Retention{}); err != nil {
 				t.Fatal(err)
 			}

@@ -60,7 +60,7 @@ func exact(raw []byte) bool {
 
 // doc is a value as jsonb, or NULL.
 func (p *prepared) doc(value []byte) any {
-	if len(value) == 0 || p.server == nil || !p.server.utf8 || !exact(value) {
+	if len(value) == 0 || !p.server.utf8 || !exact(value) {
 		return nil
 	}
 	return string(value)

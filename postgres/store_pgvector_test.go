@@ -136,7 +136,7 @@ func TestPgvectorsIndexFindsTheNearestOfMany(t *testing.T) {
 func TestPgvectorsIndexMissesNothingOfFew(t *testing.T) {
 	db := lite(t)
 	db.shelf.few = new(0)
-	storetest.Differential(t, func(t *testing.T) store.Backend { return emptied(t, db) })
+	storetest.Differential(t, func(t *testing.T) store.Backend { return checked(t, emptied(t, db).db) })
 }
 
 // The role of a program may not make indexes, but there is one for each model.

@@ -16,22 +16,19 @@ type prepared struct {
 	shelf  *shelf
 	batch  *store.Batch
 	stamps map[string]*int32 // the ids of stamps; nil, which is NULL, for one that is not there
-	server *server           // nil if nothing depends on it
+	server *server           // nil for a batch of gets
 }
 
 // prepare finds out what a batch needs. It takes a connection only for what the
 // process does not know yet.
 func (s *shelf) prepare(ctx context.Context, b *store.Batch) (*prepared, error) {
 	p := &prepared{shelf: s, batch: b, stamps: map[string]*int32{}}
-	needsServer := false
 	for i := range b.Writes {
-		needsServer = needsServer || b.Writes[i].Kind == store.Put
 		if err := s.stamp(ctx, p.stamps, &b.Writes[i].Indexed); err != nil {
 			return nil, err
 		}
 	}
 	for _, q := range b.Searches {
-		needsServer = true
 		if q.Vector == nil {
 			continue
 		}
@@ -44,18 +41,15 @@ func (s *shelf) prepare(ctx context.Context, b *store.Batch) (*prepared, error) 
 		}
 		p.stamps[q.Stamp] = id
 	}
-	if needsServer {
-		var err error
-		if p.server, err = s.server.get(ctx, s); err != nil {
-			return nil, err
-		}
-		for _, q := range b.Searches {
-			if q.Vector != nil {
-				s.server.notice(ctx, s.db, p.server)
-			}
-		}
+	if len(b.Writes)+len(b.Searches) == 0 {
+		return p, nil
 	}
-	return p, nil
+	var err error
+	p.server, err = s.server.get(ctx, s)
+	if err == nil && slices.ContainsFunc(b.Searches, func(q *store.Query) bool { return q.Vector != nil }) {
+		s.server.notice(ctx, s.db, p.server)
+	}
+	return p, err
 }
 
 func (p *prepared) reads() bool {

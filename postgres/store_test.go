@@ -2,6 +2,13 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/treadle-go/treadle/internal/pgtest"
@@ -15,12 +22,28 @@ func TestStore(t *testing.T) {
 	for name, o := range modes {
 		t.Run(name, func(t *testing.T) {
 			url := quick(t)
-			shelf := func(t *testing.T) store.Backend { return &fresh(t, url, o).shelf }
+			shelf := func(t *testing.T) store.Backend { return checked(t, fresh(t, url, o)) }
 			t.Run("suite", func(t *testing.T) { storetest.Run(t, shelf) })
 			t.Run("differential", func(t *testing.T) { storetest.Differential(t, shelf) })
 		})
 	}
 }
+
+// checked is a shelf whose tables are checked after the test.
+func checked(t *testing.T, db *DB) *shelf {
+	t.Helper()
+	t.Cleanup(func() {
+		if !t.Failed() {
+			checkTables(background{t}, db)
+		}
+	})
+	return &db.shelf
+}
+
+// background is a test that is over but for its cleaning up.
+type background struct{ testing.TB }
+
+func (b background) Context() context.Context { return context.WithoutCancel(b.TB.Context()) }
 
 // lite opens a schema in a database with pgvector.
 func lite(t testing.TB) *DB {
@@ -52,10 +75,212 @@ func emptied(t testing.TB, db *DB) *shelf {
 // With pgvector it is the same.
 func TestStoreWithPgvector(t *testing.T) {
 	db := lite(t)
-	shelf := func(t *testing.T) store.Backend { return emptied(t, db) }
+	shelf := func(t *testing.T) store.Backend { return checked(t, emptied(t, db).db) }
 	t.Run("suite", func(t *testing.T) { storetest.Run(t, shelf) })
 	t.Run("differential", func(t *testing.T) { storetest.Differential(t, shelf) })
 	if db.shelf.server.known.vector == "" {
 		t.Error("pgvector was not used")
+	}
+}
+
+// What jsonb refuses, or would take for something else, is kept to the byte, and
+// filters see it as it is.
+func TestValuesThatJSONBCannotKeepAreKept(t *testing.T) {
+	db := fresh(t, quick(t), Options{})
+	s := storeOf(t, db, nil)
+	n := store.Namespace{"odd"}
+	deep := strings.Repeat(`{"a":`, 3000) + "1" + strings.Repeat("}", 3000)
+	values := map[string]string{
+		"plain":     `{"v":"x"}`,
+		"NUL":       `{"v":"\u0000"}`,
+		"NUL key":   `{"v\u0000":1,"v":2}`,
+		"surrogate": `{"v":"\ud800"}`,
+		"huge":      `{"v":1e400000}`,
+		"tiny":      `{"v":1e-400000}`,
+		"long":      `{"v":` + strings.Repeat("9", 200_000) + `}`,
+		"twice":     `{"v":1,"v":"last"}`,
+		"deep":      `{"v":` + deep + `}`,
+		"spaced":    `{"b":1.50,"a":[1e2],"v":100}`,
+		"array":     `{"v":["zero"]}`,
+	}
+	for key, value := range values {
+		if err := s.Put(t.Context(), n, key, json.RawMessage(value), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for key, want := range values {
+		item, err := s.Get(t.Context(), n, key, nil)
+		if err != nil || string(item.Value) != want {
+			t.Errorf("%s is %.100s, %v", key, item.Value, err)
+		}
+	}
+	for want, f := range map[string]store.Filter{
+		"plain": store.Eq("v", "x"), "NUL": store.Eq("v", "\x00"), "surrogate": store.Eq("v", "\ufffd"), "huge": store.Eq("v", json.RawMessage("10e399999")),
+		"tiny": store.Eq("v", json.RawMessage("1e-400000")), "twice": store.Eq("v", "last"), "spaced": store.And(store.Eq("v", 1e2), store.Eq("b", 1.5), store.Eq("a", []int{100})),
+		"array": store.Eq("v.0", "zero"), "NUL key": store.Eq("v", 2), "deep": store.Exists("v.a.a.a"), "long": store.Eq("v", json.RawMessage(strings.Repeat("9", 200_000))),
+	} {
+		items, err := s.Search(t.Context(), n, &store.SearchOptions{Filter: f})
+		if err != nil || len(items) != 1 || items[0].Key != want {
+			t.Errorf("the filter for %s finds %d, %v", want, len(items), err)
+		}
+	}
+	var docs int
+	if err := db.pool.QueryRow(t.Context(), db.shelf.in("SELECT count(doc) FROM {schema}.store_item")).Scan(&docs); err != nil || docs != 3 {
+		t.Errorf("%d values are kept as jsonb, too, %v", docs, err)
+	}
+}
+
+// What narrows a search down leaves the decision to the filter.
+func TestAFilterIsNarrowedByTheIndexOfValues(t *testing.T) {
+	db := fresh(t, quick(t), Options{})
+	p := &prepared{shelf: &db.shelf, server: &server{utf8: true}}
+	for want, f := range map[string]store.Filter{
+		`[{"a":{"b":1}}]`:        store.Eq("a.b", 1),
+		`[{"a":"x"} {"b":null}]`: store.And(store.Eq("a", "x"), store.Gt("n", 1), store.Eq("b", nil), store.Meta(store.Eq("c", 1))),
+		`[{"a\\.":[1]}]`:         store.Eq(`a\\\.`, []int{1}),
+		`[{"c":true}]`:           store.And(store.Not(store.Eq("a", 1)), store.Or(store.Eq("b", 1)), store.Eq("c", true)),
+	} {
+		compiled := &watched{Backend: &db.shelf}
+		s, err := store.New(compiled, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Search(t.Context(), nil, &store.SearchOptions{Filter: f}); err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(p.narrow(compiled.last.Searches[0].Filter())); got != want {
+			t.Errorf("the filter is narrowed by %s, want %s", got, want)
+		}
+	}
+}
+
+// hold keeps all writers waiting until it is released.
+func hold(t *testing.T, db *DB) (release func()) {
+	t.Helper()
+	tx, err := db.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), db.shelf.in(lock)); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		t.Helper()
+		if err := tx.Rollback(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// waitingWriters returns when so many wait to go together.
+func waitingWriters(db *DB, n int) {
+	for {
+		db.shelf.together.mu.Lock()
+		waiting := len(db.shelf.together.waiting)
+		db.shelf.together.mu.Unlock()
+		if waiting == n {
+			return
+		}
+		runtime.Gosched()
+	}
+}
+
+func TestWritersWhoWaitGoTogether(t *testing.T) {
+	db := fresh(t, quick(t), Options{})
+	s := storeOf(t, db, nil)
+	n := store.Namespace{"n"}
+	release := hold(t, db)
+	var group sync.WaitGroup
+	put := func(ctx context.Context, key string, want error) {
+		group.Go(func() {
+			if err := s.Put(ctx, n, key, map[string]any{}, nil); !errors.Is(err, want) {
+				t.Errorf("%s: %v, want %v", key, err, want)
+			}
+		})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	put(t.Context(), "first", nil)
+	for !busy(db) {
+		runtime.Gosched()
+	}
+	for i := range 5 {
+		put(t.Context(), fmt.Sprint(i), nil)
+	}
+	waitingWriters(db, 5)
+	put(ctx, "gone", context.Canceled)
+	waitingWriters(db, 6)
+	cancel()
+	waitingWriters(db, 5)
+	release()
+	group.Wait()
+	var together int
+	err := db.pool.QueryRow(t.Context(), db.shelf.in("SELECT max(n) FROM (SELECT count(*) AS n FROM {schema}.store_record GROUP BY xmin::text) x")).Scan(&together)
+	if err != nil || together != 5 {
+		t.Errorf("%d were written by one transaction, %v", together, err)
+	}
+	items, err := s.Search(t.Context(), n, nil)
+	if err != nil || len(items) != 6 {
+		t.Errorf("there are %d items, %v", len(items), err)
+	}
+}
+
+func busy(db *DB) bool {
+	db.shelf.together.mu.Lock()
+	defer db.shelf.together.mu.Unlock()
+	return db.shelf.together.busy
+}
+
+func TestAWatchEndsWithTheDatabase(t *testing.T) {
+	db := fresh(t, quick(t), Options{})
+	s := storeOf(t, db, nil)
+	if err := s.Put(t.Context(), store.Namespace{"n"}, "k", map[string]any{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range s.Watch(t.Context(), nil, 0) {
+		if err == nil {
+			err = db.Close()
+		} else if errors.Is(err, ErrClosed) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A watcher in another process sees what is written here.
+func TestAWatchSeesOtherProcesses(t *testing.T) {
+	url := quick(t)
+	db := fresh(t, url, Options{})
+	here, there := storeOf(t, db, nil), storeOf(t, open(t, url, &Options{Schema: db.schema}), nil)
+	put := func(i int) {
+		if err := here.Put(t.Context(), store.Namespace{"n"}, fmt.Sprint(i), map[string]any{}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(0)
+	seen := 0
+	for c, err := range there.Watch(t.Context(), nil, 0) {
+		if err != nil || c.Key != fmt.Sprint(seen) {
+			t.Fatalf("change %d is of %s, %v", seen, c.Key, err)
+		}
+		if seen++; seen == 3 {
+			break
+		}
+		put(seen)
+	}
+}
+
+func TestWithoutPgvectorTheLogSaysSoOnce(t *testing.T) {
+	var log strings.Builder
+	db := fresh(t, quick(t), Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	s := storeOf(t, db, &store.Options{Embedder: store.NewHashEmbedder(8)})
+	for range 3 {
+		if _, err := s.Search(t.Context(), nil, &store.SearchOptions{Query: "tea"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := strings.Count(log.String(), "no pgvector"); n != 1 {
+		t.Errorf("the log says %d times:\n%s", n, log.String())
 	}
 }

@@ -79,11 +79,11 @@ func (s *shelf) queue(calls *pgx.Batch, p *prepared) []*store.Record {
 			from, to := span(encoded)
 			calls.Queue(s.in("SELECT {schema}.store_forget($1, $2)"), from, to)
 		}
-		x := indexOf(&w.Indexed)
-		calls.Queue(s.in("SELECT {schema}.store_write($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)"),
+		x := indexOf(&w.Indexed, p.server)
+		calls.Queue(s.in("SELECT {schema}.store_write($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)"),
 			name(encoded), name(w.Key), kindNumbers[w.Kind], now.UnixMicro(), w.TTL.Microseconds(), w.Keep,
 			p.stamps[w.Indexed.Stamp], x.words, orNull(w.Indexed.Paths), x.terms, orNull(w.Meta), orNull(w.Value),
-			x.tokens, p.doc(w.Value), x.fields, x.data,
+			x.tokens, p.doc(w.Value), x.fields, x.data, x.raw,
 		).QueryRow(func(row pgx.Row) error {
 			var made []int64
 			if err := row.Scan(&made); err != nil || made == nil {
@@ -137,9 +137,10 @@ type indexColumns struct {
 	tokens [][]byte // NULL if none
 	fields [][]byte
 	data   []float32
+	raw    [][]byte // NULL where pgvector reads them
 }
 
-func indexOf(x *store.Indexed) indexColumns {
+func indexOf(x *store.Indexed, s *server) indexColumns {
 	var c indexColumns
 	c.terms, c.words = encodeTerms(x.Terms)
 	for _, t := range x.Terms {
@@ -148,6 +149,9 @@ func indexOf(x *store.Indexed) indexColumns {
 	for _, v := range x.Vectors {
 		c.fields = append(c.fields, name(v.Field))
 		c.data = append(c.data, v.Data...)
+		if s.vector == "" {
+			c.raw = append(c.raw, rawVector(v.Data))
+		}
 	}
 	return c
 }
@@ -212,12 +216,16 @@ func (s *shelf) Reindex(ctx context.Context, by map[int64]store.Indexed) error {
 			return err
 		}
 	}
+	server, err := s.server.get(ctx, s)
+	if err != nil {
+		return err
+	}
 	var batch pgx.Batch
 	batch.Queue(s.in(lock))
 	for _, seq := range slices.Sorted(maps.Keys(by)) {
 		x := by[seq]
-		c := indexOf(&x)
-		batch.Queue(s.in("SELECT {schema}.store_reindex($1, $2, $3, $4, $5, $6, $7, $8)"), seq, ids[x.Stamp], c.words, orNull(x.Paths), c.terms, c.tokens, c.fields, c.data)
+		c := indexOf(&x, server)
+		batch.Queue(s.in("SELECT {schema}.store_reindex($1, $2, $3, $4, $5, $6, $7, $8, $9)"), seq, ids[x.Stamp], c.words, orNull(x.Paths), c.terms, c.tokens, c.fields, c.data, c.raw)
 	}
 	return s.db.write(ctx, func(c *pgx.Conn) error { return c.SendBatch(ctx, &batch).Close() })
 }
