@@ -1,9 +1,10 @@
-// Package postgres keeps checkpoints, and a cache of results, in Postgres.
+// Package postgres keeps checkpoints, a cache of results, and a store of items in
+// Postgres.
 //
 // [Open] gives a [DB], which is a [checkpoint.Saver] with every ability that
-// package checkpoint names, and has a [checkpoint.Cache] beside it. Any number
-// of processes may use the same tables; two writers that meet on one thread are
-// told apart by the compare-and-set of its head.
+// package checkpoint names, and has a [checkpoint.Cache] and a [store.Store]
+// beside it. Any number of processes may use the same tables; two writers that
+// meet on one thread are told apart by the compare-and-set of its head.
 //
 // # Roles and migrations
 //
@@ -14,6 +15,12 @@
 //	GRANT USAGE ON SCHEMA treadle TO app;
 //	GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA treadle TO app;
 //	GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA treadle TO app;
+//
+// The migration creates the extension pgvector if the server has it and the role
+// may; a database administrator may do that at any time, and run the SQL again
+// then. Where it is, the program needs the right to use its schema:
+//
+//	GRANT USAGE ON SCHEMA public TO app;
 //
 // Nothing relies on the search_path, and nothing is kept in a session, so a
 // pooler that hands out a connection per transaction will do; tell it by
@@ -40,4 +47,15 @@
 // which drops elements from the end and appends others, so that a step costs
 // what it adds. Nothing is shared between lines but shapes, the lists of channel
 // names, which are never removed.
+//
+//	store_record (seq, name, key, kind, terms, value) ──< store_vector (field, data)
+//	     ├──── store_life (expires, ended)                     │
+//	     └──── store_item (words, doc)                    store_stamp        store_state (seq)
+//
+// A record of the store is a version of an item, under the name of its namespace.
+// Those that are current, and not the end of an item, have a row in store_item,
+// where searches look: an index of words and one of values narrow them down, and
+// what passes is decided in the process. Whoever writes holds the row of
+// store_state until its commit, which makes the numbers of records visible in
+// order; writers of one process who wait for it go together.
 package postgres

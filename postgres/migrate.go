@@ -56,7 +56,7 @@ func migrationsUpTo(schema, quoted string, version int) string {
 	}
 	var b strings.Builder
 	// Those who migrate at the same time do so one after another.
-	fmt.Fprintf(&b, `-- Treadle's checkpoints: schema %s, version %d.
+	fmt.Fprintf(&b, `-- Treadle's checkpoints and store: schema %s, version %d.
 BEGIN ISOLATION LEVEL READ COMMITTED;
 SELECT pg_advisory_xact_lock(%d);
 DO $migration$ BEGIN
@@ -75,6 +75,10 @@ INSERT INTO %[1]s.migration (version) VALUES (%[2]d);
 END IF;
 END $migration$;
 `, quoted, i+1, strings.ReplaceAll(script, "{schema}", quoted))
+	}
+	if version == len(scripts) {
+		// What pgvector can index, now that it may have come.
+		fmt.Fprintf(&b, "\nSELECT %s.store_index();\n", quoted)
 	}
 	b.WriteString("\nCOMMIT;\n")
 	return b.String()

@@ -62,3 +62,45 @@ func TestWithoutPostgresTheErrorSaysWhatToDo(t *testing.T) {
 		t.Errorf("the error is %v, want %s", err, want)
 	}
 }
+
+func TestWithoutNpmTheErrorSaysWhatToDo(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "internal", "npm"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "internal", "npm", "package.json"), []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := packages(filepath.Join(dir, "some", "package"))
+	want := "these tests need a Postgres with pgvector from npm, and it is not there: run .ci/npm"
+	if err == nil || err.Error() != want {
+		t.Errorf("the error is %v, want %s", err, want)
+	}
+}
+
+func TestAPGliteHasPgvectorAndEnds(t *testing.T) {
+	var p pglite
+	if err := p.start(); err != nil {
+		t.Fatal(err)
+	}
+	c, err := pgx.Connect(t.Context(), p.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var distance float64
+	if _, err := c.Exec(t.Context(), "CREATE EXTENSION vector"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.QueryRow(t.Context(), "SELECT '[1,2]'::vector <#> '[3,4]'").Scan(&distance); err != nil || distance != -11 {
+		t.Errorf("the distance is %v, %v", distance, err)
+	}
+	if err := c.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := p.stop(); err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+	if c, err := pgx.Connect(t.Context(), p.url); err == nil {
+		t.Errorf("a server still answers: %v", c.Close(t.Context()))
+	}
+}

@@ -256,9 +256,10 @@ BEGIN
   SELECT n.nspname INTO v_schema FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace
     WHERE e.extname = 'vector' AND (string_to_array(e.extversion, '.'))[1:2]::int[] >= '{0,8}';
   IF NOT FOUND THEN RETURN; END IF;
-  FOR v_stamp IN SELECT s.id, s.dimension FROM {schema}.store_stamp s WHERE s.dimension BETWEEN 1 AND 2000 ORDER BY s.id LOOP
-    EXECUTE format('CREATE INDEX IF NOT EXISTS %I ON %s USING hnsw ((data::%I.vector(%s)) %I.vector_ip_ops) WHERE stamp = %s AND name IS NOT NULL',
-      'store_near_' || v_stamp.id, $name${schema}.store_vector$name$, v_schema, v_stamp.dimension, v_schema, v_stamp.id);
+  FOR v_stamp IN SELECT s.id, s.dimension, 'store_near_' || s.id AS index FROM {schema}.store_stamp s WHERE s.dimension BETWEEN 1 AND 2000 ORDER BY s.id LOOP
+    CONTINUE WHEN to_regclass(format('%s.%I', $name${schema}$name$, v_stamp.index)) IS NOT NULL;
+    EXECUTE format('CREATE INDEX %I ON %s.store_vector USING hnsw ((data::%I.vector(%s)) %I.vector_ip_ops) WHERE stamp = %s AND name IS NOT NULL',
+      v_stamp.index, $name${schema}$name$, v_schema, v_stamp.dimension, v_schema, v_stamp.id);
   END LOOP;
 END $body$;
 
