@@ -3,9 +3,7 @@ package postgres
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,6 +11,7 @@ import (
 
 	"github.com/treadle-go/treadle/internal/pgtest"
 	"github.com/treadle-go/treadle/store"
+	"github.com/treadle-go/treadle/store/storetest"
 )
 
 // sentence is one of some billions that people might have a program remember.
@@ -67,27 +66,8 @@ func storeOf(tb testing.TB, db *DB, o *store.Options) *store.Store {
 
 var textOnly = []string{"text"}
 
-func BenchmarkStoreGet(b *testing.B) {
-	_, s := filled(b, 10_000, nil)
-	for i := 0; b.Loop(); i++ {
-		if _, err := s.Get(b.Context(), store.Namespace{"users", fmt.Sprint(i % 1000)}, fmt.Sprint("key ", i%10_000), nil); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkStorePut(b *testing.B) {
-	for name, o := range map[string]*store.Options{"words": {Fields: textOnly}, "vectors": {Fields: textOnly, Embedder: store.NewHashEmbedder(384)}} {
-		b.Run(name, func(b *testing.B) {
-			_, s := filled(b, 10_000, o)
-			rnd := rand.New(rand.NewPCG(3, 4))
-			for i := 0; b.Loop(); i++ {
-				if err := s.Put(b.Context(), store.Namespace{"users", fmt.Sprint(i % 1000)}, fmt.Sprint("new ", i), map[string]any{"text": sentence(rnd)}, nil); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
+func BenchmarkStore(b *testing.B) {
+	storetest.Benchmark(b, func(b *testing.B) store.Backend { return &fresh(b, pgtest.URL(b), Options{}).shelf })
 }
 
 // Sixteen writers, who come one after another.
@@ -114,23 +94,13 @@ func settle(tb testing.TB, db *DB) {
 	}
 }
 
-// sizeEnv says how many items searches are measured with.
-const sizeEnv = "TREADLE_STORE_SIZE"
-
 func BenchmarkStoreSearch(b *testing.B) {
-	size := 100_000
-	if env := os.Getenv(sizeEnv); env != "" {
-		var err error
-		if size, err = strconv.Atoi(env); err != nil {
-			b.Fatal(err)
-		}
-	}
-	db, s := filled(b, size, &store.Options{Fields: textOnly, Embedder: store.NewHashEmbedder(384)})
+	db, s := filled(b, 10_000, &store.Options{Fields: textOnly, Embedder: store.NewHashEmbedder(384)})
 	settle(b, db)
 	searches(b, s)
 }
 
-// The same in a database that has pgvector, with less in it: it is slow.
+// The same in a database that has pgvector, and is slow otherwise.
 func BenchmarkStoreSearchPgvector(b *testing.B) {
 	db := lite(b)
 	s := storeOf(b, db, &store.Options{Fields: textOnly, Embedder: store.NewHashEmbedder(384)})

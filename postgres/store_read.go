@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/treadle-go/treadle/store"
 )
 
@@ -92,8 +94,16 @@ func (l *look) records(query string, args ...any) ([]*store.Record, error) {
 	return records(l.ctx, l.q, l.p.shelf.in(query), args...)
 }
 
+// planned is records for a search. How to go about it depends on the arguments, on
+// how much is under a prefix and how rare a value is, so it is planned at every
+// call, as behind a pooler.
+func (l *look) planned(query string, args ...any) ([]*store.Record, error) {
+	return l.records(query, append([]any{pgx.QueryExecModeCacheDescribe}, args...)...)
+}
+
+// each reads the rows of a search.
 func (l *look) each(query string, args, dest []any, do func() error) error {
-	return each(l.ctx, l.q, l.p.shelf.in(query), args, dest, do)
+	return each(l.ctx, l.q, l.p.shelf.in(query), append([]any{pgx.QueryExecModeCacheDescribe}, args...), dest, do)
 }
 
 func (l *look) search(q *store.Query) ([]store.Found, error) {
@@ -221,7 +231,7 @@ func (l *look) newest(q *store.Query, s scope) (found []*store.Record, err error
 	}
 	before := int64(1<<63 - 1)
 	for size := smallPage; ; size = min(4*size, largePage) {
-		page, err := l.records("SELECT "+recordColumns+" FROM {schema}.store_item i JOIN "+recordTables+" ON r.seq = i.seq WHERE i.name >= $2 AND i.name < $3 AND i.seq < $4 AND "+
+		page, err := l.planned("SELECT "+recordColumns+" FROM {schema}.store_item i JOIN "+recordTables+" ON r.seq = i.seq WHERE i.name >= $2 AND i.name < $3 AND i.seq < $4 AND "+
 			isLive+s.narrowed(6)+" ORDER BY i.seq DESC LIMIT $5", append([]any{l.at, s.from, s.to, before, size}, s.args...)...)
 		if err != nil || take(page) || len(page) < size {
 			return found, err
@@ -236,7 +246,7 @@ func (l *look) newestOfAll(q *store.Query, s scope) ([]*store.Record, error) {
 		rest := s.past[min(q.Offset, len(s.past)):]
 		return l.bySeq(rest[:min(q.Limit, len(rest))])
 	}
-	return l.records("SELECT "+recordColumns+" FROM {schema}.store_item i JOIN "+recordTables+" ON r.seq = i.seq WHERE i.name >= $2 AND i.name < $3 AND "+
+	return l.planned("SELECT "+recordColumns+" FROM {schema}.store_item i JOIN "+recordTables+" ON r.seq = i.seq WHERE i.name >= $2 AND i.name < $3 AND "+
 		isLive+" ORDER BY i.seq DESC LIMIT $4 OFFSET $5", l.at, s.from, s.to, q.Limit, q.Offset)
 }
 

@@ -54,7 +54,15 @@ type match struct {
 // them, word by word; who has most of them is counted from that.
 func (l *look) matching(q *store.Query, s scope) ([]store.Candidate, error) {
 	if l.past {
-		return l.matchingThen(q, s)
+		return l.wordsOf(q, "FROM {schema}.store_record r WHERE r.seq = ANY ($1) AND r.words > 0 ORDER BY r.seq DESC", s.past)
+	}
+	few, err := l.fewItems(s)
+	if err != nil {
+		return nil, err
+	}
+	if few {
+		return l.wordsOf(q, "FROM {schema}.store_item i JOIN "+recordTables+" ON r.seq = i.seq WHERE i.name >= $2 AND i.name < $3 AND r.words > 0 AND "+
+			isLive+s.narrowed(4)+" ORDER BY r.seq DESC", append([]any{l.at, s.from, s.to}, s.args...)...)
 	}
 	terms := make([][]byte, len(q.Terms))
 	for i, t := range q.Terms {
@@ -101,12 +109,22 @@ func (l *look) candidates(q *store.Query, from string, args []any, rows *int, do
 	})
 }
 
-// matchingThen is matching at a time in the past, which has no index.
-func (l *look) matchingThen(q *store.Query, s scope) ([]store.Candidate, error) {
+// fewItems is how many items are looked through one by one rather than found by
+// their words.
+const fewItems = 1000
+
+func (l *look) fewItems(s scope) (bool, error) {
+	var n int
+	err := l.q.QueryRow(l.ctx, l.p.shelf.in("SELECT count(*) FROM (SELECT FROM {schema}.store_item i WHERE i.name >= $1 AND i.name < $2 LIMIT $3) i"), s.from, s.to, fewItems+1).Scan(&n)
+	return n <= fewItems, err
+}
+
+// wordsOf is matching among the selected records, which come newest first, for
+// the past, which has no index, and for few.
+func (l *look) wordsOf(q *store.Query, from string, args ...any) ([]store.Candidate, error) {
 	var all []match
 	rows := 0
-	err := l.candidates(q, "FROM {schema}.store_record r WHERE r.seq = ANY ($1) AND r.words > 0 ORDER BY r.seq DESC", []any{s.past}, &rows, func(m match) { all = append(all, m) })
-	if err != nil {
+	if err := l.candidates(q, from, args, &rows, func(m match) { all = append(all, m) }); err != nil {
 		return nil, err
 	}
 	slices.SortStableFunc(all, func(a, b match) int { return cmp.Compare(b.different, a.different) })
