@@ -222,3 +222,22 @@ func TestToolChecksItsArguments(t *testing.T) {
 		}
 	}
 }
+
+// Strict providers make models write every property; null stands for absence.
+func TestObjectTakesNullAsAbsentAtAnyDepth(t *testing.T) {
+	type nest struct {
+		Tree string `json:"tree"`
+		Eggs int    `json:"eggs,omitempty"`
+	}
+	type forest struct {
+		Nests []nest `json:"nests"`
+		Best  *nest  `json:"best,omitempty"`
+	}
+	script := llmtest.Scripted(t, llmtest.Say(`{"nests":[{"tree":"oak","eggs":null},{"tree":"elm","eggs":2}],"best":{"tree":"elm","eggs":null}}`))
+	script.NativeOutput = true
+	got, err := llm.Object[forest](t.Context(), script, llm.User("Nests?"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "the value", forest{[]nest{{"oak", 0}, {"elm", 2}}, &nest{"elm", 0}}, got)
+}

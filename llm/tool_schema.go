@@ -198,14 +198,28 @@ func plainNumbers(v any) any {
 func dropNulls(s *jsonschema.Schema, args map[string]any) (changed bool) {
 	for name, v := range args {
 		p := s.Properties[name]
-		switch v := v.(type) {
-		case nil:
-			if p != nil && !slices.Contains(s.Required, name) && p.Type != "" && p.Type != "null" {
+		switch {
+		case p == nil:
+		case v == nil:
+			if !slices.Contains(s.Required, name) && p.Type != "" && p.Type != "null" {
 				delete(args, name)
 				changed = true
 			}
-		case map[string]any:
-			if p != nil && dropNulls(p, v) {
+		case dropNullsIn(p, v):
+			changed = true
+		}
+	}
+	return changed
+}
+
+// dropNullsIn does it for a value of any kind.
+func dropNullsIn(s *jsonschema.Schema, v any) (changed bool) {
+	switch v := v.(type) {
+	case map[string]any:
+		return dropNulls(s, v)
+	case []any:
+		for _, e := range v {
+			if s.Items != nil && dropNullsIn(s.Items, e) {
 				changed = true
 			}
 		}
