@@ -7,6 +7,7 @@ import (
 
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/llm/openai"
+	"github.com/treadle-go/treadle/store"
 )
 
 // Options win over the environment; OpenAI needs a key, others may not.
@@ -82,14 +83,9 @@ func TestProviderOpensByName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A store wants to know what makes its vectors.
-	described, ok := e.(interface {
-		llm.Embedder
-		Model() string
-		Dimension() int
-	})
-	if !ok || described.Model() != "openai:text-embedding-3-small" || described.Dimension() != 1536 {
-		t.Errorf("the embedder %v does not say what it is", e)
+	var forStore store.Embedder = e // a store takes it as it is
+	if forStore.Model() != "openai:text-embedding-3-small" || forStore.Dimension() != 1536 {
+		t.Errorf("the embedder says that it is %s, of dimension %d", forStore.Model(), forStore.Dimension())
 	}
 	missing := openai.Provider(nil)
 	for open, want := range map[string]func() (any, error){
