@@ -3,9 +3,11 @@ package openai_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -114,5 +116,23 @@ func TestCancelledCallGivesTheCause(t *testing.T) {
 		if _, ok := errors.AsType[*llm.Error](err); ok {
 			t.Errorf("%s: %v is an error of the provider, which would be retried", asked, err)
 		}
+	}
+}
+
+// An answer is complete once it says so, however its connection ends, unless the
+// server says otherwise.
+func TestAnswerIsCompleteOnceItSaysSo(t *testing.T) {
+	const said = `data: {"choices":[{"index":0,"delta":{"content":"Hoot."},"finish_reason":"stop"}]}` + "\n\n"
+	for _, rest := range []io.Reader{iotest.ErrReader(io.ErrUnexpectedEOF), strings.NewReader(""), strings.NewReader("data: <html>\n\n")} {
+		model := modelAt(t, another, roundTrip(func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: io.NopCloser(io.MultiReader(strings.NewReader(said), rest))}, nil
+		}))
+		if m, err := llm.Generate(t.Context(), model, llm.User("Hi")); err != nil || m.Text() != "Hoot." || m.Stop != llm.StopEnd {
+			t.Errorf("the answer is %q (%s), %v; want all of it", m.Text(), m.Stop, err)
+		}
+	}
+	_, err := llm.Generate(t.Context(), modelAt(t, another, &wire{body: said + `data: {"error":{"message":"Wrong.","type":"server_error"}}` + "\n\n"}), llm.User("Hi"))
+	if e, ok := errors.AsType[*llm.Error](err); !ok || !e.Cut || e.Message != "Wrong." {
+		t.Errorf("the error is %v, want the server's", err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	sdk "github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
+	"github.com/openai/openai-go/v3/packages/ssestream"
 
 	"github.com/treadle-go/treadle/llm"
 )
@@ -91,7 +92,9 @@ func (m *Model) stream(ctx context.Context, params sdk.ChatCompletionNewParams, 
 		}
 	}
 	err := events.Err()
-	if err == nil && a.finish == "" {
+	if _, told := errors.AsType[*ssestream.StreamError](err); a.finish != "" && !told {
+		err = nil // all was said; what may be missing are counts
+	} else if err == nil && a.finish == "" {
 		err = errNoEnd
 	}
 	if err != nil || ctx.Err() != nil {
