@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"sync"
 
+	"github.com/google/jsonschema-go/jsonschema"
+
 	"github.com/treadle-go/treadle/internal/pregel"
 )
 
@@ -36,7 +38,7 @@ func Interrupt[T any](ctx context.Context, question any, opts ...InterruptOption
 	for _, o := range opts {
 		o(&c)
 	}
-	schema, err := answerSchema(reflect.TypeFor[T]())
+	schema, err := c.answers(reflect.TypeFor[T]())
 	if err != nil {
 		return answer, fmt.Errorf("interrupt: answers of type %s: %w", reflect.TypeFor[T](), err)
 	}
@@ -53,11 +55,32 @@ func Interrupt[T any](ctx context.Context, question any, opts ...InterruptOption
 // An InterruptOption configures a question.
 type InterruptOption func(*interruptConfig)
 
-type interruptConfig struct{ key string }
+type interruptConfig struct {
+	key    string
+	accept *jsonschema.Schema
+}
+
+// answers is the schema that an answer must fit.
+func (c *interruptConfig) answers(t reflect.Type) (json.RawMessage, error) {
+	if c.accept == nil {
+		return answerSchema(t)
+	}
+	if _, err := c.accept.Resolve(nil); err != nil {
+		return nil, fmt.Errorf("the schema given with Accept: %w", err)
+	}
+	return json.Marshal(c.accept)
+}
 
 // Key names a question within its node, so that its answer finds it whatever
 // is asked before it.
 func Key(name string) InterruptOption { return func(c *interruptConfig) { c.key = name } }
+
+// Accept says which answers fit, where that depends on the question: how many
+// there are to be, or which of them are allowed. It takes the place of the schema
+// of the answer's type, as which the answer is decoded all the same.
+func Accept(schema *jsonschema.Schema) InterruptOption {
+	return func(c *interruptConfig) { c.accept = schema }
+}
 
 // answerSchemas remembers the schemas of answer types.
 var answerSchemas sync.Map // reflect.Type → json.RawMessage

@@ -522,20 +522,25 @@ func (t *Task) finish(sc *scope, err error) {
 // first policy that matches the error decides.
 func (n *node) retryAfter(err error, attempt int) (time.Duration, bool) {
 	for i := range n.Retry {
-		p := n.Retry[i].withDefaults()
-		if !p.On(err) {
-			continue
+		if p := n.Retry[i].withDefaults(); p.On(err) {
+			return p.Wait(attempt)
 		}
-		if attempt >= p.Attempts {
-			return 0, false
-		}
-		wait := math.Min(float64(p.Max), float64(p.Initial)*math.Pow(p.Factor, float64(attempt-1)))
-		if !p.NoJitter {
-			wait += rand.Float64() * float64(time.Second)
-		}
-		return time.Duration(wait), true
 	}
 	return 0, false
+}
+
+// Wait says how long to wait after a failed attempt, counted from 1, and whether
+// there is another one.
+func (p RetryPolicy) Wait(attempt int) (time.Duration, bool) {
+	p = p.withDefaults()
+	if attempt >= p.Attempts {
+		return 0, false
+	}
+	wait := math.Min(float64(p.Max), float64(p.Initial)*math.Pow(p.Factor, float64(attempt-1)))
+	if !p.NoJitter {
+		wait += rand.Float64() * float64(time.Second)
+	}
+	return time.Duration(wait), true
 }
 
 func (p RetryPolicy) withDefaults() RetryPolicy {
