@@ -138,8 +138,12 @@ func (a *agent[S]) build(b *treadle.Builder[S]) {
 	}
 	routes = append(routes, at.end)
 	decide := func(_ context.Context, c conversation) (treadle.Goto, error) {
-		if a.tools.runnable && len(a.tools.due(c.Messages)) > 0 {
+		switch {
+		case a.tools.runnable && len(a.tools.due(c.Messages)) > 0:
 			return treadle.To(nodeTools), nil
+		case a.tools.answered(c.Messages):
+			// A hook after the model has answered its calls.
+			return treadle.To(at.model), nil
 		}
 		return treadle.To(at.end), nil
 	}

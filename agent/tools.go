@@ -133,6 +133,13 @@ func (b *toolbox) direct(history llm.Messages) bool {
 	return false
 }
 
+// answered reports whether the calls of the last answer have results that the
+// model is to see.
+func (b *toolbox) answered(history llm.Messages) bool {
+	n := len(history)
+	return n > 0 && history[n-1].Role == llm.RoleTool && lastAI(history) >= 0 && !b.direct(history)
+}
+
 // run runs the calls that are due and returns what they say, in their order.
 func (b *toolbox) run(ctx context.Context, state any, history llm.Messages) ([]treadle.Command[any], error) {
 	ctx = llm.WithState(ctx, state)

@@ -1,0 +1,209 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/llm"
+)
+
+// Verdict is what a person decides about a tool call.
+type Verdict string
+
+// The verdicts on a tool call. Their JSON is LangChain's.
+const (
+	Accept  Verdict = "approve" // run it
+	Edit    Verdict = "edit"    // run Edited instead
+	Reject  Verdict = "reject"  // do not run it; the model is told so, with Message as the reason
+	Respond Verdict = "respond" // do not run it; Message is its result
+)
+
+// Gate says which calls of a tool need a person's approval.
+type Gate struct {
+	Tool string
+	// Allow are the verdicts to choose from; nil means all of them.
+	Allow []Verdict
+	// Description is shown with the call.
+	Description string
+	// When, if not nil, says of a call whether it needs approval at all.
+	When func(ctx context.Context, call llm.ToolCall) (bool, error)
+}
+
+// Review is the question that [Approve] asks: the calls of one answer that need
+// approval. Its JSON is LangChain's. The answer is [Decisions], one for each call
+// in their order.
+type Review struct {
+	Calls []Action     `json:"action_requests"`
+	Rules []ReviewRule `json:"review_configs"` // of the tools that are called
+}
+
+// Action is a call as people see it.
+type Action struct {
+	Name        string          `json:"name"`
+	Args        json.RawMessage `json:"args"`
+	Description string          `json:"description,omitempty"`
+}
+
+// ReviewRule says what may be decided about the calls of a tool.
+type ReviewRule struct {
+	Tool  string    `json:"action_name"`
+	Allow []Verdict `json:"allowed_decisions"`
+}
+
+// Decisions is the answer to a [Review].
+type Decisions []Decision
+
+// Decision is about one call.
+type Decision struct {
+	Type    Verdict `json:"type"`
+	Edited  *Action `json:"edited_action,omitempty"` // for Edit
+	Message string  `json:"message,omitempty"`       // for Reject and Respond
+}
+
+type decisionsJSON struct {
+	Decisions []Decision `json:"decisions"`
+}
+
+// MarshalJSON writes {"decisions": […]}.
+func (d Decisions) MarshalJSON() ([]byte, error) { return json.Marshal(decisionsJSON{d}) }
+
+// UnmarshalJSON reads {"decisions": […]}.
+func (d *Decisions) UnmarshalJSON(raw []byte) error {
+	var all decisionsJSON
+	err := json.Unmarshal(raw, &all)
+	*d = all.Decisions
+	return err
+}
+
+// Approve has people decide about the calls of the gated tools before any call of
+// the answer runs. One question, a [Review], is asked for all of them. An answer
+// with too few or too many decisions, with a verdict that is not allowed or
+// without what the verdict needs is refused by Resume and the thread stays as it
+// was.
+//
+// The agent needs a saver and runs on a thread.
+func Approve(gates ...Gate) *Middleware {
+	a := approval(gates)
+	return &Middleware{Name: "approve", AfterModel: HookOf(a.review)}
+}
+
+type approval []Gate
+
+func (a approval) review(ctx context.Context, c conversation) (*said, error) {
+	calls, gates, err := a.gated(ctx, c.Messages)
+	if err != nil || len(calls) == 0 {
+		return nil, err
+	}
+	decisions, err := treadle.Interrupt[Decisions](ctx, question(calls, gates), treadle.Accept(answerTo(gates)))
+	if err != nil {
+		return nil, err
+	}
+	return decided(c.Messages[lastAI(c.Messages)], calls, decisions), nil
+}
+
+// gated are the calls that need approval, each with its gate.
+func (a approval) gated(ctx context.Context, history llm.Messages) (calls []llm.ToolCall, gates []Gate, err error) {
+	for _, call := range pending(history) {
+		i := slices.IndexFunc(a, func(g Gate) bool { return g.Tool == call.Name })
+		if i < 0 {
+			continue
+		}
+		if a[i].When != nil {
+			needed, err := a[i].When(ctx, call)
+			if err != nil {
+				return nil, nil, fmt.Errorf("agent: whether the call of %s needs approval: %w", call.Name, err)
+			}
+			if !needed {
+				continue
+			}
+		}
+		calls, gates = append(calls, call), append(gates, a[i])
+	}
+	return calls, gates, nil
+}
+
+func (g Gate) allowed() []Verdict {
+	if g.Allow == nil {
+		return []Verdict{Accept, Edit, Reject, Respond}
+	}
+	return g.Allow
+}
+
+func question(calls []llm.ToolCall, gates []Gate) Review {
+	var r Review
+	for i, call := range calls {
+		args := call.Args
+		if len(args) == 0 {
+			args = json.RawMessage("{}")
+		}
+		r.Calls = append(r.Calls, Action{call.Name, args, gates[i].Description})
+		if !slices.ContainsFunc(r.Rules, func(rule ReviewRule) bool { return rule.Tool == call.Name }) {
+			r.Rules = append(r.Rules, ReviewRule{call.Name, gates[i].allowed()})
+		}
+	}
+	return r
+}
+
+// answerTo is the schema of the answer: as many decisions as there are calls,
+// each with a verdict that its gate allows and what that needs.
+func answerTo(gates []Gate) *jsonschema.Schema {
+	n := len(gates)
+	list := &jsonschema.Schema{Type: "array", MinItems: &n, MaxItems: &n}
+	for _, g := range gates {
+		one := &jsonschema.Schema{Type: "object", Required: []string{"type"}, Properties: map[string]*jsonschema.Schema{
+			"type": {Type: "string"}, "message": {Type: "string"}, "edited_action": editedSchema()}}
+		for _, v := range g.allowed() {
+			one.Properties["type"].Enum = append(one.Properties["type"].Enum, string(v))
+		}
+		one.AllOf = []*jsonschema.Schema{needs(Edit, "edited_action"), needs(Respond, "message")}
+		list.PrefixItems = append(list.PrefixItems, one)
+	}
+	return &jsonschema.Schema{Type: "object", Required: []string{"decisions"}, Properties: map[string]*jsonschema.Schema{"decisions": list}}
+}
+
+func editedSchema() *jsonschema.Schema {
+	return &jsonschema.Schema{Type: "object", Required: []string{"name", "args"}, Properties: map[string]*jsonschema.Schema{
+		"name": {Type: "string"}, "args": {Type: "object"}, "description": {Type: "string"}}}
+}
+
+func needs(v Verdict, field string) *jsonschema.Schema {
+	is := any(string(v))
+	return &jsonschema.Schema{
+		If:   &jsonschema.Schema{Properties: map[string]*jsonschema.Schema{"type": {Const: &is}}},
+		Then: &jsonschema.Schema{Required: []string{field}},
+	}
+}
+
+// decided is the answer of the model with the edited calls, if there are any, and
+// the results of those that are not to run.
+func decided(answer llm.Message, calls []llm.ToolCall, decisions Decisions) *said {
+	var out, results llm.Messages
+	kept := slices.Clone(answer.ToolCalls)
+	for i, call := range calls {
+		d := decisions[i]
+		switch d.Type {
+		case Edit:
+			at := slices.IndexFunc(kept, func(c llm.ToolCall) bool { return c.ID == call.ID })
+			kept[at].Name, kept[at].Args = d.Edited.Name, d.Edited.Args
+			answer.ToolCalls = kept
+			out = llm.Messages{answer}
+		case Respond:
+			results = append(results, llm.ToolResult(call, d.Message))
+		case Reject:
+			text := d.Message
+			if text == "" {
+				text = fmt.Sprintf("User rejected the tool call for `%s` with id %s", call.Name, call.ID)
+			}
+			results = append(results, llm.ToolResult(call, llm.Message{Content: text, Status: llm.StatusError}))
+		}
+	}
+	if out = append(out, results...); out == nil {
+		return nil
+	}
+	return &said{out}
+}
