@@ -1,0 +1,207 @@
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/treadle-go/treadle/agent"
+	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/llm/llmtest"
+)
+
+var echo = llm.NewTool("echo", "Says it again.", func(_ context.Context, in struct {
+	Text string `json:"text"`
+}) (string, error) {
+	return in.Text, nil
+})
+
+func say(text string) llm.ToolCall {
+	return llmtest.ToolCall("echo", map[string]string{"text": text})
+}
+
+func with(m ...*agent.Middleware) *agent.Options {
+	return &agent.Options{Tools: []*llm.Tool{echo, getWeather}, Middleware: m, Graph: memory()}
+}
+
+func TestModelCallLimitEndsTheRun(t *testing.T) {
+	model := llmtest.Scripted(t, llmtest.Ask(say("a")), llmtest.Ask(say("b")), llmtest.Say("Hello again."))
+	thread := made(t, model, with(agent.LimitModelCalls(agent.Limit{Run: 2}))).Thread("1")
+	out, err := thread.Run(t.Context(), agent.Ask("go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantLines(t, out.Messages, "human: go", `ai:  [echo {"text":"a"}]`, "tool: a", `ai:  [echo {"text":"b"}]`, "tool: b",
+		"ai: The run limit of model calls is reached (2 of 2).")
+	if out, err = thread.Run(t.Context(), agent.Ask("hi")); err != nil || agent.Answer(out) != "Hello again." {
+		t.Errorf("the next run = %q, %v", agent.Answer(out), err)
+	}
+}
+
+func TestModelCallLimitOfAThreadOutlastsRuns(t *testing.T) {
+	model := llmtest.Scripted(t, llmtest.Say("one"), llmtest.Say("two"))
+	a := made(t, model, with(agent.LimitModelCalls(agent.Limit{Thread: 2, Over: agent.OverFail})))
+	for range 2 {
+		if _, err := a.Thread("1").Run(t.Context(), agent.Ask("hi")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := a.Thread("1").Run(t.Context(), agent.Ask("hi"))
+	limit, ok := errors.AsType[*agent.LimitError](err)
+	if d := cmp.Diff(&agent.LimitError{What: "model calls", Scope: "thread", Used: 2, Budget: 2}, limit); !ok || d != "" {
+		t.Errorf("err = %v (-want +got):\n%s", err, d)
+	}
+}
+
+func TestToolCallLimitAnswersTheCallsThatAreTooMany(t *testing.T) {
+	model := llmtest.Scripted(t,
+		llmtest.Ask(say("a"), llmtest.ToolCall("get_weather", city{"Rome"}), say("b"), say("c")),
+		llmtest.Ask(say("d")), llmtest.Say("done"), llmtest.Ask(say("e")), llmtest.Say("done"))
+	thread := made(t, model, with(agent.LimitToolCalls("echo", agent.Limit{Run: 2, Thread: 3}))).Thread("1")
+	out, err := thread.Run(t.Context(), agent.Ask("go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantLines(t, out.Messages, "human: go",
+		`ai:  [echo {"text":"a"}] [get_weather {"location":"Rome"}] [echo {"text":"b"}] [echo {"text":"c"}]`,
+		"tool: Tool call limit exceeded. Do not call 'echo' again. (error)", "tool: a", "tool: It's rainy!", "tool: b",
+		`ai:  [echo {"text":"d"}]`, "tool: Tool call limit exceeded. Do not call 'echo' again. (error)",
+		"ai: done")
+	// The run's count begins anew, the thread's does not.
+	out, err = thread.Run(t.Context(), agent.Ask("more"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantLines(t, out.Messages[9:], "human: more", `ai:  [echo {"text":"e"}]`, "tool: e", "ai: done")
+}
+
+func TestToolCallLimitEndsOrFails(t *testing.T) {
+	turns := []llmtest.Turn{llmtest.Ask(say("a")), llmtest.Ask(say("b"), llmtest.ToolCall("get_weather", city{"Rome"}))}
+	thread := made(t, llmtest.Scripted(t, turns...), with(agent.LimitToolCalls("echo", agent.Limit{Run: 1, Over: agent.OverEnd}))).Thread("1")
+	out, err := thread.Run(t.Context(), agent.Ask("go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantLines(t, out.Messages[3:], `ai:  [echo {"text":"b"}] [get_weather {"location":"Rome"}]`,
+		"tool: Tool call limit exceeded. Do not call 'echo' again. (error)",
+		"tool: The call was not made: the agent has ended. (error)",
+		"ai: The run limit of echo calls is reached (1 of 1).")
+
+	thread = made(t, llmtest.Scripted(t, turns...), with(agent.LimitToolCalls("", agent.Limit{Run: 2, Over: agent.OverFail}))).Thread("1")
+	_, err = thread.Run(t.Context(), agent.Ask("go"))
+	if limit, ok := errors.AsType[*agent.LimitError](err); !ok || limit.What != "tool calls" {
+		t.Errorf("err = %v", err)
+	}
+}
+
+func TestSeveralToolCallLimitsCountApart(t *testing.T) {
+	model := llmtest.Scripted(t, llmtest.Ask(say("a"), say("b"), llmtest.ToolCall("get_weather", city{"Rome"})), llmtest.Say("done"))
+	a := made(t, model, with(agent.LimitToolCalls("", agent.Limit{Run: 2}), agent.LimitToolCalls("echo", agent.Limit{Run: 1})))
+	out, err := a.Run(t.Context(), agent.Ask("go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantLines(t, out.Messages[2:], "tool: Tool call limit exceeded. Do not call 'echo' again. (error)", "tool: a", "tool: It's rainy!", "ai: done")
+}
+
+// usage is a turn with the tokens that it costs.
+func usage(turn llmtest.Turn, in, out int) llmtest.Turn {
+	turn.Message.Usage = &llm.Usage{Input: in, Output: out, Total: in + out}
+	return turn
+}
+
+func TestBudgetRefusesTheCallAfterItIsSpent(t *testing.T) {
+	price := func(m llm.Message) float64 { return float64(m.Usage.Input)*0.001 + float64(m.Usage.Output)*0.002 }
+	for name, tt := range map[string]struct {
+		budget agent.BudgetOptions
+		want   string
+	}{
+		"tokens of the run":    {agent.BudgetOptions{RunTokens: 250}, "The run limit of tokens is reached (300 of 250)."},
+		"tokens of the thread": {agent.BudgetOptions{ThreadTokens: 300}, "The thread limit of tokens is reached (300 of 300)."},
+		"cost of the run":      {agent.BudgetOptions{RunCost: 0.3, Cost: price}, "The run limit of cost is reached (0.4 of 0.3)."},
+		"cost of the thread":   {agent.BudgetOptions{ThreadCost: 0.4, Cost: price}, "The thread limit of cost is reached (0.4 of 0.4)."},
+	} {
+		model := llmtest.Scripted(t, usage(llmtest.Ask(say("a")), 100, 50), usage(llmtest.Ask(say("b")), 100, 50))
+		out, err := made(t, model, with(agent.Budget(tt.budget))).Run(t.Context(), agent.Ask("go"))
+		if err != nil || agent.Answer(out) != tt.want {
+			t.Errorf("%s: answer = %q, %v", name, agent.Answer(out), err)
+		}
+	}
+}
+
+func TestBudgetOfARunBeginsAnewAndThatOfTheThreadDoesNot(t *testing.T) {
+	model := llmtest.Scripted(t, usage(llmtest.Say("one"), 100, 50), usage(llmtest.Say("two"), 100, 50))
+	thread := made(t, model, with(agent.Budget(agent.BudgetOptions{RunTokens: 150, ThreadTokens: 300, Over: agent.OverFail}))).Thread("1")
+	for range 2 {
+		if _, err := thread.Run(t.Context(), agent.Ask("go")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := thread.Run(t.Context(), agent.Ask("go"))
+	if limit, ok := errors.AsType[*agent.LimitError](err); !ok || limit.Scope != "thread" {
+		t.Errorf("err = %v", err)
+	}
+}
+
+func ExampleLimitModelCalls() {
+	model := llmtest.NewScript(llmtest.Ask(say("once")), llmtest.Ask(say("twice")))
+	a, err := agent.New(model, &agent.Options{
+		Tools:      []*llm.Tool{echo},
+		Middleware: []*agent.Middleware{agent.LimitModelCalls(agent.Limit{Run: 2})},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	out, err := a.Run(context.Background(), agent.Ask("Say it for ever."))
+	fmt.Println(agent.Answer(out), err)
+	// Output:
+	// The run limit of model calls is reached (2 of 2). <nil>
+}
+
+func ExampleLimitToolCalls() {
+	model := llmtest.NewScript(llmtest.Ask(say("once"), say("twice")), llmtest.Say("Once is enough."))
+	a, err := agent.New(model, &agent.Options{
+		Tools:      []*llm.Tool{echo},
+		Middleware: []*agent.Middleware{agent.LimitToolCalls("echo", agent.Limit{Run: 1})},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	out, err := a.Run(context.Background(), agent.Ask("Say it twice."))
+	for _, line := range lines(out.Messages) {
+		fmt.Println(line)
+	}
+	fmt.Println(err)
+	// Output:
+	// human: Say it twice.
+	// ai:  [echo {"text":"once"}] [echo {"text":"twice"}]
+	// tool: Tool call limit exceeded. Do not call 'echo' again. (error)
+	// tool: once
+	// ai: Once is enough.
+	// <nil>
+}
+
+func ExampleBudget() {
+	model := llmtest.NewScript(usage(llmtest.Ask(say("hello")), 900, 100))
+	dollars := func(m llm.Message) float64 {
+		return (float64(m.Usage.Input)*3 + float64(m.Usage.Output)*15) / 1e6
+	}
+	a, err := agent.New(model, &agent.Options{
+		Tools:      []*llm.Tool{echo},
+		Middleware: []*agent.Middleware{agent.Budget(agent.BudgetOptions{RunCost: 0.004, Cost: dollars, Over: agent.OverFail})},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_, err = a.Run(context.Background(), agent.Ask("Be cheap."))
+	limit, _ := errors.AsType[*agent.LimitError](err)
+	fmt.Println(limit)
+	// Output:
+	// agent: the run limit of cost is reached (0.0042 of 0.004)
+}
