@@ -1,0 +1,67 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/llm"
+)
+
+// RetryTools calls the named tools, or all of them if none is named, again when
+// they fail. Without an On in the policy those errors count that are likely to
+// pass ([treadle.Transient]); if a provider says when to come back, that is when.
+// The last error is treated as a tool's error always is. A tool that asks
+// questions gives them names, see [treadle.Key].
+func RetryTools(p treadle.RetryPolicy, tools ...string) *Middleware {
+	if p.On == nil {
+		p.On = treadle.Transient
+	}
+	name := strings.Join(append([]string{"retry_tools"}, tools...), "_")
+	return &Middleware{Name: name, WrapTool: func(ctx context.Context, call ToolCall, next ToolFunc) (any, error) {
+		if len(tools) > 0 && !slices.Contains(tools, call.Name) {
+			return next(ctx, call)
+		}
+		for attempt := 1; ; attempt++ {
+			out, err := next(ctx, call)
+			if err == nil || treadle.IsSignal(err) || ctx.Err() != nil || !p.On(err) {
+				return out, err
+			}
+			wait, again := p.Wait(attempt)
+			if e, ok := errors.AsType[*llm.Error](err); ok && e.RetryAfter > wait {
+				wait = e.RetryAfter
+			}
+			if !again {
+				return out, err
+			}
+			timer := time.NewTimer(wait)
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+				timer.Stop()
+				return nil, context.Cause(ctx)
+			}
+		}
+	}}
+}
+
+// RetryModel asks the model again when a call fails before the first token; see
+// [llm.Retry], whose options these are.
+func RetryModel(o *llm.RetryOptions) *Middleware {
+	return &Middleware{Name: "retry_model", WrapModel: func(ctx context.Context, call ModelCall, next ModelFunc) (llm.Message, error) {
+		call.Model = llm.Retry(call.Model, o)
+		return next(ctx, call)
+	}}
+}
+
+// Fallback asks the next of the models when the agent's own, or the one before,
+// fails before its first token; see [llm.Fallback].
+func Fallback(models ...llm.Model) *Middleware {
+	return &Middleware{Name: "fallback", WrapModel: func(ctx context.Context, call ModelCall, next ModelFunc) (llm.Message, error) {
+		call.Model = llm.Fallback(call.Model, models...)
+		return next(ctx, call)
+	}}
+}
