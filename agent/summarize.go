@@ -1,0 +1,158 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/treadle-go/treadle/llm"
+)
+
+// SummarizeOptions say when and how much [Summarize] summarises.
+type SummarizeOptions struct {
+	// Tokens and Messages are how long a conversation may get: it is summarised
+	// when it has at least as many. 0 is no bound; at least one is needed.
+	Tokens, Messages int
+	// Keep is how many of the last messages stay as they are; 20 if 0. A few more
+	// may stay, as calls are never parted from their results.
+	Keep int
+	// Count counts tokens; nil is [llm.CountTokens], corrected by what the
+	// provider reports.
+	Count llm.Counter
+	// Prompt is the instruction for the summary.
+	Prompt string
+}
+
+const summaryPrompt = "Summarise the conversation below for a colleague who goes on with it and sees nothing else of it. " +
+	"Keep what was asked, decided and found out, names, numbers and identifiers, and what is still to be done. " +
+	"Answer with the summary only."
+
+// summaryTitle stands in front of a summary.
+const summaryTitle = "Here is a summary of the conversation to date:\n\n"
+
+// quiet keeps the tokens of a call of the middleware's own out of the stream.
+func quiet(m llm.Model) llm.Model { return llm.With(m, llm.Tags("nostream")) }
+
+// Summarize replaces the older part of a conversation that has got long by one
+// message with a summary, which the model makes, before the agent's model is
+// asked. System messages at the beginning and the user's newest message always
+// stay. If the summary cannot be had, the run fails and the conversation is as it
+// was.
+func Summarize(model llm.Model, o SummarizeOptions) *Middleware {
+	o.Keep = cmp.Or(o.Keep, 20)
+	o.Prompt = cmp.Or(o.Prompt, summaryPrompt)
+	s := summarizer{o, quiet(model)}
+	return &Middleware{Name: "summarize", BeforeModel: HookOf(s.shorten)}
+}
+
+type summarizer struct {
+	SummarizeOptions
+	model llm.Model
+}
+
+func (s summarizer) shorten(ctx context.Context, c conversation) (*said, error) {
+	if s.Tokens <= 0 && s.Messages <= 0 {
+		return nil, errors.New("agent: Summarize has neither a number of tokens nor of messages from which to summarise")
+	}
+	long, err := s.long(ctx, c.Messages)
+	if err != nil || !long {
+		return nil, err
+	}
+	p := s.part(c.Messages)
+	if len(p.old) == 0 {
+		return nil, nil
+	}
+	answer, err := llm.Generate(ctx, s.model, llm.System(s.Prompt), llm.User(transcript(p.old)))
+	if err != nil {
+		return nil, fmt.Errorf("agent: summarising %d messages: %w", len(p.old), err)
+	}
+	text := strings.TrimSpace(answer.Text())
+	if text == "" {
+		return nil, fmt.Errorf("agent: summarising %d messages: the summary is empty", len(p.old))
+	}
+	summary := llm.User(summaryTitle + text)
+	summary.Extra = map[string]any{"additional_kwargs": map[string]any{"lc_source": "summarization"}}
+	return &said{slices.Concat(llm.Messages{llm.RemoveAll()}, p.system, llm.Messages{summary}, p.kept)}, nil
+}
+
+func (s summarizer) long(ctx context.Context, ms llm.Messages) (bool, error) {
+	if s.Messages > 0 && len(ms) >= s.Messages {
+		return true, nil
+	}
+	if s.Tokens <= 0 {
+		return false, nil
+	}
+	if s.Count == nil {
+		return llm.CountTokens(ms, &llm.CountOptions{Scale: true}) >= s.Tokens, nil
+	}
+	n, err := s.Count(ctx, ms)
+	if err != nil {
+		return false, fmt.Errorf("agent: counting the tokens of the conversation: %w", err)
+	}
+	return n >= s.Tokens, nil
+}
+
+// parts are a conversation in parts: what stays in front, what is summarised,
+// and what stays behind the summary.
+type parts struct{ system, old, kept llm.Messages }
+
+func (s summarizer) part(ms llm.Messages) parts {
+	begin := 0
+	for begin < len(ms) && ms[begin].Role == llm.RoleSystem {
+		begin++
+	}
+	p := parts{system: ms[:begin:begin]}
+	cut := whole(ms, max(begin, len(ms)-s.Keep))
+	p.old, p.kept = slices.Clone(ms[begin:cut]), ms[cut:]
+	// In a long turn of many tool calls the question itself would go.
+	if !slices.ContainsFunc(p.kept, isHuman) {
+		for i := len(p.old) - 1; i >= 0; i-- {
+			if isHuman(p.old[i]) {
+				p.kept = append(llm.Messages{p.old[i]}, p.kept...)
+				p.old = slices.Delete(p.old, i, i+1)
+				break
+			}
+		}
+	}
+	if len(p.old) == 1 && isSummary(p.old[0]) {
+		p.old = nil // nothing new to tell
+	}
+	return p
+}
+
+func isHuman(m llm.Message) bool { return m.Role == llm.RoleHuman && !isSummary(m) }
+
+func isSummary(m llm.Message) bool {
+	kwargs, _ := m.Extra["additional_kwargs"].(map[string]any)
+	return kwargs["lc_source"] == "summarization"
+}
+
+// whole moves a cut back until no result behind it belongs to a call before it,
+// nor is a call without a result before it that may still get one.
+func whole(ms llm.Messages, cut int) int {
+	for i := cut - 1; i >= 0; i-- {
+		for _, call := range ms[i].ToolCalls {
+			if answered(ms[cut:], call.ID) {
+				cut = i
+				break
+			}
+		}
+	}
+	return cut
+}
+
+// transcript is the conversation as text.
+func transcript(ms llm.Messages) string {
+	var b strings.Builder
+	for _, m := range ms {
+		fmt.Fprintf(&b, "%s: %s", cmp.Or(m.Name, string(m.Role)), m.Text())
+		for _, c := range m.ToolCalls {
+			fmt.Fprintf(&b, " [calls %s %s]", c.Name, c.Args)
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
