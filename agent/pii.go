@@ -1,0 +1,176 @@
+package agent
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net/netip"
+	"regexp"
+	"strings"
+	"unicode"
+)
+
+// PII is a kind of personal data in texts. [Pattern] makes further kinds.
+type PII struct {
+	// Name of the kind: letters, digits, _ and -.
+	Name string
+
+	pattern *regexp.Regexp
+	real    func(string) bool    // whether a match is one; nil is yes
+	within  func(string) [][]int // what there is in a match, instead of all of it
+	mask    func(string) string  // nil hides all of it
+	longest int                  // the length of a match without a space; 0 if it may be of any length and has spaces
+}
+
+// The kinds of data that this package knows.
+var (
+	Email = PII{Name: "email", longest: word, mask: maskEmail,
+		pattern: regexp.MustCompile(`[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,}`)}
+	// CreditCard numbers have 13 to 19 digits, perhaps in groups, and the right
+	// check digit (Luhn).
+	CreditCard = PII{Name: "credit_card", longest: digits, mask: maskCard, within: cards,
+		pattern: regexp.MustCompile(`\d(?:[ -]?\d){12,}`)}
+	// IP addresses of both versions.
+	IP = PII{Name: "ip", longest: word, mask: maskIP, real: isIP,
+		pattern: regexp.MustCompile(`\b(?:\d{1,3}\.){3}\d{1,3}\b|[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}`)}
+	MAC = PII{Name: "mac_address", longest: word, mask: maskMAC,
+		pattern: regexp.MustCompile(`\b[0-9A-Fa-f]{2}(?:[:-][0-9A-Fa-f]{2}){5}\b`)}
+	URL = PII{Name: "url", longest: word,
+		pattern: regexp.MustCompile(`\bhttps?://[^\s<>"']*[^\s<>"'.,;:!?)\]]|\bwww\.[^\s<>"']+\.[^\s<>"']*[^\s<>"'.,;:!?)\]]`)}
+)
+
+// How far kinds of data reach, besides a number of bytes.
+const (
+	word   = -1 // up to the next space
+	digits = -2 // over digits, spaces and dashes
+)
+
+// Pattern is a kind of data of one's own: what the regular expression matches. In
+// a stream of tokens, text is held back as long as a match that has begun may go
+// on: for longest bytes, or until the end of the text if longest is 0.
+func Pattern(name string, pattern *regexp.Regexp, longest int) PII {
+	return PII{Name: name, pattern: pattern, longest: max(0, longest)}
+}
+
+func (p PII) find(s string) [][]int {
+	var out [][]int
+	for _, at := range p.pattern.FindAllStringIndex(s, -1) {
+		match := s[at[0]:at[1]]
+		switch {
+		case p.within != nil:
+			for _, in := range p.within(match) {
+				out = append(out, []int{at[0] + in[0], at[0] + in[1]})
+			}
+		case p.real == nil || p.real(match):
+			out = append(out, at)
+		}
+	}
+	return out
+}
+
+func (p PII) replace(s string, how Redaction) string {
+	switch {
+	case how == Hash:
+		sum := sha256.Sum256([]byte(s))
+		return "<" + p.Name + "_hash:" + hex.EncodeToString(sum[:])[:8] + ">"
+	case how == Mask && p.mask != nil:
+		return p.mask(s)
+	case how == Mask:
+		return "[MASKED_" + strings.ToUpper(p.Name) + "]"
+	}
+	return "[REDACTED_" + strings.ToUpper(p.Name) + "]"
+}
+
+// safe is how much of the beginning of s cannot be part of a match that goes on
+// behind the end of s. It ends behind a space, so that what follows can be looked
+// at on its own.
+func (p PII) safe(s string) int {
+	end := len(s)
+	switch {
+	case p.longest == 0:
+		return 0
+	case p.longest == digits:
+		end = len(strings.TrimRight(s, "0123456789 -"))
+	case p.longest > 0:
+		end = max(0, len(s)-p.longest)
+	}
+	i := strings.LastIndexFunc(s[:end], unicode.IsSpace)
+	if i < 0 {
+		return 0
+	}
+	for i++; !isRuneStart(s, i); i++ {
+	}
+	return i
+}
+
+// isRuneStart reports whether a rune begins at i; spaces may be of several bytes.
+func isRuneStart(s string, i int) bool { return i >= len(s) || s[i]&0xC0 != 0x80 }
+
+// cards are the card numbers in a run of digits, which may have other numbers
+// beside them: whole groups of digits, of the right length and check digit.
+func cards(run string) (found [][]int) {
+	groups := group.FindAllStringIndex(run, -1)
+	for i := 0; i < len(groups); i++ {
+		last := -1
+		for j, n := i, 0; j < len(groups); j++ {
+			n += groups[j][1] - groups[j][0]
+			if n >= 13 && n <= 19 && luhn(run[groups[i][0]:groups[j][1]]) {
+				last = j
+			}
+		}
+		if last >= 0 {
+			found = append(found, []int{groups[i][0], groups[last][1]})
+			i = last
+		}
+	}
+	return found
+}
+
+var group = regexp.MustCompile(`\d+`)
+
+func luhn(s string) bool {
+	sum, double := 0, false
+	for i := len(s) - 1; i >= 0; i-- {
+		if s[i] < '0' || s[i] > '9' {
+			continue
+		}
+		d := int(s[i] - '0')
+		if double {
+			if d *= 2; d > 9 {
+				d -= 9
+			}
+		}
+		sum, double = sum+d, !double
+	}
+	return sum%10 == 0
+}
+
+func isIP(s string) bool {
+	_, err := netip.ParseAddr(s)
+	return err == nil && s != "::"
+}
+
+func maskEmail(s string) string {
+	user, host, _ := strings.Cut(s, "@")
+	return user + "@****." + host[strings.LastIndexByte(host, '.')+1:]
+}
+
+func maskCard(s string) string {
+	last := strings.NewReplacer(" ", "", "-", "").Replace(s)
+	last = last[len(last)-4:]
+	switch {
+	case strings.Contains(s, "-"):
+		return "****-****-****-" + last
+	case strings.Contains(s, " "):
+		return "**** **** **** " + last
+	}
+	return "************" + last
+}
+
+func maskIP(s string) string {
+	if i := strings.LastIndexByte(s, '.'); i >= 0 && !strings.Contains(s, ":") {
+		return "*.*.*" + s[i:]
+	}
+	return "****"
+}
+
+func maskMAC(s string) string { return strings.Repeat("**"+s[2:3], 5) + s[15:] }
