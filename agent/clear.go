@@ -1,0 +1,94 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/treadle-go/treadle/llm"
+)
+
+// ClearOptions say when and what [ClearResults] clears.
+type ClearOptions struct {
+	// Tokens is how many a conversation may have before something is cleared;
+	// 100,000 if 0.
+	Tokens int
+	// Keep is how many of the newest results stay in any case; 3 if 0, and none
+	// if negative.
+	Keep int
+	// Except are tools whose results stay.
+	Except []string
+	// Args clears the arguments of the calls, too.
+	Args bool
+	// Text stands for a result that was cleared; [cleared] if not set.
+	Text string
+	// Count counts tokens; nil is [llm.CountTokens].
+	Count llm.Counter
+}
+
+// ClearResults hides old results of tools from the model when the conversation
+// has got long. It changes the call of the model only: the conversation that is
+// kept has the results.
+func ClearResults(o ClearOptions) *Middleware {
+	o.Tokens = cmp.Or(o.Tokens, 100_000)
+	o.Keep = max(0, cmp.Or(o.Keep, 3))
+	o.Text = cmp.Or(o.Text, "[cleared]")
+	return &Middleware{Name: "clear_results", WrapModel: func(ctx context.Context, call ModelCall, next ModelFunc) (llm.Message, error) {
+		n, err := o.count(ctx, call)
+		if err != nil {
+			return llm.Message{}, fmt.Errorf("agent: counting the tokens of the conversation: %w", err)
+		}
+		if n > o.Tokens {
+			call.Messages = o.clear(call.Messages)
+		}
+		return next(ctx, call)
+	}}
+}
+
+func (o ClearOptions) count(ctx context.Context, call ModelCall) (int, error) {
+	ms := call.Messages
+	if call.System != "" {
+		ms = append(llm.Messages{llm.System(call.System)}, ms...)
+	}
+	if o.Count == nil {
+		return llm.CountTokens(ms, &llm.CountOptions{Tools: call.Tools}), nil
+	}
+	return o.Count(ctx, ms)
+}
+
+// clear is the conversation without the texts of old results.
+func (o ClearOptions) clear(ms llm.Messages) llm.Messages {
+	ms = slices.Clone(ms)
+	kept := 0
+	gone := map[string]bool{} // calls since their answer, which is above them
+	for i := len(ms) - 1; i >= 0; i-- {
+		switch m := &ms[i]; m.Role {
+		case llm.RoleTool:
+			switch {
+			case kept < o.Keep:
+				kept++
+			case !slices.Contains(o.Except, m.Name):
+				m.Content, m.Blocks, m.Artifact = o.Text, nil, nil
+				gone[m.ToolCallID] = true
+			}
+		case llm.RoleAI:
+			if o.Args {
+				clearArgs(m, gone)
+			}
+			clear(gone) // ids may be used again by other answers
+		}
+	}
+	return ms
+}
+
+// clearArgs takes the arguments of the calls whose results are gone.
+func clearArgs(m *llm.Message, gone map[string]bool) {
+	m.ToolCalls = slices.Clone(m.ToolCalls)
+	for i := range m.ToolCalls {
+		if gone[m.ToolCalls[i].ID] {
+			m.ToolCalls[i].Args = json.RawMessage("{}")
+		}
+	}
+}

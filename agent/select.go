@@ -1,0 +1,100 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/treadle-go/treadle/llm"
+)
+
+// SelectOptions say how [SelectTools] chooses.
+type SelectOptions struct {
+	// Max is how many tools are chosen at most; 0 means no bound.
+	Max int
+	// Always are tools that are offered in any case. They do not count.
+	Always []string
+	// Prompt is the instruction for the choice.
+	Prompt string
+}
+
+const selectPrompt = "Choose the tools that are of use for answering the user's message, the most useful first."
+
+// toolChoice is what the small model answers.
+type toolChoice struct {
+	Tools []string `json:"tools" jsonschema:"the names of the tools, the most useful first"`
+}
+
+// SelectTools has a small model choose from the tools those that are offered to
+// the agent's model, by the user's last message. Tools of the provider itself are
+// always offered. If there is nothing to choose from, it is not asked; if it names
+// no tool that there is, the run fails.
+func SelectTools(model llm.Model, o SelectOptions) *Middleware {
+	o.Prompt = cmp.Or(o.Prompt, selectPrompt)
+	model = quiet(model)
+	return &Middleware{Name: "select_tools", WrapModel: func(ctx context.Context, call ModelCall, next ModelFunc) (llm.Message, error) {
+		chosen, err := o.choose(ctx, model, call)
+		if err != nil {
+			return llm.Message{}, fmt.Errorf("agent: choosing tools: %w", err)
+		}
+		call.Tools = chosen
+		return next(ctx, call)
+	}}
+}
+
+// fixed reports whether there is nothing to choose about a tool.
+func (o SelectOptions) fixed(t *llm.Tool) bool {
+	return t.Run == nil || slices.Contains(o.Always, t.Name)
+}
+
+func (o SelectOptions) choose(ctx context.Context, model llm.Model, call ModelCall) ([]*llm.Tool, error) {
+	var list strings.Builder
+	n := 0
+	for _, t := range call.Tools {
+		if !o.fixed(t) {
+			n++
+			fmt.Fprintf(&list, "\n- %s: %s", t.Name, t.Description)
+		}
+	}
+	last := -1
+	for i, m := range call.Messages {
+		if m.Role == llm.RoleHuman {
+			last = i
+		}
+	}
+	if n == 0 || last < 0 || o.Max > 0 && n <= o.Max {
+		return call.Tools, nil
+	}
+	prompt := o.Prompt
+	if o.Max > 0 {
+		prompt += fmt.Sprintf(" Choose at most %d.", o.Max)
+	}
+	choice, err := llm.Object[toolChoice](ctx, model, llm.System(prompt+" The tools are:"+list.String()), call.Messages[last])
+	if err != nil {
+		return nil, err
+	}
+	return o.keep(call.Tools, choice.Tools)
+}
+
+// keep are the tools that were named, in their own order.
+func (o SelectOptions) keep(tools []*llm.Tool, names []string) ([]*llm.Tool, error) {
+	known := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		return !slices.ContainsFunc(tools, func(t *llm.Tool) bool { return t.Name == name && !o.fixed(t) })
+	})
+	if len(known) == 0 && len(names) > 0 {
+		return nil, errors.New("the model chose " + strings.Join(names, ", ") + ", which are no tools of the agent")
+	}
+	if o.Max > 0 {
+		known = known[:min(len(known), o.Max)]
+	}
+	var out []*llm.Tool
+	for _, t := range tools {
+		if o.fixed(t) || slices.Contains(known, t.Name) {
+			out = append(out, t)
+		}
+	}
+	return out, nil
+}
