@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // PII is a kind of personal data in texts. [Pattern] makes further kinds.
@@ -93,17 +94,18 @@ func (p PII) safe(s string) int {
 	case p.longest > 0:
 		end = max(0, len(s)-p.longest)
 	}
-	i := strings.LastIndexFunc(s[:end], unicode.IsSpace)
+	return behindSpace(s[:end])
+}
+
+// behindSpace is the place behind the last space of a text, or 0.
+func behindSpace(s string) int {
+	i := strings.LastIndexFunc(s, unicode.IsSpace)
 	if i < 0 {
 		return 0
 	}
-	for i++; !isRuneStart(s, i); i++ {
-	}
-	return i
+	_, n := utf8.DecodeRuneInString(s[i:])
+	return i + n
 }
-
-// isRuneStart reports whether a rune begins at i; spaces may be of several bytes.
-func isRuneStart(s string, i int) bool { return i >= len(s) || s[i]&0xC0 != 0x80 }
 
 // cards are the card numbers in a run of digits, which may have other numbers
 // beside them: whole groups of digits, of the right length and check digit.

@@ -158,7 +158,7 @@ func (r redactor) safe(s string) int {
 		for _, p := range r.Find {
 			for _, at := range p.find(s) {
 				if at[0] < cut && cut < at[1] {
-					cut, again = at[0], true
+					cut, again = behindSpace(s[:at[0]]), true
 				}
 			}
 		}
