@@ -1,0 +1,345 @@
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/agent"
+	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/llm/llmtest"
+)
+
+// toolGraph is a graph of one's own with the tool node alone.
+func toolGraph(t *testing.T, tools []*llm.Tool, o *agent.ToolOptions) *treadle.Graph[agent.State, agent.State] {
+	t.Helper()
+	b := treadle.New[agent.State]("own")
+	treadle.AddNode(b, "tools", agent.Tools[agent.State](tools, o))
+	b.Edge(treadle.Start, "tools")
+	g, err := b.Compile(&treadle.Options{Saver: memory().Saver})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// calls is a conversation that ends with calls c0, c1 and so on.
+func calls(cs ...llm.ToolCall) agent.State {
+	for i := range cs {
+		cs[i].ID = fmt.Sprint("c", i)
+	}
+	return chat(llm.User("go"), llm.Assistant("", cs...))
+}
+
+func results(t *testing.T, g *treadle.Graph[agent.State, agent.State], in agent.State) llm.Messages {
+	t.Helper()
+	out, err := g.Run(t.Context(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.Messages[len(in.Messages):]
+}
+
+// Parity: 210.
+func TestToolNodeRunsTheCallsThatHaveNoResult(t *testing.T) {
+	g := toolGraph(t, []*llm.Tool{echo}, nil)
+	in := calls(say("a"), say("b"))
+	in.Messages = append(llm.Messages{llm.User("before"), llm.Assistant("", llm.ToolCall{ID: "old", Name: "echo"})}, in.Messages...)
+	in.Messages = append(in.Messages, llm.ToolResult(llm.ToolCall{ID: "c0", Name: "echo"}, "there already"))
+	got := results(t, g, in)
+	wantLines(t, got, "tool: b")
+	if m := got[0]; m.ToolCallID != "c1" || m.Name != "echo" || m.ID == "" {
+		t.Errorf("result = %+v", m)
+	}
+}
+
+// Parity: 210.
+func TestToolNodeSaysWhatItCannotDo(t *testing.T) {
+	if _, err := toolGraph(t, []*llm.Tool{echo}, nil).Run(t.Context(), agent.Ask("hi")); err == nil || !strings.Contains(err.Error(), "there is no message of a model") {
+		t.Errorf("no answer: %v", err)
+	}
+	if _, err := toolGraph(t, []*llm.Tool{echo, echo}, nil).Run(t.Context(), calls(say("a"))); err == nil || !strings.Contains(err.Error(), `two tools are named "echo"`) {
+		t.Errorf("two tools of a name: %v", err)
+	}
+	_, err := agent.Tools[struct{ Text string }]([]*llm.Tool{echo}, nil)(t.Context(), struct{ Text string }{})
+	if err == nil || !strings.Contains(err.Error(), "has no field Messages") {
+		t.Errorf("no messages: %v", err)
+	}
+}
+
+// Parity: 210.
+func TestConditionLeadsToTheToolsIfThereAreCalls(t *testing.T) {
+	cond := agent.ToolsCondition("tools", treadle.End)
+	for want, ms := range map[string]llm.Messages{"tools": calls(say("a")).Messages, treadle.End: {llm.Assistant("no")}} {
+		got, err := cond(t.Context(), llm.Chat{Messages: ms})
+		if d := cmp.Diff(fmt.Sprint(treadle.To(want)), fmt.Sprint(got)); err != nil || d != "" {
+			t.Errorf("leads elsewhere (-want +got), %v:\n%s", err, d)
+		}
+	}
+	if _, err := cond(t.Context(), llm.Chat{}); err == nil {
+		t.Error("no messages are no error")
+	}
+}
+
+// Parity: 210.
+func TestToolMayReturnAnything(t *testing.T) {
+	tool := func(name string, v any) *llm.Tool {
+		return llm.NewTool(name, "", func(context.Context, struct{}) (any, error) { return v, nil })
+	}
+	tools := []*llm.Tool{tool("text", "hi"), tool("number", 7), tool("object", map[string]any{"b": 1, "a": "<x>"}), tool("nothing", nil),
+		tool("blocks", []llm.Block{llm.Text("one"), llm.Text("two")}), tool("artifact", llm.ToolOutput{Content: "told", Artifact: 3}),
+		tool("message", llm.Message{Content: "mine", Status: llm.StatusError}), tool("no_json", make(chan int)),
+		// A message of another call is this call's, whatever it says.
+		tool("stray", llm.Message{Role: llm.RoleTool, Content: "x", ToolCallID: "other"})}
+	var cs []llm.ToolCall
+	for _, tool := range tools {
+		cs = append(cs, llmtest.ToolCall(tool.Name, "{}"))
+	}
+	got := results(t, toolGraph(t, tools, nil), calls(cs...))
+	wantLines(t, got, "tool: hi", "tool: 7", `tool: {"a":"<x>","b":1}`, "tool: null", "tool: onetwo", "tool: told", "tool: mine (error)",
+		"tool: tool no_json: its result has no JSON: json: unsupported type: chan int (error)", "tool: x")
+	for i, m := range got {
+		if m.ToolCallID != fmt.Sprint("c", i) || m.Name != tools[i].Name {
+			t.Errorf("result %d answers %s of %s", i, m.ToolCallID, m.Name)
+		}
+	}
+	if fmt.Sprint(got[5].Artifact) != "3" {
+		t.Errorf("artifact = %v", got[5].Artifact)
+	}
+}
+
+// Parity: 210.
+func TestErrorPolicies(t *testing.T) {
+	broken := errors.New("broken")
+	fails := llm.NewTool("fails", "", func(context.Context, struct {
+		N int `json:"n"`
+	}) (string, error) {
+		return "", broken
+	})
+	panics := llm.NewTool("panics", "", func(context.Context, struct{}) (string, error) { panic("oh") })
+	own := func(_ context.Context, call agent.ToolCall, err error) (string, error) {
+		if errors.Is(err, broken) {
+			return "sorry about " + call.Name, nil
+		}
+		return "", err
+	}
+	n := `{"n":1}`
+	for name, tt := range map[string]struct {
+		policy func(context.Context, agent.ToolCall, error) (string, error)
+		call   llm.ToolCall
+		want   string // a result, or
+		err    string
+	}{
+		"returned":            {nil, llmtest.ToolCall("fails", n), "tool: Error: tool fails: broken\n Please fix your mistakes. (error)", ""},
+		"panic":               {nil, llmtest.ToolCall("panics", "{}"), "tool: Error: tool panics: panic: oh\n Please fix your mistakes. (error)", ""},
+		"arguments":           {nil, llmtest.ToolCall("fails", `{"n":"x"}`), "tool: Error invoking tool 'fails' with kwargs {\"n\":\"x\"} with error:\n validating root: validating /properties/n: type: x has type \"string\", want \"integer\"\n Please fix the error and try again. (error)", ""},
+		"raised":              {agent.RaiseToolErrors, llmtest.ToolCall("fails", n), "", "tool fails: broken"},
+		"panic raised":        {agent.RaiseToolErrors, llmtest.ToolCall("panics", "{}"), "", "tool panics: panic: oh"},
+		"arguments in any":    {agent.RaiseToolErrors, llmtest.ToolCall("fails", "{}"), "tool: Error invoking tool 'fails' with kwargs {} with error:\n validating root: required: missing properties: [\"n\"]\n Please fix the error and try again. (error)", ""},
+		"own text":            {own, llmtest.ToolCall("fails", n), "tool: sorry about fails (error)", ""},
+		"own choice":          {own, llmtest.ToolCall("panics", "{}"), "", "tool panics: panic: oh"},
+		"unknown tool":        {agent.RaiseToolErrors, llmtest.ToolCall("nope", "{}"), "tool: Error: nope is not a valid tool, try one of [fails, panics]. (error)", ""},
+		"unknown tool by own": {own, llmtest.ToolCall("nope", "{}"), "tool: Error: nope is not a valid tool, try one of [fails, panics]. (error)", ""},
+	} {
+		in := calls(tt.call)
+		out, err := toolGraph(t, []*llm.Tool{fails, panics}, &agent.ToolOptions{OnToolError: tt.policy}).Run(t.Context(), in)
+		switch {
+		case tt.err != "":
+			if err == nil || !strings.Contains(err.Error(), tt.err) {
+				t.Errorf("%s: err = %v", name, err)
+			}
+		case err != nil:
+			t.Errorf("%s: %v", name, err)
+		default:
+			if d := cmp.Diff([]string{tt.want}, lines(out.Messages[2:])); d != "" {
+				t.Errorf("%s (-want +got):\n%s", name, d)
+			}
+		}
+	}
+	_, err := toolGraph(t, []*llm.Tool{fails}, &agent.ToolOptions{OnToolError: agent.RaiseToolErrors}).Run(t.Context(), calls(llmtest.ToolCall("fails", n)))
+	if failed, ok := errors.AsType[*llm.ToolError](err); !ok || failed.CallID != "c0" || !errors.Is(err, broken) {
+		t.Errorf("err = %v", err)
+	}
+}
+
+// Parity: 210.
+func TestErrorsGivenToTheModelAreEventsToo(t *testing.T) {
+	fails := llm.NewTool("fails", "", func(ctx context.Context, _ struct{}) (string, error) {
+		treadle.Emit(ctx, "half way")
+		return "", errors.New("broken")
+	})
+	var got []any
+	for ev, err := range toolGraph(t, []*llm.Tool{fails}, nil).Stream(t.Context(), calls(llmtest.ToolCall("fails", "{}")), treadle.Modes(treadle.ModeCustom)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c, ok := ev.(treadle.Custom); ok {
+			got = append(got, c.Value)
+		}
+	}
+	if d := cmp.Diff([]any{"half way", agent.ToolFailed{Tool: "fails", CallID: "c0", Error: "tool fails: broken"}}, got); d != "" {
+		t.Errorf("events (-want +got):\n%s", d)
+	}
+}
+
+// Parity: 210.
+func TestWrapperAnswersRewritesRepeatsAndFails(t *testing.T) {
+	wrap := &agent.Middleware{Name: "wrap", WrapTool: func(ctx context.Context, c agent.ToolCall, next agent.ToolFunc) (any, error) {
+		switch {
+		case c.Tool == nil:
+			return "made up for " + c.Name, nil // a tool that only the wrapper knows
+		case strings.Contains(string(c.Args), "cached"):
+			return "from the cache", nil
+		case strings.Contains(string(c.Args), "bad"):
+			return nil, errors.New("the wrapper failed")
+		}
+		c.Args = []byte(`{"text":"rewritten"}`)
+		if _, err := next(ctx, c); err != nil {
+			return nil, err
+		}
+		return next(ctx, c)
+	}}
+	model := llmtest.Scripted(t, llmtest.Ask(say("a"), say("cached"), say("bad"), llmtest.ToolCall("ghost", "{}")), llmtest.Say("ok"))
+	out := run(t, model, with(wrap), "go")
+	wantLines(t, out.Messages[2:], "tool: rewritten", "tool: from the cache", "tool: Error: the wrapper failed\n Please fix your mistakes. (error)", "tool: made up for ghost", "ai: ok")
+}
+
+type noted struct {
+	llm.Chat
+	Notes treadle.List[string] `json:"notes"`
+	Mood  string               `json:"mood"`
+}
+
+// command is a tool whose result is a command that also answers its call.
+func command(name string, make func(call llm.ToolCall) treadle.Command[treadle.Update]) *llm.Tool {
+	return llm.NewTool(name, "", func(ctx context.Context, _ struct{}) (treadle.Command[treadle.Update], error) {
+		call, _ := llm.CallFrom(ctx)
+		return make(call), nil
+	})
+}
+
+func update(call llm.ToolCall, fields treadle.Update) treadle.Command[treadle.Update] {
+	fields["messages"] = llm.Messages{llm.ToolResult(call, "did "+call.Name)}
+	return treadle.Command[treadle.Update]{Update: &fields}
+}
+
+// Parity: 210.
+func TestCommandsAndResultsMix(t *testing.T) {
+	note := command("note", func(c llm.ToolCall) treadle.Command[treadle.Update] {
+		return update(c, treadle.Update{"notes": []string{"note of " + c.ID}})
+	})
+	mood := command("mood", func(c llm.ToolCall) treadle.Command[treadle.Update] { return update(c, treadle.Update{"mood": "fine"}) })
+	model := llmtest.Scripted(t, llmtest.Ask(llmtest.ToolCall("note", "{}"), say("a"), llmtest.ToolCall("mood", "{}"), say("b"), llmtest.ToolCall("note", "{}")), llmtest.Say("ok"))
+	a, err := agent.For[noted](model, &agent.Options{Tools: []*llm.Tool{note, mood, echo}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := a.Run(t.Context(), noted{Chat: llm.Chat{Messages: llm.Messages{llm.User("go")}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantLines(t, out.Messages[2:], "tool: did note", "tool: a", "tool: did mood", "tool: b", "tool: did note", "ai: ok")
+	if d := cmp.Diff(noted{Notes: treadle.List[string]{"note of call_1", "note of call_5"}, Mood: "fine"}, noted{Notes: out.Notes, Mood: out.Mood}); d != "" {
+		t.Errorf("state (-want +got):\n%s", d)
+	}
+}
+
+// Parity: 210.
+func TestCommandOfAFieldThatThereIsNotNamesIt(t *testing.T) {
+	wrong := command("wrong", func(c llm.ToolCall) treadle.Command[treadle.Update] {
+		return update(c, treadle.Update{"moood": "fine"})
+	})
+	_, err := toolGraph(t, []*llm.Tool{wrong}, nil).Run(t.Context(), calls(llmtest.ToolCall("wrong", "{}")))
+	if err == nil || !strings.Contains(err.Error(), "moood") {
+		t.Errorf("err = %v", err)
+	}
+}
+
+// Parity: 210.
+func TestCommandSendsTheGraphElsewhere(t *testing.T) {
+	leave := command("leave", func(c llm.ToolCall) treadle.Command[treadle.Update] {
+		cmd := update(c, treadle.Update{})
+		cmd.Goto = treadle.To("porch")
+		return cmd
+	})
+	b := treadle.New[agent.State]("house")
+	treadle.AddNode(b, "tools", agent.Tools[agent.State]([]*llm.Tool{leave, echo}, nil), treadle.Destinations("porch"))
+	treadle.AddNode(b, "porch", func(context.Context, agent.State) (llm.Chat, error) {
+		return llm.Chat{Messages: llm.Messages{llm.Assistant("on the porch")}}, nil
+	})
+	b.Edge(treadle.Start, "tools")
+	g, err := b.Compile(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantLines(t, results(t, g, calls(say("a"), llmtest.ToolCall("leave", "{}"))), "tool: a", "tool: did leave", "ai: on the porch")
+}
+
+// Parity: 210.
+func TestCommandMayClearTheConversation(t *testing.T) {
+	forget := command("forget", func(llm.ToolCall) treadle.Command[treadle.Update] {
+		return treadle.Command[treadle.Update]{Update: &treadle.Update{"messages": llm.Messages{llm.RemoveAll()}}}
+	})
+	in := calls(llmtest.ToolCall("forget", "{}"))
+	out, err := toolGraph(t, []*llm.Tool{forget}, nil).Run(t.Context(), in)
+	if err != nil || len(out.Messages) != 0 {
+		t.Errorf("messages = %q, %v", lines(out.Messages), err)
+	}
+}
+
+// team is two specialists behind an agent that hands off.
+func team(t *testing.T, hand ...llm.ToolCall) noted {
+	t.Helper()
+	tools := []*llm.Tool{echo}
+	for _, who := range []string{"ann", "bob"} {
+		tools = append(tools, agent.Handoff(who, &agent.HandoffOptions{Update: treadle.Update{"notes": []string{"handed off"}}}),
+			agent.Handoff(who, &agent.HandoffOptions{Name: "only_" + who, Update: treadle.Update{"mood": who}}))
+	}
+	front, err := agent.For[noted](llmtest.Scripted(t, llmtest.Ask(hand...)), &agent.Options{Tools: tools})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := treadle.New[noted]("team")
+	treadle.AddGraph(b, "front", front, treadle.Destinations("ann", "bob"))
+	for _, who := range []string{"ann", "bob"} {
+		treadle.AddNode(b, who, func(_ context.Context, s noted) (llm.Chat, error) {
+			if err := llm.Check(s.Messages); err != nil {
+				return llm.Chat{}, err
+			}
+			return llm.Chat{Messages: llm.Messages{llm.Assistant(who + " here")}}, nil
+		})
+	}
+	b.Edge(treadle.Start, "front")
+	g, err := b.Compile(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := g.Run(t.Context(), noted{Chat: llm.Chat{Messages: llm.Messages{llm.User("go")}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// Parity: 210.
+func TestSeveralHandoffsBesideOrdinaryCallsLoseNothing(t *testing.T) {
+	out := team(t, say("a"), llmtest.ToolCall("transfer_to_ann", "{}"), say("b"), llmtest.ToolCall("transfer_to_bob", "{}"))
+	wantLines(t, out.Messages[2:], "tool: a", "tool: Successfully transferred to ann", "tool: b", "tool: Successfully transferred to bob", "ai: ann here", "ai: bob here")
+	if d := cmp.Diff(treadle.List[string]{"handed off"}, out.Notes); d != "" {
+		t.Errorf("notes (-want +got):\n%s", d)
+	}
+}
+
+// Parity: 210.
+func TestHandoffsThatSetAFieldDifferentlyAreNotBothMade(t *testing.T) {
+	out := team(t, llmtest.ToolCall("only_ann", "{}"), llmtest.ToolCall("only_bob", "{}"))
+	wantLines(t, out.Messages[2:], "tool: Successfully transferred to ann", "tool: only one hand-off at a time can set mood; this one was not made (error)", "ai: ann here")
+	if out.Mood != "ann" {
+		t.Errorf("mood = %q", out.Mood)
+	}
+}
