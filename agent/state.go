@@ -1,9 +1,11 @@
 package agent
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 
 	"github.com/treadle-go/treadle/llm"
 )
@@ -94,4 +96,24 @@ func answered(ms llm.Messages, id string) bool {
 		}
 	}
 	return false
+}
+
+// distinct gives an id of its own to each call of an answer that has none or that
+// of another: results, verdicts and limits are told apart by it.
+func distinct(answer string, calls []llm.ToolCall) []llm.ToolCall {
+	seen := make(map[string]bool, len(calls))
+	copied := false
+	for i, call := range calls {
+		if call.ID == "" || seen[call.ID] {
+			if !copied {
+				calls, copied = slices.Clone(calls), true
+			}
+			for n := i; call.ID == "" || seen[call.ID]; n++ {
+				call.ID = fmt.Sprintf("%s_%d", cmp.Or(answer, "call"), n)
+			}
+			calls[i] = call
+		}
+		seen[call.ID] = true
+	}
+	return calls
 }

@@ -343,3 +343,29 @@ func TestHandoffsThatSetAFieldDifferentlyAreNotBothMade(t *testing.T) {
 		t.Errorf("mood = %q", out.Mood)
 	}
 }
+
+// Models make mistakes: each call has a result, and a verdict, of its own even if
+// the model did not tell its calls apart.
+//
+// Parity: 210.
+func TestCallsWithoutAnIDOfTheirOwnAreToldApart(t *testing.T) {
+	thread := made(t, llmtest.Scripted(t, llmtest.Turn{Chunks: []llm.Chunk{{ID: "m", ToolCalls: []llm.ToolCallChunk{
+		{Index: new(0), ID: "same", Name: "echo", Args: `{"text":"a"}`},
+		{Index: new(1), ID: "same", Name: "echo", Args: `{"text":"b"}`},
+		{Index: new(2), Name: "echo", Args: `{"text":"c"}`},
+	}}}}, llmtest.Say("ok")), with(agent.Approve(agent.Gate{Tool: "echo"}))).Thread("1")
+	_, err := thread.Run(t.Context(), agent.Ask("go"))
+	asked(t, err)
+	out, err := thread.Resume(t.Context(), agent.Decisions{{Type: agent.Accept}, {Type: agent.Reject}, {Type: agent.Edit, Edited: &agent.Action{Name: "echo", Args: say("d").Args}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, m := range out.Messages[2:5] {
+		got = append(got, m.ToolCallID+" "+m.Text())
+	}
+	want := []string{"m_1 User rejected the tool call for `echo` with id m_1", "same a", "m_2 d"}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("results (-want +got):\n%s", d)
+	}
+}
