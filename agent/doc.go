@@ -20,9 +20,14 @@
 // tool call is a task of its own: it may ask a question with [treadle.Interrupt]
 // without the others running twice, and what has finished is kept.
 //
-// [Middleware] changes what happens around the model and the tools. [Tools] is the
-// tool node alone, for graphs of one's own. [Supervisor] and [Swarm] put several
-// agents together with tools that [Handoff] makes.
+// [Middleware] changes what happens around the model and the tools. Ready-made are
+// approval by people ([Approve]), summaries ([Summarize]), limits and budgets
+// ([LimitModelCalls], [LimitToolCalls], [Budget]), second attempts ([RetryTools],
+// [RetryModel], [Fallback]), privacy ([Redact]), shorter contexts ([ClearResults],
+// [SelectTools]), a to-do list ([Todos]) and a prompt of the state ([Prompt]).
+//
+// [Tools] is the tool node alone, for graphs of one's own. [Supervisor] and [Swarm]
+// put several agents together with tools that [Handoff] makes.
 //
 // # The history
 //
