@@ -112,9 +112,10 @@ func newAgent[S any](model llm.Model, o *Options) (*agent[S], error) {
 	return a, nil
 }
 
-// stage is a point on the way round the loop: the first node there.
+// stages are points on the way round the loop: the first node of each. At end a
+// structured answer is made, if there is to be one; exit is behind that.
 type stages struct {
-	start, model, after, end string
+	start, model, end, exit string
 }
 
 // build lays out the graph. What is not there is passed over: an agent without
@@ -124,7 +125,8 @@ func (a *agent[S]) build(b *treadle.Builder[S]) {
 	afterModel, after := a.hooks("after_model", true), a.hooks("after_agent", true)
 
 	var at stages
-	at.end = first(after, treadle.End)
+	at.exit = first(after, treadle.End)
+	at.end = at.exit
 	if a.Response != nil {
 		at.end = nodeResponse
 	}
@@ -160,12 +162,11 @@ func (a *agent[S]) build(b *treadle.Builder[S]) {
 	if a.tools.runnable {
 		a.buildTools(b, at)
 	}
-	last := treadle.End
 	if a.Response != nil {
 		treadle.AddNode(b, nodeResponse, a.respond)
-		b.Edge(nodeResponse, first(after, last))
+		b.Edge(nodeResponse, at.exit)
 	}
-	a.chain(b, after, last, nil, at)
+	a.chain(b, after, treadle.End, nil, at)
 }
 
 // buildTools adds the tools node and the way back from it.
@@ -238,7 +239,7 @@ func (a *agent[S]) chain(b *treadle.Builder[S], hooks []hooked, next string, dec
 
 // jump follows a hook that may leave the way.
 func (a *agent[S]) jump(b *treadle.Builder[S], h hooked, then string, choose router, at stages) {
-	places := a.places(at)
+	places := append(a.places(at), at.exit)
 	if then != "" {
 		places = append(places, then)
 	}
@@ -248,7 +249,7 @@ func (a *agent[S]) jump(b *treadle.Builder[S], h hooked, then string, choose rou
 		case JumpModel:
 			return treadle.To(at.model), nil
 		case JumpEnd:
-			return treadle.To(at.end), nil
+			return treadle.To(at.exit), nil
 		case JumpTools:
 			if !a.tools.runnable {
 				return nil, fmt.Errorf("agent: %s jumps to the tools, of which there are none", h.name)

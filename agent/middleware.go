@@ -82,7 +82,7 @@ type Jump string
 const (
 	JumpModel Jump = "model" // to the model, with the hooks before it
 	JumpTools Jump = "tools" // to the calls of the last answer that have no result
-	JumpEnd   Jump = "end"   // to the end, with the hooks after the agent
+	JumpEnd   Jump = "end"   // to the end, with the hooks after the agent and without a structured answer
 )
 
 // Detour is embedded in what a hook writes that may jump.

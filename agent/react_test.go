@@ -239,6 +239,44 @@ func TestHookAfterTheModelMayAnswerItsCallsOrSendItBack(t *testing.T) {
 		`ai:  [echo {"text":"b"}] [echo {"text":"c"}]`, "tool: from the guard", "tool: c", "ai: Thank you.")
 }
 
+// An agent that a hook has ended makes no structured answer: that would be
+// another call of the model.
+//
+// Parity: 209.
+func TestLimitedAgentIsNotAskedForAStructuredAnswer(t *testing.T) {
+	model := llmtest.Scripted(t, llmtest.Ask(say("a")))
+	ended := false
+	type nothing struct{}
+	after := &agent.Middleware{Name: "after", AfterAgent: agent.HookOf(func(context.Context, llm.Chat) (*nothing, error) { ended = true; return nil, nil })}
+	o := with(agent.LimitModelCalls(agent.Limit{Run: 1}), after)
+	o.Response = agent.ResponseOf[city]("", nil)
+	if out := run(t, model, o, "go"); out.Response != nil || !ended {
+		t.Errorf("response = %s, and the hook after the agent ran: %v", out.Response, ended)
+	}
+}
+
+// A tool that only middleware knows: it is offered to the model and run by the
+// wrapper.
+//
+// Parity: 209, 210.
+func TestMiddlewareAddsToolsPerCall(t *testing.T) {
+	m := &agent.Middleware{Name: "dynamic",
+		WrapModel: func(ctx context.Context, c agent.ModelCall, next agent.ModelFunc) (llm.Message, error) {
+			c.Tools = append(c.Tools[:len(c.Tools):len(c.Tools)], echo)
+			return next(ctx, c)
+		},
+		WrapTool: func(ctx context.Context, c agent.ToolCall, next agent.ToolFunc) (any, error) {
+			if c.Tool == nil && c.Name == "echo" {
+				c.Tool = echo
+			}
+			return next(ctx, c)
+		}}
+	call := say("dynamic")
+	model := llmtest.Scripted(t, llmtest.Turn{Message: llm.Assistant("", call), Expect: []func(*llm.Request) error{llmtest.Offered("echo")}}, llmtest.Say("ok"))
+	out := run(t, model, &agent.Options{Middleware: []*agent.Middleware{m}}, "go")
+	wantLines(t, out.Messages[2:], "tool: dynamic", "ai: ok")
+}
+
 // Parity: 209.
 func TestHookThatJumpsAstrayIsNamed(t *testing.T) {
 	type leave struct{ agent.Detour }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/treadle-go/treadle"
@@ -14,6 +15,9 @@ import (
 func read(call llm.ToolCall, v any) (result, error) {
 	c, ok := treadle.CommandOf(v)
 	if !ok {
+		if isCommands(v) {
+			return result{}, fmt.Errorf("tool %s: it returns a list of commands: return one command with all updates", call.Name)
+		}
 		m := llm.ToolResult(call, v)
 		return result{Message: &m}, nil
 	}
@@ -40,6 +44,21 @@ func read(call llm.ToolCall, v any) (result, error) {
 		return result{}, fmt.Errorf("tool %s: its command has no result for its own call: add llm.ToolResult(call, …) for call %s to the messages that it updates (see llm.CallFrom)", call.Name, call.ID)
 	}
 	return result{Command: out}, nil
+}
+
+// isCommands reports whether v is a list with a command in it, which is not to be
+// told to the model as JSON.
+func isCommands(v any) bool {
+	list := reflect.ValueOf(v)
+	if list.Kind() != reflect.Slice {
+		return false
+	}
+	for i := range list.Len() {
+		if _, ok := treadle.CommandOf(list.Index(i).Interface()); ok {
+			return true
+		}
+	}
+	return false
 }
 
 // answers reports whether messages hold the result of a call, or clear the

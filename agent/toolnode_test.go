@@ -261,6 +261,17 @@ func TestCommandOfAFieldThatThereIsNotNamesIt(t *testing.T) {
 }
 
 // Parity: 210.
+func TestListOfCommandsIsRefused(t *testing.T) {
+	several := llm.NewTool("several", "", func(context.Context, struct{}) ([]any, error) {
+		return []any{"text", treadle.Command[treadle.Update]{}}, nil
+	})
+	_, err := toolGraph(t, []*llm.Tool{several}, nil).Run(t.Context(), calls(llmtest.ToolCall("several", "{}")))
+	if err == nil || !strings.Contains(err.Error(), "tool several: it returns a list of commands") {
+		t.Errorf("err = %v", err)
+	}
+}
+
+// Parity: 210.
 func TestCommandSendsTheGraphElsewhere(t *testing.T) {
 	leave := command("leave", func(c llm.ToolCall) treadle.Command[treadle.Update] {
 		cmd := update(c, treadle.Update{})

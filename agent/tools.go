@@ -95,7 +95,7 @@ type toolbox struct {
 	*ToolOptions
 	tools    map[string]*llm.Tool
 	call     ToolFunc
-	runnable bool // there is a tool that is ours to run
+	runnable bool // there is a tool that is ours to run, or a wrapper that may know one
 }
 
 func newToolbox(tools []*llm.Tool, o *ToolOptions, middleware []*Middleware) (*toolbox, error) {
@@ -110,6 +110,7 @@ func newToolbox(tools []*llm.Tool, o *ToolOptions, middleware []*Middleware) (*t
 		box.tools[t.Name] = t
 		box.runnable = box.runnable || t.Run != nil
 	}
+	box.runnable = box.runnable || slices.ContainsFunc(middleware, func(m *Middleware) bool { return m != nil && m.WrapTool != nil })
 	box.call = wrapTool(slices.DeleteFunc(slices.Clone(middleware), func(m *Middleware) bool { return m == nil }), box.invoke)
 	return box, nil
 }
