@@ -43,13 +43,19 @@ func TestModelCallLimitEndsTheRun(t *testing.T) {
 
 func TestModelCallLimitOfAThreadOutlastsRuns(t *testing.T) {
 	model := llmtest.Scripted(t, llmtest.Say("one"), llmtest.Say("two"))
-	a := made(t, model, with(agent.LimitModelCalls(agent.Limit{Thread: 2, Over: agent.OverFail})))
+	saver := memory()
+	again := func() error { // as after a restart
+		o := with(agent.LimitModelCalls(agent.Limit{Thread: 2, Over: agent.OverFail}))
+		o.Graph = saver
+		_, err := made(t, model, o).Thread("1").Run(t.Context(), agent.Ask("hi"))
+		return err
+	}
 	for range 2 {
-		if _, err := a.Thread("1").Run(t.Context(), agent.Ask("hi")); err != nil {
+		if err := again(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	_, err := a.Thread("1").Run(t.Context(), agent.Ask("hi"))
+	err := again()
 	limit, ok := errors.AsType[*agent.LimitError](err)
 	if d := cmp.Diff(&agent.LimitError{What: "model calls", Scope: "thread", Used: 2, Budget: 2}, limit); !ok || d != "" {
 		t.Errorf("err = %v (-want +got):\n%s", err, d)

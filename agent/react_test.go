@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -262,7 +263,7 @@ func TestLimitedAgentIsNotAskedForAStructuredAnswer(t *testing.T) {
 func TestMiddlewareAddsToolsPerCall(t *testing.T) {
 	m := &agent.Middleware{Name: "dynamic",
 		WrapModel: func(ctx context.Context, c agent.ModelCall, next agent.ModelFunc) (llm.Message, error) {
-			c.Tools = append(c.Tools[:len(c.Tools):len(c.Tools)], echo)
+			c.Tools = append(slices.Clip(c.Tools), echo)
 			return next(ctx, c)
 		},
 		WrapTool: func(ctx context.Context, c agent.ToolCall, next agent.ToolFunc) (any, error) {

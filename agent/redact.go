@@ -59,11 +59,11 @@ func Redact(o RedactOptions) *Middleware {
 		o.As = Replace
 	}
 	r := redactor{o}
-	name := "redact"
+	names := []string{"redact"}
 	for _, p := range o.Find {
-		name += "_" + p.Name
+		names = append(names, p.Name)
 	}
-	m := &Middleware{Name: name}
+	m := &Middleware{Name: strings.Join(names, "_")}
 	if !o.KeepInput || o.Results {
 		m.BeforeModel = HookOf(r.history)
 	}

@@ -129,7 +129,7 @@ func TestStreamHoldsBackWhatMayBePersonalData(t *testing.T) {
 // However an answer is cut into pieces, the stream shows what the whole would be.
 func TestStreamRedactsAsTheWholeAnswerIs(t *testing.T) {
 	badge := agent.Pattern("badge", regexp.MustCompile(`B \d{3}`), 5)
-	any := agent.Pattern("quote", regexp.MustCompile(`"[^"]*"`), 0)
+	quote := agent.Pattern("quote", regexp.MustCompile(`"[^"]*"`), 0)
 	words := []string{"hello", "a@b.de", "4111 1111 1111 1111", "10.0.0.1", "::1", "https://x.de/ü", "B 123", "12 34", "-", "  ", "\n", "42", `"hi there"`, "ü", "a@", "00:1A:2B:3C:4D:5E"}
 	rapid.Check(t, func(rt *rapid.T) {
 		text := strings.Join(rapid.SliceOfN(rapid.SampledFrom(words), 1, 8).Draw(rt, "words"), rapid.SampledFrom([]string{" ", ""}).Draw(rt, "between"))
@@ -142,7 +142,7 @@ func TestStreamRedactsAsTheWholeAnswerIs(t *testing.T) {
 		}
 		find := []agent.PII{agent.Email, agent.CreditCard, agent.IP, agent.MAC, agent.URL, badge}
 		if rapid.Bool().Draw(rt, "quotes") {
-			find = append(find, any)
+			find = append(find, quote)
 		}
 		o := agent.RedactOptions{Output: true, Find: find}
 		whole, err := streamed(t, o, text)

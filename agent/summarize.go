@@ -109,9 +109,9 @@ func (s summarizer) part(ms llm.Messages) parts {
 	p.old, p.kept = slices.Clone(ms[begin:cut]), ms[cut:]
 	// In a long turn of many tool calls the question itself would go.
 	if !slices.ContainsFunc(p.kept, isHuman) {
-		for i := len(p.old) - 1; i >= 0; i-- {
-			if isHuman(p.old[i]) {
-				p.kept = append(llm.Messages{p.old[i]}, p.kept...)
+		for i, m := range slices.Backward(p.old) {
+			if isHuman(m) {
+				p.kept = append(llm.Messages{m}, p.kept...)
 				p.old = slices.Delete(p.old, i, i+1)
 				break
 			}
@@ -130,8 +130,7 @@ func isSummary(m llm.Message) bool {
 	return kwargs["lc_source"] == "summarization"
 }
 
-// whole moves a cut back until no result behind it belongs to a call before it,
-// nor is a call without a result before it that may still get one.
+// whole moves a cut back until no result behind it belongs to a call before it.
 func whole(ms llm.Messages, cut int) int {
 	for i := cut - 1; i >= 0; i-- {
 		for _, call := range ms[i].ToolCalls {

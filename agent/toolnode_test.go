@@ -216,10 +216,10 @@ type noted struct {
 }
 
 // command is a tool whose result is a command that also answers its call.
-func command(name string, make func(call llm.ToolCall) treadle.Command[treadle.Update]) *llm.Tool {
+func command(name string, cmd func(call llm.ToolCall) treadle.Command[treadle.Update]) *llm.Tool {
 	return llm.NewTool(name, "", func(ctx context.Context, _ struct{}) (treadle.Command[treadle.Update], error) {
 		call, _ := llm.CallFrom(ctx)
-		return make(call), nil
+		return cmd(call), nil
 	})
 }
 
