@@ -229,3 +229,27 @@ func ExampleApprove() {
 	// ai: Bob has it.
 	// <nil>
 }
+
+// An agent that is a node of another graph asks through it.
+func TestApprovalIsAskedThroughTheGraphAround(t *testing.T) {
+	model := llmtest.Scripted(t, llmtest.Ask(llmtest.ToolCall("send", mail{"ann"})), llmtest.Say("done"))
+	inner := made(t, model, &agent.Options{Tools: []*llm.Tool{llm.NewTool("send", "", sendMail)}, Middleware: []*agent.Middleware{agent.Approve(agent.Gate{Tool: "send"})}})
+	b := treadle.New[agent.State]("office")
+	treadle.AddGraph(b, "mailer", inner)
+	b.Edge(treadle.Start, "mailer")
+	o := memory()
+	g, err := b.Compile(&o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = g.Thread("1").Run(t.Context(), agent.Ask("go"))
+	asked(t, err)
+	if _, err := g.Thread("1").Resume(t.Context(), agent.Decisions{}); err == nil {
+		t.Error("an answer without decisions was accepted")
+	}
+	out, err := g.Thread("1").Resume(t.Context(), agent.Decisions{{Type: agent.Accept}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantLines(t, out.Messages, "human: go", `ai:  [send {"to":"ann"}]`, "tool: sent to ann", "ai: done")
+}

@@ -179,3 +179,22 @@ func ExampleRedact() {
 	// ai: I will write to [REDACTED_EMAIL].
 	// <nil>
 }
+
+func TestBlocksOfTextAreLookedThrough(t *testing.T) {
+	answer := llm.Assistant("")
+	answer.Blocks = []llm.Block{{Type: llm.BlockReasoning, Reasoning: "hm"}, llm.Text("write to a@b.de "), llm.Text("or c@d.de")}
+	for _, model := range []llm.Model{
+		llmtest.Scripted(t, llmtest.Turn{Message: answer}),
+		llm.With(llmtest.Scripted(t, llmtest.Turn{Message: answer}), llm.NoStream()),
+	} {
+		a := made(t, model, &agent.Options{Middleware: []*agent.Middleware{agent.Redact(agent.RedactOptions{Output: true})}})
+		out, err := a.Run(t.Context(), chat(llm.User("", llm.Text("I am x@y.de"))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantLines(t, out.Messages, "human: I am [REDACTED_EMAIL]", "ai: write to [REDACTED_EMAIL] or [REDACTED_EMAIL]")
+		if got := out.Messages[1].Reasoning(); got != "hm" {
+			t.Errorf("reasoning = %q", got)
+		}
+	}
+}
