@@ -138,6 +138,7 @@ func handOff(history llm.Messages, calls []llm.ToolCall, results []result) ([]tr
 	said := slices.Clone(history)
 	merged := map[string]json.RawMessage{}
 	var next treadle.Goto
+	var here []treadle.Command[any] // what the calls do to this graph, which hands it up
 	for i, r := range results {
 		if r.Message != nil {
 			said = append(said, *r.Message)
@@ -148,8 +149,13 @@ func handOff(history llm.Messages, calls []llm.ToolCall, results []result) ([]tr
 			return nil, err
 		}
 		if !r.Command.Parent {
-			return nil, fmt.Errorf("tool %s: its command is for this graph while %s hands off to another: a turn is one or the other; return the update without a command to the parent",
-				calls[i].Name, handingOff(calls, results))
+			if len(r.Command.Goto) > 0 {
+				return nil, fmt.Errorf("tool %s: its command goes to a node of this graph while %s hands off to another: a turn is one or the other",
+					calls[i].Name, handingOff(calls, results))
+			}
+			said = append(said, withoutKnown(history, ms)...)
+			here = append(here, treadle.Command[any]{Update: r.Command.update()})
+			continue
 		}
 		if field := clash(merged, r.Command.Update); field != "" {
 			refusal := fmt.Errorf("only one hand-off at a time can set %s; this one was not made", field)
@@ -164,12 +170,12 @@ func handOff(history llm.Messages, calls []llm.ToolCall, results []result) ([]tr
 		}
 		next = append(next, r.Command.Goto...)
 	}
-	update := treadle.Update{"messages": said}
+	update := treadle.Update{"messages": withoutHidden(said)}
 	for _, name := range slices.Sorted(maps.Keys(merged)) {
 		update[name] = merged[name]
 	}
 	var v any = update
-	return []treadle.Command[any]{{Update: &v, Goto: next, Parent: true}}, nil
+	return append(here, treadle.Command[any]{Update: &v, Goto: next, Parent: true}), nil
 }
 
 // withoutKnown leaves out messages that the conversation has.

@@ -165,6 +165,9 @@ func (e *ValidationError) Unwrap() error { return e.Err }
 type parentCommand struct {
 	cmd  Command
 	node string
+	// wrote is what the commanding task has written to its own graph, and above
+	// what that graph hands up besides the command.
+	wrote, above []write
 }
 
 func (e *parentCommand) Error() string {

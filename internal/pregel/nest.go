@@ -2,6 +2,7 @@ package pregel
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -124,10 +125,30 @@ func (t *Task) runNested(sc *scope) (any, error) {
 		err = r.drive()
 	}
 	r.emitGraphEnd(err)
+	if up, ok := errors.AsType[*parentCommand](err); ok {
+		up.above = m.raise(r.handUp(m), up.wrote)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return r.handUp(m), nil
+}
+
+// raise adds the writes of a task that did not become part of the child's state
+// to those that did. A field that holds one value is written once.
+func (m *nesting) raise(up, ws []write) []write {
+	for _, w := range ws {
+		i := slices.IndexFunc(m.up, func(p pair) bool { return p.child == w.ch })
+		if i < 0 {
+			continue
+		}
+		w.ch = m.up[i].parent
+		if !w.ch.accumulates() {
+			up = slices.DeleteFunc(up, func(u write) bool { return u.ch == w.ch })
+		}
+		up = append(up, w)
+	}
+	return up
 }
 
 // inherited is what a nested graph reads, as a pointer to a new value of its

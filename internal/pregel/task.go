@@ -11,6 +11,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -272,9 +273,24 @@ func (t *Task) attempt(sc *scope) error {
 	}
 	// A graph that ran inside this task commands the graph of this task.
 	if cmd, ok := errors.AsType[*parentCommand](err); ok {
-		return t.answer(cmd.cmd)
+		return t.obey(cmd)
 	}
 	return err
+}
+
+// obey applies a command of a graph that ran inside this task, and what that graph
+// has written to other fields than the command: a hand-off loses nothing.
+func (t *Task) obey(cmd *parentCommand) error {
+	if err := t.answer(cmd.cmd); err != nil {
+		return err
+	}
+	said := t.out.writes
+	for _, w := range cmd.above {
+		if !slices.ContainsFunc(said, func(s write) bool { return s.ch == w.ch }) {
+			t.out.writes = append(t.out.writes, w)
+		}
+	}
+	return nil
 }
 
 func (t *Task) timeout() Timeout {
@@ -421,7 +437,7 @@ func (t *Task) take(o *outPlan, out any) error {
 func (t *Task) takeCommands(cmds []Command) error {
 	for _, c := range cmds {
 		if c.Parent {
-			return &parentCommand{cmd: c, node: t.node.Name}
+			return &parentCommand{cmd: c, node: t.node.Name, wrote: slices.Clone(t.out.writes)}
 		}
 		if err := t.answer(c); err != nil {
 			return err
