@@ -40,7 +40,10 @@ const (
 	nodeResponse = "structured_response"
 )
 
-const defaultSteps = 100
+const (
+	defaultSteps = 100
+	defaultName  = "agent"
+)
 
 // New makes an agent whose state is a conversation.
 func New(model llm.Model, o *Options) (*treadle.Graph[State, State], error) {
@@ -58,7 +61,7 @@ func For[S any](model llm.Model, o *Options) (*treadle.Graph[S, S], error) {
 	if err != nil {
 		return nil, err
 	}
-	b := treadle.New[S](cmp.Or(o.Name, "agent"))
+	b := treadle.New[S](cmp.Or(o.Name, defaultName))
 	a.build(b)
 	graph := o.Graph
 	graph.StepLimit = cmp.Or(graph.StepLimit, defaultSteps)

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -62,6 +63,19 @@ func historyOf[S any]() (history[S], error) {
 
 func (h history[S]) of(s S) llm.Messages {
 	return reflect.ValueOf(s).FieldByIndex(h.index).Interface().(llm.Messages)
+}
+
+// historyFrom is the conversation in the state that tools can read, of whatever
+// type it is.
+func historyFrom(ctx context.Context) llm.Messages {
+	s, _ := llm.StateFrom[any](ctx)
+	if v := reflect.ValueOf(s); v.Kind() == reflect.Struct {
+		if f := v.FieldByName("Messages"); f.IsValid() {
+			ms, _ := f.Interface().(llm.Messages)
+			return ms
+		}
+	}
+	return nil
 }
 
 // lastAI is the place of the last answer of a model, or -1.

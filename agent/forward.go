@@ -1,0 +1,53 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/llm"
+)
+
+// forwardTool ends a team's run with what an agent said, in the name of the
+// supervisor.
+func forwardTool(supervisor string, hidden bool) *llm.Tool {
+	type source struct {
+		From string `json:"from_agent" jsonschema:"the name of the agent whose last message is the answer"`
+	}
+	return llm.NewTool("forward_message", "Give the user the last message of an agent as it is. Prefer this to repeating an agent's answer in your own words.",
+		func(ctx context.Context, in source) (any, error) {
+			call, _ := llm.CallFrom(ctx)
+			said, names := lastOf(historyFrom(ctx), in.From)
+			if said == nil {
+				return llm.Message{Status: llm.StatusError,
+					Content: fmt.Sprintf("There is no message of %q. There are messages of: %s.", in.From, strings.Join(names, ", "))}, nil
+			}
+			result := llm.ToolResult(call, "Forwarded the message of "+said.Name)
+			result.Metadata = handoffMark("", hidden)
+			answer := llm.Message{Role: llm.RoleAI, Name: supervisor, Content: said.Content, Blocks: said.Blocks}
+			update := treadle.Update{"messages": llm.Messages{result, answer}}
+			return treadle.Command[treadle.Update]{Update: &update, Goto: treadle.To(treadle.End), Parent: true}, nil
+		})
+}
+
+// lastOf is the last message with content of the named agent, hand-backs aside,
+// or else the names that there are.
+func lastOf(ms llm.Messages, name string) (*llm.Message, []string) {
+	var names []string
+	for i := range slices.Backward(ms) {
+		m := &ms[i]
+		if m.Role != llm.RoleAI || m.Name == "" || m.Metadata[isHandBack] == true || len(m.Parts()) == 0 {
+			continue
+		}
+		if strings.EqualFold(m.Name, name) {
+			return m, nil
+		}
+		if !slices.Contains(names, m.Name) {
+			names = append(names, m.Name)
+		}
+	}
+	slices.Sort(names)
+	return nil, names
+}
