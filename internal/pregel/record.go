@@ -100,6 +100,12 @@ func (r *Record) Read(dst any) error {
 			return nil
 		}
 		v := reflect.ValueOf(val)
+		if raw, ok := val.(json.RawMessage); ok && !v.Type().AssignableTo(to.Type()) { // of a task, as it is recorded
+			if err := json.Unmarshal(raw, to.Addr().Interface()); err != nil {
+				return fmt.Errorf("read: field %s: %w", name, err)
+			}
+			return nil
+		}
 		if !v.Type().AssignableTo(to.Type()) {
 			return fmt.Errorf("read: field %s is %s, the target wants %s", name, v.Type(), to.Type())
 		}
