@@ -103,7 +103,9 @@ func schemaOf(t reflect.Type) (*jsonschema.Schema, error) {
 	if t.Implements(reflect.TypeFor[interface{ schemaType() reflect.Type }]()) {
 		t = reflect.Zero(t).Interface().(interface{ schemaType() reflect.Type }).schemaType()
 	}
-	return jsonschema.ForType(t, &jsonschema.ForOptions{IgnoreInvalidTypes: true})
+	// The library would take raw JSON for a list of numbers.
+	anything := map[reflect.Type]*jsonschema.Schema{reflect.TypeFor[json.RawMessage](): {}}
+	return jsonschema.ForType(t, &jsonschema.ForOptions{IgnoreInvalidTypes: true, TypeSchemas: anything})
 }
 
 func (l List[T]) schemaType() reflect.Type   { return reflect.TypeFor[[]T]() }
