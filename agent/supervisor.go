@@ -88,8 +88,7 @@ func Supervisor[S any](model llm.Model, agents []*treadle.Graph[S, S], o *Superv
 	treadle.AddGraph(b, own.Name, chief, treadle.Destinations(append(namesOf(agents), treadle.End)...))
 	b.Edge(treadle.Start, own.Name)
 	for _, a := range agents {
-		treadle.AddNode(b, a.Name(), t.member(a), treadle.Uses(a))
-		b.Edge(a.Name(), own.Name)
+		treadle.AddNode(b, a.Name(), t.member(a), treadle.Uses(a), treadle.Destinations(own.Name))
 	}
 	graph := o.Graph
 	graph.StepLimit = cmp.Or(graph.StepLimit, defaultSteps)
@@ -181,16 +180,18 @@ func namesOf[A any](agents []*treadle.Graph[A, A]) []string {
 	return names
 }
 
-// member is the node of an agent.
-func (t *team[S]) member(a *treadle.Graph[S, S]) func(context.Context, S) (treadle.Update, error) {
-	return func(ctx context.Context, s S) (treadle.Update, error) {
+// member is the node of an agent. It goes back to the supervisor by a goto and not
+// by an edge, which would be followed too when the agent hands to another one.
+func (t *team[S]) member(a *treadle.Graph[S, S]) func(context.Context, S) (treadle.Command[treadle.Update], error) {
+	return func(ctx context.Context, s S) (treadle.Command[treadle.Update], error) {
+		next := treadle.Command[treadle.Update]{Goto: treadle.To(t.supervisor)}
 		out, err := a.Run(ctx, s)
 		if err != nil {
-			return nil, err
+			return next, err
 		}
 		update, err := changes(s, out)
 		if err != nil {
-			return nil, err
+			return next, err
 		}
 		given := t.messages.of(s)
 		news := t.shared(added(given, t.messages.of(out)))
@@ -203,7 +204,8 @@ func (t *team[S]) member(a *treadle.Graph[S, S]) func(context.Context, S) (tread
 			news = append(news, handBack(ctx, a.Name(), t.supervisor, given)...)
 		}
 		update["messages"] = news
-		return update, nil
+		next.Update = &update
+		return next, nil
 	}
 }
 

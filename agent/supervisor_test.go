@@ -380,3 +380,21 @@ func TestTeamsThatCannotBe(t *testing.T) {
 		})
 	}
 }
+
+// An agent may hand to a sibling itself: the supervisor is back when that is done.
+func TestAgentOfATeamHandsToASibling(t *testing.T) {
+	toOther := call("x1", "transfer_to_research", "{}")
+	math := newAgent(t, "math", []*llm.Tool{agent.Handoff("research", nil)}, llmtest.Ask(toOther))
+	handed := llm.Messages{llm.User("go"), by("supervisor", "", toMath), result(toMath, "Successfully transferred to math"),
+		by("math", "", toOther), result(toOther, "Successfully transferred to research")}
+	research := newAgent(t, "research", nil, llmtest.Say("found", llmtest.Heard(handed...)))
+	model := llmtest.Scripted(t, llmtest.Ask(toMath),
+		llmtest.Say("done", llmtest.Heard(append(append(handed, by("research", "found")), back("research", "x1")...)...)))
+	team, err := agent.Supervisor(model, agents{math, research}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := team.Run(t.Context(), agent.Ask("go")); err != nil {
+		t.Fatal(err)
+	}
+}
