@@ -110,7 +110,8 @@ func Example_embedded() {
 //
 // Sample: D11.
 func Example_removeOldMessages() {
-	model := llmtest.NewScript(llmtest.Say("Hi"))
+	said := llm.Messages{llm.User("one"), llm.Assistant("two"), llm.User("three"), llm.Assistant("four"), llm.User("five")}
+	model := llmtest.NewScript(llmtest.Say("Hi", llmtest.Heard(said...)))
 	b := treadle.New[llm.Chat]("forgetful")
 	treadle.AddNode(b, "answer", func(ctx context.Context, c llm.Chat) (reply, error) { return ask(ctx, model, c.Messages...) })
 	treadle.AddNode(b, "forget", func(_ context.Context, c llm.Chat) (reply, error) {
@@ -124,9 +125,7 @@ func Example_removeOldMessages() {
 	b.Edge("answer", "forget")
 	g := treadle.Must(b.Compile(nil))
 
-	out, err := g.Run(context.Background(), llm.Chat{Messages: llm.Messages{
-		llm.User("one"), llm.Assistant("two"), llm.User("three"), llm.Assistant("four"), llm.User("five"),
-	}})
+	out, err := g.Run(context.Background(), llm.Chat{Messages: said})
 	fmt.Println(err)
 	show(out.Messages)
 	// Output:

@@ -63,8 +63,8 @@ func Example_tokens() {
 //
 // Sample: D13.
 func Example_tokensByModel() {
-	joker := llm.With(llmtest.NewScript(llmtest.Say("It had a meltdown.", llmtest.Asked("Write a joke about ice cream"))), llm.Tags("joke"))
-	poet := llm.With(llmtest.NewScript(llmtest.Say("Soft and cold and sweet", llmtest.Asked("Write a short poem about ice cream"))), llm.Tags("poem"))
+	joker := llm.With(llmtest.NewScript(llmtest.Say("It had a meltdown.", llmtest.Heard(llm.User("Write a joke about ice cream")))), llm.Tags("joke"))
+	poet := llm.With(llmtest.NewScript(llmtest.Say("Soft and cold and sweet", llmtest.Heard(llm.User("Write a short poem about ice cream")))), llm.Tags("poem"))
 	b := treadle.New[Writing]("by_model")
 	type both struct{ Joke, Poem string }
 	treadle.AddNode(b, "call_model", func(ctx context.Context, s Writing) (both, error) {
@@ -85,8 +85,8 @@ func Example_tokensByModel() {
 //
 // Sample: D13.
 func Example_tokensByNode() {
-	joker := llmtest.NewScript(llmtest.Say("It had a meltdown.", llmtest.Asked("Write a joke about ice cream")))
-	poet := llmtest.NewScript(llmtest.Say("Soft and cold and sweet", llmtest.Asked("Write a short poem about ice cream")))
+	joker := llmtest.NewScript(llmtest.Say("It had a meltdown.", llmtest.Heard(llm.User("Write a joke about ice cream"))))
+	poet := llmtest.NewScript(llmtest.Say("Soft and cold and sweet", llmtest.Heard(llm.User("Write a short poem about ice cream"))))
 	b := treadle.New[Writing]("by_node")
 	treadle.AddNode(b, "write_joke", func(ctx context.Context, s Writing) (joke, error) {
 		m, err := llm.Generate(ctx, joker, llm.User("Write a joke about "+s.Topic))
@@ -122,7 +122,7 @@ func Example_noStream() {
 // A message that a node returns is streamed once: not again when its tokens have
 // been, and as a whole when nobody saw it yet.
 func Example_eachMessageOnce() {
-	model := llmtest.NewScript(llmtest.Say("Hello there"))
+	model := llmtest.NewScript(llmtest.Say("Hello there", llmtest.Heard(llm.User("Hi"))))
 	b := treadle.New[llm.Chat]("once")
 	treadle.AddNode(b, "answer", func(ctx context.Context, c llm.Chat) (reply, error) {
 		out, err := ask(ctx, model, c.Messages...)
