@@ -69,7 +69,8 @@ type Command[U any] struct {
 	Goto   Goto
 	// Parent applies the command to the graph that this graph runs in: the
 	// task there ends with it. U's fields are then the parent's, and the node
-	// says so with [Handoff].
+	// says so with [Handoff]. What a graph added with [AddGraph] has written to
+	// other fields that it shares with its parent is handed up too.
 	Parent bool
 }
 

@@ -29,6 +29,15 @@
 // [Tools] is the tool node alone, for graphs of one's own. [Supervisor] and [Swarm]
 // put several agents together with tools that [Handoff] makes.
 //
+// # Several agents
+//
+// Under a [Supervisor] agents work and come back; in a [Swarm] they hand the
+// conversation on and the last one keeps it. Both are graphs of agents with
+// hand-off tools, which can as well be put together by hand. A hand-off takes the
+// whole conversation along, with the results of all calls of its turn; a
+// supervisor chooses with [Share] what comes back of an agent's work, and
+// [HandoffOptions].Task gives an agent a task instead of the conversation.
+//
 // # The history
 //
 // A model never sees a tool call without its result, nor a result without its

@@ -214,7 +214,7 @@ func (t *team[S]) member(a *treadle.Graph[S, S]) func(context.Context, S) (tread
 func added(given, now llm.Messages) llm.Messages {
 	known := map[string]bool{}
 	for _, m := range given {
-		known[m.ID] = true
+		known[m.ID] = m.ID != ""
 	}
 	var out llm.Messages
 	for i, m := range now {

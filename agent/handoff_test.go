@@ -1,0 +1,98 @@
+package agent_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/agent"
+	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/llm/llmtest"
+)
+
+// A graph that commands its parent hands up what it wrote, once: a field that the
+// command updates itself is the command's.
+func TestCommandToTheParentTakesAlongWhatTheGraphWrote(t *testing.T) {
+	type state struct {
+		Log   treadle.List[string]
+		Notes treadle.List[string]
+		Topic string
+	}
+	type first struct {
+		Log, Notes treadle.List[string]
+		Topic      string
+	}
+	type up struct{ Log treadle.List[string] }
+	inner := treadle.New[state]("inner")
+	treadle.AddNode(inner, "write", func(context.Context, state) (first, error) {
+		return first{treadle.List[string]{"lost"}, treadle.List[string]{"a note"}, "owls"}, nil
+	})
+	treadle.AddNode(inner, "leave", func(context.Context, state) (treadle.Command[up], error) {
+		return treadle.Command[up]{Update: &up{treadle.List[string]{"left"}}, Goto: treadle.To("after"), Parent: true}, nil
+	}, treadle.Handoff("after"))
+	inner.Sequence(treadle.Start, "write", "leave")
+	g, err := inner.Compile(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	outer := treadle.New[state]("outer")
+	treadle.AddGraph(outer, "inner", g, treadle.Destinations("after"))
+	treadle.AddNode(outer, "after", func(context.Context, state) (up, error) { return up{treadle.List[string]{"after"}}, nil })
+	outer.Edge(treadle.Start, "inner")
+	team, err := outer.Compile(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := team.Run(t.Context(), state{Notes: treadle.List[string]{"given"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := state{treadle.List[string]{"left", "after"}, treadle.List[string]{"given", "a note"}, "owls"}
+	if d := cmp.Diff(want, out); d != "" {
+		t.Errorf("state (-want +got):\n%s", d)
+	}
+}
+
+// A tool's goto here and a hand-off there cannot both be followed.
+func TestHandoffBesideAGotoOfThisGraphIsAnError(t *testing.T) {
+	move := llm.NewTool("move", "", func(ctx context.Context, _ struct{}) (treadle.Command[treadle.Update], error) {
+		c, _ := llm.CallFrom(ctx)
+		return treadle.Command[treadle.Update]{Update: &treadle.Update{"messages": llm.Messages{llm.ToolResult(c, "ok")}}, Goto: treadle.To("model")}, nil
+	})
+	alice := newAgent(t, "alice", []*llm.Tool{move, agent.SwarmHandoff("bob", nil)}, llmtest.Ask(call("1", "move", "{}"), toBob))
+	swarm, err := agent.Swarm(agents{alice, newAgent(t, "bob", nil)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = swarm.Run(t.Context(), agent.SwarmState{State: agent.Ask("hi")})
+	const want = "tool move: its command goes to a node of this graph while transfer_to_bob hands off to another: a turn is one or the other"
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("err = %v, want %q", err, want)
+	}
+}
+
+// A team that is cancelled while an agent works takes the next message.
+func TestCancelledTeamGoesOn(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	hang := llmtest.Turn{Hang: true, Expect: []func(*llm.Request) error{func(*llm.Request) error { cancel(); return nil }}}
+	math := newAgent(t, "math", nil, hang)
+	model := llmtest.Scripted(t, llmtest.Ask(toMath), llmtest.Say("Never mind.", llmtest.Heard(llm.User("1+2?"),
+		by("supervisor", "", toMath), result(toMath, "Successfully transferred to math"), llm.User("forget it"))))
+	team, err := agent.Supervisor(model, agents{math}, &agent.SupervisorOptions{Options: agent.Options{Graph: treadle.Options{Saver: checkpoint.NewMemory()}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	thread := team.Thread("1")
+	if _, err := thread.Run(ctx, agent.Ask("1+2?")); err == nil {
+		t.Fatal("the run was cancelled and ended well")
+	}
+	out, err := thread.Run(t.Context(), agent.Ask("forget it"))
+	if err != nil || agent.Answer(out) != "Never mind." {
+		t.Errorf("answer %q, %v", agent.Answer(out), err)
+	}
+}
