@@ -26,7 +26,10 @@ func forwardTool(supervisor string, hidden bool) *llm.Tool {
 			}
 			result := llm.ToolResult(call, "Forwarded the message of "+said.Name)
 			result.Metadata = handoffMark("", hidden)
-			answer := llm.Message{Role: llm.RoleAI, Name: supervisor, Content: said.Content, Blocks: said.Blocks}
+			answer := llm.Message{Role: llm.RoleAI, Name: supervisor, Content: said.Content}
+			if len(said.Blocks) > 0 { // without those that repeat tool calls
+				answer.Content, answer.Blocks = "", said.Parts()
+			}
 			update := treadle.Update{"messages": llm.Messages{result, answer}}
 			return treadle.Command[treadle.Update]{Update: &update, Goto: treadle.To(treadle.End), Parent: true}, nil
 		})

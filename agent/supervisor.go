@@ -40,7 +40,8 @@ type SupervisorOptions struct {
 	// that are not here get the one that [Handoff] makes.
 	Handoffs map[string]*llm.Tool
 	// HideHandoffs leaves hand-offs out of the conversation, and hand-backs too:
-	// agents see what was said, not who was asked.
+	// agents see what was said, not who was asked. A model may then be given a
+	// conversation that ends with another's answer, which some providers refuse.
 	HideHandoffs bool
 	// NoHandBack leaves out the two messages that say, behind an agent's work, that
 	// the supervisor is back.
@@ -244,15 +245,18 @@ const isHandBack = "__is_handoff_back"
 // call's id follows from the call that handed off, so that it is the same when a
 // run is repeated and another one in every turn.
 func handBack(ctx context.Context, from, to string, given llm.Messages) llm.Messages {
-	id := treadle.RunInfo(ctx).TaskID
+	id := ""
 	for _, m := range slices.Backward(given) {
 		if m.Metadata[handoffTo] == from {
-			id = cmp.Or(m.ToolCallID, strings.TrimPrefix(m.ID, taskID))
+			id = cmp.Or(m.ToolCallID, strings.TrimPrefix(m.ID, taskID)) + "_back"
 			break
 		}
 	}
+	if id == "" || lastAsking(given, map[string]bool{id: true}) >= 0 { // a tool of one's own has handed off
+		id = treadle.RunInfo(ctx).TaskID + "_back"
+	}
 	meta := map[string]any{isHandBack: true}
-	call := llm.ToolCall{ID: id + "_back", Name: "transfer_back_to_" + toolNameOf(to), Args: []byte("{}")}
+	call := llm.ToolCall{ID: id, Name: "transfer_back_to_" + toolNameOf(to), Args: []byte("{}")}
 	said := llm.Assistant("Transferring back to "+to, call)
 	said.Name, said.Metadata = from, meta
 	done := llm.ToolResult(call, "Successfully transferred back to "+to)

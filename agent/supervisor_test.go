@@ -398,3 +398,31 @@ func TestAgentOfATeamHandsToASibling(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// Agents that a tool of one's own hands to come back under an id of their own each
+// time, also behind a hand-off that [agent.Handoff] made.
+func TestHandBacksHaveDifferentIDs(t *testing.T) {
+	own := llm.NewTool("own", "", func(ctx context.Context, _ struct{}) (treadle.Command[treadle.Update], error) {
+		c, _ := llm.CallFrom(ctx)
+		return treadle.Command[treadle.Update]{Update: &treadle.Update{"messages": llm.Messages{llm.ToolResult(c, "ok")}}, Goto: treadle.To("math"), Parent: true}, nil
+	})
+	math := newAgent(t, "math", nil, llmtest.Say("1"), llmtest.Say("2"), llmtest.Say("3"))
+	model := llmtest.Scripted(t, llmtest.Ask(toMath), llmtest.Ask(call("o1", "own", "{}")), llmtest.Ask(call("o2", "own", "{}")), llmtest.Say("done"))
+	team, err := agent.Supervisor(model, agents{math}, &agent.SupervisorOptions{Options: agent.Options{Tools: []*llm.Tool{own}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := team.Run(t.Context(), agent.Ask("go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := map[string]int{}
+	for _, m := range out.Messages {
+		for _, c := range m.ToolCalls {
+			ids[c.ID]++
+		}
+	}
+	if len(ids) != 6 || ids["m1_back"] != 1 {
+		t.Errorf("the ids of calls are %v", ids)
+	}
+}

@@ -21,8 +21,6 @@ func scripted(name string, tools []*llm.Tool, turns ...llmtest.Turn) *treadle.Gr
 // agent.Supervisor makes a team whose agents are called like tools; a team is an
 // agent too. Here the supervisor calls two at once, one of which is a team, and
 // passes on what that has said as it is.
-//
-// Sample: D6, D8.
 func Example_teams() {
 	poet := scripted("poet", nil, llmtest.Say("Hoot, hoot, hoot."))
 	writing := treadle.Must(agent.Supervisor(
