@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -80,9 +81,7 @@ func handingTo(ctx context.Context, agent string, o *HandoffOptions, next treadl
 	result := llm.ToolResult(call, "Successfully transferred to "+agent)
 	result.Metadata = handoffMark(agent, o.Hidden)
 	update := treadle.Update{"messages": llm.Messages{result}}
-	for field, v := range o.Update {
-		update[field] = v
-	}
+	maps.Copy(update, o.Update)
 	return treadle.Command[treadle.Update]{Update: &update, Goto: next, Parent: true}
 }
 

@@ -71,7 +71,7 @@ func historyFrom(ctx context.Context) llm.Messages {
 	s, _ := llm.StateFrom[any](ctx)
 	if v := reflect.ValueOf(s); v.Kind() == reflect.Struct {
 		if f := v.FieldByName("Messages"); f.IsValid() {
-			ms, _ := f.Interface().(llm.Messages)
+			ms, _ := reflect.TypeAssert[llm.Messages](f)
 			return ms
 		}
 	}

@@ -95,7 +95,7 @@ func TestTokensComeFromAnyDepth(t *testing.T) {
 		}
 		return g
 	}
-	run := func(t *testing.T, name string, g *treadle.Graph[agent.State, agent.State]) *llm.Tool {
+	run := func(name string, g *treadle.Graph[agent.State, agent.State]) *llm.Tool {
 		return llm.NewTool(name, "", func(ctx context.Context, _ struct{}) (string, error) {
 			out, err := g.Run(ctx, agent.Ask("from a tool"))
 			return agent.Answer(out), err
@@ -118,10 +118,10 @@ func TestTokensComeFromAnyDepth(t *testing.T) {
 		}, []string{"tools: It's rainy!", "tools: It's rainy!", "model: It rains."}},
 		{"agent as a tool", func(t *testing.T) *treadle.Graph[agent.State, agent.State] {
 			inner := nested(t, newAgent(t, "a", nil, llmtest.Say("From within.")))
-			return newAgent(t, "b", []*llm.Tool{run(t, "ask", inner)}, llmtest.Ask(llmtest.ToolCall("ask", "{}")), llmtest.Say("So it is."))
+			return newAgent(t, "b", []*llm.Tool{run("ask", inner)}, llmtest.Ask(llmtest.ToolCall("ask", "{}")), llmtest.Say("So it is."))
 		}, []string{"model: From within.", "tools: From within.", "model: So it is."}},
 		{"agents as tools, side by side", func(t *testing.T) *treadle.Graph[agent.State, agent.State] {
-			x, y := run(t, "x", newAgent(t, "x", nil, llmtest.Say("Same words."))), run(t, "y", newAgent(t, "y", nil, llmtest.Say("Same words.")))
+			x, y := run("x", newAgent(t, "x", nil, llmtest.Say("Same words."))), run("y", newAgent(t, "y", nil, llmtest.Say("Same words.")))
 			return newAgent(t, "b", []*llm.Tool{x, y}, llmtest.Ask(llmtest.ToolCall("x", "{}"), llmtest.ToolCall("y", "{}")), llmtest.Say("Both agree."))
 		}, []string{"model: Same words.", "model: Same words.", "tools: Same words.", "tools: Same words.", "model: Both agree."}},
 		{"task", func(t *testing.T) *treadle.Graph[agent.State, agent.State] {

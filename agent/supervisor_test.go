@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -79,9 +80,9 @@ func TestSupervisorAsksAgentsInTurn(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			handed := llm.Messages{user, by("supervisor", "", toResearch), result(toResearch, "Successfully transferred to research")}
-			researched := append(append(handed[:len(handed):len(handed)], tc.work...), back("research", "r1")...)
-			again := append(researched[:len(researched):len(researched)], by("supervisor", "", toMath), result(toMath, "Successfully transferred to math"))
-			done := append(append(again[:len(again):len(again)], by("math", "3")), back("math", "m1")...)
+			researched := append(append(slices.Clip(handed), tc.work...), back("research", "r1")...)
+			again := append(slices.Clip(researched), by("supervisor", "", toMath), result(toMath, "Successfully transferred to math"))
+			done := append(append(slices.Clip(again), by("math", "3")), back("math", "m1")...)
 
 			research := newAgent(t, "research", []*llm.Tool{add},
 				ask([]llm.ToolCall{sum}, llmtest.Heard(handed...)),

@@ -106,7 +106,12 @@ func Example_http() {
 	server := httptest.NewServer(mux)
 	defer server.Close()
 	defer server.Client().CloseIdleConnections()
-	res, err := server.Client().Post(server.URL+"/chat/7", "application/json", strings.NewReader(`{"message": "how to log in?"}`))
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, server.URL+"/chat/7", strings.NewReader(`{"message": "how to log in?"}`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	res, err := server.Client().Do(req)
 	if err != nil {
 		fmt.Println(err)
 		return
