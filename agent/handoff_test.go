@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -94,5 +95,37 @@ func TestCancelledTeamGoesOn(t *testing.T) {
 	out, err := thread.Run(t.Context(), agent.Ask("forget it"))
 	if err != nil || agent.Answer(out) != "Never mind." {
 		t.Errorf("answer %q, %v", agent.Answer(out), err)
+	}
+}
+
+// Drawings show who can hand to whom, and no step of a run is in doubt.
+func TestTeamsAndSwarmsAreDrawn(t *testing.T) {
+	team, err := agent.Supervisor(llmtest.NewScript(), agents{newAgent(t, "math", nil), newAgent(t, "research", nil)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	swarm, err := agent.Swarm(agents{newAgent(t, "alice", nil), newAgent(t, "bob", nil)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		graph    treadle.AnyGraph
+		warnings []string
+		want     []string
+	}{
+		{team, team.Warnings(), []string{"__start__ supervisor", "math supervisor", "research supervisor", "supervisor __end__", "supervisor math", "supervisor research"}},
+		{swarm, swarm.Warnings(), []string{"__start__ alice", "__start__ bob", "alice __end__", "alice bob", "bob __end__", "bob alice"}},
+	} {
+		var edges []string
+		for _, e := range tc.graph.Shape().Edges {
+			edges = append(edges, e.From+" "+e.To)
+		}
+		slices.Sort(edges)
+		if d := cmp.Diff(tc.want, edges); d != "" {
+			t.Errorf("%s (-want +got):\n%s", tc.graph.Name(), d)
+		}
+		if len(tc.warnings) > 0 {
+			t.Errorf("%s: %q", tc.graph.Name(), tc.warnings)
+		}
 	}
 }
