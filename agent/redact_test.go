@@ -16,8 +16,8 @@ import (
 	"github.com/treadle-go/treadle/llm/llmtest"
 )
 
-// heard is what the model hears of a text that a user says.
-func heard(t *testing.T, text string, o agent.RedactOptions) (string, error) {
+// modelHears is what the model hears of a text that a user says.
+func modelHears(t *testing.T, text string, o agent.RedactOptions) (string, error) {
 	t.Helper()
 	model := llmtest.NewScript(llmtest.Say("ok"))
 	out, err := made(t, model, &agent.Options{Middleware: []*agent.Middleware{agent.Redact(o)}}).Run(t.Context(), agent.Ask(text))
@@ -46,25 +46,25 @@ func TestPersonalDataIsTakenOut(t *testing.T) {
 		{"see https://x.example/a?b=c.", "see [REDACTED_URL].", "see [MASKED_URL]."},
 		{"nothing to hide", "nothing to hide", "nothing to hide"},
 	} {
-		if got, err := heard(t, tt.text, agent.RedactOptions{}); err != nil || got != tt.redacted {
+		if got, err := modelHears(t, tt.text, agent.RedactOptions{}); err != nil || got != tt.redacted {
 			t.Errorf("%q redacted = %q, %v", tt.text, got, err)
 		}
-		if got, err := heard(t, tt.text, agent.RedactOptions{As: agent.Mask}); err != nil || got != tt.masked {
+		if got, err := modelHears(t, tt.text, agent.RedactOptions{As: agent.Mask}); err != nil || got != tt.masked {
 			t.Errorf("%q masked = %q, %v", tt.text, got, err)
 		}
 	}
-	got, err := heard(t, "a@b.de, c@d.de and a@b.de", agent.RedactOptions{As: agent.Hash, Find: []agent.PII{agent.Email}})
+	got, err := modelHears(t, "a@b.de, c@d.de and a@b.de", agent.RedactOptions{As: agent.Hash, Find: []agent.PII{agent.Email}})
 	if parts := regexp.MustCompile(`<email_hash:[0-9a-f]{8}>`).FindAllString(got, -1); err != nil || len(parts) != 3 || parts[0] != parts[2] || parts[0] == parts[1] {
 		t.Errorf("hashed = %q, %v", got, err)
 	}
 	badge := agent.Pattern("badge", regexp.MustCompile(`B-\d+`), 8)
-	if got, err := heard(t, "badge B-123 of a@b.de", agent.RedactOptions{Find: []agent.PII{badge}}); err != nil || got != "badge [REDACTED_BADGE] of a@b.de" {
+	if got, err := modelHears(t, "badge B-123 of a@b.de", agent.RedactOptions{Find: []agent.PII{badge}}); err != nil || got != "badge [REDACTED_BADGE] of a@b.de" {
 		t.Errorf("badge = %q, %v", got, err)
 	}
 }
 
 func TestPersonalDataStopsTheRunIfItIsBlocked(t *testing.T) {
-	_, err := heard(t, "a@b.de and c@d.de", agent.RedactOptions{As: agent.Block})
+	_, err := modelHears(t, "a@b.de and c@d.de", agent.RedactOptions{As: agent.Block})
 	found, ok := errors.AsType[*agent.RedactError](err)
 	if !ok || *found != (agent.RedactError{Kind: "email", Where: llm.RoleHuman, Count: 2}) {
 		t.Errorf("err = %v", err)
