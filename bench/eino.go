@@ -43,7 +43,16 @@ var einoLacks = map[string]string{
 	"get_state_1000":          einoNoThreads,
 	"threads10k_rss":          einoNoThreads,
 	"concurrent1000":          einoNoSteps,
+	"react10":                 einoOtherAgent,
+	"react100":                einoOtherAgent,
+	"react10_memory":          einoNoSteps,
+	"react100_memory":         einoNoSteps,
+	"tool_parallel50":         einoOtherAgent,
+	"message_reduce_10k":      "eino has no reducer of messages",
+	"trim_10k":                "eino has no trimming of messages",
 }
+
+const einoOtherAgent = "not measured: its agent is not part of the comparison"
 
 const einoNoSteps = "eino saves a checkpoint only when a run is interrupted, not after a step"
 

@@ -74,6 +74,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		return replay(s.from, s.printer(stdout))
 	}
 	b := bench{out: s.printer(stdout), progress: stderr, each: repetitionTime}
+	defer func() { err = errors.Join(err, books.close()) }()
 	defer func() {
 		if err == nil {
 			err = b.verdict(s.strict)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -275,7 +276,18 @@ var small = map[string]job{
 	"concurrent1000":      {n: 500, want: 10},
 }
 
+func init() {
+	for _, w := range ourStores {
+		small[w.name] = job{name: w.name, n: 1, want: 100}
+	}
+}
+
 func doTheWork(t *testing.T, works []work) {
+	t.Cleanup(func() {
+		if err := books.close(); err != nil {
+			t.Error(err)
+		}
+	})
 	for _, w := range works {
 		t.Run(w.name, func(t *testing.T) {
 			if w.trial != nil {
@@ -294,6 +306,66 @@ func doTheWork(t *testing.T, works []work) {
 				}
 			}
 		})
+	}
+}
+
+// However small, the searches must be asked for what there is.
+func TestSentencesAreManyAndDiffer(t *testing.T) {
+	s := newSentences()
+	seen := map[string]bool{}
+	for _, text := range slices.Concat(s.take("question", asked), s.take("fact", 20_000)) {
+		if seen[text] || strings.ContainsAny(text, "{}|") || !strings.HasSuffix(text, ".") && !strings.HasSuffix(text, "?") {
+			t.Fatalf("%q is there twice or is no sentence", text)
+		}
+		seen[text] = true
+	}
+	if again := newSentences().next("question"); !seen[again] {
+		t.Errorf("%q is new: the sentences must be the same each time", again)
+	}
+}
+
+// A search that misses one of ten has a recall of 0.9.
+func TestRecallCountsWhatExactSearchFinds(t *testing.T) {
+	c, err := newCorpus(t.Context(), 50, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	notes := make([]note, len(c.facts))
+	for i, text := range c.facts {
+		notes[i] = note{Text: text}
+	}
+	slices.SortFunc(notes, func(a, b note) int {
+		return cmp.Compare(cosine(c.vectors[0], c.vectors[c.at[b.Text]]), cosine(c.vectors[0], c.vectors[c.at[a.Text]]))
+	})
+	if got := c.recall(0, 50, notes[:10]); got != 1 {
+		t.Errorf("the ten nearest have a recall of %v", got)
+	}
+	if got := c.recall(0, 50, append(slices.Clone(notes[:9]), notes[40])); got != 0.9 {
+		t.Errorf("nine of them have a recall of %v", got)
+	}
+}
+
+func TestVectorsAreEmbeddedOnce(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", dir)
+	t.Setenv("HOME", dir)
+	made := 0
+	embed := func() ([][]float32, error) {
+		made++
+		v := make([]float32, dimension)
+		v[3] = 0.5
+		return [][]float32{v, v}, nil
+	}
+	first, err := cached("some.f32", 2, embed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := cached("some.f32", 2, embed)
+	if err != nil || made != 1 || !slices.EqualFunc(first, second, slices.Equal) {
+		t.Errorf("embedded %d times, %v", made, err)
+	}
+	if _, err := cached("some.f32", 3, embed); err != nil || made != 2 {
+		t.Errorf("a file of another size was read: embedded %d times, %v", made, err)
 	}
 }
 

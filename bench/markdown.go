@@ -60,6 +60,9 @@ func ourCell(l line) string {
 	if l.RSSBytes > 0 {
 		cell += ", " + roundBytes(l.BytesPerOp) + " of memory"
 	}
+	if l.Recall > 0 {
+		cell += fmt.Sprintf(", recall %.3f", l.Recall)
+	}
 	return cell
 }
 

@@ -32,6 +32,7 @@ type line struct {
 	ColdNs    float64 `json:"cold_ns,omitempty"`
 	RawBytes  float64 `json:"raw_bytes,omitempty"`
 	RSSBytes  float64 `json:"rss_bytes,omitempty"`
+	Recall    float64 `json:"recall,omitempty"`
 }
 
 // measured is false of a job that lacked something; its note says what.

@@ -26,7 +26,18 @@ var jsLacks = map[string]string{
 	"chain100_postgres":   jsNoPostgres,
 	"history500_postgres": jsNoPostgres,
 	"threads10k_rss":      "not measured: the memory of another runtime is no measure of a library",
+	"message_reduce_10k":  jsNoGraph,
+	"trim_10k":            jsNoGraph,
 }
+
+func init() {
+	for _, w := range ourStores {
+		einoLacks[w.name] = "eino has no store"
+		jsLacks[w.name] = "not measured: stores are not part of the comparison"
+	}
+}
+
+const jsNoGraph = "not measured: no graph has a part in it"
 
 const jsNoPostgres = "not measured: its Postgres saver is left out, SQLite shows the same"
 

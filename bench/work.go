@@ -14,7 +14,7 @@ type job struct {
 	name string
 	unit string // what ns_per_op counts: a step, a task, a turn, a token, …
 	n    int    // units in one run
-	want int    // nodes that run, and so the final int and the list's length; of a conversation the messages
+	want int    // nodes that run, and so the final int and the list's length; of a conversation the messages, of a store the items
 	what string
 }
 
@@ -42,6 +42,25 @@ var catalogue = []job{
 	{"subgraph_fanout100", "task", 100, 1 + 2*100, "one node fans out to 100 subgraphs of 2 nodes each"},
 	{"stream_tokens2000", "token", 2000, 1, "one node streams 2,000 tokens to the caller"},
 	{"start_to_first_run", "start", 1, 10, "build, compile and run chain10, in a running process"},
+	{"react10", "call", 10, 2*10 + 2, "an agent that calls a tool 10 times, one call a turn"},
+	{"react100", "call", 100, 2*100 + 2, "an agent that calls a tool 100 times, one call a turn"},
+	{"react10_memory", "call", 10, 2*10 + 2, "react10 on a thread in memory"},
+	{"react100_memory", "call", 100, 2*100 + 2, "react100 on a thread in memory"},
+	{"tool_parallel50", "call", 50, 50 + 3, "an agent that calls a tool 50 times at once"},
+	{"message_reduce_10k", "message", 10_000, 10_000, "a conversation grows to 10,000 messages, one at a time"},
+	{"trim_10k", "trim", 1, 10_000, "a conversation of 10,000 messages is cut to 4,000 tokens"},
+	{"store_put_memory", "put", 1, 1000, "an item into a store in memory"},
+	{"store_get_memory", "get", 1, corpusSize, "an item by its key, of 100,000 in memory"},
+	{"store_search_semantic_1k_memory", "search", 1, 1000, "the 10 nearest by meaning of 1,000 in memory"},
+	{"store_search_semantic_100k_memory", "search", 1, corpusSize, "the 10 nearest by meaning of 100,000 in memory"},
+	{"store_search_keyword_100k_memory", "search", 1, corpusSize, "the 10 best by words of 100,000 in memory"},
+	{"store_filter_100k_memory", "search", 1, corpusSize, "the newest 10 that a filter passes of 100,000 in memory"},
+	{"store_put_sqlite", "put", 1, 1000, "an item into a store in a SQLite file"},
+	{"store_get_sqlite", "get", 1, corpusSize, "an item by its key, of 100,000 in a SQLite file"},
+	{"store_search_semantic_1k_sqlite", "search", 1, 1000, "the 10 nearest by meaning of 1,000 in a SQLite file"},
+	{"store_search_semantic_100k_sqlite", "search", 1, corpusSize, "the 10 nearest by meaning of 100,000 in a SQLite file"},
+	{"store_search_keyword_100k_sqlite", "search", 1, corpusSize, "the 10 best by words of 100,000 in a SQLite file"},
+	{"store_filter_100k_sqlite", "search", 1, corpusSize, "the newest 10 that a filter passes of 100,000 in a SQLite file"},
 }
 
 // turns is how long the conversations are.

@@ -4,7 +4,11 @@
 import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { BaseChatModel } from "@langchain/core/language_models/chat_models";
+import { AIMessage, HumanMessage } from "@langchain/core/messages";
+import { tool } from "@langchain/core/tools";
 import { Annotation, Command, END, interrupt, MemorySaver, Send, START, StateGraph } from "@langchain/langgraph";
+import { createReactAgent } from "@langchain/langgraph/prebuilt";
 import { SqliteSaver } from "@langchain/langgraph-checkpoint-sqlite";
 
 const REPETITIONS = 5;
@@ -165,6 +169,63 @@ function runStream(tokens) {
 }
 
 const runStart = (steps) => () => invoke(chain(steps), fresh());
+
+// A model that asks for a tool so many rounds and then says that it is done, as
+// that of agents.go. How many there were it sees in the conversation.
+class Caller extends BaseChatModel {
+  constructor(rounds, calls) {
+    super({});
+    this.rounds = rounds;
+    this.calls = calls;
+  }
+
+  _llmType() {
+    return "caller";
+  }
+
+  bindTools() {
+    return this;
+  }
+
+  async _generate(messages) {
+    const round = (messages.length - 1) / (1 + this.calls);
+    const id = `answer-${round}`;
+    const message =
+      round === this.rounds
+        ? new AIMessage({ id, content: "done" })
+        : new AIMessage({
+            id,
+            content: "",
+            tool_calls: Array.from({ length: this.calls }, (_, i) => {
+              const n = round * this.calls + i;
+              return { id: `call-${n}`, name: "double", args: { n }, type: "tool_call" };
+            }),
+          });
+    return { generations: [{ text: message.content, message }] };
+  }
+}
+
+// The schema is JSON Schema, which costs less to check than one of zod.
+const double = tool(({ n }) => String(2 * n), {
+  name: "double",
+  description: "Doubles a number.",
+  schema: { type: "object", properties: { n: { type: "integer" } }, required: ["n"] },
+});
+
+const question = () => ({ messages: [new HumanMessage("Double the numbers.")] });
+
+function runReact(rounds, calls) {
+  const g = createReactAgent({ llm: new Caller(rounds, calls), tools: [double] });
+  return () => invoke(g, question());
+}
+
+function runReactMemory(rounds) {
+  const g = createReactAgent({ llm: new Caller(rounds, 1), tools: [double], checkpointer: new MemorySaver() });
+  return () => {
+    g.checkpointer = new MemorySaver();
+    return invoke(g, question(), thread("t"));
+  };
+}
 
 // What keeps threads is measured by trials: each does the whole job once, with a
 // fresh saver, and says what it cost. Durability is the default, "async", which
@@ -367,9 +428,15 @@ const JOBS = [
   { name: "subgraph_fanout100", n: 100, want: 201, build: () => runSubgraphs(100) },
   { name: "stream_tokens2000", n: 2000, want: 1, build: () => runStream(2000) },
   { name: "start_to_first_run", n: 1, want: 10, build: () => runStart(10) },
+  { name: "react10", n: 10, want: 22, build: () => runReact(10, 1) },
+  { name: "react100", n: 100, want: 202, build: () => runReact(100, 1) },
+  { name: "react10_memory", n: 10, want: 22, build: () => runReactMemory(10) },
+  { name: "react100_memory", n: 100, want: 202, build: () => runReactMemory(100) },
+  { name: "tool_parallel50", n: 50, want: 53, build: () => runReact(1, 50) },
 ];
 
 function check(job, state) {
+  if (state.messages) return checkMessages(job, state);
   if (state.count !== job.want || state.log.length !== job.want) {
     throw new Error(`${job.name}: the final state has int ${state.count} and ${state.log.length} list items, want ${job.want} of both`);
   }

@@ -1,0 +1,274 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/treadle-go/treadle/sqlite"
+	"github.com/treadle-go/treadle/store"
+)
+
+// ourStores is the part of the catalogue about stores. Backend by backend, so
+// that one large store is there at a time.
+var ourStores = slices.Concat(
+	storeWorks("memory", memoryShelf),
+	storeWorks("sqlite", fileShelf),
+)
+
+func storeWorks(backend string, open shelfOpener) []work {
+	at := shelfAt{backend, open}
+	const trials = 3
+	return []work{
+		newTrial("store_put_"+backend, "p50", trials, at.put),
+		newTrial("store_get_"+backend, "p50", trials, at.get),
+		newTrial("store_search_semantic_1k_"+backend, "p50", trials, at.semantic),
+		newTrial("store_search_semantic_100k_"+backend, "p50", trials, at.semantic),
+		newTrial("store_search_keyword_100k_"+backend, "p50", trials, at.keyword),
+		newTrial("store_filter_100k_"+backend, "p50", trials, at.filter),
+	}
+}
+
+// shelf is a store and how to be rid of it.
+type shelf struct {
+	*store.Store
+	corpus *corpus
+	size   int // how many of its sentences are in it
+	close  func() error
+}
+
+type shelfOpener func(ctx context.Context, o *store.Options) (*store.Store, func() error, error)
+
+func memoryShelf(_ context.Context, o *store.Options) (*store.Store, func() error, error) {
+	s, err := store.NewMemory(o)
+	return s, func() error { return nil }, err
+}
+
+func fileShelf(_ context.Context, o *store.Options) (*store.Store, func() error, error) {
+	dir, err := os.MkdirTemp("", "treadle-bench")
+	if err != nil {
+		return nil, nil, err
+	}
+	db, err := sqlite.Open(filepath.Join(dir, "store.db"), nil)
+	if err != nil {
+		return nil, nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	s, err := db.Store(o)
+	return s, func() error { return errors.Join(db.Close(), os.RemoveAll(dir)) }, err
+}
+
+// library lends what takes long to make to the jobs that need the same: the
+// largest corpus so far, and the last store that was filled with one.
+type library struct {
+	progress io.Writer
+	corpus   *corpus
+	shelf    *shelf
+	backend  string
+}
+
+var books = &library{progress: os.Stderr}
+
+// sentences are at least so many.
+func (l *library) sentences(ctx context.Context, size int) (*corpus, error) {
+	if l.corpus != nil && len(l.corpus.facts) >= size {
+		return l.corpus, nil
+	}
+	c, err := newCorpus(ctx, size, l.progress)
+	if err != nil {
+		return nil, err
+	}
+	l.corpus = c
+	return c, nil
+}
+
+// filled is a store with so many sentences, which is not to be changed.
+func (l *library) filled(ctx context.Context, at shelfAt, size int) (*shelf, error) {
+	if l.shelf != nil && l.backend == at.backend && l.shelf.size == size {
+		return l.shelf, nil
+	}
+	if err := l.close(); err != nil {
+		return nil, err
+	}
+	s, err := at.empty(ctx, size)
+	if err != nil {
+		return nil, err
+	}
+	l.shelf, l.backend = s, at.backend
+	if size == corpusSize {
+		fmt.Fprintf(l.progress, "treadle: filling a store, %s\n", at.backend)
+	}
+	return s, s.fill(ctx, size)
+}
+
+// close gives up the store.
+func (l *library) close() error {
+	if l.shelf == nil {
+		return nil
+	}
+	s := l.shelf
+	l.shelf = nil
+	return s.close()
+}
+
+// shelfAt is a backend.
+type shelfAt struct {
+	backend string
+	open    shelfOpener
+}
+
+// empty is a store for sentences of a corpus that has so many.
+func (at shelfAt) empty(ctx context.Context, size int) (*shelf, error) {
+	c, err := books.sentences(ctx, size)
+	if err != nil {
+		return nil, err
+	}
+	s, closing, err := at.open(ctx, &store.Options{Embedder: c, Fields: []string{"text"}})
+	if err != nil {
+		return nil, err
+	}
+	return &shelf{Store: s, corpus: c, close: closing}, nil
+}
+
+// note is what a shelf holds.
+type note struct {
+	Text string `json:"text"`
+	N    int    `json:"n"`
+	Kind string `json:"kind"`
+}
+
+// The notes of a hundred users, a thousandth of which has the same n.
+const (
+	users = 100
+	ns    = 1000
+)
+
+func noteSpace(i int) store.Namespace { return store.Namespace{"users", strconv.Itoa(i % users)} }
+
+func (s *shelf) note(i int) store.PutOp {
+	return store.PutOp{Namespace: noteSpace(i), Key: strconv.Itoa(i), Value: note{s.corpus.facts[i], i % ns, "note"}}
+}
+
+func (s *shelf) fill(ctx context.Context, size int) error {
+	const page = 500
+	for s.size < size {
+		ops := make([]store.Op, min(page, size-s.size))
+		for i := range ops {
+			ops[i] = s.note(s.size + i)
+		}
+		if _, err := s.Batch(ctx, ops...); err != nil {
+			return err
+		}
+		s.size += len(ops)
+	}
+	return nil
+}
+
+// put stores one note after the other.
+func (at shelfAt) put(ctx context.Context, j job) (l line, err error) {
+	s, err := at.empty(ctx, j.want+1)
+	if err != nil {
+		return line{}, err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	return medianOf(j.want, 1, func(i int) error {
+		op := s.note(i)
+		return s.Put(ctx, op.Namespace, op.Key, op.Value, nil)
+	})
+}
+
+// get reads notes by their keys.
+func (at shelfAt) get(ctx context.Context, j job) (line, error) {
+	s, err := books.filled(ctx, at, j.want)
+	if err != nil {
+		return line{}, err
+	}
+	rnd := rand.New(rand.NewPCG(7, 7))
+	l, err := medianOf(5000, 1, func(int) error {
+		i := rnd.IntN(j.want)
+		item, err := s.Get(ctx, noteSpace(i), strconv.Itoa(i), nil)
+		if err == nil && item.Key != strconv.Itoa(i) {
+			err = fmt.Errorf("key %d gave the item %s", i, item.Key)
+		}
+		return err
+	})
+	l.Note = fmt.Sprintf("of %d", j.want)
+	return l, err
+}
+
+// search times a search for each question of the corpus, among the notes of all
+// users, and returns what the searches found.
+func (at shelfAt) search(ctx context.Context, j job, options func(question string) *store.SearchOptions) (*shelf, [][]note, line, error) {
+	s, err := books.filled(ctx, at, j.want)
+	if err != nil {
+		return nil, nil, line{}, err
+	}
+	answers := make([][]*store.Item, asked)
+	l, err := medianOf(asked, 1, func(i int) (err error) {
+		i %= asked
+		answers[i], err = s.Search(ctx, store.Namespace{"users"}, options(s.corpus.questions[i]))
+		return err
+	})
+	if err != nil {
+		return nil, nil, line{}, err
+	}
+	found := make([][]note, asked)
+	for i, items := range answers {
+		for _, item := range items {
+			var n note
+			if err := item.Decode(&n); err != nil {
+				return nil, nil, line{}, err
+			}
+			found[i] = append(found[i], n)
+		}
+	}
+	return s, found, l, nil
+}
+
+func (at shelfAt) semantic(ctx context.Context, j job) (line, error) {
+	s, found, l, err := at.search(ctx, j, func(question string) *store.SearchOptions { return &store.SearchOptions{Query: question} })
+	if err != nil {
+		return line{}, err
+	}
+	for i, notes := range found {
+		l.Recall += s.corpus.recall(i, j.want, notes) / asked
+	}
+	l.Note = fmt.Sprintf("recall@10 %.3f against exact search, without embedding the query; %s", l.Recall, s.corpus.note)
+	return l, nil
+}
+
+func (at shelfAt) keyword(ctx context.Context, j job) (line, error) {
+	s, found, l, err := at.search(ctx, j, func(question string) *store.SearchOptions {
+		return &store.SearchOptions{Query: question, Ranking: store.Keyword}
+	})
+	if err != nil {
+		return line{}, err
+	}
+	for i, notes := range found {
+		if len(notes) == 0 {
+			return line{}, fmt.Errorf("%s: nothing has a word of %q", j.name, s.corpus.questions[i])
+		}
+	}
+	return l, nil
+}
+
+func (at shelfAt) filter(ctx context.Context, j job) (line, error) {
+	const n = 7
+	_, found, l, err := at.search(ctx, j, func(string) *store.SearchOptions { return &store.SearchOptions{Filter: store.Eq("n", n)} })
+	if err != nil {
+		return line{}, err
+	}
+	want := min(10, (j.want-n+ns-1)/ns)
+	for _, notes := range found {
+		if len(notes) != want || slices.ContainsFunc(notes, func(o note) bool { return o.N != n }) {
+			return line{}, fmt.Errorf("%s: found %v, want %d notes with n %d", j.name, notes, want, n)
+		}
+	}
+	l.Note = fmt.Sprintf("the newest 10 of those that one in %d passes", ns)
+	return l, nil
+}
