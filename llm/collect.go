@@ -21,6 +21,8 @@ type collector struct {
 	stop     StopReason
 	meta     map[string]any
 	extra    map[string]any
+
+	whole *Message // what message has made of it, until more is added
 }
 
 type blockBuilder struct {
@@ -36,7 +38,10 @@ type callBuilder struct {
 // pin is the id of all chunks of the answer: the first one's, or a new one.
 func (c *collector) pin(id string) string {
 	if c.id == "" {
-		c.id = cmp.Or(id, "run-"+rand.Text())
+		c.id = id
+	}
+	if c.id == "" {
+		c.id = "run-" + rand.Text()
 	}
 	return c.id
 }
@@ -44,7 +49,7 @@ func (c *collector) pin(id string) string {
 func (c *collector) empty() bool { return !c.any }
 
 func (c *collector) add(next Chunk) error {
-	c.any = true
+	c.any, c.whole = true, nil
 	c.id = cmp.Or(c.id, next.ID)
 	c.name = cmp.Or(c.name, next.Name)
 	c.addText(next.Content)
@@ -187,8 +192,14 @@ func (c *collector) blockList() []Block {
 	return out
 }
 
-// message is the whole answer.
-func (c *collector) message() Message { return c.messageSoFar(false) }
+// message is the whole answer. The run and the caller ask for it, and reading the
+// arguments of calls is worth doing once.
+func (c *collector) message() Message {
+	if c.whole == nil {
+		c.whole = new(c.messageSoFar(false))
+	}
+	return *c.whole
+}
 
 // messageSoFar is the answer as a message. With partial set, arguments that
 // break off are completed.

@@ -103,10 +103,11 @@ func stream(ctx context.Context, model Model, history []Message, c *collector) i
 // call is how the run sees the request.
 func (r *Request) call(info Info) observe.Call {
 	meta := map[string]any{"ls_model_type": "chat"}
-	for name, v := range map[string]string{"ls_provider": info.Provider, "ls_model_name": info.Model} {
-		if v != "" {
-			meta[name] = v
-		}
+	if info.Provider != "" {
+		meta["ls_provider"] = info.Provider
+	}
+	if info.Model != "" {
+		meta["ls_model_name"] = info.Model
 	}
 	if r.Temperature != nil {
 		meta["ls_temperature"] = *r.Temperature

@@ -104,9 +104,15 @@ func Repair(history []Message) []Message {
 }
 
 func needsRepair(history []Message) bool {
-	return Check(history) != nil || slices.ContainsFunc(history, func(m Message) bool {
-		return m.Role == RoleAI && (len(m.InvalidToolCalls) > 0 || saysNothing(&m))
-	})
+	if Check(history) != nil {
+		return true
+	}
+	for i := range history { // in place: a copy of each message would cost more than all else here
+		if m := &history[i]; m.Role == RoleAI && (len(m.InvalidToolCalls) > 0 || saysNothing(m)) {
+			return true
+		}
+	}
+	return false
 }
 
 // saysNothing reports whether there is nothing in m that a provider could be

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"runtime/debug"
 	"time"
 
@@ -118,7 +117,16 @@ func (e *ArgumentsError) Error() string {
 // Unwrap is what is wrong with the arguments.
 func (e *ArgumentsError) Unwrap() error { return e.Err }
 
-var toolName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
+// isToolName is what all providers accept. It is asked at every call, so it is no
+// regular expression.
+func isToolName(name string) bool {
+	for _, c := range []byte(name) {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return len(name) >= 1 && len(name) <= 64
+}
 
 func (t *Tool) check() error {
 	switch {
@@ -127,7 +135,7 @@ func (t *Tool) check() error {
 	case t.err != nil:
 		return fmt.Errorf("llm: tool %s: %w", t.Name, t.err)
 	case t.Run == nil && len(t.Extra) > 0: // the provider names it
-	case !toolName.MatchString(t.Name):
+	case !isToolName(t.Name):
 		return fmt.Errorf("llm: tool %q: a name is made of 1 to 64 letters, digits, _ and -", t.Name)
 	}
 	return nil
