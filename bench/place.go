@@ -72,26 +72,34 @@ func inPostgres(ctx context.Context) (*place, error) {
 	return inPostgresWith(postgres.Options{})(ctx)
 }
 
-// inPostgresWith is a database of its own on the server that the tests use: the
-// one that TREADLE_TEST_POSTGRES names, or one made from what is installed.
 func inPostgresWith(o postgres.Options) opener {
 	return func(ctx context.Context) (*place, error) {
-		server, err := pgtest.Server()
+		db, address, closing, err := postgresWith(ctx, o)
 		if err != nil {
-			return nil, &notMeasuredError{"no Postgres", err}
-		}
-		address, drop, err := database(ctx, server)
-		if err != nil {
-			return nil, &notMeasuredError{"no Postgres that can be used", err}
-		}
-		o.Migrate = true
-		db, err := postgres.Open(ctx, address, &o)
-		if err != nil {
-			return nil, errors.Join(err, drop())
+			return nil, err
 		}
 		size := func(ctx context.Context, _ string) (int64, error) { return tableSize(ctx, address) }
-		return &place{Saver: db, size: size, close: func() error { return errors.Join(db.Close(), drop()) }}, nil
+		return &place{Saver: db, size: size, close: closing}, nil
 	}
+}
+
+// postgresWith opens a database of its own on the server that the tests use: the
+// one that TREADLE_TEST_POSTGRES names, or one made from what is installed.
+func postgresWith(ctx context.Context, o postgres.Options) (db *postgres.DB, address string, closing func() error, err error) {
+	server, err := pgtest.Server()
+	if err != nil {
+		return nil, "", nil, &notMeasuredError{"no Postgres", err}
+	}
+	address, drop, err := database(ctx, server)
+	if err != nil {
+		return nil, "", nil, &notMeasuredError{"no Postgres that can be used", err}
+	}
+	o.Migrate = true
+	db, err = postgres.Open(ctx, address, &o)
+	if err != nil {
+		return nil, "", nil, errors.Join(err, drop())
+	}
+	return db, address, func() error { return errors.Join(db.Close(), drop()) }, nil
 }
 
 // database makes one and returns its address and how to be rid of it.

@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 
+	"github.com/treadle-go/treadle/postgres"
 	"github.com/treadle-go/treadle/sqlite"
 	"github.com/treadle-go/treadle/store"
 )
@@ -20,6 +23,7 @@ import (
 var ourStores = slices.Concat(
 	storeWorks("memory", memoryShelf),
 	storeWorks("sqlite", fileShelf),
+	storeWorks("postgres", postgresShelf),
 )
 
 func storeWorks(backend string, open shelfOpener) []work {
@@ -61,6 +65,16 @@ func fileShelf(_ context.Context, o *store.Options) (*store.Store, func() error,
 	}
 	s, err := db.Store(o)
 	return s, func() error { return errors.Join(db.Close(), os.RemoveAll(dir)) }, err
+}
+
+// postgresShelf is in a database of its own on the server that the tests use.
+func postgresShelf(ctx context.Context, o *store.Options) (*store.Store, func() error, error) {
+	db, _, closing, err := postgresWith(ctx, postgres.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := db.Store(o)
+	return s, closing, err
 }
 
 // library lends what takes long to make to the jobs that need the same: the
@@ -235,9 +249,11 @@ func (at shelfAt) semantic(ctx context.Context, j job) (line, error) {
 	if err != nil {
 		return line{}, err
 	}
+	sum := 0.0
 	for i, notes := range found {
-		l.Recall += s.corpus.recall(i, j.want, notes) / asked
+		sum += s.corpus.recall(i, j.want, notes)
 	}
+	l.Recall = math.Round(sum/asked*1e4) / 1e4
 	l.Note = fmt.Sprintf("recall@10 %.3f against exact search, without embedding the query; %s", l.Recall, s.corpus.note)
 	return l, nil
 }
