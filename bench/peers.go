@@ -31,9 +31,9 @@ var jsLacks = map[string]string{
 }
 
 func init() {
+	const why = "not measured: stores are not part of the comparison"
 	for _, w := range ourStores {
-		einoLacks[w.name] = "eino has no store"
-		jsLacks[w.name] = "not measured: stores are not part of the comparison"
+		einoLacks[w.name], jsLacks[w.name] = why, why
 	}
 }
 
