@@ -21,14 +21,14 @@ import (
 // ourStores is the part of the catalogue about stores. Backend by backend, so
 // that one large store is there at a time.
 var ourStores = slices.Concat(
-	storeWorks("memory", memoryShelf),
-	storeWorks("sqlite", fileShelf),
-	storeWorks("postgres", postgresShelf),
+	storeWorks(shelfAt{"memory", memoryShelf, asked}, 3),
+	storeWorks(shelfAt{"sqlite", fileShelf, asked}, 3),
+	// Without pgvector a search by meaning reads all vectors from the server.
+	storeWorks(shelfAt{"postgres", postgresShelf, 10}, 1),
 )
 
-func storeWorks(backend string, open shelfOpener) []work {
-	at := shelfAt{backend, open}
-	const trials = 3
+func storeWorks(at shelfAt, trials int) []work {
+	backend := at.backend
 	return []work{
 		newTrial("store_put_"+backend, "p50", trials, at.put),
 		newTrial("store_get_"+backend, "p50", trials, at.get),
@@ -132,8 +132,9 @@ func (l *library) close() error {
 
 // shelfAt is a backend.
 type shelfAt struct {
-	backend string
-	open    shelfOpener
+	backend   string
+	open      shelfOpener
+	questions int // how many a trial asks
 }
 
 // empty is a store for sentences of a corpus that has so many.
@@ -215,23 +216,23 @@ func (at shelfAt) get(ctx context.Context, j job) (line, error) {
 	return l, err
 }
 
-// search times a search for each question of the corpus, among the notes of all
+// search times a search for each of some questions of the corpus, among the notes of all
 // users, and returns what the searches found.
 func (at shelfAt) search(ctx context.Context, j job, options func(question string) *store.SearchOptions) (*shelf, [][]note, line, error) {
 	s, err := books.filled(ctx, at, j.want)
 	if err != nil {
 		return nil, nil, line{}, err
 	}
-	answers := make([][]*store.Item, asked)
-	l, err := medianOf(asked, 1, func(i int) (err error) {
-		i %= asked
+	answers := make([][]*store.Item, at.questions)
+	l, err := medianOf(at.questions, 1, func(i int) (err error) {
+		i %= at.questions
 		answers[i], err = s.Search(ctx, store.Namespace{"users"}, options(s.corpus.questions[i]))
 		return err
 	})
 	if err != nil {
 		return nil, nil, line{}, err
 	}
-	found := make([][]note, asked)
+	found := make([][]note, at.questions)
 	for i, items := range answers {
 		for _, item := range items {
 			var n note
@@ -253,7 +254,7 @@ func (at shelfAt) semantic(ctx context.Context, j job) (line, error) {
 	for i, notes := range found {
 		sum += s.corpus.recall(i, j.want, notes)
 	}
-	l.Recall = math.Round(sum/asked*1e4) / 1e4
+	l.Recall = math.Round(sum/float64(at.questions)*1e4) / 1e4
 	l.Note = fmt.Sprintf("recall@10 %.3f against exact search, without embedding the query; %s", l.Recall, s.corpus.note)
 	return l, nil
 }
