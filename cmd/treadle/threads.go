@@ -313,7 +313,9 @@ func (in *inspector) show(g *glance) {
 	if len(g.Values) > 0 {
 		in.part("Values")
 		for _, name := range slices.Sorted(maps.Keys(g.Values)) {
-			in.value(plain(name), g.Values[name])
+			if !in.conversation(plain(name), g.Values[name]) {
+				in.value(plain(name), g.Values[name])
+			}
 		}
 	}
 }
