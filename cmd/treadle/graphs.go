@@ -18,7 +18,7 @@ type builtin struct {
 // builtins are the graphs that draw knows, the default first.
 func builtins() []builtin {
 	return []builtin{
-		{"demo", "a joke writer: fan out with Send, pick the best, ask (what treadle demo runs)", func(s checkpoint.Saver) (treadle.AnyGraph, error) { return newJokes(model{}, s) }},
+		{"demo", "a joke writer: fan out with Send, pick the best, ask (what treadle jokes runs)", func(s checkpoint.Saver) (treadle.AnyGraph, error) { return newJokes(model{}, s) }},
 		{"essay", "a writer with a researcher inside (a subgraph) and a reviewer (a branch)", newEssay},
 	}
 }

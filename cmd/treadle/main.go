@@ -101,10 +101,11 @@ func newRoot(s *streams) *cobra.Command {
 		Short: "Durable, stateful agents as graphs",
 		Long: `Treadle runs agents as graphs: nodes are plain functions, the state is typed,
 and every step is kept in a checkpoint.`,
-		Example: `  treadle demo                          watch a graph run
-  treadle demo --topic owls | cat       the same for a log: plain lines
-  treadle threads list                  see what it has kept
-  treadle draw                          draw the demo's graph in the terminal
+		Example: `  treadle demo                          chat with an agent
+  treadle jokes                         watch a graph run
+  treadle jokes --topic owls | cat      the same for a log: plain lines
+  treadle threads list                  see what they have kept
+  treadle draw                          draw the graph of the jokes in the terminal
   treadle draw essay --depth 1 -o essay.svg`,
 		Version:       versionOf(debug.ReadBuildInfo()),
 		SilenceErrors: true, // run prints them, once
@@ -112,7 +113,7 @@ and every step is kept in a checkpoint.`,
 	}
 	root.SetVersionTemplate("treadle {{.Version}}\n")
 	root.SetHelpCommand(newHelp(root))
-	root.AddCommand(newDemo(s), newDraw(s), newThreads(s), newVersion(s, root.Version))
+	root.AddCommand(newDemo(s), newDraw(s), newTeller(s), newThreads(s), newVersion(s, root.Version))
 	return root
 }
 

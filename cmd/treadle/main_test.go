@@ -29,7 +29,8 @@ func TestMain(m *testing.M) {
 	if buildDir, err = os.MkdirTemp("", "treadle-test-"); err != nil {
 		panic(err)
 	}
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+	// The SDK of Gemini links OpenCensus, which starts a worker with the process.
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"), goleak.Cleanup(func(code int) {
 		if err := os.RemoveAll(buildDir); err != nil {
 			panic(err)
 		}
@@ -67,11 +68,11 @@ func TestWrongUsageExitsWith2(t *testing.T) {
 		{"--nosuch", "unknown flag: --nosuch"},
 		{"demo --nosuch", "unknown flag: --nosuch"},
 		{"demo extra", `unknown command "extra" for "treadle demo"`},
-		{"demo --topic=", `invalid argument "" for "--topic" flag: a topic has at least one letter`},
-		{"demo --topic=\x1b[31mred", `invalid argument "\x1b[31mred" for "--topic" flag: a topic is one line of plain text`},
-		{"demo --topic=\xff", `invalid argument "\xff" for "--topic" flag: a topic is one line of plain text`},
-		{"demo --pace=-1s", `invalid argument "-1s" for "--pace" flag: want 0s or more`},
-		{"demo --pace fast", `invalid argument "fast" for "--pace" flag: time: invalid duration "fast"`},
+		{"jokes --topic=", `invalid argument "" for "--topic" flag: a topic has at least one letter`},
+		{"jokes --topic=\x1b[31mred", `invalid argument "\x1b[31mred" for "--topic" flag: a topic is one line of plain text`},
+		{"jokes --topic=\xff", `invalid argument "\xff" for "--topic" flag: a topic is one line of plain text`},
+		{"jokes --pace=-1s", `invalid argument "-1s" for "--pace" flag: want 0s or more`},
+		{"jokes --pace fast", `invalid argument "fast" for "--pace" flag: time: invalid duration "fast"`},
 		{"draw nosuch", `unknown graph "nosuch": there is demo, essay`},
 		{"draw demo essay", "draw takes one graph, not 2"},
 		{"draw --format png", `invalid argument "png" for "-f, --format" flag: want text|ascii|mermaid|dot|svg|json`},
@@ -106,17 +107,19 @@ Usage:
   treadle [command]
 
 Examples:
-  treadle demo                          watch a graph run
-  treadle demo --topic owls | cat       the same for a log: plain lines
-  treadle threads list                  see what it has kept
-  treadle draw                          draw the demo's graph in the terminal
+  treadle demo                          chat with an agent
+  treadle jokes                         watch a graph run
+  treadle jokes --topic owls | cat      the same for a log: plain lines
+  treadle threads list                  see what they have kept
+  treadle draw                          draw the graph of the jokes in the terminal
   treadle draw essay --depth 1 -o essay.svg
 
 Available Commands:
   completion  Generate the autocompletion script for the specified shell
-  demo        Run a joke writer and watch it work
+  demo        Chat with an agent that has tools, asks first, and remembers
   draw        Draw a graph
   help        Say more about a command
+  jokes       Watch a joke writer: a graph that fans out and asks
   threads     Look into a file of threads
   version     Print the version
 
@@ -136,7 +139,7 @@ func TestHelpOfACommandIsTheSameBothWays(t *testing.T) {
 sent anywhere.
 
 Graphs:
-  demo     a joke writer: fan out with Send, pick the best, ask (what treadle demo runs)
+  demo     a joke writer: fan out with Send, pick the best, ask (what treadle jokes runs)
   essay    a writer with a researcher inside (a subgraph) and a reviewer (a branch)
 
 Usage:
@@ -186,7 +189,7 @@ type brokenPipe struct{}
 func (brokenPipe) Write([]byte) (int, error) { return 0, errors.New("the pipe is broken") }
 
 func TestOutputThatCannotBeWrittenExitsWith1(t *testing.T) {
-	for _, args := range []string{"demo", "draw", "version", "--help"} {
+	for _, args := range []string{"demo", "jokes", "draw", "version", "--help"} {
 		t.Run(args, func(t *testing.T) {
 			var stderr bytes.Buffer
 			code := run(t.Context(), []string{args}, strings.NewReader(""), brokenPipe{}, &stderr)

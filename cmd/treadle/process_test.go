@@ -62,8 +62,8 @@ func TestProcessWithoutATerminal(t *testing.T) {
 		env  string
 		want result
 	}{
-		{"demo", "TERM=xterm-256color", result{Stdout: demoLines}},
-		{"demo", "NO_COLOR=1", result{Stdout: demoLines}},
+		{"jokes", "TERM=xterm-256color", result{Stdout: demoLines}},
+		{"jokes", "NO_COLOR=1", result{Stdout: demoLines}},
 		{"nosuch", "", result{"", "treadle: unknown command \"nosuch\" for \"treadle\"\nRun 'treadle --help' for usage.\n", 2}},
 		{"draw -o /nosuch/file", "", result{"", "treadle: open /nosuch/file: no such file or directory\n", 1}},
 	} {
@@ -82,7 +82,7 @@ func TestProcessWithoutATerminal(t *testing.T) {
 }
 
 func TestProcessEndsOnSIGINT(t *testing.T) {
-	cmd := command(t, "demo", "--pace", "1h")
+	cmd := command(t, "jokes", "--pace", "1h")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	stdout, err := cmd.StdoutPipe()

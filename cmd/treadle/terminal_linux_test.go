@@ -162,7 +162,7 @@ Publishing it
   ✓ approve                     0.0s
   ✓ publish                     0.0s
 `
-	demoResumes = `Resuming thread "demo", 4 jokes kept
+	demoResumes = `Resuming thread "jokes", 4 jokes kept
 
   Nothing is written again: the thread waits for an answer.
 ` + demoWinner + approvalQuestion
@@ -170,7 +170,7 @@ Publishing it
 
 // demoEnd is what it prints at last about a file.
 func demoEnd(file string) string {
-	return "\nTo look around in them\n\n  treadle threads show demo --db " + file + "\n"
+	return "\nTo look around in them\n\n  treadle threads show jokes --db " + file + "\n"
 }
 
 func TestTerminalIsAskedForTheTopic(t *testing.T) {
@@ -186,7 +186,7 @@ func TestTerminalIsAskedForTheTopic(t *testing.T) {
 		{"without colour", "NO_COLOR=1", []string{"\n"}, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c := inTTY(t, test.env, "demo", "--pace", "0s")
+			c := inTTY(t, test.env, "jokes", "--pace", "0s")
 			for i, keys := range test.keys {
 				c.expect([]string{"[gophers]", "plain text.\r\nWhat shall"}[i])
 				c.send(keys)
@@ -206,7 +206,7 @@ func TestTerminalIsAskedForTheTopic(t *testing.T) {
 }
 
 func TestTerminalIsNotAskedForAGivenTopic(t *testing.T) {
-	c := inTTY(t, "", "demo", "--pace", "0s", "--topic", "gophers", "--db", ":memory:")
+	c := inTTY(t, "", "jokes", "--pace", "0s", "--topic", "gophers", "--db", ":memory:")
 	c.expect("(and how)")
 	c.send("y\n")
 	code, _, shown := c.end()
@@ -217,7 +217,7 @@ func TestTerminalIsNotAskedForAGivenTopic(t *testing.T) {
 }
 
 func TestDumbTerminalGetsNoEscapeCodes(t *testing.T) {
-	c := inTTY(t, "TERM=dumb", "demo", "--db", ":memory:")
+	c := inTTY(t, "TERM=dumb", "jokes", "--db", ":memory:")
 	c.expect("?")
 	c.send("\n")
 	c.expect("(and how)")
@@ -262,7 +262,7 @@ The winner: gophers in production
 Publish this joke? ` + approvalQuestion + "y\n" + demoPublishes, "gophers in production"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c := inTTY(t, "", "demo", "--pace", "0s", "--topic", "gophers", "--db", ":memory:")
+			c := inTTY(t, "", "jokes", "--pace", "0s", "--topic", "gophers", "--db", ":memory:")
 			for i, line := range test.lines {
 				c.expectTimes(i+1, "[yes]\x1b[0m ")
 				c.send(line + "\n")
@@ -294,16 +294,16 @@ func TestDemoGoesOnAfterItWasStoppedAtItsQuestion(t *testing.T) {
 				c.t.Fatal(err)
 			}
 		}, -1, "\n"},
-		{"Ctrl-C", func(c *tty) { c.send("\x03") }, 130, "^C\ntreadle: interrupted\nTo go on: treadle demo --db FILE --thread demo\n"},
+		{"Ctrl-C", func(c *tty) { c.send("\x03") }, 130, "^C\ntreadle: interrupted\nTo go on: treadle jokes --db FILE --thread jokes\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "it's my.db")
 			quoted := "'" + strings.ReplaceAll(file, "'", `'\''`) + "'"
-			args := []string{"demo", "--pace", "0s", "--db", file, "--thread", "demo"}
+			args := []string{"jokes", "--pace", "0s", "--db", file, "--thread", "jokes"}
 			c := inTTY(t, "", append(args, "--topic", "gophers")...)
 			c.expect("[yes]")
 			waits := result{Stdout: `THREAD  CHECKPOINTS    SIZE  LAST CHANGE  STATUS
-demo              5  0.0 kB  just now     waiting for an answer
+jokes             5  0.0 kB  just now     waiting for an answer
 `}
 			diff(t, onFile(t, file, "list"), waits) // while it has the file open
 			test.stop(c)
@@ -326,7 +326,7 @@ func TestDemoFindsItsUnfinishedThread(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "demo.db")
 	run := func(stop string, args ...string) string {
 		t.Helper()
-		c := inTTY(t, "NO_COLOR=1", append([]string{"demo", "--pace", "0s", "--db", file}, args...)...)
+		c := inTTY(t, "NO_COLOR=1", append([]string{"jokes", "--pace", "0s", "--db", file}, args...)...)
 		c.expect("[yes]")
 		c.send(stop)
 		_, raw, _ := c.end()
@@ -343,14 +343,14 @@ func TestDemoFindsItsUnfinishedThread(t *testing.T) {
 	}, []string{
 		"Writing jokes about owls",
 		"Writing jokes about cats",
-		`Resuming thread "demo", 4 jokes kept`,
-		`Resuming thread "demo-2", 4 jokes kept`,
+		`Resuming thread "jokes", 4 jokes kept`,
+		`Resuming thread "jokes-2", 4 jokes kept`,
 		"Writing jokes about dogs",
 	})
 }
 
 func TestCtrlCAtTheQuestionExitsWith130(t *testing.T) {
-	c := inTTY(t, "NO_COLOR=1", "demo")
+	c := inTTY(t, "NO_COLOR=1", "jokes")
 	c.expect(question)
 	c.send("\x03")
 	code, _, shown := c.end()
@@ -361,7 +361,7 @@ func TestCtrlCAtTheQuestionExitsWith130(t *testing.T) {
 }
 
 func TestCtrlCWhileANodeRunsExitsWith130(t *testing.T) {
-	c := inTTY(t, "NO_COLOR=1", "demo", "--topic", "gophers", "--pace", "1h")
+	c := inTTY(t, "NO_COLOR=1", "jokes", "--topic", "gophers", "--pace", "1h")
 	c.expect("s  gophers\r\n") // the model's first word
 	c.send("\x03")
 	code, _, shown := c.end()
@@ -372,7 +372,7 @@ func TestCtrlCWhileANodeRunsExitsWith130(t *testing.T) {
 
   ✗ brainstorm                  0.0s  gophers
 treadle: interrupted
-To go on: treadle demo --db STATE/treadle/demo.db --thread demo
+To go on: treadle jokes --db STATE/treadle/demo.db --thread jokes
 `)
 }
 
@@ -381,7 +381,7 @@ func TestOneEndedTerminalGetsPlainLines(t *testing.T) {
 	master, slave := openPTY(t)
 	defer master.Close()
 	defer slave.Close()
-	cmd := command(t, "demo")
+	cmd := command(t, "jokes")
 	var stdout bytes.Buffer
 	cmd.Stdin, cmd.Stdout = slave, &stdout
 	if err := cmd.Run(); err != nil {

@@ -337,7 +337,7 @@ func TestThreadsForkGoesBackInACopy(t *testing.T) {
    5  loop    ID  just now         nothing
 `)
 	// Whoever goes on with the copy is asked again; the jokes are there.
-	said := call(t.Context(), "demo", "--thread", "again", "--db", file).Stdout
+	said := call(t.Context(), "jokes", "--thread", "again", "--db", file).Stdout
 	first, _, _ := strings.Cut(said, "\n\nThe winner")
 	diff(t, first, "Resuming thread \"again\", 4 jokes kept\n\n  step 5: approve: waits for an answer")
 	if !strings.Contains(said, "\nPublished: owls in love\n") {
@@ -507,20 +507,20 @@ func TestThreadsLookWhereTheDemoKeepsThem(t *testing.T) {
 
 func TestDemoOnAFileTakesTheNextThread(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "demo.db")
-	for _, want := range []string{"demo", "demo-2", "demo-3"} {
-		got := call(t.Context(), "demo", "--db", file)
+	for _, want := range []string{"jokes", "jokes-2", "jokes-3"} {
+		got := call(t.Context(), "jokes", "--db", file)
 		if got.Code != 0 || !strings.Contains(got.Stdout, fmt.Sprintf("\n7 checkpoints on thread %q\n", want)) {
 			t.Errorf("not on thread %s: %+v", want, got)
 		}
 	}
-	got := call(t.Context(), "demo", "--db", file, "--thread", "demo-2")
+	got := call(t.Context(), "jokes", "--db", file, "--thread", "jokes-2")
 	first, rest, _ := strings.Cut(got.Stdout, "\n\nThe graph")
-	diff(t, first, "Thread \"demo-2\" is finished\n\n  4 jokes kept, and nothing left to do")
-	if !strings.Contains(rest, demoPublished) || !strings.Contains(rest, "\n7 checkpoints on thread \"demo-2\"\n") {
+	diff(t, first, "Thread \"jokes-2\" is finished\n\n  4 jokes kept, and nothing left to do")
+	if !strings.Contains(rest, demoPublished) || !strings.Contains(rest, "\n7 checkpoints on thread \"jokes-2\"\n") {
 		t.Errorf("it says %s", rest)
 	}
-	diff(t, call(t.Context(), "demo", "--db", file, "--thread", "demo-2", "--topic", "owls"),
-		result{"", "treadle: thread \"demo-2\" is about gophers: take another --thread for owls\n", 1})
+	diff(t, call(t.Context(), "jokes", "--db", file, "--thread", "jokes-2", "--topic", "owls"),
+		result{"", "treadle: thread \"jokes-2\" is about gophers: take another --thread for owls\n", 1})
 }
 
 func TestReadApproval(t *testing.T) {
@@ -587,5 +587,5 @@ func TestPlain(t *testing.T) {
 }
 
 func TestShellLine(t *testing.T) {
-	diff(t, shellLine("treadle", "demo", "--db", "/a b/c's.db", "--thread", "", "x$y"), `treadle demo --db '/a b/c'\''s.db' --thread '' 'x$y'`)
+	diff(t, shellLine("treadle", "jokes", "--db", "/a b/c's.db", "--thread", "", "x$y"), `treadle jokes --db '/a b/c'\''s.db' --thread '' 'x$y'`)
 }

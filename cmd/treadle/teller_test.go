@@ -98,7 +98,7 @@ Published: gophers in production
 
 // demoReport is what the demo prints about gophers after the run.
 var demoReport = "\nThe graph\n\n" + indent(demoGraph) + demoJokes + demoPublished + `
-7 checkpoints on thread "demo"
+7 checkpoints on thread "jokes"
 ` + demoSteps + `  step  4  loop   next: publish
   step  5  loop   done
 `
@@ -131,7 +131,7 @@ Publishing it
 func TestDemoPrintsPlainLinesWithoutATerminal(t *testing.T) {
 	t.Setenv("TERM", "xterm-256color")
 	synctest.Test(t, func(t *testing.T) {
-		diff(t, call(t.Context(), "demo"), result{Stdout: demoLines})
+		diff(t, call(t.Context(), "jokes"), result{Stdout: demoLines})
 	})
 }
 
@@ -139,7 +139,7 @@ func TestDemoPrintsPlainLinesWithoutATerminal(t *testing.T) {
 // step they are listed.
 func TestDemoPacesItsWords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		got := call(t.Context(), "demo", "--pace", "100ms")
+		got := call(t.Context(), "jokes", "--pace", "100ms")
 		want := strings.NewReplacer(
 			"12 tokens in 0.0s", "12 tokens in 1.1s",
 			"20 tokens in 0.0s", "20 tokens in 1.9s",
@@ -161,7 +161,7 @@ func TestDemoTakesAnyTopic(t *testing.T) {
 		{"猫", "猫 on holiday", "I booked a quiet week without 猫. On day two I paid extra for the upgrade."},
 	} {
 		t.Run(test.topic, func(t *testing.T) {
-			got := call(t.Context(), "demo", "--topic", test.topic)
+			got := call(t.Context(), "jokes", "--topic", test.topic)
 			if got.Code != 0 || got.Stderr != "" {
 				t.Fatalf("got %+v", got)
 			}
@@ -178,13 +178,13 @@ func TestDemoThatIsCancelledExitsWith130(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 		defer cancel()
 		// A deadline is an error like any other; only a cancel is Ctrl-C's doing.
-		got := call(ctx, "demo", "--pace", "100ms")
+		got := call(ctx, "jokes", "--pace", "100ms")
 		if got.Code != 1 || !strings.Contains(got.Stderr, context.DeadlineExceeded.Error()) {
 			t.Errorf("after a deadline: %+v", got)
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		time.AfterFunc(1500*time.Millisecond, stop)
-		diff(t, call(ctx, "demo", "--pace", "100ms"), result{`Writing jokes about gophers
+		diff(t, call(ctx, "jokes", "--pace", "100ms"), result{`Writing jokes about gophers
 
   step 1: brainstorm: 12 tokens in 1.1s
   step 2: write (gophers at work): failed after 0.4s
@@ -202,15 +202,15 @@ func TestDemoGoesOnAfterItWasStoppedAtWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		time.AfterFunc(2700*time.Millisecond, stop)
-		diff(t, call(ctx, "demo", "--pace", "100ms", "--db", file), result{`Writing jokes about gophers
+		diff(t, call(ctx, "jokes", "--pace", "100ms", "--db", file), result{`Writing jokes about gophers
 
   step 1: brainstorm: 12 tokens in 1.1s
   step 2: write (gophers at work): failed after 1.6s
   step 2: write (gophers in love): failed after 1.6s
   step 2: write (gophers on holiday): 16 tokens in 1.5s
   step 2: write (gophers in production): 15 tokens in 1.4s
-`, "treadle: interrupted\nTo go on: treadle demo --db " + file + " --thread demo\n", 130})
-		diff(t, call(t.Context(), "demo", "--db", file, "--thread", "demo"), result{Stdout: `Resuming thread "demo", 2 jokes kept
+`, "treadle: interrupted\nTo go on: treadle jokes --db " + file + " --thread jokes\n", 130})
+		diff(t, call(t.Context(), "jokes", "--db", file, "--thread", "jokes"), result{Stdout: `Resuming thread "jokes", 2 jokes kept
 
   step 2: write (gophers at work): 20 tokens in 0.0s
   step 2: write (gophers in love): 21 tokens in 0.0s
@@ -218,7 +218,7 @@ func TestDemoGoesOnAfterItWasStoppedAtWork(t *testing.T) {
   step 2: write (gophers in production): kept
   step 3: judge: 8 tokens in 0.0s
   step 4: approve: waits for an answer
-` + demoWinner + "yes (there is nobody to ask)\n" + demoGoesOn + demoReport + "\nTo look around in them\n\n  treadle threads show demo --db " + file + "\n"})
+` + demoWinner + "yes (there is nobody to ask)\n" + demoGoesOn + demoReport + "\nTo look around in them\n\n  treadle threads show jokes --db " + file + "\n"})
 	})
 }
 
@@ -342,7 +342,7 @@ func TestLiveViewDrawsTasksInPlace(t *testing.T) {
 		// Pictures come every 80ms and words every 60ms. At the times chosen the
 		// last picture, at 320 and 1280ms, did not coincide with a word.
 		got := map[time.Duration]string{}
-		s, err := watchDemo(t, &terminal{size: sized(80, 60), color: true}, "demo --db :memory: --topic gophers",
+		s, err := watchDemo(t, &terminal{size: sized(80, 60), color: true}, "jokes --db :memory: --topic gophers",
 			func(at time.Duration, text string) { got[at] = text },
 			350*time.Millisecond, 1300*time.Millisecond)
 		if err != nil {
@@ -387,7 +387,7 @@ Publishing it
 func TestLiveViewFitsASmallTerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got string
-		s, err := watchDemo(t, &terminal{size: sized(40, 4)}, "demo --db :memory: --topic gophers",
+		s, err := watchDemo(t, &terminal{size: sized(40, 4)}, "jokes --db :memory: --topic gophers",
 			func(_ time.Duration, text string) { got = text }, 1300*time.Millisecond)
 		if err != nil {
 			t.Fatal(err)
@@ -451,7 +451,7 @@ func TestViewsShowFailures(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := &screen{}
-			d := demo{streams: &streams{out: &writer{w: s}, term: test.term}, graph: failing(t)}
+			d := teller{streams: &streams{out: &writer{w: s}, term: test.term}, graph: failing(t)}
 			err := d.run(t.Context(), "", "owls")
 			if ne, ok := errors.AsType[*treadle.NodeError](err); !ok || ne.Node != "bad" {
 				t.Errorf("the error is %v", err)

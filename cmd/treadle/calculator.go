@@ -1,0 +1,224 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/big"
+	"strings"
+	"unicode"
+
+	"github.com/treadle-go/treadle/llm"
+)
+
+// Bounds of a calculation: a model may ask for anything, and the person at the
+// other end should not have to wait for it.
+const (
+	longestSum   = 500  // characters
+	deepestSum   = 50   // parentheses and signs
+	largestPower = 1000 // exponent
+	largestBits  = 20000
+)
+
+type sum struct {
+	Expression string `json:"expression" jsonschema:"numbers with + - * / % ^ and parentheses, such as (2 + 3) * 4.5"`
+}
+
+// newCalculator is a tool for what language models are bad at.
+func newCalculator() *llm.Tool {
+	return llm.NewTool("calculator", "Compute an arithmetic expression exactly.",
+		func(_ context.Context, s sum) (string, error) { return calculate(s.Expression) })
+}
+
+// calculate computes an expression in fractions. What has no finite decimal
+// form is rounded at the end, and the answer says so.
+func calculate(expression string) (string, error) {
+	if len(expression) > longestSum {
+		return "", fmt.Errorf("the expression has %d characters: at most %d are computed", len(expression), longestSum)
+	}
+	p := reckoner{rest: []rune(expression)}
+	v, err := p.sum()
+	if err == nil && p.peek() != 0 {
+		err = badSum("%q does not belong there", string(p.peek()))
+	}
+	if err != nil {
+		return "", fmt.Errorf("cannot compute %q: %w", expression, err)
+	}
+	if v.IsInt() {
+		return v.Num().String(), nil
+	}
+	if digits, exact := v.FloatPrec(); exact && digits <= 20 {
+		return v.FloatString(digits), nil
+	}
+	return strings.TrimRight(v.FloatString(12), "0") + " (rounded)", nil
+}
+
+// badSum is what is wrong with an expression, and what one may look like.
+func badSum(format string, args ...any) error {
+	return fmt.Errorf(format+": use numbers with + - * / %% ^ and parentheses", args...)
+}
+
+// reckoner reads an expression from left to right:
+//
+//	sum     = product { ("+" | "-") product }
+//	product = signed { ("*" | "/" | "%") signed }
+//	signed  = [ "-" | "+" ] signed | power
+//	power   = atom [ "^" signed ]
+//	atom    = number | "(" sum ")"
+type reckoner struct {
+	rest  []rune
+	depth int
+}
+
+// peek is the next character that is no space, or 0 at the end.
+func (p *reckoner) peek() rune {
+	for len(p.rest) > 0 && unicode.IsSpace(p.rest[0]) {
+		p.rest = p.rest[1:]
+	}
+	if len(p.rest) == 0 {
+		return 0
+	}
+	return p.rest[0]
+}
+
+// take passes over the next character if it is one of those, and returns it.
+func (p *reckoner) take(any string) rune {
+	r := p.peek()
+	if r == 0 || !strings.ContainsRune(any, r) {
+		return 0
+	}
+	p.rest = p.rest[1:]
+	switch r {
+	case '×', '·':
+		return '*'
+	case '÷':
+		return '/'
+	case '−':
+		return '-'
+	}
+	return r
+}
+
+// chain reads operands with operators of one rank between them.
+func (p *reckoner) chain(operators string, operand func() (*big.Rat, error)) (*big.Rat, error) {
+	left, err := operand()
+	for err == nil {
+		op := p.take(operators)
+		if op == 0 {
+			return left, nil
+		}
+		var right *big.Rat
+		if right, err = operand(); err == nil {
+			left, err = apply(op, left, right)
+		}
+	}
+	return nil, err
+}
+
+func (p *reckoner) sum() (*big.Rat, error)     { return p.chain("+-−", p.product) }
+func (p *reckoner) product() (*big.Rat, error) { return p.chain("*×·/÷%", p.signed) }
+
+func (p *reckoner) signed() (*big.Rat, error) {
+	if p.depth++; p.depth > deepestSum {
+		return nil, errors.New("it is nested too deeply")
+	}
+	defer func() { p.depth-- }()
+	sign := p.take("+-−")
+	if sign == 0 {
+		return p.power()
+	}
+	v, err := p.signed()
+	if err == nil && sign == '-' {
+		v = new(big.Rat).Neg(v)
+	}
+	return v, err
+}
+
+func (p *reckoner) power() (*big.Rat, error) {
+	base, err := p.atom()
+	if err != nil || p.take("^") == 0 {
+		return base, err
+	}
+	exponent, err := p.signed()
+	if err != nil {
+		return nil, err
+	}
+	return raise(base, exponent)
+}
+
+func (p *reckoner) atom() (*big.Rat, error) {
+	if p.take("(") != 0 {
+		v, err := p.sum()
+		if err == nil && p.take(")") == 0 {
+			err = badSum("a closing parenthesis is missing")
+		}
+		return v, err
+	}
+	r, n := p.peek(), 0
+	for n < len(p.rest) && (p.rest[n] >= '0' && p.rest[n] <= '9' || p.rest[n] == '.') {
+		n++
+	}
+	digits := string(p.rest[:n])
+	p.rest = p.rest[n:]
+	v, ok := new(big.Rat).SetString(digits)
+	switch {
+	case ok:
+		return v, nil
+	case n > 0:
+		return nil, badSum("%s is no number", digits)
+	case r == 0:
+		return nil, badSum("a number is missing at the end")
+	}
+	return nil, badSum("a number is missing before %q", string(r))
+}
+
+// apply computes one operation.
+func apply(op rune, a, b *big.Rat) (*big.Rat, error) {
+	v := new(big.Rat)
+	switch {
+	case op == '+':
+		v.Add(a, b)
+	case op == '-':
+		v.Sub(a, b)
+	case op == '*':
+		v.Mul(a, b)
+	case b.Sign() == 0:
+		return nil, errors.New("division by zero")
+	case op == '/':
+		v.Quo(a, b)
+	case !a.IsInt() || !b.IsInt():
+		return nil, errors.New("% is for whole numbers")
+	default:
+		v.SetInt(new(big.Int).Rem(a.Num(), b.Num()))
+	}
+	return v, bounded(v)
+}
+
+// raise computes a power.
+func raise(base, exponent *big.Rat) (*big.Rat, error) {
+	if !exponent.IsInt() || !exponent.Num().IsInt64() || exponent.Num().CmpAbs(big.NewInt(largestPower)) > 0 {
+		return nil, fmt.Errorf("an exponent is a whole number from -%d to %d", largestPower, largestPower)
+	}
+	n := exponent.Num().Int64()
+	if n < 0 {
+		if base.Sign() == 0 {
+			return nil, errors.New("division by zero")
+		}
+		base, n = new(big.Rat).Inv(base), -n
+	}
+	if int64(base.Num().BitLen()+base.Denom().BitLen())*n > 2*largestBits {
+		return nil, errTooLarge
+	}
+	e := big.NewInt(n)
+	v := new(big.Rat).SetFrac(new(big.Int).Exp(base.Num(), e, nil), new(big.Int).Exp(base.Denom(), e, nil))
+	return v, bounded(v)
+}
+
+var errTooLarge = errors.New("the numbers become too large")
+
+func bounded(v *big.Rat) error {
+	if v.Num().BitLen()+v.Denom().BitLen() > largestBits {
+		return errTooLarge
+	}
+	return nil
+}
