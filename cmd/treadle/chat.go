@@ -32,6 +32,7 @@ type chat struct {
 	yes    bool
 	goOn   string // the commands to go on and to look into the thread; "" if it is not kept
 	look   string
+	err    error // the last failure of the model
 }
 
 // run talks until there are no more lines.
@@ -40,6 +41,9 @@ func (c *chat) run(ctx context.Context) error {
 	switch {
 	case errors.Is(err, io.EOF):
 		c.bye(ctx)
+		if c.term == nil {
+			return c.err // a script wants to know
+		}
 		return nil
 	case err != nil && c.goOn != "":
 		return &stoppedError{err, c.goOn}
@@ -218,13 +222,18 @@ func (c *chat) watch(ctx context.Context, run iter.Seq2[treadle.Event, error]) (
 	return nil, nil
 }
 
-// failed shows an error of the model's provider. Others end the conversation.
+// failed shows a failure of the model. Others, such as a full disk, end the
+// conversation.
 func (c *chat) failed(ctx context.Context, err error) error {
-	e, ok := errors.AsType[*llm.Error](err)
+	node, ok := errors.AsType[*treadle.NodeError](err)
 	if !ok || ctx.Err() != nil {
 		return err
 	}
-	fmt.Fprintln(c.out, c.term.paint(red, "The model failed: "+plain(e.Error())))
+	c.err = node.Err
+	if e, ok := errors.AsType[*llm.Error](err); ok {
+		c.err = e
+	}
+	fmt.Fprintln(c.out, c.term.paint(red, "The model failed: "+plain(c.err.Error())))
 	fmt.Fprintln(c.out, c.term.paint(faint, "An empty line tries again."))
 	return nil
 }

@@ -128,7 +128,7 @@ Publishing it
   step 5: publish: done in 0.0s
 `
 
-func TestDemoPrintsPlainLinesWithoutATerminal(t *testing.T) {
+func TestJokesPrintsPlainLinesWithoutATerminal(t *testing.T) {
 	t.Setenv("TERM", "xterm-256color")
 	synctest.Test(t, func(t *testing.T) {
 		diff(t, call(t.Context(), "jokes"), result{Stdout: demoLines})
@@ -137,7 +137,7 @@ func TestDemoPrintsPlainLinesWithoutATerminal(t *testing.T) {
 
 // Tasks of a step finish in the order of their length here, and in that of the
 // step they are listed.
-func TestDemoPacesItsWords(t *testing.T) {
+func TestJokesPacesItsWords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		got := call(t.Context(), "jokes", "--pace", "100ms")
 		want := strings.NewReplacer(
@@ -151,7 +151,7 @@ func TestDemoPacesItsWords(t *testing.T) {
 	})
 }
 
-func TestDemoTakesAnyTopic(t *testing.T) {
+func TestJokesTakesAnyTopic(t *testing.T) {
 	for _, test := range []struct{ topic, subject, joke string }{
 		{"owls", "owls in love", "I told my date that I write Go and think about owls. She returned an error. I did not check it."},
 		{"  owls ", "owls in love", "I told my date that I write Go and think about owls. She returned an error. I did not check it."},
@@ -173,7 +173,7 @@ func TestDemoTakesAnyTopic(t *testing.T) {
 	}
 }
 
-func TestDemoThatIsCancelledExitsWith130(t *testing.T) {
+func TestJokesThatIsCancelledExitsWith130(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 		defer cancel()
@@ -197,7 +197,7 @@ func TestDemoThatIsCancelledExitsWith130(t *testing.T) {
 
 // Two of the four have finished when it is stopped, and they are not written
 // again.
-func TestDemoGoesOnAfterItWasStoppedAtWork(t *testing.T) {
+func TestJokesGoesOnAfterItWasStoppedAtWork(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "demo.db")
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())

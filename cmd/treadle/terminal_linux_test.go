@@ -282,7 +282,7 @@ Publish this joke? ` + approvalQuestion + "y\n" + demoPublishes, "gophers in pro
 
 // Nothing may depend on how the process ended: what it has asked it asks again,
 // and what it has done it does not do again.
-func TestDemoGoesOnAfterItWasStoppedAtItsQuestion(t *testing.T) {
+func TestJokesGoesOnAfterItWasStoppedAtItsQuestion(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		stop func(*tty)
@@ -322,7 +322,7 @@ jokes             5  0.0 kB  just now     waiting for an answer
 }
 
 // Whoever just starts it again is meant to go on, too.
-func TestDemoFindsItsUnfinishedThread(t *testing.T) {
+func TestJokesFindsItsUnfinishedThread(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "demo.db")
 	run := func(stop string, args ...string) string {
 		t.Helper()

@@ -505,7 +505,7 @@ func TestThreadsLookWhereTheDemoKeepsThem(t *testing.T) {
 	diff(t, call(t.Context(), "threads", "list"), result{"", "treadle: " + filepath.Join(dir, "treadle", "demo.db") + ": there is no such file\n", 1})
 }
 
-func TestDemoOnAFileTakesTheNextThread(t *testing.T) {
+func TestJokesOnAFileTakeTheNextThread(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "demo.db")
 	for _, want := range []string{"jokes", "jokes-2", "jokes-3"} {
 		got := call(t.Context(), "jokes", "--db", file)

@@ -1,0 +1,341 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// noKeys is an environment in which the demo finds no model but its own.
+func noKeys() []string {
+	env := os.Environ()
+	for _, m := range defaultModels {
+		env = append(env, m.key+"=")
+	}
+	return append(env, "OPENAI_BASE_URL=")
+}
+
+// talked runs the demo as a process that is told lines, and returns what it
+// said after its first line.
+func talked(t *testing.T, lines string, args ...string) result {
+	t.Helper()
+	cmd := command(t, append([]string{"demo"}, args...)...)
+	cmd.Env = noKeys()
+	var stdout, stderr bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(lines), &stdout, &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	code := ended(t, cmd)
+	_, said, _ := strings.Cut(stdout.String(), "\n")
+	return result{said, stderr.String(), code}
+}
+
+// goodbye is what the demo ends with if it has kept something.
+func goodbye(file, thread string) string {
+	return fmt.Sprintf("\nTo go on, or to look at what was kept\n\n  treadle demo --db %s --thread %s\n  treadle threads show %s --db %s\n", file, thread, thread, file)
+}
+
+func contents(t *testing.T, file string) string {
+	t.Helper()
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+func TestDemoUsesAllItsTools(t *testing.T) {
+	dir := t.TempDir()
+	notes := filepath.Join(dir, "my notes")
+	got := talked(t, `hello
+what is 2^64?
+remember that I like green tea
+note shopping: milk and eggs
+perhaps
+yes
+what do you know about tea? and show my notes and what is 1/0?
+`, "--notes", notes)
+	diff(t, got, result{Stdout: `
+> hello
+I am a stand-in that works by rules, not a language model.
+Hello! ` + abilities + `
+
+> what is 2^64?
+  ✓ calculator {"expression":"2^64"}: 18446744073709551616
+2^64 = 18446744073709551616
+
+> remember that I like green tea
+  ✓ remember {"text":"I like green tea"}: Remembered.
+I will remember: I like green tea
+
+> note shopping: milk and eggs
+
+Write the note shopping.md?
+
+     milk and eggs
+
+yes, or no (and why) perhaps
+Answer yes or no, or for example "no, not now".
+
+yes, or no (and why) yes
+  ✓ write_note {"file":"shopping.md","text":"milk and eggs"}: Written to shopping.md.
+Written to shopping.md.
+
+> what do you know about tea? and show my notes and what is 1/0?
+  ✓ search_memory {"query":"tea"}: I like green tea
+  ✓ read_notes {}: shopping.md
+  ✗ calculator {"expression":"1/0"}: tool calculator: cannot compute "1/0": division by zero
+I know this: I like green tea
+Your notes: shopping.md
+That did not work: cannot compute "1/0": division by zero
+`})
+	diff(t, contents(t, filepath.Join(notes, "shopping.md")), "milk and eggs\n")
+}
+
+func TestDemoWritesNoNoteThatWasRejected(t *testing.T) {
+	notes := t.TempDir()
+	got := talked(t, "note a: x and note b: y\nno, not now\ny\n", "--notes", notes)
+	diff(t, got, result{Stdout: `
+> note a: x and note b: y
+I am a stand-in that works by rules, not a language model.
+
+Write the note a.md?
+
+     x
+
+yes, or no (and why) no, not now
+  ✓ write_note {"file":"a.md","text":"x"}: The user did not allow it: not now
+
+Write the note b.md?
+
+     y
+
+yes, or no (and why) y
+  ✓ write_note {"file":"b.md","text":"y"}: Written to b.md.
+The user did not allow it: not now
+Written to b.md.
+`})
+	left, err := os.ReadDir(notes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(left) != 1 || left[0].Name() != "b.md" {
+		t.Errorf("the notes are %v", left)
+	}
+}
+
+func TestDemoDoesNotAskIfItIsToldYes(t *testing.T) {
+	notes := t.TempDir()
+	got := talked(t, "note a: x\n", "--notes", notes, "--yes")
+	if !strings.Contains(got.Stdout, "yes, or no (and why) yes (because of --yes)\n") || got.Code != 0 {
+		t.Errorf("it said %+v", got)
+	}
+	diff(t, contents(t, filepath.Join(notes, "a.md")), "x\n")
+}
+
+// What nobody has answered stays asked, in the same words.
+func TestDemoAsksAgainWhatItsInputDidNotAnswer(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "demo.db")
+	const question = `
+Write the note a.md?
+
+     x
+`
+	diff(t, talked(t, "note a: x\n", "--db", file), result{Stdout: "\n> note a: x\nI am a stand-in that works by rules, not a language model.\n" + question + goodbye(file, "chat")})
+	const resumed = "Going on with thread \"chat\", 2 messages so far.\n"
+	diff(t, talked(t, "", "--db", file), result{Stdout: resumed + question + goodbye(file, "chat")})
+	diff(t, talked(t, "yes\n", "--db", file), result{Stdout: resumed + question + `
+yes, or no (and why) yes
+  ✓ write_note {"file":"a.md","text":"x"}: Written to a.md.
+Written to a.md.
+` + goodbye(file, "chat")})
+	diff(t, contents(t, filepath.Join(filepath.Dir(file), "notes", "a.md")), "x\n")
+}
+
+func TestDemoRemembersAcrossThreadsAndRestarts(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "demo.db")
+	talked(t, "remember that I like green tea\n", "--db", file, "--thread", "one")
+	const ask = "what do you know about tea?\n"
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--thread", "two"}, "I know this: I like green tea\n"},
+		{[]string{"--thread", "three", "--user", "bob"}, "Nothing is remembered about it.\n"},
+	} {
+		got := talked(t, ask, append(test.args, "--db", file)...)
+		if !strings.Contains(got.Stdout, test.want) || got.Code != 0 {
+			t.Errorf("%v: it said %+v", test.args, got)
+		}
+	}
+	shown := onFile(t, file, "show two")
+	_, values, _ := strings.Cut(shown.Stdout, "\nValues\n")
+	diff(t, values, `messages:
+  user           what do you know about tea?
+  assistant      I am a stand-in that works by rules, not a language model.
+                 → search_memory {"query":"tea"}
+  search_memory  I like green tea
+  assistant      I know this: I like green tea
+`)
+}
+
+func TestDemoRefusesThreadsOfOtherGraphs(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "demo.db")
+	if got := call(t.Context(), "jokes", "--db", file, "--thread", "x"); got.Code != 0 {
+		t.Fatal(got)
+	}
+	diff(t, talked(t, "hello\n", "--db", file, "--thread", "x"), result{"", "treadle: thread \"x\" is not a conversation: take another --thread\n", 1})
+}
+
+// wire is a server that speaks OpenAI's protocol: it answers with what it is
+// given, in this order, and keeps what it was asked.
+type wire struct {
+	*httptest.Server
+	mu      sync.Mutex
+	answers []func(http.ResponseWriter)
+	asked   []wireRequest
+}
+
+type wireRequest struct {
+	Model    string
+	Stream   bool
+	Messages []struct {
+		Role       string
+		Content    json.RawMessage
+		ToolCallID string `json:"tool_call_id"`
+		ToolCalls  []struct {
+			ID       string
+			Function struct{ Name, Arguments string }
+		} `json:"tool_calls"`
+	}
+	Tools []struct{ Function struct{ Name string } }
+}
+
+func newWire(t *testing.T, answers ...func(http.ResponseWriter)) *wire {
+	s := &wire{answers: answers}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		var req wireRequest
+		body, err := io.ReadAll(r.Body)
+		if err == nil {
+			err = json.Unmarshal(body, &req)
+		}
+		if err != nil || r.URL.Path != "/v1/chat/completions" || len(s.answers) == 0 {
+			http.Error(w, fmt.Sprint("unexpected: ", r.URL.Path, err), http.StatusTeapot)
+			return
+		}
+		s.asked = append(s.asked, req)
+		s.answers[0](w)
+		s.answers = s.answers[1:]
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// streamed answers with deltas, each an event of its own, and a reason to stop.
+func streamed(stop string, deltas ...string) func(http.ResponseWriter) {
+	return func(w http.ResponseWriter) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for _, d := range append(deltas, "{}") {
+			reason := "null"
+			if d == "{}" {
+				reason = `"` + stop + `"`
+			}
+			fmt.Fprintf(w, "data: {\"id\":\"x\",\"object\":\"chat.completion.chunk\",\"choices\":[{\"index\":0,\"delta\":%s,\"finish_reason\":%s}]}\n\n", d, reason)
+			w.(http.Flusher).Flush()
+		}
+		fmt.Fprint(w, "data: [DONE]\n\n")
+	}
+}
+
+func refused(status int, message string) func(http.ResponseWriter) {
+	return func(w http.ResponseWriter) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		fmt.Fprintf(w, `{"error":{"message":%q,"type":"server_error"}}`, message)
+	}
+}
+
+func TestDemoTalksToAServer(t *testing.T) {
+	server := newWire(t,
+		streamed("tool_calls", `{"role":"assistant","content":"Let me "}`, `{"content":"compute."}`,
+			`{"tool_calls":[{"index":0,"id":"call_a","type":"function","function":{"name":"calculator","arguments":""}}]}`,
+			`{"tool_calls":[{"index":0,"function":{"arguments":"{\"expression\":"}}]}`,
+			`{"tool_calls":[{"index":0,"function":{"arguments":"\"6*7\"}"}}]}`),
+		streamed("stop", `{"role":"assistant","content":"It is "}`, `{"content":"42."}`))
+	file := filepath.Join(t.TempDir(), "demo.db")
+	got := talked(t, "six times seven?\n", "--base-url", server.URL+"/v1", "--model", "tiny", "--db", file)
+	said, rest, _ := strings.Cut(got.Stdout, "\n\nTo go on")
+	diff(t, said, `
+> six times seven?
+Let me compute.
+  ✓ calculator {"expression":"6*7"}: 42
+It is 42.`)
+	if want := "  treadle demo --db " + file + " --thread chat --base-url " + server.URL + "/v1 --model tiny\n"; !strings.Contains(rest, want) || got.Code != 0 {
+		t.Errorf("it ended with %+v", got)
+	}
+	if len(server.asked) != 2 {
+		t.Fatalf("it asked %d times", len(server.asked))
+	}
+	var tools []string
+	for _, tool := range server.asked[0].Tools {
+		tools = append(tools, tool.Function.Name)
+	}
+	diff(t, tools, []string{"calculator", "write_note", "read_notes", "remember", "search_memory"})
+	second := server.asked[1]
+	var roles []string
+	for _, m := range second.Messages {
+		roles = append(roles, m.Role)
+	}
+	diff(t, roles, []string{"system", "user", "assistant", "tool"})
+	diff(t, []any{second.Model, second.Stream, second.Messages[2].ToolCalls[0].ID, second.Messages[3].ToolCallID, string(second.Messages[3].Content)},
+		[]any{"tiny", true, "call_a", "call_a", `"42"`})
+}
+
+// A failure is shown, an empty line tries again, and something else goes on:
+// the thread stays one that a provider takes.
+func TestDemoGoesOnAfterAFailureOfItsServer(t *testing.T) {
+	server := newWire(t,
+		refused(500, "the bulbs are out"),
+		refused(429, "come back"),
+		streamed("stop", `{"role":"assistant","content":"Hello."}`),
+		refused(500, "out again"),
+		streamed("stop", `{"role":"assistant","content":"Still here."}`))
+	got := talked(t, "hello\n\n\nsing\nnever mind\n", "--base-url", server.URL+"/v1", "--model", "tiny")
+	diff(t, got, result{`
+> hello
+The model failed: openai: 500 Internal Server Error: server_error: the bulbs are out
+An empty line tries again.
+
+> 
+The model failed: openai: 429 Too Many Requests: server_error: come back
+An empty line tries again.
+
+> 
+Hello.
+
+> sing
+The model failed: openai: 500 Internal Server Error: server_error: out again
+An empty line tries again.
+
+> never mind
+Still here.
+`, "treadle: openai: 500 Internal Server Error: server_error: out again\n", 1})
+	var said []string
+	for _, m := range server.asked[4].Messages[1:] {
+		said = append(said, m.Role+" "+string(m.Content))
+	}
+	diff(t, said, []string{`user "hello"`, `assistant "Hello."`, `user "sing"`, `user "never mind"`})
+}
