@@ -155,7 +155,7 @@ func (s *streams) converse(ctx context.Context, f demoFlags) (err error) {
 		c.goOn = f.command(file)
 		c.look = shellLine("treadle", "threads", "show", f.thread, "--db", file)
 	}
-	if err := notOurs(ctx, db, f.thread); err != nil {
+	if err := checkConversation(ctx, db, f.thread); err != nil {
 		return err
 	}
 	return c.run(ctx)
@@ -174,9 +174,9 @@ func (f *demoFlags) command(file string) string {
 	return shellLine(args...)
 }
 
-// notOurs reports that a thread is not a conversation: the file may hold those
+// checkConversation reports that a thread is not a conversation: the file may hold those
 // of other graphs.
-func notOurs(ctx context.Context, db *sqlite.DB, thread string) error {
+func checkConversation(ctx context.Context, db *sqlite.DB, thread string) error {
 	cp, err := db.Get(ctx, checkpoint.Key{Thread: thread})
 	if errors.Is(err, checkpoint.ErrNotFound) {
 		return nil

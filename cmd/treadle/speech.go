@@ -74,6 +74,7 @@ func (v *speech) say(chunk llm.Chunk) {
 // begin shows a tool that is at work.
 func (v *speech) begin(t toolRun) {
 	v.erase()
+	v.endLine()
 	v.calls = append(v.calls, t)
 	v.draw()
 }

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// chatInTTY starts the demo in a terminal, with no model but its own.
+func chatInTTY(t *testing.T, args ...string) *tty {
+	t.Helper()
+	for _, m := range defaultModels {
+		t.Setenv(m.key, "")
+	}
+	return inTTY(t, "", append([]string{"demo", "--pace", "0s"}, args...)...)
+}
+
+const noteQuestion = `
+Write the note a.md?
+
+     x
+
+yes, or no (and why)`
+
+const chatHint = "Say something; Ctrl-D ends the conversation.\n"
+
+// after is what is on the screen behind the line that names the model, which
+// is longer than the screen is wide.
+func after(shown string) string {
+	_, rest, _ := strings.Cut(shown, "for one)\n")
+	return rest
+}
+
+// Nothing may depend on how the process ended: what it has asked it asks again
+// in the same words, and goes on from there.
+func TestChatAsksTheSameQuestionAfterItWasStopped(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		stop func(*tty)
+		code int
+		said string // behind the question
+	}{
+		{"kill -9", func(c *tty) {
+			if err := c.cmd.Process.Kill(); err != nil {
+				c.t.Fatal(err)
+			}
+		}, -1, "\n"},
+		{"Ctrl-C", func(c *tty) { c.send("\x03") }, 130, " ^C\ntreadle: interrupted\nTo go on: treadle demo --db FILE --thread chat\n"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "demo.db")
+			c := chatInTTY(t, "--db", file)
+			c.expect("> ")
+			c.send("note a: x\n")
+			c.expect("(and why) ")
+			test.stop(c)
+			code, _, shown := c.end()
+			diff(t, code, test.code)
+			diff(t, strings.ReplaceAll(after(shown), file, "FILE"), chatHint+"\n> note a: x\n"+confession+"\n"+noteQuestion+test.said)
+
+			c = chatInTTY(t, "--db", file)
+			c.expect("(and why) ")
+			c.send("yes\n")
+			c.expect("> ")
+			c.send("\x04")
+			code, _, shown = c.end()
+			diff(t, code, 0)
+			diff(t, after(shown), "Going on with thread \"chat\", 2 messages so far.\n"+chatHint+noteQuestion+` yes
+  ✓ write_note {"file":"a.md","text":"x"}: Written to a.md.
+Written to a.md.
+
+>
+`+goodbye(file, "chat"))
+			diff(t, contents(t, filepath.Join(filepath.Dir(file), "notes", "a.md")), "x\n")
+		})
+	}
+}
+
+// A turn that was cut off by the end of the process is finished by the next.
+func TestChatFinishesATurnThatWasCutOff(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "demo.db")
+	c := chatInTTY(t, "--db", file, "--pace", "1h")
+	c.expect("> ")
+	c.send("thanks\n")
+	c.expect("\nI ") // its first word
+	c.send("\x03")
+	code, _, shown := c.end()
+	diff(t, code, 130)
+	diff(t, strings.ReplaceAll(after(shown), file, "FILE"), chatHint+"\n> thanks\nI ^C\ntreadle: interrupted\nTo go on: treadle demo --db FILE --thread chat\n")
+	c = chatInTTY(t, "--db", file)
+	c.expect("> ")
+	c.send("\x04")
+	_, _, shown = c.end()
+	diff(t, after(shown), "Going on with thread \"chat\", 1 message so far.\n"+chatHint+confession+"\nYou are welcome.\n\n>\n"+goodbye(file, "chat"))
+}
+
+func TestChatIsColouredOnlyForTerminalsThatWantIt(t *testing.T) {
+	for _, test := range []struct {
+		env    string
+		colour bool
+	}{{"TERM=xterm-256color", true}, {"NO_COLOR=1", false}, {"TERM=dumb", false}} {
+		t.Run(test.env, func(t *testing.T) {
+			c := inTTY(t, test.env, "demo", "--model", "offline", "--pace", "0s", "--db", ":memory:")
+			c.expect("> ")
+			c.send("what is 2 + 2?\n")
+			c.expect("2 + 2 = 4\r\n")
+			c.send("\x04")
+			code, raw, shown := c.end()
+			diff(t, code, 0)
+			diff(t, colours.MatchString(raw), test.colour)
+			diff(t, after(shown), chatHint+"\n> what is 2 + 2?\n"+confession+"\n"+`  ✓ calculator {"expression":"2 + 2"}: 4
+2 + 2 = 4
+
+>
+`)
+			// While the tool is at work a line says so, if it can be taken away again.
+			diff(t, strings.Contains(colours.ReplaceAllString(raw, ""), `  … calculator {"expression":"2 + 2"}`+"\r\x1b[J"), test.env != "TERM=dumb")
+		})
+	}
+}
