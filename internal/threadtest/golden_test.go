@@ -36,4 +36,6 @@ func TestThreadsOfEveryVersionGoOn(t *testing.T) {
 	}
 }
 
-func TestThePresentFormatIsWritten(t *testing.T) { threadtest.GoldenIsPresent(t, goldenFile(presentFormat)) }
+func TestThePresentFormatIsWritten(t *testing.T) {
+	threadtest.GoldenIsPresent(t, goldenFile(presentFormat))
+}
