@@ -1,0 +1,108 @@
+package mcptool
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"time"
+)
+
+// Server says how to reach an MCP server: by Command or by URL.
+//
+// ${NAME} in Command, Env, URL and Header stands for a variable of the
+// environment; one that is not set is an error.
+type Server struct {
+	// Name is what errors and events call the server, and the prefix of its
+	// tools if Prefix is set.
+	Name string
+
+	// Command is the program to start, and its arguments. It gets the variables
+	// in Env and of this process's environment only those that programs need to
+	// run (PATH, HOME, …), so that a server sees no secrets that are not meant
+	// for it.
+	Command []string
+	Env     map[string]string
+	Dir     string // where to start it; "" is the current directory
+	// Log gets what the program writes to its standard error, and the lines of
+	// its standard output that are no messages. Nil is nowhere. It is written to
+	// by one goroutine at a time.
+	Log io.Writer
+
+	// URL is the address of a server that speaks streamable HTTP. Header is sent
+	// along with every request.
+	URL    string
+	Header http.Header
+	// HTTP makes the requests; nil is a client of the server's own.
+	HTTP *http.Client
+
+	// Prefix puts the server's name before those of its tools: math_add.
+	Prefix bool
+	// Timeout bounds each call of a tool; 0 is no bound but the caller's
+	// context.
+	Timeout time.Duration
+}
+
+var variable = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
+
+// resolve checks the configuration and puts in the variables.
+func (s Server) resolve() (Server, error) {
+	switch {
+	case s.Name == "":
+		return s, errors.New("mcptool: a server has no Name")
+	case (len(s.Command) == 0) == (s.URL == ""):
+		return s, fmt.Errorf("mcptool: server %q needs either a Command or a URL", s.Name)
+	}
+	var problems []error
+	expand := func(in string) string {
+		return variable.ReplaceAllStringFunc(in, func(ref string) string {
+			name := ref[2 : len(ref)-1]
+			v, ok := os.LookupEnv(name)
+			if !ok {
+				problems = append(problems, fmt.Errorf("mcptool: server %q: %s is not set in the environment", s.Name, name))
+			}
+			return v
+		})
+	}
+	s.URL = expand(s.URL)
+	s.Command = slices.Clone(s.Command)
+	for i, arg := range s.Command {
+		s.Command[i] = expand(arg)
+	}
+	s.Env = maps.Clone(s.Env)
+	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
+		s.Env[name] = expand(s.Env[name])
+	}
+	s.Header = s.Header.Clone()
+	for _, name := range slices.Sorted(maps.Keys(s.Header)) {
+		for i, v := range s.Header[name] {
+			s.Header[name][i] = expand(v)
+		}
+	}
+	return s, errors.Join(problems...)
+}
+
+// inherited are the variables that every program gets.
+var inherited = []string{
+	"HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER",
+	// Windows
+	"APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATHEXT", "PROCESSOR_ARCHITECTURE",
+	"PROGRAMFILES", "SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "TMP", "USERNAME", "USERPROFILE",
+}
+
+func (s Server) environ() []string {
+	env := []string{}
+	for _, name := range inherited {
+		if v, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+v)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
+		env = append(env, name+"="+s.Env[name]) // the last one counts
+	}
+	return env
+}

@@ -1,0 +1,256 @@
+package mcptool_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"go.uber.org/goleak"
+
+	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/mcptool"
+)
+
+// serve, in the environment, makes the test's binary a server.
+const serve = "MCPTOOL_TEST_SERVE"
+
+// No session may leave a goroutine behind.
+func TestMain(m *testing.M) {
+	mode, ok := os.LookupEnv(serve)
+	if !ok {
+		goleak.VerifyTestMain(m)
+		return
+	}
+	if err := serveStdio(mode); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func serveStdio(mode string) error {
+	say := func(line string) { fmt.Fprintln(os.Stderr, line) }
+	transport := &mcp.IOTransport{Reader: os.Stdin, Writer: os.Stdout}
+	switch mode {
+	case "broken":
+		return fmt.Errorf("no license for %s", os.Getenv("CUSTOMER"))
+	case "mute":
+		say("ready")
+		select {}
+	case "noisy":
+		transport.Writer = noise{os.Stdout}
+		fmt.Println("Welcome to the noisy server")
+	}
+	return newServer(say).Run(context.Background(), transport)
+}
+
+// noise is a server's output with other things in between.
+type noise struct{ io.WriteCloser }
+
+func (n noise) Write(b []byte) (int, error) {
+	fmt.Fprintf(n.WriteCloser, "[info] answering\n{\"level\":\"debug\"}\n42\n\n\x00\xff{\n")
+	return n.WriteCloser.Write(b)
+}
+
+type sum struct {
+	A int `json:"a" jsonschema:"the first"`
+	B int `json:"b" default:"1"`
+}
+
+type none struct{}
+
+// newServer is a server with tools for the tests, a page for every two of them.
+// It says what happens in them.
+func newServer(say func(string)) *mcp.Server {
+	s := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "v1"}, &mcp.ServerOptions{PageSize: 2})
+	hall := newHall(20)
+	release := make(chan struct{}, 1)
+	err := mcptool.Add(s,
+		llm.NewTool("add", "Adds two numbers.", func(_ context.Context, in sum) (llm.ToolOutput, error) {
+			return llm.ToolOutput{Content: in.A + in.B, Artifact: map[string]int{"sum": in.A + in.B}}, nil
+		}),
+		llm.NewTool("pid", "", func(context.Context, none) (int, error) { return os.Getpid(), nil }),
+		llm.NewTool("env", "", func(_ context.Context, in struct{ Name string }) (string, error) { return os.Getenv(in.Name), nil }),
+		llm.NewTool("fail", "", func(context.Context, none) (string, error) { return "", fmt.Errorf("out of owls") }),
+		llm.NewTool("hang", "", func(ctx context.Context, _ none) (string, error) {
+			say("hanging")
+			<-ctx.Done()
+			say("cancelled")
+			return "", ctx.Err()
+		}),
+		llm.NewTool("die", "", func(ctx context.Context, _ none) (string, error) {
+			return "", syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		}),
+		llm.NewTool("meet", "", func(ctx context.Context, _ none) (string, error) { return hall.enter(ctx) }),
+		llm.NewTool("release", "", func(context.Context, none) (string, error) { release <- struct{}{}; return "ok", nil }),
+	)
+	if err != nil {
+		panic(err)
+	}
+	s.AddTool(&mcp.Tool{Name: "show", InputSchema: json.RawMessage(showSchema)}, show)
+	s.AddTool(&mcp.Tool{Name: "long.job", Title: "A long job", InputSchema: json.RawMessage(`{"type":"object"}`)},
+		func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			err := r.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: r.Params.GetProgressToken(), Progress: 1, Total: 2, Message: "half"})
+			<-release
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "done"}}}, err
+		})
+	return s
+}
+
+const showSchema = `{"type":"object","$schema":"https://json-schema.org/draft/2020-12/schema","title":"Show","required":["what"],
+	"properties":{"what":{"type":"string","enum":["all","structured","error"],"x-order":1,"examples":["all"]},"n":{"anyOf":[{"type":"integer"},{"type":"null"}],"default":null}},
+	"additionalProperties":false,"$defs":{"unused":{"type":"string","format":"uri"}}}`
+
+// show answers with every kind of content.
+func show(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	if strings.Contains(string(r.Params.Arguments), "structured") {
+		return &mcp.CallToolResult{Content: []mcp.Content{}, StructuredContent: map[string]any{"n": 1}}, nil
+	}
+	return &mcp.CallToolResult{IsError: strings.Contains(string(r.Params.Arguments), "error"), Content: []mcp.Content{
+		&mcp.TextContent{Text: "hello"},
+		&mcp.ImageContent{MIMEType: "image/png", Data: []byte("png")},
+		&mcp.AudioContent{MIMEType: "audio/wav", Data: []byte("wav")},
+		&mcp.ResourceLink{URI: "https://example.com/owl.png", Name: "owl", MIMEType: "image/png"},
+		&mcp.ResourceLink{URI: "https://example.com/owl.pdf", Name: "owl.pdf", MIMEType: "application/pdf"},
+		&mcp.ResourceLink{URI: "memo://7", Name: "memo", Description: "About owls."},
+		&mcp.EmbeddedResource{Resource: &mcp.ResourceContents{URI: "file:///a.txt", Text: "inside"}},
+		&mcp.EmbeddedResource{Resource: &mcp.ResourceContents{URI: "file:///a/b.pdf", MIMEType: "application/pdf", Blob: []byte("pdf")}},
+		&mcp.EmbeddedResource{Resource: &mcp.ResourceContents{URI: "file:///c.png", MIMEType: "image/png", Blob: []byte("png")}},
+	}}, nil
+}
+
+// hall lets its guests out when all are in.
+type hall struct {
+	mu     sync.Mutex
+	absent int
+	full   chan struct{}
+}
+
+func newHall(guests int) *hall { return &hall{absent: guests, full: make(chan struct{})} }
+
+func (h *hall) enter(ctx context.Context) (string, error) {
+	h.mu.Lock()
+	h.absent--
+	if h.absent == 0 {
+		close(h.full)
+	}
+	h.mu.Unlock()
+	select {
+	case <-h.full:
+		return "met", nil
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+// words are the lines that a server says.
+type words chan string
+
+func (w words) say(line string) { w <- line }
+
+// writer is where a process's words come from.
+func (w words) writer(t *testing.T) io.Writer {
+	r, out := io.Pipe()
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		for lines := bufio.NewScanner(r); lines.Scan(); {
+			w <- lines.Text()
+		}
+	})
+	t.Cleanup(func() { out.Close(); reading.Wait() })
+	return out
+}
+
+// await reads until a line has come.
+func (w words) await(t *testing.T, line string) {
+	t.Helper()
+	for {
+		select {
+		case got := <-w:
+			if got == line {
+				return
+			}
+		case <-t.Context().Done():
+			t.Fatalf("the server did not say %q", line)
+		}
+	}
+}
+
+// process is a server in a process of its own.
+func process(t *testing.T, mode string) (mcptool.Server, words) {
+	w := make(words, 1000)
+	return mcptool.Server{Name: "proc", Command: []string{os.Args[0]}, Env: map[string]string{serve: mode, "CUSTOMER": "owls", "GORACE": "atexit_sleep_ms=0"}, Log: w.writer(t)}, w
+}
+
+// overHTTP is a server that speaks HTTP.
+func overHTTP(t *testing.T) (mcptool.Server, words) {
+	w := make(words, 1000)
+	s := httptest.NewServer(mcptool.Handler(newServer(w.say)))
+	t.Cleanup(s.Close)
+	return mcptool.Server{Name: "http", URL: s.URL}, w
+}
+
+// overBoth runs a test with either kind of server.
+func overBoth(t *testing.T, test func(t *testing.T, s mcptool.Server, w words)) {
+	t.Run("stdio", func(t *testing.T) {
+		s, w := process(t, "")
+		test(t, s, w)
+	})
+	t.Run("http", func(t *testing.T) {
+		s, w := overHTTP(t)
+		test(t, s, w)
+	})
+}
+
+type toolset map[string]*llm.Tool
+
+// open connects with servers until the end of the test.
+func open(t *testing.T, servers ...mcptool.Server) (*mcptool.Servers, toolset) {
+	t.Helper()
+	all, err := mcptool.Connect(t.Context(), servers...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := all.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	list, err := all.Tools(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := toolset{}
+	for _, tool := range list {
+		set[tool.Name] = tool
+	}
+	return all, set
+}
+
+// call is the message that answers a call.
+func (s toolset) call(ctx context.Context, name, args string) (llm.Message, error) {
+	call := llm.ToolCall{ID: "c1", Name: name, Args: json.RawMessage(args)}
+	out, err := s[name].Call(ctx, call)
+	if err != nil {
+		return llm.Message{}, err
+	}
+	return llm.ToolResult(call, out), nil
+}
+
+// says is the text of an answer.
+func (s toolset) says(t *testing.T, name, args string) string {
+	t.Helper()
+	m, err := s.call(t.Context(), name, args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.Text()
+}

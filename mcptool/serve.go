@@ -1,0 +1,135 @@
+package mcptool
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/llm"
+)
+
+// Add offers tools to the clients of an MCP server. It fails, and offers none, if
+// one is no tool that a client could call.
+//
+// Arguments that do not fit, errors and panics are answers with isError, whose
+// text the client's model reads. A tool's artifact is its structuredContent;
+// where it is no object it is the object's "result". A question that the tool asks
+// with [treadle.Interrupt] cannot be put to anyone and is such an error too, and so
+// is a [treadle.Command], which needs an agent around the tool. When the client
+// cancels, the tool's context ends.
+func Add(server *mcp.Server, tools ...*llm.Tool) error {
+	names := map[string]bool{}
+	for _, t := range tools {
+		switch {
+		case t == nil:
+			return errors.New("mcptool: a tool is nil")
+		case t.Run == nil:
+			return fmt.Errorf("mcptool: tool %q has no function to run", t.Name)
+		case t.Name == "" || forbidden.MatchString(t.Name):
+			return fmt.Errorf("mcptool: tool %q: a name is made of letters, digits, _ and -", t.Name)
+		case names[t.Name]:
+			return fmt.Errorf("mcptool: two tools are named %q", t.Name)
+		case t.Parameters != nil && t.Parameters.Type != "object":
+			return fmt.Errorf("mcptool: tool %q: its parameters must be of type object", t.Name)
+		}
+		names[t.Name] = true
+	}
+	for _, t := range tools {
+		if err := add(server, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func add(server *mcp.Server, t *llm.Tool) (err error) {
+	defer func() {
+		if p := recover(); p != nil { // the SDK's way to say what is wrong with a schema
+			err = fmt.Errorf("mcptool: tool %q: %v", t.Name, p)
+		}
+	}()
+	parameters := t.Parameters
+	if parameters == nil {
+		parameters = &jsonschema.Schema{Type: "object"}
+	}
+	server.AddTool(&mcp.Tool{Name: t.Name, Description: t.Description, InputSchema: parameters},
+		func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			call := llm.ToolCall{ID: rand.Text(), Name: t.Name, Args: r.Params.Arguments}
+			return serve(ctx, t, call)
+		})
+	return nil
+}
+
+func serve(ctx context.Context, t *llm.Tool, call llm.ToolCall) (*mcp.CallToolResult, error) {
+	out, err := t.Call(ctx, call)
+	if err != nil && ctx.Err() != nil {
+		return nil, context.Cause(ctx) // nobody waits for an answer
+	}
+	if _, ok := treadle.CommandOf(out); ok && err == nil {
+		err = fmt.Errorf("tool %s commands the graph of an agent, and there is none around an MCP tool", t.Name)
+	}
+	switch {
+	case err == nil:
+	case asks(err):
+		out = fmt.Errorf("tool %s stopped to ask a question, which cannot be answered over MCP: %w", t.Name, err)
+	default:
+		out = err
+	}
+	return answer(llm.ToolResult(call, out))
+}
+
+// asks reports whether the error is a question to a person.
+func asks(err error) bool {
+	_, paused := errors.AsType[*treadle.InterruptError](err)
+	return paused || treadle.IsSignal(err) || errors.Is(err, treadle.ErrNoSaver) || errors.Is(err, treadle.ErrNoThread)
+}
+
+// Handler serves streamable HTTP, each request on its own: no session is kept, so
+// that any copy of the server may answer, and a client that goes away cancels its
+// call. (Clients of protocols before 2026-07-28 cannot cancel without a session;
+// for them, for streams that resume and for other settings use the SDK's handler.)
+func Handler(server *mcp.Server) http.Handler {
+	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
+		&mcp.StreamableHTTPOptions{Stateless: true, PropagateRequestCancellation: true})
+}
+
+// Graph makes a tool of a graph, under the graph's name. The arguments are the
+// fields of the graph's input, or "input" where that is no struct; the result is
+// the output as JSON, for the model and as the artifact.
+//
+// Every call is a run of its own, without a thread. As a tool of an agent the
+// graph may ask questions; as a tool of an MCP server it cannot, see [Add].
+func Graph(g treadle.AnyGraph, description string) (*llm.Tool, error) {
+	schemas, err := g.Schemas()
+	if err != nil {
+		return nil, fmt.Errorf("mcptool: %w", err)
+	}
+	t := &llm.Tool{Name: g.Name(), Description: description, Parameters: schemas.Input}
+	wrapped := t.Parameters.Type != "object" || t.Parameters.Properties == nil
+	if wrapped {
+		t.Parameters = &jsonschema.Schema{Type: "object", Required: []string{"input"},
+			Properties: map[string]*jsonschema.Schema{"input": schemas.Input}}
+	}
+	t.Run = func(ctx context.Context, args json.RawMessage) (any, error) {
+		if wrapped {
+			var in struct{ Input json.RawMessage }
+			if err := json.Unmarshal(args, &in); err != nil {
+				return nil, &llm.ArgumentsError{Tool: t.Name, Args: args, Err: err}
+			}
+			args = in.Input
+		}
+		out, err := g.Open("").RunJSON(ctx, args)
+		if err != nil {
+			return nil, err
+		}
+		return llm.ToolOutput{Content: out, Artifact: out}, nil
+	}
+	return t, nil
+}

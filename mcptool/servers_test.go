@@ -1,0 +1,399 @@
+package mcptool_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/mcptool"
+)
+
+func TestToolsAreListedOverAllPagesInOrder(t *testing.T) {
+	overBoth(t, func(t *testing.T, s mcptool.Server, _ words) {
+		all, _ := open(t, s)
+		list, err := all.Tools(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, tool := range list {
+			names = append(names, tool.Name+": "+tool.Description)
+		}
+		want := []string{"add: Adds two numbers.", "die: ", "env: ", "fail: ", "hang: ", "long_job: A long job", "meet: ", "pid: ", "release: ", "show: "}
+		if d := cmp.Diff(want, names); d != "" {
+			t.Errorf("the tools (-want +got):\n%s", d)
+		}
+	})
+}
+
+func TestSchemasPassUnchanged(t *testing.T) {
+	overBoth(t, func(t *testing.T, s mcptool.Server, _ words) {
+		_, tools := open(t, s)
+		raw, err := json.Marshal(tools["show"].Parameters)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got, want any
+		if err := errors.Join(json.Unmarshal(raw, &got), json.Unmarshal([]byte(showSchema), &want)); err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("the schema (-want +got):\n%s", d)
+		}
+	})
+}
+
+func TestNamesArePrefixedAndMustDiffer(t *testing.T) {
+	one, _ := overHTTP(t)
+	two := one
+	two.Name = "two"
+	all, err := mcptool.Connect(t.Context(), one, two)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer all.Close()
+	if _, err := all.Tools(t.Context()); err == nil || !strings.Contains(err.Error(), `servers "http" and "two" both have a tool add: set Prefix`) {
+		t.Errorf("two tools of one name gave %v", err)
+	}
+	two.Prefix = true
+	_, tools := open(t, one, two)
+	if got := tools.says(t, "two_add", `{"a":1,"b":2}`) + tools.says(t, "add", `{"a":2,"b":2}`); got != "34" {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestContentBecomesBlocks(t *testing.T) {
+	blocks := []llm.Block{
+		llm.Text("hello"),
+		llm.Image("image/png", []byte("png")),
+		llm.Audio("audio/wav", []byte("wav")),
+		{Type: llm.BlockImage, URL: "https://example.com/owl.png", MIMEType: "image/png"},
+		{Type: llm.BlockFile, URL: "https://example.com/owl.pdf", MIMEType: "application/pdf", Extra: map[string]any{"filename": "owl.pdf"}},
+		llm.Text("memo: memo://7\nAbout owls."),
+		llm.Text("inside"),
+		llm.File("b.pdf", "application/pdf", []byte("pdf")),
+		llm.Image("image/png", []byte("png")),
+	}
+	of := func(name string, m llm.Message) llm.Message {
+		m.Role, m.Name, m.ToolCallID = llm.RoleTool, name, "c1"
+		return m
+	}
+	overBoth(t, func(t *testing.T, s mcptool.Server, _ words) {
+		_, tools := open(t, s)
+		for _, test := range []struct {
+			tool, args string
+			want       llm.Message
+		}{
+			{"show", `{"what":"all"}`, llm.Message{Blocks: blocks}},
+			{"show", `{"what":"error"}`, llm.Message{Blocks: blocks, Status: llm.StatusError}},
+			{"show", `{"what":"structured"}`, llm.Message{Content: `{"n":1}`, Artifact: map[string]any{"n": 1.0}}},
+			{"add", `{"a":1,"b":2}`, llm.Message{Content: "3", Artifact: map[string]any{"sum": 3.0}}},
+			{"add", `{"a":1}`, llm.Message{Content: "2", Artifact: map[string]any{"sum": 2.0}}},
+			{"fail", ``, llm.Message{Content: "tool fail: out of owls", Status: llm.StatusError}},
+		} {
+			got, err := tools.call(t.Context(), test.tool, test.args)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(of(test.tool, test.want), got); d != "" {
+				t.Errorf("%s %s (-want +got):\n%s", test.tool, test.args, d)
+			}
+		}
+		if _, err := tools.call(t.Context(), "add", `{"a":"x"}`); !isA[*llm.ArgumentsError](err) {
+			t.Errorf("wrong arguments gave %v", err)
+		}
+	})
+}
+
+func isA[E error](err error) bool { _, ok := errors.AsType[E](err); return ok }
+
+func TestServerSeesItsOwnVariablesOnly(t *testing.T) {
+	t.Setenv("SECRET", "s3cret")
+	s, _ := process(t, "")
+	s.Env["GREETING"] = "hello ${SECRET} $SECRET"
+	_, tools := open(t, s)
+	for name, want := range map[string]string{"SECRET": "", "GREETING": "hello s3cret $SECRET", "PATH": os.Getenv("PATH")} {
+		if got := tools.says(t, "env", `{"Name":"`+name+`"}`); got != want {
+			t.Errorf("%s is %q for the server, want %q", name, got, want)
+		}
+	}
+}
+
+func TestHeadersGoWithEveryRequest(t *testing.T) {
+	t.Setenv("TOKEN", "t0ken")
+	inner := mcptool.Handler(newServer(words(nil).say))
+	var mu sync.Mutex
+	without := 0
+	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer t0ken" {
+			mu.Lock()
+			without++
+			mu.Unlock()
+		}
+		inner.ServeHTTP(w, r)
+	}))
+	t.Cleanup(h.Close)
+	_, tools := open(t, mcptool.Server{Name: "h", URL: h.URL, Header: http.Header{"authorization": {"Bearer ${TOKEN}"}}})
+	tools.says(t, "pid", "")
+	mu.Lock()
+	defer mu.Unlock()
+	if without > 0 {
+		t.Errorf("%d requests came without the header", without)
+	}
+}
+
+func TestMistakesInTheConfigurationAreErrors(t *testing.T) {
+	for _, test := range []struct {
+		servers []mcptool.Server
+		want    string
+	}{
+		{[]mcptool.Server{{}}, "mcptool: a server has no Name"},
+		{[]mcptool.Server{{Name: "a"}}, `mcptool: server "a" needs either a Command or a URL`},
+		{[]mcptool.Server{{Name: "a", URL: "x", Command: []string{"y"}}}, `mcptool: server "a" needs either a Command or a URL`},
+		{[]mcptool.Server{{Name: "a", URL: "http://${NO_SUCH_VARIABLE}"}, {Name: "a", URL: "x"}},
+			"mcptool: server \"a\": NO_SUCH_VARIABLE is not set in the environment\nmcptool: two servers are named \"a\""},
+	} {
+		if _, err := mcptool.Connect(t.Context(), test.servers...); err == nil || err.Error() != test.want {
+			t.Errorf("got %v, want %s", err, test.want)
+		}
+	}
+}
+
+func TestServerThatDoesNotStartIsAnErrorThatSaysWhy(t *testing.T) {
+	good, _ := process(t, "")
+	broken, _ := process(t, "broken")
+	broken.Name = "broken"
+	_, err := mcptool.Connect(t.Context(), good, broken)
+	if !errors.Is(err, mcptool.ErrNoAnswer) || !strings.Contains(err.Error(), `server "broken"`) ||
+		!strings.Contains(err.Error(), "exit status 1; it wrote: no license for owls") {
+		t.Errorf("got %v", err)
+	}
+	_, err = mcptool.Connect(t.Context(), mcptool.Server{Name: "absent", Command: []string{"/no/such/program"}})
+	if !errors.Is(err, mcptool.ErrNoAnswer) || !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+	h := httptest.NewServer(http.NotFoundHandler())
+	defer h.Close()
+	_, err = mcptool.Connect(t.Context(), mcptool.Server{Name: "absent", URL: h.URL})
+	if !errors.Is(err, mcptool.ErrNoAnswer) || !strings.Contains(err.Error(), h.URL) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestConnectEndsWithItsContext(t *testing.T) {
+	s, said := process(t, "mute")
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-said
+		cancel()
+	}()
+	start := time.Now()
+	_, err := mcptool.Connect(ctx, s)
+	if !errors.Is(err, context.Canceled) || time.Since(start) > 20*time.Second {
+		t.Errorf("after %v: %v", time.Since(start), err)
+	}
+}
+
+func TestGarbageOnTheOutputIsLoggedAndSkipped(t *testing.T) {
+	s, said := process(t, "noisy")
+	_, tools := open(t, s)
+	if got := tools.says(t, "add", `{"a":20,"b":22}`); got != "42" {
+		t.Errorf("got %q", got)
+	}
+	for _, line := range []string{"Welcome to the noisy server", "[info] answering", `{"level":"debug"}`, "42"} {
+		said.await(t, line)
+	}
+}
+
+func TestCancellingACallCancelsItOnTheServer(t *testing.T) {
+	overBoth(t, func(t *testing.T, s mcptool.Server, said words) {
+		_, tools := open(t, s)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			<-said // hanging
+			cancel()
+		}()
+		if _, err := tools.call(ctx, "hang", ""); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+		said.await(t, "cancelled")
+		if got := tools.says(t, "add", `{"a":1}`); got != "2" {
+			t.Errorf("after it the server says %q", got)
+		}
+	})
+}
+
+func TestCallTimesOut(t *testing.T) {
+	overBoth(t, func(t *testing.T, s mcptool.Server, said words) {
+		s.Timeout = 50 * time.Millisecond
+		_, tools := open(t, s)
+		_, err := tools.call(t.Context(), "hang", "")
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "tool hang: timed out after 50ms") {
+			t.Errorf("got %v", err)
+		}
+		said.await(t, "cancelled")
+	})
+}
+
+func TestTwentyCallsRunAtTheSameTime(t *testing.T) {
+	overBoth(t, func(t *testing.T, s mcptool.Server, _ words) {
+		_, tools := open(t, s)
+		var all sync.WaitGroup
+		for range 20 {
+			all.Go(func() {
+				if m, err := tools.call(t.Context(), "meet", ""); err != nil || m.Text() != "met" {
+					t.Errorf("got %q, %v", m.Text(), err)
+				}
+			})
+		}
+		all.Wait()
+	})
+}
+
+func pidOf(t *testing.T, tools toolset) int {
+	pid, err := strconv.Atoi(tools.says(t, "pid", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+func TestServerKilledBetweenCallsIsStartedAnew(t *testing.T) {
+	s, _ := process(t, "")
+	all, tools := open(t, s)
+	pid := pidOf(t, tools)
+	lost := mcptool.Lost(all)
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-lost
+	if again := pidOf(t, tools); again == pid {
+		t.Errorf("the server is still process %d", pid)
+	}
+}
+
+// A call right after the kill may meet the server's pipes before their end is
+// known: it is answered by a new server or fails, and the next one is answered.
+func TestCallRightAfterAKillDoesNotHang(t *testing.T) {
+	s, _ := process(t, "")
+	_, tools := open(t, s)
+	for range 10 {
+		if err := syscall.Kill(pidOf(t, tools), syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tools.call(t.Context(), "pid", ""); err != nil && !errors.Is(err, mcptool.ErrNoAnswer) {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestServerKilledDuringACallIsAnErrorAtOnce(t *testing.T) {
+	s, said := process(t, "")
+	_, tools := open(t, s)
+	pid := pidOf(t, tools)
+	kill := func() {
+		said.await(t, "hanging")
+		syscall.Kill(pid, syscall.SIGKILL)
+	}
+	for name, during := range map[string]func(){"hang": kill, "die": func() {}} {
+		var killing sync.WaitGroup
+		killing.Go(during)
+		_, err := tools.call(t.Context(), name, "")
+		killing.Wait()
+		if !errors.Is(err, mcptool.ErrNoAnswer) || !isA[*llm.ToolError](err) || !strings.Contains(err.Error(), "signal: killed") {
+			t.Errorf("%s: got %v", name, err)
+		}
+		again := pidOf(t, tools)
+		if again == pid {
+			t.Errorf("%s: the server is still process %d", name, pid)
+		}
+		pid = again
+	}
+}
+
+func TestManyCallsShareTheServerThatIsStartedAnew(t *testing.T) {
+	s, _ := process(t, "")
+	all, tools := open(t, s)
+	lost := mcptool.Lost(all)
+	if err := syscall.Kill(pidOf(t, tools), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-lost
+	pids := make([]int, 20)
+	var calls sync.WaitGroup
+	for i := range pids {
+		calls.Go(func() {
+			m, err := tools.call(t.Context(), "pid", "")
+			if err != nil {
+				t.Error(err)
+			}
+			pids[i], _ = strconv.Atoi(m.Text())
+		})
+	}
+	calls.Wait()
+	for _, pid := range pids {
+		if pid != pids[0] {
+			t.Errorf("the calls were answered by processes %v", pids)
+			break
+		}
+	}
+}
+
+func TestConnectionCutDuringACallIsAnError(t *testing.T) {
+	said := make(words, 100)
+	h := httptest.NewServer(mcptool.Handler(newServer(said.say)))
+	defer h.Close()
+	_, tools := open(t, mcptool.Server{Name: "h", URL: h.URL})
+	var cutting sync.WaitGroup
+	cutting.Go(func() {
+		said.await(t, "hanging")
+		h.CloseClientConnections()
+	})
+	_, err := tools.call(t.Context(), "hang", "")
+	cutting.Wait()
+	if !errors.Is(err, mcptool.ErrNoAnswer) {
+		t.Errorf("got %v", err)
+	}
+	if got := tools.says(t, "add", `{"a":1}`); got != "2" {
+		t.Errorf("after it the server says %q", got)
+	}
+}
+
+func TestCloseEndsCallsAndPrograms(t *testing.T) {
+	overBoth(t, func(t *testing.T, s mcptool.Server, said words) {
+		all, tools := open(t, s)
+		pid := pidOf(t, tools)
+		var closing sync.WaitGroup
+		closing.Go(func() {
+			said.await(t, "hanging")
+			if err := all.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		if _, err := tools.call(t.Context(), "hang", ""); !errors.Is(err, mcptool.ErrClosed) {
+			t.Errorf("a call under way gave %v", err)
+		}
+		closing.Wait()
+		if _, err := tools.call(t.Context(), "add", `{"a":1}`); !errors.Is(err, mcptool.ErrClosed) {
+			t.Errorf("a later call gave %v", err)
+		}
+		if _, err := all.Tools(t.Context()); !errors.Is(err, mcptool.ErrClosed) {
+			t.Errorf("listing gave %v", err)
+		}
+		if err := syscall.Kill(pid, 0); pid != os.Getpid() && !errors.Is(err, syscall.ESRCH) {
+			t.Errorf("the program is still there: %v", err)
+		}
+	})
+}

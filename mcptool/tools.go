@@ -1,0 +1,103 @@
+package mcptool
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/treadle-go/treadle/llm"
+)
+
+// maxPages stops a server that never comes to the end of its list.
+const maxPages = 1000
+
+// tools are the server's tools, all pages of them.
+func (s *session) tools(ctx context.Context) ([]*llm.Tool, error) {
+	var found []*mcp.Tool
+	err := s.do(ctx, func(ctx context.Context, server *mcp.ClientSession) error {
+		found = nil
+		var params mcp.ListToolsParams
+		for range maxPages {
+			page, err := server.ListTools(ctx, &params)
+			if err != nil {
+				return err
+			}
+			found = append(found, page.Tools...)
+			if page.NextCursor == "" {
+				return nil
+			}
+			params = mcp.ListToolsParams{Cursor: page.NextCursor}
+		}
+		return fmt.Errorf("its list of tools has more than %d pages", maxPages)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list tools: %w", err)
+	}
+	out := make([]*llm.Tool, len(found))
+	problems := make([]error, len(found))
+	for i, t := range found {
+		out[i], problems[i] = s.tool(t)
+	}
+	return out, errors.Join(problems...)
+}
+
+var forbidden = regexp.MustCompile(`[^a-zA-Z0-9_-]`)
+
+// tool makes one of the server's tools ours.
+func (s *session) tool(t *mcp.Tool) (*llm.Tool, error) {
+	name := t.Name
+	if s.Prefix {
+		name = s.Name + "_" + name
+	}
+	out := &llm.Tool{
+		Name:        forbidden.ReplaceAllString(name, "_"),
+		Description: cmp.Or(t.Description, t.Title),
+		Timeout:     s.Timeout,
+	}
+	var err error
+	if out.Parameters, err = schema(t.InputSchema); err != nil {
+		return nil, s.errorf("the schema of tool %s: %w", t.Name, err)
+	}
+	out.Run = func(ctx context.Context, args json.RawMessage) (any, error) {
+		return s.call(ctx, t.Name, out.Name, args)
+	}
+	return out, nil
+}
+
+// schema is a schema as the server wrote it. That calls can be checked against it
+// is found out here rather than at the first call.
+func schema(from any) (*jsonschema.Schema, error) {
+	raw, err := json.Marshal(from)
+	if err != nil {
+		return nil, err
+	}
+	var out jsonschema.Schema
+	if err := json.Unmarshal(raw, &out); err != nil {
+		return nil, err
+	}
+	_, err = out.Resolve(nil)
+	return &out, err
+}
+
+func (s *session) call(ctx context.Context, tool, shown string, args json.RawMessage) (any, error) {
+	call, _ := llm.CallFrom(ctx)
+	token, forget := s.progress.watch(ctx, Progress{Server: s.Name, Tool: shown, CallID: call.ID})
+	defer forget()
+	var got *mcp.CallToolResult
+	err := s.do(ctx, func(ctx context.Context, server *mcp.ClientSession) (err error) {
+		params := &mcp.CallToolParams{Meta: mcp.Meta{}, Name: tool, Arguments: args}
+		params.SetProgressToken(token)
+		got, err = server.CallTool(ctx, params)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return result(got)
+}
