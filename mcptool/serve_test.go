@@ -1,0 +1,191 @@
+package mcptool_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/agent"
+	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/llm/llmtest"
+	"github.com/treadle-go/treadle/mcptool"
+)
+
+type topic struct {
+	Topic string `json:"topic"`
+}
+
+type told struct {
+	Joke string `json:"joke"`
+}
+
+type jokes struct {
+	topic
+	told
+}
+
+// graphOf is a graph of one node.
+func graphOf(t *testing.T, fn func(context.Context, topic) (told, error), saver checkpoint.Saver) treadle.AnyGraph {
+	t.Helper()
+	b := treadle.New[jokes]("jokes")
+	treadle.AddNode(b, "tell", fn)
+	b.Edge(treadle.Start, "tell")
+	b.Edge("tell", treadle.End)
+	g, err := treadle.Compile[topic, told](b, &treadle.Options{Saver: saver})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// offer serves tools over HTTP and connects with them.
+func offer(t *testing.T, tools ...*llm.Tool) toolset {
+	t.Helper()
+	s := mcp.NewServer(&mcp.Implementation{Name: "ours", Version: "v1"}, nil)
+	if err := mcptool.Add(s, tools...); err != nil {
+		t.Fatal(err)
+	}
+	h := httptest.NewServer(mcptool.Handler(s))
+	t.Cleanup(h.Close)
+	_, set := open(t, mcptool.Server{Name: "ours", URL: h.URL})
+	return set
+}
+
+func graphTool(t *testing.T, g treadle.AnyGraph) *llm.Tool {
+	t.Helper()
+	tool, err := mcptool.Graph(g, "Tells jokes.")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tool
+}
+
+func TestGraphIsATool(t *testing.T) {
+	tools := offer(t, graphTool(t, graphOf(t, func(_ context.Context, in topic) (told, error) {
+		return told{"Two " + in.Topic + " walk into a bar."}, nil
+	}, nil)))
+	m, err := tools.call(t.Context(), "jokes", `{"topic":"owls"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := llm.Message{Role: llm.RoleTool, Name: "jokes", ToolCallID: "c1",
+		Content: `{"joke":"Two owls walk into a bar."}`, Artifact: map[string]any{"joke": "Two owls walk into a bar."}}
+	if d := cmp.Diff(want, m); d != "" {
+		t.Errorf("the answer (-want +got):\n%s", d)
+	}
+	if tools["jokes"].Description != "Tells jokes." || tools["jokes"].Parameters.Properties["topic"].Type != "string" {
+		t.Errorf("the tool is shown as %+v", tools["jokes"])
+	}
+}
+
+func TestGraphWhoseInputIsNoStructTakesItAsInput(t *testing.T) {
+	w, err := treadle.NewWorkflow("shout", func(_ context.Context, in string) (string, error) { return strings.ToUpper(in), nil }, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tools := offer(t, graphTool(t, w))
+	m, err := tools.call(t.Context(), "shout", `{"input":"owls"}`)
+	if err != nil || m.Text() != `"OWLS"` {
+		t.Errorf("got %q, %v", m.Text(), err)
+	}
+	if d := cmp.Diff(map[string]any{"result": "OWLS"}, m.Artifact); d != "" {
+		t.Errorf("the artifact (-want +got):\n%s", d)
+	}
+}
+
+func TestWhatCannotBeServedIsAnErrorForTheModel(t *testing.T) {
+	ask := func(ctx context.Context, _ topic) (told, error) {
+		joke, err := treadle.Interrupt[string](ctx, "which one?")
+		return told{joke}, err
+	}
+	for _, test := range []struct {
+		name string
+		tool *llm.Tool
+		want string
+	}{
+		{"a question", graphTool(t, graphOf(t, ask, nil)), "tool jokes stopped to ask a question, which cannot be answered over MCP"},
+		{"a question of a graph that is kept", graphTool(t, graphOf(t, ask, checkpoint.NewMemory())), "tool jokes stopped to ask a question, which cannot be answered over MCP"},
+		{"a failing graph", graphTool(t, graphOf(t, func(context.Context, topic) (told, error) { return told{}, fmt.Errorf("no jokes left") }, nil)), "no jokes left"},
+		{"a panic", llm.NewTool("jokes", "", func(context.Context, topic) (string, error) { panic("boom") }), "tool jokes: panic: boom"},
+		{"a command", llm.NewTool("jokes", "", func(context.Context, topic) (treadle.Command[any], error) { return treadle.Command[any]{}, nil }),
+			"tool jokes commands the graph of an agent"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			m, err := offer(t, test.tool).call(t.Context(), "jokes", `{"topic":"owls"}`)
+			if err != nil || m.Status != llm.StatusError || !strings.Contains(m.Text(), test.want) {
+				t.Errorf("got %v %q, %v", m.Status, m.Text(), err)
+			}
+		})
+	}
+}
+
+func TestToolsThatNobodyCouldCallAreRefused(t *testing.T) {
+	run := func(context.Context, json.RawMessage) (any, error) { return nil, nil }
+	for _, test := range []struct {
+		tools []*llm.Tool
+		want  string
+	}{
+		{[]*llm.Tool{nil}, "mcptool: a tool is nil"},
+		{[]*llm.Tool{{Name: "web"}}, `mcptool: tool "web" has no function to run`},
+		{[]*llm.Tool{{Name: "a b", Run: run}}, `mcptool: tool "a b": a name is made of letters, digits, _ and -`},
+		{[]*llm.Tool{{Name: "a", Run: run}, {Name: "a", Run: run}}, `mcptool: two tools are named "a"`},
+	} {
+		s := mcp.NewServer(&mcp.Implementation{Name: "ours", Version: "v1"}, nil)
+		if err := mcptool.Add(s, test.tools...); err == nil || err.Error() != test.want {
+			t.Errorf("got %v, want %s", err, test.want)
+		}
+	}
+}
+
+func TestAgentUsesToolsOfServersAndHearsOfTheirProgress(t *testing.T) {
+	overBoth(t, func(t *testing.T, s mcptool.Server, _ words) {
+		all, tools := open(t, s)
+		list, err := all.Tools(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		model := llmtest.Scripted(t,
+			llmtest.Ask(llmtest.ToolCall("add", sum{1, 2}), llmtest.ToolCall("long_job", "{}"), llmtest.ToolCall("fail", "{}")),
+			llmtest.Say("3, and no owls."))
+		a, err := agent.New(model, &agent.Options{Tools: list})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var heard []mcptool.Progress
+		var out agent.State
+		for ev, err := range a.Stream(t.Context(), agent.Ask("go"), treadle.Modes(treadle.ModeCustom)) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch ev := ev.(type) {
+			case treadle.Custom:
+				if p, ok := ev.Value.(mcptool.Progress); ok {
+					p.CallID = ""
+					heard = append(heard, p)
+					tools.says(t, "release", "")
+				}
+			case treadle.Finished[agent.State]:
+				out = ev.Output
+			}
+		}
+		if d := cmp.Diff([]mcptool.Progress{{Server: s.Name, Tool: "long_job", Progress: 1, Total: 2, Message: "half"}}, heard); d != "" {
+			t.Errorf("progress (-want +got):\n%s", d)
+		}
+		var said []string
+		for _, m := range out.Messages {
+			said = append(said, fmt.Sprint(m.Role, ": ", m.Text(), " ", m.Status))
+		}
+		want := []string{"human: go ", "ai:  ", "tool: 3 ", "tool: done ", "tool: tool fail: out of owls error", "ai: 3, and no owls. "}
+		if d := cmp.Diff(want, said); d != "" {
+			t.Errorf("messages (-want +got):\n%s", d)
+		}
+	})
+}
