@@ -10,7 +10,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -87,7 +86,7 @@ func newServer(say func(string)) *mcp.Server {
 			return "", ctx.Err()
 		}),
 		llm.NewTool("die", "", func(ctx context.Context, _ none) (string, error) {
-			return "", syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			return "", kill(os.Getpid())
 		}),
 		llm.NewTool("meet", "", func(ctx context.Context, _ none) (string, error) { return hall.enter(ctx) }),
 		llm.NewTool("release", "", func(context.Context, none) (string, error) { release <- struct{}{}; return "ok", nil }),
@@ -253,4 +252,13 @@ func (s toolset) says(t *testing.T, name, args string) string {
 		t.Fatal(err)
 	}
 	return m.Text()
+}
+
+// kill ends a process without a word.
+func kill(pid int) error {
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		return err
+	}
+	return p.Kill()
 }

@@ -10,11 +10,11 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/mcptool"
@@ -275,7 +275,7 @@ func TestServerKilledBetweenCallsIsStartedAnew(t *testing.T) {
 	all, tools := open(t, s)
 	pid := pidOf(t, tools)
 	lost := mcptool.Lost(all)
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+	if err := kill(pid); err != nil {
 		t.Fatal(err)
 	}
 	<-lost
@@ -290,7 +290,7 @@ func TestCallRightAfterAKillDoesNotHang(t *testing.T) {
 	s, _ := process(t, "")
 	_, tools := open(t, s)
 	for range 10 {
-		if err := syscall.Kill(pidOf(t, tools), syscall.SIGKILL); err != nil {
+		if err := kill(pidOf(t, tools)); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := tools.call(t.Context(), "pid", ""); err != nil && !errors.Is(err, mcptool.ErrNoAnswer) {
@@ -303,11 +303,11 @@ func TestServerKilledDuringACallIsAnErrorAtOnce(t *testing.T) {
 	s, said := process(t, "")
 	_, tools := open(t, s)
 	pid := pidOf(t, tools)
-	kill := func() {
+	killed := func() {
 		said.await(t, "hanging")
-		syscall.Kill(pid, syscall.SIGKILL)
+		kill(pid)
 	}
-	for name, during := range map[string]func(){"hang": kill, "die": func() {}} {
+	for name, during := range map[string]func(){"hang": killed, "die": func() {}} {
 		var killing sync.WaitGroup
 		killing.Go(during)
 		_, err := tools.call(t.Context(), name, "")
@@ -327,7 +327,7 @@ func TestManyCallsShareTheServerThatIsStartedAnew(t *testing.T) {
 	s, _ := process(t, "")
 	all, tools := open(t, s)
 	lost := mcptool.Lost(all)
-	if err := syscall.Kill(pidOf(t, tools), syscall.SIGKILL); err != nil {
+	if err := kill(pidOf(t, tools)); err != nil {
 		t.Fatal(err)
 	}
 	<-lost
@@ -392,8 +392,29 @@ func TestCloseEndsCallsAndPrograms(t *testing.T) {
 		if _, err := all.Tools(t.Context()); !errors.Is(err, mcptool.ErrClosed) {
 			t.Errorf("listing gave %v", err)
 		}
-		if err := syscall.Kill(pid, 0); pid != os.Getpid() && !errors.Is(err, syscall.ESRCH) {
+		if s.URL != "" {
+			return
+		}
+		if err := kill(pid); !errors.Is(err, os.ErrProcessDone) {
 			t.Errorf("the program is still there: %v", err)
 		}
 	})
+}
+
+// A server of an older protocol keeps sessions, and may have forgotten ours.
+func TestForgottenSessionIsOpenedAnew(t *testing.T) {
+	server := newServer(words(nil).say)
+	h := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil))
+	t.Cleanup(h.Close)
+	_, tools := open(t, mcptool.Server{Name: "h", URL: h.URL})
+	forgotten := 0
+	for session := range server.Sessions() {
+		if err := session.Close(); err != nil {
+			t.Error(err)
+		}
+		forgotten++
+	}
+	if got := tools.says(t, "add", `{"a":1}`); got != "2" || forgotten != 1 {
+		t.Errorf("got %q after %d sessions were forgotten", got, forgotten)
+	}
 }
