@@ -82,9 +82,9 @@ func (p *reckoner) peek() rune {
 }
 
 // take passes over the next character if it is one of those, and returns it.
-func (p *reckoner) take(any string) rune {
+func (p *reckoner) take(one string) rune {
 	r := p.peek()
-	if r == 0 || !strings.ContainsRune(any, r) {
+	if r == 0 || !strings.ContainsRune(one, r) {
 		return 0
 	}
 	p.rest = p.rest[1:]

@@ -45,12 +45,13 @@ func (c *chat) run(ctx context.Context) error {
 			return c.err // a script wants to know
 		}
 		return nil
-	case err != nil && c.goOn != "":
+	case c.goOn != "":
 		return &stoppedError{err, c.goOn}
 	}
 	return err
 }
 
+// talk goes round until something ends it: its error is never nil.
 func (c *chat) talk(ctx context.Context) error {
 	snap, err := c.thread.State(ctx)
 	if err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -123,7 +124,7 @@ func TestOfflineModelEndsWhenItIsCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := llm.Generate(ctx, offline{}, llm.User("hello"))
-	if err != context.Canceled {
+	if !errors.Is(err, context.Canceled) {
 		t.Errorf("the error is %v", err)
 	}
 }

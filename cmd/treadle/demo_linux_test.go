@@ -70,7 +70,7 @@ func TestChatAsksTheSameQuestionAfterItWasStopped(t *testing.T) {
 Written to a.md.
 
 >
-`+goodbye(file, "chat"))
+`+goodbye(file))
 			diff(t, contents(t, filepath.Join(filepath.Dir(file), "notes", "a.md")), "x\n")
 		})
 	}
@@ -91,7 +91,7 @@ func TestChatFinishesATurnThatWasCutOff(t *testing.T) {
 	c.expect("> ")
 	c.send("\x04")
 	_, _, shown = c.end()
-	diff(t, after(shown), "Going on with thread \"chat\", 1 message so far.\n"+chatHint+confession+"\nYou are welcome.\n\n>\n"+goodbye(file, "chat"))
+	diff(t, after(shown), "Going on with thread \"chat\", 1 message so far.\n"+chatHint+confession+"\nYou are welcome.\n\n>\n"+goodbye(file))
 }
 
 func TestChatIsColouredOnlyForTerminalsThatWantIt(t *testing.T) {

@@ -42,8 +42,8 @@ func talked(t *testing.T, lines string, args ...string) result {
 }
 
 // goodbye is what the demo ends with if it has kept something.
-func goodbye(file, thread string) string {
-	return fmt.Sprintf("\nTo go on, or to look at what was kept\n\n  treadle demo --db %s --thread %s\n  treadle threads show %s --db %s\n", file, thread, thread, file)
+func goodbye(file string) string {
+	return fmt.Sprintf("\nTo go on, or to look at what was kept\n\n  treadle demo --db %s --thread chat\n  treadle threads show chat --db %s\n", file, file)
 }
 
 func contents(t *testing.T, file string) string {
@@ -152,14 +152,14 @@ Write the note a.md?
 
      x
 `
-	diff(t, talked(t, "note a: x\n", "--db", file), result{Stdout: "\n> note a: x\nI am a stand-in that works by rules, not a language model.\n" + question + goodbye(file, "chat")})
+	diff(t, talked(t, "note a: x\n", "--db", file), result{Stdout: "\n> note a: x\nI am a stand-in that works by rules, not a language model.\n" + question + goodbye(file)})
 	const resumed = "Going on with thread \"chat\", 2 messages so far.\n"
-	diff(t, talked(t, "", "--db", file), result{Stdout: resumed + question + goodbye(file, "chat")})
+	diff(t, talked(t, "", "--db", file), result{Stdout: resumed + question + goodbye(file)})
 	diff(t, talked(t, "yes\n", "--db", file), result{Stdout: resumed + question + `
 yes, or no (and why) yes
   ✓ write_note {"file":"a.md","text":"x"}: Written to a.md.
 Written to a.md.
-` + goodbye(file, "chat")})
+` + goodbye(file)})
 	diff(t, contents(t, filepath.Join(filepath.Dir(file), "notes", "a.md")), "x\n")
 }
 

@@ -74,7 +74,7 @@ func (n *notebook) write(ctx context.Context, in note) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }() // nothing is buffered in it
 	if err := root.MkdirAll(filepath.Dir(in.File), 0o755); err != nil {
 		return "", outside(err)
 	}
@@ -122,7 +122,7 @@ func (n *notebook) read(_ context.Context, in noteName) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }() // nothing is buffered in it
 	if in.File == "" {
 		return list(root.FS())
 	}

@@ -41,7 +41,7 @@ func (m offline) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chu
 		}
 		for i, c := range chunks {
 			if i > 0 || ctx.Err() != nil {
-				if err := (model{m.pace}).pause(ctx); err != nil {
+				if err := model(m).pause(ctx); err != nil {
 					yield(llm.Chunk{}, context.Cause(ctx))
 					return
 				}
@@ -168,9 +168,8 @@ func plan(asked string, turn int) (string, []llm.ToolCallChunk) {
 		if args == nil {
 			continue
 		}
-		raw, _ := json.Marshal(args) // structs of strings
 		i := len(calls)
-		calls = append(calls, llm.ToolCallChunk{Index: &i, ID: fmt.Sprintf("call_%d_%d", turn, i), Name: name, Args: string(raw)})
+		calls = append(calls, llm.ToolCallChunk{Index: &i, ID: fmt.Sprintf("call_%d_%d", turn, i), Name: name, Args: arguments(args)})
 	}
 	if len(calls) == 0 {
 		return smallTalk(asked), nil

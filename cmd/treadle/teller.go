@@ -511,27 +511,27 @@ func count(n int, what string) string {
 }
 
 // heading starts a part of the output, with an empty line to the one before.
-func (d *streams) heading(s string) {
-	if d.out.used {
-		fmt.Fprintln(d.out)
+func (s *streams) heading(title string) {
+	if s.out.used {
+		fmt.Fprintln(s.out)
 	}
-	fmt.Fprintf(d.out, "%s\n\n", d.term.paint(bold, s))
+	fmt.Fprintf(s.out, "%s\n\n", s.term.paint(bold, title))
 }
 
 // print writes lines, indented.
-func (d *streams) print(s string) {
-	for line := range strings.Lines(s) {
-		fmt.Fprintf(d.out, "  %s\n", strings.TrimRight(line, "\n"))
+func (s *streams) print(text string) {
+	for line := range strings.Lines(text) {
+		fmt.Fprintf(s.out, "  %s\n", strings.TrimRight(line, "\n"))
 	}
 }
 
 // text writes running text in lines that fit.
-func (d *streams) text(s string) {
+func (s *streams) text(words string) {
 	columns := 80
-	if d.term != nil {
-		columns, _ = d.term.size()
+	if s.term != nil {
+		columns, _ = s.term.size()
 	}
-	for _, line := range wrap(s, min(columns, 80)-6) {
-		d.print("   " + line)
+	for _, line := range wrap(words, min(columns, 80)-6) {
+		s.print("   " + line)
 	}
 }
