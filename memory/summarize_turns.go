@@ -1,0 +1,119 @@
+package memory
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/treadle-go/treadle/llm"
+)
+
+// bounds are the places where a conversation may be cut, in order: in front of
+// human messages that stand in no group, so that what stays begins with a
+// question, which some providers insist on. Without human messages it is between
+// groups, and the last one stays.
+func bounds(ms llm.Messages) []int {
+	ends := groupEnds(ms)
+	if len(ends) == 0 {
+		return nil
+	}
+	ends = ends[:len(ends)-1]
+	human := func(m llm.Message) bool { return m.Role == llm.RoleHuman }
+	if !slices.ContainsFunc(ms, human) {
+		return ends
+	}
+	return slices.DeleteFunc(ends, func(end int) bool { return !human(ms[end]) })
+}
+
+// groupEnds are the ends of the groups. A group is a message; or one with tool
+// calls and everything up to the last of their results.
+func groupEnds(ms llm.Messages) []int {
+	reach := make([]int, len(ms)) // the last message that belongs to this one
+	owner := map[string]int{}     // by call id; a later message may use it again
+	for i, m := range ms {
+		reach[i] = i
+		switch m.Role {
+		case llm.RoleAI:
+			for _, c := range m.ToolCalls {
+				owner[c.ID] = i
+			}
+			for _, c := range m.InvalidToolCalls {
+				owner[c.ID] = i
+			}
+		case llm.RoleTool:
+			if at, ok := owner[m.ToolCallID]; ok {
+				reach[at] = i
+			}
+		}
+	}
+	var ends []int
+	far := 0
+	for i := range ms {
+		if far = max(far, reach[i]); far == i {
+			ends = append(ends, i+1)
+		}
+	}
+	return ends
+}
+
+// plain is messages as a model can read them that does not have the tools: calls
+// and results are text. Results are told by the user, since somebody must.
+func plain(ms llm.Messages) llm.Messages {
+	out := make(llm.Messages, 0, len(ms))
+	for _, m := range ms {
+		switch {
+		case m.Role == llm.RoleTool:
+			out = append(out, llm.Message{Role: llm.RoleHuman, ID: m.ID, Blocks: m.Blocks,
+				Content: fmt.Sprintf("[Result of %s] %s", nameOf(ms, m), m.Content)})
+			continue
+		case m.Role == llm.RoleAI && len(m.ToolCalls)+len(m.InvalidToolCalls) > 0:
+			m = told(m)
+		}
+		if m.Role != llm.RoleRemove && len(m.Parts()) > 0 {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// told is an AI message whose calls are part of its text.
+func told(m llm.Message) llm.Message {
+	lines := []string{}
+	for _, p := range m.Parts() {
+		if p.Type == llm.BlockText {
+			lines = append(lines, p.Text)
+		}
+	}
+	for _, c := range m.ToolCalls {
+		lines = append(lines, fmt.Sprintf("[Call of %s] %s", c.Name, c.Args))
+	}
+	for _, c := range m.InvalidToolCalls {
+		lines = append(lines, fmt.Sprintf("[Call of %s] %s", c.Name, c.Args))
+	}
+	return llm.Message{Role: llm.RoleAI, ID: m.ID, Name: m.Name, Content: strings.Join(lines, "\n")}
+}
+
+// nameOf is the name of the tool that a result is of.
+func nameOf(ms llm.Messages, result llm.Message) string {
+	if result.Name != "" {
+		return result.Name
+	}
+	for _, m := range ms {
+		for _, c := range m.ToolCalls {
+			if c.ID == result.ToolCallID {
+				return c.Name
+			}
+		}
+	}
+	return "a tool"
+}
+
+func askForSummary(ms llm.Messages) llm.Messages {
+	return append(slices.Clip(ms), llm.User("Write a summary of the conversation above. Keep what is needed to go on with it: "+
+		"names, facts, decisions, open questions. Answer with the summary alone."))
+}
+
+func askToExtend(summary string, ms llm.Messages) llm.Messages {
+	return append(slices.Clip(ms), llm.User("This is a summary of the conversation before the messages above:\n\n"+summary+
+		"\n\nWrite a summary of all of it: keep what the old one says and is still true, and add what the messages above say. Answer with the summary alone."))
+}
