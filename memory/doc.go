@@ -14,7 +14,7 @@
 // # After a conversation
 //
 // What is worth keeping is worked out in the background, when the conversation
-// has settled: a Reflector waits, per thread, until nothing has been submitted
-// for a while, and then runs once, with all of it. OpenReflector makes one that
+// has settled: a [Reflector] waits, per thread, until nothing has been submitted
+// for a while, and then runs once, with all of it. [OpenReflector] makes one that
 // keeps its pending work in a store, so that the end of the process loses none.
 package memory
