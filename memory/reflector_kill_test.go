@@ -1,0 +1,168 @@
+package memory_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/treadle-go/treadle/memory"
+	"github.com/treadle-go/treadle/sqlite"
+	"github.com/treadle-go/treadle/store"
+)
+
+// submitterEnv makes the test binary a process that submits work until it is
+// killed. It is the path of the file.
+const submitterEnv = "TREADLE_MEMORY_SUBMITTER"
+
+// What was acknowledged runs in the next process, once, whether it was waiting or
+// running when the process was killed with kill -9.
+func TestKilledReflectorLosesNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "test.db")
+	for _, n := range []int{1, 2, 3, 17, 60} {
+		acked := killedSubmitter(t, path, n)
+		covered, left := resumed(t, path)
+		for key, want := range acked {
+			// Work that was written but not acknowledged may be there, at the end.
+			got := covered[key]
+			if len(got) > len(want)+1 || !slices.Equal(got[:min(len(got), len(want))], want) {
+				t.Errorf("killed after %d: key %s ran %q, acknowledged was %q", n, key, got, want)
+			}
+		}
+		if left != 0 {
+			t.Errorf("killed after %d: %d entries are left", n, left)
+		}
+	}
+}
+
+// killedSubmitter is what a process acknowledged before it was killed, by key.
+func killedSubmitter(t *testing.T, path string, n int) map[string]words {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), submitterEnv+"="+path)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	in, err := cmd.StdinPipe() // it ends when this test does, however that ends
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	acked := map[string]words{}
+	for r, lines := bufio.NewReader(out), 0; ; lines++ {
+		if lines == n {
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		line, err := r.ReadString('\n')
+		if err != nil {
+			if lines < n {
+				t.Errorf("the process ended by itself after %d lines: %v", lines, err)
+			}
+			break // a line that is not whole was not acknowledged
+		}
+		key, word, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		acked[key] = append(acked[key], word)
+	}
+	if err := cmd.Wait(); err == nil || stderr.Len() > 0 {
+		t.Fatalf("the process was not killed but ended with %v\n%s", err, stderr.String())
+	}
+	return acked
+}
+
+// resumed is what the next process runs, and how much is left then.
+func resumed(t *testing.T, path string) (covered map[string]words, left int) {
+	t.Helper()
+	db, err := sqlite.Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	s, err := db.Store(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	covered = map[string]words{}
+	var mu sync.Mutex
+	r, err := memory.OpenReflector(t.Context(), s, pendingWork, func(_ context.Context, key string, w words) (string, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		covered[key] = append(covered[key], w...)
+		return "", nil
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Flush(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := r.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	items, err := s.Search(t.Context(), pendingWork, &store.SearchOptions{Limit: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return covered, len(items)
+}
+
+// submitUntilKilled is the other process. Work for "running" begins and never
+// ends; the rest is due in an hour.
+func submitUntilKilled(path string) {
+	go func() { // the one who started this process has ended
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(3)
+	}()
+	fmt.Fprintln(os.Stderr, submitForever(path))
+	os.Exit(1)
+}
+
+func submitForever(path string) error {
+	ctx := context.Background()
+	db, err := sqlite.Open(path, nil)
+	if err != nil {
+		return err
+	}
+	s, err := db.Store(nil)
+	if err != nil {
+		return err
+	}
+	begun := make(chan struct{}, 1)
+	r, err := memory.OpenReflector(ctx, s, pendingWork, func(context.Context, string, words) (string, error) {
+		begun <- struct{}{}
+		select {}
+	}, nil)
+	if err != nil {
+		return err
+	}
+	for i := 0; ; i++ {
+		for _, key := range []string{"running", "waiting", fmt.Sprint("single ", i)} {
+			after := time.Hour
+			if key == "running" && i == 0 {
+				after = 0
+			}
+			if _, err := r.Submit(ctx, key, words{fmt.Sprint(i)}, after); err != nil {
+				return err
+			}
+			fmt.Printf("%s\t%d\n", key, i)
+			if after == 0 {
+				<-begun // what comes now comes while it runs
+			}
+		}
+	}
+}
