@@ -238,3 +238,34 @@ func TestWorkThatCannotBeReadIsAnError(t *testing.T) {
 		t.Error("there is nothing to run, and no error")
 	}
 }
+
+// A submit that was under way when the reflector was closed is in the journal, and
+// stays there when the run before it ends.
+func TestCloseDuringASubmit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, l := memoryStore(t, nil), newLog()
+		gate := make(chan struct{})
+		r := durable(t, s, l.slow, &memory.ReflectorOptions[words, string]{Merge: func(before, now words) (words, error) {
+			<-gate
+			return before.Reduce(now), nil
+		}})
+		r.submit("k", "5s", 0)
+		synctest.Wait()
+		pending := r.submit("k", "b", 0)
+		submitted, closed := make(chan error), make(chan error)
+		go func() {
+			_, err := r.Submit(t.Context(), "k", words{"c"}, 0)
+			submitted <- err
+		}()
+		synctest.Wait()
+		go func() { closed <- r.Close(t.Context()) }()
+		synctest.Wait()
+		close(gate)
+		if err := errors.Join(<-submitted, <-closed); err != nil {
+			t.Error(err)
+		}
+		ended(t, pending, "", memory.ErrClosed)
+		l.check(t, "0s k begins: 5s", "5s k ends")
+		check(t, "journal", recorded(t, s, "k"), `{"pending":["b","c"]}`)
+	})
+}

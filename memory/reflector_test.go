@@ -470,3 +470,24 @@ func TestPanicsAreIsolated(t *testing.T) {
 		l.check(t, `0s k: "" true`, `0s k: "" true`, `0s k: "well" false`)
 	})
 }
+
+// A run may end at any moment of a submit; the key is still one.
+func TestRunEndsDuringASubmit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var running *memory.Reflection[string]
+		l := newLog()
+		r := reflector(t, l.slow, &memory.ReflectorOptions[words, string]{Merge: func(before, now words) (words, error) {
+			_, err := running.Wait(context.Background())
+			return before.Reduce(now), err
+		}})
+		running = r.submit("k", "5s", 0)
+		synctest.Wait()
+		r.submit("k", "b", time.Hour)
+		second := r.submit("k", "7s", 0) // while it merges, the first run ends
+		synctest.Wait()
+		third := r.submit("k", "c", 0)
+		ended(t, second, "b 7s", nil)
+		ended(t, third, "c", nil)
+		l.check(t, "0s k begins: 5s", "5s k ends", "5s k begins: b 7s", "12s k ends", "12s k begins: c")
+	})
+}

@@ -155,6 +155,14 @@ func TestLongConversation(t *testing.T) {
 	}
 }
 
+func TestAsManyTurnsAreSummarizedAsLeaveRoom(t *testing.T) {
+	model := llmtest.Scripted(t, llmtest.Say("A"))
+	res := summarize(t, chat(1, 15), memory.RunningSummary{}, by(model, 6, 1))
+	check(t, "messages", shown(res.Messages), "system(A) 11 12 13 14 15")
+	check(t, "read", read(model.Requests()[0]), "5 6 7 8 9 10") // the rest is too much for the model
+	check(t, "last id", res.Running.LastMessageID, "10")
+}
+
 // A later summary goes on from the one before. Where the new messages and the
 // old summary are too much for the model, it reads the newest from a human one
 // on, and all count as summarised.
