@@ -77,17 +77,15 @@ type Reflector[T, R any] struct {
 
 // A line is the state of one key. A key without a line is idle.
 //
-//	        Submit                 due, a worker is free
-//	idle ───────────▶ scheduled ─────────────────────────▶ running ◀───┐
-//	 ▲ ▲               │  ▲  └ Submit: merge, wait anew    │  │       │ ends;
-//	 │ └──── Cancel ───┘  │                                │  │ Submit │ due
-//	 │                    │ ends, not due yet              │  ▼        │
-//	 │                    └────────────────────── running + dirty ─────┘
-//	 │                                             │  ▲ └ Submit: merge, wait anew
-//	 │                                      Cancel ▼  │
-//	 └──────────── ends ─────────────────────── running
+//	        Submit             due, a worker is free
+//	idle ──────────▶ scheduled ─────────────────────▶ running ── ends ──▶ idle
+//	  ▲               │  ▲  ⟲ Submit                   │  ▲
+//	  └─── Cancel ────┘  │                      Submit │  │ Cancel
+//	                     │                             ▼  │
+//	                     └──────────── ends ──── running + dirty  ⟲ Submit
 //
-// scheduled: waiting is set; running: current is; dirty: both are.
+// ⟲ merges and waits anew. What became due while its key was running is scheduled
+// and due at once. Scheduled: waiting is set; running: current is; dirty: both are.
 type line[T, R any] struct {
 	key     string
 	current *work[T, R]

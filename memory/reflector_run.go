@@ -25,7 +25,9 @@ func (r *Reflector[T, R]) work(l *line[T, R], w *work[T, R]) {
 		err := w.err
 		if err == nil || r.stopped.Err() == nil {
 			// Otherwise it was stopped halfway, and the journal keeps it.
-			err = errors.Join(err, r.strike(l, w))
+			if failed := r.strike(l, w); failed != nil {
+				err = errors.Join(err, failed)
+			}
 		}
 		if r.opts.Done != nil {
 			r.tell(l.key, w.result, err)

@@ -86,7 +86,7 @@ type SummaryResult struct {
 // (Without any human message each answer is a turn.)
 //
 // If more than MaxTokens are to be summarised, the model reads the last of them,
-// from a human message on.
+// from a human message on, and only if there is none among those all of them.
 //
 // A message at the beginning that is a system message stays. If it leaves no room
 // the error is [ErrSummaryBudget]. Messages need ids, as those of a graph's state
