@@ -71,7 +71,7 @@ func TestRestartResumesPendingWorkAtItsTime(t *testing.T) {
 			t.Errorf("nothing is lost, but: %v", err)
 		}
 		ended(t, later, "", memory.ErrClosed)
-		time.Sleep(30 * time.Minute)
+		<-time.After(30 * time.Minute)
 		told := map[string]int{}
 		second := durable(t, s, l.slow, &memory.ReflectorOptions[words, string]{Workers: 1,
 			Done: func(key, _ string, _ error) { told[strings.Fields(key)[0]]++ }})
@@ -136,11 +136,11 @@ func TestJournalFollowsTheWork(t *testing.T) {
 			return "", nil
 		}, nil)
 		r.submit("k", "a", 0)
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		check(t, "running", recorded(t, s, "k"), `{"pending":["a"]}`)
 		r.submit("k", "b", time.Hour)
 		check(t, "dirty", recorded(t, s, "k"), `{"pending":["b"],"running":["a"]}`)
-		time.Sleep(10 * time.Second)
+		<-time.After(10 * time.Second)
 		check(t, "scheduled", recorded(t, s, "k"), `{"pending":["b"]}`)
 		if _, err := r.Cancel(t.Context(), "k"); err != nil {
 			t.Fatal(err)

@@ -99,11 +99,11 @@ func TestNothingIsLostAmongManyCallers(t *testing.T) {
 					if i%7 == c {
 						_ = r.Flush(context.Background(), "key 1") // the close may come between
 					}
-					time.Sleep(time.Millisecond) // virtual
+					<-time.After(time.Millisecond) // virtual
 				}
 			})
 		}
-		time.Sleep(20 * time.Millisecond)
+		<-time.After(20 * time.Millisecond)
 		if err := r.Close(t.Context()); err != nil {
 			t.Error(err)
 		}

@@ -159,7 +159,7 @@ func submitForever(path string) error {
 			if _, err := r.Submit(ctx, key, words{fmt.Sprint(i)}, after); err != nil {
 				return err
 			}
-			fmt.Printf("%s\t%d\n", key, i)
+			fmt.Fprintf(os.Stdout, "%s\t%d\n", key, i)
 			if after == 0 {
 				<-begun // what comes now comes while it runs
 			}

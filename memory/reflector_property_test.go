@@ -30,7 +30,7 @@ func (c *crowd) run(ctx context.Context, key string, w words) (string, error) {
 	c.twice = c.twice || c.active[key] > 1
 	c.most = max(c.most, len(c.active))
 	c.mu.Unlock()
-	time.Sleep(time.Duration(len(w)) * time.Second) // virtual
+	<-time.After(time.Duration(len(w)) * time.Second) // virtual
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.active[key]--; c.active[key] == 0 {
@@ -87,7 +87,7 @@ func anyOrder(t *testing.T, rt *rapid.T, durable bool) {
 			}
 			want[key] = append(want[key], fmt.Sprint(i))
 		case "sleep":
-			time.Sleep(time.Duration(rapid.IntRange(1, 4000).Draw(rt, "ms")) * time.Millisecond)
+			<-time.After(time.Duration(rapid.IntRange(1, 4000).Draw(rt, "ms")) * time.Millisecond)
 		case "cancel":
 			ok, err := r.Cancel(t.Context(), key)
 			if err != nil {

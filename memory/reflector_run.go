@@ -42,6 +42,7 @@ func (r *Reflector[T, R]) work(l *line[T, R], w *work[T, R]) {
 // wait for this one.
 type background struct{ context.Context }
 
+// Value is that of the submit's context, but for the run.
 func (b background) Value(key any) any {
 	if key == observe.Key {
 		return nil

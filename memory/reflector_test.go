@@ -109,9 +109,9 @@ func TestSubmitsAreMergedUntilAllIsQuiet(t *testing.T) {
 		l := newLog()
 		r := reflector(t, l.slow, nil)
 		a := r.submit("k", "a", time.Second)
-		time.Sleep(900 * time.Millisecond)
+		<-time.After(900 * time.Millisecond)
 		b := r.submit("k", "b", time.Second)
-		time.Sleep(900 * time.Millisecond)
+		<-time.After(900 * time.Millisecond)
 		c := r.submit("k", "c", time.Second)
 		r.drain()
 		for _, h := range []*memory.Reflection[string]{a, b, c} {
@@ -233,7 +233,7 @@ func TestSubmitWhileRunningRunsAfterwards(t *testing.T) {
 		l := newLog()
 		r := reflector(t, l.slow, nil)
 		first := r.submit("k", "10s", 0)
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		second := r.submit("k", "b", time.Second) // due long before the first ends
 		ended(t, first, "10s", nil)
 		ended(t, second, "b", nil)
@@ -248,9 +248,9 @@ func TestThirdSubmitJoinsTheSecond(t *testing.T) {
 		l := newLog()
 		r := reflector(t, l.slow, nil)
 		r.submit("k", "10s", 0)
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		second := r.submit("k", "b", 20*time.Second)
-		time.Sleep(14 * time.Second) // the first has ended
+		<-time.After(14 * time.Second) // the first has ended
 		third := r.submit("k", "c", 20*time.Second)
 		ended(t, second, "b c", nil)
 		ended(t, third, "b c", nil)
@@ -285,7 +285,7 @@ func TestCloseRunsNothingBeforeItsTime(t *testing.T) {
 			t.Errorf("close again: %v", err)
 		}
 		r.drain() // nothing is left to wait for
-		time.Sleep(2 * time.Hour)
+		<-time.After(2 * time.Hour)
 		l.check(t, "0s running begins: 5s", "5s running ends")
 	})
 }
@@ -296,7 +296,7 @@ func TestNobodyWaitsForLaterWork(t *testing.T) {
 		l := newLog()
 		r := reflector(t, l.slow, &memory.ReflectorOptions[words, string]{Workers: 1})
 		r.submit("later", "a", time.Hour)
-		time.Sleep(300 * time.Millisecond)
+		<-time.After(300 * time.Millisecond)
 		r.submit("now", "b", 0)
 		r.submit("soon", "c", time.Millisecond)
 		r.drain()
@@ -310,9 +310,9 @@ func TestSlowWorkBlocksNoOtherKey(t *testing.T) {
 		l := newLog()
 		r := reflector(t, l.slow, &memory.ReflectorOptions[words, string]{Workers: 2})
 		r.submit("slow", "1h", 0)
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		r.submit("b", "2s", 0)
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		r.submit("c", "c", 0) // waits for a worker
 		r.drain()
 		l.check(t, "0s slow begins: 1h", "1s b begins: 2s", "3s b ends", "3s c begins: c", "1h0m0s slow ends")
@@ -360,7 +360,7 @@ func TestCancelLeavesWhatIsRunning(t *testing.T) {
 		l := newLog()
 		r := reflector(t, l.slow, nil)
 		running := r.submit("k", "10s", 0)
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		dirty := r.submit("k", "b", 0)
 		for _, want := range []bool{true, false} {
 			if ok, err := r.Cancel(t.Context(), "k"); ok != want || err != nil {
@@ -387,7 +387,7 @@ func TestFlushRunsNow(t *testing.T) {
 			return out, err
 		}, nil)
 		r.submit("a", "5s", 0)
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		r.submit("a", "more", time.Hour)
 		r.submit("b", "b", time.Hour)
 		r.submit("bad", "c", time.Hour)

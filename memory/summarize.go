@@ -15,7 +15,8 @@ import (
 // most in a conversation, so a later summary takes the place of an earlier one.
 const SummaryID = "__summary__"
 
-// ErrSummaryBudget: the limits of [SummaryOptions] leave no room for messages.
+// ErrSummaryBudget says that the limits of [SummaryOptions] leave no room for
+// messages.
 var ErrSummaryBudget = errors.New("memory: the token limits of the summary leave no room for messages")
 
 // SummaryOptions say when and how a conversation is summarised.
