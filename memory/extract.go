@@ -1,0 +1,271 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/treadle-go/treadle/llm"
+)
+
+// ExtractOptions configure an extraction. The zero value, and a nil
+// *ExtractOptions, are the defaults: memories are inserted and updated, not
+// removed.
+type ExtractOptions struct {
+	// Kinds are what the model may write; nil is [Memory].
+	Kinds []Kind
+	// NoInserts: there will be no new documents, except for one if there is none
+	// at all. That is how a profile is made and then kept up to date.
+	NoInserts bool
+	// NoUpdates: existing documents stay as they are.
+	NoUpdates bool
+	// Deletes: documents may be removed.
+	Deletes bool
+	// Attempts is how often the model may try to get a call right, the first time
+	// included; 3 if not set.
+	Attempts int
+}
+
+const defaultAttempts = 3
+
+// A CallError says that a call of the model was of no use, and that it could not
+// put it right. What other calls have changed holds nevertheless.
+type CallError struct {
+	Tool     string
+	Args     string // what the model wrote at last
+	Attempts int
+	Err      error // what is wrong with it
+}
+
+// Error names the tool and says what is wrong.
+func (e *CallError) Error() string {
+	return fmt.Sprintf("memory: the model's call of %s with %s failed after %d attempts: %v", e.Tool, e.Args, e.Attempts, e.Err)
+}
+
+// Unwrap is what is wrong with the call.
+func (e *CallError) Unwrap() error { return e.Err }
+
+// Extract has the model read the messages and write down what they say: new
+// documents of the given kinds, edits of existing ones (as patches, so that what
+// is not mentioned stays), removals, or that there is nothing to do.
+//
+// Every call of the model is checked by itself. One that does not fit goes back
+// to it with what is wrong, alone, a few times at most. If that does not help, the
+// error is a [*CallError], or several joined; the change set then has everything
+// else. So it does if the answer was cut off ([llm.ErrLength]) or the model failed
+// on the way. [llm.ErrRefused] says that it declined.
+func Extract(ctx context.Context, model llm.Model, messages []llm.Message, existing []Document, o *ExtractOptions) (ChangeSet, error) {
+	x, err := newExtractor(o)
+	if err != nil {
+		return nil, err
+	}
+	d, err := newDesk(existing)
+	if err != nil {
+		return nil, err
+	}
+	_, err = x.step(ctx, model, messages, d)
+	return d.changes(), err
+}
+
+// An extractor knows what a model may do to the documents on a desk.
+type extractor struct {
+	ExtractOptions
+}
+
+func newExtractor(o *ExtractOptions) (*extractor, error) {
+	x := &extractor{}
+	if o != nil {
+		x.ExtractOptions = *o
+	}
+	if len(x.Kinds) == 0 {
+		x.Kinds = defaultKinds
+	}
+	x.Attempts = cmp.Or(x.Attempts, defaultAttempts)
+	taken := map[string]bool{toolPatch: true, toolRemove: true, toolDone: true, toolFix: true}
+	for _, k := range x.Kinds {
+		switch {
+		case k.err != nil:
+			return nil, k.err
+		case k.tool == nil:
+			return nil, errors.New("memory: a kind is zero: make kinds with KindOf")
+		case taken[k.name]:
+			return nil, fmt.Errorf("memory: the kind's name %s is taken: rename the type", k.name)
+		}
+		taken[k.name] = true
+	}
+	switch {
+	case x.NoInserts && x.NoUpdates && !x.Deletes:
+		return nil, errors.New("memory: nothing may be changed: allow inserts, updates or deletes")
+	case x.Attempts < 0:
+		return nil, fmt.Errorf("memory: Attempts is %d: 1 is the least", x.Attempts)
+	}
+	return x, nil
+}
+
+func (x *extractor) kind(name string) (Kind, bool) {
+	i := slices.IndexFunc(x.Kinds, func(k Kind) bool { return k.name == name })
+	if i < 0 {
+		return Kind{}, false
+	}
+	return x.Kinds[i], true
+}
+
+// A step is what one answer of the model has led to.
+type step struct {
+	answer llm.Message
+	acks   []llm.Message // one for each call, in their order
+	done   bool          // there is nothing more to do
+}
+
+// A trial is a call that has to be got right.
+type trial struct {
+	call    llm.ToolCall
+	invalid *llm.InvalidToolCall // if the arguments were not even JSON
+	ack     string
+	err     error
+}
+
+// step asks the model once and does what it says, and asks again about what it
+// got wrong.
+func (x *extractor) step(ctx context.Context, model llm.Model, history []llm.Message, d *desk) (step, error) {
+	tools := x.tools(d)
+	if len(tools) == 1 {
+		return step{done: true}, nil // nothing could be done but nothing
+	}
+	answer, err := llm.Generate(ctx, llm.With(model, llm.Tools(tools...), llm.ToolChoice(llm.ToolChoiceAny)), x.brief(history, d)...)
+	if err != nil {
+		return step{done: true}, err
+	}
+	var problems []error
+	switch answer.Stop {
+	case llm.StopRefusal, llm.StopFilter:
+		return step{done: true}, fmt.Errorf("memory: %w: %s", llm.ErrRefused, answer.Text())
+	case llm.StopLength:
+		problems = append(problems, fmt.Errorf("memory: %w", llm.ErrLength))
+	}
+	s := step{answer: answer, done: len(answer.ToolCalls)+len(answer.InvalidToolCalls) == 0}
+	trials := x.try(&answer, d, &s)
+	for _, t := range trials {
+		if t.err != nil {
+			if err := x.repair(ctx, model, history, d, t); err != nil {
+				problems = append(problems, err)
+			}
+		}
+		if t.err != nil {
+			s.acks = append(s.acks, llm.ToolResult(t.call, t.err))
+		} else {
+			s.acks = append(s.acks, llm.ToolResult(t.call, t.ack))
+		}
+	}
+	return s, errors.Join(problems...)
+}
+
+// try does all calls of an answer. What is right is done before anything is
+// repaired.
+func (x *extractor) try(answer *llm.Message, d *desk, s *step) []*trial {
+	var trials []*trial
+	for _, call := range answer.ToolCalls {
+		t := &trial{call: call}
+		if call.Name == toolDone {
+			s.done = true
+			t.ack = "Done."
+		} else {
+			t.ack, t.err = x.do(d, call)
+		}
+		trials = append(trials, t)
+	}
+	for _, c := range answer.InvalidToolCalls {
+		trials = append(trials, &trial{call: llm.ToolCall{ID: c.ID, Name: c.Name}, invalid: &c,
+			err: fmt.Errorf("the arguments are not a JSON object: %s", c.Error)})
+	}
+	return trials
+}
+
+// repair asks the model to put one call right. It sees that call only, so that it
+// does not do again what is done already.
+func (x *extractor) repair(ctx context.Context, model llm.Model, history []llm.Message, d *desk, t *trial) error {
+	current := *t
+	for attempt := 2; attempt <= x.Attempts; attempt++ {
+		tools := append(x.tools(d), fixTool)
+		ask := slices.Concat(x.brief(history, d), current.complaint())
+		answer, err := llm.Generate(ctx, llm.With(model, llm.Tools(tools...), llm.ToolChoice(llm.ToolChoiceAny), llm.SerialTools()), ask...)
+		if err != nil {
+			return errors.Join(t.fail(&current, attempt-1), err)
+		}
+		if len(answer.ToolCalls) == 0 {
+			return t.fail(&current, attempt)
+		}
+		call := answer.ToolCalls[0]
+		switch call.Name {
+		case toolDone: // the call is taken back
+			t.ack, t.err = "Taken back.", nil
+			return nil
+		case toolFix:
+			fixed, err := current.fix(call)
+			if err != nil {
+				current.err = fmt.Errorf("%w. The correction failed: %w", current.err, err)
+				continue
+			}
+			call = fixed
+		}
+		ack, err := x.do(d, call)
+		if err == nil {
+			t.ack, t.err = ack, nil
+			return nil
+		}
+		current = trial{call: call, err: err}
+	}
+	return t.fail(&current, x.Attempts)
+}
+
+// fail is the error of a call that was not put right.
+func (t *trial) fail(last *trial, attempts int) error {
+	t.err = last.err
+	args := string(last.call.Args)
+	if last.invalid != nil {
+		args = last.invalid.Args
+	}
+	return &CallError{Tool: last.call.Name, Args: args, Attempts: attempts, Err: last.err}
+}
+
+// complaint shows the model its call and what is wrong with it.
+func (t *trial) complaint() []llm.Message {
+	said := llm.Assistant("", t.call)
+	if t.invalid != nil {
+		said = llm.Message{Role: llm.RoleAI, InvalidToolCalls: []llm.InvalidToolCall{*t.invalid}}
+	}
+	return []llm.Message{said, llm.ToolResult(t.call, fmt.Errorf(
+		"%w\nCorrect this call only: make it again, or patch its arguments with %s. Call %s to take it back.", t.err, toolFix, toolDone))}
+}
+
+// brief is the history with the documents, which stand in the system message.
+func (x *extractor) brief(history []llm.Message, d *desk) []llm.Message {
+	if len(d.live()) == 0 {
+		return history
+	}
+	var verbs []string
+	if !x.NoUpdates {
+		verbs = append(verbs, "edit a document with "+toolPatch)
+	}
+	if x.Deletes {
+		verbs = append(verbs, "remove one with "+toolRemove)
+	}
+	if !x.NoInserts {
+		verbs = append(verbs, "write new ones with the other tools")
+	}
+	text := "These documents exist already. You may " + strings.Join(verbs, ", ") + "; call " + toolDone +
+		" if nothing is to be changed.\n\n" + d.render()
+	if len(history) > 0 && history[0].Role == llm.RoleSystem {
+		first := history[0]
+		if len(first.Blocks) > 0 {
+			first.Blocks = append(slices.Clip(first.Blocks), llm.Text("\n\n"+text))
+		} else {
+			first.Content += "\n\n" + text
+		}
+		return slices.Concat([]llm.Message{first}, history[1:])
+	}
+	return slices.Concat([]llm.Message{llm.System(text)}, history)
+}

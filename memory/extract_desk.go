@@ -1,0 +1,131 @@
+package memory
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// A desk holds the documents that are being worked on. Models know them by short
+// ids, m1, m2 and so on: long ones cost tokens and are misspelt.
+type desk struct {
+	drafts []*draft
+}
+
+// A draft is a document as it was and as it is now.
+type draft struct {
+	short    string
+	id, kind string
+	before   json.RawMessage // nil if it is new
+	now      json.RawMessage // nil if it is removed
+	patch    []PatchOp
+	reason   string
+}
+
+func newDesk(existing []Document) (*desk, error) {
+	d := &desk{}
+	seen := map[string]bool{}
+	for _, doc := range existing {
+		if doc.ID == "" {
+			doc.ID = newID()
+		}
+		if seen[doc.ID] {
+			return nil, fmt.Errorf("memory: two documents have the id %q", doc.ID)
+		}
+		seen[doc.ID] = true
+		if !json.Valid(doc.Content) {
+			return nil, fmt.Errorf("memory: document %q: its content is not JSON", doc.ID)
+		}
+		d.add(&draft{id: doc.ID, kind: doc.Kind, before: doc.Content, now: doc.Content})
+	}
+	return d, nil
+}
+
+func (d *desk) add(w *draft) {
+	w.short = fmt.Sprintf("m%d", len(d.drafts)+1)
+	d.drafts = append(d.drafts, w)
+}
+
+func (d *desk) insert(kind string, content json.RawMessage) *draft {
+	w := &draft{id: newID(), kind: kind, now: content}
+	d.add(w)
+	return w
+}
+
+// live are the drafts that have not been removed.
+func (d *desk) live() []*draft {
+	var out []*draft
+	for _, w := range d.drafts {
+		if w.now != nil {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// find is the draft that a model means.
+func (d *desk) find(short string) (*draft, error) {
+	var ids []string
+	for _, w := range d.live() {
+		if w.short == strings.TrimSpace(short) {
+			return w, nil
+		}
+		ids = append(ids, w.short)
+	}
+	if ids == nil {
+		return nil, fmt.Errorf("there is no document %q: there are none", short)
+	}
+	return nil, fmt.Errorf("there is no document %q: the ids are %s", short, strings.Join(ids, ", "))
+}
+
+// twin is the draft that says the same, or nil.
+func (d *desk) twin(kind string, content json.RawMessage) *draft {
+	for _, w := range d.live() {
+		if w.kind == kind && sameJSON(w.now, content) {
+			return w
+		}
+	}
+	return nil
+}
+
+// changes compares what is with what was. What has come and gone meanwhile, and
+// what was changed and changed back, has not been changed.
+func (d *desk) changes() ChangeSet {
+	var out ChangeSet
+	for _, w := range d.drafts {
+		c := Change{ID: w.id, Kind: w.kind, Before: w.before, After: w.now}
+		switch {
+		case w.before == nil && w.now == nil:
+			continue
+		case w.before == nil:
+			c.Op = Insert
+		case w.now == nil:
+			c.Op = Delete
+		case sameJSON(w.before, w.now):
+			c.Op, c.After = Keep, w.before
+		default:
+			c.Op, c.Patch, c.Reason = Update, w.patch, w.reason
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// render shows the documents to the model.
+func (d *desk) render() string {
+	var b strings.Builder
+	for _, w := range d.live() {
+		fmt.Fprintf(&b, "<document id=%q kind=%q>\n%s\n</document>\n", w.short, w.kind, w.now)
+	}
+	return b.String()
+}
+
+// newID is a random UUID, as the keys of memories are.
+func newID() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails
+	b[6] = b[6]&0x0f | 0x40
+	b[8] = b[8]&0x3f | 0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}

@@ -1,0 +1,213 @@
+package memory
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/treadle-go/treadle/llm"
+)
+
+// The tools that a model has besides the kinds.
+const (
+	toolPatch  = "PatchDoc"
+	toolRemove = "RemoveDoc"
+	toolDone   = "Done"
+	toolFix    = "FixCall"
+)
+
+// never stands for the function of a tool that this package runs itself.
+func never(context.Context, json.RawMessage) (any, error) {
+	return nil, errors.New("memory: this tool is never run")
+}
+
+func text(description string) *jsonschema.Schema {
+	return &jsonschema.Schema{Type: "string", Description: description}
+}
+
+func object(order []string, properties map[string]*jsonschema.Schema) *jsonschema.Schema {
+	return &jsonschema.Schema{Type: "object", Properties: properties, PropertyOrder: order, Required: order}
+}
+
+// patchesSchema describes a list of [PatchOp] to the model.
+func patchesSchema() *jsonschema.Schema {
+	op := object([]string{"op", "path"}, map[string]*jsonschema.Schema{
+		"op":    {Type: "string", Enum: []any{"add", "remove", "replace"}},
+		"path":  text(`a JSON Pointer such as /address/city; end it with /- to append to a list or a text`),
+		"value": {Description: "for add and replace"},
+	})
+	op.PropertyOrder = []string{"op", "path", "value"}
+	return &jsonschema.Schema{Type: "array", Items: op, Description: "JSON Patch operations, done in order. " +
+		"Replace before you remove, remove the highest index first, and add last."}
+}
+
+var (
+	doneTool = &llm.Tool{Name: toolDone, Run: never,
+		Description: "Say that nothing, or nothing more, is to be changed. Prefer this to writing what is not worth keeping.",
+		Parameters:  &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{}}}
+	patchTool = &llm.Tool{Name: toolPatch, Run: never, Description: "Edit an existing document. What you do not mention stays as it is.",
+		Parameters: object([]string{"json_doc_id", "planned_edits", "patches"}, map[string]*jsonschema.Schema{
+			"json_doc_id":   text("the id of the document"),
+			"planned_edits": text("what is to be changed, and why"),
+			"patches":       patchesSchema(),
+		})}
+	fixTool = &llm.Tool{Name: toolFix, Run: never, Description: "Correct the arguments of your last call by patching them.",
+		Parameters: object([]string{"planned_edits", "patches"}, map[string]*jsonschema.Schema{
+			"planned_edits": text("what is wrong, and how to put it right"),
+			"patches":       patchesSchema(),
+		})}
+)
+
+// tools are those that make sense now. Doing nothing always does.
+func (x *extractor) tools(d *desk) []*llm.Tool {
+	var out []*llm.Tool
+	live := d.live()
+	if x.mayInsert(d) {
+		for _, k := range x.Kinds {
+			out = append(out, k.tool)
+		}
+	}
+	if !x.NoUpdates && len(live) > 0 {
+		out = append(out, patchTool)
+	}
+	if x.Deletes && len(live) > 0 {
+		out = append(out, removeTool(live))
+	}
+	return append(out, doneTool)
+}
+
+// mayInsert reports whether there may be one more document.
+func (x *extractor) mayInsert(d *desk) bool {
+	return !x.NoInserts || !x.NoUpdates && len(d.drafts) == 0
+}
+
+func removeTool(live []*draft) *llm.Tool {
+	id := text("the id of the document")
+	for _, w := range live {
+		id.Enum = append(id.Enum, w.short)
+	}
+	return &llm.Tool{Name: toolRemove, Run: never, Description: "Remove a document that is wrong, outdated or a repetition.",
+		Parameters: object([]string{"json_doc_id"}, map[string]*jsonschema.Schema{"json_doc_id": id})}
+}
+
+// do does what a call says. The error is written for the model.
+func (x *extractor) do(d *desk, call llm.ToolCall) (ack string, err error) {
+	k, known := x.kind(call.Name)
+	switch {
+	case known && x.mayInsert(d):
+		return x.insert(d, k, call)
+	case call.Name == toolPatch && !x.NoUpdates:
+		return x.patch(d, call)
+	case call.Name == toolRemove && x.Deletes:
+		return x.remove(d, call)
+	}
+	var names []string
+	for _, t := range x.tools(d) {
+		names = append(names, t.Name)
+	}
+	if known {
+		return "", fmt.Errorf("there may be no further %s: use one of %s", call.Name, strings.Join(names, ", "))
+	}
+	return "", fmt.Errorf("there is no tool %q: use one of %s", call.Name, strings.Join(names, ", "))
+}
+
+func (x *extractor) insert(d *desk, k Kind, call llm.ToolCall) (string, error) {
+	content, err := k.check(argsOf(call))
+	if err != nil {
+		return "", err
+	}
+	if twin := d.twin(k.name, content); twin != nil {
+		return fmt.Sprintf("Document %s says this already.", twin.short), nil
+	}
+	return fmt.Sprintf("Document %s inserted.", d.insert(k.name, content).short), nil
+}
+
+func (x *extractor) patch(d *desk, call llm.ToolCall) (string, error) {
+	var args struct {
+		ID      string          `json:"json_doc_id"`
+		Plan    json.RawMessage `json:"planned_edits"` // models also make lists of it
+		Patches json.RawMessage `json:"patches"`
+	}
+	if err := json.Unmarshal(argsOf(call), &args); err != nil {
+		return "", err
+	}
+	w, err := d.find(args.ID)
+	if err != nil {
+		return "", err
+	}
+	ops, err := readPatches(args.Patches)
+	if err != nil {
+		return "", err
+	}
+	if len(ops) == 0 {
+		return fmt.Sprintf("Document %s kept as it is.", w.short), nil
+	}
+	content, err := applyPatch(w.now, ops)
+	if err != nil {
+		return "", err
+	}
+	if k, ok := x.kind(w.kind); ok {
+		if content, err = k.check(content); err != nil {
+			return "", fmt.Errorf("document %s would not be a %s any more: %w", w.short, w.kind, err)
+		}
+	} else if content[0] != '{' {
+		return "", fmt.Errorf("document %s would not be an object any more", w.short)
+	}
+	w.now, w.patch, w.reason = content, append(w.patch, ops...), plainText(args.Plan)
+	return fmt.Sprintf("Document %s updated.", w.short), nil
+}
+
+func (x *extractor) remove(d *desk, call llm.ToolCall) (string, error) {
+	var args struct {
+		ID string `json:"json_doc_id"`
+	}
+	if err := json.Unmarshal(argsOf(call), &args); err != nil {
+		return "", err
+	}
+	w, err := d.find(args.ID)
+	if err != nil {
+		return "", err
+	}
+	w.now = nil
+	return fmt.Sprintf("Document %s removed.", w.short), nil
+}
+
+// fix is the call with its arguments patched.
+func (t *trial) fix(by llm.ToolCall) (llm.ToolCall, error) {
+	if t.invalid != nil {
+		return llm.ToolCall{}, fmt.Errorf("there are no arguments to patch: call %s again", t.call.Name)
+	}
+	var args struct {
+		Patches json.RawMessage `json:"patches"`
+	}
+	if err := json.Unmarshal(argsOf(by), &args); err != nil {
+		return llm.ToolCall{}, err
+	}
+	ops, err := readPatches(args.Patches)
+	if err != nil {
+		return llm.ToolCall{}, err
+	}
+	fixed := t.call
+	fixed.Args, err = applyPatch(argsOf(t.call), ops)
+	return fixed, err
+}
+
+func argsOf(call llm.ToolCall) json.RawMessage {
+	if len(call.Args) == 0 {
+		return json.RawMessage("{}")
+	}
+	return call.Args
+}
+
+// plainText is a text, or the JSON of what is none.
+func plainText(raw json.RawMessage) string {
+	var s string
+	if json.Unmarshal(raw, &s) == nil {
+		return s
+	}
+	return string(raw)
+}

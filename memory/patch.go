@@ -1,0 +1,232 @@
+package memory
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A PatchOp is one edit of a JSON document: an operation of RFC 6902, of which
+// add, remove and replace are known.
+type PatchOp struct {
+	Op string `json:"op"`
+	// Path is a JSON Pointer (RFC 6901): "/address/city", "/tags/0". At the end
+	// of a path of add, "-" is the place behind the last element of an array, or
+	// behind the last character of a text.
+	Path  string          `json:"path"`
+	Value json.RawMessage `json:"value,omitempty"` // of add and replace
+}
+
+// String is the operation as a line.
+func (p PatchOp) String() string {
+	return strings.TrimSpace(fmt.Sprintf("%s %s %s", p.Op, p.Path, p.Value))
+}
+
+// applyPatch makes the edits one after the other, all or none of them. A path
+// that is not there is an error: models must hear of it rather than believe that
+// they have changed something.
+func applyPatch(doc json.RawMessage, ops []PatchOp) (json.RawMessage, error) {
+	root, err := decodeAny(doc)
+	if err != nil {
+		return nil, err
+	}
+	for _, op := range ops {
+		if root, err = op.apply(root); err != nil {
+			return nil, fmt.Errorf("patch %q: %w", op, err)
+		}
+	}
+	return encodeAny(root)
+}
+
+func (p PatchOp) apply(root any) (any, error) {
+	tokens, err := splitPointer(p.Path)
+	if err != nil {
+		return nil, err
+	}
+	var value any
+	switch p.Op {
+	case "add", "replace":
+		if len(p.Value) == 0 {
+			return nil, errors.New("there is no value")
+		}
+		if value, err = decodeAny(p.Value); err != nil {
+			return nil, err
+		}
+	case "remove":
+		if len(tokens) == 0 {
+			return nil, errors.New("the whole document cannot be removed by a patch")
+		}
+	default:
+		return nil, fmt.Errorf("unknown operation %q: use add, remove or replace", p.Op)
+	}
+	return edit(root, tokens, p.Op, value)
+}
+
+// splitPointer reads a JSON Pointer.
+func splitPointer(path string) ([]string, error) {
+	if path == "" {
+		return nil, nil
+	}
+	if path[0] != '/' {
+		return nil, fmt.Errorf("the path %q does not begin with /", path)
+	}
+	tokens := strings.Split(path[1:], "/")
+	for i, t := range tokens {
+		tokens[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(t)
+	}
+	return tokens, nil
+}
+
+// edit is the value with the operation done at the place that the tokens lead to.
+func edit(at any, tokens []string, op string, value any) (any, error) {
+	if len(tokens) == 0 {
+		return value, nil
+	}
+	token, rest := tokens[0], tokens[1:]
+	switch at := at.(type) {
+	case map[string]any:
+		return editObject(at, token, rest, op, value)
+	case []any:
+		return editArray(at, token, rest, op, value)
+	case string:
+		more, ok := value.(string)
+		if op == "add" && token == "-" && len(rest) == 0 && ok {
+			return at + more, nil
+		}
+	}
+	return nil, fmt.Errorf("there is no %q in %s", token, typeName(at))
+}
+
+func editObject(at map[string]any, token string, rest []string, op string, value any) (any, error) {
+	old, there := at[token]
+	if !there && (len(rest) > 0 || op != "add") {
+		return nil, fmt.Errorf("there is no member %q", token)
+	}
+	if len(rest) == 0 && op == "remove" {
+		delete(at, token)
+		return at, nil
+	}
+	v, err := edit(old, rest, op, value)
+	if err != nil {
+		return nil, err
+	}
+	at[token] = v
+	return at, nil
+}
+
+func editArray(at []any, token string, rest []string, op string, value any) (any, error) {
+	adds := op == "add" && len(rest) == 0
+	if adds && token == "-" {
+		return append(at, value), nil
+	}
+	i, err := strconv.Atoi(token)
+	if err != nil || i < 0 || strconv.Itoa(i) != token {
+		return nil, fmt.Errorf("%q is no index of an array", token)
+	}
+	if i > len(at) || i == len(at) && !adds {
+		return nil, fmt.Errorf("the array has no element %d, only %d elements", i, len(at))
+	}
+	switch {
+	case adds:
+		return slices.Insert(at, i, value), nil
+	case len(rest) == 0 && op == "remove":
+		return slices.Delete(at, i, i+1), nil
+	}
+	v, err := edit(at[i], rest, op, value)
+	if err != nil {
+		return nil, err
+	}
+	at[i] = v
+	return at, nil
+}
+
+func typeName(v any) string {
+	switch v.(type) {
+	case nil:
+		return "null"
+	case string:
+		return "a text"
+	case bool:
+		return "a boolean"
+	case json.Number:
+		return "a number"
+	}
+	return fmt.Sprintf("%T", v)
+}
+
+// readPatches reads the edits that a model wrote: a list, a single edit, or a text
+// with a list in it, which is how some models fill in a list.
+func readPatches(raw json.RawMessage) ([]PatchOp, error) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil, nil
+	}
+	var ops []PatchOp
+	err := json.Unmarshal(raw, &ops)
+	if err == nil {
+		return ops, nil
+	}
+	var op PatchOp
+	if json.Unmarshal(raw, &op) == nil && op.Op != "" {
+		return []PatchOp{op}, nil
+	}
+	var text string
+	if json.Unmarshal(raw, &text) != nil {
+		return nil, fmt.Errorf("the patches are not a list of {op, path, value}: %w", err)
+	}
+	for i := strings.IndexByte(text, '['); i >= 0 && i < len(text); {
+		if json.NewDecoder(strings.NewReader(text[i:])).Decode(&ops) == nil {
+			return ops, nil
+		}
+		next := strings.IndexByte(text[i+1:], '[')
+		if next < 0 {
+			break
+		}
+		i += 1 + next
+	}
+	return nil, errors.New("the patches are a text without a list of {op, path, value} in it")
+}
+
+// decodeAny reads a JSON value. Numbers keep all their digits.
+func decodeAny(raw json.RawMessage) (any, error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return nil, fmt.Errorf("not JSON: %w", err)
+	}
+	if d.More() {
+		return nil, errors.New("not JSON: there is more behind the value")
+	}
+	return v, nil
+}
+
+// encodeAny writes a value as a model reads it, without escapes for browsers.
+func encodeAny(v any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSpace(b.Bytes()), nil
+}
+
+// sameJSON reports whether two documents say the same, whatever their layout.
+func sameJSON(a, b json.RawMessage) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	x, errX := decodeAny(a)
+	y, errY := decodeAny(b)
+	if errX != nil || errY != nil {
+		return false
+	}
+	// Maps are written in the order of their keys.
+	p, errX := encodeAny(x)
+	q, errY := encodeAny(y)
+	return errX == nil && errY == nil && bytes.Equal(p, q)
+}
