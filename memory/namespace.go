@@ -1,0 +1,180 @@
+package memory
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/store"
+)
+
+// A VarError says that a namespace cannot be told because a variable of its
+// template has no value, or none that may be part of a namespace.
+type VarError struct {
+	Var    string
+	Have   []string // the variables there are, sorted
+	Reason string   // why the value is no good; empty if there is none
+}
+
+// Error names the variable and those there are.
+func (e *VarError) Error() string {
+	if e.Reason != "" {
+		return fmt.Sprintf("memory: namespace variable %q: %s", e.Var, e.Reason)
+	}
+	have := "there are none"
+	if len(e.Have) > 0 {
+		have = "there are " + strings.Join(e.Have, ", ")
+	}
+	return fmt.Sprintf("memory: no value for the namespace variable %q: %s; give the run a treadle.Context that has it, or use memory.WithVars", e.Var, have)
+}
+
+type varsKey struct{}
+
+// WithVars gives values to the variables of namespaces, for calls with the
+// context. They come before those of the run's context, and are added to those
+// that ctx has already.
+func WithVars(ctx context.Context, vars map[string]string) context.Context {
+	all := maps.Clone(varsOf(ctx))
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, vars)
+	return context.WithValue(ctx, varsKey{}, all)
+}
+
+func varsOf(ctx context.Context) map[string]string {
+	vars, _ := ctx.Value(varsKey{}).(map[string]string)
+	return vars
+}
+
+// A template is a namespace with variables. A variable stands in braces, anywhere
+// in a segment; {{ and }} are braces.
+type template [][]piece
+
+// A piece is text, or a variable.
+type piece struct{ text, name string }
+
+// defaultNamespace is LangMem's.
+var defaultNamespace = []string{"memories", "{langgraph_user_id}"}
+
+func newTemplate(segments []string) (template, error) {
+	if len(segments) == 0 {
+		segments = defaultNamespace
+	}
+	var t template
+	for _, s := range segments {
+		pieces, err := parseSegment(s)
+		if err != nil {
+			return nil, fmt.Errorf("memory: namespace segment %q: %w", s, err)
+		}
+		t = append(t, pieces)
+	}
+	return t, nil
+}
+
+func parseSegment(s string) ([]piece, error) {
+	if s == "" {
+		return nil, fmt.Errorf("it is empty")
+	}
+	var out []piece
+	var text strings.Builder
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case c != '{' && c != '}':
+			text.WriteByte(c)
+		case i+1 < len(s) && s[i+1] == c:
+			text.WriteByte(c)
+			i++
+		case c == '}':
+			return nil, fmt.Errorf("there is a } without a {: write }} for a brace")
+		default:
+			name, _, ok := strings.Cut(s[i+1:], "}")
+			if !ok || strings.Contains(name, "{") {
+				return nil, fmt.Errorf("there is a { without a }: write {{ for a brace")
+			}
+			if name == "" {
+				return nil, fmt.Errorf("there is a variable without a name")
+			}
+			out = append(out, piece{text: text.String()}, piece{name: name})
+			text.Reset()
+			i += 1 + len(name)
+		}
+	}
+	return append(out, piece{text: text.String()}), nil
+}
+
+// resolve is the namespace for a call.
+func (t template) resolve(ctx context.Context) (store.Namespace, error) {
+	var n store.Namespace
+	var vars map[string]json.RawMessage // of the run's context, once they are needed
+	for _, pieces := range t {
+		var segment strings.Builder
+		for _, p := range pieces {
+			if p.name == "" {
+				segment.WriteString(p.text)
+				continue
+			}
+			v, ok := varsOf(ctx)[p.name]
+			if !ok {
+				if vars == nil {
+					vars = contextVars(ctx)
+				}
+				raw, ok := vars[p.name]
+				if !ok {
+					return nil, &VarError{Var: p.name, Have: haveVars(ctx, vars)}
+				}
+				var err error
+				if v, err = segmentText(p.name, raw); err != nil {
+					return nil, err
+				}
+			}
+			if v == "" {
+				return nil, &VarError{Var: p.name, Reason: "it is empty, so that memories of different owners would be mixed"}
+			}
+			segment.WriteString(v)
+		}
+		n = append(n, segment.String())
+	}
+	return n, nil
+}
+
+// contextVars are the fields of the run's context by their JSON names.
+func contextVars(ctx context.Context) map[string]json.RawMessage {
+	vars := map[string]json.RawMessage{}
+	c, ok := treadle.ContextOf[any](ctx)
+	if !ok {
+		return vars
+	}
+	raw, err := json.Marshal(c)
+	if err != nil || json.Unmarshal(raw, &vars) != nil {
+		return map[string]json.RawMessage{} // what is no object has no variables
+	}
+	return vars
+}
+
+func haveVars(ctx context.Context, vars map[string]json.RawMessage) []string {
+	names := slices.Collect(maps.Keys(vars))
+	for name := range varsOf(ctx) {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// segmentText is a value as text: a text as it is, a whole number in digits. Of
+// others there is more than one notation, which would make two namespaces of one.
+func segmentText(name string, raw json.RawMessage) (string, error) {
+	var s string
+	if json.Unmarshal(raw, &s) == nil && raw[0] == '"' {
+		return s, nil
+	}
+	var n int64
+	if string(raw) != "null" && json.Unmarshal(raw, &n) == nil {
+		return string(raw), nil
+	}
+	return "", &VarError{Var: name, Reason: fmt.Sprintf("%s is neither a text nor a whole number", raw)}
+}
