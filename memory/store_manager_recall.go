@@ -1,0 +1,176 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/store"
+)
+
+// An envelope is the value of a memory, as LangMem stores it.
+type envelope struct {
+	Kind    string          `json:"kind"`
+	Content json.RawMessage `json:"content"`
+}
+
+// DocumentOf reads a stored memory. A value without a kind is what the tools
+// write: a text is a [Memory]; another content, or a value of another form, is a
+// document without a kind. The document's id is the item's key.
+func DocumentOf(item *store.Item) Document {
+	d, _ := readItem(item)
+	return d
+}
+
+// readItem is the document of an item, and how a new content of it is stored.
+func readItem(item *store.Item) (Document, func(content json.RawMessage) any) {
+	var v struct {
+		Kind    *string         `json:"kind"`
+		Content json.RawMessage `json:"content"`
+	}
+	d := Document{ID: item.Key, Content: item.Value}
+	if item.Decode(&v) != nil || v.Content == nil {
+		return d, func(content json.RawMessage) any { return content }
+	}
+	d.Content = v.Content
+	if v.Kind != nil {
+		d.Kind = *v.Kind
+		return d, func(content json.RawMessage) any { return envelope{*v.Kind, content} }
+	}
+	var s string
+	if json.Unmarshal(v.Content, &s) != nil {
+		return d, func(content json.RawMessage) any { return map[string]json.RawMessage{"content": content} }
+	}
+	if raw, err := encodeAny(Memory{Content: s}); err == nil {
+		d.Kind, d.Content = memoryKind, raw
+	}
+	return d, func(content json.RawMessage) any { return envelope{memoryKind, content} }
+}
+
+// A recollection is what was recalled. An item is nil for the default, which is
+// not stored yet.
+type recollection struct {
+	items   []*store.Item
+	initial Document
+}
+
+// documents are the recalled ones. Keys of different namespaces may be the same,
+// so the ids are places in the list.
+func (r *recollection) documents() []Document {
+	var out []Document
+	for i, item := range r.items {
+		d := r.initial
+		if item != nil {
+			d = DocumentOf(item)
+		}
+		d.ID = placeID(i)
+		out = append(out, d)
+	}
+	return out
+}
+
+func placeID(i int) string { return fmt.Sprintf("recalled %d", i) }
+
+// recall finds what the messages are about, in one batch.
+func (m *StoreManager) recall(ctx context.Context, s *store.Store, n store.Namespace, messages []llm.Message) (*recollection, error) {
+	ops, err := m.queries(ctx, n, messages)
+	if err != nil {
+		return nil, err
+	}
+	initial, ok, err := m.first(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// Where queries find too little, the newest memories fill up: a profile must
+	// be recalled whatever is talked about.
+	ops = append(ops, store.SearchOp{Prefix: n, SearchOptions: store.SearchOptions{Limit: m.o.Limit}}, store.GetOp{Namespace: n, Key: defaultKey})
+	results, err := s.Batch(ctx, ops...)
+	if err != nil {
+		return nil, err
+	}
+	found := results[:len(results)-2]
+	newest := slices.Clone(results[len(results)-2].Items)
+	slices.Reverse(newest)
+	r := &recollection{initial: initial}
+	if item := results[len(results)-1].Item; item != nil && ok {
+		r.items = append(r.items, item) // the profile comes first, and always
+	}
+	r.items = best(append(r.items, slices.Concat(ranked(found), newest)...), m.o.Limit)
+	if len(r.items) == 0 && ok {
+		r.items = []*store.Item{nil}
+	}
+	return r, nil
+}
+
+// ranked are the items of several searches, best first.
+func ranked(results []store.Result) []*store.Item {
+	var items []*store.Item
+	for _, r := range results {
+		items = append(items, r.Items...)
+	}
+	slices.SortStableFunc(items, func(a, b *store.Item) int { return cmp.Compare(b.Score, a.Score) })
+	return items
+}
+
+// best are the first items, each once; all of them if the limit is 0.
+func best(items []*store.Item, limit int) []*store.Item {
+	seen := map[string]bool{}
+	var out []*store.Item
+	for _, item := range items {
+		id := item.Namespace.Encode() + store.Namespace{item.Key}.Encode()
+		if !seen[id] && (limit == 0 || len(out) < limit) {
+			out = append(out, item)
+		}
+		seen[id] = true
+	}
+	return out
+}
+
+// queries are the searches for what the messages are about.
+func (m *StoreManager) queries(ctx context.Context, n store.Namespace, messages []llm.Message) ([]store.Op, error) {
+	var ops []store.Op
+	if m.o.QueryModel != nil && len(messages) > 0 {
+		asked, err := askQueries(ctx, m.o.QueryModel, queryInstructions, messages)
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range asked {
+			op, err := a.op(n)
+			if err != nil {
+				return nil, err
+			}
+			op.Limit, op.Offset = m.o.Limit, 0
+			ops = append(ops, op)
+		}
+	}
+	if len(ops) > 0 {
+		return ops, nil
+	}
+	for _, q := range windows(messages, m.o.Limit) {
+		ops = append(ops, store.SearchOp{Prefix: n, SearchOptions: store.SearchOptions{Query: q, Limit: m.o.Limit}})
+	}
+	return ops, nil
+}
+
+// windows are texts to search by: the last message, the last two, the last four
+// and so on, one for each four memories to recall, and always at least one.
+func windows(messages []llm.Message, limit int) []string {
+	var texts []string
+	for _, msg := range messages {
+		if text := strings.TrimSpace(msg.Text()); text != "" && msg.Role != llm.RoleSystem {
+			texts = append(texts, text)
+		}
+	}
+	var out []string
+	for size := 1; len(out) < max(1, limit/4) && len(texts) > 0; size *= 2 {
+		out = append(out, strings.Join(texts[max(0, len(texts)-size):], "\n"))
+		if size >= len(texts) {
+			break
+		}
+	}
+	return out
+}

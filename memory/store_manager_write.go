@@ -1,0 +1,198 @@
+package memory
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/store"
+)
+
+// An ItemChange is a change of a stored memory. It is also the custom event that
+// a run's stream has of it.
+type ItemChange struct {
+	Namespace store.Namespace `json:"namespace"`
+	Key       string          `json:"key"`
+	Change                    // its ID is the Key
+}
+
+// Provenance tells where a memory comes from. It stands under "provenance" in the
+// item's Meta, beside what others have put there.
+type Provenance struct {
+	Thread     string   `json:"thread,omitempty"`
+	Checkpoint string   `json:"checkpoint,omitempty"`
+	Run        string   `json:"run,omitempty"`
+	Messages   []string `json:"messages,omitempty"` // their ids
+	Model      string   `json:"model,omitempty"`
+	Reason     string   `json:"reason,omitempty"` // of an update, in the model's words
+}
+
+const metaProvenance = "provenance"
+
+// source is where memories of this conversation come from.
+func (m *StoreManager) source(ctx context.Context, messages []llm.Message) Provenance {
+	p := sourceOf(ctx)
+	if info := llm.Describe(m.manager.model); info.Model != "" {
+		p.Model = info.String()
+	}
+	for _, msg := range messages {
+		if msg.ID != "" {
+			p.Messages = append(p.Messages, msg.ID)
+		}
+	}
+	return p
+}
+
+// sourceOf is the run that ctx belongs to.
+func sourceOf(ctx context.Context) Provenance {
+	info := treadle.RunInfo(ctx)
+	return Provenance{Thread: info.Thread, Checkpoint: info.CheckpointID, Run: info.RunID}
+}
+
+// withSource is an item's Meta with where its new version comes from.
+func withSource(old *store.Item, p Provenance) (map[string]any, error) {
+	meta := map[string]any{}
+	if old != nil {
+		if err := old.DecodeMeta(&meta); err != nil {
+			return nil, fmt.Errorf("memory: the meta of %q: %w", old.Key, err)
+		}
+	}
+	meta[metaProvenance] = p
+	return meta, nil
+}
+
+// A writer stores changes of what was recalled.
+type writer struct {
+	store     *store.Store
+	namespace store.Namespace
+	recalled  *recollection
+	overwrite bool
+	source    Provenance
+}
+
+// write makes the changes in one batch and tells the run of them.
+func (w *writer) write(ctx context.Context, cs ChangeSet) ([]ItemChange, error) {
+	changes, ops, err := w.plan(ctx, cs)
+	if err != nil || len(ops) == 0 {
+		return nil, err
+	}
+	if _, err := w.store.Batch(ctx, ops...); err != nil {
+		return nil, fmt.Errorf("memory: nothing was written: %w", err)
+	}
+	for _, c := range changes {
+		if c.Op == Delete && w.overwrite {
+			if err := w.store.Forget(ctx, c.Namespace, c.Key); err != nil {
+				return changes, fmt.Errorf("memory: the history of %q: %w", c.Key, err)
+			}
+		}
+		treadle.Emit(ctx, c)
+	}
+	return changes, nil
+}
+
+// plan says which writes the changes are.
+func (w *writer) plan(ctx context.Context, cs ChangeSet) (changes []ItemChange, ops []store.Op, err error) {
+	known, err := w.duplicates(ctx, cs)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i, c := range cs {
+		var item *store.Item
+		out := ItemChange{Namespace: w.namespace, Key: c.ID}
+		recalled := i < len(w.recalled.items) // these come first, in their order
+		if recalled {
+			if item = w.recalled.items[i]; item != nil {
+				out.Namespace, out.Key = item.Namespace, item.Key
+			} else if out.Key = defaultKey; c.Op == Delete {
+				continue // it was never stored
+			} else {
+				c.Op, c.Before, c.Patch = Insert, nil, nil
+			}
+		}
+		if c.Op == Keep || known[i] {
+			continue
+		}
+		out.Change = c
+		out.ID = out.Key
+		op, err := w.op(item, out)
+		if err != nil {
+			return nil, nil, err
+		}
+		changes, ops = append(changes, out), append(ops, op)
+	}
+	return changes, ops, nil
+}
+
+// op is the write of one change. Unless it is to overwrite, it holds only if the
+// item is still the one that the model saw.
+func (w *writer) op(item *store.Item, c ItemChange) (store.Op, error) {
+	var version int64
+	if item != nil && !w.overwrite {
+		version = item.Version
+	}
+	if c.Op == Delete {
+		return store.DeleteOp{Namespace: c.Namespace, Key: c.Key, DeleteOptions: store.DeleteOptions{IfVersion: version}}, nil
+	}
+	source := w.source
+	source.Reason = c.Reason
+	meta, err := withSource(item, source)
+	if err != nil {
+		return nil, err
+	}
+	var value any = envelope{c.Kind, c.After}
+	if item != nil {
+		_, wrap := readItem(item)
+		value = wrap(c.After)
+	}
+	return store.PutOp{Namespace: c.Namespace, Key: c.Key, Value: value,
+		PutOptions: store.PutOptions{Meta: meta, IfVersion: version, IfAbsent: item == nil}}, nil
+}
+
+// duplicates are the inserts of what is stored already, though it was not
+// recalled.
+func (w *writer) duplicates(ctx context.Context, cs ChangeSet) (map[int]bool, error) {
+	var ops []store.Op
+	var places []int
+	for i, c := range cs {
+		if c.Op == Insert {
+			ops = append(ops, sameItem(w.namespace, store.And(store.Eq("kind", c.Kind), store.Eq("content", json.RawMessage(c.After)))))
+			places = append(places, i)
+		}
+	}
+	if ops == nil {
+		return nil, nil
+	}
+	results, err := w.store.Batch(ctx, ops...)
+	if err != nil {
+		return nil, err
+	}
+	known := map[int]bool{}
+	gone := w.removed(cs)
+	for j, r := range results {
+		for _, item := range r.Items {
+			// What the same changes remove or rewrite is no duplicate.
+			if !gone[item.Namespace.Encode()+store.Namespace{item.Key}.Encode()] {
+				known[places[j]] = true
+			}
+		}
+	}
+	return known, nil
+}
+
+// removed are the recalled items that will not say what they said.
+func (w *writer) removed(cs ChangeSet) map[string]bool {
+	gone := map[string]bool{}
+	for i, item := range w.recalled.items {
+		if item != nil && cs[i].Op != Keep {
+			gone[item.Namespace.Encode()+store.Namespace{item.Key}.Encode()] = true
+		}
+	}
+	return gone
+}
+
+// sameItem is a search for items that a filter describes.
+func sameItem(n store.Namespace, f store.Filter) store.SearchOp {
+	return store.SearchOp{Prefix: n, SearchOptions: store.SearchOptions{Filter: f, Limit: 10, NoRefresh: true}}
+}
