@@ -17,4 +17,21 @@
 // has settled: a [Reflector] waits, per thread, until nothing has been submitted
 // for a while, and then runs once, with all of it. [OpenReflector] makes one that
 // keeps its pending work in a store, so that the end of the process loses none.
+//
+// # What is kept
+//
+// [Extract] is the heart: a model reads messages and says, by calling tools, which
+// documents to write, to patch and to remove. Each call is checked, and put right
+// by the model where it does not fit. The result is a [ChangeSet], a proposal:
+// nothing is stored yet. A [Manager] has it done with instructions of its own, in
+// several steps if need be.
+//
+// A [StoreManager] keeps memories in a store: it recalls what a conversation is
+// about, lets a manager decide, and writes the changes in one batch. What they
+// supersede stays in the store's history. The value of an item is
+// {"kind": …, "content": …}; where it comes from is in its Meta, see [Provenance].
+// Each change is a custom event of the run, an [ItemChange].
+//
+// [ManageTool] and [SearchTool] are tools for agents that look after their
+// memories themselves.
 package memory

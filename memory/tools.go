@@ -1,0 +1,267 @@
+package memory
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/store"
+)
+
+// ToolOptions configure the tools of memories. The zero value, and a nil
+// *ToolOptions, are the defaults.
+type ToolOptions struct {
+	// Name of the tool, if it is not to be manage_memory or search_memory.
+	Name string
+	// Namespace is where memories are kept; see [StoreOptions].
+	Namespace []string
+	// Store is where to keep memories; nil is the store of the run.
+	Store *store.Store
+	// Instructions tell the model when to use the tool, in place of those of the
+	// package.
+	Instructions string
+	// Actions are what manage_memory may do, of "create", "update" and "delete";
+	// nil is all three.
+	Actions []string
+	// Artifact adds the items that search_memory finds to its result, for the
+	// program: see [llm.ToolOutput].
+	Artifact bool
+}
+
+const (
+	manageName         = "manage_memory"
+	manageInstructions = "Use it on your own initiative: when the user states a preference, asks you to remember something, or tells you something that will matter later, and when a memory turns out to be wrong or outdated."
+)
+
+var manageActions = []string{"create", "update", "delete"}
+
+// manageArgs are the arguments of the tool manage_memory.
+type manageArgs[T any] struct {
+	Content *T      `json:"content,omitempty" jsonschema:"the memory; not for delete"`
+	Action  string  `json:"action,omitempty"`
+	ID      *string `json:"id,omitempty" jsonschema:"the key of the memory; only for update and delete"`
+}
+
+// ManageTool makes the tool manage_memory, with which a model creates, updates and
+// deletes memories of type T: a string, or what a document of its own is. They are
+// stored as {"content": …}. Whatever is wrong is an error that the model can read:
+// an id where none belongs, a memory that is not there.
+func ManageTool[T any](o *ToolOptions) (*llm.Tool, error) {
+	m, err := newManaged(o, manageName)
+	if err != nil {
+		return nil, err
+	}
+	actions := m.o.Actions
+	if actions == nil {
+		actions = manageActions
+	}
+	for _, a := range actions {
+		if !slices.Contains(manageActions, a) {
+			return nil, fmt.Errorf("memory: unknown action %q: there are %s", a, strings.Join(manageActions, ", "))
+		}
+	}
+	if len(actions) == 0 {
+		return nil, errors.New("memory: there are no actions: name at least one of create, update, delete")
+	}
+	first := actions[0]
+	if slices.Contains(actions, "create") {
+		first = "create"
+	}
+	t := llm.NewTool(m.o.Name, manageDescription(actions, m.o.Instructions), func(ctx context.Context, a manageArgs[T]) (string, error) {
+		var content json.RawMessage
+		if a.Content != nil {
+			var err error
+			if content, err = encodeAny(a.Content); err != nil {
+				return "", err
+			}
+		}
+		id := ""
+		if a.ID != nil {
+			id = *a.ID
+		}
+		if a.Action == "" {
+			a.Action = first
+		}
+		return m.do(ctx, a.Action, id, content)
+	})
+	if t.Parameters == nil {
+		return nil, fmt.Errorf("memory: %T cannot be the content of memories: there is no schema for it", *new(T))
+	}
+	// The schema is the tool's own, so it can say what this one may do.
+	schema := t.Parameters.CloneSchemas()
+	for _, a := range actions {
+		schema.Properties["action"].Enum = append(schema.Properties["action"].Enum, a)
+	}
+	schema.Properties["action"].Default = json.RawMessage(`"` + first + `"`)
+	return &llm.Tool{Name: t.Name, Description: t.Description, Parameters: schema, Run: t.Run}, nil
+}
+
+func manageDescription(actions []string, instructions string) string {
+	if instructions == "" {
+		instructions = manageInstructions
+	}
+	text := strings.Join(actions, ", ")
+	if i := strings.LastIndex(text, ", "); i >= 0 {
+		text = text[:i] + " or " + text[i+2:]
+	}
+	text = strings.ToUpper(text[:1]) + text[1:] + " a memory that lasts beyond this conversation."
+	if slices.Contains(actions, "update") || slices.Contains(actions, "delete") {
+		text += " Give the id only to update or delete an existing memory."
+	}
+	return text + " " + instructions
+}
+
+// managed is what the tools work on.
+type managed struct {
+	o  ToolOptions
+	ns template
+}
+
+func newManaged(o *ToolOptions, name string) (*managed, error) {
+	m := &managed{}
+	if o != nil {
+		m.o = *o
+	}
+	if m.o.Name == "" {
+		m.o.Name = name
+	}
+	var err error
+	m.ns, err = newTemplate(m.o.Namespace)
+	return m, err
+}
+
+// do does one action and says so.
+func (m *managed) do(ctx context.Context, action, id string, content json.RawMessage) (string, error) {
+	switch {
+	case action == "create" && id != "":
+		return "", errors.New("a new memory has no id: leave it out, or update the memory")
+	case action != "create" && id == "":
+		return "", fmt.Errorf("give the id of the memory to %s", action)
+	case action != "delete" && (content == nil || string(content) == "null"):
+		return "", fmt.Errorf("give the content of the memory to %s", action)
+	}
+	n, err := m.ns.resolve(ctx)
+	if err != nil {
+		return "", err
+	}
+	s := storeFor(ctx, m.o.Store)
+	if action == "create" {
+		return m.create(ctx, s, n, content)
+	}
+	item, err := s.Get(ctx, n, id, nil)
+	if errors.Is(err, store.ErrNotFound) {
+		return "", fmt.Errorf("there is no memory %s: search for it first", id)
+	}
+	if err != nil {
+		return "", err
+	}
+	if action == "delete" {
+		return m.remove(ctx, s, item)
+	}
+	return m.update(ctx, s, item, content)
+}
+
+func (m *managed) create(ctx context.Context, s *store.Store, n store.Namespace, content json.RawMessage) (string, error) {
+	// Managers write the same memory with a kind around it.
+	same := store.Or(store.Eq("content", content), store.And(store.Eq("kind", memoryKind), store.Eq("content.content", content)))
+	results, err := s.Batch(ctx, sameItem(n, same))
+	if err != nil {
+		return "", err
+	}
+	for _, item := range results[0].Items {
+		if slices.Equal(item.Namespace, n) {
+			return fmt.Sprintf("memory %s says this already", item.Key), nil
+		}
+	}
+	key := newID()
+	meta, err := withSource(nil, sourceOf(ctx))
+	if err != nil {
+		return "", err
+	}
+	value := map[string]json.RawMessage{"content": content}
+	if err := s.Put(ctx, n, key, value, &store.PutOptions{Meta: meta, IfAbsent: true}); err != nil {
+		return "", err
+	}
+	tell(ctx, n, key, Change{Op: Insert, After: content})
+	return "created memory " + key, nil
+}
+
+func (m *managed) update(ctx context.Context, s *store.Store, item *store.Item, content json.RawMessage) (string, error) {
+	old := DocumentOf(item)
+	meta, err := withSource(item, sourceOf(ctx))
+	if err != nil {
+		return "", err
+	}
+	var has struct {
+		Kind *string `json:"kind"`
+	}
+	var value any = map[string]json.RawMessage{"content": content}
+	if item.Decode(&has) == nil && has.Kind != nil {
+		// It was written by a manager, and must stay what it is.
+		switch isText := content[0] == '"'; {
+		case isText && *has.Kind != memoryKind:
+			return "", fmt.Errorf("memory %s is a %s, which a text cannot replace", item.Key, *has.Kind)
+		case isText:
+			if content, err = encodeAny(map[string]json.RawMessage{"content": content}); err != nil {
+				return "", err
+			}
+			value = envelope{memoryKind, content}
+		default:
+			value = envelope{*has.Kind, content}
+		}
+	}
+	if err := s.Put(ctx, item.Namespace, item.Key, value, &store.PutOptions{Meta: meta, IfVersion: item.Version}); err != nil {
+		return "", err
+	}
+	tell(ctx, item.Namespace, item.Key, Change{Op: Update, Kind: old.Kind, Before: old.Content, After: content})
+	return "updated memory " + item.Key, nil
+}
+
+func (m *managed) remove(ctx context.Context, s *store.Store, item *store.Item) (string, error) {
+	if err := s.Delete(ctx, item.Namespace, item.Key, &store.DeleteOptions{IfVersion: item.Version}); err != nil {
+		return "", err
+	}
+	old := DocumentOf(item)
+	tell(ctx, item.Namespace, item.Key, Change{Op: Delete, Kind: old.Kind, Before: old.Content})
+	return "Deleted memory " + item.Key, nil
+}
+
+// tell reports a change to the run.
+func tell(ctx context.Context, n store.Namespace, key string, c Change) {
+	c.ID = key
+	treadle.Emit(ctx, ItemChange{n, key, c})
+}
+
+// SearchTool makes the tool search_memory, with which a model searches all
+// namespaces under the given one. Its result is a list of
+// {namespace, key, value, created_at, updated_at, score}.
+func SearchTool(o *ToolOptions) (*llm.Tool, error) {
+	m, err := newManaged(o, searchName)
+	if err != nil {
+		return nil, err
+	}
+	return llm.NewTool(m.o.Name, strings.TrimSpace(searchDescription+" "+m.o.Instructions), func(ctx context.Context, a searchArgs) (any, error) {
+		n, err := m.ns.resolve(ctx)
+		if err != nil {
+			return nil, err
+		}
+		op, err := a.op(n)
+		if err != nil {
+			return nil, err
+		}
+		items, err := storeFor(ctx, m.o.Store).Search(ctx, op.Prefix, &op.SearchOptions)
+		if err != nil {
+			return nil, err
+		}
+		found := foundItems(items, strings.TrimSpace(a.Query) != "")
+		if m.o.Artifact {
+			return llm.ToolOutput{Content: found, Artifact: found}, nil
+		}
+		return found, nil
+	}), nil
+}

@@ -1,0 +1,83 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/store"
+)
+
+const searchInstructions = "Say what to look up in long-term memory to answer this conversation, several searches at once if need be."
+
+// foundItem is an item as the tool shows it to the model.
+type foundItem struct {
+	Namespace store.Namespace `json:"namespace"`
+	Key       string          `json:"key"`
+	Value     json.RawMessage `json:"value"`
+	Created   time.Time       `json:"created_at"`
+	Updated   time.Time       `json:"updated_at"`
+	Score     *float64        `json:"score"`
+}
+
+func foundItems(items []*store.Item, scored bool) []foundItem {
+	out := make([]foundItem, len(items))
+	for i, item := range items {
+		out[i] = foundItem{item.Namespace, item.Key, item.Value, item.Created, item.Updated, nil}
+		if scored {
+			out[i].Score = &item.Score
+		}
+	}
+	return out
+}
+
+// SearchFor has the model say what to look for, given a conversation, and returns
+// what is found: each item once, best first. Of the options Instructions, Namespace
+// and Store count.
+func SearchFor(ctx context.Context, model llm.Model, messages []llm.Message, o *ToolOptions) ([]*store.Item, error) {
+	m, err := newManaged(o, searchName)
+	if err != nil {
+		return nil, err
+	}
+	n, err := m.ns.resolve(ctx)
+	if err != nil {
+		return nil, err
+	}
+	asked, err := askQueries(ctx, model, cmp.Or(m.o.Instructions, searchInstructions), messages)
+	if err != nil {
+		return nil, err
+	}
+	var ops []store.Op
+	for _, a := range asked {
+		op, err := a.op(n)
+		if err != nil {
+			return nil, err
+		}
+		ops = append(ops, op)
+	}
+	if len(ops) == 0 {
+		return nil, nil
+	}
+	results, err := storeFor(ctx, m.o.Store).Batch(ctx, ops...)
+	if err != nil {
+		return nil, err
+	}
+	return best(ranked(results), 0), nil
+}
+
+// ThreadSummary is what there is to say of a conversation, for [ExtractThread].
+type ThreadSummary struct {
+	Title   string `json:"title" jsonschema:"a few words"`
+	Summary string `json:"summary" jsonschema:"what matters later"`
+}
+
+// ExtractThread has the model read a conversation and fill in a T, such as a
+// [ThreadSummary]. Without instructions it is asked to summarise. The value is
+// checked, and an answer that does not fit is an [*llm.ObjectError]: see
+// [llm.Object].
+func ExtractThread[T any](ctx context.Context, model llm.Model, messages []llm.Message, instructions string) (T, error) {
+	return llm.Object[T](ctx, model, llm.System(cmp.Or(instructions, "Summarise the conversation: what was wanted, decided and left open.")),
+		llm.User(session(messages)))
+}
