@@ -3,6 +3,10 @@
 //
 //   - summary_test.go: a chatbot that summarises its conversation, in a node of
 //     its own or before the call of the model.
+//   - extract_test.go: triples taken from conversations, without a store.
+//   - store_test.go: memories kept in a store, for each user apart.
+//   - profile_test.go: one document that is patched, beside many that are added.
+//   - tools_test.go: an agent that looks after its memories itself.
 //   - reflector_test.go: working out what to keep, in the background, when the
 //     conversation has settled.
 package memory
