@@ -3,10 +3,9 @@ package memory
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
-
-	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/treadle-go/treadle/llm"
 )
@@ -21,13 +20,11 @@ const memoryKind = "Memory"
 // A Kind is a type of documents that a model may write: see [KindOf]. The zero
 // Kind is none.
 type Kind struct {
-	name     string
-	tool     *llm.Tool
-	resolved *jsonschema.Resolved
-	// value decodes a document that is valid and writes it anew, in the order of
-	// the type's fields.
-	value func(json.RawMessage) (json.RawMessage, error)
-	err   error
+	name string
+	// tool is how the model writes such a document. Its function writes the
+	// document anew, in the order of the type's fields.
+	tool *llm.Tool
+	err  error
 }
 
 // KindOf makes a kind of a struct. The kind's name is the type's; the model sees
@@ -51,15 +48,6 @@ func KindOf[T any](description string) Kind {
 	})
 	if k.tool.Parameters == nil {
 		k.err = fmt.Errorf("memory: kind %s: %v cannot be described by a schema: use a struct of plain fields", k.name, t)
-		return k
-	}
-	k.resolved, k.err = k.tool.Parameters.Resolve(&jsonschema.ResolveOptions{ValidateDefaults: true})
-	k.value = func(raw json.RawMessage) (json.RawMessage, error) {
-		out, err := k.tool.Run(context.Background(), raw) // it only decodes
-		if err != nil {
-			return nil, err
-		}
-		return out.(json.RawMessage), nil
 	}
 	return k
 }
@@ -68,41 +56,19 @@ var defaultKinds = []Kind{KindOf[Memory]("Remember something. One call for each 
 
 // check is the document as it is stored, or why it is none of the kind.
 func (k Kind) check(raw json.RawMessage) (json.RawMessage, error) {
-	var doc map[string]any
-	if err := json.Unmarshal(raw, &doc); err != nil || doc == nil {
-		return nil, fmt.Errorf("a %s is a JSON object", k.name)
-	}
-	if err := k.resolved.ApplyDefaults(&doc); err != nil {
-		return nil, err
-	}
-	if err := k.resolved.Validate(doc); err != nil {
-		return nil, err
-	}
-	full, err := withDefaults(raw, doc)
+	// A context of its own: this is no tool call that a run should hear of.
+	out, err := k.tool.Call(context.Background(), llm.ToolCall{Name: k.name, Args: raw})
 	if err != nil {
+		// What is wrong is told about the document, not about the tool.
+		if e, ok := errors.AsType[*llm.ArgumentsError](err); ok {
+			return nil, e.Err
+		}
+		if e, ok := errors.AsType[*llm.ToolError](err); ok {
+			return nil, e.Err
+		}
 		return nil, err
 	}
-	return k.value(full)
-}
-
-// withDefaults adds to a document the members that only the decoded one has, so
-// that the numbers of the rest keep their digits.
-func withDefaults(raw json.RawMessage, doc map[string]any) (json.RawMessage, error) {
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &members); err != nil {
-		return nil, err
-	}
-	for name, v := range doc {
-		if _, ok := members[name]; ok {
-			continue
-		}
-		m, err := encodeAny(v)
-		if err != nil {
-			return nil, err
-		}
-		members[name] = m
-	}
-	return encodeAny(members)
+	return out.(json.RawMessage), nil
 }
 
 // A Document is something remembered, or an object of a program that a model is

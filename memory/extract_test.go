@@ -114,6 +114,15 @@ func TestExtractWritesSeveralKinds(t *testing.T) {
 	}
 }
 
+func TestExtractTakesNullAsAbsent(t *testing.T) {
+	model := llmtest.Scripted(t, llmtest.Ask(llmtest.ToolCall("Triple", `{"subject":"A","predicate":"b","object":"C","context":null}`)))
+	cs, err := memory.Extract(t.Context(), model, said("…"), nil, &memory.ExtractOptions{Kinds: []memory.Kind{triples}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantLines(t, cs, `insert new Triple {"subject":"A","predicate":"b","object":"C"}`)
+}
+
 func TestExtractPatchesRemovesAndKeeps(t *testing.T) {
 	existing := []memory.Document{
 		doc(t, "a-long-id", Profile{Name: "Ann", Age: 40, Likes: []string{"tea"}}),

@@ -3,7 +3,9 @@ package memory_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -143,6 +145,23 @@ func TestManageToolIsDescribedByWhatItMayDo(t *testing.T) {
 		if _, err := memory.ManageTool[string](&memory.ToolOptions{Actions: actions}); err == nil || !strings.Contains(err.Error(), "action") {
 			t.Errorf("%v: the error is %v", actions, err)
 		}
+	}
+}
+
+func TestManageToolIsSafeForUseByManyAtOnce(t *testing.T) {
+	s := newStore(t, nil)
+	tool := manageTool[string](t, memory.ToolOptions{Store: s})
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			if _, err := tool.Call(t.Context(), llmtest.ToolCall(tool.Name, map[string]string{"content": fmt.Sprint(i)})); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if got := stored(t, s); len(got) != 8 {
+		t.Errorf("the store holds %v, want 8 memories", got)
 	}
 }
 
