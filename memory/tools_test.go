@@ -216,6 +216,7 @@ func TestSearchForFindsEachItemOnce(t *testing.T) {
 // Upstream fails with an IndexError if the model answers with nothing.
 //
 // Defect: 2.3 empty response raises IndexError.
+// Defect: 2.3 instructions are a format template.
 func TestExtractThreadFillsInAValue(t *testing.T) {
 	model := llmtest.Scripted(t, llmtest.Turn{Message: llm.Assistant("", llmtest.ToolCall("ThreadSummary", `{"title":"Tea","summary":"Ann wants {tea}."}`)),
 		Expect: []func(*llm.Request) error{llmtest.Asked("I want {tea}")}})
