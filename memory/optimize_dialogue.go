@@ -1,0 +1,144 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/treadle-go/treadle/llm"
+)
+
+// optimizeRepairs is how often a model may mend the result of its last step.
+const optimizeRepairs = 2
+
+// dialogue is a conversation with a model that ends when it calls a tool, whose
+// arguments are the result:
+//
+//	step  0 … thinking-1   think, critique
+//	      thinking …       think, critique, the result
+//	      steps-1          the result
+//	      then             the result, as long as it is wrong, at most
+//	                       optimizeRepairs times
+type dialogue[T any] struct {
+	tool, description string
+	check             func(*T) error // may change the result
+	thinking, steps   int
+}
+
+// hold holds the conversation.
+func (d dialogue[T]) hold(ctx context.Context, model llm.Model, history ...llm.Message) (T, error) {
+	var result T
+	done := false
+	end := llm.NewTool(d.tool, d.description, func(_ context.Context, in T) (string, error) {
+		if err := d.check(&in); err != nil {
+			return "", err
+		}
+		if !done { // of several results the first counts
+			result, done = in, true
+		}
+		return noted, nil
+	})
+	for step := 0; ; step++ {
+		offered := d.offered(step, end)
+		answer, err := llm.Generate(ctx, offering(model, offered), history...)
+		if err == nil {
+			err = unusable(&answer)
+		}
+		if err != nil {
+			return result, err
+		}
+		replies, problem := callAll(ctx, offered, &answer)
+		if done {
+			return result, nil
+		}
+		if step >= d.steps-1+optimizeRepairs {
+			return result, fmt.Errorf("no %s after %d calls of the model: %w", d.tool, step+1, problem)
+		}
+		history = append(append(slices.Clip(history), answer), replies...)
+	}
+}
+
+func (d dialogue[T]) offered(step int, end *llm.Tool) []*llm.Tool {
+	switch {
+	case step >= d.steps-1:
+		return []*llm.Tool{end}
+	case step < d.thinking:
+		return []*llm.Tool{thinkTool, critiqueTool}
+	}
+	return []*llm.Tool{thinkTool, critiqueTool, end}
+}
+
+// noted answers a call: some providers refuse an empty result.
+const noted = "Noted."
+
+type thought struct {
+	Thought string `json:"thought" jsonschema:"what you think"`
+}
+
+type criticism struct {
+	Criticism string `json:"criticism" jsonschema:"what may be wrong with your thoughts so far"`
+}
+
+// The tools that only give the model room to think.
+var (
+	thinkTool = llm.NewTool("think", "Thinks about the task.",
+		func(context.Context, thought) (string, error) { return noted, nil })
+	critiqueTool = llm.NewTool("critique", "Doubts what was thought so far.",
+		func(context.Context, criticism) (string, error) { return noted, nil })
+)
+
+// offering is the model with these tools and no others, one of which it must
+// call.
+func offering(model llm.Model, tools []*llm.Tool) llm.Model {
+	return llm.With(model, func(r *llm.Request) { r.Tools = tools }, llm.ToolChoice(llm.ToolChoiceAny))
+}
+
+// unusable is why an answer cannot be mended by asking again.
+func unusable(answer *llm.Message) error {
+	switch answer.Stop {
+	case llm.StopRefusal, llm.StopFilter:
+		return fmt.Errorf("%w: %s", llm.ErrRefused, answer.Text())
+	case llm.StopLength:
+		return llm.ErrLength
+	}
+	return nil
+}
+
+// callAll runs the calls of an answer. The problem is the last one that the
+// model is told of.
+func callAll(ctx context.Context, tools []*llm.Tool, answer *llm.Message) (replies []llm.Message, problem error) {
+	for _, c := range answer.ToolCalls {
+		i := slices.IndexFunc(tools, func(t *llm.Tool) bool { return t.Name == c.Name })
+		if i < 0 {
+			problem = fmt.Errorf("there is no tool %q now: call %s", c.Name, toolNames(tools))
+			replies = append(replies, llm.ToolResult(c, problem))
+			continue
+		}
+		out, err := tools[i].Call(ctx, c)
+		if failed, ok := errors.AsType[*llm.ToolError](err); ok {
+			err = failed.Err // the model knows which tool it called
+		}
+		if err != nil {
+			problem, out = err, err
+		}
+		replies = append(replies, llm.ToolResult(c, out))
+	}
+	for _, c := range answer.InvalidToolCalls {
+		problem = errors.New(c.Error)
+		replies = append(replies, llm.ToolResult(llm.ToolCall{ID: c.ID, Name: c.Name}, problem))
+	}
+	if len(replies) == 0 {
+		problem = fmt.Errorf("no tool was called: call %s", toolNames(tools))
+		replies = append(replies, llm.User(problem.Error()))
+	}
+	return replies, problem
+}
+
+func toolNames(tools []*llm.Tool) string {
+	names := tools[0].Name
+	for _, t := range tools[1:] {
+		names += " or " + t.Name
+	}
+	return names
+}

@@ -1,0 +1,117 @@
+package memory
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// LostVariablesError says that a rewritten prompt lacks variables of the
+// original.
+type LostVariablesError struct {
+	Prompt    string // its name
+	Variables []string
+}
+
+// Error names the variables; its text is written for the model.
+func (e *LostVariablesError) Error() string {
+	return fmt.Sprintf("the new prompt lacks {%s}: keep every variable of the original as it is written", strings.Join(e.Variables, "}, {"))
+}
+
+// healPrompt makes a template of what a model wrote as the new text of p, and
+// reports what the model must mend itself.
+func healPrompt(p Prompt, text string) (string, error) {
+	text = healTemplate(p.Text, text)
+	if strings.TrimSpace(text) == "" {
+		return "", errors.New("the new prompt is empty: give the whole prompt")
+	}
+	var lost []string
+	has := variablesOf(text)
+	for _, v := range variablesOf(p.Text) {
+		if !slices.Contains(has, v) {
+			lost = append(lost, v)
+		}
+	}
+	if lost != nil {
+		return "", &LostVariablesError{Prompt: p.Name, Variables: lost}
+	}
+	return text, nil
+}
+
+var (
+	optimizeTag = regexp.MustCompile(`<` + toOptimize + `(\s[^>]*)?>\n?|\n?</` + toOptimize + `>`)
+	variable    = regexp.MustCompile(`^\{[\pL_][\pL\pN_.-]*\}`)
+)
+
+// healTemplate takes the marks of the prompt out of a text and doubles the
+// braces that belong to no variable of the original.
+//
+// An original that has such braces itself is filled in by other means than
+// doubling; then braces are left alone.
+func healTemplate(original, text string) string {
+	text = optimizeTag.ReplaceAllString(text, "")
+	known := variablesOf(original)
+	if strayBraces(original) {
+		return text
+	}
+	var out strings.Builder
+	for piece := range templatePieces(text) {
+		switch {
+		case piece == "{" || piece == "}":
+			out.WriteString(piece + piece)
+		case isVariable(piece) && !slices.Contains(known, variableName(piece)):
+			out.WriteString("{" + piece + "}")
+		default:
+			out.WriteString(piece)
+		}
+	}
+	return out.String()
+}
+
+// variablesOf is the variables of a template, each once, in order.
+func variablesOf(text string) []string {
+	var out []string
+	for piece := range templatePieces(text) {
+		if name := variableName(piece); isVariable(piece) && !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+func strayBraces(text string) bool {
+	for piece := range templatePieces(text) {
+		if piece == "{" || piece == "}" {
+			return true
+		}
+	}
+	return false
+}
+
+func isVariable(piece string) bool     { return len(piece) > 2 && piece[0] == '{' }
+func variableName(piece string) string { return strings.Trim(piece, "{}") }
+
+// templatePieces divides a template into doubled braces, variables with their
+// braces, single braces, and what is between all these.
+func templatePieces(text string) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		for text != "" {
+			n := strings.IndexAny(text, "{}")
+			switch {
+			case n < 0:
+				n = len(text)
+			case n > 0: // the text before a brace
+			case strings.HasPrefix(text, "{{") || strings.HasPrefix(text, "}}"):
+				n = 2
+			default:
+				n = max(1, len(variable.FindString(text)))
+			}
+			if !yield(text[:n]) {
+				return
+			}
+			text = text[n:]
+		}
+	}
+}
