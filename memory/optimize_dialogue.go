@@ -37,7 +37,7 @@ func (d dialogue[T]) hold(ctx context.Context, model llm.Model, history ...llm.M
 		if !done { // of several results the first counts
 			result, done = in, true
 		}
-		return noted, nil
+		return replyNoted, nil
 	})
 	for step := 0; ; step++ {
 		offered := d.offered(step, end)
@@ -48,7 +48,7 @@ func (d dialogue[T]) hold(ctx context.Context, model llm.Model, history ...llm.M
 		if err != nil {
 			return result, err
 		}
-		replies, problem := callAll(ctx, offered, &answer)
+		replies, problem := callOffered(ctx, offered, &answer)
 		if done {
 			return result, nil
 		}
@@ -69,8 +69,8 @@ func (d dialogue[T]) offered(step int, end *llm.Tool) []*llm.Tool {
 	return []*llm.Tool{thinkTool, critiqueTool, end}
 }
 
-// noted answers a call: some providers refuse an empty result.
-const noted = "Noted."
+// replyNoted answers a call: some providers refuse an empty result.
+const replyNoted = "Noted."
 
 type thought struct {
 	Thought string `json:"thought" jsonschema:"what you think"`
@@ -83,9 +83,9 @@ type criticism struct {
 // The tools that only give the model room to think.
 var (
 	thinkTool = llm.NewTool("think", "Thinks about the task.",
-		func(context.Context, thought) (string, error) { return noted, nil })
+		func(context.Context, thought) (string, error) { return replyNoted, nil })
 	critiqueTool = llm.NewTool("critique", "Doubts what was thought so far.",
-		func(context.Context, criticism) (string, error) { return noted, nil })
+		func(context.Context, criticism) (string, error) { return replyNoted, nil })
 )
 
 // offering is the model with these tools and no others, one of which it must
@@ -105,13 +105,13 @@ func unusable(answer *llm.Message) error {
 	return nil
 }
 
-// callAll runs the calls of an answer. The problem is the last one that the
+// callOffered runs the calls of an answer. The problem is the last one that the
 // model is told of.
-func callAll(ctx context.Context, tools []*llm.Tool, answer *llm.Message) (replies []llm.Message, problem error) {
+func callOffered(ctx context.Context, tools []*llm.Tool, answer *llm.Message) (replies []llm.Message, problem error) {
 	for _, c := range answer.ToolCalls {
 		i := slices.IndexFunc(tools, func(t *llm.Tool) bool { return t.Name == c.Name })
 		if i < 0 {
-			problem = fmt.Errorf("there is no tool %q now: call %s", c.Name, toolNames(tools))
+			problem = fmt.Errorf("there is no tool %q now: call %s", c.Name, offeredNames(tools))
 			replies = append(replies, llm.ToolResult(c, problem))
 			continue
 		}
@@ -129,13 +129,13 @@ func callAll(ctx context.Context, tools []*llm.Tool, answer *llm.Message) (repli
 		replies = append(replies, llm.ToolResult(llm.ToolCall{ID: c.ID, Name: c.Name}, problem))
 	}
 	if len(replies) == 0 {
-		problem = fmt.Errorf("no tool was called: call %s", toolNames(tools))
+		problem = fmt.Errorf("no tool was called: call %s", offeredNames(tools))
 		replies = append(replies, llm.User(problem.Error()))
 	}
 	return replies, problem
 }
 
-func toolNames(tools []*llm.Tool) string {
+func offeredNames(tools []*llm.Tool) string {
 	names := tools[0].Name
 	for _, t := range tools[1:] {
 		names += " or " + t.Name

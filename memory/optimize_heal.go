@@ -28,8 +28,8 @@ func healPrompt(p Prompt, text string) (string, error) {
 		return "", errors.New("the new prompt is empty: give the whole prompt")
 	}
 	var lost []string
-	has := variablesOf(text)
-	for _, v := range variablesOf(p.Text) {
+	has := promptVariables(text)
+	for _, v := range promptVariables(p.Text) {
 		if !slices.Contains(has, v) {
 			lost = append(lost, v)
 		}
@@ -41,8 +41,8 @@ func healPrompt(p Prompt, text string) (string, error) {
 }
 
 var (
-	optimizeTag = regexp.MustCompile(`<` + toOptimize + `(\s[^>]*)?>\n?|\n?</` + toOptimize + `>`)
-	variable    = regexp.MustCompile(`^\{[\pL_][\pL\pN_.-]*\}`)
+	optimizeTag    = regexp.MustCompile(`<` + toOptimize + `(\s[^>]*)?>\n?|\n?</` + toOptimize + `>`)
+	promptVariable = regexp.MustCompile(`^\{[\pL_][\pL\pN_.-]*\}`)
 )
 
 // healTemplate takes the marks of the prompt out of a text and doubles the
@@ -52,7 +52,7 @@ var (
 // doubling; then braces are left alone.
 func healTemplate(original, text string) string {
 	text = optimizeTag.ReplaceAllString(text, "")
-	known := variablesOf(original)
+	known := promptVariables(original)
 	if strayBraces(original) {
 		return text
 	}
@@ -61,7 +61,7 @@ func healTemplate(original, text string) string {
 		switch {
 		case piece == "{" || piece == "}":
 			out.WriteString(piece + piece)
-		case isVariable(piece) && !slices.Contains(known, variableName(piece)):
+		case isPromptVariable(piece) && !slices.Contains(known, promptVariableName(piece)):
 			out.WriteString("{" + piece + "}")
 		default:
 			out.WriteString(piece)
@@ -70,11 +70,11 @@ func healTemplate(original, text string) string {
 	return out.String()
 }
 
-// variablesOf is the variables of a template, each once, in order.
-func variablesOf(text string) []string {
+// promptVariables is the variables of a template, each once, in order.
+func promptVariables(text string) []string {
 	var out []string
 	for piece := range templatePieces(text) {
-		if name := variableName(piece); isVariable(piece) && !slices.Contains(out, name) {
+		if name := promptVariableName(piece); isPromptVariable(piece) && !slices.Contains(out, name) {
 			out = append(out, name)
 		}
 	}
@@ -90,8 +90,8 @@ func strayBraces(text string) bool {
 	return false
 }
 
-func isVariable(piece string) bool     { return len(piece) > 2 && piece[0] == '{' }
-func variableName(piece string) string { return strings.Trim(piece, "{}") }
+func isPromptVariable(piece string) bool     { return len(piece) > 2 && piece[0] == '{' }
+func promptVariableName(piece string) string { return strings.Trim(piece, "{}") }
 
 // templatePieces divides a template into doubled braces, variables with their
 // braces, single braces, and what is between all these.
@@ -106,7 +106,7 @@ func templatePieces(text string) func(yield func(string) bool) {
 			case strings.HasPrefix(text, "{{") || strings.HasPrefix(text, "}}"):
 				n = 2
 			default:
-				n = max(1, len(variable.FindString(text)))
+				n = max(1, len(promptVariable.FindString(text)))
 			}
 			if !yield(text[:n]) {
 				return

@@ -33,7 +33,7 @@ func TestHealedTextsHaveNoStrayBracesAndStayAsTheyAre(t *testing.T) {
 		if again := healTemplate("{name}", healed); again != healed {
 			t.Errorf("%q becomes %q when it is healed again", healed, again)
 		}
-		for _, v := range variablesOf(healed) {
+		for _, v := range promptVariables(healed) {
 			if v != "name" {
 				t.Errorf("%q has the variable %s", healed, v)
 			}

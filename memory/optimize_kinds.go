@@ -70,7 +70,7 @@ func (o *Optimizer) gradient(ctx context.Context, p Prompt, sessions string) (re
 	if !r.Warranted {
 		return rewrite{why: paragraphs(r.Hypotheses)}, nil
 	}
-	findings := briefing(p, "") + "\n\n" + tagged("hypotheses", r.Hypotheses) + "\n\n" + tagged("recommendations", r.Recommendations)
+	findings := briefing(p, "") + "\n\n" + inTag("hypotheses", r.Hypotheses) + "\n\n" + inTag("recommendations", r.Recommendations)
 	out, err := o.rewrite(ctx, p, 0, 1, findings)
 	if err != nil {
 		return rewrite{}, fmt.Errorf("rewrite: %w", err)

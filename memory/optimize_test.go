@@ -13,35 +13,35 @@ import (
 	"github.com/treadle-go/treadle/memory"
 )
 
-type args = map[string]any
+type toolArgs = map[string]any
 
-const output = "optimized_prompt_output"
+const promptOutput = "optimized_prompt_output"
 
-func think() llmtest.Turn { return call("think", args{"thought": "hm"}) }
+func thinks() llmtest.Turn { return byTool("think", toolArgs{"thought": "hm"}) }
 
-func call(tool string, a args, expect ...func(*llm.Request) error) llmtest.Turn {
+func byTool(tool string, a toolArgs, expect ...func(*llm.Request) error) llmtest.Turn {
 	turn := llmtest.Ask(llmtest.ToolCall(tool, a))
 	turn.Expect = expect
 	return turn
 }
 
 func rewritten(text string, expect ...func(*llm.Request) error) llmtest.Turn {
-	return call(output, args{"analysis": "because", "improved_prompt": text}, expect...)
+	return byTool(promptOutput, toolArgs{"analysis": "because", "improved_prompt": text}, expect...)
 }
 
-func update(yes bool, text string, expect ...func(*llm.Request) error) llmtest.Turn {
-	return call(output, args{"logic": "because", "update_prompt": yes, "new_prompt": text}, expect...)
+func updated(yes bool, text string, expect ...func(*llm.Request) error) llmtest.Turn {
+	return byTool(promptOutput, toolArgs{"logic": "because", "update_prompt": yes, "new_prompt": text}, expect...)
 }
 
 func recommend(expect ...func(*llm.Request) error) llmtest.Turn {
-	return call("recommend", args{"warrants_adjustment": true, "hypotheses": "too long", "full_recommendations": "be brief"}, expect...)
+	return byTool("recommend", toolArgs{"warrants_adjustment": true, "hypotheses": "too long", "full_recommendations": "be brief"}, expect...)
 }
 
 func fine() llmtest.Turn {
-	return call("recommend", args{"warrants_adjustment": false, "hypotheses": "all is well"})
+	return byTool("recommend", toolArgs{"warrants_adjustment": false, "hypotheses": "all is well"})
 }
 
-func optimizer(t *testing.T, model llm.Model, kind memory.OptimizerKind, opts *memory.OptimizerOptions) *memory.Optimizer {
+func newOptimizer(t *testing.T, model llm.Model, kind memory.OptimizerKind, opts *memory.OptimizerOptions) *memory.Optimizer {
 	t.Helper()
 	o, err := memory.NewOptimizer(model, kind, opts)
 	if err != nil {
@@ -57,17 +57,19 @@ var complaints = []memory.Trajectory{{
 
 var greeting = memory.Prompt{Name: "main", Text: "Greet {name}."}
 
-func improved(text, why, diff string) memory.Improvement {
+func improvedPrompt(text, why, diff string) memory.Improvement {
 	return memory.Improvement{Prompt: memory.Prompt{Name: "main", Text: text}, Changed: true, Rationale: why, Diff: diff}
 }
 
-func kept(why string) memory.Improvement { return memory.Improvement{Prompt: greeting, Rationale: why} }
+func keptPrompt(why string) memory.Improvement {
+	return memory.Improvement{Prompt: greeting, Rationale: why}
+}
 
 // Every turn is asked for and no more: the length of a script is the number of
 // calls.
 func TestOptimizerCallsTheModelNoOftenerThanNeeded(t *testing.T) {
 	const briefly, diff = "Greet {name} briefly.", "- Greet {name}.\n+ Greet {name} briefly.\n"
-	only, thinking := llmtest.Offered(output), llmtest.Offered("think", "critique")
+	only, thinking := llmtest.Offered(promptOutput), llmtest.Offered("think", "critique")
 	for name, test := range map[string]struct {
 		kind  memory.OptimizerKind
 		opts  *memory.OptimizerOptions
@@ -75,40 +77,38 @@ func TestOptimizerCallsTheModelNoOftenerThanNeeded(t *testing.T) {
 		want  memory.Improvement
 	}{
 		"gradient rewrites after the first recommendation": {memory.Gradient, nil,
-			[]llmtest.Turn{think(), recommend(llmtest.Offered("think", "critique", "recommend")), rewritten(briefly, only, llmtest.Asked("be brief"))},
-			improved(briefly, "too long\n\nbecause", diff)},
-		"gradient ends when no adjustment is warranted": {memory.Gradient, nil, []llmtest.Turn{think(), fine()}, kept("all is well")},
-		"gradient need not think":                       {memory.Gradient, &memory.OptimizerOptions{MinSteps: -1}, []llmtest.Turn{fine()}, kept("all is well")},
+			[]llmtest.Turn{thinks(), recommend(llmtest.Offered("think", "critique", "recommend")), rewritten(briefly, only, llmtest.Asked("be brief"))},
+			improvedPrompt(briefly, "too long\n\nbecause", diff)},
+		"gradient ends when no adjustment is warranted": {memory.Gradient, nil, []llmtest.Turn{thinks(), fine()}, keptPrompt("all is well")},
+		"gradient need not think":                       {memory.Gradient, &memory.OptimizerOptions{MinSteps: -1}, []llmtest.Turn{fine()}, keptPrompt("all is well")},
 		"gradient must recommend in the last step": {memory.Gradient, nil,
-			[]llmtest.Turn{think(), think(), think(), think(), recommend(llmtest.Offered("recommend")), rewritten(briefly)},
-			improved(briefly, "too long\n\nbecause", diff)},
+			[]llmtest.Turn{thinks(), thinks(), thinks(), thinks(), recommend(llmtest.Offered("recommend")), rewritten(briefly)},
+			improvedPrompt(briefly, "too long\n\nbecause", diff)},
 		"gradient asks again for recommendations that are missing": {memory.Gradient, &memory.OptimizerOptions{MinSteps: -1, MaxSteps: 1},
-			[]llmtest.Turn{call("recommend", args{"warrants_adjustment": true}), recommend(llmtest.Asked("full_recommendations is empty")), rewritten(briefly)},
-			improved(briefly, "too long\n\nbecause", diff)},
-		// Defect: 5 metaprompt ignores an output before the last step.
+			[]llmtest.Turn{byTool("recommend", toolArgs{"warrants_adjustment": true}), recommend(llmtest.Asked("full_recommendations is empty")), rewritten(briefly)},
+			improvedPrompt(briefly, "too long\n\nbecause", diff)},
 		"metaprompt ends with the first output": {memory.Metaprompt, nil,
-			[]llmtest.Turn{rewritten(briefly, llmtest.Offered("think", "critique", output))}, improved(briefly, "because", diff)},
+			[]llmtest.Turn{rewritten(briefly, llmtest.Offered("think", "critique", promptOutput))}, improvedPrompt(briefly, "because", diff)},
 		"metaprompt thinks first if it must": {memory.Metaprompt, &memory.OptimizerOptions{MinSteps: 2},
-			[]llmtest.Turn{call("critique", args{"criticism": "hm"}, thinking), rewritten(briefly)}, improved(briefly, "because", diff)},
+			[]llmtest.Turn{byTool("critique", toolArgs{"criticism": "hm"}, thinking), rewritten(briefly)}, improvedPrompt(briefly, "because", diff)},
 		"metaprompt must answer in the last step": {memory.Metaprompt, nil,
-			[]llmtest.Turn{think(), think(), think(), think(), rewritten(briefly, only)}, improved(briefly, "because", diff)},
-		"metaprompt keeps the prompt without a result":    {memory.Metaprompt, nil, []llmtest.Turn{rewritten(" ")}, kept("because")},
-		"metaprompt keeps the prompt if told so in words": {memory.Metaprompt, nil, []llmtest.Turn{rewritten("No recommendations.")}, kept("because")},
-		"prompt memory asks once":                         {memory.PromptMemory, nil, []llmtest.Turn{update(true, briefly, only)}, improved(briefly, "because", diff)},
+			[]llmtest.Turn{thinks(), thinks(), thinks(), thinks(), rewritten(briefly, only)}, improvedPrompt(briefly, "because", diff)},
+		"metaprompt keeps the prompt without a result":    {memory.Metaprompt, nil, []llmtest.Turn{rewritten(" ")}, keptPrompt("because")},
+		"metaprompt keeps the prompt if told so in words": {memory.Metaprompt, nil, []llmtest.Turn{rewritten("No recommendations.")}, keptPrompt("because")},
+		"prompt memory asks once":                         {memory.PromptMemory, nil, []llmtest.Turn{updated(true, briefly, only)}, improvedPrompt(briefly, "because", diff)},
 		"prompt memory asks again for a prompt that is empty": {memory.PromptMemory, nil,
-			[]llmtest.Turn{update(true, ""), update(true, briefly, llmtest.Asked("the new prompt is empty"))}, improved(briefly, "because", diff)},
-		// Defect: 5 prompt_memory ignores update_prompt and returns an empty prompt.
-		"prompt memory keeps the prompt when the model declines": {memory.PromptMemory, nil, []llmtest.Turn{update(false, "")}, kept("because")},
-		"a declined update counts more than a new text":          {memory.PromptMemory, nil, []llmtest.Turn{update(false, briefly)}, kept("because")},
-		"the same text is no change":                             {memory.PromptMemory, nil, []llmtest.Turn{update(true, greeting.Text)}, kept("because")},
+			[]llmtest.Turn{updated(true, ""), updated(true, briefly, llmtest.Asked("the new prompt is empty"))}, improvedPrompt(briefly, "because", diff)},
+		"prompt memory keeps the prompt when the model declines": {memory.PromptMemory, nil, []llmtest.Turn{updated(false, "")}, keptPrompt("because")},
+		"a declined update counts more than a new text":          {memory.PromptMemory, nil, []llmtest.Turn{updated(false, briefly)}, keptPrompt("because")},
+		"the same text is no change":                             {memory.PromptMemory, nil, []llmtest.Turn{updated(true, greeting.Text)}, keptPrompt("because")},
 		"an answer without a call is asked again": {memory.PromptMemory, nil,
-			[]llmtest.Turn{llmtest.Say("Sure!"), update(false, "", llmtest.Asked("no tool was called: call "+output))}, kept("because")},
+			[]llmtest.Turn{llmtest.Say("Sure!"), updated(false, "", llmtest.Asked("no tool was called: call "+promptOutput))}, keptPrompt("because")},
 		"a tool that is not offered is no way out": {memory.PromptMemory, nil,
-			[]llmtest.Turn{think(), update(false, "", llmtest.Asked(`there is no tool "think" now`))}, kept("because")},
+			[]llmtest.Turn{thinks(), updated(false, "", llmtest.Asked(`there is no tool "think" now`))}, keptPrompt("because")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			model := llmtest.Scripted(t, test.turns...)
-			got, err := optimizer(t, model, test.kind, test.opts).Improve(t.Context(), greeting, complaints)
+			got, err := newOptimizer(t, model, test.kind, test.opts).Improve(t.Context(), greeting, complaints)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -119,16 +119,46 @@ func TestOptimizerCallsTheModelNoOftenerThanNeeded(t *testing.T) {
 	}
 }
 
+// Defect: 5 metaprompt makes all its calls and ignores an output before the last.
+func TestMetapromptEndsWithItsFirstOutput(t *testing.T) {
+	model := llmtest.Scripted(t, thinks(), rewritten("Hi {name}."))
+	got, err := newOptimizer(t, model, memory.Metaprompt, nil).Improve(t.Context(), greeting, complaints)
+	if got.Prompt.Text != "Hi {name}." || err != nil {
+		t.Errorf("prompt %q, error %v", got.Prompt.Text, err)
+	}
+}
+
+// Defect: 5 prompt_memory ignores update_prompt, so that a declined update
+// empties the prompt.
+func TestDeclinedUpdateKeepsThePrompt(t *testing.T) {
+	for _, text := range []string{"", "Hi."} {
+		model := llmtest.Scripted(t, updated(false, text))
+		got, err := newOptimizer(t, model, memory.PromptMemory, nil).Improve(t.Context(), greeting, complaints)
+		if d := cmp.Diff(keptPrompt("because"), got); d != "" || err != nil {
+			t.Errorf("error %v, improvement (-want +got):\n%s", err, d)
+		}
+	}
+}
+
+func TestArgumentsThatAreNoJSONGoBackToTheModel(t *testing.T) {
+	broken := llmtest.Turn{Chunks: []llm.Chunk{{Stop: llm.StopTools, ToolCalls: []llm.ToolCallChunk{{ID: "1", Name: promptOutput, Args: `{"logic`}}}}}
+	model := llmtest.Scripted(t, broken, updated(false, ""))
+	got, err := newOptimizer(t, model, memory.PromptMemory, nil).Improve(t.Context(), greeting, complaints)
+	if d := cmp.Diff(keptPrompt("because"), got); d != "" || err != nil {
+		t.Errorf("error %v, improvement (-want +got):\n%s", err, d)
+	}
+}
+
 func TestOptimizerAsksNothingWithoutTrajectories(t *testing.T) {
 	for _, kind := range []memory.OptimizerKind{memory.Gradient, memory.Metaprompt, memory.PromptMemory} {
-		o := optimizer(t, llmtest.Scripted(t), kind, nil)
+		o := newOptimizer(t, llmtest.Scripted(t), kind, nil)
 		for _, none := range [][]memory.Trajectory{nil, {}, {{}}} {
 			got, err := o.Improve(t.Context(), greeting, none)
-			if d := cmp.Diff(kept(""), got); d != "" || err != nil {
+			if d := cmp.Diff(keptPrompt(""), got); d != "" || err != nil {
 				t.Errorf("%s: error %v, improvement (-want +got):\n%s", kind, err, d)
 			}
 			all, err := o.ImproveAll(t.Context(), []memory.Prompt{greeting, {Name: "other"}}, none)
-			if d := cmp.Diff([]memory.Improvement{kept(""), {Prompt: memory.Prompt{Name: "other"}}}, all); d != "" || err != nil {
+			if d := cmp.Diff([]memory.Improvement{keptPrompt(""), {Prompt: memory.Prompt{Name: "other"}}}, all); d != "" || err != nil {
 				t.Errorf("%s: error %v, improvements (-want +got):\n%s", kind, err, d)
 			}
 		}
@@ -138,24 +168,24 @@ func TestOptimizerAsksNothingWithoutTrajectories(t *testing.T) {
 func TestLostVariablesAreFedBackAndBounded(t *testing.T) {
 	lost := "the new prompt lacks {name}"
 	for kind, turns := range map[memory.OptimizerKind][]llmtest.Turn{
-		memory.Gradient:     {think(), recommend(), rewritten("Hi."), rewritten("Hi {{name}}.", llmtest.Asked(lost)), rewritten("Ho {nam}.", llmtest.Asked(lost))},
-		memory.Metaprompt:   {think(), think(), think(), think(), rewritten("Hi."), rewritten("Hi.", llmtest.Asked(lost)), rewritten("Ho.", llmtest.Asked(lost))},
-		memory.PromptMemory: {update(true, "Hi."), update(true, "Hi.", llmtest.Asked(lost)), update(true, "Ho.", llmtest.Asked(lost))},
+		memory.Gradient:     {thinks(), recommend(), rewritten("Hi."), rewritten("Hi {{name}}.", llmtest.Asked(lost)), rewritten("Ho {nam}.", llmtest.Asked(lost))},
+		memory.Metaprompt:   {thinks(), thinks(), thinks(), thinks(), rewritten("Hi."), rewritten("Hi.", llmtest.Asked(lost)), rewritten("Ho.", llmtest.Asked(lost))},
+		memory.PromptMemory: {updated(true, "Hi."), updated(true, "Hi.", llmtest.Asked(lost)), updated(true, "Ho.", llmtest.Asked(lost))},
 	} {
-		got, err := optimizer(t, llmtest.Scripted(t, turns...), kind, nil).Improve(t.Context(), greeting, complaints)
+		got, err := newOptimizer(t, llmtest.Scripted(t, turns...), kind, nil).Improve(t.Context(), greeting, complaints)
 		e, ok := errors.AsType[*memory.LostVariablesError](err)
 		if !ok || !cmp.Equal(e, &memory.LostVariablesError{Prompt: "main", Variables: []string{"name"}}) {
 			t.Errorf("%s: error %v", kind, err)
 		}
-		if d := cmp.Diff(kept(""), got); d != "" {
+		if d := cmp.Diff(keptPrompt(""), got); d != "" {
 			t.Errorf("%s: improvement (-want +got):\n%s", kind, d)
 		}
 	}
 }
 
 func TestOptimizerMendsALostVariable(t *testing.T) {
-	model := llmtest.Scripted(t, update(true, "Hi."), update(true, "Hi {name}, answer {\"ok\": 1}."))
-	got, err := optimizer(t, model, memory.PromptMemory, nil).Improve(t.Context(), greeting, complaints)
+	model := llmtest.Scripted(t, updated(true, "Hi."), updated(true, "Hi {name}, answer {\"ok\": 1}."))
+	got, err := newOptimizer(t, model, memory.PromptMemory, nil).Improve(t.Context(), greeting, complaints)
 	if want := "Hi {name}, answer {{\"ok\": 1}}."; got.Prompt.Text != want || err != nil {
 		t.Errorf("prompt %q, error %v; want %q", got.Prompt.Text, err, want)
 	}
@@ -164,7 +194,7 @@ func TestOptimizerMendsALostVariable(t *testing.T) {
 // Defect: 3.4 format_sessions reads a list of conversations as a conversation
 // and its feedback.
 func TestTrajectoriesAreShownOneByOne(t *testing.T) {
-	model := llmtest.Scripted(t, update(false, "", llmtest.Heard(llm.System("Do it."), llm.User(strings.Join([]string{
+	model := llmtest.Scripted(t, updated(false, "", llmtest.Heard(llm.System("Do it."), llm.User(strings.Join([]string{
 		"<TO_OPTIMIZE>\nGreet {name}.\n</TO_OPTIMIZE>",
 		"<variables>\n{name}\n</variables>",
 		"<update_instructions>\nstay polite\n</update_instructions>",
@@ -172,7 +202,7 @@ func TestTrajectoriesAreShownOneByOne(t *testing.T) {
 		"<session_2>\nhuman: &lt;/session_2>\nai calls look: {}\n</session_2>",
 		"<session_3>\n<feedback>\nbad\nspeed: 0.5\ntaste: 0\n</feedback>\n</session_3>",
 	}, "\n\n")))))
-	o := optimizer(t, model, memory.PromptMemory, &memory.OptimizerOptions{RewriteInstructions: "Do it."})
+	o := newOptimizer(t, model, memory.PromptMemory, &memory.OptimizerOptions{RewriteInstructions: "Do it."})
 	p := greeting
 	p.UpdateInstructions = "stay polite"
 	if _, err := o.Improve(t.Context(), p, []memory.Trajectory{
@@ -187,9 +217,9 @@ func TestTrajectoriesAreShownOneByOne(t *testing.T) {
 
 // Defect: 5 tool_choice is pinned to a name, which some servers refuse.
 func TestOptimizerNeverDemandsAToolByName(t *testing.T) {
-	model := llmtest.Scripted(t, call("classify", args{"reasoning": "r", "which": []string{"main"}}), think(), recommend(), rewritten("Hi {name}."))
+	model := llmtest.Scripted(t, byTool("classify", toolArgs{"reasoning": "r", "which": []string{"main"}}), thinks(), recommend(), rewritten("Hi {name}."))
 	bound := llm.With(model, llm.Tools(llm.NewTool("stray", "Is none of our tools.", func(context.Context, struct{}) (string, error) { return "", nil })))
-	o := optimizer(t, bound, memory.Gradient, nil)
+	o := newOptimizer(t, bound, memory.Gradient, nil)
 	if _, err := o.ImproveAll(t.Context(), []memory.Prompt{greeting, {Name: "b", Text: "B"}}, complaints); err != nil {
 		t.Fatal(err)
 	}
@@ -215,8 +245,8 @@ func TestOptimizerErrors(t *testing.T) {
 		"refusal": {llmtest.Turn{Message: llm.Message{Role: llm.RoleAI, Content: "no", Stop: llm.StopRefusal}}, llm.ErrRefused},
 		"length":  {llmtest.Turn{Message: llm.Message{Role: llm.RoleAI, Content: "We", Stop: llm.StopLength}}, llm.ErrLength},
 	} {
-		got, err := optimizer(t, llmtest.Scripted(t, test.turn), memory.Gradient, nil).Improve(t.Context(), greeting, complaints)
-		if d := cmp.Diff(kept(""), got); d != "" || !errors.Is(err, test.want) {
+		got, err := newOptimizer(t, llmtest.Scripted(t, test.turn), memory.Gradient, nil).Improve(t.Context(), greeting, complaints)
+		if d := cmp.Diff(keptPrompt(""), got); d != "" || !errors.Is(err, test.want) {
 			t.Errorf("%s: error %v, improvement (-want +got):\n%s", name, err, d)
 		}
 	}

@@ -29,15 +29,15 @@ const toOptimize = "TO_OPTIMIZE"
 
 // briefing is what the model is shown of a prompt, and of how it fared.
 func briefing(p Prompt, sessions string) string {
-	parts := []string{tagged(toOptimize, p.Text)}
-	if vars := variablesOf(p.Text); len(vars) > 0 {
-		parts = append(parts, tagged("variables", "{"+strings.Join(vars, "} {")+"}"))
+	parts := []string{inTag(toOptimize, p.Text)}
+	if vars := promptVariables(p.Text); len(vars) > 0 {
+		parts = append(parts, inTag("variables", "{"+strings.Join(vars, "} {")+"}"))
 	}
 	if p.UpdateInstructions != "" {
-		parts = append(parts, tagged("update_instructions", p.UpdateInstructions))
+		parts = append(parts, inTag("update_instructions", p.UpdateInstructions))
 	}
 	if p.WhenToUpdate != "" {
-		parts = append(parts, tagged("when_to_update", p.WhenToUpdate))
+		parts = append(parts, inTag("when_to_update", p.WhenToUpdate))
 	}
 	if sessions != "" {
 		parts = append(parts, sessions)
@@ -45,7 +45,7 @@ func briefing(p Prompt, sessions string) string {
 	return strings.Join(parts, "\n\n")
 }
 
-func tagged(tag, text string) string { return "<" + tag + ">\n" + text + "\n</" + tag + ">" }
+func inTag(tag, text string) string { return "<" + tag + ">\n" + text + "\n</" + tag + ">" }
 
 // formatTrajectories renders trajectories for a model: numbered, each with its
 // feedback. It is empty if they say nothing.
@@ -77,15 +77,15 @@ func (t Trajectory) format() string {
 	for _, name := range slices.Sorted(maps.Keys(t.Scores)) {
 		said = append(said, fmt.Sprintf("%s: %v", name, t.Scores[name]))
 	}
-	body := sealed.Replace(strings.Join(lines, "\n"))
+	body := sealSession.Replace(strings.Join(lines, "\n"))
 	if len(said) == 0 {
 		return body
 	}
-	return strings.TrimPrefix(body+"\n\n"+tagged("feedback", sealed.Replace(strings.Join(said, "\n"))), "\n\n")
+	return strings.TrimPrefix(body+"\n\n"+inTag("feedback", sealSession.Replace(strings.Join(said, "\n"))), "\n\n")
 }
 
-// sealed keeps a conversation from ending its own frame and posing as the task.
-var sealed = strings.NewReplacer("</session_", "&lt;/session_", "</feedback", "&lt;/feedback",
+// sealSession keeps a conversation from ending its own frame and posing as the task.
+var sealSession = strings.NewReplacer("</session_", "&lt;/session_", "</feedback", "&lt;/feedback",
 	"<feedback", "&lt;feedback", "<"+toOptimize, "&lt;"+toOptimize)
 
 // diffLines is the change from one text to another, by lines.
