@@ -271,3 +271,14 @@ func TestNewOptimizerRefusesWhatCannotWork(t *testing.T) {
 		}
 	}
 }
+
+func TestOfSeveralResultsTheFirstGoodOneCounts(t *testing.T) {
+	result := func(text string) llm.ToolCall {
+		return llmtest.ToolCall(promptOutput, toolArgs{"logic": text, "update_prompt": true, "new_prompt": text})
+	}
+	model := llmtest.Scripted(t, llmtest.Ask(result("Hi."), result("Hello {name}."), result("Ho {name}.")))
+	got, err := newOptimizer(t, model, memory.PromptMemory, nil).Improve(t.Context(), greeting, complaints)
+	if got.Prompt.Text != "Hello {name}." || err != nil {
+		t.Errorf("prompt %q, error %v", got.Prompt.Text, err)
+	}
+}
