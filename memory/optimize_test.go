@@ -119,7 +119,7 @@ func TestOptimizerCallsTheModelNoOftenerThanNeeded(t *testing.T) {
 	}
 }
 
-// Defect: 5 metaprompt makes all its calls and ignores an output before the last.
+// Defect: 5 metaprompt ignores an output before the last call.
 func TestMetapromptEndsWithItsFirstOutput(t *testing.T) {
 	model := llmtest.Scripted(t, thinks(), rewritten("Hi {name}."))
 	got, err := newOptimizer(t, model, memory.Metaprompt, nil).Improve(t.Context(), greeting, complaints)
@@ -128,8 +128,7 @@ func TestMetapromptEndsWithItsFirstOutput(t *testing.T) {
 	}
 }
 
-// Defect: 5 prompt_memory ignores update_prompt, so that a declined update
-// empties the prompt.
+// Defect: 5 prompt_memory empties a prompt whose update was declined.
 func TestDeclinedUpdateKeepsThePrompt(t *testing.T) {
 	for _, text := range []string{"", "Hi."} {
 		model := llmtest.Scripted(t, updated(false, text))
@@ -191,8 +190,7 @@ func TestOptimizerMendsALostVariable(t *testing.T) {
 	}
 }
 
-// Defect: 3.4 format_sessions reads a list of conversations as a conversation
-// and its feedback.
+// Defect: 3.4 format_sessions reads two conversations as one with feedback.
 func TestTrajectoriesAreShownOneByOne(t *testing.T) {
 	model := llmtest.Scripted(t, updated(false, "", llmtest.Heard(llm.System("Do it."), llm.User(strings.Join([]string{
 		"<TO_OPTIMIZE>\nGreet {name}.\n</TO_OPTIMIZE>",
