@@ -34,4 +34,10 @@
 //
 // [ManageTool] and [SearchTool] are tools for agents that look after their
 // memories themselves.
+//
+// # Learning instructions
+//
+// An [Optimizer] rewrites prompts by the conversations they led to and the
+// feedback on them. It keeps their {variables}, and returns the reason and the
+// difference with each new prompt.
 package memory

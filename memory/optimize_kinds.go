@@ -10,7 +10,7 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// The tools by which the kinds get their results. The names are LangMem's.
+// The tools by which the kinds get their results. Their arguments have LangMem's names.
 const (
 	toolRecommend = "recommend"
 	toolOutput    = "optimized_prompt_output"
