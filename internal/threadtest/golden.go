@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,6 +35,8 @@ type goldenOp struct {
 // goldenTape is a saver that notes what it is told.
 type goldenTape struct {
 	*checkpoint.Memory
+
+	mu    sync.Mutex // results may be stored while a step runs
 	ops   []goldenOp
 	after int // how many puts until it fails; 0: never
 }
@@ -41,6 +44,8 @@ type goldenTape struct {
 var errTapeEnds = errors.New("the tape ends here")
 
 func (g *goldenTape) Put(ctx context.Context, p *checkpoint.Put) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	if g.after == 1 {
 		return errTapeEnds
 	}
@@ -50,6 +55,8 @@ func (g *goldenTape) Put(ctx context.Context, p *checkpoint.Put) error {
 }
 
 func (g *goldenTape) PutWrites(ctx context.Context, at checkpoint.Key, fence uint64, ws []checkpoint.Write) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	g.ops = append(g.ops, goldenOp{At: at, Writes: ws})
 	return g.Memory.PutWrites(ctx, at, fence, ws)
 }

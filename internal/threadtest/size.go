@@ -19,7 +19,6 @@ func Sizes(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	t.Run("WarnsOfALoadedThread", func(t *testing.T) { sizeLoaded(t, open) })
 	t.Run("CanBeTurnedOff", func(t *testing.T) { sizeOff(t, open) })
 	t.Run("CountsNestedGraphs", func(t *testing.T) { sizeNested(t, open) })
-	t.Run("AsksRarely", sizeAsks)
 }
 
 // sizeLog is a logger's memory.
@@ -141,7 +140,9 @@ func (s *sizeCounter) Size(ctx context.Context, thread string) (int64, error) {
 	return s.Memory.Size(ctx, thread)
 }
 
-func sizeAsks(t *testing.T) {
+// SizesAskRarely tests that a run asks the saver for a thread's size now and then,
+// not at every step.
+func SizesAskRarely(t *testing.T) {
 	s := &sizeCounter{Memory: checkpoint.NewMemory()}
 	th := sizeThread(t, s, &sizeLog{}, 1_000_000)
 	sizeTurns(t, th, 200)

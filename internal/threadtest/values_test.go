@@ -75,6 +75,7 @@ func TestCodecsOnMemory(t *testing.T)   { threadtest.Codecs(t, memory) }
 func TestCodecsOnSQLite(t *testing.T)   { onSQLite(t, threadtest.Codecs) }
 func TestCodecsOnPostgres(t *testing.T) { onPostgres(t, threadtest.Codecs) }
 
-func TestSizesOnMemory(t *testing.T)   { threadtest.Sizes(t, memory) }
-func TestSizesOnSQLite(t *testing.T)   { onSQLite(t, threadtest.Sizes) }
-func TestSizesOnPostgres(t *testing.T) { onPostgres(t, threadtest.Sizes) }
+func TestSizesAreAskedForRarely(t *testing.T) { threadtest.SizesAskRarely(t) }
+func TestSizesOnMemory(t *testing.T)          { threadtest.Sizes(t, memory) }
+func TestSizesOnSQLite(t *testing.T)          { onSQLite(t, threadtest.Sizes) }
+func TestSizesOnPostgres(t *testing.T)        { onPostgres(t, threadtest.Sizes) }
