@@ -78,7 +78,14 @@ func inPostgresWith(o postgres.Options) opener {
 		if err != nil {
 			return nil, err
 		}
-		size := func(ctx context.Context, _ string) (int64, error) { return tableSize(ctx, address) }
+		empty, err := tableSize(ctx, address) // with the tables of the store, which a conversation does not use
+		if err != nil {
+			return nil, errors.Join(err, closing())
+		}
+		size := func(ctx context.Context, _ string) (int64, error) {
+			full, err := tableSize(ctx, address)
+			return full - empty, err
+		}
 		return &place{Saver: db, size: size, close: closing}, nil
 	}
 }
