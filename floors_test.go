@@ -62,6 +62,7 @@ var floorOf = map[string]int{
 var sameFloor = map[[2]string]string{
 	{"llm", "internal/grow"}:       "Messages grows in place as List does, and List is above llm",
 	{"llm", "internal/observe"}:    "models and tools report to the run through it, and it knows nothing of either",
+	{"memory", "agent"}:            "its middleware is one of an agent, and agents know nothing of it",
 	{"store", "internal/vecindex"}: "the memory backend and the SQLite one find vectors by the same index",
 }
 

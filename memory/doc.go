@@ -35,6 +35,20 @@
 // [ManageTool] and [SearchTool] are tools for agents that look after their
 // memories themselves.
 //
+// # What is recalled
+//
+// A [Recaller] finds the memories that bear on what is said, without a model: by
+// meaning and words, recency, importance and use. It makes a block of them that
+// keeps to a number of tokens, and says of each why it is there.
+//
+// [Middleware] ties it together for an agent: it reminds the model before it is
+// called, and hands the conversation to a [StoreManager] afterwards, through a
+// [Reflector] if there is one.
+//
+//	         ┌── Recaller ──▶ block behind the system prompt
+//	store ◀──┤
+//	         └── StoreManager ◀── Reflector ◀── conversation, once it has settled
+//
 // # Learning instructions
 //
 // An [Optimizer] rewrites prompts by the conversations they led to and the

@@ -3,7 +3,6 @@ package memory
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -101,9 +100,7 @@ func (m *Manager) prompt(messages []llm.Message) []llm.Message {
 	return []llm.Message{llm.System(managerRole), llm.User(ask)}
 }
 
-// session shows a conversation to a model that is not to take part in it. The tag
-// around it depends on all that was said, so that nothing said can close it; and it
-// is the same for the same conversation, so that requests can be recorded.
+// session shows a conversation to a model that is not to take part in it.
 func session(messages []llm.Message) string {
 	var parts []string
 	for _, msg := range llm.MergeRuns(messages, "\n") {
@@ -111,7 +108,5 @@ func session(messages []llm.Message) string {
 			parts = append(parts, msg.Pretty())
 		}
 	}
-	said := strings.Join(parts, "\n\n")
-	tag := fmt.Sprintf("session_%x", sha256.Sum256([]byte(said)))[:len("session_")+32]
-	return "<" + tag + ">\n" + said + "\n</" + tag + ">"
+	return fence("session", strings.Join(parts, "\n\n"))
 }

@@ -109,37 +109,50 @@ func parseSegment(s string) ([]piece, error) {
 
 // resolve is the namespace for a call.
 func (t template) resolve(ctx context.Context) (store.Namespace, error) {
+	values, err := t.values(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var n store.Namespace
-	var vars map[string]json.RawMessage // of the run's context, once they are needed
 	for _, pieces := range t {
 		var segment strings.Builder
 		for _, p := range pieces {
-			if p.name == "" {
-				segment.WriteString(p.text)
-				continue
-			}
-			v, ok := varsOf(ctx)[p.name]
-			if !ok {
-				if vars == nil {
-					vars = contextVars(ctx)
-				}
-				raw, ok := vars[p.name]
-				if !ok {
-					return nil, &VarError{Var: p.name, Have: haveVars(ctx, vars)}
-				}
-				var err error
-				if v, err = segmentText(p.name, raw); err != nil {
-					return nil, err
-				}
-			}
-			if v == "" {
-				return nil, &VarError{Var: p.name, Reason: "it is empty, so that memories of different owners would be mixed"}
-			}
-			segment.WriteString(v)
+			segment.WriteString(p.text)
+			segment.WriteString(values[p.name])
 		}
 		n = append(n, segment.String())
 	}
 	return n, nil
+}
+
+// values are those of the variables for a call.
+func (t template) values(ctx context.Context) (map[string]string, error) {
+	values := map[string]string{}
+	var vars map[string]json.RawMessage // of the run's context, once they are needed
+	for _, p := range slices.Concat(t...) {
+		if p.name == "" {
+			continue
+		}
+		v, ok := varsOf(ctx)[p.name]
+		if !ok {
+			if vars == nil {
+				vars = contextVars(ctx)
+			}
+			raw, ok := vars[p.name]
+			if !ok {
+				return nil, &VarError{Var: p.name, Have: haveVars(ctx, vars)}
+			}
+			var err error
+			if v, err = segmentText(p.name, raw); err != nil {
+				return nil, err
+			}
+		}
+		if v == "" {
+			return nil, &VarError{Var: p.name, Reason: "it is empty, so that memories of different owners would be mixed"}
+		}
+		values[p.name] = v
+	}
+	return values, nil
 }
 
 // contextVars are the fields of the run's context by their JSON names.

@@ -267,11 +267,29 @@ func (m *StoreManager) History(ctx context.Context, key string) ([]store.Change,
 	return s.History(ctx, n, key)
 }
 
-// Forget removes a memory together with its history.
+// Forget removes a memory together with its history, and how often it was
+// recalled.
 func (m *StoreManager) Forget(ctx context.Context, key string) error {
 	s, n, err := m.place(ctx)
 	if err != nil {
 		return err
 	}
-	return s.Forget(ctx, n, key)
+	err = s.Forget(ctx, n, key)
+	if counts(n) {
+		err = errors.Join(err, s.Forget(ctx, usesOf(n), key))
+	}
+	return err
+}
+
+// ForgetAll is Forget for all memories under the namespace.
+func (m *StoreManager) ForgetAll(ctx context.Context) error {
+	s, n, err := m.place(ctx)
+	if err != nil {
+		return err
+	}
+	err = s.ForgetAll(ctx, n)
+	if counts(n) {
+		err = errors.Join(err, s.ForgetAll(ctx, usesOf(n)))
+	}
+	return err
 }

@@ -121,7 +121,7 @@ func best(items []*store.Item, limit int) []*store.Item {
 	seen := map[string]bool{}
 	var out []*store.Item
 	for _, item := range items {
-		id := item.Namespace.Encode() + store.Namespace{item.Key}.Encode()
+		id := itemID(item)
 		if !seen[id] && (limit == 0 || len(out) < limit) {
 			out = append(out, item)
 		}

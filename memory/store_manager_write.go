@@ -45,8 +45,11 @@ func (m *StoreManager) source(ctx context.Context, messages []llm.Message) Prove
 	return p
 }
 
-// sourceOf is the run that ctx belongs to.
+// sourceOf is the run that ctx belongs to, or the one that a session took place in.
 func sourceOf(ctx context.Context) Provenance {
+	if p, ok := ctx.Value(sourceKey{}).(Provenance); ok {
+		return p
+	}
 	info := treadle.RunInfo(ctx)
 	return Provenance{Thread: info.Thread, Checkpoint: info.CheckpointID, Run: info.RunID}
 }
@@ -173,7 +176,7 @@ func (w *writer) duplicates(ctx context.Context, cs ChangeSet) (map[int]bool, er
 	for j, r := range results {
 		for _, item := range r.Items {
 			// What the same changes remove or rewrite is no duplicate.
-			if !gone[item.Namespace.Encode()+store.Namespace{item.Key}.Encode()] {
+			if !gone[itemID(item)] {
 				known[places[j]] = true
 			}
 		}
@@ -186,7 +189,7 @@ func (w *writer) removed(cs ChangeSet) map[string]bool {
 	gone := map[string]bool{}
 	for i, item := range w.recalled.items {
 		if item != nil && cs[i].Op != Keep {
-			gone[item.Namespace.Encode()+store.Namespace{item.Key}.Encode()] = true
+			gone[itemID(item)] = true
 		}
 	}
 	return gone

@@ -45,6 +45,10 @@ func New(backend Backend, opts *Options) (*Store, error) {
 // NewMemory makes a store that lives in the process and ends with it.
 func NewMemory(opts *Options) (*Store, error) { return New(NewMemoryBackend(), opts) }
 
+// Embeds reports whether the store has an embedder, so that it can rank by
+// meaning.
+func (s *Store) Embeds() bool { return s != nil && s.opts.Embedder != nil }
+
 // Get returns the item under key, or ErrNotFound.
 func (s *Store) Get(ctx context.Context, n Namespace, key string, opts *GetOptions) (*Item, error) {
 	return one(s.do(ctx, time.Time{}, GetOp{n, key, deref(opts)})).get(n, key)

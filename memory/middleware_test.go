@@ -1,0 +1,222 @@
+package memory_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/agent"
+	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/llm/llmtest"
+	"github.com/treadle-go/treadle/memory"
+	"github.com/treadle-go/treadle/store"
+)
+
+type reminded = treadle.Graph[agent.State, agent.State]
+
+func newAgent(t *testing.T, model llm.Model, o memory.MiddlewareOptions, tools ...*llm.Tool) *reminded {
+	t.Helper()
+	g, err := agent.New(model, &agent.Options{Prompt: "Be kind.", Tools: tools, Middleware: []*agent.Middleware{memory.Middleware(o)},
+		Graph: treadle.Options{Saver: checkpoint.NewMemory()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// conversed is what a conversation came to: the roles and texts.
+func conversed(ms llm.Messages) (out []string) {
+	for _, m := range ms {
+		out = append(out, string(m.Role)+": "+m.Text())
+	}
+	return out
+}
+
+func TestAgentIsRemindedOfWhatTheUserSpeaksOf(t *testing.T) {
+	s := newShelf(t, store.Options{})
+	s.note("tea", "Ann drinks green tea", nil)
+	s.note("bob", "Bob is tall", nil)
+	model := llmtest.Scripted(t, llmtest.Ask(llmtest.ToolCall("clock", `{}`)), llmtest.Say("At five."), llmtest.Say("Hello."), llmtest.Say("Yes."))
+	clock := llm.NewTool("clock", "", func(context.Context, struct{}) (string, error) { return "Bob says it is four", nil })
+	th := newAgent(t, model, memory.MiddlewareOptions{Recall: s.recaller(memory.RecallOptions{})}, clock).Thread("1")
+
+	var events []string
+	turn := func(text string) {
+		for ev, err := range th.Stream(t.Context(), agent.Ask(text), treadle.Modes(treadle.ModeCustom)) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ev, ok := ev.(treadle.Custom); ok {
+				events = append(events, strings.Join(recalledKeys(ev.Value.(*memory.Recollection)), " "))
+			}
+		}
+	}
+	turn("when do I get tea?")
+	var kept agent.State
+	if snap, err := th.State(t.Context()); err != nil || snap.Read(&kept) != nil {
+		t.Fatalf("%v: %+v", err, snap)
+	}
+	if d := cmp.Diff([]string{"human: when do I get tea?", "ai: ", "tool: Bob says it is four", "ai: At five."}, conversed(kept.Messages)); d != "" {
+		t.Errorf("the conversation that is kept is another (-want +got):\n%s", d)
+	}
+	turn("hello")
+	turn("is Bob there?")
+
+	var systems []string
+	for _, req := range model.Requests() {
+		systems = append(systems, req.Messages[0].Text())
+	}
+	if !strings.HasPrefix(systems[0], "Be kind.\n\n<memories_") || !strings.Contains(systems[0], "Ann drinks green tea") || strings.Contains(systems[0], "Bob") {
+		t.Errorf("the first system prompt is %s", systems[0])
+	}
+	if systems[1] != systems[0] {
+		t.Errorf("after a tool call the model is reminded of something else: %s", systems[1])
+	}
+	if systems[2] != "Be kind." {
+		t.Errorf("where nothing fits the system prompt is %s", systems[2])
+	}
+	if d := cmp.Diff([]string{"tea", "bob"}, events); d != "" {
+		t.Errorf("the events are others (-want +got):\n%s", d)
+	}
+	for _, m := range s.recall(memory.RecallOptions{}, "tea Bob").Memories {
+		if m.Why.Uses != 1 {
+			t.Errorf("%q was used %d times, want once", m.Item.Key, m.Why.Uses)
+		}
+	}
+}
+
+func TestErrorOfRecallEndsTheCall(t *testing.T) {
+	r, err := memory.NewRecaller(&memory.RecallOptions{Namespace: memories})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = newAgent(t, llmtest.Scripted(t), memory.MiddlewareOptions{Recall: r}).Thread("1").Run(t.Context(), agent.Ask("tea"))
+	if !errors.Is(err, store.ErrNoStore) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+type account struct {
+	User string `json:"user"`
+}
+
+// The reflector of the process that had the conversation is gone before the
+// conversation has settled.
+func TestConversationIsLearntFromInAnotherProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t, nil)
+		learner := llmtest.Scripted(t, llmtest.Turn{Message: llm.Assistant("", note("Ann likes tea")), Expect: []func(*llm.Request) error{
+			llmtest.Asked("I like tea"), llmtest.Asked("Noted."), llmtest.Asked("And milk?"), llmtest.Asked("Yes, milk.")}})
+		m := newStoreManager(t, s, learner, memory.StoreOptions{Namespace: []string{"m", "{user}"}})
+		open := func() *memory.Reflector[memory.Session, []memory.ItemChange] {
+			r, err := memory.OpenReflector(t.Context(), s, pendingWork, m.ReflectOn, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r
+		}
+		first := open()
+		th := newAgent(t, llmtest.Scripted(t, llmtest.Say("Noted."), llmtest.Say("Yes, milk.")),
+			memory.MiddlewareOptions{Manager: m, Reflector: first, After: time.Minute}).Thread("7", treadle.Context(account{"ann"}))
+		for _, text := range []string{"I like tea", "And milk?"} {
+			if _, err := th.Run(t.Context(), agent.Ask(text)); err != nil {
+				t.Fatal(err)
+			}
+			<-time.After(30 * time.Second)
+		}
+		if err := first.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		second := open() // which knows nothing of the run and its context
+		if err := second.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		items, err := s.Search(t.Context(), store.Namespace{"m", "ann"}, nil)
+		if err != nil || len(items) != 1 || string(items[0].Value) != `{"kind":"Memory","content":{"content":"Ann likes tea"}}` {
+			t.Fatalf("%v: the store holds %v", err, items)
+		}
+		var meta struct{ Provenance memory.Provenance }
+		if err := items[0].DecodeMeta(&meta); err != nil || meta.Provenance.Thread != "7" || meta.Provenance.Run == "" || len(meta.Provenance.Messages) != 4 {
+			t.Errorf("%v: it comes from %+v", err, meta.Provenance)
+		}
+		if err := second.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestWithoutAReflectorTheAgentLearnsBeforeItEnds(t *testing.T) {
+	s := newStore(t, nil)
+	m := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(note("Ann likes tea"))), memory.StoreOptions{})
+	var changes []string
+	g := newAgent(t, llmtest.Scripted(t, llmtest.Say("Noted.")), memory.MiddlewareOptions{Manager: m})
+	for ev, err := range g.Stream(t.Context(), agent.Ask("I like tea"), treadle.Modes(treadle.ModeCustom)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ev, ok := ev.(treadle.Custom); ok {
+			changes = append(changes, string(ev.Value.(memory.ItemChange).Op))
+		}
+	}
+	if d := cmp.Diff([]string{"insert"}, changes); d != "" {
+		t.Error(d)
+	}
+	wantStored(t, s, teaItem)
+}
+
+func TestAgentLearnsFromTheEndOfALongConversation(t *testing.T) {
+	for name, c := range map[string]struct {
+		tokens int
+		said   []string
+		want   []string
+		not    string
+	}{
+		"whole turns from its end":    {40, []string{strings.Repeat("tea ", 100), "and milk"}, []string{"and milk", "two"}, "tea tea"},
+		"a turn that is too long too": {5, []string{"first", strings.Repeat("tea ", 100)}, []string{"tea tea", "two"}, "first"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			learner := llmtest.Scripted(t, llmtest.Ask(done()), llmtest.Ask(done()))
+			m := newStoreManager(t, newStore(t, nil), learner, memory.StoreOptions{})
+			th := newAgent(t, llmtest.Scripted(t, llmtest.Say("one"), llmtest.Say("two")), memory.MiddlewareOptions{Manager: m, MaxTokens: c.tokens}).Thread("1")
+			for _, text := range c.said {
+				if _, err := th.Run(t.Context(), agent.Ask(text)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			read := learner.Requests()[1].Messages[1].Text()
+			for _, want := range c.want {
+				if !strings.Contains(read, want) {
+					t.Errorf("%q is not read: %s", want, read)
+				}
+			}
+			if strings.Contains(read, c.not) {
+				t.Errorf("%q is read: %s", c.not, read)
+			}
+		})
+	}
+}
+
+func TestReflectorNeedsAManagerWithAStore(t *testing.T) {
+	m, err := memory.NewStoreManager(llmtest.Scripted(t), &memory.StoreOptions{Namespace: memories})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := memory.NewReflector(m.ReflectOn, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = newAgent(t, llmtest.Scripted(t, llmtest.Say("Hello.")), memory.MiddlewareOptions{Manager: m, Reflector: r}).Thread("1").Run(t.Context(), agent.Ask("hi"))
+	if err == nil || !strings.Contains(err.Error(), "set StoreOptions.Store of the manager") {
+		t.Errorf("the error is %v", err)
+	}
+	if err := r.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,245 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/store"
+)
+
+// RecallOptions configure a [Recaller]. The zero value, and a nil *RecallOptions,
+// are the defaults.
+type RecallOptions struct {
+	// Namespace is where memories are kept; see [StoreOptions].
+	Namespace []string
+	// Store is where memories are kept; nil is the store of the run.
+	Store *store.Store
+	// Filter says which memories may be recalled.
+	Filter store.Filter
+	// Pinned are keys of memories that are always recalled, first and whatever is
+	// talked about. Nil is {"default"}, where [StoreManager] keeps a profile; empty
+	// is none.
+	Pinned []string
+	// Limit is how many others are recalled at most; 10 if not set.
+	Limit int
+	// MaxTokens is how many tokens the block may have; 1000 if not set. A memory
+	// that does not fit is left out, and a smaller one may take its place.
+	MaxTokens int
+	// Count counts tokens; nil is [llm.CountTokens].
+	Count llm.Counter
+	// MinSimilarity, if not 0, leaves out what has no word of the query and is
+	// less similar to it, from -1 to 1.
+	MinSimilarity float64
+	// Weights say how much else counts besides the query; nil is [DefaultWeights].
+	Weights *Weights
+	// HalfLife is the age at which the recency of a memory is a half; 30 days if
+	// not set.
+	HalfLife time.Duration
+	// Render writes a memory for the block; nil writes its text, or its kind and
+	// its JSON.
+	Render func(Document) string
+	// Now is the clock; nil means time.Now. Tests set it.
+	Now func() time.Time
+}
+
+// Weights say how much the recency, the importance and the use of a memory count
+// for its score, which is
+//
+//	relevance × (1 + Recency·recency + Importance·importance + Access·access)
+//
+// See [Reasons] for what these are.
+type Weights struct{ Recency, Importance, Access float64 }
+
+// DefaultWeights let the three together move a memory up by a dozen places or so.
+var DefaultWeights = Weights{Recency: 0.1, Importance: 0.1, Access: 0.05}
+
+const (
+	defaultRecallLimit  = 10
+	defaultRecallTokens = 1000
+	defaultHalfLife     = 30 * 24 * time.Hour
+	// recallPool is how many memories a search returns to be ranked by the rest.
+	recallPool = 30
+)
+
+// A Recaller finds the memories that bear on a conversation and makes a block of
+// them for the prompt. It asks no model: it ranks by meaning and words (only by
+// words in a store without an embedder), by recency, importance and use. It is
+// safe for use by several goroutines.
+type Recaller struct {
+	o       RecallOptions
+	weights Weights
+	ns      template
+}
+
+// NewRecaller makes a recaller.
+func NewRecaller(o *RecallOptions) (*Recaller, error) {
+	r := &Recaller{weights: DefaultWeights}
+	if o != nil {
+		r.o = *o
+	}
+	if r.o.Weights != nil {
+		r.weights = *r.o.Weights
+	}
+	if r.o.Pinned == nil {
+		r.o.Pinned = []string{defaultKey}
+	}
+	if r.o.Count == nil {
+		r.o.Count = func(_ context.Context, ms []llm.Message) (int, error) { return llm.CountTokens(ms, nil), nil }
+	}
+	if r.o.Render == nil {
+		r.o.Render = renderDocument
+	}
+	if r.o.Now == nil {
+		r.o.Now = time.Now
+	}
+	r.o.Limit = cmp.Or(r.o.Limit, defaultRecallLimit)
+	r.o.MaxTokens = cmp.Or(r.o.MaxTokens, defaultRecallTokens)
+	r.o.HalfLife = cmp.Or(r.o.HalfLife, defaultHalfLife)
+	w := r.weights
+	switch {
+	case r.o.Limit < 0:
+		return nil, fmt.Errorf("memory: Limit is %d: 1 is the least", r.o.Limit)
+	case r.o.MaxTokens < 0:
+		return nil, fmt.Errorf("memory: MaxTokens is %d: 1 is the least", r.o.MaxTokens)
+	case r.o.HalfLife < 0:
+		return nil, fmt.Errorf("memory: HalfLife is %v: it must be positive", r.o.HalfLife)
+	case !(w.Recency >= 0 && w.Importance >= 0 && w.Access >= 0): // so that NaN is none
+		return nil, fmt.Errorf("memory: the weights are %+v: they must not be negative", w)
+	}
+	var err error
+	r.ns, err = newTemplate(r.o.Namespace)
+	return r, err
+}
+
+// A Recollection is what was recalled.
+type Recollection struct {
+	// Memories are those in the block, in their order: the pinned ones, then the
+	// others, best first.
+	Memories []Recalled `json:"memories,omitempty"`
+	// Block is the text for the prompt; empty if nothing was recalled.
+	Block string `json:"block,omitempty"`
+	// Tokens is how many the block has.
+	Tokens int `json:"tokens"`
+	// Hidden is how many memories were found and left out: they did not fit into
+	// the block, or were not similar enough.
+	Hidden int `json:"hidden,omitempty"`
+}
+
+// Recalled is a memory with the reasons for recalling it.
+type Recalled struct {
+	Item     *store.Item `json:"item"`
+	Document Document    `json:"document"` // its id is the item's key
+	Score    float64     `json:"score"`
+	Why      Reasons     `json:"why"`
+}
+
+// Recall returns the memories that fit the messages best: the last of them, the
+// last two, and so on. What is in the block counts as used once more, which is
+// written to the store; with Weights.Access 0 recalling only reads.
+func (r *Recaller) Recall(ctx context.Context, messages ...llm.Message) (*Recollection, error) {
+	return r.recall(ctx, messages, true)
+}
+
+func (r *Recaller) recall(ctx context.Context, messages []llm.Message, count bool) (*Recollection, error) {
+	n, err := r.ns.resolve(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := storeFor(ctx, r.o.Store)
+	found, err := r.find(ctx, s, n, messages)
+	if err != nil {
+		return nil, err
+	}
+	uses, err := r.readUses(ctx, s, found.candidates)
+	if err != nil {
+		return nil, err
+	}
+	r.score(found.candidates, uses)
+	out, err := r.block(ctx, found)
+	if err != nil || !count {
+		return out, err
+	}
+	return out, r.use(ctx, s, out.Memories, uses)
+}
+
+// finding is what a search for memories has found.
+type finding struct {
+	pinned, candidates []Recalled
+	hidden             int
+}
+
+// find reads the pinned memories and searches for others, in one batch. Reading
+// does not make memories live longer: see use.
+func (r *Recaller) find(ctx context.Context, s *store.Store, n store.Namespace, messages []llm.Message) (*finding, error) {
+	search := store.SearchOptions{Filter: r.o.Filter, Limit: max(recallPool, r.o.Limit+len(r.o.Pinned)),
+		Ranking: store.Keyword, Explain: true, NoRefresh: true}
+	if s.Embeds() {
+		search.Ranking = store.Hybrid
+	}
+	var ops []store.Op
+	for _, key := range r.o.Pinned {
+		ops = append(ops, store.GetOp{Namespace: n, Key: key, GetOptions: store.GetOptions{NoRefresh: true}})
+	}
+	for _, q := range windows(messages, r.o.Limit) {
+		search.Query = q
+		ops = append(ops, store.SearchOp{Prefix: n, SearchOptions: search})
+	}
+	results, err := s.Batch(ctx, ops...)
+	if err != nil {
+		return nil, err
+	}
+	out := &finding{}
+	seen := map[string]bool{}
+	for _, res := range results[:len(r.o.Pinned)] {
+		if res.Item != nil {
+			seen[itemID(res.Item)] = true
+			out.pinned = append(out.pinned, Recalled{Item: res.Item, Document: DocumentOf(res.Item), Why: Reasons{Pinned: true}})
+		}
+	}
+	r.join(out, seen, results[len(r.o.Pinned):])
+	return out, nil
+}
+
+// join adds what the searches have found, each memory once, as the search tells
+// that it answers best.
+func (r *Recaller) join(out *finding, seen map[string]bool, searches []store.Result) {
+	at := map[string]int{}
+	for _, res := range searches {
+		var best float64
+		for _, item := range res.Items {
+			best = max(best, item.Score)
+		}
+		for _, item := range res.Items {
+			id := itemID(item)
+			if seen[id] {
+				continue
+			}
+			c := Recalled{Item: item, Document: DocumentOf(item), Why: Reasons{Search: item.Explanation}}
+			if best > 0 {
+				c.Why.Relevance = max(0, item.Score) / best
+			}
+			if i, ok := at[id]; !ok {
+				at[id] = len(out.candidates)
+				out.candidates = append(out.candidates, c)
+			} else if c.Why.Relevance > out.candidates[i].Why.Relevance {
+				out.candidates[i] = c
+			}
+		}
+	}
+	if m := r.o.MinSimilarity; m != 0 {
+		all := len(out.candidates)
+		out.candidates = slices.DeleteFunc(out.candidates, func(c Recalled) bool {
+			return c.Why.Search.Similarity < m && len(c.Why.Search.Terms) == 0
+		})
+		out.hidden = all - len(out.candidates)
+	}
+}
+
+// itemID tells the items of a store apart.
+func itemID(item *store.Item) string {
+	return item.Namespace.Encode() + store.Namespace{item.Key}.Encode()
+}
