@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/treadle-go/treadle"
@@ -64,7 +63,7 @@ func (o MiddlewareOptions) remind(ctx context.Context, call agent.ModelCall, nex
 		treadle.Emit(ctx, r)
 	}
 	if r.Block != "" {
-		call.System = strings.TrimPrefix(call.System+"\n\n"+r.Block, "\n\n")
+		call.System = paragraphs(call.System, r.Block)
 	}
 	return next(ctx, call)
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// A VarError says that a namespace cannot be told because a variable of its
-// template has no value, or none that may be part of a namespace.
+// A VarError says that a variable of a namespace or a prompt has no value, or none
+// that may stand there.
 type VarError struct {
 	Var    string
 	Have   []string // the variables there are, sorted
@@ -23,19 +23,19 @@ type VarError struct {
 // Error names the variable and those there are.
 func (e *VarError) Error() string {
 	if e.Reason != "" {
-		return fmt.Sprintf("memory: namespace variable %q: %s", e.Var, e.Reason)
+		return fmt.Sprintf("memory: the variable %q: %s", e.Var, e.Reason)
 	}
 	have := "there are none"
 	if len(e.Have) > 0 {
 		have = "there are " + strings.Join(e.Have, ", ")
 	}
-	return fmt.Sprintf("memory: no value for the namespace variable %q: %s; give the run a treadle.Context that has it, or use memory.WithVars", e.Var, have)
+	return fmt.Sprintf("memory: no value for the variable %q: %s; give the run a treadle.Context that has it, or use memory.WithVars", e.Var, have)
 }
 
 type varsKey struct{}
 
-// WithVars gives values to the variables of namespaces, for calls with the
-// context. They come before those of the run's context, and are added to those
+// WithVars gives values to the variables of namespaces and prompts, for calls with
+// the context. They come before those of the run's context, and are added to those
 // that ctx has already.
 func WithVars(ctx context.Context, vars map[string]string) context.Context {
 	all := maps.Clone(varsOf(ctx))
@@ -128,24 +128,13 @@ func (t template) resolve(ctx context.Context) (store.Namespace, error) {
 // values are those of the variables for a call.
 func (t template) values(ctx context.Context) (map[string]string, error) {
 	values := map[string]string{}
-	var vars map[string]json.RawMessage // of the run's context, once they are needed
 	for _, p := range slices.Concat(t...) {
 		if p.name == "" {
 			continue
 		}
-		v, ok := varsOf(ctx)[p.name]
-		if !ok {
-			if vars == nil {
-				vars = contextVars(ctx)
-			}
-			raw, ok := vars[p.name]
-			if !ok {
-				return nil, &VarError{Var: p.name, Have: haveVars(ctx, vars)}
-			}
-			var err error
-			if v, err = segmentText(p.name, raw); err != nil {
-				return nil, err
-			}
+		v, err := variable(ctx, p.name)
+		if err != nil {
+			return nil, err
 		}
 		if v == "" {
 			return nil, &VarError{Var: p.name, Reason: "it is empty, so that memories of different owners would be mixed"}
@@ -153,6 +142,19 @@ func (t template) values(ctx context.Context) (map[string]string, error) {
 		values[p.name] = v
 	}
 	return values, nil
+}
+
+// variable is the value of a variable for a call.
+func variable(ctx context.Context, name string) (string, error) {
+	if v, ok := varsOf(ctx)[name]; ok {
+		return v, nil
+	}
+	vars := contextVars(ctx)
+	raw, ok := vars[name]
+	if !ok {
+		return "", &VarError{Var: name, Have: haveVars(ctx, vars)}
+	}
+	return segmentText(name, raw)
 }
 
 // contextVars are the fields of the run's context by their JSON names.

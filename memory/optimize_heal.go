@@ -90,6 +90,26 @@ func strayBraces(text string) bool {
 	return false
 }
 
+// fillTemplate is the text with its variables filled in.
+func fillTemplate(text string, value func(name string) (string, error)) (string, error) {
+	doubled := !strayBraces(text)
+	var out strings.Builder
+	for piece := range templatePieces(text) {
+		switch {
+		case doubled && (piece == "{{" || piece == "}}"):
+			piece = piece[:1]
+		case isPromptVariable(piece):
+			v, err := value(promptVariableName(piece))
+			if err != nil {
+				return "", err
+			}
+			piece = v
+		}
+		out.WriteString(piece)
+	}
+	return out.String(), nil
+}
+
 func isPromptVariable(piece string) bool     { return len(piece) > 2 && piece[0] == '{' }
 func promptVariableName(piece string) string { return strings.Trim(piece, "{}") }
 

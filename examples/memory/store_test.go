@@ -195,5 +195,5 @@ func Example_kindsAndNamespaces() {
 	// Output:
 	// ["chat" "user-a" "settings"] {"kind":"Preference","content":{"what":"dark mode"}}
 	// ["chat" "user-a" "settings"] {"kind":"Triple","content":{"subject":"user-a","predicate":"works_at","object":"night"}}
-	// memory: no value for the namespace variable "domain": there are user_id; give the run a treadle.Context that has it, or use memory.WithVars
+	// memory: no value for the variable "domain": there are user_id; give the run a treadle.Context that has it, or use memory.WithVars
 }

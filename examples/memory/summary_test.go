@@ -75,8 +75,17 @@ func printLast(model *llmtest.Script) {
 	fmt.Println("the model was given:")
 	requests := model.Requests()
 	for _, m := range requests[len(requests)-1].Messages {
-		fmt.Printf("  %s: %s\n", m.Role, m.Text())
+		fmt.Printf("  %s: %s\n", m.Role, said(m))
 	}
+}
+
+// said is what a message says or calls.
+func said(m llm.Message) string {
+	text := strings.ReplaceAll(m.Text(), "\n", "")
+	for _, call := range m.ToolCalls {
+		text += call.Name + string(call.Args)
+	}
+	return text
 }
 
 // SummaryState is a conversation and what is known of its beginning.

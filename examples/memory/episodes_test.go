@@ -1,0 +1,100 @@
+package memory_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/agent"
+	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/llm/llmtest"
+	"github.com/treadle-go/treadle/memory"
+	"github.com/treadle-go/treadle/store"
+)
+
+// Episode is something that went well: what was asked, and what was done.
+type Episode struct {
+	Situation string `json:"situation" jsonschema:"what was asked"`
+	Action    string `json:"action" jsonschema:"what was done about it, and why it helped"`
+}
+
+// Past episodes are shown to the model as examples: those that are most like what
+// it is asked now.
+//
+// Sample: E11.
+func Example_fewShotRecall() {
+	ctx := context.Background()
+	now := func() time.Time { return time.Date(2026, 5, 4, 0, 0, 0, 0, time.UTC) }
+	s, err := store.NewMemory(&store.Options{Embedder: store.NewHashEmbedder(256), Now: now})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	// Episodes are learnt from conversations as other memories are.
+	var learnt []llmtest.Turn
+	for _, e := range []Episode{
+		{"A customer was charged twice for an order", "refund: one of the two charges was taken back"},
+		{"A customer cannot log in after changing the password", "reset: a link to set a new password was sent"},
+		{"A customer asks when the parcel arrives", "track: the carrier's page was sent"},
+	} {
+		learnt = append(learnt, llmtest.Ask(llmtest.ToolCall("Episode", e)))
+	}
+	options := &memory.StoreOptions{Namespace: []string{"episodes"}, Store: s}
+	options.Kinds = []memory.Kind{memory.KindOf[Episode]("A case that was solved, to learn from.")}
+	manager, err := memory.NewStoreManager(llmtest.NewScript(learnt...), options)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, solved := range []string{"You charged me twice!", "I cannot log in.", "Where is my parcel?"} {
+		if _, err := manager.Reflect(ctx, llm.User(solved)); err != nil {
+			fmt.Println(err)
+		}
+	}
+
+	examples, err := memory.NewRecaller(&memory.RecallOptions{
+		Namespace: []string{"episodes"}, Store: s,
+		Filter: store.Eq("kind", "Episode"),
+		Limit:  2,
+		Now:    now,
+		Render: func(d memory.Document) string {
+			var e Episode
+			if err := d.Decode(&e); err != nil {
+				return string(d.Content)
+			}
+			return e.Situation + "\n→ " + e.Action
+		},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	model := llmtest.NewScript(llmtest.Say("refund"))
+	support := treadle.Must(agent.New(model, &agent.Options{
+		Prompt:     "Say what to do. Go by similar cases.",
+		Middleware: []*agent.Middleware{memory.Middleware(memory.MiddlewareOptions{Recall: examples})},
+	}))
+	out, err := support.Run(ctx, agent.Ask("I was charged two times for the same order"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	printMemories(model.Requests()[0])
+	fmt.Println("the agent says:", agent.Answer(out))
+
+	// Output:
+	// - 2026-05-04: A customer was charged twice for an order
+	//   → refund: one of the two charges was taken back
+	// - 2026-05-04: A customer asks when the parcel arrives
+	//   → track: the carrier's page was sent
+	// the agent says: refund
+}
+
+// printMemories prints what a model was reminded of.
+func printMemories(req *llm.Request) {
+	_, list, _ := strings.Cut(req.Messages[0].Text(), "\n- ")
+	list, _, _ = strings.Cut(list, "\n</memories_")
+	fmt.Println("- " + list)
+}
