@@ -32,7 +32,8 @@ type chat struct {
 	yes    bool
 	goOn   string // the commands to go on and to look into the thread; "" if it is not kept
 	look   string
-	err    error // the last failure of the model
+	settle func(context.Context) error // has what was said remembered
+	err    error                       // the last failure of the model
 }
 
 // run talks until there are no more lines.
@@ -97,13 +98,23 @@ func (c *chat) greet(snap *treadle.Snapshot) error {
 	return nil
 }
 
-// bye says how to come back.
+// bye has what was said remembered, and says how to come back.
 func (c *chat) bye(ctx context.Context) {
 	if c.goOn == "" {
 		return
 	}
 	if snap, err := c.thread.State(ctx); err != nil || snap.ID.IsZero() {
 		return // nothing was said
+	}
+	if c.term.live() {
+		fmt.Fprint(c.out, c.term.paint(faint, "Thinking over what was said…"))
+	}
+	err := c.settle(ctx)
+	if c.term.live() {
+		fmt.Fprint(c.out, "\r\x1b[J")
+	}
+	if err != nil {
+		fmt.Fprintln(c.out, c.term.paint(red, "Not all of it could be thought over: "+plain(err.Error())))
 	}
 	c.heading("To go on, or to look at what was kept")
 	c.print(c.goOn)

@@ -4,12 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/memory"
 	"github.com/treadle-go/treadle/store"
 )
 
@@ -91,11 +94,11 @@ func TestOfflineModelPlansByRules(t *testing.T) {
 		"note ../../x: y":                            {`write_note {"file":"x-y.md","text":"../../x: y"}`},
 		"show my notes":                              {`read_notes {}`},
 		"read note shopping":                         {`read_notes {"file":"shopping.md"}`},
-		"Remember that I like green tea.":            {`remember {"text":"I like green tea"}`},
+		"Remember that I like green tea.":            {`manage_memory {"content":"I like green tea"}`},
 		"what do you know about tea?":                {`search_memory {"query":"tea"}`},
 		"do you remember my birthday?":               {`search_memory {"query":"my birthday"}`},
-		"what do you know?":                          {`search_memory {}`},
-		"remember that I am Ada and what is 1 + 1?":  {`remember {"text":"I am Ada"}`, `calculator {"expression":"1 + 1"}`},
+		"what do you know?":                          {`search_memory {"query":""}`},
+		"remember that I am Ada and what is 1 + 1?":  {`manage_memory {"content":"I am Ada"}`, `calculator {"expression":"1 + 1"}`},
 		"what is 1+1; what is 2+2. Then say nothing": {`calculator {"expression":"1+1"}`},
 		"what is love?":                              nil,
 		"what is 7?":                                 nil,
@@ -159,27 +162,81 @@ func TestMemoriesAreAUsers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ada, bob := newMemories(s, "ada"), newMemories(s, "bob")
-	for range 2 { // told twice, it is one memory
-		if _, err := ada.remember(t.Context(), fact{"I like green tea"}); err != nil {
-			t.Fatal(err)
-		}
+	m, err := openMemories(t.Context(), s, offline{}, false)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, test := range []struct {
-		of    *memories
-		query string
-		want  string
-	}{
-		{ada, "tea", "I like green tea"},
-		{ada, "", "I like green tea"},
-		{ada, "coffee", "Nothing is remembered about it."},
-		{bob, "tea", "Nothing is remembered about it."},
-	} {
-		got, err := test.of.search(t.Context(), memoryQuery{test.query})
+	use := func(tool int, user, args string) string {
+		t.Helper()
+		out, err := m.tools[tool].Call(forUser(t.Context(), user), llm.ToolCall{ID: "1", Name: m.tools[tool].Name, Args: []byte(args)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		diff(t, got, test.want)
+		return llm.ToolResult(llm.ToolCall{}, out).Text()
+	}
+	for range 2 { // told twice, it is one memory
+		use(0, "ada", `{"content":"I like green tea"}`)
+	}
+	for _, test := range []struct{ user, query, want string }{
+		{"ada", "tea", "I know this: I like green tea"},
+		{"ada", "", "I know this: I like green tea"},
+		{"ada", "coffee", "Nothing is remembered about it."},
+		{"bob", "tea", "Nothing is remembered about it."},
+	} {
+		diff(t, known(use(1, test.user, `{"query":"`+test.query+`"}`)), test.want)
+	}
+}
+
+func TestOfflineModelLearnsWhatPeopleSayAboutThemselves(t *testing.T) {
+	for name, test := range map[string]struct {
+		known []string
+		said  []string // by the user and the assistant in turn
+		want  []string
+	}{
+		"new":                {nil, []string{"Hello! My name is Ada. I like tea; do you?"}, []string{"I like tea", "My name is Ada"}},
+		"nothing":            {nil, []string{"What is 1+1?", "I am a stand-in."}, nil},
+		"known":              {[]string{"I like tea"}, []string{"i like tea"}, []string{"I like tea"}},
+		"put right":          {[]string{"My name is Eda", "I like tea"}, []string{"My name is Ada."}, []string{"I like tea", "My name is Ada"}},
+		"the last word":      {nil, []string{"I live in Rome", "Nice.", "I live in Oslo"}, []string{"I live in Oslo"}},
+		"several of a kind":  {[]string{"I like tea"}, []string{"I like milk"}, []string{"I like milk", "I like tea"}},
+		"not of a statement": {nil, []string{"I am", "Yes?", "my is"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var existing []memory.Document
+			for i, text := range test.known {
+				d, err := memory.NewDocument(fmt.Sprint(i), text)
+				if err != nil {
+					t.Fatal(err)
+				}
+				existing = append(existing, d)
+			}
+			var talk []llm.Message
+			for i, text := range test.said {
+				if i%2 == 0 {
+					talk = append(talk, llm.User(text))
+				} else {
+					talk = append(talk, llm.Assistant(text))
+				}
+			}
+			m, err := memory.NewManager(offline{}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			changes, err := m.Reflect(t.Context(), talk, existing)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, d := range changes.Documents() {
+				var note memory.Memory
+				if err := d.Decode(&note); err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, note.Content)
+			}
+			slices.Sort(got)
+			diff(t, got, test.want)
+		})
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -41,7 +42,7 @@ func newDemo(s *streams) *cobra.Command {
 		Use:   "demo",
 		Short: "Chat with an agent that has tools, asks first, and remembers",
 		Long: `Chat with an agent. It can compute, write notes to files, for which it asks you
-first, and remember things about you in all conversations.
+first, and remembers what you tell it about yourself in all conversations.
 
 With OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY in the environment, or
 with --base-url, a language model does the talking. Without, a few rules do: no
@@ -109,9 +110,9 @@ func (f *demoFlags) openModel() (llm.Model, error) {
 }
 
 const instructions = `You are the assistant of Treadle's demo, in a terminal. Answer briefly and in plain text.
-Use the calculator for every computation. Use remember when the user tells something that is worth knowing in later
-conversations, and search_memory before you say that you do not know something about the user. Notes are files:
-write_note asks the user for permission itself, so do not ask first.`
+Use the calculator for every computation. Use manage_memory when the user asks you to remember something, and
+search_memory before you say that you do not know something about the user. Notes are files: write_note asks the user
+for permission itself, so do not ask first.`
 
 // converse opens what a conversation needs, and has it.
 func (s *streams) converse(ctx context.Context, f demoFlags) (err error) {
@@ -133,7 +134,7 @@ func (s *streams) converse(ctx context.Context, f demoFlags) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	memory, err := db.Store(nil)
+	mem, err := db.Store(nil)
 	if err != nil {
 		return err
 	}
@@ -145,12 +146,26 @@ func (s *streams) converse(ctx context.Context, f demoFlags) (err error) {
 		defer func() { err = errors.Join(err, os.RemoveAll(book.dir)) }()
 	}
 	book.dir = cmp.Or(book.dir, filepath.Join(filepath.Dir(file), "notes"))
-	tools := append([]*llm.Tool{newCalculator()}, append(book.tools(), newMemories(memory, f.user).tools()...)...)
-	g, err := agent.New(m, &agent.Options{Prompt: instructions, Tools: tools, Graph: treadle.Options{Saver: db, Store: memory}})
+	learner := m
+	if _, ok := m.(offline); ok {
+		learner = offline{} // nobody watches its words
+	}
+	known, err := openMemories(ctx, mem, learner, file != inMemory)
 	if err != nil {
 		return err
 	}
-	c := &chat{streams: s, thread: g.Thread(f.thread), model: llm.Describe(m).String(), yes: f.yes}
+	defer func() { err = errors.Join(err, known.close()) }()
+	ctx = forUser(ctx, f.user)
+	g, err := agent.New(m, &agent.Options{
+		Prompt:     instructions,
+		Tools:      slices.Concat([]*llm.Tool{newCalculator()}, book.tools(), known.tools),
+		Middleware: []*agent.Middleware{known.middleware},
+		Graph:      treadle.Options{Saver: db, Store: mem},
+	})
+	if err != nil {
+		return err
+	}
+	c := &chat{streams: s, thread: g.Thread(f.thread), model: llm.Describe(m).String(), yes: f.yes, settle: known.settle}
 	if file != inMemory {
 		c.goOn = f.command(file)
 		c.look = shellLine("treadle", "threads", "show", f.thread, "--db", file)

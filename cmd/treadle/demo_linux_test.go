@@ -76,6 +76,25 @@ Written to a.md.
 	}
 }
 
+// What was said before the process was killed is thought over by the next one, on
+// whichever thread that is.
+func TestChatRemembersWhatWasSaidBeforeItWasKilled(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "demo.db")
+	c := chatInTTY(t, "--db", file)
+	c.expect("> ")
+	c.send("my name is Ada\n")
+	c.expect("Good to know.\r\n")
+	c.expect("> ")
+	if err := c.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	c.end()
+	talked(t, "thanks\n", "--db", file, "--thread", "two")
+	if got := talked(t, "what is my name?\n", "--db", file, "--thread", "three"); !strings.Contains(got.Stdout, "You told me: my name is Ada.\n") {
+		t.Errorf("it said %+v", got)
+	}
+}
+
 // A turn that was cut off by the end of the process is finished by the next.
 func TestChatFinishesATurnThatWasCutOff(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "demo.db")

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -38,8 +39,15 @@ func talked(t *testing.T, lines string, args ...string) result {
 	}
 	code := ended(t, cmd)
 	_, said, _ := strings.Cut(stdout.String(), "\n")
-	return result{said, stderr.String(), code}
+	said = memoryID.ReplaceAllString(said, "${1}ID")
+	return result{foundItems.ReplaceAllString(said, "${1}FOUND"), stderr.String(), code}
 }
+
+// Ids and times are different each time.
+var (
+	memoryID   = regexp.MustCompile(`(created memory )[-0-9a-f]{36}`)
+	foundItems = regexp.MustCompile(`(✓ search_memory .*?: )\[.*`)
+)
 
 // goodbye is what the demo ends with if it has kept something.
 func goodbye(file string) string {
@@ -76,7 +84,7 @@ Hello! ` + abilities + `
 2^64 = 18446744073709551616
 
 > remember that I like green tea
-  ✓ remember {"text":"I like green tea"}: Remembered.
+  ✓ manage_memory {"content":"I like green tea"}: created memory ID
 I will remember: I like green tea
 
 > note shopping: milk and eggs
@@ -93,7 +101,7 @@ yes, or no (and why) yes
 Written to shopping.md.
 
 > what do you know about tea? and show my notes and what is 1/0?
-  ✓ search_memory {"query":"tea"}: I like green tea
+  ✓ search_memory {"query":"tea"}: FOUND
   ✓ read_notes {}: shopping.md
   ✗ calculator {"expression":"1/0"}: tool calculator: cannot compute "1/0": division by zero
 I know this: I like green tea
@@ -179,14 +187,29 @@ func TestDemoRemembersAcrossThreadsAndRestarts(t *testing.T) {
 			t.Errorf("%v: it said %+v", test.args, got)
 		}
 	}
-	shown := onFile(t, file, "show two")
+}
+
+// What people say about themselves is remembered without being asked for.
+func TestDemoLearnsAndIsReminded(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "demo.db")
+	diff(t, talked(t, "my name is Ada. I live in London\n", "--db", file), result{Stdout: "\n> my name is Ada. I live in London\n" + confession + "\nGood to know.\n" + goodbye(file)})
+	talked(t, "I live in Oslo\n", "--db", file, "--thread", "two")
+	for args, want := range map[string]string{
+		"--thread three":            "You told me: I live in Oslo.\n",
+		"--thread four --user Evil": "I do not know that yet. Tell me, and I will remember.\n",
+	} {
+		got := talked(t, "where do I live?\n", append(strings.Fields(args), "--db", file)...)
+		if !strings.Contains(got.Stdout, want) || got.Code != 0 {
+			t.Errorf("%s: it said %+v", args, got)
+		}
+	}
+	// The conversation that is kept has no trace of the reminder.
+	shown := onFile(t, file, "show three")
 	_, values, _ := strings.Cut(shown.Stdout, "\nValues\n")
 	diff(t, values, `messages:
-  user           what do you know about tea?
+  user           where do I live?
   assistant      I am a stand-in that works by rules, not a language model.
-                 → search_memory {"query":"tea"}
-  search_memory  I like green tea
-  assistant      I know this: I like green tea
+                 You told me: I live in Oslo.
 `)
 }
 
@@ -274,7 +297,8 @@ func TestDemoTalksToAServer(t *testing.T) {
 			`{"tool_calls":[{"index":0,"id":"call_a","type":"function","function":{"name":"calculator","arguments":""}}]}`,
 			`{"tool_calls":[{"index":0,"function":{"arguments":"{\"expression\":"}}]}`,
 			`{"tool_calls":[{"index":0,"function":{"arguments":"\"6*7\"}"}}]}`),
-		streamed("stop", `{"role":"assistant","content":"It is "}`, `{"content":"42."}`))
+		streamed("stop", `{"role":"assistant","content":"It is "}`, `{"content":"42."}`),
+		streamed("tool_calls", `{"tool_calls":[{"index":0,"id":"call_b","type":"function","function":{"name":"Memory","arguments":"{\"content\":\"The user asks for sums\"}"}}]}`))
 	file := filepath.Join(t.TempDir(), "demo.db")
 	got := talked(t, "six times seven?\n", "--base-url", server.URL+"/v1", "--model", "tiny", "--db", file)
 	said, rest, _ := strings.Cut(got.Stdout, "\n\nTo go on")
@@ -286,14 +310,22 @@ It is 42.`)
 	if want := "  treadle demo --db " + file + " --thread chat --base-url " + server.URL + "/v1 --model tiny\n"; !strings.Contains(rest, want) || got.Code != 0 {
 		t.Errorf("it ended with %+v", got)
 	}
-	if len(server.asked) != 2 {
+	if len(server.asked) != 3 {
 		t.Fatalf("it asked %d times", len(server.asked))
 	}
-	var tools []string
-	for _, tool := range server.asked[0].Tools {
-		tools = append(tools, tool.Function.Name)
+	var tools [][]string
+	for _, asked := range server.asked {
+		var names []string
+		for _, tool := range asked.Tools {
+			names = append(names, tool.Function.Name)
+		}
+		tools = append(tools, names)
 	}
-	diff(t, tools, []string{"calculator", "write_note", "read_notes", "remember", "search_memory"})
+	agents := []string{"calculator", "write_note", "read_notes", "manage_memory", "search_memory"}
+	diff(t, tools, [][]string{agents, agents, {"Memory", "Done"}}) // the last is about what to remember
+	if got := talked(t, "what do you know?\n", "--db", file, "--thread", "two"); !strings.Contains(got.Stdout, "I know this: The user asks for sums\n") {
+		t.Errorf("it learnt something else: %+v", got)
+	}
 	second := server.asked[1]
 	var roles []string
 	for _, m := range second.Messages {

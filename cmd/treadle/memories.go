@@ -2,73 +2,84 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"errors"
-	"fmt"
-	"strings"
+	"time"
 
+	"github.com/treadle-go/treadle/agent"
 	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/memory"
 	"github.com/treadle-go/treadle/store"
 )
 
 // memories are what the agent knows of a user, on whichever thread it has heard
-// of it.
+// of it. The model can look after them itself, and is reminded of those that bear
+// on what is said; what else is worth knowing is worked out in the background.
 type memories struct {
-	store *store.Store
-	space store.Namespace
+	tools      []*llm.Tool
+	middleware *agent.Middleware
+	reflector  *memory.Reflector[memory.Session, []memory.ItemChange] // nil if nothing is kept
 }
 
-type (
-	fact struct {
-		Text string `json:"text" jsonschema:"one fact, in a sentence that can be understood alone"`
-	}
-	memoryQuery struct {
-		Query string `json:"query,omitempty" jsonschema:"words to look for; without them the newest memories are returned"`
-	}
+const (
+	userVar = "user"
+	// quiet is how long nothing must be said before a conversation is thought over.
+	quiet = 20 * time.Second
+	// patience is how long the end of a conversation waits for that.
+	patience = 30 * time.Second
 )
 
-func newMemories(s *store.Store, user string) *memories {
-	return &memories{s, store.Namespace{"users", user, "memories"}}
+// forUser says in a context whose memories are meant.
+func forUser(ctx context.Context, user string) context.Context {
+	return memory.WithVars(ctx, map[string]string{userVar: user})
 }
 
-func (m *memories) tools() []*llm.Tool {
-	return []*llm.Tool{
-		llm.NewTool("remember", "Remember a fact about the user in all conversations to come.", m.remember),
-		llm.NewTool("search_memory", "Search what is remembered about the user from all conversations.", m.search),
-	}
-}
-
-// remember keeps a fact. Its key is its text, so that a call which runs again
-// after a crash, or a fact that is told twice, is one memory.
-func (m *memories) remember(ctx context.Context, f fact) (string, error) {
-	f.Text = strings.TrimSpace(f.Text)
-	if f.Text == "" {
-		return "", errors.New("there is nothing to remember: give a text")
-	}
-	hash := sha256.Sum256([]byte(strings.ToLower(f.Text)))
-	if err := m.store.Put(ctx, m.space, hex.EncodeToString(hash[:8]), f, nil); err != nil {
-		return "", err
-	}
-	return "Remembered.", nil
-}
-
-// search lists what it finds, one a line.
-func (m *memories) search(ctx context.Context, q memoryQuery) (string, error) {
-	items, err := m.store.Search(ctx, m.space, &store.SearchOptions{Query: q.Query})
+// openMemories opens the memories in a store. With keep, the model thinks over
+// what is said; what it has not got round to is done by the next process.
+func openMemories(ctx context.Context, s *store.Store, model llm.Model, keep bool) (*memories, error) {
+	space := []string{"users", "{" + userVar + "}", "memories"}
+	m := &memories{}
+	manage, err := memory.ManageTool[string](&memory.ToolOptions{Namespace: space, Store: s})
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	var found []string
-	for _, item := range items {
-		var f fact
-		if err := item.Decode(&f); err != nil {
-			return "", fmt.Errorf("memory %s: %w", item.Key, err)
+	search, err := memory.SearchTool(&memory.ToolOptions{Namespace: space, Store: s})
+	if err != nil {
+		return nil, err
+	}
+	m.tools = []*llm.Tool{manage, search}
+	o := memory.MiddlewareOptions{After: quiet}
+	if o.Recall, err = memory.NewRecaller(&memory.RecallOptions{Namespace: space, Store: s}); err != nil {
+		return nil, err
+	}
+	if keep {
+		if o.Manager, err = memory.NewStoreManager(model, &memory.StoreOptions{Namespace: space, Store: s}); err != nil {
+			return nil, err
 		}
-		found = append(found, f.Text)
+		m.reflector, err = memory.OpenReflector(ctx, s, store.Namespace{"pending memories"}, o.Manager.ReflectOn, nil)
+		if err != nil {
+			return nil, err
+		}
+		o.Reflector = m.reflector
 	}
-	if len(found) == 0 {
-		return "Nothing is remembered about it.", nil
+	m.middleware = memory.Middleware(o)
+	return m, nil
+}
+
+// settle thinks over what was said, now that no more will be.
+func (m *memories) settle(ctx context.Context) error {
+	if m.reflector == nil {
+		return nil
 	}
-	return strings.Join(found, "\n"), nil
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return m.reflector.Flush(ctx)
+}
+
+// close leaves the rest to the next process.
+func (m *memories) close() error {
+	if m.reflector == nil {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel() // what is under way is done again
+	return m.reflector.Close(ctx)
 }

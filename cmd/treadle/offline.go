@@ -12,6 +12,8 @@ import (
 	"unicode"
 
 	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/memory"
+	"github.com/treadle-go/treadle/store"
 )
 
 // offline is the model of a demo without a key: no language model but a few
@@ -25,7 +27,7 @@ const (
 	confession = "I am a stand-in that works by rules, not a language model."
 	abilities  = `I can compute ("what is 12 * (3 + 4)?"), write notes ("note shopping: milk and eggs"), ` +
 		`read them ("show my notes"), remember ("remember that I like green tea") and ` +
-		`look things up ("what do you know about tea?").`
+		`look things up ("what do you know about tea?"). What you say about yourself I remember anyway ("my name is Ada").`
 )
 
 // Describe implements [llm.Describer].
@@ -35,6 +37,9 @@ func (offline) Describe() llm.Info { return llm.Info{Provider: "offline", Model:
 func (m offline) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		text, calls := answer(req.Messages)
+		if isLearning(req) {
+			text, calls = "", learn(req.Messages)
+		}
 		chunks := sayAll(text, calls)
 		if req.NoStream {
 			chunks = []llm.Chunk{{Content: text, ToolCalls: calls}}
@@ -83,6 +88,9 @@ func answer(history llm.Messages) (string, []llm.ToolCallChunk) {
 		asked = history[last].Text()
 	}
 	text, calls := plan(asked, len(history))
+	if calls == nil && aboutMe.MatchString(strings.TrimSpace(asked)) {
+		text = recollect(history)
+	}
 	if !said {
 		text = strings.TrimSpace(confession + "\n" + text)
 	}
@@ -107,12 +115,12 @@ var rules = []rule{
 		}},
 	{regexp.MustCompile(`(?i)^(?:(?:make|take|write)(?: me)? a note|write down|note)\b(?: that| of)?[\s:,]*`), "write_note", noteArgs},
 	{regexp.MustCompile(`(?i)^(?:(?:what|who) do you (?:know|remember)|do you (?:know|remember)(?: anything| something)?|search(?: your| my)? memory)\b(?: about| of| for)?[\s:,]*`), "search_memory",
-		func(about string) any { return memoryQuery{about} }},
-	{regexp.MustCompile(`(?i)^remember\b(?: that)?[\s:,]*`), "remember", func(about string) any {
+		func(about string) any { return map[string]string{"query": about} }},
+	{regexp.MustCompile(`(?i)^remember\b(?: that)?[\s:,]*`), "manage_memory", func(about string) any {
 		if about == "" {
 			return nil
 		}
-		return fact{about}
+		return map[string]string{"content": about}
 	}},
 	{regexp.MustCompile(`(?i)^(?:what is|what's|whats|how much is|calculate|compute)?\b[\s:,]*`), "calculator", sumArgs},
 }
@@ -211,7 +219,8 @@ var talk = []struct {
 }{
 	{regexp.MustCompile(`(?i)^(?:hi|hello|hey|good (?:morning|evening|day))\b`), "Hello! " + abilities},
 	{regexp.MustCompile(`(?i)^(?:thanks|thank you|cheers)\b`), "You are welcome."},
-	{regexp.MustCompile(`(?i)^(?:bye|goodbye|good night)\b`), "Goodbye. What I was asked to remember stays."},
+	{regexp.MustCompile(`(?i)^(?:bye|goodbye|good night)\b`), "Goodbye. What you told me stays."},
+	{statement, "Good to know."},
 	{regexp.MustCompile(`(?i)^how are you\b`), "All my rules are in order, thank you."},
 	{regexp.MustCompile(`(?i)^(?:help|what can you do|who are you|what are you)\b`), confession + " " + abilities},
 }
@@ -246,7 +255,7 @@ func report(history llm.Messages) string {
 
 // outcome is what came of a call, in a sentence.
 func outcome(call llm.ToolCall, r llm.Message) string {
-	var args struct{ Expression, File, Text, Query string }
+	var args struct{ Expression, File, Content string }
 	_ = json.Unmarshal(call.Args, &args) // its own words
 	text := strings.TrimSpace(r.Text())
 	switch {
@@ -256,14 +265,32 @@ func outcome(call llm.ToolCall, r llm.Message) string {
 		return "That did not work: " + strings.TrimPrefix(text, "tool "+call.Name+": ")
 	case call.Name == "calculator":
 		return args.Expression + " = " + text
-	case call.Name == "remember":
-		return "I will remember: " + args.Text
-	case call.Name == "search_memory" && !strings.HasPrefix(text, "Nothing "):
-		return "I know this: " + strings.ReplaceAll(text, "\n", "; ")
+	case call.Name == "manage_memory":
+		return "I will remember: " + args.Content
+	case call.Name == "search_memory":
+		return known(text)
 	case call.Name == "read_notes" && args.File != "":
 		return args.File + " says: " + text
 	case call.Name == "read_notes" && !strings.HasPrefix(text, "There are no"):
 		return "Your notes: " + strings.ReplaceAll(text, "\n", ", ")
 	}
 	return text
+}
+
+// known says what a search of memories has found.
+func known(found string) string {
+	var items []struct{ Value json.RawMessage }
+	if err := json.Unmarshal([]byte(found), &items); err != nil || len(items) == 0 {
+		return "Nothing is remembered about it."
+	}
+	var texts []string
+	for _, item := range items {
+		d := memory.DocumentOf(&store.Item{Value: item.Value})
+		var note memory.Memory
+		if d.Decode(&note) != nil || note.Content == "" {
+			note.Content = string(d.Content)
+		}
+		texts = append(texts, note.Content)
+	}
+	return "I know this: " + strings.Join(texts, "; ")
 }
