@@ -137,11 +137,20 @@
 //	control.go    what is next; edges, joins, gotos, branches
 //	task.go       one call of a node: attempts, retries, timeouts, error handler, mutation check
 //	transient.go  which errors are the network's
-//	run.go        the loop: prepare, execute, settle (commit, advance, put)
+//	run.go        a run: its settings, how it begins, the loop
+//	input.go      an input: the first, an answer, JSON
+//	step.go       prepare and execute
+//	commit.go     settle: commit, advance, put, or roll back
 //	interrupt.go  questions, answers, breakpoints
 //	call.go       recorded calls: tasks of workflows, effects in nodes
 //	nest.go       graphs as nodes: shared fields, what is handed up, checks of sends
-//	persist.go    checkpoints: encoding, put, kept results, caches
+//	persist.go    checkpoints: what is put, and how a run is restored from one
+//	stored.go     the stored form of control, sends and inputs
+//	kept.go       results of a step that was not finished
+//	cache.go      results that are cached
+//	codec.go      how values are stored, with a codec of the graph's own
+//	size.go       the warning about large threads
+//	inspect.go    a checkpoint as it is shown: in events, snapshots and history
 //	keeper.go     results that are stored while other tasks of their step run
 //	abandon.go    what a new input puts an end to
 //	fork.go       where a run starts from: the head, an older checkpoint, a nested run's own

@@ -1,0 +1,201 @@
+package pregel
+
+import (
+	"reflect"
+	"slices"
+)
+
+type undoEntry struct {
+	ch    *channel
+	was   slot
+	whole bool // store the value as a whole, whatever the step did to it
+}
+
+// settle commits the writes of a finished step, finds what is next and stores
+// the checkpoint. A failure leaves the state as it was before the step.
+func (r *Run) settle(tasks []*Task) error {
+	if err := r.commit(tasks); err != nil {
+		r.rollback()
+		return r.withdraw(tasks, err)
+	}
+	if len(tasks) == 1 {
+		t := tasks[0]
+		if w := t.after(); len(w.branches) > 0 && !t.out.handled && !t.kept {
+			if err := t.branch(r.ctx, w, nil); err != nil {
+				r.rollback()
+				if t.node != startNode {
+					t.err = err
+					err = joinErrors(err, r.keep(tasks))
+				}
+				return err
+			}
+		}
+	}
+	next := control{joins: r.ctl.joins, waiting: r.ctl.waiting, armed: r.ctl.spare[:0], spare: r.ctl.armed}
+	for _, ran := range [...][]*Task{r.ended, tasks} {
+		for _, t := range ran {
+			if err := r.advance(&next, t, t.after()); err != nil {
+				r.rollback()
+				return r.withdraw(tasks, err)
+			}
+		}
+	}
+	r.release(&next)
+	r.ctl = next
+	r.forgetCalls()
+	r.remember(tasks)
+	if r.saving() {
+		r.last = r.last[:0]
+		for _, t := range tasks {
+			if n := len(r.last); n == 0 || r.last[n-1] != t.Name() {
+				r.last = append(r.last, t.Name())
+			}
+		}
+		r.unite()
+		ran := tasks
+		if r.taken != nil {
+			ran = slices.Concat(r.taken, tasks)
+		}
+		err := r.attribute(ran)
+		if err == nil {
+			err = r.put(r.source)
+		}
+		if err != nil {
+			r.rollback() // what is not stored has not happened
+			return err
+		}
+	}
+	if r.modes&ModeValues != 0 && r.changed() {
+		r.emitValues()
+	}
+	r.undo = r.undo[:0] // the step is final
+	r.step++
+	return nil
+}
+
+// after is what follows the task.
+func (t *Task) after() *wiring {
+	if t.node == startNode {
+		return &t.run.plan.start
+	}
+	return &t.node.wiring
+}
+
+// unite makes one change of what an edit took over and what it wrote itself.
+func (r *Run) unite() {
+	for _, m := range r.merged {
+		m.whole = true
+		if i := slices.IndexFunc(r.undo, func(u undoEntry) bool { return u.ch == m.ch }); i >= 0 {
+			r.undo[i] = m
+		} else {
+			r.undo = append(r.undo, m)
+		}
+	}
+	r.merged = nil
+}
+
+// commit folds the writes of all tasks into the slots, in task order.
+func (r *Run) commit(tasks []*Task) (err error) {
+	r.ver++
+	r.undo = r.undo[:0]
+	var at *Task
+	defer func() {
+		if p := recover(); p != nil {
+			err = at.nodeError(&at.scope, newPanicError("reduce: ", p))
+		}
+	}()
+	for _, t := range tasks {
+		at = t
+		for i := range t.out.writes {
+			w := t.out.writes[i]
+			s := &r.slots[w.ch.id]
+			if s.ver != r.ver {
+				r.undo = append(r.undo, undoEntry{ch: w.ch, was: *s})
+			}
+			if err := s.fold(w, r.ver, t.node.id, true); err != nil {
+				return t.nodeError(&t.scope, r.conflict(err, w.ch, s, t))
+			}
+		}
+	}
+	for _, c := range r.plan.ephem {
+		if s := &r.slots[c.id]; s.has && s.ver != r.ver {
+			r.undo = append(r.undo, undoEntry{ch: c, was: *s})
+			*s = slot{ver: r.ver}
+		}
+	}
+	if at == nil {
+		return nil // nobody wrote
+	}
+	return r.validate(at)
+}
+
+func (r *Run) conflict(err error, c *channel, s *slot, t *Task) error {
+	if err != errTwoWriters && err != errTwoOverwrites {
+		return err
+	}
+	first := Start
+	if s.by >= 0 {
+		first = r.plan.nodes[s.by].Name
+	}
+	return &ConflictError{Field: c.wire, Nodes: []string{first, t.Name()}, Overwrite: err == errTwoOverwrites}
+}
+
+// validate asks the types that have a Validate method about the new state.
+func (r *Run) validate(at *Task) error {
+	for _, u := range r.undo {
+		if u.ch.checks && r.slots[u.ch.id].has {
+			if err := validate(r.slots[u.ch.id].val); err != nil {
+				return at.nodeError(&at.scope, &ValidationError{Graph: r.plan.name, What: "field " + u.ch.wire, Err: err})
+			}
+		}
+	}
+	if !r.plan.validate {
+		return nil
+	}
+	state := reflect.ValueOf(r.plan.state.fresh(r.slots, r.plan.schema.words, r.plan.public)).Elem().Interface()
+	if err := validate(state); err != nil {
+		return at.nodeError(&at.scope, &ValidationError{Graph: r.plan.name, What: "the state", Err: err})
+	}
+	return nil
+}
+
+// rollback undoes the commit of a step that failed.
+func (r *Run) rollback() {
+	for _, u := range slices.Backward(r.undo) {
+		r.slots[u.ch.id] = u.was
+	}
+	r.ver--
+	r.undo = r.undo[:0]
+	clear(r.views) // they may show what was undone
+}
+
+// remember notes what a nested graph's nodes wrote.
+func (r *Run) remember(tasks []*Task) {
+	if !r.journal || len(tasks) == 0 || tasks[0].node == startNode {
+		return
+	}
+	for _, t := range tasks {
+		for _, w := range t.out.writes {
+			if w.ch.accumulates() || !r.wrote[w.ch.id] {
+				r.log = append(r.log, w)
+			}
+			r.wrote[w.ch.id] = true
+		}
+	}
+}
+
+// changed reports whether the step wrote anything; a field that was cleared
+// does not count.
+func (r *Run) changed() bool {
+	return slices.ContainsFunc(r.undo, func(u undoEntry) bool {
+		return r.slots[u.ch.id].has && (!r.plan.schema.workflow || u.ch.wire == End)
+	})
+}
+
+// touched reports whether values with these fields only are news: between
+// steps they always are, after one if it wrote one of them.
+func (r *Run) touched(keys []string) bool {
+	return len(r.undo) == 0 || slices.ContainsFunc(r.undo, func(u undoEntry) bool {
+		return r.slots[u.ch.id].has && slices.Contains(keys, u.ch.wire)
+	})
+}

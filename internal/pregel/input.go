@@ -1,0 +1,157 @@
+package pregel
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/treadle-go/treadle/checkpoint"
+)
+
+// accept applies the input as step START.
+func (r *Run) accept(in Input) error {
+	goesOn := in.Continue || in.Resume != nil || in.Also != nil || r.resumed
+	if goesOn && len(r.ctl.gone) > 0 {
+		return r.plan.gone(r.ctl.gone[0])
+	}
+	if goesOn && len(r.saved) > 0 && r.ctl.start == nil {
+		if _, err := r.finished(); err != nil { // before anything is stored
+			return err
+		}
+	}
+	if in.Resume != nil || in.Also != nil {
+		if err := r.amend(in); err != nil {
+			return err
+		}
+	}
+	if in.Continue || in.Resume != nil || r.resumed {
+		in = Input{Continue: true}
+		r.resumed = true
+		if r.ver == 0 && r.ctl.start == nil {
+			return fmt.Errorf("graph %q: %w", r.plan.name, ErrNothingToContinue)
+		}
+		if err := r.fork(); err != nil {
+			return err
+		}
+		if r.ctl.start == nil {
+			if r.modes&ModeValues != 0 {
+				r.emitValues()
+			}
+			return nil
+		}
+	}
+	var o outcome
+	if err := r.readInput(in, &o); err != nil {
+		return err
+	}
+	if !in.Continue {
+		if err := r.takeInput(&o); err != nil {
+			return err
+		}
+		r.emitAbandoned()
+	}
+	r.emitCheckpoint([]string{Start})
+	r.ctl.start, r.abandoned = nil, nil
+	t := &Task{run: r, node: startNode, step: r.step, index: -1}
+	t.scope.Context, t.scope.task, t.scope.attempt = r.ctx, t, 1
+	t.out = o
+	if o.writes != nil && len(o.writes) <= len(o.buf) {
+		t.out.writes = append(t.out.buf[:0], o.writes...)
+	}
+	t.spanInput()
+	return r.settle([]*Task{t})
+}
+
+// takeInput stores an input on top of the thread. A head that was kept in the
+// process may be out of date: then the thread is read and the input stored
+// on top of what it really holds.
+func (r *Run) takeInput(o *outcome) error {
+	store := func() error {
+		r.abandon()
+		r.last = append(r.last[:0], Start)
+		return r.putInput(o)
+	}
+	err := store()
+	if r.recalled && errors.Is(err, checkpoint.ErrConflict) {
+		r.forget()
+		r.recalled = false
+		r.reset()
+		limit := r.stop - r.step
+		if err := r.loadOrFork(Input{}); err != nil {
+			return err
+		}
+		r.stop = r.step + limit
+		err = store()
+	}
+	return err
+}
+
+// startNode is the pseudo node that the input belongs to.
+var startNode = &node{NodeSpec: &NodeSpec{Name: Start}, id: -1}
+
+// ErrNothingToContinue: there is no checkpoint to go on from.
+var ErrNothingToContinue = errors.New("nothing to continue: the thread has no checkpoint; run it with an input first")
+
+func (r *Run) readInput(in Input, o *outcome) error {
+	p := r.plan
+	switch {
+	case in.inherit != nil:
+		o.writes = in.inherit
+		return nil
+	case in.Continue:
+		return r.decodeStart(o)
+	case in.JSON != nil:
+		return p.readJSON(in.JSON, o)
+	}
+	val := in.Value
+	if p.inChecks {
+		if err := validate(val); err != nil {
+			return &ValidationError{Graph: p.name, What: "the input", Err: err}
+		}
+	}
+	if err := p.in.collect(p.schema, o, val); err != nil {
+		return err
+	}
+	o.targets = nil // an input has no say in where control goes
+	return nil
+}
+
+// readJSON reads an input as an update by JSON names. Names that the input
+// type lacks are dropped, as an input type is a filter; names that the graph
+// lacks are errors.
+func (p *Plan) readJSON(raw json.RawMessage, o *outcome) error {
+	if p.schema.workflow {
+		w, err := p.schema.decodeWrite(p.schema.byWire[Start], raw)
+		o.add(w)
+		return err
+	}
+	if err := p.schema.decodeUpdate(o, raw); err != nil {
+		return err
+	}
+	if p.in.kind == updateStruct {
+		o.writes = slices.DeleteFunc(o.writes, func(w write) bool {
+			return !slices.ContainsFunc(p.in.fields, func(f writeField) bool { return f.ch == w.ch })
+		})
+	}
+	return nil
+}
+
+func validate(v any) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = newPanicError("Validate: ", p)
+		}
+	}()
+	type validator interface{ Validate() error }
+	if c, ok := v.(validator); ok {
+		return c.Validate()
+	}
+	if v == nil || !reflect.PointerTo(reflect.TypeOf(v)).Implements(validatorType) {
+		return nil
+	}
+	p := reflect.New(reflect.TypeOf(v)) // the method may not change what others hold
+	p.Elem().Set(reflect.ValueOf(v))
+	return p.Interface().(validator).Validate()
+}

@@ -1,0 +1,77 @@
+package pregel
+
+import (
+	"time"
+
+	"github.com/treadle-go/treadle/checkpoint"
+)
+
+// Checkpoint is a checkpoint as streams and snapshots show it.
+type Checkpoint struct {
+	ID, Parent checkpoint.ID
+	Thread     string
+	Namespace  string // of a nested graph
+	Step       int
+	Source     checkpoint.Source
+	RunID      string
+	Metadata   map[string]any
+	Values     *Record
+	Next       []string
+	Tasks      []TaskInfo
+	Made       []TaskInfo // the tasks whose step made it, with what they wrote
+	Time       time.Time
+	input      *Record                  // that is to be taken from it
+	Around     map[string]checkpoint.ID // in events: the checkpoints of the enclosing graphs, by namespace
+}
+
+// TaskInfo is a task that is to run from a checkpoint.
+type TaskInfo struct {
+	ID, Name string
+	Nested   string      // the namespace of the graph that it runs, if any
+	Graph    *Checkpoint // the state of that graph, if it has begun
+	Err      string      // of its last try
+	Done     *Record
+	Pauses   []Pause // questions it waits with
+}
+
+// emitCheckpoint reports the checkpoint that the next step runs from.
+func (r *Run) emitCheckpoint(next []string) {
+	if r.modes&ModeCheckpoints == 0 || !r.saving() {
+		return
+	}
+	cp := &Checkpoint{ID: r.head, Thread: r.set.Thread, Step: r.step - 1, Source: checkpoint.Loop, RunID: r.set.RunID,
+		Namespace: r.ns, Metadata: r.set.Metadata, Values: r.plan.schema.record(r.slots, r.plan.schema.channels), Next: next, Time: r.head.Time()}
+	cp.Parent = r.before
+	for up := r.parent; up != nil; up = up.run.parent {
+		if cp.Around == nil {
+			cp.Around = map[string]checkpoint.ID{}
+		}
+		cp.Around[up.run.ns] = up.run.head
+	}
+	if len(next) == 1 && next[0] == Start {
+		cp.Source, cp.Metadata = checkpoint.Input, r.metadataOfInput()
+		cp.Tasks = []TaskInfo{{ID: (&Task{run: r, node: startNode, step: r.step, index: -1}).ID(), Name: Start}}
+	} else if tasks, err := r.prepare(); err == nil {
+		cp.Tasks = r.infos(tasks)
+	}
+	ev := r.event(cp)
+	ev.At.Step = cp.Step
+	r.emit(ModeCheckpoints, ev)
+}
+
+// infos describes tasks, sends first.
+func (r *Run) infos(tasks []*Task) []TaskInfo {
+	var out []TaskInfo
+	for _, push := range []bool{true, false} {
+		for _, t := range tasks {
+			if (t.packet != nil) == push {
+				info := TaskInfo{ID: t.ID(), Name: t.Name()}
+				if len(t.node.graphs()) > 0 {
+					info.Nested = t.namespace()
+				}
+				out = append(out, info)
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,226 @@
+package pregel
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/treadle-go/treadle/checkpoint"
+)
+
+// resultJSON is the stored result of a task.
+type resultJSON struct {
+	Writes  []writeJSON  `json:"writes,omitempty"`
+	Goto    []targetJSON `json:"goto,omitempty"`
+	Handled bool         `json:"handled,omitempty"`
+
+	Children map[string]checkpoint.ID `json:"children,omitempty"` // heads of the lasting nested runs it made
+}
+
+type writeJSON struct {
+	Field string          `json:"field"`
+	Value json.RawMessage `json:"value"`
+	Coded []byte          `json:"coded,omitempty"` // the value, if it is not JSON
+	Over  bool            `json:"over,omitempty"`
+}
+
+func (r *Run) encodeWrite(w write) (writeJSON, error) {
+	out := writeJSON{Field: w.ch.wire, Over: w.over}
+	data, err := r.set.Codecs.encode(w.ch.wire, w.val)
+	out.Value, out.Coded = enclose(data)
+	return out, err
+}
+
+func (r *Run) decodeWrite(c *channel, w writeJSON) (write, error) {
+	typ := c.upd
+	if w.Over {
+		typ = c.typ
+	}
+	data := enclosed(w.Value, w.Coded)
+	val, err := r.set.Codecs.decodeAs(typ, data)
+	if err != nil {
+		return write{}, r.misfit(r.head, c.wire, typ, data, err)
+	}
+	return write{ch: c, val: val, over: w.Over}, nil
+}
+
+type targetJSON struct {
+	Node    string          `json:"node"`
+	Send    bool            `json:"send,omitempty"`
+	Input   json.RawMessage `json:"input,omitempty"`
+	Coded   []byte          `json:"coded,omitempty"` // the input, if it is not JSON
+	Timeout *Timeout        `json:"timeout,omitempty"`
+}
+
+// encodeResult writes what a task has to say. With forget, untracked fields
+// are left out: a checkpoint does not hold them, a cache does.
+func (t *Task) encodeResult(forget bool) ([]byte, error) {
+	out := resultJSON{Handled: t.out.handled}
+	if forget {
+		out.Children = t.adopted()
+	}
+	for _, w := range t.out.writes {
+		if forget && w.ch.policy == untracked {
+			continue
+		}
+		stored, err := t.run.encodeWrite(w)
+		if err != nil {
+			return nil, err
+		}
+		out.Writes = append(out.Writes, stored)
+	}
+	for _, to := range t.out.targets {
+		g := targetJSON{Node: to.Node, Send: to.IsSend}
+		if to.IsSend {
+			data, err := t.encodeTarget(to, forget)
+			if err != nil {
+				return nil, err
+			}
+			g.Input, g.Coded = enclose(data)
+			if !to.Timeout.isZero() {
+				g.Timeout = &to.Timeout
+			}
+		}
+		out.Goto = append(out.Goto, g)
+	}
+	return json.Marshal(out)
+}
+
+func (t *Task) encodeTarget(to Target, forget bool) ([]byte, error) {
+	n := t.run.plan.byName[to.Node]
+	if n == nil || !forget && n.hides {
+		return Codecs(nil).encode("", to.Input)
+	}
+	return t.run.encodeInput(n, to.Input)
+}
+
+// decodeResult reads it back. A field that is gone is left out, as it is of the
+// state.
+func (t *Task) decodeResult(raw []byte) error {
+	_, err := t.readResult(raw)
+	return err
+}
+
+// readResult is decodeResult; whole is false if a field was left out.
+func (t *Task) readResult(raw []byte) (whole bool, err error) {
+	p := t.run.plan
+	var in resultJSON
+	if err := json.Unmarshal(raw, &in); err != nil {
+		return false, err
+	}
+	t.out.clear()
+	whole = true
+	for _, w := range in.Writes {
+		c := p.schema.byWire[w.Field]
+		if c == nil {
+			whole = false
+			continue
+		}
+		got, err := t.run.decodeWrite(c, w)
+		if err != nil {
+			return false, err
+		}
+		t.out.add(got)
+	}
+	for _, g := range in.Goto {
+		to := Target{Node: g.Node, IsSend: g.Send}
+		if n := p.byName[g.Node]; g.Send && n != nil {
+			data := enclosed(g.Input, g.Coded)
+			val, err := t.run.decodeInput(n, data)
+			if err != nil {
+				return false, t.run.misfit(t.run.head, "input of "+n.Name, n.In, data, err)
+			}
+			to.Input = val
+			if g.Timeout != nil {
+				to.Timeout = *g.Timeout
+			}
+		}
+		t.out.targets = append(t.out.targets, to)
+	}
+	t.out.handled = in.Handled
+	t.adopt(in.Children)
+	return whole, nil
+}
+
+// keep stores the results of the tasks that finished in a step that failed, so
+// that a continuation runs only the others. An error of the saver is joined to
+// the failure that is on its way already.
+func (r *Run) keep(tasks []*Task) error {
+	if !r.saving() {
+		return nil
+	}
+	var ws []checkpoint.Write
+	var errs []error
+	for _, t := range tasks {
+		_, asked := errors.AsType[*InterruptError](t.err)
+		switch {
+		case t.kept || t.stored:
+		case asked:
+			raw, _ := json.Marshal(t.paused()) // made of JSON
+			ws = append(ws, checkpoint.Write{Task: t.ID(), Kind: checkpoint.Paused, Data: raw})
+		case t.err == nil:
+			raw, err := t.encodeResult(true)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("graph %q: store the result of %q: %w", r.plan.name, t.Name(), err))
+				continue
+			}
+			ws = append(ws, checkpoint.Write{Task: t.ID(), Kind: checkpoint.Done, Data: raw})
+		case !bubbles(t.err):
+			var handling error
+			if h, ok := errors.AsType[*handlerError](t.err); ok {
+				handling = h.failure
+			}
+			ws = append(ws, t.failed(t.err, handling))
+		}
+	}
+	if err := r.putWrites(ws); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// failedJSON is the stored failure of a task.
+type failedJSON struct {
+	Node    string `json:"node"`
+	Type    string `json:"type"`
+	Message string `json:"message"`
+	Handle  string `json:"handle,omitempty"` // what its error handler has yet to answer for
+}
+
+func (t *Task) failed(err, handling error) checkpoint.Write {
+	out := failedJSON{Node: t.Name(), Type: reflect.TypeOf(err).String(), Message: err.Error()}
+	if handling != nil {
+		out.Handle = handling.Error()
+	}
+	raw, _ := json.Marshal(out) // strings always have JSON
+	return checkpoint.Write{Task: t.ID(), Kind: checkpoint.Failed, Data: raw}
+}
+
+// keepFailure stores that the node has failed for good, before its error
+// handler begins: whatever becomes of the handler, the node does not run again.
+func (t *Task) keepFailure(err error) error {
+	r := t.run
+	if !r.saving() {
+		return nil
+	}
+	return r.putWrites([]checkpoint.Write{t.failed(err, err)})
+}
+
+// restore fills in the tasks whose results were kept. One that cannot be read
+// is an error: to run its task a second time would break a promise.
+func (r *Run) restore(tasks []*Task) error {
+	if len(r.saved) == 0 {
+		return nil
+	}
+	for _, t := range tasks {
+		if raw, ok := r.saved[t.ID()]; ok {
+			if err := t.decodeResult(raw); err != nil {
+				return fmt.Errorf("graph %q: the kept result of %q: %w", r.plan.name, t.Name(), err)
+			}
+			t.cached, t.kept = true, true
+		}
+	}
+	r.saved = nil
+	return nil
+}

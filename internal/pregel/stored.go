@@ -1,0 +1,335 @@
+package pregel
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/treadle-go/treadle/checkpoint"
+)
+
+// controlJSON is the stored form of control. Names, not ids: a later version
+// of the graph may have other nodes.
+type controlJSON struct {
+	Start   json.RawMessage     `json:"start,omitempty"`
+	Input   json.RawMessage     `json:"input,omitempty"` // start as a list of writes, if a codec wrote it
+	Next    []string            `json:"next,omitempty"`
+	Waiting []string            `json:"waiting,omitempty"`
+	Sends   []sendJSON          `json:"sends,omitempty"`
+	Joins   map[string][]string `json:"joins,omitempty"`
+	Last    []string            `json:"last,omitempty"` // nodes of the step before
+	Seed    string              `json:"seed,omitempty"` // of task ids, if it is not the checkpoint's id
+
+	Of       checkpoint.ID            `json:"of,omitzero"`        // of a nested run: the checkpoint around it
+	Owner    string                   `json:"owner,omitempty"`    // of a nested run that lasts: the task it ran for
+	Children map[string]checkpoint.ID `json:"children,omitempty"` // heads of the nested runs that last
+
+	Results json.RawMessage `json:"results,omitempty"` // what the tasks of the step before wrote, where it is not obvious; a list of ranJSON
+}
+
+type sendJSON struct {
+	Node    string          `json:"node"`
+	Input   json.RawMessage `json:"input"`
+	Coded   []byte          `json:"coded,omitempty"` // the input, if it is not JSON
+	Timeout *Timeout        `json:"timeout,omitempty"`
+}
+
+// encodeControl writes r.ctl. The usual case, nodes and nothing else, takes a
+// short way.
+func (r *Run) encodeControl() ([]byte, error) {
+	c, p := &r.ctl, r.plan
+	name := func(id int32) string { return p.nodes[id].Name }
+	plain := len(c.sends) == 0 && len(c.waiting) == 0 && c.start == nil && c.seed == "" && r.owned() == "" && len(r.heads()) == 0 && !slices.ContainsFunc(c.joins, bits.any)
+	if plain {
+		b := append(make([]byte, 0, 64), `{"next":[`...)
+		for i, id := range c.armed {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(b, p.nodes[id].quoted...)
+		}
+		b = append(b, `],"last":[`...)
+		for i, name := range r.last {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = p.appendQuoted(b, name)
+		}
+		b = append(b, ']')
+		if of := r.of(); !of.IsZero() {
+			b = append(append(append(b, `,"of":"`...), of.String()...), '"')
+		}
+		if r.results != nil {
+			b = append(append(b, `,"results":`...), r.results...)
+		}
+		return append(b, '}'), nil
+	}
+	out := controlJSON{Last: r.last, Seed: c.seed, Of: r.of(), Owner: r.owned(), Children: r.heads(), Results: r.results}
+	if coded(c.start) {
+		out.Input = c.start[1:]
+	} else {
+		out.Start = c.start
+	}
+	for _, id := range c.armed {
+		out.Next = append(out.Next, name(id))
+	}
+	for _, id := range c.waiting {
+		out.Waiting = append(out.Waiting, name(id))
+	}
+	for i := range c.sends {
+		s, err := r.encodeSend(&c.sends[i])
+		if err != nil {
+			return nil, err
+		}
+		out.Sends = append(out.Sends, s)
+	}
+	for i, b := range c.joins {
+		if b.any() {
+			if out.Joins == nil {
+				out.Joins = map[string][]string{}
+			}
+			seen := []string{}
+			for bit, src := range p.joins[i].sources {
+				if b.has(bit) {
+					seen = append(seen, name(src))
+				}
+			}
+			out.Joins[p.joins[i].name] = seen
+		}
+	}
+	return json.Marshal(out)
+}
+
+// appendQuoted appends the name of a node as a JSON string.
+func (p *Plan) appendQuoted(b []byte, name string) []byte {
+	if n := p.byName[name]; n != nil {
+		return append(b, n.quoted...)
+	}
+	raw, _ := json.Marshal(name) // a string always has JSON
+	return append(b, raw...)
+}
+
+func (b bits) any() bool { return slices.ContainsFunc(b, func(w uint64) bool { return w != 0 }) }
+
+func (r *Run) encodeSend(s *packet) (sendJSON, error) {
+	n := r.plan.nodes[s.node]
+	data, err := r.encodeInput(n, s.input)
+	if err != nil {
+		return sendJSON{}, fmt.Errorf("graph %q: input sent to %q: %w", r.plan.name, n.Name, err)
+	}
+	out := sendJSON{Node: n.Name}
+	out.Input, out.Coded = enclose(data)
+	if !s.timeout.isZero() {
+		out.Timeout = &s.timeout
+	}
+	return out, nil
+}
+
+func (r *Run) decodeSend(n *node, s sendJSON) (packet, error) {
+	data := enclosed(s.Input, s.Coded)
+	in, err := r.decodeInput(n, data)
+	if err != nil {
+		return packet{}, r.misfit(r.head, "input of "+n.Name, n.In, data, err)
+	}
+	out := packet{node: n.id, input: in}
+	if s.Timeout != nil {
+		out.timeout = *s.Timeout
+	}
+	return out, nil
+}
+
+// gone is the error of a checkpoint that is to run a node which this version of
+// the graph does not have.
+func (p *Plan) gone(name string) error {
+	return fmt.Errorf("graph %q: %w", p.name, &GotoError{Graph: p.name, To: name, Msg: "the checkpoint is to run it, but there is no such node any more" + p.suggest()})
+}
+
+// encodeInput is the stored form of an input sent to n, without what belongs
+// to untracked fields. A map is JSON in any case: only with the fields' types
+// can its values be read back, and a codec is not told these.
+func (r *Run) encodeInput(n *node, input any) ([]byte, error) {
+	p, v := r.plan, reflect.ValueOf(input)
+	if n.In == p.schema.words.Update {
+		return Codecs(nil).encode("", input)
+	}
+	if !n.hides || v.Kind() != reflect.Struct {
+		return r.set.Codecs.encode("", input)
+	}
+	if !r.set.Codecs.plain() {
+		bare := reflect.New(v.Type()).Elem()
+		bare.Set(v)
+		fields, _ := fieldsOf(v.Type())
+		for _, f := range fields {
+			if p.schema.hidden(f) {
+				bare.FieldByIndex(f.index).SetZero()
+			}
+		}
+		return r.set.Codecs.encode("", bare.Interface())
+	}
+	out := map[string]json.RawMessage{}
+	fields, _ := fieldsOf(v.Type())
+	for _, f := range fields {
+		if p.schema.hidden(f) {
+			continue
+		}
+		raw, err := r.set.Codecs.encode(f.path, v.FieldByIndex(f.index).Interface())
+		if err != nil {
+			return nil, err
+		}
+		out[f.wire] = raw
+	}
+	return json.Marshal(out)
+}
+
+func (s *Schema) hidden(f field) bool {
+	c := s.lookup(f)
+	return c != nil && c.policy == untracked
+}
+
+// decodeInput reads it back. The values of a map have the types of the fields
+// they are named after.
+func (r *Run) decodeInput(n *node, raw []byte) (any, error) {
+	p := r.plan
+	if n.In != p.schema.words.Update {
+		return r.set.Codecs.decodeAs(n.In, raw)
+	}
+	var parts map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &parts); err != nil || parts == nil {
+		return p.schema.words.FromMap(nil), err
+	}
+	out := make(map[string]any, len(parts))
+	for k, part := range parts {
+		if c := p.schema.byWire[k]; c != nil {
+			if val, err := decodeAs(c.typ, part); err == nil {
+				out[k] = val
+				continue
+			}
+		}
+		var val any
+		if err := json.Unmarshal(part, &val); err != nil {
+			return nil, err
+		}
+		out[k] = val
+	}
+	return p.schema.words.FromMap(out), nil
+}
+
+func (r *Run) decodeControl(raw []byte) error {
+	var c controlJSON
+	if err := json.Unmarshal(raw, &c); err != nil {
+		return fmt.Errorf("graph %q: checkpoint: %w", r.plan.name, err)
+	}
+	ids := func(names []string) (out []int32) {
+		for _, name := range names {
+			if n := r.plan.byName[name]; n != nil {
+				out = append(out, n.id)
+			} else {
+				r.ctl.gone = append(r.ctl.gone, name)
+			}
+		}
+		slices.Sort(out)
+		return slices.Compact(out)
+	}
+	r.ctl.start, r.ctl.seed, r.last = startOf(c.Start, c.Input), c.Seed, c.Last
+	r.children, r.ownerWas, r.ofWas = c.Children, c.Owner, c.Of
+	r.ctl.armed, r.ctl.waiting = ids(c.Next), ids(c.Waiting)
+	for _, s := range c.Sends {
+		n := r.plan.byName[s.Node]
+		if n == nil {
+			r.ctl.gone = append(r.ctl.gone, s.Node)
+			continue
+		}
+		p, err := r.decodeSend(n, s)
+		if err != nil {
+			return err
+		}
+		r.ctl.sends = append(r.ctl.sends, p)
+	}
+	for i, j := range r.plan.joins {
+		for bit, src := range j.sources {
+			if slices.Contains(c.Joins[j.name], r.plan.nodes[src].Name) {
+				r.ctl.joins[i].set(bit)
+			}
+		}
+	}
+	return nil
+}
+
+// encodeStart is the stored form of an input: the JSON that a caller could have
+// sent, or, behind a mark, a list of writes by a codec.
+func (r *Run) encodeStart(rec *Record) ([]byte, error) {
+	if r.set.Codecs.plain() {
+		raw, err := rec.MarshalJSON()
+		if err != nil || len(raw) < shortInput && len(r.set.Codecs) == 0 {
+			return raw, err
+		}
+		for _, w := range rec.items {
+			if err := r.withinLimits(w); err != nil {
+				return nil, err
+			}
+		}
+		return raw, nil
+	}
+	list := make([]writeJSON, 0, len(rec.items))
+	for _, w := range rec.items {
+		stored, err := r.encodeWrite(w)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, stored)
+	}
+	raw, err := json.Marshal(list)
+	return append([]byte{codecMark}, raw...), err
+}
+
+// startOf is the input that a checkpoint holds in one of two forms.
+func startOf(raw, written json.RawMessage) []byte {
+	if written != nil {
+		return append([]byte{codecMark}, written...)
+	}
+	return raw
+}
+
+// withinLimits reports a write that the first step could not store: an input
+// that is refused is refused before the thread knows of it.
+func (r *Run) withinLimits(w write) error {
+	list := w.ch.appender
+	if list == nil || reflect.TypeOf(w.val) != w.ch.typ {
+		_, err := r.set.Codecs.encode(w.ch.wire, w.val)
+		return err
+	}
+	for i := range list.Len(w.val) {
+		if _, err := r.set.Codecs.encode(w.ch.wire, list.At(w.val, i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shortInput is the length of an input that no default limit can refuse.
+const shortInput = 8 << 10
+
+// decodeStart reads it back.
+func (r *Run) decodeStart(o *outcome) error {
+	s := r.plan.schema
+	if !coded(r.ctl.start) {
+		return s.decodeUpdate(o, r.ctl.start)
+	}
+	var list []writeJSON
+	if err := json.Unmarshal(r.ctl.start[1:], &list); err != nil {
+		return fmt.Errorf("graph %q: stored input: %w", r.plan.name, err)
+	}
+	for _, w := range list {
+		c := s.byWire[w.Field]
+		if c == nil {
+			return &UpdateError{Graph: r.plan.name, Field: w.Field, Msg: "the stored input has a field that is gone"}
+		}
+		got, err := r.decodeWrite(c, w)
+		if err != nil {
+			return err
+		}
+		o.add(got)
+	}
+	return nil
+}
