@@ -184,7 +184,7 @@ func (r *Reflector[T, R]) Submit(ctx context.Context, key string, payload T, aft
 		return nil, err
 	}
 	defer func() { r.release(l, next) }()
-	w := &work[T, R]{Reflection: &Reflection[R]{done: make(chan struct{})}, ctx: ctx, payload: payload, due: time.Now().Add(after)}
+	w := &work[T, R]{Reflection: &Reflection[R]{done: make(chan struct{})}, ctx: keepSource(ctx), payload: payload, due: time.Now().Add(after)}
 	if next != nil {
 		if w.payload, err = r.opts.Merge(next.payload, payload); err != nil {
 			return nil, fmt.Errorf("memory: reflector: merge the work of key %q: %w", key, err)

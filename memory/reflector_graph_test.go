@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/llm/llmtest"
 	"github.com/treadle-go/treadle/memory"
@@ -61,6 +62,76 @@ func TestReflectionIsNotStreamed(t *testing.T) {
 	}
 	if err := r.Close(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// Upstream's executor looks whether the run has a store and then runs without it:
+// a manager without a store of its own fails in the background. Here it finds the
+// store, the context and the origin of the run that submitted, whether that run
+// goes on or has ended.
+//
+// Defect: §4.1 (2) a reflector that relies on the store of the run fails.
+func TestReflectionUsesTheStoreOfTheRunThatSubmitted(t *testing.T) {
+	s := newStore(t, nil)
+	m, err := memory.NewStoreManager(llmtest.Scripted(t, llmtest.Ask(note("first")), llmtest.Ask(note("second"))),
+		&memory.StoreOptions{Namespace: []string{"memories", "{user}"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := memory.NewReflector(func(ctx context.Context, _ string, ms llm.Messages) ([]memory.ItemChange, error) {
+		return m.Reflect(ctx, ms...)
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var handles []*memory.Reflection[[]memory.ItemChange]
+	var from []treadle.Info
+	b := treadle.New[llm.Chat]("chat")
+	for _, node := range []string{"a", "b"} {
+		treadle.AddNode(b, node, func(ctx context.Context, in llm.Chat) (struct{ Messages llm.Messages }, error) {
+			h, err := r.Submit(ctx, node, in.Messages, map[string]time.Duration{"a": 0, "b": time.Hour}[node])
+			handles, from = append(handles, h), append(from, treadle.RunInfo(ctx))
+			return struct{ Messages llm.Messages }{llm.Messages{llm.Assistant(node)}}, err
+		})
+	}
+	b.Edge(treadle.Start, "a")
+	b.Edge("a", "b")
+	g, err := b.Compile(&treadle.Options{Store: s, Saver: checkpoint.NewMemory()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	type user struct {
+		User string `json:"user"`
+	}
+	if _, err := g.With(treadle.Context(user{"ann"})).Thread("t1").Run(t.Context(), llm.Chat{Messages: chat(1, 1)}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := handles[0].Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i, h := range handles {
+		changes, err := h.Wait(t.Context())
+		if err != nil || len(changes) != 1 {
+			t.Fatalf("got %v and %v, want one change", changes, err)
+		}
+		item, err := s.Get(t.Context(), store.Namespace{"memories", "ann"}, changes[0].Key, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var meta struct{ Provenance memory.Provenance }
+		if err := item.DecodeMeta(&meta); err != nil {
+			t.Fatal(err)
+		}
+		got := meta.Provenance
+		if got.Thread != "t1" || got.Run != from[i].RunID || got.Checkpoint != from[i].CheckpointID {
+			t.Errorf("memory %d comes from %+v, want checkpoint %s of run %s", i, got, from[i].CheckpointID, from[i].RunID)
+		}
 	}
 }
 

@@ -45,6 +45,12 @@ func (m *StoreManager) source(ctx context.Context, messages []llm.Message) Prove
 	return p
 }
 
+// keepSource has [sourceOf] say later what it says now: the run goes on to other
+// checkpoints while work that it has submitted waits.
+func keepSource(ctx context.Context) context.Context {
+	return context.WithValue(ctx, sourceKey{}, sourceOf(ctx))
+}
+
 // sourceOf is the run that ctx belongs to, or the one that a session took place in.
 func sourceOf(ctx context.Context) Provenance {
 	if p, ok := ctx.Value(sourceKey{}).(Provenance); ok {
