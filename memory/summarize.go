@@ -30,7 +30,7 @@ type SummaryOptions struct {
 	// is given to read.
 	MaxTokens int
 	// MaxTokensBeforeSummary is how many tokens that are in no summary yet make
-	// one due; 0 means MaxTokens.
+	// one due; 0 means MaxTokens, without what Tools take of it.
 	MaxTokensBeforeSummary int
 	// MaxSummaryTokens is how much of MaxTokens is set aside for the summary; 0
 	// means 256, less than 0 nothing.
@@ -38,6 +38,10 @@ type SummaryOptions struct {
 	// Count counts tokens; nil is [llm.CountTokens]. It is given one message at a
 	// time and the counts are added, so that the parts always make up the whole.
 	Count llm.Counter
+	// Tools are those that the shortened conversation is given to a model with.
+	// Their schemas count: what [llm.CountTokens] says of them is taken off
+	// MaxTokens.
+	Tools []*llm.Tool
 
 	// InitialPrompt is what Model is asked for a first summary of messages, and
 	// ExistingPrompt for one that goes on from an existing summary. Tool calls and
@@ -109,11 +113,13 @@ type summarizer struct {
 	ctx context.Context
 	SummaryOptions
 	running RunningSummary
+	limit   int // MaxTokens without what the tools take
 }
 
 func (s *summarizer) defaults() error {
 	s.MaxSummaryTokens = max(0, cmp.Or(s.MaxSummaryTokens, 256))
-	s.MaxTokensBeforeSummary = cmp.Or(s.MaxTokensBeforeSummary, s.MaxTokens)
+	tools := llm.CountTokens(nil, &llm.CountOptions{Tools: s.Tools})
+	s.limit = s.MaxTokens - tools
 	switch {
 	case s.Model == nil:
 		return errors.New("memory: summarize: there is no model: set SummaryOptions.Model")
@@ -121,7 +127,11 @@ func (s *summarizer) defaults() error {
 		return fmt.Errorf("memory: summarize: MaxTokensBeforeSummary is %d", s.MaxTokensBeforeSummary)
 	case s.MaxSummaryTokens >= s.MaxTokens:
 		return fmt.Errorf("%w: MaxSummaryTokens is %d and must be less than MaxTokens, which is %d", ErrSummaryBudget, s.MaxSummaryTokens, s.MaxTokens)
+	case s.MaxSummaryTokens >= s.limit:
+		return fmt.Errorf("%w: the tools have %d tokens, MaxTokens is %d and MaxSummaryTokens is %d: offer fewer tools or raise MaxTokens",
+			ErrSummaryBudget, tools, s.MaxTokens, s.MaxSummaryTokens)
 	}
+	s.MaxTokensBeforeSummary = cmp.Or(s.MaxTokensBeforeSummary, s.limit)
 	if s.Count == nil {
 		s.Count = func(_ context.Context, ms []llm.Message) (int, error) { return llm.CountTokens(ms, nil), nil }
 	}
@@ -196,10 +206,10 @@ func (s *summarizer) room(system llm.Messages) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	room := s.MaxTokens - s.MaxSummaryTokens - sum(counts)
+	room := s.limit - s.MaxSummaryTokens - sum(counts)
 	if room <= 0 {
-		return 0, fmt.Errorf("%w: the system message has %d tokens, MaxTokens is %d and MaxSummaryTokens is %d: shorten it or raise MaxTokens",
-			ErrSummaryBudget, sum(counts), s.MaxTokens, s.MaxSummaryTokens)
+		return 0, fmt.Errorf("%w: the system message has %d tokens, the tools have %d, MaxTokens is %d and MaxSummaryTokens is %d: shorten it or raise MaxTokens",
+			ErrSummaryBudget, sum(counts), s.MaxTokens-s.limit, s.MaxTokens, s.MaxSummaryTokens)
 	}
 	return room, nil
 }

@@ -16,8 +16,10 @@ import (
 )
 
 // Upstream summarises everything when the newest message crosses the threshold,
-// and the model is left with a system message (defect A). Here the newest human
-// turn stays, however long it is, with what is behind it.
+// and the model is left with a system message. Here the newest human turn stays,
+// however long it is, with what is behind it.
+//
+// Defect: §6.2 (A) the newest user turn is summarised away.
 func TestNewestHumanTurnIsNeverCut(t *testing.T) {
 	long := func(_ context.Context, ms []llm.Message) (n int, err error) {
 		for _, m := range ms {
@@ -58,7 +60,9 @@ func TestWithoutHumanMessagesTheLastGroupStays(t *testing.T) {
 }
 
 // Upstream cuts behind the first of two results and leaves the second without its
-// call (defect B).
+// call.
+//
+// Defect: §6.2 (B) a cut between parallel results leaves one without its call.
 func TestParallelCallsAreNeverParted(t *testing.T) {
 	ms := llm.Messages{
 		with("1", llm.User("Message 1")),
@@ -70,7 +74,9 @@ func TestParallelCallsAreNeverParted(t *testing.T) {
 }
 
 // Upstream looks for results anywhere and cuts by their number, which loses a
-// message that stands between (defect C). Here what stands between goes along.
+// message that stands between. Here what stands between goes along.
+//
+// Defect: §6.2 (C) a result that is not next to its call costs another message.
 func TestLateResultTakesAlongWhatIsBetween(t *testing.T) {
 	ms := llm.Messages{
 		with("1", llm.User("Message 1")),
@@ -90,7 +96,9 @@ func TestLateResultTakesAlongWhatIsBetween(t *testing.T) {
 }
 
 // Upstream never summarises, without a word, when the system message leaves no
-// room (defect D).
+// room.
+//
+// Defect: §6.2 (D) a system prompt that leaves no room ends summaries without a word.
 func TestSystemMessageWithoutRoomIsAnError(t *testing.T) {
 	ms := append(llm.Messages{with("s", llm.System(strings.Repeat("rule ", 100)))}, chat(1, 3)...)
 	opts := memory.SummaryOptions{Model: llmtest.Scripted(t), MaxTokens: 138, MaxSummaryTokens: 8}
@@ -104,6 +112,8 @@ func TestSystemMessageWithoutRoomIsAnError(t *testing.T) {
 
 // Counters may add something for a list. Upstream then compares a sum of counts
 // with the count of a sum; here counts are always added.
+//
+// Defect: §6.2 the counts of messages do not add up to that of the list.
 func TestCountsAddUp(t *testing.T) {
 	opts := by(llmtest.Scripted(t, llmtest.Say("A")), 12, 1)
 	opts.Count = func(_ context.Context, ms []llm.Message) (int, error) {
@@ -114,6 +124,44 @@ func TestCountsAddUp(t *testing.T) {
 	}
 	res := summarize(t, chat(1, 7), memory.RunningSummary{}, opts)
 	check(t, "messages", shown(res.Messages), "system(A) 7")
+}
+
+// Providers that take one system block at the beginning refuse upstream's
+// summary, which is a second one. Here its role is the caller's choice.
+//
+// Defect: §6.2 the summary is a second system message, which some providers refuse.
+func TestSummaryNeedNotBeASystemMessage(t *testing.T) {
+	opts := by(llmtest.Scripted(t, llmtest.Say("A")), 6, 1)
+	opts.FinalPrompt = func(summary string) llm.Message { return llm.User("so far: " + summary) }
+	res := summarize(t, append(llm.Messages{with("s", llm.System("be brief"))}, chat(1, 9)...), memory.RunningSummary{}, opts)
+	check(t, "messages", shown(res.Messages), "s human(so far: A) 7 8 9")
+	for i, m := range res.Messages {
+		if m.Role == llm.RoleSystem && i > 0 {
+			t.Errorf("message %d is a system message", i)
+		}
+	}
+}
+
+// Upstream does not know of the tools that the model is offered along with the
+// conversation, whose schemas may be more than the conversation.
+//
+// Defect: §6.2 the schemas of tools are never counted.
+func TestToolsCountAgainstTheLimit(t *testing.T) {
+	tool := &llm.Tool{Name: "search", Description: strings.Repeat("x", 400)}
+	room := llm.CountTokens(nil, &llm.CountOptions{Tools: []*llm.Tool{tool}})
+	if room < 100 {
+		t.Fatalf("the tool has %d tokens", room)
+	}
+	ms := chat(1, 9)
+	opts := by(llmtest.Scripted(t), 6+room, 1)
+	check(t, "without tools", shown(summarize(t, ms, memory.RunningSummary{}, opts).Messages), "1 2 3 4 5 6 7 8 9")
+	opts.Tools, opts.Model = []*llm.Tool{tool}, llmtest.Scripted(t, llmtest.Say("A"))
+	check(t, "with tools", shown(summarize(t, ms, memory.RunningSummary{}, opts).Messages), "system(A) 7 8 9")
+	opts.MaxTokens = 1 + room
+	_, err := memory.Summarize(t.Context(), ms, memory.RunningSummary{}, opts)
+	if want := fmt.Sprintf("the tools have %d tokens", room); !errors.Is(err, memory.ErrSummaryBudget) || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %v with %q", err, memory.ErrSummaryBudget, want)
+	}
 }
 
 func TestFailedSummaryChangesNothing(t *testing.T) {
