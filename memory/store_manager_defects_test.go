@@ -2,6 +2,7 @@ package memory_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -30,8 +31,8 @@ func (c *counting) Do(ctx context.Context, b *store.Batch) (*store.Results, erro
 // Upstream's synchronous path runs every search twice, and its other path forgets
 // the limit.
 //
-// Defect: 3.1 every search runs twice.
-// Defect: 3.1 limit omitted.
+// Defect: §3.1 one path runs every search twice.
+// Defect: §3.1 the other path forgets the limit.
 func TestStoreManagerRecallsInOneBatch(t *testing.T) {
 	backend := &counting{Backend: store.NewMemoryBackend()}
 	s, err := store.New(backend, nil)
@@ -47,15 +48,15 @@ func TestStoreManagerRecallsInOneBatch(t *testing.T) {
 	if err != nil || len(items) != 8 {
 		t.Fatalf("got %d items and %v, want 8", len(items), err)
 	}
-	// Two windows of messages, and the newest.
-	if b, n := backend.batches.Load(), backend.searches.Load(); b != 1 || n != 3 {
-		t.Errorf("there were %d batches with %d searches, want 1 with 3", b, n)
+	// Three windows of messages, and the newest.
+	if b, n := backend.batches.Load(), backend.searches.Load(); b != 1 || n != 4 {
+		t.Errorf("there were %d batches with %d searches, want 1 with 4", b, n)
 	}
 }
 
 // Upstream keeps the first store that it was used with for good.
 //
-// Defect: 3.1 store cached on first use.
+// Defect: §3.1 the first store is used for good.
 func TestStoreManagerUsesTheStoreOfEachRun(t *testing.T) {
 	m, err := memory.NewStoreManager(llmtest.Scripted(t, llmtest.Ask(note("x")), llmtest.Ask(note("y"))), &memory.StoreOptions{Namespace: memories})
 	if err != nil {
@@ -77,7 +78,7 @@ func TestStoreManagerUsesTheStoreOfEachRun(t *testing.T) {
 	}
 }
 
-// Defect: 3.1 steps not forwarded to phases.
+// Defect: §3.1 phases do not get the number of steps.
 func TestStoreManagerPhasesTakeAsManySteps(t *testing.T) {
 	s := newStore(t, nil)
 	model := llmtest.Scripted(t, llmtest.Ask(note("x")), llmtest.Ask(done()), llmtest.Ask(note("y")), llmtest.Ask(note("z")))
@@ -89,7 +90,7 @@ func TestStoreManagerPhasesTakeAsManySteps(t *testing.T) {
 	}
 }
 
-// Defect: 3.1 updates cannot be switched off.
+// Defect: §3.1 updates cannot be switched off.
 func TestStoreManagerLeavesMemoriesAloneIfUpdatesAreOff(t *testing.T) {
 	s := newStore(t, nil)
 	put(t, s, "a", teaItem)
@@ -116,4 +117,58 @@ func TestStoreManagerTellsEqualKeysOfNamespacesApart(t *testing.T) {
 		t.Fatalf("got %v and %v", changes, err)
 	}
 	wantStored(t, s, teaItem, `{"kind":"Memory","content":{"content":"Bob is small"}}`)
+}
+
+// Upstream's factory has deletes off; its class and its manual say that they are
+// on. Here it is one switch, whose zero value is off, in all three.
+//
+// Defect: §3.1 whether deletes are on by default depends on where one looks.
+func TestDeletesAreOffUnlessAskedFor(t *testing.T) {
+	existing := []memory.Document{doc(t, "a", "Ann likes tea")}
+	s := newStore(t, nil)
+	put(t, s, "a", teaItem)
+	offered := llmtest.Offered("Memory", "PatchDoc", "Done")
+	model := func() llm.Model {
+		return llmtest.Scripted(t, llmtest.Turn{Message: llm.Assistant("", remove("m1")), Expect: []func(*llm.Request) error{offered}})
+	}
+	once := memory.ExtractOptions{Attempts: 1}
+	_, extract := memory.Extract(t.Context(), model(), said("…"), existing, &once)
+	_, manage := newManager(t, model(), &memory.ManagerOptions{ExtractOptions: once}).Reflect(t.Context(), said("…"), existing)
+	_, keep := newStoreManager(t, s, model(), memory.StoreOptions{ManagerOptions: memory.ManagerOptions{ExtractOptions: once}}).Reflect(t.Context(), llm.User("…"))
+	for who, err := range map[string]error{"Extract": extract, "Manager": manage, "StoreManager": keep} {
+		if ce, ok := errors.AsType[*memory.CallError](err); !ok || ce.Tool != "RemoveDoc" {
+			t.Errorf("%s: the error is %v, want that of the removal", who, err)
+		}
+	}
+	wantStored(t, s, teaItem)
+}
+
+// Upstream's manual says that the primary model writes the queries if there is no
+// model for them; none does. Here none does, and the manual says so.
+//
+// Defect: §3.1 the manual says that the primary model is asked what to recall.
+func TestRecallAsksNoModelUnlessGivenOne(t *testing.T) {
+	s := newStore(t, nil)
+	put(t, s, "a", teaItem)
+	m := newStoreManager(t, s, llmtest.Scripted(t), memory.StoreOptions{})
+	if items, err := m.Recall(t.Context(), llm.User("tea")); err != nil || len(items) != 1 {
+		t.Errorf("got %v and %v, want the tea", items, err)
+	}
+}
+
+// With upstream's default limit of 5 there is one window, the last message, so
+// that a conversation that ends with thanks recalls by thanks.
+//
+// Defect: §3.1 by default only the last message is searched by.
+func TestStoreManagerRecallsByMoreThanTheLastMessage(t *testing.T) {
+	s := newStore(t, nil)
+	put(t, s, "a", teaItem)
+	for i := range 10 {
+		put(t, s, fmt.Sprint(i), fmt.Sprintf(`{"kind":"Memory","content":{"content":"fact %d"}}`, i))
+	}
+	m := newStoreManager(t, s, llmtest.NewScript(), memory.StoreOptions{})
+	items, err := m.Recall(t.Context(), llm.User("Hello"), llm.User("What tea do I drink?"), llm.Assistant("Green, I think"), llm.User("Thanks"))
+	if err != nil || len(items) != 5 || items[0].Key != "a" {
+		t.Errorf("got %v and %v, want the tea first of 5", items, err)
+	}
 }

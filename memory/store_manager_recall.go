@@ -150,7 +150,9 @@ func (m *StoreManager) queries(ctx context.Context, n store.Namespace, messages 
 	if len(ops) > 0 {
 		return ops, nil
 	}
-	for _, q := range windows(messages, m.o.Limit) {
+	// A whole conversation seldom ends with what it is about: its last four messages
+	// are searched by, which are three windows, however little is to be recalled.
+	for _, q := range windows(messages, max(m.o.Limit, 12)) {
 		ops = append(ops, store.SearchOp{Prefix: n, SearchOptions: store.SearchOptions{Query: q, Limit: m.o.Limit}})
 	}
 	return ops, nil
