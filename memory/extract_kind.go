@@ -38,18 +38,26 @@ func KindOf[T any](description string) Kind {
 		k.err = fmt.Errorf("memory: %v has no name: a kind is a named struct", t)
 		return k
 	}
-	k.tool = llm.NewTool(k.name, description, func(_ context.Context, v T) (json.RawMessage, error) {
-		if v, ok := any(&v).(interface{ Validate() error }); ok {
-			if err := v.Validate(); err != nil {
-				return nil, err
-			}
-		}
-		return encodeAny(v)
-	})
+	k.tool = documentTool[T](k.name, description)
 	if k.tool.Parameters == nil {
 		k.err = fmt.Errorf("memory: kind %s: %v cannot be described by a schema: use a struct of plain fields", k.name, t)
 	}
 	return k
+}
+
+// documentTool is how a model writes a document of type T.
+func documentTool[T any](name, description string) *llm.Tool {
+	return llm.NewTool(name, description, func(_ context.Context, v T) (json.RawMessage, error) { return encodeValid(&v) })
+}
+
+// encodeValid is the document that v is, if its own method has no objection.
+func encodeValid[T any](v *T) (json.RawMessage, error) {
+	if v, ok := any(v).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return nil, err
+		}
+	}
+	return encodeAny(v)
 }
 
 var defaultKinds = []Kind{KindOf[Memory]("Remember something. One call for each memory; several may be made at once.")}

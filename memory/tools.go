@@ -1,10 +1,12 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -28,6 +30,11 @@ type ToolOptions struct {
 	// Actions are what manage_memory may do, of "create", "update" and "delete";
 	// nil is all three.
 	Actions []string
+	// Merge makes an update of manage_memory change the fields that it names and
+	// keep the others: objects field by field, lists as a whole. The result is
+	// checked as a new memory is. Otherwise an update replaces the whole memory.
+	// Memories without fields, such as texts, cannot be merged.
+	Merge bool
 	// Artifact adds the items that search_memory finds to its result, for the
 	// program: see [llm.ToolOutput].
 	Artifact bool
@@ -49,13 +56,53 @@ type manageArgs[T any] struct {
 
 // ManageTool makes the tool manage_memory, with which a model creates, updates and
 // deletes memories of type T: a string, or what a document of its own is. They are
-// stored as {"content": …}. Whatever is wrong is an error that the model can read:
-// an id where none belongs, a memory that is not there.
+// stored as {"content": …}, or as they were if a manager wrote them. Whatever is
+// wrong is an error that the model can read: an id where none belongs, a memory
+// that is not there or of another kind, or what T's own method Validate() error
+// says.
 func ManageTool[T any](o *ToolOptions) (*llm.Tool, error) {
 	m, err := newManaged(o, manageName)
 	if err != nil {
 		return nil, err
 	}
+	actions, err := m.actions()
+	if err != nil {
+		return nil, err
+	}
+	t := llm.NewTool(m.o.Name, manageDescription(actions, m.o.Instructions), func(ctx context.Context, a manageArgs[T]) (string, error) {
+		var content json.RawMessage
+		if a.Content != nil {
+			var err error
+			if content, err = encodeValid(a.Content); err != nil {
+				return "", err
+			}
+		}
+		return m.do(ctx, a.Action, a.ID, content)
+	})
+	if t.Parameters == nil {
+		return nil, fmt.Errorf("memory: %T cannot be the content of memories: there is no schema for it", *new(T))
+	}
+	if typ := reflect.TypeFor[T](); typ.Kind() == reflect.Struct {
+		m.kind = typ.Name()
+	}
+	// The schema is the tool's own, so it can say what this one may do.
+	schema, run := t.Parameters.CloneSchemas(), t.Run
+	for _, a := range actions {
+		schema.Properties["action"].Enum = append(schema.Properties["action"].Enum, a)
+	}
+	schema.Properties["action"].Default = json.RawMessage(`"` + m.first + `"`)
+	if m.o.Merge {
+		if schema.Properties["content"], err = partial(schema.Properties["content"]); err != nil {
+			return nil, err
+		}
+		m.whole, run = Kind{name: m.o.Name, tool: documentTool[T](m.o.Name, "")}, m.runMerging
+	}
+	return &llm.Tool{Name: t.Name, Description: t.Description, Parameters: schema, Run: run}, nil
+}
+
+// actions are what the tool may do, and decides what it does if the model does not
+// say: the first, or to create if it may.
+func (m *managed) actions() ([]string, error) {
 	actions := m.o.Actions
 	if actions == nil {
 		actions = manageActions
@@ -68,37 +115,11 @@ func ManageTool[T any](o *ToolOptions) (*llm.Tool, error) {
 	if len(actions) == 0 {
 		return nil, errors.New("memory: there are no actions: name at least one of create, update, delete")
 	}
-	first := actions[0]
+	m.first = actions[0]
 	if slices.Contains(actions, "create") {
-		first = "create"
+		m.first = "create"
 	}
-	t := llm.NewTool(m.o.Name, manageDescription(actions, m.o.Instructions), func(ctx context.Context, a manageArgs[T]) (string, error) {
-		var content json.RawMessage
-		if a.Content != nil {
-			var err error
-			if content, err = encodeAny(a.Content); err != nil {
-				return "", err
-			}
-		}
-		id := ""
-		if a.ID != nil {
-			id = *a.ID
-		}
-		if a.Action == "" {
-			a.Action = first
-		}
-		return m.do(ctx, a.Action, id, content)
-	})
-	if t.Parameters == nil {
-		return nil, fmt.Errorf("memory: %T cannot be the content of memories: there is no schema for it", *new(T))
-	}
-	// The schema is the tool's own, so it can say what this one may do.
-	schema := t.Parameters.CloneSchemas()
-	for _, a := range actions {
-		schema.Properties["action"].Enum = append(schema.Properties["action"].Enum, a)
-	}
-	schema.Properties["action"].Default = json.RawMessage(`"` + first + `"`)
-	return &llm.Tool{Name: t.Name, Description: t.Description, Parameters: schema, Run: t.Run}, nil
+	return actions, nil
 }
 
 func manageDescription(actions []string, instructions string) string {
@@ -118,8 +139,11 @@ func manageDescription(actions []string, instructions string) string {
 
 // managed is what the tools work on.
 type managed struct {
-	o  ToolOptions
-	ns template
+	o     ToolOptions
+	ns    template
+	first string // the action if none is named
+	kind  string // of the memories; empty if they are not of a struct's type
+	whole Kind   // checks what was merged
 }
 
 func newManaged(o *ToolOptions, name string) (*managed, error) {
@@ -136,7 +160,12 @@ func newManaged(o *ToolOptions, name string) (*managed, error) {
 }
 
 // do does one action and says so.
-func (m *managed) do(ctx context.Context, action, id string, content json.RawMessage) (string, error) {
+func (m *managed) do(ctx context.Context, action string, key *string, content json.RawMessage) (string, error) {
+	id := ""
+	if key != nil {
+		id = *key
+	}
+	action = cmp.Or(action, m.first)
 	switch {
 	case action == "create" && id != "":
 		return "", errors.New("a new memory has no id: leave it out, or update the memory")
@@ -167,6 +196,10 @@ func (m *managed) do(ctx context.Context, action, id string, content json.RawMes
 }
 
 func (m *managed) create(ctx context.Context, s *store.Store, n store.Namespace, content json.RawMessage) (string, error) {
+	content, err := m.complete(nil, content)
+	if err != nil {
+		return "", err
+	}
 	// Managers write the same memory with a kind around it.
 	same := store.Or(store.Eq("content", content), store.And(store.Eq("kind", memoryKind), store.Eq("content.content", content)))
 	results, err := s.Batch(ctx, sameItem(n, same))
@@ -200,8 +233,8 @@ func (m *managed) update(ctx context.Context, s *store.Store, item *store.Item, 
 	var has struct {
 		Kind *string `json:"kind"`
 	}
-	var value any = map[string]json.RawMessage{"content": content}
-	if item.Decode(&has) == nil && has.Kind != nil {
+	managed := item.Decode(&has) == nil && has.Kind != nil
+	if managed {
 		// It was written by a manager, and must stay what it is.
 		switch isText := content[0] == '"'; {
 		case isText && *has.Kind != memoryKind:
@@ -210,10 +243,16 @@ func (m *managed) update(ctx context.Context, s *store.Store, item *store.Item, 
 			if content, err = encodeAny(map[string]json.RawMessage{"content": content}); err != nil {
 				return "", err
 			}
-			value = envelope{memoryKind, content}
-		default:
-			value = envelope{*has.Kind, content}
+		case m.kind != "" && m.kind != *has.Kind:
+			return "", fmt.Errorf("memory %s is a %s, which a %s cannot replace", item.Key, *has.Kind, m.kind)
 		}
+	}
+	if content, err = m.complete(old.Content, content); err != nil {
+		return "", fmt.Errorf("memory %s would not be what it is to be: %w", item.Key, err)
+	}
+	var value any = map[string]json.RawMessage{"content": content}
+	if managed {
+		value = envelope{*has.Kind, content}
 	}
 	if err := s.Put(ctx, item.Namespace, item.Key, value, &store.PutOptions{Meta: meta, IfVersion: item.Version}); err != nil {
 		return "", err

@@ -115,6 +115,10 @@ func TestManageToolDoesNotCreateTheSameTwice(t *testing.T) {
 	if out, err := call(t, tool, `{"content":"Cy came"}`); err != nil || out != "memory c says this already" {
 		t.Errorf("got %v and %v", out, err)
 	}
+	put(t, s, "d", `{"kind":"Triple","content":{"subject":"A","predicate":"b","object":"C"}}`)
+	if out, err := call(t, manageTool[Triple](t, memory.ToolOptions{Store: s}), `{"content":{"object":"C","subject":"A","predicate":"b"}}`); err != nil || out != "memory d says this already" {
+		t.Errorf("got %v and %v", out, err)
+	}
 	// What another namespace below holds is no duplicate.
 	if out, err := call(t, tool, `{"content":"Bob is tall"}`); err != nil || !strings.HasPrefix(out.(string), "created memory ") {
 		t.Errorf("got %v and %v", out, err)

@@ -1,0 +1,87 @@
+package memory
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// partial is the schema of an update that names only the fields that change: none
+// is required, and none has a default, which would change what is not mentioned.
+// A list is replaced as a whole, so its elements stay as they are.
+func partial(s *jsonschema.Schema) (*jsonschema.Schema, error) {
+	if s.Type != "object" {
+		return nil, fmt.Errorf("memory: Merge is for memories with fields, and %q has none", s.Type)
+	}
+	loosen(s)
+	s.Description = "the memory; not for delete; for update only the fields that change"
+	return s, nil
+}
+
+func loosen(s *jsonschema.Schema) {
+	s.Required = nil
+	for _, p := range s.Properties {
+		p.Default = nil
+		if p.Type == "object" {
+			loosen(p)
+		}
+	}
+}
+
+// mergeFields is the old document with the fields of an update: objects are merged
+// field by field, anything else is replaced. A field that is null is one that the
+// model left out.
+func mergeFields(old, update json.RawMessage) (json.RawMessage, error) {
+	a, err := decodeAny(old)
+	if err != nil {
+		return nil, err
+	}
+	b, err := decodeAny(update)
+	if err != nil {
+		return nil, err
+	}
+	return encodeAny(mergeValues(a, b))
+}
+
+func mergeValues(old, update any) any {
+	into, ok := old.(map[string]any)
+	from, also := update.(map[string]any)
+	if !ok || !also {
+		return update
+	}
+	for name, v := range from {
+		if v != nil {
+			into[name] = mergeValues(into[name], v)
+		}
+	}
+	return into
+}
+
+// runMerging is the function of the tool if an update need not be a whole memory.
+func (m *managed) runMerging(ctx context.Context, args json.RawMessage) (any, error) {
+	var a manageArgs[json.RawMessage]
+	if err := json.Unmarshal(args, &a); err != nil {
+		return nil, err
+	}
+	var content json.RawMessage
+	if a.Content != nil {
+		content = *a.Content
+	}
+	return m.do(ctx, a.Action, a.ID, content)
+}
+
+// complete is the memory that an update leads to; old is nil for a new one.
+func (m *managed) complete(old, content json.RawMessage) (json.RawMessage, error) {
+	if !m.o.Merge {
+		return content, nil
+	}
+	if old != nil {
+		var err error
+		if content, err = mergeFields(old, content); err != nil {
+			return nil, err
+		}
+	}
+	return m.whole.check(content)
+}
