@@ -46,6 +46,7 @@ type paritySample struct {
 type parityTable struct {
 	Rows    []parityRow    `json:"rows"`
 	Samples []paritySample `json:"samples"`
+	Defects []parityDefect `json:"defects"`
 }
 
 // parityGroups are the groups in the order of the page, with their headings.
@@ -76,7 +77,8 @@ var portedNow = []string{"send", "command", "subgraphs"}
 var ahead = regexp.MustCompile(`interrupt|time travel|persistence`)
 
 // The page says for every row which test ports it, or why none does. Tests say it themselves, in a line of their doc
-// comment: "Parity: 14, 15." for rows and "Sample: A1." for samples. A remark may follow the full stop.
+// comment: "Parity: 14, 15." for rows, "Sample: A1." for samples and "Defect: §2.2 what is wrong." for defects. A remark
+// may follow the full stop of the first two.
 func TestParityTableIsComplete(t *testing.T) {
 	module := os.DirFS(".")
 	table, err := readParityTable(module)
@@ -127,14 +129,14 @@ func readParityTable(module fs.FS) (*parityTable, error) {
 	return table, nil
 }
 
-// A parityMark is a test that says that it ports a row or a sample.
+// A parityMark is a test that says that it ports a row or a sample, or holds a defect off.
 type parityMark struct {
-	id   string // "14" or "A1"
+	id   string // "14", "A1" or "§2.2 what is wrong"
 	test string // its name, with the directory if it is not the root
 	file string
 }
 
-var parityLine = regexp.MustCompile(`^(Parity|Sample):\s*(.*)$`)
+var parityLine = regexp.MustCompile(`^(Parity|Sample|Defect):\s*(.*)$`)
 
 // eachTestFile calls f with every parsed test file of the module.
 func eachTestFile(module fs.FS, f func(name string, files *token.FileSet, parsed *ast.File)) error {
@@ -227,6 +229,9 @@ var sampleID = regexp.MustCompile(`^[A-Z][0-9]+$`)
 
 // parityIDs reads the list of an annotation.
 func parityIDs(kind, list string) ([]string, error) {
+	if kind == "Defect" {
+		return defectID(list)
+	}
 	list, _, ok := strings.Cut(list, ".") // a remark may follow
 	if !ok {
 		return nil, errors.New("the list does not end with a full stop")
@@ -307,6 +312,12 @@ func (table *parityTable) problems(marks []parityMark) []string {
 			complain("sample %s (%s) has neither an example nor a reason", s.Sample, s.Title)
 		}
 	}
+	for _, d := range table.Defects {
+		known[d.id()] = true
+		if problem := d.problem(marks); problem != "" {
+			complain("%s", problem)
+		}
+	}
 	for _, m := range marks {
 		if !known[m.id] {
 			complain("%s: %s ports %q, which is not in %s", m.file, m.test, m.id, parityData)
@@ -321,6 +332,7 @@ func (table *parityTable) fill(page []byte, marks []parityMark, differences []by
 	for _, section := range []struct{ name, text string }{
 		{"differences", shiftHeadings(string(differences))},
 		{"rows", table.rows(marks)},
+		{"defects", table.defects(marks)},
 		{"samples", table.samples(marks)},
 	} {
 		begin, end := "<!-- generated:"+section.name+" -->\n", "<!-- /generated:"+section.name+" -->\n"
@@ -420,6 +432,8 @@ func TestParityMarksAreRead(t *testing.T) {
 		{"prose", "// Parity is a word.\nfunc TestA(t *testing.T) {}\n", nil, ""},
 		{"no full stop", "// Parity: 14\nfunc TestA(t *testing.T) {}\n", nil, `d/a_test.go:3: "Parity: 14": the list does not end with a full stop`},
 		{"no number", "// Parity: 1-4.\nfunc TestA(t *testing.T) {}\n", nil, `d/a_test.go:3: "Parity: 1-4.": "1-4" is not the number of a row`},
+		{"defect", "// Defect: §2.2 a thing, or two.\nfunc TestA(t *testing.T) {}\n", []parityMark{{"§2.2 a thing, or two", "d.TestA", "d/a_test.go"}}, ""},
+		{"no section", "// Defect: a thing.\nfunc TestA(t *testing.T) {}\n", nil, `d/a_test.go:3: "Defect: a thing.": it is not a section and a text: §2.2 what is wrong.`},
 		{"no sample", "// Sample: 1.\nfunc TestA(t *testing.T) {}\n", nil, `d/a_test.go:3: "Sample: 1.": "1" is not the name of a sample`},
 		{"on a helper", "// Parity: 1.\nfunc help() {}\n", nil, `d/a_test.go:3: "Parity: 1.": it is not on a test, an example or a fuzz test`},
 		{"detached", "// Parity: 1.\n\nfunc TestA(t *testing.T) {}\n", nil, `d/a_test.go:3: "Parity: 1.": it is not on a test, an example or a fuzz test`},
@@ -444,17 +458,23 @@ func TestParityTableProblems(t *testing.T) {
 		want  string
 	}{
 		{"all is well", parityTable{[]parityRow{{1, "a", "send", ""}, {2, "b", "send", "ahead: interrupts"}, {3, "c", "graphs", "Python-only"}},
-			[]paritySample{{"A1", "s", ""}}}, ""},
-		{"neither", parityTable{[]parityRow{{1, "a", "send", ""}, {2, "b", "graphs", ""}}, []paritySample{{"A1", "s", ""}}},
+			[]paritySample{{"A1", "s", ""}}, nil}, ""},
+		{"neither", parityTable{[]parityRow{{1, "a", "send", ""}, {2, "b", "graphs", ""}}, []paritySample{{"A1", "s", ""}}, nil},
 			"row 2 (graphs, b) has neither a test nor a reason"},
-		{"no reason for its group", parityTable{[]parityRow{{1, "a", "send", ""}, {2, "b", "command", "too hard"}}, []paritySample{{"A1", "s", ""}}},
+		{"no reason for its group", parityTable{[]parityRow{{1, "a", "send", ""}, {2, "b", "command", "too hard"}}, []paritySample{{"A1", "s", ""}}, nil},
 			`row 2 (command, b) has no test, and the reason "too hard" is none for its group: what does not need interrupts, time travel or persistence is ported`},
-		{"sample", parityTable{[]parityRow{{1, "a", "send", ""}}, []paritySample{{"A1", "s", ""}, {"A2", "r", ""}}},
+		{"sample", parityTable{[]parityRow{{1, "a", "send", ""}}, []paritySample{{"A1", "s", ""}, {"A2", "r", ""}}, nil},
 			"sample A2 (r) has neither an example nor a reason"},
-		{"unknown row", parityTable{nil, []paritySample{{"A1", "s", ""}}}, `a_test.go: TestA ports "1", which is not in docs/parity-rows.json`},
-		{"unknown group", parityTable{[]parityRow{{1, "a", "sends", ""}}, []paritySample{{"A1", "s", ""}}},
+		{"unknown row", parityTable{nil, []paritySample{{"A1", "s", ""}}, nil}, `a_test.go: TestA ports "1", which is not in docs/parity-rows.json`},
+		{"unknown group", parityTable{[]parityRow{{1, "a", "sends", ""}}, []paritySample{{"A1", "s", ""}}, nil},
 			`docs/parity-rows.json: row 1: there is no group "sends"`},
-		{"out of order", parityTable{[]parityRow{{1, "a", "send", ""}, {3, "c", "graphs", "Python-only"}}, []paritySample{{"A1", "s", ""}}},
+		{"defect", parityTable{[]parityRow{{1, "a", "send", ""}}, []paritySample{{"A1", "s", ""}}, []parityDefect{{"2.2", "p", "run", "x", ""}, {"2.2", "p", "", "y", "later"}}},
+			`the defect "§2.2 x" has neither a test nor a reason`},
+		{"defect without a section", parityTable{[]parityRow{{1, "a", "send", ""}}, []paritySample{{"A1", "s", ""}}, []parityDefect{{"", "p", "", "x", ""}}},
+			"docs/parity-rows.json: the defect {Section: Part:p Seen: Defect:x Reason:} lacks its section, its part or its text"},
+		{"defect seen otherwise", parityTable{[]parityRow{{1, "a", "send", ""}}, []paritySample{{"A1", "s", ""}}, []parityDefect{{"3", "p", "heard", "x", ""}}},
+			`docs/parity-rows.json: the defect "§3 x" was seen by "heard": want run, read or nothing`},
+		{"out of order", parityTable{[]parityRow{{1, "a", "send", ""}, {3, "c", "graphs", "Python-only"}}, []paritySample{{"A1", "s", ""}}, nil},
 			"docs/parity-rows.json: row 3 stands where row 2 should"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -469,9 +489,9 @@ func TestParityPageIsFilledBetweenItsMarkers(t *testing.T) {
 	section := func(name, text string) string {
 		return "<!-- generated:" + name + " -->\n" + text + "<!-- /generated:" + name + " -->\n"
 	}
-	table := parityTable{[]parityRow{{1, "a|b", "defer", "later"}}, []paritySample{{"A1", "s", ""}}}
-	marks := []parityMark{{"1", "parity.TestB", "b_test.go"}, {"1", "TestA", "a_test.go"}}
-	page := "before\n" + section("differences", "old") + section("rows", "old\n") + "between\n" + section("samples", "") + "after\n"
+	table := parityTable{[]parityRow{{1, "a|b", "defer", "later"}}, []paritySample{{"A1", "s", ""}}, []parityDefect{{"2.2", "p", "run", "x", ""}}}
+	marks := []parityMark{{"1", "parity.TestB", "b_test.go"}, {"1", "TestA", "a_test.go"}, {"§2.2 x", "memory.TestX", "x_test.go"}}
+	page := "before\n" + section("differences", "old") + section("rows", "old\n") + section("defects", "") + "between\n" + section("samples", "") + "after\n"
 	got, err := table.fill([]byte(page), marks, []byte("# Title\n\n## Part\n\n```\n# kept\n```\n"))
 	if err != nil {
 		t.Fatal(err)
@@ -480,6 +500,7 @@ func TestParityPageIsFilledBetweenItsMarkers(t *testing.T) {
 		"before\n" + section("differences", "\n#### Part\n\n```\n# kept\n```\n\n"),
 		"1 of 1 rows have a test.\n",
 		"### Deferred nodes\n\n| row | LangGraph's test | here |\n|---|---|---|\n| 1 | a\\|b | `TestA`, `parity.TestB`; the rest: later |\n",
+		section("defects", "\n1 of 1 defects have a test.\n\n| § | part | defect | seen | held off by |\n|---|---|---|---|---|\n| 2.2 | p | x | run | `memory.TestX` |\n\n"),
 		"between\n" + section("samples", "\n- [ ] A1 s: **open**\n\n") + "after\n",
 	} {
 		if !strings.Contains(string(got), want) {

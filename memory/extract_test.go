@@ -162,7 +162,7 @@ func TestExtractPatchesRemovesAndKeeps(t *testing.T) {
 // With inserts enabled and a non-empty set the model is forced to write: the only
 // way out is an empty patch.
 //
-// Defect: 2.2 no no-op in the first step.
+// Defect: §2.2 the model must write something, as there is no way to do nothing.
 func TestExtractOffersToDoNothing(t *testing.T) {
 	existing := []memory.Document{doc(t, "a", "Ann likes tea")}
 	for _, answer := range []llm.ToolCall{done(), patch("m1")} {
@@ -219,8 +219,8 @@ func TestExtractRepairsOnlyTheCallThatFailed(t *testing.T) {
 
 // Upstream logs invalid calls that are left and omits them.
 //
-// Defect: 7 invalid leftovers omitted without an error.
-// Defect: 2.2 invalid calls dropped silently.
+// Defect: §7 calls that stay invalid are left out of the result without an error.
+// Defect: §2.2 calls that stay invalid are dropped silently.
 func TestExtractReturnsWhatIsRightTogetherWithAnError(t *testing.T) {
 	bad := llmtest.ToolCall("Profile", `{"name":"Ann"}`)
 	model := llmtest.Scripted(t, llmtest.Ask(bad, llmtest.ToolCall("Triple", Triple{Subject: "A", Predicate: "b", Object: "C"})),
@@ -235,7 +235,7 @@ func TestExtractReturnsWhatIsRightTogetherWithAnError(t *testing.T) {
 
 // Upstream drops a patch of an unknown document with a line in the log.
 //
-// Defect: 7 unknown document id dropped.
+// Defect: §7 patches of unknown documents are dropped.
 func TestExtractTellsTheModelWhichDocumentsThereAre(t *testing.T) {
 	existing := []memory.Document{doc(t, "a", "Ann likes tea")}
 	model := llmtest.Scripted(t,
@@ -252,7 +252,7 @@ func TestExtractTellsTheModelWhichDocumentsThereAre(t *testing.T) {
 
 // Upstream drops a patched document whose kind is not among the schemas.
 //
-// Defect: 7 patched documents of unknown kinds dropped.
+// Defect: §7 patched documents of unknown kinds are dropped.
 func TestExtractPatchesDocumentsOfUnknownKinds(t *testing.T) {
 	existing := []memory.Document{{ID: "a", Kind: "Recipe", Content: json.RawMessage(`{"dish":"soup","n":1}`)}}
 	model := llmtest.Scripted(t, llmtest.Ask(patch("m1", replace("/dish", "stew"))))
@@ -266,8 +266,8 @@ func TestExtractPatchesDocumentsOfUnknownKinds(t *testing.T) {
 // Upstream's update branch asks a model that fails for ever, up to the recursion
 // limit of its graph, and keeps the reason to itself.
 //
-// Defect: 7 unbounded loop with a failing model.
-// Defect: 2.2 provider errors swallowed in the update branch.
+// Defect: §7 a model that keeps failing is asked without end.
+// Defect: §2.2 errors of the provider are swallowed where documents exist.
 func TestExtractReturnsTheModelsFailureAtOnce(t *testing.T) {
 	down := errors.New("the provider is down")
 	existing := []memory.Document{doc(t, "a", "Ann likes tea")}
@@ -303,7 +303,7 @@ func TestExtractRepairsUnknownToolsAndBrokenArguments(t *testing.T) {
 // Without inserts a first document may be made: that is a profile. Upstream makes
 // several if the model calls the tool twice.
 //
-// Defect: 2.2 several documents although inserts are off.
+// Defect: §2.2 several documents are made although inserts are off.
 func TestExtractWithoutInsertsMakesOneDocumentAtMost(t *testing.T) {
 	model := llmtest.Scripted(t,
 		llmtest.Ask(llmtest.ToolCall("Profile", `{"name":"Ann","age":40,"likes":[]}`), llmtest.ToolCall("Profile", `{"name":"Ann","age":41,"likes":[]}`)),

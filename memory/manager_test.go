@@ -26,7 +26,7 @@ func note(text string) llm.ToolCall {
 
 // Upstream returns the whole set without telling what has changed.
 //
-// Defect: 2.2 no flag for what changed.
+// Defect: §2.2 the result does not tell what changed.
 func TestManagerSaysWhatBecomesOfEachDocument(t *testing.T) {
 	existing := []memory.Document{doc(t, "a", "Ann likes tea"), doc(t, "b", "Bob is tall"), doc(t, "c", "Cy left")}
 	model := llmtest.Scripted(t, llmtest.Ask(patch("m1", replace("/content", "Ann likes milk")), remove("m3"), note("Dee came")))
@@ -56,7 +56,7 @@ func TestManagerGoesOnUntilTheModelIsDone(t *testing.T) {
 // Upstream pairs calls with results through a map of documents: two calls about
 // one document shift the pairing.
 //
-// Defect: 2.2 acknowledgements paired with the wrong calls.
+// Defect: §2.2 acknowledgements are paired with the wrong calls.
 func TestManagerAnswersEachCallOfAStep(t *testing.T) {
 	model := llmtest.Scripted(t,
 		llmtest.Ask(note("x"), patch("m1", replace("/content", "y")), patch("m1", replace("/content", "z"))),
@@ -82,7 +82,7 @@ func TestManagerAnswersEachCallOfAStep(t *testing.T) {
 
 // Upstream's hint breaks off in the middle of its sentence.
 //
-// Defect: 2.2 hint of steps cut off.
+// Defect: §2.2 the hint of how many steps are left breaks off.
 func TestManagerTellsHowManyStepsAreLeft(t *testing.T) {
 	model := llmtest.Scripted(t, llmtest.Ask(note("x")),
 		llmtest.Turn{Message: llm.Assistant("", note("y")), Expect: []func(*llm.Request) error{llmtest.Asked("in at most 2 more steps, or call Done.")}},

@@ -46,8 +46,10 @@ func resolveIn(t *testing.T, c any, vars map[string]string, segments ...string) 
 // Upstream takes a segment as a variable only if it starts with a brace, looks
 // "{a}_x" up as "a}_x", and lets numbers leak into the namespace.
 //
-// Defect: 3.4 variables only as whole segments.
-// Defect: 3.4 values not coerced to text.
+// Defect: §3.4 a variable within a segment stays literal.
+// Defect: §3.4 what follows a variable becomes part of its name.
+// Defect: §3.4 numbers leak into the namespace.
+// Defect: §3.4 a list of segments is taken as one segment.
 func TestNamespaceVariablesStandAnywhereInASegment(t *testing.T) {
 	c := who{User: "ann", Team: 7, Plain: "p"}
 	tests := []struct {

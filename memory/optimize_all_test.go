@@ -49,7 +49,7 @@ func TestOnlyBlamedPromptsChangeAndTheOrderStays(t *testing.T) {
 	}
 }
 
-// Defect: 5 when_to_update is not shown to the classifier.
+// Defect: §5 when_to_update is not shown to the classifier.
 func TestCreditAssignmentSeesWhenToUpdate(t *testing.T) {
 	const when = "<when_to_update>\nwhen the style is bad\n</when_to_update>"
 	for _, prompts := range [][]memory.Prompt{promptTeam, promptTeam[1:2]} {

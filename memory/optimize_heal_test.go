@@ -6,6 +6,10 @@ import (
 	"pgregory.net/rapid"
 )
 
+// The first row is upstream's own. Without variables it leaves its tags in the
+// text.
+//
+// Defect: §3.4 a prompt without variables keeps the tags of the optimiser.
 func TestHealerKeepsVariablesAndDoublesStrayBraces(t *testing.T) {
 	const original = "Hi {name}, use {tool}"
 	for _, test := range []struct{ original, text, want string }{
@@ -15,6 +19,7 @@ func TestHealerKeepsVariablesAndDoublesStrayBraces(t *testing.T) {
 		{original, "{{name}} {{{name}}}", "{{name}} {{{name}}}"},
 		{original, "} {", "}} {{"},
 		{"no variables", "{x} {{y}}", "{{x}} {{y}}"},
+		{"no variables", "<TO_OPTIMIZE a=1>z</TO_OPTIMIZE>", "z"},
 		{`not doubled: {"a": 1} {name}`, `{"b": 2} {name}`, `{"b": 2} {name}`},
 	} {
 		if got := healTemplate(test.original, test.text); got != test.want {

@@ -119,7 +119,8 @@ func TestOptimizerCallsTheModelNoOftenerThanNeeded(t *testing.T) {
 	}
 }
 
-// Defect: 5 metaprompt ignores an output before the last call.
+// Defect: §5 metaprompt ignores an output before the last call.
+// Defect: §5 metaprompt always makes as many calls as it may.
 func TestMetapromptEndsWithItsFirstOutput(t *testing.T) {
 	model := llmtest.Scripted(t, thinks(), rewritten("Hi {name}."))
 	got, err := newOptimizer(t, model, memory.Metaprompt, nil).Improve(t.Context(), greeting, complaints)
@@ -128,7 +129,7 @@ func TestMetapromptEndsWithItsFirstOutput(t *testing.T) {
 	}
 }
 
-// Defect: 5 prompt_memory empties a prompt whose update was declined.
+// Defect: §5 prompt_memory empties a prompt whose update was declined.
 func TestDeclinedUpdateKeepsThePrompt(t *testing.T) {
 	for _, text := range []string{"", "Hi."} {
 		model := llmtest.Scripted(t, updated(false, text))
@@ -190,7 +191,7 @@ func TestOptimizerMendsALostVariable(t *testing.T) {
 	}
 }
 
-// Defect: 3.4 format_sessions reads two conversations as one with feedback.
+// Defect: §3.4 two conversations are read as one and its feedback.
 func TestTrajectoriesAreShownOneByOne(t *testing.T) {
 	model := llmtest.Scripted(t, updated(false, "", llmtest.Heard(llm.System("Do it."), llm.User(strings.Join([]string{
 		"<TO_OPTIMIZE>\nGreet {name}.\n</TO_OPTIMIZE>",
@@ -213,7 +214,7 @@ func TestTrajectoriesAreShownOneByOne(t *testing.T) {
 	}
 }
 
-// Defect: 5 tool_choice is pinned to a name, which some servers refuse.
+// Defect: §5 the tool choice is pinned to a name, which some servers refuse.
 func TestOptimizerNeverDemandsAToolByName(t *testing.T) {
 	model := llmtest.Scripted(t, byTool("classify", toolArgs{"reasoning": "r", "which": []string{"main"}}), thinks(), recommend(), rewritten("Hi {name}."))
 	bound := llm.With(model, llm.Tools(llm.NewTool("stray", "Is none of our tools.", func(context.Context, struct{}) (string, error) { return "", nil })))

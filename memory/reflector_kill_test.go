@@ -25,6 +25,8 @@ const submitterEnv = "TREADLE_MEMORY_SUBMITTER"
 
 // What was acknowledged runs in the next process, once, whether it was waiting or
 // running when the process was killed with kill -9.
+//
+// Defect: §4.1 (7) pending work ends with the process.
 func TestKilledReflectorLosesNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "test.db")
 	for _, n := range []int{1, 2, 3, 17, 60} {

@@ -104,6 +104,9 @@ func ended(t *testing.T, h *memory.Reflection[string], want string, wantErr erro
 	}
 }
 
+// Upstream keeps the newest payload only.
+//
+// Defect: §4.1 what was submitted before the newest payload is lost.
 func TestSubmitsAreMergedUntilAllIsQuiet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLog()
@@ -183,8 +186,9 @@ func TestFailedMergeKeepsWhatWasThere(t *testing.T) {
 	})
 }
 
-// Upstream: without an id all submits share one key and cancel each other
-// (defect 1).
+// Upstream: without an id all submits share one key and cancel each other.
+//
+// Defect: §4.1 (1) without a thread id the submits of all users cancel each other.
 func TestNoKeyIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLog()
@@ -202,7 +206,9 @@ func TestNoKeyIsAnError(t *testing.T) {
 	})
 }
 
-// Upstream: the run does not have the store of the submit (defect 2).
+// Upstream: the run does not have the store of the submit.
+//
+// Defect: §4.1 (2) the worker overrides the store of the run with none.
 func TestRunHasTheValuesOfTheSubmit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		type key struct{}
@@ -226,8 +232,9 @@ func TestRunHasTheValuesOfTheSubmit(t *testing.T) {
 	})
 }
 
-// Upstream: a submit marks what is running as cancelled, which it is not
-// (defect 3).
+// Upstream: a submit marks what is running as cancelled, which it is not.
+//
+// Defect: §4.1 (3) a submit marks running work as cancelled, which completes nevertheless.
 func TestSubmitWhileRunningRunsAfterwards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLog()
@@ -242,7 +249,9 @@ func TestSubmitWhileRunningRunsAfterwards(t *testing.T) {
 }
 
 // Upstream: the end of a run takes away the entry of newer work, which is then
-// not merged (defect 4).
+// not merged.
+//
+// Defect: §4.1 (4) the end of a run drops the entry of newer work, so that both run.
 func TestThirdSubmitJoinsTheSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLog()
@@ -258,8 +267,10 @@ func TestThirdSubmitJoinsTheSecond(t *testing.T) {
 	})
 }
 
-// Upstream: shutdown runs everything at once, cancelled work too, and dies of it
-// (defect 5).
+// Upstream: shutdown runs everything at once, cancelled work too, and dies of it.
+//
+// Defect: §4.1 (5) shutdown runs what is not due yet.
+// Defect: §4.1 (5) shutdown runs what was cancelled, and the worker dies of it.
 func TestCloseRunsNothingBeforeItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLog()
@@ -290,7 +301,9 @@ func TestCloseRunsNothingBeforeItsTime(t *testing.T) {
 	})
 }
 
-// Upstream: work in the far future delays what is due now (defect 6).
+// Upstream: work in the far future delays what is due now.
+//
+// Defect: §4.1 (6) far-off work delays what is due now.
 func TestNobodyWaitsForLaterWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLog()
@@ -304,7 +317,9 @@ func TestNobodyWaitsForLaterWork(t *testing.T) {
 	})
 }
 
-// Upstream: a slow run blocks all (defect 7).
+// Upstream: a slow run blocks all.
+//
+// Defect: §4.1 (7) one slow reflection blocks all others.
 func TestSlowWorkBlocksNoOtherKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLog()
@@ -320,7 +335,9 @@ func TestSlowWorkBlocksNoOtherKey(t *testing.T) {
 }
 
 // Upstream: work that is due at the same time is compared by its payload, which
-// can fail (defect 8).
+// can fail.
+//
+// Defect: §4.1 (8) work that is due at the same time is compared by payload, which can fail.
 func TestWorkDueAtTheSameTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex

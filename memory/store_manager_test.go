@@ -85,7 +85,7 @@ const teaItem, tallItem = `{"kind":"Memory","content":{"content":"Ann likes tea"
 
 // Upstream reports the puts only.
 //
-// Defect: 3.1 deletes not reported.
+// Defect: §3.1 deletes are not reported.
 func TestStoreManagerWritesAndReportsAllChanges(t *testing.T) {
 	s := newStore(t, nil)
 	put(t, s, "a", teaItem)
@@ -108,14 +108,17 @@ func TestStoreManagerWritesAndReportsAllChanges(t *testing.T) {
 
 // Upstream indexes value["kind"] and fails on what the tools have written.
 //
-// Defect: 3.1 items without kind raise KeyError.
+// Defect: §3.1 memories of the tools raise KeyError, even in a namespace below.
 func TestStoreManagerReadsItemsWithoutAKind(t *testing.T) {
 	s := newStore(t, nil)
+	if err := s.Put(t.Context(), store.Namespace{"memories", "below"}, "text", map[string]string{"content": "Bob is tall"}, nil); err != nil {
+		t.Fatal(err)
+	}
 	put(t, s, "text", `{"content":"Ann likes tea"}`)
 	put(t, s, "object", `{"content":{"city":"Bonn"}}`)
 	put(t, s, "foreign", `{"anything":1}`)
 	model := llmtest.Scripted(t, llmtest.Turn{
-		Message: llm.Assistant("", patch("m1", replace("/anything", 2)), patch("m2", replace("/city", "Rome")), patch("m3", replace("/content", "Ann likes milk"))),
+		Message: llm.Assistant("", patch("m1", replace("/anything", 2)), patch("m2", replace("/city", "Rome")), patch("m3", replace("/content", "Ann likes milk")), patch("m4", replace("/content", "Bob is small"))),
 		Expect: []func(*llm.Request) error{func(r *llm.Request) error {
 			if text := r.Messages[0].Text(); !strings.Contains(text, `<document id="m3" kind="Memory">`+"\n"+`{"content":"Ann likes tea"}`) {
 				return fmt.Errorf("the model sees %s", text)
@@ -125,13 +128,14 @@ func TestStoreManagerReadsItemsWithoutAKind(t *testing.T) {
 	if _, err := newStoreManager(t, s, model, memory.StoreOptions{}).Reflect(t.Context(), llm.User("…")); err != nil {
 		t.Fatal(err)
 	}
-	wantStored(t, s, `{"anything":2}`, `{"content":{"city":"Rome"}}`, `{"kind":"Memory","content":{"content":"Ann likes milk"}}`)
+	wantStored(t, s, `{"anything":2}`, `{"content":{"city":"Rome"}}`, `{"kind":"Memory","content":{"content":"Ann likes milk"}}`,
+		`{"kind":"Memory","content":{"content":"Bob is small"}}`)
 }
 
 // Upstream writes its default whenever recall finds nothing, over what the
 // default has become.
 //
-// Defect: 3.1 default overwritten.
+// Defect: §3.1 the default overwrites what it has become.
 func TestStoreManagerNeverOverwritesTheDefault(t *testing.T) {
 	s := newStore(t, nil)
 	o := memory.StoreOptions{Default: "Use short answers", Limit: 1}
@@ -163,7 +167,7 @@ func TestStoreManagerChangesTheDefaultBeforeItIsStored(t *testing.T) {
 
 // Upstream makes query_limit/4 windows: none at all below 4.
 //
-// Defect: 3.1 no recall with a small limit.
+// Defect: §3.1 a limit below four means no recall at all.
 func TestStoreManagerAlwaysRecalls(t *testing.T) {
 	s := newStore(t, nil)
 	put(t, s, "a", teaItem)
@@ -202,8 +206,8 @@ func TestStoreManagerAsksTheQueryModelWhatToRecall(t *testing.T) {
 // Upstream's synchronous path hands writes to an executor and never looks at what
 // became of them.
 //
-// Defect: 3.1 write errors swallowed.
-// Defect: 3.1 no transaction.
+// Defect: §3.1 errors of writes are swallowed.
+// Defect: §3.1 the writes are no transaction.
 func TestStoreManagerWritesAllOrNothing(t *testing.T) {
 	s := newStore(t, nil)
 	put(t, s, "a", teaItem)
@@ -326,8 +330,8 @@ func TestStoreManagerForgetsWhatItRemovesIfItOverwrites(t *testing.T) {
 // Upstream's get of the default crashes if none is configured, and its put does
 // not wrap what it stores.
 //
-// Defect: 3.2 get of the default crashes.
-// Defect: 3.2 put does not wrap.
+// Defect: §3.2 get of the default crashes if there is none.
+// Defect: §3.2 put stores a value without its kind.
 func TestStoreManagerReadsAndWritesMemories(t *testing.T) {
 	s := newStore(t, nil)
 	m := newStoreManager(t, s, llmtest.NewScript(), memory.StoreOptions{})

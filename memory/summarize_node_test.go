@@ -67,7 +67,9 @@ func TestSummaryNodeLeavesTheHistory(t *testing.T) {
 }
 
 // Upstream shows the old summary again with each run when the summary takes the
-// place of the history and there is a system message (defect E).
+// place of the history and there is a system message.
+//
+// Defect: §6.2 (E) a summary in place of the history is repeated with each run.
 func TestReplacingSummaryNodeIsIdempotent(t *testing.T) {
 	b := treadle.New[State]("chat")
 	treadle.AddNode(b, "summarize", memory.ReplacingSummaryNode(by(llmtest.Scripted(t, llmtest.Say("A"), llmtest.Say("B")), 6, 1)))

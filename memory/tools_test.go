@@ -58,8 +58,8 @@ func TestManageToolCreatesUpdatesAndDeletes(t *testing.T) {
 // Upstream's update writes what is not there, its create stores null, and both
 // overwrite without looking.
 //
-// Defect: 3.3 update of a missing memory upserts.
-// Defect: 3.3 create without content stores null.
+// Defect: §3.3 an update of a memory that is not there writes it.
+// Defect: §3.3 create without content stores null.
 func TestManageToolTellsTheModelWhatIsWrong(t *testing.T) {
 	s := newStore(t, nil)
 	put(t, s, "fact", `{"kind":"Triple","content":{"subject":"A","predicate":"b","object":"C"}}`)
@@ -85,8 +85,8 @@ func TestManageToolTellsTheModelWhatIsWrong(t *testing.T) {
 
 // Upstream's ids must be UUIDs, so that a profile under "default" is out of reach.
 //
-// Defect: 3.3 keys that are no UUIDs cannot be updated.
-// Defect: 3.3 update drops the kind.
+// Defect: §3.3 a memory whose key is no UUID, such as a profile, is out of reach.
+// Defect: §3.3 what the tool writes has no kind, not even what had one.
 func TestManageToolUpdatesWhatManagersWrote(t *testing.T) {
 	s := newStore(t, nil)
 	put(t, s, "default", teaItem)
@@ -100,7 +100,7 @@ func TestManageToolUpdatesWhatManagersWrote(t *testing.T) {
 	wantStored(t, s, `{"kind":"Memory","content":{"content":"Ann likes milk"}}`, `{"kind":"Triple","content":{"subject":"A","predicate":"b","object":"D"}}`)
 }
 
-// Defect: 3.3 no de-duplication.
+// Defect: §3.3 the same memory is created again and again.
 func TestManageToolDoesNotCreateTheSameTwice(t *testing.T) {
 	s := newStore(t, nil)
 	put(t, s, "a", `{"content":"Ann likes tea"}`)
@@ -128,7 +128,7 @@ func TestManageToolDoesNotCreateTheSameTwice(t *testing.T) {
 // Upstream's error for a missing store derives from BaseException, so that the
 // tool node cannot make a message of it.
 //
-// Defect: 3.3 configuration errors pass the tool node.
+// Defect: §3.3 a missing store is an error that the tool node cannot catch.
 func TestManageToolReportsAMissingStore(t *testing.T) {
 	_, err := call(t, manageTool[string](t, memory.ToolOptions{}), `{"content":"x"}`)
 	if _, ok := errors.AsType[*llm.ToolError](err); !ok || !errors.Is(err, store.ErrNoStore) {
@@ -200,7 +200,7 @@ func TestSearchToolFindsMemories(t *testing.T) {
 
 // Upstream's searcher works only inside of a graph.
 //
-// Defect: 2.4 no store parameter.
+// Defect: §2.4 the searcher takes no store, so it works only inside a graph.
 func TestSearchForFindsEachItemOnce(t *testing.T) {
 	s := newStore(t, nil)
 	put(t, s, "a", `{"content":"Ann likes tea"}`)
@@ -219,8 +219,8 @@ func TestSearchForFindsEachItemOnce(t *testing.T) {
 
 // Upstream fails with an IndexError if the model answers with nothing.
 //
-// Defect: 2.3 empty response raises IndexError.
-// Defect: 2.3 instructions are a format template.
+// Defect: §2.3 an answer without a call is an IndexError.
+// Defect: §2.3 the instructions are a format template, so braces break them.
 func TestExtractThreadFillsInAValue(t *testing.T) {
 	model := llmtest.Scripted(t, llmtest.Turn{Message: llm.Assistant("", llmtest.ToolCall("ThreadSummary", `{"title":"Tea","summary":"Ann wants {tea}."}`)),
 		Expect: []func(*llm.Request) error{llmtest.Asked("I want {tea}")}})
