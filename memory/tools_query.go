@@ -47,7 +47,8 @@ func askQueries(ctx context.Context, model llm.Model, instructions string, messa
 		out = append(out, a)
 		return "", nil
 	})
-	answer, err := llm.Generate(ctx, llm.With(model, llm.Tools(tool), llm.ToolChoice(searchName)), llm.System(instructions), llm.User(session(messages)))
+	// Some servers refuse a tool choice by name, and there is only this one.
+	answer, err := llm.Generate(ctx, offering(model, []*llm.Tool{tool}), llm.System(instructions), llm.User(session(messages)))
 	if err != nil {
 		return nil, err
 	}

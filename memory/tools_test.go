@@ -215,6 +215,11 @@ func TestSearchForFindsEachItemOnce(t *testing.T) {
 	if items, err := memory.SearchFor(t.Context(), model, said("…"), o); err != nil || len(items) != 0 {
 		t.Errorf("got %v and %v, want nothing", items, err)
 	}
+	for i, r := range model.Requests() {
+		if r.ToolChoice != llm.ToolChoiceAny {
+			t.Errorf("request %d: tool choice %q", i, r.ToolChoice)
+		}
+	}
 }
 
 // Upstream fails with an IndexError if the model answers with nothing.
