@@ -24,6 +24,10 @@ type ExtractOptions struct {
 	NoUpdates bool
 	// Deletes: documents may be removed.
 	Deletes bool
+	// Rate lets the model say, with each document that it writes or patches, how
+	// sure it is and how much the document will matter later: see [Change]. It may
+	// leave out either.
+	Rate bool
 	// Attempts is how often the model may try to get a call right, the first time
 	// included; 3 if not set.
 	Attempts int
@@ -73,10 +77,12 @@ func Extract(ctx context.Context, model llm.Model, messages []llm.Message, exist
 // An extractor knows what a model may do to the documents on a desk.
 type extractor struct {
 	ExtractOptions
+	inserters []*llm.Tool // of the kinds, in their order
+	patcher   *llm.Tool
 }
 
 func newExtractor(o *ExtractOptions) (*extractor, error) {
-	x := &extractor{}
+	x := &extractor{patcher: patchTool}
 	if o != nil {
 		x.ExtractOptions = *o
 	}
@@ -95,6 +101,10 @@ func newExtractor(o *ExtractOptions) (*extractor, error) {
 			return nil, fmt.Errorf("memory: the kind's name %s is taken: rename the type", k.name)
 		}
 		taken[k.name] = true
+		x.inserters = append(x.inserters, k.tool)
+	}
+	if err := x.rate(); err != nil {
+		return nil, err
 	}
 	switch {
 	case x.NoInserts && x.NoUpdates && !x.Deletes:

@@ -26,6 +26,11 @@ type Change struct {
 	Patch []PatchOp `json:"patch,omitempty"`
 	// Reason is what the model gave as the reason of an Update.
 	Reason string `json:"reason,omitempty"`
+	// Confidence is how sure the model is of an Insert or Update, and Importance
+	// how much it will matter later, from 0 to 1. They are nil if it did not say:
+	// see [ExtractOptions].Rate.
+	Confidence *float64 `json:"confidence,omitempty"`
+	Importance *float64 `json:"importance,omitempty"`
 }
 
 // A ChangeSet has one change for each document there was, in their order, then

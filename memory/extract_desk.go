@@ -21,6 +21,7 @@ type draft struct {
 	now      json.RawMessage // nil if it is removed
 	patch    []PatchOp
 	reason   string
+	rating   rating
 }
 
 func newDesk(existing []Document) (*desk, error) {
@@ -106,6 +107,9 @@ func (d *desk) changes() ChangeSet {
 			c.Op, c.After = Keep, w.before
 		default:
 			c.Op, c.Patch, c.Reason = Update, w.patch, w.reason
+		}
+		if c.Op == Insert || c.Op == Update {
+			c.Confidence, c.Importance = w.rating.confidence, w.rating.importance
 		}
 		out = append(out, c)
 	}

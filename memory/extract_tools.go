@@ -67,12 +67,10 @@ func (x *extractor) tools(d *desk) []*llm.Tool {
 	var out []*llm.Tool
 	live := d.live()
 	if x.mayInsert(d) {
-		for _, k := range x.Kinds {
-			out = append(out, k.tool)
-		}
+		out = append(out, x.inserters...)
 	}
 	if !x.NoUpdates && len(live) > 0 {
-		out = append(out, patchTool)
+		out = append(out, x.patcher)
 	}
 	if x.Deletes && len(live) > 0 {
 		out = append(out, removeTool(live))
@@ -116,23 +114,33 @@ func (x *extractor) do(d *desk, call llm.ToolCall) (ack string, err error) {
 }
 
 func (x *extractor) insert(d *desk, k Kind, call llm.ToolCall) (string, error) {
-	content, err := k.check(argsOf(call))
+	args, r, err := x.unrated(call)
+	if err != nil {
+		return "", err
+	}
+	content, err := k.check(args)
 	if err != nil {
 		return "", err
 	}
 	if twin := d.twin(k.name, content); twin != nil {
 		return fmt.Sprintf("Document %s says this already.", twin.short), nil
 	}
-	return fmt.Sprintf("Document %s inserted.", d.insert(k.name, content).short), nil
+	w := d.insert(k.name, content)
+	w.rating = r
+	return fmt.Sprintf("Document %s inserted.", w.short), nil
 }
 
 func (x *extractor) patch(d *desk, call llm.ToolCall) (string, error) {
+	raw, r, err := x.unrated(call)
+	if err != nil {
+		return "", err
+	}
 	var args struct {
 		ID      string          `json:"json_doc_id"`
 		Plan    json.RawMessage `json:"planned_edits"` // models also make lists of it
 		Patches json.RawMessage `json:"patches"`
 	}
-	if err := json.Unmarshal(argsOf(call), &args); err != nil {
+	if err := json.Unmarshal(raw, &args); err != nil {
 		return "", err
 	}
 	w, err := d.find(args.ID)
@@ -143,7 +151,10 @@ func (x *extractor) patch(d *desk, call llm.ToolCall) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if len(ops) == 0 {
+	switch {
+	case len(ops) == 0 && !r.isZero():
+		return fmt.Sprintf("Document %s kept as it is, and so is its rating: rate what you change.", w.short), nil
+	case len(ops) == 0:
 		return fmt.Sprintf("Document %s kept as it is.", w.short), nil
 	}
 	content, err := applyPatch(w.now, ops)
@@ -158,6 +169,7 @@ func (x *extractor) patch(d *desk, call llm.ToolCall) (string, error) {
 		return "", fmt.Errorf("document %s would not be an object any more", w.short)
 	}
 	w.now, w.patch, w.reason = content, append(w.patch, ops...), plainText(args.Plan)
+	w.rating.add(r)
 	return fmt.Sprintf("Document %s updated.", w.short), nil
 }
 

@@ -19,7 +19,8 @@ type ItemChange struct {
 }
 
 // Provenance tells where a memory comes from. It stands under "provenance" in the
-// item's Meta, beside what others have put there.
+// item's Meta, beside what others have put there, and beside "importance" if the
+// model has rated the memory ([ExtractOptions].Rate).
 type Provenance struct {
 	Thread     string   `json:"thread,omitempty"`
 	Checkpoint string   `json:"checkpoint,omitempty"`
@@ -27,6 +28,8 @@ type Provenance struct {
 	Messages   []string `json:"messages,omitempty"` // their ids
 	Model      string   `json:"model,omitempty"`
 	Reason     string   `json:"reason,omitempty"` // of an update, in the model's words
+	// Confidence is how sure the model was, from 0 to 1; nil if it did not say.
+	Confidence *float64 `json:"confidence,omitempty"`
 }
 
 const metaProvenance = "provenance"
@@ -145,10 +148,13 @@ func (w *writer) op(item *store.Item, c ItemChange) (store.Op, error) {
 		return store.DeleteOp{Namespace: c.Namespace, Key: c.Key, DeleteOptions: store.DeleteOptions{IfVersion: version}}, nil
 	}
 	source := w.source
-	source.Reason = c.Reason
+	source.Reason, source.Confidence = c.Reason, c.Confidence
 	meta, err := withSource(item, source)
 	if err != nil {
 		return nil, err
+	}
+	if c.Importance != nil { // what it was stays otherwise
+		meta[metaImportance] = *c.Importance
 	}
 	var value any = envelope{c.Kind, c.After}
 	if item != nil {

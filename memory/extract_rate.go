@@ -1,0 +1,101 @@
+package memory
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/treadle-go/treadle/llm"
+)
+
+// The arguments by which a model rates what it writes. Fields of documents seldom
+// begin with an underscore, and a kind that has one of these is refused.
+const (
+	argConfidence = "_confidence"
+	argImportance = "_importance"
+)
+
+// A rating is what the model says about a document besides its content. What it
+// does not say is nil.
+type rating struct {
+	confidence, importance *float64
+}
+
+func (r rating) isZero() bool { return r.confidence == nil && r.importance == nil }
+
+// add takes over what a later rating says.
+func (r *rating) add(later rating) {
+	if later.confidence != nil {
+		r.confidence = later.confidence
+	}
+	if later.importance != nil {
+		r.importance = later.importance
+	}
+}
+
+// rated is a tool with arguments for a rating, which the model may leave out. It is
+// there to be shown: what the calls mean is decided here.
+func rated(t *llm.Tool) *llm.Tool {
+	share := func(description string) *jsonschema.Schema {
+		low, high := 0.0, 1.0
+		return &jsonschema.Schema{Type: "number", Minimum: &low, Maximum: &high, Description: description}
+	}
+	s := t.Parameters.CloneSchemas()
+	s.Properties[argConfidence] = share("how sure you are of it: 0 is a guess, 1 is certain")
+	s.Properties[argImportance] = share("how much it will matter later: 0 is hardly, 1 is that it must never be missed")
+	if len(s.PropertyOrder) > 0 {
+		s.PropertyOrder = append(slices.Clip(s.PropertyOrder), argConfidence, argImportance)
+	}
+	return &llm.Tool{Name: t.Name, Description: t.Description, Parameters: s, Run: never}
+}
+
+// rate gives the tools arguments for a rating, if there is to be one.
+func (x *extractor) rate() error {
+	if !x.Rate {
+		return nil
+	}
+	for i, k := range x.Kinds {
+		for _, name := range []string{argConfidence, argImportance} {
+			if k.tool.Parameters.Properties[name] != nil {
+				return fmt.Errorf("memory: the kind %s has a field %q, which is where the model puts its rating: rename the field, or do not set Rate", k.name, name)
+			}
+		}
+		x.inserters[i] = rated(k.tool)
+	}
+	x.patcher = rated(patchTool)
+	return nil
+}
+
+// unrated takes the rating off the arguments of a call.
+func (x *extractor) unrated(call llm.ToolCall) (json.RawMessage, rating, error) {
+	var args map[string]json.RawMessage
+	if !x.Rate || json.Unmarshal(argsOf(call), &args) != nil { // what is no object is found out later
+		return argsOf(call), rating{}, nil
+	}
+	var r rating
+	var err error
+	if r.confidence, err = takeShare(args, argConfidence); err != nil {
+		return nil, rating{}, err
+	}
+	if r.importance, err = takeShare(args, argImportance); err != nil {
+		return nil, rating{}, err
+	}
+	out, err := encodeAny(args)
+	return out, r, err
+}
+
+// takeShare takes a number from 0 to 1 off the arguments; nil if it is not there.
+func takeShare(args map[string]json.RawMessage, name string) (*float64, error) {
+	raw, ok := args[name]
+	if !ok {
+		return nil, nil
+	}
+	delete(args, name)
+	var v *float64
+	if json.Unmarshal(raw, &v) != nil || v != nil && (*v < 0 || *v > 1) {
+		return nil, fmt.Errorf("%s is %s: give a number from 0 to 1, or leave it out", name, raw)
+	}
+	return v, nil
+}

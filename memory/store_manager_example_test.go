@@ -1,0 +1,60 @@
+package memory_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/llm/llmtest"
+	"github.com/treadle-go/treadle/memory"
+	"github.com/treadle-go/treadle/store"
+)
+
+// The model says how sure it is and how much a memory will matter. The ratings are
+// part of the changes, and are kept with the memories: in their provenance and as
+// their importance.
+func ExampleStoreManager_Reflect_rated() {
+	ctx := context.Background()
+	s, err := store.NewMemory(nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	model := llmtest.NewScript(llmtest.Ask(
+		llmtest.ToolCall("Memory", `{"content": "Ann is allergic to nuts", "_confidence": 1, "_importance": 0.9}`),
+		llmtest.ToolCall("Memory", `{"content": "Ann may like jazz", "_confidence": 0.4, "_importance": 0.2}`)))
+	o := &memory.StoreOptions{Store: s, Namespace: []string{"memories", "ann"}}
+	o.Rate = true
+	m, err := memory.NewStoreManager(model, o)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	changes, err := m.Reflect(ctx, llm.User("No nuts for me, they would kill me. Is that Coltrane playing?"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, c := range changes {
+		item, err := s.Get(ctx, c.Namespace, c.Key, nil)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		var meta struct {
+			Importance float64
+			Provenance memory.Provenance
+		}
+		if err := item.DecodeMeta(&meta); err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(c.Op, string(item.Value))
+		fmt.Println("sure:", *meta.Provenance.Confidence, "important:", meta.Importance)
+	}
+	// Output:
+	// insert {"kind":"Memory","content":{"content":"Ann is allergic to nuts"}}
+	// sure: 1 important: 0.9
+	// insert {"kind":"Memory","content":{"content":"Ann may like jazz"}}
+	// sure: 0.4 important: 0.2
+}
