@@ -36,9 +36,9 @@ type StoreOptions struct {
 	// Phases are further passes over what was recalled and changed.
 	Phases []Phase
 	// Overwrite writes what was decided even where a memory has been changed
-	// meanwhile, and removes memories together with their history. Otherwise a
-	// change is refused with a [*store.ConflictError] if it was decided on an old
-	// version, and what it supersedes stays in the history.
+	// meanwhile, and removes memories together with their history. Otherwise what
+	// was decided on an old version is decided anew, and what it supersedes stays in
+	// the history.
 	Overwrite bool
 }
 
@@ -53,8 +53,9 @@ type Phase struct {
 }
 
 const (
-	defaultRecall = 5
-	defaultKey    = "default"
+	defaultRecall   = 5
+	defaultKey      = "default"
+	reflectAttempts = 3
 
 	phaseInstructions = `Go over the documents and consolidate them: merge those that say the same, remove what others make superfluous, and complete what others make clearer. Lose nothing that is known.`
 )
@@ -157,11 +158,26 @@ func storeFor(ctx context.Context, s *store.Store) *store.Store {
 // nothing. It returns the changes that were written; each is also a custom event
 // of the run. If the model got something wrong the rest is written nevertheless,
 // and the error says what is missing: see [Extract].
+//
+// If a memory was changed by others meanwhile, nothing is written, and all of it
+// is done anew with the memories as they are now: three times at most, then the
+// error is the [*store.ConflictError].
 func (m *StoreManager) Reflect(ctx context.Context, messages ...llm.Message) ([]ItemChange, error) {
 	s, n, err := m.place(ctx)
 	if err != nil {
 		return nil, err
 	}
+	for attempt := 1; ; attempt++ {
+		changes, err := m.reflect(ctx, s, n, messages)
+		_, conflict := errors.AsType[*store.ConflictError](err)
+		if !conflict || changes != nil || attempt == reflectAttempts || ctx.Err() != nil {
+			return changes, err
+		}
+	}
+}
+
+// reflect does it once.
+func (m *StoreManager) reflect(ctx context.Context, s *store.Store, n store.Namespace, messages []llm.Message) ([]ItemChange, error) {
 	r, err := m.recall(ctx, s, n, messages)
 	if err != nil {
 		return nil, err

@@ -217,7 +217,8 @@ func TestStoreManagerWritesAllOrNothing(t *testing.T) {
 	}
 	turn := llmtest.Turn{Message: llm.Assistant("", patch("m1", replace("/content", "Ann likes milk")), note("Cy came")),
 		Expect: []func(*llm.Request) error{interfere}}
-	changes, err := newStoreManager(t, s, llmtest.Scripted(t, turn), memory.StoreOptions{}).Reflect(t.Context(), llm.User("…"))
+	// Each attempt is interfered with.
+	changes, err := newStoreManager(t, s, llmtest.Scripted(t, turn, turn, turn), memory.StoreOptions{}).Reflect(t.Context(), llm.User("…"))
 	if ce, ok := errors.AsType[*store.ConflictError](err); !ok || ce.Key != "a" || changes != nil {
 		t.Fatalf("got %v and %v, want a conflict about a", changes, err)
 	}

@@ -1,0 +1,148 @@
+package memory_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/llm/llmtest"
+	"github.com/treadle-go/treadle/memory"
+	"github.com/treadle-go/treadle/store"
+)
+
+// changing stores a memory under key while the model thinks, behind the back of
+// the manager.
+func changing(s *store.Store, key, text string) func(*llm.Request) error {
+	return func(*llm.Request) error {
+		return s.Put(context.Background(), memories, key, json.RawMessage(`{"kind":"Memory","content":{"content":"`+text+`"}}`), nil)
+	}
+}
+
+// sees expects the model to be shown a text among the documents.
+func sees(text string) func(*llm.Request) error {
+	return func(r *llm.Request) error {
+		if got := r.Messages[0].Text(); !strings.Contains(got, text) {
+			return fmt.Errorf("the model does not see %q: %s", text, got)
+		}
+		return nil
+	}
+}
+
+func turn(calls []llm.ToolCall, expect ...func(*llm.Request) error) llmtest.Turn {
+	return llmtest.Turn{Message: llm.Assistant("", calls...), Expect: expect}
+}
+
+func TestStoreManagerDecidesAnewAfterAConflict(t *testing.T) {
+	s := newStore(t, nil)
+	put(t, s, "a", teaItem)
+	model := llmtest.Scripted(t,
+		turn([]llm.ToolCall{patch("m1", replace("/content", "Ann likes milk")), note("Cy came")}, sees("Ann likes tea"), changing(s, "a", "Ann likes rum")),
+		turn([]llm.ToolCall{patch("m1", replace("/content", "Ann likes rum and milk")), note("Cy came")}, sees("Ann likes rum"), changing(s, "b", "Bob is tall")))
+	changes, err := newStoreManager(t, s, model, memory.StoreOptions{}).Reflect(t.Context(), llm.User("…"))
+	if d := cmp.Diff([]string{"update", "insert"}, opsOf(changes)); err != nil || d != "" {
+		t.Fatalf("%v %s", err, d)
+	}
+	if string(changes[0].Before) != `{"content":"Ann likes rum"}` {
+		t.Errorf("the update is of %s", changes[0].Before)
+	}
+	// What the first attempt would have inserted is there once.
+	wantStored(t, s, `{"kind":"Memory","content":{"content":"Ann likes rum and milk"}}`, `{"kind":"Memory","content":{"content":"Cy came"}}`, tallItem)
+}
+
+// Two that meet in an empty namespace do not both make the default.
+func TestStoreManagerTakesOverADefaultThatCameMeanwhile(t *testing.T) {
+	s := newStore(t, nil)
+	model := llmtest.Scripted(t,
+		turn([]llm.ToolCall{patch("m1", replace("/content", "mine"))}, sees("first"), changing(s, "default", "theirs")),
+		turn([]llm.ToolCall{patch("m1", replace("/content", "theirs and mine"))}, sees("theirs")))
+	changes, err := newStoreManager(t, s, model, memory.StoreOptions{Default: "first"}).Reflect(t.Context(), llm.User("…"))
+	if d := cmp.Diff([]string{"update"}, opsOf(changes)); err != nil || d != "" {
+		t.Errorf("%v %s", err, d)
+	}
+	wantStored(t, s, `{"kind":"Memory","content":{"content":"theirs and mine"}}`)
+}
+
+// What went wrong in an attempt that came to nothing is no news after one that did
+// not.
+func TestStoreManagerTellsOfTheLastAttemptOnly(t *testing.T) {
+	s := newStore(t, nil)
+	put(t, s, "a", teaItem)
+	bad := llmtest.ToolCall("Memory", `{}`)
+	model := llmtest.Scripted(t,
+		turn([]llm.ToolCall{bad, patch("m1", replace("/content", "x"))}, changing(s, "a", "Ann likes rum")),
+		turn([]llm.ToolCall{patch("m1", replace("/content", "y"))}))
+	o := memory.StoreOptions{}
+	o.Attempts = 1
+	if changes, err := newStoreManager(t, s, model, o).Reflect(t.Context(), llm.User("…")); err != nil || len(changes) != 1 {
+		t.Errorf("got %v and %v, want one change", changes, err)
+	}
+}
+
+func TestStoreManagerDoesNotTryAgainWhenItIsToEnd(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := &ending{Backend: store.NewMemoryBackend(), cancel: cancel}
+	s, err := store.New(ended, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, s, "a", teaItem)
+	ended.armed = true
+	model := llmtest.Scripted(t, turn([]llm.ToolCall{patch("m1", replace("/content", "x"))}))
+	_, err = newStoreManager(t, s, model, memory.StoreOptions{}).Reflect(ctx, llm.User("…"))
+	if _, ok := errors.AsType[*store.ConflictError](err); !ok {
+		t.Errorf("the error is %v, want a conflict", err)
+	}
+}
+
+// ending is a backend whose writes conflict, and end the context of the caller.
+type ending struct {
+	store.Backend
+	armed  bool
+	cancel context.CancelFunc
+}
+
+func (e *ending) Do(ctx context.Context, b *store.Batch) (*store.Results, error) {
+	if e.armed && len(b.Writes) > 0 {
+		e.cancel()
+		return nil, &store.ConflictError{Namespace: memories, Key: "a", Want: 1, Have: 2}
+	}
+	return e.Backend.Do(ctx, b)
+}
+
+// A conversation that waited in the store is not lost because somebody else wrote
+// a memory while the model thought about it.
+func TestDurableReflectionSurvivesAConflict(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t, nil)
+		put(t, s, "a", teaItem)
+		model := llmtest.Scripted(t,
+			turn([]llm.ToolCall{patch("m1", replace("/content", "Ann likes milk"))}, changing(s, "a", "Ann likes rum")),
+			turn([]llm.ToolCall{patch("m1", replace("/content", "Ann likes rum and milk"))}))
+		m := newStoreManager(t, s, model, memory.StoreOptions{})
+		r, err := memory.OpenReflector(t.Context(), s, store.Namespace{"pending"}, func(ctx context.Context, _ string, ms llm.Messages) (int, error) {
+			changes, err := m.Reflect(ctx, ms...)
+			return len(changes), err
+		}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := r.Submit(t.Context(), "thread", chat(1, 1), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := h.Wait(t.Context()); n != 1 || err != nil {
+			t.Errorf("got %d changes and %v, want one", n, err)
+		}
+		if err := r.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		wantStored(t, s, `{"kind":"Memory","content":{"content":"Ann likes rum and milk"}}`)
+	})
+}
