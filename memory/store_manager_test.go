@@ -254,6 +254,18 @@ func TestStoreManagerDoesNotStoreWhatIsThereThoughNotRecalled(t *testing.T) {
 	wantStored(t, s, teaItem, tallItem)
 }
 
+// The tools store a text without a kind.
+func TestStoreManagerDoesNotStoreWhatTheToolsHaveWritten(t *testing.T) {
+	s := newStore(t, nil)
+	put(t, s, "a", `{"content":"Ann likes tea"}`)
+	put(t, s, "b", tallItem)
+	m := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(note("Ann likes tea"))), memory.StoreOptions{Limit: 1})
+	if changes, err := m.Reflect(t.Context(), llm.User("…")); err != nil || len(changes) != 0 {
+		t.Errorf("got %v and %v, want no change", changes, err)
+	}
+	wantStored(t, s, `{"content":"Ann likes tea"}`, tallItem)
+}
+
 func TestStoreManagerGoesThroughPhases(t *testing.T) {
 	s := newStore(t, nil)
 	model := llmtest.Scripted(t,

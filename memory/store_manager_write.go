@@ -172,7 +172,7 @@ func (w *writer) duplicates(ctx context.Context, cs ChangeSet) (map[int]bool, er
 	var places []int
 	for i, c := range cs {
 		if c.Op == Insert {
-			ops = append(ops, sameItem(w.namespace, store.And(store.Eq("kind", c.Kind), store.Eq("content", json.RawMessage(c.After)))))
+			ops = append(ops, sameItem(w.namespace, saying(c)))
 			places = append(places, i)
 		}
 	}
@@ -194,6 +194,16 @@ func (w *writer) duplicates(ctx context.Context, cs ChangeSet) (map[int]bool, er
 		}
 	}
 	return known, nil
+}
+
+// saying describes the items that say what a change would insert.
+func saying(c Change) store.Filter {
+	same := store.And(store.Eq("kind", c.Kind), store.Eq("content", c.After))
+	var m Memory
+	if c.Kind == memoryKind && json.Unmarshal(c.After, &m) == nil {
+		return store.Or(same, store.Eq("content", m.Content)) // as the tools write it
+	}
+	return same
 }
 
 // removed are the recalled items that will not say what they said.
