@@ -19,7 +19,8 @@ const modulePath = "github.com/treadle-go/treadle"
 // floorOf gives each package of the module its floor. A package imports only lower floors, so that what stands
 // below can be understood, tested and replaced without what stands above it.
 var floorOf = map[string]int{
-	"cmd/treadle": 4,
+	"cmd/treadle":    4,
+	"memory/memtest": 4,
 
 	"server":      3,
 	"agent":       3,

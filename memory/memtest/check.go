@@ -1,0 +1,223 @@
+package memtest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/memory"
+	"github.com/treadle-go/treadle/store"
+)
+
+// everything is more than the memories of a case.
+const everything = 1 << 20
+
+// check is what does not hold, for the one that ctx is of.
+func (b *bench) check(ctx context.Context, c *Checks) []error {
+	var problems []error
+	items, err := b.manager.Search(ctx, &store.SearchOptions{Limit: everything, NoRefresh: true})
+	if err != nil {
+		return []error{err}
+	}
+	problems = append(problems, holds(items, c.Contains, c.Lacks, c.Total)...)
+	for _, p := range c.AsOf {
+		then, err := b.manager.AsOf(ctx, p.At, &store.SearchOptions{Limit: everything})
+		if err != nil {
+			return append(problems, err)
+		}
+		problems = append(problems, prefixed("as of "+stamp(p.At), holds(then, p.Contains, p.Lacks, p.Total))...)
+	}
+	for _, h := range c.History {
+		if err := b.checkHistory(ctx, h, items); err != nil {
+			problems = append(problems, err)
+		}
+	}
+	for _, r := range c.Recall {
+		problems = append(problems, prefixed(fmt.Sprintf("recall of %q", r.topic()), b.checkRecall(ctx, r))...)
+	}
+	return problems
+}
+
+// holds is what is wrong with the items.
+func holds(items []*store.Item, contains, lacks []Pattern, total *int) []error {
+	var problems []error
+	fail := func(format string, args ...any) {
+		problems = append(problems, fmt.Errorf("%s; there are:%s", fmt.Sprintf(format, args...), listed(items)))
+	}
+	count := func(p Pattern, ok func(n int) bool, want string) {
+		w, err := ready(p)
+		if err != nil {
+			problems = append(problems, err)
+			return
+		}
+		n := 0
+		for _, item := range items {
+			if w.fits(item) {
+				n++
+			}
+		}
+		if p.Count != nil {
+			ok, want = func(n int) bool { return n == *p.Count }, fmt.Sprint(*p.Count)
+		}
+		if !ok(n) {
+			fail("%d memories fit %s, want %s", n, p, want)
+		}
+	}
+	for _, p := range contains {
+		count(p, func(n int) bool { return n > 0 }, "one at least")
+	}
+	for _, p := range lacks {
+		count(p, func(n int) bool { return n == 0 }, "none")
+	}
+	if total != nil && *total != len(items) {
+		fail("there are %d memories, want %d", len(items), *total)
+	}
+	return problems
+}
+
+// listed are items for people to read, not too many.
+func listed(items []*store.Item) string {
+	const most = 20
+	var b strings.Builder
+	for i, item := range items {
+		if i == most {
+			fmt.Fprintf(&b, "\n\t… and %d more", len(items)-most)
+			break
+		}
+		d := memory.DocumentOf(item)
+		fmt.Fprintf(&b, "\n\t%s: %s %s", item.Key, cmp.Or(d.Kind, "(no kind)"), d.Content)
+		if item.Meta != nil {
+			fmt.Fprintf(&b, " meta %s", item.Meta)
+		}
+	}
+	if len(items) == 0 {
+		return " none"
+	}
+	return b.String()
+}
+
+// checkHistory compares what has become of a memory.
+func (b *bench) checkHistory(ctx context.Context, h History, items []*store.Item) error {
+	key := h.Key
+	if key == "" {
+		w, err := ready(h.Of)
+		if err != nil {
+			return fmt.Errorf("a history: %w", err)
+		}
+		var fit []*store.Item
+		for _, item := range items {
+			if w.fits(item) {
+				fit = append(fit, item)
+			}
+		}
+		if len(fit) != 1 {
+			return fmt.Errorf("the history of %s: %d memories fit, want one; there are:%s", h.Of, len(fit), listed(items))
+		}
+		key = fit[0].Key
+	}
+	changes, err := b.manager.History(ctx, key)
+	if err != nil {
+		return err
+	}
+	var got []string
+	fits := len(changes) == len(h.Versions)
+	for i, c := range changes {
+		text := "(" + string(c.Kind) + ")"
+		if c.Item != nil {
+			text = plain(memory.DocumentOf(c.Item).Content)
+		}
+		got = append(got, fmt.Sprintf("%s %s", stamp(c.At), text))
+		fits = fits && strings.Contains(text, h.Versions[i])
+	}
+	if !fits {
+		return fmt.Errorf("the history of %q is, newest first:\n\t%s\nwant:\n\t%s", key, strings.Join(got, "\n\t"), strings.Join(h.Versions, "\n\t"))
+	}
+	return nil
+}
+
+// topic is what a recall is about, for people to read.
+func (r Recall) topic() string {
+	if r.Query != "" || len(r.Messages) == 0 {
+		return r.Query
+	}
+	return r.Messages[len(r.Messages)-1].Text()
+}
+
+// checkRecall recalls and measures.
+func (b *bench) checkRecall(ctx context.Context, r Recall) []error {
+	messages := slices.Clone(r.Messages)
+	if r.Query != "" {
+		messages = append(messages, llm.User(r.Query))
+	}
+	recaller, err := b.recaller(ctx, r)
+	if err != nil {
+		return []error{err}
+	}
+	start := time.Now()
+	got, err := recaller.Recall(ctx, messages...)
+	b.report.Recalls = append(b.report.Recalls, time.Since(start))
+	if err != nil {
+		return []error{err}
+	}
+	b.report.Tokens = append(b.report.Tokens, got.Tokens)
+	var items []*store.Item
+	for _, m := range got.Memories {
+		items = append(items, m.Item)
+	}
+	first := cmp.Or(r.K, everything)
+	var problems []error
+	for _, p := range r.Finds {
+		rank, err := rankOf(p, items)
+		if err != nil {
+			return append(problems, err)
+		}
+		b.report.Ranks = append(b.report.Ranks, rank)
+		if rank == 0 || rank > first {
+			problems = append(problems, fmt.Errorf("%s is not among the first %d; what is recalled:%s", p, min(first, len(items)), listed(items)))
+		}
+	}
+	for _, p := range r.Omits {
+		rank, err := rankOf(p, items)
+		if err != nil {
+			return append(problems, err)
+		}
+		if rank > 0 && rank <= first {
+			problems = append(problems, fmt.Errorf("%s is recalled, in place %d of:%s", p, rank, listed(items)))
+		}
+	}
+	if r.Tokens > 0 && got.Tokens > r.Tokens {
+		problems = append(problems, fmt.Errorf("it has %d tokens, want %d at most:\n%s", got.Tokens, r.Tokens, got.Block))
+	}
+	return problems
+}
+
+// recaller recalls from where the manager keeps its memories.
+func (b *bench) recaller(ctx context.Context, r Recall) (*memory.Recaller, error) {
+	n, err := b.place(ctx)
+	if err != nil {
+		return nil, err
+	}
+	o := memory.RecallOptions{}
+	if b.Recall != nil {
+		o = *b.Recall
+	}
+	o.Store, o.Namespace, o.Now = b.store, nil, func() time.Time { return b.now }
+	for _, segment := range n {
+		o.Namespace = append(o.Namespace, strings.NewReplacer("{", "{{", "}", "}}").Replace(segment))
+	}
+	o.MaxTokens = cmp.Or(r.Tokens, o.MaxTokens)
+	return memory.NewRecaller(&o)
+}
+
+// rankOf is the place of the first item that fits, from 1; 0 if there is none.
+func rankOf(p Pattern, items []*store.Item) (int, error) {
+	w, err := ready(p)
+	if err != nil {
+		return 0, err
+	}
+	return 1 + slices.IndexFunc(items, w.fits), nil
+}

@@ -1,0 +1,203 @@
+package memtest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/llm/llmtest"
+)
+
+// A player is the model of a case. It gives the answers of the session that is
+// on, or passes the requests on to a real model, and notes what it is asked.
+type player struct {
+	real    llm.Model
+	session *Session
+	// meanwhile is done when the session's first request arrives.
+	meanwhile func(context.Context) error
+
+	asked    int // requests of this session
+	calls    int // tool calls of the case, for their ids
+	problems []error
+	spent    time.Duration // how long the model took, in this session
+	requests int           // requests of the case
+	tokens   int           // of the requests of the case
+}
+
+// begin makes the player ready for a session.
+func (p *player) begin(s *Session, meanwhile func(context.Context) error) {
+	p.session, p.meanwhile = s, meanwhile
+	p.asked, p.problems, p.spent = 0, nil, 0
+}
+
+// end is what was wrong with the requests of the session.
+func (p *player) end() error {
+	if left := len(p.session.Answers) - p.asked; left > 0 {
+		p.problems = append(p.problems, fmt.Errorf("%d of the %d answers were not asked for", left, len(p.session.Answers)))
+	}
+	return errors.Join(p.problems...)
+}
+
+// Describe implements [llm.Describer].
+func (p *player) Describe() llm.Info {
+	if p.real != nil && (p.session == nil || len(p.session.Answers) == 0) {
+		return llm.Describe(p.real)
+	}
+	return llm.Info{Provider: "memtest", Model: "recorded"}
+}
+
+// Stream implements [llm.Model].
+func (p *player) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
+		start := time.Now()
+		chunks, err := p.answer(ctx, req)
+		p.spent += time.Since(start)
+		for _, c := range chunks {
+			if !yield(c, nil) {
+				return
+			}
+		}
+		if err != nil {
+			yield(llm.Chunk{}, err)
+		}
+	}
+}
+
+// answer is the whole answer, so that its time is the model's and not the
+// reader's.
+func (p *player) answer(ctx context.Context, req *llm.Request) ([]llm.Chunk, error) {
+	n := p.asked
+	p.asked++
+	p.requests++
+	p.tokens += llm.CountTokens(req.Messages, &llm.CountOptions{Tools: req.Tools})
+	if n == 0 {
+		p.look(req)
+		if err := p.meanwhile(ctx); err != nil {
+			return nil, p.refuse(err)
+		}
+	}
+	model := p.real
+	if len(p.session.Answers) > 0 || p.session.Failure != "" || model == nil {
+		turn, err := p.turn(n, req)
+		if err != nil {
+			return nil, p.refuse(err)
+		}
+		model = llmtest.NewScript(turn)
+	}
+	var chunks []llm.Chunk
+	for c, err := range model.Stream(ctx, req) {
+		if err != nil {
+			return chunks, err
+		}
+		chunks = append(chunks, c)
+	}
+	return chunks, nil
+}
+
+// refuse makes an error known even if the manager gets over it.
+func (p *player) refuse(err error) error {
+	p.problems = append(p.problems, err)
+	return err
+}
+
+// look checks what the model is shown.
+func (p *player) look(req *llm.Request) {
+	var shown strings.Builder
+	for _, d := range documentsIn(req) {
+		shown.WriteString(d.text + "\n")
+	}
+	for _, text := range p.session.Shows {
+		if !strings.Contains(shown.String(), text) {
+			p.problems = append(p.problems, fmt.Errorf("the model is not shown %q, only:\n%s", text, shown.String()))
+		}
+	}
+	for _, text := range p.session.Hides {
+		if strings.Contains(shown.String(), text) {
+			p.problems = append(p.problems, fmt.Errorf("the model is shown %q:\n%s", text, shown.String()))
+		}
+	}
+}
+
+// turn is the recorded answer to the n-th request.
+func (p *player) turn(n int, req *llm.Request) (llmtest.Turn, error) {
+	if n >= len(p.session.Answers) {
+		switch {
+		case p.session.Failure != "":
+			return llmtest.Fail(errors.New(p.session.Failure)), nil
+		case n == 0:
+			return llmtest.Turn{}, errors.New("the session has no answers: write some, or set Options.Model")
+		}
+		return llmtest.Turn{}, fmt.Errorf("the model is asked once more than there are answers (%d): %s", n, req.Messages[len(req.Messages)-1].Text())
+	}
+	m := p.session.Answers[n]
+	m.ToolCalls, m.InvalidToolCalls = slices.Clone(m.ToolCalls), slices.Clone(m.InvalidToolCalls)
+	for i := range m.ToolCalls {
+		c := &m.ToolCalls[i]
+		c.ID = p.callID()
+		var err error
+		if c.Args, err = resolve(c.Args, req); err != nil {
+			return llmtest.Turn{}, fmt.Errorf("answer %d, call %d: %w", n+1, i+1, err)
+		}
+	}
+	for i := range m.InvalidToolCalls {
+		m.InvalidToolCalls[i].ID = p.callID()
+	}
+	return llmtest.Turn{Message: m}, nil
+}
+
+func (p *player) callID() string {
+	p.calls++
+	return fmt.Sprintf("call_%d", p.calls)
+}
+
+// A shownDocument is a memory as the model sees it.
+type shownDocument struct{ id, text string }
+
+var documentTag = regexp.MustCompile(`(?s)<document id="(m\d+)" kind=[^\n]*>\n(.*?)\n</document>`)
+
+// documentsIn are the memories that a request shows.
+func documentsIn(req *llm.Request) []shownDocument {
+	var out []shownDocument
+	for _, m := range req.Messages {
+		if m.Role != llm.RoleSystem {
+			continue
+		}
+		for _, found := range documentTag.FindAllStringSubmatch(m.Text(), -1) {
+			out = append(out, shownDocument{found[1], plain(json.RawMessage(found[2]))})
+		}
+	}
+	return out
+}
+
+// resolve puts the id of a document where the arguments describe it.
+func resolve(args json.RawMessage, req *llm.Request) (json.RawMessage, error) {
+	v, err := decode(args)
+	if err != nil {
+		return nil, err
+	}
+	all, _ := v.(map[string]any)
+	id, _ := all["json_doc_id"].(string)
+	text, described := strings.CutPrefix(id, "~")
+	if !described {
+		return args, nil
+	}
+	var fit, shown []string
+	for _, d := range documentsIn(req) {
+		shown = append(shown, d.id+": "+d.text)
+		if strings.Contains(d.text, text) {
+			fit = append(fit, d.id)
+		}
+	}
+	if len(fit) != 1 {
+		return nil, fmt.Errorf("%d of the memories that the model is shown say %q, want one:\n%s", len(fit), text, strings.Join(shown, "\n"))
+	}
+	all["json_doc_id"] = fit[0]
+	return json.Marshal(all)
+}

@@ -1,0 +1,315 @@
+package memtest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/memory"
+	"github.com/treadle-go/treadle/store"
+)
+
+// Options configure a run. The zero value, and a nil *Options, are the defaults.
+type Options struct {
+	// Manager makes the manager that a case is about. It must keep its memories in
+	// the store and ask the model. It is called more than once for a case. Nil is a
+	// manager with the defaults of the package memory that may also remove.
+	Manager func(c *Case, model llm.Model, s *store.Store) (*memory.StoreManager, error)
+	// Store makes the store of a case: empty, and with this clock. Nil is one in
+	// memory that ranks by words and by spelling, without any model.
+	Store func(c *Case, now func() time.Time) (*store.Store, error)
+	// Recall is how memories are recalled where a case checks it; nil is the
+	// defaults. Its Namespace, Store and Now are the case's, and its MaxTokens is
+	// that of the check if it has one.
+	Recall *memory.RecallOptions
+	// Model is asked in sessions that have no answers. With an llmtest.Cassette the
+	// answers are recorded, and replayed from then on.
+	Model llm.Model
+}
+
+// Run tests the cases, each as a subtest of its name. It logs the report that it
+// returns.
+func Run(t *testing.T, cases []Case, o *Options) *Report {
+	t.Helper()
+	if err := checkNames(cases); err != nil {
+		t.Fatal(err)
+	}
+	r := newRunner(o)
+	for i := range cases {
+		t.Run(cases[i].Name, func(t *testing.T) {
+			for _, p := range r.run(t.Context(), &cases[i]) {
+				t.Error(p)
+			}
+		})
+	}
+	t.Logf("memories:\n%s", r.report)
+	return r.report
+}
+
+// Evaluate is Run for programs that are no tests. The error joins all that is
+// wrong, each with the name of its case.
+func Evaluate(ctx context.Context, cases []Case, o *Options) (*Report, error) {
+	if err := checkNames(cases); err != nil {
+		return nil, err
+	}
+	r := newRunner(o)
+	var problems []error
+	for i := range cases {
+		problems = append(problems, prefixed(cases[i].Name, r.run(ctx, &cases[i]))...)
+	}
+	return r.report, errors.Join(problems...)
+}
+
+// checkNames sees to it that a failure tells of which case it is.
+func checkNames(cases []Case) error {
+	names := map[string]bool{}
+	for i, c := range cases {
+		if c.Name == "" || names[c.Name] {
+			return fmt.Errorf("memtest: case %d: the name %q is empty or taken", i+1, c.Name)
+		}
+		names[c.Name] = true
+	}
+	return nil
+}
+
+// A runner runs cases.
+type runner struct {
+	Options
+	report *Report
+}
+
+func newRunner(o *Options) *runner {
+	r := &runner{report: &Report{}}
+	if o != nil {
+		r.Options = *o
+	}
+	if r.Manager == nil {
+		r.Manager = defaultManager
+	}
+	if r.Store == nil {
+		r.Store = defaultStore
+	}
+	return r
+}
+
+func defaultManager(c *Case, model llm.Model, s *store.Store) (*memory.StoreManager, error) {
+	if c.Setup != "" {
+		return nil, fmt.Errorf("the case is for the setup %q: set Options.Manager", c.Setup)
+	}
+	o := memory.StoreOptions{Store: s}
+	o.Deletes = true
+	return memory.NewStoreManager(model, &o)
+}
+
+func defaultStore(_ *Case, now func() time.Time) (*store.Store, error) {
+	return store.NewMemory(&store.Options{Embedder: store.NewHashEmbedder(256), Ranking: store.Hybrid, Now: now})
+}
+
+// A bench is a case that is being run.
+type bench struct {
+	*runner
+	c       *Case
+	now     time.Time
+	store   *store.Store
+	manager *memory.StoreManager
+	model   *player
+}
+
+// run is what is wrong with the memories of the case.
+func (r *runner) run(ctx context.Context, c *Case) (problems []error) {
+	b := &bench{runner: r, c: c, now: time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC),
+		model: &player{real: r.Model}}
+	defer func() {
+		r.report.Cases++
+		if problems != nil {
+			r.report.Failed++
+		}
+		r.report.Requests += b.model.requests
+		r.report.RequestTokens += b.model.tokens
+	}()
+	if err := b.open(ctx); err != nil {
+		return []error{err}
+	}
+	for i := range c.Sessions {
+		s := &c.Sessions[i]
+		problems := b.hold(ctx, s)
+		if problems == nil {
+			problems = b.check(b.as(ctx, s.Vars), &s.Then)
+		}
+		if problems != nil {
+			// What comes after it would fail for the same reason.
+			return prefixed(fmt.Sprintf("session %d", i+1), problems)
+		}
+	}
+	return prefixed("in the end", b.check(b.as(ctx, nil), &c.Then))
+}
+
+func prefixed(where string, problems []error) []error {
+	for i, p := range problems {
+		problems[i] = fmt.Errorf("%s: %w", where, p)
+	}
+	return problems
+}
+
+// open makes the store and the manager, and stores what is given.
+func (b *bench) open(ctx context.Context) error {
+	var err error
+	if b.store, err = b.Store(b.c, func() time.Time { return b.now }); err != nil {
+		return fmt.Errorf("the store: %w", err)
+	}
+	if b.manager, err = b.Manager(b.c, b.model, b.store); err != nil {
+		return fmt.Errorf("the manager: %w", err)
+	}
+	for _, g := range b.c.Given {
+		if err := b.pass(g.At, time.Minute); err != nil {
+			return fmt.Errorf("given %q: %w", g.Key, err)
+		}
+		if err := b.put(ctx, g); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pass lets time go by, until at, or for a while.
+func (b *bench) pass(at time.Time, while time.Duration) error {
+	if at.IsZero() {
+		at = b.now.Add(while)
+	}
+	if at.Before(b.now) {
+		return fmt.Errorf("%s is before %s: give what happens in its order", stamp(at), stamp(b.now))
+	}
+	b.now = at
+	return nil
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// as is the context for one whose variables are these and the case's.
+func (b *bench) as(ctx context.Context, vars map[string]string) context.Context {
+	all := map[string]string{"langgraph_user_id": "user"}
+	maps.Copy(all, b.c.Vars)
+	maps.Copy(all, vars)
+	return memory.WithVars(ctx, all)
+}
+
+// put stores a memory as others do, past the manager.
+func (b *bench) put(ctx context.Context, g Given) error {
+	value, err := g.value()
+	if err != nil {
+		return fmt.Errorf("given %q: %w", g.Key, err)
+	}
+	n, err := b.place(b.as(ctx, g.Vars))
+	if err != nil {
+		return fmt.Errorf("given %q: %w", g.Key, err)
+	}
+	var o store.PutOptions
+	if g.Meta != nil {
+		o.Meta = g.Meta
+	}
+	return b.store.Put(ctx, n, g.Key, value, &o)
+}
+
+// value is what is stored.
+func (g Given) value() (any, error) {
+	forms := 0
+	var value any
+	if g.Text != "" {
+		d, err := memory.NewDocument(g.Key, g.Text)
+		if err != nil {
+			return nil, err
+		}
+		forms, value = forms+1, map[string]any{"kind": d.Kind, "content": d.Content}
+	}
+	if g.Content != nil {
+		forms, value = forms+1, map[string]any{"kind": g.Kind, "content": g.Content}
+	}
+	if g.Value != nil {
+		forms, value = forms+1, g.Value
+	}
+	if forms != 1 || (g.Content == nil) != (g.Kind == "") {
+		return nil, errors.New("it needs one of a text, a kind with a content, and a value")
+	}
+	return value, nil
+}
+
+// place is where the manager keeps the memories of the one that ctx is of. Only
+// the manager knows, so another one of its kind shows where it writes.
+func (b *bench) place(ctx context.Context) (store.Namespace, error) {
+	scratch, err := b.Store(b.c, func() time.Time { return b.now })
+	if err != nil {
+		return nil, err
+	}
+	m, err := b.Manager(b.c, b.model, scratch)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.Put(ctx, "memtest", "where memories are kept"); err != nil {
+		return nil, err
+	}
+	all, err := scratch.Namespaces(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	if len(all) != 1 {
+		return nil, errors.New("the manager does not use the store that it was given: see Options.Manager")
+	}
+	return all[0], nil
+}
+
+// hold has the manager reflect on a session.
+func (b *bench) hold(ctx context.Context, s *Session) []error {
+	if err := b.pass(s.At, 24*time.Hour); err != nil {
+		return []error{err}
+	}
+	b.model.begin(s, func(ctx context.Context) error {
+		for _, g := range s.Meanwhile {
+			if err := b.put(ctx, g); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	start := time.Now()
+	changes, err := b.manager.Reflect(b.as(ctx, s.Vars), s.Messages...)
+	b.report.Reflects = append(b.report.Reflects, time.Since(start)-b.model.spent)
+	var problems []error
+	if err := b.model.end(); err != nil {
+		problems = append(problems, err)
+	}
+	switch {
+	case s.Error == "" && err != nil && problems == nil: // else it is the same once more
+		problems = append(problems, fmt.Errorf("it failed: %w", err))
+	case s.Error != "" && err == nil:
+		problems = append(problems, fmt.Errorf("it ended well, want an error with %q", s.Error))
+	case s.Error != "" && !strings.Contains(err.Error(), s.Error):
+		problems = append(problems, fmt.Errorf("it failed, but not with %q: %w", s.Error, err))
+	}
+	if s.Changes != nil {
+		problems = append(problems, compareChanges(s.Changes, changes)...)
+	}
+	return problems
+}
+
+func compareChanges(want []string, changes []memory.ItemChange) []error {
+	got := []string{}
+	var lines strings.Builder
+	for _, c := range changes {
+		got = append(got, string(c.Op))
+		fmt.Fprintf(&lines, "\n\t%s %s %s %s", c.Op, c.Key, c.Kind, cmp.Or(string(c.After), string(c.Before)))
+	}
+	// In which order memories are recalled is not what a case is about.
+	slices.Sort(got)
+	want = slices.Sorted(slices.Values(want))
+	if slices.Equal(got, want) {
+		return nil
+	}
+	return []error{fmt.Errorf("the changes are %q, want %q:%s", got, want, lines.String())}
+}
