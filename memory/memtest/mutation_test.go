@@ -1,0 +1,243 @@
+package memtest_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A mutation is a fault of package memory, switched on by its name.
+type mutation struct {
+	name  string
+	fails string // a case of the suite that must fail with it
+}
+
+// An edit puts the faults into a file: the fragment old, which must be there
+// exactly once, becomes new.
+type edit struct{ file, old, new string }
+
+// switches lets a binary have all faults, of which a run has one: building it is
+// dear, running it is cheap.
+const switches = `package memory
+
+import "os"
+
+var faulty = os.Getenv("` + mutantEnv + `")
+
+func mutant(name string) bool { return faulty == name }
+
+func either[T any](name string, wrong, right T) T {
+	if mutant(name) {
+		return wrong
+	}
+	return right
+}
+`
+
+const mutantEnv = "TREADLE_MEMTEST_MUTANT"
+
+var mutations = []mutation{
+	{"dropping deletes", "removals/a wish to be forgotten is granted"},
+	{"dropping updates", "contradictions/a move replaces the old home"},
+	{"inserting duplicates", "duplicates/what a model writes twice at once is kept once"},
+	{"inserting what was not recalled", "duplicates/what is known but was not recalled is not stored again"},
+	{"ignoring existing memories", "contradictions/a move replaces the old home"},
+	{"hiding memories from the model", "contradictions/a move replaces the old home"},
+	{"skipping validation", "validation/a call of the wrong type is put right by a patch"},
+	{"skipping the validation of patches", "validation/a patch must leave a document of its kind"},
+	{"skipping Validate", "validation/what the type itself refuses is not stored"},
+	{"skipping the version check", "time/what others changed meanwhile is not overwritten"},
+	{"ignoring Overwrite", "removals/one that overwrites forgets the past as well"},
+	{"forgetting the past", "time/what was removed is still known of its time"},
+	{"not recalling the default", "profiles/the default is recalled whatever is talked about"},
+	{"never storing the default", "profiles/the default is stored with the first conversation"},
+	{"a default for everybody", "profiles/a default does not come to those who have memories"},
+	{"patching the first document", "updates/two documents change in one answer"},
+	{"patching the old version", "updates/two calls about one document both count"},
+	{"patching what is not there", "validation/a misspelt path is put right"},
+	{"never repairing", "validation/an id that is not there is put right"},
+	{"repairing once too often", "validation/a call that never comes right does not spoil the others"},
+	{"swallowing errors", "validation/a call that never comes right does not spoil the others"},
+	{"writing nothing after an error", "validation/a call that never comes right does not spoil the others"},
+	{"taking a cut answer for a whole one", "validation/of an answer that was cut off the whole calls count"},
+	{"writing what has not changed", "updates/an edit taken back changes nothing"},
+	{"taking what goes for a duplicate", "removals/what is removed and written anew is there once"},
+	{"a second profile", "profiles/there is never a second profile"},
+	{"removing though it is off", "removals/a manager that must not remove changes instead"},
+	{"updating though it is off", "validation/memories may be added but not changed"},
+	{"looking at the newest only", "recall/a narrow manager looks at what fits, though it is old"},
+	{"looking at what fits only", "recall/where nothing fits the manager looks at the newest"},
+	{"mixing users", "namespaces/users do not see each other's memories"},
+	{"skipping phases", "phases/a phase removes what another memory makes superfluous"},
+	{"one step only", "phases/a step sees what the step before it has done"},
+	{"losing what else is noted", "time/an update tells its reason and keeps what else is noted"},
+	{"losing the reason", "time/an update tells its reason and keeps what else is noted"},
+	{"changing the form of a value", "kinds/what another program has stored keeps its form"},
+	{"recalling more than fits", "recall/what is recalled is bounded by its tokens"},
+	{"recalling without recency", "recall/of two that fit alike the newer comes first"},
+	{"recalling without importance", "recall/of two that fit alike the more important comes first"},
+	{"recalling without the profile", "recall/a profile comes to mind whatever is talked about"},
+	{"recalling by the last message only", "recall/the conversation so far says what it is about"},
+}
+
+var edits = []edit{
+	{"store_manager_write.go", `if c.Op == Keep || known[i] {`,
+		`if c.Op == Keep || c.Op == Delete && mutant("dropping deletes") || c.Op == Update && mutant("dropping updates") ||
+			known[i] && !mutant("inserting duplicates") && !mutant("inserting what was not recalled") {`},
+	{"store_manager_write.go", `if item != nil && !w.overwrite {`, `if item != nil && !w.overwrite && !mutant("skipping the version check") {`},
+	{"store_manager_write.go", `if c.Op == Delete && w.overwrite {`, `if c.Op == Delete && (w.overwrite || mutant("forgetting the past")) {`},
+	{"store_manager_write.go", `} else if out.Key = defaultKey; c.Op == Delete {`, `} else if out.Key = defaultKey; c.Op == Delete || c.Op == Keep && mutant("never storing the default") {`},
+	{"store_manager_write.go", `if old != nil {`, `if old != nil && !mutant("losing what else is noted") {`},
+	{"store_manager_write.go", `source.Reason = c.Reason`, `source.Reason = either("losing the reason", "", c.Reason)`},
+	{"store_manager_write.go", `if item != nil {
+		_, wrap := readItem(item)`, `if item != nil && !mutant("changing the form of a value") {
+		_, wrap := readItem(item)`},
+	{"store_manager_write.go", `if item != nil && cs[i].Op != Keep {`, `if item != nil && cs[i].Op != Keep && !mutant("taking what goes for a duplicate") {`},
+
+	{"store_manager.go", `d, err := newDesk(r.documents())`, `r.items = either("ignoring existing memories", nil, r.items)
+	d, err := newDesk(r.documents())`},
+	{"store_manager.go", `overwrite: m.o.Overwrite,`, `overwrite: m.o.Overwrite && !mutant("ignoring Overwrite"),`},
+	{"store_manager.go", `if len(d.live()) == 0 && heard == nil {`, `if len(d.live()) == 0 && heard == nil || mutant("skipping phases") {`},
+	{"store_manager.go", `w := &writer{`, `if err := errors.Join(problems...); err != nil && mutant("writing nothing after an error") {
+		return nil, err
+	}
+	problems = either("swallowing errors", nil, problems)
+	w := &writer{`},
+
+	{"store_manager_recall.go", `item != nil && ok {`, `item != nil && ok && !mutant("not recalling the default") {`},
+	{"store_manager_recall.go", `if len(r.items) == 0 && ok {`, `if (len(r.items) == 0 || mutant("a default for everybody")) && ok {`},
+	{"store_manager_recall.go", `slices.Concat(ranked(found), newest)`,
+		`slices.Concat(either("looking at the newest only", nil, ranked(found)), either("looking at what fits only", nil, newest))`},
+	{"store_manager_recall.go", `max(1, limit/4)`, `either("recalling by the last message only", 1, max(1, limit/4))`},
+
+	{"extract.go", `if len(d.live()) == 0 {`, `if len(d.live()) == 0 || mutant("hiding memories from the model") {`},
+	{"extract.go", `for attempt := 2; attempt <= x.Attempts; attempt++ {`,
+		`for attempt := 2; attempt <= either("never repairing", 0, either("repairing once too often", x.Attempts+1, x.Attempts)); attempt++ {`},
+	{"extract.go", `case llm.StopLength:`, `case either("taking a cut answer for a whole one", "", llm.StopLength):`},
+	{"extract_desk.go", `if w.short == strings.TrimSpace(short) {`, `if w.short == strings.TrimSpace(short) || mutant("patching the first document") {`},
+	{"extract_desk.go", `case sameJSON(w.before, w.now):`, `case sameJSON(w.before, w.now) && !mutant("writing what has not changed"):`},
+	{"extract_kind.go", `if err := v.Validate(); err != nil {`, `if err := v.Validate(); err != nil && !mutant("skipping Validate") {`},
+	{"extract_kind.go", `// A context of its own: this`, `if mutant("skipping validation") {
+		return raw, nil
+	}
+	// A context of its own: this`},
+	{"extract_tools.go", `twin != nil {`, `twin != nil && !mutant("inserting duplicates") {`},
+	{"extract_tools.go", `if k, ok := x.kind(w.kind); ok {`, `if k, ok := x.kind(w.kind); ok && !mutant("skipping the validation of patches") {`},
+	{"extract_tools.go", `applyPatch(w.now, ops)`, `applyPatch(either("patching the old version", w.before, w.now), ops)`},
+	{"extract_tools.go", `return !x.NoInserts ||`, `return mutant("a second profile") || !x.NoInserts ||`},
+	{"extract_tools.go", `case call.Name == toolRemove && x.Deletes:`, `case call.Name == toolRemove && (x.Deletes || mutant("removing though it is off")):`},
+	{"extract_tools.go", `case call.Name == toolPatch && !x.NoUpdates:`, `case call.Name == toolPatch && (!x.NoUpdates || mutant("updating though it is off")):`},
+	{"patch.go", `if !there && (`, `if !there && !mutant("patching what is not there") && (`},
+	{"manager.go", `if s.done ||`, `if mutant("one step only") || s.done ||`},
+	{"namespace.go", `values[p.name] = v`, `values[p.name] = either("mixing users", "one", v)`},
+
+	{"recall_block.go", `if tokens > r.o.MaxTokens {`, `if tokens > r.o.MaxTokens && !mutant("recalling more than fits") {`},
+	{"recall_score.go", `r.weights.Recency*w.Recency`, `either("recalling without recency", 0, r.weights.Recency)*w.Recency`},
+	{"recall_score.go", `r.weights.Importance*w.Importance`, `either("recalling without importance", 0, r.weights.Importance)*w.Importance`},
+	{"recall.go", `if res.Item != nil {`, `if res.Item != nil && !mutant("recalling without the profile") {`},
+}
+
+// Each of these faults makes the suite fail: it would be worth little if one could
+// drop what it is about without its noticing.
+func TestSuiteFindsFaultsOfTheManager(t *testing.T) {
+	binary := buildMutants(t)
+	if failed, out := runMutant(t, binary, ""); failed != nil {
+		t.Fatalf("without a fault the cases %q fail:\n%s", failed, out)
+	}
+	for _, m := range mutations {
+		t.Run(m.name, func(t *testing.T) {
+			failed, out := runMutant(t, binary, m.name)
+			if !slices.Contains(failed, m.fails) {
+				t.Fatalf("the case %q does not fail, only %q:\n%s", m.fails, failed, out)
+			}
+			t.Logf("%d cases fail", len(failed))
+		})
+	}
+}
+
+// buildMutants builds this test with all faults in package memory.
+func buildMutants(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	overlay := map[string]string{}
+	write := func(file string, src []byte) {
+		t.Helper()
+		path, err := filepath.Abs(filepath.Join("..", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		overlay[path] = filepath.Join(dir, file)
+		if err := os.WriteFile(overlay[path], src, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("mutant_switches.go", []byte(switches))
+	for file, src := range mutatedSources(t) {
+		write(file, src)
+	}
+	raw, err := json.Marshal(map[string]any{"Replace": overlay})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, binary := filepath.Join(dir, "overlay.json"), filepath.Join(dir, "mutants.test")
+	if err := os.WriteFile(list, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-ldflags=-s -w", "-overlay", list, "-o", binary, ".").CombinedOutput()
+	if err != nil {
+		t.Fatalf("the mutants cannot be built: %v\n%s", err, out)
+	}
+	return binary
+}
+
+// mutatedSources are the files of package memory with the faults in them.
+func mutatedSources(t *testing.T) map[string][]byte {
+	t.Helper()
+	sources := map[string][]byte{}
+	var all strings.Builder
+	for _, e := range edits {
+		src, ok := sources[e.file]
+		if !ok {
+			var err error
+			if src, err = os.ReadFile(filepath.Join("..", e.file)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := bytes.Count(src, []byte(e.old)); n != 1 {
+			t.Fatalf("%s has the fragment %q %d times, want once: bring the list of edits up to date with it", e.file, e.old, n)
+		}
+		sources[e.file] = bytes.Replace(src, []byte(e.old), []byte(e.new), 1)
+		all.WriteString(e.new)
+	}
+	for _, m := range mutations {
+		if !strings.Contains(all.String(), fmt.Sprintf("(%q", m.name)) {
+			t.Fatalf("no edit makes the mutation %q", m.name)
+		}
+	}
+	return sources
+}
+
+var failedCase = regexp.MustCompile(`--- FAIL: TestSuite/(.+) \(`)
+
+// runMutant runs the suite with one fault and returns the cases that failed.
+func runMutant(t *testing.T, binary, name string) (failed []string, out string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), binary, "-test.run=^TestSuite$")
+	cmd.Env = append(os.Environ(), mutantEnv+"="+name)
+	raw, err := cmd.CombinedOutput()
+	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || exit.ExitCode() != 1) {
+		t.Fatalf("the suite did not come to its end: %v\n%s", err, raw)
+	}
+	for _, m := range failedCase.FindAllSubmatch(raw, -1) {
+		failed = append(failed, strings.ReplaceAll(string(m[1]), "_", " "))
+	}
+	return failed, string(raw)
+}
