@@ -29,7 +29,7 @@ type StoreOptions struct {
 	// DefaultFunc is Default, made for each call. Only one of them may be set.
 	DefaultFunc func(context.Context) (any, error)
 	// QueryModel, if not nil, is asked what to look for. Otherwise memories are
-	// looked for by the last messages, without a model.
+	// looked for by the last messages and by what the user said, without a model.
 	QueryModel llm.Model
 	// Limit is how many memories are recalled at most; 5 if not set.
 	Limit int

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -48,9 +49,39 @@ func TestStoreManagerRecallsInOneBatch(t *testing.T) {
 	if err != nil || len(items) != 8 {
 		t.Fatalf("got %d items and %v, want 8", len(items), err)
 	}
-	// Three windows of messages, and the newest.
-	if b, n := backend.batches.Load(), backend.searches.Load(); b != 1 || n != 4 {
-		t.Errorf("there were %d batches with %d searches, want 1 with 4", b, n)
+	// Two windows of messages, the two before the last by themselves, and the newest.
+	if b, n := backend.batches.Load(), backend.searches.Load(); b != 1 || n != 5 {
+		t.Errorf("there were %d batches with %d searches, want 1 with 5", b, n)
+	}
+}
+
+// Upstream searches by the last message only, unless its limit is raised: what is
+// told before it is written beside what it contradicts.
+func TestStoreManagerComparesAllThatTheUserSaid(t *testing.T) {
+	backend := &counting{Backend: store.NewMemoryBackend()}
+	s, err := store.New(backend, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, s, "a", teaItem)
+	for i := range 10 {
+		put(t, s, fmt.Sprint(i), fmt.Sprintf(`{"kind":"Memory","content":{"content":"goodbye number %d"}}`, i))
+	}
+	m := newStoreManager(t, s, llmtest.NewScript(), memory.StoreOptions{})
+	messages := []llm.Message{llm.User("No tea for me any more!"), llm.Assistant("I see."), llm.User("That was all, goodbye."), llm.Assistant("Goodbye!")}
+	for range 2 {
+		items, err := m.Recall(t.Context(), messages...)
+		if err != nil || len(items) != 5 || !slices.ContainsFunc(items, func(i *store.Item) bool { return i.Key == "a" }) {
+			t.Errorf("got %v and %v, want five with the tea", items, err)
+		}
+		// Now a conversation that is so long that not all of it is searched for.
+		for i := range 100 {
+			messages = append([]llm.Message{llm.User(fmt.Sprint("earlier ", i))}, messages...)
+		}
+		backend.searches.Store(0)
+	}
+	if _, err := m.Recall(t.Context(), messages...); err != nil || backend.searches.Load() != 17 {
+		t.Errorf("%d searches and %v, want 16 and the newest", backend.searches.Load(), err)
 	}
 }
 

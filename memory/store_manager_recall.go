@@ -150,12 +150,28 @@ func (m *StoreManager) queries(ctx context.Context, n store.Namespace, messages 
 	if len(ops) > 0 {
 		return ops, nil
 	}
-	// A whole conversation seldom ends with what it is about: its last four messages
-	// are searched by, which are three windows, however little is to be recalled.
-	for _, q := range windows(messages, max(m.o.Limit, 12)) {
+	for _, q := range topics(messages, m.o.Limit) {
 		ops = append(ops, store.SearchOp{Prefix: n, SearchOptions: store.SearchOptions{Query: q, Limit: m.o.Limit}})
 	}
 	return ops, nil
+}
+
+// maxTopics bounds the searches for a long conversation.
+const maxTopics = 16
+
+// topics are texts to search by, so that all of a conversation can be compared
+// with what is known: its end, and each thing that the user has said, the latest
+// first. News at its beginning would otherwise be written beside what it
+// contradicts.
+func topics(messages []llm.Message, limit int) []string {
+	out := windows(messages, limit)
+	for _, msg := range slices.Backward(messages) {
+		text := strings.TrimSpace(msg.Text())
+		if msg.Role == llm.RoleHuman && text != "" && !slices.Contains(out, text) && len(out) < maxTopics {
+			out = append(out, text)
+		}
+	}
+	return out
 }
 
 // windows are texts to search by: the last message, the last two, the last four
