@@ -96,7 +96,7 @@ var edits = []edit{
 	{"store_manager_write.go", `if c.Op == Delete && w.overwrite {`, `if c.Op == Delete && (w.overwrite || mutant("forgetting the past")) {`},
 	{"store_manager_write.go", `} else if out.Key = defaultKey; c.Op == Delete {`, `} else if out.Key = defaultKey; c.Op == Delete || c.Op == Keep && mutant("never storing the default") {`},
 	{"store_manager_write.go", `if old != nil {`, `if old != nil && !mutant("losing what else is noted") {`},
-	{"store_manager_write.go", `source.Reason = c.Reason`, `source.Reason = either("losing the reason", "", c.Reason)`},
+	{"store_manager_write.go", `source.Reason, source.Confidence = c.Reason,`, `source.Reason, source.Confidence = either("losing the reason", "", c.Reason),`},
 	{"store_manager_write.go", `if item != nil {
 		_, wrap := readItem(item)`, `if item != nil && !mutant("changing the form of a value") {
 		_, wrap := readItem(item)`},
