@@ -25,8 +25,8 @@ type ExtractOptions struct {
 	// Deletes: documents may be removed.
 	Deletes bool
 	// Rate lets the model say, with each document that it writes or patches, how
-	// sure it is and how much the document will matter later: see [Change]. It may
-	// leave out either.
+	// sure it is, how much the document will matter later, and from when until when
+	// it holds: see [Change]. It may leave out any of these.
 	Rate bool
 	// Attempts is how often the model may try to get a call right, the first time
 	// included; 3 if not set.

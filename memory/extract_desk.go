@@ -109,7 +109,7 @@ func (d *desk) changes() ChangeSet {
 			c.Op, c.Patch, c.Reason = Update, w.patch, w.reason
 		}
 		if c.Op == Insert || c.Op == Update {
-			c.Confidence, c.Importance = w.rating.confidence, w.rating.importance
+			c.Confidence, c.Importance, c.Validity = w.rating.confidence, w.rating.importance, w.rating.Validity
 		}
 		out = append(out, c)
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
@@ -15,15 +16,20 @@ import (
 const (
 	argConfidence = "_confidence"
 	argImportance = "_importance"
+	argFrom       = "_valid_from"
+	argUntil      = "_valid_until"
 )
 
+var ratingArgs = []string{argConfidence, argImportance, argFrom, argUntil}
+
 // A rating is what the model says about a document besides its content. What it
-// does not say is nil.
+// does not say is nil or zero.
 type rating struct {
 	confidence, importance *float64
+	Validity
 }
 
-func (r rating) isZero() bool { return r.confidence == nil && r.importance == nil }
+func (r rating) isZero() bool { return r == rating{} }
 
 // add takes over what a later rating says.
 func (r *rating) add(later rating) {
@@ -32,6 +38,12 @@ func (r *rating) add(later rating) {
 	}
 	if later.importance != nil {
 		r.importance = later.importance
+	}
+	if !later.From.IsZero() {
+		r.From = later.From
+	}
+	if !later.Until.IsZero() {
+		r.Until = later.Until
 	}
 }
 
@@ -42,11 +54,16 @@ func rated(t *llm.Tool) *llm.Tool {
 		low, high := 0.0, 1.0
 		return &jsonschema.Schema{Type: "number", Minimum: &low, Maximum: &high, Description: description}
 	}
+	date := func(description string) *jsonschema.Schema {
+		return &jsonschema.Schema{Type: "string", Description: description + ", if that was said or follows: a date such as 2026-03-01, or a time with its zone"}
+	}
 	s := t.Parameters.CloneSchemas()
 	s.Properties[argConfidence] = share("how sure you are of it: 0 is a guess, 1 is certain")
 	s.Properties[argImportance] = share("how much it will matter later: 0 is hardly, 1 is that it must never be missed")
+	s.Properties[argFrom] = date("since when it holds")
+	s.Properties[argUntil] = date("until when it holds, that day not included")
 	if len(s.PropertyOrder) > 0 {
-		s.PropertyOrder = append(slices.Clip(s.PropertyOrder), argConfidence, argImportance)
+		s.PropertyOrder = slices.Concat(s.PropertyOrder, ratingArgs)
 	}
 	return &llm.Tool{Name: t.Name, Description: t.Description, Parameters: s, Run: never}
 }
@@ -57,7 +74,7 @@ func (x *extractor) rate() error {
 		return nil
 	}
 	for i, k := range x.Kinds {
-		for _, name := range []string{argConfidence, argImportance} {
+		for _, name := range ratingArgs {
 			if k.tool.Parameters.Properties[name] != nil {
 				return fmt.Errorf("memory: the kind %s has a field %q, which is where the model puts its rating: rename the field, or do not set Rate", k.name, name)
 			}
@@ -82,8 +99,38 @@ func (x *extractor) unrated(call llm.ToolCall) (json.RawMessage, rating, error) 
 	if r.importance, err = takeShare(args, argImportance); err != nil {
 		return nil, rating{}, err
 	}
+	if r.From, err = takeTime(args, argFrom); err != nil {
+		return nil, rating{}, err
+	}
+	if r.Until, err = takeTime(args, argUntil); err != nil {
+		return nil, rating{}, err
+	}
+	if !r.From.IsZero() && !r.Until.IsZero() && !r.From.Before(r.Until) {
+		return nil, rating{}, fmt.Errorf("%s is not before %s: correct one of them, or leave it out", argFrom, argUntil)
+	}
 	out, err := encodeAny(args)
 	return out, r, err
+}
+
+// takeTime takes a time off the arguments; zero if it is not there.
+func takeTime(args map[string]json.RawMessage, name string) (time.Time, error) {
+	raw, ok := args[name]
+	if !ok {
+		return time.Time{}, nil
+	}
+	delete(args, name)
+	var text *string
+	if json.Unmarshal(raw, &text) == nil {
+		if text == nil || *text == "" {
+			return time.Time{}, nil
+		}
+		for _, layout := range []string{time.DateOnly, time.RFC3339} {
+			if at, err := time.Parse(layout, *text); err == nil {
+				return at.UTC(), nil
+			}
+		}
+	}
+	return time.Time{}, fmt.Errorf("%s is %s: give a date such as 2026-03-01 or a time such as 2026-03-01T15:00:00Z, or leave it out", name, raw)
 }
 
 // takeShare takes a number from 0 to 1 off the arguments; nil if it is not there.

@@ -170,3 +170,35 @@ func TestStoreManagerKeepsRatingsInTheMeta(t *testing.T) {
 		}
 	}
 }
+
+func TestModelsSayWhenAMemoryHolds(t *testing.T) {
+	existing := []memory.Document{doc(t, "a", "Ann is away")}
+	model := llmtest.Scripted(t, llmtest.Ask(
+		ratedPatch("m1", "Ann is in Rome", `"_valid_from":"2026-03-01","_valid_until":"2026-03-08T12:00:00+02:00"`),
+		ratedNote("x", `"_valid_until":null,"_valid_from":""`), ratedNote("y", `"_valid_until":"2026-04-01"`), ratedPatch("m3", "z", `"_valid_from":"2026-03-15"`)))
+	cs, err := memory.Extract(t.Context(), model, said("…"), existing, &memory.ExtractOptions{Rate: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, c := range cs {
+		got = append(got, string(c.After)+c.Validity.String())
+	}
+	want := []string{`{"content":"Ann is in Rome"}, from 2026-03-01 until 2026-03-08`, `{"content":"x"}`, `{"content":"z"}, from 2026-03-15 until 2026-04-01`}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	if u := cs[0].Validity.Until; u.Hour() != 10 {
+		t.Errorf("it holds until %v, want the time in UTC", u)
+	}
+	for bad, complaint := range map[string]string{
+		`"_valid_from":"soon"`: `_valid_from is \"soon\": give a date such as 2026-03-01`,
+		`"_valid_until":3`:     `_valid_until is 3: give a date`,
+		`"_valid_from":"2026-03-01","_valid_until":"2026-03-01"`: "_valid_from is not before _valid_until",
+	} {
+		_, err := memory.Extract(t.Context(), llmtest.Scripted(t, llmtest.Ask(ratedNote("x", bad))), said("…"), nil, &memory.ExtractOptions{Rate: true, Attempts: 1})
+		if err == nil || !strings.Contains(strings.ReplaceAll(err.Error(), `"`, `\"`), complaint) {
+			t.Errorf("%s: the error is %v, want one with %q", bad, err, complaint)
+		}
+	}
+}

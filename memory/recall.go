@@ -67,8 +67,9 @@ const (
 
 // A Recaller finds the memories that bear on a conversation and makes a block of
 // them for the prompt. It asks no model: it ranks by meaning and words (only by
-// words in a store without an embedder), by recency, importance and use. It is
-// safe for use by several goroutines.
+// words in a store without an embedder), by recency, importance and use. What does
+// not hold any more, by its [Validity], is left out. It is safe for use by several
+// goroutines.
 type Recaller struct {
 	o       RecallOptions
 	weights Weights
@@ -125,7 +126,7 @@ type Recollection struct {
 	// Tokens is how many the block has.
 	Tokens int `json:"tokens"`
 	// Hidden is how many memories were found and left out: they did not fit into
-	// the block, or were not similar enough.
+	// the block, were not similar enough, or do not hold any more.
 	Hidden int `json:"hidden,omitempty"`
 }
 
@@ -154,9 +155,11 @@ func (r *Recaller) recall(ctx context.Context, messages []llm.Message, count boo
 	if err != nil {
 		return nil, err
 	}
-	uses, err := r.readUses(ctx, s, found.candidates)
-	if err != nil {
-		return nil, err
+	var uses map[string]use
+	if r.weights.Access != 0 {
+		if uses, err = readUses(ctx, s, itemsOf(found.candidates)); err != nil {
+			return nil, err
+		}
 	}
 	r.score(found.candidates, uses)
 	out, err := r.block(ctx, found)
@@ -230,13 +233,21 @@ func (r *Recaller) join(out *finding, seen map[string]bool, searches []store.Res
 			}
 		}
 	}
-	if m := r.o.MinSimilarity; m != 0 {
-		all := len(out.candidates)
-		out.candidates = slices.DeleteFunc(out.candidates, func(c Recalled) bool {
-			return c.Why.Search.Similarity < m && len(c.Why.Search.Terms) == 0
-		})
-		out.hidden = all - len(out.candidates)
+	all, now := len(out.candidates), r.o.Now()
+	out.candidates = slices.DeleteFunc(out.candidates, func(c Recalled) bool {
+		far := r.o.MinSimilarity != 0 && c.Why.Search.Similarity < r.o.MinSimilarity && len(c.Why.Search.Terms) == 0
+		until := validityOf(c.Item).Until
+		return far || !until.IsZero() && !now.Before(until)
+	})
+	out.hidden = all - len(out.candidates)
+}
+
+func itemsOf(ms []Recalled) []*store.Item {
+	items := make([]*store.Item, len(ms))
+	for i, m := range ms {
+		items[i] = m.Item
 	}
+	return items
 }
 
 // itemID tells the items of a store apart.

@@ -90,6 +90,15 @@ func importanceOf(item *store.Item) float64 {
 	return min(max(*meta.Importance, 0), 1)
 }
 
+// validityOf is when a memory holds, as far as its Meta says.
+func validityOf(item *store.Item) Validity {
+	var meta struct {
+		Validity Validity `json:"validity"`
+	}
+	_ = item.DecodeMeta(&meta) // what cannot be read is none of ours
+	return meta.Validity
+}
+
 // A use is how often a memory was recalled. It is an item of its own, since a
 // memory that is read has not become another version.
 type use struct {
@@ -107,16 +116,14 @@ func usesOf(n store.Namespace) store.Namespace { return append(store.Namespace{u
 // is longer than its own.
 func counts(n store.Namespace) bool { return len(usesOf(n).Encode()) <= store.MaxNamespace }
 
-func (r *Recaller) readUses(ctx context.Context, s *store.Store, cs []Recalled) (map[string]use, error) {
-	if r.weights.Access == 0 {
-		return nil, nil
-	}
+// readUses are the uses of items, by their ids.
+func readUses(ctx context.Context, s *store.Store, items []*store.Item) (map[string]use, error) {
 	var ops []store.Op
 	var ids []string
-	for _, c := range cs {
-		if counts(c.Item.Namespace) {
-			ops = append(ops, store.GetOp{Namespace: usesOf(c.Item.Namespace), Key: c.Item.Key})
-			ids = append(ids, itemID(c.Item))
+	for _, item := range items {
+		if counts(item.Namespace) {
+			ops = append(ops, store.GetOp{Namespace: usesOf(item.Namespace), Key: item.Key})
+			ids = append(ids, itemID(item))
 		}
 	}
 	if ops == nil {
@@ -140,26 +147,36 @@ func (r *Recaller) readUses(ctx context.Context, s *store.Store, cs []Recalled) 
 	return uses, nil
 }
 
-// use counts memories as used, and has those that expire live on. Two that recall
-// the same memory at the same moment may count as one.
-func (r *Recaller) use(ctx context.Context, s *store.Store, ms []Recalled, uses map[string]use) error {
-	var ops []store.Op
-	for _, m := range ms {
-		if !m.Item.Expires.IsZero() {
-			ops = append(ops, store.GetOp{Namespace: m.Item.Namespace, Key: m.Item.Key})
+// count counts items as used once more than uses says, and does further reads with
+// it. Two that use the same memory at the same moment may count as one.
+func count(ctx context.Context, s *store.Store, items []*store.Item, uses map[string]use, now time.Time, reads ...store.Op) error {
+	ops := reads
+	for _, item := range items {
+		if counts(item.Namespace) {
+			ops = append(ops, store.PutOp{Namespace: usesOf(item.Namespace), Key: item.Key, Value: use{uses[itemID(item)].Count + 1, now.UTC()},
+				PutOptions: store.PutOptions{NoIndex: true, TTL: store.Forever}})
 		}
-		if m.Why.Pinned || r.weights.Access == 0 || !counts(m.Item.Namespace) {
-			continue
-		}
-		u := uses[itemID(m.Item)]
-		ops = append(ops, store.PutOp{Namespace: usesOf(m.Item.Namespace), Key: m.Item.Key,
-			Value: use{u.Count + 1, r.o.Now().UTC()}, PutOptions: store.PutOptions{NoIndex: true, TTL: store.Forever}})
 	}
 	if ops == nil {
 		return nil
 	}
 	if _, err := s.Batch(ctx, ops...); err != nil {
-		return fmt.Errorf("memory: counting what was recalled: %w", err)
+		return fmt.Errorf("memory: counting what was used: %w", err)
 	}
 	return nil
+}
+
+// use counts memories as used, and has those that expire live on.
+func (r *Recaller) use(ctx context.Context, s *store.Store, ms []Recalled, uses map[string]use) error {
+	var used []*store.Item
+	var reads []store.Op
+	for _, m := range ms {
+		if !m.Item.Expires.IsZero() {
+			reads = append(reads, store.GetOp{Namespace: m.Item.Namespace, Key: m.Item.Key})
+		}
+		if !m.Why.Pinned && r.weights.Access != 0 {
+			used = append(used, m.Item)
+		}
+	}
+	return count(ctx, s, used, uses, r.o.Now(), reads...)
 }

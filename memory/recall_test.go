@@ -329,6 +329,31 @@ func TestOnlyWhatIsInTheBlockLivesOn(t *testing.T) {
 	wantRecalled(t, s.recall(memory.RecallOptions{}, "tea"), "tea")
 }
 
+func TestOnlyWhatStillHoldsIsRecalled(t *testing.T) {
+	s := newShelf(t, store.Options{})
+	model := llmtest.Scripted(t, llmtest.Ask(ratedNote("tea is forbidden", `"_valid_until":"2026-03-08"`),
+		ratedNote("tea will be free", `"_valid_from":"2026-04-01"`), note("tea is green")))
+	m := newStoreManager(t, s.Store, model, memory.StoreOptions{ManagerOptions: memory.ManagerOptions{ExtractOptions: memory.ExtractOptions{Rate: true}}})
+	if _, err := m.Reflect(t.Context(), llm.User("…")); err != nil {
+		t.Fatal(err)
+	}
+	now := s.recall(memory.RecallOptions{}, "tea")
+	for _, want := range []string{"- 2026-03-01, until 2026-03-08: tea is forbidden\n", "- 2026-03-01, from 2026-04-01: tea will be free\n", "- 2026-03-01: tea is green\n"} {
+		if !strings.Contains(now.Block, want) {
+			t.Errorf("%q is not in %s", want, now.Block)
+		}
+	}
+	s.now = time.Date(2026, 3, 8, 0, 0, 0, 0, time.UTC)
+	later := s.recall(memory.RecallOptions{}, "tea")
+	if strings.Contains(later.Block, "forbidden") || len(later.Memories) != 2 || later.Hidden != 1 {
+		t.Errorf("%d are hidden, and recalled is %s", later.Hidden, later.Block)
+	}
+	// Whoever decides about memories sees it nevertheless.
+	if items, err := m.Recall(t.Context(), llm.User("tea")); err != nil || len(items) != 3 {
+		t.Errorf("%v: the manager sees %d memories, want all", err, len(items))
+	}
+}
+
 func TestRecallIsOfTheNamespaceAndFilter(t *testing.T) {
 	s := newShelf(t, store.Options{})
 	for _, user := range []string{"ann", "bob"} {

@@ -35,6 +35,15 @@ type StoreOptions struct {
 	Limit int
 	// Phases are further passes over what was recalled and changed.
 	Phases []Phase
+	// Similar, if not 0, is how similar to a memory of its kind an insert may be, from
+	// 0 to 1: what is as similar or more (0.95 is a good value) is not written again,
+	// and the memory counts as used once more. The store must have an embedder.
+	Similar float64
+	// Guard, if not nil, is asked about each change before it is written. It may
+	// alter what is to be written, After, for instance to leave out what is nobody's
+	// business; with an error the change is not made, and the error is among those
+	// that Reflect returns.
+	Guard func(ctx context.Context, c *ItemChange) error
 	// Overwrite writes what was decided even where a memory has been changed
 	// meanwhile, and removes memories together with their history. Otherwise what
 	// was decided on an old version is decided anew, and what it supersedes stays in
@@ -81,6 +90,8 @@ func NewStoreManager(model llm.Model, o *StoreOptions) (*StoreManager, error) {
 		return nil, errors.New("memory: there are both a Default and a DefaultFunc: set one of them")
 	case m.o.Limit < 0:
 		return nil, fmt.Errorf("memory: Limit is %d: 1 is the least", m.o.Limit)
+	case !(m.o.Similar >= 0 && m.o.Similar <= 1): // so that NaN is none
+		return nil, fmt.Errorf("memory: Similar is %v: it must be from 0 to 1", m.o.Similar)
 	}
 	var err error
 	if m.ns, err = newTemplate(m.o.Namespace); err != nil {
@@ -199,9 +210,27 @@ func (m *StoreManager) reflect(ctx context.Context, s *store.Store, n store.Name
 			problems = append(problems, fmt.Errorf("phase %d: %w", i+1, err))
 		}
 	}
-	w := &writer{store: s, namespace: n, recalled: r, overwrite: m.o.Overwrite, source: m.source(ctx, messages)}
+	w := &writer{store: s, namespace: n, recalled: r, overwrite: m.o.Overwrite, source: m.source(ctx, messages),
+		similar: m.o.Similar, guard: m.guard}
 	changes, err := w.write(ctx, d.changes())
 	return changes, errors.Join(append(problems, err)...)
+}
+
+// guard asks the Guard, and holds what it made of the change to its kind.
+func (m *StoreManager) guard(ctx context.Context, c *ItemChange) error {
+	if m.o.Guard == nil {
+		return nil
+	}
+	if err := m.o.Guard(ctx, c); err != nil || c.Op == Delete {
+		return err
+	}
+	k, ok := m.manager.extract.kind(c.Kind)
+	if !ok {
+		return nil
+	}
+	var err error
+	c.After, err = k.check(c.After)
+	return err
 }
 
 // Recall returns what Reflect would show the model: the memories that fit the

@@ -3,7 +3,9 @@ package memory
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/llm"
@@ -15,12 +17,15 @@ import (
 type ItemChange struct {
 	Namespace store.Namespace `json:"namespace"`
 	Key       string          `json:"key"`
-	Change                    // its ID is the Key
+	// Version is that of the item which the change has made; 0 for a Delete.
+	Version int64 `json:"version,omitempty"`
+	Change        // its ID is the Key
 }
 
 // Provenance tells where a memory comes from. It stands under "provenance" in the
-// item's Meta, beside what others have put there, and beside "importance" if the
-// model has rated the memory ([ExtractOptions].Rate).
+// item's Meta, beside what others have put there, and beside "importance" (a
+// number) and "validity" (a [Validity]) if the model has rated the memory; see
+// [ExtractOptions].Rate.
 type Provenance struct {
 	Thread     string   `json:"thread,omitempty"`
 	Checkpoint string   `json:"checkpoint,omitempty"`
@@ -32,7 +37,10 @@ type Provenance struct {
 	Confidence *float64 `json:"confidence,omitempty"`
 }
 
-const metaProvenance = "provenance"
+const (
+	metaProvenance = "provenance"
+	metaValidity   = "validity"
+)
 
 // source is where memories of this conversation come from.
 func (m *StoreManager) source(ctx context.Context, messages []llm.Message) Provenance {
@@ -82,26 +90,48 @@ type writer struct {
 	recalled  *recollection
 	overwrite bool
 	source    Provenance
+	similar   float64
+	guard     func(context.Context, *ItemChange) error // never nil
+
+	again   []*store.Item // what inserts would have said again
+	refused []error       // by the guard
 }
 
 // write makes the changes in one batch and tells the run of them.
 func (w *writer) write(ctx context.Context, cs ChangeSet) ([]ItemChange, error) {
 	changes, ops, err := w.plan(ctx, cs)
-	if err != nil || len(ops) == 0 {
+	if err != nil {
 		return nil, err
 	}
-	if _, err := w.store.Batch(ctx, ops...); err != nil {
+	if err := w.reinforce(ctx); err != nil {
+		return nil, err
+	}
+	if len(ops) == 0 {
+		return nil, errors.Join(w.refused...)
+	}
+	results, err := w.store.Batch(ctx, ops...)
+	if err != nil {
 		return nil, fmt.Errorf("memory: nothing was written: %w", err)
 	}
-	for _, c := range changes {
+	for i := range changes {
+		c := &changes[i]
+		c.Version = versionOf(results[i])
 		if c.Op == Delete && w.overwrite {
 			if err := w.store.Forget(ctx, c.Namespace, c.Key); err != nil {
 				return changes, fmt.Errorf("memory: the history of %q: %w", c.Key, err)
 			}
 		}
-		treadle.Emit(ctx, c)
+		treadle.Emit(ctx, *c)
 	}
-	return changes, nil
+	return changes, errors.Join(w.refused...)
+}
+
+// versionOf is the version that a write has made; 0 for a delete.
+func versionOf(r store.Result) int64 {
+	if r.Item == nil {
+		return 0
+	}
+	return r.Item.Version
 }
 
 // plan says which writes the changes are.
@@ -128,6 +158,10 @@ func (w *writer) plan(ctx context.Context, cs ChangeSet) (changes []ItemChange, 
 		}
 		out.Change = c
 		out.ID = out.Key
+		if err := w.guard(ctx, &out); err != nil {
+			w.refused = append(w.refused, fmt.Errorf("memory: the %s of %q was refused: %w", c.Op, out.Key, err))
+			continue
+		}
 		op, err := w.op(item, out)
 		if err != nil {
 			return nil, nil, err
@@ -156,6 +190,9 @@ func (w *writer) op(item *store.Item, c ItemChange) (store.Op, error) {
 	if c.Importance != nil { // what it was stays otherwise
 		meta[metaImportance] = *c.Importance
 	}
+	if c.Validity != (Validity{}) {
+		meta[metaValidity] = c.Validity
+	}
 	var value any = envelope{c.Kind, c.After}
 	if item != nil {
 		_, wrap := readItem(item)
@@ -171,9 +208,16 @@ func (w *writer) duplicates(ctx context.Context, cs ChangeSet) (map[int]bool, er
 	var ops []store.Op
 	var places []int
 	for i, c := range cs {
-		if c.Op == Insert {
-			ops = append(ops, sameItem(w.namespace, saying(c)))
-			places = append(places, i)
+		if c.Op != Insert {
+			continue
+		}
+		places, ops = append(places, i), append(ops, sameItem(w.namespace, saying(c)))
+		if w.similar > 0 {
+			op, err := w.likeItem(c)
+			if err != nil {
+				return nil, err
+			}
+			places, ops = append(places, i), append(ops, op)
 		}
 	}
 	if ops == nil {
@@ -186,14 +230,39 @@ func (w *writer) duplicates(ctx context.Context, cs ChangeSet) (map[int]bool, er
 	known := map[int]bool{}
 	gone := w.removed(cs)
 	for j, r := range results {
+		byMeaning := ops[j].(store.SearchOp).Query != ""
 		for _, item := range r.Items {
 			// What the same changes remove or rewrite is no duplicate.
-			if !gone[itemID(item)] {
-				known[places[j]] = true
+			if gone[itemID(item)] || byMeaning && item.Score < w.similar {
+				continue
 			}
+			if !known[places[j]] {
+				w.again = append(w.again, item)
+			}
+			known[places[j]] = true
 		}
 	}
 	return known, nil
+}
+
+// likeItem is a search for what says much the same as an insert. The query is what
+// would be stored, since that is what is embedded.
+func (w *writer) likeItem(c Change) (store.SearchOp, error) {
+	raw, err := encodeAny(envelope{c.Kind, c.After})
+	return store.SearchOp{Prefix: w.namespace, SearchOptions: store.SearchOptions{Query: string(raw), Ranking: store.Semantic,
+		Filter: store.Eq("kind", c.Kind), Limit: 3, NoRefresh: true}}, err
+}
+
+// reinforce counts what was told again as used once more.
+func (w *writer) reinforce(ctx context.Context) error {
+	if w.similar == 0 {
+		return nil
+	}
+	uses, err := readUses(ctx, w.store, w.again)
+	if err != nil {
+		return err
+	}
+	return count(ctx, w.store, w.again, uses, time.Now())
 }
 
 // saying describes the items that say what a change would insert.

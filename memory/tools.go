@@ -217,11 +217,8 @@ func (m *managed) create(ctx context.Context, s *store.Store, n store.Namespace,
 		return "", err
 	}
 	value := map[string]json.RawMessage{"content": content}
-	if err := s.Put(ctx, n, key, value, &store.PutOptions{Meta: meta, IfAbsent: true}); err != nil {
-		return "", err
-	}
-	tell(ctx, n, key, Change{Op: Insert, After: content})
-	return "created memory " + key, nil
+	op := store.PutOp{Namespace: n, Key: key, Value: value, PutOptions: store.PutOptions{Meta: meta, IfAbsent: true}}
+	return "created memory " + key, m.write(ctx, s, op, n, key, Change{Op: Insert, After: content})
 }
 
 func (m *managed) update(ctx context.Context, s *store.Store, item *store.Item, content json.RawMessage) (string, error) {
@@ -254,26 +251,26 @@ func (m *managed) update(ctx context.Context, s *store.Store, item *store.Item, 
 	if managed {
 		value = envelope{*has.Kind, content}
 	}
-	if err := s.Put(ctx, item.Namespace, item.Key, value, &store.PutOptions{Meta: meta, IfVersion: item.Version}); err != nil {
-		return "", err
-	}
-	tell(ctx, item.Namespace, item.Key, Change{Op: Update, Kind: old.Kind, Before: old.Content, After: content})
-	return "updated memory " + item.Key, nil
+	op := store.PutOp{Namespace: item.Namespace, Key: item.Key, Value: value, PutOptions: store.PutOptions{Meta: meta, IfVersion: item.Version}}
+	return "updated memory " + item.Key, m.write(ctx, s, op, item.Namespace, item.Key,
+		Change{Op: Update, Kind: old.Kind, Before: old.Content, After: content})
 }
 
 func (m *managed) remove(ctx context.Context, s *store.Store, item *store.Item) (string, error) {
-	if err := s.Delete(ctx, item.Namespace, item.Key, &store.DeleteOptions{IfVersion: item.Version}); err != nil {
-		return "", err
-	}
 	old := DocumentOf(item)
-	tell(ctx, item.Namespace, item.Key, Change{Op: Delete, Kind: old.Kind, Before: old.Content})
-	return "Deleted memory " + item.Key, nil
+	op := store.DeleteOp{Namespace: item.Namespace, Key: item.Key, DeleteOptions: store.DeleteOptions{IfVersion: item.Version}}
+	return "Deleted memory " + item.Key, m.write(ctx, s, op, item.Namespace, item.Key, Change{Op: Delete, Kind: old.Kind, Before: old.Content})
 }
 
-// tell reports a change to the run.
-func tell(ctx context.Context, n store.Namespace, key string, c Change) {
+// write makes a change and tells the run of it.
+func (m *managed) write(ctx context.Context, s *store.Store, op store.Op, n store.Namespace, key string, c Change) error {
+	results, err := s.Batch(ctx, op)
+	if err != nil {
+		return err
+	}
 	c.ID = key
-	treadle.Emit(ctx, ItemChange{n, key, c})
+	treadle.Emit(ctx, ItemChange{Namespace: n, Key: key, Version: versionOf(results[0]), Change: c})
+	return nil
 }
 
 // SearchTool makes the tool search_memory, with which a model searches all

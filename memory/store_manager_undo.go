@@ -1,0 +1,87 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/store"
+)
+
+// Undo takes changes back, all of them or none: what was inserted goes, and what
+// was updated or removed is as it was, with its Meta. They are those that
+// [StoreManager.Reflect] returned or the tools told of. A memory that has been
+// changed since is a [*store.ConflictError]; there may be one change of each.
+//
+// It returns the changes that it made, which can be undone in turn. What was
+// removed together with its history cannot come back.
+func (m *StoreManager) Undo(ctx context.Context, changes ...ItemChange) ([]ItemChange, error) {
+	s := storeFor(ctx, m.o.Store)
+	var ops []store.Op
+	var made []ItemChange
+	seen := map[string]bool{}
+	for _, c := range changes {
+		id := itemID(&store.Item{Namespace: c.Namespace, Key: c.Key})
+		if seen[id] {
+			return nil, fmt.Errorf("memory: there are two changes of %q: undo the later one first", c.Key)
+		}
+		seen[id] = true
+		op, back, err := undo(ctx, s, c)
+		if err != nil {
+			return nil, err
+		}
+		ops, made = append(ops, op), append(made, back)
+	}
+	if ops == nil {
+		return nil, nil
+	}
+	results, err := s.Batch(ctx, ops...)
+	if err != nil {
+		return nil, fmt.Errorf("memory: nothing was undone: %w", err)
+	}
+	for i := range made {
+		made[i].Version = versionOf(results[i])
+		treadle.Emit(ctx, made[i])
+	}
+	return made, nil
+}
+
+// undo is the write that takes a change back, and the change that this makes.
+func undo(ctx context.Context, s *store.Store, c ItemChange) (store.Op, ItemChange, error) {
+	back := c
+	back.Change = Change{ID: c.ID, Kind: c.Kind, Before: c.After, After: c.Before, Reason: "undone"}
+	switch c.Op {
+	case Insert:
+		back.Op = Delete
+		return store.DeleteOp{Namespace: c.Namespace, Key: c.Key, DeleteOptions: store.DeleteOptions{IfVersion: c.Version}}, back, nil
+	case Update:
+		back.Op = Update
+	case Delete:
+		back.Op = Insert
+	default:
+		return nil, back, fmt.Errorf("memory: a change of %q that is a %s cannot be undone", c.Key, c.Op)
+	}
+	old, err := before(ctx, s, c)
+	if err != nil {
+		return nil, back, err
+	}
+	o := store.PutOptions{IfVersion: c.Version, IfAbsent: c.Op == Delete}
+	if old.Meta != nil {
+		o.Meta = old.Meta
+	}
+	return store.PutOp{Namespace: c.Namespace, Key: c.Key, Value: old.Value, PutOptions: o}, back, nil
+}
+
+// before is the item that a change has replaced or removed.
+func before(ctx context.Context, s *store.Store, c ItemChange) (*store.Item, error) {
+	past, err := s.History(ctx, c.Namespace, c.Key)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range past {
+		if p.Kind == store.Put && (c.Op == Delete || p.Version < c.Version) {
+			return p.Item, nil
+		}
+	}
+	return nil, fmt.Errorf("memory: what %q said before is not in the store's history any more", c.Key)
+}

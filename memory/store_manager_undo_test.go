@@ -1,0 +1,87 @@
+package memory_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/llm/llmtest"
+	"github.com/treadle-go/treadle/memory"
+	"github.com/treadle-go/treadle/store"
+)
+
+var withDeletes = memory.StoreOptions{ManagerOptions: memory.ManagerOptions{ExtractOptions: memory.ExtractOptions{Deletes: true}}}
+
+// threeChanges has a manager remove, update and insert a memory.
+func threeChanges(t *testing.T, s *store.Store, o memory.StoreOptions) (*memory.StoreManager, []memory.ItemChange) {
+	t.Helper()
+	if err := s.Put(t.Context(), memories, "a", map[string]any{"content": "Ann likes tea"}, &store.PutOptions{Meta: map[string]int{"importance": 1}}); err != nil {
+		t.Fatal(err)
+	}
+	put(t, s, "b", tallItem)
+	m := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(remove("m1"), patch("m2", replace("/content", "Ann likes milk")), note("Cy came"))), o)
+	changes, err := m.Reflect(t.Context(), llm.User("…"))
+	if err != nil || len(changes) != 3 {
+		t.Fatalf("%v: the changes are %+v", err, changes)
+	}
+	return m, changes
+}
+
+func TestUndoneChangesCanBeDoneAgain(t *testing.T) {
+	s := newStore(t, nil)
+	m, changes := threeChanges(t, s, withDeletes)
+	after := stored(t, s)
+	undone, err := m.Undo(t.Context(), changes...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]string{"insert", "update", "delete"}, opsOf(undone)); d != "" {
+		t.Error(d)
+	}
+	wantStored(t, s, `{"content":"Ann likes tea"}`, tallItem) // in the form it had
+	if item, err := s.Get(t.Context(), memories, "a", nil); err != nil || string(item.Meta) != `{"importance":1}` {
+		t.Errorf("%v: the meta is %s", err, item.Meta)
+	}
+	if _, err := m.Undo(t.Context(), undone...); err != nil {
+		t.Fatal(err)
+	}
+	wantStored(t, s, after...)
+	if again, err := m.Undo(t.Context()); again != nil || err != nil {
+		t.Errorf("undoing nothing gives %v, %v", again, err)
+	}
+}
+
+func TestWhatWasChangedSinceIsNotUndone(t *testing.T) {
+	s := newStore(t, nil)
+	m, changes := threeChanges(t, s, withDeletes)
+	put(t, s, changes[2].Key, `{"content":"Cy left"}`)
+	before := stored(t, s)
+	_, err := m.Undo(t.Context(), changes...)
+	if c, ok := errors.AsType[*store.ConflictError](err); !ok || c.Key != changes[2].Key {
+		t.Errorf("the error is %v, want the conflict", err)
+	}
+	put(t, s, "b", `{"content":"Bob is back"}`)
+	if _, err := m.Undo(t.Context(), changes[0]); err == nil {
+		t.Error("a memory that came back is overwritten by an undone removal")
+	}
+	wantStored(t, s, append(before, `{"content":"Bob is back"}`)...)
+}
+
+func TestUndoSaysWhatItCannot(t *testing.T) {
+	s := newStore(t, nil)
+	o := withDeletes
+	o.Overwrite = true // which removes the history
+	m, changes := threeChanges(t, s, o)
+	for want, cs := range map[string][]memory.ItemChange{
+		`"b" said before is not in the store's history any more`: changes[:1],
+		`two changes of "a"`:                  {changes[1], changes[1]},
+		`"x" that is a keep cannot be undone`: {{Key: "x", Change: memory.Change{Op: memory.Keep}}},
+	} {
+		if _, err := m.Undo(t.Context(), cs...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("the error is %v, want one with %q", err, want)
+		}
+	}
+}
