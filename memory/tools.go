@@ -31,9 +31,10 @@ type ToolOptions struct {
 	// nil is all three.
 	Actions []string
 	// Merge makes an update of manage_memory change the fields that it names and
-	// keep the others: objects field by field, lists as a whole. The result is
-	// checked as a new memory is. Otherwise an update replaces the whole memory.
-	// Memories without fields, such as texts, cannot be merged.
+	// keep the others: objects field by field, lists as a whole; a null is a field
+	// that is not named. The result is checked as a new memory is. Otherwise an
+	// update replaces the whole memory. Memories without fields, such as texts,
+	// cannot be merged.
 	Merge bool
 	// Artifact adds the items that search_memory finds to its result, for the
 	// program: see [llm.ToolOutput].

@@ -50,6 +50,16 @@ func TestManageToolMergesFields(t *testing.T) {
 	}
 }
 
+func TestManageToolMergesFieldsOfAnyName(t *testing.T) {
+	s := newStore(t, nil)
+	put(t, s, "a", `{"content":{"city":"Bonn","pets":{"cats":2}}}`)
+	tool := manageTool[map[string]any](t, memory.ToolOptions{Store: s, Merge: true})
+	if _, err := call(t, tool, `{"action":"update","id":"a","content":{"city":null,"pets":{"dogs":1},"age":40}}`); err != nil {
+		t.Fatal(err)
+	}
+	wantStored(t, s, `{"content":{"age":40,"city":"Bonn","pets":{"cats":2,"dogs":1}}}`)
+}
+
 func TestManageToolThatMergesChecksWholeMemories(t *testing.T) {
 	s := newStore(t, nil)
 	put(t, s, "text", `{"content":"Ann likes tea"}`)
