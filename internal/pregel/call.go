@@ -93,7 +93,7 @@ func StartCall(ctx context.Context, spec CallSpec) *Future {
 	up := sc.task
 	r := up.run
 	index := int(sc.calls.Add(1) - 1)
-	t := &Task{run: r, step: up.step, index: index, caller: up}
+	t := &Task{run: r, step: up.step, head: up.head, index: index, caller: up}
 	t.node = &node{NodeSpec: &NodeSpec{Name: spec.Name, Call: spec.Fn}, view: -1, id: up.node.id}
 	if o := spec.Options; o != nil {
 		t.node.Retry, t.node.Timeout, t.node.Cache, t.node.Tags, t.node.Metadata = o.Retry, o.Timeout, o.Cache, o.Tags, o.Metadata

@@ -35,7 +35,7 @@ func InfoOf(ctx context.Context) (Info, bool) {
 	}
 	t := sc.task
 	r := t.run
-	info := Info{Graph: r.plan.name, Node: t.node.Name, Thread: r.set.Thread, RunID: r.id(), TaskID: t.ID(), IdempotencyKey: t.ID(), CheckpointID: r.head.String(),
+	info := Info{Graph: r.plan.name, Node: t.node.Name, Thread: r.set.Thread, RunID: r.id(), TaskID: t.ID(), IdempotencyKey: t.ID(), CheckpointID: t.head.String(),
 		Namespace: r.path, Step: t.step, RemainingSteps: r.stop - t.step, Attempt: sc.attempt, FirstAttempt: t.began,
 		Tags: slices.Concat(r.set.Tags, t.node.Tags), Metadata: merged(r.set.Metadata, t.node.Metadata)}
 	info.Deadline, _ = ctx.Deadline()

@@ -20,7 +20,7 @@ func (r *Run) prepare() ([]*Task, error) {
 	}
 	for i := range block {
 		t := &block[i]
-		t.run, t.step, t.index = r, r.step, -1
+		t.run, t.step, t.head, t.index = r, r.step, r.head, -1
 		tasks[i] = t
 		if k := i - len(r.ctl.armed); k >= 0 {
 			t.packet, t.index = &r.ctl.sends[k], k

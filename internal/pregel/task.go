@@ -60,9 +60,10 @@ type Task struct {
 	run    *Run
 	node   *node
 	step   int
-	index  int     // of a PUSH task among its step's sends; -1 for PULL
-	packet *packet // of a PUSH task
-	in     any     // of a PULL task: pointer to the shared view
+	head   checkpoint.ID // that the step began from
+	index  int           // of a PUSH task among its step's sends; -1 for PULL
+	packet *packet       // of a PUSH task
+	in     any           // of a PULL task: pointer to the shared view
 	out    outcome
 	err    error
 	first  bool // it failed before anything was cancelled
