@@ -64,7 +64,8 @@ func ContextJSON(raw json.RawMessage) Option {
 }
 
 // Schemas returns the JSON schemas of the graph's input, output, state and
-// context.
+// context, as its JSON goes in and comes out: a workflow's are those of the bare
+// values that it takes and returns.
 func (g *core) Schemas() (Schemas, error) {
 	var out Schemas
 	var err error

@@ -70,6 +70,12 @@ func TestSchemas(t *testing.T) {
 	treadle.AddField[int](dynamic, "n")
 	treadle.AddNode(dynamic, "node", func(context.Context, treadle.Update) (treadle.Update, error) { return nil, nil })
 	dynamic.Edge(treadle.Start, "node")
+	flow, err := treadle.NewFinalWorkflow("flow", func(context.Context, ask) (treadle.Final[int, string], error) {
+		return treadle.Final[int, string]{}, nil
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	n := `{"type":"object","properties":{"n":{"type":"integer"}}}`
 	for name, tt := range map[string]struct {
 		g                             treadle.AnyGraph
@@ -87,6 +93,8 @@ func TestSchemas(t *testing.T) {
 		"one channel": {g: weave(t, root, nil), input: `{"type":["null","array"],"items":{"type":"integer"}}`,
 			output: `{"type":["null","array"],"items":{"type":"integer"}}`, state: `{"type":["null","array"],"items":{"type":"integer"}}`},
 		"dynamic": {g: weave(t, dynamic, nil), input: n, output: n, state: n},
+		"workflow": {g: flow, input: `{"type":"object","properties":{"Title":{"type":"string"}},"required":["Title"],"additionalProperties":false}`,
+			output: `{"type":"integer"}`, state: `{"type":"integer"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := tt.g.Schemas()

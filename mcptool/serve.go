@@ -111,10 +111,6 @@ func Graph(g treadle.AnyGraph, description string) (*llm.Tool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mcptool: %w", err)
 	}
-	// The schema of a workflow names its only channel, which its input does not.
-	if whole := schemas.Input.Properties[treadle.Start]; whole != nil {
-		schemas.Input = whole
-	}
 	t := &llm.Tool{Name: g.Name(), Description: description, Parameters: schemas.Input}
 	wrapped := t.Parameters.Type != "object" || t.Parameters.Properties == nil
 	if wrapped {

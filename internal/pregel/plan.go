@@ -157,8 +157,13 @@ func (p *Plan) NodeNames() []string { return slices.Sorted(maps.Keys(p.byName)) 
 // ContextType is the declared type of the run-scoped value, or nil.
 func (p *Plan) ContextType() reflect.Type { return p.spec.Context }
 
-// FieldSpecs are the fields of the input, the state and the output.
+// FieldSpecs are the fields of the input, the state and the output. Those of a
+// workflow are bare values: what it takes, and what it returns.
 func (p *Plan) FieldSpecs() (in, state, out []FieldSpec) {
+	if s := p.schema; s.workflow {
+		taken, returned := []FieldSpec{{Root, s.byWire[Start].typ}}, []FieldSpec{{Root, s.byWire[End].typ}}
+		return taken, returned, returned
+	}
 	specs := func(chans []*channel, update bool) (fs []FieldSpec) {
 		for _, c := range chans {
 			f := FieldSpec{c.wire, c.typ}
