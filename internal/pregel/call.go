@@ -182,7 +182,7 @@ func (t *Task) runCall(ctx context.Context) (json.RawMessage, error) {
 	hit := raw != nil
 	if !hit {
 		raw, err = t.attemptCall(sc)
-		for err != nil && ctx.Err() == nil && !bubbles(err) {
+		for err != nil && ctx.Err() == nil && !Bubbles(err) {
 			wait, again := t.node.retryAfter(err, sc.attempt)
 			if !again || !sleep(ctx, wait) {
 				break
@@ -192,7 +192,7 @@ func (t *Task) runCall(ctx context.Context) (json.RawMessage, error) {
 		}
 	}
 	if err != nil {
-		if !bubbles(err) {
+		if !Bubbles(err) {
 			err = t.nodeError(sc, err)
 			if t.modes()&ModeTasks != 0 {
 				t.run.emit(ModeTasks, t.event(&TaskEnd{Record: &Record{}, Err: err}))
@@ -243,7 +243,7 @@ func (t *Task) awaitCalls(err error) {
 	if side == nil {
 		return
 	}
-	if err != nil && !bubbles(err) {
+	if err != nil && !Bubbles(err) {
 		side.mu.Lock()
 		for _, cancel := range side.cancels {
 			cancel(fmt.Errorf("cancelled because %q failed: %w", t.Name(), context.Canceled))

@@ -295,7 +295,7 @@ func (t *Task) emitEnd(sc *scope, err error) {
 			r.emit(ModeUpdates, t.event(&Updated{Record: rec, Cached: t.cached}))
 		}
 	}
-	if t.modes()&ModeTasks != 0 && !bubbles(err) && !t.cached {
+	if t.modes()&ModeTasks != 0 && !Bubbles(err) && !t.cached {
 		r.emit(ModeTasks, t.event(&TaskEnd{Record: rec, Err: err}))
 	}
 	if r.modes&ModeEvents != 0 {

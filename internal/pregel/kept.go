@@ -166,7 +166,7 @@ func (r *Run) keep(tasks []*Task) error {
 				continue
 			}
 			ws = append(ws, checkpoint.Write{Task: t.ID(), Kind: checkpoint.Done, Data: raw})
-		case !bubbles(t.err):
+		case !Bubbles(t.err):
 			var handling error
 			if h, ok := errors.AsType[*handlerError](t.err); ok {
 				handling = h.failure

@@ -99,7 +99,7 @@ func (r *Run) emitGraphEnd(err error) {
 	if r.span == nil {
 		return
 	}
-	if bubbles(err) {
+	if Bubbles(err) {
 		err = nil // no failure of this graph, but a message to the one around it
 	}
 	what := "end"
@@ -134,7 +134,7 @@ func (t *Task) spanEnd(sc *scope, rec *Record, err error) {
 	}
 	if err != nil {
 		what := "error"
-		if bubbles(err) {
+		if Bubbles(err) {
 			what, err = "end", nil
 		}
 		ev := sc.span.event(what)

@@ -62,7 +62,7 @@ func (r *Run) executeAll(tasks []*Task) (err error) {
 		ctx, stop = context.WithTimeoutCause(ctx, d, late)
 		defer stop()
 		defer func() {
-			if err != nil && context.Cause(ctx) == late && !bubbles(err) {
+			if err != nil && context.Cause(ctx) == late && !Bubbles(err) {
 				err = fmt.Errorf("graph %q: step %d %w", r.plan.name, r.step, late)
 				for _, t := range tasks { // a command for the parent ends the graph anyway
 					if up, ok := errors.AsType[*parentCommand](t.err); ok {
@@ -93,7 +93,7 @@ func (r *Run) executeAll(tasks []*Task) (err error) {
 		if t.err == nil && !t.kept {
 			t.route(ctx)
 		}
-		if t.err != nil && !bubbles(t.err) {
+		if t.err != nil && !Bubbles(t.err) {
 			t.first = ctx.Err() == nil
 			cancel(fmt.Errorf("cancelled because %q failed: %w", t.Name(), context.Canceled))
 		}
@@ -128,7 +128,7 @@ func (r *Run) outcomeOf(tasks []*Task) error {
 		case t.err == nil:
 		case asked:
 			paused = true
-		case bubbles(t.err):
+		case Bubbles(t.err):
 			if up == nil {
 				up = t.err
 			}

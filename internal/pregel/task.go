@@ -211,7 +211,7 @@ func (t *Task) execute(ctx context.Context) {
 	if err == nil {
 		err = t.attempt(sc)
 	}
-	for err != nil && ctx.Err() == nil && !bubbles(err) {
+	for err != nil && ctx.Err() == nil && !Bubbles(err) {
 		wait, again := n.retryAfter(err, sc.attempt)
 		if !again || !sleep(ctx, wait) {
 			break
@@ -225,7 +225,7 @@ func (t *Task) execute(ctx context.Context) {
 	if err == nil {
 		err = t.toCache(sc, key)
 	}
-	if err != nil && n.Handler != nil && ctx.Err() == nil && !bubbles(err) {
+	if err != nil && n.Handler != nil && ctx.Err() == nil && !Bubbles(err) {
 		if unkept := t.keepFailure(err); unkept != nil {
 			err = joinErrors(err, unkept)
 		} else {
@@ -235,12 +235,9 @@ func (t *Task) execute(ctx context.Context) {
 	t.finish(sc, err)
 }
 
-// Bubbles is bubbles for packages above.
-func Bubbles(err error) bool { return bubbles(err) }
-
-// bubbles reports errors that are not failures of a node but messages to an
+// Bubbles reports errors that are not failures of a node but messages to an
 // enclosing level.
-func bubbles(err error) bool {
+func Bubbles(err error) bool {
 	if _, ok := errors.AsType[*parentCommand](err); ok {
 		return true
 	}
@@ -527,7 +524,7 @@ func (t *Task) nodeError(sc *scope, err error) *NodeError {
 // finish records how the task ended and tells the stream.
 func (t *Task) finish(sc *scope, err error) {
 	if err != nil {
-		if !bubbles(err) {
+		if !Bubbles(err) {
 			err = t.nodeError(sc, err)
 		}
 		t.err = err
