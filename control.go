@@ -137,12 +137,16 @@ type overwriter interface{ overwrite() any }
 type Update map[string]any
 
 // MarshalJSON writes the target as LangGraph has it: a node's name, or for a send
-// {"node", "input"}.
+// {"node", "input"} and, if it has one of its own, "timeout" in seconds.
 func (t Target) MarshalJSON() ([]byte, error) {
 	if !t.t.IsSend {
 		return json.Marshal(t.t.Node)
 	}
-	return json.Marshal(map[string]any{"node": t.t.Node, "input": t.t.Input})
+	send := map[string]any{"node": t.t.Node, "input": t.t.Input}
+	if d := t.t.Timeout.Run; d != 0 {
+		send["timeout"] = d.Seconds()
+	}
+	return json.Marshal(send)
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote. A send's input is decoded when it is

@@ -260,6 +260,7 @@ func TestSendHasATimeoutOfItsOwn(t *testing.T) {
 		{"the node's is over", treadle.Send("slow", 11), "", 2, `graph "timeouts": node "slow" (step 1, attempt 2): has run longer than 10s`},
 		{"shorter", treadle.Send("slow", 9).Timeout(5 * time.Second), "", 2, `graph "timeouts": node "slow" (step 1, attempt 2): has run longer than 5s`},
 		{"longer", treadle.Send("slow", 30).Timeout(time.Minute), "30", 1, ""},
+		{"as JSON", throughJSON(t, treadle.Send("slow", 30).Timeout(time.Minute)), "30", 1, ""},
 		{"each its own", slices.Concat(treadle.Send("slow", 30).Timeout(time.Minute), treadle.Send("slow", 9)), "30 9", 2, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -282,6 +283,78 @@ func TestSendHasATimeoutOfItsOwn(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// throughJSON is a goto that was stored and read, as a recorded task's is.
+func throughJSON(t *testing.T, g treadle.Goto) (read treadle.Goto) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(asJSON(t, g)), &read); err != nil {
+		t.Fatal(err)
+	}
+	return read
+}
+
+// A target is JSON as LangGraph has it.
+func TestGotoAsJSON(t *testing.T) {
+	type in struct {
+		N int `json:"n"`
+	}
+	g := slices.Concat(treadle.To("a"), treadle.Send("b", in{1}), treadle.Send("c", nil).Timeout(1500*time.Millisecond))
+	want := `["a",{"input":{"n":1},"node":"b"},{"input":null,"node":"c","timeout":1.5}]`
+	same(t, "written", want, asJSON(t, g))
+	same(t, "written again", want, asJSON(t, throughJSON(t, g)))
+	for bad, want := range map[string]string{
+		`[{"input":1}]`:                  `goto {"input":1}: want a node's name or {"node", "input"}`,
+		`[{"node":"a","timeout":"1s"}]`:  `goto {"node":"a","timeout":"1s"}: want a node's name or {"node", "input"}`,
+		`[{"node":"a","timeout":1e300}]`: `goto {"node":"a","timeout":1e300}: timeout: 1e+300 seconds are more than a duration can be`,
+		`[["a","b"]]`:                    `want one target, not ["a","b"]`,
+	} {
+		var g treadle.Goto
+		wantText(t, json.Unmarshal([]byte(bad), &g), want)
+	}
+}
+
+// A tool or another package's function may return a command of any type.
+func TestCommandAndUpdateOfAnyType(t *testing.T) {
+	type writes struct {
+		Log  treadle.List[string] `json:"log"`
+		Note *string
+		N    *int `json:"n"`
+	}
+	n := 3
+	update := writes{Log: treadle.List[string]{"a"}, N: &n}
+	c, ok := treadle.CommandOf(treadle.Command[writes]{Update: &update, Goto: treadle.To("b"), Parent: true})
+	if !ok || c.Update == nil || !c.Parent {
+		t.Fatalf("the command is %+v, %v", c, ok)
+	}
+	same(t, "goto", `["b"]`, asJSON(t, c.Goto))
+	for name, given := range map[string]any{"the command's": *c.Update, "a pointer": &update} {
+		got, err := treadle.UpdateOf(given)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, name, treadle.Update{"log": treadle.List[string]{"a"}, "n": 3}, got)
+	}
+	note := "x"
+	got, err := treadle.UpdateOf(writes{Note: &note})
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "without a JSON name", treadle.Update{"log": treadle.List[string](nil), "Note": "x"}, got)
+	if got, err = treadle.UpdateOf(treadle.Update{"any": 1}); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "an update", treadle.Update{"any": 1}, got)
+	_, err = treadle.UpdateOf(3)
+	wantText(t, err, "an update is a struct of the fields to write, not int")
+	if c, ok = treadle.CommandOf(treadle.Command[writes]{}); !ok || c.Update != nil {
+		t.Errorf("a command without an update is %+v, %v", c, ok)
+	}
+	for _, other := range []any{nil, update, treadle.To("b"), []treadle.Command[writes]{{}}} {
+		if c, ok := treadle.CommandOf(other); ok {
+			t.Errorf("%T is the command %+v", other, c)
+		}
 	}
 }
 

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"reflect"
 	"strings"
+	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
@@ -36,7 +38,8 @@ type AnyThread interface {
 	RunJSON(ctx context.Context, input json.RawMessage) (json.RawMessage, error)
 	StreamJSON(ctx context.Context, input json.RawMessage, opts ...StreamOption) iter.Seq2[Event, error]
 	// CommandJSON goes on with a command in LangGraph's shape: {"resume": answer
-	// or answers by id, "update": fields, "goto": names or {"node", "input"}}.
+	// or answers by id, "update": fields, "goto": names or {"node", "input"}},
+	// the latter with a "timeout" in seconds if it is to have one of its own.
 	CommandJSON(ctx context.Context, command json.RawMessage, opts ...StreamOption) iter.Seq2[Event, error]
 	State(ctx context.Context) (*Snapshot, error)
 	History(ctx context.Context, opts ...HistoryOption) iter.Seq2[*Snapshot, error]
@@ -217,13 +220,31 @@ func gotoJSON(raw json.RawMessage) ([]pregel.Target, error) {
 			continue
 		}
 		var send struct {
-			Node  string          `json:"node"`
-			Input json.RawMessage `json:"input"`
+			Node    string          `json:"node"`
+			Input   json.RawMessage `json:"input"`
+			Timeout *float64        `json:"timeout"`
 		}
 		if err := json.Unmarshal(item, &send); err != nil || send.Node == "" {
 			return nil, fmt.Errorf("goto %s: want a node's name or {\"node\", \"input\"}", item)
 		}
-		out = append(out, pregel.Target{Node: send.Node, Input: send.Input, IsSend: true})
+		to := pregel.Target{Node: send.Node, Input: send.Input, IsSend: true}
+		if send.Timeout != nil {
+			d, err := seconds(*send.Timeout)
+			if err != nil {
+				return nil, fmt.Errorf("goto %s: timeout: %w", item, err)
+			}
+			to.Timeout.Run = orBad(d)
+		}
+		out = append(out, to)
 	}
 	return out, nil
+}
+
+// seconds is a duration that JSON has in seconds.
+func seconds(s float64) (time.Duration, error) {
+	ns := math.Round(s * float64(time.Second))
+	if math.Abs(ns) >= math.MaxInt64 {
+		return 0, fmt.Errorf("%v seconds are more than a duration can be", s)
+	}
+	return time.Duration(ns), nil
 }
