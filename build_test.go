@@ -658,3 +658,24 @@ func TestTenThousandNodesCompileQuickly(t *testing.T) {
 		})
 	}
 }
+
+// A node that was made apart from any graph may be part of several.
+func TestNodeMadeElsewhere(t *testing.T) {
+	node := treadle.NodeOf("upper", func(_ context.Context, in topicOnly) (topicOnly, error) {
+		return topicOnly{strings.ToUpper(in.Topic)}, nil
+	}, treadle.Tags("shared"))
+	for _, name := range []string{"one", "two"} {
+		b := treadle.New[draft](name)
+		b.Add(node)
+		b.Edge(treadle.Start, "upper")
+		out, err := ready(t, b, nil).Run(t.Context(), draft{Topic: name})
+		if err != nil || out.Topic != strings.ToUpper(name) {
+			t.Errorf("graph %s: %+v, %v", name, out, err)
+		}
+	}
+	err := onTopOfOne(func(b *treadle.Builder[draft]) {
+		b.Add(treadle.NodeOf[topicOnly, topicOnly]("b", nil))
+		b.Edge("a", "b")
+	})
+	wantText(t, err, `graph "g": node "b": the function is nil`)
+}

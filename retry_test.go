@@ -108,6 +108,22 @@ func TestRetrySleepsExactly(t *testing.T) {
 	}
 }
 
+// Wait is what a retry sleeps by, for those who retry by themselves.
+func TestRetryPolicyTellsHowLongToWait(t *testing.T) {
+	p := treadle.RetryPolicy{Initial: time.Second, Factor: 3, Max: 4 * time.Second, Attempts: 4, NoJitter: true}
+	for attempt, want := range []time.Duration{time.Second, 3 * time.Second, 4 * time.Second} {
+		if wait, again := p.Wait(attempt + 1); wait != want || !again {
+			t.Errorf("after attempt %d: %v, %v, want %v, true", attempt+1, wait, again, want)
+		}
+	}
+	if wait, again := p.Wait(4); wait != 0 || again {
+		t.Errorf("after the last attempt: %v, %v", wait, again)
+	}
+	if wait, again := (treadle.RetryPolicy{}).Wait(2); wait < time.Second || wait >= 2*time.Second || !again {
+		t.Errorf("by default, after attempt 2: %v, %v", wait, again)
+	}
+}
+
 // Parity: 177.
 func TestRetryJitterIsLessThanASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -1009,6 +1025,44 @@ func TestErrorHandlerDoesNotSwallowCommandsDrainsAndCancellation(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+}
+
+// What passes a handler by is a signal: a question, a command to the parent, a
+// drained run. Everything else is a failure.
+func TestSignalsAreNoFailures(t *testing.T) {
+	cb := treadle.New[diary]("child")
+	treadle.AddNode(cb, "away", func(context.Context, diary) (handOff, error) { return handOff{Parent: true}, nil }, treadle.Handoff(treadle.End))
+	cb.Edge(treadle.Start, "away")
+	child := weave(t, cb, nil)
+	asking := func(ctx context.Context, _ diary) (page, error) {
+		_, err := treadle.Interrupt[string](ctx, "?")
+		return page{}, err
+	}
+	for name, tt := range map[string]struct {
+		err  func(ctx context.Context) error // as a node sees it
+		want bool
+	}{
+		"none":     {func(context.Context) error { return nil }, false},
+		"failure":  {func(context.Context) error { return passing{"x"} }, false},
+		"wrapped":  {func(context.Context) error { return fmt.Errorf("it: %w", treadle.ErrDrained) }, true},
+		"canceled": {func(context.Context) error { return context.Canceled }, false},
+		"question": {func(ctx context.Context) error { _, err := asking(ctx, diary{}); return err }, true},
+		"command":  {func(ctx context.Context) error { _, err := child.Run(ctx, diary{}); return err }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []bool
+			b := treadle.New[diary]("signals")
+			treadle.AddNode(b, "node", func(ctx context.Context, _ diary) (page, error) {
+				err := tt.err(ctx)
+				got = append(got, treadle.IsSignal(err))
+				return page{}, err
+			}, treadle.Uses(child))
+			b.Edge(treadle.Start, "node")
+			_, err := weave(t, b, &treadle.Options{Saver: checkpoint.NewMemory()}).Thread("t").Run(t.Context(), diary{})
+			same(t, "signals", []bool{tt.want}, got)
+			same(t, "the run has an error", name != "none" && name != "command", err != nil)
+		})
+	}
 }
 
 // A failure that was handled stays handled: when the step fails for another

@@ -863,6 +863,25 @@ func TestTaskEventsCarryTagsAndMetadata(t *testing.T) {
 	}
 }
 
+// What is hidden does its work and is not told of: neither a node nor a task.
+func TestHiddenNodesAndTasksAreNotStreamed(t *testing.T) {
+	note := treadle.NewTask("note", func(context.Context, string) (string, error) { return "noted", nil }, treadle.Tags(treadle.Hidden))
+	b := treadle.New[diary]("hiding")
+	treadle.AddNode(b, "hidden", does("hidden"), treadle.Tags(treadle.Hidden))
+	treadle.AddNode(b, "shown", func(ctx context.Context, _ diary) (page, error) {
+		text, err := note.Run(ctx, "x")
+		return did(text), err
+	})
+	b.Edge(treadle.Start, "hidden")
+	b.Edge("hidden", "shown")
+	wantEvents(t, b2stream(t, b, treadle.ModeTasks, treadle.ModeUpdates, treadle.ModeValues),
+		`values {"log":["hidden"]}`,
+		`shown starts with {"log":["hidden"]}`,
+		`shown wrote {"log":["noted"]}`,
+		`shown ends with {"log":["noted"]}`,
+		`values {"log":["hidden","noted"]}`)
+}
+
 // A failed task has an end and no update; tasks that it cancelled have theirs.
 func TestFailedTasksInStreams(t *testing.T) {
 	boom := errors.New("boom")

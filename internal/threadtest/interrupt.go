@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
@@ -24,6 +25,7 @@ func Interrupts(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	}{
 		{"AskAndAnswer", interruptAsk},
 		{"AnswersAreCheckedBeforeAnythingRuns", interruptChecked},
+		{"QuestionsSayWhatTheyAccept", interruptAccepts},
 		{"NeedsSaverAndThread", interruptNeeds},
 		{"SeveralByOrder", interruptSeveral},
 		{"SeveralByKey", interruptKeys},
@@ -267,6 +269,44 @@ func interruptChecked(t *testing.T, open opener) {
 				t.Errorf("%v, want ErrNothingToResume", err)
 			}
 		})
+	})
+}
+
+// A question may say by itself which answers fit it, however many its type would
+// take.
+func interruptAccepts(t *testing.T, open opener) {
+	pick := doing("pick", func(_ *askTally, ctx context.Context, _ askState) (askLog, error) {
+		two := 2
+		picked, err := treadle.Interrupt[[]string](ctx, "pick two", treadle.Accept(&jsonschema.Schema{
+			Type: "array", MinItems: &two, MaxItems: &two, Items: &jsonschema.Schema{Enum: []any{"a", "b", "c"}}}))
+		if err != nil {
+			return askLog{}, err
+		}
+		return askSay(picked...), nil
+	})
+	askBothWays(t, open, askChain(pick), func(t *testing.T, rig *askRig[askState, askState]) {
+		_, err := rig.thread().Run(t.Context(), askState{})
+		askedStrings(t, err, "pick two")
+		for _, bad := range []any{[]string{"a"}, []string{"a", "x"}, "a", nil} {
+			askUnchanged(t, rig.saver, fmt.Sprint(bad), func() {
+				_, err := rig.thread().Resume(t.Context(), bad)
+				if _, ok := errors.AsType[*treadle.AnswerError](err); !ok {
+					t.Errorf("the answer %v: %v, want an AnswerError", bad, err)
+				}
+			})
+		}
+		out, err := rig.thread().Resume(t.Context(), []string{"c", "a"})
+		askEnded(t, out, err, "c", "a")
+	})
+	broken := doing("broken", func(_ *askTally, ctx context.Context, _ askState) (askLog, error) {
+		_, err := treadle.Interrupt[string](ctx, "?", treadle.Accept(&jsonschema.Schema{Pattern: "("}))
+		return askLog{}, err
+	})
+	askBothWays(t, open, askChain(broken), func(t *testing.T, rig *askRig[askState, askState]) {
+		_, err := rig.thread().Run(t.Context(), askState{})
+		if err == nil || !strings.Contains(err.Error(), "the schema given with Accept") {
+			t.Errorf("a schema that is none: %v", err)
+		}
 	})
 }
 
