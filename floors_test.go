@@ -45,6 +45,7 @@ var floorOf = map[string]int{
 	"store/storetest":           1,
 	"store/uselite":             1,
 	"llm/llmtest":               1,
+	"internal/turns":            1,
 
 	"llm":                 0,
 	"checkpoint":          0,

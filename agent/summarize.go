@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/treadle-go/treadle/internal/turns"
 	"github.com/treadle-go/treadle/llm"
 )
 
@@ -132,15 +133,13 @@ func isSummary(m llm.Message) bool {
 
 // whole moves a cut back until no result behind it belongs to a call before it.
 func whole(ms llm.Messages, cut int) int {
-	for i := cut - 1; i >= 0; i-- {
-		for _, call := range ms[i].ToolCalls {
-			if answered(ms[cut:], call.ID) {
-				cut = i
-				break
-			}
+	last := 0
+	for _, end := range turns.Ends(ms) {
+		if end <= cut {
+			last = end
 		}
 	}
-	return cut
+	return last
 }
 
 // transcript is the conversation as text.

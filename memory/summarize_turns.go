@@ -5,15 +5,16 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/treadle-go/treadle/internal/turns"
 	"github.com/treadle-go/treadle/llm"
 )
 
 // bounds are the places where a conversation may be cut, in order: in front of
-// human messages that stand in no group, so that what stays begins with a
-// question, which some providers insist on. Without human messages it is between
-// groups, and the last one stays.
+// human messages that stand in no group (see [turns.Ends]), so that what stays
+// begins with a question, which some providers insist on. Without human messages
+// it is between groups, and the last one stays.
 func bounds(ms llm.Messages) []int {
-	ends := groupEnds(ms)
+	ends := turns.Ends(ms)
 	if len(ends) == 0 {
 		return nil
 	}
@@ -23,37 +24,6 @@ func bounds(ms llm.Messages) []int {
 		return ends
 	}
 	return slices.DeleteFunc(ends, func(end int) bool { return !human(ms[end]) })
-}
-
-// groupEnds are the ends of the groups. A group is a message; or one with tool
-// calls and everything up to the last of their results.
-func groupEnds(ms llm.Messages) []int {
-	reach := make([]int, len(ms)) // the last message that belongs to this one
-	owner := map[string]int{}     // by call id; a later message may use it again
-	for i, m := range ms {
-		reach[i] = i
-		switch m.Role {
-		case llm.RoleAI:
-			for _, c := range m.ToolCalls {
-				owner[c.ID] = i
-			}
-			for _, c := range m.InvalidToolCalls {
-				owner[c.ID] = i
-			}
-		case llm.RoleTool:
-			if at, ok := owner[m.ToolCallID]; ok {
-				reach[at] = i
-			}
-		}
-	}
-	var ends []int
-	far := 0
-	for i := range ms {
-		if far = max(far, reach[i]); far == i {
-			ends = append(ends, i+1)
-		}
-	}
-	return ends
 }
 
 // plain is messages as a model can read them that does not have the tools: calls
