@@ -321,6 +321,19 @@ func TestAgentApologizesWhenItsStepsAreUsedUp(t *testing.T) {
 	}
 }
 
+// Without a limit of its own an agent takes a hundred steps, so that one that
+// never ends ends.
+func TestAgentMayTakeAHundredSteps(t *testing.T) {
+	var turns []llmtest.Turn
+	for range 50 {
+		turns = append(turns, llmtest.Ask(say("again")))
+	}
+	out := run(t, llmtest.Scripted(t, turns...), &agent.Options{Tools: []*llm.Tool{echo}}, "go")
+	if got := agent.Answer(out); len(out.Messages) != 100 || got != "Sorry, need more steps to process this request." {
+		t.Errorf("%d messages, the last is %q", len(out.Messages), got)
+	}
+}
+
 // Parity: 209.
 func TestAgentGoesOnWithItsThread(t *testing.T) {
 	model := llmtest.Scripted(t, llmtest.Say("Hello Ada."), llmtest.Say("Ada.", llmtest.Heard(llm.User("I am Ada."), llm.Assistant("Hello Ada."), llm.User("Who am I?"))))

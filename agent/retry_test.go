@@ -107,6 +107,19 @@ func TestModelIsRetriedUntilItAnswers(t *testing.T) {
 	})
 }
 
+// A model that does not come back is the run's error, not an answer.
+func TestModelThatKeepsFailingFailsTheRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		overloaded := &llm.Error{Provider: "first", Status: 529}
+		model := llmtest.Scripted(t, llmtest.Fail(overloaded), llmtest.Fail(overloaded), llmtest.Fail(overloaded))
+		out, err := made(t, model, with(agent.RetryModel(nil))).Run(t.Context(), agent.Ask("go"))
+		if !errors.Is(err, overloaded) {
+			t.Errorf("err = %v", err)
+		}
+		wantLines(t, out.Messages, "human: go")
+	})
+}
+
 // The middleware nearest to the model is outermost around its replacement: each
 // of the models is tried in turn, and then all of them again.
 func TestOtherModelsAnswerWhenOneFails(t *testing.T) {

@@ -212,6 +212,18 @@ func TestHandoffWithATaskGivesTheAgentNothingElse(t *testing.T) {
 	}
 }
 
+func TestHandoffsOfOnesOwnStandBesideTheUsualOnes(t *testing.T) {
+	model := llmtest.Scripted(t, llmtest.Say("hello", llmtest.Offered("transfer_to_echo", "ask_math")))
+	team, err := agent.Supervisor(model, agents{newAgent(t, "echo", nil), newAgent(t, "math", nil)}, &agent.SupervisorOptions{
+		Handoffs: map[string]*llm.Tool{"math": agent.Handoff("math", &agent.HandoffOptions{Name: "ask_math"})}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := team.Run(t.Context(), agent.Ask("hi")); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A question that an agent of a team asks stops the team; the answer goes on there
 // and nobody is asked twice.
 func TestQuestionInsideATeam(t *testing.T) {
