@@ -14,7 +14,7 @@ func TestDocsShowCompiledCode(t *testing.T) {
 	normal := func(code []byte) string { return strings.Join(strings.Fields(string(code)), " ") }
 
 	var files []string
-	for _, pattern := range []string{"*_test.go", "examples/*/*_test.go"} {
+	for _, pattern := range []string{"*_test.go", "*/*example_test.go", "examples/*/*_test.go"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
