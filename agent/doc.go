@@ -10,15 +10,16 @@
 //	           ┌──────────────────────────────┐
 //	           ▼                              │ results
 //	start ─▶ model ──calls──▶ tools ──────────┤
-//	           │              (one task a call)
+//	           │              (a task per call)
 //	           │ no calls                     │ hand-offs
 //	           ▼                              ▼
 //	   [structured_response] ─▶ end        handoff ─▶ another agent
 //
 // so it runs on threads, streams, pauses for people and goes on after a crash as
-// every graph does, and is a node of other graphs with [treadle.AddGraph]. Each
-// tool call is a task of its own: it may ask a question with [treadle.Interrupt]
-// without the others running twice, and what has finished is kept.
+// every graph does, and is a node of other graphs with [treadle.AddGraph]. Of
+// several tool calls each is a task of its own: it may ask a question with
+// [treadle.Interrupt] without the others running twice, and what has finished is
+// kept.
 //
 // [Middleware] changes what happens around the model and the tools. Ready-made are
 // approval by people ([Approve]), summaries ([Summarize]), limits and budgets

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/agent"
+	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/llm/llmtest"
 )
@@ -148,6 +151,44 @@ func TestBudgetOfARunBeginsAnewAndThatOfTheThreadDoesNot(t *testing.T) {
 	}
 	_, err := thread.Run(t.Context(), agent.Ask("go"))
 	if limit, ok := errors.AsType[*agent.LimitError](err); !ok || limit.Scope != "thread" {
+		t.Errorf("err = %v", err)
+	}
+}
+
+// What a limit has stopped is not lost: with a higher one the thread goes on.
+func TestThreadGoesOnWithAHigherLimit(t *testing.T) {
+	saver := checkpoint.NewMemory()
+	limited := func(calls int, turns ...llmtest.Turn) *treadle.Thread[agent.State, agent.State] {
+		o := with(agent.LimitModelCalls(agent.Limit{Run: calls, Over: agent.OverFail}))
+		o.Graph = treadle.Options{Saver: saver}
+		return made(t, llmtest.Scripted(t, turns...), o).Thread("1")
+	}
+	_, err := limited(1, llmtest.Ask(say("a"))).Run(t.Context(), agent.Ask("go"))
+	if limit, ok := errors.AsType[*agent.LimitError](err); !ok || limit.What != "model calls" {
+		t.Fatalf("err = %v", err)
+	}
+	out, err := limited(2, llmtest.Say("done")).Continue(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantLines(t, out.Messages, "human: go", `ai:  [echo {"text":"a"}]`, "tool: a", "ai: done")
+}
+
+func TestStructuredAnswerIsNotCounted(t *testing.T) {
+	type report struct {
+		Sky string `json:"sky"`
+	}
+	filled := func() llmtest.Turn { return usage(llmtest.Ask(llmtest.ToolCall("report", `{"sky":"grey"}`)), 900, 90) }
+	model := llmtest.Scripted(t, usage(llmtest.Say("one"), 10, 1), filled(), usage(llmtest.Say("two"), 10, 1), filled())
+	o := with(agent.Budget(agent.BudgetOptions{ThreadTokens: 20, Over: agent.OverFail}))
+	o.Response = agent.ResponseOf[report]("", nil)
+	thread := made(t, model, o).Thread("1")
+	for range 2 {
+		if _, err := thread.Run(t.Context(), agent.Ask("go")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := thread.Run(t.Context(), agent.Ask("go")); err == nil || !strings.Contains(err.Error(), "22 of 20") {
 		t.Errorf("err = %v", err)
 	}
 }

@@ -39,6 +39,27 @@ func TestLongConversationIsSummarized(t *testing.T) {
 	wantLines(t, out.Messages, append(short, "ai: fine")...)
 }
 
+// Instructions at the beginning are no part of what is summarised.
+func TestSystemMessagesStayInFrontOfTheSummary(t *testing.T) {
+	small := llmtest.Scripted(t, llmtest.Say("They talked.", llmtest.Asked("human: question 0\nai: answer 0\n")))
+	model := llmtest.Scripted(t, llmtest.Say("fine"))
+	a := made(t, model, with(agent.Summarize(small, agent.SummarizeOptions{Messages: 4, Keep: 1})))
+	said := append(llm.Messages{llm.System("Be kind."), llm.System("Be brief.")}, talk(1)...)
+	out, err := a.Run(t.Context(), chat(append(said, llm.User("and now?"))...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantLines(t, out.Messages, "system: Be kind.", "system: Be brief.",
+		"human: Here is a summary of the conversation to date:\n\nThey talked.", "human: and now?", "ai: fine")
+}
+
+func TestSummaryNeedsToKnowWhenItIsDue(t *testing.T) {
+	_, err := made(t, llmtest.NewScript(), with(agent.Summarize(llmtest.NewScript(), agent.SummarizeOptions{Keep: 1}))).Run(t.Context(), agent.Ask("hi"))
+	if err == nil || !strings.Contains(err.Error(), "Summarize has neither a number of tokens nor of messages from which to summarise") {
+		t.Errorf("err = %v", err)
+	}
+}
+
 func TestConversationIsSummarizedByItsTokens(t *testing.T) {
 	long := llm.User(strings.Repeat("word ", 100))
 	for _, tt := range []struct {

@@ -212,6 +212,23 @@ func TestHandoffWithATaskGivesTheAgentNothingElse(t *testing.T) {
 	}
 }
 
+// A result is never shared without its call.
+func TestResultIsSharedWithTheAnswerThatAskedForIt(t *testing.T) {
+	direct := llm.NewTool("sum", "", func(context.Context, struct{}) (string, error) { return "3", nil }, llm.ReturnDirect())
+	math := newAgent(t, "math", []*llm.Tool{direct}, llmtest.Ask(call("s1", "sum", "{}")))
+	model := llmtest.Scripted(t, llmtest.Ask(toMath), llmtest.Say("It is 3."))
+	team, err := agent.Supervisor(model, agents{math}, &agent.SupervisorOptions{NoHandBack: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := team.Run(t.Context(), agent.Ask("1+2?"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantLines(t, out.Messages, "human: 1+2?", "ai:  [transfer_to_math {}]", "tool: Successfully transferred to math",
+		"ai:  [sum {}]", "tool: 3", "ai: It is 3.")
+}
+
 func TestHandoffsOfOnesOwnStandBesideTheUsualOnes(t *testing.T) {
 	model := llmtest.Scripted(t, llmtest.Say("hello", llmtest.Offered("transfer_to_echo", "ask_math")))
 	team, err := agent.Supervisor(model, agents{newAgent(t, "echo", nil), newAgent(t, "math", nil)}, &agent.SupervisorOptions{

@@ -22,6 +22,9 @@ type AnswerCache interface {
 // the same messages (but for their ids), tools and settings. An answer from the
 // cache is one chunk, has no usage, and says so in its Metadata: "cached": true.
 // Only answers that were complete are kept, for the ttl, or for ever if it is 0.
+//
+// A cache that fails is an error of the call; if it cannot keep an answer, the
+// answer comes with the error.
 func Cache(model Model, cache AnswerCache, ttl time.Duration) Model {
 	return &cached{model, cache, ttl}
 }

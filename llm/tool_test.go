@@ -78,6 +78,14 @@ func TestToolTimesOut(t *testing.T) {
 		if time.Since(start) != 3*time.Second || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "tool slow: timed out after 3s") {
 			t.Errorf("after %v: %v", time.Since(start), err)
 		}
+		// What it returns nevertheless counts.
+		late := func(ctx context.Context, _ nothing) (string, error) {
+			<-ctx.Done()
+			return "late", nil
+		}
+		if out, err := llm.NewTool("late", "", late, llm.Timeout(time.Second)).Call(t.Context(), llm.ToolCall{ID: "1"}); out != "late" || err != nil {
+			t.Errorf("a late result gave %v, %v", out, err)
+		}
 		// The caller's own deadline is not the tool's.
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

@@ -166,6 +166,44 @@ func TestCacheAnswersTheSameRequest(t *testing.T) {
 	}
 }
 
+// shelf is a cache that notes how long things are kept, and may fail.
+type shelf struct {
+	getErr, setErr error
+	ttl            time.Duration
+}
+
+func (s *shelf) Get(context.Context, string, string) ([]byte, bool, error) {
+	return nil, false, s.getErr
+}
+
+func (s *shelf) Set(_ context.Context, _, _ string, _ []byte, ttl time.Duration) error {
+	s.ttl = ttl
+	return s.setErr
+}
+
+// A cache that fails is told, with the answer if there is one.
+func TestCacheThatFailsIsAnError(t *testing.T) {
+	full := errors.New("disk full")
+	for _, test := range []struct {
+		name string
+		shelf
+		want string
+		err  string
+	}{
+		{"works", shelf{}, "a", ""},
+		{"cannot be read", shelf{getErr: full}, "", "llm: reading the cache of answers: disk full"},
+		{"cannot be written", shelf{setErr: full}, "a", "llm: keeping an answer: disk full"},
+	} {
+		m, err := llm.Generate(t.Context(), llm.Cache(llmtest.NewScript(llmtest.Say("a")), &test.shelf, time.Hour), llm.User("q"))
+		if m.Text() != test.want || test.err == "" && err != nil || test.err != "" && (!errors.Is(err, full) || !strings.Contains(err.Error(), test.err)) {
+			t.Errorf("%s: got %q, %v", test.name, m.Text(), err)
+		}
+		if test.getErr == nil && test.ttl != time.Hour {
+			t.Errorf("%s: kept for %v", test.name, test.ttl)
+		}
+	}
+}
+
 // A model may be of any type, also of one whose values cannot be compared.
 func TestWrappersTakeAnyModel(t *testing.T) {
 	fn := speaker(llm.Chunk{Content: "x"})

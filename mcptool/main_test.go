@@ -8,8 +8,10 @@ import (
 	"io"
 	"net/http/httptest"
 	"os"
+	"os/signal"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -43,6 +45,13 @@ func serveStdio(mode string) error {
 		return fmt.Errorf("no license for %s", os.Getenv("CUSTOMER"))
 	case "mute":
 		say("ready")
+		select {}
+	case "stubborn": // stays when its input is closed and when it is asked to go
+		signal.Ignore(syscall.SIGTERM)
+		if err := newServer(say).Run(context.Background(), transport); err != nil {
+			return err
+		}
+		say("staying")
 		select {}
 	case "noisy":
 		transport.Writer = noise{os.Stdout}

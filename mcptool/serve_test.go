@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/treadle-go/treadle"
@@ -137,11 +138,36 @@ func TestToolsThatNobodyCouldCallAreRefused(t *testing.T) {
 		{[]*llm.Tool{{Name: "web"}}, `mcptool: tool "web" has no function to run`},
 		{[]*llm.Tool{{Name: "a b", Run: run}}, `mcptool: tool "a b": a name is made of letters, digits, _ and -`},
 		{[]*llm.Tool{{Name: "a", Run: run}, {Name: "a", Run: run}}, `mcptool: two tools are named "a"`},
+		{[]*llm.Tool{{Name: "a", Run: run, Parameters: &jsonschema.Schema{Type: "array"}}}, `mcptool: tool "a": its parameters must be of type object`},
 	} {
 		s := mcp.NewServer(&mcp.Implementation{Name: "ours", Version: "v1"}, nil)
-		if err := mcptool.Add(s, test.tools...); err == nil || err.Error() != test.want {
+		good := &llm.Tool{Name: "good", Run: run}
+		if err := mcptool.Add(s, append([]*llm.Tool{good}, test.tools...)...); err == nil || err.Error() != test.want {
 			t.Errorf("got %v, want %s", err, test.want)
 		}
+		h := httptest.NewServer(mcptool.Handler(s))
+		if _, tools := open(t, mcptool.Server{Name: "ours", URL: h.URL}); len(tools) > 0 {
+			t.Errorf("%s: %d tools are offered all the same", test.want, len(tools))
+		}
+		h.Close()
+	}
+}
+
+// What a tool tells a model reaches a model at the other end as it was told.
+func TestBlocksAreServedAndReadAlike(t *testing.T) {
+	blocks := []llm.Block{llm.Text("look:"), llm.Image("image/png", []byte("png")), llm.Audio("audio/wav", []byte("wav")),
+		{Type: llm.BlockImage, URL: "https://example.com/owl.png", MIMEType: "image/png"}, llm.File("owl.pdf", "application/pdf", []byte("pdf"))}
+	show := llm.NewTool("show", "", func(context.Context, struct{}) ([]llm.Block, error) {
+		return append(blocks[:len(blocks):len(blocks)], llm.Block{Type: llm.BlockReasoning, Reasoning: "hm"}), nil
+	})
+	m, err := offer(t, show).call(t.Context(), "show", "{}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// MCP has no other kinds, so what is none of these is told as JSON.
+	want := append(blocks[:len(blocks):len(blocks)], llm.Text(`{"type":"reasoning","reasoning":"hm"}`))
+	if d := cmp.Diff(want, m.Blocks); d != "" {
+		t.Errorf("the blocks (-want +got):\n%s", d)
 	}
 }
 

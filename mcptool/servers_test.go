@@ -401,6 +401,20 @@ func TestCloseEndsCallsAndPrograms(t *testing.T) {
 	})
 }
 
+// A program that neither the end of its input nor a signal moves is killed.
+func TestProgramThatStaysIsKilled(t *testing.T) {
+	s, said := process(t, "stubborn")
+	all, tools := open(t, s)
+	pid := pidOf(t, tools)
+	if err := all.Close(); err != nil {
+		t.Error(err)
+	}
+	said.await(t, "staying")
+	if err := kill(pid); !errors.Is(err, os.ErrProcessDone) {
+		t.Errorf("the program is still there: %v", err)
+	}
+}
+
 // A server of an older protocol keeps sessions, and may have forgotten ours.
 func TestForgottenSessionIsOpenedAnew(t *testing.T) {
 	server := newServer(words(nil).say)
