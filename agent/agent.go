@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/llm"
@@ -98,7 +99,7 @@ func newAgent[S any](model llm.Model, o *Options) (*agent[S], error) {
 			errs = append(errs, fmt.Errorf("agent: two middlewares are named %q", m.Name))
 		}
 		names[m.Name] = true
-		all = append(all[:len(all):len(all)], m.Tools...)
+		all = append(slices.Clip(all), m.Tools...)
 	}
 	var err error
 	if a.messages, err = historyOf[S](); err != nil {

@@ -10,10 +10,10 @@
 //	           ┌──────────────────────────────┐
 //	           ▼                              │ results
 //	start ─▶ model ──calls──▶ tools ──────────┤
-//	           │              (a task per call)
+//	           │          (a task per call)   │
 //	           │ no calls                     │ hand-offs
 //	           ▼                              ▼
-//	   [structured_response] ─▶ end        handoff ─▶ another agent
+//	   [structured_response] ─▶ end     another agent
 //
 // so it runs on threads, streams, pauses for people and goes on after a crash as
 // every graph does, and is a node of other graphs with [treadle.AddGraph]. Of

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"slices"
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/llm"
@@ -98,8 +99,8 @@ type jumping struct {
 
 // wrapModel puts the middleware around the model.
 func wrapModel(all []*Middleware, call ModelFunc) ModelFunc {
-	for i := len(all) - 1; i >= 0; i-- {
-		if wrap, next := all[i].WrapModel, call; wrap != nil {
+	for _, m := range slices.Backward(all) {
+		if wrap, next := m.WrapModel, call; wrap != nil {
 			call = func(ctx context.Context, c ModelCall) (llm.Message, error) { return wrap(ctx, c, next) }
 		}
 	}
@@ -108,8 +109,8 @@ func wrapModel(all []*Middleware, call ModelFunc) ModelFunc {
 
 // wrapTool puts the middleware around the tools.
 func wrapTool(all []*Middleware, call ToolFunc) ToolFunc {
-	for i := len(all) - 1; i >= 0; i-- {
-		if wrap, next := all[i].WrapTool, call; wrap != nil {
+	for _, m := range slices.Backward(all) {
+		if wrap, next := m.WrapTool, call; wrap != nil {
 			call = func(ctx context.Context, c ToolCall) (any, error) { return wrap(ctx, c, next) }
 		}
 	}

@@ -80,7 +80,7 @@ func historyFrom(ctx context.Context) llm.Messages {
 
 // lastAI is the place of the last answer of a model, or -1.
 func lastAI(ms llm.Messages) int {
-	for i := len(ms) - 1; i >= 0; i-- {
+	for i := range slices.Backward(ms) {
 		if ms[i].Role == llm.RoleAI {
 			return i
 		}

@@ -17,6 +17,7 @@ import (
 // Share says how much of an agent's work the rest of its team sees.
 type Share int
 
+// What the rest of a team can see.
 const (
 	// ShareAnswer: the last message. If that is a tool's result, the answer that
 	// asked for it comes along.

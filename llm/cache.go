@@ -102,13 +102,13 @@ func (c *cached) keep(ctx context.Context, key string, m Message) error {
 // requestKey is the same for requests that ask the same.
 func requestKey(info Info, req *Request) (string, error) {
 	r := *req
-	r.Tags, r.Metadata, r.NoStream, r.Tools = nil, nil, false, nil
+	r.Tags, r.Metadata, r.NoStream, r.Tools = nil, nil, false, nil // a tool's function has no JSON
 	r.Messages = make(Messages, len(req.Messages))
 	for i, m := range req.Messages {
 		m.ID, m.Usage, m.Artifact = "", nil, nil
 		r.Messages[i] = m
 	}
-	raw, err := json.Marshal(struct {
+	raw, err := json.Marshal(struct { //nolint:staticcheck // SA1026: the tools of Request are nil here
 		Model   Info
 		Request Request
 		Tools   []any

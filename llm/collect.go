@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -129,7 +130,7 @@ func (b *blockBuilder) add(next Block) error {
 	b.text.WriteString(next.Text)
 	b.reasoning.WriteString(next.Reasoning)
 	b.URL += next.URL
-	b.Data = append(b.Data[:len(b.Data):len(b.Data)], next.Data...)
+	b.Data = append(slices.Clip(b.Data), next.Data...)
 	b.FileID = cmp.Or(b.FileID, next.FileID)
 	b.MIMEType = cmp.Or(b.MIMEType, next.MIMEType)
 	var err error

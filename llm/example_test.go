@@ -81,8 +81,8 @@ func ExampleNewTool() {
 			return "It's 20 degrees " + in.Unit + " in " + in.Location + ".", nil
 		})
 
-	schema, _ := json.Marshal(weather.Parameters)
-	fmt.Println(string(schema))
+	schema, err := json.Marshal(weather.Parameters)
+	fmt.Println(string(schema), err)
 
 	ctx := context.Background()
 	call := llm.ToolCall{ID: "call_1", Name: "get_weather", Args: json.RawMessage(`{"location": "Boston"}`)}
@@ -93,7 +93,7 @@ func ExampleNewTool() {
 	_, err = weather.Call(ctx, call)
 	fmt.Println(err)
 	// Output:
-	// {"type":"object","properties":{"location":{"type":"string","description":"the city"},"unit":{"type":"string","default":"celsius","enum":["celsius","fahrenheit"]}},"required":["location"],"additionalProperties":false}
+	// {"type":"object","properties":{"location":{"type":"string","description":"the city"},"unit":{"type":"string","default":"celsius","enum":["celsius","fahrenheit"]}},"required":["location"],"additionalProperties":false} <nil>
 	// It's 20 degrees celsius in Boston. <nil>
 	// Error invoking tool 'get_weather' with kwargs {"city": "Boston"} with error:
 	//  validating root: unexpected additional properties ["city"]

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 
 	"github.com/treadle-go/treadle/internal/observe"
@@ -115,9 +116,7 @@ func (r *Request) call(info Info) observe.Call {
 	if r.MaxTokens > 0 {
 		meta["ls_max_tokens"] = r.MaxTokens
 	}
-	for name, v := range r.Metadata {
-		meta[name] = v
-	}
+	maps.Copy(meta, r.Metadata)
 	name := info.Model
 	if name == "" {
 		name = "model"

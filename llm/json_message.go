@@ -79,6 +79,7 @@ type contentJSON struct {
 	blocks []Block
 }
 
+// UnmarshalJSON reads a text or a list of blocks.
 func (c *contentJSON) UnmarshalJSON(raw []byte) error {
 	switch raw[0] {
 	case '"':

@@ -2,6 +2,7 @@ package llm
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -101,9 +102,9 @@ func (w *objectWriter) end(extra map[string]any) ([]byte, error) {
 		if slices.Contains(w.names, name) {
 			continue
 		}
-		key, _ := json.Marshal(name)
+		key, keyErr := json.Marshal(name)
 		raw, err := json.Marshal(extra[name])
-		if err != nil {
+		if err = cmp.Or(err, keyErr); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		w.open(len(key) + len(raw))

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -23,8 +24,8 @@ func completeJSON(s string) (json.RawMessage, bool) {
 		return nil, false
 	}
 	out := p.out[:p.good]
-	for i := len(p.goodOpen) - 1; i >= 0; i-- {
-		out = append(out, p.goodOpen[i])
+	for _, closer := range slices.Backward(p.goodOpen) {
+		out = append(out, closer)
 	}
 	return json.RawMessage(out), true
 }

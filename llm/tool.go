@@ -188,7 +188,7 @@ func (t *Tool) run(ctx context.Context, call ToolCall) (out any, err error) {
 	if _, ok := errors.AsType[*ArgumentsError](err); ok {
 		return nil, err
 	}
-	if errors.Is(err, context.DeadlineExceeded) && context.Cause(ctx) == errToolTimeout {
+	if errors.Is(err, context.DeadlineExceeded) && errors.Is(context.Cause(ctx), errToolTimeout) {
 		err = fmt.Errorf("timed out after %v: %w", t.Timeout, err)
 	}
 	return nil, &ToolError{t.Name, call.ID, err, nil}

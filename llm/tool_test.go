@@ -28,8 +28,8 @@ func TestToolFindsItsCallAndTheStateInTheContext(t *testing.T) {
 	if err != nil || out != "c1 of who after hi" {
 		t.Errorf("got %v, %v", out, err)
 	}
-	if raw, _ := json.Marshal(tool.Parameters); strings.Contains(string(raw), "state") {
-		t.Errorf("the model sees %s", raw)
+	if raw, err := json.Marshal(tool.Parameters); err != nil || strings.Contains(string(raw), "state") {
+		t.Errorf("the model sees %s, %v", raw, err)
 	}
 	if _, ok := llm.CallFrom(t.Context()); ok {
 		t.Error("there is a call outside of tools")
@@ -104,8 +104,8 @@ func TestToolIsObserved(t *testing.T) {
 	}
 	same(t, "what the run was told", []string{"begin tool f []", "end done <nil>"}, d.lines)
 	same(t, "the call", observe.Call{Kind: observe.Tool, Name: "f", Input: json.RawMessage(`{}`), Metadata: map[string]any{"tool_call_id": "c1"}}, d.calls[0])
-	tool.Call(d.in(t.Context()), llm.ToolCall{ID: "c2", Args: json.RawMessage(`{"x":1}`)})
-	if last := d.lines[len(d.lines)-1]; !strings.HasPrefix(last, "end <nil> Error invoking tool") {
+	_, err := tool.Call(d.in(t.Context()), llm.ToolCall{ID: "c2", Args: json.RawMessage(`{"x":1}`)})
+	if last := d.lines[len(d.lines)-1]; err == nil || !strings.HasPrefix(last, "end <nil> Error invoking tool") {
 		t.Errorf("of wrong arguments the run was told %q", last)
 	}
 }

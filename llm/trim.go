@@ -174,7 +174,7 @@ func (t *trimmer) most(n int, count func(k int) (int, error)) (int, error) {
 // partOf is as much of m as fits beside what is kept.
 func (t *trimmer) partOf(m Message, kept Messages) (part Message, ok bool, err error) {
 	fits := func(m Message) (bool, error) {
-		n, err := t.count(append(kept[:len(kept):len(kept)], m))
+		n, err := t.count(append(slices.Clip(kept), m))
 		return n <= t.MaxTokens, err
 	}
 	if len(m.Blocks) > 0 {

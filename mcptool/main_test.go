@@ -55,7 +55,7 @@ func serveStdio(mode string) error {
 		select {}
 	case "noisy":
 		transport.Writer = noise{os.Stdout}
-		fmt.Println("Welcome to the noisy server")
+		fmt.Fprintln(os.Stdout, "Welcome to the noisy server")
 	}
 	return newServer(say).Run(context.Background(), transport)
 }

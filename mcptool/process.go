@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -42,7 +43,8 @@ type process struct {
 }
 
 func start(s Server) (*process, error) {
-	p := &process{cmd: exec.Command(s.Command[0], s.Command[1:]...), log: &tail{to: s.Log}, exited: make(chan struct{})}
+	cmd := exec.Command(s.Command[0], s.Command[1:]...) //nolint:noctx // it outlives the call that starts it: Close ends it
+	p := &process{cmd: cmd, log: &tail{to: s.Log}, exited: make(chan struct{})}
 	p.cmd.Dir, p.cmd.Env, p.cmd.Stderr = s.Dir, s.environ(), p.log
 	p.cmd.WaitDelay = drain
 	if err := p.launch(); err != nil {
@@ -50,8 +52,8 @@ func start(s Server) (*process, error) {
 	}
 	go func() {
 		defer close(p.exited)
-		p.cmd.Wait() // how it ended is in ProcessState
-		p.out.SetReadDeadline(time.Now().Add(drain))
+		_ = p.cmd.Wait()                                 // how it ended is in ProcessState
+		_ = p.out.SetReadDeadline(time.Now().Add(drain)) // it fails only if Close was faster
 	}()
 	return p, nil
 }
@@ -63,20 +65,17 @@ func (p *process) launch() (err error) {
 	if err != nil {
 		return err
 	}
-	defer theirIn.Close()
+	defer func() { _ = theirIn.Close() }() // the program has its own handles
 	out, theirOut, err := os.Pipe()
 	if err != nil {
-		in.Close()
-		return err
+		return errors.Join(err, in.Close())
 	}
-	defer theirOut.Close()
+	defer func() { _ = theirOut.Close() }()
 	p.in, p.cmd.Stdin, p.out, p.cmd.Stdout = in, theirIn, out, theirOut
 	p.lines = bufio.NewScanner(out)
 	p.lines.Buffer(nil, mcp.DefaultMaxLineLength)
 	if err := p.cmd.Start(); err != nil {
-		in.Close()
-		out.Close()
-		return err
+		return errors.Join(err, in.Close(), out.Close())
 	}
 	return nil
 }
@@ -94,7 +93,7 @@ func (p *process) Read(b []byte) (int, error) {
 		if isMessage(line) {
 			p.rest = slices.Concat(line, newline)
 		} else if len(line) > 0 {
-			p.log.Write(slices.Concat(line, newline))
+			p.log.write(slices.Concat(line, newline))
 		}
 	}
 	n := copy(b, p.rest)
@@ -119,8 +118,11 @@ func isMessage(line []byte) bool {
 // Write says by its error whether the message was not sent at all. A program that
 // does not read for long is given up: nobody else can write meanwhile.
 func (p *process) Write(b []byte) (int, error) {
-	p.in.SetWriteDeadline(time.Now().Add(patience))
-	n, err := p.in.Write(b)
+	err := p.in.SetWriteDeadline(time.Now().Add(patience))
+	n := 0
+	if err == nil {
+		n, err = p.in.Write(b)
+	}
 	if err != nil && n == 0 {
 		err = fmt.Errorf("%w: %w", mcp.ErrConnectionClosed, err)
 	}
@@ -131,19 +133,19 @@ func (p *process) Write(b []byte) (int, error) {
 // then by asking, then by force.
 func (p *process) Close() error {
 	p.stop.Do(func() {
-		p.in.Close()
+		_ = p.in.Close() // a pipe holds nothing back
 		if !p.endsWithin(grace) {
 			if p.cmd.Process.Signal(syscall.SIGTERM) != nil || !p.endsWithin(grace) {
 				p.kill()
 			}
 		}
-		p.out.Close()
+		_ = p.out.Close()
 	})
 	return nil
 }
 
 func (p *process) kill() {
-	p.cmd.Process.Kill()
+	_ = p.cmd.Process.Kill() // it fails only if the program has ended
 	<-p.exited
 }
 
@@ -182,7 +184,13 @@ type tail struct {
 
 const tailSize = 1 << 10
 
+// Write implements [io.Writer].
 func (t *tail) Write(b []byte) (int, error) {
+	t.write(b)
+	return len(b), nil
+}
+
+func (t *tail) write(b []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.last = append(t.last, b...)
@@ -190,9 +198,8 @@ func (t *tail) Write(b []byte) (int, error) {
 		t.last = append(t.last[:0], t.last[extra:]...)
 	}
 	if t.to != nil {
-		t.to.Write(b) // a log that fails is no reason to fail the server
+		_, _ = t.to.Write(b) // a log that fails is no reason to fail the server
 	}
-	return len(b), nil
 }
 
 func (t *tail) String() string {
@@ -203,4 +210,5 @@ func (t *tail) String() string {
 
 type nopWriteCloser struct{ io.Writer }
 
-func (nopWriteCloser) Close() error { return nil } // Close of the process does it
+// Close does nothing: that of the process does it.
+func (nopWriteCloser) Close() error { return nil }

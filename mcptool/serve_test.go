@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -158,14 +159,14 @@ func TestBlocksAreServedAndReadAlike(t *testing.T) {
 	blocks := []llm.Block{llm.Text("look:"), llm.Image("image/png", []byte("png")), llm.Audio("audio/wav", []byte("wav")),
 		{Type: llm.BlockImage, URL: "https://example.com/owl.png", MIMEType: "image/png"}, llm.File("owl.pdf", "application/pdf", []byte("pdf"))}
 	show := llm.NewTool("show", "", func(context.Context, struct{}) ([]llm.Block, error) {
-		return append(blocks[:len(blocks):len(blocks)], llm.Block{Type: llm.BlockReasoning, Reasoning: "hm"}), nil
+		return append(slices.Clip(blocks), llm.Block{Type: llm.BlockReasoning, Reasoning: "hm"}), nil
 	})
 	m, err := offer(t, show).call(t.Context(), "show", "{}")
 	if err != nil {
 		t.Fatal(err)
 	}
 	// MCP has no other kinds, so what is none of these is told as JSON.
-	want := append(blocks[:len(blocks):len(blocks)], llm.Text(`{"type":"reasoning","reasoning":"hm"}`))
+	want := append(slices.Clip(blocks), llm.Text(`{"type":"reasoning","reasoning":"hm"}`))
 	if d := cmp.Diff(want, m.Blocks); d != "" {
 		t.Errorf("the blocks (-want +got):\n%s", d)
 	}

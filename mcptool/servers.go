@@ -12,12 +12,14 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// ErrNoAnswer: the server could not be reached, went away before it answered, or
-// gave an answer that makes no sense. The call may have been carried out.
-var ErrNoAnswer = errors.New("no answer from the MCP server")
-
-// ErrClosed: the servers were closed.
-var ErrClosed = errors.New("the connection with the MCP servers was closed")
+// Errors of calls.
+var (
+	// ErrNoAnswer: the server could not be reached, went away before it answered,
+	// or gave an answer that makes no sense. The call may have been carried out.
+	ErrNoAnswer = errors.New("no answer from the MCP server")
+	// ErrClosed: the servers were closed.
+	ErrClosed = errors.New("the connection with the MCP servers was closed")
+)
 
 // Servers are sessions with MCP servers. They may be used by several goroutines.
 type Servers struct {
@@ -45,8 +47,7 @@ func Connect(ctx context.Context, servers ...Server) (*Servers, error) {
 		return s.do(ctx, func(context.Context, *mcp.ClientSession) error { return nil })
 	})
 	if err != nil {
-		out.Close()
-		return nil, err
+		return nil, errors.Join(err, out.Close())
 	}
 	return out, nil
 }

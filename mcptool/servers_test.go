@@ -305,7 +305,9 @@ func TestServerKilledDuringACallIsAnErrorAtOnce(t *testing.T) {
 	pid := pidOf(t, tools)
 	killed := func() {
 		said.await(t, "hanging")
-		kill(pid)
+		if err := kill(pid); err != nil {
+			t.Error(err)
+		}
 	}
 	for name, during := range map[string]func(){"hang": killed, "die": func() {}} {
 		var killing sync.WaitGroup

@@ -86,8 +86,8 @@ func (s *session) open(ctx context.Context) (*link, error) {
 	}
 	s.current = l
 	s.busy.Go(func() {
-		l.Wait()
-		l.Close()
+		_ = l.Wait() // a call that is under way tells why it is over
+		_ = l.Close()
 		close(l.done)
 	})
 	return l, nil
@@ -127,7 +127,7 @@ func (s *session) dial(ctx context.Context) (*link, error) {
 	if l.program == nil {
 		return nil, s.errorf("%w: connect to %s: %w", ErrNoAnswer, s.URL, err)
 	}
-	l.program.Close()
+	_ = l.program.Close() // how it ended is its fate
 	return nil, s.errorf("%w: start %s: %w (%s)", ErrNoAnswer, s.Command[0], err, l.program.fate())
 }
 
@@ -192,7 +192,7 @@ func (s *session) begin() bool {
 
 // lost waits for the end of a broken connection, which says more about its reason.
 func (s *session) lost(ctx context.Context, l *link, err error) error {
-	s.busy.Go(func() { l.Close() })
+	s.busy.Go(func() { _ = l.Close() })
 	select {
 	case <-l.done:
 	case <-ctx.Done():
@@ -220,7 +220,7 @@ func (s *session) close() {
 	l := s.current
 	<-s.turn
 	if l != nil {
-		l.Close()
+		_ = l.Close() // it says no more than that the connection is over
 		<-l.done
 	}
 	s.busy.Wait()
@@ -239,6 +239,7 @@ type withHeader struct {
 	header http.Header
 }
 
+// RoundTrip implements [http.RoundTripper].
 func (h *withHeader) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	for name, values := range h.header {

@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
@@ -167,8 +169,5 @@ func valueJSON(v checkpoint.Value) (json.RawMessage, bool) {
 	if json.Valid(raw) {
 		return raw, true
 	}
-	raw, _ = json.Marshal(struct {
-		Base64 []byte `json:"base64"`
-	}{raw}) // bytes always have JSON
-	return raw, false
+	return fmt.Appendf(nil, `{"base64":"%s"}`, base64.StdEncoding.EncodeToString(raw)), false
 }

@@ -120,7 +120,7 @@ func ours(file string) error {
 	if err != nil {
 		return errors.Unwrap(err) // the file is named already
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // it is only read
 	if info, err := f.Stat(); err == nil && info.IsDir() {
 		return errors.New("it is a directory")
 	}

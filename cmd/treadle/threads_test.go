@@ -95,12 +95,12 @@ func onFile(t *testing.T, file, command string, args ...string) result {
 	return got
 }
 
-// ids are the checkpoints of a thread by their step, the newest if there are
-// several.
-func ids(t *testing.T, file, thread string) map[int]string {
+// ids are the checkpoints of the thread "done" by their step, the newest if there
+// are several.
+func ids(t *testing.T, file string) map[int]string {
 	t.Helper()
 	out := map[int]string{}
-	for line := range strings.Lines(call(t.Context(), "threads", "history", thread, "--json", "--db", file).Stdout) {
+	for line := range strings.Lines(call(t.Context(), "threads", "history", "done", "--json", "--db", file).Stdout) {
 		var g struct {
 			ID   string
 			Step int
@@ -324,7 +324,7 @@ func TestThreadsFailWithAReason(t *testing.T) {
 
 func TestThreadsForkGoesBackInACopy(t *testing.T) {
 	file := library(t)
-	at := ids(t, file, "done")[3]
+	at := ids(t, file)[3]
 	before := onFile(t, file, "history done --json")
 	diff(t, onFile(t, file, "fork done --to again --at", at), result{Stdout: "Thread \"again\" is a copy of \"done\" at step 3 (ID).\n"})
 	diff(t, onFile(t, file, "history done --json"), before)
@@ -369,11 +369,11 @@ func TestThreadsPruneRemovesWhatItSays(t *testing.T) {
 	} {
 		t.Run(test.flags, func(t *testing.T) {
 			file := library(t)
-			all := ids(t, file, "done")
+			all := ids(t, file)
 			gone := 7 - len(test.steps)
 			rehearsal := onFile(t, file, "prune done --dry-run "+test.flags)
 			diff(t, rehearsal, result{Stdout: fmt.Sprintf("Would remove %d of the 7 checkpoints of thread \"done\".\n", gone) + strings.Repeat("  ID  just now\n", gone)})
-			diff(t, ids(t, file, "done"), all)
+			diff(t, ids(t, file), all)
 			got := onFile(t, file, "prune done "+test.flags)
 			got.Stdout = regexp.MustCompile(`\(.*\)`).ReplaceAllString(got.Stdout, "(SIZE)")
 			diff(t, got, result{Stdout: fmt.Sprintf("Removed %s (SIZE) of thread \"done\"; %d left.\n", count(gone, "checkpoint"), len(test.steps))})
@@ -381,7 +381,7 @@ func TestThreadsPruneRemovesWhatItSays(t *testing.T) {
 			for _, step := range test.steps {
 				want[step] = all[step]
 			}
-			diff(t, ids(t, file, "done"), want)
+			diff(t, ids(t, file), want)
 		})
 	}
 }

@@ -25,7 +25,7 @@ import (
 // answer; asked again, it gets the next one that was recorded for it.
 type Cassette struct {
 	dir  string
-	real llm.Model
+	live llm.Model
 
 	mu    sync.Mutex
 	times map[string]int
@@ -34,8 +34,8 @@ type Cassette struct {
 // NewCassette replays what is in the directory. A request that is not there is
 // put to the real model and recorded; if that is nil, it is an error. Tests that
 // run without a key pass nil.
-func NewCassette(dir string, real llm.Model) *Cassette {
-	return &Cassette{dir: dir, real: real, times: map[string]int{}}
+func NewCassette(dir string, live llm.Model) *Cassette {
+	return &Cassette{dir: dir, live: live, times: map[string]int{}}
 }
 
 // tape is a recorded call.
@@ -102,8 +102,8 @@ func (f *tapeFailure) err() error {
 // Describe implements [llm.Describer]: what the real model says, or said when
 // the first call was recorded.
 func (c *Cassette) Describe() llm.Info {
-	if c.real != nil {
-		return llm.Describe(c.real)
+	if c.live != nil {
+		return llm.Describe(c.live)
 	}
 	names, _ := filepath.Glob(filepath.Join(c.dir, "*.json"))
 	for _, name := range names {
@@ -123,7 +123,7 @@ func (c *Cassette) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.C
 			t.play(ctx, yield)
 		case !errors.Is(err, fs.ErrNotExist):
 			yield(llm.Chunk{}, fmt.Errorf("llmtest: cassette: %w", err))
-		case c.real == nil:
+		case c.live == nil:
 			yield(llm.Chunk{}, fmt.Errorf("llmtest: cassette: no call is recorded for the request that ends with %q (%s): record it by giving NewCassette a real model",
 				req.Messages[len(req.Messages)-1].Text(), name))
 		default:
@@ -198,8 +198,8 @@ func (t *tape) play(ctx context.Context, yield func(llm.Chunk, error) bool) {
 // record asks the real model and keeps its answer. A call that was left or
 // cancelled says nothing about the model and is not kept.
 func (c *Cassette) record(ctx context.Context, name string, req *llm.Request, yield func(llm.Chunk, error) bool) {
-	t := tape{Model: llm.Describe(c.real), Request: tapeOf(req)}
-	for chunk, err := range c.real.Stream(ctx, req) {
+	t := tape{Model: llm.Describe(c.live), Request: tapeOf(req)}
+	for chunk, err := range c.live.Stream(ctx, req) {
 		if err != nil {
 			if ctx.Err() == nil {
 				t.Error = failureOf(err)

@@ -119,7 +119,7 @@ func testGarbage(t *testing.T, r *rig) {
 		write(w, []byte("data: <html>{{{ this is not the protocol\n\n"))
 	})
 	_, err := llm.Generate(t.Context(), r.model, llm.User("Count"))
-	providerError(t, r, err)
+	_ = providerError(t, r, err)
 }
 
 // hang streams the beginning of an answer and then says when the client is gone.

@@ -125,7 +125,7 @@ func TestAnswerIsCompleteOnceItSaysSo(t *testing.T) {
 	const said = `data: {"choices":[{"index":0,"delta":{"content":"Hoot."},"finish_reason":"stop"}]}` + "\n\n"
 	for _, rest := range []io.Reader{iotest.ErrReader(io.ErrUnexpectedEOF), strings.NewReader(""), strings.NewReader("data: <html>\n\n")} {
 		model := modelAt(t, another, roundTrip(func(*http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: io.NopCloser(io.MultiReader(strings.NewReader(said), rest))}, nil
+			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: io.NopCloser(io.MultiReader(strings.NewReader(said), rest))}, nil
 		}))
 		if m, err := llm.Generate(t.Context(), model, llm.User("Hi")); err != nil || m.Text() != "Hoot." || m.Stop != llm.StopEnd {
 			t.Errorf("the answer is %q (%s), %v; want all of it", m.Text(), m.Stop, err)
