@@ -1034,9 +1034,9 @@ func TestSignalsAreNoFailures(t *testing.T) {
 	treadle.AddNode(cb, "away", func(context.Context, diary) (handOff, error) { return handOff{Parent: true}, nil }, treadle.Handoff(treadle.End))
 	cb.Edge(treadle.Start, "away")
 	child := weave(t, cb, nil)
-	asking := func(ctx context.Context, _ diary) (page, error) {
+	asking := func(ctx context.Context) error {
 		_, err := treadle.Interrupt[string](ctx, "?")
-		return page{}, err
+		return err
 	}
 	for name, tt := range map[string]struct {
 		err  func(ctx context.Context) error // as a node sees it
@@ -1046,7 +1046,7 @@ func TestSignalsAreNoFailures(t *testing.T) {
 		"failure":  {func(context.Context) error { return passing{"x"} }, false},
 		"wrapped":  {func(context.Context) error { return fmt.Errorf("it: %w", treadle.ErrDrained) }, true},
 		"canceled": {func(context.Context) error { return context.Canceled }, false},
-		"question": {func(ctx context.Context) error { _, err := asking(ctx, diary{}); return err }, true},
+		"question": {asking, true},
 		"command":  {func(ctx context.Context) error { _, err := child.Run(ctx, diary{}); return err }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
