@@ -54,7 +54,10 @@ var mutations = []mutation{
 	{"skipping validation", "validation/a call of the wrong type is put right by a patch"},
 	{"skipping the validation of patches", "validation/a patch must leave a document of its kind"},
 	{"skipping Validate", "validation/what the type itself refuses is not stored"},
-	{"skipping the version check", "time/what others changed meanwhile is not overwritten"},
+	{"skipping the version check", "time/what others changed meanwhile is decided anew"},
+	{"giving up after a conflict", "time/what others changed meanwhile is decided anew"},
+	{"losing the confidence", "ratings/how sure the model is and how much it matters is noted"},
+	{"losing the importance", "ratings/how sure the model is and how much it matters is noted"},
 	{"ignoring Overwrite", "removals/one that overwrites forgets the past as well"},
 	{"forgetting the past", "time/what was removed is still known of its time"},
 	{"not recalling the default", "profiles/the default is recalled whatever is talked about"},
@@ -74,6 +77,7 @@ var mutations = []mutation{
 	{"removing though it is off", "removals/a manager that must not remove changes instead"},
 	{"updating though it is off", "validation/memories may be added but not changed"},
 	{"looking at the newest only", "recall/a narrow manager looks at what fits, though it is old"},
+	{"looking at the end only", "long/what was said at the beginning is compared with what is known"},
 	{"looking at what fits only", "recall/where nothing fits the manager looks at the newest"},
 	{"mixing users", "namespaces/users do not see each other's memories"},
 	{"skipping phases", "phases/a phase removes what another memory makes superfluous"},
@@ -96,7 +100,9 @@ var edits = []edit{
 	{"store_manager_write.go", `if c.Op == Delete && w.overwrite {`, `if c.Op == Delete && (w.overwrite || mutant("forgetting the past")) {`},
 	{"store_manager_write.go", `} else if out.Key = defaultKey; c.Op == Delete {`, `} else if out.Key = defaultKey; c.Op == Delete || c.Op == Keep && mutant("never storing the default") {`},
 	{"store_manager_write.go", `if old != nil {`, `if old != nil && !mutant("losing what else is noted") {`},
-	{"store_manager_write.go", `source.Reason, source.Confidence = c.Reason,`, `source.Reason, source.Confidence = either("losing the reason", "", c.Reason),`},
+	{"store_manager_write.go", `source.Reason, source.Confidence = c.Reason, c.Confidence`,
+		`source.Reason, source.Confidence = either("losing the reason", "", c.Reason), either("losing the confidence", nil, c.Confidence)`},
+	{"store_manager_write.go", `if c.Importance != nil {`, `if c.Importance != nil && !mutant("losing the importance") {`},
 	{"store_manager_write.go", `if item != nil {
 		_, wrap := readItem(item)`, `if item != nil && !mutant("changing the form of a value") {
 		_, wrap := readItem(item)`},
@@ -104,6 +110,7 @@ var edits = []edit{
 
 	{"store_manager.go", `d, err := newDesk(r.documents())`, `r.items = either("ignoring existing memories", nil, r.items)
 	d, err := newDesk(r.documents())`},
+	{"store_manager.go", `attempt == reflectAttempts ||`, `attempt == reflectAttempts || mutant("giving up after a conflict") ||`},
 	{"store_manager.go", `overwrite: m.o.Overwrite,`, `overwrite: m.o.Overwrite && !mutant("ignoring Overwrite"),`},
 	{"store_manager.go", `if len(d.live()) == 0 && heard == nil {`, `if len(d.live()) == 0 && heard == nil || mutant("skipping phases") {`},
 	{"store_manager.go", `w := &writer{`, `if err := errors.Join(problems...); err != nil && mutant("writing nothing after an error") {
@@ -116,6 +123,7 @@ var edits = []edit{
 	{"store_manager_recall.go", `if len(r.items) == 0 && ok {`, `if (len(r.items) == 0 || mutant("a default for everybody")) && ok {`},
 	{"store_manager_recall.go", `slices.Concat(ranked(found), newest)`,
 		`slices.Concat(either("looking at the newest only", nil, ranked(found)), either("looking at what fits only", nil, newest))`},
+	{"store_manager_recall.go", `range topics(messages, m.o.Limit)`, `range either("looking at the end only", windows, topics)(messages, m.o.Limit)`},
 	{"store_manager_recall.go", `max(1, limit/4)`, `either("recalling by the last message only", 1, max(1, limit/4))`},
 
 	{"extract.go", `if len(d.live()) == 0 {`, `if len(d.live()) == 0 || mutant("hiding memories from the model") {`},

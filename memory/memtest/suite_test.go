@@ -83,6 +83,8 @@ func setup(name string) (memory.StoreOptions, error) {
 		o.NoUpdates = true
 	case "one attempt":
 		o.Attempts = 1
+	case "rated":
+		o.Rate = true
 	case "three steps":
 		o.Steps = 3
 	case "narrow":
