@@ -45,38 +45,47 @@ func (b *bench) check(ctx context.Context, c *Checks) []error {
 // holds is what is wrong with the items.
 func holds(items []*store.Item, contains, lacks []Pattern, total *int) []error {
 	var problems []error
-	fail := func(format string, args ...any) {
-		problems = append(problems, fmt.Errorf("%s; there are:%s", fmt.Sprintf(format, args...), listed(items)))
-	}
-	count := func(p Pattern, ok func(n int) bool, want string) {
-		w, err := ready(p)
-		if err != nil {
+	count := func(p Pattern, least, most int) {
+		if err := fitting(items, p, least, most); err != nil {
 			problems = append(problems, err)
-			return
-		}
-		n := 0
-		for _, item := range items {
-			if w.fits(item) {
-				n++
-			}
-		}
-		if p.Count != nil {
-			ok, want = func(n int) bool { return n == *p.Count }, fmt.Sprint(*p.Count)
-		}
-		if !ok(n) {
-			fail("%d memories fit %s, want %s", n, p, want)
 		}
 	}
 	for _, p := range contains {
-		count(p, func(n int) bool { return n > 0 }, "one at least")
+		count(p, 1, everything)
 	}
 	for _, p := range lacks {
-		count(p, func(n int) bool { return n == 0 }, "none")
+		count(p, 0, 0)
 	}
 	if total != nil && *total != len(items) {
-		fail("there are %d memories, want %d", len(items), *total)
+		problems = append(problems, fmt.Errorf("there are %d memories, want %d:%s", len(items), *total, listed(items)))
 	}
 	return problems
+}
+
+// fitting checks how many items fit: so many as the pattern says, or from least to
+// most.
+func fitting(items []*store.Item, p Pattern, least, most int) error {
+	w, err := ready(p)
+	if err != nil {
+		return err
+	}
+	n := 0
+	for _, item := range items {
+		if w.fits(item) {
+			n++
+		}
+	}
+	want := "one or more"
+	if p.Count != nil {
+		least, most = *p.Count, *p.Count
+	}
+	if least == most {
+		want = fmt.Sprint(least)
+	}
+	if n < least || n > most {
+		return fmt.Errorf("%d memories fit %s, want %s; there are:%s", n, p, want, listed(items))
+	}
+	return nil
 }
 
 // listed are items for people to read, not too many.

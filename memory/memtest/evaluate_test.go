@@ -3,6 +3,7 @@ package memtest_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -42,12 +43,12 @@ func TestEvaluateTellsWhatIsWrong(t *testing.T) {
 		want        []string
 	}{
 		{"a memory is missing", `{` + tea + `,"then":{"contains":[{"kind":"Memory","text":"milk"}]}}`,
-			[]string{`story: in the end: 0 memories fit {kind Memory, text "milk"}, want one at least; there are:`, `a: Memory {"content":"Ann likes tea"}`}},
-		{"a memory is there", `{` + tea + `,"then":{"lacks":[{"text":"tea"}]}}`, []string{`1 memories fit {text "tea"}, want none`}},
+			[]string{`story: in the end: 0 memories fit {kind Memory, text "milk"}, want one or more; there are:`, `a: Memory {"content":"Ann likes tea"}`}},
+		{"a memory is there", `{` + tea + `,"then":{"lacks":[{"text":"tea"}]}}`, []string{`1 memories fit {text "tea"}, want 0`}},
 		{"a memory is there too often", `{` + tea + `,"then":{"contains":[{"content":{"content":"Ann likes tea"},"count":2}]}}`,
 			[]string{`1 memories fit {content {"content":"Ann likes tea"}}, want 2`}},
 		{"there are more memories", `{` + tea + `,"then":{"total":0}}`, []string{"there are 1 memories, want 0"}},
-		{"there are none", `{"then":{"total":1}}`, []string{"there are 0 memories, want 1; there are: none"}},
+		{"there are none", `{"then":{"total":1}}`, []string{"there are 0 memories, want 1: none"}},
 		{"the past was another", `{` + tea + `,"then":{"as_of":[{"at":"2026-01-01T00:00:00Z","contains":[{"key":"a"}]}]}}`,
 			[]string{"as of 2026-01-01T00:00:00Z: 0 memories fit {key a}"}},
 		{"the history is another", `{` + tea + `,"then":{"history":[{"key":"a","versions":["milk"]}]}}`,
@@ -68,6 +69,8 @@ func TestEvaluateTellsWhatIsWrong(t *testing.T) {
 			[]string{"1 of the 2 answers were not asked for"}},
 		{"too few answers", `{"sessions":[{` + hello + `,"answers":[{"role":"assistant","tool_calls":[{"name":"Memory","args":{}}]}]}]}`,
 			[]string{"asked once more than there are answers (1)", "Correct this call only"}},
+		{"a model that does not fail", `{"sessions":[{` + hello + `,` + idle + `,"failure":"the provider is down","error":"down"}]}`,
+			[]string{`the model was not asked again after its answers, so that it could not fail with "the provider is down"`}},
 		{"no answers", `{"sessions":[{` + hello + `}]}`, []string{"the session has no answers: write some, or set Options.Model"}},
 		{"the model does not see it", `{` + tea + `,"sessions":[{` + hello + `,` + idle + `,"shows":["milk"]}]}`, []string{`the model is not shown "milk", only:`, "Ann likes tea"}},
 		{"the model sees it", `{` + tea + `,"sessions":[{` + hello + `,` + idle + `,"hides":["tea"]}]}`, []string{`the model is shown "tea"`}},
@@ -93,6 +96,31 @@ func TestEvaluateTellsWhatIsWrong(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestEvaluateRefusesPatternsThatAreNoJSON(t *testing.T) {
+	for what, p := range map[string]memtest.Pattern{
+		"the content of {content {": {Content: json.RawMessage("{")},
+		"the value of {value {":     {Value: json.RawMessage("{")},
+		"the meta of {meta {":       {Meta: json.RawMessage("{")},
+	} {
+		recall := []memtest.Recall{{Query: "x", Omits: []memtest.Pattern{p}}}
+		for _, then := range []memtest.Checks{{Lacks: []memtest.Pattern{p}}, {History: []memtest.History{{Of: p}}}, {Recall: recall}} {
+			if _, err := memtest.Evaluate(t.Context(), []memtest.Case{{Name: "x", Then: then}}, nil); err == nil || !strings.Contains(err.Error(), what) {
+				t.Errorf("the error is %v, want one with %q", err, what)
+			}
+		}
+	}
+}
+
+func TestEvaluateListsNotTooManyMemories(t *testing.T) {
+	c := memtest.Case{Name: "x", Then: memtest.Checks{Total: new(1)}}
+	for i := range 30 {
+		c.Given = append(c.Given, memtest.Given{Key: fmt.Sprint(i), Text: "x"})
+	}
+	if _, err := memtest.Evaluate(t.Context(), []memtest.Case{c}, nil); err == nil || !strings.Contains(err.Error(), "… and 10 more") {
+		t.Errorf("the error is %v", err)
 	}
 }
 
@@ -196,6 +224,19 @@ func TestManagersMustUseTheStoreOfTheCase(t *testing.T) {
 			return memory.NewStoreManager(model, &memory.StoreOptions{Store: own})
 		}})
 	if err == nil || !strings.Contains(err.Error(), "does not use the store that it was given") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestWhatTheModelIsShownIsCheckedOnlyIfItIsAsked(t *testing.T) {
+	o := memory.StoreOptions{}
+	o.NoInserts, o.NoUpdates, o.Deletes = true, true, true // without memories there is nothing to ask for
+	_, err := memtest.Evaluate(t.Context(), []memtest.Case{story(t, `{"sessions":[{`+hello+`,"hides":["tea"]}]}`)}, &memtest.Options{
+		Manager: func(_ *memtest.Case, model llm.Model, s *store.Store) (*memory.StoreManager, error) {
+			o.Store = s
+			return memory.NewStoreManager(model, &o)
+		}})
+	if err == nil || !strings.Contains(err.Error(), "the model was not asked what to remember") {
 		t.Errorf("the error is %v", err)
 	}
 }

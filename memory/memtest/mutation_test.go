@@ -77,6 +77,7 @@ var mutations = []mutation{
 	{"removing though it is off", "removals/a manager that must not remove changes instead"},
 	{"updating though it is off", "validation/memories may be added but not changed"},
 	{"looking at the newest only", "recall/a narrow manager looks at what fits, though it is old"},
+	{"not asking what to look for", "recall/a model that says what to look for finds what no word tells"},
 	{"looking at the end only", "long/what was said at the beginning is compared with what is known"},
 	{"looking at what fits only", "recall/where nothing fits the manager looks at the newest"},
 	{"mixing users", "namespaces/users do not see each other's memories"},
@@ -123,6 +124,7 @@ var edits = []edit{
 	{"store_manager_recall.go", `if len(r.items) == 0 && ok {`, `if (len(r.items) == 0 || mutant("a default for everybody")) && ok {`},
 	{"store_manager_recall.go", `slices.Concat(ranked(found), newest)`,
 		`slices.Concat(either("looking at the newest only", nil, ranked(found)), either("looking at what fits only", nil, newest))`},
+	{"store_manager_recall.go", `if m.o.QueryModel != nil &&`, `if m.o.QueryModel != nil && !mutant("not asking what to look for") &&`},
 	{"store_manager_recall.go", `range topics(messages, m.o.Limit)`, `range either("looking at the end only", windows, topics)(messages, m.o.Limit)`},
 	{"store_manager_recall.go", `max(1, limit/4)`, `either("recalling by the last message only", 1, max(1, limit/4))`},
 

@@ -20,11 +20,12 @@ import (
 type player struct {
 	real    llm.Model
 	session *Session
-	// meanwhile is done when the session's first request arrives.
+	// meanwhile is done when the model is first asked what to remember.
 	meanwhile func(context.Context) error
 
-	asked    int // requests of this session
-	calls    int // tool calls of the case, for their ids
+	asked    int  // requests of this session
+	looked   bool // one of them was that
+	calls    int  // tool calls of the case, for their ids
 	problems []error
 	spent    time.Duration // how long the model took, in this session
 	requests int           // requests of the case
@@ -34,13 +35,20 @@ type player struct {
 // begin makes the player ready for a session.
 func (p *player) begin(s *Session, meanwhile func(context.Context) error) {
 	p.session, p.meanwhile = s, meanwhile
-	p.asked, p.problems, p.spent = 0, nil, 0
+	p.asked, p.looked, p.problems, p.spent = 0, false, nil, 0
 }
 
 // end is what was wrong with the requests of the session.
 func (p *player) end() error {
-	if left := len(p.session.Answers) - p.asked; left > 0 {
-		p.problems = append(p.problems, fmt.Errorf("%d of the %d answers were not asked for", left, len(p.session.Answers)))
+	s := p.session
+	fail := func(format string, args ...any) { p.problems = append(p.problems, fmt.Errorf(format, args...)) }
+	if left := len(s.Answers) - p.asked; left > 0 {
+		fail("%d of the %d answers were not asked for", left, len(s.Answers))
+	} else if s.Failure != "" && left == 0 {
+		fail("the model was not asked again after its answers, so that it could not fail with %q", s.Failure)
+	}
+	if !p.looked && (len(s.Shows) > 0 || len(s.Hides) > 0 || len(s.Meanwhile) > 0) {
+		fail("the model was not asked what to remember, so that it was shown nothing")
 	}
 	return errors.Join(p.problems...)
 }
@@ -77,7 +85,8 @@ func (p *player) answer(ctx context.Context, req *llm.Request) ([]llm.Chunk, err
 	p.asked++
 	p.requests++
 	p.tokens += llm.CountTokens(req.Messages, &llm.CountOptions{Tools: req.Tools})
-	if n == 0 {
+	if !p.looked && isReflection(req) {
+		p.looked = true
 		p.look(req)
 		if err := p.meanwhile(ctx); err != nil {
 			return nil, p.refuse(err)
@@ -99,6 +108,11 @@ func (p *player) answer(ctx context.Context, req *llm.Request) ([]llm.Chunk, err
 		chunks = append(chunks, c)
 	}
 	return chunks, nil
+}
+
+// isReflection tells the requests about memories from those about what to look for.
+func isReflection(req *llm.Request) bool {
+	return slices.ContainsFunc(req.Tools, func(t *llm.Tool) bool { return t.Name == "Done" })
 }
 
 // refuse makes an error known even if the manager gets over it.

@@ -243,7 +243,7 @@ func (g Given) value() (any, error) {
 // place is where the manager keeps the memories of the one that ctx is of. Only
 // the manager knows, so another one of its kind shows where it writes.
 func (b *bench) place(ctx context.Context) (store.Namespace, error) {
-	scratch, err := b.Store(b.c, func() time.Time { return b.now })
+	scratch, err := store.NewMemory(nil)
 	if err != nil {
 		return nil, err
 	}

@@ -87,7 +87,7 @@ func setup(name string) (memory.StoreOptions, error) {
 		o.Rate = true
 	case "three steps":
 		o.Steps = 3
-	case "narrow":
+	case "narrow", "asking":
 		o.Limit = 1
 	case "wide":
 		o.Limit = 10
@@ -122,6 +122,9 @@ func newManager(c *memtest.Case, model llm.Model, s *store.Store) (*memory.Store
 		return nil, err
 	}
 	o.Store = s
+	if c.Setup == "asking" {
+		o.QueryModel = model
+	}
 	return memory.NewStoreManager(model, &o)
 }
 
