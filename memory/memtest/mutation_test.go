@@ -57,6 +57,10 @@ var mutations = []mutation{
 	{"skipping the version check", "time/what others changed meanwhile is decided anew"},
 	{"giving up after a conflict", "time/what others changed meanwhile is decided anew"},
 	{"losing the confidence", "ratings/how sure the model is and how much it matters is noted"},
+	{"losing the validity", "ratings/what holds until a day is not recalled after it"},
+	{"recalling what does not hold any more", "ratings/what holds until a day is not recalled after it"},
+	{"not heeding the guard", "guards/what is refused is not written and the rest is"},
+	{"inserting near duplicates", "duplicates/what says nearly the same is not stored again"},
 	{"losing the importance", "ratings/how sure the model is and how much it matters is noted"},
 	{"ignoring Overwrite", "removals/one that overwrites forgets the past as well"},
 	{"forgetting the past", "time/what was removed is still known of its time"},
@@ -103,6 +107,10 @@ var edits = []edit{
 	{"store_manager_write.go", `if old != nil {`, `if old != nil && !mutant("losing what else is noted") {`},
 	{"store_manager_write.go", `source.Reason, source.Confidence = c.Reason, c.Confidence`,
 		`source.Reason, source.Confidence = either("losing the reason", "", c.Reason), either("losing the confidence", nil, c.Confidence)`},
+	{"store_manager_write.go", `if c.Validity != (Validity{}) {`, `if c.Validity != (Validity{}) && !mutant("losing the validity") {`},
+	{"store_manager_write.go", `if err := w.guard(ctx, &out); err != nil {`, `if err := w.guard(ctx, &out); err != nil && !mutant("not heeding the guard") {`},
+	{"store_manager_write.go", `if w.similar > 0 {`, `if w.similar > 0 && !mutant("inserting near duplicates") {`},
+	{"recall.go", `!now.Before(until)`, `!now.Before(until) && !mutant("recalling what does not hold any more")`},
 	{"store_manager_write.go", `if c.Importance != nil {`, `if c.Importance != nil && !mutant("losing the importance") {`},
 	{"store_manager_write.go", `if item != nil {
 		_, wrap := readItem(item)`, `if item != nil && !mutant("changing the form of a value") {

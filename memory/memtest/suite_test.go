@@ -1,10 +1,12 @@
 package memtest_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -85,6 +87,10 @@ func setup(name string) (memory.StoreOptions, error) {
 		o.Attempts = 1
 	case "rated":
 		o.Rate = true
+	case "similar":
+		o.Similar, o.Limit = 0.9, 1
+	case "guarded":
+		o.Guard = guard
 	case "three steps":
 		o.Steps = 3
 	case "narrow", "asking":
@@ -114,6 +120,21 @@ func setup(name string) (memory.StoreOptions, error) {
 		return o, fmt.Errorf("there is no setup %q", name)
 	}
 	return o, nil
+}
+
+var longNumber = regexp.MustCompile(`\d{12,}`)
+
+// guard leaves out long numbers, and refuses secrets and to remove contracts.
+func guard(_ context.Context, c *memory.ItemChange) error {
+	switch {
+	case bytes.Contains(c.After, []byte("password")):
+		return errors.New("no secrets")
+	case c.Op == memory.Delete && bytes.Contains(c.Before, []byte("Contract")):
+		return errors.New("contracts stay")
+	case c.Op != memory.Delete:
+		c.After = longNumber.ReplaceAll(c.After, []byte("[number]"))
+	}
+	return nil
 }
 
 func newManager(c *memtest.Case, model llm.Model, s *store.Store) (*memory.StoreManager, error) {
