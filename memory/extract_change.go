@@ -1,10 +1,6 @@
 package memory
 
-import (
-	"encoding/json"
-	"strings"
-	"time"
-)
+import "encoding/json"
 
 // An Op says what a change does.
 type Op string
@@ -35,32 +31,8 @@ type Change struct {
 	// see [ExtractOptions].Rate.
 	Confidence *float64 `json:"confidence,omitempty"`
 	Importance *float64 `json:"importance,omitempty"`
-	// Validity is when an Insert or Update holds, as far as the model says so.
+	// Validity is when the document holds from now on; see [ExtractOptions].Rate.
 	Validity Validity `json:"validity,omitzero"`
-}
-
-// Validity is the time for which a memory holds. A time that is zero is not known:
-// it has held for ever, or will.
-type Validity struct {
-	From  time.Time `json:"from,omitzero"`
-	Until time.Time `json:"until,omitzero"`
-}
-
-// String is the times as they stand behind a memory's date: ", from … until …".
-func (v Validity) String() string {
-	var b strings.Builder
-	if !v.From.IsZero() || !v.Until.IsZero() {
-		b.WriteByte(',')
-	}
-	for _, t := range []struct {
-		word string
-		at   time.Time
-	}{{" from ", v.From}, {" until ", v.Until}} {
-		if !t.at.IsZero() {
-			b.WriteString(t.word + t.at.Format(time.DateOnly))
-		}
-	}
-	return b.String()
 }
 
 // A ChangeSet has one change for each document there was, in their order, then
@@ -72,7 +44,7 @@ func (cs ChangeSet) Documents() []Document {
 	var out []Document
 	for _, c := range cs {
 		if c.Op != Delete {
-			out = append(out, Document{ID: c.ID, Kind: c.Kind, Content: c.After})
+			out = append(out, Document{ID: c.ID, Kind: c.Kind, Content: c.After, Validity: c.Validity})
 		}
 	}
 	return out

@@ -22,6 +22,8 @@ type draft struct {
 	patch    []PatchOp
 	reason   string
 	rating   rating
+	// held is when it held, and holds when it does now.
+	held, holds Validity
 }
 
 func newDesk(existing []Document) (*desk, error) {
@@ -38,7 +40,7 @@ func newDesk(existing []Document) (*desk, error) {
 		if !json.Valid(doc.Content) {
 			return nil, fmt.Errorf("memory: document %q: its content is not JSON", doc.ID)
 		}
-		d.add(&draft{id: doc.ID, kind: doc.Kind, before: doc.Content, now: doc.Content})
+		d.add(&draft{id: doc.ID, kind: doc.Kind, before: doc.Content, now: doc.Content, held: doc.Validity, holds: doc.Validity})
 	}
 	return d, nil
 }
@@ -95,7 +97,7 @@ func (d *desk) twin(kind string, content json.RawMessage) *draft {
 func (d *desk) changes() ChangeSet {
 	var out ChangeSet
 	for _, w := range d.drafts {
-		c := Change{ID: w.id, Kind: w.kind, Before: w.before, After: w.now}
+		c := Change{ID: w.id, Kind: w.kind, Before: w.before, After: w.now, Validity: w.holds}
 		switch {
 		case w.before == nil && w.now == nil:
 			continue
@@ -103,13 +105,13 @@ func (d *desk) changes() ChangeSet {
 			c.Op = Insert
 		case w.now == nil:
 			c.Op = Delete
-		case sameJSON(w.before, w.now):
+		case sameJSON(w.before, w.now) && w.held == w.holds:
 			c.Op, c.After = Keep, w.before
 		default:
 			c.Op, c.Patch, c.Reason = Update, w.patch, w.reason
 		}
 		if c.Op == Insert || c.Op == Update {
-			c.Confidence, c.Importance, c.Validity = w.rating.confidence, w.rating.importance, w.rating.Validity
+			c.Confidence, c.Importance = w.rating.confidence, w.rating.importance
 		}
 		out = append(out, c)
 	}
@@ -120,9 +122,9 @@ func (d *desk) changes() ChangeSet {
 func (d *desk) render() string {
 	var b strings.Builder
 	for _, w := range d.live() {
-		fmt.Fprintf(&b, "<document id=%q kind=%q>\n%s\n</document>\n", w.short, w.kind, w.now)
+		fmt.Fprintf(&b, "<document id=%q kind=%q%s>\n%s\n</document>\n", w.short, w.kind, w.holds.attributes(), w.now)
 	}
-	return b.String()
+	return strings.TrimSuffix(b.String(), "\n")
 }
 
 // newID is a random UUID, as the keys of memories are.

@@ -88,6 +88,8 @@ type Document struct {
 	// checked.
 	Kind    string          `json:"kind"`
 	Content json.RawMessage `json:"content"` // a JSON object
+	// Validity is when it holds, as far as that is known. Models are shown it.
+	Validity Validity `json:"validity,omitzero"`
 }
 
 // NewDocument makes a document of a value, a struct whose type is the kind. A

@@ -23,13 +23,16 @@ const (
 var ratingArgs = []string{argConfidence, argImportance, argFrom, argUntil}
 
 // A rating is what the model says about a document besides its content. What it
-// does not say is nil or zero.
+// does not say is nil; a time that is zero is one that it takes back.
 type rating struct {
 	confidence, importance *float64
-	Validity
+	from, until            *time.Time
 }
 
 func (r rating) isZero() bool { return r == rating{} }
+
+// dates reports whether it says when the document holds.
+func (r rating) dates() bool { return r.from != nil || r.until != nil }
 
 // add takes over what a later rating says.
 func (r *rating) add(later rating) {
@@ -38,12 +41,6 @@ func (r *rating) add(later rating) {
 	}
 	if later.importance != nil {
 		r.importance = later.importance
-	}
-	if !later.From.IsZero() {
-		r.From = later.From
-	}
-	if !later.Until.IsZero() {
-		r.Until = later.Until
 	}
 }
 
@@ -55,7 +52,8 @@ func rated(t *llm.Tool) *llm.Tool {
 		return &jsonschema.Schema{Type: "number", Minimum: &low, Maximum: &high, Description: description}
 	}
 	date := func(description string) *jsonschema.Schema {
-		return &jsonschema.Schema{Type: "string", Description: description + ", if that was said or follows: a date such as 2026-03-01, or a time with its zone"}
+		return &jsonschema.Schema{Types: []string{"string", "null"}, Description: description +
+			", if that was said or follows: a date such as 2026-03-01, or a time with its zone; null takes back what was known"}
 	}
 	s := t.Parameters.CloneSchemas()
 	s.Properties[argConfidence] = share("how sure you are of it: 0 is a guess, 1 is certain")
@@ -99,38 +97,37 @@ func (x *extractor) unrated(call llm.ToolCall) (json.RawMessage, rating, error) 
 	if r.importance, err = takeShare(args, argImportance); err != nil {
 		return nil, rating{}, err
 	}
-	if r.From, err = takeTime(args, argFrom); err != nil {
+	if r.from, err = takeTime(args, argFrom); err != nil {
 		return nil, rating{}, err
 	}
-	if r.Until, err = takeTime(args, argUntil); err != nil {
+	if r.until, err = takeTime(args, argUntil); err != nil {
 		return nil, rating{}, err
-	}
-	if !r.From.IsZero() && !r.Until.IsZero() && !r.From.Before(r.Until) {
-		return nil, rating{}, fmt.Errorf("%s is not before %s: correct one of them, or leave it out", argFrom, argUntil)
 	}
 	out, err := encodeAny(args)
 	return out, r, err
 }
 
-// takeTime takes a time off the arguments; zero if it is not there.
-func takeTime(args map[string]json.RawMessage, name string) (time.Time, error) {
+// takeTime takes a time off the arguments: nil if it is not there, zero if there is
+// to be none.
+func takeTime(args map[string]json.RawMessage, name string) (*time.Time, error) {
 	raw, ok := args[name]
 	if !ok {
-		return time.Time{}, nil
+		return nil, nil
 	}
 	delete(args, name)
 	var text *string
 	if json.Unmarshal(raw, &text) == nil {
 		if text == nil || *text == "" {
-			return time.Time{}, nil
+			return &time.Time{}, nil
 		}
 		for _, layout := range []string{time.DateOnly, time.RFC3339} {
 			if at, err := time.Parse(layout, *text); err == nil {
-				return at.UTC(), nil
+				at = at.UTC()
+				return &at, nil
 			}
 		}
 	}
-	return time.Time{}, fmt.Errorf("%s is %s: give a date such as 2026-03-01 or a time such as 2026-03-01T15:00:00Z, or leave it out", name, raw)
+	return nil, fmt.Errorf("%s is %s: give a date such as 2026-03-01 or a time such as 2026-03-01T15:00:00Z, null if there is none, or leave it out", name, raw)
 }
 
 // takeShare takes a number from 0 to 1 off the arguments; nil if it is not there.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -171,34 +172,64 @@ func TestStoreManagerKeepsRatingsInTheMeta(t *testing.T) {
 	}
 }
 
-func TestModelsSayWhenAMemoryHolds(t *testing.T) {
-	existing := []memory.Document{doc(t, "a", "Ann is away")}
-	model := llmtest.Scripted(t, llmtest.Ask(
-		ratedPatch("m1", "Ann is in Rome", `"_valid_from":"2026-03-01","_valid_until":"2026-03-08T12:00:00+02:00"`),
-		ratedNote("x", `"_valid_until":null,"_valid_from":""`), ratedNote("y", `"_valid_until":"2026-04-01"`), ratedPatch("m3", "z", `"_valid_from":"2026-03-15"`)))
-	cs, err := memory.Extract(t.Context(), model, said("…"), existing, &memory.ExtractOptions{Rate: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
+// validities are the changes with when they hold.
+func validities(cs memory.ChangeSet) (out []string) {
 	for _, c := range cs {
-		got = append(got, string(c.After)+c.Validity.String())
+		line := string(c.Op) + " " + string(c.After)
+		if !c.Validity.From.IsZero() {
+			line += " from " + c.Validity.From.Format(time.RFC3339)
+		}
+		if !c.Validity.Until.IsZero() {
+			line += " until " + c.Validity.Until.Format(time.RFC3339)
+		}
+		out = append(out, line)
 	}
-	want := []string{`{"content":"Ann is in Rome"}, from 2026-03-01 until 2026-03-08`, `{"content":"x"}`, `{"content":"z"}, from 2026-03-15 until 2026-04-01`}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("(-want +got):\n%s", d)
-	}
-	if u := cs[0].Validity.Until; u.Hour() != 10 {
-		t.Errorf("it holds until %v, want the time in UTC", u)
+	return out
+}
+
+func TestModelsSayWhenAMemoryHolds(t *testing.T) {
+	away := doc(t, "a", "Ann is away")
+	away.Validity.Until = time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		calls []llm.ToolCall
+		want  []string
+	}{
+		"not at all": {[]llm.ToolCall{ratedNote("x", `"_confidence":1`)},
+			[]string{`keep {"content":"Ann is away"} until 2026-02-01T00:00:00Z`, `insert {"content":"x"}`}},
+		"with a document": {[]llm.ToolCall{ratedNote("x", `"_valid_from":"2026-03-01","_valid_until":"2026-03-08T12:00:00+02:00"`)},
+			[]string{`keep {"content":"Ann is away"} until 2026-02-01T00:00:00Z`, `insert {"content":"x"} from 2026-03-01T00:00:00Z until 2026-03-08T10:00:00Z`}},
+		"in several calls": {[]llm.ToolCall{ratedNote("x", `"_valid_until":"2026-04-01"`), ratedPatch("m2", "y", `"_valid_from":"2026-03-15"`)},
+			[]string{`keep {"content":"Ann is away"} until 2026-02-01T00:00:00Z`, `insert {"content":"y"} from 2026-03-15T00:00:00Z until 2026-04-01T00:00:00Z`}},
+		"an edit leaves it": {[]llm.ToolCall{ratedPatch("m1", "Ann is in Rome", `"_confidence":1`)},
+			[]string{`update {"content":"Ann is in Rome"} until 2026-02-01T00:00:00Z`}},
+		"null takes it back": {[]llm.ToolCall{ratedPatch("m1", "Ann is gone for good", `"_valid_until":null`)},
+			[]string{`update {"content":"Ann is gone for good"}`}},
+		"an empty edit changes it alone": {[]llm.ToolCall{llmtest.ToolCall("PatchDoc", `{"json_doc_id":"m1","planned_edits":"longer","patches":[],"_valid_until":"2026-05-01"}`)},
+			[]string{`update {"content":"Ann is away"} until 2026-05-01T00:00:00Z`}},
+		"told again for another time": {[]llm.ToolCall{ratedNote("Ann is away", `"_valid_from":"2026-06-01","_valid_until":"2026-07-01"`)},
+			[]string{`update {"content":"Ann is away"} from 2026-06-01T00:00:00Z until 2026-07-01T00:00:00Z`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			model := llmtest.Scripted(t, llmtest.Ask(c.calls...))
+			cs, err := memory.Extract(t.Context(), model, said("…"), []memory.Document{away}, &memory.ExtractOptions{Rate: true})
+			if d := cmp.Diff(c.want, validities(cs)); d != "" || err != nil {
+				t.Errorf("%v (-want +got):\n%s", err, d)
+			}
+			if shown := model.Requests()[0].Messages[0].Text(); !strings.Contains(shown, `<document id="m1" kind="Memory" valid_until="2026-02-01">`) {
+				t.Errorf("the model is shown %s", shown)
+			}
+		})
 	}
 	for bad, complaint := range map[string]string{
-		`"_valid_from":"soon"`: `_valid_from is \"soon\": give a date such as 2026-03-01`,
+		`"_valid_from":"soon"`: `_valid_from is "soon": give a date such as 2026-03-01`,
 		`"_valid_until":3`:     `_valid_until is 3: give a date`,
-		`"_valid_from":"2026-03-01","_valid_until":"2026-03-01"`: "_valid_from is not before _valid_until",
+		`"_valid_from":"2026-03-01","_valid_until":"2026-03-01"`: "it would hold from 2026-03-01 until 2026-03-01: correct _valid_from or _valid_until",
 	} {
-		_, err := memory.Extract(t.Context(), llmtest.Scripted(t, llmtest.Ask(ratedNote("x", bad))), said("…"), nil, &memory.ExtractOptions{Rate: true, Attempts: 1})
-		if err == nil || !strings.Contains(strings.ReplaceAll(err.Error(), `"`, `\"`), complaint) {
-			t.Errorf("%s: the error is %v, want one with %q", bad, err, complaint)
+		for _, call := range []llm.ToolCall{ratedNote("x", bad), ratedPatch("m1", "x", bad)} {
+			_, err := memory.Extract(t.Context(), llmtest.Scripted(t, llmtest.Ask(call)), said("…"), []memory.Document{doc(t, "a", "y")}, &memory.ExtractOptions{Rate: true, Attempts: 1})
+			if err == nil || !strings.Contains(err.Error(), complaint) {
+				t.Errorf("%s: the error is %v, want one with %q", bad, err, complaint)
+			}
 		}
 	}
 }

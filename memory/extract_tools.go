@@ -122,12 +122,25 @@ func (x *extractor) insert(d *desk, k Kind, call llm.ToolCall) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if twin := d.twin(k.name, content); twin != nil {
-		return fmt.Sprintf("Document %s says this already.", twin.short), nil
+	w := d.twin(k.name, content)
+	if w != nil && !r.dates() {
+		return fmt.Sprintf("Document %s says this already.", w.short), nil
 	}
-	w := d.insert(k.name, content)
-	w.rating = r
-	return fmt.Sprintf("Document %s inserted.", w.short), nil
+	var held Validity
+	if w != nil {
+		held = w.holds // it is told again, for another time
+	}
+	holds, err := held.with(r)
+	if err != nil {
+		return "", err
+	}
+	ack := "Document %s says this already, and holds as you say."
+	if w == nil {
+		w, ack = d.insert(k.name, content), "Document %s inserted."
+	}
+	w.holds = holds
+	w.rating.add(r)
+	return fmt.Sprintf(ack, w.short), nil
 }
 
 func (x *extractor) patch(d *desk, call llm.ToolCall) (string, error) {
@@ -151,10 +164,14 @@ func (x *extractor) patch(d *desk, call llm.ToolCall) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	holds, err := w.holds.with(r)
+	if err != nil {
+		return "", err
+	}
 	switch {
-	case len(ops) == 0 && !r.isZero():
+	case len(ops) == 0 && holds == w.holds && !r.isZero():
 		return fmt.Sprintf("Document %s kept as it is, and so is its rating: rate what you change.", w.short), nil
-	case len(ops) == 0:
+	case len(ops) == 0 && holds == w.holds:
 		return fmt.Sprintf("Document %s kept as it is.", w.short), nil
 	}
 	content, err := applyPatch(w.now, ops)
@@ -169,6 +186,7 @@ func (x *extractor) patch(d *desk, call llm.ToolCall) (string, error) {
 		return "", fmt.Errorf("document %s would not be an object any more", w.short)
 	}
 	w.now, w.patch, w.reason = content, append(w.patch, ops...), plainText(args.Plan)
+	w.holds = holds
 	w.rating.add(r)
 	return fmt.Sprintf("Document %s updated.", w.short), nil
 }

@@ -96,7 +96,7 @@ func (i *Instructions) Improve(ctx context.Context, o *Optimizer, ts []Trajector
 	if err != nil {
 		return better, err
 	}
-	options := store.PutOptions{Meta: meta, NoIndex: true, IfAbsent: item == nil}
+	options := store.PutOptions{Meta: meta, NoIndex: true, TTL: lifeOf(item), IfAbsent: item == nil}
 	if item != nil {
 		options.IfVersion = item.Version
 	}

@@ -236,8 +236,7 @@ func (r *Recaller) join(out *finding, seen map[string]bool, searches []store.Res
 	all, now := len(out.candidates), r.o.Now()
 	out.candidates = slices.DeleteFunc(out.candidates, func(c Recalled) bool {
 		far := r.o.MinSimilarity != 0 && c.Why.Search.Similarity < r.o.MinSimilarity && len(c.Why.Search.Terms) == 0
-		until := validityOf(c.Item).Until
-		return far || !until.IsZero() && !now.Before(until)
+		return far || c.Document.Validity.over(now)
 	})
 	out.hidden = all - len(out.candidates)
 }

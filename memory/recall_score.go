@@ -90,15 +90,6 @@ func importanceOf(item *store.Item) float64 {
 	return min(max(*meta.Importance, 0), 1)
 }
 
-// validityOf is when a memory holds, as far as its Meta says.
-func validityOf(item *store.Item) Validity {
-	var meta struct {
-		Validity Validity `json:"validity"`
-	}
-	_ = item.DecodeMeta(&meta) // what cannot be read is none of ours
-	return meta.Validity
-}
-
 // A use is how often a memory was recalled. It is an item of its own, since a
 // memory that is read has not become another version.
 type use struct {

@@ -32,7 +32,7 @@ func readItem(item *store.Item) (Document, func(content json.RawMessage) any) {
 		Kind    *string         `json:"kind"`
 		Content json.RawMessage `json:"content"`
 	}
-	d := Document{ID: item.Key, Content: item.Value}
+	d := Document{ID: item.Key, Content: item.Value, Validity: validityOf(item)}
 	if item.Decode(&v) != nil || v.Content == nil {
 		return d, func(content json.RawMessage) any { return content }
 	}
@@ -49,6 +49,15 @@ func readItem(item *store.Item) (Document, func(content json.RawMessage) any) {
 		d.Kind, d.Content = memoryKind, raw
 	}
 	return d, func(content json.RawMessage) any { return envelope{memoryKind, content} }
+}
+
+// validityOf is when a memory holds, as far as its Meta says.
+func validityOf(item *store.Item) Validity {
+	var meta struct {
+		Validity Validity `json:"validity"`
+	}
+	_ = item.DecodeMeta(&meta) // what cannot be read is none of ours
+	return meta.Validity
 }
 
 // A recollection is what was recalled. An item is nil for the default, which is

@@ -421,3 +421,38 @@ func TestStoreManagerRefusesWhatMakesNoSense(t *testing.T) {
 		t.Errorf("the error is %v, want %v", err, store.ErrNoStore)
 	}
 }
+
+// A memory that was to live for an hour lives for an hour more when it is updated.
+func TestUpdatesKeepHowLongAMemoryLives(t *testing.T) {
+	s := newStore(t, &store.Options{TTL: time.Minute})
+	for _, m := range []struct {
+		key string
+		ttl time.Duration
+	}{{"a", time.Hour}, {"b", store.Forever}} {
+		if err := s.Put(t.Context(), memories, m.key, map[string]any{"content": "is " + m.key}, &store.PutOptions{TTL: m.ttl}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	model := llmtest.Scripted(t, llmtest.Ask(patch("m1", replace("/content", "was one")), patch("m2", replace("/content", "was another")), note("new")))
+	m := newStoreManager(t, s, model, memory.StoreOptions{})
+	changes, err := m.Reflect(t.Context(), llm.User("…"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lives := func(want map[string]time.Duration) {
+		t.Helper()
+		for key, ttl := range want {
+			if item, err := s.Get(t.Context(), memories, key, nil); err != nil || item.TTL != ttl {
+				t.Errorf("%v: %q lives for %v, want %v", err, key, item.TTL, ttl)
+			}
+		}
+	}
+	lives(map[string]time.Duration{"a": time.Hour, "b": 0, changes[2].Key: time.Minute})
+	if _, err := call(t, manageTool[string](t, memory.ToolOptions{Store: s, Namespace: memories}), `{"action":"update","id":"a","content":"is a"}`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Undo(t.Context(), changes[0]); err != nil { // that of b, the newer
+		t.Fatal(err)
+	}
+	lives(map[string]time.Duration{"a": time.Hour, "b": 0})
+}

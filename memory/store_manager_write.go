@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -83,6 +84,15 @@ func withSource(old *store.Item, p Provenance) (map[string]any, error) {
 	return meta, nil
 }
 
+// lifeOf is how long the next version of an item lives: as long as the one before
+// it. For a new item it is 0, which is for the store to say.
+func lifeOf(item *store.Item) time.Duration {
+	if item == nil {
+		return 0
+	}
+	return cmp.Or(item.TTL, store.Forever)
+}
+
 // A writer stores changes of what was recalled.
 type writer struct {
 	store     *store.Store
@@ -103,11 +113,8 @@ func (w *writer) write(ctx context.Context, cs ChangeSet) ([]ItemChange, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := w.reinforce(ctx); err != nil {
-		return nil, err
-	}
 	if len(ops) == 0 {
-		return nil, errors.Join(w.refused...)
+		return nil, errors.Join(append(w.refused, w.reinforce(ctx))...)
 	}
 	results, err := w.store.Batch(ctx, ops...)
 	if err != nil {
@@ -123,7 +130,7 @@ func (w *writer) write(ctx context.Context, cs ChangeSet) ([]ItemChange, error) 
 		}
 		treadle.Emit(ctx, *c)
 	}
-	return changes, errors.Join(w.refused...)
+	return changes, errors.Join(append(w.refused, w.reinforce(ctx))...)
 }
 
 // versionOf is the version that a write has made; 0 for a delete.
@@ -190,7 +197,7 @@ func (w *writer) op(item *store.Item, c ItemChange) (store.Op, error) {
 	if c.Importance != nil { // what it was stays otherwise
 		meta[metaImportance] = *c.Importance
 	}
-	if c.Validity != (Validity{}) {
+	if delete(meta, metaValidity); c.Validity != (Validity{}) {
 		meta[metaValidity] = c.Validity
 	}
 	var value any = envelope{c.Kind, c.After}
@@ -199,7 +206,7 @@ func (w *writer) op(item *store.Item, c ItemChange) (store.Op, error) {
 		value = wrap(c.After)
 	}
 	return store.PutOp{Namespace: c.Namespace, Key: c.Key, Value: value,
-		PutOptions: store.PutOptions{Meta: meta, IfVersion: version, IfAbsent: item == nil}}, nil
+		PutOptions: store.PutOptions{Meta: meta, TTL: lifeOf(item), IfVersion: version, IfAbsent: item == nil}}, nil
 }
 
 // duplicates are the inserts of what is stored already, though it was not

@@ -252,7 +252,7 @@ func (m *managed) update(ctx context.Context, s *store.Store, item *store.Item, 
 	if managed {
 		value = envelope{*has.Kind, content}
 	}
-	op := store.PutOp{Namespace: item.Namespace, Key: item.Key, Value: value, PutOptions: store.PutOptions{Meta: meta, IfVersion: item.Version}}
+	op := store.PutOp{Namespace: item.Namespace, Key: item.Key, Value: value, PutOptions: store.PutOptions{Meta: meta, TTL: lifeOf(item), IfVersion: item.Version}}
 	return "updated memory " + item.Key, m.write(ctx, s, op, item.Namespace, item.Key,
 		Change{Op: Update, Kind: old.Kind, Before: old.Content, After: content})
 }

@@ -222,7 +222,7 @@ func itemOf(r *Record) *Item {
 	return &Item{
 		Namespace: slices.Clone(r.Namespace), Key: r.Key, Version: r.Seq,
 		Value: bytes.Clone(r.Value), Meta: bytes.Clone(r.Meta),
-		Created: r.Created, Updated: r.Updated, Expires: r.Expires,
+		Created: r.Created, Updated: r.Updated, Expires: r.Expires, TTL: r.TTL,
 	}
 }
 

@@ -21,8 +21,10 @@ type Item struct {
 	// deleted or had expired; Updated is when this version was put. Times are
 	// UTC, to the microsecond.
 	Created, Updated time.Time
-	// Expires is when the item becomes invisible; zero if never.
+	// Expires is when the item becomes invisible; zero if never. TTL is how long it
+	// lives from when it is put or read; 0 if for ever.
 	Expires time.Time
+	TTL     time.Duration
 	// Version is the number of the change that made this version. Numbers grow
 	// with each change of the store and are never used again.
 	Version int64

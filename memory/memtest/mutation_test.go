@@ -107,10 +107,11 @@ var edits = []edit{
 	{"store_manager_write.go", `if old != nil {`, `if old != nil && !mutant("losing what else is noted") {`},
 	{"store_manager_write.go", `source.Reason, source.Confidence = c.Reason, c.Confidence`,
 		`source.Reason, source.Confidence = either("losing the reason", "", c.Reason), either("losing the confidence", nil, c.Confidence)`},
-	{"store_manager_write.go", `if c.Validity != (Validity{}) {`, `if c.Validity != (Validity{}) && !mutant("losing the validity") {`},
+	{"store_manager_write.go", `delete(meta, metaValidity); c.Validity != (Validity{}) {`,
+		`delete(meta, metaValidity); c.Validity != (Validity{}) && !mutant("losing the validity") {`},
 	{"store_manager_write.go", `if err := w.guard(ctx, &out); err != nil {`, `if err := w.guard(ctx, &out); err != nil && !mutant("not heeding the guard") {`},
 	{"store_manager_write.go", `if w.similar > 0 {`, `if w.similar > 0 && !mutant("inserting near duplicates") {`},
-	{"recall.go", `!now.Before(until)`, `!now.Before(until) && !mutant("recalling what does not hold any more")`},
+	{"recall.go", `c.Document.Validity.over(now)`, `c.Document.Validity.over(now) && !mutant("recalling what does not hold any more")`},
 	{"store_manager_write.go", `if c.Importance != nil {`, `if c.Importance != nil && !mutant("losing the importance") {`},
 	{"store_manager_write.go", `if item != nil {
 		_, wrap := readItem(item)`, `if item != nil && !mutant("changing the form of a value") {
@@ -141,13 +142,13 @@ var edits = []edit{
 		`for attempt := 2; attempt <= either("never repairing", 0, either("repairing once too often", x.Attempts+1, x.Attempts)); attempt++ {`},
 	{"extract.go", `case llm.StopLength:`, `case either("taking a cut answer for a whole one", "", llm.StopLength):`},
 	{"extract_desk.go", `if w.short == strings.TrimSpace(short) {`, `if w.short == strings.TrimSpace(short) || mutant("patching the first document") {`},
-	{"extract_desk.go", `case sameJSON(w.before, w.now):`, `case sameJSON(w.before, w.now) && !mutant("writing what has not changed"):`},
+	{"extract_desk.go", `case sameJSON(w.before, w.now) && w.held == w.holds:`, `case sameJSON(w.before, w.now) && w.held == w.holds && !mutant("writing what has not changed"):`},
 	{"extract_kind.go", `if err := v.Validate(); err != nil {`, `if err := v.Validate(); err != nil && !mutant("skipping Validate") {`},
 	{"extract_kind.go", `// A context of its own: this`, `if mutant("skipping validation") {
 		return raw, nil
 	}
 	// A context of its own: this`},
-	{"extract_tools.go", `twin != nil {`, `twin != nil && !mutant("inserting duplicates") {`},
+	{"extract_tools.go", `w := d.twin(k.name, content)`, `w := either("inserting duplicates", nil, d.twin(k.name, content))`},
 	{"extract_tools.go", `if k, ok := x.kind(w.kind); ok {`, `if k, ok := x.kind(w.kind); ok && !mutant("skipping the validation of patches") {`},
 	{"extract_tools.go", `applyPatch(w.now, ops)`, `applyPatch(either("patching the old version", w.before, w.now), ops)`},
 	{"extract_tools.go", `return !x.NoInserts ||`, `return mutant("a second profile") || !x.NoInserts ||`},

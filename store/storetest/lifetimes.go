@@ -91,6 +91,10 @@ var lifetimes = []test{
 		want(w, "the default", w.get("a", "default").Expires, now.Add(time.Hour))
 		want(w, "its own", w.get("a", "own").Expires, now.Add(time.Minute))
 		want(w, "for ever", w.get("a", "forever").Expires, time.Time{})
+		for key, ttl := range map[string]time.Duration{"default": time.Hour, "own": time.Minute, "forever": 0} {
+			want(w, key+": told by the item", w.get("a", key).TTL, ttl)
+			want(w, key+": told by its history", must(w.History(w.Context(), ns("a"), key))(w)[0].Item.TTL, ttl)
+		}
 		w.put("a", "own", object{})
 		want(w, "put again without", w.get("a", "own").Expires, time.Time{})
 	}},
