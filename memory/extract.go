@@ -247,8 +247,8 @@ func (t *trial) complaint() []llm.Message {
 	if t.invalid != nil {
 		said = llm.Message{Role: llm.RoleAI, InvalidToolCalls: []llm.InvalidToolCall{*t.invalid}}
 	}
-	return []llm.Message{said, llm.ToolResult(t.call, fmt.Errorf(
-		"%w\nCorrect this call only: make it again, or patch its arguments with %s. Call %s to take it back.", t.err, toolFix, toolDone))}
+	text := fmt.Sprintf("%v\nCorrect this call only: make it again, or patch its arguments with %s. Call %s to take it back.", t.err, toolFix, toolDone)
+	return []llm.Message{said, llm.ToolResult(t.call, errors.New(text))}
 }
 
 // brief is the history with the documents, which stand in the system message.

@@ -86,8 +86,11 @@ func (x *extractor) rate() error {
 // unrated takes the rating off the arguments of a call.
 func (x *extractor) unrated(call llm.ToolCall) (json.RawMessage, rating, error) {
 	var args map[string]json.RawMessage
-	if !x.Rate || json.Unmarshal(argsOf(call), &args) != nil { // what is no object is found out later
+	if !x.Rate {
 		return argsOf(call), rating{}, nil
+	}
+	if err := json.Unmarshal(argsOf(call), &args); err != nil {
+		return nil, rating{}, fmt.Errorf("the arguments are no object: %w", err)
 	}
 	var r rating
 	var err error

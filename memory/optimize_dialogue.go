@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/treadle-go/treadle/llm"
 )
@@ -136,9 +137,9 @@ func callOffered(ctx context.Context, tools []*llm.Tool, answer *llm.Message) (r
 }
 
 func offeredNames(tools []*llm.Tool) string {
-	names := tools[0].Name
-	for _, t := range tools[1:] {
-		names += " or " + t.Name
+	var names []string
+	for _, t := range tools {
+		names = append(names, t.Name)
 	}
-	return names
+	return strings.Join(names, " or ")
 }

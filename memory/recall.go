@@ -54,8 +54,9 @@ type RecallOptions struct {
 // See [Reasons] for what these are.
 type Weights struct{ Recency, Importance, Access float64 }
 
-// DefaultWeights let the three together move a memory up by a dozen places or so.
-var DefaultWeights = Weights{Recency: 0.1, Importance: 0.1, Access: 0.05}
+// DefaultWeights let what must not be missed come before what answers the query
+// half as well again, and decide between memories that answer it alike.
+var DefaultWeights = Weights{Recency: 0.2, Importance: 0.5, Access: 0.1}
 
 const (
 	defaultRecallLimit  = 10
@@ -187,7 +188,8 @@ func (r *Recaller) find(ctx context.Context, s *store.Store, n store.Namespace, 
 	for _, key := range r.o.Pinned {
 		ops = append(ops, store.GetOp{Namespace: n, Key: key, GetOptions: store.GetOptions{NoRefresh: true}})
 	}
-	for _, q := range windows(messages, r.o.Limit) {
+	queries := windows(messages, r.o.Limit)
+	for _, q := range queries {
 		search.Query = q
 		ops = append(ops, store.SearchOp{Prefix: n, SearchOptions: search})
 	}
@@ -203,28 +205,22 @@ func (r *Recaller) find(ctx context.Context, s *store.Store, n store.Namespace, 
 			out.pinned = append(out.pinned, Recalled{Item: res.Item, Document: DocumentOf(res.Item), Why: Reasons{Pinned: true}})
 		}
 	}
-	r.join(out, seen, results[len(r.o.Pinned):])
+	r.join(out, seen, queries, results[len(r.o.Pinned):])
 	return out, nil
 }
 
 // join adds what the searches have found, each memory once, as the search tells
 // that it answers best.
-func (r *Recaller) join(out *finding, seen map[string]bool, searches []store.Result) {
+func (r *Recaller) join(out *finding, seen map[string]bool, queries []string, searches []store.Result) {
 	at := map[string]int{}
-	for _, res := range searches {
-		var best float64
-		for _, item := range res.Items {
-			best = max(best, item.Score)
-		}
-		for _, item := range res.Items {
+	for i, res := range searches {
+		relevance := relevanceOf(queries[i], res.Items)
+		for j, item := range res.Items {
 			id := itemID(item)
 			if seen[id] {
 				continue
 			}
-			c := Recalled{Item: item, Document: DocumentOf(item), Why: Reasons{Search: item.Explanation}}
-			if best > 0 {
-				c.Why.Relevance = max(0, item.Score) / best
-			}
+			c := Recalled{Item: item, Document: DocumentOf(item), Why: Reasons{Relevance: relevance[j], Search: item.Explanation}}
 			if i, ok := at[id]; !ok {
 				at[id] = len(out.candidates)
 				out.candidates = append(out.candidates, c)

@@ -112,6 +112,37 @@ func TestRecallIsByMeaningAndWordsWithAnEmbedder(t *testing.T) {
 	}
 }
 
+// topicEmbedder finds alike what is about the same thing.
+type topicEmbedder struct{}
+
+func (topicEmbedder) Model() string  { return "topics" }
+func (topicEmbedder) Dimension() int { return 3 }
+func (topicEmbedder) Embed(_ context.Context, texts []string) ([][]float32, error) {
+	out := make([][]float32, len(texts))
+	for i, text := range texts {
+		out[i] = []float32{0.1, 0.1, 0.1}
+		for at, words := range []string{"doctor pollen", "terrier dog", "Bartholomew"} {
+			for word := range strings.FieldsSeq(words) {
+				if strings.Contains(text, word) {
+					out[i][at] = 1
+				}
+			}
+		}
+	}
+	return out, nil
+}
+
+func TestFewWordsOfAQueryDoNotBeatItsMeaning(t *testing.T) {
+	s := newShelf(t, store.Options{Embedder: topicEmbedder{}})
+	s.note("pollen", "Ann suffers from pollen", nil)
+	s.note("dog", "Ann has a terrier", nil)
+	o := memory.RecallOptions{Weights: &memory.Weights{}}
+	wantRecalled(t, s.recall(o, "Do I need a doctor in spring?"), "pollen", "dog")
+	// Many words do: what it says is what was asked for.
+	s.note("name", "need doctor in spring", nil)
+	wantRecalled(t, s.recall(o, "Do I need a doctor in spring?"), "name", "pollen", "dog")
+}
+
 func TestRecallLooksForTheLastMessagesTogetherToo(t *testing.T) {
 	s := newShelf(t, store.Options{})
 	s.note("tea", "Ann drinks tea", nil)
@@ -379,11 +410,11 @@ func TestRecallIsOfTheNamespaceAndFilter(t *testing.T) {
 
 func TestRecallRefusesWhatMakesNoSense(t *testing.T) {
 	for want, o := range map[string]memory.RecallOptions{
-		"Limit is -1":       {Limit: -1},
-		"MaxTokens is -1":   {MaxTokens: -1},
-		"HalfLife is -1ns":  {HalfLife: -1},
-		"Access:NaN":        {Weights: &memory.Weights{Access: math.NaN()}},
-		`segment "{": ther`: {Namespace: []string{"{"}},
+		"Limit is -1":        {Limit: -1},
+		"MaxTokens is -1":    {MaxTokens: -1},
+		"HalfLife is -1ns":   {HalfLife: -1},
+		"Access:NaN":         {Weights: &memory.Weights{Access: math.NaN()}},
+		`segment "{": there`: {Namespace: []string{"{"}},
 	} {
 		if _, err := memory.NewRecaller(&o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the error is %v, want one with %q", err, want)

@@ -76,7 +76,7 @@ func TestManageToolThatMergesChecksWholeMemories(t *testing.T) {
 		{"person", `{"action":"update","id":"text","content":{"name":"Ann"}}`, "memory text would not be what it is to be"},
 		{"person", `{"action":"update","id":"fact","content":{"name":"Ann"}}`, "memory fact is a Triple, which a Person cannot replace"},
 		{"person", `{"action":"update","id":"gone","content":{"name":"Ann"}}`, "there is no memory gone"},
-		{"person", `{"action":"update","id":"text","content":{"nmae":"Ann"}}`, "nmae"},
+		{"person", `{"action":"update","id":"text","content":{"first":"Ann"}}`, "first"},
 		{"profile", `{"action":"update","id":"profile","content":{"age":-1}}`, "an age is not negative"},
 	} {
 		tool := person
