@@ -17,6 +17,21 @@ func TestMemoryIsASaver(t *testing.T) {
 	checkpointtest.Run(t, func(*testing.T) checkpoint.Saver { return checkpoint.NewMemory() })
 }
 
+// A saver that can do little more than the interface says is held to that. (It
+// removes, so that there is not too much to compare.)
+func TestAPlainSaverBehavesLikeMemory(t *testing.T) {
+	type plain struct {
+		checkpoint.Saver
+		checkpoint.Pruner
+		checkpoint.RunDeleter
+	}
+	checkpointtest.Differential(t, func(t *testing.T) func(testing.TB, int) plain {
+		t.Parallel()
+		m := checkpoint.NewMemory()
+		return func(testing.TB, int) plain { return plain{m, m, m} }
+	}, nil)
+}
+
 func TestMemoryCacheIsACache(t *testing.T) {
 	checkpointtest.RunCache(t, func(*testing.T) checkpoint.Cache { return checkpoint.NewMemoryCache() })
 }

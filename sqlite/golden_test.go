@@ -89,9 +89,18 @@ func writeGolden(t *testing.T, path string) {
 	}
 }
 
+// full is a saver that can do all that history does.
+type full interface {
+	checkpoint.Saver
+	checkpoint.Pruner
+	checkpoint.Copier
+	checkpoint.RunDeleter
+	checkpoint.Fencer
+}
+
 // history has everything that a file can hold. It is never changed: what is new
 // in a later version belongs into a history of that version.
-func history(ctx context.Context, s both) error {
+func history(ctx context.Context, s full) error {
 	tick := uint64(0x1f1_0000_0000_0000)
 	var err error
 	heads := map[lineName]checkpoint.ID{}
