@@ -111,6 +111,9 @@ func (e *encrypted) Put(ctx context.Context, p *Put) error {
 		c.Data = e.close(c.Channel, c.Data)
 		items := make([][]byte, len(c.Items))
 		for j, item := range c.Items {
+			if item == nil {
+				item = []byte{} // an element without bytes is there all the same, and savers give it back as empty
+			}
 			items[j] = e.close(c.Channel, item)
 		}
 		c.Items = items

@@ -28,6 +28,15 @@ func TestEncryptedSaverIsASaver(t *testing.T) {
 	})
 }
 
+// Whatever is done, what was sealed is what was given.
+func TestEncryptedSaverBehavesLikeMemory(t *testing.T) {
+	checkpointtest.Differential(t, func(t *testing.T) func(testing.TB, int) checkpoint.Saver {
+		t.Parallel()
+		plain := checkpoint.NewMemory()
+		return func(testing.TB, int) checkpoint.Saver { return encrypt(t, plain, encryptionKey(1)) }
+	}, nil)
+}
+
 // secretPut is a checkpoint that has a secret in every place that holds data.
 func secretPut() *checkpoint.Put {
 	return &checkpoint.Put{
