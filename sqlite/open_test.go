@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/checkpoint/checkpointtest"
 )
 
 func TestReopenedFileReadsTheSame(t *testing.T) {
@@ -21,9 +22,9 @@ func TestReopenedFileReadsTheSame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := newConversation(db, "thread")
+	c := checkpointtest.NewConversation(db, "thread")
 	for range 40 {
-		c.turn(t)
+		c.Turn(t)
 	}
 	l := newLine(t, db, "forked")
 	first := l.add(grow("l", 0, numbers(5)...), set("big", strings.Repeat("x", 5000)))
@@ -54,8 +55,8 @@ func TestReopenedFileReadsTheSame(t *testing.T) {
 	if d := cmp.Diff(before, everything(again), likeness); d != "" {
 		t.Errorf("after Open (-before +after):\n%s", d)
 	}
-	c.db = again
-	c.turn(t) // and it goes on
+	c.Saver = again
+	c.Turn(t) // and it goes on
 	checkFile(t, again)
 }
 

@@ -1,6 +1,7 @@
 // Package checkpointtest is the definition of [checkpoint.Saver] and
 // [checkpoint.Cache] as tests: whatever passes [Run] and [Differential], or
-// [RunCache], can stand behind a graph.
+// [RunCache], can stand behind a graph. [Footprint] and [Benchmark] tell what a
+// saver costs.
 package checkpointtest
 
 import (

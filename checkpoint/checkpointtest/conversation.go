@@ -1,0 +1,122 @@
+package checkpointtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/treadle-go/treadle/checkpoint"
+)
+
+// A Conversation puts what a chat graph with ten further fields would: per turn
+// the input, what the input did, and what the model said.
+type Conversation struct {
+	Saver checkpoint.Saver // may become another handle of the same database
+	Bytes int              // of the JSON of all messages so far
+
+	key     checkpoint.Key // of the head
+	rnd     *rand.Rand
+	step    int
+	version uint64
+	run     string
+	took    []time.Duration // each put
+}
+
+// NewConversation begins one in a thread that is new. What is said is the same
+// in all of them.
+func NewConversation(s checkpoint.Saver, thread string) *Conversation {
+	return &Conversation{Saver: s, key: checkpoint.Key{Thread: thread}, rnd: rand.New(rand.NewPCG(1, 2)), step: -1}
+}
+
+// Turn puts three checkpoints with two messages of 400 characters.
+func (c *Conversation) Turn(tb testing.TB) {
+	tb.Helper()
+	c.version++
+	c.run = fmt.Sprintf("%08x-%04x-7000-8000-%012x", c.rnd.Uint32(), c.version&0xffff, c.rnd.Uint64()>>16)
+	human, ai := c.message("human"), c.message("ai")
+	append1 := func(item []byte) checkpoint.Change {
+		c.version++
+		return grow("messages", c.version, 0, string(item))
+	}
+	c.put(tb, checkpoint.Input, `{"start":{"messages":[`+string(human)+`]},"next":["__start__"]}`)
+	c.put(tb, checkpoint.Loop, `{"next":["model"],"last":["__start__"]}`, append1(human), set("count", c.version, fmt.Sprint(c.version)))
+	changes := []checkpoint.Change{append1(ai), set("mood", c.version, `"calm"`)}
+	if c.version < 10 {
+		for i := range 10 {
+			changes = append(changes, set(fmt.Sprintf("field_%d", i), c.version, fmt.Sprintf(`"value %d"`, i)))
+		}
+	}
+	c.put(tb, checkpoint.Loop, `{"next":[],"last":["model"]}`, changes...)
+}
+
+func (c *Conversation) turns(tb testing.TB, n int) {
+	tb.Helper()
+	for range n {
+		c.Turn(tb)
+	}
+}
+
+var words = strings.Fields("the owl of a night saw that it was not what they said and so on with more or less of every one in this while other people think about which way to go there")
+
+// message is the JSON of one of 400 characters.
+func (c *Conversation) message(kind string) []byte {
+	var b strings.Builder
+	for b.Len() < 400 {
+		b.WriteString(words[c.rnd.IntN(len(words))])
+		b.WriteByte(' ')
+	}
+	raw, err := json.Marshal(struct {
+		Type    string `json:"type"`
+		ID      string `json:"id"`
+		Content string `json:"content"`
+	}{kind, fmt.Sprintf("%016x%016x", c.rnd.Uint64(), c.rnd.Uint64()), b.String()[:400]})
+	if err != nil {
+		panic(fmt.Sprint("checkpointtest: ", err))
+	}
+	c.Bytes += len(raw)
+	return raw
+}
+
+func (c *Conversation) put(tb testing.TB, source checkpoint.Source, control string, changes ...checkpoint.Change) {
+	tb.Helper()
+	p := &checkpoint.Put{Key: c.key, Parent: c.key.ID, Head: c.key.ID, Step: c.step, Source: source, RunID: c.run,
+		Metadata: json.RawMessage(`{"user":"ada","run_attempt":1}`), Changes: changes, Control: []byte(control)}
+	p.ID = checkpoint.NewID(c.step, c.key.ID)
+	start := time.Now()
+	if err := c.Saver.Put(tb.Context(), p); err != nil {
+		tb.Fatal(err)
+	}
+	c.took = append(c.took, time.Since(start))
+	c.key.ID = p.ID
+	c.step++
+}
+
+// Footprint tests that a conversation costs what was said, and little more: 500
+// turns take at most most times the JSON of their messages, although the input
+// of each is in its checkpoint once more, and the second half of them takes no
+// more than the first. The saver is empty, and disk tells what it takes.
+func Footprint(t *testing.T, s checkpoint.Saver, disk func() int64, most float64) {
+	t.Helper()
+	empty := disk()
+	c := NewConversation(s, "thread")
+	var sizes []int64
+	for range 2 {
+		c.turns(t, 250)
+		sizes = append(sizes, disk()-empty)
+	}
+	if ratio := float64(sizes[1]) / float64(c.Bytes); ratio > most {
+		t.Errorf("%d bytes for %d of messages: %.2f times, want at most %g", sizes[1], c.Bytes, ratio, most)
+	}
+	if ratio := float64(sizes[1]) / float64(sizes[0]); ratio > 2.1 {
+		t.Errorf("the second half of the turns took %.2f times what the first did", ratio-1)
+	}
+}
+
+func percentile(took []time.Duration, p int) time.Duration {
+	s := slices.Sorted(slices.Values(took))
+	return s[(len(s)-1)*p/100]
+}
