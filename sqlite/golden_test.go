@@ -72,6 +72,58 @@ func TestFilesOfEveryVersionLoad(t *testing.T) {
 	}
 }
 
+// What is put today is stored in the bytes that it was stored in when the format
+// was made, so that older versions of this package can read it.
+func TestAHistoryIsStoredInTheBytesOfItsVersion(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join("testdata", "v1.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "v1.db")
+	if err := os.WriteFile(path, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	db := open(t, inMemory, nil)
+	if err := history(t.Context(), db); err != nil {
+		t.Fatal(err)
+	}
+	want, got := rowsOf(t, open(t, path, nil)), rowsOf(t, db)
+	if len(want) < 100 {
+		t.Fatalf("the golden file has %d rows, so they were not read", len(want))
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("the rows (-want +got):\n%s", d)
+	}
+}
+
+// rowsOf are all rows of checkpoints as text.
+func rowsOf(t *testing.T, db *DB) (rows []string) {
+	t.Helper()
+	for _, table := range []struct{ name, columns string }{
+		{"thread", "id,hex(name),epoch"},
+		{"line", "id,thread,hex(path),hex(head),at,last,next,rev,open,checkpoints,bytes"},
+		{"checkpoint", "key,hex(id),run,hex(record)"},
+		{"chunk", "line,chain,seq,n,hex(data)"},
+		{"pending", "checkpoint,hex(task),hex(kind),hex(data)"},
+		{"run", "line,run,hex(name),hex(metadata)"},
+		{"shape", "id,hex(names)"},
+	} {
+		columns := "'" + table.name + " '||" + strings.ReplaceAll(table.columns, ",", "||' '||")
+		err := db.read(t.Context(), func(c *conn) error {
+			return c.each(fmt.Sprintf("SELECT %s FROM %s ORDER BY 1", columns, table.name), nil, func(scan func(...any) error) error {
+				var row string
+				err := scan(&row)
+				rows = append(rows, row)
+				return err
+			})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return rows
+}
+
 func writeGolden(t *testing.T, path string) {
 	t.Helper()
 	db, err := Open(path, nil)
