@@ -1,34 +1,33 @@
 package postgres
 
 import (
-	"bytes"
-	"encoding/binary"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/saved"
 )
 
-var everything = cmp.AllowUnexported(manifest{}, slot{}, segment{}, base{})
+var everything = cmp.AllowUnexported(manifest{}, base{})
 
 func manifests() []*manifest {
-	slots := []slot{
+	slots := []saved.Slot{
 		{},
-		{kind: kindSmall, version: 3, data: []byte("x")},
-		{kind: kindSmall, version: 1 << 63, data: []byte{}},
-		{kind: kindLarge, version: 4, chain: 1 << 40},
-		{kind: kindList, version: 5},
-		{kind: kindList, version: 6, length: 300, segs: []segment{{1, 2}, {3, 400}}, owned: true},
+		{Kind: saved.Small, Version: 3, Data: []byte("x")},
+		{Kind: saved.Small, Version: 1 << 63, Data: []byte{}},
+		{Kind: saved.Large, Version: 4, Chain: 1 << 40},
+		{Kind: saved.List, Version: 5},
+		{Kind: saved.List, Version: 6, Length: 300, Segments: []saved.Segment{{Chain: 1, Hi: 2}, {Chain: 3, Hi: 400}}, Owned: true},
 	}
-	later := append(append([]slot{}, slots...), slot{kind: kindSmall, data: []byte("new")})
-	later[1] = slot{kind: kindSmall, version: 9, data: []byte("y")}
+	later := append(append([]saved.Slot{}, slots...), saved.Slot{Kind: saved.Small, Data: []byte("new")})
+	later[1] = saved.Slot{Kind: saved.Small, Version: 9, Data: []byte("y")}
 	return []*manifest{
 		{},
-		{shape: 7, rev: 2, step: -1, source: checkpoint.Input, slots: slots},
-		{shape: 7, step: 1 << 20, source: "another", parent: checkpoint.ID{1, 2, 9, 4}, rent: 12, slots: slots},
-		{shape: 8, source: checkpoint.Fork, parent: checkpoint.ID{15: 1}, slots: slots, base: &base{3, slots}},
-		{shape: 9, source: checkpoint.Loop, slots: later, base: &base{3, slots}},
+		{Header: saved.Header{Shape: 7, Rev: 2, Step: -1, Source: checkpoint.Input}, slots: slots},
+		{Header: saved.Header{Shape: 7, Step: 1 << 20, Source: "another", Parent: checkpoint.ID{1, 2, 9, 4}}, rent: 12, slots: slots},
+		{Header: saved.Header{Shape: 8, Source: checkpoint.Fork, Parent: checkpoint.ID{15: 1}}, slots: slots, base: &base{3, slots}},
+		{Header: saved.Header{Shape: 9, Source: checkpoint.Loop}, slots: later, base: &base{3, slots}},
 	}
 }
 
@@ -58,16 +57,18 @@ func TestAManifestIsReadAsItWasWritten(t *testing.T) {
 
 // A base is bought when as much has been paid without one, not before.
 func TestAWideGraphPaysForWhatChanges(t *testing.T) {
-	m := &manifest{slots: make([]slot, 200)}
+	m := &manifest{slots: make([]saved.Slot, 200)}
 	for i := range m.slots {
-		m.slots[i] = slot{kind: kindSmall, version: 1, data: []byte("a value")}
+		m.slots[i] = saved.Slot{Kind: saved.Small, Version: 1, Data: []byte("a value")}
 	}
 	full := len(m.append(nil, checkpoint.ID{}))
 	bases, written := 0, 0
 	const steps = 1000
 	for i := range steps {
-		m.slots[i%3].version++
-		m.settle([]int{i % 3}, func(b []byte) int64 {
+		m.slots[i%3].Version++
+		changed := make([]bool, len(m.slots))
+		changed[i%3] = true
+		m.settle(changed, func(b []byte) int64 {
 			bases++
 			written += len(b) + baseCost
 			return int64(bases)
@@ -99,38 +100,6 @@ func FuzzRecord(f *testing.F) {
 		}
 		if d := cmp.Diff(m, again, everything); d != "" {
 			t.Error(d)
-		}
-	})
-}
-
-func FuzzChunk(f *testing.F) {
-	f.Add(encodeChunk(0))
-	f.Add(encodeChunk(3, []byte("a"), nil, bytes.Repeat([]byte("b"), 200)))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		k, ok := parseChunk(data)
-		if !ok {
-			return
-		}
-		again, ok := parseChunk(encodeChunk(k.drop, k.items...))
-		if !ok || again.drop != k.drop || !bytes.Equal(bytes.Join(again.items, []byte{0}), bytes.Join(k.items, []byte{0})) {
-			t.Errorf("%v became %v, %v", k, again, ok)
-		}
-	})
-}
-
-func FuzzEcho(f *testing.F) {
-	long := bytes.Repeat([]byte("the night owl "), 20)
-	f.Add(append([]byte(`{"start":`), long...), long, []byte{1, 2, 3})
-	f.Add([]byte("nothing"), []byte("in common"), []byte{})
-	f.Fuzz(func(t *testing.T, text, source, code []byte) {
-		have := chains{5: {{}, {items: [][]byte{source[:len(source)/2], source[len(source)/2:]}}}}
-		at := binary.AppendUvarint(binary.AppendUvarint(nil, 5), 1)
-		got, err := have.control(appendEcho(bytes.Clone(at), text, source))
-		if len(text) <= echoMax && (err != nil || !bytes.Equal(got, text)) {
-			t.Errorf("%q as an echo of %q is %q, %v", text, source, got, err)
-		}
-		if got, err := have.control(append(at, code...)); err == nil && len(got) > echoMax {
-			t.Errorf("an echo of %d bytes", len(got))
 		}
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/saved"
 )
 
 var update = flag.Bool("update", false, "write the golden file, if there is none")
@@ -156,7 +157,7 @@ func history(ctx context.Context, saver historian) error {
 	}
 	// More forks of forks than a list has segments, and one from the beginning.
 	parent := s.heads["main|"]
-	for i := range maxSegments + 2 {
+	for i := range saved.MaxSegments + 2 {
 		s.put(ctx, "main", "", checkpoint.Put{Source: checkpoint.Loop, RunID: "gone"}, list("list", 0, "left behind"))
 		parent = s.put(ctx, "main", "", checkpoint.Put{Source: checkpoint.Fork, Parent: parent}, list("list", 1, "fork", fmt.Sprint(i)))
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/saved"
 )
 
 // What removes checkpoints holds the thread and its lines, and works in two
@@ -186,7 +187,7 @@ func (r *remover) liveChunks(line int64) (map[int64]int64, error) {
 	var chain int64
 	var data []byte
 	_, err = pgx.ForEachRow(rows, []any{&chain, &data}, func() error {
-		k, ok := parseChunk(data)
+		k, ok := saved.ParseChunk(data)
 		if !ok {
 			return fmt.Errorf("%w: chain %d is unreadable", ErrDamaged, chain)
 		}

@@ -3,16 +3,15 @@ package postgres
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
-	"reflect"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/saved"
 )
 
 // A reader takes two steps, neither of which holds a connection when it is
@@ -25,7 +24,7 @@ type row struct {
 	line  head // without run and manifest
 	found bool
 	cp    stored
-	have  chains // what was read with it
+	have  saved.Chains // what was read with it
 }
 
 // stored is a checkpoint's row.
@@ -56,7 +55,7 @@ func (c *columns) dest() []any {
 }
 
 // stored makes a row of the columns. have has the chunk of its base.
-func (c *columns) stored(have chains) (s stored, err error) {
+func (c *columns) stored(have saved.Chains) (s stored, err error) {
 	s.id, s.control, s.echo, s.metadata = c.id.Bytes, c.control, c.echo, c.metadata
 	if c.run != nil {
 		s.run = run{id: *c.run, name: string(c.runName), metadata: c.runMeta, known: true}
@@ -94,7 +93,7 @@ func needEcho(echo []byte, want map[int64]int64) error {
 		return nil
 	}
 	at, _, err := echoed(echo)
-	want[at.chain] = max(want[at.chain], at.hi)
+	want[at.Chain] = max(want[at.Chain], at.Hi)
 	return err
 }
 
@@ -109,7 +108,7 @@ func (db *DB) readRow(ctx context.Context, key checkpoint.Key) (*row, error) {
 		dest := append([]any{&thread, &epoch, &line, &headID, &rev, &next}, cols.dest()...)
 		return c.QueryRow(ctx, db.sql.read, name(key.Thread), name(key.Namespace), uuidOr(key.ID)).Scan(append(dest, &baseData)...)
 	})
-	r := &row{have: chains{}}
+	r := &row{have: saved.Chains{}}
 	if err != nil || thread == nil {
 		return r, err
 	}
@@ -123,11 +122,11 @@ func (db *DB) readRow(ctx context.Context, key checkpoint.Key) (*row, error) {
 	}
 	r.found = true
 	if baseData != nil {
-		one, ok := parseChunk(baseData)
+		one, ok := saved.ParseChunk(baseData)
 		if !ok {
 			return r, fmt.Errorf("%w: chain %d is unreadable", ErrDamaged, *cols.base)
 		}
-		r.have[*cols.base] = []chunk{one}
+		r.have[*cols.base] = []saved.Chunk{one}
 	}
 	if r.cp, err = cols.stored(r.have); err != nil {
 		return r, damaged(cols.id.Bytes, err)
@@ -182,17 +181,17 @@ func damaged(id checkpoint.ID, err error) error {
 }
 
 // checkpoint makes one of a row and its chunks.
-func (db *DB) checkpoint(ctx context.Context, key checkpoint.Key, s *stored, have chains, own bool) (*checkpoint.Checkpoint, []string, error) {
-	cp := &checkpoint.Checkpoint{Key: key, Parent: s.m.parent, Step: s.m.step, Source: s.m.source, RunID: s.run.name, Control: s.control, Metadata: s.metadata,
+func (db *DB) checkpoint(ctx context.Context, key checkpoint.Key, s *stored, have saved.Chains, own bool) (*checkpoint.Checkpoint, []string, error) {
+	cp := &checkpoint.Checkpoint{Key: key, Parent: s.m.Parent, Step: s.m.Step, Source: s.m.Source, RunID: s.run.name, Control: s.control, Metadata: s.metadata,
 		Pending: s.pending, Values: make(map[string]checkpoint.Value, len(s.m.slots))}
 	cp.ID = s.id
 	if s.echo != nil {
 		var err error
-		if cp.Control, err = have.control(s.echo); err != nil {
+		if cp.Control, err = controlOf(s.echo, have); err != nil {
 			return nil, nil, fmt.Errorf("control of checkpoint %s in thread %q: %w", s.id, key.Thread, err)
 		}
 	}
-	names, err := db.namesOf(ctx, s.m.shape)
+	names, err := db.namesOf(ctx, s.m.Shape)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -200,12 +199,14 @@ func (db *DB) checkpoint(ctx context.Context, key checkpoint.Key, s *stored, hav
 		return nil, nil, fmt.Errorf("%w: checkpoint %s has %d channels, its shape %d", ErrDamaged, s.id, len(s.m.slots), len(names))
 	}
 	for i := range s.m.slots {
-		if s.m.slots[i].kind == kindNone {
+		slot := &s.m.slots[i]
+		if slot.Kind == saved.None {
 			continue
 		}
-		v, err := have.value(&s.m.slots[i], own)
+		// What is small is in the manifest, which may be remembered.
+		v, err := have.Value(slot, own || slot.Kind == saved.Small)
 		if err != nil {
-			return nil, nil, fmt.Errorf("channel %q of checkpoint %s in thread %q: %w", names[i], s.id, key.Thread, err)
+			return nil, nil, fmt.Errorf("channel %q of checkpoint %s in thread %q: %w: %w", names[i], s.id, key.Thread, ErrDamaged, err)
 		}
 		cp.Values[names[i]] = v
 	}
@@ -224,11 +225,11 @@ const (
 // List implements [checkpoint.Saver]. No connection is held between pages.
 func (db *DB) List(ctx context.Context, q checkpoint.Query) iter.Seq2[*checkpoint.Checkpoint, error] {
 	return func(yield func(*checkpoint.Checkpoint, error) bool) {
-		want, err := newFilter(q.Metadata)
+		want, err := saved.NewFilter(q.Metadata)
 		if err != nil {
 			return // what has no JSON is in no metadata
 		}
-		l := &listing{db: db, key: checkpoint.Key{Thread: q.Thread, Namespace: q.Namespace}, want: want, before: q.Before, have: chains{}}
+		l := &listing{db: db, key: checkpoint.Key{Thread: q.Thread, Namespace: q.Namespace}, want: want, before: q.Before, have: saved.Chains{}}
 		if found, err := l.find(ctx); err != nil || !found {
 			if err != nil {
 				yield(nil, err)
@@ -266,11 +267,11 @@ func (db *DB) List(ctx context.Context, q checkpoint.Query) iter.Seq2[*checkpoin
 type listing struct {
 	db           *DB
 	key          checkpoint.Key
-	want         filter
+	want         saved.Filter
 	thread, line int64
 	before       checkpoint.ID // where the next page begins
 	done         bool          // there is no next page
-	have         chains        // older checkpoints need what newer ones do
+	have         saved.Chains  // older checkpoints need what newer ones do
 }
 
 func (l *listing) find(ctx context.Context) (bool, error) {
@@ -396,7 +397,7 @@ func (l *listing) matching(ctx context.Context, size int) (ids []pgtype.UUID, er
 		l.done = len(page) < scanPage
 		for i, f := range page {
 			l.before = f.id.Bytes
-			if l.want.matches(f.metadata) {
+			if l.want.Matches(f.metadata) {
 				if ids = append(ids, f.id); len(ids) == size {
 					l.done = l.done && i == len(page)-1
 					break
@@ -405,37 +406,4 @@ func (l *listing) matching(ctx context.Context, size int) (ids []pgtype.UUID, er
 		}
 	}
 	return ids, nil
-}
-
-// filter is a query's metadata as JSON has it, so that 1 and 1.0 are one
-// number.
-type filter map[string]any
-
-func newFilter(want map[string]any) (filter, error) {
-	out := filter{}
-	for k, v := range want {
-		raw, err := json.Marshal(v)
-		if err != nil {
-			return nil, err
-		}
-		var norm any
-		if err := json.Unmarshal(raw, &norm); err != nil {
-			return nil, err
-		}
-		out[k] = norm
-	}
-	return out, nil
-}
-
-func (f filter) matches(metadata []byte) bool {
-	var have map[string]any
-	if json.Unmarshal(metadata, &have) != nil {
-		return false
-	}
-	for k, want := range f {
-		if v, ok := have[k]; !ok || !reflect.DeepEqual(v, want) {
-			return false
-		}
-	}
-	return true
 }

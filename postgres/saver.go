@@ -5,9 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 	"strings"
 	"sync"
 
@@ -15,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/saved"
 )
 
 // statements are what is sent, with the schema's name in it.
@@ -124,7 +123,7 @@ func name(s string) []byte { return append([]byte{}, s...) }
 type known struct {
 	mu     sync.Mutex
 	heads  map[lineName]*head
-	shapes map[string]int64 // by encodeNames
+	shapes map[string]int64 // by saved.EncodeNames
 	names  map[int64][]string
 }
 
@@ -260,12 +259,12 @@ func (db *DB) tryPut(ctx context.Context, key lineName, h *head, p *checkpoint.P
 	if err != nil {
 		return err
 	}
-	if !g.shaped {
-		if g.m.shape, err = db.shapeOf(ctx, g.names); err != nil {
+	if g.m.Shape == 0 {
+		if g.m.Shape, err = db.shapeOf(ctx, g.Names); err != nil {
 			return err
 		}
 	}
-	g.m.rev, g.m.parent, g.m.step, g.m.source = h.rev, p.Parent, p.Step, p.Source
+	g.m.Rev, g.m.Parent, g.m.Step, g.m.Source = h.rev, p.Parent, p.Step, p.Source
 	var on *int64
 	if g.m.base != nil {
 		on = &g.m.base.chain
@@ -274,13 +273,13 @@ func (db *DB) tryPut(ctx context.Context, key lineName, h *head, p *checkpoint.P
 	size := len(record) + len(p.Control)
 	var chain, seq []int64
 	var data [][]byte
-	for _, k := range g.chunks {
-		size += len(k.data)
-		chain, seq, data = append(chain, k.chain), append(seq, k.seq), append(data, k.data)
+	for _, k := range g.Chunks {
+		size += len(k.Data)
+		chain, seq, data = append(chain, k.Chain), append(seq, k.Seq), append(data, k.Data)
 	}
 	var echo []byte
 	if h.control != nil && p.Parent == h.id && h.line != 0 {
-		if echo = echoOf(h.control, g.chunks); echo != nil {
+		if echo = echoOf(h.control, g.Chunks); echo != nil {
 			size -= len(h.control) - len(echo)
 		}
 	}
@@ -304,14 +303,14 @@ func (db *DB) tryPut(ctx context.Context, key lineName, h *head, p *checkpoint.P
 	task, kind, write := writeArrays(p.Pending)
 
 	var made []*int64
-	after := &head{epoch: max(h.epoch, p.Fence), id: p.ID, rev: h.rev, next: g.next, names: g.names, m: &g.m}
+	after := &head{epoch: max(h.epoch, p.Fence), id: p.ID, rev: h.rev, next: g.Next, names: g.Names, m: &g.m}
 	if worthEcho(p.Control) {
 		after.control = p.Control // it does not change any more: see checkpoint.Saver
 	}
 	lost, err := db.with(ctx, func(c *pgx.Conn) error {
 		return c.QueryRow(ctx, db.sql.put,
 			h.thread, name(p.Thread), h.line, name(p.Namespace), uuid(h.id), int64(h.rev), int64(h.epoch), raise,
-			uuid(p.ID), uuidOr(p.Parent), g.next, int64(size), runID, runName, on, record, p.Control, metadata,
+			uuid(p.ID), uuidOr(p.Parent), g.Next, int64(size), runID, runName, on, record, p.Control, metadata,
 			chain, seq, data, echo, task, kind, write,
 		).Scan(&made)
 	})
@@ -333,6 +332,12 @@ func (db *DB) tryPut(ctx context.Context, key lineName, h *head, p *checkpoint.P
 	return nil
 }
 
+// growth makes the manifest of a put out of its parent's.
+type growth struct {
+	saved.Growth
+	m manifest // its shape is 0 if the names are not the parent's
+}
+
 // grow makes the manifest of p after h, or refuses p. parent is what was read,
 // or nil if p goes on from h.
 func (db *DB) grow(ctx context.Context, h *head, parent *row, p *checkpoint.Put) (*growth, error) {
@@ -342,17 +347,22 @@ func (db *DB) grow(ctx context.Context, h *head, parent *row, p *checkpoint.Put)
 	if h.id != p.Head {
 		return nil, fmt.Errorf("%w: thread %q has %s, the put expected %s", checkpoint.ErrConflict, p.Thread, h.id, p.Head)
 	}
-	g := &growth{next: h.next, load: func(s slot) ([][]byte, error) {
-		have, want := chains{}, map[int64]int64{}
-		s.need(want)
+	g := &growth{}
+	g.Next, g.Load = h.next, func(s *saved.Slot) ([][]byte, error) {
+		have, want := saved.Chains{}, map[int64]int64{}
+		s.Need(want)
 		if err := db.fetch(ctx, h.line, want, have); err != nil {
 			if errors.Is(err, errMissing) {
 				return nil, errStale
 			}
 			return nil, err
 		}
-		return have.elements(&s)
-	}}
+		items, err := have.Elements(s)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+		}
+		return items, nil
+	}
 	if !p.Parent.IsZero() {
 		m, names := h.m, h.names
 		if parent != nil {
@@ -360,29 +370,25 @@ func (db *DB) grow(ctx context.Context, h *head, parent *row, p *checkpoint.Put)
 				return nil, fmt.Errorf("%w: parent %s in thread %q", checkpoint.ErrNotFound, p.Parent, p.Thread)
 			}
 			var err error
-			if names, err = db.namesOf(ctx, parent.cp.m.shape); err != nil {
+			if names, err = db.namesOf(ctx, parent.cp.m.Shape); err != nil {
 				return nil, err
 			}
 			m = parent.cp.m
 		}
-		g.names, g.shaped = names, true
-		g.m.shape, g.m.rent, g.m.base, g.m.slots = m.shape, m.rent, m.base, slices.Clone(m.slots)
-		if p.Parent != h.id || m.rev != h.rev {
-			for i := range g.m.slots {
-				g.m.slots[i].owned = false
-			}
-		}
+		g.Inherit(names, m.slots, p.Parent == h.id && m.Rev == h.rev)
+		g.m.Shape, g.m.rent, g.m.base = m.Shape, m.rent, m.base
 	}
 	if p.ID.IsZero() || bytes.Compare(p.ID[:], h.id[:]) <= 0 {
 		return nil, fmt.Errorf("%w: id %s does not follow %s", checkpoint.ErrConflict, p.ID, h.id)
 	}
-	for i := range p.Changes {
-		if err := g.apply(&p.Changes[i]); err != nil {
-			return nil, err
-		}
+	if err := g.Apply(p.Changes); err != nil {
+		return nil, err
 	}
-	g.needed()
-	g.m.settle(g.made, func(slots []byte) int64 { return g.begin(0, slots) })
+	if g.More {
+		g.m.Shape = 0 // to be found
+	}
+	g.m.slots = g.Slots
+	g.m.settle(g.Changed, func(slots []byte) int64 { return g.Begin(0, slots) })
 	return g, nil
 }
 
@@ -396,7 +402,7 @@ func (db *DB) shapeOf(ctx context.Context, names []string) (int64, error) {
 	if len(names) == 0 {
 		return 0, nil
 	}
-	key := encodeNames(names)
+	key := saved.EncodeNames(names)
 	if id, ok := recall(&db.known.mu, &db.known.shapes, key); ok {
 		return id, nil
 	}
@@ -425,12 +431,12 @@ func (db *DB) namesOf(ctx context.Context, shape int64) ([]string, error) {
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return nil, err
 	}
-	names, readable := decodeNames(raw)
+	names, readable := saved.DecodeNames(raw)
 	if err != nil || !readable {
 		return nil, fmt.Errorf("%w: shape %d is missing or unreadable", ErrDamaged, shape)
 	}
 	remember(&db.known.mu, &db.known.names, shape, names)
-	remember(&db.known.mu, &db.known.shapes, encodeNames(names), shape)
+	remember(&db.known.mu, &db.known.shapes, saved.EncodeNames(names), shape)
 	return names, nil
 }
 
@@ -472,49 +478,6 @@ func (db *DB) PutWrites(ctx context.Context, at checkpoint.Key, fence uint64, wr
 		return fencedError(at.Thread, uint64(*epoch), fence)
 	case status == statusNotFound:
 		return fmt.Errorf("%w: %s in thread %q", checkpoint.ErrNotFound, at.ID, at.Thread)
-	}
-	return nil
-}
-
-// fetch reads what is wanted and not yet there, in one round trip.
-func (db *DB) fetch(ctx context.Context, line int64, want map[int64]int64, have chains) error {
-	var chain, lo, hi []int64
-	for _, k := range slices.Sorted(maps.Keys(want)) {
-		if n := int64(len(have[k])); want[k] >= n {
-			chain, lo, hi = append(chain, k), append(lo, n), append(hi, want[k])
-		}
-	}
-	if len(chain) == 0 {
-		return nil
-	}
-	err := db.read(ctx, func(c *pgx.Conn) error {
-		rows, err := c.Query(ctx, db.sql.chunks, line, chain, lo, hi)
-		if err != nil {
-			return err
-		}
-		var k, seq int64
-		var data []byte
-		_, err = pgx.ForEachRow(rows, []any{&k, &seq, &data}, func() error {
-			if seq != int64(len(have[k])) {
-				return nil // a gap, or what an earlier try has read
-			}
-			one, ok := parseChunk(data)
-			if !ok {
-				return fmt.Errorf("%w: chunk %d of chain %d is unreadable", ErrDamaged, seq, k)
-			}
-			have[k] = append(have[k], one)
-			data = nil // the chunk has it
-			return nil
-		})
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	for i, k := range chain {
-		if int64(len(have[k])) <= hi[i] {
-			return errMissing
-		}
 	}
 	return nil
 }

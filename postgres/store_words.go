@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/treadle-go/treadle/internal/saved"
 	"github.com/treadle-go/treadle/store"
 )
 
@@ -15,7 +16,7 @@ import (
 // encodeTerms returns them, and how many words they are in all.
 func encodeTerms(terms []store.Term) (data []byte, words int) {
 	for _, t := range terms {
-		data = appendBytes(data, t.Text)
+		data = saved.AppendBytes(data, t.Text)
 		data = binary.AppendUvarint(data, uint64(t.Count))
 		words += t.Count
 	}
@@ -26,10 +27,10 @@ func encodeTerms(terms []store.Term) (data []byte, words int) {
 // sorted, and how many of them it has.
 func countTerms(data []byte, wanted []string) (counts []int, different int, err error) {
 	counts = make([]int, len(wanted))
-	r := reader{rest: data}
-	for i := 0; len(r.rest) > 0 && !r.bad; {
-		text := r.bytes()
-		count := int(r.int())
+	r := saved.Reader{Rest: data}
+	for i := 0; len(r.Rest) > 0 && !r.Bad; {
+		text := r.Bytes()
+		count := int(r.Int())
 		for i < len(wanted) && wanted[i] < string(text) {
 			i++
 		}
@@ -38,7 +39,7 @@ func countTerms(data []byte, wanted []string) (counts []int, different int, err 
 			different++
 		}
 	}
-	if r.bad {
+	if r.Bad {
 		return nil, 0, fmt.Errorf("%w: the terms of an item are unreadable", ErrDamaged)
 	}
 	return counts, different, nil

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/saved"
 )
 
 func TestEvery32ChunksBecomeOneRow(t *testing.T) {
@@ -94,7 +95,7 @@ func TestForksOfForksAreBounded(t *testing.T) {
 	l := newLine(t, db, "thread")
 	want := []string{"root"}
 	parent := l.add(grow("l", 0, "root"))
-	for i := range 3 * maxSegments {
+	for i := range 3 * saved.MaxSegments {
 		l.add(grow("l", 0, "left behind"))
 		want = append(want, fmt.Sprint("branch ", i))
 		if i%5 == 4 {
@@ -118,8 +119,8 @@ func TestForksOfForksAreBounded(t *testing.T) {
 			if _, err := r.m.resolve(newLoader(c, h.line)); err != nil {
 				return err
 			}
-			if n := len(r.m.slots[0].segs); n > maxSegments {
-				t.Errorf("fork %d has %d segments, want at most %d", i, n, maxSegments)
+			if n := len(r.m.slots[0].Segments); n > saved.MaxSegments {
+				t.Errorf("fork %d has %d segments, want at most %d", i, n, saved.MaxSegments)
 			}
 			return nil
 		})

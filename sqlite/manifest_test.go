@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"bytes"
 	"reflect"
 	"strings"
 	"testing"
@@ -9,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/saved"
 )
 
 var someID = checkpoint.ID{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}
@@ -20,22 +20,22 @@ func samples() []*manifest {
 	first, last := someID, someID
 	first[0]++
 	last[15]++
-	slots := []slot{
+	slots := []saved.Slot{
 		{},
-		{kind: kindSmall, version: 1<<64 - 1, data: []byte("small")},
-		{kind: kindSmall, data: []byte{}},
-		{kind: kindLarge, version: 7, chain: 1 << 40},
-		{kind: kindList, version: 8},
-		{kind: kindList, version: 9, length: 1000, segs: []segment{{3, 4}, {5, 0}}, owned: true},
-		{kind: kindList, version: 10, length: 1, segs: []segment{{1, 1}}},
+		{Kind: saved.Small, Version: 1<<64 - 1, Data: []byte("small")},
+		{Kind: saved.Small, Data: []byte{}},
+		{Kind: saved.Large, Version: 7, Chain: 1 << 40},
+		{Kind: saved.List, Version: 8},
+		{Kind: saved.List, Version: 9, Length: 1000, Segments: []saved.Segment{{Chain: 3, Hi: 4}, {Chain: 5, Hi: 0}}, Owned: true},
+		{Kind: saved.List, Version: 10, Length: 1, Segments: []saved.Segment{{Chain: 1, Hi: 1}}},
 	}
 	return []*manifest{
 		{},
-		{shape: 3, rev: 2, step: -1, source: checkpoint.Input, parent: near, shared: true, control: []byte("control"), slots: slots, count: len(slots)},
-		{source: "something else", parent: far, metadata: []byte("{}"), control: []byte{}},
-		{source: checkpoint.Fork, parent: first, metadata: []byte{}, step: 1 << 40},
-		{source: checkpoint.Update, parent: last, control: []byte("code"), echo: &echo{4, 5}},
-		{source: checkpoint.Loop, based: true, base: 12, rent: 300, count: 9, patches: []patch{{0, slots[1]}, {3, slots[5]}, {8, slots[0]}}},
+		{Header: saved.Header{Shape: 3, Rev: 2, Step: -1, Source: checkpoint.Input, Parent: near}, shared: true, control: []byte("control"), slots: slots, count: len(slots)},
+		{Header: saved.Header{Source: "something else", Parent: far}, metadata: []byte("{}"), control: []byte{}},
+		{Header: saved.Header{Source: checkpoint.Fork, Parent: first, Step: 1 << 40}, metadata: []byte{}},
+		{Header: saved.Header{Source: checkpoint.Update, Parent: last}, control: []byte("code"), echo: &saved.Segment{Chain: 4, Hi: 5}},
+		{Header: saved.Header{Source: checkpoint.Loop}, based: true, base: 12, rent: 300, count: 9, patches: []patch{{0, slots[1]}, {3, slots[5]}, {8, slots[0]}}},
 	}
 }
 
@@ -86,8 +86,8 @@ func FuzzManifest(f *testing.F) {
 // The same of the rows of chunks.
 func FuzzChunks(f *testing.F) {
 	f.Add([]byte{}, int64(1))
-	f.Add(encodeChunk(3, []byte("a"), []byte{}, []byte("ccc")), int64(1))
-	f.Add(append(encodeChunk(0, []byte("a")), encodeChunk(1)...), int64(2))
+	f.Add(saved.EncodeChunk(3, []byte("a"), []byte{}, []byte("ccc")), int64(1))
+	f.Add(append(saved.EncodeChunk(0, []byte("a")), saved.EncodeChunk(1)...), int64(2))
 	f.Fuzz(func(t *testing.T, data []byte, n int64) {
 		chunks, ok := parseChunks(data, n)
 		if !ok {
@@ -95,39 +95,13 @@ func FuzzChunks(f *testing.F) {
 		}
 		var b []byte
 		for _, k := range chunks {
-			b = appendChunk(b, k.drop, k.items)
+			b = append(b, saved.EncodeChunk(k.Drop, k.Items...)...)
 		}
 		again, ok := parseChunks(b, n)
 		if !ok || !reflect.DeepEqual(chunks, again) {
 			t.Errorf("written and read again it is %+v, %v; was %+v", again, ok, chunks)
 		}
 	})
-}
-
-// An echo gives back its text, whatever text and source are, and anything else
-// that is taken for an echo is refused or read without a panic.
-func FuzzEcho(f *testing.F) {
-	f.Add([]byte("text"), []byte("source"))
-	f.Add([]byte(`{"start":{"m":[{"content":"a long enough text that is in both"}]}}`), []byte(`{"id":1,"content":"a long enough text that is in both"}`))
-	f.Add(bytes.Repeat([]byte("ab"), 100), bytes.Repeat([]byte("ba"), 70))
-	f.Fuzz(func(t *testing.T, text, source []byte) {
-		got, ok := parseEcho(appendEcho(nil, text, source), source)
-		if !ok || !bytes.Equal(got, text) {
-			t.Errorf("the echo is %q, %v; want %q", got, ok, text)
-		}
-		if got, ok := parseEcho(text, source); ok && len(got) > echoMax {
-			t.Errorf("an echo of %d bytes", len(got))
-		}
-	})
-}
-
-func TestAnEchoIsShort(t *testing.T) {
-	content := strings.Repeat("what was said, ", 40)
-	text := []byte(`{"start":{"messages":[{"content":"` + content + `"}]}}`)
-	source := []byte(`{"id":"7","content":"` + content + `"}`)
-	if n := len(appendEcho(nil, text, source)); n > 60 {
-		t.Errorf("an echo of %d bytes takes %d, want at most 60", len(text), n)
-	}
 }
 
 func TestNamesOfRunsRoundTrip(t *testing.T) {

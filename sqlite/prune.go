@@ -239,20 +239,19 @@ func (c *conn) liveChunks(line int64) (map[int64]int64, error) {
 		return nil, err
 	}
 	live := map[int64]int64{}
-	use := func(chain, hi int64) { live[chain] = max(live[chain], hi) }
 	l := newLoader(c, line)
 	for _, m := range all {
 		if m.echo != nil {
-			use(m.echo.chain, m.echo.seq)
+			live[m.echo.Chain] = max(live[m.echo.Chain], m.echo.Hi)
 		}
 		if m.based {
-			use(m.base, 0)
+			live[m.base] = max(live[m.base], 0)
 		}
 		if _, err := m.resolve(l); err != nil {
 			return nil, err
 		}
 		for i := range m.slots {
-			m.slots[i].eachChain(use)
+			m.slots[i].Need(live)
 		}
 	}
 	return live, nil

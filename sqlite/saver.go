@@ -7,11 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"reflect"
 	"slices"
 	"sync"
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/saved"
 )
 
 // known is what the holder of the writer's connection remembers. All of it may
@@ -20,7 +20,7 @@ import (
 // used only under the compare-and-set of that head.
 type known struct {
 	heads  map[lineName]*head
-	shapes map[string]int64 // by encodeNames
+	shapes map[string]int64 // by saved.EncodeNames
 	stamps map[string]int64 // of the store
 }
 
@@ -82,9 +82,9 @@ type head struct {
 	open   bool
 
 	// Of the checkpoint id. Without m, nothing of it has been read.
-	m      *manifest // without control and metadata
-	names  []string  // the channels
-	base   []slot    // of m
+	m      *manifest    // without control and metadata
+	names  []string     // the channels
+	base   []saved.Slot // of m
 	run    run
 	echoes bool   // the control is worth an echo
 	record []byte // then, if it is not too long to be remembered
@@ -166,7 +166,7 @@ func (db *DB) put(c *conn, name lineName, h *head, p *checkpoint.Put, fresh bool
 	}
 
 	// From here on nothing is refused; a line that was not there is made.
-	after := &head{thread: h.thread, epoch: max(h.epoch, p.Fence), line: h.line, id: p.ID, at: h.last + 1, last: h.last + 1, rev: h.rev, open: hasResults(p.Pending), names: g.names, base: g.base, m: &g.m}
+	after := &head{thread: h.thread, epoch: max(h.epoch, p.Fence), line: h.line, id: p.ID, at: h.last + 1, last: h.last + 1, rev: h.rev, open: hasResults(p.Pending), names: g.Names, base: g.base, m: &g.m}
 	if after.last > maxOrdinal {
 		return fmt.Errorf("sqlite: thread %q has had %d checkpoints, which is as many as it can have", p.Thread, h.last)
 	}
@@ -178,18 +178,18 @@ func (db *DB) put(c *conn, name lineName, h *head, p *checkpoint.Put, fresh bool
 	newRun := p.RunID != "" && h.run.name != p.RunID
 	switch {
 	case newRun:
-		after.run = run{number: g.next, name: p.RunID, metadata: bytes.Clone(p.Metadata)}
-		g.next++
+		after.run = run{number: g.Next, name: p.RunID, metadata: bytes.Clone(p.Metadata)}
+		g.Next++
 	case p.RunID != "":
 		after.run = h.run
 	}
-	after.next = g.next
-	if g.m.shape == 0 && len(g.names) > 0 {
-		if g.m.shape, err = db.shapeOf(c, g.names, fresh); err != nil {
+	after.next = g.Next
+	if g.m.Shape == 0 && len(g.Names) > 0 {
+		if g.m.Shape, err = db.shapeOf(c, g.Names, fresh); err != nil {
 			return err
 		}
 	}
-	g.m.rev, g.m.parent, g.m.step, g.m.source = h.rev, p.Parent, p.Step, p.Source
+	g.m.Rev, g.m.Parent, g.m.Step, g.m.Source = h.rev, p.Parent, p.Step, p.Source
 	g.m.control, g.m.metadata = p.Control, p.Metadata
 	g.m.shared = len(p.Metadata) > 0 && bytes.Equal(p.Metadata, after.run.metadata)
 	record := g.m.append(make([]byte, 0, 128+len(p.Control)+len(p.Metadata)), p.ID)
@@ -197,14 +197,14 @@ func (db *DB) put(c *conn, name lineName, h *head, p *checkpoint.Put, fresh bool
 	if after.echoes = worthEcho(p.Control); after.echoes && len(record) <= maxRecord {
 		after.record = record
 	}
-	shorter, saved, err := c.echoOf(h, p.Parent, g)
+	shorter, less, err := c.echoOf(h, p.Parent, g)
 	if err != nil {
 		return err
 	}
 
-	size := len(record) - saved
-	for _, k := range g.chunks {
-		size += len(k.data)
+	size := len(record) - less
+	for _, k := range g.Chunks {
+		size += len(k.Data)
 	}
 	n, err := c.change(`UPDATE line SET head=?, at=?, last=?, next=?, open=?, checkpoints=checkpoints+1, bytes=bytes+?
 		WHERE id=? AND head=? AND rev=? AND open=? AND (SELECT epoch FROM thread WHERE id=?)=?`,
@@ -234,12 +234,12 @@ func (db *DB) put(c *conn, name lineName, h *head, p *checkpoint.Put, fresh bool
 			return err
 		}
 	}
-	for _, k := range g.chunks {
-		if _, err := c.change("INSERT INTO chunk(line,chain,seq,n,data) VALUES(?,?,?,1,?)", after.line, k.chain, k.seq, k.data); err != nil {
+	for _, k := range g.Chunks {
+		if _, err := c.change("INSERT INTO chunk(line,chain,seq,n,data) VALUES(?,?,?,1,?)", after.line, k.Chain, k.Seq, k.Data); err != nil {
 			return err
 		}
-		if (k.seq+1)%packSize == 0 {
-			if err := c.pack(after.line, k.chain, k.seq); err != nil {
+		if (k.Seq+1)%packSize == 0 {
+			if err := c.pack(after.line, k.Chain, k.Seq); err != nil {
 				return err
 			}
 		}
@@ -273,7 +273,8 @@ func (c *conn) grow(h *head, p *checkpoint.Put) (*growth, error) {
 	if h.id != p.Head {
 		return nil, fmt.Errorf("%w: thread %q has %s, the put expected %s", checkpoint.ErrConflict, p.Thread, h.id, p.Head)
 	}
-	g := &growth{next: h.next, load: func(s slot) ([][]byte, error) { return newLoader(c, h.line).elements(s) }}
+	g := &growth{}
+	g.Next, g.Load = h.next, func(s *saved.Slot) ([][]byte, error) { return newLoader(c, h.line).elements(s) }
 	if !p.Parent.IsZero() {
 		if err := c.inherit(g, h, p); err != nil {
 			return nil, err
@@ -282,10 +283,11 @@ func (c *conn) grow(h *head, p *checkpoint.Put) (*growth, error) {
 	if p.ID.IsZero() || bytes.Compare(p.ID[:], h.id[:]) <= 0 {
 		return nil, fmt.Errorf("%w: id %s does not follow %s", checkpoint.ErrConflict, p.ID, h.id)
 	}
-	for i := range p.Changes {
-		if err := g.apply(&p.Changes[i]); err != nil {
-			return nil, err
-		}
+	if err := g.Apply(p.Changes); err != nil {
+		return nil, err
+	}
+	if g.More {
+		g.m.Shape = 0 // to be found
 	}
 	g.settle()
 	return g, nil
@@ -304,7 +306,7 @@ func (c *conn) inherit(g *growth, h *head, p *checkpoint.Put) error {
 		if r == nil {
 			return fmt.Errorf("%w: parent %s in thread %q", checkpoint.ErrNotFound, p.Parent, p.Thread)
 		}
-		if names, err = c.namesOf(r.m.shape); err != nil {
+		if names, err = c.namesOf(r.m.Shape); err != nil {
 			return err
 		}
 		if base, err = r.m.resolve(newLoader(c, h.line)); err != nil {
@@ -318,15 +320,9 @@ func (c *conn) inherit(g *growth, h *head, p *checkpoint.Put) error {
 		}
 		g.parent, parent = r.key, r.m
 	}
-	g.names, g.base = names, base
-	g.m.shape, g.m.slots = parent.shape, slices.Clone(parent.slots)
+	g.Inherit(names, parent.slots, isHead && parent.Rev == h.rev)
+	g.base, g.m.Shape = base, parent.Shape
 	g.m.based, g.m.base, g.m.rent = parent.based, parent.base, parent.rent
-	g.changed = make([]bool, len(g.m.slots))
-	if !isHead || parent.rev != h.rev {
-		for i := range g.m.slots {
-			g.m.slots[i].owned = false
-		}
-	}
 	return nil
 }
 
@@ -459,7 +455,7 @@ func unpackName(b []byte) string {
 
 // shapeOf finds or makes the row of the names.
 func (db *DB) shapeOf(c *conn, names []string, fresh bool) (int64, error) {
-	key := encodeNames(names)
+	key := saved.EncodeNames(names)
 	if id := db.known.shapes[key]; id != 0 {
 		return id, nil
 	}
@@ -480,23 +476,6 @@ func (db *DB) shapeOf(c *conn, names []string, fresh bool) (int64, error) {
 	return id, nil
 }
 
-func encodeNames(names []string) string {
-	var b []byte
-	for _, n := range names {
-		b = appendBytes(b, n)
-	}
-	return string(b)
-}
-
-func decodeNames(b []byte) ([]string, bool) {
-	r := reader{rest: b}
-	names := []string{}
-	for len(r.rest) > 0 {
-		names = append(names, string(r.bytes()))
-	}
-	return names, !r.bad
-}
-
 // namesOf reads a shape. Shape 0 has no names.
 func (c *conn) namesOf(shape int64) ([]string, error) {
 	if shape == 0 {
@@ -507,7 +486,7 @@ func (c *conn) namesOf(shape int64) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	names, readable := decodeNames(raw)
+	names, readable := saved.DecodeNames(raw)
 	if !ok || !readable {
 		return nil, fmt.Errorf("%w: shape %d is missing or unreadable", ErrDamaged, shape)
 	}
@@ -676,7 +655,7 @@ func (rd *reading) checkpoint(ctx context.Context, r *stored) (*checkpoint.Check
 	if err != nil {
 		return nil, err
 	}
-	cp := &checkpoint.Checkpoint{Key: rd.key, Parent: r.m.parent, Step: r.m.step, Source: r.m.source, RunID: of.name, Control: r.m.control, Values: make(map[string]checkpoint.Value, len(r.m.slots))}
+	cp := &checkpoint.Checkpoint{Key: rd.key, Parent: r.m.Parent, Step: r.m.Step, Source: r.m.Source, RunID: of.name, Control: r.m.control, Values: make(map[string]checkpoint.Value, len(r.m.slots))}
 	cp.ID = r.id
 	if r.m.echo != nil {
 		if cp.Control, err = rd.loader.echoed(r.m); err != nil {
@@ -689,15 +668,16 @@ func (rd *reading) checkpoint(ctx context.Context, r *stored) (*checkpoint.Check
 	if cp.Metadata, err = rd.metadata(r); err != nil {
 		return nil, err
 	}
-	names, err := rd.db.shapes.of(rd.c, r.m.shape)
+	names, err := rd.db.shapes.of(rd.c, r.m.Shape)
 	if err != nil {
 		return nil, err
 	}
 	if len(names) != len(r.m.slots) {
 		return nil, fmt.Errorf("%w: checkpoint %s has %d channels, its shape %d", ErrDamaged, r.id, len(r.m.slots), len(names))
 	}
-	for i, s := range r.m.slots {
-		if s.kind == kindNone {
+	for i := range r.m.slots {
+		s := &r.m.slots[i]
+		if s.Kind == saved.None {
 			continue
 		}
 		v, err := rd.loader.value(s)
@@ -729,7 +709,7 @@ const (
 // List implements [checkpoint.Saver].
 func (db *DB) List(ctx context.Context, q checkpoint.Query) iter.Seq2[*checkpoint.Checkpoint, error] {
 	return func(yield func(*checkpoint.Checkpoint, error) bool) {
-		want, err := newFilter(q.Metadata)
+		want, err := saved.NewFilter(q.Metadata)
 		if err != nil {
 			return // what has no JSON is in no metadata
 		}
@@ -763,7 +743,7 @@ func (db *DB) List(ctx context.Context, q checkpoint.Query) iter.Seq2[*checkpoin
 // page reads up to size checkpoints with keys before end; 0 is where the query
 // begins. It returns where the next page ends and whether there may be one. A
 // key is never used again, so it means the same in every transaction.
-func (db *DB) page(ctx context.Context, c *conn, q checkpoint.Query, want filter, end int64, size int) (page []*checkpoint.Checkpoint, next int64, more bool, err error) {
+func (db *DB) page(ctx context.Context, c *conn, q checkpoint.Query, want saved.Filter, end int64, size int) (page []*checkpoint.Checkpoint, next int64, more bool, err error) {
 	h, err := c.loadHead(lineName{q.Thread, q.Namespace})
 	if err != nil || h.line == 0 {
 		return nil, 0, false, err
@@ -807,7 +787,7 @@ func (db *DB) page(ctx context.Context, c *conn, q checkpoint.Query, want filter
 			if err != nil {
 				return nil, 0, false, err
 			}
-			if !want.matches(metadata) {
+			if !want.Matches(metadata) {
 				continue
 			}
 		}
@@ -818,37 +798,4 @@ func (db *DB) page(ctx context.Context, c *conn, q checkpoint.Query, want filter
 		page = append(page, cp)
 	}
 	return page, next, more, nil
-}
-
-// filter is a query's metadata as JSON has it, so that 1 and 1.0 are one
-// number.
-type filter map[string]any
-
-func newFilter(want map[string]any) (filter, error) {
-	out := filter{}
-	for k, v := range want {
-		raw, err := json.Marshal(v)
-		if err != nil {
-			return nil, err
-		}
-		var norm any
-		if err := json.Unmarshal(raw, &norm); err != nil {
-			return nil, err
-		}
-		out[k] = norm
-	}
-	return out, nil
-}
-
-func (f filter) matches(metadata json.RawMessage) bool {
-	var have map[string]any
-	if json.Unmarshal(metadata, &have) != nil {
-		return false
-	}
-	for k, want := range f {
-		if v, ok := have[k]; !ok || !reflect.DeepEqual(v, want) {
-			return false
-		}
-	}
-	return true
 }

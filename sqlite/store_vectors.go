@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/treadle-go/treadle/internal/saved"
 	"github.com/treadle-go/treadle/store"
 )
 
@@ -19,7 +20,7 @@ var errVectors = fmt.Errorf("%w: the vectors of an item are unreadable", ErrDama
 func encodeVectors(vectors []store.Vector) []byte {
 	var data []byte
 	for _, v := range vectors {
-		data = appendBytes(data, v.Field)
+		data = saved.AppendBytes(data, v.Field)
 		data = binary.AppendUvarint(data, uint64(len(v.Data)))
 		for _, f := range v.Data {
 			data = binary.LittleEndian.AppendUint32(data, math.Float32bits(f))
@@ -30,22 +31,22 @@ func encodeVectors(vectors []store.Vector) []byte {
 
 func decodeVectors(data []byte) ([]store.Vector, error) {
 	var vectors []store.Vector
-	r := reader{rest: data}
-	for len(r.rest) > 0 && !r.bad {
-		v := store.Vector{Field: string(r.bytes())}
-		n := r.count()
-		if r.bad || 4*n > len(r.rest) {
-			r.fail()
+	r := saved.Reader{Rest: data}
+	for len(r.Rest) > 0 && !r.Bad {
+		v := store.Vector{Field: string(r.Bytes())}
+		n := r.Count()
+		if r.Bad || 4*n > len(r.Rest) {
+			r.Fail()
 			break
 		}
 		v.Data = make([]float32, n)
 		for i := range v.Data {
-			v.Data[i] = math.Float32frombits(binary.LittleEndian.Uint32(r.rest[4*i:]))
+			v.Data[i] = math.Float32frombits(binary.LittleEndian.Uint32(r.Rest[4*i:]))
 		}
-		r.rest = r.rest[4*n:]
+		r.Rest = r.Rest[4*n:]
 		vectors = append(vectors, v)
 	}
-	if r.bad {
+	if r.Bad {
 		return nil, errVectors
 	}
 	return vectors, nil
@@ -118,20 +119,20 @@ func (r *race) candidates() ([]store.Candidate, error) {
 // bytes as they are: most records are out of the race after this.
 func similarityOf(query []float32, data []byte) (float32, error) {
 	best := float32(math.Inf(-1))
-	r := reader{rest: data}
-	for len(r.rest) > 0 && !r.bad {
-		r.bytes() // the field
-		n := r.count()
-		if r.bad || 4*n > len(r.rest) {
-			r.fail()
+	r := saved.Reader{Rest: data}
+	for len(r.Rest) > 0 && !r.Bad {
+		r.Bytes() // the field
+		n := r.Count()
+		if r.Bad || 4*n > len(r.Rest) {
+			r.Fail()
 			break
 		}
 		if n == len(query) {
-			best = max(best, dot(query, r.rest[:4*n]))
+			best = max(best, dot(query, r.Rest[:4*n]))
 		}
-		r.rest = r.rest[4*n:]
+		r.Rest = r.Rest[4*n:]
 	}
-	if r.bad {
+	if r.Bad {
 		return 0, errVectors
 	}
 	return best, nil

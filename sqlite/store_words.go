@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/treadle-go/treadle/internal/saved"
 	"github.com/treadle-go/treadle/store"
 )
 
@@ -17,7 +18,7 @@ import (
 // encodeTerms returns them, and how many words they are in all.
 func encodeTerms(terms []store.Term) (data []byte, words int) {
 	for _, t := range terms {
-		data = appendBytes(data, []byte(t.Text))
+		data = saved.AppendBytes(data, []byte(t.Text))
 		data = binary.AppendUvarint(data, uint64(t.Count))
 		words += t.Count
 	}
@@ -26,12 +27,12 @@ func encodeTerms(terms []store.Term) (data []byte, words int) {
 
 // eachTerm calls do with the terms of a record.
 func eachTerm(data []byte, do func(text []byte, count int)) error {
-	r := reader{rest: data}
-	for len(r.rest) > 0 && !r.bad {
-		text := r.bytes()
-		do(text, int(r.int()))
+	r := saved.Reader{Rest: data}
+	for len(r.Rest) > 0 && !r.Bad {
+		text := r.Bytes()
+		do(text, int(r.Int()))
 	}
-	if r.bad {
+	if r.Bad {
 		return fmt.Errorf("%w: the terms of an item are unreadable", ErrDamaged)
 	}
 	return nil

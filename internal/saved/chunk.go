@@ -1,0 +1,150 @@
+package saved
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/treadle-go/treadle/checkpoint"
+)
+
+// A Chunk drops elements from the end of a list and appends others:
+//
+//	drop (uvarint), n (uvarint), n times length (uvarint) and bytes
+//
+// A chain is a sequence of chunks, numbered from 0. A large value is a chain of
+// one chunk with one element.
+type Chunk struct {
+	Drop  int
+	Items [][]byte
+}
+
+// EncodeChunk is the form of a chunk.
+func EncodeChunk(drop int, items ...[]byte) []byte {
+	size := 2 * binary.MaxVarintLen32
+	for _, item := range items {
+		size += binary.MaxVarintLen32 + len(item)
+	}
+	b := binary.AppendUvarint(make([]byte, 0, size), uint64(drop))
+	b = binary.AppendUvarint(b, uint64(len(items)))
+	for _, item := range items {
+		b = AppendBytes(b, item)
+	}
+	return b
+}
+
+// Chunk reads a chunk.
+func (r *Reader) Chunk() (k Chunk) {
+	k.Drop = int(r.Int())
+	k.Items = make([][]byte, r.Count())
+	for i := range k.Items {
+		k.Items[i] = r.Bytes()
+	}
+	return k
+}
+
+// ParseChunk takes apart the bytes of one chunk, whose memory it shares.
+func ParseChunk(data []byte) (k Chunk, ok bool) {
+	r := Reader{Rest: data}
+	k = r.Chunk()
+	return k, r.Done()
+}
+
+// Chains are the chunks of a line that were read, each chain from its first.
+// They are never changed, so they stay true for as long as they are kept. An
+// error of a method says what is wrong with the stored data.
+type Chains map[int64][]Chunk
+
+// upTo is a chain up to chunk hi.
+func (have Chains) upTo(chain, hi int64) ([]Chunk, error) {
+	chunks := have[chain]
+	if hi >= int64(len(chunks)) {
+		return nil, fmt.Errorf("chunk %d of chain %d is missing", len(chunks), chain)
+	}
+	return chunks[:hi+1], nil
+}
+
+// One is the only element of the first chunk of a chain.
+func (have Chains) One(chain int64) ([]byte, error) {
+	chunks, err := have.upTo(chain, 0)
+	if err != nil {
+		return nil, err
+	}
+	if n := len(chunks[0].Items); n != 1 {
+		return nil, fmt.Errorf("chain %d has %d values instead of one", chain, n)
+	}
+	return chunks[0].Items[0], nil
+}
+
+// Elements puts a list together. The slice is the caller's own, the elements are
+// not.
+func (have Chains) Elements(s *Slot) ([][]byte, error) {
+	out := [][]byte{}
+	for i, g := range s.Segments {
+		chunks, err := have.upTo(g.Chain, g.Hi)
+		if err != nil {
+			return nil, err
+		}
+		if i == 0 { // the length alone may be a lie
+			out = make([][]byte, 0, min(s.Length, len(chunks))+16)
+		}
+		for _, k := range chunks {
+			if k.Drop > len(out) {
+				return nil, fmt.Errorf("chain %d drops %d elements of %d", g.Chain, k.Drop, len(out))
+			}
+			out = append(out[:len(out)-k.Drop], k.Items...)
+		}
+	}
+	if len(out) != s.Length {
+		return nil, fmt.Errorf("a list has %d elements and should have %d", len(out), s.Length)
+	}
+	return out, nil
+}
+
+// Value is that of a slot that has one. With own, it shares no memory with the
+// slot and the chunks.
+func (have Chains) Value(s *Slot, own bool) (v checkpoint.Value, err error) {
+	v.Version = s.Version
+	switch s.Kind {
+	case Small:
+		v.Data = s.Data
+	case Large:
+		v.Data, err = have.One(s.Chain)
+	default:
+		v.List = true
+		v.Items, err = have.Elements(s)
+	}
+	if err != nil || !own {
+		return v, err
+	}
+	v.Data = bytes.Clone(v.Data)
+	copyItems(v.Items)
+	return v, nil
+}
+
+// copyItems gives the items memory of their own, all in one piece.
+func copyItems(items [][]byte) {
+	size := 0
+	for _, item := range items {
+		size += len(item)
+	}
+	all := make([]byte, 0, size)
+	for i, item := range items {
+		from := len(all)
+		all = append(all, item...)
+		items[i] = all[from:len(all):len(all)]
+	}
+}
+
+// Echoed is the text of an echo (see AppendEcho) of the last chunk of a segment.
+func (have Chains) Echoed(at Segment, code []byte) ([]byte, error) {
+	chunks, err := have.upTo(at.Chain, at.Hi)
+	if err != nil {
+		return nil, err
+	}
+	text, ok := parseEcho(code, bytes.Join(chunks[at.Hi].Items, nil))
+	if !ok {
+		return nil, fmt.Errorf("it is not an echo of chunk %d of chain %d", at.Hi, at.Chain)
+	}
+	return text, nil
+}

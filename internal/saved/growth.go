@@ -1,0 +1,143 @@
+package saved
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"github.com/treadle-go/treadle/checkpoint"
+)
+
+// MaxSegments bounds how many ranges a list is read from. A fork of a fork of a
+// fork of … that is beyond it begins with a copy.
+const MaxSegments = 8
+
+// A Growth makes the slots of a put out of its parent's.
+type Growth struct {
+	Names   []string // of the channels, in the order of the slots
+	Slots   []Slot
+	Changed []bool     // the slots that Apply has touched
+	More    bool       // there are names that were not inherited
+	Next    int64      // the next free chain
+	Chunks  []NewChunk // to be stored
+	// Load reads the elements of a list.
+	Load func(*Slot) ([][]byte, error)
+
+	twice bool // a slot was touched more than once
+}
+
+// A NewChunk is a chunk to be stored.
+type NewChunk struct {
+	Chain, Seq int64
+	Data       []byte
+}
+
+// Inherit starts from the slots of a parent, which stay as they are. Only one
+// that is the head may have its lists extended.
+func (g *Growth) Inherit(names []string, slots []Slot, isHead bool) {
+	g.Names, g.Slots, g.Changed = names, slices.Clone(slots), make([]bool, len(slots))
+	if !isHead {
+		for i := range g.Slots {
+			g.Slots[i].Owned = false
+		}
+	}
+}
+
+// Apply makes the changes, one after the other. Chunks that a later one has made
+// superfluous are left out.
+func (g *Growth) Apply(changes []checkpoint.Change) error {
+	for i := range changes {
+		if err := g.apply(&changes[i]); err != nil {
+			return err
+		}
+	}
+	if g.twice {
+		g.forgetUnused()
+	}
+	return nil
+}
+
+func (g *Growth) apply(c *checkpoint.Change) error {
+	i := slices.Index(g.Names, c.Channel)
+	empty := c.Clear || !c.List && c.Data == nil
+	if i < 0 {
+		if empty {
+			return nil
+		}
+		i = len(g.Names)
+		g.Names = append(slices.Clip(g.Names), c.Channel)
+		g.More = true
+		g.Slots = append(g.Slots, Slot{})
+		g.Changed = append(g.Changed, false)
+	}
+	g.twice = g.twice || g.Changed[i]
+	g.Changed[i] = true
+	s := &g.Slots[i]
+	switch {
+	case empty:
+		*s = Slot{}
+	case c.List:
+		return g.extend(s, c)
+	case len(c.Data) <= InlineMax:
+		*s = Slot{Kind: Small, Version: c.Version, Data: bytes.Clone(c.Data)}
+	default:
+		*s = Slot{Kind: Large, Version: c.Version, Chain: g.Begin(0, c.Data)}
+	}
+	return nil
+}
+
+func (g *Growth) forgetUnused() {
+	used := map[int64]int64{}
+	for i := range g.Slots {
+		g.Slots[i].Need(used)
+	}
+	g.Chunks = slices.DeleteFunc(g.Chunks, func(k NewChunk) bool {
+		hi, ok := used[k.Chain]
+		return !ok || k.Seq > hi
+	})
+}
+
+// Begin stores the first chunk of a new chain.
+func (g *Growth) Begin(drop int, items ...[]byte) (chain int64) {
+	chain = g.Next
+	g.Next++
+	g.Chunks = append(g.Chunks, NewChunk{chain, 0, EncodeChunk(drop, items...)})
+	return chain
+}
+
+// extend changes a list. What remains of it stays where it is.
+func (g *Growth) extend(s *Slot, c *checkpoint.Change) error {
+	if c.Drop < 0 {
+		return fmt.Errorf("checkpoint: channel %q drops %d elements", c.Channel, c.Drop)
+	}
+	if s.Kind != List {
+		*s = Slot{Kind: List}
+	}
+	drop := min(c.Drop, s.Length)
+	left := s.Length - drop
+	s.Version = c.Version
+	switch {
+	case drop == 0 && len(c.Items) == 0:
+		return nil
+	case left == 0 && len(c.Items) == 0:
+		s.Segments, s.Owned = nil, false
+	case left == 0:
+		s.Segments, s.Owned = []Segment{{g.Begin(0, c.Items...), 0}}, true
+	case s.Owned:
+		s.Segments = slices.Clone(s.Segments) // the parent has them too
+		last := &s.Segments[len(s.Segments)-1]
+		last.Hi++
+		g.Chunks = append(g.Chunks, NewChunk{last.Chain, last.Hi, EncodeChunk(drop, c.Items...)})
+	case len(s.Segments) < MaxSegments:
+		s.Segments, s.Owned = append(slices.Clip(s.Segments), Segment{g.Begin(drop, c.Items...), 0}), true
+	default:
+		all, err := g.Load(s)
+		if err != nil {
+			return err
+		}
+		all = append(all[:left:left], c.Items...)
+		s.Segments, s.Owned = []Segment{{g.Begin(0, all...), 0}}, true
+	}
+	s.Length = left + len(c.Items)
+	return nil
+}

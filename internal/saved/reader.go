@@ -1,0 +1,115 @@
+package saved
+
+import "encoding/binary"
+
+// A Reader takes bytes apart. After the first mistake it is bad and gives zeros.
+// What it gives shares the memory of Rest.
+type Reader struct {
+	Rest []byte
+	Bad  bool
+}
+
+// Fail makes r bad.
+func (r *Reader) Fail() {
+	r.Bad, r.Rest = true, nil
+}
+
+// Done reports whether everything was read and was as it should be.
+func (r *Reader) Done() bool { return !r.Bad && len(r.Rest) == 0 }
+
+// Byte reads a byte.
+func (r *Reader) Byte() byte {
+	if len(r.Rest) == 0 {
+		r.Fail()
+		return 0
+	}
+	b := r.Rest[0]
+	r.Rest = r.Rest[1:]
+	return b
+}
+
+// Uvarint reads an unsigned number.
+func (r *Reader) Uvarint() uint64 {
+	v, n := binary.Uvarint(r.Rest)
+	r.skip(n)
+	if r.Bad {
+		return 0
+	}
+	return v
+}
+
+// Varint reads a number with a sign.
+func (r *Reader) Varint() int64 {
+	v, n := binary.Varint(r.Rest)
+	r.skip(n)
+	if r.Bad {
+		return 0
+	}
+	return v
+}
+
+// skip goes on by the n bytes of a number; none or less than none are a mistake.
+func (r *Reader) skip(n int) {
+	if n <= 0 {
+		r.Fail()
+		return
+	}
+	r.Rest = r.Rest[n:]
+}
+
+// Int is a Uvarint that is a number of something, so it fits an int64.
+func (r *Reader) Int() int64 {
+	v := r.Uvarint()
+	if v > 1<<62 {
+		r.Fail()
+		return 0
+	}
+	return int64(v)
+}
+
+// Count is how many things of at least a byte each follow.
+func (r *Reader) Count() int {
+	v := r.Uvarint()
+	if v > uint64(len(r.Rest)) {
+		r.Fail()
+		return 0
+	}
+	return int(v)
+}
+
+// Bytes reads what AppendBytes wrote. It is clipped, so that appending to it
+// writes over nothing, and nil only if r is bad.
+func (r *Reader) Bytes() []byte {
+	n := r.Count()
+	if r.Bad {
+		return nil
+	}
+	b := r.Rest[:n:n]
+	r.Rest = r.Rest[n:]
+	return b
+}
+
+// AppendBytes writes the length of v as a uvarint, and v.
+func AppendBytes[T ~[]byte | ~string](b []byte, v T) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(v))), v...)
+}
+
+// EncodeNames is the form of a shape: the names of channels in the order of
+// their slots.
+func EncodeNames(names []string) string {
+	var b []byte
+	for _, n := range names {
+		b = AppendBytes(b, n)
+	}
+	return string(b)
+}
+
+// DecodeNames is the reverse of EncodeNames.
+func DecodeNames(b []byte) ([]string, bool) {
+	r := Reader{Rest: b}
+	names := []string{}
+	for len(r.Rest) > 0 {
+		names = append(names, string(r.Bytes()))
+	}
+	return names, !r.Bad
+}

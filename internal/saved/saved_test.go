@@ -1,0 +1,169 @@
+package saved
+
+import (
+	"bytes"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/treadle-go/treadle/checkpoint"
+)
+
+// Whatever is in a record, reading it does not panic, and what can be read is
+// written so that it reads the same.
+func FuzzHeaderAndSlots(f *testing.F) {
+	id := checkpoint.ID{1, 2, 3, 4, 15: 9}
+	near, far := id, checkpoint.ID{0xff}
+	near[5]--
+	slots := []Slot{
+		{},
+		{Kind: Small, Version: 1<<64 - 1, Data: []byte("small")},
+		{Kind: Large, Version: 7, Chain: 1 << 40},
+		{Kind: List, Version: 9, Length: 1000, Segments: []Segment{{3, 4}, {5, 0}}, Owned: true},
+	}
+	for _, h := range []Header{
+		{},
+		{Shape: 3, Rev: 2, Step: -1, Source: checkpoint.Input, Parent: near},
+		{Step: 1 << 40, Source: "something else", Parent: far},
+	} {
+		f.Add(AppendSlots(h.Append(nil, id, FirstFlag), slots), len(slots))
+	}
+	read := func(record []byte, n int) (h Header, flags byte, slots []Slot, ok bool) {
+		r := Reader{Rest: record}
+		h, flags, err := r.Header(id)
+		slots = r.Slots(n)
+		return h, flags, slots, err == nil && r.Done()
+	}
+	f.Fuzz(func(t *testing.T, record []byte, n int) {
+		n = max(0, min(n, len(record)))
+		h, flags, slots, ok := read(record, n)
+		if !ok {
+			return
+		}
+		again, flagsAgain, slotsAgain, ok := read(AppendSlots(h.Append(nil, id, flags&^hasParent), slots), n)
+		// A parent may be flagged that is none; then the flag goes.
+		if !ok || again != h || flagsAgain|hasParent != flags|hasParent || !reflect.DeepEqual(slotsAgain, slots) {
+			t.Errorf("written and read again it is %+v, %v, %+v, %v; was %+v, %v, %+v", again, flagsAgain, slotsAgain, ok, h, flags, slots)
+		}
+	})
+}
+
+// The same of chunks.
+func FuzzChunk(f *testing.F) {
+	f.Add([]byte{})
+	f.Add(EncodeChunk(0))
+	f.Add(EncodeChunk(3, []byte("a"), nil, bytes.Repeat([]byte("b"), 200)))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		k, ok := ParseChunk(data)
+		if !ok {
+			return
+		}
+		again, ok := ParseChunk(EncodeChunk(k.Drop, k.Items...))
+		if !ok || !reflect.DeepEqual(again, k) {
+			t.Errorf("written and read again it is %+v, %v; was %+v", again, ok, k)
+		}
+	})
+}
+
+// An echo gives back its text, whatever text and source are, and anything else
+// that is taken for an echo is refused or read without a panic.
+func FuzzEcho(f *testing.F) {
+	f.Add([]byte("text"), []byte("source"), []byte{})
+	f.Add([]byte(`{"start":{"m":[{"content":"a long enough text that is in both"}]}}`), []byte(`{"id":1,"content":"a long enough text that is in both"}`), []byte{1, 2, 3})
+	f.Add(bytes.Repeat([]byte("ab"), 100), bytes.Repeat([]byte("ba"), 70), []byte{0xff, 0xff, 0xff, 0x7f})
+	f.Fuzz(func(t *testing.T, text, source, code []byte) {
+		have, at := Chains{5: {{}, {Items: [][]byte{source[:len(source)/2], source[len(source)/2:]}}}}, Segment{5, 1}
+		got, err := have.Echoed(at, AppendEcho(nil, text, source))
+		if len(text) <= EchoMax && (err != nil || !bytes.Equal(got, text)) {
+			t.Errorf("%q as an echo of %q is %q, %v", text, source, got, err)
+		}
+		if got, err := have.Echoed(at, code); err == nil && len(got) > EchoMax {
+			t.Errorf("an echo of %d bytes", len(got))
+		}
+	})
+}
+
+func TestAnEchoIsShort(t *testing.T) {
+	content := strings.Repeat("what was said, ", 40)
+	text := []byte(`{"start":{"messages":[{"content":"` + content + `"}]}}`)
+	source := []byte(`{"id":"7","content":"` + content + `"}`)
+	if n := len(AppendEcho(nil, text, source)); n > 60 {
+		t.Errorf("an echo of %d bytes takes %d, want at most 60", len(text), n)
+	}
+}
+
+// What is not there, or not as it should be, is an error, never an empty list or
+// a panic.
+func TestBrokenChainsAreErrors(t *testing.T) {
+	have := Chains{
+		1: {{Items: [][]byte{[]byte("a"), []byte("b")}}},
+		2: {{Items: [][]byte{[]byte("a")}}, {Drop: 2}},
+	}
+	for _, test := range []struct {
+		slot Slot
+		want string
+	}{
+		{Slot{Kind: Large, Chain: 9}, "chunk 0 of chain 9 is missing"},
+		{Slot{Kind: Large, Chain: 1}, "chain 1 has 2 values instead of one"},
+		{Slot{Kind: List, Length: 2, Segments: []Segment{{1, 3}}}, "chunk 1 of chain 1 is missing"},
+		{Slot{Kind: List, Length: 2, Segments: []Segment{{2, 1}}}, "chain 2 drops 2 elements of 1"},
+		{Slot{Kind: List, Length: 3, Segments: []Segment{{1, 0}}}, "a list has 2 elements and should have 3"},
+	} {
+		if v, err := have.Value(&test.slot, true); err == nil || err.Error() != test.want {
+			t.Errorf("%+v is %+v, %v; want the error %q", test.slot, v, err, test.want)
+		}
+	}
+	if text, err := have.Echoed(Segment{1, 7}, nil); err == nil || err.Error() != "chunk 1 of chain 1 is missing" {
+		t.Errorf("an echo of what is not there is %q, %v", text, err)
+	}
+}
+
+// A value that is the caller's own shares no memory with what was read.
+func TestAValueOfOnesOwnSharesNoMemory(t *testing.T) {
+	have := Chains{1: {{Items: [][]byte{[]byte("large")}}}, 2: {{Items: [][]byte{[]byte("first"), []byte("second")}}}}
+	slots := []Slot{{Kind: Small, Data: []byte("small")}, {Kind: Large, Chain: 1}, {Kind: List, Length: 2, Segments: []Segment{{2, 0}}}}
+	for i := range slots {
+		v, err := have.Value(&slots[i], true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, b := range append(v.Items, v.Data) {
+			clear(b)
+			_ = append(b, "spoilt"...)
+		}
+	}
+	if have.text() != "large first second" || string(slots[0].Data) != "small" {
+		t.Errorf("what was read is now %q and %q", have.text(), slots[0].Data)
+	}
+}
+
+func (have Chains) text() string {
+	return string(bytes.Join(append(have[1][0].Items, have[2][0].Items...), []byte(" ")))
+}
+
+func TestFilterTakesNumbersAsJSONDoes(t *testing.T) {
+	for _, test := range []struct {
+		want     map[string]any
+		metadata string
+		matches  bool
+	}{
+		{nil, `{}`, true},
+		{map[string]any{"n": 1}, `{"n":1.0,"more":true}`, true},
+		{map[string]any{"n": 1}, `{"n":"1"}`, false},
+		{map[string]any{"n": nil}, `{}`, false},
+		{map[string]any{"n": nil}, `{"n":null}`, true},
+		{map[string]any{"n": []int{1, 2}}, `{"n":[1,2]}`, true},
+		{map[string]any{"n": 1}, ``, false},
+	} {
+		f, err := NewFilter(test.want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := f.Matches([]byte(test.metadata)); got != test.matches {
+			t.Errorf("%v matches %s: %v, want %v", test.want, test.metadata, got, test.matches)
+		}
+	}
+	if _, err := NewFilter(map[string]any{"f": func() {}}); err == nil {
+		t.Error("a function is no error")
+	}
+}

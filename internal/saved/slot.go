@@ -1,0 +1,152 @@
+package saved
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+)
+
+// A Slot is the value of one channel in a record. Encoded it is
+//
+//	kind      byte; with 0, an empty channel, the slot ends
+//	version   uvarint
+//	small:    length (uvarint) and bytes
+//	large:    chain (uvarint)
+//	list:     elements (uvarint), segments (uvarint), and for each of those
+//	          chain and hi (uvarints)
+//
+// What a value needs beyond that is in chunks.
+type Slot struct {
+	Kind     Kind
+	Version  uint64
+	Data     []byte    // of a small value
+	Chain    int64     // of a large value
+	Length   int       // of a list: how many elements
+	Segments []Segment // of a list
+	// Owned: the last segment is the end of its chain and may be extended. That
+	// holds as long as the checkpoint is the head and the line's rev is still
+	// the header's, so nobody else can have extended it.
+	Owned bool
+}
+
+// A Segment is the beginning of a chain, up to and including chunk Hi. A list is
+// its segments, one after the other; a fork begins a new one.
+type Segment struct {
+	Chain int64
+	Hi    int64
+}
+
+// A Kind says where a value is.
+type Kind byte
+
+// The kinds of slots.
+const (
+	None Kind = iota
+	Small
+	Large
+	List
+	ownedBit Kind = 0x80 // beside List
+)
+
+// InlineMax is the longest value that stays in its slot.
+const InlineMax = 48
+
+// Append encodes the slot.
+func (s *Slot) Append(b []byte) []byte {
+	k := s.Kind
+	if s.Owned {
+		k |= ownedBit
+	}
+	b = append(b, byte(k))
+	if s.Kind == None {
+		return b
+	}
+	b = binary.AppendUvarint(b, s.Version)
+	switch s.Kind {
+	case Small:
+		b = AppendBytes(b, s.Data)
+	case Large:
+		b = binary.AppendUvarint(b, uint64(s.Chain))
+	case List:
+		b = binary.AppendUvarint(b, uint64(s.Length))
+		b = binary.AppendUvarint(b, uint64(len(s.Segments)))
+		for _, g := range s.Segments {
+			b = binary.AppendUvarint(b, uint64(g.Chain))
+			b = binary.AppendUvarint(b, uint64(g.Hi))
+		}
+	}
+	return b
+}
+
+// AppendSlots encodes slots, and not how many there are.
+func AppendSlots(b []byte, slots []Slot) []byte {
+	for i := range slots {
+		b = slots[i].Append(b)
+	}
+	return b
+}
+
+// Size is how long the slot is in a record.
+func (s *Slot) Size() int {
+	var b [256]byte
+	return len(s.Append(b[:0]))
+}
+
+// Equal reports whether both are encoded the same.
+func (s *Slot) Equal(o *Slot) bool {
+	return s.Kind == o.Kind && s.Version == o.Version && s.Owned == o.Owned && s.Chain == o.Chain && s.Length == o.Length &&
+		bytes.Equal(s.Data, o.Data) && slices.Equal(s.Segments, o.Segments)
+}
+
+// Need adds the chains that the slot refers to, each with the last chunk that is
+// needed.
+func (s *Slot) Need(want map[int64]int64) {
+	if s.Kind == Large {
+		want[s.Chain] = max(want[s.Chain], 0)
+	}
+	for _, g := range s.Segments {
+		want[g.Chain] = max(want[g.Chain], g.Hi)
+	}
+}
+
+// Slot reads a slot.
+func (r *Reader) Slot() (s Slot) {
+	k := Kind(r.Byte())
+	s.Kind, s.Owned = k&^ownedBit, k&ownedBit != 0
+	if s.Kind == None && !s.Owned {
+		return s
+	}
+	s.Version = r.Uvarint()
+	switch s.Kind {
+	case Small:
+		s.Data = r.Bytes()
+	case Large:
+		s.Chain = r.Int()
+	case List:
+		s.Length = int(r.Int())
+		if n := r.Count(); n > 0 {
+			s.Segments = make([]Segment, n)
+		}
+		for i := range s.Segments {
+			s.Segments[i] = Segment{r.Int(), r.Int()}
+		}
+	default:
+		r.Fail()
+	}
+	if s.Owned && len(s.Segments) == 0 {
+		r.Fail()
+	}
+	return s
+}
+
+// Slots reads n slots. A caller who has n from the bytes has it from Count.
+func (r *Reader) Slots(n int) []Slot {
+	if n == 0 {
+		return nil
+	}
+	out := make([]Slot, n)
+	for i := range out {
+		out[i] = r.Slot()
+	}
+	return out
+}
