@@ -63,11 +63,12 @@ var floorOf = map[string]int{
 
 // sameFloor lists the imports that do not go down, each with its reason.
 var sameFloor = map[[2]string]string{
+	{"internal/saved", "checkpoint"}: "the savers in databases write the values of checkpoints down in one form",
+	{"internal/saved", "store"}:      "the stores in databases have one number for a kind of records",
 	{"llm", "internal/grow"}:         "Messages grows in place as List does, and List is above llm",
 	{"llm", "internal/observe"}:      "models and tools report to the run through it, and it knows nothing of either",
 	{"memory", "agent"}:              "its middleware is one of an agent, and agents know nothing of it",
 	{"store", "internal/vecindex"}:   "the memory backend and the SQLite one find vectors by the same index",
-	{"internal/saved", "checkpoint"}: "the savers in databases write the values of checkpoints down in one form",
 }
 
 // consumerTrees use the module as its users do: they may import all of it and nothing else imports them.

@@ -3,11 +3,11 @@ package postgres
 import (
 	"context"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/treadle-go/treadle/internal/saved"
 	"github.com/treadle-go/treadle/store"
 )
 
@@ -26,7 +26,7 @@ func (db *DB) Store(opts *store.Options) (*store.Store, error) { return store.Ne
 type shelf struct {
 	db       *DB
 	together together
-	news     news
+	news     saved.News
 	stamps   stamps
 	server   facts
 	few      *int // in place of fewVectors, for tests
@@ -102,7 +102,7 @@ func (s *shelf) change(ctx context.Context, p *prepared) (out *store.Results, er
 	if err != nil {
 		return nil, err
 	}
-	s.news.tell()
+	s.news.Tell()
 	return out, nil
 }
 
@@ -144,7 +144,7 @@ func (s *shelf) History(ctx context.Context, n store.Namespace, key string) (all
 // their numbers, so those up to the last number that is visible are complete.
 func (s *shelf) Changes(ctx context.Context, prefix store.Namespace, after int64, limit int) (all []*store.Record, seq int64, err error) {
 	encoded := prefix.Encode()
-	from, to := span(encoded)
+	from, to := saved.Span(encoded)
 	err = s.db.read(ctx, func(c *pgx.Conn) error {
 		all = nil
 		return frozen(ctx, c, func(q querier) (err error) {
@@ -183,7 +183,7 @@ func (s *shelf) Wait(ctx context.Context, seq int64) error {
 	poll := time.NewTimer(every)
 	defer poll.Stop()
 	for {
-		told := s.news.next()
+		told := s.news.Next()
 		var last int64
 		err := s.db.read(ctx, func(c *pgx.Conn) error {
 			return c.QueryRow(ctx, s.in("SELECT seq FROM {schema}.store_state")).Scan(&last)
@@ -201,31 +201,6 @@ func (s *shelf) Wait(ctx context.Context, seq int64) error {
 		case <-told:
 		case <-poll.C:
 		}
-	}
-}
-
-// news tells those who wait in this process that something was written.
-type news struct {
-	mu   sync.Mutex
-	told chan struct{} // nil if nobody waits
-}
-
-// next is closed when something is written from now on.
-func (n *news) next() <-chan struct{} {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.told == nil {
-		n.told = make(chan struct{})
-	}
-	return n.told
-}
-
-func (n *news) tell() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.told != nil {
-		close(n.told)
-		n.told = nil
 	}
 }
 

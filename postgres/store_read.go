@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/treadle-go/treadle/internal/saved"
 	"github.com/treadle-go/treadle/store"
 )
 
@@ -166,7 +167,7 @@ type scope struct {
 
 func (l *look) scope(q *store.Query) (scope, error) {
 	var s scope
-	s.from, s.to = span(q.Prefix.Encode())
+	s.from, s.to = saved.Span(q.Prefix.Encode())
 	var err error
 	if l.past {
 		s.past, _, err = l.then(s)
@@ -187,7 +188,7 @@ func (l *look) then(s scope) (seqs []int64, names []string, err error) {
 	err = l.each(`SELECT r.seq, r.name FROM (
 			SELECT max(seq) AS seq FROM {schema}.store_record WHERE name >= $2 AND name < $3 AND updated <= $1 GROUP BY name, key
 		) m JOIN `+recordTables+` ON r.seq = m.seq WHERE r.kind = $4 AND `+isLive+" ORDER BY r.seq DESC",
-		[]any{l.at, s.from, s.to, kindPut}, []any{&seq, &encoded}, func() error {
+		[]any{l.at, s.from, s.to, saved.ItemPut}, []any{&seq, &encoded}, func() error {
 			seqs, names = append(seqs, seq), append(names, string(encoded))
 			return nil
 		})
@@ -257,7 +258,7 @@ func (l *look) bySeq(seqs []int64) ([]*store.Record, error) {
 
 func (l *look) namespaces(prefix store.Namespace) ([]store.Namespace, error) {
 	var s scope
-	s.from, s.to = span(prefix.Encode())
+	s.from, s.to = saved.Span(prefix.Encode())
 	var names []string
 	var err error
 	if l.past {

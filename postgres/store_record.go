@@ -7,20 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/treadle-go/treadle/internal/saved"
 	"github.com/treadle-go/treadle/store"
-)
-
-// The kinds of records in the tables.
-const (
-	kindPut = iota + 1
-	kindDeleted
-	kindExpired
-	kindForgotten
-)
-
-var (
-	kinds       = map[int16]store.Kind{kindPut: store.Put, kindDeleted: store.Deleted, kindExpired: store.Expired, kindForgotten: store.Forgotten}
-	kindNumbers = map[store.Kind]int16{store.Put: kindPut, store.Deleted: kindDeleted, store.Expired: kindExpired, store.Forgotten: kindForgotten}
 )
 
 // Parts of the statements that read records.
@@ -43,7 +31,7 @@ func (r *recordRow) dest() []any {
 }
 
 func (r *recordRow) record() (*store.Record, error) {
-	out := &store.Record{Seq: r.seq, Kind: kinds[r.kind], Key: string(r.key), Updated: fromMicros(r.updated), TTL: time.Duration(r.ttl) * time.Microsecond,
+	out := &store.Record{Seq: r.seq, Kind: saved.ItemKind(int(r.kind)), Key: string(r.key), Updated: fromMicros(r.updated), TTL: time.Duration(r.ttl) * time.Microsecond,
 		Paths: string(r.paths), Meta: r.meta, Value: r.value}
 	if out.Kind == "" {
 		return nil, fmt.Errorf("%w: record %d of the store is of kind %d", ErrDamaged, r.seq, r.kind)
@@ -52,7 +40,7 @@ func (r *recordRow) record() (*store.Record, error) {
 	if out.Namespace, err = store.DecodeNamespace(string(r.namespace)); err != nil {
 		return nil, fmt.Errorf("%w: record %d of the store: %w", ErrDamaged, r.seq, err)
 	}
-	if r.kind == kindPut {
+	if r.kind == saved.ItemPut {
 		out.Created = fromMicros(r.created)
 	}
 	if r.ttl > 0 && r.expires != nil {
@@ -90,16 +78,4 @@ func records(ctx context.Context, q querier, query string, args ...any) ([]*stor
 		return err
 	})
 	return all, err
-}
-
-// span are the bounds of the names under a name: from the first, to before the
-// second.
-func span(name string) (from, to []byte) {
-	from = []byte(name)
-	if name == "" {
-		return from, []byte{0xff} // no UTF-8 begins with it
-	}
-	to = []byte(name)
-	to[len(to)-1]++ // the byte that ends a segment
-	return from, to
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/treadle-go/treadle/internal/saved"
 	"github.com/treadle-go/treadle/store"
 )
 
@@ -76,12 +77,12 @@ func (s *shelf) queue(calls *pgx.Batch, p *prepared) []*store.Record {
 		w := &p.batch.Writes[i]
 		encoded := w.Namespace.Encode()
 		if w.Kind == store.Forgotten && w.Key == "" {
-			from, to := span(encoded)
+			from, to := saved.Span(encoded)
 			calls.Queue(s.in("SELECT {schema}.store_forget($1, $2)"), from, to)
 		}
 		x := indexOf(&w.Indexed, p.server)
 		calls.Queue(s.in("SELECT {schema}.store_write($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)"),
-			name(encoded), name(w.Key), kindNumbers[w.Kind], now.UnixMicro(), w.TTL.Microseconds(), w.Keep,
+			name(encoded), name(w.Key), saved.ItemNumber(w.Kind), now.UnixMicro(), w.TTL.Microseconds(), w.Keep,
 			p.stamps[w.Indexed.Stamp], x.words, orNull(w.Indexed.Paths), x.terms, orNull(w.Meta), orNull(w.Value),
 			x.tokens, p.doc(w.Value), x.fields, x.data, x.raw,
 		).QueryRow(func(row pgx.Row) error {
@@ -171,7 +172,7 @@ func (s *shelf) Sweep(ctx context.Context, sweep store.Sweep) (expired, dropped 
 		}
 		expired, dropped, more = expired+done[0], dropped+done[1], done[0] == sweepPage
 		if done[0] > 0 {
-			s.news.tell()
+			s.news.Tell()
 		}
 	}
 	if sweep.Before.IsZero() {

@@ -2,9 +2,9 @@ package sqlite
 
 import (
 	"context"
-	"sync"
 	"time"
 
+	"github.com/treadle-go/treadle/internal/saved"
 	"github.com/treadle-go/treadle/store"
 )
 
@@ -19,7 +19,7 @@ func (db *DB) Store(opts *store.Options) (*store.Store, error) { return store.Ne
 // A shelf is the backend of a file's stores.
 type shelf struct {
 	db     *DB
-	news   news
+	news   saved.News
 	near   nearness
 	limits limits
 }
@@ -90,7 +90,7 @@ func (s *shelf) change(ctx context.Context, b *store.Batch, indexes *indexes) (*
 	if err != nil {
 		return nil, err
 	}
-	s.news.tell()
+	s.news.Tell()
 	return out, nil
 }
 
@@ -107,7 +107,7 @@ func (s *shelf) History(ctx context.Context, n store.Namespace, key string) (rec
 // become visible in the order of their numbers.
 func (s *shelf) Changes(ctx context.Context, prefix store.Namespace, after int64, limit int) (records []*store.Record, seq int64, err error) {
 	name := prefix.Encode()
-	from, to := span(name)
+	from, to := saved.Span(name)
 	err = s.db.read(ctx, func(c *conn) (err error) {
 		if seq, err = c.lastSeq(); err != nil || limit == 0 {
 			return err
@@ -144,7 +144,7 @@ const pollEvery = 50 * time.Millisecond
 func (s *shelf) Wait(ctx context.Context, seq int64) error {
 	var poll *time.Timer
 	for {
-		told := s.news.next()
+		told := s.news.Next()
 		var last int64
 		err := s.db.read(ctx, func(c *conn) (err error) {
 			last, err = c.lastSeq()
@@ -167,31 +167,6 @@ func (s *shelf) Wait(ctx context.Context, seq int64) error {
 		case <-told:
 		case <-poll.C:
 		}
-	}
-}
-
-// news tells those who wait in this process that something was written.
-type news struct {
-	mu   sync.Mutex
-	told chan struct{} // nil if nobody waits
-}
-
-// next is closed when something is written from now on.
-func (n *news) next() <-chan struct{} {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.told == nil {
-		n.told = make(chan struct{})
-	}
-	return n.told
-}
-
-func (n *news) tell() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.told != nil {
-		close(n.told)
-		n.told = nil
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/treadle-go/treadle/internal/saved"
 	"github.com/treadle-go/treadle/store"
 )
 
@@ -187,11 +188,11 @@ func (l *look) scope(prefix store.Namespace) (scope, error) {
 // then are the records under a name that were live at the look's time, newest
 // first, with the ids of their namespaces. It goes through all versions.
 func (l *look) then(name string) (seqs, ids []int64, err error) {
-	from, to := span(name)
+	from, to := saved.Span(name)
 	err = l.c.each(`SELECT r.seq, r.space FROM (
 			SELECT max(seq) seq FROM store_record
 			WHERE space IN (SELECT id FROM store_space WHERE name>=? AND name<?) AND updated<=? GROUP BY space, key
-		) m CROSS JOIN `+recordTables+` WHERE r.seq=m.seq AND r.kind=? AND `+isLive+" ORDER BY r.seq DESC", []any{from, to, l.at, kindPut, l.at},
+		) m CROSS JOIN `+recordTables+` WHERE r.seq=m.seq AND r.kind=? AND `+isLive+" ORDER BY r.seq DESC", []any{from, to, l.at, saved.ItemPut, l.at},
 		func(scan func(...any) error) error {
 			var seq, id int64
 			err := scan(&seq, &id)
@@ -299,7 +300,7 @@ func (l *look) namespaces(prefix store.Namespace) ([]store.Namespace, error) {
 		slices.Sort(ids)
 		ids = slices.Compact(ids)
 	} else {
-		from, to := span(prefix.Encode())
+		from, to := saved.Span(prefix.Encode())
 		err = l.c.each(`SELECT id FROM store_space s WHERE name>=? AND name<? AND EXISTS
 			(SELECT 1 FROM store_under u LEFT JOIN store_life l ON l.seq=u.seq WHERE u.space=s.id AND `+isLive+")", []any{from, to, l.at},
 			func(scan func(...any) error) error {

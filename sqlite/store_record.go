@@ -5,20 +5,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/treadle-go/treadle/internal/saved"
 	"github.com/treadle-go/treadle/store"
-)
-
-// The kinds of records in the file.
-const (
-	kindPut = iota + 1
-	kindDeleted
-	kindExpired
-	kindForgotten
-)
-
-var (
-	kinds       = map[int]store.Kind{kindPut: store.Put, kindDeleted: store.Deleted, kindExpired: store.Expired, kindForgotten: store.Forgotten}
-	kindNumbers = map[store.Kind]int{store.Put: kindPut, store.Deleted: kindDeleted, store.Expired: kindExpired, store.Forgotten: kindForgotten}
 )
 
 // Parts of the statements that read records.
@@ -36,12 +24,12 @@ func scanRecord(scan func(...any) error) (r *store.Record, space int64, err erro
 	if err := scan(&r.Seq, &space, &kind, &r.Key, &created, &updated, &ttl, &expires, &r.Paths, (*[]byte)(&r.Meta), (*[]byte)(&r.Value)); err != nil {
 		return nil, 0, err
 	}
-	r.Kind = kinds[kind]
+	r.Kind = saved.ItemKind(kind)
 	if r.Kind == "" {
 		return nil, 0, fmt.Errorf("%w: record %d of the store is of kind %d", ErrDamaged, r.Seq, kind)
 	}
 	r.Updated, r.TTL = fromMicros(updated), time.Duration(ttl)*time.Microsecond
-	if kind == kindPut {
+	if kind == saved.ItemPut {
 		r.Created = fromMicros(created)
 	}
 	if ttl > 0 {
@@ -110,18 +98,6 @@ func (c *conn) spaceID(name string) (int64, error) {
 		id = -1
 	}
 	return id, err
-}
-
-// span are the bounds of the names under a name: from the first, to before the
-// second.
-func span(name string) (from, to []byte) {
-	from = []byte(name)
-	if name == "" {
-		return from, []byte{0xff} // no UTF-8 begins with it
-	}
-	to = []byte(name)
-	to[len(to)-1]++ // the byte that ends a segment
-	return from, to
 }
 
 // list is numbers as the JSON that json_each takes apart: one statement for

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/treadle-go/treadle/internal/saved"
 	"github.com/treadle-go/treadle/store"
 )
 
@@ -24,7 +25,7 @@ func (s *shelf) Sweep(ctx context.Context, sweep store.Sweep) (expired, dropped 
 		}
 		expired, dropped, more = expired+n, dropped+gone, n == sweepPage
 		if n > 0 {
-			s.news.tell()
+			s.news.Tell()
 		}
 	}
 	if sweep.Before.IsZero() {
@@ -46,7 +47,7 @@ func (s *shelf) Sweep(ctx context.Context, sweep store.Sweep) (expired, dropped 
 		dropped += n
 	}
 	if len(over) > 0 {
-		from, to := span("")
+		from, to := saved.Span("")
 		err = s.db.write(ctx, func(c *conn) error { return c.tidy(from, to, 0) })
 	}
 	return expired, dropped, err
@@ -111,7 +112,7 @@ func (w *writing) age(seqs []int64, before int64) (dropped int, err error) {
 		return 0, err
 	}
 	for _, r := range old {
-		if r.kind != kindPut && r.next == 0 {
+		if r.kind != saved.ItemPut && r.next == 0 {
 			if _, err := w.c.change("UPDATE store_state SET compacted=max(compacted,?)", r.seq); err != nil {
 				return 0, err
 			}

@@ -186,7 +186,7 @@ func (l *look) late(q *store.Query, s scope, race *race, x *nearby) error {
 	if x != nil {
 		after = x.upto
 	}
-	from, to := span(s.name)
+	from, to := saved.Span(s.name)
 	var ids []int64
 	err := l.c.each(`SELECT v.id FROM store_vector v CROSS JOIN store_record r CROSS JOIN store_space s
 		WHERE v.id>? AND v.stamp=(SELECT id FROM store_stamp WHERE text=?) AND r.seq=v.seq AND s.id=r.space AND s.name>=? AND s.name<?`,

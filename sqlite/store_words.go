@@ -146,7 +146,7 @@ func (l *look) matching(q *store.Query, s scope) ([]store.Candidate, error) {
 		return nil, err
 	}
 	// The index may have items that have ended, and those of other namespaces.
-	from, to := span(s.name)
+	from, to := saved.Span(s.name)
 	const selected = "FROM json_each(?) j CROSS JOIN store_record r CROSS JOIN store_space s LEFT JOIN store_life l ON l.seq=r.seq " +
 		"WHERE r.seq=j.value AND s.id=r.space AND s.name>=? AND s.name<? AND l.ended IS NULL AND " + isLive + " ORDER BY j.id"
 	var all []store.Candidate

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"time"
 
+	"github.com/treadle-go/treadle/internal/saved"
 	"github.com/treadle-go/treadle/store"
 )
 
@@ -129,7 +130,7 @@ func (w *writing) line(n store.Namespace, key string) (*itemLine, error) {
 	var expires int64
 	_, err = w.c.row("SELECT r.seq, r.kind, r.created, l.expires FROM "+recordTables+" WHERE r.space=? AND r.key=? ORDER BY r.seq DESC LIMIT 1",
 		[]any{line.space, line.key}, &line.seq, &line.kind, &line.created, &expires)
-	line.live = line.kind == kindPut && (expires == 0 || expires > w.now.UnixMicro())
+	line.live = line.kind == saved.ItemPut && (expires == 0 || expires > w.now.UnixMicro())
 	return line, err
 }
 
@@ -188,7 +189,7 @@ func (w *writing) add(line *itemLine, r *store.Record, x *store.Indexed, keep in
 	}
 	w.last = r.Seq
 	before := *line
-	line.seq, line.kind = r.Seq, kindNumbers[r.Kind]
+	line.seq, line.kind = r.Seq, saved.ItemNumber(r.Kind)
 	if before.seq != 0 {
 		if err := w.end(&before, r.Updated); err != nil {
 			return 0, err
@@ -224,7 +225,7 @@ func (w *writing) insert(line *itemLine, r *store.Record, x *store.Indexed) (seq
 	}
 	terms, words := encodeTerms(x.Terms)
 	seq, err = w.c.insert("INSERT INTO store_record(space,key,kind,created,updated,ttl,stamp,words,paths,terms,meta,value) VALUES(?,?,?,?,?,?,?,?,?,?,?,?)",
-		line.space, line.key, kindNumbers[r.Kind], created, r.Updated.UnixMicro(), r.TTL.Microseconds(), stamp, words,
+		line.space, line.key, saved.ItemNumber(r.Kind), created, r.Updated.UnixMicro(), r.TTL.Microseconds(), stamp, words,
 		orNull([]byte(x.Paths)), orNull(terms), orNull(r.Meta), orNull(r.Value))
 	if err != nil {
 		return 0, err
@@ -278,7 +279,7 @@ func (w *writing) stamp(text string) (any, error) {
 // end makes the current record of a line one of the past.
 func (w *writing) end(line *itemLine, at time.Time) error {
 	_, err := w.c.change("INSERT INTO store_life(seq,ended) VALUES(?,?) ON CONFLICT(seq) DO UPDATE SET ended=excluded.ended", line.seq, at.UnixMicro())
-	if err != nil || line.kind != kindPut {
+	if err != nil || line.kind != saved.ItemPut {
 		return err
 	}
 	if err := w.unlist(line); err != nil {
@@ -339,7 +340,7 @@ func (w *writing) forget(line *itemLine) error {
 	if err := w.settle(line); err != nil {
 		return err
 	}
-	if line.kind == kindPut {
+	if line.kind == saved.ItemPut {
 		if err := w.unlist(line); err != nil {
 			return err
 		}
@@ -361,7 +362,7 @@ func (w *writing) forgetAll(line *itemLine) error {
 		below   = "(SELECT id FROM store_space WHERE name>=? AND name<?)"
 		records = "(SELECT seq FROM store_record WHERE space IN " + below + " AND key<>x'')"
 	)
-	from, to := span(line.namespace.Encode())
+	from, to := saved.Span(line.namespace.Encode())
 	for _, q := range []string{
 		"INSERT INTO store_unword(seq) SELECT seq FROM store_under WHERE space IN " + below,
 		"DELETE FROM store_life WHERE seq IN " + records,

@@ -13,6 +13,10 @@
 // did not change since an earlier record (each database has another price for a
 // row), where control and metadata are, when chunks share a row, and all SQL.
 //
+// Of the items of a store this package has the numbers of their kinds and the
+// bounds of the names under a namespace; and News, by which those who wait hear
+// that something was written.
+//
 // Whatever is stored can be read for ever: what these functions write does not
 // change. The golden tests of the packages that use them hold them to it.
 package saved
