@@ -1,0 +1,78 @@
+package memory_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/memory"
+	"github.com/treadle-go/treadle/sqlite"
+	"github.com/treadle-go/treadle/store"
+)
+
+// What comes to mind does not depend on where memories are kept, nor do their
+// scores and blocks, also as uses add up.
+func TestRecallIsTheSameOnSQLite(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	o := &store.Options{Embedder: store.NewHashEmbedder(64), Now: func() time.Time { return now }}
+	db, err := sqlite.Open(filepath.Join(t.TempDir(), "memories.db"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	lasting, err := db.Store(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stores := []*store.Store{newStore(t, o), lasting}
+	rnd := rand.New(rand.NewPCG(1, 2))
+	words := strings.Fields("tea milk sugar cup pot green black morning evening Ann Bob likes hates has lost found the a in")
+	sentence := func(n int) string {
+		var out []string
+		for range n {
+			out = append(out, words[rnd.IntN(len(words))])
+		}
+		return strings.Join(out, " ")
+	}
+	for i := range 200 {
+		value := map[string]any{"kind": "Memory", "content": memory.Memory{Content: sentence(3 + rnd.IntN(8))}}
+		meta := map[string]float64{"importance": rnd.Float64()}
+		for _, s := range stores {
+			if err := s.Put(t.Context(), memories, fmt.Sprint(i), value, &store.PutOptions{Meta: meta}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		now = now.Add(time.Duration(rnd.IntN(48)) * time.Hour)
+	}
+	for range 30 {
+		asked := []llm.Message{llm.User(sentence(4)), llm.Assistant(sentence(2)), llm.User(sentence(3))}
+		var blocks [2][]string
+		for i, s := range stores {
+			r, err := memory.NewRecaller(&memory.RecallOptions{Namespace: memories, Store: s, MaxTokens: 200, Now: o.Now})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := r.Recall(t.Context(), asked...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range got.Memories {
+				blocks[i] = append(blocks[i], fmt.Sprintf("%s %.12f %s", m.Item.Key, m.Score, m.Why))
+			}
+			blocks[i] = append(blocks[i], fmt.Sprintf("%d tokens, %d hidden\n%s", got.Tokens, got.Hidden, got.Block))
+		}
+		if d := cmp.Diff(blocks[0], blocks[1]); d != "" {
+			t.Fatalf("%q: (-memory +SQLite):\n%s", asked[2].Text(), d)
+		}
+	}
+}
