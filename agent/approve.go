@@ -23,10 +23,12 @@ const (
 	Respond Verdict = "respond" // do not run it; Message is its result
 )
 
+var verdicts = []Verdict{Accept, Edit, Reject, Respond}
+
 // Gate says which calls of a tool need a person's approval.
 type Gate struct {
 	Tool string
-	// Allow are the verdicts to choose from; nil means all of them.
+	// Allow are the verdicts to choose from; none means all of them.
 	Allow []Verdict
 	// Description is shown with the call.
 	Description string
@@ -113,6 +115,11 @@ func (a approval) gated(ctx context.Context, history llm.Messages) (calls []llm.
 		if i < 0 {
 			continue
 		}
+		for _, v := range a[i].Allow {
+			if !slices.Contains(verdicts, v) { // it would count as consent
+				return nil, nil, fmt.Errorf("agent: the gate of %s allows %q: want some of %q", call.Name, v, verdicts)
+			}
+		}
 		if a[i].When != nil {
 			needed, err := a[i].When(ctx, call)
 			if err != nil {
@@ -128,8 +135,8 @@ func (a approval) gated(ctx context.Context, history llm.Messages) (calls []llm.
 }
 
 func (g Gate) allowed() []Verdict {
-	if g.Allow == nil {
-		return []Verdict{Accept, Edit, Reject, Respond}
+	if len(g.Allow) == 0 {
+		return verdicts
 	}
 	return g.Allow
 }

@@ -137,6 +137,23 @@ func TestApprovalRefusesAnswersThatDoNotFit(t *testing.T) {
 	}
 }
 
+// A verdict that is none would let the call run.
+func TestGateMustAllowVerdictsThatThereAre(t *testing.T) {
+	model := llmtest.NewScript(llmtest.Ask(say("a")))
+	_, err := made(t, model, with(agent.Approve(agent.Gate{Tool: "echo", Allow: []agent.Verdict{"yes"}}))).Thread("1").Run(t.Context(), agent.Ask("go"))
+	if err == nil || !strings.Contains(err.Error(), `agent: the gate of echo allows "yes": want some of ["approve" "edit" "reject" "respond"]`) {
+		t.Errorf("err = %v", err)
+	}
+	model = llmtest.NewScript(llmtest.Ask(say("a")))
+	thread := made(t, model, with(agent.Approve(agent.Gate{Tool: "echo", Allow: []agent.Verdict{}}))).Thread("1")
+	_, err = thread.Run(t.Context(), agent.Ask("go"))
+	asked(t, err)
+	_, err = thread.Resume(t.Context(), agent.Decisions{{Type: "whatever"}})
+	if _, ok := errors.AsType[*treadle.AnswerError](err); !ok {
+		t.Errorf("err = %v", err)
+	}
+}
+
 func TestApprovalIsAskedOnlyWhenTheGateSaysSo(t *testing.T) {
 	abroad := func(_ context.Context, call llm.ToolCall) (bool, error) {
 		return strings.Contains(string(call.Args), "abroad"), nil

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 
 	"github.com/treadle-go/treadle/llm"
 )
@@ -47,6 +48,9 @@ type spent struct {
 }
 
 func (o BudgetOptions) check(_ context.Context, s allSpent) (halted, error) {
+	if o.Cost == nil && (o.RunCost > 0 || o.ThreadCost > 0) {
+		return halted{}, errors.New("agent: Budget bounds the cost and cannot know it: set BudgetOptions.Cost")
+	}
 	for _, b := range []LimitError{
 		{"tokens", "thread", float64(s.ThreadSpent.Tokens), float64(o.ThreadTokens)},
 		{"tokens", "run", float64(s.RunSpent.Tokens), float64(o.RunTokens)},

@@ -55,8 +55,12 @@ func (l Limit) reached(what string, run, thread int) *LimitError {
 
 // stop is what a hook writes at a limit.
 func stop(over Over, reached *LimitError, results ...llm.Message) (halted, error) {
-	if over == OverFail {
+	switch over {
+	case OverFail:
 		return halted{}, reached
+	case OverEnd, "":
+	default:
+		return halted{}, fmt.Errorf("%w, and Over is %q: want %s or %s", reached, over, OverEnd, OverFail)
 	}
 	text := strings.TrimPrefix(reached.Error(), "agent: t")
 	notice := llm.Assistant("T" + text + ".")

@@ -174,6 +174,20 @@ func TestThreadGoesOnWithAHigherLimit(t *testing.T) {
 	wantLines(t, out.Messages, "human: go", `ai:  [echo {"text":"a"}]`, "tool: a", "ai: done")
 }
 
+// A limit that could not hold is an error, not no limit.
+func TestLimitsThatCannotHoldAreErrors(t *testing.T) {
+	for want, m := range map[string]*agent.Middleware{
+		"agent: Budget bounds the cost and cannot know it: set BudgetOptions.Cost":                           agent.Budget(agent.BudgetOptions{ThreadCost: 1}),
+		`agent: the run limit of model calls is reached (1 of 1), and Over is "continue": want end or error`: agent.LimitModelCalls(agent.Limit{Run: 1, Over: agent.OverSkip}),
+		`agent: the run limit of tool calls is reached (1 of 1), and Over is "stop": want end or error`:      agent.LimitToolCalls("", agent.Limit{Run: 1, Over: "stop"}),
+	} {
+		model := llmtest.NewScript(llmtest.Ask(say("a")), llmtest.Ask(say("b")))
+		if _, err := made(t, model, with(m)).Run(t.Context(), agent.Ask("go")); err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("err = %v, want %s", err, want)
+		}
+	}
+}
+
 func TestStructuredAnswerIsNotCounted(t *testing.T) {
 	type report struct {
 		Sky string `json:"sky"`
