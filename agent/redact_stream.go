@@ -15,8 +15,11 @@ type redacted struct {
 	redactor
 }
 
-// Describe implements [llm.Describer].
-func (m *redacted) Describe() llm.Info { return llm.Describe(m.Model) }
+// Unwrap is the model inside; see [llm.With].
+func (m *redacted) Unwrap() llm.Model { return m.Model }
+
+// Rewrap is the same around another model.
+func (m *redacted) Rewrap(model llm.Model) llm.Model { return &redacted{model, m.redactor} }
 
 // Stream implements [llm.Model].
 func (m *redacted) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {

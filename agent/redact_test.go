@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -82,6 +83,27 @@ func TestPersonalDataIsTakenOutOfResultsAndAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantLines(t, out.Messages, "human: who is c@d.de?", `ai:  [echo {"text":"mail a@b.de"}]`, "tool: mail [REDACTED_EMAIL]", "ai: It is [REDACTED_EMAIL] indeed.")
+}
+
+// What stands around the agent's model hides nothing of what was bound to it.
+func TestTagsOfTheModelOutlastMiddleware(t *testing.T) {
+	model := llm.With(llmtest.Scripted(t, llmtest.Say("fine")), llm.Tags("mine"))
+	a := made(t, model, with(agent.Redact(agent.RedactOptions{Output: true}), agent.RetryModel(nil), agent.Fallback(llmtest.NewScript())))
+	tokens := 0
+	for ev, err := range a.Stream(t.Context(), agent.Ask("hi"), treadle.Modes(treadle.ModeTokens)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if token, ok := ev.(treadle.Token); ok {
+			tokens++
+			if !slices.Contains(token.Tags, "mine") {
+				t.Errorf("%v has the tags %q", token.Chunk, token.Tags)
+			}
+		}
+	}
+	if tokens == 0 {
+		t.Error("nothing was streamed")
+	}
 }
 
 // streamed is what a stream shows of an answer that comes in the given pieces.

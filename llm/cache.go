@@ -35,11 +35,11 @@ type cached struct {
 	ttl   time.Duration
 }
 
-func (c *cached) inner() Model         { return c.model }
-func (c *cached) around(m Model) Model { return &cached{m, c.cache, c.ttl} }
+// Unwrap is the model inside; see [With].
+func (c *cached) Unwrap() Model { return c.model }
 
-// Describe implements [Describer].
-func (c *cached) Describe() Info { return Describe(c.model) }
+// Rewrap is the same around another model.
+func (c *cached) Rewrap(m Model) Model { return &cached{m, c.cache, c.ttl} }
 
 const cacheSpace = "llm.answers"
 

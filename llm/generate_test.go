@@ -173,6 +173,35 @@ func TestStreamEndsTheCallOfACallerThatLeaves(t *testing.T) {
 	}
 }
 
+// around is a model of one's own around another.
+type around struct{ llm.Model }
+
+func (a around) Unwrap() llm.Model            { return a.Model }
+func (a around) Rewrap(m llm.Model) llm.Model { return around{m} }
+
+// What is bound inside is known to the run, whatever stands around it.
+func TestTagsAreKnownThroughWrappers(t *testing.T) {
+	bound := func() llm.Model {
+		return llm.With(llmtest.NewScript(llmtest.Say("x")), llm.Tags("in"), llm.Metadata(map[string]any{"k": 1}), llm.NoStream())
+	}
+	for name, model := range map[string]llm.Model{
+		"retry":     llm.Retry(bound(), nil),
+		"fallback":  llm.Fallback(bound(), llmtest.NewScript()),
+		"one's own": around{bound()},
+		"several":   llm.Fallback(llm.Retry(around{bound()}, nil), llmtest.NewScript()),
+	} {
+		var d diary
+		if _, err := llm.Generate(d.in(t.Context()), llm.With(model, llm.Tags("out")), llm.User("hi")); err != nil {
+			t.Fatal(err)
+		}
+		call := d.calls[0]
+		same(t, name+": tags", []string{"in", "out"}, call.Tags)
+		same(t, name+": metadata", 1, call.Metadata["k"])
+		same(t, name+": model", "script", call.Name)
+		same(t, name+": lines", 2, len(d.lines)) // its beginning and its end, and no chunk
+	}
+}
+
 func TestOuterSettingsWin(t *testing.T) {
 	var got *llm.Request
 	model := modelFunc(func(_ context.Context, req *llm.Request, yield func(llm.Chunk, error) bool) {
@@ -189,6 +218,12 @@ func TestOuterSettingsWin(t *testing.T) {
 	if _, err := llm.Generate(t.Context(), outer, llm.User("hi")); err != nil {
 		t.Fatal(err)
 	}
+	check(t)
+	// Each model of a fallback has settings of its own.
+	if _, err := llm.Generate(t.Context(), llm.With(llm.Fallback(inner, model), llm.Temperature(0), llm.Setting("l", 2), llm.SerialTools()), llm.User("hi")); err != nil {
+		t.Fatal(err)
+	}
+	got.Tags = []string{"in", "out"} // not for models
 	check(t)
 	// Asked without Generate the settings count as well.
 	if _, err := llm.Collect(outer.Stream(t.Context(), &llm.Request{Messages: llm.Messages{llm.User("hi")}})); err != nil {

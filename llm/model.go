@@ -105,10 +105,14 @@ type Describer interface {
 	Describe() Info
 }
 
-// Describe is the model's description of itself, or a zero Info.
+// Describe is the model's description of itself, or else that of the model that
+// it stands around (see [With]), or a zero Info.
 func Describe(m Model) Info {
-	if d, ok := m.(Describer); ok {
-		return d.Describe()
+	switch m := m.(type) {
+	case Describer:
+		return m.Describe()
+	case wrapper:
+		return Describe(m.Unwrap())
 	}
 	return Info{}
 }

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -12,7 +13,12 @@ import (
 //
 //	joker := llm.With(model, llm.Temperature(1), llm.Tags("joke"))
 //
-// Of two bindings the outer one wins; tags and metadata add up.
+// Of two bindings the outer one wins; tags, metadata and tools add up. It is the
+// same where a [Retry] or the like stands between them. A model of one's own that
+// stands around another has two methods for that, which every such model of this
+// package has: Unwrap() llm.Model, the one inside, and Rewrap(llm.Model) llm.Model,
+// the same around another. Without them the events of a call lack the tags that
+// were bound inside.
 func With(model Model, opts ...Option) Model { return &bound{model, opts} }
 
 type bound struct {
@@ -22,9 +28,48 @@ type bound struct {
 
 // Stream implements [Model].
 func (b *bound) Stream(ctx context.Context, req *Request) iter.Seq2[Chunk, error] {
-	r := *req
+	r := Request{Messages: req.Messages}
 	model := bind(b, &r)
+	r.override(req)
 	return model.Stream(ctx, &r)
+}
+
+// override has the settings of an outer request win. The messages are those that
+// r has, which are the outer's as the options have left them.
+func (r *Request) override(outer *Request) {
+	r.Model = cmp.Or(outer.Model, r.Model)
+	r.Tools = slices.Concat(r.Tools, outer.Tools)
+	r.ToolChoice = cmp.Or(outer.ToolChoice, r.ToolChoice)
+	r.SerialTools = r.SerialTools || outer.SerialTools
+	r.Output = cmp.Or(outer.Output, r.Output)
+	r.Objects = cmp.Or(outer.Objects, r.Objects)
+	r.MaxTokens = cmp.Or(outer.MaxTokens, r.MaxTokens)
+	r.Temperature = cmp.Or(outer.Temperature, r.Temperature)
+	r.TopP = cmp.Or(outer.TopP, r.TopP)
+	if outer.StopWords != nil {
+		r.StopWords = outer.StopWords
+	}
+	r.Seed = cmp.Or(outer.Seed, r.Seed)
+	r.Reasoning = cmp.Or(outer.Reasoning, r.Reasoning)
+	r.Settings = overlaid(r.Settings, outer.Settings)
+	r.about(outer)
+}
+
+// about adds what is not for the model but about the call.
+func (r *Request) about(outer *Request) {
+	r.NoStream = r.NoStream || outer.NoStream
+	r.Tags = slices.Concat(r.Tags, outer.Tags)
+	r.Metadata = overlaid(r.Metadata, outer.Metadata)
+}
+
+// overlaid has what both maps have, and where both have it what the outer has.
+func overlaid(inner, outer map[string]any) map[string]any {
+	if len(inner) == 0 {
+		return outer
+	}
+	inner = maps.Clone(inner)
+	maps.Copy(inner, outer)
+	return inner
 }
 
 // Describe implements [Describer].
@@ -33,8 +78,8 @@ func (b *bound) Describe() Info { return Describe(b.model) }
 // A wrapper is a model around one other model.
 type wrapper interface {
 	Model
-	inner() Model
-	around(Model) Model // the same wrapper around another model
+	Unwrap() Model
+	Rewrap(Model) Model // the same wrapper around another model
 }
 
 // bind moves the settings that are bound to the model, or to one that is wrapped
@@ -55,9 +100,14 @@ func unbound(m Model, req *Request) (Model, bool) {
 		}
 		return inner, true
 	case wrapper:
-		if inner, found := unbound(m.inner(), req); found {
-			return m.around(inner), true
+		if inner, found := unbound(m.Unwrap(), req); found {
+			return m.Rewrap(inner), true
 		}
+	case fallback:
+		// Each model has its own settings, but there is one call to tell of.
+		var first Request
+		bind(m[0], &first)
+		req.about(&first)
 	}
 	return m, false
 }

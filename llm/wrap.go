@@ -48,11 +48,11 @@ type retrier struct {
 	opts  RetryOptions
 }
 
-func (r *retrier) inner() Model         { return r.model }
-func (r *retrier) around(m Model) Model { return &retrier{m, r.opts} }
+// Unwrap is the model inside; see [With].
+func (r *retrier) Unwrap() Model { return r.model }
 
-// Describe implements [Describer].
-func (r *retrier) Describe() Info { return Describe(r.model) }
+// Rewrap is the same around another model.
+func (r *retrier) Rewrap(m Model) Model { return &retrier{m, r.opts} }
 
 // temporary reports whether an error says that it will pass.
 func temporary(err error) bool {
@@ -167,11 +167,11 @@ type limited struct {
 	limiter interface{ Wait(context.Context) error }
 }
 
-func (l *limited) inner() Model         { return l.model }
-func (l *limited) around(m Model) Model { return &limited{m, l.limiter} }
+// Unwrap is the model inside; see [With].
+func (l *limited) Unwrap() Model { return l.model }
 
-// Describe implements [Describer].
-func (l *limited) Describe() Info { return Describe(l.model) }
+// Rewrap is the same around another model.
+func (l *limited) Rewrap(m Model) Model { return &limited{m, l.limiter} }
 
 // Stream implements [Model].
 func (l *limited) Stream(ctx context.Context, req *Request) iter.Seq2[Chunk, error] {
