@@ -130,8 +130,12 @@ func (r redactor) text(s string, where llm.Role) (string, error) {
 		if len(found) == 0 {
 			continue
 		}
-		if r.As == Block {
+		switch r.As {
+		case Block:
 			return "", &RedactError{p.Name, where, len(found)}
+		case Replace, Mask, Hash:
+		default: // perhaps it was meant to block
+			return "", fmt.Errorf("agent: Redact: As is %q: want %s, %s, %s or %s", r.As, Replace, Mask, Hash, Block)
 		}
 		var b strings.Builder
 		end := 0

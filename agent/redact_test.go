@@ -73,6 +73,10 @@ func TestPersonalDataStopsTheRunIfItIsBlocked(t *testing.T) {
 	if strings.Contains(err.Error(), "a@b.de") {
 		t.Errorf("the error tells: %v", err)
 	}
+	_, err = modelHears(t, "a@b.de", agent.RedactOptions{As: "blok"})
+	if err == nil || !strings.Contains(err.Error(), `agent: Redact: As is "blok": want redact, mask, hash or block`) {
+		t.Errorf("a mistyped redaction gave %v", err)
+	}
 }
 
 func TestPersonalDataIsTakenOutOfResultsAndAnswers(t *testing.T) {
