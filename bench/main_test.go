@@ -277,7 +277,7 @@ var small = map[string]job{
 }
 
 func init() {
-	for _, w := range ourStores {
+	for _, w := range append(ourStores, ourRecall) {
 		small[w.name] = job{name: w.name, n: 1, want: 100}
 	}
 }

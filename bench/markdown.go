@@ -51,6 +51,9 @@ func ourCell(l line) string {
 		return "not measured"
 	}
 	cell := roundTime(l.NsPerOp)
+	if l.P95Ns > 0 {
+		cell += ", p95 " + roundTime(l.P95Ns)
+	}
 	if l.PoolerNs > 0 {
 		cell += ", pooler-safe " + roundTime(l.PoolerNs)
 	}

@@ -26,6 +26,7 @@ type line struct {
 
 	// Of some jobs only; see README.md.
 	MeanNs    float64 `json:"mean_ns,omitempty"`
+	P95Ns     float64 `json:"p95_ns,omitempty"`
 	PoolerNs  float64 `json:"pooler_ns,omitempty"`
 	Turn10Ns  float64 `json:"turn10_ns,omitempty"`
 	Turn100Ns float64 `json:"turn100_ns,omitempty"`
@@ -40,7 +41,7 @@ func (l *line) measured() bool { return l.NsPerOp > 0 }
 
 // times are those of a line, each of which may have its own best trial.
 func (l *line) times() []*float64 {
-	return []*float64{&l.NsPerOp, &l.MeanNs, &l.PoolerNs, &l.Turn10Ns, &l.Turn100Ns, &l.ColdNs}
+	return []*float64{&l.NsPerOp, &l.MeanNs, &l.P95Ns, &l.PoolerNs, &l.Turn10Ns, &l.Turn100Ns, &l.ColdNs}
 }
 
 // try repeats a trial and keeps the least of each of its times.
@@ -157,7 +158,10 @@ func (l *laps) lap() {
 }
 
 // median is that of the times, in nanoseconds.
-func median(took []time.Duration) float64 {
+func median(took []time.Duration) float64 { return percentile(took, 50) }
+
+// percentile is the time that so many percent do not exceed.
+func percentile(took []time.Duration, percent int) float64 {
 	s := slices.Sorted(slices.Values(took))
-	return float64(s[(len(s)-1)/2].Nanoseconds())
+	return float64(s[(len(s)-1)*percent/100].Nanoseconds())
 }

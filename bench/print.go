@@ -68,6 +68,9 @@ func (p *tablePrinter) ours(l line, unit string) error {
 	row := tableRow{name: l.Name, engine: "treadle", time: "-", note: l.Note}
 	if l.measured() {
 		row.time = shortTime(l.NsPerOp) + "/" + unit
+		if l.P95Ns > 0 {
+			row.time += ", p95 " + shortTime(l.P95Ns)
+		}
 		row.allocs, row.bytes = fmt.Sprintf("%.1f", l.AllocsPerOp), fmt.Sprintf("%.0f", l.BytesPerOp)
 	}
 	p.rows = append(p.rows, row)

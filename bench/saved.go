@@ -104,8 +104,14 @@ func savedSend(ctx context.Context, j job) (line, error) {
 
 // medianOf is what a unit costs of n in each of some runs; time is the median's.
 func medianOf(runs, n int, run func(i int) error) (line, error) {
+	l, _, err := timed(runs, n, run)
+	return l, err
+}
+
+// timed is medianOf with how long each run took.
+func timed(runs, n int, run func(i int) error) (line, []time.Duration, error) {
 	if err := run(runs); err != nil { // the warm-up
-		return line{}, err
+		return line{}, nil, err
 	}
 	took := make([]time.Duration, runs)
 	l, err := cost(runs*n, func() error {
@@ -119,10 +125,10 @@ func medianOf(runs, n int, run func(i int) error) (line, error) {
 		return nil
 	})
 	if err != nil {
-		return line{}, err
+		return line{}, nil, err
 	}
 	l.MeanNs, l.NsPerOp = l.NsPerOp, median(took)/float64(n)
-	return l, nil
+	return l, took, nil
 }
 
 // askAndAnswer times rounds, each on a thread of its own: a run up to the

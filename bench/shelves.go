@@ -42,9 +42,11 @@ func storeWorks(at shelfAt, trials int) []work {
 // shelf is a store and how to be rid of it.
 type shelf struct {
 	*store.Store
-	corpus *corpus
-	size   int // how many of its sentences are in it
-	close  func() error
+	corpus   *corpus
+	memories *memories               // of those that have them
+	item     func(i int) store.PutOp // what is put as number i
+	size     int                     // how many are in it
+	close    func() error
 }
 
 type shelfOpener func(ctx context.Context, o *store.Options) (*store.Store, func() error, error)
@@ -83,7 +85,7 @@ type library struct {
 	progress io.Writer
 	corpus   *corpus
 	shelf    *shelf
-	backend  string
+	name     string // of the shelf
 }
 
 var books = &library{progress: os.Stderr}
@@ -101,21 +103,21 @@ func (l *library) sentences(ctx context.Context, size int) (*corpus, error) {
 	return c, nil
 }
 
-// filled is a store with so many sentences, which is not to be changed.
-func (l *library) filled(ctx context.Context, at shelfAt, size int) (*shelf, error) {
-	if l.shelf != nil && l.backend == at.backend && l.shelf.size == size {
+// filled is the store of a name with so many items, which is not to be changed.
+func (l *library) filled(ctx context.Context, name string, size int, empty func(ctx context.Context, size int) (*shelf, error)) (*shelf, error) {
+	if l.shelf != nil && l.name == name && l.shelf.size == size {
 		return l.shelf, nil
 	}
 	if err := l.close(); err != nil {
 		return nil, err
 	}
-	s, err := at.empty(ctx, size)
+	s, err := empty(ctx, size)
 	if err != nil {
 		return nil, err
 	}
-	l.shelf, l.backend = s, at.backend
+	l.shelf, l.name = s, name
 	if size == corpusSize {
-		fmt.Fprintf(l.progress, "treadle: filling a store, %s\n", at.backend)
+		fmt.Fprintf(l.progress, "treadle: filling a store, %s\n", name)
 	}
 	return s, s.fill(ctx, size)
 }
@@ -147,7 +149,7 @@ func (at shelfAt) empty(ctx context.Context, size int) (*shelf, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &shelf{Store: s, corpus: c, close: closing}, nil
+	return &shelf{Store: s, corpus: c, item: func(i int) store.PutOp { return noteOp(c, i) }, close: closing}, nil
 }
 
 // note is what a shelf holds.
@@ -165,8 +167,8 @@ const (
 
 func noteSpace(i int) store.Namespace { return store.Namespace{"users", strconv.Itoa(i % users)} }
 
-func (s *shelf) note(i int) store.PutOp {
-	return store.PutOp{Namespace: noteSpace(i), Key: strconv.Itoa(i), Value: note{s.corpus.facts[i], i % ns, "note"}}
+func noteOp(c *corpus, i int) store.PutOp {
+	return store.PutOp{Namespace: noteSpace(i), Key: strconv.Itoa(i), Value: note{c.facts[i], i % ns, "note"}}
 }
 
 func (s *shelf) fill(ctx context.Context, size int) error {
@@ -174,7 +176,7 @@ func (s *shelf) fill(ctx context.Context, size int) error {
 	for s.size < size {
 		ops := make([]store.Op, min(page, size-s.size))
 		for i := range ops {
-			ops[i] = s.note(s.size + i)
+			ops[i] = s.item(s.size + i)
 		}
 		if _, err := s.Batch(ctx, ops...); err != nil {
 			return err
@@ -192,14 +194,14 @@ func (at shelfAt) put(ctx context.Context, j job) (l line, err error) {
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
 	return medianOf(j.want, 1, func(i int) error {
-		op := s.note(i)
+		op := s.item(i)
 		return s.Put(ctx, op.Namespace, op.Key, op.Value, nil)
 	})
 }
 
 // get reads notes by their keys.
 func (at shelfAt) get(ctx context.Context, j job) (line, error) {
-	s, err := books.filled(ctx, at, j.want)
+	s, err := books.filled(ctx, at.backend, j.want, at.empty)
 	if err != nil {
 		return line{}, err
 	}
@@ -219,7 +221,7 @@ func (at shelfAt) get(ctx context.Context, j job) (line, error) {
 // search times a search for each of some questions of the corpus, among the notes of all
 // users, and returns what the searches found.
 func (at shelfAt) search(ctx context.Context, j job, options func(question string) *store.SearchOptions) (*shelf, [][]note, line, error) {
-	s, err := books.filled(ctx, at, j.want)
+	s, err := books.filled(ctx, at.backend, j.want, at.empty)
 	if err != nil {
 		return nil, nil, line{}, err
 	}

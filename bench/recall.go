@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/treadle-go/treadle/store"
+)
+
+// ourRecall is the part of the catalogue about memories.
+var ourRecall = newTrial("memory_recall_100k", "p50", 3, recallMemories)
+
+const (
+	recalled = 30  // memories for a message
+	messages = 200 // of a trial
+)
+
+// memory is an item as memories are stored.
+type memory struct {
+	Kind    string        `json:"kind"`
+	Content memoryContent `json:"content"`
+}
+
+type memoryContent struct {
+	Content string `json:"content"`
+}
+
+var memorySpace = store.Namespace{"memories", "ada"}
+
+// memories are those of one user, and what the user says.
+type memories struct {
+	*corpus
+	texts, messages []string
+	vector          map[string][]float32
+}
+
+// newMemories makes memories of the facts of a corpus and messages of its
+// questions, all drawn out with words as frequent as in a language: of the
+// words of a message several are in tens of thousands of memories, and most are in few. The
+// vectors stay those of the facts and questions.
+func newMemories(c *corpus, size int) *memories {
+	m := &memories{corpus: c, texts: make([]string, size), messages: make([]string, messages), vector: make(map[string][]float32, size+messages)}
+	talk := newSmallTalk()
+	for i := range m.messages {
+		q := i % len(c.questions)
+		m.messages[i] = talk.drawOut(c.questions[q], 5, 15)
+		m.vector[m.messages[i]] = c.vectors[q]
+	}
+	for i := range m.texts {
+		m.texts[i] = talk.drawOut(c.facts[i], 8, 25)
+		m.vector[m.texts[i]] = c.vectors[len(c.questions)+i]
+	}
+	return m
+}
+
+// Embed implements [store.Embedder]. A store without fields embeds a memory as
+// its JSON.
+func (m *memories) Embed(_ context.Context, texts []string) ([][]float32, error) {
+	out := make([][]float32, len(texts))
+	for i, text := range texts {
+		var v memory
+		if strings.HasPrefix(text, "{") {
+			if err := json.Unmarshal([]byte(text), &v); err != nil {
+				return nil, err
+			}
+			text = v.Content.Content
+		}
+		if out[i] = m.vector[text]; out[i] == nil {
+			return nil, fmt.Errorf("%q is neither a memory nor a message", text)
+		}
+	}
+	return out, nil
+}
+
+func (m *memories) item(i int) store.PutOp {
+	return store.PutOp{Namespace: memorySpace, Key: strconv.Itoa(i), Value: memory{"Memory", memoryContent{m.texts[i]}}}
+}
+
+// emptyMind is a store in a file for memories.
+func emptyMind(ctx context.Context, size int) (*shelf, error) {
+	c, err := books.sentences(ctx, size)
+	if err != nil {
+		return nil, err
+	}
+	m := newMemories(c, size)
+	s, closing, err := fileShelf(ctx, &store.Options{Embedder: m, Ranking: store.Hybrid})
+	if err != nil {
+		return nil, err
+	}
+	return &shelf{Store: s, corpus: c, memories: m, item: m.item, close: closing}, nil
+}
+
+// recallMemories times what a message calls to mind, one message after the other.
+func recallMemories(ctx context.Context, j job) (line, error) {
+	s, err := books.filled(ctx, "memories", j.want, emptyMind)
+	if err != nil {
+		return line{}, err
+	}
+	l, took, err := timed(messages, 1, func(i int) error {
+		items, err := s.Search(ctx, memorySpace, &store.SearchOptions{Query: s.memories.messages[i%messages], Limit: recalled})
+		if err == nil && len(items) != min(recalled, j.want) {
+			err = fmt.Errorf("message %d calls %d memories to mind, want %d", i, len(items), recalled)
+		}
+		return err
+	})
+	if err != nil {
+		return line{}, err
+	}
+	l.P95Ns = percentile(took, 95)
+	l.Note = "budget: p95 of 40ms, without embedding the message; " + s.corpus.note
+	return l, nil
+}
+
+// smallTalk adds words to sentences, the n-th of a vocabulary about 1/n times as
+// often as the first.
+type smallTalk struct {
+	rnd   *rand.Rand
+	zipf  *rand.Zipf
+	words []string
+}
+
+// vocabulary is how many words small talk knows.
+const vocabulary = 20_000
+
+// newSmallTalk says the same each time.
+func newSmallTalk() *smallTalk {
+	rnd := rand.New(rand.NewPCG(11, 13))
+	t := &smallTalk{rnd: rnd, zipf: rand.NewZipf(rnd, 1.05, 2.7, vocabulary-1), words: slices.Clone(common)}
+	known := map[string]bool{}
+	for _, w := range t.words {
+		known[w] = true
+	}
+	for len(t.words) < vocabulary {
+		if w := t.invent(); !known[w] {
+			known[w] = true
+			t.words = append(t.words, w)
+		}
+	}
+	return t
+}
+
+// drawOut makes a sentence of from to most words, unless it is longer anyway.
+func (t *smallTalk) drawOut(sentence string, from, most int) string {
+	end := sentence[len(sentence)-1:]
+	words := strings.Fields(strings.TrimSuffix(sentence, end))
+	for want := from + t.rnd.IntN(most-from+1); len(words) < want; {
+		words = append(words, t.words[t.zipf.Uint64()])
+	}
+	return strings.Join(words, " ") + end
+}
+
+// invent makes a word of two to four syllables.
+func (t *smallTalk) invent() string {
+	var b strings.Builder
+	for range 2 + t.rnd.IntN(3) {
+		b.WriteString(syllables[t.rnd.IntN(len(syllables))])
+	}
+	return b.String()
+}
+
+var (
+	// common words of English, the most frequent first.
+	common = strings.Fields(`the of and to a in is that it was for on with he as you do at this but his by from they we say her she or an
+		will my one all would there their what so up out if about who get which go me when make can like time no just him know take people
+		into year your good some could them see other than then now look only come its over think also back after use two how our work first
+		well way even new want because any these give day most us kind thing man find here life tell very still call house hand old more`)
+	syllables = strings.Fields(`ba ber bo cal chi cor da den dri el en fa fin for gar gle go ha hem in jo ka kel la len lo ma mer mi na nor nu
+		ol pa per pli qua ra ren ri sa sel shi so ta ter thu tra ul va ven vi wa wen yo za`)
+)
