@@ -13,7 +13,9 @@ import (
 //
 // A search by meaning uses an index that the first one builds: the signatures
 // of all vectors, some 100 bytes each, while the vectors stay in the file.
-// It takes in what other processes write before each search.
+// It takes in what other processes write before each search. A search by words
+// keeps the lists of items that have them, up to 32 MB in all, so the first
+// search for a frequent word takes longer than those after it.
 func (db *DB) Store(opts *store.Options) (*store.Store, error) { return store.New(db.shelf, opts) }
 
 // A shelf is the backend of a file's stores.
@@ -21,6 +23,7 @@ type shelf struct {
 	db     *DB
 	news   saved.News
 	near   nearness
+	lists  seqLists
 	limits limits
 }
 
@@ -37,7 +40,7 @@ type limits struct {
 var usualLimits = limits{few: 1000, behind: 64, page: 1024, quiet: 2 * time.Second, compared: 1000}
 
 func newShelf(db *DB) *shelf {
-	return &shelf{db: db, near: nearness{busy: make(chan struct{}, 1)}, limits: usualLimits}
+	return &shelf{db: db, near: nearness{busy: make(chan struct{}, 1)}, lists: seqLists{most: listBytes}, limits: usualLimits}
 }
 
 var _ store.Backend = (*shelf)(nil)

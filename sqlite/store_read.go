@@ -14,6 +14,7 @@ type look struct {
 	c       *conn
 	batch   *store.Batch
 	indexes *indexes
+	lists   *seqLists
 	limits  limits
 	ended   func() error // the context's error
 	looked  int          // at how many items
@@ -27,7 +28,7 @@ type look struct {
 type refresh struct{ seq, expires int64 }
 
 func (s *shelf) look(ctx context.Context, c *conn, b *store.Batch, x *indexes) *look {
-	l := &look{c: c, batch: b, indexes: x, limits: s.limits, ended: ctx.Err, at: b.Now.UnixMicro(), past: !b.AsOf.IsZero(), spaces: spaces{c: c}}
+	l := &look{c: c, batch: b, indexes: x, lists: &s.lists, limits: s.limits, ended: ctx.Err, at: b.Now.UnixMicro(), past: !b.AsOf.IsZero(), spaces: spaces{c: c}}
 	if l.past {
 		l.at = b.AsOf.UnixMicro()
 	}

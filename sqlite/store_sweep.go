@@ -181,8 +181,23 @@ func (w *writing) rewords(seq, space int64, terms []byte) error {
 	if _, err := w.c.change("DELETE FROM store_words WHERE rowid=?", seq); err != nil {
 		return err
 	}
+	if err := w.newWords(); err != nil {
+		return err
+	}
 	if len(terms) == 0 {
 		return nil
 	}
 	return w.addWords(seq, space, terms)
+}
+
+// newWords tells processes that keep lists of the index that items it has get
+// other words. It burns a number of a stamp, which are for the ways in which items
+// get their words, and which is all that has to be told.
+func (w *writing) newWords() error {
+	if w.reworded {
+		return nil
+	}
+	w.reworded = true
+	_, err := w.c.change("UPDATE sqlite_sequence SET seq=seq+1 WHERE name='store_stamp'")
+	return err
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/treadle-go/treadle/internal/saved"
 	"github.com/treadle-go/treadle/store"
@@ -141,19 +140,23 @@ func (l *look) matching(q *store.Query, s scope) ([]store.Candidate, error) {
 		s.past = few // there is no need for an index
 		return l.matchingThen(q, s)
 	}
-	seqs, err := l.matches(q, s)
+	matches, err := l.matches(q, s)
 	if err != nil {
 		return nil, err
 	}
 	// The index may have items that have ended, and those of other namespaces.
 	from, to := saved.Span(s.name)
-	const selected = "FROM json_each(?) j CROSS JOIN store_record r CROSS JOIN store_space s LEFT JOIN store_life l ON l.seq=r.seq " +
-		"WHERE r.seq=j.value AND s.id=r.space AND s.name>=? AND s.name<? AND l.ended IS NULL AND " + isLive + " ORDER BY j.id"
+	const selected = "FROM json_each(?) j CROSS JOIN store_record r LEFT JOIN store_life l ON l.seq=r.seq WHERE r.seq=j.value AND l.ended IS NULL AND " + isLive +
+		" AND (r.space=? OR EXISTS (SELECT 1 FROM store_space s WHERE s.id=r.space AND s.name>=? AND s.name<?))"
 	var all []store.Candidate
-	for page := range slices.Chunk(seqs, pageSize) {
-		err := l.candidates(q, selected, []any{list(page), from, to, l.at}, func(c store.Candidate, _ int) { all = append(all, c) })
+	for page := range matches.best() {
+		before := len(all)
+		err := l.candidates(q, selected, []any{list(page), l.at, s.id, from, to}, func(c store.Candidate, _ int) { all = append(all, c) })
 		if err != nil {
 			return nil, err
+		}
+		if len(all) > store.MaxMatches { // only now their order matters
+			inOrder(all[before:], page)
 		}
 		if len(all) >= store.MaxMatches {
 			return all[:store.MaxMatches], nil
@@ -162,14 +165,26 @@ func (l *look) matching(q *store.Query, s scope) ([]store.Candidate, error) {
 	return all, nil
 }
 
+// inOrder puts candidates in the order of a page that they are of. It is cheaper
+// than an ORDER BY, which would have the terms of all go through a sorter.
+func inOrder(some []store.Candidate, page []int64) {
+	at := make(map[int64]int, len(page))
+	for i, seq := range page {
+		at[seq] = i
+	}
+	slices.SortFunc(some, func(a, b store.Candidate) int { return cmp.Compare(at[a.Seq], at[b.Seq]) })
+}
+
 // few are the live items in scope, newest first, if they are few. Otherwise it
 // is nil.
 func (l *look) few(s scope) ([]int64, error) {
-	seqs, err := l.newestOfAll(&store.Query{Limit: l.limits.few + 1}, s)
-	if err != nil || len(seqs) > l.limits.few {
+	var one int
+	many, err := l.c.row("SELECT 1 FROM store_under WHERE space=? LIMIT 1 OFFSET ?", []any{-s.id, max(l.limits.few, 0)}, &one)
+	if err != nil || many || l.limits.few < 0 {
 		return nil, err
 	}
-	return slices.Concat([]int64{}, seqs), nil
+	seqs, err := l.newestOfAll(&store.Query{Limit: l.limits.few + 1}, s)
+	return slices.Concat([]int64{}, seqs), err
 }
 
 // candidates reads those of the selected records that pass the filter.
@@ -222,64 +237,31 @@ func (l *look) matchingThen(q *store.Query, s scope) ([]store.Candidate, error) 
 	return out, nil
 }
 
-// matches are all items in scope that have words of a query, those with the most
-// first, equal ones newest first. Some of them may have ended or be elsewhere.
-func (l *look) matches(q *store.Query, s scope) ([]int64, error) {
-	late, err := l.lateWords(q, s)
-	if err != nil {
-		return nil, err
-	}
+// matches are all items in scope that have words of a query, with how many they
+// have. Some of them may have ended or be elsewhere.
+func (l *look) matches(q *store.Query, s scope) (*tally, error) {
 	within, err := l.narrow(s)
 	if err != nil {
 		return nil, err
 	}
-	var all []match
-	for _, t := range q.Terms {
-		having, err := l.having(t, within)
-		if err != nil {
+	now, err := l.c.edition()
+	if err != nil {
+		return nil, err
+	}
+	lists := make([]*seqList, len(q.Terms))
+	for i, t := range q.Terms {
+		if lists[i], err = l.having(within+`"`+t+`"`, now); err != nil {
 			return nil, err
 		}
-		all = mergeMatches(all, having)
 	}
-	all = mergeMatches(all, late)
-	byDifferent := make([][]int64, len(q.Terms)+1)
-	for _, m := range slices.Backward(all) {
-		byDifferent[m.different] = append(byDifferent[m.different], m.seq)
-	}
-	slices.Reverse(byDifferent)
-	return slices.Concat(byDifferent...), nil
+	matches := tallied(lists)
+	return matches, l.lateWords(q, s, now, matches)
 }
 
-// A match is an item that has words of a query.
-type match struct {
-	seq       int64
-	different int // how many of the words
-}
-
-// mergeMatches merges matches in the order of their numbers.
-func mergeMatches(a, b []match) []match {
-	if len(a) == 0 {
-		return b
-	}
-	merged := make([]match, 0, len(a)+len(b))
-	for len(a) > 0 && len(b) > 0 {
-		switch {
-		case a[0].seq < b[0].seq:
-			merged, a = append(merged, a[0]), a[1:]
-		case a[0].seq > b[0].seq:
-			merged, b = append(merged, b[0]), b[1:]
-		default:
-			merged = append(merged, match{a[0].seq, a[0].different + b[0].different})
-			a, b = a[1:], b[1:]
-		}
-	}
-	return append(append(merged, a...), b...)
-}
-
-// lateWords are the matches that the index does not have yet.
-func (l *look) lateWords(q *store.Query, s scope) (late []match, err error) {
-	err = l.c.each(`SELECT r.seq, r.terms FROM store_under u CROSS JOIN store_record r
-		WHERE r.seq=u.seq AND u.space=? AND u.seq>(SELECT folded FROM store_state) AND r.words>0 ORDER BY u.seq`, []any{-s.id},
+// lateWords adds the matches that the index does not have yet.
+func (l *look) lateWords(q *store.Query, s scope, now edition, matches *tally) error {
+	return l.c.each(`SELECT r.seq, r.terms FROM store_under u CROSS JOIN store_record r
+		WHERE r.seq=u.seq AND u.space=? AND u.seq>? AND r.words>0 ORDER BY u.seq`, []any{-s.id, now.folded},
 		func(scan func(...any) error) error {
 			var seq int64
 			var terms []byte
@@ -288,11 +270,10 @@ func (l *look) lateWords(q *store.Query, s scope) (late []match, err error) {
 			}
 			_, different, err := countTerms(terms, q.Terms)
 			if different > 0 {
-				late = append(late, match{seq, different})
+				matches.add(seq, int32(different))
 			}
 			return err
 		})
-	return late, err
 }
 
 const (
@@ -324,23 +305,4 @@ func (l *look) narrow(s scope) (string, error) {
 		return "", err
 	}
 	return string(append(appendSpaceWord([]byte(`"`), s.id), `" AND `...)), nil
-}
-
-// having are the items that the index has under a word, in order. They come as
-// one text: as rows they would take three times as long.
-func (l *look) having(term, within string) ([]match, error) {
-	var joined string
-	_, err := l.c.row("SELECT group_concat(rowid) FROM (SELECT rowid FROM store_words WHERE store_words MATCH ? ORDER BY rowid)", []any{within + `"` + term + `"`}, &joined)
-	if err != nil || joined == "" {
-		return nil, err
-	}
-	having := make([]match, 0, strings.Count(joined, ",")+1)
-	for number := range strings.SplitSeq(joined, ",") {
-		seq, err := strconv.ParseInt(number, 10, 64)
-		if err != nil {
-			return nil, err
-		}
-		having = append(having, match{seq, 1})
-	}
-	return having, nil
 }

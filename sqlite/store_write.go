@@ -32,6 +32,8 @@ type writing struct {
 	forgot bool  // a namespace with all in it
 	first  int64 // the first number it gave
 	last   int64
+
+	reworded bool // the index knows of it
 }
 
 func (db *DB) newWriting(c *conn, now time.Time) *writing {

@@ -1,0 +1,164 @@
+package sqlite
+
+import (
+	linked "container/list"
+	"encoding/binary"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// To go through the items that have a frequent word takes the index a hundred
+// times as long as it takes the process that has them as a list. So it keeps the
+// lists that searches have asked for, each with the edition of the index that it
+// is of. A search whose transaction sees a later edition brings the list up to
+// date by reading what was added, and one that sees an earlier edition leaves it
+// alone.
+//
+//	no list, or items have got other words ──> read all ─────────> keep
+//	a list of an earlier edition ────────────> read what is new ─> keep
+//	of the same ─────────────────────────────> use it
+//	of a later one ──────────────────────────> read all
+//
+// What the index has lost since stays in a list: a search sees of the items
+// themselves that they are gone. A list that has grown to more than twice its
+// length is read as a whole again.
+
+// An edition is a state of the index of words. Those that are committed only
+// grow.
+type edition struct {
+	reworded int64 // grows when items that it has get other words
+	folded   int64 // it has the items up to this one; it loses some only when this grows
+}
+
+// after reports whether e is not the same as other and not an earlier one.
+func (e edition) after(other edition) bool {
+	return e.reworded > other.reworded || e.folded > other.folded
+}
+
+// edition is that of the index in this transaction.
+func (c *conn) edition() (e edition, err error) {
+	_, err = c.row("SELECT folded, (SELECT seq FROM sqlite_sequence WHERE name='store_stamp') FROM store_state", nil, &e.folded, &e.reworded)
+	return e, err
+}
+
+// A seqList is the numbers of the items that a query of the index finds. It is
+// never changed.
+type seqList struct {
+	query string
+	of    edition
+	data  []byte // how much each number is greater than the one before (uvarint)
+	last  int64
+	n     int
+	whole int // how many there were when it was last read as a whole
+}
+
+// with is the list with the numbers in a text, which come after those it has.
+func (s *seqList) with(of edition, text string) (*seqList, error) {
+	longer := &seqList{query: s.query, of: of, last: s.last, n: s.n, whole: s.whole}
+	longer.data = append(make([]byte, 0, len(s.data)+len(text)/4), s.data...)
+	for len(text) > 0 {
+		number, rest, _ := strings.Cut(text, ",")
+		text = rest
+		seq, err := strconv.ParseInt(number, 10, 64)
+		if err != nil {
+			return nil, err
+		}
+		longer.data = binary.AppendUvarint(longer.data, uint64(seq-longer.last))
+		longer.last = seq
+		longer.n++
+	}
+	return longer, nil
+}
+
+// spent reports whether so much has been added to the list that most of it may be
+// gone.
+func (s *seqList) spent() bool { return s.n > 2*s.whole+foldEvery }
+
+// size is what the list takes in memory, about.
+func (s *seqList) size() int { return cap(s.data) + 2*len(s.query) + 256 }
+
+// listBytes bounds what the lists take. Those of all words of a hundred thousand
+// memories take a tenth of it.
+const listBytes = 32 << 20
+
+// seqLists are the lists that were last used.
+type seqLists struct {
+	most int // bytes
+
+	mu      sync.Mutex
+	byQuery map[string]*linked.Element // of a *seqList
+	order   linked.List                // the one used last is in front
+	bytes   int
+}
+
+// get is the list of a query, or nil.
+func (s *seqLists) get(query string) *seqList {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.byQuery[query]
+	if e == nil {
+		return nil
+	}
+	s.order.MoveToFront(e)
+	return e.Value.(*seqList)
+}
+
+// keep keeps a list, unless there is one of a later edition.
+func (s *seqLists) keep(l *seqList) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.byQuery[l.query]; e != nil {
+		if e.Value.(*seqList).of.after(l.of) {
+			return
+		}
+		s.drop(e)
+	}
+	if s.byQuery == nil {
+		s.byQuery = map[string]*linked.Element{}
+	}
+	s.byQuery[l.query] = s.order.PushFront(l)
+	s.bytes += l.size()
+	for s.bytes > s.most {
+		s.drop(s.order.Back())
+	}
+}
+
+// drop is called with the lock held.
+func (s *seqLists) drop(e *linked.Element) {
+	l := s.order.Remove(e).(*seqList)
+	delete(s.byQuery, l.query)
+	s.bytes -= l.size()
+}
+
+// having is the list of the items that a query of the index finds.
+func (l *look) having(query string, now edition) (*seqList, error) {
+	from := &seqList{query: query}
+	switch known := l.lists.get(query); {
+	case known == nil || known.of.after(now):
+	case known.of == now:
+		return known, nil
+	case known.of.reworded == now.reworded && !known.spent():
+		from = known
+	}
+	read, err := l.readList(from, now)
+	if err == nil && !l.indexes.tentative {
+		l.lists.keep(read)
+	}
+	return read, err
+}
+
+// readList adds what the index has after the edition of a list. The numbers come
+// as one text: as rows they would take three times as long.
+func (l *look) readList(s *seqList, now edition) (*seqList, error) {
+	var text string
+	_, err := l.c.row("SELECT group_concat(rowid) FROM (SELECT rowid FROM store_words WHERE store_words MATCH ? AND rowid>? ORDER BY rowid)", []any{s.query, s.of.folded}, &text)
+	if err != nil {
+		return nil, err
+	}
+	longer, err := s.with(now, text)
+	if err == nil && s.n == 0 {
+		longer.whole = longer.n
+	}
+	return longer, err
+}
