@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/memory"
 	"github.com/treadle-go/treadle/store"
 )
 
@@ -16,18 +18,14 @@ import (
 var ourRecall = newTrial("memory_recall_100k", "p50", 3, recallMemories)
 
 const (
-	recalled = 30  // memories for a message
+	recalled = 10  // memories for a message
 	messages = 200 // of a trial
 )
 
-// memory is an item as memories are stored.
-type memory struct {
+// remembered is an item as memories are stored.
+type remembered struct {
 	Kind    string        `json:"kind"`
-	Content memoryContent `json:"content"`
-}
-
-type memoryContent struct {
-	Content string `json:"content"`
+	Content memory.Memory `json:"content"`
 }
 
 var memorySpace = store.Namespace{"memories", "ada"}
@@ -63,7 +61,7 @@ func newMemories(c *corpus, size int) *memories {
 func (m *memories) Embed(_ context.Context, texts []string) ([][]float32, error) {
 	out := make([][]float32, len(texts))
 	for i, text := range texts {
-		var v memory
+		var v remembered
 		if strings.HasPrefix(text, "{") {
 			if err := json.Unmarshal([]byte(text), &v); err != nil {
 				return nil, err
@@ -78,7 +76,7 @@ func (m *memories) Embed(_ context.Context, texts []string) ([][]float32, error)
 }
 
 func (m *memories) item(i int) store.PutOp {
-	return store.PutOp{Namespace: memorySpace, Key: strconv.Itoa(i), Value: memory{"Memory", memoryContent{m.texts[i]}}}
+	return store.PutOp{Namespace: memorySpace, Key: strconv.Itoa(i), Value: remembered{"Memory", memory.Memory{Content: m.texts[i]}}}
 }
 
 // emptyMind is a store in a file for memories.
@@ -101,10 +99,14 @@ func recallMemories(ctx context.Context, j job) (line, error) {
 	if err != nil {
 		return line{}, err
 	}
+	r, err := memory.NewRecaller(&memory.RecallOptions{Store: s.Store, Namespace: memorySpace})
+	if err != nil {
+		return line{}, err
+	}
 	l, took, err := timed(messages, 1, func(i int) error {
-		items, err := s.Search(ctx, memorySpace, &store.SearchOptions{Query: s.memories.messages[i%messages], Limit: recalled})
-		if err == nil && len(items) != min(recalled, j.want) {
-			err = fmt.Errorf("message %d calls %d memories to mind, want %d", i, len(items), recalled)
+		got, err := r.Recall(ctx, llm.User(s.memories.messages[i%messages]))
+		if err == nil && len(got.Memories) != recalled {
+			err = fmt.Errorf("message %d calls %d memories to mind, want %d", i, len(got.Memories), recalled)
 		}
 		return err
 	})

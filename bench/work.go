@@ -67,7 +67,7 @@ var catalogue = []job{
 	{"store_search_semantic_100k_postgres", "search", 1, corpusSize, "the 10 nearest by meaning of 100,000 in Postgres"},
 	{"store_search_keyword_100k_postgres", "search", 1, corpusSize, "the 10 best by words of 100,000 in Postgres"},
 	{"store_filter_100k_postgres", "search", 1, corpusSize, "the newest 10 that a filter passes of 100,000 in Postgres"},
-	{"memory_recall_100k", "recall", 1, corpusSize, "the 30 of 100,000 memories in a SQLite file that a message calls to mind"},
+	{"memory_recall_100k", "recall", 1, corpusSize, "what a message calls to mind of 100,000 memories in a SQLite file"},
 }
 
 // turns is how long the conversations are.

@@ -29,6 +29,7 @@ import (
 type edition struct {
 	reworded int64 // grows when items that it has get other words
 	folded   int64 // it has the items up to this one; it loses some only when this grows
+	newest   int64 // the greatest number that it has
 }
 
 // after reports whether e is not the same as other and not an earlier one.
@@ -38,7 +39,8 @@ func (e edition) after(other edition) bool {
 
 // edition is that of the index in this transaction.
 func (c *conn) edition() (e edition, err error) {
-	_, err = c.row("SELECT folded, (SELECT seq FROM sqlite_sequence WHERE name='store_stamp') FROM store_state", nil, &e.folded, &e.reworded)
+	_, err = c.row("SELECT folded, (SELECT seq FROM sqlite_sequence WHERE name='store_stamp'), (SELECT max(rowid) FROM store_words) FROM store_state", nil,
+		&e.folded, &e.reworded, &e.newest)
 	return e, err
 }
 
@@ -55,8 +57,11 @@ type seqList struct {
 
 // with is the list with the numbers in a text, which come after those it has.
 func (s *seqList) with(of edition, text string) (*seqList, error) {
-	longer := &seqList{query: s.query, of: of, last: s.last, n: s.n, whole: s.whole}
-	longer.data = append(make([]byte, 0, len(s.data)+len(text)/4), s.data...)
+	longer := *s
+	longer.of = of
+	if text != "" {
+		longer.data = append(make([]byte, 0, len(s.data)+len(text)/4), s.data...)
+	}
 	for len(text) > 0 {
 		number, rest, _ := strings.Cut(text, ",")
 		text = rest
@@ -68,7 +73,7 @@ func (s *seqList) with(of edition, text string) (*seqList, error) {
 		longer.last = seq
 		longer.n++
 	}
-	return longer, nil
+	return &longer, nil
 }
 
 // spent reports whether so much has been added to the list that most of it may be
@@ -152,9 +157,11 @@ func (l *look) having(query string, now edition) (*seqList, error) {
 // as one text: as rows they would take three times as long.
 func (l *look) readList(s *seqList, now edition) (*seqList, error) {
 	var text string
-	_, err := l.c.row("SELECT group_concat(rowid) FROM (SELECT rowid FROM store_words WHERE store_words MATCH ? AND rowid>? ORDER BY rowid)", []any{s.query, s.of.folded}, &text)
-	if err != nil {
-		return nil, err
+	if s.of.folded < now.newest { // else all that was folded has no words
+		_, err := l.c.row("SELECT group_concat(rowid) FROM (SELECT rowid FROM store_words WHERE store_words MATCH ? AND rowid>? ORDER BY rowid)", []any{s.query, s.of.folded}, &text)
+		if err != nil {
+			return nil, err
+		}
 	}
 	longer, err := s.with(now, text)
 	if err == nil && s.n == 0 {
