@@ -37,7 +37,7 @@ type limits struct {
 	compared int           // a search compares so many of the likely nearest
 }
 
-var usualLimits = limits{few: 1000, behind: 64, page: 1024, quiet: 2 * time.Second, compared: 1000}
+var usualLimits = limits{few: 1000, behind: 64, page: 1024, quiet: 2 * time.Second, compared: 300}
 
 func newShelf(db *DB) *shelf {
 	return &shelf{db: db, near: nearness{busy: make(chan struct{}, 1)}, lists: seqLists{most: listBytes}, limits: usualLimits}

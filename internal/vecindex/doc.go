@@ -9,6 +9,8 @@
 // differing bits is a hundred times cheaper than the angle itself. The nearest
 // by signature are then compared exactly, so what is returned has its true
 // similarity and its true order; what can happen is that a near one is missed.
+// Where comparing is dear, because vectors are on disk, an estimate first puts the
+// nearest by signature in a better order (see Likely).
 // Centring matters because embeddings of sentences share a direction, which
 // would make half of the bits the same for all.
 //

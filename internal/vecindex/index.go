@@ -203,12 +203,16 @@ func (x *Index) setMean(all ...[][]float32) {
 	x.meanOf = n
 }
 
-func (x *Index) signature(v []float32) []uint64 {
+func (x *Index) signature(v []float32) []uint64 { return signs(x.centred(v)) }
+
+// centred is a vector rotated, less the mean.
+func (x *Index) centred(v []float32) []float32 {
 	rotated := make([]float32, x.rotation.size)
 	x.rotation.apply(v, rotated)
-	bits := make([]uint64, x.words())
-	sign(rotated, x.mean, bits)
-	return bits
+	for i, m := range x.mean {
+		rotated[i] -= m
+	}
+	return rotated
 }
 
 // byHit orders hits best first, equal ones by greater id.

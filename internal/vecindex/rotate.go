@@ -52,15 +52,17 @@ func hadamard(v []float32) {
 	}
 }
 
-// sign writes the signs of v-mean as bits.
-func sign(v, mean []float32, out []uint64) {
+// signs are those of numbers, as bits.
+func signs(v []float32) []uint64 {
+	out := make([]uint64, len(v)/64)
 	for w := range out {
 		var word uint64
 		for i, x := range v[w*64 : w*64+64] {
-			if x > mean[w*64+i] {
+			if x > 0 {
 				word |= 1 << i
 			}
 		}
 		out[w] = word
 	}
+	return out
 }

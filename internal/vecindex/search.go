@@ -27,7 +27,7 @@ func (x *Index) Nearest(prefix string, query []float32, n int, accept func(id in
 	}
 	compared := max(comparedLeast, comparedPer*n)
 	hits = make([]Hit, 0, min(compared, total))
-	for at := range x.bySignature(spaces, query, total, compared) {
+	for at := range x.bySignature(spaces, x.signature(query), total, compared, nil) {
 		s := spaces[at.space]
 		if id := s.ids[at.index]; accept(id) {
 			hits = append(hits, Hit{id, dot(query, s.vectors[at.index])})
@@ -59,18 +59,22 @@ func first(n int, hits []Hit, accept func(int64) bool) []Hit {
 // A position is that of a vector.
 type position struct{ space, index int32 }
 
-// bySignature yields positions, those with nearer signatures first. About as many
-// as are said to be wanted are cheap.
-func (x *Index) bySignature(spaces []*space, query []float32, total, wanted int) iter.Seq[position] {
+// bySignature yields positions, those with nearer signatures first, in groups of
+// about as many as are said to be wanted, each of which refine may put in a better order.
+func (x *Index) bySignature(spaces []*space, signature []uint64, total, wanted int, refine func([]position) []position) iter.Seq[position] {
 	return func(yield func(position) bool) {
-		distances, having := x.distances(spaces, query, total)
+		distances, having := x.distances(spaces, signature, total)
 		for from := 0; from < len(having); {
 			// The next distances that have enough positions together.
 			to, n := from, 0
 			for ; to < len(having) && n < wanted; to++ {
 				n += having[to]
 			}
-			for _, at := range between(spaces, distances, from, to, having) {
+			group := between(spaces, distances, from, to, having)
+			if refine != nil {
+				group = refine(group)
+			}
+			for _, at := range group {
 				if !yield(at) {
 					return
 				}
@@ -80,11 +84,10 @@ func (x *Index) bySignature(spaces []*space, query []float32, total, wanted int)
 	}
 }
 
-// distances are those of all signatures from that of the query, with how many
-// there are of each.
-func (x *Index) distances(spaces []*space, query []float32, total int) (distances []uint16, having []int) {
+// distances are those of all signatures from one, with how many there are of
+// each.
+func (x *Index) distances(spaces []*space, wanted []uint64, total int) (distances []uint16, having []int) {
 	words := x.words()
-	wanted := x.signature(query)
 	distances = make([]uint16, 0, total)
 	having = make([]int, 64*words+1)
 	for _, s := range spaces {

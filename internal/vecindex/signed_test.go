@@ -1,6 +1,8 @@
 package vecindex
 
 import (
+	"iter"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -58,6 +60,66 @@ func TestLikelyAreTheNearest(t *testing.T) {
 		if recall := float64(found) / (searches * nearest); share > 0 && recall < 0.95 {
 			t.Errorf("under %q the recall is %.3f, want at least 0.95", prefix, recall)
 		}
+	}
+}
+
+func TestEstimatesAreProductsWithSigns(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(9, 9))
+	query, vector := draw(rnd, 512), draw(rnd, 512)
+	var want float64
+	for i, x := range vector {
+		want += math.Copysign(float64(query[i]), float64(query[i])*float64(x))
+	}
+	if got := newEstimate(query).product(signs(vector)); math.Abs(float64(got)-want) > 1e-4 {
+		t.Errorf("the product is %v, want %v", got, want)
+	}
+}
+
+// The nearest come sooner than by signatures alone.
+func TestEstimatesAreBetterThanDistances(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(10, 10))
+	all := collection{}
+	x := Signed(draw(rnd, 384), draw(rnd, 384))
+	for id := range int64(3000) {
+		all[id] = member{space: "a", vectors: [][]float32{draw(rnd, 384)}}
+		x.Add("a", id, all[id].vectors...)
+	}
+	const wanted = 30
+	estimated, signed := 0, 0
+	for range 50 {
+		query := draw(rnd, 384)
+		nearest := map[int64]bool{}
+		for _, h := range all.nearest("", query, 20, anyID) {
+			nearest[h.ID] = true
+		}
+		count := func(n *int, ids iter.Seq[int64]) {
+			left := wanted
+			for id := range ids {
+				if nearest[id] {
+					*n++
+				}
+				if left--; left == 0 {
+					return
+				}
+			}
+		}
+		count(&estimated, func(yield func(int64) bool) {
+			for _, id := range x.Likely("", query, wanted) {
+				if !yield(id) {
+					return
+				}
+			}
+		})
+		count(&signed, func(yield func(int64) bool) {
+			for at := range x.bySignature(x.spaces, x.signature(query), x.Len(), wanted, nil) {
+				if !yield(x.spaces[at.space].ids[at.index]) {
+					return
+				}
+			}
+		})
+	}
+	if estimated <= signed {
+		t.Errorf("of 1000 nearest, %d come first by estimates and %d by distances", estimated, signed)
 	}
 }
 
