@@ -47,7 +47,8 @@
 // The records of items, not of their past, are listed under their namespace and
 // each one above it (under), their words are in an index of FTS5 (words), and
 // their vectors have positive ids (vector). How a search by meaning gets by with
-// signatures of vectors in memory is told in store_near.go.
+// signatures of vectors in memory is told in store_near.go, and what searches by
+// words remember in store_lists.go and store_terms.go.
 //
 // One put is one transaction, and puts of many threads that wait for each other
 // share one (commit.go). The file's user_version counts migrations (migrate.go).

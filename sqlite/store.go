@@ -14,8 +14,9 @@ import (
 // A search by meaning uses an index that the first one builds: the signatures
 // of all vectors, some 100 bytes each, while the vectors stay in the file.
 // It takes in what other processes write before each search. A search by words
-// keeps the lists of items that have them, up to 32 MB in all, so the first
-// search for a frequent word takes longer than those after it.
+// keeps the lists of items that have them and the words of the items it ranked, up to
+// 32 MB of each, so the first search for a frequent word takes longer than those
+// after it.
 func (db *DB) Store(opts *store.Options) (*store.Store, error) { return store.New(db.shelf, opts) }
 
 // A shelf is the backend of a file's stores.
@@ -24,6 +25,7 @@ type shelf struct {
 	news   saved.News
 	near   nearness
 	lists  seqLists
+	terms  keptTerms
 	limits limits
 }
 
@@ -40,7 +42,7 @@ type limits struct {
 var usualLimits = limits{few: 1000, behind: 64, page: 1024, quiet: 2 * time.Second, compared: 300}
 
 func newShelf(db *DB) *shelf {
-	return &shelf{db: db, near: nearness{busy: make(chan struct{}, 1)}, lists: seqLists{most: listBytes}, limits: usualLimits}
+	return &shelf{db: db, near: nearness{busy: make(chan struct{}, 1)}, lists: seqLists{most: listBytes}, terms: keptTerms{most: termsBytes}, limits: usualLimits}
 }
 
 var _ store.Backend = (*shelf)(nil)

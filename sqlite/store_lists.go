@@ -27,7 +27,7 @@ import (
 // An edition is a state of the index of words. Those that are committed only
 // grow.
 type edition struct {
-	reworded int64 // grows when items that it has get other words
+	reworded int64 // grows when items get other words
 	folded   int64 // it has the items up to this one; it loses some only when this grows
 	newest   int64 // the greatest number that it has
 }

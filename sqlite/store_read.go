@@ -15,6 +15,7 @@ type look struct {
 	batch   *store.Batch
 	indexes *indexes
 	lists   *seqLists
+	terms   *keptTerms
 	limits  limits
 	ended   func() error // the context's error
 	looked  int          // at how many items
@@ -28,7 +29,7 @@ type look struct {
 type refresh struct{ seq, expires int64 }
 
 func (s *shelf) look(ctx context.Context, c *conn, b *store.Batch, x *indexes) *look {
-	l := &look{c: c, batch: b, indexes: x, lists: &s.lists, limits: s.limits, ended: ctx.Err, at: b.Now.UnixMicro(), past: !b.AsOf.IsZero(), spaces: spaces{c: c}}
+	l := &look{c: c, batch: b, indexes: x, lists: &s.lists, terms: &s.terms, limits: s.limits, ended: ctx.Err, at: b.Now.UnixMicro(), past: !b.AsOf.IsZero(), spaces: spaces{c: c}}
 	if l.past {
 		l.at = b.AsOf.UnixMicro()
 	}

@@ -169,6 +169,9 @@ func (w *writing) reindex(seq int64, x *store.Indexed) error {
 		_, err = w.c.change("UPDATE store_vector SET id=-id WHERE seq=?", seq)
 		return err
 	}
+	if err := w.newWords(); err != nil {
+		return err
+	}
 	return w.rewords(seq, space, terms)
 }
 
@@ -181,18 +184,15 @@ func (w *writing) rewords(seq, space int64, terms []byte) error {
 	if _, err := w.c.change("DELETE FROM store_words WHERE rowid=?", seq); err != nil {
 		return err
 	}
-	if err := w.newWords(); err != nil {
-		return err
-	}
 	if len(terms) == 0 {
 		return nil
 	}
 	return w.addWords(seq, space, terms)
 }
 
-// newWords tells processes that keep lists of the index that items it has get
-// other words. It burns a number of a stamp, which are for the ways in which items
-// get their words, and which is all that has to be told.
+// newWords tells processes that remember the words of items that some get others.
+// It burns a number of a stamp: stamps are for the ways in which items get their
+// words, and nobody minds a gap.
 func (w *writing) newWords() error {
 	if w.reworded {
 		return nil

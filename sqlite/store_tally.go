@@ -22,17 +22,17 @@ func (t *tally) add(seq int64, count int32) {
 }
 
 // best yields the numbers with the greatest counts first, equal ones from the
-// last, in pages.
-func (t *tally) best() iter.Seq[[]int64] {
+// last, in pages of some size.
+func (t *tally) best(size int) iter.Seq[[]int64] {
 	return func(yield func([]int64) bool) {
-		var page []int64
+		page := make([]int64, 0, min(size, len(t.seqs)))
 		for count, left := range slices.Backward(t.having) {
 			for i := len(t.counts) - 1; left > 0; i-- {
 				if t.counts[i] != int32(count) {
 					continue
 				}
 				left--
-				if page = append(page, t.seqs[i]); len(page) == pageSize {
+				if page = append(page, t.seqs[i]); len(page) == size {
 					if !yield(page) {
 						return
 					}
@@ -88,17 +88,24 @@ func tallied(lists []*seqList) *tally {
 }
 
 // count counts the numbers of a list that are in the window.
-func (w *window) count(cursor *seqCursor, from int64) {
-	c := *cursor
-	for c.at != 0 && c.at-from < windowSize {
-		n := &w.counts[c.at-from]
+func (w *window) count(c *seqCursor, from int64) {
+	rest, at := c.rest, c.at
+	for at != 0 && at-from < windowSize {
+		n := &w.counts[at-from]
 		if *n == 0 && len(w.few) < windowFew {
-			w.few = append(w.few, int(c.at-from))
+			w.few = append(w.few, int(at-from))
 		}
 		*n++
-		c.next()
+		if len(rest) > 0 && rest[0] < 0x80 { // as most of a frequent word: next, without a call
+			at += int64(rest[0])
+			rest = rest[1:]
+			continue
+		}
+		after := seqCursor{rest, at}
+		after.next()
+		rest, at = after.rest, after.at
 	}
-	*cursor = c
+	c.rest, c.at = rest, at
 }
 
 // close takes over what was counted in the window, and empties it.
@@ -110,6 +117,7 @@ func (w *window) close(t *tally, from int64) {
 			w.counts[place] = 0
 		}
 	} else {
+		t.seqs, t.counts = slices.Grow(t.seqs, windowSize), slices.Grow(t.counts, windowSize)
 		for place, n := range w.counts {
 			if n > 0 {
 				t.add(from+int64(place), n)
@@ -131,10 +139,7 @@ func (c *seqCursor) next() {
 		c.at = 0
 		return
 	}
-	d, n := uint64(c.rest[0]), 1
-	if d >= 0x80 { // rare in the list of a frequent word
-		d, n = binary.Uvarint(c.rest)
-	}
+	d, n := binary.Uvarint(c.rest)
 	c.at += int64(d)
 	c.rest = c.rest[n:]
 }

@@ -33,7 +33,7 @@ type writing struct {
 	first  int64 // the first number it gave
 	last   int64
 
-	reworded bool // the index knows of it
+	reworded bool // it has told of new words
 }
 
 func (db *DB) newWriting(c *conn, now time.Time) *writing {

@@ -1,0 +1,224 @@
+package sqlite
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/treadle-go/treadle/store"
+)
+
+// matching are the items that have words of a query.
+func (l *look) matching(q *store.Query, s scope) ([]store.Candidate, error) {
+	if l.past {
+		return l.matchingThen(q, s)
+	}
+	few, err := l.few(s)
+	if err != nil {
+		return nil, err
+	}
+	if few != nil {
+		s.past = few // there is no need for an index
+		return l.matchingThen(q, s)
+	}
+	now, err := l.c.edition()
+	if err != nil {
+		return nil, err
+	}
+	matches, err := l.matches(q, s, now)
+	if err != nil {
+		return nil, err
+	}
+	seqs := make([]int64, 0, store.MaxMatches)
+	for page := range matches.best(store.MaxMatches) {
+		some, err := l.among(q, s, page)
+		if err != nil {
+			return nil, err
+		}
+		if seqs = append(seqs, some...); len(seqs) >= store.MaxMatches {
+			seqs = seqs[:store.MaxMatches]
+			break
+		}
+	}
+	return l.counted(q, seqs, now)
+}
+
+// among are those of some items, in their order, that are in scope, live and pass
+// the filter: the index may have others.
+func (l *look) among(q *store.Query, s scope, seqs []int64) ([]int64, error) {
+	if err := l.ended(); err != nil {
+		return nil, err
+	}
+	// There are few others, so it asks for them.
+	others := map[int64]bool{}
+	err := l.c.each("SELECT j.value FROM json_each(?) j LEFT JOIN store_under u ON u.space=? AND u.seq=j.value LEFT JOIN store_life l ON l.seq=j.value"+
+		" WHERE u.seq IS NULL OR NOT "+isLive, []any{list(seqs), -s.id, l.at}, func(scan func(...any) error) error {
+		var seq int64
+		err := scan(&seq)
+		others[seq] = true
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	there := slices.DeleteFunc(slices.Clone(seqs), func(seq int64) bool { return others[seq] })
+	if q.Filter().Op == "" {
+		return there, nil
+	}
+	var passed []int64
+	err = l.values(there, func(seq int64, value, meta []byte) error {
+		passes, err := l.passes(q, value, meta)
+		if passes {
+			passed = append(passed, seq)
+		}
+		return err
+	})
+	return passed, err
+}
+
+// counted are items with how often they have the words of a query.
+func (l *look) counted(q *store.Query, seqs []int64, now edition) ([]store.Candidate, error) {
+	terms, err := l.termsOf(seqs, now)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]store.Candidate, 0, len(seqs))
+	for _, seq := range seqs {
+		of := terms[seq]
+		counts, different, err := countTerms(of.data, q.Terms)
+		if err != nil {
+			return nil, err
+		}
+		if different > 0 {
+			all = append(all, store.Candidate{Seq: seq, Counts: counts, Length: of.words})
+		}
+	}
+	return all, nil
+}
+
+// few are the live items in scope, newest first, if they are few. Otherwise it
+// is nil.
+func (l *look) few(s scope) ([]int64, error) {
+	var one int
+	many, err := l.c.row("SELECT 1 FROM store_under WHERE space=? LIMIT 1 OFFSET ?", []any{-s.id, max(l.limits.few, 0)}, &one)
+	if err != nil || many || l.limits.few < 0 {
+		return nil, err
+	}
+	seqs, err := l.newestOfAll(&store.Query{Limit: l.limits.few + 1}, s)
+	return slices.Concat([]int64{}, seqs), err
+}
+
+// candidates reads those of the selected records that pass the filter.
+func (l *look) candidates(q *store.Query, from string, args []any, do func(c store.Candidate, different int)) error {
+	columns, filtered := "SELECT r.seq, r.words, r.terms ", q.Filter().Op != ""
+	if filtered {
+		columns += ", r.value, r.meta "
+	}
+	return l.c.each(columns+from, args, func(scan func(...any) error) error {
+		var c store.Candidate
+		var terms, value, meta []byte
+		dest := []any{&c.Seq, &c.Length, &terms, &value, &meta}
+		if !filtered {
+			dest = dest[:3]
+		}
+		if err := scan(dest...); err != nil {
+			return err
+		}
+		passes, err := l.passes(q, value, meta)
+		if err != nil || !passes {
+			return err
+		}
+		var different int
+		if c.Counts, different, err = countTerms(terms, q.Terms); err == nil && different > 0 {
+			do(c, different)
+		}
+		return err
+	})
+}
+
+// matchingThen is matching at a time in the past, which has no index.
+func (l *look) matchingThen(q *store.Query, s scope) ([]store.Candidate, error) {
+	type counted struct {
+		store.Candidate
+		different int
+	}
+	var all []counted
+	for page := range slices.Chunk(s.past, pageSize) {
+		err := l.candidates(q, "FROM json_each(?) j CROSS JOIN store_record r WHERE r.seq=j.value ORDER BY j.id", []any{list(page)},
+			func(c store.Candidate, different int) { all = append(all, counted{c, different}) })
+		if err != nil {
+			return nil, err
+		}
+	}
+	slices.SortStableFunc(all, func(a, b counted) int { return cmp.Compare(b.different, a.different) })
+	out := make([]store.Candidate, min(len(all), store.MaxMatches))
+	for i := range out {
+		out[i] = all[i].Candidate
+	}
+	return out, nil
+}
+
+// matches are all items in scope that have words of a query, with how many they
+// have. Some of them may have ended or be elsewhere.
+func (l *look) matches(q *store.Query, s scope, now edition) (*tally, error) {
+	within, err := l.narrow(s)
+	if err != nil {
+		return nil, err
+	}
+	lists := make([]*seqList, len(q.Terms))
+	for i, t := range q.Terms {
+		if lists[i], err = l.having(within+`"`+t+`"`, now); err != nil {
+			return nil, err
+		}
+	}
+	matches := tallied(lists)
+	return matches, l.lateWords(q, s, now, matches)
+}
+
+// lateWords adds the matches that the index does not have yet.
+func (l *look) lateWords(q *store.Query, s scope, now edition, matches *tally) error {
+	return l.c.each(`SELECT r.seq, r.terms FROM store_under u CROSS JOIN store_record r
+		WHERE r.seq=u.seq AND u.space=? AND u.seq>? AND r.words>0 ORDER BY u.seq`, []any{-s.id, now.folded},
+		func(scan func(...any) error) error {
+			var seq int64
+			var terms []byte
+			if err := scan(&seq, &terms); err != nil {
+				return err
+			}
+			_, different, err := countTerms(terms, q.Terms)
+			if different > 0 {
+				matches.add(seq, int32(different))
+			}
+			return err
+		})
+}
+
+const (
+	// probes is how many items are looked at to see how large a namespace is.
+	probes = 32
+	// narrowBelow is how many of them are in it if it is not.
+	narrowBelow = 8
+)
+
+// narrow is what to add to a query of the index to get only what is in scope:
+// nothing if that is a good part of all, since then it is faster to pass over
+// the rest than to have the index intersect.
+func (l *look) narrow(s scope) (string, error) {
+	if s.id == 0 {
+		return "", nil
+	}
+	last, err := l.c.lastSeq()
+	if err != nil {
+		return "", err
+	}
+	at := make([]int64, probes)
+	for i := range at {
+		at[i] = last / probes * int64(i)
+	}
+	var n int
+	_, err = l.c.row(`SELECT count(*) FROM json_each(?) j CROSS JOIN store_under u
+		WHERE u.space=? AND u.seq=(SELECT min(seq) FROM store_under WHERE space=0 AND seq>=j.value)`, []any{list(at), -s.id}, &n)
+	if err != nil || n >= narrowBelow {
+		return "", err
+	}
+	return string(append(appendSpaceWord([]byte(`"`), s.id), `" AND `...)), nil
+}
