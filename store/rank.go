@@ -18,9 +18,10 @@ const (
 
 // place is a candidate on its way into the answer.
 type place struct {
-	seq   int64
-	score float64
-	why   Explanation
+	seq    int64
+	score  float64
+	why    Explanation
+	counts []int // of the query's terms; why.Terms is left to the few that are returned
 }
 
 func (q *Query) rank(near, matching []Candidate) []Ranked {
@@ -40,10 +41,21 @@ func (q *Query) rank(near, matching []Candidate) []Ranked {
 	for i, p := range places {
 		ranked[i] = Ranked{Seq: p.seq, Score: p.score}
 		if q.explain {
+			p.why.Terms = q.having(p.counts)
 			ranked[i].Explanation = &p.why
 		}
 	}
 	return ranked
+}
+
+// having are the query's terms that an item has.
+func (q *Query) having(counts []int) (terms []string) {
+	for i, n := range counts {
+		if n > 0 {
+			terms = append(terms, q.Terms[i])
+		}
+	}
+	return terms
 }
 
 func sortPlaces(places []place) {
@@ -95,18 +107,17 @@ func (q *Query) byWords(matching []Candidate) []place {
 			}
 		}
 	}
+	rarity := make([]float64, len(q.Terms))
+	for i, n := range having {
+		rarity[i] = math.Log1p((float64(len(matching)-n) + 0.5) / (float64(n) + 0.5))
+	}
 	places := make([]place, 0, len(matching))
 	for _, c := range matching {
-		p := place{seq: c.Seq}
+		p := place{seq: c.Seq, counts: c.Counts}
+		norm := saturation * (1 - lengthNorm + lengthNorm*float64(c.Length)/pivot)
 		for i, n := range c.Counts {
-			if n == 0 {
-				continue
-			}
-			rarity := math.Log1p((float64(len(matching)-having[i]) + 0.5) / (float64(having[i]) + 0.5))
-			norm := saturation * (1 - lengthNorm + lengthNorm*float64(c.Length)/pivot)
-			p.score += rarity * float64(n) * (saturation + 1) / (float64(n) + norm)
-			if q.explain {
-				p.why.Terms = append(p.why.Terms, q.Terms[i])
+			if n > 0 {
+				p.score += rarity[i] * float64(n) * (saturation + 1) / (float64(n) + norm)
 			}
 		}
 		p.why.Keyword = p.score
@@ -132,7 +143,7 @@ func fuse(bySimilarity, byWords []place) []place {
 		score := 1 / float64(fusion+i+1)
 		if j, ok := at[p.seq]; ok {
 			places[j].score += score
-			places[j].why.Keyword, places[j].why.Terms, places[j].why.KeywordRank = p.why.Keyword, p.why.Terms, p.why.KeywordRank
+			places[j].why.Keyword, places[j].why.KeywordRank, places[j].counts = p.why.Keyword, p.why.KeywordRank, p.counts
 			continue
 		}
 		p.score = score
