@@ -48,10 +48,10 @@ func (l *look) among(q *store.Query, s scope, seqs []int64) ([]int64, error) {
 	if err := l.ended(); err != nil {
 		return nil, err
 	}
-	// There are few others, so it asks for them.
+	// There are few others, so it asks for them, page after page of the file.
 	others := map[int64]bool{}
 	err := l.c.each("SELECT j.value FROM json_each(?) j LEFT JOIN store_under u ON u.space=? AND u.seq=j.value LEFT JOIN store_life l ON l.seq=j.value"+
-		" WHERE u.seq IS NULL OR NOT "+isLive, []any{list(seqs), -s.id, l.at}, func(scan func(...any) error) error {
+		" WHERE u.seq IS NULL OR NOT "+isLive, []any{list(slices.Sorted(slices.Values(seqs))), -s.id, l.at}, func(scan func(...any) error) error {
 		var seq int64
 		err := scan(&seq)
 		others[seq] = true
