@@ -258,7 +258,22 @@ func (db *DB) Close() error {
 }
 
 // read runs do in a transaction that sees one state of the file.
-func (db *DB) read(ctx context.Context, do func(*conn) error) (err error) {
+func (db *DB) read(ctx context.Context, do func(*conn) error) error {
+	return db.readOnce(ctx, func(c *conn) (err error) {
+		if _, err := c.exec("BEGIN"); err != nil {
+			return err
+		}
+		defer func() {
+			if _, e := c.exec("ROLLBACK"); err == nil {
+				err = e
+			}
+		}()
+		return do(c)
+	})
+}
+
+// readOnce is read for a single statement, which sees one state by itself.
+func (db *DB) readOnce(ctx context.Context, do func(*conn) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -279,14 +294,6 @@ func (db *DB) read(ctx context.Context, do func(*conn) error) (err error) {
 	if err := c.ready(); err != nil {
 		return err
 	}
-	if _, err := c.exec("BEGIN"); err != nil {
-		return err
-	}
-	defer func() {
-		if _, e := c.exec("ROLLBACK"); err == nil {
-			err = e
-		}
-	}()
 	return do(c)
 }
 

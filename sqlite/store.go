@@ -60,7 +60,11 @@ func (s *shelf) Do(ctx context.Context, b *store.Batch) (*store.Results, error) 
 	}
 	var out *store.Results
 	var refresh []refresh
-	err = s.db.read(ctx, func(c *conn) (err error) {
+	read := s.db.read
+	if len(b.Gets) == 1 && len(b.Searches)+len(b.Namespaces) == 0 {
+		read = s.db.readOnce
+	}
+	err = read(ctx, func(c *conn) (err error) {
 		l := s.look(ctx, c, b, indexes)
 		out, err = l.all()
 		refresh = l.refresh

@@ -116,12 +116,11 @@ func checkKey(n Namespace, key string) error {
 	if err := n.check(false); err != nil {
 		return err
 	}
-	where := fmt.Sprintf("key %q in namespace %v", key, n)
 	switch {
 	case key == "":
 		return &InvalidError{What: "key in namespace " + n.String(), Reason: "is empty"}
 	case !utf8.ValidString(key):
-		return &InvalidError{What: where, Reason: "is not valid UTF-8"}
+		return &InvalidError{What: fmt.Sprintf("key %q in namespace %v", key, n), Reason: "is not valid UTF-8"}
 	case len(Namespace{key}.Encode()) > MaxKey:
 		return &InvalidError{What: "key in namespace " + n.String(), Reason: fmt.Sprintf("takes more than %d bytes", MaxKey)}
 	}
