@@ -286,6 +286,16 @@ func (m *StoreManager) Put(ctx context.Context, key string, v any) error {
 	return s.Put(ctx, n, key, envelope{d.Kind, d.Content}, nil)
 }
 
+// Delete removes a memory, if there is one. Its history stays; see
+// [StoreManager.Forget].
+func (m *StoreManager) Delete(ctx context.Context, key string) error {
+	s, n, err := m.place(ctx)
+	if err != nil {
+		return err
+	}
+	return s.Delete(ctx, n, key, nil)
+}
+
 // Search looks for memories; see [store.Store.Search].
 func (m *StoreManager) Search(ctx context.Context, opts *store.SearchOptions) ([]*store.Item, error) {
 	s, n, err := m.place(ctx)

@@ -363,6 +363,15 @@ func TestStoreManagerReadsAndWritesMemories(t *testing.T) {
 	if d, err := withDefault.Get(t.Context(), "default"); err != nil || string(d.Content) != `{"content":"x"}` {
 		t.Errorf("got %v and %v, want the default", d, err)
 	}
+	for range 2 { // also where there is none
+		if err := m.Delete(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantStored(t, s)
+	if past, err := m.History(t.Context(), "a"); err != nil || len(past) != 2 || past[0].Kind != store.Deleted {
+		t.Errorf("%v: the history is %+v, want the removal and what was there", err, past)
+	}
 }
 
 func TestStoreManagerTellsTheRunOfChanges(t *testing.T) {
