@@ -38,7 +38,8 @@ type StoreOptions struct {
 	// Similar, if not 0, is how similar to a memory of its kind an insert may be, from
 	// 0 to 1: what is as similar or more (0.95 is a good value) is not written again,
 	// and the memory counts as used once more. Inserts of one answer are not compared
-	// with each other. The store must have an embedder.
+	// with each other. The store must have an embedder, and embed whole values, as it
+	// does unless its Fields say otherwise.
 	Similar float64
 	// Guard, if not nil, is asked about each change before it is written. It may
 	// alter what is to be written, After, for instance to leave out what is nobody's
