@@ -240,6 +240,20 @@ func TestOfflineModelLearnsWhatPeopleSayAboutThemselves(t *testing.T) {
 	}
 }
 
+func TestOfflineModelAnswersFromWhatItWasTold(t *testing.T) {
+	reminded := llm.System("…\n- 2026-03-01: my name is Ada\n- 2026-03-01: I like tea\n- 2026-03-02: the wifi code is 42\n…")
+	for asked, want := range map[string]string{
+		"What is my name?":   "You told me: my name is Grace.",
+		"who am I":           "You told me: my name is Grace.",
+		"what do I like?":    "You told me: I like tea.",
+		"where do I live?":   "You told me: I live in Oslo.",
+		"what is my height?": "I do not know that yet. Tell me, and I will remember.",
+	} {
+		got, _ := answer(llm.Messages{reminded, llm.User("I live in Oslo. My name is Grace"), llm.Assistant("Good to know."), llm.User(asked)})
+		diff(t, strings.ReplaceAll(got, "My name", "my name"), want)
+	}
+}
+
 func TestAnswersToAQuestion(t *testing.T) {
 	yes, no := &noteAnswer{Approved: true}, &noteAnswer{}
 	for line, want := range map[string]*noteAnswer{

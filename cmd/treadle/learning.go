@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/memory"
@@ -92,26 +93,57 @@ func statements(conversation string) []string {
 			if !statement.MatchString(s) {
 				continue
 			}
-			about := strings.ToLower(topic.FindString(s))
-			out = slices.DeleteFunc(out, func(before string) bool {
-				return strings.EqualFold(before, s) || about != "" && strings.HasPrefix(strings.ToLower(before), about)
-			})
-			out = append(out, s)
+			out = newer(out, s)
 		}
 	}
 	return out
 }
 
-// recollect answers a question about the user from what the model was reminded of.
-func recollect(history llm.Messages) string {
-	if len(history) > 0 && history[0].Role == llm.RoleSystem {
-		var texts []string
-		for _, m := range reminder.FindAllStringSubmatch(history[0].Text(), -1) {
-			texts = append(texts, m[1])
-		}
-		if texts != nil {
-			return "You told me: " + strings.Join(texts, "; ") + "."
+// recollect answers a question about the user from what the model was reminded of
+// and from what was said before in the conversation, which is newer.
+func recollect(asked string, history llm.Messages) string {
+	var known []string
+	for _, m := range history {
+		switch m.Role {
+		case llm.RoleSystem:
+			for _, r := range reminder.FindAllStringSubmatch(m.Text(), -1) {
+				known = newer(known, r[1])
+			}
+		case llm.RoleHuman:
+			for _, s := range sentence.FindAllString(m.Text(), -1) {
+				if s = strings.TrimSpace(s); statement.MatchString(s) {
+					known = newer(known, s)
+				}
+			}
 		}
 	}
-	return "I do not know that yet. Tell me, and I will remember."
+	about := keywords(asked)
+	known = slices.DeleteFunc(known, func(text string) bool {
+		return !slices.ContainsFunc(keywords(text), func(w string) bool { return slices.Contains(about, w) })
+	})
+	if len(known) == 0 {
+		return "I do not know that yet. Tell me, and I will remember."
+	}
+	return "You told me: " + strings.Join(known, "; ") + "."
+}
+
+// newer adds a statement, in place of what it repeats or puts right.
+func newer(known []string, text string) []string {
+	about := strings.ToLower(topic.FindString(text))
+	known = slices.DeleteFunc(known, func(before string) bool {
+		return strings.EqualFold(before, text) || about != "" && strings.HasPrefix(strings.ToLower(before), about)
+	})
+	return append(known, text)
+}
+
+// common are words that say nothing about what a question is about.
+var common = strings.Fields("what when where who whom is are my do i the a an in at of to and s")
+
+// keywords are the words that a question or statement is about.
+func keywords(text string) []string {
+	words := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	if slices.Equal(words, []string{"who", "am", "i"}) {
+		return []string{"name", "am", "m", "call"}
+	}
+	return slices.DeleteFunc(words, func(w string) bool { return slices.Contains(common, w) })
 }

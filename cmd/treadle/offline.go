@@ -89,7 +89,7 @@ func answer(history llm.Messages) (string, []llm.ToolCallChunk) {
 	}
 	text, calls := plan(asked, len(history))
 	if calls == nil && aboutMe.MatchString(strings.TrimSpace(asked)) {
-		text = recollect(history)
+		text = recollect(asked, history[:last])
 	}
 	if !said {
 		text = strings.TrimSpace(confession + "\n" + text)
