@@ -186,7 +186,7 @@ func (r *repair) appendAI(out, history []Message, i int) []Message {
 	}
 	for _, bad := range m.InvalidToolCalls {
 		if at, ok := r.result(i, bad.ID); ok {
-			args, _ := json.Marshal(map[string]string{"invalid_json": bad.Args}) //nolint:errchkjson // texts always have JSON
+			args, _ := json.Marshal(map[string]string{"invalid_json": bad.Args}) // texts always have JSON
 			add(ToolCall{ID: bad.ID, Name: bad.Name, Args: args, Extra: bad.Extra}, history[at])
 		}
 	}

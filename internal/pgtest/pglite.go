@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
-	"testing" //nolint:depguard // it is for tests alone, those of several packages
+	"testing"
 )
 
 // PGlite is the URL of a Postgres with pgvector: the real one, compiled for

@@ -27,7 +27,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"testing" //nolint:depguard // it is for tests alone, those of several packages
+	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
