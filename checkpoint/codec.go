@@ -103,8 +103,8 @@ func hasPointerMethods(t reflect.Type, seen map[reflect.Type]bool) bool {
 	case reflect.Array:
 		return hasPointerMethods(t.Elem(), seen)
 	case reflect.Struct:
-		for i := range t.NumField() {
-			if f := t.Field(i); (f.IsExported() || f.Anonymous) && hasPointerMethods(f.Type, seen) {
+		for f := range t.Fields() {
+			if (f.IsExported() || f.Anonymous) && hasPointerMethods(f.Type, seen) {
 				return true
 			}
 		}

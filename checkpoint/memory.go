@@ -278,7 +278,7 @@ func (m *Memory) List(_ context.Context, q Query) iter.Seq2[*Checkpoint, error] 
 		m.mu.RLock()
 		var order []*record
 		if l := m.line(Key{Thread: q.Thread, Namespace: q.Namespace}); l != nil {
-			order = l.order[:len(l.order):len(l.order)] // records are only ever added behind these
+			order = slices.Clip(l.order) // records are only ever added behind these
 		}
 		m.mu.RUnlock()
 		n := 0

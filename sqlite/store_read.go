@@ -288,7 +288,7 @@ const pageSize = 256
 
 // stopped takes the end of a loop for what it is.
 func stopped(err error) error {
-	if err == io.EOF {
+	if err == io.EOF { //nolint:errorlint // an io.EOF inside another error is a failed read, not the end of the loop
 		return nil
 	}
 	return err
