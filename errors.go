@@ -11,7 +11,7 @@ import (
 type (
 	// BuildError is one problem that Compile found: its Graph, and the Node
 	// and Field where there is one.
-	BuildError = pregel.Problem
+	BuildError = pregel.BuildError
 	// NodeError is a node's failure after its retries: its Graph, Node, Path
 	// (the namespace of a nested graph), Step, Attempt, Err, and the Stack if
 	// the node panicked.

@@ -80,7 +80,7 @@ func (c *compiler) wire() {
 		}
 		n.triggers = append(n.triggers, "branch:to:"+n.Name)
 		if len(n.edges) > 0 && n.out.hasGoto() && !n.Additive && len(n.Handoff) == 0 {
-			c.warnings = append(c.warnings, &Problem{Graph: c.name, Node: n.Name,
+			c.warnings = append(c.warnings, &BuildError{Graph: c.name, Node: n.Name,
 				Msg: "returns a goto and has a static edge: both run; mark it treadle.Additive() if that is meant"})
 		}
 	}

@@ -55,7 +55,7 @@ func (c *compiler) nesting(n *node) *nesting {
 		s.fail(n.Name, "", "graph %q shares no field with %q: call it inside a node function and translate there", child.name, c.name)
 	}
 	if child.spec.Storable && !c.spec.Storable {
-		c.warnings = append(c.warnings, &Problem{Graph: c.name, Node: n.Name,
+		c.warnings = append(c.warnings, &BuildError{Graph: c.name, Node: n.Name,
 			Msg: fmt.Sprintf("graph %q has a saver of its own, which does not count here, and %q has none: nothing is stored", child.name, c.name)})
 	}
 	for _, h := range child.handoffs() {

@@ -30,7 +30,7 @@ type Plan struct {
 	ephem    []*channel
 	output   []*channel // what the output holds
 	public   []*channel // what streams show: the state without private channels
-	warnings []*Problem
+	warnings []*BuildError
 
 	updates sync.Map // reflect.Type → *updatePlan, for updates that arrive at run time
 	heads   heads

@@ -24,24 +24,24 @@ const (
 	overwriteKey = "__overwrite__"
 )
 
-// A Problem is one thing wrong with a graph under construction.
-type Problem struct {
+// A BuildError is one thing wrong with a graph under construction.
+type BuildError struct {
 	Graph string
 	Node  string // where there is one
 	Field string // where there is one
 	Msg   string
 }
 
-func (p *Problem) Error() string {
+func (e *BuildError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "graph %q", p.Graph)
-	if p.Node != "" {
-		fmt.Fprintf(&b, ": node %q", p.Node)
+	fmt.Fprintf(&b, "graph %q", e.Graph)
+	if e.Node != "" {
+		fmt.Fprintf(&b, ": node %q", e.Node)
 	}
-	if p.Field != "" {
-		fmt.Fprintf(&b, ": field %s", p.Field)
+	if e.Field != "" {
+		fmt.Fprintf(&b, ": field %s", e.Field)
 	}
-	return b.String() + ": " + p.Msg
+	return b.String() + ": " + e.Msg
 }
 
 // policy is how long a channel's value lives.
@@ -213,7 +213,7 @@ func hasMethod(t reflect.Type, name string) bool {
 }
 
 func (s *Schema) fail(node, field, format string, args ...any) {
-	s.errs = append(s.errs, &Problem{Graph: s.graph, Node: node, Field: field, Msg: fmt.Sprintf(format, args...)})
+	s.errs = append(s.errs, &BuildError{Graph: s.graph, Node: node, Field: field, Msg: fmt.Sprintf(format, args...)})
 }
 
 var (
@@ -262,8 +262,10 @@ type methodReducer struct {
 	fails  bool
 }
 
+// Start is the zero value: the type itself says how it begins.
 func (m methodReducer) Start() (any, bool) { return reflect.Zero(m.t).Interface(), true }
 
+// Reduce calls the method; an update that is nil is the zero update.
 func (m methodReducer) Reduce(val, _, update any, _ bool) (any, any, error) {
 	u := reflect.ValueOf(update)
 	if !u.IsValid() {
@@ -421,8 +423,7 @@ func storable(t reflect.Type, path string, seen map[reflect.Type]bool) error {
 		return storable(t.Elem(), path+"[]", seen)
 	case reflect.Struct:
 		exported := 0
-		for i := range t.NumField() {
-			f := t.Field(i)
+		for f := range t.Fields() {
 			if !f.IsExported() && !f.Anonymous {
 				continue
 			}
