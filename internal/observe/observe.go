@@ -61,5 +61,8 @@ func Begin(ctx context.Context, call Call) (context.Context, Span) {
 
 type nobody struct{}
 
-func (nobody) Chunk(any)      {}
+// Chunk does nothing.
+func (nobody) Chunk(any) {}
+
+// End does nothing.
 func (nobody) End(any, error) {}

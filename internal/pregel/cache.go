@@ -30,7 +30,7 @@ func (t *Task) fromCache(sc *scope) (hit bool, key string, err error) {
 	}
 	if whole, err := t.readResult(raw); err != nil || !whole {
 		t.out.clear()
-		return false, key, nil // written by another version of the graph
+		return false, key, nil //nolint:nilerr // written by another version of the graph: the node runs
 	}
 	return true, key, nil
 }

@@ -171,7 +171,7 @@ func (r *Run) record(id string, raw []byte) error {
 // runCall runs the function until it succeeds or its retries are used up, and
 // records the result before anybody sees it.
 func (t *Task) runCall(ctx context.Context) (json.RawMessage, error) {
-	t.scope.Context, t.scope.task, t.scope.attempt = ctx, t, 1
+	t.enter(ctx)
 	sc := &t.scope
 	t.emitStart(sc)
 	t.run.announce([]*Task{t})

@@ -105,25 +105,25 @@ func inField(field string, err error) error {
 	if err == nil || field == "" {
 		return err
 	}
-	if e, ok := named(field, err); ok {
+	if e := named(field, err); e != nil {
 		return e
 	}
 	return fmt.Errorf("field %s: %w", field, err)
 }
 
-// named gives a field to an error that has a place for it.
-func named(field string, err error) (error, bool) {
+// named gives a field to an error that has a place for it. It is nil for others.
+func named(field string, err error) error {
 	if limit, ok := errors.AsType[*checkpoint.LimitError](err); ok {
 		e := *limit // the codec's own
 		e.Field = field
-		return &e, true
+		return &e
 	}
 	if unknown, ok := errors.AsType[*checkpoint.CodecError](err); ok {
 		e := *unknown
 		e.Field = field
-		return &e, true
+		return &e
 	}
-	return nil, false
+	return nil
 }
 
 // guarded turns a codec's panic into an error.
@@ -234,7 +234,7 @@ func (e *StoredValueError) Unwrap() error { return e.Err }
 
 // misfit is the error of a stored value that could not be read.
 func (r *Run) misfit(at checkpoint.ID, field string, want reflect.Type, data []byte, err error) error {
-	if e, ok := named(field, err); ok {
+	if e := named(field, err); e != nil {
 		return fmt.Errorf("graph %q: thread %q: checkpoint %s: %w", r.plan.name, r.set.Thread, at, e)
 	}
 	e := &StoredValueError{Graph: r.plan.name, Thread: r.set.Thread, Namespace: r.ns, Checkpoint: at, Field: field,

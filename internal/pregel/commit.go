@@ -1,6 +1,7 @@
 package pregel
 
 import (
+	"errors"
 	"reflect"
 	"slices"
 )
@@ -130,14 +131,14 @@ func (r *Run) commit(tasks []*Task) (err error) {
 }
 
 func (r *Run) conflict(err error, c *channel, s *slot, t *Task) error {
-	if err != errTwoWriters && err != errTwoOverwrites {
+	if !errors.Is(err, errTwoWriters) && !errors.Is(err, errTwoOverwrites) {
 		return err
 	}
 	first := Start
 	if s.by >= 0 {
 		first = r.plan.nodes[s.by].Name
 	}
-	return &ConflictError{Field: c.wire, Nodes: []string{first, t.Name()}, Overwrite: err == errTwoOverwrites}
+	return &ConflictError{Field: c.wire, Nodes: []string{first, t.Name()}, Overwrite: errors.Is(err, errTwoOverwrites)}
 }
 
 // validate asks the types that have a Validate method about the new state.

@@ -100,10 +100,12 @@ func (a *asyncSaver) later(store func() error) error {
 	return nil
 }
 
+// Put stores it later, and fails with what went wrong before.
 func (a *asyncSaver) Put(ctx context.Context, p *checkpoint.Put) error {
 	return a.later(func() error { return a.Saver.Put(ctx, p) })
 }
 
+// PutWrites stores them later, after what was put before.
 func (a *asyncSaver) PutWrites(ctx context.Context, at checkpoint.Key, fence uint64, ws []checkpoint.Write) error {
 	return a.later(func() error { return a.Saver.PutWrites(ctx, at, fence, ws) })
 }
@@ -144,6 +146,7 @@ type exitLine struct {
 	fence  uint64
 }
 
+// Put merges it into what the namespace has to store in the end.
 func (e *exitSaver) Put(_ context.Context, p *checkpoint.Put) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -163,6 +166,7 @@ func (e *exitSaver) Put(_ context.Context, p *checkpoint.Put) error {
 	return nil
 }
 
+// PutWrites keeps what belongs to a checkpoint that is kept here.
 func (e *exitSaver) PutWrites(ctx context.Context, at checkpoint.Key, fence uint64, ws []checkpoint.Write) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

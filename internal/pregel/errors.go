@@ -26,7 +26,7 @@ func (e *NodeError) Error() string {
 		where += fmt.Sprintf(", attempt %d", e.Attempt)
 	}
 	msg := e.Err.Error()
-	switch e.Err.(type) {
+	switch e.Err.(type) { //nolint:errorlint // what wraps one of these does not begin with the graph
 	case *UpdateError, *ValidationError: // they name the graph, too
 		msg = strings.TrimPrefix(msg, fmt.Sprintf("graph %q: ", e.Graph))
 	}
@@ -162,7 +162,7 @@ func (e *ValidationError) Unwrap() error { return e.Err }
 
 // parentCommand travels as an error from a nested run to the task that
 // started it.
-type parentCommand struct {
+type parentCommand struct { //nolint:errname // on its way as an error, and no failure
 	cmd  Command
 	node string
 	// wrote is what the commanding task has written to its own graph, and above

@@ -55,7 +55,7 @@ func (r *Run) accept(in Input) error {
 	r.emitCheckpoint([]string{Start})
 	r.ctl.start, r.abandoned = nil, nil
 	t := &Task{run: r, node: startNode, step: r.step, index: -1}
-	t.scope.Context, t.scope.task, t.scope.attempt = r.ctx, t, 1
+	t.enter(r.ctx)
 	t.out = o
 	if o.writes != nil && len(o.writes) <= len(o.buf) {
 		t.out.writes = append(t.out.buf[:0], o.writes...)

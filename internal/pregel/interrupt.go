@@ -303,7 +303,7 @@ func (r *Run) amend(in Input) error {
 		return fmt.Errorf("graph %q: %w", r.plan.name, ErrNothingToContinue)
 	}
 	t := &Task{run: r, node: startNode, step: r.step, index: -1}
-	t.scope.Context, t.scope.task, t.scope.attempt = r.ctx, t, 1
+	t.enter(r.ctx)
 	if err := t.edit(in.Also); err != nil {
 		return err
 	}

@@ -93,7 +93,7 @@ func (k *keeper) store() {
 	k.mu.Lock()
 	if err != nil {
 		k.off = true
-		k.run.warn("the results of finished tasks could not be stored while others run", err)
+		k.run.warnUnstored(err)
 		return
 	}
 	k.timer = nil
@@ -150,9 +150,11 @@ func (r *Run) putWrites(ws []checkpoint.Write) error {
 	return nil
 }
 
-func (r *Run) warn(what string, err error) {
+// warnUnstored tells the log: the run goes on, and a crash would cost more.
+func (r *Run) warnUnstored(err error) {
 	if r.set.Logger != nil {
-		r.set.Logger.Warn("treadle: "+what, "graph", r.plan.name, "thread", r.set.Thread, "step", r.step, "error", err)
+		r.set.Logger.Warn("treadle: the results of finished tasks could not be stored while others run",
+			"graph", r.plan.name, "thread", r.set.Thread, "step", r.step, "error", err)
 	}
 }
 

@@ -157,7 +157,11 @@ func (r *Run) keep(tasks []*Task) error {
 		switch {
 		case t.kept || t.stored:
 		case asked:
-			raw, _ := json.Marshal(t.paused()) // made of JSON
+			raw, err := json.Marshal(t.paused())
+			if err != nil {
+				errs = append(errs, fmt.Errorf("graph %q: store the questions of %q: %w", r.plan.name, t.Name(), err))
+				continue
+			}
 			ws = append(ws, checkpoint.Write{Task: t.ID(), Kind: checkpoint.Paused, Data: raw})
 		case t.err == nil:
 			raw, err := t.encodeResult(true)

@@ -108,7 +108,7 @@ func (t *Task) obvious() bool {
 			continue
 		}
 		wrote = true
-		if !t.writesOnce(w.ch) || w.ch.accumulates() && !(w.ch.adds(w) && w.ch.appender.Len(w.val) == 1) {
+		if !t.writesOnce(w.ch) || w.ch.accumulates() && (!w.ch.adds(w) || w.ch.appender.Len(w.val) != 1) {
 			return false
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -261,9 +262,7 @@ func merged(a, b map[string]any) map[string]any {
 	}
 	out := make(map[string]any, len(a)+len(b))
 	for _, m := range []map[string]any{a, b} {
-		for k, v := range m {
-			out[k] = v
-		}
+		maps.Copy(out, m)
 	}
 	return out
 }

@@ -246,9 +246,13 @@ func (s *scope) Begin(ctx context.Context, call observe.Call) (context.Context, 
 	return context.WithValue(ctx, watchKey{}, w), w
 }
 
+// silent is the span of a call that nobody observes.
 type silent struct{}
 
-func (silent) Chunk(any)      {}
+// Chunk does nothing.
+func (silent) Chunk(any) {}
+
+// End does nothing.
 func (silent) End(any, error) {}
 
 type watchKey struct{}
@@ -432,7 +436,7 @@ func eachMessage(v any, fn func(observe.Message)) {
 	switch rv.Kind() {
 	case reflect.Slice:
 		for i := range rv.Len() {
-			m, ok := rv.Index(i).Interface().(observe.Message)
+			m, ok := reflect.TypeAssert[observe.Message](rv.Index(i))
 			if !ok {
 				return
 			}
@@ -443,7 +447,7 @@ func eachMessage(v any, fn func(observe.Message)) {
 		for _, f := range fields {
 			if fv := rv.FieldByIndex(f.index); fv.Kind() != reflect.Struct {
 				eachMessage(fv.Interface(), fn)
-			} else if m, ok := fv.Interface().(observe.Message); ok {
+			} else if m, ok := reflect.TypeAssert[observe.Message](fv); ok {
 				fn(m)
 			}
 		}

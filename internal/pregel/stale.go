@@ -23,7 +23,7 @@ func (p *Plan) stale(ctx context.Context, set *Settings, ns string, q Pause) (bo
 		return false, nil
 	}
 	if _, err := p.Nested(q.Namespace); err != nil {
-		return false, nil // a graph that is not known here is not edited either
+		return false, nil //nolint:nilerr // a graph that is not known here is not edited either
 	}
 	head, err := p.stored(ctx, set, inner, checkpoint.ID{})
 	if errors.Is(err, checkpoint.ErrNotFound) {

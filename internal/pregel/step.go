@@ -62,7 +62,7 @@ func (r *Run) executeAll(tasks []*Task) (err error) {
 		ctx, stop = context.WithTimeoutCause(ctx, d, late)
 		defer stop()
 		defer func() {
-			if err != nil && context.Cause(ctx) == late && !Bubbles(err) {
+			if err != nil && errors.Is(context.Cause(ctx), late) && !Bubbles(err) {
 				err = fmt.Errorf("graph %q: step %d %w", r.plan.name, r.step, late)
 				for _, t := range tasks { // a command for the parent ends the graph anyway
 					if up, ok := errors.AsType[*parentCommand](t.err); ok {

@@ -127,6 +127,12 @@ type scope struct {
 
 type scopeKey struct{}
 
+// enter makes ctx the context of the task's first attempt.
+func (t *Task) enter(ctx context.Context) {
+	t.scope.Context, t.scope.task, t.scope.attempt = ctx, t, 1 //nolint:fatcontext // set once in the life of a task, so nothing nests
+}
+
+// Value implements [context.Context] and finds the scope itself.
 func (s *scope) Value(key any) any {
 	if key == (scopeKey{}) || key == observe.Key {
 		return s
@@ -189,7 +195,7 @@ func (t *Task) execute(ctx context.Context) {
 	if len(n.Retry) > 0 {
 		t.began = time.Now() // a clock costs a tenth of a step
 	}
-	t.scope.Context, t.scope.task, t.scope.attempt = ctx, t, 1
+	t.enter(ctx)
 	sc := &t.scope
 	if t.cached { // an earlier run has done it
 		t.finish(sc, nil)
@@ -629,16 +635,25 @@ func fingerprint(in any) prints {
 	case reflect.Struct:
 		fields, _ := fieldsOf(v.Type())
 		for _, f := range fields {
-			p[f.name], _ = json.Marshal(v.FieldByIndex(f.index).Interface())
+			p[f.name] = imprint(v.FieldByIndex(f.index))
 		}
 	case reflect.Map:
 		for k, val := range v.Seq2() {
-			p[k.String()], _ = json.Marshal(val.Interface())
+			p[k.String()] = imprint(val)
 		}
 	case reflect.Slice, reflect.Array:
-		p[v.Type().String()], _ = json.Marshal(v.Interface())
+		p[v.Type().String()] = imprint(v)
 	}
 	return p
+}
+
+// imprint is the JSON of a field, nil if it has none.
+func imprint(v reflect.Value) []byte {
+	raw, err := json.Marshal(v.Interface())
+	if err != nil {
+		return nil
+	}
+	return raw
 }
 
 // changed names a field whose print differs, the first by name.

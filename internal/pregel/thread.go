@@ -304,8 +304,8 @@ func (r *Run) edit(edits []Edit) error {
 	if r.ctl.start != nil && edits[0].As != Start && edits[0].As != CopyNode {
 		return fmt.Errorf("graph %q: thread %q has an input that no step has taken yet: continue it first", p.name, r.set.Thread)
 	}
-	switch first := edits[0]; {
-	case first.As == InputNode || first.As == CopyNode || first.As == End:
+	switch first := edits[0]; first.As {
+	case InputNode, CopyNode, End:
 		if len(edits) > 1 {
 			return &UpdateError{Graph: p.name, Msg: fmt.Sprintf("as %s: it must be the only edit of its step", first.As)}
 		}
@@ -368,7 +368,7 @@ func (r *Run) editTask(e Edit, alone bool) (*Task, error) {
 		return nil, err
 	}
 	t := &Task{run: r, node: n, step: r.step, index: -1}
-	t.scope.Context, t.scope.task, t.scope.attempt = r.ctx, t, 1
+	t.enter(r.ctx)
 	if r.plan.schema.workflow && n != startNode {
 		if done, err := t.editResult(e.Values); done || err != nil {
 			return t, err

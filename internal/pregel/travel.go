@@ -286,8 +286,10 @@ func (p *Plan) branchToEdit(ctx context.Context, set *Settings, edits []Edit) er
 // unsaved is a saver that keeps nothing, for trying an edit.
 type unsaved struct{ checkpoint.Saver }
 
+// Put takes it for stored.
 func (unsaved) Put(context.Context, *checkpoint.Put) error { return nil }
 
+// PutWrites takes them for stored.
 func (unsaved) PutWrites(context.Context, checkpoint.Key, uint64, []checkpoint.Write) error {
 	return nil
 }

@@ -249,7 +249,7 @@ func (c *compiler) outOf(n *node, t reflect.Type) *outPlan {
 			t = s.words.Update
 		}
 	}
-	if t.Kind() == reflect.Pointer && !(s.root && (t == s.channels[0].upd || t == s.channels[0].typ)) {
+	if t.Kind() == reflect.Pointer && (!s.root || t != s.channels[0].upd && t != s.channels[0].typ) {
 		o.pointer, t = true, t.Elem()
 	}
 	if t.Kind() == reflect.Interface {
