@@ -63,7 +63,7 @@ func (badList) Reduce(int) {}
 
 type unstorable interface{ Secret() string }
 
-type sealed struct{ n int }
+type sealed struct{ n int } //nolint:unused // that nothing can use it is the case
 
 type embedded struct {
 	Topic string

@@ -3,7 +3,9 @@ package treadle
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -214,7 +216,7 @@ type both struct {
 func Tags(tags ...string) CommonOption {
 	return both{
 		func(n *pregel.NodeSpec) { n.Tags = append(n.Tags, tags...) },
-		func(s *pregel.Settings) { s.Tags = append(s.Tags[:len(s.Tags):len(s.Tags)], tags...) },
+		func(s *pregel.Settings) { s.Tags = append(slices.Clip(s.Tags), tags...) },
 	}
 }
 
@@ -224,9 +226,7 @@ func Metadata(data map[string]any) CommonOption {
 	add := func(to map[string]any) map[string]any {
 		out := make(map[string]any, len(to)+len(data))
 		for _, m := range []map[string]any{to, data} {
-			for k, v := range m {
-				out[k] = v
-			}
+			maps.Copy(out, m)
 		}
 		return out
 	}

@@ -27,7 +27,7 @@ var defectLine = regexp.MustCompile(`^(§[0-9]+(?:\.[0-9]+)? \S.*)\.$`)
 func defectID(line string) ([]string, error) {
 	m := defectLine.FindStringSubmatch(line)
 	if m == nil {
-		return nil, errors.New("it is not a section and a text: §2.2 what is wrong.")
+		return nil, errors.New("it is not a section, a text and a dot, as '§2.2 what is wrong.' is")
 	}
 	return m[1:], nil
 }

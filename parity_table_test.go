@@ -20,7 +20,7 @@ import (
 	"testing/fstest"
 )
 
-var updateParity = flag.Bool("update", false, "rewrite the generated sections of docs/parity.md")
+var updating = flag.Bool("update", false, "rewrite the golden files and the generated sections of docs/parity.md")
 
 const (
 	parityPage        = "docs/parity.md"
@@ -107,7 +107,7 @@ func TestParityTableIsComplete(t *testing.T) {
 	if bytes.Equal(page, want) {
 		return
 	}
-	if !*updateParity {
+	if !*updating {
 		t.Fatalf("%s is stale: run go test -run %s . -update", parityPage, t.Name())
 	}
 	if err := os.WriteFile(parityPage, want, 0o644); err != nil {
@@ -433,7 +433,7 @@ func TestParityMarksAreRead(t *testing.T) {
 		{"no full stop", "// Parity: 14\nfunc TestA(t *testing.T) {}\n", nil, `d/a_test.go:3: "Parity: 14": the list does not end with a full stop`},
 		{"no number", "// Parity: 1-4.\nfunc TestA(t *testing.T) {}\n", nil, `d/a_test.go:3: "Parity: 1-4.": "1-4" is not the number of a row`},
 		{"defect", "// Defect: §2.2 a thing, or two.\nfunc TestA(t *testing.T) {}\n", []parityMark{{"§2.2 a thing, or two", "d.TestA", "d/a_test.go"}}, ""},
-		{"no section", "// Defect: a thing.\nfunc TestA(t *testing.T) {}\n", nil, `d/a_test.go:3: "Defect: a thing.": it is not a section and a text: §2.2 what is wrong.`},
+		{"no section", "// Defect: a thing.\nfunc TestA(t *testing.T) {}\n", nil, `d/a_test.go:3: "Defect: a thing.": it is not a section, a text and a dot, as '§2.2 what is wrong.' is`},
 		{"no sample", "// Sample: 1.\nfunc TestA(t *testing.T) {}\n", nil, `d/a_test.go:3: "Sample: 1.": "1" is not the name of a sample`},
 		{"on a helper", "// Parity: 1.\nfunc help() {}\n", nil, `d/a_test.go:3: "Parity: 1.": it is not on a test, an example or a fuzz test`},
 		{"detached", "// Parity: 1.\n\nfunc TestA(t *testing.T) {}\n", nil, `d/a_test.go:3: "Parity: 1.": it is not on a test, an example or a fuzz test`},

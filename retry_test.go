@@ -952,7 +952,7 @@ func TestErrorHandlerMustTakeWhatTheNodeTakes(t *testing.T) {
 // Parity: 188.
 func TestOnlyTheNodesOwnHandlerCounts(t *testing.T) {
 	boom := errors.New("boom")
-	bad := func(context.Context, diary) (page, error) { return page{}, boom }
+	bad := func(context.Context, diary) (page, error) { return page{}, boom } //nolint:unparam // a node has two results
 	tell := func(what string) treadle.NodeOption {
 		return treadle.OnError(func(_ context.Context, _ diary, f *treadle.NodeError) (page, error) {
 			return did(what + " handles " + f.Node), nil

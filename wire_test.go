@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"iter"
 	"regexp"
@@ -17,15 +16,6 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/observe"
 )
-
-// The package's tests share the flag: whichever file comes first declares it.
-func init() {
-	if flag.Lookup("update") == nil {
-		flag.Bool("update", false, "rewrite the golden files")
-	}
-}
-
-func updating() bool { return flag.Lookup("update").Value.String() == "true" }
 
 // wires are the ways to render a stream.
 var wires = []struct {
