@@ -127,7 +127,7 @@ func playAll(o order, db saver) error {
 		_, err := journal.WriteString(line + "\n") // one write, which a kill does not part
 		return err
 	}}
-	fmt.Println("ready")
+	fmt.Fprintln(os.Stdout, "ready") // the parent waits for it
 	var wg sync.WaitGroup
 	errs := make([]error, len(o.Seeds))
 	for i, seed := range o.Seeds {

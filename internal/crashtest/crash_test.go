@@ -380,7 +380,7 @@ func TestSameSeedPlaysTheSame(t *testing.T) {
 			kinds[strings.TrimRight(name, "(=)0123456789")] = true
 		}
 	}
-	for _, kind := range strings.Fields("plain fan arm slow join spread worker gather fork meet odd even body leave part short long longer last moody command heard told obeyed bare do task deep") {
+	for kind := range strings.FieldsSeq("plain fan arm slow join spread worker gather fork meet odd even body leave part short long longer last moody command heard told obeyed bare do task deep") {
 		if !kinds[kind] {
 			t.Errorf("no graph has a %q", kind)
 		}

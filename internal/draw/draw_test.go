@@ -141,8 +141,8 @@ func TestJSONIsLangGraphs(t *testing.T) {
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if got, _ := json.Marshal(Shape{}); string(got) != `{"nodes":[],"edges":[]}` {
-		t.Errorf("empty shape: %s", got)
+	if got, err := json.Marshal(Shape{}); err != nil || string(got) != `{"nodes":[],"edges":[]}` {
+		t.Errorf("empty shape: %s, %v", got, err)
 	}
 }
 

@@ -218,7 +218,7 @@ func safeID(id string) string {
 	for i, r := range id {
 		letter := r == '_' || r == '-' && last != '-' ||
 			'0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
-		if letter && !(broken && i == 0) {
+		if letter && (!broken || i > 0) {
 			b.WriteRune(r)
 		} else {
 			fmt.Fprintf(&b, "\\%x", r)

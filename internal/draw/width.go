@@ -58,7 +58,7 @@ func clean(s string) string {
 func wrap(s string) []string {
 	const wrapAt, maxLines = 24, 4
 	var lines []string
-	for _, word := range strings.Fields(clean(s)) {
+	for word := range strings.FieldsSeq(clean(s)) {
 		n := len(lines)
 		switch {
 		case n > 0 && textWidth(lines[n-1])+1+textWidth(word) <= wrapAt:

@@ -153,16 +153,16 @@ func functionalUnawaited(t *testing.T, open opener) {
 func functionalOrder(t *testing.T, open opener) {
 	names := []string{"a", "b"}
 	build := workflow(func(_ *askTally, ctx context.Context, _ int) (string, error) {
-		out := ""
+		var out strings.Builder
 		for _, name := range names {
 			s, err := treadle.Do(ctx, name, func(context.Context) (string, error) { return name, nil })
 			if err != nil {
 				return "", err
 			}
-			out += s
+			out.WriteString(s)
 		}
 		a, err := treadle.Interrupt[string](ctx, "q")
-		return out + a, err
+		return out.String() + a, err
 	})
 	askBothWays(t, open, build, func(t *testing.T, rig *askRig[int, string]) {
 		names = []string{"a", "b"}

@@ -118,7 +118,7 @@ func functionalRetry(t *testing.T, _ opener) {
 				gave(t, out, err, c.want)
 			}
 			rig.tally.want(t, c.ran...)
-			if waited := time.Since(start).Truncate(time.Second); waited != []time.Duration{0, 1, 3, 3}[c.fail]*time.Second {
+			if waited := time.Since(start).Truncate(time.Second); waited != []time.Duration{0, time.Second, 3 * time.Second, 3 * time.Second}[c.fail] {
 				t.Errorf("waited %v", waited)
 			}
 		})

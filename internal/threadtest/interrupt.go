@@ -224,7 +224,7 @@ func interruptChecked(t *testing.T, open opener) {
 		} {
 			askUnchanged(t, rig.saver, c.name, func() {
 				_, err := rig.thread().Resume(t.Context(), c.answer, treadle.Also(askNote{"no"}))
-				switch want := c.want.(type) {
+				switch want := c.want.(type) { //nolint:errorlint // the table's own, which nothing wraps
 				case nil:
 					bad, ok := errors.AsType[*treadle.AnswerError](err)
 					if !ok || !slices.ContainsFunc(ps, func(p treadle.Pause) bool { return p.ID == bad.Pause.ID }) || bad.Err == nil {

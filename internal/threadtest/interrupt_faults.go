@@ -164,7 +164,7 @@ func interruptHandlers(t *testing.T, open opener) {
 			return askLog{}, errBoom
 		}, treadle.OnError(func(ctx context.Context, s askState, failure *treadle.NodeError) (askLog, error) {
 			if !strings.Contains(failure.Error(), "boom") || failure.Node != "n" || s.Note != "in" {
-				return askLog{}, fmt.Errorf("the handler is given %v and %+v", failure, s)
+				return askLog{}, fmt.Errorf("the handler is given %w and %+v", failure, s)
 			}
 			undo, err := treadle.Do(ctx, "undo", func(context.Context) (string, error) { return "undone", nil })
 			if err != nil {

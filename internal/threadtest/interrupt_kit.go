@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -180,7 +181,7 @@ func askEnded(t *testing.T, out askState, err error, want ...string) {
 // askDump is all that the saver has of the thread's own namespace, byte by byte.
 func askDump(t *testing.T, saver checkpoint.Saver) string {
 	t.Helper()
-	out := ""
+	var out strings.Builder
 	for cp, err := range saver.List(t.Context(), checkpoint.Query{Thread: "t"}) {
 		if err != nil {
 			t.Fatal(err)
@@ -189,9 +190,10 @@ func askDump(t *testing.T, saver checkpoint.Saver) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out += string(raw) + "\n"
+		out.Write(raw)
+		out.WriteByte('\n')
 	}
-	return out
+	return out.String()
 }
 
 // askUnchanged runs f, which must leave the thread exactly as it was.
@@ -254,11 +256,11 @@ func askLine(ev treadle.Event) string {
 	case treadle.Values:
 		return fmt.Sprintf("values %s pauses %d", ev.State, len(ev.Pauses))
 	case treadle.Interrupted:
-		qs := ""
+		var qs strings.Builder
 		for _, p := range ev.Pauses {
-			qs += " " + string(p.Value)
+			qs.WriteString(" " + string(p.Value))
 		}
-		return fmt.Sprintf("interrupted %s%s before %q after %q", where, qs, ev.Before, ev.After)
+		return fmt.Sprintf("interrupted %s%s before %q after %q", where, &qs, ev.Before, ev.After)
 	case treadle.Custom:
 		return fmt.Sprintf("custom %v", ev.Value)
 	}

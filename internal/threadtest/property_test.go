@@ -221,7 +221,7 @@ func (p quizPart) add(b *treadle.Builder[quiz], w *quizWorld, name, path string)
 		}
 		treadle.AddNode(b, name, func(ctx context.Context, _ quiz) (quizMore, error) {
 			out, err := g.Run(ctx, quiz{})
-			return quizMore{out.Log}, err
+			return quizMore(out), err
 		}, treadle.Uses(g))
 	}
 	return nil

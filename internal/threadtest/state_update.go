@@ -382,7 +382,7 @@ func editRebuild(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	kitBothWays(t, open, kitChain("a", "b"), func(t *testing.T, w *kitWorld, thread kitHandle) {
 		kitRun(t, thread(), kitState{N: 1}, "a", "b")
 		kitRun(t, thread(), kitState{N: 2}, "a", "b", "a", "b")
-		real := kitHistory(t, thread())
+		lived := kitHistory(t, thread())
 		copied := treadle.Must(kitChainOf(w, "chain", "a", "b").Compile(&treadle.Options{Saver: open(t)})).Thread("copy")
 		var steps [][]treadle.Edit
 		for n := range 2 {
@@ -399,8 +399,8 @@ func editRebuild(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 			}
 			return out
 		}
-		if diff := cmp.Diff(show(real), show(kitHistory(t, copied))); diff != "" {
-			t.Errorf("real and rebuilt (-real +rebuilt):\n%s", diff)
+		if diff := cmp.Diff(show(lived), show(kitHistory(t, copied))); diff != "" {
+			t.Errorf("lived and rebuilt (-lived +rebuilt):\n%s", diff)
 		}
 		kitRun(t, copied, kitState{}, "a", "b", "a", "b", "a", "b")
 	})
@@ -411,7 +411,7 @@ func editRebuild(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 func editRebuildSends(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	kitBothWays(t, open, travelFan, func(t *testing.T, w *kitWorld, thread kitHandle) {
 		want := kitRunAny(t, thread(), kitState{N: 2})
-		real := kitHistory(t, thread())
+		lived := kitHistory(t, thread())
 		w.ran()
 		copied := travelFan(t, w, open(t)).Thread("copy")
 		if _, err := copied.BulkUpdate(t.Context(),
@@ -427,16 +427,16 @@ func editRebuildSends(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		kitRan(t, w)
 		rebuilt := kitHistory(t, copied)
 		var got, original []string
-		for i := range max(len(real), len(rebuilt)) {
-			if i < len(real) {
-				original = append(original, fmt.Sprint(real[i].Step, real[i].Next, editWords(real[i]), kitTasks(real[i])))
+		for i := range max(len(lived), len(rebuilt)) {
+			if i < len(lived) {
+				original = append(original, fmt.Sprint(lived[i].Step, lived[i].Next, editWords(lived[i]), kitTasks(lived[i])))
 			}
 			if i < len(rebuilt) {
 				got = append(got, fmt.Sprint(rebuilt[i].Step, rebuilt[i].Next, editWords(rebuilt[i]), kitTasks(rebuilt[i])))
 			}
 		}
 		if diff := cmp.Diff(original, got); diff != "" {
-			t.Errorf("real and rebuilt (-real +rebuilt):\n%s", diff)
+			t.Errorf("lived and rebuilt (-lived +rebuilt):\n%s", diff)
 		}
 		var state kitState
 		if err := rebuilt[0].Read(&state); err != nil || state.N != want.N || len(state.Log) != len(want.Log) {
@@ -512,15 +512,16 @@ func editResults(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		line := fmt.Sprintf("%d:", s.Step)
+		var line strings.Builder
+		fmt.Fprintf(&line, "%d:", s.Step)
 		for _, task := range s.Writes {
-			line += fmt.Sprintf(" %s %s", task.Name, task.Result)
+			fmt.Fprintf(&line, " %s %s", task.Name, task.Result)
 		}
-		line += " |"
+		line.WriteString(" |")
 		for _, task := range s.Tasks {
-			line += fmt.Sprintf(" %s %s", task.Name, task.Result)
+			fmt.Fprintf(&line, " %s %s", task.Name, task.Result)
 		}
-		got = append(got, line)
+		got = append(got, line.String())
 	}
 	want := []string{
 		`6: one {"log":["a"]} two {"log":["b"]} |`,
