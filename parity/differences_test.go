@@ -43,7 +43,7 @@ func (d *difference) concerns(p place) bool {
 var differences []difference
 
 // The table is filled here, because the adaptions look into it.
-func init() {
+func init() { //nolint:gochecknoinits // as a literal the table would refer to itself
 	differences = []difference{
 		{
 			id: "drawn", places: append(placesOf(drawn), mermaidOf(placesOf(drawn))...),
@@ -318,13 +318,13 @@ func asDrawn(p place, want any) any {
 	for step := range strings.FieldsSeq(drawn[p.String()]) {
 		full := strings.NewReplacer("^", start, "$", end).Replace(step)
 		op := strings.IndexAny(full, "?>")
-		switch {
-		case full[0] == '!':
+		switch full[0] {
+		case '!':
 			nodes = slices.DeleteFunc(nodes, func(n draw.Node) bool { return n.ID == full[1:] })
 			edges = slices.DeleteFunc(edges, func(e draw.Edge) bool { return e.From == full[1:] || e.To == full[1:] })
-		case full[0] == '+':
+		case '+':
 			nodes = append(nodes, draw.Node{ID: full[1:]})
-		case full[0] == '-':
+		case '-':
 			edges = slices.DeleteFunc(edges, func(e draw.Edge) bool { return e.From == full[1:op] && e.To == full[op+1:] })
 		default:
 			from := full[:op]
@@ -373,7 +373,6 @@ func asDrawn(p place, want any) any {
 
 // graphOfJSON reads a drawing in JSON.
 func graphOfJSON(v any) ([]draw.Node, []draw.Edge) {
-	raw, _ := json.Marshal(v) // it came from JSON
 	var g struct {
 		Nodes []struct {
 			ID       string
@@ -381,7 +380,7 @@ func graphOfJSON(v any) ([]draw.Node, []draw.Edge) {
 		}
 		Edges []draw.Edge
 	}
-	if err := json.Unmarshal(raw, &g); err != nil {
+	if err := json.Unmarshal([]byte(canonical(v)), &g); err != nil {
 		panic(err)
 	}
 	var nodes []draw.Node
@@ -614,7 +613,10 @@ func parsed(text string) any {
 }
 
 func canonical(v any) string {
-	raw, _ := json.Marshal(v) // it came from JSON
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("%v came from JSON: %v", v, err))
+	}
 	return string(raw)
 }
 

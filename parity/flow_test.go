@@ -2,6 +2,7 @@ package parity_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -131,7 +132,10 @@ var flowCases = map[string]build{
 	"retry_choice": logGraph(func(b *treadle.Builder[logState]) {
 		tries := 0
 		kind := func(temporary bool) func(error) bool {
-			return func(err error) bool { return err.(*raised).temporary == temporary }
+			return func(err error) bool {
+				r, ok := errors.AsType[*raised](err)
+				return ok && r.temporary == temporary
+			}
 		}
 		treadle.AddNode(b, "bad", func(_ context.Context, s logState) (entries, error) {
 			tries++

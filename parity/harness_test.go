@@ -619,8 +619,7 @@ func settled(v any, steps []int) any {
 	}
 	var all []ranked
 	for i, c := range chunks {
-		raw, _ := json.Marshal(c) // it came from JSON
-		all = append(all, ranked{steps[i], string(raw), c})
+		all = append(all, ranked{steps[i], canonical(c), c})
 	}
 	slices.SortStableFunc(all, func(a, b ranked) int { return cmp.Or(cmp.Compare(a.step, b.step), cmp.Compare(a.text, b.text)) })
 	sorted := make([]any, len(all))

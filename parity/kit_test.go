@@ -61,27 +61,27 @@ func fails[S any](text string) func(context.Context, S) (entries, error) {
 }
 
 // logGraph builds graphs over logState.
-func logGraph(make func(b *treadle.Builder[logState])) build {
+func logGraph(fill func(b *treadle.Builder[logState])) build {
 	return func(o *treadle.Options) (treadle.AnyGraph, error) {
 		b := treadle.New[logState](graphName)
-		make(b)
+		fill(b)
 		return b.Compile(o)
 	}
 }
 
 // graphOf builds graphs over any state.
-func graphOf[S any](make func(b *treadle.Builder[S])) build {
+func graphOf[S any](fill func(b *treadle.Builder[S])) build {
 	return func(o *treadle.Options) (treadle.AnyGraph, error) {
 		b := treadle.New[S](graphName)
-		make(b)
+		fill(b)
 		return b.Compile(o)
 	}
 }
 
 // child compiles a graph that is part of another.
-func child[S any](make func(b *treadle.Builder[S])) *treadle.Graph[S, S] {
+func child[S any](fill func(b *treadle.Builder[S])) *treadle.Graph[S, S] {
 	b := treadle.New[S](graphName)
-	make(b)
+	fill(b)
 	return treadle.Must(b.Compile(nil))
 }
 

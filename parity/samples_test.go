@@ -3,6 +3,7 @@ package parity_test
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/treadle-go/treadle"
 )
@@ -62,13 +63,13 @@ func (w windowed) Reduce(u any) windowed {
 	if k, ok := u.(keepRange); ok {
 		return w[max(0, len(w)+k.From):]
 	}
-	return append(w[:len(w):len(w)], u.([]any)...)
+	return append(slices.Clip(w), u.([]any)...)
 }
 
 // series appends numbers.
 type series []float64
 
-func (s series) Reduce(x float64) series { return append(s[:len(s):len(s)], x) }
+func (s series) Reduce(x float64) series { return append(slices.Clip(s), x) }
 
 type jokeState struct {
 	Topic string `json:"topic"`

@@ -10,9 +10,9 @@ import (
 )
 
 // flow is the graph of a script that is a workflow.
-func flow[In, Out any](name string, make func(tr *trace) func(context.Context, In) (Out, error)) scriptedGraph {
+func flow[In, Out any](name string, body func(tr *trace) func(context.Context, In) (Out, error)) scriptedGraph {
 	return func(tr *trace, o *treadle.Options) (played, error) {
-		return flowing(treadle.NewWorkflow(name, make(tr), o))
+		return flowing(treadle.NewWorkflow(name, body(tr), o))
 	}
 }
 

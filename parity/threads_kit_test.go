@@ -3,6 +3,7 @@ package parity_test
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	"github.com/treadle-go/treadle"
 )
@@ -14,9 +15,7 @@ type scriptedGraph func(tr *trace, o *treadle.Options) (played, error)
 var scripted = func() map[string]scriptedGraph {
 	all := map[string]scriptedGraph{}
 	for _, suite := range []map[string]scriptedGraph{interruptScripts, breakScripts, travelScripts, lastingScripts, functionalScripts, sampleScripts} {
-		for name, g := range suite {
-			all[name] = g
-		}
+		maps.Copy(all, suite)
 	}
 	return all
 }()
@@ -32,18 +31,18 @@ func flowing[In, Out any](g *treadle.Graph[In, Out], err error) (played, error) 
 }
 
 // threadOf is the graph of a script over any state.
-func threadOf[S any](make func(tr *trace, b *treadle.Builder[S])) scriptedGraph {
-	return threadWith(make, nil)
+func threadOf[S any](fill func(tr *trace, b *treadle.Builder[S])) scriptedGraph {
+	return threadWith(fill, nil)
 }
 
 // threadWith is threadOf with more options.
-func threadWith[S any](make func(tr *trace, b *treadle.Builder[S]), more func(o *treadle.Options)) scriptedGraph {
+func threadWith[S any](fill func(tr *trace, b *treadle.Builder[S]), more func(o *treadle.Options)) scriptedGraph {
 	return func(tr *trace, o *treadle.Options) (played, error) {
 		if more != nil {
 			more(o)
 		}
 		b := treadle.New[S](graphName)
-		make(tr, b)
+		fill(tr, b)
 		return playing(b.Compile(o))
 	}
 }
