@@ -57,8 +57,11 @@ var complaints = []memory.Trajectory{{
 
 var greeting = memory.Prompt{Name: "main", Text: "Greet {name}."}
 
-func improvedPrompt(text, why, diff string) memory.Improvement {
-	return memory.Improvement{Prompt: memory.Prompt{Name: "main", Text: text}, Changed: true, Rationale: why, Diff: diff}
+const briefly = "Greet {name} briefly."
+
+func improvedPrompt(why string) memory.Improvement {
+	return memory.Improvement{Prompt: memory.Prompt{Name: "main", Text: briefly}, Changed: true, Rationale: why,
+		Diff: "- Greet {name}.\n+ Greet {name} briefly.\n"}
 }
 
 func keptPrompt(why string) memory.Improvement {
@@ -68,7 +71,6 @@ func keptPrompt(why string) memory.Improvement {
 // Every turn is asked for and no more: the length of a script is the number of
 // calls.
 func TestOptimizerCallsTheModelNoOftenerThanNeeded(t *testing.T) {
-	const briefly, diff = "Greet {name} briefly.", "- Greet {name}.\n+ Greet {name} briefly.\n"
 	only, thinking := llmtest.Offered(promptOutput), llmtest.Offered("think", "critique")
 	for name, test := range map[string]struct {
 		kind  memory.OptimizerKind
@@ -78,26 +80,26 @@ func TestOptimizerCallsTheModelNoOftenerThanNeeded(t *testing.T) {
 	}{
 		"gradient rewrites after the first recommendation": {memory.Gradient, nil,
 			[]llmtest.Turn{thinks(), recommend(llmtest.Offered("think", "critique", "recommend")), rewritten(briefly, only, llmtest.Asked("be brief"))},
-			improvedPrompt(briefly, "too long\n\nbecause", diff)},
+			improvedPrompt("too long\n\nbecause")},
 		"gradient ends when no adjustment is warranted": {memory.Gradient, nil, []llmtest.Turn{thinks(), fine()}, keptPrompt("all is well")},
 		"gradient need not think":                       {memory.Gradient, &memory.OptimizerOptions{MinSteps: -1}, []llmtest.Turn{fine()}, keptPrompt("all is well")},
 		"gradient must recommend in the last step": {memory.Gradient, nil,
 			[]llmtest.Turn{thinks(), thinks(), thinks(), thinks(), recommend(llmtest.Offered("recommend")), rewritten(briefly)},
-			improvedPrompt(briefly, "too long\n\nbecause", diff)},
+			improvedPrompt("too long\n\nbecause")},
 		"gradient asks again for recommendations that are missing": {memory.Gradient, &memory.OptimizerOptions{MinSteps: -1, MaxSteps: 1},
 			[]llmtest.Turn{byTool("recommend", toolArgs{"warrants_adjustment": true}), recommend(llmtest.Asked("full_recommendations is empty")), rewritten(briefly)},
-			improvedPrompt(briefly, "too long\n\nbecause", diff)},
+			improvedPrompt("too long\n\nbecause")},
 		"metaprompt ends with the first output": {memory.Metaprompt, nil,
-			[]llmtest.Turn{rewritten(briefly, llmtest.Offered("think", "critique", promptOutput))}, improvedPrompt(briefly, "because", diff)},
+			[]llmtest.Turn{rewritten(briefly, llmtest.Offered("think", "critique", promptOutput))}, improvedPrompt("because")},
 		"metaprompt thinks first if it must": {memory.Metaprompt, &memory.OptimizerOptions{MinSteps: 2},
-			[]llmtest.Turn{byTool("critique", toolArgs{"criticism": "hm"}, thinking), rewritten(briefly)}, improvedPrompt(briefly, "because", diff)},
+			[]llmtest.Turn{byTool("critique", toolArgs{"criticism": "hm"}, thinking), rewritten(briefly)}, improvedPrompt("because")},
 		"metaprompt must answer in the last step": {memory.Metaprompt, nil,
-			[]llmtest.Turn{thinks(), thinks(), thinks(), thinks(), rewritten(briefly, only)}, improvedPrompt(briefly, "because", diff)},
+			[]llmtest.Turn{thinks(), thinks(), thinks(), thinks(), rewritten(briefly, only)}, improvedPrompt("because")},
 		"metaprompt keeps the prompt without a result":    {memory.Metaprompt, nil, []llmtest.Turn{rewritten(" ")}, keptPrompt("because")},
 		"metaprompt keeps the prompt if told so in words": {memory.Metaprompt, nil, []llmtest.Turn{rewritten("No recommendations.")}, keptPrompt("because")},
-		"prompt memory asks once":                         {memory.PromptMemory, nil, []llmtest.Turn{updated(true, briefly, only)}, improvedPrompt(briefly, "because", diff)},
+		"prompt memory asks once":                         {memory.PromptMemory, nil, []llmtest.Turn{updated(true, briefly, only)}, improvedPrompt("because")},
 		"prompt memory asks again for a prompt that is empty": {memory.PromptMemory, nil,
-			[]llmtest.Turn{updated(true, ""), updated(true, briefly, llmtest.Asked("the new prompt is empty"))}, improvedPrompt(briefly, "because", diff)},
+			[]llmtest.Turn{updated(true, ""), updated(true, briefly, llmtest.Asked("the new prompt is empty"))}, improvedPrompt("because")},
 		"prompt memory keeps the prompt when the model declines": {memory.PromptMemory, nil, []llmtest.Turn{updated(false, "")}, keptPrompt("because")},
 		"a declined update counts more than a new text":          {memory.PromptMemory, nil, []llmtest.Turn{updated(false, briefly)}, keptPrompt("because")},
 		"the same text is no change":                             {memory.PromptMemory, nil, []llmtest.Turn{updated(true, greeting.Text)}, keptPrompt("because")},
