@@ -267,20 +267,20 @@ func TestTreadleDoesAllTheWork(t *testing.T) {
 func TestEinoDoesTheWork(t *testing.T) { doTheWork(t, einoWorks) }
 
 // small are the sizes of jobs that take seconds.
-var small = map[string]job{
-	"history500_memory":   {n: 20, want: 40},
-	"history500_sqlite":   {n: 20, want: 40},
-	"history500_postgres": {n: 20, want: 40},
-	"get_state_1000":      {n: 1, want: 40},
-	"threads10k_rss":      {n: 50, want: 50},
-	"concurrent1000":      {n: 500, want: 10},
-}
-
-func init() {
-	for _, w := range append(ourStores, ourRecall) {
-		small[w.name] = job{name: w.name, n: 1, want: 100}
+var small = func() map[string]job {
+	all := map[string]job{
+		"history500_memory":   {n: 20, want: 40},
+		"history500_sqlite":   {n: 20, want: 40},
+		"history500_postgres": {n: 20, want: 40},
+		"get_state_1000":      {n: 1, want: 40},
+		"threads10k_rss":      {n: 50, want: 50},
+		"concurrent1000":      {n: 500, want: 10},
 	}
-}
+	for _, w := range append(ourStores, ourRecall) {
+		all[w.name] = job{name: w.name, n: 1, want: 100}
+	}
+	return all
+}()
 
 func doTheWork(t *testing.T, works []work) {
 	t.Cleanup(func() {

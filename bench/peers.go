@@ -22,19 +22,20 @@ const (
 )
 
 // jsLacks says why a name has no twin on LangGraph.js.
-var jsLacks = map[string]string{
+var jsLacks = storesToo(map[string]string{
 	"chain100_postgres":   jsNoPostgres,
 	"history500_postgres": jsNoPostgres,
 	"threads10k_rss":      "not measured: the memory of another runtime is no measure of a library",
 	"message_reduce_10k":  jsNoGraph,
 	"trim_10k":            jsNoGraph,
-}
+})
 
-func init() {
-	const why = "not measured: stores are not part of the comparison"
+// storesToo adds the stores to what a peer lacks.
+func storesToo(lacks map[string]string) map[string]string {
 	for _, w := range append(ourStores, ourRecall) {
-		einoLacks[w.name], jsLacks[w.name] = why, why
+		lacks[w.name] = "not measured: stores are not part of the comparison"
 	}
+	return lacks
 }
 
 const jsNoGraph = "not measured: no graph has a part in it"
