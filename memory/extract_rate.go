@@ -56,6 +56,9 @@ func rated(t *llm.Tool) *llm.Tool {
 			", if that was said or follows: a date such as 2026-03-01, or a time with its zone; null takes back what was known"}
 	}
 	s := t.Parameters.CloneSchemas()
+	if s.Properties == nil { // of a kind that only says that something is so
+		s.Properties = map[string]*jsonschema.Schema{}
+	}
 	s.Properties[argConfidence] = share("how sure you are of it: 0 is a guess, 1 is certain")
 	s.Properties[argImportance] = share("how much it will matter later: 0 is hardly, 1 is that it must never be missed")
 	s.Properties[argFrom] = date("since when it holds")

@@ -233,3 +233,16 @@ func TestModelsSayWhenAMemoryHolds(t *testing.T) {
 		}
 	}
 }
+
+type Retired struct{}
+
+func TestKindWithoutFieldsCanBeRated(t *testing.T) {
+	cs, err := memory.Extract(t.Context(), llmtest.Scripted(t, llmtest.Ask(llmtest.ToolCall("Retired", `{"_confidence":0.5}`))), said("I do not work any more"), nil,
+		&memory.ExtractOptions{Kinds: []memory.Kind{memory.KindOf[Retired]("The user is retired.")}, Rate: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]string{"insert {} 0.5 -"}, ratings(cs)); d != "" {
+		t.Error(d)
+	}
+}
