@@ -94,3 +94,40 @@ func TestSimilarNeedsAnEmbedderAndSense(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatTheGuardHasMadeKnownIsNotStoredAgain(t *testing.T) {
+	s := newStore(t, nil)
+	o := memory.StoreOptions{Guard: func(_ context.Context, c *memory.ItemChange) error {
+		c.After = []byte(strings.ReplaceAll(string(c.After), "1234", "…"))
+		return nil
+	}}
+	m := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(note("the pin is 1234")), llmtest.Ask(note("the pin is 1234"))), o)
+	for i, want := range [][]string{{"insert"}, nil} {
+		changes, err := m.Reflect(t.Context(), llm.User("My pin is 1234"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(want, opsOf(changes)); d != "" {
+			t.Errorf("session %d: %s", i+1, d)
+		}
+	}
+	wantStored(t, s, `{"kind":"Memory","content":{"content":"the pin is …"}}`)
+}
+
+func TestWhatTheGuardKeepsIsNotStoredBesideItself(t *testing.T) {
+	s := newStore(t, nil)
+	put(t, s, "a", teaItem)
+	o := withDeletes
+	no := errors.New("nothing is removed here")
+	o.Guard = func(_ context.Context, c *memory.ItemChange) error {
+		if c.Op == memory.Delete {
+			return no
+		}
+		return nil
+	}
+	changes, err := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(remove("m1"), note("Ann likes tea"))), o).Reflect(t.Context(), llm.User("…"))
+	if changes != nil || !errors.Is(err, no) {
+		t.Errorf("got %v and %v", changes, err)
+	}
+	wantStored(t, s, teaItem)
+}

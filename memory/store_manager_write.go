@@ -143,10 +143,28 @@ func versionOf(r store.Result) int64 {
 
 // plan says which writes the changes are.
 func (w *writer) plan(ctx context.Context, cs ChangeSet) (changes []ItemChange, ops []store.Op, err error) {
-	known, err := w.duplicates(ctx, cs)
+	allowed, items := w.allowed(ctx, cs)
+	// What the guard has made of an insert may be known, though what the model said
+	// was not.
+	known, err := w.duplicates(ctx, allowed)
 	if err != nil {
 		return nil, nil, err
 	}
+	for i, c := range allowed {
+		if known[i] {
+			continue
+		}
+		op, err := w.op(items[i], c)
+		if err != nil {
+			return nil, nil, err
+		}
+		changes, ops = append(changes, c), append(ops, op)
+	}
+	return changes, ops, nil
+}
+
+// allowed are the changes that the guard lets pass, and the items that they are of.
+func (w *writer) allowed(ctx context.Context, cs ChangeSet) (changes []ItemChange, items []*store.Item) {
 	for i, c := range cs {
 		var item *store.Item
 		out := ItemChange{Namespace: w.namespace, Key: c.ID}
@@ -160,7 +178,7 @@ func (w *writer) plan(ctx context.Context, cs ChangeSet) (changes []ItemChange, 
 				c.Op, c.Before, c.Patch = Insert, nil, nil
 			}
 		}
-		if c.Op == Keep || known[i] {
+		if c.Op == Keep {
 			continue
 		}
 		out.Change = c
@@ -169,13 +187,9 @@ func (w *writer) plan(ctx context.Context, cs ChangeSet) (changes []ItemChange, 
 			w.refused = append(w.refused, fmt.Errorf("memory: the %s of %q was refused: %w", c.Op, out.Key, err))
 			continue
 		}
-		op, err := w.op(item, out)
-		if err != nil {
-			return nil, nil, err
-		}
-		changes, ops = append(changes, out), append(ops, op)
+		changes, items = append(changes, out), append(items, item)
 	}
-	return changes, ops, nil
+	return changes, items
 }
 
 // op is the write of one change. Unless it is to overwrite, it holds only if the
@@ -211,16 +225,16 @@ func (w *writer) op(item *store.Item, c ItemChange) (store.Op, error) {
 
 // duplicates are the inserts of what is stored already, though it was not
 // recalled.
-func (w *writer) duplicates(ctx context.Context, cs ChangeSet) (map[int]bool, error) {
+func (w *writer) duplicates(ctx context.Context, cs []ItemChange) (map[int]bool, error) {
 	var ops []store.Op
 	var places []int
 	for i, c := range cs {
 		if c.Op != Insert {
 			continue
 		}
-		places, ops = append(places, i), append(ops, sameItem(w.namespace, saying(c)))
+		places, ops = append(places, i), append(ops, sameItem(w.namespace, saying(c.Change)))
 		if w.similar > 0 {
-			op, err := w.likeItem(c)
+			op, err := w.likeItem(c.Change)
 			if err != nil {
 				return nil, err
 			}
@@ -235,7 +249,7 @@ func (w *writer) duplicates(ctx context.Context, cs ChangeSet) (map[int]bool, er
 		return nil, err
 	}
 	known := map[int]bool{}
-	gone := w.removed(cs)
+	gone := removed(cs)
 	for j, r := range results {
 		byMeaning := ops[j].(store.SearchOp).Query != ""
 		for _, item := range r.Items {
@@ -282,12 +296,12 @@ func saying(c Change) store.Filter {
 	return same
 }
 
-// removed are the recalled items that will not say what they said.
-func (w *writer) removed(cs ChangeSet) map[string]bool {
+// removed are the items that will not say what they said.
+func removed(cs []ItemChange) map[string]bool {
 	gone := map[string]bool{}
-	for i, item := range w.recalled.items {
-		if item != nil && cs[i].Op != Keep {
-			gone[itemID(item)] = true
+	for _, c := range cs {
+		if c.Op != Insert {
+			gone[itemID(&store.Item{Namespace: c.Namespace, Key: c.Key})] = true
 		}
 	}
 	return gone

@@ -98,9 +98,9 @@ var mutations = []mutation{
 }
 
 var edits = []edit{
-	{"store_manager_write.go", `if c.Op == Keep || known[i] {`,
-		`if c.Op == Keep || c.Op == Delete && mutant("dropping deletes") || c.Op == Update && mutant("dropping updates") ||
-			known[i] && !mutant("inserting duplicates") && !mutant("inserting what was not recalled") {`},
+	{"store_manager_write.go", `if c.Op == Keep {`,
+		`if c.Op == Keep || c.Op == Delete && mutant("dropping deletes") || c.Op == Update && mutant("dropping updates") {`},
+	{"store_manager_write.go", `if known[i] {`, `if known[i] && !mutant("inserting duplicates") && !mutant("inserting what was not recalled") {`},
 	{"store_manager_write.go", `if item != nil && !w.overwrite {`, `if item != nil && !w.overwrite && !mutant("skipping the version check") {`},
 	{"store_manager_write.go", `if c.Op == Delete && w.overwrite {`, `if c.Op == Delete && (w.overwrite || mutant("forgetting the past")) {`},
 	{"store_manager_write.go", `} else if out.Key = defaultKey; c.Op == Delete {`, `} else if out.Key = defaultKey; c.Op == Delete || c.Op == Keep && mutant("never storing the default") {`},
@@ -116,7 +116,9 @@ var edits = []edit{
 	{"store_manager_write.go", `if item != nil {
 		_, wrap := readItem(item)`, `if item != nil && !mutant("changing the form of a value") {
 		_, wrap := readItem(item)`},
-	{"store_manager_write.go", `if item != nil && cs[i].Op != Keep {`, `if item != nil && cs[i].Op != Keep && !mutant("taking what goes for a duplicate") {`},
+	{"store_manager_write.go", `if c.Op != Insert {
+			gone`, `if c.Op != Insert && !mutant("taking what goes for a duplicate") {
+			gone`},
 
 	{"store_manager.go", `d, err := newDesk(r.documents())`, `r.items = either("ignoring existing memories", nil, r.items)
 	d, err := newDesk(r.documents())`},
