@@ -246,3 +246,36 @@ func TestKindWithoutFieldsCanBeRated(t *testing.T) {
 		t.Error(d)
 	}
 }
+
+// What is over is not recalled any more: it must not stand in the way of what holds.
+func TestWhatHoldsAtAnotherTimeIsNoDuplicate(t *testing.T) {
+	for name, test := range map[string]struct {
+		stored, told string // the rating
+		want         []string
+	}{
+		"the same time":            {`"_valid_until":"2026-03-01"`, `"_valid_until":"2026-03-01"`, nil},
+		"a later time":             {`"_valid_until":"2026-03-01"`, `"_valid_until":"2026-12-01"`, []string{"insert"}},
+		"for good, after an end":   {`"_valid_until":"2026-03-01"`, `"_confidence":1`, []string{"insert"}},
+		"no time, after a begin":   {`"_valid_from":"2026-03-01"`, `"_confidence":1`, nil},
+		"an end, after no time":    {`"_confidence":1`, `"_valid_until":"2026-12-01"`, []string{"insert"}},
+		"no time, and none before": {`"_confidence":1`, `"_confidence":1`, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStore(t, nil)
+			o := memory.StoreOptions{Limit: 1} // so that it is not recalled
+			o.Rate = true
+			m := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(ratedNote("Ann is in Rome", test.stored)), llmtest.Ask(ratedNote("Ann is in Rome", test.told))), o)
+			if _, err := m.Reflect(t.Context(), llm.User("…")); err != nil {
+				t.Fatal(err)
+			}
+			put(t, s, "tea", teaItem)
+			changes, err := m.Reflect(t.Context(), llm.User("Tea!"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(test.want, opsOf(changes)); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}

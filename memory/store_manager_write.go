@@ -253,8 +253,9 @@ func (w *writer) duplicates(ctx context.Context, cs []ItemChange) (map[int]bool,
 	for j, r := range results {
 		byMeaning := ops[j].(store.SearchOp).Query != ""
 		for _, item := range r.Items {
-			// What the same changes remove or rewrite is no duplicate.
-			if gone[itemID(item)] || byMeaning && item.Score < w.similar {
+			// What the same changes remove or rewrite is no duplicate, nor is what
+			// holds at another time.
+			if gone[itemID(item)] || byMeaning && item.Score < w.similar || !validityOf(item).covers(cs[places[j]].Validity) {
 				continue
 			}
 			if !known[places[j]] {

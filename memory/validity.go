@@ -30,6 +30,13 @@ func (v Validity) with(r rating) (Validity, error) {
 // over reports whether it does not hold any more.
 func (v Validity) over(now time.Time) bool { return !v.Until.IsZero() && !now.Before(v.Until) }
 
+// covers reports whether what holds for v need not be noted for w as well. What is
+// said without a time is not covered by what has an end.
+func (v Validity) covers(w Validity) bool {
+	same := v.From.Equal(w.From) && v.Until.Equal(w.Until)
+	return same || w == (Validity{}) && v.Until.IsZero()
+}
+
 // text is how the times stand behind a date: ", from … until …".
 func (v Validity) text() string {
 	var b strings.Builder
