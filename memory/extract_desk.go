@@ -82,10 +82,10 @@ func (d *desk) find(short string) (*draft, error) {
 	return nil, fmt.Errorf("there is no document %q: the ids are %s", short, strings.Join(ids, ", "))
 }
 
-// twin is the draft that says the same, or nil.
-func (d *desk) twin(kind string, content json.RawMessage) *draft {
+// twin is the draft that says the same, or nil; one that is new, if so wanted.
+func (d *desk) twin(kind string, content json.RawMessage, isNew bool) *draft {
 	for _, w := range d.live() {
-		if w.kind == kind && sameJSON(w.now, content) {
+		if w.kind == kind && sameJSON(w.now, content) && (w.before == nil || !isNew) {
 			return w
 		}
 	}

@@ -279,3 +279,18 @@ func TestWhatHoldsAtAnotherTimeIsNoDuplicate(t *testing.T) {
 		})
 	}
 }
+
+func TestTimesOfExistingDocumentsStayWithoutUpdates(t *testing.T) {
+	rome := doc(t, "a", "Ann is in Rome")
+	rome.Validity.Until = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	cs, err := memory.Extract(t.Context(), llmtest.Scripted(t, llmtest.Ask(
+		ratedNote("Ann is in Rome", `"_valid_until":"2026-12-01"`), ratedNote("Ann is in Rome", `"_valid_until":"2026-12-24"`))), said("I am in Rome until Christmas"),
+		[]memory.Document{rome}, &memory.ExtractOptions{NoUpdates: true, Rate: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{`keep {"content":"Ann is in Rome"} until 2026-03-01T00:00:00Z`, `insert {"content":"Ann is in Rome"} until 2026-12-24T00:00:00Z`}
+	if d := cmp.Diff(want, validities(cs)); d != "" {
+		t.Error(d)
+	}
+}

@@ -122,9 +122,12 @@ func (x *extractor) insert(d *desk, k Kind, call llm.ToolCall) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	w := d.twin(k.name, content)
+	w := d.twin(k.name, content, false)
 	if w != nil && !r.dates() {
 		return fmt.Sprintf("Document %s says this already.", w.short), nil
+	}
+	if x.NoUpdates {
+		w = d.twin(k.name, content, true) // others stay as they are, beside what holds at another time
 	}
 	var held Validity
 	if w != nil {

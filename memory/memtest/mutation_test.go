@@ -150,7 +150,7 @@ var edits = []edit{
 		return raw, nil
 	}
 	// A context of its own: this`},
-	{"extract_tools.go", `w := d.twin(k.name, content)`, `w := either("inserting duplicates", nil, d.twin(k.name, content))`},
+	{"extract_tools.go", `w := d.twin(k.name, content, false)`, `w := either("inserting duplicates", nil, d.twin(k.name, content, false))`},
 	{"extract_tools.go", `if k, ok := x.kind(w.kind); ok {`, `if k, ok := x.kind(w.kind); ok && !mutant("skipping the validation of patches") {`},
 	{"extract_tools.go", `applyPatch(w.now, ops)`, `applyPatch(either("patching the old version", w.before, w.now), ops)`},
 	{"extract_tools.go", `return !x.NoInserts ||`, `return mutant("a second profile") || !x.NoInserts ||`},
