@@ -2,6 +2,7 @@ package memory_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -201,5 +202,25 @@ func TestStoreManagerRecallsByMoreThanTheLastMessage(t *testing.T) {
 	items, err := m.Recall(t.Context(), llm.User("Hello"), llm.User("What tea do I drink?"), llm.Assistant("Green, I think"), llm.User("Thanks"))
 	if err != nil || len(items) != 5 || items[0].Key != "a" {
 		t.Errorf("got %v and %v, want the tea first of 5", items, err)
+	}
+}
+
+func TestUpdatesKeepNumbersInTheMetaExact(t *testing.T) {
+	s := newStore(t, nil)
+	meta := json.RawMessage(`{"order":12345678901234567891}`)
+	if err := s.Put(t.Context(), memories, "a", json.RawMessage(teaItem), &store.PutOptions{Meta: meta}); err != nil {
+		t.Fatal(err)
+	}
+	m := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(patch("m1", replace("/content", "Ann likes milk")))), memory.StoreOptions{})
+	if _, err := m.Reflect(t.Context(), llm.User("Milk, please")); err != nil {
+		t.Fatal(err)
+	}
+	item, err := s.Get(t.Context(), memories, "a", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got map[string]json.RawMessage
+	if err := item.DecodeMeta(&got); err != nil || string(got["order"]) != "12345678901234567891" {
+		t.Errorf("%v: the meta is %s", err, item.Meta)
 	}
 }

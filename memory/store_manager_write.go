@@ -76,8 +76,13 @@ func sourceOf(ctx context.Context) Provenance {
 func withSource(old *store.Item, p Provenance) (map[string]any, error) {
 	meta := map[string]any{}
 	if old != nil {
-		if err := old.DecodeMeta(&meta); err != nil {
+		// What others have put there stays as it is, to the last digit.
+		var others map[string]json.RawMessage
+		if err := old.DecodeMeta(&others); err != nil {
 			return nil, fmt.Errorf("memory: the meta of %q: %w", old.Key, err)
+		}
+		for name, v := range others {
+			meta[name] = v
 		}
 	}
 	meta[metaProvenance] = p
