@@ -127,8 +127,8 @@ func takeTime(args map[string]json.RawMessage, name string) (*time.Time, error) 
 			return &time.Time{}, nil
 		}
 		for _, layout := range []string{time.DateOnly, time.RFC3339} {
-			if at, err := time.Parse(layout, *text); err == nil {
-				at = at.UTC()
+			at, err := time.Parse(layout, *text)
+			if at = at.UTC(); err == nil && at.Year() >= 0 && at.Year() <= 9999 { // others cannot be written as JSON
 				return &at, nil
 			}
 		}

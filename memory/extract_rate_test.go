@@ -294,3 +294,21 @@ func TestTimesOfExistingDocumentsStayWithoutUpdates(t *testing.T) {
 		t.Error(d)
 	}
 }
+
+// A time zone can move the last day of all years into one that JSON has no room for.
+func TestYearsThatCannotBeWrittenGoBackToTheModel(t *testing.T) {
+	s := newStore(t, nil)
+	var o memory.StoreOptions
+	o.Rate = true
+	m := newStoreManager(t, s, llmtest.Scripted(t,
+		llmtest.Ask(ratedNote("Ann is in Rome", `"_valid_until":"9999-12-31T23:59:59-05:00"`), note("Ann likes tea")),
+		llmtest.Say("", llmtest.Asked("_valid_until"))), o)
+	changes, err := m.Reflect(t.Context(), llm.User("…"))
+	if e, ok := errors.AsType[*memory.CallError](err); !ok || !strings.Contains(e.Error(), "9999-12-31T23:59:59-05:00") {
+		t.Errorf("the error is %v, want one of the call", err)
+	}
+	if d := cmp.Diff([]string{"insert"}, opsOf(changes)); d != "" {
+		t.Error(d)
+	}
+	wantStored(t, s, teaItem)
+}
