@@ -312,3 +312,31 @@ func TestYearsThatCannotBeWrittenGoBackToTheModel(t *testing.T) {
 	}
 	wantStored(t, s, teaItem)
 }
+
+func TestTimesOfAllZonesAreShownAsModelsWriteThem(t *testing.T) {
+	west, east := time.FixedZone("", -4*3600), time.FixedZone("", 2*3600)
+	for name, test := range map[string]struct {
+		until time.Time
+		want  string
+	}{
+		"a day of UTC, in the west": {time.Date(2026, 5, 31, 20, 0, 0, 0, west), `valid_until="2026-06-01"`},
+		"a day of UTC, in the east": {time.Date(2026, 6, 1, 2, 0, 0, 0, east), `valid_until="2026-06-01"`},
+		"a day of the east":         {time.Date(2026, 6, 1, 0, 0, 0, 0, east), `valid_until="2026-05-31T22:00:00Z"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rome := doc(t, "a", "Ann is in Rome")
+			rome.Validity.Until = test.until
+			model := llmtest.Scripted(t, llmtest.Ask(done()))
+			if _, err := memory.Extract(t.Context(), model, said("…"), []memory.Document{rome}, nil); err != nil {
+				t.Fatal(err)
+			}
+			var shown strings.Builder
+			for _, m := range model.Requests()[0].Messages {
+				shown.WriteString(m.Text())
+			}
+			if !strings.Contains(shown.String(), test.want) {
+				t.Errorf("the model is shown %s, want %s", shown.String(), test.want)
+			}
+		})
+	}
+}

@@ -63,8 +63,10 @@ func (v Validity) each(do func(name, at string)) {
 	}
 }
 
-// dateText is a date, or the whole time if it is not one that begins a day.
+// dateText is a date, or the whole time if it is not one that begins a day. A date
+// is one of UTC, as those that models write are.
 func dateText(t time.Time) string {
+	t = t.UTC()
 	if t.Equal(t.Truncate(24 * time.Hour)) {
 		return t.Format(time.DateOnly)
 	}
