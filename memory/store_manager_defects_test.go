@@ -224,3 +224,35 @@ func TestUpdatesKeepNumbersInTheMetaExact(t *testing.T) {
 		t.Errorf("%v: the meta is %s", err, item.Meta)
 	}
 }
+
+func TestUpdatesKeepWhatElseAProgramHasStored(t *testing.T) {
+	for before, after := range map[string]string{
+		`{"content":"Ann likes tea","tags":["x"]}`:                         `{"content":{"content":"Ann likes milk"},"kind":"Memory","tags":["x"]}`,
+		`{"kind":"Memory","content":{"content":"Ann likes tea"},"n":1}`:    `{"content":{"content":"Ann likes milk"},"kind":"Memory","n":1}`,
+		`{"content":{"content":"Ann likes tea"},"n":12345678901234567891}`: `{"content":{"content":"Ann likes milk"},"n":12345678901234567891}`,
+		`{"content":"Ann likes tea"}`:                                      `{"kind":"Memory","content":{"content":"Ann likes milk"}}`,
+	} {
+		t.Run(before, func(t *testing.T) {
+			s := newStore(t, nil)
+			put(t, s, "a", before)
+			m := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(patch("m1", replace("/content", "Ann likes milk")))), memory.StoreOptions{})
+			if _, err := m.Reflect(t.Context(), llm.User("Milk, please")); err != nil {
+				t.Fatal(err)
+			}
+			wantStored(t, s, after)
+		})
+	}
+}
+
+func TestManageToolKeepsWhatElseAProgramHasStored(t *testing.T) {
+	s := newStore(t, nil)
+	put(t, s, "a", `{"content":"Ann likes tea","tags":["x"]}`)
+	tool, err := memory.ManageTool[string](&memory.ToolOptions{Store: s, Namespace: memories})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tool.Call(t.Context(), llmtest.ToolCall("manage_memory", `{"action":"update","id":"a","content":"Ann likes milk"}`)); err != nil {
+		t.Fatal(err)
+	}
+	wantStored(t, s, `{"content":"Ann likes milk","tags":["x"]}`)
+}

@@ -39,16 +39,39 @@ func readItem(item *store.Item) (Document, func(content json.RawMessage) any) {
 	d.Content = v.Content
 	if v.Kind != nil {
 		d.Kind = *v.Kind
-		return d, func(content json.RawMessage) any { return envelope{*v.Kind, content} }
+		return d, func(content json.RawMessage) any { return valueWith(item, v.Kind, content) }
 	}
 	var s string
 	if json.Unmarshal(v.Content, &s) != nil {
-		return d, func(content json.RawMessage) any { return map[string]json.RawMessage{"content": content} }
+		return d, func(content json.RawMessage) any { return valueWith(item, nil, content) }
 	}
 	if raw, err := encodeAny(Memory{Content: s}); err == nil {
 		d.Kind, d.Content = memoryKind, raw
 	}
-	return d, func(content json.RawMessage) any { return envelope{memoryKind, content} }
+	return d, func(content json.RawMessage) any {
+		kind := memoryKind
+		return valueWith(item, &kind, content)
+	}
+}
+
+// valueWith is the value of an item that has a content, with another content. What
+// else stands in it is that of another program, and stays.
+func valueWith(item *store.Item, kind *string, content json.RawMessage) any {
+	var fields map[string]json.RawMessage
+	_ = item.Decode(&fields) // it has been read before
+	delete(fields, "kind")
+	delete(fields, "content")
+	if len(fields) == 0 && kind != nil {
+		return envelope{*kind, content}
+	}
+	value := map[string]any{"content": content}
+	if kind != nil {
+		value["kind"] = *kind
+	}
+	for name, v := range fields {
+		value[name] = v
+	}
+	return value
 }
 
 // validityOf is when a memory holds, as far as its Meta says.

@@ -229,7 +229,8 @@ func (m *managed) update(ctx context.Context, s *store.Store, item *store.Item, 
 		return "", err
 	}
 	var has struct {
-		Kind *string `json:"kind"`
+		Kind    *string         `json:"kind"`
+		Content json.RawMessage `json:"content"`
 	}
 	managed := item.Decode(&has) == nil && has.Kind != nil
 	if managed {
@@ -249,7 +250,10 @@ func (m *managed) update(ctx context.Context, s *store.Store, item *store.Item, 
 		return "", fmt.Errorf("memory %s would not be what it is to be: %w", item.Key, err)
 	}
 	var value any = map[string]json.RawMessage{"content": content}
-	if managed {
+	switch {
+	case has.Content != nil:
+		value = valueWith(item, has.Kind, content)
+	case managed:
 		value = envelope{*has.Kind, content}
 	}
 	op := store.PutOp{Namespace: item.Namespace, Key: item.Key, Value: value, PutOptions: store.PutOptions{Meta: meta, TTL: lifeOf(item), IfVersion: item.Version}}
