@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -111,6 +112,10 @@ func NewRecaller(o *RecallOptions) (*Recaller, error) {
 		return nil, fmt.Errorf("memory: HalfLife is %v: it must be positive", r.o.HalfLife)
 	case !(w.Recency >= 0 && w.Importance >= 0 && w.Access >= 0): // so that NaN is none
 		return nil, fmt.Errorf("memory: the weights are %+v: they must not be negative", w)
+	case math.IsInf(w.Recency+w.Importance+w.Access, 1):
+		return nil, fmt.Errorf("memory: the weights are %+v: they must be finite", w)
+	case !(r.o.MinSimilarity >= -1 && r.o.MinSimilarity <= 1):
+		return nil, fmt.Errorf("memory: MinSimilarity is %v: it must be from -1 to 1", r.o.MinSimilarity)
 	}
 	var err error
 	r.ns, err = newTemplate(r.o.Namespace)
@@ -200,7 +205,7 @@ func (r *Recaller) find(ctx context.Context, s *store.Store, n store.Namespace, 
 	out := &finding{}
 	seen := map[string]bool{}
 	for _, res := range results[:len(r.o.Pinned)] {
-		if res.Item != nil {
+		if res.Item != nil && !seen[itemID(res.Item)] {
 			seen[itemID(res.Item)] = true
 			out.pinned = append(out.pinned, Recalled{Item: res.Item, Document: DocumentOf(res.Item), Why: Reasons{Pinned: true}})
 		}

@@ -408,11 +408,20 @@ func TestRecallIsOfTheNamespaceAndFilter(t *testing.T) {
 	}
 }
 
+func TestWhatIsPinnedTwiceIsRecalledOnce(t *testing.T) {
+	s := newShelf(t, store.Options{})
+	s.note("tea", "likes tea", nil)
+	wantRecalled(t, s.recall(memory.RecallOptions{Pinned: []string{"tea", "tea"}}, "tea"), "tea")
+}
+
 func TestRecallRefusesWhatMakesNoSense(t *testing.T) {
 	for want, o := range map[string]memory.RecallOptions{
 		"Limit is -1":        {Limit: -1},
 		"MaxTokens is -1":    {MaxTokens: -1},
 		"HalfLife is -1ns":   {HalfLife: -1},
+		"MinSimilarity is 2": {MinSimilarity: 2},
+		"MinSimilarity is N": {MinSimilarity: math.NaN()},
+		"Recency:+Inf":       {Weights: &memory.Weights{Recency: math.Inf(1)}},
 		"Access:NaN":         {Weights: &memory.Weights{Access: math.NaN()}},
 		`segment "{": there`: {Namespace: []string{"{"}},
 	} {

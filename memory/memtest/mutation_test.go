@@ -163,7 +163,7 @@ var edits = []edit{
 	{"recall_block.go", `if tokens > r.o.MaxTokens {`, `if tokens > r.o.MaxTokens && !mutant("recalling more than fits") {`},
 	{"recall_score.go", `r.weights.Recency*w.Recency`, `either("recalling without recency", 0, r.weights.Recency)*w.Recency`},
 	{"recall_score.go", `r.weights.Importance*w.Importance`, `either("recalling without importance", 0, r.weights.Importance)*w.Importance`},
-	{"recall.go", `if res.Item != nil {`, `if res.Item != nil && !mutant("recalling without the profile") {`},
+	{"recall.go", `if res.Item != nil && !seen[itemID(res.Item)] {`, `if res.Item != nil && !seen[itemID(res.Item)] && !mutant("recalling without the profile") {`},
 }
 
 // Each of these faults makes the suite fail: it would be worth little if one could
