@@ -149,7 +149,10 @@ func variable(ctx context.Context, name string) (string, error) {
 	if v, ok := varsOf(ctx)[name]; ok {
 		return v, nil
 	}
-	vars := contextVars(ctx)
+	vars, err := contextVars(ctx)
+	if err != nil {
+		return "", &VarError{Var: name, Reason: fmt.Sprintf(`the run's context has no JSON to find it in: %v; tag such fields json:"-", or use memory.WithVars`, err)}
+	}
 	raw, ok := vars[name]
 	if !ok {
 		return "", &VarError{Var: name, Have: haveVars(ctx, vars)}
@@ -158,17 +161,20 @@ func variable(ctx context.Context, name string) (string, error) {
 }
 
 // contextVars are the fields of the run's context by their JSON names.
-func contextVars(ctx context.Context) map[string]json.RawMessage {
-	vars := map[string]json.RawMessage{}
+func contextVars(ctx context.Context) (map[string]json.RawMessage, error) {
 	c, ok := treadle.ContextOf[any](ctx)
 	if !ok {
-		return vars
+		return nil, nil
 	}
 	raw, err := json.Marshal(c)
-	if err != nil || json.Unmarshal(raw, &vars) != nil {
-		return map[string]json.RawMessage{} // what is no object has no variables
+	if err != nil {
+		return nil, err
 	}
-	return vars
+	var vars map[string]json.RawMessage
+	if json.Unmarshal(raw, &vars) != nil {
+		return nil, nil // what is no object has no variables
+	}
+	return vars, nil
 }
 
 func haveVars(ctx context.Context, vars map[string]json.RawMessage) []string {

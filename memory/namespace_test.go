@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -118,5 +119,24 @@ func TestNamespaceTemplatesAreCheckedWhenMade(t *testing.T) {
 		if _, err := newTemplate([]string{bad}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: the error is %v, want one with %q", bad, err, want)
 		}
+	}
+}
+
+// A context often has what is no data, such as a logger, beside the user.
+func TestContextWithoutJSONSaysSo(t *testing.T) {
+	_, err := resolveIn(t, struct {
+		User string `json:"user"`
+		Log  func(string)
+	}{User: "ann"}, nil, "{user}")
+	e, ok := errors.AsType[*VarError](err)
+	if !ok || e.Var != "user" || !strings.Contains(e.Reason, "func(string)") || !strings.Contains(e.Reason, `json:"-"`) {
+		t.Errorf("the error is %v, want one that names the type and what to do", err)
+	}
+	got, err := resolveIn(t, struct {
+		User string       `json:"user"`
+		Log  func(string) `json:"-"`
+	}{User: "ann"}, nil, "{user}")
+	if err != nil || !slices.Equal(got, store.Namespace{"ann"}) {
+		t.Errorf("%v: the namespace is %v", err, got)
 	}
 }
