@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"github.com/treadle-go/treadle"
@@ -79,9 +80,25 @@ func before(ctx context.Context, s *store.Store, c ItemChange) (*store.Item, err
 		return nil, err
 	}
 	for _, p := range past {
-		if p.Kind == store.Put && (c.Op == Delete || p.Version < c.Version) {
-			return p.Item, nil
+		if p.Kind != store.Put || c.Op != Delete && p.Version >= c.Version {
+			continue
 		}
+		// A removal names no version: what it has removed is what it says.
+		if c.Op == Delete && !says(p.Item, c.Before) {
+			return nil, fmt.Errorf("memory: %q has been written and removed again since: %w", c.Key,
+				&store.ConflictError{Namespace: c.Namespace, Key: c.Key, Have: past[0].Version})
+		}
+		return p.Item, nil
 	}
 	return nil, fmt.Errorf("memory: what %q said before is not in the store's history any more", c.Key)
+}
+
+// says reports whether an item has the content that a change tells of. The tools
+// tell of texts as they are.
+func says(item *store.Item, content json.RawMessage) bool {
+	var text string
+	if json.Unmarshal(content, &text) == nil {
+		content, _ = encodeAny(Memory{Content: text})
+	}
+	return sameJSON(DocumentOf(item).Content, content)
 }

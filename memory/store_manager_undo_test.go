@@ -1,12 +1,14 @@
 package memory_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/llm/llmtest"
 	"github.com/treadle-go/treadle/memory"
@@ -83,5 +85,51 @@ func TestUndoSaysWhatItCannot(t *testing.T) {
 		if _, err := m.Undo(t.Context(), cs...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the error is %v, want one with %q", err, want)
 		}
+	}
+}
+
+func TestUndoingARemovalDoesNotBringBackWhatAnotherHasRemoved(t *testing.T) {
+	s := newStore(t, nil)
+	m, changes := threeChanges(t, s, withDeletes)
+	put(t, s, "b", `{"content":"Bob is back"}`)
+	if err := s.Delete(t.Context(), memories, "b", nil); err != nil {
+		t.Fatal(err)
+	}
+	before := stored(t, s)
+	_, err := m.Undo(t.Context(), changes[0])
+	if c, ok := errors.AsType[*store.ConflictError](err); !ok || c.Key != "b" {
+		t.Errorf("the error is %v, want a conflict", err)
+	}
+	wantStored(t, s, before...)
+}
+
+func TestWhatAToolHasWrittenCanBeUndoneAndDoneAgain(t *testing.T) {
+	s := newStore(t, nil)
+	tool, err := memory.ManageTool[string](&memory.ToolOptions{Store: s, Namespace: memories})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := treadle.NewWorkflow("tools", func(ctx context.Context, args string) (string, error) {
+		_, err := tool.Call(ctx, llmtest.ToolCall("manage_memory", args))
+		return "", err
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told []memory.ItemChange
+	for ev, err := range g.Stream(t.Context(), `{"content":"Ann likes tea"}`, treadle.Modes(treadle.ModeCustom)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c, ok := ev.(treadle.Custom); ok {
+			told = append(told, c.Value.(memory.ItemChange))
+		}
+	}
+	m := newStoreManager(t, s, llmtest.Scripted(t), memory.StoreOptions{})
+	for _, want := range [][]string{nil, {`{"content":"Ann likes tea"}`}, nil} {
+		if told, err = m.Undo(t.Context(), told...); err != nil {
+			t.Fatal(err)
+		}
+		wantStored(t, s, want...)
 	}
 }
