@@ -142,7 +142,12 @@ type View struct {
 // AsOf returns a view of the store as it was at t, after the changes of that
 // microsecond. Versions that the bounds of history or Forget have removed are
 // not in it.
-func (s *Store) AsOf(t time.Time) *View { return &View{s, wholeMicros(t)} }
+func (s *Store) AsOf(t time.Time) *View {
+	if t = wholeMicros(t); t.IsZero() {
+		t = t.Add(time.Microsecond) // in a batch, zero is the present
+	}
+	return &View{s, t}
+}
 
 // Get is [Store.Get] at the view's time.
 func (v *View) Get(ctx context.Context, n Namespace, key string) (*Item, error) {

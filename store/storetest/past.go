@@ -75,7 +75,7 @@ var past = []test{
 		for i, test := range []struct {
 			at   time.Time
 			want string
-		}{{before, ""}, {t1, "a"}, {t2.Add(-1), "a"}, {t2, "a b"}, {t3, "b a"}, {t4, "b a c"}, {t5, "a c"}, {t6, "a"}} {
+		}{{time.Time{}, ""}, {before, ""}, {t1, "a"}, {t2.Add(-1), "a"}, {t2, "a b"}, {t3, "b a"}, {t4, "b a c"}, {t5, "a c"}, {t6, "a"}} {
 			want(w, fmt.Sprint("the items at time ", i), all(test.at), test.want)
 		}
 		for _, ranking := range []store.Ranking{store.Semantic, store.Keyword, store.Hybrid} {
