@@ -3,6 +3,7 @@ package memtest
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,6 +26,10 @@ func (b *bench) check(ctx context.Context, c *Checks) []error {
 	}
 	problems = append(problems, holds(items, c.Contains, c.Lacks, c.Total)...)
 	for _, p := range c.AsOf {
+		if p.At.IsZero() {
+			problems = append(problems, errors.New("a check of the past has no time: say in at when it was"))
+			continue
+		}
 		then, err := b.manager.AsOf(ctx, p.At, &store.SearchOptions{Limit: everything})
 		if err != nil {
 			return append(problems, err)
@@ -161,6 +166,9 @@ func (b *bench) checkRecall(ctx context.Context, r Recall) []error {
 	messages := slices.Clone(r.Messages)
 	if r.Query != "" {
 		messages = append(messages, llm.User(r.Query))
+	}
+	if len(messages) == 0 {
+		return []error{errors.New("a recall is about nothing: give it a query or messages")}
 	}
 	recaller, err := b.recaller(ctx, r)
 	if err != nil {

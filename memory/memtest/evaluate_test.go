@@ -83,6 +83,9 @@ func TestEvaluateTellsWhatIsWrong(t *testing.T) {
 		{"a kind without a content", `{"given":[{"key":"a","text":"x","kind":"Memory"}]}`, []string{`given "a": it needs one of`}},
 		{"a memory of no form", `{"given":[{"key":"a"}]}`, []string{`given "a": it needs one of`}},
 		{"an empty pattern", `{"then":{"lacks":[{}]}}`, []string{"a pattern is empty"}},
+		{"a past without a time", `{"then":{"as_of":[{"total":0}]}}`, []string{"in the end: a check of the past has no time"}},
+		{"a recall about nothing", `{` + tea + `,"then":{"recall":[{"omits":[{"text":"tea"}]}]}}`, []string{`a recall is about nothing: give it a query or messages`}},
+		{"other changes than none", `{"sessions":[{` + hello + `,` + idle + `,"changes":["delete"]}]}`, []string{`the changes are [], want ["delete"]: none was written`}},
 		{"a setup that nobody knows", `{"setup":"mine"}`, []string{`the manager: the case is for the setup "mine": set Options.Manager`}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

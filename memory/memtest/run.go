@@ -311,5 +311,5 @@ func compareChanges(want []string, changes []memory.ItemChange) []error {
 	if slices.Equal(got, want) {
 		return nil
 	}
-	return []error{fmt.Errorf("the changes are %q, want %q:%s", got, want, lines.String())}
+	return []error{fmt.Errorf("the changes are %q, want %q:%s", got, want, cmp.Or(lines.String(), " none was written"))}
 }
