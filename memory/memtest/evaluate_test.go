@@ -260,8 +260,12 @@ func TestErrorsOfTheOptionsAreTheCases(t *testing.T) {
 
 func TestCasesHaveNames(t *testing.T) {
 	for _, cases := range [][]memtest.Case{{{}}, {{Name: "a"}, {Name: "a"}}} {
-		if _, err := memtest.Evaluate(t.Context(), cases, nil); err == nil || !strings.Contains(err.Error(), "is empty or taken") {
+		report, err := memtest.Evaluate(t.Context(), cases, nil)
+		if err == nil || !strings.Contains(err.Error(), "is empty or taken") {
 			t.Errorf("the error is %v", err)
+		}
+		if report == nil || report.Cases != 0 {
+			t.Errorf("the report is %v, want one of no cases", report)
 		}
 	}
 }

@@ -54,12 +54,12 @@ func Run(t *testing.T, cases []Case, o *Options) *Report {
 }
 
 // Evaluate is Run for programs that are no tests. The error joins all that is
-// wrong, each with the name of its case.
+// wrong, each with the name of its case. There is always a report.
 func Evaluate(ctx context.Context, cases []Case, o *Options) (*Report, error) {
-	if err := checkNames(cases); err != nil {
-		return nil, err
-	}
 	r := newRunner(o)
+	if err := checkNames(cases); err != nil {
+		return r.report, err
+	}
 	var problems []error
 	for i := range cases {
 		problems = append(problems, prefixed(cases[i].Name, r.run(ctx, &cases[i]))...)
