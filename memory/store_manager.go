@@ -24,7 +24,8 @@ type StoreOptions struct {
 	// Store is where to keep memories; nil is the store of the run.
 	Store *store.Store
 	// Default is the first memory of a namespace in which there is none, under the
-	// key "default": a string or a struct. It never replaces anything.
+	// key "default": a string or a struct. It never replaces anything. Without one,
+	// what a model begins a namespace with under NoInserts has that key.
 	Default any
 	// DefaultFunc is Default, made for each call. Only one of them may be set.
 	DefaultFunc func(context.Context) (any, error)
@@ -212,7 +213,7 @@ func (m *StoreManager) reflect(ctx context.Context, s *store.Store, n store.Name
 			problems = append(problems, fmt.Errorf("phase %d: %w", i+1, err))
 		}
 	}
-	w := &writer{store: s, namespace: n, recalled: r, overwrite: m.o.Overwrite, source: m.source(ctx, messages),
+	w := &writer{store: s, namespace: n, recalled: r, overwrite: m.o.Overwrite, profile: m.o.NoInserts, source: m.source(ctx, messages),
 		similar: m.o.Similar, guard: m.guard}
 	changes, err := w.write(ctx, d.changes())
 	return changes, errors.Join(append(problems, err)...)

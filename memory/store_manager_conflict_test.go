@@ -146,3 +146,35 @@ func TestDurableReflectionSurvivesAConflict(t *testing.T) {
 		wantStored(t, s, `{"kind":"Memory","content":{"content":"Ann likes rum and milk"}}`)
 	})
 }
+
+// Both find nothing, and each would write a profile of its own.
+func TestTwoConversationsAtOnceMakeOneProfile(t *testing.T) {
+	s := newStore(t, nil)
+	var o memory.StoreOptions
+	o.Kinds, o.NoInserts = []memory.Kind{memory.KindOf[Home]("Where the user lives.")}, true
+	home := func(city string) llm.ToolCall { return llmtest.ToolCall("Home", Home{City: city}) }
+	other := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(home("Bonn"))), o)
+	meanwhile := llmtest.Ask(home("Rome"))
+	meanwhile.Expect = []func(*llm.Request) error{func(*llm.Request) error {
+		_, err := other.Reflect(t.Context(), llm.User("I live in Bonn"))
+		return err
+	}}
+	m := newStoreManager(t, s, llmtest.Scripted(t, meanwhile, llmtest.Ask(patch("m1", replace("/city", "Rome")))), o)
+	changes, err := m.Reflect(t.Context(), llm.User("I live in Rome"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]string{"update"}, opsOf(changes)); d != "" {
+		t.Error(d)
+	}
+	wantStored(t, s, `{"kind":"Home","content":{"city":"Rome","street":""}}`)
+	r, err := memory.NewRecaller(&memory.RecallOptions{Namespace: memories, Store: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := r.Recall(t.Context(), llm.User("Hello"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantRecalled(t, got, "default")
+}

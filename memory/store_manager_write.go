@@ -104,6 +104,7 @@ type writer struct {
 	namespace store.Namespace
 	recalled  *recollection
 	overwrite bool
+	profile   bool // there is one memory at most
 	source    Provenance
 	similar   float64
 	guard     func(context.Context, *ItemChange) error // never nil
@@ -182,6 +183,8 @@ func (w *writer) allowed(ctx context.Context, cs ChangeSet) (changes []ItemChang
 			} else {
 				c.Op, c.Before, c.Patch = Insert, nil, nil
 			}
+		} else if i == 0 && w.profile {
+			out.Key = defaultKey // of two that begin one at once, one is to see the other's
 		}
 		if c.Op == Keep {
 			continue
