@@ -256,3 +256,38 @@ func TestManageToolKeepsWhatElseAProgramHasStored(t *testing.T) {
 	}
 	wantStored(t, s, `{"content":"Ann likes milk","tags":["x"]}`)
 }
+
+// unforgetting is a backend that cannot forget.
+type unforgetting struct {
+	store.Backend
+	err error
+}
+
+func (b unforgetting) Do(ctx context.Context, batch *store.Batch) (*store.Results, error) {
+	if slices.ContainsFunc(batch.Writes, func(w store.Write) bool { return w.Kind == store.Forgotten }) {
+		return nil, b.err
+	}
+	return b.Backend.Do(ctx, batch)
+}
+
+func TestChangesAreToldInFullWhenAHistoryCannotBeRemoved(t *testing.T) {
+	locked := errors.New("the database is locked")
+	s, err := store.New(unforgetting{store.NewMemoryBackend(), locked}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, s, "a", teaItem)
+	o := withDeletes
+	o.Overwrite = true
+	changes, err := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(remove("m1"), note("Bob is tall"))), o).Reflect(t.Context(), llm.User("…"))
+	if !errors.Is(err, locked) {
+		t.Errorf("the error is %v, want that of the store", err)
+	}
+	if d := cmp.Diff([]string{"delete", "insert"}, opsOf(changes)); d != "" {
+		t.Fatal(d)
+	}
+	if changes[1].Version == 0 {
+		t.Error("the insert has no version, so that undoing it would remove whatever is there")
+	}
+	wantStored(t, s, tallItem)
+}

@@ -126,17 +126,18 @@ func (w *writer) write(ctx context.Context, cs ChangeSet) ([]ItemChange, error) 
 	if err != nil {
 		return nil, fmt.Errorf("memory: nothing was written: %w", err)
 	}
+	problems := w.refused
 	for i := range changes {
 		c := &changes[i]
 		c.Version = versionOf(results[i])
 		if c.Op == Delete && w.overwrite {
 			if err := w.store.Forget(ctx, c.Namespace, c.Key); err != nil {
-				return changes, fmt.Errorf("memory: the history of %q: %w", c.Key, err)
+				problems = append(problems, fmt.Errorf("memory: the history of %q: %w", c.Key, err))
 			}
 		}
-		treadle.Emit(ctx, *c)
+		treadle.Emit(ctx, *c) // it is written, whatever has failed besides
 	}
-	return changes, errors.Join(append(w.refused, w.reinforce(ctx))...)
+	return changes, errors.Join(append(problems, w.reinforce(ctx))...)
 }
 
 // versionOf is the version that a write has made; 0 for a delete.
