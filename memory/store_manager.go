@@ -43,9 +43,9 @@ type StoreOptions struct {
 	// does unless its Fields say otherwise.
 	Similar float64
 	// Guard, if not nil, is asked about each change before it is written. It may
-	// alter what is to be written, After, for instance to leave out what is nobody's
-	// business; with an error the change is not made, and the error is among those
-	// that Reflect returns.
+	// alter what is to be written, After and the Reason, for instance to leave out what
+	// is nobody's business; an altered update has no Patch. With an error the change
+	// is not made, and the error is among those that Reflect returns.
 	Guard func(ctx context.Context, c *ItemChange) error
 	// Overwrite writes what was decided even where a memory has been changed
 	// meanwhile, and removes memories together with their history. Otherwise what
@@ -224,8 +224,12 @@ func (m *StoreManager) guard(ctx context.Context, c *ItemChange) error {
 	if m.o.Guard == nil {
 		return nil
 	}
+	said := c.After
 	if err := m.o.Guard(ctx, c); err != nil || c.Op == Delete {
 		return err
+	}
+	if !sameJSON(said, c.After) {
+		c.Patch = nil // it has what was left out
 	}
 	k, ok := m.manager.extract.kind(c.Kind)
 	if !ok {

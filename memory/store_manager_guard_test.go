@@ -131,3 +131,33 @@ func TestWhatTheGuardKeepsIsNotStoredBesideItself(t *testing.T) {
 	}
 	wantStored(t, s, teaItem)
 }
+
+func TestPatchDoesNotTellWhatTheGuardLeavesOut(t *testing.T) {
+	for name, guard := range map[string]func(context.Context, *memory.ItemChange) error{
+		"altered": func(_ context.Context, c *memory.ItemChange) error {
+			c.After, c.Reason = []byte(strings.ReplaceAll(string(c.After), "1234", "…")), "redacted"
+			return nil
+		},
+		"let pass": func(context.Context, *memory.ItemChange) error { return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStore(t, nil)
+			put(t, s, "a", teaItem)
+			m := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(patch("m1", replace("/content", "the pin is 1234")))), memory.StoreOptions{Guard: guard})
+			changes, err := m.Reflect(t.Context(), llm.User("My pin is 1234"))
+			if err != nil || len(changes) != 1 {
+				t.Fatalf("%v: the changes are %v", err, changes)
+			}
+			if altered := name == "altered"; (changes[0].Patch == nil) != altered {
+				t.Errorf("the patch is %v", changes[0].Patch)
+			}
+			item, err := s.Get(t.Context(), memories, "a", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if secret := strings.Contains(string(item.Value)+string(item.Meta), "1234"); secret != (name == "let pass") {
+				t.Errorf("stored is %s with %s", item.Value, item.Meta)
+			}
+		})
+	}
+}
