@@ -38,6 +38,10 @@ const defaultSessionTokens = 8000
 //
 // What was recalled is a custom event of the run, a [*Recollection], once for each
 // message of the user.
+//
+// Where recalling fails, so does the call of the model. Without a Reflector an error
+// of the Manager, be it that its Guard refused something, is the run's; the answer is
+// in the state that comes with it.
 func Middleware(o MiddlewareOptions) *agent.Middleware {
 	m := &agent.Middleware{Name: "memory"}
 	if o.Recall != nil {

@@ -220,3 +220,22 @@ func TestReflectorNeedsAManagerWithAStore(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestErrorOfTheManagerComesBesideTheAnswer(t *testing.T) {
+	s := newStore(t, nil)
+	no := errors.New("no secrets")
+	manager := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(note("the pin is 1234")), llmtest.Ask(done())), memory.StoreOptions{
+		Guard: func(context.Context, *memory.ItemChange) error { return no }})
+	th := newAgent(t, llmtest.Scripted(t, llmtest.Say("I see."), llmtest.Say("Bye.")), memory.MiddlewareOptions{Manager: manager}).Thread("1")
+	out, err := th.Run(t.Context(), agent.Ask("My pin is 1234"))
+	if !errors.Is(err, no) || agent.Answer(out) != "I see." {
+		t.Errorf("the answer is %q and the error %v", agent.Answer(out), err)
+	}
+	out, err = th.Run(t.Context(), agent.Ask("Goodbye"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]string{"human: My pin is 1234", "ai: I see.", "human: Goodbye", "ai: Bye."}, conversed(out.Messages)); d != "" {
+		t.Error(d)
+	}
+}
