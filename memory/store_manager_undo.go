@@ -66,6 +66,7 @@ func undo(ctx context.Context, s *store.Store, c ItemChange) (store.Op, ItemChan
 	if err != nil {
 		return nil, back, err
 	}
+	back.Validity = validityOf(old)
 	o := store.PutOptions{TTL: lifeOf(old), IfVersion: c.Version, IfAbsent: c.Op == Delete}
 	if old.Meta != nil {
 		o.Meta = old.Meta

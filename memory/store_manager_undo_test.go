@@ -2,9 +2,11 @@ package memory_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -131,5 +133,27 @@ func TestWhatAToolHasWrittenCanBeUndoneAndDoneAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantStored(t, s, want...)
+	}
+}
+
+func TestUndoTellsWhenTheMemoryHoldsAgain(t *testing.T) {
+	s := newStore(t, nil)
+	held := memory.Validity{Until: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)}
+	if err := s.Put(t.Context(), memories, "a", json.RawMessage(teaItem), &store.PutOptions{Meta: map[string]any{"validity": held}}); err != nil {
+		t.Fatal(err)
+	}
+	var o memory.StoreOptions
+	o.Rate = true
+	m := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(ratedPatch("m1", "Ann likes milk", `"_valid_until":null`))), o)
+	changes, err := m.Reflect(t.Context(), llm.User("Milk, please"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	undone, err := m.Undo(t.Context(), changes...)
+	if err != nil || len(undone) != 1 {
+		t.Fatalf("%v: %v", err, undone)
+	}
+	if d := cmp.Diff(held, undone[0].Validity); d != "" {
+		t.Error(d)
 	}
 }
