@@ -132,7 +132,7 @@ func (m *StoreManager) checkDefault(v any) (Document, error) {
 		return d, fmt.Errorf("memory: the default is a %s, which is none of the kinds", d.Kind)
 	}
 	if d.Content, err = k.check(d.Content); err != nil {
-		return d, fmt.Errorf("memory: the default is no valid %s: %w", d.Kind, err)
+		return d, fmt.Errorf("memory: the default is no valid %s (a nil slice or map is null: make it empty): %w", d.Kind, err)
 	}
 	return d, nil
 }
