@@ -26,7 +26,8 @@ type ExtractOptions struct {
 	Deletes bool
 	// Rate lets the model say, with each document that it writes or patches, how
 	// sure it is, how much the document will matter later, and from when until when
-	// it holds: see [Change]. It may leave out any of these.
+	// it holds: see [Change]. It may leave out any of these. They are arguments of its
+	// calls: _confidence, _importance, _valid_from and _valid_until.
 	Rate bool
 	// Attempts is how often the model may try to get a call right, the first time
 	// included; 3 if not set.
@@ -61,6 +62,9 @@ func (e *CallError) Unwrap() error { return e.Err }
 // error is a [*CallError], or several joined; the change set then has everything
 // else. So it does if the answer was cut off ([llm.ErrLength]) or the model failed
 // on the way. [llm.ErrRefused] says that it declined.
+//
+// Its tools are the kinds by their names, PatchDoc, RemoveDoc and Done, and FixCall
+// to put a call right.
 func Extract(ctx context.Context, model llm.Model, messages []llm.Message, existing []Document, o *ExtractOptions) (ChangeSet, error) {
 	x, err := newExtractor(o)
 	if err != nil {

@@ -22,8 +22,8 @@ type RecallOptions struct {
 	// Filter says which memories may be recalled.
 	Filter store.Filter
 	// Pinned are keys of memories that are always recalled, first and whatever is
-	// talked about. Nil is {"default"}, where [StoreManager] keeps a profile; empty
-	// is none.
+	// talked about, also if the Filter or their [Validity] would leave them out. Nil is
+	// {"default"}, where [StoreManager] keeps a profile; empty is none.
 	Pinned []string
 	// Limit is how many others are recalled at most; 10 if not set.
 	Limit int

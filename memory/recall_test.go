@@ -408,6 +408,16 @@ func TestRecallIsOfTheNamespaceAndFilter(t *testing.T) {
 	}
 }
 
+func TestWhatIsPinnedNeedNotPassTheFilterNorHold(t *testing.T) {
+	s := newShelf(t, store.Options{})
+	s.note("rule", "be brief about tea", map[string]any{"validity": memory.Validity{Until: s.now.AddDate(0, 0, -1)}})
+	s.note("tea", "likes tea", nil)
+	o := memory.RecallOptions{Filter: store.Eq("content.content", "likes tea")}
+	wantRecalled(t, s.recall(o, "tea"), "tea")
+	o.Pinned = []string{"rule"}
+	wantRecalled(t, s.recall(o, "tea"), "rule", "tea")
+}
+
 func TestWhatIsPinnedTwiceIsRecalledOnce(t *testing.T) {
 	s := newShelf(t, store.Options{})
 	s.note("tea", "likes tea", nil)

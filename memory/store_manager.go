@@ -343,7 +343,8 @@ func (m *StoreManager) Forget(ctx context.Context, key string) error {
 	return err
 }
 
-// ForgetAll is Forget for all memories under the namespace.
+// ForgetAll is Forget for all memories under the namespace. Conversations that wait
+// in a [Reflector] are not among them: see [Reflector.Cancel].
 func (m *StoreManager) ForgetAll(ctx context.Context) error {
 	s, n, err := m.place(ctx)
 	if err != nil {

@@ -7,9 +7,9 @@
 // by the words of a query or by its meaning. [NewMemory] is a store that lives
 // in the process; packages sqlite and postgres have stores that last.
 //
-//	s := store.NewMemory(nil)
+//	s, err := store.NewMemory(nil)
 //	ada := store.Namespace{"users", "ada"}
-//	err := s.Put(ctx, ada, "tea", map[string]any{"likes": "green tea"}, nil)
+//	err = s.Put(ctx, ada, "tea", map[string]any{"likes": "green tea"}, nil)
 //	items, err := s.Search(ctx, ada, &store.SearchOptions{Query: "what tea?"})
 //
 // # One behaviour, several backends

@@ -37,6 +37,10 @@
 // how to compare prompts and models. Give it an llmtest.Cassette, and its answers
 // are recorded and replayed from then on.
 //
+// What an answer may call are the kinds, by their names, with a document as the
+// arguments; PatchDoc and RemoveDoc, and Done to change nothing; see memory.Extract
+// and, for what is said about a document besides, memory.ExtractOptions.
+//
 // The [Report] has what is measured on the way: recall@k, the tokens of what is
 // recalled, and how long reflecting and recalling take.
 package memtest
