@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/llm"
@@ -60,7 +61,8 @@ type manageArgs[T any] struct {
 // stored as {"content": …}, or as they were if a manager wrote them. Whatever is
 // wrong is an error that the model can read: an id where none belongs, a memory
 // that is not there or of another kind, or what T's own method Validate() error
-// says.
+// says. What it writes holds now: a memory whose [Validity] was over has none after
+// an update, and does not stand in the way of a new one.
 func ManageTool[T any](o *ToolOptions) (*llm.Tool, error) {
 	m, err := newManaged(o, manageName)
 	if err != nil {
@@ -208,7 +210,7 @@ func (m *managed) create(ctx context.Context, s *store.Store, n store.Namespace,
 		return "", err
 	}
 	for _, item := range results[0].Items {
-		if slices.Equal(item.Namespace, n) {
+		if slices.Equal(item.Namespace, n) && validityOf(item).covers(Validity{}) {
 			return fmt.Sprintf("memory %s says this already", item.Key), nil
 		}
 	}
@@ -227,6 +229,9 @@ func (m *managed) update(ctx context.Context, s *store.Store, item *store.Item, 
 	meta, err := withSource(item, sourceOf(ctx))
 	if err != nil {
 		return "", err
+	}
+	if old.Validity.over(time.Now()) {
+		delete(meta, metaValidity) // what is said now would never be recalled
 	}
 	var has struct {
 		Kind    *string         `json:"kind"`

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -237,5 +238,44 @@ func TestExtractThreadFillsInAValue(t *testing.T) {
 	_, err = memory.ExtractThread[memory.ThreadSummary](t.Context(), silent, said("x"), "")
 	if _, ok := errors.AsType[*llm.ObjectError](err); !ok {
 		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestWhatAToolWritesHoldsNow(t *testing.T) {
+	over, ahead := time.Date(2020, 3, 1, 0, 0, 0, 0, time.UTC), time.Date(9000, 3, 1, 0, 0, 0, 0, time.UTC)
+	for name, test := range map[string]struct {
+		until time.Time
+		call  string
+		want  []string // with when they end
+	}{
+		"an update of what is over":   {over, `{"action":"update","id":"a","content":"Ann is in Oslo"}`, []string{`{"content":"Ann is in Oslo"} 0001`}},
+		"an update of what holds":     {ahead, `{"action":"update","id":"a","content":"Ann is in Oslo"}`, []string{`{"content":"Ann is in Oslo"} 9000`}},
+		"what was over is told again": {over, `{"content":"Ann is in Rome"}`, []string{`{"content":"Ann is in Rome"} 2020`, `{"content":"Ann is in Rome"} 0001`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStore(t, nil)
+			meta := map[string]any{"validity": memory.Validity{Until: test.until}}
+			if err := s.Put(t.Context(), memories, "a", map[string]string{"content": "Ann is in Rome"}, &store.PutOptions{Meta: meta}); err != nil {
+				t.Fatal(err)
+			}
+			tool, err := memory.ManageTool[string](&memory.ToolOptions{Store: s, Namespace: memories})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := tool.Call(t.Context(), llmtest.ToolCall("manage_memory", test.call)); err != nil {
+				t.Fatal(err)
+			}
+			items, err := s.Search(t.Context(), memories, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, item := range items {
+				got = append(got, string(item.Value)+" "+memory.DocumentOf(item).Validity.Until.Format("2006"))
+			}
+			if d := cmp.Diff(test.want, got); d != "" {
+				t.Error(d)
+			}
+		})
 	}
 }
