@@ -34,7 +34,9 @@ const defaultSessionTokens = 8000
 // Middleware gives an agent a memory. Each call of the model has a block of
 // memories that bear on the user's newest message behind its system prompt; the
 // conversation that is kept does not have it. When the agent has answered, the
-// conversation goes to the manager, under the thread's id.
+// conversation goes to the manager. The reflector's key is the thread's id; if the
+// manager's namespace has variables, their values follow behind slashes, since a
+// thread may be about the memories of several.
 //
 // What was recalled is a custom event of the run, a [*Recollection], once for each
 // message of the user.
@@ -47,7 +49,7 @@ func Middleware(o MiddlewareOptions) *agent.Middleware {
 	if o.Recall != nil {
 		m.WrapModel = o.remind
 	}
-	if o.Manager != nil {
+	if o.Manager != nil || o.Reflector != nil {
 		m.AfterAgent = agent.HookOf(o.learn)
 	}
 	return m
@@ -76,6 +78,9 @@ func (o MiddlewareOptions) remind(ctx context.Context, call agent.ModelCall, nex
 type heard struct{ Messages llm.Messages }
 
 func (o MiddlewareOptions) learn(ctx context.Context, in heard) (*struct{}, error) {
+	if o.Manager == nil {
+		return nil, errors.New("memory: the middleware has a Reflector and no Manager: set MiddlewareOptions.Manager, whose ReflectOn the Reflector calls")
+	}
 	newest := lastHuman(in.Messages)
 	if newest < 0 {
 		return nil, nil // nobody has said anything
@@ -98,8 +103,7 @@ func (o MiddlewareOptions) learn(ctx context.Context, in heard) (*struct{}, erro
 	if err != nil {
 		return nil, err
 	}
-	info := treadle.RunInfo(ctx)
-	_, err = o.Reflector.Submit(ctx, cmp.Or(info.Thread, info.RunID), s, o.After)
+	_, err = o.Reflector.Submit(ctx, o.Manager.sessionKey(ctx, s), s, o.After)
 	return nil, err
 }
 

@@ -203,6 +203,54 @@ func TestAgentLearnsFromTheEndOfALongConversation(t *testing.T) {
 	}
 }
 
+// A thread may be used by several people, whose memories are their own.
+func TestSessionsOfSeveralOwnersOnOneThreadAreApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t, nil)
+		m := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(note("likes tea")), llmtest.Ask(note("likes milk"))), memory.StoreOptions{Namespace: []string{"m", "{user}"}})
+		var keys []string
+		r, err := memory.NewReflector(m.ReflectOn, &memory.ReflectorOptions[memory.Session, []memory.ItemChange]{Workers: 1,
+			Done: func(key string, _ []memory.ItemChange, err error) { keys = append(keys, key) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := newAgent(t, llmtest.Scripted(t, llmtest.Say("Yes."), llmtest.Say("No.")), memory.MiddlewareOptions{Manager: m, Reflector: r, After: time.Minute})
+		for _, user := range []string{"ann/a", "bob"} {
+			if _, err := g.Thread("1 2", treadle.Context(account{user})).Run(t.Context(), agent.Ask("hi")); err != nil {
+				t.Fatal(err)
+			}
+			<-time.After(time.Second)
+		}
+		if err := errors.Join(r.Drain(t.Context()), r.Close(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff([]string{"1%202/ann%2Fa", "1%202/bob"}, keys); d != "" {
+			t.Errorf("the keys are others (-want +got):\n%s", d)
+		}
+		for user, want := range map[string]string{"ann/a": "likes tea", "bob": "likes milk"} {
+			items, err := s.Search(t.Context(), store.Namespace{"m", user}, nil)
+			if err != nil || len(items) != 1 || !strings.Contains(string(items[0].Value), want) {
+				t.Errorf("%v: of %s is known %v, want %q", err, user, items, want)
+			}
+		}
+	})
+}
+
+func TestReflectorNeedsAManager(t *testing.T) {
+	m := newStoreManager(t, newStore(t, nil), llmtest.Scripted(t), memory.StoreOptions{})
+	r, err := memory.NewReflector(m.ReflectOn, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = newAgent(t, llmtest.Scripted(t, llmtest.Say("Hello.")), memory.MiddlewareOptions{Reflector: r}).Thread("1").Run(t.Context(), agent.Ask("hi"))
+	if err == nil || !strings.Contains(err.Error(), "set MiddlewareOptions.Manager") {
+		t.Errorf("the error is %v", err)
+	}
+	if err := r.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestReflectorNeedsAManagerWithAStore(t *testing.T) {
 	m, err := memory.NewStoreManager(llmtest.Scripted(t), &memory.StoreOptions{Namespace: memories})
 	if err != nil {

@@ -1,8 +1,13 @@
 package memory
 
 import (
+	"cmp"
 	"context"
+	"net/url"
+	"slices"
+	"strings"
 
+	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/llm"
 )
 
@@ -31,6 +36,23 @@ func (s Session) Reduce(later Session) (Session, error) {
 func (m *StoreManager) Session(ctx context.Context, messages ...llm.Message) (Session, error) {
 	vars, err := m.ns.values(ctx)
 	return Session{Vars: vars, Source: sourceOf(ctx), Messages: messages}, err
+}
+
+// sessionKey is what sessions that can be joined have in common: the thread, and
+// whose memories they are about. Parts are escaped, so that no two keys are alike.
+func (m *StoreManager) sessionKey(ctx context.Context, s Session) string {
+	info := treadle.RunInfo(ctx)
+	key := cmp.Or(info.Thread, info.RunID)
+	var owners []string
+	for _, p := range slices.Concat(m.ns...) {
+		if p.name != "" {
+			owners = append(owners, url.PathEscape(s.Vars[p.name]))
+		}
+	}
+	if owners == nil {
+		return key
+	}
+	return url.PathEscape(key) + "/" + strings.Join(owners, "/")
 }
 
 type sourceKey struct{}
