@@ -30,7 +30,9 @@
 // about, lets a manager decide, and writes the changes in one batch. What they
 // supersede stays in the store's history. The value of an item is
 // {"kind": …, "content": …}; where it comes from is in its Meta, see [Provenance].
-// Each change is a custom event of the run, an [ItemChange].
+// Each change is a custom event of the run, an [ItemChange], and can be undone. A
+// model may also rate what it writes: how sure it is, how much it matters, and when
+// it holds; see [ExtractOptions].
 //
 // [ManageTool] and [SearchTool] are tools for agents that look after their
 // memories themselves.
