@@ -55,5 +55,6 @@
 //
 // An [Optimizer] rewrites prompts by the conversations they led to and the
 // feedback on them. It keeps their {variables}, and returns the reason and the
-// difference with each new prompt.
+// difference with each new prompt. [Instructions] are a prompt in the store, which
+// agents follow as it gets better.
 package memory
