@@ -171,9 +171,7 @@ func contextVars(ctx context.Context) (map[string]json.RawMessage, error) {
 		return nil, err
 	}
 	var vars map[string]json.RawMessage
-	if json.Unmarshal(raw, &vars) != nil {
-		return nil, nil // what is no object has no variables
-	}
+	_ = json.Unmarshal(raw, &vars) // what is no object has no variables
 	return vars, nil
 }
 
