@@ -54,6 +54,7 @@ var floorOf = map[string]int{
 	"internal/sse":        0,
 	"internal/draw":       0,
 	"internal/grow":       0,
+	"internal/killtest":   0,
 	"internal/observe":    0,
 	"internal/pgtest":     0,
 	"internal/saved":      0,

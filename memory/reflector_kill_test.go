@@ -1,12 +1,9 @@
 package memory_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/treadle-go/treadle/internal/killtest"
 	"github.com/treadle-go/treadle/memory"
 	"github.com/treadle-go/treadle/sqlite"
 	"github.com/treadle-go/treadle/store"
@@ -48,41 +46,10 @@ func TestKilledReflectorLosesNothing(t *testing.T) {
 // killedSubmitter is what a process acknowledged before it was killed, by key.
 func killedSubmitter(t *testing.T, path string, n int) map[string]words {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), submitterEnv+"="+path)
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	in, err := cmd.StdinPipe() // it ends when this test does, however that ends
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer in.Close()
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
 	acked := map[string]words{}
-	for r, lines := bufio.NewReader(out), 0; ; lines++ {
-		if lines == n {
-			if err := cmd.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		line, err := r.ReadString('\n')
-		if err != nil {
-			if lines < n {
-				t.Errorf("the process ended by itself after %d lines: %v", lines, err)
-			}
-			break // a line that is not whole was not acknowledged
-		}
-		key, word, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+	for _, line := range killtest.Lines(t, submitterEnv+"="+path, n) {
+		key, word, _ := strings.Cut(line, "\t")
 		acked[key] = append(acked[key], word)
-	}
-	if err := cmd.Wait(); err == nil || stderr.Len() > 0 {
-		t.Fatalf("the process was not killed but ended with %v\n%s", err, stderr.String())
 	}
 	return acked
 }
@@ -126,10 +93,7 @@ func resumed(t *testing.T, path string) (covered map[string]words, left int) {
 // submitUntilKilled is the other process. Work for "running" begins and never
 // ends; the rest is due in an hour.
 func submitUntilKilled(path string) {
-	go func() { // the one who started this process has ended
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		os.Exit(3)
-	}()
+	go killtest.EndWithParent()
 	fmt.Fprintln(os.Stderr, submitForever(path))
 	os.Exit(1)
 }

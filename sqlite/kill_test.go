@@ -1,20 +1,18 @@
 package sqlite
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/killtest"
 )
 
 // writerEnv makes the test binary a process that writes until it is killed. It
@@ -75,7 +73,7 @@ func TestKilledWriterLosesNothing(t *testing.T) {
 func killedWriter(t *testing.T, path, round string, n int) map[string][]checkpoint.ID {
 	t.Helper()
 	acked := map[string][]checkpoint.ID{}
-	for _, line := range killed(t, writerEnv+"="+path+"\n"+round, n) {
+	for _, line := range killtest.Lines(t, writerEnv+"="+path+"\n"+round, n) {
 		thread, id, _ := strings.Cut(line, "\t")
 		parsed, err := checkpoint.ParseID(id)
 		if err != nil {
@@ -86,57 +84,9 @@ func killedWriter(t *testing.T, path, round string, n int) map[string][]checkpoi
 	return acked
 }
 
-// killed starts this binary with a variable in its environment, kills it when it
-// has written n lines, and returns all it has written by then.
-func killed(t *testing.T, env string, n int) (lines []string) {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), env)
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	in, err := cmd.StdinPipe() // it ends when this test does, however that ends
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer in.Close()
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	r := bufio.NewReader(out)
-	for {
-		if len(lines) == n {
-			if err := cmd.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		text, err := r.ReadString('\n')
-		if err != nil {
-			if len(lines) < n {
-				t.Fatalf("the writer ended by itself after %d lines: %v\n%s", len(lines), err, stderr.String())
-			}
-			break // a line that is not whole was not acknowledged
-		}
-		lines = append(lines, strings.TrimSuffix(text, "\n"))
-	}
-	if err := cmd.Wait(); err == nil {
-		t.Fatal("the writer ended well; it should have been killed")
-	}
-	return lines
-}
-
-// endWithParent ends this process when the one that started it has ended.
-func endWithParent() {
-	_, _ = io.Copy(io.Discard, os.Stdin)
-	os.Exit(3)
-}
-
 // writeUntilKilled is the other process.
 func writeUntilKilled(where string) {
-	go endWithParent()
+	go killtest.EndWithParent()
 	path, round, _ := strings.Cut(where, "\n")
 	db, err := Open(path, nil)
 	if err != nil {

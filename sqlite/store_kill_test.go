@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/treadle-go/treadle/internal/killtest"
 	"github.com/treadle-go/treadle/store"
 )
 
@@ -34,7 +35,7 @@ func TestKilledStoreLosesNothing(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(uint64(os.Getpid()), 2))
 	for round := range kills {
 		name := fmt.Sprint("round ", round)
-		lines := killed(t, storeWriterEnv+"="+db.path+"\n"+name, 1+rnd.IntN(150))
+		lines := killtest.Lines(t, storeWriterEnv+"="+db.path+"\n"+name, 1+rnd.IntN(150))
 		count := 0
 		for i, line := range lines {
 			what, key, _ := strings.Cut(line, "\t")
@@ -95,7 +96,7 @@ func textOf(key string) string { return strings.Repeat("x"+key+"x ", 3) + "and o
 
 // putUntilKilled is the other process.
 func putUntilKilled(where string) {
-	go endWithParent()
+	go killtest.EndWithParent()
 	path, name, _ := strings.Cut(where, "\n")
 	db, err := Open(path, nil)
 	if err != nil {

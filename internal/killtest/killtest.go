@@ -1,0 +1,64 @@
+// Package killtest lets a test kill a process, kill -9, and look at what it had
+// acknowledged by then. The process is the test's own binary: its TestMain sees a
+// variable in the environment, and does the work instead of running tests.
+package killtest
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// Lines starts this binary with a variable in its environment, kills it when it
+// has written n lines, and returns all it has written by then. What the process
+// says on its standard error, or an end by itself, fails the test.
+func Lines(t testing.TB, env string, n int) (lines []string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), env)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	in, err := cmd.StdinPipe() // see EndWithParent
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = in.Close() }() // Wait may have closed it
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	r := bufio.NewReader(out)
+	for {
+		if len(lines) == n {
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		text, err := r.ReadString('\n')
+		if err != nil {
+			if len(lines) < n {
+				_ = cmd.Wait()
+				t.Fatalf("the process ended by itself after %d lines: %v\n%s", len(lines), err, stderr.String())
+			}
+			break // a line that is not whole was not acknowledged
+		}
+		lines = append(lines, strings.TrimSuffix(text, "\n"))
+	}
+	if err := cmd.Wait(); err == nil || stderr.Len() > 0 {
+		t.Fatalf("the process was not killed but ended with %v\n%s", err, stderr.String())
+	}
+	return lines
+}
+
+// EndWithParent ends this process when the test that started it has ended, however
+// that ended. It does not return; call it in a goroutine.
+func EndWithParent() {
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	os.Exit(3)
+}
