@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/treadle-go/treadle/internal/turns"
 	"github.com/treadle-go/treadle/llm"
 )
 
@@ -59,12 +60,7 @@ func (o SelectOptions) choose(ctx context.Context, model llm.Model, call ModelCa
 			fmt.Fprintf(&list, "\n- %s: %s", t.Name, t.Description)
 		}
 	}
-	last := -1
-	for i, m := range call.Messages {
-		if m.Role == llm.RoleHuman {
-			last = i
-		}
-	}
+	last := turns.LastHuman(call.Messages)
 	if n == 0 || last < 0 || o.Max > 0 && n <= o.Max {
 		return call.Tools, nil
 	}

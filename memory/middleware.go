@@ -8,6 +8,7 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/agent"
+	"github.com/treadle-go/treadle/internal/turns"
 	"github.com/treadle-go/treadle/llm"
 )
 
@@ -57,7 +58,7 @@ func Middleware(o MiddlewareOptions) *agent.Middleware {
 
 // remind adds what is remembered to a call of the model.
 func (o MiddlewareOptions) remind(ctx context.Context, call agent.ModelCall, next agent.ModelFunc) (llm.Message, error) {
-	turn := lastHuman(call.Messages) + 1
+	turn := turns.LastHuman(call.Messages) + 1
 	// Further calls of the same turn are about the same message: they see the same
 	// memories, which are not used any more than before.
 	first := turn == len(call.Messages)
@@ -81,7 +82,7 @@ func (o MiddlewareOptions) learn(ctx context.Context, in heard) (*struct{}, erro
 	if o.Manager == nil {
 		return nil, errors.New("memory: the middleware has a Reflector and no Manager: set MiddlewareOptions.Manager, whose ReflectOn the Reflector calls")
 	}
-	newest := lastHuman(in.Messages)
+	newest := turns.LastHuman(in.Messages)
 	if newest < 0 {
 		return nil, nil // nobody has said anything
 	}
@@ -105,13 +106,4 @@ func (o MiddlewareOptions) learn(ctx context.Context, in heard) (*struct{}, erro
 	}
 	_, err = o.Reflector.Submit(ctx, o.Manager.sessionKey(ctx, s), s, o.After)
 	return nil, err
-}
-
-// lastHuman is the place of the user's newest message; -1 if there is none.
-func lastHuman(ms llm.Messages) int {
-	i := len(ms) - 1
-	for i >= 0 && ms[i].Role != llm.RoleHuman {
-		i--
-	}
-	return i
 }

@@ -35,3 +35,12 @@ func Ends(ms llm.Messages) []int {
 	}
 	return ends
 }
+
+// LastHuman is the place of the user's newest message; -1 if there is none.
+func LastHuman(ms llm.Messages) int {
+	i := len(ms) - 1
+	for i >= 0 && ms[i].Role != llm.RoleHuman {
+		i--
+	}
+	return i
+}

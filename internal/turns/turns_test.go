@@ -42,3 +42,15 @@ func TestGroupsKeepCallsAndResultsTogether(t *testing.T) {
 		})
 	}
 }
+
+func TestLastHumanIsTheNewestQuestion(t *testing.T) {
+	for want, ms := range map[int]llm.Messages{
+		-1: {llm.System("x"), llm.Assistant("y")},
+		0:  {llm.User("a"), llm.Assistant("b")},
+		2:  {llm.User("a"), llm.Assistant("b"), llm.User("c"), llm.Assistant("d")},
+	} {
+		if got := turns.LastHuman(ms); got != want {
+			t.Errorf("it is %d in %v, want %d", got, ms, want)
+		}
+	}
+}
