@@ -35,7 +35,8 @@ type RecallOptions struct {
 	// MinSimilarity, if not 0, leaves out what has no word of the query and is
 	// less similar to it, from -1 to 1.
 	MinSimilarity float64
-	// Weights say how much else counts besides the query; nil is [DefaultWeights].
+	// Weights say how much else counts besides the query; nil is
+	// {0.2, 0.5, 0.1}.
 	Weights *Weights
 	// HalfLife is the age at which the recency of a memory is a half; 30 days if
 	// not set.
@@ -55,9 +56,9 @@ type RecallOptions struct {
 // See [Reasons] for what these are.
 type Weights struct{ Recency, Importance, Access float64 }
 
-// DefaultWeights let what must not be missed come before what answers the query
+// defaultWeights let what must not be missed come before what answers the query
 // half as well again, and decide between memories that answer it alike.
-var DefaultWeights = Weights{Recency: 0.2, Importance: 0.5, Access: 0.1}
+var defaultWeights = Weights{Recency: 0.2, Importance: 0.5, Access: 0.1}
 
 const (
 	defaultRecallLimit  = 10
@@ -80,7 +81,7 @@ type Recaller struct {
 
 // NewRecaller makes a recaller.
 func NewRecaller(o *RecallOptions) (*Recaller, error) {
-	r := &Recaller{weights: DefaultWeights}
+	r := &Recaller{weights: defaultWeights}
 	if o != nil {
 		r.o = *o
 	}

@@ -29,14 +29,11 @@ func relevanceOf(query string, items []*store.Item) []float64 {
 	var best float64
 	for i, item := range items {
 		x := item.Explanation
-		switch {
-		case !byMeaning:
-			out[i] = max(0, item.Score)
-		case x.Similarity > 0:
-			out[i] = x.Similarity / closest * byRank(x.SimilarityRank)
-			fallthrough
-		default:
-			out[i] += words.share(x.Terms) * byRank(x.KeywordRank)
+		if out[i] = max(0, item.Score); byMeaning {
+			out[i] = words.share(x.Terms) * byRank(x.KeywordRank)
+			if x.Similarity > 0 {
+				out[i] += x.Similarity / closest * byRank(x.SimilarityRank)
+			}
 		}
 		best = max(best, out[i])
 	}

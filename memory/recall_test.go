@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -422,6 +423,27 @@ func TestWhatIsPinnedTwiceIsRecalledOnce(t *testing.T) {
 	s := newShelf(t, store.Options{})
 	s.note("tea", "likes tea", nil)
 	wantRecalled(t, s.recall(memory.RecallOptions{Pinned: []string{"tea", "tea"}}, "tea"), "tea")
+}
+
+func TestRecallIsSafeForUseByManyAtOnce(t *testing.T) {
+	s := newShelf(t, store.Options{Embedder: store.NewHashEmbedder(16)})
+	s.note("tea", "likes tea", nil)
+	r := s.recaller(memory.RecallOptions{})
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 20 {
+				if got, err := r.Recall(t.Context(), llm.User("tea")); err != nil || len(got.Memories) != 1 {
+					t.Errorf("%v: recalled is %+v", err, got)
+				}
+			}
+		})
+	}
+	all.Wait()
+	// Two at the same moment may count as one, but none counts twice.
+	if uses := s.recall(memory.RecallOptions{}, "tea").Memories[0].Why.Uses; uses < 20 || uses > 160 {
+		t.Errorf("it was used %d times, want 20 to 160", uses)
+	}
 }
 
 func TestRecallRefusesWhatMakesNoSense(t *testing.T) {
