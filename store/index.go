@@ -23,7 +23,7 @@ func (s *Store) indexes(w *Write, o *PutOptions) ([]text, error) {
 		}
 		for _, p := range o.Index {
 			if _, err := parsePath(p); err != nil {
-				return nil, fmt.Errorf("path %q %w", p, err)
+				return nil, fmt.Errorf("path %.80q %w", p, err)
 			}
 		}
 		raw, err := json.Marshal(o.Index)

@@ -129,7 +129,7 @@ const (
 func (o *Options) check() error {
 	for _, path := range o.Fields {
 		if _, err := parsePath(path); err != nil {
-			return &InvalidError{What: fmt.Sprintf("field %q", path), Reason: err.Error()}
+			return &InvalidError{What: fmt.Sprintf("field %.80q", path), Reason: err.Error()}
 		}
 	}
 	switch {

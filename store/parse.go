@@ -3,7 +3,6 @@ package store
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,12 +16,69 @@ import (
 // operators is compared member by member, so that others may be there too. $and
 // and $or take an array of filters, $not a filter, $meta one about the item's
 // Meta. An operator that is none of these is an error.
+//
+// A filter may come from a client or a model, so its size is bounded: 1 MiB of
+// JSON, 64 objects and arrays within each other, 1000 members and filters.
 func ParseFilter(raw json.RawMessage) (Filter, error) {
-	f, err := parseObject(nil, raw)
+	f, err := parseFilter(raw)
 	if err != nil {
 		return Filter{}, &InvalidError{What: "filter", Reason: err.Error()}
 	}
 	return f, nil
+}
+
+// Bounds of what ParseFilter reads. Each level of a filter is scanned once more
+// for each level around it, so the bound of the depth is what makes the time
+// linear in the size.
+const (
+	maxFilterSize  = 1 << 20
+	maxFilterDepth = 64
+	maxFilterTerms = 1000
+)
+
+func parseFilter(raw json.RawMessage) (Filter, error) {
+	if len(raw) > maxFilterSize {
+		return Filter{}, fmt.Errorf("takes %d bytes, at most %d are allowed", len(raw), maxFilterSize)
+	}
+	var compact bytes.Buffer
+	if trimmed := bytes.TrimSpace(raw); len(trimmed) > 0 && trimmed[0] == '{' {
+		if err := json.Compact(&compact, raw); err != nil {
+			return Filter{}, fmt.Errorf("is not a JSON object: %w", err)
+		}
+	}
+	if depth := depthOf(compact.Bytes()); depth > maxFilterDepth {
+		return Filter{}, fmt.Errorf("has %d objects and arrays within each other, at most %d are allowed", depth, maxFilterDepth)
+	}
+	return (&filterParser{}).object(nil, compact.Bytes())
+}
+
+// depthOf is how many objects and arrays of a valid JSON value are within each
+// other.
+func depthOf(raw []byte) (deepest int) {
+	depth := 0
+	for i := 0; i < len(raw); i++ {
+		switch raw[i] {
+		case '"':
+			i += stringLen(raw[i:]) - 1
+		case '{', '[':
+			depth++
+			deepest = max(deepest, depth)
+		case '}', ']':
+			depth--
+		}
+	}
+	return deepest
+}
+
+// A filterParser reads a filter from valid, compact JSON.
+type filterParser struct{ terms int }
+
+// count refuses a filter of too many parts.
+func (p *filterParser) count() error {
+	if p.terms++; p.terms > maxFilterTerms {
+		return fmt.Errorf("has more than %d members and filters", maxFilterTerms)
+	}
+	return nil
 }
 
 // operators of a comparison, by their names in JSON.
@@ -30,15 +86,15 @@ var operators = map[string]Operator{
 	"$eq": OpEq, "$ne": OpNe, "$gt": OpGt, "$gte": OpGte, "$lt": OpLt, "$lte": OpLte, "$in": OpIn, "$exists": OpExists,
 }
 
-// parseObject reads the conditions on what is at a path.
-func parseObject(at []string, raw json.RawMessage) (Filter, error) {
-	members, err := membersOf(raw)
-	if err != nil {
-		return Filter{}, fmt.Errorf("%sis not a JSON object: %w", where(at), err)
+// object reads the conditions on what is at a path.
+func (p *filterParser) object(at []string, raw json.RawMessage) (Filter, error) {
+	if len(raw) == 0 || raw[0] != '{' {
+		return Filter{}, fmt.Errorf("%sis not a JSON object: it does not begin with {", where(at))
 	}
+	members := membersOf(raw)
 	all := Filter{Op: OpAnd}
 	for _, key := range slices.Sorted(maps.Keys(members)) {
-		f, err := parseMember(at, key, members[key])
+		f, err := p.member(at, key, members[key])
 		if err != nil {
 			return Filter{}, err
 		}
@@ -50,18 +106,21 @@ func parseObject(at []string, raw json.RawMessage) (Filter, error) {
 	return all, nil
 }
 
-func parseMember(at []string, key string, raw json.RawMessage) (Filter, error) {
+func (p *filterParser) member(at []string, key string, raw json.RawMessage) (Filter, error) {
+	if err := p.count(); err != nil {
+		return Filter{}, err
+	}
 	if strings.HasPrefix(key, "$") {
-		return parseOperator(at, key, raw)
+		return p.operator(at, key, raw)
 	}
 	path := append(slices.Clone(at), key)
-	if inner, err := membersOf(raw); err == nil && len(inner) > 0 {
-		return parseObject(path, raw)
+	if raw[0] == '{' && len(raw) > len("{}") {
+		return p.object(path, raw)
 	}
 	return Filter{Op: OpEq, Path: path, Values: []json.RawMessage{raw}}, nil
 }
 
-func parseOperator(at []string, key string, raw json.RawMessage) (Filter, error) {
+func (p *filterParser) operator(at []string, key string, raw json.RawMessage) (Filter, error) {
 	switch key {
 	case "$and", "$or":
 		var of []json.RawMessage
@@ -70,7 +129,10 @@ func parseOperator(at []string, key string, raw json.RawMessage) (Filter, error)
 		}
 		f := Filter{Op: Operator(key[1:])}
 		for _, o := range of {
-			inner, err := parseObject(at, o)
+			if err := p.count(); err != nil {
+				return Filter{}, err
+			}
+			inner, err := p.object(at, o)
 			if err != nil {
 				return Filter{}, err
 			}
@@ -78,13 +140,13 @@ func parseOperator(at []string, key string, raw json.RawMessage) (Filter, error)
 		}
 		return f, nil
 	case "$not":
-		inner, err := parseObject(at, raw)
+		inner, err := p.object(at, raw)
 		return Not(inner), err
 	case "$meta":
 		if len(at) > 0 {
 			return Filter{}, fmt.Errorf("%s$meta is for the item as a whole", where(at))
 		}
-		inner, err := parseObject(nil, raw)
+		inner, err := p.object(nil, raw)
 		return Meta(inner), err
 	}
 	op, ok := operators[key]
@@ -124,12 +186,19 @@ func where(at []string) string {
 	return "at " + strings.Join(at, ".") + ": "
 }
 
-// membersOf are the members of a JSON object, and an error for all else.
-func membersOf(raw json.RawMessage) (map[string]json.RawMessage, error) {
-	if trimmed := bytes.TrimSpace(raw); len(trimmed) == 0 || trimmed[0] != '{' {
-		return nil, errors.New("it does not begin with {")
+// membersOf are the members of a valid, compact JSON object. Where it has a key
+// twice the last one counts.
+func membersOf(raw json.RawMessage) map[string]json.RawMessage {
+	members := map[string]json.RawMessage{}
+	for i := 1; raw[i] != '}'; {
+		if raw[i] == ',' {
+			i++
+		}
+		name := raw[i : i+valueLen(raw[i:])]
+		i += len(name) + 1 // the colon
+		value := raw[i : i+valueLen(raw[i:])]
+		i += len(value)
+		members[strings.ToValidUTF8(unquote(name), "\uFFFD")] = value
 	}
-	var members map[string]json.RawMessage
-	err := json.Unmarshal(raw, &members)
-	return members, err
+	return members
 }

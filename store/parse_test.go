@@ -2,7 +2,10 @@ package store
 
 import (
 	"encoding/json"
+	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -84,4 +87,56 @@ func FuzzParseFilter(f *testing.F) {
 		}
 		m.match(json.RawMessage(`{"a":1,"b":{"c":[1]}}`), nil)
 	})
+}
+
+func TestLargeFiltersAreRefusedAtOnce(t *testing.T) {
+	nested := func(n int) string { return strings.Repeat(`{"a":`, n) + "1" + strings.Repeat("}", n) }
+	terms := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, `,"k%d":1`, i)
+		}
+		return "{" + b.String()[1:] + "}"
+	}
+	for name, c := range map[string]struct{ raw, want string }{
+		"nested objects":    {nested(5000), "has 5000 objects and arrays within each other, at most 64 are allowed"},
+		"the deepest":       {nested(64), ""},
+		"nested operators":  {strings.Repeat(`{"$not":`, 4000) + "{}" + strings.Repeat("}", 4000), "has 4001 objects and arrays within each other"},
+		"nested arrays":     {`{"a":{"$eq":` + strings.Repeat("[", 4000) + strings.Repeat("]", 4000) + "}}", "has 4002 objects and arrays within each other"},
+		"brackets in texts": {`{"a":"` + strings.Repeat(`[{\"`, 4000) + `"}`, ""},
+		"too many members":  {terms(1001), "has more than 1000 members and filters"},
+		"many members":      {terms(1000), ""},
+		"too many filters":  {`{"$or":[` + strings.Repeat(`{"a":1},`, 1000) + `{"a":1}]}`, "has more than 1000 members and filters"},
+		"many values":       {`{"a":{"$in":[` + strings.Repeat(`"0123456789abcdef",`, 50_000) + `1]}}`, ""},
+		"too long":          {`{"a":"` + strings.Repeat("x", 2<<20) + `"}`, "at most 1048576 are allowed"},
+		"not JSON":          {`{"a":`, "is not a JSON object: unexpected end of JSON input"},
+	} {
+		start := time.Now()
+		f, err := ParseFilter(json.RawMessage(c.raw))
+		if took := time.Since(start); took > 2*time.Second {
+			t.Errorf("%s: %v for %d bytes", name, took, len(c.raw))
+		}
+		switch {
+		case c.want == "" && err != nil:
+			t.Errorf("%s: %v", name, err)
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s: the error is %v, want %s", name, err, c.want)
+		case c.want == "":
+			if _, err := compile(f); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+}
+
+func TestLongPathsAreRefusedAtOnce(t *testing.T) {
+	for _, path := range []string{strings.Repeat("{", 100_000) + strings.Repeat("}", 100_000), strings.Repeat("a.", 100_000) + "a"} {
+		_, err := parsePath(path)
+		if err == nil || !strings.Contains(err.Error(), "at most 1024 are allowed") {
+			t.Errorf("a path of %d bytes: %.100v", len(path), err)
+		}
+	}
+	if _, err := New(NewMemoryBackend(), &Options{Fields: []string{strings.Repeat("a", 2000)}}); err == nil {
+		t.Error("a store took a field of 2000 bytes")
+	}
 }

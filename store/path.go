@@ -32,8 +32,16 @@ const (
 	stepGroup          // several paths
 )
 
-// parsePath reads a path. The empty path and "$" are the value itself.
+// parsePath reads a path that somebody gives. The empty path and "$" are the
+// value itself.
 func parsePath(text string) (path, error) {
+	if len(text) > maxPath {
+		return path{}, fmt.Errorf("takes %d bytes, at most %d are allowed", len(text), maxPath)
+	}
+	return readPath(text)
+}
+
+func readPath(text string) (path, error) {
 	rest, dollar := strings.CutPrefix(text, "$")
 	if dollar && rest != "" {
 		if rest[0] != '.' {
@@ -146,14 +154,18 @@ func splitOutside(text string, sep byte) ([]string, error) {
 	return append(parts, text[start:]), nil
 }
 
-// mustPaths parses paths that have been checked.
+// mustPaths parses paths that have been checked when they were given.
 func mustPaths(texts []string) []path {
 	paths := make([]path, len(texts))
 	for i, t := range texts {
-		paths[i], _ = parsePath(t)
+		paths[i], _ = readPath(t)
 	}
 	return paths
 }
+
+// maxPath bounds a path, in bytes: each part of it is scanned once more for each
+// group around it.
+const maxPath = 1024
 
 // Bounds of what paths lead to in one item. They are far beyond what anybody
 // indexes on purpose; without them a path of nested groups, which may come from a
