@@ -26,7 +26,10 @@ type EncryptionKey struct {
 // The first key seals; all of them open. To rotate, put the new key first and
 // keep the old ones for as long as old checkpoints are kept.
 func Encrypted(s Saver, keys ...EncryptionKey) (Saver, error) {
-	if len(keys) == 0 {
+	switch {
+	case s == nil:
+		return nil, errors.New("checkpoint: an encrypted saver needs a saver to store in")
+	case len(keys) == 0:
 		return nil, errors.New("checkpoint: an encrypted saver needs a key")
 	}
 	e := &encrypted{inner: s, seal: keys[0].ID, aead: map[byte]cipher.AEAD{}}

@@ -124,6 +124,12 @@ func TestEncryptedSaverRefusesWhatWasChanged(t *testing.T) {
 	}
 }
 
+func TestAnEncryptedSaverNeedsASaver(t *testing.T) {
+	if _, err := checkpoint.Encrypted(nil, encryptionKey(1)); err == nil || !strings.Contains(err.Error(), "needs a saver") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
 func TestEncryptionKeysAreChecked(t *testing.T) {
 	for name, keys := range map[string][]checkpoint.EncryptionKey{
 		"needs a key":                  nil,

@@ -66,6 +66,9 @@ func (e *CallError) Unwrap() error { return e.Err }
 // Its tools are the kinds by their names, PatchDoc, RemoveDoc and Done, and FixCall
 // to put a call right.
 func Extract(ctx context.Context, model llm.Model, messages []llm.Message, existing []Document, o *ExtractOptions) (ChangeSet, error) {
+	if model == nil {
+		return nil, errors.New("memory: Extract: there is no model")
+	}
 	x, err := newExtractor(o)
 	if err != nil {
 		return nil, err

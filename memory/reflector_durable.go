@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -25,6 +26,12 @@ func OpenReflector[T, R any](ctx context.Context, s *store.Store, n store.Namesp
 	r, err := NewReflector(run, opts)
 	if err != nil {
 		return nil, err
+	}
+	switch {
+	case s == nil:
+		return nil, errors.New("memory: reflector: there is no store to keep the work in; see NewReflector for one without")
+	case len(n) == 0:
+		return nil, errors.New("memory: reflector: there is no namespace to keep the work in")
 	}
 	r.journal = &journal[T]{s, n}
 	left, err := r.journal.read(ctx)

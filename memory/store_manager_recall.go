@@ -20,8 +20,12 @@ type envelope struct {
 
 // DocumentOf reads a stored memory. A value without a kind is what the tools
 // write: a text is a [Memory]; another content, or a value of another form, is a
-// document without a kind. The document's id is the item's key.
+// document without a kind. The document's id is the item's key. Without an item
+// it is empty.
 func DocumentOf(item *store.Item) Document {
+	if item == nil {
+		return Document{}
+	}
 	d, _ := readItem(item)
 	return d
 }

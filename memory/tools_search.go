@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/treadle-go/treadle/llm"
@@ -37,6 +38,9 @@ func foundItems(items []*store.Item, scored bool) []foundItem {
 // what is found: each item once, best first. Of the options Instructions, Namespace
 // and Store count.
 func SearchFor(ctx context.Context, model llm.Model, messages []llm.Message, o *ToolOptions) ([]*store.Item, error) {
+	if model == nil {
+		return nil, errors.New("memory: SearchFor: there is no model")
+	}
 	m, err := newManaged(o, searchName)
 	if err != nil {
 		return nil, err
@@ -78,6 +82,9 @@ type ThreadSummary struct {
 // checked, and an answer that does not fit is an [*llm.ObjectError]: see
 // [llm.Object].
 func ExtractThread[T any](ctx context.Context, model llm.Model, messages []llm.Message, instructions string) (T, error) {
+	if model == nil {
+		return *new(T), errors.New("memory: ExtractThread: there is no model")
+	}
 	return llm.Object[T](ctx, model, llm.System(cmp.Or(instructions, "Summarise the conversation: what was wanted, decided and left open.")),
 		llm.User(session(messages)))
 }

@@ -73,6 +73,9 @@ func (p *plan) add(op Op) error {
 	case forgetOp:
 		return p.addForget(op)
 	}
+	if op == nil {
+		return &InvalidError{What: "operation", Reason: "is nil"}
+	}
 	return &InvalidError{What: "operation", Reason: fmt.Sprintf("is a %T: give it by value", op)}
 }
 

@@ -89,7 +89,7 @@ func TestBadInputIsRefused(t *testing.T) {
 			_, err := s.Batch(t.Context(), &store.PutOp{Namespace: a, Key: "k", Value: ok})
 			return err
 		}, "operation is a *store.PutOp: give it by value"},
-		{"no operation", func(s *store.Store) error { _, err := s.Batch(t.Context(), nil); return err }, "operation is a <nil>: give it by value"},
+		{"no operation", func(s *store.Store) error { _, err := s.Batch(t.Context(), nil); return err }, "operation is nil"},
 		{"a conditional write twice", func(s *store.Store) error {
 			_, err := s.Batch(t.Context(), store.PutOp{Namespace: a, Key: "k", Value: ok},
 				store.DeleteOp{Namespace: a, Key: "k", DeleteOptions: store.DeleteOptions{IfVersion: 1}})
@@ -176,5 +176,12 @@ func TestABadEmbeddingIsNamed(t *testing.T) {
 		if _, err := s.Get(t.Context(), store.Namespace{"a"}, "k", nil); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("then get gives %v", err)
 		}
+	}
+}
+
+func TestAStoreNeedsABackend(t *testing.T) {
+	var invalid *store.InvalidError
+	if _, err := store.New(nil, nil); !errors.As(err, &invalid) || !strings.Contains(err.Error(), "backend is nil") {
+		t.Errorf("the error is %v", err)
 	}
 }

@@ -18,6 +18,9 @@ type Store struct {
 
 // New makes a store that keeps its items in backend.
 func New(backend Backend, opts *Options) (*Store, error) {
+	if backend == nil {
+		return nil, &InvalidError{What: "backend", Reason: "is nil: give one, or use NewMemory"}
+	}
 	s := &Store{backend: backend}
 	if opts != nil {
 		s.opts = *opts
