@@ -54,7 +54,7 @@ func deadline(now time.Time, ttl time.Duration) int64 {
 
 // Clear implements [checkpoint.Cache].
 func (k cache) Clear(ctx context.Context, spaces ...string) error {
-	return k.db.write(ctx, func(c *pgx.Conn) error {
+	return k.db.read(ctx, func(c *pgx.Conn) error {
 		if len(spaces) == 0 {
 			_, err := c.Exec(ctx, k.db.sql.forgetAll)
 			return err

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/pgtest"
+	"github.com/treadle-go/treadle/store"
 )
 
 // next is a put that goes on from key.
@@ -231,11 +233,61 @@ func TestAPutWhoseAnswerIsLostIsFoundOutAbout(t *testing.T) {
 	if err := db.PutWrites(t.Context(), fourth.Key, 0, w); err != nil {
 		t.Fatal(err)
 	}
+	for len(p.lost) > 0 {
+		<-p.lost
+	}
+	// Writes replace themselves, so they are sent again.
+	p.deaf.Store(true)
+	go func() { done <- db.PutWrites(t.Context(), fourth.Key, 0, w) }()
+	<-p.lost
+	p.deaf.Store(false)
+	if err := <-done; err != nil {
+		t.Errorf("writes whose first answer was lost: %v", err)
+	}
+	if err := db.PutWrites(t.Context(), fourth.Key, 0, w); err != nil {
+		t.Fatal(err)
+	}
 	p.deaf.Store(true)
 	if err := db.PutWrites(t.Context(), fourth.Key, 0, w); !errors.Is(err, ErrOutcomeUnknown) {
 		t.Errorf("writes without an answer: %v, want %v", err, ErrOutcomeUnknown)
 	}
 	p.deaf.Store(false)
+}
+
+// Writes whose connection broke are sent again; if another writer has taken over
+// by then, the error says that they may have been in time.
+func TestWritesThatAreSentAgainMeetAFence(t *testing.T) {
+	db := fresh(t, pgtest.URL(t), Options{})
+	first := next(checkpoint.Key{Thread: "thread"}, 0, item(0))
+	if err := db.Put(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	tx, err := db.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "SELECT FROM "+db.quoted+".line FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error)
+	go func() {
+		done <- db.PutWrites(t.Context(), first.Key, 0, []checkpoint.Write{{Task: "t", Kind: checkpoint.Done, Data: []byte("x")}})
+	}()
+	waiting(t, db, ".put_writes(")
+	if _, err := tx.Exec(t.Context(), `SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
+		WHERE datname = current_database() AND wait_event_type = 'Lock' AND strpos(query, '.put_writes(') > 0`); err != nil {
+		t.Fatal(err)
+	}
+	waiting(t, db, ".put_writes(")
+	if _, err := tx.Exec(t.Context(), "UPDATE "+db.quoted+".thread SET epoch = 3"); err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; !errors.Is(err, checkpoint.ErrFenced) || !errors.Is(err, ErrOutcomeUnknown) {
+		t.Errorf("the writes: %v, want %v and %v", err, checkpoint.ErrFenced, ErrOutcomeUnknown)
+	}
 }
 
 func TestAServerThatIsNotThereIsAClearError(t *testing.T) {
@@ -472,4 +524,150 @@ func TestAMissingChunkIsDamage(t *testing.T) {
 			t.Errorf("list: %v, %v, want %v", cp, err, ErrDamaged)
 		}
 	}
+}
+
+// A connection that the server closes while nobody uses it makes nothing fail:
+// nothing was sent, so it is sent on another.
+func TestNothingFailsOnAConnectionThatWasClosedWhileIdle(t *testing.T) {
+	for mode, o := range modes {
+		t.Run(mode, func(t *testing.T) {
+			o.MaxConns = 2
+			url := pgtest.URL(t)
+			db := fresh(t, url, o)
+			items, err := db.Store(&store.Options{Embedder: store.NewHashEmbedder(8), TTL: time.Hour})
+			if err != nil {
+				t.Fatal(err)
+			}
+			killer, err := pgx.Connect(t.Context(), url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := killer.Close(context.WithoutCancel(t.Context())); err != nil {
+					t.Error(err)
+				}
+			}()
+			closeIdle := func() {
+				t.Helper()
+				var n int
+				for again := true; again; again = n > 0 {
+					err := killer.QueryRow(t.Context(), "SELECT count(pg_terminate_backend(pid, 10000)) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()").Scan(&n)
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			first := next(checkpoint.Key{Thread: "thread"}, 0, item(0))
+			first.RunID = "run"
+			second := next(first.Key, 1, item(1))
+			n, ctx := store.Namespace{"n"}, t.Context()
+			for _, op := range []struct {
+				name string
+				do   func() error
+			}{
+				{"put", func() error { return db.Put(ctx, first) }},
+				{"put on a head that is known", func() error { return db.Put(ctx, second) }},
+				{"writes", func() error {
+					return db.PutWrites(ctx, second.Key, 0, []checkpoint.Write{{Task: "t", Kind: checkpoint.Answers, Data: []byte("x")}})
+				}},
+				{"get", func() error { _, err := db.Get(ctx, second.Key); return err }},
+				{"list", func() error {
+					for _, err := range db.List(ctx, checkpoint.Query{Thread: "thread"}) {
+						if err != nil {
+							return err
+						}
+					}
+					return nil
+				}},
+				{"copy", func() error { return db.CopyThread(ctx, "thread", "copy") }},
+				{"prune", func() error { _, err := db.Prune(ctx, "copy", checkpoint.Retention{}); return err }},
+				{"fence", func() error { return db.Fence(ctx, "copy", 3) }},
+				{"size", func() error { _, err := db.Size(ctx, "copy"); return err }},
+				{"threads", func() error {
+					for _, err := range db.Threads(ctx) {
+						if err != nil {
+							return err
+						}
+					}
+					return nil
+				}},
+				{"delete", func() error { return db.DeleteThread(ctx, "copy") }},
+				{"cache", func() error { return db.Cache().Set(ctx, "s", "k", []byte("v"), 0) }},
+				{"clear", func() error { return db.Cache().Clear(ctx) }},
+				{"store put", func() error { return items.Put(ctx, n, "k", map[string]string{"a": "b"}, nil) }},
+				{"store put with a condition", func() error {
+					return items.Put(ctx, n, "l", map[string]string{"a": "b"}, &store.PutOptions{IfAbsent: true})
+				}},
+				{"store get", func() error { _, err := items.Get(ctx, n, "k", nil); return err }},
+				{"store search", func() error { _, err := items.Search(ctx, n, &store.SearchOptions{Query: "b"}); return err }},
+				{"store batch", func() error {
+					_, err := items.Batch(ctx, store.GetOp{Namespace: n, Key: "k"}, store.PutOp{Namespace: n, Key: "k", Value: map[string]int{"c": 1}})
+					return err
+				}},
+				{"store delete", func() error { return items.Delete(ctx, n, "k", nil) }},
+				{"store history", func() error { _, err := items.History(ctx, n, "k"); return err }},
+				{"store forget", func() error { return items.Forget(ctx, n, "k") }},
+				{"store sweep", func() error { _, err := items.Sweep(ctx); return err }},
+				{"delete runs", func() error { _, err := db.DeleteRuns(ctx, "run"); return err }},
+			} {
+				closeIdle()
+				if err := op.do(); err != nil {
+					t.Errorf("%s: %v", op.name, err)
+				}
+			}
+		})
+	}
+}
+
+// A server that restarts, here because one of its processes was killed, is
+// waited for.
+func TestAServerThatRestartsIsWaitedFor(t *testing.T) {
+	if os.Getenv(pgtest.Env) != "" {
+		return // it is not ours to be killed
+	}
+	url := pgtest.URL(t)
+	db := fresh(t, url, Options{MaxConns: 4})
+	key := checkpoint.Key{Thread: "thread"}
+	var ids []checkpoint.ID
+	put := func(n int) {
+		t.Helper()
+		p := next(key, n, item(n))
+		if err := db.Put(t.Context(), p); err != nil {
+			t.Fatalf("put %d: %v", n, err)
+		}
+		key, ids = p.Key, append(ids, p.ID)
+	}
+	put(0)
+	for i := range 3 {
+		victim, err := pgx.Connect(t.Context(), url)
+		for try := 0; err != nil && try < 100; try++ {
+			time.Sleep(100 * time.Millisecond) // a server is waited for, which no fake clock moves
+			victim, err = pgx.Connect(t.Context(), url)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		process, err := os.FindProcess(int(victim.PgConn().PID()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		put(3*i + 1)
+		w := []checkpoint.Write{{Task: "t", Kind: checkpoint.Done, Data: []byte("x")}}
+		if err := db.PutWrites(t.Context(), key, 0, w); err != nil {
+			t.Errorf("writes %d: %v", i, err)
+		}
+		if _, err := db.Get(t.Context(), key); err != nil {
+			t.Errorf("get %d: %v", i, err)
+		}
+		put(3*i + 2)
+		put(3*i + 3)
+		if err := victim.Close(t.Context()); err != nil {
+			t.Log(err) // its process is gone
+		}
+	}
+	wantLine(t, db, "thread", ids)
+	checkTables(t, db)
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 	"unicode/utf8"
 
@@ -56,6 +57,7 @@ type DB struct {
 	quoted string // as it is written in SQL
 	log    *slog.Logger
 	pool   *pgxpool.Pool
+	opened atomic.Bool // Open has succeeded
 	closed atomic.Bool
 	// closing is closed when closed is set.
 	closing chan struct{}
@@ -86,6 +88,14 @@ const (
 	// tries bounds how often something is done again after the connection broke
 	// or another writer came in between.
 	tries = 5
+	// patience is how long a server that was there and cannot be reached is
+	// waited for, with pauses from firstWait to lastWait.
+	patience  = 10 * time.Second
+	firstWait = 20 * time.Millisecond
+	lastWait  = 500 * time.Millisecond
+	// pingAfter is how long a connection may have been idle without being asked
+	// whether it still works.
+	pingAfter = time.Second
 )
 
 // Open connects to the database at url, in one of the forms that libpq knows.
@@ -121,6 +131,11 @@ func Open(ctx context.Context, url string, o *Options) (*DB, error) {
 	config.ConnConfig.BuildContextWatcherHandler = func(pc *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.CancelRequestContextWatcherHandler{Conn: pc, CancelRequestDelay: cancelAfter, DeadlineDelay: cancelAfter + giveUpAfter}
 	}
+	config.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool {
+		// What a server says to a connection that is idle is most likely that it
+		// has closed it.
+		return p.IdleDuration > pingAfter || spoken(p.Conn.PgConn().Conn())
+	}
 	if o.MaxConns > 0 {
 		config.MaxConns = int32(min(o.MaxConns, 1<<20))
 	}
@@ -132,6 +147,7 @@ func Open(ctx context.Context, url string, o *Options) (*DB, error) {
 		db.pool.Close()
 		return nil, fmt.Errorf("postgres: open: %w", err)
 	}
+	db.opened.Store(true)
 	return db, nil
 }
 
@@ -169,22 +185,36 @@ func (db *DB) Close() error {
 	return nil
 }
 
-// with runs do with a connection. lost tells that the connection broke while
-// do was at work, so that what it was doing may have happened or not.
-func (db *DB) with(ctx context.Context, do func(*pgx.Conn) error) (lost bool, err error) {
-	c, err := db.pool.Acquire(ctx)
+// A fate is what is known of a statement that was to be sent.
+type fate int
+
+const (
+	answered fate = iota // the server has answered, or there was no connection
+	unsent               // the connection broke, and nothing was done
+	lost                 // the connection broke, and it may have been done or not
+)
+
+// with runs do with a connection.
+func (db *DB) with(ctx context.Context, do func(*pgx.Conn) error) (fate, error) {
+	c, err := db.acquire(ctx)
 	if err != nil {
 		if db.closed.Load() {
-			return false, ErrClosed
+			return answered, ErrClosed
 		}
-		return false, fmt.Errorf("postgres: no connection: %w", err)
+		return answered, fmt.Errorf("postgres: no connection: %w", err)
 	}
 	defer c.Release()
 	err = do(c.Conn())
 	if err == nil {
-		return false, nil
+		return answered, nil
 	}
-	lost = c.Conn().IsClosed() && !pgconn.SafeToRetry(err)
+	of := answered
+	if c.Conn().IsClosed() {
+		of = lost
+		if _, undone := errors.AsType[undoneError](err); undone || pgconn.SafeToRetry(err) {
+			of = unsent
+		}
+	}
 	switch {
 	case ctx.Err() != nil:
 		err = fmt.Errorf("postgres: %w: %w", ctx.Err(), err)
@@ -193,44 +223,110 @@ func (db *DB) with(ctx context.Context, do func(*pgx.Conn) error) (lost bool, er
 	case state(err) != "":
 		err = fmt.Errorf("postgres: %w", err)
 	}
-	return lost, err
+	return of, err
 }
 
-// read runs do, which only reads, again if its connection breaks.
+// acquire takes a connection from the pool. A server that restarts is waited
+// for: nothing has been sent.
+func (db *DB) acquire(ctx context.Context) (*pgxpool.Conn, error) {
+	until := time.Now().Add(patience)
+	for wait := firstWait; ; wait = min(2*wait, lastWait) {
+		c, err := db.pool.Acquire(ctx)
+		if err == nil || !db.opened.Load() || !restarting(err) || time.Now().Add(wait).After(until) {
+			return c, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w: %w", ctx.Err(), err)
+		case <-db.closing:
+			return nil, err
+		case <-time.After(wait):
+		}
+	}
+}
+
+// restarting reports whether an error is that of a server which is not there at
+// the moment.
+func restarting(err error) bool {
+	if _, ok := errors.AsType[*pgconn.ConnectError](err); !ok {
+		return false
+	}
+	switch state(err) {
+	case stateShutdown, stateCrash, stateStarting:
+		return true
+	}
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.ENOENT) // of a socket's file
+}
+
+// read runs do, which only reads or may be done twice, again if its connection
+// breaks.
 func (db *DB) read(ctx context.Context, do func(*pgx.Conn) error) error {
 	for try := 1; ; try++ {
-		lost, err := db.with(ctx, do)
-		again := lost || state(err) == stateSerialization || state(err) == stateDeadlock
+		of, err := db.with(ctx, do)
+		again := of != answered || state(err) == stateSerialization || state(err) == stateDeadlock
 		if err == nil || !again || ctx.Err() != nil || try == tries {
 			return err
 		}
-		db.log.WarnContext(ctx, "postgres: a read is tried again", "schema", db.schema, "error", err)
+		db.log.WarnContext(ctx, "postgres: a statement is sent again", "schema", db.schema, "error", err)
 	}
 }
 
 // write runs do in which a single statement or one transaction writes. It is
 // tried again only if it is certain that nothing was written.
 func (db *DB) write(ctx context.Context, do func(*pgx.Conn) error) error {
+	_, err := db.send(ctx, false, do)
+	return err
+}
+
+// repeat is write for what may be written twice. earlier says why the answer to
+// a try before the last one was lost: then the last answer, even if it is a
+// refusal, may be that of what was written already.
+func (db *DB) repeat(ctx context.Context, do func(*pgx.Conn) error) (earlier, err error) {
+	return db.send(ctx, true, do)
+}
+
+func (db *DB) send(ctx context.Context, repeatable bool, do func(*pgx.Conn) error) (earlier, err error) {
 	for try := 1; ; try++ {
-		lost, err := db.with(ctx, do)
-		if lost {
-			return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
-		}
-		again := false
+		of, err := db.with(ctx, do)
+		again := of == unsent || of == lost && repeatable
 		switch state(err) {
 		case stateStale, stateSerialization, stateDeadlock:
 			again = true
 		}
 		if err == nil || !again || ctx.Err() != nil || try == tries {
-			return err
+			if err != nil && (of == lost || earlier != nil) {
+				err = fmt.Errorf("%w: %w", ErrOutcomeUnknown, errors.Join(earlier, err))
+			}
+			return earlier, err
+		}
+		if of == lost {
+			earlier = err
+		}
+		if of != answered {
+			db.log.WarnContext(ctx, "postgres: the connection broke, a statement is sent again", "schema", db.schema, "error", err)
 		}
 	}
 }
 
 // inTx runs do in a transaction, for what takes more than one statement.
 func inTx(ctx context.Context, c *pgx.Conn, do func(pgx.Tx) error) error {
-	return pgx.BeginTxFunc(ctx, c, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, do)
+	committing := false
+	err := pgx.BeginTxFunc(ctx, c, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
+		err := do(tx)
+		committing = err == nil
+		return err
+	})
+	if err != nil && !committing {
+		return undoneError{err}
+	}
+	return err
 }
+
+// undoneError: a transaction ended before its commit was sent, so it is as if it
+// had never been.
+type undoneError struct{ error }
+
+func (e undoneError) Unwrap() error { return e.error }
 
 // SQLSTATEs that are told apart.
 const (
@@ -240,6 +336,9 @@ const (
 	stateNoTable       = "42P01"
 	stateNoSchema      = "3F000"
 	stateNoRight       = "42501"
+	stateShutdown      = "57P01"
+	stateCrash         = "57P02"
+	stateStarting      = "57P03"
 )
 
 // state is the SQLSTATE of an error of the server, or "".

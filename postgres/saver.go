@@ -307,7 +307,7 @@ func (db *DB) tryPut(ctx context.Context, key lineName, h *head, p *checkpoint.P
 	if worthEcho(p.Control) {
 		after.control = p.Control // it does not change any more: see checkpoint.Saver
 	}
-	lost, err := db.with(ctx, func(c *pgx.Conn) error {
+	of, err := db.with(ctx, func(c *pgx.Conn) error {
 		return c.QueryRow(ctx, db.sql.put,
 			h.thread, name(p.Thread), h.line, name(p.Namespace), uuid(h.id), int64(h.rev), int64(h.epoch), raise,
 			uuid(p.ID), uuidOr(p.Parent), g.Next, int64(size), runID, runName, on, record, p.Control, metadata,
@@ -315,8 +315,10 @@ func (db *DB) tryPut(ctx context.Context, key lineName, h *head, p *checkpoint.P
 		).Scan(&made)
 	})
 	switch {
-	case lost:
+	case of == lost:
 		return lostError{err}
+	case of == unsent && ctx.Err() == nil:
+		return fmt.Errorf("%w: %w", errStale, err)
 	case err != nil:
 		return err
 	case len(made) != 4:
@@ -460,7 +462,9 @@ func writeArrays(writes []checkpoint.Write) (task, kind, data [][]byte) {
 	return task, kind, data
 }
 
-// PutWrites implements [checkpoint.Saver].
+// PutWrites implements [checkpoint.Saver]. What replaces itself may be written
+// twice, so it is sent again when the connection broke; the head of a line may
+// be another one by then.
 func (db *DB) PutWrites(ctx context.Context, at checkpoint.Key, fence uint64, writes []checkpoint.Write) error {
 	if fence > math.MaxInt64 {
 		return fmt.Errorf("postgres: fence %d is greater than a bigint", fence)
@@ -468,16 +472,20 @@ func (db *DB) PutWrites(ctx context.Context, at checkpoint.Key, fence uint64, wr
 	task, kind, data := writeArrays(writes)
 	var status int
 	var epoch *int64
-	err := db.write(ctx, func(c *pgx.Conn) error {
+	earlier, err := db.send(ctx, !at.ID.IsZero(), func(c *pgx.Conn) error {
 		return c.QueryRow(ctx, db.sql.putWrites, name(at.Thread), name(at.Namespace), uuidOr(at.ID), int64(fence), task, kind, data).Scan(&status, &epoch)
 	})
 	switch {
 	case err != nil:
 		return err
 	case status == statusFenced:
-		return fencedError(at.Thread, uint64(*epoch), fence)
+		err = fencedError(at.Thread, uint64(*epoch), fence)
 	case status == statusNotFound:
-		return fmt.Errorf("%w: %s in thread %q", checkpoint.ErrNotFound, at.ID, at.Thread)
+		err = fmt.Errorf("%w: %s in thread %q", checkpoint.ErrNotFound, at.ID, at.Thread)
 	}
-	return nil
+	if err != nil && earlier != nil {
+		// The first try may have been in time.
+		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, errors.Join(earlier, err))
+	}
+	return err
 }

@@ -64,7 +64,7 @@ func (s *shelf) Do(ctx context.Context, b *store.Batch) (*store.Results, error) 
 		return out, err
 	}
 	kept := false
-	err = s.db.write(ctx, func(c *pgx.Conn) (err error) {
+	_, err = s.db.repeat(ctx, func(c *pgx.Conn) (err error) {
 		kept, err = s.extend(ctx, c, refresh)
 		return err
 	})

@@ -221,12 +221,15 @@ func (s *shelf) Reindex(ctx context.Context, by map[int64]store.Indexed) error {
 	if err != nil {
 		return err
 	}
-	var batch pgx.Batch
-	batch.Queue(s.in(lock))
-	for _, seq := range slices.Sorted(maps.Keys(by)) {
-		x := by[seq]
-		c := indexOf(&x, server)
-		batch.Queue(s.in("SELECT {schema}.store_reindex($1, $2, $3, $4, $5, $6, $7, $8, $9)"), seq, ids[x.Stamp], c.words, orNull(x.Paths), c.terms, c.tokens, c.fields, c.data, c.raw)
-	}
-	return s.db.write(ctx, func(c *pgx.Conn) error { return c.SendBatch(ctx, &batch).Close() })
+	_, err = s.db.repeat(ctx, func(conn *pgx.Conn) error {
+		var batch pgx.Batch // it may be sent once
+		batch.Queue(s.in(lock))
+		for _, seq := range slices.Sorted(maps.Keys(by)) {
+			x := by[seq]
+			c := indexOf(&x, server)
+			batch.Queue(s.in("SELECT {schema}.store_reindex($1, $2, $3, $4, $5, $6, $7, $8, $9)"), seq, ids[x.Stamp], c.words, orNull(x.Paths), c.terms, c.tokens, c.fields, c.data, c.raw)
+		}
+		return conn.SendBatch(ctx, &batch).Close()
+	})
+	return err
 }

@@ -14,10 +14,11 @@ import (
 
 // DeleteThread implements [checkpoint.Saver].
 func (db *DB) DeleteThread(ctx context.Context, thread string) error {
-	return db.write(ctx, func(c *pgx.Conn) error {
+	_, err := db.repeat(ctx, func(c *pgx.Conn) error {
 		_, err := c.Exec(ctx, db.sql.deleteThread, name(thread))
 		return err
 	})
+	return err
 }
 
 // CopyThread implements [checkpoint.Copier]. The copy's epoch begins at 0.
