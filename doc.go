@@ -141,7 +141,7 @@
 //		return published{}, err
 //	}
 //
-// The run then ends with an [*InterruptError], which holds the open questions.
+// A branch may ask, too. The run then ends with an [*InterruptError], which holds the open questions.
 // [Thread.Resume] answers: the node runs again from its top, and this time
 // Interrupt returns the answer. What had finished beside it does not run again.
 // [Before] and [After] are breakpoints at nodes, which [Thread.Continue] passes.

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"reflect"
 	"slices"
+
+	"github.com/treadle-go/treadle/checkpoint"
 )
 
 type undoEntry struct {
@@ -24,11 +26,11 @@ func (r *Run) settle(tasks []*Task) error {
 		if w := t.after(); len(w.branches) > 0 && !t.out.handled && !t.kept {
 			if err := t.branch(r.ctx, w, nil); err != nil {
 				r.rollback()
-				if t.node != startNode {
-					t.err = err
-					err = joinErrors(err, r.keep(tasks))
+				if r.source == checkpoint.Update { // an edit that fails leaves nothing behind
+					return r.unasked(t, err)
 				}
-				return err
+				t.err = err
+				return r.outcomeOf(tasks)
 			}
 		}
 	}

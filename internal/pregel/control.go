@@ -175,8 +175,20 @@ var ErrNoDestination = errors.New("no destination")
 
 // branch asks the routers where control goes. With slots nil they read the
 // run's own, in which the task is committed already.
-func (t *Task) branch(ctx context.Context, w *wiring, slots []slot) error {
+func (t *Task) branch(ctx context.Context, w *wiring, slots []slot) (err error) {
 	r := t.run
+	sc := &t.scope
+	if sc.beat != nil { // an attempt with a timeout had a context of its own
+		sc = &scope{Context: ctx, task: t, attempt: sc.attempt}
+		sc.asks.Store(t.scope.asks.Load())
+		sc.calls.Store(t.scope.calls.Load())
+	}
+	defer func() {
+		t.awaitCalls(err)
+		if ps := t.paused(); err == nil && len(ps) > 0 {
+			err = t.nodeError(sc, fmt.Errorf("branch: %w", &SwallowedInterruptError{Pauses: ps}))
+		}
+	}()
 	for _, b := range w.branches {
 		var in any
 		if slots == nil {
@@ -184,7 +196,7 @@ func (t *Task) branch(ctx context.Context, w *wiring, slots []slot) error {
 		} else {
 			in = r.plan.views[b.view].fresh(slots, r.plan.schema.words, r.plan.public)
 		}
-		targets, err := t.ask(ctx, b, in, t.out.to())
+		targets, err := t.ask(sc, b, in, t.out.to())
 		if errors.Is(err, ErrNoDestination) {
 			err = &GotoError{Graph: r.plan.name, Msg: "the branch returned no destination; return treadle.To(treadle.End) to stop"}
 		}
@@ -196,15 +208,11 @@ func (t *Task) branch(ctx context.Context, w *wiring, slots []slot) error {
 	return nil
 }
 
-func (t *Task) ask(ctx context.Context, b *branch, in any, to []Target) (targets []Target, err error) {
+func (t *Task) ask(sc *scope, b *branch, in any, to []Target) (targets []Target, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			targets, err = nil, newPanicError("", p)
 		}
 	}()
-	sc := &t.scope
-	if sc.beat != nil { // an attempt with a timeout had a context of its own
-		sc = &scope{Context: ctx, task: t, attempt: sc.attempt}
-	}
 	return b.Call(sc, in, to)
 }

@@ -306,7 +306,7 @@ func (t *Task) emitEnd(sc *scope, err error) {
 // emitPaused reports the tasks of a step that have ended with questions.
 func (r *Run) emitPaused(tasks []*Task) {
 	for _, t := range tasks {
-		if _, asked := errors.AsType[*InterruptError](t.err); asked && t.modes()&ModeTasks != 0 {
+		if _, asked := errors.AsType[*InterruptError](t.err); asked && t.modes()&ModeTasks != 0 && t.node != startNode { // which nobody was told of
 			r.emit(ModeTasks, t.event(&TaskEnd{Record: &Record{schema: r.plan.schema}, Pauses: t.paused()}))
 		}
 	}

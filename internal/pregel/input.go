@@ -61,6 +61,7 @@ func (r *Run) accept(in Input) error {
 		t.out.writes = append(t.out.buf[:0], o.writes...)
 	}
 	t.spanInput()
+	r.resumed = false // breakpoints before the first nodes are yet to come
 	return r.settle([]*Task{t})
 }
 

@@ -225,6 +225,10 @@ func (t *Task) execute(ctx context.Context) {
 		sc = &scope{Context: ctx, task: t, attempt: sc.attempt + 1, span: sc.span}
 		err = t.attempt(sc)
 	}
+	if sc != &t.scope { // branches go on counting where the last attempt ended
+		t.scope.asks.Store(sc.asks.Load())
+		t.scope.calls.Store(sc.calls.Load())
+	}
 	if sc.beat != nil { // the attempt was timed and its own context is over
 		sc = &scope{Context: ctx, task: t, attempt: sc.attempt, span: sc.span}
 	}

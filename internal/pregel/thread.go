@@ -38,16 +38,16 @@ func (p *Plan) Snapshot(ctx context.Context, set Settings, cp *checkpoint.Checkp
 			return nil, fmt.Errorf("graph %q: metadata of %s: %w", p.name, cp.ID, err)
 		}
 	}
+	var tasks []*Task
 	if r.ctl.start != nil {
-		out.Next, out.input = []string{Start}, p.input(r.set, r.ctl.start)
-		out.Tasks = []TaskInfo{{ID: (&Task{run: r, node: startNode, step: r.step, index: -1}).ID(), Name: Start}}
-		return out, nil
+		out.input = p.input(r.set, r.ctl.start)
+		tasks = []*Task{{run: r, node: startNode, step: r.step, index: -1}}
+	} else {
+		if tasks, err = r.prepare(); err != nil {
+			return nil, err
+		}
+		tasks = slices.Clone(tasks) // the run uses the same memory again
 	}
-	tasks, err := r.prepare()
-	if err != nil {
-		return nil, err
-	}
-	tasks = slices.Clone(tasks) // the run uses the same memory again
 	out.Tasks = r.infos(tasks)
 	for i := range out.Tasks {
 		info := &out.Tasks[i]
@@ -352,11 +352,25 @@ func (r *Run) edit(edits []Edit) error {
 	if len(tasks) > 1 {
 		for _, t := range tasks {
 			if t.route(r.ctx); t.err != nil {
-				return t.err
+				return r.unasked(t, t.err)
 			}
 		}
 	}
 	return r.settle(tasks)
+}
+
+// unasked is the error of a branch that an edit leads to. An edit is no run
+// that could wait for an answer.
+func (r *Run) unasked(t *Task, err error) error {
+	e, asked := errors.AsType[*InterruptError](err)
+	if !asked {
+		return err
+	}
+	msg := fmt.Sprintf("as %s: a branch behind it asks a question, and an update cannot wait for the answer", t.Name())
+	if len(e.Pauses) > 0 {
+		msg = fmt.Sprintf("as %s: a branch behind it asks %s, and an update cannot wait for the answer", t.Name(), e.Pauses[0].Value)
+	}
+	return &UpdateError{Graph: r.plan.name, Msg: msg + ": make the update as a node without such a branch, or as " + InputNode + " and continue the thread"}
 }
 
 func (r *Run) editTask(e Edit, alone bool) (*Task, error) {

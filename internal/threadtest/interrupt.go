@@ -56,6 +56,12 @@ func Interrupts(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		{"Cancelled", interruptCancelled},
 		{"TimedNodes", interruptTimed},
 		{"Identity", interruptIdentity},
+		{"InABranch", interruptInBranch},
+		{"InABranchFromStartIsShown", interruptInBranchShown},
+		{"InABranchFromStartThenABreakpoint", interruptInBranchBreakpoint},
+		{"InABranchSwallowed", interruptInBranchSwallowed},
+		{"InABranchOfATimedNode", interruptInBranchOfTimed},
+		{"InABranchOfAnEdit", interruptInBranchOfEdit},
 	} {
 		t.Run(s.name, func(t *testing.T) { s.test(t, open) })
 	}
