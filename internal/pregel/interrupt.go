@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -251,8 +252,9 @@ type Resume struct {
 	ByID map[string]json.RawMessage // or answers by id
 }
 
-// openPauses are the questions of the loaded checkpoint without an answer.
-func openPauses(cp *checkpoint.Checkpoint) (open []Pause, owner map[string]string, answers map[string]answer) {
+// openPauses are the questions of the loaded checkpoint without an answer, and
+// those with one whose tasks have not finished.
+func openPauses(cp *checkpoint.Checkpoint) (open, answered []Pause, owner map[string]string, answers map[string]answer) {
 	done := map[string]bool{}
 	owner, answers = map[string]string{}, map[string]answer{}
 	for _, w := range cp.Pending {
@@ -275,13 +277,15 @@ func openPauses(cp *checkpoint.Checkpoint) (open []Pause, owner map[string]strin
 			continue
 		}
 		for _, p := range ps {
-			if _, ok := answers[p.ID]; !ok {
-				open = append(open, p)
-				owner[p.ID] = w.Task
+			if _, ok := answers[p.ID]; ok {
+				answered = append(answered, p)
+				continue
 			}
+			open = append(open, p)
+			owner[p.ID] = w.Task
 		}
 	}
-	return open, owner, answers
+	return open, answered, owner, answers
 }
 
 // amend stores what a continuation brings: answers, an update, or both in one.
@@ -292,6 +296,12 @@ func (r *Run) amend(in Input) error {
 		if answers, err = r.resume(in.Resume); err != nil {
 			return err
 		}
+	}
+	if in.Resume != nil && len(answers) == 0 && in.Also != nil {
+		return fmt.Errorf("graph %q: thread %q: resume: these answers are stored already: continue the thread, with the update if that is not made yet", r.plan.name, r.set.Thread)
+	}
+	if in.Also == nil && len(answers) == 0 {
+		return nil // they are stored already
 	}
 	if in.Also == nil {
 		if err := r.set.Saver.PutWrites(r.ctx, r.key(), r.set.Fence, answers); err != nil {
@@ -351,10 +361,13 @@ func (r *Run) resume(in *Resume) ([]checkpoint.Write, error) {
 	if r.open, err = r.plan.withoutStale(r.ctx, r.set, r.ns, r.open); err != nil {
 		return nil, err
 	}
-	if len(r.open) == 0 {
+	given := in.ByID
+	if len(r.open) == 0 && given == nil {
+		return r.repeated(in.One, fail)
+	}
+	if len(r.open) == 0 && !slices.ContainsFunc(r.answered, func(p Pause) bool { return given[p.ID] != nil }) {
 		return fail(ErrNothingToResume)
 	}
-	given := in.ByID
 	if given == nil {
 		if len(r.open) > 1 {
 			ids := make([]string, len(r.open))
@@ -368,6 +381,12 @@ func (r *Run) resume(in *Resume) ([]checkpoint.Write, error) {
 	perTask := map[string]map[string]answer{}
 	for _, id := range slices.Sorted(maps.Keys(given)) {
 		i := slices.IndexFunc(r.open, func(p Pause) bool { return p.ID == id })
+		if i < 0 && slices.ContainsFunc(r.answered, func(p Pause) bool { return p.ID == id }) {
+			if had := r.answers[id].Answer; !sameJSON(had, given[id]) {
+				return fail(fmt.Errorf("%w: %s was answered with %s: continue the thread", ErrUnknownPause, id, had))
+			}
+			continue
+		}
 		if i < 0 {
 			return fail(fmt.Errorf("%w: %s", ErrUnknownPause, id))
 		}
@@ -391,6 +410,28 @@ func (r *Run) resume(in *Resume) ([]checkpoint.Write, error) {
 		maps.Copy(r.answers, perTask[task])
 	}
 	return ws, nil
+}
+
+// repeated takes an answer where no question is open: one that was given before
+// and whose task has not come to its end, because the process died or the task
+// failed, so that whoever does not know whether an answer arrived may send it
+// again.
+func (r *Run) repeated(one json.RawMessage, fail func(error) ([]checkpoint.Write, error)) ([]checkpoint.Write, error) {
+	for _, p := range r.answered {
+		if sameJSON(r.answers[p.ID].Answer, one) {
+			return nil, nil
+		}
+	}
+	if len(r.answered) == 0 {
+		return fail(ErrNothingToResume)
+	}
+	p := r.answered[0]
+	return fail(fmt.Errorf("%w: %s (node %q) was answered with %s: continue the thread", ErrNothingToResume, p.Value, p.Node, r.answers[p.ID].Answer))
+}
+
+func sameJSON(a, b json.RawMessage) bool {
+	var x, y any
+	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
 }
 
 // accepts checks an answer against the question's schema.

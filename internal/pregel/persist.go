@@ -45,7 +45,7 @@ func (r *Run) restoreFrom(cp *checkpoint.Checkpoint) error {
 	r.ver = max(r.ver, 1)
 	r.step = cp.Step + 1
 	cp.Pending = slices.DeleteFunc(cp.Pending, isWithdrawn)
-	r.open, r.owner, r.answers = openPauses(cp)
+	r.open, r.answered, r.owner, r.answers = openPauses(cp)
 	r.pending = cp.Pending
 	for _, w := range cp.Pending {
 		switch w.Kind {

@@ -116,6 +116,7 @@ type Run struct {
 
 	// Questions and answers; answers are the outermost run's.
 	open      []Pause
+	answered  []Pause                      // whose tasks have not come to their end
 	owner     map[string]string            // question id → task of this run
 	answers   map[string]answer            // by question id
 	answersOf map[string]map[string]answer // by task

@@ -56,6 +56,8 @@ func Interrupts(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		{"Cancelled", interruptCancelled},
 		{"TimedNodes", interruptTimed},
 		{"Identity", interruptIdentity},
+		{"AnswersAreRepeated", interruptRepeated},
+		{"AnswersAreRepeatedInPart", interruptRepeatedInPart},
 		{"InABranch", interruptInBranch},
 		{"InABranchFromStartIsShown", interruptInBranchShown},
 		{"InABranchFromStartThenABreakpoint", interruptInBranchBreakpoint},
