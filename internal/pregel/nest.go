@@ -47,9 +47,19 @@ func (c *compiler) nesting(n *node) *nesting {
 		}
 	}
 	for _, cc := range child.output {
-		if pc := match(cc); pc != nil {
-			m.up = append(m.up, pair{pc, cc})
+		pc := match(cc)
+		if pc == nil {
+			continue
 		}
+		up := cc.typ // what is handed up: the value, or one by one what was added to it
+		if cc.accumulates() && pc.accumulates() {
+			up = cc.upd
+		}
+		if up != pc.upd {
+			s.fail(n.Name, cc.wire, "updates of it are %s here, and graph %q hands up %s: give both graphs the same reducer for it", pc.upd, child.name, up)
+			continue
+		}
+		m.up = append(m.up, pair{pc, cc})
 	}
 	if len(m.down) == 0 && len(m.up) == 0 {
 		s.fail(n.Name, "", "graph %q shares no field with %q: call it inside a node function and translate there", child.name, c.name)
@@ -189,7 +199,7 @@ func (r *Run) handUp(m *nesting) []write {
 	var ws []write
 	for _, p := range m.up {
 		s := &r.slots[p.child.id]
-		if !p.child.accumulates() {
+		if !p.child.accumulates() || !p.parent.accumulates() {
 			if s.has && r.wrote[p.child.id] {
 				ws = append(ws, write{ch: p.parent, val: s.val})
 			}

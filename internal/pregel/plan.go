@@ -102,8 +102,7 @@ type updatePlan struct {
 	kind   updateKind
 	fields []writeField
 	ctl    []int // the field of type Goto, if any
-	// nonZero: a zero field is not written, and a field whose updates have
-	// another type replaces the value. Inputs of the state's own type.
+	// nonZero: a zero field is not written. Inputs of the state's own type.
 	nonZero bool
 }
 
@@ -121,7 +120,8 @@ type writeField struct {
 	ch       *channel
 	optional bool // a pointer; nil writes nothing
 	over     bool // an Overwrite
-	replaces bool // holds the value where updates have another type
+	converts bool // its type can be assigned to that of updates
+	refused  bool // its type is not that of updates: only a zero value, which writes nothing, is taken
 }
 
 // outPlan says what a node's result means.

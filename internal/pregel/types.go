@@ -89,16 +89,28 @@ func (c *compiler) stateInput() *updatePlan {
 	case s.root:
 		u.kind = updateRoot
 		ch := s.channels[0]
-		u.fields = []writeField{{ch: ch, replaces: ch.upd != ch.typ}}
+		u.fields = []writeField{stateField(ch, nil)}
 	default:
 		fields, _ := fieldsOf(s.state)
 		for _, f := range fields {
 			if ch := s.byName[f.name]; ch != nil {
-				u.fields = append(u.fields, writeField{index: f.index, ch: ch, replaces: ch.upd != ch.typ})
+				u.fields = append(u.fields, stateField(ch, f.index))
 			}
 		}
 	}
 	return u
+}
+
+// stateField is a field of an input of the state's own type. An input is an
+// update like any other, so where updates have another type than the state, a
+// value that is no update is refused.
+func stateField(ch *channel, index []int) writeField {
+	w := writeField{index: index, ch: ch}
+	if ch.upd != ch.typ {
+		w.converts = ch.typ.AssignableTo(ch.upd)
+		w.refused = !w.converts
+	}
+	return w
 }
 
 // updateOf plans how to take an update of type t apart. With declare, unknown
@@ -142,15 +154,19 @@ func (s *Schema) planUpdate(t reflect.Type, unknown func(field) *channel) (*upda
 			u.kind = updateRootOver
 			return u, nil
 		}
-		if t == ch.upd || t == ch.typ {
+		if t == ch.upd {
 			u.kind = updateRoot
-			u.fields = []writeField{{ch: ch, replaces: t != ch.upd}}
+			u.fields = []writeField{{ch: ch}}
 			return u, nil
 		}
 		if t.Kind() == reflect.Struct && t.NumField() == 0 {
 			return u, nil
 		}
-		return nil, []planError{{"", fmt.Sprintf("%s is not an update of the state %s: want %s", t, ch.typ, ch.upd)}}
+		msg := fmt.Sprintf("%s is not an update of the state %s: want %s", t, ch.typ, ch.upd)
+		if t == ch.typ {
+			msg += ", or a treadle.Overwrite to replace it"
+		}
+		return nil, []planError{{"", msg}}
 	}
 	if t.Kind() != reflect.Struct {
 		return nil, []planError{{"", fmt.Sprintf("%s is not an update: want a struct of the fields that are written, or treadle.Update", t)}}

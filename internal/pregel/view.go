@@ -79,7 +79,16 @@ func (u *updatePlan) collect(s *Schema, o *outcome, val any) error {
 		}
 		return s.collectMap(o, m)
 	case updateRoot:
-		o.add(write{ch: u.fields[0].ch, val: clipAny(val), over: u.fields[0].replaces})
+		f := &u.fields[0]
+		switch {
+		case f.refused && reflect.ValueOf(val).IsZero():
+			return nil
+		case f.refused:
+			return s.notAnUpdate(f)
+		case f.converts:
+			val = reflect.ValueOf(val).Convert(f.ch.upd).Interface()
+		}
+		o.add(write{ch: f.ch, val: clipAny(val)})
 		return nil
 	case updateRootOver:
 		o.add(write{ch: s.channels[0], val: clipAny(s.words.Unwrap(val)), over: true})
@@ -98,7 +107,13 @@ func (u *updatePlan) collect(s *Schema, o *outcome, val any) error {
 			}
 			fv = fv.Elem()
 		}
-		w := write{ch: f.ch, over: f.replaces}
+		w := write{ch: f.ch}
+		switch {
+		case f.refused:
+			return s.notAnUpdate(f)
+		case f.converts:
+			fv = fv.Convert(f.ch.upd)
+		}
 		if f.over {
 			w.over, w.val = true, clipAny(s.words.Unwrap(fv.Interface()))
 		} else {
@@ -110,6 +125,17 @@ func (u *updatePlan) collect(s *Schema, o *outcome, val any) error {
 		o.targets = s.words.Targets(o.to(), rv.FieldByIndex(u.ctl).Interface())
 	}
 	return nil
+}
+
+// notAnUpdate refuses a value of the state in an input, where updates have
+// another type: to take it for the new value would drop what was accumulated.
+func (s *Schema) notAnUpdate(f *writeField) error {
+	name := f.ch.name
+	how := fmt.Sprintf("leave it zero, or compile the graph with an input type whose field %s is %s (treadle.Compile); treadle.Initial gives starting values", name, f.ch.upd)
+	if s.root {
+		how = fmt.Sprintf("compile the graph with the input type %s (treadle.Compile); treadle.Initial gives a starting value", f.ch.upd)
+	}
+	return &UpdateError{Graph: s.graph, Field: f.ch.wire, Msg: fmt.Sprintf("the input has a value of the state, %s, and updates of this field are %s: %s", f.ch.typ, f.ch.upd, how)}
 }
 
 // Flatten takes a struct of writes apart without knowing the graph it is for:

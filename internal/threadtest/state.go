@@ -29,6 +29,7 @@ func State(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	t.Run("StepLimit", func(t *testing.T) { stateStepLimit(t, open) })
 	t.Run("DeleteThread", func(t *testing.T) { stateDelete(t, open) })
 	t.Run("NoPendingWrites", func(t *testing.T) { stateNilPending(t, open) })
+	t.Run("InputsAreUpdates", func(t *testing.T) { stateTypedInputs(t, open) })
 }
 
 func stateUnknown(t *testing.T, open func(t *testing.T) checkpoint.Saver) {

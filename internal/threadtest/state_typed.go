@@ -1,0 +1,151 @@
+package threadtest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/treadle-go/treadle"
+)
+
+// editedList is a field whose updates have another type.
+type (
+	editedList []int
+	listEdit   struct {
+		Add []int `json:"add"`
+	}
+)
+
+// Reduce adds.
+func (l editedList) Reduce(u listEdit) editedList { return append(l[:len(l):len(l)], u.Add...) }
+
+// plainList is a field to whose updates its own type can be assigned.
+type plainList []int
+
+// Reduce adds.
+func (l plainList) Reduce(u []int) plainList { return append(l[:len(l):len(l)], u...) }
+
+type (
+	typedState struct {
+		L editedList `json:"l"`
+		P plainList  `json:"p"`
+		N int        `json:"n"`
+	}
+	typedWrite struct{ L listEdit }
+	typedInput struct {
+		L listEdit
+		N int
+	}
+)
+
+// An input is an update, whatever its type: what accumulates is
+// never replaced by it.
+func stateTypedInputs(t *testing.T, open opener) {
+	build := func() *treadle.Builder[typedState] {
+		b := treadle.New[typedState]("typed")
+		treadle.AddNode(b, "n", func(context.Context, typedState) (typedWrite, error) { return typedWrite{listEdit{[]int{0}}}, nil })
+		b.Edge(treadle.Start, "n")
+		return b
+	}
+	refused := func(t *testing.T, err error) {
+		t.Helper()
+		e, ok := errors.AsType[*treadle.UpdateError](err)
+		if !ok || !strings.HasSuffix(strings.ToLower(e.Field), "l") || !strings.Contains(e.Msg, "listEdit") {
+			t.Errorf("a value of the state as an update gives %v", err)
+		}
+	}
+	saver := open(t)
+	g, err := build().Compile(&treadle.Options{Saver: saver})
+	if err != nil {
+		t.Fatal(err)
+	}
+	th := g.Thread("t")
+	ended := func(t *testing.T, out typedState, err error, l ...int) {
+		t.Helper()
+		if err != nil || !slices.Equal(out.L, l) {
+			t.Errorf("the list is %v, %v; want %v", out.L, err, l)
+		}
+	}
+	out, err := th.Run(t.Context(), typedState{N: 1})
+	ended(t, out, err, 0)
+	askUnchanged(t, saver, "an input that is refused", func() {
+		_, err = th.Run(t.Context(), typedState{L: editedList{9}})
+		refused(t, err)
+		for _, err = range th.Stream(t.Context(), typedState{L: editedList{9}}) {
+			if err != nil {
+				refused(t, err)
+			}
+		}
+		if err == nil {
+			t.Error("a stream takes it")
+		}
+		_, err = th.Update(t.Context(), typedState{L: editedList{9}})
+		refused(t, err)
+		_, err = th.Update(t.Context(), treadle.Update{"l": editedList{9}})
+		refused(t, err)
+		_, err = th.RunJSON(t.Context(), json.RawMessage(`{"l":[9]}`))
+		refused(t, err)
+	})
+	_, err = g.Run(t.Context(), typedState{L: editedList{9}})
+	refused(t, err)
+	// Zero is not given, and what can be assigned to an update is one.
+	out, err = th.Run(t.Context(), typedState{P: plainList{5}})
+	ended(t, out, err, 0, 0)
+	out, err = th.Run(t.Context(), typedState{P: plainList{6}})
+	ended(t, out, err, 0, 0, 0)
+	if !slices.Equal(out.P, plainList{5, 6}) {
+		t.Errorf("the other list is %v", out.P)
+	}
+
+	// An input type of updates, at every door.
+	in, err := treadle.Compile[typedInput, typedState](build(), &treadle.Options{Saver: saver})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err = in.Thread("t").Run(t.Context(), typedInput{L: listEdit{[]int{9}}})
+	ended(t, out, err, 0, 0, 0, 9, 0)
+
+	// A graph that is sent its state, and one that hands up what it added.
+	b := treadle.New[typedState]("outer")
+	sub := treadle.AddGraph(b, "sub", g)
+	b.Branch(treadle.Start, func(_ context.Context, s typedState) (treadle.Goto, error) {
+		if s.N == 0 {
+			return sub.Send(typedState{L: editedList{9}}), nil
+		}
+		return append(sub.Send(typedState{}), treadle.To("sub")...), nil
+	}, "sub")
+	outer, err := b.Compile(&treadle.Options{Saver: saver})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = outer.Thread("outer").Run(t.Context(), typedState{})
+	refused(t, err)
+	out, err = outer.Thread("outer").Run(t.Context(), typedState{N: 1})
+	ended(t, out, err, 0, 0)
+	out, err = outer.Thread("outer").Run(t.Context(), typedState{N: 1})
+	ended(t, out, err, 0, 0, 0, 0)
+
+	// A state that is such a value itself.
+	r := treadle.New[editedList]("root")
+	treadle.AddNode(r, "n", func(context.Context, editedList) (listEdit, error) { return listEdit{[]int{0}}, nil })
+	r.Edge(treadle.Start, "n")
+	root, err := r.Compile(&treadle.Options{Saver: saver})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 2 {
+		l, err := root.Thread("root").Run(t.Context(), nil)
+		if err != nil || len(l) != n+1 {
+			t.Errorf("the state is %v, %v", l, err)
+		}
+	}
+	if _, err = root.Thread("root").Run(t.Context(), editedList{9}); err == nil || !strings.Contains(err.Error(), "listEdit") {
+		t.Errorf("a value of the state as an update gives %v", err)
+	}
+	if _, err = root.Thread("root").Update(t.Context(), editedList{9}); err == nil || !strings.Contains(err.Error(), "listEdit") {
+		t.Errorf("a value of the state as an update gives %v", err)
+	}
+}
