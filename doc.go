@@ -24,6 +24,11 @@
 // not one's own. Two nodes that write a field without a reducer in one step
 // are an error, a [*ConflictError]. [Overwrite] replaces what accumulates.
 //
+// An input is an update like what nodes return. If it has the state's own
+// type, its zero fields are not given. Where U is not T, a value of the state is
+// no update, and a non-zero one in an input is an [*UpdateError]: [Compile] with
+// an input type of one's own, whose field is a U, takes such inputs.
+//
 // A field's name in JSON, from its json tag, is its name in streams and in
 // storage; inside Go it is matched by its Go name. Embedded structs contribute
 // their fields. Tags say how long a value lives and what it was called before:
@@ -111,6 +116,11 @@
 // node translates; [Uses] lets drawings see it. A command with Parent set goes
 // to the graph around; the node says so with [Handoff].
 //
+// On a thread, a nested graph whose node runs again goes on where it was: after
+// an answer, when the thread is continued, and in a second attempt of a node
+// with [Retry]. Only an attempt that calls it with another input than the
+// attempt before begins it anew.
+//
 // # Threads
 //
 // With [Options].Saver a graph has threads. A thread keeps a checkpoint of
@@ -141,10 +151,11 @@
 //		return published{}, err
 //	}
 //
-// A branch may ask, too. The run then ends with an [*InterruptError], which holds the open questions.
-// [Thread.Resume] answers: the node runs again from its top, and this time
-// Interrupt returns the answer. What had finished beside it does not run again.
-// [Before] and [After] are breakpoints at nodes, which [Thread.Continue] passes.
+// A branch may ask, too. The run then ends with an [*InterruptError], which
+// holds the open questions. [Thread.Resume] answers: the node runs again from
+// its top, and this time Interrupt returns the answer. What had finished beside
+// it does not run again. [Before] and [After] are breakpoints at nodes, which
+// [Thread.Continue] passes.
 //
 // # Workflows
 //

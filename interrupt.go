@@ -122,6 +122,9 @@ type Answers map[string]any
 // Resume answers the thread's open question, or several with [Answers], and
 // goes on. Answers that do not fit, or are for no open question, are refused
 // and the thread stays as it was. Questions that are left open are asked again.
+// An answer that was given before and has not led anywhere, because the process
+// died or the node failed, may be given again; another one in its place is
+// [ErrNothingToResume], or [ErrUnknownPause] by id.
 func (t *Thread[In, Out]) Resume(ctx context.Context, answer any, opts ...ContinueOption) (Out, error) {
 	in, err := resumeInput(answer)
 	if err != nil {

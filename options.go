@@ -276,7 +276,9 @@ func (d Durability) run(s *pregel.Settings) { s.Durability = pregel.Durability(d
 
 // PerThread lets a nested graph keep its state for as long as the thread lives,
 // instead of beginning afresh each time its node runs. It is an option of
-// [AddGraph], and of [Graph.With] for a graph that a node calls.
+// [AddGraph], and of [Graph.With] for a graph that a node calls. One state can
+// go on only once at a time: on a thread, several tasks of one step that run
+// the graph, such as sends to its node, are an error.
 func PerThread() CommonOption {
 	return keep(pregel.KeepThread)
 }

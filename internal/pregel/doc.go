@@ -121,7 +121,8 @@
 // pays (keeper.go): a process that is killed has not done them in vain.
 //
 // A nested run that finds a checkpoint under its own namespace goes on from it
-// instead of taking its input: the task around it has run before.
+// instead of taking its input: the task around it has run before. If that was
+// an attempt of the same run, with another input, it begins anew.
 //
 // # Files
 //

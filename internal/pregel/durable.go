@@ -151,7 +151,7 @@ func (e *exitSaver) Put(_ context.Context, p *checkpoint.Put) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	l := e.lines[p.Namespace]
-	if l == nil || p.Parent.IsZero() { // a nested run that begins again forgets its last try
+	if l == nil || p.Parent != l.put.ID { // a nested run that begins again forgets its last try
 		e.lines[p.Namespace] = &exitLine{put: p}
 		return nil
 	}

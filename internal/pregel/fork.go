@@ -26,7 +26,8 @@ const (
 //
 // For a nested run the head is what an attempt before this one left under the
 // same namespace: the run goes on from there, and its input does not count
-// again. A nested run that lasts as long as the thread starts from the
+// again, unless the attempt before this one, in the same run, gave another: then
+// the nested run begins anew. A nested run that lasts as long as the thread starts from the
 // checkpoint that its parent's checkpoint knows of.
 func (r *Run) loadOrFork(in Input) error {
 	if !r.saving() {
@@ -48,12 +49,14 @@ func (r *Run) loadOrFork(in Input) error {
 		return r.forkFrom(key, r.set.At, cp.ID)
 	case r.parent == nil:
 		return r.restoreFrom(cp)
-	case r.set.Keep == KeepThread && owner(cp) != r.parent.namespace():
+	case r.set.Keep == KeepThread && (r.otherInput || owner(cp) != r.parent.namespace()):
 		from, err := r.edited(cp, r.parent.run.child(r.ns))
 		if err != nil {
 			return err
 		}
 		return r.forkFrom(key, from, cp.ID)
+	case r.otherInput:
+		return r.forkFrom(key, checkpoint.ID{}, cp.ID) // from nothing
 	}
 	r.resumed = true
 	return r.restoreFrom(cp)

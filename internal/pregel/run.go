@@ -138,6 +138,11 @@ type Run struct {
 
 	span *span
 	msgs messages // of the outermost run
+
+	otherInput bool                  // of a nested run: the attempt before this one gave another
+	inputMu    sync.Mutex            // guards given and lasting
+	given      map[string][32]byte   // of the outermost run: digests of the inputs of nested runs that may be tried again
+	lasting    map[string]lastingUse // of the outermost run: by namespace
 }
 
 // begin prepares a run up to its first step with nodes: it loads the thread,
@@ -178,6 +183,14 @@ func (p *Plan) begin(ctx context.Context, in Input, set *Settings) (r *Run, err 
 	r.marks = make([]uint64, len(p.nodes))
 	r.wrote = make([]bool, len(p.schema.channels))
 	r.reset()
+	if r.lasts() {
+		if err := r.occupy(); err != nil {
+			return r, err
+		}
+	}
+	if r.parent != nil && in.inherit == nil && r.saving() && r.retried() {
+		r.noteInput(in)
+	}
 	fresh := !in.Continue && in.Resume == nil && r.parent == nil && set.At.IsZero() && set.Durability == Sync
 	if fresh && r.saving() && set.HeadsOf != nil && r.recall() {
 		r.recalled = true
@@ -394,6 +407,7 @@ func (p *Plan) Invoke(ctx context.Context, in Input, set Settings) (out any, err
 	if err == nil {
 		err = r.drive()
 	}
+	r.vacate()
 	if err == nil && later == nil {
 		r.retain()
 	}

@@ -51,6 +51,9 @@ func (r *Run) sync(i int) any {
 // on one goroutine each, bounded by MaxConcurrency. The first failure cancels
 // the others; what finished before is kept for a continuation.
 func (r *Run) executeAll(tasks []*Task) (err error) {
+	if err := r.oneEach(tasks); err != nil {
+		return err
+	}
 	if err := r.restore(tasks); err != nil {
 		return err
 	}
