@@ -273,6 +273,9 @@ func (b *draft) compile(in, out reflect.Type, o *Options) (core, error) {
 	if opts.StepTimeout < 0 {
 		spec.Errs = append(slices.Clip(spec.Errs), &BuildError{Graph: spec.Name, Msg: fmt.Sprintf("step timeout %v: want 0 or more", opts.StepTimeout)})
 	}
+	if opts.PutTimeout < 0 {
+		spec.Errs = append(slices.Clip(spec.Errs), &BuildError{Graph: spec.Name, Msg: fmt.Sprintf("put timeout %v: want 0 or more", opts.PutTimeout)})
+	}
 	if msg := pregel.Codecs(opts.Codecs).Check(); msg != "" {
 		spec.Errs = append(slices.Clip(spec.Errs), &BuildError{Graph: spec.Name, Msg: msg})
 	}

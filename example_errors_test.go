@@ -5,12 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/treadle-go/treadle"
 )
 
 // A node's error arrives with its place, and errors.Is still sees the cause. A
-// panic is an error too.
+// panic is an error too, with the place in one's own code where it happened.
 func ExampleNodeError() {
 	type State struct{ Panic bool }
 
@@ -30,10 +31,11 @@ func ExampleNodeError() {
 
 	_, err = g.Run(context.Background(), State{Panic: true})
 	failure, _ = errors.AsType[*treadle.NodeError](err)
-	fmt.Println(failure.Node, failure.Err, len(failure.Stack) > 0)
+	what, where, _ := strings.Cut(failure.Err.Error(), " (")
+	fmt.Println(failure.Node, what, strings.Contains(where, "example_errors_test.go:"), len(failure.Stack) > 0)
 	// Output:
 	// read 1 read page: unexpected EOF true
-	// read panic: oops true
+	// read panic: oops true true
 }
 
 // Two nodes of one step cannot both write a field that holds one value.

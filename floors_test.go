@@ -52,6 +52,7 @@ var floorOf = map[string]int{
 	"store":               0,
 	"studio":              0,
 	"internal/sse":        0,
+	"internal/caught":     0,
 	"internal/draw":       0,
 	"internal/grow":       0,
 	"internal/killtest":   0,
@@ -66,6 +67,7 @@ var floorOf = map[string]int{
 var sameFloor = map[[2]string]string{
 	{"internal/saved", "checkpoint"}: "the savers in databases write the values of checkpoints down in one form",
 	{"internal/saved", "store"}:      "the stores in databases have one number for a kind of records",
+	{"llm", "internal/caught"}:       "a panic of a tool names the place as that of a node does",
 	{"llm", "internal/grow"}:         "Messages grows in place as List does, and List is above llm",
 	{"llm", "internal/observe"}:      "models and tools report to the run through it, and it knows nothing of either",
 	{"memory", "agent"}:              "its middleware is one of an agent, and agents know nothing of it",

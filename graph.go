@@ -38,7 +38,7 @@ func newCore(plan *pregel.Plan, o *Options) core {
 	g := core{plan: plan}
 	g.base = pregel.Settings{StepLimit: o.StepLimit, MaxConcurrency: o.MaxConcurrency, Saver: o.Saver, Cache: o.Cache, Store: o.Store,
 		Check: o.Check.on(), Logger: o.Logger, StepTimeout: o.StepTimeout,
-		Before: o.Before, After: o.After, Codecs: o.Codecs}
+		PutTimeout: o.PutTimeout, Before: o.Before, After: o.After, Codecs: o.Codecs}
 	if g.base.Cache == nil {
 		if c, ok := o.Saver.(checkpoint.Cacher); ok {
 			g.base.Cache = c.Cache()
@@ -129,10 +129,11 @@ func RunAll[In, Out any](ctx context.Context, g *Graph[In, Out], inputs []In) ([
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			var err error
-			if outs[i], err = g.Run(ctx, inputs[i]); err != nil {
-				errs[i] = fmt.Errorf("input %d: %w", i, err)
-			}
+			g.plan.Start(ctx, g.input(inputs[i]), g.settings(), func(out any, err error) {
+				if outs[i] = g.result(out); err != nil {
+					errs[i] = fmt.Errorf("input %d: %w", i, err)
+				}
+			})
 		})
 	}
 	wg.Wait()
@@ -204,7 +205,7 @@ func (g *core) stream(ctx context.Context, in pregel.Input, opts []StreamOption,
 		go func() {
 			defer close(done)
 			defer queue.Close()
-			out, err = g.plan.Invoke(ctx, in, set)
+			g.plan.Start(ctx, in, set, func(o any, e error) { out, err = o, e })
 		}()
 		// However the loop is left, by a panic too, the run ends with it.
 		defer func() {

@@ -44,6 +44,12 @@ type Options struct {
 	MaxConcurrency int
 	// StepTimeout bounds each step as a whole; 0 means no bound.
 	StepTimeout time.Duration
+	// PutTimeout bounds how long the saver is waited for once the context of a
+	// run is over, by a deadline or because it was cancelled; 0 means 10 seconds.
+	// What a step has done is stored even then, so a run comes back at most this
+	// long after its deadline, and its error names both. Before that a saver may
+	// take as long as it needs: a run without a deadline waits for a slow database.
+	PutTimeout time.Duration
 	// Before and After are breakpoints of every run, inside another graph too;
 	// see the options of the same names.
 	Before, After []string

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -64,10 +65,13 @@ func wantText(t *testing.T, err error, want string) {
 	t.Helper()
 	if err == nil {
 		t.Errorf("there is no error, want %s", want)
-	} else if diff := cmp.Diff(want, err.Error()); diff != "" {
+	} else if diff := cmp.Diff(want, testLine.ReplaceAllString(err.Error(), "${1}N")); diff != "" {
 		t.Errorf("the error differs (-want +got):\n%s", diff)
 	}
 }
+
+// testLine is a line of a test, which moves.
+var testLine = regexp.MustCompile(`(_test\.go:)\d+`)
 
 // What nodes of one step write is seen in the next one, and in the order of
 // the nodes' names, whatever the order of the edges.
@@ -556,7 +560,7 @@ func TestBranchThatLeadsNowhere(t *testing.T) {
 		{"no name", treadle.To(""), nil, false, `graph "path": node "a" (step 1): goto: the target has no name`},
 		{"start", treadle.To(treadle.Start), nil, false, `graph "path": node "a" (step 1): goto "__start__": the start cannot be a target`},
 		{"error", nil, boom, false, `graph "path": node "a" (step 1): branch: boom`},
-		{"panic", nil, nil, true, `graph "path": node "a" (step 1): branch: panic: no idea`},
+		{"panic", nil, nil, true, `graph "path": node "a" (step 1): branch: panic: no idea (treadle_test.TestBranchThatLeadsNowhere.func1.1, run_test.go:N)`},
 		{"send to the end", treadle.Send(treadle.End, 1), nil, false, `graph "path": node "a" (step 1): goto "__end__": nothing can be sent to the end`},
 		{"send to the unknown", treadle.Send("x", 1), nil, false, `graph "path": node "a" (step 1): goto "x": there is no such node; there are a, b`},
 	} {
@@ -1001,7 +1005,8 @@ func TestOneGraphFromTenGoroutines(t *testing.T) {
 	wg.Wait()
 }
 
-// A failure has the node, the step and the cause; a panic also the stack.
+// A failure has the node, the step and the cause; a panic also the place in the
+// user's code and the stack.
 func TestNodeErrorSaysWhere(t *testing.T) {
 	cause := errors.New("no owls today")
 	for _, test := range []struct {
@@ -1013,12 +1018,12 @@ func TestNodeErrorSaysWhere(t *testing.T) {
 		{"error", func(context.Context, struct{}) (trod, error) { return trod{treadle.List[string]{"lost"}}, cause },
 			`graph "path": node "b" (step 2): no owls today`, false},
 		{"panic", func(context.Context, struct{}) (trod, error) { panic(cause) },
-			`graph "path": node "b" (step 2): panic: no owls today`, true},
+			`graph "path": node "b" (step 2): panic: no owls today (treadle_test.TestNodeErrorSaysWhere.func2, run_test.go:N)`, true},
 		{"panic of the runtime", func(context.Context, struct{}) (trod, error) {
 			s := []int{}
 			_ = s[len(s)]
 			return trod{}, nil
-		}, `graph "path": node "b" (step 2): panic: runtime error: index out of range [0] with length 0`, true},
+		}, `graph "path": node "b" (step 2): panic: runtime error: index out of range [0] with length 0 (treadle_test.TestNodeErrorSaysWhere.func3, run_test.go:N)`, true},
 	} {
 		for _, parallel := range []bool{false, true} {
 			b := trailOf("a", "c")

@@ -198,12 +198,12 @@ func TestReducerOfOnesOwn(t *testing.T) {
 		t.Errorf("the failed step left %v, want the state before it", out.Middle)
 	}
 	_, err = build(5, 13).Run(t.Context(), state{})
-	wantText(t, err, `graph "writes": node "b" (step 1): reduce: panic: unlucky`)
+	wantText(t, err, `graph "writes": node "b" (step 1): reduce: panic: unlucky (treadle_test.median.Reduce, state_test.go:N)`)
 	if failure, ok := errors.AsType[*treadle.NodeError](err); !ok || !strings.Contains(string(failure.Stack), "median.Reduce") {
 		t.Errorf("the stack of the panic does not show the reducer: %v", err)
 	}
 	_, err = build(13).Run(t.Context(), state{})
-	wantText(t, err, `graph "writes": node "a" (step 1): reduce: panic: unlucky`)
+	wantText(t, err, `graph "writes": node "a" (step 1): reduce: panic: unlucky (treadle_test.median.Reduce, state_test.go:N)`)
 
 	// A declared input type carries updates.
 	narrow, err := treadle.Compile[number, state](writes[state](give(number{5})), nil)

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/internal/observe"
+	"github.com/treadle-go/treadle/internal/pregel"
 	"github.com/treadle-go/treadle/llm"
 )
 
@@ -27,7 +29,7 @@ func RetryTools(p treadle.RetryPolicy, tools ...string) *Middleware {
 		}
 		for attempt := 1; ; attempt++ {
 			out, err := next(ctx, call)
-			if err == nil || treadle.IsSignal(err) || ctx.Err() != nil || !p.On(err) {
+			if err == nil || treadle.IsSignal(err) || ctx.Err() != nil || pregel.IsFault(err) || observe.Failed(ctx) != nil || !p.On(err) {
 				return out, err
 			}
 			wait, again := p.Wait(attempt)

@@ -10,14 +10,17 @@ import (
 	"strings"
 
 	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/internal/observe"
+	"github.com/treadle-go/treadle/internal/pregel"
 	"github.com/treadle-go/treadle/llm"
 )
 
 // ToolOptions say how tools are called.
 type ToolOptions struct {
 	// OnToolError says what becomes of a tool's error: the text to give to the
-	// model, or an error to fail with. Nil is [ReturnToModel]. Questions and
-	// cancellation are no errors of a tool and pass by.
+	// model, or an error to fail with. Nil is [ReturnToModel]. Questions,
+	// cancellation and failures of the run itself, such as those of its saver, are
+	// no errors of a tool and pass by.
 	OnToolError func(ctx context.Context, call ToolCall, err error) (string, error)
 	// ToolConcurrency bounds how many calls of one answer run at a time; 0 means
 	// no bound.
@@ -29,7 +32,11 @@ func ReturnToModel(_ context.Context, _ ToolCall, err error) (string, error) {
 	if bad, ok := errors.AsType[*llm.ArgumentsError](err); ok {
 		return bad.Error(), nil // written for the model already
 	}
-	return fmt.Sprintf("Error: %v\n Please fix your mistakes.", err), nil
+	text := err.Error()
+	if e, ok := errors.AsType[*llm.ToolError](err); ok && e.Stack != nil {
+		text = fmt.Sprintf("tool %s: %v", e.Tool, e.Err) // where it panicked is not the model's business
+	}
+	return fmt.Sprintf("Error: %s\n Please fix your mistakes.", text), nil
 }
 
 // RaiseToolErrors has a run fail with a tool's error. Arguments that the tool does
@@ -198,8 +205,11 @@ func (b *toolbox) one(ctx context.Context, call llm.ToolCall) (result, error) {
 	if err == nil {
 		return read(call, v)
 	}
-	if treadle.IsSignal(err) || ctx.Err() != nil {
+	if treadle.IsSignal(err) || ctx.Err() != nil || pregel.IsFault(err) {
 		return result{}, err
+	}
+	if failed := observe.Failed(ctx); failed != nil { // whatever the tool made of it
+		return result{}, failed
 	}
 	answer := b.OnToolError
 	if answer == nil {

@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"github.com/treadle-go/treadle/internal/caught"
 	"github.com/treadle-go/treadle/internal/observe"
 )
 
@@ -93,10 +93,18 @@ type ToolError struct {
 	Err    error
 	// Stack is where the function panicked, if it did.
 	Stack []byte
+
+	at string // the first frame of it that is the user's
 }
 
-// Error names the tool.
-func (e *ToolError) Error() string { return fmt.Sprintf("tool %s: %v", e.Tool, e.Err) }
+// Error names the tool and, if its function panicked, where.
+func (e *ToolError) Error() string {
+	text := fmt.Sprintf("tool %s: %v", e.Tool, e.Err)
+	if e.at != "" {
+		text += " (" + e.at + ")"
+	}
+	return text
+}
 
 // Unwrap is the function's error.
 func (e *ToolError) Unwrap() error { return e.Err }
@@ -178,7 +186,8 @@ func (t *Tool) run(ctx context.Context, call ToolCall) (out any, err error) {
 			if !ok {
 				cause = fmt.Errorf("%v", p)
 			}
-			out, err = nil, &ToolError{t.Name, call.ID, fmt.Errorf("panic: %w", cause), debug.Stack()}
+			e := caught.New("", p)
+			out, err = nil, &ToolError{t.Name, call.ID, fmt.Errorf("panic: %w", cause), e.Stack, e.At}
 		}
 	}()
 	out, err = t.Run(ctx, call.Args)
@@ -191,7 +200,7 @@ func (t *Tool) run(ctx context.Context, call ToolCall) (out any, err error) {
 	if errors.Is(err, context.DeadlineExceeded) && errors.Is(context.Cause(ctx), errToolTimeout) {
 		err = fmt.Errorf("timed out after %v: %w", t.Timeout, err)
 	}
-	return nil, &ToolError{t.Name, call.ID, err, nil}
+	return nil, &ToolError{Tool: t.Name, CallID: call.ID, Err: err}
 }
 
 var errToolTimeout = errors.New("the tool's time is up")

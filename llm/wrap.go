@@ -8,6 +8,8 @@ import (
 	"iter"
 	"math/rand/v2"
 	"time"
+
+	"github.com/treadle-go/treadle/internal/observe"
 )
 
 // RetryOptions are the settings of [Retry]. The zero value is usual.
@@ -72,7 +74,7 @@ func (r *retrier) Stream(ctx context.Context, req *Request) iter.Seq2[Chunk, err
 				return
 			}
 			wait, again := r.wait(attempt, err)
-			if !again || ctx.Err() != nil {
+			if !again || ctx.Err() != nil || observe.Failed(ctx) != nil {
 				yield(Chunk{}, err)
 				return
 			}
@@ -148,7 +150,7 @@ func (f fallback) Stream(ctx context.Context, req *Request) iter.Seq2[Chunk, err
 				return
 			}
 			failed = errors.Join(failed, err)
-			if ctx.Err() != nil {
+			if ctx.Err() != nil || observe.Failed(ctx) != nil {
 				break
 			}
 		}

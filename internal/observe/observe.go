@@ -40,6 +40,19 @@ type Observer interface {
 	Begin(ctx context.Context, call Call) (context.Context, Span)
 }
 
+// Failing is an Observer that knows whether the run itself has failed, its saver
+// for one.
+type Failing interface{ Failed() error }
+
+// Failed is why the run that ctx belongs to cannot go on. It ends with that error
+// whatever is returned to it, so nothing is tried again and nobody else asked.
+func Failed(ctx context.Context) error {
+	if o, ok := ctx.Value(Key).(Failing); ok {
+		return o.Failed()
+	}
+	return nil
+}
+
 // A Message is a piece of a conversation. Messages that a node returns are
 // streamed like a model's own, each id once.
 type Message interface{ MessageID() string }

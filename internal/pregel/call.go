@@ -89,8 +89,11 @@ func StartCall(ctx context.Context, spec CallSpec) *Future {
 	if sc.late() {
 		return f.resolve(nil, context.Cause(sc))
 	}
-	sc.alive(false)
 	up := sc.task
+	if err := up.broken(); err != nil {
+		return f.resolve(nil, err) // an effect must not be had whose result may not be kept
+	}
+	sc.alive(false)
 	r := up.run
 	index := int(sc.calls.Add(1) - 1)
 	t := &Task{run: r, step: up.step, head: up.head, index: index, caller: up}
@@ -104,13 +107,13 @@ func StartCall(ctx context.Context, spec CallSpec) *Future {
 	if raw, ok := r.recorded(t.id); ok {
 		var c callJSON
 		if err := json.Unmarshal(raw, &c); err != nil {
-			return f.resolve(nil, fmt.Errorf("task %q: recorded result: %w", spec.Name, err))
+			return f.resolve(nil, up.fails(fmt.Errorf("task %q: recorded result: %w", spec.Name, err)))
 		}
 		if c.Call != spec.Name {
-			return f.resolve(nil, &OrderError{Call: index%handlerFirst + 1, Recorded: c.Call, Made: spec.Name})
+			return f.resolve(nil, up.fails(&OrderError{Call: index%handlerFirst + 1, Recorded: c.Call, Made: spec.Name}))
 		}
 		if now := digest(spec.In); c.Input != "" && now != "" && c.Input != now {
-			return f.resolve(nil, &OrderError{Call: index%handlerFirst + 1, Recorded: c.Call, Made: spec.Name, Input: true})
+			return f.resolve(nil, up.fails(&OrderError{Call: index%handlerFirst + 1, Recorded: c.Call, Made: spec.Name, Input: true}))
 		}
 		t.adopt(c.Children)
 		return f.resolve(c.Value, nil) // an earlier run has shown it
@@ -122,14 +125,24 @@ func StartCall(ctx context.Context, spec CallSpec) *Future {
 	side.mu.Unlock()
 	side.calls.Go(func() {
 		defer cancel(nil)
-		f.resolve(t.runCall(ctx))
+		returned := false
+		defer func() {
+			if !returned {
+				err := t.unreturned(recover())
+				t.awaitCalls(err)
+				f.resolve(nil, t.callFailed(&t.scope, err))
+			}
+		}()
+		raw, err := t.runCall(ctx)
+		returned = true
+		f.resolve(raw, err)
 	})
 	return f
 }
 
 // digest tells inputs apart; it is empty for one that has no JSON.
 func digest(in any) string {
-	raw, err := json.Marshal(in)
+	raw, err := toJSON(in)
 	if err != nil {
 		return ""
 	}
@@ -154,8 +167,8 @@ func (r *Run) recorded(id string) ([]byte, bool) {
 func (r *Run) record(id string, raw []byte) error {
 	if r.saving() {
 		w := []checkpoint.Write{{Task: id, Kind: checkpoint.Done, Data: raw}}
-		if err := r.set.Saver.PutWrites(context.WithoutCancel(r.ctx), r.key(), r.set.Fence, w); err != nil {
-			return fmt.Errorf("graph %q: store a task's result: %w", r.plan.name, err)
+		if err := r.saveWrites(r.set.Saver, r.key(), w); err != nil {
+			return fmt.Errorf("store the result: %w", err)
 		}
 		r.grewByWrites(w)
 	}
@@ -177,14 +190,17 @@ func (t *Task) runCall(ctx context.Context) (json.RawMessage, error) {
 	t.run.announce([]*Task{t})
 	key, raw, err := t.cachedCall(sc)
 	if err != nil {
-		return nil, err
+		return nil, t.callFailed(sc, err)
 	}
 	hit := raw != nil
+	if err := t.run.awaitHead(ctx); err != nil {
+		return nil, t.callFailed(sc, err)
+	}
 	if !hit {
 		raw, err = t.attemptCall(sc)
-		for err != nil && ctx.Err() == nil && !Bubbles(err) {
-			wait, again := t.node.retryAfter(err, sc.attempt)
-			if !again || !sleep(ctx, wait) {
+		for err != nil && ctx.Err() == nil && !t.final(err) {
+			wait, again, bad := t.node.retryAfter(err, sc.attempt)
+			if err = bad; !again || !sleep(ctx, wait) {
 				break
 			}
 			sc = &scope{Context: ctx, task: t, attempt: sc.attempt + 1, span: sc.span}
@@ -192,13 +208,7 @@ func (t *Task) runCall(ctx context.Context) (json.RawMessage, error) {
 		}
 	}
 	if err != nil {
-		if !Bubbles(err) {
-			err = t.nodeError(sc, err)
-			if t.modes()&ModeTasks != 0 {
-				t.run.emit(ModeTasks, t.event(&TaskEnd{Record: &Record{}, Err: err}))
-			}
-		}
-		return nil, err
+		return nil, t.callFailed(sc, err)
 	}
 	recorded, err := json.Marshal(callJSON{Call: t.Name(), Input: digest(t.packet.input), Value: raw, Children: t.adopted()})
 	if err == nil {
@@ -208,10 +218,22 @@ func (t *Task) runCall(ctx context.Context) (json.RawMessage, error) {
 		err = t.run.set.Cache.Set(sc, "task/"+t.Name(), key, raw, t.node.Cache.TTL)
 	}
 	if err != nil {
-		return nil, err
+		return nil, t.callFailed(sc, t.fails(err))
 	}
 	t.shownResult(raw, hit)
 	return raw, nil
+}
+
+// callFailed is the error of a call, which streams are told of.
+func (t *Task) callFailed(sc *scope, err error) error {
+	if Bubbles(err) {
+		return err
+	}
+	err = t.nodeError(sc, err)
+	if t.modes()&ModeTasks != 0 {
+		t.run.emit(ModeTasks, t.event(&TaskEnd{Record: &Record{}, Err: err}))
+	}
+	return err
 }
 
 func (t *Task) attemptCall(sc *scope) (json.RawMessage, error) {
@@ -223,13 +245,13 @@ func (t *Task) attemptCall(sc *scope) (json.RawMessage, error) {
 	}
 	out, err := call(sc, t.packet.input)
 	t.awaitCalls(err)
-	if err != nil {
+	if err = t.verdict(err); err != nil {
 		return nil, err
 	}
 	if ps := t.paused(); len(ps) > 0 {
 		return nil, &SwallowedInterruptError{Pauses: ps}
 	}
-	raw, err := json.Marshal(out)
+	raw, err := toJSON(out)
 	if err != nil {
 		return nil, fmt.Errorf("the result has no JSON: %w", err)
 	}
@@ -260,17 +282,22 @@ func (t *Task) cachedCall(sc *scope) (key string, raw json.RawMessage, err error
 		return "", nil, nil
 	}
 	if c.Key != nil {
-		key = c.Key(t.packet.input)
+		if key, err = c.keyOf(t.packet.input); err != nil {
+			return "", nil, err
+		}
 	} else {
-		in, err := json.Marshal(t.packet.input)
+		in, err := toJSON(t.packet.input)
 		if err != nil {
 			return "", nil, fmt.Errorf("task %q: cache: the input has no JSON to make a key of: %w", t.Name(), err)
 		}
 		key = string(in)
 	}
 	raw, ok, err := t.run.set.Cache.Get(sc, "task/"+t.Name(), key)
-	if err != nil || !ok {
-		return key, nil, err
+	if err != nil {
+		return key, nil, t.fails(fmt.Errorf("task %q: cache: %w", t.Name(), err))
+	}
+	if !ok {
+		return key, nil, nil
 	}
 	return key, raw, nil
 }

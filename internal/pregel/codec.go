@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/caught"
 )
 
 // Codecs are how values are stored: the first one writes, all of them read.
@@ -80,7 +81,7 @@ func (cs Codecs) encode(field string, val any) ([]byte, error) {
 		case bool:
 			return strconv.AppendBool(nil, v), nil
 		}
-		raw, err := checkpoint.JSON{}.Marshal(val)
+		raw, err := marshalJSON(checkpoint.JSON{}, val)
 		return raw, inField(field, err)
 	}
 	if val == nil {
@@ -126,11 +127,31 @@ func named(field string, err error) error {
 	return nil
 }
 
+// marshalJSON and unmarshalJSON are the built-in codec. A panic of one of the
+// value's methods is an error.
+func marshalJSON(c checkpoint.JSON, val any) (raw []byte, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = caught.New("MarshalJSON: ", p)
+		}
+	}()
+	return c.Marshal(val)
+}
+
+func unmarshalJSON(data []byte, ptr any) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = caught.New("UnmarshalJSON: ", p)
+		}
+	}()
+	return checkpoint.JSON{}.Unmarshal(data, ptr)
+}
+
 // guarded turns a codec's panic into an error.
 func guarded(c checkpoint.Codec, do func() ([]byte, error)) (out []byte, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = newPanicError(fmt.Sprintf("codec %q: ", c.Name()), p)
+			err = caught.New(fmt.Sprintf("codec %q: ", c.Name()), p)
 		}
 	}()
 	return do()
@@ -145,7 +166,7 @@ func (cs Codecs) decode(data []byte, ptr any) error {
 		}
 		name, data = string(data[2:2+int(data[1])]), data[2+int(data[1]):]
 	} else if len(cs) == 0 {
-		return checkpoint.JSON{}.Unmarshal(data, ptr)
+		return unmarshalJSON(data, ptr)
 	}
 	c := cs.named(name)
 	if c == nil {

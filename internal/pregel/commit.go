@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/caught"
 )
 
 type undoEntry struct {
@@ -104,7 +105,7 @@ func (r *Run) commit(tasks []*Task) (err error) {
 	var at *Task
 	defer func() {
 		if p := recover(); p != nil {
-			err = at.nodeError(&at.scope, newPanicError("reduce: ", p))
+			err = at.nodeError(&at.scope, caught.New("reduce: ", p))
 		}
 	}()
 	for _, t := range tasks {

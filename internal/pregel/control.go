@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/treadle-go/treadle/internal/caught"
 )
 
 // control is what is to run next. It is a plain struct, not channels: nodes
@@ -163,7 +165,7 @@ func (t *Task) route(ctx context.Context) {
 func (t *Task) look(slots []slot, w write) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = newPanicError("reduce: ", p)
+			err = caught.New("reduce: ", p)
 		}
 	}()
 	return slots[w.ch.id].fold(w, t.run.ver+1, t.node.id, false)
@@ -209,10 +211,18 @@ func (t *Task) branch(ctx context.Context, w *wiring, slots []slot) (err error) 
 }
 
 func (t *Task) ask(sc *scope, b *branch, in any, to []Target) (targets []Target, err error) {
+	returned := false
 	defer func() {
-		if p := recover(); p != nil {
-			targets, err = nil, newPanicError("", p)
+		if !returned {
+			p := recover()
+			e := caught.New("", p)
+			if targets, err = nil, e; p == nil {
+				t.err = t.nodeError(sc, fmt.Errorf("branch: %w", e))
+			}
 		}
+		err = t.verdict(err)
 	}()
-	return b.Call(sc, in, to)
+	targets, err = b.Call(sc, in, to)
+	returned = true
+	return targets, err
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"strings"
 	"time"
 )
@@ -12,16 +11,19 @@ import (
 // NodeError is a node's failure, after its retries.
 type NodeError struct {
 	Graph   string
-	Node    string
+	Node    string // "" if a panic came from what the graph does between its nodes, such as storing
 	Path    string // the namespace of a nested graph's node, "" at the root
 	Step    int
 	Attempt int
 	Err     error
-	Stack   []byte // if the node panicked
+	Stack   []byte // if a function of the user panicked or ended its goroutine
 }
 
 func (e *NodeError) Error() string {
 	where := fmt.Sprintf("graph %q: node %q (step %d", e.Graph, e.Node, e.Step)
+	if e.Node == "" {
+		where = fmt.Sprintf("graph %q (step %d", e.Graph, e.Step)
+	}
 	if e.Attempt > 1 {
 		where += fmt.Sprintf(", attempt %d", e.Attempt)
 	}
@@ -34,24 +36,6 @@ func (e *NodeError) Error() string {
 }
 
 func (e *NodeError) Unwrap() error { return e.Err }
-
-// panicError is a recovered panic.
-type panicError struct {
-	what  string
-	value any
-	stack []byte
-}
-
-func newPanicError(what string, value any) *panicError {
-	return &panicError{what: what, value: value, stack: debug.Stack()}
-}
-
-func (e *panicError) Error() string { return fmt.Sprintf("%spanic: %v", e.what, e.value) }
-
-func (e *panicError) Unwrap() error {
-	err, _ := e.value.(error)
-	return err
-}
 
 // StepLimitError: the run reached its limit of steps. The state is kept.
 type StepLimitError struct {

@@ -69,7 +69,11 @@ func (r *Run) get(key checkpoint.Key) (*checkpoint.Checkpoint, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("graph %q: load thread %q: %w", r.plan.name, r.set.Thread, err)
+		err = fmt.Errorf("graph %q: load thread %q: %w", r.plan.name, r.set.Thread, err)
+		if !errors.Is(err, checkpoint.ErrNotFound) {
+			err = r.unread(err)
+		}
+		return nil, err
 	}
 	return cp, nil
 }

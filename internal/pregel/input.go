@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/caught"
 )
 
 // accept applies the input as step START.
@@ -142,7 +143,7 @@ func (p *Plan) readJSON(raw json.RawMessage, o *outcome) error {
 func validate(v any) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = newPanicError("Validate: ", p)
+			err = caught.New("Validate: ", p)
 		}
 	}()
 	type validator interface{ Validate() error }

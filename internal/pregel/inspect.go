@@ -56,6 +56,10 @@ func (r *Run) emitCheckpoint(next []string) {
 	}
 	ev := r.event(cp)
 	ev.At.Step = cp.Step
+	if later, ok := r.set.Saver.(deferred); ok {
+		later.once(r.key(), func() { r.emit(ModeCheckpoints, ev) })
+		return
+	}
 	r.emit(ModeCheckpoints, ev)
 }
 

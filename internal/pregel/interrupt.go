@@ -114,13 +114,16 @@ func Ask(ctx context.Context, question any, key string, schema json.RawMessage) 
 	}
 	t := sc.task
 	r := t.run
+	if err := t.broken(); err != nil {
+		return nil, err
+	}
 	switch {
 	case r.set.Saver == nil:
-		return nil, fmt.Errorf("interrupt: %w", ErrNoSaver)
+		return nil, t.fails(fmt.Errorf("interrupt: %w", ErrNoSaver))
 	case r.set.Thread == "":
-		return nil, fmt.Errorf("interrupt: %w", ErrNoThread)
+		return nil, t.fails(fmt.Errorf("interrupt: %w", ErrNoThread))
 	}
-	raw, err := json.Marshal(question)
+	raw, err := toJSON(question)
 	if err != nil {
 		return nil, fmt.Errorf("interrupt: the question has no JSON: %w", err)
 	}

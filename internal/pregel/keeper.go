@@ -2,12 +2,13 @@ package pregel
 
 import (
 	"bytes"
-	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/caught"
 )
 
 // A keeper stores the results of the finished tasks of a step while others of
@@ -88,11 +89,7 @@ func (k *keeper) store() {
 	}
 	batch := k.done
 	k.done = nil
-	k.mu.Unlock() // tasks must not wait for the saver
-	err := k.run.keepDone(batch)
-	k.mu.Lock()
-	if err != nil {
-		k.off = true
+	if err := k.unlocked(batch); err != nil {
 		k.run.warnUnstored(err)
 		return
 	}
@@ -101,6 +98,24 @@ func (k *keeper) store() {
 		k.set(keepMoment)
 	}
 }
+
+// unlocked stores results while the lock, which is held, is not: tasks must not
+// wait for the saver. What a user's code does there ends nothing else.
+func (k *keeper) unlocked(batch []*Task) (err error) {
+	err = errKeeping // for as long as it has not returned
+	k.mu.Unlock()
+	defer func() {
+		p := recover()
+		k.mu.Lock()
+		if p != nil {
+			err = caught.New("", p)
+		}
+		k.off = k.off || err != nil
+	}()
+	return k.run.keepDone(batch)
+}
+
+var errKeeping = errors.New("not stored")
 
 // close comes when all tasks have ended. It waits for what is on its way to the
 // saver: the step's own put must come after it.
@@ -143,7 +158,7 @@ func (r *Run) putWrites(ws []checkpoint.Write) error {
 	if len(ws) == 0 {
 		return nil
 	}
-	if err := r.set.Saver.PutWrites(context.WithoutCancel(r.ctx), r.key(), r.set.Fence, ws); err != nil {
+	if err := r.saveWrites(r.set.Saver, r.key(), ws); err != nil {
 		return fmt.Errorf("graph %q: store what the tasks of thread %q did: %w", r.plan.name, r.set.Thread, err)
 	}
 	r.grewByWrites(ws)
@@ -174,7 +189,7 @@ func (r *Run) withdraw(tasks []*Task, failure error) error {
 			ws = append(ws, checkpoint.Write{Task: t.ID(), Kind: checkpoint.Done, Data: withdrawn})
 		}
 	}
-	return joinErrors(failure, r.putWrites(ws))
+	return joinErrors(failure, r.faulted(r.putWrites(ws)))
 }
 
 func isWithdrawn(w checkpoint.Write) bool {

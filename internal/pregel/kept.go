@@ -178,7 +178,7 @@ func (r *Run) keep(tasks []*Task) error {
 			ws = append(ws, t.failed(t.err, handling))
 		}
 	}
-	if err := r.putWrites(ws); err != nil {
+	if err := r.faulted(r.putWrites(ws)); err != nil {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
@@ -193,9 +193,9 @@ type failedJSON struct {
 }
 
 func (t *Task) failed(err, handling error) checkpoint.Write {
-	out := failedJSON{Node: t.Name(), Type: reflect.TypeOf(err).String(), Message: err.Error()}
+	out := failedJSON{Node: t.Name(), Type: reflect.TypeOf(err).String(), Message: textOf(err)}
 	if handling != nil {
-		out.Handle = handling.Error()
+		out.Handle = textOf(handling)
 	}
 	raw, _ := json.Marshal(out) // strings always have JSON
 	return checkpoint.Write{Task: t.ID(), Kind: checkpoint.Failed, Data: raw}
@@ -208,7 +208,10 @@ func (t *Task) keepFailure(err error) error {
 	if !r.saving() {
 		return nil
 	}
-	return r.putWrites([]checkpoint.Write{t.failed(err, err)})
+	if err := r.putWrites([]checkpoint.Write{t.failed(err, err)}); err != nil {
+		return t.fails(err)
+	}
+	return nil
 }
 
 // restore fills in the tasks whose results were kept. One that cannot be read
@@ -220,7 +223,7 @@ func (r *Run) restore(tasks []*Task) error {
 	for _, t := range tasks {
 		if raw, ok := r.saved[t.ID()]; ok {
 			if err := t.decodeResult(raw); err != nil {
-				return fmt.Errorf("graph %q: the kept result of %q: %w", r.plan.name, t.Name(), err)
+				return r.faulted(fmt.Errorf("graph %q: the kept result of %q: %w", r.plan.name, t.Name(), err))
 			}
 			t.cached, t.kept = true, true
 		}

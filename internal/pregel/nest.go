@@ -114,7 +114,7 @@ func (p *Plan) inputs() []*channel {
 // runNested runs the node's graph and returns what it wrote, as writes of the
 // enclosing graph's channels. A field that accumulates is handed up as the
 // child's own updates, never as the inherited value again.
-func (t *Task) runNested(sc *scope) (any, error) {
+func (t *Task) runNested(sc *scope) (out any, failed error) {
 	child, m := t.node.Graph, t.node.nest
 	input := Input{}
 	if t.packet != nil {
@@ -127,16 +127,25 @@ func (t *Task) runNested(sc *scope) (any, error) {
 			}
 		}
 	}
-	r, err := child.begin(sc, input, &Settings{StepLimit: child.spec.StepLimit, Keep: t.node.Keep,
-		Before: child.spec.Before, After: child.spec.After})
-	if r != nil {
-		r.journal = true
-	}
+	r := &Run{plan: child, ctx: sc, set: &Settings{StepLimit: child.spec.StepLimit, Keep: t.node.Keep,
+		Before: child.spec.Before, After: child.spec.After}}
+	returned := false
+	defer func() {
+		if !returned { // the error names the node down there
+			out, failed = nil, r.unreturned(recover())
+			r.vacate()
+			r.unwatch()
+		}
+	}()
+	err := r.begin(input)
+	r.journal = true
 	if err == nil {
 		err = r.drive()
 	}
 	r.vacate()
+	r.unwatch()
 	r.emitGraphEnd(err)
+	returned = true
 	if up, ok := errors.AsType[*parentCommand](err); ok {
 		up.above = m.raise(r.handUp(m), up.wrote)
 	}

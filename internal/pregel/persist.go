@@ -1,13 +1,13 @@
 package pregel
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/caught"
 	"github.com/treadle-go/treadle/internal/grow"
 )
 
@@ -182,7 +182,7 @@ func (r *Run) put(source checkpoint.Source) error {
 	}
 	meta := r.meta
 	if source == checkpoint.Input && len(r.abandoned) > 0 {
-		raw, err := json.Marshal(r.metadataOfInput())
+		raw, err := toJSON(r.metadataOfInput())
 		if err != nil {
 			return fmt.Errorf("graph %q: metadata: %w", r.plan.name, err)
 		}
@@ -197,7 +197,7 @@ func (r *Run) put(source checkpoint.Source) error {
 		}
 		change, err := r.change(u)
 		if err != nil {
-			return fmt.Errorf("graph %q: store: %w", r.plan.name, err)
+			return r.unstorable(r.slots[u.ch.id].by, fmt.Errorf("graph %q: store: %w", r.plan.name, err))
 		}
 		p.Changes = append(p.Changes, change)
 	}
@@ -217,20 +217,33 @@ func (r *Run) put(source checkpoint.Source) error {
 		p.Pending = r.pending // the same tasks, so what is known of them stays
 	}
 	p.Key = checkpoint.Key{Thread: r.set.Thread, Namespace: r.ns, ID: checkpoint.NewID(r.step, r.tip)}
-	// What a step has done is stored even if the run is cancelled meanwhile.
-	if err := r.set.Saver.Put(context.WithoutCancel(r.ctx), p); err != nil {
-		return fmt.Errorf("graph %q: store thread %q: %w", r.plan.name, r.set.Thread, err)
+	if err := r.savePut(r.set.Saver, p); err != nil {
+		return r.faulted(fmt.Errorf("graph %q: store thread %q: %w", r.plan.name, r.set.Thread, err))
 	}
 	r.before, r.head, r.tip, r.logged, r.logDrop, r.results = r.head, p.ID, p.ID, len(r.log), 0, nil
 	r.grewBy(p)
 	return nil
 }
 
+// unstorable is the error of a value that could not be stored. If that is a panic
+// of one of its methods it says whose value it was, and has the stack.
+func (r *Run) unstorable(by int32, err error) error {
+	e, ok := errors.AsType[*caught.Error](err)
+	if !ok {
+		return err
+	}
+	name := Start
+	if by >= 0 {
+		name = r.plan.nodes[by].Name
+	}
+	return &NodeError{Graph: r.plan.name, Node: name, Path: r.ns, Step: r.step, Attempt: 1, Err: err, Stack: e.Stack}
+}
+
 func encodeMetadata(p *Plan, set *Settings) (json.RawMessage, error) {
 	if len(set.Metadata) == 0 {
 		return nil, nil
 	}
-	raw, err := json.Marshal(set.Metadata)
+	raw, err := toJSON(set.Metadata)
 	if err != nil {
 		return nil, fmt.Errorf("graph %q: metadata: %w", p.name, err)
 	}
@@ -251,7 +264,7 @@ func (r *Run) putInput(o *outcome) error {
 	}
 	raw, err := r.encodeStart(rec)
 	if err != nil {
-		return fmt.Errorf("graph %q: store the input: %w", r.plan.name, err)
+		return r.unstorable(startNode.id, fmt.Errorf("graph %q: store the input: %w", r.plan.name, err))
 	}
 	r.ctl.start = raw
 	r.undo = r.undo[:0]

@@ -47,6 +47,7 @@ type Settings struct {
 	Durability     Durability
 	Keep           Keep          // how a nested run is stored
 	StepTimeout    time.Duration // of a whole step; 0: none
+	PutTimeout     time.Duration // of the saver, once the run's context is over; 0: DefaultPutTimeout
 	Sink           *Sink
 }
 
@@ -143,14 +144,20 @@ type Run struct {
 	inputMu    sync.Mutex            // guards given and lasting
 	given      map[string][32]byte   // of the outermost run: digests of the inputs of nested runs that may be tried again
 	lasting    map[string]lastingUse // of the outermost run: by namespace
+
+	patience patience
 }
 
 // begin prepares a run up to its first step with nodes: it loads the thread,
 // applies the input and finds out what is first.
-func (p *Plan) begin(ctx context.Context, in Input, set *Settings) (r *Run, err error) {
-	r = &Run{plan: p, set: set, ctx: ctx, sinks: set.Sink, source: checkpoint.Loop}
+func (r *Run) begin(in Input) error {
+	p, ctx, set := r.plan, r.ctx, r.set
+	r.sinks, r.source = set.Sink, checkpoint.Loop
 	// A run on a thread of its own is a run of its own, wherever it starts.
 	if sc := scopeOf(ctx); sc != nil && set.Thread == "" {
+		if err := sc.task.broken(); err != nil {
+			return err
+		}
 		r.nestIn(sc)
 		set = r.set // which has the rest from the run around it
 	}
@@ -161,22 +168,22 @@ func (p *Plan) begin(ctx context.Context, in Input, set *Settings) (r *Run, err 
 		set.StepLimit = DefaultStepLimit
 	}
 	if set.StepLimit < 0 {
-		return r, fmt.Errorf("graph %q: step limit below 1: a run needs at least one step", p.name)
+		return fmt.Errorf("graph %q: step limit below 1: a run needs at least one step", p.name)
 	}
 	if set.MaxConcurrency < 0 {
-		return r, fmt.Errorf("graph %q: max concurrency %d: want 0 or more", p.name, set.MaxConcurrency)
+		return fmt.Errorf("graph %q: max concurrency %d: want 0 or more", p.name, set.MaxConcurrency)
 	}
 	if err := p.readContext(r.set); err != nil {
-		return r, err
+		return err
 	}
 	if err := r.checkBreakpoints(); err != nil {
-		return r, err
+		return err
 	}
 	if r.parent == nil && set.NS != "" && !in.Continue && in.Resume == nil {
-		return r, p.errInside(set)
+		return p.errInside(set)
 	}
 	if ctx.Err() != nil {
-		return r, cancelled(ctx, p.name, r.step)
+		return cancelled(ctx, p.name, r.step)
 	}
 	r.slots = make([]slot, len(p.schema.channels))
 	r.views = make([]view, len(p.views))
@@ -185,7 +192,7 @@ func (p *Plan) begin(ctx context.Context, in Input, set *Settings) (r *Run, err 
 	r.reset()
 	if r.lasts() {
 		if err := r.occupy(); err != nil {
-			return r, err
+			return err
 		}
 	}
 	if r.parent != nil && in.inherit == nil && r.saving() && r.retried() {
@@ -195,11 +202,14 @@ func (p *Plan) begin(ctx context.Context, in Input, set *Settings) (r *Run, err 
 	if fresh && r.saving() && set.HeadsOf != nil && r.recall() {
 		r.recalled = true
 	} else if err := r.loadOrFork(in); err != nil {
-		return r, err
+		if r.parent != nil { // also if what is stored cannot be read
+			err = r.unread(err)
+		}
+		return err
 	}
 	r.stop = r.step + set.StepLimit + 1
 	r.emitGraphStart(in)
-	return r, r.accept(in)
+	return r.accept(in)
 }
 
 // reset is the state of a thread on which nothing has happened.
@@ -251,6 +261,7 @@ func (r *Run) nestIn(sc *scope) {
 		r.ns = stablePath(r.ns)
 	}
 	set.Codecs = up.set.Codecs // whoever reads the thread has these
+	set.PutTimeout = up.set.PutTimeout
 	set.Sizer, set.SizeWarning = up.set.Sizer, up.set.SizeWarning
 	if up.set.Cache != nil {
 		set.Cache = up.set.Cache
@@ -396,34 +407,57 @@ func (r *Run) output() any {
 // Invoke runs the graph to its end and returns a pointer to its output, which
 // is the output so far if there is an error.
 func (p *Plan) Invoke(ctx context.Context, in Input, set Settings) (out any, err error) {
+	p.Start(ctx, in, set, func(o any, e error) { out, err = o, e })
+	return out, err
+}
+
+// Start is Invoke for a goroutine that others wait for: end is called with how
+// the run ended, also if a node ends the goroutine, with which Start does not
+// return.
+func (p *Plan) Start(ctx context.Context, in Input, set Settings, end func(out any, err error)) {
+	r := &Run{plan: p, set: &set, ctx: ctx}
 	var later deferred
+	returned := false
+	finish := func(err error) {
+		if later != nil {
+			if closeErr := later.close(err != nil); closeErr != nil {
+				err = joinErrors(err, asFault(fmt.Errorf("graph %q: store thread %q: %w", p.name, set.Thread, closeErr)))
+			}
+		}
+		r.vacate()
+		r.unwatch()
+		if r.slots == nil {
+			r.slots = make([]slot, len(p.schema.channels))
+		}
+		r.emitGraphEnd(err)
+		returned = true
+		if in.AsRecord {
+			end(p.schema.record(r.slots, p.output), err)
+			return
+		}
+		end(r.output(), err)
+	}
+	defer func() {
+		if !returned {
+			finish(r.unreturned(recover()))
+		}
+	}()
 	if nested := scopeOf(ctx) != nil && set.Thread == ""; set.Durability != Sync && set.Saver != nil && set.Thread != "" && !nested {
-		if later, err = durable(set.Saver, set.Durability); err != nil {
-			return nil, err
+		var err error
+		if later, err = durable(r); err != nil {
+			finish(err)
+			return
 		}
 		set.Saver = later
 	}
-	r, err := p.begin(ctx, in, &set)
+	err := r.begin(in)
 	if err == nil {
 		err = r.drive()
 	}
-	r.vacate()
 	if err == nil && later == nil {
 		r.retain()
 	}
-	if later != nil {
-		if closeErr := later.close(context.WithoutCancel(ctx), err != nil); closeErr != nil {
-			err = joinErrors(err, fmt.Errorf("graph %q: store thread %q: %w", p.name, set.Thread, closeErr))
-		}
-	}
-	if r.slots == nil {
-		r.slots = make([]slot, len(p.schema.channels))
-	}
-	r.emitGraphEnd(err)
-	if in.AsRecord {
-		return p.schema.record(r.slots, p.output), err
-	}
-	return r.output(), err
+	finish(err)
 }
 
 // InvokeRecord is Invoke with the output as a Record.

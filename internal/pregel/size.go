@@ -1,7 +1,6 @@
 package pregel
 
 import (
-	"context"
 	"errors"
 	"sync"
 
@@ -112,8 +111,8 @@ func (r *Run) grew(n int64) {
 func (r *Run) askSize() {
 	limit := r.set.SizeWarning
 	r.untilAsk.Store(limit) // whoever runs at the same time need not ask as well
-	size, err := r.set.Sizer.Size(context.WithoutCancel(r.ctx), r.set.Thread)
-	if errors.Is(err, checkpoint.ErrNotFound) { // what is stored later is not there yet
+	size, err := r.set.Sizer.Size(r.ctx, r.set.Thread)
+	if errors.Is(err, checkpoint.ErrNotFound) || r.ctx.Err() != nil { // what is stored later is not there yet
 		return
 	}
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/caught"
 )
 
 // slot is the present value of a channel. Values are boxed and never changed
@@ -80,12 +81,17 @@ func (c *channel) encode(val any) ([]byte, error) {
 	case bool:
 		return strconv.AppendBool(nil, v), nil
 	}
-	raw, err := checkpoint.JSON{MaxDepth: -1, MaxBytes: -1}.Marshal(val)
+	raw, err := marshalJSON(checkpoint.JSON{MaxDepth: -1, MaxBytes: -1}, val)
 	return raw, inField(c.wire, err)
 }
 
 // decodeAs reads a value of type t that came as JSON.
-func decodeAs(t reflect.Type, raw []byte) (any, error) {
+func decodeAs(t reflect.Type, raw []byte) (val any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			val, err = nil, caught.New("UnmarshalJSON: ", p)
+		}
+	}()
 	p := reflect.New(t)
 	if err := json.Unmarshal(raw, p.Interface()); err != nil {
 		return nil, err

@@ -86,24 +86,37 @@ func (r *Run) executeAll(tasks []*Task) (err error) {
 		workers = m
 	}
 	keeper := r.keeper(tasks)
-	one := func(t *Task) {
-		defer keeper.ended(t)
-		if ctx.Err() != nil && !t.cached {
-			t.err = errNotStarted
-			return
-		}
-		t.execute(ctx)
-		if t.err == nil && !t.kept {
-			t.route(ctx)
-		}
-		if t.err != nil && !Bubbles(t.err) {
-			t.first = ctx.Err() == nil
-			cancel(fmt.Errorf("cancelled because %q failed: %w", t.Name(), context.Canceled))
-		}
-	}
 	var next atomic.Int64
 	var wg sync.WaitGroup
-	work := func() {
+	var work func()
+	one := func(t *Task) {
+		returned := false
+		defer keeper.ended(t)
+		defer func() {
+			if !returned {
+				if err := t.unreturned(recover()); t.err == nil { // else it has noted by itself how it ended
+					t.err = t.nodeError(&t.scope, err)
+				}
+			}
+			if t.err != nil && !errors.Is(t.err, errNotStarted) && !Bubbles(t.err) {
+				t.first = ctx.Err() == nil
+				cancel(fmt.Errorf("cancelled because %q failed: %w", t.Name(), context.Canceled))
+			}
+			if !returned {
+				wg.Go(work) // for this goroutine, which may be ending
+			}
+		}()
+		if ctx.Err() != nil && !t.cached {
+			t.err = errNotStarted
+		} else {
+			t.execute(ctx)
+			if t.err == nil && !t.kept {
+				t.route(ctx)
+			}
+		}
+		returned = true
+	}
+	work = func() {
 		for i := next.Add(1) - 1; i < int64(len(tasks)); i = next.Add(1) - 1 {
 			one(tasks[i])
 		}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -18,6 +17,7 @@ import (
 	"time"
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/caught"
 	"github.com/treadle-go/treadle/internal/observe"
 )
 
@@ -92,6 +92,8 @@ type aside struct {
 	places  []int32                   // their order among the calls
 	cancels []context.CancelCauseFunc // of the calls
 	kids    map[string]checkpoint.ID  // heads of the lasting graphs that ran for it
+	fault   error                     // see fails
+	exit    error                     // see ends
 }
 
 // aside returns the task's, made on first use.
@@ -191,6 +193,20 @@ func (t *Task) input() any {
 // execute runs the node until it succeeds or its retries are used up, then its
 // error handler if it has one. What it wrote is in t.out, its failure in t.err.
 func (t *Task) execute(ctx context.Context) {
+	returned := false
+	defer func() {
+		if !returned { // a function beside the node's own panicked, or the goroutine ends
+			err := t.unreturned(recover())
+			t.awaitCalls(err)
+			t.out.clear()
+			t.finish(&t.scope, err)
+		}
+	}()
+	t.perform(ctx)
+	returned = true
+}
+
+func (t *Task) perform(ctx context.Context) {
 	n := t.node
 	if len(n.Retry) > 0 {
 		t.began = time.Now() // a clock costs a tenth of a step
@@ -216,14 +232,14 @@ func (t *Task) execute(ctx context.Context) {
 	}
 	if err == nil {
 		err = t.attempt(sc)
-	}
-	for err != nil && ctx.Err() == nil && !Bubbles(err) {
-		wait, again := n.retryAfter(err, sc.attempt)
-		if !again || !sleep(ctx, wait) {
-			break
+		for err != nil && ctx.Err() == nil && !t.final(err) {
+			wait, again, bad := n.retryAfter(err, sc.attempt)
+			if err = bad; !again || !sleep(ctx, wait) {
+				break
+			}
+			sc = &scope{Context: ctx, task: t, attempt: sc.attempt + 1, span: sc.span}
+			err = t.attempt(sc)
 		}
-		sc = &scope{Context: ctx, task: t, attempt: sc.attempt + 1, span: sc.span}
-		err = t.attempt(sc)
 	}
 	if sc != &t.scope { // branches go on counting where the last attempt ended
 		t.scope.asks.Store(sc.asks.Load())
@@ -235,7 +251,7 @@ func (t *Task) execute(ctx context.Context) {
 	if err == nil {
 		err = t.toCache(sc, key)
 	}
-	if err != nil && n.Handler != nil && ctx.Err() == nil && !Bubbles(err) {
+	if err != nil && n.Handler != nil && ctx.Err() == nil && !t.final(err) {
 		if unkept := t.keepFailure(err); unkept != nil {
 			err = joinErrors(err, unkept)
 		} else {
@@ -273,6 +289,7 @@ func (t *Task) attempt(sc *scope) error {
 		out, err = t.timed(sc, in)
 	}
 	t.awaitCalls(err)
+	err = t.verdict(err)
 	if err == nil {
 		if ps := t.paused(); len(ps) > 0 {
 			return &SwallowedInterruptError{Pauses: ps}
@@ -308,13 +325,21 @@ func (t *Task) timeout() Timeout {
 	return t.node.Timeout
 }
 
-// call runs the user's function; a panic is an error.
+// call runs the user's function; a panic is an error, and so is the end of the
+// goroutine for whoever waits for it on another.
 func (t *Task) call(sc *scope, in any) (out any, err error) {
+	returned := false
 	defer func() {
-		if p := recover(); p != nil {
-			out, err = nil, newPanicError("", p)
+		if !returned {
+			out, err = nil, t.unreturned(recover())
 		}
 	}()
+	out, err = t.callNode(sc, in)
+	returned = true
+	return out, err
+}
+
+func (t *Task) callNode(sc *scope, in any) (out any, err error) {
 	if t.node.nest != nil {
 		return t.runNested(sc)
 	}
@@ -351,8 +376,14 @@ func (t *Task) timed(sc *scope, in any) (any, error) {
 	sc.beat = make(chan struct{}, 1)
 	done := make(chan result, 1)
 	go func() {
-		out, err := t.call(sc, in)
-		done <- result{out, err}
+		r := result{}
+		defer func() {
+			if err := t.ended(); err != nil && r.err == nil {
+				r = result{err: err}
+			}
+			done <- r
+		}()
+		r.out, r.err = t.call(sc, in)
 	}()
 	var run, idle <-chan time.Time
 	var idler *time.Timer
@@ -491,11 +522,17 @@ func (t *Task) handle(sc *scope, failure error) (err error) {
 	sc.asks.Store(handlerFirst)
 	sc.calls.Store(handlerFirst)
 	t.nested.Store(handlerFirst)
+	returned := false
 	defer func() {
-		if p := recover(); p != nil {
-			err = newPanicError("error handler: ", p)
+		if !returned {
+			p := recover()
+			e := caught.New("", p)
+			if err = e; p == nil {
+				t.ends(&handlerError{err, failure})
+			}
 		}
 		t.awaitCalls(err)
+		err = t.verdict(err)
 		if ps := t.paused(); err == nil && len(ps) > 0 {
 			err = &SwallowedInterruptError{Pauses: ps}
 		}
@@ -515,6 +552,7 @@ func (t *Task) handle(sc *scope, failure error) (err error) {
 		in = r.plan.state.fresh(r.slots, r.plan.schema.words, r.plan.public)
 	}
 	out, err := t.node.Handler.Call(sc, in, ne)
+	returned = true
 	if err != nil {
 		return err
 	}
@@ -525,8 +563,8 @@ func (t *Task) handle(sc *scope, failure error) (err error) {
 // nodeError says where err happened.
 func (t *Task) nodeError(sc *scope, err error) *NodeError {
 	ne := &NodeError{Graph: t.run.plan.name, Node: t.node.Name, Path: t.run.ns, Step: t.step, Attempt: sc.attempt, Err: err}
-	if p, ok := errors.AsType[*panicError](err); ok {
-		ne.Stack = p.stack
+	if e, ok := errors.AsType[*caught.Error](err); ok {
+		ne.Stack = e.Stack
 	}
 	return ne
 }
@@ -543,15 +581,29 @@ func (t *Task) finish(sc *scope, err error) {
 }
 
 // retryAfter says whether err is to be tried again and after how long. The
-// first policy that matches the error decides.
-func (n *node) retryAfter(err error, attempt int) (time.Duration, bool) {
+// first policy that matches the error decides. The error it returns is err, or
+// that a policy could not decide about it.
+func (n *node) retryAfter(err error, attempt int) (wait time.Duration, again bool, bad error) {
+	defer func() {
+		if p := recover(); p != nil {
+			wait, again, bad = 0, false, &undecidedError{caught.New("retry policy: ", p), err}
+		}
+	}()
 	for i := range n.Retry {
 		if p := n.Retry[i].withDefaults(); p.On(err) {
-			return p.Wait(attempt)
+			wait, again = p.Wait(attempt)
+			return wait, again, err
 		}
 	}
-	return 0, false
+	return 0, false, err
 }
+
+// undecidedError: a retry policy failed to say whether a failure is tried again.
+type undecidedError struct{ err, failure error }
+
+func (e *undecidedError) Error() string { return fmt.Sprintf("%v (asked about: %v)", e.err, e.failure) }
+
+func (e *undecidedError) Unwrap() []error { return []error{e.err, e.failure} }
 
 // Wait says how long to wait after a failed attempt, counted from 1, and whether
 // there is another one.
@@ -653,7 +705,7 @@ func fingerprint(in any) prints {
 
 // imprint is the JSON of a field, nil if it has none.
 func imprint(v reflect.Value) []byte {
-	raw, err := json.Marshal(v.Interface())
+	raw, err := toJSON(v.Interface())
 	if err != nil {
 		return nil
 	}

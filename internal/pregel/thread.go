@@ -290,6 +290,7 @@ func (p *Plan) editStep(ctx context.Context, set Settings, edits []Edit) (checkp
 	if err != nil {
 		return checkpoint.ID{}, err
 	}
+	defer r.unwatch()
 	r.journal = set.NS != "" // what the graph hands up includes what was edited
 	if err := r.loadOrFork(Input{}); err != nil {
 		return checkpoint.ID{}, err

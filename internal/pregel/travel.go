@@ -246,8 +246,10 @@ func (p *Plan) branch(ctx context.Context, set *Settings, cp *checkpoint.Checkpo
 		}
 		of, task = next.ID, tasks[l.task].namespace()
 	}
+	storing := &Run{plan: p, set: set, ctx: ctx}
+	defer storing.unwatch()
 	for _, put := range slices.Backward(puts) {
-		if err := saver.Put(context.WithoutCancel(ctx), put); err != nil {
+		if err := storing.savePut(saver, put); err != nil {
 			return "", fmt.Errorf("graph %q: store thread %q: %w", p.name, set.Thread, err)
 		}
 	}
@@ -376,7 +378,7 @@ func (r *Run) copyHead() error {
 	put := &checkpoint.Put{Key: cp.Key, Parent: parent.ID, Head: r.tip, Fence: r.set.Fence, Step: cp.Step + 1, Source: checkpoint.Fork,
 		RunID: r.set.RunID, Metadata: meta, Changes: changesFrom(parent.Values, cp.Values), Control: ctl}
 	put.ID = checkpoint.NewID(put.Step, r.tip)
-	if err := r.set.Saver.Put(context.WithoutCancel(r.ctx), put); err != nil {
+	if err := r.savePut(r.set.Saver, put); err != nil {
 		return fmt.Errorf("graph %q: store thread %q: %w", r.plan.name, r.set.Thread, err)
 	}
 	r.before, r.head, r.tip = put.Parent, put.ID, put.ID

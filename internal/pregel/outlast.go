@@ -1,0 +1,116 @@
+package pregel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/treadle-go/treadle/checkpoint"
+)
+
+// DefaultPutTimeout is how long a run whose context is over waits for its saver.
+const DefaultPutTimeout = 10 * time.Second
+
+// What a step has done is stored even if the run's context ends meanwhile, and a
+// saver that is slow is waited for. But a run whose context is over has to come
+// back: from then on a saver has so much time and no more. A saver that did not
+// answer once is not asked again.
+
+// patience is the context in which a run's saver works.
+type patience struct {
+	once    sync.Once
+	ctx     context.Context // ends some time after the run's own, if puts are still waited for then
+	cancel  context.CancelCauseFunc
+	stop    func() bool
+	stopped chan struct{}
+
+	mu      sync.Mutex
+	stalled error // of the outermost run: that the saver did not answer
+}
+
+var errStalled = errors.New("the saver's time is up")
+
+// outlast is the context for a call of the saver.
+func (r *Run) outlast() (context.Context, context.CancelFunc) {
+	none := func() {}
+	switch {
+	case r.ctx.Done() == nil:
+		return r.ctx, none
+	case r.ctx.Err() != nil:
+		return context.WithTimeoutCause(context.WithoutCancel(r.ctx), r.putTimeout(), errStalled)
+	}
+	p := &r.patience
+	p.once.Do(func() {
+		p.ctx, p.cancel = context.WithCancelCause(context.WithoutCancel(r.ctx))
+		p.stopped = make(chan struct{})
+		p.stop = context.AfterFunc(r.ctx, func() {
+			defer close(p.stopped)
+			timer := time.NewTimer(r.putTimeout())
+			defer timer.Stop()
+			select {
+			case <-timer.C:
+				p.cancel(errStalled)
+			case <-p.ctx.Done():
+			}
+		})
+	})
+	return p.ctx, none
+}
+
+func (r *Run) putTimeout() time.Duration {
+	if r.set.PutTimeout == 0 {
+		return DefaultPutTimeout
+	}
+	return r.set.PutTimeout
+}
+
+// unwatch comes when the run stores nothing any more.
+func (r *Run) unwatch() {
+	p := &r.patience
+	if p.cancel == nil {
+		return
+	}
+	p.cancel(nil)
+	if !p.stop() {
+		<-p.stopped
+	}
+}
+
+// save calls the saver.
+func (r *Run) save(call func(context.Context) error) error {
+	root := &r.root().patience
+	root.mu.Lock()
+	err := root.stalled
+	root.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := r.outlast()
+	defer cancel()
+	if err = call(ctx); err == nil || !errors.Is(context.Cause(ctx), errStalled) {
+		return err
+	}
+	err = fmt.Errorf("the saver has not answered within %v since the run's context ended (%w): %w", r.putTimeout(), context.Cause(r.ctx), err)
+	root.mu.Lock()
+	defer root.mu.Unlock()
+	root.stalled = err
+	return err
+}
+
+// savePut has a saver store a checkpoint.
+func (r *Run) savePut(s checkpoint.Saver, p *checkpoint.Put) error {
+	if _, later := s.(deferred); later { // which comes here again when it stores
+		return s.Put(r.ctx, p)
+	}
+	return r.save(func(ctx context.Context) error { return s.Put(ctx, p) })
+}
+
+// saveWrites has a saver store what became of tasks.
+func (r *Run) saveWrites(s checkpoint.Saver, at checkpoint.Key, ws []checkpoint.Write) error {
+	if _, later := s.(deferred); later {
+		return s.PutWrites(r.ctx, at, r.set.Fence, ws)
+	}
+	return r.save(func(ctx context.Context) error { return s.PutWrites(ctx, at, r.set.Fence, ws) })
+}
