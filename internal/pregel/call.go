@@ -194,6 +194,9 @@ func (t *Task) runCall(ctx context.Context) (json.RawMessage, error) {
 	}
 	hit := raw != nil
 	if err := t.run.awaitHead(ctx); err != nil {
+		if IsFault(err) {
+			err = t.fails(err)
+		}
 		return nil, t.callFailed(sc, err)
 	}
 	if !hit {

@@ -103,13 +103,25 @@ func (r *Run) commit(tasks []*Task) (err error) {
 	r.ver++
 	r.undo = r.undo[:0]
 	var at *Task
+	returned := false
 	defer func() {
-		if p := recover(); p != nil {
-			err = at.nodeError(&at.scope, caught.New("reduce: ", p))
+		if !returned {
+			p := recover()
+			if err = at.nodeError(&at.scope, caught.New("reduce: ", p)); p == nil {
+				r.gone = err
+			}
 		}
 	}()
+	err = r.foldAll(tasks, &at)
+	returned = true
+	return err
+}
+
+// foldAll is commit; at is the task whose writes it is at.
+func (r *Run) foldAll(tasks []*Task, who **Task) error {
+	var at *Task
 	for _, t := range tasks {
-		at = t
+		at, *who = t, t
 		for i := range t.out.writes {
 			w := t.out.writes[i]
 			s := &r.slots[w.ch.id]

@@ -184,10 +184,11 @@ func (r *Run) awaitHead(ctx context.Context) error {
 		if !ok {
 			return nil
 		}
-		if err := a.await(ctx, r.key()); err != nil {
-			return r.unread(fmt.Errorf("graph %q: store thread %q: %w", r.plan.name, r.set.Thread, err))
+		err := a.await(ctx, r.key())
+		if err != nil && ctx.Err() == nil {
+			err = r.faulted(fmt.Errorf("graph %q: store thread %q: %w", r.plan.name, r.set.Thread, err))
 		}
-		return nil
+		return err
 	}
 	return nil
 }

@@ -28,6 +28,9 @@ func (e *NodeError) Error() string {
 		where += fmt.Sprintf(", attempt %d", e.Attempt)
 	}
 	msg := e.Err.Error()
+	if e.Node == "" {
+		return where + "): " + strings.TrimPrefix(msg, fmt.Sprintf("graph %q: ", e.Graph))
+	}
 	switch e.Err.(type) { //nolint:errorlint // what wraps one of these does not begin with the graph
 	case *UpdateError, *ValidationError: // they name the graph, too
 		msg = strings.TrimPrefix(msg, fmt.Sprintf("graph %q: ", e.Graph))

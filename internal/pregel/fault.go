@@ -167,8 +167,8 @@ func (t *Task) unreturned(p any) error {
 // unreturned is the same of a run: of what it does between its tasks, such as
 // reducing and storing, or of its only task.
 func (r *Run) unreturned(p any) error {
-	err := error(nil)
-	if t := r.one[0]; t != nil && t.err != nil && p == nil {
+	err := r.gone
+	if t := r.one[0]; err == nil && t != nil && t.err != nil && p == nil {
 		if e, ok := errors.AsType[*caught.Error](t.err); ok && e.Exit {
 			err = t.err
 		}
@@ -181,6 +181,22 @@ func (r *Run) unreturned(p any) error {
 		r.parent.ends(err)
 	}
 	return err
+}
+
+// located gives an error of a function that did not return, and that no node
+// called, the place and the stack that those of nodes have.
+func (r *Run) located(err error) error {
+	if err == nil {
+		return nil
+	}
+	e, ok := errors.AsType[*caught.Error](err)
+	if !ok {
+		return err
+	}
+	if _, has := errors.AsType[*NodeError](err); has {
+		return err
+	}
+	return &NodeError{Graph: r.plan.name, Path: r.ns, Step: r.step, Attempt: 1, Err: err, Stack: e.Stack}
 }
 
 // toJSON is json.Marshal. A panic of one of the value's methods is an error.

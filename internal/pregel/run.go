@@ -146,6 +146,7 @@ type Run struct {
 	lasting    map[string]lastingUse // of the outermost run: by namespace
 
 	patience patience
+	gone     error // a function of the user's has ended the goroutine of the loop
 }
 
 // begin prepares a run up to its first step with nodes: it loads the thread,
@@ -426,6 +427,7 @@ func (p *Plan) Start(ctx context.Context, in Input, set Settings, end func(out a
 		}
 		r.vacate()
 		r.unwatch()
+		err = r.located(err)
 		if r.slots == nil {
 			r.slots = make([]slot, len(p.schema.channels))
 		}
