@@ -31,6 +31,7 @@ var floorOf = map[string]int{
 	"internal/threadtest": 3,
 
 	"internal/crashtest": 3,
+	"internal/faulttest": 3,
 
 	".": 2,
 

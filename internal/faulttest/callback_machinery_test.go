@@ -271,7 +271,10 @@ func TestFailureOfTheMachineryInsideATool(t *testing.T) {
 		{"made another error", 1, func(ctx context.Context, runs *atomic.Int32) (string, error) {
 			return "", fmt.Errorf("failed: %v", effect(ctx, runs)) //nolint:errorlint // on purpose
 		}, nil},
-		{"swallowed", 1, func(ctx context.Context, runs *atomic.Int32) (string, error) { _ = effect(ctx, runs); return "paid", nil }, nil},
+		{"swallowed", 1, func(ctx context.Context, runs *atomic.Int32) (string, error) {
+			_ = effect(ctx, runs)
+			return "paid", nil
+		}, nil},
 		{"two calls", 2, func(ctx context.Context, runs *atomic.Int32) (string, error) { return "paid", effect(ctx, runs) }, nil},
 		{"retried", 1, func(ctx context.Context, runs *atomic.Int32) (string, error) {
 			return "", fmt.Errorf("failed: %v", effect(ctx, runs)) //nolint:errorlint // on purpose

@@ -62,8 +62,8 @@ type (
 		B *bomb `json:"-"`
 		N int
 	}
-	frail      struct{ b *bomb } // an error
-	frailAs    struct{ b *bomb }
+	frail   struct{ b *bomb } // an error
+	frailAs struct{ b *bomb }
 )
 
 func (u unwritable) MarshalJSON() ([]byte, error) { u.B.touch(); return []byte("{}"), nil }

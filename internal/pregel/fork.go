@@ -64,7 +64,7 @@ func (r *Run) loadOrFork(in Input) error {
 
 // get is Get with nil for what is not there.
 func (r *Run) get(key checkpoint.Key) (*checkpoint.Checkpoint, error) {
-	cp, err := r.set.Saver.Get(r.ctx, key)
+	cp, err := getFrom(r.ctx, r.set.Saver, key)
 	if errors.Is(err, checkpoint.ErrNotFound) && key.ID.IsZero() {
 		return nil, nil
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/caught"
 )
 
 // DefaultPutTimeout is how long a run whose context is over waits for its saver.
@@ -89,7 +90,7 @@ func (r *Run) save(call func(context.Context) error) error {
 	}
 	ctx, cancel := r.outlast()
 	defer cancel()
-	if err = call(ctx); err == nil || !errors.Is(context.Cause(ctx), errStalled) {
+	if err = callSaver(ctx, call); err == nil || !errors.Is(context.Cause(ctx), errStalled) {
 		return err
 	}
 	err = fmt.Errorf("the saver has not answered within %v since the run's context ended (%w): %w", r.putTimeout(), context.Cause(r.ctx), err)
@@ -97,6 +98,16 @@ func (r *Run) save(call func(context.Context) error) error {
 	defer root.mu.Unlock()
 	root.stalled = err
 	return err
+}
+
+// callSaver makes an error of a saver's panic.
+func callSaver(ctx context.Context, call func(context.Context) error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = caught.New("saver: ", p)
+		}
+	}()
+	return call(ctx)
 }
 
 // savePut has a saver store a checkpoint.

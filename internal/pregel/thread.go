@@ -122,7 +122,7 @@ func (p *Plan) State(ctx context.Context, set Settings) (*Checkpoint, error) {
 }
 
 func (p *Plan) stateAt(ctx context.Context, set Settings, id checkpoint.ID) (*Checkpoint, error) {
-	cp, err := set.Saver.Get(ctx, checkpoint.Key{Thread: set.Thread, Namespace: set.NS, ID: id})
+	cp, err := getFrom(ctx, set.Saver, checkpoint.Key{Thread: set.Thread, Namespace: set.NS, ID: id})
 	if errors.Is(err, checkpoint.ErrNotFound) && id.IsZero() {
 		return nil, nil
 	}
@@ -211,7 +211,7 @@ func (p *Plan) History(ctx context.Context, set Settings, q Query) iter.Seq2[*Ch
 		}
 		after := steps{} // what followed the checkpoints that are to come
 		if !q.Before.IsZero() {
-			cp, err := set.Saver.Get(ctx, checkpoint.Key{Thread: set.Thread, Namespace: set.NS, ID: q.Before})
+			cp, err := getFrom(ctx, set.Saver, checkpoint.Key{Thread: set.Thread, Namespace: set.NS, ID: q.Before})
 			if err == nil {
 				after.note(cp, p.made(&set, cp))
 			} else if !errors.Is(err, checkpoint.ErrNotFound) {
@@ -220,7 +220,7 @@ func (p *Plan) History(ctx context.Context, set Settings, q Query) iter.Seq2[*Ch
 			}
 		}
 		n := 0
-		for cp, err := range set.Saver.List(ctx, q.Query) {
+		for cp, err := range listFrom(ctx, set.Saver, q.Query) {
 			if err != nil {
 				yield(nil, err)
 				return

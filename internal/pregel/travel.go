@@ -74,7 +74,7 @@ func split(ns string) []string {
 
 // stored reads a checkpoint of the thread that set names, the head if id is zero.
 func (p *Plan) stored(ctx context.Context, set *Settings, ns string, id checkpoint.ID) (*checkpoint.Checkpoint, error) {
-	cp, err := undeferred(set.Saver).Get(ctx, checkpoint.Key{Thread: set.Thread, Namespace: ns, ID: id})
+	cp, err := getFrom(ctx, undeferred(set.Saver), checkpoint.Key{Thread: set.Thread, Namespace: ns, ID: id})
 	if err != nil {
 		return nil, fmt.Errorf("graph %q: thread %q: checkpoint %s of %q: %w", p.name, set.Thread, id, ns, err)
 	}
