@@ -263,6 +263,7 @@ func (b *draft) compile(in, out reflect.Type, o *Options) (core, error) {
 	spec := b.spec // a builder may be compiled again, with other options
 	spec.In, spec.Out = in, out
 	spec.Strict, spec.Storable, spec.StepLimit = opts.Strict, opts.Saver != nil, opts.StepLimit
+	spec.Was = opts.Was
 	spec.Before, spec.After = opts.Before, opts.After
 	if opts.StepLimit < 0 {
 		spec.Errs = append(slices.Clip(spec.Errs), &BuildError{Graph: spec.Name, Msg: fmt.Sprintf("step limit %d: want at least 1", opts.StepLimit)})

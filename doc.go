@@ -136,7 +136,9 @@
 // one: Continue on it runs again what came after, as a new branch beside the old
 // one. [Thread.Update] edits the state as if a node had written it. Two runs on
 // one thread at a time do not mix: the one that stores second fails with
-// checkpoint.ErrConflict. A run without a thread stores nothing.
+// checkpoint.ErrConflict. A thread is of the graph that began it, by name, and
+// another one is refused; [Options].Was is for a graph that was renamed. A run
+// without a thread stores nothing.
 //
 // A step is stored before the next one starts; [Async] and [Exit] are faster and
 // promise less. A nested graph is stored under a namespace of its own, for as

@@ -53,6 +53,10 @@ type Options struct {
 	// Before and After are breakpoints of every run, inside another graph too;
 	// see the options of the same names.
 	Before, After []string
+	// Was are names that the graph had before. A thread, and the state of a
+	// nested graph, is of the graph whose name its checkpoints have, and no
+	// other graph goes on with it or edits it, unless that name is one of these.
+	Was []string
 	// Strict makes Compile's warnings errors.
 	Strict bool
 	// Check makes a run fail when a node changes the input it was given. By

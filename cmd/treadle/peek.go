@@ -26,6 +26,7 @@ const (
 // glance is what can be said of a checkpoint without the graph that made it.
 type glance struct {
 	Thread    string                     `json:"thread"`
+	Graph     string                     `json:"graph,omitempty"` // the graph's name, if the checkpoint knows it
 	ID        checkpoint.ID              `json:"id"`
 	Parent    *checkpoint.ID             `json:"parent,omitempty"`
 	Step      int                        `json:"step"`
@@ -87,6 +88,7 @@ func look(cp *checkpoint.Checkpoint) glance {
 // readControl reads what is to run next.
 func (g *glance) readControl(raw []byte) bool {
 	var c struct {
+		Graph string
 		Start json.RawMessage
 		Next  []string
 		Sends []struct{ Node string }
@@ -97,6 +99,7 @@ func (g *glance) readControl(raw []byte) bool {
 	if json.Unmarshal(raw, &c) != nil {
 		return false
 	}
+	g.Graph = c.Graph
 	if c.Start != nil {
 		g.Next = append(g.Next, treadle.Start)
 		return true

@@ -302,8 +302,8 @@ func TestJokesGoesOnAfterItWasStoppedAtItsQuestion(t *testing.T) {
 			args := []string{"jokes", "--pace", "0s", "--db", file, "--thread", "jokes"}
 			c := inTTY(t, "", append(args, "--topic", "gophers")...)
 			c.expect("[yes]")
-			waits := result{Stdout: `THREAD  CHECKPOINTS    SIZE  LAST CHANGE  STATUS
-jokes             5  0.0 kB  just now     waiting for an answer
+			waits := result{Stdout: `THREAD  GRAPH  CHECKPOINTS    SIZE  LAST CHANGE  STATUS
+jokes   jokes            5  0.0 kB  just now     waiting for an answer
 `}
 			diff(t, onFile(t, file, "list"), waits) // while it has the file open
 			test.stop(c)

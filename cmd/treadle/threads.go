@@ -164,6 +164,7 @@ func (in *inspector) threads(ctx context.Context) ([]summary, error) {
 // summary is a thread in a list.
 type summary struct {
 	Thread      string         `json:"thread"`
+	Graph       string         `json:"graph,omitempty"` // of old threads unknown
 	Checkpoints int            `json:"checkpoints"`
 	Bytes       int64          `json:"bytes"`
 	Head        *checkpoint.ID `json:"head,omitempty"`
@@ -182,7 +183,7 @@ func (in *inspector) newList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			t := table{titles: []string{"THREAD", " CHECKPOINTS", " SIZE", "LAST CHANGE", "STATUS"}}
+			t := table{titles: []string{"THREAD", "GRAPH", " CHECKPOINTS", " SIZE", "LAST CHANGE", "STATUS"}}
 			for _, s := range all {
 				changed := ""
 				switch cp, err := in.db.Get(ctx, checkpoint.Key{Thread: s.Thread}); {
@@ -192,11 +193,11 @@ func (in *inspector) newList() *cobra.Command {
 					return fmt.Errorf("thread %q: %w", s.Thread, err)
 				default:
 					g := look(cp)
-					s.Head, s.Changed, s.Status, s.Next = &g.ID, &g.Created, g.Status, g.Next
+					s.Graph, s.Head, s.Changed, s.Status, s.Next = g.Graph, &g.ID, &g.Created, g.Status, g.Next
 					changed = ago(time.Since(g.Created))
 				}
 				if !in.json {
-					t.add(plain(s.Thread), strconv.Itoa(s.Checkpoints), size(s.Bytes), changed, string(s.Status))
+					t.add(plain(s.Thread), plain(s.Graph), strconv.Itoa(s.Checkpoints), size(s.Bytes), changed, string(s.Status))
 				} else if err := in.emit(s); err != nil {
 					return err
 				}
@@ -277,6 +278,9 @@ func (in *inspector) newShow() *cobra.Command {
 func (in *inspector) show(g *glance) {
 	row := func(name, text string) { fmt.Fprintf(in.out, "%-10s  %s\n", name, text) }
 	row("thread", plain(g.Thread))
+	if g.Graph != "" {
+		row("graph", plain(g.Graph))
+	}
 	row("checkpoint", g.ID.String())
 	row("step", fmt.Sprintf("%d, made by %s, %s", g.Step, g.Source, ago(time.Since(g.Created))))
 	row("status", string(g.Status))

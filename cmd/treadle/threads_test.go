@@ -118,10 +118,10 @@ func ids(t *testing.T, file string) map[int]string {
 func TestThreadsTables(t *testing.T) {
 	file := library(t)
 	for command, want := range map[string]string{
-		"list": `THREAD          CHECKPOINTS    SIZE  LAST CHANGE  STATUS
-asking                    5  0.0 kB  just now     waiting for an answer
-done                      7  0.0 kB  just now     idle
-press\u001b[2J            2  0.0 kB  just now     failed
+		"list": `THREAD         GRAPH  CHECKPOINTS    SIZE  LAST CHANGE  STATUS
+asking         jokes            5  0.0 kB  just now     waiting for an answer
+done           jokes            7  0.0 kB  just now     idle
+press\u001b[2J  press            2  0.0 kB  just now     failed
 `,
 		"du": `  SIZE  CHECKPOINTS  THREAD
 0.0 kB            7  done
@@ -142,6 +142,7 @@ press\u001b[2J            2  0.0 kB  just now     failed
   -1  input   ID  just now         __start__
 `,
 		"show asking": `thread      asking
+graph       jokes
 checkpoint  ID
 step        3, made by loop, just now
 status      waiting for an answer
@@ -205,6 +206,7 @@ winner:
 		})
 	}
 	diff(t, onFile(t, file, "show", "press\x1b[2J"), result{Stdout: `thread      press\u001b[2J
+graph       press
 checkpoint  ID
 step        0, made by loop, just now
 status      failed
@@ -224,19 +226,19 @@ log: ["begun"]
 func TestThreadsJSONIsAnObjectPerLine(t *testing.T) {
 	file := library(t)
 	for command, want := range map[string]string{
-		"list": `{"thread":"asking","checkpoints":5,"bytes":0,"head":"ID","changed":"TIME","status":"waiting for an answer","next":["approve"]}
-{"thread":"done","checkpoints":7,"bytes":0,"head":"ID","changed":"TIME","status":"idle"}
-{"thread":"press\u001b[2J","checkpoints":2,"bytes":0,"head":"ID","changed":"TIME","status":"failed","next":["bad","good"]}
+		"list": `{"thread":"asking","graph":"jokes","checkpoints":5,"bytes":0,"head":"ID","changed":"TIME","status":"waiting for an answer","next":["approve"]}
+{"thread":"done","graph":"jokes","checkpoints":7,"bytes":0,"head":"ID","changed":"TIME","status":"idle"}
+{"thread":"press\u001b[2J","graph":"press","checkpoints":2,"bytes":0,"head":"ID","changed":"TIME","status":"failed","next":["bad","good"]}
 `,
 		"du": `{"thread":"done","checkpoints":7,"bytes":0}
 {"thread":"asking","checkpoints":5,"bytes":0}
 {"thread":"press\u001b[2J","checkpoints":2,"bytes":0}
 `,
-		"history asking --limit 2": `{"thread":"asking","id":"ID","parent":"ID","step":3,"source":"loop","created":"TIME","status":"waiting for an answer","next":["approve"],` +
+		"history asking --limit 2": `{"thread":"asking","graph":"jokes","id":"ID","parent":"ID","step":3,"source":"loop","created":"TIME","status":"waiting for an answer","next":["approve"],` +
 			`"tasks":[{"id":"ID","node":"approve","state":"asks"}],"questions":[QUESTION]}
-{"thread":"asking","id":"ID","parent":"ID","step":2,"source":"loop","created":"TIME","status":"unfinished","next":["judge"]}
+{"thread":"asking","graph":"jokes","id":"ID","parent":"ID","step":2,"source":"loop","created":"TIME","status":"unfinished","next":["judge"]}
 `,
-		"show done": `{"thread":"done","id":"ID","parent":"ID","step":5,"source":"loop","created":"TIME","status":"idle","next":[],"values":VALUES}
+		"show done": `{"thread":"done","graph":"jokes","id":"ID","parent":"ID","step":5,"source":"loop","created":"TIME","status":"idle","next":[],"values":VALUES}
 `,
 		"prune asking --keep-last 3 --dry-run": `{"checkpoints":5,"nested":0,"thread":"asking","would_remove":["ID","ID"]}
 `,
@@ -404,8 +406,8 @@ func TestThreadsPruneSaysWhatItCannotForesee(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	diff(t, onFile(t, file, "list").Stdout, `THREAD  CHECKPOINTS    SIZE  LAST CHANGE  STATUS
-essay            14  0.0 kB  just now     idle
+	diff(t, onFile(t, file, "list").Stdout, `THREAD  GRAPH  CHECKPOINTS    SIZE  LAST CHANGE  STATUS
+essay   essay           14  0.0 kB  just now     idle
 `)
 	diff(t, onFile(t, file, "prune essay --keep-last 7 --dry-run"), result{Stdout: `Would remove 1 of the 8 checkpoints of thread "essay".
   ID  just now
@@ -457,8 +459,8 @@ func TestThreadsOfAnEncryptedSaverAreUnreadable(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	diff(t, onFile(t, file, "list"), result{Stdout: `THREAD  CHECKPOINTS    SIZE  LAST CHANGE  STATUS
-secret            5  0.0 kB  just now     unreadable
+	diff(t, onFile(t, file, "list"), result{Stdout: `THREAD  GRAPH  CHECKPOINTS    SIZE  LAST CHANGE  STATUS
+secret  jokes            5  0.0 kB  just now     unreadable
 `})
 	if got := call(t.Context(), "threads", "show", "secret", "--json", "--db", file); got.Code != 0 || strings.Contains(got.Stdout, "owls") || !json.Valid([]byte(got.Stdout)) {
 		t.Errorf("got %+v", got)
@@ -492,8 +494,8 @@ func TestThreadsListsAThreadWithoutCheckpoints(t *testing.T) {
 	if err := errors.Join(db.Fence(t.Context(), "leased", 3), db.Close()); err != nil {
 		t.Fatal(err)
 	}
-	diff(t, onFile(t, file, "list"), result{Stdout: `THREAD  CHECKPOINTS  SIZE  LAST CHANGE  STATUS
-leased            0   0 B               idle
+	diff(t, onFile(t, file, "list"), result{Stdout: `THREAD  GRAPH  CHECKPOINTS  SIZE  LAST CHANGE  STATUS
+leased                   0   0 B               idle
 `})
 	diff(t, onFile(t, file, "show leased"), result{"", "treadle: thread \"leased\" in FILE has no checkpoints\n", 1})
 }

@@ -25,6 +25,7 @@ type compiler struct {
 // Compile checks spec and returns its plan, or every problem at once.
 func Compile(spec *Spec) (*Plan, error) {
 	p := &Plan{name: spec.Name, spec: spec, byName: map[string]*node{}}
+	p.quoted, _ = json.Marshal(p.name) // a string always has JSON
 	p.schema = &Schema{graph: spec.Name, words: spec.Words, state: spec.State,
 		byName: map[string]*channel{}, byWire: map[string]*channel{}, errs: slices.Clone(spec.Errs), workflow: spec.Workflow}
 	c := &compiler{Plan: p, spec: spec, written: map[string]bool{}, reads: map[*channel]bool{},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/treadle-go/treadle/checkpoint"
@@ -48,7 +49,7 @@ func (r *Run) loadOrFork(in Input) error {
 		}
 		return r.forkFrom(key, r.set.At, cp.ID)
 	case r.parent == nil:
-		return r.restoreFrom(cp)
+		return r.goOnFrom(cp)
 	case r.set.Keep == KeepThread && (r.otherInput || owner(cp) != r.parent.namespace()):
 		from, err := r.edited(cp, r.parent.run.child(r.ns))
 		if err != nil {
@@ -59,7 +60,27 @@ func (r *Run) loadOrFork(in Input) error {
 		return r.forkFrom(key, checkpoint.ID{}, cp.ID) // from nothing
 	}
 	r.resumed = true
-	return r.restoreFrom(cp)
+	return r.goOnFrom(cp)
+}
+
+// goOnFrom makes cp the state of a run that goes on from it. The checkpoint of
+// another graph is refused: what of it has the same name would be taken over,
+// and the rest dropped.
+func (r *Run) goOnFrom(cp *checkpoint.Checkpoint) error {
+	err := r.restoreFrom(cp)
+	if err != nil { // perhaps because of that
+		var c struct{ Graph string }
+		_ = json.Unmarshal(cp.Control, &c) // it says so itself if it cannot be read
+		r.madeBy = c.Graph
+	}
+	name := r.madeBy
+	if name == "" || name == r.plan.name || slices.Contains(r.plan.spec.Was, name) {
+		return err // checkpoints of earlier versions have no name
+	}
+	if r.ns != "" {
+		return fmt.Errorf("graph %q: thread %q: the state at %q is of graph %q: a node must run the same graphs in the same order each time; if the graph was renamed, give its old name in Options.Was", r.plan.name, r.set.Thread, r.ns, name)
+	}
+	return fmt.Errorf("graph %q: thread %q is of graph %q: use another thread; if the graph was renamed, give its old name in Options.Was", r.plan.name, r.set.Thread, name)
 }
 
 // get is Get with nil for what is not there.
@@ -93,7 +114,7 @@ func (r *Run) forkFrom(key checkpoint.Key, id, tip checkpoint.ID) error {
 	if id != tip {
 		cp.Pending, r.forked = nil, true
 	}
-	if err := r.restoreFrom(cp); err != nil {
+	if err := r.goOnFrom(cp); err != nil {
 		return err
 	}
 	r.tip = tip

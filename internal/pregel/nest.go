@@ -261,7 +261,7 @@ func (r *Run) noteInput(in Input) {
 		o.writes = slices.DeleteFunc(o.writes, func(w write) bool { return w.ch.policy == untracked })
 		rec := &Record{schema: r.plan.schema, root: r.plan.schema.root, items: o.writes}
 		if raw, err := rec.MarshalJSON(); err == nil {
-			sum, known = sha256.Sum256(raw), true
+			sum, known = sha256.Sum256(append(raw, r.plan.name...)), true
 		}
 	}
 	root := r.root()

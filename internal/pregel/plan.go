@@ -14,6 +14,7 @@ import (
 // Plan is a compiled graph. It is immutable and may run many times at once.
 type Plan struct {
 	name     string
+	quoted   []byte // the name as JSON
 	spec     *Spec
 	schema   *Schema
 	nodes    []*node // by name: a node's id is its rank, so id order is commit order

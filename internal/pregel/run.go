@@ -133,6 +133,7 @@ type Run struct {
 	children map[string]checkpoint.ID // heads of the nested runs that last as long as the thread
 	childMu  sync.Mutex               // guards children
 	ownerWas string                   // of a lasting nested run that is edited: the task it ran for
+	madeBy   string                   // the name of the graph that made the loaded checkpoint
 	ofWas    checkpoint.ID            // of a nested run that is edited: the checkpoint around it
 	results  json.RawMessage          // who wrote what in the step that is to be stored; see attribute
 	taken    []*Task                  // finished tasks whose results an edit took over

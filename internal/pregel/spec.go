@@ -23,6 +23,8 @@ type Spec struct {
 	Defaults NodeSpec // options that nodes without their own take
 	Errs     []error  // what the builder saw already
 
+	Was []string // names that the graph had before
+
 	Storable bool // a saver will keep the state
 	Strict   bool // warnings are errors
 

@@ -25,6 +25,8 @@ type controlJSON struct {
 	Owner    string                   `json:"owner,omitempty"`    // of a nested run that lasts: the task it ran for
 	Children map[string]checkpoint.ID `json:"children,omitempty"` // heads of the nested runs that last
 
+	Graph string `json:"graph,omitempty"` // the graph's name
+
 	Results json.RawMessage `json:"results,omitempty"` // what the tasks of the step before wrote, where it is not obvious; a list of ranJSON
 }
 
@@ -42,7 +44,7 @@ func (r *Run) encodeControl() ([]byte, error) {
 	name := func(id int32) string { return p.nodes[id].Name }
 	plain := len(c.sends) == 0 && len(c.waiting) == 0 && c.start == nil && c.seed == "" && r.owned() == "" && len(r.heads()) == 0 && !slices.ContainsFunc(c.joins, bits.any)
 	if plain {
-		b := append(make([]byte, 0, 64), `{"next":[`...)
+		b := append(make([]byte, 0, 64+len(p.quoted)), `{"next":[`...)
 		for i, id := range c.armed {
 			if i > 0 {
 				b = append(b, ',')
@@ -60,12 +62,15 @@ func (r *Run) encodeControl() ([]byte, error) {
 		if of := r.of(); !of.IsZero() {
 			b = append(append(append(b, `,"of":"`...), of.String()...), '"')
 		}
+		if p.name != "" {
+			b = append(append(b, `,"graph":`...), p.quoted...)
+		}
 		if r.results != nil {
 			b = append(append(b, `,"results":`...), r.results...)
 		}
 		return append(b, '}'), nil
 	}
-	out := controlJSON{Last: r.last, Seed: c.seed, Of: r.of(), Owner: r.owned(), Children: r.heads(), Results: r.results}
+	out := controlJSON{Last: r.last, Seed: c.seed, Of: r.of(), Owner: r.owned(), Children: r.heads(), Graph: p.name, Results: r.results}
 	if coded(c.start) {
 		out.Input = c.start[1:]
 	} else {
@@ -232,7 +237,7 @@ func (r *Run) decodeControl(raw []byte) error {
 		return slices.Compact(out)
 	}
 	r.ctl.start, r.ctl.seed, r.last = startOf(c.Start, c.Input), c.Seed, c.Last
-	r.children, r.ownerWas, r.ofWas = c.Children, c.Owner, c.Of
+	r.children, r.ownerWas, r.ofWas, r.madeBy = c.Children, c.Owner, c.Of, c.Graph
 	r.ctl.armed, r.ctl.waiting = ids(c.Next), ids(c.Waiting)
 	for _, s := range c.Sends {
 		n := r.plan.byName[s.Node]

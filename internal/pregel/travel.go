@@ -405,7 +405,7 @@ func (r *Run) travel(in Input) error {
 	if cp == nil || err != nil {
 		return err
 	}
-	return r.restoreFrom(cp)
+	return r.goOnFrom(cp)
 }
 
 // notHere refuses answers at a checkpoint that the thread is not at.

@@ -37,6 +37,7 @@ func Nesting(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	t.Run("PerThreadInsidePerTask", func(t *testing.T) { nestingMixed(t, open) })
 	t.Run("PerThreadIsEditedBetweenTurns", func(t *testing.T) { nestingEditedBetween(t, open) })
 	t.Run("PerThreadInRecordedTask", func(t *testing.T) { nestingInTask(t, open) })
+	t.Run("OfAnotherGraph", func(t *testing.T) { nestingOfAnotherGraph(t, open) })
 	t.Run("PerThreadBySeveralTasks", func(t *testing.T) { nestingPerThreadSends(t, open) })
 	t.Run("RetriedWithAnotherInput", func(t *testing.T) { nestingRetriedInput(t, open) })
 	t.Run("RetriedWithTheSameInput", func(t *testing.T) { nestingRetriedSame(t, open) })

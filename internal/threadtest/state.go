@@ -29,6 +29,8 @@ func State(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	t.Run("StepLimit", func(t *testing.T) { stateStepLimit(t, open) })
 	t.Run("DeleteThread", func(t *testing.T) { stateDelete(t, open) })
 	t.Run("NoPendingWrites", func(t *testing.T) { stateNilPending(t, open) })
+	t.Run("OfAnotherGraph", func(t *testing.T) { stateOfAnotherGraph(t, open) })
+	t.Run("OfNoGraph", func(t *testing.T) { stateOfNoGraph(t, open) })
 	t.Run("InputsAreUpdates", func(t *testing.T) { stateTypedInputs(t, open) })
 }
 
