@@ -39,7 +39,11 @@ type AnyThread interface {
 	StreamJSON(ctx context.Context, input json.RawMessage, opts ...StreamOption) iter.Seq2[Event, error]
 	// CommandJSON goes on with a command in LangGraph's shape: {"resume": answer
 	// or answers by id, "update": fields, "goto": names or {"node", "input"}},
-	// the latter with a "timeout" in seconds if it is to have one of its own.
+	// the latter with a "timeout" in seconds if it is to have one of its own. The
+	// update may also be a list of [name, value], in which names may be repeated.
+	// On a thread without a checkpoint a command that answers nothing is the
+	// input: the update is taken as one, and the first nodes run beside those
+	// that it goes to.
 	CommandJSON(ctx context.Context, command json.RawMessage, opts ...StreamOption) iter.Seq2[Event, error]
 	State(ctx context.Context) (*Snapshot, error)
 	History(ctx context.Context, opts ...HistoryOption) iter.Seq2[*Snapshot, error]
@@ -171,7 +175,7 @@ func commandInput(raw json.RawMessage) (pregel.Input, error) {
 	if err := json.Unmarshal(raw, &c); err != nil {
 		return pregel.Input{}, err
 	}
-	in := pregel.Input{Continue: true}
+	in := pregel.Input{Continue: true, First: true}
 	if c.Resume != nil {
 		in.Resume = &pregel.Resume{One: c.Resume}
 		var byID map[string]json.RawMessage

@@ -13,6 +13,9 @@ import (
 
 // accept applies the input as step START.
 func (r *Run) accept(in Input) error {
+	if in.First && in.Resume == nil && r.head.IsZero() && !r.plan.schema.workflow {
+		in = Input{command: in.Also}
+	}
 	goesOn := in.Continue || in.Resume != nil || in.Also != nil || r.resumed
 	if goesOn && len(r.ctl.gone) > 0 {
 		return r.plan.gone(r.ctl.gone[0])
@@ -61,6 +64,7 @@ func (r *Run) accept(in Input) error {
 	if o.writes != nil && len(o.writes) <= len(o.buf) {
 		t.out.writes = append(t.out.buf[:0], o.writes...)
 	}
+	t.out.targets = r.ctl.targets(r.plan, t.out.targets)
 	t.spanInput()
 	r.resumed = false // breakpoints before the first nodes are yet to come
 	return r.settle([]*Task{t})
@@ -73,6 +77,9 @@ func (r *Run) takeInput(o *outcome) error {
 	store := func() error {
 		r.abandon()
 		r.last = append(r.last[:0], Start)
+		if err := r.lead(o); err != nil {
+			return err
+		}
 		return r.putInput(o)
 	}
 	err := store()
@@ -88,6 +95,42 @@ func (r *Run) takeInput(o *outcome) error {
 		err = store()
 	}
 	return err
+}
+
+// lead notes where an input that is a command leads, beside what follows every
+// input. It is stored with the input.
+func (r *Run) lead(o *outcome) error {
+	if len(o.targets) == 0 {
+		return nil
+	}
+	t := &Task{run: r, node: startNode, step: r.step, index: -1}
+	t.enter(r.ctx)
+	r.ver++ // nodes are armed once for each version
+	defer func() {
+		r.ver--
+		clear(r.marks)
+	}()
+	for i := range o.targets {
+		if err := r.follow(&r.ctl, t, &o.targets[i]); err != nil {
+			return err
+		}
+	}
+	o.targets = nil
+	slices.Sort(r.ctl.armed)
+	return nil
+}
+
+// targets takes what is to run out of a control whose input is about to be
+// taken, as the targets of the input.
+func (c *control) targets(p *Plan, to []Target) []Target {
+	for _, s := range c.sends {
+		to = append(to, Target{Node: p.nodes[s.node].Name, IsSend: true, Input: s.input, Timeout: s.timeout})
+	}
+	for _, id := range c.armed {
+		to = append(to, Target{Node: p.nodes[id].Name})
+	}
+	c.sends, c.armed = nil, c.armed[:0]
+	return to
 }
 
 // startNode is the pseudo node that the input belongs to.
@@ -106,6 +149,11 @@ func (r *Run) readInput(in Input, o *outcome) error {
 		return r.decodeStart(o)
 	case in.JSON != nil:
 		return p.readJSON(in.JSON, o)
+	case in.command != nil:
+		t := &Task{run: r, node: startNode, step: r.step, index: -1}
+		err := t.edit(in.command)
+		*o = t.out
+		return err
 	}
 	val := in.Value
 	if p.inChecks {

@@ -59,8 +59,10 @@ type Input struct {
 	AsRecord bool            // the output is wanted as a *Record
 	Resume   *Resume         // or answers: go on with them
 	Also     any             // an update to make before going on
+	First    bool            // of Also: where there is no checkpoint to go on from, it is the input
 
 	inherit []write // or what a parent shares
+	command any     // or Also, as the first input of a thread
 }
 
 // Run is a graph being run. Everything in it belongs to the goroutine that

@@ -509,6 +509,9 @@ func (t *Task) edit(values any) error {
 		return nil
 	case JSONCommand:
 		t.out.targets = append(t.out.targets, v.Goto...)
+		if pairs, ok := pairsOf(v.Update); ok && !t.run.plan.schema.root {
+			return t.run.plan.schema.decodePairs(&t.out, pairs)
+		}
 		return t.edit(v.Update)
 	case json.RawMessage:
 		if nothing(v) {
@@ -524,6 +527,43 @@ func (t *Task) edit(values any) error {
 		return t.takeCommands(t.run.plan.schema.words.Commands(values))
 	}
 	return t.answer(Command{Update: values})
+}
+
+// pairsOf reads an update that is a list of [name, value], in which a name may
+// occur several times.
+func pairsOf(raw json.RawMessage) ([][2]json.RawMessage, bool) {
+	var list [][]json.RawMessage
+	if len(raw) == 0 || json.Unmarshal(raw, &list) != nil || list == nil {
+		return nil, false
+	}
+	pairs := make([][2]json.RawMessage, len(list))
+	for i, p := range list {
+		if len(p) != 2 {
+			return nil, false
+		}
+		pairs[i] = [2]json.RawMessage(p)
+	}
+	return pairs, true
+}
+
+// decodePairs reads updates by JSON name, in their order.
+func (s *Schema) decodePairs(o *outcome, pairs [][2]json.RawMessage) error {
+	for _, p := range pairs {
+		var name string
+		if err := json.Unmarshal(p[0], &name); err != nil {
+			return &UpdateError{Graph: s.graph, Msg: fmt.Sprintf("want [name, value], the name is %s", p[0])}
+		}
+		c := s.byWire[name]
+		if c == nil {
+			return s.unknownKey(map[string]any{name: nil})
+		}
+		w, err := s.decodeWrite(c, p[1])
+		if err != nil {
+			return err
+		}
+		o.add(w)
+	}
+	return nil
 }
 
 // author finds the node an update is made as.

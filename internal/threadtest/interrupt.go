@@ -48,6 +48,7 @@ func Interrupts(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		{"ResumeWithUpdate", interruptAlso},
 		{"ResumeWithGoto", interruptGoto},
 		{"CommandsInJSON", interruptCommandJSON},
+		{"CommandBeginsAThread", commandFirst},
 		{"NewInputAbandons", interruptNewInput},
 		{"UpdateClears", interruptUpdateClears},
 		{"ErrorHandlers", interruptHandlers},
