@@ -48,8 +48,9 @@ const (
 	// rare ones counting more (BM25 among the items found, so that what others
 	// have stored never influences a score).
 	Keyword
-	// Hybrid ranks by both: the score is the sum of 1/(60+rank) over the two
-	// rankings (reciprocal rank fusion).
+	// Hybrid ranks by both: the score is the cosine, plus how much of the query
+	// the item's words are, from 0 to 1, rare ones counting more. What is
+	// nearest by far comes first, whatever else has the query's frequent words.
 	Hybrid
 )
 
@@ -92,7 +93,11 @@ type DeleteOptions struct {
 
 // SearchOptions configure a search. A nil *SearchOptions is the zero value.
 type SearchOptions struct {
-	// Query is what to look for. Without one the search is by newest.
+	// Query is what to look for. Without one the search is by newest. What is
+	// long is not looked for as a whole, so that no search takes long: of more
+	// than 128 different words the 64 nearest to the beginning and the end
+	// count, where a question stands, and the 64 rarest in between; and of more
+	// than 8 KiB the Embedder is given the beginning and the end.
 	Query string
 	// Filter says what items must be like.
 	Filter Filter

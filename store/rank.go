@@ -6,14 +6,13 @@ import (
 	"slices"
 )
 
-// The constants of the ranking by words (BM25) and of rank fusion, as they are
-// commonly set. The pivot is a fixed length instead of the average of all items,
-// which would let other tenants' items influence a score.
+// The constants of the ranking by words (BM25), as they are commonly set. The
+// pivot is a fixed length instead of the average of all items, which would let
+// other tenants' items influence a score.
 const (
 	saturation = 1.2
 	lengthNorm = 0.75
 	pivot      = 32
-	fusion     = 60
 )
 
 // place is a candidate on its way into the answer.
@@ -25,7 +24,8 @@ type place struct {
 }
 
 func (q *Query) rank(near, matching []Candidate) []Ranked {
-	bySimilarity, byWords := q.bySimilarity(near), q.byWords(matching)
+	bySimilarity := q.bySimilarity(near)
+	byWords, full := q.byWords(matching, known(bySimilarity, matching))
 	var places []place
 	switch {
 	case q.Vector == nil:
@@ -33,7 +33,7 @@ func (q *Query) rank(near, matching []Candidate) []Ranked {
 	case q.Terms == nil:
 		places = bySimilarity
 	default:
-		places = fuse(bySimilarity, byWords)
+		places = fuse(bySimilarity, byWords, full)
 	}
 	places = places[min(q.Offset, len(places)):]
 	places = places[:min(q.Limit, len(places))]
@@ -97,8 +97,25 @@ func dot(a, b []float32) float64 {
 	return sum
 }
 
-// byWords ranks by BM25, the candidates being all there is.
-func (q *Query) byWords(matching []Candidate) []place {
+// known is how many items the candidates are.
+func known(near []place, matching []Candidate) int {
+	if len(near) == 0 {
+		return len(matching)
+	}
+	seqs := make(map[int64]bool, len(near)+len(matching))
+	for _, p := range near {
+		seqs[p.seq] = true
+	}
+	for _, c := range matching {
+		seqs[c.Seq] = true
+	}
+	return len(seqs)
+}
+
+// byWords ranks by BM25, the candidates, which are so many items, being all there is.
+// The full score is that of an item of the pivot's length that has each word of the
+// query once.
+func (q *Query) byWords(matching []Candidate, items int) (places []place, full float64) {
 	having := make([]int, len(q.Terms))
 	for _, c := range matching {
 		for i, n := range c.Counts {
@@ -109,9 +126,10 @@ func (q *Query) byWords(matching []Candidate) []place {
 	}
 	rarity := make([]float64, len(q.Terms))
 	for i, n := range having {
-		rarity[i] = math.Log1p((float64(len(matching)-n) + 0.5) / (float64(n) + 0.5))
+		rarity[i] = math.Log1p((float64(items-n) + 0.5) / (float64(n) + 0.5))
+		full += rarity[i]
 	}
-	places := make([]place, 0, len(matching))
+	places = make([]place, 0, len(matching))
 	for _, c := range matching {
 		p := place{seq: c.Seq, counts: c.Counts}
 		norm := saturation * (1 - lengthNorm + lengthNorm*float64(c.Length)/pivot)
@@ -127,26 +145,32 @@ func (q *Query) byWords(matching []Candidate) []place {
 	for i := range places {
 		places[i].why.KeywordRank = i + 1
 	}
-	return places
+	return places, full
 }
 
-// fuse merges two rankings by reciprocal rank.
-func fuse(bySimilarity, byWords []place) []place {
+// fuse adds to the similarity of an item how much of the query its words are. By
+// the ranks alone, what is nearest by far would stand behind whatever is among the
+// first sixty in both lists, be it by the word "the".
+//
+// How similar an item is that was not among the nearest is not known: no more than
+// the last of these, which is what it is taken for.
+func fuse(bySimilarity, byWords []place, full float64) []place {
 	places := make([]place, 0, len(bySimilarity)+len(byWords))
-	at := map[int64]int{}
-	for i, p := range bySimilarity {
-		p.score = 1 / float64(fusion+i+1)
+	at := make(map[int64]int, len(bySimilarity))
+	var least float64
+	for _, p := range bySimilarity {
 		at[p.seq] = len(places)
 		places = append(places, p)
+		least = p.score
 	}
-	for i, p := range byWords {
-		score := 1 / float64(fusion+i+1)
+	for _, p := range byWords {
+		share := min(1, p.score/full)
 		if j, ok := at[p.seq]; ok {
-			places[j].score += score
+			places[j].score += share
 			places[j].why.Keyword, places[j].why.KeywordRank, places[j].counts = p.why.Keyword, p.why.KeywordRank, p.counts
 			continue
 		}
-		p.score = score
+		p.score = least + share
 		places = append(places, p)
 	}
 	sortPlaces(places)

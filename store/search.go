@@ -63,6 +63,7 @@ func (p *plan) addQuery(q *Query, query string, ranking Ranking) {
 		if ranking == Hybrid {
 			q.Depth = max(q.Depth, fusionDepth)
 		}
+		query = ends(query, maxEmbeddedQuery)
 		p.queries[q] = query
 		p.embed.add(query)
 	}

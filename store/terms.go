@@ -2,6 +2,7 @@ package store
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"unicode"
@@ -90,10 +91,58 @@ func termsOf(texts []text) []Term {
 	return terms
 }
 
-// queryTerms are the different words of a query, sorted.
+// The bounds of a query: a message may have a whole log pasted into it, and the
+// time of a search grows with the words it looks for.
+const (
+	maxQueryTerms    = 128
+	maxQueryText     = 64 << 10 // bytes that are looked through for words
+	maxEmbeddedQuery = 8 << 10  // bytes that an embedder is given
+)
+
+// queryTerms are the different words of a query, sorted. If there are too many, half
+// of those taken are the nearest to its beginning and its end, and half the rarest
+// in it, of those the longest. How rare a word is among the items would tell more;
+// but to ask an index for every word is the work that this avoids.
 func queryTerms(query string) []string {
 	var words []string
-	eachWord(query, func(w string) { words = append(words, w) })
-	slices.Sort(words)
-	return slices.Compact(words)
+	eachWord(ends(query, maxQueryText), func(w string) { words = append(words, w) })
+	counts := map[string]int{}
+	for _, w := range words {
+		counts[w]++
+	}
+	different := slices.Sorted(maps.Keys(counts))
+	if len(different) <= maxQueryTerms {
+		return different
+	}
+	taken := map[string]bool{}
+	for i := 0; len(taken) < maxQueryTerms/2; i++ {
+		taken[words[i]] = true
+		taken[words[len(words)-1-i]] = true
+	}
+	slices.SortStableFunc(different, func(a, b string) int {
+		return cmp.Or(cmp.Compare(counts[a], counts[b]), cmp.Compare(len(b), len(a)))
+	})
+	for _, w := range different {
+		if len(taken) >= maxQueryTerms {
+			break
+		}
+		taken[w] = true
+	}
+	return slices.Sorted(maps.Keys(taken))
+}
+
+// ends is a text of which, if it is longer than size, only the beginning and the
+// end are left, cut between words if there are any.
+func ends(text string, size int) string {
+	if len(text) <= size {
+		return text
+	}
+	head, tail := text[:size/2], text[len(text)-size/2:]
+	if i := strings.LastIndexFunc(head, unicode.IsSpace); i > 0 {
+		head = head[:i]
+	}
+	if i := strings.IndexFunc(tail, unicode.IsSpace); i >= 0 {
+		tail = tail[i:]
+	}
+	return strings.ToValidUTF8(head, "") + "\n" + strings.ToValidUTF8(strings.TrimSpace(tail), "")
 }

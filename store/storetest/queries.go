@@ -78,18 +78,58 @@ var queries = []test{
 			want(w, "the score of "+before[i].Key, after[i].Score, before[i].Score)
 		}
 	}},
-	{"HybridFusesTheRanks", func(w *bench) {
+	{"HybridAddsTheWordsToTheMeaning", func(w *bench) {
 		s := w.with(store.Options{Embedder: topics{}, Ranking: store.Hybrid})
 		w.menu(s)
 		items := w.finds(s, "u", &store.SearchOptions{Query: "more food", Explain: true}, "food2 food1 job1 sport1")
 		first := items[0].Explanation
 		want(w, "the ranks of the first", []int{first.SimilarityRank, first.KeywordRank}, []int{2, 1})
-		want(w, "its score", items[0].Score, reciprocal(62)+reciprocal(61))
 		want(w, "its words", first.Terms, []string{"more"})
-		want(w, "the score of the second", items[1].Score, reciprocal(61))
+		// Of the two words of the query one of the four items has one, and none has
+		// the other, which therefore weighs more.
+		having, missing := math.Log1p((4-1+0.5)/(1+0.5)), math.Log1p((4-0+0.5)/(0+0.5))
+		want(w, "its score", items[0].Score, first.Similarity+first.Keyword/(having+missing))
+		want(w, "the score of the second", items[1].Score, items[1].Explanation.Similarity)
 		w.finds(s, "u", &store.SearchOptions{Query: "more food", Ranking: store.Keyword}, "food2")
 		w.finds(s, "u", &store.SearchOptions{Query: "more food", Ranking: store.Semantic, Limit: 1}, "food1")
 		w.finds(s, "u", &store.SearchOptions{Query: "more food", Limit: 1, Offset: 1}, "food1")
+	}},
+	{"HybridKeepsTheNearestWhateverHasFrequentWords", func(w *bench) {
+		s := w.with(store.Options{Embedder: topics{}, Ranking: store.Hybrid})
+		w.ok(s.Put(w.Context(), ns("u"), "near", object{"t": "pizza"}, nil))
+		for i := range 70 {
+			w.ok(s.Put(w.Context(), ns("u"), fmt.Sprint(i), object{"t": fmt.Sprint("tennis on the lawn, game ", i)}, nil))
+		}
+		w.finds(s, "u", &store.SearchOptions{Query: "what is the food on the menu", Limit: 1}, "near")
+	}},
+	{"HybridFindsByWordsWhatIsNotAmongTheNearest", func(w *bench) {
+		s := w.with(store.Options{Embedder: topics{}, Ranking: store.Hybrid})
+		w.ok(s.Put(w.Context(), ns("u"), "far", object{"t": "Zoë plays tennis"}, nil))
+		for i := range 120 {
+			w.ok(s.Put(w.Context(), ns("u"), fmt.Sprint(i), object{"t": fmt.Sprint("pizza ", i)}, nil))
+		}
+		items := w.finds(s, "u", &store.SearchOptions{Query: "zoe food", Limit: 1, Explain: true}, "far")
+		want(w, "its place by meaning", items[0].Explanation.SimilarityRank, 0)
+	}},
+	{"OfALongQueryItsEndsAndItsRarestWordsCount", func(w *bench) {
+		w.menu(w.Store)
+		var log strings.Builder
+		for i := range 1000 {
+			fmt.Fprint(&log, " line ", i)
+		}
+		w.put("u/1", "log", object{"text": log.String()}, store.PutOptions{Index: []string{"text"}})
+		find := func(query string, o store.SearchOptions) []*store.Item {
+			o.Query, o.Explain = query, true
+			return must(w.Search(w.Context(), nil, &o))(w)
+		}
+		items := find("Who is a plumber?"+strings.Repeat(log.String(), 100)+" tennis?", store.SearchOptions{})
+		want(w, "what is found by the ends", keys(items), "log job1 sport1")
+		if n := len(items[0].Explanation.Terms); n < 100 || n > 128 {
+			w.Errorf("%d words of the query are looked for", n)
+		}
+		// A word that is said once counts though it stands in the middle.
+		items = find(log.String()+" pasta "+log.String(), store.SearchOptions{Filter: store.Exists("about")})
+		want(w, "what is found by a rare word", keys(items), "food2")
 	}},
 	{"EqualScoresComeNewestFirst", func(w *bench) {
 		s := w.with(store.Options{Embedder: topics{}})
@@ -196,6 +236,3 @@ var queries = []test{
 		}
 	}},
 }
-
-// reciprocal is computed when the tests run, as scores are; constants are exact.
-func reciprocal(rank float64) float64 { return 1 / rank }
