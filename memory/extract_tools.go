@@ -182,7 +182,7 @@ func (x *extractor) patch(d *desk, call llm.ToolCall) (string, error) {
 		return "", err
 	}
 	if k, ok := x.kind(w.kind); ok {
-		if content, err = k.check(content); err != nil {
+		if content, err = k.checkChange(w.before, content); err != nil {
 			return "", fmt.Errorf("document %s would not be a %s any more: %w", w.short, w.kind, err)
 		}
 	} else if content[0] != '{' {

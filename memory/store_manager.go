@@ -236,7 +236,7 @@ func (m *StoreManager) guard(ctx context.Context, c *ItemChange) error {
 		return nil
 	}
 	var err error
-	c.After, err = k.check(c.After)
+	c.After, err = k.checkChange(c.Before, c.After)
 	return err
 }
 

@@ -88,6 +88,7 @@ func ManageTool[T any](o *ToolOptions) (*llm.Tool, error) {
 	if typ := reflect.TypeFor[T](); typ.Kind() == reflect.Struct {
 		m.kind = typ.Name()
 	}
+	m.whole = Kind{name: m.o.Name, tool: documentTool[T](m.o.Name, "")}
 	// The schema is the tool's own, so it can say what this one may do.
 	schema, run := t.Parameters.CloneSchemas(), t.Run
 	for _, a := range actions {
@@ -98,7 +99,7 @@ func ManageTool[T any](o *ToolOptions) (*llm.Tool, error) {
 		if schema.Properties["content"], err = partial(schema.Properties["content"]); err != nil {
 			return nil, err
 		}
-		m.whole, run = Kind{name: m.o.Name, tool: documentTool[T](m.o.Name, "")}, m.runMerging
+		run = m.runMerging
 	}
 	return &llm.Tool{Name: t.Name, Description: t.Description, Parameters: schema, Run: run}, nil
 }
@@ -146,7 +147,7 @@ type managed struct {
 	ns    template
 	first string // the action if none is named
 	kind  string // of the memories; empty if they are not of a struct's type
-	whole Kind   // checks what was merged
+	whole Kind   // checks what was merged, and knows which fields are not its own
 }
 
 func newManaged(o *ToolOptions, name string) (*managed, error) {
@@ -285,7 +286,8 @@ func (m *managed) write(ctx context.Context, s *store.Store, op store.Op, n stor
 
 // SearchTool makes the tool search_memory, with which a model searches all
 // namespaces under the given one. Its result is a list of
-// {namespace, key, value, created_at, updated_at, score}.
+// {namespace, key, value, created_at, updated_at, score}, with valid_from and
+// valid_until where a memory has a [Validity]: what is over is found too.
 func SearchTool(o *ToolOptions) (*llm.Tool, error) {
 	m, err := newManaged(o, searchName)
 	if err != nil {

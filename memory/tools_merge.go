@@ -74,6 +74,9 @@ func (m *managed) runMerging(ctx context.Context, args json.RawMessage) (any, er
 
 // complete is the memory that an update leads to; old is nil for a new one.
 func (m *managed) complete(old, content json.RawMessage) (json.RawMessage, error) {
+	if !m.o.Merge && old != nil && m.kind != "" {
+		return m.whole.carry(old, content)
+	}
 	if !m.o.Merge {
 		return content, nil
 	}
@@ -83,5 +86,5 @@ func (m *managed) complete(old, content json.RawMessage) (json.RawMessage, error
 			return nil, err
 		}
 	}
-	return m.whole.check(content)
+	return m.whole.checkChange(old, content)
 }
