@@ -32,8 +32,10 @@ type RecallOptions struct {
 	MaxTokens int
 	// Count counts tokens; nil is [llm.CountTokens].
 	Count llm.Counter
-	// MinSimilarity, if not 0, leaves out what has no word of the query and is
-	// less similar to it, from -1 to 1.
+	// MinSimilarity, if not 0, leaves out what is less similar in meaning to the
+	// query, from -1 to 1, whatever words it has: see [store.Explanation]. What is
+	// not among the hundred nearest is left out too. It depends on the store's
+	// embedder what is similar, and in a store without one it leaves out nothing.
 	MinSimilarity float64
 	// Weights say how much else counts besides the query; nil is
 	// {0.2, 0.5, 0.1}.
@@ -64,8 +66,13 @@ const (
 	defaultRecallLimit  = 10
 	defaultRecallTokens = 1000
 	defaultHalfLife     = 30 * 24 * time.Hour
-	// recallPool is how many memories a search returns to be ranked by the rest.
+	// recallDepth is how many memories a search returns. That is as many as the
+	// store compares by meaning, so the best of both of its lists are among them.
+	recallDepth = 100
+	// recallPool is how many of them are weighed by the rest, and recallBest how
+	// many of the nearest, and of the best by words, are always among these.
 	recallPool = 30
+	recallBest = 5
 )
 
 // A Recaller finds the memories that bear on a conversation and makes a block of
@@ -185,7 +192,7 @@ type finding struct {
 // find reads the pinned memories and searches for others, in one batch. Reading
 // does not make memories live longer: see use.
 func (r *Recaller) find(ctx context.Context, s *store.Store, n store.Namespace, messages []llm.Message) (*finding, error) {
-	search := store.SearchOptions{Filter: r.o.Filter, Limit: max(recallPool, r.o.Limit+len(r.o.Pinned)),
+	search := store.SearchOptions{Filter: r.o.Filter, Limit: max(recallDepth, r.o.Limit+len(r.o.Pinned)),
 		Ranking: store.Keyword, Explain: true, NoRefresh: true}
 	if s.Embeds() {
 		search.Ranking = store.Hybrid
@@ -195,11 +202,14 @@ func (r *Recaller) find(ctx context.Context, s *store.Store, n store.Namespace, 
 		ops = append(ops, store.GetOp{Namespace: n, Key: key, GetOptions: store.GetOptions{NoRefresh: true}})
 	}
 	queries := windows(messages, r.o.Limit)
-	for _, q := range queries {
-		search.Query = q
-		ops = append(ops, store.SearchOp{Prefix: n, SearchOptions: search})
+	searches := func() (ops []store.Op) {
+		for _, q := range queries {
+			search.Query = q
+			ops = append(ops, store.SearchOp{Prefix: n, SearchOptions: search})
+		}
+		return ops
 	}
-	results, err := s.Batch(ctx, ops...)
+	results, err := s.Batch(ctx, append(ops, searches()...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -211,36 +221,97 @@ func (r *Recaller) find(ctx context.Context, s *store.Store, n store.Namespace, 
 			out.pinned = append(out.pinned, Recalled{Item: res.Item, Document: DocumentOf(res.Item), Why: Reasons{Pinned: true}})
 		}
 	}
-	r.join(out, seen, queries, results[len(r.o.Pinned):])
+	p := pool{Recaller: r, embeds: s.Embeds(), pinned: seen, hidden: map[string]bool{}, at: map[string]int{}}
+	now := r.o.Now()
+	for results = results[len(r.o.Pinned):]; p.holding(results, search.Limit, now); {
+		// What is over has taken the place of what may hold.
+		search.Limit *= 4
+		search.Filter = store.And(r.o.Filter, notLongOver(now))
+		if results, err = s.Batch(ctx, searches()...); err != nil {
+			return nil, err
+		}
+	}
+	p.join(results)
+	out.candidates, out.hidden = p.cut(), len(p.hidden)
 	return out, nil
 }
 
-// join adds what the searches have found, each memory once, as the search tells
-// that it answers best.
-func (r *Recaller) join(out *finding, seen map[string]bool, queries []string, searches []store.Result) {
-	at := map[string]int{}
+// A pool is what searches have found, each memory once.
+type pool struct {
+	*Recaller
+	embeds     bool            // the searches were by meaning too
+	pinned     map[string]bool // ids of what is recalled anyway
+	hidden     map[string]bool // of what was found and left out
+	candidates []Recalled
+	at         map[string]int // ids of candidates
+}
+
+// holding leaves what is over out of the answers of searches. It reports whether one
+// of these has less than it could have, since it was cut off at the limit.
+func (p *pool) holding(searches []store.Result, limit int, now time.Time) (less bool) {
 	for i, res := range searches {
-		relevance := relevanceOf(queries[i], res.Items)
-		for j, item := range res.Items {
+		found := len(res.Items)
+		searches[i].Items = slices.DeleteFunc(res.Items, func(item *store.Item) bool {
 			id := itemID(item)
-			if seen[id] {
+			over := validityOf(item).over(now)
+			if over && !p.pinned[id] {
+				p.hidden[id] = true
+			}
+			return over
+		})
+		less = less || found == limit && len(searches[i].Items) < min(found, max(recallPool, p.o.Limit))
+	}
+	return less
+}
+
+// join adds what the searches have found, each memory as the search tells that it
+// answers best.
+func (p *pool) join(searches []store.Result) {
+	for _, res := range searches {
+		items := slices.DeleteFunc(res.Items, p.far)
+		relevance := relevanceOf(items)
+		for i, item := range items {
+			id := itemID(item)
+			if p.pinned[id] {
 				continue
 			}
-			c := Recalled{Item: item, Document: DocumentOf(item), Why: Reasons{Relevance: relevance[j], Search: item.Explanation}}
-			if i, ok := at[id]; !ok {
-				at[id] = len(out.candidates)
-				out.candidates = append(out.candidates, c)
-			} else if c.Why.Relevance > out.candidates[i].Why.Relevance {
-				out.candidates[i] = c
+			c := Recalled{Item: item, Document: DocumentOf(item), Why: Reasons{Relevance: relevance[i], Search: item.Explanation}}
+			if j, ok := p.at[id]; !ok {
+				p.at[id] = len(p.candidates)
+				p.candidates = append(p.candidates, c)
+			} else if c.Why.Relevance > p.candidates[j].Why.Relevance {
+				p.candidates[j] = c
 			}
 		}
 	}
-	all, now := len(out.candidates), r.o.Now()
-	out.candidates = slices.DeleteFunc(out.candidates, func(c Recalled) bool {
-		far := r.o.MinSimilarity != 0 && c.Why.Search.Similarity < r.o.MinSimilarity && len(c.Why.Search.Terms) == 0
-		return far || c.Document.Validity.over(now)
-	})
-	out.hidden = all - len(out.candidates)
+	for id := range p.at { // it was near enough to another of the queries
+		delete(p.hidden, id)
+	}
+}
+
+// far reports whether an item is not similar enough to the query that found it.
+func (p *pool) far(item *store.Item) bool {
+	x := item.Explanation
+	far := p.o.MinSimilarity != 0 && p.embeds && (x.SimilarityRank == 0 || x.Similarity < p.o.MinSimilarity)
+	if id := itemID(item); far && !p.pinned[id] {
+		p.hidden[id] = true
+	}
+	return far
+}
+
+// cut are the candidates that are weighed: the most relevant, and the best by
+// meaning and by words.
+func (p *pool) cut() []Recalled {
+	slices.SortStableFunc(p.candidates, func(a, b Recalled) int { return cmp.Compare(b.Why.Relevance, a.Why.Relevance) })
+	size := max(recallPool, p.o.Limit)
+	best := func(rank int) bool { return rank > 0 && rank <= recallBest }
+	var out []Recalled
+	for i, c := range p.candidates {
+		if i < size || best(c.Why.Search.SimilarityRank) || best(c.Why.Search.KeywordRank) {
+			out = append(out, c)
+		}
+	}
+	return out
 }
 
 func itemsOf(ms []Recalled) []*store.Item {

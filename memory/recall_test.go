@@ -103,10 +103,11 @@ func TestRecallIsByMeaningAndWordsWithAnEmbedder(t *testing.T) {
 	s.note("bob", "Bob is tall", nil)
 	got := s.recall(memory.RecallOptions{}, "what does Ann drink?")
 	wantRecalled(t, got, "tea", "bob")
-	if x := got.Memories[0].Why.Search; x.SimilarityRank != 1 || x.KeywordRank != 1 || x.Similarity <= 0 {
+	x := got.Memories[0].Why.Search
+	if x.SimilarityRank != 1 || x.KeywordRank != 1 || x.Similarity <= 0 {
 		t.Errorf("it is explained by %+v", x)
 	}
-	got = s.recall(memory.RecallOptions{MinSimilarity: 0.3}, "what does Ann drink?")
+	got = s.recall(memory.RecallOptions{MinSimilarity: x.Similarity}, "what does Ann drink?")
 	wantRecalled(t, got, "tea")
 	if got.Hidden != 1 {
 		t.Errorf("%d are hidden, want the one that is not similar", got.Hidden)

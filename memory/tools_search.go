@@ -21,12 +21,23 @@ type foundItem struct {
 	Created   time.Time       `json:"created_at"`
 	Updated   time.Time       `json:"updated_at"`
 	Score     *float64        `json:"score"`
+	// From and Until are when it holds, as far as that is known: the model must not
+	// take for true what was so once.
+	From  string `json:"valid_from,omitempty"`
+	Until string `json:"valid_until,omitempty"`
 }
 
 func foundItems(items []*store.Item, scored bool) []foundItem {
 	out := make([]foundItem, len(items))
 	for i, item := range items {
-		out[i] = foundItem{item.Namespace, item.Key, item.Value, item.Created, item.Updated, nil}
+		out[i] = foundItem{Namespace: item.Namespace, Key: item.Key, Value: item.Value, Created: item.Created, Updated: item.Updated}
+		v := validityOf(item)
+		if !v.From.IsZero() {
+			out[i].From = dateText(v.From)
+		}
+		if !v.Until.IsZero() {
+			out[i].Until = dateText(v.Until)
+		}
 		if scored {
 			out[i].Score = &item.Score
 		}

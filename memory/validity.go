@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/treadle-go/treadle/store"
 )
 
 // Validity is the time for which a memory holds. A time that is zero is not known:
@@ -29,6 +31,12 @@ func (v Validity) with(r rating) (Validity, error) {
 
 // over reports whether it does not hold any more.
 func (v Validity) over(now time.Time) bool { return !v.Until.IsZero() && !now.Before(v.Until) }
+
+// notLongOver leaves out what has been over for a day, and leaves in what [Validity]
+// has to decide: times of other zones do not sort as texts do.
+func notLongOver(now time.Time) store.Filter {
+	return store.Not(store.Meta(store.Lt(metaValidity+".until", now.UTC().Add(-24*time.Hour).Format(time.RFC3339))))
+}
 
 // covers reports whether what holds for v need not be noted for w as well. What is
 // said without a time is not covered by what has an end.
