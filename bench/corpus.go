@@ -26,9 +26,6 @@ const (
 	corpusSize = 100_000
 )
 
-// weights are those of the sentence encoder that the tests use; see internal/npm.
-var weights = filepath.Join("..", "internal", "npm", "node_modules", "@energetic-ai", "model-embeddings-en", "dist")
-
 // corpus is sentences with their vectors: some to be stored, some to ask with.
 // To a store it is an embedder that has all answers ready, so that what is
 // measured is the store.
@@ -42,8 +39,8 @@ type corpus struct {
 }
 
 // newCorpus embeds sentences, or reads the vectors that an earlier run has left
-// in the user's cache.
-func newCorpus(ctx context.Context, size int, progress io.Writer) (*corpus, error) {
+// in the user's cache. It may fetch the encoder if that is not there.
+func newCorpus(ctx context.Context, size int, fetch bool, progress io.Writer) (*corpus, error) {
 	s := newSentences()
 	c := &corpus{questions: s.take("question", asked), facts: s.take("fact", size), tenths: map[[2]int]float64{}}
 	texts := slices.Concat(c.questions, c.facts)
@@ -51,14 +48,14 @@ func newCorpus(ctx context.Context, size int, progress io.Writer) (*corpus, erro
 	for i, t := range texts {
 		c.at[t] = i
 	}
-	e, err := newReducer()
+	dir, err := encoderDir(ctx, fetch, encoderParcel, progress)
 	if errors.Is(err, os.ErrNotExist) {
-		lexical := store.NewHashEmbedder(dimension)
-		c.model = lexical.Model()
-		c.note = "384 dimensions of hashed n-grams, for lack of the sentence encoder: run npm ci in internal/npm"
-		c.vectors, err = lexical.Embed(ctx, texts)
-		return c, err
+		return c, c.embedLexically(ctx, texts)
 	}
+	if err != nil {
+		return nil, err
+	}
+	e, err := newReducer(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -70,6 +67,28 @@ func newCorpus(ctx context.Context, size int, progress io.Writer) (*corpus, erro
 	}
 	c.vectors, err = cached(cacheName(c.model, texts), len(texts), func() ([][]float32, error) { return e.embed(ctx, texts, progress) })
 	return c, err
+}
+
+// embedLexically makes vectors without an encoder.
+func (c *corpus) embedLexically(ctx context.Context, texts []string) (err error) {
+	lexical := store.NewHashEmbedder(dimension)
+	c.model = lexical.Model()
+	c.note = "384 dimensions of hashed n-grams, for lack of the sentence encoder: run with -fetch, or npm ci in internal/npm"
+	c.vectors, err = lexical.Embed(ctx, texts)
+	for _, v := range c.vectors {
+		scale(v) // as the store does, whose searches are compared with these
+	}
+	return err
+}
+
+// scale makes the length of a vector 1, unless it is 0.
+func scale(v []float32) {
+	length := math.Sqrt(cosine(v, v))
+	for i := range v {
+		if length > 0 {
+			v[i] /= float32(length)
+		}
+	}
 }
 
 // Embed implements [store.Embedder].
@@ -138,8 +157,8 @@ type reducer struct {
 	matrix  [][]float32 // a row for each new dimension
 }
 
-func newReducer() (*reducer, error) {
-	encoder, err := uselite.Open(weights)
+func newReducer(dir string) (*reducer, error) {
+	encoder, err := uselite.Open(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -172,15 +191,10 @@ func (r *reducer) embed(ctx context.Context, texts []string, progress io.Writer)
 
 func (r *reducer) reduce(wide []float32) []float32 {
 	v := make([]float32, dimension)
-	length := 0.0
 	for i, row := range r.matrix {
-		x := cosine(row, wide)
-		v[i] = float32(x)
-		length += x * x
+		v[i] = float32(cosine(row, wide))
 	}
-	for i := range v {
-		v[i] /= float32(math.Sqrt(length))
-	}
+	scale(v)
 	return v
 }
 

