@@ -22,8 +22,15 @@ const sweep = 8
 // Get implements [checkpoint.Cache].
 func (k cache) Get(ctx context.Context, space, key string) (value []byte, ok bool, err error) {
 	err = k.db.read(ctx, func(c *conn) (err error) {
-		ok, err = c.row("SELECT value FROM cache WHERE space=? AND key=? AND (expires IS NULL OR expires>?)",
-			[]any{[]byte(space), hash(key), time.Now().UnixNano()}, &value)
+		var expires int64
+		var sum sum
+		ok, err = c.row("SELECT value, expires, sum FROM cache WHERE space=? AND key=? AND (expires IS NULL OR expires>?)",
+			[]any{[]byte(space), hash(key), time.Now().UnixNano()}, &value, &expires, &sum)
+		if ok && c.verify(sum, cacheSum([]byte(space), hash(key), value, expires), "a result") != nil {
+			// It can be had again, so nobody needs to mend the file for it.
+			k.db.log.WarnContext(ctx, "sqlite: a cached result is damaged and is made anew", "path", k.db.path, "space", space)
+			value, ok = nil, false
+		}
 		return err
 	})
 	return value, ok, err
@@ -34,11 +41,14 @@ func (k cache) Set(ctx context.Context, space, key string, value []byte, ttl tim
 	return k.db.write(ctx, func(c *conn) error {
 		now := time.Now()
 		var expires any
+		var until int64
 		if ttl > 0 {
-			expires = deadline(now, ttl)
+			until = deadline(now, ttl)
+			expires = until
 		}
-		_, err := c.change(`INSERT INTO cache(space,key,value,expires) VALUES(?,?,?,?)
-			ON CONFLICT(space,key) DO UPDATE SET value=excluded.value, expires=excluded.expires`, []byte(space), hash(key), value, expires)
+		_, err := c.change(`INSERT INTO cache(space,key,value,expires,sum) VALUES(?,?,?,?,?)
+			ON CONFLICT(space,key) DO UPDATE SET value=excluded.value, expires=excluded.expires, sum=excluded.sum`, []byte(space), hash(key), value, expires,
+			cacheSum([]byte(space), hash(key), value, until))
 		if err != nil {
 			return err
 		}

@@ -76,23 +76,32 @@ func (c *conn) pack(line, chain, last int64) error {
 	first := last - packSize + 1
 	var data []byte
 	rows := 0
-	err := c.each("SELECT data FROM chunk WHERE line=? AND chain=? AND seq BETWEEN ? AND ? ORDER BY seq", []any{line, chain, first, last},
+	whole := true
+	err := c.each("SELECT seq, n, data, sum FROM chunk WHERE line=? AND chain=? AND seq BETWEEN ? AND ? ORDER BY seq", []any{line, chain, first, last},
 		func(scan func(...any) error) error {
+			var seq, n int64
 			var d []byte
-			if err := scan(&d); err != nil {
+			var sum sum
+			if err := scan(&seq, &n, &d, &sum); err != nil {
 				return err
 			}
+			// What is damaged stays where it is: whoever reads it will say so.
+			whole = whole && seq == first+int64(rows) && n == 1 && c.verify(sum, chunkSum(line, chain, seq, n, d), "a chunk") == nil
 			rows++
 			data = append(data, d...)
 			return nil
 		})
+	if !whole {
+		return err
+	}
 	if err != nil || rows != packSize || len(data) > packMax {
 		return err
 	}
 	if _, err := c.change("DELETE FROM chunk WHERE line=? AND chain=? AND seq BETWEEN ? AND ?", line, chain, first, last); err != nil {
 		return err
 	}
-	_, err = c.change("INSERT INTO chunk(line,chain,seq,n,data) VALUES(?,?,?,?,?)", line, chain, first, packSize, data)
+	_, err = c.change("INSERT INTO chunk(line,chain,seq,n,data,sum) VALUES(?,?,?,?,?,?)", line, chain, first, packSize, data,
+		chunkSum(line, chain, first, packSize, data))
 	return err
 }
 
@@ -114,11 +123,12 @@ func (l *loader) fetch(chain, hi int64) error {
 	if hi < int64(len(have)) {
 		return nil
 	}
-	err := l.c.each("SELECT seq, n, data FROM chunk WHERE line=? AND chain=? AND seq BETWEEN ? AND ? ORDER BY seq", []any{l.line, chain, int64(len(have)), hi},
+	err := l.c.each("SELECT seq, n, data, sum FROM chunk WHERE line=? AND chain=? AND seq BETWEEN ? AND ? ORDER BY seq", []any{l.line, chain, int64(len(have)), hi},
 		func(scan func(...any) error) error {
 			var seq, n int64
 			var data []byte
-			if err := scan(&seq, &n, &data); err != nil {
+			var sum sum
+			if err := scan(&seq, &n, &data, &sum); err != nil {
 				return err
 			}
 			if seq != int64(len(have)) {
@@ -129,7 +139,7 @@ func (l *loader) fetch(chain, hi int64) error {
 				return fmt.Errorf("%w: chunk %d of chain %d is unreadable", ErrDamaged, seq, chain)
 			}
 			have = append(have, more...)
-			return nil
+			return l.c.verify(sum, chunkSum(l.line, chain, seq, n, data), "chunk %d of chain %d", seq, chain)
 		})
 	if err != nil {
 		return err

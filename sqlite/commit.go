@@ -153,7 +153,7 @@ func (db *DB) run(c *conn, j *job) (spoilt bool) {
 		return false
 	}
 	c.dirty = false
-	j.err = j.do(c)
+	j.err = marked(j.do(c))
 	return j.err != nil && c.dirty
 }
 
@@ -164,7 +164,7 @@ func (db *DB) alone(c *conn, j *job) {
 		return
 	}
 	c.dirty = false
-	j.err = j.do(c)
+	j.err = marked(j.do(c))
 	if j.err == nil {
 		j.err = db.commit(c)
 	} else if err := db.undo(c); err != nil {

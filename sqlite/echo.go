@@ -28,10 +28,15 @@ func (c *conn) echoOf(h *head, parent checkpoint.ID, g *growth) (record []byte, 
 	}
 	old := h.record
 	if old == nil {
-		// If it is not there, h is stale, which the compare-and-set will see.
-		ok, err := c.row("SELECT record FROM checkpoint WHERE key=?", []any{keyOf(h.line, h.at)}, &old)
+		// If it is not there, or another, h is stale, which the compare-and-set
+		// will see.
+		var sum sum
+		ok, err := c.row("SELECT record, sum FROM checkpoint WHERE key=?", []any{keyOf(h.line, h.at)}, &old, &sum)
 		if err != nil || !ok {
 			return nil, 0, err
+		}
+		if c.verify(sum, checkpointSum(keyOf(h.line, h.at), h.id, h.run.number, old), "checkpoint %s", h.id) != nil {
+			return nil, 0, nil // it stays as it is
 		}
 	}
 	m, err := parseManifest(old, parent)

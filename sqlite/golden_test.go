@@ -4,33 +4,36 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/store"
 )
 
 var update = flag.Bool("update", false, "write the golden file of the present version, if there is none")
 
 // A file that a version of this package has written can be read by all later
 // ones. The files in testdata were written when their version was the present
-// one, and are never written again. Version 2 adds the store, of which these
-// files have nothing.
+// one, and are never written again. Version 2 adds the store, version 3 the
+// checksums.
 func TestFilesOfEveryVersionLoad(t *testing.T) {
-	const present, newest = 2, 1
+	const present = 3
 	want := checkpoint.NewMemory()
 	if err := history(t.Context(), want); err != nil {
 		t.Fatal(err)
 	}
-	for version := 1; version <= newest; version++ {
+	for version := 1; version <= present; version++ {
 		golden := filepath.Join("testdata", fmt.Sprintf("v%d.db", version))
-		if _, err := os.Stat(golden); version == newest && *update && os.IsNotExist(err) {
+		if _, err := os.Stat(golden); version == present && *update && os.IsNotExist(err) {
 			writeGolden(t, golden)
 		}
 		raw, err := os.ReadFile(golden)
@@ -68,7 +71,11 @@ func TestFilesOfEveryVersionLoad(t *testing.T) {
 		if after := len(l.get(checkpoint.ID{}).Values["list"].Items); after != before+1 {
 			t.Errorf("version %d: the list grew from %d to %d elements, want one more", version, before, after)
 		}
+		if version >= 2 {
+			checkStored(t, db)
+		}
 		checkFile(t, db)
+		checkShelf(t, db)
 	}
 }
 
@@ -100,8 +107,8 @@ func TestAHistoryIsStoredInTheBytesOfItsVersion(t *testing.T) {
 func rowsOf(t *testing.T, db *DB) (rows []string) {
 	t.Helper()
 	for _, table := range []struct{ name, columns string }{
-		{"thread", "id,hex(name),epoch"},
-		{"line", "id,thread,hex(path),hex(head),at,last,next,rev,open,checkpoints,bytes"},
+		{"thread", "id,hex(name),fence"},
+		{"line", "id,thread,hex(path),hex(head),at,last,next,rev,open,count,bytes"},
 		{"checkpoint", "key,hex(id),run,hex(record)"},
 		{"chunk", "line,chain,seq,n,hex(data)"},
 		{"pending", "checkpoint,hex(task),hex(kind),hex(data)"},
@@ -136,8 +143,61 @@ func writeGolden(t *testing.T, path string) {
 	if err := db.Cache().Set(t.Context(), "space", "key", []byte("value"), 0); err != nil {
 		t.Fatal(err)
 	}
+	if err := fillStore(t.Context(), db); err != nil {
+		t.Fatal(err)
+	}
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// fillStore puts items into a store of which some have a past, an end or a
+// vector. Like history, it is never changed.
+func fillStore(ctx context.Context, db *DB) error {
+	s, err := db.Store(&store.Options{Fields: []string{"text"}, Embedder: store.NewHashEmbedder(16)})
+	if err != nil {
+		return err
+	}
+	for i := range 70 { // more than are folded into the index of words at a time
+		n := store.Namespace{"users", fmt.Sprint(i % 3)}
+		if err := s.Put(ctx, n, fmt.Sprint("key ", i%60), map[string]any{"text": fmt.Sprint("memory number ", i), "n": i}, nil); err != nil {
+			return err
+		}
+	}
+	if err := s.Put(ctx, store.Namespace{"users", "0"}, "for a century", map[string]any{"text": "long"}, &store.PutOptions{TTL: 100 * 365 * 24 * time.Hour}); err != nil {
+		return err
+	}
+	return s.Delete(ctx, store.Namespace{"users", "0"}, "key 3", nil)
+}
+
+// checkStored checks what fillStore has put.
+func checkStored(t *testing.T, db *DB) {
+	t.Helper()
+	s, err := db.Store(&store.Options{Fields: []string{"text"}, Embedder: store.NewHashEmbedder(16)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := s.Search(t.Context(), nil, &store.SearchOptions{Limit: 100})
+	if err != nil || len(all) != 60 {
+		t.Errorf("the store has %d items, %v; want 60", len(all), err)
+	}
+	found, err := s.Search(t.Context(), store.Namespace{"users", "1"}, &store.SearchOptions{Query: "memory number 58", Limit: 1})
+	if err != nil || len(found) != 1 || found[0].Key != "key 58" {
+		t.Errorf("the search finds %v, %v; want key 58", found, err)
+	}
+	if item, err := s.Get(t.Context(), store.Namespace{"users", "0"}, "key 3", nil); item != nil || !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("what was deleted is %v, %v", item, err)
+	}
+	if past, err := s.History(t.Context(), store.Namespace{"users", "0"}, "key 3"); len(past) != 3 || err != nil {
+		t.Errorf("it has %d versions, %v; want 3", len(past), err)
+	}
+	for i := range 70 { // and it goes on, over what is there
+		if err := s.Put(t.Context(), store.Namespace{"users", fmt.Sprint(i % 3)}, fmt.Sprint("key ", i%60), map[string]any{"text": "new"}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err := s.Reindex(t.Context()); err != nil {
+		t.Errorf("%d were indexed anew: %v", n, err)
 	}
 }
 

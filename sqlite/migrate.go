@@ -17,6 +17,9 @@ var migrations embed.FS
 // applicationID in a file's header says that the file is ours.
 const applicationID = 0x7472646c
 
+// summedVersion is the one from which on rows have checksums.
+const summedVersion = 3
+
 func migrationNames() ([]string, error) { return fs.Glob(migrations, "migrations/*.sql") }
 
 // isCurrent reports whether the file is up to date, and refuses one that cannot
@@ -68,6 +71,11 @@ func (c *conn) migrateLocked() error {
 		}
 		if err := c.script(string(script)); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
+		}
+		if i+1 == summedVersion {
+			if err := c.sealOld(); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
 		}
 	}
 	// These cannot be given as arguments, and they are part of the transaction.

@@ -24,7 +24,8 @@ import (
 var (
 	// ErrClosed: the DB was closed.
 	ErrClosed = errors.New("sqlite: the database is closed")
-	// ErrDamaged: something that the file refers to is missing or unreadable.
+	// ErrDamaged: something that was stored is missing or is not what was stored.
+	// The error names the thread or the key.
 	ErrDamaged = errors.New("sqlite: the file is damaged")
 )
 
@@ -34,6 +35,11 @@ type Options struct {
 	// (synchronous=FULL), so that a power cut takes nothing that was
 	// acknowledged. A commit then costs an fsync.
 	PowerSafe bool
+	// Check makes Open read the whole file and refuse it with ErrDamaged if
+	// anything in it is not what was stored, or is missing. Without it, what is
+	// read is checked when it is read: see the package documentation for what that
+	// does not find.
+	Check bool
 	// Logger hears what went wrong and was mended without a caller to tell.
 	Logger *slog.Logger
 }
@@ -128,12 +134,22 @@ func (db *DB) open(o *Options) error {
 	if err := w.setUp(db.path != inMemory); err != nil {
 		return explain(err)
 	}
+	ok, err := w.row("SELECT summed FROM meta", nil, &w.summed)
+	if err == nil && !ok {
+		err = fmt.Errorf("%w: it does not say what rows have a checksum", ErrDamaged)
+	}
+	if err == nil && o.Check {
+		err = w.check()
+	}
+	if err != nil {
+		return explain(err)
+	}
 	if db.path == inMemory {
 		db.readers = db.writer
 	} else {
 		db.readers = make(chan *conn, readerCount)
 		for range readerCount {
-			db.readers <- &conn{connector: connector, setup: []string{
+			db.readers <- &conn{connector: connector, summed: w.summed, setup: []string{
 				fmt.Sprintf("PRAGMA busy_timeout=%d", lockWait.Milliseconds()),
 				"PRAGMA query_only=1",
 				// The file is not mapped into memory: SQLite maps it anew after every
@@ -226,11 +242,19 @@ func explain(err error) error {
 	case codeNotADB:
 		return fmt.Errorf("it is not a SQLite database: %w", err)
 	case codeCorrupt:
-		return fmt.Errorf("%w: %w", ErrDamaged, err)
+		return marked(err)
 	case codeReadOnly:
 		return fmt.Errorf("the file is read-only: %w", err)
 	case codeCantOpen:
 		return fmt.Errorf("the file cannot be opened or made: %w", err)
+	}
+	return err
+}
+
+// marked says of SQLite's own finding that the file is damaged that it is so.
+func marked(err error) error {
+	if k := code(err); (k == codeCorrupt || k == codeNotADB) && !errors.Is(err, ErrDamaged) {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	return err
 }
@@ -292,9 +316,9 @@ func (db *DB) readOnce(ctx context.Context, do func(*conn) error) error {
 	}
 	defer func() { db.readers <- c }()
 	if err := c.ready(); err != nil {
-		return err
+		return marked(err)
 	}
-	return do(c)
+	return marked(do(c))
 }
 
 // conn is a connection and what is prepared on it, for one goroutine at a time.
@@ -311,6 +335,7 @@ type conn struct {
 	stmts     map[string]*stmt
 	args      []driver.NamedValue // of the statement that runs
 	dirty     bool                // something was written since it was last set to false
+	summed    bool                // all rows of the file have a checksum
 }
 
 type stmt struct {
@@ -518,6 +543,8 @@ func assign(dest any, v driver.Value) error {
 		*d, ok = number != 0, ok || isNumber
 	case *[]byte:
 		*d, ok = raw, ok || isBytes
+	case *sum:
+		*d, ok = sum{number, isNumber}, ok || isNumber
 	case *checkpoint.WriteKind:
 		*d, ok = checkpoint.WriteKind(raw), ok || isBytes
 	case *string:

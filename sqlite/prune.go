@@ -48,7 +48,7 @@ func (db *DB) Prune(ctx context.Context, thread string, keep checkpoint.Retentio
 		return nil
 	})
 	if err != nil {
-		return 0, err
+		return 0, inThread(thread, err)
 	}
 	return removed, nil
 }
@@ -112,43 +112,54 @@ func (c *conn) deleteRuns(line int64, runs []int64) (removed int, err error) {
 		_, err := c.change(`UPDATE line SET head=c.id, at=c.key&0xffffffff, rev=rev+1, open=1
 			FROM (SELECT key, id FROM checkpoint WHERE key>?2 AND key<=?3 ORDER BY key DESC LIMIT 1) AS c
 			WHERE line.id=?1 AND line.head<>c.id`, line, keyOf(line, 0), keyOf(line, maxOrdinal))
-		return removed, err
+		if err != nil {
+			return 0, err
+		}
+		return removed, c.reseal(line)
 	}
 	var tid int64
-	if _, err := c.row("SELECT thread FROM line WHERE id=?", []any{line}, &tid); err != nil {
+	var name string
+	if _, err := c.row("SELECT t.id, t.name FROM line l JOIN thread t ON t.id=l.thread WHERE l.id=?", []any{line}, &tid, &name); err != nil {
 		return 0, err
 	}
 	if err := c.deleteLine(line); err != nil {
 		return 0, err
 	}
-	_, err = c.change("DELETE FROM thread WHERE id=? AND epoch=0 AND NOT EXISTS (SELECT 1 FROM line WHERE thread=thread.id)", tid)
+	last, err := c.row("SELECT id FROM thread WHERE id=? AND fence=0 AND NOT EXISTS (SELECT 1 FROM line WHERE thread=thread.id)", []any{tid}, &tid)
+	if err == nil && last {
+		err = c.deleteThreadRow(tid, name)
+	}
 	return removed, err
 }
 
 // lineRow is a line to be pruned, copied or deleted.
 type lineRow struct {
 	id   int64
+	path string
 	head checkpoint.ID
 }
 
 // linesOf reads the lines of a thread, or ErrNotFound.
 func (c *conn) linesOf(thread string) (tid int64, lines []lineRow, err error) {
-	ok, err := c.row("SELECT id FROM thread WHERE name=?", []any{[]byte(thread)}, &tid)
+	tid, _, err = c.threadRow(thread)
 	if err != nil {
 		return 0, nil, err
 	}
-	if !ok {
+	if tid == 0 {
 		return 0, nil, fmt.Errorf("%w: thread %q", checkpoint.ErrNotFound, thread)
 	}
 	lines, err = c.lines(tid)
+	if err == nil && !slices.ContainsFunc(lines, func(l lineRow) bool { return l.path == "" }) {
+		err = c.absent(lineHash(tid, ""), "its line")
+	}
 	return tid, lines, err
 }
 
 func (c *conn) lines(tid int64) (lines []lineRow, err error) {
-	err = c.each("SELECT id, head FROM line WHERE thread=? ORDER BY path", []any{tid}, func(scan func(...any) error) error {
+	err = c.each("SELECT id, path, head FROM line WHERE thread=? ORDER BY path", []any{tid}, func(scan func(...any) error) error {
 		var l lineRow
 		var head []byte
-		if err := scan(&l.id, &head); err != nil {
+		if err := scan(&l.id, &l.path, &head); err != nil {
 			return err
 		}
 		copy(l.head[:], head)
@@ -196,6 +207,15 @@ func (c *conn) interrupted(line int64) (map[int64]bool, error) {
 // remove takes those of a line's checkpoints away that gone selects, and what
 // nobody needs then.
 func (c *conn) remove(line int64, all []place, gone func(i int, p place) bool) (removed int, err error) {
+	// Afterwards the line says how many are left, so now is the time to see that
+	// none is missing.
+	h, err := c.verifyLine(line)
+	if err != nil {
+		return 0, err
+	}
+	if int64(len(all)) != h.count {
+		return 0, missingCheckpoints(int64(len(all)), h)
+	}
 	for i := 0; i < len(all); i++ {
 		if !gone(i, all[i]) {
 			continue
@@ -227,8 +247,8 @@ func (c *conn) remove(line int64, all []place, gone func(i int, p place) bool) (
 // the last chunk that is in use.
 func (c *conn) liveChunks(line int64) (map[int64]int64, error) {
 	var all []*manifest
-	err := c.each("SELECT key, id, run, record FROM checkpoint WHERE key>? AND key<=?", []any{keyOf(line, 0), keyOf(line, maxOrdinal)}, func(scan func(...any) error) error {
-		r, err := scanStored(scan)
+	err := c.each("SELECT "+storedColumns+" FROM checkpoint WHERE key>? AND key<=?", []any{keyOf(line, 0), keyOf(line, maxOrdinal)}, func(scan func(...any) error) error {
+		r, err := c.scanStored(scan)
 		if err != nil {
 			return err
 		}
@@ -286,13 +306,16 @@ func (c *conn) collectChunks(line int64) error {
 		}
 	}
 	_, err = c.change(`UPDATE line SET
-		(checkpoints,bytes)=(SELECT count(*), coalesce(sum(length(record)),0) FROM checkpoint WHERE key>?2 AND key<=?3)
+		(count,bytes)=(SELECT count(*), coalesce(sum(length(record)),0) FROM checkpoint WHERE key>?2 AND key<=?3)
 		WHERE id=?1`, line, keyOf(line, 0), keyOf(line, maxOrdinal))
 	if err != nil {
 		return err
 	}
 	_, err = c.change("UPDATE line SET bytes=bytes+(SELECT coalesce(sum(length(data)),0) FROM chunk WHERE line=?1) WHERE id=?1", line)
-	return err
+	if err != nil {
+		return err
+	}
+	return c.reseal(line)
 }
 
 // collectRuns removes the runs of a line that no checkpoint is of.
@@ -303,6 +326,14 @@ func (c *conn) collectRuns(line int64) error {
 
 // deleteLine removes a line and all that is in it.
 func (c *conn) deleteLine(line int64) error {
+	var thread int64
+	var path string
+	if _, err := c.row("SELECT thread, path FROM line WHERE id=?", []any{line}, &thread, &path); err != nil {
+		return err
+	}
+	if err := c.retract(lineHash(thread, path)); err != nil {
+		return err
+	}
 	for _, q := range []string{
 		"DELETE FROM checkpoint WHERE key>? AND key<=?",
 		"DELETE FROM pending WHERE checkpoint>? AND checkpoint<=?",

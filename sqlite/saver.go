@@ -80,6 +80,7 @@ type head struct {
 	next   int64
 	rev    uint64
 	open   bool
+	count  int64 // of checkpoints; only if it was read
 
 	// Of the checkpoint id. Without m, nothing of it has been read.
 	m      *manifest    // without control and metadata
@@ -111,20 +112,37 @@ const (
 // loadHead reads what the file has.
 func (c *conn) loadHead(name lineName) (*head, error) {
 	h := &head{next: 1} // 0 is no run
-	var epoch int64
-	ok, err := c.row("SELECT id, epoch FROM thread WHERE name=?", []any{[]byte(name.thread)}, &h.thread, &epoch)
-	if err != nil || !ok {
+	var err error
+	if h.thread, h.epoch, err = c.threadRow(name.thread); err != nil || h.thread == 0 {
 		return h, err
 	}
-	h.epoch = uint64(epoch)
 	var id []byte
-	ok, err = c.row("SELECT id, head, at, last, next, rev, open FROM line WHERE thread=? AND path=?", []any{h.thread, []byte(name.path)},
-		&h.line, &id, &h.at, &h.last, &h.next, &h.rev, &h.open)
-	if err != nil || !ok {
+	var size int64
+	var sum sum
+	ok, err := c.row("SELECT id, head, at, last, next, rev, open, count, bytes, sum FROM line WHERE thread=? AND path=?", []any{h.thread, []byte(name.path)},
+		&h.line, &id, &h.at, &h.last, &h.next, &h.rev, &h.open, &h.count, &size, &sum)
+	if err != nil {
 		return h, err
+	}
+	if !ok {
+		h.line = 0
+		return h, c.absent(lineHash(h.thread, name.path), "the line of namespace %q", name.path)
 	}
 	copy(h.id[:], id)
-	return h, nil
+	return h, c.verify(sum, h.sum()+lineSum(h.line, h.thread, name.path)+countSum(h.count, size), "the line of namespace %q", name.path)
+}
+
+// threadRow reads the row of a thread. Its id is 0 if there is no such thread.
+func (c *conn) threadRow(name string) (id int64, epoch uint64, err error) {
+	var sum sum
+	ok, err := c.row("SELECT id, fence, sum FROM thread WHERE name=?", []any{[]byte(name)}, &id, &epoch, &sum)
+	if err != nil {
+		return 0, 0, err
+	}
+	if !ok {
+		return 0, 0, c.absent(threadHash(name), "its row")
+	}
+	return id, epoch, c.verify(sum, threadSum(id, name, epoch), "its row")
 }
 
 // errStale: what was remembered does not hold, or is not enough.
@@ -132,7 +150,7 @@ var errStale = errors.New("sqlite: stale")
 
 // Put implements [checkpoint.Saver].
 func (db *DB) Put(ctx context.Context, p *checkpoint.Put) error {
-	return db.write(ctx, func(c *conn) error {
+	err := db.write(ctx, func(c *conn) error {
 		name := lineName{p.Thread, p.Namespace}
 		if h := db.known.heads[name]; h != nil {
 			err := db.put(c, name, h, p, false)
@@ -147,6 +165,7 @@ func (db *DB) Put(ctx context.Context, p *checkpoint.Put) error {
 		}
 		return db.put(c, name, h, p, true)
 	})
+	return inThread(p.Thread, err)
 }
 
 func fencedError(thread string, epoch, fence uint64) error {
@@ -206,9 +225,9 @@ func (db *DB) put(c *conn, name lineName, h *head, p *checkpoint.Put, fresh bool
 	for _, k := range g.Chunks {
 		size += len(k.Data)
 	}
-	n, err := c.change(`UPDATE line SET head=?, at=?, last=?, next=?, open=?, checkpoints=checkpoints+1, bytes=bytes+?
-		WHERE id=? AND head=? AND rev=? AND open=? AND (SELECT epoch FROM thread WHERE id=?)=?`,
-		p.ID[:], after.at, after.last, after.next, after.open, size, after.line, h.id[:], int64(h.rev), h.open, after.thread, int64(h.epoch))
+	n, err := c.change(`UPDATE line SET head=?, at=?, last=?, next=?, open=?, count=count+1, bytes=bytes+?, sum=(sum+?)&0x7fffffff
+		WHERE id=? AND head=? AND rev=? AND open=? AND (SELECT fence FROM thread WHERE id=?)=?`,
+		p.ID[:], after.at, after.last, after.next, after.open, size, after.sum()-h.sum()+countSum(1, int64(size)), after.line, h.id[:], int64(h.rev), h.open, after.thread, int64(h.epoch))
 	if err != nil {
 		return err
 	}
@@ -219,23 +238,27 @@ func (db *DB) put(c *conn, name lineName, h *head, p *checkpoint.Put, fresh bool
 		return errStale
 	}
 	if newRun {
-		if _, err := c.change("INSERT INTO run(line,run,name,metadata) VALUES(?,?,?,?)", after.line, after.run.number, packName(p.RunID), after.run.metadata); err != nil {
+		if _, err := c.change("INSERT INTO run(line,run,name,metadata,sum) VALUES(?,?,?,?,?)", after.line, after.run.number, packName(p.RunID), after.run.metadata,
+			runSum(after.line, after.run.number, packName(p.RunID), after.run.metadata)); err != nil {
 			return err
 		}
 	}
-	if _, err := c.change("INSERT INTO checkpoint(key,id,run,record) VALUES(?,?,?,?)", keyOf(after.line, after.at), p.ID[:], after.run.number, record); err != nil {
+	if _, err := c.change("INSERT INTO checkpoint(key,id,run,record,sum) VALUES(?,?,?,?,?)", keyOf(after.line, after.at), p.ID[:], after.run.number, record,
+		checkpointSum(keyOf(after.line, after.at), p.ID, after.run.number, record)); err != nil {
 		return err
 	}
 	if err := c.addPending(keyOf(after.line, after.at), p.Pending); err != nil {
 		return err
 	}
 	if shorter != nil {
-		if _, err := c.change("UPDATE checkpoint SET record=? WHERE key=?", shorter, keyOf(h.line, h.at)); err != nil {
+		if _, err := c.change("UPDATE checkpoint SET record=?, sum=? WHERE key=?", shorter,
+			checkpointSum(keyOf(h.line, h.at), h.id, h.run.number, shorter), keyOf(h.line, h.at)); err != nil {
 			return err
 		}
 	}
 	for _, k := range g.Chunks {
-		if _, err := c.change("INSERT INTO chunk(line,chain,seq,n,data) VALUES(?,?,?,1,?)", after.line, k.Chain, k.Seq, k.Data); err != nil {
+		if _, err := c.change("INSERT INTO chunk(line,chain,seq,n,data,sum) VALUES(?,?,?,1,?,?)", after.line, k.Chain, k.Seq, k.Data,
+			chunkSum(after.line, k.Chain, k.Seq, 1, k.Data)); err != nil {
 			return err
 		}
 		if (k.Seq+1)%packSize == 0 {
@@ -252,7 +275,7 @@ func (db *DB) put(c *conn, name lineName, h *head, p *checkpoint.Put, fresh bool
 		}
 	}
 	if p.Fence > h.epoch {
-		if err := c.setEpoch(after.thread, p.Fence); err != nil {
+		if err := c.setEpoch(after.thread, h.epoch, p.Fence); err != nil {
 			return err
 		}
 	}
@@ -260,8 +283,8 @@ func (db *DB) put(c *conn, name lineName, h *head, p *checkpoint.Put, fresh bool
 	return nil
 }
 
-func (c *conn) setEpoch(thread int64, epoch uint64) error {
-	_, err := c.change("UPDATE thread SET epoch=? WHERE id=?", int64(epoch), thread)
+func (c *conn) setEpoch(thread int64, before, epoch uint64) error {
+	_, err := c.change("UPDATE thread SET fence=?, sum=(sum+?)&0x7fffffff WHERE id=?", int64(epoch), epochSum(epoch)-epochSum(before), thread)
 	return err
 }
 
@@ -334,33 +357,100 @@ type stored struct {
 	m   *manifest
 }
 
-// scanStored reads a row of key, id, run and record.
-func scanStored(scan func(...any) error) (*stored, error) {
+// storedColumns are what scanStored reads.
+const storedColumns = "key, id, run, record, sum"
+
+// scanStored reads the row of a checkpoint.
+func (c *conn) scanStored(scan func(...any) error) (*stored, error) {
 	r := &stored{}
 	var id, record []byte
-	if err := scan(&r.key, &id, &r.run, &record); err != nil {
+	var sum sum
+	if err := scan(&r.key, &id, &r.run, &record, &sum); err != nil {
 		return nil, err
 	}
 	copy(r.id[:], id)
 	var err error
-	r.m, err = parseManifest(record, r.id)
+	if r.m, err = parseManifest(record, r.id); err == nil {
+		err = c.verify(sum, checkpointSum(r.key, r.id, r.run, record), "checkpoint %s", r.id)
+	}
 	return r, err
 }
 
 // find reads a checkpoint's row, nil if there is none.
-func (c *conn) find(h *head, id checkpoint.ID) (r *stored, err error) {
-	key, err := c.search(h, id)
+func (c *conn) find(h *head, id checkpoint.ID) (*stored, error) {
+	key, err := c.locate(h, id)
 	if err != nil || key == 0 {
 		return nil, err
 	}
-	err = c.each("SELECT key, id, run, record FROM checkpoint WHERE key=?", []any{key}, func(scan func(...any) error) (err error) {
-		r, err = scanStored(scan)
+	var r *stored
+	err = c.each("SELECT "+storedColumns+" FROM checkpoint WHERE key=?", []any{key}, func(scan func(...any) error) (err error) {
+		r, err = c.scanStored(scan)
 		return err
 	})
-	if err != nil || r.id != id {
-		return nil, err
+	return r, err
+}
+
+// locate returns the key of a checkpoint, or 0. That there is none is said only
+// after a look at all that the line has: if the one that was asked for is missing
+// or its id is unreadable, the line does not have what it should have.
+func (c *conn) locate(h *head, id checkpoint.ID) (int64, error) {
+	if h.line == 0 || id.IsZero() || bytes.Compare(id[:], h.id[:]) > 0 {
+		return 0, nil
 	}
-	return r, nil
+	key, err := c.search(h, id)
+	if err != nil {
+		return 0, err
+	}
+	var there []byte
+	ok, err := c.row("SELECT id FROM checkpoint WHERE key=?", []any{key}, &there)
+	switch {
+	case err != nil:
+		return 0, err
+	case ok && bytes.Equal(there, id[:]):
+		return key, nil
+	case id == h.id:
+		return 0, fmt.Errorf("%w: checkpoint %s, which is the newest, is missing", ErrDamaged, id)
+	}
+	return 0, c.audit(h)
+}
+
+// audit reads all checkpoints of a line to see whether they are what the line
+// should have.
+func (c *conn) audit(h *head) error {
+	var n, last int64
+	var before checkpoint.ID
+	err := c.each("SELECT "+storedColumns+" FROM checkpoint WHERE key>? AND key<=? ORDER BY key", []any{keyOf(h.line, 0), keyOf(h.line, maxOrdinal)}, func(scan func(...any) error) error {
+		r, err := c.scanStored(scan)
+		if err != nil {
+			return err
+		}
+		if bytes.Compare(r.id[:], before[:]) <= 0 {
+			return fmt.Errorf("%w: checkpoint %s comes after %s", ErrDamaged, r.id, before)
+		}
+		n, last, before = n+1, r.key, r.id
+		return nil
+	})
+	if err == nil && (n != h.count || last != keyOf(h.line, h.at)) {
+		err = missingCheckpoints(n, h)
+	}
+	return err
+}
+
+// tally tells whether a gap in a line is one that was made on purpose. A line of
+// which nothing was ever removed has none; of others it counts what is left.
+func (c *conn) tally(h *head) error {
+	var n, last int64
+	if _, err := c.row("SELECT count(*), max(key) FROM checkpoint WHERE key>? AND key<=?", []any{keyOf(h.line, 0), keyOf(h.line, maxOrdinal)}, &n, &last); err != nil {
+		return err
+	}
+	if n != h.count || last != keyOf(h.line, h.at) || n == h.last {
+		return missingCheckpoints(n, h)
+	}
+	return nil
+}
+
+func missingCheckpoints(n int64, h *head) error {
+	return fmt.Errorf("%w: of %d checkpoints, up to %s, there are %d", ErrDamaged, h.count, h.id, n)
 }
 
 // search returns the key of the first checkpoint of a line whose id is not less
@@ -405,15 +495,29 @@ func (c *conn) makeLine(name lineName, h *head) (err error) {
 			return err
 		}
 	}
-	h.line, err = c.insert("INSERT INTO line(thread,path,head,at,last,next,rev,open,checkpoints,bytes) VALUES(?,?,?,0,0,1,0,0,0,0)", h.thread, []byte(name.path), make([]byte, len(checkpoint.ID{})))
+	h.line, err = c.insert("INSERT INTO line(thread,path,head,at,last,next,rev,open,count,bytes) VALUES(?,?,?,0,0,1,0,0,0,0)", h.thread, []byte(name.path), make([]byte, len(checkpoint.ID{})))
 	if err == nil && h.line > maxLine {
 		err = fmt.Errorf("sqlite: the file has had %d lines, which is as many as it can have", int64(maxLine))
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	empty := head{next: 1}
+	if _, err := c.change("UPDATE line SET sum=? WHERE id=?", (empty.sum()+lineSum(h.line, h.thread, name.path))&saved.SumMask, h.line); err != nil {
+		return err
+	}
+	return c.attest(lineHash(h.thread, name.path))
 }
 
 func (c *conn) makeThread(name string, epoch uint64) (int64, error) {
-	return c.insert("INSERT INTO thread(name,epoch) VALUES(?,?)", []byte(name), int64(epoch))
+	id, err := c.insert("INSERT INTO thread(name,fence) VALUES(?,?)", []byte(name), int64(epoch))
+	if err != nil {
+		return 0, err
+	}
+	if _, err := c.change("UPDATE thread SET sum=? WHERE id=?", threadSum(id, name, epoch)&saved.SumMask, id); err != nil {
+		return 0, err
+	}
+	return id, c.attest(threadHash(name))
 }
 
 // runRow reads a run; number 0 is none.
@@ -422,7 +526,8 @@ func (c *conn) runRow(line, number int64) (r run, err error) {
 		return r, nil
 	}
 	var name []byte
-	ok, err := c.row("SELECT name, metadata FROM run WHERE line=? AND run=?", []any{line, number}, &name, &r.metadata)
+	var sum sum
+	ok, err := c.row("SELECT name, metadata, sum FROM run WHERE line=? AND run=?", []any{line, number}, &name, &r.metadata, &sum)
 	if err != nil {
 		return r, err
 	}
@@ -430,7 +535,7 @@ func (c *conn) runRow(line, number int64) (r run, err error) {
 	if !ok || r.name == "" {
 		return r, fmt.Errorf("%w: run %d of line %d is missing", ErrDamaged, number, line)
 	}
-	return r, nil
+	return r, c.verify(sum, runSum(line, number, name, r.metadata), "run %d of line %d", number, line)
 }
 
 // packName is how the name of a run is stored. Most are UUIDs in their usual
@@ -463,12 +568,21 @@ func (db *DB) shapeOf(c *conn, names []string, fresh bool) (int64, error) {
 		return 0, errStale
 	}
 	var id int64
-	ok, err := c.row("SELECT id FROM shape WHERE names=?", []any{[]byte(key)}, &id)
+	var sum sum
+	ok, err := c.row("SELECT id, sum FROM shape WHERE names=?", []any{[]byte(key)}, &id, &sum)
 	if err != nil {
 		return 0, err
 	}
+	if ok {
+		if err := c.verify(sum, nameSum(id, []byte(key)), "shape %d", id); err != nil {
+			return 0, err
+		}
+	}
 	if !ok {
 		if id, err = c.insert("INSERT INTO shape(names) VALUES(?)", []byte(key)); err != nil {
+			return 0, err
+		}
+		if _, err := c.change("UPDATE shape SET sum=? WHERE id=?", nameSum(id, []byte(key))&saved.SumMask, id); err != nil {
 			return 0, err
 		}
 	}
@@ -482,7 +596,8 @@ func (c *conn) namesOf(shape int64) ([]string, error) {
 		return nil, nil
 	}
 	var raw []byte
-	ok, err := c.row("SELECT names FROM shape WHERE id=?", []any{shape}, &raw)
+	var sum sum
+	ok, err := c.row("SELECT names, sum FROM shape WHERE id=?", []any{shape}, &raw, &sum)
 	if err != nil {
 		return nil, err
 	}
@@ -490,7 +605,7 @@ func (c *conn) namesOf(shape int64) ([]string, error) {
 	if !ok || !readable {
 		return nil, fmt.Errorf("%w: shape %d is missing or unreadable", ErrDamaged, shape)
 	}
-	return names, nil
+	return names, c.verify(sum, nameSum(shape, raw), "shape %d", shape)
 }
 
 // shapes are those that readers have met.
@@ -524,7 +639,7 @@ func (s *shapes) of(c *conn, id int64) ([]string, error) {
 // PutWrites implements [checkpoint.Saver].
 func (db *DB) PutWrites(ctx context.Context, at checkpoint.Key, fence uint64, writes []checkpoint.Write) error {
 	name := lineName{at.Thread, at.Namespace}
-	return db.write(ctx, func(c *conn) error {
+	err := db.write(ctx, func(c *conn) error {
 		h, err := c.loadHead(name)
 		if err != nil {
 			return err
@@ -536,23 +651,20 @@ func (db *DB) PutWrites(ctx context.Context, at checkpoint.Key, fence uint64, wr
 		if id.IsZero() {
 			id = h.id
 		}
-		key, err := c.search(h, id)
+		key, err := c.locate(h, id)
 		if err != nil {
 			return err
 		}
-		var there []byte
-		ok, err := c.row("SELECT id FROM checkpoint WHERE key=?", []any{key}, &there)
-		if err != nil {
-			return err
-		}
-		if !ok || !bytes.Equal(there, id[:]) {
+		if key == 0 {
 			return fmt.Errorf("%w: %s in thread %q", checkpoint.ErrNotFound, at.ID, at.Thread)
 		}
 		if err := c.addPending(key, writes); err != nil {
 			return err
 		}
 		if id == h.id && !h.open && hasResults(writes) {
-			if _, err := c.change("UPDATE line SET open=1 WHERE id=?", h.line); err != nil {
+			opened := *h
+			opened.open = true
+			if _, err := c.change("UPDATE line SET open=1, sum=(sum+?)&0x7fffffff WHERE id=?", opened.sum()-h.sum(), h.line); err != nil {
 				return err
 			}
 			if k := db.known.heads[name]; k != nil {
@@ -560,18 +672,19 @@ func (db *DB) PutWrites(ctx context.Context, at checkpoint.Key, fence uint64, wr
 			}
 		}
 		if fence > h.epoch {
-			return c.setEpoch(h.thread, fence)
+			return c.setEpoch(h.thread, h.epoch, fence)
 		}
 		return nil
 	})
+	return inThread(at.Thread, err)
 }
 
 // addPending adds writes to a checkpoint or replaces them.
 func (c *conn) addPending(key int64, writes []checkpoint.Write) error {
 	for _, w := range writes {
 		// An upsert keeps the rowid, and with it the order.
-		_, err := c.change(`INSERT INTO pending(checkpoint,task,kind,data) VALUES(?,?,?,?)
-			ON CONFLICT(checkpoint,task,kind) DO UPDATE SET data=excluded.data`, key, []byte(w.Task), []byte(w.Kind), w.Data)
+		_, err := c.change(`INSERT INTO pending(checkpoint,task,kind,data,sum) VALUES(?,?,?,?,?)
+			ON CONFLICT(checkpoint,task,kind) DO UPDATE SET data=excluded.data, sum=excluded.sum`, key, []byte(w.Task), []byte(w.Kind), w.Data, pendingSum(key, w))
 		if err != nil {
 			return err
 		}
@@ -608,7 +721,7 @@ func (db *DB) Get(ctx context.Context, key checkpoint.Key) (*checkpoint.Checkpoi
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return nil, inThread(key.Thread, err)
 	}
 	return cp, nil
 }
@@ -659,11 +772,11 @@ func (rd *reading) checkpoint(ctx context.Context, r *stored) (*checkpoint.Check
 	cp.ID = r.id
 	if r.m.echo != nil {
 		if cp.Control, err = rd.loader.echoed(r.m); err != nil {
-			return nil, fmt.Errorf("control of checkpoint %s in thread %q: %w", r.id, rd.key.Thread, err)
+			return nil, fmt.Errorf("control of checkpoint %s: %w", r.id, err)
 		}
 	}
 	if _, err := r.m.resolve(rd.loader); err != nil {
-		return nil, fmt.Errorf("checkpoint %s in thread %q: %w", r.id, rd.key.Thread, err)
+		return nil, fmt.Errorf("checkpoint %s: %w", r.id, err)
 	}
 	if cp.Metadata, err = rd.metadata(r); err != nil {
 		return nil, err
@@ -682,18 +795,19 @@ func (rd *reading) checkpoint(ctx context.Context, r *stored) (*checkpoint.Check
 		}
 		v, err := rd.loader.value(s)
 		if err != nil {
-			return nil, fmt.Errorf("channel %q of checkpoint %s in thread %q: %w", names[i], r.id, rd.key.Thread, err)
+			return nil, fmt.Errorf("channel %q of checkpoint %s: %w", names[i], r.id, err)
 		}
 		cp.Values[names[i]] = v
 	}
-	err = rd.c.each("SELECT task, kind, data FROM pending WHERE checkpoint=? ORDER BY rowid", []any{r.key},
+	err = rd.c.each("SELECT task, kind, data, sum FROM pending WHERE checkpoint=? ORDER BY rowid", []any{r.key},
 		func(scan func(...any) error) error {
 			var w checkpoint.Write
-			if err := scan(&w.Task, &w.Kind, &w.Data); err != nil {
+			var sum sum
+			if err := scan(&w.Task, &w.Kind, &w.Data, &sum); err != nil {
 				return err
 			}
 			cp.Pending = append(cp.Pending, w)
-			return nil
+			return rd.c.verify(sum, pendingSum(r.key, w), "what task %q left at checkpoint %s", w.Task, r.id)
 		})
 	return cp, err
 }
@@ -725,7 +839,7 @@ func (db *DB) List(ctx context.Context, q checkpoint.Query) iter.Seq2[*checkpoin
 				return err
 			})
 			if err != nil {
-				yield(nil, err)
+				yield(nil, inThread(q.Thread, err))
 				return
 			}
 			for _, cp := range page {
@@ -748,15 +862,16 @@ func (db *DB) page(ctx context.Context, c *conn, q checkpoint.Query, want saved.
 	if err != nil || h.line == 0 {
 		return nil, 0, false, err
 	}
+	above := end // a row is expected right below it; 0: anywhere
 	if end == 0 {
 		end = keyOf(h.line, h.last+1)
-		if !q.Before.IsZero() {
-			key, err := c.search(h, q.Before)
-			if err != nil {
+		above = keyOf(h.line, h.at+1)
+		if !q.Before.IsZero() && bytes.Compare(q.Before[:], h.id[:]) <= 0 {
+			if above, err = c.locate(h, q.Before); err != nil {
 				return nil, 0, false, err
 			}
-			if key != 0 {
-				end = key
+			if end, err = c.search(h, q.Before); err != nil {
+				return nil, 0, false, err
 			}
 		}
 	}
@@ -765,14 +880,26 @@ func (db *DB) page(ctx context.Context, c *conn, q checkpoint.Query, want saved.
 		limit = scanPage
 	}
 	var rows []*stored
-	err = c.each("SELECT key, id, run, record FROM checkpoint WHERE key>? AND key<? ORDER BY key DESC LIMIT ?", []any{keyOf(h.line, 0), end, limit},
+	gap := false
+	err = c.each("SELECT "+storedColumns+" FROM checkpoint WHERE key>? AND key<? ORDER BY key DESC LIMIT ?", []any{keyOf(h.line, 0), end, limit},
 		func(scan func(...any) error) error {
-			r, err := scanStored(scan)
+			r, err := c.scanStored(scan)
+			if err != nil {
+				return err
+			}
+			gap = gap || above != 0 && r.key != above-1
+			above = r.key
 			rows = append(rows, r)
-			return err
+			return nil
 		})
 	if err != nil {
 		return nil, 0, false, err
+	}
+	gap = gap || len(rows) < limit && above != 0 && above != keyOf(h.line, 1)
+	if gap {
+		if err := c.tally(h); err != nil {
+			return nil, 0, false, err
+		}
 	}
 	rd := db.reading(c, h, q.Thread, q.Namespace)
 	rd.loader.shared = true

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/treadle-go/treadle/internal/saved"
@@ -107,6 +108,9 @@ func (s *shelf) change(ctx context.Context, b *store.Batch, indexes *indexes) (*
 func (s *shelf) History(ctx context.Context, n store.Namespace, key string) (records []*store.Record, err error) {
 	err = s.db.read(ctx, func(c *conn) (err error) {
 		records, err = c.records(getFrom+" ORDER BY r.seq DESC", []byte(key), []byte(n.Encode()))
+		if err == nil && len(records) == 0 {
+			err = c.noItem(n, key)
+		}
 		return err
 	})
 	return records, err
@@ -121,8 +125,11 @@ func (s *shelf) Changes(ctx context.Context, prefix store.Namespace, after int64
 		if seq, err = c.lastSeq(); err != nil || limit == 0 {
 			return err
 		}
-		var compacted int64
-		if _, err := c.row("SELECT compacted FROM store_state", nil, &compacted); err != nil {
+		if err := c.knows(name); err != nil {
+			return err
+		}
+		_, compacted, err := c.storeState()
+		if err != nil {
 			return err
 		}
 		if after > 0 && after < compacted {
@@ -139,9 +146,19 @@ func (s *shelf) Changes(ctx context.Context, prefix store.Namespace, after int64
 	return records, seq, err
 }
 
+// knows says whether a namespace is missing that should be there.
+func (c *conn) knows(name string) error {
+	_, err := c.spaceID(name)
+	return err
+}
+
 // lastSeq is the greatest number that a record has ever had.
 func (c *conn) lastSeq() (seq int64, err error) {
-	_, err = c.row("SELECT seq FROM sqlite_sequence WHERE name='store_record'", nil, &seq)
+	var last int64
+	_, err = c.row("SELECT (SELECT seq FROM sqlite_sequence WHERE name='store_record'), (SELECT max(seq) FROM store_record)", nil, &seq, &last)
+	if err == nil && last > seq {
+		err = fmt.Errorf("%w: the store has a record %d, and has given out numbers up to %d", ErrDamaged, last, seq)
+	}
 	return seq, err
 }
 

@@ -39,8 +39,11 @@ func (e edition) after(other edition) bool {
 
 // edition is that of the index in this transaction.
 func (c *conn) edition() (e edition, err error) {
-	_, err = c.row("SELECT folded, (SELECT seq FROM sqlite_sequence WHERE name='store_stamp'), (SELECT max(rowid) FROM store_words) FROM store_state", nil,
-		&e.folded, &e.reworded, &e.newest)
+	if e.folded, _, err = c.storeState(); err != nil {
+		return e, err
+	}
+	_, err = c.row("SELECT (SELECT seq FROM sqlite_sequence WHERE name='store_stamp'), (SELECT max(rowid) FROM store_words)", nil,
+		&e.reworded, &e.newest)
 	return e, err
 }
 

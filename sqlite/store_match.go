@@ -109,22 +109,35 @@ func (l *look) few(s scope) ([]int64, error) {
 
 // candidates reads those of the selected records that pass the filter.
 func (l *look) candidates(q *store.Query, from string, args []any, do func(c store.Candidate, different int)) error {
-	columns, filtered := "SELECT r.seq, r.words, r.terms ", q.Filter().Op != ""
+	columns, filtered := "SELECT j.value, r.seq, r.words, r.terms ", q.Filter().Op != ""
 	if filtered {
-		columns += ", r.value, r.meta "
+		columns += ", r.value, r.meta, r.sum "
 	}
 	return l.c.each(columns+from, args, func(scan func(...any) error) error {
 		var c store.Candidate
 		var terms, value, meta []byte
-		dest := []any{&c.Seq, &c.Length, &terms, &value, &meta}
+		var sum sum
+		var there int64
+		dest := []any{&c.Seq, &there, &c.Length, &terms, &value, &meta, &sum}
 		if !filtered {
-			dest = dest[:3]
+			dest = dest[:4]
 		}
 		if err := scan(dest...); err != nil {
 			return err
 		}
+		if there == 0 {
+			return missingRecord(c.Seq)
+		}
+		if filtered {
+			if err := l.verifyValue(c.Seq, true, value, meta, sum); err != nil {
+				return err
+			}
+		}
 		passes, err := l.passes(q, value, meta)
 		if err != nil || !passes {
+			return err
+		}
+		if terms, err = l.c.openTerms(c.Seq, c.Length, terms); err != nil {
 			return err
 		}
 		var different int
@@ -143,7 +156,7 @@ func (l *look) matchingThen(q *store.Query, s scope) ([]store.Candidate, error) 
 	}
 	var all []counted
 	for page := range slices.Chunk(s.past, pageSize) {
-		err := l.candidates(q, "FROM json_each(?) j CROSS JOIN store_record r WHERE r.seq=j.value ORDER BY j.id", []any{list(page)},
+		err := l.candidates(q, "FROM json_each(?) j LEFT JOIN store_record r ON r.seq=j.value ORDER BY j.id", []any{list(page)},
 			func(c store.Candidate, different int) { all = append(all, counted{c, different}) })
 		if err != nil {
 			return nil, err
@@ -176,12 +189,20 @@ func (l *look) matches(q *store.Query, s scope, now edition) (*tally, error) {
 
 // lateWords adds the matches that the index does not have yet.
 func (l *look) lateWords(q *store.Query, s scope, now edition, matches *tally) error {
-	return l.c.each(`SELECT r.seq, r.terms FROM store_under u CROSS JOIN store_record r
-		WHERE r.seq=u.seq AND u.space=? AND u.seq>? AND r.words>0 ORDER BY u.seq`, []any{-s.id, now.folded},
+	return l.c.each(`SELECT u.seq, r.seq, r.words, r.terms FROM store_under u LEFT JOIN store_record r ON r.seq=u.seq
+		WHERE u.space=? AND u.seq>? AND (r.words>0 OR r.seq IS NULL) ORDER BY u.seq`, []any{-s.id, now.folded},
 		func(scan func(...any) error) error {
-			var seq int64
+			var seq, there int64
+			var words int
 			var terms []byte
-			if err := scan(&seq, &terms); err != nil {
+			err := scan(&seq, &there, &words, &terms)
+			if err == nil && there == 0 {
+				err = missingRecord(seq)
+			}
+			if err == nil {
+				terms, err = l.c.openTerms(seq, words, terms)
+			}
+			if err != nil {
 				return err
 			}
 			_, different, err := countTerms(terms, q.Terms)

@@ -236,12 +236,17 @@ func (u *catchUp) page(ctx context.Context, after int64) (rows []nearRow, last i
 		if last, err = c.lastVector(); err != nil {
 			return err
 		}
-		return c.each(`SELECT v.id, s.name, v.data FROM store_vector v CROSS JOIN store_record r CROSS JOIN store_space s
+		return c.each(`SELECT v.id, v.seq, v.stamp, s.name, v.data, v.sum FROM store_vector v CROSS JOIN store_record r CROSS JOIN store_space s
 			WHERE v.id>? AND v.stamp=(SELECT id FROM store_stamp WHERE text=?) AND r.seq=v.seq AND s.id=r.space ORDER BY v.id LIMIT ?`, []any{after, []byte(u.stamp), u.limits.page},
 			func(scan func(...any) error) error {
 				var r nearRow
+				var seq, stamp int64
 				var data []byte
-				if err := scan(&r.id, &r.name, &data); err != nil {
+				var sum sum
+				if err := scan(&r.id, &seq, &stamp, &r.name, &data, &sum); err != nil {
+					return err
+				}
+				if err := c.verify(sum, vectorSum(seq, stamp, data), "the vectors of record %d of the store", seq); err != nil {
 					return err
 				}
 				vectors, err := decodeVectors(data)

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"slices"
 
@@ -83,14 +84,25 @@ func (l *look) get(n store.Namespace, key string) (*store.Record, error) {
 		query, args = getThen, append(args, l.at)
 	}
 	var found *store.Record
+	there := false
 	err := l.c.each(query, args, func(scan func(...any) error) error {
-		r, _, err := scanRecord(scan)
-		if err == nil && r.Live(fromMicros(l.at)) {
-			r.Namespace = n
-			found = r
+		there = true
+		r, err := l.c.scanRecord(scan)
+		if err != nil {
+			return err
 		}
-		return err
+		if r.ended && r.Kind == store.Put && !l.past {
+			return fmt.Errorf("%w: what came after record %d of the store, of key %q in namespace %q, is missing", ErrDamaged, r.Seq, key, n)
+		}
+		if r.Live(fromMicros(l.at)) {
+			r.Namespace = n
+			found = r.Record
+		}
+		return nil
 	})
+	if err == nil && !there && !l.past {
+		err = l.c.noItem(n, key)
+	}
 	return found, err
 }
 
@@ -101,7 +113,9 @@ const (
 )
 
 // isLive is the condition for records of items.
-const isLive = "(l.expires IS NULL OR l.expires>?)"
+//
+// One whose end is damaged is taken for live: whoever reads it says so.
+const isLive = "(l.expires IS NULL OR l.expires>? OR " + lifeIsDamaged + ")"
 
 func (l *look) search(q *store.Query) ([]store.Found, error) {
 	scope, err := l.scope(q.Prefix)
@@ -149,14 +163,19 @@ func (l *look) records(seqs []int64) (map[int64]*store.Record, error) {
 	of := make(map[*store.Record]int64, len(seqs))
 	err := l.c.each("SELECT "+recordColumns+" FROM json_each(?) j CROSS JOIN "+recordTables+" WHERE r.seq=j.value", []any{list(seqs)},
 		func(scan func(...any) error) error {
-			r, space, err := scanRecord(scan)
+			r, err := l.c.scanRecord(scan)
 			if err == nil {
-				records[r.Seq], of[r] = r, space
+				records[r.Seq], of[r.Record] = r.Record, r.space
 			}
 			return err
 		})
 	if err != nil {
 		return nil, err
+	}
+	for _, seq := range seqs {
+		if records[seq] == nil {
+			return nil, missingRecord(seq)
+		}
 	}
 	for r, space := range of {
 		if r.Namespace, err = l.spaces.of(space); err != nil {
@@ -228,8 +247,8 @@ func (l *look) newest(q *store.Query, s scope) (seqs []int64, err error) {
 	if l.past {
 		return seqs, l.values(s.past, visit)
 	}
-	err = l.c.each("SELECT r.seq, r.value, r.meta FROM store_under u CROSS JOIN "+recordTables+" WHERE r.seq=u.seq AND u.space=? AND "+isLive+" ORDER BY u.seq DESC",
-		[]any{-s.id, l.at}, visitValues(visit))
+	err = l.c.each("SELECT u.seq, r.seq, r.value, r.meta, r.sum FROM store_under u LEFT JOIN store_record r ON r.seq=u.seq LEFT JOIN store_life l ON l.seq=u.seq WHERE u.space=? AND "+isLive+" ORDER BY u.seq DESC",
+		[]any{-s.id, l.at}, l.visitValues(visit))
 	return seqs, stopped(err)
 }
 
@@ -263,7 +282,7 @@ func (l *look) newestOfAll(q *store.Query, s scope) (seqs []int64, err error) {
 // values visits the values of records, in the order of seqs, until io.EOF.
 func (l *look) values(seqs []int64, visit func(seq int64, value, meta []byte) error) error {
 	for page := range slices.Chunk(seqs, pageSize) {
-		err := l.c.each("SELECT r.seq, r.value, r.meta FROM json_each(?) j CROSS JOIN store_record r WHERE r.seq=j.value ORDER BY j.id", []any{list(page)}, visitValues(visit))
+		err := l.c.each("SELECT j.value, r.seq, r.value, r.meta, r.sum FROM json_each(?) j LEFT JOIN store_record r ON r.seq=j.value ORDER BY j.id", []any{list(page)}, l.visitValues(visit))
 		if err != nil {
 			return stopped(err)
 		}
@@ -271,15 +290,32 @@ func (l *look) values(seqs []int64, visit func(seq int64, value, meta []byte) er
 	return nil
 }
 
-func visitValues(visit func(seq int64, value, meta []byte) error) func(scan func(...any) error) error {
+func (l *look) visitValues(visit func(seq int64, value, meta []byte) error) func(scan func(...any) error) error {
 	return func(scan func(...any) error) error {
-		var seq int64
+		var seq, there int64
 		var value, meta []byte
-		if err := scan(&seq, &value, &meta); err != nil {
+		var sum sum
+		if err := scan(&seq, &there, &value, &meta, &sum); err != nil {
+			return err
+		}
+		if err := l.verifyValue(seq, there != 0, value, meta, sum); err != nil {
 			return err
 		}
 		return visit(seq, value, meta)
 	}
+}
+
+func missingRecord(seq int64) error {
+	return fmt.Errorf("%w: record %d of the store is missing", ErrDamaged, seq)
+}
+
+// verifyValue is for a value that is looked at before its record is read, if it
+// is read at all.
+func (l *look) verifyValue(seq int64, there bool, value, meta []byte, have sum) error {
+	if !there {
+		return missingRecord(seq)
+	}
+	return l.c.verify(have, bodySum(seq, meta, value), "the value of record %d of the store", seq)
 }
 
 // pageSize is how many rows are asked for at a time where it is not known how
@@ -304,7 +340,7 @@ func (l *look) namespaces(prefix store.Namespace) ([]store.Namespace, error) {
 	} else {
 		from, to := saved.Span(prefix.Encode())
 		err = l.c.each(`SELECT id FROM store_space s WHERE name>=? AND name<? AND EXISTS
-			(SELECT 1 FROM store_under u LEFT JOIN store_life l ON l.seq=u.seq WHERE u.space=s.id AND `+isLive+")", []any{from, to, l.at},
+			(SELECT 1 FROM store_key u LEFT JOIN store_life l ON l.seq=u.seq WHERE u.space=s.id AND `+isLive+")", []any{from, to, l.at},
 			func(scan func(...any) error) error {
 				var id int64
 				err := scan(&id)

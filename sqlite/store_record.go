@@ -11,22 +11,44 @@ import (
 
 // Parts of the statements that read records.
 const (
-	recordColumns = "r.seq, r.space, r.kind, r.key, r.created, r.updated, r.ttl, l.expires, r.paths, r.meta, r.value"
+	recordColumns = "r.seq, r.space, r.kind, r.key, r.created, r.updated, r.lifetime, r.stamp, l.seq, l.expires, l.ended, l.sum, r.paths, r.meta, r.value, r.sum, r.seal"
 	recordTables  = "store_record r LEFT JOIN store_life l ON l.seq=r.seq"
 )
 
+// A scanned record is one with what only the file needs to know.
+type scanned struct {
+	*store.Record
+	space int64
+	ended bool // it is of the past, or an end
+}
+
 // scanRecord reads recordColumns. The namespace is left to the caller, who may
 // know it.
-func scanRecord(scan func(...any) error) (r *store.Record, space int64, err error) {
-	r = &store.Record{}
+func (c *conn) scanRecord(scan func(...any) error) (scanned, error) {
+	r := scanned{Record: &store.Record{}}
 	var kind int
-	var created, updated, ttl, expires int64
-	if err := scan(&r.Seq, &space, &kind, &r.Key, &created, &updated, &ttl, &expires, &r.Paths, (*[]byte)(&r.Meta), (*[]byte)(&r.Value)); err != nil {
-		return nil, 0, err
+	var created, updated, ttl, stamp, life, expires, ended int64
+	var lifeHas, sum, seal sum
+	if err := scan(&r.Seq, &r.space, &kind, &r.Key, &created, &updated, &ttl, &stamp, &life, &expires, &ended, &lifeHas, &r.Paths, (*[]byte)(&r.Meta), (*[]byte)(&r.Value), &sum, &seal); err != nil {
+		return r, err
 	}
-	r.Kind = saved.ItemKind(kind)
+	r.Kind, r.ended = saved.ItemKind(kind), ended != 0
 	if r.Kind == "" {
-		return nil, 0, fmt.Errorf("%w: record %d of the store is of kind %d", ErrDamaged, r.Seq, kind)
+		return r, fmt.Errorf("%w: record %d of the store, of key %q, is of kind %d", ErrDamaged, r.Seq, r.Key, kind)
+	}
+	if err := c.verify(sum, bodySum(r.Seq, r.Meta, r.Value), "the value of key %q (record %d of the store)", r.Key, r.Seq); err != nil {
+		return r, err
+	}
+	if err := c.verify(seal, sealSum(r.Seq, r.space, []byte(r.Key), kind, created, updated, ttl, stamp, []byte(r.Paths)), "record %d of the store, of key %q,", r.Seq, r.Key); err != nil {
+		return r, err
+	}
+	if life == 0 && (ttl > 0 || kind != saved.ItemPut) {
+		return r, fmt.Errorf("%w: when record %d of the store, of key %q, ends is missing", ErrDamaged, r.Seq, r.Key)
+	}
+	if life != 0 {
+		if err := c.verify(lifeHas, lifeSum(life, expires, ended), "when record %d of the store, of key %q, ends", r.Seq, r.Key); err != nil {
+			return r, err
+		}
 	}
 	r.Updated, r.TTL = fromMicros(updated), time.Duration(ttl)*time.Microsecond
 	if kind == saved.ItemPut {
@@ -35,7 +57,7 @@ func scanRecord(scan func(...any) error) (r *store.Record, space int64, err erro
 	if ttl > 0 {
 		r.Expires = fromMicros(expires)
 	}
-	return r, space, nil
+	return r, nil
 }
 
 func fromMicros(n int64) time.Time { return time.UnixMicro(n).UTC() }
@@ -51,13 +73,17 @@ func (s *spaces) of(id int64) (store.Namespace, error) {
 		return n, nil
 	}
 	var name string
-	ok, err := s.c.row("SELECT name FROM store_space WHERE id=?", []any{id}, &name)
+	var sum sum
+	ok, err := s.c.row("SELECT name, sum FROM store_space WHERE id=?", []any{id}, &name, &sum)
 	if err != nil {
 		return nil, err
 	}
 	n, err := store.DecodeNamespace(name)
 	if !ok || err != nil {
 		return nil, fmt.Errorf("%w: namespace %d of the store is missing or unreadable", ErrDamaged, id)
+	}
+	if err := s.c.verify(sum, nameSum(id, []byte(name)), "namespace %d of the store", id); err != nil {
+		return nil, err
 	}
 	if s.byID == nil {
 		s.byID = map[int64]store.Namespace{}
@@ -71,8 +97,8 @@ func (c *conn) records(query string, args ...any) ([]*store.Record, error) {
 	var records []*store.Record
 	var ids []int64
 	err := c.each(query, args, func(scan func(...any) error) error {
-		r, space, err := scanRecord(scan)
-		records, ids = append(records, r), append(ids, space)
+		r, err := c.scanRecord(scan)
+		records, ids = append(records, r.Record), append(ids, r.space)
 		return err
 	})
 	if err != nil {
@@ -93,11 +119,47 @@ func (c *conn) spaceID(name string) (int64, error) {
 		return 0, nil
 	}
 	var id int64
-	ok, err := c.row("SELECT id FROM store_space WHERE name=?", []any{[]byte(name)}, &id)
-	if !ok {
-		id = -1
+	var sum sum
+	ok, err := c.row("SELECT id, sum FROM store_space WHERE name=?", []any{[]byte(name)}, &id, &sum)
+	if err != nil {
+		return -1, err
 	}
-	return id, err
+	if !ok {
+		return -1, c.absent(spaceHash(name), "namespace %q of the store", name)
+	}
+	return id, c.verify(sum, nameSum(id, []byte(name)), "namespace %q of the store", name)
+}
+
+// noItem says of a key that has no record whether it should have one.
+func (c *conn) noItem(n store.Namespace, key string) error {
+	space, err := c.spaceID(n.Encode())
+	if err != nil || space < 0 {
+		return err
+	}
+	var seq int64
+	ok, err := c.row("SELECT seq FROM store_key WHERE space=? AND hash=?", []any{space, keyHash(key)}, &seq)
+	if err != nil || !ok {
+		return err
+	}
+	return fmt.Errorf("%w: record %d of the store, of key %q in namespace %q, is missing", ErrDamaged, seq, key, n)
+}
+
+// storeState reads what the store knows of itself.
+func (c *conn) storeState() (folded, compacted int64, err error) {
+	var sum sum
+	ok, err := c.row("SELECT folded, compacted, sum FROM store_state", nil, &folded, &compacted, &sum)
+	if err == nil && !ok {
+		err = fmt.Errorf("%w: the state of the store is missing", ErrDamaged)
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	return folded, compacted, c.verify(sum, stateSum(folded, compacted), "the state of the store")
+}
+
+func (c *conn) setStoreState(folded, compacted int64) error {
+	_, err := c.change("UPDATE store_state SET folded=?, compacted=?, sum=?", folded, compacted, stateSum(folded, compacted))
+	return err
 }
 
 // list is numbers as the JSON that json_each takes apart: one statement for

@@ -113,13 +113,17 @@ func (w *writing) age(seqs []int64, before int64) (dropped int, err error) {
 	}
 	for _, r := range old {
 		if r.kind != saved.ItemPut && r.next == 0 {
-			if _, err := w.c.change("UPDATE store_state SET compacted=max(compacted,?)", r.seq); err != nil {
+			folded, compacted, err := w.c.storeState()
+			if err != nil {
+				return 0, err
+			}
+			if err := w.c.setStoreState(folded, max(compacted, r.seq)); err != nil {
 				return 0, err
 			}
 		}
 		// A clock that went back can leave one before it, whose successor is now
 		// the one after it.
-		if _, err := w.c.change("UPDATE store_life SET ended=? WHERE seq=(SELECT max(seq) FROM store_record WHERE space=? AND key=? AND seq<? AND key<>x'')", r.ended, r.space, r.key, r.seq); err != nil {
+		if err := w.endBefore(r.space, r.key, r.seq, r.ended); err != nil {
 			return 0, err
 		}
 		if err := w.drop([]int64{r.seq}); err != nil {
@@ -127,6 +131,21 @@ func (w *writing) age(seqs []int64, before int64) (dropped int, err error) {
 		}
 	}
 	return len(old), nil
+}
+
+// endBefore says of the record before one, if there is any, when it ended.
+func (w *writing) endBefore(space int64, key []byte, seq, ended int64) error {
+	var before, expires, was int64
+	var sum sum
+	ok, err := w.c.row(`SELECT seq, expires, ended, sum FROM store_life
+		WHERE seq=(SELECT max(seq) FROM store_record WHERE space=? AND key=? AND seq<? AND key<>x'')`, []any{space, key, seq}, &before, &expires, &was, &sum)
+	if err != nil || !ok {
+		return err
+	}
+	if err := w.c.verify(sum, lifeSum(before, expires, was), "when record %d of the store ends", before); err != nil {
+		return err
+	}
+	return w.c.setLife(before, expires, ended)
 }
 
 // Reindex implements [store.Backend].
@@ -145,9 +164,16 @@ func (s *shelf) Reindex(ctx context.Context, by map[int64]store.Indexed) error {
 }
 
 func (w *writing) reindex(seq int64, x *store.Indexed) error {
-	var space, ended int64
-	there, err := w.c.row("SELECT r.space, l.ended IS NOT NULL FROM "+recordTables+" WHERE r.seq=?", []any{seq}, &space, &ended)
+	var space, created, updated, ttl, old, ended int64
+	var kind int
+	var key, paths []byte
+	var seal sum
+	there, err := w.c.row("SELECT r.space, r.key, r.kind, r.created, r.updated, r.lifetime, r.stamp, r.paths, r.seal, l.ended IS NOT NULL FROM "+recordTables+" WHERE r.seq=?", []any{seq},
+		&space, &key, &kind, &created, &updated, &ttl, &old, &paths, &seal, &ended)
 	if err != nil || !there {
+		return err
+	}
+	if err := w.c.verify(seal, sealSum(seq, space, key, kind, created, updated, ttl, old, paths), "record %d of the store, of key %q,", seq, key); err != nil {
 		return err
 	}
 	stamp, err := w.stamp(x.Stamp)
@@ -155,7 +181,8 @@ func (w *writing) reindex(seq int64, x *store.Indexed) error {
 		return err
 	}
 	terms, words := encodeTerms(x.Terms)
-	_, err = w.c.change("UPDATE store_record SET stamp=?, words=?, paths=?, terms=? WHERE seq=?", stamp, words, orNull([]byte(x.Paths)), orNull(terms), seq)
+	_, err = w.c.change("UPDATE store_record SET stamp=?, words=?, paths=?, terms=?, seal=? WHERE seq=?", zeroNull(stamp), words, orNull([]byte(x.Paths)), orNull(sealTerms(seq, words, terms)),
+		sealSum(seq, space, key, kind, created, updated, ttl, stamp, []byte(x.Paths)), seq)
 	if err != nil {
 		return err
 	}
@@ -177,8 +204,8 @@ func (w *writing) reindex(seq int64, x *store.Indexed) error {
 
 // rewords replaces the words of an item in the index, if it is in there.
 func (w *writing) rewords(seq, space int64, terms []byte) error {
-	var folded int64
-	if _, err := w.c.row("SELECT folded FROM store_state", nil, &folded); err != nil || seq > folded {
+	folded, _, err := w.c.storeState()
+	if err != nil || seq > folded {
 		return err
 	}
 	if _, err := w.c.change("DELETE FROM store_words WHERE rowid=?", seq); err != nil {

@@ -92,9 +92,17 @@ func (l *look) termsOf(seqs []int64, now edition) (map[int64]itemTerms, error) {
 			var seq int64
 			var t itemTerms
 			err := scan(&seq, &t.words, &t.data)
+			if err == nil {
+				t.data, err = l.c.openTerms(seq, t.words, t.data)
+			}
 			terms[seq] = t
 			return err
 		})
+	for _, seq := range missing {
+		if _, ok := terms[seq]; !ok && err == nil {
+			err = missingRecord(seq)
+		}
+	}
 	if err == nil && !l.indexes.tentative {
 		l.terms.keep(missing, terms, now)
 	}

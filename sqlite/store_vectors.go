@@ -53,11 +53,12 @@ func decodeVectors(data []byte) ([]store.Vector, error) {
 }
 
 // addVectors writes the vectors of the record of an item.
-func (c *conn) addVectors(seq int64, stamp any, vectors []store.Vector) error {
+func (c *conn) addVectors(seq, stamp int64, vectors []store.Vector) error {
 	if len(vectors) == 0 {
 		return nil
 	}
-	_, err := c.change("INSERT INTO store_vector(seq,stamp,data) VALUES(?,?,?)", seq, stamp, encodeVectors(vectors))
+	data := encodeVectors(vectors)
+	_, err := c.change("INSERT INTO store_vector(seq,stamp,data,sum) VALUES(?,?,?,?)", seq, stamp, data, vectorSum(seq, stamp, data))
 	return err
 }
 
@@ -162,6 +163,9 @@ const comparedPer = 5
 // nearest are the items most similar to a query.
 func (l *look) nearest(q *store.Query, s scope) ([]store.Candidate, error) {
 	race := newRace(q)
+	if _, err := l.c.stampID(q.Stamp); err != nil {
+		return nil, err
+	}
 	if l.past {
 		if err := l.nearestThen(q, s, race); err != nil {
 			return nil, err
@@ -262,14 +266,23 @@ func (l *look) compare(q *store.Query, race *race, by string, numbers []int64, t
 			return 0, err
 		}
 	}
-	err = l.c.each("SELECT v.id, v.seq, l.expires, v.data FROM json_each(?) j CROSS JOIN store_vector v LEFT JOIN store_life l ON l.seq=v.seq WHERE "+by+"=j.value", []any{list(numbers)},
+	err = l.c.each("SELECT v.id, v.seq, v.stamp, l.seq, l.expires, l.ended, l.sum, v.data, v.sum FROM json_each(?) j CROSS JOIN store_vector v LEFT JOIN store_life l ON l.seq=v.seq WHERE "+by+"=j.value", []any{list(numbers)},
 		func(scan func(...any) error) error {
-			var id, seq, expires int64
+			var id, seq, stamp, life, expires, ended int64
 			var data []byte
-			if err := scan(&id, &seq, &expires, &data); err != nil {
+			var lifeHas, sum sum
+			if err := scan(&id, &seq, &stamp, &life, &expires, &ended, &lifeHas, &data, &sum); err != nil {
 				return err
 			}
 			there(id)
+			if err := l.c.verify(sum, vectorSum(seq, stamp, data), "the vectors of record %d of the store", seq); err != nil {
+				return err
+			}
+			if life != 0 {
+				if err := l.c.verify(lifeHas, lifeSum(life, expires, ended), "when record %d of the store ends", seq); err != nil {
+					return err
+				}
+			}
 			if expires != 0 && expires <= l.at {
 				return nil
 			}
@@ -282,14 +295,18 @@ func (l *look) compare(q *store.Query, race *race, by string, numbers []int64, t
 // filtered are the numbers of items that pass the filter. It leaves the vectors
 // alone, since often most of them are not needed.
 func (l *look) filtered(q *store.Query, by string, numbers []int64, there func(id int64)) (passed []int64, err error) {
-	err = l.c.each("SELECT v.id, j.value, r.value, r.meta FROM json_each(?) j CROSS JOIN store_vector v CROSS JOIN store_record r WHERE "+by+"=j.value AND r.seq=v.seq", []any{list(numbers)},
+	err = l.c.each("SELECT v.id, j.value, r.seq, r.value, r.meta, r.sum FROM json_each(?) j CROSS JOIN store_vector v CROSS JOIN store_record r WHERE "+by+"=j.value AND r.seq=v.seq", []any{list(numbers)},
 		func(scan func(...any) error) error {
-			var id, number int64
+			var id, number, seq int64
 			var value, meta []byte
-			if err := scan(&id, &number, &value, &meta); err != nil {
+			var sum sum
+			if err := scan(&id, &number, &seq, &value, &meta, &sum); err != nil {
 				return err
 			}
 			there(id)
+			if err := l.verifyValue(seq, true, value, meta, sum); err != nil {
+				return err
+			}
 			passes, err := l.passes(q, value, meta)
 			if passes {
 				passed = append(passed, number)

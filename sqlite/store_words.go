@@ -22,6 +22,27 @@ func encodeTerms(terms []store.Term) (data []byte, words int) {
 	return data, words
 }
 
+// sealTerms puts a checksum before the terms of a record: a zero, which no term
+// begins with, and four bytes.
+func sealTerms(seq int64, words int, data []byte) []byte {
+	if len(data) == 0 {
+		return nil
+	}
+	return append(binary.LittleEndian.AppendUint32([]byte{0}, termsSum(seq, words, data)), data...)
+}
+
+// openTerms are the terms of a record as encodeTerms made them.
+func (c *conn) openTerms(seq int64, words int, data []byte) ([]byte, error) {
+	if len(data) >= 5 && data[0] == 0 {
+		if have := binary.LittleEndian.Uint32(data[1:]); have == termsSum(seq, words, data[5:]) {
+			return data[5:], nil
+		}
+	} else if !c.summed || len(data) == 0 && words == 0 {
+		return data, nil
+	}
+	return nil, fmt.Errorf("%w: the terms of record %d of the store are not what was stored", ErrDamaged, seq)
+}
+
 // eachTerm calls do with the terms of a record.
 func eachTerm(data []byte, do func(text []byte, count int)) error {
 	r := saved.Reader{Rest: data}
@@ -62,8 +83,8 @@ func (w *writing) fold() error {
 	if w.first == 0 || w.last/foldEvery == (w.first-1)/foldEvery {
 		return nil
 	}
-	var folded int64
-	if _, err := w.c.row("SELECT folded FROM store_state", nil, &folded); err != nil {
+	folded, compacted, err := w.c.storeState()
+	if err != nil {
 		return err
 	}
 	// They are few, or were in this batch.
@@ -72,10 +93,14 @@ func (w *writing) fold() error {
 		terms      []byte
 	}
 	var items []item
-	err := w.c.each("SELECT r.seq, r.space, r.terms FROM store_under u CROSS JOIN store_record r WHERE r.seq=u.seq AND u.space=0 AND u.seq>? AND r.words>0", []any{folded},
+	err = w.c.each("SELECT r.seq, r.space, r.words, r.terms FROM store_under u CROSS JOIN store_record r WHERE r.seq=u.seq AND u.space=0 AND u.seq>? AND r.words>0", []any{folded},
 		func(scan func(...any) error) error {
 			var i item
-			err := scan(&i.seq, &i.space, &i.terms)
+			var words int
+			err := scan(&i.seq, &i.space, &words, &i.terms)
+			if err == nil {
+				i.terms, err = w.c.openTerms(i.seq, words, i.terms)
+			}
 			items = append(items, i)
 			return err
 		})
@@ -92,8 +117,7 @@ func (w *writing) fold() error {
 			return err
 		}
 	}
-	_, err = w.c.change("UPDATE store_state SET folded=?", w.last)
-	return err
+	return w.c.setStoreState(w.last, compacted)
 }
 
 // addWords adds the words of an item to the index.

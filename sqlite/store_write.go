@@ -1,6 +1,8 @@
 package sqlite
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/treadle-go/treadle/internal/saved"
@@ -10,13 +12,17 @@ import (
 // refresh extends the lives of records, unless one has ended.
 func (c *conn) refresh(all []refresh) (kept bool, err error) {
 	for _, r := range all {
-		var there int
-		if kept, err = c.row("SELECT 1 FROM store_life WHERE seq=? AND ended IS NULL", []any{r.seq}, &there); err != nil || !kept {
+		var expires int64
+		var sum sum
+		if kept, err = c.row("SELECT expires, sum FROM store_life WHERE seq=? AND ended IS NULL", []any{r.seq}, &expires, &sum); err != nil || !kept {
+			return false, err
+		}
+		if err := c.verify(sum, lifeSum(r.seq, expires, 0), "when record %d of the store ends", r.seq); err != nil {
 			return false, err
 		}
 	}
 	for _, r := range all {
-		if _, err := c.change("UPDATE store_life SET expires=? WHERE seq=?", r.expires, r.seq); err != nil {
+		if _, err := c.change("UPDATE store_life SET expires=?, sum=? WHERE seq=?", r.expires, lifeSum(r.seq, r.expires, 0), r.seq); err != nil {
 			return false, err
 		}
 	}
@@ -32,6 +38,7 @@ type writing struct {
 	forgot bool  // a namespace with all in it
 	first  int64 // the first number it gave
 	last   int64
+	next   int64 // the number of the next record, if it is known
 
 	reworded bool // it has told of new words
 }
@@ -49,6 +56,7 @@ type itemLine struct {
 	seq       int64 // of the current record, 0 if there is none
 	kind      int
 	created   int64
+	expires   int64 // 0: never
 	live      bool
 }
 
@@ -59,7 +67,7 @@ func (db *DB) writeAll(c *conn, b *store.Batch, refreshes []refresh) ([]*store.R
 	lines := make([]*itemLine, len(b.Writes))
 	for i := range b.Writes {
 		op := &b.Writes[i]
-		line, err := w.line(op.Namespace, op.Key)
+		line, err := w.lineOf(op)
 		if err != nil {
 			return nil, err
 		}
@@ -78,6 +86,13 @@ func (db *DB) writeAll(c *conn, b *store.Batch, refreshes []refresh) ([]*store.R
 	if _, err := c.refresh(refreshes); err != nil {
 		return nil, err
 	}
+	for _, r := range refreshes {
+		for _, line := range lines {
+			if line.seq == r.seq && line.expires != 0 {
+				line.expires = r.expires
+			}
+		}
+	}
 	records := make([]*store.Record, len(b.Writes))
 	for i := range b.Writes {
 		var err error
@@ -91,7 +106,7 @@ func (db *DB) writeAll(c *conn, b *store.Batch, refreshes []refresh) ([]*store.R
 func (w *writing) write(op *store.Write, line *itemLine) (*store.Record, error) {
 	if w.forgot { // what is known of the line may be so no more
 		var err error
-		if line, err = w.line(op.Namespace, op.Key); err != nil {
+		if line, err = w.lineOf(op); err != nil {
 			return nil, err
 		}
 	}
@@ -129,10 +144,36 @@ func (w *writing) line(n store.Namespace, key string) (*itemLine, error) {
 	if line.space, err = w.c.spaceID(n.Encode()); err != nil || line.space < 0 || key == "" {
 		return line, err
 	}
-	var expires int64
-	_, err = w.c.row("SELECT r.seq, r.kind, r.created, l.expires FROM "+recordTables+" WHERE r.space=? AND r.key=? ORDER BY r.seq DESC LIMIT 1",
-		[]any{line.space, line.key}, &line.seq, &line.kind, &line.created, &expires)
-	line.live = line.kind == saved.ItemPut && (expires == 0 || expires > w.now.UnixMicro())
+	var updated, ttl, stamp, life, ended int64
+	var paths []byte
+	var lifeHas, seal sum
+	ok, err := w.c.row("SELECT r.seq, r.kind, r.created, r.updated, r.lifetime, r.stamp, r.paths, r.seal, l.seq, l.expires, l.ended, l.sum FROM "+recordTables+" WHERE r.space=? AND r.key=? ORDER BY r.seq DESC LIMIT 1",
+		[]any{line.space, line.key}, &line.seq, &line.kind, &line.created, &updated, &ttl, &stamp, &paths, &seal, &life, &line.expires, &ended, &lifeHas)
+	if err != nil {
+		return line, err
+	}
+	line.live = line.kind == saved.ItemPut && (line.expires == 0 || line.expires > w.now.UnixMicro())
+	if !ok {
+		return line, w.c.noItem(n, key)
+	}
+	if line.kind == saved.ItemPut && ended != 0 {
+		return line, fmt.Errorf("%w: what came after record %d of the store, of key %q in namespace %q, is missing", ErrDamaged, line.seq, key, n)
+	}
+	if life != 0 {
+		if err := w.c.verify(lifeHas, lifeSum(life, line.expires, ended), "when record %d of the store, of key %q, ends", line.seq, key); err != nil {
+			return line, err
+		}
+	}
+	return line, w.c.verify(seal, sealSum(line.seq, line.space, line.key, line.kind, line.created, updated, ttl, stamp, paths), "record %d of the store, of key %q in namespace %q,", line.seq, key, n)
+}
+
+// lineOf is line for a write. What is to be forgotten is forgotten although it is
+// damaged.
+func (w *writing) lineOf(op *store.Write) (*itemLine, error) {
+	line, err := w.line(op.Namespace, op.Key)
+	if op.Kind == store.Forgotten && op.If == nil && errors.Is(err, ErrDamaged) && line.space >= 0 {
+		return line, nil
+	}
 	return line, err
 }
 
@@ -162,7 +203,7 @@ func (p *places) of(n store.Namespace) ([]int64, error) {
 			var err error
 			id, err = p.c.spaceID(name)
 			if err == nil && id < 0 {
-				id, err = p.c.insert("INSERT INTO store_space(name) VALUES(?)", []byte(name))
+				id, err = p.c.makeSpace(name)
 			}
 			if err != nil {
 				return ids, err
@@ -175,6 +216,18 @@ func (p *places) of(n store.Namespace) ([]int64, error) {
 		ids[i] = id
 	}
 	return ids, nil
+}
+
+// makeSpace makes a namespace.
+func (c *conn) makeSpace(name string) (int64, error) {
+	id, err := c.insert("INSERT INTO store_space(name) VALUES(?)", []byte(name))
+	if err != nil {
+		return 0, err
+	}
+	if _, err := c.change("UPDATE store_space SET sum=? WHERE id=?", nameSum(id, []byte(name)), id); err != nil {
+		return 0, err
+	}
+	return id, c.attest(spaceHash(name))
 }
 
 // add makes r the current record of its line, of which the newest stay. It
@@ -206,14 +259,16 @@ func (w *writing) add(line *itemLine, r *store.Record, x *store.Indexed, keep in
 				return 0, err
 			}
 		}
+		if _, err := w.c.change("INSERT INTO store_key(space,hash,seq) VALUES(?,?,?)", line.space, keyHash(string(line.key)), r.Seq); err != nil {
+			return 0, err
+		}
 	}
 	return dropped, nil
 }
 
 // insert writes a record with its life and its vectors.
 func (w *writing) insert(line *itemLine, r *store.Record, x *store.Indexed) (seq int64, err error) {
-	var created int64
-	var expires, stamp, ended any
+	var created, expires, ended int64
 	if r.Kind == store.Put {
 		created = r.Created.UnixMicro()
 	} else {
@@ -222,22 +277,48 @@ func (w *writing) insert(line *itemLine, r *store.Record, x *store.Indexed) (seq
 	if r.TTL > 0 {
 		expires = r.Expires.UnixMicro()
 	}
-	if stamp, err = w.stamp(x.Stamp); err != nil {
-		return 0, err
-	}
-	terms, words := encodeTerms(x.Terms)
-	seq, err = w.c.insert("INSERT INTO store_record(space,key,kind,created,updated,ttl,stamp,words,paths,terms,meta,value) VALUES(?,?,?,?,?,?,?,?,?,?,?,?)",
-		line.space, line.key, saved.ItemNumber(r.Kind), created, r.Updated.UnixMicro(), r.TTL.Microseconds(), stamp, words,
-		orNull([]byte(x.Paths)), orNull(terms), orNull(r.Meta), orNull(r.Value))
+	stamp, err := w.stamp(x.Stamp)
 	if err != nil {
 		return 0, err
 	}
-	if expires != nil || ended != nil {
-		if _, err := w.c.change("INSERT INTO store_life(seq,expires,ended) VALUES(?,?,?)", seq, expires, ended); err != nil {
+	if w.next == 0 {
+		if w.next, err = w.c.lastSeq(); err != nil {
+			return 0, err
+		}
+		w.next++
+	}
+	seq = w.next
+	w.next++
+	terms, words := encodeTerms(x.Terms)
+	kind, updated, ttl := saved.ItemNumber(r.Kind), r.Updated.UnixMicro(), r.TTL.Microseconds()
+	_, err = w.c.insert("INSERT INTO store_record(seq,space,key,kind,created,updated,lifetime,stamp,words,paths,terms,meta,value,sum,seal) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+		seq, line.space, line.key, kind, created, updated, ttl, zeroNull(stamp), words,
+		orNull([]byte(x.Paths)), orNull(sealTerms(seq, words, terms)), orNull(r.Meta), orNull(r.Value),
+		bodySum(seq, r.Meta, r.Value), sealSum(seq, line.space, line.key, kind, created, updated, ttl, stamp, []byte(x.Paths)))
+	if err != nil {
+		return 0, err
+	}
+	if expires != 0 || ended != 0 {
+		if err := w.c.setLife(seq, expires, ended); err != nil {
 			return 0, err
 		}
 	}
 	return seq, w.c.addVectors(seq, stamp, x.Vectors)
+}
+
+// setLife says when a record ends.
+func (c *conn) setLife(seq, expires, ended int64) error {
+	_, err := c.change("INSERT INTO store_life(seq,expires,ended,sum) VALUES(?,?,?,?) ON CONFLICT(seq) DO UPDATE SET ended=excluded.ended, sum=excluded.sum",
+		seq, zeroNull(expires), zeroNull(ended), lifeSum(seq, expires, ended))
+	return err
+}
+
+// zeroNull is NULL for 0.
+func zeroNull(n int64) any {
+	if n == 0 {
+		return nil
+	}
+	return n
 }
 
 // orNull keeps what is empty out of the file.
@@ -250,37 +331,60 @@ func orNull[B ~[]byte](b B) any {
 
 // under are the places of an item's record in store_under.
 func (l *itemLine) under() []int64 {
-	under := []int64{0, l.space}
+	under := []int64{0}
 	for _, id := range l.place {
 		under = append(under, -id)
 	}
 	return under
 }
 
-// stamp is the id of a stamp, nil of none. They are never removed, so it can be
+// stamp is the id of a stamp, 0 of none. They are never removed, so it can be
 // remembered.
-func (w *writing) stamp(text string) (any, error) {
+func (w *writing) stamp(text string) (int64, error) {
 	if text == "" {
-		return nil, nil
+		return 0, nil
 	}
 	if id := w.known.stamps[text]; id != 0 {
 		return id, nil
 	}
-	var id int64
-	ok, err := w.c.row("SELECT id FROM store_stamp WHERE text=?", []any{[]byte(text)}, &id)
-	if err == nil && !ok {
-		id, err = w.c.insert("INSERT INTO store_stamp(text) VALUES(?)", []byte(text))
+	id, err := w.c.stampID(text)
+	if err == nil && id == 0 {
+		id, err = w.c.makeStamp(text)
 	}
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	w.known.setStamp(text, id)
 	return id, nil
 }
 
+// stampID is the id of a stamp, 0 if there is none.
+func (c *conn) stampID(text string) (id int64, err error) {
+	var sum sum
+	ok, err := c.row("SELECT id, sum FROM store_stamp WHERE text=?", []any{[]byte(text)}, &id, &sum)
+	if err != nil {
+		return 0, err
+	}
+	if !ok {
+		return 0, c.absent(stampHash(text), "stamp %q of the store", text)
+	}
+	return id, c.verify(sum, nameSum(id, []byte(text)), "stamp %q of the store", text)
+}
+
+func (c *conn) makeStamp(text string) (int64, error) {
+	id, err := c.insert("INSERT INTO store_stamp(text) VALUES(?)", []byte(text))
+	if err != nil {
+		return 0, err
+	}
+	if _, err := c.change("UPDATE store_stamp SET sum=? WHERE id=?", nameSum(id, []byte(text)), id); err != nil {
+		return 0, err
+	}
+	return id, c.attest(stampHash(text))
+}
+
 // end makes the current record of a line one of the past.
 func (w *writing) end(line *itemLine, at time.Time) error {
-	_, err := w.c.change("INSERT INTO store_life(seq,ended) VALUES(?,?) ON CONFLICT(seq) DO UPDATE SET ended=excluded.ended", line.seq, at.UnixMicro())
+	err := w.c.setLife(line.seq, line.expires, at.UnixMicro())
 	if err != nil || line.kind != saved.ItemPut {
 		return err
 	}
@@ -298,7 +402,10 @@ func (w *writing) unlist(line *itemLine) error {
 			return err
 		}
 	}
-	_, err := w.c.change("INSERT INTO store_unword(seq) VALUES(?)", line.seq)
+	if _, err := w.c.change("DELETE FROM store_key WHERE space=? AND hash=?", line.space, keyHash(string(line.key))); err != nil {
+		return err
+	}
+	_, err := w.c.change("INSERT OR IGNORE INTO store_unword(seq) VALUES(?)", line.seq)
 	return err
 }
 
@@ -337,7 +444,12 @@ func (w *writing) drop(seqs []int64) error {
 // forget removes all records of a line.
 func (w *writing) forget(line *itemLine) error {
 	if line.seq == 0 {
-		return nil
+		if line.space < 0 {
+			return nil
+		}
+		// Of one that is missing its place may be left.
+		_, err := w.c.change("DELETE FROM store_key WHERE space=? AND hash=?", line.space, keyHash(string(line.key)))
+		return err
 	}
 	if err := w.settle(line); err != nil {
 		return err
@@ -366,7 +478,7 @@ func (w *writing) forgetAll(line *itemLine) error {
 	)
 	from, to := saved.Span(line.namespace.Encode())
 	for _, q := range []string{
-		"INSERT INTO store_unword(seq) SELECT seq FROM store_under WHERE space IN " + below,
+		"INSERT OR IGNORE INTO store_unword(seq) SELECT seq FROM store_key WHERE space IN " + below,
 		"DELETE FROM store_life WHERE seq IN " + records,
 		"DELETE FROM store_vector WHERE seq IN " + records,
 		"DELETE FROM store_record WHERE space IN " + below + " AND key<>x''",
@@ -381,7 +493,7 @@ func (w *writing) forgetAll(line *itemLine) error {
 		}
 	}
 	for _, q := range []string{
-		"DELETE FROM store_under WHERE space IN " + below,
+		"DELETE FROM store_key WHERE space IN " + below,
 		"DELETE FROM store_under WHERE space IN (SELECT -id FROM store_space WHERE name>=? AND name<?)",
 	} {
 		if _, err := w.c.change(q, from, to); err != nil {
@@ -394,8 +506,27 @@ func (w *writing) forgetAll(line *itemLine) error {
 // tidy removes the names in a span of namespaces that nothing is left of, except
 // for one. One that has only history below it is not needed either.
 func (c *conn) tidy(from, to []byte, except int64) error {
-	_, err := c.change(`DELETE FROM store_space WHERE name>=? AND name<? AND id<>?
+	var names []string
+	var ids []int64
+	err := c.each(`SELECT id, name FROM store_space WHERE name>=? AND name<? AND id<>?
 		AND NOT EXISTS (SELECT 1 FROM store_record WHERE space=store_space.id)
-		AND NOT EXISTS (SELECT 1 FROM store_under WHERE space=-store_space.id)`, from, to, except)
-	return err
+		AND NOT EXISTS (SELECT 1 FROM store_under WHERE space=-store_space.id)`, []any{from, to, except}, func(scan func(...any) error) error {
+		var id int64
+		var name string
+		err := scan(&id, &name)
+		ids, names = append(ids, id), append(names, name)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for i, id := range ids {
+		if _, err := c.change("DELETE FROM store_space WHERE id=?", id); err != nil {
+			return err
+		}
+		if err := c.retract(spaceHash(names[i])); err != nil {
+			return err
+		}
+	}
+	return nil
 }

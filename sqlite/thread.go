@@ -2,20 +2,26 @@ package sqlite
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/saved"
 )
 
-// DeleteThread implements [checkpoint.Saver].
+// DeleteThread implements [checkpoint.Saver]. It deletes a thread that is damaged
+// too, as far as there is something to be found of it.
 func (db *DB) DeleteThread(ctx context.Context, thread string) error {
 	return db.write(ctx, func(c *conn) error {
-		tid, lines, err := c.linesOf(thread)
-		if errors.Is(err, checkpoint.ErrNotFound) {
-			return nil
+		var tid int64
+		ok, err := c.row("SELECT id FROM thread WHERE name=?", []any{[]byte(thread)}, &tid)
+		if err != nil {
+			return err
 		}
+		if !ok {
+			return c.retract(threadHash(thread))
+		}
+		lines, err := c.lines(tid)
 		if err != nil {
 			return err
 		}
@@ -24,25 +30,30 @@ func (db *DB) DeleteThread(ctx context.Context, thread string) error {
 				return err
 			}
 		}
-		_, err = c.change("DELETE FROM thread WHERE id=?", tid)
-		return err
+		return c.deleteThreadRow(tid, thread)
 	})
+}
+
+func (c *conn) deleteThreadRow(id int64, name string) error {
+	if _, err := c.change("DELETE FROM thread WHERE id=?", id); err != nil {
+		return err
+	}
+	return c.retract(threadHash(name))
 }
 
 // CopyThread implements [checkpoint.Copier]. References are relative to a line,
 // so the copy's rows are those of the original. Its epoch begins at 0.
 func (db *DB) CopyThread(ctx context.Context, from, to string) error {
-	return db.write(ctx, func(c *conn) error {
-		_, lines, err := c.linesOf(from)
+	err := db.write(ctx, func(c *conn) error {
+		src, lines, err := c.linesOf(from)
 		if err != nil {
 			return err
 		}
-		var there int64
-		ok, err := c.row("SELECT id FROM thread WHERE name=?", []any{[]byte(to)}, &there)
+		there, _, err := c.threadRow(to)
 		if err != nil {
 			return err
 		}
-		if ok {
+		if there != 0 {
 			return fmt.Errorf("%w: thread %q exists", checkpoint.ErrConflict, to)
 		}
 		dst, err := c.makeThread(to, 0)
@@ -50,66 +61,77 @@ func (db *DB) CopyThread(ctx context.Context, from, to string) error {
 			return err
 		}
 		for _, l := range lines {
-			line, err := c.insert("INSERT INTO line(thread,path,head,at,last,next,rev,open,checkpoints,bytes) SELECT ?,path,head,at,last,next,rev,open,checkpoints,bytes FROM line WHERE id=?", dst, l.id)
+			line, err := c.insert("INSERT INTO line(thread,path,head,at,last,next,rev,open,count,bytes) SELECT ?,path,head,at,last,next,rev,open,count,bytes FROM line WHERE id=?", dst, l.id)
 			if err != nil {
 				return err
 			}
+			// What was damaged is so in the copy: sums change by what is another place.
+			moved := saved.Place(line) - saved.Place(l.id)
+			_, err = c.change("UPDATE line SET sum=((SELECT sum FROM line WHERE id=?)+?)&0x7fffffff WHERE id=?", l.id, moved+3*(saved.Place(dst)-saved.Place(src)), line)
+			if err != nil {
+				return err
+			}
+			if err := c.attest(lineHash(dst, l.path)); err != nil {
+				return err
+			}
 			for _, q := range []string{
-				"INSERT INTO checkpoint(key,id,run,record) SELECT key+?,id,run,record FROM checkpoint WHERE key>? AND key<=? ORDER BY key",
-				"INSERT INTO pending(checkpoint,task,kind,data) SELECT checkpoint+?,task,kind,data FROM pending WHERE checkpoint>? AND checkpoint<=? ORDER BY rowid",
+				"INSERT INTO checkpoint(key,id,run,record,sum) SELECT key+?,id,run,record,(sum+?)&0x7fffffff FROM checkpoint WHERE key>? AND key<=? ORDER BY key",
+				"INSERT INTO pending(checkpoint,task,kind,data,sum) SELECT checkpoint+?,task,kind,data,(sum+?)&0x7fffffff FROM pending WHERE checkpoint>? AND checkpoint<=? ORDER BY rowid",
 			} {
-				if _, err := c.change(q, keyOf(line-l.id, 0), keyOf(l.id, 0), keyOf(l.id, maxOrdinal)); err != nil {
+				if _, err := c.change(q, keyOf(line-l.id, 0), moved, keyOf(l.id, 0), keyOf(l.id, maxOrdinal)); err != nil {
 					return err
 				}
 			}
 			for _, q := range []string{
-				"INSERT INTO chunk(line,chain,seq,n,data) SELECT ?,chain,seq,n,data FROM chunk WHERE line=? ORDER BY chain, seq",
-				"INSERT INTO run(line,run,name,metadata) SELECT ?,run,name,metadata FROM run WHERE line=?",
+				"INSERT INTO chunk(line,chain,seq,n,data,sum) SELECT ?,chain,seq,n,data,(sum+?)&0x7fffffff FROM chunk WHERE line=? ORDER BY chain, seq",
+				"INSERT INTO run(line,run,name,metadata,sum) SELECT ?,run,name,metadata,(sum+?)&0x7fffffff FROM run WHERE line=?",
 			} {
-				if _, err := c.change(q, line, l.id); err != nil {
+				if _, err := c.change(q, line, moved, l.id); err != nil {
 					return err
 				}
 			}
 		}
 		return nil
 	})
+	return inThread(from, err)
 }
 
 // Fence implements [checkpoint.Fencer].
 func (db *DB) Fence(ctx context.Context, thread string, epoch uint64) error {
-	return db.write(ctx, func(c *conn) error {
-		var tid, present int64
-		ok, err := c.row("SELECT id, epoch FROM thread WHERE name=?", []any{[]byte(thread)}, &tid, &present)
+	err := db.write(ctx, func(c *conn) error {
+		tid, present, err := c.threadRow(thread)
 		if err != nil {
 			return err
 		}
-		if epoch <= uint64(present) {
-			return fmt.Errorf("%w: thread %q is at epoch %d, not below %d", checkpoint.ErrFenced, thread, uint64(present), epoch)
+		if epoch <= present {
+			return fmt.Errorf("%w: thread %q is at epoch %d, not below %d", checkpoint.ErrFenced, thread, present, epoch)
 		}
-		if !ok {
+		if tid == 0 {
 			_, err = c.makeThread(thread, epoch)
 			return err
 		}
-		return c.setEpoch(tid, epoch)
+		return c.setEpoch(tid, present, epoch)
 	})
+	return inThread(thread, err)
 }
 
 // Size implements [checkpoint.Sizer]: the bytes of all records, chunks and
 // pending writes. What the file needs to find them comes on top.
 func (db *DB) Size(ctx context.Context, thread string) (n int64, err error) {
 	err = db.read(ctx, func(c *conn) error {
-		var tid int64
-		ok, err := c.row("SELECT id FROM thread WHERE name=?", []any{[]byte(thread)}, &tid)
+		tid, _, err := c.threadRow(thread)
 		if err != nil {
 			return err
 		}
-		if !ok {
+		if tid == 0 {
 			return fmt.Errorf("%w: thread %q", checkpoint.ErrNotFound, thread)
 		}
-		_, err = c.row("SELECT coalesce(sum(bytes+"+pendingBytes+"),0) FROM line l WHERE thread=?", []any{tid}, &n)
+		var t checkpoint.Thread
+		err = c.sumLines(tid, &t)
+		n = t.Bytes
 		return err
 	})
-	return n, err
+	return n, inThread(thread, err)
 }
 
 // pendingBytes are those of a line l. They come and go with every step that
@@ -122,14 +144,20 @@ const threadPage = 256
 // Threads implements [checkpoint.ThreadLister].
 func (db *DB) Threads(ctx context.Context) iter.Seq2[checkpoint.Thread, error] {
 	return func(yield func(checkpoint.Thread, error) bool) {
-		after := []byte{}
-		query := "SELECT id, name FROM thread WHERE name>=? ORDER BY name LIMIT ?" // there may be one without a name
+		after, first := []byte{}, true
+		query := "SELECT id, name, fence, sum FROM thread WHERE name>=? ORDER BY name LIMIT ?" // there may be one without a name
 		for {
 			var page []checkpoint.Thread
 			err := db.read(ctx, func(c *conn) (err error) {
+				if first {
+					if err := c.complete(); err != nil {
+						return err
+					}
+				}
 				page, err = c.threads(query, after)
 				return err
 			})
+			first = false
 			if err != nil {
 				yield(checkpoint.Thread{}, err)
 				return
@@ -143,7 +171,7 @@ func (db *DB) Threads(ctx context.Context) iter.Seq2[checkpoint.Thread, error] {
 				return
 			}
 			after = []byte(page[len(page)-1].Name)
-			query = "SELECT id, name FROM thread WHERE name>? ORDER BY name LIMIT ?"
+			query = "SELECT id, name, fence, sum FROM thread WHERE name>? ORDER BY name LIMIT ?"
 		}
 	}
 }
@@ -154,32 +182,53 @@ func (c *conn) threads(query string, after []byte) (page []checkpoint.Thread, er
 	err = c.each(query, []any{after, threadPage}, func(scan func(...any) error) error {
 		var t checkpoint.Thread
 		var tid int64
-		err := scan(&tid, &t.Name)
+		var epoch uint64
+		var sum sum
+		if err := scan(&tid, &t.Name, &epoch, &sum); err != nil {
+			return err
+		}
 		tids, page = append(tids, tid), append(page, t)
-		return err
+		return inThread(t.Name, c.verify(sum, threadSum(tid, t.Name, epoch), "its row"))
 	})
 	if err != nil {
 		return nil, err
 	}
 	for i, tid := range tids {
 		t := &page[i]
-		err := c.each("SELECT path, head, checkpoints, bytes+"+pendingBytes+" FROM line l WHERE thread=?", []any{tid}, func(scan func(...any) error) error {
-			var path, head []byte
-			var checkpoints int
-			var bytes int64
-			if err := scan(&path, &head, &checkpoints, &bytes); err != nil {
-				return err
-			}
-			if len(path) == 0 {
-				copy(t.Head[:], head)
-			}
-			t.Checkpoints += checkpoints
-			t.Bytes += bytes
-			return nil
-		})
-		if err != nil {
-			return nil, err
+		if err := c.sumLines(tid, t); err != nil {
+			return nil, inThread(t.Name, err)
 		}
 	}
 	return page, nil
+}
+
+// sumLines adds up what the lines of a thread say.
+func (c *conn) sumLines(tid int64, t *checkpoint.Thread) error {
+	return c.each("SELECT id, path, head, at, last, next, rev, open, count, bytes, sum, "+pendingBytes+" FROM line l WHERE thread=?", []any{tid}, func(scan func(...any) error) error {
+		var h head
+		var path string
+		var id []byte
+		var size, pending int64
+		var sum sum
+		if err := scan(&h.line, &path, &id, &h.at, &h.last, &h.next, &h.rev, &h.open, &h.count, &size, &sum, &pending); err != nil {
+			return err
+		}
+		copy(h.id[:], id)
+		if path == "" {
+			t.Head = h.id
+		}
+		t.Checkpoints += int(h.count)
+		t.Bytes += size + pending
+		return c.verify(sum, h.sum()+lineSum(h.line, tid, path)+countSum(h.count, size), "the line of namespace %q", path)
+	})
+}
+
+// complete says whether threads, lines, namespaces or stamps are missing.
+func (c *conn) complete() error {
+	var have, want int64
+	_, err := c.row("SELECT (SELECT count(*) FROM thread)+(SELECT count(*) FROM line)+(SELECT count(*) FROM store_space)+(SELECT count(*) FROM store_stamp), (SELECT count(*) FROM witness)", nil, &have, &want)
+	if err == nil && have != want {
+		err = fmt.Errorf("%w: it has %d threads, lines and namespaces, and should have %d", ErrDamaged, have, want)
+	}
+	return err
 }

@@ -1,0 +1,288 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/saved"
+)
+
+// What is read is checked. Each row has a checksum of what it says and where it
+// belongs, so a byte that changed is noticed, and so are rows that changed places.
+// What is missing is noticed by what should be there:
+//
+//	thread, line      their names are in witness
+//	checkpoint        a line says how many there are, and numbers them
+//	chunk, run, shape records refer to them
+//	item              its key is in store_key, and its number in store_under
+//
+// A pending write that is missing is as if the process had ended before it was
+// stored, and records of the past of an item may go at any time, so nobody can
+// tell. The same holds for what only helps to find items: the lists, words and
+// vectors. Options.Check compares all of it.
+
+// sum is the column of a checksum. Rows that were there before version 3 have
+// none.
+type sum struct {
+	value int64
+	there bool
+}
+
+// verify says that a row is damaged if it does not have the checksum that it
+// should have.
+func (c *conn) verify(have sum, want int64, format string, args ...any) error {
+	if have.there && have.value == want&saved.SumMask || !have.there && !c.summed {
+		return nil
+	}
+	return fmt.Errorf("%w: %s is not what was stored", ErrDamaged, fmt.Sprintf(format, args...))
+}
+
+// sum is of what puts change.
+func (h *head) sum() int64 {
+	return saved.Sum(2).ID(h.id).Int(h.at).Int(h.last).Int(h.next).Int(int64(h.rev)).Bool(h.open).Value()
+}
+
+// lineSum is of what a line is, and countSum of what it counts. They are added to
+// the sum of its head.
+func lineSum(line, thread int64, path string) int64 {
+	return saved.Place(line) + 3*saved.Place(thread) + saved.Hash(3, path)&saved.SumMask
+}
+
+func countSum(checkpoints, size int64) int64 { return 0x3C6EF372*checkpoints + 0x1B873593*size }
+
+func threadSum(id int64, name string, epoch uint64) int64 {
+	return saved.Place(id) + saved.Hash(4, name)&saved.SumMask + epochSum(epoch)
+}
+
+func epochSum(epoch uint64) int64 { return saved.Sum(5).Int(int64(epoch)).Value() }
+
+func checkpointSum(key int64, id checkpoint.ID, run int64, record []byte) int64 {
+	return (saved.Place(key>>32) + saved.Sum(6).Int(key&maxOrdinal).ID(id).Int(run).Bytes(record).Value()) & saved.SumMask
+}
+
+func chunkSum(line, chain, seq, n int64, data []byte) int64 {
+	return (saved.Place(line) + saved.Sum(7).Int(chain).Int(seq).Int(n).Bytes(data).Value()) & saved.SumMask
+}
+
+func pendingSum(key int64, w checkpoint.Write) int64 {
+	s := saved.Sum(8).Int(key & maxOrdinal).Int(saved.Hash(0, w.Task)).Int(saved.Hash(0, string(w.Kind))).Bytes(w.Data)
+	return (saved.Place(key>>32) + s.Value()) & saved.SumMask
+}
+
+func runSum(line, number int64, name, metadata []byte) int64 {
+	return (saved.Place(line) + saved.Sum(9).Int(number).Bytes(name).Bytes(metadata).Value()) & saved.SumMask
+}
+
+// nameSum is of a row that is a name and its number.
+func nameSum(id int64, name []byte) int64 { return saved.Sum(10).Int(id).Bytes(name).Value() }
+
+func threadHash(name string) int64             { return saved.Hash(11, name) }
+func lineHash(thread int64, path string) int64 { return saved.Hash(thread<<8|12, path) }
+func spaceHash(name string) int64              { return saved.Hash(13, name) }
+func stampHash(text string) int64              { return saved.Hash(14, text) }
+func keyHash(key string) int64                 { return saved.Hash(15, key) }
+
+// bodySum is of what an item says, and sealSum of all else that its record says.
+func bodySum(seq int64, meta, value []byte) int64 {
+	return saved.Sum(16).Int(seq).Bytes(meta).Bytes(value).Value()
+}
+
+func sealSum(seq, space int64, key []byte, kind int, created, updated, ttl, stamp int64, paths []byte) int64 {
+	return saved.Sum(17).Int(seq).Int(space).Bytes(key).Int(int64(kind)).Int(created).Int(updated).Int(ttl).Int(stamp).Bytes(paths).Value()
+}
+
+func vectorSum(seq, stamp int64, data []byte) int64 {
+	return saved.Sum(18).Int(seq).Int(stamp).Bytes(data).Value()
+}
+
+func termsSum(seq int64, words int, data []byte) uint32 {
+	return uint32(saved.Sum(19).Int(seq).Int(int64(words)).Bytes(data).Value())
+}
+
+func stateSum(folded, compacted int64) int64 { return saved.Sum(20).Int(folded).Int(compacted).Value() }
+
+func cacheSum(space, key, value []byte, expires int64) int64 {
+	return saved.Sum(21).Bytes(space).Bytes(key).Bytes(value).Int(expires).Value()
+}
+
+// lifeSum is made so that SQL can make it too (lifeIsDamaged). What is NULL is 0.
+func lifeSum(seq, expires, ended int64) int64 {
+	part := func(n int64) int64 { return n&saved.SumMask*48271 + n>>31&saved.SumMask*16807 }
+	return (part(seq) + 3*part(expires) + 5*part(ended) + 7) & saved.SumMask
+}
+
+// lifeIsDamaged is the condition that store_life l is not what was stored.
+const lifeIsDamaged = `(l.sum IS NOT NULL AND l.sum<>((l.seq&0x7fffffff)*48271+(l.seq>>31&0x7fffffff)*16807
+	+3*((coalesce(l.expires,0)&0x7fffffff)*48271+(coalesce(l.expires,0)>>31&0x7fffffff)*16807)
+	+5*((coalesce(l.ended,0)&0x7fffffff)*48271+(coalesce(l.ended,0)>>31&0x7fffffff)*16807)+7)&0x7fffffff)`
+
+// attest notes that something is there, and retract that it is no more.
+func (c *conn) attest(hash int64) error {
+	_, err := c.change("INSERT OR IGNORE INTO witness(hash) VALUES(?)", hash)
+	return err
+}
+
+func (c *conn) retract(hash int64) error {
+	_, err := c.change("DELETE FROM witness WHERE hash=?", hash)
+	return err
+}
+
+// absent says of something that was not found that it should have been.
+func (c *conn) absent(hash int64, format string, args ...any) error {
+	var there int64
+	ok, err := c.row("SELECT hash FROM witness WHERE hash=?", []any{hash}, &there)
+	if err != nil || !ok {
+		return err
+	}
+	return fmt.Errorf("%w: %s is missing", ErrDamaged, fmt.Sprintf(format, args...))
+}
+
+// reseal gives a line a new checksum after what it counts was counted anew, or
+// its head went back. What it was before must have been verified.
+func (c *conn) reseal(line int64) error {
+	l, err := c.lineRead(line)
+	if err != nil {
+		return err
+	}
+	_, err = c.change("UPDATE line SET sum=? WHERE id=?", l.want()&saved.SumMask, line)
+	return err
+}
+
+// verifyLine reads a line by its number, and verifies it.
+func (c *conn) verifyLine(line int64) (*head, error) {
+	l, err := c.lineRead(line)
+	if err != nil {
+		return nil, err
+	}
+	return &l.head, c.verify(l.have, l.want(), "the line of namespace %q", l.path)
+}
+
+// wholeLine is all of a line's row.
+type wholeLine struct {
+	head
+	path string
+	size int64
+	have sum
+}
+
+func (l *wholeLine) want() int64 {
+	return l.head.sum() + lineSum(l.line, l.thread, l.path) + countSum(l.count, l.size)
+}
+
+func (c *conn) lineRead(line int64) (*wholeLine, error) {
+	l := &wholeLine{}
+	l.line = line
+	var id []byte
+	ok, err := c.row("SELECT thread, path, head, at, last, next, rev, open, count, bytes, sum FROM line WHERE id=?", []any{line},
+		&l.thread, &l.path, &id, &l.at, &l.last, &l.next, &l.rev, &l.open, &l.count, &l.size, &l.have)
+	if err == nil && !ok {
+		err = fmt.Errorf("%w: line %d is missing", ErrDamaged, line)
+	}
+	copy(l.id[:], id)
+	return l, err
+}
+
+// inThread says of damage in what thread it is.
+func inThread(thread string, err error) error {
+	if errors.Is(err, ErrDamaged) {
+		return fmt.Errorf("thread %q: %w", thread, err)
+	}
+	return err
+}
+
+// sealOld gives those rows of a file of an older version a checksum that change
+// later, or that others are found by. The others are read as they are.
+func (c *conn) sealOld() error {
+	type row struct {
+		id   int64
+		name string
+	}
+	each := func(table, column string, do func(row) error) error {
+		var rows []row
+		err := c.each("SELECT id, "+column+" FROM "+table, nil, func(scan func(...any) error) error {
+			var r row
+			err := scan(&r.id, &r.name)
+			rows = append(rows, r)
+			return err
+		})
+		for _, r := range rows {
+			if err == nil {
+				err = do(r)
+			}
+		}
+		return err
+	}
+	err := each("thread", "name", func(r row) error {
+		var epoch uint64
+		if _, err := c.row("SELECT fence FROM thread WHERE id=?", []any{r.id}, &epoch); err != nil {
+			return err
+		}
+		if _, err := c.change("UPDATE thread SET sum=? WHERE id=?", threadSum(r.id, r.name, epoch)&saved.SumMask, r.id); err != nil {
+			return err
+		}
+		return c.attest(threadHash(r.name))
+	})
+	if err != nil {
+		return err
+	}
+	err = each("line", "path", func(r row) error {
+		h, err := c.lineRead(r.id)
+		if err != nil {
+			return err
+		}
+		if err := c.reseal(r.id); err != nil {
+			return err
+		}
+		return c.attest(lineHash(h.thread, r.name))
+	})
+	if err != nil {
+		return err
+	}
+	for _, table := range []struct {
+		name, column string
+		hash         func(string) int64
+	}{{"shape", "names", nil}, {"store_space", "name", spaceHash}, {"store_stamp", "text", stampHash}} {
+		err := each(table.name, table.column, func(r row) error {
+			if _, err := c.change("UPDATE "+table.name+" SET sum=? WHERE id=?", nameSum(r.id, []byte(r.name)), r.id); err != nil || table.hash == nil {
+				return err
+			}
+			return c.attest(table.hash(r.name))
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return c.sealOldStore()
+}
+
+// sealOldStore does so in the store.
+func (c *conn) sealOldStore() error {
+	type item struct {
+		space, seq int64
+		key        string
+	}
+	var items []item
+	err := c.each("SELECT u.space, u.seq, r.key FROM store_under u JOIN store_record r ON r.seq=u.seq WHERE u.space>0", nil, func(scan func(...any) error) error {
+		var i item
+		err := scan(&i.space, &i.seq, &i.key)
+		items = append(items, i)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, i := range items {
+		if _, err := c.change("INSERT INTO store_key(space,hash,seq) VALUES(?,?,?)", i.space, keyHash(i.key), i.seq); err != nil {
+			return err
+		}
+	}
+	if _, err := c.change("DELETE FROM store_under WHERE space>0"); err != nil {
+		return err
+	}
+	var folded, compacted int64
+	if _, err := c.row("SELECT folded, compacted FROM store_state", nil, &folded, &compacted); err != nil {
+		return err
+	}
+	return c.setStoreState(folded, compacted)
+}
