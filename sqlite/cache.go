@@ -67,7 +67,7 @@ func deadline(now time.Time, ttl time.Duration) int64 {
 
 // Clear implements [checkpoint.Cache].
 func (k cache) Clear(ctx context.Context, spaces ...string) error {
-	return k.db.write(ctx, func(c *conn) error {
+	return k.db.erase(ctx, func(c *conn) error {
 		if len(spaces) == 0 {
 			_, err := c.change("DELETE FROM cache")
 			return err
@@ -78,7 +78,7 @@ func (k cache) Clear(ctx context.Context, spaces ...string) error {
 			}
 		}
 		return nil
-	})
+	}, func() bool { return true })
 }
 
 // hash keeps keys, which are often whole inputs, out of the index.

@@ -97,6 +97,9 @@ func (db *DB) write(ctx context.Context, do func(*conn) error) error {
 			return giveUp(ErrClosed)
 		case c := <-db.writer:
 			err := db.lead(ctx, c, j)
+			if err == nil && db.uncut.Load() {
+				db.tryCut(ctx, c)
+			}
 			db.writer <- c
 			if err != nil {
 				return giveUp(err)
@@ -157,10 +160,10 @@ func (db *DB) run(c *conn, j *job) (spoilt bool) {
 	return j.err != nil && c.dirty
 }
 
-// alone runs a job in its own transaction. It has begun already, so its
-// caller's context no longer counts.
+// alone runs a job in its own transaction. All that it did before was rolled
+// back, so it may still be that its caller does not wait for the lock.
 func (db *DB) alone(c *conn, j *job) {
-	if j.err = c.begin(context.WithoutCancel(j.ctx)); j.err != nil {
+	if j.err = c.begin(j.ctx); j.err != nil {
 		return
 	}
 	c.dirty = false

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/treadle-go/treadle/checkpoint"
 )
@@ -39,6 +40,39 @@ func queued(db *DB, n int) {
 		db.queue.mu.Unlock()
 		if have >= n {
 			return
+		}
+	}
+}
+
+// SQLite's own wait cannot be ended, so it is cut into short ones: who waits for
+// the lock of another process comes back when its context ends.
+func TestAWaitForTheLockEndsWithItsContext(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "test.db")
+	db := open(t, path, nil)
+	l := newLine(t, db, "thread")
+	l.add()
+	defer hold(t, path)()
+	for what, do := range map[string]func(context.Context) error{
+		"put":    func(ctx context.Context) error { return db.Put(ctx, l.next()) },
+		"writes": func(ctx context.Context) error { return db.PutWrites(ctx, l.key, 0, nil) },
+		"read": func(ctx context.Context) error {
+			// Readers meet a lock only while another process recovers the file, which
+			// takes moments. This is a lock they meet for sure.
+			return db.readOnce(ctx, func(c *conn) error {
+				if err := c.script("PRAGMA query_only=0"); err != nil {
+					return err
+				}
+				_, err := c.exec("BEGIN IMMEDIATE")
+				return err
+			})
+		},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*lockTry)
+		start := time.Now()
+		err := do(ctx)
+		cancel()
+		if took := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || took > lockWait/2 {
+			t.Errorf("%s: %v after %s, want %v right after its time was up", what, err, took, context.DeadlineExceeded)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	modernc "modernc.org/sqlite"
@@ -58,6 +59,8 @@ type DB struct {
 	closeOnce sync.Once
 	closeErr  error
 
+	uncut atomic.Bool // the log has what was erased
+
 	queue  queue
 	known  known  // what the holder of the writer remembers
 	shapes shapes // those that readers have met
@@ -77,7 +80,8 @@ var (
 
 const (
 	inMemory = ":memory:"
-	// lockWait is how long a writer waits for a writer in another process.
+	// lockWait is how long one waits for another process that has the lock, unless
+	// the context ends before.
 	lockWait = 10 * time.Second
 	// lockTry is how long one try for the lock takes. SQLite cannot be woken
 	// while it waits, so contexts are looked at in between.
@@ -128,6 +132,7 @@ func (db *DB) open(o *Options) error {
 		"PRAGMA synchronous=" + sync,
 		"PRAGMA cache_size=-65536",
 		"PRAGMA temp_store=MEMORY",
+		"PRAGMA secure_delete=ON", // see erase.go
 	}}
 	db.writer = make(chan *conn, 1)
 	db.writer <- w
@@ -150,7 +155,7 @@ func (db *DB) open(o *Options) error {
 		db.readers = make(chan *conn, readerCount)
 		for range readerCount {
 			db.readers <- &conn{connector: connector, summed: w.summed, setup: []string{
-				fmt.Sprintf("PRAGMA busy_timeout=%d", lockWait.Milliseconds()),
+				fmt.Sprintf("PRAGMA busy_timeout=%d", lockTry.Milliseconds()),
 				"PRAGMA query_only=1",
 				// The file is not mapped into memory: SQLite maps it anew after every
 				// commit of others, which costs a search that follows one a fifth
@@ -193,10 +198,7 @@ func usable(path string) error {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if _, err := os.Stat(filepath.Dir(path)); err != nil {
-			return fmt.Errorf("its directory: %w", err)
-		}
-		return nil
+		return usableDir(filepath.Dir(path))
 	case err != nil:
 		return err
 	case info.IsDir():
@@ -205,6 +207,36 @@ func usable(path string) error {
 		return fmt.Errorf("it is not a regular file (%s)", info.Mode().Type())
 	case info.Mode().Perm()&0o222 == 0:
 		return errors.New("the file is read-only")
+	}
+	// The file must not be opened and closed to find out: that would take away the
+	// locks that this process may have on it.
+	if err := writable(path); err != nil {
+		return fmt.Errorf("the file cannot be written: %w", err)
+	}
+	for _, beside := range []string{"-wal", "-shm"} {
+		switch err := writable(path + beside); {
+		case errors.Is(err, fs.ErrNotExist):
+			if err := usableDir(filepath.Dir(path)); err != nil {
+				return err
+			}
+		case err != nil:
+			return fmt.Errorf("the file %s beside it cannot be written: %w", filepath.Base(path)+beside, err)
+		}
+	}
+	return nil
+}
+
+// usableDir says whether files can be made in a directory.
+func usableDir(dir string) error {
+	info, err := os.Stat(dir)
+	switch {
+	case err != nil:
+		return fmt.Errorf("its directory: %w", err)
+	case !info.IsDir():
+		return fmt.Errorf("%s is not a directory", dir)
+	}
+	if err := writable(dir); err != nil {
+		return fmt.Errorf("its directory %s cannot be written, and SQLite makes files there: %w", dir, err)
 	}
 	return nil
 }
@@ -223,7 +255,9 @@ const (
 	codeBusy     = 5
 	codeLocked   = 6
 	codeReadOnly = 8
+	codeIO       = 10
 	codeCorrupt  = 11
+	codeFull     = 13
 	codeCantOpen = 14
 	codeNotADB   = 26
 )
@@ -243,6 +277,10 @@ func explain(err error) error {
 		return fmt.Errorf("it is not a SQLite database: %w", err)
 	case codeCorrupt:
 		return marked(err)
+	case codeFull:
+		return fmt.Errorf("the disk is full: %w", err)
+	case codeIO:
+		return fmt.Errorf("the disk is full, or it cannot be read or written: %w", err)
 	case codeReadOnly:
 		return fmt.Errorf("the file is read-only: %w", err)
 	case codeCantOpen:
@@ -315,10 +353,14 @@ func (db *DB) readOnce(ctx context.Context, do func(*conn) error) error {
 		return ErrClosed
 	}
 	defer func() { db.readers <- c }()
-	if err := c.ready(); err != nil {
-		return marked(err)
-	}
-	return marked(do(c))
+	// A lock is in the way of the first statement or of none, so nothing is done
+	// twice.
+	return marked(c.patiently(ctx, func() error {
+		if err := c.ready(); err != nil {
+			return err
+		}
+		return do(c)
+	}))
 }
 
 // conn is a connection and what is prepared on it, for one goroutine at a time.
@@ -394,18 +436,25 @@ func (c *conn) walMode() error {
 	})
 }
 
-// patiently tries again while another process has the lock.
+// patiently tries again while another process has the lock, until the context
+// ends. A try takes up to lockTry, in which SQLite waits.
 func (c *conn) patiently(ctx context.Context, try func() error) error {
 	for start := time.Now(); ; {
+		begun := time.Now()
 		err := try()
 		if k := code(err); k != codeBusy && k != codeLocked {
 			return err
 		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
 		if time.Since(start) > lockWait {
-			return fmt.Errorf("another process has kept the lock for %s: %w", lockWait, err)
+			return fmt.Errorf("sqlite: another process has kept the lock for %s: %w", lockWait, err)
+		}
+		// There are locks that SQLite does not wait for.
+		pause := time.NewTimer(max(0, lockTry/10-time.Since(begun)))
+		select {
+		case <-ctx.Done():
+			pause.Stop()
+			return fmt.Errorf("sqlite: another process has the lock: %w", ctx.Err())
+		case <-pause.C:
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 // Prune implements [checkpoint.Pruner].
 func (db *DB) Prune(ctx context.Context, thread string, keep checkpoint.Retention) (removed int, err error) {
-	err = db.write(ctx, func(c *conn) error {
+	err = db.erase(ctx, func(c *conn) error {
 		removed = 0
 		_, lines, err := c.linesOf(thread)
 		if err != nil {
@@ -46,7 +46,7 @@ func (db *DB) Prune(ctx context.Context, thread string, keep checkpoint.Retentio
 			removed += n
 		}
 		return nil
-	})
+	}, func() bool { return removed > 0 })
 	if err != nil {
 		return 0, inThread(thread, err)
 	}
@@ -55,7 +55,7 @@ func (db *DB) Prune(ctx context.Context, thread string, keep checkpoint.Retentio
 
 // DeleteRuns implements [checkpoint.RunDeleter].
 func (db *DB) DeleteRuns(ctx context.Context, runs ...string) (removed int, err error) {
-	err = db.write(ctx, func(c *conn) error {
+	err = db.erase(ctx, func(c *conn) error {
 		removed = 0
 		var lines []int64
 		byLine := map[int64][]int64{}
@@ -86,7 +86,7 @@ func (db *DB) DeleteRuns(ctx context.Context, runs ...string) (removed int, err 
 		// file, and other processes see it by the line's rev.
 		clear(db.known.heads)
 		return nil
-	})
+	}, func() bool { return removed > 0 })
 	if err != nil {
 		return 0, err
 	}

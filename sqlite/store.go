@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/treadle-go/treadle/internal/saved"
@@ -89,14 +90,15 @@ func (s *shelf) Do(ctx context.Context, b *store.Batch) (*store.Results, error) 
 func (s *shelf) change(ctx context.Context, b *store.Batch, indexes *indexes) (*store.Results, error) {
 	var out *store.Results
 	indexes.tentative = true
-	err := s.db.write(ctx, func(c *conn) (err error) {
+	forgets := slices.ContainsFunc(b.Writes, func(w store.Write) bool { return w.Kind == store.Forgotten })
+	err := s.db.erase(ctx, func(c *conn) (err error) {
 		l := s.look(ctx, c, b, indexes)
 		if out, err = l.all(); err != nil {
 			return err
 		}
 		out.Writes, err = s.db.writeAll(c, b, l.refresh)
 		return err
-	})
+	}, func() bool { return forgets })
 	if err != nil {
 		return nil, err
 	}

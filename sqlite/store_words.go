@@ -112,12 +112,31 @@ func (w *writing) fold() error {
 			return err
 		}
 	}
-	for _, q := range []string{"DELETE FROM store_words WHERE rowid IN (SELECT seq FROM store_unword)", "DELETE FROM store_unword"} {
-		if _, err := w.c.change(q); err != nil {
-			return err
-		}
+	if _, err := w.dropWords(); err != nil {
+		return err
 	}
 	return w.c.setStoreState(w.last, compacted)
+}
+
+// dropWords takes the words of items that are gone out of the index, and reports
+// whether it had any.
+func (w *writing) dropWords() (had bool, err error) {
+	n, err := w.c.change("DELETE FROM store_words WHERE rowid IN (SELECT seq FROM store_unword)")
+	if err != nil {
+		return false, err
+	}
+	_, err = w.c.change("DELETE FROM store_unword")
+	return n > 0, err
+}
+
+// unword removes the words of items that were forgotten, also from where the
+// index only notes that they are gone: that it does when it merges its segments.
+func (w *writing) unword() error {
+	if had, err := w.dropWords(); err != nil || !had {
+		return err
+	}
+	_, err := w.c.change("INSERT INTO store_words(store_words) VALUES('optimize')")
+	return err
 }
 
 // addWords adds the words of an item to the index.

@@ -40,6 +40,7 @@ type writing struct {
 	last   int64
 	next   int64 // the number of the next record, if it is known
 
+	unwords  bool // the words of items are to be taken out of the index now
 	reworded bool // it has told of new words
 }
 
@@ -100,6 +101,11 @@ func (db *DB) writeAll(c *conn, b *store.Batch, refreshes []refresh) ([]*store.R
 			return nil, err
 		}
 	}
+	if w.unwords {
+		if err := w.unword(); err != nil {
+			return nil, err
+		}
+	}
 	return records, w.fold()
 }
 
@@ -113,10 +119,12 @@ func (w *writing) write(op *store.Write, line *itemLine) (*store.Record, error) 
 	r := &store.Record{Kind: op.Kind, Namespace: op.Namespace, Key: op.Key, Updated: w.now}
 	switch {
 	case op.Kind == store.Forgotten && op.Key == "":
+		w.unwords = true
 		if err := w.forgetAll(line); err != nil {
 			return nil, err
 		}
 	case op.Kind == store.Forgotten:
+		w.unwords = true
 		if err := w.forget(line); err != nil {
 			return nil, err
 		}

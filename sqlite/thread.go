@@ -12,7 +12,8 @@ import (
 // DeleteThread implements [checkpoint.Saver]. It deletes a thread that is damaged
 // too, as far as there is something to be found of it.
 func (db *DB) DeleteThread(ctx context.Context, thread string) error {
-	return db.write(ctx, func(c *conn) error {
+	found := false
+	return db.erase(ctx, func(c *conn) error {
 		var tid int64
 		ok, err := c.row("SELECT id FROM thread WHERE name=?", []any{[]byte(thread)}, &tid)
 		if err != nil {
@@ -21,6 +22,7 @@ func (db *DB) DeleteThread(ctx context.Context, thread string) error {
 		if !ok {
 			return c.retract(threadHash(thread))
 		}
+		found = true
 		lines, err := c.lines(tid)
 		if err != nil {
 			return err
@@ -31,7 +33,7 @@ func (db *DB) DeleteThread(ctx context.Context, thread string) error {
 			}
 		}
 		return c.deleteThreadRow(tid, thread)
-	})
+	}, func() bool { return found })
 }
 
 func (c *conn) deleteThreadRow(id int64, name string) error {

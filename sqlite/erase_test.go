@@ -1,0 +1,136 @@
+package sqlite
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/store"
+)
+
+// inFiles says in which of a database's files a word is, in any case.
+func inFiles(t *testing.T, path, word string) (found []string) {
+	t.Helper()
+	for _, end := range []string{"", "-wal", "-shm"} {
+		raw, err := os.ReadFile(path + end)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+		if n := bytes.Count(bytes.ToLower(raw), []byte(strings.ToLower(word))); n > 0 {
+			found = append(found, fmt.Sprintf("%d times in %s", n, filepath.Base(path)+end))
+		}
+	}
+	return found
+}
+
+// Once something was deleted, its text is in none of the files, not even in what
+// is free of them, while the database is still open.
+func TestWhatWasDeletedIsInNoFile(t *testing.T) {
+	const secret = "Zebrapox"
+	type files struct {
+		db    *DB
+		store *store.Store
+		mine  *line
+	}
+	n := store.Namespace{"people", "ann"}
+	// mix writes what is secret among what is not, so that pages are split, rows
+	// move and chunks are packed.
+	mix := func(t *testing.T, f *files) {
+		other := newLine(t, f.db, "other")
+		for i := range 80 {
+			text := fmt.Sprintf("%s %d %s", secret, i, strings.Repeat("x", i%9*300))
+			p := f.mine.next(grow("messages", i%7/6, text), set("last", text), set("short", fmt.Sprint(secret, i)))
+			p.RunID, p.Metadata, p.Control = "secret run", []byte(`{"about":"`+secret+`"}`), []byte(`{"input":"`+text+strings.Repeat("control ", 40)+`"}`)
+			p.Pending = []checkpoint.Write{{Task: "t", Kind: checkpoint.Done, Data: []byte(text)}}
+			f.mine.put(p)
+			other.add(grow("messages", 0, strings.Repeat("harmless ", i%5*40)), set("last", "x"))
+			for _, who := range []struct {
+				n    store.Namespace
+				text string
+			}{{n, text}, {store.Namespace{"people", "bob"}, strings.Repeat("nothing to hide ", i%4*50)}} {
+				if err := f.store.Put(t.Context(), who.n, fmt.Sprint("key ", i%40), map[string]any{"text": who.text}, &store.PutOptions{Meta: map[string]any{"m": who.text}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	forget := func(t *testing.T, f *files) error {
+		for i := range 40 {
+			if err := f.store.Forget(t.Context(), n, fmt.Sprint("key ", i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	drop := func(t *testing.T, f *files) error { return f.db.DeleteThread(t.Context(), "mine") }
+	for name, test := range map[string]struct{ threads, items func(*testing.T, *files) error }{
+		"a thread, one item after the other": {drop, forget},
+		"the items of a namespace":           {drop, func(t *testing.T, f *files) error { return f.store.ForgetAll(t.Context(), n) }},
+		"a run": {func(t *testing.T, f *files) error {
+			_, err := f.db.DeleteRuns(t.Context(), "secret run")
+			return err
+		}, forget},
+		"older checkpoints": {func(t *testing.T, f *files) error {
+			f.mine.add(grow("messages", 1000, "harmless"), set("last", "harmless"), set("short", "harmless"))
+			_, err := f.db.Prune(t.Context(), "mine", checkpoint.Retention{KeepLast: 1})
+			return err
+		}, forget},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "test.db")
+			db := open(t, path, nil)
+			s, err := db.Store(&store.Options{Fields: []string{"text"}, Embedder: store.NewHashEmbedder(8)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			f := &files{db: db, store: s, mine: newLine(t, db, "mine")}
+			mix(t, f)
+			if len(inFiles(t, path, secret)) == 0 {
+				t.Fatal("the files do not have it to begin with")
+			}
+			for _, do := range []func(*testing.T, *files) error{test.threads, test.items} {
+				if err := do(t, f); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if found := inFiles(t, path, secret); found != nil {
+				t.Errorf("it is still there %v", found)
+			}
+			if n := len(listed(t, db, checkpoint.Query{Thread: "other"})); n != 80 {
+				t.Errorf("the other thread has %d checkpoints, want 80", n)
+			}
+			checkFile(t, db)
+			checkShelf(t, db)
+		})
+	}
+}
+
+// A reader keeps the log. What was deleted is gone when the reader is.
+func TestWhatWasDeletedIsGoneAfterAReaderHasEnded(t *testing.T) {
+	const secret = "Zebrapox"
+	path := filepath.Join(t.TempDir(), "test.db")
+	db := open(t, path, nil)
+	newLine(t, db, "thread").add(set("v", secret))
+	l := newLine(t, db, "other")
+	other := open(t, path, nil)
+	err := other.read(t.Context(), func(c *conn) error {
+		var n int
+		if _, err := c.row("SELECT count(*) FROM chunk", nil, &n); err != nil {
+			return err
+		}
+		return db.DeleteThread(t.Context(), "thread")
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.add()
+	if found := inFiles(t, path, secret); found != nil {
+		t.Errorf("it is still there %v", found)
+	}
+}
