@@ -85,13 +85,15 @@ type Value struct {
 // A Write is the recorded result of one finished task of a step that did not
 // complete, or what became of it otherwise.
 type Write struct {
-	Task string // the task's id
-	Kind WriteKind
-	Data []byte
+	Task  string // the task's id
+	Kind  WriteKind
+	Data  []byte
+	RunID string // the run that recorded it, if it is known
 }
 
-// WriteKind says what a Write holds. One task has at most one Write of a kind;
-// a later one replaces it.
+// WriteKind says what a Write holds. One task has at most one Write of a kind; a
+// later one replaces it. One that another run recorded it hides: see
+// [RunDeleter].
 type WriteKind string
 
 // The kinds of pending writes. Those of kind Done are consumed by the next
@@ -160,11 +162,18 @@ type (
 	Copier interface {
 		CopyThread(ctx context.Context, from, to string) error
 	}
-	// A RunDeleter removes the checkpoints that the given runs made, in all
-	// threads and namespaces. A thread whose head goes is left with its newest
-	// remaining checkpoint as head.
+	// A RunDeleter removes what the given runs did to a thread, in all its
+	// namespaces: the checkpoints that they made, and what they recorded beside
+	// checkpoints of other runs, such as answers. What such a write had hidden
+	// shows again. A namespace whose head goes is left with its newest remaining
+	// checkpoint as head. Copies of the thread, which have the same runs, stay as
+	// they are. A thread that is not there has no runs.
+	//
+	// If these are the last runs of the thread, it is as it was before them, but
+	// for results of tasks (Done) that they consumed: those tasks run again, with
+	// the same idempotency keys.
 	RunDeleter interface {
-		DeleteRuns(ctx context.Context, runs ...string) (removed int, err error)
+		DeleteRuns(ctx context.Context, thread string, runs []string) (removed int, err error)
 	}
 	// A Sizer knows how many bytes a thread takes.
 	Sizer interface {

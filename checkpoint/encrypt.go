@@ -99,7 +99,8 @@ const (
 func (e *encrypted) closeWrites(ws []Write) []Write {
 	out := make([]Write, len(ws))
 	for i, w := range ws {
-		out[i] = Write{Task: w.Task, Kind: w.Kind, Data: e.close(labelWrite+string(w.Kind), w.Data)}
+		out[i] = w
+		out[i].Data = e.close(labelWrite+string(w.Kind), w.Data)
 	}
 	return out
 }
@@ -209,9 +210,9 @@ func (e *encrypted) CopyThread(ctx context.Context, from, to string) error {
 }
 
 // DeleteRuns implements [RunDeleter].
-func (e *encrypted) DeleteRuns(ctx context.Context, runs ...string) (int, error) {
+func (e *encrypted) DeleteRuns(ctx context.Context, thread string, runs []string) (int, error) {
 	if s, ok := e.inner.(RunDeleter); ok {
-		return s.DeleteRuns(ctx, runs...)
+		return s.DeleteRuns(ctx, thread, runs)
 	}
 	return 0, e.cannot("delete runs")
 }

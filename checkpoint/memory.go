@@ -191,7 +191,9 @@ func (m *Memory) PutWrites(_ context.Context, at Key, fence uint64, writes []Wri
 	}
 	pending := slices.Clone(r.pending) // a reader may hold the old slice
 	for _, w := range writes {
-		same := func(o Write) bool { return o.Task == w.Task && o.Kind == w.Kind }
+		same := func(o Write) bool {
+			return o.Task == w.Task && o.Kind == w.Kind && (o.RunID == w.RunID || w.Kind == Done)
+		}
 		if i := slices.IndexFunc(pending, same); i >= 0 {
 			pending[i] = w
 		} else {
@@ -230,7 +232,7 @@ func (m *Memory) Get(_ context.Context, key Key) (*Checkpoint, error) {
 func (r *record) checkpoint() *Checkpoint {
 	c := &Checkpoint{
 		Key: r.put.Key, Parent: r.put.Parent, Step: r.put.Step, Source: r.put.Source, RunID: r.put.RunID,
-		Metadata: bytes.Clone(r.put.Metadata), Control: bytes.Clone(r.put.Control), Pending: slices.Clone(r.pending),
+		Metadata: bytes.Clone(r.put.Metadata), Control: bytes.Clone(r.put.Control), Pending: latest(r.pending),
 		Values: make(map[string]Value, len(r.cells)),
 	}
 	for i := range c.Pending {
@@ -246,6 +248,21 @@ func (r *record) checkpoint() *Checkpoint {
 		}
 	}
 	return c
+}
+
+// latest are those of the writes that count: of several of a task and kind the
+// last, at the place of the first.
+func latest(all []Write) []Write {
+	var out []Write
+	for _, w := range all {
+		same := func(o Write) bool { return o.Task == w.Task && o.Kind == w.Kind }
+		if i := slices.IndexFunc(out, same); i >= 0 {
+			out[i] = w
+		} else {
+			out = append(out, w)
+		}
+	}
+	return out
 }
 
 // elements walks the chain from its first link. The elements are copies, in one
@@ -395,21 +412,30 @@ func (m *Memory) CopyThread(_ context.Context, from, to string) error {
 }
 
 // DeleteRuns implements [RunDeleter].
-func (m *Memory) DeleteRuns(_ context.Context, runs ...string) (removed int, err error) {
+func (m *Memory) DeleteRuns(_ context.Context, name string, runs []string) (removed int, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for name, t := range m.threads {
-		for ns, l := range t.lines {
-			removed += l.remove(func(_ int, r *record) bool { return r.put.RunID != "" && slices.Contains(runs, r.put.RunID) })
-			if len(l.order) == 0 {
-				delete(t.lines, ns)
-			} else if l.byID[l.head] == nil {
-				l.head = l.order[len(l.order)-1].put.ID
-			}
+	t := m.threads[name]
+	if t == nil {
+		return 0, nil
+	}
+	gone := func(run string) bool { return run != "" && slices.Contains(runs, run) }
+	for ns, l := range t.lines {
+		removed += l.remove(func(_ int, r *record) bool { return gone(r.put.RunID) })
+		if len(l.order) == 0 {
+			delete(t.lines, ns)
+			continue
 		}
-		if len(t.lines) == 0 && t.epoch == 0 {
-			delete(m.threads, name)
+		if l.byID[l.head] == nil {
+			l.head = l.order[len(l.order)-1].put.ID
 		}
+		for _, r := range l.order {
+			// A reader may hold the old slice.
+			r.pending = slices.DeleteFunc(slices.Clone(r.pending), func(w Write) bool { return gone(w.RunID) })
+		}
+	}
+	if len(t.lines) == 0 && t.epoch == 0 {
+		delete(m.threads, name)
 	}
 	return removed, nil
 }

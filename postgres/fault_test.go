@@ -608,7 +608,7 @@ func TestNothingFailsOnAConnectionThatWasClosedWhileIdle(t *testing.T) {
 				{"store history", func() error { _, err := items.History(ctx, n, "k"); return err }},
 				{"store forget", func() error { return items.Forget(ctx, n, "k") }},
 				{"store sweep", func() error { _, err := items.Sweep(ctx); return err }},
-				{"delete runs", func() error { _, err := db.DeleteRuns(ctx, "run"); return err }},
+				{"delete runs", func() error { _, err := db.DeleteRuns(ctx, "thread", []string{"run"}); return err }},
 			} {
 				closeIdle()
 				if err := op.do(); err != nil {

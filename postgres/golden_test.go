@@ -172,7 +172,8 @@ func history(ctx context.Context, saver historian) error {
 			_, err := saver.Prune(ctx, "copy", checkpoint.Retention{KeepLast: 9, KeepInterrupted: true})
 			return err
 		},
-		func() error { _, err := saver.DeleteRuns(ctx, "gone"); return err },
+		func() error { _, err := saver.DeleteRuns(ctx, "main", []string{"gone"}); return err },
+		func() error { _, err := saver.DeleteRuns(ctx, "copy", []string{"gone"}); return err },
 	} {
 		if s.err == nil {
 			s.err = do()

@@ -178,7 +178,7 @@ func TestARoleThatMayOnlyReadAndWriteIsEnough(t *testing.T) {
 	ok("copy", db.CopyThread(ctx, "thread", "copy"))
 	_, err = db.Prune(ctx, "copy", checkpoint.Retention{KeepLast: 3})
 	ok("prune", err)
-	_, err = db.DeleteRuns(ctx, "run 3")
+	_, err = db.DeleteRuns(ctx, "thread", []string{"run 3"})
 	ok("delete runs", err)
 	_, err = db.Size(ctx, "thread")
 	ok("size", err)

@@ -222,9 +222,8 @@ func (r *remover) liveChunks(line int64) (map[int64]int64, error) {
 	return live, err
 }
 
-// DeleteRuns implements [checkpoint.RunDeleter]. Each thread is a transaction
-// of its own; after an error, removed counts what went before it.
-func (db *DB) DeleteRuns(ctx context.Context, runs ...string) (removed int, err error) {
+// DeleteRuns implements [checkpoint.RunDeleter].
+func (db *DB) DeleteRuns(ctx context.Context, thread string, runs []string) (removed int, err error) {
 	var names [][]byte
 	for _, run := range runs {
 		if run != "" {
@@ -234,58 +233,26 @@ func (db *DB) DeleteRuns(ctx context.Context, runs ...string) (removed int, err 
 	if len(names) == 0 {
 		return 0, nil
 	}
-	type place struct {
-		thread string
-		runs   []int64
-	}
-	var places []place
-	err = db.read(ctx, func(c *pgx.Conn) error {
-		places = places[:0]
-		rows, err := c.Query(ctx, db.sql.runsNamed, names)
-		if err != nil {
-			return err
-		}
-		var thread []byte
-		var tid, last, run int64
-		_, err = pgx.ForEachRow(rows, []any{&thread, &tid, &run}, func() error {
-			if tid != last {
-				last = tid
-				places = append(places, place{thread: string(thread)})
-			}
-			p := &places[len(places)-1]
-			p.runs = append(p.runs, run)
-			return nil
-		})
-		return err
-	})
-	if err != nil {
-		return 0, err
-	}
-	for _, p := range places {
-		n, err := db.deleteRuns(ctx, p.thread, p.runs)
-		removed += n
-		if err != nil {
-			return removed, err
-		}
-	}
-	return removed, nil
-}
-
-// deleteRuns removes what the given runs made in a thread.
-func (db *DB) deleteRuns(ctx context.Context, thread string, runs []int64) (removed int, err error) {
 	err = db.write(ctx, func(c *pgx.Conn) error {
 		return inTx(ctx, c, func(tx pgx.Tx) error {
 			removed = 0
 			r := &remover{db, ctx, tx}
 			tid, lines, err := r.lock(thread)
 			if errors.Is(err, checkpoint.ErrNotFound) {
-				return nil // it was deleted, and with it the runs
+				return nil
 			}
 			if err != nil {
 				return err
 			}
+			numbers, err := r.numbers(db.sql.runsNamed, tid, names)
+			if err != nil {
+				return err
+			}
 			for _, l := range lines {
-				n, err := r.removeRuns(l, runs)
+				if err := r.removeWritesOf(l.id, runs); err != nil {
+					return err
+				}
+				n, err := r.removeRuns(l, numbers)
 				if err != nil {
 					return err
 				}
@@ -301,6 +268,35 @@ func (db *DB) deleteRuns(ctx context.Context, thread string, runs []int64) (remo
 		return 0, err
 	}
 	return removed, nil
+}
+
+func (r *remover) numbers(query string, args ...any) (all []int64, err error) {
+	rows, err := r.tx.Query(r.ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[int64])
+}
+
+// removeWritesOf removes what the given runs recorded in a line.
+func (r *remover) removeWritesOf(line int64, runs []string) error {
+	rows, err := r.tx.Query(r.ctx, r.db.sql.writesIn, line)
+	if err != nil {
+		return err
+	}
+	var gone []int64
+	var ord int64
+	var kind, data []byte
+	_, err = pgx.ForEachRow(rows, []any{&ord, &kind, &data}, func() error {
+		if run := saved.ParseWrite("", kind, data).RunID; run != "" && slices.Contains(runs, run) {
+			gone = append(gone, ord)
+		}
+		return nil
+	})
+	if err != nil || len(gone) == 0 {
+		return err
+	}
+	return r.exec(r.db.sql.dropWrites, line, gone)
 }
 
 func (r *remover) removeRuns(l lineRow, runs []int64) (int, error) {

@@ -67,8 +67,9 @@ func (c *columns) stored(have saved.Chains) (s stored, err error) {
 		s.metadata = bytes.Clone(s.run.metadata)
 	}
 	for i := range c.task {
-		s.pending = append(s.pending, checkpoint.Write{Task: string(c.task[i]), Kind: checkpoint.WriteKind(c.kind[i]), Data: c.data[i]})
+		s.pending = append(s.pending, saved.ParseWrite(string(c.task[i]), c.kind[i], c.data[i]))
 	}
+	s.pending = saved.Latest(s.pending)
 	var on *base
 	if c.base != nil {
 		if len(have[*c.base]) == 0 {

@@ -23,6 +23,7 @@ type statements struct {
 	threads, threadsAfter, size                                                          string
 	recall, forget, forgetAll                                                            string
 	lockThread, lockLines, linesOf, idsOf, idsOfRuns, interrupted, runsNamed             string
+	writesIn, dropWrites                                                                 string
 	bases, records, deleteCheckpoints, deletePending, deleteChunks, chunkPlaces, recount string
 	headBack, collectRuns, deleteLine, deleteThreadRow                                   string
 }
@@ -66,14 +67,17 @@ func newStatements(quoted string) statements {
 		forget:    in(`DELETE FROM {schema}.cache WHERE space = ANY ($1)`),
 		forgetAll: in(`DELETE FROM {schema}.cache`),
 
-		lockThread:  in(`SELECT t.id FROM {schema}.thread t WHERE sha256(t.name) = sha256($1) FOR NO KEY UPDATE`),
-		lockLines:   in(`SELECT FROM {schema}.line l WHERE l.thread = $1 ORDER BY l.id FOR NO KEY UPDATE`),
-		linesOf:     in(`SELECT l.id, l.head FROM {schema}.line l WHERE l.thread = $1 ORDER BY l.id`),
-		idsOf:       in(`SELECT c.id FROM {schema}.checkpoint c WHERE c.line = $1 ORDER BY c.id`),
-		idsOfRuns:   in(`SELECT c.id FROM {schema}.checkpoint c WHERE c.line = $1 AND c.run = ANY ($2) ORDER BY c.id`),
-		interrupted: in(`SELECT DISTINCT w.id FROM {schema}.pending w WHERE w.line = $1 AND w.kind IN ('interrupt', 'resume')`),
-		runsNamed: in(`SELECT t.name, r.thread, r.id FROM {schema}.run r JOIN {schema}.thread t ON t.id = r.thread
-			WHERE sha256(r.name) = ANY (SELECT sha256(u.name) FROM unnest($1::bytea[]) AS u(name)) ORDER BY r.thread, r.id`),
+		lockThread: in(`SELECT t.id FROM {schema}.thread t WHERE sha256(t.name) = sha256($1) FOR NO KEY UPDATE`),
+		lockLines:  in(`SELECT FROM {schema}.line l WHERE l.thread = $1 ORDER BY l.id FOR NO KEY UPDATE`),
+		linesOf:    in(`SELECT l.id, l.head FROM {schema}.line l WHERE l.thread = $1 ORDER BY l.id`),
+		idsOf:      in(`SELECT c.id FROM {schema}.checkpoint c WHERE c.line = $1 ORDER BY c.id`),
+		idsOfRuns:  in(`SELECT c.id FROM {schema}.checkpoint c WHERE c.line = $1 AND c.run = ANY ($2) ORDER BY c.id`),
+		interrupted: in(`SELECT DISTINCT w.id FROM {schema}.pending w WHERE w.line = $1 AND (w.kind IN ('interrupt', 'resume')
+			OR substring(w.kind, 1, 10) = '\x696e7465727275707400' OR substring(w.kind, 1, 7) = '\x726573756d6500')`), // with a run: see saved.WriteRow
+		runsNamed: in(`SELECT r.id FROM {schema}.run r WHERE r.thread = $1
+			AND sha256(r.name) = ANY (SELECT sha256(u.name) FROM unnest($2::bytea[]) AS u(name))`),
+		writesIn:          in(`SELECT w.ord, w.kind, w.data FROM {schema}.pending w WHERE w.line = $1`),
+		dropWrites:        in(`DELETE FROM {schema}.pending w WHERE w.line = $1 AND w.ord = ANY ($2)`),
 		bases:             in(`SELECT k.chain, k.data FROM {schema}.chunk k WHERE k.line = $1 AND k.seq = 0 AND k.chain IN (SELECT c.base FROM {schema}.checkpoint c WHERE c.line = $1)`),
 		records:           in(`SELECT c.id, c.base, c.record, c.echo FROM {schema}.checkpoint c WHERE c.line = $1`),
 		deleteCheckpoints: in(`DELETE FROM {schema}.checkpoint c WHERE c.line = $1 AND c.id = ANY ($2)`),
@@ -445,19 +449,17 @@ func (db *DB) namesOf(ctx context.Context, shape int64) ([]string, error) {
 // writeArrays are the columns of pending writes, of which the last of a task
 // and kind counts, at the place of the first. They are nil if there are none.
 func writeArrays(writes []checkpoint.Write) (task, kind, data [][]byte) {
-	type id struct {
-		task string
-		kind checkpoint.WriteKind
-	}
+	type id struct{ task, kind string }
 	at := map[id]int{}
 	for _, w := range writes {
-		k := id{w.Task, w.Kind}
+		of, raw := saved.WriteRow(&w)
+		k := id{w.Task, string(of)}
 		if i, ok := at[k]; ok {
-			data[i] = w.Data
+			data[i] = raw
 			continue
 		}
 		at[k] = len(task)
-		task, kind, data = append(task, name(w.Task)), append(kind, name(string(w.Kind))), append(data, w.Data)
+		task, kind, data = append(task, name(w.Task)), append(kind, of), append(data, raw)
 	}
 	return task, kind, data
 }

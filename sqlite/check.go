@@ -183,12 +183,13 @@ func (c *conn) checkLine(l lineRow) error {
 	}
 	return c.each("SELECT checkpoint, task, kind, data, sum FROM pending WHERE checkpoint>? AND checkpoint<=?", []any{keyOf(l.id, 0), keyOf(l.id, maxOrdinal)}, func(scan func(...any) error) error {
 		var key int64
-		var w checkpoint.Write
+		var task string
+		var kind, data []byte
 		var sum sum
-		if err := scan(&key, &w.Task, &w.Kind, &w.Data, &sum); err != nil {
+		if err := scan(&key, &task, &kind, &data, &sum); err != nil {
 			return err
 		}
-		return c.verify(sum, pendingSum(key, w), "what task %q left", w.Task)
+		return c.verify(sum, pendingSum(key, task, kind, data), "what task %q left", task)
 	})
 }
 

@@ -166,7 +166,7 @@ func TestAHeadThatWentBackBeginsAnew(t *testing.T) {
 			keys = append(keys, l.put(p))
 			l.db = db
 		}
-		if n, err := db.DeleteRuns(t.Context(), "late"); n != packSize-7 || err != nil {
+		if n, err := db.DeleteRuns(t.Context(), "thread", []string{"late"}); n != packSize-7 || err != nil {
 			t.Fatalf("delete runs: %d, %v; want %d", n, err, packSize-7)
 		}
 		for _, handle := range []*DB{other, db} {
@@ -197,7 +197,7 @@ func TestAHeadThatWentBackHasItsResultsConsumed(t *testing.T) {
 	if err := db.PutWrites(t.Context(), first, 0, []checkpoint.Write{done}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.DeleteRuns(t.Context(), "late"); err != nil {
+	if _, err := db.DeleteRuns(t.Context(), "thread", []string{"late"}); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(l.get(first.ID).Pending); n != 1 {
@@ -310,7 +310,7 @@ func TestAnInputIsStoredOnce(t *testing.T) {
 		checkFile(t, db)
 	}
 	check("after the step")
-	if _, err := db.DeleteRuns(t.Context(), "run"); err != nil {
+	if _, err := db.DeleteRuns(t.Context(), "thread", []string{"run"}); err != nil {
 		t.Fatal(err)
 	}
 	check("when the step was deleted") // its chunk is still needed

@@ -73,7 +73,7 @@ func TestWhatWasDeletedIsInNoFile(t *testing.T) {
 		"a thread, one item after the other": {drop, forget},
 		"the items of a namespace":           {drop, func(t *testing.T, f *files) error { return f.store.ForgetAll(t.Context(), n) }},
 		"a run": {func(t *testing.T, f *files) error {
-			_, err := f.db.DeleteRuns(t.Context(), "secret run")
+			_, err := f.db.DeleteRuns(t.Context(), "mine", []string{"secret run"})
 			return err
 		}, forget},
 		"older checkpoints": {func(t *testing.T, f *files) error {

@@ -270,8 +270,10 @@ func history(ctx context.Context, s full) error {
 	note(s.CopyThread(ctx, "main", "copy"))
 	_, e := s.Prune(ctx, "copy", checkpoint.Retention{KeepLast: 9, KeepInterrupted: true})
 	note(e)
-	_, e = s.DeleteRuns(ctx, "deleted")
-	note(e)
+	for _, thread := range []string{"main", "copy", "gone"} {
+		_, e = s.DeleteRuns(ctx, thread, []string{"deleted"})
+		note(e)
+	}
 	note(s.Fence(ctx, "main", 3))
 	return err
 }

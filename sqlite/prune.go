@@ -2,11 +2,13 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/saved"
 )
 
 // What removes checkpoints of a line does it in two steps: the rows and their
@@ -54,29 +56,25 @@ func (db *DB) Prune(ctx context.Context, thread string, keep checkpoint.Retentio
 }
 
 // DeleteRuns implements [checkpoint.RunDeleter].
-func (db *DB) DeleteRuns(ctx context.Context, runs ...string) (removed int, err error) {
+func (db *DB) DeleteRuns(ctx context.Context, thread string, runs []string) (removed int, err error) {
 	err = db.erase(ctx, func(c *conn) error {
 		removed = 0
-		var lines []int64
-		byLine := map[int64][]int64{}
-		for _, name := range runs {
-			err := c.each("SELECT line, run FROM run WHERE name=? ORDER BY line, run", []any{packName(name)}, func(scan func(...any) error) error {
-				var line, number int64
-				if err := scan(&line, &number); err != nil {
-					return err
-				}
-				if byLine[line] == nil {
-					lines = append(lines, line)
-				}
-				byLine[line] = append(byLine[line], number)
-				return nil
-			})
+		_, lines, err := c.linesOf(thread)
+		if errors.Is(err, checkpoint.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for _, l := range lines {
+			if err := c.deleteWritesOf(l.id, runs); err != nil {
+				return err
+			}
+			numbers, err := c.runsNamed(l.id, runs)
 			if err != nil {
 				return err
 			}
-		}
-		for _, line := range lines {
-			n, err := c.deleteRuns(line, byLine[line])
+			n, err := c.deleteRuns(l.id, numbers)
 			if err != nil {
 				return err
 			}
@@ -86,11 +84,52 @@ func (db *DB) DeleteRuns(ctx context.Context, runs ...string) (removed int, err 
 		// file, and other processes see it by the line's rev.
 		clear(db.known.heads)
 		return nil
-	}, func() bool { return removed > 0 })
+	}, func() bool { return true }) // pending writes may have gone, too
 	if err != nil {
-		return 0, err
+		return 0, inThread(thread, err)
 	}
 	return removed, nil
+}
+
+// runsNamed are the numbers of runs in a line.
+func (c *conn) runsNamed(line int64, names []string) (numbers []int64, err error) {
+	for _, name := range names {
+		err := c.each("SELECT run FROM run WHERE line=? AND name=?", []any{line, packName(name)}, func(scan func(...any) error) error {
+			var number int64
+			err := scan(&number)
+			numbers = append(numbers, number)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return numbers, nil
+}
+
+// deleteWritesOf removes what the given runs recorded in a line.
+func (c *conn) deleteWritesOf(line int64, runs []string) error {
+	var gone []int64
+	err := c.each("SELECT rowid, kind, data FROM pending WHERE checkpoint>? AND checkpoint<=?", []any{keyOf(line, 0), keyOf(line, maxOrdinal)}, func(scan func(...any) error) error {
+		var row int64
+		var kind, data []byte
+		if err := scan(&row, &kind, &data); err != nil {
+			return err
+		}
+		if run := saved.ParseWrite("", kind, data).RunID; run != "" && slices.Contains(runs, run) {
+			gone = append(gone, row)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, row := range gone {
+		if _, err := c.change("DELETE FROM pending WHERE rowid=?", row); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // deleteRuns removes what the given runs made in a line, and the line and its
@@ -194,11 +233,14 @@ func (c *conn) places(line int64) (all []place, err error) {
 // interrupted are the checkpoints of a line with an open or answered question.
 func (c *conn) interrupted(line int64) (map[int64]bool, error) {
 	out := map[int64]bool{}
-	err := c.each("SELECT DISTINCT checkpoint FROM pending WHERE checkpoint>? AND checkpoint<=? AND kind IN (?,?)",
-		[]any{keyOf(line, 0), keyOf(line, maxOrdinal), []byte(checkpoint.Paused), []byte(checkpoint.Answers)}, func(scan func(...any) error) error {
+	err := c.each("SELECT checkpoint, kind FROM pending WHERE checkpoint>? AND checkpoint<=?",
+		[]any{keyOf(line, 0), keyOf(line, maxOrdinal)}, func(scan func(...any) error) error {
 			var key int64
-			err := scan(&key)
-			out[key] = true
+			var kind []byte
+			err := scan(&key, &kind)
+			if of := saved.ParseWrite("", kind, nil).Kind; of == checkpoint.Paused || of == checkpoint.Answers {
+				out[key] = true
+			}
 			return err
 		})
 	return out, err

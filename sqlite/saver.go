@@ -683,8 +683,9 @@ func (db *DB) PutWrites(ctx context.Context, at checkpoint.Key, fence uint64, wr
 func (c *conn) addPending(key int64, writes []checkpoint.Write) error {
 	for _, w := range writes {
 		// An upsert keeps the rowid, and with it the order.
+		kind, data := saved.WriteRow(&w)
 		_, err := c.change(`INSERT INTO pending(checkpoint,task,kind,data,sum) VALUES(?,?,?,?,?)
-			ON CONFLICT(checkpoint,task,kind) DO UPDATE SET data=excluded.data, sum=excluded.sum`, key, []byte(w.Task), []byte(w.Kind), w.Data, pendingSum(key, w))
+			ON CONFLICT(checkpoint,task,kind) DO UPDATE SET data=excluded.data, sum=excluded.sum`, key, []byte(w.Task), kind, data, pendingSum(key, w.Task, kind, data))
 		if err != nil {
 			return err
 		}
@@ -801,14 +802,16 @@ func (rd *reading) checkpoint(ctx context.Context, r *stored) (*checkpoint.Check
 	}
 	err = rd.c.each("SELECT task, kind, data, sum FROM pending WHERE checkpoint=? ORDER BY rowid", []any{r.key},
 		func(scan func(...any) error) error {
-			var w checkpoint.Write
+			var task string
+			var kind, data []byte
 			var sum sum
-			if err := scan(&w.Task, &w.Kind, &w.Data, &sum); err != nil {
+			if err := scan(&task, &kind, &data, &sum); err != nil {
 				return err
 			}
-			cp.Pending = append(cp.Pending, w)
-			return rd.c.verify(sum, pendingSum(r.key, w), "what task %q left at checkpoint %s", w.Task, r.id)
+			cp.Pending = append(cp.Pending, saved.ParseWrite(task, kind, data))
+			return rd.c.verify(sum, pendingSum(r.key, task, kind, data), "what task %q left at checkpoint %s", task, r.id)
 		})
+	cp.Pending = saved.Latest(cp.Pending)
 	return cp, err
 }
 

@@ -65,8 +65,8 @@ func chunkSum(line, chain, seq, n int64, data []byte) int64 {
 	return (saved.Place(line) + saved.Sum(7).Int(chain).Int(seq).Int(n).Bytes(data).Value()) & saved.SumMask
 }
 
-func pendingSum(key int64, w checkpoint.Write) int64 {
-	s := saved.Sum(8).Int(key & maxOrdinal).Int(saved.Hash(0, w.Task)).Int(saved.Hash(0, string(w.Kind))).Bytes(w.Data)
+func pendingSum(key int64, task string, kind, data []byte) int64 {
+	s := saved.Sum(8).Int(key & maxOrdinal).Int(saved.Hash(0, task)).Int(saved.Hash(0, string(kind))).Bytes(data)
 	return (saved.Place(key>>32) + s.Value()) & saved.SumMask
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -203,12 +204,15 @@ var abilities = []test{
 		b1 := add(b, "")
 		b2 := add(b, "two")
 		for _, runs := range [][]string{nil, {"unknown"}, {""}} {
-			n, err := d.DeleteRuns(t.Context(), runs...)
+			n, err := d.DeleteRuns(t.Context(), "a", runs)
 			if n != 0 || err != nil {
 				t.Errorf("delete runs %q: %d, %v; want none", runs, n, err)
 			}
 		}
-		n, err := d.DeleteRuns(t.Context(), "one", "three", "one")
+		if n, err := d.DeleteRuns(t.Context(), "unknown", []string{"one"}); n != 0 || err != nil {
+			t.Errorf("delete runs of a thread that is not there: %d, %v; want none", n, err)
+		}
+		n, err := d.DeleteRuns(t.Context(), "a", []string{"one", "three", "one"})
 		if n != 3 || err != nil {
 			t.Errorf("delete runs: %d, %v; want 3", n, err)
 		}
@@ -222,6 +226,88 @@ var abilities = []test{
 		a.key, a.step = a2, 1
 		wantValues(t, s, add(a, "four"), values{"l": items(3, "one", "two", "four")})
 		newLine(s, "a", "ns").add(t)
+	}),
+	able("DeleteRunsLeavesOtherThreadsWithTheSameRuns", func(t *testing.T, s checkpoint.Saver, d checkpoint.RunDeleter) {
+		c, ok := s.(checkpoint.Copier)
+		if !ok {
+			return
+		}
+		add := func(l *line, run string) checkpoint.Key {
+			p := l.next(grow("l", uint64(l.step+2), 0, run))
+			p.RunID = run
+			return l.put(t, p)
+		}
+		l, ns := newLine(s, "a", ""), newLine(s, "a", "ns")
+		first := add(l, "one")
+		add(l, "two")
+		add(ns, "two")
+		w := checkpoint.Write{Task: "t", Kind: checkpoint.Answers, Data: []byte("two"), RunID: "two"}
+		l.write(t, first, w)
+		for _, to := range [][2]string{{"a", "copy"}, {"copy", "copy of a copy"}} {
+			if err := c.CopyThread(t.Context(), to[0], to[1]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n, err := d.DeleteRuns(t.Context(), "copy", []string{"two"}); n != 2 || err != nil {
+			t.Errorf("delete runs: %d, %v; want 2", n, err)
+		}
+		if n, err := d.DeleteRuns(t.Context(), "copy", []string{"one"}); n != 1 || err != nil {
+			t.Errorf("delete the last run: %d, %v; want 1", n, err)
+		}
+		wantIDs(t, "the copy", list(t, s, checkpoint.Query{Thread: "copy"}))
+		for _, thread := range []string{"a", "copy of a copy"} {
+			wantIDs(t, thread, list(t, s, checkpoint.Query{Thread: thread}), l.key, first)
+			wantIDs(t, thread, list(t, s, checkpoint.Query{Thread: thread, Namespace: "ns"}), ns.key)
+			wantPending(t, s, checkpoint.Key{Thread: thread, ID: first.ID}, w)
+		}
+	}),
+	able("DeleteRunsTakesWhatTheyRecordedBesideOthers", func(t *testing.T, s checkpoint.Saver, d checkpoint.RunDeleter) {
+		of := func(run, task string, kind checkpoint.WriteKind, data string) checkpoint.Write {
+			return checkpoint.Write{Task: task, Kind: kind, Data: []byte(data), RunID: run}
+		}
+		for _, thread := range []string{"goes on", "does not"} {
+			for _, namespace := range []string{"", "ns"} {
+				l := newLine(s, thread, namespace)
+				p := l.next(set("a", 1, "1"))
+				p.RunID = "one"
+				asked := l.put(t, p)
+				unnamed := checkpoint.Write{Task: "u", Kind: checkpoint.Failed, Data: []byte("nobody's")}
+				l.write(t, asked, of("one", "t", checkpoint.Paused, "first?"), of("one", "b", checkpoint.Paused, "second?"), unnamed)
+				// The second run answers, asks something else, and finishes a task.
+				l.write(t, asked, of("two", "t", checkpoint.Answers, "yes"), of("two", "t", checkpoint.Paused, "third?"), of("two", "b", checkpoint.Done, "done"))
+				l.write(t, asked, of("two", "t", checkpoint.Answers, "yes, yes"))
+				wantPending(t, s, asked, of("two", "t", checkpoint.Paused, "third?"), of("one", "b", checkpoint.Paused, "second?"), unnamed,
+					of("two", "t", checkpoint.Answers, "yes, yes"), of("two", "b", checkpoint.Done, "done"))
+				if thread == "goes on" {
+					p := l.next(set("a", 2, "2"))
+					p.RunID = "two"
+					l.put(t, p)
+				}
+				if n, err := d.DeleteRuns(t.Context(), thread, []string{"two"}); err != nil || namespace == "" && n != strings.Count(thread, "goes") {
+					t.Errorf("%s: delete the second run: %d, %v", thread, n, err)
+				}
+				l.key = asked
+				wantPending(t, s, asked, of("one", "t", checkpoint.Paused, "first?"), of("one", "b", checkpoint.Paused, "second?"), unnamed)
+				if head := get(t, s, checkpoint.Key{Thread: thread, Namespace: namespace}); head.ID != asked.ID {
+					t.Errorf("%s: the head is %s, want %s", thread, head.ID, asked.ID)
+				}
+				// It is answered again by a third.
+				l.write(t, asked, of("three", "t", checkpoint.Answers, "no"), of("three", "t", checkpoint.Done, "refused"))
+				l.step = 0
+				l.add(t, set("a", 2, "3"))
+				wantPending(t, s, asked, of("one", "t", checkpoint.Paused, "first?"), of("one", "b", checkpoint.Paused, "second?"), unnamed, of("three", "t", checkpoint.Answers, "no"))
+			}
+		}
+	}),
+	able("PruneKeepsQuestionsOfRuns", func(t *testing.T, s checkpoint.Saver, p checkpoint.Pruner) {
+		l := newLine(s, "thread", "")
+		asked, answered := l.add(t), l.add(t)
+		l.add(t)
+		l.write(t, asked, checkpoint.Write{Task: "t", Kind: checkpoint.Paused, Data: []byte("?"), RunID: "run"})
+		l.write(t, answered, checkpoint.Write{Task: "t", Kind: checkpoint.Answers, Data: []byte("!"), RunID: "run"})
+		if n, err := p.Prune(t.Context(), "thread", checkpoint.Retention{KeepInterrupted: true}); n != 0 || err != nil {
+			t.Errorf("prune: %d, %v; want none", n, err)
+		}
 	}),
 	able("SizeGrowsWithWhatIsStored", func(t *testing.T, s checkpoint.Saver, z checkpoint.Sizer) {
 		_, err := z.Size(t.Context(), "thread")

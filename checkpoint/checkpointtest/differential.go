@@ -137,7 +137,7 @@ func (w *world) change() checkpoint.Change {
 // writes are pending writes; in a Put, each is of another task and kind.
 func (w *world) writes(distinct bool) (ws []checkpoint.Write) {
 	for range w.rnd.IntN(4) {
-		one := checkpoint.Write{Task: w.pick("t", "u", "v\x00\xff"), Kind: checkpoint.WriteKind(w.pick("done", "done", "error", "interrupt", "resume", "other")), Data: w.text()}
+		one := checkpoint.Write{Task: w.pick("t", "u", "v\x00\xff"), Kind: checkpoint.WriteKind(w.pick("done", "done", "error", "interrupt", "resume", "other")), Data: w.text(), RunID: w.pick("", "r1", "r2", "r3")}
 		if distinct && slices.ContainsFunc(ws, func(o checkpoint.Write) bool { return o.Task == one.Task && o.Kind == one.Kind }) {
 			continue
 		}
@@ -298,7 +298,8 @@ func (w *world) step() {
 		ably(w, fmt.Sprintf("prune %q %+v", thread, keep), func(s checkpoint.Pruner) (int, error) { return s.Prune(ctx, thread, keep) })
 	case n < 91:
 		runs := []string{w.pick("", "r1", "r2", "r3"), "0190a6e2-6f3b-7000-8000-000000000001"}[:1+w.rnd.IntN(2)]
-		ably(w, fmt.Sprintf("delete runs %q", runs), func(s checkpoint.RunDeleter) (int, error) { return s.DeleteRuns(ctx, runs...) })
+		thread := w.thread()
+		ably(w, fmt.Sprintf("delete runs %q of %q", runs, thread), func(s checkpoint.RunDeleter) (int, error) { return s.DeleteRuns(ctx, thread, runs) })
 	case n < 94:
 		from, to := w.thread(), w.pick("copy", "a", "b")
 		if len(w.line(from, "")) == 0 { // a thread of a fence alone is as good as none

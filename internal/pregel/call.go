@@ -166,7 +166,7 @@ func (r *Run) recorded(id string) ([]byte, bool) {
 // record keeps a result, on the thread too if there is one.
 func (r *Run) record(id string, raw []byte) error {
 	if r.saving() {
-		w := []checkpoint.Write{{Task: id, Kind: checkpoint.Done, Data: raw}}
+		w := []checkpoint.Write{{Task: id, Kind: checkpoint.Done, Data: raw, RunID: r.set.RunID}}
 		if err := r.saveWrites(r.set.Saver, r.key(), w); err != nil {
 			return fmt.Errorf("store the result: %w", err)
 		}

@@ -409,7 +409,7 @@ func (r *Run) resume(in *Resume) ([]checkpoint.Write, error) {
 		if err != nil {
 			return fail(err)
 		}
-		ws = append(ws, checkpoint.Write{Task: task, Kind: checkpoint.Answers, Data: raw})
+		ws = append(ws, checkpoint.Write{Task: task, Kind: checkpoint.Answers, Data: raw, RunID: r.set.RunID})
 		maps.Copy(r.answers, perTask[task])
 	}
 	return ws, nil

@@ -158,6 +158,9 @@ func (r *Run) putWrites(ws []checkpoint.Write) error {
 	if len(ws) == 0 {
 		return nil
 	}
+	for i := range ws {
+		ws[i].RunID = r.set.RunID
+	}
 	if err := r.saveWrites(r.set.Saver, r.key(), ws); err != nil {
 		return fmt.Errorf("graph %q: store what the tasks of thread %q did: %w", r.plan.name, r.set.Thread, err)
 	}

@@ -68,3 +68,7 @@ func TestBreakpointsOnPostgres(t *testing.T) { onPostgres(t, threadtest.Breakpoi
 func TestFunctionalOnMemory(t *testing.T)   { threadtest.Functional(t, memory) }
 func TestFunctionalOnSQLite(t *testing.T)   { onSQLite(t, threadtest.Functional) }
 func TestFunctionalOnPostgres(t *testing.T) { onPostgres(t, threadtest.Functional) }
+
+func TestRollbackOnMemory(t *testing.T)   { threadtest.Rollback(t, memory) }
+func TestRollbackOnSQLite(t *testing.T)   { onSQLite(t, threadtest.Rollback) }
+func TestRollbackOnPostgres(t *testing.T) { onPostgres(t, threadtest.Rollback) }
