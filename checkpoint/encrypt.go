@@ -1,13 +1,17 @@
 package checkpoint
 
 import (
+	"bytes"
 	"context"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"iter"
+	"strconv"
+	"sync"
 )
 
 // EncryptionKey is a key of an encrypted saver. ID is stored beside what the key
@@ -19,9 +23,22 @@ type EncryptionKey struct {
 
 // Encrypted wraps a saver so that it stores sealed values only: every value,
 // list element, pending write and the control data are encrypted with AES-GCM,
-// each by itself, and bound to the name of their channel. Ids, steps, metadata,
-// names of channels, threads and namespaces stay readable, so that listing and
-// filtering work below.
+// each by itself. Ids, steps, metadata, names of channels, tasks, threads and
+// namespaces, and sizes stay readable, so that listing and filtering work below.
+//
+// Whoever can write to the database and has no key cannot make up data, and cannot
+// move it either: what was sealed opens in its place alone, and elsewhere is an
+// error. A value is bound to the line of checkpoints it was made for, its
+// namespace, channel and version; the element of a list to the line, the namespace
+// and the channel; a pending write to the checkpoint, task, kind and run; control
+// to its checkpoint. A line begins with a checkpoint that has no parent, and goes
+// on in forks and in copies of the thread. What remains to them is to take data
+// away: to remove checkpoints and pending writes, to make an older checkpoint the
+// head again, to leave out or reorder elements of one list, and to put a whole
+// thread in the place of another, as a copy of it would be.
+//
+// What releases before this one sealed is bound to its channel alone, and stays
+// readable; each value is bound as above when it is written next.
 //
 // The first key seals; all of them open. To rotate, put the new key first and
 // keep the old ones for as long as old checkpoints are kept.
@@ -32,7 +49,7 @@ func Encrypted(s Saver, keys ...EncryptionKey) (Saver, error) {
 	case len(keys) == 0:
 		return nil, errors.New("checkpoint: an encrypted saver needs a key")
 	}
-	e := &encrypted{inner: s, seal: keys[0].ID, aead: map[byte]cipher.AEAD{}}
+	e := &encrypted{inner: s, seal: keys[0].ID, aead: map[byte]cipher.AEAD{}, lines: map[Key]lineage{}}
 	for _, k := range keys {
 		if e.aead[k.ID] != nil {
 			return nil, fmt.Errorf("checkpoint: two encryption keys have the id %d", k.ID)
@@ -53,91 +70,238 @@ type encrypted struct {
 	inner Saver
 	seal  byte // the id of the key that seals
 	aead  map[byte]cipher.AEAD
+
+	mu    sync.Mutex
+	lines map[Key]lineage // of checkpoints that were put or read last
 }
 
-// close seals data: the key's id, a nonce, the sealed bytes. The label binds it
-// to its place.
-func (e *encrypted) close(label string, data []byte) []byte {
+// A lineage tells lines of checkpoints apart: it is random, made with the first
+// checkpoint of a line, and kept in the control of each.
+type lineage [16]byte
+
+// maxLines bounds how many checkpoints have their lineage remembered.
+const maxLines = 4096
+
+func (e *encrypted) remember(k Key, l lineage) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.lines) >= maxLines {
+		clear(e.lines) // they are read again
+	}
+	e.lines[k] = l
+}
+
+// sealedMark is in front of what is bound to its place; see close. What it is not in
+// front of is of the first format, which began with the key's id.
+const sealedMark = "\xffTE2"
+
+// A place is what sealed data is bound to.
+type place []byte
+
+// placeOf writes the parts of a place so that no two places are the same.
+func placeOf(parts ...string) place {
+	b := []byte("treadle/2")
+	for _, p := range parts {
+		b = binary.AppendUvarint(b, uint64(len(p)))
+		b = append(b, p...)
+	}
+	return b
+}
+
+func (l lineage) value(k Key, channel string, version uint64) place {
+	return placeOf("value", string(l[:]), k.Namespace, channel, strconv.FormatUint(version, 10))
+}
+
+func (l lineage) item(k Key, channel string) place {
+	return placeOf("item", string(l[:]), k.Namespace, channel)
+}
+
+func placeOfControl(k Key) place { return placeOf("control", k.Namespace, string(k.ID[:])) }
+
+func placeOfWrite(k Key, w *Write) place {
+	return placeOf("write", k.Namespace, string(k.ID[:]), w.Task, string(w.Kind), w.RunID)
+}
+
+// close seals data: the mark, the key's id, a nonce, the sealed bytes.
+func (e *encrypted) close(at place, data []byte) []byte {
 	if data == nil {
 		return nil
 	}
 	aead := e.aead[e.seal]
-	out := make([]byte, 1+aead.NonceSize(), 1+aead.NonceSize()+len(data)+aead.Overhead())
-	out[0] = e.seal
-	_, _ = rand.Read(out[1:]) // never fails
-	return aead.Seal(out, out[1:], data, []byte(label))
+	head := len(sealedMark) + 1
+	out := make([]byte, head+aead.NonceSize(), head+aead.NonceSize()+len(data)+aead.Overhead())
+	copy(out, sealedMark)
+	out[head-1] = e.seal
+	_, _ = rand.Read(out[head:]) // never fails
+	return aead.Seal(out, out[head:], data, at)
 }
 
-func (e *encrypted) open(label string, sealed []byte) ([]byte, error) {
+// open is the data that was sealed at a place. name is that of the place, in
+// errors; label is what the first format bound it to.
+func (e *encrypted) open(at place, name, label string, sealed []byte) ([]byte, error) {
+	data, _, err := e.openEither(at, name, label, sealed)
+	return data, err
+}
+
+// openEither is open and tells whether it was bound to its place.
+func (e *encrypted) openEither(at place, name, label string, sealed []byte) (data []byte, bound bool, err error) {
 	if sealed == nil {
-		return nil, nil
+		return nil, false, nil
 	}
+	if rest, ok := bytes.CutPrefix(sealed, []byte(sealedMark)); ok {
+		if data, err = e.unseal(at, name, rest); err == nil {
+			return data, true, nil
+		}
+		// It may be of the first format, with a key and a nonce that look like the mark.
+		if data, old := e.unseal([]byte(label), name, sealed); old == nil {
+			return data, false, nil
+		}
+		return nil, false, err
+	}
+	data, err = e.unseal([]byte(label), name, sealed)
+	return data, false, err
+}
+
+func (e *encrypted) unseal(at place, name string, sealed []byte) ([]byte, error) {
 	if len(sealed) == 0 {
-		return nil, fmt.Errorf("checkpoint: %s: stored in the clear, not by an encrypted saver", label)
+		return nil, fmt.Errorf("checkpoint: %s: stored in the clear, not by an encrypted saver", name)
 	}
 	aead := e.aead[sealed[0]]
 	if aead == nil {
-		return nil, fmt.Errorf("checkpoint: %s: sealed with key %d, which was not given", label, sealed[0])
+		return nil, fmt.Errorf("checkpoint: %s: sealed with key %d, which was not given", name, sealed[0])
 	}
 	if len(sealed) < 1+aead.NonceSize() {
-		return nil, fmt.Errorf("checkpoint: %s: too short to be sealed", label)
+		return nil, fmt.Errorf("checkpoint: %s: too short to be sealed", name)
 	}
 	nonce, body := sealed[1:1+aead.NonceSize()], sealed[1+aead.NonceSize():]
-	data, err := aead.Open([]byte{}, nonce, body, []byte(label))
+	data, err := aead.Open([]byte{}, nonce, body, at)
 	if err != nil {
-		return nil, fmt.Errorf("checkpoint: %s: cannot be opened with key %d: %w", label, sealed[0], err)
+		return nil, fmt.Errorf("checkpoint: %s: cannot be opened with key %d: it was changed, or sealed for another place: %w", name, sealed[0], err)
 	}
 	return data, nil
 }
 
-// The labels of what is not a channel.
+// The labels that the first format had for what is not a channel.
 const (
 	labelControl = "\x00control"
 	labelWrite   = "\x00write "
 )
 
-func (e *encrypted) closeWrites(ws []Write) []Write {
+func (e *encrypted) closeWrites(at Key, ws []Write) []Write {
 	out := make([]Write, len(ws))
 	for i, w := range ws {
 		out[i] = w
-		out[i].Data = e.close(labelWrite+string(w.Kind), w.Data)
+		out[i].Data = e.close(placeOfWrite(at, &w), w.Data)
 	}
 	return out
 }
 
+// closeControl seals control together with the lineage. A control that is nil
+// comes back as nil.
+func (e *encrypted) closeControl(at Key, l lineage, control []byte) []byte {
+	data := append(make([]byte, 0, len(l)+1+len(control)), l[:]...)
+	if control != nil {
+		data = append(append(data, 1), control...)
+	}
+	return e.close(placeOfControl(at), data)
+}
+
+func (e *encrypted) openControl(at Key, sealed []byte) (l lineage, control []byte, err error) {
+	data, bound, err := e.openEither(placeOfControl(at), "control", labelControl, sealed)
+	if err != nil || !bound {
+		return l, data, err // the first format has no lineage
+	}
+	if len(data) < len(l) {
+		return l, nil, errors.New("checkpoint: control: too short to be sealed")
+	}
+	copy(l[:], data)
+	if data = data[len(l):]; len(data) > 0 {
+		control = data[1:]
+	}
+	return l, control, nil
+}
+
+// lineageOf is that of the checkpoint that a put follows; a new one if there is
+// none.
+func (e *encrypted) lineageOf(ctx context.Context, p *Put) (l lineage, err error) {
+	if !p.Parent.IsZero() {
+		parent := Key{Thread: p.Thread, Namespace: p.Namespace, ID: p.Parent}
+		e.mu.Lock()
+		l, ok := e.lines[parent]
+		e.mu.Unlock()
+		if !ok {
+			cp, err := e.inner.Get(ctx, parent)
+			if errors.Is(err, ErrNotFound) {
+				return l, nil // the put will say so
+			}
+			if err == nil {
+				l, _, err = e.openControl(parent, cp.Control)
+			}
+			if err != nil {
+				return l, fmt.Errorf("thread %q, %s: %w", p.Thread, p.Parent, err)
+			}
+		}
+		if l != (lineage{}) {
+			return l, nil
+		}
+	}
+	_, _ = rand.Read(l[:]) // never fails
+	return l, nil
+}
+
 // Put implements [Saver].
 func (e *encrypted) Put(ctx context.Context, p *Put) error {
+	l, err := e.lineageOf(ctx, p)
+	if err != nil {
+		return err
+	}
 	sealed := *p
-	sealed.Control = e.close(labelControl, p.Control)
-	sealed.Pending = e.closeWrites(p.Pending)
+	sealed.Control = e.closeControl(p.Key, l, p.Control)
+	sealed.Pending = e.closeWrites(p.Key, p.Pending)
 	sealed.Changes = make([]Change, len(p.Changes))
 	for i, c := range p.Changes {
-		c.Data = e.close(c.Channel, c.Data)
+		if c.Data != nil {
+			c.Data = e.close(l.value(p.Key, c.Channel, c.Version), c.Data)
+		}
 		items := make([][]byte, len(c.Items))
 		for j, item := range c.Items {
 			if item == nil {
 				item = []byte{} // an element without bytes is there all the same, and savers give it back as empty
 			}
-			items[j] = e.close(c.Channel, item)
+			items[j] = e.close(l.item(p.Key, c.Channel), item)
 		}
 		c.Items = items
 		sealed.Changes[i] = c
 	}
-	return e.inner.Put(ctx, &sealed)
+	if err := e.inner.Put(ctx, &sealed); err != nil {
+		return err
+	}
+	e.remember(p.Key, l)
+	return nil
 }
 
 // PutWrites implements [Saver].
 func (e *encrypted) PutWrites(ctx context.Context, at Key, fence uint64, ws []Write) error {
-	return e.inner.PutWrites(ctx, at, fence, e.closeWrites(ws))
+	if at.ID.IsZero() { // writes are bound to the head that is there now
+		head, err := e.inner.Get(ctx, at)
+		if err != nil {
+			return err
+		}
+		at.ID = head.ID
+	}
+	return e.inner.PutWrites(ctx, at, fence, e.closeWrites(at, ws))
 }
 
 // Get implements [Saver].
 func (e *encrypted) Get(ctx context.Context, key Key) (*Checkpoint, error) {
 	c, err := e.inner.Get(ctx, key)
+	if err == nil {
+		err = e.openAll(c)
+	}
 	if err != nil {
 		return nil, err
 	}
-	return c, e.openAll(c)
+	return c, nil
 }
 
 // List implements [Saver].
@@ -160,26 +324,32 @@ func (e *encrypted) List(ctx context.Context, q Query) iter.Seq2[*Checkpoint, er
 
 func (e *encrypted) openAll(c *Checkpoint) (err error) {
 	where := func(err error) error { return fmt.Errorf("thread %q, %s: %w", c.Thread, c.ID, err) }
-	if c.Control, err = e.open(labelControl, c.Control); err != nil {
+	l, control, err := e.openControl(c.Key, c.Control)
+	if err != nil {
 		return where(err)
 	}
+	c.Control = control
 	for i := range c.Pending {
 		w := &c.Pending[i]
-		if w.Data, err = e.open(labelWrite+string(w.Kind), w.Data); err != nil {
+		if w.Data, err = e.open(placeOfWrite(c.Key, w), fmt.Sprintf("%s of task %q", w.Kind, w.Task), labelWrite+string(w.Kind), w.Data); err != nil {
 			return where(err)
 		}
 	}
 	for name, v := range c.Values {
-		if v.Data, err = e.open(name, v.Data); err != nil {
-			return where(err)
+		if v.Data != nil {
+			if v.Data, err = e.open(l.value(c.Key, name, v.Version), name, name, v.Data); err != nil {
+				return where(err)
+			}
 		}
+		at := l.item(c.Key, name)
 		for i := range v.Items {
-			if v.Items[i], err = e.open(name, v.Items[i]); err != nil {
+			if v.Items[i], err = e.open(at, name, name, v.Items[i]); err != nil {
 				return where(err)
 			}
 		}
 		c.Values[name] = v
 	}
+	e.remember(c.Key, l)
 	return nil
 }
 

@@ -2,6 +2,9 @@ package checkpoint_test
 
 import (
 	"bytes"
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
 	"strings"
 	"testing"
 
@@ -102,25 +105,139 @@ func TestEncryptionKeysRotate(t *testing.T) {
 	}
 }
 
-func TestEncryptedSaverRefusesWhatWasChanged(t *testing.T) {
+// What was sealed opens in its place alone.
+func TestEncryptedSaverRefusesWhatWasMoved(t *testing.T) {
+	ctx := t.Context()
 	plain := checkpoint.NewMemory()
 	sealed := encrypt(t, plain, encryptionKey(1))
-	put := secretPut()
-	if err := sealed.Put(t.Context(), put); err != nil {
-		t.Fatal(err)
+	put := func(thread, namespace, value string) *checkpoint.Checkpoint {
+		t.Helper()
+		p := secretPut()
+		p.Thread, p.Namespace = thread, namespace
+		p.Changes[0].Data = []byte(value)
+		p.Pending = append(p.Pending, checkpoint.Write{Task: "a", Kind: checkpoint.Answers, Data: []byte(value)})
+		if err := sealed.Put(ctx, p); err != nil {
+			t.Fatal(err)
+		}
+		next := &checkpoint.Put{Key: checkpoint.Key{Thread: thread, Namespace: namespace, ID: checkpoint.NewID(0, p.ID)}, Parent: p.ID, Head: p.ID, Control: []byte("{}"),
+			Changes: []checkpoint.Change{{Channel: "value", Version: 2, Data: []byte("newer")}}}
+		if err := sealed.Put(ctx, next); err != nil {
+			t.Fatal(err)
+		}
+		stored, err := plain.Get(ctx, p.Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return stored
 	}
-	stored, err := plain.Get(t.Context(), put.Key)
-	if err != nil {
-		t.Fatal(err)
+	mallory, nested := put("mallory", "", "mallory's"), put("alice", "ns", "nested")
+	alice := put("alice", "", "alice's")
+	value := func(channel string, version uint64, data []byte) func(*checkpoint.Checkpoint) {
+		return func(c *checkpoint.Checkpoint) {
+			c.Values = map[string]checkpoint.Value{channel: {Version: version, Data: data}}
+		}
 	}
-	// A sealed value moved to another channel does not open there.
-	moved := &checkpoint.Put{Key: checkpoint.Key{Thread: "t", ID: checkpoint.NewID(0, put.ID)}, Parent: put.ID, Head: put.ID,
-		Control: stored.Control, Changes: []checkpoint.Change{{Channel: "other", Version: 2, Data: stored.Values["value"].Data}}}
-	if err := plain.Put(t.Context(), moved); err != nil {
-		t.Fatal(err)
+	item := func(data []byte) func(*checkpoint.Checkpoint) {
+		return func(c *checkpoint.Checkpoint) {
+			c.Values = map[string]checkpoint.Value{"list": {Version: 1, List: true, Items: [][]byte{data}}}
+		}
 	}
-	if _, err := sealed.Get(t.Context(), moved.Key); err == nil || !strings.Contains(err.Error(), "other: cannot be opened with key 1") {
-		t.Errorf("a moved value: %v", err)
+	write := func(w checkpoint.Write, edit func(*checkpoint.Write)) func(*checkpoint.Checkpoint) {
+		edit(&w)
+		return func(c *checkpoint.Checkpoint) { c.Pending = []checkpoint.Write{w} }
+	}
+	same := func(*checkpoint.Write) {}
+	for _, test := range []struct {
+		name  string
+		edit  func(*checkpoint.Checkpoint)
+		fails string
+	}{
+		{"nothing", func(*checkpoint.Checkpoint) {}, ""},
+		{"a value of another thread", value("value", 1, mallory.Values["value"].Data), "value: cannot be opened"},
+		{"a value of another namespace", value("value", 1, nested.Values["value"].Data), "value: cannot be opened"},
+		{"a value of another channel", value("other", 1, alice.Values["value"].Data), "other: cannot be opened"},
+		{"an older value as a newer one", value("value", 2, alice.Values["value"].Data), "value: cannot be opened"},
+		{"an element as a value", value("list", 1, alice.Values["list"].Items[0]), "list: cannot be opened"},
+		{"an element of another thread", item(mallory.Values["list"].Items[0]), "list: cannot be opened"},
+		{"an element of another namespace", item(nested.Values["list"].Items[0]), "list: cannot be opened"},
+		{"an answer of another thread", write(mallory.Pending[1], same), `resume of task "a": cannot be opened`},
+		{"an answer of another task", write(alice.Pending[1], func(w *checkpoint.Write) { w.Task = "b" }), `resume of task "b": cannot be opened`},
+		{"an answer as a result", write(alice.Pending[1], func(w *checkpoint.Write) { w.Kind = checkpoint.Done }), `done of task "a": cannot be opened`},
+		{"an answer of another run", write(alice.Pending[1], func(w *checkpoint.Write) { w.RunID = "run" }), `resume of task "a": cannot be opened`},
+		{"the control of another thread", func(c *checkpoint.Checkpoint) { c.Control = mallory.Control }, "control: cannot be opened"},
+		{"no control", func(c *checkpoint.Checkpoint) { c.Control = nil }, "cannot be opened"},
+		{"a value in the clear", value("value", 1, []byte{}), "value: stored in the clear"},
+		{"a changed value", value("value", 1, append(bytes.Clone(alice.Values["value"].Data[:40]), 0)), "value: cannot be opened"},
+	} {
+		_, err := encrypt(t, edited{plain, alice.ID, test.edit}, encryptionKey(1)).Get(ctx, alice.Key)
+		switch {
+		case test.fails == "" && err != nil:
+			t.Errorf("%s: %v", test.name, err)
+		case test.fails != "" && (err == nil || !strings.Contains(err.Error(), test.fails)):
+			t.Errorf("%s: the error is %v, want %q", test.name, err, test.fails)
+		}
+	}
+}
+
+// edited is a saver whose database somebody has changed.
+type edited struct {
+	checkpoint.Saver
+	id   checkpoint.ID
+	edit func(*checkpoint.Checkpoint)
+}
+
+// Get returns the checkpoint as it was changed.
+func (e edited) Get(ctx context.Context, key checkpoint.Key) (*checkpoint.Checkpoint, error) {
+	c, err := e.Saver.Get(ctx, key)
+	if err == nil && c.ID == e.id {
+		e.edit(c)
+	}
+	return c, err
+}
+
+// What was sealed before data was bound to its place is read, and a line that
+// begins with it goes on.
+func TestEncryptedSaverReadsTheFirstFormat(t *testing.T) {
+	for _, id := range []byte{1, 0xff} {
+		block, err := aes.NewCipher(encryptionKey(id).Secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		aead, err := cipher.NewGCM(block)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := func(label, data string) []byte {
+			nonce := []byte("TE2 a nonce!") // which looks like the mark of the second format
+			return aead.Seal(append([]byte{id}, nonce...), nonce, []byte(data), []byte(label))
+		}
+		plain := checkpoint.NewMemory()
+		sealed := encrypt(t, plain, encryptionKey(id))
+		old := secretPut()
+		old.Control = first("\x00control", "{}")
+		old.Changes[0].Data, old.Changes[1].Items[0] = first("value", "old"), first("list", "old")
+		old.Pending[0].Data = first("\x00write interrupt", "old?")
+		if err := plain.Put(t.Context(), old); err != nil {
+			t.Fatal(err)
+		}
+		next := &checkpoint.Put{Key: checkpoint.Key{Thread: "t", ID: checkpoint.NewID(0, old.ID)}, Parent: old.ID, Head: old.ID,
+			Changes: []checkpoint.Change{{Channel: "list", Version: 2, List: true, Items: [][]byte{[]byte("new")}}}}
+		if err := sealed.Put(t.Context(), next); err != nil {
+			t.Fatal(err)
+		}
+		cp, err := sealed.Get(t.Context(), old.Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := string(cp.Control) + string(cp.Values["value"].Data) + string(cp.Pending[0].Data); got != "{}oldold?" {
+			t.Errorf("the first format: %s", got)
+		}
+		if cp, err = encrypt(t, plain, encryptionKey(id)).Get(t.Context(), next.Key); err != nil {
+			t.Fatal(err)
+		}
+		if got := string(bytes.Join(cp.Values["list"].Items, []byte(","))); got != "old,new" || cp.Control != nil {
+			t.Errorf("both formats: %s, control %q", got, cp.Control)
+		}
 	}
 }
 
