@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-
-	"github.com/treadle-go/treadle/checkpoint"
 )
 
 // check reads all that the file has and says what is wrong with it. It finds what

@@ -69,7 +69,9 @@ func TestWhatWasDeletedIsInNoFile(t *testing.T) {
 		return nil
 	}
 	drop := func(t *testing.T, f *files) error { return f.db.DeleteThread(t.Context(), "mine") }
-	for name, test := range map[string]struct{ threads, items func(*testing.T, *files) error }{
+	for name, test := range map[string]struct {
+		threads, items func(*testing.T, *files) error
+	}{
 		"a thread, one item after the other": {drop, forget},
 		"the items of a namespace":           {drop, func(t *testing.T, f *files) error { return f.store.ForgetAll(t.Context(), n) }},
 		"a run": {func(t *testing.T, f *files) error {

@@ -87,7 +87,7 @@ func TestWhatWasPrunedIsNotMissing(t *testing.T) {
 		}
 		keys = append(keys, l.put(p))
 	}
-	if _, err := db.DeleteRuns(t.Context(), "gone"); err != nil {
+	if _, err := db.DeleteRuns(t.Context(), "thread", []string{"gone"}); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(listed(t, db, checkpoint.Query{Thread: "thread"})); n != 34 {
