@@ -118,9 +118,9 @@ func ids(t *testing.T, file string) map[int]string {
 func TestThreadsTables(t *testing.T) {
 	file := library(t)
 	for command, want := range map[string]string{
-		"list": `THREAD         GRAPH  CHECKPOINTS    SIZE  LAST CHANGE  STATUS
-asking         jokes            5  0.0 kB  just now     waiting for an answer
-done           jokes            7  0.0 kB  just now     idle
+		"list": `THREAD          GRAPH  CHECKPOINTS    SIZE  LAST CHANGE  STATUS
+asking          jokes            5  0.0 kB  just now     waiting for an answer
+done            jokes            7  0.0 kB  just now     idle
 press\u001b[2J  press            2  0.0 kB  just now     failed
 `,
 		"du": `  SIZE  CHECKPOINTS  THREAD
@@ -460,7 +460,7 @@ func TestThreadsOfAnEncryptedSaverAreUnreadable(t *testing.T) {
 		t.Fatal(err)
 	}
 	diff(t, onFile(t, file, "list"), result{Stdout: `THREAD  GRAPH  CHECKPOINTS    SIZE  LAST CHANGE  STATUS
-secret  jokes            5  0.0 kB  just now     unreadable
+secret                   5  0.0 kB  just now     unreadable
 `})
 	if got := call(t.Context(), "threads", "show", "secret", "--json", "--db", file); got.Code != 0 || strings.Contains(got.Stdout, "owls") || !json.Valid([]byte(got.Stdout)) {
 		t.Errorf("got %+v", got)
