@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/pgtest"
 	"github.com/treadle-go/treadle/store"
 	"github.com/treadle-go/treadle/store/storetest"
@@ -27,6 +28,19 @@ func TestStore(t *testing.T) {
 			t.Run("differential", func(t *testing.T) { storetest.Differential(t, shelf) })
 		})
 	}
+}
+
+func TestEncryptedStore(t *testing.T) {
+	url := quick(t)
+	sealed := func(t *testing.T) store.Backend {
+		b, err := store.Encrypted(checked(t, fresh(t, url, Options{})), checkpoint.EncryptionKey{ID: 1, Secret: make([]byte, 32)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	t.Run("suite", func(t *testing.T) { storetest.Run(t, sealed) })
+	t.Run("differential", func(t *testing.T) { storetest.Differential(t, sealed) })
 }
 
 // checked is a shelf whose tables are checked after the test.

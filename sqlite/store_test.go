@@ -1,11 +1,15 @@
 package sqlite
 
 import (
+	"bytes"
 	"context"
+	"fmt"
+	"os"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
 
+	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/store"
 	"github.com/treadle-go/treadle/store/storetest"
 )
@@ -30,6 +34,13 @@ func TestStore(t *testing.T) {
 			one := eager(file(t))
 			return &inTurn{shelves: [2]*shelf{one, eager(open(t, one.db.path, nil).shelf)}}
 		}, false, true},
+		"encrypted": {func(t *testing.T) store.Backend {
+			sealed, err := store.Encrypted(eager(file(t)), checkpoint.EncryptionKey{ID: 1, Secret: make([]byte, 32)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return sealed
+		}, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -40,6 +51,42 @@ func TestStore(t *testing.T) {
 				t.Run("differential", func(t *testing.T) { storetest.Differential(t, test.open) })
 			}
 		})
+	}
+}
+
+// With keys nothing of an item but its name is in the file, whatever was done.
+func TestAnEncryptedStoreLeavesNoTextInTheFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "test.db")
+	db := open(t, path, nil)
+	s, err := db.Store(&store.Options{Keys: []checkpoint.EncryptionKey{{ID: 1, Secret: make([]byte, 32)}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := store.Namespace{"n"}
+	for i := range 200 {
+		value := map[string]string{"confidential": fmt.Sprint("zanzibar ", i)}
+		if err := s.Put(t.Context(), n, fmt.Sprint(i%50), value, &store.PutOptions{Meta: map[string]string{"quetzal": "x"}, Index: []string{"confidential"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found, err := s.Search(t.Context(), n, &store.SearchOptions{Query: "zanzibar 199", Filter: store.Meta(store.Eq("quetzal", "x"))})
+	if err != nil || len(found) == 0 || found[0].Key != "49" {
+		t.Errorf("found %v, %v", found, err)
+	}
+	files, err := filepath.Glob(path + "*")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, word := range []string{"zanzibar", "confidential", "quetzal"} {
+			if bytes.Contains(raw, []byte(word)) {
+				t.Errorf("%s has the word %q", filepath.Base(file), word)
+			}
+		}
 	}
 }
 

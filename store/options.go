@@ -3,6 +3,8 @@ package store
 import (
 	"fmt"
 	"time"
+
+	"github.com/treadle-go/treadle/checkpoint"
 )
 
 // Options configure a store. The zero value, and a nil *Options, are the
@@ -30,6 +32,22 @@ type Options struct {
 	// trace of an item after it was deleted, before [Store.Sweep] drops them; 0
 	// means for ever.
 	HistoryAge time.Duration
+	// Keys, if there are any, encrypt items with AES-GCM: values and meta are
+	// sealed and bound to their namespace and key, and the words of the index are
+	// keyed digests. The first key seals; all of them open. To rotate, put the new
+	// key first and keep the old ones for as long as items and their history are
+	// kept; the next search with a query indexes anew. A store whose items were put
+	// without keys is not opened with them, or the other way round.
+	//
+	// Filters are evaluated when an item has been opened, so they take as long as
+	// reading all items under the prefix does.
+	//
+	// Whoever can read the database still sees namespaces, keys, times, sizes,
+	// versions, which items share words and how often, the paths and the model of
+	// the index, and with an Embedder the vectors, from which much of a text can be
+	// told; leave the Embedder out where that is too much. Whoever can write to it
+	// can remove items, and put an older version of an item in the place of a newer.
+	Keys []checkpoint.EncryptionKey
 	// Now is the clock; nil means time.Now. Tests set it.
 	Now func() time.Time
 }

@@ -36,6 +36,7 @@ type Query struct {
 
 	filter  *matcher
 	explain bool
+	veil    *veil // of a query on sealed items
 }
 
 // ByNewest reports whether the search is without a query.
@@ -43,10 +44,20 @@ func (q *Query) ByNewest() bool { return q.Vector == nil && q.Terms == nil }
 
 // Filter is the search's filter, for narrowing it down. What it lets through must
 // pass Match all the same.
-func (q *Query) Filter() Filter { return q.filter.source() }
+func (q *Query) Filter() Filter {
+	if q.veil != nil && q.filter != nil {
+		return And() // there is one, and nothing to narrow by
+	}
+	return q.filter.source()
+}
 
 // Match reports whether an item with this value and meta passes the filter.
-func (q *Query) Match(value, meta json.RawMessage) bool { return q.filter.match(value, meta) }
+func (q *Query) Match(value, meta json.RawMessage) bool {
+	if q.veil != nil {
+		return q.veil.match(value, meta)
+	}
+	return q.filter.match(value, meta)
+}
 
 // A Candidate is an item that a search may return.
 type Candidate struct {
@@ -63,7 +74,12 @@ type Candidate struct {
 // Rank says which of the candidates a search returns, best first: those nearest
 // to the query's vector, and those that contain its terms. An item that is
 // among both is given twice.
-func (q *Query) Rank(near, matching []Candidate) []Ranked { return q.rank(near, matching) }
+func (q *Query) Rank(near, matching []Candidate) []Ranked {
+	if q.veil != nil {
+		return q.veil.rank(near, matching)
+	}
+	return q.rank(near, matching)
+}
 
 // Ranked is the place of a candidate in the answer.
 type Ranked struct {

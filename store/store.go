@@ -38,6 +38,12 @@ func New(backend Backend, opts *Options) (*Store, error) {
 	if s.opts.Now == nil {
 		s.opts.Now = time.Now
 	}
+	if len(s.opts.Keys) > 0 {
+		var err error
+		if s.backend, err = Encrypted(backend, s.opts.Keys...); err != nil {
+			return nil, err
+		}
+	}
 	s.fields = mustPaths(s.opts.Fields)
 	s.stamp = stampOf(&s.opts)
 	s.cache = newVectorCache()

@@ -1,0 +1,319 @@
+package store
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/treadle-go/treadle/checkpoint"
+)
+
+// Encrypted wraps a backend so that it keeps sealed items only: see
+// [Options.Keys], which does the same for a store.
+func Encrypted(b Backend, keys ...checkpoint.EncryptionKey) (Backend, error) {
+	switch {
+	case b == nil:
+		return nil, &InvalidError{What: "backend", Reason: "is nil: an encrypted one needs another to keep items in"}
+	case len(keys) == 0:
+		return nil, &InvalidError{What: "encryption", Reason: "needs a key"}
+	}
+	e := &encrypted{Backend: b, seal: keys[0].ID, aead: map[byte]cipher.AEAD{}}
+	derived := hmac.New(sha256.New, keys[0].Secret)
+	derived.Write([]byte("treadle store words"))
+	secret := derived.Sum(nil)
+	e.words = func(word []byte) []byte {
+		h := hmac.New(sha256.New, secret)
+		h.Write(word)
+		return h.Sum(nil)[:16]
+	}
+	for _, k := range keys {
+		if e.aead[k.ID] != nil {
+			return nil, &InvalidError{What: "encryption", Reason: fmt.Sprintf("has two keys with the id %d", k.ID)}
+		}
+		block, err := aes.NewCipher(k.Secret)
+		if err == nil {
+			e.aead[k.ID], err = cipher.NewGCM(block)
+		}
+		if err != nil {
+			return nil, &InvalidError{What: "encryption", Reason: fmt.Sprintf("has a key %d that cannot be used: %v", k.ID, err)}
+		}
+	}
+	return e, nil
+}
+
+// encrypted is the backend that Encrypted returns.
+type encrypted struct {
+	Backend
+	seal  byte // the id of the key that seals
+	aead  map[byte]cipher.AEAD
+	words func(word []byte) []byte // a word as the index has it
+}
+
+// A sealed value is an object with one member, the base64 of: the key's id, a
+// nonce, and the encryption of a digest of the place and the data. The place is
+// in the data and not beside it because a filter sees a value without its place.
+const (
+	sealedBegin = `{"sealed":"`
+	sealedEnd   = `"}`
+)
+
+// placeOf is a digest of where a part of an item belongs.
+func placeOf(part string, n Namespace, key string) [sha256.Size]byte {
+	return sha256.Sum256([]byte(part + "\x00" + append(slices.Clone(n), key).Encode()))
+}
+
+// The parts of an item.
+const (
+	partValue = "value"
+	partMeta  = "meta"
+	partPaths = "paths"
+)
+
+func (e *encrypted) close(part string, n Namespace, key string, data []byte) []byte {
+	if data == nil {
+		return nil
+	}
+	aead, place := e.aead[e.seal], placeOf(part, n, key)
+	out := make([]byte, 1+aead.NonceSize(), 1+aead.NonceSize()+len(place)+len(data)+aead.Overhead())
+	out[0] = e.seal
+	_, _ = rand.Read(out[1:]) // never fails
+	out = aead.Seal(out, out[1:], append(place[:], data...), nil)
+	text := append(make([]byte, 0, len(sealedBegin)+base64.StdEncoding.EncodedLen(len(out))+len(sealedEnd)), sealedBegin...)
+	return append(base64.StdEncoding.AppendEncode(text, out), sealedEnd...)
+}
+
+// unseal is the data and the place it was sealed for.
+func (e *encrypted) unseal(sealed []byte) (place, data []byte, err error) {
+	text, begins := bytes.CutPrefix(sealed, []byte(sealedBegin))
+	text, ends := bytes.CutSuffix(text, []byte(sealedEnd))
+	if !begins || !ends {
+		return nil, nil, fmt.Errorf("is stored in the clear, not by a store with keys")
+	}
+	raw, err := base64.StdEncoding.DecodeString(string(text))
+	if err != nil || len(raw) == 0 {
+		return nil, nil, fmt.Errorf("is not sealed data")
+	}
+	aead := e.aead[raw[0]]
+	if aead == nil {
+		return nil, nil, fmt.Errorf("is sealed with key %d, which was not given", raw[0])
+	}
+	if len(raw) < 1+aead.NonceSize() {
+		return nil, nil, fmt.Errorf("is too short to be sealed")
+	}
+	body, err := aead.Open(nil, raw[1:1+aead.NonceSize()], raw[1+aead.NonceSize():], nil)
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot be opened with key %d: %w", raw[0], err)
+	}
+	if len(body) < sha256.Size {
+		return nil, nil, fmt.Errorf("is too short to be sealed")
+	}
+	return body[:sha256.Size], body[sha256.Size:], nil
+}
+
+func (e *encrypted) open(part string, n Namespace, key string, sealed []byte) ([]byte, error) {
+	if sealed == nil {
+		return nil, nil
+	}
+	at, data, err := e.unseal(sealed)
+	if want := placeOf(part, n, key); err == nil && !bytes.Equal(at, want[:]) {
+		err = fmt.Errorf("was sealed for another item")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("store: %s of key %q in namespace %v %w", part, key, n, err)
+	}
+	return data, nil
+}
+
+// record opens a record. The backend's stays as it is.
+func (e *encrypted) record(r *Record) (*Record, error) {
+	if r == nil || r.Kind != Put {
+		return r, nil
+	}
+	opened := *r
+	var err error
+	if opened.Value, err = e.open(partValue, r.Namespace, r.Key, r.Value); err != nil {
+		return nil, err
+	}
+	if opened.Meta, err = e.open(partMeta, r.Namespace, r.Key, r.Meta); err != nil {
+		return nil, err
+	}
+	if strings.HasPrefix(r.Paths, sealedBegin) {
+		paths, err := e.open(partPaths, nil, "", []byte(r.Paths))
+		if err != nil {
+			return nil, err
+		}
+		opened.Paths = string(paths)
+	}
+	return &opened, nil
+}
+
+func (e *encrypted) records(rs []*Record, err error) ([]*Record, error) {
+	if err != nil {
+		return nil, err
+	}
+	opened := make([]*Record, len(rs))
+	for i, r := range rs {
+		if opened[i], err = e.record(r); err != nil {
+			return nil, err
+		}
+	}
+	return opened, nil
+}
+
+// word is what the index has for a word: a keyed digest, of letters and digits.
+func (e *encrypted) word(w string) string { return hex.EncodeToString(e.words([]byte(w))) }
+
+// stamp is another one for each key, whose digests of words are others.
+func (e *encrypted) stamp(s string) string {
+	if s == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s sealed with key %d", s, e.seal)
+}
+
+// indexed is x as the backend keeps it. It may be replaced by Seq alone, so its
+// paths have no place.
+func (e *encrypted) indexed(x Indexed) Indexed {
+	x.Stamp = e.stamp(x.Stamp)
+	if x.Paths != "" && x.Paths != noPaths {
+		x.Paths = string(e.close(partPaths, nil, "", []byte(x.Paths)))
+	}
+	terms := make([]Term, len(x.Terms))
+	for i, t := range x.Terms {
+		terms[i] = Term{e.word(t.Text), t.Count}
+	}
+	slices.SortFunc(terms, func(a, b Term) int { return cmp.Compare(a.Text, b.Text) })
+	x.Terms = terms
+	return x
+}
+
+// A veil is what a query needs to work on sealed items.
+type veil struct {
+	query  *Query // as it was asked
+	order  []int  // where in the query's own terms each of the veiled ones is
+	unseal func([]byte) ([]byte, error)
+}
+
+// query is q for the backend.
+func (e *encrypted) query(q *Query) *Query {
+	veiled := *q
+	veiled.Stamp = e.stamp(q.Stamp)
+	v := &veil{query: q, unseal: func(sealed []byte) ([]byte, error) {
+		if sealed == nil {
+			return nil, nil
+		}
+		_, data, err := e.unseal(sealed)
+		return data, err
+	}}
+	if q.Terms != nil {
+		v.order = make([]int, len(q.Terms))
+		words := make([]string, len(q.Terms))
+		for i, t := range q.Terms {
+			v.order[i], words[i] = i, e.word(t)
+		}
+		slices.SortFunc(v.order, func(a, b int) int { return cmp.Compare(words[a], words[b]) })
+		slices.Sort(words)
+		veiled.Terms = words
+	}
+	veiled.veil = v
+	return &veiled
+}
+
+// match decides on opened values. What cannot be opened passes, so that whoever
+// reads it gets the error.
+func (v *veil) match(value, meta json.RawMessage) bool {
+	if v.query.filter == nil {
+		return true
+	}
+	plainValue, err := v.unseal(value)
+	if err != nil {
+		return true
+	}
+	plainMeta, err := v.unseal(meta)
+	return err != nil || v.query.filter.match(plainValue, plainMeta)
+}
+
+// rank ranks by the words as they were asked.
+func (v *veil) rank(near, matching []Candidate) []Ranked {
+	matching = slices.Clone(matching)
+	for i := range matching {
+		counts := make([]int, len(matching[i].Counts))
+		for j, n := range matching[i].Counts {
+			counts[v.order[j]] = n
+		}
+		matching[i].Counts = counts
+	}
+	return v.query.rank(near, matching)
+}
+
+// Do is that of [Backend].
+func (e *encrypted) Do(ctx context.Context, b *Batch) (*Results, error) {
+	sealed := *b
+	sealed.Searches = make([]*Query, len(b.Searches))
+	for i, q := range b.Searches {
+		sealed.Searches[i] = e.query(q)
+	}
+	sealed.Writes = slices.Clone(b.Writes)
+	for i := range sealed.Writes {
+		w := &sealed.Writes[i]
+		w.Value, w.Meta = e.close(partValue, w.Namespace, w.Key, w.Value), e.close(partMeta, w.Namespace, w.Key, w.Meta)
+		w.Indexed = e.indexed(w.Indexed)
+	}
+	got, err := e.Backend.Do(ctx, &sealed)
+	if err != nil {
+		return nil, err
+	}
+	out := &Results{Namespaces: got.Namespaces, Searches: make([][]Found, len(got.Searches))}
+	if out.Gets, err = e.records(got.Gets, nil); err != nil {
+		return nil, err
+	}
+	if out.Writes, err = e.records(got.Writes, nil); err != nil {
+		return nil, err
+	}
+	for i, found := range got.Searches {
+		out.Searches[i] = slices.Clone(found)
+		for j := range out.Searches[i] {
+			if out.Searches[i][j].Record, err = e.record(found[j].Record); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return out, nil
+}
+
+// History is that of [Backend].
+func (e *encrypted) History(ctx context.Context, n Namespace, key string) ([]*Record, error) {
+	return e.records(e.Backend.History(ctx, n, key))
+}
+
+// Changes is that of [Backend].
+func (e *encrypted) Changes(ctx context.Context, prefix Namespace, after int64, limit int) ([]*Record, int64, error) {
+	sealed, seq, err := e.Backend.Changes(ctx, prefix, after, limit)
+	records, err := e.records(sealed, err)
+	return records, seq, err
+}
+
+// Stale is that of [Backend].
+func (e *encrypted) Stale(ctx context.Context, stamp string, after int64, limit int) ([]*Record, error) {
+	return e.records(e.Backend.Stale(ctx, e.stamp(stamp), after, limit))
+}
+
+// Reindex is that of [Backend].
+func (e *encrypted) Reindex(ctx context.Context, by map[int64]Indexed) error {
+	sealed := make(map[int64]Indexed, len(by))
+	for seq, x := range by {
+		sealed[seq] = e.indexed(x)
+	}
+	return e.Backend.Reindex(ctx, sealed)
+}
