@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -17,12 +18,17 @@ func NewMemoryBackend() Backend {
 		vectors: map[string]*vecindex.Index{},
 		indexed: map[int64]*entry{},
 		changed: make(chan struct{}),
+		seats:   make(chan struct{}, runtime.GOMAXPROCS(0)),
 	}
 }
 
 // memory keeps all records in the order of their Seqs, and again by namespace,
 // where searches and gets look.
 type memory struct {
+	// seats bounds how many searches hold mu at a time. A writer waits for those
+	// that do, and they take the longer the more they are: beyond one for each
+	// processor none is done any sooner for it.
+	seats   chan struct{}
 	mu      sync.RWMutex
 	seq     int64
 	swept   int64    // the greatest Seq of a current record that a sweep dropped
@@ -51,6 +57,14 @@ type entry struct {
 func (m *memory) Do(ctx context.Context, b *Batch) (*Results, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
+	}
+	if len(b.Searches) > 0 {
+		select {
+		case m.seats <- struct{}{}:
+			defer func() { <-m.seats }()
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
 	if len(b.Writes) == 0 {
 		m.mu.RLock()

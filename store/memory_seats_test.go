@@ -1,0 +1,43 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"testing"
+)
+
+// However many searches there are, those that wait for their turn hold up
+// nobody, and can be given up.
+func TestSearchesThatWaitHoldUpNoWriter(t *testing.T) {
+	m := NewMemoryBackend().(*memory)
+	s, err := New(m, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range cap(m.seats) {
+		m.seats <- struct{}{}
+	}
+	n := Namespace{"n"}
+	waiting := make(chan error)
+	go func() {
+		_, err := s.Search(t.Context(), n, &SearchOptions{Query: "a"})
+		waiting <- err
+	}()
+	if err := s.Put(t.Context(), n, "k", map[string]string{"t": "a"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Get(t.Context(), n, "k", nil); err != nil {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Search(ctx, n, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("a search that was given up: %v", err)
+	}
+	for range cap(m.seats) {
+		<-m.seats
+	}
+	if err := <-waiting; err != nil {
+		t.Error(err)
+	}
+}
