@@ -33,6 +33,11 @@
 // the connection breaks before the answer is there, the put is sent again over
 // another: its id and the compare-and-set make sure that it is stored once. If
 // that fails too, or the context has ended, the error is an [ErrOutcomeUnknown].
+// So are pending writes and the deletion of a thread, which may be done twice. A
+// connection that the server has closed while it was idle is noticed before
+// anything is sent over it, and a server that restarts is waited for, for some
+// seconds. What else was sent when the connection broke, a write of the store for
+// instance, is an ErrOutcomeUnknown.
 //
 // # What is in the tables
 //

@@ -454,6 +454,10 @@ continues the copy goes on from there; the thread itself stays as it is. Without
 					return err
 				}
 			}
+			if cp.ID != head.ID && !json.Valid(cp.Control) {
+				// What is encrypted is bound to its checkpoint; there is no key here to bind it anew.
+				return fmt.Errorf("thread %q is encrypted: only a program with its key can go back to a checkpoint; without --at it can be copied", from)
+			}
 			err = in.db.CopyThread(ctx, from, to)
 			if errors.Is(err, checkpoint.ErrConflict) {
 				return fmt.Errorf("there is a thread %q already", to)

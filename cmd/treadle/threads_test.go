@@ -456,6 +456,13 @@ func TestThreadsOfAnEncryptedSaverAreUnreadable(t *testing.T) {
 	if _, err := g.Open("secret").RunJSON(t.Context(), []byte(`{"topic":"owls"}`)); asked(err) != "Publish this joke?" {
 		t.Fatal(err)
 	}
+	var oldest checkpoint.ID
+	for cp, err := range db.List(t.Context(), checkpoint.Query{Thread: "secret"}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		oldest = cp.ID
+	}
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -464,6 +471,25 @@ secret                   5  0.0 kB  just now     unreadable
 `})
 	if got := call(t.Context(), "threads", "show", "secret", "--json", "--db", file); got.Code != 0 || strings.Contains(got.Stdout, "owls") || !json.Valid([]byte(got.Stdout)) {
 		t.Errorf("got %+v", got)
+	}
+	// A copy can be read with the key; to go back in it takes the key.
+	if got := onFile(t, file, "fork secret --to back --at", oldest.String()); got.Code == 0 || !strings.Contains(got.Stderr, `thread "secret" is encrypted`) {
+		t.Errorf("a fork at an older checkpoint: %+v", got)
+	}
+	if got := onFile(t, file, "fork secret --to copy"); got.Code != 0 {
+		t.Errorf("a copy: %+v", got)
+	}
+	if db, err = sqlite.Open(file, nil); err != nil {
+		t.Fatal(err)
+	}
+	if sealed, err = checkpoint.Encrypted(db, checkpoint.EncryptionKey{ID: 1, Secret: bytes.Repeat([]byte{7}, 32)}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sealed.Get(t.Context(), checkpoint.Key{Thread: "copy"}); err != nil {
+		t.Error(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
 	}
 }
 
