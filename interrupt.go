@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"github.com/treadle-go/treadle/internal/bounded"
 	"github.com/treadle-go/treadle/internal/pregel"
 )
 
@@ -65,7 +66,7 @@ func (c *interruptConfig) answers(t reflect.Type) (json.RawMessage, error) {
 	if c.accept == nil {
 		return answerSchema(t)
 	}
-	if _, err := c.accept.Resolve(nil); err != nil {
+	if _, err := bounded.Resolve(c.accept, nil); err != nil {
 		return nil, fmt.Errorf("the schema given with Accept: %w", err)
 	}
 	return json.Marshal(c.accept)

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/treadle-go/treadle/internal/bounded"
 )
 
 // ObjectMode is a way to get a value from a model.
@@ -96,7 +98,7 @@ type asker struct {
 	mode     ObjectMode
 	name     string
 	schema   *jsonschema.Schema
-	resolved *jsonschema.Resolved
+	resolved *bounded.Schema
 	wrapped  bool // the value stands in an object, which providers insist on
 }
 
@@ -113,7 +115,7 @@ func newAsker(t reflect.Type, info Info, mode ObjectMode) (*asker, error) {
 		a.schema = &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{wrapName: schema},
 			Required: []string{wrapName}, AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}}}
 	}
-	if a.resolved, err = a.schema.Resolve(&jsonschema.ResolveOptions{ValidateDefaults: true}); err != nil {
+	if a.resolved, err = bounded.Resolve(a.schema, &jsonschema.ResolveOptions{ValidateDefaults: true}); err != nil {
 		return nil, fmt.Errorf("llm: Object: the schema of %v: %w", t, err)
 	}
 	switch {
@@ -200,9 +202,11 @@ func (a *asker) value(m *Message) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// findJSON finds an object in a text: all of it, in a fence, or somewhere.
+// findJSON finds an object in a text: all of it, in a fence, or somewhere. It looks
+// at a hundred places at most, since each may be as long as the text.
 func findJSON(s string) (json.RawMessage, bool) {
-	for i := strings.IndexByte(s, '{'); i >= 0; {
+	i := strings.IndexByte(s, '{')
+	for tries := 0; i >= 0 && tries < 100; tries++ {
 		d := json.NewDecoder(strings.NewReader(s[i:]))
 		var raw json.RawMessage
 		if d.Decode(&raw) == nil {

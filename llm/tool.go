@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"github.com/treadle-go/treadle/internal/bounded"
 	"github.com/treadle-go/treadle/internal/caught"
 	"github.com/treadle-go/treadle/internal/observe"
 )
@@ -37,8 +38,8 @@ type Tool struct {
 	// is the whole description: {"type": "web_search", …}.
 	Extra map[string]any
 
-	resolved *jsonschema.Resolved // of Parameters, if NewTool made them
-	err      error                // why NewTool failed
+	resolved *bounded.Schema // of Parameters, if NewTool made them
+	err      error           // why NewTool failed
 }
 
 // ToolOption is a setting of a tool. Any function of this type will do.
@@ -69,7 +70,8 @@ func Timeout(d time.Duration) ToolOption { return func(t *Tool) { t.Timeout = d 
 // itself ([CallFrom]), the agent's state ([StateFrom]), and whatever the run has
 // put there. Out may be any type that [ToolResult] takes.
 //
-// If there can be no schema for In, using the tool is an error that says why.
+// If there can be no schema for In, or fn is nil, [Tool.Check] and every use of the
+// tool is an error that says why.
 func NewTool[In, Out any](name, description string, fn func(context.Context, In) (Out, error), opts ...ToolOption) *Tool {
 	t := &Tool{Name: name, Description: description}
 	t.Parameters, t.resolved, t.err = argumentsOf[In]()
@@ -80,7 +82,14 @@ func NewTool[In, Out any](name, description string, fn func(context.Context, In)
 		}
 		return fn(ctx, in)
 	}
-	for _, opt := range opts {
+	if fn == nil {
+		t.err = errors.New("its function is nil")
+	}
+	for i, opt := range opts {
+		if opt == nil {
+			t.err = errors.Join(t.err, fmt.Errorf("its option %d is nil", i))
+			continue
+		}
 		opt(t)
 	}
 	return t
@@ -145,6 +154,22 @@ func (t *Tool) check() error {
 	case t.Run == nil && len(t.Extra) > 0: // the provider names it
 	case !isToolName(t.Name):
 		return fmt.Errorf("llm: tool %q: a name is made of 1 to 64 letters, digits, _ and -", t.Name)
+	}
+	return nil
+}
+
+// Check reports what is wrong with the tool: its name, what [NewTool] could not
+// make, and a schema that arguments cannot be checked against in bounded time. Agents
+// check their tools when they are made.
+func (t *Tool) Check() error {
+	if err := t.check(); err != nil {
+		return err
+	}
+	if t.Parameters == nil || t.resolved != nil && t.resolved.Schema() == t.Parameters {
+		return nil
+	}
+	if _, err := bounded.Resolve(t.Parameters, nil); err != nil {
+		return fmt.Errorf("llm: tool %s: the schema of its parameters: %w", t.Name, err)
 	}
 	return nil
 }

@@ -10,10 +10,12 @@ import (
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/treadle-go/treadle/internal/bounded"
 )
 
 // argumentsOf is the schema of a tool's arguments.
-func argumentsOf[In any]() (*jsonschema.Schema, *jsonschema.Resolved, error) {
+func argumentsOf[In any]() (*jsonschema.Schema, *bounded.Schema, error) {
 	t := reflect.TypeFor[In]()
 	s, err := schemaOf(t)
 	if err != nil {
@@ -22,7 +24,7 @@ func argumentsOf[In any]() (*jsonschema.Schema, *jsonschema.Resolved, error) {
 	if s.Type != "object" {
 		return nil, nil, fmt.Errorf("its arguments must be a struct, not %v", t)
 	}
-	r, err := s.Resolve(&jsonschema.ResolveOptions{ValidateDefaults: true})
+	r, err := bounded.Resolve(s, &jsonschema.ResolveOptions{ValidateDefaults: true})
 	if err != nil {
 		return nil, nil, fmt.Errorf("the schema of %v: %w", t, err)
 	}
@@ -128,6 +130,9 @@ func tagValue(s *jsonschema.Schema, word string) (v any, err error) {
 
 // arguments checks a call's arguments and fills in what is absent.
 func (t *Tool) arguments(raw json.RawMessage) (json.RawMessage, error) {
+	if err := bounded.JSON(raw); err != nil {
+		return nil, err
+	}
 	args, err := decodeObject(raw)
 	if err != nil {
 		return nil, err
@@ -137,7 +142,7 @@ func (t *Tool) arguments(raw json.RawMessage) (json.RawMessage, error) {
 	}
 	r := t.resolved
 	if r == nil || r.Schema() != t.Parameters {
-		if r, err = t.Parameters.Resolve(nil); err != nil {
+		if r, err = bounded.Resolve(t.Parameters, nil); err != nil {
 			return nil, fmt.Errorf("the tool's own schema is invalid: %w", err)
 		}
 	}

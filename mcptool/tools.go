@@ -11,6 +11,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/treadle-go/treadle/internal/bounded"
 	"github.com/treadle-go/treadle/llm"
 )
 
@@ -70,19 +71,28 @@ func (s *session) tool(t *mcp.Tool) (*llm.Tool, error) {
 	return out, nil
 }
 
-// schema is a schema as the server wrote it. That calls can be checked against it
-// is found out here rather than at the first call.
+// schema is a schema as the server wrote it. That calls can be checked against it,
+// and in bounded time, is found out here rather than at the first call. A tool
+// without a schema takes any object.
 func schema(from any) (*jsonschema.Schema, error) {
+	if from == nil {
+		return &jsonschema.Schema{Type: "object"}, nil
+	}
 	raw, err := json.Marshal(from)
 	if err != nil {
 		return nil, err
 	}
-	var out jsonschema.Schema
-	if err := json.Unmarshal(raw, &out); err != nil {
+	out, err := bounded.Parse(raw)
+	if err != nil {
 		return nil, err
 	}
-	_, err = out.Resolve(nil)
-	return &out, err
+	if _, err = bounded.Resolve(out, nil); err != nil {
+		return nil, err
+	}
+	if out.Type == "" && out.Types == nil && out.Ref == "" {
+		out.Type = "object" // arguments are nothing else, and providers insist on it
+	}
+	return out, nil
 }
 
 func (s *session) call(ctx context.Context, tool, shown string, args json.RawMessage) (any, error) {

@@ -13,9 +13,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/google/jsonschema-go/jsonschema"
-
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/bounded"
 )
 
 // A Pause is a question that a node asked and that nobody has answered yet.
@@ -439,6 +438,9 @@ func sameJSON(a, b json.RawMessage) bool {
 
 // accepts checks an answer against the question's schema.
 func (p Pause) accepts(raw json.RawMessage) error {
+	if err := bounded.JSON(raw); err != nil {
+		return err
+	}
 	var v any
 	if err := json.Unmarshal(raw, &v); err != nil {
 		return err
@@ -446,11 +448,11 @@ func (p Pause) accepts(raw json.RawMessage) error {
 	if len(p.Schema) == 0 {
 		return nil
 	}
-	var s jsonschema.Schema
-	if err := json.Unmarshal(p.Schema, &s); err != nil {
+	s, err := bounded.Parse(p.Schema)
+	if err != nil {
 		return fmt.Errorf("the question's schema: %w", err)
 	}
-	resolved, err := s.Resolve(nil)
+	resolved, err := bounded.Resolve(s, nil)
 	if err != nil {
 		return fmt.Errorf("the question's schema: %w", err)
 	}

@@ -1,0 +1,86 @@
+package llm_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/llm/llmtest"
+)
+
+// given is a tool with a schema that is known at run time.
+func given(t *testing.T, schema string) *llm.Tool {
+	t.Helper()
+	var s jsonschema.Schema
+	if err := json.Unmarshal([]byte(schema), &s); err != nil {
+		t.Fatal(err)
+	}
+	return &llm.Tool{Name: "t", Parameters: &s, Run: func(context.Context, json.RawMessage) (any, error) { return "ran", nil }}
+}
+
+func TestSchemaThatRefersToItselfIsAnError(t *testing.T) {
+	for _, schema := range []string{`{"$ref":"#"}`, `{"type":"object","properties":{"a":{"anyOf":[{"$ref":"#/properties/a"}]}}}`} {
+		tool := given(t, schema)
+		if err := tool.Check(); err == nil || !strings.Contains(err.Error(), "tool t") {
+			t.Errorf("Check: %v", err)
+		}
+		_, err := tool.Call(t.Context(), llm.ToolCall{ID: "1", Name: "t", Args: json.RawMessage(`{"a":1}`)})
+		if err == nil {
+			t.Errorf("%s: the call was made", schema)
+		}
+	}
+}
+
+func TestSchemaWhoseReferencesDoubleIsAnError(t *testing.T) {
+	var defs []string
+	for k := 1; k <= 40; k++ {
+		defs = append(defs, fmt.Sprintf(`"x%d":{"allOf":[{"$ref":"#/$defs/x%d"},{"$ref":"#/$defs/x%d"}]}`, k, k-1, k-1))
+	}
+	tool := given(t, `{"$defs":{"x0":{"type":"object"},`+strings.Join(defs, ",")+`},"$ref":"#/$defs/x40"}`)
+	_, err := tool.Call(t.Context(), llm.ToolCall{ID: "1", Name: "t"})
+	if _, ok := errors.AsType[*llm.ArgumentsError](err); !ok {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestRecursiveSchemaOfAToolWorks(t *testing.T) {
+	tool := given(t, `{"type":"object","properties":{"kids":{"type":"array","items":{"$ref":"#"}}},"additionalProperties":false}`)
+	if err := tool.Check(); err != nil {
+		t.Fatal(err)
+	}
+	call := func(args string) error {
+		_, err := tool.Call(t.Context(), llm.ToolCall{ID: "1", Name: "t", Args: json.RawMessage(args)})
+		return err
+	}
+	if err := call(`{"kids":[{"kids":[{}]},{}]}`); err != nil {
+		t.Error(err)
+	}
+	if err := call(`{"kids":[{"kids":[{"x":1}]},{}]}`); err == nil {
+		t.Error("arguments that do not fit were taken")
+	}
+}
+
+func TestDeepArgumentsAreAnError(t *testing.T) {
+	tool := llm.NewTool("t", "", func(context.Context, struct{ V any }) (string, error) { return "ran", nil })
+	deep := `{"V":` + strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + `}`
+	_, err := tool.Call(t.Context(), llm.ToolCall{ID: "1", Name: "t", Args: json.RawMessage(deep)})
+	if _, ok := errors.AsType[*llm.ArgumentsError](err); !ok {
+		t.Errorf("%v", err)
+	}
+}
+
+// Every brace may begin an object that goes on to the end of the text.
+func TestObjectInATextOfBracesIsLookedForInBoundedTime(t *testing.T) {
+	text := strings.Repeat(`{"a":`, 200_000)
+	model := llm.With(llmtest.NewScript(llmtest.Say(text), llmtest.Say(text), llmtest.Say(text)), llm.Objects(llm.ByPrompt))
+	_, err := llm.Object[struct{ A int }](t.Context(), model, llm.User("x"))
+	if _, ok := errors.AsType[*llm.ObjectError](err); !ok {
+		t.Errorf("%v", err)
+	}
+}
