@@ -101,6 +101,14 @@ func newAgent[S any](model llm.Model, o *Options) (*agent[S], error) {
 		names[m.Name] = true
 		all = append(slices.Clip(all), m.Tools...)
 	}
+	for _, m := range o.Middleware {
+		if m != nil {
+			errs = append(errs, m.check(all))
+		}
+	}
+	if o.Response != nil && o.Response.make == nil {
+		errs = append(errs, errors.New("agent: Options.Response is empty: make it with ResponseOf"))
+	}
 	var err error
 	if a.messages, err = historyOf[S](); err != nil {
 		errs = append(errs, err)
@@ -108,8 +116,8 @@ func newAgent[S any](model llm.Model, o *Options) (*agent[S], error) {
 	if a.tools, err = newToolbox(all, &o.ToolOptions, o.Middleware); err != nil {
 		errs = append(errs, err)
 	}
-	if len(errs) > 0 {
-		return nil, errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
 	}
 	a.base = ModelCall{Model: model, System: o.Prompt, Tools: all}
 	a.ask = wrapModel(o.Middleware, generate)
@@ -291,7 +299,15 @@ func (a *agent[S]) model(ctx context.Context, s S) (said, error) {
 	if left := treadle.RunInfo(ctx).RemainingSteps; left < 2 && len(a.tools.due(llm.Messages{answer})) > 0 {
 		answer = llm.Message{Role: llm.RoleAI, ID: answer.ID, Name: answer.Name, Content: outOfSteps, Usage: answer.Usage}
 	}
-	return said{llm.Messages{answer}}, nil
+	out := llm.Messages{answer}
+	if !a.tools.runnable {
+		// There is no node to answer the calls of an agent without tools, and an
+		// answer of nothing but calls would look like the end.
+		for _, call := range a.tools.due(out) {
+			out = append(out, llm.ToolResult(call, a.tools.unknown(call.Name)))
+		}
+	}
+	return said{out}, nil
 }
 
 // outOfSteps is the answer when there are no steps left to run tools in.

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -91,7 +92,37 @@ func (d *Decisions) UnmarshalJSON(raw []byte) error {
 // The agent needs a saver and runs on a thread.
 func Approve(gates ...Gate) *Middleware {
 	a := approval(gates)
-	return &Middleware{Name: "approve", AfterModel: HookOf(a.review)}
+	m := &Middleware{Name: "approve", AfterModel: HookOf(a.review), err: a.check(), runs: true}
+	for _, g := range gates {
+		if g.Tool != "" {
+			m.names = append(m.names, g.Tool)
+		}
+	}
+	return m
+}
+
+// check reports what would let a call pass that should be asked about.
+func (a approval) check() error {
+	var errs []error
+	if len(a) == 0 {
+		errs = append(errs, errors.New("it has no gates: name the tools whose calls need approval"))
+	}
+	seen := map[string]bool{}
+	for i, g := range a {
+		switch {
+		case g.Tool == "":
+			errs = append(errs, fmt.Errorf("gate %d names no tool", i))
+		case seen[g.Tool]:
+			errs = append(errs, fmt.Errorf("two gates are for the tool %q: only one would be asked", g.Tool))
+		}
+		seen[g.Tool] = true
+		for _, v := range g.Allow {
+			if !slices.Contains(verdicts, v) { // it would count as consent
+				errs = append(errs, fmt.Errorf("the gate of %s allows %q: want some of %q", g.Tool, v, verdicts))
+			}
+		}
+	}
+	return errors.Join(errs...)
 }
 
 type approval []Gate
@@ -114,11 +145,6 @@ func (a approval) gated(ctx context.Context, history llm.Messages) (calls []llm.
 		i := slices.IndexFunc(a, func(g Gate) bool { return g.Tool == call.Name })
 		if i < 0 {
 			continue
-		}
-		for _, v := range a[i].Allow {
-			if !slices.Contains(verdicts, v) { // it would count as consent
-				return nil, nil, fmt.Errorf("agent: the gate of %s allows %q: want some of %q", call.Name, v, verdicts)
-			}
 		}
 		if a[i].When != nil {
 			needed, err := a[i].When(ctx, call)

@@ -140,8 +140,8 @@ func TestApprovalRefusesAnswersThatDoNotFit(t *testing.T) {
 // A verdict that is none would let the call run.
 func TestGateMustAllowVerdictsThatThereAre(t *testing.T) {
 	model := llmtest.NewScript(llmtest.Ask(say("a")))
-	_, err := made(t, model, with(agent.Approve(agent.Gate{Tool: "echo", Allow: []agent.Verdict{"yes"}}))).Thread("1").Run(t.Context(), agent.Ask("go"))
-	if err == nil || !strings.Contains(err.Error(), `agent: the gate of echo allows "yes": want some of ["approve" "edit" "reject" "respond"]`) {
+	_, err := agent.New(model, with(agent.Approve(agent.Gate{Tool: "echo", Allow: []agent.Verdict{"yes"}})))
+	if err == nil || !strings.Contains(err.Error(), `agent: middleware approve: the gate of echo allows "yes": want some of ["approve" "edit" "reject" "respond"]`) {
 		t.Errorf("err = %v", err)
 	}
 	model = llmtest.NewScript(llmtest.Ask(say("a")))

@@ -7,7 +7,8 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// BudgetOptions say how much an agent may spend; 0 means no bound. Run counts
+// BudgetOptions say how much an agent may spend; 0 means no bound, and at least one
+// is set. Run counts
 // from the agent's last input, Thread over the whole thread.
 type BudgetOptions struct {
 	RunTokens, ThreadTokens int
@@ -27,10 +28,21 @@ type BudgetOptions struct {
 func Budget(o BudgetOptions) *Middleware {
 	return &Middleware{
 		Name:        "budget",
+		err:         o.valid(),
 		BeforeAgent: HookOf(func(context.Context, struct{}) (runSpent, error) { return runSpent{}, nil }),
 		BeforeModel: HookOf(o.check, JumpEnd),
 		AfterModel:  HookOf(o.count),
 	}
+}
+
+// valid reports what is wrong with the options.
+func (o BudgetOptions) valid() error {
+	err := bounds(o.Over, []Over{OverEnd, OverFail}, map[string]float64{
+		"RunTokens": float64(o.RunTokens), "ThreadTokens": float64(o.ThreadTokens), "RunCost": o.RunCost, "ThreadCost": o.ThreadCost})
+	if o.Cost == nil && (o.RunCost > 0 || o.ThreadCost > 0) {
+		err = errors.Join(err, errors.New("it bounds the cost and cannot know it: set BudgetOptions.Cost"))
+	}
+	return err
 }
 
 type runSpent struct {
@@ -48,9 +60,6 @@ type spent struct {
 }
 
 func (o BudgetOptions) check(_ context.Context, s allSpent) (halted, error) {
-	if o.Cost == nil && (o.RunCost > 0 || o.ThreadCost > 0) {
-		return halted{}, errors.New("agent: Budget bounds the cost and cannot know it: set BudgetOptions.Cost")
-	}
 	for _, b := range []LimitError{
 		{"tokens", "thread", float64(s.ThreadSpent.Tokens), float64(o.ThreadTokens)},
 		{"tokens", "run", float64(s.RunSpent.Tokens), float64(o.RunTokens)},

@@ -18,7 +18,7 @@ type ClearOptions struct {
 	// Keep is how many of the newest results stay in any case; 3 if 0, and none
 	// if negative.
 	Keep int
-	// Except are tools whose results stay.
+	// Except are tools whose results stay, also tools of other agents of a team.
 	Except []string
 	// Args clears the arguments of the calls, too.
 	Args bool
@@ -35,7 +35,11 @@ func ClearResults(o ClearOptions) *Middleware {
 	o.Tokens = cmp.Or(o.Tokens, 100_000)
 	o.Keep = max(0, cmp.Or(o.Keep, 3))
 	o.Text = cmp.Or(o.Text, "[cleared]")
-	return &Middleware{Name: "clear_results", WrapModel: func(ctx context.Context, call ModelCall, next ModelFunc) (llm.Message, error) {
+	var err error
+	if o.Tokens < 0 {
+		err = fmt.Errorf("Tokens is %d: want at least 1, or 0 for 100,000", o.Tokens)
+	}
+	return &Middleware{Name: "clear_results", err: err, WrapModel: func(ctx context.Context, call ModelCall, next ModelFunc) (llm.Message, error) {
 		n, err := o.count(ctx, call)
 		if err != nil {
 			return llm.Message{}, fmt.Errorf("agent: counting the tokens of the conversation: %w", err)

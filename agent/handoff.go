@@ -35,6 +35,9 @@ type HandoffOptions struct {
 // with a result for every call of the turn. Calls of several such tools in one
 // turn run all those agents at the same time.
 func Handoff(agent string, o *HandoffOptions) *llm.Tool {
+	if agent == "" {
+		panic("agent: Handoff: the name of the agent is empty")
+	}
 	if o == nil {
 		o = &HandoffOptions{}
 	}

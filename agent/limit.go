@@ -9,8 +9,9 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// Limit bounds how often something is done; 0 means no bound. Run counts from the
-// agent's last input, Thread over the whole thread.
+// Limit bounds how often something is done; 0 means no bound, and at least one of
+// the two is set. Run counts from the agent's last input, Thread over the whole
+// thread.
 type Limit struct {
 	Run, Thread int
 	// Over is what happens when the bound is reached.
@@ -53,6 +54,11 @@ func (l Limit) reached(what string, run, thread int) *LimitError {
 	return nil
 }
 
+// check reports what is wrong with a limit.
+func (l Limit) check(allowed ...Over) error {
+	return bounds(l.Over, allowed, map[string]float64{"Run": float64(l.Run), "Thread": float64(l.Thread)})
+}
+
 // stop is what a hook writes at a limit.
 func stop(over Over, reached *LimitError, results ...llm.Message) (halted, error) {
 	switch over {
@@ -78,6 +84,7 @@ type halted struct {
 func LimitModelCalls(l Limit) *Middleware {
 	return &Middleware{
 		Name:        "limit_model_calls",
+		err:         l.check(OverEnd, OverFail),
 		BeforeAgent: HookOf(func(context.Context, struct{}) (runCalls, error) { return runCalls{}, nil }),
 		BeforeModel: HookOf(func(_ context.Context, c modelCalls) (halted, error) {
 			if reached := l.reached("model calls", c.RunModelCalls, c.ThreadModelCalls); reached != nil {
@@ -101,7 +108,7 @@ type modelCalls struct {
 }
 
 // LimitToolCalls bounds the calls of a tool, or of all tools together if tool is
-// "". By default the calls that are too many are answered with an error and the
+// "". The agent must have a tool of that name. By default the calls that are too many are answered with an error and the
 // agent goes on ([OverSkip]).
 func LimitToolCalls(tool string, l Limit) *Middleware {
 	t := toolLimit{tool: tool, Limit: l, key: tool, what: tool + " calls"}
@@ -111,8 +118,12 @@ func LimitToolCalls(tool string, l Limit) *Middleware {
 	} else {
 		name += "_" + tool
 	}
+	var names []string
+	if tool != "" {
+		names = []string{tool}
+	}
 	return &Middleware{
-		Name: name,
+		Name: name, err: l.check(OverSkip, OverEnd, OverFail), names: names, runs: true,
 		BeforeAgent: HookOf(func(context.Context, struct{}) (runToolCalls, error) {
 			return runToolCalls{treadle.Map[string, int]{t.key: 0}}, nil
 		}),

@@ -177,12 +177,20 @@ func TestThreadGoesOnWithAHigherLimit(t *testing.T) {
 // A limit that could not hold is an error, not no limit.
 func TestLimitsThatCannotHoldAreErrors(t *testing.T) {
 	for want, m := range map[string]*agent.Middleware{
-		"agent: Budget bounds the cost and cannot know it: set BudgetOptions.Cost":                           agent.Budget(agent.BudgetOptions{ThreadCost: 1}),
-		`agent: the run limit of model calls is reached (1 of 1), and Over is "continue": want end or error`: agent.LimitModelCalls(agent.Limit{Run: 1, Over: agent.OverSkip}),
-		`agent: the run limit of tool calls is reached (1 of 1), and Over is "stop": want end or error`:      agent.LimitToolCalls("", agent.Limit{Run: 1, Over: "stop"}),
+		"budget: it bounds the cost and cannot know it: set BudgetOptions.Cost":             agent.Budget(agent.BudgetOptions{ThreadCost: 1}),
+		"budget: it bounds nothing: set RunCost or RunTokens or ThreadCost or ThreadTokens": agent.Budget(agent.BudgetOptions{}),
+		"budget: RunTokens is -1: a bound is at least 1, and 0 is none":                     agent.Budget(agent.BudgetOptions{RunTokens: -1, ThreadTokens: 5}),
+		`limit_model_calls: Over is "continue": want one of ["end" "error"]`:                agent.LimitModelCalls(agent.Limit{Run: 1, Over: agent.OverSkip}),
+		"limit_model_calls: it bounds nothing: set Run or Thread":                           agent.LimitModelCalls(agent.Limit{}),
+		"limit_model_calls: Thread is -3: a bound is at least 1, and 0 is none":             agent.LimitModelCalls(agent.Limit{Run: 1, Thread: -3}),
+		`limit_tool_calls: Over is "stop": want one of ["continue" "end" "error"]`:          agent.LimitToolCalls("", agent.Limit{Run: 1, Over: "stop"}),
+		"limit_tool_calls_echo: Run is -1: a bound is at least 1, and 0 is none":            agent.LimitToolCalls("echo", agent.Limit{Run: -1}),
+		"clear_results: Tokens is -1: want at least 1, or 0 for 100,000":                    agent.ClearResults(agent.ClearOptions{Tokens: -1}),
+		"select_tools: Max is -1: want at least 1, or 0 for no bound":                       agent.SelectTools(llmtest.NewScript(), agent.SelectOptions{Max: -1}),
+		"summarize: Tokens, Messages and Keep must not be negative":                         agent.Summarize(llmtest.NewScript(), agent.SummarizeOptions{Tokens: -5}),
+		"retry_tools: its policy has a negative number":                                     agent.RetryTools(treadle.RetryPolicy{Attempts: -1}),
 	} {
-		model := llmtest.NewScript(llmtest.Ask(say("a")), llmtest.Ask(say("b")))
-		if _, err := made(t, model, with(m)).Run(t.Context(), agent.Ask("go")); err == nil || !strings.HasSuffix(err.Error(), want) {
+		if _, err := agent.New(llmtest.NewScript(), with(m)); err == nil || err.Error() != "agent: middleware "+want {
 			t.Errorf("err = %v, want %s", err, want)
 		}
 	}

@@ -27,8 +27,14 @@ type Middleware struct {
 	WrapModel func(ctx context.Context, call ModelCall, next ModelFunc) (llm.Message, error)
 	WrapTool  func(ctx context.Context, call ToolCall, next ToolFunc) (any, error)
 
-	// Tools are added to those of the agent.
+	// Tools are added to those of the agent. A tool that middleware offers in some
+	// calls only stands here too: what names tools (gates, limits) is checked
+	// against the agent's tools when the agent is made.
 	Tools []*llm.Tool
+
+	err   error    // a mistake in its options, which the agent's maker is told
+	names []string // the tools that its options name
+	runs  bool     // it sees only calls that the agent runs, not those that the provider does
 }
 
 // A ModelFunc calls the model.
@@ -70,6 +76,9 @@ type Hook struct {
 // With jumps, Out embeds [Detour], which sends the agent elsewhere instead of
 // going on.
 func HookOf[In, Out any](fn func(context.Context, In) (Out, error), jumps ...Jump) *Hook {
+	if fn == nil {
+		return &Hook{jumps: jumps} // an error of the agent that is made with it
+	}
 	return &Hook{
 		node:  func(name string) treadle.AnyNode { return treadle.NodeOf(name, fn) },
 		jumps: jumps,

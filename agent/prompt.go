@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/treadle-go/treadle/llm"
@@ -10,6 +11,9 @@ import (
 // Prompt makes the system prompt from the state, each time the model is called.
 // It is given the prompt so far in the call, which it may keep.
 func Prompt[S any](fn func(ctx context.Context, s S, prompt string) (string, error)) *Middleware {
+	if fn == nil {
+		return &Middleware{Name: "prompt", err: errors.New("its function is nil")}
+	}
 	return &Middleware{
 		Name: "prompt",
 		WrapModel: func(ctx context.Context, call ModelCall, next ModelFunc) (llm.Message, error) {

@@ -13,8 +13,8 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// RetryTools calls the named tools, or all of them if none is named, again when
-// they fail. Without an On in the policy those errors count that are likely to
+// RetryTools calls the named tools of the agent, or all of them if none is named,
+// again when they fail. Without an On in the policy those errors count that are likely to
 // pass ([treadle.Transient]); if a provider says when to come back, that is when.
 // The last error is treated as a tool's error always is. A tool that asks
 // questions gives them names, see [treadle.Key].
@@ -23,7 +23,11 @@ func RetryTools(p treadle.RetryPolicy, tools ...string) *Middleware {
 		p.On = treadle.Transient
 	}
 	name := strings.Join(append([]string{"retry_tools"}, tools...), "_")
-	return &Middleware{Name: name, WrapTool: func(ctx context.Context, call ToolCall, next ToolFunc) (any, error) {
+	var err error
+	if p.Attempts < 0 || p.Initial < 0 || p.Max < 0 || p.Factor < 0 {
+		err = errors.New("its policy has a negative number")
+	}
+	return &Middleware{Name: name, err: err, names: tools, runs: true, WrapTool: func(ctx context.Context, call ToolCall, next ToolFunc) (any, error) {
 		if len(tools) > 0 && !slices.Contains(tools, call.Name) {
 			return next(ctx, call)
 		}
@@ -62,7 +66,11 @@ func RetryModel(o *llm.RetryOptions) *Middleware {
 // Fallback asks the next of the models when the agent's own, or the one before,
 // fails before its first token; see [llm.Fallback].
 func Fallback(models ...llm.Model) *Middleware {
-	return &Middleware{Name: "fallback", WrapModel: func(ctx context.Context, call ModelCall, next ModelFunc) (llm.Message, error) {
+	err := noModel(models...)
+	if len(models) == 0 {
+		err = errors.New("it has no models to fall back to")
+	}
+	return &Middleware{Name: "fallback", err: err, WrapModel: func(ctx context.Context, call ModelCall, next ModelFunc) (llm.Message, error) {
 		call.Model = llm.Fallback(call.Model, models...)
 		return next(ctx, call)
 	}}

@@ -49,7 +49,7 @@ func TestToolIsRetriedWithGrowingPauses(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			calls := 0
 			model := llmtest.Scripted(t, llmtest.Ask(llmtest.ToolCall("flaky", "{}")), llmtest.Say("done"))
-			a := made(t, model, &agent.Options{Tools: []*llm.Tool{flaky(&calls, 3, tt.err)}, Middleware: []*agent.Middleware{agent.RetryTools(tt.policy, tt.only...)}})
+			a := made(t, model, &agent.Options{Tools: []*llm.Tool{flaky(&calls, 3, tt.err), llm.NewTool("other", "", func(context.Context, struct{}) (string, error) { return "", nil })}, Middleware: []*agent.Middleware{agent.RetryTools(tt.policy, tt.only...)}})
 			start := time.Now()
 			out, err := a.Run(t.Context(), agent.Ask("go"))
 			if err != nil {

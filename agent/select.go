@@ -16,7 +16,7 @@ import (
 type SelectOptions struct {
 	// Max is how many tools are chosen at most; 0 means no bound.
 	Max int
-	// Always are tools that are offered in any case. They do not count.
+	// Always are tools of the agent that are offered in any case. They do not count.
 	Always []string
 	// Prompt is the instruction for the choice.
 	Prompt string
@@ -35,8 +35,15 @@ type toolChoice struct {
 // no tool that there is, the run fails.
 func SelectTools(model llm.Model, o SelectOptions) *Middleware {
 	o.Prompt = cmp.Or(o.Prompt, selectPrompt)
+	err := noModel(model)
+	if o.Max < 0 {
+		err = errors.Join(err, fmt.Errorf("Max is %d: want at least 1, or 0 for no bound", o.Max))
+	}
+	if err != nil {
+		return &Middleware{Name: "select_tools", err: err}
+	}
 	model = quiet(model)
-	return &Middleware{Name: "select_tools", WrapModel: func(ctx context.Context, call ModelCall, next ModelFunc) (llm.Message, error) {
+	return &Middleware{Name: "select_tools", names: o.Always, WrapModel: func(ctx context.Context, call ModelCall, next ModelFunc) (llm.Message, error) {
 		chosen, err := o.choose(ctx, model, call)
 		if err != nil {
 			return llm.Message{}, fmt.Errorf("agent: choosing tools: %w", err)

@@ -45,8 +45,22 @@ func quiet(m llm.Model) llm.Model { return llm.With(m, llm.Tags("nostream")) }
 func Summarize(model llm.Model, o SummarizeOptions) *Middleware {
 	o.Keep = cmp.Or(o.Keep, 20)
 	o.Prompt = cmp.Or(o.Prompt, summaryPrompt)
+	err := errors.Join(noModel(model), o.check())
+	if err != nil {
+		return &Middleware{Name: "summarize", err: err}
+	}
 	s := summarizer{o, quiet(model)}
 	return &Middleware{Name: "summarize", BeforeModel: HookOf(s.shorten)}
+}
+
+func (o SummarizeOptions) check() error {
+	switch {
+	case o.Tokens < 0 || o.Messages < 0 || o.Keep < 0:
+		return errors.New("Tokens, Messages and Keep must not be negative")
+	case o.Tokens == 0 && o.Messages == 0:
+		return errors.New("it has neither a number of tokens nor of messages from which to summarise: set Tokens or Messages")
+	}
+	return nil
 }
 
 type summarizer struct {
@@ -55,9 +69,6 @@ type summarizer struct {
 }
 
 func (s summarizer) shorten(ctx context.Context, c conversation) (*said, error) {
-	if s.Tokens <= 0 && s.Messages <= 0 {
-		return nil, errors.New("agent: Summarize has neither a number of tokens nor of messages from which to summarise")
-	}
 	long, err := s.long(ctx, c.Messages)
 	if err != nil || !long {
 		return nil, err

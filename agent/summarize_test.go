@@ -54,8 +54,8 @@ func TestSystemMessagesStayInFrontOfTheSummary(t *testing.T) {
 }
 
 func TestSummaryNeedsToKnowWhenItIsDue(t *testing.T) {
-	_, err := made(t, llmtest.NewScript(), with(agent.Summarize(llmtest.NewScript(), agent.SummarizeOptions{Keep: 1}))).Run(t.Context(), agent.Ask("hi"))
-	if err == nil || !strings.Contains(err.Error(), "Summarize has neither a number of tokens nor of messages from which to summarise") {
+	_, err := agent.New(llmtest.NewScript(), with(agent.Summarize(llmtest.NewScript(), agent.SummarizeOptions{Keep: 1})))
+	if err == nil || !strings.Contains(err.Error(), "summarize: it has neither a number of tokens nor of messages from which to summarise") {
 		t.Errorf("err = %v", err)
 	}
 }

@@ -107,9 +107,15 @@ type toolbox struct {
 
 func newToolbox(tools []*llm.Tool, o *ToolOptions, middleware []*Middleware) (*toolbox, error) {
 	box := &toolbox{ToolOptions: o, tools: map[string]*llm.Tool{}}
+	if o.ToolConcurrency < 0 {
+		return nil, fmt.Errorf("agent: ToolConcurrency is %d: want at least 1, or 0 for no bound", o.ToolConcurrency)
+	}
 	for i, t := range tools {
 		if t == nil {
 			return nil, fmt.Errorf("agent: tool %d is nil", i)
+		}
+		if err := t.Check(); err != nil {
+			return nil, fmt.Errorf("agent: %w", err)
 		}
 		if box.tools[t.Name] != nil {
 			return nil, fmt.Errorf("agent: two tools are named %q", t.Name)
@@ -226,10 +232,15 @@ func (b *toolbox) one(ctx context.Context, call llm.ToolCall) (result, error) {
 // invoke is the innermost ToolFunc.
 func (b *toolbox) invoke(ctx context.Context, c ToolCall) (any, error) {
 	if c.Tool == nil {
-		return llm.Message{Status: llm.StatusError, Content: fmt.Sprintf("Error: %s is not a valid tool, try one of [%s].",
-			c.Name, strings.Join(slices.Sorted(maps.Keys(b.tools)), ", "))}, nil
+		return b.unknown(c.Name), nil
 	}
 	return c.Tool.Call(ctx, c.ToolCall)
+}
+
+// unknown is the answer to a call of a tool that there is not.
+func (b *toolbox) unknown(name string) llm.Message {
+	return llm.Message{Status: llm.StatusError, Content: fmt.Sprintf("Error: %s is not a valid tool, try one of [%s].",
+		name, strings.Join(slices.Sorted(maps.Keys(b.tools)), ", "))}
 }
 
 // result is what a call gave, as it is recorded: a message for the model, or a

@@ -1,0 +1,128 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/treadle-go/treadle/llm"
+)
+
+// check reports what is wrong with a middleware, besides its name. A gate or a
+// limit of a tool that there is not would be passed in silence, so all tools that
+// it names must be among the agent's.
+func (m *Middleware) check(tools []*llm.Tool) error {
+	errs := []error{m.err}
+	for _, h := range []*Hook{m.BeforeAgent, m.BeforeModel, m.AfterModel, m.AfterAgent} {
+		if h != nil && h.node == nil {
+			errs = append(errs, errors.New("a hook is empty: make it with HookOf, of a function"))
+		}
+	}
+	for _, name := range m.names {
+		errs = append(errs, m.known(name, tools))
+	}
+	var out []error
+	for _, err := range errs {
+		if err != nil {
+			out = append(out, fmt.Errorf("agent: middleware %s: %w", m.Name, err))
+		}
+	}
+	return errors.Join(out...)
+}
+
+// known reports that there is no tool of a name, with the one that may be meant.
+func (m *Middleware) known(name string, tools []*llm.Tool) error {
+	var names []string
+	for _, t := range tools {
+		if t == nil {
+			continue
+		}
+		if t.Name == name {
+			if t.Run == nil && m.runs {
+				return fmt.Errorf("it names the tool %q, which the provider runs itself without asking", name)
+			}
+			return nil
+		}
+		names = append(names, t.Name)
+	}
+	if len(names) == 0 {
+		return fmt.Errorf("it names the tool %q, and the agent has no tools", name)
+	}
+	slices.Sort(names)
+	hint := ""
+	if near := nearest(name, names); near != "" {
+		hint = fmt.Sprintf(": do you mean %q?", near)
+	}
+	return fmt.Errorf("it names the tool %q, which is none of the agent's tools %q%s", name, names, hint)
+}
+
+// nearest is the name that is most like another, or "" if none is much like it.
+func nearest(name string, names []string) string {
+	best, found := len(name)/2+1, ""
+	for _, n := range names {
+		if d := distance(strings.ToLower(name), strings.ToLower(n)); d < best {
+			best, found = d, n
+		}
+	}
+	return found
+}
+
+// distance is how many characters have to be added, dropped or changed.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		last := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := last
+			if a[i] != b[j] {
+				change++
+			}
+			last = row[j+1]
+			row[j+1] = min(change, last+1, row[j]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// bounds checks numbers that bound something: none is negative and one is set.
+func bounds(over Over, allowed []Over, named map[string]float64) error {
+	var errs []error
+	set := false
+	for _, name := range sorted(named) {
+		n := named[name]
+		set = set || n > 0
+		if n < 0 || math.IsNaN(n) {
+			errs = append(errs, fmt.Errorf("%s is %g: a bound is at least 1, and 0 is none", name, n))
+		}
+	}
+	if !set && errs == nil {
+		errs = append(errs, fmt.Errorf("it bounds nothing: set %s", strings.Join(sorted(named), " or ")))
+	}
+	if over != "" && !slices.Contains(allowed, over) {
+		errs = append(errs, fmt.Errorf("Over is %q: want one of %q", over, allowed))
+	}
+	return errors.Join(errs...)
+}
+
+func sorted(m map[string]float64) []string {
+	names := make([]string, 0, len(m))
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// noModel reports a model that is not there.
+func noModel(models ...llm.Model) error {
+	if slices.Contains(models, nil) {
+		return errors.New("its model is nil")
+	}
+	return nil
+}
