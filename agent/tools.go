@@ -27,7 +27,8 @@ type ToolOptions struct {
 	ToolConcurrency int
 }
 
-// ReturnToModel gives errors to the model, which may then do better.
+// ReturnToModel gives errors to the model, which may then do better: their text, or
+// that of their method ForModel() string if they have one.
 func ReturnToModel(_ context.Context, _ ToolCall, err error) (string, error) {
 	if bad, ok := errors.AsType[*llm.ArgumentsError](err); ok {
 		return bad.Error(), nil // written for the model already
@@ -35,6 +36,11 @@ func ReturnToModel(_ context.Context, _ ToolCall, err error) (string, error) {
 	text := err.Error()
 	if e, ok := errors.AsType[*llm.ToolError](err); ok && e.Stack != nil {
 		text = fmt.Sprintf("tool %s: %v", e.Tool, e.Err) // where it panicked is not the model's business
+	} else if told, ok := errors.AsType[interface {
+		error
+		ForModel() string
+	}](err); ok {
+		text = told.ForModel()
 	}
 	return fmt.Sprintf("Error: %s\n Please fix your mistakes.", text), nil
 }

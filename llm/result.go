@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -19,7 +20,8 @@ type ToolOutput struct {
 //
 //   - a string is the content, and so are blocks (Block or []Block);
 //   - a [ToolOutput] is content and artifact;
-//   - an error is its text, with [StatusError];
+//   - an error is its text, with [StatusError]; an error that has a method
+//     ForModel() string tells the model that instead;
 //   - a [Message] is taken as it is, as the result of this call;
 //   - of anything else the content is its JSON.
 //
@@ -49,6 +51,12 @@ func ToolResult(call ToolCall, v any) Message {
 		m.Name = cmp.Or(v.Name, call.Name)
 	case error:
 		m.Content, m.Status = v.Error(), StatusError
+		if told, ok := errors.AsType[interface {
+			error
+			ForModel() string
+		}](v); ok {
+			m.Content = told.ForModel()
+		}
 	default:
 		var b bytes.Buffer
 		e := json.NewEncoder(&b)

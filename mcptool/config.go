@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/url"
 	"os"
 	"regexp"
 	"slices"
@@ -15,7 +16,8 @@ import (
 // Server says how to reach an MCP server: by Command or by URL.
 //
 // ${NAME} in Command, Env, URL and Header stands for a variable of the
-// environment; one that is not set is an error.
+// environment; one that is not set is an error. Errors, and what models are told,
+// do not show the values of a configuration.
 type Server struct {
 	// Name is what errors and events call the server, and the prefix of its
 	// tools if Prefix is set.
@@ -29,12 +31,14 @@ type Server struct {
 	Env     map[string]string
 	Dir     string // where to start it; "" is the current directory
 	// Log gets what the program writes to its standard error, and the lines of
-	// its standard output that are no messages. Nil is nowhere. It is written to
-	// by one goroutine at a time.
+	// its standard output that are no messages, as they are: secrets that the
+	// program writes are in it. Nil is nowhere. It is written to by one goroutine
+	// at a time.
 	Log io.Writer
 
 	// URL is the address of a server that speaks streamable HTTP. Header is sent
-	// along with every request.
+	// along with every request to the URL's host. A redirect to another host is
+	// an error.
 	URL    string
 	Header http.Header
 	// HTTP makes the requests; nil is a client of the server's own.
@@ -45,6 +49,8 @@ type Server struct {
 	// Timeout bounds each call of a tool; 0 is no bound but the caller's
 	// context.
 	Timeout time.Duration
+
+	secrets secrets // what resolve has found
 }
 
 var variable = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
@@ -56,8 +62,13 @@ func (s Server) resolve() (Server, error) {
 		return s, errors.New("mcptool: a server has no Name")
 	case (len(s.Command) == 0) == (s.URL == ""):
 		return s, fmt.Errorf("mcptool: server %q needs either a Command or a URL", s.Name)
+	case len(s.Command) > 0 && s.Command[0] == "":
+		return s, fmt.Errorf("mcptool: server %q: the first of Command, the program, is empty", s.Name)
+	case s.Timeout < 0:
+		return s, fmt.Errorf("mcptool: server %q: Timeout is %v: want at least 1ns, or 0 for no bound", s.Name, s.Timeout)
 	}
 	var problems []error
+	var found gather
 	expand := func(in string) string {
 		return variable.ReplaceAllStringFunc(in, func(ref string) string {
 			name := ref[2 : len(ref)-1]
@@ -65,6 +76,7 @@ func (s Server) resolve() (Server, error) {
 			if !ok {
 				problems = append(problems, fmt.Errorf("mcptool: server %q: %s is not set in the environment", s.Name, name))
 			}
+			found.add(name, v)
 			return v
 		})
 	}
@@ -76,6 +88,7 @@ func (s Server) resolve() (Server, error) {
 	s.Env = maps.Clone(s.Env)
 	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
 		s.Env[name] = expand(s.Env[name])
+		found.add(name, s.Env[name])
 	}
 	s.Header = s.Header.Clone()
 	for _, name := range slices.Sorted(maps.Keys(s.Header)) {
@@ -83,6 +96,14 @@ func (s Server) resolve() (Server, error) {
 			s.Header[name][i] = expand(v)
 		}
 	}
+	found.header(s.Header)
+	if s.URL != "" {
+		found.address(s.URL)
+		if u, err := url.Parse(s.URL); len(problems) == 0 && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+			problems = append(problems, fmt.Errorf("mcptool: server %q: its URL must be an address that begins with https:// or http://", s.Name))
+		}
+	}
+	s.secrets = found.replacers()
 	return s, errors.Join(problems...)
 }
 

@@ -12,9 +12,10 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// result is what a server answered, as a tool of ours would.
-func result(r *mcp.CallToolResult) (any, error) {
-	m := llm.Message{Artifact: r.StructuredContent}
+// result is what a server answered, as a tool of ours would, without the secrets of
+// the server's configuration.
+func (s *session) result(r *mcp.CallToolResult) (any, error) {
+	m := llm.Message{Artifact: s.showAll(r.StructuredContent)}
 	if r.IsError {
 		m.Status = llm.StatusError
 	}
@@ -23,11 +24,13 @@ func result(r *mcp.CallToolResult) (any, error) {
 		if err != nil {
 			return nil, err
 		}
+		b.Text, b.URL = s.show(b.Text), s.show(b.URL)
+		b.Extra, _ = s.showAll(b.Extra).(map[string]any)
 		m.Blocks = append(m.Blocks, b)
 	}
 	switch {
 	case len(m.Blocks) == 0 && r.StructuredContent != nil:
-		raw, err := json.Marshal(r.StructuredContent)
+		raw, err := json.Marshal(m.Artifact)
 		if err != nil {
 			return nil, err
 		}
@@ -36,6 +39,28 @@ func result(r *mcp.CallToolResult) (any, error) {
 		m.Content, m.Blocks = m.Blocks[0].Text, nil
 	}
 	return m, nil
+}
+
+// showAll shows the texts in a JSON value.
+func (s *session) showAll(v any) any {
+	switch v := v.(type) {
+	case string:
+		return s.show(v)
+	case []any:
+		for i := range v {
+			v[i] = s.showAll(v[i])
+		}
+	case map[string]any:
+		if v == nil {
+			return nil
+		}
+		out := make(map[string]any, len(v))
+		for name, in := range v {
+			out[s.show(name)] = s.showAll(in)
+		}
+		return out
+	}
+	return v
 }
 
 func block(c mcp.Content) (llm.Block, error) {

@@ -53,6 +53,11 @@ func serveStdio(mode string) error {
 		}
 		say("staying")
 		select {}
+	case "dying":
+		return (&evil{calls: func(*evil, string) {
+			fmt.Fprintln(os.Stderr, "stack trace with", os.Getenv("API_KEY"), os.Args)
+			os.Exit(3)
+		}}).run()
 	case "noisy":
 		transport.Writer = noise{os.Stdout}
 		fmt.Fprintln(os.Stdout, "Welcome to the noisy server")

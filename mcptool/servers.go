@@ -86,7 +86,10 @@ func (s *Servers) Tools(ctx context.Context) ([]*llm.Tool, error) {
 	for i, list := range lists {
 		for _, tool := range list {
 			server := s.all[i].Name
-			if first, taken := from[tool.Name]; taken {
+			if first, taken := from[tool.Name]; taken && first == server {
+				problems = append(problems, fmt.Errorf("mcptool: server %q has two tools that models would know as %s", server, tool.Name))
+				continue
+			} else if taken {
 				problems = append(problems, fmt.Errorf("mcptool: servers %q and %q both have a tool %s: set Prefix", first, server, tool.Name))
 				continue
 			}
@@ -94,7 +97,7 @@ func (s *Servers) Tools(ctx context.Context) ([]*llm.Tool, error) {
 			out = append(out, tool)
 		}
 	}
-	if err := errors.Join(problems...); err != nil {
+	if err := join(problems); err != nil {
 		return nil, err
 	}
 	return out, nil

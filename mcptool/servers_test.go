@@ -122,9 +122,10 @@ func isA[E error](err error) bool { _, ok := errors.AsType[E](err); return ok }
 func TestServerSeesItsOwnVariablesOnly(t *testing.T) {
 	t.Setenv("SECRET", "s3cret")
 	s, _ := process(t, "")
-	s.Env["GREETING"] = "hello ${SECRET} $SECRET"
+	t.Setenv("VISITOR", "v1sitor")
+	s.Env["GREETING"] = "hello ${VISITOR} $SECRET"
 	_, tools := open(t, s)
-	for name, want := range map[string]string{"SECRET": "", "GREETING": "hello s3cret $SECRET", "PATH": os.Getenv("PATH")} {
+	for name, want := range map[string]string{"SECRET": "", "GREETING": "hello v1sitor $SECRET", "PATH": os.Getenv("PATH")} {
 		if got := tools.says(t, "env", `{"Name":"`+name+`"}`); got != want {
 			t.Errorf("%s is %q for the server, want %q", name, got, want)
 		}
@@ -162,8 +163,11 @@ func TestMistakesInTheConfigurationAreErrors(t *testing.T) {
 		{[]mcptool.Server{{}}, "mcptool: a server has no Name"},
 		{[]mcptool.Server{{Name: "a"}}, `mcptool: server "a" needs either a Command or a URL`},
 		{[]mcptool.Server{{Name: "a", URL: "x", Command: []string{"y"}}}, `mcptool: server "a" needs either a Command or a URL`},
-		{[]mcptool.Server{{Name: "a", URL: "http://${NO_SUCH_VARIABLE}"}, {Name: "a", URL: "x"}},
+		{[]mcptool.Server{{Name: "a", URL: "http://${NO_SUCH_VARIABLE}"}, {Name: "a", URL: "http://x"}},
 			"mcptool: server \"a\": NO_SUCH_VARIABLE is not set in the environment\nmcptool: two servers are named \"a\""},
+		{[]mcptool.Server{{Name: "a", URL: "example.com/mcp"}}, `mcptool: server "a": its URL must be an address that begins with https:// or http://`},
+		{[]mcptool.Server{{Name: "a", Command: []string{""}}}, `mcptool: server "a": the first of Command, the program, is empty`},
+		{[]mcptool.Server{{Name: "a", URL: "http://x", Timeout: -1}}, `mcptool: server "a": Timeout is -1ns: want at least 1ns, or 0 for no bound`},
 	} {
 		if _, err := mcptool.Connect(t.Context(), test.servers...); err == nil || err.Error() != test.want {
 			t.Errorf("got %v, want %s", err, test.want)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -58,11 +59,10 @@ func newSession(s Server) *session {
 		// Its own, so that closing can let go of the connections.
 		out.http = &http.Client{Transport: http.DefaultTransport.(*http.Transport).Clone()}
 	}
-	if len(s.Header) > 0 {
-		c := *out.http
-		c.Transport = &withHeader{c.Transport, s.Header}
-		out.http = &c
-	}
+	c := *out.http
+	c.Transport = &guarded{c.Transport, s.Header, origin(s.URL)}
+	c.CheckRedirect = stay(origin(s.URL), c.CheckRedirect)
+	out.http = &c
 	return out
 }
 
@@ -125,7 +125,7 @@ func (s *session) dial(ctx context.Context) (*link, error) {
 		err = cause
 	}
 	if l.program == nil {
-		return nil, s.errorf("%w: connect to %s: %w", ErrNoAnswer, s.URL, err)
+		return nil, s.errorf("%w: connect to %s: %w", ErrNoAnswer, origin(s.URL), err)
 	}
 	_ = l.program.Close() // how it ended is its fate
 	return nil, s.errorf("%w: start %s: %w (%s)", ErrNoAnswer, s.Command[0], err, l.program.fate())
@@ -230,31 +230,56 @@ func (s *session) close() {
 }
 
 func (s *session) errorf(format string, args ...any) error {
-	return fmt.Errorf("mcptool: server %q: "+format, append([]any{s.Name}, args...)...)
+	return s.clean(fmt.Errorf("mcptool: server %q: "+format, append([]any{s.Name}, args...)...))
 }
 
-// withHeader adds headers to every request.
-type withHeader struct {
+// stay follows redirects within the server's host only: a request holds the headers,
+// the session and what the model has written.
+func stay(home string, then func(*http.Request, []*http.Request) error) func(*http.Request, []*http.Request) error {
+	return func(r *http.Request, via []*http.Request) error {
+		if to := origin(r.URL.String()); to != home {
+			return fmt.Errorf("it redirects to %s, another host than %s: if that is right, set the server's URL to it", to, home)
+		}
+		if then != nil {
+			return then(r, via)
+		}
+		if len(via) >= 10 {
+			return errors.New("it redirects more than 10 times")
+		}
+		return nil
+	}
+}
+
+// guarded adds headers to the requests to the server, and bounds its answers.
+type guarded struct {
 	base   http.RoundTripper
 	header http.Header
+	home   string
 }
 
 // RoundTrip implements [http.RoundTripper].
-func (h *withHeader) RoundTrip(r *http.Request) (*http.Response, error) {
-	r = r.Clone(r.Context())
-	for name, values := range h.header {
-		r.Header[http.CanonicalHeaderKey(name)] = values
+func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
+	if len(g.header) > 0 && origin(r.URL.String()) == g.home {
+		r = r.Clone(r.Context())
+		for name, values := range g.header {
+			r.Header[http.CanonicalHeaderKey(name)] = values
+		}
 	}
-	base := h.base
+	base := g.base
 	if base == nil {
 		base = http.DefaultTransport
 	}
-	return base.RoundTrip(r)
+	resp, err := base.RoundTrip(r)
+	// The SDK reads whole answers, except streams, of which it bounds each event.
+	if err == nil && !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
+		resp.Body = http.MaxBytesReader(nil, resp.Body, mcp.DefaultMaxLineLength)
+	}
+	return resp, err
 }
 
 // CloseIdleConnections is for http.Client.
-func (h *withHeader) CloseIdleConnections() {
-	if c, ok := h.base.(interface{ CloseIdleConnections() }); ok {
+func (g *guarded) CloseIdleConnections() {
+	if c, ok := g.base.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}
 }

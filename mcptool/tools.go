@@ -7,6 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
+	"strings"
+	"unicode"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -17,6 +20,9 @@ import (
 
 // maxPages stops a server that never comes to the end of its list.
 const maxPages = 1000
+
+// maxTools is more than any model could choose from.
+const maxTools = 10_000
 
 // tools are the server's tools, all pages of them.
 func (s *session) tools(ctx context.Context) ([]*llm.Tool, error) {
@@ -29,7 +35,9 @@ func (s *session) tools(ctx context.Context) ([]*llm.Tool, error) {
 			if err != nil {
 				return err
 			}
-			found = append(found, page.Tools...)
+			if found = append(found, page.Tools...); len(found) > maxTools {
+				return fmt.Errorf("its list of tools has more than %d tools", maxTools)
+			}
 			if page.NextCursor == "" {
 				return nil
 			}
@@ -43,9 +51,22 @@ func (s *session) tools(ctx context.Context) ([]*llm.Tool, error) {
 	out := make([]*llm.Tool, len(found))
 	problems := make([]error, len(found))
 	for i, t := range found {
+		if t == nil {
+			problems[i] = s.errorf("tool %d of its list is null", i)
+			continue
+		}
 		out[i], problems[i] = s.tool(t)
 	}
-	return out, errors.Join(problems...)
+	return out, join(problems)
+}
+
+// join joins some errors: a server may have any number of bad tools.
+func join(problems []error) error {
+	problems = slices.DeleteFunc(problems, func(err error) bool { return err == nil })
+	if more := len(problems) - 10; more > 0 {
+		problems = append(problems[:10], fmt.Errorf("and %d more", more))
+	}
+	return errors.Join(problems...)
 }
 
 var forbidden = regexp.MustCompile(`[^a-zA-Z0-9_-]`)
@@ -58,17 +79,33 @@ func (s *session) tool(t *mcp.Tool) (*llm.Tool, error) {
 	}
 	out := &llm.Tool{
 		Name:        forbidden.ReplaceAllString(name, "_"),
-		Description: cmp.Or(t.Description, t.Title),
+		Description: s.show(plain(cmp.Or(t.Description, t.Title))),
 		Timeout:     s.Timeout,
 	}
 	var err error
 	if out.Parameters, err = schema(t.InputSchema); err != nil {
-		return nil, s.errorf("the schema of tool %s: %w", t.Name, err)
+		return nil, s.errorf("the schema of tool %s: %w", shorten(plain(t.Name), 100), err)
 	}
 	out.Run = func(ctx context.Context, args json.RawMessage) (any, error) {
 		return s.call(ctx, t.Name, out.Name, args)
 	}
+	if t.Name == "" {
+		return nil, s.errorf("one of its tools has no name")
+	}
+	if err := out.Check(); err != nil {
+		return nil, s.errorf("%w", err)
+	}
 	return out, nil
+}
+
+// plain is a text without characters that do something to a terminal or a log.
+func plain(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.Is(unicode.Bidi_Control, r) {
+			return -1
+		}
+		return r
+	}, text)
 }
 
 // schema is a schema as the server wrote it. That calls can be checked against it,
@@ -107,7 +144,14 @@ func (s *session) call(ctx context.Context, tool, shown string, args json.RawMes
 		return err
 	})
 	if err != nil {
+		if f, ok := err.(*failure); ok { //nolint:errorlint // do returns no other that is to be changed
+			f.tool = shown
+		}
 		return nil, err
 	}
-	return result(got)
+	m, err := s.result(got)
+	if err != nil {
+		err = s.clean(fmt.Errorf("mcptool: server %q: %w", s.Name, err))
+	}
+	return m, err
 }
