@@ -59,6 +59,7 @@ var floorOf = map[string]int{
 	"internal/grow":       0,
 	"internal/killtest":   0,
 	"internal/observe":    0,
+	"internal/origin":     0,
 	"internal/pgtest":     0,
 	"internal/saved":      0,
 	"internal/testreport": 0,

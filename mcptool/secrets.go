@@ -15,6 +15,8 @@ import (
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/treadle-go/treadle/internal/origin"
 )
 
 // secrets are the texts of a server's configuration that must not be shown.
@@ -105,22 +107,13 @@ func (g *gather) replacers() secrets {
 	return secrets{make(slices.Concat(g.all, g.named)), make(g.named)}
 }
 
-// origin is the part of an address that may be shown.
-func origin(raw string) string {
-	u, err := url.Parse(raw)
-	if err != nil || u.Host == "" {
-		return "the server's URL"
-	}
-	return strings.ToLower(u.Scheme + "://" + u.Host)
-}
-
 // clean hides secrets in an error. What the error is can still be asked with
 // errors.Is and errors.As, but the texts inside are out of reach.
 func (s *session) clean(err error) error {
 	address := s.URL
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		address = u.URL // that of a redirect, perhaps
-		u.URL = origin(u.URL)
+		u.URL = origin.Of(u.URL)
 	}
 	if refusal, ok := errors.AsType[*jsonrpc.Error](err); ok {
 		if text := s.show(refusal.Message); text != refusal.Message {
@@ -131,7 +124,7 @@ func (s *session) clean(err error) error {
 	text := strings.TrimPrefix(err.Error(), name)
 	for _, a := range []string{address, s.URL} {
 		if a != "" {
-			text = strings.ReplaceAll(text, a, origin(a))
+			text = strings.ReplaceAll(text, a, origin.Of(a))
 		}
 	}
 	return &failure{server: s.Name, text: name + shorten(s.secrets.inErrors.Replace(text), 4000), err: err}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/treadle-go/treadle/internal/origin"
 )
 
 // opening is how long a server may take to get ready.
@@ -59,10 +61,8 @@ func newSession(s Server) *session {
 		// Its own, so that closing can let go of the connections.
 		out.http = &http.Client{Transport: http.DefaultTransport.(*http.Transport).Clone()}
 	}
-	c := *out.http
-	c.Transport = &guarded{c.Transport, s.Header, origin(s.URL)}
-	c.CheckRedirect = stay(origin(s.URL), c.CheckRedirect)
-	out.http = &c
+	out.http = origin.Only(out.http, s.URL) // requests hold the headers and what the model wrote
+	out.http.Transport = &guarded{out.http.Transport, s.Header, origin.Of(s.URL)}
 	return out
 }
 
@@ -125,7 +125,7 @@ func (s *session) dial(ctx context.Context) (*link, error) {
 		err = cause
 	}
 	if l.program == nil {
-		return nil, s.errorf("%w: connect to %s: %w", ErrNoAnswer, origin(s.URL), err)
+		return nil, s.errorf("%w: connect to %s: %w", ErrNoAnswer, origin.Of(s.URL), err)
 	}
 	_ = l.program.Close() // how it ended is its fate
 	return nil, s.errorf("%w: start %s: %w (%s)", ErrNoAnswer, s.Command[0], err, l.program.fate())
@@ -233,23 +233,6 @@ func (s *session) errorf(format string, args ...any) error {
 	return s.clean(fmt.Errorf("mcptool: server %q: "+format, append([]any{s.Name}, args...)...))
 }
 
-// stay follows redirects within the server's host only: a request holds the headers,
-// the session and what the model has written.
-func stay(home string, then func(*http.Request, []*http.Request) error) func(*http.Request, []*http.Request) error {
-	return func(r *http.Request, via []*http.Request) error {
-		if to := origin(r.URL.String()); to != home {
-			return fmt.Errorf("it redirects to %s, another host than %s: if that is right, set the server's URL to it", to, home)
-		}
-		if then != nil {
-			return then(r, via)
-		}
-		if len(via) >= 10 {
-			return errors.New("it redirects more than 10 times")
-		}
-		return nil
-	}
-}
-
 // guarded adds headers to the requests to the server, and bounds its answers.
 type guarded struct {
 	base   http.RoundTripper
@@ -259,7 +242,7 @@ type guarded struct {
 
 // RoundTrip implements [http.RoundTripper].
 func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
-	if len(g.header) > 0 && origin(r.URL.String()) == g.home {
+	if len(g.header) > 0 && origin.Of(r.URL.String()) == g.home {
 		r = r.Clone(r.Context())
 		for name, values := range g.header {
 			r.Header[http.CanonicalHeaderKey(name)] = values

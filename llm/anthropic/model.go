@@ -13,6 +13,7 @@ import (
 	sdk "github.com/anthropics/anthropic-sdk-go"
 	"github.com/anthropics/anthropic-sdk-go/option"
 
+	"github.com/treadle-go/treadle/internal/origin"
 	"github.com/treadle-go/treadle/llm"
 )
 
@@ -63,6 +64,9 @@ func Provider(opts *Options) llm.Provider {
 	return llm.Provider{Name: provider, Model: func(name string) (llm.Model, error) { return New(name, opts) }}
 }
 
+// ownURL is the address that the SDK has by itself.
+const ownURL = "https://api.anthropic.com/"
+
 // settings are the options as the SDK wants them.
 func (o *Options) settings() ([]option.RequestOption, error) {
 	settings := []option.RequestOption{
@@ -85,9 +89,7 @@ func (o *Options) settings() ([]option.RequestOption, error) {
 		}
 		settings = append(settings, option.WithBaseURL(base))
 	}
-	if o.HTTPClient != nil {
-		settings = append(settings, option.WithHTTPClient(o.HTTPClient))
-	}
+	settings = append(settings, option.WithHTTPClient(origin.Only(o.HTTPClient, cmp.Or(o.BaseURL, os.Getenv("ANTHROPIC_BASE_URL"), ownURL))))
 	for name, values := range o.Header {
 		settings = append(settings, option.WithHeaderDel(name))
 		for _, v := range values {

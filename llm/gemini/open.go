@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"github.com/treadle-go/treadle/internal/origin"
 	"github.com/treadle-go/treadle/llm"
 )
 
@@ -97,16 +98,16 @@ func connect(model string, opts *Options) (*genai.Models, error) {
 		return nil, fmt.Errorf("the base URL: %w", err)
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("the base URL %q is no address of the form https://host/path", base)
+		return nil, fmt.Errorf("the base URL %q is no address of the form https://host/path", u.Redacted())
 	}
-	hc := *cmp.Or(opts.HTTPClient, http.DefaultClient)
+	hc := origin.Only(opts.HTTPClient, base)
 	hc.Transport = &listener{cmp.Or[http.RoundTripper](hc.Transport, http.DefaultTransport)}
 	// The context is for credentials that an API key does not need. Without
 	// RetryOptions the SDK does not retry: llm.Retry does it for all providers.
 	c, err := genai.NewClient(context.Background(), &genai.ClientConfig{
 		APIKey:      key,
 		Backend:     genai.BackendGeminiAPI,
-		HTTPClient:  &hc,
+		HTTPClient:  hc,
 		HTTPOptions: genai.HTTPOptions{BaseURL: base, APIVersion: apiVersion, Headers: opts.Header.Clone()},
 	})
 	if err != nil {

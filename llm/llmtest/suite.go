@@ -67,6 +67,7 @@ var cases = []suiteCase{
 	{"Unauthorized", testUnauthorized},
 	{"RateLimited", testRateLimited},
 	{"ServerError", testServerError},
+	{"Redirect", testRedirect},
 	{"CutConnection", testCutConnection},
 	{"Garbage", testGarbage},
 	{"Cancellation", testCancellation},

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,6 +52,24 @@ func testServerError(t *testing.T, r *rig) {
 			t.Errorf("the error is %v (status %d, temporary %v), want 500 with the provider's message, temporary", e, e.Status, e.Temporary())
 		}
 	})
+}
+
+// A redirect to another host would take the key there, and the conversation.
+func testRedirect(t *testing.T, r *rig) {
+	var reached atomic.Int32
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) }))
+	t.Cleanup(other.Close)
+	away := func(w http.ResponseWriter, req *http.Request, _ Received) {
+		http.Redirect(w, req, other.URL+req.URL.Path+"?leak=1", http.StatusTemporaryRedirect)
+	}
+	both(t, r, func() answer { return away }, func(t *testing.T, e *llm.Error) {
+		if !strings.Contains(e.Error(), "another host") {
+			t.Errorf("the error is %v, want one that names the other host", e)
+		}
+	})
+	if n := reached.Load(); n > 0 {
+		t.Errorf("the other host got %d requests", n)
+	}
 }
 
 // An answer that breaks off is an error, and never a shorter answer.

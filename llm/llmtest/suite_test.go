@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/treadle-go/treadle/internal/origin"
 	"github.com/treadle-go/treadle/llm"
 )
 
@@ -167,7 +168,7 @@ func toyStream(r Reply) (lines [][]byte) {
 func TestSuitePassesForAProviderThatKeepsItsRules(t *testing.T) {
 	Run(t, Provider{
 		Open: func(t *testing.T, url string) llm.Model {
-			client := &http.Client{Transport: &http.Transport{}}
+			client := origin.Only(&http.Client{Transport: &http.Transport{}}, url)
 			t.Cleanup(client.CloseIdleConnections)
 			return &toy{url, client}
 		},

@@ -12,6 +12,7 @@ import (
 	sdk "github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
 
+	"github.com/treadle-go/treadle/internal/origin"
 	"github.com/treadle-go/treadle/llm"
 )
 
@@ -100,7 +101,7 @@ func connect(model string, opts *Options) (*client, error) {
 		return nil, fmt.Errorf("the base URL: %w", err)
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("the base URL %q is no address of the form https://host/path", base)
+		return nil, fmt.Errorf("the base URL %q is no address of the form https://host/path", u.Redacted())
 	}
 	c := &client{own: strings.EqualFold(u.Hostname(), ownHost)}
 	key := cmp.Or(opts.Key, os.Getenv(keyName))
@@ -110,7 +111,7 @@ func connect(model string, opts *Options) (*client, error) {
 	settings := []option.RequestOption{
 		option.WithBaseURL(base),
 		option.WithAPIKey(key),
-		option.WithHTTPClient(cmp.Or(opts.HTTPClient, http.DefaultClient)),
+		option.WithHTTPClient(origin.Only(opts.HTTPClient, base)),
 		// llm.Retry does this for all providers alike, and only if it is asked to.
 		option.WithMaxRetries(0),
 	}
