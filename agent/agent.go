@@ -329,21 +329,19 @@ func generate(ctx context.Context, c ModelCall) (llm.Message, error) {
 // Response is how an agent ends with a structured answer. Make one with
 // [ResponseOf].
 type Response struct {
-	make func(ctx context.Context, model llm.Model, history llm.Messages) (any, error)
+	make  func(ctx context.Context, model llm.Model, history llm.Messages) (any, error)
+	model llm.Model // another than the agent's, or nil
 }
 
 // ResponseOf asks for a value of type T, in a call of its own once the agent has
 // nothing more to call; see [llm.Object]. The prompt, if not empty, is the system
 // prompt of that call. The model, if not nil, is another one than the agent's.
 func ResponseOf[T any](prompt string, model llm.Model) *Response {
-	return &Response{func(ctx context.Context, own llm.Model, history llm.Messages) (any, error) {
+	return &Response{model: model, make: func(ctx context.Context, model llm.Model, history llm.Messages) (any, error) {
 		if prompt != "" {
 			history = append(llm.Messages{llm.System(prompt)}, history...)
 		}
-		if model != nil {
-			own = model
-		}
-		return llm.Object[T](ctx, own, history...)
+		return llm.Object[T](ctx, model, history...)
 	}}
 }
 
@@ -352,10 +350,31 @@ type responded struct {
 }
 
 func (a *agent[S]) respond(ctx context.Context, c conversation) (responded, error) {
-	v, err := a.Response.make(ctx, a.base.Model, c.Messages)
+	model := a.base.Model
+	if a.Response.model != nil {
+		model = a.Response.model
+	}
+	history := slices.Clone(c.Messages)
+	for _, m := range a.Middleware {
+		if m.response == nil {
+			continue
+		}
+		model = m.response.model(model)
+		for i := range history { // results that no model has read yet
+			if _, err := m.response.listed(&history[i]); err != nil {
+				return responded{}, err
+			}
+		}
+	}
+	v, err := a.Response.make(ctx, model, history)
 	if err != nil {
 		return responded{}, err
 	}
 	raw, err := json.Marshal(v)
+	for _, m := range a.Middleware {
+		if m.response != nil && err == nil {
+			raw, err = m.response.value(raw)
+		}
+	}
 	return responded{raw}, err
 }

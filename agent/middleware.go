@@ -34,7 +34,9 @@ type Middleware struct {
 
 	err   error    // a mistake in its options, which the agent's maker is told
 	names []string // the tools that its options name
-	runs  bool     // it sees only calls that the agent runs, not those that the provider does
+	// response looks through the structured answer, which no hook sees.
+	response *redactor
+	runs     bool // it sees only calls that the agent runs, not those that the provider does
 }
 
 // A ModelFunc calls the model.

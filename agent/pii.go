@@ -16,7 +16,6 @@ type PII struct {
 	Name string
 
 	pattern *regexp.Regexp
-	real    func(string) bool    // whether a match is one; nil is yes
 	within  func(string) [][]int // what there is in a match, instead of all of it
 	mask    func(string) string  // nil hides all of it
 	longest int                  // the length of a match without a space; 0 if it may be of any length and has spaces
@@ -25,18 +24,18 @@ type PII struct {
 // The kinds of data that this package knows.
 var (
 	Email = PII{Name: "email", longest: word, mask: maskEmail,
-		pattern: regexp.MustCompile(`[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,}`)}
+		pattern: regexp.MustCompile(`[\p{L}\p{N}._%+'-]+@[\p{L}\p{N}-]+(?:\.[\p{L}\p{N}-]+)*\.\p{L}{2,}`)}
 	// CreditCard numbers have 13 to 19 digits, perhaps in groups, and the right
 	// check digit (Luhn).
 	CreditCard = PII{Name: "credit_card", longest: digits, mask: maskCard, within: cards,
-		pattern: regexp.MustCompile(`\d(?:[ -]?\d){12,}`)}
+		pattern: regexp.MustCompile(`\d(?:[ \t\x{a0}\x{2009}\x{202f}_‐‑–-]{0,3}\d){12,}|\d{4}(?:\.\d{4}){2}\.\d{1,7}`)}
 	// IP addresses of both versions.
-	IP = PII{Name: "ip", longest: word, mask: maskIP, real: isIP,
-		pattern: regexp.MustCompile(`\b(?:\d{1,3}\.){3}\d{1,3}\b|[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}`)}
+	IP = PII{Name: "ip", longest: word, mask: maskIP, within: ips,
+		pattern: regexp.MustCompile(`[\w:.]*[:.][\w:.]*`)}
 	MAC = PII{Name: "mac_address", longest: word, mask: maskMAC,
-		pattern: regexp.MustCompile(`\b[0-9A-Fa-f]{2}(?:[:-][0-9A-Fa-f]{2}){5}\b`)}
+		pattern: regexp.MustCompile(`\b[0-9A-Fa-f]{2}(?:[:-][0-9A-Fa-f]{2}){5}\b|\b[0-9A-Fa-f]{4}\.[0-9A-Fa-f]{4}\.[0-9A-Fa-f]{4}\b`)}
 	URL = PII{Name: "url", longest: word,
-		pattern: regexp.MustCompile(`\bhttps?://[^\s<>"']*[^\s<>"'.,;:!?)\]]|\bwww\.[^\s<>"']+\.[^\s<>"']*[^\s<>"'.,;:!?)\]]`)}
+		pattern: regexp.MustCompile(`(?i)\b(?:https?|ftps?|wss?)://[^\s<>"']*[^\s<>"'.,;:!?)\]]|\bwww\.[^\s<>"']+\.[^\s<>"']*[^\s<>"'.,;:!?)\]]`)}
 )
 
 // How far kinds of data reach, besides a number of bytes.
@@ -61,7 +60,7 @@ func (p PII) find(s string) [][]int {
 			for _, in := range p.within(match) {
 				out = append(out, []int{at[0] + in[0], at[0] + in[1]})
 			}
-		case p.real == nil || p.real(match):
+		default:
 			out = append(out, at)
 		}
 	}
@@ -90,7 +89,7 @@ func (p PII) safe(s string) int {
 	case p.longest == 0:
 		return 0
 	case p.longest == digits:
-		end = len(strings.TrimRight(s, "0123456789 -"))
+		end = len(strings.TrimRight(s, "0123456789 \t\u00a0\u2009\u202f_‐‑–-."))
 	case p.longest > 0:
 		end = max(0, len(s)-p.longest)
 	}
@@ -146,10 +145,36 @@ func luhn(s string) bool {
 	return sum%10 == 0
 }
 
-func isIP(s string) bool {
-	_, err := netip.ParseAddr(s)
-	return err == nil && s != "::"
+// ips are the addresses in a run of letters, digits, colons and dots, such as
+// "peer:12:192.168.1.10:8080".
+func ips(run string) (found [][]int) {
+	const longest = 45 // ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255
+	sep := func(i int) bool { return i < 0 || i >= len(run) || run[i] == ':' || run[i] == '.' }
+	for i := 0; i < len(run); i++ {
+		if !sep(i-1) || run[i] == '.' || i > 0 && run[i] == ':' && run[i-1] == ':' {
+			continue
+		}
+		for j := min(len(run), i+longest); j > i; j-- {
+			if sep(j) && isIP(run[i:j]) {
+				found = append(found, []int{i, j})
+				i = j
+				break
+			}
+		}
+	}
+	return found
 }
+
+func isIP(s string) bool {
+	if v4.MatchString(s) {
+		return true
+	}
+	_, err := netip.ParseAddr(s)
+	return err == nil && strings.Contains(s, ":") && s != "::"
+}
+
+// v4 also takes numbers with zeros in front.
+var v4 = regexp.MustCompile(`^(?:(?:0{0,2}\d|0?\d\d|1\d\d|2[0-4]\d|25[0-5])(?:\.|$)){4}$`)
 
 func maskEmail(s string) string {
 	user, host, _ := strings.Cut(s, "@")
@@ -157,7 +182,7 @@ func maskEmail(s string) string {
 }
 
 func maskCard(s string) string {
-	last := strings.NewReplacer(" ", "", "-", "").Replace(s)
+	last := strings.Join(group.FindAllString(s, -1), "")
 	last = last[len(last)-4:]
 	switch {
 	case strings.Contains(s, "-"):
@@ -175,4 +200,9 @@ func maskIP(s string) string {
 	return "****"
 }
 
-func maskMAC(s string) string { return strings.Repeat("**"+s[2:3], 5) + s[15:] }
+func maskMAC(s string) string {
+	if strings.Contains(s, ".") {
+		return "****.****.**" + s[12:]
+	}
+	return strings.Repeat("**"+s[2:3], 5) + s[15:]
+}

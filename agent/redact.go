@@ -2,7 +2,10 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/treadle-go/treadle/llm"
@@ -29,7 +32,9 @@ type RedactOptions struct {
 	// the model is asked.
 	KeepInput bool
 	// Output looks through what the model says, also while it is streamed: text
-	// is held back until it is known not to be the beginning of something.
+	// is held back until it is known not to be the beginning of something, and the
+	// arguments of calls until the answer is complete. Tools get the arguments as
+	// they then are. The structured answer is looked through, too.
 	Output bool
 	// Results looks through the results of tools.
 	Results bool
@@ -47,10 +52,11 @@ func (e *RedactError) Error() string {
 	return fmt.Sprintf("agent: there is personal data of kind %s in a message of the %s (%d times)", e.Kind, e.Where, e.Count)
 }
 
-// Redact takes personal data out of the texts of messages, in the conversation
-// that is kept and so for every model and tool. Checkpoints from before, such as
-// that of the input itself, hold what was said. Arguments of tool calls, reasoning,
-// images and files are not looked into.
+// Redact takes personal data out of messages, in the conversation that is kept and
+// so for every model and tool: out of texts, reasoning, documents of text, blocks of
+// any other form and the arguments of tool calls. Checkpoints from before, such as
+// that of the input itself, hold what was said. Images, sound, documents that are no
+// text and artifacts, which models never see, are not looked into.
 func Redact(o RedactOptions) *Middleware {
 	if len(o.Find) == 0 {
 		o.Find = []PII{Email, CreditCard, IP, MAC, URL}
@@ -63,7 +69,11 @@ func Redact(o RedactOptions) *Middleware {
 	for _, p := range o.Find {
 		names = append(names, p.Name)
 	}
-	m := &Middleware{Name: strings.Join(names, "_")}
+	m := &Middleware{Name: strings.Join(names, "_"), err: o.check()}
+	if m.err != nil {
+		return m
+	}
+	m.response = &r
 	if !o.KeepInput || o.Results {
 		m.BeforeModel = HookOf(r.history)
 	}
@@ -76,20 +86,52 @@ func Redact(o RedactOptions) *Middleware {
 	return m
 }
 
+// check reports options with which nothing would be found.
+func (o RedactOptions) check() error {
+	var errs []error
+	for i, p := range o.Find {
+		if p.pattern == nil {
+			errs = append(errs, fmt.Errorf("kind %d of Find (%q) has no pattern: make it with Pattern, of a regular expression that is not nil", i, p.Name))
+		}
+	}
+	if !slices.Contains([]Redaction{Replace, Mask, Hash, Block}, o.As) { // perhaps it was meant to block
+		errs = append(errs, fmt.Errorf("As is %q: want %s, %s, %s or %s", o.As, Replace, Mask, Hash, Block))
+	}
+	if o.KeepInput && !o.Output && !o.Results {
+		errs = append(errs, errors.New("it looks at nothing: with KeepInput set Output or Results"))
+	}
+	return errors.Join(errs...)
+}
+
 type redactor struct{ RedactOptions }
+
+// model is the model of a structured answer, and what it is asked with.
+func (r redactor) model(m llm.Model) llm.Model {
+	if !r.Output {
+		return m
+	}
+	return &redacted{m, r}
+}
+
+// value rewrites a structured answer.
+func (r redactor) value(raw json.RawMessage) (json.RawMessage, error) {
+	if !r.Output {
+		return raw, nil
+	}
+	c := &cleaner{redactor: r, where: llm.RoleAI}
+	return c.json(raw), c.err
+}
 
 // history rewrites the messages that hold something.
 func (r redactor) history(_ context.Context, c conversation) (*said, error) {
 	var out llm.Messages
 	for _, m := range c.Messages {
-		if m.Role == llm.RoleHuman && !r.KeepInput || m.Role == llm.RoleTool && r.Results {
-			changed, err := r.message(&m)
-			if err != nil {
-				return nil, err
-			}
-			if changed {
-				out = append(out, m)
-			}
+		changed, err := r.listed(&m)
+		if err != nil {
+			return nil, err
+		}
+		if changed {
+			out = append(out, m)
 		}
 	}
 	if out == nil {
@@ -98,29 +140,12 @@ func (r redactor) history(_ context.Context, c conversation) (*said, error) {
 	return &said{out}, nil
 }
 
-// message rewrites the texts of a message.
-func (r redactor) message(m *llm.Message) (changed bool, err error) {
-	text := func(s *string) {
-		clean, e := r.text(*s, m.Role)
-		if e != nil && err == nil {
-			err = e
-		}
-		if e == nil && clean != *s {
-			*s, changed = clean, true
-		}
+// listed rewrites a message if those of its role are looked through.
+func (r redactor) listed(m *llm.Message) (changed bool, err error) {
+	if m.Role == llm.RoleHuman && !r.KeepInput || m.Role == llm.RoleTool && r.Results {
+		return r.message(m)
 	}
-	text(&m.Content)
-	blocks := make([]llm.Block, len(m.Blocks)) // the old ones are shared
-	copy(blocks, m.Blocks)
-	for i := range blocks {
-		if blocks[i].Type == llm.BlockText {
-			text(&blocks[i].Text)
-		}
-	}
-	if changed {
-		m.Blocks = blocks
-	}
-	return changed, err
+	return false, nil
 }
 
 // text is a text without what was found in it.
@@ -130,12 +155,8 @@ func (r redactor) text(s string, where llm.Role) (string, error) {
 		if len(found) == 0 {
 			continue
 		}
-		switch r.As {
-		case Block:
+		if r.As == Block {
 			return "", &RedactError{p.Name, where, len(found)}
-		case Replace, Mask, Hash:
-		default: // perhaps it was meant to block
-			return "", fmt.Errorf("agent: Redact: As is %q: want %s, %s, %s or %s", r.As, Replace, Mask, Hash, Block)
 		}
 		var b strings.Builder
 		end := 0

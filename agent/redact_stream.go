@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"iter"
 	"slices"
 
@@ -54,17 +55,19 @@ func silent(c *llm.Chunk) bool {
 	return c.Content == "" && len(c.Blocks) == 0 && len(c.ToolCalls) == 0 && c.Usage == nil && c.Stop == "" && c.Metadata == nil && c.Extra == nil
 }
 
-// holder holds text back, for the content and for each block on its own.
+// holder holds text back, for the content and for each block on its own. What comes
+// in pieces of JSON or of another form is held until the end.
 type holder struct {
 	redactor
 	content string
 	blocks  map[int]*heldBlock
 	order   []int
+	later   llm.Chunk
 }
 
 type heldBlock struct {
-	as   llm.Block // its type, index and id
-	text string
+	as              llm.Block // its type, index and id
+	text, reasoning string
 }
 
 // pass is the chunk with what may be shown of its text, and what was held back.
@@ -73,33 +76,63 @@ func (h *holder) pass(c llm.Chunk) (llm.Chunk, error) {
 	if c.Content, err = h.next(&h.content, c.Content); err != nil {
 		return c, err
 	}
-	c.Blocks = slices.Clone(c.Blocks)
-	for i := range c.Blocks {
-		b := &c.Blocks[i]
-		if b.Type != llm.BlockText {
-			continue
-		}
-		if b.Index == nil { // a whole one
-			if b.Text, err = h.text(b.Text, llm.RoleAI); err != nil {
-				return c, err
-			}
-			continue
-		}
-		held := h.blocks[*b.Index]
-		if held == nil {
-			held = &heldBlock{as: llm.Block{Type: b.Type, Index: b.Index, ID: b.ID}}
-			h.blocks[*b.Index] = held
-			h.order = append(h.order, *b.Index)
-		}
-		if b.Text, err = h.next(&held.text, b.Text); err != nil {
+	if len(c.ToolCalls) > 0 {
+		if h.later, err = h.later.Add(llm.Chunk{ToolCalls: c.ToolCalls}); err != nil {
 			return c, err
 		}
+		c.ToolCalls = nil
 	}
-	return c, nil
+	var blocks []llm.Block
+	for _, b := range c.Blocks {
+		shown, err := h.block(b)
+		if err != nil {
+			return c, err
+		}
+		blocks = append(blocks, shown...)
+	}
+	c.Blocks = blocks
+	if c.Extra != nil {
+		clean := &cleaner{redactor: h.redactor, where: llm.RoleAI}
+		c.Extra, _ = clean.value(c.Extra).(map[string]any)
+		err = clean.err
+	}
+	return c, err
+}
+
+// block is what may be shown of a block.
+func (h *holder) block(b llm.Block) (shown []llm.Block, err error) {
+	if b.Index == nil { // a whole one
+		clean := &cleaner{redactor: h.redactor, where: llm.RoleAI}
+		shown = clean.blocks([]llm.Block{b})
+		return shown, clean.err
+	}
+	if (b.Text != "" || b.Reasoning != "") && h.blocks[*b.Index] == nil {
+		h.blocks[*b.Index] = &heldBlock{as: llm.Block{Type: b.Type, Index: b.Index, ID: b.ID}}
+		h.order = append(h.order, *b.Index)
+	}
+	if held := h.blocks[*b.Index]; held != nil {
+		if b.Text, err = h.next(&held.text, b.Text); err != nil {
+			return nil, err
+		}
+		if b.Reasoning, err = h.next(&held.reasoning, b.Reasoning); err != nil {
+			return nil, err
+		}
+	}
+	if len(b.Extra) > 0 {
+		rest := llm.Block{Type: b.Type, Index: b.Index, ID: b.ID, Extra: b.Extra}
+		b.Extra = nil
+		if h.later, err = h.later.Add(llm.Chunk{Blocks: []llm.Block{rest}}); err != nil {
+			return nil, err
+		}
+	}
+	return []llm.Block{b}, nil
 }
 
 // next takes the safe part of what is held and said.
 func (h *holder) next(held *string, said string) (string, error) {
+	if said == "" {
+		return "", nil
+	}
 	all := *held + said
 	cut := h.safe(all)
 	*held = all[cut:]
@@ -116,9 +149,18 @@ func (h *holder) rest() (c llm.Chunk, some bool, err error) {
 		if b.Text, err = h.text(h.blocks[i].text, llm.RoleAI); err != nil {
 			return c, false, err
 		}
-		if b.Text != "" {
+		if b.Reasoning, err = h.text(h.blocks[i].reasoning, llm.RoleAI); err != nil {
+			return c, false, err
+		}
+		if b.Text != "" || b.Reasoning != "" {
 			c.Blocks = append(c.Blocks, b)
 		}
 	}
-	return c, c.Content != "" || len(c.Blocks) > 0, nil
+	clean := &cleaner{redactor: h.redactor, where: llm.RoleAI}
+	c.Blocks = append(c.Blocks, clean.blocks(h.later.Blocks)...)
+	c.ToolCalls = slices.Clone(h.later.ToolCalls)
+	for i := range c.ToolCalls {
+		c.ToolCalls[i].Args = string(clean.json(json.RawMessage(c.ToolCalls[i].Args)))
+	}
+	return c, c.Content != "" || len(c.Blocks) > 0 || len(c.ToolCalls) > 0, clean.err
 }
