@@ -84,3 +84,20 @@ func TestObjectInATextOfBracesIsLookedForInBoundedTime(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+func TestPrintedMessagesHaveNothingThatATerminalObeys(t *testing.T) {
+	bad := "a\x1b[2J\u009b\x7f\r\u202e\u2066b"
+	m := llm.Message{Role: llm.RoleAI, Name: bad, Content: bad + "\n\tc", Blocks: []llm.Block{{Type: bad}, {Type: llm.BlockReasoning, Reasoning: bad}},
+		ToolCalls:        []llm.ToolCall{{ID: bad, Name: bad, Args: json.RawMessage(`{"a\u001b":"\u001b[2J\u202e"}`)}},
+		InvalidToolCalls: []llm.InvalidToolCall{{ID: bad, Name: bad, Args: bad, Error: bad}}}
+	var b strings.Builder
+	if err := llm.Print(&b, m, llm.Message{Role: llm.Role(bad)}); err != nil {
+		t.Fatal(err)
+	}
+	if strings.ContainsAny(b.String(), "\x1b\u009b\x7f\r\u202e\u2066") {
+		t.Errorf("%q", b.String())
+	}
+	if !strings.Contains(b.String(), "a[2Jb\n\tc") {
+		t.Errorf("%q", b.String())
+	}
+}

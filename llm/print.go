@@ -7,12 +7,14 @@ import (
 	"io"
 	"os"
 	"strings"
+	"unicode"
 
 	"golang.org/x/term"
 )
 
 // Pretty is the message as people read it: a title across 80 columns, the name
-// if there is one, the content and the tool calls.
+// if there is one, the content and the tool calls. Characters that a terminal would
+// obey are left out, except line breaks and tabs.
 func (m Message) Pretty() string { return m.pretty(false) }
 
 // Print writes messages as people read them, each on lines of its own. On a
@@ -36,7 +38,7 @@ func (m Message) pretty(bold bool) string {
 	if kind != "" {
 		kind = strings.ToUpper(kind[:1]) + kind[1:]
 	}
-	title := " " + kind + " Message "
+	title := printable(" " + kind + " Message ")
 	sep := strings.Repeat("=", max(0, (printWidth-len(title))/2))
 	b.WriteString(sep)
 	if bold {
@@ -48,6 +50,8 @@ func (m Message) pretty(bold bool) string {
 	if len(title)%2 == 1 {
 		b.WriteByte('=')
 	}
+	head := b.String()
+	b.Reset()
 	if m.Name != "" {
 		b.WriteString("\nName: " + m.Name)
 	}
@@ -66,7 +70,18 @@ func (m Message) pretty(bold bool) string {
 			prettyCall(&b, c.Name, c.ID, c.Error, []string{c.Args})
 		}
 	}
-	return b.String()
+	return head + printable(b.String())
+}
+
+// printable leaves out control characters and those that turn the order of a line
+// around, with which a text could look like another one.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.Is(unicode.Bidi_Control, r) {
+			return -1
+		}
+		return r
+	}, s)
 }
 
 func prettyCall(b *strings.Builder, name, id, problem string, args []string) {

@@ -25,7 +25,7 @@ func (in *inspector) conversation(name string, raw json.RawMessage) bool {
 			return false
 		}
 	}
-	fmt.Fprintln(in.out, name+":")
+	fmt.Fprintln(in.out, plain(name)+":")
 	for i := range messages {
 		in.message(&messages[i])
 	}

@@ -33,7 +33,7 @@ func formats() []format {
 		{"svg", []string{".svg"}, plain(treadle.Shape.SVG)},
 		{"json", []string{".json"}, func(s treadle.Shape) (string, error) {
 			raw, err := json.MarshalIndent(s, "", "  ")
-			return string(raw), err
+			return string(visible(raw)), err
 		}},
 	}
 }

@@ -61,10 +61,10 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		}
 		return exitInterrupted
 	case !started: // cobra did not get as far as the command: it could not read the arguments
-		fmt.Fprintf(stderr, "treadle: %s\nRun 'treadle --help' for usage.\n", strings.TrimSpace(err.Error()))
+		fmt.Fprintf(stderr, "treadle: %s\nRun 'treadle --help' for usage.\n", printable(strings.TrimSpace(err.Error())))
 		return exitUsage
 	}
-	fmt.Fprintln(stderr, "treadle:", err)
+	fmt.Fprintln(stderr, "treadle:", printable(err.Error()))
 	return exitFailed
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/llm"
@@ -173,7 +172,7 @@ func arguments(v any) string {
 // printable is text in lines without anything that a terminal would obey.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+		if obeyed(r) && r != '\n' && r != '\t' {
 			return -1
 		}
 		return r

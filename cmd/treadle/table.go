@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"strings"
@@ -49,9 +50,29 @@ func (t *table) write(out io.Writer, term *terminal) {
 	}
 }
 
+// obeyed reports whether a terminal would obey a character instead of showing it:
+// control characters, and those that turn the order of a line around, which let a
+// text look like another one.
+func obeyed(r rune) bool {
+	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029'
+}
+
+// visible writes such characters in JSON as escapes. They stand in strings only.
+func visible(raw []byte) []byte {
+	var b bytes.Buffer
+	for _, r := range string(raw) {
+		if obeyed(r) && r != '\n' && r != '\t' {
+			fmt.Fprintf(&b, `\u%04x`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.Bytes()
+}
+
 // plain is text without anything that a terminal would obey.
 func plain(s string) string {
-	if !strings.ContainsFunc(s, unicode.IsControl) && strings.ToValidUTF8(s, "") == s {
+	if !strings.ContainsFunc(s, obeyed) && strings.ToValidUTF8(s, "") == s {
 		return s
 	}
 	var b strings.Builder
@@ -59,7 +80,7 @@ func plain(s string) string {
 		switch {
 		case r == unicode.ReplacementChar && s[i] != "\ufffd"[0]: // a byte that is no letter
 			fmt.Fprintf(&b, `\x%02x`, s[i])
-		case unicode.IsControl(r):
+		case obeyed(r):
 			fmt.Fprintf(&b, `\u%04x`, r)
 		default:
 			b.WriteRune(r)

@@ -531,7 +531,7 @@ func (s *streams) text(words string) {
 	if s.term != nil {
 		columns, _ = s.term.size()
 	}
-	for _, line := range wrap(words, min(columns, 80)-6) {
+	for _, line := range wrap(printable(words), min(columns, 80)-6) {
 		s.print("   " + line)
 	}
 }

@@ -144,9 +144,14 @@ func ours(file string) error {
 
 // emit prints an object on a line of its own.
 func (in *inspector) emit(v any) error {
-	enc := json.NewEncoder(in.out)
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	_, err := in.out.Write(visible(b.Bytes()))
+	return err
 }
 
 // threads reads what there is of every thread.
@@ -336,6 +341,7 @@ func (in *inspector) value(name string, raw json.RawMessage) {
 	}
 	var b bytes.Buffer
 	_ = json.Compact(&b, raw) // it has been read as JSON before
+	name = plain(name)
 	if line := name + ": " + plain(b.String()); width(line) <= columns {
 		fmt.Fprintln(in.out, line)
 		return
