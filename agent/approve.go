@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,7 +32,8 @@ type Gate struct {
 	Tool string
 	// Allow are the verdicts to choose from; none means all of them.
 	Allow []Verdict
-	// Description is shown with the call.
+	// Description is shown with the call; by default it says that approval is
+	// needed, for which tool and with which arguments.
 	Description string
 	// When, if not nil, says of a call whether it needs approval at all.
 	When func(ctx context.Context, call llm.ToolCall) (bool, error)
@@ -42,7 +44,7 @@ type Gate struct {
 // in their order.
 type Review struct {
 	Calls []Action     `json:"action_requests"`
-	Rules []ReviewRule `json:"review_configs"` // of the tools that are called
+	Rules []ReviewRule `json:"review_configs"` // one for each call
 }
 
 // Action is a call as people see it.
@@ -65,7 +67,7 @@ type Decisions []Decision
 type Decision struct {
 	Type    Verdict `json:"type"`
 	Edited  *Action `json:"edited_action,omitempty"` // for Edit
-	Message string  `json:"message,omitempty"`       // for Reject and Respond
+	Message string  `json:"message,omitempty"`       // the reason for Reject, the result for Respond
 }
 
 type decisionsJSON struct {
@@ -174,10 +176,9 @@ func question(calls []llm.ToolCall, gates []Gate) Review {
 		if len(args) == 0 {
 			args = json.RawMessage("{}")
 		}
-		r.Calls = append(r.Calls, Action{call.Name, args, gates[i].Description})
-		if !slices.ContainsFunc(r.Rules, func(rule ReviewRule) bool { return rule.Tool == call.Name }) {
-			r.Rules = append(r.Rules, ReviewRule{call.Name, gates[i].allowed()})
-		}
+		about := cmp.Or(gates[i].Description, fmt.Sprintf("Tool execution requires approval\n\nTool: %s\nArgs: %s", call.Name, args))
+		r.Calls = append(r.Calls, Action{call.Name, args, about})
+		r.Rules = append(r.Rules, ReviewRule{call.Name, gates[i].allowed()})
 	}
 	return r
 }
@@ -228,9 +229,10 @@ func decided(answer llm.Message, calls []llm.ToolCall, decisions Decisions) *sai
 		case Respond:
 			results = append(results, llm.ToolResult(call, d.Message))
 		case Reject:
-			text := d.Message
-			if text == "" {
-				text = fmt.Sprintf("User rejected the tool call for `%s` with id %s", call.Name, call.ID)
+			text := fmt.Sprintf("User rejected the tool call for `%s` with reason: %s", call.Name, d.Message)
+			if d.Message == "" {
+				text = fmt.Sprintf("User rejected the tool call for `%s` with id %s. The tool was not executed. "+
+					"Do not retry this tool call unless the user explicitly requests it.", call.Name, call.ID)
 			}
 			results = append(results, llm.ToolResult(call, llm.Message{Content: text, Status: llm.StatusError}))
 		}

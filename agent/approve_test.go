@@ -71,7 +71,8 @@ func TestApprovalAsksOnceForAllGatedCalls(t *testing.T) {
 	if d := cmp.Diff(want, names); d != "" {
 		t.Errorf("calls (-want +got):\n%s", d)
 	}
-	if d := cmp.Diff([]agent.ReviewRule{{Tool: "send", Allow: []agent.Verdict{agent.Accept, agent.Edit, agent.Reject, agent.Respond}}}, review.Rules); d != "" {
+	rule := agent.ReviewRule{Tool: "send", Allow: []agent.Verdict{agent.Accept, agent.Edit, agent.Reject, agent.Respond}}
+	if d := cmp.Diff([]agent.ReviewRule{rule, rule, rule, rule}, review.Rules); d != "" {
 		t.Errorf("rules (-want +got):\n%s", d)
 	}
 	out, err := thread.Resume(t.Context(), agent.Decisions{
@@ -86,7 +87,7 @@ func TestApprovalAsksOnceForAllGatedCalls(t *testing.T) {
 	wantLines(t, out.Messages, "human: go",
 		`ai:  [send {"to":"ann"}] [draft {"to":"bob"}] [send {"to":"carol"}] [send {"to":"dan"}] [send {"to":"eve"}]`,
 		"tool: dan knows",
-		"tool: User rejected the tool call for `send` with id call_5 (error)",
+		"tool: User rejected the tool call for `send` with id call_5. The tool was not executed. Do not retry this tool call unless the user explicitly requests it. (error)",
 		"tool: sent to ann", "tool: sent to bob", "tool: sent to carol",
 		"ai: done")
 }
@@ -173,7 +174,7 @@ func TestApprovalIsAskedOnlyWhenTheGateSaysSo(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantLines(t, out.Messages, "human: go", `ai:  [send {"to":"home"}]`, "tool: sent to home",
-		`ai:  [send {"to":"abroad"}] [send {"to":"home"}]`, "tool: not there (error)", "tool: sent to home", "ai: done")
+		`ai:  [send {"to":"abroad"}] [send {"to":"home"}]`, "tool: User rejected the tool call for `send` with reason: not there (error)", "tool: sent to home", "ai: done")
 }
 
 func TestModelIsAskedAgainWhenEveryCallWasAnsweredByAPerson(t *testing.T) {
@@ -190,12 +191,24 @@ func TestModelIsAskedAgainWhenEveryCallWasAnsweredByAPerson(t *testing.T) {
 	wantLines(t, out.Messages, "human: go", `ai:  [send {"to":"ann"}]`, "tool: later", "ai: As you wish.")
 }
 
+// The texts are those of LangChain's HumanInTheLoopMiddleware.
+func TestReasonOfARejectionIsToldAsTheUsers(t *testing.T) {
+	thread := mailer(t, []llmtest.Turn{llmtest.Ask(llmtest.ToolCall("send", mail{"ann"})), llmtest.Say("done")}, agent.Gate{Tool: "send"})
+	_, err := thread.Run(t.Context(), agent.Ask("go"))
+	asked(t, err)
+	out, err := thread.Resume(t.Context(), agent.Decisions{{Type: agent.Reject, Message: "Ann is away."}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantLines(t, out.Messages, "human: go", `ai:  [send {"to":"ann"}]`, "tool: User rejected the tool call for `send` with reason: Ann is away. (error)", "ai: done")
+}
+
 // The answer of a web page is JSON, in LangChain's shape.
 func TestApprovalTakesDecisionsAsJSON(t *testing.T) {
 	thread := mailer(t, []llmtest.Turn{llmtest.Ask(llmtest.ToolCall("send", mail{"ann"})), llmtest.Say("done")}, agent.Gate{Tool: "send"})
 	_, err := thread.Run(t.Context(), agent.Ask("go"))
 	pause := asked(t, err)
-	want := `{"action_requests":[{"name":"send","args":{"to":"ann"}}],"review_configs":[{"action_name":"send","allowed_decisions":["approve","edit","reject","respond"]}]}`
+	want := `{"action_requests":[{"name":"send","args":{"to":"ann"},"description":"Tool execution requires approval\n\nTool: send\nArgs: {\"to\":\"ann\"}"}],"review_configs":[{"action_name":"send","allowed_decisions":["approve","edit","reject","respond"]}]}`
 	if got := string(pause.Value); got != want {
 		t.Errorf("question = %s\nwant %s", got, want)
 	}

@@ -12,20 +12,23 @@ import (
 
 // forwardTool ends a team's run with what an agent said, in the name of the
 // supervisor.
-func forwardTool(supervisor string, hidden bool) *llm.Tool {
+//
+// As in LangGraph the call and its result stay out of the conversation: the answer
+// is all that the team's transcript has of it.
+func forwardTool(supervisor string) *llm.Tool {
 	type source struct {
 		From string `json:"from_agent" jsonschema:"the name of the agent whose last message is the answer"`
 	}
-	return llm.NewTool("forward_message", "Give the user the last message of an agent as it is. Prefer this to repeating an agent's answer in your own words.",
+	return llm.NewTool("forward_message", "Forwards the latest message from the specified agent to the user without any changes. "+
+		"Use this to preserve information fidelity, avoid misinterpretation of questions or responses, and save time.",
 		func(ctx context.Context, in source) (any, error) {
 			call, _ := llm.CallFrom(ctx)
 			said, names := lastOf(historyFrom(ctx), in.From)
 			if said == nil {
-				return llm.Message{Status: llm.StatusError,
-					Content: fmt.Sprintf("There is no message of %q. There are messages of: %s.", in.From, strings.Join(names, ", "))}, nil
+				return fmt.Sprintf("Could not find message from source agent %s. Found names: %s", in.From, strings.Join(names, ", ")), nil
 			}
 			result := llm.ToolResult(call, "Forwarded the message of "+said.Name)
-			result.Metadata = handoffMark("", hidden)
+			result.Metadata = handoffMark("", true)
 			answer := llm.Message{Role: llm.RoleAI, Name: supervisor, Content: said.Content}
 			if len(said.Blocks) > 0 { // without those that repeat tool calls
 				answer.Content, answer.Blocks = "", said.Parts()

@@ -133,7 +133,7 @@ func (t *team[S]) tools(agents []*treadle.Graph[S, S]) ([]*llm.Tool, error) {
 		tools = append(tools, tool)
 	}
 	if t.Forward {
-		tools = append(tools, forwardTool(t.supervisor, t.HideHandoffs))
+		tools = append(tools, forwardTool(t.supervisor))
 	}
 	return tools, err
 }

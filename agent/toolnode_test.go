@@ -375,7 +375,7 @@ func TestCallsWithoutAnIDOfTheirOwnAreToldApart(t *testing.T) {
 	for _, m := range out.Messages[2:5] {
 		got = append(got, m.ToolCallID+" "+m.Text())
 	}
-	want := []string{"m_1 User rejected the tool call for `echo` with id m_1", "same a", "m_2 d"}
+	want := []string{"m_1 User rejected the tool call for `echo` with id m_1. The tool was not executed. Do not retry this tool call unless the user explicitly requests it.", "same a", "m_2 d"}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("results (-want +got):\n%s", d)
 	}

@@ -48,8 +48,6 @@ func Example_teams() {
 	// ai editor: Hoot, hoot, hoot.
 	// ai writing: Transferring back to supervisor[transfer_back_to_supervisor {}]
 	// tool transfer_back_to_supervisor: Successfully transferred back to supervisor
-	// ai supervisor: [forward_message {"from_agent":"editor"}]
-	// tool forward_message: Forwarded the message of editor
 	// ai supervisor: Hoot, hoot, hoot.
 }
 
