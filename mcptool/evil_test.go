@@ -2,10 +2,286 @@ package mcptool_test
 
 import (
 	"bufio"
+	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/http"
 	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/treadle-go/treadle/mcptool"
 )
+
+const done = `{"content":[{"type":"text","text":"done"}]}`
+
+// flood says something for ever, until nobody reads any more.
+func flood(f *os.File, line string) {
+	chunk := bytes.Repeat([]byte(line+"\n"), 1000)
+	for {
+		if _, err := f.Write(chunk); err != nil {
+			os.Exit(0)
+		}
+	}
+}
+
+// evils are programs that keep no rule. What each of them does to a call of its
+// tool is an error or an answer, in bounded time.
+var evils = map[string]*evil{
+	"a huge frame": {calls: func(e *evil, id string) {
+		e.result(id, `{"content":[{"type":"text","text":"`+strings.Repeat("a", 20<<20)+`"}]}`)
+	}},
+	"a frame without end": {calls: func(*evil, string) {
+		fmt.Fprint(os.Stdout, `{"jsonrpc":"2.0","result":"`)
+		for {
+			if _, err := os.Stdout.WriteString(strings.Repeat("a", 1<<20)); err != nil {
+				os.Exit(0)
+			}
+		}
+	}},
+	"deep JSON": {calls: func(e *evil, id string) {
+		e.result(id, `{"content":[],"structuredContent":`+strings.Repeat("[", 100_000)+strings.Repeat("]", 100_000)+`}`)
+	}},
+	"the end in a frame": {calls: func(e *evil, id string) {
+		fmt.Fprint(os.Stdout, `{"jsonrpc":"2.0","id":`+id+`,"res`)
+		os.Exit(0)
+	}},
+	"closed output": {calls: func(*evil, string) { os.Stdout.Close() }},
+	"wrong ids": {calls: func(e *evil, id string) {
+		for _, wrong := range []string{"9999", `"x"`, "-1", "null", "[]"} {
+			e.result(wrong, done)
+		}
+		e.result(id, done)
+	}},
+	"two answers": {calls: func(e *evil, id string) { e.result(id, done); e.result(id, done); e.result(id, `{"content":"no"}`) }},
+	"never":       {calls: func(*evil, string) {}},
+	"late": {calls: func(e *evil, id string) {
+		go func() { time.Sleep(1500 * time.Millisecond); e.result(id, done) }()
+	}},
+	"notifications": {calls: func(e *evil, id string) {
+		for range 20_000 {
+			e.say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"call-1","progress":1}}`)
+			e.say(`{"jsonrpc":"2.0","method":"notifications/nonsense","params":[1]}`)
+		}
+		e.result(id, done)
+	}},
+	"requests": {calls: func(e *evil, id string) {
+		for i := range 100 {
+			e.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":"s%d","method":"sampling/createMessage","params":{}}`, i))
+			e.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":"r%d","method":"roots/list"}`, i))
+		}
+		e.result(id, done)
+	}},
+	"garbage":           {hello: func() { fmt.Println("\x00\xff\xfe{[\"\n}{\n{\"jsonrpc\":\"1.0\"}\n[[[[") }, calls: func(e *evil, id string) { e.say("\x80\x81"); e.result(id, done) }},
+	"garbage for ever":  {calls: func(*evil, string) { flood(os.Stdout, "[info] still at it") }},
+	"stderr for ever":   {hello: func() { go flood(os.Stderr, "warning") }, calls: func(e *evil, id string) { e.result(id, done) }},
+	"invalid UTF-8":     {calls: func(e *evil, id string) { e.result(id, `{"content":[{"type":"text","text":"a`+"\xff\xfe"+`b"}]}`) }},
+	"controls":          {tools: `[{"name":"t","description":"a\u001b[2J\u202eb\u0000"}]`, calls: func(e *evil, id string) { e.result(id, `{"content":[{"type":"text","text":"\u001b[2J\u0000"}]}`) }},
+	"no content":        {calls: func(e *evil, id string) { e.result(id, `{}`) }},
+	"null content":      {calls: func(e *evil, id string) { e.result(id, `{"content":[null,{"type":"text"},null]}`) }},
+	"unknown content":   {calls: func(e *evil, id string) { e.result(id, `{"content":[{"type":"hologram","data":1}]}`) }},
+	"a null result":     {calls: func(e *evil, id string) { e.result(id, `null`) }},
+	"a number":          {calls: func(e *evil, id string) { e.result(id, `42`) }},
+	"an empty resource": {calls: func(e *evil, id string) { e.result(id, `{"content":[{"type":"resource","resource":null}]}`) }},
+	"an empty error":    {calls: func(e *evil, id string) { e.say(`{"jsonrpc":"2.0","id":` + id + `,"error":{}}`) }},
+	"a long error": {calls: func(e *evil, id string) {
+		e.say(`{"jsonrpc":"2.0","id":` + id + `,"error":{"code":-1,"message":"` + strings.Repeat("x", 1<<20) + `"}}`)
+	}},
+	"does not end": {hello: func() { signal.Ignore(syscall.SIGTERM) }, calls: func(*evil, string) { select {} }},
+}
+
+// Whatever a program does, a call comes back, what the model reads of an error is
+// one sentence, and Close ends the program.
+func TestProgramsThatKeepNoRule(t *testing.T) {
+	for name := range evils {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := mcptool.Server{Name: "proc", Command: []string{os.Args[0]}, Timeout: time.Second,
+				Env: map[string]string{serve: "evil", "EVIL": name, "API_KEY": "t0psecret", "GORACE": "atexit_sleep_ms=0"}}
+			if name == "notifications" || name == "a huge frame" || name == "requests" {
+				s.Timeout = 30 * time.Second
+			}
+			all, tools := open(t, s)
+			if d := tools["t"].Description; strings.ContainsAny(d, "\x1b\u202e\x00") {
+				t.Errorf("the description is %q", d)
+			}
+			m, err := tools.call(t.Context(), "t", `{}`)
+			judge(t, m.Text(), err)
+			if err := all.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// judge looks at what became of a call.
+func judge(t *testing.T, text string, err error) {
+	t.Helper()
+	if err == nil {
+		t.Logf("answered %.60q", text)
+		return
+	}
+	t.Logf("%.300v", err)
+	leaks(t, "the error", err.Error())
+	told, ok := errors.AsType[interface {
+		error
+		ForModel() string
+	}](err)
+	if !ok {
+		t.Fatalf("there is no text for the model: %v", err)
+	}
+	if said := told.ForModel(); len(said) > 1200 || !strings.HasPrefix(said, "The tool t of the MCP server") {
+		t.Errorf("the model reads %.200q…", said)
+	}
+	leaks(t, "what the model reads", told.ForModel())
+}
+
+func TestListsThatKeepNoRule(t *testing.T) {
+	many := strings.Repeat(`{"name":"a b"},`, 12_000)
+	for name, test := range map[string]struct{ tools, want string }{
+		"no name":        {`[{"name":""}]`, "one of its tools has no name"},
+		"a long name":    {`[{"name":"` + strings.Repeat("n", 100_000) + `"}]`, "a name is made of 1 to 64 letters"},
+		"two of a name":  {`[{"name":"a.b"},{"name":"a-b"},{"name":"a b"}]`, `server "web" has two tools that models would know as a_b`},
+		"a name in code": {`[{"name":"\u001b[2J","inputSchema":{"$ref":"#"}}]`, "without end"},
+		"too many":       {`[` + strings.TrimSuffix(many, ",") + `]`, "more than 10000 tools"},
+		"no list":        {`{"a":1}`, ""},
+		"many bad ones":  {`[` + strings.TrimSuffix(strings.Repeat(`{"name":"x","inputSchema":{"$ref":"#"}},`, 500), ",") + `]`, "and 490 more"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := (&hostile{tools: test.tools}).list(t)
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Fatalf("%.500v", err)
+			}
+			leaks(t, "the error", err.Error())
+			if strings.Contains(err.Error(), "\x1b") {
+				t.Errorf("%q", err)
+			}
+		})
+	}
+}
+
+// pages are without end.
+func TestListWithoutEndIsAnError(t *testing.T) {
+	n := 0
+	err := (&hostile{answer: func(w http.ResponseWriter, _ *http.Request, method, id string) bool {
+		if method == "tools/list" {
+			n++
+			result(w, id, fmt.Sprintf(`{"tools":[{"name":"t%d"}],"nextCursor":"%d"}`, n, n))
+		}
+		return method == "tools/list"
+	}}).list(t)
+	if err == nil || !strings.Contains(err.Error(), "more than 1000 pages") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestAddressesThatKeepNoRule(t *testing.T) {
+	stream := func(w http.ResponseWriter) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		w.WriteHeader(http.StatusOK)
+	}
+	cut := func(w http.ResponseWriter) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err == nil {
+			_ = conn.Close()
+		}
+	}
+	for name, call := range map[string]func(w http.ResponseWriter, r *http.Request, id string){
+		"a huge answer": func(w http.ResponseWriter, _ *http.Request, id string) {
+			result(w, id, `{"content":[{"type":"text","text":"`+strings.Repeat("a", 20<<20)+`"}]}`)
+		},
+		"a huge event": func(w http.ResponseWriter, _ *http.Request, id string) {
+			stream(w)
+			fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":\"%s\"}\n\n", id, strings.Repeat("a", 20<<20))
+		},
+		"deep JSON": func(w http.ResponseWriter, _ *http.Request, id string) {
+			result(w, id, strings.Repeat("[", 100_000)+strings.Repeat("]", 100_000))
+		},
+		"never": func(_ http.ResponseWriter, r *http.Request, _ string) { <-r.Context().Done() },
+		"a silent stream": func(w http.ResponseWriter, r *http.Request, _ string) {
+			stream(w)
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		},
+		"an ended stream": func(w http.ResponseWriter, _ *http.Request, _ string) { stream(w) },
+		"half an event": func(w http.ResponseWriter, _ *http.Request, id string) {
+			stream(w)
+			fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,", id)
+		},
+		"cut": func(w http.ResponseWriter, _ *http.Request, _ string) { cut(w) },
+		"cut in a stream": func(w http.ResponseWriter, _ *http.Request, _ string) {
+			stream(w)
+			_ = http.NewResponseController(w).Flush()
+			cut(w)
+		},
+		"wrong id": func(w http.ResponseWriter, _ *http.Request, _ string) { result(w, `"other"`, done) },
+		"a page":   func(w http.ResponseWriter, _ *http.Request, _ string) { fmt.Fprint(w, "<html>t0psecret") },
+		"no JSON": func(w http.ResponseWriter, _ *http.Request, id string) {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprint(w, "{")
+		},
+		"not found": func(w http.ResponseWriter, _ *http.Request, _ string) {
+			http.Error(w, "t0psecret", http.StatusNotFound)
+		},
+		"a redirect round": func(w http.ResponseWriter, r *http.Request, _ string) {
+			http.Redirect(w, r, r.URL.Path+"x", http.StatusTemporaryRedirect)
+		},
+		"a flood": func(w http.ResponseWriter, r *http.Request, _ string) {
+			stream(w)
+			for r.Context().Err() == nil {
+				if _, err := fmt.Fprint(w, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"level\":\"info\",\"data\":1}}\n\n"); err != nil {
+					return
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := (&hostile{answer: func(w http.ResponseWriter, r *http.Request, method, id string) bool {
+				if method == "tools/call" || r.URL.Path != "/" {
+					call(w, r, id)
+					return true
+				}
+				return false
+			}}).serve(t)
+			s.Timeout = time.Second
+			if name == "a huge answer" || name == "a huge event" {
+				s.Timeout = 30 * time.Second
+			}
+			all, tools := open(t, s)
+			m, err := tools.call(t.Context(), "t", `{}`)
+			if err == nil {
+				t.Errorf("answered %.60q", m.Text())
+			} else {
+				judge(t, "", err)
+			}
+			if err := all.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// An answer to a call that was given up must not become that of another one.
+func TestLateAnswerIsNobodys(t *testing.T) {
+	s := mcptool.Server{Name: "proc", Command: []string{os.Args[0]}, Env: map[string]string{serve: "evil", "EVIL": "late", "GORACE": "atexit_sleep_ms=0"}}
+	_, tools := open(t, s)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := tools.call(ctx, "t", `{}`); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("%v", err)
+	}
+	for range 2 {
+		if got := tools.says(t, "t", `{}`); got != "done" {
+			t.Errorf("%q", got)
+		}
+	}
+}
 
 // evil is a program that speaks MCP by hand, and does as calls says when its tool t
 // is called.

@@ -58,6 +58,8 @@ func serveStdio(mode string) error {
 			fmt.Fprintln(os.Stderr, "stack trace with", os.Getenv("API_KEY"), os.Args)
 			os.Exit(3)
 		}}).run()
+	case "evil":
+		return evils[os.Getenv("EVIL")].run()
 	case "noisy":
 		transport.Writer = noise{os.Stdout}
 		fmt.Fprintln(os.Stdout, "Welcome to the noisy server")

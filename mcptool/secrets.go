@@ -109,7 +109,7 @@ func (g *gather) replacers() secrets {
 
 // clean hides secrets in an error. What the error is can still be asked with
 // errors.Is and errors.As, but the texts inside are out of reach.
-func (s *session) clean(err error) error {
+func (s *session) clean(err error) *failure {
 	address := s.URL
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		address = u.URL // that of a redirect, perhaps

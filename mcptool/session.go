@@ -105,7 +105,7 @@ func (s *session) dial(ctx context.Context) (*link, error) {
 	var transport mcp.Transport
 	if s.URL != "" {
 		// The stream apart from calls would tell of changes, which nobody asks for.
-		transport = &mcp.StreamableClientTransport{Endpoint: s.URL, HTTPClient: s.http, DisableStandaloneSSE: true}
+		transport = &mcp.StreamableClientTransport{Endpoint: s.URL, HTTPClient: s.http, DisableStandaloneSSE: true, MaxEventSize: mcp.DefaultMaxLineLength}
 	} else {
 		p, err := start(s.Server)
 		if err != nil {
@@ -255,9 +255,23 @@ func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := base.RoundTrip(r)
 	// The SDK reads whole answers, except streams, of which it bounds each event.
 	if err == nil && !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
-		resp.Body = http.MaxBytesReader(nil, resp.Body, mcp.DefaultMaxLineLength)
+		resp.Body = &limitedBody{resp.Body, mcp.DefaultMaxLineLength}
 	}
 	return resp, err
+}
+
+// limitedBody fails when a body is longer than its limit.
+type limitedBody struct {
+	io.ReadCloser
+	left int
+}
+
+func (b *limitedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if b.left -= n; b.left < 0 {
+		return 0, fmt.Errorf("its answer is longer than %d bytes", mcp.DefaultMaxLineLength)
+	}
+	return n, err
 }
 
 // CloseIdleConnections is for http.Client.

@@ -151,7 +151,9 @@ func (s *session) call(ctx context.Context, tool, shown string, args json.RawMes
 	}
 	m, err := s.result(got)
 	if err != nil {
-		err = s.clean(fmt.Errorf("mcptool: server %q: %w", s.Name, err))
+		f := s.clean(fmt.Errorf("mcptool: server %q: %w", s.Name, err))
+		f.tool = shown
+		return nil, f
 	}
-	return m, err
+	return m, nil
 }
