@@ -26,6 +26,10 @@ type AnswerCache interface {
 // A cache that fails is an error of the call; if it cannot keep an answer, the
 // answer comes with the error.
 func Cache(model Model, cache AnswerCache, ttl time.Duration) Model {
+	need("Cache", model)
+	if cache == nil {
+		panic("llm: Cache: the cache is nil")
+	}
 	return &cached{model, cache, ttl}
 }
 

@@ -57,6 +57,10 @@ var errLeft = errors.New("llm: the caller stopped reading the answer")
 // stream asks the model, reports to the run and collects into c.
 func stream(ctx context.Context, model Model, history []Message, c *collector) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
+		if ctx == nil || model == nil {
+			yield(Chunk{}, errors.New("llm: the context or the model is nil"))
+			return
+		}
 		req := &Request{Messages: slices.Clip(Repair(history))}
 		// What With bound must be known before the call starts: its events carry
 		// the tags.

@@ -66,6 +66,9 @@ func (e *ObjectError) Unwrap() error { return e.Err }
 // or is cut off ([ErrLength]).
 func Object[T any](ctx context.Context, model Model, history ...Message) (T, error) {
 	var out T
+	if ctx == nil || model == nil {
+		return out, errors.New("llm: Object: the context or the model is nil")
+	}
 	var req Request
 	bind(model, &req)
 	a, err := newAsker(reflect.TypeFor[T](), Describe(model), req.Objects)

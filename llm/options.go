@@ -18,8 +18,22 @@ import (
 // stands around another has two methods for that, which every such model of this
 // package has: Unwrap() llm.Model, the one inside, and Rewrap(llm.Model) llm.Model,
 // the same around another. Without them the events of a call lack the tags that
-// were bound inside.
-func With(model Model, opts ...Option) Model { return &bound{model, opts} }
+// were bound inside. A nil model or option is a panic.
+func With(model Model, opts ...Option) Model {
+	need("With", model)
+	if slices.ContainsFunc(opts, func(o Option) bool { return o == nil }) {
+		panic("llm: With: an option is nil")
+	}
+	return &bound{model, opts}
+}
+
+// need panics if a model is not there: the functions that wrap models have no error
+// to return, and the first call would be far from the mistake.
+func need(function string, models ...Model) {
+	if slices.Contains(models, nil) {
+		panic("llm: " + function + ": a model is nil")
+	}
+}
 
 type bound struct {
 	model Model

@@ -188,6 +188,9 @@ func (t *Tool) Call(ctx context.Context, call ToolCall) (out any, err error) {
 	if t.Run == nil {
 		return nil, fmt.Errorf("llm: tool %s is the provider's to run", t.Name)
 	}
+	if ctx == nil {
+		return nil, fmt.Errorf("llm: tool %s: the context is nil", t.Name)
+	}
 	ctx, span := observe.Begin(ctx, observe.Call{Kind: observe.Tool, Name: t.Name, Input: call.arguments(),
 		Metadata: map[string]any{"tool_call_id": call.ID}})
 	defer func() { span.End(out, err) }()

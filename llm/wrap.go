@@ -32,6 +32,7 @@ type RetryOptions struct {
 // provider says when to come back, that is when; if that is later than MaxWait,
 // the error is returned at once.
 func Retry(model Model, opts *RetryOptions) Model {
+	need("Retry", model)
 	r := &retrier{model: model}
 	if opts != nil {
 		r.opts = *opts
@@ -124,7 +125,9 @@ func relay(chunks iter.Seq2[Chunk, error], yield func(Chunk, error) bool) (done 
 // Fallback is the model that asks the next one when one fails before its first
 // chunk, unless the call was cancelled. If all fail, the error holds all errors.
 func Fallback(model Model, others ...Model) Model {
-	return fallback(append([]Model{model}, others...))
+	all := append([]Model{model}, others...)
+	need("Fallback", all...)
+	return fallback(all)
 }
 
 type fallback []Model
@@ -161,6 +164,10 @@ func (f fallback) Stream(ctx context.Context, req *Request) iter.Seq2[Chunk, err
 // RateLimit is the model that waits for the limiter before each request. The
 // Limiter of golang.org/x/time/rate fits; models that share one share its rate.
 func RateLimit(model Model, limiter interface{ Wait(context.Context) error }) Model {
+	need("RateLimit", model)
+	if limiter == nil {
+		panic("llm: RateLimit: the limiter is nil")
+	}
 	return &limited{model, limiter}
 }
 

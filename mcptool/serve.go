@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -25,6 +26,9 @@ import (
 // is a [treadle.Command], which needs an agent around the tool. When the client
 // cancels, the tool's context ends.
 func Add(server *mcp.Server, tools ...*llm.Tool) error {
+	if server == nil {
+		return errors.New("mcptool: the server is nil")
+	}
 	names := map[string]bool{}
 	for _, t := range tools {
 		switch {
@@ -38,6 +42,9 @@ func Add(server *mcp.Server, tools ...*llm.Tool) error {
 			return fmt.Errorf("mcptool: two tools are named %q", t.Name)
 		case t.Parameters != nil && t.Parameters.Type != "object":
 			return fmt.Errorf("mcptool: tool %q: its parameters must be of type object", t.Name)
+		}
+		if err := t.Check(); err != nil {
+			return fmt.Errorf("mcptool: %w", err)
 		}
 		names[t.Name] = true
 	}
@@ -96,6 +103,9 @@ func asks(err error) bool {
 // call. (Clients of protocols before 2026-07-28 cannot cancel without a session;
 // for them, for streams that resume and for other settings use the SDK's handler.)
 func Handler(server *mcp.Server) http.Handler {
+	if server == nil {
+		panic("mcptool: Handler: the server is nil")
+	}
 	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
 		&mcp.StreamableHTTPOptions{Stateless: true, PropagateRequestCancellation: true})
 }
@@ -107,6 +117,9 @@ func Handler(server *mcp.Server) http.Handler {
 // Every call is a run of its own, without a thread. As a tool of an agent the
 // graph may ask questions; as a tool of an MCP server it cannot, see [Add].
 func Graph(g treadle.AnyGraph, description string) (*llm.Tool, error) {
+	if v := reflect.ValueOf(g); g == nil || v.Kind() == reflect.Pointer && v.IsNil() {
+		return nil, errors.New("mcptool: the graph is nil")
+	}
 	schemas, err := g.Schemas()
 	if err != nil {
 		return nil, fmt.Errorf("mcptool: %w", err)

@@ -216,3 +216,23 @@ func TestAgentUsesToolsOfServersAndHearsOfTheirProgress(t *testing.T) {
 		}
 	})
 }
+
+func TestWhatIsMissingIsAnError(t *testing.T) {
+	var none context.Context
+	var graph *treadle.Graph[string, string]
+	server := mcp.NewServer(&mcp.Implementation{Name: "s", Version: "v1"}, nil)
+	endless := &llm.Tool{Name: "t", Parameters: &jsonschema.Schema{Type: "object", Ref: "#"}, Run: func(context.Context, json.RawMessage) (any, error) { return "", nil }}
+	for want, call := range map[string]func() error{
+		"mcptool: the graph is nil":                               func() error { _, err := mcptool.Graph(nil, ""); return err },
+		"mcptool: the graph is nil ":                              func() error { _, err := mcptool.Graph(graph, ""); return err },
+		"mcptool: the server is nil":                              func() error { return mcptool.Add(nil) },
+		"mcptool: a tool is nil":                                  func() error { return mcptool.Add(server, nil) },
+		"mcptool: llm: tool t: its function is nil":               func() error { return mcptool.Add(server, llm.NewTool[struct{}, string]("t", "", nil)) },
+		"mcptool: llm: tool t: the schema of its parameters: the": func() error { return mcptool.Add(server, endless) },
+		"mcptool: the context is nil":                             func() error { _, err := mcptool.Connect(none); return err },
+	} {
+		if err := call(); err == nil || !strings.HasPrefix(err.Error(), strings.TrimSpace(want)) {
+			t.Errorf("err = %v, want %s", err, want)
+		}
+	}
+}

@@ -30,6 +30,9 @@ type Servers struct {
 // all are ready; if one is not within half a minute, or ctx ends, that is an error
 // and none stays open. The sessions outlive ctx: Close ends them.
 func Connect(ctx context.Context, servers ...Server) (*Servers, error) {
+	if ctx == nil {
+		return nil, errors.New("mcptool: the context is nil")
+	}
 	out := &Servers{}
 	var problems []error
 	for _, s := range servers {
