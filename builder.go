@@ -68,10 +68,19 @@ func NodeOf[In, Out any](name string, fn func(context.Context, In) (Out, error),
 	if fn != nil {
 		n.Call = func(ctx context.Context, in any) (any, error) { return boxed(fn(ctx, unbox[In](in))) }
 	}
-	for _, o := range opts {
+	configure(n, opts)
+	return AnyNode{n}
+}
+
+// configure applies options to a node. One that is nil is found by Compile.
+func configure(n *pregel.NodeSpec, opts []NodeOption) {
+	for i, o := range opts {
+		if o == nil {
+			n.Errs = append(n.Errs, fmt.Sprintf("option %d of %d is nil", i+1, len(opts)))
+			continue
+		}
 		o.node(n)
 	}
-	return AnyNode{n}
 }
 
 // AddGraph adds a graph as a node. It reads the fields that the two graphs
@@ -79,8 +88,10 @@ func NodeOf[In, Out any](name string, fn func(context.Context, In) (Out, error),
 // made them. Its events and checkpoints are under a namespace of their own.
 func AddGraph[S, In, Out any](b *Builder[S], name string, g *Graph[In, Out], opts ...NodeOption) Node[In] {
 	n := &pregel.NodeSpec{Name: name, In: reflect.TypeFor[In](), Out: reflect.TypeFor[Out]()}
-	if g != nil {
+	if g != nil && g.plan != nil {
 		n.Graph = g.plan
+	} else {
+		n.Errs = append(n.Errs, "the graph is nil, or was not made by Compile")
 	}
 	b.add(n, opts)
 	return Node[In]{name}
@@ -88,16 +99,18 @@ func AddGraph[S, In, Out any](b *Builder[S], name string, g *Graph[In, Out], opt
 
 // Add adds nodes that were made elsewhere. A node may be added to several graphs.
 func (b *draft) Add(nodes ...AnyNode) {
-	for _, n := range nodes {
+	for i, n := range nodes {
+		if n.spec == nil {
+			b.spec.Errs = append(b.spec.Errs, &BuildError{Graph: b.spec.Name, Msg: fmt.Sprintf("Add: node %d of %d is empty: make it with NodeOf", i+1, len(nodes))})
+			continue
+		}
 		spec := *n.spec
 		b.add(&spec, nil)
 	}
 }
 
 func (b *draft) add(n *pregel.NodeSpec, opts []NodeOption) {
-	for _, o := range opts {
-		o.node(n)
-	}
+	configure(n, opts)
 	b.spec.Nodes = append(b.spec.Nodes, n)
 }
 
@@ -143,11 +156,7 @@ func ContextType[C, S any](b *Builder[S]) { b.spec.Context = reflect.TypeFor[C](
 
 // Defaults sets options for all nodes that do not have their own: Retry,
 // Timeout, OnError, Cache.
-func (b *draft) Defaults(opts ...NodeOption) {
-	for _, o := range opts {
-		o.node(&b.spec.Defaults)
-	}
-}
+func (b *draft) Defaults(opts ...NodeOption) { configure(&b.spec.Defaults, opts) }
 
 // Edge runs to after from.
 func (b *draft) Edge(from, to string) {
@@ -277,6 +286,11 @@ func (b *draft) compile(in, out reflect.Type, o *Options) (core, error) {
 	if opts.PutTimeout < 0 {
 		spec.Errs = append(slices.Clip(spec.Errs), &BuildError{Graph: spec.Name, Msg: fmt.Sprintf("put timeout %v: want 0 or more", opts.PutTimeout)})
 	}
+	for what, part := range map[string]any{"saver": opts.Saver, "cache": opts.Cache} {
+		if isNilPointer(part) {
+			spec.Errs = append(slices.Clip(spec.Errs), &BuildError{Graph: spec.Name, Msg: fmt.Sprintf("the %s is a nil %T: leave the option out if there is none", what, part)})
+		}
+	}
 	if msg := pregel.Codecs(opts.Codecs).Check(); msg != "" {
 		spec.Errs = append(slices.Clip(spec.Errs), &BuildError{Graph: spec.Name, Msg: msg})
 	}
@@ -285,6 +299,12 @@ func (b *draft) compile(in, out reflect.Type, o *Options) (core, error) {
 		return core{}, err
 	}
 	return newCore(plan, &opts), nil
+}
+
+// isNilPointer reports an interface that holds a pointer to nothing.
+func isNilPointer(v any) bool {
+	rv := reflect.ValueOf(v)
+	return rv.Kind() == reflect.Pointer && rv.IsNil()
 }
 
 // Must returns g, or panics if there is an error. It is for graphs that are

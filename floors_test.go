@@ -33,6 +33,8 @@ var floorOf = map[string]int{
 	"internal/crashtest": 3,
 	"internal/faulttest": 3,
 
+	"internal/faulttest": 3,
+
 	".": 2,
 
 	"internal/pregel":           1,

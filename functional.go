@@ -23,9 +23,7 @@ type Task[In, Out any] struct {
 // Cache, CacheBy, Tags and Metadata.
 func NewTask[In, Out any](name string, fn func(context.Context, In) (Out, error), opts ...NodeOption) *Task[In, Out] {
 	t := &Task[In, Out]{name: name, fn: fn}
-	for _, o := range opts {
-		o.node(&t.spec)
-	}
+	configure(&t.spec, opts)
 	return t
 }
 
@@ -37,6 +35,9 @@ func (t *Task[In, Out]) Name() string { return t.name }
 func (t *Task[In, Out]) Go(ctx context.Context, in In) *Future[Out] {
 	if t.fn == nil || t.name == "" {
 		return &Future[Out]{err: fmt.Errorf("task %q: a task needs a name and a function", t.name)}
+	}
+	if len(t.spec.Errs) > 0 {
+		return &Future[Out]{err: fmt.Errorf("task %q: %s", t.name, t.spec.Errs[0])}
 	}
 	return &Future[Out]{f: pregel.StartCall(ctx, pregel.CallSpec{Name: t.name, In: in, Options: &t.spec,
 		Fn: func(ctx context.Context, in any) (any, error) { return boxed(t.fn(ctx, unbox[In](in))) }}), ctx: ctx}
@@ -73,7 +74,11 @@ func (f *Future[Out]) Wait() (Out, error) {
 // resumed, the recorded result answers. Until the result is recorded a crash
 // may repeat the effect, so pass [Info].IdempotencyKey to systems outside.
 func Do[Out any](ctx context.Context, name string, fn func(context.Context) (Out, error)) (Out, error) {
-	return NewTask(name, func(ctx context.Context, _ struct{}) (Out, error) { return fn(ctx) }).Run(ctx, struct{}{})
+	var task func(context.Context, struct{}) (Out, error)
+	if fn != nil {
+		task = func(ctx context.Context, _ struct{}) (Out, error) { return fn(ctx) }
+	}
+	return NewTask(name, task).Run(ctx, struct{}{})
 }
 
 // workflow is the state of a workflow.

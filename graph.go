@@ -73,6 +73,11 @@ func (g *Graph[In, Out]) With(opts ...Option) *Graph[In, Out] {
 }
 
 func (g *core) with(opts []Option) core {
+	for i, o := range opts {
+		if o == nil { // there is no error to return, and a run is too late to look for the reason
+			panic(fmt.Sprintf("treadle: graph %q: option %d of %d is nil", g.Name(), i+1, len(opts)))
+		}
+	}
 	return core{plan: g.plan, base: g.base, mods: slices.Concat(g.mods, opts)}
 }
 
@@ -117,6 +122,9 @@ func (g *Graph[In, Out]) result(v any) Out {
 // and returns the outputs in the order of the inputs. It runs all of them;
 // their errors are joined, each with the index of its input.
 func RunAll[In, Out any](ctx context.Context, g *Graph[In, Out], inputs []In) ([]Out, error) {
+	if g == nil {
+		return nil, errors.New("treadle: RunAll: the graph is nil")
+	}
 	outs := make([]Out, len(inputs))
 	errs := make([]error, len(inputs))
 	limit := g.settings().MaxConcurrency
@@ -185,7 +193,15 @@ var errLeft = errors.New("treadle: the reader left the stream")
 func (g *core) stream(ctx context.Context, in pregel.Input, opts []StreamOption, last func(Origin, any) Event) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		cfg := streamConfig{}
-		for _, o := range opts {
+		if ctx == nil {
+			yield(nil, fmt.Errorf("graph %q: %w", g.Name(), pregel.ErrNilContext))
+			return
+		}
+		for i, o := range opts {
+			if o == nil {
+				yield(nil, nilOption(g.Name(), "stream", i, len(opts)))
+				return
+			}
 			o(&cfg)
 		}
 		if cfg.modes == 0 {
@@ -229,6 +245,10 @@ func (g *core) stream(ctx context.Context, in pregel.Input, opts []StreamOption,
 	}
 }
 
+func nilOption(graph, what string, i, n int) error {
+	return fmt.Errorf("graph %q: %s: option %d of %d is nil", graph, what, i+1, n)
+}
+
 // Thread returns a handle on the thread with the given id, which keeps the
 // state of its runs. The graph needs a saver.
 func (g *Graph[In, Out]) Thread(id string, opts ...Option) *Thread[In, Out] {
@@ -242,6 +262,9 @@ func (g *core) line(id string, opts []Option) line {
 
 // ClearCache forgets the cached results of the named nodes, or of all.
 func (g *core) ClearCache(ctx context.Context, nodes ...string) error {
+	if ctx == nil {
+		return fmt.Errorf("graph %q: clear cache: %w", g.Name(), pregel.ErrNilContext)
+	}
 	if len(nodes) == 0 {
 		nodes = g.plan.NodeNames()
 	}

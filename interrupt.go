@@ -36,7 +36,10 @@ type InterruptError = pregel.InterruptError
 func Interrupt[T any](ctx context.Context, question any, opts ...InterruptOption) (T, error) {
 	var answer T
 	var c interruptConfig
-	for _, o := range opts {
+	for i, o := range opts {
+		if o == nil {
+			return answer, fmt.Errorf("interrupt: option %d of %d is nil", i+1, len(opts))
+		}
 		o(&c)
 	}
 	schema, err := c.answers(reflect.TypeFor[T]())
@@ -132,7 +135,11 @@ func (t *Thread[In, Out]) Resume(ctx context.Context, answer any, opts ...Contin
 		var zero Out
 		return zero, err
 	}
-	return t.invoke(ctx, continueInput(in, opts))
+	if in, err = t.continueInput(in, opts); err != nil {
+		var zero Out
+		return zero, err
+	}
+	return t.invoke(ctx, in)
 }
 
 // ResumeStream is Resume as a stream.

@@ -2,6 +2,7 @@ package treadle
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"maps"
 	"reflect"
@@ -206,7 +207,11 @@ func Additive() NodeOption { return nodeOption(func(n *pregel.NodeSpec) { n.Addi
 // state inspection see them.
 func Uses(graphs ...AnyGraph) NodeOption {
 	return nodeOption(func(n *pregel.NodeSpec) {
-		for _, g := range graphs {
+		for i, g := range graphs {
+			if g == nil || isNilPointer(g) || g.compiled() == nil {
+				n.Errs = append(n.Errs, fmt.Sprintf("Uses: graph %d of %d is nil, or was not made by Compile", i+1, len(graphs)))
+				continue
+			}
 			n.Uses = append(n.Uses, g.compiled())
 		}
 	})

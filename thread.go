@@ -28,8 +28,10 @@ type line struct {
 // ID is the thread's id.
 func (t *line) ID() string { return t.id }
 
-func (t *line) check() error {
+func (t *line) check(ctx context.Context) error {
 	switch {
+	case ctx == nil:
+		return fmt.Errorf("graph %q: thread %q: %w", t.core.Name(), t.id, pregel.ErrNilContext)
 	case t.core.base.Saver == nil:
 		return fmt.Errorf("graph %q: thread %q: %w", t.core.Name(), t.id, ErrNoSaver)
 	case t.id == "":
@@ -47,7 +49,12 @@ func (t *Thread[In, Out]) Run(ctx context.Context, in In) (Out, error) {
 // Continue goes on from the thread's last checkpoint: after an error, after
 // the step limit, after an update. Tasks that had finished do not run again.
 func (t *Thread[In, Out]) Continue(ctx context.Context, opts ...ContinueOption) (Out, error) {
-	return t.invoke(ctx, continueInput(pregel.Input{Continue: true}, opts))
+	in, err := t.continueInput(pregel.Input{Continue: true}, opts)
+	if err != nil {
+		var zero Out
+		return zero, err
+	}
+	return t.invoke(ctx, in)
 }
 
 // A ContinueOption configures how a thread goes on.
@@ -58,15 +65,18 @@ type ContinueOption func(*pregel.Input)
 // goto in it adds nodes to run.
 func Also(values any) ContinueOption { return func(in *pregel.Input) { in.Also = values } }
 
-func continueInput(in pregel.Input, opts []ContinueOption) pregel.Input {
-	for _, o := range opts {
+func (t *line) continueInput(in pregel.Input, opts []ContinueOption) (pregel.Input, error) {
+	for i, o := range opts {
+		if o == nil {
+			return in, nilOption(t.core.Name(), "continue", i, len(opts))
+		}
 		o(&in)
 	}
-	return in
+	return in, nil
 }
 
 func (t *Thread[In, Out]) invoke(ctx context.Context, in pregel.Input) (Out, error) {
-	if err := t.check(); err != nil {
+	if err := t.check(ctx); err != nil {
 		var zero Out
 		return zero, err
 	}
@@ -85,7 +95,7 @@ func (t *Thread[In, Out]) ContinueStream(ctx context.Context, opts ...StreamOpti
 }
 
 func (t *line) stream(ctx context.Context, in pregel.Input, opts []StreamOption, last func(Origin, any) Event) iter.Seq2[Event, error] {
-	if err := t.check(); err != nil {
+	if err := t.check(ctx); err != nil {
 		return func(yield func(Event, error) bool) { yield(nil, err) }
 	}
 	return t.core.stream(ctx, in, opts, last)
@@ -167,7 +177,7 @@ func (s *Snapshot) Has(field string) bool { return s.Values.Has(field) }
 // State returns the thread's present state. A thread that does not exist has a
 // Snapshot without ID and values.
 func (t *line) State(ctx context.Context) (*Snapshot, error) {
-	if err := t.check(); err != nil {
+	if err := t.check(ctx); err != nil {
 		return nil, err
 	}
 	cp, err := t.core.plan.State(ctx, t.core.settings())
@@ -201,12 +211,16 @@ func Step(n int) HistoryOption { return func(q *pregel.Query) { q.Step = &n } }
 
 // History yields the thread's checkpoints, newest first.
 func (t *line) History(ctx context.Context, opts ...HistoryOption) iter.Seq2[*Snapshot, error] {
-	if err := t.check(); err != nil {
+	if err := t.check(ctx); err != nil {
 		return func(yield func(*Snapshot, error) bool) { yield(nil, err) }
 	}
 	return func(yield func(*Snapshot, error) bool) {
 		var q pregel.Query
-		for _, o := range opts {
+		for i, o := range opts {
+			if o == nil {
+				yield(nil, nilOption(t.core.Name(), "history", i, len(opts)))
+				return
+			}
 			o(&q)
 		}
 		for cp, err := range t.core.plan.History(ctx, t.core.settings(), q) {
@@ -245,11 +259,14 @@ func (t *line) Update(ctx context.Context, values any, opts ...UpdateOption) (ch
 }
 
 func (t *line) update(ctx context.Context, values any, opts []UpdateOption) (checkpoint.ID, error) {
-	if err := t.check(); err != nil {
+	if err := t.check(ctx); err != nil {
 		return checkpoint.ID{}, err
 	}
 	var c updateConfig
-	for _, o := range opts {
+	for i, o := range opts {
+		if o == nil {
+			return checkpoint.ID{}, nilOption(t.core.Name(), "update", i, len(opts))
+		}
 		o(&c)
 	}
 	return t.core.plan.Update(ctx, t.core.settings(), [][]pregel.Edit{{{Values: values, As: c.as}}})
@@ -262,7 +279,7 @@ type Edit = pregel.Edit
 // checkpoint. Edits that share a step must name their nodes. It returns the
 // last checkpoint.
 func (t *line) BulkUpdate(ctx context.Context, steps ...[]Edit) (checkpoint.ID, error) {
-	if err := t.check(); err != nil {
+	if err := t.check(ctx); err != nil {
 		return checkpoint.ID{}, err
 	}
 	return t.core.plan.Update(ctx, t.core.settings(), steps)
@@ -281,7 +298,7 @@ func (t *line) BulkUpdate(ctx context.Context, steps ...[]Edit) (checkpoint.ID, 
 // edits the nested graph on such a branch. A nested graph has its input from the
 // graph around it, so Run is an error.
 func (t *Thread[In, Out]) Nested(namespace ...string) (*Thread[In, Out], error) {
-	if err := t.check(); err != nil {
+	if err := t.check(context.Background()); err != nil {
 		return nil, err
 	}
 	if _, err := t.core.plan.Nested(namespace); err != nil {
@@ -294,7 +311,7 @@ func (t *Thread[In, Out]) Nested(namespace ...string) (*Thread[In, Out], error) 
 // RunJSON is Run with JSON in and out; a nil input is Continue.
 func (t *line) RunJSON(ctx context.Context, input json.RawMessage) (json.RawMessage, error) {
 	if t.id != "" {
-		if err := t.check(); err != nil {
+		if err := t.check(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -305,7 +322,7 @@ func (t *line) RunJSON(ctx context.Context, input json.RawMessage) (json.RawMess
 // event is a Finished[json.RawMessage].
 func (t *line) StreamJSON(ctx context.Context, input json.RawMessage, opts ...StreamOption) iter.Seq2[Event, error] {
 	if t.id != "" {
-		if err := t.check(); err != nil {
+		if err := t.check(ctx); err != nil {
 			return func(yield func(Event, error) bool) { yield(nil, err) }
 		}
 	}

@@ -20,7 +20,7 @@ var (
 	ErrClosed = errors.New("memory: reflector: it is closed")
 )
 
-// A PanicError is how work ends that panics.
+// A PanicError is how work ends that panics, or that ends its goroutine.
 type PanicError struct {
 	Key   string
 	Value any
@@ -28,6 +28,9 @@ type PanicError struct {
 }
 
 func (e *PanicError) Error() string {
+	if e.Value == nil {
+		return fmt.Sprintf("memory: reflector: the work of key %q ended its goroutine with runtime.Goexit\n%s", e.Key, e.Stack)
+	}
 	return fmt.Sprintf("memory: reflector: the work of key %q panicked: %v\n%s", e.Key, e.Value, e.Stack)
 }
 

@@ -7,6 +7,7 @@ import (
 	"hash/maphash"
 	"runtime/debug"
 	"slices"
+	"time"
 
 	"github.com/treadle-go/treadle/internal/observe"
 )
@@ -20,10 +21,14 @@ func (r *Reflector[T, R]) work(l *line[T, R], w *work[T, R]) {
 	ctx, cancel := context.WithCancel(background{context.WithoutCancel(w.ctx)})
 	defer cancel()
 	defer context.AfterFunc(r.stopped, cancel)()
-	// Deferred, since the function may end the goroutine.
+	// Deferred, since the function may end the goroutine, and so may Done.
+	var err error
 	defer func() {
-		err := w.err
-		if err == nil || r.stopped.Err() == nil {
+		r.finish(l)
+		w.end(err)
+	}()
+	defer func() {
+		if err = w.err; err == nil || r.stopped.Err() == nil {
 			// Otherwise it was stopped halfway, and the journal keeps it.
 			if failed := r.strike(l, w); failed != nil {
 				err = errors.Join(err, failed)
@@ -32,8 +37,6 @@ func (r *Reflector[T, R]) work(l *line[T, R], w *work[T, R]) {
 		if r.opts.Done != nil {
 			r.tell(l.key, w.result, err)
 		}
-		r.finish(l)
-		w.end(err)
 	}()
 	r.call(ctx, l.key, w)
 }
@@ -79,11 +82,24 @@ func (r *Reflector[T, R]) strike(l *line[T, R], w *work[T, R]) error {
 	w.struck = true
 	waiting := l.waiting
 	r.mu.Unlock()
-	if err := r.record(context.Background(), l, waiting); err != nil {
+	// A close waits for it, but not for a store that does not answer.
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	defer context.AfterFunc(r.stopped, func() {
+		select {
+		case <-time.After(strikeTimeout):
+			cancel()
+		case <-ctx.Done():
+		}
+	})()
+	if err := r.record(ctx, l, waiting); err != nil {
 		return fmt.Errorf("the work has run but could not be struck off, and a restart will repeat it: %w", err)
 	}
 	return nil
 }
+
+// strikeTimeout is how long the store of a reflector that is closed may take.
+const strikeTimeout = 10 * time.Second
 
 // finish makes the key free for its next work.
 func (r *Reflector[T, R]) finish(l *line[T, R]) {

@@ -476,15 +476,18 @@ func TestPanicsAreIsolated(t *testing.T) {
 		}, &memory.ReflectorOptions[words, string]{Workers: 1, Done: func(key, result string, err error) {
 			p, ok := errors.AsType[*memory.PanicError](err)
 			l.add("%s: %q %v", key, result, ok && p.Key == key && p.Stack != "")
-			panic("done")
+			if ok {
+				panic("done")
+			}
+			runtime.Goexit()
 		}})
-		for _, word := range []string{"panic", "exit", "well"} {
+		for _, word := range []string{"panic", "exit", "well", "well"} {
 			h := r.submit("k", word, 0)
 			if _, err := h.Wait(t.Context()); (err == nil) != (word == "well") {
 				t.Errorf("%s: %v", word, err)
 			}
 		}
-		l.check(t, `0s k: "" true`, `0s k: "" true`, `0s k: "well" false`)
+		l.check(t, `0s k: "" true`, `0s k: "" true`, `0s k: "well" false`, `0s k: "well" false`)
 	})
 }
 

@@ -27,8 +27,8 @@ type plan struct {
 // do checks and encodes the operations, embeds what is to be embedded, and hands
 // all to the backend. Nothing has been read or written before all is in order.
 func (s *Store) do(ctx context.Context, at time.Time, ops ...Op) ([]Result, error) {
-	if s == nil {
-		return nil, ErrNoStore
+	if err := s.ready(ctx); err != nil {
+		return nil, err
 	}
 	p := &plan{store: s, batch: Batch{Now: s.now(), AsOf: at}}
 	for i, op := range ops {

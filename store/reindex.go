@@ -17,8 +17,8 @@ const reindexPage = 128
 // would miss items otherwise; calling Reindex before is a way to choose the
 // moment.
 func (s *Store) Reindex(ctx context.Context) (versions int, err error) {
-	if s == nil {
-		return 0, ErrNoStore
+	if err := s.ready(ctx); err != nil {
+		return 0, err
 	}
 	for after := int64(0); ; {
 		records, err := s.backend.Stale(ctx, s.stamp, after, reindexPage)

@@ -54,6 +54,17 @@ func New(backend Backend, opts *Options) (*Store, error) {
 // NewMemory makes a store that lives in the process and ends with it.
 func NewMemory(opts *Options) (*Store, error) { return New(NewMemoryBackend(), opts) }
 
+// ready refuses calls of no store, and without a context.
+func (s *Store) ready(ctx context.Context) error {
+	switch {
+	case s == nil:
+		return ErrNoStore
+	case ctx == nil:
+		return &InvalidError{What: "context", Reason: "is nil: pass context.Background() if there is no other"}
+	}
+	return nil
+}
+
 // Embeds reports whether the store has an embedder, so that it can rank by
 // meaning.
 func (s *Store) Embeds() bool { return s != nil && s.opts.Embedder != nil }
@@ -98,8 +109,8 @@ func (s *Store) Batch(ctx context.Context, ops ...Op) ([]Result, error) {
 // History returns the changes of the item under key, newest first. How far it
 // goes back is a matter of [Options].
 func (s *Store) History(ctx context.Context, n Namespace, key string) ([]Change, error) {
-	if s == nil {
-		return nil, ErrNoStore
+	if err := s.ready(ctx); err != nil {
+		return nil, err
 	}
 	if err := checkKey(n, key); err != nil {
 		return nil, err
@@ -131,8 +142,8 @@ func (s *Store) ForgetAll(ctx context.Context, prefix Namespace) error {
 // makes room; what has expired is invisible before. It returns how many items
 // have expired since the last sweep.
 func (s *Store) Sweep(ctx context.Context) (expired int, err error) {
-	if s == nil {
-		return 0, ErrNoStore
+	if err := s.ready(ctx); err != nil {
+		return 0, err
 	}
 	sweep := Sweep{Now: s.now(), Keep: s.opts.History}
 	if s.opts.HistoryAge > 0 {

@@ -32,8 +32,8 @@ func (s *Store) Watch(ctx context.Context, prefix Namespace, after int64) iter.S
 }
 
 func (s *Store) watch(ctx context.Context, prefix Namespace, after int64, yield func(Change) bool) error {
-	if s == nil {
-		return ErrNoStore
+	if err := s.ready(ctx); err != nil {
+		return err
 	}
 	if err := prefix.check(true); err != nil {
 		return err

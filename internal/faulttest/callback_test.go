@@ -40,12 +40,14 @@ var blasts = []struct {
 	name string
 	off  func()
 	text string // in the error
+	// value: it differs from the first in the value of the panic only.
+	value bool
 }{
-	{"string", func() { panic("boom of the user's code") }, "panic: boom of the user's code"},
-	{"error", func() { panic(errBoom) }, "panic: boom of the user's code"},
-	{"nil", func() { panic(nil) }, "panic: panic called with nil argument"}, //nolint:govet // what a user may write
-	{"runtime", func() { var m map[string]int; m["x"] = 1 }, "panic: assignment to entry in nil map"},
-	{"exit", runtime.Goexit, "runtime.Goexit ended the goroutine"},
+	{"string", func() { panic("boom of the user's code") }, "panic: boom of the user's code", false},
+	{"error", func() { panic(errBoom) }, "panic: boom of the user's code", true},
+	{"nil", func() { panic(nil) }, "panic: panic called with nil argument", true}, //nolint:govet // what a user may write
+	{"runtime", func() { var m map[string]int; m["x"] = 1 }, "panic: assignment to entry in nil map", true},
+	{"exit", runtime.Goexit, "runtime.Goexit ended the goroutine", false},
 }
 
 // fields whose methods are the user's code.
@@ -435,6 +437,9 @@ func TestCallbacksThatDoNotReturn(t *testing.T) {
 						continue
 					}
 					for _, blast := range blasts {
+						if blast.value && shape != "beside" {
+							continue // what a panic is called with does not depend on the shape
+						}
 						name := fmt.Sprintf("%s, saver %s, %s", shape, durability, blast.name)
 						b := &bomb{off: blast.off}
 						live.Store(b)

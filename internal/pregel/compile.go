@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/treadle-go/treadle/internal/grow"
 )
@@ -154,6 +155,8 @@ func badName(name string) string {
 		return "a node needs a name"
 	case name == Start || name == End || strings.HasPrefix(name, "__"):
 		return "names that begin with __ are reserved"
+	case !utf8.ValidString(name):
+		return "a name must be UTF-8: it is part of JSON and of the keys of checkpoints"
 	case strings.ContainsAny(name, "|:"):
 		return "a name must not contain | or :, which separate the parts of a namespace"
 	}
@@ -164,6 +167,9 @@ func (c *compiler) addNodes() {
 	s := c.schema
 	if d := c.spec.Defaults.Cache; d != nil && d.Key != nil {
 		s.fail("", "", "Defaults: CacheBy has a key for one input type: give it to the nodes themselves, or use Cache")
+	}
+	for _, msg := range c.spec.Defaults.Errs {
+		s.fail("", "", "Defaults: %s", msg)
 	}
 	if why := badName(c.name); why != "" {
 		s.fail("", "", "bad graph name: %s", strings.Replace(why, "a node", "a graph", 1))
@@ -181,7 +187,10 @@ func (c *compiler) addNodes() {
 			s.fail(ns.Name, "", "added twice")
 			continue
 		}
-		if ns.Call == nil && ns.Graph == nil {
+		for _, msg := range ns.Errs {
+			s.fail(ns.Name, "", "%s", msg)
+		}
+		if ns.Call == nil && ns.Graph == nil && len(ns.Errs) == 0 {
 			s.fail(ns.Name, "", "the function is nil")
 		}
 		n := &node{NodeSpec: ns}

@@ -75,6 +75,7 @@ func (e *InterruptChangedError) Error() string {
 var (
 	ErrNoSaver         = errors.New("treadle: the graph has no saver: set Options.Saver")
 	ErrNoThread        = errors.New("treadle: the run is on no thread: use g.Thread(id)")
+	ErrNilContext      = errors.New("treadle: the context is nil: pass context.Background() if there is no other")
 	ErrOutsideRun      = errors.New("treadle: called outside a run: pass the context that the node was given")
 	ErrAmbiguousResume = errors.New("several questions are open: answer by id")
 	ErrNothingToResume = errors.New("no question is open")

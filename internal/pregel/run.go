@@ -419,6 +419,10 @@ func (p *Plan) Invoke(ctx context.Context, in Input, set Settings) (out any, err
 // the run ended, also if a node ends the goroutine, with which Start does not
 // return.
 func (p *Plan) Start(ctx context.Context, in Input, set Settings, end func(out any, err error)) {
+	if ctx == nil {
+		end(nil, fmt.Errorf("graph %q: %w", p.name, ErrNilContext))
+		return
+	}
 	r := &Run{plan: p, set: &set, ctx: ctx}
 	var later deferred
 	returned := false
@@ -469,5 +473,9 @@ func (p *Plan) Start(ctx context.Context, in Input, set Settings, end func(out a
 func (p *Plan) InvokeRecord(ctx context.Context, in Input, set Settings) (*Record, error) {
 	in.AsRecord = true
 	out, err := p.Invoke(ctx, in, set)
-	return out.(*Record), err
+	rec, ok := out.(*Record)
+	if !ok { // it could not begin
+		rec = &Record{schema: p.schema}
+	}
+	return rec, err
 }

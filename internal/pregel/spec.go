@@ -93,6 +93,7 @@ type NodeSpec struct {
 	Handoff  []string // nodes of the enclosing graph
 	Additive bool
 	Keep     Keep // how Graph is stored
+	Errs     []string
 }
 
 // HandlerSpec takes over when a node has failed for good.

@@ -144,6 +144,9 @@ func (s *scope) Value(key any) any {
 
 // scopeOf finds the attempt that ctx belongs to, or nil.
 func scopeOf(ctx context.Context) *scope {
+	if ctx == nil {
+		return nil
+	}
 	s, _ := ctx.Value(scopeKey{}).(*scope)
 	return s
 }
