@@ -89,7 +89,7 @@ func TestCompileNamesWhatIsWrong(t *testing.T) {
 		{"nil graph", onTopOfOne(func(b *treadle.Builder[state]) {
 			treadle.AddGraph[state, state, state](b, "n", nil)
 			b.Edge("a", "n")
-		}), `graph "g": node "n": the function is nil`},
+		}), `graph "g": node "n": the graph is nil, or was not made by Compile`},
 		{"duplicate name", onTopOfOne(func(b *treadle.Builder[state]) { treadle.AddNode(b, "a", keepTopic) }),
 			`graph "g": node "a": added twice`},
 		{"empty name", onTopOfOne(func(b *treadle.Builder[state]) { treadle.AddNode(b, "", keepTopic) }),

@@ -109,7 +109,9 @@ type TaskFinished struct {
 	Pauses []Pause // questions it has stopped with
 }
 
-// Checkpointed is a checkpoint that has been stored.
+// Checkpointed is a checkpoint that has been stored. With [Async] it comes when it
+// is, which may be while the next step runs, and with [Exit] at the end, for the
+// one checkpoint that is stored.
 type Checkpointed struct {
 	Origin
 	Snapshot Snapshot

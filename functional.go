@@ -72,7 +72,8 @@ func (f *Future[Out]) Wait() (Out, error) {
 
 // Do runs an effect inside a node or workflow once: when the run is retried or
 // resumed, the recorded result answers. Until the result is recorded a crash
-// may repeat the effect, so pass [Info].IdempotencyKey to systems outside.
+// may repeat the effect, so pass [Info].IdempotencyKey to systems outside. If it
+// cannot be recorded the run fails, whatever the node makes of the error.
 func Do[Out any](ctx context.Context, name string, fn func(context.Context) (Out, error)) (Out, error) {
 	var task func(context.Context, struct{}) (Out, error)
 	if fn != nil {

@@ -27,7 +27,9 @@ type InterruptError = pregel.InterruptError
 // Interrupt asks a question and returns the answer, which may come days later
 // and to another process. Until then it returns an error, which the node must
 // return: the run stops, and when it is resumed the node runs again from its
-// top and Interrupt returns the answer.
+// top and Interrupt returns the answer. Without a saver or thread nobody could
+// answer: the run fails with [ErrNoSaver] or [ErrNoThread], whatever the node makes
+// of the error.
 //
 // Questions of a node are told apart by their order, so a node must ask them
 // in the same order each time, or give them names with [Key]. An answer that

@@ -111,7 +111,8 @@ type RetryPolicy = pregel.RetryPolicy
 func Transient(err error) bool { return pregel.Transient(err) }
 
 // Retry tries a failed node again. Of several policies the first whose On
-// accepts the error decides.
+// accepts the error decides. Failures of the run itself, such as those of its
+// saver, end it: no policy is asked about them.
 func Retry(policies ...RetryPolicy) NodeOption {
 	if policies == nil {
 		policies = []RetryPolicy{{}}
@@ -149,7 +150,9 @@ func orBad(d time.Duration) time.Duration {
 // input and the failure, and what it returns is taken as the node's result.
 // The node's own edges do not fire; the handler may return a [Goto]. On a thread
 // the failure is stored first: if the handler asks something or fails as well,
-// the thread goes on with the handler and the node is not tried again.
+// the thread goes on with the handler and the node is not tried again. Failures
+// of the run itself, such as those of its saver, are not the node's: no handler is
+// asked about them.
 func OnError[In, Out any](handler func(context.Context, In, *NodeError) (Out, error)) NodeOption {
 	return nodeOption(func(n *pregel.NodeSpec) {
 		n.Handler = &pregel.HandlerSpec{In: reflect.TypeFor[In](), Out: reflect.TypeFor[Out]()}
@@ -282,9 +285,15 @@ type Durability int
 
 // The durabilities. An error in storing a step is the run's error in all of them.
 const (
-	Sync  = Durability(pregel.Sync)  // before the next step starts, and what has finished of a long one meanwhile; the default
-	Async = Durability(pregel.Async) // while the next step runs; a crash may lose the last steps
-	Exit  = Durability(pregel.Exit)  // once, when the run ends; a crash loses the run
+	Sync = Durability(pregel.Sync) // before the next step starts, and what has finished of a long one meanwhile; the default
+	// Async stores a step while the next one runs; a crash may lose the last
+	// steps, which then run again. What [Do] and tasks run waits until the
+	// checkpoint is stored that it runs from, so that its idempotency key is the
+	// same after a crash; that of a node itself may be another one.
+	Async = Durability(pregel.Async)
+	// Exit stores once, when the run ends. A crash loses the run, and what runs
+	// instead has other idempotency keys.
+	Exit = Durability(pregel.Exit)
 )
 
 func (d Durability) run(s *pregel.Settings) { s.Durability = pregel.Durability(d) }

@@ -220,7 +220,7 @@ func TestSubgraphThatCannotBeMappedIsABuildError(t *testing.T) {
 		}), `graph "parent": node "sub": field Topic: is string here and int in graph "child"`},
 		"no graph": {build(func(b *treadle.Builder[diary]) {
 			treadle.AddGraph[diary, diary, diary](b, "sub", nil)
-		}), `graph "parent": node "sub": the function is nil`},
+		}), `graph "parent": node "sub": the graph is nil, or was not made by Compile`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tt.err == nil || !strings.Contains(tt.err.Error(), tt.want) {

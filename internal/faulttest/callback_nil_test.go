@@ -186,7 +186,10 @@ func TestNilIsAnError(t *testing.T) {
 		"manager":       {func() error { _, err := memory.NewManager(nil, nil); return err }, "model"},
 		"store manager": {func() error { _, err := memory.NewStoreManager(nil, nil); return err }, "model"},
 		"optimizer":     {func() error { _, err := memory.NewOptimizer(nil, memory.Gradient, nil); return err }, "model"},
-		"extract":       {func() error { _, err := memory.Extract(t.Context(), nil, []llm.Message{llm.User("x")}, nil, nil); return err }, "model"},
+		"extract": {func() error {
+			_, err := memory.Extract(t.Context(), nil, []llm.Message{llm.User("x")}, nil, nil)
+			return err
+		}, "model"},
 	} {
 		err := errors.New("it panicked")
 		func() {

@@ -70,6 +70,17 @@
 // what it still says goes nowhere, and it was called with a copy of its input,
 // so what the run does next does not race with it.
 //
+// # What fails
+//
+// A node's error is the node's. An error of the engine's own, of a saver for one,
+// is a fault: it is noted on the task, because the node between it and the engine
+// is free to make anything of it, and the task ends with it. So a result that may
+// not have been stored is never built upon.
+//
+// A function of the user's that panics, or ends its goroutine, is an error where
+// it was called. The goroutine cannot be saved: a deferred function says how the
+// task ended, and another goroutine does what was left to do.
+//
 // # Views
 //
 // A view is a struct of a node's input type that the run keeps between steps.
@@ -138,6 +149,8 @@
 //	control.go    what is next; edges, joins, gotos, branches
 //	task.go       one call of a node: attempts, retries, timeouts, error handler, mutation check
 //	transient.go  which errors are the network's
+//	fault.go      failures of the engine itself; functions that do not return
+//	outlast.go    how long a saver is waited for
 //	run.go        a run: its settings, how it begins, the loop
 //	input.go      an input: the first, an answer, JSON
 //	step.go       prepare and execute

@@ -10,12 +10,15 @@ import (
 
 // Info is what a node can know about the run it is part of.
 type Info struct {
-	Graph          string
-	Node           string
-	Thread         string
-	RunID          string
-	TaskID         string
-	IdempotencyKey string // the same over retries, resumes and crashes; new on a fork
+	Graph  string
+	Node   string
+	Thread string
+	RunID  string
+	TaskID string
+	// IdempotencyKey is the same over retries, resumes and crashes, and new on a
+	// fork. With Async it is so over crashes inside Do and tasks only, and with
+	// Exit not at all: there the checkpoint that it is made of may be lost.
+	IdempotencyKey string
 	CheckpointID   string
 	Namespace      []string
 	Step           int
