@@ -31,7 +31,6 @@ var floorOf = map[string]int{
 	"internal/threadtest": 3,
 
 	"internal/crashtest": 3,
-	"internal/faulttest": 3,
 
 	"internal/faulttest": 3,
 
