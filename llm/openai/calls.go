@@ -27,6 +27,9 @@ type openCall struct {
 
 // add is the pieces of one delta in this module's form.
 func (t *callTracker) add(pieces []callPiece) []llm.ToolCallChunk {
+	if len(pieces) == 0 {
+		return nil
+	}
 	var out []llm.ToolCallChunk
 	seen := map[*openCall]bool{} // in this delta
 	for _, p := range pieces {

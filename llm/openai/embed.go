@@ -1,12 +1,13 @@
 package openai
 
 import (
+	"cmp"
 	"context"
+	"encoding/base64"
+	"encoding/binary"
 	"fmt"
-	"net/http"
-
-	sdk "github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/option"
+	"math"
+	"strconv"
 
 	"github.com/treadle-go/treadle/llm"
 )
@@ -15,7 +16,7 @@ import (
 // by several goroutines at once, and as the embedder of a store.
 type Embedder struct {
 	name      string
-	api       *sdk.EmbeddingService
+	client    *client
 	dimension int
 	shorten   bool // the server is to be told the dimension
 }
@@ -37,7 +38,7 @@ func NewEmbedder(model string, opts *Options) (*Embedder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("openai: embedder %q: %w", model, err)
 	}
-	e := &Embedder{name: model, api: &c.sdk.Embeddings}
+	e := &Embedder{name: model, client: c}
 	if opts != nil {
 		e.dimension = opts.Dimension
 	}
@@ -96,38 +97,114 @@ func (e *Embedder) batch(ctx context.Context, texts []string) ([][]float32, erro
 	if ctx.Err() != nil {
 		return nil, cancelled(ctx)
 	}
-	params := sdk.EmbeddingNewParams{Model: e.name, EncodingFormat: sdk.EmbeddingNewParamsEncodingFormatFloat}
-	params.Input.OfArrayOfStrings = texts
+	body := object{{"input", texts}, {"model", e.name}}
 	if e.shorten {
-		params.Dimensions = sdk.Int(int64(e.dimension))
+		body = append(body, field{"dimensions", e.dimension})
 	}
-	var resp *http.Response
-	got, err := e.api.New(ctx, params, option.WithResponseInto(&resp))
+	sent, err := marshal(append(body, field{"encoding_format", "float"}))
+	if err != nil {
+		return nil, fmt.Errorf("openai: %w", err)
+	}
+	raw, resp, err := e.client.postWhole(ctx, "embeddings", sent)
+	if err != nil {
+		return nil, failure(ctx, err, resp, false)
+	}
+	got, err := readVectors(raw)
 	if err != nil {
 		return nil, failure(ctx, err, resp, false)
 	}
 	wrong := func(format string, args ...any) error {
 		return &llm.Error{Provider: provider, Status: resp.StatusCode, Message: fmt.Sprintf(format, args...)}
 	}
-	if len(got.Data) != len(texts) {
-		return nil, wrong("asked for the vectors of %d texts, the model %s gave %d", len(texts), e.name, len(got.Data))
+	if len(got) != len(texts) {
+		return nil, wrong("asked for the vectors of %d texts, the model %s gave %d", len(texts), e.name, len(got))
 	}
 	out := make([][]float32, len(texts))
-	for i, v := range got.Data {
+	for i, v := range got {
 		at := i
-		if v.JSON.Index.Valid() {
-			at = int(v.Index)
+		if v.numbered {
+			at = int(v.index)
 		}
 		if at < 0 || at >= len(out) || out[at] != nil {
 			return nil, wrong("the vector of text %d is there twice, or of a text that was not sent", at)
 		}
-		if len(v.Embedding) != e.dimension {
-			return nil, wrong("the vectors of %s have %d numbers, not %d: set Options.Dimension to what it makes", e.name, len(v.Embedding), e.dimension)
+		if len(v.numbers) != e.dimension {
+			return nil, wrong("the vectors of %s have %d numbers, not %d: set Options.Dimension to what it makes", e.name, len(v.numbers), e.dimension)
 		}
-		out[at] = make([]float32, len(v.Embedding))
-		for j, x := range v.Embedding {
-			out[at][j] = float32(x)
-		}
+		out[at] = v.numbers
 	}
 	return out, nil
+}
+
+// vector is what a server made of a text.
+type vector struct {
+	index    int64
+	numbered bool // the server says which text it is of
+	numbers  []float32
+}
+
+// readVectors takes the vectors of a response in the order in which they stand.
+func readVectors(raw []byte) (out []vector, err error) {
+	s := scanner{data: raw}
+	if s.open('{') {
+		for s.more('}') {
+			if string(s.key()) != "data" {
+				s.skip()
+			} else if s.open('[') {
+				for s.more(']') {
+					var v vector
+					err = cmp.Or(v.scan(&s), err)
+					out = append(out, v)
+				}
+			}
+		}
+	}
+	if s.broken {
+		return nil, notJSON(raw)
+	}
+	return out, err
+}
+
+func (v *vector) scan(s *scanner) (err error) {
+	if !s.open('{') {
+		return nil
+	}
+	for s.more('}') {
+		switch string(s.key()) {
+		case "index":
+			v.numbered = s.peek() != 'n'
+			v.index = s.number()
+		case "embedding":
+			v.numbers, err = scanNumbers(s)
+		default:
+			s.skip()
+		}
+	}
+	return err
+}
+
+// scanNumbers takes a list of numbers, or a text that holds them: each in four
+// bytes, in base64.
+func scanNumbers(s *scanner) (out []float32, err error) {
+	if s.peek() == '"' {
+		raw, err := base64.StdEncoding.DecodeString(s.str(""))
+		if err != nil {
+			return nil, fmt.Errorf("a vector: %w", err)
+		}
+		for ; len(raw) >= 4; raw = raw[4:] {
+			out = append(out, math.Float32frombits(binary.LittleEndian.Uint32(raw)))
+		}
+		return out, nil
+	}
+	if !s.open('[') {
+		return nil, nil
+	}
+	for s.more(']') {
+		x, wrong := strconv.ParseFloat(string(s.raw()), 32)
+		if wrong != nil {
+			err = fmt.Errorf("a vector: %w", wrong)
+		}
+		out = append(out, float32(x))
+	}
+	return out, err
 }

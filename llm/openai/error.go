@@ -12,8 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/openai/openai-go/v3/packages/ssestream"
-
 	"github.com/treadle-go/treadle/llm"
 )
 
@@ -37,13 +35,9 @@ func failure(ctx context.Context, err error, resp *http.Response, begun bool) er
 		e.Status = resp.StatusCode
 		e.RetryAfter = retryAfter(resp.Header, time.Now())
 	}
-	if event, ok := errors.AsType[*ssestream.StreamError](err); ok {
-		report(e, event.Event.Data)
-	} else if e.Status >= http.StatusBadRequest {
-		// The SDK has read the body and put it back. It knows OpenAI's errors only.
-		if body, err := io.ReadAll(resp.Body); err == nil {
-			report(e, body)
-		}
+	if told, ok := errors.AsType[*toldError](err); ok {
+		e.Err = nil // it says no more than what is taken from it
+		report(e, told.body)
 	} else if errors.Is(err, errNoEnd) {
 		e.Cut = true
 		if kind := resp.Header.Get("Content-Type"); !begun && !strings.HasPrefix(kind, "text/event-stream") {
@@ -56,11 +50,11 @@ func failure(ctx context.Context, err error, resp *http.Response, begun bool) er
 
 // noAnswer is the error of a response that has no answer in it. Some servers
 // report their failures with a status that says success.
-func noAnswer(raw string, resp *http.Response) error {
-	e := &llm.Error{Provider: provider, Status: resp.StatusCode, Message: "the response has no choices: " + abridge(raw)}
+func noAnswer(raw []byte, resp *http.Response) error {
+	e := &llm.Error{Provider: provider, Status: resp.StatusCode, Message: "the response has no choices: " + abridge(string(raw))}
 	var body struct{ Error json.RawMessage }
-	if json.Unmarshal([]byte(raw), &body) == nil && len(body.Error) > 0 && string(body.Error) != "null" {
-		report(e, []byte(raw))
+	if json.Unmarshal(raw, &body) == nil && len(body.Error) > 0 && string(body.Error) != "null" {
+		report(e, raw)
 	}
 	return e
 }

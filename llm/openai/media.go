@@ -6,17 +6,14 @@ import (
 	"fmt"
 	"strings"
 
-	sdk "github.com/openai/openai-go/v3"
-
 	"github.com/treadle-go/treadle/llm"
 )
 
 // part is a block of a user's message.
-func (m *Model) part(b llm.Block) (part sdk.ChatCompletionContentPartUnionParam, err error) {
+func (m *Model) part(b llm.Block) (any, error) {
 	switch b.Type {
 	case llm.BlockText, llm.BlockPlain:
-		part.OfText = m.text(b)
-		return part, nil
+		return m.text(b), nil
 	case llm.BlockImage:
 		return image(b)
 	case llm.BlockAudio:
@@ -27,23 +24,25 @@ func (m *Model) part(b llm.Block) (part sdk.ChatCompletionContentPartUnionParam,
 		return m.video(b)
 	}
 	if m.own {
-		return part, fmt.Errorf("OpenAI does not know blocks of type %q", b.Type)
+		return nil, fmt.Errorf("OpenAI does not know blocks of type %q", b.Type)
 	}
-	return raw(b)
+	return b, nil
 }
 
-func image(b llm.Block) (part sdk.ChatCompletionContentPartUnionParam, err error) {
+func image(b llm.Block) (any, error) {
 	url := b.DataURL()
 	if url == "" {
-		return part, fmt.Errorf("an image is sent by its bytes or its address; this one has neither (file id %q)", b.FileID)
+		return nil, fmt.Errorf("an image is sent by its bytes or its address; this one has neither (file id %q)", b.FileID)
 	}
+	image := object{{"url", url}}
 	detail, _ := b.Extra["detail"].(string)
-	return sdk.ImageContentPart(sdk.ChatCompletionContentPartImageImageURLParam{URL: url, Detail: detail}), nil
+	image.add("detail", detail)
+	return object{{"image_url", image}, {"type", "image_url"}}, nil
 }
 
-func (m *Model) audio(b llm.Block) (part sdk.ChatCompletionContentPartUnionParam, err error) {
+func (m *Model) audio(b llm.Block) (any, error) {
 	if len(b.Data) == 0 {
-		return part, fmt.Errorf("audio is sent by its bytes; this has none (address %q, file id %q)", b.URL, b.FileID)
+		return nil, fmt.Errorf("audio is sent by its bytes; this has none (address %q, file id %q)", b.URL, b.FileID)
 	}
 	format := strings.TrimPrefix(strings.TrimPrefix(b.MIMEType, "audio/"), "x-")
 	switch format {
@@ -53,34 +52,34 @@ func (m *Model) audio(b llm.Block) (part sdk.ChatCompletionContentPartUnionParam
 		format = "wav"
 	}
 	if m.own && format != "mp3" && format != "wav" {
-		return part, fmt.Errorf("OpenAI takes audio as wav or mp3, not as %q", b.MIMEType)
+		return nil, fmt.Errorf("OpenAI takes audio as wav or mp3, not as %q", b.MIMEType)
 	}
-	return sdk.InputAudioContentPart(sdk.ChatCompletionContentPartInputAudioInputAudioParam{
-		Data: base64.StdEncoding.EncodeToString(b.Data), Format: format}), nil
+	sound := object{{"data", base64.StdEncoding.EncodeToString(b.Data)}}
+	sound.add("format", format)
+	return object{{"input_audio", sound}, {"type", "input_audio"}}, nil
 }
 
-func (m *Model) file(b llm.Block) (part sdk.ChatCompletionContentPartUnionParam, err error) {
-	var f sdk.ChatCompletionContentPartFileFileParam
+func (m *Model) file(b llm.Block) (any, error) {
+	var f object
 	switch {
 	case b.FileID != "":
-		f.FileID = sdk.String(b.FileID)
+		f = object{{"file_id", b.FileID}}
 	case len(b.Data) > 0 || b.URL != "" && !m.own:
-		f.FileData = sdk.String(b.DataURL())
-		f.Filename = sdk.String(cmp.Or(b.Filename(), "file")) // the API wants one
+		f = object{{"file_data", b.DataURL()}, {"filename", cmp.Or(b.Filename(), "file")}} // the API wants a name
 	default:
-		return part, fmt.Errorf("a file is sent to OpenAI by its bytes or its file id; this one has neither (address %q)", b.URL)
+		return nil, fmt.Errorf("a file is sent to OpenAI by its bytes or its file id; this one has neither (address %q)", b.URL)
 	}
-	return sdk.FileContentPart(f), nil
+	return object{{"file", f}, {"type", "file"}}, nil
 }
 
 // video is a part that several servers know, and OpenAI does not.
-func (m *Model) video(b llm.Block) (part sdk.ChatCompletionContentPartUnionParam, err error) {
+func (m *Model) video(b llm.Block) (any, error) {
 	url := b.DataURL()
 	if m.own {
-		return part, fmt.Errorf("OpenAI takes no videos")
+		return nil, fmt.Errorf("OpenAI takes no videos")
 	}
 	if url == "" {
-		return part, fmt.Errorf("a video is sent by its bytes or its address; this one has neither (file id %q)", b.FileID)
+		return nil, fmt.Errorf("a video is sent by its bytes or its address; this one has neither (file id %q)", b.FileID)
 	}
-	return raw(map[string]any{"type": "video_url", "video_url": map[string]any{"url": url}})
+	return object{{"type", "video_url"}, {"video_url", object{{"url", url}}}}, nil
 }

@@ -1,24 +1,22 @@
 package openai
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
-	"net/http"
 
-	sdk "github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/option"
-	"github.com/openai/openai-go/v3/packages/ssestream"
-
+	"github.com/treadle-go/treadle/internal/sse"
 	"github.com/treadle-go/treadle/llm"
 )
 
 // Model is a model behind the Chat Completions API. Make one with [New].
 type Model struct {
-	name string
-	chat *sdk.ChatCompletionService
-	own  bool // the server is OpenAI's own
+	name   string
+	client *client
+	own    bool // the server is OpenAI's own
 }
 
 // Describe implements [llm.Describer].
@@ -34,32 +32,36 @@ func (m *Model) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chun
 			yield(llm.Chunk{}, cancelled(ctx))
 			return
 		}
-		params, err := m.params(req)
+		body, err := m.body(req)
 		if err != nil {
 			yield(llm.Chunk{}, fmt.Errorf("openai: %w", err))
 			return
 		}
 		if req.NoStream {
-			yield(m.whole(ctx, params))
+			yield(m.whole(ctx, body))
 			return
 		}
-		m.stream(ctx, params, yield)
+		m.stream(ctx, body, yield)
 	}
 }
 
+const chatPath = "chat/completions"
+
 // whole asks for the answer in one piece.
-func (m *Model) whole(ctx context.Context, params sdk.ChatCompletionNewParams) (llm.Chunk, error) {
-	var resp *http.Response
-	got, err := m.chat.New(ctx, params, option.WithResponseInto(&resp))
+func (m *Model) whole(ctx context.Context, body []byte) (llm.Chunk, error) {
+	raw, resp, err := m.client.postWhole(ctx, chatPath, body)
 	if err != nil {
 		return llm.Chunk{}, failure(ctx, err, resp, false)
 	}
-	if len(got.Choices) == 0 {
-		return llm.Chunk{}, noAnswer(got.RawJSON(), resp)
+	var p piece
+	if err := p.readWhole(raw); err != nil {
+		return llm.Chunk{}, failure(ctx, err, resp, false)
+	}
+	if !p.answered {
+		return llm.Chunk{}, noAnswer(raw, resp)
 	}
 	var a answer
-	p := pieceOf(got)
-	first, _ := a.add(p)
+	first, _ := a.add(&p)
 	chunk, err := first.Add(a.last())
 	if err = errors.Join(p.err, err); err != nil {
 		return llm.Chunk{}, failure(ctx, err, resp, false)
@@ -69,32 +71,48 @@ func (m *Model) whole(ctx context.Context, params sdk.ChatCompletionNewParams) (
 
 var errNoEnd = errors.New("the stream ended before the answer did")
 
+// maxEvent is the most bytes that a piece of an answer may have. Sound comes in
+// large ones.
+const maxEvent = 32 << 20
+
 // stream asks for the answer piece by piece.
-func (m *Model) stream(ctx context.Context, params sdk.ChatCompletionNewParams, yield func(llm.Chunk, error) bool) {
+func (m *Model) stream(ctx context.Context, body []byte, yield func(llm.Chunk, error) bool) {
 	// Closing the body ends the connection only if the transport says so;
 	// a cancelled context does so always.
 	call, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var resp *http.Response
-	events := m.chat.NewStreaming(call, params, option.WithResponseInto(&resp))
-	defer func() { _ = events.Close() }()
+	resp, err := m.client.post(call, chatPath, body)
+	if err != nil {
+		yield(llm.Chunk{}, failure(ctx, err, resp, false))
+		return
+	}
+	defer func() { _ = resp.Body.Close() }()
+	events := sse.NewReader(resp.Body, maxEvent)
 	var a answer
+	var p piece
 	begun := false
-	for ctx.Err() == nil && events.Next() {
+	for ctx.Err() == nil {
+		var ev sse.Event
+		if ev, err = events.Next(); err != nil || bytes.HasPrefix(ev.Data, []byte("[DONE]")) {
+			break
+		}
+		if err = p.read(ev); err != nil {
+			break
+		}
 		begun = true
-		p := chunkPiece(events.Current())
 		if p.err != nil {
 			yield(llm.Chunk{}, failure(ctx, p.err, resp, begun))
 			return
 		}
-		if chunk, ok := a.add(p); ok && !yield(chunk, nil) {
+		if chunk, ok := a.add(&p); ok && !yield(chunk, nil) {
 			return
 		}
 	}
-	err := events.Err()
-	if _, told := errors.AsType[*ssestream.StreamError](err); a.finish != "" && !told {
+	_, told := errors.AsType[*toldError](err)
+	switch {
+	case a.finish != "" && !told:
 		err = nil // all was said; what may be missing are counts
-	} else if err == nil && a.finish == "" {
+	case err == nil || errors.Is(err, io.EOF):
 		err = errNoEnd
 	}
 	if err != nil || ctx.Err() != nil {

@@ -1,18 +1,9 @@
 package openai
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
-	"os"
-	"strings"
 
-	sdk "github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/option"
-
-	"github.com/treadle-go/treadle/internal/origin"
 	"github.com/treadle-go/treadle/llm"
 )
 
@@ -27,8 +18,9 @@ const (
 )
 
 // Options say how to reach the server. What they leave open is read from the
-// environment when a model is opened: OPENAI_API_KEY and OPENAI_BASE_URL, and by
-// the SDK also OPENAI_ORG_ID, OPENAI_PROJECT_ID and OPENAI_CUSTOM_HEADERS.
+// environment when a model is opened: OPENAI_API_KEY and OPENAI_BASE_URL. Unless
+// BaseURL names another server than OpenAI's, OPENAI_ORG_ID, OPENAI_PROJECT_ID
+// and OPENAI_CUSTOM_HEADERS (lines of the form "name: value") are sent too.
 type Options struct {
 	// Key is the API key; empty is that of OPENAI_API_KEY. OpenAI itself needs
 	// one, other servers may not.
@@ -38,7 +30,8 @@ type Options struct {
 	BaseURL string
 	// Header is sent with every request, and wins over what else would be sent.
 	Header http.Header
-	// HTTPClient makes the requests; nil is [http.DefaultClient].
+	// HTTPClient makes the requests; nil is [http.DefaultClient]. Redirects to
+	// another server are not followed.
 	HTTPClient *http.Client
 
 	// Dimension is the length of an embedder's vectors. OpenAI's own models need
@@ -53,7 +46,7 @@ func New(model string, opts *Options) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("openai: model %q: %w", model, err)
 	}
-	return &Model{name: model, chat: &c.sdk.Chat.Completions, own: c.own}, nil
+	return &Model{name: model, client: c, own: c.own}, nil
 }
 
 // Provider opens models and embedders for [llm.Open] and [llm.OpenEmbedder], all
@@ -80,47 +73,4 @@ func Provider(opts *Options) llm.Provider {
 			return e, nil
 		},
 	}
-}
-
-// client is a connection to a server.
-type client struct {
-	sdk sdk.Client
-	own bool // it is OpenAI
-}
-
-func connect(model string, opts *Options) (*client, error) {
-	if opts == nil {
-		opts = &Options{}
-	}
-	if model == "" {
-		return nil, errors.New("it has no name")
-	}
-	base := cmp.Or(opts.BaseURL, os.Getenv(urlName), ownURL)
-	u, err := url.Parse(base)
-	if err != nil {
-		return nil, fmt.Errorf("the base URL: %w", err)
-	}
-	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("the base URL %q is no address of the form https://host/path", u.Redacted())
-	}
-	c := &client{own: strings.EqualFold(u.Hostname(), ownHost)}
-	key := cmp.Or(opts.Key, os.Getenv(keyName))
-	if key == "" && c.own {
-		return nil, fmt.Errorf("there is no API key: set Options.Key or the environment variable %s", keyName)
-	}
-	settings := []option.RequestOption{
-		option.WithBaseURL(base),
-		option.WithAPIKey(key),
-		option.WithHTTPClient(origin.Only(opts.HTTPClient, base)),
-		// llm.Retry does this for all providers alike, and only if it is asked to.
-		option.WithMaxRetries(0),
-	}
-	for name, values := range opts.Header {
-		settings = append(settings, option.WithHeaderDel(name))
-		for _, v := range values {
-			settings = append(settings, option.WithHeaderAdd(name, v))
-		}
-	}
-	c.sdk = sdk.NewClient(settings...)
-	return c, nil
 }

@@ -4,13 +4,10 @@ import (
 	"encoding/json"
 	"maps"
 
-	"github.com/openai/openai-go/v3/packages/respjson"
-
 	"github.com/treadle-go/treadle/llm"
 )
 
-// The fields in which servers send reasoning. None is OpenAI's, so none is in
-// the SDK.
+// The fields in which servers send reasoning. None is OpenAI's.
 const (
 	fieldContent = "reasoning_content" // DeepSeek, vLLM, SGLang, Qwen, Kimi
 	fieldPlain   = "reasoning"         // Ollama, OpenRouter, Groq, newer vLLM
@@ -27,16 +24,15 @@ type reasoning struct {
 	details     []map[string]any
 }
 
-func reasoningOf(extra map[string]respjson.Field) (r reasoning) {
-	for _, field := range []string{fieldContent, fieldPlain} {
-		if text, _ := valueOf(extra[field]).(string); text != "" {
-			r.text, r.field = text, field
-			break // servers that send both repeat themselves
-		}
+// reasoningOf takes the texts of both fields, and the details as they are written.
+func reasoningOf(content, plain string, details []byte) (r reasoning) {
+	switch { // servers that send both repeat themselves
+	case content != "":
+		r.text, r.field = content, fieldContent
+	case plain != "":
+		r.text, r.field = plain, fieldPlain
 	}
-	if raw := extra[fieldDetails].Raw(); raw != "" {
-		_ = json.Unmarshal([]byte(raw), &r.details) // what is no list of objects says nothing
-	}
+	r.details = detailsOf(details)
 	if r.text == "" {
 		for _, d := range r.details {
 			for _, name := range []string{"text", "summary"} {
@@ -46,6 +42,15 @@ func reasoningOf(extra map[string]respjson.Field) (r reasoning) {
 		}
 	}
 	return r
+}
+
+func detailsOf(raw []byte) []map[string]any {
+	if len(raw) == 0 {
+		return nil
+	}
+	var list []map[string]any
+	_ = json.Unmarshal(raw, &list) // what is no list of objects says nothing
+	return list
 }
 
 // thought collects the reasoning of an answer.

@@ -6,113 +6,103 @@ import (
 	"errors"
 	"fmt"
 
-	sdk "github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/packages/param"
-	"github.com/openai/openai-go/v3/shared"
-
 	"github.com/treadle-go/treadle/llm"
 )
 
-// params is the request in the API's words.
-func (m *Model) params(req *llm.Request) (sdk.ChatCompletionNewParams, error) {
-	p := sdk.ChatCompletionNewParams{
-		Model:           cmp.Or(req.Model, m.name),
-		ReasoningEffort: sdk.ReasoningEffort(req.Reasoning),
-		Temperature:     optional(req.Temperature),
-		TopP:            optional(req.TopP),
-		Seed:            optional(req.Seed),
+// body is the request in the API's words.
+func (m *Model) body(req *llm.Request) ([]byte, error) {
+	messages, err := m.messages(req.Messages)
+	if err != nil {
+		return nil, err
 	}
-	if len(req.StopWords) > 0 {
-		p.Stop.OfStringArray = req.StopWords
-	}
+	body := object{{"messages", messages}, {"model", cmp.Or(req.Model, m.name)}}
 	if req.MaxTokens > 0 && m.own {
-		p.MaxCompletionTokens = sdk.Int(int64(req.MaxTokens)) // max_tokens is refused by models that reason
+		body = append(body, field{"max_completion_tokens", req.MaxTokens}) // max_tokens is refused by models that reason
 	} else if req.MaxTokens > 0 {
-		p.MaxTokens = sdk.Int(int64(req.MaxTokens)) // the name that every other server knows
+		body = append(body, field{"max_tokens", req.MaxTokens}) // the name that every other server knows
+	}
+	addOptional(&body, "seed", req.Seed)
+	addOptional(&body, "temperature", req.Temperature)
+	addOptional(&body, "top_p", req.TopP)
+	if req.SerialTools && len(req.Tools) > 0 {
+		body = append(body, field{"parallel_tool_calls", false})
+	}
+	body.add("reasoning_effort", req.Reasoning)
+	if len(req.StopWords) > 0 {
+		body = append(body, field{"stop", req.StopWords})
 	}
 	if !req.NoStream {
-		p.StreamOptions.IncludeUsage = sdk.Bool(true)
-	}
-	var err error
-	if p.Messages, err = m.messages(req.Messages); err != nil {
-		return p, err
-	}
-	if err := addTools(&p, req); err != nil {
-		return p, err
+		body = append(body, field{"stream", true}, field{"stream_options", object{{"include_usage", true}}})
 	}
 	if req.Output != nil {
-		p.ResponseFormat, err = responseFormat(req.Output)
+		format, err := responseFormat(req.Output)
 		if err != nil {
-			return p, err
+			return nil, err
 		}
+		body = append(body, field{"response_format", format})
 	}
-	return p, addSettings(&p, req.Settings)
+	if body, err = addTools(body, req); err != nil {
+		return nil, err
+	}
+	settings, err := settingsOf(req.Settings)
+	if err != nil {
+		return nil, err
+	}
+	return marshal(body.with(settings))
 }
 
-func optional[T comparable](v *T) (o param.Opt[T]) {
+func addOptional[T any](o *object, name string, v *T) {
 	if v != nil {
-		o = param.NewOpt(*v)
+		*o = append(*o, field{name, *v})
 	}
-	return o
 }
 
-// addSettings adds the parameters of the caller's own, which win.
-func addSettings(p *sdk.ChatCompletionNewParams, settings map[string]any) error {
-	if len(settings) == 0 {
-		return nil
-	}
+// settingsOf is the parameters of the caller's own, which win.
+func settingsOf(settings map[string]any) (map[string]any, error) {
 	if _, there := settings["stream"]; there {
-		return errors.New("the setting stream is not yours to make: bind NoStream to the model instead")
+		return nil, errors.New("the setting stream is not yours to make: bind NoStream to the model instead")
 	}
+	out := make(map[string]any, len(settings))
 	for name, v := range settings {
-		if _, err := json.Marshal(v); err != nil {
-			return fmt.Errorf("the setting %s: %w", name, err)
+		raw, err := marshal(v)
+		if err != nil {
+			return nil, fmt.Errorf("the setting %s: %w", name, err)
 		}
+		out[name] = written(raw)
 	}
-	p.SetExtraFields(settings)
-	return nil
+	return out, nil
 }
 
-func addTools(p *sdk.ChatCompletionNewParams, req *llm.Request) error {
+func addTools(body object, req *llm.Request) (object, error) {
 	if len(req.Tools) == 0 {
-		return nil // and the API refuses what is about tools
+		return body, nil // and the API refuses what is about tools
 	}
-	for _, t := range req.Tools {
-		tool, err := toolOf(t)
-		if err != nil {
-			return fmt.Errorf("tool %s: %w", t.Name, err)
+	tools := make([]any, len(req.Tools))
+	for i, t := range req.Tools {
+		var err error
+		if tools[i], err = toolOf(t); err != nil {
+			return nil, fmt.Errorf("tool %s: %w", t.Name, err)
 		}
-		p.Tools = append(p.Tools, tool)
-	}
-	if req.SerialTools {
-		p.ParallelToolCalls = sdk.Bool(false)
 	}
 	switch req.ToolChoice {
 	case "":
 	case llm.ToolChoiceAuto, llm.ToolChoiceNone:
-		p.ToolChoice.OfAuto = sdk.String(req.ToolChoice)
+		body = append(body, field{"tool_choice", req.ToolChoice})
 	case llm.ToolChoiceAny:
-		p.ToolChoice.OfAuto = sdk.String("required")
+		body = append(body, field{"tool_choice", "required"})
 	default:
-		p.ToolChoice.OfFunctionToolChoice = &sdk.ChatCompletionNamedToolChoiceParam{
-			Function: sdk.ChatCompletionNamedToolChoiceFunctionParam{Name: req.ToolChoice}}
+		body = append(body, field{"tool_choice", object{{"function", object{{"name", req.ToolChoice}}}, {"type", "function"}}})
 	}
-	return nil
+	return append(body, field{"tools", tools}), nil
 }
 
-func toolOf(t *llm.Tool) (sdk.ChatCompletionToolUnionParam, error) {
+// toolOf is a function, or for a tool that is the server's own what it is to be told.
+func toolOf(t *llm.Tool) (any, error) {
 	if t.Run == nil && len(t.Extra) > 0 {
-		raw, err := json.Marshal(t.Extra)
-		if err != nil {
-			return sdk.ChatCompletionToolUnionParam{}, err
-		}
-		return param.Override[sdk.ChatCompletionToolUnionParam](json.RawMessage(raw)), nil
-	}
-	fn := shared.FunctionDefinitionParam{Name: t.Name}
-	if t.Description != "" {
-		fn.Description = sdk.String(t.Description)
+		return t.Extra, nil
 	}
 	schema := t.Parameters
+	fn := object{{"name", t.Name}}
 	extra := map[string]any{}
 	for name, v := range t.Extra {
 		on, isBool := v.(bool)
@@ -120,40 +110,34 @@ func toolOf(t *llm.Tool) (sdk.ChatCompletionToolUnionParam, error) {
 			extra[name] = v
 			continue
 		}
-		fn.Strict = sdk.Bool(on)
+		fn = append(fn, field{"strict", on})
 		if on && schema != nil {
 			var err error
 			if schema, err = strict(schema); err != nil {
-				return sdk.ChatCompletionToolUnionParam{}, fmt.Errorf("it is marked strict, but %w", err)
+				return nil, fmt.Errorf("it is marked strict, but %w", err)
 			}
 		}
 	}
-	fn.Parameters = shared.FunctionParameters{"type": "object", "properties": map[string]any{}}
+	fn.add("description", t.Description)
+	// The API wants both. Values stay as they are written, for the order of the properties.
+	parameters := map[string]json.RawMessage{"type": []byte(`"object"`), "properties": []byte(`{}`)}
 	if schema != nil {
 		raw, err := json.Marshal(schema)
+		if err == nil {
+			err = json.Unmarshal(raw, &parameters)
+		}
 		if err != nil {
-			return sdk.ChatCompletionToolUnionParam{}, fmt.Errorf("its parameters: %w", err)
-		}
-		// Values stay as they are written, for the order of the properties.
-		var fields map[string]json.RawMessage
-		if err := json.Unmarshal(raw, &fields); err != nil {
-			return sdk.ChatCompletionToolUnionParam{}, fmt.Errorf("its parameters: %w", err)
-		}
-		for name, v := range fields {
-			fn.Parameters[name] = v
+			return nil, fmt.Errorf("its parameters: %w", err)
 		}
 	}
-	tool := sdk.ChatCompletionFunctionToolParam{Function: fn}
-	if len(extra) > 0 {
-		tool.SetExtraFields(extra)
-	}
-	return sdk.ChatCompletionToolUnionParam{OfFunction: &tool}, nil
+	fn = append(fn, field{"parameters", parameters})
+	return object{{"function", fn}, {"type", "function"}}.with(extra), nil
 }
 
 // responseFormat asks for JSON of a schema, in strict mode if it can be.
-func responseFormat(o *llm.Output) (f sdk.ChatCompletionNewParamsResponseFormatUnion, err error) {
+func responseFormat(o *llm.Output) (object, error) {
 	if o.Schema == nil {
-		return f, fmt.Errorf("the output %s has no schema", o.Name)
+		return nil, fmt.Errorf("the output %s has no schema", o.Name)
 	}
 	schema, reason := strict(o.Schema)
 	if reason != nil {
@@ -161,13 +145,10 @@ func responseFormat(o *llm.Output) (f sdk.ChatCompletionNewParamsResponseFormatU
 	}
 	raw, err := json.Marshal(schema)
 	if err != nil {
-		return f, fmt.Errorf("the schema of the output %s: %w", o.Name, err)
+		return nil, fmt.Errorf("the schema of the output %s: %w", o.Name, err)
 	}
-	format := shared.ResponseFormatJSONSchemaJSONSchemaParam{Name: cmp.Or(o.Name, "answer"),
-		Schema: json.RawMessage(raw), Strict: sdk.Bool(reason == nil)}
-	if o.Description != "" {
-		format.Description = sdk.String(o.Description)
-	}
-	f.OfJSONSchema = &shared.ResponseFormatJSONSchemaParam{JSONSchema: format}
-	return f, nil
+	format := object{{"name", cmp.Or(o.Name, "answer")}, {"strict", reason == nil}}
+	format.add("description", o.Description)
+	format = append(format, field{"schema", written(raw)})
+	return object{{"json_schema", format}, {"type", "json_schema"}}, nil
 }

@@ -1,0 +1,141 @@
+package openai
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+)
+
+// client is a connection to a server.
+type client struct {
+	http   http.Client
+	base   *url.URL
+	header http.Header
+	own    bool // it is OpenAI
+}
+
+func connect(model string, opts *Options) (*client, error) {
+	if opts == nil {
+		opts = &Options{}
+	}
+	if model == "" {
+		return nil, errors.New("it has no name")
+	}
+	base := cmp.Or(opts.BaseURL, os.Getenv(urlName), ownURL)
+	u, err := url.Parse(base)
+	if err != nil {
+		return nil, fmt.Errorf("the base URL: %w", err)
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, fmt.Errorf("the base URL %q is no address of the form https://host/path", base)
+	}
+	c := &client{http: *cmp.Or(opts.HTTPClient, http.DefaultClient), base: u, own: strings.EqualFold(u.Hostname(), ownHost)}
+	key := cmp.Or(opts.Key, os.Getenv(keyName))
+	if key == "" && c.own {
+		return nil, fmt.Errorf("there is no API key: set Options.Key or the environment variable %s", keyName)
+	}
+	c.header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json"}, "User-Agent": {"treadle"}}
+	if key != "" {
+		c.header.Set("Authorization", "Bearer "+key)
+	}
+	if opts.BaseURL == "" || c.own {
+		c.addEnvironment()
+	}
+	for name, values := range opts.Header {
+		c.header.Del(name)
+		for _, v := range values {
+			c.header.Add(name, v)
+		}
+	}
+	c.guardRedirects()
+	return c, nil
+}
+
+// addEnvironment adds the headers that the environment asks for. They are meant
+// for OpenAI, or for the server that the environment names in its place.
+func (c *client) addEnvironment() {
+	for variable, name := range map[string]string{"OPENAI_ORG_ID": "OpenAI-Organization", "OPENAI_PROJECT_ID": "OpenAI-Project"} {
+		if v := os.Getenv(variable); v != "" {
+			c.header.Set(name, v)
+		}
+	}
+	for line := range strings.Lines(os.Getenv("OPENAI_CUSTOM_HEADERS")) {
+		if name, v, ok := strings.Cut(line, ":"); ok {
+			c.header.Set(strings.TrimSpace(name), strings.TrimSpace(v))
+		}
+	}
+}
+
+// guardRedirects keeps requests from being sent to another server than the one
+// that was named: they hold the conversation, and headers may hold keys.
+func (c *client) guardRedirects() {
+	next := c.http.CheckRedirect
+	c.http.CheckRedirect = func(req *http.Request, via []*http.Request) error {
+		switch {
+		case !strings.EqualFold(req.URL.Scheme, c.base.Scheme) || !strings.EqualFold(req.URL.Host, c.base.Host):
+			return fmt.Errorf("%s://%s redirects to another server, which is not followed: set Options.BaseURL to the one that answers", c.base.Scheme, c.base.Host)
+		case next != nil:
+			return next(req, via)
+		case len(via) >= 10: // as net/http does
+			return errors.New("stopped after 10 redirects")
+		}
+		return nil
+	}
+}
+
+// toldError is a failure that the server reports in its own words.
+type toldError struct{ body []byte }
+
+func (e *toldError) Error() string { return "the server reports a failure: " + abridge(string(e.body)) }
+
+// maxReport is how much of a report of failure is read.
+const maxReport = 1 << 20
+
+// post sends a request. A response that reports a failure is a *toldError; there
+// may be a response with other errors too. Its body is closed if there is an error.
+func (c *client) post(ctx context.Context, path string, body []byte) (*http.Response, error) {
+	u := *c.base
+	u.Path = strings.TrimSuffix(u.Path, "/") + "/" + path
+	if u.RawPath != "" {
+		u.RawPath = strings.TrimSuffix(u.RawPath, "/") + "/" + path
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header = c.header.Clone()
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return resp, err
+	}
+	if resp.StatusCode < http.StatusBadRequest {
+		return resp, nil
+	}
+	said, err := io.ReadAll(io.LimitReader(resp.Body, maxReport))
+	_ = resp.Body.Close()
+	if err != nil {
+		return resp, err
+	}
+	return resp, &toldError{said}
+}
+
+// postWhole sends a request and reads all of the response.
+func (c *client) postWhole(ctx context.Context, path string, body []byte) ([]byte, *http.Response, error) {
+	resp, err := c.post(ctx, path, body)
+	if err != nil {
+		return nil, resp, err
+	}
+	raw, err := io.ReadAll(resp.Body)
+	_ = resp.Body.Close()
+	if err != nil {
+		return nil, resp, fmt.Errorf("error reading response body: %w", err)
+	}
+	return raw, resp, nil
+}

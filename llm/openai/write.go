@@ -1,0 +1,132 @@
+package openai
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"slices"
+	"unicode/utf8"
+)
+
+// object is a JSON object whose fields are written in their order.
+type object []field
+
+type field struct {
+	name  string
+	value any // see appendValue
+}
+
+// written is JSON already.
+type written []byte
+
+// with is the object with further fields, in the order of their names. A field
+// that is already there gets the new value.
+func (o object) with(extra map[string]any) object {
+	for _, name := range slices.Sorted(maps.Keys(extra)) {
+		at := slices.IndexFunc(o, func(f field) bool { return f.name == name })
+		if at < 0 {
+			o = append(o, field{name, extra[name]})
+		} else {
+			o[at].value = extra[name]
+		}
+	}
+	return o
+}
+
+// add adds a field, unless the text is empty.
+func (o *object) add(name, text string) {
+	if text != "" {
+		*o = append(*o, field{name, text})
+	}
+}
+
+// marshal is any value as JSON.
+func marshal(v any) ([]byte, error) { return appendValue(nil, v) }
+
+// appendValue writes objects, lists of them, what is written already, and all
+// that encoding/json writes.
+func appendValue(b []byte, v any) (_ []byte, err error) {
+	switch v := v.(type) {
+	case nil:
+		return append(b, "null"...), nil
+	case string:
+		return appendString(b, v), nil
+	case written:
+		return append(b, v...), nil
+	case object:
+		b = append(b, '{')
+		for i, f := range v {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(appendString(b, f.name), ':')
+			if b, err = appendValue(b, f.value); err != nil {
+				return nil, err
+			}
+		}
+		return append(b, '}'), nil
+	case []object:
+		return appendList(b, v)
+	case []any:
+		return appendList(b, v)
+	}
+	w := bytes.NewBuffer(b)
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false) // models read what is sent, and < is shorter
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(w.Bytes(), []byte("\n")), nil
+}
+
+func appendList[T any](b []byte, list []T) (_ []byte, err error) {
+	b = append(b, '[')
+	for i, v := range list {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		if b, err = appendValue(b, v); err != nil {
+			return nil, err
+		}
+	}
+	return append(b, ']'), nil
+}
+
+// appendString writes a text. Media are texts of megabytes, so it is copied once.
+func appendString(b []byte, s string) []byte {
+	const hex = "0123456789abcdef"
+	b = append(b, '"')
+	from := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= utf8.RuneSelf {
+			r, n := utf8.DecodeRuneInString(s[i:])
+			if r == utf8.RuneError && n == 1 {
+				b = append(append(b, s[from:i]...), "\uFFFD"...)
+				from = i + 1
+			}
+			i += n
+			continue
+		}
+		if c >= ' ' && c != '"' && c != '\\' {
+			i++
+			continue
+		}
+		b = append(b, s[from:i]...)
+		switch c {
+		case '"', '\\':
+			b = append(b, '\\', c)
+		case '\n':
+			b = append(b, '\\', 'n')
+		case '\r':
+			b = append(b, '\\', 'r')
+		case '\t':
+			b = append(b, '\\', 't')
+		default:
+			b = append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+		}
+		i++
+		from = i
+	}
+	return append(append(b, s[from:]...), '"')
+}
