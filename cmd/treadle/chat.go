@@ -114,7 +114,7 @@ func (c *chat) bye(ctx context.Context) {
 		fmt.Fprint(c.out, "\r\x1b[J")
 	}
 	if err != nil {
-		fmt.Fprintln(c.out, c.term.paint(red, "Not all of it could be thought over: "+plain(err.Error())))
+		fmt.Fprintln(c.out, c.term.paint(red, "Not all of it could be thought over: "+said(err)))
 	}
 	c.heading("To go on, or to look at what was kept")
 	c.print(c.goOn)
@@ -245,7 +245,13 @@ func (c *chat) failed(ctx context.Context, err error) error {
 	if e, ok := errors.AsType[*llm.Error](err); ok {
 		c.err = e
 	}
-	fmt.Fprintln(c.out, c.term.paint(red, "The model failed: "+plain(c.err.Error())))
+	fmt.Fprintln(c.out, c.term.paint(red, "The model failed: "+said(c.err)))
 	fmt.Fprintln(c.out, c.term.paint(faint, "An empty line tries again."))
 	return nil
+}
+
+// said is an error as it is shown: in the lines that it has, those behind the
+// first one indented. What providers report may be a page.
+func said(err error) string {
+	return strings.ReplaceAll(printable(strings.TrimSpace(err.Error())), "\n", "\n  ")
 }

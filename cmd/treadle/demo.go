@@ -16,9 +16,6 @@ import (
 	"github.com/treadle-go/treadle/agent"
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/llm"
-	"github.com/treadle-go/treadle/llm/anthropic"
-	"github.com/treadle-go/treadle/llm/gemini"
-	"github.com/treadle-go/treadle/llm/openai"
 	"github.com/treadle-go/treadle/sqlite"
 )
 
@@ -75,38 +72,6 @@ its questions among them, and keeps nothing unless it is given a file.`,
 	flags.BoolVar(&f.yes, "yes", false, "approve all notes without asking")
 	flags.Var(&f.pace, "pace", "the time between two words of the offline model (in a terminal "+speakingPace.String()+")")
 	return cmd
-}
-
-// defaultModels are the models by the keys that are looked for, in this order.
-var defaultModels = []struct{ key, model string }{
-	{"OPENAI_API_KEY", "gpt-5-mini"},
-	{"ANTHROPIC_API_KEY", "claude-sonnet-5-5"},
-	{"GEMINI_API_KEY", "gemini-3.8-flash"},
-}
-
-// openModel chooses who does the talking.
-func (f *demoFlags) openModel() (llm.Model, error) {
-	providers := []llm.Provider{openai.Provider(&openai.Options{BaseURL: f.baseURL}), anthropic.Provider(nil), gemini.Provider(nil),
-		{Name: offlineName, Model: func(string) (llm.Model, error) { return offline{time.Duration(f.pace)}, nil }}}
-	name := f.model
-	switch {
-	case f.baseURL != "" && name == "":
-		return nil, errors.New("--base-url needs --model, the model's name on that server")
-	case f.baseURL != "":
-		return providers[0].Model(name) // a name of its own, which may have colons
-	case name == "":
-		name = offlineName
-		for i, m := range defaultModels {
-			if os.Getenv(m.key) != "" {
-				name = providers[i].Name + ":" + m.model
-				break
-			}
-		}
-	}
-	if name == offlineName {
-		name += ":rules"
-	}
-	return llm.Open(name, providers...)
 }
 
 const instructions = `You are the assistant of Treadle's demo, in a terminal. Answer briefly and in plain text.

@@ -371,3 +371,11 @@ Still here.
 	}
 	diff(t, said, []string{`user "hello"`, `assistant "Hello."`, `user "sing"`, `user "never mind"`})
 }
+
+// A report of several lines is shown in lines, on both outputs.
+func TestDemoShowsAFailureInLines(t *testing.T) {
+	server := newWire(t, refused(400, "no such model:\n- tiny"))
+	got := talked(t, "hello\n", "--base-url", server.URL+"/v1", "--model", "tiny")
+	const want = "openai: 400 Bad Request: server_error: no such model:\n  - tiny\n"
+	diff(t, got, result{"\n> hello\nThe model failed: " + want + "An empty line tries again.\n", "treadle: " + want, 1})
+}

@@ -64,7 +64,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		fmt.Fprintf(stderr, "treadle: %s\nRun 'treadle --help' for usage.\n", printable(strings.TrimSpace(err.Error())))
 		return exitUsage
 	}
-	fmt.Fprintln(stderr, "treadle:", printable(err.Error()))
+	fmt.Fprintln(stderr, "treadle:", said(err))
 	return exitFailed
 }
 

@@ -60,14 +60,18 @@ func noAnswer(raw []byte, resp *http.Response) error {
 }
 
 // report takes the code and the message from a server's JSON: OpenAI's
-// {"error": {…}}, the same without an envelope, a text in its place, or a detail
-// (FastAPI's). What is none of these is the message as it is.
+// {"error": {…}}, the same in a list (Google's), without an envelope, a text in
+// its place, or a detail (FastAPI's). What is none of these is the message as it is.
 func report(e *llm.Error, body []byte) {
+	var list []json.RawMessage
+	if json.Unmarshal(body, &list) == nil && len(list) > 0 {
+		body = list[0]
+	}
 	var outer struct {
 		Error  json.RawMessage
 		Detail json.RawMessage
 	}
-	var inner struct{ Code, Type, Message any }
+	var inner struct{ Code, Type, Status, Message any }
 	_ = json.Unmarshal(body, &outer)
 	switch {
 	case len(outer.Error) > 0 && json.Unmarshal(outer.Error, &e.Message) == nil:
@@ -79,6 +83,9 @@ func report(e *llm.Error, body []byte) {
 		_ = json.Unmarshal(body, &inner)
 	}
 	kind, _ := inner.Type.(string)
+	if kind == "" {
+		kind, _ = inner.Status.(string) // Google's word for it
+	}
 	e.Code = kind
 	switch code := inner.Code.(type) {
 	case string:

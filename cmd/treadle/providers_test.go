@@ -1,0 +1,85 @@
+//go:build unix
+
+package main
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/treadle-go/treadle/llm"
+)
+
+// Every provider gets its own key, at its own endpoint.
+func TestKeysReachTheirProviders(t *testing.T) {
+	var request *http.Request
+	status := http.StatusOK
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		request = r
+		if status != http.StatusOK {
+			http.Error(w, `{"error":{"message":"the key is wrong","type":"authentication_error"}}`, status)
+			return
+		}
+		streamed("stop", `{"content":"Hoot."}`)(w)
+	}))
+	defer server.Close()
+	for name, v := range map[string]string{
+		"OPENAI_API_KEY": "key of OpenAI", "ANTHROPIC_API_KEY": "key of Anthropic", "GEMINI_API_KEY": "key of Gemini", "GOOGLE_API_KEY": "old key of Gemini",
+		"OPENAI_BASE_URL": server.URL + "/v1", "ANTHROPIC_BASE_URL": server.URL, "GOOGLE_GEMINI_BASE_URL": server.URL + "/", "OPENAI_ORG_ID": "an organisation of OpenAI",
+	} {
+		t.Setenv(name, v)
+	}
+	for _, test := range []struct{ model, key, path, org string }{
+		{"openai:a", "key of OpenAI", "/v1/chat/completions", "an organisation of OpenAI"},
+		{"anthropic:a", "key of Anthropic", "/v1/chat/completions", ""},
+		{"gemini:a", "key of Gemini", "/v1beta/openai/chat/completions", ""},
+	} {
+		t.Run(test.model, func(t *testing.T) {
+			m, err := (&demoFlags{model: test.model}).openModel()
+			if err != nil {
+				t.Fatal(err)
+			}
+			status = http.StatusOK
+			answer, err := llm.Generate(t.Context(), m, llm.User("Hi"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			diff(t, []string{answer.Text(), request.Header.Get("Authorization"), request.URL.Path, request.Header.Get("OpenAI-Organization"), llm.Describe(m).String()},
+				[]string{"Hoot.", "Bearer " + test.key, test.path, test.org, test.model})
+			status = http.StatusUnauthorized
+			_, err = llm.Generate(t.Context(), m, llm.User("Hi"))
+			provider, _, _ := strings.Cut(test.model, ":")
+			if e, ok := errors.AsType[*llm.Error](err); !ok || e.Temporary() || e.Error() != provider+": 401 Unauthorized: authentication_error: the key is wrong" {
+				t.Errorf("with a wrong key the error is %v", err)
+			}
+		})
+	}
+}
+
+// No key is ever sent to another provider than the one that it is of.
+func TestMissingKeyIsAnError(t *testing.T) {
+	for _, c := range []*compatible{anthropic, gemini} {
+		t.Setenv("OPENAI_API_KEY", "key of OpenAI")
+		for _, name := range c.keys {
+			t.Setenv(name, "")
+		}
+		if m, err := c.open("a"); err == nil || err.Error() != "there is no API key: set the environment variable "+c.keys[0] {
+			t.Errorf("%s without a key is %v, %v", c.info.Provider, m, err)
+		}
+	}
+	t.Setenv("GOOGLE_API_KEY", "old key of Gemini")
+	if _, err := gemini.open("a"); err != nil {
+		t.Error(err)
+	}
+	diff(t, []string{anthropic.baseURL + anthropic.path, gemini.baseURL + gemini.path},
+		[]string{"https://api.anthropic.com/v1", "https://generativelanguage.googleapis.com/v1beta/openai"})
+}
+
+// What a provider reports is shown in its lines, and a terminal obeys none of it.
+func TestErrorsAreShownInLines(t *testing.T) {
+	diff(t, said(errors.New("openai: 502 Bad Gateway: <html>\n<b>\x1b[31mno\x00\r\n</html>\n")), "openai: 502 Bad Gateway: <html>\n  <b>[31mno\n  </html>")
+}
