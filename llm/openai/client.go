@@ -113,6 +113,9 @@ func (c *client) post(ctx context.Context, path string, body []byte) (*http.Resp
 	req.Header = c.header.Clone()
 	resp, err := c.http.Do(req)
 	if err != nil {
+		if e, ok := errors.AsType[*url.Error](err); ok {
+			e.URL, _, _ = strings.Cut(e.URL, "?") // there may be a key in it
+		}
 		return resp, err
 	}
 	if resp.StatusCode < http.StatusBadRequest {

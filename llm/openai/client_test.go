@@ -58,6 +58,11 @@ func TestBaseURLKeepsItsQuery(t *testing.T) {
 		t.Fatal(err)
 	}
 	same(t, "the address", "https://llm.example.com/a%2Fb//v1/chat/completions?api-version=2", w.request.URL.String())
+	down := roundTrip(func(*http.Request) (*http.Response, error) { return nil, errors.New("down") })
+	_, err := llm.Generate(t.Context(), modelAt(t, another+"?key=secret", down), llm.User("Hi"))
+	if err == nil || err.Error() != `openai: Post "https://llm.example.com/v1/chat/completions": down` {
+		t.Errorf("the error is %v, want it without the query", err)
+	}
 }
 
 // The conversation and the keys in headers go to the server that was named, and
@@ -207,6 +212,10 @@ func TestFailureInAList(t *testing.T) {
 	body := "[{\n  \"error\": {\n    \"code\": 400,\n    \"message\": \"API key not valid.\",\n    \"status\": \"INVALID_ARGUMENT\"\n  }\n}\n]"
 	_, err := llm.Generate(t.Context(), modelAt(t, another, &wire{status: 400, body: body}), llm.User("Hi"))
 	if err == nil || err.Error() != "openai: 400 Bad Request: INVALID_ARGUMENT: API key not valid." {
+		t.Errorf("the error is %v", err)
+	}
+	_, err = llm.Generate(t.Context(), modelAt(t, another, &wire{status: 400, body: `["no","way"]`}), llm.User("Hi"))
+	if err == nil || err.Error() != `openai: 400 Bad Request: ["no","way"]` {
 		t.Errorf("the error is %v", err)
 	}
 }

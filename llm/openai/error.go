@@ -64,7 +64,7 @@ func noAnswer(raw []byte, resp *http.Response) error {
 // its place, or a detail (FastAPI's). What is none of these is the message as it is.
 func report(e *llm.Error, body []byte) {
 	var list []json.RawMessage
-	if json.Unmarshal(body, &list) == nil && len(list) > 0 {
+	if json.Unmarshal(body, &list) == nil && len(list) > 0 && list[0][0] == '{' {
 		body = list[0]
 	}
 	var outer struct {
