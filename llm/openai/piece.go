@@ -183,7 +183,7 @@ func (c *choice) scanMessage(s *scanner, whole bool) {
 			if s.peek() == '[' {
 				c.addParts(s.raw())
 			} else {
-				c.content += s.text("")
+				c.content = s.text("")
 			}
 		case "refusal":
 			c.refusal = s.text("")
