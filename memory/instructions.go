@@ -79,6 +79,9 @@ func (i *Instructions) read(ctx context.Context) (Prompt, *store.Item, error) {
 // held with them, and keeps what it makes of them. If somebody else has changed
 // them meanwhile, the error is a [*store.ConflictError] and nothing is kept.
 func (i *Instructions) Improve(ctx context.Context, o *Optimizer, ts []Trajectory) (Improvement, error) {
+	if o == nil {
+		return Improvement{Prompt: i.initial}, errors.New("memory: Instructions.Improve: there is no optimizer")
+	}
 	p, item, err := i.read(ctx)
 	if err != nil {
 		return Improvement{Prompt: p}, err
@@ -108,8 +111,20 @@ func (i *Instructions) Improve(ctx context.Context, o *Optimizer, ts []Trajector
 	if err != nil {
 		return better, err
 	}
-	return better, storeFor(ctx, i.store).Put(ctx, n, i.initial.Name, envelope{d.Kind, d.Content}, &options)
+	var value any = envelope{d.Kind, d.Content}
+	if item != nil {
+		old, wrap := readItem(item)
+		content, err := promptKind.carry(old.Content, d.Content)
+		if err != nil {
+			return better, err
+		}
+		value = wrap(content)
+	}
+	return better, storeFor(ctx, i.store).Put(ctx, n, i.initial.Name, value, &options)
 }
+
+// promptKind knows which fields of stored instructions are not ours.
+var promptKind = KindOf[Prompt]("instructions")
 
 // Middleware puts the instructions in front of the system prompt of each call of
 // the model. Variables in them get their values as those of namespaces do: from

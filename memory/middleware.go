@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/treadle-go/treadle"
@@ -81,6 +82,9 @@ type heard struct{ Messages llm.Messages }
 func (o MiddlewareOptions) learn(ctx context.Context, in heard) (*struct{}, error) {
 	if o.Manager == nil {
 		return nil, errors.New("memory: the middleware has a Reflector and no Manager: set MiddlewareOptions.Manager, whose ReflectOn the Reflector calls")
+	}
+	if o.MaxTokens < 0 {
+		return nil, fmt.Errorf("memory: MiddlewareOptions.MaxTokens is %d: 1 is the least", o.MaxTokens)
 	}
 	newest := turns.LastHuman(in.Messages)
 	if newest < 0 {

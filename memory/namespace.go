@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -109,6 +110,9 @@ func parseSegment(s string) ([]piece, error) {
 
 // resolve is the namespace for a call.
 func (t template) resolve(ctx context.Context) (store.Namespace, error) {
+	if t == nil { // or it would be the namespace of all there is
+		return nil, errors.New("memory: there is no namespace: make managers, recallers and instructions with their constructors")
+	}
 	values, err := t.values(ctx)
 	if err != nil {
 		return nil, err

@@ -275,7 +275,7 @@ func (p *pool) join(searches []store.Result) {
 			if p.pinned[id] {
 				continue
 			}
-			c := Recalled{Item: item, Document: DocumentOf(item), Why: Reasons{Relevance: relevance[i], Search: item.Explanation}}
+			c := Recalled{Item: item, Why: Reasons{Relevance: relevance[i], Search: item.Explanation}}
 			if j, ok := p.at[id]; !ok {
 				p.at[id] = len(p.candidates)
 				p.candidates = append(p.candidates, c)
@@ -308,6 +308,7 @@ func (p *pool) cut() []Recalled {
 	var out []Recalled
 	for i, c := range p.candidates {
 		if i < size || best(c.Why.Search.SimilarityRank) || best(c.Why.Search.KeywordRank) {
+			c.Document = DocumentOf(c.Item) // of those that are weighed only
 			out = append(out, c)
 		}
 	}

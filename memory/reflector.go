@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -149,9 +150,10 @@ func NewReflector[T, R any](run func(ctx context.Context, key string, payload T)
 	if opts != nil {
 		r.opts = *opts
 	}
-	if r.opts.Workers <= 0 {
-		r.opts.Workers = 4
+	if r.opts.Workers < 0 {
+		return nil, fmt.Errorf("memory: reflector: Workers is %d: 1 is the least", r.opts.Workers)
 	}
+	r.opts.Workers = cmp.Or(r.opts.Workers, 4)
 	if r.opts.Merge == nil {
 		r.opts.Merge = reduce[T]
 	}

@@ -23,6 +23,9 @@ import (
 // needed. A namespace is for one reflector at a time.
 func OpenReflector[T, R any](ctx context.Context, s *store.Store, n store.Namespace,
 	run func(ctx context.Context, key string, payload T) (R, error), opts *ReflectorOptions[T, R]) (*Reflector[T, R], error) {
+	if len(n) == 0 {
+		return nil, errors.New("memory: reflector: the namespace of its work is empty: give it one of its own")
+	}
 	r, err := NewReflector(run, opts)
 	if err != nil {
 		return nil, err
