@@ -44,7 +44,7 @@ func TestRecallIsTheSameOnSQLite(t *testing.T) {
 		}
 		return strings.Join(out, " ")
 	}
-	for i := range 200 {
+	for i := range 150 { // more than a search returns
 		value := map[string]any{"kind": "Memory", "content": memory.Memory{Content: sentence(3 + rnd.IntN(8))}}
 		meta := map[string]float64{"importance": rnd.Float64()}
 		for _, s := range stores {
@@ -54,7 +54,7 @@ func TestRecallIsTheSameOnSQLite(t *testing.T) {
 		}
 		now = now.Add(time.Duration(rnd.IntN(48)) * time.Hour)
 	}
-	for range 30 {
+	for range 15 {
 		asked := []llm.Message{llm.User(sentence(4)), llm.Assistant(sentence(2)), llm.User(sentence(3))}
 		var blocks [2][]string
 		for i, s := range stores {

@@ -170,16 +170,15 @@ var edits = []edit{
 // drop what it is about without its noticing.
 func TestSuiteFindsFaultsOfTheManager(t *testing.T) {
 	binary := buildMutants(t)
-	if failed, out := runMutant(t, binary, ""); failed != nil {
+	if failed, out := runMutant(t, binary, "", ""); failed != nil {
 		t.Fatalf("without a fault the cases %q fail:\n%s", failed, out)
 	}
 	for _, m := range mutations {
 		t.Run(m.name, func(t *testing.T) {
-			failed, out := runMutant(t, binary, m.name)
+			failed, out := runMutant(t, binary, m.name, m.fails)
 			if !slices.Contains(failed, m.fails) {
-				t.Fatalf("the case %q does not fail, only %q:\n%s", m.fails, failed, out)
+				t.Fatalf("the case %q does not fail:\n%s", m.fails, out)
 			}
-			t.Logf("%d cases fail", len(failed))
 		})
 	}
 }
@@ -248,10 +247,17 @@ func mutatedSources(t *testing.T) map[string][]byte {
 
 var failedCase = regexp.MustCompile(`--- FAIL: TestSuite/(.+) \(`)
 
-// runMutant runs the suite with one fault and returns the cases that failed.
-func runMutant(t *testing.T, binary, name string) (failed []string, out string) {
+// runMutant runs a case of the suite, or all of them, with one fault and returns the
+// cases that failed.
+func runMutant(t *testing.T, binary, name, only string) (failed []string, out string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), binary, "-test.run=^TestSuite$")
+	run := "^TestSuite$"
+	if only != "" {
+		for part := range strings.SplitSeq(strings.ReplaceAll(only, " ", "_"), "/") {
+			run += "/^" + regexp.QuoteMeta(part) + "$"
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), binary, "-test.run="+run)
 	cmd.Env = append(os.Environ(), mutantEnv+"="+name)
 	raw, err := cmd.CombinedOutput()
 	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || exit.ExitCode() != 1) {
