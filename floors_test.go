@@ -76,6 +76,7 @@ var sameFloor = map[[2]string]string{
 	{"llm", "internal/grow"}:         "Messages grows in place as List does, and List is above llm",
 	{"llm", "internal/observe"}:      "models and tools report to the run through it, and it knows nothing of either",
 	{"memory", "agent"}:              "its middleware is one of an agent, and agents know nothing of it",
+	{"store", "checkpoint"}:          "one kind of key encrypts checkpoints and items",
 	{"store", "internal/vecindex"}:   "the memory backend and the SQLite one find vectors by the same index",
 }
 

@@ -11,11 +11,13 @@ import (
 	"net/url"
 	"os"
 	"strings"
+
+	"github.com/treadle-go/treadle/internal/origin"
 )
 
 // client is a connection to a server.
 type client struct {
-	http   http.Client
+	http   *http.Client
 	base   *url.URL
 	header http.Header
 	own    bool // it is OpenAI
@@ -36,7 +38,7 @@ func connect(model string, opts *Options) (*client, error) {
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, fmt.Errorf("the base URL %q is no address of the form https://host/path", base)
 	}
-	c := &client{http: *cmp.Or(opts.HTTPClient, http.DefaultClient), base: u, own: strings.EqualFold(u.Hostname(), ownHost)}
+	c := &client{http: origin.Only(opts.HTTPClient, base), base: u, own: strings.EqualFold(u.Hostname(), ownHost)}
 	key := cmp.Or(opts.Key, os.Getenv(keyName))
 	if key == "" && c.own {
 		return nil, fmt.Errorf("there is no API key: set Options.Key or the environment variable %s", keyName)
@@ -54,7 +56,6 @@ func connect(model string, opts *Options) (*client, error) {
 			c.header.Add(name, v)
 		}
 	}
-	c.guardRedirects()
 	return c, nil
 }
 
@@ -70,23 +71,6 @@ func (c *client) addEnvironment() {
 		if name, v, ok := strings.Cut(line, ":"); ok {
 			c.header.Set(strings.TrimSpace(name), strings.TrimSpace(v))
 		}
-	}
-}
-
-// guardRedirects keeps requests from being sent to another server than the one
-// that was named: they hold the conversation, and headers may hold keys.
-func (c *client) guardRedirects() {
-	next := c.http.CheckRedirect
-	c.http.CheckRedirect = func(req *http.Request, via []*http.Request) error {
-		switch {
-		case !strings.EqualFold(req.URL.Scheme, c.base.Scheme) || !strings.EqualFold(req.URL.Host, c.base.Host):
-			return fmt.Errorf("%s://%s redirects to another server, which is not followed: set Options.BaseURL to the one that answers", c.base.Scheme, c.base.Host)
-		case next != nil:
-			return next(req, via)
-		case len(via) >= 10: // as net/http does
-			return errors.New("stopped after 10 redirects")
-		}
-		return nil
 	}
 }
 

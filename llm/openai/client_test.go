@@ -99,13 +99,13 @@ func TestRedirects(t *testing.T) {
 	}
 	err := ask("/away", nil)
 	if e, ok := errors.AsType[*llm.Error](err); !ok || e.Status != http.StatusTemporaryRedirect || e.Temporary() ||
-		!strings.Contains(err.Error(), server.URL+" redirects to another server, which is not followed: set Options.BaseURL to the one that answers") {
+		!strings.Contains(err.Error(), "another host than "+server.URL) {
 		t.Errorf("a redirect to another server is %v", err)
 	}
 	if asked != 0 {
 		t.Error("the other server was asked")
 	}
-	if err := ask("/round", nil); err == nil || !strings.Contains(err.Error(), "stopped after 10 redirects") {
+	if err := ask("/round", nil); err == nil || !strings.Contains(err.Error(), "redirects more than 10 times") {
 		t.Errorf("redirects without end are %v", err)
 	}
 	mine := errors.New("mine")
