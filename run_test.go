@@ -1486,6 +1486,17 @@ func TestContextHasASchema(t *testing.T) {
 }
 
 // RunAll keeps the order, runs everything, and says which input failed.
+func TestRunAllWithoutAGraphOrAContextIsAnError(t *testing.T) {
+	var none context.Context
+	var g *treadle.Graph[string, string]
+	if _, err := treadle.RunAll(t.Context(), g, []string{"a"}); err == nil {
+		t.Error("a nil graph ran")
+	}
+	if _, err := treadle.RunAll(none, g, nil); err == nil {
+		t.Error("a nil context was taken")
+	}
+}
+
 func TestRunAllKeepsOrderAndJoinsErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		odd := errors.New("odd")
