@@ -137,8 +137,8 @@ func (s *shelf) Changes(ctx context.Context, prefix store.Namespace, after int64
 		if after > 0 && after < compacted {
 			return store.ErrCompacted
 		}
-		records, err = c.records("SELECT "+recordColumns+" FROM store_record r CROSS JOIN store_space s ON s.id=r.space LEFT JOIN store_life l ON l.seq=r.seq"+
-			` WHERE r.seq>? AND (s.name>=? AND s.name<? OR r.key=x'' AND substr(?,1,length(s.name))=s.name)
+		records, err = c.records("SELECT "+recordColumns+" FROM store_record r LEFT JOIN store_space s ON s.id=r.space LEFT JOIN store_life l ON l.seq=r.seq"+
+			` WHERE r.seq>? AND (s.id IS NULL OR s.name>=? AND s.name<? OR r.key=x'' AND substr(?,1,length(s.name))=s.name)
 			ORDER BY r.seq LIMIT ?`, after, from, to, []byte(name), limit)
 		if len(records) == limit {
 			seq = records[limit-1].Seq

@@ -236,8 +236,8 @@ func (u *catchUp) page(ctx context.Context, after int64) (rows []nearRow, last i
 		if last, err = c.lastVector(); err != nil {
 			return err
 		}
-		return c.each(`SELECT v.id, v.seq, v.stamp, s.name, v.data, v.sum FROM store_vector v CROSS JOIN store_record r CROSS JOIN store_space s
-			WHERE v.id>? AND v.stamp=(SELECT id FROM store_stamp WHERE text=?) AND r.seq=v.seq AND s.id=r.space ORDER BY v.id LIMIT ?`, []any{after, []byte(u.stamp), u.limits.page},
+		return c.each(`SELECT v.id, v.seq, v.stamp, s.name, v.data, v.sum FROM store_vector v LEFT JOIN store_record r ON r.seq=v.seq LEFT JOIN store_space s ON s.id=r.space
+			WHERE v.id>? AND v.stamp=(SELECT id FROM store_stamp WHERE text=?) ORDER BY v.id LIMIT ?`, []any{after, []byte(u.stamp), u.limits.page},
 			func(scan func(...any) error) error {
 				var r nearRow
 				var seq, stamp int64
@@ -245,6 +245,9 @@ func (u *catchUp) page(ctx context.Context, after int64) (rows []nearRow, last i
 				var sum sum
 				if err := scan(&r.id, &seq, &stamp, &r.name, &data, &sum); err != nil {
 					return err
+				}
+				if r.name == "" { // no item is in the root
+					return missingRecord(seq)
 				}
 				if err := c.verify(sum, vectorSum(seq, stamp, data), "the vectors of record %d of the store", seq); err != nil {
 					return err

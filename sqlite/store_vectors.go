@@ -192,11 +192,14 @@ func (l *look) late(q *store.Query, s scope, race *race, x *nearby) error {
 	}
 	from, to := saved.Span(s.name)
 	var ids []int64
-	err := l.c.each(`SELECT v.id FROM store_vector v CROSS JOIN store_record r CROSS JOIN store_space s
-		WHERE v.id>? AND v.stamp=(SELECT id FROM store_stamp WHERE text=?) AND r.seq=v.seq AND s.id=r.space AND s.name>=? AND s.name<?`,
+	err := l.c.each(`SELECT v.id, v.seq, s.id FROM store_vector v LEFT JOIN store_record r ON r.seq=v.seq LEFT JOIN store_space s ON s.id=r.space
+		WHERE v.id>? AND v.stamp=(SELECT id FROM store_stamp WHERE text=?) AND (s.id IS NULL OR s.name>=? AND s.name<?)`,
 		[]any{after, []byte(q.Stamp), from, to}, func(scan func(...any) error) error {
-			var id int64
-			err := scan(&id)
+			var id, seq, space int64
+			err := scan(&id, &seq, &space)
+			if err == nil && space == 0 {
+				err = missingRecord(seq)
+			}
 			ids = append(ids, id)
 			return err
 		})

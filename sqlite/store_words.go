@@ -25,9 +25,6 @@ func encodeTerms(terms []store.Term) (data []byte, words int) {
 // sealTerms puts a checksum before the terms of a record: a zero, which no term
 // begins with, and four bytes.
 func sealTerms(seq int64, words int, data []byte) []byte {
-	if len(data) == 0 {
-		return nil
-	}
 	return append(binary.LittleEndian.AppendUint32([]byte{0}, termsSum(seq, words, data)), data...)
 }
 
@@ -37,7 +34,7 @@ func (c *conn) openTerms(seq int64, words int, data []byte) ([]byte, error) {
 		if have := binary.LittleEndian.Uint32(data[1:]); have == termsSum(seq, words, data[5:]) {
 			return data[5:], nil
 		}
-	} else if !c.summed || len(data) == 0 && words == 0 {
+	} else if !c.summed {
 		return data, nil
 	}
 	return nil, fmt.Errorf("%w: the terms of record %d of the store are not what was stored", ErrDamaged, seq)

@@ -113,7 +113,7 @@ func lifeSum(seq, expires, ended int64) int64 {
 }
 
 // lifeIsDamaged is the condition that store_life l is not what was stored.
-const lifeIsDamaged = `(l.sum IS NOT NULL AND l.sum<>((l.seq&0x7fffffff)*48271+(l.seq>>31&0x7fffffff)*16807
+const lifeIsDamaged = `(l.sum IS NULL AND (SELECT summed FROM meta) OR l.sum IS NOT NULL AND l.sum<>((l.seq&0x7fffffff)*48271+(l.seq>>31&0x7fffffff)*16807
 	+3*((coalesce(l.expires,0)&0x7fffffff)*48271+(coalesce(l.expires,0)>>31&0x7fffffff)*16807)
 	+5*((coalesce(l.ended,0)&0x7fffffff)*48271+(coalesce(l.ended,0)>>31&0x7fffffff)*16807)+7)&0x7fffffff)`
 
