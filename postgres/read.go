@@ -143,6 +143,9 @@ func (db *DB) Get(ctx context.Context, key checkpoint.Key) (*checkpoint.Checkpoi
 			return nil, err
 		}
 		if !r.found {
+			if err := db.complete(ctx, key.Thread, r.line.line); err != nil {
+				return nil, err
+			}
 			return nil, fmt.Errorf("%w: thread %q, namespace %q, id %q", checkpoint.ErrNotFound, key.Thread, key.Namespace, key.ID)
 		}
 		want := map[int64]int64{}
@@ -171,6 +174,28 @@ func (db *DB) Get(ctx context.Context, key checkpoint.Key) (*checkpoint.Checkpoi
 		}
 		return cp, nil
 	}
+}
+
+// complete says whether checkpoints of a line are missing: it knows how many it
+// has and which is the newest. A line that is not there is complete.
+func (db *DB) complete(ctx context.Context, thread string, line int64) error {
+	if line == 0 {
+		return nil
+	}
+	var want, have int64
+	var head bool
+	err := db.read(ctx, func(c *pgx.Conn) error {
+		return c.QueryRow(ctx, db.sql.tally, line).Scan(&want, &have, &head)
+	})
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil // it was deleted
+	case err != nil:
+		return err
+	case want != have || !head:
+		return fmt.Errorf("%w: thread %q has %d of %d checkpoints, with the newest: %v", ErrDamaged, thread, have, want, head)
+	}
+	return nil
 }
 
 // damaged says of what is missing that it is so for good.
@@ -257,8 +282,16 @@ func (db *DB) List(ctx context.Context, q checkpoint.Query) iter.Seq2[*checkpoin
 				yield(nil, err)
 				return
 			}
+			l.seen += len(page)
 			if left -= len(page); q.Limit > 0 && left <= 0 {
 				return
+			}
+		}
+		// Whoever has read to the end is told if that was not all. What was put or
+		// removed since then makes no difference to the second look.
+		if len(want) > 0 || !q.Before.IsZero() || int64(l.seen) != l.count {
+			if err := db.complete(ctx, q.Thread, l.line); err != nil {
+				yield(nil, err)
 			}
 		}
 	}
@@ -272,12 +305,14 @@ type listing struct {
 	thread, line int64
 	before       checkpoint.ID // where the next page begins
 	done         bool          // there is no next page
+	count        int64         // how many there are in all
+	seen         int           // how many of them were
 	have         saved.Chains  // older checkpoints need what newer ones do
 }
 
 func (l *listing) find(ctx context.Context) (bool, error) {
 	err := l.db.read(ctx, func(c *pgx.Conn) error {
-		return c.QueryRow(ctx, l.db.sql.line, name(l.key.Thread), name(l.key.Namespace)).Scan(&l.thread, &l.line)
+		return c.QueryRow(ctx, l.db.sql.line, name(l.key.Thread), name(l.key.Namespace)).Scan(&l.thread, &l.line, &l.count)
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return false, nil

@@ -19,7 +19,7 @@ import (
 // statements are what is sent, with the schema's name in it.
 type statements struct {
 	put, putWrites, fence, read, chunks, shapeOf, deleteThread, copyThread, remember     string
-	names, line, listRange, listIDs, metadata                                            string
+	tally, names, line, listRange, listIDs, metadata                                     string
 	threads, threadsAfter, size                                                          string
 	recall, forget, forgetAll                                                            string
 	lockThread, lockLines, linesOf, idsOf, idsOfRuns, interrupted, runsNamed             string
@@ -51,7 +51,9 @@ func newStatements(quoted string) statements {
 		remember:     in(`SELECT {schema}.remember($1,$2,$3,$4,$5)`),
 
 		names: in(`SELECT s.names FROM {schema}.shape s WHERE s.id = $1`),
-		line: in(`SELECT l.thread, l.id FROM {schema}.thread t JOIN {schema}.line l ON l.thread = t.id
+		tally: in(`SELECT l.checkpoints, (SELECT count(*) FROM {schema}.checkpoint c WHERE c.line = l.id),
+			EXISTS (SELECT FROM {schema}.checkpoint c WHERE c.line = l.id AND c.id = l.head) FROM {schema}.line l WHERE l.id = $1`),
+		line: in(`SELECT l.thread, l.id, l.checkpoints FROM {schema}.thread t JOIN {schema}.line l ON l.thread = t.id
 			WHERE sha256(t.name) = sha256($1) AND sha256(l.path) = sha256($2)`),
 		listRange: in(rows + `WHERE c.line = $1 AND c.id < $3 ORDER BY c.id DESC LIMIT $4`),
 		listIDs:   in(rows + `WHERE c.line = $1 AND c.id = ANY ($3) ORDER BY c.id DESC`),

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -153,6 +154,9 @@ func (l *look) found(ranked []store.Ranked) ([]store.Found, error) {
 	}
 	found := make([]store.Found, len(ranked))
 	for i, r := range ranked {
+		if bySeq[r.Seq] == nil {
+			return nil, fmt.Errorf("%w: record %d of the store is missing", ErrDamaged, r.Seq)
+		}
 		found[i] = store.Found{Record: bySeq[r.Seq], Ranked: r}
 	}
 	return found, nil
@@ -232,7 +236,7 @@ func (l *look) newest(q *store.Query, s scope) (found []*store.Record, err error
 	}
 	before := int64(1<<63 - 1)
 	for size := smallPage; ; size = min(4*size, largePage) {
-		page, err := l.planned("SELECT "+recordColumns+" FROM {schema}.store_item i JOIN "+recordTables+" ON r.seq = i.seq WHERE i.name >= $2 AND i.name < $3 AND i.seq < $4 AND "+
+		page, err := l.planned("SELECT "+itemColumns+" FROM "+itemTables+" WHERE i.name >= $2 AND i.name < $3 AND i.seq < $4 AND "+
 			isLive+s.narrowed(6)+" ORDER BY i.seq DESC LIMIT $5", append([]any{l.at, s.from, s.to, before, size}, s.args...)...)
 		if err != nil || take(page) || len(page) < size {
 			return found, err
@@ -247,7 +251,7 @@ func (l *look) newestOfAll(q *store.Query, s scope) ([]*store.Record, error) {
 		rest := s.past[min(q.Offset, len(s.past)):]
 		return l.bySeq(rest[:min(q.Limit, len(rest))])
 	}
-	return l.planned("SELECT "+recordColumns+" FROM {schema}.store_item i JOIN "+recordTables+" ON r.seq = i.seq WHERE i.name >= $2 AND i.name < $3 AND "+
+	return l.planned("SELECT "+itemColumns+" FROM "+itemTables+" WHERE i.name >= $2 AND i.name < $3 AND "+
 		isLive+" ORDER BY i.seq DESC LIMIT $4 OFFSET $5", l.at, s.from, s.to, q.Limit, q.Offset)
 }
 

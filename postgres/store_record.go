@@ -14,7 +14,10 @@ import (
 // Parts of the statements that read records.
 const (
 	recordColumns = "r.seq, r.kind, r.name, r.key, r.created, r.updated, r.ttl, l.expires, r.paths, r.meta, r.value"
-	recordTables  = "{schema}.store_record r LEFT JOIN {schema}.store_life l ON l.seq = r.seq"
+	// itemColumns are those of the record of store_item i, which may be missing.
+	itemColumns  = "i.seq, coalesce(r.kind, 0), r.name, r.key, coalesce(r.created, 0), coalesce(r.updated, 0), coalesce(r.ttl, 0), l.expires, r.paths, r.meta, r.value"
+	itemTables   = "{schema}.store_item i LEFT JOIN {schema}.store_record r ON r.seq = i.seq LEFT JOIN {schema}.store_life l ON l.seq = i.seq"
+	recordTables = "{schema}.store_record r LEFT JOIN {schema}.store_life l ON l.seq = r.seq"
 )
 
 // A recordRow is a row of recordColumns on its way.
@@ -34,7 +37,10 @@ func (r *recordRow) record() (*store.Record, error) {
 	out := &store.Record{Seq: r.seq, Kind: saved.ItemKind(int(r.kind)), Key: string(r.key), Updated: fromMicros(r.updated), TTL: time.Duration(r.ttl) * time.Microsecond,
 		Paths: string(r.paths), Meta: r.meta, Value: r.value}
 	if out.Kind == "" {
-		return nil, fmt.Errorf("%w: record %d of the store is of kind %d", ErrDamaged, r.seq, r.kind)
+		return nil, fmt.Errorf("%w: record %d of the store, of key %q, is missing or of a kind that is unknown (%d)", ErrDamaged, r.seq, r.key, r.kind)
+	}
+	if r.ttl > 0 && r.expires == nil {
+		return nil, fmt.Errorf("%w: when record %d of the store, of key %q, ends is missing", ErrDamaged, r.seq, r.key)
 	}
 	var err error
 	if out.Namespace, err = store.DecodeNamespace(string(r.namespace)); err != nil {
