@@ -39,6 +39,16 @@
 // seconds. What else was sent when the connection broke, a write of the store for
 // instance, is an ErrOutcomeUnknown.
 //
+// # What was deleted
+//
+// What was deleted, pruned or forgotten is gone for every query when the call
+// returns, but the server still has it: in the dead rows of tables and indexes until
+// a VACUUM, in pages of files that it has not used again after that (VACUUM FULL
+// writes the tables anew), in the write-ahead log until its segments are recycled
+// and overwritten, in archived segments, on replicas, and in backups. Where
+// nobody may see a text again, VACUUM the schema's tables after forgetting it, and
+// let archives and backups end; or encrypt what is stored and throw the key away.
+//
 // # What is in the tables
 //
 //	thread ──< line ──< checkpoint (id, run, base, record, control, echo, metadata)

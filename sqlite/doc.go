@@ -15,11 +15,44 @@
 // commits with it (never half of one). [Options].PowerSafe waits for the disk
 // at every commit.
 //
+// # Damage
+//
+// What is read is checked: each row has a checksum of what it says and where it
+// belongs. A byte that changed, rows that changed places and rows that are missing
+// are an [ErrDamaged] that names the thread or the key, never a panic, and never an
+// empty thread or a shorter history. Such a thread can still be deleted, and such
+// an item forgotten.
+//
+// A reader cannot notice everything, because some of it is never read:
+//
+//   - A pending write that is missing is as if the process had ended before it was
+//     stored: its task runs again, its question is asked again.
+//   - A version of an item's past that is missing may have been dropped.
+//   - An item may be missing from what helps to find it, the lists of a namespace,
+//     words and vectors. It is found by its key.
+//   - A nested line that is missing is noticed by who reads it, not by a copy of
+//     its thread.
+//   - A cached result that is damaged is not used and made anew.
+//
+// [Options].Check reads the whole file, indexes included, and finds the second and
+// most of the third. Rows that versions before 3 have written have no checksum; of
+// those what is missing or unreadable is noticed. A checksum is against accidents:
+// who can write the file can make it.
+//
+// # What was deleted
+//
+// When [DB.DeleteThread], [DB.DeleteRuns], [DB.Prune] or the Forget and ForgetAll
+// of a store have returned, what they removed is in none of the database's files,
+// also not in what is free of them: it was overwritten, and the log was cut off. A
+// transaction that reads an older state, in this process or another, keeps the log
+// until it ends; it is then cut off by the next write or by Close. File systems and
+// disks that keep old blocks, and backups, are out of reach.
+//
 // # What is in the file
 //
 //	thread ──< line ──< checkpoint ──< pending
 //	             ├────< chunk
-//	             └────< run                      shape   cache
+//	             └────< run                      shape   cache   witness   meta
 //
 // A line is a namespace of a thread. The record of a checkpoint (manifest.go)
 // holds what is small and refers to chunks for the rest, so that a step costs
@@ -45,7 +78,7 @@
 //
 // A record is a version of an item and never changes; what does is in its life.
 // The records of items, not of their past, are listed under their namespace and
-// each one above it (under), their words are in an index of FTS5 (words), and
+// each one above it (under) and by their keys (key), their words are in an index of FTS5 (words), and
 // their vectors have positive ids (vector). How a search by meaning gets by with
 // signatures of vectors in memory is told in store_near.go, and what searches by
 // words remember in store_lists.go and store_terms.go.
