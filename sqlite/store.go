@@ -138,7 +138,7 @@ func (s *shelf) Changes(ctx context.Context, prefix store.Namespace, after int64
 			return store.ErrCompacted
 		}
 		records, err = c.records("SELECT "+recordColumns+" FROM store_record r LEFT JOIN store_space s ON s.id=r.space LEFT JOIN store_life l ON l.seq=r.seq"+
-			` WHERE r.seq>? AND (s.id IS NULL OR s.name>=? AND s.name<? OR r.key=x'' AND substr(?,1,length(s.name))=s.name)
+			` WHERE r.seq>? AND (s.id IS NULL OR typeof(s.name)<>'blob' OR s.name>=? AND s.name<? OR r.key=x'' AND substr(?,1,length(s.name))=s.name)
 			ORDER BY r.seq LIMIT ?`, after, from, to, []byte(name), limit)
 		if len(records) == limit {
 			seq = records[limit-1].Seq

@@ -192,8 +192,8 @@ func (l *look) late(q *store.Query, s scope, race *race, x *nearby) error {
 	}
 	from, to := saved.Span(s.name)
 	var ids []int64
-	err := l.c.each(`SELECT v.id, v.seq, s.id FROM store_vector v LEFT JOIN store_record r ON r.seq=v.seq LEFT JOIN store_space s ON s.id=r.space
-		WHERE v.id>? AND v.stamp=(SELECT id FROM store_stamp WHERE text=?) AND (s.id IS NULL OR s.name>=? AND s.name<?)`,
+	err := l.c.each(`SELECT v.id, v.seq, iif(typeof(s.name)='blob', s.id, 0) FROM store_vector v LEFT JOIN store_record r ON r.seq=v.seq LEFT JOIN store_space s ON s.id=r.space
+		WHERE v.id>? AND v.stamp=(SELECT id FROM store_stamp WHERE text=?) AND (s.id IS NULL OR typeof(s.name)<>'blob' OR s.name>=? AND s.name<?)`,
 		[]any{after, []byte(q.Stamp), from, to}, func(scan func(...any) error) error {
 			var id, seq, space int64
 			err := scan(&id, &seq, &space)
