@@ -66,7 +66,7 @@ type AnyNode struct{ spec *pregel.NodeSpec }
 func NodeOf[In, Out any](name string, fn func(context.Context, In) (Out, error), opts ...NodeOption) AnyNode {
 	n := &pregel.NodeSpec{Name: name, In: reflect.TypeFor[In](), Out: reflect.TypeFor[Out]()}
 	if fn != nil {
-		n.Call = func(ctx context.Context, in any) (any, error) { return boxed(fn(ctx, unbox[In](in))) }
+		n.Fn, n.Call = fn, func(ctx context.Context, in any) (any, error) { return boxed(fn(ctx, unbox[In](in))) }
 	}
 	configure(n, opts)
 	return AnyNode{n}

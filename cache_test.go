@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -284,13 +287,14 @@ func TestCachedSubgraphOfOtherStates(t *testing.T) {
 	}
 }
 
-// Without Options.Cache the saver's is used, so two graphs with one saver and
-// one name share results; without a saver every graph has its own.
+// Without Options.Cache the saver's is used, so two graphs with one saver, one
+// name and one function share results; without a saver every graph has its own.
 func TestWhereResultsAreCached(t *testing.T) {
 	calls := 0
+	count := counting(&calls)
 	build := func(o *treadle.Options) *treadle.Graph[diary, diary] {
 		b := treadle.New[diary]("shared")
-		treadle.AddNode(b, "node", counting(&calls), treadle.Cache(0))
+		treadle.AddNode(b, "node", count, treadle.Cache(0))
 		b.Edge(treadle.Start, "node")
 		return weave(t, b, o)
 	}
@@ -302,6 +306,177 @@ func TestWhereResultsAreCached(t *testing.T) {
 	cache := checkpoint.NewMemoryCache()
 	wantLog(t, build(&treadle.Options{Cache: cache, Saver: saver}), diary{}, " 4")
 	wantLog(t, build(&treadle.Options{Cache: cache}), diary{}, " 4")
+}
+
+// Two functions never take each other's results, whatever their graphs and nodes
+// are called and whichever comes first.
+func TestCachedResultsAreTheFunctionsOwn(t *testing.T) {
+	quiet := slog.New(slog.DiscardHandler)
+	says := func(word string) func(context.Context, diary) (page, error) {
+		return func(context.Context, diary) (page, error) { return did(word), nil }
+	}
+	graph := func(c checkpoint.Cache, fn func(context.Context, diary) (page, error), opts ...treadle.NodeOption) *treadle.Graph[diary, diary] {
+		b := treadle.New[diary]("agent")
+		treadle.AddNode(b, "node", fn, append(opts, treadle.Cache(0))...)
+		b.Edge(treadle.Start, "node")
+		return weave(t, b, &treadle.Options{Cache: c, Logger: quiet})
+	}
+	t.Run("closures of one literal", func(t *testing.T) {
+		c := checkpoint.NewMemoryCache()
+		a, b := graph(c, says("a")), graph(c, says("b"))
+		for range 2 {
+			wantLog(t, a, diary{}, "a")
+			wantLog(t, b, diary{}, "b")
+		}
+	})
+	t.Run("they are cached all the same", func(t *testing.T) {
+		c, graphs := checkpoint.NewMemoryCache(), [2]*treadle.Graph[diary, diary]{}
+		for i := range graphs {
+			graphs[i] = graph(c, counting(new(int)))
+		}
+		a, b := graphs[0], graphs[1]
+		wantLog(t, a, diary{}, " 1")
+		wantLog(t, b, diary{}, " 1")
+		wantLog(t, b, diary{}, " 1")
+		wantLog(t, a, diary{}, " 2") // what it had stored before the other came is gone
+		wantLog(t, a, diary{}, " 2")
+		if err := a.ClearCache(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		wantLog(t, a, diary{}, " 3")
+		wantLog(t, b, diary{}, " 1")
+	})
+	t.Run("functions", func(t *testing.T) {
+		c := checkpoint.NewMemoryCache()
+		first := func(context.Context, diary) (page, error) { return did("first"), nil }
+		second := func(context.Context, diary) (page, error) { return did("second"), nil }
+		for range 2 {
+			wantLog(t, graph(c, first), diary{}, "first")
+			wantLog(t, graph(c, second), diary{}, "second")
+		}
+	})
+	t.Run("nested graphs", func(t *testing.T) {
+		c := checkpoint.NewMemoryCache()
+		around := func(word string) *treadle.Graph[diary, diary] {
+			cb := treadle.New[diary]("child")
+			treadle.AddNode(cb, "c", says(word))
+			cb.Edge(treadle.Start, "c")
+			b := treadle.New[diary]("parent")
+			treadle.AddGraph(b, "sub", weave(t, cb, nil), treadle.Cache(0))
+			b.Edge(treadle.Start, "sub")
+			return weave(t, b, &treadle.Options{Cache: c, Logger: quiet})
+		}
+		wantLog(t, around("a"), diary{}, "a")
+		wantLog(t, around("b"), diary{}, "b")
+	})
+	t.Run("workflows", func(t *testing.T) {
+		c := checkpoint.NewMemoryCache()
+		flow := func(word string) *treadle.Graph[int, string] {
+			return treadle.Must(treadle.NewWorkflow("flow", func(context.Context, int) (string, error) { return word, nil },
+				&treadle.Options{Cache: c, Logger: quiet}, treadle.Cache(0)))
+		}
+		for _, word := range []string{"a", "b"} {
+			out, err := flow(word).Run(t.Context(), 1)
+			if out != word || err != nil {
+				t.Errorf("got %q, %v, want %q", out, err, word)
+			}
+		}
+	})
+	t.Run("a key of one's own is trusted", func(t *testing.T) {
+		c, calls, others := checkpoint.NewMemoryCache(), 0, 0
+		key := treadle.CacheBy(0, func(s diary) string { return s.Topic })
+		build := func(fn func(context.Context, diary) (page, error)) *treadle.Graph[diary, diary] {
+			b := treadle.New[diary]("agent")
+			treadle.AddNode(b, "node", fn, key)
+			b.Edge(treadle.Start, "node")
+			return weave(t, b, &treadle.Options{Cache: c})
+		}
+		wantLog(t, build(counting(&calls)), diary{Topic: "owls"}, "owls 1")
+		wantLog(t, build(counting(&others)), diary{Topic: "owls"}, "owls 1")
+		same(t, "calls", 1, calls+others)
+	})
+}
+
+// Tasks of one run that are asked the same at the same time are one call, in
+// nested graphs too: how many there are does not depend on who is faster.
+func TestEqualTasksAtOnceAreOneCall(t *testing.T) {
+	type in struct{ K int }
+	fan := func(b *treadle.Builder[diary], w treadle.Node[in]) {
+		b.Branch(treadle.Start, func(context.Context, diary) (treadle.Goto, error) {
+			return slices.Concat(w.Send(in{1}), w.Send(in{1}), w.Send(in{2}), w.Send(in{1})), nil
+		}, w.Name())
+	}
+	for range 50 {
+		var calls atomic.Int32
+		b := treadle.New[diary]("sends")
+		fan(b, treadle.AddNode(b, "w", func(_ context.Context, k in) (page, error) {
+			calls.Add(1)
+			return did(fmt.Sprint(k.K)), nil
+		}, treadle.Cache(0)))
+		wantLog(t, weave(t, b, nil), diary{}, "1", "1", "2", "1")
+		same(t, "calls", int32(2), calls.Load())
+	}
+	for range 50 {
+		var calls atomic.Int32
+		type part struct {
+			K   int
+			Log treadle.List[string]
+		}
+		cb := treadle.New[part]("child")
+		treadle.AddNode(cb, "w", func(_ context.Context, k in) (page, error) {
+			calls.Add(1)
+			return did(fmt.Sprint(k.K)), nil
+		}, treadle.Cache(0))
+		cb.Edge(treadle.Start, "w")
+		child := weave(t, cb, nil)
+		b := treadle.New[diary]("nested")
+		fan(b, treadle.AddNode(b, "sub", func(ctx context.Context, k in) (page, error) {
+			out, err := child.Run(ctx, part{K: k.K})
+			return page{out.Log}, err
+		}))
+		wantLog(t, weave(t, b, nil), diary{}, "1", "1", "2", "1")
+		same(t, "calls", int32(2), calls.Load())
+	}
+}
+
+// If the one call fails, another is made for the others.
+func TestEqualTasksRunWhenTheOneFails(t *testing.T) {
+	type in struct{ K int }
+	var calls atomic.Int32
+	b := treadle.New[diary]("sends")
+	w := treadle.AddNode(b, "w", func(_ context.Context, k in) (page, error) {
+		if calls.Add(1) == 1 {
+			return page{}, errors.New("boom")
+		}
+		return did("done"), nil
+	}, treadle.Cache(0), treadle.OnError(func(_ context.Context, _ in, err *treadle.NodeError) (page, error) { return did("handled"), nil }))
+	b.Branch(treadle.Start, func(context.Context, diary) (treadle.Goto, error) {
+		return slices.Concat(w.Send(in{1}), w.Send(in{1}), w.Send(in{1})), nil
+	}, "w")
+	out, err := weave(t, b, nil).Run(t.Context(), diary{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "log", []string{"done", "done", "handled"}, slices.Sorted(slices.Values(out.Log)))
+	same(t, "calls", int32(2), calls.Load())
+}
+
+// A cached node that calls its own graph with the same input is not waited for
+// by what it has called.
+func TestCachedNodeInsideItself(t *testing.T) {
+	var g *treadle.Graph[diary, diary]
+	depth := 0
+	b := treadle.New[diary]("self")
+	treadle.AddNode(b, "node", func(ctx context.Context, s diary) (page, error) {
+		if depth++; depth < 3 {
+			out, err := g.Run(ctx, s)
+			return page{out.Log}, err
+		}
+		return did(fmt.Sprint("depth ", depth)), nil
+	}, treadle.Cache(0))
+	b.Edge(treadle.Start, "node")
+	g = weave(t, b, nil)
+	wantLog(t, g, diary{}, "depth 3")
 }
 
 // brokenCache fails, or notes whether the context it was given was alive.

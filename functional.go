@@ -24,6 +24,9 @@ type Task[In, Out any] struct {
 func NewTask[In, Out any](name string, fn func(context.Context, In) (Out, error), opts ...NodeOption) *Task[In, Out] {
 	t := &Task[In, Out]{name: name, fn: fn}
 	configure(&t.spec, opts)
+	if t.spec.Cache != nil && fn != nil {
+		t.spec.Func = pregel.NewFunc(fn)
+	}
 	return t
 }
 
@@ -107,12 +110,17 @@ func NewWorkflow[In, Out any](name string, fn func(context.Context, In) (Out, er
 			return Final[Out, Out]{out, out}, err
 		}
 	}
-	return NewFinalWorkflow(name, final, o, opts...)
+	return newWorkflow(name, final, fn, o, opts)
 }
 
 // NewFinalWorkflow is [NewWorkflow] for a function that returns one value and
 // saves another.
 func NewFinalWorkflow[In, Out, Saved any](name string, fn func(context.Context, In) (Final[Out, Saved], error), o *Options, opts ...NodeOption) (*Graph[In, Out], error) {
+	return newWorkflow(name, fn, fn, o, opts)
+}
+
+// newWorkflow makes a workflow of fn; given is the function that the user gave.
+func newWorkflow[In, Out, Saved any](name string, fn func(context.Context, In) (Final[Out, Saved], error), given any, o *Options, opts []NodeOption) (*Graph[In, Out], error) {
 	type state = workflow[In, Out, Saved]
 	type input struct{ Input In }
 	type output struct{ Output Out }
@@ -130,6 +138,9 @@ func NewFinalWorkflow[In, Out, Saved any](name string, fn func(context.Context, 
 		}
 	}
 	AddNode(b, name, node, opts...)
+	if fn != nil {
+		b.spec.Nodes[0].Fn = given // which tells workflows apart, as the closure around it does not
+	}
 	b.Edge(Start, name)
 	g, err := Compile[input, output](b, o)
 	if err != nil {

@@ -275,6 +275,7 @@ func (g *core) ClearCache(ctx context.Context, nodes ...string) error {
 		}
 		spaces[i] = pregel.CacheSpace(g.Name(), n)
 	}
+	g.plan.ForgetOwn(ctx, nodes...)
 	return g.base.Cache.Clear(ctx, spaces...)
 }
 

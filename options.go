@@ -164,14 +164,25 @@ func OnError[In, Out any](handler func(context.Context, In, *NodeError) (Out, er
 	})
 }
 
-// Cache lets a node answer from an earlier result for the same input, for as
-// long as ttl (0: for ever). Inputs are the same if their JSON is.
+// Cache lets a node answer from an earlier result of the same function for the
+// same input, for as long as ttl (0: for ever). Inputs are the same if their JSON
+// is. Of the tasks of a run that are asked the same at the same time one runs and
+// the others wait for its result; if it fails, the next one runs.
+//
+// A cache that outlives the process knows a function by the names of its graph,
+// of its node and of itself. What else the result depends on, such as the
+// function's code, is not seen: see [Graph.ClearCache] and [CacheBy]. Closures of
+// one function literal all have one name, so they are told apart as long as the
+// process runs, and results under a name that turns out to be that of several are
+// dropped; give their graphs names of their own, or use CacheBy.
 func Cache(ttl time.Duration) NodeOption {
 	return nodeOption(func(n *pregel.NodeSpec) { n.Cache = &pregel.CachePolicy{TTL: ttl} })
 }
 
-// CacheBy is [Cache] with a key of one's own: inputs with the same key are the
-// same.
+// CacheBy is [Cache] with a key of one's own: results with the same key are the
+// same, whatever function made them, for all graphs of this name that share the
+// cache. So the key must tell apart all that makes a difference, such as the
+// name of a model or a version of the code.
 func CacheBy[In any](ttl time.Duration, key func(In) string) NodeOption {
 	return nodeOption(func(n *pregel.NodeSpec) {
 		n.Cache = &pregel.CachePolicy{TTL: ttl, In: reflect.TypeFor[In]()}

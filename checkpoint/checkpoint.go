@@ -220,4 +220,7 @@ type Cache interface {
 }
 
 // A Cacher is a Saver that can keep a cache as well.
-type Cacher interface{ Cache() Cache }
+type Cacher interface {
+	// Cache returns the same Cache each time.
+	Cache() Cache
+}

@@ -15,14 +15,17 @@ import (
 // Cache implements [checkpoint.Cacher]. What it returns lives in the same
 // schema and is closed with it. Whether a value's time is over is decided by the
 // clock of whoever asks.
-func (db *DB) Cache() checkpoint.Cache { return cache{db} }
+func (db *DB) Cache() checkpoint.Cache { return (*cache)(db) }
 
-type cache struct{ db *DB }
+// cache is the same object, so that all that Cache returns are one cache.
+type cache DB
+
+func (k *cache) db() *DB { return (*DB)(k) }
 
 // Get implements [checkpoint.Cache].
-func (k cache) Get(ctx context.Context, space, key string) (value []byte, ok bool, err error) {
-	err = k.db.read(ctx, func(c *pgx.Conn) error {
-		return c.QueryRow(ctx, k.db.sql.recall, hash(space), hash(key), time.Now().UnixNano()).Scan(&value)
+func (k *cache) Get(ctx context.Context, space, key string) (value []byte, ok bool, err error) {
+	err = k.db().read(ctx, func(c *pgx.Conn) error {
+		return c.QueryRow(ctx, k.db().sql.recall, hash(space), hash(key), time.Now().UnixNano()).Scan(&value)
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, false, nil
@@ -32,14 +35,14 @@ func (k cache) Get(ctx context.Context, space, key string) (value []byte, ok boo
 
 // Set implements [checkpoint.Cache]. It may happen twice, so a connection that
 // breaks is no matter.
-func (k cache) Set(ctx context.Context, space, key string, value []byte, ttl time.Duration) error {
+func (k *cache) Set(ctx context.Context, space, key string, value []byte, ttl time.Duration) error {
 	now := time.Now()
 	var expires *int64
 	if ttl > 0 {
 		expires = new(deadline(now, ttl))
 	}
-	return k.db.read(ctx, func(c *pgx.Conn) error {
-		_, err := c.Exec(ctx, k.db.sql.remember, hash(space), hash(key), value, expires, now.UnixNano())
+	return k.db().read(ctx, func(c *pgx.Conn) error {
+		_, err := c.Exec(ctx, k.db().sql.remember, hash(space), hash(key), value, expires, now.UnixNano())
 		return err
 	})
 }
@@ -53,17 +56,17 @@ func deadline(now time.Time, ttl time.Duration) int64 {
 }
 
 // Clear implements [checkpoint.Cache].
-func (k cache) Clear(ctx context.Context, spaces ...string) error {
-	return k.db.read(ctx, func(c *pgx.Conn) error {
+func (k *cache) Clear(ctx context.Context, spaces ...string) error {
+	return k.db().read(ctx, func(c *pgx.Conn) error {
 		if len(spaces) == 0 {
-			_, err := c.Exec(ctx, k.db.sql.forgetAll)
+			_, err := c.Exec(ctx, k.db().sql.forgetAll)
 			return err
 		}
 		var hashes [][]byte
 		for _, space := range spaces {
 			hashes = append(hashes, hash(space))
 		}
-		_, err := c.Exec(ctx, k.db.sql.forget, hashes)
+		_, err := c.Exec(ctx, k.db().sql.forget, hashes)
 		return err
 	})
 }

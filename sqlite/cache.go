@@ -11,24 +11,27 @@ import (
 
 // Cache implements [checkpoint.Cacher]. What it returns lives in the same file
 // and is closed with it.
-func (db *DB) Cache() checkpoint.Cache { return cache{db} }
+func (db *DB) Cache() checkpoint.Cache { return (*cache)(db) }
 
-type cache struct{ db *DB }
+// cache is the same object, so that all that Cache returns are one cache.
+type cache DB
+
+func (k *cache) db() *DB { return (*DB)(k) }
 
 // sweep is how many values whose time is over a Set removes. It adds one, so
 // they cannot pile up.
 const sweep = 8
 
 // Get implements [checkpoint.Cache].
-func (k cache) Get(ctx context.Context, space, key string) (value []byte, ok bool, err error) {
-	err = k.db.read(ctx, func(c *conn) (err error) {
+func (k *cache) Get(ctx context.Context, space, key string) (value []byte, ok bool, err error) {
+	err = k.db().read(ctx, func(c *conn) (err error) {
 		var expires int64
 		var sum sum
 		ok, err = c.row("SELECT value, expires, sum FROM cache WHERE space=? AND key=? AND (expires IS NULL OR expires>?)",
 			[]any{[]byte(space), hash(key), time.Now().UnixNano()}, &value, &expires, &sum)
 		if ok && c.verify(sum, cacheSum([]byte(space), hash(key), value, expires), "a result") != nil {
 			// It can be had again, so nobody needs to mend the file for it.
-			k.db.log.WarnContext(ctx, "sqlite: a cached result is damaged and is made anew", "path", k.db.path, "space", space)
+			k.log.WarnContext(ctx, "sqlite: a cached result is damaged and is made anew", "path", k.path, "space", space)
 			value, ok = nil, false
 		}
 		return err
@@ -37,8 +40,8 @@ func (k cache) Get(ctx context.Context, space, key string) (value []byte, ok boo
 }
 
 // Set implements [checkpoint.Cache].
-func (k cache) Set(ctx context.Context, space, key string, value []byte, ttl time.Duration) error {
-	return k.db.write(ctx, func(c *conn) error {
+func (k *cache) Set(ctx context.Context, space, key string, value []byte, ttl time.Duration) error {
+	return k.db().write(ctx, func(c *conn) error {
 		now := time.Now()
 		var expires any
 		var until int64
@@ -66,8 +69,8 @@ func deadline(now time.Time, ttl time.Duration) int64 {
 }
 
 // Clear implements [checkpoint.Cache].
-func (k cache) Clear(ctx context.Context, spaces ...string) error {
-	return k.db.erase(ctx, func(c *conn) error {
+func (k *cache) Clear(ctx context.Context, spaces ...string) error {
+	return k.db().erase(ctx, func(c *conn) error {
 		if len(spaces) == 0 {
 			_, err := c.change("DELETE FROM cache")
 			return err

@@ -1,44 +1,310 @@
 package pregel
 
 import (
+	"context"
 	"fmt"
+	"reflect"
+	"runtime"
+	"sync"
+	"weak"
 
+	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/caught"
 )
 
-// fromCache looks for an earlier result of the same input.
-func (t *Task) fromCache(sc *scope) (hit bool, key string, err error) {
+// Func is a function as a cache must know it: one's results are never another's.
+type Func struct {
+	name string // the same whenever the program runs
+	id   any    // tells functions of one name apart while it runs, and is comparable
+	own  *checkpoint.MemoryCache
+}
+
+// NewFunc describes fn, which is a function or a *Plan.
+func NewFunc(fn any) *Func {
+	f := &Func{own: checkpoint.NewMemoryCache()}
+	if p, ok := fn.(*Plan); ok {
+		f.name, f.id = "graph "+p.name, p
+		return f
+	}
+	v := reflect.ValueOf(fn)
+	f.name = runtime.FuncForPC(v.Pointer()).Name() + " " + v.Type().String()
+	// A function's variable is a pointer to its code and to what it captures.
+	// All closures of one literal have the same code, and each its own pointer.
+	holder := reflect.New(v.Type())
+	holder.Elem().Set(v)
+	f.id = *(**byte)(holder.UnsafePointer())
+	return f
+}
+
+// claim says whose results are in a place of a cache: under the name of a node
+// or task and of its function.
+type claim struct {
+	mu      sync.RWMutex
+	by      any  // a Func's id
+	several bool // closures of one literal: the name does not say which of them it was
+}
+
+// claims are those of all caches. The caches themselves are not kept alive.
+var claims = struct {
+	mu sync.Mutex
+	of map[any]map[string]*claim
+}{of: map[any]map[string]*claim{}}
+
+func claimOf(cache checkpoint.Cache, place string) *claim {
+	claims.mu.Lock()
+	defer claims.mu.Unlock()
+	var key any
+	v := reflect.ValueOf(cache)
+	switch {
+	case v.Kind() == reflect.Pointer:
+		ptr := (*byte)(v.UnsafePointer())
+		at := weak.Make(ptr)
+		key = at
+		if claims.of[key] == nil {
+			runtime.AddCleanup(ptr, func(at weak.Pointer[byte]) {
+				claims.mu.Lock()
+				defer claims.mu.Unlock()
+				delete(claims.of, at)
+			}, at)
+		}
+	case v.Comparable():
+		key = cache
+	default:
+		key = v.Type()
+	}
+	if claims.of[key] == nil {
+		claims.of[key] = map[string]*claim{}
+	}
+	c := claims.of[key][place]
+	if c == nil {
+		c = &claim{}
+		claims.of[key][place] = c
+	}
+	return c
+}
+
+// take claims the place for a function. If another one had it, no result in it
+// can be trusted after a restart, so they are cleared, and from then on each of
+// the functions keeps its results for itself.
+func (c *claim) take(id any, clear func() error) error {
+	c.mu.RLock()
+	settled := c.several || c.by == id
+	c.mu.RUnlock()
+	if settled {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch c.by {
+	case id:
+	case nil:
+		c.by = id
+	default:
+		if err := clear(); err != nil {
+			return err
+		}
+		c.several = true
+	}
+	return nil
+}
+
+// A lookup is the question of a task whether its result is known. Nil is that of
+// a task without a cache.
+type lookup struct {
+	task   *Task
+	claim  *claim // nil if the user says which results are the same
+	space  string
+	key    string
+	flight *flight // that others wait for
+}
+
+// flight is a task at work whose result others wait for: those of the same run
+// that are asked the same.
+type flight struct {
+	by   *Task
+	of   flightKey
+	done chan struct{}
+	raw  []byte // nil: it has failed, and another is asked
+}
+
+type flightKey struct {
+	fn         any
+	space, key string
+}
+
+// lookUp finds a result of the same input, an earlier one or one that another
+// task of the run is about to have. raw is nil if there is none.
+func (t *Task) lookUp(sc *scope, space string) (l *lookup, raw []byte, err error) {
 	c := t.node.Cache
 	if c == nil || t.run.set.Cache == nil {
-		return false, "", nil
+		return nil, nil, nil
 	}
-	in := t.input()
-	if c.Key != nil {
-		if key, err = c.keyOf(in); err != nil {
-			return false, "", err
+	l = &lookup{task: t, space: space}
+	if l.key, err = t.cacheKey(); err != nil {
+		return nil, nil, err
+	}
+	wanted := flightKey{space: space, key: l.key}
+	if c.Key == nil {
+		l.key = t.node.fn.name + "\n" + l.key
+		wanted = flightKey{fn: t.node.fn.id, space: space, key: l.key}
+		l.claim = claimOf(t.run.set.Cache, space+"\n"+t.node.fn.name)
+		if err := l.claim.take(wanted.fn, func() error { return l.unclaimed(sc) }); err != nil {
+			return nil, nil, t.fails(fmt.Errorf("cache: %w", err))
 		}
+	}
+	if raw, err := l.join(sc, wanted); raw != nil || err != nil {
+		return l, raw, err
+	}
+	var ok bool
+	if l.local() {
+		raw, ok, err = t.node.fn.own.Get(sc, space, l.key)
 	} else {
-		if t.node.nest != nil && t.packet == nil {
-			in = t.inputRecord() // all that the graph inherits, also what its input type holds otherwise
-		}
-		raw, err := toJSON(in)
-		if err != nil {
-			return false, "", fmt.Errorf("cache: the input has no JSON to make a key of: %w", err)
-		}
-		key = string(raw)
+		raw, ok, err = t.run.set.Cache.Get(sc, space, l.key)
 	}
-	raw, ok, err := t.run.set.Cache.Get(sc, t.cacheSpace(), key)
 	if err != nil {
-		return false, key, t.fails(fmt.Errorf("cache: %w", err))
+		return l, nil, t.fails(fmt.Errorf("cache: %w", err))
 	}
 	if !ok {
-		return false, key, nil
+		return l, nil, nil
+	}
+	return l, raw, nil
+}
+
+// cacheKey is the task's input as a key.
+func (t *Task) cacheKey() (string, error) {
+	in := t.input()
+	if c := t.node.Cache; c.Key != nil {
+		return c.keyOf(in)
+	}
+	if t.node.nest != nil && t.packet == nil {
+		in = t.inputRecord() // all that the graph inherits, also what its input type holds otherwise
+	}
+	raw, err := toJSON(in)
+	if err != nil {
+		return "", fmt.Errorf("cache: the input has no JSON to make a key of: %w", err)
+	}
+	return string(raw), nil
+}
+
+// unclaimed clears a place that two functions use.
+func (l *lookup) unclaimed(ctx context.Context) error {
+	set := l.task.run.set
+	if set.Logger != nil {
+		set.Logger.Warn("treadle: closures of one function literal are cached under one name: their results are kept apart, and only as long as the process runs; "+
+			"give the graphs or tasks names of their own, or use CacheBy with a key that tells them apart",
+			"graph", l.task.run.plan.name, "node", l.task.Name(), "function", l.task.node.fn.name)
+	}
+	return set.Cache.Clear(ctx, l.space)
+}
+
+// local reports whether the function keeps its results for itself.
+func (l *lookup) local() bool {
+	if l.claim == nil {
+		return false
+	}
+	l.claim.mu.RLock()
+	defer l.claim.mu.RUnlock()
+	return l.claim.several
+}
+
+// join waits for a task of the run that is at work on the same, and returns its
+// result. Without one, or if it fails, others wait for this task from now on: of
+// those that are asked the same one is at work at a time.
+func (l *lookup) join(ctx context.Context, wanted flightKey) ([]byte, error) {
+	r := l.task.run.root()
+	for {
+		r.flightMu.Lock()
+		f := r.flights[wanted]
+		if f == nil {
+			if r.flights == nil {
+				r.flights = map[flightKey]*flight{}
+			}
+			l.flight = &flight{by: l.task, of: wanted, done: make(chan struct{})}
+			r.flights[wanted] = l.flight
+		}
+		r.flightMu.Unlock()
+		if f == nil || l.task.inside(f.by) { // what it is part of cannot be waited for
+			return nil, nil
+		}
+		select {
+		case <-f.done:
+			if f.raw != nil {
+				return f.raw, nil
+			}
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// keep stores the task's result for others; only a success is ever stored.
+func (l *lookup) keep(ctx context.Context, raw []byte) error {
+	if l == nil {
+		return nil
+	}
+	set, ttl := l.task.run.set, l.task.node.Cache.TTL
+	cache := set.Cache
+	if l.claim != nil {
+		// Another function that takes the place clears it after this.
+		l.claim.mu.RLock()
+		defer l.claim.mu.RUnlock()
+		if l.claim.several {
+			cache = l.task.node.fn.own
+		}
+	}
+	if err := cache.Set(ctx, l.space, l.key, raw, ttl); err != nil {
+		return l.task.fails(fmt.Errorf("cache: %w", err))
+	}
+	l.answer(raw)
+	return nil
+}
+
+// answer is the result that those who wait are given.
+func (l *lookup) answer(raw []byte) {
+	if l != nil && l.flight != nil {
+		l.flight.raw = raw
+	}
+}
+
+// over lets those who wait go on.
+func (l *lookup) over() {
+	if l == nil || l.flight == nil {
+		return
+	}
+	r := l.task.run.root()
+	r.flightMu.Lock()
+	delete(r.flights, l.flight.of)
+	r.flightMu.Unlock()
+	close(l.flight.done)
+}
+
+// inside reports whether t runs as a part of up.
+func (t *Task) inside(up *Task) bool {
+	for t != nil {
+		if t == up {
+			return true
+		}
+		if t.caller != nil {
+			t = t.caller
+		} else {
+			t = t.run.parent
+		}
+	}
+	return false
+}
+
+// fromCache looks for a result of the same input.
+func (t *Task) fromCache(sc *scope) (l *lookup, hit bool, err error) {
+	l, raw, err := t.lookUp(sc, CacheSpace(t.run.plan.name, t.node.Name))
+	if err != nil || raw == nil {
+		return l, false, err
 	}
 	if whole, err := t.readResult(raw); err != nil || !whole {
 		t.out.clear()
-		return false, key, nil //nolint:nilerr // written by another version of the graph: the node runs
+		return l, false, nil //nolint:nilerr // written by another version of the graph: the node runs
 	}
-	return true, key, nil
+	l.answer(raw)
+	return l, true, nil
 }
 
 // keyOf asks the user's function for the key of an input.
@@ -51,23 +317,27 @@ func (c *CachePolicy) keyOf(in any) (key string, err error) {
 	return c.Key(in), nil
 }
 
-func (t *Task) cacheSpace() string { return CacheSpace(t.run.plan.name, t.node.Name) }
-
 // CacheSpace is where the cached results of a node are.
 func CacheSpace(graph, node string) string { return "node/" + graph + "/" + node }
 
-// toCache stores a result; only a success is ever stored.
-func (t *Task) toCache(sc *scope, key string) error {
-	c := t.node.Cache
-	if c == nil || t.run.set.Cache == nil {
+// toCache stores a result.
+func (t *Task) toCache(sc *scope, l *lookup) error {
+	if l == nil {
 		return nil
 	}
 	raw, err := t.encodeResult(false)
 	if err != nil {
 		return fmt.Errorf("cache: %w", err)
 	}
-	if err := t.run.set.Cache.Set(sc, t.cacheSpace(), key, raw, c.TTL); err != nil {
-		return t.fails(fmt.Errorf("cache: %w", err))
+	return l.keep(sc, raw)
+}
+
+// ForgetOwn forgets the results that functions of the named nodes keep for
+// themselves.
+func (p *Plan) ForgetOwn(ctx context.Context, nodes ...string) {
+	for _, name := range nodes {
+		if n := p.byName[name]; n != nil && n.fn != nil {
+			_ = n.fn.own.Clear(ctx) // memory cannot fail
+		}
 	}
-	return nil
 }

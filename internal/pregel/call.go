@@ -99,6 +99,7 @@ func StartCall(ctx context.Context, spec CallSpec) *Future {
 	t := &Task{run: r, step: up.step, head: up.head, index: index, caller: up}
 	t.node = &node{NodeSpec: &NodeSpec{Name: spec.Name, Call: spec.Fn}, view: -1, id: up.node.id}
 	if o := spec.Options; o != nil {
+		t.node.fn = o.Func
 		t.node.Retry, t.node.Timeout, t.node.Cache, t.node.Tags, t.node.Metadata = o.Retry, o.Timeout, o.Cache, o.Tags, o.Metadata
 	}
 	t.packet = &packet{input: spec.In}
@@ -188,11 +189,13 @@ func (t *Task) runCall(ctx context.Context) (json.RawMessage, error) {
 	sc := &t.scope
 	t.emitStart(sc)
 	t.run.announce([]*Task{t})
-	key, raw, err := t.cachedCall(sc)
+	known, earlier, err := t.lookUp(sc, "task/"+t.Name())
+	defer known.over()
 	if err != nil {
 		return nil, t.callFailed(sc, err)
 	}
-	hit := raw != nil
+	known.answer(earlier)
+	raw, hit := json.RawMessage(earlier), earlier != nil
 	if err := t.run.awaitHead(ctx); err != nil {
 		if IsFault(err) {
 			err = t.fails(err)
@@ -217,8 +220,8 @@ func (t *Task) runCall(ctx context.Context) (json.RawMessage, error) {
 	if err == nil {
 		err = t.run.record(t.id, recorded)
 	}
-	if err == nil && key != "" && !hit {
-		err = t.run.set.Cache.Set(sc, "task/"+t.Name(), key, raw, t.node.Cache.TTL)
+	if err == nil && !hit {
+		err = known.keep(sc, raw)
 	}
 	if err != nil {
 		return nil, t.callFailed(sc, t.fails(err))
@@ -276,33 +279,6 @@ func (t *Task) awaitCalls(err error) {
 		side.mu.Unlock()
 	}
 	side.calls.Wait()
-}
-
-// cachedCall looks for an earlier result of the same input.
-func (t *Task) cachedCall(sc *scope) (key string, raw json.RawMessage, err error) {
-	c := t.node.Cache
-	if c == nil || t.run.set.Cache == nil {
-		return "", nil, nil
-	}
-	if c.Key != nil {
-		if key, err = c.keyOf(t.packet.input); err != nil {
-			return "", nil, err
-		}
-	} else {
-		in, err := toJSON(t.packet.input)
-		if err != nil {
-			return "", nil, fmt.Errorf("task %q: cache: the input has no JSON to make a key of: %w", t.Name(), err)
-		}
-		key = string(in)
-	}
-	raw, ok, err := t.run.set.Cache.Get(sc, "task/"+t.Name(), key)
-	if err != nil {
-		return key, nil, t.fails(fmt.Errorf("task %q: cache: %w", t.Name(), err))
-	}
-	if !ok {
-		return key, nil, nil
-	}
-	return key, raw, nil
 }
 
 // result is the pseudo channel of what a call or workflow returns.

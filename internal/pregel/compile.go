@@ -233,6 +233,13 @@ func (c *compiler) applyDefaults(n *node) {
 			c.schema.fail(own.Name, "", "retry policy %d: negative values make no sense", i+1)
 		}
 	}
+	switch {
+	case own.Cache == nil:
+	case own.Graph != nil:
+		n.fn = NewFunc(own.Graph)
+	case own.Fn != nil:
+		n.fn = NewFunc(own.Fn)
+	}
 	n.NodeSpec = &own
 }
 

@@ -50,6 +50,7 @@ type node struct {
 	// wholeState: the handler is the graph's default and takes the state.
 	wholeState bool
 	nest       *nesting
+	fn         *Func // if results are cached
 	triggers   []string
 	quoted     []byte // the name as JSON
 	wiring

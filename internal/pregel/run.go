@@ -117,6 +117,9 @@ type Run struct {
 	callMu        sync.Mutex
 	recordedCalls map[string][]byte // results of tasks that nodes of this step called, by id
 
+	flightMu sync.Mutex
+	flights  map[flightKey]*flight // of the outermost run: cached tasks at work
+
 	// Questions and answers; answers are the outermost run's.
 	open      []Pause
 	answered  []Pause                      // whose tasks have not come to their end

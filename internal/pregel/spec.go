@@ -80,6 +80,8 @@ type NodeSpec struct {
 	Name     string
 	In, Out  reflect.Type
 	Call     func(ctx context.Context, in any) (any, error) // in is In or *In; nil for a graph
+	Fn       any                                            // the user's function that Call calls
+	Func     *Func                                          // of a task that is cached: Fn described
 	Graph    *Plan                                          // the node is this graph
 	Uses     []*Plan                                        // graphs that Call runs
 	Retry    []RetryPolicy

@@ -227,7 +227,10 @@ func (t *Task) perform(ctx context.Context) {
 			return
 		}
 	}
-	hit, key, err := t.fromCache(sc)
+	known, hit, err := t.fromCache(sc)
+	if known != nil {
+		defer known.over()
+	}
 	if hit {
 		t.cached = true
 		t.finish(sc, nil)
@@ -252,7 +255,7 @@ func (t *Task) perform(ctx context.Context) {
 		sc = &scope{Context: ctx, task: t, attempt: sc.attempt, span: sc.span}
 	}
 	if err == nil {
-		err = t.toCache(sc, key)
+		err = t.toCache(sc, known)
 	}
 	if err != nil && n.Handler != nil && ctx.Err() == nil && !t.final(err) {
 		if unkept := t.keepFailure(err); unkept != nil {

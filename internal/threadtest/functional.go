@@ -32,6 +32,7 @@ func Functional(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		{"ManyResumes", functionalManyResumes},
 		{"RecordedResultsAreNotWrittenAgain", functionalNoRedundantWrites},
 		{"TaskCache", functionalCache},
+		{"EqualTasksAtOnce", functionalCacheAtOnce},
 		{"TaskRetry", functionalRetry},
 		{"TaskTimeout", functionalTimeout},
 		{"CaughtTaskError", functionalCaught},

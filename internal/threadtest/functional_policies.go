@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -16,14 +17,15 @@ import (
 
 func functionalCache(t *testing.T, open opener) {
 	saver, cache, c := open(t), checkpoint.NewMemoryCache(), &askTally{}
+	double := func(_ context.Context, n int) (string, error) {
+		c.add(fmt.Sprint("double ", n))
+		if n < 0 {
+			return "", errors.New("negative")
+		}
+		return fmt.Sprint(n, n), nil
+	}
 	build := func() *treadle.Graph[int, string] {
-		task := treadle.NewTask("double", func(_ context.Context, n int) (string, error) {
-			c.add(fmt.Sprint("double ", n))
-			if n < 0 {
-				return "", errors.New("negative")
-			}
-			return fmt.Sprint(n, n), nil
-		}, treadle.Cache(0))
+		task := treadle.NewTask("double", double, treadle.Cache(0))
 		last := treadle.NewTask("digit", func(_ context.Context, n int) (int, error) { c.add("digit"); return n % 10, nil },
 			treadle.CacheBy(0, func(n int) string { return fmt.Sprint(n % 10) }))
 		return treadle.Must(treadle.NewWorkflow("flow", func(ctx context.Context, n int) (string, error) {
@@ -145,4 +147,35 @@ func functionalTimeout(t *testing.T, _ opener) {
 		gave(t, out, err, "slow1m0s")
 		rig.tally.want(t, "slow", "slow")
 	})
+}
+
+// Two tasks that are asked the same at once are one call, and two closures of
+// one name are two tasks.
+func functionalCacheAtOnce(t *testing.T, open opener) {
+	for range 20 {
+		c := &askTally{}
+		make := func(factor int) *treadle.Task[int, int] {
+			return treadle.NewTask("times", func(_ context.Context, n int) (int, error) {
+				c.add(fmt.Sprint(n, " times ", factor))
+				return n * factor, nil
+			}, treadle.Cache(0))
+		}
+		twice, thrice := make(2), make(3)
+		g := treadle.Must(treadle.NewWorkflow("flow", func(ctx context.Context, n int) (int, error) {
+			a, b := twice.Go(ctx, n), twice.Go(ctx, n)
+			x, err := a.Wait()
+			if err != nil {
+				return 0, err
+			}
+			y, err := b.Wait()
+			if err != nil {
+				return 0, err
+			}
+			z, err := thrice.Run(ctx, n)
+			return 100*x + 10*y + z, err
+		}, &treadle.Options{Saver: open(t), Logger: slog.New(slog.DiscardHandler)}))
+		out, err := g.Thread("t").Run(t.Context(), 2)
+		gave(t, out, err, 446)
+		c.want(t, "2 times 2", "2 times 3")
+	}
 }
