@@ -438,6 +438,8 @@ func TestContextJSON(t *testing.T) {
 		"wrong type":   {declared, treadle.Context("bob"), `graph "greet": context: is string, the graph wants treadle_test.visitor`},
 		"wrong json":   {declared, treadle.ContextJSON(json.RawMessage(`{"age":"old"}`)), `graph "greet": context: want treadle_test.visitor: json: cannot unmarshal string`},
 		"no object":    {declared, treadle.ContextJSON(json.RawMessage(`[1]`)), `graph "greet": context: want treadle_test.visitor: json: cannot unmarshal array`},
+		"null":         {declared, treadle.ContextJSON(json.RawMessage(` null`)), `{"log":[" 0 false"]}`},
+		"misspelt":     {declared, treadle.ContextJSON(json.RawMessage(`{"nmae":"ada"}`)), `graph "greet": context: want treadle_test.visitor: json: unknown field "nmae": it has name, age`},
 		"broken":       {declared, treadle.ContextJSON(json.RawMessage(`{`)), `graph "greet": context: want treadle_test.visitor: unexpected end of JSON input`},
 		"not declared": {plain, treadle.ContextJSON(json.RawMessage(`{}`)), `graph "greet": context: it came as JSON and the graph declares no type for it: use treadle.ContextType`},
 		"not valid":    {declared, treadle.ContextJSON(json.RawMessage(`{"age":-1}`)), `graph "greet": the context is not valid: nobody is that young`},

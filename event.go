@@ -2,6 +2,8 @@ package treadle
 
 import (
 	"encoding/json"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/treadle-go/treadle/internal/pregel"
@@ -30,8 +32,34 @@ var modeNames = map[Mode]string{
 	ModeWrites: "writes",
 }
 
-// String is the mode's name on the wire.
-func (m Mode) String() string { return modeNames[m] }
+// String is the mode's name on the wire, or the names of several.
+func (m Mode) String() string {
+	if name, ok := modeNames[m]; ok {
+		return name
+	}
+	var names []string
+	for bit := ModeValues; bit <= ModeWrites; bit <<= 1 {
+		if m&bit != 0 {
+			names = append(names, modeNames[bit])
+			m &^= bit
+		}
+	}
+	if m != 0 {
+		names = append(names, fmt.Sprintf("Mode(%d)", uint16(m)))
+	}
+	return strings.Join(names, "|")
+}
+
+// allModes are the modes there are.
+const allModes = ModeWrites<<1 - 1
+
+// check is an error for a mode that there is not.
+func (m Mode) check() error {
+	if m == 0 || m&^allModes != 0 {
+		return fmt.Errorf("treadle: there is no stream mode %d: want some of %s", uint16(m&^allModes), allModes)
+	}
+	return nil
+}
 
 // ParseMode reads a mode's name on the wire.
 func ParseMode(name string) (Mode, bool) {

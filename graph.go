@@ -155,13 +155,18 @@ type streamConfig struct {
 	modes     Mode
 	subgraphs bool
 	keys      []string
+	err       error // of the options
 }
 
-// Modes chooses the events of a stream. Without it, updates are streamed.
+// Modes chooses the events of a stream. Without it, or without a mode in it,
+// updates are streamed. A mode that there is not is the stream's error.
 func Modes(modes ...Mode) StreamOption {
 	return func(c *streamConfig) {
 		for _, m := range modes {
 			c.modes |= m
+			if err := m.check(); err != nil && c.err == nil {
+				c.err = err
+			}
 		}
 	}
 }
@@ -208,6 +213,9 @@ func (g *core) stream(ctx context.Context, in pregel.Input, opts []StreamOption,
 			cfg.modes = ModeUpdates
 		}
 		keys, err := g.plan.Keys(cfg.keys)
+		if cfg.err != nil {
+			err = cfg.err
+		}
 		if err != nil {
 			yield(nil, err)
 			return

@@ -1223,3 +1223,34 @@ func TestStreamOfARootState(t *testing.T) {
 	}
 	same(t, "events", []string{`values ["in"]`, `a wrote ["a"]`, `values ["in","a"]`}, slices.DeleteFunc(got, func(l string) bool { return strings.Contains(l, "Finished") }))
 }
+
+// A mode that there is not is an error before anything runs, not an empty stream.
+func TestUnknownStreamModesAreRefused(t *testing.T) {
+	ran := false
+	b := treadle.New[diary]("modes")
+	treadle.AddNode(b, "node", func(context.Context, diary) (page, error) { ran = true; return page{}, nil })
+	b.Edge(treadle.Start, "node")
+	g := weave(t, b, nil)
+	parsed, _ := treadle.ParseMode("update")
+	for _, tt := range []struct {
+		modes []treadle.Mode
+		want  string
+	}{
+		{[]treadle.Mode{parsed}, "treadle: there is no stream mode 0: want some of values|updates|custom|messages|tasks|checkpoints|debug|events|writes"},
+		{[]treadle.Mode{treadle.ModeValues, 1 << 12}, "treadle: there is no stream mode 4096: want some of values|updates|custom|messages|tasks|checkpoints|debug|events|writes"},
+	} {
+		var got []string
+		for ev, err := range g.Stream(t.Context(), diary{}, treadle.Modes(tt.modes...)) {
+			got = append(got, fmt.Sprint(ev, " ", err))
+		}
+		same(t, "stream", []string{"<nil> " + tt.want}, got)
+	}
+	if ran {
+		t.Error("the node ran")
+	}
+	for ev, err := range g.Stream(t.Context(), diary{}, treadle.Modes(treadle.ModeValues|treadle.ModeUpdates)) {
+		if err != nil {
+			t.Errorf("got %v, %v", ev, err)
+		}
+	}
+}

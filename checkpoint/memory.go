@@ -292,6 +292,11 @@ func (l *link) elements() [][]byte {
 // List implements [Saver].
 func (m *Memory) List(_ context.Context, q Query) iter.Seq2[*Checkpoint, error] {
 	return func(yield func(*Checkpoint, error) bool) {
+		want, err := filter(q.Metadata)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
 		m.mu.RLock()
 		var order []*record
 		if l := m.line(Key{Thread: q.Thread, Namespace: q.Namespace}); l != nil {
@@ -300,7 +305,7 @@ func (m *Memory) List(_ context.Context, q Query) iter.Seq2[*Checkpoint, error] 
 		m.mu.RUnlock()
 		n := 0
 		for _, r := range slices.Backward(order) {
-			if !q.Before.IsZero() && bytes.Compare(r.put.ID[:], q.Before[:]) >= 0 || !matches(r.put.Metadata, q.Metadata) {
+			if !q.Before.IsZero() && bytes.Compare(r.put.ID[:], q.Before[:]) >= 0 || !matches(r.put.Metadata, want) {
 				continue
 			}
 			m.mu.RLock()
@@ -316,7 +321,24 @@ func (m *Memory) List(_ context.Context, q Query) iter.Seq2[*Checkpoint, error] 
 	}
 }
 
-// matches compares as JSON, so that 1 and 1.0 are one number.
+// filter is what is wanted as JSON has it, so that 1 and 1.0 are one number.
+func filter(want map[string]any) (map[string]any, error) {
+	out := make(map[string]any, len(want))
+	for _, k := range slices.Sorted(maps.Keys(want)) {
+		raw, err := json.Marshal(want[k])
+		if err != nil {
+			return nil, fmt.Errorf("metadata %q: what is wanted has no JSON: %w", k, err)
+		}
+		var norm any
+		if err := json.Unmarshal(raw, &norm); err != nil {
+			return nil, fmt.Errorf("metadata %q: %w", k, err)
+		}
+		out[k] = norm
+	}
+	return out, nil
+}
+
+// matches reports whether the metadata has all that is wanted.
 func matches(metadata json.RawMessage, want map[string]any) bool {
 	if len(want) == 0 {
 		return true
@@ -326,12 +348,7 @@ func matches(metadata json.RawMessage, want map[string]any) bool {
 		return false
 	}
 	for k, v := range want {
-		raw, err := json.Marshal(v)
-		if err != nil {
-			return false
-		}
-		var norm any
-		if got, ok := have[k]; !ok || json.Unmarshal(raw, &norm) != nil || !reflect.DeepEqual(got, norm) {
+		if got, ok := have[k]; !ok || !reflect.DeepEqual(got, v) {
 			return false
 		}
 	}

@@ -253,7 +253,8 @@ func (db *DB) List(ctx context.Context, q checkpoint.Query) iter.Seq2[*checkpoin
 	return func(yield func(*checkpoint.Checkpoint, error) bool) {
 		want, err := saved.NewFilter(q.Metadata)
 		if err != nil {
-			return // what has no JSON is in no metadata
+			yield(nil, err)
+			return
 		}
 		l := &listing{db: db, key: checkpoint.Key{Thread: q.Thread, Namespace: q.Namespace}, want: want, before: q.Before, have: saved.Chains{}}
 		if found, err := l.find(ctx); err != nil || !found {

@@ -828,7 +828,8 @@ func (db *DB) List(ctx context.Context, q checkpoint.Query) iter.Seq2[*checkpoin
 	return func(yield func(*checkpoint.Checkpoint, error) bool) {
 		want, err := saved.NewFilter(q.Metadata)
 		if err != nil {
-			return // what has no JSON is in no metadata
+			yield(nil, err)
+			return
 		}
 		left := q.Limit
 		for end, more := int64(0), true; more; {

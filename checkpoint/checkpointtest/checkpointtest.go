@@ -667,6 +667,17 @@ var lists = []test{
 		wantIDs(t, "with a limit", list(t, s, checkpoint.Query{Thread: "thread", Metadata: map[string]any{"user": "ada"}, Limit: 1}), keys["ada2"])
 		wantIDs(t, "with before", list(t, s, checkpoint.Query{Thread: "thread", Metadata: map[string]any{"user": "ada"}, Before: keys["ada2"].ID}), keys["ada1"])
 	}},
+	{"MetadataThatIsNotJSONSelectsNothing", func(t *testing.T, s checkpoint.Saver) {
+		l := newLine(s, "thread", "")
+		l.add(t)
+		for cp, err := range s.List(t.Context(), checkpoint.Query{Thread: "thread", Metadata: map[string]any{"user": "ada", "when": make(chan int)}}) {
+			if cp != nil || err == nil || !strings.Contains(err.Error(), `"when"`) {
+				t.Errorf("listed %v, %v, want an error that names the key", cp, err)
+			}
+			return
+		}
+		t.Error("an empty list, want an error that names the key")
+	}},
 	{"AListCanBeLeft", func(t *testing.T, s checkpoint.Saver) {
 		l := newLine(s, "thread", "")
 		l.add(t)

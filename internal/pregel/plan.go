@@ -1,6 +1,7 @@
 package pregel
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"iter"
@@ -226,8 +227,14 @@ func (p *Plan) readContext(set *Settings) error {
 		return nil
 	case want == nil:
 		return fmt.Errorf("graph %q: context: it came as JSON and the graph declares no type for it: use treadle.ContextType", p.name)
+	case isJSON && string(bytes.TrimSpace(raw)) == "null": // nothing is no context
+		set.Context = nil
+		return nil
 	case isJSON:
 		val, err := decodeAs(want, raw)
+		if err == nil {
+			err = onlyKnown(want, raw)
+		}
 		if err != nil {
 			return fmt.Errorf("graph %q: context: want %s: %w", p.name, want, err)
 		}
@@ -239,6 +246,29 @@ func (p *Plan) readContext(set *Settings) error {
 		return &ValidationError{Graph: p.name, What: "the context", Err: err}
 	}
 	return nil
+}
+
+// onlyKnown is an error if raw, which is a JSON of t, has keys that t lacks: a
+// misspelt one would be lost.
+func onlyKnown(t reflect.Type, raw []byte) error {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	err := d.Decode(reflect.New(t).Interface())
+	if err == nil {
+		return nil
+	}
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct {
+		return err
+	}
+	var names []string
+	fields, _ := fieldsOf(t)
+	for _, f := range fields {
+		names = append(names, f.wire)
+	}
+	return fmt.Errorf("%w: it has %s", err, strings.Join(names, ", "))
 }
 
 // updateFor plans an update that arrives at run time; unknown fields are errors.

@@ -195,6 +195,21 @@ func (q *Query) takes(cp *checkpoint.Checkpoint) bool {
 	return (len(q.Sources) == 0 || slices.Contains(q.Sources, cp.Source)) && (q.Step == nil || *q.Step == cp.Step)
 }
 
+// check is an error for what selects nothing because it is misspelt.
+func (q *Query) check() error {
+	for _, s := range q.Sources {
+		switch s {
+		case checkpoint.Input, checkpoint.Loop, checkpoint.Update, checkpoint.Fork:
+		default:
+			return fmt.Errorf("there is no source %q: want input, loop, update or fork", s)
+		}
+	}
+	if q.Limit < 0 {
+		return fmt.Errorf("limit %d: want 0, which is none, or more", q.Limit)
+	}
+	return nil
+}
+
 // History yields the checkpoints of a thread, newest first.
 func (p *Plan) History(ctx context.Context, set Settings, q Query) iter.Seq2[*Checkpoint, error] {
 	return func(yield func(*Checkpoint, error) bool) {
@@ -205,6 +220,10 @@ func (p *Plan) History(ctx context.Context, set Settings, q Query) iter.Seq2[*Ch
 			return
 		}
 		q.Thread, q.Namespace = set.Thread, set.NS
+		if err := q.check(); err != nil {
+			yield(nil, fmt.Errorf("graph %q: history of thread %q: %w", p.name, set.Thread, err))
+			return
+		}
 		limit := q.Limit
 		if len(q.Sources) > 0 || q.Step != nil {
 			q.Limit = 0 // it is for what is left after choosing
@@ -222,7 +241,7 @@ func (p *Plan) History(ctx context.Context, set Settings, q Query) iter.Seq2[*Ch
 		n := 0
 		for cp, err := range listFrom(ctx, set.Saver, q.Query) {
 			if err != nil {
-				yield(nil, err)
+				yield(nil, fmt.Errorf("graph %q: history of thread %q: %w", p.name, set.Thread, err))
 				return
 			}
 			next, made := after.of(cp), p.made(&set, cp)

@@ -2,7 +2,10 @@ package saved
 
 import (
 	"encoding/json"
+	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 )
 
 // A Filter is the metadata of a [checkpoint.Query] as JSON has it, so that 1 and
@@ -12,14 +15,14 @@ type Filter map[string]any
 // NewFilter is an error if something has no JSON, and so is in no metadata.
 func NewFilter(want map[string]any) (Filter, error) {
 	out := Filter{}
-	for k, v := range want {
-		raw, err := json.Marshal(v)
+	for _, k := range slices.Sorted(maps.Keys(want)) {
+		raw, err := json.Marshal(want[k])
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("metadata %q: what is wanted has no JSON: %w", k, err)
 		}
 		var norm any
 		if err := json.Unmarshal(raw, &norm); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("metadata %q: %w", k, err)
 		}
 		out[k] = norm
 	}

@@ -132,6 +132,19 @@ func stateHistoryNarrowed(t *testing.T, open func(t *testing.T) checkpoint.Saver
 				t.Errorf("%s (-want +got):\n%s", c.name, diff)
 			}
 		}
+		for want, opt := range map[string]treadle.HistoryOption{
+			`metadata "when": what is wanted has no JSON: json: unsupported type: chan int`: having("when", make(chan int)),
+			`there is no source "inputs": want input, loop, update or fork`:                  treadle.Source("inputs"),
+			`limit -1: want 0, which is none, or more`:                                       treadle.Limit(-1),
+		} {
+			var got []string
+			for snap, err := range thread().History(t.Context(), opt) {
+				got = append(got, fmt.Sprint(snap == nil, " ", err))
+			}
+			if len(got) != 1 || !strings.HasPrefix(got[0], "true graph ") || !strings.HasSuffix(got[0], want) {
+				t.Errorf("a history of %q, want the error %s", got, want)
+			}
+		}
 		kitUpdate(t, thread(), kitN{7})
 		kitContinue(t, thread().At(all[1].ID), "a", "a")
 		for _, c := range []struct {
