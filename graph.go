@@ -149,35 +149,40 @@ func RunAll[In, Out any](ctx context.Context, g *Graph[In, Out], inputs []In) ([
 }
 
 // A StreamOption configures a stream.
-type StreamOption func(*streamConfig)
+type StreamOption interface{ stream(*streamConfig) }
+
+type streamOption func(*streamConfig)
+
+func (f streamOption) stream(c *streamConfig) { f(c) }
 
 type streamConfig struct {
 	modes     Mode
 	subgraphs bool
 	keys      []string
 	err       error // of the options
+	goOn      []continueOption
 }
 
 // Modes chooses the events of a stream. Without it, or without a mode in it,
 // updates are streamed. A mode that there is not is the stream's error.
 func Modes(modes ...Mode) StreamOption {
-	return func(c *streamConfig) {
+	return streamOption(func(c *streamConfig) {
 		for _, m := range modes {
 			c.modes |= m
 			if err := m.check(); err != nil && c.err == nil {
 				c.err = err
 			}
 		}
-	}
+	})
 }
 
 // Subgraphs lets a stream show the values, updates, tasks and checkpoints of
 // nested graphs too. Tokens and custom events come from anywhere in any case.
-func Subgraphs() StreamOption { return func(c *streamConfig) { c.subgraphs = true } }
+func Subgraphs() StreamOption { return streamOption(func(c *streamConfig) { c.subgraphs = true }) }
 
 // OutputKeys restricts values and updates to the named fields.
 func OutputKeys(fields ...string) StreamOption {
-	return func(c *streamConfig) { c.keys = append(c.keys, fields...) }
+	return streamOption(func(c *streamConfig) { c.keys = append(c.keys, fields...) })
 }
 
 // Stream runs the graph and yields what happens as it happens. If the run ends
@@ -207,7 +212,14 @@ func (g *core) stream(ctx context.Context, in pregel.Input, opts []StreamOption,
 				yield(nil, nilOption(g.Name(), "stream", i, len(opts)))
 				return
 			}
-			o(&cfg)
+			o.stream(&cfg)
+		}
+		in := in // a stream may be read again
+		for _, o := range cfg.goOn {
+			o(&in)
+		}
+		if len(cfg.goOn) > 0 && !in.Continue && in.Resume == nil {
+			cfg.err = fmt.Errorf("graph %q: Also is for a thread that goes on, not for a new input: use ContinueStream or ResumeStream", g.Name())
 		}
 		if cfg.modes == 0 {
 			cfg.modes = ModeUpdates

@@ -144,7 +144,8 @@ func (t *Thread[In, Out]) Resume(ctx context.Context, answer any, opts ...Contin
 	return t.invoke(ctx, in)
 }
 
-// ResumeStream is Resume as a stream.
+// ResumeStream is Resume as a stream; a [ContinueOption] is an option of it as
+// well.
 func (t *Thread[In, Out]) ResumeStream(ctx context.Context, answer any, opts ...StreamOption) iter.Seq2[Event, error] {
 	in, err := resumeInput(answer)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/checkpoint"
 )
 
 // golden compares got with a file under testdata, or writes the file if the
@@ -357,5 +358,35 @@ func TestDrawingIsStable(t *testing.T) {
 	first := family(t).Shape().Expand(-1).Mermaid()
 	for range 20 {
 		same(t, "drawing", first, family(t).Shape().Expand(-1).Mermaid())
+	}
+}
+
+// A drawing marks the graph's breakpoints as LangGraph's do.
+func TestDrawingsShowBreakpoints(t *testing.T) {
+	b := drawn("stops", "a", "b", "c")
+	treadle.AddNode(b, "d", does("d"), treadle.Metadata(map[string]any{"k": "v"}))
+	b.Sequence(treadle.Start, "a", "b", "c", "d")
+	saver := checkpoint.NewMemory()
+	shape := weave(t, b, &treadle.Options{Saver: saver, Before: []string{"a", "b"}, After: []string{"b", "d"}}).Shape()
+	for _, want := range []string{
+		"\ta(a<hr/><small><em>__interrupt = before</em></small>)\n",
+		"\tb(b<hr/><small><em>__interrupt = before,after</em></small>)\n",
+		"\tc(c)\n",
+		"\td(d<hr/><small><em>k = v\n__interrupt = after</em></small>)\n",
+	} {
+		if got := shape.Mermaid(); !strings.Contains(got, want) {
+			t.Errorf("the drawing lacks %q:\n%s", want, got)
+		}
+	}
+	raw, err := json.Marshal(shape)
+	if err != nil || !strings.Contains(string(raw), `"metadata":{"__interrupt":"before"}`) {
+		t.Errorf("got %s, %v", raw, err)
+	}
+	if got := shape.ASCII(); !strings.Contains(got, "__interrupt = before,after") {
+		t.Errorf("the drawing has no breakpoint:\n%s", got)
+	}
+	all := weave(t, b, &treadle.Options{Saver: saver, Before: []string{"*"}}).Shape()
+	if got := strings.Count(all.Mermaid(), "__interrupt = before"); got != 4 {
+		t.Errorf("%d breakpoints, want one at every node:\n%s", got, all.Mermaid())
 	}
 }

@@ -57,20 +57,31 @@ func (t *Thread[In, Out]) Continue(ctx context.Context, opts ...ContinueOption) 
 	return t.invoke(ctx, in)
 }
 
-// A ContinueOption configures how a thread goes on.
-type ContinueOption func(*pregel.Input)
+// A ContinueOption configures how a thread goes on. It is an option of streams
+// too, of those that go on.
+type ContinueOption interface {
+	StreamOption
+	continuation(*pregel.Input)
+}
+
+type continueOption func(*pregel.Input)
+
+func (f continueOption) continuation(in *pregel.Input) { f(in) }
+func (f continueOption) stream(c *streamConfig)        { c.goOn = append(c.goOn, f) }
 
 // Also makes an update before the thread goes on: what a node could return, as
 // for [Thread.Update], but beside what is to run next and not instead of it. A
-// goto in it adds nodes to run.
-func Also(values any) ContinueOption { return func(in *pregel.Input) { in.Also = values } }
+// goto, alone or in a [Command], adds nodes to run.
+func Also(values any) ContinueOption {
+	return continueOption(func(in *pregel.Input) { in.Also = values })
+}
 
 func (t *line) continueInput(in pregel.Input, opts []ContinueOption) (pregel.Input, error) {
 	for i, o := range opts {
 		if o == nil {
 			return in, nilOption(t.core.Name(), "continue", i, len(opts))
 		}
-		o(&in)
+		o.continuation(&in)
 	}
 	return in, nil
 }
@@ -89,7 +100,8 @@ func (t *Thread[In, Out]) Stream(ctx context.Context, in In, opts ...StreamOptio
 	return t.stream(ctx, t.g.input(in), opts, t.g.finish)
 }
 
-// ContinueStream is Continue as a stream.
+// ContinueStream is Continue as a stream; a [ContinueOption] is an option of it
+// as well.
 func (t *Thread[In, Out]) ContinueStream(ctx context.Context, opts ...StreamOption) iter.Seq2[Event, error] {
 	return t.stream(ctx, pregel.Input{Continue: true}, opts, t.g.finish)
 }
@@ -251,7 +263,7 @@ type updateConfig struct{ as string }
 func AsNode(name string) UpdateOption { return func(c *updateConfig) { c.as = name } }
 
 // Update edits the thread's state. values is what a node of the graph could
-// return: a struct of fields, an [Update], a [Command], or nil to write nothing. It goes
+// return: a struct of fields, an [Update], a [Command], a [Goto], or nil to write nothing. It goes
 // through the fields' reducers and returns the new checkpoint. For a workflow it
 // is what the workflow could return.
 func (t *line) Update(ctx context.Context, values any, opts ...UpdateOption) (checkpoint.ID, error) {

@@ -279,7 +279,8 @@ var sampleCases = map[string]build{
 			X series `json:"x"`
 		}
 		type settings struct {
-			R *float64 `json:"r"`
+			R     *float64 `json:"r"`
+			Other int      `json:"other"` // given in one run and read by nobody
 		}
 		type out struct{ X float64 }
 		b := treadle.New[state](graphName)

@@ -14,6 +14,10 @@ const (
 	end   = "__end__"
 )
 
+// Interrupt is the key of a node's metadata that says where a run stops: "before",
+// "after" or "before,after".
+const Interrupt = "__interrupt"
+
 // Shape is a drawable picture of a graph.
 type Shape struct {
 	// Name is the graph's name.
@@ -32,7 +36,7 @@ type Node struct {
 	ID string
 	// Name is what is shown; empty means the last part of the ID.
 	Name string
-	// Metadata is printed under the name, sorted by key.
+	// Metadata is printed under the name, sorted by key; the Interrupt last.
 	Metadata map[string]any
 	// Graph is the subgraph that this node runs, if any. Renderers show the
 	// node closed; [Shape.Expand] opens it.
@@ -103,7 +107,11 @@ func (n Node) terminal() bool {
 // notes are the lines under the node's name.
 func (n Node) notes() []string {
 	var lines []string
-	for _, k := range slices.Sorted(maps.Keys(n.Metadata)) {
+	keys := slices.Sorted(maps.Keys(n.Metadata))
+	if i := slices.Index(keys, Interrupt); i >= 0 {
+		keys = append(slices.Delete(keys, i, i+1), Interrupt)
+	}
+	for _, k := range keys {
 		lines = append(lines, k+" = "+show(n.Metadata[k]))
 	}
 	return lines

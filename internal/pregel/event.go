@@ -131,7 +131,7 @@ func (r *Run) emit(mode Mode, ev Event) {
 		if s.ns != r.ns && !s.subgraphs && mode&everywhere == 0 {
 			continue
 		}
-		if mode == ModeValues && s.keys != nil && !r.touched(s.keys) {
+		if mode == ModeValues && s.keys != nil && len(ev.Pauses) == 0 && !r.touched(s.keys) {
 			continue
 		}
 		if s.modes&mode != 0 {
@@ -178,7 +178,21 @@ func (t *Task) origin() *Origin {
 }
 
 func (r *Run) emitValues() {
-	r.emit(ModeValues, r.event(r.plan.schema.record(r.slots, r.plan.schema.channels)))
+	chans := r.shown()
+	if len(chans) < len(r.plan.schema.channels) && !slices.ContainsFunc(chans, func(c *channel) bool { return r.touched([]string{c.wire}) }) {
+		return
+	}
+	r.emit(ModeValues, r.event(r.plan.schema.record(r.slots, chans)))
+}
+
+// shown are the fields in events of values: of a nested graph those of its
+// output, unless it is streamed by itself.
+func (r *Run) shown() []*channel {
+	p := r.plan
+	if r.parent == nil || r.set.Sink != nil || p.schema.workflow || p.spec.Out == p.spec.State {
+		return p.schema.channels
+	}
+	return p.output
 }
 
 func (t *Task) emitStart(sc *scope) {

@@ -3,6 +3,7 @@ package pregel
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/treadle-go/treadle/store"
@@ -70,7 +71,15 @@ func Emit(ctx context.Context, v any) {
 	sc.alive(false)
 	t := sc.task
 	if t.run.modes&ModeCustom != 0 {
-		t.run.emit(ModeCustom, t.event(v))
+		ev := t.event(v)
+		by := t
+		for by.caller != nil && slices.Contains(by.node.Tags, Hidden) {
+			by = by.caller // it shows as a part of that
+		}
+		if by.caller != nil {
+			ev.At.NS = strings.Split(by.caller.namespace(), "|")
+		}
+		t.run.emit(ModeCustom, ev)
 	}
 	if t.run.modes&ModeEvents != 0 && sc.span != nil {
 		ev := sc.span.event("")

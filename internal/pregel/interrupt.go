@@ -207,6 +207,11 @@ func (r *Run) interrupted(tasks []*Task) error {
 		r.emit(ModeUpdates, t.event(stop))
 	}
 	if r.parent != nil {
+		if r.modes&ModeValues != 0 && len(e.Pauses) > 0 {
+			ev := r.event(r.plan.schema.record(r.slots, r.shown()))
+			ev.Pauses = e.Pauses
+			r.emit(ModeValues, ev)
+		}
 		r.parent.pause(2*r.within.calls.Load(), e.Pauses...)
 		return e
 	}

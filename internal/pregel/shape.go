@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/treadle-go/treadle/internal/draw"
 )
@@ -102,7 +103,7 @@ func (d *sketch) shape() draw.Shape {
 		}
 	}
 	for _, n := range d.plan.defined {
-		s.Nodes = append(s.Nodes, n.drawn())
+		s.Nodes = append(s.Nodes, d.plan.drawn(n))
 	}
 	if end {
 		s.Nodes = append(s.Nodes, draw.Node{ID: End, Name: End})
@@ -110,13 +111,28 @@ func (d *sketch) shape() draw.Shape {
 	return s
 }
 
-func (n *node) drawn() draw.Node {
+func (p *Plan) drawn(n *node) draw.Node {
 	out := draw.Node{ID: n.Name, Name: n.Name, Metadata: maps.Clone(n.Metadata)}
-	if n.Defer {
+	note := func(key string, value any) {
 		if out.Metadata == nil {
 			out.Metadata = map[string]any{}
 		}
-		out.Metadata["defer"] = true
+		out.Metadata[key] = value
+	}
+	if n.Defer {
+		note("defer", true)
+	}
+	var stops []string
+	for _, at := range []struct {
+		when  string
+		nodes []string
+	}{{"before", p.spec.Before}, {"after", p.spec.After}} {
+		if slices.Contains(at.nodes, n.Name) || slices.Contains(at.nodes, "*") {
+			stops = append(stops, at.when)
+		}
+	}
+	if stops != nil {
+		note(draw.Interrupt, strings.Join(stops, ","))
 	}
 	if graphs := n.graphs(); len(graphs) > 0 {
 		s := graphs[0].Shape()

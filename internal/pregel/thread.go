@@ -542,6 +542,11 @@ func (t *Task) edit(values any) error {
 	if rv.Kind() == reflect.Pointer && !rv.IsNil() {
 		values = rv.Elem().Interface()
 	}
+	words := t.run.plan.schema.words
+	if reflect.TypeOf(values) == words.Goto {
+		t.out.targets = words.Targets(t.out.to(), values)
+		return nil
+	}
 	if _, ok := t.run.plan.schema.words.Command(reflect.TypeOf(values)); ok {
 		return t.takeCommands(t.run.plan.schema.words.Commands(values))
 	}

@@ -33,6 +33,7 @@ func Functional(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		{"RecordedResultsAreNotWrittenAgain", functionalNoRedundantWrites},
 		{"TaskCache", functionalCache},
 		{"EqualTasksAtOnce", functionalCacheAtOnce},
+		{"NamespacesOfWhatTasksEmit", functionalCustomNamespace},
 		{"TaskRetry", functionalRetry},
 		{"TaskTimeout", functionalTimeout},
 		{"CaughtTaskError", functionalCaught},

@@ -179,3 +179,40 @@ func functionalCacheAtOnce(t *testing.T, open opener) {
 		c.want(t, "2 times 2", "2 times 3")
 	}
 }
+
+// What a task emits has the namespace of what called it, as in LangGraph.
+func functionalCustomNamespace(t *testing.T, open opener) {
+	inner := treadle.NewTask("inner", func(ctx context.Context, _ int) (int, error) {
+		treadle.Emit(ctx, "inner")
+		return 1, nil
+	})
+	outer := treadle.NewTask("outer", func(ctx context.Context, n int) (int, error) {
+		treadle.Emit(ctx, "outer")
+		return inner.Run(ctx, n)
+	})
+	g := treadle.Must(treadle.NewWorkflow("flow", func(ctx context.Context, n int) (int, error) {
+		treadle.Emit(ctx, "flow")
+		if _, err := treadle.Do(ctx, "do", func(ctx context.Context) (int, error) { treadle.Emit(ctx, "do"); return 0, nil }); err != nil {
+			return 0, err
+		}
+		return outer.Run(ctx, n)
+	}, &treadle.Options{Saver: open(t)}))
+	var got []string
+	for ev, err := range g.Thread("t").Stream(t.Context(), 1, treadle.Modes(treadle.ModeCustom)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c, ok := ev.(treadle.Custom); ok {
+			line := fmt.Sprint(c.Value, ":")
+			for _, part := range c.Namespace {
+				name, _, _ := strings.Cut(part, ":")
+				line += " " + name
+			}
+			got = append(got, line)
+		}
+	}
+	want := []string{"flow:", "do: flow", "outer: flow", "inner: flow outer"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -134,8 +134,8 @@ func stateHistoryNarrowed(t *testing.T, open func(t *testing.T) checkpoint.Saver
 		}
 		for want, opt := range map[string]treadle.HistoryOption{
 			`metadata "when": what is wanted has no JSON: json: unsupported type: chan int`: having("when", make(chan int)),
-			`there is no source "inputs": want input, loop, update or fork`:                  treadle.Source("inputs"),
-			`limit -1: want 0, which is none, or more`:                                       treadle.Limit(-1),
+			`there is no source "inputs": want input, loop, update or fork`:                 treadle.Source("inputs"),
+			`limit -1: want 0, which is none, or more`:                                      treadle.Limit(-1),
 		} {
 			var got []string
 			for snap, err := range thread().History(t.Context(), opt) {
