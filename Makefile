@@ -20,7 +20,7 @@ test:
 	for m in $(MODULES); do (cd "$$m" && go vet ./...); done
 	@set -uo pipefail; { \
 		status=0; \
-		for m in $(MODULES); do (cd "$$m" && go test -race -timeout 15m -json ./...) || status=1; done; \
+		for m in $(MODULES); do (cd "$$m" && go test -race -timeout 60m -json ./...) || status=1; done; \
 		exit $$status; \
 	} | go run ./internal/testreport
 
