@@ -21,6 +21,7 @@ test:
 	@set -uo pipefail; { \
 		status=0; \
 		for m in $(MODULES); do (cd "$$m" && go test -race -timeout 60m -json ./...) || status=1; done; \
+		go test -timeout 60m -json -run '^TestDamagedFilesNeverLie$$' ./sqlite || status=1; \
 		exit $$status; \
 	} | go run ./internal/testreport
 
