@@ -32,6 +32,17 @@ func (c *conn) check() error {
 	return c.checkStore()
 }
 
+// distinct says whether two tables or indexes are in one place: then one of them
+// is taken for the other.
+func (c *conn) distinct() error {
+	var twice int
+	_, err := c.row("SELECT count(rootpage)-count(DISTINCT rootpage) FROM sqlite_schema WHERE rootpage>0", nil, &twice)
+	if err == nil && twice != 0 {
+		err = fmt.Errorf("%w: a table is in the place of another", ErrDamaged)
+	}
+	return err
+}
+
 // sound asks SQLite.
 func (c *conn) sound() error {
 	var verdict string

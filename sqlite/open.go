@@ -143,6 +143,9 @@ func (db *DB) open(o *Options) error {
 	if err == nil && !ok {
 		err = fmt.Errorf("%w: it does not say what rows have a checksum", ErrDamaged)
 	}
+	if err == nil {
+		err = w.distinct()
+	}
 	if err == nil && o.Check {
 		err = w.check()
 	}
