@@ -518,6 +518,7 @@ var damageUnnoticed = []struct {
 	{"store_under", "store", true, "a list of items that lacks one is a list all the same; the item is found by its key"},
 	{"store_key", "store, get", true, "if the index of keys is damaged too, as when a page of each changed places"},
 	{"sqlite_sequence", "thread", true, "a file that seems to have given out all numbers says so, when it needs one more"},
+	{"line", "thread plain, continued", true, "the same, where the greatest number is that of a line"},
 	{"sqlite_schema", "", true, "a table may be looked for in a part of itself, where the rows that are there are what was stored"},
 	{"store_key", "store, namespaces", true, "the same of the items of a namespace"},
 	{"store_space", "store, namespaces", true, "a namespace that is missing is noticed by whoever reads one of its items, and a list of names reads none"},

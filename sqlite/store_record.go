@@ -136,6 +136,10 @@ func (c *conn) noItem(n store.Namespace, key string) error {
 	if err != nil || space < 0 {
 		return err
 	}
+	return c.noItemIn(space, n, key)
+}
+
+func (c *conn) noItemIn(space int64, n store.Namespace, key string) error {
 	var seq int64
 	ok, err := c.row("SELECT seq FROM store_key WHERE space=? AND hash=?", []any{space, keyHash(key)}, &seq)
 	if err != nil || !ok {

@@ -162,7 +162,7 @@ func (w *writing) line(n store.Namespace, key string) (*itemLine, error) {
 	}
 	line.live = line.kind == saved.ItemPut && (line.expires == 0 || line.expires > w.now.UnixMicro())
 	if !ok {
-		return line, w.c.noItem(n, key)
+		return line, w.c.noItemIn(line.space, n, key)
 	}
 	if line.kind == saved.ItemPut && ended != 0 {
 		return line, fmt.Errorf("%w: what came after record %d of the store, of key %q in namespace %q, is missing", ErrDamaged, line.seq, key, n)
@@ -290,7 +290,8 @@ func (w *writing) insert(line *itemLine, r *store.Record, x *store.Indexed) (seq
 		return 0, err
 	}
 	if w.next == 0 {
-		if w.next, err = w.c.lastSeq(); err != nil {
+		// A number that is too low is refused by the table.
+		if _, err = w.c.row("SELECT seq FROM sqlite_sequence WHERE name='store_record'", nil, &w.next); err != nil {
 			return 0, err
 		}
 		w.next++
