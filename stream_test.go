@@ -17,6 +17,7 @@ import (
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/observe"
+	"github.com/treadle-go/treadle/llm"
 )
 
 // saying is a message, or a piece of one.
@@ -1253,4 +1254,31 @@ func TestUnknownStreamModesAreRefused(t *testing.T) {
 			t.Errorf("got %v, %v", ev, err)
 		}
 	}
+}
+
+// A retriever of the user's own is one in streams of events.
+func TestRetrieversAreEvents(t *testing.T) {
+	b := treadle.New[diary]("search")
+	treadle.AddNode(b, "node", func(ctx context.Context, s diary) (page, error) {
+		docs, err := llm.Retrieve(ctx, "papers", s.Topic, func(_ context.Context, query string) ([]string, error) {
+			if query == "" {
+				return nil, errors.New("no query")
+			}
+			return []string{"on " + query}, nil
+		})
+		return page{docs}, err
+	})
+	b.Edge(treadle.Start, "node")
+	g := weave(t, b, nil)
+	events := func(topic string) (got []string) {
+		for ev := range g.Stream(t.Context(), diary{Topic: topic}, treadle.Modes(treadle.ModeEvents)) {
+			if l, ok := ev.(treadle.Lifecycle); ok && l.Name == "papers" {
+				got = append(got, fmt.Sprint(l.Event, " ", l.Input, " ", l.Output, " ", l.Err))
+			}
+		}
+		return got
+	}
+	same(t, "found", []string{"on_retriever_start map[query:owls] <nil> <nil>", "on_retriever_end map[query:owls] [on owls] <nil>"}, events("owls"))
+	same(t, "failed", []string{"on_retriever_start map[query:] <nil> <nil>", "on_retriever_error map[query:] <nil> no query"}, events(""))
+	wantLog(t, g, diary{Topic: "owls"}, "on owls")
 }

@@ -15,7 +15,9 @@ import (
 // false), $not (an object of operators). Within a value an object without
 // operators is compared member by member, so that others may be there too. $and
 // and $or take an array of filters, $not a filter, $meta one about the item's
-// Meta. An operator that is none of these is an error.
+// Meta. An operator that is none of these is an error, and so is a key with a
+// dot, which may be meant as a path: a backslash before the dot makes it part of
+// the key.
 //
 // A filter may come from a client or a model, so its size is bounded: 1 MiB of
 // JSON, 64 objects and arrays within each other, 1000 members and filters.
@@ -112,6 +114,13 @@ func (p *filterParser) member(at []string, key string, raw json.RawMessage) (Fil
 	}
 	if strings.HasPrefix(key, "$") {
 		return p.operator(at, key, raw)
+	}
+	if strings.Contains(key, ".") {
+		parts, err := splitPath(key)
+		if err != nil || len(parts) > 1 {
+			return Filter{}, fmt.Errorf("%shas a key %q with a dot: write {\"a\": {\"b\": …}} for what is inside a value, or a backslash before a dot that is part of a key", where(at), key)
+		}
+		key = parts[0]
 	}
 	path := append(slices.Clone(at), key)
 	if raw[0] == '{' && len(raw) > len("{}") {

@@ -18,7 +18,8 @@ func TestFiltersAreReadFromJSON(t *testing.T) {
 		`{"a": null}`:                              Eq("a", nil),
 		`{"a": {}}`:                                Eq("a", struct{}{}),
 		`{"a": [1]}`:                               Eq("a", []int{1}),
-		`{"a.b": 1}`:                               Eq(`a\.b`, 1),
+		`{"a\\.b": 1}`:                             Eq(`a\.b`, 1),
+		`{"x": {"a\\.b\\.c": {"$gt": 1}}}`:         Gt(`x.a\.b\.c`, 1),
 		`{"b": "x", "a": true}`:                    And(Eq("a", true), Eq("b", "x")),
 		`{"a": {"b": {"c": 1}}}`:                   Eq("a.b.c", 1),
 		`{"a": {"b": 1, "c": 2}}`:                  And(Eq("a.b", 1), Eq("a.c", 2)),
@@ -58,6 +59,8 @@ func TestBadFiltersAreRefused(t *testing.T) {
 		`{"$nor": []}`:            `has an unknown operator "$nor"`,
 		`{"$gt": 1}`:              `has $gt without a key to compare`,
 		`{"a": {"$gt": true}}`:    `a gt compares with true: only numbers and texts have an order`,
+		`{"a.b": 1}`:              `has a key "a.b" with a dot: write {"a": {"b": …}} for what is inside a value, or a backslash before a dot that is part of a key`,
+		`{"x": {"a.b": 1}}`:       `at x: has a key "a.b" with a dot: write {"a": {"b": …}} for what is inside a value, or a backslash before a dot that is part of a key`,
 		`{"a": {"$meta": {}}}`:    `at a: $meta is for the item as a whole`,
 		`[]`:                      `is not a JSON object: it does not begin with {`,
 		``:                        `is not a JSON object: it does not begin with {`,
@@ -69,6 +72,26 @@ func TestBadFiltersAreRefused(t *testing.T) {
 		_, err := ParseFilter(json.RawMessage(raw))
 		if err == nil || err.Error() != "store: filter "+want {
 			t.Errorf("%s: the error is %v, want %s", raw, err, want)
+		}
+	}
+}
+
+func TestFiltersOnWholeValues(t *testing.T) {
+	value := json.RawMessage(`{"a":{"b":1,"c":2},"t":true,"n":1,"x.y":5,"x":{"y":6}}`)
+	for raw, want := range map[string]bool{
+		`{"a": {"b": 1}}`: true, `{"a": {"b": 2}}`: false, `{"t": true}`: true, `{"t": 1}`: false, `{"n": true}`: false,
+		`{"x\\.y": 5}`: true, `{"x": {"y": 6}}`: true,
+	} {
+		f, err := ParseFilter(json.RawMessage(raw))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := compile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := m.match(value, nil); got != want {
+			t.Errorf("%s holds: %v, want %v", raw, got, want)
 		}
 	}
 }

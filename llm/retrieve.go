@@ -1,0 +1,35 @@
+package llm
+
+import (
+	"context"
+	"errors"
+
+	"github.com/treadle-go/treadle/internal/observe"
+)
+
+// Retrieve runs a search for a query and tells the run that ctx belongs to, so
+// that streams of events show a retriever of this name: on_retriever_start with
+// the query, on_retriever_end with what was found, or on_retriever_error. Outside
+// a run it only runs the search.
+func Retrieve[T any](ctx context.Context, name, query string, search func(ctx context.Context, query string) (T, error)) (found T, err error) {
+	switch {
+	case ctx == nil:
+		return found, errors.New("llm: retrieve " + name + ": the context is nil")
+	case search == nil:
+		return found, errors.New("llm: retrieve " + name + ": the search is nil")
+	}
+	ctx, span := observe.Begin(ctx, observe.Call{Kind: observe.Retriever, Name: name, Input: map[string]any{"query": query}})
+	err = errRetrieverLeft
+	defer func() {
+		if err != nil {
+			span.End(nil, err)
+		} else {
+			span.End(found, nil)
+		}
+	}()
+	found, err = search(ctx, query)
+	return found, err
+}
+
+// errRetrieverLeft is the end of a search that did not return.
+var errRetrieverLeft = errors.New("llm: the search did not return")
