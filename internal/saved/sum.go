@@ -58,7 +58,7 @@ func (s Sum) Value() int64 {
 // Place is what being at a numbered place adds to a sum.
 func Place(n int64) int64 { return Sum(1).Int(n).Value() }
 
-// Hash is a name as a number, of which no two names have the same.
+// Hash is a name as a number. Two names hardly ever have the same one.
 func Hash(of int64, name string) int64 {
 	s := Sum(of)
 	for len(name) >= 8 {
