@@ -57,3 +57,30 @@ func TestDocsShowCompiledCode(t *testing.T) {
 		}
 	}
 }
+
+// The pages for contributors name files and packages. Those must be there.
+func TestDocsNameExistingFiles(t *testing.T) {
+	quoted := regexp.MustCompile("`([A-Za-z0-9_./-]+)`")
+	for _, doc := range []string{"docs/extending.md", "docs/testing.md", "CONTRIBUTING.md"} {
+		text, err := os.ReadFile(doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		named := 0
+		for _, m := range quoted.FindAllSubmatch(text, -1) {
+			name := string(m[1])
+			if dir, _, deep := strings.Cut(name, "/"); !deep && filepath.Ext(name) != ".go" {
+				continue // a word
+			} else if _, err := os.Stat(dir); deep && err != nil {
+				continue // a path of something else
+			}
+			named++
+			if _, err := os.Stat(name); err != nil {
+				t.Errorf("%s names %s, which is not there", doc, name)
+			}
+		}
+		if named == 0 {
+			t.Errorf("%s: found no name of a file", doc)
+		}
+	}
+}
