@@ -99,7 +99,7 @@ func TestFailureOfTheMachineryEndsTheRun(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		saver func() checkpoint.Saver
-		cache checkpoint.Cache
+		cache *cacheFails
 		opts  []treadle.NodeOption
 		node  func(t *testing.T, runs *atomic.Int32) func(context.Context) error
 		runs  int32 // of the effect
@@ -130,21 +130,21 @@ func TestFailureOfTheMachineryEndsTheRun(t *testing.T) {
 				g := compiled(t, b, nil)
 				return func(ctx context.Context) error { _, err := g.Run(ctx, said{"x"}); return err }
 			}, 1},
-		{"reading the cache of a task", nil, cacheFails{}, nil,
+		{"reading the cache of a task", nil, &cacheFails{}, nil,
 			func(_ *testing.T, runs *atomic.Int32) func(context.Context) error {
 				task := treadle.NewTask("task", func(context.Context, int) (int, error) { return int(runs.Add(1)), nil }, always, treadle.Cache(0))
 				return func(ctx context.Context) error { _, err := task.Run(ctx, 1); return err }
 			}, 0},
-		{"filling the cache of a task", nil, cacheFails{set: true}, nil,
+		{"filling the cache of a task", nil, &cacheFails{set: true}, nil,
 			func(_ *testing.T, runs *atomic.Int32) func(context.Context) error {
 				task := treadle.NewTask("task", func(context.Context, int) (int, error) { return int(runs.Add(1)), nil }, always, treadle.Cache(0))
 				return func(ctx context.Context) error { _, err := task.Run(ctx, 1); return err }
 			}, 1},
-		{"reading the cache", nil, cacheFails{}, []treadle.NodeOption{treadle.Cache(0)},
+		{"reading the cache", nil, &cacheFails{}, []treadle.NodeOption{treadle.Cache(0)},
 			func(_ *testing.T, runs *atomic.Int32) func(context.Context) error {
 				return func(context.Context) error { runs.Add(1); return nil }
 			}, 0},
-		{"filling the cache", nil, cacheFails{set: true}, []treadle.NodeOption{treadle.Cache(0)},
+		{"filling the cache", nil, &cacheFails{set: true}, []treadle.NodeOption{treadle.Cache(0)},
 			func(_ *testing.T, runs *atomic.Int32) func(context.Context) error {
 				return func(context.Context) error { runs.Add(1); return nil }
 			}, 1},
@@ -171,7 +171,11 @@ func TestFailureOfTheMachineryEndsTheRun(t *testing.T) {
 						treadle.AddNode(b, "other", func(context.Context, said) (struct{}, error) { return struct{}{}, nil })
 						b.Edge(treadle.Start, "other")
 					}
-					o := &treadle.Options{Saver: checkpoint.NewMemory(), Cache: test.cache}
+					o := &treadle.Options{Saver: checkpoint.NewMemory()}
+					if test.cache != nil {
+						fresh := *test.cache // a cache of its own, so that no other case has used it
+						o.Cache = &fresh
+					}
 					if test.saver != nil {
 						o.Saver = test.saver()
 					}
