@@ -308,6 +308,7 @@ func TestGotoAsJSON(t *testing.T) {
 		`[{"input":1}]`:                  `goto {"input":1}: want a node's name or {"node", "input"}`,
 		`[{"node":"a","timeout":"1s"}]`:  `goto {"node":"a","timeout":"1s"}: want a node's name or {"node", "input"}`,
 		`[{"node":"a","timeout":1e300}]`: `goto {"node":"a","timeout":1e300}: timeout: 1e+300 seconds are more than a duration can be`,
+		`[{"node":"a","inptu":1}]`:       `goto {"node":"a","inptu":1}: want a node's name or {"node", "input"}`,
 		`[["a","b"]]`:                    `want one target, not ["a","b"]`,
 	} {
 		var g treadle.Goto

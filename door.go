@@ -1,6 +1,7 @@
 package treadle
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -172,8 +173,8 @@ func commandInput(raw json.RawMessage) (pregel.Input, error) {
 		Update json.RawMessage `json:"update"`
 		Goto   json.RawMessage `json:"goto"`
 	}
-	if err := json.Unmarshal(raw, &c); err != nil {
-		return pregel.Input{}, err
+	if err := known(raw, &c); err != nil {
+		return pregel.Input{}, fmt.Errorf("%w: want {\"resume\", \"update\", \"goto\"}", err)
 	}
 	in := pregel.Input{Continue: true, First: true}
 	if c.Resume != nil {
@@ -194,6 +195,17 @@ func commandInput(raw json.RawMessage) (pregel.Input, error) {
 		return in, errors.New("it has neither resume nor update nor goto")
 	}
 	return in, nil
+}
+
+// known reads a JSON object. A key that dst lacks is an error: a misspelt one would
+// be lost.
+func known(raw json.RawMessage, dst any) error {
+	if err := json.Unmarshal(raw, dst); err != nil { // which minds what comes behind it
+		return err
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	return d.Decode(dst)
 }
 
 // allPauseIDs reports whether an object's keys are ids of questions, which
@@ -228,7 +240,7 @@ func gotoJSON(raw json.RawMessage) ([]pregel.Target, error) {
 			Input   json.RawMessage `json:"input"`
 			Timeout *float64        `json:"timeout"`
 		}
-		if err := json.Unmarshal(item, &send); err != nil || send.Node == "" {
+		if err := known(item, &send); err != nil || send.Node == "" {
 			return nil, fmt.Errorf("goto %s: want a node's name or {\"node\", \"input\"}", item)
 		}
 		to := pregel.Target{Node: send.Node, Input: send.Input, IsSend: true}

@@ -94,7 +94,7 @@ func interruptCommandJSON(t *testing.T, open opener) {
 		}
 		snap := askNext(t, rig, "a", "b")
 		askUnchanged(t, rig.saver, "a bad command", func() {
-			for _, raw := range []string{`{}`, `[]`, `{"resume":"x"}`, `{"goto":7}`, `{"resume":{"` + strings.Repeat("0", 32) + `":"x"}}`} {
+			for _, raw := range []string{`{}`, `[]`, `{"update":{"note":"x"},"gto":"a"}`, `{"goto":[{"node":"a","inptu":{}}]}`, `{"resume":"x"}`, `{"goto":7}`, `{"resume":{"` + strings.Repeat("0", 32) + `":"x"}}`} {
 				err := command(raw)
 				if _, ok := errors.AsType[*treadle.InterruptError](err); ok || err == nil {
 					t.Errorf("%s: %v, want an error", raw, err)
