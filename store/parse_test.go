@@ -136,7 +136,7 @@ func TestLargeFiltersAreRefusedAtOnce(t *testing.T) {
 	} {
 		start := time.Now()
 		f, err := ParseFilter(json.RawMessage(c.raw))
-		if took := time.Since(start); took > 2*time.Second {
+		if took := time.Since(start); took > time.Minute { // it took minutes
 			t.Errorf("%s: %v for %d bytes", name, took, len(c.raw))
 		}
 		switch {
