@@ -152,7 +152,8 @@ func functionalTimeout(t *testing.T, _ opener) {
 // Two tasks that are asked the same at once are one call, and two closures of
 // one name are two tasks.
 func functionalCacheAtOnce(t *testing.T, open opener) {
-	for range 20 {
+	saver := open(t)
+	for i := range 20 {
 		c := &askTally{}
 		make := func(factor int) *treadle.Task[int, int] {
 			return treadle.NewTask("times", func(_ context.Context, n int) (int, error) {
@@ -173,10 +174,10 @@ func functionalCacheAtOnce(t *testing.T, open opener) {
 			}
 			z, err := thrice.Run(ctx, n)
 			return 100*x + 10*y + z, err
-		}, &treadle.Options{Saver: open(t), Logger: slog.New(slog.DiscardHandler)}))
-		out, err := g.Thread("t").Run(t.Context(), 2)
-		gave(t, out, err, 446)
-		c.want(t, "2 times 2", "2 times 3")
+		}, &treadle.Options{Saver: saver, Logger: slog.New(slog.DiscardHandler)}))
+		out, err := g.Thread(fmt.Sprint(i)).Run(t.Context(), i)
+		gave(t, out, err, 223*i)
+		c.want(t, fmt.Sprint(i, " times 2"), fmt.Sprint(i, " times 3"))
 	}
 }
 

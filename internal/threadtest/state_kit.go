@@ -39,6 +39,8 @@ func kitSay(words ...string) kitLog { return kitLog{treadle.List[string](words)}
 // kitWorld is what the nodes of a test share with it, over restarts too: which
 // of them ran, and what they are to do.
 type kitWorld struct {
+	database bool // the saver is one
+
 	mu    sync.Mutex
 	calls []string
 	hooks map[string]func(context.Context) error
@@ -168,14 +170,24 @@ type kitHandle func(...treadle.Option) *kitThread
 func kitBothWays(t *testing.T, open func(*testing.T) checkpoint.Saver, build kitBuild, test func(t *testing.T, w *kitWorld, thread kitHandle)) {
 	t.Helper()
 	t.Run("warm", func(t *testing.T) {
-		w, saver := &kitWorld{}, open(t)
+		saver := open(t)
+		w := &kitWorld{database: !inMemory(saver)}
 		g := build(t, w, saver)
 		test(t, w, func(opts ...treadle.Option) *kitThread { return g.Thread("t", opts...) })
 	})
 	t.Run("restarted", func(t *testing.T) {
-		w, saver := &kitWorld{}, open(t)
+		saver := open(t)
+		w := &kitWorld{database: !inMemory(saver)}
 		test(t, w, func(opts ...treadle.Option) *kitThread { return build(t, w, saver).Thread("t", opts...) })
 	})
+}
+
+// inMemory reports the saver in the process. What is tried there in all
+// combinations is tried in some on a database, which takes a hundred times as
+// long under the race detector.
+func inMemory(s checkpoint.Saver) bool {
+	_, ok := s.(*checkpoint.Memory)
+	return ok
 }
 
 // kitRun runs the thread with an input and wants the log.
