@@ -145,13 +145,13 @@ func (s *sizeCounter) Size(ctx context.Context, thread string) (int64, error) {
 func SizesAskRarely(t *testing.T) {
 	s := &sizeCounter{Memory: checkpoint.NewMemory()}
 	th := sizeThread(t, s, &sizeLog{}, 1_000_000)
-	sizeTurns(t, th, 200)
+	sizeTurns(t, th, 100)
 	if s.asked != 0 {
-		t.Errorf("the saver was asked %d times about a thread of a fifth of the limit, want not at all", s.asked)
+		t.Errorf("the saver was asked %d times about a thread of a tenth of the limit, want not at all", s.asked)
 	}
 	th = sizeThread(t, s, &sizeLog{}, 20_000)
-	sizeTurns(t, th, 400)
-	if s.asked == 0 || s.asked > 30 {
-		t.Errorf("the saver was asked %d times in 400 turns, want at most 30", s.asked)
+	sizeTurns(t, th, 200)
+	if s.asked == 0 || s.asked > 25 {
+		t.Errorf("the saver was asked %d times in 200 turns, want at most 25", s.asked)
 	}
 }
