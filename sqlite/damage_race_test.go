@@ -2,6 +2,10 @@
 
 package sqlite
 
-// damageCases is how many copies are damaged. Under the race detector SQLite takes
-// ten times as long, so there "make test" runs the rest without it.
+// underRace: the race detector watches. SQLite takes ten times as long under it, so
+// suites run on files alone there; "make test" runs all of this package once more
+// without it.
+const underRace = true
+
+// damageCases is how many copies are damaged.
 const damageCases = 60

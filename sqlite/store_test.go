@@ -42,6 +42,9 @@ func TestStore(t *testing.T) {
 			return sealed
 		}, true, true},
 	} {
+		if underRace && name != "indexes" {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if test.suite {
