@@ -12,15 +12,17 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/reduce"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // draft is the state of the graphs that do not compile: one field that holds
 // a value, one that accumulates.
 type draft struct {
-	Topic string               `json:"topic"`
-	Log   treadle.List[string] `json:"log"`
-	Count treadle.Sum[int]     `json:"count"`
-	Notes treadle.Map[string, string]
+	Topic string              `json:"topic"`
+	Log   reduce.List[string] `json:"log"`
+	Count reduce.Sum[int]     `json:"count"`
+	Notes reduce.Map[string, string]
 }
 
 type topicOnly struct{ Topic string }
@@ -210,7 +212,7 @@ func TestCompileNamesWhatIsWrong(t *testing.T) {
 			type out struct{ Log treadle.Overwrite[[]string] }
 			treadle.AddNode(b, "n", func(context.Context, state) (out, error) { return out{}, nil })
 			b.Edge("a", "n")
-		}), `graph "g": node "n": field treadle_test.out.Log: overwrites with []string, the field is treadle.List[string]`},
+		}), `graph "g": node "n": field treadle_test.out.Log: overwrites with []string, the field is reduce.List[string]`},
 		{"read with another type", onTopOfOne(func(b *treadle.Builder[state]) {
 			type in struct{ Topic int }
 			treadle.AddNode(b, "n", func(context.Context, in) (topicOnly, error) { return topicOnly{}, nil })
@@ -337,11 +339,11 @@ func TestCompileNamesWhatIsWrong(t *testing.T) {
 			b.Edge(treadle.Start, "a")
 		}), `graph "g": field struct { A string "treadle:\"transient\"" }.A: unknown tag treadle:"transient": want ephemeral, untracked or was=old`},
 		{"ephemeral list", unbuilt(nil, func(b *treadle.Builder[struct {
-			A treadle.List[int] `treadle:"ephemeral"`
+			A reduce.List[int] `treadle:"ephemeral"`
 		}]) {
 			treadle.AddNode(b, "a", func(context.Context, struct{}) (struct{}, error) { return struct{}{}, nil })
 			b.Edge(treadle.Start, "a")
-		}), `graph "g": field struct { A treadle.List[int] "treadle:\"ephemeral\"" }.A: an ephemeral field cannot accumulate: it is cleared after every step`},
+		}), `graph "g": field struct { A reduce.List[int] "treadle:\"ephemeral\"" }.A: an ephemeral field cannot accumulate: it is cleared after every step`},
 		{"reducer for an unknown field", onTopOfOne(func(b *treadle.Builder[state]) {
 			treadle.Reduce(b, "total", func(a, b int) int { return a + b })
 		}), `graph "g": field total: Reduce: the state has no such field; it has Notes, count, log, topic`},
@@ -349,8 +351,8 @@ func TestCompileNamesWhatIsWrong(t *testing.T) {
 			treadle.Reduce(b, "topic", func(a, b int) int { return a + b })
 		}), `graph "g": field topic: Reduce: the function reduces int, the field is string`},
 		{"second reducer", onTopOfOne(func(b *treadle.Builder[state]) {
-			treadle.Reduce(b, "log", func(a, b treadle.List[string]) treadle.List[string] { return b })
-		}), `graph "g": field log: Reduce: treadle.List[string] has a Reduce method already`},
+			treadle.Reduce(b, "log", func(a, b reduce.List[string]) reduce.List[string] { return b })
+		}), `graph "g": field log: Reduce: reduce.List[string] has a Reduce method already`},
 		{"nil reducer", onTopOfOne(func(b *treadle.Builder[state]) {
 			treadle.Reduce[state, string, string](b, "topic", nil)
 		}), `graph "g": field topic: Reduce: the function is nil`},
@@ -393,7 +395,7 @@ func TestCompileNamesWhatIsWrong(t *testing.T) {
 		}), `graph "g": field topic: added twice`},
 		{"initial values that do not fit", unbuilt(nil, func(b *treadle.Builder[treadle.Update]) {
 			treadle.AddField[string](b, "topic")
-			treadle.Initial(b, treadle.Update{"topic": 1, "tpoic": "owls"})
+			b.Initial(treadle.Update{"topic": 1, "tpoic": "owls"})
 			treadle.AddNode(b, "a", func(context.Context, treadle.Update) (treadle.Update, error) { return nil, nil })
 			b.Edge(treadle.Start, "a")
 		}), `graph "g": field topic: Initial: int is not a string` + "\n" +
@@ -420,7 +422,7 @@ func TestCompileNamesWhatIsWrong(t *testing.T) {
 			if diff := cmp.Diff(test.want, test.err.Error()); diff != "" {
 				t.Errorf("the error is not the expected one (-want +got):\n%s", diff)
 			}
-			if _, ok := errors.AsType[*treadle.BuildError](test.err); !ok {
+			if _, ok := errors.AsType[*treadletype.BuildError](test.err); !ok {
 				t.Errorf("%T holds no *BuildError", test.err)
 			}
 		})
@@ -505,7 +507,7 @@ func TestCompileReportsAllProblemsAtOnce(t *testing.T) {
 		t.Fatalf("%T is not a list of errors", err)
 	}
 	for _, e := range joined.Unwrap() {
-		if p, ok := errors.AsType[*treadle.BuildError](e); !ok || p.Graph != "g" {
+		if p, ok := errors.AsType[*treadletype.BuildError](e); !ok || p.Graph != "g" {
 			t.Errorf("%v is not a BuildError of graph g", e)
 		}
 	}
@@ -518,11 +520,11 @@ func TestBuildErrorHasNodeAndField(t *testing.T) {
 		treadle.AddNode(b, "n", func(context.Context, in) (topicOnly, error) { return topicOnly{}, nil })
 		b.Edge("a", "n")
 	})
-	p, ok := errors.AsType[*treadle.BuildError](err)
+	p, ok := errors.AsType[*treadletype.BuildError](err)
 	if !ok {
 		t.Fatalf("%v is not a BuildError", err)
 	}
-	want := treadle.BuildError{Graph: "g", Node: "n", Field: "treadle_test.in.Topic", Msg: "is int here and string in the state"}
+	want := treadletype.BuildError{Graph: "g", Node: "n", Field: "treadle_test.in.Topic", Msg: "is int here and string in the state"}
 	if *p != want {
 		t.Errorf("the problem is %+v, want %+v", *p, want)
 	}
@@ -548,7 +550,7 @@ func TestGotoBesideAnEdgeIsAWarning(t *testing.T) {
 		t.Errorf("the warnings differ (-want +got):\n%s", diff)
 	}
 	_, err = build().Compile(&treadle.Options{Strict: true})
-	if p, ok := errors.AsType[*treadle.BuildError](err); !ok || p.Error() != want {
+	if p, ok := errors.AsType[*treadletype.BuildError](err); !ok || p.Error() != want {
 		t.Errorf("a strict Compile gives %v, want the warning as a BuildError", err)
 	}
 	g, err = build(treadle.Additive()).Compile(&treadle.Options{Strict: true})
@@ -611,7 +613,7 @@ func TestNodeForSendsReachedWithoutOne(t *testing.T) {
 	if want := `graph "g": node "n" (step 2): goto "n": takes int, which only Send supplies, and was reached without one`; err == nil || err.Error() != want {
 		t.Errorf("the error is %v, want %s", err, want)
 	}
-	if e, ok := errors.AsType[*treadle.GotoError](err); !ok || e.To != "n" || e.Graph != "g" {
+	if e, ok := errors.AsType[*treadletype.GotoError](err); !ok || e.To != "n" || e.Graph != "g" {
 		t.Errorf("%v is not a GotoError to n", err)
 	}
 }
@@ -661,7 +663,7 @@ func TestTenThousandNodesCompileQuickly(t *testing.T) {
 
 // A node that was made apart from any graph may be part of several.
 func TestNodeMadeElsewhere(t *testing.T) {
-	node := treadle.NodeOf("upper", func(_ context.Context, in topicOnly) (topicOnly, error) {
+	node := treadle.NewNode("upper", func(_ context.Context, in topicOnly) (topicOnly, error) {
 		return topicOnly{strings.ToUpper(in.Topic)}, nil
 	}, treadle.Tags("shared"))
 	for _, name := range []string{"one", "two"} {
@@ -674,7 +676,7 @@ func TestNodeMadeElsewhere(t *testing.T) {
 		}
 	}
 	err := onTopOfOne(func(b *treadle.Builder[draft]) {
-		b.Add(treadle.NodeOf[topicOnly, topicOnly]("b", nil))
+		b.Add(treadle.NewNode[topicOnly, topicOnly]("b", nil))
 		b.Edge("a", "b")
 	})
 	wantText(t, err, `graph "g": node "b": the function is nil`)

@@ -8,8 +8,9 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/treadle-go/treadle/internal/grow"
 	"github.com/treadle-go/treadle/internal/pregel"
+	"github.com/treadle-go/treadle/reduce"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // Builder collects the parts of a graph with state S. Its methods report
@@ -54,7 +55,7 @@ func (n Node[In]) Send(in In) Goto { return Send(n.name, in) }
 // to such a struct, nil writing nothing; or an [Update]; or a [Goto]; or a
 // [Command]. A field of type Goto in the struct is control, not a write.
 func AddNode[S, In, Out any](b *Builder[S], name string, fn func(context.Context, In) (Out, error), opts ...NodeOption) Node[In] {
-	b.Add(NodeOf(name, fn, opts...))
+	b.Add(NewNode(name, fn, opts...))
 	return Node[In]{name}
 }
 
@@ -62,8 +63,8 @@ func AddNode[S, In, Out any](b *Builder[S], name string, fn func(context.Context
 // other people's graphs. [AddNode] is the way to add one's own.
 type AnyNode struct{ spec *pregel.NodeSpec }
 
-// NodeOf makes a node as [AddNode] does, for [Builder.Add].
-func NodeOf[In, Out any](name string, fn func(context.Context, In) (Out, error), opts ...NodeOption) AnyNode {
+// NewNode makes a node as [AddNode] does, for [Builder.Add].
+func NewNode[In, Out any](name string, fn func(context.Context, In) (Out, error), opts ...NodeOption) AnyNode {
 	n := &pregel.NodeSpec{Name: name, In: reflect.TypeFor[In](), Out: reflect.TypeFor[Out]()}
 	if fn != nil {
 		n.Fn, n.Call = fn, func(ctx context.Context, in any) (any, error) { return boxed(fn(ctx, unbox[In](in))) }
@@ -101,7 +102,7 @@ func AddGraph[S, In, Out any](b *Builder[S], name string, g *Graph[In, Out], opt
 func (b *draft) Add(nodes ...AnyNode) {
 	for i, n := range nodes {
 		if n.spec == nil {
-			b.spec.Errs = append(b.spec.Errs, &BuildError{Graph: b.spec.Name, Msg: fmt.Sprintf("Add: node %d of %d is empty: make it with NodeOf", i+1, len(nodes))})
+			b.spec.Errs = append(b.spec.Errs, &treadletype.BuildError{Graph: b.spec.Name, Msg: fmt.Sprintf("Add: node %d of %d is empty: make it with NewNode", i+1, len(nodes))})
 			continue
 		}
 		spec := *n.spec
@@ -141,14 +142,14 @@ func AddField[T any](b *Builder[Update], name string) {
 func Reduce[S, T, U any](b *Builder[S], field string, fn func(T, U) T) {
 	r := pregel.ReducerSpec{Field: field, Type: reflect.TypeFor[T](), Update: reflect.TypeFor[U]()}
 	if fn != nil {
-		r.Reducer = grow.Func[T, U]{Fn: func(t T, u U) (T, error) { return fn(t, u), nil }}
+		r.Reducer = reduce.Func[T, U]{Fn: func(t T, u U) (T, error) { return fn(t, u), nil }}
 	}
 	b.spec.Reducers = append(b.spec.Reducers, r)
 }
 
 // Initial gives fresh runs and threads their starting values: the non-zero
 // fields of s.
-func Initial[S any](b *Builder[S], s S) { b.spec.Initial = append(b.spec.Initial, s) }
+func (b *Builder[S]) Initial(s S) { b.spec.Initial = append(b.spec.Initial, s) }
 
 // ContextType declares the type of value that runs are given with [Context].
 // Another type is then an error, and JSON callers can supply it.
@@ -158,12 +159,13 @@ func ContextType[C, S any](b *Builder[S]) { b.spec.Context = reflect.TypeFor[C](
 // Timeout, OnError, Cache.
 func (b *draft) Defaults(opts ...NodeOption) { configure(&b.spec.Defaults, opts) }
 
-// Edge runs to after from.
+// Edge makes node to run after node from.
 func (b *draft) Edge(from, to string) {
 	b.spec.Edges = append(b.spec.Edges, pregel.EdgeSpec{From: from, To: to})
 }
 
-// Join runs to after all the sources have run, however many steps apart.
+// Join makes node to run after all of the nodes in from have run, in whichever
+// steps they do.
 func (b *draft) Join(from []string, to string) {
 	b.spec.Joins = append(b.spec.Joins, pregel.JoinSpec{From: slices.Clone(from), To: to})
 }
@@ -171,12 +173,12 @@ func (b *draft) Join(from []string, to string) {
 // Sequence runs nodes one after the other: an edge between neighbours.
 func (b *draft) Sequence(nodes ...string) {
 	if len(nodes) == 0 {
-		b.spec.Errs = append(b.spec.Errs, &BuildError{Graph: b.spec.Name, Msg: "sequence: it needs at least one node"})
+		b.spec.Errs = append(b.spec.Errs, &treadletype.BuildError{Graph: b.spec.Name, Msg: "sequence: it needs at least one node"})
 	}
 	seen := map[string]bool{}
 	for i, n := range nodes {
 		if seen[n] {
-			b.spec.Errs = append(b.spec.Errs, &BuildError{Graph: b.spec.Name, Msg: fmt.Sprintf("sequence: node %q named twice", n)})
+			b.spec.Errs = append(b.spec.Errs, &treadletype.BuildError{Graph: b.spec.Name, Msg: fmt.Sprintf("sequence: node %q named twice", n)})
 			return
 		}
 		seen[n] = true
@@ -223,7 +225,7 @@ func Switch[S, In any, K comparable](b *Builder[S], from string, fn func(context
 		return cmpPairs(a.Node, b.Node, a.Label, b.Label)
 	})
 	if len(nodes) == 0 {
-		b.spec.Errs = append(b.spec.Errs, &BuildError{Graph: b.spec.Name, Node: from, Msg: "the switch has no nodes to go to"})
+		b.spec.Errs = append(b.spec.Errs, &treadletype.BuildError{Graph: b.spec.Name, Node: from, Msg: "the switch has no nodes to go to"})
 	}
 	if fn != nil {
 		br.Call = func(ctx context.Context, in any, to []pregel.Target) ([]pregel.Target, error) {
@@ -250,7 +252,7 @@ func plainDests(nodes []string) []pregel.Destination {
 }
 
 // Compile checks the graph and makes it ready to run. Everything that is wrong
-// is reported at once, as [*BuildError]s joined together.
+// is reported at once, as [*treadletype.BuildError]s joined together.
 func (b *Builder[S]) Compile(o *Options) (*Graph[S, S], error) { return Compile[S, S](b, o) }
 
 // Compile is [Builder.Compile] for a graph whose input and output have types
@@ -275,24 +277,24 @@ func (b *draft) compile(in, out reflect.Type, o *Options) (core, error) {
 	spec.Was = opts.Was
 	spec.Before, spec.After = opts.Before, opts.After
 	if opts.StepLimit < 0 {
-		spec.Errs = append(slices.Clip(spec.Errs), &BuildError{Graph: spec.Name, Msg: fmt.Sprintf("step limit %d: want at least 1", opts.StepLimit)})
+		spec.Errs = append(slices.Clip(spec.Errs), &treadletype.BuildError{Graph: spec.Name, Msg: fmt.Sprintf("step limit %d: want at least 1", opts.StepLimit)})
 	}
 	if opts.MaxConcurrency < 0 {
-		spec.Errs = append(slices.Clip(spec.Errs), &BuildError{Graph: spec.Name, Msg: fmt.Sprintf("max concurrency %d: want 0 or more", opts.MaxConcurrency)})
+		spec.Errs = append(slices.Clip(spec.Errs), &treadletype.BuildError{Graph: spec.Name, Msg: fmt.Sprintf("max concurrency %d: want 0 or more", opts.MaxConcurrency)})
 	}
 	if opts.StepTimeout < 0 {
-		spec.Errs = append(slices.Clip(spec.Errs), &BuildError{Graph: spec.Name, Msg: fmt.Sprintf("step timeout %v: want 0 or more", opts.StepTimeout)})
+		spec.Errs = append(slices.Clip(spec.Errs), &treadletype.BuildError{Graph: spec.Name, Msg: fmt.Sprintf("step timeout %v: want 0 or more", opts.StepTimeout)})
 	}
 	if opts.PutTimeout < 0 {
-		spec.Errs = append(slices.Clip(spec.Errs), &BuildError{Graph: spec.Name, Msg: fmt.Sprintf("put timeout %v: want 0 or more", opts.PutTimeout)})
+		spec.Errs = append(slices.Clip(spec.Errs), &treadletype.BuildError{Graph: spec.Name, Msg: fmt.Sprintf("put timeout %v: want 0 or more", opts.PutTimeout)})
 	}
 	for what, part := range map[string]any{"saver": opts.Saver, "cache": opts.Cache} {
 		if isNilPointer(part) {
-			spec.Errs = append(slices.Clip(spec.Errs), &BuildError{Graph: spec.Name, Msg: fmt.Sprintf("the %s is a nil %T: leave the option out if there is none", what, part)})
+			spec.Errs = append(slices.Clip(spec.Errs), &treadletype.BuildError{Graph: spec.Name, Msg: fmt.Sprintf("the %s is a nil %T: leave the option out if there is none", what, part)})
 		}
 	}
 	if msg := pregel.Codecs(opts.Codecs).Check(); msg != "" {
-		spec.Errs = append(slices.Clip(spec.Errs), &BuildError{Graph: spec.Name, Msg: msg})
+		spec.Errs = append(slices.Clip(spec.Errs), &treadletype.BuildError{Graph: spec.Name, Msg: msg})
 	}
 	plan, err := pregel.Compile(&spec)
 	if err != nil {

@@ -14,6 +14,8 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/reduce"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // counting is a node that says how often it was called, for which topic.
@@ -30,7 +32,7 @@ func TestCacheAnswersForTheSameInput(t *testing.T) {
 	wantLog(t, g, diary{Topic: "owls"}, "owls 1")
 	wantLog(t, g, diary{Topic: "owls"}, "owls 1")
 	wantLog(t, g, diary{Topic: "cats"}, "cats 2")
-	wantLog(t, g, diary{Topic: "owls", Log: treadle.List[string]{"in"}}, "in", "owls 3")
+	wantLog(t, g, diary{Topic: "owls", Log: reduce.List[string]{"in"}}, "in", "owls 3")
 	wantLog(t, g, diary{Topic: "cats"}, "cats 2")
 	same(t, "calls", 3, calls)
 }
@@ -46,8 +48,8 @@ func TestCacheKeyIsTheNodesOwnInput(t *testing.T) {
 	}, treadle.Cache(0))
 	b.Edge(treadle.Start, "node")
 	g := weave(t, b, nil)
-	wantLog(t, g, diary{Topic: "owls", Log: treadle.List[string]{"a"}}, "a", "owls")
-	wantLog(t, g, diary{Topic: "owls", Log: treadle.List[string]{"b"}}, "b", "owls")
+	wantLog(t, g, diary{Topic: "owls", Log: reduce.List[string]{"a"}}, "a", "owls")
+	wantLog(t, g, diary{Topic: "owls", Log: reduce.List[string]{"b"}}, "b", "owls")
 	same(t, "calls", 1, calls)
 }
 
@@ -55,7 +57,7 @@ func TestCacheByChoosesTheKey(t *testing.T) {
 	calls := 0
 	g := single(t, counting(&calls), treadle.CacheBy(0, func(s diary) string { return strings.ToLower(s.Topic) }))
 	wantLog(t, g, diary{Topic: "Owls"}, "Owls 1")
-	wantLog(t, g, diary{Topic: "owls", Log: treadle.List[string]{"in"}}, "in", "Owls 1")
+	wantLog(t, g, diary{Topic: "owls", Log: reduce.List[string]{"in"}}, "in", "Owls 1")
 	wantLog(t, g, diary{Topic: "cats"}, "cats 2")
 }
 
@@ -64,11 +66,11 @@ func TestCacheKeyFunctionMustTakeWhatTheNodeTakes(t *testing.T) {
 	treadle.AddNode(b, "node", does("x"), treadle.CacheBy(0, func(int) string { return "" }))
 	b.Edge(treadle.Start, "node")
 	_, err := b.Compile(nil)
-	problem, ok := errors.AsType[*treadle.BuildError](err)
+	problem, ok := errors.AsType[*treadletype.BuildError](err)
 	if !ok {
 		t.Fatalf("got %v", err)
 	}
-	same(t, "problem", treadle.BuildError{Graph: "wrong", Node: "node", Msg: "the cache key function takes int, the node takes treadle_test.diary"}, *problem)
+	same(t, "problem", treadletype.BuildError{Graph: "wrong", Node: "node", Msg: "the cache key function takes int, the node takes treadle_test.diary"}, *problem)
 }
 
 func TestCachedResultExpires(t *testing.T) {
@@ -131,11 +133,11 @@ func TestCachedResultsInStreams(t *testing.T) {
 // Parity: 32.
 func TestCacheInALoopThroughAJoin(t *testing.T) {
 	type round struct {
-		Query string               `json:"query"`
-		Docs  treadle.List[string] `json:"docs"`
+		Query string              `json:"query"`
+		Docs  reduce.List[string] `json:"docs"`
 	}
 	type query struct{ Query string }
-	type docs struct{ Docs treadle.List[string] }
+	type docs struct{ Docs reduce.List[string] }
 	calls := &tally{}
 	b := treadle.New[round]("loop")
 	treadle.AddNode(b, "rewrite", func(_ context.Context, s query) (query, error) {
@@ -145,7 +147,7 @@ func TestCacheInALoopThroughAJoin(t *testing.T) {
 	for _, n := range []string{"one", "two"} {
 		treadle.AddNode(b, n, func(_ context.Context, s query) (docs, error) {
 			calls.note(n)
-			return docs{treadle.List[string]{n + " " + s.Query}}, nil
+			return docs{reduce.List[string]{n + " " + s.Query}}, nil
 		})
 	}
 	treadle.AddNode(b, "decide", func(context.Context, round) (struct{}, error) { return struct{}{}, nil })
@@ -252,10 +254,10 @@ func TestCachedSubgraphOfOtherStates(t *testing.T) {
 	calls := 0
 	cb := treadle.New[treadle.Update]("child")
 	treadle.AddField[string](cb, "topic")
-	treadle.AddField[treadle.List[string]](cb, "log")
+	treadle.AddField[reduce.List[string]](cb, "log")
 	treadle.AddNode(cb, "c", func(_ context.Context, s treadle.Update) (treadle.Update, error) {
 		calls++
-		return treadle.Update{"log": treadle.List[string]{fmt.Sprint(s["topic"], " ", calls)}}, nil
+		return treadle.Update{"log": reduce.List[string]{fmt.Sprint(s["topic"], " ", calls)}}, nil
 	})
 	cb.Edge(treadle.Start, "c")
 	b := treadle.New[diary]("parent")
@@ -266,7 +268,7 @@ func TestCachedSubgraphOfOtherStates(t *testing.T) {
 	wantLog(t, g, diary{Topic: "owls"}, "owls 1")
 	wantLog(t, g, diary{Topic: "cats"}, "cats 2")
 
-	type words = treadle.List[string]
+	type words = reduce.List[string]
 	calls = 0
 	wb := treadle.New[words]("child")
 	treadle.AddNode(wb, "c", func(_ context.Context, w words) (words, error) {
@@ -420,7 +422,7 @@ func TestEqualTasksAtOnceAreOneCall(t *testing.T) {
 		var calls atomic.Int32
 		type part struct {
 			K   int
-			Log treadle.List[string]
+			Log reduce.List[string]
 		}
 		cb := treadle.New[part]("child")
 		treadle.AddNode(cb, "w", func(_ context.Context, k in) (page, error) {
@@ -527,12 +529,12 @@ func TestCacheIsGivenALivingContext(t *testing.T) {
 func TestUnreadableCachedResultIsAMiss(t *testing.T) {
 	cache := checkpoint.NewMemoryCache()
 	type old struct {
-		Topic string               `json:"topic"`
-		Notes treadle.List[string] `json:"notes"`
+		Topic string              `json:"topic"`
+		Notes reduce.List[string] `json:"notes"`
 	}
-	type note struct{ Notes treadle.List[string] }
+	type note struct{ Notes reduce.List[string] }
 	ob := treadle.New[old]("versioned")
-	treadle.AddNode(ob, "node", func(context.Context, old) (note, error) { return note{treadle.List[string]{"old"}}, nil },
+	treadle.AddNode(ob, "node", func(context.Context, old) (note, error) { return note{reduce.List[string]{"old"}}, nil },
 		treadle.CacheBy(0, func(old) string { return "key" }))
 	ob.Edge(treadle.Start, "node")
 	if _, err := weave(t, ob, &treadle.Options{Cache: cache}).Run(t.Context(), old{}); err != nil {

@@ -11,11 +11,16 @@ import (
 	"github.com/treadle-go/treadle/internal/pregel"
 )
 
-// Start and End are the virtual first and last node: edges leave Start and
-// lead to End.
+// Names of nodes that a graph does not add.
 const (
-	Start = pregel.Start
-	End   = pregel.End
+	// Start and End are the virtual first and last node: edges leave Start and
+	// lead to End.
+	Start = "__start__"
+	End   = "__end__"
+	// InputNode makes an update an input: see [AsNode].
+	InputNode = "__input__"
+	// CopyNode makes an update a copy of the checkpoint: see [AsNode].
+	CopyNode = "__copy__"
 )
 
 // Goto says where control goes: a list of targets. A node returns it, alone or
@@ -120,7 +125,7 @@ func UpdateOf(v any) (Update, error) {
 // Overwrite replaces the value of a field that accumulates instead of adding
 // to it. A node returns it as a field:
 //
-//	type cleared struct{ Log treadle.Overwrite[treadle.List[string]] }
+//	type cleared struct{ Log treadle.Overwrite[reduce.List[string]] }
 //
 // In JSON it is {"__overwrite__": value}. Two overwrites of a field in one step
 // are an error; an overwrite beats the plain updates of its step.

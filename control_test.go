@@ -16,6 +16,8 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/reduce"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 func asJSON(t *testing.T, v any) string {
@@ -46,7 +48,7 @@ func updatesOf[S any](t *testing.T, g *treadle.Graph[S, S], in S, mode treadle.M
 	return out
 }
 
-type words = treadle.List[string]
+type words = reduce.List[string]
 
 // say is a node of a graph whose state is one list.
 func say(mark string) func(context.Context, struct{}) (words, error) {
@@ -132,16 +134,16 @@ func TestSendsCascade(t *testing.T) {
 // is all that it is given.
 func TestNodeReachedByEdgeAndSend(t *testing.T) {
 	type state struct {
-		Log treadle.List[string]
+		Log reduce.List[string]
 		Tag string
 	}
 	type tagged struct{ Tag string }
 	b := treadle.New[state]("both")
 	treadle.AddNode(b, "a", func(context.Context, struct{}) (state2, error) {
-		return state2{treadle.List[string]{"a"}, "state"}, nil
+		return state2{reduce.List[string]{"a"}, "state"}, nil
 	})
 	w := treadle.AddNode(b, "w", func(_ context.Context, in tagged) (trod, error) {
-		return trod{treadle.List[string]{"w " + in.Tag}}, nil
+		return trod{reduce.List[string]{"w " + in.Tag}}, nil
 	})
 	b.Edge(treadle.Start, "a")
 	b.Edge("a", "w")
@@ -156,7 +158,7 @@ func TestNodeReachedByEdgeAndSend(t *testing.T) {
 }
 
 type state2 struct {
-	Log treadle.List[string]
+	Log reduce.List[string]
 	Tag string
 }
 
@@ -164,7 +166,7 @@ type state2 struct {
 func TestSendsCountOnceForAJoin(t *testing.T) {
 	b := trailOf("a", "s", "j")
 	w := treadle.AddNode(b, "w", func(_ context.Context, n int) (trod, error) {
-		return trod{treadle.List[string]{fmt.Sprint("w", n)}}, nil
+		return trod{reduce.List[string]{fmt.Sprint("w", n)}}, nil
 	})
 	b.Edge(treadle.Start, "a")
 	b.Edge(treadle.Start, "s")
@@ -183,7 +185,7 @@ func TestSendHasAnInputOfItsOwnType(t *testing.T) {
 		Count int
 	}
 	b := treadle.New[trail]("types")
-	mark := func(s string) (trod, error) { return trod{treadle.List[string]{s}}, nil }
+	mark := func(s string) (trod, error) { return trod{reduce.List[string]{s}}, nil }
 	number := treadle.AddNode(b, "number", func(_ context.Context, n int) (trod, error) { return mark(fmt.Sprint(n)) })
 	structure := treadle.AddNode(b, "struct", func(_ context.Context, o order) (trod, error) { return mark(fmt.Sprint(o)) })
 	pointer := treadle.AddNode(b, "pointer", func(_ context.Context, o *order) (trod, error) { return mark(fmt.Sprint(o.Count)) })
@@ -193,7 +195,7 @@ func TestSendHasAnInputOfItsOwnType(t *testing.T) {
 	b.Branch(treadle.Start, func(context.Context, trail) (treadle.Goto, error) {
 		return slices.Concat(
 			number.Send(7), structure.Send(order{"owl", 2}), pointer.Send(&order{"owl", 3}), face.Send(4*time.Second),
-			list.Send([]string{"x", "y"}), treadle.Send("list", treadle.List[string]{"named", "type"}), anything.Send("z"), anything.Send(nil),
+			list.Send([]string{"x", "y"}), treadle.Send("list", reduce.List[string]{"named", "type"}), anything.Send("z"), anything.Send(nil),
 		), nil
 	})
 	if got := walk(t, ready(t, b, nil)); got != "7 {owl 2} 3 4s x+y named+type z <nil>" {
@@ -224,7 +226,7 @@ func TestSendErrors(t *testing.T) {
 			b.Edge(treadle.Start, "a")
 			_, err := ready(t, b, nil).Run(t.Context(), trail{})
 			wantText(t, err, `graph "sends": node "a" (step 1): `+test.want)
-			if _, ok := errors.AsType[*treadle.GotoError](err); !ok {
+			if _, ok := errors.AsType[*treadletype.GotoError](err); !ok {
 				t.Errorf("%T holds no GotoError", err)
 			}
 		})
@@ -242,7 +244,7 @@ func TestSendHasATimeoutOfItsOwn(t *testing.T) {
 			fail.Add(1)
 			select {
 			case <-time.After(time.Duration(seconds) * time.Second):
-				return trod{treadle.List[string]{fmt.Sprint(seconds)}}, nil
+				return trod{reduce.List[string]{fmt.Sprint(seconds)}}, nil
 			case <-ctx.Done():
 				return trod{}, ctx.Err()
 			}
@@ -274,7 +276,7 @@ func TestSendHasATimeoutOfItsOwn(t *testing.T) {
 				}
 				if test.want != "" {
 					wantText(t, err, test.want)
-					if _, ok := errors.AsType[*treadle.TimeoutError](err); !ok {
+					if _, ok := errors.AsType[*treadletype.TimeoutError](err); !ok {
 						t.Errorf("%T holds no TimeoutError", err)
 					}
 				}
@@ -319,12 +321,12 @@ func TestGotoAsJSON(t *testing.T) {
 // A tool or another package's function may return a command of any type.
 func TestCommandAndUpdateOfAnyType(t *testing.T) {
 	type writes struct {
-		Log  treadle.List[string] `json:"log"`
+		Log  reduce.List[string] `json:"log"`
 		Note *string
 		N    *int `json:"n"`
 	}
 	n := 3
-	update := writes{Log: treadle.List[string]{"a"}, N: &n}
+	update := writes{Log: reduce.List[string]{"a"}, N: &n}
 	c, ok := treadle.CommandOf(treadle.Command[writes]{Update: &update, Goto: treadle.To("b"), Parent: true})
 	if !ok || c.Update == nil || !c.Parent {
 		t.Fatalf("the command is %+v, %v", c, ok)
@@ -335,14 +337,14 @@ func TestCommandAndUpdateOfAnyType(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		same(t, name, treadle.Update{"log": treadle.List[string]{"a"}, "n": 3}, got)
+		same(t, name, treadle.Update{"log": reduce.List[string]{"a"}, "n": 3}, got)
 	}
 	note := "x"
 	got, err := treadle.UpdateOf(writes{Note: &note})
 	if err != nil {
 		t.Fatal(err)
 	}
-	same(t, "without a JSON name", treadle.Update{"log": treadle.List[string](nil), "Note": "x"}, got)
+	same(t, "without a JSON name", treadle.Update{"log": reduce.List[string](nil), "Note": "x"}, got)
 	if got, err = treadle.UpdateOf(treadle.Update{"any": 1}); err != nil {
 		t.Fatal(err)
 	}
@@ -370,13 +372,13 @@ func TestSendsSurviveAStop(t *testing.T) {
 		b := treadle.New[trail]("stop")
 		treadle.AddNode(b, "top", tread("top"))
 		w := treadle.AddNode(b, "w", func(ctx context.Context, o order) (trod, error) {
-			deadline := treadle.RunInfo(ctx).Node
+			deadline := treadle.InfoFrom(ctx).Node
 			select {
 			case <-time.After(time.Duration(o.N) * time.Second):
 			case <-ctx.Done():
 				return trod{}, ctx.Err()
 			}
-			return trod{treadle.List[string]{fmt.Sprint(deadline, " ", o.Item, o.N)}}, nil
+			return trod{reduce.List[string]{fmt.Sprint(deadline, " ", o.Item, o.N)}}, nil
 		})
 		b.Edge(treadle.Start, "top")
 		b.Branch("top", func(context.Context, trail) (treadle.Goto, error) {
@@ -384,7 +386,7 @@ func TestSendsSurviveAStop(t *testing.T) {
 		}, "w")
 		g := ready(t, b, &treadle.Options{Saver: checkpoint.NewMemory()})
 		_, err := g.Thread("1", treadle.StepLimit(1)).Run(t.Context(), trail{})
-		if e, ok := errors.AsType[*treadle.StepLimitError](err); !ok || !slices.Equal(e.Next, []string{"w", "w"}) {
+		if e, ok := errors.AsType[*treadletype.StepLimitError](err); !ok || !slices.Equal(e.Next, []string{"w", "w"}) {
 			t.Fatalf("the run ended with %v, want the limit before w and w", err)
 		}
 		out, err := g.Thread("1").Continue(t.Context())
@@ -416,7 +418,7 @@ func TestFinishedSendsDoNotRunAgain(t *testing.T) {
 		if runs[n].Add(1) == 1 && n == 3 {
 			return trod{}, errors.New("not yet")
 		}
-		return trod{treadle.List[string]{fmt.Sprint("w", n)}}, nil
+		return trod{reduce.List[string]{fmt.Sprint("w", n)}}, nil
 	})
 	treadle.AddNode(b, "z", tread("z"))
 	b.Edge(treadle.Start, "top")
@@ -451,9 +453,9 @@ func TestSendWithAnUntrackedField(t *testing.T) {
 		Conn string `json:"conn"`
 	}
 	type state struct {
-		Log   treadle.List[string] `json:"log"`
-		Conn  chan string          `json:"conn" treadle:"untracked"`
-		Inner inner                `json:"inner"`
+		Log   reduce.List[string] `json:"log"`
+		Conn  chan string         `json:"conn" treadle:"untracked"`
+		Inner inner               `json:"inner"`
 	}
 	type sent struct {
 		Conn  chan string
@@ -469,12 +471,12 @@ func TestSendWithAnUntrackedField(t *testing.T) {
 	fails := true
 	w := treadle.AddNode(b, "w", func(_ context.Context, in sent) (trod, error) {
 		if in.Conn == nil {
-			return trod{treadle.List[string]{"no connection, " + in.Inner.Conn}}, nil
+			return trod{reduce.List[string]{"no connection, " + in.Inner.Conn}}, nil
 		}
 		if fails {
 			return trod{}, errors.New("once")
 		}
-		return trod{treadle.List[string]{<-in.Conn + ", " + in.Inner.Conn}}, nil
+		return trod{reduce.List[string]{<-in.Conn + ", " + in.Inner.Conn}}, nil
 	})
 	b.Edge(treadle.Start, "top")
 	b.Branch("top", func(_ context.Context, s state) (treadle.Goto, error) {
@@ -514,22 +516,22 @@ func TestSendWithAnUntrackedField(t *testing.T) {
 // out of a checkpoint.
 func TestDynamicSendKeepsItsTypes(t *testing.T) {
 	b := treadle.New[treadle.Update]("dynamic")
-	treadle.AddField[treadle.List[string]](b, "log")
+	treadle.AddField[reduce.List[string]](b, "log")
 	treadle.AddField[int](b, "n")
 	treadle.AddNode(b, "top", func(context.Context, treadle.Update) (treadle.Update, error) { return nil, nil })
 	treadle.AddNode(b, "w", func(_ context.Context, in treadle.Update) (treadle.Update, error) {
-		return treadle.Update{"log": treadle.List[string]{fmt.Sprintf("%T %T %T", in["n"], in["log"], in["other"])}}, nil
+		return treadle.Update{"log": reduce.List[string]{fmt.Sprintf("%T %T %T", in["n"], in["log"], in["other"])}}, nil
 	})
 	b.Edge(treadle.Start, "top")
 	b.Branch("top", func(context.Context, treadle.Update) (treadle.Goto, error) {
-		return treadle.Send("w", treadle.Update{"n": 3, "log": treadle.List[string]{"x"}, "other": "text"}), nil
+		return treadle.Send("w", treadle.Update{"n": 3, "log": reduce.List[string]{"x"}, "other": "text"}), nil
 	}, "w")
 	g := ready(t, b, &treadle.Options{Saver: checkpoint.NewMemory()})
 	if _, err := g.Thread("1", treadle.StepLimit(1)).Run(t.Context(), treadle.Update{}); err == nil {
 		t.Fatal("a limit of 1 is enough")
 	}
 	out, err := g.Thread("1").Continue(t.Context())
-	if want := "int treadle.List[string] string"; err != nil || out["log"].(treadle.List[string])[0] != want {
+	if want := "int reduce.List[string] string"; err != nil || out["log"].(reduce.List[string])[0] != want {
 		t.Errorf("the node was given %v, %v, want %s", out["log"], err, want)
 	}
 }
@@ -560,7 +562,7 @@ func TestCommandsLeadWithoutEdges(t *testing.T) {
 // the same.
 func TestThreeWaysToGo(t *testing.T) {
 	type moved struct {
-		Log  treadle.List[string]
+		Log  reduce.List[string]
 		Next treadle.Goto
 	}
 	for name, add := range map[string]func(*treadle.Builder[trail]){
@@ -569,17 +571,17 @@ func TestThreeWaysToGo(t *testing.T) {
 		},
 		"field": func(b *treadle.Builder[trail]) {
 			treadle.AddNode(b, "a", func(context.Context, trail) (moved, error) {
-				return moved{treadle.List[string]{"a"}, treadle.To("c")}, nil
+				return moved{reduce.List[string]{"a"}, treadle.To("c")}, nil
 			}, treadle.Destinations("c"))
 		},
 		"pointer": func(b *treadle.Builder[trail]) {
 			treadle.AddNode(b, "a", func(context.Context, trail) (*moved, error) {
-				return &moved{treadle.List[string]{"a"}, treadle.To("c")}, nil
+				return &moved{reduce.List[string]{"a"}, treadle.To("c")}, nil
 			}, treadle.Destinations("c"))
 		},
 		"command": func(b *treadle.Builder[trail]) {
 			treadle.AddNode(b, "a", func(context.Context, trail) (treadle.Command[trod], error) {
-				return treadle.Command[trod]{Update: &trod{treadle.List[string]{"a"}}, Goto: treadle.To("c")}, nil
+				return treadle.Command[trod]{Update: &trod{reduce.List[string]{"a"}}, Goto: treadle.To("c")}, nil
 			}, treadle.Destination("c", "on"))
 		},
 	} {
@@ -613,7 +615,7 @@ func TestGotoAddsToEdges(t *testing.T) {
 		b := trailOf("b", "c")
 		first := true
 		treadle.AddNode(b, "a", func(context.Context, struct{}) (treadle.Command[trod], error) {
-			c := treadle.Command[trod]{Update: &trod{treadle.List[string]{"a"}}}
+			c := treadle.Command[trod]{Update: &trod{reduce.List[string]{"a"}}}
 			if first {
 				c.Goto = test.to
 			}
@@ -632,10 +634,10 @@ func TestGotoAddsToEdges(t *testing.T) {
 func TestGotoSeveral(t *testing.T) {
 	b := trailOf("b", "c")
 	treadle.AddNode(b, "w", func(_ context.Context, n int) (trod, error) {
-		return trod{treadle.List[string]{fmt.Sprint("w", n)}}, nil
+		return trod{reduce.List[string]{fmt.Sprint("w", n)}}, nil
 	})
 	treadle.AddNode(b, "a", func(context.Context, struct{}) (treadle.Command[trod], error) {
-		return treadle.Command[trod]{Update: &trod{treadle.List[string]{"a"}}, Goto: append(treadle.To("c", "b"), treadle.Send("w", 1)...)}, nil
+		return treadle.Command[trod]{Update: &trod{reduce.List[string]{"a"}}, Goto: append(treadle.To("c", "b"), treadle.Send("w", 1)...)}, nil
 	}, treadle.Destinations("b", "c", "w"))
 	b.Edge(treadle.Start, "a")
 	if got := walk(t, ready(t, b, nil)); got != "a b c w1" {
@@ -671,7 +673,7 @@ func TestGotoToAnUnknownNode(t *testing.T) {
 	thread := ready(t, b, &treadle.Options{Saver: checkpoint.NewMemory()}).Thread("1")
 	_, err := thread.Run(t.Context(), trail{N: 3})
 	wantText(t, err, `graph "lost": node "a" (step 1): goto "ghost": there is no such node; there are a`)
-	e, ok := errors.AsType[*treadle.GotoError](err)
+	e, ok := errors.AsType[*treadletype.GotoError](err)
 	if !ok || e.Graph != "lost" || e.To != "ghost" {
 		t.Errorf("the error is %+v", e)
 	}
@@ -685,11 +687,11 @@ func TestGotoToAnUnknownNode(t *testing.T) {
 // updates. In streams the updates of one field are a list; a task folds them.
 func TestListOfCommands(t *testing.T) {
 	type both struct {
-		Log *treadle.List[string]
+		Log *reduce.List[string]
 		N   *int
 	}
 	seven := 7
-	log := func(s string) *treadle.List[string] { return &treadle.List[string]{s} }
+	log := func(s string) *reduce.List[string] { return &reduce.List[string]{s} }
 	build := func() *treadle.Builder[trail] {
 		b := trailOf("b")
 		treadle.AddNode(b, "a", func(context.Context, trail) ([]treadle.Command[both], error) {
@@ -783,15 +785,15 @@ func TestEmptyCommandSaysNothing(t *testing.T) {
 // a pointer that is optional.
 func TestCommandUpdatesWithAStructOrAMap(t *testing.T) {
 	type full struct {
-		Log treadle.List[string]
+		Log reduce.List[string]
 		N   *int
 	}
 	b := treadle.New[trail]("updates")
 	treadle.AddNode(b, "a", func(context.Context, trail) (treadle.Command[full], error) {
-		return treadle.Command[full]{Update: &full{Log: treadle.List[string]{"a"}}, Goto: treadle.To("b")}, nil
+		return treadle.Command[full]{Update: &full{Log: reduce.List[string]{"a"}}, Goto: treadle.To("b")}, nil
 	}, treadle.Destinations("b"))
 	treadle.AddNode(b, "b", func(context.Context, trail) (treadle.Command[treadle.Update], error) {
-		return treadle.Command[treadle.Update]{Update: &treadle.Update{"log": treadle.List[string]{"b"}}}, nil
+		return treadle.Command[treadle.Update]{Update: &treadle.Update{"log": reduce.List[string]{"b"}}}, nil
 	}, treadle.Destinations(treadle.End))
 	b.Edge(treadle.Start, "a")
 	out, err := ready(t, b, nil).Run(t.Context(), trail{N: 4})
@@ -814,19 +816,19 @@ func TestCommandForAParentThatIsNotThere(t *testing.T) {
 // Parity: 62. A planner that goes to what is next, one node or several.
 func TestPlannerLoop(t *testing.T) {
 	type state struct {
-		Plan [][]string           `json:"plan"`
-		Log  treadle.List[string] `json:"log"`
+		Plan [][]string          `json:"plan"`
+		Log  reduce.List[string] `json:"log"`
 	}
 	type planned struct {
 		Plan [][]string
-		Log  treadle.List[string]
+		Log  reduce.List[string]
 	}
 	b := treadle.New[state]("planner")
 	treadle.AddNode(b, "planner", func(_ context.Context, s state) (treadle.Command[planned], error) {
 		if len(s.Plan) == 0 {
-			return treadle.Command[planned]{Update: &planned{Log: treadle.List[string]{"done"}}, Goto: treadle.To(treadle.End)}, nil
+			return treadle.Command[planned]{Update: &planned{Log: reduce.List[string]{"done"}}, Goto: treadle.To(treadle.End)}, nil
 		}
-		return treadle.Command[planned]{Update: &planned{s.Plan[1:], treadle.List[string]{"plan"}}, Goto: treadle.To(s.Plan[0]...)}, nil
+		return treadle.Command[planned]{Update: &planned{s.Plan[1:], reduce.List[string]{"plan"}}, Goto: treadle.To(s.Plan[0]...)}, nil
 	})
 	b.Edge(treadle.Start, "planner")
 	for _, n := range []string{"one", "two", "three", "four"} {
@@ -845,7 +847,7 @@ func TestCommandOnAFreshThreadIsAppliedOnce(t *testing.T) {
 	b := trailOf("a", "b")
 	b.Branch(treadle.Start, func(context.Context, trail) (treadle.Goto, error) { return treadle.To("a"), nil }, "a", "b")
 	thread := ready(t, b, &treadle.Options{Saver: checkpoint.NewMemory()}).Thread("1")
-	_, err := thread.Update(t.Context(), treadle.Command[trod]{Update: &trod{treadle.List[string]{"edit"}}, Goto: treadle.To("b")})
+	_, err := thread.Update(t.Context(), treadle.Command[trod]{Update: &trod{reduce.List[string]{"edit"}}, Goto: treadle.To("b")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -866,7 +868,7 @@ func TestMaxConcurrencyBoundsCommandSends(t *testing.T) {
 			}
 			defer now.Add(-1)
 			<-time.After(time.Second)
-			return trod{treadle.List[string]{fmt.Sprint(i)}}, nil
+			return trod{reduce.List[string]{fmt.Sprint(i)}}, nil
 		})
 		treadle.AddNode(b, "top", func(context.Context, trail) (treadle.Command[trod], error) {
 			var to treadle.Goto

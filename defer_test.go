@@ -8,6 +8,7 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/reduce"
 )
 
 // A deferred node waits for the longest way.
@@ -174,11 +175,11 @@ func TestDeferredNodeOnAThread(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	same(t, "log", treadle.List[string]{"a", "b", "last"}, out.Log)
+	same(t, "log", reduce.List[string]{"a", "b", "last"}, out.Log)
 	if out, err = g.Thread("begun again").Run(t.Context(), diary{}); err != nil {
 		t.Fatal(err)
 	}
-	same(t, "log", treadle.List[string]{"a", "a", "b", "last"}, out.Log)
+	same(t, "log", reduce.List[string]{"a", "a", "b", "last"}, out.Log)
 }
 
 // A deferred node in a subgraph waits for its own graph only.

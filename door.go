@@ -15,6 +15,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/draw"
 	"github.com/treadle-go/treadle/internal/pregel"
 )
 
@@ -24,10 +25,10 @@ import (
 type AnyGraph interface {
 	Name() string
 	Schemas() (Schemas, error)
-	Shape() Shape
+	Shape() draw.Shape
 	// Open returns a handle on a thread; with an empty id nothing is kept and
 	// only RunJSON and StreamJSON work.
-	Open(thread string, opts ...Option) AnyThread
+	Open(thread string, opts ...RunOption) AnyThread
 
 	compiled() *pregel.Plan
 }
@@ -37,6 +38,7 @@ type AnyThread interface {
 	ID() string
 	// RunJSON runs with an input, or goes on from the last checkpoint if it is nil.
 	RunJSON(ctx context.Context, input json.RawMessage) (json.RawMessage, error)
+	// StreamJSON is RunJSON as a stream. Its last event is a Finished[json.RawMessage].
 	StreamJSON(ctx context.Context, input json.RawMessage, opts ...StreamOption) iter.Seq2[Event, error]
 	// CommandJSON goes on with a command in LangGraph's shape: {"resume": answer
 	// or answers by id, "update": fields, "goto": names or {"node", "input"}},
@@ -46,8 +48,12 @@ type AnyThread interface {
 	// input: the update is taken as one, and the first nodes run beside those
 	// that it goes to.
 	CommandJSON(ctx context.Context, command json.RawMessage, opts ...StreamOption) iter.Seq2[Event, error]
+	// At and Nested are those of Thread.
+	At(id checkpoint.ID) AnyThread
+	Nested(namespace ...string) (AnyThread, error)
 	State(ctx context.Context) (*Snapshot, error)
-	History(ctx context.Context, opts ...HistoryOption) iter.Seq2[*Snapshot, error]
+	History(ctx context.Context, o *HistoryOptions) iter.Seq2[*Snapshot, error]
+	// UpdateJSON is Thread.Update with values by their JSON names; null writes nothing.
 	UpdateJSON(ctx context.Context, values json.RawMessage, opts ...UpdateOption) (checkpoint.ID, error)
 }
 
@@ -60,15 +66,55 @@ type Schemas struct {
 }
 
 // Open implements [AnyGraph].
-func (g *core) Open(thread string, opts ...Option) AnyThread {
-	l := g.line(thread, opts)
-	return &l
+func (g *core) Open(thread string, opts ...RunOption) AnyThread {
+	return &anyThread{g.handle(thread, opts)}
 }
 
-// ContextJSON is [Context] for callers who have JSON; the graph must declare
-// its [ContextType].
-func ContextJSON(raw json.RawMessage) Option {
-	return runOption(func(s *pregel.Settings) { s.Context = raw })
+// Any returns the thread with JSON in and out instead of Go values.
+func (t *handle) Any() AnyThread { return &anyThread{*t} }
+
+// anyThread is a handle with JSON in and out.
+type anyThread struct{ handle }
+
+// checkRun is check for a run, which needs neither a thread nor a saver.
+func (t *anyThread) checkRun(ctx context.Context) error {
+	if t.id == "" {
+		return nil
+	}
+	return t.check(ctx)
+}
+
+// At implements [AnyThread].
+func (t *anyThread) At(id checkpoint.ID) AnyThread { return &anyThread{t.at(id)} }
+
+// Nested implements [AnyThread].
+func (t *anyThread) Nested(namespace ...string) (AnyThread, error) {
+	h, err := t.nested(namespace)
+	if err != nil {
+		return nil, err
+	}
+	return &anyThread{h}, nil
+}
+
+// RunJSON implements [AnyThread].
+func (t *anyThread) RunJSON(ctx context.Context, input json.RawMessage) (json.RawMessage, error) {
+	if err := t.checkRun(ctx); err != nil {
+		return nil, err
+	}
+	return t.core.runJSON(ctx, input)
+}
+
+// StreamJSON implements [AnyThread].
+func (t *anyThread) StreamJSON(ctx context.Context, input json.RawMessage, opts ...StreamOption) iter.Seq2[Event, error] {
+	if err := t.checkRun(ctx); err != nil {
+		return func(yield func(Event, error) bool) { yield(nil, err) }
+	}
+	return t.core.streamJSON(ctx, input, opts)
+}
+
+// UpdateJSON implements [AnyThread].
+func (t *anyThread) UpdateJSON(ctx context.Context, values json.RawMessage, opts ...UpdateOption) (checkpoint.ID, error) {
+	return t.update(ctx, values, opts)
 }
 
 // Schemas returns the JSON schemas of the graph's input, output, state and
@@ -103,25 +149,19 @@ func (g *core) Schemas() (Schemas, error) {
 }
 
 // schemaOf is the JSON schema of a Go type. A type whose JSON is not that of its
-// fields says so itself. The accumulating types of this package look in JSON like
-// what they hold.
+// fields says so itself. The types of package reduce look in JSON like what they
+// hold.
 func schemaOf(t reflect.Type) (*jsonschema.Schema, error) {
 	if t.Kind() != reflect.Interface && t.Implements(reflect.TypeFor[interface{ JSONSchema() *jsonschema.Schema }]()) {
 		return reflect.Zero(t).Interface().(interface{ JSONSchema() *jsonschema.Schema }).JSONSchema(), nil
 	}
-	if t.Implements(reflect.TypeFor[interface{ schemaType() reflect.Type }]()) {
-		t = reflect.Zero(t).Interface().(interface{ schemaType() reflect.Type }).schemaType()
+	if t.Implements(reflect.TypeFor[interface{ JSONType() reflect.Type }]()) {
+		t = reflect.Zero(t).Interface().(interface{ JSONType() reflect.Type }).JSONType()
 	}
 	// The library would take raw JSON for a list of numbers.
 	anything := map[reflect.Type]*jsonschema.Schema{reflect.TypeFor[json.RawMessage](): {}}
 	return jsonschema.ForType(t, &jsonschema.ForOptions{IgnoreInvalidTypes: true, TypeSchemas: anything})
 }
-
-func (l List[T]) schemaType() reflect.Type   { return reflect.TypeFor[[]T]() }
-func (s Set[T]) schemaType() reflect.Type    { return reflect.TypeFor[[]T]() }
-func (m Map[K, V]) schemaType() reflect.Type { return reflect.TypeFor[map[K]V]() }
-func (s Sum[T]) schemaType() reflect.Type    { return reflect.TypeFor[T]() }
-func (m Max[T]) schemaType() reflect.Type    { return reflect.TypeFor[T]() }
 
 func jsonInput(raw json.RawMessage) pregel.Input {
 	if raw == nil {
@@ -155,7 +195,7 @@ func finishJSON(at Origin, out any) Event {
 }
 
 // CommandJSON implements [AnyThread].
-func (t *line) CommandJSON(ctx context.Context, command json.RawMessage, opts ...StreamOption) iter.Seq2[Event, error] {
+func (t *anyThread) CommandJSON(ctx context.Context, command json.RawMessage, opts ...StreamOption) iter.Seq2[Event, error] {
 	in, err := commandInput(command)
 	if err != nil {
 		return func(yield func(Event, error) bool) {

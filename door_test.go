@@ -10,30 +10,32 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/reduce"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // shelf has a field of every kind that accumulates, and some that do not.
 type shelf struct {
-	Title string                   `json:"title"`
-	Price *float64                 `json:"price"`
-	Tags  treadle.List[string]     `json:"tags"`
-	Seen  treadle.Set[int]         `json:"seen"`
-	Count treadle.Sum[int]         `json:"count"`
-	Best  treadle.Max[float64]     `json:"best"`
-	Notes treadle.Map[string, any] `json:"notes"`
-	Extra any                      `json:"extra"`
+	Title string                  `json:"title"`
+	Price *float64                `json:"price"`
+	Tags  reduce.List[string]     `json:"tags"`
+	Seen  reduce.Set[int]         `json:"seen"`
+	Count reduce.Sum[int]         `json:"count"`
+	Best  reduce.Max[float64]     `json:"best"`
+	Notes reduce.Map[string, any] `json:"notes"`
+	Extra any                     `json:"extra"`
 }
 
 // shelves is a graph that a caller knows by its JSON only.
 func shelves(t *testing.T) treadle.AnyGraph {
 	t.Helper()
 	type put struct {
-		Tags  treadle.List[string]
-		Count treadle.Sum[int]
+		Tags  reduce.List[string]
+		Count reduce.Sum[int]
 	}
 	b := treadle.New[shelf]("shelves")
 	treadle.AddNode(b, "put", func(_ context.Context, s shelf) (put, error) {
-		return put{treadle.List[string]{"put"}, treadle.SumOf(1)}, nil
+		return put{reduce.List[string]{"put"}, reduce.SumOf(1)}, nil
 	})
 	treadle.AddNode(b, "sort", func(context.Context, shelf) (struct{}, error) { return struct{}{}, nil })
 	b.Edge(treadle.Start, "put")
@@ -42,7 +44,7 @@ func shelves(t *testing.T) treadle.AnyGraph {
 }
 
 // asked runs a graph by JSON without keeping anything.
-func asked(t *testing.T, g treadle.AnyGraph, in string, opts ...treadle.Option) (string, error) {
+func asked(t *testing.T, g treadle.AnyGraph, in string, opts ...treadle.RunOption) (string, error) {
 	t.Helper()
 	raw, err := g.Open("", opts...).RunJSON(t.Context(), json.RawMessage(in))
 	return string(raw), err
@@ -51,7 +53,7 @@ func asked(t *testing.T, g treadle.AnyGraph, in string, opts ...treadle.Option) 
 // Parity: 5.
 func TestSchemas(t *testing.T) {
 	type ask struct{ Title string }
-	type answer struct{ Tags treadle.List[string] }
+	type answer struct{ Tags reduce.List[string] }
 	type user struct {
 		Name string `json:"name"`
 	}
@@ -63,8 +65,8 @@ func TestSchemas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	root := treadle.New[treadle.List[int]]("root")
-	treadle.AddNode(root, "node", func(context.Context, treadle.List[int]) (treadle.List[int], error) { return nil, nil })
+	root := treadle.New[reduce.List[int]]("root")
+	treadle.AddNode(root, "node", func(context.Context, reduce.List[int]) (reduce.List[int], error) { return nil, nil })
 	root.Edge(treadle.Start, "node")
 	dynamic := treadle.New[treadle.Update]("dynamic")
 	treadle.AddField[int](dynamic, "n")
@@ -156,15 +158,15 @@ func TestRunJSONRefusesWrongInputs(t *testing.T) {
 		`{"titel":"x"}`:      {"titel", "the state has no such field"},
 		`{"Title":"x"}`:      {"Title", "the state has no such field"},
 		`{"title":1}`:        {"title", "want string"},
-		`{"tags":"a"}`:       {"tags", "want treadle.List[string]"},
-		`{"count":"many"}`:   {"count", "want treadle.Sum[int]"},
+		`{"tags":"a"}`:       {"tags", "want reduce.List[string]"},
+		`{"count":"many"}`:   {"count", "want reduce.Sum[int]"},
 		`[1]`:                {"", "want a JSON object of fields"},
 		`"text"`:             {"", "want a JSON object of fields"},
 		`{"title":"x"`:       {"", "want a JSON object of fields"},
 		`{"count":1,"x":{}}`: {"x", "the state has no such field"},
 	} {
 		_, err := asked(t, g, in)
-		problem, ok := errors.AsType[*treadle.UpdateError](err)
+		problem, ok := errors.AsType[*treadletype.UpdateError](err)
 		if !ok {
 			t.Errorf("%s: got %v", in, err)
 			continue
@@ -181,11 +183,11 @@ func TestRunJSONFiltersByTheInputType(t *testing.T) {
 	type ask struct{ Title string }
 	type answer struct {
 		Title string
-		Tags  treadle.List[string]
+		Tags  reduce.List[string]
 	}
 	b := treadle.New[shelf]("filtered")
 	treadle.AddNode(b, "node", func(_ context.Context, s shelf) (answer, error) {
-		return answer{s.Title + "!", treadle.List[string]{fmt.Sprint(len(s.Tags))}}, nil
+		return answer{s.Title + "!", reduce.List[string]{fmt.Sprint(len(s.Tags))}}, nil
 	})
 	b.Edge(treadle.Start, "node")
 	g, err := treadle.Compile[ask, answer](b, nil)
@@ -237,7 +239,7 @@ func TestOverwriteInJSON(t *testing.T) {
 	}
 	same(t, "a map that only looks like it", `{"tags":["put"],"seen":[],"count":1,"notes":{"__overwrite__":1,"other":2}}`, out)
 	_, err = asked(t, shelves(t), `{"tags":{"__overwrite__":1}}`)
-	if problem, ok := errors.AsType[*treadle.UpdateError](err); !ok || problem.Field != "tags" {
+	if problem, ok := errors.AsType[*treadletype.UpdateError](err); !ok || problem.Field != "tags" {
 		t.Errorf("got %v", err)
 	}
 }
@@ -270,7 +272,7 @@ func TestOpenThreads(t *testing.T) {
 		"state without a thread":  {func() error { _, err := shelves(t).Open("").State(t.Context()); return err }, treadle.ErrNoThread},
 		"update without a thread": {func() error { _, err := shelves(t).Open("").UpdateJSON(t.Context(), in); return err }, treadle.ErrNoThread},
 		"history without a thread": {func() error {
-			for _, err := range shelves(t).Open("").History(t.Context()) {
+			for _, err := range shelves(t).Open("").History(t.Context(), nil) {
 				return err
 			}
 			return nil
@@ -306,7 +308,7 @@ func TestStreamJSON(t *testing.T) {
 		`finished {"title":"Emma","tags":["put"],"seen":[],"count":1,"notes":{}}`,
 	}, got)
 	_, err := heard(thread.StreamJSON(t.Context(), json.RawMessage(`{"x":1}`)))
-	if _, ok := errors.AsType[*treadle.UpdateError](err); !ok {
+	if _, ok := errors.AsType[*treadletype.UpdateError](err); !ok {
 		t.Errorf("got %v", err)
 	}
 }
@@ -343,7 +345,7 @@ func TestThreadThroughTheDoor(t *testing.T) {
 		t.Fatal(err)
 	}
 	var history []string
-	for snap, err := range thread.History(t.Context()) {
+	for snap, err := range thread.History(t.Context(), nil) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -359,7 +361,7 @@ func TestThreadThroughTheDoor(t *testing.T) {
 		"-1 input [__start__]",
 	}, history)
 	n := 0
-	for snap, err := range thread.History(t.Context(), treadle.Limit(1), treadle.Earlier(edited)) {
+	for snap, err := range thread.History(t.Context(), &treadle.HistoryOptions{Limit: 1, Before: edited}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -382,12 +384,12 @@ func TestUpdateJSONRefusesWhatDoesNotFit(t *testing.T) {
 		values, as, field, msg string
 	}{
 		{`{"x":1}`, "put", "x", "the state has no such field"},
-		{`{"count":[]}`, "put", "count", "want treadle.Sum[int]"},
+		{`{"count":[]}`, "put", "count", "want reduce.Sum[int]"},
 		{`[]`, "put", "", "want a JSON object of fields"},
 		{`{}`, "nobody", "", "there is no such node; there are put, sort"},
 	} {
 		_, err := thread.UpdateJSON(t.Context(), json.RawMessage(tt.values), treadle.AsNode(tt.as))
-		problem, ok := errors.AsType[*treadle.UpdateError](err)
+		problem, ok := errors.AsType[*treadletype.UpdateError](err)
 		if !ok || problem.Field != tt.field || !strings.Contains(problem.Msg, tt.msg) {
 			t.Errorf("%s as %s: got %v", tt.values, tt.as, err)
 		}
@@ -416,7 +418,7 @@ func TestContextJSON(t *testing.T) {
 	greet := func(declare func(*treadle.Builder[diary])) treadle.AnyGraph {
 		b := treadle.New[diary]("greet")
 		treadle.AddNode(b, "node", func(ctx context.Context, _ diary) (page, error) {
-			v, ok := treadle.ContextOf[visitor](ctx)
+			v, ok := treadle.ContextFrom[visitor](ctx)
 			return did(fmt.Sprintf("%s %d %v", v.Name, v.Age, ok)), nil
 		})
 		b.Edge(treadle.Start, "node")
@@ -427,22 +429,22 @@ func TestContextJSON(t *testing.T) {
 	plain := greet(func(*treadle.Builder[diary]) {})
 	for name, tt := range map[string]struct {
 		g    treadle.AnyGraph
-		opt  treadle.Option
+		opt  treadle.RunOption
 		want string // the output, or a part of the error
 	}{
-		"json":         {declared, treadle.ContextJSON(json.RawMessage(`{"name":"ada","age":36}`)), `{"log":["ada 36 true"]}`},
-		"partly":       {declared, treadle.ContextJSON(json.RawMessage(`{"name":"ada"}`)), `{"log":["ada 0 true"]}`},
+		"json":         {declared, treadle.Context(json.RawMessage(`{"name":"ada","age":36}`)), `{"log":["ada 36 true"]}`},
+		"partly":       {declared, treadle.Context(json.RawMessage(`{"name":"ada"}`)), `{"log":["ada 0 true"]}`},
 		"typed":        {declared, treadle.Context(visitor{"bob", 1}), `{"log":["bob 1 true"]}`},
 		"undeclared":   {plain, treadle.Context(visitor{"bob", 1}), `{"log":["bob 1 true"]}`},
 		"none":         {declared, treadle.Tags(), `{"log":[" 0 false"]}`},
 		"wrong type":   {declared, treadle.Context("bob"), `graph "greet": context: is string, the graph wants treadle_test.visitor`},
-		"wrong json":   {declared, treadle.ContextJSON(json.RawMessage(`{"age":"old"}`)), `graph "greet": context: want treadle_test.visitor: json: cannot unmarshal string`},
-		"no object":    {declared, treadle.ContextJSON(json.RawMessage(`[1]`)), `graph "greet": context: want treadle_test.visitor: json: cannot unmarshal array`},
-		"null":         {declared, treadle.ContextJSON(json.RawMessage(` null`)), `{"log":[" 0 false"]}`},
-		"misspelt":     {declared, treadle.ContextJSON(json.RawMessage(`{"nmae":"ada"}`)), `graph "greet": context: want treadle_test.visitor: json: unknown field "nmae": it has name, age`},
-		"broken":       {declared, treadle.ContextJSON(json.RawMessage(`{`)), `graph "greet": context: want treadle_test.visitor: unexpected end of JSON input`},
-		"not declared": {plain, treadle.ContextJSON(json.RawMessage(`{}`)), `graph "greet": context: it came as JSON and the graph declares no type for it: use treadle.ContextType`},
-		"not valid":    {declared, treadle.ContextJSON(json.RawMessage(`{"age":-1}`)), `graph "greet": the context is not valid: nobody is that young`},
+		"wrong json":   {declared, treadle.Context(json.RawMessage(`{"age":"old"}`)), `graph "greet": context: want treadle_test.visitor: json: cannot unmarshal string`},
+		"no object":    {declared, treadle.Context(json.RawMessage(`[1]`)), `graph "greet": context: want treadle_test.visitor: json: cannot unmarshal array`},
+		"null":         {declared, treadle.Context(json.RawMessage(` null`)), `{"log":[" 0 false"]}`},
+		"misspelt":     {declared, treadle.Context(json.RawMessage(`{"nmae":"ada"}`)), `graph "greet": context: want treadle_test.visitor: json: unknown field "nmae": it has name, age`},
+		"broken":       {declared, treadle.Context(json.RawMessage(`{`)), `graph "greet": context: want treadle_test.visitor: unexpected end of JSON input`},
+		"not declared": {plain, treadle.Context(json.RawMessage(`{}`)), `graph "greet": context: it came as JSON and the graph declares no type for it: use treadle.ContextType`},
+		"not valid":    {declared, treadle.Context(json.RawMessage(`{"age":-1}`)), `graph "greet": the context is not valid: nobody is that young`},
 	} {
 		out, err := asked(t, tt.g, `{}`, tt.opt)
 		if err != nil {
@@ -465,7 +467,7 @@ func TestTheDoorLeadsToEverything(t *testing.T) {
 			return treadle.Command[page]{Update: &up, Goto: append(work.Send(1), work.Send(2)...)}, nil
 		}, treadle.Destinations("work"))
 		treadle.AddNode(b, "last", func(context.Context, diary) (cleared, error) {
-			return cleared{treadle.Overwrite[treadle.List[string]]{Value: treadle.List[string]{"only"}}}, nil
+			return cleared{treadle.Overwrite[reduce.List[string]]{Value: reduce.List[string]{"only"}}}, nil
 		}, treadle.Defer())
 		b.Edge(treadle.Start, "plan")
 		b.Edge("work", "last")
@@ -487,7 +489,7 @@ func TestTheDoorLeadsToEverything(t *testing.T) {
 	for name, b := range map[string]*treadle.Builder[diary]{"sends, a command, an overwrite": sent(), "a handler": handled(), "a subgraph": nest()} {
 		t.Run(name, func(t *testing.T) {
 			g := weave(t, b, &treadle.Options{Saver: checkpoint.NewMemory()})
-			in := diary{Topic: "owls", Log: treadle.List[string]{"in"}}
+			in := diary{Topic: "owls", Log: reduce.List[string]{"in"}}
 			typed, err := g.Run(t.Context(), in)
 			if err != nil {
 				t.Fatal(err)
@@ -527,7 +529,7 @@ func TestTheDoorLeadsToEverything(t *testing.T) {
 
 // A one-channel graph takes and gives its bare value.
 func TestOneChannelThroughTheDoor(t *testing.T) {
-	type words = treadle.List[string]
+	type words = reduce.List[string]
 	b := treadle.New[words]("words")
 	treadle.AddNode(b, "add", func(_ context.Context, w words) (words, error) { return words{fmt.Sprint(len(w))}, nil })
 	b.Edge(treadle.Start, "add")
@@ -549,7 +551,7 @@ func TestOneChannelThroughTheDoor(t *testing.T) {
 	}
 	same(t, "state", `["z"]`, snap.Values.String())
 	_, err = thread.RunJSON(t.Context(), json.RawMessage(`{"a":1}`))
-	if _, ok := errors.AsType[*treadle.UpdateError](err); !ok {
+	if _, ok := errors.AsType[*treadletype.UpdateError](err); !ok {
 		t.Errorf("got %v", err)
 	}
 }

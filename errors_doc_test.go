@@ -16,9 +16,11 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
-// docs/errors.md has a section for every exported error of the root package and of checkpoint, and for nothing else.
+// docs/errors.md has a section for every exported error of treadletype and of checkpoint, and for nothing else. The
+// errors of the root package are aliases of those in treadletype.
 func TestEveryErrorIsDocumented(t *testing.T) {
 	page, err := os.ReadFile("docs/errors.md")
 	if err != nil {
@@ -30,7 +32,7 @@ func TestEveryErrorIsDocumented(t *testing.T) {
 	}
 	slices.Sort(sections)
 	var want []string
-	for dir, prefix := range map[string]string{".": "", "checkpoint": "checkpoint."} {
+	for dir, prefix := range map[string]string{"treadletype": "", "checkpoint": "checkpoint."} {
 		for _, name := range exportedErrors(t, dir) {
 			want = append(want, prefix+name)
 		}
@@ -99,38 +101,38 @@ func TestDocumentedErrorTextsAreTrue(t *testing.T) {
 			}
 		}
 	}
-	question := treadle.Pause{ID: "5f0c", Value: json.RawMessage(`"publish?"`), Node: "review"}
+	question := treadletype.Pause{ID: "5f0c", Value: json.RawMessage(`"publish?"`), Node: "review"}
 	for _, err := range []error{
-		&treadle.BuildError{Graph: "essay", Node: "draft", Field: "essay.draft.Titel", Msg: "is not in the state and nothing reads it: a misspelt name?"},
+		&treadletype.BuildError{Graph: "essay", Node: "draft", Field: "essay.draft.Titel", Msg: "is not in the state and nothing reads it: a misspelt name?"},
 		&treadle.NodeError{Graph: "essay", Node: "draft", Step: 2, Attempt: 3, Err: errors.New("connection refused")},
-		&treadle.StepLimitError{Graph: "essay", Limit: 25, Next: []string{"draft", "review"}},
-		&treadle.ConflictError{Field: "title", Nodes: []string{"draft", "review"}},
-		&treadle.ConflictError{Field: "log", Nodes: []string{"draft", "review"}, Overwrite: true},
-		&treadle.UpdateError{Graph: "essay", Field: "titel", Msg: "the state has no such field; it has log, title"},
-		&treadle.UpdateError{Graph: "essay", Field: "title", Msg: "is int, updates of this field are string"},
-		&treadle.UpdateError{Graph: "essay", Field: "log", Msg: "the input has a value of the state, main.Log, and updates of this field are main.Entry: leave it zero, or compile the graph with an input type whose field Log is main.Entry (treadle.Compile); treadle.Initial gives starting values"},
-		&treadle.UpdateError{Graph: "essay", Msg: `as plan: a branch behind it asks "where to?", and an update cannot wait for the answer: make the update as a node without such a branch, or as __input__ and continue the thread`},
-		&treadle.GotoError{Graph: "essay", To: "revew", Msg: "there is no such node; there are draft, review"},
-		&treadle.GotoError{Graph: "essay", To: "review", Msg: "Send of string, the node takes essay.Draft"},
-		&treadle.GotoError{Graph: "essay", Msg: "the branch returned no destination; return treadle.To(treadle.End) to stop"},
-		&treadle.GotoError{Graph: "essay", To: "memory", Msg: "several tasks of one step run it, and it keeps its state per thread, which can go on only once at a time: send to it in steps that follow each other, or leave out treadle.PerThread"},
-		&treadle.TimeoutError{Node: "draft", Limit: 30 * time.Second},
-		&treadle.TimeoutError{Node: "draft", Limit: 5 * time.Second, Idle: true},
-		&treadle.TimeoutError{Node: "draft", Limit: 30 * time.Second, Abandoned: true},
-		&treadle.MutationError{Node: "draft", Field: "Scores"},
-		&treadle.ValidationError{Graph: "essay", What: "the input", Err: errors.New("the title is empty")},
-		&treadle.ValidationError{Graph: "essay", What: "field title", Err: errors.New("the title is too long")},
-		&treadle.InterruptError{Graph: "essay", Pauses: []treadle.Pause{question}},
+		&treadletype.StepLimitError{Graph: "essay", Limit: 25, Next: []string{"draft", "review"}},
+		&treadletype.ConflictError{Field: "title", Nodes: []string{"draft", "review"}},
+		&treadletype.ConflictError{Field: "log", Nodes: []string{"draft", "review"}, Overwrite: true},
+		&treadletype.UpdateError{Graph: "essay", Field: "titel", Msg: "the state has no such field; it has log, title"},
+		&treadletype.UpdateError{Graph: "essay", Field: "title", Msg: "is int, updates of this field are string"},
+		&treadletype.UpdateError{Graph: "essay", Field: "log", Msg: "the input has a value of the state, main.Log, and updates of this field are main.Entry: leave it zero, or compile the graph with an input type whose field Log is main.Entry (treadle.Compile); Builder.Initial gives starting values"},
+		&treadletype.UpdateError{Graph: "essay", Msg: `as plan: a branch behind it asks "where to?", and an update cannot wait for the answer: make the update as a node without such a branch, or as __input__ and continue the thread`},
+		&treadletype.GotoError{Graph: "essay", To: "revew", Msg: "there is no such node; there are draft, review"},
+		&treadletype.GotoError{Graph: "essay", To: "review", Msg: "Send of string, the node takes essay.Draft"},
+		&treadletype.GotoError{Graph: "essay", Msg: "the branch returned no destination; return treadle.To(treadle.End) to stop"},
+		&treadletype.GotoError{Graph: "essay", To: "memory", Msg: "several tasks of one step run it, and it keeps its state per thread, which can go on only once at a time: send to it in steps that follow each other, or leave out treadle.PerThread"},
+		&treadletype.TimeoutError{Node: "draft", Limit: 30 * time.Second},
+		&treadletype.TimeoutError{Node: "draft", Limit: 5 * time.Second, Idle: true},
+		&treadletype.TimeoutError{Node: "draft", Limit: 30 * time.Second, Abandoned: true},
+		&treadletype.MutationError{Node: "draft", Field: "Scores"},
+		&treadletype.ValidationError{Graph: "essay", What: "the input", Err: errors.New("the title is empty")},
+		&treadletype.ValidationError{Graph: "essay", What: "field title", Err: errors.New("the title is too long")},
+		&treadle.InterruptError{Graph: "essay", Pauses: []treadletype.Pause{question}},
 		&treadle.InterruptError{Graph: "essay", Before: []string{"publish"}},
-		&treadle.OrderError{Call: 2, Recorded: "fast", Made: "slow"},
-		&treadle.AnswerError{Pause: question, Answer: json.RawMessage("35"), Err: errors.New(`validating root: type: 35 has type "integer", want "boolean"`)},
-		&treadle.SwallowedInterruptError{Pauses: []treadle.Pause{question}},
-		&treadle.InterruptChangedError{Node: "review", Answered: json.RawMessage(`"the name?"`), Asked: json.RawMessage(`"the age?"`)},
-		&treadle.StoredValueError{Graph: "essay", Thread: "7", Checkpoint: checkpoint.ID{0x1e, 0xc9, 0x41, 0x4c, 0x23, 0x2a, 0x6b, 0, 0xb3, 0xc8, 0x9f, 0x6b, 0xde, 0xce, 0xd8, 0x46}, Field: "title", Stored: "a JSON number", Want: "string", Err: errors.New("json: cannot unmarshal number into Go value of type string")},
+		&treadletype.OrderError{Call: 2, Recorded: "fast", Made: "slow"},
+		&treadletype.AnswerError{Pause: question, Answer: json.RawMessage("35"), Err: errors.New(`validating root: type: 35 has type "integer", want "boolean"`)},
+		&treadletype.SwallowedInterruptError{Pauses: []treadletype.Pause{question}},
+		&treadletype.InterruptChangedError{Node: "review", Answered: json.RawMessage(`"the name?"`), Asked: json.RawMessage(`"the age?"`)},
+		&treadletype.StoredValueError{Graph: "essay", Thread: "7", Checkpoint: checkpoint.ID{0x1e, 0xc9, 0x41, 0x4c, 0x23, 0x2a, 0x6b, 0, 0xb3, 0xc8, 0x9f, 0x6b, 0xde, 0xce, 0xd8, 0x46}, Field: "title", Stored: "a JSON number", Want: "string", Err: errors.New("json: cannot unmarshal number into Go value of type string")},
 		&checkpoint.LimitError{Field: "pages", Limit: 256 << 20, Got: 300_000_000},
 		&checkpoint.LimitError{Field: "tree", Depth: true, Limit: 9900, Got: 12_000},
 		&checkpoint.CodecError{Field: "pages", Codec: "gzip/1", Known: []string{"json"}},
-		treadle.ErrNoSaver, treadle.ErrNoThread, treadle.ErrNothingToContinue, treadle.ErrDrained,
+		treadle.ErrNoSaver, treadle.ErrNoThread, treadletype.ErrNilContext, treadle.ErrNothingToContinue, treadle.ErrDrained,
 		treadle.ErrAmbiguousResume, treadle.ErrNothingToResume, treadle.ErrUnknownPause, treadle.ErrOutsideRun,
 		checkpoint.ErrNotFound, checkpoint.ErrConflict, checkpoint.ErrFenced,
 	} {

@@ -7,22 +7,23 @@ import (
 	"time"
 
 	"github.com/treadle-go/treadle/internal/pregel"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
-// Mode is a kind of events that a stream may carry.
-type Mode pregel.Mode
+// Mode is a kind of events that a stream may carry. Modes can be combined with |.
+type Mode uint16
 
 // The modes of a stream.
 const (
-	ModeValues      = Mode(pregel.ModeValues)      // the state after each step: [Values]
-	ModeUpdates     = Mode(pregel.ModeUpdates)     // what each node wrote, and where the thread stands: [Updated], [Interrupted], [Abandoned]
-	ModeCustom      = Mode(pregel.ModeCustom)      // what nodes emit: [Custom]
-	ModeTokens      = Mode(pregel.ModeTokens)      // pieces of models' messages: [Token]
-	ModeTasks       = Mode(pregel.ModeTasks)       // nodes starting and ending: [TaskStarted], [TaskFinished]
-	ModeCheckpoints = Mode(pregel.ModeCheckpoints) // with a saver: [Checkpointed]
-	ModeDebug       = Mode(pregel.ModeDebug)       // tasks and checkpoints, rendered as LangGraph's debug mode
-	ModeEvents      = Mode(pregel.ModeEvents)      // graphs, nodes, models and tools as they live: [Lifecycle]
-	ModeWrites      = Mode(pregel.ModeWrites)      // with ModeEvents: the input and the writing of fields too
+	ModeValues      Mode = 1 << iota // the state after each step: [Values]
+	ModeUpdates                      // what each node wrote, and interrupts: [Updated], [Interrupted], [Abandoned]
+	ModeCustom                       // what nodes send with [Emit]: [Custom]
+	ModeTokens                       // pieces of models' messages: [Token]
+	ModeTasks                        // nodes starting and ending: [TaskStarted], [TaskFinished]
+	ModeCheckpoints                  // with a saver: [Checkpointed]
+	ModeDebug                        // tasks and checkpoints in the form of LangGraph's debug mode
+	ModeEvents                       // graphs, nodes, models and tools starting and ending: [Lifecycle]
+	ModeWrites                       // with ModeEvents: the input and the writing of fields too
 )
 
 // modeNames are the modes in LangGraph's words.
@@ -61,14 +62,16 @@ func (m Mode) check() error {
 	return nil
 }
 
-// ParseMode reads a mode's name on the wire.
-func ParseMode(name string) (Mode, bool) {
-	for m, n := range modeNames {
-		if n == name {
-			return m, true
+// UnmarshalText reads the name of a mode on the wire, such as "updates". The
+// name of [ModeTokens] is "messages".
+func (m *Mode) UnmarshalText(name []byte) error {
+	for mode, n := range modeNames {
+		if n == string(name) {
+			*m = mode
+			return nil
 		}
 	}
-	return 0, false
+	return fmt.Errorf("treadle: there is no stream mode %q: want one of %s", name, allModes)
 }
 
 // Event is one thing that happened in a run. It is one of the types of this
@@ -96,7 +99,7 @@ func (o Origin) Where() Origin { return o }
 type Values struct {
 	Origin
 	State  Record
-	Pauses []Pause // what an interrupted run waits for
+	Pauses []treadletype.Pause // what an interrupted run waits for
 }
 
 // Updated is what a node wrote.
@@ -134,7 +137,7 @@ type TaskFinished struct {
 	Origin
 	Result Record
 	Err    error
-	Pauses []Pause // questions it has stopped with
+	Pauses []treadletype.Pause // questions it has stopped with
 }
 
 // Checkpointed is a checkpoint that has been stored. With [Async] it comes when it

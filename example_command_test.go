@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/reduce"
 )
 
 // A command writes and says where to go in one.
@@ -68,11 +69,11 @@ func ExampleCommand_conditional() {
 func ExampleCommand_handoff() {
 	type State struct {
 		Turns int
-		Log   treadle.List[string]
+		Log   reduce.List[string]
 	}
 	type turn struct {
 		Turns int
-		Log   treadle.List[string]
+		Log   reduce.List[string]
 	}
 	type command = treadle.Command[turn]
 
@@ -82,10 +83,10 @@ func ExampleCommand_handoff() {
 		if s.Turns == 1 {
 			next = "another_agent"
 		}
-		return command{Update: &turn{s.Turns + 1, treadle.List[string]{"agent → " + next}}, Goto: treadle.To(next)}, nil
+		return command{Update: &turn{s.Turns + 1, reduce.List[string]{"agent → " + next}}, Goto: treadle.To(next)}, nil
 	}, treadle.Destinations("agent", "another_agent"))
 	treadle.AddNode(b, "another_agent", func(_ context.Context, s State) (command, error) {
-		return command{Update: &turn{s.Turns + 1, treadle.List[string]{"another_agent is done"}}}, nil
+		return command{Update: &turn{s.Turns + 1, reduce.List[string]{"another_agent is done"}}}, nil
 	}, treadle.Destinations(treadle.End))
 	b.Edge(treadle.Start, "agent")
 	g := treadle.Must(b.Compile(nil))
@@ -235,8 +236,8 @@ func ExampleDestination() {
 // A goto adds to a node's static edges, it does not replace them. Compile warns
 // about it unless the node is marked as meaning it.
 func ExampleAdditive() {
-	type State struct{ Log treadle.List[string] }
-	type entry struct{ Log treadle.List[string] }
+	type State struct{ Log reduce.List[string] }
+	type entry struct{ Log reduce.List[string] }
 
 	build := func(opts ...treadle.NodeOption) *treadle.Graph[State, State] {
 		b := treadle.New[State]("order")
@@ -244,7 +245,7 @@ func ExampleAdditive() {
 			return treadle.To("gift"), nil
 		}, append(opts, treadle.Destinations("gift"))...)
 		for _, name := range []string{"gift", "ship"} {
-			treadle.AddNode(b, name, func(context.Context, State) (entry, error) { return entry{treadle.List[string]{name}}, nil })
+			treadle.AddNode(b, name, func(context.Context, State) (entry, error) { return entry{reduce.List[string]{name}}, nil })
 		}
 		b.Edge(treadle.Start, "pay")
 		b.Edge("pay", "ship") // always
@@ -263,10 +264,10 @@ func ExampleAdditive() {
 
 // A node may return several commands, which are applied in order.
 func ExampleCommand_several() {
-	type State struct{ Log treadle.List[string] }
-	type entry struct{ Log treadle.List[string] }
+	type State struct{ Log reduce.List[string] }
+	type entry struct{ Log reduce.List[string] }
 	type command = treadle.Command[entry]
-	log := func(line string) *entry { return &entry{treadle.List[string]{line}} }
+	log := func(line string) *entry { return &entry{reduce.List[string]{line}} }
 
 	b := treadle.New[State]("several")
 	treadle.AddNode(b, "dispatch", func(context.Context, State) ([]command, error) {

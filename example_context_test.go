@@ -7,19 +7,21 @@ import (
 	"fmt"
 
 	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/reduce"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // A run is given a value that its nodes can read, here the model to use. A run
 // without one uses the default.
 //
 // Sample: A11.
-func ExampleContextOf() {
+func ExampleContextFrom() {
 	type State struct{ Answer string }
 	type Config struct{ LLM string }
 
 	b := treadle.New[State]("configured")
 	treadle.AddNode(b, "node_a", func(ctx context.Context, _ State) (State, error) {
-		config, ok := treadle.ContextOf[Config](ctx)
+		config, ok := treadle.ContextFrom[Config](ctx)
 		if !ok {
 			config.LLM = "openai"
 		}
@@ -40,21 +42,21 @@ func ExampleContextOf() {
 //
 // Sample: A12.
 func ExampleGraph_With() {
-	type State struct{ Calls treadle.List[string] }
-	type call struct{ Calls treadle.List[string] }
+	type State struct{ Calls reduce.List[string] }
+	type call struct{ Calls reduce.List[string] }
 	type Config struct{ LLM string }
 
 	b := treadle.New[State]("loop")
 	treadle.AddNode(b, "node_a", func(ctx context.Context, _ State) (call, error) {
-		config, _ := treadle.ContextOf[Config](ctx)
-		return call{treadle.List[string]{config.LLM}}, nil
+		config, _ := treadle.ContextFrom[Config](ctx)
+		return call{reduce.List[string]{config.LLM}}, nil
 	})
 	b.Edge(treadle.Start, "node_a")
 	b.Edge("node_a", "node_a") // for ever
 	g := treadle.Must(b.Compile(nil))
 
 	out, err := g.With(treadle.StepLimit(5), treadle.Context(Config{LLM: "anthropic"})).Run(context.Background(), State{})
-	limit, ok := errors.AsType[*treadle.StepLimitError](err)
+	limit, ok := errors.AsType[*treadletype.StepLimitError](err)
 	fmt.Println(ok, limit.Limit, limit.Next)
 	fmt.Println(out.Calls)
 	// Output:
@@ -73,14 +75,14 @@ func ExampleContextType() {
 	b := treadle.New[State]("greet")
 	treadle.ContextType[User](b)
 	treadle.AddNode(b, "greet", func(ctx context.Context, _ State) (State, error) {
-		user, _ := treadle.ContextOf[User](ctx)
+		user, _ := treadle.ContextFrom[User](ctx)
 		return State{"Hello, " + user.Name}, nil
 	})
 	b.Edge(treadle.Start, "greet")
 	g := treadle.Must(b.Compile(nil))
 
 	ctx := context.Background()
-	fmt.Println(g.With(treadle.ContextJSON(json.RawMessage(`{"name": "Ada"}`))).Run(ctx, State{}))
+	fmt.Println(g.With(treadle.Context(json.RawMessage(`{"name": "Ada"}`))).Run(ctx, State{}))
 	_, err := g.With(treadle.Context("Ada")).Run(ctx, State{})
 	fmt.Println(err)
 	// Output:
@@ -89,12 +91,12 @@ func ExampleContextType() {
 }
 
 // A node can know about the run that it is part of.
-func ExampleRunInfo() {
+func ExampleInfoFrom() {
 	type State struct{ Where string }
 
 	b := treadle.New[State]("info")
 	treadle.AddNode(b, "look", func(ctx context.Context, _ State) (State, error) {
-		info := treadle.RunInfo(ctx)
+		info := treadle.InfoFrom(ctx)
 		fmt.Println(info.RunID, info.Graph, info.Node, info.Tags, info.Metadata)
 		return State{fmt.Sprintf("step %d, attempt %d, %d steps left", info.Step, info.Attempt, info.RemainingSteps)}, nil
 	})
@@ -115,7 +117,7 @@ func ExampleRunInfo() {
 
 // A batch runs in parallel and keeps the order of its inputs. One failure does
 // not stop the others.
-func ExampleRunAll() {
+func ExampleGraph_RunAll() {
 	type State struct{ N int }
 
 	b := treadle.New[State]("inverse")
@@ -128,7 +130,7 @@ func ExampleRunAll() {
 	b.Edge(treadle.Start, "invert")
 	g := treadle.Must(b.Compile(nil))
 
-	outs, err := treadle.RunAll(context.Background(), g.With(treadle.MaxConcurrency(2)), []State{{10}, {0}, {4}})
+	outs, err := g.With(treadle.MaxConcurrency(2)).RunAll(context.Background(), []State{{10}, {0}, {4}})
 	fmt.Println(outs)
 	fmt.Println(err)
 	// Output:

@@ -9,6 +9,7 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/reduce"
 )
 
 // A server knows no Go types: it opens threads of any graph and speaks JSON.
@@ -50,10 +51,10 @@ func ExampleAnyGraph() {
 // The schemas tell a client what it may send and what it will get.
 func ExampleGraph_Schemas() {
 	type Question struct{ Text string }
-	type Answer struct{ Words treadle.List[string] }
+	type Answer struct{ Words reduce.List[string] }
 	type State struct {
-		Text  string               `json:"text"`
-		Words treadle.List[string] `json:"words"`
+		Text  string              `json:"text"`
+		Words reduce.List[string] `json:"words"`
 	}
 	type User struct {
 		Name string `json:"name"`
@@ -62,7 +63,7 @@ func ExampleGraph_Schemas() {
 	b := treadle.New[State]("split")
 	treadle.ContextType[User](b)
 	treadle.AddNode(b, "split", func(_ context.Context, q Question) (Answer, error) {
-		return Answer{treadle.List[string]{q.Text}}, nil
+		return Answer{reduce.List[string]{q.Text}}, nil
 	})
 	b.Edge(treadle.Start, "split")
 	g := treadle.Must(treadle.Compile[Question, Answer](b, nil))

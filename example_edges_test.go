@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/reduce"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // An edge from Start says where a run begins, an edge between nodes what comes
@@ -13,7 +15,7 @@ import (
 //
 // Sample: A8.
 func ExampleBuilder_Edge() {
-	type Path = treadle.List[string]
+	type Path = reduce.List[string]
 
 	b := treadle.New[Path]("edges")
 	for _, name := range []string{"node_a", "node_b"} {
@@ -36,14 +38,14 @@ func ExampleBuilder_Edge() {
 func ExampleBuilder_Branch() {
 	type State struct {
 		Level int
-		Path  treadle.List[string]
+		Path  reduce.List[string]
 	}
-	type visit struct{ Path treadle.List[string] }
+	type visit struct{ Path reduce.List[string] }
 
 	b := treadle.New[State]("branch")
 	for _, name := range []string{"node_a", "node_b", "node_c"} {
 		treadle.AddNode(b, name, func(context.Context, State) (visit, error) {
-			return visit{treadle.List[string]{name}}, nil
+			return visit{reduce.List[string]{name}}, nil
 		})
 	}
 	b.Edge(treadle.Start, "node_a")
@@ -128,14 +130,14 @@ func ExampleAddBranch() {
 func ExampleSwitch() {
 	type State struct {
 		Text string
-		Path treadle.List[string]
+		Path reduce.List[string]
 	}
-	type visit struct{ Path treadle.List[string] }
+	type visit struct{ Path reduce.List[string] }
 
 	b := treadle.New[State]("switch")
 	for _, name := range []string{"node_a", "node_b", "node_c"} {
 		treadle.AddNode(b, name, func(context.Context, State) (visit, error) {
-			return visit{treadle.List[string]{name}}, nil
+			return visit{reduce.List[string]{name}}, nil
 		})
 	}
 	isLong := func(_ context.Context, s State) (bool, error) { return len(s.Text) > 5, nil }
@@ -181,13 +183,13 @@ func ExampleSwitch_entry() {
 //
 // Sample: A17.
 func ExampleBuilder_Join() {
-	type State struct{ Log treadle.List[string] }
-	type entry struct{ Log treadle.List[string] }
+	type State struct{ Log reduce.List[string] }
+	type entry struct{ Log reduce.List[string] }
 
 	b := treadle.New[State]("join")
 	for _, name := range []string{"quick", "slow_1", "slow_2", "report"} {
 		treadle.AddNode(b, name, func(context.Context, State) (entry, error) {
-			return entry{treadle.List[string]{name}}, nil
+			return entry{reduce.List[string]{name}}, nil
 		})
 	}
 	b.Edge(treadle.Start, "quick")
@@ -237,7 +239,7 @@ func ExampleBuildError() {
 	_, err := b.Compile(nil)
 	fmt.Println(err)
 
-	first, ok := errors.AsType[*treadle.BuildError](err)
+	first, ok := errors.AsType[*treadletype.BuildError](err)
 	fmt.Println(ok, first.Graph)
 	// Output:
 	// graph "mistakes": sequence: it needs at least one node
@@ -248,13 +250,13 @@ func ExampleBuildError() {
 // A deferred node waits until nothing else is left to run, so branches of any
 // length can be summed up without naming their ends.
 func ExampleDefer() {
-	type State struct{ Log treadle.List[string] }
-	type entry struct{ Log treadle.List[string] }
+	type State struct{ Log reduce.List[string] }
+	type entry struct{ Log reduce.List[string] }
 
 	b := treadle.New[State]("defer")
 	add := func(name string, opts ...treadle.NodeOption) {
 		treadle.AddNode(b, name, func(context.Context, State) (entry, error) {
-			return entry{treadle.List[string]{name}}, nil
+			return entry{reduce.List[string]{name}}, nil
 		}, opts...)
 	}
 	add("short")

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // A node's error arrives with its place, and errors.Is still sees the cause. A
@@ -50,7 +51,7 @@ func ExampleConflictError() {
 	g := treadle.Must(b.Compile(nil))
 
 	_, err := g.Run(context.Background(), State{})
-	conflict, ok := errors.AsType[*treadle.ConflictError](err)
+	conflict, ok := errors.AsType[*treadletype.ConflictError](err)
 	fmt.Println(ok, conflict.Field, conflict.Nodes)
 	// Output:
 	// true Winner [hare tortoise]
@@ -67,10 +68,10 @@ func ExampleMutationError() {
 		return s, nil
 	})
 	b.Edge(treadle.Start, "reset")
-	g := treadle.Must(b.Compile(&treadle.Options{Check: treadle.CheckOn}))
+	g := treadle.Must(b.Compile(&treadle.Options{Check: new(true)}))
 
 	_, err := g.Run(context.Background(), State{Scores: []int{7}})
-	mutation, ok := errors.AsType[*treadle.MutationError](err)
+	mutation, ok := errors.AsType[*treadletype.MutationError](err)
 	fmt.Println(ok, mutation.Node, mutation.Field)
 	// Output:
 	// true reset Scores
@@ -99,7 +100,7 @@ func ExampleValidationError() {
 
 	fmt.Println(g.Run(context.Background(), State{Done: 30}))
 	out, err := g.Run(context.Background(), State{Done: 50})
-	invalid, ok := errors.AsType[*treadle.ValidationError](err)
+	invalid, ok := errors.AsType[*treadletype.ValidationError](err)
 	fmt.Println(out, ok, invalid.Err)
 	// Output:
 	// {90} <nil>

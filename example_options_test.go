@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // A node that fails is tried again. What the failed attempts wrote does not
@@ -18,7 +19,7 @@ func ExampleRetry() {
 
 	b := treadle.New[State]("fetch")
 	treadle.AddNode(b, "fetch", func(ctx context.Context, _ State) (State, error) {
-		attempt := treadle.RunInfo(ctx).Attempt
+		attempt := treadle.InfoFrom(ctx).Attempt
 		fmt.Println("attempt", attempt)
 		if attempt < 3 {
 			return State{}, errBusy
@@ -27,7 +28,7 @@ func ExampleRetry() {
 	}, treadle.Retry(treadle.RetryPolicy{
 		Initial:  time.Millisecond,
 		NoJitter: true,
-		On:       func(err error) bool { return errors.Is(err, errBusy) }, // the default is treadle.Transient
+		On:       func(err error) bool { return errors.Is(err, errBusy) }, // the default is treadletype.Transient
 	}))
 	b.Edge(treadle.Start, "fetch")
 	g := treadle.Must(b.Compile(nil))
@@ -38,15 +39,6 @@ func ExampleRetry() {
 	// attempt 2
 	// attempt 3
 	// {<html>} <nil>
-}
-
-// Errors that say of themselves that they will pass are worth another try.
-func ExampleTransient() {
-	fmt.Println(treadle.Transient(&treadle.TimeoutError{Limit: time.Second}))
-	fmt.Println(treadle.Transient(errors.New("no such user")))
-	// Output:
-	// true
-	// false
 }
 
 // Timeout bounds each attempt of a node.
@@ -62,7 +54,7 @@ func ExampleTimeout() {
 	g := treadle.Must(b.Compile(nil))
 
 	_, err := g.Run(context.Background(), State{})
-	late, ok := errors.AsType[*treadle.TimeoutError](err)
+	late, ok := errors.AsType[*treadletype.TimeoutError](err)
 	fmt.Println(ok, late.Node, late.Limit, late.Idle)
 	// Output:
 	// true ask 1ms false
@@ -83,7 +75,7 @@ func ExampleIdleTimeout() {
 	g := treadle.Must(b.Compile(nil))
 
 	_, err := g.Run(context.Background(), State{})
-	late, ok := errors.AsType[*treadle.TimeoutError](err)
+	late, ok := errors.AsType[*treadletype.TimeoutError](err)
 	fmt.Println(ok, late.Node, late.Limit, late.Idle)
 	// Output:
 	// true download 1ms true
@@ -181,7 +173,7 @@ func ExampleBuilder_Defaults() {
 	b.Defaults(treadle.Retry(treadle.RetryPolicy{Initial: time.Millisecond, NoJitter: true, On: func(error) bool { return true }}))
 	for _, name := range []string{"one", "two"} {
 		treadle.AddNode(b, name, func(ctx context.Context, s State) (State, error) {
-			if treadle.RunInfo(ctx).Attempt == 1 {
+			if treadle.InfoFrom(ctx).Attempt == 1 {
 				return State{}, errFlaky
 			}
 			return State{s.N + 1}, nil
@@ -221,7 +213,7 @@ func ExampleMetadata() {
 
 	b := treadle.New[State]("meta")
 	treadle.AddNode(b, "bill", func(ctx context.Context, _ State) (State, error) {
-		info := treadle.RunInfo(ctx)
+		info := treadle.InfoFrom(ctx)
 		return State{fmt.Sprint(info.Metadata["team"], " for ", info.Metadata["customer"])}, nil
 	}, treadle.Metadata(map[string]any{"team": "billing"}))
 	b.Edge(treadle.Start, "bill")
@@ -245,7 +237,7 @@ func ExampleOptions_stepTimeout() {
 	g := treadle.Must(b.Compile(&treadle.Options{StepTimeout: time.Millisecond}))
 
 	_, err := g.Run(context.Background(), State{})
-	late, ok := errors.AsType[*treadle.TimeoutError](err)
+	late, ok := errors.AsType[*treadletype.TimeoutError](err)
 	fmt.Println(ok, late.Limit)
 	// Output:
 	// true 1ms

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/reduce"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // Map-reduce: a joke for each subject, all at the same time. The node takes an
@@ -16,18 +18,18 @@ import (
 func ExampleNode_Send() {
 	type State struct {
 		Subjects []string
-		Jokes    treadle.List[string]
+		Jokes    reduce.List[string]
 	}
 	type subjects struct{ Subjects []string }
 	type subject struct{ Subject string }
-	type joke struct{ Jokes treadle.List[string] }
+	type joke struct{ Jokes reduce.List[string] }
 
 	b := treadle.New[State]("jokes")
 	treadle.AddNode(b, "node_a", func(context.Context, State) (subjects, error) {
 		return subjects{[]string{"cats", "dogs"}}, nil
 	})
 	generate := treadle.AddNode(b, "generate_joke", func(_ context.Context, in subject) (joke, error) {
-		return joke{treadle.List[string]{"Joke about " + in.Subject}}, nil
+		return joke{reduce.List[string]{"Joke about " + in.Subject}}, nil
 	})
 	b.Edge(treadle.Start, "node_a")
 	b.Branch("node_a", func(_ context.Context, s State) (treadle.Goto, error) {
@@ -48,12 +50,12 @@ func ExampleNode_Send() {
 // Send names the node, for when there is no handle at hand. What is sent is
 // checked when the run gets there.
 func ExampleSend() {
-	type State struct{ Squares treadle.List[int] }
-	type square struct{ Squares treadle.List[int] }
+	type State struct{ Squares reduce.List[int] }
+	type square struct{ Squares reduce.List[int] }
 
 	b := treadle.New[State]("squares")
 	treadle.AddNode(b, "square", func(_ context.Context, n int) (square, error) {
-		return square{treadle.List[int]{n * n}}, nil
+		return square{reduce.List[int]{n * n}}, nil
 	})
 	b.Branch(treadle.Start, func(_ context.Context, s State) (treadle.Goto, error) {
 		if len(s.Squares) > 0 {
@@ -65,8 +67,8 @@ func ExampleSend() {
 
 	fmt.Println(g.Run(context.Background(), State{}))
 
-	_, err := g.Run(context.Background(), State{Squares: treadle.List[int]{1}})
-	bad, ok := errors.AsType[*treadle.GotoError](err)
+	_, err := g.Run(context.Background(), State{Squares: reduce.List[int]{1}})
+	bad, ok := errors.AsType[*treadletype.GotoError](err)
 	fmt.Println(ok, bad)
 	// Output:
 	// {[4 9]} <nil>
@@ -99,15 +101,15 @@ func ExampleGoto() {
 
 // To goes to nodes by name. They run together in the next step.
 func ExampleTo() {
-	type State struct{ Log treadle.List[string] }
-	type entry struct{ Log treadle.List[string] }
+	type State struct{ Log reduce.List[string] }
+	type entry struct{ Log reduce.List[string] }
 
 	b := treadle.New[State]("fork")
 	treadle.AddNode(b, "fork", func(context.Context, State) (treadle.Goto, error) {
 		return treadle.To("left", "right"), nil
 	}, treadle.Destinations("left", "right"))
 	for _, name := range []string{"left", "right"} {
-		treadle.AddNode(b, name, func(context.Context, State) (entry, error) { return entry{treadle.List[string]{name}}, nil })
+		treadle.AddNode(b, name, func(context.Context, State) (entry, error) { return entry{reduce.List[string]{name}}, nil })
 	}
 	b.Edge(treadle.Start, "fork")
 	g := treadle.Must(b.Compile(nil))
@@ -132,7 +134,7 @@ func ExampleGoto_Timeout() {
 	g := treadle.Must(b.Compile(nil))
 
 	_, err := g.Run(context.Background(), State{})
-	late, ok := errors.AsType[*treadle.TimeoutError](err)
+	late, ok := errors.AsType[*treadletype.TimeoutError](err)
 	fmt.Println(ok, late.Node, late.Limit)
 	// Output:
 	// true wait 1ms

@@ -8,6 +8,8 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/reduce"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // A field without a Reduce method holds the last value written to it.
@@ -41,39 +43,6 @@ func ExampleNew() {
 	// {"foo":1,"bar":["hi"]}
 	// {"foo":2,"bar":["hi"]}
 	// {"foo":2,"bar":["bye"]}
-}
-
-// A field of type List keeps what it has and appends the updates.
-//
-// Sample: A3.
-func ExampleList() {
-	type State struct {
-		Foo int                  `json:"foo"`
-		Bar treadle.List[string] `json:"bar"`
-	}
-	type foo struct{ Foo int }
-	type bar struct{ Bar treadle.List[string] }
-
-	b := treadle.New[State]("append")
-	treadle.AddNode(b, "node_1", func(context.Context, State) (foo, error) { return foo{2}, nil })
-	treadle.AddNode(b, "node_2", func(context.Context, State) (bar, error) { return bar{treadle.List[string]{"bye"}}, nil })
-	b.Edge(treadle.Start, "node_1")
-	b.Edge("node_1", "node_2")
-	g := treadle.Must(b.Compile(nil))
-
-	in := State{Foo: 1, Bar: treadle.List[string]{"hi"}}
-	for ev, err := range g.Stream(context.Background(), in, treadle.Modes(treadle.ModeValues)) {
-		if err != nil {
-			fmt.Println(err)
-		}
-		if v, ok := ev.(treadle.Values); ok {
-			fmt.Println(v.State)
-		}
-	}
-	// Output:
-	// {"foo":1,"bar":["hi"]}
-	// {"foo":2,"bar":["hi"]}
-	// {"foo":2,"bar":["hi","bye"]}
 }
 
 // A graph may take and return types of its own. Foo is in the state only and
@@ -120,7 +89,7 @@ func ExampleAddField() {
 	treadle.AddField[string](b, "input")
 	treadle.AddField[string](b, "results")
 	treadle.AddNode(b, "my_node", func(ctx context.Context, s treadle.Update) (treadle.Update, error) {
-		caller, _ := treadle.ContextOf[Caller](ctx)
+		caller, _ := treadle.ContextFrom[Caller](ctx)
 		fmt.Println("In node:", caller.UserID)
 		return treadle.Update{"results": fmt.Sprintf("Hello, %s!", s["input"])}, nil
 	})
@@ -149,7 +118,7 @@ func ExampleUpdate() {
 	g := treadle.Must(b.Compile(nil))
 
 	_, err := g.Run(context.Background(), State{Price: 4})
-	if bad, ok := errors.AsType[*treadle.UpdateError](err); ok {
+	if bad, ok := errors.AsType[*treadletype.UpdateError](err); ok {
 		fmt.Println("no such field:", bad.Field)
 	}
 	// Output:
@@ -206,7 +175,7 @@ func ExampleAddNode_optional() {
 
 // A state that is not a struct is a single value, here a growing list.
 func ExampleNew_value() {
-	type Words = treadle.List[string]
+	type Words = reduce.List[string]
 
 	b := treadle.New[Words]("words")
 	treadle.AddNode(b, "shout", func(_ context.Context, w Words) (Words, error) {
@@ -243,16 +212,16 @@ func ExampleMust() {
 // step, an untracked one is never stored.
 func ExampleNew_tags() {
 	type State struct {
-		Signal string               `treadle:"ephemeral"`
-		Secret string               `treadle:"untracked"`
-		Seen   treadle.List[string] // kept
+		Signal string              `treadle:"ephemeral"`
+		Secret string              `treadle:"untracked"`
+		Seen   reduce.List[string] // kept
 	}
-	type seen struct{ Seen treadle.List[string] }
+	type seen struct{ Seen reduce.List[string] }
 
 	b := treadle.New[State]("tags")
 	for _, name := range []string{"first", "second"} {
 		treadle.AddNode(b, name, func(_ context.Context, s State) (seen, error) {
-			return seen{treadle.List[string]{fmt.Sprintf("%s: %q %q", name, s.Signal, s.Secret)}}, nil
+			return seen{reduce.List[string]{fmt.Sprintf("%s: %q %q", name, s.Signal, s.Secret)}}, nil
 		})
 	}
 	b.Sequence(treadle.Start, "first", "second")

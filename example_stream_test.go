@@ -9,6 +9,7 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/reduce"
 )
 
 // A stream yields what each node wrote, as it is written.
@@ -406,11 +407,11 @@ func ExampleRecord() {
 
 // Tasks are the nodes of a step starting and ending.
 func ExampleTaskFinished() {
-	type State struct{ Log treadle.List[string] }
-	type entry struct{ Log treadle.List[string] }
+	type State struct{ Log reduce.List[string] }
+	type entry struct{ Log reduce.List[string] }
 
 	b := treadle.New[State]("tasks")
-	treadle.AddNode(b, "only", func(context.Context, State) (entry, error) { return entry{treadle.List[string]{"done"}}, nil })
+	treadle.AddNode(b, "only", func(context.Context, State) (entry, error) { return entry{reduce.List[string]{"done"}}, nil })
 	b.Edge(treadle.Start, "only")
 	g := treadle.Must(b.Compile(nil))
 
@@ -456,11 +457,12 @@ func ExampleLifecycle() {
 }
 
 // Modes have the names that clients of LangGraph's API use.
-func ExampleParseMode() {
-	mode, ok := treadle.ParseMode("messages")
-	fmt.Println(mode == treadle.ModeTokens, ok, treadle.ModeValues)
+func ExampleMode_UnmarshalText() {
+	var mode treadle.Mode
+	err := mode.UnmarshalText([]byte("messages"))
+	fmt.Println(mode == treadle.ModeTokens, err, treadle.ModeValues)
 	// Output:
-	// true true values
+	// true <nil> values
 }
 
 // Each checkpoint of a thread can be watched as it is stored.

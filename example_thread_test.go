@@ -7,19 +7,20 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/reduce"
 )
 
 // A thread remembers. Each run goes on from the state that the last one left.
 func ExampleGraph_Thread() {
 	type State struct {
 		Said  string
-		Heard treadle.List[string]
+		Heard reduce.List[string]
 	}
-	type heard struct{ Heard treadle.List[string] }
+	type heard struct{ Heard reduce.List[string] }
 
 	b := treadle.New[State]("listen")
 	treadle.AddNode(b, "listen", func(_ context.Context, s State) (heard, error) {
-		return heard{treadle.List[string]{s.Said}}, nil
+		return heard{reduce.List[string]{s.Said}}, nil
 	})
 	b.Edge(treadle.Start, "listen")
 	g := treadle.Must(b.Compile(&treadle.Options{Saver: checkpoint.NewMemory()}))
@@ -69,20 +70,20 @@ func ExampleThread_State() {
 
 // What finished is kept, so Continue runs only what did not.
 func ExampleThread_Continue() {
-	type State struct{ Log treadle.List[string] }
-	type entry struct{ Log treadle.List[string] }
+	type State struct{ Log reduce.List[string] }
+	type entry struct{ Log reduce.List[string] }
 	down := true
 
 	b := treadle.New[State]("resilient")
 	treadle.AddNode(b, "fetch", func(context.Context, State) (entry, error) {
 		fmt.Println("fetching")
-		return entry{treadle.List[string]{"fetched"}}, nil
+		return entry{reduce.List[string]{"fetched"}}, nil
 	})
 	treadle.AddNode(b, "store", func(context.Context, State) (entry, error) {
 		if down {
 			return entry{}, errors.New("database is down")
 		}
-		return entry{treadle.List[string]{"stored"}}, nil
+		return entry{reduce.List[string]{"stored"}}, nil
 	})
 	b.Sequence(treadle.Start, "fetch", "store")
 	g := treadle.Must(b.Compile(&treadle.Options{Saver: checkpoint.NewMemory()}))
@@ -114,7 +115,7 @@ func ExampleThread_History() {
 	ctx := context.Background()
 	thread := g.Thread("t")
 	fmt.Println(thread.Run(ctx, State{N: 5}))
-	for snap, err := range thread.History(ctx) {
+	for snap, err := range thread.History(ctx, nil) {
 		if err != nil {
 			fmt.Println(err)
 			break
@@ -130,7 +131,7 @@ func ExampleThread_History() {
 }
 
 // The history can be narrowed: the newest, those before one, those of a run.
-func ExampleLimit() {
+func ExampleHistoryOptions() {
 	type State struct{ N int }
 
 	b := treadle.New[State]("count")
@@ -152,8 +153,8 @@ func ExampleLimit() {
 		fmt.Println(err)
 		return
 	}
-	show := func(title string, opts ...treadle.HistoryOption) {
-		for snap, err := range thread.History(ctx, opts...) {
+	show := func(title string, o *treadle.HistoryOptions) {
+		for snap, err := range thread.History(ctx, o) {
 			if err != nil {
 				fmt.Println(err)
 				return
@@ -161,9 +162,9 @@ func ExampleLimit() {
 			fmt.Println(title, snap.Step, snap.Metadata["user"])
 		}
 	}
-	show("newest", treadle.Limit(1))
-	show("before it", treadle.Earlier(newest.ID), treadle.Limit(2))
-	show("ada's", treadle.Having(map[string]any{"user": "ada"}))
+	show("newest", &treadle.HistoryOptions{Limit: 1})
+	show("before it", &treadle.HistoryOptions{Before: newest.ID, Limit: 2})
+	show("ada's", &treadle.HistoryOptions{Metadata: map[string]any{"user": "ada"}})
 	// Output:
 	// newest 4 bob
 	// before it 3 bob

@@ -75,7 +75,7 @@ func (f *Future[Out]) Wait() (Out, error) {
 
 // Do runs an effect inside a node or workflow once: when the run is retried or
 // resumed, the recorded result answers. Until the result is recorded a crash
-// may repeat the effect, so pass [Info].IdempotencyKey to systems outside. If it
+// may repeat the effect, so pass [treadletype.Info].IdempotencyKey to systems outside. If it
 // cannot be recorded the run fails, whatever the node makes of the error.
 func Do[Out any](ctx context.Context, name string, fn func(context.Context) (Out, error)) (Out, error) {
 	var task func(context.Context, struct{}) (Out, error)
@@ -100,7 +100,7 @@ type Final[Out, Saved any] struct {
 }
 
 // NewWorkflow makes a graph of a plain function. The function calls tasks,
-// asks with [Interrupt] and reads [Previous]; what it returns is the output
+// asks with [Interrupt] and reads [PreviousFrom]; what it returns is the output
 // and, on a thread, what the next run finds as its previous value.
 func NewWorkflow[In, Out any](name string, fn func(context.Context, In) (Out, error), o *Options, opts ...NodeOption) (*Graph[In, Out], error) {
 	var final func(context.Context, In) (Final[Out, Out], error)
@@ -152,9 +152,9 @@ func newWorkflow[In, Out, Saved any](name string, fn func(context.Context, In) (
 	}, nil
 }
 
-// Previous returns what the last run of the workflow on this thread saved; ok
+// PreviousFrom returns what the last run of the workflow on this thread saved; ok
 // is false on the first run, without a thread, and for another type.
-func Previous[Saved any](ctx context.Context) (saved Saved, ok bool) {
+func PreviousFrom[Saved any](ctx context.Context) (saved Saved, ok bool) {
 	v, _ := pregel.PreviousOf(ctx)
 	saved, ok = v.(Saved)
 	return saved, ok

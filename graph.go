@@ -12,8 +12,10 @@ import (
 	"sync"
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/draw"
 	"github.com/treadle-go/treadle/internal/pregel"
 	"github.com/treadle-go/treadle/store"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // Graph is a compiled graph. It is immutable and may be used by many
@@ -31,13 +33,13 @@ type Graph[In, Out any] struct {
 type core struct {
 	plan *pregel.Plan
 	base pregel.Settings
-	mods []Option
+	mods []RunOption
 }
 
 func newCore(plan *pregel.Plan, o *Options) core {
 	g := core{plan: plan}
 	g.base = pregel.Settings{StepLimit: o.StepLimit, MaxConcurrency: o.MaxConcurrency, Saver: o.Saver, Cache: o.Cache, Store: o.Store,
-		Check: o.Check.on(), Logger: o.Logger, StepTimeout: o.StepTimeout,
+		Check: o.checks(), Logger: o.Logger, StepTimeout: o.StepTimeout,
 		PutTimeout: o.PutTimeout, Before: o.Before, After: o.After, Codecs: o.Codecs}
 	if g.base.Cache == nil {
 		if c, ok := o.Saver.(checkpoint.Cacher); ok {
@@ -66,13 +68,13 @@ func (g *core) Warnings() []string { return g.plan.Warnings() }
 
 // With returns the graph with settings for its runs. Later settings win; tags
 // and metadata add up.
-func (g *Graph[In, Out]) With(opts ...Option) *Graph[In, Out] {
+func (g *Graph[In, Out]) With(opts ...RunOption) *Graph[In, Out] {
 	out := *g
 	out.core = g.with(opts)
 	return &out
 }
 
-func (g *core) with(opts []Option) core {
+func (g *core) with(opts []RunOption) core {
 	for i, o := range opts {
 		if o == nil { // there is no error to return, and a run is too late to look for the reason
 			panic(fmt.Sprintf("treadle: graph %q: option %d of %d is nil", g.Name(), i+1, len(opts)))
@@ -119,9 +121,9 @@ func (g *Graph[In, Out]) result(v any) Out {
 }
 
 // RunAll runs the graph once for each input, at most MaxConcurrency at a time,
-// and returns the outputs in the order of the inputs. It runs all of them;
-// their errors are joined, each with the index of its input.
-func RunAll[In, Out any](ctx context.Context, g *Graph[In, Out], inputs []In) ([]Out, error) {
+// and returns the outputs in the order of the inputs. A failed run does not stop
+// the others; the errors are joined, each with the index of its input.
+func (g *Graph[In, Out]) RunAll(ctx context.Context, inputs []In) ([]Out, error) {
 	if g == nil {
 		return nil, errors.New("treadle: RunAll: the graph is nil")
 	}
@@ -219,7 +221,7 @@ func (g *core) stream(ctx context.Context, in pregel.Input, opts []StreamOption,
 			o(&in)
 		}
 		if len(cfg.goOn) > 0 && !in.Continue && in.Resume == nil {
-			cfg.err = fmt.Errorf("graph %q: Also is for a thread that goes on, not for a new input: use ContinueStream or ResumeStream", g.Name())
+			cfg.err = fmt.Errorf("graph %q: WithUpdate is for a thread that goes on, not for a new input: use ContinueStream or ResumeStream", g.Name())
 		}
 		if cfg.modes == 0 {
 			cfg.modes = ModeUpdates
@@ -271,13 +273,13 @@ func nilOption(graph, what string, i, n int) error {
 
 // Thread returns a handle on the thread with the given id, which keeps the
 // state of its runs. The graph needs a saver.
-func (g *Graph[In, Out]) Thread(id string, opts ...Option) *Thread[In, Out] {
-	return &Thread[In, Out]{line: g.line(id, opts), g: g}
+func (g *Graph[In, Out]) Thread(id string, opts ...RunOption) *Thread[In, Out] {
+	return &Thread[In, Out]{handle: g.handle(id, opts), g: g}
 }
 
-func (g *core) line(id string, opts []Option) line {
+func (g *core) handle(id string, opts []RunOption) handle {
 	opts = append(slices.Clip(opts), runOption(func(s *pregel.Settings) { s.Thread = id }))
-	return line{core: g.with(opts), id: id}
+	return handle{core: g.with(opts), id: id}
 }
 
 // ClearCache forgets the cached results of the named nodes, or of all.
@@ -301,8 +303,8 @@ func (g *core) ClearCache(ctx context.Context, nodes ...string) error {
 
 // Subgraphs yields the graphs that run inside this one, by the names of the
 // nodes that hold them, "outer/inner" for those deeper down.
-func (g *core) Subgraphs() iter.Seq2[string, Shape] {
-	return func(yield func(string, Shape) bool) {
+func (g *core) Subgraphs() iter.Seq2[string, draw.Shape] {
+	return func(yield func(string, draw.Shape) bool) {
 		for path, p := range g.plan.Subgraphs() {
 			if !yield(path, p.Shape()) {
 				return
@@ -311,19 +313,16 @@ func (g *core) Subgraphs() iter.Seq2[string, Shape] {
 	}
 }
 
-// Info describes the run that a node is part of; see [RunInfo].
-type Info = pregel.Info
-
-// RunInfo tells a node about its run: graph, node, thread, run id, task id,
-// step, attempt, remaining steps. Outside a run it is the zero Info.
-func RunInfo(ctx context.Context) Info {
+// InfoFrom tells a node about its run: graph, node, thread, run id, task id,
+// idempotency key, step, attempt, remaining steps. Outside a run all of it is zero.
+func InfoFrom(ctx context.Context) treadletype.Info {
 	info, _ := pregel.InfoOf(ctx)
 	return info
 }
 
-// ContextOf returns the value that the run was given with [Context]; ok is
+// ContextFrom returns the value that the run was given with [Context]; ok is
 // false if there is none of this type.
-func ContextOf[C any](ctx context.Context) (c C, ok bool) {
+func ContextFrom[C any](ctx context.Context) (c C, ok bool) {
 	c, ok = pregel.ContextOf(ctx).(C)
 	return c, ok
 }

@@ -12,43 +12,32 @@ import (
 
 	"github.com/treadle-go/treadle/internal/bounded"
 	"github.com/treadle-go/treadle/internal/pregel"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
-// Pause is a question that a run waits with: its ID, its Value as JSON, which
-// [Pause.Decode] reads, the Node that asked it and the Namespace of its graph.
-type Pause = pregel.Pause
-
-// InterruptError is how a run says that it has stopped to be resumed: Pauses
-// are the questions to be answered with [Thread.Resume]; Before and After are
-// nodes with a breakpoint, passed with [Thread.Continue]. A node of a nested
-// graph is named with the node that runs the graph: "research/search".
-type InterruptError = pregel.InterruptError
-
 // Interrupt asks a question and returns the answer, which may come days later
-// and to another process. Until then it returns an error, which the node must
+// and in another process. Until then it returns an error, which the node must
 // return: the run stops, and when it is resumed the node runs again from its
-// top and Interrupt returns the answer. Without a saver or thread nobody could
-// answer: the run fails with [ErrNoSaver] or [ErrNoThread], whatever the node makes
-// of the error.
+// top and Interrupt returns the answer. Without a saver or a thread the question
+// cannot be answered: the run fails with [ErrNoSaver] or [ErrNoThread], even if the
+// node drops the error.
 //
-// Questions of a node are told apart by their order, so a node must ask them
-// in the same order each time, or give them names with [Key]. An answer that
-// is not a T is refused before anything runs; Interrupt[any] takes every
-// answer, so that a node can judge it itself and ask again.
-func Interrupt[T any](ctx context.Context, question any, opts ...InterruptOption) (T, error) {
+// question is any value that has JSON, or a [Question] to say more about it.
+// The questions of a node are told apart by their order, so a node must ask them
+// in the same order each time or give them a Key. An answer that does not fit T is
+// refused before anything runs; Interrupt[any] takes every answer, so that the
+// node can check it and ask again.
+func Interrupt[T any](ctx context.Context, question any) (T, error) {
 	var answer T
-	var c interruptConfig
-	for i, o := range opts {
-		if o == nil {
-			return answer, fmt.Errorf("interrupt: option %d of %d is nil", i+1, len(opts))
-		}
-		o(&c)
+	q, ok := question.(Question)
+	if !ok {
+		q.Value = question
 	}
-	schema, err := c.answers(reflect.TypeFor[T]())
+	schema, err := q.answers(reflect.TypeFor[T]())
 	if err != nil {
 		return answer, fmt.Errorf("interrupt: answers of type %s: %w", reflect.TypeFor[T](), err)
 	}
-	raw, err := pregel.Ask(ctx, question, c.key, schema)
+	raw, err := pregel.Ask(ctx, q.Value, q.Key, schema)
 	if err != nil {
 		return answer, err
 	}
@@ -58,34 +47,28 @@ func Interrupt[T any](ctx context.Context, question any, opts ...InterruptOption
 	return answer, nil
 }
 
-// An InterruptOption configures a question.
-type InterruptOption func(*interruptConfig)
-
-type interruptConfig struct {
-	key    string
-	accept *jsonschema.Schema
+// Question is a question for [Interrupt] with more than its value.
+type Question struct {
+	// Value is the question itself.
+	Value any
+	// Key names the question within its node. Its answer then does not depend on
+	// the questions that are asked before it.
+	Key string
+	// Schema says which answers fit, where that depends on the question: how many
+	// there must be, or which are allowed. It replaces the schema of the answer's
+	// type. The answer is still decoded into that type.
+	Schema *jsonschema.Schema
 }
 
-// answers is the schema that an answer must fit.
-func (c *interruptConfig) answers(t reflect.Type) (json.RawMessage, error) {
-	if c.accept == nil {
+// answers returns the schema that an answer must fit.
+func (q *Question) answers(t reflect.Type) (json.RawMessage, error) {
+	if q.Schema == nil {
 		return answerSchema(t)
 	}
-	if _, err := bounded.Resolve(c.accept, nil); err != nil {
-		return nil, fmt.Errorf("the schema given with Accept: %w", err)
+	if _, err := bounded.Resolve(q.Schema, nil); err != nil {
+		return nil, fmt.Errorf("the schema of the question: %w", err)
 	}
-	return json.Marshal(c.accept)
-}
-
-// Key names a question within its node, so that its answer finds it whatever
-// is asked before it.
-func Key(name string) InterruptOption { return func(c *interruptConfig) { c.key = name } }
-
-// Accept says which answers fit, where that depends on the question: how many
-// there are to be, or which of them are allowed. It takes the place of the schema
-// of the answer's type, as which the answer is decoded all the same.
-func Accept(schema *jsonschema.Schema) InterruptOption {
-	return func(c *interruptConfig) { c.accept = schema }
+	return json.Marshal(q.Schema)
 }
 
 // answerSchemas remembers the schemas of answer types.
@@ -113,12 +96,12 @@ func answerSchema(t reflect.Type) (json.RawMessage, error) {
 
 // Before stops a run before the named nodes; "*" is all of them. The run is an
 // [*InterruptError]; Continue goes on.
-func Before(nodes ...string) Option {
+func Before(nodes ...string) RunOption {
 	return runOption(func(s *pregel.Settings) { s.Before = nodes })
 }
 
 // After stops a run after the named nodes; "*" is all of them.
-func After(nodes ...string) Option {
+func After(nodes ...string) RunOption {
 	return runOption(func(s *pregel.Settings) { s.After = nodes })
 }
 
@@ -192,6 +175,6 @@ type Abandoned struct {
 // Interrupted is a run that has stopped to be resumed, or a task of it.
 type Interrupted struct {
 	Origin
-	Pauses        []Pause
+	Pauses        []treadletype.Pause
 	Before, After []string // breakpoints
 }

@@ -9,14 +9,15 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/reduce"
 )
 
 type nestedState struct {
 	N   int
-	Log treadle.List[string]
+	Log reduce.List[string]
 }
 
-type nestedLog struct{ Log treadle.List[string] }
+type nestedLog struct{ Log reduce.List[string] }
 
 // flaky is a graph of two nodes of which the second fails the first time.
 func flaky(t *testing.T) *treadle.Graph[nestedState, nestedState] {
@@ -24,14 +25,14 @@ func flaky(t *testing.T) *treadle.Graph[nestedState, nestedState] {
 	failed := false
 	b := treadle.New[nestedState]("child")
 	treadle.AddNode(b, "one", func(context.Context, nestedState) (nestedLog, error) {
-		return nestedLog{treadle.List[string]{"one"}}, nil
+		return nestedLog{reduce.List[string]{"one"}}, nil
 	})
 	treadle.AddNode(b, "two", func(context.Context, nestedState) (nestedLog, error) {
 		if !failed {
 			failed = true
 			return nestedLog{}, errOnce
 		}
-		return nestedLog{treadle.List[string]{"two"}}, nil
+		return nestedLog{reduce.List[string]{"two"}}, nil
 	})
 	b.Edge(treadle.Start, "one")
 	b.Edge("one", "two")
@@ -67,7 +68,7 @@ func TestThreadContinuesAfterFailureInNestedGraph(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(nestedState{N: 1, Log: treadle.List[string]{"one", "two"}}, out); diff != "" {
+	if diff := cmp.Diff(nestedState{N: 1, Log: reduce.List[string]{"one", "two"}}, out); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -78,7 +79,7 @@ func TestNestedGraphIsRetriedOnThread(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(nestedState{N: 1, Log: treadle.List[string]{"one", "two"}}, out); diff != "" {
+	if diff := cmp.Diff(nestedState{N: 1, Log: reduce.List[string]{"one", "two"}}, out); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -111,7 +112,7 @@ func TestErrorHandlerOfNestedGraphIsGivenWhatItInherited(t *testing.T) {
 	var given nestedState
 	g := around(t, flaky(t), treadle.OnError(func(_ context.Context, in nestedState, failure *treadle.NodeError) (nestedLog, error) {
 		given = in
-		return nestedLog{treadle.List[string]{"handled " + failure.Node}}, nil
+		return nestedLog{reduce.List[string]{"handled " + failure.Node}}, nil
 	}))
 	out, err := g.Run(t.Context(), nestedState{N: 7})
 	if err != nil {
@@ -120,7 +121,7 @@ func TestErrorHandlerOfNestedGraphIsGivenWhatItInherited(t *testing.T) {
 	if diff := cmp.Diff(nestedState{N: 7}, given); diff != "" {
 		t.Errorf("the handler's input: %s", diff)
 	}
-	if diff := cmp.Diff(nestedState{N: 7, Log: treadle.List[string]{"handled child"}}, out); diff != "" {
+	if diff := cmp.Diff(nestedState{N: 7, Log: reduce.List[string]{"handled child"}}, out); diff != "" {
 		t.Error(diff)
 	}
 }

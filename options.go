@@ -2,17 +2,18 @@ package treadle
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"log/slog"
 	"maps"
 	"reflect"
 	"slices"
-	"testing"
 	"time"
 
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/pregel"
 	"github.com/treadle-go/treadle/store"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // Options configure a compiled graph. The zero value, and a nil *Options, are
@@ -61,34 +62,34 @@ type Options struct {
 	// Strict makes Compile's warnings errors.
 	Strict bool
 	// Check makes a run fail when a node changes the input it was given. By
-	// default that is on under go test and off elsewhere.
-	Check Check
+	// default, if it is nil, that is on under go test and off elsewhere.
+	Check *bool
 	// Logger is told what no caller can be told; nil means slog.Default().
 	Logger *slog.Logger
 }
 
-// Check says whether nodes are watched for changing their input.
-type Check int
+// checks reports whether runs check that nodes leave their input alone.
+func (o *Options) checks() bool {
+	if o.Check != nil {
+		return *o.Check
+	}
+	return underTest()
+}
 
-// The settings of Options.Check.
-const (
-	CheckAuto Check = iota // on under go test
-	CheckOn
-	CheckOff
-)
-
-func (c Check) on() bool { return c == CheckOn || c == CheckAuto && testing.Testing() }
+// underTest reports whether the program is a test. It asks for a flag of go test
+// because importing package testing would link it into every program.
+func underTest() bool { return flag.Lookup("test.v") != nil }
 
 // A NodeOption configures a node.
 type NodeOption interface{ node(*pregel.NodeSpec) }
 
-// An Option configures a run; see [Graph.With].
-type Option interface{ run(*pregel.Settings) }
+// A RunOption configures a run; see [Graph.With].
+type RunOption interface{ run(*pregel.Settings) }
 
 // A CommonOption configures a node or a run.
 type CommonOption interface {
 	NodeOption
-	Option
+	RunOption
 }
 
 type nodeOption func(*pregel.NodeSpec)
@@ -99,16 +100,9 @@ type runOption func(*pregel.Settings)
 
 func (f runOption) run(s *pregel.Settings) { f(s) }
 
-// RetryPolicy says when and how often a failed node is tried again. Zero
-// fields have defaults: Initial 500ms, Factor 2, Max 128s, Attempts 3
-// (including the first), a jitter of up to a second unless NoJitter, and On
-// [Transient].
-type RetryPolicy = pregel.RetryPolicy
-
-// Transient reports errors worth trying again: of the network, timeouts, HTTP
-// 429 and 5xx (by a method StatusCode() int), and errors whose Temporary or
-// Timeout method says so. It is the default of RetryPolicy.On.
-func Transient(err error) bool { return pregel.Transient(err) }
+// RetryPolicy says when and how often a failed node is tried again. The zero
+// policy makes three attempts at errors that are [treadletype.Transient].
+type RetryPolicy = treadletype.RetryPolicy
 
 // Retry tries a failed node again. Of several policies the first whose On
 // accepts the error decides. Failures of the run itself, such as those of its
@@ -122,7 +116,7 @@ func Retry(policies ...RetryPolicy) NodeOption {
 
 // Timeout bounds each attempt of a node. When it is over, the attempt's
 // context is cancelled and whatever it still returns or emits is dropped; the
-// failure is a [*TimeoutError], which [Retry] tries again.
+// failure is a [*treadletype.TimeoutError], which [Retry] tries again.
 func Timeout(d time.Duration) NodeOption {
 	return nodeOption(func(n *pregel.NodeSpec) { n.Timeout.Run = orBad(d) })
 }
@@ -231,17 +225,24 @@ func Uses(graphs ...AnyGraph) NodeOption {
 	})
 }
 
-// Hidden is a tag that keeps a node's or a task's results out of the streams of
-// updates and tasks.
-const Hidden = pregel.Hidden
+// Tags with a meaning.
+const (
+	// TagHidden keeps the results of a node or task out of the streams of
+	// updates and tasks.
+	TagHidden = "langsmith:hidden"
+	// TagNoStream keeps the tokens of models out of streams. It may be a tag of a
+	// node, of a run or of a model.
+	TagNoStream = "nostream"
+)
 
 type both struct {
 	nodeOption
 	runOption
 }
 
-// Tags marks a node's or a run's events, for filtering streams. The tag
-// "nostream" keeps the tokens of models out of streams; see also [Hidden].
+// Tags marks the events of a node or of a run, so that readers of a stream can
+// select by them. Two tags have a meaning of their own: [TagHidden] and
+// [TagNoStream].
 func Tags(tags ...string) CommonOption {
 	return both{
 		func(n *pregel.NodeSpec) { n.Tags = append(n.Tags, tags...) },
@@ -267,8 +268,8 @@ func Metadata(data map[string]any) CommonOption {
 
 // StepLimit bounds the number of steps of a run. The input counts as one and
 // so does finding that nothing is left, so a chain of n nodes needs n+1.
-// Reaching it is a [*StepLimitError]; on a thread the state is kept.
-func StepLimit(n int) Option {
+// Reaching it is a [*treadletype.StepLimitError]; on a thread the state is kept.
+func StepLimit(n int) RunOption {
 	if n == 0 {
 		n = -1
 	}
@@ -276,35 +277,39 @@ func StepLimit(n int) Option {
 }
 
 // MaxConcurrency bounds the nodes of a step that run at the same time.
-func MaxConcurrency(n int) Option {
+func MaxConcurrency(n int) RunOption {
 	return runOption(func(s *pregel.Settings) { s.MaxConcurrency = n })
 }
 
-// Context gives a run a value that its nodes read with [ContextOf]: a user id,
-// a model to use. It is not stored.
-func Context[C any](c C) Option { return runOption(func(s *pregel.Settings) { s.Context = c }) }
+// Context gives a run a value that its nodes read with [ContextFrom]: a user id,
+// a model to use. It is not stored. A json.RawMessage is decoded into the type
+// that the graph declares with [ContextType].
+func Context[C any](c C) RunOption { return runOption(func(s *pregel.Settings) { s.Context = c }) }
 
 // Drain lets a run end early when done is closed: the step under way finishes
 // and is stored, then the run returns [ErrDrained]. On a thread it can be
 // continued.
-func Drain(done <-chan struct{}) Option {
+func Drain(done <-chan struct{}) RunOption {
 	return runOption(func(s *pregel.Settings) { s.Drain = done })
 }
 
-// Durability says when a run on a thread stores its steps.
+// Durability says when a run on a thread stores its steps. It is a [RunOption]. An
+// error in storing a step is the run's error with every durability.
 type Durability int
 
-// The durabilities. An error in storing a step is the run's error in all of them.
+// The durabilities.
 const (
-	Sync = Durability(pregel.Sync) // before the next step starts, and what has finished of a long one meanwhile; the default
-	// Async stores a step while the next one runs; a crash may lose the last
-	// steps, which then run again. What [Do] and tasks run waits until the
-	// checkpoint is stored that it runs from, so that its idempotency key is the
-	// same after a crash; that of a node itself may be another one.
-	Async = Durability(pregel.Async)
-	// Exit stores once, when the run ends. A crash loses the run, and what runs
-	// instead has other idempotency keys.
-	Exit = Durability(pregel.Exit)
+	// Sync stores a step before the next one starts. Results of tasks that finish
+	// while others of their step still run are stored meanwhile. It is the default.
+	Sync Durability = iota
+	// Async stores a step while the next one runs. A crash may lose the last
+	// steps, which then run again. Calls of [Do] and tasks wait until the
+	// checkpoint that they run from is stored, so their idempotency key is the
+	// same after a crash; that of a node itself may change.
+	Async
+	// Exit stores once, when the run ends. A crash loses the run, and the run
+	// that replaces it has other idempotency keys.
+	Exit
 )
 
 func (d Durability) run(s *pregel.Settings) { s.Durability = pregel.Durability(d) }
@@ -329,4 +334,4 @@ func keep(k pregel.Keep) both {
 }
 
 // RunID names a run; by default it has a random id.
-func RunID(id string) Option { return runOption(func(s *pregel.Settings) { s.RunID = id }) }
+func RunID(id string) RunOption { return runOption(func(s *pregel.Settings) { s.RunID = id }) }

@@ -22,16 +22,17 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/reduce"
 )
 
 // fabric is the state of the generated graphs: every way to merge, and a last
 // value for each node.
 type fabric struct {
-	Log   treadle.List[string]
-	Count treadle.Sum[int]         // tasks so far, which bounds the loops
-	Marks treadle.Map[string, int] // few keys, so that the order of writes shows
-	Bound int                      // no loop goes on beyond this Count
-	Sent  int                      // set in inputs that were sent, never in the state
+	Log   reduce.List[string]
+	Count reduce.Sum[int]         // tasks so far, which bounds the loops
+	Marks reduce.Map[string, int] // few keys, so that the order of writes shows
+	Bound int                     // no loop goes on beyond this Count
+	Sent  int                     // set in inputs that were sent, never in the state
 
 	F0, F1, F2, F3, F4, F5, F6, F7, F8, F9, F10, F11, F12, F13, F14, F15 int
 }
@@ -41,8 +42,8 @@ const lastValues = 16
 // threads are what nodes write. A node has its own last value, so the fields
 // are optional.
 type threads struct {
-	Count treadle.Sum[int]
-	Marks treadle.Map[string, int]
+	Count reduce.Sum[int]
+	Marks reduce.Map[string, int]
 	Next  treadle.Goto
 
 	F0, F1, F2, F3, F4, F5, F6, F7, F8, F9, F10, F11, F12, F13, F14, F15 *int
@@ -50,12 +51,12 @@ type threads struct {
 
 type addsLog struct {
 	threads
-	Log treadle.List[string]
+	Log reduce.List[string]
 }
 
 type clearsLog struct {
 	threads
-	Log *treadle.Overwrite[treadle.List[string]]
+	Log *treadle.Overwrite[reduce.List[string]]
 }
 
 // pattern is a generated graph. Nodes are known by their number, which is
@@ -96,9 +97,9 @@ type fork struct {
 	dests []int
 }
 
-// draw makes a pattern. Edges and joins lead forwards only, so whatever goes
+// drawPattern makes a pattern. Edges and joins lead forwards only, so whatever goes
 // back does so by a goto or a branch, which stop at the bound.
-func draw(t *rapid.T, name string, depth int, ids *int, cleared *bool) *pattern {
+func drawPattern(t *rapid.T, name string, depth int, ids *int, cleared *bool) *pattern {
 	p := &pattern{name: name}
 	n := rapid.IntRange(2, 6).Draw(t, "nodes")
 	if depth > 0 {
@@ -130,7 +131,7 @@ func draw(t *rapid.T, name string, depth int, ids *int, cleared *bool) *pattern 
 			k.kind = calls
 		}
 		if k.kind == graph || k.kind == calls {
-			k.child = draw(t, fmt.Sprintf("%s-%d", name, i), depth+1, ids, cleared)
+			k.child = drawPattern(t, fmt.Sprintf("%s-%d", name, i), depth+1, ids, cleared)
 		}
 		p.nodes = append(p.nodes, k)
 	}
@@ -207,12 +208,12 @@ func (k *knot) act(s fabric, called *fabric) effect {
 
 // packed is the input of a send: enough to stop in time, and marked.
 func packed(s fabric, v int) fabric {
-	return fabric{Log: treadle.List[string]{fmt.Sprint("sent ", v)}, Count: s.Count, Bound: s.Bound, Sent: v}
+	return fabric{Log: reduce.List[string]{fmt.Sprint("sent ", v)}, Count: s.Count, Bound: s.Bound, Sent: v}
 }
 
 // calling is the input of a graph that a node runs.
 func calling(k *knot, s fabric) fabric {
-	return fabric{Log: treadle.List[string]{fmt.Sprint("by ", k.id)}, Count: s.Count, Bound: s.Bound, Marks: s.Marks}
+	return fabric{Log: reduce.List[string]{fmt.Sprint("by ", k.id)}, Count: s.Count, Bound: s.Bound, Marks: s.Marks}
 }
 
 // route says where a branch goes: to some of its nodes, and to some with an
@@ -287,7 +288,7 @@ func (w *weaving) targets(gotos []int, sends []parcel) (g treadle.Goto) {
 }
 
 func (w *weaving) threads(k *knot, e effect) threads {
-	out := threads{Count: treadle.SumOf(1), Marks: e.marks, Next: w.targets(e.gotos, e.sends)}
+	out := threads{Count: reduce.SumOf(1), Marks: e.marks, Next: w.targets(e.gotos, e.sends)}
 	if e.last != nil {
 		reflect.ValueOf(&out).Elem().FieldByName("F" + strconv.Itoa(k.id)).Set(reflect.ValueOf(e.last))
 	}
@@ -333,7 +334,7 @@ func (w *weaving) build(p *pattern, saver checkpoint.Saver) (*treadle.Graph[fabr
 				e, err := act(ctx, s)
 				out := clearsLog{threads: w.threads(k, e)}
 				if e.clear {
-					out.Log = &treadle.Overwrite[treadle.List[string]]{Value: e.log}
+					out.Log = &treadle.Overwrite[reduce.List[string]]{Value: e.log}
 				}
 				return out, err
 			}, opts...)
@@ -480,7 +481,7 @@ func (w *weaving) make(t *rapid.T, ctx context.Context, p *pattern, inputs []fab
 	if w.saver {
 		parent := checkpoint.ID{}
 		snaps := []*treadle.Snapshot{}
-		for snap, err := range g.Thread("thread").History(ctx) {
+		for snap, err := range g.Thread("thread").History(ctx, nil) {
 			if err != nil {
 				t.Fatalf("%+v: history: %v", w, err)
 			}
@@ -684,7 +685,7 @@ type refWrite struct {
 }
 
 func (s refState) view() fabric {
-	f := fabric{Log: s.log, Count: treadle.SumOf(s.count), Marks: s.marks}
+	f := fabric{Log: s.log, Count: reduce.SumOf(s.count), Marks: s.marks}
 	for name, v := range s.other {
 		reflect.ValueOf(&f).Elem().FieldByName(name).SetInt(int64(v))
 	}
@@ -901,13 +902,13 @@ func TestAGraphGivesOneResultWhateverTheScheduling(t *testing.T) {
 	ctx := t.Context()
 	rapid.Check(t, func(t *rapid.T) {
 		ids, cleared := 0, false
-		p := draw(t, "root", 0, &ids, &cleared)
-		first := fabric{Log: treadle.List[string]{"in"}, Bound: 16 - rapid.IntRange(0, 16).Draw(t, "short of the bound")}
+		p := drawPattern(t, "root", 0, &ids, &cleared)
+		first := fabric{Log: reduce.List[string]{"in"}, Bound: 16 - rapid.IntRange(0, 16).Draw(t, "short of the bound")}
 		ref := newReference(p)
 		ref.state = ref.state.input(first)
 		ref.run()
 		states := []string{textOf(ref.state.view())}
-		second := fabric{Log: treadle.List[string]{"again"}, Bound: ref.state.count + rapid.IntRange(0, 6).Draw(t, "second bound")}
+		second := fabric{Log: reduce.List[string]{"again"}, Bound: ref.state.count + rapid.IntRange(0, 6).Draw(t, "second bound")}
 		ref.state = ref.state.input(second)
 		ref.run()
 		states = append(states, textOf(ref.state.view()))
@@ -977,7 +978,7 @@ func TestJoinCountsASourceOncePerStep(t *testing.T) {
 	b := treadle.New[fabric]("twice")
 	step := func(name string, next func(fabric) treadle.Goto) {
 		treadle.AddNode(b, name, func(_ context.Context, s fabric) (addsLog, error) {
-			return addsLog{threads{Next: next(s)}, treadle.List[string]{name}}, nil
+			return addsLog{threads{Next: next(s)}, reduce.List[string]{name}}, nil
 		})
 	}
 	none := func(fabric) treadle.Goto { return nil }
@@ -1001,7 +1002,7 @@ func TestCompleteJoinOfAWaitingNodeIgnoresItsSources(t *testing.T) {
 	b := treadle.New[fabric]("waiting")
 	once := func(name, to string, opts ...treadle.NodeOption) {
 		treadle.AddNode(b, name, func(_ context.Context, s fabric) (addsLog, error) {
-			out := addsLog{Log: treadle.List[string]{name}}
+			out := addsLog{Log: reduce.List[string]{name}}
 			if to != "" && !slices.Contains(s.Log, name) {
 				out.Next = treadle.To(to)
 			}

@@ -17,6 +17,8 @@ import (
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/observe"
+	"github.com/treadle-go/treadle/reduce"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // passing is an error that the default policy tries again.
@@ -96,13 +98,13 @@ func TestRetrySleepsExactly(t *testing.T) {
 					if !errors.Is(err, passing{"try again"}) {
 						t.Errorf("got %v", err)
 					}
-					same(t, "log", treadle.List[string](nil), out.Log)
+					same(t, "log", reduce.List[string](nil), out.Log)
 					return
 				}
 				if err != nil {
 					t.Fatal(err)
 				}
-				same(t, "log", treadle.List[string]{fmt.Sprint("call ", tt.calls)}, out.Log)
+				same(t, "log", reduce.List[string]{fmt.Sprint("call ", tt.calls)}, out.Log)
 			})
 		})
 	}
@@ -185,10 +187,10 @@ func TestFirstMatchingRetryPolicyDecides(t *testing.T) {
 // Parity: 178.
 func TestRetriedAttemptsAreNumberedAndKeepTheirIdentity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var infos []treadle.Info
+		var infos []treadletype.Info
 		start := time.Now()
 		g := single(t, func(ctx context.Context, _ diary) (page, error) {
-			infos = append(infos, treadle.RunInfo(ctx))
+			infos = append(infos, treadle.InfoFrom(ctx))
 			return page{}, passing{"x"}
 		}, treadle.Retry(treadle.RetryPolicy{Attempts: 3, NoJitter: true}))
 		_, err := g.With(treadle.RunID("run-1")).Run(t.Context(), diary{})
@@ -234,9 +236,9 @@ func TestTransientErrors(t *testing.T) {
 		{context.DeadlineExceeded, true},
 		{context.Canceled, false},
 		{fmt.Errorf("%w because %w", context.Canceled, passing{"x"}), false},
-		{&treadle.TimeoutError{}, true},
+		{&treadletype.TimeoutError{}, true},
 	} {
-		if got := treadle.Transient(tt.err); got != tt.want {
+		if got := treadletype.Transient(tt.err); got != tt.want {
 			t.Errorf("Transient(%v) = %v", tt.err, got)
 		}
 	}
@@ -318,7 +320,7 @@ func TestRetriedSubgraph(t *testing.T) {
 					return did("first"), nil
 				})
 				treadle.AddNode(cb, "second", func(ctx context.Context, _ diary) (page, error) {
-					spaces[strings.Join(treadle.RunInfo(ctx).Namespace, "|")] = true
+					spaces[strings.Join(treadle.InfoFrom(ctx).Namespace, "|")] = true
 					if calls++; calls < 3 {
 						return page{}, passing{"x"}
 					}
@@ -333,7 +335,7 @@ func TestRetriedSubgraph(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				same(t, "log", treadle.List[string]{"first", "second"}, out.Log)
+				same(t, "log", reduce.List[string]{"first", "second"}, out.Log)
 				same(t, "calls and namespaces", []int{tt.firsts, 3, 1}, []int{firsts, calls, len(spaces)})
 			})
 		})
@@ -372,11 +374,11 @@ func TestNegativeRetryAndTimeoutsAreBuildErrors(t *testing.T) {
 			treadle.AddNode(b, "node", does("x"), tt.opt)
 			b.Edge(treadle.Start, "node")
 			_, err := b.Compile(nil)
-			problem, ok := errors.AsType[*treadle.BuildError](err)
+			problem, ok := errors.AsType[*treadletype.BuildError](err)
 			if !ok {
 				t.Fatalf("got %v", err)
 			}
-			same(t, "problem", treadle.BuildError{Graph: "single", Node: "node", Msg: tt.want}, *problem)
+			same(t, "problem", treadletype.BuildError{Graph: "single", Node: "node", Msg: tt.want}, *problem)
 		})
 	}
 }
@@ -395,7 +397,7 @@ func sleepy(ctx context.Context, d time.Duration) error {
 func TestTimeouts(t *testing.T) {
 	type want struct {
 		took    time.Duration
-		timeout *treadle.TimeoutError // nil: it ends well
+		timeout *treadletype.TimeoutError // nil: it ends well
 	}
 	hang := func(ctx context.Context) error { return sleepy(ctx, time.Hour) }
 	// busy gives a sign of life every second for a minute.
@@ -417,14 +419,14 @@ func TestTimeouts(t *testing.T) {
 		want want
 	}{
 		"in time":          {func(ctx context.Context) error { return sleepy(ctx, time.Second) }, []treadle.NodeOption{treadle.Timeout(2 * time.Second)}, want{time.Second, nil}},
-		"too long":         {hang, []treadle.NodeOption{treadle.Timeout(2 * time.Second)}, want{2 * time.Second, &treadle.TimeoutError{Node: "node", Limit: 2 * time.Second}}},
-		"busy is no help":  {busy(emit), []treadle.NodeOption{treadle.Timeout(5500 * time.Millisecond)}, want{5500 * time.Millisecond, &treadle.TimeoutError{Node: "node", Limit: 5500 * time.Millisecond}}},
-		"idle":             {hang, []treadle.NodeOption{treadle.IdleTimeout(2 * time.Second)}, want{2 * time.Second, &treadle.TimeoutError{Node: "node", Limit: 2 * time.Second, Idle: true}}},
-		"both, run first":  {busy(emit), []treadle.NodeOption{treadle.Timeout(9500 * time.Millisecond), treadle.IdleTimeout(2 * time.Second)}, want{9500 * time.Millisecond, &treadle.TimeoutError{Node: "node", Limit: 9500 * time.Millisecond}}},
-		"both, idle first": {hang, []treadle.NodeOption{treadle.Timeout(9 * time.Second), treadle.IdleTimeout(2 * time.Second)}, want{2 * time.Second, &treadle.TimeoutError{Node: "node", Limit: 2 * time.Second, Idle: true}}},
+		"too long":         {hang, []treadle.NodeOption{treadle.Timeout(2 * time.Second)}, want{2 * time.Second, &treadletype.TimeoutError{Node: "node", Limit: 2 * time.Second}}},
+		"busy is no help":  {busy(emit), []treadle.NodeOption{treadle.Timeout(5500 * time.Millisecond)}, want{5500 * time.Millisecond, &treadletype.TimeoutError{Node: "node", Limit: 5500 * time.Millisecond}}},
+		"idle":             {hang, []treadle.NodeOption{treadle.IdleTimeout(2 * time.Second)}, want{2 * time.Second, &treadletype.TimeoutError{Node: "node", Limit: 2 * time.Second, Idle: true}}},
+		"both, run first":  {busy(emit), []treadle.NodeOption{treadle.Timeout(9500 * time.Millisecond), treadle.IdleTimeout(2 * time.Second)}, want{9500 * time.Millisecond, &treadletype.TimeoutError{Node: "node", Limit: 9500 * time.Millisecond}}},
+		"both, idle first": {hang, []treadle.NodeOption{treadle.Timeout(9 * time.Second), treadle.IdleTimeout(2 * time.Second)}, want{2 * time.Second, &treadletype.TimeoutError{Node: "node", Limit: 2 * time.Second, Idle: true}}},
 		"never idle":       {busy(emit), []treadle.NodeOption{treadle.IdleTimeout(2 * time.Second)}, want{time.Minute, nil}},
 		"heartbeats":       {busy(treadle.Heartbeat), []treadle.NodeOption{treadle.IdleTimeout(2 * time.Second), treadle.HeartbeatOnly()}, want{time.Minute, nil}},
-		"heartbeats only":  {busy(emit), []treadle.NodeOption{treadle.IdleTimeout(1500 * time.Millisecond), treadle.HeartbeatOnly()}, want{1500 * time.Millisecond, &treadle.TimeoutError{Node: "node", Limit: 1500 * time.Millisecond, Idle: true}}},
+		"heartbeats only":  {busy(emit), []treadle.NodeOption{treadle.IdleTimeout(1500 * time.Millisecond), treadle.HeartbeatOnly()}, want{1500 * time.Millisecond, &treadletype.TimeoutError{Node: "node", Limit: 1500 * time.Millisecond, Idle: true}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, parallel := range []bool{false, true} {
@@ -446,12 +448,12 @@ func TestTimeouts(t *testing.T) {
 						}
 						return
 					}
-					late, ok := errors.AsType[*treadle.TimeoutError](err)
+					late, ok := errors.AsType[*treadletype.TimeoutError](err)
 					if !ok {
 						t.Fatalf("got %v", err)
 					}
 					same(t, "timeout", *tt.want.timeout, *late)
-					same(t, "log", treadle.List[string](nil), out.Log)
+					same(t, "log", reduce.List[string](nil), out.Log)
 				})
 			}
 		})
@@ -581,7 +583,7 @@ func TestTimedOutAttemptKnowsTheReason(t *testing.T) {
 			return page{}, ctx.Err()
 		}, treadle.Timeout(time.Second))
 		_, err := g.Run(t.Context(), diary{})
-		if late, ok := errors.AsType[*treadle.TimeoutError](cause); !ok || !errors.Is(err, late) {
+		if late, ok := errors.AsType[*treadletype.TimeoutError](cause); !ok || !errors.Is(err, late) {
 			t.Errorf("cause %v, error %v", cause, err)
 		}
 	})
@@ -593,7 +595,7 @@ func TestDeafAttemptIsAbandoned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		g := single(t, func(ctx context.Context, _ diary) (page, error) {
-			if treadle.RunInfo(ctx).Attempt == 1 {
+			if treadle.InfoFrom(ctx).Attempt == 1 {
 				<-release
 				return did("too late"), nil
 			}
@@ -607,11 +609,11 @@ func TestDeafAttemptIsAbandoned(t *testing.T) {
 			return page{}, nil
 		}, treadle.IdleTimeout(time.Second))
 		_, err := alone.Run(t.Context(), diary{})
-		late, ok := errors.AsType[*treadle.TimeoutError](err)
+		late, ok := errors.AsType[*treadletype.TimeoutError](err)
 		if !ok {
 			t.Fatalf("got %v", err)
 		}
-		same(t, "timeout", treadle.TimeoutError{Node: "node", Idle: true, Limit: time.Second, Abandoned: true}, *late)
+		same(t, "timeout", treadletype.TimeoutError{Node: "node", Idle: true, Limit: time.Second, Abandoned: true}, *late)
 		close(release)
 	})
 }
@@ -645,7 +647,7 @@ func TestAbandonedSubgraphStoresNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		same(t, "log", treadle.List[string]{"second", "after"}, out.Log)
+		same(t, "log", reduce.List[string]{"second", "after"}, out.Log)
 		same(t, "calls", map[string]int{"deaf": 2, "after": 1}, calls.counts)
 	})
 }
@@ -662,7 +664,7 @@ func TestUsersOwnTimeoutErrorsStayTheirs(t *testing.T) {
 		}, treadle.Timeout(time.Hour))
 		var err error
 		same(t, "took", time.Second, timed(func() { _, err = g.Run(t.Context(), diary{}) }))
-		if _, ours := errors.AsType[*treadle.TimeoutError](err); ours || !errors.Is(err, context.DeadlineExceeded) {
+		if _, ours := errors.AsType[*treadletype.TimeoutError](err); ours || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v, want the node's own DeadlineExceeded", err)
 		}
 	})
@@ -700,11 +702,11 @@ func TestSendMayHaveATimeoutOfItsOwn(t *testing.T) {
 			g := weave(t, b, nil)
 			var err error
 			same(t, "took", 2*3*time.Second+500*time.Millisecond, timed(func() { _, err = g.Run(t.Context(), diary{}) }))
-			late, ok := errors.AsType[*treadle.TimeoutError](err)
+			late, ok := errors.AsType[*treadletype.TimeoutError](err)
 			if !ok {
 				t.Fatalf("got %v", err)
 			}
-			same(t, "timeout", treadle.TimeoutError{Node: "work", Limit: 3 * time.Second}, *late)
+			same(t, "timeout", treadletype.TimeoutError{Node: "work", Limit: 3 * time.Second}, *late)
 			same(t, "attempts", 2, attempts)
 		})
 	})
@@ -724,7 +726,7 @@ func TestSendMayHaveATimeoutOfItsOwn(t *testing.T) {
 			} {
 				var err error
 				same(t, "took", 3*time.Second, timed(func() { err = run() }))
-				if _, ok := errors.AsType[*treadle.TimeoutError](err); !ok {
+				if _, ok := errors.AsType[*treadletype.TimeoutError](err); !ok {
 					t.Errorf("got %v", err)
 				}
 			}
@@ -854,10 +856,10 @@ func TestErrorHandlerComesAfterTheRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0
 		handle := func(ctx context.Context, in diary, failure *treadle.NodeError) (page, error) {
-			info := treadle.RunInfo(ctx)
-			same(t, "info", []any{"node", 3, "run-1", 1, "the run's"}, []any{info.Node, info.Attempt, info.RunID, info.Step, must(treadle.ContextOf[string](ctx))})
+			info := treadle.InfoFrom(ctx)
+			same(t, "info", []any{"node", 3, "run-1", 1, "the run's"}, []any{info.Node, info.Attempt, info.RunID, info.Step, must(treadle.ContextFrom[string](ctx))})
 			same(t, "failure", []any{"single", "node", 3, 1}, []any{failure.Graph, failure.Node, failure.Attempt, failure.Step})
-			if _, ok := errors.AsType[*treadle.TimeoutError](failure); !ok {
+			if _, ok := errors.AsType[*treadletype.TimeoutError](failure); !ok {
 				t.Errorf("the failure is %v", failure)
 			}
 			treadle.Emit(ctx, "handled")
@@ -893,13 +895,13 @@ func must[T any](v T, ok bool) T {
 // Parity: 187.
 func TestErrorHandlerRoutes(t *testing.T) {
 	type rescue struct {
-		Log  treadle.List[string]
+		Log  reduce.List[string]
 		Goto treadle.Goto
 	}
 	b := treadle.New[diary]("routes")
 	treadle.AddNode(b, "bad", func(context.Context, diary) (page, error) { return page{}, errors.New("boom") },
 		treadle.OnError(func(context.Context, diary, *treadle.NodeError) (rescue, error) {
-			return rescue{treadle.List[string]{"handled"}, treadle.To("repair")}, nil
+			return rescue{reduce.List[string]{"handled"}, treadle.To("repair")}, nil
 		}), treadle.Destinations("repair"))
 	treadle.AddNode(b, "repair", does("repair"))
 	treadle.AddNode(b, "usual", does("usual"))
@@ -920,7 +922,7 @@ func TestErrorHandlersOwnFailureFailsTheRun(t *testing.T) {
 			if !errors.Is(err, boom) || !errors.Is(err, worse) {
 				t.Errorf("got %v, want both errors", err)
 			}
-			same(t, "log", treadle.List[string](nil), out.Log)
+			same(t, "log", reduce.List[string](nil), out.Log)
 		})
 	}
 }
@@ -940,11 +942,11 @@ func TestErrorHandlerMustTakeWhatTheNodeTakes(t *testing.T) {
 	treadle.AddNode(b, "node", does("x"), treadle.OnError(func(context.Context, int, *treadle.NodeError) (page, error) { return page{}, nil }))
 	b.Edge(treadle.Start, "node")
 	_, err := b.Compile(nil)
-	problem, ok := errors.AsType[*treadle.BuildError](err)
+	problem, ok := errors.AsType[*treadletype.BuildError](err)
 	if !ok {
 		t.Fatalf("got %v", err)
 	}
-	same(t, "problem", treadle.BuildError{Graph: "wrong", Node: "node", Msg: "the error handler takes int, the node takes treadle_test.diary"}, *problem)
+	same(t, "problem", treadletype.BuildError{Graph: "wrong", Node: "node", Msg: "the error handler takes int, the node takes treadle_test.diary"}, *problem)
 }
 
 // Each node has its own handler; a node without one fails the run.
@@ -1101,7 +1103,7 @@ func TestHandledFailureIsKeptForAContinuation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	same(t, "log", treadle.List[string]{"handled boom", "fine"}, out.Log)
+	same(t, "log", reduce.List[string]{"handled boom", "fine"}, out.Log)
 	same(t, "calls", []int{1, 1}, []int{calls, handled})
 }
 
@@ -1144,7 +1146,7 @@ func TestDefaultsApplyToNodesWithoutTheirOwn(t *testing.T) {
 		}
 		handler := func(who string) treadle.NodeOption {
 			return treadle.OnError(func(_ context.Context, _ diary, f *treadle.NodeError) (told, error) {
-				late, _ := errors.AsType[*treadle.TimeoutError](f)
+				late, _ := errors.AsType[*treadletype.TimeoutError](f)
 				return told{did(fmt.Sprintf("%s: %s after %v", who, f.Node, late.Limit)).Log, treadle.To("next")}, nil
 			})
 		}
@@ -1165,7 +1167,7 @@ func TestDefaultsApplyToNodesWithoutTheirOwn(t *testing.T) {
 }
 
 type told struct {
-	Log  treadle.List[string]
+	Log  reduce.List[string]
 	Goto treadle.Goto
 }
 
@@ -1253,7 +1255,7 @@ func TestDrain(t *testing.T) {
 		if !errors.Is(err, treadle.ErrDrained) {
 			t.Errorf("got %v", err)
 		}
-		same(t, "log", treadle.List[string]{"a"}, out.Log)
+		same(t, "log", reduce.List[string]{"a"}, out.Log)
 	})
 	t.Run("in the last step it is too late", func(t *testing.T) {
 		done := make(chan struct{})
@@ -1284,7 +1286,7 @@ func TestDrain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		same(t, "log", treadle.List[string]{"a", "b", "c"}, out.Log)
+		same(t, "log", reduce.List[string]{"a", "b", "c"}, out.Log)
 	})
 	t.Run("streams end with it", func(t *testing.T) {
 		done := make(chan struct{})
@@ -1331,7 +1333,7 @@ func TestDrainReachesSubgraphs(t *testing.T) {
 	if !errors.Is(err, treadle.ErrDrained) {
 		t.Fatalf("got %v", err)
 	}
-	same(t, "nothing of the step is committed", treadle.List[string](nil), out.Log)
+	same(t, "nothing of the step is committed", reduce.List[string](nil), out.Log)
 	snap, err := g.Thread("t").State(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -1340,7 +1342,7 @@ func TestDrainReachesSubgraphs(t *testing.T) {
 	if out, err = g.Thread("t").Continue(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	same(t, "log", treadle.List[string]{"beside", "c1", "c2"}, out.Log)
+	same(t, "log", reduce.List[string]{"beside", "c1", "c2"}, out.Log)
 	same(t, "what had finished did not run again", 1, calls.counts["beside"])
 }
 
@@ -1369,11 +1371,11 @@ func TestStepTimeout(t *testing.T) {
 						}
 					}
 				})
-				late, ok := errors.AsType[*treadle.TimeoutError](failed)
+				late, ok := errors.AsType[*treadletype.TimeoutError](failed)
 				if !ok {
 					t.Fatalf("got %v", failed)
 				}
-				same(t, "timeout", treadle.TimeoutError{Limit: 2 * time.Second}, *late)
+				same(t, "timeout", treadletype.TimeoutError{Limit: 2 * time.Second}, *late)
 				same(t, "took, events, cleaned up", []any{2 * time.Second, tasks, int32(tasks)}, []any{took, events, cleaned.Load()})
 			})
 		})
@@ -1411,7 +1413,7 @@ func TestParentCommandBeatsTheStepTimeout(t *testing.T) {
 		cb.Edge(treadle.Start, "slow")
 		child := weave(t, cb, &treadle.Options{StepTimeout: time.Second})
 		_, err := child.Run(t.Context(), diary{})
-		if _, late := errors.AsType[*treadle.TimeoutError](err); late || err == nil || !strings.Contains(err.Error(), "commands the parent graph") {
+		if _, late := errors.AsType[*treadletype.TimeoutError](err); late || err == nil || !strings.Contains(err.Error(), "commands the parent graph") {
 			t.Errorf("at the root: got %v", err)
 		}
 		b := treadle.New[diary]("parent")

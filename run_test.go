@@ -2,6 +2,7 @@ package treadle_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
@@ -17,20 +18,22 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/reduce"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // trail is the state of most graphs here: what ran, in the order in which it
 // was committed.
 type trail struct {
-	Log treadle.List[string] `json:"log"`
-	N   int                  `json:"n"`
+	Log reduce.List[string] `json:"log"`
+	N   int                 `json:"n"`
 }
 
-type trod struct{ Log treadle.List[string] }
+type trod struct{ Log reduce.List[string] }
 
 // tread is a node that leaves its mark.
 func tread(mark string) func(context.Context, struct{}) (trod, error) {
-	return func(context.Context, struct{}) (trod, error) { return trod{treadle.List[string]{mark}}, nil }
+	return func(context.Context, struct{}) (trod, error) { return trod{reduce.List[string]{mark}}, nil }
 }
 
 // trailOf is a trail graph of nodes that leave their names.
@@ -100,12 +103,12 @@ func TestNodesOfAStepRunInParallel(t *testing.T) {
 	treadle.AddNode(b, "a", func(context.Context, struct{}) (trod, error) {
 		close(aReady)
 		<-bDone
-		return trod{treadle.List[string]{"a"}}, nil
+		return trod{reduce.List[string]{"a"}}, nil
 	})
 	treadle.AddNode(b, "b", func(context.Context, struct{}) (trod, error) {
 		<-aReady
 		close(bDone)
-		return trod{treadle.List[string]{"b"}}, nil
+		return trod{reduce.List[string]{"b"}}, nil
 	})
 	b.Edge(treadle.Start, "a")
 	b.Edge(treadle.Start, "b")
@@ -120,7 +123,7 @@ func TestSiblingsDoNotSeeEachOther(t *testing.T) {
 	b := treadle.New[trail]("apart")
 	for _, n := range []string{"a", "b"} {
 		treadle.AddNode(b, n, func(_ context.Context, s trail) (trod, error) {
-			return trod{treadle.List[string]{fmt.Sprintf("%s saw %d", n, len(s.Log))}}, nil
+			return trod{reduce.List[string]{fmt.Sprintf("%s saw %d", n, len(s.Log))}}, nil
 		})
 		b.Edge(treadle.Start, n)
 	}
@@ -235,7 +238,7 @@ func TestJoinWaitsForAllSources(t *testing.T) {
 func TestJoinStartsOverInALoop(t *testing.T) {
 	b := trailOf("a", "b", "c")
 	treadle.AddNode(b, "top", func(_ context.Context, s trail) (trail2, error) {
-		return trail2{Log: treadle.List[string]{"top"}, N: s.N + 1}, nil
+		return trail2{Log: reduce.List[string]{"top"}, N: s.N + 1}, nil
 	})
 	b.Edge(treadle.Start, "top")
 	b.Edge("top", "a")
@@ -253,7 +256,7 @@ func TestJoinStartsOverInALoop(t *testing.T) {
 }
 
 type trail2 struct {
-	Log treadle.List[string]
+	Log reduce.List[string]
 	N   int
 }
 
@@ -314,7 +317,7 @@ func TestJoinAndDeferredNodeSurviveAStop(t *testing.T) {
 	b.Join([]string{"a", "b2"}, "end")
 	g := ready(t, b, &treadle.Options{Saver: checkpoint.NewMemory()})
 	_, err := g.Thread("1", treadle.StepLimit(1)).Run(t.Context(), trail{})
-	if e, ok := errors.AsType[*treadle.StepLimitError](err); !ok || !slices.Equal(e.Next, []string{"b2"}) {
+	if e, ok := errors.AsType[*treadletype.StepLimitError](err); !ok || !slices.Equal(e.Next, []string{"b2"}) {
 		t.Fatalf("the run ended with %v, want the limit before b2", err)
 	}
 	out, err := g.Thread("1").Continue(t.Context())
@@ -362,7 +365,7 @@ func TestDeferredNodeRunsLast(t *testing.T) {
 func TestDeferredNodeIsReleasedAgain(t *testing.T) {
 	b := trailOf("a")
 	treadle.AddNode(b, "late", func(_ context.Context, s trail) (trail2, error) {
-		return trail2{Log: treadle.List[string]{"late"}, N: s.N + 1}, nil
+		return trail2{Log: reduce.List[string]{"late"}, N: s.N + 1}, nil
 	}, treadle.Defer())
 	b.Edge(treadle.Start, "a")
 	b.Edge("a", "late")
@@ -497,12 +500,12 @@ func TestBranchBesideAnEdgeRunsBoth(t *testing.T) {
 func TestBranchReadsAStructOfItsOwn(t *testing.T) {
 	type verdict struct{ Good bool }
 	type rated struct {
-		Log  treadle.List[string]
+		Log  reduce.List[string]
 		Good bool
 	}
 	b := trailOf("yes", "no")
 	treadle.AddNode(b, "rate", func(_ context.Context, s trail) (rated, error) {
-		return rated{treadle.List[string]{"rate"}, s.N > 5}, nil
+		return rated{reduce.List[string]{"rate"}, s.N > 5}, nil
 	})
 	b.Edge(treadle.Start, "rate")
 	treadle.AddBranch(b, "rate", func(_ context.Context, v verdict) (treadle.Goto, error) {
@@ -602,7 +605,7 @@ func TestFailedBranchFailsItsNode(t *testing.T) {
 		b := trailOf("b", "c")
 		treadle.AddNode(b, "a", func(context.Context, struct{}) (trod, error) {
 			runs.Add(1)
-			return trod{treadle.List[string]{"a"}}, nil
+			return trod{reduce.List[string]{"a"}}, nil
 		})
 		b.Edge(treadle.Start, "a")
 		if parallel {
@@ -645,19 +648,19 @@ func TestFailedBranchFailsItsNode(t *testing.T) {
 // Appendix A.
 func TestWorkedTrace(t *testing.T) {
 	type state struct {
-		V treadle.List[string] `json:"v"`
+		V reduce.List[string] `json:"v"`
 	}
-	type wrote struct{ V treadle.List[string] }
+	type wrote struct{ V reduce.List[string] }
 	saver := checkpoint.NewMemory()
 	b := treadle.New[state]("worked")
 	node := func(mark string) func(context.Context, struct{}) (wrote, error) {
-		return func(context.Context, struct{}) (wrote, error) { return wrote{treadle.List[string]{mark}}, nil }
+		return func(context.Context, struct{}) (wrote, error) { return wrote{reduce.List[string]{mark}}, nil }
 	}
 	for _, n := range []string{"a", "b", "j", "z"} {
 		treadle.AddNode(b, n, node(n))
 	}
 	m := treadle.AddNode(b, "m", func(_ context.Context, n int) (wrote, error) {
-		return wrote{treadle.List[string]{fmt.Sprint("m", n)}}, nil
+		return wrote{reduce.List[string]{fmt.Sprint("m", n)}}, nil
 	})
 	b.Edge(treadle.Start, "a")
 	b.Edge(treadle.Start, "b")
@@ -666,11 +669,11 @@ func TestWorkedTrace(t *testing.T) {
 		return slices.Concat(m.Send(1), m.Send(2), treadle.To("z")), nil
 	}, "m", "z")
 	thread := ready(t, b, &treadle.Options{Saver: saver}).Thread("t")
-	out, err := thread.Run(t.Context(), state{treadle.List[string]{"in"}})
+	out, err := thread.Run(t.Context(), state{reduce.List[string]{"in"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(treadle.List[string]{"in", "a", "b", "j", "z", "m1", "m2"}, out.V); diff != "" {
+	if diff := cmp.Diff(reduce.List[string]{"in", "a", "b", "j", "z", "m1", "m2"}, out.V); diff != "" {
 		t.Errorf("the output differs (-want +got):\n%s", diff)
 	}
 
@@ -682,7 +685,7 @@ func TestWorkedTrace(t *testing.T) {
 	}
 	var got []row
 	var ids, parents []checkpoint.ID
-	for snap, err := range thread.History(t.Context()) {
+	for snap, err := range thread.History(t.Context(), nil) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -722,19 +725,19 @@ func TestWorkedTrace(t *testing.T) {
 
 	// New input while j is pending gives j up, and the join starts over.
 	stopped := ready(t, b, &treadle.Options{Saver: saver, StepLimit: 1}).Thread("u")
-	_, err = stopped.Run(t.Context(), state{treadle.List[string]{"in"}})
-	if e, ok := errors.AsType[*treadle.StepLimitError](err); !ok || !slices.Equal(e.Next, []string{"j"}) {
+	_, err = stopped.Run(t.Context(), state{reduce.List[string]{"in"}})
+	if e, ok := errors.AsType[*treadletype.StepLimitError](err); !ok || !slices.Equal(e.Next, []string{"j"}) {
 		t.Fatalf("the run ended with %v, want the step limit before j", err)
 	}
-	_, err = stopped.Run(t.Context(), state{treadle.List[string]{"again"}})
-	if e, ok := errors.AsType[*treadle.StepLimitError](err); !ok || !slices.Equal(e.Next, []string{"j"}) {
+	_, err = stopped.Run(t.Context(), state{reduce.List[string]{"again"}})
+	if e, ok := errors.AsType[*treadletype.StepLimitError](err); !ok || !slices.Equal(e.Next, []string{"j"}) {
 		t.Fatalf("the second run ended with %v, want the step limit before j", err)
 	}
 	out, err = stopped.Continue(t.Context())
-	if e, ok := errors.AsType[*treadle.StepLimitError](err); ok {
+	if e, ok := errors.AsType[*treadletype.StepLimitError](err); ok {
 		t.Errorf("the run ended with %v", e)
 	}
-	if diff := cmp.Diff(treadle.List[string]{"in", "a", "b", "again", "a", "b", "j", "z", "m1", "m2"}, out.V); diff != "" {
+	if diff := cmp.Diff(reduce.List[string]{"in", "a", "b", "again", "a", "b", "j", "z", "m1", "m2"}, out.V); diff != "" {
 		t.Errorf("the output differs (-want +got):\n%s", diff)
 	}
 }
@@ -790,7 +793,7 @@ func TestStepLimitTable(t *testing.T) {
 					return
 				}
 				wantText(t, err, text)
-				if e, ok := errors.AsType[*treadle.StepLimitError](err); !ok || e.Limit != test.limit || e.Graph != "path" {
+				if e, ok := errors.AsType[*treadletype.StepLimitError](err); !ok || e.Limit != test.limit || e.Graph != "path" {
 					t.Errorf("%v is not a StepLimitError of limit %d", err, test.limit)
 				}
 			}
@@ -840,7 +843,7 @@ func TestStepLimitOfAContinuation(t *testing.T) {
 		if got := strings.Join(out.Log, " "); got != test.want {
 			t.Errorf("with limit %d the trail is %q, want %q", test.limit, got, test.want)
 		}
-		if _, limited := errors.AsType[*treadle.StepLimitError](err); limited == test.ends {
+		if _, limited := errors.AsType[*treadletype.StepLimitError](err); limited == test.ends {
 			t.Errorf("with limit %d the error is %v", test.limit, err)
 		}
 	}
@@ -886,7 +889,7 @@ func TestDefaultStepLimit(t *testing.T) {
 	b.Edge(treadle.Start, "a")
 	b.Edge("a", "a")
 	out, err := ready(t, b, nil).Run(t.Context(), trail{})
-	if e, ok := errors.AsType[*treadle.StepLimitError](err); !ok || e.Limit != 25 || len(out.Log) != 25 {
+	if e, ok := errors.AsType[*treadletype.StepLimitError](err); !ok || e.Limit != 25 || len(out.Log) != 25 {
 		t.Errorf("the run ended with %v after %d nodes, want the limit of 25", err, len(out.Log))
 	}
 }
@@ -896,7 +899,7 @@ func TestSettingsOutOfRange(t *testing.T) {
 	b.Edge(treadle.Start, "a")
 	g := ready(t, b, nil)
 	for _, test := range []struct {
-		option treadle.Option
+		option treadle.RunOption
 		want   string
 	}{
 		{treadle.StepLimit(0), `graph "path": step limit below 1: a run needs at least one step`},
@@ -926,7 +929,7 @@ func crowd(n int, most *atomic.Int32) *treadle.Builder[trail] {
 			}
 		}
 		<-time.After(time.Second) // synctest's clock: everybody who may has begun
-		return trod{treadle.List[string]{fmt.Sprint(i)}}, nil
+		return trod{reduce.List[string]{fmt.Sprint(i)}}, nil
 	})
 	b.Branch(treadle.Start, func(context.Context, trail) (treadle.Goto, error) {
 		var to treadle.Goto
@@ -979,7 +982,7 @@ func TestMaxConcurrencyAsAnOption(t *testing.T) {
 func TestOneGraphFromTenGoroutines(t *testing.T) {
 	b := trailOf("b1", "b2", "c")
 	treadle.AddNode(b, "a", func(_ context.Context, s trail) (trail2, error) {
-		return trail2{Log: treadle.List[string]{fmt.Sprint("a", s.N)}, N: s.N * 2}, nil
+		return trail2{Log: reduce.List[string]{fmt.Sprint("a", s.N)}, N: s.N * 2}, nil
 	})
 	b.Edge(treadle.Start, "a")
 	b.Edge("a", "b1")
@@ -1015,7 +1018,7 @@ func TestNodeErrorSaysWhere(t *testing.T) {
 		want  string
 		stack bool
 	}{
-		{"error", func(context.Context, struct{}) (trod, error) { return trod{treadle.List[string]{"lost"}}, cause },
+		{"error", func(context.Context, struct{}) (trod, error) { return trod{reduce.List[string]{"lost"}}, cause },
 			`graph "path": node "b" (step 2): no owls today`, false},
 		{"panic", func(context.Context, struct{}) (trod, error) { panic(cause) },
 			`graph "path": node "b" (step 2): panic: no owls today (treadle_test.TestNodeErrorSaysWhere.func2, run_test.go:N)`, true},
@@ -1157,7 +1160,7 @@ func TestCancellationBeforeDuringAndAfterAStep(t *testing.T) {
 			if heeds {
 				return trod{}, ctx.Err()
 			}
-			return trod{treadle.List[string]{"b"}}, nil
+			return trod{reduce.List[string]{"b"}}, nil
 		})
 		b.Edge(treadle.Start, "a")
 		b.Sequence("a", "b", "c")
@@ -1208,7 +1211,7 @@ func TestCancelledThreadContinues(t *testing.T) {
 	b := trailOf("a", "c")
 	treadle.AddNode(b, "b", func(ctx context.Context, _ struct{}) (trod, error) {
 		cancel() // of no effect in the second run
-		return trod{treadle.List[string]{"b"}}, ctx.Err()
+		return trod{reduce.List[string]{"b"}}, ctx.Err()
 	})
 	b.Edge(treadle.Start, "a")
 	b.Sequence("a", "b", "c")
@@ -1249,7 +1252,7 @@ func TestCancellationInTheLastStepDoesNotMatter(t *testing.T) {
 	b := treadle.New[trail]("last")
 	treadle.AddNode(b, "a", func(context.Context, struct{}) (trod, error) {
 		cancel()
-		return trod{treadle.List[string]{"a"}}, nil
+		return trod{reduce.List[string]{"a"}}, nil
 	})
 	b.Edge(treadle.Start, "a")
 	out, err := ready(t, b, nil).Run(ctx, trail{})
@@ -1264,7 +1267,7 @@ func TestNodeSeesTheValuesOfTheCallersContext(t *testing.T) {
 	b := treadle.New[trail]("values")
 	for _, n := range []string{"a", "b"} {
 		treadle.AddNode(b, n, func(ctx context.Context, _ struct{}) (trod, error) {
-			return trod{treadle.List[string]{fmt.Sprint(n, ctx.Value(key{}))}}, nil
+			return trod{reduce.List[string]{fmt.Sprint(n, ctx.Value(key{}))}}, nil
 		})
 		b.Edge(treadle.Start, n)
 	}
@@ -1277,10 +1280,10 @@ func TestNodeSeesTheValuesOfTheCallersContext(t *testing.T) {
 // With binds settings to a copy of the graph; later ones win, tags and metadata
 // add up.
 func TestWithBindsSettingsToACopy(t *testing.T) {
-	var seen []treadle.Info
+	var seen []treadletype.Info
 	b := treadle.New[trail]("bound")
 	treadle.AddNode(b, "a", func(ctx context.Context, _ struct{}) (struct{}, error) {
-		seen = append(seen, treadle.RunInfo(ctx))
+		seen = append(seen, treadle.InfoFrom(ctx))
 		return struct{}{}, nil
 	}, treadle.Tags("node"), treadle.Metadata(map[string]any{"k": "node", "n": 1}))
 	b.Edge(treadle.Start, "a")
@@ -1324,9 +1327,9 @@ func TestWithBindsSettingsToACopy(t *testing.T) {
 //
 // Parity: 192, 196, 199.
 func TestRunInfoDescribesTheTask(t *testing.T) {
-	var seen []treadle.Info
+	var seen []treadletype.Info
 	note := func(ctx context.Context, _ struct{}) (struct{}, error) {
-		seen = append(seen, treadle.RunInfo(ctx))
+		seen = append(seen, treadle.InfoFrom(ctx))
 		return struct{}{}, nil
 	}
 	b := treadle.New[trail]("info")
@@ -1343,14 +1346,14 @@ func TestRunInfoDescribesTheTask(t *testing.T) {
 		t.Fatal(err)
 	}
 	var from []string
-	for snap, err := range thread.History(t.Context()) {
+	for snap, err := range thread.History(t.Context(), nil) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		from = append(from, snap.ID.String())
 	}
 	for i, info := range seen {
-		want := treadle.Info{Graph: "info", Node: []string{"a", "b"}[i], Thread: "essay-7", RunID: "r", Step: i + 1, RemainingSteps: 6 - i,
+		want := treadletype.Info{Graph: "info", Node: []string{"a", "b"}[i], Thread: "essay-7", RunID: "r", Step: i + 1, RemainingSteps: 6 - i,
 			Attempt: 1, CheckpointID: from[2-i], Deadline: deadline, TaskID: info.TaskID, IdempotencyKey: info.IdempotencyKey,
 			FirstAttempt: info.FirstAttempt}
 		if diff := cmp.Diff(want, info); diff != "" {
@@ -1363,7 +1366,7 @@ func TestRunInfoDescribesTheTask(t *testing.T) {
 	if len(seen) != 2 || seen[0].TaskID == seen[1].TaskID {
 		t.Errorf("the tasks are %v", seen)
 	}
-	if got := treadle.RunInfo(t.Context()); cmp.Diff(treadle.Info{}, got) != "" {
+	if got := treadle.InfoFrom(t.Context()); cmp.Diff(treadletype.Info{}, got) != "" {
 		t.Errorf("outside a run the info is %+v", got)
 	}
 }
@@ -1374,11 +1377,11 @@ func TestRunInfoDescribesTheTask(t *testing.T) {
 func TestRemainingStepsEndALoopInTime(t *testing.T) {
 	b := treadle.New[trail]("countdown")
 	treadle.AddNode(b, "a", func(ctx context.Context, _ struct{}) (trod, error) {
-		return trod{treadle.List[string]{fmt.Sprint(treadle.RunInfo(ctx).RemainingSteps)}}, nil
+		return trod{reduce.List[string]{fmt.Sprint(treadle.InfoFrom(ctx).RemainingSteps)}}, nil
 	})
 	b.Edge(treadle.Start, "a")
 	b.Branch("a", func(ctx context.Context, _ trail) (treadle.Goto, error) {
-		if treadle.RunInfo(ctx).RemainingSteps > 1 {
+		if treadle.InfoFrom(ctx).RemainingSteps > 1 {
 			return treadle.To("a"), nil
 		}
 		return treadle.To(treadle.End), nil
@@ -1407,19 +1410,19 @@ func (c caller) Validate() error {
 //
 // Parity: 192, 194.
 func TestContextReachesNodesAndBranches(t *testing.T) {
-	type out struct{ Log treadle.List[string] }
+	type out struct{ Log reduce.List[string] }
 	b := treadle.New[trail]("context")
 	treadle.AddNode(b, "a", func(ctx context.Context, _ struct{}) (out, error) {
-		c, ok := treadle.ContextOf[caller](ctx)
-		return out{treadle.List[string]{fmt.Sprintf("%s %d %t", c.User, c.Age, ok)}}, nil
+		c, ok := treadle.ContextFrom[caller](ctx)
+		return out{reduce.List[string]{fmt.Sprintf("%s %d %t", c.User, c.Age, ok)}}, nil
 	})
 	treadle.AddNode(b, "b", func(ctx context.Context, _ struct{}) (out, error) {
-		_, ok := treadle.ContextOf[string](ctx)
-		return out{treadle.List[string]{fmt.Sprintf("a string: %t", ok)}}, nil
+		_, ok := treadle.ContextFrom[string](ctx)
+		return out{reduce.List[string]{fmt.Sprintf("a string: %t", ok)}}, nil
 	})
 	b.Edge(treadle.Start, "a")
 	b.Branch("a", func(ctx context.Context, _ trail) (treadle.Goto, error) {
-		if c, ok := treadle.ContextOf[caller](ctx); ok && c.User == "ann" {
+		if c, ok := treadle.ContextFrom[caller](ctx); ok && c.User == "ann" {
 			return treadle.To("b"), nil
 		}
 		return treadle.To(treadle.End), nil
@@ -1430,24 +1433,24 @@ func TestContextReachesNodesAndBranches(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		graph  *treadle.Graph[trail, trail]
-		option treadle.Option
+		option treadle.RunOption
 		want   string
 		err    string
 	}{
 		{"value", plain, treadle.Context(caller{"ann", 7}), "ann 7 true, a string: false", ""},
 		{"none", plain, treadle.Tags(), " 0 false", ""},
 		{"another type, not declared", plain, treadle.Context("ann"), " 0 false", ""},
-		{"JSON, not declared", plain, treadle.ContextJSON([]byte(`{"user":"ann"}`)), "",
+		{"JSON, not declared", plain, treadle.Context(json.RawMessage(`{"user":"ann"}`)), "",
 			`graph "context": context: it came as JSON and the graph declares no type for it: use treadle.ContextType`},
 		{"declared", typed, treadle.Context(caller{"ann", 7}), "ann 7 true, a string: false", ""},
 		{"declared, none", typed, treadle.Tags(), " 0 false", ""},
 		{"declared, another type", typed, treadle.Context(7), "",
 			`graph "context": context: is int, the graph wants treadle_test.caller`},
-		{"declared, JSON", typed, treadle.ContextJSON([]byte(`{"user":"bob","age":3}`)), "bob 3 true", ""},
-		{"declared, JSON that does not fit", typed, treadle.ContextJSON([]byte(`{"age":"old"}`)), "",
+		{"declared, JSON", typed, treadle.Context(json.RawMessage(`{"user":"bob","age":3}`)), "bob 3 true", ""},
+		{"declared, JSON that does not fit", typed, treadle.Context(json.RawMessage(`{"age":"old"}`)), "",
 			`graph "context": context: want treadle_test.caller: json: cannot unmarshal string into Go struct field caller.age of type int`},
 		{"not valid", typed, treadle.Context(caller{"ann", -1}), "", `graph "context": the context is not valid: an age below zero`},
-		{"not valid, JSON", typed, treadle.ContextJSON([]byte(`{"age":-1}`)), "", `graph "context": the context is not valid: an age below zero`},
+		{"not valid, JSON", typed, treadle.Context(json.RawMessage(`{"age":-1}`)), "", `graph "context": the context is not valid: an age below zero`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			out, err := test.graph.With(test.option).Run(t.Context(), trail{})
@@ -1461,7 +1464,7 @@ func TestContextReachesNodesAndBranches(t *testing.T) {
 			}
 		})
 	}
-	if _, ok := treadle.ContextOf[caller](t.Context()); ok {
+	if _, ok := treadle.ContextFrom[caller](t.Context()); ok {
 		t.Error("there is a value outside a run")
 	}
 }
@@ -1489,10 +1492,10 @@ func TestContextHasASchema(t *testing.T) {
 func TestRunAllWithoutAGraphOrAContextIsAnError(t *testing.T) {
 	var none context.Context
 	var g *treadle.Graph[string, string]
-	if _, err := treadle.RunAll(t.Context(), g, []string{"a"}); err == nil {
+	if _, err := g.RunAll(t.Context(), []string{"a"}); err == nil {
 		t.Error("a nil graph ran")
 	}
-	if _, err := treadle.RunAll(none, g, nil); err == nil {
+	if _, err := g.RunAll(none, nil); err == nil {
 		t.Error("a nil context was taken")
 	}
 }
@@ -1513,7 +1516,7 @@ func TestRunAllKeepsOrderAndJoinsErrors(t *testing.T) {
 		})
 		b.Edge(treadle.Start, "a")
 		g := ready(t, b, nil)
-		outs, err := treadle.RunAll(t.Context(), g, []trail{{N: 2}, {N: 3}, {N: 4}, {N: 5}})
+		outs, err := g.RunAll(t.Context(), []trail{{N: 2}, {N: 3}, {N: 4}, {N: 5}})
 		wantText(t, err, "input 1: graph \"all\": node \"a\" (step 1): odd\ninput 3: graph \"all\": node \"a\" (step 1): odd")
 		if !errors.Is(err, odd) {
 			t.Error("the cause is hidden")
@@ -1526,11 +1529,11 @@ func TestRunAllKeepsOrderAndJoinsErrors(t *testing.T) {
 			t.Errorf("the outputs are %v, want %v", got, want)
 		}
 		most.Store(0)
-		outs, err = treadle.RunAll(t.Context(), g.With(treadle.MaxConcurrency(2)), make([]trail, 6))
+		outs, err = g.With(treadle.MaxConcurrency(2)).RunAll(t.Context(), make([]trail, 6))
 		if err != nil || len(outs) != 6 || most.Load() != 2 {
 			t.Errorf("%d outputs, %v, %d at once, want 6 and 2", len(outs), err, most.Load())
 		}
-		outs, err = treadle.RunAll(t.Context(), g, nil)
+		outs, err = g.RunAll(t.Context(), nil)
 		if err != nil || len(outs) != 0 {
 			t.Errorf("without inputs: %v, %v", outs, err)
 		}
@@ -1538,9 +1541,9 @@ func TestRunAllKeepsOrderAndJoinsErrors(t *testing.T) {
 }
 
 type bookshop struct {
-	Books  []string          `json:"books"`
-	Prices map[string]int    `json:"prices"`
-	Log    treadle.List[int] `json:"log"`
+	Books  []string         `json:"books"`
+	Prices map[string]int   `json:"prices"`
+	Log    reduce.List[int] `json:"log"`
 	N      int
 }
 
@@ -1562,8 +1565,8 @@ func TestCheckFindsNodesThatChangeTheirInput(t *testing.T) {
 	} {
 		build := func() *treadle.Builder[bookshop] {
 			b := treadle.New[bookshop]("check")
-			treadle.AddNode(b, "first", func(context.Context, struct{}) (struct{ Log treadle.List[int] }, error) {
-				return struct{ Log treadle.List[int] }{treadle.List[int]{1}}, nil
+			treadle.AddNode(b, "first", func(context.Context, struct{}) (struct{ Log reduce.List[int] }, error) {
+				return struct{ Log reduce.List[int] }{reduce.List[int]{1}}, nil
 			})
 			treadle.AddNode(b, "a", func(_ context.Context, s bookshop) (struct{}, error) {
 				test.node(s)
@@ -1574,10 +1577,10 @@ func TestCheckFindsNodesThatChangeTheirInput(t *testing.T) {
 			return b
 		}
 		in := func() bookshop { return bookshop{Books: []string{"owls"}, Prices: map[string]int{"owls": 3}} }
-		for _, check := range []treadle.Check{treadle.CheckAuto, treadle.CheckOn, treadle.CheckOff} {
+		for _, check := range []*bool{nil, new(true), new(false)} {
 			t.Run(fmt.Sprintf("%s, check %d", test.name, check), func(t *testing.T) {
 				_, err := ready(t, build(), &treadle.Options{Check: check}).Run(t.Context(), in())
-				if test.field == "" || check == treadle.CheckOff {
+				if test.field == "" || check != nil && !*check {
 					if err != nil {
 						t.Error(err)
 					}
@@ -1585,7 +1588,7 @@ func TestCheckFindsNodesThatChangeTheirInput(t *testing.T) {
 				}
 				wantText(t, err, `graph "check": node "a" (step 2): changed its input field `+test.field+
 					` in place: other nodes and old checkpoints share it; copy it first and return the copy`)
-				if e, ok := errors.AsType[*treadle.MutationError](err); !ok || e.Node != "a" || e.Field != test.field {
+				if e, ok := errors.AsType[*treadletype.MutationError](err); !ok || e.Node != "a" || e.Field != test.field {
 					t.Errorf("%v is not a MutationError of %s", err, test.field)
 				}
 			})

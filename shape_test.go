@@ -12,6 +12,8 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/draw"
+	"github.com/treadle-go/treadle/reduce"
 )
 
 // golden compares got with a file under testdata, or writes the file if the
@@ -50,7 +52,7 @@ func drawn(name string, nodes ...string) *treadle.Builder[diary] {
 }
 
 // edgesOf are the lines of the plain drawing without its first.
-func edgesOf(s treadle.Shape) []string {
+func edgesOf(s draw.Shape) []string {
 	lines := strings.Split(strings.TrimSpace(s.MermaidPlain()), "\n")[1:]
 	for i := range lines {
 		lines[i] = strings.TrimSpace(lines[i])
@@ -211,7 +213,7 @@ func TestDrawings(t *testing.T) {
 		}, 0, []string{"__start__ --> worker;", "worker -.-> __end__;", "worker -.-> worker;"}},
 
 		{"root_state", func(t *testing.T) treadle.AnyGraph {
-			type words = treadle.List[string]
+			type words = reduce.List[string]
 			say := func(context.Context, words) (words, error) { return nil, nil }
 			cb := treadle.New[words]("child")
 			treadle.AddNode(cb, "c_one", say)

@@ -14,6 +14,8 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/reduce"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // writes is a graph in which the given functions run in one step, each as a
@@ -48,29 +50,29 @@ func (m median) Reduce(n int) (median, error) {
 // Parity: 167.
 func TestAccumulatingTypes(t *testing.T) {
 	type state struct {
-		List treadle.List[int]        `json:"list"`
-		Set  treadle.Set[string]      `json:"set"`
-		Map  treadle.Map[string, int] `json:"map"`
-		Sum  treadle.Sum[float64]     `json:"sum"`
-		Max  treadle.Max[int]         `json:"max"`
+		List reduce.List[int]        `json:"list"`
+		Set  reduce.Set[string]      `json:"set"`
+		Map  reduce.Map[string, int] `json:"map"`
+		Sum  reduce.Sum[float64]     `json:"sum"`
+		Max  reduce.Max[int]         `json:"max"`
 	}
 	type update struct {
-		List treadle.List[int]
-		Set  treadle.Set[string]
-		Map  treadle.Map[string, int]
-		Sum  treadle.Sum[float64]
-		Max  treadle.Max[int]
+		List reduce.List[int]
+		Set  reduce.Set[string]
+		Map  reduce.Map[string, int]
+		Sum  reduce.Sum[float64]
+		Max  reduce.Max[int]
 	}
 	b := writes[state](
-		give(update{treadle.List[int]{2, 3}, treadle.SetOf("b", "a"), treadle.Map[string, int]{"x": 1, "y": 1}, treadle.SumOf(1.5), treadle.MaxOf(-7)}),
-		give(update{treadle.List[int]{4}, treadle.SetOf("c", "a"), treadle.Map[string, int]{"y": 2}, treadle.SumOf(2.0), treadle.MaxOf(-9)}),
+		give(update{reduce.List[int]{2, 3}, reduce.SetOf("b", "a"), reduce.Map[string, int]{"x": 1, "y": 1}, reduce.SumOf(1.5), reduce.MaxOf(-7)}),
+		give(update{reduce.List[int]{4}, reduce.SetOf("c", "a"), reduce.Map[string, int]{"y": 2}, reduce.SumOf(2.0), reduce.MaxOf(-9)}),
 	)
 	g := ready(t, b, &treadle.Options{Saver: checkpoint.NewMemory()})
-	out, err := g.Thread("1").Run(t.Context(), state{List: treadle.List[int]{1}, Sum: treadle.SumOf(10.0)})
+	out, err := g.Thread("1").Run(t.Context(), state{List: reduce.List[int]{1}, Sum: reduce.SumOf(10.0)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := state{treadle.List[int]{1, 2, 3, 4}, treadle.SetOf("a", "b", "c"), treadle.Map[string, int]{"x": 1, "y": 2}, treadle.SumOf(13.5), treadle.MaxOf(-7)}
+	want := state{reduce.List[int]{1, 2, 3, 4}, reduce.SetOf("a", "b", "c"), reduce.Map[string, int]{"x": 1, "y": 2}, reduce.SumOf(13.5), reduce.MaxOf(-7)}
 	if diff := cmp.Diff(want, out); diff != "" {
 		t.Errorf("the output differs (-want +got):\n%s", diff)
 	}
@@ -90,8 +92,8 @@ func TestAccumulatingTypes(t *testing.T) {
 		t.Errorf("what was stored differs (-want +got):\n%s", diff)
 	}
 	// A second turn accumulates on what was stored.
-	out, err = g.Thread("1").Run(t.Context(), state{Max: treadle.MaxOf(4)})
-	if err != nil || out.Sum != treadle.SumOf(17.0) || len(out.List) != 7 || out.Max != treadle.MaxOf(4) {
+	out, err = g.Thread("1").Run(t.Context(), state{Max: reduce.MaxOf(4)})
+	if err != nil || out.Sum != reduce.SumOf(17.0) || len(out.List) != 7 || out.Max != reduce.MaxOf(4) {
 		t.Errorf("the second turn gives %v, %v", out, err)
 	}
 }
@@ -99,11 +101,11 @@ func TestAccumulatingTypes(t *testing.T) {
 // The zero of an accumulating type is what it is before any update.
 func TestAccumulatingTypesAtZero(t *testing.T) {
 	type state struct {
-		List treadle.List[int]
-		Set  treadle.Set[string]
-		Map  treadle.Map[string, int]
-		Sum  treadle.Sum[int]
-		Max  treadle.Max[int]
+		List reduce.List[int]
+		Set  reduce.Set[string]
+		Map  reduce.Map[string, int]
+		Sum  reduce.Sum[int]
+		Max  reduce.Max[int]
 	}
 	if got, want := asJSON(t, state{}), `{"List":[],"Set":[],"Map":{},"Sum":0,"Max":null}`; got != want {
 		t.Errorf("the JSON is %s, want %s", got, want)
@@ -112,35 +114,35 @@ func TestAccumulatingTypesAtZero(t *testing.T) {
 	if err := json.Unmarshal([]byte(`{"List":[],"Set":[],"Map":{},"Sum":0,"Max":null}`), &back); err != nil || back.Max.Ok {
 		t.Errorf("read back it is %+v, %v", back, err)
 	}
-	if got := fmt.Sprint(treadle.SumOf(3), treadle.MaxOf("x"), treadle.Max[int]{}); got != "3 x none" {
+	if got := fmt.Sprint(reduce.SumOf(3), reduce.MaxOf("x"), reduce.Max[int]{}); got != "3 x none" {
 		t.Errorf("as text they are %q", got)
 	}
-	if s := treadle.SetOf(1, 2); !s.Has(1) || s.Has(3) {
+	if s := reduce.SetOf(1, 2); !s.Has(1) || s.Has(3) {
 		t.Error("Has is wrong")
 	}
-	for _, test := range []struct{ m, u, want treadle.Max[int] }{
-		{treadle.Max[int]{}, treadle.MaxOf(-1), treadle.MaxOf(-1)},
-		{treadle.MaxOf(-1), treadle.Max[int]{}, treadle.MaxOf(-1)},
-		{treadle.MaxOf(2), treadle.MaxOf(1), treadle.MaxOf(2)},
-		{treadle.MaxOf(2), treadle.MaxOf(3), treadle.MaxOf(3)},
-		{treadle.Max[int]{}, treadle.Max[int]{}, treadle.Max[int]{}},
+	for _, test := range []struct{ m, u, want reduce.Max[int] }{
+		{reduce.Max[int]{}, reduce.MaxOf(-1), reduce.MaxOf(-1)},
+		{reduce.MaxOf(-1), reduce.Max[int]{}, reduce.MaxOf(-1)},
+		{reduce.MaxOf(2), reduce.MaxOf(1), reduce.MaxOf(2)},
+		{reduce.MaxOf(2), reduce.MaxOf(3), reduce.MaxOf(3)},
+		{reduce.Max[int]{}, reduce.Max[int]{}, reduce.Max[int]{}},
 	} {
 		if got := test.m.Reduce(test.u); got != test.want {
 			t.Errorf("of %v and %v the greatest is %v, want %v", test.m, test.u, got, test.want)
 		}
 	}
 	// Reduce leaves what it was called on alone.
-	l := append(make(treadle.List[int], 0, 9), 1)
-	a, b := l.Reduce(treadle.List[int]{2}), l.Reduce(treadle.List[int]{3})
+	l := append(make(reduce.List[int], 0, 9), 1)
+	a, b := l.Reduce(reduce.List[int]{2}), l.Reduce(reduce.List[int]{3})
 	if a[1] != 2 || b[1] != 3 || len(l) != 1 {
 		t.Errorf("the lists are %v, %v, %v", l, a, b)
 	}
-	m := treadle.Map[string, int]{"x": 1}
-	if m.Reduce(treadle.Map[string, int]{"x": 2}); m["x"] != 1 {
+	m := reduce.Map[string, int]{"x": 1}
+	if m.Reduce(reduce.Map[string, int]{"x": 2}); m["x"] != 1 {
 		t.Errorf("the map was changed: %v", m)
 	}
-	s := treadle.SetOf(1)
-	if s.Reduce(treadle.SetOf(2)); !maps.Equal(s, treadle.SetOf(1)) {
+	s := reduce.SetOf(1)
+	if s.Reduce(reduce.SetOf(2)); !maps.Equal(s, reduce.SetOf(1)) {
 		t.Errorf("the set was changed: %v", s)
 	}
 }
@@ -148,16 +150,16 @@ func TestAccumulatingTypesAtZero(t *testing.T) {
 // Parity: 7. The input goes through the reducer before the first node runs, on
 // top of the empty value.
 func TestInputIsReducedBeforeTheFirstNode(t *testing.T) {
-	type state struct{ Total treadle.Sum[int] }
-	type total struct{ Total treadle.Sum[int] }
+	type state struct{ Total reduce.Sum[int] }
+	type total struct{ Total reduce.Sum[int] }
 	b := treadle.New[state]("reduced")
-	treadle.AddNode(b, "a", func(context.Context, state) (total, error) { return total{treadle.SumOf(2)}, nil })
-	treadle.AddNode(b, "b", func(_ context.Context, s total) (total, error) { return total{treadle.SumOf(s.Total.N * 10)}, nil })
+	treadle.AddNode(b, "a", func(context.Context, state) (total, error) { return total{reduce.SumOf(2)}, nil })
+	treadle.AddNode(b, "b", func(_ context.Context, s total) (total, error) { return total{reduce.SumOf(s.Total.N * 10)}, nil })
 	b.Edge(treadle.Start, "a")
 	b.Edge("a", "b")
 	g := ready(t, b, nil)
 	for in, want := range map[int]int{5: 77, 0: 22} {
-		out, err := g.Run(t.Context(), state{treadle.SumOf(in)})
+		out, err := g.Run(t.Context(), state{reduce.SumOf(in)})
 		if err != nil || out.Total.N != want {
 			t.Errorf("from %d the total is %v, %v, want %d", in, out.Total, err, want)
 		}
@@ -178,7 +180,7 @@ func TestReducerOfOnesOwn(t *testing.T) {
 			nodes = append(nodes, give(number{n}))
 		}
 		b := writes[state](nodes...)
-		treadle.Initial(b, state{median{9}})
+		b.Initial(state{median{9}})
 		return ready(t, b, &treadle.Options{Saver: checkpoint.NewMemory()})
 	}
 	g := build(5, 1, 3)
@@ -188,7 +190,7 @@ func TestReducerOfOnesOwn(t *testing.T) {
 	}
 	_, err = g.Thread("1").Run(t.Context(), state{median{100}})
 	wantText(t, err, `graph "writes": update: field middle: the input has a value of the state, treadle_test.median, and updates of this field are int: `+
-		`leave it zero, or compile the graph with an input type whose field Middle is int (treadle.Compile); treadle.Initial gives starting values`)
+		`leave it zero, or compile the graph with an input type whose field Middle is int (treadle.Compile); Builder.Initial gives starting values`)
 	out, err = g.Thread("1").Run(t.Context(), state{})
 	if err != nil || !slices.Equal(out.Middle, median{1, 1, 3, 3, 5, 5, 9}) {
 		t.Errorf("an input without the field gives %v, %v, want the value kept", out.Middle, err)
@@ -241,7 +243,7 @@ func TestReducerGivenToTheBuilder(t *testing.T) {
 		return out
 	})
 	treadle.Reduce(b, "text", func(s string, n int) string { return s + fmt.Sprint(n) })
-	treadle.Initial(b, state{Text: "n"})
+	b.Initial(state{Text: "n"})
 	out, err := ready(t, b, nil).Run(t.Context(), state{Seen: map[string]bool{"in": true}})
 	if err != nil || out.Text != "n12" || len(out.Seen) != 3 {
 		t.Errorf("the output is %+v, %v", out, err)
@@ -255,7 +257,7 @@ func TestTwoWritersOfOneValueConflict(t *testing.T) {
 	g := ready(t, writes[trail](give(n{1}), give(n{2}), give(n{3})), nil)
 	out, err := g.Run(t.Context(), trail{N: 7})
 	wantText(t, err, `graph "writes": node "b" (step 1): field n: written by a and b in one step, but it holds one value: give its type a Reduce method`)
-	e, ok := errors.AsType[*treadle.ConflictError](err)
+	e, ok := errors.AsType[*treadletype.ConflictError](err)
 	if !ok || e.Field != "n" || !slices.Equal(e.Nodes, []string{"a", "b"}) || e.Overwrite {
 		t.Errorf("the conflict is %+v", e)
 	}
@@ -264,7 +266,7 @@ func TestTwoWritersOfOneValueConflict(t *testing.T) {
 	}
 	// A conflict counts even if both write the same, and the zero.
 	_, err = ready(t, writes[trail](give(n{}), give(n{})), nil).Run(t.Context(), trail{})
-	if _, ok := errors.AsType[*treadle.ConflictError](err); !ok {
+	if _, ok := errors.AsType[*treadletype.ConflictError](err); !ok {
 		t.Errorf("two writers of zero give %v", err)
 	}
 	// Two tasks of one node conflict, too.
@@ -294,11 +296,11 @@ func TestSeveralWritersOfAListKeepTheirOrder(t *testing.T) {
 // updates of its step, and cannot meet a second one.
 func TestOverwriteReplacesWhatAccumulated(t *testing.T) {
 	type over struct {
-		Log treadle.Overwrite[treadle.List[string]]
+		Log treadle.Overwrite[reduce.List[string]]
 	}
 	overwrite := func(s string) func(context.Context, struct{}) (over, error) {
 		return func(context.Context, struct{}) (over, error) {
-			return over{treadle.Overwrite[treadle.List[string]]{Value: treadle.List[string]{s}}}, nil
+			return over{treadle.Overwrite[reduce.List[string]]{Value: reduce.List[string]{s}}}, nil
 		}
 	}
 	sequence := trailOf("a", "c")
@@ -327,13 +329,13 @@ func TestOverwriteReplacesWhatAccumulated(t *testing.T) {
 	}
 	_, err := ready(t, twice, nil).Run(t.Context(), trail{})
 	wantText(t, err, `graph "path": node "c" (step 1): field log: overwritten by b and c in one step: only one overwrite can have the last word`)
-	if e, ok := errors.AsType[*treadle.ConflictError](err); !ok || !e.Overwrite {
+	if e, ok := errors.AsType[*treadletype.ConflictError](err); !ok || !e.Overwrite {
 		t.Errorf("%v is not a conflict of overwrites", err)
 	}
 	// A stored list is replaced as well.
 	g := ready(t, sequence, &treadle.Options{Saver: checkpoint.NewMemory()})
 	for range 2 {
-		out, err := g.Thread("1").Run(t.Context(), trail{Log: treadle.List[string]{"in", "in"}})
+		out, err := g.Thread("1").Run(t.Context(), trail{Log: reduce.List[string]{"in", "in"}})
 		if err != nil || !slices.Equal(out.Log, words{"b", "c"}) {
 			t.Errorf("on a thread the trail is %v, %v", out.Log, err)
 		}
@@ -348,7 +350,7 @@ func TestOverwriteReplacesWhatAccumulated(t *testing.T) {
 // be in an Update.
 func TestOverwriteInOtherPlaces(t *testing.T) {
 	type optional struct {
-		Log *treadle.Overwrite[treadle.List[string]]
+		Log *treadle.Overwrite[reduce.List[string]]
 		N   treadle.Overwrite[int]
 	}
 	b := treadle.New[trail]("over")
@@ -356,11 +358,11 @@ func TestOverwriteInOtherPlaces(t *testing.T) {
 		return optional{N: treadle.Overwrite[int]{Value: 5}}, nil
 	})
 	treadle.AddNode(b, "b", func(context.Context, struct{}) (treadle.Update, error) {
-		return treadle.Update{"log": treadle.Overwrite[treadle.List[string]]{Value: treadle.List[string]{"b"}}}, nil
+		return treadle.Update{"log": treadle.Overwrite[reduce.List[string]]{Value: reduce.List[string]{"b"}}}, nil
 	})
 	b.Edge(treadle.Start, "a")
 	b.Edge("a", "b")
-	out, err := ready(t, b, nil).Run(t.Context(), trail{Log: treadle.List[string]{"in"}, N: 1})
+	out, err := ready(t, b, nil).Run(t.Context(), trail{Log: reduce.List[string]{"in"}, N: 1})
 	if err != nil || out.N != 5 || !slices.Equal(out.Log, words{"b"}) {
 		t.Errorf("the output is %+v, %v", out, err)
 	}
@@ -385,7 +387,7 @@ func TestOverwriteHasTwoFormsInJSON(t *testing.T) {
 		{`{"log":{"type":"__overwrite__","value":["x"]}}`, `["x","a"]`},
 	} {
 		g := ready(t, b, &treadle.Options{Saver: checkpoint.NewMemory()})
-		if _, err := g.Thread("1").Run(t.Context(), trail{Log: treadle.List[string]{"in"}}); err != nil {
+		if _, err := g.Thread("1").Run(t.Context(), trail{Log: reduce.List[string]{"in"}}); err != nil {
 			t.Fatal(err)
 		}
 		out, err := g.Open("1").RunJSON(t.Context(), json.RawMessage(test.input))
@@ -395,7 +397,7 @@ func TestOverwriteHasTwoFormsInJSON(t *testing.T) {
 	}
 	// It needs to be just that.
 	_, err := ready(t, b, nil).Open("").RunJSON(t.Context(), json.RawMessage(`{"log":{"__overwrite__":["x"],"more":1}}`))
-	if _, ok := errors.AsType[*treadle.UpdateError](err); !ok {
+	if _, ok := errors.AsType[*treadletype.UpdateError](err); !ok {
 		t.Errorf("an overwrite with another key gives %v", err)
 	}
 }
@@ -422,7 +424,7 @@ func TestEphemeralFieldLivesForOneStep(t *testing.T) {
 		t.Errorf("the output is %+v, %v", out, err)
 	}
 	var held []string
-	for snap, err := range thread.History(t.Context()) {
+	for snap, err := range thread.History(t.Context(), nil) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -441,16 +443,16 @@ func TestEphemeralFieldLivesForOneStep(t *testing.T) {
 // Parity: 167.
 func TestUntrackedFieldIsNeverStored(t *testing.T) {
 	type state struct {
-		Log  treadle.List[string] `json:"log"`
-		Call func() string        `json:"call" treadle:"untracked"`
+		Log  reduce.List[string] `json:"log"`
+		Call func() string       `json:"call" treadle:"untracked"`
 	}
 	saver := checkpoint.NewMemory()
 	b := treadle.New[state]("untracked")
 	look := func(_ context.Context, s state) (trod, error) {
 		if s.Call == nil {
-			return trod{treadle.List[string]{"nothing"}}, nil
+			return trod{reduce.List[string]{"nothing"}}, nil
 		}
-		return trod{treadle.List[string]{s.Call()}}, nil
+		return trod{reduce.List[string]{s.Call()}}, nil
 	}
 	treadle.AddNode(b, "a", look)
 	treadle.AddNode(b, "b", look)
@@ -522,11 +524,11 @@ func TestUntrackedFieldOfAKeptResult(t *testing.T) {
 // same one.
 func TestEmbeddedStructsContributeTheirFields(t *testing.T) {
 	type base struct {
-		Messages treadle.List[string] `json:"messages"`
+		Messages reduce.List[string] `json:"messages"`
 	}
 	type middle struct {
 		base
-		Count treadle.Sum[int] `json:"count"`
+		Count reduce.Sum[int] `json:"count"`
 	}
 	type state struct {
 		middle
@@ -534,7 +536,7 @@ func TestEmbeddedStructsContributeTheirFields(t *testing.T) {
 	}
 	b := treadle.New[state]("embedded")
 	treadle.AddNode(b, "a", func(_ context.Context, s base) (middle, error) {
-		return middle{base{treadle.List[string]{fmt.Sprint("saw ", len(s.Messages))}}, treadle.SumOf(1)}, nil
+		return middle{base{reduce.List[string]{fmt.Sprint("saw ", len(s.Messages))}}, reduce.SumOf(1)}, nil
 	})
 	treadle.AddNode(b, "b", func(_ context.Context, s state) (struct{ Summary string }, error) {
 		return struct{ Summary string }{fmt.Sprint(s.Messages, s.Count)}, nil
@@ -543,7 +545,7 @@ func TestEmbeddedStructsContributeTheirFields(t *testing.T) {
 	b.Edge("a", "b")
 	g := ready(t, b, &treadle.Options{Saver: checkpoint.NewMemory()})
 	var in state
-	in.Messages = treadle.List[string]{"hi"}
+	in.Messages = reduce.List[string]{"hi"}
 	out, err := g.Thread("1").Run(t.Context(), in)
 	if err != nil {
 		t.Fatal(err)
@@ -619,7 +621,7 @@ func TestNodesOfAStateThatIsOneValue(t *testing.T) {
 	treadle.AddNode(bad, "a", func(context.Context, words) (int, error) { return 0, nil })
 	bad.Edge(treadle.Start, "a")
 	_, err = bad.Compile(nil)
-	wantText(t, err, `graph "bad": node "a": int is not an update of the state treadle.List[string]: want treadle.List[string]`)
+	wantText(t, err, `graph "bad": node "a": int is not an update of the state reduce.List[string]: want reduce.List[string]`)
 }
 
 // Parity: 129. A thread of such a graph is edited with updates of the value.
@@ -648,19 +650,19 @@ func TestEditOfAStateThatIsOneValue(t *testing.T) {
 		t.Errorf("after the overwrite the output is %v, %v", out, err)
 	}
 	_, err = thread.Update(t.Context(), 7, treadle.AsNode("a"))
-	wantText(t, err, `graph "list": update: int is not an update of the state treadle.List[string]: want treadle.List[string]`)
+	wantText(t, err, `graph "list": update: int is not an update of the state reduce.List[string]: want reduce.List[string]`)
 }
 
 // A dynamic state is a checked map.
 func TestDynamicState(t *testing.T) {
 	b := treadle.New[treadle.Update]("dynamic")
 	treadle.AddField[string](b, "topic")
-	treadle.AddField[treadle.List[string]](b, "log")
+	treadle.AddField[reduce.List[string]](b, "log")
 	treadle.AddField[int](b, "n")
-	treadle.Initial(b, treadle.Update{"n": 40})
+	b.Initial(treadle.Update{"n": 40})
 	treadle.AddNode(b, "a", func(_ context.Context, s treadle.Update) (treadle.Update, error) {
 		_, there := s["topic"]
-		return treadle.Update{"log": treadle.List[string]{fmt.Sprint("topic ", there)}, "n": s["n"].(int) + 2}, nil
+		return treadle.Update{"log": reduce.List[string]{fmt.Sprint("topic ", there)}, "n": s["n"].(int) + 2}, nil
 	})
 	// A struct may be read and written too, by JSON names.
 	type typed struct {
@@ -671,12 +673,12 @@ func TestDynamicState(t *testing.T) {
 	b.Edge("a", "b")
 	g := ready(t, b, &treadle.Options{Saver: checkpoint.NewMemory()})
 	out, err := g.Thread("1").Run(t.Context(), treadle.Update{"topic": "owls"})
-	want := treadle.Update{"topic": "owls!", "log": treadle.List[string]{"topic true"}, "n": 42}
+	want := treadle.Update{"topic": "owls!", "log": reduce.List[string]{"topic true"}, "n": 42}
 	if diff := cmp.Diff(want, out); err != nil || diff != "" {
 		t.Errorf("the output differs, %v (-want +got):\n%s", err, diff)
 	}
 	out, err = g.Run(t.Context(), treadle.Update{})
-	want = treadle.Update{"topic": "!", "log": treadle.List[string]{"topic false"}, "n": 42}
+	want = treadle.Update{"topic": "!", "log": reduce.List[string]{"topic false"}, "n": 42}
 	if diff := cmp.Diff(want, out); err != nil || diff != "" {
 		t.Errorf("without input the output differs, %v (-want +got):\n%s", err, diff)
 	}
@@ -713,8 +715,8 @@ func TestUpdateThatDoesNotFit(t *testing.T) {
 		{"by both names", treadle.Update{"Topic": "x", "topic": "y"}, "topic", `field topic: is given twice, as topic and as Topic`},
 		{"wrong type", treadle.Update{"topic": 1}, "topic", `field topic: is int, updates of this field are string`},
 		{"nil", treadle.Update{"topic": nil}, "topic", `field topic: nil is not a string`},
-		{"wrong element", treadle.Update{"log": []int{1}}, "log", `field log: is []int, updates of this field are treadle.List[string]`},
-		{"wrong overwrite", treadle.Update{"log": treadle.Overwrite[int]{Value: 1}}, "log", `field log: overwrites with int, the field is treadle.List[string]`},
+		{"wrong element", treadle.Update{"log": []int{1}}, "log", `field log: is []int, updates of this field are reduce.List[string]`},
+		{"wrong overwrite", treadle.Update{"log": treadle.Overwrite[int]{Value: 1}}, "log", `field log: overwrites with int, the field is reduce.List[string]`},
 		{"wrong JSON", treadle.Update{"topic": json.RawMessage("1")}, "topic", `field topic: want string: json: cannot unmarshal number into Go value of type string`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -723,7 +725,7 @@ func TestUpdateThatDoesNotFit(t *testing.T) {
 			b.Edge(treadle.Start, "a")
 			_, err := ready(t, b, nil).Run(t.Context(), draft{})
 			wantText(t, err, `graph "fit": node "a" (step 1): update: `+test.want)
-			if e, ok := errors.AsType[*treadle.UpdateError](err); !ok || e.Field != test.field || e.Graph != "fit" {
+			if e, ok := errors.AsType[*treadletype.UpdateError](err); !ok || e.Field != test.field || e.Graph != "fit" {
 				t.Errorf("the error is %+v", e)
 			}
 
@@ -745,7 +747,7 @@ func TestUpdateThatFits(t *testing.T) {
 	b.Edge(treadle.Start, "a")
 	b.Edge("a", "b")
 	out, err := ready(t, b, nil).Run(t.Context(), draft{})
-	want := draft{"owls", treadle.List[string]{"plain slice"}, treadle.SumOf(3), treadle.Map[string, string]{"k": "v"}}
+	want := draft{"owls", reduce.List[string]{"plain slice"}, reduce.SumOf(3), reduce.Map[string, string]{"k": "v"}}
 	if diff := cmp.Diff(want, out); err != nil || diff != "" {
 		t.Errorf("the output differs, %v (-want +got):\n%s", err, diff)
 	}
@@ -756,10 +758,10 @@ func TestUpdateThatFits(t *testing.T) {
 func TestInitialValues(t *testing.T) {
 	b := trailOf("a")
 	b.Edge(treadle.Start, "a")
-	treadle.Initial(b, trail{Log: treadle.List[string]{"first"}, N: 3})
+	b.Initial(trail{Log: reduce.List[string]{"first"}, N: 3})
 	g := ready(t, b, &treadle.Options{Saver: checkpoint.NewMemory()})
 	for range 2 { // the list of the first run is not that of the second
-		out, err := g.Run(t.Context(), trail{Log: treadle.List[string]{"in"}})
+		out, err := g.Run(t.Context(), trail{Log: reduce.List[string]{"in"}})
 		if err != nil || !slices.Equal(out.Log, words{"first", "in", "a"}) || out.N != 3 {
 			t.Errorf("the output is %+v, %v", out, err)
 		}
@@ -835,7 +837,7 @@ func TestValidatedState(t *testing.T) {
 		thread := build(test.beds).Thread("1")
 		out, err := thread.Run(t.Context(), test.in)
 		wantText(t, err, test.want)
-		if _, ok := errors.AsType[*treadle.ValidationError](err); !ok {
+		if _, ok := errors.AsType[*treadletype.ValidationError](err); !ok {
 			t.Errorf("%s: %T holds no ValidationError", test.name, err)
 		}
 		if out != test.left {
@@ -867,9 +869,9 @@ func TestValidatedStateFromJSON(t *testing.T) {
 // What was written is there, also as zero.
 func TestAbsentIsNotZero(t *testing.T) {
 	type state struct {
-		Foo string               `json:"foo"`
-		Bar int                  `json:"bar"`
-		Log treadle.List[string] `json:"log"`
+		Foo string              `json:"foo"`
+		Bar int                 `json:"bar"`
+		Log reduce.List[string] `json:"log"`
 	}
 	type bar struct{ Bar int }
 	b := treadle.New[state]("absent")
@@ -1007,11 +1009,11 @@ func TestInputOutputAndPrivateFields(t *testing.T) {
 	type state struct {
 		Hello string `json:"hello"`
 		Bye   string `json:"bye"`
-		Msgs  treadle.List[string]
+		Msgs  reduce.List[string]
 	}
 	type ask struct{ Hello string }
 	type answer struct {
-		Msgs  treadle.List[string]
+		Msgs  reduce.List[string]
 		Hello string
 	}
 	type hidden struct {
@@ -1024,9 +1026,9 @@ func TestInputOutputAndPrivateFields(t *testing.T) {
 		sawA = asText(s)
 		return hidden{"gone", 123}, nil
 	})
-	treadle.AddNode(b, "b", func(_ context.Context, h hidden) (struct{ Msgs treadle.List[string] }, error) {
+	treadle.AddNode(b, "b", func(_ context.Context, h hidden) (struct{ Msgs reduce.List[string] }, error) {
 		sawB = asText(h)
-		return struct{ Msgs treadle.List[string] }{treadle.List[string]{"hi"}}, nil
+		return struct{ Msgs reduce.List[string] }{reduce.List[string]{"hi"}}, nil
 	})
 	b.Edge(treadle.Start, "a")
 	b.Edge("a", "b")
@@ -1071,10 +1073,10 @@ func asText(v any) string {
 
 // Parity: 207. A private field that accumulates does so between nodes.
 func TestPrivateFieldMayAccumulate(t *testing.T) {
-	type secret struct{ Secret treadle.List[string] }
+	type secret struct{ Secret reduce.List[string] }
 	b := treadle.New[trail]("private")
 	for _, n := range []string{"a", "b"} {
-		treadle.AddNode(b, n, func(context.Context, struct{}) (secret, error) { return secret{treadle.List[string]{n}}, nil })
+		treadle.AddNode(b, n, func(context.Context, struct{}) (secret, error) { return secret{reduce.List[string]{n}}, nil })
 		b.Edge(treadle.Start, n)
 	}
 	treadle.AddNode(b, "c", func(_ context.Context, s secret) (trod, error) { return trod{s.Secret}, nil })
@@ -1088,19 +1090,19 @@ func TestPrivateFieldMayAccumulate(t *testing.T) {
 // accumulating types look like what they hold, and an input like its updates.
 func TestSchemasDescribeTheJSON(t *testing.T) {
 	type state struct {
-		Topic  string                    `json:"topic"`
-		List   treadle.List[string]      `json:"list"`
-		Set    treadle.Set[int]          `json:"set"`
-		Map    treadle.Map[string, bool] `json:"map"`
-		Sum    treadle.Sum[float64]      `json:"sum"`
-		Max    treadle.Max[int]          `json:"max"`
-		Middle median                    `json:"middle"`
+		Topic  string                   `json:"topic"`
+		List   reduce.List[string]      `json:"list"`
+		Set    reduce.Set[int]          `json:"set"`
+		Map    reduce.Map[string, bool] `json:"map"`
+		Sum    reduce.Sum[float64]      `json:"sum"`
+		Max    reduce.Max[int]          `json:"max"`
+		Middle median                   `json:"middle"`
 	}
 	type ask struct {
 		Topic  string
 		Middle int
 	}
-	type answer struct{ List treadle.List[string] }
+	type answer struct{ List reduce.List[string] }
 	b := treadle.New[state]("schemas")
 	treadle.AddNode(b, "a", func(context.Context, struct{}) (struct{}, error) { return struct{}{}, nil })
 	b.Edge(treadle.Start, "a")
@@ -1186,11 +1188,11 @@ func TestHistoryCannotBeChangedFromOutside(t *testing.T) {
 	})
 	b.Edge(treadle.Start, "a")
 	b.Edge("a", "b")
-	thread := ready(t, b, &treadle.Options{Saver: checkpoint.NewMemory(), Check: treadle.CheckOff}).Thread("1")
+	thread := ready(t, b, &treadle.Options{Saver: checkpoint.NewMemory(), Check: new(false)}).Thread("1")
 	if _, err := thread.Run(t.Context(), state{}); err != nil {
 		t.Fatal(err)
 	}
-	for snap, err := range thread.History(t.Context()) {
+	for snap, err := range thread.History(t.Context(), nil) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,6 +18,8 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/observe"
 	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/reduce"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // saying is a message, or a piece of one.
@@ -30,7 +32,7 @@ func (s saying) MessageID() string { return s.ID }
 
 // sayings is a conversation.
 type sayings struct {
-	Chat treadle.List[saying] `json:"chat"`
+	Chat reduce.List[saying] `json:"chat"`
 }
 
 // model is a model as the engine sees one: something that reports its call,
@@ -214,13 +216,14 @@ func TestModeNames(t *testing.T) {
 		treadle.ModeValues: "values", treadle.ModeUpdates: "updates", treadle.ModeCustom: "custom", treadle.ModeTokens: "messages",
 		treadle.ModeTasks: "tasks", treadle.ModeCheckpoints: "checkpoints", treadle.ModeDebug: "debug", treadle.ModeEvents: "events",
 	} {
-		got, ok := treadle.ParseMode(name)
-		if got != mode || !ok || mode.String() != name {
-			t.Errorf("%s is %v, %v and prints as %s", name, got, ok, mode)
+		var got treadle.Mode
+		if err := got.UnmarshalText([]byte(name)); got != mode || err != nil || mode.String() != name {
+			t.Errorf("%s is %v, %v and prints as %s", name, got, err, mode)
 		}
 	}
-	if _, ok := treadle.ParseMode("tokens"); ok {
-		t.Error("there is a mode called tokens")
+	var m treadle.Mode
+	if err := m.UnmarshalText([]byte("tokens")); err == nil || !strings.Contains(err.Error(), `there is no stream mode "tokens": want one of values|updates`) {
+		t.Errorf("a mode called tokens: %v", err)
 	}
 }
 
@@ -449,7 +452,7 @@ func speaker[Out any](t *testing.T, fn func(context.Context, sayings) (Out, erro
 	return weave(t, b, nil)
 }
 
-type spoken struct{ Chat treadle.List[saying] }
+type spoken struct{ Chat reduce.List[saying] }
 
 // wantTokens compares the messages that a run shows.
 func wantTokens(t *testing.T, g *treadle.Graph[sayings, sayings], in sayings, want ...string) {
@@ -471,16 +474,16 @@ func wantTokens(t *testing.T, g *treadle.Graph[sayings, sayings], in sayings, wa
 //
 // Parity: 90.
 func TestEachMessageIsStreamedOnce(t *testing.T) {
-	in := sayings{treadle.List[saying]{{"h1", "hi"}}}
+	in := sayings{reduce.List[saying]{{"h1", "hi"}}}
 	t.Run("returned", func(t *testing.T) {
 		g := speaker(t, func(context.Context, sayings) (spoken, error) {
-			return spoken{treadle.List[saying]{{"a1", "new"}}}, nil
+			return spoken{reduce.List[saying]{{"a1", "new"}}}, nil
 		})
 		wantTokens(t, g, in, "speak said {a1 new}")
 	})
 	t.Run("streamed and returned", func(t *testing.T) {
 		g := speaker(t, func(ctx context.Context, _ sayings) (spoken, error) {
-			return spoken{treadle.List[saying]{model(ctx, "a1", "a", "b")}}, nil
+			return spoken{reduce.List[saying]{model(ctx, "a1", "a", "b")}}, nil
 		})
 		wantTokens(t, g, in, "speak said {a1 a}", "speak said {a1 b}")
 	})
@@ -492,14 +495,14 @@ func TestEachMessageIsStreamedOnce(t *testing.T) {
 	})
 	t.Run("without an id", func(t *testing.T) {
 		g := speaker(t, func(context.Context, sayings) (spoken, error) {
-			return spoken{treadle.List[saying]{{"", "x"}, {"", "x"}}}, nil
+			return spoken{reduce.List[saying]{{"", "x"}, {"", "x"}}}, nil
 		})
 		wantTokens(t, g, in, "speak said { x}", "speak said { x}")
 	})
 	t.Run("by two nodes", func(t *testing.T) {
 		b := treadle.New[sayings]("two")
 		say := func(context.Context, sayings) (spoken, error) {
-			return spoken{treadle.List[saying]{{"a1", "same"}}}, nil
+			return spoken{reduce.List[saying]{{"a1", "same"}}}, nil
 		}
 		treadle.AddNode(b, "one", say)
 		treadle.AddNode(b, "two", say)
@@ -509,7 +512,7 @@ func TestEachMessageIsStreamedOnce(t *testing.T) {
 	})
 	t.Run("in a subgraph", func(t *testing.T) {
 		child := speaker(t, func(ctx context.Context, _ sayings) (spoken, error) {
-			return spoken{treadle.List[saying]{model(ctx, "a1", "streamed"), {"a2", "returned"}}}, nil
+			return spoken{reduce.List[saying]{model(ctx, "a1", "streamed"), {"a2", "returned"}}}, nil
 		})
 		b := treadle.New[sayings]("parent")
 		treadle.AddGraph(b, "sub", child)
@@ -518,7 +521,7 @@ func TestEachMessageIsStreamedOnce(t *testing.T) {
 	})
 	t.Run("from a plain function", func(t *testing.T) {
 		child := speaker(t, func(ctx context.Context, _ sayings) (spoken, error) {
-			return spoken{treadle.List[saying]{model(ctx, "a1", "streamed")}}, nil
+			return spoken{reduce.List[saying]{model(ctx, "a1", "streamed")}}, nil
 		})
 		g := speaker(t, func(ctx context.Context, s sayings) (spoken, error) {
 			out, err := child.Run(ctx, s)
@@ -530,7 +533,7 @@ func TestEachMessageIsStreamedOnce(t *testing.T) {
 
 // Parity: 86.
 func TestMessagesInCommandsAreStreamed(t *testing.T) {
-	one, two := spoken{treadle.List[saying]{{"a1", "one"}}}, spoken{treadle.List[saying]{{"a2", "two"}}}
+	one, two := spoken{reduce.List[saying]{{"a1", "one"}}}, spoken{reduce.List[saying]{{"a2", "two"}}}
 	t.Run("command", func(t *testing.T) {
 		wantTokens(t, speaker(t, func(context.Context, sayings) (treadle.Command[spoken], error) {
 			return treadle.Command[spoken]{Update: &one, Goto: treadle.To(treadle.End)}, nil
@@ -593,7 +596,7 @@ func TestNoStream(t *testing.T) {
 	})
 	t.Run("returned", func(t *testing.T) {
 		wantTokens(t, speaker(t, func(ctx context.Context, _ sayings) (spoken, error) {
-			return spoken{treadle.List[saying]{modelCall(ctx, observe.Call{NoStream: true}, "a1", "ps", "st")}}, nil
+			return spoken{reduce.List[saying]{modelCall(ctx, observe.Call{NoStream: true}, "a1", "ps", "st")}}, nil
 		}), sayings{}, "speak said {a1 psst}")
 	})
 }
@@ -824,19 +827,19 @@ func TestTaskEventsCarryTagsAndMetadata(t *testing.T) {
 	type meta = map[string]any
 	for name, tt := range map[string]struct {
 		node []treadle.NodeOption
-		run  []treadle.Option
+		run  []treadle.RunOption
 		tags []string
 		meta meta
 		wire string
 	}{
 		"none":     {wire: `none`},
 		"node":     {node: []treadle.NodeOption{treadle.Tags("n"), treadle.Metadata(meta{"a": 1})}, tags: []string{"n"}, meta: meta{"a": 1}, wire: `{"a":1,"tags":["n"]}`},
-		"run":      {run: []treadle.Option{treadle.Tags("r"), treadle.Metadata(meta{"a": 1})}, tags: []string{"r"}, meta: meta{"a": 1}, wire: `{"a":1,"tags":["r"]}`},
-		"tags":     {run: []treadle.Option{treadle.Tags("r", "s"), treadle.Tags("t")}, tags: []string{"r", "s", "t"}, wire: `{"tags":["r","s","t"]}`},
+		"run":      {run: []treadle.RunOption{treadle.Tags("r"), treadle.Metadata(meta{"a": 1})}, tags: []string{"r"}, meta: meta{"a": 1}, wire: `{"a":1,"tags":["r"]}`},
+		"tags":     {run: []treadle.RunOption{treadle.Tags("r", "s"), treadle.Tags("t")}, tags: []string{"r", "s", "t"}, wire: `{"tags":["r","s","t"]}`},
 		"metadata": {node: []treadle.NodeOption{treadle.Metadata(meta{"a": 1}), treadle.Metadata(meta{"b": 2})}, meta: meta{"a": 1, "b": 2}, wire: `{"a":1,"b":2}`},
 		"the node's metadata wins": {
 			node: []treadle.NodeOption{treadle.Tags("n"), treadle.Metadata(meta{"a": "node"})},
-			run:  []treadle.Option{treadle.Tags("r"), treadle.Metadata(meta{"a": "run", "b": 2})},
+			run:  []treadle.RunOption{treadle.Tags("r"), treadle.Metadata(meta{"a": "run", "b": 2})},
 			tags: []string{"r", "n"}, meta: meta{"a": "node", "b": 2}, wire: `{"a":"node","b":2,"tags":["r","n"]}`,
 		},
 	} {
@@ -866,9 +869,9 @@ func TestTaskEventsCarryTagsAndMetadata(t *testing.T) {
 
 // What is hidden does its work and is not told of: neither a node nor a task.
 func TestHiddenNodesAndTasksAreNotStreamed(t *testing.T) {
-	note := treadle.NewTask("note", func(context.Context, string) (string, error) { return "noted", nil }, treadle.Tags(treadle.Hidden))
+	note := treadle.NewTask("note", func(context.Context, string) (string, error) { return "noted", nil }, treadle.Tags(treadle.TagHidden))
 	b := treadle.New[diary]("hiding")
-	treadle.AddNode(b, "hidden", does("hidden"), treadle.Tags(treadle.Hidden))
+	treadle.AddNode(b, "hidden", does("hidden"), treadle.Tags(treadle.TagHidden))
 	treadle.AddNode(b, "shown", func(ctx context.Context, _ diary) (page, error) {
 		text, err := note.Run(ctx, "x")
 		return did(text), err
@@ -911,7 +914,7 @@ func TestStepLimitStreamsTheLastCheckpoint(t *testing.T) {
 	b := chain("limited", "a", "b")
 	g := weave(t, b, &treadle.Options{Saver: checkpoint.NewMemory()})
 	got, err := heard(g.Thread("t", treadle.StepLimit(1)).Stream(t.Context(), diary{}, treadle.Modes(treadle.ModeCheckpoints)))
-	if _, ok := errors.AsType[*treadle.StepLimitError](err); !ok {
+	if _, ok := errors.AsType[*treadletype.StepLimitError](err); !ok {
 		t.Errorf("got %v", err)
 	}
 	same(t, "events", []string{
@@ -1074,7 +1077,7 @@ func TestThreadAfterItsReaderLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	same(t, "log", treadle.List[string]{"a", "quick", "free"}, out.Log)
+	same(t, "log", reduce.List[string]{"a", "quick", "free"}, out.Log)
 }
 
 // Cancelling the context ends a stream with the error, not silently.
@@ -1157,7 +1160,7 @@ func TestRunAndStreamGiveTheSameResult(t *testing.T) {
 		"sends":  weave(t, fan(), nil),
 	} {
 		t.Run(name, func(t *testing.T) {
-			in := diary{Topic: "owls", Log: treadle.List[string]{"in"}}
+			in := diary{Topic: "owls", Log: reduce.List[string]{"in"}}
 			want, err := g.Run(t.Context(), in)
 			if err != nil {
 				t.Fatal(err)
@@ -1213,12 +1216,12 @@ func TestUpdatesComeInTheOrderOfCompletion(t *testing.T) {
 
 // A stream may be told to show the values of a one-channel graph.
 func TestStreamOfARootState(t *testing.T) {
-	b := treadle.New[treadle.List[string]]("root")
-	treadle.AddNode(b, "a", func(context.Context, treadle.List[string]) (treadle.List[string], error) {
-		return treadle.List[string]{"a"}, nil
+	b := treadle.New[reduce.List[string]]("root")
+	treadle.AddNode(b, "a", func(context.Context, reduce.List[string]) (reduce.List[string], error) {
+		return reduce.List[string]{"a"}, nil
 	})
 	b.Edge(treadle.Start, "a")
-	got, err := heard(weave(t, b, nil).Stream(t.Context(), treadle.List[string]{"in"}, treadle.Modes(treadle.ModeUpdates, treadle.ModeValues)))
+	got, err := heard(weave(t, b, nil).Stream(t.Context(), reduce.List[string]{"in"}, treadle.Modes(treadle.ModeUpdates, treadle.ModeValues)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -1232,7 +1235,8 @@ func TestUnknownStreamModesAreRefused(t *testing.T) {
 	treadle.AddNode(b, "node", func(context.Context, diary) (page, error) { ran = true; return page{}, nil })
 	b.Edge(treadle.Start, "node")
 	g := weave(t, b, nil)
-	parsed, _ := treadle.ParseMode("update")
+	var parsed treadle.Mode
+	_ = parsed.UnmarshalText([]byte("update"))
 	for _, tt := range []struct {
 		modes []treadle.Mode
 		want  string

@@ -12,17 +12,19 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/reduce"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // diary is the state of most tests about nesting, failing and streaming: who
 // ran, in order.
 type diary struct {
-	Topic string               `json:"topic"`
-	Log   treadle.List[string] `json:"log"`
+	Topic string              `json:"topic"`
+	Log   reduce.List[string] `json:"log"`
 }
 
 // step is what a node of a diary writes.
-type page struct{ Log treadle.List[string] }
+type page struct{ Log reduce.List[string] }
 
 func did(what ...string) page { return page{what} }
 
@@ -91,7 +93,7 @@ func TestSubgraphHandsUpItsOwnUpdates(t *testing.T) {
 	treadle.AddNode(b, "after", does("after"))
 	b.Edge(treadle.Start, "before")
 	b.Sequence("before", "sub", "after")
-	wantLog(t, weave(t, b, nil), diary{Log: treadle.List[string]{"in"}}, "in", "before", "c1", "c2", "after")
+	wantLog(t, weave(t, b, nil), diary{Log: reduce.List[string]{"in"}}, "in", "before", "c1", "c2", "after")
 }
 
 // The graphs share Log only. What else the child has stays in the child, what
@@ -100,23 +102,23 @@ func TestSubgraphHandsUpItsOwnUpdates(t *testing.T) {
 // Parity: 36.
 func TestSubgraphSharesFieldsByName(t *testing.T) {
 	type inner struct {
-		Log    treadle.List[string] `json:"log"`
-		Secret string               `json:"secret"`
+		Log    reduce.List[string] `json:"log"`
+		Secret string              `json:"secret"`
 	}
 	type hide struct {
 		Secret string
-		Log    treadle.List[string]
+		Log    reduce.List[string]
 	}
 	cb := treadle.New[inner]("child")
 	treadle.AddNode(cb, "c", func(_ context.Context, s inner) (hide, error) {
-		return hide{"s3cret", treadle.List[string]{fmt.Sprintf("c saw %d", len(s.Log))}}, nil
+		return hide{"s3cret", reduce.List[string]{fmt.Sprintf("c saw %d", len(s.Log))}}, nil
 	})
 	cb.Edge(treadle.Start, "c")
 	b := treadle.New[diary]("parent")
 	treadle.AddGraph(b, "sub", weave(t, cb, nil))
 	b.Edge(treadle.Start, "sub")
 	g := weave(t, b, nil)
-	for ev, err := range g.Stream(t.Context(), diary{Topic: "owls", Log: treadle.List[string]{"in"}}, treadle.Modes(treadle.ModeUpdates, treadle.ModeValues)) {
+	for ev, err := range g.Stream(t.Context(), diary{Topic: "owls", Log: reduce.List[string]{"in"}}, treadle.Modes(treadle.ModeUpdates, treadle.ModeValues)) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,7 +126,7 @@ func TestSubgraphSharesFieldsByName(t *testing.T) {
 		case treadle.Updated:
 			same(t, "update", `{"log":["c saw 1"]}`, ev.Update.String())
 		case treadle.Finished[diary]:
-			same(t, "output", diary{"owls", treadle.List[string]{"in", "c saw 1"}}, ev.Output)
+			same(t, "output", diary{"owls", reduce.List[string]{"in", "c saw 1"}}, ev.Output)
 		}
 	}
 }
@@ -144,11 +146,11 @@ func TestSubgraphDoesNotHandUpWhatItOnlyRead(t *testing.T) {
 // An overwrite in the child is an overwrite in the parent.
 func TestSubgraphHandsUpAnOverwrite(t *testing.T) {
 	type reset struct {
-		Log treadle.Overwrite[treadle.List[string]]
+		Log treadle.Overwrite[reduce.List[string]]
 	}
 	cb := treadle.New[diary]("child")
 	treadle.AddNode(cb, "c", func(context.Context, diary) (reset, error) {
-		return reset{treadle.Overwrite[treadle.List[string]]{Value: treadle.List[string]{"fresh"}}}, nil
+		return reset{treadle.Overwrite[reduce.List[string]]{Value: reduce.List[string]{"fresh"}}}, nil
 	})
 	cb.Edge(treadle.Start, "c")
 	b := treadle.New[diary]("parent")
@@ -156,7 +158,7 @@ func TestSubgraphHandsUpAnOverwrite(t *testing.T) {
 	treadle.AddNode(b, "after", does("after"))
 	b.Edge(treadle.Start, "sub")
 	b.Edge("sub", "after")
-	wantLog(t, weave(t, b, nil), diary{Log: treadle.List[string]{"in"}}, "fresh", "after")
+	wantLog(t, weave(t, b, nil), diary{Log: reduce.List[string]{"in"}}, "fresh", "after")
 }
 
 // The child's input and output types say what crosses the border.
@@ -164,10 +166,10 @@ func TestSubgraphHandsUpAnOverwrite(t *testing.T) {
 // Parity: 36.
 func TestSubgraphSchemasFilterBothWays(t *testing.T) {
 	type ask struct{ Topic string }
-	type answer struct{ Log treadle.List[string] }
+	type answer struct{ Log reduce.List[string] }
 	cb := treadle.New[diary]("child")
 	treadle.AddNode(cb, "c", func(_ context.Context, s diary) (diaryWrite, error) {
-		return diaryWrite{"changed", treadle.List[string]{fmt.Sprintf("%s, %d before", s.Topic, len(s.Log))}}, nil
+		return diaryWrite{"changed", reduce.List[string]{fmt.Sprintf("%s, %d before", s.Topic, len(s.Log))}}, nil
 	})
 	cb.Edge(treadle.Start, "c")
 	child, err := treadle.Compile[ask, answer](cb, nil)
@@ -177,17 +179,17 @@ func TestSubgraphSchemasFilterBothWays(t *testing.T) {
 	b := treadle.New[diary]("parent")
 	treadle.AddGraph(b, "sub", child)
 	b.Edge(treadle.Start, "sub")
-	out, err := weave(t, b, nil).Run(t.Context(), diary{"owls", treadle.List[string]{"in"}})
+	out, err := weave(t, b, nil).Run(t.Context(), diary{"owls", reduce.List[string]{"in"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	same(t, "output", diary{"owls", treadle.List[string]{"in", "owls, 0 before"}}, out)
+	same(t, "output", diary{"owls", reduce.List[string]{"in", "owls, 0 before"}}, out)
 }
 
 // diaryWrite writes every field of a diary.
 type diaryWrite struct {
 	Topic string
-	Log   treadle.List[string]
+	Log   reduce.List[string]
 }
 
 // An accumulating child state whose type differs from the parent's is a
@@ -226,7 +228,7 @@ func TestSubgraphThatCannotBeMappedIsABuildError(t *testing.T) {
 			if tt.err == nil || !strings.Contains(tt.err.Error(), tt.want) {
 				t.Errorf("got %v, want %s", tt.err, tt.want)
 			}
-			if _, ok := errors.AsType[*treadle.BuildError](tt.err); !ok {
+			if _, ok := errors.AsType[*treadletype.BuildError](tt.err); !ok {
 				t.Errorf("%v is not a BuildError", tt.err)
 			}
 		})
@@ -243,16 +245,16 @@ func TestGraphCalledInANodeForEachElement(t *testing.T) {
 
 	type numbers struct {
 		In  []int
-		Out treadle.List[int]
+		Out reduce.List[int]
 	}
-	type collected struct{ Out treadle.List[int] }
+	type collected struct{ Out reduce.List[int] }
 	b := treadle.New[numbers]("outer")
 	treadle.AddNode(b, "each", func(ctx context.Context, s numbers) (collected, error) {
 		ins := make([]number, len(s.In))
 		for i, n := range s.In {
 			ins[i].N = n * 10
 		}
-		outs, err := treadle.RunAll(ctx, inner, ins)
+		outs, err := inner.RunAll(ctx, ins)
 		var c collected
 		for _, o := range outs {
 			c.Out = append(c.Out, o.N)
@@ -264,7 +266,7 @@ func TestGraphCalledInANodeForEachElement(t *testing.T) {
 		for _, n := range s.Out {
 			sum += n
 		}
-		return collected{treadle.List[int]{sum}}, nil
+		return collected{reduce.List[int]{sum}}, nil
 	})
 	b.Edge(treadle.Start, "each")
 	b.Edge("each", "sum")
@@ -272,7 +274,7 @@ func TestGraphCalledInANodeForEachElement(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	same(t, "out", treadle.List[int]{21, 31, 52}, out.Out)
+	same(t, "out", reduce.List[int]{21, 31, 52}, out.Out)
 }
 
 // The second and later graphs that a task runs have a number in their
@@ -373,11 +375,11 @@ func TestSubgraphHasItsOwnStepLimit(t *testing.T) {
 		"the run's": nest(spin(0)).With(treadle.StepLimit(2)),
 	} {
 		_, err := g.Run(t.Context(), diary{})
-		limit, ok := errors.AsType[*treadle.StepLimitError](err)
+		limit, ok := errors.AsType[*treadletype.StepLimitError](err)
 		if !ok {
 			t.Fatalf("%s: got %v, want a StepLimitError", name, err)
 		}
-		same(t, name, treadle.StepLimitError{Graph: "spin", Limit: 2, Next: []string{"turn"}}, *limit)
+		same(t, name, treadletype.StepLimitError{Graph: "spin", Limit: 2, Next: []string{"turn"}}, *limit)
 	}
 }
 
@@ -404,12 +406,12 @@ func TestSubgraphFailureNamesThePath(t *testing.T) {
 // A nested run shares the outer run's identity and settings; its own come on
 // top.
 func TestSubgraphInheritsTheRun(t *testing.T) {
-	var infos []treadle.Info
+	var infos []treadletype.Info
 	note := func(ctx context.Context, s diary) (page, error) {
-		if c, ok := treadle.ContextOf[string](ctx); !ok || c != "outer" {
+		if c, ok := treadle.ContextFrom[string](ctx); !ok || c != "outer" {
 			t.Errorf("context is %q, %v", c, ok)
 		}
-		infos = append(infos, treadle.RunInfo(ctx))
+		infos = append(infos, treadle.InfoFrom(ctx))
 		return page{}, nil
 	}
 	lb := treadle.New[diary]("leaf")
@@ -449,7 +451,7 @@ func TestNestedCallMayHaveAContextValueOfItsOwn(t *testing.T) {
 	var got []string
 	lb := treadle.New[diary]("leaf")
 	treadle.AddNode(lb, "note", func(ctx context.Context, _ diary) (page, error) {
-		c, _ := treadle.ContextOf[string](ctx)
+		c, _ := treadle.ContextFrom[string](ctx)
 		got = append(got, c)
 		return page{}, nil
 	})
@@ -563,7 +565,7 @@ func TestParentCommandEndsTheSubgraph(t *testing.T) {
 // Parity: 54.
 func TestParentCommandUpdatesFieldsUnknownToTheChild(t *testing.T) {
 	type small struct {
-		Log treadle.List[string] `json:"log"`
+		Log reduce.List[string] `json:"log"`
 	}
 	type name struct{ Topic string }
 	cb := treadle.New[small]("child")
@@ -623,7 +625,7 @@ func TestParentCommandGoesUpOneLevel(t *testing.T) {
 	treadle.AddNode(b, "next", does("top.next"))
 	b.Edge(treadle.Start, "middle")
 	b.Edge("middle", "next")
-	wantLog(t, weave(t, b, nil), diary{Log: treadle.List[string]{"in"}}, "in", "leaf.away", "middle.next", "top.next")
+	wantLog(t, weave(t, b, nil), diary{Log: reduce.List[string]{"in"}}, "in", "leaf.away", "middle.next", "top.next")
 }
 
 // Parity: 87, 199.
@@ -725,15 +727,15 @@ func TestSendToASubgraph(t *testing.T) {
 	b := treadle.New[diary]("parent")
 	sub := treadle.AddGraph(b, "sub", weave(t, cb, nil))
 	treadle.AddNode(b, "fan", func(context.Context, diary) (treadle.Goto, error) {
-		return append(sub.Send(diary{"one", treadle.List[string]{"x"}}), sub.Send(diary{Topic: "two"})...), nil
+		return append(sub.Send(diary{"one", reduce.List[string]{"x"}}), sub.Send(diary{Topic: "two"})...), nil
 	}, treadle.Destinations("sub"))
 	b.Edge(treadle.Start, "fan")
-	wantLog(t, weave(t, b, nil), diary{Log: treadle.List[string]{"in"}}, "in", "one after x", "two after ")
+	wantLog(t, weave(t, b, nil), diary{Log: reduce.List[string]{"in"}}, "in", "one after x", "two after ")
 }
 
 // A one-channel graph nests in a one-channel graph.
 func TestSubgraphOfARootState(t *testing.T) {
-	type words = treadle.List[string]
+	type words = reduce.List[string]
 	cb := treadle.New[words]("child")
 	treadle.AddNode(cb, "add", func(_ context.Context, w words) (words, error) { return words{fmt.Sprint("saw ", len(w))}, nil })
 	cb.Edge(treadle.Start, "add")
@@ -750,15 +752,15 @@ func TestSubgraphOfARootState(t *testing.T) {
 // A dynamic graph shares fields by JSON name.
 func TestSubgraphWithADynamicState(t *testing.T) {
 	cb := treadle.New[treadle.Update]("child")
-	treadle.AddField[treadle.List[string]](cb, "log")
+	treadle.AddField[reduce.List[string]](cb, "log")
 	treadle.AddNode(cb, "c", func(_ context.Context, s treadle.Update) (treadle.Update, error) {
-		return treadle.Update{"log": treadle.List[string]{fmt.Sprint("saw ", len(s["log"].(treadle.List[string])))}}, nil
+		return treadle.Update{"log": reduce.List[string]{fmt.Sprint("saw ", len(s["log"].(reduce.List[string])))}}, nil
 	})
 	cb.Edge(treadle.Start, "c")
 	b := treadle.New[diary]("parent")
 	treadle.AddGraph(b, "sub", weave(t, cb, nil))
 	b.Edge(treadle.Start, "sub")
-	wantLog(t, weave(t, b, nil), diary{Log: treadle.List[string]{"in"}}, "in", "saw 1")
+	wantLog(t, weave(t, b, nil), diary{Log: reduce.List[string]{"in"}}, "in", "saw 1")
 }
 
 // A subgraph's checkpoints are in a namespace of its own, and what streams
@@ -820,16 +822,16 @@ func TestCheckpointEventsAgreeWithTheSaver(t *testing.T) {
 // Parity: 160.
 func TestSubgraphBeginsAfreshEachTime(t *testing.T) {
 	type inner struct {
-		Log   treadle.List[string] `json:"log"`
-		Calls treadle.Sum[int]     `json:"calls"`
+		Log   reduce.List[string] `json:"log"`
+		Calls reduce.Sum[int]     `json:"calls"`
 	}
 	type counted struct {
-		Log   treadle.List[string]
-		Calls treadle.Sum[int]
+		Log   reduce.List[string]
+		Calls reduce.Sum[int]
 	}
 	cb := treadle.New[inner]("child")
 	treadle.AddNode(cb, "c", func(_ context.Context, s inner) (counted, error) {
-		return counted{treadle.List[string]{fmt.Sprint("c", s.Calls)}, treadle.SumOf(1)}, nil
+		return counted{reduce.List[string]{fmt.Sprint("c", s.Calls)}, reduce.SumOf(1)}, nil
 	})
 	cb.Edge(treadle.Start, "c")
 	b := treadle.New[diary]("parent")
@@ -845,9 +847,9 @@ func TestSubgraphBeginsAfreshEachTime(t *testing.T) {
 	if _, err := thread.Run(t.Context(), diary{}); err != nil {
 		t.Fatal(err)
 	}
-	out, err := thread.Run(t.Context(), diary{Log: treadle.List[string]{"in"}})
+	out, err := thread.Run(t.Context(), diary{Log: reduce.List[string]{"in"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	same(t, "log", treadle.List[string]{"c0", "c0", "c0", "in", "c0", "c0"}, out.Log)
+	same(t, "log", reduce.List[string]{"c0", "c0", "c0", "in", "c0", "c0"}, out.Log)
 }

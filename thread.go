@@ -2,7 +2,6 @@ package treadle
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"iter"
 	"strings"
@@ -10,25 +9,26 @@ import (
 
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/pregel"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
-// Thread is a handle on a conversation: a line of checkpoints that runs add
-// to. It holds nothing itself; two handles with one id are the same thread.
+// Thread is a handle on a thread: a series of checkpoints that runs add to. The
+// handle holds no state; two handles with one id are the same thread.
 type Thread[In, Out any] struct {
-	line
+	handle
 	g *Graph[In, Out]
 }
 
-// line is the part of a Thread that does not depend on its types; see core.
-type line struct {
+// handle is the part of a Thread that does not depend on its types; see core.
+type handle struct {
 	core core
 	id   string
 }
 
 // ID is the thread's id.
-func (t *line) ID() string { return t.id }
+func (t *handle) ID() string { return t.id }
 
-func (t *line) check(ctx context.Context) error {
+func (t *handle) check(ctx context.Context) error {
 	switch {
 	case ctx == nil:
 		return fmt.Errorf("graph %q: thread %q: %w", t.core.Name(), t.id, pregel.ErrNilContext)
@@ -57,8 +57,7 @@ func (t *Thread[In, Out]) Continue(ctx context.Context, opts ...ContinueOption) 
 	return t.invoke(ctx, in)
 }
 
-// A ContinueOption configures how a thread goes on. It is an option of streams
-// too, of those that go on.
+// A ContinueOption configures Continue and Resume, and their streams.
 type ContinueOption interface {
 	StreamOption
 	continuation(*pregel.Input)
@@ -69,14 +68,14 @@ type continueOption func(*pregel.Input)
 func (f continueOption) continuation(in *pregel.Input) { f(in) }
 func (f continueOption) stream(c *streamConfig)        { c.goOn = append(c.goOn, f) }
 
-// Also makes an update before the thread goes on: what a node could return, as
-// for [Thread.Update], but beside what is to run next and not instead of it. A
-// goto, alone or in a [Command], adds nodes to run.
-func Also(values any) ContinueOption {
+// WithUpdate updates the state before the thread goes on. values is what a node
+// could return, as for [Thread.Update]. Unlike an update with [AsNode] it does not
+// change which nodes run next; a goto, alone or in a [Command], adds nodes to them.
+func WithUpdate(values any) ContinueOption {
 	return continueOption(func(in *pregel.Input) { in.Also = values })
 }
 
-func (t *line) continueInput(in pregel.Input, opts []ContinueOption) (pregel.Input, error) {
+func (t *handle) continueInput(in pregel.Input, opts []ContinueOption) (pregel.Input, error) {
 	for i, o := range opts {
 		if o == nil {
 			return in, nilOption(t.core.Name(), "continue", i, len(opts))
@@ -106,7 +105,7 @@ func (t *Thread[In, Out]) ContinueStream(ctx context.Context, opts ...StreamOpti
 	return t.stream(ctx, pregel.Input{Continue: true}, opts, t.g.finish)
 }
 
-func (t *line) stream(ctx context.Context, in pregel.Input, opts []StreamOption, last func(Origin, any) Event) iter.Seq2[Event, error] {
+func (t *handle) stream(ctx context.Context, in pregel.Input, opts []StreamOption, last func(Origin, any) Event) iter.Seq2[Event, error] {
 	if err := t.check(ctx); err != nil {
 		return func(yield func(Event, error) bool) { yield(nil, err) }
 	}
@@ -118,8 +117,12 @@ func (t *line) stream(ctx context.Context, in pregel.Input, opts []StreamOption,
 // with an input or an edit. The old branch stays in the history, and the
 // thread's head moves to the new one.
 func (t *Thread[In, Out]) At(id checkpoint.ID) *Thread[In, Out] {
+	return &Thread[In, Out]{handle: t.at(id), g: t.g}
+}
+
+func (t *handle) at(id checkpoint.ID) handle {
 	at := runOption(func(s *pregel.Settings) { s.At = id })
-	return &Thread[In, Out]{line: line{core: t.core.with([]Option{at}), id: t.id}, g: t.g}
+	return handle{core: t.core.with([]RunOption{at}), id: t.id}
 }
 
 // Snapshot is a thread's state at a checkpoint.
@@ -135,8 +138,8 @@ type Snapshot struct {
 	Step      int               // -1 for the first input
 	Source    checkpoint.Source // what made it
 	RunID     string
-	Metadata  map[string]any // of the run; "__abandoned__" lists what an input put an end to, see [Abandoned]
-	Pauses    []Pause        // open questions of all tasks
+	Metadata  map[string]any      // of the run; "__abandoned__" lists what an input put an end to, see [Abandoned]
+	Pauses    []treadletype.Pause // open questions of all tasks
 	CreatedAt time.Time
 
 	around map[string]checkpoint.ID // of a nested graph's event: the checkpoints around it, by namespace
@@ -144,11 +147,11 @@ type Snapshot struct {
 
 // TaskState is a task that is to run from a checkpoint, or has.
 type TaskState struct {
-	ID, Name string    // in Writes it has no ID
-	Error    string    // of its last try, if it failed
-	Result   Record    // if it has finished and its step has not; in a history also what it wrote in a step that is over
-	Pauses   []Pause   // questions it waits with
-	Graph    *Snapshot // the state of the graph that the task runs, if it has begun
+	ID, Name string              // in Writes it has no ID
+	Error    string              // of its last try, if it failed
+	Result   Record              // if it has finished and its step has not; in a history also what it wrote in a step that is over
+	Pauses   []treadletype.Pause // questions it waits with
+	Graph    *Snapshot           // the state of the graph that the task runs, if it has begun
 
 	nested string // the namespace of the graph that it runs, if any
 }
@@ -188,7 +191,7 @@ func (s *Snapshot) Has(field string) bool { return s.Values.Has(field) }
 
 // State returns the thread's present state. A thread that does not exist has a
 // Snapshot without ID and values.
-func (t *line) State(ctx context.Context) (*Snapshot, error) {
+func (t *handle) State(ctx context.Context) (*Snapshot, error) {
 	if err := t.check(ctx); err != nil {
 		return nil, err
 	}
@@ -199,42 +202,28 @@ func (t *line) State(ctx context.Context) (*Snapshot, error) {
 	return snapshot(cp), nil
 }
 
-// A HistoryOption selects checkpoints.
-type HistoryOption func(*pregel.Query)
-
-// Limit selects the newest n checkpoints.
-func Limit(n int) HistoryOption { return func(q *pregel.Query) { q.Limit = n } }
-
-// Earlier selects checkpoints made before the given one.
-func Earlier(id checkpoint.ID) HistoryOption { return func(q *pregel.Query) { q.Before = id } }
-
-// Having selects checkpoints whose metadata has these values.
-func Having(metadata map[string]any) HistoryOption {
-	return func(q *pregel.Query) { q.Metadata = metadata }
+// HistoryOptions select checkpoints of a thread. The zero value, and a nil
+// *HistoryOptions, select all of them.
+type HistoryOptions struct {
+	Limit    int                 // at most so many, the newest; 0 means no limit
+	Before   checkpoint.ID       // made before this one, if it is not zero
+	Metadata map[string]any      // with these values in their metadata
+	Sources  []checkpoint.Source // made by one of these, if there are any
+	Step     *int                // of this step: one on each branch
 }
-
-// Source selects checkpoints that one of these made.
-func Source(sources ...checkpoint.Source) HistoryOption {
-	return func(q *pregel.Query) { q.Sources = sources }
-}
-
-// Step selects the checkpoints of a step: one on each branch.
-func Step(n int) HistoryOption { return func(q *pregel.Query) { q.Step = &n } }
 
 // History yields the thread's checkpoints, newest first.
-func (t *line) History(ctx context.Context, opts ...HistoryOption) iter.Seq2[*Snapshot, error] {
-	if err := t.check(ctx); err != nil {
-		return func(yield func(*Snapshot, error) bool) { yield(nil, err) }
-	}
+func (t *handle) History(ctx context.Context, o *HistoryOptions) iter.Seq2[*Snapshot, error] {
 	return func(yield func(*Snapshot, error) bool) {
-		var q pregel.Query
-		for i, o := range opts {
-			if o == nil {
-				yield(nil, nilOption(t.core.Name(), "history", i, len(opts)))
-				return
-			}
-			o(&q)
+		if err := t.check(ctx); err != nil {
+			yield(nil, err)
+			return
 		}
+		if o == nil {
+			o = &HistoryOptions{}
+		}
+		q := pregel.Query{Sources: o.Sources, Step: o.Step}
+		q.Limit, q.Before, q.Metadata = o.Limit, o.Before, o.Metadata
 		for cp, err := range t.core.plan.History(ctx, t.core.settings(), q) {
 			if err != nil {
 				yield(nil, err)
@@ -248,49 +237,50 @@ func (t *line) History(ctx context.Context, opts ...HistoryOption) iter.Seq2[*Sn
 }
 
 // An UpdateOption configures an update.
-type UpdateOption func(*updateConfig)
+type UpdateOption interface{ update(*treadletype.Edit) }
 
-type updateConfig struct{ as string }
+type updateOption func(*treadletype.Edit)
 
-// AsNode makes an update as if the named node had written it: what follows
-// that node is next. Some names are no nodes:
+func (f updateOption) update(e *treadletype.Edit) { f(e) }
+
+// AsNode makes an update as if the named node had written it: the nodes that
+// follow that node run next. Four names are not nodes:
 //
-//	treadle.Start   the input is taken: the first nodes are next
-//	treadle.End     nothing is next; there are no values
-//	"__input__"     the values are an input, which the thread takes when it is continued
-//	"__copy__"      the checkpoint is copied: a sibling with the same parent, to be run or edited
-//	                instead of it; there are no values, and what was asked there is asked again
-func AsNode(name string) UpdateOption { return func(c *updateConfig) { c.as = name } }
+//   - [Start]: the input has been read, and the first nodes run next.
+//   - [End]: nothing runs next. The update must have no values.
+//   - [InputNode]: the values are an input, which the thread takes when it is
+//     continued.
+//   - [CopyNode]: the checkpoint is copied. The copy has the same parent and can be
+//     run or edited instead of the original. Its questions are asked again. The
+//     update must have no values.
+func AsNode(name string) UpdateOption { return updateOption(func(e *treadletype.Edit) { e.As = name }) }
 
-// Update edits the thread's state. values is what a node of the graph could
-// return: a struct of fields, an [Update], a [Command], a [Goto], or nil to write nothing. It goes
-// through the fields' reducers and returns the new checkpoint. For a workflow it
-// is what the workflow could return.
-func (t *line) Update(ctx context.Context, values any, opts ...UpdateOption) (checkpoint.ID, error) {
+// Update edits the thread's state and returns the new checkpoint. values is what
+// a node of the graph could return: a struct of fields, an [Update], a [Command], a
+// [Goto], or nil to write nothing. Fields that accumulate are merged. The values of a
+// workflow are what the workflow could return.
+func (t *handle) Update(ctx context.Context, values any, opts ...UpdateOption) (checkpoint.ID, error) {
 	return t.update(ctx, values, opts)
 }
 
-func (t *line) update(ctx context.Context, values any, opts []UpdateOption) (checkpoint.ID, error) {
+func (t *handle) update(ctx context.Context, values any, opts []UpdateOption) (checkpoint.ID, error) {
 	if err := t.check(ctx); err != nil {
 		return checkpoint.ID{}, err
 	}
-	var c updateConfig
+	edit := treadletype.Edit{Values: values}
 	for i, o := range opts {
 		if o == nil {
 			return checkpoint.ID{}, nilOption(t.core.Name(), "update", i, len(opts))
 		}
-		o(&c)
+		o.update(&edit)
 	}
-	return t.core.plan.Update(ctx, t.core.settings(), [][]pregel.Edit{{{Values: values, As: c.as}}})
+	return t.core.plan.Update(ctx, t.core.settings(), [][]treadletype.Edit{{edit}})
 }
-
-// Edit is one of the updates of [Thread.BulkUpdate].
-type Edit = pregel.Edit
 
 // BulkUpdate makes several updates: each list of edits is a step and makes one
 // checkpoint. Edits that share a step must name their nodes. It returns the
 // last checkpoint.
-func (t *line) BulkUpdate(ctx context.Context, steps ...[]Edit) (checkpoint.ID, error) {
+func (t *handle) BulkUpdate(ctx context.Context, steps ...[]treadletype.Edit) (checkpoint.ID, error) {
 	if err := t.check(ctx); err != nil {
 		return checkpoint.ID{}, err
 	}
@@ -310,38 +300,20 @@ func (t *line) BulkUpdate(ctx context.Context, steps ...[]Edit) (checkpoint.ID, 
 // edits the nested graph on such a branch. A nested graph has its input from the
 // graph around it, so Run is an error.
 func (t *Thread[In, Out]) Nested(namespace ...string) (*Thread[In, Out], error) {
-	if err := t.check(context.Background()); err != nil {
+	h, err := t.nested(namespace)
+	if err != nil {
 		return nil, err
+	}
+	return &Thread[In, Out]{handle: h, g: t.g}, nil
+}
+
+func (t *handle) nested(namespace []string) (handle, error) {
+	if err := t.check(context.Background()); err != nil {
+		return handle{}, err
 	}
 	if _, err := t.core.plan.Nested(namespace); err != nil {
-		return nil, err
+		return handle{}, err
 	}
 	in := runOption(func(s *pregel.Settings) { s.NS, s.At = strings.Join(namespace, "|"), checkpoint.ID{} })
-	return &Thread[In, Out]{line: line{core: t.core.with([]Option{in}), id: t.id}, g: t.g}, nil
-}
-
-// RunJSON is Run with JSON in and out; a nil input is Continue.
-func (t *line) RunJSON(ctx context.Context, input json.RawMessage) (json.RawMessage, error) {
-	if t.id != "" {
-		if err := t.check(ctx); err != nil {
-			return nil, err
-		}
-	}
-	return t.core.runJSON(ctx, input)
-}
-
-// StreamJSON is Stream with a JSON input; a nil input is Continue. The last
-// event is a Finished[json.RawMessage].
-func (t *line) StreamJSON(ctx context.Context, input json.RawMessage, opts ...StreamOption) iter.Seq2[Event, error] {
-	if t.id != "" {
-		if err := t.check(ctx); err != nil {
-			return func(yield func(Event, error) bool) { yield(nil, err) }
-		}
-	}
-	return t.core.streamJSON(ctx, input, opts)
-}
-
-// UpdateJSON is Update with JSON values by JSON name; null writes nothing.
-func (t *line) UpdateJSON(ctx context.Context, values json.RawMessage, opts ...UpdateOption) (checkpoint.ID, error) {
-	return t.update(ctx, values, opts)
+	return handle{core: t.core.with([]RunOption{in}), id: t.id}, nil
 }

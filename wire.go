@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/treadle-go/treadle/internal/pregel"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // Wire renders events in the shapes of LangGraph's streams, for servers and
@@ -104,7 +105,7 @@ func payload(ev Event) (any, error) {
 	return data, nil
 }
 
-func wirePauses(ps []Pause) []any {
+func wirePauses(ps []treadletype.Pause) []any {
 	out := make([]any, len(ps))
 	for i, p := range ps {
 		out[i] = map[string]any{"value": p.Value, "id": p.ID}

@@ -15,6 +15,7 @@ import (
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/observe"
+	"github.com/treadle-go/treadle/reduce"
 )
 
 // wires are the ways to render a stream.
@@ -89,7 +90,7 @@ var wireStreams = []struct {
 		}, treadle.Destinations("look"))
 		treadle.AddNode(b, "silent", func(context.Context, diary) (struct{}, error) { return struct{}{}, nil })
 		treadle.AddNode(b, "last", func(context.Context, diary) (cleared, error) {
-			return cleared{treadle.Overwrite[treadle.List[string]]{Value: treadle.List[string]{"only"}}}, nil
+			return cleared{treadle.Overwrite[reduce.List[string]]{Value: reduce.List[string]{"only"}}}, nil
 		})
 		b.Edge(treadle.Start, "plan")
 		b.Edge(treadle.Start, "silent")
@@ -112,7 +113,7 @@ var wireStreams = []struct {
 		return g.Stream(t.Context(), diary{}, everything)
 	}},
 	{"one_channel", func(t *testing.T) iter.Seq2[treadle.Event, error] {
-		type words = treadle.List[string]
+		type words = reduce.List[string]
 		b := treadle.New[words]("one_channel")
 		treadle.AddNode(b, "once", func(context.Context, words) (words, error) { return words{"a"}, nil })
 		treadle.AddNode(b, "twice", func(context.Context, words) ([]treadle.Command[words], error) {
@@ -125,10 +126,10 @@ var wireStreams = []struct {
 	{"tokens", func(t *testing.T) iter.Seq2[treadle.Event, error] {
 		b := treadle.New[sayings]("tokens")
 		treadle.AddNode(b, "speak", func(ctx context.Context, _ sayings) (spoken, error) {
-			return spoken{treadle.List[saying]{modelCall(ctx, observe.Call{Name: "parrot", Tags: []string{"joke"}}, "a1", "ha", "ha"), {"a2", "a note"}}}, nil
+			return spoken{reduce.List[saying]{modelCall(ctx, observe.Call{Name: "parrot", Tags: []string{"joke"}}, "a1", "ha", "ha"), {"a2", "a note"}}}, nil
 		})
 		b.Edge(treadle.Start, "speak")
-		return weave(t, b, nil).Stream(t.Context(), sayings{treadle.List[saying]{{"h1", "hi"}}}, treadle.Modes(treadle.ModeTokens, treadle.ModeUpdates))
+		return weave(t, b, nil).Stream(t.Context(), sayings{reduce.List[saying]{{"h1", "hi"}}}, treadle.Modes(treadle.ModeTokens, treadle.ModeUpdates))
 	}},
 	{"events", func(t *testing.T) iter.Seq2[treadle.Event, error] {
 		b := treadle.New[diary]("events")
@@ -163,7 +164,7 @@ var wireStreams = []struct {
 }
 
 type cleared struct {
-	Log treadle.Overwrite[treadle.List[string]]
+	Log treadle.Overwrite[reduce.List[string]]
 }
 
 // everything are all modes but the lifecycle events.

@@ -296,7 +296,7 @@ func (a *agent[S]) model(ctx context.Context, s S) (said, error) {
 	}
 	answer.Name = cmp.Or(answer.Name, a.Name)
 	answer.ToolCalls = distinct(answer.ID, answer.ToolCalls)
-	if left := treadle.RunInfo(ctx).RemainingSteps; left < 2 && len(a.tools.due(llm.Messages{answer})) > 0 {
+	if left := treadle.InfoFrom(ctx).RemainingSteps; left < 2 && len(a.tools.due(llm.Messages{answer})) > 0 {
 		answer = llm.Message{Role: llm.RoleAI, ID: answer.ID, Name: answer.Name, Content: outOfSteps, Usage: answer.Usage}
 	}
 	out := llm.Messages{answer}

@@ -134,7 +134,7 @@ func (a approval) review(ctx context.Context, c conversation) (*said, error) {
 	if err != nil || len(calls) == 0 {
 		return nil, err
 	}
-	decisions, err := treadle.Interrupt[Decisions](ctx, question(calls, gates), treadle.Accept(answerTo(gates)))
+	decisions, err := treadle.Interrupt[Decisions](ctx, treadle.Question{Value: question(calls, gates), Schema: answerTo(gates)})
 	if err != nil {
 		return nil, err
 	}

@@ -13,27 +13,28 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/llm/llmtest"
+	"github.com/treadle-go/treadle/reduce"
 )
 
 // A graph that commands its parent hands up what it wrote, once: a field that the
 // command updates itself is the command's.
 func TestCommandToTheParentTakesAlongWhatTheGraphWrote(t *testing.T) {
 	type state struct {
-		Log   treadle.List[string]
-		Notes treadle.List[string]
+		Log   reduce.List[string]
+		Notes reduce.List[string]
 		Topic string
 	}
 	type first struct {
-		Log, Notes treadle.List[string]
+		Log, Notes reduce.List[string]
 		Topic      string
 	}
-	type up struct{ Log treadle.List[string] }
+	type up struct{ Log reduce.List[string] }
 	inner := treadle.New[state]("inner")
 	treadle.AddNode(inner, "write", func(context.Context, state) (first, error) {
-		return first{treadle.List[string]{"lost"}, treadle.List[string]{"a note"}, "owls"}, nil
+		return first{reduce.List[string]{"lost"}, reduce.List[string]{"a note"}, "owls"}, nil
 	})
 	treadle.AddNode(inner, "leave", func(context.Context, state) (treadle.Command[up], error) {
-		return treadle.Command[up]{Update: &up{treadle.List[string]{"left"}}, Goto: treadle.To("after"), Parent: true}, nil
+		return treadle.Command[up]{Update: &up{reduce.List[string]{"left"}}, Goto: treadle.To("after"), Parent: true}, nil
 	}, treadle.Handoff("after"))
 	inner.Sequence(treadle.Start, "write", "leave")
 	g, err := inner.Compile(nil)
@@ -42,17 +43,17 @@ func TestCommandToTheParentTakesAlongWhatTheGraphWrote(t *testing.T) {
 	}
 	outer := treadle.New[state]("outer")
 	treadle.AddGraph(outer, "inner", g, treadle.Destinations("after"))
-	treadle.AddNode(outer, "after", func(context.Context, state) (up, error) { return up{treadle.List[string]{"after"}}, nil })
+	treadle.AddNode(outer, "after", func(context.Context, state) (up, error) { return up{reduce.List[string]{"after"}}, nil })
 	outer.Edge(treadle.Start, "inner")
 	team, err := outer.Compile(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := team.Run(t.Context(), state{Notes: treadle.List[string]{"given"}})
+	out, err := team.Run(t.Context(), state{Notes: reduce.List[string]{"given"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := state{treadle.List[string]{"left", "after"}, treadle.List[string]{"given", "a note"}, "owls"}
+	want := state{reduce.List[string]{"left", "after"}, reduce.List[string]{"given", "a note"}, "owls"}
 	if d := cmp.Diff(want, out); d != "" {
 		t.Errorf("state (-want +got):\n%s", d)
 	}

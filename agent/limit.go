@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/reduce"
 )
 
 // Limit bounds how often something is done; 0 means no bound, and at least one of
@@ -125,7 +125,7 @@ func LimitToolCalls(tool string, l Limit) *Middleware {
 	return &Middleware{
 		Name: name, err: l.check(OverSkip, OverEnd, OverFail), names: names, runs: true,
 		BeforeAgent: HookOf(func(context.Context, struct{}) (runToolCalls, error) {
-			return runToolCalls{treadle.Map[string, int]{t.key: 0}}, nil
+			return runToolCalls{reduce.Map[string, int]{t.key: 0}}, nil
 		}),
 		AfterModel: HookOf(t.check, JumpEnd),
 	}
@@ -137,12 +137,12 @@ type toolLimit struct {
 }
 
 type runToolCalls struct {
-	RunToolCalls treadle.Map[string, int] `json:"run_tool_call_count"`
+	RunToolCalls reduce.Map[string, int] `json:"run_tool_call_count"`
 }
 
 type toolCalls struct {
 	runToolCalls
-	ThreadToolCalls treadle.Map[string, int] `json:"thread_tool_call_count"`
+	ThreadToolCalls reduce.Map[string, int] `json:"thread_tool_call_count"`
 }
 
 type toolCallsRead struct {
@@ -172,7 +172,7 @@ func (t toolLimit) check(_ context.Context, in toolCallsRead) (*toolCallsWritten
 		}
 		run, thread = run+1, thread+1
 	}
-	out := toolCallsWritten{toolCalls: toolCalls{runToolCalls{treadle.Map[string, int]{t.key: run}}, treadle.Map[string, int]{t.key: thread}}}
+	out := toolCallsWritten{toolCalls: toolCalls{runToolCalls{reduce.Map[string, int]{t.key: run}}, reduce.Map[string, int]{t.key: thread}}}
 	switch {
 	case reached == nil && len(due) == 0:
 		return nil, nil

@@ -82,7 +82,7 @@ func HookOf[In, Out any](fn func(context.Context, In) (Out, error), jumps ...Jum
 		return &Hook{jumps: jumps} // an error of the agent that is made with it
 	}
 	return &Hook{
-		node:  func(name string) treadle.AnyNode { return treadle.NodeOf(name, fn) },
+		node:  func(name string) treadle.AnyNode { return treadle.NewNode(name, fn) },
 		jumps: jumps,
 	}
 }

@@ -11,16 +11,17 @@ import (
 	"github.com/treadle-go/treadle/internal/observe"
 	"github.com/treadle-go/treadle/internal/pregel"
 	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // RetryTools calls the named tools of the agent, or all of them if none is named,
 // again when they fail. Without an On in the policy those errors count that are likely to
-// pass ([treadle.Transient]); if a provider says when to come back, that is when.
+// pass ([treadletype.Transient]); if a provider says when to come back, that is when.
 // The last error is treated as a tool's error always is. A tool that asks
-// questions gives them names, see [treadle.Key].
+// questions gives them names, see [treadle.Question].
 func RetryTools(p treadle.RetryPolicy, tools ...string) *Middleware {
 	if p.On == nil {
-		p.On = treadle.Transient
+		p.On = treadletype.Transient
 	}
 	name := strings.Join(append([]string{"retry_tools"}, tools...), "_")
 	var err error

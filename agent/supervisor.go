@@ -254,7 +254,7 @@ func handBack(ctx context.Context, from, to string, given llm.Messages) llm.Mess
 		}
 	}
 	if id == "" || lastAsking(given, map[string]bool{id: true}) >= 0 { // a tool of one's own has handed off
-		id = treadle.RunInfo(ctx).TaskID + "_back"
+		id = treadle.InfoFrom(ctx).TaskID + "_back"
 	}
 	meta := map[string]any{isHandBack: true}
 	call := llm.ToolCall{ID: id, Name: "transfer_back_to_" + toolNameOf(to), Args: []byte("{}")}

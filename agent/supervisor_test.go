@@ -15,6 +15,7 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/llm/llmtest"
+	"github.com/treadle-go/treadle/reduce"
 )
 
 // agents are those of a team whose state is a conversation.
@@ -270,7 +271,7 @@ func TestQuestionInsideATeam(t *testing.T) {
 func TestAgentsOfATeamSeeTheRunsMetadata(t *testing.T) {
 	var got any
 	look := llm.NewTool("look", "", func(ctx context.Context, _ struct{}) (string, error) {
-		got = treadle.RunInfo(ctx).Metadata["tenant"]
+		got = treadle.InfoFrom(ctx).Metadata["tenant"]
 		return "ok", nil
 	})
 	math := newAgent(t, "math", []*llm.Tool{look}, llmtest.Ask(call("l", "look", "{}")), llmtest.Say("3"))
@@ -376,7 +377,7 @@ func TestTeamsThatCannotBe(t *testing.T) {
 	model := llmtest.NewScript()
 	type notes struct {
 		llm.Chat
-		Notes treadle.List[string]
+		Notes reduce.List[string]
 	}
 	taking, err := agent.For[notes](model, &agent.Options{Name: "notes"})
 	if err != nil {

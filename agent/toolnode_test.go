@@ -13,6 +13,7 @@ import (
 	"github.com/treadle-go/treadle/agent"
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/llm/llmtest"
+	"github.com/treadle-go/treadle/reduce"
 )
 
 // toolGraph is a graph of one's own with the tool node alone.
@@ -211,8 +212,8 @@ func TestWrapperAnswersRewritesRepeatsAndFails(t *testing.T) {
 
 type noted struct {
 	llm.Chat
-	Notes treadle.List[string] `json:"notes"`
-	Mood  string               `json:"mood"`
+	Notes reduce.List[string] `json:"notes"`
+	Mood  string              `json:"mood"`
 }
 
 // command is a tool whose result is a command that also answers its call.
@@ -244,7 +245,7 @@ func TestCommandsAndResultsMix(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantLines(t, out.Messages[2:], "tool: did note", "tool: a", "tool: did mood", "tool: b", "tool: did note", "ai: ok")
-	if d := cmp.Diff(noted{Notes: treadle.List[string]{"note of call_1", "note of call_5"}, Mood: "fine"}, noted{Notes: out.Notes, Mood: out.Mood}); d != "" {
+	if d := cmp.Diff(noted{Notes: reduce.List[string]{"note of call_1", "note of call_5"}, Mood: "fine"}, noted{Notes: out.Notes, Mood: out.Mood}); d != "" {
 		t.Errorf("state (-want +got):\n%s", d)
 	}
 }
@@ -341,7 +342,7 @@ func team(t *testing.T, hand ...llm.ToolCall) noted {
 func TestSeveralHandoffsBesideOrdinaryCallsLoseNothing(t *testing.T) {
 	out := team(t, say("a"), llmtest.ToolCall("transfer_to_ann", "{}"), say("b"), llmtest.ToolCall("transfer_to_bob", "{}"))
 	wantLines(t, out.Messages[2:], "tool: a", "tool: Successfully transferred to ann", "tool: b", "tool: Successfully transferred to bob", "ai: ann here", "ai: bob here")
-	if d := cmp.Diff(treadle.List[string]{"handed off"}, out.Notes); d != "" {
+	if d := cmp.Diff(reduce.List[string]{"handed off"}, out.Notes); d != "" {
 		t.Errorf("notes (-want +got):\n%s", d)
 	}
 }

@@ -194,7 +194,7 @@ func (b *toolbox) runAll(ctx context.Context, calls []llm.ToolCall) ([]result, e
 				}
 			}
 			return b.one(ctx, call)
-		}, treadle.Tags(treadle.Hidden))
+		}, treadle.Tags(treadle.TagHidden))
 		futures[i] = task.Go(ctx, call)
 	}
 	results := make([]result, len(calls))

@@ -82,7 +82,7 @@ func reactGraph(rounds, calls int, saver checkpoint.Saver) (*treadle.Graph[agent
 	return agent.New(caller{rounds, calls}, &agent.Options{
 		Tools: []*llm.Tool{double},
 		// The check, which is on under go test, reads the whole input.
-		Graph: treadle.Options{StepLimit: 2*rounds + 2, Saver: saver, Check: treadle.CheckOff},
+		Graph: treadle.Options{StepLimit: 2*rounds + 2, Saver: saver, Check: new(false)},
 	})
 }
 

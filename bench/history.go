@@ -10,6 +10,7 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/reduce"
 )
 
 var ourHistories = []work{
@@ -25,10 +26,10 @@ type message struct {
 	Content string `json:"content"`
 }
 
-type chat struct{ Messages treadle.List[message] }
+type chat struct{ Messages reduce.List[message] }
 
 // said is what the model writes.
-type said struct{ Messages treadle.List[message] }
+type said struct{ Messages reduce.List[message] }
 
 // talk is a conversation of messages with 400 characters: each turn a person
 // says one and a model another. bench.mjs has the same.
@@ -56,11 +57,11 @@ func (t *talk) graph(s checkpoint.Saver) (*treadle.Graph[chat, chat], error) {
 	b := treadle.New[chat]("talk")
 	treadle.AddNode(b, "model", func(context.Context, chat) (said, error) {
 		m, err := t.say("ai")
-		return said{treadle.List[message]{m}}, err
+		return said{reduce.List[message]{m}}, err
 	})
 	b.Edge(treadle.Start, "model")
 	// The check, which is on under go test, reads the whole input.
-	return b.Compile(&treadle.Options{Saver: s, Check: treadle.CheckOff})
+	return b.Compile(&treadle.Options{Saver: s, Check: new(false)})
 }
 
 func (t *talk) say(kind string) (message, error) {
@@ -82,7 +83,7 @@ func (t *talk) turnOf(ctx context.Context, thread string) error {
 	if err != nil {
 		return err
 	}
-	_, err = t.g.Thread(thread).Run(ctx, chat{treadle.List[message]{m}})
+	_, err = t.g.Thread(thread).Run(ctx, chat{reduce.List[message]{m}})
 	return err
 }
 

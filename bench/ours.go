@@ -8,6 +8,7 @@ import (
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/observe"
+	"github.com/treadle-go/treadle/reduce"
 )
 
 // ours is the catalogue on treadle, written as its manual shows: nodes read the
@@ -29,18 +30,18 @@ var ours = slices.Concat([]work{
 
 type state struct {
 	Count int
-	Log   treadle.List[int]
+	Log   reduce.List[int]
 }
 
 func bump(_ context.Context, s state) (bumped, error) {
 	n := s.Count + 1
-	return bumped{n, treadle.List[int]{n}}, nil
+	return bumped{n, reduce.List[int]{n}}, nil
 }
 
 // bumped is what bump writes.
 type bumped struct {
 	Count int
-	Log   treadle.List[int]
+	Log   reduce.List[int]
 }
 
 func chainOf(steps int) *treadle.Builder[state] {
@@ -104,8 +105,8 @@ func ourLoop(steps int) func(context.Context) (program, error) {
 }
 
 type sums struct {
-	Count treadle.Sum[int]
-	Log   treadle.List[int]
+	Count reduce.Sum[int]
+	Log   reduce.List[int]
 }
 
 type item struct{ N int }
@@ -122,20 +123,20 @@ func sumRunner(g *treadle.Graph[sums, sums], err error) (program, error) {
 
 // planned is what the planning node returns: an update and one Send per task.
 type planned struct {
-	Count treadle.Sum[int]
-	Log   treadle.List[int]
+	Count reduce.Sum[int]
+	Log   reduce.List[int]
 	Next  treadle.Goto
 }
 
 // added is what a task returns.
 type added struct {
-	Count treadle.Sum[int]
-	Log   treadle.List[int]
+	Count reduce.Sum[int]
+	Log   reduce.List[int]
 }
 
 func plan(tasks int, send func(item) treadle.Goto) func(context.Context, sums) (planned, error) {
 	return func(context.Context, sums) (planned, error) {
-		p := planned{Count: treadle.SumOf(1), Log: treadle.List[int]{0}, Next: make(treadle.Goto, 0, tasks)}
+		p := planned{Count: reduce.SumOf(1), Log: reduce.List[int]{0}, Next: make(treadle.Goto, 0, tasks)}
 		for i := range tasks {
 			p.Next = append(p.Next, send(item{i})...)
 		}
@@ -146,7 +147,7 @@ func plan(tasks int, send func(item) treadle.Goto) func(context.Context, sums) (
 func sendGraph(tasks int) *treadle.Builder[sums] {
 	b := treadle.New[sums]("send")
 	do := treadle.AddNode(b, "do", func(_ context.Context, in item) (added, error) {
-		return added{treadle.SumOf(1), treadle.List[int]{in.N}}, nil
+		return added{reduce.SumOf(1), reduce.List[int]{in.N}}, nil
 	})
 	treadle.AddNode(b, "plan", plan(tasks, do.Send), treadle.Destinations("do"))
 	b.Edge(treadle.Start, "plan")
@@ -162,7 +163,7 @@ func ourFanOut(graphs int) func(context.Context) (program, error) {
 		inner := treadle.New[sums]("inner")
 		for _, name := range []string{"a", "b"} {
 			treadle.AddNode(inner, name, func(context.Context, sums) (added, error) {
-				return added{treadle.SumOf(1), treadle.List[int]{1}}, nil
+				return added{reduce.SumOf(1), reduce.List[int]{1}}, nil
 			})
 		}
 		inner.Edge(treadle.Start, "a")
@@ -183,7 +184,7 @@ func ourFanOut(graphs int) func(context.Context) (program, error) {
 // the input sets and no node changes.
 type wide struct {
 	Count                                            int
-	Log                                              treadle.List[int]
+	Log                                              reduce.List[int]
 	F00, F01, F02, F03, F04, F05, F06, F07, F08, F09 string
 	F10, F11, F12, F13, F14, F15, F16, F17, F18, F19 string
 	F20, F21, F22, F23, F24, F25, F26, F27           string
@@ -195,7 +196,7 @@ func ourWide(context.Context) (program, error) {
 	for i := range wideNodes {
 		name := fmt.Sprintf("n%d", i)
 		treadle.AddNode(b, name, func(_ context.Context, s wide) (bumped, error) {
-			return bumped{s.Count + 1, treadle.List[int]{s.Count + 1}}, nil
+			return bumped{s.Count + 1, reduce.List[int]{s.Count + 1}}, nil
 		})
 		b.Edge(last, name)
 		last = name

@@ -13,6 +13,7 @@ import (
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/postgres"
+	"github.com/treadle-go/treadle/reduce"
 	"github.com/treadle-go/treadle/sqlite"
 )
 
@@ -142,7 +143,7 @@ func askAndAnswer(open opener) trial {
 				if err != nil {
 					return bumped{}, err
 				}
-				return bumped{n, treadle.List[int]{n}}, nil
+				return bumped{n, reduce.List[int]{n}}, nil
 			})
 			b.Edge(treadle.Start, "ask")
 			g, err := b.Compile(&treadle.Options{Saver: p.Saver})

@@ -5,30 +5,30 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/treadle-go/treadle/internal/grow"
+	"github.com/treadle-go/treadle/reduce"
 )
 
 // Reducer is the engine's way to append without copying.
-func (Messages) Reducer() grow.Reducer { return messageReducer{} }
+func (Messages) Reducer() reduce.Reducer { return messageReducer{} }
 
 // messageReducer is the reducer of conversations. As lists they are stored by
 // what was appended; a step that replaced or removed something says how much of
 // the list it kept.
 type messageReducer struct {
-	grow.List[Messages, Message]
+	reduce.Appending[Messages, Message]
 }
 
-// Reduce implements [grow.Reducer].
+// Reduce implements [reduce.Reducer].
 func (messageReducer) Reduce(val, acc, update any, claim bool) (any, any, error) {
 	old, _ := val.(Messages)
-	next, acc, err := reduce(old, acc, update.(Messages), claim)
+	next, acc, err := merge(old, acc, update.(Messages), claim)
 	if err != nil {
 		return nil, nil, err
 	}
 	return next, acc, nil
 }
 
-// Kept implements [grow.Rewriter].
+// Kept implements [reduce.Rewriter].
 func (messageReducer) Kept(was, now any) int {
 	a, b := was.(Messages), now.(Messages)
 	n := min(len(a), len(b))
@@ -61,7 +61,7 @@ func sameMap(a, b map[string]any) bool {
 }
 
 // grown is the private part of a conversation that the engine keeps: the memory
-// that its versions share ([grow.Append]), and where in it each id is.
+// that its versions share ([reduce.Append]), and where in it each id is.
 type grown struct {
 	tail  any
 	first *Message // where the memory begins
@@ -107,8 +107,8 @@ func (x *idIndex) has(n int, id string) bool {
 // few is how many ids are better looked for one by one than in a new index.
 const few = 4
 
-// reduce merges an update into ms. acc and claim are as for [grow.Reducer].
-func reduce(ms Messages, acc any, update Messages, claim bool) (Messages, any, error) {
+// merge merges an update into ms. acc and claim are as for [reduce.Reducer].
+func merge(ms Messages, acc any, update Messages, claim bool) (Messages, any, error) {
 	if len(update) == 0 {
 		return ms, acc, nil
 	}
@@ -124,7 +124,7 @@ func reduce(ms Messages, acc any, update Messages, claim bool) (Messages, any, e
 		out, err := rewrite(ms, update)
 		return out, nil, err
 	}
-	next, newTail := grow.Append(ms, tail, items, claim)
+	next, newTail := reduce.Append(ms, tail, items, claim)
 	switch {
 	case !claim:
 		return next, nil, nil

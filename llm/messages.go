@@ -32,7 +32,7 @@ type Chat struct {
 // Removing a message that is not there is an error: the id was mistyped, or
 // another update has removed it.
 func (ms Messages) Reduce(update Messages) (Messages, error) {
-	out, _, err := reduce(ms, nil, update, false)
+	out, _, err := merge(ms, nil, update, false)
 	return out, err
 }
 

@@ -15,8 +15,8 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/internal/grow"
 	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/reduce"
 	"github.com/treadle-go/treadle/sqlite"
 )
 
@@ -179,7 +179,7 @@ func TestReducerOfTheEngineAgreesWithReduce(t *testing.T) {
 			if d := cmp.Diff(want, got, cmpopts.EquateEmpty()); d != "" {
 				t.Fatalf("the engine's conversation (-Reduce +engine):\n%s", d)
 			}
-			kept := r.(grow.Rewriter).Kept(v.val, got)
+			kept := r.(reduce.Rewriter).Kept(v.val, got)
 			if d := cmp.Diff(v.val[:kept], got.(llm.Messages)[:kept], cmpopts.EquateEmpty()); d != "" {
 				t.Fatalf("%d messages are said to be kept, but:\n%s", kept, d)
 			}

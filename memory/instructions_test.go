@@ -119,7 +119,7 @@ func TestInstructionsTellWhatIsWrong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for want, ctx := range map[string]treadle.Option{
+	for want, ctx := range map[string]treadle.RunOption{
 		`instructions "guide": memory: no value for the variable "guest": there are user`: treadle.Context(account{"ann"}),
 		`no value for the variable "user"`:                                                treadle.Context(struct{}{}),
 	} {

@@ -166,7 +166,7 @@ func variable(ctx context.Context, name string) (string, error) {
 
 // contextVars are the fields of the run's context by their JSON names.
 func contextVars(ctx context.Context) (map[string]json.RawMessage, error) {
-	c, ok := treadle.ContextOf[any](ctx)
+	c, ok := treadle.ContextFrom[any](ctx)
 	if !ok {
 		return nil, nil
 	}

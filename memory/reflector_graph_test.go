@@ -18,6 +18,7 @@ import (
 	"github.com/treadle-go/treadle/llm/llmtest"
 	"github.com/treadle-go/treadle/memory"
 	"github.com/treadle-go/treadle/store"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // What a reflection says is not part of the answer, even if the run of the graph
@@ -85,12 +86,12 @@ func TestReflectionUsesTheStoreOfTheRunThatSubmitted(t *testing.T) {
 		t.Fatal(err)
 	}
 	var handles []*memory.Reflection[[]memory.ItemChange]
-	var from []treadle.Info
+	var from []treadletype.Info
 	b := treadle.New[llm.Chat]("chat")
 	for _, node := range []string{"a", "b"} {
 		treadle.AddNode(b, node, func(ctx context.Context, in llm.Chat) (struct{ Messages llm.Messages }, error) {
 			h, err := r.Submit(ctx, node, in.Messages, map[string]time.Duration{"a": 0, "b": time.Hour}[node])
-			handles, from = append(handles, h), append(from, treadle.RunInfo(ctx))
+			handles, from = append(handles, h), append(from, treadle.InfoFrom(ctx))
 			return struct{ Messages llm.Messages }{llm.Messages{llm.Assistant(node)}}, err
 		})
 	}

@@ -41,7 +41,7 @@ func (m *StoreManager) Session(ctx context.Context, messages ...llm.Message) (Se
 // sessionKey is what sessions that can be joined have in common: the thread, and
 // whose memories they are about. Parts are escaped, so that no two keys are alike.
 func (m *StoreManager) sessionKey(ctx context.Context, s Session) string {
-	info := treadle.RunInfo(ctx)
+	info := treadle.InfoFrom(ctx)
 	key := cmp.Or(info.Thread, info.RunID)
 	var owners []string
 	for _, p := range slices.Concat(m.ns...) {

@@ -68,7 +68,7 @@ func sourceOf(ctx context.Context) Provenance {
 	if p, ok := ctx.Value(sourceKey{}).(Provenance); ok {
 		return p
 	}
-	info := treadle.RunInfo(ctx)
+	info := treadle.InfoFrom(ctx)
 	return Provenance{Thread: info.Thread, Checkpoint: info.CheckpointID, Run: info.RunID}
 }
 

@@ -7,15 +7,16 @@ import (
 	"fmt"
 
 	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/reduce"
 )
 
 type over struct {
-	Log treadle.Overwrite[treadle.List[string]]
+	Log treadle.Overwrite[reduce.List[string]]
 }
 
 func overwrites(entry string) func(context.Context, logState) (over, error) {
 	return func(context.Context, logState) (over, error) {
-		return over{treadle.Overwrite[treadle.List[string]]{Value: treadle.List[string]{entry}}}, nil
+		return over{treadle.Overwrite[reduce.List[string]]{Value: reduce.List[string]{entry}}}, nil
 	}
 }
 
@@ -86,21 +87,21 @@ var channelCases = map[string]build{
 	},
 	"input_output_schema": func(o *treadle.Options) (treadle.AnyGraph, error) {
 		type state struct {
-			Question string               `json:"question"`
-			Answer   string               `json:"answer"`
-			Steps    treadle.List[string] `json:"steps"`
+			Question string              `json:"question"`
+			Answer   string              `json:"answer"`
+			Steps    reduce.List[string] `json:"steps"`
 		}
 		type in struct{ Question string }
 		type out struct{ Answer string }
-		type step struct{ Steps treadle.List[string] }
+		type step struct{ Steps reduce.List[string] }
 		type answered struct {
 			Answer string
-			Steps  treadle.List[string]
+			Steps  reduce.List[string]
 		}
 		b := treadle.New[state](graphName)
-		treadle.AddNode(b, "think", func(context.Context, state) (step, error) { return step{treadle.List[string]{"thought"}}, nil })
+		treadle.AddNode(b, "think", func(context.Context, state) (step, error) { return step{reduce.List[string]{"thought"}}, nil })
 		treadle.AddNode(b, "answer", func(_ context.Context, s state) (answered, error) {
-			return answered{s.Question + " because", treadle.List[string]{"answered"}}, nil
+			return answered{s.Question + " because", reduce.List[string]{"answered"}}, nil
 		})
 		b.Sequence(start, "think", "answer", end)
 		return treadle.Compile[in, out](b, o)
@@ -193,7 +194,7 @@ var channelCases = map[string]build{
 	"managed_values": logGraph(func(b *treadle.Builder[logState]) {
 		look := func(name string) func(context.Context, logState) (entries, error) {
 			return func(ctx context.Context, _ logState) (entries, error) {
-				left := treadle.RunInfo(ctx).RemainingSteps
+				left := treadle.InfoFrom(ctx).RemainingSteps
 				return logged(fmt.Sprintf("%s left=%d last=%v", name, left, left == 1)), nil
 			}
 		}
@@ -204,7 +205,7 @@ var channelCases = map[string]build{
 	}),
 	"managed_loop": logGraph(func(b *treadle.Builder[logState]) {
 		treadle.AddNode(b, "a", func(ctx context.Context, _ logState) (entries, error) {
-			if treadle.RunInfo(ctx).RemainingSteps == 1 {
+			if treadle.InfoFrom(ctx).RemainingSteps == 1 {
 				return logged("stopping"), nil
 			}
 			return logged("work"), nil
@@ -219,35 +220,35 @@ var channelCases = map[string]build{
 	}),
 	"reducer_sees_input_first": func(o *treadle.Options) (treadle.AnyGraph, error) {
 		type state struct {
-			Total treadle.Sum[int] `json:"total"`
+			Total reduce.Sum[int] `json:"total"`
 		}
-		type out struct{ Total treadle.Sum[int] }
+		type out struct{ Total reduce.Sum[int] }
 		b := treadle.New[state](graphName)
-		treadle.AddNode(b, "a", func(context.Context, state) (out, error) { return out{treadle.SumOf(2)}, nil })
-		treadle.AddNode(b, "b", func(_ context.Context, s state) (out, error) { return out{treadle.SumOf(s.Total.N * 10)}, nil })
+		treadle.AddNode(b, "a", func(context.Context, state) (out, error) { return out{reduce.SumOf(2)}, nil })
+		treadle.AddNode(b, "b", func(_ context.Context, s state) (out, error) { return out{reduce.SumOf(s.Total.N * 10)}, nil })
 		b.Sequence(start, "a", "b")
 		return b.Compile(o)
 	},
 	"struct_state": func(o *treadle.Options) (treadle.AnyGraph, error) {
 		type state struct {
-			Name  string               `json:"name"`
-			Count int                  `json:"count"`
-			Log   treadle.List[string] `json:"log"`
+			Name  string              `json:"name"`
+			Count int                 `json:"count"`
+			Log   reduce.List[string] `json:"log"`
 		}
 		type out struct {
 			Count int
-			Log   treadle.List[string]
+			Log   reduce.List[string]
 		}
 		// The whole state cannot be returned, because log would be added to
 		// itself; this has the same fields.
 		type whole struct {
 			Name  string
 			Count int
-			Log   treadle.List[string]
+			Log   reduce.List[string]
 		}
 		b := treadle.New[state](graphName)
 		treadle.AddNode(b, "a", func(_ context.Context, s state) (out, error) {
-			return out{s.Count + 1, treadle.List[string]{s.Name}}, nil
+			return out{s.Count + 1, reduce.List[string]{s.Name}}, nil
 		})
 		treadle.AddNode(b, "b", func(_ context.Context, s state) (whole, error) { return whole{Name: s.Name + "!"}, nil })
 		b.Sequence(start, "a", "b")
@@ -260,9 +261,9 @@ var channelCases = map[string]build{
 	}),
 	"node_input_schema": func(o *treadle.Options) (treadle.AnyGraph, error) {
 		type state struct {
-			X   int                  `json:"x"`
-			Y   int                  `json:"y"`
-			Log treadle.List[string] `json:"log"`
+			X   int                 `json:"x"`
+			Y   int                 `json:"y"`
+			Log reduce.List[string] `json:"log"`
 		}
 		b := treadle.New[state](graphName)
 		treadle.AddNode(b, "a", writes[struct{ X int }]("a:x"))

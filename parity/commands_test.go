@@ -4,12 +4,13 @@ import (
 	"context"
 
 	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/reduce"
 )
 
 // counted is a log and a number.
 type counted struct {
-	Log treadle.List[string] `json:"log"`
-	N   int                  `json:"n"`
+	Log reduce.List[string] `json:"log"`
+	N   int                 `json:"n"`
 }
 
 // leader is a graph of one node that commands the graph above it.
@@ -63,8 +64,8 @@ var commandCases = map[string]build{
 	}),
 	"goto_end": func(o *treadle.Options) (treadle.AnyGraph, error) {
 		type state struct {
-			Log  treadle.List[string] `json:"log"`
-			Stop bool                 `json:"stop"`
+			Log  reduce.List[string] `json:"log"`
+			Stop bool                `json:"stop"`
 		}
 		b := treadle.New[state](graphName)
 		treadle.AddNode(b, "a", func(_ context.Context, s state) (treadle.Command[entries], error) {
@@ -89,9 +90,9 @@ var commandCases = map[string]build{
 	"command_list": graphOf(func(b *treadle.Builder[counted]) {
 		treadle.AddNode(b, "a", func(context.Context, counted) ([]treadle.Command[treadle.Update], error) {
 			return []treadle.Command[treadle.Update]{
-				{Update: &treadle.Update{"log": treadle.List[string]{"one"}}, Goto: treadle.To("b")},
-				{Update: &treadle.Update{"log": treadle.List[string]{"two"}, "n": 7}},
-				{Update: &treadle.Update{"log": treadle.List[string]{"three"}}},
+				{Update: &treadle.Update{"log": reduce.List[string]{"one"}}, Goto: treadle.To("b")},
+				{Update: &treadle.Update{"log": reduce.List[string]{"two"}, "n": 7}},
+				{Update: &treadle.Update{"log": reduce.List[string]{"three"}}},
 			}, nil
 		}, treadle.Destinations("b"))
 		add(b, "b")
@@ -138,21 +139,21 @@ var commandCases = map[string]build{
 	}),
 	"planner_loop": func(o *treadle.Options) (treadle.AnyGraph, error) {
 		type state struct {
-			Plan []any                `json:"plan"`
-			Log  treadle.List[string] `json:"log"`
+			Plan []any               `json:"plan"`
+			Log  reduce.List[string] `json:"log"`
 		}
 		type out struct {
 			Plan *[]any
-			Log  treadle.List[string]
+			Log  reduce.List[string]
 			Next treadle.Goto
 		}
 		b := treadle.New[state](graphName)
 		treadle.AddNode(b, "planner", func(_ context.Context, s state) (out, error) {
 			if len(s.Plan) == 0 {
-				return out{Log: treadle.List[string]{"done"}, Next: treadle.To(end)}, nil
+				return out{Log: reduce.List[string]{"done"}, Next: treadle.To(end)}, nil
 			}
 			rest := append([]any{}, s.Plan[1:]...)
-			o := out{Plan: &rest, Log: treadle.List[string]{"plan"}}
+			o := out{Plan: &rest, Log: reduce.List[string]{"plan"}}
 			switch first := s.Plan[0].(type) {
 			case string:
 				o.Next = treadle.To(first)

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/treadle-go/treadle/internal/draw"
+	"github.com/treadle-go/treadle/draw"
 )
 
 // notPorted are the recordings without a counterpart here, and why.

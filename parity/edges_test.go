@@ -6,16 +6,17 @@ import (
 	"strings"
 
 	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/reduce"
 )
 
 type pickState struct {
-	Pick []string             `json:"pick"`
-	Log  treadle.List[string] `json:"log"`
+	Pick []string            `json:"pick"`
+	Log  reduce.List[string] `json:"log"`
 }
 
 type numbersState struct {
-	Pick []int                `json:"pick"`
-	Log  treadle.List[string] `json:"log"`
+	Pick []int               `json:"pick"`
+	Log  reduce.List[string] `json:"log"`
 }
 
 type number struct {
@@ -81,17 +82,17 @@ var edgeCases = map[string]build{
 	}),
 	"join_loop": func(o *treadle.Options) (treadle.AnyGraph, error) {
 		type state struct {
-			Log    treadle.List[string] `json:"log"`
-			Rounds int                  `json:"rounds"`
+			Log    reduce.List[string] `json:"log"`
+			Rounds int                 `json:"rounds"`
 		}
 		b := treadle.New[state](graphName)
 		add(b, "top", "a", "b")
 		type out struct {
-			Log    treadle.List[string]
+			Log    reduce.List[string]
 			Rounds int
 		}
 		treadle.AddNode(b, "j", func(_ context.Context, s state) (out, error) {
-			return out{treadle.List[string]{"j"}, s.Rounds + 1}, nil
+			return out{reduce.List[string]{"j"}, s.Rounds + 1}, nil
 		})
 		b.Sequence(start, "top", "a")
 		b.Edge("top", "b")
@@ -111,8 +112,8 @@ var edgeCases = map[string]build{
 	}),
 	"cond_map": func(o *treadle.Options) (treadle.AnyGraph, error) {
 		type state struct {
-			Kind string               `json:"kind"`
-			Log  treadle.List[string] `json:"log"`
+			Kind string              `json:"kind"`
+			Log  reduce.List[string] `json:"log"`
 		}
 		b := treadle.New[state](graphName)
 		add(b, "a", "node_x", "node_y")
@@ -155,18 +156,18 @@ var edgeCases = map[string]build{
 	}),
 	"worked_trace": func(o *treadle.Options) (treadle.AnyGraph, error) {
 		type state struct {
-			V treadle.List[string] `json:"v"`
+			V reduce.List[string] `json:"v"`
 		}
-		type out struct{ V treadle.List[string] }
+		type out struct{ V reduce.List[string] }
 		b := treadle.New[state](graphName)
 		says := func(name string) {
-			treadle.AddNode(b, name, func(context.Context, state) (out, error) { return out{treadle.List[string]{name}}, nil })
+			treadle.AddNode(b, name, func(context.Context, state) (out, error) { return out{reduce.List[string]{name}}, nil })
 		}
 		says("a")
 		says("b")
 		says("j")
 		m := treadle.AddNode(b, "m", func(_ context.Context, n int) (out, error) {
-			return out{treadle.List[string]{fmt.Sprintf("m%d", n)}}, nil
+			return out{reduce.List[string]{fmt.Sprintf("m%d", n)}}, nil
 		})
 		says("z")
 		edges(b, [2]string{start, "a"}, [2]string{start, "b"})
@@ -195,15 +196,15 @@ var edgeCases = map[string]build{
 	}),
 	"cond_sees_own_writes": func(o *treadle.Options) (treadle.AnyGraph, error) {
 		type state struct {
-			N   int                  `json:"n"`
-			Log treadle.List[string] `json:"log"`
+			N   int                 `json:"n"`
+			Log reduce.List[string] `json:"log"`
 		}
 		type both struct {
 			N   int
-			Log treadle.List[string]
+			Log reduce.List[string]
 		}
 		b := treadle.New[state](graphName)
-		treadle.AddNode(b, "a", func(_ context.Context, s state) (both, error) { return both{s.N + 10, treadle.List[string]{"a"}}, nil })
+		treadle.AddNode(b, "a", func(_ context.Context, s state) (both, error) { return both{s.N + 10, reduce.List[string]{"a"}}, nil })
 		add(b, "b")
 		seen := treadle.AddNode(b, "seen", func(_ context.Context, s state) (entries, error) {
 			return logged(fmt.Sprintf("n=%d log=%s", s.N, strings.Join(s.Log, ","))), nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/reduce"
 )
 
 // quick retries three times without waiting to speak of.
@@ -63,10 +64,10 @@ var flowCases = map[string]build{
 	"defer_loop": graphOf(func(b *treadle.Builder[counted]) {
 		add(b, "a", "b")
 		type out struct {
-			Log treadle.List[string]
+			Log reduce.List[string]
 			N   int
 		}
-		treadle.AddNode(b, "d", func(_ context.Context, s counted) (out, error) { return out{treadle.List[string]{"d"}, s.N + 1}, nil }, treadle.Defer())
+		treadle.AddNode(b, "d", func(_ context.Context, s counted) (out, error) { return out{reduce.List[string]{"d"}, s.N + 1}, nil }, treadle.Defer())
 		b.Sequence(start, "a", "b")
 		b.Edge("a", "d")
 		treadle.Switch(b, "d", func(_ context.Context, s counted) (string, error) {

@@ -24,6 +24,7 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -180,7 +181,7 @@ func compareFixture(t *testing.T, f *fixture, b build, table *ledger) {
 		want = "rejected"
 	}
 	got := any(nil)
-	if _, ok := errors.AsType[*treadle.BuildError](err); ok {
+	if _, ok := errors.AsType[*treadletype.BuildError](err); ok {
 		got = "rejected"
 	} else if err != nil {
 		t.Fatal(err)
@@ -302,9 +303,9 @@ func play(t *testing.T, g treadle.AnyGraph, r *run) (any, []int) {
 	return out, steps
 }
 
-func (r *run) settings(t *testing.T) []treadle.Option {
+func (r *run) settings(t *testing.T) []treadle.RunOption {
 	c := r.Options.Config
-	opts := []treadle.Option{treadle.Tags(c.Tags...), treadle.Metadata(c.Metadata)}
+	opts := []treadle.RunOption{treadle.Tags(c.Tags...), treadle.Metadata(c.Metadata)}
 	if c.StepLimit != nil {
 		opts = append(opts, treadle.StepLimit(*c.StepLimit))
 	}
@@ -312,7 +313,7 @@ func (r *run) settings(t *testing.T) []treadle.Option {
 		opts = append(opts, treadle.MaxConcurrency(c.MaxConcurrency))
 	}
 	if r.Options.Context != nil {
-		opts = append(opts, treadle.ContextJSON(r.Options.Context))
+		opts = append(opts, treadle.Context(r.Options.Context))
 	}
 	// What upstream puts into the config map is the run's context here.
 	delete(c.Configurable, "thread_id")
@@ -321,7 +322,7 @@ func (r *run) settings(t *testing.T) []treadle.Option {
 		if err != nil {
 			t.Fatal(err)
 		}
-		opts = append(opts, treadle.ContextJSON(raw))
+		opts = append(opts, treadle.Context(raw))
 	}
 	return opts
 }
@@ -344,9 +345,9 @@ func (r *run) framing(t *testing.T) (treadle.Wire, []treadle.StreamOption) {
 	}
 	var opts []treadle.StreamOption
 	for _, name := range names {
-		m, ok := treadle.ParseMode(name)
-		if !ok {
-			t.Fatalf("there is no mode %q", name)
+		var m treadle.Mode
+		if err := m.UnmarshalText([]byte(name)); err != nil {
+			t.Fatal(err)
 		}
 		opts = append(opts, treadle.Modes(m))
 	}
@@ -481,11 +482,11 @@ func failureOf(err error) any {
 			kind = name
 		}
 	}
-	_, conflict := errors.AsType[*treadle.ConflictError](err)
-	_, badUpdate := errors.AsType[*treadle.UpdateError](err)
-	_, badGoto := errors.AsType[*treadle.GotoError](err)
-	_, limit := errors.AsType[*treadle.StepLimitError](err)
-	_, invalid := errors.AsType[*treadle.ValidationError](err)
+	_, conflict := errors.AsType[*treadletype.ConflictError](err)
+	_, badUpdate := errors.AsType[*treadletype.UpdateError](err)
+	_, badGoto := errors.AsType[*treadletype.GotoError](err)
+	_, limit := errors.AsType[*treadletype.StepLimitError](err)
+	_, invalid := errors.AsType[*treadletype.ValidationError](err)
 	is("update", conflict || badUpdate || invalid)
 	is("goto", badGoto)
 	is("step limit", limit)

@@ -4,15 +4,16 @@ import (
 	"context"
 
 	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/reduce"
 )
 
 // logState is the state most graphs use: one list, appended to.
 type logState struct {
-	Log treadle.List[string] `json:"log"`
+	Log reduce.List[string] `json:"log"`
 }
 
 // entries is what nodes write of it.
-type entries struct{ Log treadle.List[string] }
+type entries struct{ Log reduce.List[string] }
 
 // nothing is what a node returns that writes nothing.
 type nothing struct{}

@@ -9,6 +9,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/reduce"
 )
 
 // unused is an input schema that shares nothing with any state.
@@ -98,8 +99,8 @@ var nestedCases = map[string]build{
 	}),
 	"sub_output_schema": func(o *treadle.Options) (treadle.AnyGraph, error) {
 		type inner struct {
-			Log   treadle.List[string] `json:"log"`
-			Query string               `json:"query"`
+			Log   reduce.List[string] `json:"log"`
+			Query string              `json:"query"`
 		}
 		type query struct{ Query string }
 		c := treadle.New[inner](graphName)
@@ -136,7 +137,7 @@ var nestedCases = map[string]build{
 		}))
 		b.Branch(start, func(context.Context, logState) (g treadle.Goto, err error) {
 			for n := 1; n <= 2; n++ {
-				g = append(g, sub.Send(counted{treadle.List[string]{fmt.Sprint(n)}, n})...)
+				g = append(g, sub.Send(counted{reduce.List[string]{fmt.Sprint(n)}, n})...)
 			}
 			return g, nil
 		}, "sub")
@@ -192,11 +193,11 @@ func TestOverwriteInAChildTakesAlongWhatFollowsIt(t *testing.T) {
 		}))
 		b.Sequence(start, "p", "sub")
 	})
-	got, err := g.Run(t.Context(), logState{treadle.List[string]{"in"}})
+	got, err := g.Run(t.Context(), logState{reduce.List[string]{"in"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := gocmp.Diff(treadle.List[string]{"over", "after"}, got.Log); d != "" {
+	if d := gocmp.Diff(reduce.List[string]{"over", "after"}, got.Log); d != "" {
 		t.Errorf("log (-want +got):\n%s", d)
 	}
 }

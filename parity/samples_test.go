@@ -6,17 +6,18 @@ import (
 	"slices"
 
 	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/reduce"
 )
 
 type trailState struct {
-	OK    bool                 `json:"ok"`
-	Trail treadle.List[string] `json:"trail"`
+	OK    bool                `json:"ok"`
+	Trail reduce.List[string] `json:"trail"`
 }
 
-type trail struct{ Trail treadle.List[string] }
+type trail struct{ Trail reduce.List[string] }
 
 func visit[S any](name string) func(context.Context, S) (trail, error) {
-	return func(context.Context, S) (trail, error) { return trail{treadle.List[string]{name}}, nil }
+	return func(context.Context, S) (trail, error) { return trail{reduce.List[string]{name}}, nil }
 }
 
 func visits(b *treadle.Builder[trailState], names ...string) {
@@ -133,20 +134,20 @@ var sampleCases = map[string]build{
 	},
 	"a03_add_reducer": func(o *treadle.Options) (treadle.AnyGraph, error) {
 		type state struct {
-			Foo int                  `json:"foo"`
-			Bar treadle.List[string] `json:"bar"`
+			Foo int                 `json:"foo"`
+			Bar reduce.List[string] `json:"bar"`
 		}
-		type bar struct{ Bar treadle.List[string] }
+		type bar struct{ Bar reduce.List[string] }
 		b := treadle.New[state](graphName)
 		treadle.AddNode(b, "node_1", func(context.Context, state) (struct{ Foo int }, error) { return struct{ Foo int }{2}, nil })
-		treadle.AddNode(b, "node_2", func(context.Context, state) (bar, error) { return bar{treadle.List[string]{"bye"}}, nil })
+		treadle.AddNode(b, "node_2", func(context.Context, state) (bar, error) { return bar{reduce.List[string]{"bye"}}, nil })
 		b.Sequence(start, "node_1", "node_2")
 		return b.Compile(o)
 	},
 	"a06_untyped_state": graphOf(func(b *treadle.Builder[map[string]any]) {
 		treadle.ContextType[map[string]any](b)
 		treadle.AddNode(b, "my_node", func(ctx context.Context, s map[string]any) (map[string]any, error) {
-			c, _ := treadle.ContextOf[map[string]any](ctx)
+			c, _ := treadle.ContextFrom[map[string]any](ctx)
 			return map[string]any{"results": fmt.Sprintf("Hello, %s!", s["input"]), "user": c["user_id"]}, nil
 		})
 		treadle.AddNode(b, "other_node", func(_ context.Context, s map[string]any) (map[string]any, error) { return s, nil })
@@ -178,17 +179,17 @@ var sampleCases = map[string]build{
 	}),
 	"a09_send_jokes": func(o *treadle.Options) (treadle.AnyGraph, error) {
 		type state struct {
-			Subjects []string             `json:"subjects"`
-			Jokes    treadle.List[string] `json:"jokes"`
+			Subjects []string            `json:"subjects"`
+			Jokes    reduce.List[string] `json:"jokes"`
 		}
 		type subject struct {
 			Subject string `json:"subject"`
 		}
-		type joke struct{ Jokes treadle.List[string] }
+		type joke struct{ Jokes reduce.List[string] }
 		b := treadle.New[state](graphName)
 		treadle.AddNode(b, "node_a", silent[state])
 		generate := treadle.AddNode(b, "generate_joke", func(_ context.Context, s subject) (joke, error) {
-			return joke{treadle.List[string]{"Joke about " + s.Subject}}, nil
+			return joke{reduce.List[string]{"Joke about " + s.Subject}}, nil
 		})
 		b.Edge(start, "node_a")
 		b.Branch("node_a", func(_ context.Context, s state) (g treadle.Goto, err error) {
@@ -227,7 +228,7 @@ var sampleCases = map[string]build{
 		b := treadle.New[state](graphName)
 		treadle.ContextType[settings](b)
 		treadle.AddNode(b, "node_a", func(ctx context.Context, _ state) (state, error) {
-			if c, ok := treadle.ContextOf[settings](ctx); ok {
+			if c, ok := treadle.ContextFrom[settings](ctx); ok {
 				return state{c.LLM}, nil
 			}
 			return state{"openai"}, nil
@@ -286,7 +287,7 @@ var sampleCases = map[string]build{
 		b := treadle.New[state](graphName)
 		treadle.ContextType[settings](b)
 		treadle.AddNode(b, "A", func(ctx context.Context, s state) (out, error) {
-			c, ok := treadle.ContextOf[settings](ctx)
+			c, ok := treadle.ContextFrom[settings](ctx)
 			if !ok {
 				return out{}, &raised{text: "NoneType' object has no attribute 'get"}
 			}
@@ -316,12 +317,12 @@ var sampleCases = map[string]build{
 	}),
 	"a18_handoff_self": func(o *treadle.Options) (treadle.AnyGraph, error) {
 		type state struct {
-			N     int                  `json:"n"`
-			Trail treadle.List[string] `json:"trail"`
+			N     int                 `json:"n"`
+			Trail reduce.List[string] `json:"trail"`
 		}
 		type out struct {
 			N     int
-			Trail treadle.List[string]
+			Trail reduce.List[string]
 		}
 		b := treadle.New[state](graphName)
 		treadle.AddNode(b, "agent", func(_ context.Context, s state) (treadle.Command[out], error) {
@@ -329,7 +330,7 @@ var sampleCases = map[string]build{
 			if s.N < 2 {
 				next = "agent"
 			}
-			return treadle.Command[out]{Update: &out{s.N + 1, treadle.List[string]{"agent"}}, Goto: treadle.To(next)}, nil
+			return treadle.Command[out]{Update: &out{s.N + 1, reduce.List[string]{"agent"}}, Goto: treadle.To(next)}, nil
 		}, treadle.Destinations("agent", "another_agent"))
 		treadle.AddNode(b, "another_agent", visit[state]("another_agent"))
 		b.Edge(start, "agent")

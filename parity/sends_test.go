@@ -5,18 +5,19 @@ import (
 	"fmt"
 
 	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/reduce"
 )
 
 type jobState struct {
-	Jobs  []int             `json:"jobs"`
-	Done  treadle.List[int] `json:"done"`
-	Total int               `json:"total"`
+	Jobs  []int            `json:"jobs"`
+	Done  reduce.List[int] `json:"done"`
+	Total int              `json:"total"`
 }
 
-type doneOf struct{ Done treadle.List[int] }
+type doneOf struct{ Done reduce.List[int] }
 
 // rootList is a state that is one appending list.
-type rootList = treadle.List[string]
+type rootList = reduce.List[string]
 
 func says(name string) func(context.Context, rootList) (rootList, error) {
 	return func(context.Context, rootList) (rootList, error) { return rootList{name}, nil }
@@ -50,7 +51,7 @@ var sendCases = map[string]build{
 		}
 		b := treadle.New[jobState](graphName)
 		square := treadle.AddNode(b, "square", func(_ context.Context, j job) (doneOf, error) {
-			return doneOf{treadle.List[int]{j.N * j.N}}, nil
+			return doneOf{reduce.List[int]{j.N * j.N}}, nil
 		})
 		treadle.AddNode(b, "sum", func(_ context.Context, s jobState) (struct{ Total int }, error) {
 			total := 0
@@ -106,15 +107,15 @@ var sendCases = map[string]build{
 	}, "1", "1.1", "3", "3.1", "2"),
 	"send_and_edge": func(o *treadle.Options) (treadle.AnyGraph, error) {
 		type state struct {
-			Log treadle.List[string] `json:"log,omitzero"` // absent from what is sent
-			Tag string               `json:"tag"`
+			Log reduce.List[string] `json:"log,omitzero"` // absent from what is sent
+			Tag string              `json:"tag"`
 		}
 		type both struct {
-			Log treadle.List[string]
+			Log reduce.List[string]
 			Tag string
 		}
 		b := treadle.New[state](graphName)
-		treadle.AddNode(b, "a", func(context.Context, state) (both, error) { return both{treadle.List[string]{"a"}, "state"}, nil })
+		treadle.AddNode(b, "a", func(context.Context, state) (both, error) { return both{reduce.List[string]{"a"}, "state"}, nil })
 		w := treadle.AddNode(b, "w", func(_ context.Context, s state) (entries, error) { return logged("w " + s.Tag), nil })
 		b.Sequence(start, "a", "w")
 		b.Branch("a", to[state](w.Send(state{Tag: "sent"})), "w")
@@ -122,7 +123,7 @@ var sendCases = map[string]build{
 	},
 	"send_twenty": graphOf(func(b *treadle.Builder[jobState]) {
 		treadle.AddNode(b, "plan", silent[jobState])
-		work := treadle.AddNode(b, "work", func(_ context.Context, in number) (doneOf, error) { return doneOf{treadle.List[int]{in.N}}, nil })
+		work := treadle.AddNode(b, "work", func(_ context.Context, in number) (doneOf, error) { return doneOf{reduce.List[int]{in.N}}, nil })
 		b.Edge(start, "plan")
 		b.Branch("plan", func(_ context.Context, s jobState) (g treadle.Goto, err error) {
 			for _, n := range s.Jobs {

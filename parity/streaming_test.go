@@ -72,7 +72,7 @@ type model struct {
 }
 
 func (m model) call(ctx context.Context, input any) message {
-	id := "lc_run--" + treadle.RunInfo(ctx).TaskID
+	id := "lc_run--" + treadle.InfoFrom(ctx).TaskID
 	if text, ok := input.(string); ok {
 		input = []any{map[string]any{"content": text, "additional_kwargs": map[string]any{}, "response_metadata": map[string]any{}, "type": "human", "name": nil, "id": nil}}
 	}

@@ -44,7 +44,7 @@ func failsOnce(tr *trace, name string, opts ...treadle.NodeOption) *treadle.Task
 func addsPrevious(tr *trace) func(context.Context, int) (int, error) {
 	return func(ctx context.Context, n int) (int, error) {
 		tr.enter("workflow")
-		last, _ := treadle.Previous[int](ctx)
+		last, _ := treadle.PreviousFrom[int](ctx)
 		return n + last, nil
 	}
 }
@@ -101,7 +101,7 @@ var functionalScripts = map[string]scriptedGraph{
 	"func_final": func(tr *trace, o *treadle.Options) (played, error) {
 		return flowing(treadle.NewFinalWorkflow("workflow", func(ctx context.Context, n int) (treadle.Final[int, int], error) {
 			tr.enter("workflow")
-			last, _ := treadle.Previous[int](ctx)
+			last, _ := treadle.PreviousFrom[int](ctx)
 			return treadle.Final[int, int]{Value: last, Save: 2 * n}, nil
 		}, o))
 	},

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/reduce"
 )
 
 // item is what workers are sent.
@@ -16,15 +17,15 @@ type item struct {
 
 // itemLog is the state of a graph that is sent items.
 type itemLog struct {
-	N   int                  `json:"n"`
-	Log treadle.List[string] `json:"log"`
+	N   int                 `json:"n"`
+	Log reduce.List[string] `json:"log"`
 }
 
 // person is a state of which parts may be known.
 type person struct {
-	Log  treadle.List[string] `json:"log"`
-	Name string               `json:"name,omitempty"`
-	Age  string               `json:"age,omitempty"`
+	Log  reduce.List[string] `json:"log"`
+	Name string              `json:"name,omitempty"`
+	Age  string              `json:"age,omitempty"`
 }
 
 // sendAll sends the items from 1 to n.
@@ -141,8 +142,8 @@ var interruptScripts = map[string]scriptedGraph{
 	}),
 	"interrupt_nested_sibling": func(tr *trace, o *treadle.Options) (played, error) {
 		type parent struct {
-			Log  treadle.List[string] `json:"log"`
-			Text string               `json:"text"`
+			Log  reduce.List[string] `json:"log"`
+			Text string              `json:"text"`
 		}
 		c := treadle.New[logState](graphName)
 		for _, s := range []step[logState]{tr.logs("done"), tr.asks("ask")} {

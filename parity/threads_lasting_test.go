@@ -6,25 +6,26 @@ import (
 	"strings"
 
 	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/reduce"
 )
 
 // countState is what a counting child keeps: how often it ran and what it saw.
 type countState struct {
-	Text string               `json:"text"`
-	N    treadle.Sum[int]     `json:"n"`
-	Seen treadle.List[string] `json:"seen"`
+	Text string              `json:"text"`
+	N    reduce.Sum[int]     `json:"n"`
+	Seen reduce.List[string] `json:"seen"`
 }
 
 // counter is the counting child; it may ask before it tells.
 func counter(tr *trace, asks bool) *treadle.Graph[textState, textState] {
 	b := treadle.New[countState](graphName)
 	type noted struct {
-		N    treadle.Sum[int]
-		Seen treadle.List[string]
+		N    reduce.Sum[int]
+		Seen reduce.List[string]
 	}
 	treadle.AddNode(b, "note", func(_ context.Context, s countState) (noted, error) {
 		tr.enter("note")
-		return noted{treadle.SumOf(1), treadle.List[string]{s.Text}}, nil
+		return noted{reduce.SumOf(1), reduce.List[string]{s.Text}}, nil
 	})
 	treadle.AddNode(b, "tell", func(ctx context.Context, s countState) (textState, error) {
 		tr.enter("tell")
@@ -62,18 +63,18 @@ func mentions[S any](tr *trace, name string, word func(S) string) step[S] {
 }
 
 type topicLog struct {
-	Log   treadle.List[string] `json:"log"`
-	Topic string               `json:"topic,omitempty"`
+	Log   reduce.List[string] `json:"log"`
+	Topic string              `json:"topic,omitempty"`
 }
 
 type scratchLog struct {
-	Log     treadle.List[string] `json:"log"`
-	Scratch string               `json:"scratch,omitempty" treadle:"untracked"`
+	Log     reduce.List[string] `json:"log"`
+	Scratch string              `json:"scratch,omitempty" treadle:"untracked"`
 }
 
 type hintLog struct {
-	Log  treadle.List[string] `json:"log"`
-	Hint string               `json:"hint,omitempty" treadle:"ephemeral"`
+	Log  reduce.List[string] `json:"log"`
+	Hint string              `json:"hint,omitempty" treadle:"ephemeral"`
 }
 
 var lastingScripts = map[string]scriptedGraph{

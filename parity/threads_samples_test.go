@@ -5,23 +5,24 @@ import (
 	"fmt"
 
 	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/reduce"
 )
 
 type fooBars struct {
-	Foo string               `json:"foo"`
-	Bar treadle.List[string] `json:"bar"`
+	Foo string              `json:"foo"`
+	Bar reduce.List[string] `json:"bar"`
 }
 
 // fooBarLine is the graph of the persistence samples.
 var fooBarLine = threadOf(func(tr *trace, b *treadle.Builder[fooBars]) {
 	type written struct {
 		Foo string
-		Bar treadle.List[string]
+		Bar reduce.List[string]
 	}
 	writes := func(name, letter string) step[fooBars] {
 		return stepOf(name, func(context.Context, fooBars) (written, error) {
 			tr.enter(name)
-			return written{letter, treadle.List[string]{letter}}, nil
+			return written{letter, reduce.List[string]{letter}}, nil
 		})
 	}
 	in(b, writes("node_a", "a"), writes("node_b", "b"))
@@ -103,18 +104,18 @@ var sampleScripts = map[string]scriptedGraph{
 	}),
 	"b12_human_node": func(tr *trace, o *treadle.Options) (played, error) {
 		type state struct {
-			Log    treadle.List[string] `json:"log"`
-			Active string               `json:"active,omitempty"`
+			Log    reduce.List[string] `json:"log"`
+			Active string              `json:"active,omitempty"`
 		}
 		type written struct {
-			Log    treadle.List[string]
+			Log    reduce.List[string]
 			Active string
 		}
 		b := treadle.New[state](graphName)
 		for _, name := range []string{"agent_1", "agent_2"} {
 			treadle.AddNode(b, name, func(_ context.Context, s state) (written, error) {
 				tr.enter(name)
-				return written{treadle.List[string]{name + ": " + s.Log[len(s.Log)-1]}, name}, nil
+				return written{reduce.List[string]{name + ": " + s.Log[len(s.Log)-1]}, name}, nil
 			})
 			b.Edge(name, "human")
 		}

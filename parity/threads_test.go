@@ -23,6 +23,7 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // A script is a recording of operations on one thread.
@@ -216,7 +217,7 @@ func threadFailure(err error) any {
 
 // played is a graph whose types the player does not know.
 type played interface {
-	open(at checkpoint.ID, opts ...treadle.Option) playedThread
+	open(at checkpoint.ID, opts ...treadle.RunOption) playedThread
 	// workflow reports a graph whose output is not an object of fields.
 	workflow() bool
 }
@@ -226,8 +227,7 @@ type playedThread interface {
 	resume(ctx context.Context, answer any, opts ...treadle.ContinueOption) (any, error)
 	goOn(ctx context.Context, opts ...treadle.ContinueOption) (any, error)
 	ResumeStream(ctx context.Context, answer any, opts ...treadle.StreamOption) iter.Seq2[treadle.Event, error]
-	BulkUpdate(ctx context.Context, steps ...[]treadle.Edit) (checkpoint.ID, error)
-	nested(namespace ...string) (treadle.AnyThread, error)
+	BulkUpdate(ctx context.Context, steps ...[]treadletype.Edit) (checkpoint.ID, error)
 }
 
 type typedGraph[In, Out any] struct {
@@ -237,26 +237,33 @@ type typedGraph[In, Out any] struct {
 
 func (g typedGraph[In, Out]) workflow() bool { return g.flow }
 
-func (g typedGraph[In, Out]) open(at checkpoint.ID, opts ...treadle.Option) playedThread {
+func (g typedGraph[In, Out]) open(at checkpoint.ID, opts ...treadle.RunOption) playedThread {
 	thread := g.g.With(opts...).Thread("t1")
 	if !at.IsZero() {
 		thread = thread.At(at)
 	}
-	return typedThread[In, Out]{thread}
+	return typedThread[In, Out]{thread.Any(), thread}
 }
 
-type typedThread[In, Out any] struct{ *treadle.Thread[In, Out] }
+type typedThread[In, Out any] struct {
+	treadle.AnyThread
+	typed *treadle.Thread[In, Out]
+}
 
 func (t typedThread[In, Out]) resume(ctx context.Context, answer any, opts ...treadle.ContinueOption) (any, error) {
-	return t.Resume(ctx, answer, opts...)
+	return t.typed.Resume(ctx, answer, opts...)
 }
 
-func (t typedThread[In, Out]) nested(namespace ...string) (treadle.AnyThread, error) {
-	return t.Nested(namespace...)
+func (t typedThread[In, Out]) ResumeStream(ctx context.Context, answer any, opts ...treadle.StreamOption) iter.Seq2[treadle.Event, error] {
+	return t.typed.ResumeStream(ctx, answer, opts...)
+}
+
+func (t typedThread[In, Out]) BulkUpdate(ctx context.Context, steps ...[]treadletype.Edit) (checkpoint.ID, error) {
+	return t.typed.BulkUpdate(ctx, steps...)
 }
 
 func (t typedThread[In, Out]) goOn(ctx context.Context, opts ...treadle.ContinueOption) (any, error) {
-	return t.Continue(ctx, opts...)
+	return t.typed.Continue(ctx, opts...)
 }
 
 // player plays operations on a thread.
@@ -282,11 +289,11 @@ func (p *player) do(o *op) (out map[string]any, steps []int) {
 		_, err := p.inspect(a).UpdateJSON(ctx, a.Values, treadle.AsNode(a.As))
 		fail(err)
 	case "bulk":
-		var edits [][]treadle.Edit
+		var edits [][]treadletype.Edit
 		for _, s := range a.Steps {
-			step := []treadle.Edit{}
+			step := []treadletype.Edit{}
 			for _, pair := range s {
-				e := treadle.Edit{Values: pair[0]}
+				e := treadletype.Edit{Values: pair[0]}
 				if err := json.Unmarshal(pair[1], &e.As); err != nil {
 					p.t.Fatal(err)
 				}
@@ -304,7 +311,7 @@ func (p *player) do(o *op) (out map[string]any, steps []int) {
 		}
 	case "history":
 		all := []any{}
-		for s, err := range p.inspect(a).History(ctx, p.selection(a)...) {
+		for s, err := range p.inspect(a).History(ctx, p.selection(a)) {
 			if err != nil {
 				fail(err)
 				return out, nil
@@ -320,21 +327,22 @@ func (p *player) do(o *op) (out map[string]any, steps []int) {
 	return out, nil
 }
 
-func (p *player) selection(a *opArgs) (opts []treadle.HistoryOption) {
+func (p *player) selection(a *opArgs) *treadle.HistoryOptions {
+	var o treadle.HistoryOptions
 	if a.StepLimit != nil {
-		opts = append(opts, treadle.Limit(*a.StepLimit))
+		o.Limit = *a.StepLimit
 	}
 	for key, want := range a.Filter {
 		switch key {
 		case "source":
-			opts = append(opts, treadle.Source(checkpoint.Source(want.(string))))
+			o.Sources = append(o.Sources, checkpoint.Source(want.(string)))
 		case "step":
-			opts = append(opts, treadle.Step(int(want.(float64))))
+			o.Step = new(int(want.(float64)))
 		default:
 			p.t.Fatalf("a filter by %q", key)
 		}
 	}
-	return opts
+	return &o
 }
 
 // at is the checkpoint that an operation names by its place in the history.
@@ -343,7 +351,7 @@ func (p *player) at(a *opArgs) (id checkpoint.ID) {
 		return id
 	}
 	i := 0
-	for s, err := range p.graph.open(id).History(p.t.Context()) {
+	for s, err := range p.graph.open(id).History(p.t.Context(), nil) {
 		if err != nil {
 			p.t.Fatal(err)
 		}
@@ -373,7 +381,7 @@ func (p *player) inspect(a *opArgs) treadle.AnyThread {
 		}
 		s = s.Tasks[i].Graph
 	}
-	nested, err := thread.nested(s.Namespace...)
+	nested, err := thread.Nested(s.Namespace...)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -429,7 +437,7 @@ func (p *player) outcome(result any, err error) map[string]any {
 	return map[string]any{"error": nil, "output": output}
 }
 
-func (a *opArgs) settings() (opts []treadle.Option) {
+func (a *opArgs) settings() (opts []treadle.RunOption) {
 	names := func(v any) (out []string) {
 		switch v := v.(type) {
 		case string:
@@ -472,9 +480,9 @@ func (a *opArgs) also(t *testing.T) []treadle.ContinueOption {
 				t.Fatal(err)
 			}
 		}
-		return []treadle.ContinueOption{treadle.Also(c)}
+		return []treadle.ContinueOption{treadle.WithUpdate(c)}
 	case a.Update != nil:
-		return []treadle.ContinueOption{treadle.Also(a.Update)}
+		return []treadle.ContinueOption{treadle.WithUpdate(a.Update)}
 	}
 	return nil
 }
@@ -507,7 +515,7 @@ func (p *player) json(v any) any {
 	return masked(p.t, raw)
 }
 
-func pausesJSON(p *player, ps []treadle.Pause) []any {
+func pausesJSON(p *player, ps []treadletype.Pause) []any {
 	out := []any{}
 	for _, q := range ps {
 		out = append(out, map[string]any{"value": p.json(q.Value), "id": q.ID})

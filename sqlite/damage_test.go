@@ -20,6 +20,7 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/reduce"
 	"github.com/treadle-go/treadle/store"
 )
 
@@ -90,14 +91,14 @@ func TestDamagedFilesNeverLie(t *testing.T) {
 
 // damageState is that of the graphs whose threads are in the file.
 type damageState struct {
-	Messages treadle.List[string]
+	Messages reduce.List[string]
 	Note     string
 }
 
 // damageGraph says each message back; a nested graph asks if the note says so.
 func damageGraph(s checkpoint.Saver) (*treadle.Graph[damageState, damageState], error) {
 	type note struct{ Note string }
-	type messages struct{ Messages treadle.List[string] }
+	type messages struct{ Messages reduce.List[string] }
 	child := treadle.New[damageState]("child")
 	treadle.AddNode(child, "ask", func(ctx context.Context, s damageState) (note, error) {
 		if s.Note != "ask" {

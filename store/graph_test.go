@@ -18,7 +18,7 @@ type visit struct{ Place string }
 
 // note stores where it was called from.
 func note(ctx context.Context, place string) error {
-	return treadle.StoreFrom(ctx).Put(ctx, store.Namespace{"seen", treadle.RunInfo(ctx).Thread}, place, map[string]any{}, nil)
+	return treadle.StoreFrom(ctx).Put(ctx, store.Namespace{"seen", treadle.InfoFrom(ctx).Thread}, place, map[string]any{}, nil)
 }
 
 // The store is there wherever the run is: in a node, a branch, a task, a nested

@@ -13,6 +13,7 @@ import (
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/agent"
 	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // chat is a conversation with an agent on a thread:
@@ -125,7 +126,7 @@ var chatEvents = treadle.Modes(treadle.ModeTokens, treadle.ModeEvents)
 
 // next is the run that answers the first open question, or that takes in what
 // is said next. It is io.EOF if there is nothing more to read.
-func (c *chat) next(ctx context.Context, pauses []treadle.Pause) (iter.Seq2[treadle.Event, error], error) {
+func (c *chat) next(ctx context.Context, pauses []treadletype.Pause) (iter.Seq2[treadle.Event, error], error) {
 	if len(pauses) > 0 {
 		answer, err := c.ask(ctx, pauses[0])
 		// One at a time: what was answered is kept even if nobody answers the rest.
@@ -174,7 +175,7 @@ func (c *chat) read(ctx context.Context, prompt string) (string, error) {
 }
 
 // ask shows what a tool proposes and asks whether it may.
-func (c *chat) ask(ctx context.Context, pause treadle.Pause) (noteAnswer, error) {
+func (c *chat) ask(ctx context.Context, pause treadletype.Pause) (noteAnswer, error) {
 	var p noteProposal
 	if err := pause.Decode(&p); err != nil {
 		return noteAnswer{}, fmt.Errorf("question %s: %w", pause.Value, err)
@@ -218,7 +219,7 @@ func readAnswer(line string) (noteAnswer, bool) {
 
 // watch shows a run and returns the questions that it has stopped with. A
 // failure of the model is shown, too, and is no end of the conversation.
-func (c *chat) watch(ctx context.Context, run iter.Seq2[treadle.Event, error]) ([]treadle.Pause, error) {
+func (c *chat) watch(ctx context.Context, run iter.Seq2[treadle.Event, error]) ([]treadletype.Pause, error) {
 	v := speech{streams: c.streams}
 	defer v.close()
 	for ev, err := range run {

@@ -10,28 +10,28 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/draw"
 )
 
 // A format is a way to draw a graph.
 type format struct {
 	name string
 	exts []string // of files that are drawn this way without being asked
-	draw func(treadle.Shape) (string, error)
+	draw func(draw.Shape) (string, error)
 }
 
 // formats are the ways to draw, the default first.
 func formats() []format {
-	plain := func(draw func(treadle.Shape) string) func(treadle.Shape) (string, error) {
-		return func(s treadle.Shape) (string, error) { return draw(s), nil }
+	plain := func(render func(draw.Shape) string) func(draw.Shape) (string, error) {
+		return func(s draw.Shape) (string, error) { return render(s), nil }
 	}
 	return []format{
-		{"text", []string{".txt"}, plain(treadle.Shape.Text)},
-		{"ascii", nil, plain(treadle.Shape.ASCII)},
-		{"mermaid", []string{".mmd", ".mermaid"}, plain(treadle.Shape.Mermaid)},
-		{"dot", []string{".dot", ".gv"}, plain(treadle.Shape.DOT)},
-		{"svg", []string{".svg"}, plain(treadle.Shape.SVG)},
-		{"json", []string{".json"}, func(s treadle.Shape) (string, error) {
+		{"text", []string{".txt"}, plain(draw.Shape.Text)},
+		{"ascii", nil, plain(draw.Shape.ASCII)},
+		{"mermaid", []string{".mmd", ".mermaid"}, plain(draw.Shape.Mermaid)},
+		{"dot", []string{".dot", ".gv"}, plain(draw.Shape.DOT)},
+		{"svg", []string{".svg"}, plain(draw.Shape.SVG)},
+		{"json", []string{".json"}, func(s draw.Shape) (string, error) {
 			raw, err := json.MarshalIndent(s, "", "  ")
 			return string(visible(raw)), err
 		}},

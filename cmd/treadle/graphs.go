@@ -7,6 +7,7 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/reduce"
 )
 
 // A builtin is a graph that comes with the command.
@@ -39,22 +40,22 @@ func lookUp(name string) (builtin, error) {
 // The essay's state. Its researcher shares Topic and Notes.
 type (
 	essay struct {
-		Topic string                `json:"topic"`
-		Notes treadle.List[string]  `json:"notes"`
-		Draft string                `json:"draft"`
-		Round treadle.Sum[int]      `json:"round"`
-		Lines treadle.List[verdict] `json:"lines"`
+		Topic string               `json:"topic"`
+		Notes reduce.List[string]  `json:"notes"`
+		Draft string               `json:"draft"`
+		Round reduce.Sum[int]      `json:"round"`
+		Lines reduce.List[verdict] `json:"lines"`
 	}
 	research struct {
-		Topic string               `json:"topic"`
-		Notes treadle.List[string] `json:"notes"`
+		Topic string              `json:"topic"`
+		Notes reduce.List[string] `json:"notes"`
 	}
-	noted   struct{ Notes treadle.List[string] }
+	noted   struct{ Notes reduce.List[string] }
 	drafted struct {
 		Draft string
-		Round treadle.Sum[int]
+		Round reduce.Sum[int]
 	}
-	reviewed struct{ Lines treadle.List[verdict] }
+	reviewed struct{ Lines reduce.List[verdict] }
 	verdict  string
 )
 
@@ -69,10 +70,10 @@ func newEssay(saver checkpoint.Saver) (treadle.AnyGraph, error) {
 	)
 	inner := treadle.New[research]("research")
 	treadle.AddNode(inner, "search", func(_ context.Context, s research) (noted, error) {
-		return noted{treadle.List[string]{fmt.Sprintf("found: %s, page %d", s.Topic, len(s.Notes)/2+1)}}, nil
+		return noted{reduce.List[string]{fmt.Sprintf("found: %s, page %d", s.Topic, len(s.Notes)/2+1)}}, nil
 	})
 	treadle.AddNode(inner, "read", func(_ context.Context, s research) (noted, error) {
-		return noted{treadle.List[string]{strings.Replace(s.Notes[len(s.Notes)-1], "found", "read", 1)}}, nil
+		return noted{reduce.List[string]{strings.Replace(s.Notes[len(s.Notes)-1], "found", "read", 1)}}, nil
 	})
 	inner.Edge(treadle.Start, "search")
 	inner.Edge("search", "read")
@@ -90,13 +91,13 @@ func newEssay(saver checkpoint.Saver) (treadle.AnyGraph, error) {
 	b := treadle.New[essay]("essay")
 	treadle.AddGraph(b, "research", researcher)
 	treadle.AddNode(b, "draft", func(_ context.Context, s essay) (drafted, error) {
-		return drafted{fmt.Sprintf("On %s, with %d notes, draft %d.", s.Topic, len(s.Notes), s.Round.N+1), treadle.SumOf(1)}, nil
+		return drafted{fmt.Sprintf("On %s, with %d notes, draft %d.", s.Topic, len(s.Notes), s.Round.N+1), reduce.SumOf(1)}, nil
 	})
 	treadle.AddNode(b, "review", func(_ context.Context, s essay) (reviewed, error) {
 		if s.Round.N < 2 {
-			return reviewed{treadle.List[verdict]{revise}}, nil
+			return reviewed{reduce.List[verdict]{revise}}, nil
 		}
-		return reviewed{treadle.List[verdict]{accept}}, nil
+		return reviewed{reduce.List[verdict]{accept}}, nil
 	})
 	treadle.AddNode(b, "publish", func(_ context.Context, s essay) (struct{ Draft string }, error) {
 		return struct{ Draft string }{"Published: " + s.Draft}, nil

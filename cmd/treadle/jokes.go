@@ -12,20 +12,21 @@ import (
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/observe"
+	"github.com/treadle-go/treadle/reduce"
 )
 
 // The demo's state: a topic becomes subjects, each subject a joke, the loudest
 // laugh decides, and a person has the last word.
 type (
 	jokes struct {
-		Topic     string               `json:"topic"`
-		Subjects  []string             `json:"subjects"`
-		Jokes     treadle.List[joke]   `json:"jokes"`
-		Loudest   treadle.Max[int]     `json:"loudest"`
-		Winner    *joke                `json:"winner"`
-		Decision  decision             `json:"decision"`
-		Notes     treadle.List[string] `json:"notes"`
-		Published *joke                `json:"published"`
+		Topic     string              `json:"topic"`
+		Subjects  []string            `json:"subjects"`
+		Jokes     reduce.List[joke]   `json:"jokes"`
+		Loudest   reduce.Max[int]     `json:"loudest"`
+		Winner    *joke               `json:"winner"`
+		Decision  decision            `json:"decision"`
+		Notes     reduce.List[string] `json:"notes"`
+		Published *joke               `json:"published"`
 	}
 	joke struct {
 		Subject string `json:"subject"`
@@ -37,8 +38,8 @@ type (
 		Subject string `json:"subject"`
 	}
 	written struct {
-		Jokes   treadle.List[joke]
-		Loudest treadle.Max[int]
+		Jokes   reduce.List[joke]
+		Loudest reduce.Max[int]
 	}
 	// proposal is what a person is asked about, and approval the answer.
 	proposal struct {
@@ -51,7 +52,7 @@ type (
 	}
 	decided struct {
 		Decision decision
-		Notes    treadle.List[string]
+		Notes    reduce.List[string]
 	}
 	decision string
 )
@@ -96,7 +97,7 @@ func newJokes(m model, saver checkpoint.Saver) (*treadle.Graph[jokes, jokes], er
 			case yes, no:
 				return decided{Decision: answer.Decision}, nil
 			case another:
-				return decided{another, treadle.List[string]{answer.Note}}, nil
+				return decided{another, reduce.List[string]{answer.Note}}, nil
 			}
 			// The answer's type does not say which words there are. It is kept, so
 			// a node that failed over it would fail for ever: it asks again.
@@ -130,7 +131,7 @@ func newJokes(m model, saver checkpoint.Saver) (*treadle.Graph[jokes, jokes], er
 // told is a joke that has met its audience.
 func told(subject, text string) written {
 	laughs := laughsAt(text)
-	return written{treadle.List[joke]{{subject, text, laughs}}, treadle.MaxOf(laughs)}
+	return written{reduce.List[joke]{{subject, text, laughs}}, reduce.MaxOf(laughs)}
 }
 
 // laughsAt is how an audience of ten takes a joke. Nobody knows why, but it is

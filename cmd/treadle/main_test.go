@@ -19,6 +19,7 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // buildDir is where tests that need a real process build the command.
@@ -342,7 +343,7 @@ func TestDemoAsksAgainAfterAnAnswerItDoesNotKnow(t *testing.T) {
 	_, err = thread.RunJSON(t.Context(), []byte(`{"topic":"owls"}`))
 	questions := []string{asked(err)}
 	_, err = resumed(thread.CommandJSON(t.Context(), []byte(`{"resume":"yes"}`)))
-	if ae, ok := errors.AsType[*treadle.AnswerError](err); !ok || ae.Pause.Node != "approve" {
+	if ae, ok := errors.AsType[*treadletype.AnswerError](err); !ok || ae.Pause.Node != "approve" {
 		t.Errorf("an answer of another type: %v", err)
 	}
 	_, err = resumed(thread.CommandJSON(t.Context(), []byte(`{"resume":{"decision":"perhaps"}}`)))

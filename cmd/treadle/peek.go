@@ -10,6 +10,7 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // A status is how a thread stands, or stood at a checkpoint.
@@ -37,7 +38,7 @@ type glance struct {
 	Status    status                     `json:"status"`
 	Next      []string                   `json:"next"`
 	Tasks     []glanceTask               `json:"tasks,omitempty"`
-	Questions []treadle.Pause            `json:"questions,omitempty"`
+	Questions []treadletype.Pause        `json:"questions,omitempty"`
 	Values    map[string]json.RawMessage `json:"values,omitempty"`
 }
 
@@ -132,7 +133,7 @@ func (g *glance) readTasks(writes []checkpoint.Write) bool {
 		t := &g.Tasks[i]
 		of := kinds[t.ID]
 		var failure struct{ Node, Message string }
-		var asked []treadle.Pause
+		var asked []treadletype.Pause
 		var answers map[string]json.RawMessage
 		var result struct{ Writes []struct{ Field string } }
 		// What is not there, or has another shape, is left out.
@@ -141,7 +142,7 @@ func (g *glance) readTasks(writes []checkpoint.Write) bool {
 		_ = json.Unmarshal(of[checkpoint.Answers], &answers)
 		_ = json.Unmarshal(of[checkpoint.Done], &result)
 		t.Node = failure.Node
-		open := slices.DeleteFunc(slices.Clone(asked), func(p treadle.Pause) bool { return answers[p.ID] != nil })
+		open := slices.DeleteFunc(slices.Clone(asked), func(p treadletype.Pause) bool { return answers[p.ID] != nil })
 		if len(asked) > 0 && len(asked[0].Namespace) == 0 {
 			t.Node = asked[0].Node
 		}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/sqlite"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 const (
@@ -324,7 +325,7 @@ func (d *teller) askTopic(ctx context.Context) (string, error) {
 }
 
 // askApproval shows what a node proposes and asks what it wants to know.
-func (d *teller) askApproval(ctx context.Context, pause treadle.Pause) (approval, error) {
+func (d *teller) askApproval(ctx context.Context, pause treadletype.Pause) (approval, error) {
 	var p struct {
 		Question string
 		Joke     piece
@@ -416,7 +417,7 @@ func readLine(ctx context.Context, in *bufio.Reader) (string, error) {
 
 // watch shows a run while it goes on and returns its output, or the questions
 // that it has stopped with.
-func (d *teller) watch(run iter.Seq2[treadle.Event, error]) (json.RawMessage, []treadle.Pause, error) {
+func (d *teller) watch(run iter.Seq2[treadle.Event, error]) (json.RawMessage, []treadletype.Pause, error) {
 	var v view
 	if d.term.live() {
 		v = newLive(d.out, d.term)
@@ -464,7 +465,7 @@ func (d *teller) report(output json.RawMessage) error {
 // history prints the thread's checkpoints in short, oldest first.
 func (d *teller) history(ctx context.Context) error {
 	var rows []string
-	for snap, err := range d.thread.History(ctx) {
+	for snap, err := range d.thread.History(ctx, nil) {
 		if err != nil {
 			return err
 		}

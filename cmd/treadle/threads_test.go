@@ -16,6 +16,7 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/reduce"
 	"github.com/treadle-go/treadle/sqlite"
 )
 
@@ -62,14 +63,14 @@ func library(t *testing.T) string {
 		t.Fatal(err)
 	}
 	type state struct {
-		Log treadle.List[string] `json:"log"`
+		Log reduce.List[string] `json:"log"`
 	}
-	type printed struct{ Log treadle.List[string] }
+	type printed struct{ Log reduce.List[string] }
 	b := treadle.New[state]("press")
 	stopped := make(chan struct{})
 	treadle.AddNode(b, "good", func(context.Context, state) (printed, error) {
 		defer close(stopped)
-		return printed{treadle.List[string]{"printed"}}, nil
+		return printed{reduce.List[string]{"printed"}}, nil
 	})
 	treadle.AddNode(b, "bad", func(context.Context, state) (*printed, error) {
 		<-stopped
@@ -81,7 +82,7 @@ func library(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := g.Thread("press\x1b[2J", treadle.Metadata(map[string]any{"user": "ada"})).Run(t.Context(), state{treadle.List[string]{"begun"}}); err == nil {
+	if _, err := g.Thread("press\x1b[2J", treadle.Metadata(map[string]any{"user": "ada"})).Run(t.Context(), state{reduce.List[string]{"begun"}}); err == nil {
 		t.Fatal("nothing failed")
 	}
 	return file

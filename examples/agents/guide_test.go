@@ -91,7 +91,7 @@ func Example_toolCommand() {
 	model := llmtest.NewScript(llmtest.Ask(llmtest.ToolCall("lookup_user_info", "{}")), llmtest.Say("You are Ada."))
 
 	lookup := llm.NewTool("lookup_user_info", "Look up who the user is.", func(ctx context.Context, _ struct{}) (treadle.Command[lookedUp], error) {
-		id, _ := treadle.ContextOf[string](ctx)
+		id, _ := treadle.ContextFrom[string](ctx)
 		call, _ := llm.CallFrom(ctx)
 		result := llm.ToolResult(call, "Successfully looked up user information")
 		return treadle.Command[lookedUp]{Update: &lookedUp{users[id], llm.Messages{result}}}, nil

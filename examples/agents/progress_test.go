@@ -10,6 +10,7 @@ import (
 	"github.com/treadle-go/treadle/agent"
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/llm/llmtest"
+	"github.com/treadle-go/treadle/reduce"
 )
 
 // A tool tells how far it is. What it emits reaches the stream of whatever graph
@@ -68,9 +69,9 @@ func rawClient(prompt string, piece func(role, content string)) {
 func Example_rawClient() {
 	type message = map[string]any
 	type State struct {
-		Messages treadle.List[message] `json:"messages"`
+		Messages reduce.List[message] `json:"messages"`
 	}
-	type called struct{ Messages treadle.List[message] }
+	type called struct{ Messages reduce.List[message] }
 	getItems := func(ctx context.Context, place string) string {
 		var response strings.Builder
 		rawClient(fmt.Sprintf("Can you tell me what kind of items i might find in the following place: '%s'. "+
@@ -104,12 +105,12 @@ func Example_rawClient() {
 		if err := json.Unmarshal([]byte(call.Function.Arguments), &args); err != nil {
 			return called{}, err
 		}
-		return called{treadle.List[message]{{"tool_call_id": call.ID, "role": "tool", "name": call.Function.Name, "content": getItems(ctx, args.Place)}}}, nil
+		return called{reduce.List[message]{{"tool_call_id": call.ID, "role": "tool", "name": call.Function.Name, "content": getItems(ctx, args.Place)}}}, nil
 	})
 	b.Edge(treadle.Start, "call_tool")
 	g := treadle.Must(b.Compile(nil))
 
-	input := State{treadle.List[message]{{"content": nil, "role": "assistant", "tool_calls": []any{message{"id": "1",
+	input := State{reduce.List[message]{{"content": nil, "role": "assistant", "tool_calls": []any{message{"id": "1",
 		"function": message{"arguments": `{"place":"bedroom"}`, "name": "get_items"}, "type": "function"}}}}}
 	for ev, err := range g.Stream(context.Background(), input, treadle.Modes(treadle.ModeCustom)) {
 		switch ev := ev.(type) {

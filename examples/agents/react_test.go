@@ -87,7 +87,7 @@ func Example_reactFromScratch() {
 	callModel, callTool := tasks(model)
 
 	g := treadle.Must(treadle.NewFinalWorkflow("agent", func(ctx context.Context, messages llm.Messages) (final, error) {
-		if previous, ok := treadle.Previous[llm.Messages](ctx); ok {
+		if previous, ok := treadle.PreviousFrom[llm.Messages](ctx); ok {
 			var err error
 			if messages, err = previous.Reduce(messages); err != nil {
 				return final{}, err

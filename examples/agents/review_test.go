@@ -56,7 +56,7 @@ type final = treadle.Final[llm.Message, llm.Messages]
 func reviewed(model llm.Model) *treadle.Graph[llm.Messages, llm.Message] {
 	callModel, callTool := tasks(model)
 	return treadle.Must(treadle.NewFinalWorkflow("agent", func(ctx context.Context, messages llm.Messages) (final, error) {
-		previous, _ := treadle.Previous[llm.Messages](ctx)
+		previous, _ := treadle.PreviousFrom[llm.Messages](ctx)
 		messages, err := previous.Reduce(messages)
 		if err != nil {
 			return final{}, err

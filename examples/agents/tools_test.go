@@ -30,7 +30,7 @@ func Example_toolUpdatesState() {
 	users := map[string]string{"u7": "Ada, gold plan"}
 	lookup := func(result bool) *llm.Tool {
 		return llm.NewTool("lookup_user_info", "Look up who the user is.", func(ctx context.Context, _ struct{}) (treadle.Command[lookedUp], error) {
-			id, _ := treadle.ContextOf[string](ctx)
+			id, _ := treadle.ContextFrom[string](ctx)
 			found := lookedUp{UserInfo: users[id]}
 			if call, ok := llm.CallFrom(ctx); ok && result {
 				found.Messages = llm.Messages{llm.ToolResult(call, "Successfully looked up user information")}

@@ -7,15 +7,16 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/reduce"
 )
 
 // Trail is where a run has been.
-type Trail struct{ Names treadle.List[string] }
+type Trail struct{ Names reduce.List[string] }
 
-type visited struct{ Names treadle.List[string] }
+type visited struct{ Names reduce.List[string] }
 
 func visitor(name string) func(context.Context, Trail) (visited, error) {
-	return func(context.Context, Trail) (visited, error) { return visited{treadle.List[string]{name}}, nil }
+	return func(context.Context, Trail) (visited, error) { return visited{reduce.List[string]{name}}, nil }
 }
 
 // Breakpoints of a graph stop every run before or after nodes. In between the
@@ -40,7 +41,7 @@ func Example_breakpoints() {
 	thread := g.Thread("some_thread")
 	fmt.Println(thread.Run(ctx, Trail{}))
 
-	_, err := thread.Update(ctx, visited{treadle.List[string]{"a person"}})
+	_, err := thread.Update(ctx, visited{reduce.List[string]{"a person"}})
 	fmt.Println("edited:", err)
 
 	out, err := thread.Continue(ctx)

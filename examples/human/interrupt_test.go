@@ -7,6 +7,7 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // Text is a state with a text in it.
@@ -114,7 +115,7 @@ func Example_resumeWithAMap() {
 	ctx := context.Background()
 	report(thread.Run(ctx, Person{}))
 	_, err := thread.Resume(ctx, map[string]int{"age": 25})
-	_, refused := errors.AsType[*treadle.AnswerError](err)
+	_, refused := errors.AsType[*treadletype.AnswerError](err)
 	fmt.Println("refused:", refused)
 	report(thread.Resume(ctx, map[string]string{"age": "25"}))
 	// Output:
@@ -142,7 +143,7 @@ func Example_updateAndResume() {
 
 	ctx := context.Background()
 	report(thread.Run(ctx, State{Foo: "old"}))
-	report(thread.Resume(ctx, "Let's go!!!", treadle.Also(foo{"bar"})))
+	report(thread.Resume(ctx, "Let's go!!!", treadle.WithUpdate(foo{"bar"})))
 	// Output:
 	// node asks "shall we?"
 	// {Foo:bar Said:Let's go!!! With foo=bar}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // On resume a node runs again from its top, and Interrupt returns the answer.
@@ -184,7 +185,7 @@ func askPerson(keyed bool) func(context.Context, Person) (Person, error) {
 			case known != "":
 				return "N/A", nil
 			case keyed:
-				return treadle.Interrupt[string](ctx, "what is your "+key+"?", treadle.Key(key))
+				return treadle.Interrupt[string](ctx, treadle.Question{Value: "what is your " + key + "?", Key: key})
 			}
 			return treadle.Interrupt[string](ctx, "what is your "+key+"?")
 		}
@@ -211,8 +212,8 @@ func Example_questionsInAnotherOrder() {
 	type name struct{ Name string }
 	ctx := context.Background()
 	report(thread.Run(ctx, Person{}))
-	_, err := thread.Resume(ctx, "John", treadle.Also(name{"foo"}))
-	if changed, ok := errors.AsType[*treadle.InterruptChangedError](err); ok {
+	_, err := thread.Resume(ctx, "John", treadle.WithUpdate(name{"foo"}))
+	if changed, ok := errors.AsType[*treadletype.InterruptChangedError](err); ok {
 		fmt.Printf("answered: %s\nasked now: %s\n", changed.Answered, changed.Asked)
 	}
 	fmt.Println(err)
@@ -220,7 +221,7 @@ func Example_questionsInAnotherOrder() {
 	// human_node asks "what is your name?"
 	// answered: "what is your name?"
 	// asked now: "what is your age?"
-	// graph "person": node "human_node" (step 1): asks "what is your age?" where "what is your name?" was answered: the order of questions has changed; give them keys with treadle.Key
+	// graph "person": node "human_node" (step 1): asks "what is your age?" where "what is your name?" was answered: the order of questions has changed; give them a Key in treadle.Question
 }
 
 // Questions with keys find their answers whatever is asked before them.
@@ -233,7 +234,7 @@ func Example_questionsWithKeys() {
 	type name struct{ Name string }
 	ctx := context.Background()
 	report(thread.Run(ctx, Person{}))
-	report(thread.Resume(ctx, "John", treadle.Also(name{"foo"}))) // nobody wants to know the name any more
+	report(thread.Resume(ctx, "John", treadle.WithUpdate(name{"foo"}))) // nobody wants to know the name any more
 	report(thread.Resume(ctx, "42"))
 	// Output:
 	// human_node asks "what is your name?"

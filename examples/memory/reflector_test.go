@@ -40,7 +40,7 @@ func Example_delayedProcessing() {
 			return reply{}, err
 		}
 		toProcess := llm.Messages{chat.Messages[len(chat.Messages)-1], answer}
-		_, err = reflector.Submit(ctx, treadle.RunInfo(ctx).Thread, toProcess, 500*time.Millisecond)
+		_, err = reflector.Submit(ctx, treadle.InfoFrom(ctx).Thread, toProcess, 500*time.Millisecond)
 		return reply{llm.Messages{answer}}, err
 	})
 	b.Edge(treadle.Start, "chat")

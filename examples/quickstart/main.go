@@ -7,18 +7,19 @@ import (
 	"slices"
 
 	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/reduce"
 )
 
 type State struct {
-	Subjects []string             // an update replaces the value
-	Jokes    treadle.List[string] // an update appends
+	Subjects []string            // an update replaces the value
+	Jokes    reduce.List[string] // an update appends
 	Best     string
 }
-type told struct{ Jokes treadle.List[string] } // what tell writes
-type picked struct{ Best string }              // what pick writes
+type told struct{ Jokes reduce.List[string] } // what tell writes
+type picked struct{ Best string }             // what pick writes
 
 func tell(_ context.Context, subject string) (told, error) {
-	return told{treadle.List[string]{"A " + subject + " walks into a bar."}}, nil
+	return told{reduce.List[string]{"A " + subject + " walks into a bar."}}, nil
 }
 func pick(_ context.Context, s State) (picked, error) { return picked{slices.Max(s.Jokes)}, nil }
 

@@ -8,23 +8,24 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/reduce"
 	"github.com/treadle-go/treadle/store"
 )
 
 // Chat is a conversation, its last message at the end.
-type Chat struct{ Messages treadle.List[string] }
+type Chat struct{ Messages reduce.List[string] }
 
 func (c Chat) last() string { return c.Messages[len(c.Messages)-1] }
 
 // A reply is what a node writes.
-type reply struct{ Messages treadle.List[string] }
+type reply struct{ Messages reduce.List[string] }
 
 // User is who a run is for.
 type User struct{ ID string }
 
 // memoriesOf is the namespace of the user that a run is for.
 func memoriesOf(ctx context.Context) store.Namespace {
-	user, _ := treadle.ContextOf[User](ctx)
+	user, _ := treadle.ContextFrom[User](ctx)
 	return store.Namespace{user.ID, "memories"}
 }
 
@@ -54,7 +55,7 @@ func Example_acrossThreads() {
 			}
 			answer = "You told me: " + known.Memory
 		}
-		return reply{treadle.List[string]{answer}}, nil
+		return reply{reduce.List[string]{answer}}, nil
 	}
 	b := treadle.New[Chat]("assistant")
 	treadle.AddNode(b, "update_memory", updateMemory)
@@ -70,7 +71,7 @@ func Example_acrossThreads() {
 		{"2", "1", "hi, which pizza do I like?"},
 		{"3", "2", "hi, which pizza do I like?"},
 	} {
-		chat, err := g.With(treadle.Context(User{turn.user})).Thread(turn.thread).Run(ctx, Chat{treadle.List[string]{turn.text}})
+		chat, err := g.With(treadle.Context(User{turn.user})).Thread(turn.thread).Run(ctx, Chat{reduce.List[string]{turn.text}})
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -106,7 +107,7 @@ func Example_proceduralMemory() {
 	}
 	callModel := func(ctx context.Context, _ Chat) (reply, error) {
 		in, err := read(ctx)
-		return reply{treadle.List[string]{"(" + in.Instructions + ") Here is your answer."}}, err
+		return reply{reduce.List[string]{"(" + in.Instructions + ") Here is your answer."}}, err
 	}
 	updateInstructions := func(ctx context.Context, chat Chat) (nothing struct{}, err error) {
 		in, err := read(ctx)
@@ -126,7 +127,7 @@ func Example_proceduralMemory() {
 		return
 	}
 	for _, feedback := range []string{"Be brief.", "No jokes."} {
-		chat, err := g.Run(ctx, Chat{treadle.List[string]{feedback}})
+		chat, err := g.Run(ctx, Chat{reduce.List[string]{feedback}})
 		if err != nil {
 			fmt.Println(err)
 			return

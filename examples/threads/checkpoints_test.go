@@ -6,12 +6,13 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/reduce"
 )
 
 // State is what the graph of these examples works on.
 type State struct {
-	Foo string               `json:"foo"` // the last value wins
-	Bar treadle.List[string] `json:"bar"` // updates append
+	Foo string              `json:"foo"` // the last value wins
+	Bar reduce.List[string] `json:"bar"` // updates append
 }
 
 // input is what a run is given, and foobar is what a node writes.
@@ -19,7 +20,7 @@ type (
 	input  struct{ Foo string }
 	foobar struct {
 		Foo string
-		Bar treadle.List[string]
+		Bar reduce.List[string]
 	}
 )
 
@@ -28,7 +29,7 @@ func letters() *treadle.Graph[input, State] {
 	b := treadle.New[State]("letters")
 	for _, letter := range []string{"a", "b"} {
 		treadle.AddNode(b, "node_"+letter, func(context.Context, State) (foobar, error) {
-			return foobar{letter, treadle.List[string]{letter}}, nil
+			return foobar{letter, reduce.List[string]{letter}}, nil
 		})
 	}
 	b.Sequence(treadle.Start, "node_a", "node_b", treadle.End)
@@ -38,7 +39,7 @@ func letters() *treadle.Graph[input, State] {
 // history reads all checkpoints of a thread, newest first.
 func history[In, Out any](ctx context.Context, thread *treadle.Thread[In, Out]) ([]*treadle.Snapshot, error) {
 	var all []*treadle.Snapshot
-	for snap, err := range thread.History(ctx) {
+	for snap, err := range thread.History(ctx, nil) {
 		if err != nil {
 			return nil, err
 		}

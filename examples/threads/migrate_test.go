@@ -7,6 +7,8 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/reduce"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // chain is a graph whose nodes run one after the other and leave their name;
@@ -16,10 +18,10 @@ func chain(saver checkpoint.Saver, nodes ...string) *treadle.Graph[Trail, Trail]
 	for _, name := range nodes {
 		treadle.AddNode(b, name, func(ctx context.Context, _ Trail) (visited, error) {
 			if name != "ask" {
-				return visited{treadle.List[string]{name}}, nil
+				return visited{reduce.List[string]{name}}, nil
 			}
 			answer, err := treadle.Interrupt[string](ctx, "well?")
-			return visited{treadle.List[string]{answer}}, err
+			return visited{reduce.List[string]{answer}}, err
 		})
 	}
 	b.Sequence(append([]string{treadle.Start}, nodes...)...)
@@ -27,10 +29,10 @@ func chain(saver checkpoint.Saver, nodes ...string) *treadle.Graph[Trail, Trail]
 }
 
 // Trail is where a run has been.
-type Trail struct{ Names treadle.List[string] }
+type Trail struct{ Names reduce.List[string] }
 
 // visited is what a node of a chain writes.
-type visited struct{ Names treadle.List[string] }
+type visited struct{ Names reduce.List[string] }
 
 // A thread that has come to its end takes any new version of the graph: nodes
 // may come, go and be renamed. Its history is still there.
@@ -68,7 +70,7 @@ func Example_migrateInterruptedThread() {
 	fmt.Println("waits:", waits)
 
 	_, err = chain(saver, "a", "b").Thread("1").Resume(ctx, "here")
-	gone, ok := errors.AsType[*treadle.GotoError](err)
+	gone, ok := errors.AsType[*treadletype.GotoError](err)
 	fmt.Println(ok, gone.To)
 	fmt.Println(err)
 
@@ -150,7 +152,7 @@ func Example_migrateType() {
 	fmt.Println(keep[Words](saver).Thread("1").Run(ctx, Words{"long"}))
 
 	_, err := keep[Numbers](saver).Thread("1").Run(ctx, Numbers{7})
-	misfit, ok := errors.AsType[*treadle.StoredValueError](err)
+	misfit, ok := errors.AsType[*treadletype.StoredValueError](err)
 	fmt.Println(ok, misfit.Thread, misfit.Field, misfit.Stored, misfit.Want)
 	fmt.Println(misfit.Err)
 

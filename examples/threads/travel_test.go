@@ -7,6 +7,7 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/reduce"
 )
 
 // Continue on an earlier checkpoint runs what came after it again, as a new
@@ -60,23 +61,23 @@ func Example_replay() {
 // Sample: B4.
 func Example_updateThroughReducers() {
 	type State struct {
-		Foo int                  `json:"foo"`
-		Bar treadle.List[string] `json:"bar"`
+		Foo int                 `json:"foo"`
+		Bar reduce.List[string] `json:"bar"`
 	}
 	type edit struct {
 		Foo int
-		Bar treadle.List[string]
+		Bar reduce.List[string]
 	}
 
 	b := treadle.New[State]("edited")
-	treadle.AddNode(b, "node", func(context.Context, State) (edit, error) { return edit{1, treadle.List[string]{"a"}}, nil })
+	treadle.AddNode(b, "node", func(context.Context, State) (edit, error) { return edit{1, reduce.List[string]{"a"}}, nil })
 	b.Edge(treadle.Start, "node")
 	g := treadle.Must(b.Compile(&treadle.Options{Saver: checkpoint.NewMemory()}))
 
 	ctx := context.Background()
 	thread := g.Thread("1")
 	fmt.Println(thread.Run(ctx, State{}))
-	if _, err := thread.Update(ctx, edit{2, treadle.List[string]{"b"}}); err != nil {
+	if _, err := thread.Update(ctx, edit{2, reduce.List[string]{"b"}}); err != nil {
 		fmt.Println(err)
 		return
 	}
@@ -105,7 +106,7 @@ func Example_fork() {
 	}
 	afterA := all[1].ID
 
-	fork, err := thread.At(afterA).Update(ctx, foobar{"updated state", treadle.List[string]{"by hand"}})
+	fork, err := thread.At(afterA).Update(ctx, foobar{"updated state", reduce.List[string]{"by hand"}})
 	if err != nil {
 		fmt.Println(err)
 		return

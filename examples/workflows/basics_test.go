@@ -80,7 +80,7 @@ func Example_resumeAndContinue() {
 // Sample: B22.
 func Example_previous() {
 	g := treadle.Must(treadle.NewWorkflow("my_workflow", func(ctx context.Context, number int) (int, error) {
-		previous, _ := treadle.Previous[int](ctx) // 0 in the first run
+		previous, _ := treadle.PreviousFrom[int](ctx) // 0 in the first run
 		return number + previous, nil
 	}, &treadle.Options{Saver: checkpoint.NewMemory()}))
 
@@ -98,7 +98,7 @@ func Example_previous() {
 // Sample: B22.
 func Example_final() {
 	g := treadle.Must(treadle.NewFinalWorkflow("my_workflow", func(ctx context.Context, number int) (treadle.Final[int, int], error) {
-		previous, _ := treadle.Previous[int](ctx)
+		previous, _ := treadle.PreviousFrom[int](ctx)
 		return treadle.Final[int, int]{Value: previous, Save: 2 * number}, nil
 	}, &treadle.Options{Saver: checkpoint.NewMemory()}))
 

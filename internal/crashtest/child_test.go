@@ -49,7 +49,7 @@ func (w *world) effect(ctx context.Context, label string, x int) error {
 	if n == w.AtEffect && !w.Afterward {
 		die()
 	}
-	info := treadle.RunInfo(ctx)
+	info := treadle.InfoFrom(ctx)
 	err := w.tell(fmt.Sprintf("effect\t%s\t%s\t%s(%d)", info.IdempotencyKey, info.Thread, label, x))
 	if n == w.AtEffect {
 		die()
@@ -208,7 +208,7 @@ func (p *player) answers(snap *treadle.Snapshot) (treadle.Answers, error) {
 
 // inputs is how many the thread was given.
 func (p *player) inputs(ctx context.Context) (n int, err error) {
-	for snap, err := range p.thread.History(ctx) {
+	for snap, err := range p.thread.History(ctx, nil) {
 		if err != nil {
 			return 0, err
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/pgtest"
+	"github.com/treadle-go/treadle/reduce"
 )
 
 // message looks like one of a model.
@@ -29,9 +30,9 @@ type message struct {
 	Content string `json:"content"`
 }
 
-type chat struct{ Messages treadle.List[message] }
+type chat struct{ Messages reduce.List[message] }
 
-type spoken struct{ Messages treadle.List[message] }
+type spoken struct{ Messages reduce.List[message] }
 
 // speaker makes messages of about 400 bytes.
 type speaker struct {
@@ -113,15 +114,15 @@ func conversationCosts(t *testing.T, db costed) {
 	sp := &speaker{rnd: rand.New(rand.NewPCG(5, 6))}
 	b := treadle.New[chat]("chat")
 	treadle.AddNode(b, "model", func(context.Context, chat) (spoken, error) {
-		return spoken{treadle.List[message]{sp.say("ai")}}, nil
+		return spoken{reduce.List[message]{sp.say("ai")}}, nil
 	})
 	b.Edge(treadle.Start, "model")
-	g, err := b.Compile(&treadle.Options{Saver: db.Saver, Check: treadle.CheckOff}) // the check reads the whole input
+	g, err := b.Compile(&treadle.Options{Saver: db.Saver, Check: new(false)}) // the check reads the whole input
 	if err != nil {
 		t.Fatal(err)
 	}
 	turnOf := func(thread string) {
-		if _, err := g.Thread(thread).Run(t.Context(), chat{treadle.List[message]{sp.say("human")}}); err != nil {
+		if _, err := g.Thread(thread).Run(t.Context(), chat{reduce.List[message]{sp.say("human")}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -198,14 +199,14 @@ func (w *word) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, (*string)(w))
 }
 
-type text struct{ Words treadle.List[word] }
+type text struct{ Words reduce.List[word] }
 
 // A look at a long thread decodes each element once, and that which the last step
 // wrote once more, for Snapshot.Writes.
 func TestStateDecodesOnce(t *testing.T) {
 	b := treadle.New[text]("text")
-	treadle.AddNode(b, "end", func(context.Context, text) (struct{ Words treadle.List[word] }, error) {
-		return struct{ Words treadle.List[word] }{treadle.List[word]{"end"}}, nil
+	treadle.AddNode(b, "end", func(context.Context, text) (struct{ Words reduce.List[word] }, error) {
+		return struct{ Words reduce.List[word] }{reduce.List[word]{"end"}}, nil
 	})
 	b.Edge(treadle.Start, "end")
 	g, err := b.Compile(&treadle.Options{Saver: checkpoint.NewMemory()})
@@ -213,7 +214,7 @@ func TestStateDecodesOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	thread := g.Thread("t")
-	if _, err := thread.Run(t.Context(), text{make(treadle.List[word], 99)}); err != nil {
+	if _, err := thread.Run(t.Context(), text{make(reduce.List[word], 99)}); err != nil {
 		t.Fatal(err)
 	}
 	before := decodings.Load()

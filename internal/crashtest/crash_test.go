@@ -346,7 +346,7 @@ func (c *testCase) undisturbed(seed uint64) ([]moment, []string) {
 
 func (c *testCase) moments(p *player) (out []moment) {
 	c.Helper()
-	for snap, err := range p.thread.History(c.Context()) {
+	for snap, err := range p.thread.History(c.Context(), nil) {
 		if err != nil {
 			c.Fatal(err)
 		}

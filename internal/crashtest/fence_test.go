@@ -9,6 +9,7 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/reduce"
 )
 
 // leased puts with a lease, as a worker of a server does.
@@ -48,7 +49,7 @@ func fenced(t *testing.T, backend, where string) {
 	graph := func(s checkpoint.Saver, inNode func(context.Context) error) *treadle.Thread[shared, shared] {
 		b := treadle.New[shared]("fenced")
 		treadle.AddNode(b, "work", func(ctx context.Context, _ shared) (echo, error) {
-			return echo{treadle.List[string]{"worked"}}, inNode(ctx)
+			return echo{reduce.List[string]{"worked"}}, inNode(ctx)
 		})
 		b.Edge(treadle.Start, "work")
 		g, err := b.Compile(&treadle.Options{Saver: s})
@@ -61,7 +62,7 @@ func fenced(t *testing.T, backend, where string) {
 		t.Fatal(err)
 	}
 	stale := graph(&leased{old, 1}, func(ctx context.Context) error { return other.Fence(ctx, "t", 2) })
-	if _, err := stale.Run(ctx, shared{Inputs: treadle.List[string]{"a"}}); !errors.Is(err, checkpoint.ErrFenced) {
+	if _, err := stale.Run(ctx, shared{Inputs: reduce.List[string]{"a"}}); !errors.Is(err, checkpoint.ErrFenced) {
 		t.Fatalf("the run that lost its lease: %v, want %v", err, checkpoint.ErrFenced)
 	}
 	head, err := other.Get(ctx, checkpoint.Key{Thread: "t"})
@@ -82,7 +83,7 @@ func fenced(t *testing.T, backend, where string) {
 		"taking the old lease again":   func() error { return old.Fence(ctx, "t", 1) },
 		"taking the new lease as well": func() error { return old.Fence(ctx, "t", 2) },
 		"the old worker's next run": func() error {
-			_, err := stale.Run(ctx, shared{Inputs: treadle.List[string]{"b"}})
+			_, err := stale.Run(ctx, shared{Inputs: reduce.List[string]{"b"}})
 			return err
 		},
 	} {
@@ -99,7 +100,7 @@ func fenced(t *testing.T, backend, where string) {
 	}
 
 	out, err := graph(&leased{other, 2}, func(context.Context) error { return nil }).Continue(ctx)
-	want := shared{Inputs: treadle.List[string]{"a"}, Echoes: treadle.List[string]{"worked"}}
+	want := shared{Inputs: reduce.List[string]{"a"}, Echoes: reduce.List[string]{"worked"}}
 	if diff := cmp.Diff(want, out); err != nil || diff != "" {
 		t.Errorf("the new worker goes on: %v (-want +got):\n%s", err, diff)
 	}

@@ -8,23 +8,24 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/reduce"
 )
 
 // State is the state of all random graphs.
 type State struct {
 	Turn  int
 	Round int // of the loop under way
-	Log   treadle.List[string]
-	Total treadle.Sum[int]
-	Names treadle.Set[string]
+	Log   reduce.List[string]
+	Total reduce.Sum[int]
+	Names reduce.Set[string]
 }
 
 // wrote is what the nodes write. What they add is a function of what they read,
 // so a node that sees another state than it should gives itself away.
 type wrote struct {
-	Log   treadle.List[string]
-	Total treadle.Sum[int]
-	Names treadle.Set[string]
+	Log   reduce.List[string]
+	Total reduce.Sum[int]
+	Names reduce.Set[string]
 }
 
 type round struct {
@@ -86,7 +87,7 @@ func newPlayer(seed uint64, w *world, s checkpoint.Saver) (*player, error) {
 	if seed%5 == 4 { // a plain function
 		ops := g.ops(4, 1, true)
 		flow, err := treadle.NewWorkflow("flow", func(ctx context.Context, turn int) (int, error) {
-			last, _ := treadle.Previous[int](ctx)
+			last, _ := treadle.PreviousFrom[int](ctx)
 			return g.all(ops)(ctx, fold(last+turn+1))
 		}, opts)
 		if err != nil {
@@ -103,7 +104,7 @@ func newPlayer(seed uint64, w *world, s checkpoint.Saver) (*player, error) {
 
 func playerOf[In, Out any](seed uint64, g *treadle.Graph[In, Out], input func(turn int) In) *player {
 	thread := g.Thread(threadName(seed), durability(seed))
-	return &player{seed: seed, thread: thread,
+	return &player{seed: seed, thread: thread.Any(),
 		run: func(ctx context.Context, turn int) error {
 			_, err := thread.Run(ctx, input(turn))
 			return err
@@ -169,7 +170,7 @@ func read(s State) int {
 }
 
 func write(name string, x int) wrote {
-	return wrote{Log: treadle.List[string]{fmt.Sprintf("%s=%d", name, x)}, Total: treadle.SumOf(x % 1000), Names: treadle.SetOf(name)}
+	return wrote{Log: reduce.List[string]{fmt.Sprintf("%s=%d", name, x)}, Total: reduce.SumOf(x % 1000), Names: reduce.SetOf(name)}
 }
 
 func (g *gen) plain(b *treadle.Builder[State], depth int, asks bool) (in, out string, err error) {
@@ -283,7 +284,7 @@ func (g *gen) moody(b *treadle.Builder[State], depth int, asks bool) (in, out st
 	name, do := g.name("moody"), g.all(g.ops(2, depth, asks))
 	treadle.AddNode(b, name, func(ctx context.Context, s State) (wrote, error) {
 		x, err := do(ctx, read(s))
-		if err == nil && treadle.RunInfo(ctx).Attempt == 1 {
+		if err == nil && treadle.InfoFrom(ctx).Attempt == 1 {
 			err = errMood
 		}
 		return write(name, x), err
@@ -413,7 +414,7 @@ func (g *gen) ask(int, bool) op {
 // call runs a graph inside a node, perhaps twice.
 func (g *gen) call(depth int, asks bool) op {
 	name := g.name("called")
-	var opts []treadle.Option
+	var opts []treadle.RunOption
 	switch k := g.rnd.IntN(4); {
 	case k == 0 && !g.crowded:
 		opts = append(opts, treadle.PerThread())

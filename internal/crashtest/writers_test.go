@@ -14,20 +14,21 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/reduce"
 )
 
 // shared is the state of a thread that many write to.
 type shared struct {
-	Inputs treadle.List[string]
-	Echoes treadle.List[string]
+	Inputs reduce.List[string]
+	Echoes reduce.List[string]
 }
 
-type echo struct{ Echoes treadle.List[string] }
+type echo struct{ Echoes reduce.List[string] }
 
 func sharedGraph(s checkpoint.Saver) (*treadle.Graph[shared, shared], error) {
 	b := treadle.New[shared]("shared")
 	treadle.AddNode(b, "echo", func(_ context.Context, s shared) (echo, error) {
-		return echo{treadle.List[string]{s.Inputs[len(s.Inputs)-1]}}, nil
+		return echo{reduce.List[string]{s.Inputs[len(s.Inputs)-1]}}, nil
 	})
 	b.Edge(treadle.Start, "echo")
 	return b.Compile(&treadle.Options{Saver: s})
@@ -53,7 +54,7 @@ func writeAll(o order, db saver) error {
 func writeOne(thread *treadle.Thread[shared, shared], input string) error {
 	ctx := context.Background()
 	for tries := 0; ; tries++ {
-		_, err := thread.Run(ctx, shared{Inputs: treadle.List[string]{input}})
+		_, err := thread.Run(ctx, shared{Inputs: reduce.List[string]{input}})
 		if !errors.Is(err, checkpoint.ErrConflict) {
 			return err
 		}
@@ -104,7 +105,7 @@ func manyWriters(t *testing.T, backend, where string) {
 	var newer, parent checkpoint.ID // the checkpoint seen before, and its parent
 	var newest shared
 	count := 0
-	for snap, err := range g.Thread("shared").History(t.Context()) {
+	for snap, err := range g.Thread("shared").History(t.Context(), nil) {
 		if err != nil {
 			t.Fatal(err)
 		}

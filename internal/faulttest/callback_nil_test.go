@@ -125,14 +125,14 @@ func TestNilIsAnError(t *testing.T) {
 
 		"run":             {func() error { _, err := g.Run(none, said{}); return err }, noContext},
 		"stream":          {func() error { return last(g.Stream(none, said{})) }, noContext},
-		"RunAll":          {func() error { _, err := treadle.RunAll(none, g, []said{{}}); return err }, noContext},
-		"RunAll of none":  {func() error { _, err := treadle.RunAll(t.Context(), nilGraph, []said{{}}); return err }, "the graph is nil"},
+		"RunAll":          {func() error { _, err := g.RunAll(none, []said{{}}); return err }, noContext},
+		"RunAll of none":  {func() error { _, err := nilGraph.RunAll(t.Context(), []said{{}}); return err }, "the graph is nil"},
 		"thread":          {func() error { _, err := th.Run(none, said{}); return err }, noContext},
 		"continue":        {func() error { _, err := th.Continue(none); return err }, noContext},
 		"resume":          {func() error { _, err := th.Resume(none, 1); return err }, noContext},
 		"thread's stream": {func() error { return last(th.Stream(none, said{})) }, noContext},
 		"state":           {func() error { _, err := th.State(none); return err }, noContext},
-		"history":         {func() error { return lastOf(th.History(none)) }, noContext},
+		"history":         {func() error { return lastOf(th.History(none, nil)) }, noContext},
 		"update":          {func() error { _, err := th.Update(none, said{}); return err }, noContext},
 		"bulk update":     {func() error { _, err := th.BulkUpdate(none); return err }, noContext},
 		"JSON":            {func() error { _, err := g.Open("t").RunJSON(none, []byte("{}")); return err }, noContext},
@@ -155,11 +155,7 @@ func TestNilIsAnError(t *testing.T) {
 				return err
 			})
 		}, `task "x": option 1 of 1 is nil`},
-		"option of a question": {func() error {
-			return inside(func(ctx context.Context) error { _, err := treadle.Interrupt[int](ctx, 1, nil); return err })
-		}, "interrupt: option 1 of 1 is nil"},
 		"option of a stream":  {func() error { return last(g.Stream(t.Context(), said{}, nil)) }, "stream: option 1 of 1 is nil"},
-		"option of a history": {func() error { return lastOf(th.History(t.Context(), nil)) }, "history: option 1 of 1 is nil"},
 		"option of an update": {func() error { _, err := th.Update(t.Context(), said{}, nil); return err }, "update: option 1 of 1 is nil"},
 		"option of continue":  {func() error { _, err := th.Continue(t.Context(), nil); return err }, "continue: option 1 of 1 is nil"},
 		"option of resume":    {func() error { _, err := th.Resume(t.Context(), 1, nil); return err }, "continue: option 1 of 1 is nil"},

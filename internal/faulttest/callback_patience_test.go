@@ -210,7 +210,7 @@ func TestEffectKeepsItsKeyOverACrashWithAsync(t *testing.T) {
 				treadle.AddNode(b, "a", func(context.Context, said) (said, error) { return said{"a"}, nil })
 				treadle.AddNode(b, "b", func(ctx context.Context, s said) (said, error) {
 					_, err := treadle.Do(ctx, "pay", func(ctx context.Context) (int, error) {
-						keys = append(keys, treadle.RunInfo(ctx).IdempotencyKey)
+						keys = append(keys, treadle.InfoFrom(ctx).IdempotencyKey)
 						if crash {
 							saver.crashed.Store(true)
 							return 0, errPlain

@@ -16,6 +16,7 @@ import (
 	"github.com/treadle-go/treadle/agent"
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/reduce"
 	"github.com/treadle-go/treadle/store"
 )
 
@@ -86,13 +87,13 @@ func (f frailAs) Error() string { return "frail" }
 func (f frailAs) As(any) bool   { f.b.touch(); return false }
 
 type world struct {
-	Log   treadle.List[string]
+	Log   reduce.List[string]
 	Wrote unwritable
 	Merge merging
 	Check checked
 }
 
-type logged struct{ Log treadle.List[string] }
+type logged struct{ Log reduce.List[string] }
 
 // A callback is a function that a user gives to a graph. add makes the node "bad",
 // which calls it.
@@ -109,7 +110,7 @@ type callback struct {
 // node adds a node that does f and logs.
 func node(g *treadle.Builder[world], f func(context.Context) error, opts ...treadle.NodeOption) {
 	treadle.AddNode(g, "bad", func(ctx context.Context, _ world) (logged, error) {
-		return logged{treadle.List[string]{"bad"}}, f(ctx)
+		return logged{reduce.List[string]{"bad"}}, f(ctx)
 	}, opts...)
 }
 
@@ -390,7 +391,7 @@ func (c *callback) build(t *testing.T, shape string, b *bomb, o *treadle.Options
 	g := treadle.New[world]("g")
 	other := func(g *treadle.Builder[world]) {
 		treadle.AddNode(g, "other", func(ctx context.Context, _ world) (logged, error) {
-			return logged{treadle.List[string]{"other"}}, nil
+			return logged{reduce.List[string]{"other"}}, nil
 		})
 	}
 	if c.opts != nil {
@@ -443,7 +444,7 @@ func TestCallbacksThatDoNotReturn(t *testing.T) {
 						name := fmt.Sprintf("%s, saver %s, %s", shape, durability, blast.name)
 						b := &bomb{off: blast.off}
 						live.Store(b)
-						o := &treadle.Options{Check: treadle.CheckOff}
+						o := &treadle.Options{Check: new(false)}
 						if durability != "none" {
 							o.Saver = checkpoint.NewMemory()
 						}

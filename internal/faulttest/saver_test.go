@@ -18,6 +18,7 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/llm/llmtest"
+	"github.com/treadle-go/treadle/reduce"
 )
 
 // errSaver is what a saver fails with. Its text must not reach a model.
@@ -105,19 +106,19 @@ func (e *effects) do(ctx context.Context, name string) (string, error) {
 	return treadle.Do(ctx, name, func(ctx context.Context) (string, error) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		e.keys[name] = append(e.keys[name], treadle.RunInfo(ctx).IdempotencyKey)
+		e.keys[name] = append(e.keys[name], treadle.InfoFrom(ctx).IdempotencyKey)
 		return "did " + name, nil
 	})
 }
 
 type saverState struct {
 	Items []string
-	Log   treadle.List[string]
+	Log   reduce.List[string]
 }
 
-type saverLog struct{ Log treadle.List[string] }
+type saverLog struct{ Log reduce.List[string] }
 
-func lines(text ...string) saverLog { return saverLog{treadle.List[string](text)} }
+func lines(text ...string) saverLog { return saverLog{reduce.List[string](text)} }
 
 // A saverProgram is a graph whose runs store in every way there is.
 type saverProgram struct {

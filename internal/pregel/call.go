@@ -54,22 +54,6 @@ func (f *Future) resolve(raw json.RawMessage, err error) *Future {
 	return f
 }
 
-// OrderError: a node or workflow that runs again does not make the same calls
-// in the same order, so recorded results cannot be matched.
-type OrderError struct {
-	Call     int // which call of the task, from 1
-	Recorded string
-	Made     string
-	Input    bool // it is the same call with another input
-}
-
-func (e *OrderError) Error() string {
-	if e.Input {
-		return fmt.Sprintf("call %d, of %q, has another input now than when it was recorded: calls must be the same each time; put what the input comes from (the time, a random number) into a task", e.Call, e.Made)
-	}
-	return fmt.Sprintf("call %d is %q now and was %q when it was recorded: calls must be made in the same order each time; put what decides the order (the time, a random number) into a task", e.Call, e.Made, e.Recorded)
-}
-
 // callJSON is a recorded result.
 type callJSON struct {
 	Call  string          `json:"call"`

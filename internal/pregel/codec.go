@@ -232,27 +232,6 @@ func enclosed(raw json.RawMessage, bytes []byte) []byte {
 	return raw
 }
 
-// StoredValueError: what is stored of a field does not fit its type in this
-// version of the program.
-type StoredValueError struct {
-	Graph      string
-	Thread     string
-	Namespace  string // of a nested graph
-	Checkpoint checkpoint.ID
-	Field      string // with the path inside of it, where that is known
-	Stored     string // what is stored: a kind of JSON, or the name of a codec
-	Want       string // the type that it should have
-	Err        error
-}
-
-func (e *StoredValueError) Error() string {
-	return fmt.Sprintf("graph %q: thread %q: checkpoint %s: field %s: stored is %s, which is no %s: %v; "+
-		"nothing was changed: give the type an UnmarshalJSON that reads the old form too, or give the field another name, under which it begins anew",
-		e.Graph, e.Thread, e.Checkpoint, e.Field, e.Stored, e.Want, e.Err)
-}
-
-func (e *StoredValueError) Unwrap() error { return e.Err }
-
 // misfit is the error of a stored value that could not be read.
 func (r *Run) misfit(at checkpoint.ID, field string, want reflect.Type, data []byte, err error) error {
 	if e := named(field, err); e != nil {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/treadle-go/treadle/internal/grow"
+	"github.com/treadle-go/treadle/reduce"
 )
 
 // The types of a small graph, standing in for those of the root package.
@@ -23,7 +23,7 @@ type (
 )
 
 func (l codecList) Reduce(u codecList) codecList { return slices.Concat(l, u) }
-func (codecList) Reducer() grow.Reducer          { return grow.List[codecList, string]{} }
+func (codecList) Reducer() reduce.Reducer        { return reduce.Appending[codecList, string]{} }
 
 func (c codecTally) Reduce(word string) codecTally {
 	out := codecTally{word: 1}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/treadle-go/treadle/internal/grow"
+	"github.com/treadle-go/treadle/reduce"
 )
 
 // compiler carries what Compile collects.
@@ -112,7 +112,7 @@ func (c *compiler) givenReducer(r ReducerSpec) {
 		s.fail("", r.Field, "an ephemeral field cannot accumulate: it is cleared after every step")
 	default:
 		ch.upd, ch.reducer = r.Update, r.Reducer
-		ch.appender, _ = ch.reducer.(grow.Appender)
+		ch.appender, _ = ch.reducer.(reduce.Appender)
 	}
 }
 

@@ -239,14 +239,19 @@ func (r *Run) announce(tasks []*Task) {
 	}
 }
 
-// Hidden is the tag that keeps a task out of the streams of updates and tasks.
-// What it does shows as part of the task that called it.
-const Hidden = "langsmith:hidden"
+// Tags with a meaning.
+const (
+	// TagHidden keeps a task out of the streams of updates and tasks. Its events
+	// show as those of the task that called it.
+	TagHidden = "langsmith:hidden"
+	// TagNoStream keeps tokens out of streams.
+	TagNoStream = "nostream"
+)
 
 // modes are the streams that hear of the task.
 func (t *Task) modes() Mode {
 	m := t.run.modes
-	if m&(ModeUpdates|ModeTasks) != 0 && slices.Contains(t.node.Tags, Hidden) {
+	if m&(ModeUpdates|ModeTasks) != 0 && slices.Contains(t.node.Tags, TagHidden) {
 		m &^= ModeUpdates | ModeTasks
 	}
 	return m

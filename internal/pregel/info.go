@@ -4,32 +4,9 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/treadle-go/treadle/store"
 )
-
-// Info is what a node can know about the run it is part of.
-type Info struct {
-	Graph  string
-	Node   string
-	Thread string
-	RunID  string
-	TaskID string
-	// IdempotencyKey is the same over retries, resumes and crashes, and new on a
-	// fork. With Async it is so over crashes inside Do and tasks only, and with
-	// Exit not at all: there the checkpoint that it is made of may be lost.
-	IdempotencyKey string
-	CheckpointID   string
-	Namespace      []string
-	Step           int
-	RemainingSteps int
-	Attempt        int
-	FirstAttempt   time.Time
-	Deadline       time.Time
-	Tags           []string
-	Metadata       map[string]any
-}
 
 // InfoOf describes the task that ctx belongs to.
 func InfoOf(ctx context.Context) (Info, bool) {
@@ -73,7 +50,7 @@ func Emit(ctx context.Context, v any) {
 	if t.run.modes&ModeCustom != 0 {
 		ev := t.event(v)
 		by := t
-		for by.caller != nil && slices.Contains(by.node.Tags, Hidden) {
+		for by.caller != nil && slices.Contains(by.node.Tags, TagHidden) {
 			by = by.caller // it shows as a part of that
 		}
 		if by.caller != nil {

@@ -136,9 +136,6 @@ func (c *control) targets(p *Plan, to []Target) []Target {
 // startNode is the pseudo node that the input belongs to.
 var startNode = &node{NodeSpec: &NodeSpec{Name: Start}, id: -1}
 
-// ErrNothingToContinue: there is no checkpoint to go on from.
-var ErrNothingToContinue = errors.New("nothing to continue: the thread has no checkpoint; run it with an input first")
-
 func (r *Run) readInput(in Input, o *outcome) error {
 	p := r.plan
 	switch {

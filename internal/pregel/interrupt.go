@@ -17,84 +17,6 @@ import (
 	"github.com/treadle-go/treadle/internal/bounded"
 )
 
-// A Pause is a question that a node asked and that nobody has answered yet.
-type Pause struct {
-	ID        string          `json:"id"`
-	Value     json.RawMessage `json:"value"`
-	Node      string          `json:"node"`
-	Namespace []string        `json:"namespace,omitempty"` // of the node's graph; empty at the root
-	Key       string          `json:"key,omitempty"`       // if it was asked by name
-	Schema    json.RawMessage `json:"schema,omitempty"`    // of the answer; none takes every answer
-}
-
-// Decode reads the question into v.
-func (p Pause) Decode(v any) error { return json.Unmarshal(p.Value, v) }
-
-// InterruptError: the run has stopped to be resumed. Pauses are the questions
-// to be answered; Before and After are nodes with a breakpoint.
-type InterruptError struct {
-	Graph         string
-	Pauses        []Pause
-	Before, After []string
-}
-
-func (e *InterruptError) Error() string {
-	var what []string
-	for _, p := range e.Pauses {
-		what = append(what, fmt.Sprintf("node %q asks %s (id %s)", p.Node, p.Value, p.ID))
-	}
-	if len(e.Before) > 0 {
-		what = append(what, "breakpoint before "+strings.Join(e.Before, ", "))
-	}
-	if len(e.After) > 0 {
-		what = append(what, "breakpoint after "+strings.Join(e.After, ", "))
-	}
-	return fmt.Sprintf("graph %q: interrupted: %s", e.Graph, strings.Join(what, "; "))
-}
-
-// SwallowedInterruptError: a node asked a question and did not return the
-// error that this gave.
-type SwallowedInterruptError struct{ Pauses []Pause }
-
-func (e *SwallowedInterruptError) Error() string {
-	return fmt.Sprintf("asked %s and went on without an answer: return the error that Interrupt gives", e.Pauses[0].Value)
-}
-
-// InterruptChangedError: the question at a place is not the one that was
-// answered there.
-type InterruptChangedError struct {
-	Node            string
-	Answered, Asked json.RawMessage
-}
-
-func (e *InterruptChangedError) Error() string {
-	return fmt.Sprintf("asks %s where %s was answered: the order of questions has changed; give them keys with treadle.Key", e.Asked, e.Answered)
-}
-
-// Errors of Ask and of resuming.
-var (
-	ErrNoSaver         = errors.New("treadle: the graph has no saver: set Options.Saver")
-	ErrNoThread        = errors.New("treadle: the run is on no thread: use g.Thread(id)")
-	ErrNilContext      = errors.New("treadle: the context is nil: pass context.Background() if there is no other")
-	ErrOutsideRun      = errors.New("treadle: called outside a run: pass the context that the node was given")
-	ErrAmbiguousResume = errors.New("several questions are open: answer by id")
-	ErrNothingToResume = errors.New("no question is open")
-	ErrUnknownPause    = errors.New("no open question has this id")
-)
-
-// AnswerError: an answer does not have the type that the question wants.
-type AnswerError struct {
-	Pause  Pause
-	Answer json.RawMessage
-	Err    error
-}
-
-func (e *AnswerError) Error() string {
-	return fmt.Sprintf("resume: the answer %s to %s (node %q) does not fit: %v", e.Answer, e.Pause.Value, e.Pause.Node, e.Err)
-}
-
-func (e *AnswerError) Unwrap() error { return e.Err }
-
 // answer is a stored answer with the question it was given to.
 type answer struct {
 	Question json.RawMessage `json:"question"`
@@ -398,7 +320,7 @@ func (r *Run) resume(in *Resume) ([]checkpoint.Write, error) {
 		if i < 0 {
 			return fail(fmt.Errorf("%w: %s", ErrUnknownPause, id))
 		}
-		if err := r.open[i].accepts(given[id]); err != nil {
+		if err := fits(r.open[i], given[id]); err != nil {
 			return nil, &AnswerError{Pause: r.open[i], Answer: given[id], Err: err}
 		}
 		task := r.owner[id]
@@ -442,8 +364,8 @@ func sameJSON(a, b json.RawMessage) bool {
 	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
 }
 
-// accepts checks an answer against the question's schema.
-func (p Pause) accepts(raw json.RawMessage) error {
+// fits checks an answer against the schema of its question.
+func fits(p Pause, raw json.RawMessage) error {
 	if err := bounded.JSON(raw); err != nil {
 		return err
 	}

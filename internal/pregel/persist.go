@@ -8,7 +8,7 @@ import (
 
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/caught"
-	"github.com/treadle-go/treadle/internal/grow"
+	"github.com/treadle-go/treadle/reduce"
 )
 
 func (r *Run) saving() bool { return r.set.Saver != nil && r.set.Thread != "" }
@@ -152,7 +152,7 @@ func (r *Run) change(u *undoEntry) (checkpoint.Change, error) {
 		out.Drop = c.appender.Len(u.was.val)
 	default:
 		from = c.appender.Len(u.was.val)
-		if r, ok := c.appender.(grow.Rewriter); ok {
+		if r, ok := c.appender.(reduce.Rewriter); ok {
 			kept := r.Kept(u.was.val, now.val)
 			from, out.Drop = kept, from-kept
 		}

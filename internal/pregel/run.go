@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -382,9 +381,6 @@ func (r *Run) loop() error {
 		}
 	}
 }
-
-// ErrDrained: the run was asked to end early and did so between two steps.
-var ErrDrained = errors.New("drained: the run ended early, after a finished step; continue it later")
 
 func (r *Run) draining() bool {
 	select {

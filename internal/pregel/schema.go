@@ -11,7 +11,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/treadle-go/treadle/internal/grow"
+	"github.com/treadle-go/treadle/reduce"
 )
 
 // Names with a meaning of their own.
@@ -23,26 +23,6 @@ const (
 	// overwriteKey marks an overwrite in JSON: {"__overwrite__": value}.
 	overwriteKey = "__overwrite__"
 )
-
-// A BuildError is one thing wrong with a graph under construction.
-type BuildError struct {
-	Graph string
-	Node  string // where there is one
-	Field string // where there is one
-	Msg   string
-}
-
-func (e *BuildError) Error() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "graph %q", e.Graph)
-	if e.Node != "" {
-		fmt.Fprintf(&b, ": node %q", e.Node)
-	}
-	if e.Field != "" {
-		fmt.Fprintf(&b, ": field %s", e.Field)
-	}
-	return b.String() + ": " + e.Msg
-}
 
 // policy is how long a channel's value lives.
 type policy uint8
@@ -59,15 +39,15 @@ type channel struct {
 	name    string // the Go name, by which structs are matched
 	wire    string // the JSON name
 	typ     reflect.Type
-	upd     reflect.Type // what updates hold; typ unless a reducer says otherwise
-	reducer grow.Reducer // nil: the last value wins
+	upd     reflect.Type   // what updates hold; typ unless a reducer says otherwise
+	reducer reduce.Reducer // nil: the last value wins
 	policy  policy
 	private bool   // not part of the state type
 	was     string // an older wire name
 	checks  bool   // typ has Validate() error
 
-	appender grow.Appender // reducer, if it is one
-	initial  any           // with hasInit: the value of a fresh thread
+	appender reduce.Appender // reducer, if it is one
+	initial  any             // with hasInit: the value of a fresh thread
 	hasInit  bool
 }
 
@@ -219,7 +199,7 @@ func (s *Schema) fail(node, field, format string, args ...any) {
 var (
 	errorType      = reflect.TypeFor[error]()
 	validatorType  = reflect.TypeFor[interface{ Validate() error }]()
-	fastReduceType = reflect.TypeFor[interface{ Reducer() grow.Reducer }]()
+	fastReduceType = reflect.TypeFor[interface{ Reducer() reduce.Reducer }]()
 )
 
 // validates reports whether t has a method Validate() error, with a value or a
@@ -230,7 +210,7 @@ func validates(t reflect.Type) bool {
 
 // reducerOf finds how values of type t merge: a Reducer method (the types of
 // this module), a Reduce method (everybody else's), or not at all.
-func reducerOf(t reflect.Type) (upd reflect.Type, r grow.Reducer, err error) {
+func reducerOf(t reflect.Type) (upd reflect.Type, r reduce.Reducer, err error) {
 	if t.Kind() == reflect.Interface {
 		return t, nil, nil
 	}
@@ -250,7 +230,7 @@ func reducerOf(t reflect.Type) (upd reflect.Type, r grow.Reducer, err error) {
 	}
 	upd = ft.In(1)
 	if t.Implements(fastReduceType) {
-		return upd, reflect.Zero(t).Interface().(interface{ Reducer() grow.Reducer }).Reducer(), nil
+		return upd, reflect.Zero(t).Interface().(interface{ Reducer() reduce.Reducer }).Reducer(), nil
 	}
 	return upd, methodReducer{t: t, method: m.Index, upd: upd, fails: ft.NumOut() == 2}, nil
 }
@@ -297,7 +277,7 @@ func (s *Schema) declare(node string, f field, private bool) *channel {
 	if elem, ok := s.words.Overwrite(typ); ok {
 		typ = elem
 	}
-	upd, red, err := typ, grow.Reducer(nil), error(nil)
+	upd, red, err := typ, reduce.Reducer(nil), error(nil)
 	if !s.workflow {
 		upd, red, err = reducerOf(typ)
 	}
@@ -323,7 +303,7 @@ func (s *Schema) declare(node string, f field, private bool) *channel {
 
 func (s *Schema) add(c *channel) {
 	c.id = len(s.channels)
-	c.appender, _ = c.reducer.(grow.Appender)
+	c.appender, _ = c.reducer.(reduce.Appender)
 	c.checks = validates(c.typ)
 	s.channels = append(s.channels, c)
 	s.byName[c.name] = c

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/treadle-go/treadle/internal/draw"
+	"github.com/treadle-go/treadle/draw"
 )
 
 // Shape is the graph as a drawing shows it. Edges that always fire are plain;

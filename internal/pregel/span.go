@@ -240,7 +240,7 @@ func (s *scope) Begin(ctx context.Context, call observe.Call) (context.Context, 
 		}
 		w.call.NoStream = w.call.NoStream || outer.call.NoStream
 	}
-	w.call.NoStream = w.call.NoStream || slices.Contains(w.info.Tags, "nostream")
+	w.call.NoStream = w.call.NoStream || slices.Contains(w.info.Tags, TagNoStream)
 	w.span = up.child(string(call.Kind), call.Name, w.info.Tags, w.info.Metadata)
 	w.report("start", func(ev *Span) { ev.Input = call.Input })
 	return context.WithValue(ctx, watchKey{}, w), w

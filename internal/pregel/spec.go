@@ -104,16 +104,6 @@ type HandlerSpec struct {
 	Call    func(ctx context.Context, in any, failure *NodeError) (any, error)
 }
 
-// RetryPolicy says when and how often a failed node is tried again.
-type RetryPolicy struct {
-	Initial  time.Duration
-	Factor   float64
-	Max      time.Duration
-	Attempts int
-	NoJitter bool
-	On       func(error) bool
-}
-
 // Timeout bounds one attempt of a node.
 type Timeout struct {
 	Run           time.Duration // from its start

@@ -7,8 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"math"
-	"math/rand/v2"
 	"reflect"
 	"slices"
 	"strconv"
@@ -596,7 +594,7 @@ func (n *node) retryAfter(err error, attempt int) (wait time.Duration, again boo
 		}
 	}()
 	for i := range n.Retry {
-		if p := n.Retry[i].withDefaults(); p.On(err) {
+		if p := n.Retry[i]; p.Retryable(err) {
 			wait, again = p.Wait(attempt)
 			return wait, again, err
 		}
@@ -610,66 +608,6 @@ type undecidedError struct{ err, failure error }
 func (e *undecidedError) Error() string { return fmt.Sprintf("%v (asked about: %v)", e.err, e.failure) }
 
 func (e *undecidedError) Unwrap() []error { return []error{e.err, e.failure} }
-
-// Wait says how long to wait after a failed attempt, counted from 1, and whether
-// there is another one.
-func (p RetryPolicy) Wait(attempt int) (time.Duration, bool) {
-	p = p.withDefaults()
-	if attempt >= p.Attempts {
-		return 0, false
-	}
-	wait := math.Min(float64(p.Max), float64(p.Initial)*math.Pow(p.Factor, float64(attempt-1)))
-	if !p.NoJitter {
-		wait += rand.Float64() * float64(time.Second)
-	}
-	return time.Duration(wait), true
-}
-
-func (p RetryPolicy) withDefaults() RetryPolicy {
-	if p.Initial == 0 {
-		p.Initial = 500 * time.Millisecond
-	}
-	if p.Factor == 0 {
-		p.Factor = 2
-	}
-	if p.Max == 0 {
-		p.Max = 128 * time.Second
-	}
-	if p.Attempts == 0 {
-		p.Attempts = 3
-	}
-	if p.On == nil {
-		p.On = Transient
-	}
-	return p
-}
-
-// Transient is the default retry predicate: errors of the network, timeouts,
-// HTTP 429 and 5xx, and whatever says of itself that it is temporary.
-func Transient(err error) bool {
-	if errors.Is(err, context.Canceled) {
-		return false
-	}
-	if e, ok := errors.AsType[interface {
-		error
-		Timeout() bool
-	}](err); ok && e.Timeout() {
-		return true
-	}
-	if e, ok := errors.AsType[interface {
-		error
-		Temporary() bool
-	}](err); ok && e.Temporary() {
-		return true
-	}
-	if e, ok := errors.AsType[interface {
-		error
-		StatusCode() int
-	}](err); ok {
-		return e.StatusCode() == 429 || e.StatusCode() >= 500
-	}
-	return isNetwork(err)
-}
 
 // sleep waits for d and reports false if ctx ended first.
 func sleep(ctx context.Context, d time.Duration) bool {

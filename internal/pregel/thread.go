@@ -265,12 +265,6 @@ func (p *Plan) History(ctx context.Context, set Settings, q Query) iter.Seq2[*Ch
 	}
 }
 
-// Edit is one update of a thread, made as if a node had written it.
-type Edit struct {
-	Values any    // what a node could return; nil writes nothing
-	As     string // the node; "" is inferred if there is no doubt
-}
-
 // InputNode is the name under which an edit is taken as an input of the graph.
 const InputNode = "__input__"
 

@@ -131,9 +131,9 @@ func (u *updatePlan) collect(s *Schema, o *outcome, val any) error {
 // another type: to take it for the new value would drop what was accumulated.
 func (s *Schema) notAnUpdate(f *writeField) error {
 	name := f.ch.name
-	how := fmt.Sprintf("leave it zero, or compile the graph with an input type whose field %s is %s (treadle.Compile); treadle.Initial gives starting values", name, f.ch.upd)
+	how := fmt.Sprintf("leave it zero, or compile the graph with an input type whose field %s is %s (treadle.Compile); Builder.Initial gives starting values", name, f.ch.upd)
 	if s.root {
-		how = fmt.Sprintf("compile the graph with the input type %s (treadle.Compile); treadle.Initial gives a starting value", f.ch.upd)
+		how = fmt.Sprintf("compile the graph with the input type %s (treadle.Compile); Builder.Initial gives a starting value", f.ch.upd)
 	}
 	return &UpdateError{Graph: s.graph, Field: f.ch.wire, Msg: fmt.Sprintf("the input has a value of the state, %s, and updates of this field are %s: %s", f.ch.typ, f.ch.upd, how)}
 }

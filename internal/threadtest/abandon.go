@@ -137,14 +137,14 @@ func abandonedLeft(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 			return err
 		}, []string{"worker id true questions 1", "worker id true questions 1", "last id false questions 0"}},
 		{"Input", kitChain("a", "b"), func(t *testing.T, _ *kitWorld, thread kitHandle) error {
-			_, err := thread().Update(t.Context(), kitN{3}, treadle.AsNode("__input__"))
+			_, err := thread().Update(t.Context(), kitN{3}, treadle.AsNode(treadle.InputNode))
 			return errors.Join(err, errKit)
 		}, []string{"__start__ id true questions 0"}},
 	} {
 		for _, d := range durabilities {
 			t.Run(c.name+d.name, func(t *testing.T) {
 				kitBothWays(t, open, c.build, func(t *testing.T, w *kitWorld, thread kitHandle) {
-					handle := func(opts ...treadle.Option) *kitThread { return thread(append(opts, d.opt)...) }
+					handle := func(opts ...treadle.RunOption) *kitThread { return thread(append(opts, d.opt)...) }
 					if err := c.start(t, w, handle); err == nil {
 						t.Fatal("the first run has nothing left to do")
 					}
@@ -222,7 +222,7 @@ func abandonedByEdit(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	kitBothWays(t, open, kitChain("a", "ask?"), func(t *testing.T, _ *kitWorld, thread kitHandle) {
 		_, err := thread().Run(t.Context(), kitState{})
 		kitAsked(t, err, "ask?")
-		kitUpdate(t, thread(), kitN{2}, treadle.AsNode("__input__"))
+		kitUpdate(t, thread(), kitN{2}, treadle.AsNode(treadle.InputNode))
 		lines, _ := abandonedIn(t, kitStateOf(t, thread()))
 		if diff := cmp.Diff([]string{"ask id true questions 1"}, lines); diff != "" {
 			t.Errorf("the metadata (-want +got):\n%s", diff)
@@ -266,7 +266,7 @@ func abandonedNested(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 // nothing on the wire, as LangGraph has none; the metadata is there.
 func abandonedWire(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	g := kitChain("ask?")(t, &kitWorld{}, open(t))
-	var thread treadle.AnyThread = g.Thread("t")
+	thread := g.Open("t")
 	_, err := thread.RunJSON(t.Context(), json.RawMessage(`{"n":1}`))
 	old := kitAsked(t, err, "ask?")
 	var events int

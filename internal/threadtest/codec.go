@@ -15,6 +15,8 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/reduce"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // Gzip is a codec of JSON that is compressed, for the suites.
@@ -106,10 +108,10 @@ func Codecs(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 
 type (
 	codecState struct {
-		Text string               `json:"text"`
-		Pad  string               `json:"pad"`
-		Log  treadle.List[string] `json:"log"`
-		Keep string               `json:"keep" treadle:"untracked"`
+		Text string              `json:"text"`
+		Pad  string              `json:"pad"`
+		Log  reduce.List[string] `json:"log"`
+		Keep string              `json:"keep" treadle:"untracked"`
 	}
 	codecWritten struct{ Text string }
 	codecSent    struct{ Text, Keep string }
@@ -152,14 +154,14 @@ func codecGraph(t *testing.T, saver checkpoint.Saver, codecs ...checkpoint.Codec
 }
 
 func codecEverything(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
-	want := codecState{Text: "secret written", Pad: "secret pad", Log: treadle.List[string]{"secret given", "secret say", "secret answer", "secret sent|not kept"}}
+	want := codecState{Text: "secret written", Pad: "secret pad", Log: reduce.List[string]{"secret given", "secret say", "secret answer", "secret sent|not kept"}}
 	for _, codec := range []checkpoint.Codec{Gzip{}, codecBits{}} {
 		t.Run(codec.Name(), func(t *testing.T) {
 			tape := &goldenTape{Memory: checkpoint.NewMemory()}
 			saver := open(t)
 			for _, s := range []checkpoint.Saver{tape, saver} {
 				th := codecGraph(t, s, codec)
-				_, err := th.Run(t.Context(), codecState{Pad: "secret pad", Log: treadle.List[string]{"secret given"}, Keep: "not kept"})
+				_, err := th.Run(t.Context(), codecState{Pad: "secret pad", Log: reduce.List[string]{"secret given"}, Keep: "not kept"})
 				kitAsked(t, err, "inner?")
 				th = codecGraph(t, s, codec)
 				out, err := th.Resume(t.Context(), "answer")
@@ -265,7 +267,7 @@ func codecNames(t *testing.T) {
 		treadle.AddNode(b, "a", func(context.Context, kitState) (kitLog, error) { return kitLog{}, nil })
 		b.Edge(treadle.Start, "a")
 		_, err := b.Compile(&treadle.Options{Saver: checkpoint.NewMemory(), Codecs: codecs})
-		if _, ok := errors.AsType[*treadle.BuildError](err); !ok {
+		if _, ok := errors.AsType[*treadletype.BuildError](err); !ok {
 			t.Errorf("%s: %v, want a BuildError", name, err)
 		}
 	}
@@ -283,9 +285,9 @@ type codecNest []codecNest
 
 func codecLimits(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	type state struct {
-		Tree codecNest               `json:"tree"`
-		List treadle.List[codecNest] `json:"list"`
-		Text string                  `json:"text"`
+		Tree codecNest              `json:"tree"`
+		List reduce.List[codecNest] `json:"list"`
+		Text string                 `json:"text"`
 	}
 	deep := func(n int) codecNest {
 		out := codecNest{}
@@ -303,13 +305,13 @@ func codecLimits(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	}{
 		{"the deepest", nil, state{Tree: deep(9900)}, nil},
 		{"too deep to be read again", nil, state{Tree: deep(9901)}, &checkpoint.LimitError{Field: "tree", Depth: true, Limit: 9900, Got: 9901}},
-		{"too deep in a list", nil, state{List: treadle.List[codecNest]{deep(9901)}}, &checkpoint.LimitError{Field: "list", Depth: true, Limit: 9900, Got: 9901}},
+		{"too deep in a list", nil, state{List: reduce.List[codecNest]{deep(9901)}}, &checkpoint.LimitError{Field: "list", Depth: true, Limit: 9900, Got: 9901}},
 		{"deep", small, state{Tree: deep(5)}, nil},
 		{"too deep", small, state{Tree: deep(6)}, &checkpoint.LimitError{Field: "tree", Depth: true, Limit: 5, Got: 6}},
 		{"brackets in a text", small, state{Text: `[[[[[[\"[[[[`}, nil},
 		{"long", small, state{Text: strings.Repeat("x", 48)}, nil},
 		{"too long", small, state{Text: strings.Repeat("x", 49)}, &checkpoint.LimitError{Field: "text", Limit: 50, Got: 51}},
-		{"a long list", small, state{List: slices.Repeat(treadle.List[codecNest]{deep(5)}, 100)}, nil},
+		{"a long list", small, state{List: slices.Repeat(reduce.List[codecNest]{deep(5)}, 100)}, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			saver := open(t)

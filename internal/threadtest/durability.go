@@ -12,6 +12,7 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // Durability is the suite of when steps are stored, of savers that fail and of
@@ -146,7 +147,7 @@ func durableExitFailure(t *testing.T, open func(t *testing.T) checkpoint.Saver) 
 	})
 	kitBothWays(t, open, kitChain("a", "b", "c"), func(t *testing.T, w *kitWorld, handle kitHandle) {
 		_, err := handle(treadle.Exit, treadle.StepLimit(1)).Run(t.Context(), kitState{})
-		if _, ok := errors.AsType[*treadle.StepLimitError](err); !ok {
+		if _, ok := errors.AsType[*treadletype.StepLimitError](err); !ok {
 			t.Fatal(err)
 		}
 		kitContinue(t, handle(treadle.Exit), "a", "b", "c")
@@ -173,13 +174,13 @@ func durableExitNested(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	for _, c := range []struct {
 		name string
 		keep []treadle.NodeOption
-		opts []treadle.Option
+		opts []treadle.RunOption
 		want int // of the root 5, of the middle 5, of the leaf 4
 	}{
 		{"SyncPerTask", nil, nil, 14},
-		{"ExitPerTask", nil, []treadle.Option{treadle.Exit}, 1},
-		{"AsyncPerTask", nil, []treadle.Option{treadle.Async}, 14},
-		{"ExitPerThread", []treadle.NodeOption{treadle.PerThread()}, []treadle.Option{treadle.Exit}, 3},
+		{"ExitPerTask", nil, []treadle.RunOption{treadle.Exit}, 1},
+		{"AsyncPerTask", nil, []treadle.RunOption{treadle.Async}, 14},
+		{"ExitPerThread", []treadle.NodeOption{treadle.PerThread()}, []treadle.RunOption{treadle.Exit}, 3},
 		{"SyncNoCheckpoints", []treadle.NodeOption{treadle.NoCheckpoints()}, nil, 5},
 	} {
 		kitRunAny(t, nestTower(3, []string{"i", "j"}, c.keep...)(t, &kitWorld{}, saver).Thread(c.name, c.opts...), kitState{})
@@ -370,7 +371,7 @@ func durableReadFaults(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	kitRun(t, thread, kitState{}, "a")
 	faulty.arm("list", 0, true)
 	n := 0
-	for snap, err := range thread.History(t.Context()) {
+	for snap, err := range thread.History(t.Context(), nil) {
 		if n++; n > 1 || snap != nil || !errors.Is(err, errKit) {
 			t.Errorf("history: %v, %v; want the saver's error alone", snap, err)
 		}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/reduce"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // Functional is the suite of workflows, tasks, futures and recorded effects.
@@ -132,12 +134,12 @@ func functionalTasks(t *testing.T, open opener) {
 func functionalNested(t *testing.T, open opener) {
 	build := func(saver checkpoint.Saver, c *askTally) (*treadle.Graph[[]int, []string], error) {
 		type numbers struct {
-			N treadle.List[string]
+			N reduce.List[string]
 		}
 		b := treadle.New[numbers]("adder")
 		treadle.AddNode(b, "add", func(_ context.Context, s numbers) (numbers2[string], error) {
 			c.add("add")
-			return numbers2[string]{N: treadle.List[string]{"+" + s.N[0]}}, nil
+			return numbers2[string]{N: reduce.List[string]{"+" + s.N[0]}}, nil
 		})
 		b.Edge(treadle.Start, "add")
 		g, err := b.Compile(nil)
@@ -159,7 +161,7 @@ func functionalNested(t *testing.T, open opener) {
 			if err != nil {
 				return nil, err
 			}
-			added, err := g.Run(ctx, numbers{N: treadle.List[string]{outs[0]}})
+			added, err := g.Run(ctx, numbers{N: reduce.List[string]{outs[0]}})
 			if err != nil {
 				return nil, err
 			}
@@ -187,7 +189,7 @@ func functionalNested(t *testing.T, open opener) {
 	})
 }
 
-type numbers2[T any] struct{ N treadle.List[T] }
+type numbers2[T any] struct{ N reduce.List[T] }
 
 func functionalStream(t *testing.T, open opener) {
 	build := workflow(func(c *askTally, ctx context.Context, in string) (string, error) {
@@ -274,7 +276,7 @@ func functionalBody(t *testing.T, open opener) {
 		askedStrings(t, err, "bar?")
 		askUnchanged(t, rig.saver, "an answer of another type", func() {
 			_, err := rig.thread().Resume(t.Context(), "B")
-			if bad, ok := errors.AsType[*treadle.AnswerError](err); !ok || string(bad.Answer) != `"B"` {
+			if bad, ok := errors.AsType[*treadletype.AnswerError](err); !ok || string(bad.Answer) != `"B"` {
 				t.Errorf("%v, want an AnswerError", err)
 			}
 		})

@@ -64,8 +64,8 @@ func functionalInputs(t *testing.T, open opener) {
 	}
 	build := workflow(func(_ *askTally, ctx context.Context, user string) (string, error) {
 		return treadle.NewTask("task", func(ctx context.Context, in request) (string, error) {
-			c, _ := treadle.ContextOf[string](ctx)
-			info := treadle.RunInfo(ctx)
+			c, _ := treadle.ContextFrom[string](ctx)
+			info := treadle.InfoFrom(ctx)
 			return fmt.Sprint(in.User, in.Thread, in.N, " in ", c, info.Thread, info.Node, info.Graph), nil
 		}).Run(ctx, request{User: user, Thread: "mine", N: []int{1, 2}})
 	})
@@ -190,7 +190,7 @@ func functionalIdentity(t *testing.T, open opener) {
 	fail := true
 	build := workflow(func(_ *askTally, ctx context.Context, _ int) (string, error) {
 		effect := treadle.NewTask("effect", func(ctx context.Context, n int) (string, error) {
-			info := treadle.RunInfo(ctx)
+			info := treadle.InfoFrom(ctx)
 			if info.TaskID == "" || info.IdempotencyKey == "" || info.Node != "effect" {
 				return "", fmt.Errorf("info %+v", info)
 			}

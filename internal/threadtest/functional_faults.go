@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 func functionalCaught(t *testing.T, open opener) {
@@ -170,8 +171,8 @@ func functionalOrder(t *testing.T, open opener) {
 		askedStrings(t, err, "q")
 		names = []string{"a", "c"}
 		_, err = rig.thread().Resume(t.Context(), "!")
-		order, ok := errors.AsType[*treadle.OrderError](err)
-		if !ok || *order != (treadle.OrderError{Call: 2, Recorded: "b", Made: "c"}) {
+		order, ok := errors.AsType[*treadletype.OrderError](err)
+		if !ok || *order != (treadletype.OrderError{Call: 2, Recorded: "b", Made: "c"}) {
 			t.Fatalf("%v, want an OrderError that names the call", err)
 		}
 		// With the old order it goes on, and the answer is there.
@@ -192,10 +193,10 @@ func functionalOutside(t *testing.T, _ opener) {
 	if _, err := treadle.Do(t.Context(), "x", func(context.Context) (int, error) { return 1, nil }); !errors.Is(err, treadle.ErrOutsideRun) {
 		t.Errorf("Do outside a run: %v, want ErrOutsideRun", err)
 	}
-	if _, ok := treadle.Previous[int](t.Context()); ok {
+	if _, ok := treadle.PreviousFrom[int](t.Context()); ok {
 		t.Error("a previous value outside a run")
 	}
-	if info := treadle.RunInfo(t.Context()); info.TaskID != "" || info.IdempotencyKey != "" {
+	if info := treadle.InfoFrom(t.Context()); info.TaskID != "" || info.IdempotencyKey != "" {
 		t.Errorf("info outside a run: %+v", info)
 	}
 }
@@ -203,7 +204,7 @@ func functionalOutside(t *testing.T, _ opener) {
 func functionalBad(t *testing.T, open opener) {
 	if _, err := treadle.NewWorkflow[int, int]("flow", nil, nil); err == nil {
 		t.Error("a workflow without a function compiles")
-	} else if _, ok := errors.AsType[*treadle.BuildError](err); !ok {
+	} else if _, ok := errors.AsType[*treadletype.BuildError](err); !ok {
 		t.Errorf("%v, want a BuildError", err)
 	}
 	if _, err := treadle.NewWorkflow("", func(context.Context, int) (int, error) { return 0, nil }, nil); err == nil {
@@ -242,7 +243,7 @@ func functionalWithoutSaver(t *testing.T, _ opener) {
 		if err != nil {
 			return "", err
 		}
-		if treadle.RunInfo(ctx).Attempt == 1 {
+		if treadle.InfoFrom(ctx).Attempt == 1 {
 			return "", errFlaky
 		}
 		return s, nil

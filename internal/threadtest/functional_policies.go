@@ -13,6 +13,7 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 func functionalCache(t *testing.T, open opener) {
@@ -85,7 +86,7 @@ func functionalRetry(t *testing.T, _ opener) {
 	retry := treadle.Retry(treadle.RetryPolicy{Initial: time.Second, NoJitter: true, Attempts: 3, On: func(err error) bool { return errors.Is(err, errFlaky) }})
 	build := workflow(func(c *askTally, ctx context.Context, fail int) (string, error) {
 		task := treadle.NewTask("task", func(ctx context.Context, _ int) (string, error) {
-			attempt := treadle.RunInfo(ctx).Attempt
+			attempt := treadle.InfoFrom(ctx).Attempt
 			c.add(fmt.Sprint("attempt ", attempt))
 			inner, err := treadle.Do(ctx, "inner", func(context.Context) (string, error) { c.add("inner"); return "i", nil })
 			if err != nil {
@@ -135,7 +136,7 @@ func functionalTimeout(t *testing.T, _ opener) {
 			return "", ctx.Err()
 		}, treadle.Timeout(time.Minute), treadle.Retry(treadle.RetryPolicy{Attempts: 2, NoJitter: true}))
 		_, err := slow.Run(ctx, 0)
-		late, ok := errors.AsType[*treadle.TimeoutError](err)
+		late, ok := errors.AsType[*treadletype.TimeoutError](err)
 		if !ok {
 			return "", fmt.Errorf("no timeout: %w", err)
 		}

@@ -9,12 +9,13 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 func functionalPrevious(t *testing.T, open opener) {
 	build := workflow(func(_ *askTally, ctx context.Context, in string) (string, error) {
-		prev, ok := treadle.Previous[string](ctx)
-		if _, other := treadle.Previous[int](ctx); other {
+		prev, ok := treadle.PreviousFrom[string](ctx)
+		if _, other := treadle.PreviousFrom[int](ctx); other {
 			return "", errors.New("a string is given as an int")
 		}
 		if in == "ask" {
@@ -51,7 +52,7 @@ func functionalPrevious(t *testing.T, open opener) {
 
 func functionalPreviousUpdate(t *testing.T, open opener) {
 	build := workflow(func(_ *askTally, ctx context.Context, in int) (int, error) {
-		prev, _ := treadle.Previous[int](ctx)
+		prev, _ := treadle.PreviousFrom[int](ctx)
 		return prev + in, nil
 	})
 	askBothWays(t, open, build, func(t *testing.T, rig *askRig[int, int]) {
@@ -73,7 +74,7 @@ func functionalPreviousUpdate(t *testing.T, open opener) {
 		askUnchanged(t, rig.saver, "an edit of another type", func() {
 			if _, err := rig.graph().Open("t").UpdateJSON(t.Context(), json.RawMessage(`"seven"`)); err == nil {
 				t.Error("a workflow of numbers takes a string")
-			} else if _, ok := errors.AsType[*treadle.UpdateError](err); !ok {
+			} else if _, ok := errors.AsType[*treadletype.UpdateError](err); !ok {
 				t.Errorf("%v, want an UpdateError", err)
 			}
 		})
@@ -86,7 +87,7 @@ func functionalFinal(t *testing.T, open opener) {
 	}
 	build := func(saver checkpoint.Saver, _ *askTally) (*treadle.Graph[int, string], error) {
 		return treadle.NewFinalWorkflow("flow", func(ctx context.Context, in int) (treadle.Final[string, *saved], error) {
-			prev, ok := treadle.Previous[*saved](ctx)
+			prev, ok := treadle.PreviousFrom[*saved](ctx)
 			if !ok || prev == nil {
 				prev = &saved{}
 			}

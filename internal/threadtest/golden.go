@@ -18,6 +18,7 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/reduce"
 )
 
 // A golden file is what a version of the engine told its saver, call by call,
@@ -63,16 +64,16 @@ func (g *goldenTape) PutWrites(ctx context.Context, at checkpoint.Key, fence uin
 
 type (
 	goldenState struct {
-		Title  string                   `json:"title"`
-		Count  int                      `json:"count"`
-		Done   bool                     `json:"done"`
-		When   time.Time                `json:"when"`
-		Plan   *goldenPlan              `json:"plan"`
-		Log    treadle.List[string]     `json:"log"`
-		Notes  treadle.List[goldenPlan] `json:"notes"`
-		Scores treadle.Map[string, int] `json:"scores"`
-		Total  treadle.Sum[int]         `json:"total"`
-		Brief  string                   `json:"brief" treadle:"ephemeral"`
+		Title  string                  `json:"title"`
+		Count  int                     `json:"count"`
+		Done   bool                    `json:"done"`
+		When   time.Time               `json:"when"`
+		Plan   *goldenPlan             `json:"plan"`
+		Log    reduce.List[string]     `json:"log"`
+		Notes  reduce.List[goldenPlan] `json:"notes"`
+		Scores reduce.Map[string, int] `json:"scores"`
+		Total  reduce.Sum[int]         `json:"total"`
+		Brief  string                  `json:"brief" treadle:"ephemeral"`
 	}
 	goldenPlan struct {
 		Goal  string         `json:"goal"`
@@ -85,27 +86,27 @@ type (
 		Count int
 		When  time.Time
 		Plan  *goldenPlan
-		Log   treadle.List[string]
+		Log   reduce.List[string]
 		Brief string
 		To    treadle.Goto
 	}
 	goldenJob  struct{ N int }
 	goldenWork struct {
-		Log    treadle.List[string]
-		Notes  treadle.List[goldenPlan]
-		Scores treadle.Map[string, int]
-		Total  treadle.Sum[int]
+		Log    reduce.List[string]
+		Notes  reduce.List[goldenPlan]
+		Scores reduce.Map[string, int]
+		Total  reduce.Sum[int]
 	}
 	goldenEnd struct {
 		Done bool
-		Log  treadle.List[string]
+		Log  reduce.List[string]
 	}
 	goldenInner struct {
-		Log    treadle.List[string] `json:"log"`
-		Doubts int                  `json:"doubts"`
+		Log    reduce.List[string] `json:"log"`
+		Doubts int                 `json:"doubts"`
 	}
 	goldenThought struct {
-		Log    treadle.List[string]
+		Log    reduce.List[string]
 		Doubts int
 	}
 )
@@ -132,7 +133,7 @@ func goldenGraph(t *testing.T, w *kitWorld, saver checkpoint.Saver) *treadle.Gra
 	}
 	inner := treadle.New[goldenInner]("inner")
 	treadle.AddNode(inner, "muse", func(ctx context.Context, _ goldenInner) (goldenThought, error) {
-		return goldenThought{treadle.List[string]{"muse"}, 3}, w.enter(ctx, "muse")
+		return goldenThought{reduce.List[string]{"muse"}, 3}, w.enter(ctx, "muse")
 	})
 	treadle.AddNode(inner, "doubt", say("doubt", true))
 	inner.Sequence(treadle.Start, "muse", "doubt")
@@ -144,7 +145,7 @@ func goldenGraph(t *testing.T, w *kitWorld, saver checkpoint.Saver) *treadle.Gra
 	treadle.AddNode(b, "plan", func(ctx context.Context, s goldenState) (goldenPlanned, error) {
 		out := goldenPlanned{Title: s.Title + "!", Count: s.Count + 1, When: time.Date(2024, 2, 29, 12, 30, 0, 5, time.FixedZone("", 3600)),
 			Plan: &goldenPlan{"goal", []int{1, 2}, &goldenPlan{Goal: "sub"}, map[int]string{7: "seven", -1: "é\x00"}},
-			Log:  treadle.List[string]{"plan"}, Brief: "brief"}
+			Log:  reduce.List[string]{"plan"}, Brief: "brief"}
 		for i := range 3 {
 			out.To = append(out.To, treadle.Send("work", goldenJob{i + 1})...)
 		}
@@ -160,14 +161,14 @@ func goldenGraph(t *testing.T, w *kitWorld, saver checkpoint.Saver) *treadle.Gra
 				return goldenWork{}, err
 			}
 		}
-		return goldenWork{treadle.List[string]{name}, treadle.List[goldenPlan]{{Goal: name}}, treadle.Map[string, int]{name: job.N}, treadle.SumOf(paid)}, w.enter(ctx, name)
+		return goldenWork{reduce.List[string]{name}, reduce.List[goldenPlan]{{Goal: name}}, reduce.Map[string, int]{name: job.N}, reduce.SumOf(paid)}, w.enter(ctx, name)
 	})
 	treadle.AddNode(b, "left", say("left", false))
 	treadle.AddNode(b, "right", say("right", true))
 	treadle.AddNode(b, "again", say("again", true))
 	treadle.AddGraph(b, "think", think)
 	treadle.AddNode(b, "end", func(ctx context.Context, _ goldenState) (goldenEnd, error) {
-		return goldenEnd{true, treadle.List[string]{"end"}}, w.enter(ctx, "end")
+		return goldenEnd{true, reduce.List[string]{"end"}}, w.enter(ctx, "end")
 	})
 	b.Sequence(treadle.Start, "plan", "left")
 	b.Sequence("plan", "right", "again")
@@ -232,7 +233,7 @@ func goldenRun(t *testing.T) []goldenOp {
 			w.fail("work3", errKit)
 		}
 		th := goldenGraph(t, w, tape).With(treadle.RunID("run-"+stop.name), treadle.MaxConcurrency(1), treadle.Metadata(map[string]any{"user": "ada"})).Thread(stop.name)
-		_, err := th.Run(t.Context(), goldenState{Title: "title", Notes: treadle.List[goldenPlan]{{Goal: "given"}}})
+		_, err := th.Run(t.Context(), goldenState{Title: "title", Notes: reduce.List[goldenPlan]{{Goal: "given"}}})
 		for _, a := range stop.answers {
 			_, err = th.Resume(t.Context(), a)
 		}
@@ -283,9 +284,9 @@ func GoldenGoesOn(t *testing.T, path string, open func(t *testing.T) checkpoint.
 	}
 	want := goldenState{Title: "title!", Count: 1, Done: true, When: time.Date(2024, 2, 29, 11, 30, 0, 5, time.UTC),
 		Plan:   &goldenPlan{"goal", []int{1, 2}, &goldenPlan{Goal: "sub"}, map[int]string{7: "seven", -1: "é\x00"}},
-		Log:    treadle.List[string]{"plan", "left", "right=1", "work1", "work2", "work3", "again=2", "muse", "doubt=3", "end"},
-		Notes:  treadle.List[goldenPlan]{{Goal: "given"}, {Goal: "work1"}, {Goal: "work2"}, {Goal: "work3"}},
-		Scores: treadle.Map[string, int]{"work1": 1, "work2": 2, "work3": 3}, Total: treadle.SumOf(23)}
+		Log:    reduce.List[string]{"plan", "left", "right=1", "work1", "work2", "work3", "again=2", "muse", "doubt=3", "end"},
+		Notes:  reduce.List[goldenPlan]{{Goal: "given"}, {Goal: "work1"}, {Goal: "work2"}, {Goal: "work3"}},
+		Scores: reduce.Map[string, int]{"work1": 1, "work2": 2, "work3": 3}, Total: reduce.SumOf(23)}
 	for _, stop := range goldenThreads {
 		t.Run(stop.name, func(t *testing.T) {
 			w := &kitWorld{}
@@ -297,7 +298,7 @@ func GoldenGoesOn(t *testing.T, path string, open func(t *testing.T) checkpoint.
 			if next := slices.Compact(slices.Sorted(slices.Values(snap.Next))); !slices.Equal(next, stop.next) {
 				t.Errorf("next is %q, want %q", next, stop.next)
 			}
-			for snap, err := range th.History(t.Context()) {
+			for snap, err := range th.History(t.Context(), nil) {
 				if err != nil {
 					t.Fatal(err)
 				}

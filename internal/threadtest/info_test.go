@@ -6,25 +6,26 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // What a node has started may outlive it: it is told of the node's own step, not of
 // those that the run has come to since.
 func TestRunInfoIsThatOfTheTask(t *testing.T) {
 	type state struct{ N int }
-	var before treadle.Info
-	next, after := make(chan struct{}), make(chan treadle.Info)
+	var before treadletype.Info
+	next, after := make(chan struct{}), make(chan treadletype.Info)
 	b := treadle.New[state]("info")
 	treadle.AddNode(b, "a", func(ctx context.Context, _ state) (state, error) {
-		before = treadle.RunInfo(ctx)
+		before = treadle.InfoFrom(ctx)
 		go func() {
 			<-next
-			after <- treadle.RunInfo(ctx)
+			after <- treadle.InfoFrom(ctx)
 		}()
 		return state{1}, nil
 	})
 	treadle.AddNode(b, "b", func(ctx context.Context, _ state) (state, error) {
-		if now := treadle.RunInfo(ctx); now.CheckpointID == before.CheckpointID {
+		if now := treadle.InfoFrom(ctx); now.CheckpointID == before.CheckpointID {
 			t.Error("the step of b began from the checkpoint that a began from")
 		}
 		close(next)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // Interrupts is the suite of questions that nodes ask and of breakpoints.
@@ -153,7 +154,7 @@ func interruptAsk(t *testing.T, open opener) {
 		}
 		rig.tally.want(t, "draft", "review")
 		snap := askNext(t, rig, "review")
-		if diff := cmp.Diff([]treadle.Pause{pause}, snap.Pauses); diff != "" {
+		if diff := cmp.Diff([]treadletype.Pause{pause}, snap.Pauses); diff != "" {
 			t.Errorf("the state's questions (-error +state):\n%s", diff)
 		}
 		if len(snap.Tasks) != 1 || !cmp.Equal(snap.Tasks[0].Pauses, snap.Pauses) {
@@ -174,7 +175,7 @@ func interruptAsk(t *testing.T, open opener) {
 		if snap := askNext(t, rig); len(snap.Pauses) > 0 {
 			t.Errorf("questions of a run that has ended: %v", snap.Pauses)
 		}
-		for snap, err := range rig.thread().History(t.Context()) {
+		for snap, err := range rig.thread().History(t.Context(), nil) {
 			if err != nil || len(snap.Pauses) > 0 {
 				t.Errorf("step %d has open questions %v, %v", snap.Step, snap.Pauses, err)
 			}
@@ -235,11 +236,11 @@ func interruptChecked(t *testing.T, open opener) {
 			{"no JSON", treadle.Answers{ps[0].ID: func() {}}, new(json.UnsupportedTypeError)},
 		} {
 			askUnchanged(t, rig.saver, c.name, func() {
-				_, err := rig.thread().Resume(t.Context(), c.answer, treadle.Also(askNote{"no"}))
+				_, err := rig.thread().Resume(t.Context(), c.answer, treadle.WithUpdate(askNote{"no"}))
 				switch want := c.want.(type) { //nolint:errorlint // the table's own, which nothing wraps
 				case nil:
-					bad, ok := errors.AsType[*treadle.AnswerError](err)
-					if !ok || !slices.ContainsFunc(ps, func(p treadle.Pause) bool { return p.ID == bad.Pause.ID }) || bad.Err == nil {
+					bad, ok := errors.AsType[*treadletype.AnswerError](err)
+					if !ok || !slices.ContainsFunc(ps, func(p treadletype.Pause) bool { return p.ID == bad.Pause.ID }) || bad.Err == nil {
 						t.Errorf("%s: %v, want an AnswerError that names the question", c.name, err)
 					}
 				case *json.UnsupportedTypeError:
@@ -260,13 +261,13 @@ func interruptChecked(t *testing.T, open opener) {
 		}
 		// An update that does not fit is refused together with good answers.
 		askUnchanged(t, rig.saver, "a bad update", func() {
-			if _, err := rig.thread().Resume(t.Context(), treadle.Answers{ps[0].ID: good}, treadle.Also(treadle.Update{"nope": 1})); err == nil {
+			if _, err := rig.thread().Resume(t.Context(), treadle.Answers{ps[0].ID: good}, treadle.WithUpdate(treadle.Update{"nope": 1})); err == nil {
 				t.Error("an update of an unknown field is accepted")
-			} else if u, ok := errors.AsType[*treadle.UpdateError](err); !ok || u.Field != "nope" {
+			} else if u, ok := errors.AsType[*treadletype.UpdateError](err); !ok || u.Field != "nope" {
 				t.Errorf("%v, want an UpdateError of nope", err)
 			}
-			_, err := rig.thread().Resume(t.Context(), treadle.Answers{ps[0].ID: good}, treadle.Also(treadle.Command[askNote]{Goto: treadle.To("nowhere")}))
-			if to, ok := errors.AsType[*treadle.GotoError](err); !ok || to.To != "nowhere" {
+			_, err := rig.thread().Resume(t.Context(), treadle.Answers{ps[0].ID: good}, treadle.WithUpdate(treadle.Command[askNote]{Goto: treadle.To("nowhere")}))
+			if to, ok := errors.AsType[*treadletype.GotoError](err); !ok || to.To != "nowhere" {
 				t.Errorf("%v, want a GotoError", err)
 			}
 		})
@@ -289,8 +290,8 @@ func interruptChecked(t *testing.T, open opener) {
 func interruptAccepts(t *testing.T, open opener) {
 	pick := doing("pick", func(_ *askTally, ctx context.Context, _ askState) (askLog, error) {
 		two := 2
-		picked, err := treadle.Interrupt[[]string](ctx, "pick two", treadle.Accept(&jsonschema.Schema{
-			Type: "array", MinItems: &two, MaxItems: &two, Items: &jsonschema.Schema{Enum: []any{"a", "b", "c"}}}))
+		picked, err := treadle.Interrupt[[]string](ctx, treadle.Question{Value: "pick two", Schema: &jsonschema.Schema{
+			Type: "array", MinItems: &two, MaxItems: &two, Items: &jsonschema.Schema{Enum: []any{"a", "b", "c"}}}})
 		if err != nil {
 			return askLog{}, err
 		}
@@ -302,7 +303,7 @@ func interruptAccepts(t *testing.T, open opener) {
 		for _, bad := range []any{[]string{"a"}, []string{"a", "x"}, "a", nil} {
 			askUnchanged(t, rig.saver, fmt.Sprint(bad), func() {
 				_, err := rig.thread().Resume(t.Context(), bad)
-				if _, ok := errors.AsType[*treadle.AnswerError](err); !ok {
+				if _, ok := errors.AsType[*treadletype.AnswerError](err); !ok {
 					t.Errorf("the answer %v: %v, want an AnswerError", bad, err)
 				}
 			})
@@ -311,12 +312,12 @@ func interruptAccepts(t *testing.T, open opener) {
 		askEnded(t, out, err, "c", "a")
 	})
 	broken := doing("broken", func(_ *askTally, ctx context.Context, _ askState) (askLog, error) {
-		_, err := treadle.Interrupt[string](ctx, "?", treadle.Accept(&jsonschema.Schema{Pattern: "("}))
+		_, err := treadle.Interrupt[string](ctx, treadle.Question{Value: "?", Schema: &jsonschema.Schema{Pattern: "("}})
 		return askLog{}, err
 	})
 	askBothWays(t, open, askChain(broken), func(t *testing.T, rig *askRig[askState, askState]) {
 		_, err := rig.thread().Run(t.Context(), askState{})
-		if err == nil || !strings.Contains(err.Error(), "the schema given with Accept") {
+		if err == nil || !strings.Contains(err.Error(), "the schema of the question") {
 			t.Errorf("a schema that is none: %v", err)
 		}
 	})

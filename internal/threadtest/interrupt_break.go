@@ -12,6 +12,8 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/reduce"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // Breakpoints is the suite of static breakpoints: before and after nodes, at
@@ -60,7 +62,7 @@ func breakBoth(t *testing.T, open opener) {
 		{"the last", nil, []string{"c"}, [][2][]string{{nil, {"c"}}}},
 	} {
 		for _, perRun := range []bool{false, true} {
-			build, opts := chain, []treadle.Option{treadle.Before(c.before...), treadle.After(c.after...)}
+			build, opts := chain, []treadle.RunOption{treadle.Before(c.before...), treadle.After(c.after...)}
 			if !perRun {
 				opts = nil
 				build = func(saver checkpoint.Saver, tally *askTally) (*treadle.Graph[askState, askState], error) {
@@ -92,7 +94,7 @@ func breakBoth(t *testing.T, open opener) {
 
 func breakAll(t *testing.T, open opener) {
 	askBothWays(t, open, askChain(plain("a"), plain("b")), func(t *testing.T, rig *askRig[askState, askState]) {
-		every := []treadle.Option{treadle.Before("*"), treadle.After("*")}
+		every := []treadle.RunOption{treadle.Before("*"), treadle.After("*")}
 		var lines []string
 		for ev, err := range rig.thread(every...).Stream(t.Context(), askState{}) {
 			if err != nil {
@@ -134,13 +136,13 @@ func breakSilent(t *testing.T, open opener) {
 	for _, durable := range []treadle.Durability{treadle.Sync, treadle.Async, treadle.Exit} {
 		t.Run(fmt.Sprint(durable), func(t *testing.T) {
 			askBothWays(t, open, askChain(silent("step_1"), silent("step_2"), silent("step_3")), func(t *testing.T, rig *askRig[askState, askState]) {
-				opts := []treadle.Option{treadle.After("*"), durable}
+				opts := []treadle.RunOption{treadle.After("*"), durable}
 				_, err := rig.thread(opts...).Run(t.Context(), askState{Note: "x"})
 				for i, next := range [][]string{{"step_2"}, {"step_3"}, {}} {
 					askStopped(t, err, nil, []string{fmt.Sprint("step_", i+1)})
 					askNext(t, rig, next...)
 					n := 0
-					for _, err := range rig.thread().History(t.Context()) {
+					for _, err := range rig.thread().History(t.Context(), nil) {
 						if err != nil {
 							t.Fatal(err)
 						}
@@ -170,7 +172,7 @@ func breakUnknown(t *testing.T, open opener) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, opts := range [][]treadle.Option{
+	for _, opts := range [][]treadle.RunOption{
 		{treadle.Before("c")}, {treadle.After("c")}, {treadle.Before("c"), treadle.After("*")}, {treadle.Before("*"), treadle.After("c")},
 		{treadle.Before("a", "c")}, {treadle.Before(treadle.Start)},
 	} {
@@ -186,7 +188,7 @@ func breakUnknown(t *testing.T, open opener) {
 	treadle.AddNode(b, "a", askPlain(&askTally{}, "a"))
 	b.Edge(treadle.Start, "a")
 	_, err = b.Compile(askOptions(saver, []string{"x"}, []string{"*", "y"}))
-	if problem, ok := errors.AsType[*treadle.BuildError](err); !ok || !strings.Contains(err.Error(), `"x"`) || !strings.Contains(err.Error(), `"y"`) {
+	if problem, ok := errors.AsType[*treadletype.BuildError](err); !ok || !strings.Contains(err.Error(), `"x"`) || !strings.Contains(err.Error(), `"y"`) {
 		t.Errorf("compiled with breakpoints at unknown nodes: %v, %v", problem, err)
 	}
 }
@@ -233,9 +235,9 @@ func breakGoto(t *testing.T, open opener) {
 		return b.Compile(askOptions(saver, []string{"node-1"}, nil))
 	}
 	askBothWays(t, open, build, func(t *testing.T, rig *askRig[askState, askState]) {
-		_, err := rig.thread().Run(t.Context(), askState{Log: treadle.List[string]{"abc"}})
+		_, err := rig.thread().Run(t.Context(), askState{Log: reduce.List[string]{"abc"}})
 		askStopped(t, err, []string{"node-1"}, nil)
-		out, err := rig.thread().Continue(t.Context(), treadle.Also(treadle.Command[askNote]{Goto: treadle.To("node-2")}))
+		out, err := rig.thread().Continue(t.Context(), treadle.WithUpdate(treadle.Command[askNote]{Goto: treadle.To("node-2")}))
 		askEnded(t, out, err, "abc", "node-1", "node-2", "node-2")
 	})
 }
@@ -432,13 +434,13 @@ func breakNestedParallel(t *testing.T, open opener) {
 	}
 	for _, c := range []struct {
 		name  string
-		opts  []treadle.Option
+		opts  []treadle.RunOption
 		first [2][]string // where it stops before the graph begins
 		last  [2][]string // and after it has ended
 	}{
 		{"alone", nil, [2][]string{}, [2][]string{}},
-		{"with one before the sibling", []treadle.Option{treadle.Before("beside")}, [2][]string{{"beside"}, nil}, [2][]string{}},
-		{"with one after the sibling", []treadle.Option{treadle.After("beside")}, [2][]string{}, [2][]string{nil, {"beside"}}},
+		{"with one before the sibling", []treadle.RunOption{treadle.Before("beside")}, [2][]string{{"beside"}, nil}, [2][]string{}},
+		{"with one after the sibling", []treadle.RunOption{treadle.After("beside")}, [2][]string{}, [2][]string{nil, {"beside"}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			askBothWays(t, open, build, func(t *testing.T, rig *askRig[askState, askState]) {

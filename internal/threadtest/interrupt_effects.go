@@ -59,7 +59,7 @@ func interruptEffects(t *testing.T, open opener) {
 func interruptIdentity(t *testing.T, open opener) {
 	var seen []string // task id and idempotency key at each run
 	note := func(ctx context.Context, what string) {
-		info := treadle.RunInfo(ctx)
+		info := treadle.InfoFrom(ctx)
 		seen = append(seen, what+" "+info.TaskID+" "+info.IdempotencyKey)
 	}
 	errFlaky := errors.New("flaky")

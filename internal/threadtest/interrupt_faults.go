@@ -13,6 +13,7 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 func interruptSwallowed(t *testing.T, open opener) {
@@ -52,7 +53,7 @@ func interruptSwallowed(t *testing.T, open opener) {
 			}))
 			rig := &askRig[askState, askState]{t: t, saver: open(t), tally: &askTally{}, build: build}
 			_, err := rig.thread().Run(t.Context(), askState{})
-			swallowed, ok := errors.AsType[*treadle.SwallowedInterruptError](err)
+			swallowed, ok := errors.AsType[*treadletype.SwallowedInterruptError](err)
 			if !ok {
 				t.Fatalf("%v, want a SwallowedInterruptError", err)
 			}
@@ -114,7 +115,7 @@ func interruptChanged(t *testing.T, open opener) {
 				question = "new"
 				out, err := rig.thread().Resume(t.Context(), "B")
 				if strict {
-					changed, ok := errors.AsType[*treadle.InterruptChangedError](err)
+					changed, ok := errors.AsType[*treadletype.InterruptChangedError](err)
 					if !ok || changed.Node != "n" || string(changed.Answered) != `"old"` || string(changed.Asked) != `"new"` {
 						t.Fatalf("%v, want an InterruptChangedError with both questions", err)
 					}
@@ -201,7 +202,7 @@ func interruptHandlers(t *testing.T, open opener) {
 			})))
 		rig := &askRig[askState, askState]{t: t, saver: open(t), tally: &askTally{}, build: build}
 		_, err := rig.thread().Run(t.Context(), askState{})
-		swallowed, ok := errors.AsType[*treadle.SwallowedInterruptError](err)
+		swallowed, ok := errors.AsType[*treadletype.SwallowedInterruptError](err)
 		if !ok {
 			t.Fatalf("%v, want a SwallowedInterruptError", err)
 		}
@@ -242,7 +243,7 @@ func interruptRetry(t *testing.T, open opener) {
 	errFlaky := errors.New("flaky")
 	retry := treadle.Retry(treadle.RetryPolicy{Initial: 1, NoJitter: true, Attempts: 3, On: func(err error) bool { return errors.Is(err, errFlaky) }})
 	build := askChain(doing("n", func(c *askTally, ctx context.Context, _ askState) (askLog, error) {
-		attempt := treadle.RunInfo(ctx).Attempt
+		attempt := treadle.InfoFrom(ctx).Attempt
 		c.add(fmt.Sprint("attempt ", attempt))
 		one, err := treadle.Interrupt[string](ctx, "one?")
 		if err != nil {
@@ -303,12 +304,12 @@ func interruptCancelled(t *testing.T, open opener) {
 // The clock is the test's own, so this is on memory; see the functional suite.
 func interruptTimed(t *testing.T, _ opener) {
 	build := askChain(doing("n", func(c *askTally, ctx context.Context, _ askState) (askLog, error) {
-		attempt := treadle.RunInfo(ctx).Attempt
+		attempt := treadle.InfoFrom(ctx).Attempt
 		c.add(fmt.Sprint("attempt ", attempt))
 		if attempt == 1 {
 			<-ctx.Done()
 			// Too late: it is the next attempt that asks.
-			if _, err := treadle.Interrupt[string](ctx, "late?"); !errors.As(err, new(*treadle.TimeoutError)) {
+			if _, err := treadle.Interrupt[string](ctx, "late?"); !errors.As(err, new(*treadletype.TimeoutError)) {
 				c.add(fmt.Sprintf("asked late: %v", err))
 			}
 			return askLog{}, ctx.Err()

@@ -26,7 +26,7 @@ func interruptAlso(t *testing.T, open opener) {
 		_, err := rig.thread().Run(t.Context(), askState{Note: "old"})
 		askedStrings(t, err, "a?")
 		task := askNext(t, rig, "ask").Tasks[0].ID
-		out, err := rig.thread().Resume(t.Context(), "A", treadle.Also(askNote{"new"}))
+		out, err := rig.thread().Resume(t.Context(), "A", treadle.WithUpdate(askNote{"new"}))
 		first := askedStrings(t, err, "b?")
 		if out.Note != "new" {
 			t.Errorf("note %q", out.Note)
@@ -36,7 +36,7 @@ func interruptAlso(t *testing.T, open opener) {
 			t.Errorf("after the update: task %s, values %s, source %v", snap.Tasks[0].ID, snap.Values, snap.Source)
 		}
 		// An update alone leaves the question open.
-		_, err = rig.thread().Continue(t.Context(), treadle.Also(treadle.Update{"note": "newer", "log": []string{"edit"}}))
+		_, err = rig.thread().Continue(t.Context(), treadle.WithUpdate(treadle.Update{"note": "newer", "log": []string{"edit"}}))
 		again := askedStrings(t, err, "b?")
 		if again[0].ID != first[0].ID {
 			t.Error("an update changed the question's id")
@@ -47,7 +47,7 @@ func interruptAlso(t *testing.T, open opener) {
 	})
 	t.Run("a fresh thread", func(t *testing.T) {
 		rig := &askRig[askState, askState]{t: t, saver: open(t), tally: &askTally{}, build: build}
-		if _, err := rig.thread().Continue(t.Context(), treadle.Also(askNote{"x"})); !errors.Is(err, treadle.ErrNothingToContinue) {
+		if _, err := rig.thread().Continue(t.Context(), treadle.WithUpdate(askNote{"x"})); !errors.Is(err, treadle.ErrNothingToContinue) {
 			t.Errorf("%v, want ErrNothingToContinue", err)
 		}
 		if d := askDump(t, rig.saver); d != "" {
@@ -68,7 +68,7 @@ func interruptGoto(t *testing.T, open opener) {
 	askBothWays(t, open, build, func(t *testing.T, rig *askRig[askState, askState]) {
 		_, err := rig.thread().Run(t.Context(), askState{})
 		askedStrings(t, err, "ask?")
-		out, err := rig.thread().Resume(t.Context(), "A", treadle.Also(treadle.Command[askNote]{Update: &askNote{"n"}, Goto: treadle.To("extra")}))
+		out, err := rig.thread().Resume(t.Context(), "A", treadle.WithUpdate(treadle.Command[askNote]{Update: &askNote{"n"}, Goto: treadle.To("extra")}))
 		askEnded(t, out, err, "ask=A", "extra")
 		if out.Note != "n" {
 			t.Errorf("note %q", out.Note)

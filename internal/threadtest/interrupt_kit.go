@@ -14,17 +14,19 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/reduce"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // askState is the state of most graphs of the interrupt suite.
 type askState struct {
-	Log  treadle.List[string] `json:"log"`
-	Note string               `json:"note"`
+	Log  reduce.List[string] `json:"log"`
+	Note string              `json:"note"`
 }
 
 // What nodes of such graphs write.
 type (
-	askLog  struct{ Log treadle.List[string] }
+	askLog  struct{ Log reduce.List[string] }
 	askNote struct{ Note string }
 )
 
@@ -93,13 +95,13 @@ func (r *askRig[In, Out]) graph() *treadle.Graph[In, Out] {
 	return g
 }
 
-func (r *askRig[In, Out]) thread(opts ...treadle.Option) *treadle.Thread[In, Out] {
+func (r *askRig[In, Out]) thread(opts ...treadle.RunOption) *treadle.Thread[In, Out] {
 	r.t.Helper()
 	return r.graph().Thread("t", opts...)
 }
 
 // asked checks that a run waits with exactly these questions, in order.
-func askedStrings(t *testing.T, err error, want ...string) []treadle.Pause {
+func askedStrings(t *testing.T, err error, want ...string) []treadletype.Pause {
 	t.Helper()
 	p, ok := errors.AsType[*treadle.InterruptError](err)
 	if !ok {
@@ -136,7 +138,7 @@ func askedAny(t *testing.T, err error, want ...string) map[string]string {
 	return ids
 }
 
-func askQuestions(t *testing.T, pauses []treadle.Pause, want ...string) []treadle.Pause {
+func askQuestions(t *testing.T, pauses []treadletype.Pause, want ...string) []treadletype.Pause {
 	t.Helper()
 	got := []string{}
 	for _, p := range pauses {

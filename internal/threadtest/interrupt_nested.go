@@ -8,6 +8,7 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/reduce"
 )
 
 // askNest puts a graph into graphs of their own, depth levels down.
@@ -102,7 +103,7 @@ func interruptCalledGraph(t *testing.T, open opener) {
 		b := treadle.New[askState]("outer")
 		treadle.AddNode(b, "call", func(ctx context.Context, _ askState) (askLog, error) {
 			c.add("call")
-			out, err := g.Run(ctx, askState{Log: treadle.List[string]{"in"}})
+			out, err := g.Run(ctx, askState{Log: reduce.List[string]{"in"}})
 			if err != nil {
 				return askLog{}, err
 			}

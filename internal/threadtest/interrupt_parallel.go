@@ -298,7 +298,7 @@ func interruptSendDedupe(t *testing.T, open opener) {
 		askEnded(t, out, err, "1", "2!", "3", "end")
 		rig.tally.want(t, "work 2", "end")
 		steps := []string{}
-		for snap, err := range rig.thread().History(t.Context()) {
+		for snap, err := range rig.thread().History(t.Context(), nil) {
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -64,7 +64,7 @@ func interruptKeys(t *testing.T, open opener) {
 	build := askChain(doing("form", func(_ *askTally, ctx context.Context, _ askState) (askLog, error) {
 		var log askLog
 		for _, q := range asks[run] {
-			a, err := treadle.Interrupt[string](ctx, "your "+q, treadle.Key(q))
+			a, err := treadle.Interrupt[string](ctx, treadle.Question{Value: "your " + q, Key: q})
 			if err != nil {
 				return askLog{}, err
 			}
@@ -96,7 +96,7 @@ func interruptKeys(t *testing.T, open opener) {
 			if err != nil {
 				return askLog{}, err
 			}
-			b, err := treadle.Interrupt[string](ctx, "by key", treadle.Key("#0"))
+			b, err := treadle.Interrupt[string](ctx, treadle.Question{Value: "by key", Key: "#0"})
 			if err != nil {
 				return askLog{}, err
 			}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // askWhere is a router that asks where to go.
@@ -118,7 +119,7 @@ func askRouted(route func(*treadle.Builder[askState], *askTally, string), from s
 // A question in a branch is one like any other: it is shown, kept and answered,
 // whatever the branch is behind, the input included.
 func interruptInBranch(t *testing.T, open opener) {
-	test := func(build askBuild[askState, askState], effects []string, opts ...treadle.Option) func(*testing.T) {
+	test := func(build askBuild[askState, askState], effects []string, opts ...treadle.RunOption) func(*testing.T) {
 		return func(t *testing.T) {
 			askBothWays(t, open, build, func(t *testing.T, rig *askRig[askState, askState]) {
 				for turn, to := range []string{"b", "a"} {
@@ -168,7 +169,7 @@ func interruptInBranch(t *testing.T, open opener) {
 		for name, place := range askNestings {
 			t.Run(at+"/"+name, test(askRouted(askRoutes["Branch"], from, place), nil))
 		}
-		for name, d := range map[string]treadle.Option{"Async": treadle.Async, "Exit": treadle.Exit} {
+		for name, d := range map[string]treadle.RunOption{"Async": treadle.Async, "Exit": treadle.Exit} {
 			t.Run(at+"/"+name, test(askRouted(askRoutes["Branch"], from, nil), nil, d))
 			t.Run(at+"/Nested"+name, test(askRouted(askRoutes["Branch"], from, askNestings["Nested"]), nil, d))
 		}
@@ -243,7 +244,7 @@ func interruptInBranchSwallowed(t *testing.T, open opener) {
 		}
 		askBothWays(t, open, askRouted(route, from, nil), func(t *testing.T, rig *askRig[askState, askState]) {
 			_, err := rig.thread().Run(t.Context(), askState{})
-			if _, ok := errors.AsType[*treadle.SwallowedInterruptError](err); !ok {
+			if _, ok := errors.AsType[*treadletype.SwallowedInterruptError](err); !ok {
 				t.Errorf("from %s: the run ended with %v", from, err)
 			}
 			rig.tally.want(t)
@@ -292,7 +293,7 @@ func interruptInBranchOfEdit(t *testing.T, open opener) {
 			askUnchanged(t, rig.saver, "a refused edit", func() {
 				_, err = rig.thread().Update(t.Context(), askNote{"x"}, treadle.AsNode(from))
 			})
-			if e, ok := errors.AsType[*treadle.UpdateError](err); !ok || !strings.Contains(e.Error(), "where?") {
+			if e, ok := errors.AsType[*treadletype.UpdateError](err); !ok || !strings.Contains(e.Error(), "where?") {
 				t.Errorf("from %s: %v", from, err)
 			}
 		})

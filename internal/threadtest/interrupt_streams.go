@@ -15,12 +15,12 @@ func interruptBareGoto(t *testing.T, open opener) {
 	askBothWays(t, open, askChain(asking("ask"), plain("two")), func(t *testing.T, rig *askRig[askState, askState]) {
 		_, err := rig.thread().Run(t.Context(), askState{})
 		askedStrings(t, err, "ask?")
-		out, err := rig.thread().Continue(t.Context(), treadle.Also(treadle.To("two")))
+		out, err := rig.thread().Continue(t.Context(), treadle.WithUpdate(treadle.To("two")))
 		askedStrings(t, err, "ask?")
 		if diff := cmp.Diff([]string{"two"}, []string(out.Log)); diff != "" {
 			t.Errorf("log (-want +got):\n%s", diff)
 		}
-		if _, err := rig.thread().Continue(t.Context(), treadle.Also(treadle.To("nowhere"))); err == nil || !strings.Contains(err.Error(), `"nowhere"`) {
+		if _, err := rig.thread().Continue(t.Context(), treadle.WithUpdate(treadle.To("nowhere"))); err == nil || !strings.Contains(err.Error(), `"nowhere"`) {
 			t.Errorf("%v, want an error that names the node", err)
 		}
 		if _, err := rig.thread().Update(t.Context(), treadle.To("two"), treadle.AsNode("ask")); err != nil {
@@ -43,16 +43,16 @@ func interruptAlsoStream(t *testing.T, open opener) {
 		}
 		_, err := rig.thread().Run(t.Context(), askState{})
 		askedStrings(t, err, "ask?")
-		_, err = last(rig.thread().ContinueStream(t.Context(), treadle.Also(note{"one"}), treadle.Modes(treadle.ModeValues)))
+		_, err = last(rig.thread().ContinueStream(t.Context(), treadle.WithUpdate(note{"one"}), treadle.Modes(treadle.ModeValues)))
 		askedStrings(t, err, "ask?")
 		if s := noteOf(t, rig.thread()); s != "one" {
 			t.Errorf("the note is %q, want what was said with ContinueStream", s)
 		}
-		out, err := last(rig.thread().ResumeStream(t.Context(), "A", treadle.Modes(treadle.ModeValues), treadle.Also(note{"two"})))
+		out, err := last(rig.thread().ResumeStream(t.Context(), "A", treadle.Modes(treadle.ModeValues), treadle.WithUpdate(note{"two"})))
 		if err != nil || out.Note != "two" {
 			t.Errorf("the note is %q, %v, want what was said with ResumeStream", out.Note, err)
 		}
-		if _, err = last(rig.thread().Stream(t.Context(), askState{}, treadle.Also(note{"three"}))); err == nil || !strings.Contains(err.Error(), "ContinueStream") {
+		if _, err = last(rig.thread().Stream(t.Context(), askState{}, treadle.WithUpdate(note{"three"}))); err == nil || !strings.Contains(err.Error(), "ContinueStream") {
 			t.Errorf("a new input with Also: %v, want an error that says what to use", err)
 		}
 	})

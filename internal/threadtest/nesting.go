@@ -14,6 +14,7 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/reduce"
 )
 
 // Nesting is the suite of graphs inside graphs on a thread: their state, how
@@ -55,13 +56,13 @@ func Nesting(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 // nestCount is the state of the innermost graphs. The count is their own: the
 // graphs around them do not know it.
 type nestCount struct {
-	Log   treadle.List[string] `json:"log"`
-	Count treadle.Sum[int]     `json:"count"`
+	Log   reduce.List[string] `json:"log"`
+	Count reduce.Sum[int]     `json:"count"`
 }
 
 type nestCounted struct {
-	Log   treadle.List[string]
-	Count treadle.Sum[int]
+	Log   reduce.List[string]
+	Count reduce.Sum[int]
 }
 
 type nestGraph = treadle.Graph[nestCount, nestCount]
@@ -86,7 +87,7 @@ func nestLeaf(t *testing.T, w *kitWorld, names ...string) *nestGraph {
 				}
 				word += "=" + answer
 			}
-			return nestCounted{treadle.List[string]{word}, treadle.SumOf(1)}, nil
+			return nestCounted{reduce.List[string]{word}, reduce.SumOf(1)}, nil
 		})
 		seq = append(seq, name)
 	}
@@ -186,7 +187,7 @@ func nestingHistory(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 			`0 loop {"log":["a","b"],"count":0} [i]`,
 			`-1 input {"log":[],"count":0} [__start__]`,
 		)
-		kitWantLines(t, kitHistory(t, in, treadle.Limit(1), treadle.Earlier(leaf.ID)), `0 loop {"log":["a","b"],"count":0} [i]`)
+		kitWantLines(t, kitSelected(t, in, &treadle.HistoryOptions{Limit: 1, Before: leaf.ID}), `0 loop {"log":["a","b"],"count":0} [i]`)
 		// The root's history is the root's alone.
 		if got := len(kitHistory(t, thread())); got != 5 {
 			t.Errorf("the root has %d checkpoints, want 5", got)
@@ -208,7 +209,7 @@ func nestingEdit(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 				w.ran()
 
 				// As the node before the question: it is asked again.
-				if _, err := kitNested(t, thread(), leaf.Namespace...).UpdateJSON(t.Context(), json.RawMessage(`{"log":["edited"]}`)); err != nil {
+				if _, err := kitNested(t, thread(), leaf.Namespace...).Any().UpdateJSON(t.Context(), json.RawMessage(`{"log":["edited"]}`)); err != nil {
 					t.Fatal(err)
 				}
 				if got, want := kitLine(kitStateOf(t, kitNested(t, thread(), leaf.Namespace...))), `2 update {"log":["a","i#0","edited"],"count":1} [ask]`; got != want {
@@ -219,7 +220,7 @@ func nestingEdit(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 				kitRan(t, w, "ask")
 
 				// As the node that asks: it does not run.
-				if _, err := kitNested(t, thread(), leaf.Namespace...).UpdateJSON(t.Context(), json.RawMessage(`{"log":["for ask"]}`), treadle.AsNode("ask")); err != nil {
+				if _, err := kitNested(t, thread(), leaf.Namespace...).Any().UpdateJSON(t.Context(), json.RawMessage(`{"log":["for ask"]}`), treadle.AsNode("ask")); err != nil {
 					t.Fatal(err)
 				}
 				kitContinue(t, thread(), "a", "i#0", "edited", "for ask", "j#1", "z")
@@ -261,7 +262,7 @@ func nestingStale(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 					for s := kitStateOf(t, thread()); s != nil; s = s.Tasks[0].Graph {
 						noneOpen(s)
 					}
-					noneOpen(kitHistory(t, thread(), treadle.Limit(1))[0])
+					noneOpen(kitSelected(t, thread(), &treadle.HistoryOptions{Limit: 1})[0])
 					for _, answer := range []any{"x", treadle.Answers{old[0].ID: "x"}} {
 						if _, err := thread().Resume(t.Context(), answer); !errors.Is(err, treadle.ErrNothingToResume) {
 							t.Errorf("an answer to the stale question: %v, want ErrNothingToResume", err)
@@ -330,7 +331,7 @@ func nestingHandle(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	}
 	_, err = in.Run(t.Context(), kitState{})
 	fails("run", err)
-	_, err = in.RunJSON(t.Context(), json.RawMessage(`{}`))
+	_, err = in.Any().RunJSON(t.Context(), json.RawMessage(`{}`))
 	fails("run with JSON", err)
 	for _, err := range in.Stream(t.Context(), kitState{}) {
 		fails("stream", err)

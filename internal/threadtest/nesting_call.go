@@ -32,7 +32,7 @@ func nestCall(w *kitWorld, name string, graphs ...*nestGraph) func(context.Conte
 }
 
 func nestingSeveral(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
-	build := func(keeps ...treadle.Option) kitBuild {
+	build := func(keeps ...treadle.RunOption) kitBuild {
 		return func(t *testing.T, w *kitWorld, saver checkpoint.Saver) *kitGraph {
 			var graphs []*nestGraph
 			for i, keep := range keeps {
@@ -89,11 +89,11 @@ func nestingSeveral(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 func nestingCalled(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	for _, keep := range []struct {
 		name   string
-		opts   []treadle.Option
+		opts   []treadle.RunOption
 		second []string // what the second turn's call writes
 	}{
 		{"PerTask", nil, []string{"i#0", "ask#1=two"}},
-		{"PerThread", []treadle.Option{treadle.PerThread()}, []string{"i#0", "ask#1=one", "i#2", "ask#3=two"}},
+		{"PerThread", []treadle.RunOption{treadle.PerThread()}, []string{"i#0", "ask#1=one", "i#2", "ask#3=two"}},
 	} {
 		t.Run(keep.name, func(t *testing.T) {
 			build := func(t *testing.T, w *kitWorld, saver checkpoint.Saver) *kitGraph {

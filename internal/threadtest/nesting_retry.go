@@ -10,15 +10,17 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/reduce"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // retriedState is the state of a graph that a retried node runs.
 type retriedState struct {
-	X   int                  `json:"x"`
-	Log treadle.List[string] `json:"log"`
+	X   int                 `json:"x"`
+	Log reduce.List[string] `json:"log"`
 }
 
-type retriedLog struct{ Log treadle.List[string] }
+type retriedLog struct{ Log reduce.List[string] }
 
 var errBusy = errors.New("busy")
 
@@ -30,13 +32,13 @@ func retriedGraph(t *testing.T, fail func() bool) *treadle.Graph[retriedState, r
 	t.Helper()
 	b := treadle.New[retriedState]("sub")
 	treadle.AddNode(b, "pre", func(_ context.Context, s retriedState) (retriedLog, error) {
-		return retriedLog{treadle.List[string]{fmt.Sprint("pre", s.X)}}, nil
+		return retriedLog{reduce.List[string]{fmt.Sprint("pre", s.X)}}, nil
 	})
 	treadle.AddNode(b, "work", func(_ context.Context, s retriedState) (retriedLog, error) {
 		if fail() {
 			return retriedLog{}, errBusy
 		}
-		return retriedLog{treadle.List[string]{fmt.Sprint("work", s.X)}}, nil
+		return retriedLog{reduce.List[string]{fmt.Sprint("work", s.X)}}, nil
 	})
 	b.Sequence(treadle.Start, "pre", "work")
 	g, err := b.Compile(nil)
@@ -83,7 +85,7 @@ func nestingRetriedInput(t *testing.T, open opener) {
 				run := way(t, retriedGraph(t, func() bool { tries++; return tries == 1 }))
 				b := treadle.New[retriedState]("outer")
 				treadle.AddNode(b, "call", func(ctx context.Context, s retriedState) (retriedLog, error) {
-					out, err := run(ctx, retriedState{X: s.X + 100*treadle.RunInfo(ctx).Attempt})
+					out, err := run(ctx, retriedState{X: s.X + 100*treadle.InfoFrom(ctx).Attempt})
 					return retriedLog{out.Log}, err
 				}, retryAll)
 				b.Edge(treadle.Start, "call")
@@ -108,7 +110,7 @@ func nestingRetriedSame(t *testing.T, open opener) {
 	b := treadle.New[retriedState]("outer")
 	treadle.AddNode(b, "call", func(ctx context.Context, s retriedState) (retriedLog, error) {
 		attempts++
-		out, err := sub.Run(ctx, retriedState{X: 7, Log: treadle.List[string]{"in"}})
+		out, err := sub.Run(ctx, retriedState{X: 7, Log: reduce.List[string]{"in"}})
 		return retriedLog{out.Log}, err
 	}, retryAll)
 	b.Edge(treadle.Start, "call")
@@ -135,7 +137,7 @@ func nestingRetriedAsks(t *testing.T, open opener) {
 	b := treadle.New[retriedState]("sub")
 	treadle.AddNode(b, "ask", func(ctx context.Context, s retriedState) (retriedLog, error) {
 		a, err := treadle.Interrupt[string](ctx, "go on?")
-		return retriedLog{treadle.List[string]{fmt.Sprint(a, s.X)}}, err
+		return retriedLog{reduce.List[string]{fmt.Sprint(a, s.X)}}, err
 	})
 	b.Edge(treadle.Start, "ask")
 	sub, err := b.Compile(nil)
@@ -206,7 +208,7 @@ func nestingPerThreadSends(t *testing.T, open opener) {
 				continue
 			}
 			refused(t, err)
-			if e, ok := errors.AsType[*treadle.GotoError](err); !ok || e.To != "sub" {
+			if e, ok := errors.AsType[*treadletype.GotoError](err); !ok || e.To != "sub" {
 				t.Errorf("%d sends: %v", n, err)
 			}
 			_, err = th.Continue(t.Context())
@@ -244,7 +246,7 @@ func nestingPerThreadSends(t *testing.T, open opener) {
 		})
 		b := treadle.New[retriedState]("outer")
 		treadle.AddNode(b, "sub", func(ctx context.Context, _ retriedState) (retriedLog, error) {
-			var log treadle.List[string]
+			var log reduce.List[string]
 			for i := range 3 {
 				n, err := task.Run(ctx, job{i})
 				if err != nil {

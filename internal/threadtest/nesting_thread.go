@@ -192,7 +192,7 @@ func nestingEditedBetween(t *testing.T, open func(t *testing.T) checkpoint.Saver
 		kitRun(t, thread(), kitState{N: 1}, "i#0")
 		first := kitStateOf(t, thread())
 		for range 2 {
-			if _, err := kitNested(t, thread(), "sub").UpdateJSON(t.Context(), json.RawMessage(`{"count":10}`)); err != nil {
+			if _, err := kitNested(t, thread(), "sub").Any().UpdateJSON(t.Context(), json.RawMessage(`{"count":10}`)); err != nil {
 				t.Fatal(err)
 			}
 		}

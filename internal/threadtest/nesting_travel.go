@@ -11,6 +11,8 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/reduce"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // NestedTravel is the suite of going back to a checkpoint inside a nested
@@ -274,7 +276,7 @@ func deepEdit(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 
 		// As the node itself: it does not run. Two edits make two steps.
 		if _, err := kitNested(t, thread(), ns...).At(asking.ID).BulkUpdate(t.Context(),
-			[]treadle.Edit{{Values: kitSay("for ask"), As: "ask"}}, []treadle.Edit{{Values: kitSay("for j"), As: "j"}}); err != nil {
+			[]treadletype.Edit{{Values: kitSay("for ask"), As: "ask"}}, []treadletype.Edit{{Values: kitSay("for j"), As: "j"}}); err != nil {
 			t.Fatal(err)
 		}
 		kitContinue(t, thread(), log("i#0", "for ask", "for j")...)
@@ -385,7 +387,7 @@ func deepTail(t *testing.T, thread kitHandle, what string, seen []*treadle.Snaps
 
 // A graph that a function runs is found where the function runs it again.
 func deepCalled(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
-	for _, opts := range [][]treadle.Option{nil, {treadle.PerThread()}} {
+	for _, opts := range [][]treadle.RunOption{nil, {treadle.PerThread()}} {
 		build := func(t *testing.T, w *kitWorld, saver checkpoint.Saver) *kitGraph {
 			g := nestLeaf(t, w, "i", "ask?").With(opts...)
 			b := treadle.New[kitState]("root")
@@ -449,7 +451,7 @@ func deepLasting(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		// At rest, an edit of what the graph is now counts for the next turn.
 		now := kitStateOf(t, kitNested(t, thread(), "sub"))
 		before := kitHistory(t, thread())
-		kitUpdate(t, kitNested(t, thread(), "sub").At(now.ID), treadle.Update{"count": treadle.SumOf(10)}, treadle.AsNode("ask"))
+		kitUpdate(t, kitNested(t, thread(), "sub").At(now.ID), treadle.Update{"count": reduce.SumOf(10)}, treadle.AsNode("ask"))
 		if added := kitAppended(t, thread(), before); len(added) != 0 {
 			t.Errorf("the edit added %v to the root", kitLines(added))
 		}
@@ -525,8 +527,8 @@ func deepRefused(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	}
 	// Edits that do not fit begin no branch.
 	in := kitNested(t, thread, at.Namespace...).At(at.ID)
-	for _, e := range []treadle.Edit{{Values: kitSay("x"), As: "z"}, {Values: treadle.Update{"m": 1}, As: "i"}} {
-		if _, err := in.BulkUpdate(t.Context(), []treadle.Edit{e}); err == nil {
+	for _, e := range []treadletype.Edit{{Values: kitSay("x"), As: "z"}, {Values: treadle.Update{"m": 1}, As: "i"}} {
+		if _, err := in.BulkUpdate(t.Context(), []treadletype.Edit{e}); err == nil {
 			t.Errorf("the edit %v was taken", e)
 		}
 	}

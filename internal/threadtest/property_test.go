@@ -16,12 +16,14 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/reduce"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // quiz is the state of random graphs: the questions that were answered.
 type (
-	quiz     struct{ Log treadle.List[string] }
-	quizMore struct{ Log treadle.List[string] }
+	quiz     struct{ Log reduce.List[string] }
+	quizMore struct{ Log reduce.List[string] }
 )
 
 // A quizPart is a random node: what it is and how much it asks.
@@ -80,11 +82,11 @@ func (w *quizWorld) effect(ctx context.Context, name string) error {
 
 // ask asks a question and checks that the answer is the one to it.
 func (p quizPart) ask(ctx context.Context, question string) error {
-	var opts []treadle.InterruptOption
+	q := treadle.Question{Value: question}
 	if p.keyed {
-		opts = append(opts, treadle.Key(question))
+		q.Key = question
 	}
-	answer, err := treadle.Interrupt[string](ctx, question, opts...)
+	answer, err := treadle.Interrupt[string](ctx, q)
 	if err != nil {
 		return err
 	}
@@ -139,7 +141,7 @@ func (p quizPart) add(b *treadle.Builder[quiz], w *quizWorld, name, path string)
 	switch p.kind {
 	case "plain":
 		treadle.AddNode(b, name, func(ctx context.Context, _ quiz) (quizMore, error) {
-			return quizMore{treadle.List[string]{path}}, w.effect(ctx, path)
+			return quizMore{reduce.List[string]{path}}, w.effect(ctx, path)
 		})
 	case "node":
 		treadle.AddNode(b, name, func(ctx context.Context, _ quiz) (quizMore, error) { return p.questions(ctx, w, path) })
@@ -189,7 +191,7 @@ func (p quizPart) add(b *treadle.Builder[quiz], w *quizWorld, name, path string)
 			}
 			treadle.AddNode(inner, "round", func(ctx context.Context, s quiz) (quizMore, error) {
 				q := fmt.Sprintf("%s round %d", path, rounds(s))
-				return quizMore{treadle.List[string]{q}}, errors.Join(p.ask(ctx, q))
+				return quizMore{reduce.List[string]{q}}, errors.Join(p.ask(ctx, q))
 			})
 			inner.Edge(treadle.Start, "round")
 			inner.Branch("round", func(_ context.Context, s quiz) (treadle.Goto, error) {
@@ -230,7 +232,7 @@ func (p quizPart) add(b *treadle.Builder[quiz], w *quizWorld, name, path string)
 
 // play runs a thread to its end, answering what choose picks of the open
 // questions, with a restart between every two calls.
-func (g *quizGraph) play(t *rapid.T, saver checkpoint.Saver, thread string, durable treadle.Durability, choose func([]treadle.Pause) []treadle.Pause) (log []string, effects map[string]int) {
+func (g *quizGraph) play(t *rapid.T, saver checkpoint.Saver, thread string, durable treadle.Durability, choose func([]treadletype.Pause) []treadletype.Pause) (log []string, effects map[string]int) {
 	w := &quizWorld{effects: map[string]int{}}
 	restarted := func() *treadle.Thread[quiz, quiz] {
 		built, err := g.build(w, "q", &treadle.Options{Saver: saver})
@@ -306,7 +308,7 @@ func answersInAnyOrder(t *testing.T, open func(*testing.T) checkpoint.Saver) {
 		if n++; n > most {
 			return
 		}
-		want, once := g.play(t, saver, fmt.Sprint("all ", n), treadle.Sync, func(ps []treadle.Pause) []treadle.Pause { return ps })
+		want, once := g.play(t, saver, fmt.Sprint("all ", n), treadle.Sync, func(ps []treadletype.Pause) []treadletype.Pause { return ps })
 		for name, count := range once {
 			if count != 1 {
 				t.Fatalf("the effect %q happened %d times", name, count)
@@ -316,7 +318,7 @@ func answersInAnyOrder(t *testing.T, open func(*testing.T) checkpoint.Saver) {
 			t.Fatalf("a question counts twice: %q", want)
 		}
 		durable := rapid.SampledFrom([]treadle.Durability{treadle.Sync, treadle.Sync, treadle.Async, treadle.Exit}).Draw(t, "durable")
-		got, effects := g.play(t, saver, fmt.Sprint("some ", n), durable, func(ps []treadle.Pause) []treadle.Pause {
+		got, effects := g.play(t, saver, fmt.Sprint("some ", n), durable, func(ps []treadletype.Pause) []treadletype.Pause {
 			ps = rapid.Permutation(ps).Draw(t, "order")
 			return ps[:rapid.IntRange(0, len(ps)).Draw(t, "count")]
 		})

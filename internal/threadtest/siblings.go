@@ -12,6 +12,7 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // Siblings is the suite of what a step with several tasks leaves behind if it
@@ -87,12 +88,12 @@ func siblingsStored(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	for _, c := range []struct {
 		name  string
 		build kitBuild
-		opts  []treadle.Option
+		opts  []treadle.RunOption
 		quick []string
 	}{
 		{"Nodes", kitPair("one", "slow"), nil, []string{"one"}},
 		{"Sends", siblingSends, nil, []string{"one", "two"}},
-		{"OneAtATime", siblingSends, []treadle.Option{treadle.MaxConcurrency(1)}, []string{"one", "two"}},
+		{"OneAtATime", siblingSends, []treadle.RunOption{treadle.MaxConcurrency(1)}, []string{"one", "two"}},
 		{"Nested", siblingNest(), nil, []string{"one"}},
 		{"NestedPerThread", siblingNest(treadle.PerThread()), nil, []string{"one"}},
 	} {
@@ -209,7 +210,7 @@ func siblingsVoidIn(t *testing.T, saver checkpoint.Saver, w *kitWorld, run ...st
 	if errors.Is(err, treadle.ErrNothingToContinue) {
 		_, err = thread.Run(t.Context(), kitState{})
 	}
-	if wrong, ok := errors.AsType[*treadle.GotoError](err); !ok || wrong.To != "nowhere" {
+	if wrong, ok := errors.AsType[*treadletype.GotoError](err); !ok || wrong.To != "nowhere" {
 		t.Fatalf("the run ended with %v, want a goto to nowhere", err)
 	}
 	kitRan(t, w, run...)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/reduce"
 )
 
 // counted is a saver that counts the results it is given ahead of a commit.
@@ -28,7 +29,7 @@ func (c *counted) PutWrites(ctx context.Context, at checkpoint.Key, fence uint64
 func TestResultsAreStoredAheadIfItPays(t *testing.T) {
 	for _, c := range []struct {
 		name           string
-		opt            treadle.Option
+		opt            treadle.RunOption
 		quick          int
 		slow           []time.Duration // after which each of the others ends
 		calls, results int
@@ -45,8 +46,8 @@ func TestResultsAreStoredAheadIfItPays(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				type state struct{ N treadle.Sum[int] }
-				type wrote struct{ N treadle.Sum[int] }
+				type state struct{ N reduce.Sum[int] }
+				type wrote struct{ N reduce.Sum[int] }
 				type item struct{ Wait time.Duration }
 				saver := &counted{Saver: checkpoint.NewMemory()}
 				b := treadle.New[state]("pay")
@@ -54,7 +55,7 @@ func TestResultsAreStoredAheadIfItPays(t *testing.T) {
 					if i.Wait > 0 {
 						<-time.After(i.Wait)
 					}
-					return wrote{treadle.SumOf(1)}, nil
+					return wrote{reduce.SumOf(1)}, nil
 				})
 				treadle.AddNode(b, "spread", func(context.Context, state) (treadle.Goto, error) {
 					var to treadle.Goto

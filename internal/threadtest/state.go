@@ -13,6 +13,8 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/reduce"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // State is the suite of a thread's state and history, of edits to it, and of
@@ -56,7 +58,7 @@ func stateUnknown(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 func stateHistory(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	kitBothWays(t, open, kitChain("a", "b"), func(t *testing.T, w *kitWorld, thread kitHandle) {
 		kitRun(t, thread(treadle.RunID("first")), kitState{N: 1}, "a", "b")
-		kitRun(t, thread(treadle.RunID("second")), kitState{Log: treadle.List[string]{"x"}}, "a", "b", "x", "a", "b")
+		kitRun(t, thread(treadle.RunID("second")), kitState{Log: reduce.List[string]{"x"}}, "a", "b", "x", "a", "b")
 		snaps := kitHistory(t, thread())
 		kitWantLines(t, snaps,
 			`6 loop {"n":1,"log":["a","b","x","a","b"]} []`,
@@ -103,39 +105,38 @@ func stateHistoryNarrowed(t *testing.T, open func(t *testing.T) checkpoint.Saver
 			kitRunAny(t, thread(treadle.Metadata(map[string]any{"user": user, "deep": map[string]any{"n": 1}})), kitState{N: 1})
 		}
 		all := kitHistory(t, thread())
-		steps := func(opts ...treadle.HistoryOption) []int {
+		steps := func(o *treadle.HistoryOptions) []int {
 			out := []int{}
-			for _, s := range kitHistory(t, thread(), opts...) {
+			for _, s := range kitSelected(t, thread(), o) {
 				out = append(out, s.Step)
 			}
 			return out
 		}
-		having := func(k string, v any) treadle.HistoryOption { return treadle.Having(map[string]any{k: v}) }
 		for _, c := range []struct {
 			name string
-			opts []treadle.HistoryOption
+			opts *treadle.HistoryOptions
 			want []int
 		}{
 			{"all", nil, []int{4, 3, 2, 1, 0, -1}},
-			{"limit", []treadle.HistoryOption{treadle.Limit(2)}, []int{4, 3}},
-			{"limit beyond the end", []treadle.HistoryOption{treadle.Limit(100)}, []int{4, 3, 2, 1, 0, -1}},
-			{"earlier", []treadle.HistoryOption{treadle.Earlier(all[3].ID)}, []int{0, -1}},
-			{"earlier than the first", []treadle.HistoryOption{treadle.Earlier(all[5].ID)}, []int{}},
-			{"earlier and limit", []treadle.HistoryOption{treadle.Earlier(all[0].ID), treadle.Limit(2)}, []int{3, 2}},
-			{"having", []treadle.HistoryOption{having("user", "ada")}, []int{1, 0, -1}},
-			{"having an object", []treadle.HistoryOption{having("deep", map[string]any{"n": 1})}, []int{4, 3, 2, 1, 0, -1}},
-			{"having another value", []treadle.HistoryOption{having("user", "eve")}, []int{}},
-			{"having another key", []treadle.HistoryOption{having("team", "ada")}, []int{}},
-			{"having, earlier, limit", []treadle.HistoryOption{having("user", "bob"), treadle.Earlier(all[0].ID), treadle.Limit(1)}, []int{3}},
+			{"limit", &treadle.HistoryOptions{Limit: 2}, []int{4, 3}},
+			{"limit beyond the end", &treadle.HistoryOptions{Limit: 100}, []int{4, 3, 2, 1, 0, -1}},
+			{"earlier", &treadle.HistoryOptions{Before: all[3].ID}, []int{0, -1}},
+			{"earlier than the first", &treadle.HistoryOptions{Before: all[5].ID}, []int{}},
+			{"earlier and limit", &treadle.HistoryOptions{Before: all[0].ID, Limit: 2}, []int{3, 2}},
+			{"having", &treadle.HistoryOptions{Metadata: map[string]any{"user": "ada"}}, []int{1, 0, -1}},
+			{"having an object", &treadle.HistoryOptions{Metadata: map[string]any{"deep": map[string]any{"n": 1}}}, []int{4, 3, 2, 1, 0, -1}},
+			{"having another value", &treadle.HistoryOptions{Metadata: map[string]any{"user": "eve"}}, []int{}},
+			{"having another key", &treadle.HistoryOptions{Metadata: map[string]any{"team": "ada"}}, []int{}},
+			{"having, earlier, limit", &treadle.HistoryOptions{Metadata: map[string]any{"user": "bob"}, Before: all[0].ID, Limit: 1}, []int{3}},
 		} {
-			if diff := cmp.Diff(c.want, steps(c.opts...)); diff != "" {
+			if diff := cmp.Diff(c.want, steps(c.opts)); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", c.name, diff)
 			}
 		}
-		for want, opt := range map[string]treadle.HistoryOption{
-			`metadata "when": what is wanted has no JSON: json: unsupported type: chan int`: having("when", make(chan int)),
-			`there is no source "inputs": want input, loop, update or fork`:                 treadle.Source("inputs"),
-			`limit -1: want 0, which is none, or more`:                                      treadle.Limit(-1),
+		for want, opt := range map[string]*treadle.HistoryOptions{
+			`metadata "when": what is wanted has no JSON: json: unsupported type: chan int`: {Metadata: map[string]any{"when": make(chan int)}},
+			`there is no source "inputs": want input, loop, update or fork`:                 {Sources: []checkpoint.Source{"inputs"}},
+			`limit -1: want 0, which is none, or more`:                                      {Limit: -1},
 		} {
 			var got []string
 			for snap, err := range thread().History(t.Context(), opt) {
@@ -149,25 +150,25 @@ func stateHistoryNarrowed(t *testing.T, open func(t *testing.T) checkpoint.Saver
 		kitContinue(t, thread().At(all[1].ID), "a", "a")
 		for _, c := range []struct {
 			name string
-			opts []treadle.HistoryOption
+			opts *treadle.HistoryOptions
 			want []int
 		}{
-			{"inputs", []treadle.HistoryOption{treadle.Source(checkpoint.Input)}, []int{2, -1}},
-			{"edits and forks", []treadle.HistoryOption{treadle.Source(checkpoint.Update, checkpoint.Fork)}, []int{4, 5}},
-			{"inputs, the newest", []treadle.HistoryOption{treadle.Source(checkpoint.Input), treadle.Limit(1)}, []int{2}},
-			{"inputs of one user", []treadle.HistoryOption{treadle.Source(checkpoint.Input), having("user", "ada")}, []int{-1}},
-			{"a step", []treadle.HistoryOption{treadle.Step(1)}, []int{1}},
-			{"a step of several branches", []treadle.HistoryOption{treadle.Step(5)}, []int{5, 5}},
-			{"a step and a source", []treadle.HistoryOption{treadle.Step(5), treadle.Source(checkpoint.Update)}, []int{5}},
-			{"step 0", []treadle.HistoryOption{treadle.Step(0)}, []int{0}},
-			{"a step that is not there", []treadle.HistoryOption{treadle.Step(77)}, []int{}},
-			{"earlier than", []treadle.HistoryOption{treadle.Source(checkpoint.Loop), treadle.Earlier(all[2].ID)}, []int{1, 0}},
+			{"inputs", &treadle.HistoryOptions{Sources: []checkpoint.Source{checkpoint.Input}}, []int{2, -1}},
+			{"edits and forks", &treadle.HistoryOptions{Sources: []checkpoint.Source{checkpoint.Update, checkpoint.Fork}}, []int{4, 5}},
+			{"inputs, the newest", &treadle.HistoryOptions{Sources: []checkpoint.Source{checkpoint.Input}, Limit: 1}, []int{2}},
+			{"inputs of one user", &treadle.HistoryOptions{Sources: []checkpoint.Source{checkpoint.Input}, Metadata: map[string]any{"user": "ada"}}, []int{-1}},
+			{"a step", &treadle.HistoryOptions{Step: new(1)}, []int{1}},
+			{"a step of several branches", &treadle.HistoryOptions{Step: new(5)}, []int{5, 5}},
+			{"a step and a source", &treadle.HistoryOptions{Step: new(5), Sources: []checkpoint.Source{checkpoint.Update}}, []int{5}},
+			{"step 0", &treadle.HistoryOptions{Step: new(0)}, []int{0}},
+			{"a step that is not there", &treadle.HistoryOptions{Step: new(77)}, []int{}},
+			{"earlier than", &treadle.HistoryOptions{Sources: []checkpoint.Source{checkpoint.Loop}, Before: all[2].ID}, []int{1, 0}},
 		} {
-			if diff := cmp.Diff(c.want, steps(c.opts...)); diff != "" {
+			if diff := cmp.Diff(c.want, steps(c.opts)); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", c.name, diff)
 			}
 		}
-		for range thread().History(t.Context()) {
+		for range thread().History(t.Context(), nil) {
 			break // leaving a history early is allowed
 		}
 	})
@@ -237,7 +238,7 @@ func stateFinishedSibling(t *testing.T, open func(t *testing.T) checkpoint.Saver
 		w.on("two", func(context.Context) error { <-oneIsDone; return errKit })
 		// One is done when two fails, and is kept: with two goroutines that
 		// takes a barrier, which MaxConcurrency 1 is.
-		_, err := thread(treadle.MaxConcurrency(1)).Run(t.Context(), kitState{Log: treadle.List[string]{"in"}})
+		_, err := thread(treadle.MaxConcurrency(1)).Run(t.Context(), kitState{Log: reduce.List[string]{"in"}})
 		failed, ok := errors.AsType[*treadle.NodeError](err)
 		if !ok || !errors.Is(err, errKit) || failed.Node != "two" {
 			t.Fatalf("run: %v, want the failure of two", err)
@@ -355,7 +356,7 @@ func stateNewInput(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 func stateStepLimit(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	kitBothWays(t, open, kitChain("a", "b", "c", "d", "e", "f"), func(t *testing.T, w *kitWorld, thread kitHandle) {
 		_, err := thread(treadle.StepLimit(2)).Run(t.Context(), kitState{})
-		limit, ok := errors.AsType[*treadle.StepLimitError](err)
+		limit, ok := errors.AsType[*treadletype.StepLimitError](err)
 		if !ok || limit.Limit != 2 || !slices.Equal(limit.Next, []string{"c"}) {
 			t.Fatalf("run: %v, want the limit of 2 before c", err)
 		}

@@ -18,23 +18,25 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/reduce"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // kitState is the state of most graphs here: a value that the last write wins
 // and a list that shows who wrote in which order.
 type kitState struct {
-	N   int                  `json:"n"`
-	Log treadle.List[string] `json:"log"`
+	N   int                 `json:"n"`
+	Log reduce.List[string] `json:"log"`
 }
 
 type (
-	kitLog    struct{ Log treadle.List[string] }
+	kitLog    struct{ Log reduce.List[string] }
 	kitN      struct{ N int }
 	kitGraph  = treadle.Graph[kitState, kitState]
 	kitThread = treadle.Thread[kitState, kitState]
 )
 
-func kitSay(words ...string) kitLog { return kitLog{treadle.List[string](words)} }
+func kitSay(words ...string) kitLog { return kitLog{reduce.List[string](words)} }
 
 // kitWorld is what the nodes of a test share with it, over restarts too: which
 // of them ran, and what they are to do.
@@ -163,7 +165,7 @@ func kitPair(one, two string) kitBuild {
 }
 
 // kitHandle opens the test's thread.
-type kitHandle func(...treadle.Option) *kitThread
+type kitHandle func(...treadle.RunOption) *kitThread
 
 // kitBothWays runs a test with one graph all along, and with a graph that is
 // built anew on the same saver for every call: a restart.
@@ -173,12 +175,12 @@ func kitBothWays(t *testing.T, open func(*testing.T) checkpoint.Saver, build kit
 		saver := open(t)
 		w := &kitWorld{database: !inMemory(saver)}
 		g := build(t, w, saver)
-		test(t, w, func(opts ...treadle.Option) *kitThread { return g.Thread("t", opts...) })
+		test(t, w, func(opts ...treadle.RunOption) *kitThread { return g.Thread("t", opts...) })
 	})
 	t.Run("restarted", func(t *testing.T) {
 		saver := open(t)
 		w := &kitWorld{database: !inMemory(saver)}
-		test(t, w, func(opts ...treadle.Option) *kitThread { return build(t, w, saver).Thread("t", opts...) })
+		test(t, w, func(opts ...treadle.RunOption) *kitThread { return build(t, w, saver).Thread("t", opts...) })
 	})
 }
 
@@ -229,7 +231,7 @@ func kitWantLog(t *testing.T, what string, s kitState, want []string) {
 }
 
 // kitAsked wants an error that asks exactly these questions.
-func kitAsked(t *testing.T, err error, questions ...string) []treadle.Pause {
+func kitAsked(t *testing.T, err error, questions ...string) []treadletype.Pause {
 	t.Helper()
 	stop, ok := errors.AsType[*treadle.InterruptError](err)
 	if !ok {
@@ -259,7 +261,7 @@ func kitRan(t *testing.T, w *kitWorld, want ...string) {
 
 type kitReader interface {
 	State(context.Context) (*treadle.Snapshot, error)
-	History(context.Context, ...treadle.HistoryOption) iter.Seq2[*treadle.Snapshot, error]
+	History(context.Context, *treadle.HistoryOptions) iter.Seq2[*treadle.Snapshot, error]
 }
 
 func kitStateOf(t *testing.T, thread kitReader) *treadle.Snapshot {
@@ -271,10 +273,16 @@ func kitStateOf(t *testing.T, thread kitReader) *treadle.Snapshot {
 	return snap
 }
 
-func kitHistory(t *testing.T, thread kitReader, opts ...treadle.HistoryOption) []*treadle.Snapshot {
+func kitHistory(t *testing.T, thread kitReader) []*treadle.Snapshot {
+	t.Helper()
+	return kitSelected(t, thread, nil)
+}
+
+// kitSelected is the part of a history that the options select.
+func kitSelected(t *testing.T, thread kitReader, o *treadle.HistoryOptions) []*treadle.Snapshot {
 	t.Helper()
 	var out []*treadle.Snapshot
-	for snap, err := range thread.History(t.Context(), opts...) {
+	for snap, err := range thread.History(t.Context(), o) {
 		if err != nil {
 			t.Fatalf("history: %v", err)
 		}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/reduce"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // Migrations is the suite of threads that outlive a version of their graph.
@@ -42,24 +44,24 @@ func migrateGraph[S any](t *testing.T, saver checkpoint.Saver) *treadle.Thread[S
 
 type (
 	migrateWide struct {
-		N     int                  `json:"n"`
-		Log   treadle.List[string] `json:"log"`
-		Extra string               `json:"extra"`
+		N     int                 `json:"n"`
+		Log   reduce.List[string] `json:"log"`
+		Extra string              `json:"extra"`
 	}
 	migrateNarrow struct {
-		Log treadle.List[string] `json:"log"`
+		Log reduce.List[string] `json:"log"`
 	}
 	migrateRenamed struct {
-		Number int                  `json:"number" treadle:"was=n"`
-		Log    treadle.List[string] `json:"log"`
+		Number int                 `json:"number" treadle:"was=n"`
+		Log    reduce.List[string] `json:"log"`
 	}
 	migrateLost struct {
-		Number int                  `json:"number"`
-		Log    treadle.List[string] `json:"log"`
+		Number int                 `json:"number"`
+		Log    reduce.List[string] `json:"log"`
 	}
 	migrateText struct {
-		N   string               `json:"n"`
-		Log treadle.List[string] `json:"log"`
+		N   string              `json:"n"`
+		Log reduce.List[string] `json:"log"`
 	}
 )
 
@@ -129,11 +131,11 @@ func migrateType(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	_, stateErr := text.State(t.Context())
 	_, editErr := text.Update(t.Context(), kitSay("edit"))
 	for _, err := range []error{err, contErr, stateErr, editErr} {
-		misfit, ok := errors.AsType[*treadle.StoredValueError](err)
+		misfit, ok := errors.AsType[*treadletype.StoredValueError](err)
 		if !ok {
 			t.Fatalf("%v, want a StoredValueError", err)
 		}
-		want := treadle.StoredValueError{Graph: "versions", Thread: "t", Checkpoint: before[0].ID, Field: "n", Stored: "a JSON number", Want: "string"}
+		want := treadletype.StoredValueError{Graph: "versions", Thread: "t", Checkpoint: before[0].ID, Field: "n", Stored: "a JSON number", Want: "string"}
 		if d := cmp.Diff(want, *misfit, cmpopts.IgnoreFields(want, "Err")); d != "" {
 			t.Errorf("(-want +got):\n%s", d)
 		}
@@ -152,8 +154,8 @@ func migrateDeep(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	type (
 		inner[T any] struct{ Size T }
 		outer[T any] struct {
-			Deep inner[T]             `json:"deep"`
-			Log  treadle.List[string] `json:"log"`
+			Deep inner[T]            `json:"deep"`
+			Log  reduce.List[string] `json:"log"`
 		}
 	)
 	saver := open(t)
@@ -161,7 +163,7 @@ func migrateDeep(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		t.Fatal(err)
 	}
 	_, err := migrateGraph[outer[[]string]](t, saver).State(t.Context())
-	if e, ok := errors.AsType[*treadle.StoredValueError](err); !ok || e.Field != "deep.Size" || e.Stored != "a JSON number" || e.Want != "[]string" {
+	if e, ok := errors.AsType[*treadletype.StoredValueError](err); !ok || e.Field != "deep.Size" || e.Stored != "a JSON number" || e.Want != "[]string" {
 		t.Errorf("%v, want it to name deep.Size and both types", err)
 	}
 }
@@ -201,7 +203,7 @@ func migrateResult(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	_, err := text.Resume(t.Context(), "x")
 	_, contErr := text.Continue(t.Context())
 	for _, err := range []error{err, contErr} {
-		if e, ok := errors.AsType[*treadle.StoredValueError](err); !ok || e.Field != "N" || e.Want != "string" {
+		if e, ok := errors.AsType[*treadletype.StoredValueError](err); !ok || e.Field != "N" || e.Want != "string" {
 			t.Errorf("%v, want a StoredValueError of N", err)
 		}
 	}
@@ -235,7 +237,7 @@ func migrateInput(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		t.Fatal(err)
 	}
 	_, err = g.Thread("t").Continue(t.Context())
-	if e, ok := errors.AsType[*treadle.StoredValueError](err); !ok || e.Field != "input of take.In" || e.Want != "string" {
+	if e, ok := errors.AsType[*treadletype.StoredValueError](err); !ok || e.Field != "input of take.In" || e.Want != "string" {
 		t.Errorf("%v, want a StoredValueError of the input of take", err)
 	}
 }
@@ -245,16 +247,16 @@ func migrateInput(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 func migrateList(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	type (
 		slice struct {
-			Old []string             `json:"old"`
-			Log treadle.List[string] `json:"log"`
+			Old []string            `json:"old"`
+			Log reduce.List[string] `json:"log"`
 		}
 		list struct {
-			Old treadle.List[string] `json:"old"`
-			Log treadle.List[string] `json:"log"`
+			Old reduce.List[string] `json:"old"`
+			Log reduce.List[string] `json:"log"`
 		}
 		renamed struct {
-			New treadle.List[string] `json:"new" treadle:"was=old"`
-			Log treadle.List[string] `json:"log"`
+			New reduce.List[string] `json:"new" treadle:"was=old"`
+			Log reduce.List[string] `json:"log"`
 		}
 	)
 	saver := open(t)
@@ -262,7 +264,7 @@ func migrateList(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		t.Fatal(err)
 	}
 	for i, more := range []string{"c", "d"} {
-		if _, err := migrateGraph[list](t, saver).Run(t.Context(), list{Old: treadle.List[string]{more}}); err != nil {
+		if _, err := migrateGraph[list](t, saver).Run(t.Context(), list{Old: reduce.List[string]{more}}); err != nil {
 			t.Fatal(err)
 		}
 		out, err := migrateGraph[list](t, saver).Continue(t.Context())
@@ -271,7 +273,7 @@ func migrateList(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		}
 	}
 	for i, more := range []string{"e", "f"} {
-		if _, err := migrateGraph[renamed](t, saver).Run(t.Context(), renamed{New: treadle.List[string]{more}}); err != nil {
+		if _, err := migrateGraph[renamed](t, saver).Run(t.Context(), renamed{New: reduce.List[string]{more}}); err != nil {
 			t.Fatal(err)
 		}
 		out, err := migrateGraph[renamed](t, saver).Continue(t.Context())
@@ -310,7 +312,7 @@ func migrateGone(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	_, contErr := other.Continue(t.Context())
 	_, resErr := other.Resume(t.Context(), "x")
 	for _, err := range []error{contErr, resErr} {
-		if gone, ok := errors.AsType[*treadle.GotoError](err); !ok || gone.To != "ask" {
+		if gone, ok := errors.AsType[*treadletype.GotoError](err); !ok || gone.To != "ask" {
 			t.Errorf("%v, want a GotoError to ask", err)
 		}
 	}

@@ -51,7 +51,7 @@ func stateOfAnotherGraph(t *testing.T, open opener) {
 		refused(t, "Resume", err, both...)
 		_, err = other.Update(t.Context(), askNote{"x"}, treadle.AsNode("ask"))
 		refused(t, "Update", err, both...)
-		_, err = other.Update(t.Context(), nil, treadle.AsNode("__copy__"))
+		_, err = other.Update(t.Context(), nil, treadle.AsNode(treadle.CopyNode))
 		refused(t, "a copy", err, both...)
 		_, err = other.At(head.Parent).Continue(t.Context())
 		refused(t, "At", err, both...)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/reduce"
 )
 
 // Races is the suite of threads that several handles move at the same time,
@@ -84,7 +85,7 @@ func raceMany(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		g := kitChain("a")(t, w, saver)
 		wg.Go(func() {
 			for range 1000 {
-				_, err := g.Thread("t").Run(t.Context(), kitState{Log: treadle.List[string]{fmt.Sprint("in ", i)}})
+				_, err := g.Thread("t").Run(t.Context(), kitState{Log: reduce.List[string]{fmt.Sprint("in ", i)}})
 				if err == nil {
 					return
 				}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/reduce"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // Edits is the suite of updates: what they write, as whom, and what is next.
@@ -42,11 +44,11 @@ func editReducers(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	kitBothWays(t, open, kitChain("a"), func(t *testing.T, w *kitWorld, thread kitHandle) {
 		kitRun(t, thread(), kitState{N: 1}, "a")
 		kitUpdate(t, thread(), kitSay("x", "y"))
-		kitUpdate(t, thread(), &kitLog{treadle.List[string]{"z"}})
+		kitUpdate(t, thread(), &kitLog{reduce.List[string]{"z"}})
 		kitUpdate(t, thread(), treadle.Update{"n": 7})
 		id := kitUpdate(t, thread(), struct {
-			Log treadle.Overwrite[treadle.List[string]]
-		}{treadle.Overwrite[treadle.List[string]]{Value: treadle.List[string]{"new"}}})
+			Log treadle.Overwrite[reduce.List[string]]
+		}{treadle.Overwrite[reduce.List[string]]{Value: reduce.List[string]{"new"}}})
 		snaps := kitHistory(t, thread())
 		if snaps[0].ID != id {
 			t.Errorf("the update returned %s, the head is %s", id, snaps[0].ID)
@@ -75,8 +77,8 @@ func editAsNode(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 			}
 		}
 		kitUpdate(t, thread(), struct {
-			Log treadle.Overwrite[treadle.List[string]]
-		}{treadle.Overwrite[treadle.List[string]]{Value: treadle.List[string]{"mine"}}}, treadle.AsNode("a"))
+			Log treadle.Overwrite[reduce.List[string]]
+		}{treadle.Overwrite[reduce.List[string]]{Value: reduce.List[string]{"mine"}}}, treadle.AsNode("a"))
 		kitContinue(t, thread(), "mine", "b", "c")
 		kitRan(t, w, "b", "c")
 
@@ -119,25 +121,25 @@ func editRefused(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		before := kitHistory(t, thread())
 		for _, c := range []struct {
 			name  string
-			edits [][]treadle.Edit
+			edits [][]treadletype.Edit
 			wants []string
 		}{
-			{"ambiguous", [][]treadle.Edit{{{Values: kitN{1}}}}, []string{"one", "two", "AsNode"}},
-			{"unknown node", [][]treadle.Edit{{{Values: kitN{1}, As: "three"}}}, []string{"three", "one", "two"}},
-			{"unknown field", [][]treadle.Edit{{{Values: treadle.Update{"m": 1}, As: "one"}}}, []string{"m"}},
-			{"wrong type", [][]treadle.Edit{{{Values: treadle.Update{"n": "x"}, As: "one"}}}, []string{"n"}},
+			{"ambiguous", [][]treadletype.Edit{{{Values: kitN{1}}}}, []string{"one", "two", "AsNode"}},
+			{"unknown node", [][]treadletype.Edit{{{Values: kitN{1}, As: "three"}}}, []string{"three", "one", "two"}},
+			{"unknown field", [][]treadletype.Edit{{{Values: treadle.Update{"m": 1}, As: "one"}}}, []string{"m"}},
+			{"wrong type", [][]treadletype.Edit{{{Values: treadle.Update{"n": "x"}, As: "one"}}}, []string{"n"}},
 			{"no steps", nil, []string{"no edits"}},
-			{"an empty step", [][]treadle.Edit{{}}, []string{"step 1"}},
-			{"several without names", [][]treadle.Edit{{{Values: kitN{1}}, {Values: kitSay("x"), As: "two"}}}, []string{"AsNode"}},
-			{"input beside others", [][]treadle.Edit{{{Values: kitState{}, As: "__input__"}, {Values: kitN{1}, As: "one"}}}, []string{"__input__"}},
-			{"end beside others", [][]treadle.Edit{{{As: treadle.End}, {Values: kitN{1}, As: "one"}}}, []string{treadle.End}},
-			{"end with values", [][]treadle.Edit{{{Values: kitN{1}, As: treadle.End}}}, []string{treadle.End}},
-			{"input beside others, behind", [][]treadle.Edit{{{Values: kitN{1}, As: "one"}, {Values: kitState{}, As: "__input__"}}}, []string{"__input__"}},
-			{"end beside others, behind", [][]treadle.Edit{{{Values: kitN{1}, As: "one"}, {As: treadle.End}}}, []string{treadle.End}},
-			{"input without values", [][]treadle.Edit{{{As: "__input__"}}}, []string{"__input__"}},
+			{"an empty step", [][]treadletype.Edit{{}}, []string{"step 1"}},
+			{"several without names", [][]treadletype.Edit{{{Values: kitN{1}}, {Values: kitSay("x"), As: "two"}}}, []string{"AsNode"}},
+			{"input beside others", [][]treadletype.Edit{{{Values: kitState{}, As: treadle.InputNode}, {Values: kitN{1}, As: "one"}}}, []string{"__input__"}},
+			{"end beside others", [][]treadletype.Edit{{{As: treadle.End}, {Values: kitN{1}, As: "one"}}}, []string{treadle.End}},
+			{"end with values", [][]treadletype.Edit{{{Values: kitN{1}, As: treadle.End}}}, []string{treadle.End}},
+			{"input beside others, behind", [][]treadletype.Edit{{{Values: kitN{1}, As: "one"}, {Values: kitState{}, As: treadle.InputNode}}}, []string{"__input__"}},
+			{"end beside others, behind", [][]treadletype.Edit{{{Values: kitN{1}, As: "one"}, {As: treadle.End}}}, []string{treadle.End}},
+			{"input without values", [][]treadletype.Edit{{{As: treadle.InputNode}}}, []string{"__input__"}},
 		} {
 			_, err := thread().BulkUpdate(t.Context(), c.edits...)
-			if _, ok := errors.AsType[*treadle.UpdateError](err); !ok {
+			if _, ok := errors.AsType[*treadletype.UpdateError](err); !ok {
 				t.Errorf("%s: %v, want an UpdateError", c.name, err)
 				continue
 			}
@@ -147,8 +149,8 @@ func editRefused(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 				}
 			}
 		}
-		_, err := thread().BulkUpdate(t.Context(), []treadle.Edit{{Values: kitN{1}, As: "one"}, {Values: kitN{2}, As: "two"}})
-		if conflict, ok := errors.AsType[*treadle.ConflictError](err); !ok || conflict.Field != "n" || !slices.Equal(conflict.Nodes, []string{"one", "two"}) {
+		_, err := thread().BulkUpdate(t.Context(), []treadletype.Edit{{Values: kitN{1}, As: "one"}, {Values: kitN{2}, As: "two"}})
+		if conflict, ok := errors.AsType[*treadletype.ConflictError](err); !ok || conflict.Field != "n" || !slices.Equal(conflict.Nodes, []string{"one", "two"}) {
 			t.Errorf("two edits of one value in one step: %v, want a ConflictError", err)
 		}
 		if added := kitAppended(t, thread(), before); len(added) != 0 {
@@ -159,19 +161,19 @@ func editRefused(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 
 func editAsInput(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	kitBothWays(t, open, kitChain("a"), func(t *testing.T, w *kitWorld, thread kitHandle) {
-		kitUpdate(t, thread(), kitState{N: 5}, treadle.AsNode("__input__"))
+		kitUpdate(t, thread(), kitState{N: 5}, treadle.AsNode(treadle.InputNode))
 		kitWantLines(t, kitHistory(t, thread()), `-1 input {"log":[]} [__start__]`)
 		kitContinue(t, thread(), "a")
 		kitWantLines(t, kitHistory(t, thread()), `1 loop {"n":5,"log":["a"]} []`, `0 loop {"n":5,"log":[]} [a]`, `-1 input {"log":[]} [__start__]`)
 		// On top of a thread, with an edit of the pending input instead of a run.
-		kitUpdate(t, thread(), kitState{N: 6}, treadle.AsNode("__input__"))
+		kitUpdate(t, thread(), kitState{N: 6}, treadle.AsNode(treadle.InputNode))
 		kitUpdate(t, thread(), kitN{7}, treadle.AsNode(treadle.Start))
 		kitContinue(t, thread(), "a", "a")
 		if snap := kitStateOf(t, thread()); snap.Values.String() != `{"n":7,"log":["a","a"]}` {
 			t.Errorf("state %s, want n to be the edit's 7", snap.Values)
 		}
 		// Anything else would lose the input.
-		kitUpdate(t, thread(), kitState{N: 8}, treadle.AsNode("__input__"))
+		kitUpdate(t, thread(), kitState{N: 8}, treadle.AsNode(treadle.InputNode))
 		if _, err := thread().Update(t.Context(), kitN{9}, treadle.AsNode("a")); err == nil {
 			t.Error("an edit as a node passed over an input that waits")
 		}
@@ -272,21 +274,21 @@ func editOlder(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 }
 
 type editSums struct {
-	Total treadle.Sum[int] `json:"total"`
+	Total reduce.Sum[int] `json:"total"`
 }
 
 func editForkPending(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	saver := open(t)
-	type sums struct{ Total treadle.Sum[int] }
+	type sums struct{ Total reduce.Sum[int] }
 	fails := false
 	build := func() *treadle.Thread[editSums, editSums] {
 		b := treadle.New[editSums]("sums")
-		treadle.AddNode(b, "ten", func(context.Context, editSums) (sums, error) { return sums{treadle.SumOf(10)}, nil })
+		treadle.AddNode(b, "ten", func(context.Context, editSums) (sums, error) { return sums{reduce.SumOf(10)}, nil })
 		treadle.AddNode(b, "hundred", func(context.Context, editSums) (sums, error) {
 			if fails {
 				return sums{}, errKit
 			}
-			return sums{treadle.SumOf(100)}, nil
+			return sums{reduce.SumOf(100)}, nil
 		})
 		b.Sequence(treadle.Start, "ten", "hundred")
 		g, err := b.Compile(&treadle.Options{Saver: saver})
@@ -295,11 +297,11 @@ func editForkPending(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		}
 		return g.Thread("t")
 	}
-	if _, err := build().Run(t.Context(), editSums{treadle.SumOf(1)}); err != nil {
+	if _, err := build().Run(t.Context(), editSums{reduce.SumOf(1)}); err != nil {
 		t.Fatal(err)
 	}
 	beforeTen := kitAt(t, kitHistory(t, build()), "ten")
-	if _, err := build().At(beforeTen.ID).Update(t.Context(), sums{treadle.SumOf(20)}, treadle.AsNode("ten")); err != nil {
+	if _, err := build().At(beforeTen.ID).Update(t.Context(), sums{reduce.SumOf(20)}, treadle.AsNode("ten")); err != nil {
 		t.Fatal(err)
 	}
 	out, err := build().Continue(t.Context())
@@ -316,7 +318,7 @@ func editForkPending(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	if _, err := build().Run(t.Context(), editSums{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := build().At(failed.ID).Update(t.Context(), sums{treadle.SumOf(5)}, treadle.AsNode("hundred")); err != nil {
+	if _, err := build().At(failed.ID).Update(t.Context(), sums{reduce.SumOf(5)}, treadle.AsNode("hundred")); err != nil {
 		t.Fatal(err)
 	}
 	out, err = build().Continue(t.Context())
@@ -344,10 +346,10 @@ func editPending(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 func editBulk(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	kitBothWays(t, open, kitPair("one", "two"), func(t *testing.T, w *kitWorld, thread kitHandle) {
 		id, err := thread().BulkUpdate(t.Context(),
-			[]treadle.Edit{{Values: kitState{N: 1}, As: "__input__"}},
-			[]treadle.Edit{{Values: kitState{N: 1}, As: treadle.Start}},
-			[]treadle.Edit{{Values: kitSay("2"), As: "two"}, {Values: kitSay("1"), As: "one"}},
-			[]treadle.Edit{{Values: kitSay("3"), As: "one"}},
+			[]treadletype.Edit{{Values: kitState{N: 1}, As: treadle.InputNode}},
+			[]treadletype.Edit{{Values: kitState{N: 1}, As: treadle.Start}},
+			[]treadletype.Edit{{Values: kitSay("2"), As: "two"}, {Values: kitSay("1"), As: "one"}},
+			[]treadletype.Edit{{Values: kitSay("3"), As: "one"}},
 		)
 		if err != nil {
 			t.Fatal(err)
@@ -365,7 +367,7 @@ func editBulk(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		kitRan(t, w)
 		// From an older checkpoint, as one branch.
 		if _, err := thread().At(snaps[1].ID).BulkUpdate(t.Context(),
-			[]treadle.Edit{{Values: kitSay("x"), As: "one"}}, []treadle.Edit{{Values: kitSay("y"), As: "one"}}); err != nil {
+			[]treadletype.Edit{{Values: kitSay("x"), As: "one"}}, []treadletype.Edit{{Values: kitSay("y"), As: "one"}}); err != nil {
 			t.Fatal(err)
 		}
 		added := kitAppended(t, thread(), snaps)
@@ -384,11 +386,11 @@ func editRebuild(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		kitRun(t, thread(), kitState{N: 2}, "a", "b", "a", "b")
 		lived := kitHistory(t, thread())
 		copied := treadle.Must(kitChainOf(w, "chain", "a", "b").Compile(&treadle.Options{Saver: open(t)})).Thread("copy")
-		var steps [][]treadle.Edit
+		var steps [][]treadletype.Edit
 		for n := range 2 {
 			in := kitN{n + 1} // a state's own type as an edit gives all its fields, also the empty list
-			steps = append(steps, []treadle.Edit{{Values: in, As: "__input__"}}, []treadle.Edit{{Values: in, As: treadle.Start}},
-				[]treadle.Edit{{Values: kitSay("a"), As: "a"}}, []treadle.Edit{{Values: kitSay("b"), As: "b"}})
+			steps = append(steps, []treadletype.Edit{{Values: in, As: treadle.InputNode}}, []treadletype.Edit{{Values: in, As: treadle.Start}},
+				[]treadletype.Edit{{Values: kitSay("a"), As: "a"}}, []treadletype.Edit{{Values: kitSay("b"), As: "b"}})
 		}
 		if _, err := copied.BulkUpdate(t.Context(), steps...); err != nil {
 			t.Fatal(err)
@@ -415,12 +417,12 @@ func editRebuildSends(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		w.ran()
 		copied := travelFan(t, w, open(t)).Thread("copy")
 		if _, err := copied.BulkUpdate(t.Context(),
-			[]treadle.Edit{{Values: kitN{2}, As: "__input__"}},
-			[]treadle.Edit{{Values: kitN{2}, As: treadle.Start}},
-			[]treadle.Edit{{Values: kitSay("plan"), As: "plan"}},
-			[]treadle.Edit{{Values: kitSay("word 0"), As: "say"}, {Values: kitSay("word 1"), As: "say"}, {Values: kitSay("side"), As: "side"}},
-			[]treadle.Edit{{Values: kitSay("end"), As: "end"}},
-			[]treadle.Edit{{Values: kitSay("last"), As: "last"}},
+			[]treadletype.Edit{{Values: kitN{2}, As: treadle.InputNode}},
+			[]treadletype.Edit{{Values: kitN{2}, As: treadle.Start}},
+			[]treadletype.Edit{{Values: kitSay("plan"), As: "plan"}},
+			[]treadletype.Edit{{Values: kitSay("word 0"), As: "say"}, {Values: kitSay("word 1"), As: "say"}, {Values: kitSay("side"), As: "side"}},
+			[]treadletype.Edit{{Values: kitSay("end"), As: "end"}},
+			[]treadletype.Edit{{Values: kitSay("last"), As: "last"}},
 		); err != nil {
 			t.Fatal(err)
 		}
@@ -457,10 +459,10 @@ func editWords(s *treadle.Snapshot) []string {
 
 // editCount has fields of every kind that a result is made of.
 type editCount struct {
-	N    int                           `json:"n"`
-	Log  treadle.List[string]          `json:"log"`
-	Sum  treadle.Sum[int]              `json:"sum"`
-	Seen treadle.Map[string, struct{}] `json:"seen"`
+	N    int                          `json:"n"`
+	Log  reduce.List[string]          `json:"log"`
+	Sum  reduce.Sum[int]              `json:"sum"`
+	Seen reduce.Map[string, struct{}] `json:"seen"`
 }
 
 // A history shows with each task what it wrote, whoever wrote it, and with each
@@ -468,24 +470,24 @@ type editCount struct {
 func editResults(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	type all struct {
 		N   int
-		Log treadle.List[string]
-		Sum treadle.Sum[int]
+		Log reduce.List[string]
+		Sum reduce.Sum[int]
 	}
 	type replace struct {
-		Log treadle.Overwrite[treadle.List[string]]
+		Log treadle.Overwrite[reduce.List[string]]
 	}
 	words := func(w ...string) kitLog { return kitLog{w} }
 	saver := open(t)
 	build := func() *treadle.Thread[editCount, editCount] {
 		b := treadle.New[editCount]("results")
 		treadle.AddNode(b, "all", func(context.Context, editCount) (all, error) {
-			return all{1, treadle.List[string]{"x", "y"}, treadle.SumOf(5)}, nil
+			return all{1, reduce.List[string]{"x", "y"}, reduce.SumOf(5)}, nil
 		})
 		treadle.AddNode(b, "one", func(context.Context, editCount) (kitLog, error) { return words("one"), nil })
 		treadle.AddNode(b, "two", func(context.Context, editCount) (kitLog, error) { return words("2a", "2b"), nil })
 		treadle.AddNode(b, "nothing", func(context.Context, editCount) (struct{}, error) { return struct{}{}, nil })
 		treadle.AddNode(b, "new", func(context.Context, editCount) (replace, error) {
-			return replace{treadle.Overwrite[treadle.List[string]]{Value: treadle.List[string]{"new"}}}, nil
+			return replace{treadle.Overwrite[reduce.List[string]]{Value: reduce.List[string]{"new"}}}, nil
 		})
 		treadle.AddNode(b, "plain", func(context.Context, editCount) (kitN, error) { return kitN{9}, nil })
 		b.Edge(treadle.Start, "all")
@@ -503,12 +505,12 @@ func editResults(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	if _, err := build().Run(t.Context(), editCount{N: 3}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := build().BulkUpdate(t.Context(), []treadle.Edit{{Values: treadle.Update{"n": 4}, As: "all"}},
-		[]treadle.Edit{{Values: words("b"), As: "two"}, {Values: words("a"), As: "one"}}); err != nil {
+	if _, err := build().BulkUpdate(t.Context(), []treadletype.Edit{{Values: treadle.Update{"n": 4}, As: "all"}},
+		[]treadletype.Edit{{Values: words("b"), As: "two"}, {Values: words("a"), As: "one"}}); err != nil {
 		t.Fatal(err)
 	}
 	var got []string
-	for s, err := range build().History(t.Context()) {
+	for s, err := range build().History(t.Context(), nil) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -539,7 +541,7 @@ func editResults(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	// A part of the history shows the same.
 	all2 := kitHistory(t, build())
 	for i := 1; i < len(all2); i++ {
-		part := kitHistory(t, build(), treadle.Earlier(all2[i-1].ID), treadle.Limit(1))
+		part := kitSelected(t, build(), &treadle.HistoryOptions{Before: all2[i-1].ID, Limit: 1})
 		if len(part) != 1 || kitTasks(part[0]) != kitTasks(all2[i]) {
 			t.Errorf("before step %d: %v", all2[i-1].Step, part)
 		}
@@ -557,7 +559,7 @@ func editGoto(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	}
 	kitBothWays(t, open, build, func(t *testing.T, w *kitWorld, thread kitHandle) {
 		kitRun(t, thread(), kitState{}, "a", "b")
-		kitUpdate(t, thread(), treadle.Command[kitLog]{Update: &kitLog{treadle.List[string]{"cmd"}},
+		kitUpdate(t, thread(), treadle.Command[kitLog]{Update: &kitLog{reduce.List[string]{"cmd"}},
 			Goto: append(treadle.Send("say", in{"hi"}), treadle.To("b")...)}, treadle.AsNode("b"))
 		snap := kitStateOf(t, thread())
 		if !slices.Equal(snap.Next, []string{"say", "b"}) {
@@ -565,7 +567,7 @@ func editGoto(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 		}
 		kitContinue(t, thread(), "a", "b", "cmd", "b", "hi")
 		_, err := thread().Update(t.Context(), treadle.Command[kitLog]{Goto: treadle.To("nowhere")}, treadle.AsNode("b"))
-		if bad, ok := errors.AsType[*treadle.GotoError](err); !ok || bad.To != "nowhere" {
+		if bad, ok := errors.AsType[*treadletype.GotoError](err); !ok || bad.To != "nowhere" {
 			t.Errorf("goto an unknown node: %v, want a GotoError", err)
 		}
 	})
@@ -651,7 +653,7 @@ func editRemove(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 // A graph whose state is one channel is edited with values of that channel.
 func editRoot(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	saver := open(t)
-	type words = treadle.List[string]
+	type words = reduce.List[string]
 	build := func() *treadle.Thread[words, words] {
 		b := treadle.New[words]("words")
 		for _, name := range []string{"a", "b"} {
@@ -681,7 +683,7 @@ func editRoot(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 
 func editJSON(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	kitBothWays(t, open, kitChain("a", "b"), func(t *testing.T, w *kitWorld, thread kitHandle) {
-		var door treadle.AnyThread = thread()
+		door := thread().Any()
 		out, err := door.RunJSON(t.Context(), json.RawMessage(`{"n":1}`))
 		if err != nil || string(out) != `{"n":1,"log":["a","b"]}` {
 			t.Fatalf("run: %s, %v", out, err)

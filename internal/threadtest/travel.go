@@ -11,6 +11,7 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // Travel is the suite of time travel: what came before a checkpoint does not
@@ -467,7 +468,7 @@ func travelReplacedResults(t *testing.T, open func(t *testing.T) checkpoint.Save
 		at := kitAt(t, before, "one", "two")
 		w.ran()
 		for _, word := range []string{"x", "y"} {
-			if _, err := thread().At(at.ID).BulkUpdate(t.Context(), []treadle.Edit{
+			if _, err := thread().At(at.ID).BulkUpdate(t.Context(), []treadletype.Edit{
 				{Values: kitSay(word + "1"), As: "one"}, {Values: kitSay(word + "2"), As: "two"}}); err != nil {
 				t.Fatal(err)
 			}
@@ -490,7 +491,7 @@ func travelKeys(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
 	build := func(t *testing.T, w *kitWorld, saver checkpoint.Saver) *kitGraph {
 		b := treadle.New[kitState]("keys")
 		treadle.AddNode(b, "pay", func(ctx context.Context, _ kitState) (kitLog, error) {
-			keys = append(keys, treadle.RunInfo(ctx).IdempotencyKey)
+			keys = append(keys, treadle.InfoFrom(ctx).IdempotencyKey)
 			return kitSay("paid"), w.enter(ctx, "pay")
 		})
 		b.Edge(treadle.Start, "pay")

@@ -16,6 +16,7 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/reduce"
 )
 
 // A Place is where threads are kept: open gives a saver for it, and the second
@@ -117,17 +118,17 @@ func (s *valueShy) UnmarshalJSON(raw []byte) error { return json.Unmarshal(raw, 
 
 type (
 	valueState[T any] struct {
-		V    T               `json:"v"`
-		List treadle.List[T] `json:"list"`
-		Took treadle.List[T] `json:"took"`
+		V    T              `json:"v"`
+		List reduce.List[T] `json:"list"`
+		Took reduce.List[T] `json:"took"`
 	}
 	valueWritten[T any] struct {
 		V    T
-		List treadle.List[T]
+		List reduce.List[T]
 		To   treadle.Goto
 	}
 	valueSent[T any] struct{ In T }
-	valueTook[T any] struct{ Took treadle.List[T] }
+	valueTook[T any] struct{ Took reduce.List[T] }
 )
 
 // valueGraph writes a value and sends it to a node, before which it stops.
@@ -138,7 +139,7 @@ func valueGraph[T any](t *testing.T, saver checkpoint.Saver, codecs []checkpoint
 		return valueWritten[T]{v, all, treadle.Send("take", valueSent[T]{v})}, nil
 	})
 	treadle.AddNode(b, "take", func(_ context.Context, in valueSent[T]) (valueTook[T], error) {
-		return valueTook[T]{treadle.List[T]{in.In}}, nil
+		return valueTook[T]{reduce.List[T]{in.In}}, nil
 	})
 	b.Edge(treadle.Start, "write")
 	g, err := b.Compile(&treadle.Options{Saver: saver, Codecs: codecs, Before: []string{"take"}})
@@ -174,7 +175,7 @@ func values[T any](name string, all ...T) valueCase {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if d := cmp.Diff(treadle.List[T]{v}, out.Took, valueLikeness); d != "" {
+			if d := cmp.Diff(reduce.List[T]{v}, out.Took, valueLikeness); d != "" {
 				t.Errorf("value %d as an input (-sent +taken):\n%s", i, d)
 			}
 		}

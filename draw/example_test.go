@@ -3,7 +3,7 @@ package draw_test
 import (
 	"fmt"
 
-	"github.com/treadle-go/treadle/internal/draw"
+	"github.com/treadle-go/treadle/draw"
 )
 
 func ExampleShape_Text() {

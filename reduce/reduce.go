@@ -1,4 +1,4 @@
-package treadle
+package reduce
 
 import (
 	"bytes"
@@ -6,20 +6,22 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
-
-	"github.com/treadle-go/treadle/internal/grow"
 )
 
 // List is a slice whose updates append. A List is written like any slice,
-// treadle.List[string]{"a"}, and can be passed where a []T is wanted.
+// reduce.List[string]{"a"}, and can be passed where a []T is wanted.
 type List[T any] []T
 
-// Reduce returns l with u behind it.
+// Reduce returns l followed by u.
 func (l List[T]) Reduce(u List[T]) List[T] { return slices.Clip(slices.Concat(l, u)) }
 
-// Reducer is the engine's way to append without copying.
-func (List[T]) Reducer() grow.Reducer { return grow.List[List[T], T]{} }
+// Reducer lets the engine append without copying.
+func (List[T]) Reducer() Reducer { return Appending[List[T], T]{} }
+
+// JSONType returns the type whose JSON List has; schemas show it.
+func (List[T]) JSONType() reflect.Type { return reflect.TypeFor[[]T]() }
 
 // MarshalJSON writes an empty list as [], never as null.
 func (l List[T]) MarshalJSON() ([]byte, error) {
@@ -56,8 +58,11 @@ func (s Set[T]) Reduce(u Set[T]) Set[T] {
 	return out
 }
 
-// Reducer is the engine's way to call Reduce.
-func (Set[T]) Reducer() grow.Reducer { return plain(Set[T].Reduce) }
+// Reducer lets the engine call Reduce without reflection.
+func (Set[T]) Reducer() Reducer { return plain(Set[T].Reduce) }
+
+// JSONType returns the type whose JSON Set has; schemas show it.
+func (Set[T]) JSONType() reflect.Type { return reflect.TypeFor[[]T]() }
 
 // MarshalJSON writes the members ordered by their JSON.
 func (s Set[T]) MarshalJSON() ([]byte, error) {
@@ -94,8 +99,11 @@ func (m Map[K, V]) Reduce(u Map[K, V]) Map[K, V] {
 	return out
 }
 
-// Reducer is the engine's way to call Reduce.
-func (Map[K, V]) Reducer() grow.Reducer { return plain(Map[K, V].Reduce) }
+// Reducer lets the engine call Reduce without reflection.
+func (Map[K, V]) Reducer() Reducer { return plain(Map[K, V].Reduce) }
+
+// JSONType returns the type whose JSON Map has; schemas show it.
+func (Map[K, V]) JSONType() reflect.Type { return reflect.TypeFor[map[K]V]() }
 
 // MarshalJSON writes an empty map as {}, never as null.
 func (m Map[K, V]) MarshalJSON() ([]byte, error) {
@@ -105,7 +113,7 @@ func (m Map[K, V]) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[K]V(m))
 }
 
-// Number is what can be summed.
+// Number is a number that [Sum] can add up.
 type Number interface {
 	~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~float32 | ~float64
 }
@@ -119,8 +127,11 @@ func SumOf[T Number](n T) Sum[T] { return Sum[T]{n} }
 // Reduce returns s + u.
 func (s Sum[T]) Reduce(u Sum[T]) Sum[T] { return Sum[T]{s.N + u.N} }
 
-// Reducer is the engine's way to call Reduce.
-func (Sum[T]) Reducer() grow.Reducer { return plain(Sum[T].Reduce) }
+// Reducer lets the engine call Reduce without reflection.
+func (Sum[T]) Reducer() Reducer { return plain(Sum[T].Reduce) }
+
+// JSONType returns the type whose JSON Sum has; schemas show it.
+func (Sum[T]) JSONType() reflect.Type { return reflect.TypeFor[T]() }
 
 // MarshalJSON writes the number.
 func (s Sum[T]) MarshalJSON() ([]byte, error) { return json.Marshal(s.N) }
@@ -131,11 +142,11 @@ func (s *Sum[T]) UnmarshalJSON(raw []byte) error { return json.Unmarshal(raw, &s
 // String is the number as text.
 func (s Sum[T]) String() string { return fmt.Sprint(s.N) }
 
-// Max is a value of which updates keep the greatest. The zero Max has none; in
-// JSON it is the value, or null.
+// Max keeps the greatest of its updates. The zero Max has no value yet. In JSON
+// it is the value, or null.
 type Max[T cmp.Ordered] struct {
 	N  T
-	Ok bool // there is one
+	Ok bool // there is a value
 }
 
 // MaxOf returns the Max v.
@@ -152,10 +163,13 @@ func (m Max[T]) Reduce(u Max[T]) Max[T] {
 	return u
 }
 
-// Reducer is the engine's way to call Reduce.
-func (Max[T]) Reducer() grow.Reducer {
-	return grow.Func[Max[T], Max[T]]{Fn: func(m, u Max[T]) (Max[T], error) { return m.Reduce(u), nil }, FirstWins: true}
+// Reducer lets the engine call Reduce without reflection.
+func (Max[T]) Reducer() Reducer {
+	return Func[Max[T], Max[T]]{Fn: func(m, u Max[T]) (Max[T], error) { return m.Reduce(u), nil }, FirstWins: true}
 }
+
+// JSONType returns the type whose JSON Max has; schemas show it.
+func (Max[T]) JSONType() reflect.Type { return reflect.TypeFor[T]() }
 
 // MarshalJSON writes the value, or null.
 func (m Max[T]) MarshalJSON() ([]byte, error) {
@@ -183,6 +197,6 @@ func (m Max[T]) String() string {
 	return fmt.Sprint(m.N)
 }
 
-func plain[T any](fn func(T, T) T) grow.Reducer {
-	return grow.Func[T, T]{Fn: func(a, b T) (T, error) { return fn(a, b), nil }}
+func plain[T any](fn func(T, T) T) Reducer {
+	return Func[T, T]{Fn: func(a, b T) (T, error) { return fn(a, b), nil }}
 }

@@ -1,4 +1,4 @@
-package grow
+package reduce
 
 import (
 	"errors"
@@ -206,7 +206,7 @@ func TestALookDoesNotCostTheCommitItsTail(t *testing.T) {
 
 func TestListReducerKeepsTheListType(t *testing.T) {
 	type names []string
-	var r Appender = List[names, string]{}
+	var r Appender = Appending[names, string]{}
 	start, ok := r.Start()
 	if val, isNames := start.(names); !ok || !isNames || val != nil {
 		t.Fatalf("the start is %#v, %v; want an empty list", start, ok)
@@ -227,7 +227,7 @@ func TestListReducerKeepsTheListType(t *testing.T) {
 }
 
 func TestListIsBuiltElementByElement(t *testing.T) {
-	r := List[[]int, int]{}
+	r := Appending[[]int, int]{}
 	val, err := r.Build(3, func(i int, elem any) error {
 		*elem.(*int) = i * i
 		return nil

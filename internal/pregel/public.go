@@ -1,0 +1,39 @@
+package pregel
+
+import "github.com/treadle-go/treadle/treadletype"
+
+// The types that users see, by the names that the engine uses.
+type (
+	AnswerError             = treadletype.AnswerError
+	BuildError              = treadletype.BuildError
+	ConflictError           = treadletype.ConflictError
+	Edit                    = treadletype.Edit
+	GotoError               = treadletype.GotoError
+	Info                    = treadletype.Info
+	InterruptChangedError   = treadletype.InterruptChangedError
+	InterruptError          = treadletype.InterruptError
+	MutationError           = treadletype.MutationError
+	NodeError               = treadletype.NodeError
+	OrderError              = treadletype.OrderError
+	Pause                   = treadletype.Pause
+	RetryPolicy             = treadletype.RetryPolicy
+	StepLimitError          = treadletype.StepLimitError
+	StoredValueError        = treadletype.StoredValueError
+	SwallowedInterruptError = treadletype.SwallowedInterruptError
+	TimeoutError            = treadletype.TimeoutError
+	UpdateError             = treadletype.UpdateError
+	ValidationError         = treadletype.ValidationError
+)
+
+// The errors that users see.
+var (
+	ErrNoSaver           = treadletype.ErrNoSaver
+	ErrNoThread          = treadletype.ErrNoThread
+	ErrNilContext        = treadletype.ErrNilContext
+	ErrOutsideRun        = treadletype.ErrOutsideRun
+	ErrAmbiguousResume   = treadletype.ErrAmbiguousResume
+	ErrNothingToResume   = treadletype.ErrNothingToResume
+	ErrUnknownPause      = treadletype.ErrUnknownPause
+	ErrNothingToContinue = treadletype.ErrNothingToContinue
+	ErrDrained           = treadletype.ErrDrained
+)
