@@ -13,8 +13,8 @@ import (
 	"github.com/treadle-go/treadle/treadletype"
 )
 
-// Builder collects the parts of a graph with state S. Its methods report
-// nothing; [Builder.Compile] says everything that is wrong at once.
+// Builder collects the parts of a graph with state S. Its methods return no
+// errors; [Builder.Compile] reports all problems at once.
 type Builder[S any] struct {
 	draft
 }
@@ -24,10 +24,10 @@ type draft struct{ spec pregel.Spec }
 
 // New starts a graph whose state is S.
 //
-// If S is a struct, each exported field is a channel: a node's write to it
-// replaces the value, unless the field's type has a method Reduce, which then
-// says how an update is merged. If S is anything else, it is the one channel.
-// If S is [Update], the channels are declared with [AddField].
+// If S is a struct, each exported field is a channel: a node's write replaces the
+// value, unless the field's type has a method Reduce, which then merges the update.
+// If S is [Update], the channels are declared with [AddField]. If S is anything else,
+// the state is a single channel.
 func New[S any](name string) *Builder[S] {
 	b := &Builder[S]{}
 	b.spec.Name, b.spec.Words, b.spec.State = name, vocabulary, reflect.TypeFor[S]()
@@ -59,8 +59,8 @@ func AddNode[S, In, Out any](b *Builder[S], name string, fn func(context.Context
 	return Node[In]{name}
 }
 
-// AnyNode is a node that belongs to no graph yet, for packages that make parts of
-// other people's graphs. [AddNode] is the way to add one's own.
+// AnyNode is a node that is not part of a graph yet, for packages that provide
+// nodes to others. In your own graph use [AddNode].
 type AnyNode struct{ spec *pregel.NodeSpec }
 
 // NewNode makes a node as [AddNode] does, for [Builder.Add].
@@ -84,9 +84,9 @@ func configure(n *pregel.NodeSpec, opts []NodeOption) {
 	}
 }
 
-// AddGraph adds a graph as a node. It reads the fields that the two graphs
-// share and hands up those that it wrote, with their updates as its own nodes
-// made them. Its events and checkpoints are under a namespace of their own.
+// AddGraph adds a graph as a node. It reads the fields that the two graphs share,
+// and the updates that its nodes make to those fields are applied to the outer graph
+// one by one. Its events and checkpoints have a namespace of their own.
 func AddGraph[S, In, Out any](b *Builder[S], name string, g *Graph[In, Out], opts ...NodeOption) Node[In] {
 	n := &pregel.NodeSpec{Name: name, In: reflect.TypeFor[In](), Out: reflect.TypeFor[Out]()}
 	if g != nil && g.plan != nil {
@@ -137,8 +137,8 @@ func AddField[T any](b *Builder[Update], name string) {
 	b.spec.Fields = append(b.spec.Fields, pregel.FieldSpec{Name: name, Type: reflect.TypeFor[T]()})
 }
 
-// Reduce gives a field a reducer, for types that are not one's own. The field
-// is named as in Go or as in JSON. fn must not change its arguments.
+// Reduce gives a field a reducer, for types that have no method Reduce. The field is
+// named as in Go or as in JSON. fn must not change its arguments.
 func Reduce[S, T, U any](b *Builder[S], field string, fn func(T, U) T) {
 	r := pregel.ReducerSpec{Field: field, Type: reflect.TypeFor[T](), Update: reflect.TypeFor[U]()}
 	if fn != nil {

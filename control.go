@@ -23,9 +23,8 @@ const (
 	CopyNode = "__copy__"
 )
 
-// Goto says where control goes: a list of targets. A node returns it, alone or
-// as a field of what it writes, and so does a branch. Being a slice it grows
-// with append:
+// Goto says where control goes: a list of targets. A node returns it, alone or as a
+// field of its result, and so does a branch. It is a slice, so append adds targets:
 //
 //	var next treadle.Goto
 //	for _, s := range state.Subjects {
@@ -33,8 +32,7 @@ const (
 //	}
 type Goto []Target
 
-// Target is one place that control goes to. Make it with [To], [Send] or
-// [Node.Send].
+// Target is one target of a [Goto]. Make it with [To], [Send] or [Node.Send].
 type Target struct{ t pregel.Target }
 
 // To goes to the named nodes, which run in the next step and read the state.
@@ -65,17 +63,17 @@ func (g Goto) Timeout(d time.Duration) Goto {
 	return out
 }
 
-// Command is an update and a goto in one, for nodes that need both and may
-// address the graph above them. A nil Update writes nothing.
+// Command is an update and a goto in one. It may also address the graph around
+// the node's graph. A nil Update writes nothing.
 //
 // A node may also return []Command[U]; each is applied in order.
 type Command[U any] struct {
 	Update *U
 	Goto   Goto
-	// Parent applies the command to the graph that this graph runs in: the
-	// task there ends with it. U's fields are then the parent's, and the node
-	// says so with [Handoff]. What a graph added with [AddGraph] has written to
-	// other fields that it shares with its parent is handed up too.
+	// Parent applies the command to the graph that this graph runs in, and ends
+	// the task there. The fields of U are then fields of the parent, and the node
+	// declares the command with [Handoff]. Other updates that a graph added with
+	// [AddGraph] has made to fields it shares with its parent reach the parent too.
 	Parent bool
 }
 
@@ -101,9 +99,9 @@ type commander interface {
 	loose() Command[any]
 }
 
-// CommandOf reports whether v, which a user's function returned, is a [Command],
-// and returns it whatever the type of its update. A node whose commands' updates
-// are of several types returns []Command[any]; they are checked at run time.
+// CommandOf returns v as a Command[any] if it is a [Command] of any type. A node
+// whose commands have updates of several types returns []Command[any]; the updates are
+// checked at run time.
 func CommandOf(v any) (Command[any], bool) {
 	if c, ok := v.(commander); ok {
 		return c.loose(), true
@@ -111,9 +109,9 @@ func CommandOf(v any) (Command[any], bool) {
 	return Command[any]{}, false
 }
 
-// UpdateOf takes a struct of writes apart, without the optional ones that are
-// nil. Fields without a JSON name of their own stand under their Go name, by
-// which the graph knows them too. An Update is returned as it is.
+// UpdateOf turns a struct of writes into an [Update], without the optional writes
+// that are nil. A field without a JSON name has its Go name as key. An Update is
+// returned unchanged.
 func UpdateOf(v any) (Update, error) {
 	if u, ok := v.(Update); ok {
 		return u, nil
@@ -135,10 +133,10 @@ func (o Overwrite[T]) overwrite() any { return o.Value }
 
 type overwriter interface{ overwrite() any }
 
-// Update is an update whose fields are known at run time only: their names, in
-// JSON or in Go, and values, or json.RawMessage to be decoded. It is checked against the graph's fields; an unknown name or a value
-// of another type is an error. As the state type, New[Update] makes a dynamic
-// graph; see [AddField].
+// Update is an update whose fields are known only at run time. Its keys are the
+// names of fields, in JSON or in Go, and its values are Go values or json.RawMessage,
+// which is decoded. An unknown name or a value of another type is an error. As the
+// type of a state, New[Update], it makes a graph with dynamic fields; see [AddField].
 type Update map[string]any
 
 // MarshalJSON writes the target as LangGraph has it: a node's name, or for a send

@@ -19,14 +19,14 @@ import (
 	"github.com/treadle-go/treadle/internal/pregel"
 )
 
-// AnyGraph is a graph whose types are not known at compile time: every
-// *Graph[In, Out] is one. Servers and command lines work with it; values go in
-// and come out as JSON by the fields' JSON names.
+// AnyGraph is a graph whose types are not known at compile time. Every
+// *Graph[In, Out] is one. Its inputs and outputs are JSON objects with the JSON names
+// of the fields. Servers and command lines use it.
 type AnyGraph interface {
 	Name() string
 	Schemas() (Schemas, error)
 	Shape() draw.Shape
-	// Open returns a handle on a thread; with an empty id nothing is kept and
+	// Open returns a handle on a thread. With an empty id nothing is stored, and
 	// only RunJSON and StreamJSON work.
 	Open(thread string, opts ...RunOption) AnyThread
 

@@ -33,7 +33,7 @@ var modeNames = map[Mode]string{
 	ModeWrites: "writes",
 }
 
-// String is the mode's name on the wire, or the names of several.
+// String returns the name of the mode on the wire, or the names of several.
 func (m Mode) String() string {
 	if name, ok := modeNames[m]; ok {
 		return name
@@ -74,10 +74,10 @@ func (m *Mode) UnmarshalText(name []byte) error {
 	return fmt.Errorf("treadle: there is no stream mode %q: want one of %s", name, allModes)
 }
 
-// Event is one thing that happened in a run. It is one of the types of this
-// package that have an Origin; use a type switch.
+// Event is one event of a run. It is one of the types of this package that embed
+// [Origin]; use a type switch.
 type Event interface {
-	// Where says what the event is about.
+	// Where returns the origin of the event.
 	Where() Origin
 }
 
@@ -87,7 +87,7 @@ type Origin struct {
 	Namespace []string // of the graph, outermost first: "node:task"; empty at the root
 	Graph     string
 	Step      int
-	Node      string // empty if it is about the graph
+	Node      string // empty if the event is about the graph
 	TaskID    string
 	Time      time.Time // zero for tokens
 }
@@ -140,9 +140,8 @@ type TaskFinished struct {
 	Pauses []treadletype.Pause // questions it has stopped with
 }
 
-// Checkpointed is a checkpoint that has been stored. With [Async] it comes when it
-// is, which may be while the next step runs, and with [Exit] at the end, for the
-// one checkpoint that is stored.
+// Checkpointed is a checkpoint that has been stored. With [Async] it may arrive
+// while the next step runs. With [Exit] there is one, at the end of the run.
 type Checkpointed struct {
 	Origin
 	Snapshot Snapshot
@@ -170,8 +169,8 @@ type Finished[Out any] struct {
 	Output Out
 }
 
-// Record is a picture of a graph's fields: names and values, without those
-// that were never written.
+// Record holds the names and values of a graph's fields, without those that were
+// never written.
 type Record struct{ r *pregel.Record }
 
 // Read fills the struct that dst points to. Its fields are matched by name;
@@ -186,14 +185,13 @@ func (r Record) Get(name string) (any, bool) {
 	return r.r.Get(name)
 }
 
-// Has reports whether a field is there. A field that was never written is not,
-// whatever its zero value is.
+// Has reports whether a field has been written.
 func (r Record) Has(name string) bool {
 	_, ok := r.Get(name)
 	return ok
 }
 
-// Names are the JSON names of the fields that are there.
+// Names returns the JSON names of the fields.
 func (r Record) Names() []string {
 	if r.r == nil {
 		return nil
@@ -201,7 +199,7 @@ func (r Record) Names() []string {
 	return r.r.Names()
 }
 
-// MarshalJSON writes the fields that are there by their JSON names.
+// MarshalJSON writes the fields by their JSON names.
 func (r Record) MarshalJSON() ([]byte, error) {
 	if r.r == nil {
 		return []byte("null"), nil
@@ -209,7 +207,7 @@ func (r Record) MarshalJSON() ([]byte, error) {
 	return r.r.MarshalJSON()
 }
 
-// String is the record's JSON.
+// String returns the record's JSON.
 func (r Record) String() string {
 	raw, err := json.Marshal(r)
 	if err != nil {

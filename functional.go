@@ -9,10 +9,10 @@ import (
 	"github.com/treadle-go/treadle/internal/pregel"
 )
 
-// Task is a function whose result is recorded. Called in a workflow or in a
-// node, it runs as a task of its own: when the run is retried or resumed, the
-// recorded result answers and the function does not run again. Results are
-// stored as JSON and handed out as fresh copies.
+// Task is a function whose result is recorded. It is called in a workflow or in a
+// node. When the run is retried or resumed, the call returns the recorded result and
+// the function does not run again. Results are stored as JSON; each call returns a
+// new copy.
 type Task[In, Out any] struct {
 	name string
 	fn   func(context.Context, In) (Out, error)
@@ -74,9 +74,9 @@ func (f *Future[Out]) Wait() (Out, error) {
 }
 
 // Do runs an effect inside a node or workflow once: when the run is retried or
-// resumed, the recorded result answers. Until the result is recorded a crash
-// may repeat the effect, so pass [treadletype.Info].IdempotencyKey to systems outside. If it
-// cannot be recorded the run fails, whatever the node makes of the error.
+// resumed, Do returns the recorded result. A crash before the result is recorded may
+// repeat the effect, so pass InfoFrom(ctx).IdempotencyKey to outside systems. If the
+// result cannot be recorded, the run fails even if the node drops the error.
 func Do[Out any](ctx context.Context, name string, fn func(context.Context) (Out, error)) (Out, error) {
 	var task func(context.Context, struct{}) (Out, error)
 	if fn != nil {
@@ -92,16 +92,16 @@ type workflow[In, Out, Saved any] struct {
 	Previous Saved `json:"__previous__"`
 }
 
-// Final is what a workflow returns if it saves something else than its result
-// for the next run on the thread; see [NewFinalWorkflow].
+// Final is the result of a workflow that saves another value for the next run on the
+// thread than it returns; see [NewFinalWorkflow].
 type Final[Out, Saved any] struct {
 	Value Out
 	Save  Saved
 }
 
-// NewWorkflow makes a graph of a plain function. The function calls tasks,
-// asks with [Interrupt] and reads [PreviousFrom]; what it returns is the output
-// and, on a thread, what the next run finds as its previous value.
+// NewWorkflow makes a graph of a plain function. The function may call tasks, ask
+// with [Interrupt] and read [PreviousFrom]. Its result is the output and, on a thread,
+// the previous value of the next run.
 func NewWorkflow[In, Out any](name string, fn func(context.Context, In) (Out, error), o *Options, opts ...NodeOption) (*Graph[In, Out], error) {
 	var final func(context.Context, In) (Final[Out, Out], error)
 	if fn != nil {

@@ -63,11 +63,12 @@ func newCore(plan *pregel.Plan, o *Options) core {
 // Name is the graph's name.
 func (g *core) Name() string { return g.plan.Name() }
 
-// Warnings are what Compile found that does not stop the graph from running.
+// Warnings returns the problems that Compile found and that do not stop the graph
+// from running.
 func (g *core) Warnings() []string { return g.plan.Warnings() }
 
-// With returns the graph with settings for its runs. Later settings win; tags
-// and metadata add up.
+// With returns the graph with options for its runs. A later option replaces an
+// earlier one of the same kind; tags and metadata are added.
 func (g *Graph[In, Out]) With(opts ...RunOption) *Graph[In, Out] {
 	out := *g
 	out.core = g.with(opts)
@@ -91,9 +92,9 @@ func (g *core) settings() pregel.Settings {
 	return s
 }
 
-// Run runs the graph to its end. With an error the output is what there is so
-// far. Inside a node of another graph the run is nested: it shares the outer
-// run's context value, streams and cancellation.
+// Run runs the graph to its end. If it fails, the output holds the state so far.
+// Inside a node of another graph the run is nested: it shares the outer run's
+// context value, streams and cancellation.
 func (g *Graph[In, Out]) Run(ctx context.Context, in In) (Out, error) {
 	out, err := g.plan.Invoke(ctx, g.input(in), g.settings())
 	return g.result(out), err
@@ -165,8 +166,8 @@ type streamConfig struct {
 	goOn      []continueOption
 }
 
-// Modes chooses the events of a stream. Without it, or without a mode in it,
-// updates are streamed. A mode that there is not is the stream's error.
+// Modes selects the events of a stream. By default they are those of
+// [ModeUpdates]. An unknown mode is an error of the stream.
 func Modes(modes ...Mode) StreamOption {
 	return streamOption(func(c *streamConfig) {
 		for _, m := range modes {
@@ -178,8 +179,8 @@ func Modes(modes ...Mode) StreamOption {
 	})
 }
 
-// Subgraphs lets a stream show the values, updates, tasks and checkpoints of
-// nested graphs too. Tokens and custom events come from anywhere in any case.
+// Subgraphs adds the values, updates, tasks and checkpoints of nested graphs to a
+// stream. Tokens and custom events come from every depth without it.
 func Subgraphs() StreamOption { return streamOption(func(c *streamConfig) { c.subgraphs = true }) }
 
 // OutputKeys restricts values and updates to the named fields.
@@ -187,9 +188,9 @@ func OutputKeys(fields ...string) StreamOption {
 	return streamOption(func(c *streamConfig) { c.keys = append(c.keys, fields...) })
 }
 
-// Stream runs the graph and yields what happens as it happens. If the run ends
-// well the last event is a [Finished]; otherwise the last pair is the error.
-// Leaving the loop cancels the run and waits for its goroutines.
+// Stream runs the graph and yields events as they happen. If the run succeeds,
+// the last event is a [Finished]; otherwise the last pair holds the error. Leaving
+// the loop cancels the run and waits for its goroutines.
 func (g *Graph[In, Out]) Stream(ctx context.Context, in In, opts ...StreamOption) iter.Seq2[Event, error] {
 	return g.stream(ctx, g.input(in), opts, g.finish)
 }
@@ -271,8 +272,8 @@ func nilOption(graph, what string, i, n int) error {
 	return fmt.Errorf("graph %q: %s: option %d of %d is nil", graph, what, i+1, n)
 }
 
-// Thread returns a handle on the thread with the given id, which keeps the
-// state of its runs. The graph needs a saver.
+// Thread returns a handle on the thread with the given id. The thread keeps the
+// state of its runs, so the graph needs a saver.
 func (g *Graph[In, Out]) Thread(id string, opts ...RunOption) *Thread[In, Out] {
 	return &Thread[In, Out]{handle: g.handle(id, opts), g: g}
 }
@@ -282,7 +283,7 @@ func (g *core) handle(id string, opts []RunOption) handle {
 	return handle{core: g.with(opts), id: id}
 }
 
-// ClearCache forgets the cached results of the named nodes, or of all.
+// ClearCache deletes the cached results of the named nodes, or of all nodes.
 func (g *core) ClearCache(ctx context.Context, nodes ...string) error {
 	if ctx == nil {
 		return fmt.Errorf("graph %q: clear cache: %w", g.Name(), pregel.ErrNilContext)
@@ -327,13 +328,13 @@ func ContextFrom[C any](ctx context.Context) (c C, ok bool) {
 	return c, ok
 }
 
-// StoreFrom returns the store of the run that ctx belongs to, from any depth: in
-// nodes, branches, tasks and tools, and in nested graphs. Without one it is nil,
-// which answers every call with [store.ErrNoStore].
+// StoreFrom returns the store of the run that ctx belongs to. It works at any
+// depth: in nodes, branches, tasks and tools, and in nested graphs. If the run has no
+// store the result is nil, and every call on it returns [store.ErrNoStore].
 func StoreFrom(ctx context.Context) *store.Store { return pregel.StoreOf(ctx) }
 
-// Emit sends v as a custom event to the streams of the run that ctx belongs
-// to, from any depth. Outside a run it does nothing.
+// Emit sends v as a [Custom] event to the streams of the run that ctx belongs to,
+// and of the runs around it. Outside a run it does nothing.
 func Emit(ctx context.Context, v any) { pregel.Emit(ctx, v) }
 
 // Heartbeat is a sign of life for [IdleTimeout].

@@ -94,13 +94,13 @@ func answerSchema(t reflect.Type) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// Before stops a run before the named nodes; "*" is all of them. The run is an
-// [*InterruptError]; Continue goes on.
+// Before stops a run before the named nodes; "*" means all nodes. The run ends with
+// an [*InterruptError], and [Thread.Continue] goes on.
 func Before(nodes ...string) RunOption {
 	return runOption(func(s *pregel.Settings) { s.Before = nodes })
 }
 
-// After stops a run after the named nodes; "*" is all of them.
+// After stops a run after the named nodes; "*" means all nodes.
 func After(nodes ...string) RunOption {
 	return runOption(func(s *pregel.Settings) { s.After = nodes })
 }
@@ -108,12 +108,12 @@ func After(nodes ...string) RunOption {
 // Answers are answers to several questions by their id.
 type Answers map[string]any
 
-// Resume answers the thread's open question, or several with [Answers], and
-// goes on. Answers that do not fit, or are for no open question, are refused
-// and the thread stays as it was. Questions that are left open are asked again.
-// An answer that was given before and has not led anywhere, because the process
-// died or the node failed, may be given again; another one in its place is
-// [ErrNothingToResume], or [ErrUnknownPause] by id.
+// Resume answers the thread's open question, or several with [Answers], and goes
+// on. An answer that does not fit, or that has no open question, is refused and the
+// thread stays unchanged. Questions without an answer are asked again. If the
+// process died or the node failed after an answer was stored, the same answer may be
+// given again; a different one is [ErrNothingToResume], or [ErrUnknownPause] if it
+// was given by id.
 func (t *Thread[In, Out]) Resume(ctx context.Context, answer any, opts ...ContinueOption) (Out, error) {
 	in, err := resumeInput(answer)
 	if err != nil {
@@ -127,8 +127,7 @@ func (t *Thread[In, Out]) Resume(ctx context.Context, answer any, opts ...Contin
 	return t.invoke(ctx, in)
 }
 
-// ResumeStream is Resume as a stream; a [ContinueOption] is an option of it as
-// well.
+// ResumeStream is Resume as a stream. It also takes the options of Resume.
 func (t *Thread[In, Out]) ResumeStream(ctx context.Context, answer any, opts ...StreamOption) iter.Seq2[Event, error] {
 	in, err := resumeInput(answer)
 	if err != nil {
@@ -160,19 +159,18 @@ func resumeInput(answer any) (pregel.Input, error) {
 	return pregel.Input{Resume: r}, nil
 }
 
-// Abandoned is a new input on a thread that had something left to do: a run
-// that was interrupted, failed, was cancelled or reached its limit. Nobody will
-// do it now, nor take an answer to the questions. It is an event of
-// [ModeUpdates]. The metadata of the input's checkpoint has the same for good,
-// under "__abandoned__": a list of objects with the id and name of a task and
-// the ids of its questions, "interrupts". The checkpoint before it has the
-// questions themselves.
+// Abandoned says that a new input ended an unfinished run of the thread: one that
+// was interrupted, failed, was cancelled or reached its limit. Its tasks will not run
+// and its questions can no longer be answered. It is an event of [ModeUpdates]. The
+// metadata of the input's checkpoint has the same under "__abandoned__": a list of
+// objects with the id and name of a task and, as "interrupts", the ids of its
+// questions. The checkpoint before it has the questions themselves.
 type Abandoned struct {
 	Origin
 	Tasks []TaskState // with the questions that were open
 }
 
-// Interrupted is a run that has stopped to be resumed, or a task of it.
+// Interrupted says that a run, or a task of it, has stopped and waits.
 type Interrupted struct {
 	Origin
 	Pauses        []treadletype.Pause

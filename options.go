@@ -19,52 +19,54 @@ import (
 // Options configure a compiled graph. The zero value, and a nil *Options, are
 // the defaults.
 type Options struct {
-	// Saver keeps a checkpoint of every step of runs on a thread.
+	// Saver stores a checkpoint of every step of runs on a thread.
 	Saver checkpoint.Saver
-	// Codecs are how the saver is given values: the first one writes, all of
-	// them read, and so does JSON, which also writes if there is no other. A
-	// value says which codec wrote it, so a thread may be begun with one and
-	// go on with another for as long as both are here; a value of a codec that
-	// is not is a [*checkpoint.CodecError]. Questions, answers and the results
-	// of tasks are JSON in any case, and so is what streams show.
+	// Codecs encode the values of checkpoints. The first one writes; all of them
+	// read. JSON always reads, and writes if there is no codec. Each stored value
+	// names its codec, so a thread may begin with one codec and go on with
+	// another as long as both are listed; a value whose codec is not listed is a
+	// [*checkpoint.CodecError]. Questions, answers, results of tasks and streams
+	// are always JSON.
 	Codecs []checkpoint.Codec
-	// SizeWarning is the size of a thread, in bytes, from which on the Logger
-	// is told about it, and again each time it has doubled; 0 means 64 MiB, a
-	// negative one means never. Nothing is ever deleted. It needs a saver that
-	// is a [checkpoint.Sizer], as all of this module are.
+	// SizeWarning is the size of a thread in bytes at which the Logger gets a
+	// warning, and another one each time the size has doubled. 0 means 64 MiB; a
+	// negative size means no warning. Nothing is deleted. The saver must be a
+	// [checkpoint.Sizer], as all savers of this module are.
 	SizeWarning int64
-	// Cache keeps results of nodes that have the option Cache. Without one the
-	// saver is used if it can, else memory of the graph's own.
+	// Cache keeps results of nodes that have the option Cache. If it is nil, the
+	// saver's cache is used, or one in memory if the saver has none.
 	Cache checkpoint.Cache
-	// Store is what nodes remember things in across threads; see [StoreFrom]. A
-	// nested graph uses that of the graph it is run in, if there is one.
+	// Store keeps data across threads; nodes get it with [StoreFrom]. A nested
+	// graph uses the store of the graph around it, if that has one.
 	Store *store.Store
 	// StepLimit bounds a run; 0 means 25. See [StepLimit].
 	StepLimit int
-	// MaxConcurrency bounds the nodes of a step that run at the same time; 0
+	// MaxConcurrency bounds the tasks of a step that run at the same time; 0
 	// means no bound.
 	MaxConcurrency int
 	// StepTimeout bounds each step as a whole; 0 means no bound.
 	StepTimeout time.Duration
-	// PutTimeout bounds how long the saver is waited for once the context of a
-	// run is over, by a deadline or because it was cancelled; 0 means 10 seconds.
-	// What a step has done is stored even then, so a run comes back at most this
-	// long after its deadline, and its error names both. Before that a saver may
-	// take as long as it needs: a run without a deadline waits for a slow database.
+	// PutTimeout bounds the wait for the saver after the run's context has ended;
+	// 0 means 10 seconds. A step that has finished is stored even then, so a run
+	// returns at most PutTimeout after its deadline, with an error that names both
+	// causes. Before the deadline there is no bound: a run waits for a slow
+	// database.
 	PutTimeout time.Duration
-	// Before and After are breakpoints of every run, inside another graph too;
-	// see the options of the same names.
+	// Before and After are breakpoints of every run, also of nested runs; see
+	// the options [Before] and [After].
 	Before, After []string
-	// Was are names that the graph had before. A thread, and the state of a
-	// nested graph, is of the graph whose name its checkpoints have, and no
-	// other graph goes on with it or edits it, unless that name is one of these.
+	// Was lists earlier names of the graph. A thread belongs to the graph whose
+	// name is in its checkpoints; a graph with another name can neither continue
+	// nor edit it, unless it lists that name here. The same holds for the state
+	// of a nested graph.
 	Was []string
-	// Strict makes Compile's warnings errors.
+	// Strict turns Compile's warnings into errors.
 	Strict bool
 	// Check makes a run fail when a node changes the input it was given. By
 	// default, if it is nil, that is on under go test and off elsewhere.
 	Check *bool
-	// Logger is told what no caller can be told; nil means slog.Default().
+	// Logger receives warnings that cannot be returned to a caller; nil means
+	// slog.Default().
 	Logger *slog.Logger
 }
 
@@ -114,15 +116,15 @@ func Retry(policies ...RetryPolicy) NodeOption {
 	return nodeOption(func(n *pregel.NodeSpec) { n.Retry = policies })
 }
 
-// Timeout bounds each attempt of a node. When it is over, the attempt's
-// context is cancelled and whatever it still returns or emits is dropped; the
+// Timeout bounds each attempt of a node. When the time is over, the attempt's
+// context is cancelled, and whatever it still returns or emits is dropped. The
 // failure is a [*treadletype.TimeoutError], which [Retry] tries again.
 func Timeout(d time.Duration) NodeOption {
 	return nodeOption(func(n *pregel.NodeSpec) { n.Timeout.Run = orBad(d) })
 }
 
-// IdleTimeout bounds how long a node may go without a sign of life: a custom
-// event, a token, a nested graph starting, or [Heartbeat].
+// IdleTimeout bounds how long a node may run without a sign of life: a custom
+// event, a token, the start of a nested graph, or a call of [Heartbeat].
 func IdleTimeout(d time.Duration) NodeOption {
 	return nodeOption(func(n *pregel.NodeSpec) { n.Timeout.Idle = orBad(d) })
 }
@@ -140,13 +142,12 @@ func orBad(d time.Duration) time.Duration {
 	return d
 }
 
-// OnError answers for a node that has failed for good: it is given the node's
-// input and the failure, and what it returns is taken as the node's result.
-// The node's own edges do not fire; the handler may return a [Goto]. On a thread
-// the failure is stored first: if the handler asks something or fails as well,
-// the thread goes on with the handler and the node is not tried again. Failures
-// of the run itself, such as those of its saver, are not the node's: no handler is
-// asked about them.
+// OnError handles the failure of a node after its retries. The handler gets the
+// node's input and the failure, and its result replaces the node's. The edges that
+// leave the node are not followed; the handler may return a [Goto]. On a thread the
+// failure is stored first: if the handler asks a question or fails too, the thread
+// goes on with the handler and the node does not run again. Failures of the run
+// itself, such as those of its saver, do not reach the handler.
 func OnError[In, Out any](handler func(context.Context, In, *NodeError) (Out, error)) NodeOption {
 	return nodeOption(func(n *pregel.NodeSpec) {
 		n.Handler = &pregel.HandlerSpec{In: reflect.TypeFor[In](), Out: reflect.TypeFor[Out]()}
@@ -158,24 +159,24 @@ func OnError[In, Out any](handler func(context.Context, In, *NodeError) (Out, er
 	})
 }
 
-// Cache lets a node answer from an earlier result of the same function for the
-// same input, for as long as ttl (0: for ever). Inputs are the same if their JSON
-// is. Of the tasks of a run that are asked the same at the same time one runs and
-// the others wait for its result; if it fails, the next one runs.
+// Cache reuses the result of an earlier run of the same function with the same
+// input, for up to ttl; 0 means for ever. Two inputs are the same if their JSON is.
+// If several tasks of a run have the same input at the same time, one of them runs
+// and the others wait for its result; if it fails, the next one runs.
 //
-// A cache that outlives the process knows a function by the names of its graph,
-// of its node and of itself. What else the result depends on, such as the
-// function's code, is not seen: see [Graph.ClearCache] and [CacheBy]. Closures of
-// one function literal all have one name, so they are told apart as long as the
-// process runs, and results under a name that turns out to be that of several are
-// dropped; give their graphs names of their own, or use CacheBy.
+// A cache that outlives the process identifies a function by its name and by those
+// of its graph and node. It does not notice a change of the function's code or of
+// anything else that the result depends on: use [Graph.ClearCache] or [CacheBy].
+// Closures of one function literal share one name. Within a process they are kept
+// apart, and results under a name that several closures turn out to share are
+// dropped. Give their graphs different names, or use CacheBy.
 func Cache(ttl time.Duration) NodeOption {
 	return nodeOption(func(n *pregel.NodeSpec) { n.Cache = &pregel.CachePolicy{TTL: ttl} })
 }
 
-// CacheBy is [Cache] with a key of one's own: results with the same key are the
-// same, whatever function made them, for all graphs of this name that share the
-// cache. So the key must tell apart all that makes a difference, such as the
+// CacheBy is [Cache] with a key that you compute: a result is reused for every
+// input with the same key, by all nodes of graphs with this name that share the
+// cache. The key must contain everything that the result depends on, such as the
 // name of a model or a version of the code.
 func CacheBy[In any](ttl time.Duration, key func(In) string) NodeOption {
 	return nodeOption(func(n *pregel.NodeSpec) {
@@ -186,12 +187,12 @@ func CacheBy[In any](ttl time.Duration, key func(In) string) NodeOption {
 	})
 }
 
-// Defer keeps a node waiting until nothing else is left to run.
+// Defer makes a node wait until nothing else is left to run.
 func Defer() NodeOption { return nodeOption(func(n *pregel.NodeSpec) { n.Defer = true }) }
 
-// Destinations names the nodes that a node's goto may lead to, for drawings
-// and for Compile's checks; it does not restrict the goto. Without it control
-// may go anywhere and is drawn so.
+// Destinations names the nodes that a node's goto may lead to, for drawings and for
+// the checks of Compile. It does not restrict the goto. Without it the goto is drawn
+// as leading to every node.
 func Destinations(nodes ...string) NodeOption {
 	return nodeOption(func(n *pregel.NodeSpec) { n.Dests = append(n.Dests, plainDests(nodes)...) })
 }
@@ -201,18 +202,19 @@ func Destination(node, label string) NodeOption {
 	return nodeOption(func(n *pregel.NodeSpec) { n.Dests = append(n.Dests, pregel.Destination{Node: node, Label: label}) })
 }
 
-// Handoff says that a node may command the parent graph to go to the given
-// nodes. What the command updates is checked against the parent's fields.
+// Handoff declares that a node may return a [Command] for the parent graph that
+// goes to the given nodes. The command's update is checked against the fields of the
+// parent.
 func Handoff(nodes ...string) NodeOption {
 	return nodeOption(func(n *pregel.NodeSpec) { n.Handoff = append([]string{}, nodes...) })
 }
 
-// Additive says that a node's goto is meant to add to its static edges, which
-// Compile otherwise warns about.
+// Additive declares that a node has both a goto and static edges on purpose.
+// Without it Compile warns about such a node.
 func Additive() NodeOption { return nodeOption(func(n *pregel.NodeSpec) { n.Additive = true }) }
 
-// Uses says that a node's function runs the given graphs, so that drawings and
-// state inspection see them.
+// Uses declares that a node's function runs the given graphs, so that drawings
+// and snapshots include them.
 func Uses(graphs ...AnyGraph) NodeOption {
 	return nodeOption(func(n *pregel.NodeSpec) {
 		for i, g := range graphs {
@@ -250,8 +252,8 @@ func Tags(tags ...string) CommonOption {
 	}
 }
 
-// Metadata is attached to a node or to a run. It appears in events, and a
-// run's also in its checkpoints.
+// Metadata adds data to the events of a node or of a run. That of a run is also
+// stored in its checkpoints.
 func Metadata(data map[string]any) CommonOption {
 	add := func(to map[string]any) map[string]any {
 		out := make(map[string]any, len(to)+len(data))
@@ -266,9 +268,9 @@ func Metadata(data map[string]any) CommonOption {
 	}
 }
 
-// StepLimit bounds the number of steps of a run. The input counts as one and
-// so does finding that nothing is left, so a chain of n nodes needs n+1.
-// Reaching it is a [*treadletype.StepLimitError]; on a thread the state is kept.
+// StepLimit bounds the number of steps of a run. The step in which a run finds that
+// nothing is left to do counts too, so a chain of n nodes needs a limit of n+1.
+// Reaching the limit is a [*treadletype.StepLimitError]; on a thread the state is kept.
 func StepLimit(n int) RunOption {
 	if n == 0 {
 		n = -1
@@ -286,9 +288,8 @@ func MaxConcurrency(n int) RunOption {
 // that the graph declares with [ContextType].
 func Context[C any](c C) RunOption { return runOption(func(s *pregel.Settings) { s.Context = c }) }
 
-// Drain lets a run end early when done is closed: the step under way finishes
-// and is stored, then the run returns [ErrDrained]. On a thread it can be
-// continued.
+// Drain ends a run early when done is closed: the current step finishes and is
+// stored, then the run returns [ErrDrained]. On a thread it can be continued.
 func Drain(done <-chan struct{}) RunOption {
 	return runOption(func(s *pregel.Settings) { s.Drain = done })
 }
@@ -314,17 +315,17 @@ const (
 
 func (d Durability) run(s *pregel.Settings) { s.Durability = pregel.Durability(d) }
 
-// PerThread lets a nested graph keep its state for as long as the thread lives,
-// instead of beginning afresh each time its node runs. It is an option of
-// [AddGraph], and of [Graph.With] for a graph that a node calls. One state can
-// go on only once at a time: on a thread, several tasks of one step that run
-// the graph, such as sends to its node, are an error.
+// PerThread lets a nested graph keep its state for as long as the thread exists,
+// instead of starting anew each time its node runs. It is an option of [AddGraph],
+// and of [Graph.With] for a graph that a node calls. On a thread, only one task of a
+// step may run such a graph: several, for example several sends to its node, are an
+// error.
 func PerThread() CommonOption {
 	return keep(pregel.KeepThread)
 }
 
-// NoCheckpoints keeps a nested graph out of the parent's saver: it begins
-// afresh whenever its node runs, and cannot be interrupted.
+// NoCheckpoints stores nothing of a nested graph: it starts anew whenever its node
+// runs, and it cannot be interrupted.
 func NoCheckpoints() CommonOption {
 	return keep(pregel.KeepNothing)
 }

@@ -40,14 +40,15 @@ func (t *handle) check(ctx context.Context) error {
 	return nil
 }
 
-// Run runs the graph with an input on top of the thread's state. Work that an
-// earlier run left unfinished is given up for it.
+// Run runs the graph with an input on the thread's state. If an earlier run was
+// interrupted or failed, its unfinished tasks are abandoned; see [Abandoned].
 func (t *Thread[In, Out]) Run(ctx context.Context, in In) (Out, error) {
 	return t.invoke(ctx, t.g.input(in))
 }
 
-// Continue goes on from the thread's last checkpoint: after an error, after
-// the step limit, after an update. Tasks that had finished do not run again.
+// Continue goes on from the thread's last checkpoint: after an error, at the step
+// limit, at a breakpoint or after an update. Tasks that had finished do not run
+// again.
 func (t *Thread[In, Out]) Continue(ctx context.Context, opts ...ContinueOption) (Out, error) {
 	in, err := t.continueInput(pregel.Input{Continue: true}, opts)
 	if err != nil {
@@ -99,8 +100,7 @@ func (t *Thread[In, Out]) Stream(ctx context.Context, in In, opts ...StreamOptio
 	return t.stream(ctx, t.g.input(in), opts, t.g.finish)
 }
 
-// ContinueStream is Continue as a stream; a [ContinueOption] is an option of it
-// as well.
+// ContinueStream is Continue as a stream. It also takes the options of Continue.
 func (t *Thread[In, Out]) ContinueStream(ctx context.Context, opts ...StreamOption) iter.Seq2[Event, error] {
 	return t.stream(ctx, pregel.Input{Continue: true}, opts, t.g.finish)
 }
@@ -112,10 +112,10 @@ func (t *handle) stream(ctx context.Context, in pregel.Input, opts []StreamOptio
 	return t.core.stream(ctx, in, opts, last)
 }
 
-// At returns a handle on the thread as of an earlier checkpoint. Continue on it
-// runs again what came after, as a new branch; Run and Update begin a branch
-// with an input or an edit. The old branch stays in the history, and the
-// thread's head moves to the new one.
+// At returns a handle on the thread as it was at an earlier checkpoint. Continue on
+// it runs the following steps again, as a new branch; Run and Update begin a branch
+// with an input or an edit. The old branch stays in the history, and the new branch
+// becomes the thread's present state.
 func (t *Thread[In, Out]) At(id checkpoint.ID) *Thread[In, Out] {
 	return &Thread[In, Out]{handle: t.at(id), g: t.g}
 }
@@ -132,24 +132,24 @@ type Snapshot struct {
 	Thread    string
 	Namespace []string // of a nested graph; see [Thread.Nested]
 	Values    Record
-	Next      []string // nodes that are to run from here
+	Next      []string // the nodes that run next
 	Tasks     []TaskState
-	Writes    []TaskState       // what made it: the tasks of the step before, or the edits, with their results; the input, if it is one
+	Writes    []TaskState       // the tasks of the step before, with their results; or the edits; or the input
 	Step      int               // -1 for the first input
-	Source    checkpoint.Source // what made it
+	Source    checkpoint.Source // what made it: an input, a step, an update or a copy
 	RunID     string
-	Metadata  map[string]any      // of the run; "__abandoned__" lists what an input put an end to, see [Abandoned]
+	Metadata  map[string]any      // of the run; "__abandoned__" lists abandoned tasks, see [Abandoned]
 	Pauses    []treadletype.Pause // open questions of all tasks
 	CreatedAt time.Time
 
 	around map[string]checkpoint.ID // of a nested graph's event: the checkpoints around it, by namespace
 }
 
-// TaskState is a task that is to run from a checkpoint, or has.
+// TaskState is a task of a checkpoint: one that runs next, or one that has run.
 type TaskState struct {
-	ID, Name string              // in Writes it has no ID
-	Error    string              // of its last try, if it failed
-	Result   Record              // if it has finished and its step has not; in a history also what it wrote in a step that is over
+	ID, Name string              // tasks in Writes have no ID
+	Error    string              // of the last attempt, if it failed
+	Result   Record              // of a task that has finished; in a state only while its step has not
 	Pauses   []treadletype.Pause // questions it waits with
 	Graph    *Snapshot           // the state of the graph that the task runs, if it has begun
 
@@ -189,8 +189,8 @@ func (s *Snapshot) Read(dst any) error { return s.Values.Read(dst) }
 // Has reports whether a field has been written.
 func (s *Snapshot) Has(field string) bool { return s.Values.Has(field) }
 
-// State returns the thread's present state. A thread that does not exist has a
-// Snapshot without ID and values.
+// State returns the thread's present state. For a thread that does not exist it is
+// a Snapshot with a zero ID and no values.
 func (t *handle) State(ctx context.Context) (*Snapshot, error) {
 	if err := t.check(ctx); err != nil {
 		return nil, err
@@ -277,9 +277,9 @@ func (t *handle) update(ctx context.Context, values any, opts []UpdateOption) (c
 	return t.core.plan.Update(ctx, t.core.settings(), [][]treadletype.Edit{{edit}})
 }
 
-// BulkUpdate makes several updates: each list of edits is a step and makes one
-// checkpoint. Edits that share a step must name their nodes. It returns the
-// last checkpoint.
+// BulkUpdate makes several updates and returns the last checkpoint. Each list of
+// edits is one step and makes one checkpoint. If a step has several edits, each must
+// name its node.
 func (t *handle) BulkUpdate(ctx context.Context, steps ...[]treadletype.Edit) (checkpoint.ID, error) {
 	if err := t.check(ctx); err != nil {
 		return checkpoint.ID{}, err
@@ -287,18 +287,17 @@ func (t *handle) BulkUpdate(ctx context.Context, steps ...[]treadletype.Edit) (c
 	return t.core.plan.Update(ctx, t.core.settings(), steps)
 }
 
-// Nested returns a handle on the thread as seen from a graph that runs inside
-// it, by the namespace that events and snapshots show; without one it is the
-// thread again. A namespace that no node of the graph leads to is
-// [checkpoint.ErrNotFound].
+// Nested returns a handle on a nested graph of the thread, by the namespace that
+// events and snapshots show. Without a namespace it returns the thread itself. A
+// namespace that no node of the graph leads to is [checkpoint.ErrNotFound].
 //
-// State, History and the updates of the handle are those of the nested graph.
-// Continue and Resume run the thread. With At they go back to a checkpoint of the
-// nested graph, at any depth: the thread forks where that graph was at work, the
-// graph goes on with exactly the state it had there, and the rest follows as
-// a new branch; what ran beside it in the same step runs again. Update with At
-// edits the nested graph on such a branch. A nested graph has its input from the
-// graph around it, so Run is an error.
+// State, History and updates of the handle are those of the nested graph. Continue
+// and Resume run the whole thread. After At they go back to a checkpoint of the
+// nested graph: the thread forks at the step in which that graph ran, the nested
+// graph goes on with the state it had there, and the rest follows as a new branch;
+// the other tasks of that step run again. Update after At edits the nested graph on
+// such a branch. Run is an error, because a nested graph gets its input from the
+// graph around it.
 func (t *Thread[In, Out]) Nested(namespace ...string) (*Thread[In, Out], error) {
 	h, err := t.nested(namespace)
 	if err != nil {

@@ -12,20 +12,20 @@ import (
 	"github.com/treadle-go/treadle/treadletype"
 )
 
-// Wire renders events in the shapes of LangGraph's streams, for servers and
-// clients that speak them. It is the one place that knows these shapes.
+// Wire encodes events as LangGraph's streams do, for servers and clients that
+// speak its protocol.
 //
-// In version 1 an event is its bare payload; with Several modes the mode's name
-// comes before it, and with Subgraphs the namespace before that, in a list. In
-// version 2 every event is an object of type, ns and data.
+// In version 1 an event is its payload. With Several it is a list of the mode's name
+// and the payload; with Subgraphs the namespace is the first element of the list. In
+// version 2 every event is an object with type, ns and data.
 type Wire struct {
 	Version   int // 1 or 2; 0 means 1
 	Several   bool
 	Subgraphs bool
 }
 
-// Encode renders an event. Events that LangGraph's streams do not have, such as
-// [Finished], are nil.
+// Encode returns an event as JSON. Events that LangGraph's streams do not have,
+// such as [Finished], are nil.
 func (w Wire) Encode(ev Event) (json.RawMessage, error) {
 	at := ev.Where()
 	data, err := payload(ev)
