@@ -98,6 +98,61 @@ func TestFloors(t *testing.T) {
 	}
 }
 
+// docs/design.md shows the floors. The picture is made from the table.
+func TestFloorsAreDrawnInTheDesign(t *testing.T) {
+	const page, begin, end = "docs/design.md", "<!-- floors -->\n```\n", "```\n<!-- /floors -->"
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(text), begin)
+	_, after, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		t.Fatalf("%s has no place for the floors", page)
+	}
+	want := before + begin + drawnFloors() + end + after
+	if want == string(text) {
+		return
+	}
+	if !*updating {
+		t.Fatalf("the floors in %s are stale: run go test -run TestFloors . -update", page)
+	}
+	if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// drawnFloors has a line for each floor, the highest first.
+func drawnFloors() string {
+	byFloor := map[int][]string{}
+	for pkg, floor := range floorOf {
+		if _, err := os.Stat(pkg); err != nil {
+			continue // planned
+		}
+		if pkg == "." {
+			pkg = "treadle, the root package"
+		}
+		byFloor[floor] = append(byFloor[floor], pkg)
+	}
+	var b strings.Builder
+	for floor := len(byFloor) - 1; floor >= 0; floor-- {
+		slices.Sort(byFloor[floor])
+		line := fmt.Sprintf("%d ", floor)
+		for i, pkg := range byFloor[floor] {
+			if i > 0 && len(line)+len(pkg) > 110 {
+				b.WriteString(line + "\n")
+				line = "  "
+			}
+			line += " " + pkg
+			if i < len(byFloor[floor])-1 {
+				line += " ·"
+			}
+		}
+		b.WriteString(line + "\n")
+	}
+	return b.String()
+}
+
 // A goFile is a file and the packages of this module that it imports, all paths relative to the module's root.
 type goFile struct {
 	name    string

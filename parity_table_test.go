@@ -20,7 +20,7 @@ import (
 	"testing/fstest"
 )
 
-var updating = flag.Bool("update", false, "rewrite the golden files and the generated sections of docs/parity.md")
+var updating = flag.Bool("update", false, "rewrite the golden files and the generated sections of docs")
 
 const (
 	parityPage        = "docs/parity.md"
