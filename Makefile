@@ -16,6 +16,7 @@ GO_FILES = find . -name node_modules -prune -o -name '*.go' -print0
 test:
 	@.ci/postgres
 	@.ci/npm
+	@.ci/python
 	@set -euo pipefail; \
 	unformatted=$$($(GO_FILES) | xargs -0 gofmt -s -l); \
 	if [ -n "$$unformatted" ]; then printf 'not formatted (make fmt):\n%s\n' "$$unformatted"; exit 1; fi

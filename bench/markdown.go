@@ -14,6 +14,13 @@ type markdownPrinter struct {
 	peers map[string]map[string]peerLine
 }
 
+// peerColumns are the peers as the lines and as the tables name them.
+var peerColumns = []struct{ peer, title string }{
+	{"eino", "eino"},
+	{"langgraph.js", "LangGraph.js"},
+	{"langgraph", "LangGraph"},
+}
+
 func (p *markdownPrinter) ours(l line, _ string) error {
 	if p.lines == nil {
 		p.lines = map[string]line{}
@@ -35,11 +42,21 @@ func (p *markdownPrinter) peer(l peerLine) error {
 
 func (p *markdownPrinter) flush() error {
 	var b strings.Builder
-	b.WriteString("| job | Treadle | eino | LangGraph.js |\n|---|---|---|---|\n")
+	b.WriteString("| job | Treadle |")
+	for _, c := range peerColumns {
+		fmt.Fprintf(&b, " %s |", c.title)
+	}
+	b.WriteString("\n|---|---|" + strings.Repeat("---|", len(peerColumns)) + "\n")
 	for _, name := range jobNames() {
-		if l, ok := p.lines[name]; ok {
-			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", name, ourCell(l), peerCell(p.peers["eino"][name]), peerCell(p.peers["langgraph.js"][name]))
+		l, ok := p.lines[name]
+		if !ok {
+			continue
 		}
+		fmt.Fprintf(&b, "| `%s` | %s |", name, ourCell(l))
+		for _, c := range peerColumns {
+			fmt.Fprintf(&b, " %s |", peerCell(p.peers[c.peer][name]))
+		}
+		b.WriteByte('\n')
 	}
 	p.conversations(&b)
 	_, err := io.WriteString(p.w, b.String())
@@ -99,8 +116,10 @@ func (p *markdownPrinter) conversations(b *strings.Builder) {
 		}
 		raw := l.BytesPerOp / l.RawBytes
 		row("Treadle", l.Turn10Ns, l.Turn100Ns, l.NsPerOp, l.BytesPerOp, raw)
-		if js := p.peers["langgraph.js"][name]; js.PeerNs != nil && js.PeerBytes > 0 {
-			row("LangGraph.js", js.Turn10Ns, js.Turn100Ns, *js.PeerNs, js.PeerBytes, raw*js.BytesRatio)
+		for _, c := range peerColumns {
+			if peer := p.peers[c.peer][name]; peer.PeerNs != nil && peer.PeerBytes > 0 {
+				row(c.title, peer.Turn10Ns, peer.Turn100Ns, *peer.PeerNs, peer.PeerBytes, raw*peer.BytesRatio)
+			}
 		}
 	}
 }

@@ -10,101 +10,44 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 )
 
 const (
-	installTimeout = 10 * time.Minute // compiling SQLite takes most of it
-	jsTimeout      = 10 * time.Minute // several times what a quiet machine needs
+	installTimeout = 10 * time.Minute // compiling the SQLite of LangGraph.js takes most of it
+	peerTimeout    = 10 * time.Minute // several times what a quiet machine needs
 )
 
-// jsLacks says why a name has no twin on LangGraph.js.
-var jsLacks = storesToo(map[string]string{
-	"chain100_postgres":   jsNoPostgres,
-	"history500_postgres": jsNoPostgres,
-	"threads10k_rss":      "not measured: the memory of another runtime is no measure of a library",
-	"message_reduce_10k":  jsNoGraph,
-	"trim_10k":            jsNoGraph,
-})
-
-// storesToo adds the stores to what a peer lacks.
-func storesToo(lacks map[string]string) map[string]string {
-	for _, w := range append(ourStores, ourRecall) {
-		lacks[w.name] = "not measured: stores are not part of the comparison"
-	}
-	return lacks
-}
-
-const jsNoGraph = "not measured: no graph has a part in it"
-
-const jsNoPostgres = "not measured: its Postgres saver is left out, SQLite shows the same"
-
-// jsPeer runs LangGraph.js in a process of its own, from the directory js.
-type jsPeer struct {
+// scriptPeer is a peer that is not written in Go: a script measures it in a
+// process of its own and prints a line per job.
+type scriptPeer struct {
+	name     string // as the results and the progress name it
 	dir      string
 	progress io.Writer
+
+	lacks   map[string]string // why the script has no such job
+	install func(ctx context.Context, p *scriptPeer) error
+	script  []string // the command that measures; -only and names follow
 }
 
-// install makes sure that node is there and that the pinned packages are.
-func (p jsPeer) install(ctx context.Context) error {
-	if _, err := exec.LookPath("node"); err != nil {
-		return errors.New("-peers needs Node.js 20 or newer for LangGraph.js, and node was not found in PATH")
-	}
-	missing, err := p.needsInstall()
-	if err != nil {
-		return err
-	}
-	if missing {
-		if err := p.npm(ctx, "ci", "--ignore-scripts", "--no-audit", "--no-fund"); err != nil {
-			return err
-		}
-	}
-	built, err := filepath.Glob(filepath.Join(p.dir, "node_modules", "better-sqlite3", "build", "Release", "better_sqlite3.node"))
-	if err != nil || len(built) > 0 {
-		return err
-	}
-	// Its SQLite is C, fetched or compiled by the one script that package.json
-	// allows. Without it the jobs that need it say so.
-	if err := p.npm(ctx, "rebuild", "better-sqlite3"); err != nil {
-		fmt.Fprintln(p.progress, "langgraph.js: without SQLite:", err)
-	}
-	return nil
+// missing is the note of every job where the peer could not be installed. The
+// output of a command stays out of it.
+func (p *scriptPeer) missing(err error) string {
+	reason, _, _ := strings.Cut(err.Error(), "\n")
+	return (&notMeasuredError{"no " + p.name, errors.New(reason)}).Error()
 }
 
-func (p jsPeer) npm(ctx context.Context, args ...string) error {
-	if _, err := exec.LookPath("npm"); err != nil {
-		return errors.New("-peers installs LangGraph.js with npm, and npm was not found in PATH")
-	}
-	fmt.Fprintf(p.progress, "langgraph.js: npm %s, the first time only\n", args[0])
-	ctx, cancel := context.WithTimeout(ctx, installTimeout)
-	defer cancel()
-	if out, err := p.command(ctx, "npm", args...).CombinedOutput(); err != nil {
-		return commandError(ctx, "npm "+args[0], err, out)
-	}
-	return nil
+// works are the jobs that the script has.
+func (p *scriptPeer) works(jobs []job) []job {
+	return slices.DeleteFunc(slices.Clone(jobs), func(j job) bool { return p.lacks[j.name] != "" })
 }
 
-// needsInstall looks at the lock file that npm leaves in node_modules as its
-// last act: without one an install did not finish, and one older than ours is
-// from other pins.
-func (p jsPeer) needsInstall() (bool, error) {
-	wanted, err := os.Stat(filepath.Join(p.dir, "package-lock.json"))
-	if err != nil {
-		return false, fmt.Errorf("LangGraph.js is run from the bench directory: %w", err)
-	}
-	got, err := os.Stat(filepath.Join(p.dir, "node_modules", ".package-lock.json"))
-	if errors.Is(err, os.ErrNotExist) {
-		return true, nil
-	}
-	return err == nil && got.ModTime().Before(wanted.ModTime()), err
-}
-
-// run measures the jobs and hands each result over as it arrives.
-func (p jsPeer) run(ctx context.Context, jobs []job, each func(line) error) error {
-	jobs = slices.DeleteFunc(slices.Clone(jobs), func(j job) bool { return jsLacks[j.name] != "" })
+// run measures the jobs and hands each result over as it arrives. The extra
+// arguments go to the script.
+func (p *scriptPeer) run(ctx context.Context, jobs []job, each func(line) error, extra ...string) error {
+	jobs = p.works(jobs)
 	if len(jobs) == 0 {
 		return nil
 	}
@@ -112,35 +55,34 @@ func (p jsPeer) run(ctx context.Context, jobs []job, each func(line) error) erro
 	for i, j := range jobs {
 		names[i] = j.name
 	}
-	ctx, cancel := context.WithTimeout(ctx, jsTimeout)
+	ctx, cancel := context.WithTimeout(ctx, peerTimeout)
 	defer cancel()
-	// Fan-outs make node warn of ten abort listeners and more; on stderr that
-	// would only hide the reason of a failure.
-	cmd := p.command(ctx, "node", "--no-warnings", "bench.mjs", "-only", strings.Join(names, ","))
+	only := strings.Join(names, ",")
+	cmd := p.command(ctx, p.script[0], slices.Concat(p.script[1:], []string{"-only", only}, extra)...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(p.progress, "langgraph.js: measuring %s\n", strings.Join(names, ", "))
+	fmt.Fprintf(p.progress, "%s: measuring %s\n", p.name, strings.Join(names, ", "))
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("start node: %w", err)
+		return fmt.Errorf("start %s: %w", p.name, err)
 	}
-	readErr := readJS(stdout, jobs, func(l line) error {
-		fmt.Fprintf(p.progress, "langgraph.js: %s\n", l.Name)
+	readErr := p.read(stdout, jobs, func(l line) error {
+		fmt.Fprintf(p.progress, "%s: %s\n", p.name, l.Name)
 		return each(l)
 	})
 	if readErr != nil {
-		cancel() // the rest of its work is for nobody
+		cancel() // nobody reads the rest of its results
 	}
 	if err := cmd.Wait(); err != nil && (readErr == nil || errors.Is(readErr, errIncomplete)) {
-		return commandError(ctx, "node bench.mjs", err, stderr.Bytes())
+		return commandError(ctx, strings.Join(p.script, " "), err, stderr.Bytes())
 	}
 	return readErr
 }
 
-func (p jsPeer) command(ctx context.Context, name string, args ...string) *exec.Cmd {
+func (p *scriptPeer) command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = p.dir
 	// A developer's tracing settings would send every step to a server.
@@ -149,11 +91,21 @@ func (p jsPeer) command(ctx context.Context, name string, args ...string) *exec.
 	return cmd
 }
 
-var errIncomplete = errors.New("LangGraph.js did not report every job")
+// do runs a command of an install to its end.
+func (p *scriptPeer) do(ctx context.Context, name string, args ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, installTimeout)
+	defer cancel()
+	if out, err := p.command(ctx, name, args...).CombinedOutput(); err != nil {
+		return commandError(ctx, name+" "+strings.Join(args, " "), err, out)
+	}
+	return nil
+}
 
-// readJS reads the lines of bench.mjs and holds them against the catalogue: a
-// job of another size than ours must not become a ratio.
-func readJS(r io.Reader, jobs []job, each func(line) error) error {
+var errIncomplete = errors.New("not every job was reported")
+
+// read reads the lines of a script and compares them with the catalogue: a job
+// of another size than ours must not become a ratio.
+func (p *scriptPeer) read(r io.Reader, jobs []job, each func(line) error) error {
 	left := map[string]job{}
 	for _, j := range jobs {
 		left[j.name] = j
@@ -162,12 +114,12 @@ func readJS(r io.Reader, jobs []job, each func(line) error) error {
 	for lines.Scan() {
 		var l line
 		if err := json.Unmarshal(lines.Bytes(), &l); err != nil {
-			return fmt.Errorf("LangGraph.js printed %q: %w", lines.Text(), err)
+			return fmt.Errorf("%s printed %q: %w", p.name, lines.Text(), err)
 		}
 		j, ok := left[l.Name]
 		lacking := l.NsPerOp == 0 && strings.HasPrefix(l.Note, "not measured: ")
 		if !ok || l.N != j.n || l.NsPerOp <= 0 && !lacking {
-			return fmt.Errorf("LangGraph.js printed %q, which no job asked for", lines.Text())
+			return fmt.Errorf("%s printed %q, which no job asked for", p.name, lines.Text())
 		}
 		delete(left, l.Name)
 		if err := each(l); err != nil {
@@ -178,13 +130,13 @@ func readJS(r io.Reader, jobs []job, each func(line) error) error {
 		return err
 	}
 	if len(left) > 0 {
-		return errIncomplete
+		return fmt.Errorf("%s: %w", p.name, errIncomplete)
 	}
 	return nil
 }
 
-// commandError says why a command failed, with the end of what it printed:
-// npm and node give the reason last.
+// commandError says why a command failed, with the end of its output: npm, pip,
+// node and python give the reason last.
 func commandError(ctx context.Context, name string, err error, output []byte) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		err = errors.New("took too long and was stopped")
@@ -195,3 +147,32 @@ func commandError(ctx context.Context, name string, err error, output []byte) er
 	}
 	return fmt.Errorf("%s: %w\n%s", name, err, bytes.TrimSpace(output))
 }
+
+// olderThan reports whether the file done, which an install leaves as its last
+// act, is missing or older than the pins: then the install did not finish or
+// was one of other pins.
+func olderThan(done, pins string) (bool, error) {
+	wanted, err := os.Stat(pins)
+	if err != nil {
+		return false, fmt.Errorf("peers are run from the bench directory: %w", err)
+	}
+	got, err := os.Stat(done)
+	if errors.Is(err, os.ErrNotExist) {
+		return true, nil
+	}
+	return err == nil && got.ModTime().Before(wanted.ModTime()), err
+}
+
+// withStores adds the jobs of stores to those that a peer lacks.
+func withStores(lacks map[string]string) map[string]string {
+	for _, w := range append(ourStores, ourRecall) {
+		lacks[w.name] = "not measured: stores are not part of the comparison"
+	}
+	return lacks
+}
+
+const (
+	noGraph    = "not measured: no graph has a part in it"
+	noPostgres = "not measured: its Postgres saver is left out, SQLite shows the same"
+	noRSS      = "not measured: the memory of another runtime is no measure of a library"
+)

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// pyJobs are the jobs that LangGraph for Python is measured on.
+var pyJobs = []string{
+	"chain10", "chain100", "chain1000", "send100", "send1000", "chain100_sqlite", "history500_sqlite", "react10", "react100",
+}
+
+var pyLacks = func() map[string]string {
+	lacks := map[string]string{}
+	for _, j := range catalogue {
+		lacks[j.name] = "not measured: LangGraph.js shows the same"
+	}
+	for name, why := range jsLacks {
+		lacks[name] = why
+	}
+	for _, name := range pyJobs {
+		delete(lacks, name)
+	}
+	return lacks
+}()
+
+// venvPython is the interpreter of the virtual environment, seen from the directory py.
+var venvPython = filepath.Join(".venv", "bin", "python")
+
+func pyPeer(progress io.Writer) *scriptPeer {
+	return &scriptPeer{
+		name: "langgraph", dir: "py", progress: progress, lacks: pyLacks, install: installPy,
+		script: []string{venvPython, "bench.py"},
+	}
+}
+
+// installPy makes sure that there is a virtual environment with the pinned
+// packages. .ci/python makes the same one.
+func installPy(ctx context.Context, p *scriptPeer) error {
+	if _, err := exec.LookPath("python3"); err != nil {
+		return errors.New("-peers needs Python 3.11 or newer for LangGraph, and python3 was not found in PATH")
+	}
+	done := filepath.Join(p.dir, ".venv", "installed")
+	missing, err := olderThan(done, filepath.Join(p.dir, "requirements.txt"))
+	if err != nil || !missing {
+		return err
+	}
+	fmt.Fprintln(p.progress, "langgraph: pip install, the first time only")
+	if err := p.do(ctx, "python3", "-m", "venv", "--clear", ".venv"); err != nil {
+		return err
+	}
+	err = p.do(ctx, venvPython, "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
+		"--require-hashes", "--no-compile", "--only-binary", ":all:", "-r", "requirements.txt")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(done, nil, 0o644)
+}
