@@ -5,7 +5,7 @@
 // that are due run at the same time, each on the state as it was before the step.
 // Then their writes are merged into the state in a fixed order, and the nodes that
 // follow them are due next. The run ends when no node is due. The model is that of
-// LangGraph and, before it, of Pregel; docs/parity.md maps LangGraph's names to
+// LangGraph and, before it, of Pregel; docs/parity/names.md maps LangGraph's names to
 // these.
 //
 // # State

@@ -84,3 +84,32 @@ func TestDocsNameExistingFiles(t *testing.T) {
 		}
 	}
 }
+
+// Links between the pages, and from them into the tree, lead to files that exist.
+func TestDocsLinkToExistingFiles(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)#\s]+)(?:#[^)]*)?\)`)
+	code := regexp.MustCompile("(?s)```.*?```|`[^`\n]*`") // a call with a type argument looks like a link
+	var docs []string
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "bench/*.md", "parity/*.md"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		docs = append(docs, found...)
+	}
+	for _, doc := range docs {
+		text, err := os.ReadFile(doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range link.FindAllSubmatch(code.ReplaceAll(text, nil), -1) {
+			target := string(m[1])
+			if strings.Contains(target, ":") { // another site
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(filepath.Dir(doc), target)); err != nil {
+				t.Errorf("%s links to %s, which does not exist", doc, target)
+			}
+		}
+	}
+}

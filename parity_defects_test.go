@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// A parityDefect is something that upstream gets wrong, and that a test holds off here. Its section is that of our notes;
-// Seen is how it is known: by running upstream ("run"), by reading its code ("read"), or from what is written about it.
-// Reason says why it has no test, if it has none.
+// A parityDefect is a defect of upstream that a test shows to be absent here. Section is the section of our notes on it. Seen
+// is how it is known: by running upstream ("run"), by reading its code ("read"), or from reports (""). Reason says why it has
+// no test.
 type parityDefect struct {
 	Section string `json:"section"`
 	Part    string `json:"part"`
@@ -18,7 +18,7 @@ type parityDefect struct {
 	Reason  string `json:"reason"`
 }
 
-// id is what an annotation names it by.
+// id is its name in annotations.
 func (d parityDefect) id() string { return "§" + d.Section + " " + d.Defect }
 
 var defectLine = regexp.MustCompile(`^(§[0-9]+(?:\.[0-9]+)? \S.*)\.$`)
@@ -27,12 +27,12 @@ var defectLine = regexp.MustCompile(`^(§[0-9]+(?:\.[0-9]+)? \S.*)\.$`)
 func defectID(line string) ([]string, error) {
 	m := defectLine.FindStringSubmatch(line)
 	if m == nil {
-		return nil, errors.New("it is not a section, a text and a dot, as '§2.2 what is wrong.' is")
+		return nil, errors.New("it is not a section, a text and a dot, as in '§2.2 the defect.'")
 	}
 	return m[1:], nil
 }
 
-// problem says that nobody answers for the defect; "" if somebody does.
+// problem says why the entry is incomplete; "" if it is complete.
 func (d parityDefect) problem(marks []parityMark) string {
 	switch {
 	case d.Section == "" || d.Part == "" || d.Defect == "":
@@ -55,5 +55,5 @@ func (table *parityTable) defects(marks []parityMark) string {
 		}
 		fmt.Fprintf(&out, "| %s | %s | %s | %s | %s |\n", d.Section, cell(d.Part), cell(d.Defect), d.Seen, cell(answer(tests, d.Reason)))
 	}
-	return fmt.Sprintf("%d of %d defects have a test.\n\n| § | part | defect | seen | held off by |\n|---|---|---|---|---|\n", held, len(table.Defects)) + out.String()
+	return fmt.Sprintf("%d of %d defects have a test.\n\n| § | part | defect | seen | test |\n|---|---|---|---|---|\n", held, len(table.Defects)) + out.String()
 }

@@ -23,12 +23,22 @@ import (
 var updating = flag.Bool("update", false, "rewrite the golden files and the generated sections of docs")
 
 const (
-	parityPage        = "docs/parity.md"
-	parityData        = "docs/parity-rows.json"
+	parityData        = "docs/parity/rows.json"
 	parityDifferences = "parity/differences.md"
 )
 
-// A parityRow is a row of LangGraph's test catalogue. Reason says why it, or what of it, has no test here.
+// parityPages are the pages with a generated section each.
+var parityPages = map[string]struct {
+	section string
+	text    func(table *parityTable, marks []parityMark, differences string) string
+}{
+	"docs/parity/recorded.md": {"differences", func(_ *parityTable, _ []parityMark, differences string) string { return withoutTitle(differences) }},
+	"docs/parity/tests.md":    {"rows", func(table *parityTable, marks []parityMark, _ string) string { return table.rows(marks) }},
+	"docs/parity/defects.md":  {"defects", func(table *parityTable, marks []parityMark, _ string) string { return table.defects(marks) }},
+	"docs/parity/samples.md":  {"samples", func(table *parityTable, marks []parityMark, _ string) string { return table.samples(marks) }},
+}
+
+// A parityRow is a row of LangGraph's test catalogue. Reason says why it, or a part of it, has no test here.
 type parityRow struct {
 	Row    int    `json:"row"`
 	Title  string `json:"title"`
@@ -49,7 +59,7 @@ type parityTable struct {
 	Defects []parityDefect `json:"defects"`
 }
 
-// parityGroups are the groups in the order of the page, with their headings.
+// parityGroups are the groups in the order of docs/parity/tests.md, with their headings.
 var parityGroups = []struct{ name, heading string }{
 	{"graphs", "Graphs"},
 	{"channels", "Channels"},
@@ -76,9 +86,9 @@ var portedNow = []string{"send", "command", "subgraphs"}
 
 var ahead = regexp.MustCompile(`interrupt|time travel|persistence`)
 
-// The page says for every row which test ports it, or why none does. Tests say it themselves, in a line of their doc
-// comment: "Parity: 14, 15." for rows, "Sample: A1." for samples and "Defect: §2.2 what is wrong." for defects. A remark
-// may follow the full stop of the first two.
+// docs/parity names for every row the test that ports it, or the reason why there is none. Tests say which rows they port
+// in a line of their doc comment: "Parity: 14, 15." for rows, "Sample: A1." for samples and "Defect: §2.2 the defect." for
+// defects. A remark may follow the full stop of the first two.
 func TestParityTableIsComplete(t *testing.T) {
 	module := os.DirFS(".")
 	table, err := readParityTable(module)
@@ -92,26 +102,49 @@ func TestParityTableIsComplete(t *testing.T) {
 	for _, problem := range table.problems(marks) {
 		t.Error(problem)
 	}
-	page, err := fs.ReadFile(module, parityPage)
-	if err != nil {
-		t.Fatal(err)
-	}
 	differences, err := fs.ReadFile(module, parityDifferences)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		t.Fatal(err)
 	}
-	want, err := table.fill(page, marks, differences)
+	for name, p := range parityPages {
+		page, err := fs.ReadFile(module, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := fillSection(page, p.section, p.text(table, marks, string(differences)))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if bytes.Equal(page, want) {
+			continue
+		}
+		if !*updating {
+			t.Errorf("%s is stale: run go test -run %s . -update", name, t.Name())
+			continue
+		}
+		if err := os.WriteFile(name, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// The short page states how many rows have a test.
+func TestParityPageCountsTheRows(t *testing.T) {
+	module := os.DirFS(".")
+	table, err := readParityTable(module)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if bytes.Equal(page, want) {
-		return
-	}
-	if !*updating {
-		t.Fatalf("%s is stale: run go test -run %s . -update", parityPage, t.Name())
-	}
-	if err := os.WriteFile(parityPage, want, 0o644); err != nil {
+	marks, err := parityMarks(module)
+	if err != nil {
 		t.Fatal(err)
+	}
+	page, err := fs.ReadFile(module, "docs/parity.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprintf("%d of the %d rows", table.ported(marks), len(table.Rows)); !strings.Contains(string(page), want) {
+		t.Errorf("docs/parity.md does not say %q", want)
 	}
 }
 
@@ -129,9 +162,9 @@ func readParityTable(module fs.FS) (*parityTable, error) {
 	return table, nil
 }
 
-// A parityMark is a test that says that it ports a row or a sample, or holds a defect off.
+// A parityMark is one entry of an annotation: the test, and the row, sample or defect that it names.
 type parityMark struct {
-	id   string // "14", "A1" or "§2.2 what is wrong"
+	id   string // "14", "A1" or "§2.2 the defect"
 	test string // its name, with the directory if it is not the root
 	file string
 }
@@ -196,8 +229,7 @@ func parityMarks(module fs.FS) ([]parityMark, error) {
 	return marks, errors.Join(append(errs, err)...)
 }
 
-// Name to name, too, the page names tests that exist.
-func TestParityPageNamesTestsThatExist(t *testing.T) {
+func TestParityPagesNameTestsThatExist(t *testing.T) {
 	module := os.DirFS(".")
 	known := map[string]bool{}
 	err := eachTestFile(module, func(_ string, _ *token.FileSet, parsed *ast.File) {
@@ -210,18 +242,26 @@ func TestParityPageNamesTestsThatExist(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := fs.ReadFile(module, parityPage)
+	pages, err := fs.Glob(module, "docs/parity/*.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	named := regexp.MustCompile("`((?:Test|Example|Fuzz)[A-Z]?\\w*)`").FindAllSubmatch(page, -1)
-	if len(named) == 0 {
-		t.Fatal("the page names no test at all")
-	}
-	for _, m := range named {
-		if name := string(m[1]); !known[name] {
-			t.Errorf("%s names %s, which does not exist", parityPage, name)
+	named := regexp.MustCompile("`(?:[\\w/]+\\.)?((?:Test|Example|Fuzz)[A-Z]?\\w*)`")
+	found := 0
+	for _, name := range pages {
+		page, err := fs.ReadFile(module, name)
+		if err != nil {
+			t.Fatal(err)
 		}
+		for _, m := range named.FindAllSubmatch(page, -1) {
+			found++
+			if test := string(m[1]); !known[test] {
+				t.Errorf("%s names %s, which does not exist", name, test)
+			}
+		}
+	}
+	if found == 0 {
+		t.Fatal("the pages name no test at all")
 	}
 }
 
@@ -250,7 +290,7 @@ func parityIDs(kind, list string) ([]string, error) {
 	return ids, nil
 }
 
-// testOf is the test whose doc comment group is, or in whose body it stands; "" if there is none.
+// testOf returns the name of the test that group documents or is inside of; "" if there is none.
 func testOf(file *ast.File, group *ast.CommentGroup) string {
 	for _, decl := range file.Decls {
 		fn, ok := decl.(*ast.FuncDecl)
@@ -266,7 +306,7 @@ func testOf(file *ast.File, group *ast.CommentGroup) string {
 	return ""
 }
 
-// testsOf are the tests that port a row or a sample, those of the root package first.
+// testsOf returns the tests whose annotations name id, those of the root package first.
 func testsOf(marks []parityMark, id string) []string {
 	var tests []string
 	for _, m := range marks {
@@ -283,7 +323,7 @@ func testsOf(marks []parityMark, id string) []string {
 	return tests
 }
 
-// problems are rows that nobody answers for, and annotations that mean nothing.
+// problems lists the entries without a test or a reason, and the annotations that name no entry.
 func (table *parityTable) problems(marks []parityMark) []string {
 	var problems []string
 	complain := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
@@ -326,62 +366,50 @@ func (table *parityTable) problems(marks []parityMark) []string {
 	return problems
 }
 
-// fill writes the generated sections of a page.
-func (table *parityTable) fill(page []byte, marks []parityMark, differences []byte) ([]byte, error) {
-	out := string(page)
-	for _, section := range []struct{ name, text string }{
-		{"differences", shiftHeadings(string(differences))},
-		{"rows", table.rows(marks)},
-		{"defects", table.defects(marks)},
-		{"samples", table.samples(marks)},
-	} {
-		begin, end := "<!-- generated:"+section.name+" -->\n", "<!-- /generated:"+section.name+" -->\n"
-		head, rest, found := strings.Cut(out, begin)
-		_, tail, closed := strings.Cut(rest, end)
-		if !found || !closed || strings.Contains(tail, begin) {
-			return nil, fmt.Errorf("%s: want one pair of %s and %s", parityPage, strings.TrimSpace(begin), strings.TrimSpace(end))
-		}
-		out = head + begin + "\n" + strings.TrimSpace(section.text) + "\n\n" + end + tail
+// fillSection writes the generated section of a page.
+func fillSection(page []byte, name, text string) ([]byte, error) {
+	begin, end := "<!-- generated:"+name+" -->\n", "<!-- /generated:"+name+" -->\n"
+	head, rest, found := strings.Cut(string(page), begin)
+	_, tail, closed := strings.Cut(rest, end)
+	if !found || !closed || strings.Contains(tail, begin) {
+		return nil, fmt.Errorf("want one pair of %s and %s", strings.TrimSpace(begin), strings.TrimSpace(end))
 	}
-	return []byte(out), nil
+	return []byte(head + begin + "\n" + strings.TrimSpace(text) + "\n\n" + end + tail), nil
 }
 
-// shiftHeadings makes a page a section of another: it loses its title, and its headings go two levels down.
-func shiftHeadings(page string) string {
-	var out strings.Builder
-	fenced := false
-	for line := range strings.Lines(page) {
-		if strings.HasPrefix(line, "```") {
-			fenced = !fenced
-		}
-		switch {
-		case fenced || !strings.HasPrefix(line, "#"):
-			out.WriteString(line)
-		case !strings.HasPrefix(line, "# "):
-			out.WriteString("##" + line)
+// withoutTitle removes the title of a page, so that it can be a section of another.
+func withoutTitle(page string) string {
+	if strings.HasPrefix(page, "# ") {
+		_, page, _ = strings.Cut(page, "\n")
+	}
+	return page
+}
+
+// ported counts the rows with a test.
+func (table *parityTable) ported(marks []parityMark) int {
+	n := 0
+	for _, row := range table.Rows {
+		if len(testsOf(marks, strconv.Itoa(row.Row))) > 0 {
+			n++
 		}
 	}
-	return out.String()
+	return n
 }
 
 func (table *parityTable) rows(marks []parityMark) string {
 	var out strings.Builder
-	ported := 0
+	fmt.Fprintf(&out, "%d of %d rows have a test.\n\n", table.ported(marks), len(table.Rows))
 	for _, group := range parityGroups {
-		fmt.Fprintf(&out, "### %s\n\n| row | LangGraph's test | here |\n|---|---|---|\n", group.heading)
+		fmt.Fprintf(&out, "## %s\n\n| row | LangGraph's test | here |\n|---|---|---|\n", group.heading)
 		for _, row := range table.Rows {
-			if row.Group != group.name {
-				continue
+			if row.Group == group.name {
+				tests := testsOf(marks, strconv.Itoa(row.Row))
+				fmt.Fprintf(&out, "| %d | %s | %s |\n", row.Row, cell(row.Title), cell(answer(tests, row.Reason)))
 			}
-			tests := testsOf(marks, strconv.Itoa(row.Row))
-			if len(tests) > 0 {
-				ported++
-			}
-			fmt.Fprintf(&out, "| %d | %s | %s |\n", row.Row, cell(row.Title), cell(answer(tests, row.Reason)))
 		}
 		out.WriteString("\n")
 	}
-	return fmt.Sprintf("%d of %d rows have a test.\n\n", ported, len(table.Rows)) + out.String()
+	return out.String()
 }
 
 func (table *parityTable) samples(marks []parityMark) string {
@@ -397,7 +425,7 @@ func (table *parityTable) samples(marks []parityMark) string {
 	return out.String()
 }
 
-// answer says what there is of a row, and what there is not.
+// answer lists the tests of a row and the reason for the part without one.
 func answer(tests []string, reason string) string {
 	named := make([]string, len(tests))
 	for i, test := range tests {
@@ -433,7 +461,7 @@ func TestParityMarksAreRead(t *testing.T) {
 		{"no full stop", "// Parity: 14\nfunc TestA(t *testing.T) {}\n", nil, `d/a_test.go:3: "Parity: 14": the list does not end with a full stop`},
 		{"no number", "// Parity: 1-4.\nfunc TestA(t *testing.T) {}\n", nil, `d/a_test.go:3: "Parity: 1-4.": "1-4" is not the number of a row`},
 		{"defect", "// Defect: §2.2 a thing, or two.\nfunc TestA(t *testing.T) {}\n", []parityMark{{"§2.2 a thing, or two", "d.TestA", "d/a_test.go"}}, ""},
-		{"no section", "// Defect: a thing.\nfunc TestA(t *testing.T) {}\n", nil, `d/a_test.go:3: "Defect: a thing.": it is not a section, a text and a dot, as '§2.2 what is wrong.' is`},
+		{"no section", "// Defect: a thing.\nfunc TestA(t *testing.T) {}\n", nil, `d/a_test.go:3: "Defect: a thing.": it is not a section, a text and a dot, as in '§2.2 the defect.'`},
 		{"no sample", "// Sample: 1.\nfunc TestA(t *testing.T) {}\n", nil, `d/a_test.go:3: "Sample: 1.": "1" is not the name of a sample`},
 		{"on a helper", "// Parity: 1.\nfunc help() {}\n", nil, `d/a_test.go:3: "Parity: 1.": it is not on a test, an example or a fuzz test`},
 		{"detached", "// Parity: 1.\n\nfunc TestA(t *testing.T) {}\n", nil, `d/a_test.go:3: "Parity: 1.": it is not on a test, an example or a fuzz test`},
@@ -465,17 +493,17 @@ func TestParityTableProblems(t *testing.T) {
 			`row 2 (command, b) has no test, and the reason "too hard" is none for its group: what does not need interrupts, time travel or persistence is ported`},
 		{"sample", parityTable{[]parityRow{{1, "a", "send", ""}}, []paritySample{{"A1", "s", ""}, {"A2", "r", ""}}, nil},
 			"sample A2 (r) has neither an example nor a reason"},
-		{"unknown row", parityTable{nil, []paritySample{{"A1", "s", ""}}, nil}, `a_test.go: TestA ports "1", which is not in docs/parity-rows.json`},
+		{"unknown row", parityTable{nil, []paritySample{{"A1", "s", ""}}, nil}, `a_test.go: TestA ports "1", which is not in docs/parity/rows.json`},
 		{"unknown group", parityTable{[]parityRow{{1, "a", "sends", ""}}, []paritySample{{"A1", "s", ""}}, nil},
-			`docs/parity-rows.json: row 1: there is no group "sends"`},
+			`docs/parity/rows.json: row 1: there is no group "sends"`},
 		{"defect", parityTable{[]parityRow{{1, "a", "send", ""}}, []paritySample{{"A1", "s", ""}}, []parityDefect{{"2.2", "p", "run", "x", ""}, {"2.2", "p", "", "y", "later"}}},
 			`the defect "§2.2 x" has neither a test nor a reason`},
 		{"defect without a section", parityTable{[]parityRow{{1, "a", "send", ""}}, []paritySample{{"A1", "s", ""}}, []parityDefect{{"", "p", "", "x", ""}}},
-			"docs/parity-rows.json: the defect {Section: Part:p Seen: Defect:x Reason:} lacks its section, its part or its text"},
+			"docs/parity/rows.json: the defect {Section: Part:p Seen: Defect:x Reason:} lacks its section, its part or its text"},
 		{"defect seen otherwise", parityTable{[]parityRow{{1, "a", "send", ""}}, []paritySample{{"A1", "s", ""}}, []parityDefect{{"3", "p", "heard", "x", ""}}},
-			`docs/parity-rows.json: the defect "§3 x" was seen by "heard": want run, read or nothing`},
+			`docs/parity/rows.json: the defect "§3 x" was seen by "heard": want run, read or nothing`},
 		{"out of order", parityTable{[]parityRow{{1, "a", "send", ""}, {3, "c", "graphs", "Python-only"}}, []paritySample{{"A1", "s", ""}}, nil},
-			"docs/parity-rows.json: row 3 stands where row 2 should"},
+			"docs/parity/rows.json: row 3 stands where row 2 should"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := strings.Join(test.table.problems(marks), "\n"); got != test.want {
@@ -485,33 +513,35 @@ func TestParityTableProblems(t *testing.T) {
 	}
 }
 
-func TestParityPageIsFilledBetweenItsMarkers(t *testing.T) {
+func TestParityPagesAreFilledBetweenTheirMarkers(t *testing.T) {
 	section := func(name, text string) string {
 		return "<!-- generated:" + name + " -->\n" + text + "<!-- /generated:" + name + " -->\n"
 	}
-	table := parityTable{[]parityRow{{1, "a|b", "defer", "later"}}, []paritySample{{"A1", "s", ""}}, []parityDefect{{"2.2", "p", "run", "x", ""}}}
+	table := &parityTable{[]parityRow{{1, "a|b", "defer", "later"}}, []paritySample{{"A1", "s", ""}}, []parityDefect{{"2.2", "p", "run", "x", ""}}}
 	marks := []parityMark{{"1", "parity.TestB", "b_test.go"}, {"1", "TestA", "a_test.go"}, {"§2.2 x", "memory.TestX", "x_test.go"}}
-	page := "before\n" + section("differences", "old") + section("rows", "old\n") + section("defects", "") + "between\n" + section("samples", "") + "after\n"
-	got, err := table.fill([]byte(page), marks, []byte("# Title\n\n## Part\n\n```\n# kept\n```\n"))
-	if err != nil {
-		t.Fatal(err)
+	const differences = "# Title\n\n## Part\n\n```\n# kept\n```\n"
+	wants := map[string]string{
+		"differences": "\n## Part\n\n```\n# kept\n```\n\n",
+		"rows":        "## Deferred nodes\n\n| row | LangGraph's test | here |\n|---|---|---|\n| 1 | a\\|b | `TestA`, `parity.TestB`; the rest: later |\n",
+		"defects":     "\n1 of 1 defects have a test.\n\n| § | part | defect | seen | test |\n|---|---|---|---|---|\n| 2.2 | p | x | run | `memory.TestX` |\n\n",
+		"samples":     "\n- [ ] A1 s: **open**\n\n",
 	}
-	for _, want := range []string{
-		"before\n" + section("differences", "\n#### Part\n\n```\n# kept\n```\n\n"),
-		"1 of 1 rows have a test.\n",
-		"### Deferred nodes\n\n| row | LangGraph's test | here |\n|---|---|---|\n| 1 | a\\|b | `TestA`, `parity.TestB`; the rest: later |\n",
-		section("defects", "\n1 of 1 defects have a test.\n\n| § | part | defect | seen | held off by |\n|---|---|---|---|---|\n| 2.2 | p | x | run | `memory.TestX` |\n\n"),
-		"between\n" + section("samples", "\n- [ ] A1 s: **open**\n\n") + "after\n",
-	} {
-		if !strings.Contains(string(got), want) {
-			t.Errorf("the page is\n%s\nand lacks\n%s", got, want)
+	for name, p := range parityPages {
+		text := p.text(table, marks, differences)
+		got, err := fillSection([]byte("before\n"+section(p.section, "old")+"after\n"), p.section, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{"before\n<!-- generated:", wants[p.section], "-->\nafter\n"} {
+			if !strings.Contains(string(got), want) {
+				t.Errorf("%s is\n%s\nand lacks\n%s", name, got, want)
+			}
+		}
+		if again, err := fillSection(got, p.section, text); err != nil || !bytes.Equal(got, again) {
+			t.Errorf("filling %s again changes it: %v\n%s", name, err, again)
 		}
 	}
-	again, err := table.fill(got, marks, []byte("# Title\n\n## Part\n\n```\n# kept\n```\n"))
-	if err != nil || !bytes.Equal(got, again) {
-		t.Errorf("filling it again changes it: %v\n%s", err, again)
-	}
-	if _, err := table.fill([]byte("no markers\n"), marks, nil); err == nil {
+	if _, err := fillSection([]byte("no markers\n"), "rows", ""); err == nil {
 		t.Error("a page without markers is not an error")
 	}
 }
