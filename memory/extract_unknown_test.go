@@ -70,6 +70,29 @@ func TestFieldsOfAnotherVersionSurviveAnUpdate(t *testing.T) {
 	}
 }
 
+type Street struct {
+	Houses []Owner `json:"houses"`
+	Plan   [][]Pet `json:"plan"`
+}
+
+// Unknown fields at any depth of a list stay, whichever element has them.
+func TestFieldsOfAnotherVersionSurviveInNestedLists(t *testing.T) {
+	house := func(city, unknown string) string {
+		return `{"name":"Ann","age":30,"home":{"city":"` + city + `","street":"Am Hof",` + unknown + `},"pets":[],"more":{}}`
+	}
+	street := `{"houses":[` + house("Bonn", `"floor":3`) + `,` + house("Rome", `"lift":true`) + `],"plan":[[{"name":"Rex","chip":7}],[{"name":"Tom","coat":"red"}]]}`
+	s := newStore(t, nil)
+	put(t, s, "default", `{"kind":"Street","content":`+street+`}`)
+	o := memory.StoreOptions{Guard: func(context.Context, *memory.ItemChange) error { return nil }}
+	o.Kinds, o.NoInserts = []memory.Kind{memory.KindOf[Street]("a street")}, true
+	edit := patching(`[{"op":"replace","path":"/houses/0/age","value":31}]`)
+	m := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(llmtest.ToolCall("PatchDoc", edit))), o)
+	if _, err := m.Reflect(t.Context(), llm.User("news")); err != nil {
+		t.Fatal(err)
+	}
+	wantStored(t, s, `{"kind":"Street","content":`+sorted(t, strings.Replace(street, "30", "31", 1))+`}`)
+}
+
 func TestNewFieldsThatAKindDoesNotHaveAreRefused(t *testing.T) {
 	for _, patches := range []string{
 		`[{"op":"add","path":"/shoes","value":43}]`,
