@@ -99,7 +99,7 @@ func recallMemories(ctx context.Context, j job) (line, error) {
 	if err != nil {
 		return line{}, err
 	}
-	r, err := memory.NewRecaller(&memory.RecallOptions{Store: s.Store, Namespace: memorySpace})
+	r, err := memory.NewRecaller(&memory.RecallerOptions{Store: s.Store, Namespace: memorySpace})
 	if err != nil {
 		return line{}, err
 	}

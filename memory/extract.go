@@ -73,7 +73,7 @@ func Extract(ctx context.Context, model llm.Model, messages []llm.Message, exist
 	if err != nil {
 		return nil, err
 	}
-	d, err := newDesk(existing)
+	d, err := newDraftSet(existing)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +138,7 @@ type step struct {
 }
 
 // A trial is a call that has to be got right.
-type trial struct {
+type pendingCall struct {
 	call    llm.ToolCall
 	invalid *llm.InvalidToolCall // if the arguments were not even JSON
 	ack     string
@@ -147,12 +147,12 @@ type trial struct {
 
 // step asks the model once and does what it says, and asks again about what it
 // got wrong.
-func (x *extractor) step(ctx context.Context, model llm.Model, history []llm.Message, d *desk) (step, error) {
+func (x *extractor) step(ctx context.Context, model llm.Model, history []llm.Message, d *draftSet) (step, error) {
 	tools := x.tools(d)
 	if len(tools) == 1 {
 		return step{done: true}, nil // nothing could be done but nothing
 	}
-	answer, err := llm.Generate(ctx, llm.With(model, llm.Tools(tools...), llm.ToolChoice(llm.ToolChoiceAny)), x.brief(history, d)...)
+	answer, err := llm.Generate(ctx, llm.With(model, llm.Tools(tools...), llm.ToolChoice(llm.ToolChoiceAny)), x.withDocuments(history, d)...)
 	if err != nil {
 		return step{done: true}, err
 	}
@@ -164,8 +164,8 @@ func (x *extractor) step(ctx context.Context, model llm.Model, history []llm.Mes
 		problems = append(problems, fmt.Errorf("memory: %w", llm.ErrLength))
 	}
 	s := step{answer: answer, done: len(answer.ToolCalls)+len(answer.InvalidToolCalls) == 0}
-	trials := x.try(&answer, d, &s)
-	for _, t := range trials {
+	calls := x.try(&answer, d, &s)
+	for _, t := range calls {
 		if t.err != nil {
 			if err := x.repair(ctx, model, history, d, t); err != nil {
 				problems = append(problems, err)
@@ -182,32 +182,32 @@ func (x *extractor) step(ctx context.Context, model llm.Model, history []llm.Mes
 
 // try does all calls of an answer. What is right is done before anything is
 // repaired.
-func (x *extractor) try(answer *llm.Message, d *desk, s *step) []*trial {
-	var trials []*trial
+func (x *extractor) try(answer *llm.Message, d *draftSet, s *step) []*pendingCall {
+	var calls []*pendingCall
 	for _, call := range answer.ToolCalls {
-		t := &trial{call: call}
+		t := &pendingCall{call: call}
 		if call.Name == toolDone {
 			s.done = true
 			t.ack = "Done."
 		} else {
 			t.ack, t.err = x.do(d, call)
 		}
-		trials = append(trials, t)
+		calls = append(calls, t)
 	}
 	for _, c := range answer.InvalidToolCalls {
-		trials = append(trials, &trial{call: llm.ToolCall{ID: c.ID, Name: c.Name}, invalid: &c,
+		calls = append(calls, &pendingCall{call: llm.ToolCall{ID: c.ID, Name: c.Name}, invalid: &c,
 			err: fmt.Errorf("the arguments are not a JSON object: %s", c.Error)})
 	}
-	return trials
+	return calls
 }
 
 // repair asks the model to put one call right. It sees that call only, so that it
 // does not do again what is done already.
-func (x *extractor) repair(ctx context.Context, model llm.Model, history []llm.Message, d *desk, t *trial) error {
+func (x *extractor) repair(ctx context.Context, model llm.Model, history []llm.Message, d *draftSet, t *pendingCall) error {
 	current := *t
 	for attempt := 2; attempt <= x.Attempts; attempt++ {
 		tools := append(x.tools(d), fixTool)
-		ask := slices.Concat(x.brief(history, d), current.complaint())
+		ask := slices.Concat(x.withDocuments(history, d), current.correctionRequest())
 		answer, err := llm.Generate(ctx, llm.With(model, llm.Tools(tools...), llm.ToolChoice(llm.ToolChoiceAny), llm.SerialTools()), ask...)
 		if err != nil {
 			return errors.Join(t.fail(&current, attempt-1), err)
@@ -233,13 +233,13 @@ func (x *extractor) repair(ctx context.Context, model llm.Model, history []llm.M
 			t.ack, t.err = ack, nil
 			return nil
 		}
-		current = trial{call: call, err: err}
+		current = pendingCall{call: call, err: err}
 	}
 	return t.fail(&current, x.Attempts)
 }
 
 // fail is the error of a call that was not put right.
-func (t *trial) fail(last *trial, attempts int) error {
+func (t *pendingCall) fail(last *pendingCall, attempts int) error {
 	t.err = last.err
 	args := string(last.call.Args)
 	if last.invalid != nil {
@@ -249,7 +249,7 @@ func (t *trial) fail(last *trial, attempts int) error {
 }
 
 // complaint shows the model its call and what is wrong with it.
-func (t *trial) complaint() []llm.Message {
+func (t *pendingCall) correctionRequest() []llm.Message {
 	said := llm.Assistant("", t.call)
 	if t.invalid != nil {
 		said = llm.Message{Role: llm.RoleAI, InvalidToolCalls: []llm.InvalidToolCall{*t.invalid}}
@@ -259,7 +259,7 @@ func (t *trial) complaint() []llm.Message {
 }
 
 // brief is the history with the documents, which stand in the system message.
-func (x *extractor) brief(history []llm.Message, d *desk) []llm.Message {
+func (x *extractor) withDocuments(history []llm.Message, d *draftSet) []llm.Message {
 	if len(d.live()) == 0 {
 		return history
 	}

@@ -9,7 +9,7 @@ import (
 
 // A desk holds the documents that are being worked on. Models know them by short
 // ids, m1, m2 and so on: long ones cost tokens and are misspelt.
-type desk struct {
+type draftSet struct {
 	drafts []*draft
 }
 
@@ -26,8 +26,8 @@ type draft struct {
 	held, holds Validity
 }
 
-func newDesk(existing []Document) (*desk, error) {
-	d := &desk{}
+func newDraftSet(existing []Document) (*draftSet, error) {
+	d := &draftSet{}
 	seen := map[string]bool{}
 	for _, doc := range existing {
 		if doc.ID == "" {
@@ -45,19 +45,19 @@ func newDesk(existing []Document) (*desk, error) {
 	return d, nil
 }
 
-func (d *desk) add(w *draft) {
+func (d *draftSet) add(w *draft) {
 	w.short = fmt.Sprintf("m%d", len(d.drafts)+1)
 	d.drafts = append(d.drafts, w)
 }
 
-func (d *desk) insert(kind string, content json.RawMessage) *draft {
+func (d *draftSet) insert(kind string, content json.RawMessage) *draft {
 	w := &draft{id: newID(), kind: kind, now: content}
 	d.add(w)
 	return w
 }
 
 // live are the drafts that have not been removed.
-func (d *desk) live() []*draft {
+func (d *draftSet) live() []*draft {
 	var out []*draft
 	for _, w := range d.drafts {
 		if w.now != nil {
@@ -68,7 +68,7 @@ func (d *desk) live() []*draft {
 }
 
 // find is the draft that a model means.
-func (d *desk) find(short string) (*draft, error) {
+func (d *draftSet) find(short string) (*draft, error) {
 	var ids []string
 	for _, w := range d.live() {
 		if w.short == strings.TrimSpace(short) {
@@ -83,7 +83,7 @@ func (d *desk) find(short string) (*draft, error) {
 }
 
 // twin is the draft that says the same, or nil; one that is new, if so wanted.
-func (d *desk) twin(kind string, content json.RawMessage, isNew bool) *draft {
+func (d *draftSet) twin(kind string, content json.RawMessage, isNew bool) *draft {
 	for _, w := range d.live() {
 		if w.kind == kind && sameJSON(w.now, content) && (w.before == nil || !isNew) {
 			return w
@@ -94,7 +94,7 @@ func (d *desk) twin(kind string, content json.RawMessage, isNew bool) *draft {
 
 // changes compares what is with what was. What has come and gone meanwhile, and
 // what was changed and changed back, has not been changed.
-func (d *desk) changes() ChangeSet {
+func (d *draftSet) changes() ChangeSet {
 	var out ChangeSet
 	for _, w := range d.drafts {
 		c := Change{ID: w.id, Kind: w.kind, Before: w.before, After: w.now, Validity: w.holds}
@@ -119,7 +119,7 @@ func (d *desk) changes() ChangeSet {
 }
 
 // render shows the documents to the model.
-func (d *desk) render() string {
+func (d *draftSet) render() string {
 	var b strings.Builder
 	for _, w := range d.live() {
 		fmt.Fprintf(&b, "<document id=%q kind=%q%s>\n%s\n</document>\n", w.short, w.kind, w.holds.attributes(), w.now)

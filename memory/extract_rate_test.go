@@ -151,7 +151,7 @@ func TestStoreManagerKeepsRatingsInTheMeta(t *testing.T) {
 	if err := s.Put(t.Context(), memories, "a", map[string]string{"content": "Ann likes tea"}, &store.PutOptions{Meta: map[string]any{"own": "x"}}); err != nil {
 		t.Fatal(err)
 	}
-	o := memory.StoreOptions{}
+	o := memory.StoreManagerOptions{}
 	o.Rate = true
 	for _, step := range []struct {
 		call llm.ToolCall
@@ -262,7 +262,7 @@ func TestWhatHoldsAtAnotherTimeIsNoDuplicate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStore(t, nil)
-			o := memory.StoreOptions{Limit: 1} // so that it is not recalled
+			o := memory.StoreManagerOptions{Limit: 1} // so that it is not recalled
 			o.Rate = true
 			m := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(ratedNote("Ann is in Rome", test.stored)), llmtest.Ask(ratedNote("Ann is in Rome", test.told))), o)
 			if _, err := m.Reflect(t.Context(), llm.User("…")); err != nil {
@@ -298,7 +298,7 @@ func TestTimesOfExistingDocumentsStayWithoutUpdates(t *testing.T) {
 // A time zone can move the last day of all years into one that JSON has no room for.
 func TestYearsThatCannotBeWrittenGoBackToTheModel(t *testing.T) {
 	s := newStore(t, nil)
-	var o memory.StoreOptions
+	var o memory.StoreManagerOptions
 	o.Rate = true
 	m := newStoreManager(t, s, llmtest.Scripted(t,
 		llmtest.Ask(ratedNote("Ann is in Rome", `"_valid_until":"9999-12-31T23:59:59-05:00"`), note("Ann likes tea")),

@@ -63,7 +63,7 @@ var (
 )
 
 // tools are those that make sense now. Doing nothing always does.
-func (x *extractor) tools(d *desk) []*llm.Tool {
+func (x *extractor) tools(d *draftSet) []*llm.Tool {
 	var out []*llm.Tool
 	live := d.live()
 	if x.mayInsert(d) {
@@ -79,7 +79,7 @@ func (x *extractor) tools(d *desk) []*llm.Tool {
 }
 
 // mayInsert reports whether there may be one more document.
-func (x *extractor) mayInsert(d *desk) bool {
+func (x *extractor) mayInsert(d *draftSet) bool {
 	return !x.NoInserts || !x.NoUpdates && len(d.drafts) == 0
 }
 
@@ -93,7 +93,7 @@ func removeTool(live []*draft) *llm.Tool {
 }
 
 // do does what a call says. The error is written for the model.
-func (x *extractor) do(d *desk, call llm.ToolCall) (ack string, err error) {
+func (x *extractor) do(d *draftSet, call llm.ToolCall) (ack string, err error) {
 	k, known := x.kind(call.Name)
 	switch {
 	case known && x.mayInsert(d):
@@ -113,7 +113,7 @@ func (x *extractor) do(d *desk, call llm.ToolCall) (ack string, err error) {
 	return "", fmt.Errorf("there is no tool %q: use one of %s", call.Name, strings.Join(names, ", "))
 }
 
-func (x *extractor) insert(d *desk, k Kind, call llm.ToolCall) (string, error) {
+func (x *extractor) insert(d *draftSet, k Kind, call llm.ToolCall) (string, error) {
 	args, r, err := x.unrated(call)
 	if err != nil {
 		return "", err
@@ -146,7 +146,7 @@ func (x *extractor) insert(d *desk, k Kind, call llm.ToolCall) (string, error) {
 	return fmt.Sprintf(ack, w.short), nil
 }
 
-func (x *extractor) patch(d *desk, call llm.ToolCall) (string, error) {
+func (x *extractor) patch(d *draftSet, call llm.ToolCall) (string, error) {
 	raw, r, err := x.unrated(call)
 	if err != nil {
 		return "", err
@@ -194,7 +194,7 @@ func (x *extractor) patch(d *desk, call llm.ToolCall) (string, error) {
 	return fmt.Sprintf("Document %s updated.", w.short), nil
 }
 
-func (x *extractor) remove(d *desk, call llm.ToolCall) (string, error) {
+func (x *extractor) remove(d *draftSet, call llm.ToolCall) (string, error) {
 	var args struct {
 		ID string `json:"json_doc_id"`
 	}
@@ -210,7 +210,7 @@ func (x *extractor) remove(d *desk, call llm.ToolCall) (string, error) {
 }
 
 // fix is the call with its arguments patched.
-func (t *trial) fix(by llm.ToolCall) (llm.ToolCall, error) {
+func (t *pendingCall) fix(by llm.ToolCall) (llm.ToolCall, error) {
 	if t.invalid != nil {
 		return llm.ToolCall{}, fmt.Errorf("there are no arguments to patch: call %s again", t.call.Name)
 	}

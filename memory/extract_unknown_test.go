@@ -59,7 +59,7 @@ func TestFieldsOfAnotherVersionSurviveAnUpdate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newStore(t, nil)
 			put(t, s, "default", `{"kind":"Owner","content":`+ownerNow+`}`)
-			o := memory.StoreOptions{Guard: func(context.Context, *memory.ItemChange) error { return nil }}
+			o := memory.StoreManagerOptions{Guard: func(context.Context, *memory.ItemChange) error { return nil }}
 			o.Kinds, o.NoInserts = []memory.Kind{memory.KindOf[Owner]("the user")}, true
 			m := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(llmtest.ToolCall("PatchDoc", patching(test.patches)))), o)
 			if _, err := m.Reflect(t.Context(), llm.User("news")); err != nil {
@@ -83,7 +83,7 @@ func TestFieldsOfAnotherVersionSurviveInNestedLists(t *testing.T) {
 	street := `{"houses":[` + house("Bonn", `"floor":3`) + `,` + house("Rome", `"lift":true`) + `],"plan":[[{"name":"Rex","chip":7}],[{"name":"Tom","coat":"red"}]]}`
 	s := newStore(t, nil)
 	put(t, s, "default", `{"kind":"Street","content":`+street+`}`)
-	o := memory.StoreOptions{Guard: func(context.Context, *memory.ItemChange) error { return nil }}
+	o := memory.StoreManagerOptions{Guard: func(context.Context, *memory.ItemChange) error { return nil }}
 	o.Kinds, o.NoInserts = []memory.Kind{memory.KindOf[Street]("a street")}, true
 	edit := patching(`[{"op":"replace","path":"/houses/0/age","value":31}]`)
 	m := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(llmtest.ToolCall("PatchDoc", edit))), o)
@@ -101,7 +101,7 @@ func TestNewFieldsThatAKindDoesNotHaveAreRefused(t *testing.T) {
 	} {
 		s := newStore(t, nil)
 		put(t, s, "default", `{"kind":"Owner","content":`+ownerNow+`}`)
-		o := memory.StoreOptions{}
+		o := memory.StoreManagerOptions{}
 		o.Kinds, o.NoInserts, o.Attempts = []memory.Kind{memory.KindOf[Owner]("the user")}, true, 1
 		m := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(llmtest.ToolCall("PatchDoc", patching(patches)))), o)
 		if _, err := m.Reflect(t.Context(), llm.User("news")); !strings.Contains(fmt.Sprint(err), "shoes") {

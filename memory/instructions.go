@@ -14,7 +14,7 @@ import (
 // *InstructionsOptions, are the defaults.
 type InstructionsOptions struct {
 	// Namespace is where the prompt is kept, under its name; it may have variables,
-	// see [StoreOptions]. Nil is {"instructions"}.
+	// see [StoreManagerOptions]. Nil is {"instructions"}.
 	Namespace []string
 	// Store is where to keep it; nil is the store of the run.
 	Store *store.Store

@@ -64,7 +64,7 @@ func NewManager(model llm.Model, o *ManagerOptions) (*Manager, error) {
 // existing documents. The change set is complete: it names also what is kept. An
 // error comes together with the changes that are good nevertheless; see [Extract].
 func (m *Manager) Reflect(ctx context.Context, messages []llm.Message, existing []Document) (ChangeSet, error) {
-	d, err := newDesk(existing)
+	d, err := newDraftSet(existing)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func (m *Manager) Reflect(ctx context.Context, messages []llm.Message, existing 
 // work goes over the desk, in several steps if there may be more than one. Each
 // step sees what the ones before it did: the calls with their results, and the
 // documents as they are now.
-func (m *Manager) work(ctx context.Context, messages []llm.Message, d *desk) error {
+func (m *Manager) work(ctx context.Context, messages []llm.Message, d *draftSet) error {
 	history := m.prompt(messages)
 	var problems []error
 	for i := range m.steps {

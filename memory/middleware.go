@@ -46,8 +46,12 @@ const defaultSessionTokens = 8000
 // Where recalling fails, so does the call of the model. Without a Reflector an error
 // of the Manager, be it that its Guard refused something, is the run's; the answer is
 // in the state that comes with it.
-func Middleware(o MiddlewareOptions) *agent.Middleware {
+func Middleware(o *MiddlewareOptions) *agent.Middleware {
 	m := &agent.Middleware{Name: "memory"}
+	if o == nil {
+		return m
+	}
+	o = new(*o) // the caller may change theirs
 	if o.Recall != nil {
 		m.WrapModel = o.remind
 	}
@@ -58,7 +62,7 @@ func Middleware(o MiddlewareOptions) *agent.Middleware {
 }
 
 // remind adds what is remembered to a call of the model.
-func (o MiddlewareOptions) remind(ctx context.Context, call agent.ModelCall, next agent.ModelFunc) (llm.Message, error) {
+func (o *MiddlewareOptions) remind(ctx context.Context, call agent.ModelCall, next agent.ModelFunc) (llm.Message, error) {
 	turn := turns.LastHuman(call.Messages) + 1
 	// Further calls of the same turn are about the same message: they see the same
 	// memories, which are not used any more than before.
@@ -79,7 +83,7 @@ func (o MiddlewareOptions) remind(ctx context.Context, call agent.ModelCall, nex
 // heard is what is reflected on.
 type heard struct{ Messages llm.Messages }
 
-func (o MiddlewareOptions) learn(ctx context.Context, in heard) (*struct{}, error) {
+func (o *MiddlewareOptions) learn(ctx context.Context, in heard) (*struct{}, error) {
 	if o.Manager == nil {
 		return nil, errors.New("memory: the middleware has a Reflector and no Manager: set MiddlewareOptions.Manager, whose ReflectOn the Reflector calls")
 	}
@@ -102,7 +106,7 @@ func (o MiddlewareOptions) learn(ctx context.Context, in heard) (*struct{}, erro
 		return nil, err
 	}
 	if o.Manager.o.Store == nil {
-		return nil, errors.New("memory: a reflector works when the run is over: set StoreOptions.Store of the manager")
+		return nil, errors.New("memory: a reflector works when the run is over: set StoreManagerOptions.Store of the manager")
 	}
 	s, err := o.Manager.Session(ctx, messages...)
 	if err != nil {

@@ -23,7 +23,7 @@ type reminded = treadle.Graph[agent.State, agent.State]
 
 func newAgent(t *testing.T, model llm.Model, o memory.MiddlewareOptions, tools ...*llm.Tool) *reminded {
 	t.Helper()
-	g, err := agent.New(model, &agent.Options{Prompt: "Be kind.", Tools: tools, Middleware: []*agent.Middleware{memory.Middleware(o)},
+	g, err := agent.New(model, &agent.Options{Prompt: "Be kind.", Tools: tools, Middleware: []*agent.Middleware{memory.Middleware(&o)},
 		Graph: treadle.Options{Saver: checkpoint.NewMemory()}})
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +45,7 @@ func TestAgentIsRemindedOfWhatTheUserSpeaksOf(t *testing.T) {
 	s.note("bob", "Bob is tall", nil)
 	model := llmtest.Scripted(t, llmtest.Ask(llmtest.ToolCall("clock", `{}`)), llmtest.Say("At five."), llmtest.Say("Hello."), llmtest.Say("Yes."))
 	clock := llm.NewTool("clock", "", func(context.Context, struct{}) (string, error) { return "Bob says it is four", nil })
-	th := newAgent(t, model, memory.MiddlewareOptions{Recall: s.recaller(memory.RecallOptions{})}, clock).Thread("1")
+	th := newAgent(t, model, memory.MiddlewareOptions{Recall: s.recaller(memory.RecallerOptions{})}, clock).Thread("1")
 
 	var events []string
 	turn := func(text string) {
@@ -85,7 +85,7 @@ func TestAgentIsRemindedOfWhatTheUserSpeaksOf(t *testing.T) {
 	if d := cmp.Diff([]string{"tea", "bob"}, events); d != "" {
 		t.Errorf("the events are others (-want +got):\n%s", d)
 	}
-	for _, m := range s.recall(memory.RecallOptions{}, "tea Bob").Memories {
+	for _, m := range s.recall(memory.RecallerOptions{}, "tea Bob").Memories {
 		if m.Why.Uses != 1 {
 			t.Errorf("%q was used %d times, want once", m.Item.Key, m.Why.Uses)
 		}
@@ -93,7 +93,7 @@ func TestAgentIsRemindedOfWhatTheUserSpeaksOf(t *testing.T) {
 }
 
 func TestErrorOfRecallEndsTheCall(t *testing.T) {
-	r, err := memory.NewRecaller(&memory.RecallOptions{Namespace: memories})
+	r, err := memory.NewRecaller(&memory.RecallerOptions{Namespace: memories})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestConversationIsLearntFromInAnotherProcess(t *testing.T) {
 		s := newStore(t, nil)
 		learner := llmtest.Scripted(t, llmtest.Turn{Message: llm.Assistant("", note("Ann likes tea")), Expect: []func(*llm.Request) error{
 			llmtest.Asked("I like tea"), llmtest.Asked("Noted."), llmtest.Asked("And milk?"), llmtest.Asked("Yes, milk.")}})
-		m := newStoreManager(t, s, learner, memory.StoreOptions{Namespace: []string{"m", "{user}"}})
+		m := newStoreManager(t, s, learner, memory.StoreManagerOptions{Namespace: []string{"m", "{user}"}})
 		open := func() *memory.Reflector[memory.Session, []memory.ItemChange] {
 			r, err := memory.OpenReflector(t.Context(), s, pendingWork, m.ReflectOn, nil)
 			if err != nil {
@@ -154,7 +154,7 @@ func TestConversationIsLearntFromInAnotherProcess(t *testing.T) {
 
 func TestWithoutAReflectorTheAgentLearnsBeforeItEnds(t *testing.T) {
 	s := newStore(t, nil)
-	m := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(note("Ann likes tea"))), memory.StoreOptions{})
+	m := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(note("Ann likes tea"))), memory.StoreManagerOptions{})
 	var changes []string
 	g := newAgent(t, llmtest.Scripted(t, llmtest.Say("Noted.")), memory.MiddlewareOptions{Manager: m})
 	for ev, err := range g.Stream(t.Context(), agent.Ask("I like tea"), treadle.Modes(treadle.ModeCustom)) {
@@ -183,7 +183,7 @@ func TestAgentLearnsFromTheEndOfALongConversation(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			learner := llmtest.Scripted(t, llmtest.Ask(done()), llmtest.Ask(done()))
-			m := newStoreManager(t, newStore(t, nil), learner, memory.StoreOptions{})
+			m := newStoreManager(t, newStore(t, nil), learner, memory.StoreManagerOptions{})
 			th := newAgent(t, llmtest.Scripted(t, llmtest.Say("one"), llmtest.Say("two")), memory.MiddlewareOptions{Manager: m, MaxTokens: c.tokens}).Thread("1")
 			for _, text := range c.said {
 				if _, err := th.Run(t.Context(), agent.Ask(text)); err != nil {
@@ -207,7 +207,7 @@ func TestAgentLearnsFromTheEndOfALongConversation(t *testing.T) {
 func TestSessionsOfSeveralOwnersOnOneThreadAreApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t, nil)
-		m := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(note("likes tea")), llmtest.Ask(note("likes milk"))), memory.StoreOptions{Namespace: []string{"m", "{user}"}})
+		m := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(note("likes tea")), llmtest.Ask(note("likes milk"))), memory.StoreManagerOptions{Namespace: []string{"m", "{user}"}})
 		var keys []string
 		r, err := memory.NewReflector(m.ReflectOn, &memory.ReflectorOptions[memory.Session, []memory.ItemChange]{Workers: 1,
 			Done: func(key string, _ []memory.ItemChange, err error) { keys = append(keys, key) }})
@@ -237,7 +237,7 @@ func TestSessionsOfSeveralOwnersOnOneThreadAreApart(t *testing.T) {
 }
 
 func TestReflectorNeedsAManager(t *testing.T) {
-	m := newStoreManager(t, newStore(t, nil), llmtest.Scripted(t), memory.StoreOptions{})
+	m := newStoreManager(t, newStore(t, nil), llmtest.Scripted(t), memory.StoreManagerOptions{})
 	r, err := memory.NewReflector(m.ReflectOn, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -252,7 +252,7 @@ func TestReflectorNeedsAManager(t *testing.T) {
 }
 
 func TestReflectorNeedsAManagerWithAStore(t *testing.T) {
-	m, err := memory.NewStoreManager(llmtest.Scripted(t), &memory.StoreOptions{Namespace: memories})
+	m, err := memory.NewStoreManager(llmtest.Scripted(t), &memory.StoreManagerOptions{Namespace: memories})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,7 +261,7 @@ func TestReflectorNeedsAManagerWithAStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = newAgent(t, llmtest.Scripted(t, llmtest.Say("Hello.")), memory.MiddlewareOptions{Manager: m, Reflector: r}).Thread("1").Run(t.Context(), agent.Ask("hi"))
-	if err == nil || !strings.Contains(err.Error(), "set StoreOptions.Store of the manager") {
+	if err == nil || !strings.Contains(err.Error(), "set StoreManagerOptions.Store of the manager") {
 		t.Errorf("the error is %v", err)
 	}
 	if err := r.Close(t.Context()); err != nil {
@@ -272,7 +272,7 @@ func TestReflectorNeedsAManagerWithAStore(t *testing.T) {
 func TestErrorOfTheManagerComesBesideTheAnswer(t *testing.T) {
 	s := newStore(t, nil)
 	no := errors.New("no secrets")
-	manager := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(note("the pin is 1234")), llmtest.Ask(done())), memory.StoreOptions{
+	manager := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(note("the pin is 1234")), llmtest.Ask(done())), memory.StoreManagerOptions{
 		Guard: func(context.Context, *memory.ItemChange) error { return no }})
 	th := newAgent(t, llmtest.Scripted(t, llmtest.Say("I see."), llmtest.Say("Bye.")), memory.MiddlewareOptions{Manager: manager}).Thread("1")
 	out, err := th.Run(t.Context(), agent.Ask("My pin is 1234"))

@@ -41,16 +41,16 @@ func TestNilArgumentsAreErrors(t *testing.T) {
 			return err
 		}, "function"},
 		"Instructions":         {func() error { _, err := NewInstructions(Prompt{}, nil); return err }, "need a name"},
-		"Summarize":            {func() error { _, err := Summarize(ctx, said, RunningSummary{}, SummaryOptions{}); return err }, "no model"},
-		"SummaryNode":          {func() error { _, err := SummaryNode(SummaryOptions{})(ctx, SummaryInput{}); return err }, "no model"},
-		"ReplacingSummaryNode": {func() error { _, err := ReplacingSummaryNode(SummaryOptions{})(ctx, SummaryInput{}); return err }, "no model"},
+		"Summarize":            {func() error { _, err := Summarize(ctx, said, RunningSummary{}, nil); return err }, "no model"},
+		"SummaryNode":          {func() error { _, err := SummaryNode(nil)(ctx, SummaryInput{}); return err }, "no model"},
+		"ReplacingSummaryNode": {func() error { _, err := ReplacingSummaryNode(nil)(ctx, SummaryInput{}); return err }, "no model"},
 		"ManageTool":           {func() error { _, err := ManageTool[string](nil); return err }, ""},
 		"SearchTool":           {func() error { _, err := SearchTool(nil); return err }, ""},
 		"SearchFor":            {func() error { _, err := SearchFor(ctx, nil, said, nil); return err }, "model"},
 		"ExtractThread":        {func() error { _, err := ExtractThread[struct{ A string }](ctx, nil, said, ""); return err }, "model"},
 		"NewDocument":          {func() error { _, err := NewDocument("a", nil); return err }, "no object"},
 		"DocumentOf":           {func() error { DocumentOf(nil); return nil }, ""},
-		"Middleware":           {func() error { Middleware(MiddlewareOptions{}); return nil }, ""},
+		"Middleware":           {func() error { Middleware(nil); return nil }, ""},
 		"WithVars":             {func() error { WithVars(ctx, nil); return nil }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -170,14 +170,14 @@ func (o *Optimizer) ImproveAll(ctx context.Context, ps []Prompt, ts []Trajectory
 	if len(ps) == 0 || sessions == "" {
 		return out, nil
 	}
-	blamed, err := o.blame(ctx, ps, sessions)
+	chosen, err := o.choosePrompts(ctx, ps, sessions)
 	if err != nil {
 		return out, fmt.Errorf("memory: choose the prompts to improve: %w", err)
 	}
 	var errs []error
 	for i, p := range ps {
-		if !blamed.has(p.Name) {
-			out[i].Rationale = blamed.Reasoning
+		if !chosen.has(p.Name) {
+			out[i].Rationale = chosen.Reasoning
 			continue
 		}
 		if out[i], err = o.Improve(ctx, p, ts); err != nil {

@@ -28,7 +28,7 @@ type dialogue[T any] struct {
 }
 
 // hold holds the conversation.
-func (d dialogue[T]) hold(ctx context.Context, model llm.Model, history ...llm.Message) (T, error) {
+func (d dialogue[T]) run(ctx context.Context, model llm.Model, history ...llm.Message) (T, error) {
 	var result T
 	done := false
 	end := llm.NewTool(d.tool, d.description, func(_ context.Context, in T) (string, error) {

@@ -45,12 +45,12 @@ type promptUpdate struct {
 }
 
 // blame is which prompts are to be changed.
-type blame struct {
+type promptChoice struct {
 	Reasoning string   `json:"reasoning" jsonschema:"which prompts are at fault, and why"`
 	Which     []string `json:"which" jsonschema:"names of the prompts to change; none if all are fine"`
 }
 
-func (b blame) has(name string) bool { return slices.Contains(b.Which, name) }
+func (c promptChoice) has(name string) bool { return slices.Contains(c.Which, name) }
 
 func (o *Optimizer) gradient(ctx context.Context, p Prompt, sessions string) (rewrite, error) {
 	review := dialogue[recommendation]{
@@ -63,14 +63,14 @@ func (o *Optimizer) gradient(ctx context.Context, p Prompt, sessions string) (re
 			return nil
 		},
 	}
-	r, err := review.hold(ctx, o.model, llm.System(o.opts.ReviewInstructions), llm.User(briefing(p, sessions)))
+	r, err := review.run(ctx, o.model, llm.System(o.opts.ReviewInstructions), llm.User(describePrompt(p, sessions)))
 	if err != nil {
 		return rewrite{}, fmt.Errorf("review: %w", err)
 	}
 	if !r.Warranted {
 		return rewrite{why: paragraphs(r.Hypotheses)}, nil
 	}
-	findings := briefing(p, "") + "\n\n" + inTag("hypotheses", r.Hypotheses) + "\n\n" + inTag("recommendations", r.Recommendations)
+	findings := describePrompt(p, "") + "\n\n" + inTag("hypotheses", r.Hypotheses) + "\n\n" + inTag("recommendations", r.Recommendations)
 	out, err := o.rewrite(ctx, p, 0, 1, findings)
 	if err != nil {
 		return rewrite{}, fmt.Errorf("rewrite: %w", err)
@@ -80,7 +80,7 @@ func (o *Optimizer) gradient(ctx context.Context, p Prompt, sessions string) (re
 }
 
 func (o *Optimizer) metaprompt(ctx context.Context, p Prompt, sessions string) (rewrite, error) {
-	return o.rewrite(ctx, p, max(0, o.opts.MinSteps-1), o.opts.MaxSteps, briefing(p, sessions))
+	return o.rewrite(ctx, p, max(0, o.opts.MinSteps-1), o.opts.MaxSteps, describePrompt(p, sessions))
 }
 
 // rewrite asks for a new prompt.
@@ -90,12 +90,12 @@ func (o *Optimizer) rewrite(ctx context.Context, p Prompt, thinking, steps int, 
 		thinking: thinking, steps: steps,
 		check: func(out *optimizedPrompt) (err error) {
 			if !out.declined() {
-				out.Improved, err = healPrompt(p, out.Improved)
+				out.Improved, err = repairPrompt(p, out.Improved)
 			}
 			return err
 		},
 	}
-	out, err := d.hold(ctx, o.model, llm.System(o.opts.RewriteInstructions), llm.User(about))
+	out, err := d.run(ctx, o.model, llm.System(o.opts.RewriteInstructions), llm.User(about))
 	if err != nil {
 		return rewrite{}, err
 	}
@@ -107,12 +107,12 @@ func (o *Optimizer) promptMemory(ctx context.Context, p Prompt, sessions string)
 		tool: toolOutput, description: "Says whether the prompt changes, and gives the new one.", steps: 1,
 		check: func(out *promptUpdate) (err error) {
 			if out.Update {
-				out.Prompt, err = healPrompt(p, out.Prompt)
+				out.Prompt, err = repairPrompt(p, out.Prompt)
 			}
 			return err
 		},
 	}
-	out, err := d.hold(ctx, o.model, llm.System(o.opts.RewriteInstructions), llm.User(briefing(p, sessions)))
+	out, err := d.run(ctx, o.model, llm.System(o.opts.RewriteInstructions), llm.User(describePrompt(p, sessions)))
 	if err != nil {
 		return rewrite{}, err
 	}
@@ -120,20 +120,20 @@ func (o *Optimizer) promptMemory(ctx context.Context, p Prompt, sessions string)
 }
 
 // blame asks which prompts are to be changed.
-func (o *Optimizer) blame(ctx context.Context, ps []Prompt, sessions string) (blame, error) {
+func (o *Optimizer) choosePrompts(ctx context.Context, ps []Prompt, sessions string) (promptChoice, error) {
 	var names []string
 	var about []string
 	for i, p := range ps {
 		if p.Name == "" || slices.Contains(names, p.Name) {
-			return blame{}, fmt.Errorf("prompt %d is named %q: give each prompt a name of its own", i, p.Name)
+			return promptChoice{}, fmt.Errorf("prompt %d is named %q: give each prompt a name of its own", i, p.Name)
 		}
 		names = append(names, p.Name)
-		about = append(about, "Prompt "+p.Name+":\n"+briefing(p, ""))
+		about = append(about, "Prompt "+p.Name+":\n"+describePrompt(p, ""))
 	}
-	d := dialogue[blame]{
+	d := dialogue[promptChoice]{
 		tool: toolClassify, description: "Names the prompts to change.", steps: 1,
-		check: func(b *blame) error {
-			for _, name := range b.Which {
+		check: func(c *promptChoice) error {
+			for _, name := range c.Which {
 				if !slices.Contains(names, name) {
 					return fmt.Errorf("there is no prompt %q: the prompts are %q", name, names)
 				}
@@ -141,5 +141,5 @@ func (o *Optimizer) blame(ctx context.Context, ps []Prompt, sessions string) (bl
 			return nil
 		},
 	}
-	return d.hold(ctx, o.model, llm.System(blameInstructions), llm.User(strings.Join(append(about, sessions), "\n\n")))
+	return d.run(ctx, o.model, llm.System(chooseInstructions), llm.User(strings.Join(append(about, sessions), "\n\n")))
 }

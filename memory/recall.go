@@ -12,10 +12,10 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// RecallOptions configure a [Recaller]. The zero value, and a nil *RecallOptions,
+// RecallerOptions configure a [Recaller]. The zero value, and a nil *RecallerOptions,
 // are the defaults.
-type RecallOptions struct {
-	// Namespace is where memories are kept; see [StoreOptions].
+type RecallerOptions struct {
+	// Namespace is where memories are kept; see [StoreManagerOptions].
 	Namespace []string
 	// Store is where memories are kept; nil is the store of the run.
 	Store *store.Store
@@ -81,13 +81,13 @@ const (
 // not hold any more, by its [Validity], is left out. It is safe for use by several
 // goroutines.
 type Recaller struct {
-	o       RecallOptions
+	o       RecallerOptions
 	weights Weights
 	ns      template
 }
 
 // NewRecaller makes a recaller.
-func NewRecaller(o *RecallOptions) (*Recaller, error) {
+func NewRecaller(o *RecallerOptions) (*Recaller, error) {
 	r := &Recaller{weights: defaultWeights}
 	if o != nil {
 		r.o = *o
@@ -223,10 +223,10 @@ func (r *Recaller) find(ctx context.Context, s *store.Store, n store.Namespace, 
 	}
 	p := pool{Recaller: r, embeds: s.Embeds(), pinned: seen, hidden: map[string]bool{}, at: map[string]int{}}
 	now := r.o.Now()
-	for results = results[len(r.o.Pinned):]; p.holding(results, search.Limit, now); {
+	for results = results[len(r.o.Pinned):]; p.dropEnded(results, search.Limit, now); {
 		// What is over has taken the place of what may hold.
 		search.Limit *= 4
-		search.Filter = store.And(r.o.Filter, notLongOver(now))
+		search.Filter = store.And(r.o.Filter, notLongEnded(now))
 		if results, err = s.Batch(ctx, searches()...); err != nil {
 			return nil, err
 		}
@@ -248,16 +248,16 @@ type pool struct {
 
 // holding leaves what is over out of the answers of searches. It reports whether one
 // of these has less than it could have, since it was cut off at the limit.
-func (p *pool) holding(searches []store.Result, limit int, now time.Time) (less bool) {
+func (p *pool) dropEnded(searches []store.Result, limit int, now time.Time) (less bool) {
 	for i, res := range searches {
 		found := len(res.Items)
 		searches[i].Items = slices.DeleteFunc(res.Items, func(item *store.Item) bool {
 			id := itemID(item)
-			over := validityOf(item).over(now)
-			if over && !p.pinned[id] {
+			ended := validityOf(item).ended(now)
+			if ended && !p.pinned[id] {
 				p.hidden[id] = true
 			}
-			return over
+			return ended
 		})
 		less = less || found == limit && len(searches[i].Items) < min(found, max(recallPool, p.o.Limit))
 	}
@@ -268,7 +268,7 @@ func (p *pool) holding(searches []store.Result, limit int, now time.Time) (less 
 // answers best.
 func (p *pool) join(searches []store.Result) {
 	for _, res := range searches {
-		items := slices.DeleteFunc(res.Items, p.far)
+		items := slices.DeleteFunc(res.Items, p.tooFar)
 		relevance := relevanceOf(items)
 		for i, item := range items {
 			id := itemID(item)
@@ -290,7 +290,7 @@ func (p *pool) join(searches []store.Result) {
 }
 
 // far reports whether an item is not similar enough to the query that found it.
-func (p *pool) far(item *store.Item) bool {
+func (p *pool) tooFar(item *store.Item) bool {
 	x := item.Explanation
 	far := p.o.MinSimilarity != 0 && p.embeds && (x.SimilarityRank == 0 || x.Similarity < p.o.MinSimilarity)
 	if id := itemID(item); far && !p.pinned[id] {

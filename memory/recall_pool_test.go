@@ -39,7 +39,7 @@ func TestNearestMemoryIsRecalledThoughOthersHaveFrequentWords(t *testing.T) {
 	for i := range 150 {
 		s.note(fmt.Sprint(i), fmt.Sprintf("Ben put box %d on the shelf", i), map[string]any{"importance": 1})
 	}
-	got := s.recall(memory.RecallOptions{Limit: 1}, "Where did we go on the holiday?")
+	got := s.recall(memory.RecallerOptions{Limit: 1}, "Where did we go on the holiday?")
 	wantRecalled(t, got, "answer")
 }
 
@@ -49,7 +49,7 @@ func TestBestByWordsIsRecalledThoughItIsNotAmongTheNearest(t *testing.T) {
 	for i := range 150 {
 		s.note(fmt.Sprint(i), fmt.Sprintf("%d days in Anglesey", i), map[string]any{"importance": 1})
 	}
-	got := s.recall(memory.RecallOptions{}, "What of Zoe and the holiday?")
+	got := s.recall(memory.RecallerOptions{}, "What of Zoe and the holiday?")
 	if keys := recalledKeys(got); !slices.Contains(keys, "answer") {
 		t.Errorf("recalled is %q", keys)
 	}
@@ -59,7 +59,7 @@ func TestThresholdIsNotDefeatedByWords(t *testing.T) {
 	s := newShelf(t, store.Options{Embedder: holidayEmbedder{}})
 	s.note("box", "Ben put a box on the shelf", nil)
 	s.note("trip", "A week in Anglesey", nil)
-	got := s.recall(memory.RecallOptions{MinSimilarity: 0.9}, "What is the holiday on the shelf?")
+	got := s.recall(memory.RecallerOptions{MinSimilarity: 0.9}, "What is the holiday on the shelf?")
 	wantRecalled(t, got, "trip")
 	if got.Hidden != 1 {
 		t.Errorf("%d are hidden, want the one that is not similar", got.Hidden)
@@ -68,7 +68,7 @@ func TestThresholdIsNotDefeatedByWords(t *testing.T) {
 	for i := range 120 {
 		s.note(fmt.Sprint(i), fmt.Sprintf("%d days in Anglesey", i), nil)
 	}
-	for _, m := range s.recall(memory.RecallOptions{MinSimilarity: 0.9, Limit: 50}, "Ben put a box on the shelf, a holiday").Memories {
+	for _, m := range s.recall(memory.RecallerOptions{MinSimilarity: 0.9, Limit: 50}, "Ben put a box on the shelf, a holiday").Memories {
 		if m.Why.Search.Similarity < 0.9 {
 			t.Errorf("%q is recalled, by %v", m.Item.Key, m.Why)
 		}
@@ -76,7 +76,7 @@ func TestThresholdIsNotDefeatedByWords(t *testing.T) {
 	// Where nothing is known of meaning there is nothing to compare with.
 	words := newShelf(t, store.Options{})
 	words.note("tea", "likes tea", nil)
-	wantRecalled(t, words.recall(memory.RecallOptions{MinSimilarity: 0.9}, "tea"), "tea")
+	wantRecalled(t, words.recall(memory.RecallerOptions{MinSimilarity: 0.9}, "tea"), "tea")
 }
 
 // nearEmbedder finds all alike but what is said to be near, and memories least.
@@ -106,7 +106,7 @@ func TestNamesOfAllScriptsWeighTheSame(t *testing.T) {
 		s := newShelf(t, store.Options{Embedder: nearEmbedder{}})
 		s.note("near", "something near", nil)
 		s.note("named", "memory of "+name, nil)
-		for _, m := range s.recall(memory.RecallOptions{Weights: &memory.Weights{}}, name).Memories {
+		for _, m := range s.recall(memory.RecallerOptions{Weights: &memory.Weights{}}, name).Memories {
 			if m.Item.Key == "near" {
 				return m.Why.Relevance
 			}
@@ -145,7 +145,7 @@ func TestWhatIsOverDoesNotHideWhatHolds(t *testing.T) {
 					s.note(fmt.Sprint(i), fmt.Sprintf("The standup of the day %d is at nine", i), until(over(start, i)))
 				}
 				s.now = start.Add(30 * time.Minute)
-				got := s.recall(memory.RecallOptions{Weights: &memory.Weights{}}, "when is the standup of the day")
+				got := s.recall(memory.RecallerOptions{Weights: &memory.Weights{}}, "when is the standup of the day")
 				if len(got.Memories) != 2 || got.Hidden < 100 {
 					t.Errorf("recalled is %q, and %d are hidden", recalledKeys(got), got.Hidden)
 				}
@@ -185,7 +185,7 @@ func TestRecallByALongMessageLooksForSomeOfItsWords(t *testing.T) {
 	}
 	s.note("log", log.String(), nil)
 	s.note("zoe", "Zoë's printer is on the second floor", nil)
-	got := s.recall(memory.RecallOptions{MaxTokens: 1 << 20}, log.String()+"\nWhere is Zoë's printer?")
+	got := s.recall(memory.RecallerOptions{MaxTokens: 1 << 20}, log.String()+"\nWhere is Zoë's printer?")
 	if len(got.Memories) != 2 {
 		t.Fatalf("recalled is %q", recalledKeys(got))
 	}

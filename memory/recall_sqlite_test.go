@@ -58,7 +58,7 @@ func TestRecallIsTheSameOnSQLite(t *testing.T) {
 		asked := []llm.Message{llm.User(sentence(4)), llm.Assistant(sentence(2)), llm.User(sentence(3))}
 		var blocks [2][]string
 		for i, s := range stores {
-			r, err := memory.NewRecaller(&memory.RecallOptions{Namespace: memories, Store: s, MaxTokens: 200, Now: o.Now})
+			r, err := memory.NewRecaller(&memory.RecallerOptions{Namespace: memories, Store: s, MaxTokens: 200, Now: o.Now})
 			if err != nil {
 				t.Fatal(err)
 			}

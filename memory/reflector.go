@@ -70,12 +70,12 @@ type Reflector[T, R any] struct {
 	wg      sync.WaitGroup // runs under way
 
 	// turns hold up what changes one key while the journal is written.
-	turns [64]sync.Mutex
+	keyLocks [64]sync.Mutex
 
 	mu     sync.Mutex
-	keys   map[string]*line[T, R]
-	ready  []*line[T, R] // those that are due, first come first served
-	active int           // runs under way
+	keys   map[string]*keyState[T, R]
+	ready  []*keyState[T, R] // those that are due, first come first served
+	active int               // runs under way
 	closed bool
 }
 
@@ -90,7 +90,7 @@ type Reflector[T, R any] struct {
 //
 // ⟲ merges and waits anew. What became due while its key was running is scheduled
 // and due at once. Scheduled: waiting is set; running: current is; dirty: both are.
-type line[T, R any] struct {
+type keyState[T, R any] struct {
 	key     string
 	current *work[T, R]
 	waiting *work[T, R]
@@ -103,9 +103,9 @@ type work[T, R any] struct {
 	payload T
 	due     time.Time
 	timer   *time.Timer
-	ripe    bool // it is due
+	isDue   bool // it is due
 	urgent  bool // it was flushed: later submits do not put it off
-	struck  bool // it has run, and the journal does not have it any more
+	removed bool // it has run, and the journal does not have it any more
 }
 
 // A Reflection is work that was submitted.
@@ -146,7 +146,7 @@ func NewReflector[T, R any](run func(ctx context.Context, key string, payload T)
 	if run == nil {
 		return nil, errors.New("memory: reflector: there is no function to run")
 	}
-	r := &Reflector[T, R]{run: run, keys: map[string]*line[T, R]{}}
+	r := &Reflector[T, R]{run: run, keys: map[string]*keyState[T, R]{}}
 	if opts != nil {
 		r.opts = *opts
 	}
@@ -183,12 +183,12 @@ func (r *Reflector[T, R]) Submit(ctx context.Context, key string, payload T, aft
 	if key == "" {
 		return nil, ErrNoKey
 	}
-	defer r.turn(key)()
-	l, next, err := r.hold(key)
+	defer r.lockKey(key)()
+	l, next, err := r.takeWaiting(key)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { r.release(l, next) }()
+	defer func() { r.putWaiting(l, next) }()
 	w := &work[T, R]{Reflection: &Reflection[R]{done: make(chan struct{})}, ctx: keepSource(ctx), payload: payload, due: time.Now().Add(after)}
 	if next != nil {
 		if w.payload, err = r.opts.Merge(next.payload, payload); err != nil {
@@ -205,15 +205,15 @@ func (r *Reflector[T, R]) Submit(ctx context.Context, key string, payload T, aft
 
 // turn waits for the other changes of a key that are under way, and returns what
 // lets the next one go on.
-func (r *Reflector[T, R]) turn(key string) (unlock func()) {
-	mu := &r.turns[stripe(key)%uint64(len(r.turns))]
+func (r *Reflector[T, R]) lockKey(key string) (unlock func()) {
+	mu := &r.keyLocks[stripe(key)%uint64(len(r.keyLocks))]
 	mu.Lock()
 	return mu.Unlock
 }
 
 // hold takes the waiting work of a key off the schedule, so that it does not
 // start while it is changed. The line stays, for release.
-func (r *Reflector[T, R]) hold(key string) (*line[T, R], *work[T, R], error) {
+func (r *Reflector[T, R]) takeWaiting(key string) (*keyState[T, R], *work[T, R], error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
@@ -221,7 +221,7 @@ func (r *Reflector[T, R]) hold(key string) (*line[T, R], *work[T, R], error) {
 	}
 	l := r.keys[key]
 	if l == nil {
-		l = &line[T, R]{key: key}
+		l = &keyState[T, R]{key: key}
 		r.keys[key] = l
 	}
 	old := l.waiting
@@ -232,13 +232,13 @@ func (r *Reflector[T, R]) hold(key string) (*line[T, R], *work[T, R], error) {
 }
 
 // record writes to the journal what a key has to do: what is running, and w.
-func (r *Reflector[T, R]) record(ctx context.Context, l *line[T, R], w *work[T, R]) error {
+func (r *Reflector[T, R]) record(ctx context.Context, l *keyState[T, R], w *work[T, R]) error {
 	if r.journal == nil {
 		return nil
 	}
 	e := entry[T]{}
 	r.mu.Lock()
-	if l.current != nil && !l.current.struck {
+	if l.current != nil && !l.current.removed {
 		e.Running = &l.current.payload
 	}
 	r.mu.Unlock()
@@ -249,13 +249,13 @@ func (r *Reflector[T, R]) record(ctx context.Context, l *line[T, R], w *work[T, 
 }
 
 // release puts work on the schedule again, if there is any.
-func (r *Reflector[T, R]) release(l *line[T, R], w *work[T, R]) {
+func (r *Reflector[T, R]) putWaiting(l *keyState[T, R], w *work[T, R]) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.keys[l.key] = l // what was running has perhaps ended and taken the line away
 	switch {
 	case w == nil:
-		r.tidy(l)
+		r.deleteIdle(l)
 	case r.closed: // in the meantime
 		l.waiting = w
 		w.end(ErrClosed)
@@ -267,36 +267,36 @@ func (r *Reflector[T, R]) release(l *line[T, R], w *work[T, R]) {
 // The following are called with mu held.
 
 // schedule makes work wait until it is due.
-func (r *Reflector[T, R]) schedule(l *line[T, R], w *work[T, R]) {
+func (r *Reflector[T, R]) schedule(l *keyState[T, R], w *work[T, R]) {
 	l.waiting = w
 	wait := time.Until(w.due)
 	if wait <= 0 || w.urgent {
-		r.ripen(l)
+		r.markDue(l)
 		return
 	}
 	// A timer that fires too late finds that its work has been replaced.
 	w.timer = time.AfterFunc(wait, func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if l.waiting == w && !w.ripe {
-			r.ripen(l)
+		if l.waiting == w && !w.isDue {
+			r.markDue(l)
 		}
 	})
 }
 
 // unschedule takes the waiting work away.
-func (r *Reflector[T, R]) unschedule(l *line[T, R]) {
+func (r *Reflector[T, R]) unschedule(l *keyState[T, R]) {
 	if l.waiting.timer != nil {
 		l.waiting.timer.Stop()
 	}
-	l.waiting.ripe = false
+	l.waiting.isDue = false
 	l.waiting = nil
-	r.ready = slices.DeleteFunc(r.ready, func(o *line[T, R]) bool { return o == l })
+	r.ready = slices.DeleteFunc(r.ready, func(o *keyState[T, R]) bool { return o == l })
 }
 
 // ripen: the waiting work is due.
-func (r *Reflector[T, R]) ripen(l *line[T, R]) {
-	l.waiting.ripe = true
+func (r *Reflector[T, R]) markDue(l *keyState[T, R]) {
+	l.waiting.isDue = true
 	if l.current == nil {
 		r.ready = append(r.ready, l)
 		r.start()
@@ -315,7 +315,7 @@ func (r *Reflector[T, R]) start() {
 }
 
 // tidy forgets a key for which nothing is left to do.
-func (r *Reflector[T, R]) tidy(l *line[T, R]) {
+func (r *Reflector[T, R]) deleteIdle(l *keyState[T, R]) {
 	if l.current == nil && l.waiting == nil && r.keys[l.key] == l {
 		delete(r.keys, l.key)
 	}

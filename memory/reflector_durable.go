@@ -14,7 +14,7 @@ import (
 // at the time it was due, or at once if that has passed. T is written as JSON.
 //
 // What was submitted runs at least once, whatever happens to the process. It is
-// struck off when the run has returned, be it with an error: what failed is told
+// removed off when the run has returned, be it with an error: what failed is told
 // and not tried again, since a payload that cannot be worked on would never end.
 // A run that was under way when the process ended runs again, and so does one that
 // [Reflector.Close] had to cancel.
@@ -48,7 +48,7 @@ func OpenReflector[T, R any](ctx context.Context, s *store.Store, n store.Namesp
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for key, w := range work {
-		l := &line[T, R]{key: key}
+		l := &keyState[T, R]{key: key}
 		r.keys[key] = l
 		r.schedule(l, w)
 	}

@@ -166,7 +166,7 @@ func TestJournalFollowsTheWork(t *testing.T) {
 	})
 }
 
-// What ends while Close waits for it is struck off, and what is pending behind it
+// What ends while Close waits for it is removed off, and what is pending behind it
 // stays.
 func TestCloseKeepsWhatIsPendingBehindARun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

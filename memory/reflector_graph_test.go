@@ -75,7 +75,7 @@ func TestReflectionIsNotStreamed(t *testing.T) {
 func TestReflectionUsesTheStoreOfTheRunThatSubmitted(t *testing.T) {
 	s := newStore(t, nil)
 	m, err := memory.NewStoreManager(llmtest.Scripted(t, llmtest.Ask(note("first")), llmtest.Ask(note("second"))),
-		&memory.StoreOptions{Namespace: []string{"memories", "{user}"}})
+		&memory.StoreManagerOptions{Namespace: []string{"memories", "{user}"}})
 	if err != nil {
 		t.Fatal(err)
 	}

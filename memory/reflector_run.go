@@ -17,7 +17,7 @@ var seed = maphash.MakeSeed()
 func stripe(key string) uint64 { return maphash.String(seed, key) }
 
 // work runs the current work of a key.
-func (r *Reflector[T, R]) work(l *line[T, R], w *work[T, R]) {
+func (r *Reflector[T, R]) work(l *keyState[T, R], w *work[T, R]) {
 	ctx, cancel := context.WithCancel(background{context.WithoutCancel(w.ctx)})
 	defer cancel()
 	defer context.AfterFunc(r.stopped, cancel)()
@@ -30,12 +30,12 @@ func (r *Reflector[T, R]) work(l *line[T, R], w *work[T, R]) {
 	defer func() {
 		if err = w.err; err == nil || r.stopped.Err() == nil {
 			// Otherwise it was stopped halfway, and the journal keeps it.
-			if failed := r.strike(l, w); failed != nil {
+			if failed := r.removeFromJournal(l, w); failed != nil {
 				err = errors.Join(err, failed)
 			}
 		}
 		if r.opts.Done != nil {
-			r.tell(l.key, w.result, err)
+			r.notify(l.key, w.result, err)
 		}
 	}()
 	r.call(ctx, l.key, w)
@@ -66,20 +66,20 @@ func (r *Reflector[T, R]) call(ctx context.Context, key string, w *work[T, R]) {
 }
 
 // tell tells the one who wants to know. Their panic must not end others' work.
-func (r *Reflector[T, R]) tell(key string, result R, err error) {
+func (r *Reflector[T, R]) notify(key string, result R, err error) {
 	defer func() { _ = recover() }()
 	r.opts.Done(key, result, err)
 }
 
 // strike takes work that has run off the journal. It holds up submits of the key,
 // which write there too.
-func (r *Reflector[T, R]) strike(l *line[T, R], w *work[T, R]) error {
+func (r *Reflector[T, R]) removeFromJournal(l *keyState[T, R], w *work[T, R]) error {
 	if r.journal == nil {
 		return nil
 	}
-	defer r.turn(l.key)()
+	defer r.lockKey(l.key)()
 	r.mu.Lock()
-	w.struck = true
+	w.removed = true
 	waiting := l.waiting
 	r.mu.Unlock()
 	// A close waits for it, but not for a store that does not answer.
@@ -87,31 +87,31 @@ func (r *Reflector[T, R]) strike(l *line[T, R], w *work[T, R]) error {
 	defer cancel()
 	defer context.AfterFunc(r.stopped, func() {
 		select {
-		case <-time.After(strikeTimeout):
+		case <-time.After(removeTimeout):
 			cancel()
 		case <-ctx.Done():
 		}
 	})()
 	if err := r.record(ctx, l, waiting); err != nil {
-		return fmt.Errorf("the work has run but could not be struck off, and a restart will repeat it: %w", err)
+		return fmt.Errorf("the work has run but could not be removed off, and a restart will repeat it: %w", err)
 	}
 	return nil
 }
 
-// strikeTimeout is how long the store of a reflector that is closed may take.
-const strikeTimeout = 10 * time.Second
+// removeTimeout is how long the store of a reflector that is closed may take.
+const removeTimeout = 10 * time.Second
 
 // finish makes the key free for its next work.
-func (r *Reflector[T, R]) finish(l *line[T, R]) {
+func (r *Reflector[T, R]) finish(l *keyState[T, R]) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	l.current = nil
 	r.active--
-	if l.waiting != nil && l.waiting.ripe {
+	if l.waiting != nil && l.waiting.isDue {
 		r.ready = append(r.ready, l)
 	}
 	r.start()
-	r.tidy(l)
+	r.deleteIdle(l)
 }
 
 // Cancel calls off what is pending for the key, and reports whether there was
@@ -120,12 +120,12 @@ func (r *Reflector[T, R]) Cancel(ctx context.Context, key string) (bool, error) 
 	if key == "" {
 		return false, ErrNoKey
 	}
-	defer r.turn(key)()
-	l, next, err := r.hold(key)
+	defer r.lockKey(key)()
+	l, next, err := r.takeWaiting(key)
 	if err != nil {
 		return false, err
 	}
-	defer func() { r.release(l, next) }()
+	defer func() { r.putWaiting(l, next) }()
 	if next == nil {
 		return false, nil
 	}
@@ -140,7 +140,7 @@ func (r *Reflector[T, R]) Cancel(ctx context.Context, key string) (bool, error) 
 // Flush runs what is pending now, for these keys or for all if none is given, and
 // waits for it and for what is running. It returns the errors of the runs.
 func (r *Reflector[T, R]) Flush(ctx context.Context, keys ...string) error {
-	return wait(ctx, r.covered(true, keys))
+	return wait(ctx, r.unfinished(true, keys))
 }
 
 // Drain waits until nothing is pending or running any more. Everything runs at
@@ -148,7 +148,7 @@ func (r *Reflector[T, R]) Flush(ctx context.Context, keys ...string) error {
 // returned: ask the [Reflection] of each.
 func (r *Reflector[T, R]) Drain(ctx context.Context) error {
 	for {
-		all := r.covered(false, nil)
+		all := r.unfinished(false, nil)
 		if len(all) == 0 {
 			return nil
 		}
@@ -162,7 +162,7 @@ func (r *Reflector[T, R]) Drain(ctx context.Context) error {
 
 // covered is all work of these keys that has not ended, due at once if it is
 // urgent.
-func (r *Reflector[T, R]) covered(urgent bool, keys []string) (all []*Reflection[R]) {
+func (r *Reflector[T, R]) unfinished(urgent bool, keys []string) (all []*Reflection[R]) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for key, l := range r.keys {

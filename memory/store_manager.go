@@ -12,9 +12,9 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// StoreOptions configure a store manager. The zero value, and a nil *StoreOptions,
+// StoreManagerOptions configure a store manager. The zero value, and a nil *StoreManagerOptions,
 // are the defaults.
-type StoreOptions struct {
+type StoreManagerOptions struct {
 	ManagerOptions
 	// Namespace is where memories are kept. A segment may have variables in
 	// braces, {user_id}, which get their values from the fields of the run's
@@ -75,14 +75,14 @@ const (
 // A StoreManager keeps the memories of a store up to date with conversations. It
 // is safe for use by several goroutines.
 type StoreManager struct {
-	o       StoreOptions
+	o       StoreManagerOptions
 	manager *Manager
 	phases  []*Manager
 	ns      template
 }
 
 // NewStoreManager makes a store manager that asks the model.
-func NewStoreManager(model llm.Model, o *StoreOptions) (*StoreManager, error) {
+func NewStoreManager(model llm.Model, o *StoreManagerOptions) (*StoreManager, error) {
 	m := &StoreManager{}
 	if o != nil {
 		m.o = *o
@@ -196,7 +196,7 @@ func (m *StoreManager) reflect(ctx context.Context, s *store.Store, n store.Name
 	if err != nil {
 		return nil, err
 	}
-	d, err := newDesk(r.documents())
+	d, err := newDraftSet(r.documents())
 	if err != nil {
 		return nil, err
 	}

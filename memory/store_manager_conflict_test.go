@@ -45,7 +45,7 @@ func TestStoreManagerDecidesAnewAfterAConflict(t *testing.T) {
 	model := llmtest.Scripted(t,
 		turn([]llm.ToolCall{patch("m1", replace("/content", "Ann likes milk")), note("Cy came")}, sees("Ann likes tea"), changing(s, "a", "Ann likes rum")),
 		turn([]llm.ToolCall{patch("m1", replace("/content", "Ann likes rum and milk")), note("Cy came")}, sees("Ann likes rum"), changing(s, "b", "Bob is tall")))
-	changes, err := newStoreManager(t, s, model, memory.StoreOptions{}).Reflect(t.Context(), llm.User("…"))
+	changes, err := newStoreManager(t, s, model, memory.StoreManagerOptions{}).Reflect(t.Context(), llm.User("…"))
 	if d := cmp.Diff([]string{"update", "insert"}, opsOf(changes)); err != nil || d != "" {
 		t.Fatalf("%v %s", err, d)
 	}
@@ -62,7 +62,7 @@ func TestStoreManagerTakesOverADefaultThatCameMeanwhile(t *testing.T) {
 	model := llmtest.Scripted(t,
 		turn([]llm.ToolCall{patch("m1", replace("/content", "mine"))}, sees("first"), changing(s, "default", "theirs")),
 		turn([]llm.ToolCall{patch("m1", replace("/content", "theirs and mine"))}, sees("theirs")))
-	changes, err := newStoreManager(t, s, model, memory.StoreOptions{Default: "first"}).Reflect(t.Context(), llm.User("…"))
+	changes, err := newStoreManager(t, s, model, memory.StoreManagerOptions{Default: "first"}).Reflect(t.Context(), llm.User("…"))
 	if d := cmp.Diff([]string{"update"}, opsOf(changes)); err != nil || d != "" {
 		t.Errorf("%v %s", err, d)
 	}
@@ -78,7 +78,7 @@ func TestStoreManagerTellsOfTheLastAttemptOnly(t *testing.T) {
 	model := llmtest.Scripted(t,
 		turn([]llm.ToolCall{bad, patch("m1", replace("/content", "x"))}, changing(s, "a", "Ann likes rum")),
 		turn([]llm.ToolCall{patch("m1", replace("/content", "y"))}))
-	o := memory.StoreOptions{}
+	o := memory.StoreManagerOptions{}
 	o.Attempts = 1
 	if changes, err := newStoreManager(t, s, model, o).Reflect(t.Context(), llm.User("…")); err != nil || len(changes) != 1 {
 		t.Errorf("got %v and %v, want one change", changes, err)
@@ -95,7 +95,7 @@ func TestStoreManagerDoesNotTryAgainWhenItIsToEnd(t *testing.T) {
 	put(t, s, "a", teaItem)
 	ended.armed = true
 	model := llmtest.Scripted(t, turn([]llm.ToolCall{patch("m1", replace("/content", "x"))}))
-	_, err = newStoreManager(t, s, model, memory.StoreOptions{}).Reflect(ctx, llm.User("…"))
+	_, err = newStoreManager(t, s, model, memory.StoreManagerOptions{}).Reflect(ctx, llm.User("…"))
 	if _, ok := errors.AsType[*store.ConflictError](err); !ok {
 		t.Errorf("the error is %v, want a conflict", err)
 	}
@@ -125,7 +125,7 @@ func TestDurableReflectionSurvivesAConflict(t *testing.T) {
 		model := llmtest.Scripted(t,
 			turn([]llm.ToolCall{patch("m1", replace("/content", "Ann likes milk"))}, changing(s, "a", "Ann likes rum")),
 			turn([]llm.ToolCall{patch("m1", replace("/content", "Ann likes rum and milk"))}))
-		m := newStoreManager(t, s, model, memory.StoreOptions{})
+		m := newStoreManager(t, s, model, memory.StoreManagerOptions{})
 		r, err := memory.OpenReflector(t.Context(), s, store.Namespace{"pending"}, func(ctx context.Context, _ string, ms llm.Messages) (int, error) {
 			changes, err := m.Reflect(ctx, ms...)
 			return len(changes), err
@@ -150,7 +150,7 @@ func TestDurableReflectionSurvivesAConflict(t *testing.T) {
 // Both find nothing, and each would write a profile of its own.
 func TestTwoConversationsAtOnceMakeOneProfile(t *testing.T) {
 	s := newStore(t, nil)
-	var o memory.StoreOptions
+	var o memory.StoreManagerOptions
 	o.Kinds, o.NoInserts = []memory.Kind{memory.KindOf[Home]("Where the user lives.")}, true
 	home := func(city string) llm.ToolCall { return llmtest.ToolCall("Home", Home{City: city}) }
 	other := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(home("Bonn"))), o)
@@ -168,7 +168,7 @@ func TestTwoConversationsAtOnceMakeOneProfile(t *testing.T) {
 		t.Error(d)
 	}
 	wantStored(t, s, `{"kind":"Home","content":{"city":"Rome","street":""}}`)
-	r, err := memory.NewRecaller(&memory.RecallOptions{Namespace: memories, Store: s})
+	r, err := memory.NewRecaller(&memory.RecallerOptions{Namespace: memories, Store: s})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,7 @@ func TestStoreManagerRecallsInOneBatch(t *testing.T) {
 		put(t, s, fmt.Sprint(i), fmt.Sprintf(`{"kind":"Memory","content":{"content":"fact %d"}}`, i))
 	}
 	backend.batches.Store(0)
-	m := newStoreManager(t, s, llmtest.NewScript(), memory.StoreOptions{Limit: 8})
+	m := newStoreManager(t, s, llmtest.NewScript(), memory.StoreManagerOptions{Limit: 8})
 	items, err := m.Recall(t.Context(), llm.User("fact"), llm.User("fact 1"), llm.User("fact 2"))
 	if err != nil || len(items) != 8 {
 		t.Fatalf("got %d items and %v, want 8", len(items), err)
@@ -68,7 +68,7 @@ func TestStoreManagerComparesAllThatTheUserSaid(t *testing.T) {
 	for i := range 10 {
 		put(t, s, fmt.Sprint(i), fmt.Sprintf(`{"kind":"Memory","content":{"content":"goodbye number %d"}}`, i))
 	}
-	m := newStoreManager(t, s, llmtest.NewScript(), memory.StoreOptions{})
+	m := newStoreManager(t, s, llmtest.NewScript(), memory.StoreManagerOptions{})
 	messages := []llm.Message{llm.User("No tea for me any more!"), llm.Assistant("I see."), llm.User("That was all, goodbye."), llm.Assistant("Goodbye!")}
 	for range 2 {
 		items, err := m.Recall(t.Context(), messages...)
@@ -90,7 +90,7 @@ func TestStoreManagerComparesAllThatTheUserSaid(t *testing.T) {
 //
 // Defect: §3.1 the first store is used for good.
 func TestStoreManagerUsesTheStoreOfEachRun(t *testing.T) {
-	m, err := memory.NewStoreManager(llmtest.Scripted(t, llmtest.Ask(note("x")), llmtest.Ask(note("y"))), &memory.StoreOptions{Namespace: memories})
+	m, err := memory.NewStoreManager(llmtest.Scripted(t, llmtest.Ask(note("x")), llmtest.Ask(note("y"))), &memory.StoreManagerOptions{Namespace: memories})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestStoreManagerUsesTheStoreOfEachRun(t *testing.T) {
 func TestStoreManagerPhasesTakeAsManySteps(t *testing.T) {
 	s := newStore(t, nil)
 	model := llmtest.Scripted(t, llmtest.Ask(note("x")), llmtest.Ask(done()), llmtest.Ask(note("y")), llmtest.Ask(note("z")))
-	o := memory.StoreOptions{Phases: []memory.Phase{{}}}
+	o := memory.StoreManagerOptions{Phases: []memory.Phase{{}}}
 	o.Steps = 2
 	changes, err := newStoreManager(t, s, model, o).Reflect(t.Context(), llm.User("…"))
 	if d := cmp.Diff([]string{"insert", "insert", "insert"}, opsOf(changes)); err != nil || d != "" {
@@ -126,7 +126,7 @@ func TestStoreManagerPhasesTakeAsManySteps(t *testing.T) {
 func TestStoreManagerLeavesMemoriesAloneIfUpdatesAreOff(t *testing.T) {
 	s := newStore(t, nil)
 	put(t, s, "a", teaItem)
-	o := memory.StoreOptions{}
+	o := memory.StoreManagerOptions{}
 	o.NoUpdates = true
 	model := llmtest.Scripted(t, llmtest.Turn{Message: llm.Assistant("", done()), Expect: []func(*llm.Request) error{llmtest.Offered("Memory", "Done")}})
 	if changes, err := newStoreManager(t, s, model, o).Reflect(t.Context(), llm.User("…")); err != nil || len(changes) != 0 {
@@ -143,7 +143,7 @@ func TestStoreManagerTellsEqualKeysOfNamespacesApart(t *testing.T) {
 	if err := s.Put(t.Context(), below, "a", map[string]string{"content": "Bob is tall"}, nil); err != nil {
 		t.Fatal(err)
 	}
-	m := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(patch("m1", replace("/content", "Bob is small")))), memory.StoreOptions{})
+	m := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(patch("m1", replace("/content", "Bob is small")))), memory.StoreManagerOptions{})
 	changes, err := m.Reflect(t.Context(), llm.User("Bob"))
 	if err != nil || len(changes) != 1 || cmp.Diff(below, changes[0].Namespace) != "" {
 		t.Fatalf("got %v and %v", changes, err)
@@ -166,7 +166,7 @@ func TestDeletesAreOffUnlessAskedFor(t *testing.T) {
 	once := memory.ExtractOptions{Attempts: 1}
 	_, extract := memory.Extract(t.Context(), model(), said("…"), existing, &once)
 	_, manage := newManager(t, model(), &memory.ManagerOptions{ExtractOptions: once}).Reflect(t.Context(), said("…"), existing)
-	_, keep := newStoreManager(t, s, model(), memory.StoreOptions{ManagerOptions: memory.ManagerOptions{ExtractOptions: once}}).Reflect(t.Context(), llm.User("…"))
+	_, keep := newStoreManager(t, s, model(), memory.StoreManagerOptions{ManagerOptions: memory.ManagerOptions{ExtractOptions: once}}).Reflect(t.Context(), llm.User("…"))
 	for who, err := range map[string]error{"Extract": extract, "Manager": manage, "StoreManager": keep} {
 		if ce, ok := errors.AsType[*memory.CallError](err); !ok || ce.Tool != "RemoveDoc" {
 			t.Errorf("%s: the error is %v, want that of the removal", who, err)
@@ -182,7 +182,7 @@ func TestDeletesAreOffUnlessAskedFor(t *testing.T) {
 func TestRecallAsksNoModelUnlessGivenOne(t *testing.T) {
 	s := newStore(t, nil)
 	put(t, s, "a", teaItem)
-	m := newStoreManager(t, s, llmtest.Scripted(t), memory.StoreOptions{})
+	m := newStoreManager(t, s, llmtest.Scripted(t), memory.StoreManagerOptions{})
 	if items, err := m.Recall(t.Context(), llm.User("tea")); err != nil || len(items) != 1 {
 		t.Errorf("got %v and %v, want the tea", items, err)
 	}
@@ -198,7 +198,7 @@ func TestStoreManagerRecallsByMoreThanTheLastMessage(t *testing.T) {
 	for i := range 10 {
 		put(t, s, fmt.Sprint(i), fmt.Sprintf(`{"kind":"Memory","content":{"content":"fact %d"}}`, i))
 	}
-	m := newStoreManager(t, s, llmtest.NewScript(), memory.StoreOptions{})
+	m := newStoreManager(t, s, llmtest.NewScript(), memory.StoreManagerOptions{})
 	items, err := m.Recall(t.Context(), llm.User("Hello"), llm.User("What tea do I drink?"), llm.Assistant("Green, I think"), llm.User("Thanks"))
 	if err != nil || len(items) != 5 || items[0].Key != "a" {
 		t.Errorf("got %v and %v, want the tea first of 5", items, err)
@@ -211,7 +211,7 @@ func TestUpdatesKeepNumbersInTheMetaExact(t *testing.T) {
 	if err := s.Put(t.Context(), memories, "a", json.RawMessage(teaItem), &store.PutOptions{Meta: meta}); err != nil {
 		t.Fatal(err)
 	}
-	m := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(patch("m1", replace("/content", "Ann likes milk")))), memory.StoreOptions{})
+	m := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(patch("m1", replace("/content", "Ann likes milk")))), memory.StoreManagerOptions{})
 	if _, err := m.Reflect(t.Context(), llm.User("Milk, please")); err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +235,7 @@ func TestUpdatesKeepWhatElseAProgramHasStored(t *testing.T) {
 		t.Run(before, func(t *testing.T) {
 			s := newStore(t, nil)
 			put(t, s, "a", before)
-			m := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(patch("m1", replace("/content", "Ann likes milk")))), memory.StoreOptions{})
+			m := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(patch("m1", replace("/content", "Ann likes milk")))), memory.StoreManagerOptions{})
 			if _, err := m.Reflect(t.Context(), llm.User("Milk, please")); err != nil {
 				t.Fatal(err)
 			}

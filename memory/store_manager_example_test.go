@@ -23,7 +23,7 @@ func ExampleStoreManager_Reflect_rated() {
 	model := llmtest.NewScript(llmtest.Ask(
 		llmtest.ToolCall("Memory", `{"content": "Ann is allergic to nuts", "_confidence": 1, "_importance": 0.9}`),
 		llmtest.ToolCall("Memory", `{"content": "Ann may like jazz", "_confidence": 0.4, "_importance": 0.2}`)))
-	o := &memory.StoreOptions{Store: s, Namespace: []string{"memories", "ann"}}
+	o := &memory.StoreManagerOptions{Store: s, Namespace: []string{"memories", "ann"}}
 	o.Rate = true
 	m, err := memory.NewStoreManager(model, o)
 	if err != nil {

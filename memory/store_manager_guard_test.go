@@ -51,7 +51,7 @@ func TestGuardRedactsAndRefuses(t *testing.T) {
 func TestAllChangesMayBeRefused(t *testing.T) {
 	s := newStore(t, nil)
 	no := errors.New("no")
-	m := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(note("x"))), memory.StoreOptions{Guard: func(context.Context, *memory.ItemChange) error { return no }})
+	m := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(note("x"))), memory.StoreManagerOptions{Guard: func(context.Context, *memory.ItemChange) error { return no }})
 	if changes, err := m.Reflect(t.Context(), llm.User("…")); changes != nil || !errors.Is(err, no) {
 		t.Errorf("got %v and %v", changes, err)
 	}
@@ -65,13 +65,13 @@ func TestWhatIsMuchTheSameIsNotWrittenAgain(t *testing.T) {
 	for i := range 9 { // so that it is not recalled, and only the similarity tells
 		s.note("later"+string(rune('0'+i)), strings.Repeat("x"+string(rune('a'+i)), 9), nil)
 	}
-	o := memory.StoreOptions{Similar: 0.9, Limit: 1}
+	o := memory.StoreManagerOptions{Similar: 0.9, Limit: 1}
 	model := llmtest.Scripted(t, llmtest.Ask(note("Ann likes to drink green tea in the mornings"), note("Ann likes to play chess")))
 	changes, err := newStoreManager(t, s.Store, model, o).Reflect(t.Context(), llm.User("…"))
 	if err != nil || len(changes) != 1 || !strings.Contains(string(changes[0].After), "chess") {
 		t.Fatalf("%v: the changes are %+v", err, changes)
 	}
-	if got := s.recall(memory.RecallOptions{}, "green tea").Memories[0]; got.Item.Key != "tea" || got.Why.Uses != 1 {
+	if got := s.recall(memory.RecallerOptions{}, "green tea").Memories[0]; got.Item.Key != "tea" || got.Why.Uses != 1 {
 		t.Errorf("%q was used %d times, want the tea, once", got.Item.Key, got.Why.Uses)
 	}
 	// What the same answer takes away is no reason not to write.
@@ -84,12 +84,12 @@ func TestWhatIsMuchTheSameIsNotWrittenAgain(t *testing.T) {
 }
 
 func TestSimilarNeedsAnEmbedderAndSense(t *testing.T) {
-	m := newStoreManager(t, newStore(t, nil), llmtest.Scripted(t, llmtest.Ask(note("x"))), memory.StoreOptions{Similar: 0.9})
+	m := newStoreManager(t, newStore(t, nil), llmtest.Scripted(t, llmtest.Ask(note("x"))), memory.StoreManagerOptions{Similar: 0.9})
 	if _, err := m.Reflect(t.Context(), llm.User("…")); err == nil || !strings.Contains(err.Error(), "needs an embedder") {
 		t.Errorf("the error is %v", err)
 	}
 	for _, x := range []float64{-1, 1.5, math.NaN()} {
-		if _, err := memory.NewStoreManager(llmtest.NewScript(), &memory.StoreOptions{Similar: x}); err == nil || !strings.Contains(err.Error(), "Similar") {
+		if _, err := memory.NewStoreManager(llmtest.NewScript(), &memory.StoreManagerOptions{Similar: x}); err == nil || !strings.Contains(err.Error(), "Similar") {
 			t.Errorf("%v: the error is %v", x, err)
 		}
 	}
@@ -97,7 +97,7 @@ func TestSimilarNeedsAnEmbedderAndSense(t *testing.T) {
 
 func TestWhatTheGuardHasMadeKnownIsNotStoredAgain(t *testing.T) {
 	s := newStore(t, nil)
-	o := memory.StoreOptions{Guard: func(_ context.Context, c *memory.ItemChange) error {
+	o := memory.StoreManagerOptions{Guard: func(_ context.Context, c *memory.ItemChange) error {
 		c.After = []byte(strings.ReplaceAll(string(c.After), "1234", "…"))
 		return nil
 	}}
@@ -143,7 +143,7 @@ func TestPatchDoesNotTellWhatTheGuardLeavesOut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newStore(t, nil)
 			put(t, s, "a", teaItem)
-			m := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(patch("m1", replace("/content", "the pin is 1234")))), memory.StoreOptions{Guard: guard})
+			m := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(patch("m1", replace("/content", "the pin is 1234")))), memory.StoreManagerOptions{Guard: guard})
 			changes, err := m.Reflect(t.Context(), llm.User("My pin is 1234"))
 			if err != nil || len(changes) != 1 {
 				t.Fatalf("%v: the changes are %v", err, changes)

@@ -30,7 +30,7 @@ func newStore(t *testing.T, o *store.Options) *store.Store {
 	return s
 }
 
-func newStoreManager(t *testing.T, s *store.Store, model llm.Model, o memory.StoreOptions) *memory.StoreManager {
+func newStoreManager(t *testing.T, s *store.Store, model llm.Model, o memory.StoreManagerOptions) *memory.StoreManager {
 	t.Helper()
 	o.Store = s
 	if o.Namespace == nil {
@@ -92,7 +92,7 @@ func TestStoreManagerWritesAndReportsAllChanges(t *testing.T) {
 	put(t, s, "b", tallItem)
 	// The newest memory is recalled first.
 	model := llmtest.Scripted(t, llmtest.Ask(remove("m1"), patch("m2", replace("/content", "Ann likes milk")), note("Cy came")))
-	m := newStoreManager(t, s, model, memory.StoreOptions{ManagerOptions: memory.ManagerOptions{ExtractOptions: memory.ExtractOptions{Deletes: true}}})
+	m := newStoreManager(t, s, model, memory.StoreManagerOptions{ManagerOptions: memory.ManagerOptions{ExtractOptions: memory.ExtractOptions{Deletes: true}}})
 	changes, err := m.Reflect(t.Context(), llm.User("…"))
 	if err != nil {
 		t.Fatal(err)
@@ -125,7 +125,7 @@ func TestStoreManagerReadsItemsWithoutAKind(t *testing.T) {
 			}
 			return nil
 		}}})
-	if _, err := newStoreManager(t, s, model, memory.StoreOptions{}).Reflect(t.Context(), llm.User("…")); err != nil {
+	if _, err := newStoreManager(t, s, model, memory.StoreManagerOptions{}).Reflect(t.Context(), llm.User("…")); err != nil {
 		t.Fatal(err)
 	}
 	wantStored(t, s, `{"anything":2}`, `{"content":{"city":"Rome"}}`, `{"kind":"Memory","content":{"content":"Ann likes milk"}}`,
@@ -138,7 +138,7 @@ func TestStoreManagerReadsItemsWithoutAKind(t *testing.T) {
 // Defect: §3.1 the default overwrites what it has become.
 func TestStoreManagerNeverOverwritesTheDefault(t *testing.T) {
 	s := newStore(t, nil)
-	o := memory.StoreOptions{Default: "Use short answers", Limit: 1}
+	o := memory.StoreManagerOptions{Default: "Use short answers", Limit: 1}
 	reflect := func(text string, calls ...llm.ToolCall) {
 		t.Helper()
 		if _, err := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(calls...)), o).Reflect(t.Context(), llm.User(text)); err != nil {
@@ -155,7 +155,7 @@ func TestStoreManagerNeverOverwritesTheDefault(t *testing.T) {
 
 func TestStoreManagerChangesTheDefaultBeforeItIsStored(t *testing.T) {
 	s := newStore(t, nil)
-	o := memory.StoreOptions{DefaultFunc: func(context.Context) (any, error) { return Profile{Name: "?", Likes: []string{}}, nil }}
+	o := memory.StoreManagerOptions{DefaultFunc: func(context.Context) (any, error) { return Profile{Name: "?", Likes: []string{}}, nil }}
 	o.Kinds, o.NoInserts = []memory.Kind{profiles}, true
 	m := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(patch("m1", replace("/name", "Ann")))), o)
 	changes, err := m.Reflect(t.Context(), llm.User("I am Ann"))
@@ -175,7 +175,7 @@ func TestStoreManagerAlwaysRecalls(t *testing.T) {
 		put(t, s, fmt.Sprint(i), fmt.Sprintf(`{"kind":"Memory","content":{"content":"fact %d"}}`, i))
 	}
 	for limit := 1; limit <= 9; limit++ {
-		m := newStoreManager(t, s, llmtest.NewScript(), memory.StoreOptions{Limit: limit})
+		m := newStoreManager(t, s, llmtest.NewScript(), memory.StoreManagerOptions{Limit: limit})
 		items, err := m.Recall(t.Context(), llm.User("Do you know me?"), llm.Assistant("No"), llm.User("What tea do I drink?"))
 		if err != nil || len(items) != limit || items[0].Key != "a" {
 			t.Errorf("limit %d: got %v and %v, want the tea first of %d", limit, items, err, limit)
@@ -192,7 +192,7 @@ func TestStoreManagerAsksTheQueryModelWhatToRecall(t *testing.T) {
 		Expect: []func(*llm.Request) error{llmtest.Offered("search_memory"), llmtest.Asked("hot drinks")}},
 		llmtest.Say("I do not know what to look for"),
 		llmtest.Ask(search(`{"query":"x","filter":{"$nope":1}}`)))
-	m := newStoreManager(t, s, llmtest.NewScript(), memory.StoreOptions{QueryModel: queries, Limit: 1})
+	m := newStoreManager(t, s, llmtest.NewScript(), memory.StoreManagerOptions{QueryModel: queries, Limit: 1})
 	for _, text := range []string{"hot drinks", "who likes tea"} {
 		if items, err := m.Recall(t.Context(), llm.User(text)); err != nil || len(items) != 1 || items[0].Key != "a" {
 			t.Errorf("got %v and %v, want the tea", items, err)
@@ -218,13 +218,13 @@ func TestStoreManagerWritesAllOrNothing(t *testing.T) {
 	turn := llmtest.Turn{Message: llm.Assistant("", patch("m1", replace("/content", "Ann likes milk")), note("Cy came")),
 		Expect: []func(*llm.Request) error{interfere}}
 	// Each attempt is interfered with.
-	changes, err := newStoreManager(t, s, llmtest.Scripted(t, turn, turn, turn), memory.StoreOptions{}).Reflect(t.Context(), llm.User("…"))
+	changes, err := newStoreManager(t, s, llmtest.Scripted(t, turn, turn, turn), memory.StoreManagerOptions{}).Reflect(t.Context(), llm.User("…"))
 	if ce, ok := errors.AsType[*store.ConflictError](err); !ok || ce.Key != "a" || changes != nil {
 		t.Fatalf("got %v and %v, want a conflict about a", changes, err)
 	}
 	wantStored(t, s, meanwhile)
 
-	changes, err = newStoreManager(t, s, llmtest.Scripted(t, turn), memory.StoreOptions{Overwrite: true}).Reflect(t.Context(), llm.User("…"))
+	changes, err = newStoreManager(t, s, llmtest.Scripted(t, turn), memory.StoreManagerOptions{Overwrite: true}).Reflect(t.Context(), llm.User("…"))
 	if err != nil || len(changes) != 2 {
 		t.Fatalf("got %v and %v, want both changes", changes, err)
 	}
@@ -234,7 +234,7 @@ func TestStoreManagerWritesAllOrNothing(t *testing.T) {
 func TestStoreManagerWritesWhatIsRightTogetherWithAnError(t *testing.T) {
 	s := newStore(t, nil)
 	bad := llmtest.ToolCall("Memory", `{}`)
-	o := memory.StoreOptions{}
+	o := memory.StoreManagerOptions{}
 	o.Attempts = 1
 	changes, err := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(bad, note("x"))), o).Reflect(t.Context(), llm.User("…"))
 	if _, ok := errors.AsType[*memory.CallError](err); !ok || len(changes) != 1 {
@@ -247,7 +247,7 @@ func TestStoreManagerDoesNotStoreWhatIsThereThoughNotRecalled(t *testing.T) {
 	s := newStore(t, nil)
 	put(t, s, "a", teaItem)
 	put(t, s, "b", tallItem)
-	m := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(note("Ann likes tea"))), memory.StoreOptions{Limit: 1})
+	m := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(note("Ann likes tea"))), memory.StoreManagerOptions{Limit: 1})
 	if changes, err := m.Reflect(t.Context(), llm.User("…")); err != nil || len(changes) != 0 {
 		t.Errorf("got %v and %v, want no change", changes, err)
 	}
@@ -259,7 +259,7 @@ func TestStoreManagerDoesNotStoreWhatTheToolsHaveWritten(t *testing.T) {
 	s := newStore(t, nil)
 	put(t, s, "a", `{"content":"Ann likes tea"}`)
 	put(t, s, "b", tallItem)
-	m := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(note("Ann likes tea"))), memory.StoreOptions{Limit: 1})
+	m := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(note("Ann likes tea"))), memory.StoreManagerOptions{Limit: 1})
 	if changes, err := m.Reflect(t.Context(), llm.User("…")); err != nil || len(changes) != 0 {
 		t.Errorf("got %v and %v, want no change", changes, err)
 	}
@@ -279,7 +279,7 @@ func TestStoreManagerGoesThroughPhases(t *testing.T) {
 			}}},
 		llmtest.Turn{Message: llm.Assistant("", done()), Expect: []func(*llm.Request) error{
 			llmtest.Offered("PatchDoc", "Done"), llmtest.Asked("the words"), llmtest.Asked("Again.")}})
-	m := newStoreManager(t, s, model, memory.StoreOptions{Phases: []memory.Phase{{}, {Instructions: "Again.", IncludeMessages: true, NoInserts: true, NoDeletes: true}}})
+	m := newStoreManager(t, s, model, memory.StoreManagerOptions{Phases: []memory.Phase{{}, {Instructions: "Again.", IncludeMessages: true, NoInserts: true, NoDeletes: true}}})
 	changes, err := m.Reflect(t.Context(), llm.User("the words"))
 	if err != nil || len(changes) != 1 {
 		t.Fatalf("got %v and %v, want one change", changes, err)
@@ -293,7 +293,7 @@ func TestStoreManagerKeepsThePast(t *testing.T) {
 	put(t, s, "a", teaItem)
 	tea := now
 	now = now.Add(time.Hour)
-	m := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(patch("m1", replace("/content", "Ann likes milk")))), memory.StoreOptions{})
+	m := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(patch("m1", replace("/content", "Ann likes milk")))), memory.StoreManagerOptions{})
 	if _, err := m.Reflect(t.Context(), llm.Message{Role: llm.RoleHuman, ID: "msg-1", Content: "I like milk"}); err != nil {
 		t.Fatal(err)
 	}
@@ -323,7 +323,7 @@ func TestStoreManagerForgetsWhatItRemovesIfItOverwrites(t *testing.T) {
 	for _, overwrite := range []bool{false, true} {
 		s := newStore(t, nil)
 		put(t, s, "a", teaItem)
-		o := memory.StoreOptions{Overwrite: overwrite}
+		o := memory.StoreManagerOptions{Overwrite: overwrite}
 		o.Deletes = true
 		m := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(remove("m1"))), o)
 		if _, err := m.Reflect(t.Context(), llm.User("…")); err != nil {
@@ -347,7 +347,7 @@ func TestStoreManagerForgetsWhatItRemovesIfItOverwrites(t *testing.T) {
 // Defect: §3.2 put stores a value without its kind.
 func TestStoreManagerReadsAndWritesMemories(t *testing.T) {
 	s := newStore(t, nil)
-	m := newStoreManager(t, s, llmtest.NewScript(), memory.StoreOptions{})
+	m := newStoreManager(t, s, llmtest.NewScript(), memory.StoreManagerOptions{})
 	if _, err := m.Get(t.Context(), "default"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("the error is %v, want %v", err, store.ErrNotFound)
 	}
@@ -359,7 +359,7 @@ func TestStoreManagerReadsAndWritesMemories(t *testing.T) {
 	if d, err := m.Get(t.Context(), "a"); err != nil || d.Kind != "Triple" || d.Decode(&got) != nil || got.Object != "tea" {
 		t.Errorf("got %v and %v", d, err)
 	}
-	withDefault := newStoreManager(t, s, llmtest.NewScript(), memory.StoreOptions{Default: "x"})
+	withDefault := newStoreManager(t, s, llmtest.NewScript(), memory.StoreManagerOptions{Default: "x"})
 	if d, err := withDefault.Get(t.Context(), "default"); err != nil || string(d.Content) != `{"content":"x"}` {
 		t.Errorf("got %v and %v, want the default", d, err)
 	}
@@ -376,7 +376,7 @@ func TestStoreManagerReadsAndWritesMemories(t *testing.T) {
 
 func TestStoreManagerTellsTheRunOfChanges(t *testing.T) {
 	s := newStore(t, nil)
-	m, err := memory.NewStoreManager(llmtest.Scripted(t, llmtest.Ask(note("x"))), &memory.StoreOptions{Namespace: []string{"memories", "{user}"}})
+	m, err := memory.NewStoreManager(llmtest.Scripted(t, llmtest.Ask(note("x"))), &memory.StoreManagerOptions{Namespace: []string{"memories", "{user}"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -408,7 +408,7 @@ func TestStoreManagerTellsTheRunOfChanges(t *testing.T) {
 
 func TestStoreManagerRefusesWhatMakesNoSense(t *testing.T) {
 	f := func(context.Context) (any, error) { return "x", nil }
-	for want, o := range map[string]memory.StoreOptions{
+	for want, o := range map[string]memory.StoreManagerOptions{
 		"both a Default and a DefaultFunc": {Default: "x", DefaultFunc: f},
 		"Limit is -1":                      {Limit: -1},
 		"without a }":                      {Namespace: []string{"{a"}},
@@ -444,7 +444,7 @@ func TestUpdatesKeepHowLongAMemoryLives(t *testing.T) {
 		}
 	}
 	model := llmtest.Scripted(t, llmtest.Ask(patch("m1", replace("/content", "was one")), patch("m2", replace("/content", "was another")), note("new")))
-	m := newStoreManager(t, s, model, memory.StoreOptions{})
+	m := newStoreManager(t, s, model, memory.StoreManagerOptions{})
 	changes, err := m.Reflect(t.Context(), llm.User("…"))
 	if err != nil {
 		t.Fatal(err)

@@ -85,7 +85,7 @@ func before(ctx context.Context, s *store.Store, c ItemChange) (*store.Item, err
 			continue
 		}
 		// A removal names no version: what it has removed is what it says.
-		if c.Op == Delete && !says(p.Item, c.Before) {
+		if c.Op == Delete && !hasContent(p.Item, c.Before) {
 			return nil, fmt.Errorf("memory: %q has been written and removed again since: %w", c.Key,
 				&store.ConflictError{Namespace: c.Namespace, Key: c.Key, Have: past[0].Version})
 		}
@@ -96,7 +96,7 @@ func before(ctx context.Context, s *store.Store, c ItemChange) (*store.Item, err
 
 // says reports whether an item has the content that a change tells of. The tools
 // tell of texts as they are.
-func says(item *store.Item, content json.RawMessage) bool {
+func hasContent(item *store.Item, content json.RawMessage) bool {
 	var text string
 	if json.Unmarshal(content, &text) == nil {
 		content, _ = encodeAny(Memory{Content: text})

@@ -17,10 +17,10 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-var withDeletes = memory.StoreOptions{ManagerOptions: memory.ManagerOptions{ExtractOptions: memory.ExtractOptions{Deletes: true}}}
+var withDeletes = memory.StoreManagerOptions{ManagerOptions: memory.ManagerOptions{ExtractOptions: memory.ExtractOptions{Deletes: true}}}
 
 // threeChanges has a manager remove, update and insert a memory.
-func threeChanges(t *testing.T, s *store.Store, o memory.StoreOptions) (*memory.StoreManager, []memory.ItemChange) {
+func threeChanges(t *testing.T, s *store.Store, o memory.StoreManagerOptions) (*memory.StoreManager, []memory.ItemChange) {
 	t.Helper()
 	if err := s.Put(t.Context(), memories, "a", map[string]any{"content": "Ann likes tea"}, &store.PutOptions{Meta: map[string]int{"importance": 1}}); err != nil {
 		t.Fatal(err)
@@ -127,7 +127,7 @@ func TestWhatAToolHasWrittenCanBeUndoneAndDoneAgain(t *testing.T) {
 			told = append(told, c.Value.(memory.ItemChange))
 		}
 	}
-	m := newStoreManager(t, s, llmtest.Scripted(t), memory.StoreOptions{})
+	m := newStoreManager(t, s, llmtest.Scripted(t), memory.StoreManagerOptions{})
 	for _, want := range [][]string{nil, {`{"content":"Ann likes tea"}`}, nil} {
 		if told, err = m.Undo(t.Context(), told...); err != nil {
 			t.Fatal(err)
@@ -142,7 +142,7 @@ func TestUndoTellsWhenTheMemoryHoldsAgain(t *testing.T) {
 	if err := s.Put(t.Context(), memories, "a", json.RawMessage(teaItem), &store.PutOptions{Meta: map[string]any{"validity": held}}); err != nil {
 		t.Fatal(err)
 	}
-	var o memory.StoreOptions
+	var o memory.StoreManagerOptions
 	o.Rate = true
 	m := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(ratedPatch("m1", "Ann likes milk", `"_valid_until":null`))), o)
 	changes, err := m.Reflect(t.Context(), llm.User("Milk, please"))

@@ -109,8 +109,8 @@ type writer struct {
 	similar   float64
 	guard     func(context.Context, *ItemChange) error // never nil
 
-	again   []*store.Item // what inserts would have said again
-	refused []error       // by the guard
+	repeated []*store.Item // what inserts would have said again
+	refused  []error       // by the guard
 }
 
 // write makes the changes in one batch and tells the run of them.
@@ -120,7 +120,7 @@ func (w *writer) write(ctx context.Context, cs ChangeSet) ([]ItemChange, error) 
 		return nil, err
 	}
 	if len(ops) == 0 {
-		return nil, errors.Join(append(w.refused, w.reinforce(ctx))...)
+		return nil, errors.Join(append(w.refused, w.countRepeated(ctx))...)
 	}
 	results, err := w.store.Batch(ctx, ops...)
 	if err != nil {
@@ -137,7 +137,7 @@ func (w *writer) write(ctx context.Context, cs ChangeSet) ([]ItemChange, error) 
 		}
 		treadle.Emit(ctx, *c) // it is written, whatever has failed besides
 	}
-	return changes, errors.Join(append(problems, w.reinforce(ctx))...)
+	return changes, errors.Join(append(problems, w.countRepeated(ctx))...)
 }
 
 // versionOf is the version that a write has made; 0 for a delete.
@@ -241,7 +241,7 @@ func (w *writer) duplicates(ctx context.Context, cs []ItemChange) (map[int]bool,
 		if c.Op != Insert {
 			continue
 		}
-		places, ops = append(places, i), append(ops, sameItem(w.namespace, saying(c.Change)))
+		places, ops = append(places, i), append(ops, sameItem(w.namespace, sameContent(c.Change)))
 		if w.similar > 0 {
 			op, err := w.likeItem(c.Change)
 			if err != nil {
@@ -268,7 +268,7 @@ func (w *writer) duplicates(ctx context.Context, cs []ItemChange) (map[int]bool,
 				continue
 			}
 			if !known[places[j]] {
-				w.again = append(w.again, item)
+				w.repeated = append(w.repeated, item)
 			}
 			known[places[j]] = true
 		}
@@ -284,20 +284,20 @@ func (w *writer) likeItem(c Change) (store.SearchOp, error) {
 		Filter: store.Eq("kind", c.Kind), Limit: 3, NoRefresh: true}}, err
 }
 
-// reinforce counts what was told again as used once more.
-func (w *writer) reinforce(ctx context.Context) error {
+// countRepeated counts what was told again as used once more.
+func (w *writer) countRepeated(ctx context.Context) error {
 	if w.similar == 0 {
 		return nil
 	}
-	uses, err := readUses(ctx, w.store, w.again)
+	uses, err := readUses(ctx, w.store, w.repeated)
 	if err != nil {
 		return err
 	}
-	return count(ctx, w.store, w.again, uses, time.Now())
+	return count(ctx, w.store, w.repeated, uses, time.Now())
 }
 
 // saying describes the items that say what a change would insert.
-func saying(c Change) store.Filter {
+func sameContent(c Change) store.Filter {
 	same := store.And(store.Eq("kind", c.Kind), store.Eq("content", c.After))
 	var m Memory
 	if c.Kind == memoryKind && json.Unmarshal(c.After, &m) == nil {

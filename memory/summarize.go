@@ -97,8 +97,11 @@ type SummaryResult struct {
 // the error is [ErrSummaryBudget]. Messages need ids, as those of a graph's state
 // have. On an error nothing has changed: go on with what you have. That the model
 // said nothing or declined is an error too.
-func Summarize(ctx context.Context, ms llm.Messages, running RunningSummary, opts SummaryOptions) (SummaryResult, error) {
-	s := &summarizer{ctx: ctx, SummaryOptions: opts, running: running}
+func Summarize(ctx context.Context, ms llm.Messages, running RunningSummary, o *SummaryOptions) (SummaryResult, error) {
+	s := &summarizer{ctx: ctx, running: running}
+	if o != nil {
+		s.SummaryOptions = *o
+	}
 	if err := s.defaults(); err != nil {
 		return SummaryResult{}, err
 	}
@@ -317,9 +320,9 @@ func (s *summarizer) additive(_ context.Context, ms []llm.Message) (int, error) 
 
 // ask is the model's summary.
 func (s *summarizer) ask(read llm.Messages) (string, error) {
-	prompt := s.InitialPrompt(plain(read))
+	prompt := s.InitialPrompt(withoutTools(read))
 	if !s.running.IsZero() {
-		prompt = s.ExistingPrompt(s.running.Summary, plain(read))
+		prompt = s.ExistingPrompt(s.running.Summary, withoutTools(read))
 	}
 	answer, err := llm.Generate(s.ctx, s.Model, prompt...)
 	switch {

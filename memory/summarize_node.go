@@ -31,16 +31,16 @@ type SummaryOutput struct {
 // [Summarize], and leaves the history as it is. The node that calls the model
 // reads SummarizedMessages, not Messages:
 //
-//	treadle.AddNode(b, "summarize", memory.SummaryNode(opts))
+//	treadle.AddNode(b, "summarize", memory.SummaryNode(o))
 //	treadle.AddNode(b, "call_model", func(ctx context.Context, in struct {
 //		SummarizedMessages []llm.Message `json:"summarized_messages"`
 //	}) (llm.Chat, error) {…})
 //
 // For fields of other names call Summarize in a node of your own. If it fails
 // nothing is written.
-func SummaryNode(opts SummaryOptions) func(context.Context, SummaryInput) (SummaryOutput, error) {
+func SummaryNode(o *SummaryOptions) func(context.Context, SummaryInput) (SummaryOutput, error) {
 	return func(ctx context.Context, in SummaryInput) (SummaryOutput, error) {
-		res, err := Summarize(ctx, in.Messages, in.Context.Running, opts)
+		res, err := Summarize(ctx, in.Messages, in.Context.Running, o)
 		if err != nil {
 			return SummaryOutput{}, err
 		}
@@ -65,9 +65,9 @@ type SummaryReplacement struct {
 // ReplacingSummaryNode is [SummaryNode] for those who do not want to keep the
 // history: the shortened conversation takes its place. Where nothing is to be
 // summarised it writes nothing, so running it again changes nothing.
-func ReplacingSummaryNode(opts SummaryOptions) func(context.Context, SummaryInput) (SummaryReplacement, error) {
+func ReplacingSummaryNode(o *SummaryOptions) func(context.Context, SummaryInput) (SummaryReplacement, error) {
 	return func(ctx context.Context, in SummaryInput) (SummaryReplacement, error) {
-		res, err := Summarize(ctx, in.Messages, in.Context.Running, opts)
+		res, err := Summarize(ctx, in.Messages, in.Context.Running, o)
 		if err != nil {
 			return SummaryReplacement{}, err
 		}

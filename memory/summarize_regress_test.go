@@ -101,7 +101,7 @@ func TestLateResultTakesAlongWhatIsBetween(t *testing.T) {
 // Defect: §6.2 (D) a system prompt that leaves no room ends summaries without a word.
 func TestSystemMessageWithoutRoomIsAnError(t *testing.T) {
 	ms := append(llm.Messages{with("s", llm.System(strings.Repeat("rule ", 100)))}, chat(1, 3)...)
-	opts := memory.SummaryOptions{Model: llmtest.Scripted(t), MaxTokens: 138, MaxSummaryTokens: 8}
+	opts := &memory.SummaryOptions{Model: llmtest.Scripted(t), MaxTokens: 138, MaxSummaryTokens: 8}
 	_, err := memory.Summarize(t.Context(), ms, memory.RunningSummary{}, opts)
 	if !errors.Is(err, memory.ErrSummaryBudget) || !strings.Contains(err.Error(), "the system message has 130 tokens") {
 		t.Errorf("got %v", err)

@@ -44,11 +44,11 @@ func result(id, call string) llm.Message {
 func messages(_ context.Context, ms []llm.Message) (int, error) { return len(ms), nil }
 
 // by is limits that are counted in messages.
-func by(model llm.Model, limit, summary int) memory.SummaryOptions {
-	return memory.SummaryOptions{Model: model, MaxTokens: limit, MaxSummaryTokens: summary, Count: messages}
+func by(model llm.Model, limit, summary int) *memory.SummaryOptions {
+	return &memory.SummaryOptions{Model: model, MaxTokens: limit, MaxSummaryTokens: summary, Count: messages}
 }
 
-func summarize(t *testing.T, ms llm.Messages, running memory.RunningSummary, opts memory.SummaryOptions) memory.SummaryResult {
+func summarize(t *testing.T, ms llm.Messages, running memory.RunningSummary, opts *memory.SummaryOptions) memory.SummaryResult {
 	t.Helper()
 	before := slices.Clone(ms)
 	res, err := memory.Summarize(t.Context(), ms, running, opts)
@@ -139,10 +139,10 @@ func TestDefaultCounterAndDefaultReserve(t *testing.T) {
 	for _, i := range []int{0, 3, 6} {
 		ms[i].Content = ""
 	}
-	res := summarize(t, ms, memory.RunningSummary{}, memory.SummaryOptions{
+	res := summarize(t, ms, memory.RunningSummary{}, &memory.SummaryOptions{
 		Model: llmtest.Scripted(t, llmtest.Say("A")), MaxTokens: 50, MaxSummaryTokens: 10})
 	check(t, "messages", shown(res.Messages), "system(A) 9")
-	_, err := memory.Summarize(t.Context(), ms, memory.RunningSummary{}, memory.SummaryOptions{Model: llmtest.Scripted(t), MaxTokens: 256})
+	_, err := memory.Summarize(t.Context(), ms, memory.RunningSummary{}, &memory.SummaryOptions{Model: llmtest.Scripted(t), MaxTokens: 256})
 	if !errors.Is(err, memory.ErrSummaryBudget) || !strings.Contains(err.Error(), "MaxSummaryTokens is 256") {
 		t.Errorf("with 256 tokens set aside by default: %v", err)
 	}
@@ -178,7 +178,7 @@ func TestSummaryIsExtended(t *testing.T) {
 
 func TestSummaryIsExtendedWithDefaultCounter(t *testing.T) {
 	model := llmtest.Scripted(t, llmtest.Say("A"), llmtest.Say("B"))
-	opts := memory.SummaryOptions{Model: model, MaxTokens: 46, MaxSummaryTokens: 10} // 8 tokens a message, nearly
+	opts := &memory.SummaryOptions{Model: model, MaxTokens: 46, MaxSummaryTokens: 10} // 8 tokens a message, nearly
 	first := summarize(t, chat(1, 7), memory.RunningSummary{}, opts)
 	check(t, "first", shown(first.Messages), "system(A) 7")
 	res := summarize(t, chat(1, 13), first.Running, opts)

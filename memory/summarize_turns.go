@@ -28,7 +28,7 @@ func bounds(ms llm.Messages) []int {
 
 // plain is messages as a model can read them that does not have the tools: calls
 // and results are text. Results are told by the user, since somebody must.
-func plain(ms llm.Messages) llm.Messages {
+func withoutTools(ms llm.Messages) llm.Messages {
 	out := make(llm.Messages, 0, len(ms))
 	for _, m := range ms {
 		switch {
@@ -37,7 +37,7 @@ func plain(ms llm.Messages) llm.Messages {
 				Content: fmt.Sprintf("[Result of %s] %s", nameOf(ms, m), m.Content)})
 			continue
 		case m.Role == llm.RoleAI && len(m.ToolCalls)+len(m.InvalidToolCalls) > 0:
-			m = told(m)
+			m = callsAsText(m)
 		}
 		if m.Role != llm.RoleRemove && len(m.Parts()) > 0 {
 			out = append(out, m)
@@ -47,7 +47,7 @@ func plain(ms llm.Messages) llm.Messages {
 }
 
 // told is an AI message whose calls are part of its text.
-func told(m llm.Message) llm.Message {
+func callsAsText(m llm.Message) llm.Message {
 	lines := []string{}
 	for _, p := range m.Parts() {
 		if p.Type == llm.BlockText {

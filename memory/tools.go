@@ -21,7 +21,7 @@ import (
 type ToolOptions struct {
 	// Name of the tool, if it is not to be manage_memory or search_memory.
 	Name string
-	// Namespace is where memories are kept; see [StoreOptions].
+	// Namespace is where memories are kept; see [StoreManagerOptions].
 	Namespace []string
 	// Store is where to keep memories; nil is the store of the run.
 	Store *store.Store
@@ -231,7 +231,7 @@ func (m *managed) update(ctx context.Context, s *store.Store, item *store.Item, 
 	if err != nil {
 		return "", err
 	}
-	if old.Validity.over(time.Now()) {
+	if old.Validity.ended(time.Now()) {
 		delete(meta, metaValidity) // what is said now would never be recalled
 	}
 	var has struct {

@@ -30,11 +30,11 @@ func (v Validity) with(r rating) (Validity, error) {
 }
 
 // over reports whether it does not hold any more.
-func (v Validity) over(now time.Time) bool { return !v.Until.IsZero() && !now.Before(v.Until) }
+func (v Validity) ended(now time.Time) bool { return !v.Until.IsZero() && !now.Before(v.Until) }
 
-// notLongOver leaves out what has been over for a day, and leaves in what [Validity]
+// notLongEnded leaves out what has been over for a day, and leaves in what [Validity]
 // has to decide: times of other zones do not sort as texts do.
-func notLongOver(now time.Time) store.Filter {
+func notLongEnded(now time.Time) store.Filter {
 	return store.Not(store.Meta(store.Lt(metaValidity+".until", now.UTC().Add(-24*time.Hour).Format(time.RFC3339))))
 }
 

@@ -47,11 +47,11 @@ func openMemories(ctx context.Context, s *store.Store, model llm.Model, keep boo
 	}
 	m.tools = []*llm.Tool{manage, search}
 	o := memory.MiddlewareOptions{After: quiet}
-	if o.Recall, err = memory.NewRecaller(&memory.RecallOptions{Namespace: space, Store: s}); err != nil {
+	if o.Recall, err = memory.NewRecaller(&memory.RecallerOptions{Namespace: space, Store: s}); err != nil {
 		return nil, err
 	}
 	if keep {
-		if o.Manager, err = memory.NewStoreManager(model, &memory.StoreOptions{Namespace: space, Store: s}); err != nil {
+		if o.Manager, err = memory.NewStoreManager(model, &memory.StoreManagerOptions{Namespace: space, Store: s}); err != nil {
 			return nil, err
 		}
 		m.reflector, err = memory.OpenReflector(ctx, s, store.Namespace{"pending memories"}, o.Manager.ReflectOn, nil)
@@ -60,7 +60,7 @@ func openMemories(ctx context.Context, s *store.Store, model llm.Model, keep boo
 		}
 		o.Reflector = m.reflector
 	}
-	m.middleware = memory.Middleware(o)
+	m.middleware = memory.Middleware(&o)
 	return m, nil
 }
 

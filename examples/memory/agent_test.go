@@ -34,7 +34,7 @@ func Example_agentThatRemembers() {
 	place := []string{"customers", "{customer}", "memories"}
 	manager, err := memory.NewStoreManager(llmtest.NewScript(
 		llmtest.Ask(llmtest.ToolCall("Memory", memory.Memory{Content: "Ada is allergic to nuts"}))),
-		&memory.StoreOptions{Namespace: place, Store: s})
+		&memory.StoreManagerOptions{Namespace: place, Store: s})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -44,14 +44,14 @@ func Example_agentThatRemembers() {
 		fmt.Println(err)
 		return
 	}
-	recaller, err := memory.NewRecaller(&memory.RecallOptions{Namespace: place, Store: s, Now: now})
+	recaller, err := memory.NewRecaller(&memory.RecallerOptions{Namespace: place, Store: s, Now: now})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	model := llmtest.NewScript(llmtest.Say("I will keep that in mind."), llmtest.Say("Not the one with nuts."))
 	waiter := treadle.Must(agent.New(model, &agent.Options{
-		Middleware: []*agent.Middleware{memory.Middleware(memory.MiddlewareOptions{
+		Middleware: []*agent.Middleware{memory.Middleware(&memory.MiddlewareOptions{
 			Recall: recaller, Manager: manager, Reflector: reflector, After: time.Minute,
 		})},
 		Graph: treadle.Options{Saver: checkpoint.NewMemory()},
@@ -100,7 +100,7 @@ func Example_recall() {
 		}
 		now = now.AddDate(0, 0, 30)
 	}
-	r, err := memory.NewRecaller(&memory.RecallOptions{Namespace: ada, Store: s, MaxTokens: 100, Now: func() time.Time { return now }})
+	r, err := memory.NewRecaller(&memory.RecallerOptions{Namespace: ada, Store: s, MaxTokens: 100, Now: func() time.Time { return now }})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -41,7 +41,7 @@ func Example_fewShotRecall() {
 	} {
 		learnt = append(learnt, llmtest.Ask(llmtest.ToolCall("Episode", e)))
 	}
-	options := &memory.StoreOptions{Namespace: []string{"episodes"}, Store: s}
+	options := &memory.StoreManagerOptions{Namespace: []string{"episodes"}, Store: s}
 	options.Kinds = []memory.Kind{memory.KindOf[Episode]("A case that was solved, to learn from.")}
 	manager, err := memory.NewStoreManager(llmtest.NewScript(learnt...), options)
 	if err != nil {
@@ -54,7 +54,7 @@ func Example_fewShotRecall() {
 		}
 	}
 
-	examples, err := memory.NewRecaller(&memory.RecallOptions{
+	examples, err := memory.NewRecaller(&memory.RecallerOptions{
 		Namespace: []string{"episodes"}, Store: s,
 		Filter: store.Eq("kind", "Episode"),
 		Limit:  2,
@@ -74,7 +74,7 @@ func Example_fewShotRecall() {
 	model := llmtest.NewScript(llmtest.Say("refund"))
 	support := treadle.Must(agent.New(model, &agent.Options{
 		Prompt:     "Say what to do. Go by similar cases.",
-		Middleware: []*agent.Middleware{memory.Middleware(memory.MiddlewareOptions{Recall: examples})},
+		Middleware: []*agent.Middleware{memory.Middleware(&memory.MiddlewareOptions{Recall: examples})},
 	}))
 	out, err := support.Run(ctx, agent.Ask("I was charged two times for the same order"))
 	if err != nil {

@@ -32,7 +32,7 @@ func Example_profileAndCollection() {
 		return llmtest.Ask(llmtest.ToolCall("PatchDoc", fmt.Sprintf(
 			`{"json_doc_id":"m1","planned_edits":"as the user says","patches":[{"op":%q,"path":%q,"value":%q}]}`, op, path, value)))
 	}
-	one := &memory.StoreOptions{Namespace: []string{"ada", "profile"}, Store: s}
+	one := &memory.StoreManagerOptions{Namespace: []string{"ada", "profile"}, Store: s}
 	one.Kinds, one.NoInserts = []memory.Kind{memory.KindOf[Profile]("What is known of the user.")}, true
 	profile, err := memory.NewStoreManager(llmtest.NewScript(
 		llmtest.Ask(llmtest.ToolCall("Profile", Profile{Name: "Ada", City: "London", Likes: []string{"tea"}})),
@@ -46,7 +46,7 @@ func Example_profileAndCollection() {
 	}
 	collection, err := memory.NewStoreManager(llmtest.NewScript(
 		note("Ada introduced herself over tea"), note("Ada has moved to Paris"), note("Ada talked about engines")),
-		&memory.StoreOptions{Namespace: []string{"ada", "events"}, Store: s})
+		&memory.StoreManagerOptions{Namespace: []string{"ada", "events"}, Store: s})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -43,7 +43,7 @@ func Example_backgroundManager() {
 	model := llmtest.NewScript(llmtest.Say("That's nice! What kind of dog is Fido?"))
 	extractor := llmtest.NewScript(llmtest.Ask(
 		llmtest.ToolCall("Memory", `{"content":"User likes dogs as pets"}`), llmtest.ToolCall("Memory", `{"content":"User has a dog named Fido"}`)))
-	manager, err := memory.NewStoreManager(extractor, &memory.StoreOptions{Namespace: []string{"memories"}})
+	manager, err := memory.NewStoreManager(extractor, &memory.StoreManagerOptions{Namespace: []string{"memories"}})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -120,7 +120,7 @@ func Example_triplesWithStorage() {
 		fmt.Println(err)
 		return
 	}
-	manager, err := memory.NewStoreManager(librarian(team), &memory.StoreOptions{
+	manager, err := memory.NewStoreManager(librarian(team), &memory.StoreManagerOptions{
 		Namespace: []string{"chat", "{user_id}", "triples"},
 		ManagerOptions: memory.ManagerOptions{
 			ExtractOptions: memory.ExtractOptions{Kinds: []memory.Kind{memory.KindOf[Triple](aboutTriples)}, Deletes: true},
@@ -175,7 +175,7 @@ func Example_kindsAndNamespaces() {
 		llmtest.Ask(llmtest.ToolCall("Preference", Preference{What: "dark mode"}), triple("user-a", "works_at", "night")),
 		llmtest.Ask(llmtest.ToolCall("Preference", Preference{What: "light mode"})),
 	)
-	options := &memory.StoreOptions{Namespace: []string{"chat", "{user_id}", "{domain}"}, Store: s}
+	options := &memory.StoreManagerOptions{Namespace: []string{"chat", "{user_id}", "{domain}"}, Store: s}
 	options.Kinds = []memory.Kind{memory.KindOf[Triple](aboutTriples), memory.KindOf[Preference]("What the user prefers.")}
 	manager, err := memory.NewStoreManager(model, options)
 	if err != nil {

@@ -51,7 +51,7 @@ func Example_summarizingAgent() {
 	}
 
 	b := treadle.New[llm.Chat]("agent")
-	treadle.AddNode(b, "summarize", memory.SummaryNode(memory.SummaryOptions{
+	treadle.AddNode(b, "summarize", memory.SummaryNode(&memory.SummaryOptions{
 		Model:                  llm.With(summarizer, llm.MaxTokens(128)),
 		MaxTokens:              256,
 		MaxTokensBeforeSummary: 1024,

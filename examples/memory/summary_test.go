@@ -46,8 +46,8 @@ func summaryModel() *llmtest.Script {
 
 // limits are those of the examples. The model is bound to as many tokens as are
 // set aside for the summary.
-func limits(model llm.Model) memory.SummaryOptions {
-	return memory.SummaryOptions{
+func limits(model llm.Model) *memory.SummaryOptions {
+	return &memory.SummaryOptions{
 		Model:                  llm.With(model, llm.MaxTokens(128)),
 		MaxTokens:              256,
 		MaxTokensBeforeSummary: 256,
@@ -119,7 +119,7 @@ func Example_summarizingChatbot() {
 
 // summarizingGraph is a chatbot of one node. It gives the model what [memory.Summarize]
 // makes of the conversation, and keeps the running summary for the next time.
-func summarizingGraph(model llm.Model, opts memory.SummaryOptions) *treadle.Graph[SummaryState, SummaryState] {
+func summarizingGraph(model llm.Model, opts *memory.SummaryOptions) *treadle.Graph[SummaryState, SummaryState] {
 	type update struct {
 		Messages llm.Messages
 		Summary  memory.RunningSummary

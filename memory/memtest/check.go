@@ -218,7 +218,7 @@ func (b *bench) recaller(ctx context.Context, r Recall) (*memory.Recaller, error
 	if err != nil {
 		return nil, err
 	}
-	o := memory.RecallOptions{}
+	o := memory.RecallerOptions{}
 	if b.Recall != nil {
 		o = *b.Recall
 	}

@@ -224,7 +224,7 @@ func TestManagersMustUseTheStoreOfTheCase(t *testing.T) {
 	}
 	_, err = memtest.Evaluate(t.Context(), []memtest.Case{story(t, `{`+tea+`}`)}, &memtest.Options{
 		Manager: func(_ *memtest.Case, model llm.Model, _ *store.Store) (*memory.StoreManager, error) {
-			return memory.NewStoreManager(model, &memory.StoreOptions{Store: own})
+			return memory.NewStoreManager(model, &memory.StoreManagerOptions{Store: own})
 		}})
 	if err == nil || !strings.Contains(err.Error(), "does not use the store that it was given") {
 		t.Errorf("the error is %v", err)
@@ -232,7 +232,7 @@ func TestManagersMustUseTheStoreOfTheCase(t *testing.T) {
 }
 
 func TestWhatTheModelIsShownIsCheckedOnlyIfItIsAsked(t *testing.T) {
-	o := memory.StoreOptions{}
+	o := memory.StoreManagerOptions{}
 	o.NoInserts, o.NoUpdates, o.Deletes = true, true, true // without memories there is nothing to ask for
 	_, err := memtest.Evaluate(t.Context(), []memtest.Case{story(t, `{"sessions":[{`+hello+`,"hides":["tea"]}]}`)}, &memtest.Options{
 		Manager: func(_ *memtest.Case, model llm.Model, s *store.Store) (*memory.StoreManager, error) {
@@ -252,7 +252,7 @@ func TestErrorsOfTheOptionsAreTheCases(t *testing.T) {
 		t.Errorf("the error is %v, want %v", err, down)
 	}
 	_, err = memtest.Evaluate(t.Context(), []memtest.Case{story(t, `{`+tea+`,"then":{"recall":[{"query":"tea"}]}}`)},
-		&memtest.Options{Recall: &memory.RecallOptions{Limit: -1}})
+		&memtest.Options{Recall: &memory.RecallerOptions{Limit: -1}})
 	if err == nil || !strings.Contains(err.Error(), "Limit is -1") {
 		t.Errorf("the error is %v, want the recaller's", err)
 	}

@@ -111,7 +111,7 @@ var edits = []edit{
 		`delete(meta, metaValidity); c.Validity != (Validity{}) && !mutant("losing the validity") {`},
 	{"store_manager_write.go", `if err := w.guard(ctx, &out); err != nil {`, `if err := w.guard(ctx, &out); err != nil && !mutant("not heeding the guard") {`},
 	{"store_manager_write.go", `if w.similar > 0 {`, `if w.similar > 0 && !mutant("inserting near duplicates") {`},
-	{"recall.go", `validityOf(item).over(now)`, `validityOf(item).over(now) && !mutant("recalling what does not hold any more")`},
+	{"recall.go", `validityOf(item).ended(now)`, `validityOf(item).over(now) && !mutant("recalling what does not hold any more")`},
 	{"store_manager_write.go", `if c.Importance != nil {`, `if c.Importance != nil && !mutant("losing the importance") {`},
 	{"store_manager_write.go", `if item != nil {
 		_, wrap := readItem(item)`, `if item != nil && !mutant("changing the form of a value") {

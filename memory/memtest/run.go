@@ -28,7 +28,7 @@ type Options struct {
 	// Recall is how memories are recalled where a case checks it; nil is the
 	// defaults. Its Namespace, Store and Now are the case's, and its MaxTokens is
 	// that of the check if it has one.
-	Recall *memory.RecallOptions
+	Recall *memory.RecallerOptions
 	// Model is asked in sessions that have no answers. With an llmtest.Cassette the
 	// answers are recorded, and replayed from then on.
 	Model llm.Model
@@ -103,7 +103,7 @@ func defaultManager(c *Case, model llm.Model, s *store.Store) (*memory.StoreMana
 	if c.Setup != "" {
 		return nil, fmt.Errorf("the case is for the setup %q: set Options.Manager", c.Setup)
 	}
-	o := memory.StoreOptions{Store: s}
+	o := memory.StoreManagerOptions{Store: s}
 	o.Deletes = true
 	return memory.NewStoreManager(model, &o)
 }

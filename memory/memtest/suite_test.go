@@ -74,8 +74,8 @@ var (
 )
 
 // setup is the manager that cases of the suite ask for by name.
-func setup(name string) (memory.StoreOptions, error) {
-	o := memory.StoreOptions{}
+func setup(name string) (memory.StoreManagerOptions, error) {
+	o := memory.StoreManagerOptions{}
 	o.Deletes = true
 	switch name {
 	case "", "by keyword", "by meaning":

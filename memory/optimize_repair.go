@@ -20,10 +20,10 @@ func (e *LostVariablesError) Error() string {
 	return fmt.Sprintf("the new prompt lacks {%s}: keep every variable of the original as it is written", strings.Join(e.Variables, "}, {"))
 }
 
-// healPrompt makes a template of what a model wrote as the new text of p, and
+// repairPrompt makes a template of what a model wrote as the new text of p, and
 // reports what the model must mend itself.
-func healPrompt(p Prompt, text string) (string, error) {
-	text = healTemplate(p.Text, text)
+func repairPrompt(p Prompt, text string) (string, error) {
+	text = repairTemplate(p.Text, text)
 	if strings.TrimSpace(text) == "" {
 		return "", errors.New("the new prompt is empty: give the whole prompt")
 	}
@@ -45,12 +45,12 @@ var (
 	promptVariable = regexp.MustCompile(`^\{[\pL_][\pL\pN_.-]*\}`)
 )
 
-// healTemplate takes the marks of the prompt out of a text and doubles the
+// repairTemplate takes the marks of the prompt out of a text and doubles the
 // braces that belong to no variable of the original.
 //
 // An original that has such braces itself is filled in by other means than
 // doubling; then braces are left alone.
-func healTemplate(original, text string) string {
+func repairTemplate(original, text string) string {
 	text = optimizeTag.ReplaceAllString(text, "")
 	known := promptVariables(original)
 	if strayBraces(original) {

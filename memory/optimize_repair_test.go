@@ -22,7 +22,7 @@ func TestHealerKeepsVariablesAndDoublesStrayBraces(t *testing.T) {
 		{"no variables", "<TO_OPTIMIZE a=1>z</TO_OPTIMIZE>", "z"},
 		{`not doubled: {"a": 1} {name}`, `{"b": 2} {name}`, `{"b": 2} {name}`},
 	} {
-		if got := healTemplate(test.original, test.text); got != test.want {
+		if got := repairTemplate(test.original, test.text); got != test.want {
 			t.Errorf("%q healed by %q is %q, want %q", test.text, test.original, got, test.want)
 		}
 	}
@@ -31,11 +31,11 @@ func TestHealerKeepsVariablesAndDoublesStrayBraces(t *testing.T) {
 func TestHealedTextsHaveNoStrayBracesAndStayAsTheyAre(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringMatching(`([{}]|name|x| )*`).Draw(t, "text")
-		healed := healTemplate("{name}", text)
+		healed := repairTemplate("{name}", text)
 		if strayBraces(healed) {
 			t.Errorf("%q has stray braces", healed)
 		}
-		if again := healTemplate("{name}", healed); again != healed {
+		if again := repairTemplate("{name}", healed); again != healed {
 			t.Errorf("%q becomes %q when it is healed again", healed, again)
 		}
 		for _, v := range promptVariables(healed) {
