@@ -38,34 +38,35 @@ type growth struct {
 	base   []saved.Slot // of m
 }
 
-// rentFree is how much is paid for patches, beyond the price of a new base,
-// before one is made. It keeps small manifests from having any.
-const rentFree = 256
+// baseCost is what a base costs beyond its bytes. It keeps small manifests from
+// having one.
+const baseCost = 256
 
 // settle decides what of the slots goes into the record: all of them, or those
-// that are not in the base, or nothing but a new base. Patches that this put
-// did not make are rent; a base is bought when as much has been paid.
+// that are not in the base, or nothing but a new base. A new base is made when
+// the slots that were written again without a change, since the last one, take
+// more than it does.
 func (g *growth) settle() {
 	m := &g.m
 	m.slots = g.Slots
 	m.count, m.patches = len(m.slots), nil
-	price := 0
+	size := 0
 	for i := range m.slots {
 		s := &m.slots[i]
-		size := s.Size()
-		price += size
-		if i < len(g.base) && s.Equal(&g.base[i]) {
+		n := s.Size()
+		size += n
+		if saved.InBase(g.base, m.slots, i) {
 			continue
 		}
 		if m.based {
-			m.patches = append(m.patches, patch{i, *s})
+			m.patches = append(m.patches, saved.Patch{At: i, Slot: *s})
 		}
 		if !g.Changed[i] {
-			m.rent += size
+			m.repeated += n
 		}
 	}
-	if m.rent > price+rentFree {
-		m.based, m.base, m.rent, m.patches = true, g.Begin(0, appendSlots(nil, m.slots)), 0, nil
+	if m.repeated > size+baseCost {
+		m.based, m.base, m.repeated, m.patches = true, g.Begin(0, appendSlots(nil, m.slots)), 0, nil
 		g.base = m.slots
 	}
 }

@@ -16,9 +16,8 @@ import (
 //	          chain and seq (uvarints), length (uvarint) and bytes: see echo.go
 //	slots     their number (uvarint), then
 //	          without a base: each slot, see saved.Slot
-//	          with one: its chain (uvarint), rent (uvarint), the number of
-//	          patches (uvarint), and for each how many slots before it are
-//	          the base's (uvarint) and the slot
+//	          with one: its chain (uvarint), repeated (uvarint), and the
+//	          patches, see saved.AppendPatches
 type manifest struct {
 	saved.Header
 	shared   bool   // the metadata is the run's
@@ -30,17 +29,11 @@ type manifest struct {
 	// With a base, slots are its slots with the patches applied: see resolve.
 	// What changed long ago is in the base, what changed lately in the patches,
 	// so a step costs what it changes and not what there is.
-	based   bool
-	base    int64 // the chain that has it
-	rent    int   // the bytes of patches that were written again and again since
-	count   int   // of slots
-	patches []patch
-}
-
-// patch is a slot that is not as the base has it.
-type patch struct {
-	at int
-	saved.Slot
+	based    bool
+	base     int64 // the chain that has it
+	repeated int   // bytes of slots that were written again without a change, since the base
+	count    int   // of slots
+	patches  []saved.Patch
 }
 
 const (
@@ -84,16 +77,8 @@ func (m *manifest) append(b []byte, id checkpoint.ID) []byte {
 	}
 	b = binary.AppendUvarint(b, uint64(m.count))
 	b = binary.AppendUvarint(b, uint64(m.base))
-	b = binary.AppendUvarint(b, uint64(m.rent))
-	b = binary.AppendUvarint(b, uint64(len(m.patches)))
-	next := 0
-	for i := range m.patches {
-		p := &m.patches[i]
-		b = binary.AppendUvarint(b, uint64(p.at-next))
-		b = p.Append(b)
-		next = p.at + 1
-	}
-	return b
+	b = binary.AppendUvarint(b, uint64(m.repeated))
+	return saved.AppendPatches(b, m.patches)
 }
 
 func appendSlots(b []byte, slots []saved.Slot) []byte {
@@ -119,7 +104,8 @@ func parseManifest(record []byte, id checkpoint.ID) (*manifest, error) {
 		m.control = r.Bytes()
 	}
 	if m.based {
-		m.readPatches(&r)
+		m.count, m.base, m.repeated = int(r.Int()), r.Int(), int(r.Int())
+		m.patches = r.Patches(m.count)
 	} else {
 		m.slots = r.Slots(r.Count())
 		m.count = len(m.slots)
@@ -130,26 +116,8 @@ func parseManifest(record []byte, id checkpoint.ID) (*manifest, error) {
 	return m, nil
 }
 
-// damaged says of what is wrong with stored data that it is so.
+// damaged wraps err in ErrDamaged.
 func damaged(err error) error { return fmt.Errorf("%w: %w", ErrDamaged, err) }
-
-func (m *manifest) readPatches(r *saved.Reader) {
-	m.count, m.base, m.rent = int(r.Int()), r.Int(), int(r.Int())
-	n := r.Count()
-	if n > 0 {
-		m.patches = make([]patch, n)
-	}
-	next := int64(0)
-	for i := range m.patches {
-		at := next + r.Int()
-		if at >= int64(m.count) || at < next {
-			r.Fail()
-			return
-		}
-		m.patches[i] = patch{int(at), r.Slot()}
-		next = at + 1
-	}
-}
 
 // resolve fills in the slots from the base, which it returns.
 func (m *manifest) resolve(l *loader) (base []saved.Slot, err error) {
@@ -163,13 +131,8 @@ func (m *manifest) resolve(l *loader) (base []saved.Slot, err error) {
 	if err == nil {
 		r := saved.Reader{Rest: one}
 		base = r.Slots(r.Count())
-		// Slots that the base does not have are all patched.
-		if r.Done() && len(base) <= m.count && m.count <= len(base)+len(m.patches) {
-			m.slots = make([]saved.Slot, m.count)
-			copy(m.slots, base)
-			for _, p := range m.patches {
-				m.slots[p.at] = p.Slot
-			}
+		var fits bool
+		if m.slots, fits = saved.Patched(base, m.count, m.patches); fits && r.Done() {
 			return base, nil
 		}
 	}

@@ -35,7 +35,7 @@ func samples() []*manifest {
 		{Header: saved.Header{Source: "something else", Parent: far}, metadata: []byte("{}"), control: []byte{}},
 		{Header: saved.Header{Source: checkpoint.Fork, Parent: first, Step: 1 << 40}, metadata: []byte{}},
 		{Header: saved.Header{Source: checkpoint.Update, Parent: last}, control: []byte("code"), echo: &saved.Segment{Chain: 4, Hi: 5}},
-		{Header: saved.Header{Source: checkpoint.Loop}, based: true, base: 12, rent: 300, count: 9, patches: []patch{{0, slots[1]}, {3, slots[5]}, {8, slots[0]}}},
+		{Header: saved.Header{Source: checkpoint.Loop}, based: true, base: 12, repeated: 300, count: 9, patches: []saved.Patch{{At: 0, Slot: slots[1]}, {At: 3, Slot: slots[5]}, {At: 8, Slot: slots[0]}}},
 	}
 }
 

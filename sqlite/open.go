@@ -19,6 +19,7 @@ import (
 	modernc "modernc.org/sqlite"
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/saved"
 )
 
 // Errors of a DB, beside those of package checkpoint.
@@ -62,9 +63,9 @@ type DB struct {
 	uncut atomic.Bool // the log has what was erased
 
 	queue  queue
-	known  known  // what the holder of the writer remembers
-	shapes shapes // those that readers have met
-	shelf  *shelf // of the stores
+	known  known                       // what the holder of the writer remembers
+	shapes saved.Memo[int64, []string] // the names of those that readers have met
+	shelf  *shelf                      // of the stores
 }
 
 var (

@@ -82,7 +82,7 @@ func (db *DB) DeleteRuns(ctx context.Context, thread string, runs []string) (rem
 		}
 		// Heads that went back are not remembered: what they are now is in the
 		// file, and other processes see it by the line's rev.
-		clear(db.known.heads)
+		db.known.heads.Clear()
 		return nil
 	}, func() bool { return true }) // pending writes may have gone, too
 	if err != nil {

@@ -353,7 +353,7 @@ func (w *writing) stamp(text string) (int64, error) {
 	if text == "" {
 		return 0, nil
 	}
-	if id := w.known.stamps[text]; id != 0 {
+	if id, ok := w.known.stamps.Get(text); ok {
 		return id, nil
 	}
 	id, err := w.c.stampID(text)
@@ -363,7 +363,7 @@ func (w *writing) stamp(text string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	w.known.setStamp(text, id)
+	w.known.stamps.Set(text, id)
 	return id, nil
 }
 

@@ -1,0 +1,52 @@
+package saved
+
+import "sync"
+
+// A Memo remembers what was read or written, up to a number of entries. The zero
+// value is empty and may be used by several goroutines. Which entry goes when it
+// is full decides only what has to be read again.
+type Memo[K comparable, V any] struct {
+	mu      sync.Mutex
+	entries map[K]V
+}
+
+// memoMax bounds a Memo.
+const memoMax = 4096
+
+// Get returns the value of k, if it is remembered.
+func (m *Memo[K, V]) Get(k K) (V, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	v, ok := m.entries[k]
+	return v, ok
+}
+
+// Set remembers the value of k.
+func (m *Memo[K, V]) Set(k K, v V) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.entries == nil {
+		m.entries = map[K]V{}
+	}
+	if _, ok := m.entries[k]; !ok && len(m.entries) >= memoMax {
+		for old := range m.entries {
+			delete(m.entries, old)
+			break
+		}
+	}
+	m.entries[k] = v
+}
+
+// Delete forgets the value of k.
+func (m *Memo[K, V]) Delete(k K) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.entries, k)
+}
+
+// Clear forgets everything.
+func (m *Memo[K, V]) Clear() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	clear(m.entries)
+}

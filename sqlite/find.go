@@ -1,0 +1,162 @@
+package sqlite
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/treadle-go/treadle/checkpoint"
+)
+
+// stored is a checkpoint's row.
+type stored struct {
+	key int64
+	id  checkpoint.ID
+	run int64
+	m   *manifest
+}
+
+// storedColumns are what scanStored reads.
+const storedColumns = "key, id, run, record, sum"
+
+// scanStored reads the row of a checkpoint.
+func (c *conn) scanStored(scan func(...any) error) (*stored, error) {
+	r := &stored{}
+	var id, record []byte
+	var sum sum
+	if err := scan(&r.key, &id, &r.run, &record, &sum); err != nil {
+		return nil, err
+	}
+	copy(r.id[:], id)
+	var err error
+	if r.m, err = parseManifest(record, r.id); err == nil {
+		err = c.verify(sum, checkpointSum(r.key, r.id, r.run, record), "checkpoint %s", r.id)
+	}
+	return r, err
+}
+
+// find reads a checkpoint's row, nil if there is none.
+func (c *conn) find(h *head, id checkpoint.ID) (*stored, error) {
+	if id == h.id && h.line != 0 {
+		r, err := c.stored(keyOf(h.line, h.at))
+		if err == nil && (r == nil || r.id != id) {
+			err = missingHead(id)
+		}
+		return r, err
+	}
+	key, err := c.locate(h, id)
+	if err != nil || key == 0 {
+		return nil, err
+	}
+	return c.stored(key)
+}
+
+// stored reads the row of a key, nil if there is none.
+func (c *conn) stored(key int64) (r *stored, err error) {
+	err = c.each("SELECT "+storedColumns+" FROM checkpoint WHERE key=?", []any{key}, func(scan func(...any) error) (err error) {
+		r, err = c.scanStored(scan)
+		return err
+	})
+	return r, err
+}
+
+// locate returns the key of a checkpoint, or 0. That there is none is said only
+// after a look at all that the line has: if the one that was asked for is missing
+// or its id is unreadable, the line does not have what it should have.
+func (c *conn) locate(h *head, id checkpoint.ID) (int64, error) {
+	if h.line == 0 || id.IsZero() || bytes.Compare(id[:], h.id[:]) > 0 {
+		return 0, nil
+	}
+	key, err := c.search(h, id)
+	if err != nil {
+		return 0, err
+	}
+	var there []byte
+	ok, err := c.row("SELECT id FROM checkpoint WHERE key=?", []any{key}, &there)
+	switch {
+	case err != nil:
+		return 0, err
+	case ok && bytes.Equal(there, id[:]):
+		return key, nil
+	case id == h.id:
+		return 0, missingHead(id)
+	}
+	return 0, c.audit(h)
+}
+
+// search returns the key of the first checkpoint of a line whose id is not less
+// than id, or 0. Most that are looked for are not far from the head.
+func (c *conn) search(h *head, id checkpoint.ID) (found int64, err error) {
+	if h.line == 0 || bytes.Compare(id[:], h.id[:]) > 0 {
+		return 0, nil
+	}
+	// Up to lo ids are less. From hi on they are not, and found is the first
+	// of those.
+	lo, hi := keyOf(h.line, 0), keyOf(h.line, h.at)
+	found = hi
+	if id == h.id {
+		return found, nil
+	}
+	for step := int64(1); lo+1 < hi; {
+		mid := lo + (hi-lo)/2
+		if step > 0 && hi-step > mid {
+			mid, step = hi-step, step*4
+		}
+		var key int64
+		var at []byte
+		ok, err := c.row("SELECT key, id FROM checkpoint WHERE key>=? AND key<? ORDER BY key LIMIT 1", []any{mid, hi}, &key, &at)
+		switch {
+		case err != nil:
+			return 0, err
+		case !ok:
+			hi = mid
+		case bytes.Compare(at, id[:]) < 0:
+			lo, step = key, 0
+		default:
+			hi, found = mid, key
+		}
+	}
+	return found, nil
+}
+
+// audit reads all checkpoints of a line to see whether they are what the line
+// should have.
+func (c *conn) audit(h *head) error {
+	var n, last int64
+	var before checkpoint.ID
+	err := c.each("SELECT "+storedColumns+" FROM checkpoint WHERE key>? AND key<=? ORDER BY key", []any{keyOf(h.line, 0), keyOf(h.line, maxOrdinal)}, func(scan func(...any) error) error {
+		r, err := c.scanStored(scan)
+		if err != nil {
+			return err
+		}
+		if bytes.Compare(r.id[:], before[:]) <= 0 {
+			return fmt.Errorf("%w: checkpoint %s comes after %s", ErrDamaged, r.id, before)
+		}
+		n, last, before = n+1, r.key, r.id
+		return nil
+	})
+	if err == nil && (n != h.count || last != keyOf(h.line, h.at)) {
+		err = missingCheckpoints(n, h)
+	}
+	return err
+}
+
+// tally tells whether a gap in a line is one that was made on purpose. A line of
+// which nothing was ever removed has none; of others it counts what is left.
+func (c *conn) tally(h *head) error {
+	var n, last int64
+	if _, err := c.row("SELECT count(*), max(key) FROM checkpoint WHERE key>? AND key<=?", []any{keyOf(h.line, 0), keyOf(h.line, maxOrdinal)}, &n, &last); err != nil {
+		return err
+	}
+	if n != h.count || last != keyOf(h.line, h.at) || n == h.last {
+		return missingCheckpoints(n, h)
+	}
+	return nil
+}
+
+func missingHead(id checkpoint.ID) error {
+	return fmt.Errorf("%w: checkpoint %s, which is the newest, is missing", ErrDamaged, id)
+}
+
+func missingCheckpoints(n int64, h *head) error {
+	return fmt.Errorf("%w: of %d checkpoints, up to %s, there are %d", ErrDamaged, h.count, h.id, n)
+}

@@ -1,0 +1,128 @@
+package sqlite
+
+import (
+	"fmt"
+
+	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/saved"
+)
+
+// head is the state of a line.
+type head struct {
+	thread int64 // 0: there is no such thread
+	epoch  uint64
+	line   int64 // 0: there is no such line
+	id     checkpoint.ID
+	at     int64 // the ordinal of id
+	last   int64
+	next   int64
+	rev    uint64
+	open   bool
+	count  int64 // of checkpoints; only if it was read
+
+	// Of the checkpoint id. Without m, nothing of it has been read.
+	m      *manifest    // without control and metadata
+	names  []string     // the channels
+	base   []saved.Slot // of m
+	run    run
+	echoes bool   // the control is worth an echo
+	record []byte // then, if it is not too long to be remembered
+}
+
+type run struct {
+	number   int64 // 0: none
+	name     string
+	metadata []byte
+}
+
+// maxRecord bounds the records that are remembered.
+const maxRecord = 16 << 10
+
+// keyOf is the key of a checkpoint.
+func keyOf(line, ordinal int64) int64 { return line<<32 | ordinal }
+
+// The limits of a key.
+const (
+	maxLine    = 1<<31 - 1
+	maxOrdinal = 1<<32 - 1
+)
+
+// loadHead reads what the file has.
+func (c *conn) loadHead(name lineName) (*head, error) {
+	h := &head{next: 1} // 0 is no run
+	var id []byte
+	var size int64
+	var ofThread, ofLine sum
+	ok, err := c.row(`SELECT t.id, t.fence, t.sum, l.id, l.head, l.at, l.last, l.next, l.rev, l.open, l.count, l.bytes, l.sum
+		FROM thread t LEFT JOIN line l ON l.thread=t.id AND l.path=? WHERE t.name=?`, []any{[]byte(name.path), []byte(name.thread)},
+		&h.thread, &h.epoch, &ofThread, &h.line, &id, &h.at, &h.last, &h.next, &h.rev, &h.open, &h.count, &size, &ofLine)
+	if err != nil {
+		return h, err
+	}
+	if !ok {
+		return h, c.absent(threadHash(name.thread), "its row")
+	}
+	if err := c.verify(ofThread, threadSum(h.thread, name.thread, h.epoch), "its row"); err != nil {
+		return h, err
+	}
+	if h.line == 0 {
+		h.next = 1
+		return h, c.absent(lineHash(h.thread, name.path), "the line of namespace %q", name.path)
+	}
+	copy(h.id[:], id)
+	return h, c.verify(ofLine, h.sum()+lineSum(h.line, h.thread, name.path)+countSum(h.count, size), "the line of namespace %q", name.path)
+}
+
+// holds reports whether h, which was remembered, is what the file has.
+func (c *conn) holds(h *head) (bool, error) {
+	var line int64
+	return c.row("SELECT id FROM line WHERE id=? AND head=? AND rev=? AND open=? AND (SELECT fence FROM thread WHERE id=?)=?",
+		[]any{h.line, h.id[:], int64(h.rev), h.open, h.thread, int64(h.epoch)}, &line)
+}
+
+// threadRow reads the row of a thread. Its id is 0 if there is no such thread.
+func (c *conn) threadRow(name string) (id int64, epoch uint64, err error) {
+	var sum sum
+	ok, err := c.row("SELECT id, fence, sum FROM thread WHERE name=?", []any{[]byte(name)}, &id, &epoch, &sum)
+	if err != nil {
+		return 0, 0, err
+	}
+	if !ok {
+		return 0, 0, c.absent(threadHash(name), "its row")
+	}
+	return id, epoch, c.verify(sum, threadSum(id, name, epoch), "its row")
+}
+
+func (c *conn) setEpoch(thread int64, before, epoch uint64) error {
+	_, err := c.change("UPDATE thread SET fence=?, sum=(sum+?)&0x7fffffff WHERE id=?", int64(epoch), epochSum(epoch)-epochSum(before), thread)
+	return err
+}
+
+// makeLine makes the line of h, and its thread if need be. Its checksum is 0
+// until its first checkpoint is put, in the same transaction: see step.moveHead.
+func (c *conn) makeLine(name lineName, h *head) (err error) {
+	if h.thread == 0 {
+		if h.thread, err = c.makeThread(name.thread, 0); err != nil {
+			return err
+		}
+	}
+	h.line, err = c.insert("INSERT INTO line(thread,path,head,at,last,next,rev,open,count,bytes,sum) VALUES(?,?,?,0,0,1,0,0,0,0,0)", h.thread, []byte(name.path), make([]byte, len(checkpoint.ID{})))
+	if err == nil && h.line > maxLine {
+		err = fmt.Errorf("sqlite: the file has had %d lines, which is as many as it can have", int64(maxLine))
+	}
+	if err != nil {
+		return err
+	}
+	return c.attest(lineHash(h.thread, name.path))
+}
+
+func (c *conn) makeThread(name string, epoch uint64) (int64, error) {
+	id, err := c.insert("INSERT INTO thread(name,fence) VALUES(?,?)", []byte(name), int64(epoch))
+	if err != nil {
+		return 0, err
+	}
+	if _, err := c.change("UPDATE thread SET sum=? WHERE id=?", threadSum(id, name, epoch)&saved.SumMask, id); err != nil {
+		return 0, err
+	}
+	return id, c.attest(threadHash(name))
+}

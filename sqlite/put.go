@@ -1,0 +1,283 @@
+package sqlite
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/saved"
+)
+
+// errStale: what was remembered does not hold, or is not enough.
+var errStale = errors.New("sqlite: stale")
+
+// Put implements [checkpoint.Saver].
+func (db *DB) Put(ctx context.Context, p *checkpoint.Put) error {
+	err := db.write(ctx, func(c *conn) error {
+		name := lineName{p.Thread, p.Namespace}
+		if h, ok := db.known.heads.Get(name); ok {
+			err := db.put(c, name, h, p, false)
+			if !errors.Is(err, errStale) {
+				return err
+			}
+			db.known.heads.Delete(name)
+		}
+		h, err := c.loadHead(name)
+		if err != nil {
+			return err
+		}
+		return db.put(c, name, h, p, true)
+	})
+	return inThread(p.Thread, err)
+}
+
+// put stores p after h. With fresh, h was read in this transaction and is the
+// truth. Without, it is remembered: then the first write is the compare-and-set,
+// and whatever does not fit is errStale, with nothing written.
+func (db *DB) put(c *conn, name lineName, h *head, p *checkpoint.Put, fresh bool) error {
+	g, err := c.grow(h, p)
+	if err != nil {
+		if !fresh {
+			return errStale
+		}
+		return err
+	}
+	s := step{Put: p, g: g, before: h, isNew: h.line == 0}
+	if err := s.prepare(db, c, name, fresh); err != nil { // which makes a line that does not exist
+		return err
+	}
+	if err := s.moveHead(c, fresh); err != nil {
+		return err
+	}
+	if err := s.storeRun(c); err != nil {
+		return err
+	}
+	if err := s.storeCheckpoint(c); err != nil {
+		return err
+	}
+	if err := s.storeChunks(c); err != nil {
+		return err
+	}
+	if err := s.consumeResults(c); err != nil {
+		return err
+	}
+	if err := s.raiseEpoch(c); err != nil {
+		return err
+	}
+	db.known.heads.Set(name, s.after)
+	return nil
+}
+
+// A step is what a put adds to a line, ready to be stored.
+type step struct {
+	*checkpoint.Put
+	g             *growth
+	before, after *head
+	isNew         bool // the line was made for it
+	newRun        bool
+	record        []byte
+	parentRecord  []byte // the parent's with an echo, if that is shorter: see echo.go
+	size          int    // how many bytes the line grows by
+}
+
+// prepare encodes a put that was not refused.
+func (s *step) prepare(db *DB, c *conn, name lineName, fresh bool) (err error) {
+	h, p, g := s.before, s.Put, s.g
+	s.after = &head{thread: h.thread, epoch: max(h.epoch, p.Fence), line: h.line, id: p.ID, at: h.last + 1, last: h.last + 1, rev: h.rev,
+		open: saved.HasResults(p.Pending), names: g.Names, base: g.base, m: &g.m}
+	if s.after.last > maxOrdinal {
+		return fmt.Errorf("sqlite: thread %q has had %d checkpoints, which is as many as it can have", p.Thread, h.last)
+	}
+	if s.isNew {
+		if err := c.makeLine(name, s.after); err != nil {
+			return err
+		}
+	}
+	s.chooseRun()
+	s.after.next = g.Next
+	if g.m.Shape == 0 && len(g.Names) > 0 {
+		if g.m.Shape, err = db.shapeOf(c, g.Names, fresh); err != nil {
+			return err
+		}
+	}
+	s.encode()
+	var less int
+	if s.parentRecord, less, err = c.echoOf(h, p.Parent, g); err != nil {
+		return err
+	}
+	s.size = len(s.record) - less
+	for _, k := range g.Chunks {
+		s.size += len(k.Data)
+	}
+	return nil
+}
+
+// chooseRun gives the step the run of the head, or a new one.
+func (s *step) chooseRun() {
+	s.newRun = s.RunID != "" && s.before.run.name != s.RunID
+	switch {
+	case s.newRun:
+		s.after.run = run{number: s.g.Next, name: s.RunID, metadata: bytes.Clone(s.Metadata)}
+		s.g.Next++
+	case s.RunID != "":
+		s.after.run = s.before.run
+	}
+}
+
+// encode makes the record, and leaves in the manifest what the next put needs.
+func (s *step) encode() {
+	m := &s.g.m
+	m.Rev, m.Parent, m.Step, m.Source = s.before.rev, s.Parent, s.Step, s.Source
+	m.control, m.metadata = s.Control, s.Metadata
+	m.shared = len(s.Metadata) > 0 && bytes.Equal(s.Metadata, s.after.run.metadata)
+	s.record = m.append(make([]byte, 0, 128+len(s.Control)+len(s.Metadata)), s.ID)
+	m.control, m.metadata, m.patches = nil, nil, nil
+	if s.after.echoes = worthEcho(s.Control); s.after.echoes && len(s.record) <= maxRecord {
+		s.after.record = s.record
+	}
+}
+
+// moveHead is the compare-and-set.
+func (s *step) moveHead(c *conn, fresh bool) error {
+	h, after := s.before, s.after
+	sum := after.sum() - h.sum() + countSum(1, int64(s.size))
+	if s.isNew {
+		sum += h.sum() + lineSum(after.line, after.thread, s.Namespace) // makeLine left it out
+	}
+	n, err := c.change(`UPDATE line SET head=?, at=?, last=?, next=?, open=?, count=count+1, bytes=bytes+?, sum=(sum+?)&0x7fffffff
+		WHERE id=? AND head=? AND rev=? AND open=? AND (SELECT fence FROM thread WHERE id=?)=?`,
+		s.ID[:], after.at, after.last, after.next, after.open, s.size, sum,
+		after.line, h.id[:], int64(h.rev), h.open, after.thread, int64(h.epoch))
+	switch {
+	case err != nil:
+		return err
+	case n == 1:
+		return nil
+	case fresh:
+		return fmt.Errorf("%w: line %d was read and is not there", ErrDamaged, after.line)
+	}
+	return errStale
+}
+
+func (s *step) storeRun(c *conn) error {
+	if !s.newRun {
+		return nil
+	}
+	line, r, name := s.after.line, s.after.run, packName(s.RunID)
+	_, err := c.change("INSERT INTO run(line,run,name,metadata,sum) VALUES(?,?,?,?,?)", line, r.number, name, r.metadata, runSum(line, r.number, name, r.metadata))
+	return err
+}
+
+// storeCheckpoint stores the checkpoint with its pending writes, and its
+// parent's record if that has become shorter.
+func (s *step) storeCheckpoint(c *conn) error {
+	key, run := keyOf(s.after.line, s.after.at), s.after.run.number
+	if _, err := c.change("INSERT INTO checkpoint(key,id,run,record,sum) VALUES(?,?,?,?,?)", key, s.ID[:], run, s.record, checkpointSum(key, s.ID, run, s.record)); err != nil {
+		return err
+	}
+	if err := c.addPending(key, s.Pending); err != nil {
+		return err
+	}
+	if s.parentRecord == nil {
+		return nil
+	}
+	h := s.before
+	key = keyOf(h.line, h.at)
+	_, err := c.change("UPDATE checkpoint SET record=?, sum=? WHERE key=?", s.parentRecord, checkpointSum(key, h.id, h.run.number, s.parentRecord), key)
+	return err
+}
+
+func (s *step) storeChunks(c *conn) error {
+	line := s.after.line
+	for _, k := range s.g.Chunks {
+		if _, err := c.change("INSERT INTO chunk(line,chain,seq,n,data,sum) VALUES(?,?,?,1,?,?)", line, k.Chain, k.Seq, k.Data, chunkSum(line, k.Chain, k.Seq, 1, k.Data)); err != nil {
+			return err
+		}
+		if (k.Seq+1)%packSize == 0 {
+			if err := c.pack(line, k.Chain, k.Seq); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// consumeResults removes the results that the parent's tasks left. The head has
+// some only if its line is open; another parent may always have some.
+func (s *step) consumeResults(c *conn) error {
+	if s.g.parent == 0 || !s.before.open && s.g.parent == keyOf(s.before.line, s.before.at) {
+		return nil
+	}
+	_, err := c.change("DELETE FROM pending WHERE checkpoint=? AND kind=?", s.g.parent, []byte(checkpoint.Done))
+	return err
+}
+
+func (s *step) raiseEpoch(c *conn) error {
+	if s.Fence <= s.before.epoch {
+		return nil
+	}
+	return c.setEpoch(s.after.thread, s.before.epoch, s.Fence)
+}
+
+// grow makes the manifest of p after h, or refuses p.
+func (c *conn) grow(h *head, p *checkpoint.Put) (*growth, error) {
+	if p.Fence < h.epoch {
+		return nil, saved.Fenced(p.Thread, h.epoch, p.Fence)
+	}
+	if h.id != p.Head {
+		return nil, saved.NotAtHead(p, h.id)
+	}
+	g := &growth{}
+	g.Next, g.Load = h.next, func(s *saved.Slot) ([][]byte, error) { return newLoader(c, h.line).elements(s) }
+	if !p.Parent.IsZero() {
+		if err := c.inherit(g, h, p); err != nil {
+			return nil, err
+		}
+	}
+	if p.ID.IsZero() || bytes.Compare(p.ID[:], h.id[:]) <= 0 {
+		return nil, saved.NotAfter(p, h.id)
+	}
+	if err := g.Apply(p.Changes); err != nil {
+		return nil, err
+	}
+	if g.More {
+		g.m.Shape = 0 // to be found
+	}
+	g.settle()
+	return g, nil
+}
+
+// inherit starts g from the parent's manifest.
+func (c *conn) inherit(g *growth, h *head, p *checkpoint.Put) error {
+	parent, names, base := h.m, h.names, h.base
+	isHead := p.Parent == h.id
+	g.parent = keyOf(h.line, h.at)
+	if !isHead || parent == nil {
+		r, err := c.find(h, p.Parent)
+		if err != nil {
+			return err
+		}
+		if r == nil {
+			return saved.NoParent(p)
+		}
+		if names, err = c.namesOf(r.m.Shape); err != nil {
+			return err
+		}
+		if base, err = r.m.resolve(newLoader(c, h.line)); err != nil {
+			return err
+		}
+		if isHead {
+			if h.run, err = c.runRow(h.line, r.run); err != nil {
+				return err
+			}
+			h.echoes = r.m.echo == nil && worthEcho(r.m.control)
+		}
+		g.parent, parent = r.key, r.m
+	}
+	g.Inherit(names, parent.slots, isHead && parent.Rev == h.rev)
+	g.base, g.m.Shape = base, parent.Shape
+	g.m.based, g.m.base, g.m.repeated = parent.based, parent.base, parent.repeated
+	return nil
+}

@@ -1,0 +1,245 @@
+package sqlite
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+
+	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/saved"
+)
+
+// Get implements [checkpoint.Saver].
+func (db *DB) Get(ctx context.Context, key checkpoint.Key) (*checkpoint.Checkpoint, error) {
+	var cp *checkpoint.Checkpoint
+	err := db.read(ctx, func(c *conn) error {
+		h, err := c.loadHead(lineName{key.Thread, key.Namespace})
+		if err != nil {
+			return err
+		}
+		id := key.ID
+		if id.IsZero() {
+			id = h.id
+		}
+		r, err := c.find(h, id)
+		if err != nil {
+			return err
+		}
+		if r == nil {
+			return fmt.Errorf("%w: thread %q, namespace %q, id %q", checkpoint.ErrNotFound, key.Thread, key.Namespace, key.ID)
+		}
+		rd := db.reading(c, h, key.Thread, key.Namespace)
+		cp, err = rd.checkpoint(ctx, r)
+		return err
+	})
+	if err != nil {
+		return nil, inThread(key.Thread, err)
+	}
+	return cp, nil
+}
+
+// reading makes checkpoints of the rows of one line, in one transaction.
+type reading struct {
+	db     *DB
+	c      *conn
+	h      *head
+	key    checkpoint.Key
+	loader *loader
+	runs   map[int64]run
+}
+
+func (db *DB) reading(c *conn, h *head, thread, namespace string) *reading {
+	return &reading{db: db, c: c, h: h, key: checkpoint.Key{Thread: thread, Namespace: namespace}, loader: newLoader(c, h.line), runs: map[int64]run{}}
+}
+
+// run reads a run once; its metadata is shared.
+func (rd *reading) run(number int64) (run, error) {
+	if r, ok := rd.runs[number]; ok {
+		return r, nil
+	}
+	r, err := rd.c.runRow(rd.h.line, number)
+	rd.runs[number] = r
+	return r, err
+}
+
+// metadata is that of a row and its run.
+func (rd *reading) metadata(r *stored) (json.RawMessage, error) {
+	if !r.m.shared {
+		return r.m.metadata, nil
+	}
+	of, err := rd.run(r.run)
+	return bytes.Clone(of.metadata), err
+}
+
+// checkpoint reads what a row refers to.
+func (rd *reading) checkpoint(ctx context.Context, r *stored) (*checkpoint.Checkpoint, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	of, err := rd.run(r.run)
+	if err != nil {
+		return nil, err
+	}
+	cp := &checkpoint.Checkpoint{Key: rd.key, Parent: r.m.Parent, Step: r.m.Step, Source: r.m.Source, RunID: of.name, Control: r.m.control, Values: make(map[string]checkpoint.Value, len(r.m.slots))}
+	cp.ID = r.id
+	if r.m.echo != nil {
+		if cp.Control, err = rd.loader.echoed(r.m); err != nil {
+			return nil, fmt.Errorf("control of checkpoint %s: %w", r.id, err)
+		}
+	}
+	if _, err := r.m.resolve(rd.loader); err != nil {
+		return nil, fmt.Errorf("checkpoint %s: %w", r.id, err)
+	}
+	if cp.Metadata, err = rd.metadata(r); err != nil {
+		return nil, err
+	}
+	names, err := rd.db.shapeNames(rd.c, r.m.Shape)
+	if err != nil {
+		return nil, err
+	}
+	if len(names) != len(r.m.slots) {
+		return nil, fmt.Errorf("%w: checkpoint %s has %d channels, its shape %d", ErrDamaged, r.id, len(r.m.slots), len(names))
+	}
+	for i := range r.m.slots {
+		s := &r.m.slots[i]
+		if s.Kind == saved.None {
+			continue
+		}
+		v, err := rd.loader.value(s)
+		if err != nil {
+			return nil, fmt.Errorf("channel %q of checkpoint %s: %w", names[i], r.id, err)
+		}
+		cp.Values[names[i]] = v
+	}
+	err = rd.c.each("SELECT task, kind, data, sum FROM pending WHERE checkpoint=? ORDER BY rowid", []any{r.key},
+		func(scan func(...any) error) error {
+			var task string
+			var kind, data []byte
+			var sum sum
+			if err := scan(&task, &kind, &data, &sum); err != nil {
+				return err
+			}
+			cp.Pending = append(cp.Pending, saved.ParseWrite(task, kind, data))
+			return rd.c.verify(sum, pendingSum(r.key, task, kind, data), "what task %q left at checkpoint %s", task, r.id)
+		})
+	cp.Pending = saved.Latest(cp.Pending)
+	return cp, err
+}
+
+const (
+	// listPage is how many checkpoints are read at a time: a caller must not
+	// hold a connection while it looks at them, and may stop after the first.
+	listPage = 16
+	// scanPage is how many rows are looked at for those that match.
+	scanPage = 64
+)
+
+// List implements [checkpoint.Saver].
+func (db *DB) List(ctx context.Context, q checkpoint.Query) iter.Seq2[*checkpoint.Checkpoint, error] {
+	return func(yield func(*checkpoint.Checkpoint, error) bool) {
+		want, err := saved.NewFilter(q.Metadata)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		left := q.Limit
+		for end, more := int64(0), true; more; {
+			size := listPage
+			if left > 0 {
+				size = min(size, left)
+			}
+			var page []*checkpoint.Checkpoint
+			err := db.read(ctx, func(c *conn) (err error) {
+				page, end, more, err = db.page(ctx, c, q, want, end, size)
+				return err
+			})
+			if err != nil {
+				yield(nil, inThread(q.Thread, err))
+				return
+			}
+			for _, cp := range page {
+				if !yield(cp, nil) {
+					return
+				}
+			}
+			if left -= len(page); q.Limit > 0 && left == 0 {
+				return
+			}
+		}
+	}
+}
+
+// page reads up to size checkpoints with keys before end; 0 is where the query
+// begins. It returns where the next page ends and whether there may be one. A
+// key is never used again, so it means the same in every transaction.
+func (db *DB) page(ctx context.Context, c *conn, q checkpoint.Query, want saved.Filter, end int64, size int) (page []*checkpoint.Checkpoint, next int64, more bool, err error) {
+	h, err := c.loadHead(lineName{q.Thread, q.Namespace})
+	if err != nil || h.line == 0 {
+		return nil, 0, false, err
+	}
+	above := end // a row is expected right below it; 0: anywhere
+	if end == 0 {
+		end = keyOf(h.line, h.last+1)
+		above = keyOf(h.line, h.at+1)
+		if !q.Before.IsZero() && bytes.Compare(q.Before[:], h.id[:]) <= 0 {
+			if above, err = c.locate(h, q.Before); err != nil {
+				return nil, 0, false, err
+			}
+			if end, err = c.search(h, q.Before); err != nil {
+				return nil, 0, false, err
+			}
+		}
+	}
+	limit := size
+	if len(want) > 0 {
+		limit = scanPage
+	}
+	var rows []*stored
+	gap := false
+	err = c.each("SELECT "+storedColumns+" FROM checkpoint WHERE key>? AND key<? ORDER BY key DESC LIMIT ?", []any{keyOf(h.line, 0), end, limit},
+		func(scan func(...any) error) error {
+			r, err := c.scanStored(scan)
+			if err != nil {
+				return err
+			}
+			gap = gap || above != 0 && r.key != above-1
+			above = r.key
+			rows = append(rows, r)
+			return nil
+		})
+	if err != nil {
+		return nil, 0, false, err
+	}
+	gap = gap || len(rows) < limit && above != 0 && above != keyOf(h.line, 1)
+	if gap {
+		if err := c.tally(h); err != nil {
+			return nil, 0, false, err
+		}
+	}
+	rd := db.reading(c, h, q.Thread, q.Namespace)
+	rd.loader.shared = true
+	next, more = end, len(rows) == limit
+	for _, r := range rows {
+		if len(page) == size {
+			return page, next, true, nil
+		}
+		next = r.key
+		if len(want) > 0 {
+			metadata, err := rd.metadata(r)
+			if err != nil {
+				return nil, 0, false, err
+			}
+			if !want.Matches(metadata) {
+				continue
+			}
+		}
+		cp, err := rd.checkpoint(ctx, r)
+		if err != nil {
+			return nil, 0, false, err
+		}
+		page = append(page, cp)
+	}
+	return page, next, more, nil
+}

@@ -1,0 +1,45 @@
+package sqlite
+
+import (
+	"fmt"
+
+	"github.com/treadle-go/treadle/checkpoint"
+)
+
+// runRow reads a run; number 0 is none.
+func (c *conn) runRow(line, number int64) (r run, err error) {
+	if number == 0 {
+		return r, nil
+	}
+	var name []byte
+	var sum sum
+	ok, err := c.row("SELECT name, metadata, sum FROM run WHERE line=? AND run=?", []any{line, number}, &name, &r.metadata, &sum)
+	if err != nil {
+		return r, err
+	}
+	r.number, r.name = number, unpackName(name)
+	if !ok || r.name == "" {
+		return r, fmt.Errorf("%w: run %d of line %d is missing", ErrDamaged, number, line)
+	}
+	return r, c.verify(sum, runSum(line, number, name, r.metadata), "run %d of line %d", number, line)
+}
+
+// packName is how the name of a run is stored. Most are UUIDs in their usual
+// spelling, which take 36 bytes as text and 16 as what they are.
+func packName(name string) []byte {
+	if id, err := checkpoint.ParseID(name); err == nil && id.String() == name && !id.IsZero() {
+		return append([]byte{1}, id[:]...)
+	}
+	return append([]byte{0}, name...)
+}
+
+// unpackName is empty if there is no such name.
+func unpackName(b []byte) string {
+	switch {
+	case len(b) == 1+len(checkpoint.ID{}) && b[0] == 1:
+		return checkpoint.ID(b[1:]).String()
+	case len(b) > 1 && b[0] == 0:
+		return string(b[1:])
+	}
+	return ""
+}
