@@ -31,7 +31,7 @@ func (r *Run) leftovers() (out []TaskInfo) {
 	if r.forked {
 		return nil
 	}
-	due := func(n *node, p *packet, index int) {
+	due := func(n *node, p *packet, index int32) {
 		t := &Task{run: r, node: n, step: r.step, packet: p, index: index}
 		info := TaskInfo{ID: t.ID(), Name: t.Name()}
 		for _, p := range r.open {
@@ -45,7 +45,7 @@ func (r *Run) leftovers() (out []TaskInfo) {
 		due(startNode, nil, -1)
 	}
 	for i := range r.ctl.sends {
-		due(r.plan.nodes[r.ctl.sends[i].node], &r.ctl.sends[i], i)
+		due(r.plan.nodes[r.ctl.sends[i].node], &r.ctl.sends[i], int32(i))
 	}
 	for _, id := range r.ctl.armed {
 		due(r.plan.nodes[id], nil, -1)

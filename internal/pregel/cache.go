@@ -295,6 +295,9 @@ func (t *Task) inside(up *Task) bool {
 
 // fromCache looks for a result of the same input.
 func (t *Task) fromCache(sc *scope) (l *lookup, hit bool, err error) {
+	if t.node.Cache == nil {
+		return nil, false, nil
+	}
 	l, raw, err := t.lookUp(sc, CacheSpace(t.run.plan.name, t.node.Name))
 	if err != nil || raw == nil {
 		return l, false, err

@@ -79,7 +79,7 @@ func StartCall(ctx context.Context, spec CallSpec) *Future {
 	}
 	sc.alive(false)
 	r := up.run
-	index := int(sc.calls.Add(1) - 1)
+	index := sc.calls.Add(1) - 1
 	t := &Task{run: r, step: up.step, head: up.head, index: index, caller: up}
 	t.node = &node{NodeSpec: &NodeSpec{Name: spec.Name, Call: spec.Fn}, view: -1, id: up.node.id}
 	if o := spec.Options; o != nil {
@@ -87,18 +87,19 @@ func StartCall(ctx context.Context, spec CallSpec) *Future {
 		t.node.Retry, t.node.Timeout, t.node.Cache, t.node.Tags, t.node.Metadata = o.Retry, o.Timeout, o.Cache, o.Tags, o.Metadata
 	}
 	t.packet = &packet{input: spec.In}
-	sum := sha256.Sum256([]byte(up.namespace() + "|call " + strconv.Itoa(index)))
-	t.idOnce.Do(func() { t.id = uuidText(sum[:16]) })
-	if raw, ok := r.recorded(t.id); ok {
+	sum := sha256.Sum256([]byte(up.namespace() + "|call " + strconv.Itoa(int(index))))
+	id := uuidText(sum[:16])
+	t.id.Store(&id)
+	if raw, ok := r.recorded(id); ok {
 		var c callJSON
 		if err := json.Unmarshal(raw, &c); err != nil {
 			return f.resolve(nil, up.fails(fmt.Errorf("task %q: recorded result: %w", spec.Name, err)))
 		}
 		if c.Call != spec.Name {
-			return f.resolve(nil, up.fails(&OrderError{Call: index%handlerFirst + 1, Recorded: c.Call, Made: spec.Name}))
+			return f.resolve(nil, up.fails(&OrderError{Call: int(index%handlerFirst) + 1, Recorded: c.Call, Made: spec.Name}))
 		}
 		if now := digest(spec.In); c.Input != "" && now != "" && c.Input != now {
-			return f.resolve(nil, up.fails(&OrderError{Call: index%handlerFirst + 1, Recorded: c.Call, Made: spec.Name, Input: true}))
+			return f.resolve(nil, up.fails(&OrderError{Call: int(index%handlerFirst) + 1, Recorded: c.Call, Made: spec.Name, Input: true}))
 		}
 		t.adopt(c.Children)
 		return f.resolve(c.Value, nil) // an earlier run has shown it
@@ -136,8 +137,14 @@ func digest(in any) string {
 }
 
 func uuidText(b []byte) string {
-	s := hex.EncodeToString(b)
-	return s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:]
+	var text [36]byte
+	hex.Encode(text[:8], b[:4])
+	hex.Encode(text[9:13], b[4:6])
+	hex.Encode(text[14:18], b[6:8])
+	hex.Encode(text[19:23], b[8:10])
+	hex.Encode(text[24:], b[10:16])
+	text[8], text[13], text[18], text[23] = '-', '-', '-', '-'
+	return string(text[:])
 }
 
 // recorded is a result that is known for a call.
@@ -189,7 +196,7 @@ func (t *Task) runCall(ctx context.Context) (json.RawMessage, error) {
 	if !hit {
 		raw, err = t.attemptCall(sc)
 		for err != nil && ctx.Err() == nil && !t.final(err) {
-			wait, again, bad := t.node.retryAfter(err, sc.attempt)
+			wait, again, bad := t.node.retryAfter(err, int(sc.attempt))
 			if err = bad; !again || !sleep(ctx, wait) {
 				break
 			}
@@ -202,7 +209,7 @@ func (t *Task) runCall(ctx context.Context) (json.RawMessage, error) {
 	}
 	recorded, err := json.Marshal(callJSON{Call: t.Name(), Input: digest(t.packet.input), Value: raw, Children: t.adopted()})
 	if err == nil {
-		err = t.run.record(t.id, recorded)
+		err = t.run.record(t.ID(), recorded)
 	}
 	if err == nil && !hit {
 		err = known.keep(sc, raw)

@@ -105,7 +105,7 @@ var sameChannels = cmp.Options{
 	cmp.Comparer(func(a, b *channel) bool { return a == b }),
 	cmp.FilterPath(func(p cmp.Path) bool {
 		name := p.Last().String()
-		return name == ".buf" || name == ".toBuf" || name == ".spare"
+		return name == ".space" || name == ".spare"
 	}, cmp.Ignore()),
 }
 

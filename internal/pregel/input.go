@@ -61,9 +61,6 @@ func (r *Run) accept(in Input) error {
 	t := &Task{run: r, node: startNode, step: r.step, index: -1}
 	t.enter(r.ctx)
 	t.out = o
-	if o.writes != nil && len(o.writes) <= len(o.buf) {
-		t.out.writes = append(t.out.buf[:0], o.writes...)
-	}
 	t.out.targets = r.ctl.targets(r.plan, t.out.targets)
 	t.spanInput()
 	r.resumed = false // breakpoints before the first nodes are yet to come

@@ -95,7 +95,7 @@ func (t *Task) pause(at int32, ps ...Pause) {
 			side.pauses = slices.Insert(side.pauses, i, p)
 		}
 		side.mu.Unlock()
-		at = 2*int32(t.index) + 1
+		at = 2*t.index + 1
 	}
 }
 

@@ -77,15 +77,16 @@ type Run struct {
 	sinks  *Sink
 	modes  Mode // what any sink wants
 
-	slots []slot
-	ver   uint64
-	views []view
-	ctl   control
-	step  int
-	stop  int
-	marks []uint64 // per node: the version in which it was armed
-	one   [1]*Task // the tasks of a step with one
-	undo  []undoEntry
+	slots    []slot
+	ver      uint64
+	views    []view
+	ctl      control
+	step     int
+	stop     int
+	marks    []uint64        // per node: the version in which it was armed
+	one      [1]*Task        // the tasks of a step with one
+	oneSpace [1]outcomeSpace // and what it writes, if nothing keeps that beyond the step
+	undo     []undoEntry
 
 	// Nested graphs hand up what they wrote, so they remember it.
 	journal bool

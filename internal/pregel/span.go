@@ -193,7 +193,7 @@ func (t *Task) metadata() map[string]any {
 	path := []any{"__pregel_pull", t.node.Name}
 	if t.packet != nil {
 		triggers = []string{"__pregel_push"}
-		path = []any{"__pregel_push", t.index, false}
+		path = []any{"__pregel_push", int(t.index), false}
 	}
 	m["langgraph_step"] = t.step
 	m["langgraph_node"] = t.node.Name

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 )
 
 // prepare makes the tasks of the step in commit order: nodes by name, then
@@ -18,12 +17,19 @@ func (r *Run) prepare() ([]*Task, error) {
 	if n != 1 {
 		tasks = make([]*Task, n)
 	}
+	var space []outcomeSpace
+	if n != 1 || r.modes != 0 { // an event may hold a task's writes for as long as it likes
+		space = make([]outcomeSpace, n)
+	} else {
+		space = r.oneSpace[:]
+	}
 	for i := range block {
 		t := &block[i]
 		t.run, t.step, t.head, t.index = r, r.step, r.head, -1
+		t.out.space = &space[i]
 		tasks[i] = t
 		if k := i - len(r.ctl.armed); k >= 0 {
-			t.packet, t.index = &r.ctl.sends[k], k
+			t.packet, t.index = &r.ctl.sends[k], int32(k)
 			t.node = r.plan.nodes[t.packet.node]
 			continue
 		}
@@ -48,9 +54,8 @@ func (r *Run) sync(i int) any {
 }
 
 // executeAll runs the tasks of a step: a single one on this goroutine, several
-// on one goroutine each, bounded by MaxConcurrency. The first failure cancels
-// the others; what finished before is kept for a continuation.
-func (r *Run) executeAll(tasks []*Task) (err error) {
+// side by side. What finished before a failure is kept for a continuation.
+func (r *Run) executeAll(tasks []*Task) error {
 	if err := r.oneEach(tasks); err != nil {
 		return err
 	}
@@ -58,43 +63,72 @@ func (r *Run) executeAll(tasks []*Task) (err error) {
 		return err
 	}
 	r.announce(tasks)
-	ctx := r.ctx
-	if d := r.set.StepTimeout; d > 0 {
-		late := &TimeoutError{Limit: d}
-		var stop context.CancelFunc
-		ctx, stop = context.WithTimeoutCause(ctx, d, late)
-		defer stop()
-		defer func() {
-			if err != nil && errors.Is(context.Cause(ctx), late) && !Bubbles(err) {
-				err = fmt.Errorf("graph %q: step %d %w", r.plan.name, r.step, late)
-				for _, t := range tasks { // a command for the parent ends the graph anyway
-					if up, ok := errors.AsType[*parentCommand](t.err); ok {
-						err = up
-					}
-				}
-			}
-		}()
+	if r.set.StepTimeout > 0 {
+		return r.executeInTime(tasks)
 	}
+	return r.executeIn(r.ctx, tasks)
+}
+
+func (r *Run) executeIn(ctx context.Context, tasks []*Task) error {
 	if len(tasks) == 1 {
 		tasks[0].execute(ctx)
-		return r.outcomeOf(tasks)
+	} else {
+		r.executeTogether(ctx, tasks)
 	}
+	return r.outcomeOf(tasks)
+}
+
+// executeInTime is executeIn for a run with a step timeout.
+func (r *Run) executeInTime(tasks []*Task) error {
+	late := &TimeoutError{Limit: r.set.StepTimeout}
+	ctx, stop := context.WithTimeoutCause(r.ctx, late.Limit, late)
+	defer stop()
+	err := r.executeIn(ctx, tasks)
+	if err == nil || !errors.Is(context.Cause(ctx), late) || Bubbles(err) {
+		return err
+	}
+	for _, t := range tasks { // a command for the parent ends the graph anyway
+		if up, ok := errors.AsType[*parentCommand](t.err); ok {
+			return up
+		}
+	}
+	return fmt.Errorf("graph %q: step %d %w", r.plan.name, r.step, late)
+}
+
+// executeTogether runs several tasks, each on a goroutine that no other task
+// uses meanwhile, bounded by MaxConcurrency. The first failure cancels the others.
+//
+// A goroutine starts the next one before it begins its task, and takes another
+// task when it is done. So a task never waits for one that blocks, and short
+// tasks share a few goroutines.
+func (r *Run) executeTogether(ctx context.Context, tasks []*Task) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	workers := len(tasks)
-	if m := r.set.MaxConcurrency; m > 0 && m < workers {
-		workers = m
+	limit := len(tasks)
+	if m := r.set.MaxConcurrency; m > 0 && m < limit {
+		limit = m
 	}
 	keeper := r.keeper(tasks)
-	var next atomic.Int64
 	var wg sync.WaitGroup
+	var mu sync.Mutex // guards the following
+	next, working, starting := 0, 0, 0
 	var work func()
+	start := func() { // mu is held
+		if next < len(tasks) && starting == 0 && working < limit {
+			starting++
+			working++
+			wg.Go(work)
+		}
+	}
 	one := func(t *Task) {
 		returned := false
 		defer keeper.ended(t)
 		defer func() {
+			ending := false // the goroutine, not the task alone
 			if !returned {
-				if err := t.unreturned(recover()); t.err == nil { // else it has noted by itself how it ended
+				p := recover()
+				ending = p == nil
+				if err := t.unreturned(p); t.err == nil { // else it has noted by itself how it ended
 					t.err = t.nodeError(&t.scope, err)
 				}
 			}
@@ -102,8 +136,11 @@ func (r *Run) executeAll(tasks []*Task) (err error) {
 				t.first = ctx.Err() == nil
 				cancel(fmt.Errorf("cancelled because %q failed: %w", t.Name(), context.Canceled))
 			}
-			if !returned {
-				wg.Go(work) // for this goroutine, which may be ending
+			if ending {
+				mu.Lock()
+				working--
+				start()
+				mu.Unlock()
 			}
 		}()
 		if ctx.Err() != nil && !t.cached {
@@ -117,16 +154,24 @@ func (r *Run) executeAll(tasks []*Task) (err error) {
 		returned = true
 	}
 	work = func() {
-		for i := next.Add(1) - 1; i < int64(len(tasks)); i = next.Add(1) - 1 {
-			one(tasks[i])
+		mu.Lock()
+		starting--
+		for next < len(tasks) {
+			t := tasks[next]
+			next++
+			start()
+			mu.Unlock()
+			one(t)
+			mu.Lock()
 		}
+		working--
+		mu.Unlock()
 	}
-	for range workers {
-		wg.Go(work)
-	}
+	mu.Lock()
+	start()
+	mu.Unlock()
 	wg.Wait()
 	keeper.close()
-	return r.outcomeOf(tasks)
 }
 
 // errNotStarted marks tasks that a sibling's failure kept from starting.

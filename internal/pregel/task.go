@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"reflect"
@@ -31,21 +30,30 @@ type outcome struct {
 	writes  []write
 	targets []Target
 	handled bool // an error handler spoke, so the node's own edges do not fire
-	buf     [2]write
-	toBuf   [1]Target
+	space   *outcomeSpace
+}
+
+// outcomeSpace is memory for the writes and targets of most tasks. The tasks of
+// a step get theirs in one piece, and a run reuses that of its lone tasks.
+type outcomeSpace struct {
+	writes  [2]write
+	targets [1]Target
 }
 
 // to is the list of targets to append to.
 func (o *outcome) to() []Target {
-	if o.targets == nil {
-		return o.toBuf[:0]
+	if o.targets == nil && o.space != nil {
+		return o.space.targets[:0]
 	}
 	return o.targets
 }
 
 func (o *outcome) add(w write) {
 	if o.writes == nil {
-		o.writes = o.buf[:0]
+		if o.space == nil {
+			o.space = &outcomeSpace{}
+		}
+		o.writes = o.space.writes[:0]
 	}
 	o.writes = append(o.writes, w)
 }
@@ -59,9 +67,10 @@ type Task struct {
 	node   *node
 	step   int
 	head   checkpoint.ID // that the step began from
-	index  int           // of a PUSH task among its step's sends; -1 for PULL
-	packet *packet       // of a PUSH task
-	in     any           // of a PULL task: pointer to the shared view
+	index  int32         // of a PUSH task among its step's sends; -1 for PULL
+	nested atomic.Int32
+	packet *packet // of a PUSH task
+	in     any     // of a PULL task: pointer to the shared view
 	out    outcome
 	err    error
 	first  bool // it failed before anything was cancelled
@@ -70,14 +79,12 @@ type Task struct {
 	stored bool // the result is stored, ahead of the step's commit
 	// handling: what follows is said by the node's error handler.
 	handling bool
-	began    time.Time
+	began    int64 // when the first attempt did, in Unix nanoseconds; only of nodes with a retry policy
 
 	scope  scope // of the first attempt
-	nested atomic.Int32
 	caller *Task // the task that this one runs for, if a workflow or node called it
 	side   atomic.Pointer[aside]
-	idOnce sync.Once
-	id     string
+	id     atomic.Pointer[string] // made when it is first asked for
 }
 
 // aside is what only some tasks need: those that ask questions or call tasks.
@@ -117,12 +124,12 @@ func (t *Task) unask() {
 type scope struct {
 	context.Context
 	task    *Task
-	attempt int
-	closed  atomic.Bool   // timed out: what comes late is dropped
 	beat    chan struct{} // signs of life, for an idle timeout
-	span    *span         // for lifecycle events
-	asks    atomic.Int32  // questions asked without a key
-	calls   atomic.Int32  // tasks called
+	attempt int32
+	closed  atomic.Bool  // timed out: what comes late is dropped
+	span    *span        // for lifecycle events
+	asks    atomic.Int32 // questions asked without a key
+	calls   atomic.Int32 // tasks called
 }
 
 type scopeKey struct{}
@@ -154,18 +161,23 @@ func (t *Task) Name() string { return t.node.Name }
 
 // ID names the task. It is the same whenever the same checkpoint is run from.
 func (t *Task) ID() string {
-	t.idOnce.Do(func() {
-		h := sha256.New()
-		seed := t.run.seed()
-		kind := "pull"
-		if t.packet != nil {
-			kind = "push" + strconv.Itoa(t.index)
-		}
-		fmt.Fprintf(h, "%s|%s|%d|%s|%s", seed, t.run.ns, t.step, t.node.Name, kind)
-		sum := hex.EncodeToString(h.Sum(nil)[:16])
-		t.id = sum[:8] + "-" + sum[8:12] + "-" + sum[12:16] + "-" + sum[16:20] + "-" + sum[20:]
-	})
-	return t.id
+	if id := t.id.Load(); id != nil {
+		return *id
+	}
+	var space [256]byte
+	text := append(append(space[:0], t.run.seed()...), '|')
+	text = append(append(text, t.run.ns...), '|')
+	text = append(strconv.AppendInt(text, int64(t.step), 10), '|')
+	text = append(append(text, t.node.Name...), '|')
+	if t.packet != nil {
+		text = strconv.AppendInt(append(text, "push"...), int64(t.index), 10)
+	} else {
+		text = append(text, "pull"...)
+	}
+	sum := sha256.Sum256(text)
+	id := uuidText(sum[:16])
+	t.id.CompareAndSwap(nil, &id)
+	return *t.id.Load()
 }
 
 // namespace is where graphs run that this task starts.
@@ -210,7 +222,7 @@ func (t *Task) execute(ctx context.Context) {
 func (t *Task) perform(ctx context.Context) {
 	n := t.node
 	if len(n.Retry) > 0 {
-		t.began = time.Now() // a clock costs a tenth of a step
+		t.began = time.Now().UnixNano() // a clock costs a tenth of a step
 	}
 	t.enter(ctx)
 	sc := &t.scope
@@ -237,7 +249,7 @@ func (t *Task) perform(ctx context.Context) {
 	if err == nil {
 		err = t.attempt(sc)
 		for err != nil && ctx.Err() == nil && !t.final(err) {
-			wait, again, bad := n.retryAfter(err, sc.attempt)
+			wait, again, bad := n.retryAfter(err, int(sc.attempt))
 			if err = bad; !again || !sleep(ctx, wait) {
 				break
 			}
@@ -566,7 +578,7 @@ func (t *Task) handle(sc *scope, failure error) (err error) {
 
 // nodeError says where err happened.
 func (t *Task) nodeError(sc *scope, err error) *NodeError {
-	ne := &NodeError{Graph: t.run.plan.name, Node: t.node.Name, Path: t.run.ns, Step: t.step, Attempt: sc.attempt, Err: err}
+	ne := &NodeError{Graph: t.run.plan.name, Node: t.node.Name, Path: t.run.ns, Step: t.step, Attempt: int(sc.attempt), Err: err}
 	if e, ok := errors.AsType[*caught.Error](err); ok {
 		ne.Stack = e.Stack
 	}
