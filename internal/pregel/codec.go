@@ -237,7 +237,7 @@ func (r *Run) misfit(at checkpoint.ID, field string, want reflect.Type, data []b
 	if e := named(field, err); e != nil {
 		return fmt.Errorf("graph %q: thread %q: checkpoint %s: %w", r.plan.name, r.set.Thread, at, e)
 	}
-	e := &StoredValueError{Graph: r.plan.name, Thread: r.set.Thread, Namespace: r.ns, Checkpoint: at, Field: field,
+	e := &StoredValueError{Graph: r.plan.name, Thread: r.set.Thread, Namespace: r.ns(), Checkpoint: at, Field: field,
 		Stored: kindOf(data), Want: want.String(), Err: err}
 	if inner, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && inner.Field != "" {
 		e.Field, e.Stored, e.Want = field+"."+inner.Field, "a JSON "+inner.Value, inner.Type.String()

@@ -126,6 +126,9 @@ func (r *Run) foldAll(tasks []*Task, who **Task) error {
 			w := t.out.writes[i]
 			s := &r.slots[w.ch.id]
 			if s.ver != r.ver {
+				if r.undo == nil {
+					r.undo = make([]undoEntry, 0, len(t.out.writes))
+				}
 				r.undo = append(r.undo, undoEntry{ch: w.ch, was: *s})
 			}
 			if err := s.fold(w, r.ver, t.node.id, true); err != nil {
@@ -191,11 +194,14 @@ func (r *Run) remember(tasks []*Task) {
 		return
 	}
 	for _, t := range tasks {
+		if r.log == nil {
+			r.log = make([]write, 0, 2*len(t.out.writes)) // most graphs have several steps
+		}
 		for _, w := range t.out.writes {
-			if w.ch.accumulates() || !r.wrote[w.ch.id] {
+			if w.ch.accumulates() || !r.wrote.has(int(w.ch.id)) {
 				r.log = append(r.log, w)
 			}
-			r.wrote[w.ch.id] = true
+			r.wrote.set(int(w.ch.id))
 		}
 	}
 }

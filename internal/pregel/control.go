@@ -81,11 +81,30 @@ func (r *Run) arm(c *control, id int32) {
 		}
 		return
 	}
-	if r.marks[id] != r.ver {
+	switch {
+	case len(c.armed) < fewArmed:
+		if slices.Contains(c.armed, id) {
+			return
+		}
+	default: // a search in a long list would cost more than a table of all nodes
+		if r.marks == nil {
+			r.marks = make([]uint64, len(r.plan.nodes))
+		}
+		if len(c.armed) == fewArmed {
+			for _, a := range c.armed {
+				r.marks[a] = r.ver
+			}
+		}
+		if r.marks[id] == r.ver {
+			return
+		}
 		r.marks[id] = r.ver
-		c.armed = append(c.armed, id)
 	}
+	c.armed = append(c.armed, id)
 }
+
+// fewArmed is how many armed nodes are searched one by one.
+const fewArmed = 8
 
 // advance follows one finished task: its gotos and sends, its edges, its
 // joins, in that order.

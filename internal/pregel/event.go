@@ -128,7 +128,7 @@ func (r *Run) emit(mode Mode, ev Event) {
 		if s.queue == nil {
 			continue
 		}
-		if s.ns != r.ns && !s.subgraphs && mode&everywhere == 0 {
+		if s.ns != r.ns() && !s.subgraphs && mode&everywhere == 0 {
 			continue
 		}
 		if mode == ModeValues && s.keys != nil && len(ev.Pauses) == 0 && !r.touched(s.keys) {
@@ -161,7 +161,7 @@ func (s *Sink) filter(ev Event) Event {
 
 // event is an event of the graph itself.
 func (r *Run) event(data any) Event {
-	return Event{At: &Origin{NS: r.path, Graph: r.plan.name, Step: r.step}, Data: data, Time: time.Now()}
+	return Event{At: &Origin{NS: r.path(), Graph: r.plan.name, Step: r.step}, Data: data, Time: time.Now()}
 }
 
 // event is an event of a task.
@@ -170,7 +170,7 @@ func (t *Task) event(data any) Event {
 }
 
 func (t *Task) origin() *Origin {
-	o := &Origin{NS: t.run.path, Graph: t.run.plan.name, Step: t.step, Node: t.node.Name, Task: t.ID()}
+	o := &Origin{NS: t.run.path(), Graph: t.run.plan.name, Step: t.step, Node: t.node.Name, Task: t.ID()}
 	if t.handling {
 		o.Node = "__error_handler__" + t.node.Name
 	}

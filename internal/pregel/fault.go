@@ -175,7 +175,7 @@ func (r *Run) unreturned(p any) error {
 	}
 	if err == nil {
 		e := caught.New("", p)
-		err = &NodeError{Graph: r.plan.name, Path: r.ns, Step: r.step, Attempt: 1, Err: e, Stack: e.Stack}
+		err = &NodeError{Graph: r.plan.name, Path: r.ns(), Step: r.step, Attempt: 1, Err: e, Stack: e.Stack}
 	}
 	if p == nil && r.parent != nil {
 		r.parent.ends(err)
@@ -196,7 +196,7 @@ func (r *Run) located(err error) error {
 	if _, has := errors.AsType[*NodeError](err); has {
 		return err
 	}
-	return &NodeError{Graph: r.plan.name, Path: r.ns, Step: r.step, Attempt: 1, Err: err, Stack: e.Stack}
+	return &NodeError{Graph: r.plan.name, Path: r.ns(), Step: r.step, Attempt: 1, Err: err, Stack: e.Stack}
 }
 
 // toJSON is json.Marshal. A panic of one of the value's methods is an error.

@@ -34,10 +34,10 @@ func (r *Run) loadOrFork(in Input) error {
 	if !r.saving() {
 		return nil
 	}
-	if r.parent == nil && r.ns != r.set.NS {
+	if r.parent == nil && r.ns() != r.set.NS {
 		return r.travel(in)
 	}
-	key := checkpoint.Key{Thread: r.set.Thread, Namespace: r.ns}
+	key := checkpoint.Key{Thread: r.set.Thread, Namespace: r.ns()}
 	cp, err := r.get(key)
 	if cp == nil || err != nil {
 		return err
@@ -51,7 +51,7 @@ func (r *Run) loadOrFork(in Input) error {
 	case r.parent == nil:
 		return r.goOnFrom(cp)
 	case r.set.Keep == KeepThread && (r.otherInput || owner(cp) != r.parent.namespace()):
-		from, err := r.edited(cp, r.parent.run.child(r.ns))
+		from, err := r.edited(cp, r.parent.run.child(r.ns()))
 		if err != nil {
 			return err
 		}
@@ -77,8 +77,8 @@ func (r *Run) goOnFrom(cp *checkpoint.Checkpoint) error {
 	if name == "" || name == r.plan.name || slices.Contains(r.plan.spec.Was, name) {
 		return err // checkpoints of earlier versions have no name
 	}
-	if r.ns != "" {
-		return fmt.Errorf("graph %q: thread %q: the state at %q is of graph %q: a node must run the same graphs in the same order each time; if the graph was renamed, give its old name in Options.Was", r.plan.name, r.set.Thread, r.ns, name)
+	if r.ns() != "" {
+		return fmt.Errorf("graph %q: thread %q: the state at %q is of graph %q: a node must run the same graphs in the same order each time; if the graph was renamed, give its old name in Options.Was", r.plan.name, r.set.Thread, r.ns(), name)
 	}
 	return fmt.Errorf("graph %q: thread %q is of graph %q: use another thread; if the graph was renamed, give its old name in Options.Was", r.plan.name, r.set.Thread, name)
 }

@@ -46,40 +46,37 @@ func (r *Run) accept(in Input) error {
 			return nil
 		}
 	}
-	var o outcome
-	if err := r.readInput(in, &o); err != nil {
+	t := &Task{run: r, node: startNode, index: -1}
+	if r.modes == 0 {
+		t.out.space = &r.oneSpace[0]
+	}
+	if err := r.readInput(in, &t.out); err != nil {
 		return err
 	}
 	if !in.Continue {
-		if err := r.takeInput(&o); err != nil {
+		if err := r.takeInput(&t.out); err != nil {
 			return err
 		}
 		r.emitAbandoned()
 	}
-	r.emitCheckpoint([]string{Start})
+	if r.modes&ModeCheckpoints != 0 {
+		r.emitCheckpoint([]string{Start})
+	}
 	r.ctl.start, r.abandoned = nil, nil
-	t := &Task{run: r, node: startNode, step: r.step, index: -1}
+	t.step = r.step
 	t.enter(r.ctx)
-	t.out = o
 	t.out.targets = r.ctl.targets(r.plan, t.out.targets)
 	t.spanInput()
 	r.resumed = false // breakpoints before the first nodes are yet to come
-	return r.settle([]*Task{t})
+	r.one[0] = t
+	return r.settle(r.one[:])
 }
 
 // takeInput stores an input on top of the thread. A head that was kept in the
 // process may be out of date: then the thread is read and the input stored
 // on top of what it really holds.
 func (r *Run) takeInput(o *outcome) error {
-	store := func() error {
-		r.abandon()
-		r.last = append(r.last[:0], Start)
-		if err := r.lead(o); err != nil {
-			return err
-		}
-		return r.putInput(o)
-	}
-	err := store()
+	err := r.storeInput(o)
 	if r.recalled && errors.Is(err, checkpoint.ErrConflict) {
 		r.forget()
 		r.recalled = false
@@ -89,9 +86,20 @@ func (r *Run) takeInput(o *outcome) error {
 			return err
 		}
 		r.stop = r.step + limit
-		err = store()
+		err = r.storeInput(o)
 	}
 	return err
+}
+
+func (r *Run) storeInput(o *outcome) error {
+	r.abandon()
+	if r.saving() {
+		r.last = append(r.last[:0], Start)
+	}
+	if err := r.lead(o); err != nil {
+		return err
+	}
+	return r.putInput(o)
 }
 
 // lead notes where an input that is a command leads, beside what follows every

@@ -54,7 +54,7 @@ func Ask(ctx context.Context, question any, key string, schema json.RawMessage) 
 		place = "#" + strconv.Itoa(int(sc.asks.Add(1)-1))
 	}
 	sum := sha256.Sum256([]byte(t.namespace() + "|" + place))
-	p := Pause{ID: hex.EncodeToString(sum[:16]), Value: raw, Node: t.Name(), Namespace: r.path, Key: key, Schema: schema}
+	p := Pause{ID: hex.EncodeToString(sum[:16]), Value: raw, Node: t.Name(), Namespace: r.path(), Key: key, Schema: schema}
 	if a, ok := r.root().answers[p.ID]; ok {
 		if string(a.Question) != string(raw) {
 			if err := r.changedQuestion(t, a.Question, raw); err != nil {
@@ -288,7 +288,7 @@ func (r *Run) resume(in *Resume) ([]checkpoint.Write, error) {
 		return nil, fmt.Errorf("graph %q: thread %q: resume: %w", r.plan.name, r.set.Thread, err)
 	}
 	var err error
-	if r.open, err = r.plan.withoutStale(r.ctx, r.set, r.ns, r.open); err != nil {
+	if r.open, err = r.plan.withoutStale(r.ctx, r.set, r.ns(), r.open); err != nil {
 		return nil, err
 	}
 	given := in.ByID

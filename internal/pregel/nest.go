@@ -127,8 +127,12 @@ func (t *Task) runNested(sc *scope) (out any, failed error) {
 			}
 		}
 	}
-	r := &Run{plan: child, ctx: sc, set: &Settings{StepLimit: child.spec.StepLimit, Keep: t.node.Keep,
-		Before: child.spec.Before, After: child.spec.After}}
+	both := &struct { // one allocation for two
+		run Run
+		set Settings
+	}{Run{plan: child, ctx: sc}, Settings{StepLimit: child.spec.StepLimit, Keep: t.node.Keep, Before: child.spec.Before, After: child.spec.After}}
+	r := &both.run
+	r.set = &both.set
 	returned := false
 	defer func() {
 		if !returned { // the error names the node down there
@@ -182,14 +186,14 @@ func (r *Run) occupy() error {
 	root := r.root()
 	root.inputMu.Lock()
 	defer root.inputMu.Unlock()
-	use, used := root.lasting[r.ns]
+	use, used := root.lasting[r.ns()]
 	if used && use.task != r.parent && (use.active && !use.within.late() || siblings(use.task, r.parent)) {
-		return fmt.Errorf("graph %q: another task of this step runs it as %q, and it keeps its state per thread, which can go on only once at a time: run it in steps that follow each other, or leave out treadle.PerThread", r.plan.name, r.ns)
+		return fmt.Errorf("graph %q: another task of this step runs it as %q, and it keeps its state per thread, which can go on only once at a time: run it in steps that follow each other, or leave out treadle.PerThread", r.plan.name, r.ns())
 	}
 	if root.lasting == nil {
 		root.lasting = map[string]lastingUse{}
 	}
-	root.lasting[r.ns] = lastingUse{r.parent, r.within, true}
+	root.lasting[r.ns()] = lastingUse{r.parent, r.within, true}
 	return nil
 }
 
@@ -201,8 +205,8 @@ func (r *Run) vacate() {
 	root := r.root()
 	root.inputMu.Lock()
 	defer root.inputMu.Unlock()
-	if root.lasting[r.ns].task == r.parent {
-		root.lasting[r.ns] = lastingUse{task: r.parent, within: r.within}
+	if root.lasting[r.ns()].task == r.parent {
+		root.lasting[r.ns()] = lastingUse{task: r.parent, within: r.within}
 	}
 }
 
@@ -267,12 +271,12 @@ func (r *Run) noteInput(in Input) {
 	root := r.root()
 	root.inputMu.Lock()
 	defer root.inputMu.Unlock()
-	before, again := root.given[r.ns]
+	before, again := root.given[r.ns()]
 	r.otherInput = again && (!known || before != sum)
 	if root.given == nil {
 		root.given = map[string][32]byte{}
 	}
-	root.given[r.ns] = sum
+	root.given[r.ns()] = sum
 }
 
 // raise adds the writes of a task that did not become part of the child's state
@@ -327,11 +331,11 @@ func (r *Run) inherited(n *node) any {
 
 // handUp translates what r's tasks wrote.
 func (r *Run) handUp(m *nesting) []write {
-	var ws []write
+	ws := make([]write, 0, max(len(m.up), len(r.log)))
 	for _, p := range m.up {
 		s := &r.slots[p.child.id]
 		if !p.child.accumulates() || !p.parent.accumulates() {
-			if s.has && r.wrote[p.child.id] {
+			if s.has && r.wrote.has(int(p.child.id)) {
 				ws = append(ws, write{ch: p.parent, val: s.val})
 			}
 			continue

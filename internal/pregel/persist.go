@@ -14,7 +14,7 @@ import (
 func (r *Run) saving() bool { return r.set.Saver != nil && r.set.Thread != "" }
 
 func (r *Run) key() checkpoint.Key {
-	return checkpoint.Key{Thread: r.set.Thread, Namespace: r.ns, ID: r.head}
+	return checkpoint.Key{Thread: r.set.Thread, Namespace: r.ns(), ID: r.head}
 }
 
 // restoreFrom makes cp the state of the run.
@@ -99,7 +99,7 @@ func (r *Run) decodeLog(v checkpoint.Value) error {
 		if err != nil {
 			return err
 		}
-		r.wrote[c.id] = true
+		r.wrote.set(int(c.id))
 		r.log = append(r.log, got)
 	}
 	r.logged = len(r.log)
@@ -216,7 +216,7 @@ func (r *Run) put(source checkpoint.Source) error {
 	if source == checkpoint.Update && r.ctl.seed != "" {
 		p.Pending = r.pending // the same tasks, so what is known of them stays
 	}
-	p.Key = checkpoint.Key{Thread: r.set.Thread, Namespace: r.ns, ID: checkpoint.NewID(r.step, r.tip)}
+	p.Key = checkpoint.Key{Thread: r.set.Thread, Namespace: r.ns(), ID: checkpoint.NewID(r.step, r.tip)}
 	if err := r.savePut(r.set.Saver, p); err != nil {
 		return r.faulted(fmt.Errorf("graph %q: store thread %q: %w", r.plan.name, r.set.Thread, err))
 	}
@@ -236,7 +236,7 @@ func (r *Run) unstorable(by int32, err error) error {
 	if by >= 0 {
 		name = r.plan.nodes[by].Name
 	}
-	return &NodeError{Graph: r.plan.name, Node: name, Path: r.ns, Step: r.step, Attempt: 1, Err: err, Stack: e.Stack}
+	return &NodeError{Graph: r.plan.name, Node: name, Path: r.ns(), Step: r.step, Attempt: 1, Err: err, Stack: e.Stack}
 }
 
 func encodeMetadata(p *Plan, set *Settings) (json.RawMessage, error) {

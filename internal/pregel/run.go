@@ -72,8 +72,7 @@ type Run struct {
 	ctx    context.Context
 	parent *Task  // the task this run is nested in
 	within *scope // and the attempt of it
-	ns     string
-	path   []string // ns, split
+	place  place
 	sinks  *Sink
 	modes  Mode // what any sink wants
 
@@ -83,7 +82,7 @@ type Run struct {
 	ctl      control
 	step     int
 	stop     int
-	marks    []uint64        // per node: the version in which it was armed
+	marks    []uint64        // per node: the version in which it was armed; see arm
 	one      [1]*Task        // the tasks of a step with one
 	oneSpace [1]outcomeSpace // and what it writes, if nothing keeps that beyond the step
 	undo     []undoEntry
@@ -91,7 +90,8 @@ type Run struct {
 	// Nested graphs hand up what they wrote, so they remember it.
 	journal bool
 	log     []write
-	wrote   []bool
+	wrote   bits
+	space   runSpace
 	logged  int // how much of the log is stored
 	// Of the log of the checkpoint it goes on from:
 	logItems int // how long it is as stored
@@ -166,7 +166,6 @@ func (r *Run) begin(in Input) error {
 			return err
 		}
 		r.nestIn(sc)
-		set = r.set // which has the rest from the run around it
 	}
 	if r.sinks != nil {
 		r.modes = r.sinks.all
@@ -192,10 +191,7 @@ func (r *Run) begin(in Input) error {
 	if ctx.Err() != nil {
 		return cancelled(ctx, p.name, r.step)
 	}
-	r.slots = make([]slot, len(p.schema.channels))
-	r.views = make([]view, len(p.views))
-	r.marks = make([]uint64, len(p.nodes))
-	r.wrote = make([]bool, len(p.schema.channels))
+	r.allocate()
 	r.reset()
 	if r.lasts() {
 		if err := r.occupy(); err != nil {
@@ -219,12 +215,31 @@ func (r *Run) begin(in Input) error {
 	return r.accept(in)
 }
 
+// allocate makes what a run needs one of for each field and view. Small graphs
+// find room in the run itself.
+func (r *Run) allocate() {
+	r.slots = make([]slot, len(r.plan.schema.channels))
+	if r.views = r.space.views[:]; len(r.plan.views) > len(r.views) {
+		r.views = make([]view, len(r.plan.views))
+	}
+	if r.wrote = r.space.wrote[:]; len(r.slots) > 64 {
+		r.wrote = newBits(len(r.slots))
+	}
+}
+
+// runSpace is memory for the slices of a run of a small graph.
+type runSpace struct {
+	views [1]view
+	wrote [1]uint64
+	armed [2][4]int32
+}
+
 // reset is the state of a thread on which nothing has happened.
 func (r *Run) reset() {
 	for i, c := range r.plan.schema.channels {
 		r.slots[i] = c.reset()
 	}
-	r.ctl = control{}
+	r.ctl = control{armed: r.space.armed[0][:0], spare: r.space.armed[1][:0]}
 	if len(r.plan.joins) > 0 {
 		r.ctl.joins = make([]bits, len(r.plan.joins))
 		for i, j := range r.plan.joins {
@@ -237,17 +252,49 @@ func (r *Run) reset() {
 	r.children = nil
 }
 
-// nestIn makes r a part of the run that sc belongs to.
+// place is where a run's checkpoints and events belong: the namespace of a
+// nested run, or nothing. It is found out when it is first asked for, because
+// it has the ids of the tasks around it, which are hashes.
+type place struct {
+	once sync.Once
+	nth  int32 // how many runs the task around it has made before
+	ns   string
+	path []string // ns, split
+}
+
+func (r *Run) ns() string {
+	if r.parent != nil {
+		r.place.once.Do(r.locate)
+	}
+	return r.place.ns
+}
+
+// path is the namespace, split.
+func (r *Run) path() []string {
+	r.ns()
+	return r.place.path
+}
+
+func (r *Run) locate() {
+	p := &r.place
+	p.ns = r.parent.namespace()
+	if p.nth > 0 {
+		p.ns += fmt.Sprintf("|%d", p.nth)
+	}
+	if r.set.Keep == KeepThread {
+		p.ns = stablePath(p.ns)
+	}
+	p.path = strings.Split(p.ns, "|")
+}
+
+// nestIn makes r a part of the run that sc belongs to. The settings are the
+// run's own, and what they do not say is taken from the run around it.
 func (r *Run) nestIn(sc *scope) {
 	t := sc.task
 	up := t.run
 	r.parent, r.within = t, sc
-	r.ns = t.namespace()
-	defer func() { r.path = strings.Split(r.ns, "|") }()
-	if n := t.nested.Add(1) - 1; n > 0 {
-		r.ns += fmt.Sprintf("|%d", n)
-	}
-	set := *r.set
+	r.place.nth = t.nested.Add(1) - 1
+	set := r.set
 	if set.Context == nil {
 		set.Context = up.set.Context
 	}
@@ -261,11 +308,8 @@ func (r *Run) nestIn(sc *scope) {
 	set.Metadata = merged(up.set.Metadata, set.Metadata)
 	set.RunID = up.set.RunID
 	set.Saver, set.Thread, set.At = up.set.Saver, up.set.Thread, checkpoint.ID{}
-	switch set.Keep {
-	case KeepNothing:
+	if set.Keep == KeepNothing {
 		set.Saver = nil
-	case KeepThread:
-		r.ns = stablePath(r.ns)
 	}
 	set.Codecs = up.set.Codecs // whoever reads the thread has these
 	set.PutTimeout = up.set.PutTimeout
@@ -280,8 +324,12 @@ func (r *Run) nestIn(sc *scope) {
 	set.Logger = up.set.Logger
 	set.Drain = up.set.Drain
 	set.Fence = up.set.Fence
-	r.set = &set
-	r.sinks = r.sinks.under(up.sinks, r.ns)
+	if r.sinks != nil || up.sinks != nil {
+		r.sinks = r.sinks.under(up.sinks, r.ns())
+	}
+	if up.saving() {
+		r.ns() // the ids that it is made of belong to the step that is under way
+	}
 	sc.alive(false)
 }
 
@@ -336,7 +384,7 @@ func (r *Run) drive() error {
 	if err == nil && r.parent != nil {
 		r.parent.adopt(r.heads())
 		if r.owned() != "" && !r.head.IsZero() {
-			r.parent.adopt(map[string]checkpoint.ID{r.ns: r.head})
+			r.parent.adopt(map[string]checkpoint.ID{r.ns(): r.head})
 		}
 	}
 	return err

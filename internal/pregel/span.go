@@ -200,8 +200,8 @@ func (t *Task) metadata() map[string]any {
 	m["langgraph_triggers"] = triggers
 	m["langgraph_path"] = path
 	m["langgraph_checkpoint_ns"] = t.namespace()
-	if t.run.ns != "" {
-		m["checkpoint_ns"] = outermost(t.run.ns)
+	if t.run.ns() != "" {
+		m["checkpoint_ns"] = outermost(t.run.ns())
 	}
 	if t.run.set.Thread != "" {
 		m["thread_id"] = t.run.set.Thread

@@ -166,7 +166,7 @@ func (t *Task) ID() string {
 	}
 	var space [256]byte
 	text := append(append(space[:0], t.run.seed()...), '|')
-	text = append(append(text, t.run.ns...), '|')
+	text = append(append(text, t.run.ns()...), '|')
 	text = append(strconv.AppendInt(text, int64(t.step), 10), '|')
 	text = append(append(text, t.node.Name...), '|')
 	if t.packet != nil {
@@ -186,8 +186,8 @@ func (t *Task) namespace() string {
 	switch {
 	case t.caller != nil:
 		ns = t.caller.namespace() + "|" + ns
-	case t.run.ns != "":
-		ns = t.run.ns + "|" + ns
+	case t.run.ns() != "":
+		ns = t.run.ns() + "|" + ns
 	}
 	return ns
 }
@@ -578,7 +578,7 @@ func (t *Task) handle(sc *scope, failure error) (err error) {
 
 // nodeError says where err happened.
 func (t *Task) nodeError(sc *scope, err error) *NodeError {
-	ne := &NodeError{Graph: t.run.plan.name, Node: t.node.Name, Path: t.run.ns, Step: t.step, Attempt: int(sc.attempt), Err: err}
+	ne := &NodeError{Graph: t.run.plan.name, Node: t.node.Name, Path: t.run.ns(), Step: t.step, Attempt: int(sc.attempt), Err: err}
 	if e, ok := errors.AsType[*caught.Error](err); ok {
 		ne.Stack = e.Stack
 	}

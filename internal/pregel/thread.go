@@ -15,13 +15,13 @@ import (
 
 // idleRun is a run that only looks at a checkpoint.
 func (p *Plan) idleRun(ctx context.Context, set *Settings, cp *checkpoint.Checkpoint) (*Run, error) {
-	r := &Run{plan: p, set: set, ctx: ctx, slots: make([]slot, len(p.schema.channels)), views: make([]view, len(p.views)),
-		marks: make([]uint64, len(p.nodes)), wrote: make([]bool, len(p.schema.channels)), ns: set.NS}
+	r := &Run{plan: p, set: set, ctx: ctx, place: place{ns: set.NS}}
+	r.allocate()
 	r.reset()
 	if cp == nil {
 		return r, nil
 	}
-	r.ns = cp.Namespace
+	r.place.ns = cp.Namespace
 	return r, r.restoreFrom(cp)
 }
 
