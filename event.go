@@ -115,12 +115,21 @@ type Custom struct {
 	Value any
 }
 
-// Token is a piece of a message, or a whole one.
+// Token is a piece of a message, or a whole one. The pieces of a message share
+// their Origin, Tags and Metadata, because there may be thousands of them.
 type Token struct {
-	Origin
+	*Origin
 	Chunk    any
 	Tags     []string
 	Metadata map[string]any
+}
+
+// Where implements [Event].
+func (t Token) Where() Origin {
+	if t.Origin == nil {
+		return Origin{}
+	}
+	return *t.Origin
 }
 
 // TaskStarted is a node about to run.
@@ -216,18 +225,54 @@ func (r Record) String() string {
 	return string(raw)
 }
 
-// publish makes an engine's event the user's.
-func publish(ev *pregel.Event) Event {
+// publisher makes the engine's events of one stream the user's.
+type publisher struct {
+	// The origin of the last token and those of other messages.
+	at      *pregel.Origin
+	origin  *Origin
+	origins map[*pregel.Origin]*Origin
+}
+
+// maxOrigins bounds how many messages, that models write side by side, share
+// the origins of their tokens.
+const maxOrigins = 64
+
+func originOf(ev *pregel.Event) Origin {
 	o := ev.At
-	at := Origin{Mode: Mode(ev.Mode), Namespace: o.NS, Graph: o.Graph, Step: o.Step, Node: o.Node, TaskID: o.Task, Time: ev.Time}
-	if ev.Token != nil {
-		return Token{at, ev.Data, ev.Token.Tags, ev.Token.Metadata}
+	return Origin{Mode: Mode(ev.Mode), Namespace: o.NS, Graph: o.Graph, Step: o.Step, Node: o.Node, TaskID: o.Task, Time: o.Time}
+}
+
+// tokenOrigin is the origin of a token, the same for all of a message.
+func (p *publisher) tokenOrigin(ev *pregel.Event) *Origin {
+	if ev.At == p.at {
+		return p.origin
 	}
-	switch d := ev.Data.(type) {
-	case *pregel.Record:
-		if ev.Mode == pregel.ModeValues {
-			return Values{at, Record{d}, ev.Pauses}
+	o := p.origins[ev.At]
+	if o == nil {
+		if len(p.origins) >= maxOrigins {
+			clear(p.origins)
 		}
+		if p.origins == nil {
+			p.origins = map[*pregel.Origin]*Origin{}
+		}
+		at := originOf(ev)
+		o = &at
+		p.origins[ev.At] = o
+	}
+	p.at, p.origin = ev.At, o
+	return o
+}
+
+func (p *publisher) publish(ev *pregel.Event) Event {
+	if d, ok := ev.Data.(*pregel.Token); ok {
+		return Token{p.tokenOrigin(ev), ev.Value, d.Tags, d.Metadata}
+	}
+	at := originOf(ev)
+	switch d := ev.Data.(type) {
+	case pregel.Custom:
+		return Custom{at, ev.Value}
+	case *pregel.Values:
+		return Values{at, Record{d.Record}, d.Pauses}
 	case *pregel.Updated:
 		return Updated{at, Record{d.Record}, d.Cached}
 	case *pregel.TaskStart:
@@ -243,7 +288,7 @@ func publish(ev *pregel.Event) Event {
 	case *pregel.Span:
 		return Lifecycle{at, d.Event, d.Name, d.RunID, d.Parents, d.Tags, d.Metadata, public(d.Input), public(d.Chunk), public(d.Output), d.Err}
 	}
-	return Custom{at, ev.Data}
+	panic(fmt.Sprintf("treadle: publish does not know the event %T", ev.Data)) // a test publishes one of each kind
 }
 
 // public turns an engine's record into the user's.

@@ -251,10 +251,12 @@ func (g *core) stream(ctx context.Context, in pregel.Input, opts []StreamOption,
 			cancel(errLeft)
 			queue.Close()
 			<-done
+			queue.Release()
 		}()
+		var events publisher
 		for batch := queue.Take(); len(batch) > 0; batch = queue.Take() {
 			for i := range batch {
-				if !yield(publish(&batch[i]), nil) {
+				if !yield(events.publish(&batch[i]), nil) {
 					return
 				}
 			}

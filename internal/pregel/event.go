@@ -3,7 +3,6 @@ package pregel
 import (
 	"errors"
 	"slices"
-	"sync"
 	"time"
 )
 
@@ -27,30 +26,95 @@ const (
 	everywhere = ModeCustom | ModeTokens | ModeEvents | ModeWrites
 )
 
-// Event is one thing that happened.
+// Event is one thing that happened. It is small because streams of tokens make
+// many of them.
 type Event struct {
 	Mode  Mode
 	At    *Origin
-	Time  time.Time // zero for tokens: they are many, and a clock costs as much as they do
-	Data  any       // *Record, *Updated, *TaskStart, *TaskEnd, *Checkpoint, *Span, a chunk, or the value of a custom event
-	Token *Token    // what is known about a chunk
-
-	Pauses []Pause // of values: what an interrupted run waits for
+	Data  Data
+	Value any // of a Token or Custom: the chunk, or what the node emitted
 }
 
-// Origin says where events come from. Many events share one.
+// Data says what happened. It is one of the types below that have a Kind.
+type Data interface{ Kind() Kind }
+
+// Kind numbers the types of Data.
+type Kind uint8
+
+// The kinds of events.
+const (
+	KindValues Kind = iota
+	KindUpdated
+	KindCustom
+	KindToken
+	KindTaskStart
+	KindTaskEnd
+	KindInterrupted
+	KindAbandoned
+	KindCheckpoint
+	KindSpan
+	Kinds // how many there are
+)
+
+// Kind implements [Data].
+func (*Values) Kind() Kind { return KindValues }
+
+// Kind implements [Data].
+func (*Updated) Kind() Kind { return KindUpdated }
+
+// Kind implements [Data].
+func (Custom) Kind() Kind { return KindCustom }
+
+// Kind implements [Data].
+func (*Token) Kind() Kind { return KindToken }
+
+// Kind implements [Data].
+func (*TaskStart) Kind() Kind { return KindTaskStart }
+
+// Kind implements [Data].
+func (*TaskEnd) Kind() Kind { return KindTaskEnd }
+
+// Kind implements [Data].
+func (*Interrupted) Kind() Kind { return KindInterrupted }
+
+// Kind implements [Data].
+func (*Abandoned) Kind() Kind { return KindAbandoned }
+
+// Kind implements [Data].
+func (*Checkpoint) Kind() Kind { return KindCheckpoint }
+
+// Kind implements [Data].
+func (*Span) Kind() Kind { return KindSpan }
+
+// Origin says where events come from. The tokens of a message share one.
 type Origin struct {
 	NS    []string // of the graph, outermost first
 	Graph string
 	Step  int
-	Node  string // "" for events of the graph itself
-	Task  string // the task's id
+	Node  string    // "" for events of the graph itself
+	Task  string    // the task's id
+	Time  time.Time // zero for tokens: they are many, and a clock costs as much as they do
+}
+
+// Values is the state after a step.
+type Values struct {
+	Record *Record
+	Pauses []Pause // what an interrupted run waits for
 }
 
 // Updated is what a finished task wrote.
 type Updated struct {
 	Record *Record
 	Cached bool
+}
+
+// Custom is a value that a node emitted.
+type Custom struct{}
+
+// Token is a piece of a message, or a whole one. All pieces share it.
+type Token struct {
+	Tags     []string
+	Metadata map[string]any
 }
 
 // TaskStart is a task about to run.
@@ -66,12 +130,6 @@ type TaskEnd struct {
 	Record *Record
 	Err    error
 	Pauses []Pause // questions it has stopped with
-}
-
-// Token describes the message that chunks are pieces of.
-type Token struct {
-	Tags     []string
-	Metadata map[string]any
 }
 
 // Sink is where a stream's events go. Nested runs have the chain of all
@@ -131,42 +189,47 @@ func (r *Run) emit(mode Mode, ev Event) {
 		if s.ns != r.ns() && !s.subgraphs && mode&everywhere == 0 {
 			continue
 		}
-		if mode == ModeValues && s.keys != nil && len(ev.Pauses) == 0 && !r.touched(s.keys) {
+		if v, ok := ev.Data.(*Values); ok && s.keys != nil && len(v.Pauses) == 0 && !r.touched(s.keys) {
 			continue
 		}
 		if s.modes&mode != 0 {
-			ev.Mode = mode
-			s.queue.push(s.filter(ev))
+			s.push(mode, ev)
 		}
 		if s.modes&ModeDebug != 0 && mode&(ModeTasks|ModeCheckpoints) != 0 {
-			ev.Mode = ModeDebug
-			s.queue.push(s.filter(ev))
+			s.push(ModeDebug, ev)
 		}
 	}
 }
 
-// filter applies the stream's output keys.
-func (s *Sink) filter(ev Event) Event {
-	if s.keys == nil {
-		return ev
+// push applies the stream's output keys and puts the event into its queue.
+func (s *Sink) push(mode Mode, ev Event) {
+	ev.Mode = mode
+	if s.keys != nil {
+		ev.Data = s.filter(ev.Data)
 	}
-	switch d := ev.Data.(type) {
-	case *Record:
-		ev.Data = d.only(s.keys)
+	s.queue.push(&ev)
+}
+
+func (s *Sink) filter(data Data) Data {
+	switch d := data.(type) {
+	case *Values:
+		return &Values{Record: d.Record.only(s.keys), Pauses: d.Pauses}
 	case *Updated:
-		ev.Data = &Updated{Record: d.Record.only(s.keys), Cached: d.Cached}
+		return &Updated{Record: d.Record.only(s.keys), Cached: d.Cached}
 	}
-	return ev
+	return data
 }
 
 // event is an event of the graph itself.
-func (r *Run) event(data any) Event {
-	return Event{At: &Origin{NS: r.path(), Graph: r.plan.name, Step: r.step}, Data: data, Time: time.Now()}
+func (r *Run) event(data Data) Event {
+	return Event{At: &Origin{NS: r.path(), Graph: r.plan.name, Step: r.step, Time: time.Now()}, Data: data}
 }
 
 // event is an event of a task.
-func (t *Task) event(data any) Event {
-	return Event{At: t.origin(), Data: data, Time: time.Now()}
+func (t *Task) event(data Data) Event {
+	at := t.origin()
+	at.Time = time.Now()
+	return Event{At: at, Data: data}
 }
 
 func (t *Task) origin() *Origin {
@@ -182,7 +245,7 @@ func (r *Run) emitValues() {
 	if len(chans) < len(r.plan.schema.channels) && !slices.ContainsFunc(chans, func(c *channel) bool { return r.touched([]string{c.wire}) }) {
 		return
 	}
-	r.emit(ModeValues, r.event(r.plan.schema.record(r.slots, chans)))
+	r.emit(ModeValues, r.event(&Values{Record: r.plan.schema.record(r.slots, chans)}))
 }
 
 // shown are the fields in events of values: of a nested graph those of its
@@ -329,65 +392,4 @@ func (r *Run) emitPaused(tasks []*Task) {
 			r.emit(ModeTasks, t.event(&TaskEnd{Record: &Record{schema: r.plan.schema}, Pauses: t.paused()}))
 		}
 	}
-}
-
-// Queue carries events from the run to the reader of a stream. Writers wait
-// while it is full; the reader takes everything there is at once.
-type Queue struct {
-	mu      sync.Mutex
-	filled  sync.Cond
-	drained sync.Cond
-	events  []Event
-	spare   []Event
-	closed  bool
-}
-
-// queueLimit bounds how far a run may be ahead of its reader.
-const queueLimit = 1024
-
-// NewQueue returns an empty Queue.
-func NewQueue() *Queue {
-	q := &Queue{}
-	q.filled.L, q.drained.L = &q.mu, &q.mu
-	return q
-}
-
-func (q *Queue) push(ev Event) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for len(q.events) >= queueLimit && !q.closed {
-		q.drained.Wait()
-	}
-	if q.closed {
-		return
-	}
-	q.events = append(q.events, ev)
-	if len(q.events) == 1 {
-		q.filled.Signal()
-	}
-}
-
-// Take waits for events and returns them all, or none once the queue is closed
-// and empty. The slice is valid until the next call.
-func (q *Queue) Take() []Event {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for len(q.events) == 0 && !q.closed {
-		q.filled.Wait()
-	}
-	clear(q.spare)
-	batch := q.events
-	q.events, q.spare = q.spare[:0], batch
-	q.drained.Broadcast()
-	return batch
-}
-
-// Close ends the stream: what is in the queue can still be taken, later events
-// are dropped.
-func (q *Queue) Close() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.closed = true
-	q.filled.Broadcast()
-	q.drained.Broadcast()
 }

@@ -51,7 +51,8 @@ func Emit(ctx context.Context, v any) {
 	sc.alive(false)
 	t := sc.task
 	if t.run.modes&ModeCustom != 0 {
-		ev := t.event(v)
+		ev := t.event(Custom{})
+		ev.Value = v
 		by := t
 		for by.caller != nil && slices.Contains(by.node.Tags, TagHidden) {
 			by = by.caller // it shows as a part of that

@@ -130,8 +130,7 @@ func (r *Run) interrupted(tasks []*Task) error {
 	}
 	if r.parent != nil {
 		if r.modes&ModeValues != 0 && len(e.Pauses) > 0 {
-			ev := r.event(r.plan.schema.record(r.slots, r.shown()))
-			ev.Pauses = e.Pauses
+			ev := r.event(&Values{Record: r.plan.schema.record(r.slots, r.shown()), Pauses: e.Pauses})
 			r.emit(ModeValues, ev)
 		}
 		r.parent.pause(2*r.within.calls.Load(), e.Pauses...)
@@ -169,8 +168,7 @@ func (r *Run) showFinished(tasks []*Task, pauses []Pause) {
 		r.rollback()
 	}
 	if r.modes&ModeValues != 0 {
-		ev := r.event(r.plan.schema.record(r.slots, r.plan.schema.channels))
-		ev.Pauses = pauses
+		ev := r.event(&Values{Record: r.plan.schema.record(r.slots, r.plan.schema.channels), Pauses: pauses})
 		r.emit(ModeValues, ev)
 	}
 }

@@ -295,7 +295,7 @@ func (w *watch) token(v any) {
 	if m, ok := v.(observe.Message); ok {
 		t.run.root().seen(m.MessageID())
 	}
-	t.run.emit(ModeTokens, Event{At: w.at, Data: v, Token: &w.info})
+	t.run.emit(ModeTokens, Event{At: w.at, Data: &w.info, Value: v})
 }
 
 // End implements [observe.Span]. A model that did not stream is one chunk.
@@ -355,7 +355,7 @@ func (r *Run) seeOutput(t *Task) {
 	root := r.root()
 	show := func(m observe.Message) {
 		if !root.seen(m.MessageID()) {
-			r.emit(ModeTokens, Event{At: t.origin(), Data: m, Token: &Token{Tags: slices.Concat(r.set.Tags, t.node.Tags), Metadata: t.metadata()}})
+			r.emit(ModeTokens, Event{At: t.origin(), Value: m, Data: &Token{Tags: slices.Concat(r.set.Tags, t.node.Tags), Metadata: t.metadata()}})
 		}
 	}
 	for i, w := range t.out.writes {

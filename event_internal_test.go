@@ -1,0 +1,82 @@
+package treadle
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/treadle-go/treadle/internal/pregel"
+)
+
+// TestEveryKindOfEventIsPublished holds the engine's closed set of events
+// against publish: a kind without a case there would panic here.
+func TestEveryKindOfEventIsPublished(t *testing.T) {
+	rec := &pregel.Record{}
+	samples := map[pregel.Kind]struct {
+		data pregel.Data
+		want Event
+	}{
+		pregel.KindValues:      {&pregel.Values{Record: rec}, Values{}},
+		pregel.KindUpdated:     {&pregel.Updated{Record: rec}, Updated{}},
+		pregel.KindCustom:      {pregel.Custom{}, Custom{}},
+		pregel.KindToken:       {&pregel.Token{}, Token{}},
+		pregel.KindTaskStart:   {&pregel.TaskStart{}, TaskStarted{}},
+		pregel.KindTaskEnd:     {&pregel.TaskEnd{Record: rec}, TaskFinished{}},
+		pregel.KindInterrupted: {&pregel.Interrupted{}, Interrupted{}},
+		pregel.KindAbandoned:   {&pregel.Abandoned{}, Abandoned{}},
+		pregel.KindCheckpoint:  {&pregel.Checkpoint{Values: rec}, Checkpointed{}},
+		pregel.KindSpan:        {&pregel.Span{}, Lifecycle{}},
+	}
+	for kind := range pregel.Kinds {
+		sample, ok := samples[kind]
+		if !ok {
+			t.Errorf("no sample of event kind %d", kind)
+			continue
+		}
+		if got := sample.data.Kind(); got != kind {
+			t.Errorf("%T has kind %d, want %d", sample.data, got, kind)
+		}
+		var p publisher
+		got := p.publish(&pregel.Event{Mode: pregel.ModeDebug, At: &pregel.Origin{Node: "n"}, Data: sample.data})
+		if reflect.TypeOf(got) != reflect.TypeOf(sample.want) {
+			t.Errorf("%T is published as %T, want %T", sample.data, got, sample.want)
+		}
+		if at := got.Where(); at.Node != "n" || at.Mode != ModeDebug {
+			t.Errorf("%T is published with origin %+v", sample.data, at)
+		}
+	}
+}
+
+func TestUnknownEventDataIsNotPublishedAsCustom(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("publish took an unknown event")
+		}
+	}()
+	var p publisher
+	p.publish(&pregel.Event{At: &pregel.Origin{}, Data: unknownData{}})
+}
+
+type unknownData struct{}
+
+func (unknownData) Kind() pregel.Kind { return pregel.Kinds }
+
+func TestTokensOfAMessageShareTheirOrigin(t *testing.T) {
+	var p publisher
+	token := func(at *pregel.Origin) *Origin {
+		return p.publish(&pregel.Event{Mode: pregel.ModeTokens, At: at, Data: &pregel.Token{}}).(Token).Origin
+	}
+	a, b := &pregel.Origin{Node: "a"}, &pregel.Origin{Node: "b"}
+	first, other := token(a), token(b)
+	if token(a) != first || token(b) != other {
+		t.Error("two models that write side by side: tokens of one message have different origins")
+	}
+	for range 3 * maxOrigins {
+		token(&pregel.Origin{})
+	}
+	if n := len(p.origins); n > maxOrigins {
+		t.Errorf("%d origins are kept, want at most %d", n, maxOrigins)
+	}
+	if got := token(a); got.Node != "a" {
+		t.Errorf("origin of a token: %+v", got)
+	}
+}

@@ -1,0 +1,92 @@
+package pregel
+
+import "sync"
+
+// Queue carries events from the run to the reader of a stream. Writers wait
+// while it is full; the reader takes everything there is at once.
+type Queue struct {
+	mu      sync.Mutex
+	filled  sync.Cond
+	drained sync.Cond
+	events  []Event
+	spare   []Event
+	closed  bool
+}
+
+// queueLimit bounds how far a run may be ahead of its reader.
+const queueLimit = 1024
+
+// queueSpaces are the slices of queues that nobody uses any more, as *[]Event.
+var queueSpaces sync.Pool
+
+// NewQueue returns an empty Queue.
+func NewQueue() *Queue {
+	q := &Queue{}
+	q.filled.L, q.drained.L = &q.mu, &q.mu
+	for _, events := range []*[]Event{&q.events, &q.spare} {
+		if space, ok := queueSpaces.Get().(*[]Event); ok {
+			*events = *space
+		}
+	}
+	return q
+}
+
+func (q *Queue) push(ev *Event) {
+	q.mu.Lock()
+	for len(q.events) >= queueLimit && !q.closed {
+		q.drained.Wait()
+	}
+	if q.closed {
+		q.mu.Unlock()
+		return
+	}
+	q.events = append(q.events, *ev)
+	first := len(q.events) == 1
+	q.mu.Unlock()
+	if first {
+		q.filled.Signal()
+	}
+}
+
+// Take waits for events and returns them all, or none once the queue is closed
+// and empty. The slice is valid until the next call.
+func (q *Queue) Take() []Event {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for len(q.events) == 0 && !q.closed {
+		q.filled.Wait()
+	}
+	clear(q.spare)
+	full := len(q.events) >= queueLimit
+	batch := q.events
+	q.events, q.spare = q.spare[:0], batch
+	if full {
+		q.drained.Broadcast()
+	}
+	return batch
+}
+
+// Close ends the stream: what is in the queue can still be taken, later events
+// are dropped.
+func (q *Queue) Close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	q.filled.Broadcast()
+	q.drained.Broadcast()
+}
+
+// Release closes the queue for its reader, who takes nothing any more.
+func (q *Queue) Release() {
+	q.Close()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, events := range []*[]Event{&q.events, &q.spare} {
+		if space := *events; cap(space) > 0 {
+			*events = nil
+			clear(space[:cap(space)])
+			space = space[:0]
+			queueSpaces.Put(&space)
+		}
+	}
+}
