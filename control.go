@@ -57,7 +57,7 @@ func Send(node string, input any) Goto {
 func (g Goto) Timeout(d time.Duration) Goto {
 	out := make(Goto, len(g))
 	for i, t := range g {
-		t.t.Timeout = pregel.Timeout{Run: orBad(d)}
+		t.t.Timeout = orBad(d)
 		out[i] = t
 	}
 	return out
@@ -146,7 +146,7 @@ func (t Target) MarshalJSON() ([]byte, error) {
 		return json.Marshal(t.t.Node)
 	}
 	send := map[string]any{"node": t.t.Node, "input": t.t.Input}
-	if d := t.t.Timeout.Run; d != 0 {
+	if d := t.t.Timeout; d != 0 {
 		send["timeout"] = d.Seconds()
 	}
 	return json.Marshal(send)

@@ -289,7 +289,7 @@ func gotoJSON(raw json.RawMessage) ([]pregel.Target, error) {
 			if err != nil {
 				return nil, fmt.Errorf("goto %s: timeout: %w", item, err)
 			}
-			to.Timeout.Run = orBad(d)
+			to.Timeout = orBad(d)
 		}
 		out = append(out, to)
 	}

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"reflect"
 	"strconv"
+	"sync"
 
 	"github.com/treadle-go/treadle/checkpoint"
 )
@@ -147,11 +148,21 @@ func uuidText(b []byte) string {
 	return string(text[:])
 }
 
+// callResults are recorded results by the ids of their tasks.
+type callResults struct {
+	mu sync.Mutex
+	of map[string][]byte
+}
+
 // recorded is a result that is known for a call.
 func (r *Run) recorded(id string) ([]byte, bool) {
-	r.callMu.Lock()
-	defer r.callMu.Unlock()
-	raw, ok := r.recordedCalls[id]
+	known := r.calls.Load()
+	if known == nil {
+		return nil, false
+	}
+	known.mu.Lock()
+	defer known.mu.Unlock()
+	raw, ok := known.of[id]
 	return raw, ok
 }
 
@@ -164,12 +175,11 @@ func (r *Run) record(id string, raw []byte) error {
 		}
 		r.grewByWrites(w)
 	}
-	r.callMu.Lock()
-	defer r.callMu.Unlock()
-	if r.recordedCalls == nil {
-		r.recordedCalls = map[string][]byte{}
-	}
-	r.recordedCalls[id] = raw
+	r.calls.CompareAndSwap(nil, &callResults{of: map[string][]byte{}})
+	known := r.calls.Load()
+	known.mu.Lock()
+	defer known.mu.Unlock()
+	known.of[id] = raw
 	return nil
 }
 
@@ -294,16 +304,16 @@ func (t *Task) shownResult(raw json.RawMessage, cached bool) {
 
 // restoreCalls takes over the recorded results of a loaded checkpoint.
 func (r *Run) restoreCalls() {
-	r.callMu.Lock()
-	defer r.callMu.Unlock()
-	r.recordedCalls = maps.Clone(r.saved)
+	if len(r.saved) > 0 {
+		r.calls.Store(&callResults{of: maps.Clone(r.saved)})
+	}
 }
 
 // forgetCalls drops recorded results when their step is over.
 func (r *Run) forgetCalls() {
-	r.callMu.Lock()
-	defer r.callMu.Unlock()
-	r.recordedCalls = nil
+	if r.calls.Load() != nil {
+		r.calls.Store(nil)
+	}
 }
 
 // PreviousOf is what the last run of a workflow on the thread saved.

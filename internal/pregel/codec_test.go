@@ -133,7 +133,7 @@ func TestControlRoundTrip(t *testing.T) {
 		"a complete join":              {control{joins: []bits{some(0, 0, 1), some(1)}, waiting: []int32{id("late")}}, nil},
 		"sends": {control{sends: []packet{
 			{node: id("int"), input: 7},
-			{node: id("int"), input: -1, timeout: Timeout{Run: time.Second, Idle: time.Minute, HeartbeatOnly: true}},
+			{node: id("int"), input: -1, timeout: time.Second},
 			{node: id("struct"), input: codecSent{N: 1, Label: &text}},
 			{node: id("pointer"), input: (*codecSent)(nil)},
 			{node: id("a"), input: codecState{Text: "own", Log: codecList{"x"}, Tally: codecTally{"a": 2}, Any: []any{1.5, nil}, Raw: json.RawMessage("{}")}},
@@ -145,7 +145,7 @@ func TestControlRoundTrip(t *testing.T) {
 			if test.ctl.joins == nil {
 				test.ctl.joins = r.ctl.joins
 			}
-			r.ctl, r.last = test.ctl, test.last
+			*r.ctl, r.last = test.ctl, test.last
 			raw, err := r.encodeControl()
 			if err != nil {
 				t.Fatal(err)
@@ -154,7 +154,7 @@ func TestControlRoundTrip(t *testing.T) {
 				t.Fatalf("%s: %v", raw, err)
 			}
 			slices.Sort(r.ctl.armed)
-			if d := cmp.Diff(r.ctl, back.ctl, unexported, sameChannels); d != "" {
+			if d := cmp.Diff(*r.ctl, *back.ctl, unexported, sameChannels); d != "" {
 				t.Errorf("%s (-before +after):\n%s", raw, d)
 			}
 			if !slices.Equal(back.last, test.last) {
@@ -230,7 +230,7 @@ func TestResultRoundTrip(t *testing.T) {
 			{ch: ch["Log"], val: codecList{"new"}, over: true}, {ch: ch["Tally"], val: codecTally{"a": 1}, over: true},
 		}},
 		"gotos": {targets: []Target{{Node: "a"}, {Node: End}, {Node: "nowhere"},
-			{Node: "int", Input: 5, IsSend: true, Timeout: Timeout{Run: time.Hour}},
+			{Node: "int", Input: 5, IsSend: true, Timeout: time.Hour},
 			{Node: "struct", Input: codecSent{N: 2}, IsSend: true},
 			{Node: "map", Input: codecUpdate{"Tally": codecTally{"x": 1}, "n": 1.0}, IsSend: true},
 		}},

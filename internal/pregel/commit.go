@@ -35,17 +35,18 @@ func (r *Run) settle(tasks []*Task) error {
 			}
 		}
 	}
-	next := control{joins: r.ctl.joins, waiting: r.ctl.waiting, armed: r.ctl.spare[:0], spare: r.ctl.armed}
+	next := r.nextCtl
+	*next = control{joins: r.ctl.joins, waiting: r.ctl.waiting, armed: r.ctl.spare[:0], spare: r.ctl.armed}
 	for _, ran := range [...][]*Task{r.ended, tasks} {
 		for _, t := range ran {
-			if err := r.advance(&next, t, t.after()); err != nil {
+			if err := r.advance(next, t, t.after()); err != nil {
 				r.rollback()
 				return r.withdraw(tasks, err)
 			}
 		}
 	}
-	r.release(&next)
-	r.ctl = next
+	r.release(next)
+	r.ctl, r.nextCtl = next, r.ctl
 	r.forgetCalls()
 	r.remember(tasks)
 	if r.saving() {
@@ -113,6 +114,7 @@ func (r *Run) commit(tasks []*Task) (err error) {
 		}
 	}()
 	err = r.foldAll(tasks, &at)
+	r.recent, r.recentVer = r.undo, r.ver
 	returned = true
 	return err
 }
@@ -184,7 +186,7 @@ func (r *Run) rollback() {
 		r.slots[u.ch.id] = u.was
 	}
 	r.ver--
-	r.undo = r.undo[:0]
+	r.undo, r.recentVer = r.undo[:0], 0
 	clear(r.views) // they may show what was undone
 }
 

@@ -49,6 +49,9 @@ func Compile(spec *Spec) (*Plan, error) {
 	if len(p.schema.errs) > 0 {
 		return nil, errors.Join(p.schema.errs...)
 	}
+	for _, v := range p.views {
+		v.index(len(p.schema.channels))
+	}
 	return p, nil
 }
 

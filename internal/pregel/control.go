@@ -151,7 +151,7 @@ func (r *Run) follow(c *control, t *Task, to *Target) error {
 		return fail("the start cannot be a target")
 	case n == nil:
 		return fail("there is no such node" + r.plan.suggest())
-	case to.IsSend && to.Timeout.Run < 0:
+	case to.IsSend && to.Timeout < 0:
 		return fail("the timeout of a Send must be positive")
 	case to.IsSend:
 		in, err := r.checkSend(n, to.Input)

@@ -116,7 +116,7 @@ func (r *Run) lead(o *outcome) error {
 		clear(r.marks)
 	}()
 	for i := range o.targets {
-		if err := r.follow(&r.ctl, t, &o.targets[i]); err != nil {
+		if err := r.follow(r.ctl, t, &o.targets[i]); err != nil {
 			return err
 		}
 	}

@@ -256,7 +256,7 @@ func (r *Run) amend(in Input) error {
 	}
 	r.forked = false
 	for i := range t.out.targets {
-		if err := r.follow(&r.ctl, t, &t.out.targets[i]); err != nil {
+		if err := r.follow(r.ctl, t, &t.out.targets[i]); err != nil {
 			r.rollback()
 			return err
 		}

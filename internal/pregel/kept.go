@@ -78,8 +78,8 @@ func (t *Task) encodeResult(forget bool) ([]byte, error) {
 				return nil, err
 			}
 			g.Input, g.Coded = enclose(data)
-			if !to.Timeout.isZero() {
-				g.Timeout = &to.Timeout
+			if to.Timeout != 0 {
+				g.Timeout = &Timeout{Run: to.Timeout}
 			}
 		}
 		out.Goto = append(out.Goto, g)
@@ -133,7 +133,7 @@ func (t *Task) readResult(raw []byte) (whole bool, err error) {
 			}
 			to.Input = val
 			if g.Timeout != nil {
-				to.Timeout = *g.Timeout
+				to.Timeout = g.Timeout.Run
 			}
 		}
 		t.out.targets = append(t.out.targets, to)

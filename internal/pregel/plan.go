@@ -84,6 +84,8 @@ type viewPlan struct {
 	typ    reflect.Type
 	kind   viewKind
 	fields []viewField
+
+	fieldOf []int32 // of a wide view, per channel: which of the fields shows it; -1: none
 }
 
 type viewKind uint8

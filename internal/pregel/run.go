@@ -76,16 +76,19 @@ type Run struct {
 	sinks  *Sink
 	modes  Mode // what any sink wants
 
-	slots    []slot
-	ver      uint64
-	views    []view
-	ctl      control
-	step     int
-	stop     int
-	marks    []uint64        // per node: the version in which it was armed; see arm
-	one      [1]*Task        // the tasks of a step with one
-	oneSpace [1]outcomeSpace // and what it writes, if nothing keeps that beyond the step
-	undo     []undoEntry
+	slots     []slot
+	ver       uint64
+	views     []view
+	ctl       *control
+	nextCtl   *control // memory for the one after it
+	step      int
+	stop      int
+	marks     []uint64        // per node: the version in which it was armed; see arm
+	one       [1]*Task        // the tasks of a step with one
+	oneSpace  [1]outcomeSpace // and what it writes, if nothing keeps that beyond the step
+	undo      []undoEntry
+	recent    []undoEntry // what the commit of version recentVer changed
+	recentVer uint64
 
 	// Nested graphs hand up what they wrote, so they remember it.
 	journal bool
@@ -114,8 +117,7 @@ type Run struct {
 	seedOnce sync.Once
 	seedID   string
 
-	callMu        sync.Mutex
-	recordedCalls map[string][]byte // results of tasks that nodes of this step called, by id
+	calls atomic.Pointer[callResults] // of tasks that nodes of this step called
 
 	flightMu sync.Mutex
 	flights  map[flightKey]*flight // of the outermost run: cached tasks at work
@@ -232,6 +234,7 @@ type runSpace struct {
 	views [1]view
 	wrote [1]uint64
 	armed [2][4]int32
+	ctl   [2]control
 }
 
 // reset is the state of a thread on which nothing has happened.
@@ -239,7 +242,8 @@ func (r *Run) reset() {
 	for i, c := range r.plan.schema.channels {
 		r.slots[i] = c.reset()
 	}
-	r.ctl = control{armed: r.space.armed[0][:0], spare: r.space.armed[1][:0]}
+	r.ctl, r.nextCtl = &r.space.ctl[0], &r.space.ctl[1]
+	*r.ctl = control{armed: r.space.armed[0][:0], spare: r.space.armed[1][:0]}
 	if len(r.plan.joins) > 0 {
 		r.ctl.joins = make([]bits, len(r.plan.joins))
 		for i, j := range r.plan.joins {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/treadle-go/treadle/reduce"
 )
@@ -99,7 +100,7 @@ type Target struct {
 	Node    string
 	Input   any
 	IsSend  bool
-	Timeout Timeout
+	Timeout time.Duration
 }
 
 // Command is an update and a goto in one.

@@ -50,7 +50,17 @@ func (r *Run) prepare() ([]*Task, error) {
 
 // sync brings a view up to date.
 func (r *Run) sync(i int) any {
-	return r.plan.views[i].sync(&r.views[i], r.slots, r.ver, r.plan.schema.words, r.plan.public)
+	p, v := r.plan.views[i], &r.views[i]
+	if v.init && r.recentVer == r.ver && v.gen == r.ver-1 && p.fieldOf != nil {
+		for k := range r.recent {
+			if c := r.recent[k].ch; p.fieldOf[c.id] >= 0 {
+				set(p.fields[p.fieldOf[c.id]].in(v.elem), &r.slots[c.id])
+			}
+		}
+		v.gen = r.ver
+		return v.ptr
+	}
+	return p.sync(v, r.slots, r.ver, r.plan.schema.words, r.plan.public)
 }
 
 // executeAll runs the tasks of a step: a single one on this goroutine, several

@@ -40,7 +40,7 @@ type sendJSON struct {
 // encodeControl writes r.ctl. The usual case, nodes and nothing else, takes a
 // short way.
 func (r *Run) encodeControl() ([]byte, error) {
-	c, p := &r.ctl, r.plan
+	c, p := r.ctl, r.plan
 	name := func(id int32) string { return p.nodes[id].Name }
 	plain := len(c.sends) == 0 && len(c.waiting) == 0 && c.start == nil && c.seed == "" && r.owned() == "" && len(r.heads()) == 0 && !slices.ContainsFunc(c.joins, bits.any)
 	if plain {
@@ -125,8 +125,8 @@ func (r *Run) encodeSend(s *packet) (sendJSON, error) {
 	}
 	out := sendJSON{Node: n.Name}
 	out.Input, out.Coded = enclose(data)
-	if !s.timeout.isZero() {
-		out.Timeout = &s.timeout
+	if s.timeout != 0 {
+		out.Timeout = &Timeout{Run: s.timeout}
 	}
 	return out, nil
 }
@@ -139,7 +139,7 @@ func (r *Run) decodeSend(n *node, s sendJSON) (packet, error) {
 	}
 	out := packet{node: n.id, input: in}
 	if s.Timeout != nil {
-		out.timeout = *s.Timeout
+		out.timeout = s.Timeout.Run
 	}
 	return out, nil
 }

@@ -22,7 +22,7 @@ import (
 type packet struct {
 	node    int32
 	input   any
-	timeout Timeout
+	timeout time.Duration // of an attempt; 0: the node's
 }
 
 // outcome is what a task has to say: what it writes and where control goes.
@@ -335,8 +335,8 @@ func (t *Task) obey(cmd *parentCommand) error {
 }
 
 func (t *Task) timeout() Timeout {
-	if t.packet != nil && !t.packet.timeout.isZero() {
-		return t.packet.timeout
+	if t.packet != nil && t.packet.timeout != 0 {
+		return Timeout{Run: t.packet.timeout}
 	}
 	return t.node.Timeout
 }

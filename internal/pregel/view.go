@@ -41,6 +41,24 @@ func (p *viewPlan) sync(v *view, slots []slot, now uint64, words *Vocabulary, pu
 	return v.ptr
 }
 
+// wideView is from how many fields on a view finds the changed ones by their
+// channels instead of looking at all.
+const wideView = 8
+
+// index notes which field shows a channel, if the view is wide.
+func (p *viewPlan) index(channels int) {
+	if len(p.fields) < wideView {
+		return
+	}
+	p.fieldOf = make([]int32, channels)
+	for i := range p.fieldOf {
+		p.fieldOf[i] = -1
+	}
+	for i, f := range p.fields {
+		p.fieldOf[f.ch.id] = int32(i)
+	}
+}
+
 // in is the field's place inside a struct; the whole of it for a root view.
 func (f *viewField) in(elem reflect.Value) reflect.Value {
 	switch len(f.index) {
