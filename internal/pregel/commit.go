@@ -190,24 +190,6 @@ func (r *Run) rollback() {
 	clear(r.views) // they may show what was undone
 }
 
-// remember notes what a nested graph's nodes wrote.
-func (r *Run) remember(tasks []*Task) {
-	if !r.journal || len(tasks) == 0 || tasks[0].node == startNode {
-		return
-	}
-	for _, t := range tasks {
-		if r.log == nil {
-			r.log = make([]write, 0, 2*len(t.out.writes)) // most graphs have several steps
-		}
-		for _, w := range t.out.writes {
-			if w.ch.accumulates() || !r.wrote.has(int(w.ch.id)) {
-				r.log = append(r.log, w)
-			}
-			r.wrote.set(int(w.ch.id))
-		}
-	}
-}
-
 // changed reports whether the step wrote anything; a field that was cleared
 // does not count.
 func (r *Run) changed() bool {

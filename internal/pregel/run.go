@@ -5,64 +5,11 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
-	"log/slog"
-	"maps"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/store"
 )
-
-// DefaultStepLimit is how many steps a run may take if nobody says otherwise.
-const DefaultStepLimit = 25
-
-// Settings are what one run is given beside its input.
-type Settings struct {
-	StepLimit      int
-	MaxConcurrency int // 0: no bound
-	Context        any // the user's run-scoped value
-	Tags           []string
-	Metadata       map[string]any
-	RunID          string
-	Thread         string
-	NS             string           // the nested graph that is looked at, edited or gone back to
-	Saver          checkpoint.Saver // used with a Thread only
-	Sizer          checkpoint.Sizer // the saver, if the size of threads is watched
-	SizeWarning    int64            // and from how many bytes on
-	HeadsOf        checkpoint.Saver // the saver whose heads are kept in the process; nil: none
-	Cache          checkpoint.Cache
-	Store          *store.Store
-	Codecs         Codecs // how values are stored
-	Check          bool   // nodes must not change what they are given
-	Logger         *slog.Logger
-	Drain          <-chan struct{} // closed: end after the step under way
-	Before, After  []string        // nodes with a breakpoint; "*" is all
-	Fence          uint64          // the lease epoch that stores carry
-	At             checkpoint.ID   // the checkpoint to start from; zero: the head
-	Durability     Durability
-	Keep           Keep          // how a nested run is stored
-	StepTimeout    time.Duration // of a whole step; 0: none
-	PutTimeout     time.Duration // of the saver, once the run's context is over; 0: DefaultPutTimeout
-	Sink           *Sink
-}
-
-// Input is what starts a run.
-type Input struct {
-	Value    any             // of the graph's input type
-	JSON     json.RawMessage // or the same as JSON
-	Continue bool            // or nothing: go on from the checkpoint
-	AsRecord bool            // the output is wanted as a *Record
-	Resume   *Resume         // or answers: go on with them
-	Also     any             // an update to make before going on
-	First    bool            // of Also: where there is no checkpoint to go on from, it is the input
-
-	inherit []write // or what a parent shares
-	command any     // or Also, as the first input of a thread
-}
 
 // Run is a graph being run. Everything in it belongs to the goroutine that
 // runs the loop; tasks see it read-only.
@@ -254,101 +201,6 @@ func (r *Run) reset() {
 	r.untilAsk.Store(r.set.SizeWarning / 2)
 	r.head, r.before, r.tip = checkpoint.ID{}, checkpoint.ID{}, checkpoint.ID{}
 	r.children = nil
-}
-
-// place is where a run's checkpoints and events belong: the namespace of a
-// nested run, or nothing. It is found out when it is first asked for, because
-// it has the ids of the tasks around it, which are hashes.
-type place struct {
-	once sync.Once
-	nth  int32 // how many runs the task around it has made before
-	ns   string
-	path []string // ns, split
-}
-
-func (r *Run) ns() string {
-	if r.parent != nil {
-		r.place.once.Do(r.locate)
-	}
-	return r.place.ns
-}
-
-// path is the namespace, split.
-func (r *Run) path() []string {
-	r.ns()
-	return r.place.path
-}
-
-func (r *Run) locate() {
-	p := &r.place
-	p.ns = r.parent.namespace()
-	if p.nth > 0 {
-		p.ns += fmt.Sprintf("|%d", p.nth)
-	}
-	if r.set.Keep == KeepThread {
-		p.ns = stablePath(p.ns)
-	}
-	p.path = strings.Split(p.ns, "|")
-}
-
-// nestIn makes r a part of the run that sc belongs to. The settings are the
-// run's own, and what they do not say is taken from the run around it.
-func (r *Run) nestIn(sc *scope) {
-	t := sc.task
-	up := t.run
-	r.parent, r.within = t, sc
-	r.place.nth = t.nested.Add(1) - 1
-	set := r.set
-	if set.Context == nil {
-		set.Context = up.set.Context
-	}
-	if set.MaxConcurrency == 0 {
-		set.MaxConcurrency = up.set.MaxConcurrency
-	}
-	if set.StepLimit == 0 { // each graph counts its own steps
-		set.StepLimit = up.set.StepLimit
-	}
-	set.Tags = slices.Concat(up.set.Tags, set.Tags)
-	set.Metadata = merged(up.set.Metadata, set.Metadata)
-	set.RunID = up.set.RunID
-	set.Saver, set.Thread, set.At = up.set.Saver, up.set.Thread, checkpoint.ID{}
-	if set.Keep == KeepNothing {
-		set.Saver = nil
-	}
-	set.Codecs = up.set.Codecs // whoever reads the thread has these
-	set.PutTimeout = up.set.PutTimeout
-	set.Sizer, set.SizeWarning = up.set.Sizer, up.set.SizeWarning
-	if up.set.Cache != nil {
-		set.Cache = up.set.Cache
-	}
-	if up.set.Store != nil {
-		set.Store = up.set.Store
-	}
-	set.Check = set.Check || up.set.Check
-	set.Logger = up.set.Logger
-	set.Drain = up.set.Drain
-	set.Fence = up.set.Fence
-	if r.sinks != nil || up.sinks != nil {
-		r.sinks = r.sinks.under(up.sinks, r.ns())
-	}
-	if up.saving() {
-		r.ns() // the ids that it is made of belong to the step that is under way
-	}
-	sc.alive(false)
-}
-
-func merged(a, b map[string]any) map[string]any {
-	if len(a) == 0 {
-		return b
-	}
-	if len(b) == 0 {
-		return a
-	}
-	out := make(map[string]any, len(a)+len(b))
-	for _, m := range []map[string]any{a, b} {
-		maps.Copy(out, m)
-	}
-	return out
 }
 
 // seed makes task ids stable: the same checkpoint gives the same ids.

@@ -1,0 +1,45 @@
+package pregel
+
+import (
+	"fmt"
+	"slices"
+)
+
+// breakpoint stops before or after nodes that were named for it.
+func (r *Run) breakpoint(names []string, tasks []*Task) []string {
+	if len(names) == 0 {
+		return nil
+	}
+	var hit []string
+	for _, t := range tasks {
+		if (slices.Contains(names, "*") || slices.Contains(names, t.Name())) && !slices.Contains(hit, t.Name()) && t.node != startNode {
+			hit = append(hit, t.Name())
+		}
+	}
+	return hit
+}
+
+// stopAt ends the run at a breakpoint. Of a nested one the enclosing run tells.
+func (r *Run) stopAt(before, after []string) error {
+	if r.parent == nil {
+		r.emit(ModeUpdates, r.event(&Interrupted{Before: before, After: after}))
+	}
+	return &InterruptError{Graph: r.plan.name, Before: before, After: after}
+}
+
+// checkBreakpoints rejects breakpoints at nodes that are not there, and those
+// of a run that could not be continued.
+func (r *Run) checkBreakpoints() error {
+	for _, name := range slices.Concat(r.set.Before, r.set.After) {
+		if name != "*" && r.plan.byName[name] == nil {
+			return fmt.Errorf("graph %q: breakpoint: there is no node %q%s", r.plan.name, name, r.plan.suggest())
+		}
+		switch {
+		case r.set.Saver == nil:
+			return fmt.Errorf("graph %q: breakpoint at %q: %w", r.plan.name, name, ErrNoSaver)
+		case r.set.Thread == "":
+			return fmt.Errorf("graph %q: breakpoint at %q: %w", r.plan.name, name, ErrNoThread)
+		}
+	}
+	return nil
+}

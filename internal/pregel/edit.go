@@ -1,0 +1,358 @@
+package pregel
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/treadle-go/treadle/checkpoint"
+)
+
+// InputNode is the name under which an edit is taken as an input of the graph.
+const InputNode = "__input__"
+
+// CopyNode is the name under which an edit is a copy of the checkpoint.
+const CopyNode = "__copy__"
+
+// Update edits a thread: each list of edits is a step of its own and makes one
+// checkpoint. It returns the last.
+func (p *Plan) Update(ctx context.Context, set Settings, steps [][]Edit) (id checkpoint.ID, err error) {
+	if len(steps) == 0 {
+		return id, &UpdateError{Graph: p.name, Msg: "no edits were given"}
+	}
+	root := p
+	if p, err = root.Nested(split(set.NS)); err != nil {
+		return id, err
+	}
+	for i, edits := range steps {
+		if len(edits) == 0 {
+			return id, &UpdateError{Graph: p.name, Msg: fmt.Sprintf("step %d has no edits", i+1)}
+		}
+		if set.NS != "" && !set.At.IsZero() {
+			if err := root.branchToEdit(ctx, &set, edits); err != nil {
+				return id, err
+			}
+		}
+		if id, err = p.editStep(ctx, set, edits); err != nil {
+			return id, err
+		}
+		set.At = checkpoint.ID{}
+	}
+	return id, nil
+}
+
+func (p *Plan) editStep(ctx context.Context, set Settings, edits []Edit) (checkpoint.ID, error) {
+	r, err := p.idleRun(ctx, &set, nil)
+	if err != nil {
+		return checkpoint.ID{}, err
+	}
+	defer r.unwatch()
+	r.journal = set.NS != "" // what the graph hands up includes what was edited
+	if err := r.loadOrFork(Input{}); err != nil {
+		return checkpoint.ID{}, err
+	}
+	err = r.edit(edits)
+	return r.head, err
+}
+
+// edit makes one step of edits.
+func (r *Run) edit(edits []Edit) error {
+	p := r.plan
+	if r.ctl.start != nil && edits[0].As != Start && edits[0].As != CopyNode {
+		return fmt.Errorf("graph %q: thread %q has an input that no step has taken yet: continue it first", p.name, r.set.Thread)
+	}
+	switch first := edits[0]; first.As {
+	case InputNode, CopyNode, End:
+		if len(edits) > 1 {
+			return &UpdateError{Graph: p.name, Msg: fmt.Sprintf("as %s: it must be the only edit of its step", first.As)}
+		}
+		if first.As == InputNode {
+			return r.editInput(first.Values)
+		}
+		if !nothing(first.Values) {
+			return &UpdateError{Graph: p.name, Msg: "as " + first.As + ": it takes no values"}
+		}
+		if first.As == CopyNode {
+			return r.copyHead()
+		}
+	}
+	ended, err := r.mergeFinished()
+	if err != nil {
+		return err
+	}
+	if edits[0].As != End {
+		r.reopen(edits)
+		r.ended = ended
+	}
+	// A node that was to run next keeps its task id, so that the history shows
+	// the edit as its result.
+	r.ctl.armed, r.ctl.sends, r.ctl.start = nil, nil, nil
+	// A deferred node waits on for the rest, unless the edit is in its name.
+	r.ctl.waiting = slices.DeleteFunc(slices.Clone(r.ctl.waiting), func(id int32) bool {
+		return edits[0].As == End || slices.ContainsFunc(edits, func(e Edit) bool { return e.As == p.nodes[id].Name })
+	})
+	if r.step < 0 {
+		r.step = 0
+	}
+	r.source = checkpoint.Update
+	var tasks []*Task
+	if edits[0].As != End {
+		for _, e := range edits {
+			t, err := r.editTask(e, len(edits) == 1)
+			if err != nil {
+				return err
+			}
+			tasks = append(tasks, t)
+		}
+	}
+	slices.SortStableFunc(tasks, func(a, b *Task) int { return strings.Compare(a.Name(), b.Name()) })
+	if len(tasks) > 1 {
+		for _, t := range tasks {
+			if t.route(r.ctx); t.err != nil {
+				return r.unasked(t, t.err)
+			}
+		}
+	}
+	return r.settle(tasks)
+}
+
+// unasked is the error of a branch that an edit leads to. An edit is no run
+// that could wait for an answer.
+func (r *Run) unasked(t *Task, err error) error {
+	e, asked := errors.AsType[*InterruptError](err)
+	if !asked {
+		return err
+	}
+	msg := fmt.Sprintf("as %s: a branch behind it asks a question, and an update cannot wait for the answer", t.Name())
+	if len(e.Pauses) > 0 {
+		msg = fmt.Sprintf("as %s: a branch behind it asks %s, and an update cannot wait for the answer", t.Name(), e.Pauses[0].Value)
+	}
+	return &UpdateError{Graph: r.plan.name, Msg: msg + ": make the update as a node without such a branch, or as " + InputNode + " and continue the thread"}
+}
+
+func (r *Run) editTask(e Edit, alone bool) (*Task, error) {
+	if e.As == "" && !alone {
+		return nil, &UpdateError{Graph: r.plan.name, Msg: "several edits in one step: name the node of each with treadle.AsNode"}
+	}
+	n, err := r.author(e.As)
+	if err != nil {
+		return nil, err
+	}
+	t := &Task{run: r, node: n, step: r.step, index: -1}
+	t.enter(r.ctx)
+	if r.plan.schema.workflow && n != startNode {
+		if done, err := t.editResult(e.Values); done || err != nil {
+			return t, err
+		}
+	}
+	return t, t.edit(e.Values)
+}
+
+// editResult edits a workflow as if it had returned the value: that is its
+// output and what the next run finds. It reports false for an edit by fields.
+func (t *Task) editResult(values any) (done bool, err error) {
+	s := t.run.plan.schema
+	raw, isJSON := values.(json.RawMessage)
+	if values == nil || isJSON && (len(raw) == 0 || string(raw) == "null") {
+		return false, nil
+	}
+	var fields map[string]json.RawMessage
+	if isJSON && json.Unmarshal(raw, &fields) == nil && (fields[End] != nil || fields[previous] != nil) {
+		return false, nil
+	}
+	for _, c := range []*channel{s.byWire[End], s.byWire[previous]} {
+		w := write{ch: c, val: values}
+		if isJSON {
+			if w, err = s.decodeWrite(c, raw); err != nil {
+				return false, err
+			}
+		} else if reflect.TypeOf(values) != c.typ {
+			continue
+		}
+		t.out.add(w)
+		done = true
+	}
+	return done, nil
+}
+
+// previous is the field of a workflow that holds what it saved.
+const previous = "__previous__"
+
+// editInput stores an input that the next run of the thread takes.
+func (r *Run) editInput(values any) error {
+	if nothing(values) {
+		return &UpdateError{Graph: r.plan.name, Msg: "as " + InputNode + ": it needs values, which are the input"}
+	}
+	t := &Task{run: r, node: startNode, step: r.step, index: -1}
+	if err := t.edit(values); err != nil {
+		return err
+	}
+	r.abandon()
+	r.last = []string{Start}
+	return r.putInput(&t.out)
+}
+
+// reopen gives joins back what they had seen, if the edit drops what they led
+// to before it has run: another source's part in them is not the edit's to
+// drop. A join that has seen nothing although a source of it ran just now is
+// one that is done.
+func (r *Run) reopen(edits []Edit) {
+	for i, j := range r.plan.joins {
+		target := r.plan.nodes[j.target].Name
+		ran := slices.ContainsFunc(j.sources, func(id int32) bool { return slices.Contains(r.last, r.plan.nodes[id].Name) })
+		edited := slices.ContainsFunc(edits, func(e Edit) bool { return e.As == target })
+		if !ran || edited || r.ctl.joins[i].any() || !slices.Contains(r.ctl.armed, j.target) {
+			continue
+		}
+		for bit := range j.sources {
+			r.ctl.joins[i].set(bit)
+		}
+	}
+}
+
+// mergeFinished commits what the finished tasks of an unfinished step wrote,
+// as part of the edit that ends the step.
+func (r *Run) mergeFinished() ([]*Task, error) {
+	if len(r.saved) == 0 || r.forked {
+		return nil, nil
+	}
+	done, err := r.finished()
+	if err != nil || len(done) == 0 {
+		return nil, err
+	}
+	if err := r.commit(done); err != nil {
+		r.rollback()
+		return nil, err
+	}
+	r.merged, r.taken = slices.Clone(r.undo), done
+	r.remember(done)
+	return done, nil
+}
+
+// finished are the tasks of the loaded step whose results were kept.
+func (r *Run) finished() (done []*Task, err error) {
+	tasks, err := r.prepare()
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range slices.Clone(tasks) {
+		if raw, ok := r.saved[t.ID()]; ok {
+			if err := t.decodeResult(raw); err != nil {
+				return nil, fmt.Errorf("graph %q: the kept result of %q: %w", r.plan.name, t.Name(), err)
+			}
+			done = append(done, t)
+		}
+	}
+	return done, nil
+}
+
+// JSONCommand is a command of a caller who has JSON.
+type JSONCommand struct {
+	Update json.RawMessage
+	Goto   []Target
+}
+
+// nothing reports values of an edit that write nothing.
+func nothing(values any) bool {
+	raw, ok := values.(json.RawMessage)
+	return values == nil || ok && (len(raw) == 0 || string(raw) == "null")
+}
+
+// edit reads the values of an Update.
+func (t *Task) edit(values any) error {
+	switch v := values.(type) {
+	case nil:
+		return nil
+	case JSONCommand:
+		t.out.targets = append(t.out.targets, v.Goto...)
+		if pairs, ok := pairsOf(v.Update); ok && !t.run.plan.schema.root {
+			return t.run.plan.schema.decodePairs(&t.out, pairs)
+		}
+		return t.edit(v.Update)
+	case json.RawMessage:
+		if nothing(v) {
+			return nil
+		}
+		return t.run.plan.schema.decodeUpdate(&t.out, v)
+	}
+	rv := reflect.ValueOf(values)
+	if rv.Kind() == reflect.Pointer && !rv.IsNil() {
+		values = rv.Elem().Interface()
+	}
+	words := t.run.plan.schema.words
+	if reflect.TypeOf(values) == words.Goto {
+		t.out.targets = words.Targets(t.out.to(), values)
+		return nil
+	}
+	if _, ok := t.run.plan.schema.words.Command(reflect.TypeOf(values)); ok {
+		return t.takeCommands(t.run.plan.schema.words.Commands(values))
+	}
+	return t.answer(Command{Update: values})
+}
+
+// pairsOf reads an update that is a list of [name, value], in which a name may
+// occur several times.
+func pairsOf(raw json.RawMessage) ([][2]json.RawMessage, bool) {
+	var list [][]json.RawMessage
+	if len(raw) == 0 || json.Unmarshal(raw, &list) != nil || list == nil {
+		return nil, false
+	}
+	pairs := make([][2]json.RawMessage, len(list))
+	for i, p := range list {
+		if len(p) != 2 {
+			return nil, false
+		}
+		pairs[i] = [2]json.RawMessage(p)
+	}
+	return pairs, true
+}
+
+// decodePairs reads updates by JSON name, in their order.
+func (s *Schema) decodePairs(o *outcome, pairs [][2]json.RawMessage) error {
+	for _, p := range pairs {
+		var name string
+		if err := json.Unmarshal(p[0], &name); err != nil {
+			return &UpdateError{Graph: s.graph, Msg: fmt.Sprintf("want [name, value], the name is %s", p[0])}
+		}
+		c := s.byWire[name]
+		if c == nil {
+			return s.unknownKey(map[string]any{name: nil})
+		}
+		w, err := s.decodeWrite(c, p[1])
+		if err != nil {
+			return err
+		}
+		o.add(w)
+	}
+	return nil
+}
+
+// author finds the node an update is made as.
+func (r *Run) author(name string) (*node, error) {
+	p := r.plan
+	switch {
+	case name == Start || name == "" && r.ver == 0:
+		return startNode, nil
+	case name != "":
+		n := p.byName[name]
+		if n == nil {
+			return nil, &UpdateError{Graph: p.name, Msg: fmt.Sprintf("as node %q: there is no such node; there are %s", name, strings.Join(p.NodeNames(), ", "))}
+		}
+		return n, nil
+	case len(p.nodes) == 1:
+		return p.nodes[0], nil
+	}
+	if len(r.last) == 1 {
+		if r.last[0] == Start {
+			return startNode, nil
+		}
+		if n := p.byName[r.last[0]]; n != nil {
+			return n, nil
+		}
+	}
+	return nil, &UpdateError{Graph: p.name, Msg: fmt.Sprintf("it is not clear which node makes the update (the last step ran %s): name it with treadle.AsNode", strings.Join(r.last, ", "))}
+}

@@ -1,0 +1,144 @@
+package pregel
+
+import (
+	"reflect"
+	"slices"
+	"sync"
+
+	"github.com/treadle-go/treadle/internal/observe"
+)
+
+// messages remembers which messages a stream has shown or was given, so that
+// each appears once.
+type messages struct {
+	mu  sync.Mutex
+	ids map[string]bool
+}
+
+// seen notes an id and reports whether it was known. Messages without an id
+// are always new.
+func (r *Run) seen(id string) bool {
+	if id == "" {
+		return false
+	}
+	r.msgs.mu.Lock()
+	defer r.msgs.mu.Unlock()
+	known := r.msgs.ids[id]
+	if !known {
+		if r.msgs.ids == nil {
+			r.msgs.ids = map[string]bool{}
+		}
+		r.msgs.ids[id] = true
+	}
+	return known
+}
+
+// seeInput marks the messages that a node was given as known.
+func (r *Run) seeInput(t *Task) {
+	root := r.root()
+	eachMessage(t.input(), func(m observe.Message) { root.seen(m.MessageID()) })
+}
+
+// seeOutput streams the messages a node returned that were not streamed yet.
+func (r *Run) seeOutput(t *Task) {
+	root := r.root()
+	show := func(m observe.Message) {
+		if !root.seen(m.MessageID()) {
+			r.emit(ModeTokens, Event{At: t.origin(), Value: m, Data: &Token{Tags: slices.Concat(r.set.Tags, t.node.Tags), Metadata: t.metadata()}})
+		}
+	}
+	for i, w := range t.out.writes {
+		switch {
+		case r.plan.schema.workflow && w.ch.wire != End: // what it saves is no output
+		case !nameless(w.val):
+			eachMessage(w.val, show)
+		case w.ch.reducer != nil:
+			t.eachMerged(i, show)
+		default:
+			t.eachReturned(w.val, show)
+		}
+	}
+}
+
+// nameless reports whether there is a message without an id in a value.
+func nameless(v any) (yes bool) {
+	eachMessage(v, func(m observe.Message) { yes = yes || m.MessageID() == "" })
+	return yes
+}
+
+// eachMerged finds the messages of the task's i-th write with the ids that they
+// get when it is merged into its field: those that they have in the state, unless
+// other tasks write it in the same step. A nested graph and the one around it find
+// the same ids, so that a message is streamed once.
+func (t *Task) eachMerged(i int, fn func(observe.Message)) {
+	ch := t.out.writes[i].ch
+	s := t.run.slots[ch.id]
+	ver := s.ver + 1
+	known := map[string]bool{}
+	for k, w := range t.out.writes[:i+1] {
+		if w.ch != ch {
+			continue
+		}
+		if k == i {
+			eachMessage(s.val, func(m observe.Message) { known[m.MessageID()] = true })
+		}
+		if s.fold(w, ver, 0, false) != nil {
+			return // the commit will say so
+		}
+	}
+	eachMessage(s.val, func(m observe.Message) {
+		if !known[m.MessageID()] {
+			fn(m)
+		}
+	})
+}
+
+// eachReturned finds the messages of a value that is not merged. Those without an
+// id that the node was given are not its own.
+func (t *Task) eachReturned(v any, fn func(observe.Message)) {
+	var given []observe.Message
+	note := func(m observe.Message) {
+		if m.MessageID() == "" {
+			given = append(given, m)
+		}
+	}
+	in := t.input()
+	if v := reflect.ValueOf(in); t.run.plan.schema.workflow && v.Kind() == reflect.Struct && v.NumField() > 0 {
+		in = v.Field(0).Interface() // of a workflow, whose state holds it
+	}
+	eachMessage(in, note)
+	eachMessage(v, func(m observe.Message) {
+		if m.MessageID() != "" || !slices.ContainsFunc(given, func(g observe.Message) bool { return reflect.DeepEqual(g, m) }) {
+			fn(m)
+		}
+	})
+}
+
+// eachMessage finds messages in a value: itself, the elements of a slice, the
+// fields of a struct, one level deep.
+func eachMessage(v any, fn func(observe.Message)) {
+	if m, ok := v.(observe.Message); ok {
+		fn(m)
+		return
+	}
+	rv := reflect.ValueOf(v)
+	switch rv.Kind() {
+	case reflect.Slice:
+		for i := range rv.Len() {
+			m, ok := reflect.TypeAssert[observe.Message](rv.Index(i))
+			if !ok {
+				return
+			}
+			fn(m)
+		}
+	case reflect.Struct:
+		fields, _ := fieldsOf(rv.Type())
+		for _, f := range fields {
+			if fv := rv.FieldByIndex(f.index); fv.Kind() != reflect.Struct {
+				eachMessage(fv.Interface(), fn)
+			} else if m, ok := reflect.TypeAssert[observe.Message](fv); ok {
+				fn(m)
+			}
+		}
+	}
+}

@@ -1,0 +1,57 @@
+package pregel
+
+import (
+	"bytes"
+	"reflect"
+)
+
+// prints are the encoded fields of a node's input, to see whether the node
+// changed it. Fields that JSON cannot hold are not watched.
+type prints map[string][]byte
+
+func fingerprint(in any) prints {
+	v := reflect.ValueOf(in)
+	if v.Kind() == reflect.Pointer {
+		v = v.Elem()
+	}
+	p := prints{}
+	switch v.Kind() {
+	case reflect.Struct:
+		fields, _ := fieldsOf(v.Type())
+		for _, f := range fields {
+			p[f.name] = imprint(v.FieldByIndex(f.index))
+		}
+	case reflect.Map:
+		for k, val := range v.Seq2() {
+			p[k.String()] = imprint(val)
+		}
+	case reflect.Slice, reflect.Array:
+		p[v.Type().String()] = imprint(v)
+	}
+	return p
+}
+
+// imprint is the JSON of a field, nil if it has none.
+func imprint(v reflect.Value) []byte {
+	raw, err := toJSON(v.Interface())
+	if err != nil {
+		return nil
+	}
+	return raw
+}
+
+// changed names a field whose print differs, the first by name.
+func (p prints) changed(now prints) string {
+	first := ""
+	for k, was := range p {
+		if !bytes.Equal(was, now[k]) && (first == "" || k < first) {
+			first = k
+		}
+	}
+	for k := range now {
+		if _, ok := p[k]; !ok && (first == "" || k < first) {
+			first = k
+		}
+	}
+	return first
+}

@@ -1,0 +1,98 @@
+package pregel
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+
+	"github.com/treadle-go/treadle/internal/observe"
+)
+
+// Begin implements [observe.Observer]: a model, tool or retriever called in
+// this attempt reports through it.
+func (s *scope) Begin(ctx context.Context, call observe.Call) (context.Context, observe.Span) {
+	s.alive(false)
+	t := s.task
+	if t.run.modes&(ModeTokens|ModeEvents) == 0 && s.beat == nil {
+		return ctx, silent{}
+	}
+	w := &watch{scope: s, call: call, at: t.origin()}
+	w.info.Tags = slices.Concat(t.run.set.Tags, t.node.Tags, call.Tags)
+	w.info.Metadata = t.callMetadata(call.Metadata)
+	up := s.span
+	if outer, ok := ctx.Value(watchKey{}).(*watch); ok {
+		if outer.scope == s { // not of a task around this one
+			up = outer.span
+		}
+		w.call.NoStream = w.call.NoStream || outer.call.NoStream
+	}
+	w.call.NoStream = w.call.NoStream || slices.Contains(w.info.Tags, TagNoStream)
+	w.span = up.child(string(call.Kind), call.Name, w.info.Tags, w.info.Metadata)
+	w.report("start", func(ev *Span) { ev.Input = call.Input })
+	return context.WithValue(ctx, watchKey{}, w), w
+}
+
+// silent is the span of a call that nobody observes.
+type silent struct{}
+
+// Chunk does nothing.
+func (silent) Chunk(any) {}
+
+// End does nothing.
+func (silent) End(any, error) {}
+
+type watchKey struct{}
+
+// watch is an observed call under way.
+type watch struct {
+	scope  *scope
+	call   observe.Call
+	info   Token
+	at     *Origin
+	span   *span
+	chunks atomic.Bool // there were some
+}
+
+func (w *watch) report(what string, fill func(*Span)) {
+	t := w.scope.task
+	if t.run.modes&ModeEvents == 0 || w.scope.late() {
+		return
+	}
+	ev := w.span.event(what)
+	fill(ev)
+	t.run.emit(ModeEvents, t.event(ev))
+}
+
+// Chunk implements [observe.Span].
+func (w *watch) Chunk(v any) {
+	w.scope.alive(false)
+	if !w.chunks.Load() {
+		w.chunks.Store(true)
+	}
+	w.token(v)
+	w.report("stream", func(ev *Span) { ev.Chunk = v })
+}
+
+func (w *watch) token(v any) {
+	t := w.scope.task
+	if w.call.Kind != observe.Model || w.call.NoStream || t.run.modes&ModeTokens == 0 || w.scope.late() {
+		return
+	}
+	if m, ok := v.(observe.Message); ok {
+		t.run.root().seen(m.MessageID())
+	}
+	t.run.emit(ModeTokens, Event{At: w.at, Data: &w.info, Value: v})
+}
+
+// End implements [observe.Span]. A model that did not stream is one chunk.
+func (w *watch) End(output any, err error) {
+	w.scope.alive(false)
+	if err == nil && !w.chunks.Load() && output != nil {
+		w.token(output)
+	}
+	what := "end"
+	if err != nil {
+		what = "error"
+	}
+	w.report(what, func(ev *Span) { ev.Output, ev.Err, ev.Input = output, err, w.call.Input })
+}

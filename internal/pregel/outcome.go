@@ -1,0 +1,115 @@
+package pregel
+
+import (
+	"reflect"
+	"slices"
+	"time"
+)
+
+// packet is an input on its way to a node.
+type packet struct {
+	node    int32
+	input   any
+	timeout time.Duration // of an attempt; 0: the node's
+}
+
+// outcome is what a task has to say: what it writes and where control goes.
+type outcome struct {
+	writes  []write
+	targets []Target
+	handled bool // an error handler spoke, so the node's own edges do not fire
+	space   *outcomeSpace
+}
+
+// outcomeSpace is memory for the writes and targets of most tasks. The tasks of
+// a step get theirs in one piece, and a run reuses that of its lone tasks.
+type outcomeSpace struct {
+	writes  [2]write
+	targets [1]Target
+}
+
+// to is the list of targets to append to.
+func (o *outcome) to() []Target {
+	if o.targets == nil && o.space != nil {
+		return o.space.targets[:0]
+	}
+	return o.targets
+}
+
+func (o *outcome) add(w write) {
+	if o.writes == nil {
+		if o.space == nil {
+			o.space = &outcomeSpace{}
+		}
+		o.writes = o.space.writes[:0]
+	}
+	o.writes = append(o.writes, w)
+}
+
+func (o *outcome) clear() { o.writes, o.targets = nil, nil }
+
+// take reads a node's result.
+func (t *Task) take(o *outPlan, out any) error {
+	s := t.run.plan.schema
+	if t.node.nest != nil && o == nil {
+		t.out.writes = out.([]write)
+		return nil
+	}
+	switch o.kind {
+	case outGoto:
+		t.out.targets = s.words.Targets(t.out.to(), out)
+		return nil
+	case outCommand:
+		return t.takeCommands(s.words.Commands(out))
+	}
+	if o.pointer {
+		rv := reflect.ValueOf(out)
+		if rv.IsNil() {
+			return nil
+		}
+		out = rv.Elem().Interface()
+	}
+	return o.update.collect(s, &t.out, out)
+}
+
+func (t *Task) takeCommands(cmds []Command) error {
+	for _, c := range cmds {
+		if c.Parent {
+			return &parentCommand{cmd: c, node: t.node.Name, wrote: slices.Clone(t.out.writes)}
+		}
+		if err := t.answer(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// answer applies a command to this task's graph.
+func (t *Task) answer(c Command) error {
+	if c.Update != nil {
+		u, err := t.run.plan.updateFor(reflect.TypeOf(c.Update))
+		if err != nil {
+			return err
+		}
+		if err := u.collect(t.run.plan.schema, &t.out, c.Update); err != nil {
+			return err
+		}
+	}
+	t.out.targets = append(t.out.targets, c.Goto...)
+	return nil
+}
+
+// obey applies a command of a graph that ran inside this task, and what that graph
+// has written to other fields than the command: a hand-off loses nothing.
+func (t *Task) obey(cmd *parentCommand) error {
+	if err := t.answer(cmd.cmd); err != nil {
+		return err
+	}
+	said := t.out.writes
+	for _, w := range cmd.above {
+		if !slices.ContainsFunc(said, func(s write) bool { return s.ch == w.ch }) {
+			t.out.writes = append(t.out.writes, w)
+		}
+	}
+	return nil
+}

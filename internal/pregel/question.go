@@ -1,0 +1,104 @@
+package pregel
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+// answer is a stored answer with the question it was given to.
+type answer struct {
+	Question json.RawMessage `json:"question"`
+	Answer   json.RawMessage `json:"answer"`
+}
+
+// Ask returns the answer to a question, or pauses the task: it notes the
+// question and returns an error for the node to return. Questions are told
+// apart by their order within the task, or by key.
+func Ask(ctx context.Context, question any, key string, schema json.RawMessage) (json.RawMessage, error) {
+	sc := scopeOf(ctx)
+	if sc == nil {
+		return nil, ErrOutsideRun
+	}
+	if sc.late() { // another attempt may be at work, and it asks for itself
+		return nil, context.Cause(sc)
+	}
+	t := sc.task
+	r := t.run
+	if err := t.broken(); err != nil {
+		return nil, err
+	}
+	switch {
+	case r.set.Saver == nil:
+		return nil, t.fails(fmt.Errorf("interrupt: %w", ErrNoSaver))
+	case r.set.Thread == "":
+		return nil, t.fails(fmt.Errorf("interrupt: %w", ErrNoThread))
+	}
+	raw, err := toJSON(question)
+	if err != nil {
+		return nil, fmt.Errorf("interrupt: the question has no JSON: %w", err)
+	}
+	place := "key " + key
+	if key == "" {
+		place = "#" + strconv.Itoa(int(sc.asks.Add(1)-1))
+	}
+	sum := sha256.Sum256([]byte(t.namespace() + "|" + place))
+	p := Pause{ID: hex.EncodeToString(sum[:16]), Value: raw, Node: t.Name(), Namespace: r.path(), Key: key, Schema: schema}
+	if a, ok := r.root().answers[p.ID]; ok {
+		if string(a.Question) != string(raw) {
+			if err := r.changedQuestion(t, a.Question, raw); err != nil {
+				return nil, err
+			}
+		}
+		return a.Answer, nil
+	}
+	t.pause(2*sc.calls.Load(), p)
+	return nil, &InterruptError{Graph: r.plan.name, Pauses: []Pause{p}}
+}
+
+func (r *Run) changedQuestion(t *Task, answered, asked json.RawMessage) error {
+	err := &InterruptChangedError{Node: t.Name(), Answered: answered, Asked: asked}
+	if r.plan.spec.Strict {
+		return err
+	}
+	if r.set.Logger != nil {
+		r.set.Logger.Warn("treadle: a question has changed since it was answered", "graph", r.plan.name, "node", t.Name(), "error", err)
+	}
+	return nil
+}
+
+// pause notes questions on the task and on those that it runs for. Calls run
+// side by side, so their questions are put in the order of the calls: at is
+// twice the number of calls that the task had started when it asked itself, and
+// one more for a question of the next call.
+func (t *Task) pause(at int32, ps ...Pause) {
+	for ; t != nil; t = t.caller {
+		side := t.aside()
+		side.mu.Lock()
+		for _, p := range ps {
+			if slices.ContainsFunc(side.pauses, func(o Pause) bool { return o.ID == p.ID }) {
+				continue
+			}
+			i, _ := slices.BinarySearch(side.places, at+1)
+			side.places = slices.Insert(side.places, i, at)
+			side.pauses = slices.Insert(side.pauses, i, p)
+		}
+		side.mu.Unlock()
+		at = 2*t.index + 1
+	}
+}
+
+// paused are the questions the task has asked.
+func (t *Task) paused() []Pause {
+	side := t.side.Load()
+	if side == nil {
+		return nil
+	}
+	side.mu.Lock()
+	defer side.mu.Unlock()
+	return slices.Clone(side.pauses)
+}

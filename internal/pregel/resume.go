@@ -1,0 +1,225 @@
+package pregel
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/bounded"
+)
+
+// Resume is what answers open questions: one answer, or answers by id, and an
+// update to make first.
+type Resume struct {
+	One  json.RawMessage            // the answer to the one open question
+	ByID map[string]json.RawMessage // or answers by id
+}
+
+// openPauses are the questions of the loaded checkpoint without an answer, and
+// those with one whose tasks have not finished.
+func openPauses(cp *checkpoint.Checkpoint) (open, answered []Pause, owner map[string]string, answers map[string]answer) {
+	done := map[string]bool{}
+	owner, answers = map[string]string{}, map[string]answer{}
+	for _, w := range cp.Pending {
+		switch w.Kind {
+		case checkpoint.Done:
+			done[w.Task] = true
+		case checkpoint.Answers:
+			var given map[string]answer
+			if json.Unmarshal(w.Data, &given) == nil {
+				maps.Copy(answers, given)
+			}
+		}
+	}
+	for _, w := range cp.Pending {
+		if w.Kind != checkpoint.Paused || done[w.Task] {
+			continue
+		}
+		var ps []Pause
+		if json.Unmarshal(w.Data, &ps) != nil {
+			continue
+		}
+		for _, p := range ps {
+			if _, ok := answers[p.ID]; ok {
+				answered = append(answered, p)
+				continue
+			}
+			open = append(open, p)
+			owner[p.ID] = w.Task
+		}
+	}
+	return open, answered, owner, answers
+}
+
+// amend stores what a continuation brings: answers, an update, or both in one.
+func (r *Run) amend(in Input) error {
+	var answers []checkpoint.Write
+	if in.Resume != nil {
+		var err error
+		if answers, err = r.resume(in.Resume); err != nil {
+			return err
+		}
+	}
+	if in.Resume != nil && len(answers) == 0 && in.Also != nil {
+		return fmt.Errorf("graph %q: thread %q: resume: these answers are stored already: continue the thread, with the update if that is not made yet", r.plan.name, r.set.Thread)
+	}
+	if in.Also == nil && len(answers) == 0 {
+		return nil // they are stored already
+	}
+	if in.Also == nil {
+		if err := r.set.Saver.PutWrites(r.ctx, r.key(), r.set.Fence, answers); err != nil {
+			return fmt.Errorf("graph %q: thread %q: resume: %w", r.plan.name, r.set.Thread, err)
+		}
+		return nil
+	}
+	if r.head.IsZero() || r.ctl.start != nil {
+		return fmt.Errorf("graph %q: %w", r.plan.name, ErrNothingToContinue)
+	}
+	t := &Task{run: r, node: startNode, step: r.step, index: -1}
+	t.enter(r.ctx)
+	if err := t.edit(in.Also); err != nil {
+		return err
+	}
+	if err := r.commit([]*Task{t}); err != nil {
+		r.rollback()
+		return err
+	}
+	// The tasks that are to run stay the same ones, with what is known of them;
+	// on a new branch they are new.
+	if !r.forked {
+		r.ctl.seed = r.seed()
+	}
+	r.forked = false
+	for i := range t.out.targets {
+		if err := r.follow(r.ctl, t, &t.out.targets[i]); err != nil {
+			r.rollback()
+			return err
+		}
+	}
+	slices.Sort(r.ctl.armed)
+	r.pending = replaceWrites(r.pending, answers)
+	r.step--
+	r.results = json.RawMessage("[]") // it is nobody's result
+	err := r.put(checkpoint.Update)
+	r.step++
+	r.undo, r.pending = r.undo[:0], nil
+	return err
+}
+
+// replaceWrites is the list with newer writes in place of older ones.
+func replaceWrites(old, newer []checkpoint.Write) []checkpoint.Write {
+	out := slices.DeleteFunc(slices.Clone(old), func(w checkpoint.Write) bool {
+		return slices.ContainsFunc(newer, func(n checkpoint.Write) bool { return n.Task == w.Task && n.Kind == w.Kind })
+	})
+	return append(out, newer...)
+}
+
+// resume checks the answers and returns how they are stored. Nothing is stored
+// unless all of them fit.
+func (r *Run) resume(in *Resume) ([]checkpoint.Write, error) {
+	fail := func(err error) ([]checkpoint.Write, error) {
+		return nil, fmt.Errorf("graph %q: thread %q: resume: %w", r.plan.name, r.set.Thread, err)
+	}
+	var err error
+	if r.open, err = r.plan.withoutStale(r.ctx, r.set, r.ns(), r.open); err != nil {
+		return nil, err
+	}
+	given := in.ByID
+	if len(r.open) == 0 && given == nil {
+		return r.repeated(in.One, fail)
+	}
+	if len(r.open) == 0 && !slices.ContainsFunc(r.answered, func(p Pause) bool { return given[p.ID] != nil }) {
+		return fail(ErrNothingToResume)
+	}
+	if given == nil {
+		if len(r.open) > 1 {
+			ids := make([]string, len(r.open))
+			for i, p := range r.open {
+				ids[i] = fmt.Sprintf("%s (%q asks %s)", p.ID, p.Node, p.Value)
+			}
+			return fail(fmt.Errorf("%w: %s", ErrAmbiguousResume, strings.Join(ids, ", ")))
+		}
+		given = map[string]json.RawMessage{r.open[0].ID: in.One}
+	}
+	perTask := map[string]map[string]answer{}
+	for _, id := range slices.Sorted(maps.Keys(given)) {
+		i := slices.IndexFunc(r.open, func(p Pause) bool { return p.ID == id })
+		if i < 0 && slices.ContainsFunc(r.answered, func(p Pause) bool { return p.ID == id }) {
+			if had := r.answers[id].Answer; !sameJSON(had, given[id]) {
+				return fail(fmt.Errorf("%w: %s was answered with %s: continue the thread", ErrUnknownPause, id, had))
+			}
+			continue
+		}
+		if i < 0 {
+			return fail(fmt.Errorf("%w: %s", ErrUnknownPause, id))
+		}
+		if err := fits(r.open[i], given[id]); err != nil {
+			return nil, &AnswerError{Pause: r.open[i], Answer: given[id], Err: err}
+		}
+		task := r.owner[id]
+		if perTask[task] == nil {
+			perTask[task] = map[string]answer{}
+			maps.Copy(perTask[task], r.answersOf[task])
+		}
+		perTask[task][id] = answer{Question: r.open[i].Value, Answer: given[id]}
+	}
+	var ws []checkpoint.Write
+	for _, task := range slices.Sorted(maps.Keys(perTask)) {
+		raw, err := json.Marshal(perTask[task])
+		if err != nil {
+			return fail(err)
+		}
+		ws = append(ws, checkpoint.Write{Task: task, Kind: checkpoint.Answers, Data: raw, RunID: r.set.RunID})
+		maps.Copy(r.answers, perTask[task])
+	}
+	return ws, nil
+}
+
+// repeated takes an answer where no question is open: one that was given before
+// and whose task has not come to its end, because the process died or the task
+// failed, so that whoever does not know whether an answer arrived may send it
+// again.
+func (r *Run) repeated(one json.RawMessage, fail func(error) ([]checkpoint.Write, error)) ([]checkpoint.Write, error) {
+	for _, p := range r.answered {
+		if sameJSON(r.answers[p.ID].Answer, one) {
+			return nil, nil
+		}
+	}
+	if len(r.answered) == 0 {
+		return fail(ErrNothingToResume)
+	}
+	p := r.answered[0]
+	return fail(fmt.Errorf("%w: %s (node %q) was answered with %s: continue the thread", ErrNothingToResume, p.Value, p.Node, r.answers[p.ID].Answer))
+}
+
+func sameJSON(a, b json.RawMessage) bool {
+	var x, y any
+	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
+}
+
+// fits checks an answer against the schema of its question.
+func fits(p Pause, raw json.RawMessage) error {
+	if err := bounded.JSON(raw); err != nil {
+		return err
+	}
+	var v any
+	if err := json.Unmarshal(raw, &v); err != nil {
+		return err
+	}
+	if len(p.Schema) == 0 {
+		return nil
+	}
+	s, err := bounded.Parse(p.Schema)
+	if err != nil {
+		return fmt.Errorf("the question's schema: %w", err)
+	}
+	resolved, err := bounded.Resolve(s, nil)
+	if err != nil {
+		return fmt.Errorf("the question's schema: %w", err)
+	}
+	return resolved.Validate(v)
+}

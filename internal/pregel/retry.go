@@ -1,0 +1,33 @@
+package pregel
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/treadle-go/treadle/internal/caught"
+)
+
+// retryAfter says whether err is to be tried again and after how long. The
+// first policy that matches the error decides. The error it returns is err, or
+// that a policy could not decide about it.
+func (n *node) retryAfter(err error, attempt int) (wait time.Duration, again bool, bad error) {
+	defer func() {
+		if p := recover(); p != nil {
+			wait, again, bad = 0, false, &undecidedError{caught.New("retry policy: ", p), err}
+		}
+	}()
+	for i := range n.Retry {
+		if p := n.Retry[i]; p.Retryable(err) {
+			wait, again = p.Wait(attempt)
+			return wait, again, err
+		}
+	}
+	return 0, false, err
+}
+
+// undecidedError: a retry policy failed to say whether a failure is tried again.
+type undecidedError struct{ err, failure error }
+
+func (e *undecidedError) Error() string { return fmt.Sprintf("%v (asked about: %v)", e.err, e.failure) }
+
+func (e *undecidedError) Unwrap() []error { return []error{e.err, e.failure} }
