@@ -5,11 +5,11 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/internal/observe"
 	"github.com/treadle-go/treadle/internal/pregel"
+	"github.com/treadle-go/treadle/internal/wait"
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/treadletype"
 )
@@ -37,19 +37,15 @@ func RetryTools(p treadle.RetryPolicy, tools ...string) *Middleware {
 			if err == nil || treadle.IsSignal(err) || ctx.Err() != nil || pregel.IsFault(err) || observe.Failed(ctx) != nil || !p.On(err) {
 				return out, err
 			}
-			wait, again := p.Wait(attempt)
-			if e, ok := errors.AsType[*llm.Error](err); ok && e.RetryAfter > wait {
-				wait = e.RetryAfter
+			pause, again := p.Wait(attempt)
+			if e, ok := errors.AsType[*llm.Error](err); ok && e.RetryAfter > pause {
+				pause = e.RetryAfter
 			}
 			if !again {
 				return out, err
 			}
-			timer := time.NewTimer(wait)
-			select {
-			case <-timer.C:
-			case <-ctx.Done():
-				timer.Stop()
-				return nil, context.Cause(ctx)
+			if err := wait.For(ctx, pause); err != nil {
+				return nil, err
 			}
 		}
 	}}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/treadle-go/treadle/internal/observe"
+	"github.com/treadle-go/treadle/internal/wait"
 )
 
 // RetryOptions are the settings of [Retry]. The zero value is usual.
@@ -74,17 +75,13 @@ func (r *retrier) Stream(ctx context.Context, req *Request) iter.Seq2[Chunk, err
 			if done {
 				return
 			}
-			wait, again := r.wait(attempt, err)
+			pause, again := r.wait(attempt, err)
 			if !again || ctx.Err() != nil || observe.Failed(ctx) != nil {
 				yield(Chunk{}, err)
 				return
 			}
-			timer := time.NewTimer(wait)
-			select {
-			case <-timer.C:
-			case <-ctx.Done():
-				timer.Stop()
-				yield(Chunk{}, errors.Join(context.Cause(ctx), err))
+			if ended := wait.For(ctx, pause); ended != nil {
+				yield(Chunk{}, errors.Join(ended, err))
 				return
 			}
 		}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/saved"
+	"github.com/treadle-go/treadle/internal/wait"
 )
 
 // Errors of a DB, beside those of package checkpoint.
@@ -453,12 +454,8 @@ func (c *conn) patiently(ctx context.Context, try func() error) error {
 			return fmt.Errorf("sqlite: another process has kept the lock for %s: %w", lockWait, err)
 		}
 		// There are locks that SQLite does not wait for.
-		pause := time.NewTimer(max(0, lockTry/10-time.Since(begun)))
-		select {
-		case <-ctx.Done():
-			pause.Stop()
+		if wait.For(ctx, max(0, lockTry/10-time.Since(begun))) != nil {
 			return fmt.Errorf("sqlite: another process has the lock: %w", ctx.Err())
-		case <-pause.C:
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/observe"
+	"github.com/treadle-go/treadle/internal/wait"
 	"github.com/treadle-go/treadle/reduce"
 )
 
@@ -211,12 +212,8 @@ func (m model) pause(ctx context.Context) error {
 	if m.pace <= 0 {
 		return ctx.Err()
 	}
-	timer := time.NewTimer(m.pace)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
+	if wait.For(ctx, m.pace) != nil {
 		return ctx.Err()
-	case <-timer.C:
-		return nil
 	}
+	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/wait"
 )
 
 // A CallSpec is a function that runs as a task of its own inside a node: its
@@ -206,8 +207,8 @@ func (t *Task) runCall(ctx context.Context) (json.RawMessage, error) {
 	if !hit {
 		raw, err = t.attemptCall(sc)
 		for err != nil && ctx.Err() == nil && !t.final(err) {
-			wait, again, bad := t.node.retryAfter(err, int(sc.attempt))
-			if err = bad; !again || !sleep(ctx, wait) {
+			pause, again, bad := t.node.retryAfter(err, int(sc.attempt))
+			if err = bad; !again || wait.For(ctx, pause) != nil {
 				break
 			}
 			sc = &scope{Context: ctx, task: t, attempt: sc.attempt + 1, span: sc.span}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/caught"
+	"github.com/treadle-go/treadle/internal/wait"
 )
 
 // DefaultPutTimeout is how long a run whose context is over waits for its saver.
@@ -48,12 +49,8 @@ func (r *Run) outlast() (context.Context, context.CancelFunc) {
 		p.stopped = make(chan struct{})
 		p.stop = context.AfterFunc(r.ctx, func() {
 			defer close(p.stopped)
-			timer := time.NewTimer(r.putTimeout())
-			defer timer.Stop()
-			select {
-			case <-timer.C:
+			if wait.For(p.ctx, r.putTimeout()) == nil {
 				p.cancel(errStalled)
-			case <-p.ctx.Done():
 			}
 		})
 	})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/caught"
+	"github.com/treadle-go/treadle/internal/wait"
 )
 
 // A Task is one call of a node in one step: a PULL task because something led
@@ -166,8 +167,8 @@ func (t *Task) perform(ctx context.Context) {
 	if err == nil {
 		err = t.attempt(sc)
 		for err != nil && ctx.Err() == nil && !t.final(err) {
-			wait, again, bad := n.retryAfter(err, int(sc.attempt))
-			if err = bad; !again || !sleep(ctx, wait) {
+			pause, again, bad := n.retryAfter(err, int(sc.attempt))
+			if err = bad; !again || wait.For(ctx, pause) != nil {
 				break
 			}
 			sc = &scope{Context: ctx, task: t, attempt: sc.attempt + 1, span: sc.span}
@@ -222,16 +223,4 @@ func (t *Task) finish(sc *scope, err error) {
 		t.err = err
 	}
 	t.emitEnd(sc, err)
-}
-
-// sleep waits for d and reports false if ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/treadle-go/treadle/internal/wait"
 	"github.com/treadle-go/treadle/llm"
 )
 
@@ -190,14 +191,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	if err := context.Cause(ctx); err != nil || d <= 0 {
 		return err
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return wait.For(ctx, d)
 }
 
 // next takes a turn. A request that is refused takes none.
