@@ -21,7 +21,7 @@ func (r *Run) breakpoint(names []string, tasks []*Task) []string {
 
 // stopAt ends the run at a breakpoint. Of a nested one the enclosing run tells.
 func (r *Run) stopAt(before, after []string) error {
-	if r.parent == nil {
+	if r.parent() == nil {
 		r.emit(ModeUpdates, r.event(&Interrupted{Before: before, After: after}))
 	}
 	return &InterruptError{Graph: r.plan.name, Before: before, After: after}

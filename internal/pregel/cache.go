@@ -127,6 +127,12 @@ type flight struct {
 	raw  []byte // nil: it has failed, and another is asked
 }
 
+// flights are the cached tasks at work.
+type flights struct {
+	mu sync.Mutex
+	of map[flightKey]*flight
+}
+
 type flightKey struct {
 	fn         any
 	space, key string
@@ -211,18 +217,18 @@ func (l *lookup) local() bool {
 // result. Without one, or if it fails, others wait for this task from now on: of
 // those that are asked the same one is at work at a time.
 func (l *lookup) join(ctx context.Context, wanted flightKey) ([]byte, error) {
-	r := l.task.run.root()
+	under := &l.task.run.shared.flights
 	for {
-		r.flightMu.Lock()
-		f := r.flights[wanted]
+		under.mu.Lock()
+		f := under.of[wanted]
 		if f == nil {
-			if r.flights == nil {
-				r.flights = map[flightKey]*flight{}
+			if under.of == nil {
+				under.of = map[flightKey]*flight{}
 			}
 			l.flight = &flight{by: l.task, of: wanted, done: make(chan struct{})}
-			r.flights[wanted] = l.flight
+			under.of[wanted] = l.flight
 		}
-		r.flightMu.Unlock()
+		under.mu.Unlock()
 		if f == nil || l.task.inside(f.by) { // what it is part of cannot be waited for
 			return nil, nil
 		}
@@ -271,10 +277,10 @@ func (l *lookup) over() {
 	if l == nil || l.flight == nil {
 		return
 	}
-	r := l.task.run.root()
-	r.flightMu.Lock()
-	delete(r.flights, l.flight.of)
-	r.flightMu.Unlock()
+	under := &l.task.run.shared.flights
+	under.mu.Lock()
+	delete(under.of, l.flight.of)
+	under.mu.Unlock()
 	close(l.flight.done)
 }
 
@@ -287,7 +293,7 @@ func (t *Task) inside(up *Task) bool {
 		if t.caller != nil {
 			t = t.caller
 		} else {
-			t = t.run.parent
+			t = t.run.parent()
 		}
 	}
 	return false

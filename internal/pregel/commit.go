@@ -9,12 +9,6 @@ import (
 	"github.com/treadle-go/treadle/internal/caught"
 )
 
-type undoEntry struct {
-	ch    *channel
-	was   slot
-	whole bool // store the value as a whole, whatever the step did to it
-}
-
 // settle commits the writes of a finished step, finds what is next and stores
 // the checkpoint. A failure leaves the state as it was before the step.
 func (r *Run) settle(tasks []*Task) error {
@@ -37,7 +31,7 @@ func (r *Run) settle(tasks []*Task) error {
 	}
 	next := r.nextCtl
 	*next = control{joins: r.ctl.joins, waiting: r.ctl.waiting, armed: r.ctl.spare[:0], spare: r.ctl.armed}
-	for _, ran := range [...][]*Task{r.ended, tasks} {
+	for _, ran := range [...][]*Task{r.taken.ended, tasks} {
 		for _, t := range ran {
 			if err := r.advance(next, t, t.after()); err != nil {
 				r.rollback()
@@ -58,8 +52,8 @@ func (r *Run) settle(tasks []*Task) error {
 		}
 		r.unite()
 		ran := tasks
-		if r.taken != nil {
-			ran = slices.Concat(r.taken, tasks)
+		if r.taken.finished != nil {
+			ran = slices.Concat(r.taken.finished, tasks)
 		}
 		err := r.attribute(ran)
 		if err == nil {
@@ -88,7 +82,7 @@ func (t *Task) after() *wiring {
 
 // unite makes one change of what an edit took over and what it wrote itself.
 func (r *Run) unite() {
-	for _, m := range r.merged {
+	for _, m := range r.taken.undo {
 		m.whole = true
 		if i := slices.IndexFunc(r.undo, func(u undoEntry) bool { return u.ch == m.ch }); i >= 0 {
 			r.undo[i] = m
@@ -96,7 +90,7 @@ func (r *Run) unite() {
 			r.undo = append(r.undo, m)
 		}
 	}
-	r.merged = nil
+	r.taken.undo = nil
 }
 
 // commit folds the writes of all tasks into the slots, in task order.
@@ -109,7 +103,7 @@ func (r *Run) commit(tasks []*Task) (err error) {
 		if !returned {
 			p := recover()
 			if err = at.nodeError(&at.scope, caught.New("reduce: ", p)); p == nil {
-				r.gone = err
+				r.exited = err
 			}
 		}
 	}()
@@ -180,28 +174,10 @@ func (r *Run) validate(at *Task) error {
 	return nil
 }
 
-// rollback undoes the commit of a step that failed.
-func (r *Run) rollback() {
-	for _, u := range slices.Backward(r.undo) {
-		r.slots[u.ch.id] = u.was
-	}
-	r.ver--
-	r.undo, r.recentVer = r.undo[:0], 0
-	clear(r.views) // they may show what was undone
-}
-
 // changed reports whether the step wrote anything; a field that was cleared
 // does not count.
 func (r *Run) changed() bool {
 	return slices.ContainsFunc(r.undo, func(u undoEntry) bool {
 		return r.slots[u.ch.id].has && (!r.plan.schema.workflow || u.ch.wire == End)
-	})
-}
-
-// touched reports whether values with these fields only are news: between
-// steps they always are, after one if it wrote one of them.
-func (r *Run) touched(keys []string) bool {
-	return len(r.undo) == 0 || slices.ContainsFunc(r.undo, func(u undoEntry) bool {
-		return r.slots[u.ch.id].has && slices.Contains(keys, u.ch.wire)
 	})
 }

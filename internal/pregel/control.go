@@ -9,6 +9,31 @@ import (
 	"github.com/treadle-go/treadle/internal/caught"
 )
 
+// schedule is which nodes a run executes next.
+type schedule struct {
+	ctl      *control
+	nextCtl  *control        // memory for the one after it
+	step     int             // the number of the step under way
+	stop     int             // the last step that the limit allows
+	marks    []uint64        // per node: the version in which it was armed; see arm
+	one      [1]*Task        // the tasks of a step with one
+	oneSpace [1]outcomeSpace // and what it writes, if nothing keeps that beyond the step
+
+	space      [2]control
+	armedSpace [2][4]int32 // memory for the armed nodes of a small graph
+}
+
+func (s *schedule) reset(p *Plan) {
+	*s.ctl = control{armed: s.armedSpace[0][:0], spare: s.armedSpace[1][:0]}
+	if len(p.joins) > 0 {
+		s.ctl.joins = make([]bits, len(p.joins))
+		for i, j := range p.joins {
+			s.ctl.joins[i] = newBits(len(j.sources))
+		}
+	}
+	s.step = -1
+}
+
 // control is what is to run next. It is a plain struct, not channels: nodes
 // that something led to, inputs that were sent, barriers partly complete.
 type control struct {

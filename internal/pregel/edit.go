@@ -12,6 +12,13 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
+// takenOver is what an edit took over from a step that it ends.
+type takenOver struct {
+	undo     []undoEntry // the slots that it changed
+	ended    []*Task     // the tasks that wrote them
+	finished []*Task     // finished tasks whose results count
+}
+
 // InputNode is the name under which an edit is taken as an input of the graph.
 const InputNode = "__input__"
 
@@ -51,7 +58,7 @@ func (p *Plan) editStep(ctx context.Context, set Settings, edits []Edit) (checkp
 		return checkpoint.ID{}, err
 	}
 	defer r.unwatch()
-	r.journal = set.NS != "" // what the graph hands up includes what was edited
+	r.journal.on = set.NS != "" // what the graph hands up includes what was edited
 	if err := r.loadOrFork(Input{}); err != nil {
 		return checkpoint.ID{}, err
 	}
@@ -86,7 +93,7 @@ func (r *Run) edit(edits []Edit) error {
 	}
 	if edits[0].As != End {
 		r.reopen(edits)
-		r.ended = ended
+		r.taken.ended = ended
 	}
 	// A node that was to run next keeps its task id, so that the history shows
 	// the edit as its result.
@@ -228,7 +235,7 @@ func (r *Run) mergeFinished() ([]*Task, error) {
 		r.rollback()
 		return nil, err
 	}
-	r.merged, r.taken = slices.Clone(r.undo), done
+	r.taken.undo, r.taken.finished = slices.Clone(r.undo), done
 	r.remember(done)
 	return done, nil
 }

@@ -132,6 +132,13 @@ type TaskEnd struct {
 	Pauses []Pause // questions it has stopped with
 }
 
+// streams are who is told what happens in a run.
+type streams struct {
+	sinks *Sink
+	modes Mode  // what any sink wants
+	span  *span // of the run, for lifecycle events
+}
+
 // Sink is where a stream's events go. Nested runs have the chain of all
 // streams they are part of.
 type Sink struct {
@@ -252,7 +259,7 @@ func (r *Run) emitValues() {
 // output, unless it is streamed by itself.
 func (r *Run) shown() []*channel {
 	p := r.plan
-	if r.parent == nil || r.set.Sink != nil || p.schema.workflow || p.spec.Out == p.spec.State {
+	if r.parent() == nil || r.set.Sink != nil || p.schema.workflow || p.spec.Out == p.spec.State {
 		return p.schema.channels
 	}
 	return p.output

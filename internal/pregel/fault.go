@@ -54,10 +54,10 @@ func (t *Task) around() *Task {
 	if t.caller != nil {
 		return t.caller
 	}
-	if t.run.within.late() { // left behind: another attempt may be at work
+	if t.run.within().late() { // left behind: another attempt may be at work
 		return nil
 	}
-	return t.run.parent
+	return t.run.parent()
 }
 
 // fault is what was noted on the task.
@@ -114,8 +114,8 @@ func (r *Run) faulted(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case r.parent != nil && !r.within.late():
-		return r.parent.fails(err)
+	case r.parent() != nil && !r.within().late():
+		return r.parent().fails(err)
 	}
 	return asFault(err)
 }
@@ -167,7 +167,7 @@ func (t *Task) unreturned(p any) error {
 // unreturned is the same of a run: of what it does between its tasks, such as
 // reducing and storing, or of its only task.
 func (r *Run) unreturned(p any) error {
-	err := r.gone
+	err := r.exited
 	if t := r.one[0]; err == nil && t != nil && t.err != nil && p == nil {
 		if e, ok := errors.AsType[*caught.Error](t.err); ok && e.Exit {
 			err = t.err
@@ -177,8 +177,8 @@ func (r *Run) unreturned(p any) error {
 		e := caught.New("", p)
 		err = &NodeError{Graph: r.plan.name, Path: r.ns(), Step: r.step, Attempt: 1, Err: e, Stack: e.Stack}
 	}
-	if p == nil && r.parent != nil {
-		r.parent.ends(err)
+	if p == nil && r.parent() != nil {
+		r.parent().ends(err)
 	}
 	return err
 }

@@ -34,7 +34,7 @@ func (r *Run) loadOrFork(in Input) error {
 	if !r.saving() {
 		return nil
 	}
-	if r.parent == nil && r.ns() != r.set.NS {
+	if r.parent() == nil && r.ns() != r.set.NS {
 		return r.travel(in)
 	}
 	key := checkpoint.Key{Thread: r.set.Thread, Namespace: r.ns()}
@@ -43,20 +43,20 @@ func (r *Run) loadOrFork(in Input) error {
 		return err
 	}
 	switch {
-	case r.parent == nil && !r.set.At.IsZero() && r.set.At != cp.ID:
+	case r.parent() == nil && !r.set.At.IsZero() && r.set.At != cp.ID:
 		if in.Resume != nil {
 			return r.notHere("")
 		}
 		return r.forkFrom(key, r.set.At, cp.ID)
-	case r.parent == nil:
+	case r.parent() == nil:
 		return r.goOnFrom(cp)
-	case r.set.Keep == KeepThread && (r.otherInput || owner(cp) != r.parent.namespace()):
-		from, err := r.edited(cp, r.parent.run.child(r.ns()))
+	case r.set.Keep == KeepThread && (r.nest.otherInput || owner(cp) != r.parent().namespace()):
+		from, err := r.edited(cp, r.parent().run.child(r.ns()))
 		if err != nil {
 			return err
 		}
 		return r.forkFrom(key, from, cp.ID)
-	case r.otherInput:
+	case r.nest.otherInput:
 		return r.forkFrom(key, checkpoint.ID{}, cp.ID) // from nothing
 	}
 	r.resumed = true
@@ -118,7 +118,7 @@ func (r *Run) forkFrom(key checkpoint.Key, id, tip checkpoint.ID) error {
 		return err
 	}
 	r.tip = tip
-	if r.parent != nil { // what a lasting graph had left to do belongs to a run that is over
+	if r.parent() != nil { // what a lasting graph had left to do belongs to a run that is over
 		r.ctl.abandon()
 		r.ctl.start, r.forked = nil, false
 		r.newLog()
@@ -167,20 +167,20 @@ func owner(cp *checkpoint.Checkpoint) string {
 // owned is the owner of this run, for storing.
 func (r *Run) owned() string {
 	switch {
-	case r.parent == nil:
+	case r.parent() == nil:
 		return r.ownerWas
 	case r.set.Keep == KeepThread:
-		return r.parent.namespace()
+		return r.parent().namespace()
 	}
 	return ""
 }
 
 // of is the checkpoint around a nested run, for storing.
 func (r *Run) of() checkpoint.ID {
-	if r.parent == nil {
+	if r.parent() == nil {
 		return r.ofWas
 	}
-	return r.parent.run.head
+	return r.parent().run.head
 }
 
 // child is the head of a lasting nested run as this run knows it, or one
@@ -209,7 +209,7 @@ func (t *Task) adopt(kids map[string]checkpoint.ID) {
 		maps.Copy(next, kids)
 		return next
 	}
-	for ; t != nil; t = t.run.parent {
+	for ; t != nil; t = t.run.parent() {
 		for c := t; c != nil; c = c.caller {
 			side := c.aside()
 			side.mu.Lock()
@@ -234,10 +234,10 @@ func (t *Task) adopted() map[string]checkpoint.ID {
 }
 
 func (r *Run) above() *Run {
-	if r.parent == nil {
+	if r.parent() == nil {
 		return nil
 	}
-	return r.parent.run
+	return r.parent().run
 }
 
 // heads are the heads of lasting nested runs, for storing.

@@ -32,7 +32,7 @@ type head struct {
 	joins []bits
 	last  []string
 	kids  map[string]checkpoint.ID
-	ask   int64 // see Run.untilAsk
+	ask   int64 // see sizeBudget
 }
 
 // maxHeads bounds how many threads are kept.
@@ -53,17 +53,17 @@ func (r *Run) recall() bool {
 	r.ver, r.step, r.ctl.joins = k.ver, k.step, k.joins
 	r.last, r.children = slices.Clone(k.last), k.kids
 	r.head, r.tip = k.id, k.id
-	r.untilAsk.Store(k.ask)
+	r.shared.size.left.Store(k.ask)
 	return true
 }
 
 // retain keeps the head of a run that has ended with nothing left to do.
 func (r *Run) retain() {
-	if r.set.HeadsOf == nil || r.parent != nil || !r.saving() || !r.ctl.idle() || r.head.IsZero() {
+	if r.set.HeadsOf == nil || r.parent() != nil || !r.saving() || !r.ctl.idle() || r.head.IsZero() {
 		return
 	}
 	k := &head{key: headKey{r.set.HeadsOf, r.set.Thread}, id: r.head, slots: slices.Clone(r.slots), ver: r.ver, step: r.step,
-		joins: r.ctl.joins, last: slices.Clone(r.last), kids: r.children, ask: r.untilAsk.Load()}
+		joins: r.ctl.joins, last: slices.Clone(r.last), kids: r.children, ask: r.shared.size.left.Load()}
 	for _, c := range r.plan.schema.channels {
 		if c.policy == untracked {
 			k.slots[c.id] = c.reset() // a run's own

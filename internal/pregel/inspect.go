@@ -42,7 +42,7 @@ func (r *Run) emitCheckpoint(next []string) {
 	cp := &Checkpoint{ID: r.head, Thread: r.set.Thread, Step: r.step - 1, Source: checkpoint.Loop, RunID: r.set.RunID,
 		Namespace: r.ns(), Metadata: r.set.Metadata, Values: r.plan.schema.record(r.slots, r.plan.schema.channels), Next: next, Time: r.head.Time()}
 	cp.Parent = r.before
-	for up := r.parent; up != nil; up = up.run.parent {
+	for up := r.parent(); up != nil; up = up.run.parent() {
 		if cp.Around == nil {
 			cp.Around = map[string]checkpoint.ID{}
 		}

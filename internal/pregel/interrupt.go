@@ -22,12 +22,12 @@ func (r *Run) interrupted(tasks []*Task) error {
 		e.Before, e.After = append(e.Before, stop.Before...), append(e.After, stop.After...)
 		r.emit(ModeUpdates, t.event(stop))
 	}
-	if r.parent != nil {
+	if r.parent() != nil {
 		if r.modes&ModeValues != 0 && len(e.Pauses) > 0 {
 			ev := r.event(&Values{Record: r.plan.schema.record(r.slots, r.shown()), Pauses: e.Pauses})
 			r.emit(ModeValues, ev)
 		}
-		r.parent.pause(2*r.within.calls.Load(), e.Pauses...)
+		r.parent().pause(2*r.within().calls.Load(), e.Pauses...)
 		return e
 	}
 	r.showFinished(tasks, e.Pauses)

@@ -7,12 +7,49 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
+// journal is what the tasks of a nested run have written, which is handed up to
+// the graph around it in the end.
+type journal struct {
+	on     bool
+	writes []write
+	wrote  writtenSet // the fields among them
+
+	stored int // how many of the writes are stored
+	// Of the journal of the checkpoint that the run goes on from:
+	items int // how long it is as stored
+	drop  int // how much of that the next put drops
+}
+
+// writtenSet is a set of channels. Small states need no memory beside it.
+type writtenSet struct {
+	few  uint64
+	more bits
+}
+
+func (s *writtenSet) add(c *channel, channels int) {
+	if c.id < 64 {
+		s.few |= 1 << c.id
+		return
+	}
+	if s.more == nil {
+		s.more = newBits(channels)
+	}
+	s.more.set(int(c.id))
+}
+
+func (s *writtenSet) has(c *channel) bool {
+	if c.id < 64 {
+		return s.few&(1<<c.id) != 0
+	}
+	return s.more != nil && s.more.has(int(c.id))
+}
+
 // logChannel holds what a nested graph's nodes wrote, for handing it up when
 // the graph ends, perhaps in another process.
 const logChannel = "__log__"
 
 func (r *Run) decodeLog(v checkpoint.Value) error {
-	r.logDrop, r.logItems = 0, len(v.Items)
+	r.journal.drop, r.journal.items = 0, len(v.Items)
 	for _, item := range v.Items {
 		var w writeJSON
 		if err := json.Unmarshal(item, &w); err != nil {
@@ -26,24 +63,24 @@ func (r *Run) decodeLog(v checkpoint.Value) error {
 		if err != nil {
 			return err
 		}
-		r.wrote.set(int(c.id))
-		r.log = append(r.log, got)
+		r.journal.wrote.add(c, len(r.slots))
+		r.journal.writes = append(r.journal.writes, got)
 	}
-	r.logged = len(r.log)
+	r.journal.stored = len(r.journal.writes)
 	return nil
 }
 
 // newLog begins the log anew, for a nested graph that lasts: what it wrote for
 // an earlier task has been handed up.
 func (r *Run) newLog() {
-	r.log, r.logged, r.logDrop = nil, 0, r.logItems
-	clear(r.wrote)
+	r.journal.writes, r.journal.stored, r.journal.drop = nil, 0, r.journal.items
+	r.journal.wrote = writtenSet{}
 }
 
 // logChange is the part of the log that is not stored yet.
 func (r *Run) logChange() (checkpoint.Change, error) {
-	out := checkpoint.Change{Channel: logChannel, Version: r.ver, List: true, Drop: r.logDrop}
-	for _, w := range r.log[r.logged:] {
+	out := checkpoint.Change{Channel: logChannel, Version: r.ver, List: true, Drop: r.journal.drop}
+	for _, w := range r.journal.writes[r.journal.stored:] {
 		stored, err := r.encodeWrite(w)
 		if err != nil {
 			return out, err
@@ -59,18 +96,18 @@ func (r *Run) logChange() (checkpoint.Change, error) {
 
 // remember notes what a nested graph's nodes wrote.
 func (r *Run) remember(tasks []*Task) {
-	if !r.journal || len(tasks) == 0 || tasks[0].node == startNode {
+	if !r.journal.on || len(tasks) == 0 || tasks[0].node == startNode {
 		return
 	}
 	for _, t := range tasks {
-		if r.log == nil {
-			r.log = make([]write, 0, 2*len(t.out.writes)) // most graphs have several steps
+		if r.journal.writes == nil {
+			r.journal.writes = make([]write, 0, 2*len(t.out.writes)) // most graphs have several steps
 		}
 		for _, w := range t.out.writes {
-			if w.ch.accumulates() || !r.wrote.has(int(w.ch.id)) {
-				r.log = append(r.log, w)
+			if w.ch.accumulates() || !r.journal.wrote.has(w.ch) {
+				r.journal.writes = append(r.journal.writes, w)
 			}
-			r.wrote.set(int(w.ch.id))
+			r.journal.wrote.add(w.ch, len(r.slots))
 		}
 	}
 }

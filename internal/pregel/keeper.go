@@ -134,7 +134,7 @@ func (k *keeper) close() {
 
 // keepDone stores the results of finished tasks.
 func (r *Run) keepDone(tasks []*Task) error {
-	if r.within.late() { // left behind: another attempt may be at work
+	if r.within().late() { // left behind: another attempt may be at work
 		return nil
 	}
 	ws := make([]checkpoint.Write, 0, len(tasks))

@@ -17,33 +17,33 @@ type messages struct {
 
 // seen notes an id and reports whether it was known. Messages without an id
 // are always new.
-func (r *Run) seen(id string) bool {
+func (s *messages) seen(id string) bool {
 	if id == "" {
 		return false
 	}
-	r.msgs.mu.Lock()
-	defer r.msgs.mu.Unlock()
-	known := r.msgs.ids[id]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := s.ids[id]
 	if !known {
-		if r.msgs.ids == nil {
-			r.msgs.ids = map[string]bool{}
+		if s.ids == nil {
+			s.ids = map[string]bool{}
 		}
-		r.msgs.ids[id] = true
+		s.ids[id] = true
 	}
 	return known
 }
 
 // seeInput marks the messages that a node was given as known.
 func (r *Run) seeInput(t *Task) {
-	root := r.root()
-	eachMessage(t.input(), func(m observe.Message) { root.seen(m.MessageID()) })
+	known := &r.shared.messages
+	eachMessage(t.input(), func(m observe.Message) { known.seen(m.MessageID()) })
 }
 
 // seeOutput streams the messages a node returned that were not streamed yet.
 func (r *Run) seeOutput(t *Task) {
-	root := r.root()
+	known := &r.shared.messages
 	show := func(m observe.Message) {
-		if !root.seen(m.MessageID()) {
+		if !known.seen(m.MessageID()) {
 			r.emit(ModeTokens, Event{At: t.origin(), Value: m, Data: &Token{Tags: slices.Concat(r.set.Tags, t.node.Tags), Metadata: t.metadata()}})
 		}
 	}

@@ -129,9 +129,9 @@ func (t *Task) runNested(sc *scope) (out any, failed error) {
 	both := &struct { // one allocation for two
 		run Run
 		set Settings
-	}{Run{plan: child, ctx: sc}, Settings{StepLimit: child.spec.StepLimit, Keep: t.node.Keep, Before: child.spec.Before, After: child.spec.After}}
+	}{set: Settings{StepLimit: child.spec.StepLimit, Keep: t.node.Keep, Before: child.spec.Before, After: child.spec.After}}
 	r := &both.run
-	r.set = &both.set
+	r.init(sc, child, &both.set, sc)
 	returned := false
 	defer func() {
 		if !returned { // the error names the node down there
@@ -141,7 +141,7 @@ func (t *Task) runNested(sc *scope) (out any, failed error) {
 		}
 	}()
 	err := r.begin(input)
-	r.journal = true
+	r.journal.on = true
 	if err == nil {
 		err = r.drive()
 	}
@@ -210,22 +210,22 @@ func (r *Run) inherited(n *node) any {
 
 // handUp translates what r's tasks wrote.
 func (r *Run) handUp(m *nesting) []write {
-	ws := make([]write, 0, max(len(m.up), len(r.log)))
+	ws := make([]write, 0, max(len(m.up), len(r.journal.writes)))
 	for _, p := range m.up {
 		s := &r.slots[p.child.id]
 		if !p.child.accumulates() || !p.parent.accumulates() {
-			if s.has && r.wrote.has(int(p.child.id)) {
+			if s.has && r.journal.wrote.has(p.child) {
 				ws = append(ws, write{ch: p.parent, val: s.val})
 			}
 			continue
 		}
 		// Up there all of this is one step, in which an overwrite has the last
 		// word: it takes along what the child added after it.
-		if slices.ContainsFunc(r.log, func(w write) bool { return w.ch == p.child && w.over }) {
+		if slices.ContainsFunc(r.journal.writes, func(w write) bool { return w.ch == p.child && w.over }) {
 			ws = append(ws, write{ch: p.parent, val: s.val, over: true})
 			continue
 		}
-		for _, w := range r.log {
+		for _, w := range r.journal.writes {
 			if w.ch == p.child {
 				ws = append(ws, write{ch: p.parent, val: w.val})
 			}

@@ -79,7 +79,7 @@ func (w *watch) token(v any) {
 		return
 	}
 	if m, ok := v.(observe.Message); ok {
-		t.run.root().seen(m.MessageID())
+		t.run.shared.messages.seen(m.MessageID())
 	}
 	t.run.emit(ModeTokens, Event{At: w.at, Data: &w.info, Value: v})
 }

@@ -27,9 +27,12 @@ type patience struct {
 	cancel  context.CancelCauseFunc
 	stop    func() bool
 	stopped chan struct{}
+}
 
+// saverState is what the runs of one outermost run know of their saver.
+type saverState struct {
 	mu      sync.Mutex
-	stalled error // of the outermost run: that the saver did not answer
+	stalled error // it did not answer
 }
 
 var errStalled = errors.New("the saver's time is up")
@@ -78,10 +81,10 @@ func (r *Run) unwatch() {
 
 // save calls the saver.
 func (r *Run) save(call func(context.Context) error) error {
-	root := &r.root().patience
-	root.mu.Lock()
-	err := root.stalled
-	root.mu.Unlock()
+	state := &r.shared.saver
+	state.mu.Lock()
+	err := state.stalled
+	state.mu.Unlock()
 	if err != nil {
 		return err
 	}
@@ -91,9 +94,9 @@ func (r *Run) save(call func(context.Context) error) error {
 		return err
 	}
 	err = fmt.Errorf("the saver has not answered within %v since the run's context ended (%w): %w", r.putTimeout(), context.Cause(r.ctx), err)
-	root.mu.Lock()
-	defer root.mu.Unlock()
-	root.stalled = err
+	state.mu.Lock()
+	defer state.mu.Unlock()
+	state.stalled = err
 	return err
 }
 

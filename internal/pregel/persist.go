@@ -5,11 +5,42 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/caught"
 	"github.com/treadle-go/treadle/reduce"
 )
+
+// persistence is how a run is stored on its thread. Without a saver all of it
+// is zero.
+type persistence struct {
+	head   checkpoint.ID
+	before checkpoint.ID     // the head's parent
+	tip    checkpoint.ID     // the namespace's head, which differs from head on a fork
+	source checkpoint.Source // of the checkpoints it makes
+	meta   json.RawMessage   // of the checkpoints it makes
+	last   []string          // the nodes of the last step
+
+	resumed  bool // it goes on from a checkpoint
+	forked   bool // from one that is not the head
+	recalled bool // from a head that the process kept
+
+	pending  []checkpoint.Write // of the loaded checkpoint
+	saved    map[string][]byte  // results of tasks that finished before a failure, by task id
+	failures map[string]error   // of tasks whose error handler has yet to answer, by task id
+	madeBy   string             // the name of the graph that made the loaded checkpoint
+	ownerWas string             // of a per-thread nested run that is edited: the task it ran for
+	ofWas    checkpoint.ID      // of a nested run that is edited: the checkpoint around it
+
+	abandoned []TaskInfo      // what an input has put an end to, until that is told
+	results   json.RawMessage // who wrote what in the step that is to be stored; see attribute
+
+	childMu  sync.Mutex
+	children map[string]checkpoint.ID // heads of the nested runs that last as long as the thread
+
+	patience patience
+}
 
 func (r *Run) saving() bool { return r.set.Saver != nil && r.set.Thread != "" }
 
@@ -151,7 +182,7 @@ func (r *Run) put(source checkpoint.Source) error {
 		}
 		p.Changes = append(p.Changes, change)
 	}
-	if len(r.log) > r.logged || r.logDrop > 0 {
+	if len(r.journal.writes) > r.journal.stored || r.journal.drop > 0 {
 		change, err := r.logChange()
 		if err != nil {
 			return fmt.Errorf("graph %q: store: %w", r.plan.name, err)
@@ -170,7 +201,7 @@ func (r *Run) put(source checkpoint.Source) error {
 	if err := r.savePut(r.set.Saver, p); err != nil {
 		return r.faulted(fmt.Errorf("graph %q: store thread %q: %w", r.plan.name, r.set.Thread, err))
 	}
-	r.before, r.head, r.tip, r.logged, r.logDrop, r.results = r.head, p.ID, p.ID, len(r.log), 0, nil
+	r.before, r.head, r.tip, r.journal.stored, r.journal.drop, r.results = r.head, p.ID, p.ID, len(r.journal.writes), 0, nil
 	r.grewBy(p)
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"slices"
+	"sync"
 )
 
 // oneEach refuses a step in which several tasks run one graph whose state lasts
@@ -30,17 +31,17 @@ func (r *Run) oneEach(tasks []*Task) error {
 // another one beside it: from another task of the same step, whether that is
 // over or not, or from a call that runs at the same time.
 func (r *Run) occupy() error {
-	root := r.root()
-	root.inputMu.Lock()
-	defer root.inputMu.Unlock()
-	use, used := root.lasting[r.ns()]
-	if used && use.task != r.parent && (use.active && !use.within.late() || siblings(use.task, r.parent)) {
+	all := &r.shared.nested
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	use, used := all.lasting[r.ns()]
+	if used && use.task != r.parent() && (use.active && !use.within.late() || siblings(use.task, r.parent())) {
 		return fmt.Errorf("graph %q: another task of this step runs it as %q, and it keeps its state per thread, which can go on only once at a time: run it in steps that follow each other, or leave out treadle.PerThread", r.plan.name, r.ns())
 	}
-	if root.lasting == nil {
-		root.lasting = map[string]lastingUse{}
+	if all.lasting == nil {
+		all.lasting = map[string]lastingUse{}
 	}
-	root.lasting[r.ns()] = lastingUse{r.parent, r.within, true}
+	all.lasting[r.ns()] = lastingUse{r.parent(), r.within(), true}
 	return nil
 }
 
@@ -49,12 +50,19 @@ func (r *Run) vacate() {
 	if !r.lasts() {
 		return
 	}
-	root := r.root()
-	root.inputMu.Lock()
-	defer root.inputMu.Unlock()
-	if root.lasting[r.ns()].task == r.parent {
-		root.lasting[r.ns()] = lastingUse{task: r.parent, within: r.within}
+	all := &r.shared.nested
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.lasting[r.ns()].task == r.parent() {
+		all.lasting[r.ns()] = lastingUse{task: r.parent(), within: r.within()}
 	}
+}
+
+// nestedRuns is what is known of the runs inside an outermost run, by namespace.
+type nestedRuns struct {
+	mu      sync.Mutex
+	given   map[string][32]byte // digests of the inputs of those that may be tried again
+	lasting map[string]lastingUse
 }
 
 // lastingUse is the task that has last run a graph whose state lasts.
@@ -65,13 +73,13 @@ type lastingUse struct {
 }
 
 // lasts reports a nested run whose state lasts as long as the thread.
-func (r *Run) lasts() bool { return r.parent != nil && r.set.Keep == KeepThread && r.saving() }
+func (r *Run) lasts() bool { return r.parent() != nil && r.set.Keep == KeepThread && r.saving() }
 
 // siblings reports whether the two tasks are parts of different tasks of one step.
 func siblings(a, b *Task) bool {
-	for ; a != nil; a = a.run.parent {
+	for ; a != nil; a = a.run.parent() {
 		a = a.outermost()
-		for c := b; c != nil; c = c.run.parent {
+		for c := b; c != nil; c = c.run.parent() {
 			if c = c.outermost(); c.run == a.run {
 				return c != a && c.step == a.step
 			}
@@ -90,7 +98,7 @@ func (t *Task) outermost() *Task {
 
 // retried reports whether a task that the run is nested in may be tried again.
 func (r *Run) retried() bool {
-	for t := r.parent; t != nil; t = t.run.parent {
+	for t := r.parent(); t != nil; t = t.run.parent() {
 		for c := t; c != nil; c = c.caller {
 			if len(c.node.Retry) > 0 {
 				return true
@@ -115,13 +123,13 @@ func (r *Run) noteInput(in Input) {
 			sum, known = sha256.Sum256(append(raw, r.plan.name...)), true
 		}
 	}
-	root := r.root()
-	root.inputMu.Lock()
-	defer root.inputMu.Unlock()
-	before, again := root.given[r.ns()]
-	r.otherInput = again && (!known || before != sum)
-	if root.given == nil {
-		root.given = map[string][32]byte{}
+	all := &r.shared.nested
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	before, again := all.given[r.ns()]
+	r.nest.otherInput = again && (!known || before != sum)
+	if all.given == nil {
+		all.given = map[string][32]byte{}
 	}
-	root.given[r.ns()] = sum
+	all.given[r.ns()] = sum
 }

@@ -1,6 +1,7 @@
 package pregel
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,39 +11,58 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// place is where a run's checkpoints and events belong: the namespace of a
-// nested run, or nothing. It is found out when it is first asked for, because
-// it has the ids of the tasks around it, which are hashes.
-type place struct {
+// nest is where a run takes place: inside a task of another run, or at the top,
+// where all of it is zero.
+type nest struct {
+	parent *Task  // the task this run is nested in
+	within *scope // and the attempt of it
+	nth    int32  // how many runs the attempt has made before
+
+	otherInput bool // the attempt before this one gave another input
+
+	// The namespace is found out when it is first asked for, because it has the
+	// ids of the tasks around it, which are hashes.
 	once sync.Once
-	nth  int32 // how many runs the task around it has made before
 	ns   string
 	path []string // ns, split
 }
 
-func (r *Run) ns() string {
-	if r.parent != nil {
-		r.place.once.Do(r.locate)
+// nestedScope is the attempt that a run with these settings is nested in. A run
+// on a thread of its own is a run of its own, wherever it starts.
+func nestedScope(ctx context.Context, set *Settings) *scope {
+	if set.Thread != "" {
+		return nil
 	}
-	return r.place.ns
+	return scopeOf(ctx)
+}
+
+func (r *Run) parent() *Task { return r.nest.parent }
+
+func (r *Run) within() *scope { return r.nest.within }
+
+func (r *Run) ns() string {
+	if r.nest.parent != nil {
+		r.nest.once.Do(r.locate)
+	}
+	return r.nest.ns
 }
 
 // path is the namespace, split.
 func (r *Run) path() []string {
 	r.ns()
-	return r.place.path
+	return r.nest.path
 }
 
 func (r *Run) locate() {
-	p := &r.place
-	p.ns = r.parent.namespace()
-	if p.nth > 0 {
-		p.ns += fmt.Sprintf("|%d", p.nth)
+	n := &r.nest
+	n.ns = n.parent.namespace()
+	if n.nth > 0 {
+		n.ns += fmt.Sprintf("|%d", n.nth)
 	}
 	if r.set.Keep == KeepThread {
-		p.ns = stablePath(p.ns)
+		n.ns = stablePath(n.ns)
 	}
-	p.path = strings.Split(p.ns, "|")
+	n.path = strings.Split(n.ns, "|")
 }
 
 // nestIn makes r a part of the run that sc belongs to. The settings are the
@@ -50,8 +70,8 @@ func (r *Run) locate() {
 func (r *Run) nestIn(sc *scope) {
 	t := sc.task
 	up := t.run
-	r.parent, r.within = t, sc
-	r.place.nth = t.nested.Add(1) - 1
+	r.nest.parent, r.nest.within = t, sc
+	r.nest.nth = t.nested.Add(1) - 1
 	set := r.set
 	if set.Context == nil {
 		set.Context = up.set.Context

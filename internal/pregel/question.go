@@ -10,6 +10,16 @@ import (
 	"strconv"
 )
 
+// questions are what the tasks of a run have asked, as its checkpoint has it.
+// The answers are the outermost run's.
+type questions struct {
+	open      []Pause
+	answered  []Pause                      // whose tasks have not come to their end
+	owner     map[string]string            // question id → task of this run
+	answers   map[string]answer            // by question id
+	answersOf map[string]map[string]answer // by task
+}
+
 // answer is a stored answer with the question it was given to.
 type answer struct {
 	Question json.RawMessage `json:"question"`

@@ -1,6 +1,7 @@
 package pregel
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 
@@ -160,7 +161,7 @@ func (p *Plan) made(set *Settings, cp *checkpoint.Checkpoint) []TaskInfo {
 // input is a stored input, nil if it cannot be read any more.
 func (p *Plan) input(set *Settings, start []byte) *Record {
 	var o outcome
-	r := &Run{plan: p, set: set}
+	r := newRun(context.Background(), p, set, nil)
 	r.ctl.start = start
 	if r.decodeStart(&o) != nil {
 		return nil

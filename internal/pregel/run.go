@@ -2,8 +2,6 @@ package pregel
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/json"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -12,96 +10,55 @@ import (
 )
 
 // Run is a graph being run. Everything in it belongs to the goroutine that
-// runs the loop; tasks see it read-only.
+// runs the loop; tasks see it read-only. What runs in other goroutines shares
+// is in shared and guards itself.
 type Run struct {
-	plan   *Plan
-	set    *Settings
-	ctx    context.Context
-	parent *Task  // the task this run is nested in
-	within *scope // and the attempt of it
-	place  place
-	sinks  *Sink
-	modes  Mode // what any sink wants
+	plan *Plan
+	set  *Settings
+	ctx  context.Context
 
-	slots     []slot
-	ver       uint64
-	views     []view
-	ctl       *control
-	nextCtl   *control // memory for the one after it
-	step      int
-	stop      int
-	marks     []uint64        // per node: the version in which it was armed; see arm
-	one       [1]*Task        // the tasks of a step with one
-	oneSpace  [1]outcomeSpace // and what it writes, if nothing keeps that beyond the step
-	undo      []undoEntry
-	recent    []undoEntry // what the commit of version recentVer changed
-	recentVer uint64
+	nest nest // where it runs: at the top, or inside a task of another run
 
-	// Nested graphs hand up what they wrote, so they remember it.
-	journal bool
-	log     []write
-	wrote   bits
-	space   runSpace
-	logged  int // how much of the log is stored
-	// Of the log of the checkpoint it goes on from:
-	logItems int // how long it is as stored
-	logDrop  int // how much of that the next put drops
+	state       // the values of the fields, and how to undo a step
+	schedule    // which nodes run next, and in which step
+	streams     // who is told what happens
+	persistence // the thread that it is stored on
+	questions   // what its tasks have asked, and the answers
 
-	// With a saver.
-	head   checkpoint.ID
-	before checkpoint.ID     // the head's parent
-	tip    checkpoint.ID     // the namespace's head, which differs from head on a fork
-	last   []string          // the nodes of the last step
-	source checkpoint.Source // of the checkpoints it makes
-	meta   json.RawMessage
+	journal journal                     // what a nested run has written, for the graph around it
+	calls   atomic.Pointer[callResults] // of tasks that nodes of this step called
+	taken   takenOver                   // what an edit took over from a step that it ends
+	shared  *shared                     // with all runs inside the same outermost run
+	exited  error                       // a user's function has ended the goroutine of the loop
+}
 
-	untilAsk atomic.Int64 // of the outermost run: how much to store until the thread's size is asked for
+// newRun returns a run that has not begun. sc is the attempt that it is nested
+// in, or nil.
+func newRun(ctx context.Context, p *Plan, set *Settings, sc *scope) *Run {
+	r := &Run{}
+	r.init(ctx, p, set, sc)
+	return r
+}
 
-	saved map[string][]byte // results of tasks that finished before a failure, by task id
+func (r *Run) init(ctx context.Context, p *Plan, set *Settings, sc *scope) {
+	r.plan, r.set, r.ctx = p, set, ctx
+	r.ctl, r.nextCtl = &r.schedule.space[0], &r.schedule.space[1]
+	if sc != nil {
+		r.shared = sc.task.run.shared
+	} else {
+		r.shared = &shared{}
+	}
+}
 
-	failures map[string]error // of tasks whose error handler has yet to answer, by task id
-
-	seedOnce sync.Once
-	seedID   string
-
-	calls atomic.Pointer[callResults] // of tasks that nodes of this step called
-
-	flightMu sync.Mutex
-	flights  map[flightKey]*flight // of the outermost run: cached tasks at work
-
-	// Questions and answers; answers are the outermost run's.
-	open      []Pause
-	answered  []Pause                      // whose tasks have not come to their end
-	owner     map[string]string            // question id → task of this run
-	answers   map[string]answer            // by question id
-	answersOf map[string]map[string]answer // by task
-	resumed   bool                         // it goes on from a checkpoint
-	forked    bool                         // from one that is not the head
-	recalled  bool                         // from a head that was kept in the process
-
-	abandoned []TaskInfo // what an input has put an end to, until that is told
-
-	pending  []checkpoint.Write       // of the loaded checkpoint
-	merged   []undoEntry              // what an edit took over from a step that it ends
-	ended    []*Task                  // and the tasks that wrote it
-	children map[string]checkpoint.ID // heads of the nested runs that last as long as the thread
-	childMu  sync.Mutex               // guards children
-	ownerWas string                   // of a lasting nested run that is edited: the task it ran for
-	madeBy   string                   // the name of the graph that made the loaded checkpoint
-	ofWas    checkpoint.ID            // of a nested run that is edited: the checkpoint around it
-	results  json.RawMessage          // who wrote what in the step that is to be stored; see attribute
-	taken    []*Task                  // finished tasks whose results an edit took over
-
-	span *span
-	msgs messages // of the outermost run
-
-	otherInput bool                  // of a nested run: the attempt before this one gave another
-	inputMu    sync.Mutex            // guards given and lasting
-	given      map[string][32]byte   // of the outermost run: digests of the inputs of nested runs that may be tried again
-	lasting    map[string]lastingUse // of the outermost run: by namespace
-
-	patience patience
-	gone     error // a function of the user's has ended the goroutine of the loop
+// shared is what an outermost run and those nested in it have in common. Each
+// part has its own lock.
+type shared struct {
+	id       runID
+	messages messages
+	flights  flights
+	nested   nestedRuns
+	saver    saverState
+	size     sizeBudget
 }
 
 // begin prepares a run up to its first step with nodes: it loads the thread,
@@ -110,7 +67,7 @@ func (r *Run) begin(in Input) error {
 	p, ctx, set := r.plan, r.ctx, r.set
 	r.sinks, r.source = set.Sink, checkpoint.Loop
 	// A run on a thread of its own is a run of its own, wherever it starts.
-	if sc := scopeOf(ctx); sc != nil && set.Thread == "" {
+	if sc := nestedScope(ctx, set); sc != nil {
 		if err := sc.task.broken(); err != nil {
 			return err
 		}
@@ -134,27 +91,27 @@ func (r *Run) begin(in Input) error {
 	if err := r.checkBreakpoints(); err != nil {
 		return err
 	}
-	if r.parent == nil && set.NS != "" && !in.Continue && in.Resume == nil {
+	if r.parent() == nil && set.NS != "" && !in.Continue && in.Resume == nil {
 		return p.errInside(set)
 	}
 	if ctx.Err() != nil {
 		return cancelled(ctx, p.name, r.step)
 	}
-	r.allocate()
+	r.state.allocate(p)
 	r.reset()
 	if r.lasts() {
 		if err := r.occupy(); err != nil {
 			return err
 		}
 	}
-	if r.parent != nil && in.inherit == nil && r.saving() && r.retried() {
+	if r.parent() != nil && in.inherit == nil && r.saving() && r.retried() {
 		r.noteInput(in)
 	}
-	fresh := !in.Continue && in.Resume == nil && r.parent == nil && set.At.IsZero() && set.Durability == Sync
+	fresh := !in.Continue && in.Resume == nil && r.parent() == nil && set.At.IsZero() && set.Durability == Sync
 	if fresh && r.saving() && set.HeadsOf != nil && r.recall() {
 		r.recalled = true
 	} else if err := r.loadOrFork(in); err != nil {
-		if r.parent != nil { // also if what is stored cannot be read
+		if r.parent() != nil { // also if what is stored cannot be read
 			err = r.unread(err)
 		}
 		return err
@@ -164,41 +121,13 @@ func (r *Run) begin(in Input) error {
 	return r.accept(in)
 }
 
-// allocate makes what a run needs one of for each field and view. Small graphs
-// find room in the run itself.
-func (r *Run) allocate() {
-	r.slots = make([]slot, len(r.plan.schema.channels))
-	if r.views = r.space.views[:]; len(r.plan.views) > len(r.views) {
-		r.views = make([]view, len(r.plan.views))
-	}
-	if r.wrote = r.space.wrote[:]; len(r.slots) > 64 {
-		r.wrote = newBits(len(r.slots))
-	}
-}
-
-// runSpace is memory for the slices of a run of a small graph.
-type runSpace struct {
-	views [1]view
-	wrote [1]uint64
-	armed [2][4]int32
-	ctl   [2]control
-}
-
 // reset is the state of a thread on which nothing has happened.
 func (r *Run) reset() {
-	for i, c := range r.plan.schema.channels {
-		r.slots[i] = c.reset()
+	r.state.reset(r.plan)
+	r.schedule.reset(r.plan)
+	if r.parent() == nil {
+		r.shared.size.left.Store(r.set.SizeWarning / 2)
 	}
-	r.ctl, r.nextCtl = &r.space.ctl[0], &r.space.ctl[1]
-	*r.ctl = control{armed: r.space.armed[0][:0], spare: r.space.armed[1][:0]}
-	if len(r.plan.joins) > 0 {
-		r.ctl.joins = make([]bits, len(r.plan.joins))
-		for i, j := range r.plan.joins {
-			r.ctl.joins[i] = newBits(len(j.sources))
-		}
-	}
-	r.ver, r.step = 0, -1
-	r.untilAsk.Store(r.set.SizeWarning / 2)
 	r.head, r.before, r.tip = checkpoint.ID{}, checkpoint.ID{}, checkpoint.ID{}
 	r.children = nil
 }
@@ -211,8 +140,8 @@ func (r *Run) seed() string {
 	if !r.head.IsZero() {
 		return r.head.String()
 	}
-	if r.parent != nil { // not stored, but the task around it may be
-		return r.parent.ID()
+	if r.parent() != nil { // not stored, but the task around it may be
+		return r.parent().ID()
 	}
 	return r.id()
 }
@@ -222,25 +151,30 @@ func (r *Run) id() string {
 	if r.set.RunID != "" {
 		return r.set.RunID
 	}
-	if r.parent != nil {
-		return r.parent.run.id()
+	if up := r.parent(); up != nil {
+		return up.run.id()
 	}
-	r.seedOnce.Do(func() {
-		var b [16]byte
-		_, _ = rand.Read(b[:]) // never fails
-		b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-		r.seedID = checkpoint.ID(b).String()
-	})
-	return r.seedID
+	return r.shared.id.get()
+}
+
+// runID names a run that was given no name.
+type runID struct {
+	once sync.Once
+	text string
+}
+
+func (i *runID) get() string {
+	i.once.Do(func() { i.text = randomID() })
+	return i.text
 }
 
 // drive runs the graph to its end.
 func (r *Run) drive() error {
 	err := r.loop()
-	if err == nil && r.parent != nil {
-		r.parent.adopt(r.heads())
+	if err == nil && r.parent() != nil {
+		r.parent().adopt(r.heads())
 		if r.owned() != "" && !r.head.IsZero() {
-			r.parent.adopt(map[string]checkpoint.ID{r.ns(): r.head})
+			r.parent().adopt(map[string]checkpoint.ID{r.ns(): r.head})
 		}
 	}
 	return err
@@ -275,7 +209,7 @@ func (r *Run) loop() error {
 		if err := r.executeAll(tasks); err != nil {
 			return err
 		}
-		if r.within.late() { // left behind: another attempt may be at work
+		if r.within().late() { // left behind: another attempt may be at work
 			return cancelled(r.ctx, r.plan.name, r.step)
 		}
 		if err := r.settle(tasks); err != nil {
@@ -327,7 +261,8 @@ func (p *Plan) Start(ctx context.Context, in Input, set Settings, end func(out a
 		end(nil, fmt.Errorf("graph %q: %w", p.name, ErrNilContext))
 		return
 	}
-	r := &Run{plan: p, set: &set, ctx: ctx}
+	sc := nestedScope(ctx, &set)
+	r := newRun(ctx, p, &set, sc)
 	var later deferred
 	returned := false
 	finish := func(err error) {
@@ -355,7 +290,7 @@ func (p *Plan) Start(ctx context.Context, in Input, set Settings, end func(out a
 			finish(r.unreturned(recover()))
 		}
 	}()
-	if nested := scopeOf(ctx) != nil && set.Thread == ""; set.Durability != Sync && set.Saver != nil && set.Thread != "" && !nested {
+	if set.Durability != Sync && set.Saver != nil && set.Thread != "" && sc == nil {
 		var err error
 		if later, err = durable(r); err != nil {
 			finish(err)

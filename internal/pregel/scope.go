@@ -47,7 +47,7 @@ func scopeOf(ctx context.Context) *scope {
 // alive notes a sign of life; heartbeat says it was an explicit one. It is one
 // for the tasks around a nested graph too.
 func (s *scope) alive(heartbeat bool) {
-	for ; s != nil; s = s.task.run.within {
+	for ; s != nil; s = s.task.run.within() {
 		if s.beat == nil || !heartbeat && s.task.timeout().HeartbeatOnly {
 			continue
 		}
@@ -60,7 +60,7 @@ func (s *scope) alive(heartbeat bool) {
 
 // late reports whether the attempt, or one that it is nested in, has timed out.
 func (s *scope) late() bool {
-	for ; s != nil; s = s.task.run.within {
+	for ; s != nil; s = s.task.run.within() {
 		if s.closed.Load() {
 			return true
 		}

@@ -3,6 +3,7 @@ package pregel
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	"github.com/treadle-go/treadle/checkpoint"
 )
@@ -54,16 +55,16 @@ func (s *sizes) reached(key headKey, size, limit int64) (warn bool, next int64) 
 
 // loadedSize decides when to ask for the size of a thread that goes on from cp.
 func (r *Run) loadedSize(cp *checkpoint.Checkpoint) {
-	if r.set.Sizer == nil || r.parent != nil {
+	if r.set.Sizer == nil || r.parent() != nil {
 		return
 	}
 	limit, state := r.set.SizeWarning, int64(0)
 	for _, v := range cp.Values {
 		state += stored(v.Data, v.Items)
 	}
-	r.untilAsk.Store(limit / 4)
+	r.shared.size.left.Store(limit / 4)
 	if cp.Step >= oldThread || state >= limit/oldThread {
-		r.untilAsk.Store(0)
+		r.shared.size.left.Store(0)
 	}
 }
 
@@ -100,9 +101,12 @@ func (r *Run) grewByWrites(ws []checkpoint.Write) {
 	r.grew(n)
 }
 
+// sizeBudget is how much a thread may grow until its size is asked for.
+type sizeBudget struct{ left atomic.Int64 }
+
 func (r *Run) grew(n int64) {
-	if r = r.root(); r.untilAsk.Add(-n) < 0 {
-		r.askSize()
+	if r.shared.size.left.Add(-n) < 0 {
+		r.root().askSize()
 	}
 }
 
@@ -110,7 +114,7 @@ func (r *Run) grew(n int64) {
 // or has doubled since.
 func (r *Run) askSize() {
 	limit := r.set.SizeWarning
-	r.untilAsk.Store(limit) // whoever runs at the same time need not ask as well
+	r.shared.size.left.Store(limit) // whoever runs at the same time need not ask as well
 	size, err := r.set.Sizer.Size(r.ctx, r.set.Thread)
 	if errors.Is(err, checkpoint.ErrNotFound) || r.ctx.Err() != nil { // what is stored later is not there yet
 		return
@@ -122,7 +126,7 @@ func (r *Run) askSize() {
 	warn, next := r.plan.sizes.reached(headKey{r.set.HeadsOf, r.set.Thread}, size, limit)
 	// What is counted is less than what the saver needs for it, so half the way
 	// is a good time to look again.
-	r.untilAsk.Store(max((next-size)/2, next/16))
+	r.shared.size.left.Store(max((next-size)/2, next/16))
 	if warn {
 		r.set.Logger.Warn("treadle: a thread has grown large: prune it, keep big values elsewhere, or raise Options.SizeWarning",
 			"graph", r.plan.name, "thread", r.set.Thread, "bytes", size, "next_warning_at", next)

@@ -34,7 +34,8 @@ type span struct {
 	input          any
 }
 
-func newSpanID() string {
+// randomID is a random UUID.
+func randomID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
@@ -47,7 +48,7 @@ func (s *span) event(what string) *Span {
 
 // child is a span inside s.
 func (s *span) child(kind, name string, tags []string, meta map[string]any) *span {
-	c := &span{kind: kind, name: name, id: newSpanID(), tags: tags, meta: meta}
+	c := &span{kind: kind, name: name, id: randomID(), tags: tags, meta: meta}
 	if s != nil {
 		c.parents = append(slices.Clip(s.parents), s.id)
 	}
@@ -59,15 +60,15 @@ func (r *Run) emitGraphStart(in Input) {
 		return
 	}
 	var up *span
-	if r.parent != nil {
-		up = r.within.span
-		if w, ok := r.ctx.Value(watchKey{}).(*watch); ok && w.scope == r.within {
+	if r.parent() != nil {
+		up = r.within().span
+		if w, ok := r.ctx.Value(watchKey{}).(*watch); ok && w.scope == r.within() {
 			up = w.span // a tool runs the graph
 		}
 	}
 	meta := r.set.Metadata
-	if r.parent != nil {
-		meta = r.parent.callMetadata(meta)
+	if r.parent() != nil {
+		meta = r.parent().callMetadata(meta)
 	}
 	r.span = up.child("chain", r.plan.name, r.set.Tags, meta)
 	if up == nil {
@@ -104,7 +105,7 @@ func (r *Run) emitGraphEnd(err error) {
 	ev := r.span.event(what)
 	ev.Err = err
 	ev.Output = r.plan.schema.record(r.slots, r.plan.output)
-	if r.parent != nil { // the outermost has said it at its start
+	if r.parent() != nil { // the outermost has said it at its start
 		ev.Input = r.span.input
 	}
 	r.emit(ModeEvents, r.event(ev))
@@ -144,7 +145,7 @@ func (t *Task) spanEnd(sc *scope, rec *Record, err error) {
 	ev = sc.span.event("end")
 	ev.Output, ev.Input = rec, sc.span.input
 	t.run.emit(ModeEvents, t.event(ev))
-	if t.run.span == nil || t.run.parent != nil { // only the outermost graph is streamed
+	if t.run.span == nil || t.run.parent() != nil { // only the outermost graph is streamed
 		return
 	}
 	up := t.run.span.event("stream")
@@ -219,8 +220,8 @@ func outermost(ns string) string {
 
 // root is the outermost run.
 func (r *Run) root() *Run {
-	for r.parent != nil {
-		r = r.parent.run
+	for r.parent() != nil {
+		r = r.parent().run
 	}
 	return r
 }

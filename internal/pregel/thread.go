@@ -14,13 +14,14 @@ import (
 
 // idleRun is a run that only looks at a checkpoint.
 func (p *Plan) idleRun(ctx context.Context, set *Settings, cp *checkpoint.Checkpoint) (*Run, error) {
-	r := &Run{plan: p, set: set, ctx: ctx, place: place{ns: set.NS}}
-	r.allocate()
+	r := newRun(ctx, p, set, nil)
+	r.nest.ns = set.NS
+	r.state.allocate(p)
 	r.reset()
 	if cp == nil {
 		return r, nil
 	}
-	r.place.ns = cp.Namespace
+	r.nest.ns = cp.Namespace
 	return r, r.restoreFrom(cp)
 }
 

@@ -246,7 +246,7 @@ func (p *Plan) branch(ctx context.Context, set *Settings, cp *checkpoint.Checkpo
 		}
 		of, task = next.ID, tasks[l.task].namespace()
 	}
-	storing := &Run{plan: p, set: set, ctx: ctx}
+	storing := newRun(ctx, p, set, nil)
 	defer storing.unwatch()
 	for _, put := range slices.Backward(puts) {
 		if err := storing.savePut(saver, put); err != nil {
