@@ -10,7 +10,7 @@ import (
 func (t *Task) attempt(sc *scope) error {
 	t.out.clear()
 	t.nested.Store(0)
-	t.unask()
+	t.dropPauses()
 	var out any
 	var err error
 	in := t.in
@@ -24,7 +24,7 @@ func (t *Task) attempt(sc *scope) error {
 		out, err = t.timed(sc, in)
 	}
 	t.awaitCalls(err)
-	err = t.verdict(err)
+	err = t.orFault(err)
 	if err == nil {
 		if ps := t.paused(); len(ps) > 0 {
 			return &SwallowedInterruptError{Pauses: ps}
@@ -33,7 +33,7 @@ func (t *Task) attempt(sc *scope) error {
 	}
 	// A graph that ran inside this task commands the graph of this task.
 	if cmd, ok := errors.AsType[*parentCommand](err); ok {
-		return t.obey(cmd)
+		return t.applyParentCommand(cmd)
 	}
 	return err
 }
@@ -98,7 +98,7 @@ func (t *Task) timed(sc *scope, in any) (any, error) {
 	go func() {
 		r := result{}
 		defer func() {
-			if err := t.ended(); err != nil && r.err == nil {
+			if err := t.exitError(); err != nil && r.err == nil {
 				r = result{err: err}
 			}
 			done <- r
@@ -120,11 +120,11 @@ func (t *Task) timed(sc *scope, in any) (any, error) {
 	expire := func(e *TimeoutError) (any, error) {
 		sc.closed.Store(true)
 		cancel(e)
-		patience := time.NewTimer(grace)
-		defer patience.Stop()
+		timer := time.NewTimer(grace)
+		defer timer.Stop()
 		select {
 		case <-done:
-		case <-patience.C:
+		case <-timer.C:
 			e.Abandoned = true
 		}
 		return nil, e

@@ -154,8 +154,8 @@ func (t *Task) lookUp(sc *scope, space string) (l *lookup, raw []byte, err error
 		l.key = t.node.fn.name + "\n" + l.key
 		wanted = flightKey{fn: t.node.fn.id, space: space, key: l.key}
 		l.claim = claimOf(t.run.set.Cache, space+"\n"+t.node.fn.name)
-		if err := l.claim.take(wanted.fn, func() error { return l.unclaimed(sc) }); err != nil {
-			return nil, nil, t.fails(fmt.Errorf("cache: %w", err))
+		if err := l.claim.take(wanted.fn, func() error { return l.clearSpace(sc) }); err != nil {
+			return nil, nil, t.noteFault(fmt.Errorf("cache: %w", err))
 		}
 	}
 	if raw, err := l.join(sc, wanted); raw != nil || err != nil {
@@ -168,7 +168,7 @@ func (t *Task) lookUp(sc *scope, space string) (l *lookup, raw []byte, err error
 		raw, ok, err = t.run.set.Cache.Get(sc, space, l.key)
 	}
 	if err != nil {
-		return l, nil, t.fails(fmt.Errorf("cache: %w", err))
+		return l, nil, t.noteFault(fmt.Errorf("cache: %w", err))
 	}
 	if !ok {
 		return l, nil, nil
@@ -192,8 +192,8 @@ func (t *Task) cacheKey() (string, error) {
 	return string(raw), nil
 }
 
-// unclaimed clears a place that two functions use.
-func (l *lookup) unclaimed(ctx context.Context) error {
+// clearSpace clears a place that two functions use.
+func (l *lookup) clearSpace(ctx context.Context) error {
 	set := l.task.run.set
 	if set.Logger != nil {
 		set.Logger.Warn("treadle: closures of one function literal are cached under one name: their results are kept apart, and only as long as the process runs; "+
@@ -243,8 +243,8 @@ func (l *lookup) join(ctx context.Context, wanted flightKey) ([]byte, error) {
 	}
 }
 
-// keep stores the task's result for others; only a success is ever stored.
-func (l *lookup) keep(ctx context.Context, raw []byte) error {
+// put stores the task's result for others; only a success is ever stored.
+func (l *lookup) put(ctx context.Context, raw []byte) error {
 	if l == nil {
 		return nil
 	}
@@ -259,21 +259,21 @@ func (l *lookup) keep(ctx context.Context, raw []byte) error {
 		}
 	}
 	if err := cache.Set(ctx, l.space, l.key, raw, ttl); err != nil {
-		return l.task.fails(fmt.Errorf("cache: %w", err))
+		return l.task.noteFault(fmt.Errorf("cache: %w", err))
 	}
-	l.answer(raw)
+	l.setResult(raw)
 	return nil
 }
 
-// answer is the result that those who wait are given.
-func (l *lookup) answer(raw []byte) {
+// setResult is the result that those who wait are given.
+func (l *lookup) setResult(raw []byte) {
 	if l != nil && l.flight != nil {
 		l.flight.raw = raw
 	}
 }
 
-// over lets those who wait go on.
-func (l *lookup) over() {
+// finish lets those who wait go on.
+func (l *lookup) finish() {
 	if l == nil || l.flight == nil {
 		return
 	}
@@ -312,7 +312,7 @@ func (t *Task) fromCache(sc *scope) (l *lookup, hit bool, err error) {
 		t.out.clear()
 		return l, false, nil //nolint:nilerr // written by another version of the graph: the node runs
 	}
-	l.answer(raw)
+	l.setResult(raw)
 	return l, true, nil
 }
 
@@ -338,7 +338,7 @@ func (t *Task) toCache(sc *scope, l *lookup) error {
 	if err != nil {
 		return fmt.Errorf("cache: %w", err)
 	}
-	return l.keep(sc, raw)
+	return l.put(sc, raw)
 }
 
 // ForgetOwn forgets the results that functions of the named nodes keep for

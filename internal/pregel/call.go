@@ -76,7 +76,7 @@ func StartCall(ctx context.Context, spec CallSpec) *Future {
 		return f.resolve(nil, context.Cause(sc))
 	}
 	up := sc.task
-	if err := up.broken(); err != nil {
+	if err := up.anyFault(); err != nil {
 		return f.resolve(nil, err) // an effect must not be had whose result may not be kept
 	}
 	sc.alive(false)
@@ -95,23 +95,23 @@ func StartCall(ctx context.Context, spec CallSpec) *Future {
 	if raw, ok := r.recorded(id); ok {
 		var c callJSON
 		if err := json.Unmarshal(raw, &c); err != nil {
-			return f.resolve(nil, up.fails(fmt.Errorf("task %q: recorded result: %w", spec.Name, err)))
+			return f.resolve(nil, up.noteFault(fmt.Errorf("task %q: recorded result: %w", spec.Name, err)))
 		}
 		if c.Call != spec.Name {
-			return f.resolve(nil, up.fails(&OrderError{Call: int(index%handlerFirst) + 1, Recorded: c.Call, Made: spec.Name}))
+			return f.resolve(nil, up.noteFault(&OrderError{Call: int(index%handlerFirst) + 1, Recorded: c.Call, Made: spec.Name}))
 		}
 		if now := digest(spec.In); c.Input != "" && now != "" && c.Input != now {
-			return f.resolve(nil, up.fails(&OrderError{Call: int(index%handlerFirst) + 1, Recorded: c.Call, Made: spec.Name, Input: true}))
+			return f.resolve(nil, up.noteFault(&OrderError{Call: int(index%handlerFirst) + 1, Recorded: c.Call, Made: spec.Name, Input: true}))
 		}
-		t.adopt(c.Children)
+		t.addChildHeads(c.Children)
 		return f.resolve(c.Value, nil) // an earlier run has shown it
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	side := up.aside()
-	side.mu.Lock()
-	side.cancels = append(side.cancels, cancel)
-	side.mu.Unlock()
-	side.calls.Go(func() {
+	extras := up.needExtras()
+	extras.mu.Lock()
+	extras.cancels = append(extras.cancels, cancel)
+	extras.mu.Unlock()
+	extras.calls.Go(func() {
 		defer cancel(nil)
 		returned := false
 		defer func() {
@@ -190,17 +190,17 @@ func (t *Task) runCall(ctx context.Context) (json.RawMessage, error) {
 	t.enter(ctx)
 	sc := &t.scope
 	t.emitStart(sc)
-	t.run.announce([]*Task{t})
+	t.run.emitStarts([]*Task{t})
 	known, earlier, err := t.lookUp(sc, "task/"+t.Name())
-	defer known.over()
+	defer known.finish()
 	if err != nil {
 		return nil, t.callFailed(sc, err)
 	}
-	known.answer(earlier)
+	known.setResult(earlier)
 	raw, hit := json.RawMessage(earlier), earlier != nil
 	if err := t.run.awaitHead(ctx); err != nil {
 		if IsFault(err) {
-			err = t.fails(err)
+			err = t.noteFault(err)
 		}
 		return nil, t.callFailed(sc, err)
 	}
@@ -218,15 +218,15 @@ func (t *Task) runCall(ctx context.Context) (json.RawMessage, error) {
 	if err != nil {
 		return nil, t.callFailed(sc, err)
 	}
-	recorded, err := json.Marshal(callJSON{Call: t.Name(), Input: digest(t.packet.input), Value: raw, Children: t.adopted()})
+	recorded, err := json.Marshal(callJSON{Call: t.Name(), Input: digest(t.packet.input), Value: raw, Children: t.childHeads()})
 	if err == nil {
 		err = t.run.record(t.ID(), recorded)
 	}
 	if err == nil && !hit {
-		err = known.keep(sc, raw)
+		err = known.put(sc, raw)
 	}
 	if err != nil {
-		return nil, t.callFailed(sc, t.fails(err))
+		return nil, t.callFailed(sc, t.noteFault(err))
 	}
 	t.shownResult(raw, hit)
 	return raw, nil
@@ -246,14 +246,14 @@ func (t *Task) callFailed(sc *scope, err error) error {
 
 func (t *Task) attemptCall(sc *scope) (json.RawMessage, error) {
 	t.nested.Store(0)
-	t.unask()
+	t.dropPauses()
 	call := t.call
 	if !t.timeout().isZero() {
 		call = t.timed
 	}
 	out, err := call(sc, t.packet.input)
 	t.awaitCalls(err)
-	if err = t.verdict(err); err != nil {
+	if err = t.orFault(err); err != nil {
 		return nil, err
 	}
 	if ps := t.paused(); len(ps) > 0 {
@@ -269,18 +269,18 @@ func (t *Task) attemptCall(sc *scope) (json.RawMessage, error) {
 // awaitCalls waits for the calls that a task has started, whether it did or
 // not. If it failed they are cancelled; if it asked something they go on.
 func (t *Task) awaitCalls(err error) {
-	side := t.side.Load()
-	if side == nil {
+	extras := t.extras.Load()
+	if extras == nil {
 		return
 	}
 	if err != nil && !Bubbles(err) {
-		side.mu.Lock()
-		for _, cancel := range side.cancels {
+		extras.mu.Lock()
+		for _, cancel := range extras.cancels {
 			cancel(fmt.Errorf("cancelled because %q failed: %w", t.Name(), context.Canceled))
 		}
-		side.mu.Unlock()
+		extras.mu.Unlock()
 	}
-	side.calls.Wait()
+	extras.calls.Wait()
 }
 
 // result is the pseudo channel of what a call or workflow returns.

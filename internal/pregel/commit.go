@@ -14,11 +14,11 @@ import (
 func (r *Run) settle(tasks []*Task) error {
 	if err := r.commit(tasks); err != nil {
 		r.rollback()
-		return r.withdraw(tasks, err)
+		return r.voidResults(tasks, err)
 	}
 	if len(tasks) == 1 {
 		t := tasks[0]
-		if w := t.after(); len(w.branches) > 0 && !t.out.handled && !t.kept {
+		if w := t.after(); len(w.branches) > 0 && !t.out.handled && !t.restored {
 			if err := t.branch(r.ctx, w, nil); err != nil {
 				r.rollback()
 				if r.source == checkpoint.Update { // an edit that fails leaves nothing behind
@@ -35,7 +35,7 @@ func (r *Run) settle(tasks []*Task) error {
 		for _, t := range ran {
 			if err := r.advance(next, t, t.after()); err != nil {
 				r.rollback()
-				return r.withdraw(tasks, err)
+				return r.voidResults(tasks, err)
 			}
 		}
 	}
@@ -50,7 +50,7 @@ func (r *Run) settle(tasks []*Task) error {
 				r.last = append(r.last, t.Name())
 			}
 		}
-		r.unite()
+		r.mergeTaken()
 		ran := tasks
 		if r.taken.finished != nil {
 			ran = slices.Concat(r.taken.finished, tasks)
@@ -80,8 +80,8 @@ func (t *Task) after() *wiring {
 	return &t.node.wiring
 }
 
-// unite makes one change of what an edit took over and what it wrote itself.
-func (r *Run) unite() {
+// mergeTaken makes one change of what an edit took over and what it wrote itself.
+func (r *Run) mergeTaken() {
 	for _, m := range r.taken.undo {
 		m.whole = true
 		if i := slices.IndexFunc(r.undo, func(u undoEntry) bool { return u.ch == m.ch }); i >= 0 {

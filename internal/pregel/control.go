@@ -199,14 +199,14 @@ func (t *Task) route(ctx context.Context) {
 	}
 	slots := slices.Clone(t.run.slots)
 	for _, wr := range t.out.writes {
-		if err := t.look(slots, wr); err != nil {
+		if err := t.foldCopy(slots, wr); err != nil {
 			return // the commit meets the same error and reports it
 		}
 	}
 	t.err = t.branch(ctx, w, slots)
 }
 
-func (t *Task) look(slots []slot, w write) (err error) {
+func (t *Task) foldCopy(slots []slot, w write) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = caught.New("reduce: ", p)
@@ -264,7 +264,7 @@ func (t *Task) ask(sc *scope, b *branch, in any, to []Target) (targets []Target,
 				t.err = t.nodeError(sc, fmt.Errorf("branch: %w", e))
 			}
 		}
-		err = t.verdict(err)
+		err = t.orFault(err)
 	}()
 	targets, err = b.Call(sc, in, to)
 	returned = true

@@ -186,7 +186,7 @@ func (r *Run) awaitHead(ctx context.Context) error {
 		}
 		err := a.await(ctx, r.key())
 		if err != nil && ctx.Err() == nil {
-			err = r.faulted(fmt.Errorf("graph %q: store thread %q: %w", r.plan.name, r.set.Thread, err))
+			err = r.saverFault(fmt.Errorf("graph %q: store thread %q: %w", r.plan.name, r.set.Thread, err))
 		}
 		return err
 	}

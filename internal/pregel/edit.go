@@ -57,7 +57,7 @@ func (p *Plan) editStep(ctx context.Context, set Settings, edits []Edit) (checkp
 	if err != nil {
 		return checkpoint.ID{}, err
 	}
-	defer r.unwatch()
+	defer r.releaseSaver()
 	r.journal.on = set.NS != "" // what the graph hands up includes what was edited
 	if err := r.loadOrFork(Input{}); err != nil {
 		return checkpoint.ID{}, err

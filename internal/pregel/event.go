@@ -274,13 +274,13 @@ func (t *Task) emitStart(sc *scope) {
 		t.spanStart(sc)
 	}
 	if m&ModeTokens != 0 {
-		t.run.seeInput(t)
+		t.run.noteInputMessages(t)
 	}
 }
 
-// announce reports the tasks of a step before any of them runs: sends first,
+// emitStarts reports the tasks of a step before any of them runs: sends first,
 // then nodes by name.
-func (r *Run) announce(tasks []*Task) {
+func (r *Run) emitStarts(tasks []*Task) {
 	if r.modes&ModeTasks == 0 {
 		return
 	}
@@ -378,7 +378,7 @@ func (t *Task) emitEnd(sc *scope, err error) {
 	rec := t.written()
 	if err == nil {
 		if r.modes&ModeTokens != 0 {
-			r.seeOutput(t)
+			r.emitOutputMessages(t)
 		}
 		if t.modes()&ModeUpdates != 0 {
 			r.emit(ModeUpdates, t.event(&Updated{Record: rec, Cached: t.cached}))

@@ -33,17 +33,17 @@ func asFault(err error) error {
 	return &faultError{err}
 }
 
-// fails notes a fault on the task and on those that it runs for. The first one
+// noteFault notes a fault on the task and on those that it runs for. The first one
 // counts.
-func (t *Task) fails(err error) error {
+func (t *Task) noteFault(err error) error {
 	err = asFault(err)
 	for ; t != nil; t = t.around() {
-		side := t.aside()
-		side.mu.Lock()
-		if side.fault == nil {
-			side.fault = err
+		extras := t.needExtras()
+		extras.mu.Lock()
+		if extras.fault == nil {
+			extras.fault = err
 		}
-		side.mu.Unlock()
+		extras.mu.Unlock()
 	}
 	return err
 }
@@ -62,18 +62,18 @@ func (t *Task) around() *Task {
 
 // fault is what was noted on the task.
 func (t *Task) fault() error {
-	side := t.side.Load()
-	if side == nil {
+	extras := t.extras.Load()
+	if extras == nil {
 		return nil
 	}
-	side.mu.Lock()
-	defer side.mu.Unlock()
-	return side.fault
+	extras.mu.Lock()
+	defer extras.mu.Unlock()
+	return extras.fault
 }
 
-// broken is what was noted on the task or on one that it runs for: nothing new is
+// anyFault is what was noted on the task or on one that it runs for: nothing new is
 // begun then.
-func (t *Task) broken() error {
+func (t *Task) anyFault() error {
 	for ; t != nil; t = t.around() {
 		if err := t.fault(); err != nil {
 			return err
@@ -83,12 +83,12 @@ func (t *Task) broken() error {
 }
 
 // Failed implements observe.Failing.
-func (s *scope) Failed() error { return s.task.broken() }
+func (s *scope) Failed() error { return s.task.anyFault() }
 
-// verdict is how the call of a user's function ended in which a fault may have
+// orFault is how the call of a user's function ended in which a fault may have
 // been noted. What the function returned counts if it holds the fault and says
 // more.
-func (t *Task) verdict(err error) error {
+func (t *Task) orFault(err error) error {
 	fault := t.fault()
 	switch {
 	case fault == nil:
@@ -108,58 +108,58 @@ func (t *Task) final(err error) bool {
 	return ok && e.Exit
 }
 
-// faulted marks a failure of the run's saver. In a nested run it is noted on the
+// saverFault marks a failure of the run's saver. In a nested run it is noted on the
 // task around it, whatever that does with the run's error.
-func (r *Run) faulted(err error) error {
+func (r *Run) saverFault(err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case r.parent() != nil && !r.within().late():
-		return r.parent().fails(err)
+		return r.parent().noteFault(err)
 	}
 	return asFault(err)
 }
 
-// unread is faulted for what could not be read. That the reader's context is
+// readFault is faulted for what could not be read. That the reader's context is
 // over is no failure of the saver.
-func (r *Run) unread(err error) error {
+func (r *Run) readFault(err error) error {
 	if r.ctx.Err() != nil {
 		return err
 	}
-	return r.faulted(err)
+	return r.saverFault(err)
 }
 
-// ends notes the error of a function that has ended the goroutine it was called
+// noteExit notes the error of a function that has ended the goroutine it was called
 // on, and with it the calls of the tasks around it.
-func (t *Task) ends(err error) {
-	side := t.aside()
-	side.mu.Lock()
-	defer side.mu.Unlock()
-	if side.exit == nil {
-		side.exit = err
+func (t *Task) noteExit(err error) {
+	extras := t.needExtras()
+	extras.mu.Lock()
+	defer extras.mu.Unlock()
+	if extras.exit == nil {
+		extras.exit = err
 	}
 }
 
-// ended is what was noted with ends.
-func (t *Task) ended() error {
-	side := t.side.Load()
-	if side == nil {
+// exitError is what noteExit noted.
+func (t *Task) exitError() error {
+	extras := t.extras.Load()
+	if extras == nil {
 		return nil
 	}
-	side.mu.Lock()
-	defer side.mu.Unlock()
-	return side.exit
+	extras.mu.Lock()
+	defer extras.mu.Unlock()
+	return extras.exit
 }
 
 // unreturned is the error of a task in whose course a function did not return.
 // It is made in a deferred function, with what recover returned.
 func (t *Task) unreturned(p any) error {
-	if err := t.ended(); err != nil && p == nil {
+	if err := t.exitError(); err != nil && p == nil {
 		return err
 	}
 	err := caught.New("", p)
 	if p == nil {
-		t.ends(err)
+		t.noteExit(err)
 	}
 	return err
 }
@@ -178,7 +178,7 @@ func (r *Run) unreturned(p any) error {
 		err = &NodeError{Graph: r.plan.name, Path: r.ns(), Step: r.step, Attempt: 1, Err: e, Stack: e.Stack}
 	}
 	if p == nil && r.parent() != nil {
-		r.parent().ends(err)
+		r.parent().noteExit(err)
 	}
 	return err
 }

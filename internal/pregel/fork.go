@@ -92,7 +92,7 @@ func (r *Run) get(key checkpoint.Key) (*checkpoint.Checkpoint, error) {
 	if err != nil {
 		err = fmt.Errorf("graph %q: load thread %q: %w", r.plan.name, r.set.Thread, err)
 		if !errors.Is(err, checkpoint.ErrNotFound) {
-			err = r.unread(err)
+			err = r.readFault(err)
 		}
 		return nil, err
 	}
@@ -187,17 +187,17 @@ func (r *Run) of() checkpoint.ID {
 // around it: a run that does not last has known nothing before.
 func (r *Run) child(ns string) checkpoint.ID {
 	for ; r != nil; r = r.above() {
-		if id, ok := r.heads()[ns]; ok {
+		if id, ok := r.childHeads()[ns]; ok {
 			return id
 		}
 	}
 	return checkpoint.ID{}
 }
 
-// adopt notes the heads of lasting nested runs, in every enclosing run and on
+// addChildHeads notes the heads of lasting nested runs, in every enclosing run and on
 // the tasks that they ran for, whose stored results name them: a task that is
 // not run again must not lose them.
-func (t *Task) adopt(kids map[string]checkpoint.ID) {
+func (t *Task) addChildHeads(kids map[string]checkpoint.ID) {
 	if len(kids) == 0 {
 		return
 	}
@@ -211,10 +211,10 @@ func (t *Task) adopt(kids map[string]checkpoint.ID) {
 	}
 	for ; t != nil; t = t.run.parent() {
 		for c := t; c != nil; c = c.caller {
-			side := c.aside()
-			side.mu.Lock()
-			side.kids = with(side.kids)
-			side.mu.Unlock()
+			extras := c.needExtras()
+			extras.mu.Lock()
+			extras.children = with(extras.children)
+			extras.mu.Unlock()
 		}
 		t.run.childMu.Lock()
 		t.run.children = with(t.run.children)
@@ -222,15 +222,15 @@ func (t *Task) adopt(kids map[string]checkpoint.ID) {
 	}
 }
 
-// adopted are the heads of the lasting nested runs that ran for the task.
-func (t *Task) adopted() map[string]checkpoint.ID {
-	side := t.side.Load()
-	if side == nil {
+// childHeads are the heads of the lasting nested runs that ran for the task.
+func (t *Task) childHeads() map[string]checkpoint.ID {
+	extras := t.extras.Load()
+	if extras == nil {
 		return nil
 	}
-	side.mu.Lock()
-	defer side.mu.Unlock()
-	return side.kids
+	extras.mu.Lock()
+	defer extras.mu.Unlock()
+	return extras.children
 }
 
 func (r *Run) above() *Run {
@@ -240,8 +240,8 @@ func (r *Run) above() *Run {
 	return r.parent().run
 }
 
-// heads are the heads of lasting nested runs, for storing.
-func (r *Run) heads() map[string]checkpoint.ID {
+// childHeads are the heads of lasting nested runs, for storing.
+func (r *Run) childHeads() map[string]checkpoint.ID {
 	r.childMu.Lock()
 	defer r.childMu.Unlock()
 	return r.children

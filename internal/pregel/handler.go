@@ -22,7 +22,7 @@ func (e *handlerError) Unwrap() []error { return []error{e.err, e.failure} }
 // handle lets the node's error handler answer for it.
 func (t *Task) handle(sc *scope, failure error) (err error) {
 	t.out.clear()
-	t.unask()
+	t.dropPauses()
 	ne := t.nodeError(sc, failure)
 	sc = &scope{Context: sc.Context, task: t, attempt: sc.attempt, span: sc.span}
 	sc.asks.Store(handlerFirst)
@@ -34,11 +34,11 @@ func (t *Task) handle(sc *scope, failure error) (err error) {
 			p := recover()
 			e := caught.New("", p)
 			if err = e; p == nil {
-				t.ends(&handlerError{err, failure})
+				t.noteExit(&handlerError{err, failure})
 			}
 		}
 		t.awaitCalls(err)
-		err = t.verdict(err)
+		err = t.orFault(err)
 		if ps := t.paused(); err == nil && len(ps) > 0 {
 			err = &SwallowedInterruptError{Pauses: ps}
 		}

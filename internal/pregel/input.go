@@ -26,7 +26,7 @@ func (r *Run) accept(in Input) error {
 		}
 	}
 	if in.Resume != nil || in.Also != nil {
-		if err := r.amend(in); err != nil {
+		if err := r.applyResume(in); err != nil {
 			return err
 		}
 	}
@@ -77,9 +77,9 @@ func (r *Run) accept(in Input) error {
 // on top of what it really holds.
 func (r *Run) takeInput(o *outcome) error {
 	err := r.storeInput(o)
-	if r.recalled && errors.Is(err, checkpoint.ErrConflict) {
-		r.forget()
-		r.recalled = false
+	if r.fromCachedHead && errors.Is(err, checkpoint.ErrConflict) {
+		r.dropCachedHead()
+		r.fromCachedHead = false
 		r.reset()
 		limit := r.stop - r.step
 		if err := r.loadOrFork(Input{}); err != nil {
@@ -96,15 +96,15 @@ func (r *Run) storeInput(o *outcome) error {
 	if r.saving() {
 		r.last = append(r.last[:0], Start)
 	}
-	if err := r.lead(o); err != nil {
+	if err := r.followInput(o); err != nil {
 		return err
 	}
 	return r.putInput(o)
 }
 
-// lead notes where an input that is a command leads, beside what follows every
+// followInput notes where an input that is a command leads, beside what follows every
 // input. It is stored with the input.
-func (r *Run) lead(o *outcome) error {
+func (r *Run) followInput(o *outcome) error {
 	if len(o.targets) == 0 {
 		return nil
 	}

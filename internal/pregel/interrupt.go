@@ -7,7 +7,7 @@ import (
 // interrupted ends a step some of whose tasks have asked something. What
 // finished is kept; nothing is committed.
 func (r *Run) interrupted(tasks []*Task) error {
-	if err := r.keep(tasks); err != nil {
+	if err := r.putResults(tasks); err != nil {
 		return err
 	}
 	e := &InterruptError{Graph: r.plan.name}

@@ -33,14 +33,14 @@ func (s *messages) seen(id string) bool {
 	return known
 }
 
-// seeInput marks the messages that a node was given as known.
-func (r *Run) seeInput(t *Task) {
+// noteInputMessages marks the messages that a node was given as known.
+func (r *Run) noteInputMessages(t *Task) {
 	known := &r.shared.messages
 	eachMessage(t.input(), func(m observe.Message) { known.seen(m.MessageID()) })
 }
 
-// seeOutput streams the messages a node returned that were not streamed yet.
-func (r *Run) seeOutput(t *Task) {
+// emitOutputMessages streams the messages a node returned that were not streamed yet.
+func (r *Run) emitOutputMessages(t *Task) {
 	known := &r.shared.messages
 	show := func(m observe.Message) {
 		if !known.seen(m.MessageID()) {
@@ -50,7 +50,7 @@ func (r *Run) seeOutput(t *Task) {
 	for i, w := range t.out.writes {
 		switch {
 		case r.plan.schema.workflow && w.ch.wire != End: // what it saves is no output
-		case !nameless(w.val):
+		case !hasUnnamed(w.val):
 			eachMessage(w.val, show)
 		case w.ch.reducer != nil:
 			t.eachMerged(i, show)
@@ -60,8 +60,8 @@ func (r *Run) seeOutput(t *Task) {
 	}
 }
 
-// nameless reports whether there is a message without an id in a value.
-func nameless(v any) (yes bool) {
+// hasUnnamed reports whether there is a message without an id in a value.
+func hasUnnamed(v any) (yes bool) {
 	eachMessage(v, func(m observe.Message) { yes = yes || m.MessageID() == "" })
 	return yes
 }

@@ -136,8 +136,8 @@ func (t *Task) runNested(sc *scope) (out any, failed error) {
 	defer func() {
 		if !returned { // the error names the node down there
 			out, failed = nil, r.unreturned(recover())
-			r.vacate()
-			r.unwatch()
+			r.endPerThread()
+			r.releaseSaver()
 		}
 	}()
 	err := r.begin(input)
@@ -145,22 +145,22 @@ func (t *Task) runNested(sc *scope) (out any, failed error) {
 	if err == nil {
 		err = r.drive()
 	}
-	r.vacate()
-	r.unwatch()
+	r.endPerThread()
+	r.releaseSaver()
 	r.emitGraphEnd(err)
 	returned = true
 	if up, ok := errors.AsType[*parentCommand](err); ok {
-		up.above = m.raise(r.handUp(m), up.wrote)
+		up.above = m.addWrites(r.writesForParent(m), up.wrote)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return r.handUp(m), nil
+	return r.writesForParent(m), nil
 }
 
-// raise adds the writes of a task that did not become part of the child's state
+// addWrites adds the writes of a task that did not become part of the child's state
 // to those that did. A field that holds one value is written once.
-func (m *nesting) raise(up, ws []write) []write {
+func (m *nesting) addWrites(up, ws []write) []write {
 	for _, w := range ws {
 		i := slices.IndexFunc(m.up, func(p pair) bool { return p.child == w.ch })
 		if i < 0 {
@@ -208,8 +208,8 @@ func (r *Run) inherited(n *node) any {
 	return ptr.Interface()
 }
 
-// handUp translates what r's tasks wrote.
-func (r *Run) handUp(m *nesting) []write {
+// writesForParent translates what r's tasks wrote.
+func (r *Run) writesForParent(m *nesting) []write {
 	ws := make([]write, 0, max(len(m.up), len(r.journal.writes)))
 	for _, p := range m.up {
 		s := &r.slots[p.child.id]

@@ -14,13 +14,13 @@ func (s *scope) Begin(ctx context.Context, call observe.Call) (context.Context, 
 	s.alive(false)
 	t := s.task
 	if t.run.modes&(ModeTokens|ModeEvents) == 0 && s.beat == nil {
-		return ctx, silent{}
+		return ctx, unobserved{}
 	}
-	w := &watch{scope: s, call: call, at: t.origin()}
+	w := &observedCall{scope: s, call: call, at: t.origin()}
 	w.info.Tags = slices.Concat(t.run.set.Tags, t.node.Tags, call.Tags)
 	w.info.Metadata = t.callMetadata(call.Metadata)
 	up := s.span
-	if outer, ok := ctx.Value(watchKey{}).(*watch); ok {
+	if outer, ok := ctx.Value(observedKey{}).(*observedCall); ok {
 		if outer.scope == s { // not of a task around this one
 			up = outer.span
 		}
@@ -29,22 +29,22 @@ func (s *scope) Begin(ctx context.Context, call observe.Call) (context.Context, 
 	w.call.NoStream = w.call.NoStream || slices.Contains(w.info.Tags, TagNoStream)
 	w.span = up.child(string(call.Kind), call.Name, w.info.Tags, w.info.Metadata)
 	w.report("start", func(ev *Span) { ev.Input = call.Input })
-	return context.WithValue(ctx, watchKey{}, w), w
+	return context.WithValue(ctx, observedKey{}, w), w
 }
 
-// silent is the span of a call that nobody observes.
-type silent struct{}
+// unobserved is the span of a call that nobody observes.
+type unobserved struct{}
 
 // Chunk does nothing.
-func (silent) Chunk(any) {}
+func (unobserved) Chunk(any) {}
 
 // End does nothing.
-func (silent) End(any, error) {}
+func (unobserved) End(any, error) {}
 
-type watchKey struct{}
+type observedKey struct{}
 
-// watch is an observed call under way.
-type watch struct {
+// observedCall is an observed call under way.
+type observedCall struct {
 	scope  *scope
 	call   observe.Call
 	info   Token
@@ -53,7 +53,7 @@ type watch struct {
 	chunks atomic.Bool // there were some
 }
 
-func (w *watch) report(what string, fill func(*Span)) {
+func (w *observedCall) report(what string, fill func(*Span)) {
 	t := w.scope.task
 	if t.run.modes&ModeEvents == 0 || w.scope.late() {
 		return
@@ -64,7 +64,7 @@ func (w *watch) report(what string, fill func(*Span)) {
 }
 
 // Chunk implements [observe.Span].
-func (w *watch) Chunk(v any) {
+func (w *observedCall) Chunk(v any) {
 	w.scope.alive(false)
 	if !w.chunks.Load() {
 		w.chunks.Store(true)
@@ -73,7 +73,7 @@ func (w *watch) Chunk(v any) {
 	w.report("stream", func(ev *Span) { ev.Chunk = v })
 }
 
-func (w *watch) token(v any) {
+func (w *observedCall) token(v any) {
 	t := w.scope.task
 	if w.call.Kind != observe.Model || w.call.NoStream || t.run.modes&ModeTokens == 0 || w.scope.late() {
 		return
@@ -85,7 +85,7 @@ func (w *watch) token(v any) {
 }
 
 // End implements [observe.Span]. A model that did not stream is one chunk.
-func (w *watch) End(output any, err error) {
+func (w *observedCall) End(output any, err error) {
 	w.scope.alive(false)
 	if err == nil && !w.chunks.Load() && output != nil {
 		w.token(output)

@@ -99,9 +99,9 @@ func (t *Task) answer(c Command) error {
 	return nil
 }
 
-// obey applies a command of a graph that ran inside this task, and what that graph
+// applyParentCommand applies a command of a graph that ran inside this task, and what that graph
 // has written to other fields than the command: a hand-off loses nothing.
-func (t *Task) obey(cmd *parentCommand) error {
+func (t *Task) applyParentCommand(cmd *parentCommand) error {
 	if err := t.answer(cmd.cmd); err != nil {
 		return err
 	}

@@ -22,9 +22,9 @@ type persistence struct {
 	meta   json.RawMessage   // of the checkpoints it makes
 	last   []string          // the nodes of the last step
 
-	resumed  bool // it goes on from a checkpoint
-	forked   bool // from one that is not the head
-	recalled bool // from a head that the process kept
+	resumed        bool // it goes on from a checkpoint
+	forked         bool // from one that is not the head
+	fromCachedHead bool // from a head that the process kept
 
 	pending  []checkpoint.Write // of the loaded checkpoint
 	saved    map[string][]byte  // results of tasks that finished before a failure, by task id
@@ -39,7 +39,7 @@ type persistence struct {
 	childMu  sync.Mutex
 	children map[string]checkpoint.ID // heads of the nested runs that last as long as the thread
 
-	patience patience
+	saverCtx saverContext
 }
 
 func (r *Run) saving() bool { return r.set.Saver != nil && r.set.Thread != "" }
@@ -75,7 +75,7 @@ func (r *Run) restoreFrom(cp *checkpoint.Checkpoint) error {
 	}
 	r.ver = max(r.ver, 1)
 	r.step = cp.Step + 1
-	cp.Pending = slices.DeleteFunc(cp.Pending, isWithdrawn)
+	cp.Pending = slices.DeleteFunc(cp.Pending, isVoided)
 	r.open, r.answered, r.owner, r.answers = openPauses(cp)
 	r.pending = cp.Pending
 	for _, w := range cp.Pending {
@@ -199,7 +199,7 @@ func (r *Run) put(source checkpoint.Source) error {
 	}
 	p.Key = checkpoint.Key{Thread: r.set.Thread, Namespace: r.ns(), ID: checkpoint.NewID(r.step, r.tip)}
 	if err := r.savePut(r.set.Saver, p); err != nil {
-		return r.faulted(fmt.Errorf("graph %q: store thread %q: %w", r.plan.name, r.set.Thread, err))
+		return r.saverFault(fmt.Errorf("graph %q: store thread %q: %w", r.plan.name, r.set.Thread, err))
 	}
 	r.before, r.head, r.tip, r.journal.stored, r.journal.drop, r.results = r.head, p.ID, p.ID, len(r.journal.writes), 0, nil
 	r.grewBy(p)

@@ -27,10 +27,10 @@ func (r *Run) oneEach(tasks []*Task) error {
 	return nil
 }
 
-// occupy notes that a nested run whose state lasts is at work, and refuses
+// beginPerThread notes that a nested run whose state lasts is at work, and refuses
 // another one beside it: from another task of the same step, whether that is
 // over or not, or from a call that runs at the same time.
-func (r *Run) occupy() error {
+func (r *Run) beginPerThread() error {
 	all := &r.shared.nested
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -39,22 +39,22 @@ func (r *Run) occupy() error {
 		return fmt.Errorf("graph %q: another task of this step runs it as %q, and it keeps its state per thread, which can go on only once at a time: run it in steps that follow each other, or leave out treadle.PerThread", r.plan.name, r.ns())
 	}
 	if all.lasting == nil {
-		all.lasting = map[string]lastingUse{}
+		all.lasting = map[string]perThreadUse{}
 	}
-	all.lasting[r.ns()] = lastingUse{r.parent(), r.within(), true}
+	all.lasting[r.ns()] = perThreadUse{r.parent(), r.within(), true}
 	return nil
 }
 
-// vacate notes that the run is over.
-func (r *Run) vacate() {
-	if !r.lasts() {
+// endPerThread notes that the run is over.
+func (r *Run) endPerThread() {
+	if !r.perThread() {
 		return
 	}
 	all := &r.shared.nested
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if all.lasting[r.ns()].task == r.parent() {
-		all.lasting[r.ns()] = lastingUse{task: r.parent(), within: r.within()}
+		all.lasting[r.ns()] = perThreadUse{task: r.parent(), within: r.within()}
 	}
 }
 
@@ -62,18 +62,18 @@ func (r *Run) vacate() {
 type nestedRuns struct {
 	mu      sync.Mutex
 	given   map[string][32]byte // digests of the inputs of those that may be tried again
-	lasting map[string]lastingUse
+	lasting map[string]perThreadUse
 }
 
-// lastingUse is the task that has last run a graph whose state lasts.
-type lastingUse struct {
+// perThreadUse is the task that has last run a graph whose state lasts.
+type perThreadUse struct {
 	task   *Task
 	within *scope // the attempt of it
 	active bool
 }
 
-// lasts reports a nested run whose state lasts as long as the thread.
-func (r *Run) lasts() bool { return r.parent() != nil && r.set.Keep == KeepThread && r.saving() }
+// perThread reports a nested run whose state lasts as long as the thread.
+func (r *Run) perThread() bool { return r.parent() != nil && r.set.Keep == KeepThread && r.saving() }
 
 // siblings reports whether the two tasks are parts of different tasks of one step.
 func siblings(a, b *Task) bool {

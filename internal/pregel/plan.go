@@ -35,7 +35,7 @@ type Plan struct {
 	warnings []*BuildError
 
 	updates sync.Map // reflect.Type → *updatePlan, for updates that arrive at run time
-	heads   heads
+	heads   headCache
 	sizes   sizes
 }
 

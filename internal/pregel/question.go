@@ -39,14 +39,14 @@ func Ask(ctx context.Context, question any, key string, schema json.RawMessage) 
 	}
 	t := sc.task
 	r := t.run
-	if err := t.broken(); err != nil {
+	if err := t.anyFault(); err != nil {
 		return nil, err
 	}
 	switch {
 	case r.set.Saver == nil:
-		return nil, t.fails(fmt.Errorf("interrupt: %w", ErrNoSaver))
+		return nil, t.noteFault(fmt.Errorf("interrupt: %w", ErrNoSaver))
 	case r.set.Thread == "":
-		return nil, t.fails(fmt.Errorf("interrupt: %w", ErrNoThread))
+		return nil, t.noteFault(fmt.Errorf("interrupt: %w", ErrNoThread))
 	}
 	raw, err := toJSON(question)
 	if err != nil {
@@ -87,28 +87,28 @@ func (r *Run) changedQuestion(t *Task, answered, asked json.RawMessage) error {
 // one more for a question of the next call.
 func (t *Task) pause(at int32, ps ...Pause) {
 	for ; t != nil; t = t.caller {
-		side := t.aside()
-		side.mu.Lock()
+		extras := t.needExtras()
+		extras.mu.Lock()
 		for _, p := range ps {
-			if slices.ContainsFunc(side.pauses, func(o Pause) bool { return o.ID == p.ID }) {
+			if slices.ContainsFunc(extras.pauses, func(o Pause) bool { return o.ID == p.ID }) {
 				continue
 			}
-			i, _ := slices.BinarySearch(side.places, at+1)
-			side.places = slices.Insert(side.places, i, at)
-			side.pauses = slices.Insert(side.pauses, i, p)
+			i, _ := slices.BinarySearch(extras.places, at+1)
+			extras.places = slices.Insert(extras.places, i, at)
+			extras.pauses = slices.Insert(extras.pauses, i, p)
 		}
-		side.mu.Unlock()
+		extras.mu.Unlock()
 		at = 2*t.index + 1
 	}
 }
 
 // paused are the questions the task has asked.
 func (t *Task) paused() []Pause {
-	side := t.side.Load()
-	if side == nil {
+	extras := t.extras.Load()
+	if extras == nil {
 		return nil
 	}
-	side.mu.Lock()
-	defer side.mu.Unlock()
-	return slices.Clone(side.pauses)
+	extras.mu.Lock()
+	defer extras.mu.Unlock()
+	return slices.Clone(extras.pauses)
 }

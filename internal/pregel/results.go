@@ -276,8 +276,8 @@ func (c *Checkpoint) showMade(made []TaskInfo) {
 	}
 }
 
-// credit gives the tasks of a checkpoint the results of the step that followed.
-func (c *Checkpoint) credit(next []TaskInfo) {
+// addResults gives the tasks of a checkpoint the results of the step that followed.
+func (c *Checkpoint) addResults(next []TaskInfo) {
 	next = slices.Clone(next)
 	for i := range c.Tasks {
 		t := &c.Tasks[i]

@@ -55,8 +55,8 @@ func openPauses(cp *checkpoint.Checkpoint) (open, answered []Pause, owner map[st
 	return open, answered, owner, answers
 }
 
-// amend stores what a continuation brings: answers, an update, or both in one.
-func (r *Run) amend(in Input) error {
+// applyResume stores what a continuation brings: answers, an update, or both in one.
+func (r *Run) applyResume(in Input) error {
 	var answers []checkpoint.Write
 	if in.Resume != nil {
 		var err error

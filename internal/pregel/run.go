@@ -68,7 +68,7 @@ func (r *Run) begin(in Input) error {
 	r.sinks, r.source = set.Sink, checkpoint.Loop
 	// A run on a thread of its own is a run of its own, wherever it starts.
 	if sc := nestedScope(ctx, set); sc != nil {
-		if err := sc.task.broken(); err != nil {
+		if err := sc.task.anyFault(); err != nil {
 			return err
 		}
 		r.nestIn(sc)
@@ -99,8 +99,8 @@ func (r *Run) begin(in Input) error {
 	}
 	r.state.allocate(p)
 	r.reset()
-	if r.lasts() {
-		if err := r.occupy(); err != nil {
+	if r.perThread() {
+		if err := r.beginPerThread(); err != nil {
 			return err
 		}
 	}
@@ -108,11 +108,11 @@ func (r *Run) begin(in Input) error {
 		r.noteInput(in)
 	}
 	fresh := !in.Continue && in.Resume == nil && r.parent() == nil && set.At.IsZero() && set.Durability == Sync
-	if fresh && r.saving() && set.HeadsOf != nil && r.recall() {
-		r.recalled = true
+	if fresh && r.saving() && set.HeadsOf != nil && r.useCachedHead() {
+		r.fromCachedHead = true
 	} else if err := r.loadOrFork(in); err != nil {
 		if r.parent() != nil { // also if what is stored cannot be read
-			err = r.unread(err)
+			err = r.readFault(err)
 		}
 		return err
 	}
@@ -172,9 +172,9 @@ func (i *runID) get() string {
 func (r *Run) drive() error {
 	err := r.loop()
 	if err == nil && r.parent() != nil {
-		r.parent().adopt(r.heads())
+		r.parent().addChildHeads(r.childHeads())
 		if r.owned() != "" && !r.head.IsZero() {
-			r.parent().adopt(map[string]checkpoint.ID{r.ns(): r.head})
+			r.parent().addChildHeads(map[string]checkpoint.ID{r.ns(): r.head})
 		}
 	}
 	return err
@@ -271,8 +271,8 @@ func (p *Plan) Start(ctx context.Context, in Input, set Settings, end func(out a
 				err = joinErrors(err, asFault(fmt.Errorf("graph %q: store thread %q: %w", p.name, set.Thread, closeErr)))
 			}
 		}
-		r.vacate()
-		r.unwatch()
+		r.endPerThread()
+		r.releaseSaver()
 		err = r.located(err)
 		if r.slots == nil {
 			r.slots = make([]slot, len(p.schema.channels))
@@ -303,7 +303,7 @@ func (p *Plan) Start(ctx context.Context, in Input, set Settings, end func(out a
 		err = r.drive()
 	}
 	if err == nil && later == nil {
-		r.retain()
+		r.cacheHead()
 	}
 	finish(err)
 }

@@ -62,7 +62,7 @@ func (r *Run) emitGraphStart(in Input) {
 	var up *span
 	if r.parent() != nil {
 		up = r.within().span
-		if w, ok := r.ctx.Value(watchKey{}).(*watch); ok && w.scope == r.within() {
+		if w, ok := r.ctx.Value(observedKey{}).(*observedCall); ok && w.scope == r.within() {
 			up = w.span // a tool runs the graph
 		}
 	}

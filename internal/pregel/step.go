@@ -72,7 +72,7 @@ func (r *Run) executeAll(tasks []*Task) error {
 	if err := r.restore(tasks); err != nil {
 		return err
 	}
-	r.announce(tasks)
+	r.emitStarts(tasks)
 	if r.set.StepTimeout > 0 {
 		return r.executeInTime(tasks)
 	}
@@ -118,7 +118,7 @@ func (r *Run) executeTogether(ctx context.Context, tasks []*Task) {
 	if m := r.set.MaxConcurrency; m > 0 && m < limit {
 		limit = m
 	}
-	keeper := r.keeper(tasks)
+	writer := r.newResultWriter(tasks)
 	var wg sync.WaitGroup
 	var mu sync.Mutex // guards the following
 	next, working, starting := 0, 0, 0
@@ -132,7 +132,7 @@ func (r *Run) executeTogether(ctx context.Context, tasks []*Task) {
 	}
 	one := func(t *Task) {
 		returned := false
-		defer keeper.ended(t)
+		defer writer.ended(t)
 		defer func() {
 			ending := false // the goroutine, not the task alone
 			if !returned {
@@ -157,7 +157,7 @@ func (r *Run) executeTogether(ctx context.Context, tasks []*Task) {
 			t.err = errNotStarted
 		} else {
 			t.execute(ctx)
-			if t.err == nil && !t.kept {
+			if t.err == nil && !t.restored {
 				t.route(ctx)
 			}
 		}
@@ -181,7 +181,7 @@ func (r *Run) executeTogether(ctx context.Context, tasks []*Task) {
 	start()
 	mu.Unlock()
 	wg.Wait()
-	keeper.close()
+	writer.close()
 }
 
 // errNotStarted marks tasks that a sibling's failure kept from starting.
@@ -218,15 +218,15 @@ func (r *Run) outcomeOf(tasks []*Task) error {
 	switch {
 	case r.ctx.Err() != nil && (first != nil || echo != nil):
 		stopped := cancelled(r.ctx, r.plan.name, r.step)
-		return joinErrors(stopped, first, r.keep(tasks))
+		return joinErrors(stopped, first, r.putResults(tasks))
 	case first != nil:
-		return joinErrors(first, r.keep(tasks))
+		return joinErrors(first, r.putResults(tasks))
 	case echo != nil:
-		return joinErrors(echo, r.keep(tasks))
+		return joinErrors(echo, r.putResults(tasks))
 	case paused:
 		return r.interrupted(tasks)
 	case errors.Is(up, ErrDrained):
-		return joinErrors(up, r.keep(tasks))
+		return joinErrors(up, r.putResults(tasks))
 	}
 	return up
 }

@@ -42,7 +42,7 @@ type sendJSON struct {
 func (r *Run) encodeControl() ([]byte, error) {
 	c, p := r.ctl, r.plan
 	name := func(id int32) string { return p.nodes[id].Name }
-	plain := len(c.sends) == 0 && len(c.waiting) == 0 && c.start == nil && c.seed == "" && r.owned() == "" && len(r.heads()) == 0 && !slices.ContainsFunc(c.joins, bits.any)
+	plain := len(c.sends) == 0 && len(c.waiting) == 0 && c.start == nil && c.seed == "" && r.owned() == "" && len(r.childHeads()) == 0 && !slices.ContainsFunc(c.joins, bits.any)
 	if plain {
 		b := append(make([]byte, 0, 64+len(p.quoted)), `{"next":[`...)
 		for i, id := range c.armed {
@@ -70,7 +70,7 @@ func (r *Run) encodeControl() ([]byte, error) {
 		}
 		return append(b, '}'), nil
 	}
-	out := controlJSON{Last: r.last, Seed: c.seed, Of: r.of(), Owner: r.owned(), Children: r.heads(), Graph: p.name, Results: r.results}
+	out := controlJSON{Last: r.last, Seed: c.seed, Of: r.of(), Owner: r.owned(), Children: r.childHeads(), Graph: p.name, Results: r.results}
 	if coded(c.start) {
 		out.Input = c.start[1:]
 	} else {

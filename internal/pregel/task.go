@@ -18,56 +18,56 @@ import (
 // A Task is one call of a node in one step: a PULL task because something led
 // to the node, or a PUSH task because something was sent to it.
 type Task struct {
-	run    *Run
-	node   *node
-	step   int
-	head   checkpoint.ID // that the step began from
-	index  int32         // of a PUSH task among its step's sends; -1 for PULL
-	nested atomic.Int32
-	packet *packet // of a PUSH task
-	in     any     // of a PULL task: pointer to the shared view
-	out    outcome
-	err    error
-	first  bool // it failed before anything was cancelled
-	cached bool // answered by the cache or by an earlier, unfinished run
-	kept   bool // by an earlier run, which has asked the branches too
-	stored bool // the result is stored, ahead of the step's commit
+	run      *Run
+	node     *node
+	step     int
+	head     checkpoint.ID // that the step began from
+	index    int32         // of a PUSH task among its step's sends; -1 for PULL
+	nested   atomic.Int32
+	packet   *packet // of a PUSH task
+	in       any     // of a PULL task: pointer to the shared view
+	out      outcome
+	err      error
+	first    bool // it failed before anything was cancelled
+	cached   bool // answered by the cache or by an earlier, unfinished run
+	restored bool // by an earlier run, which has asked the branches too
+	stored   bool // the result is stored, ahead of the step's commit
 	// handling: what follows is said by the node's error handler.
 	handling bool
 	began    int64 // when the first attempt did, in Unix nanoseconds; only of nodes with a retry policy
 
 	scope  scope // of the first attempt
 	caller *Task // the task that this one runs for, if a workflow or node called it
-	side   atomic.Pointer[aside]
+	extras atomic.Pointer[taskExtras]
 	id     atomic.Pointer[string] // made when it is first asked for
 }
 
-// aside is what only some tasks need: those that ask questions or call tasks.
+// taskExtras is what only some tasks need: those that ask questions or call tasks.
 // The others, which are most, do not pay for it.
-type aside struct {
+type taskExtras struct {
 	calls sync.WaitGroup // tasks called and not yet over
 
-	mu      sync.Mutex
-	pauses  []Pause                   // questions asked, here or below
-	places  []int32                   // their order among the calls
-	cancels []context.CancelCauseFunc // of the calls
-	kids    map[string]checkpoint.ID  // heads of the lasting graphs that ran for it
-	fault   error                     // see fails
-	exit    error                     // see ends
+	mu       sync.Mutex
+	pauses   []Pause                   // questions asked, here or below
+	places   []int32                   // their order among the calls
+	cancels  []context.CancelCauseFunc // of the calls
+	children map[string]checkpoint.ID  // heads of the lasting graphs that ran for it
+	fault    error                     // see noteFault
+	exit     error                     // see noteExit
 }
 
-// aside returns the task's, made on first use.
-func (t *Task) aside() *aside {
-	if a := t.side.Load(); a != nil {
+// needExtras returns the task's extras, made on first use.
+func (t *Task) needExtras() *taskExtras {
+	if a := t.extras.Load(); a != nil {
 		return a
 	}
-	t.side.CompareAndSwap(nil, &aside{})
-	return t.side.Load()
+	t.extras.CompareAndSwap(nil, &taskExtras{})
+	return t.extras.Load()
 }
 
-// unask forgets the questions of an attempt that is over.
-func (t *Task) unask() {
-	if a := t.side.Load(); a != nil {
+// dropPauses forgets the questions of an attempt that is over.
+func (t *Task) dropPauses() {
+	if a := t.extras.Load(); a != nil {
 		a.mu.Lock()
 		a.pauses, a.places = nil, nil
 		a.mu.Unlock()
@@ -157,7 +157,7 @@ func (t *Task) perform(ctx context.Context) {
 	}
 	known, hit, err := t.fromCache(sc)
 	if known != nil {
-		defer known.over()
+		defer known.finish()
 	}
 	if hit {
 		t.cached = true
@@ -186,8 +186,8 @@ func (t *Task) perform(ctx context.Context) {
 		err = t.toCache(sc, known)
 	}
 	if err != nil && n.Handler != nil && ctx.Err() == nil && !t.final(err) {
-		if unkept := t.keepFailure(err); unkept != nil {
-			err = joinErrors(err, unkept)
+		if unstored := t.putFailure(err); unstored != nil {
+			err = joinErrors(err, unstored)
 		} else {
 			err = t.handle(sc, err)
 		}

@@ -252,7 +252,7 @@ func (p *Plan) History(ctx context.Context, set Settings, q Query) iter.Seq2[*Ch
 			snap, err := p.Snapshot(ctx, set, cp)
 			if err == nil {
 				snap.showMade(made)
-				snap.credit(next)
+				snap.addResults(next)
 				err = root.dropStale(ctx, &set, snap)
 			}
 			if !yield(snap, err) || err != nil {

@@ -247,7 +247,7 @@ func (p *Plan) branch(ctx context.Context, set *Settings, cp *checkpoint.Checkpo
 		of, task = next.ID, tasks[l.task].namespace()
 	}
 	storing := newRun(ctx, p, set, nil)
-	defer storing.unwatch()
+	defer storing.releaseSaver()
 	for _, put := range slices.Backward(puts) {
 		if err := storing.savePut(saver, put); err != nil {
 			return "", fmt.Errorf("graph %q: store thread %q: %w", p.name, set.Thread, err)

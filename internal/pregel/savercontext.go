@@ -20,8 +20,8 @@ const DefaultPutTimeout = 10 * time.Second
 // back: from then on a saver has so much time and no more. A saver that did not
 // answer once is not asked again.
 
-// patience is the context in which a run's saver works.
-type patience struct {
+// saverContext is the context in which a run's saver works.
+type saverContext struct {
 	once    sync.Once
 	ctx     context.Context // ends some time after the run's own, if puts are still waited for then
 	cancel  context.CancelCauseFunc
@@ -37,8 +37,8 @@ type saverState struct {
 
 var errStalled = errors.New("the saver's time is up")
 
-// outlast is the context for a call of the saver.
-func (r *Run) outlast() (context.Context, context.CancelFunc) {
+// contextForSaver is the context for a call of the saver.
+func (r *Run) contextForSaver() (context.Context, context.CancelFunc) {
 	none := func() {}
 	switch {
 	case r.ctx.Done() == nil:
@@ -46,7 +46,7 @@ func (r *Run) outlast() (context.Context, context.CancelFunc) {
 	case r.ctx.Err() != nil:
 		return context.WithTimeoutCause(context.WithoutCancel(r.ctx), r.putTimeout(), errStalled)
 	}
-	p := &r.patience
+	p := &r.saverCtx
 	p.once.Do(func() {
 		p.ctx, p.cancel = context.WithCancelCause(context.WithoutCancel(r.ctx))
 		p.stopped = make(chan struct{})
@@ -67,9 +67,9 @@ func (r *Run) putTimeout() time.Duration {
 	return r.set.PutTimeout
 }
 
-// unwatch comes when the run stores nothing any more.
-func (r *Run) unwatch() {
-	p := &r.patience
+// releaseSaver comes when the run stores nothing any more.
+func (r *Run) releaseSaver() {
+	p := &r.saverCtx
 	if p.cancel == nil {
 		return
 	}
@@ -88,7 +88,7 @@ func (r *Run) save(call func(context.Context) error) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := r.outlast()
+	ctx, cancel := r.contextForSaver()
 	defer cancel()
 	if err = callSaver(ctx, call); err == nil || !errors.Is(context.Cause(ctx), errStalled) {
 		return err

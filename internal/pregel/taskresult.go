@@ -58,7 +58,7 @@ type targetJSON struct {
 func (t *Task) encodeResult(forget bool) ([]byte, error) {
 	out := resultJSON{Handled: t.out.handled}
 	if forget {
-		out.Children = t.adopted()
+		out.Children = t.childHeads()
 	}
 	for _, w := range t.out.writes {
 		if forget && w.ch.policy == untracked {
@@ -139,14 +139,14 @@ func (t *Task) readResult(raw []byte) (whole bool, err error) {
 		t.out.targets = append(t.out.targets, to)
 	}
 	t.out.handled = in.Handled
-	t.adopt(in.Children)
+	t.addChildHeads(in.Children)
 	return whole, nil
 }
 
 // keep stores the results of the tasks that finished in a step that failed, so
 // that a continuation runs only the others. An error of the saver is joined to
 // the failure that is on its way already.
-func (r *Run) keep(tasks []*Task) error {
+func (r *Run) putResults(tasks []*Task) error {
 	if !r.saving() {
 		return nil
 	}
@@ -155,7 +155,7 @@ func (r *Run) keep(tasks []*Task) error {
 	for _, t := range tasks {
 		_, asked := errors.AsType[*InterruptError](t.err)
 		switch {
-		case t.kept || t.stored:
+		case t.restored || t.stored:
 		case asked:
 			raw, err := json.Marshal(t.paused())
 			if err != nil {
@@ -178,7 +178,7 @@ func (r *Run) keep(tasks []*Task) error {
 			ws = append(ws, t.failed(t.err, handling))
 		}
 	}
-	if err := r.faulted(r.putWrites(ws)); err != nil {
+	if err := r.saverFault(r.putWrites(ws)); err != nil {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
@@ -201,15 +201,15 @@ func (t *Task) failed(err, handling error) checkpoint.Write {
 	return checkpoint.Write{Task: t.ID(), Kind: checkpoint.Failed, Data: raw}
 }
 
-// keepFailure stores that the node has failed for good, before its error
+// putFailure stores that the node has failed for good, before its error
 // handler begins: whatever becomes of the handler, the node does not run again.
-func (t *Task) keepFailure(err error) error {
+func (t *Task) putFailure(err error) error {
 	r := t.run
 	if !r.saving() {
 		return nil
 	}
 	if err := r.putWrites([]checkpoint.Write{t.failed(err, err)}); err != nil {
-		return t.fails(err)
+		return t.noteFault(err)
 	}
 	return nil
 }
@@ -223,9 +223,9 @@ func (r *Run) restore(tasks []*Task) error {
 	for _, t := range tasks {
 		if raw, ok := r.saved[t.ID()]; ok {
 			if err := t.decodeResult(raw); err != nil {
-				return r.faulted(fmt.Errorf("graph %q: the kept result of %q: %w", r.plan.name, t.Name(), err))
+				return r.saverFault(fmt.Errorf("graph %q: the kept result of %q: %w", r.plan.name, t.Name(), err))
 			}
-			t.cached, t.kept = true, true
+			t.cached, t.restored = true, true
 		}
 	}
 	r.saved = nil

@@ -8,11 +8,11 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// heads keeps the last state of threads that ran in this process, decoded, so
+// headCache keeps the last state of threads that ran in this process, decoded, so
 // that the next turn of a long conversation does not read all of it again. An
 // entry may be out of date, because another process has moved the thread on:
 // the first put of a run compares the head and finds out.
-type heads struct {
+type headCache struct {
 	mu    sync.Mutex
 	order list.List // of *head, the most recently used first
 	at    map[headKey]*list.Element
@@ -24,22 +24,22 @@ type headKey struct {
 }
 
 type head struct {
-	key   headKey
-	id    checkpoint.ID
-	slots []slot
-	ver   uint64
-	step  int
-	joins []bits
-	last  []string
-	kids  map[string]checkpoint.ID
-	ask   int64 // see sizeBudget
+	key      headKey
+	id       checkpoint.ID
+	slots    []slot
+	ver      uint64
+	step     int
+	joins    []bits
+	last     []string
+	children map[string]checkpoint.ID
+	ask      int64 // see sizeBudget
 }
 
 // maxHeads bounds how many threads are kept.
 const maxHeads = 256
 
-// recall makes the run start from the kept head of its thread, if there is one.
-func (r *Run) recall() bool {
+// useCachedHead makes the run start from the kept head of its thread, if there is one.
+func (r *Run) useCachedHead() bool {
 	h := &r.plan.heads
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -51,19 +51,19 @@ func (r *Run) recall() bool {
 	k := e.Value.(*head)
 	copy(r.slots, k.slots)
 	r.ver, r.step, r.ctl.joins = k.ver, k.step, k.joins
-	r.last, r.children = slices.Clone(k.last), k.kids
+	r.last, r.children = slices.Clone(k.last), k.children
 	r.head, r.tip = k.id, k.id
 	r.shared.size.left.Store(k.ask)
 	return true
 }
 
-// retain keeps the head of a run that has ended with nothing left to do.
-func (r *Run) retain() {
+// cacheHead keeps the head of a run that has ended with nothing left to do.
+func (r *Run) cacheHead() {
 	if r.set.HeadsOf == nil || r.parent() != nil || !r.saving() || !r.ctl.idle() || r.head.IsZero() {
 		return
 	}
 	k := &head{key: headKey{r.set.HeadsOf, r.set.Thread}, id: r.head, slots: slices.Clone(r.slots), ver: r.ver, step: r.step,
-		joins: r.ctl.joins, last: slices.Clone(r.last), kids: r.children, ask: r.shared.size.left.Load()}
+		joins: r.ctl.joins, last: slices.Clone(r.last), children: r.children, ask: r.shared.size.left.Load()}
 	for _, c := range r.plan.schema.channels {
 		if c.policy == untracked {
 			k.slots[c.id] = c.reset() // a run's own
@@ -88,8 +88,8 @@ func (r *Run) retain() {
 	}
 }
 
-// forget drops a kept head that turned out to be out of date.
-func (r *Run) forget() {
+// dropCachedHead drops a kept head that turned out to be out of date.
+func (r *Run) dropCachedHead() {
 	h := &r.plan.heads
 	h.mu.Lock()
 	defer h.mu.Unlock()

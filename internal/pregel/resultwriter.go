@@ -18,7 +18,7 @@ import (
 // and only what is worth it: the commit of the step stores everything anyway,
 // so a step that is over in no time, or whose tasks take less time than storing
 // their results would, is not written twice.
-type keeper struct {
+type resultWriter struct {
 	run  *Run
 	work sync.WaitGroup // the timer, set or at work
 
@@ -33,107 +33,107 @@ type keeper struct {
 // What has finished is stored when it has been there for a moment, and for
 // longer the more there is of it.
 const (
-	keepMoment = time.Millisecond
-	keepWorth  = 20 * time.Microsecond // per result: several times what SQLite takes
+	writeDelay     = time.Millisecond
+	writeDelayEach = 20 * time.Microsecond // per result: several times what SQLite takes
 )
 
-// keeper is one for the tasks of a step, or nil if none is called for: what is
+// resultWriter is one for the tasks of a step, or nil if none is called for: what is
 // stored later by choice is stored later.
-func (r *Run) keeper(tasks []*Task) *keeper {
+func (r *Run) newResultWriter(tasks []*Task) *resultWriter {
 	if _, later := r.set.Saver.(deferred); later || !r.saving() {
 		return nil
 	}
-	return &keeper{run: r, left: len(tasks)}
+	return &resultWriter{run: r, left: len(tasks)}
 }
 
 // ended notes that a task is over.
-func (k *keeper) ended(t *Task) {
-	if k == nil {
+func (w *resultWriter) ended(t *Task) {
+	if w == nil {
 		return
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.left--
-	if t.err != nil || t.kept || k.left == 0 || k.off {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.left--
+	if t.err != nil || t.restored || w.left == 0 || w.off {
 		return
 	}
-	if len(k.done) == 0 {
-		k.since = time.Now()
+	if len(w.done) == 0 {
+		w.since = time.Now()
 	}
-	k.done = append(k.done, t)
-	if k.timer == nil {
-		k.set(keepMoment)
+	w.done = append(w.done, t)
+	if w.timer == nil {
+		w.set(writeDelay)
 	}
 }
 
 // set has the timer go off. The lock is held.
-func (k *keeper) set(wait time.Duration) {
-	k.work.Add(1)
-	k.timer = time.AfterFunc(wait, func() {
-		defer k.work.Done()
-		k.store()
+func (w *resultWriter) set(wait time.Duration) {
+	w.work.Add(1)
+	w.timer = time.AfterFunc(wait, func() {
+		defer w.work.Done()
+		w.store()
 	})
 }
 
 // store stores what there is, if it is time.
-func (k *keeper) store() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.left == 0 {
+func (w *resultWriter) store() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.left == 0 {
 		return
 	}
-	worth := max(keepMoment, time.Duration(len(k.done))*keepWorth)
-	if wait := worth - time.Since(k.since); wait > 0 {
-		k.set(wait)
+	worth := max(writeDelay, time.Duration(len(w.done))*writeDelayEach)
+	if wait := worth - time.Since(w.since); wait > 0 {
+		w.set(wait)
 		return
 	}
-	batch := k.done
-	k.done = nil
-	if err := k.unlocked(batch); err != nil {
-		k.run.warnUnstored(err)
+	batch := w.done
+	w.done = nil
+	if err := w.unlocked(batch); err != nil {
+		w.run.warnUnstored(err)
 		return
 	}
-	k.timer = nil
-	if len(k.done) > 0 && k.left > 0 {
-		k.set(keepMoment)
+	w.timer = nil
+	if len(w.done) > 0 && w.left > 0 {
+		w.set(writeDelay)
 	}
 }
 
 // unlocked stores results while the lock, which is held, is not: tasks must not
 // wait for the saver. What a user's code does there ends nothing else.
-func (k *keeper) unlocked(batch []*Task) (err error) {
-	err = errKeeping // for as long as it has not returned
-	k.mu.Unlock()
+func (w *resultWriter) unlocked(batch []*Task) (err error) {
+	err = errNotStored // for as long as it has not returned
+	w.mu.Unlock()
 	defer func() {
 		p := recover()
-		k.mu.Lock()
+		w.mu.Lock()
 		if p != nil {
 			err = caught.New("", p)
 		}
-		k.off = k.off || err != nil
+		w.off = w.off || err != nil
 	}()
-	return k.run.keepDone(batch)
+	return w.run.putFinished(batch)
 }
 
-var errKeeping = errors.New("not stored")
+var errNotStored = errors.New("not stored")
 
 // close comes when all tasks have ended. It waits for what is on its way to the
 // saver: the step's own put must come after it.
-func (k *keeper) close() {
-	if k == nil {
+func (w *resultWriter) close() {
+	if w == nil {
 		return
 	}
-	k.mu.Lock()
-	k.left = 0
-	if k.timer != nil && k.timer.Stop() {
-		k.work.Done()
+	w.mu.Lock()
+	w.left = 0
+	if w.timer != nil && w.timer.Stop() {
+		w.work.Done()
 	}
-	k.mu.Unlock()
-	k.work.Wait()
+	w.mu.Unlock()
+	w.work.Wait()
 }
 
-// keepDone stores the results of finished tasks.
-func (r *Run) keepDone(tasks []*Task) error {
+// putFinished stores the results of finished tasks.
+func (r *Run) putFinished(tasks []*Task) error {
 	if r.within().late() { // left behind: another attempt may be at work
 		return nil
 	}
@@ -176,25 +176,25 @@ func (r *Run) warnUnstored(err error) {
 	}
 }
 
-// withdrawn replaces a result that is void. A saver has no way to remove one.
-var withdrawn = []byte("null")
+// voided replaces a result that is void. A saver has no way to remove one.
+var voided = []byte("null")
 
-// withdraw makes the stored results of a step void that cannot be committed:
+// voidResults makes the stored results of a step void that cannot be committed:
 // each task has succeeded and together they do not fit, so with these results
 // the step would fail for ever.
-func (r *Run) withdraw(tasks []*Task, failure error) error {
+func (r *Run) voidResults(tasks []*Task, failure error) error {
 	if !r.saving() {
 		return failure
 	}
 	var ws []checkpoint.Write
 	for _, t := range tasks {
-		if t.kept || t.stored {
-			ws = append(ws, checkpoint.Write{Task: t.ID(), Kind: checkpoint.Done, Data: withdrawn})
+		if t.restored || t.stored {
+			ws = append(ws, checkpoint.Write{Task: t.ID(), Kind: checkpoint.Done, Data: voided})
 		}
 	}
-	return joinErrors(failure, r.faulted(r.putWrites(ws)))
+	return joinErrors(failure, r.saverFault(r.putWrites(ws)))
 }
 
-func isWithdrawn(w checkpoint.Write) bool {
-	return w.Kind == checkpoint.Done && bytes.Equal(w.Data, withdrawn)
+func isVoided(w checkpoint.Write) bool {
+	return w.Kind == checkpoint.Done && bytes.Equal(w.Data, voided)
 }
