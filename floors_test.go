@@ -66,6 +66,7 @@ var floorOf = map[string]int{
 	"internal/saved":      0,
 	"internal/testreport": 0,
 	"internal/vecindex":   0,
+	"internal/wait":       0,
 }
 
 // sameFloor lists the imports that do not go down, each with its reason.
@@ -74,6 +75,7 @@ var sameFloor = map[[2]string]string{
 	{"internal/saved", "store"}:      "the stores in databases have one number for a kind of records",
 	{"llm", "internal/caught"}:       "a panic of a tool names the place as that of a node does",
 	{"llm", "internal/bounded"}:      "arguments of tools are checked against schemas of others, as answers to questions are",
+	{"llm", "internal/wait"}:         "a retry waits as that of a node does",
 	{"llm", "reduce"}:                "Messages appends as reduce.List does",
 	{"treadletype", "checkpoint"}:    "an error about a stored value names its checkpoint",
 	{"llm", "internal/observe"}:      "models and tools report to the run through it, and it knows nothing of either",
