@@ -6,27 +6,28 @@ import (
 	"slices"
 )
 
-// Abandoned is the event of a new input on a thread with something left to do,
-// which nobody will do now.
+// Abandoned is the event of a new input on a thread whose pending tasks are
+// dropped because of it.
 type Abandoned struct{ Tasks []TaskInfo }
 
-// abandonedKey is where the metadata of the input's checkpoint has it.
+// abandonedKey is the key of the abandoned tasks in the metadata of the input's
+// checkpoint.
 const abandonedKey = "__abandoned__"
 
 type abandonedJSON struct {
-	ID         string   `json:"id,omitempty"` // none if it was not due yet, or the node is gone
+	ID         string   `json:"id,omitempty"` // empty if it was not due yet, or the graph no longer has the node
 	Name       string   `json:"name"`
 	Interrupts []string `json:"interrupts,omitempty"` // ids of its open questions
 }
 
-// abandon gives up what is left to do, for a new input, and notes what it was.
+// abandon drops the pending tasks for a new input and notes which they were.
 func (r *Run) abandon() {
 	r.abandoned = r.leftovers()
 	r.ctl.abandon()
 }
 
-// leftovers are the tasks that the run's checkpoint leads to. On a branch from
-// an older one there are none: what it led to then has run.
+// leftovers returns the pending tasks of the run's checkpoint. A branch from an
+// older checkpoint has none: its tasks have run.
 func (r *Run) leftovers() (out []TaskInfo) {
 	if r.forked {
 		return nil
@@ -75,18 +76,18 @@ func (r *Run) metadataOfInput() map[string]any {
 	return merged(r.set.Metadata, map[string]any{abandonedKey: list})
 }
 
-// emitAbandoned reports what a new input, which is stored, has put an end to.
+// emitAbandoned reports the tasks that a stored input has cancelled.
 func (r *Run) emitAbandoned() {
 	if len(r.abandoned) == 0 {
 		return
 	}
 	ev := r.event(&Abandoned{Tasks: slices.Clone(r.abandoned)})
-	ev.At.Step = r.step - 1 // that of the input's checkpoint
+	ev.At.Step = r.step - 1 // the step of the input's checkpoint
 	r.emit(ModeUpdates, ev)
 }
 
-// carryAbandoned is the metadata of a checkpoint that stands for an earlier one
-// too.
+// carryAbandoned returns the metadata of a checkpoint that also replaces an
+// earlier one.
 func carryAbandoned(earlier, later json.RawMessage) (json.RawMessage, error) {
 	if !bytes.Contains(earlier, []byte(abandonedKey)) {
 		return later, nil

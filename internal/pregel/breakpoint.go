@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// breakpoint stops before or after nodes that were named for it.
+// breakpoint returns the nodes among the tasks that have a breakpoint.
 func (r *Run) breakpoint(names []string, tasks []*Task) []string {
 	if len(names) == 0 {
 		return nil
@@ -19,7 +19,8 @@ func (r *Run) breakpoint(names []string, tasks []*Task) []string {
 	return hit
 }
 
-// stopAt ends the run at a breakpoint. Of a nested one the enclosing run tells.
+// stopAt ends the run at a breakpoint. For a nested run the enclosing run emits
+// the event.
 func (r *Run) stopAt(before, after []string) error {
 	if r.parent() == nil {
 		r.emit(ModeUpdates, r.event(&Interrupted{Before: before, After: after}))
@@ -27,8 +28,8 @@ func (r *Run) stopAt(before, after []string) error {
 	return &InterruptError{Graph: r.plan.name, Before: before, After: after}
 }
 
-// checkBreakpoints rejects breakpoints at nodes that are not there, and those
-// of a run that could not be continued.
+// checkBreakpoints rejects breakpoints at unknown nodes, and breakpoints in a
+// run that could not be continued.
 func (r *Run) checkBreakpoints() error {
 	for _, name := range slices.Concat(r.set.Before, r.set.After) {
 		if name != "*" && r.plan.byName[name] == nil {

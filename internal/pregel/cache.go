@@ -12,10 +12,11 @@ import (
 	"github.com/treadle-go/treadle/internal/caught"
 )
 
-// Func is a function as a cache must know it: one's results are never another's.
+// Func identifies a function for a cache, so that functions do not get each
+// other's results.
 type Func struct {
-	name string // the same whenever the program runs
-	id   any    // tells functions of one name apart while it runs, and is comparable
+	name string // the same in every process
+	id   any    // distinguishes functions of one name within the process; comparable
 	own  *checkpoint.MemoryCache
 }
 
@@ -28,23 +29,23 @@ func NewFunc(fn any) *Func {
 	}
 	v := reflect.ValueOf(fn)
 	f.name = runtime.FuncForPC(v.Pointer()).Name() + " " + v.Type().String()
-	// A function's variable is a pointer to its code and to what it captures.
-	// All closures of one literal have the same code, and each its own pointer.
+	// A function value is a pointer to its code and its captured variables. All
+	// closures of one literal share their code, but not that pointer.
 	holder := reflect.New(v.Type())
 	holder.Elem().Set(v)
 	f.id = *(**byte)(holder.UnsafePointer())
 	return f
 }
 
-// claim says whose results are in a place of a cache: under the name of a node
-// or task and of its function.
+// claim records which function owns a place in a cache. A place is the name of
+// a node or task and of its function.
 type claim struct {
 	mu      sync.RWMutex
 	by      any  // a Func's id
-	several bool // closures of one literal: the name does not say which of them it was
+	several bool // several closures of one literal have used it, and the name does not tell them apart
 }
 
-// claims are those of all caches. The caches themselves are not kept alive.
+// claims holds the claims of all caches. It does not keep the caches alive.
 var claims = struct {
 	mu sync.Mutex
 	of map[any]map[string]*claim
@@ -83,9 +84,9 @@ func claimOf(cache checkpoint.Cache, place string) *claim {
 	return c
 }
 
-// take claims the place for a function. If another one had it, no result in it
-// can be trusted after a restart, so they are cleared, and from then on each of
-// the functions keeps its results for itself.
+// take claims the place for a function. If another function had it, results in
+// it cannot be told apart after a restart. So they are cleared, and from then
+// on each function has a private cache.
 func (c *claim) take(id any, clear func() error) error {
 	c.mu.RLock()
 	settled := c.several || c.by == id
@@ -108,26 +109,26 @@ func (c *claim) take(id any, clear func() error) error {
 	return nil
 }
 
-// A lookup is the question of a task whether its result is known. Nil is that of
-// a task without a cache.
+// A lookup is a task's search for a cached result. It is nil for a task without
+// a cache.
 type lookup struct {
 	task   *Task
-	claim  *claim // nil if the user says which results are the same
+	claim  *claim // nil if the user's key function decides which results are the same
 	space  string
 	key    string
-	flight *flight // that others wait for
+	flight *flight // the one that other tasks wait for
 }
 
-// flight is a task at work whose result others wait for: those of the same run
-// that are asked the same.
+// flight is a running task whose result other tasks of the same run with the
+// same input wait for.
 type flight struct {
 	by   *Task
 	of   flightKey
 	done chan struct{}
-	raw  []byte // nil: it has failed, and another is asked
+	raw  []byte // nil: it has failed, and a waiting task takes over
 }
 
-// flights are the cached tasks at work.
+// flights are the running tasks whose results are cached.
 type flights struct {
 	mu sync.Mutex
 	of map[flightKey]*flight
@@ -138,8 +139,8 @@ type flightKey struct {
 	space, key string
 }
 
-// lookUp finds a result of the same input, an earlier one or one that another
-// task of the run is about to have. raw is nil if there is none.
+// lookUp finds a result for the same input: a cached one, or the one of another
+// task of the run that is running. raw is nil if there is none.
 func (t *Task) lookUp(sc *scope, space string) (l *lookup, raw []byte, err error) {
 	c := t.node.Cache
 	if c == nil || t.run.set.Cache == nil {
@@ -176,14 +177,14 @@ func (t *Task) lookUp(sc *scope, space string) (l *lookup, raw []byte, err error
 	return l, raw, nil
 }
 
-// cacheKey is the task's input as a key.
+// cacheKey returns the task's input as a key.
 func (t *Task) cacheKey() (string, error) {
 	in := t.input()
 	if c := t.node.Cache; c.Key != nil {
 		return c.keyOf(in)
 	}
 	if t.node.nest != nil && t.packet == nil {
-		in = t.inputRecord() // all that the graph inherits, also what its input type holds otherwise
+		in = t.inputRecord() // every inherited field, also those that its input type stores in another form
 	}
 	raw, err := toJSON(in)
 	if err != nil {
@@ -203,7 +204,7 @@ func (l *lookup) clearSpace(ctx context.Context) error {
 	return set.Cache.Clear(ctx, l.space)
 }
 
-// local reports whether the function keeps its results for itself.
+// local reports whether the function has a private cache.
 func (l *lookup) local() bool {
 	if l.claim == nil {
 		return false
@@ -213,9 +214,9 @@ func (l *lookup) local() bool {
 	return l.claim.several
 }
 
-// join waits for a task of the run that is at work on the same, and returns its
-// result. Without one, or if it fails, others wait for this task from now on: of
-// those that are asked the same one is at work at a time.
+// join waits for a task of the run that is working on the same input and
+// returns its result. If there is none, or it fails, this task becomes the one
+// that others wait for. So one task works on an input at a time.
 func (l *lookup) join(ctx context.Context, wanted flightKey) ([]byte, error) {
 	under := &l.task.run.shared.flights
 	for {
@@ -229,7 +230,7 @@ func (l *lookup) join(ctx context.Context, wanted flightKey) ([]byte, error) {
 			under.of[wanted] = l.flight
 		}
 		under.mu.Unlock()
-		if f == nil || l.task.inside(f.by) { // what it is part of cannot be waited for
+		if f == nil || l.task.inside(f.by) { // a task cannot wait for one that it is part of
 			return nil, nil
 		}
 		select {
@@ -243,7 +244,7 @@ func (l *lookup) join(ctx context.Context, wanted flightKey) ([]byte, error) {
 	}
 }
 
-// put stores the task's result for others; only a success is ever stored.
+// put stores the task's result for others. Only successes are stored.
 func (l *lookup) put(ctx context.Context, raw []byte) error {
 	if l == nil {
 		return nil
@@ -251,7 +252,7 @@ func (l *lookup) put(ctx context.Context, raw []byte) error {
 	set, ttl := l.task.run.set, l.task.node.Cache.TTL
 	cache := set.Cache
 	if l.claim != nil {
-		// Another function that takes the place clears it after this.
+		// Another function that claims the place clears it after this put.
 		l.claim.mu.RLock()
 		defer l.claim.mu.RUnlock()
 		if l.claim.several {
@@ -265,14 +266,14 @@ func (l *lookup) put(ctx context.Context, raw []byte) error {
 	return nil
 }
 
-// setResult is the result that those who wait are given.
+// setResult sets the result for the waiting tasks.
 func (l *lookup) setResult(raw []byte) {
 	if l != nil && l.flight != nil {
 		l.flight.raw = raw
 	}
 }
 
-// finish lets those who wait go on.
+// finish wakes the waiting tasks.
 func (l *lookup) finish() {
 	if l == nil || l.flight == nil {
 		return
@@ -284,7 +285,7 @@ func (l *lookup) finish() {
 	close(l.flight.done)
 }
 
-// inside reports whether t runs as a part of up.
+// inside reports whether t runs as part of up.
 func (t *Task) inside(up *Task) bool {
 	for t != nil {
 		if t == up {
@@ -310,13 +311,13 @@ func (t *Task) fromCache(sc *scope) (l *lookup, hit bool, err error) {
 	}
 	if whole, err := t.readResult(raw); err != nil || !whole {
 		t.out.clear()
-		return l, false, nil //nolint:nilerr // written by another version of the graph: the node runs
+		return l, false, nil //nolint:nilerr // another version of the graph wrote it, so the node runs
 	}
 	l.setResult(raw)
 	return l, true, nil
 }
 
-// keyOf asks the user's function for the key of an input.
+// keyOf calls the user's key function.
 func (c *CachePolicy) keyOf(in any) (key string, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -326,7 +327,7 @@ func (c *CachePolicy) keyOf(in any) (key string, err error) {
 	return c.Key(in), nil
 }
 
-// CacheSpace is where the cached results of a node are.
+// CacheSpace names the place of a node's cached results.
 func CacheSpace(graph, node string) string { return "node/" + graph + "/" + node }
 
 // toCache stores a result.
@@ -341,8 +342,7 @@ func (t *Task) toCache(sc *scope, l *lookup) error {
 	return l.put(sc, raw)
 }
 
-// ForgetOwn forgets the results that functions of the named nodes keep for
-// themselves.
+// ForgetOwn clears the private caches of the named nodes' functions.
 func (p *Plan) ForgetOwn(ctx context.Context, nodes ...string) {
 	for _, name := range nodes {
 		if n := p.byName[name]; n != nil && n.fn != nil {

@@ -15,9 +15,9 @@ import (
 	"github.com/treadle-go/treadle/internal/wait"
 )
 
-// A CallSpec is a function that runs as a task of its own inside a node: its
-// result is recorded, and a run that is retried or resumed takes the recorded
-// result instead of running the function again.
+// A CallSpec is a function that runs as a separate task inside a node. Its
+// result is recorded: a run that is retried or resumed uses the recorded result
+// instead of running the function again.
 type CallSpec struct {
 	Name    string
 	In      any
@@ -25,14 +25,14 @@ type CallSpec struct {
 	Options *NodeSpec // retry, timeout, cache
 }
 
-// Future is the result of a call that may be under way.
+// Future is the result of a call that may still be running.
 type Future struct {
 	done chan struct{}
 	raw  json.RawMessage
 	err  error
 }
 
-// Wait returns the recorded result.
+// Wait waits for the call to end and returns its result.
 func (f *Future) Wait(ctx context.Context) (json.RawMessage, error) {
 	select {
 	case <-f.done:
@@ -47,7 +47,7 @@ func (f *Future) Wait(ctx context.Context) (json.RawMessage, error) {
 	}
 }
 
-// Done is closed when the result is there.
+// Done is closed when the call has ended.
 func (f *Future) Done() <-chan struct{} { return f.done }
 
 func (f *Future) resolve(raw json.RawMessage, err error) *Future {
@@ -59,10 +59,10 @@ func (f *Future) resolve(raw json.RawMessage, err error) *Future {
 // callJSON is a recorded result.
 type callJSON struct {
 	Call  string          `json:"call"`
-	Input string          `json:"input,omitempty"` // a digest, to see that it is the same call
+	Input string          `json:"input,omitempty"` // a digest, to recognise the same call
 	Value json.RawMessage `json:"value"`
 
-	Children map[string]checkpoint.ID `json:"children,omitempty"` // heads of the lasting nested runs it made
+	Children map[string]checkpoint.ID `json:"children,omitempty"` // heads of the per-thread nested runs it made
 }
 
 // StartCall runs a function as a task of the node that ctx belongs to.
@@ -77,7 +77,7 @@ func StartCall(ctx context.Context, spec CallSpec) *Future {
 	}
 	up := sc.task
 	if err := up.anyFault(); err != nil {
-		return f.resolve(nil, err) // an effect must not be had whose result may not be kept
+		return f.resolve(nil, err) // do not cause an effect whose result may not be stored
 	}
 	sc.alive(false)
 	r := up.run
@@ -104,7 +104,7 @@ func StartCall(ctx context.Context, spec CallSpec) *Future {
 			return f.resolve(nil, up.noteFault(&OrderError{Call: int(index%handlerFirst) + 1, Recorded: c.Call, Made: spec.Name, Input: true}))
 		}
 		t.addChildHeads(c.Children)
-		return f.resolve(c.Value, nil) // an earlier run has shown it
+		return f.resolve(c.Value, nil) // an earlier run has emitted its events
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	extras := up.needExtras()
@@ -128,7 +128,7 @@ func StartCall(ctx context.Context, spec CallSpec) *Future {
 	return f
 }
 
-// digest tells inputs apart; it is empty for one that has no JSON.
+// digest distinguishes inputs. It is empty for an input without JSON.
 func digest(in any) string {
 	raw, err := toJSON(in)
 	if err != nil {
@@ -149,13 +149,13 @@ func uuidText(b []byte) string {
 	return string(text[:])
 }
 
-// callResults are recorded results by the ids of their tasks.
+// callResults are recorded results, by the ids of their tasks.
 type callResults struct {
 	mu sync.Mutex
 	of map[string][]byte
 }
 
-// recorded is a result that is known for a call.
+// recorded returns the recorded result of a call.
 func (r *Run) recorded(id string) ([]byte, bool) {
 	known := r.calls.Load()
 	if known == nil {
@@ -167,7 +167,7 @@ func (r *Run) recorded(id string) ([]byte, bool) {
 	return raw, ok
 }
 
-// record keeps a result, on the thread too if there is one.
+// record keeps a result in memory, and on the thread if there is one.
 func (r *Run) record(id string, raw []byte) error {
 	if r.saving() {
 		w := []checkpoint.Write{{Task: id, Kind: checkpoint.Done, Data: raw, RunID: r.set.RunID}}
@@ -185,7 +185,7 @@ func (r *Run) record(id string, raw []byte) error {
 }
 
 // runCall runs the function until it succeeds or its retries are used up, and
-// records the result before anybody sees it.
+// records the result before returning it.
 func (t *Task) runCall(ctx context.Context) (json.RawMessage, error) {
 	t.enter(ctx)
 	sc := &t.scope
@@ -232,7 +232,7 @@ func (t *Task) runCall(ctx context.Context) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// callFailed is the error of a call, which streams are told of.
+// callFailed returns the error of a call and emits its event.
 func (t *Task) callFailed(sc *scope, err error) error {
 	if Bubbles(err) {
 		return err
@@ -266,8 +266,9 @@ func (t *Task) attemptCall(sc *scope) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// awaitCalls waits for the calls that a task has started, whether it did or
-// not. If it failed they are cancelled; if it asked something they go on.
+// awaitCalls waits for the calls that a task has started, also if the node did
+// not wait for them. They are cancelled if the task failed, but not if it asked
+// a question.
 func (t *Task) awaitCalls(err error) {
 	extras := t.extras.Load()
 	if extras == nil {
@@ -283,10 +284,10 @@ func (t *Task) awaitCalls(err error) {
 	extras.calls.Wait()
 }
 
-// result is the pseudo channel of what a call or workflow returns.
+// result is the pseudo channel for the result of a call or workflow.
 var result = &channel{name: Root, wire: "__return__", typ: reflect.TypeFor[json.RawMessage](), upd: reflect.TypeFor[json.RawMessage]()}
 
-// shownResult tells streams about a finished call.
+// shownResult emits the events of a finished call.
 func (t *Task) shownResult(raw json.RawMessage, cached bool) {
 	if t.run.modes == 0 {
 		return
@@ -303,21 +304,22 @@ func (t *Task) shownResult(raw json.RawMessage, cached bool) {
 	}
 }
 
-// restoreCalls takes over the recorded results of a loaded checkpoint.
+// restoreCalls loads the recorded results of a checkpoint.
 func (r *Run) restoreCalls() {
 	if len(r.saved) > 0 {
 		r.calls.Store(&callResults{of: maps.Clone(r.saved)})
 	}
 }
 
-// forgetCalls drops recorded results when their step is over.
+// forgetCalls drops the recorded results of a step that is over.
 func (r *Run) forgetCalls() {
 	if r.calls.Load() != nil {
 		r.calls.Store(nil)
 	}
 }
 
-// PreviousOf is what the last run of a workflow on the thread saved.
+// PreviousOf returns the value that the last run of a workflow on the thread
+// saved.
 func PreviousOf(ctx context.Context) (any, bool) {
 	sc := scopeOf(ctx)
 	if sc == nil {

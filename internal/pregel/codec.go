@@ -12,12 +12,12 @@ import (
 	"github.com/treadle-go/treadle/internal/caught"
 )
 
-// Codecs are how values are stored: the first one writes, all of them read.
-// JSON is always among those that read, and it writes if there is none.
+// Codecs encode and decode stored values. The first one writes, all of them
+// read. JSON can always be read, and is written if there is no codec.
 //
-// JSON is stored as it is. What another codec wrote has a mark, the length of
-// the codec's name and the name in front, so every value says by itself who can
-// read it: a list may hold elements of several codecs.
+// JSON is stored without a header. A value of another codec has a header: a
+// mark, the length of the codec's name, and the name. So each value names its
+// codec, and a list may hold elements of several codecs.
 type Codecs []checkpoint.Codec
 
 // codecMark begins a value that is not JSON. No JSON text begins with it.
@@ -26,7 +26,7 @@ const codecMark = 0
 // jsonName is the name of the codec whose values have no mark.
 const jsonName = "json"
 
-// Check says what is wrong with the codecs, "" if nothing is.
+// Check returns what is wrong with the codecs, or "".
 func (cs Codecs) Check() string {
 	var seen []string
 	for i, c := range cs {
@@ -48,7 +48,7 @@ func (cs Codecs) Check() string {
 // plain reports whether values are written as JSON.
 func (cs Codecs) plain() bool { return len(cs) == 0 || cs[0].Name() == jsonName }
 
-// named finds a codec.
+// named returns the codec with a name, or nil.
 func (cs Codecs) named(name string) checkpoint.Codec {
 	for _, c := range cs {
 		if c.Name() == name {
@@ -72,10 +72,10 @@ func (cs Codecs) names() []string {
 	return names
 }
 
-// encode is the stored form of a value. Its errors name the field.
+// encode returns the stored form of a value. Its errors name the field.
 func (cs Codecs) encode(field string, val any) ([]byte, error) {
 	if len(cs) == 0 {
-		switch v := val.(type) { // what most fields hold has a short way
+		switch v := val.(type) { // a fast path for the most common types
 		case int:
 			return strconv.AppendInt(nil, int64(v), 10), nil
 		case bool:
@@ -101,7 +101,7 @@ func (cs Codecs) encode(field string, val any) ([]byte, error) {
 	return append(out, raw...), nil
 }
 
-// inField adds where it happened to an error of a codec.
+// inField adds the field to an error of a codec.
 func inField(field string, err error) error {
 	if err == nil || field == "" {
 		return err
@@ -112,10 +112,11 @@ func inField(field string, err error) error {
 	return fmt.Errorf("field %s: %w", field, err)
 }
 
-// named gives a field to an error that has a place for it. It is nil for others.
+// named sets the field of an error that has one. It returns nil for other
+// errors.
 func named(field string, err error) error {
 	if limit, ok := errors.AsType[*checkpoint.LimitError](err); ok {
-		e := *limit // the codec's own
+		e := *limit // a copy: the error belongs to the codec
 		e.Field = field
 		return &e
 	}
@@ -127,8 +128,8 @@ func named(field string, err error) error {
 	return nil
 }
 
-// marshalJSON and unmarshalJSON are the built-in codec. A panic of one of the
-// value's methods is an error.
+// marshalJSON and unmarshalJSON are the built-in codec. A panic of a method of
+// the value is returned as an error.
 func marshalJSON(c checkpoint.JSON, val any) (raw []byte, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -193,7 +194,7 @@ func (cs Codecs) decodeValue(c *channel, v checkpoint.Value) (any, error) {
 	if c.appender != nil {
 		return c.appender.Build(len(v.Items), func(i int, elem any) error { return cs.decode(v.Items[i], elem) })
 	}
-	// The field was a list when it was stored, and is something else now.
+	// The field was a list when it was stored, and has another type now.
 	if c.typ.Kind() == reflect.Slice && slices.ContainsFunc(v.Items, coded) {
 		out := reflect.MakeSlice(c.typ, len(v.Items), len(v.Items))
 		for i, item := range v.Items {
@@ -215,8 +216,8 @@ func (cs Codecs) decodeValue(c *channel, v checkpoint.Value) (any, error) {
 
 func coded(data []byte) bool { return len(data) > 0 && data[0] == codecMark }
 
-// enclose says how a stored value is put into the engine's own JSON: as it is,
-// or as bytes.
+// enclose returns how a stored value is put into the engine's JSON: as JSON, or
+// as bytes.
 func enclose(data []byte) (raw json.RawMessage, bytes []byte) {
 	if coded(data) {
 		return nil, data
@@ -232,7 +233,7 @@ func enclosed(raw json.RawMessage, bytes []byte) []byte {
 	return raw
 }
 
-// misfit is the error of a stored value that could not be read.
+// misfit returns the error for a stored value that could not be read.
 func (r *Run) misfit(at checkpoint.ID, field string, want reflect.Type, data []byte, err error) error {
 	if e := named(field, err); e != nil {
 		return fmt.Errorf("graph %q: thread %q: checkpoint %s: %w", r.plan.name, r.set.Thread, at, e)

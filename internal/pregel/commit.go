@@ -9,8 +9,8 @@ import (
 	"github.com/treadle-go/treadle/internal/caught"
 )
 
-// settle commits the writes of a finished step, finds what is next and stores
-// the checkpoint. A failure leaves the state as it was before the step.
+// settle commits the writes of a finished step, finds what runs next and stores
+// the checkpoint. If it fails, the state is as it was before the step.
 func (r *Run) settle(tasks []*Task) error {
 	if err := r.commit(tasks); err != nil {
 		r.rollback()
@@ -21,7 +21,7 @@ func (r *Run) settle(tasks []*Task) error {
 		if w := t.after(); len(w.branches) > 0 && !t.out.handled && !t.restored {
 			if err := t.branch(r.ctx, w, nil); err != nil {
 				r.rollback()
-				if r.source == checkpoint.Update { // an edit that fails leaves nothing behind
+				if r.source == checkpoint.Update { // a failed edit changes nothing
 					return r.unasked(t, err)
 				}
 				t.err = err
@@ -60,7 +60,7 @@ func (r *Run) settle(tasks []*Task) error {
 			err = r.put(r.source)
 		}
 		if err != nil {
-			r.rollback() // what is not stored has not happened
+			r.rollback() // a step that is not stored does not count
 			return err
 		}
 	}
@@ -72,7 +72,7 @@ func (r *Run) settle(tasks []*Task) error {
 	return nil
 }
 
-// after is what follows the task.
+// after returns what follows the task.
 func (t *Task) after() *wiring {
 	if t.node == startNode {
 		return &t.run.plan.start
@@ -80,7 +80,7 @@ func (t *Task) after() *wiring {
 	return &t.node.wiring
 }
 
-// mergeTaken makes one change of what an edit took over and what it wrote itself.
+// mergeTaken merges what an edit took over with what it wrote.
 func (r *Run) mergeTaken() {
 	for _, m := range r.taken.undo {
 		m.whole = true
@@ -93,7 +93,8 @@ func (r *Run) mergeTaken() {
 	r.taken.undo = nil
 }
 
-// commit folds the writes of all tasks into the slots, in task order.
+// commit folds the writes of all tasks into the slots, in the order of the
+// tasks.
 func (r *Run) commit(tasks []*Task) (err error) {
 	r.ver++
 	r.undo = r.undo[:0]
@@ -113,7 +114,8 @@ func (r *Run) commit(tasks []*Task) (err error) {
 	return err
 }
 
-// foldAll is commit; at is the task whose writes it is at.
+// foldAll does the work of commit. It sets who to the task whose writes are
+// being folded.
 func (r *Run) foldAll(tasks []*Task, who **Task) error {
 	var at *Task
 	for _, t := range tasks {
@@ -139,7 +141,7 @@ func (r *Run) foldAll(tasks []*Task, who **Task) error {
 		}
 	}
 	if at == nil {
-		return nil // nobody wrote
+		return nil // no task wrote
 	}
 	return r.validate(at)
 }
@@ -155,7 +157,7 @@ func (r *Run) conflict(err error, c *channel, s *slot, t *Task) error {
 	return &ConflictError{Field: c.wire, Nodes: []string{first, t.Name()}, Overwrite: errors.Is(err, errTwoOverwrites)}
 }
 
-// validate asks the types that have a Validate method about the new state.
+// validate calls the Validate methods of the changed fields and of the state.
 func (r *Run) validate(at *Task) error {
 	for _, u := range r.undo {
 		if u.ch.checks && r.slots[u.ch.id].has {
@@ -174,8 +176,7 @@ func (r *Run) validate(at *Task) error {
 	return nil
 }
 
-// changed reports whether the step wrote anything; a field that was cleared
-// does not count.
+// changed reports whether the step wrote a field. Clearing one does not count.
 func (r *Run) changed() bool {
 	return slices.ContainsFunc(r.undo, func(u undoEntry) bool {
 		return r.slots[u.ch.id].has && (!r.plan.schema.workflow || u.ch.wire == End)

@@ -12,18 +12,18 @@ import (
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// compiler carries what Compile collects.
+// compiler is the state of a compilation.
 type compiler struct {
 	*Plan
 	spec    *Spec
 	written map[string]bool         // names that something writes
-	anyKey  bool                    // something writes keys that only show at run time
+	anyKey  bool                    // something writes keys that are known only at run time
 	reads   map[*channel]bool       // private channels that something reads
 	views   map[reflect.Type]int    // into Plan.views
 	orphans map[reflect.Type]string // per input type, a field that only Send can fill
 }
 
-// Compile checks spec and returns its plan, or every problem at once.
+// Compile checks spec and returns its plan, or all problems at once.
 func Compile(spec *Spec) (*Plan, error) {
 	p := &Plan{name: spec.Name, spec: spec, byName: map[string]*node{}}
 	p.quoted, _ = json.Marshal(p.name) // a string always has JSON
@@ -151,7 +151,7 @@ func (c *compiler) initial(v any) {
 	}
 }
 
-// badName says why name cannot be a node's, or "".
+// badName returns why name cannot be a node's name, or "".
 func badName(name string) string {
 	switch {
 	case name == "":
@@ -226,7 +226,7 @@ func (c *compiler) applyDefaults(n *node) {
 	}
 	if own.Handler == nil && d.Handler != nil {
 		own.Handler = d.Handler
-		n.wholeState = d.Handler.In == c.spec.State // a default one may be given the state instead of the node's input
+		n.wholeState = d.Handler.In == c.spec.State // the default handler may take the state instead of the node's input
 	}
 	if own.Timeout.Run < 0 || own.Timeout.Idle < 0 {
 		c.schema.fail(own.Name, "", "a timeout must be positive")
@@ -246,8 +246,8 @@ func (c *compiler) applyDefaults(n *node) {
 	n.NodeSpec = &own
 }
 
-// structOf returns the struct type inside t's pointer, Command or list of
-// Commands, or nil if what t writes is not a struct.
+// structOf returns the struct type inside t, which may be a pointer, a Command
+// or a list of Commands, or nil if t writes no struct.
 func (c *compiler) structOf(t reflect.Type) (st reflect.Type, dynamic bool) {
 	if t == nil {
 		return nil, false
@@ -267,8 +267,9 @@ func (c *compiler) structOf(t reflect.Type) (st reflect.Type, dynamic bool) {
 	return t, false
 }
 
-// collectWritten notes every field name that some node or the input writes,
-// before reads are resolved: a field nobody writes is not a channel.
+// collectWritten notes every field name that a node or the input writes. It
+// comes before reads are resolved, because a field that nothing writes is not a
+// channel.
 func (c *compiler) collectWritten() {
 	note := func(t reflect.Type) {
 		st, dynamic := c.structOf(t)
@@ -294,9 +295,9 @@ func (c *compiler) collectWritten() {
 	}
 }
 
-// inputAndReads resolves what the graph, its nodes and its branches read.
-// Reading types come before writing types, because they name a private
-// channel's value type; a writing type names its update type only.
+// inputAndReads resolves the types that the graph, its nodes and its branches
+// read. They come before the written types: a read type has the value type of a
+// private channel, a written type only its update type.
 func (c *compiler) inputAndReads() {
 	s := c.schema
 	for _, n := range c.defined {
@@ -349,7 +350,7 @@ func (c *compiler) finish() {
 	}
 }
 
-// hidden reports whether inputs of type t hold untracked fields.
+// hidden reports whether inputs of type t have untracked fields.
 func (c *compiler) hidden(t reflect.Type) bool {
 	if t == nil || t.Kind() != reflect.Struct || c.schema.root {
 		return false

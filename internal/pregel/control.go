@@ -12,12 +12,12 @@ import (
 // schedule is which nodes a run executes next.
 type schedule struct {
 	ctl      *control
-	nextCtl  *control        // memory for the one after it
+	nextCtl  *control        // memory for the next one
 	step     int             // the number of the step under way
 	stop     int             // the last step that the limit allows
 	marks    []uint64        // per node: the version in which it was armed; see arm
-	one      [1]*Task        // the tasks of a step with one
-	oneSpace [1]outcomeSpace // and what it writes, if nothing keeps that beyond the step
+	one      [1]*Task        // the task list of a step with one task
+	oneSpace [1]outcomeSpace // memory for its writes, if nothing holds them after the step
 
 	space      [2]control
 	armedSpace [2][4]int32 // memory for the armed nodes of a small graph
@@ -34,30 +34,30 @@ func (s *schedule) reset(p *Plan) {
 	s.step = -1
 }
 
-// control is what is to run next. It is a plain struct, not channels: nodes
-// that something led to, inputs that were sent, barriers partly complete.
+// control is what runs next. It is a plain struct, not channels: armed nodes,
+// sends, and partly complete joins.
 type control struct {
 	start   []byte   // an input that was stored but not yet applied
-	seed    string   // of task ids, if it is not the checkpoint's id
+	seed    string   // of task ids, if not the checkpoint's id
 	armed   []int32  // nodes to run, by id
 	waiting []int32  // deferred nodes, released when nothing else is left
-	sends   []packet // inputs on their way
+	sends   []packet // inputs that were sent
 	joins   []bits   // per join: which sources have run
-	gone    []string // nodes to run that this version of the graph does not have
-	spare   []int32  // memory of the armed list before this one
+	gone    []string // armed nodes that this version of the graph does not have
+	spare   []int32  // memory of the previous armed list
 }
 
 // idle reports that nothing is left to run.
 func (c *control) idle() bool { return len(c.armed) == 0 && len(c.sends) == 0 }
 
-// abandon drops pending work for a new input. Joins keep what they have seen.
+// abandon drops pending work for a new input. Joins keep the sources they have
+// seen.
 func (c *control) abandon() { c.armed, c.waiting, c.sends, c.gone = nil, nil, nil, nil }
 
-// release finds what the step leads to: the targets of complete joins, and the
-// deferred nodes when nothing else would run. It comes after all tasks of the
-// step, so that a source that ran twice in it counts once. The join of a
-// deferred node stays complete until the node is let go: what its sources do
-// meanwhile is not the beginning of another round.
+// release arms the targets of complete joins, and the deferred nodes if nothing
+// else would run. It comes after all tasks of the step, so a source that ran
+// twice counts once. The join of a deferred node stays complete until the node
+// is released: sources that run meanwhile do not begin another round.
 func (r *Run) release(c *control) {
 	full := func(i int) bool { return c.joins[i].full(len(r.plan.joins[i].sources)) }
 	for i, j := range r.plan.joins {
@@ -97,7 +97,7 @@ func (b bits) full(n int) bool {
 	return true
 }
 
-// arm schedules a node once per step.
+// arm schedules a node for the next step. Arming it again has no effect.
 func (r *Run) arm(c *control, id int32) {
 	n := r.plan.nodes[id]
 	if n.Defer {
@@ -111,7 +111,7 @@ func (r *Run) arm(c *control, id int32) {
 		if slices.Contains(c.armed, id) {
 			return
 		}
-	default: // a search in a long list would cost more than a table of all nodes
+	default: // searching a long list costs more than a table of all nodes
 		if r.marks == nil {
 			r.marks = make([]uint64, len(r.plan.nodes))
 		}
@@ -128,11 +128,12 @@ func (r *Run) arm(c *control, id int32) {
 	c.armed = append(c.armed, id)
 }
 
-// fewArmed is how many armed nodes are searched one by one.
+// fewArmed is the number of armed nodes up to which a list is searched instead
+// of a table.
 const fewArmed = 8
 
-// advance follows one finished task: its gotos and sends, its edges, its
-// joins, in that order.
+// advance schedules what follows a finished task: its gotos and sends, its
+// edges, its joins, in that order.
 func (r *Run) advance(c *control, t *Task, w *wiring) error {
 	for i := range t.out.targets {
 		if err := r.follow(c, t, &t.out.targets[i]); err != nil {
@@ -190,8 +191,8 @@ func (r *Run) follow(c *control, t *Task, to *Target) error {
 	return nil
 }
 
-// route evaluates the branches behind a task of a parallel step. They see the
-// state as if this task alone had written.
+// route runs the branches after a task of a step with several tasks. They see
+// the state as if only this task had written.
 func (t *Task) route(ctx context.Context) {
 	w := t.after()
 	if len(w.branches) == 0 || t.out.handled {
@@ -200,7 +201,7 @@ func (t *Task) route(ctx context.Context) {
 	slots := slices.Clone(t.run.slots)
 	for _, wr := range t.out.writes {
 		if err := t.foldCopy(slots, wr); err != nil {
-			return // the commit meets the same error and reports it
+			return // the commit will fail with the same error
 		}
 	}
 	t.err = t.branch(ctx, w, slots)
@@ -215,16 +216,16 @@ func (t *Task) foldCopy(slots []slot, w write) (err error) {
 	return slots[w.ch.id].fold(w, t.run.ver+1, t.node.id, false)
 }
 
-// ErrNoDestination is what a router's nil Goto becomes. An empty one that is not
-// nil is a fan-out over nothing, and fine.
+// ErrNoDestination is the error for a router that returns a nil Goto. An empty
+// Goto that is not nil is a fan-out to no node, which is allowed.
 var ErrNoDestination = errors.New("no destination")
 
-// branch asks the routers where control goes. With slots nil they read the
-// run's own, in which the task is committed already.
+// branch calls the routers and collects their targets. With slots nil they read
+// the run's state, in which the task is already committed.
 func (t *Task) branch(ctx context.Context, w *wiring, slots []slot) (err error) {
 	r := t.run
 	sc := &t.scope
-	if sc.beat != nil { // an attempt with a timeout had a context of its own
+	if sc.beat != nil { // the attempt had a timeout, and its context is over
 		sc = &scope{Context: ctx, task: t, attempt: sc.attempt}
 		sc.asks.Store(t.scope.asks.Load())
 		sc.calls.Store(t.scope.calls.Load())
