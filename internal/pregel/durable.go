@@ -22,14 +22,14 @@ const (
 	Exit                    // when the run ends, only its last checkpoint
 )
 
-// deferred is a saver that stores later. What it is given stands for itself: it
-// is stored whatever becomes of the context it came with.
+// deferred is a saver that stores later. It stores what it is given even if the
+// context of the call ends.
 type deferred interface {
 	checkpoint.Saver
-	// once calls tell when a checkpoint is stored. One that never is, because a
-	// later one is stored instead or storing fails, is not told of.
+	// once calls tell when a checkpoint is stored. It does not call it if a later
+	// checkpoint is stored instead or storing fails.
 	once(at checkpoint.Key, tell func())
-	// close stores what is left; failed says how the run ended.
+	// close stores what is left. failed reports whether the run failed.
 	close(failed bool) error
 }
 
@@ -39,13 +39,13 @@ func durable(r *Run) (deferred, error) {
 	case Async:
 		return newAsyncSaver(r), nil
 	case Exit:
-		return &exitSaver{Saver: r.set.Saver, run: r, lines: map[string]*exitLine{}}, nil
+		return &exitSaver{Saver: r.set.Saver, run: r, buffered: map[string]*bufferedPut{}}, nil
 	default:
 		return nil, fmt.Errorf("graph %q: unknown durability %d", r.plan.name, d)
 	}
 }
 
-// undeferred is the saver that a run's savers store to in the end.
+// undeferred returns the saver below a deferred one.
 func undeferred(s checkpoint.Saver) checkpoint.Saver {
 	switch d := s.(type) {
 	case *asyncSaver:
@@ -56,8 +56,8 @@ func undeferred(s checkpoint.Saver) checkpoint.Saver {
 	return s
 }
 
-// asyncSaver stores in order on a goroutine of its own. The first error sticks:
-// nothing is stored after it, and it is what close returns.
+// asyncSaver stores in order on another goroutine. After the first error
+// nothing more is stored, and close returns that error.
 type asyncSaver struct {
 	checkpoint.Saver
 	run  *Run
@@ -66,11 +66,10 @@ type asyncSaver struct {
 
 	mu   sync.Mutex
 	err  error
-	sure map[string]checkpoint.ID // by namespace, the newest checkpoint that is known to be stored
+	sure map[string]checkpoint.ID // per namespace, the newest checkpoint that is stored for certain
 }
 
-// asyncBacklog is how many stores may wait; a run that is further ahead of its
-// saver waits for it.
+// asyncBacklog is how many stores may wait before the run waits for its saver.
 const asyncBacklog = 64
 
 func newAsyncSaver(r *Run) *asyncSaver {
@@ -79,8 +78,8 @@ func newAsyncSaver(r *Run) *asyncSaver {
 	return a
 }
 
-// store does what is to be done, until close. If the saver ends the goroutine
-// the rest is done on another one.
+// store runs the queued stores until close. If the saver ends the goroutine,
+// another one continues.
 func (a *asyncSaver) store() {
 	ended := false
 	defer func() {
@@ -113,7 +112,7 @@ func (a *asyncSaver) failure() error {
 	return a.err
 }
 
-// later stores on the goroutine, unless something has failed before.
+// later queues a store. It fails if an earlier one has failed.
 func (a *asyncSaver) later(store func() error) error {
 	if err := a.failure(); err != nil {
 		return err
@@ -127,7 +126,7 @@ func (a *asyncSaver) later(store func() error) error {
 	return nil
 }
 
-// Put stores it later, and fails with what went wrong before.
+// Put stores the checkpoint later. It fails if an earlier store has failed.
 func (a *asyncSaver) Put(_ context.Context, p *checkpoint.Put) error {
 	return a.later(func() error {
 		if err := a.run.savePut(a.Saver, p); err != nil {
@@ -138,14 +137,14 @@ func (a *asyncSaver) Put(_ context.Context, p *checkpoint.Put) error {
 	})
 }
 
-// PutWrites stores them later, after what was put before.
+// PutWrites stores the writes later, after everything that was put before.
 func (a *asyncSaver) PutWrites(_ context.Context, at checkpoint.Key, _ uint64, ws []checkpoint.Write) error {
 	return a.later(func() error { return a.run.saveWrites(a.Saver, at, ws) })
 }
 
-// once tells after what was put before is stored.
+// once calls tell after everything that was put before is stored.
 func (a *asyncSaver) once(_ checkpoint.Key, tell func()) {
-	_ = a.later(func() error { tell(); return nil }) // it is told to nobody then
+	_ = a.later(func() error { tell(); return nil }) // after a failure nothing is reported
 }
 
 func (a *asyncSaver) know(at checkpoint.Key) {
@@ -160,7 +159,7 @@ func (a *asyncSaver) knows(at checkpoint.Key) bool {
 	return a.sure[at.Namespace] == at.ID
 }
 
-// await returns when the checkpoint is stored.
+// await waits until the checkpoint is stored.
 func (a *asyncSaver) await(ctx context.Context, at checkpoint.Key) error {
 	if a.knows(at) {
 		return nil
@@ -172,13 +171,13 @@ func (a *asyncSaver) await(ctx context.Context, at checkpoint.Key) error {
 	return nil
 }
 
-// awaitHead returns when the checkpoint is stored from which the tasks of the
-// step have their ids: the idempotency key of an effect is to be the same if the
+// awaitHead waits until the checkpoint is stored that the ids of the step's
+// tasks are made of. So the idempotency key of an effect stays the same if the
 // process dies after it.
 func (r *Run) awaitHead(ctx context.Context) error {
 	for ; r != nil; r = r.above() {
 		if !r.saving() {
-			continue // the ids are those of the run around it
+			continue // the ids are made of the enclosing run's checkpoint
 		}
 		a, ok := r.set.Saver.(*asyncSaver)
 		if !ok {
@@ -193,7 +192,7 @@ func (r *Run) awaitHead(ctx context.Context) error {
 	return nil
 }
 
-// Get sees everything that was put before.
+// Get reads everything that was put before.
 func (a *asyncSaver) Get(ctx context.Context, key checkpoint.Key) (*checkpoint.Checkpoint, error) {
 	if err := a.flush(ctx); err != nil {
 		return nil, err
@@ -201,7 +200,7 @@ func (a *asyncSaver) Get(ctx context.Context, key checkpoint.Key) (*checkpoint.C
 	return a.Saver.Get(ctx, key)
 }
 
-// flush returns when everything that was put before is stored.
+// flush waits until everything that was put before is stored.
 func (a *asyncSaver) flush(ctx context.Context) error {
 	flushed := make(chan struct{})
 	select {
@@ -223,63 +222,65 @@ func (a *asyncSaver) close(bool) error {
 	return a.failure()
 }
 
-// exitSaver keeps the changes of a run and stores them as one checkpoint per
-// namespace when it ends: the root's always, those of nested runs only if the
-// run did not end well, so that it can be continued.
+// exitSaver collects the changes of a run and stores them as one checkpoint per
+// namespace when the run ends. It always stores the root's, and those of nested
+// runs only if the run failed, so that it can be continued.
 type exitSaver struct {
 	checkpoint.Saver
-	run   *Run
-	mu    sync.Mutex
-	lines map[string]*exitLine
+	run      *Run
+	mu       sync.Mutex
+	buffered map[string]*bufferedPut
 }
 
-type exitLine struct {
+// bufferedPut is the checkpoint of one namespace that is stored when the run
+// ends.
+type bufferedPut struct {
 	put    *checkpoint.Put
 	writes []checkpoint.Write
-	told   checkpoint.ID // the checkpoint of
-	tell   func()        // what is told when it is stored
+	told   checkpoint.ID // the checkpoint that tell is about
+	tell   func()        // called when it is stored
 }
 
-// Put merges it into what the namespace has to store in the end.
+// Put merges the checkpoint into the buffered one of its namespace.
 func (e *exitSaver) Put(_ context.Context, p *checkpoint.Put) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	l := e.lines[p.Namespace]
-	if l == nil || p.Parent != l.put.ID { // a nested run that begins again forgets its last try
-		e.lines[p.Namespace] = &exitLine{put: p}
+	b := e.buffered[p.Namespace]
+	if b == nil || p.Parent != b.put.ID { // a nested run that begins again drops its earlier attempt
+		e.buffered[p.Namespace] = &bufferedPut{put: p}
 		return nil
 	}
 	merged := *p
-	merged.Parent, merged.Head = l.put.Parent, l.put.Head
+	merged.Parent, merged.Head = b.put.Parent, b.put.Head
 	var err error
-	if merged.Metadata, err = carryAbandoned(l.put.Metadata, p.Metadata); err != nil {
+	if merged.Metadata, err = carryAbandoned(b.put.Metadata, p.Metadata); err != nil {
 		return err
 	}
-	merged.Changes = mergeChanges(l.put.Changes, p.Changes)
-	l.put, l.writes = &merged, nil
+	merged.Changes = mergeChanges(b.put.Changes, p.Changes)
+	b.put, b.writes = &merged, nil
 	return nil
 }
 
-// PutWrites keeps what belongs to a checkpoint that is kept here.
+// PutWrites buffers writes of a buffered checkpoint.
 func (e *exitSaver) PutWrites(_ context.Context, at checkpoint.Key, _ uint64, ws []checkpoint.Write) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	l := e.lines[at.Namespace]
-	if l == nil || l.put.ID != at.ID {
+	b := e.buffered[at.Namespace]
+	if b == nil || b.put.ID != at.ID {
 		return e.run.saveWrites(e.Saver, at, ws) // on a checkpoint that an earlier run stored
 	}
-	l.writes = append(l.writes, ws...)
+	b.writes = append(b.writes, ws...)
 	return nil
 }
 
-// once tells when the run ends, or at once of a checkpoint that an earlier run
-// stored.
+// once calls tell when the run ends, or immediately for a checkpoint that an
+// earlier run stored.
 func (e *exitSaver) once(at checkpoint.Key, tell func()) {
 	e.mu.Lock()
-	l := e.lines[at.Namespace]
-	kept := l != nil && l.put.ID == at.ID
+	b := e.buffered[at.Namespace]
+	kept := b != nil && b.put.ID == at.ID
 	if kept {
-		l.told, l.tell = at.ID, tell
+		b.told, b.tell = at.ID, tell
 	}
 	e.mu.Unlock()
 	if !kept {
@@ -287,7 +288,7 @@ func (e *exitSaver) once(at checkpoint.Key, tell func()) {
 	}
 }
 
-// List is of what is stored; nothing of this run is.
+// List lists what is stored, which includes nothing of this run.
 func (e *exitSaver) List(ctx context.Context, q checkpoint.Query) iter.Seq2[*checkpoint.Checkpoint, error] {
 	return e.Saver.List(ctx, q)
 }
@@ -295,29 +296,29 @@ func (e *exitSaver) List(ctx context.Context, q checkpoint.Query) iter.Seq2[*che
 func (e *exitSaver) close(failed bool) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	// Inner ones first: an outer checkpoint may name the head of an inner run,
-	// which must be there.
-	for _, ns := range slices.Backward(slices.Sorted(maps.Keys(e.lines))) {
-		l := e.lines[ns]
+	// Inner namespaces first: an outer checkpoint may name the head of an inner
+	// run, which must be stored by then.
+	for _, ns := range slices.Backward(slices.Sorted(maps.Keys(e.buffered))) {
+		b := e.buffered[ns]
 		if ns != "" && !failed && !stable(ns) {
 			continue
 		}
-		if err := e.run.savePut(e.Saver, l.put); err != nil {
+		if err := e.run.savePut(e.Saver, b.put); err != nil {
 			return err
 		}
-		if len(l.writes) > 0 {
-			if err := e.run.saveWrites(e.Saver, l.put.Key, l.writes); err != nil {
+		if len(b.writes) > 0 {
+			if err := e.run.saveWrites(e.Saver, b.put.Key, b.writes); err != nil {
 				return err
 			}
 		}
-		if l.tell != nil && l.told == l.put.ID {
-			l.tell()
+		if b.tell != nil && b.told == b.put.ID {
+			b.tell()
 		}
 	}
 	return nil
 }
 
-// mergeChanges is what two steps did, one after the other.
+// mergeChanges merges the changes of two consecutive steps.
 func mergeChanges(first, then []checkpoint.Change) []checkpoint.Change {
 	out := slices.Clone(first)
 	for _, c := range then {

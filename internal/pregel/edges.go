@@ -18,7 +18,7 @@ func (c *compiler) target(where, name string) (int32, bool) {
 	return 0, false
 }
 
-// suggest names the nodes there are, if they are few.
+// suggest lists the nodes of the graph, if they are few.
 func (p *Plan) suggest() string {
 	if len(p.nodes) == 0 || len(p.nodes) > 12 {
 		return ""
@@ -132,7 +132,7 @@ func (c *compiler) join(j JoinSpec) {
 		}
 	}
 	if !ok || out.toEnd {
-		return // a join into End has nothing to run
+		return // a join into End runs nothing
 	}
 	for bit, src := range out.sources {
 		w := &c.nodes[src].wiring
@@ -160,7 +160,7 @@ func (c *compiler) branch(b *BranchSpec) {
 	}
 }
 
-// branchReads rejects what a branch reads and nothing writes.
+// branchReads rejects fields that a branch reads and nothing writes.
 func (c *compiler) branchReads(b *BranchSpec, v *viewPlan) {
 	const msg = "the branch reads it, but it is not in the state and nothing writes it: a misspelt name?"
 	if orphan := c.orphans[b.In]; orphan != "" {
@@ -173,7 +173,7 @@ func (c *compiler) branchReads(b *BranchSpec, v *viewPlan) {
 	}
 }
 
-// reachability follows everything that is declared; control that may go
+// reachability follows all declared edges and destinations. A node that may go
 // anywhere reaches every node.
 func (c *compiler) reachability() {
 	s := c.schema
@@ -258,7 +258,7 @@ func (c *compiler) reachability() {
 	}
 }
 
-// breakpoints rejects those at nodes that are not there.
+// breakpoints rejects breakpoints at unknown nodes.
 func (c *compiler) breakpoints() {
 	for _, name := range slices.Concat(c.spec.Before, c.spec.After) {
 		if name != "*" && c.byName[name] == nil {

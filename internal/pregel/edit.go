@@ -12,21 +12,21 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// takenOver is what an edit took over from a step that it ends.
+// takenOver is what an edit takes over from an unfinished step that it ends.
 type takenOver struct {
-	undo     []undoEntry // the slots that it changed
-	ended    []*Task     // the tasks that wrote them
-	finished []*Task     // finished tasks whose results count
+	undo     []undoEntry // the slots that the step changed
+	ended    []*Task     // the tasks that changed them
+	finished []*Task     // finished tasks whose results are committed
 }
 
-// InputNode is the name under which an edit is taken as an input of the graph.
+// InputNode is the node name of an edit that is an input of the graph.
 const InputNode = "__input__"
 
-// CopyNode is the name under which an edit is a copy of the checkpoint.
+// CopyNode is the node name of an edit that copies the checkpoint.
 const CopyNode = "__copy__"
 
-// Update edits a thread: each list of edits is a step of its own and makes one
-// checkpoint. It returns the last.
+// Update edits a thread. Each list of edits is one step and makes one
+// checkpoint. It returns the id of the last checkpoint.
 func (p *Plan) Update(ctx context.Context, set Settings, steps [][]Edit) (id checkpoint.ID, err error) {
 	if len(steps) == 0 {
 		return id, &UpdateError{Graph: p.name, Msg: "no edits were given"}
@@ -58,7 +58,7 @@ func (p *Plan) editStep(ctx context.Context, set Settings, edits []Edit) (checkp
 		return checkpoint.ID{}, err
 	}
 	defer r.releaseSaver()
-	r.journal.on = set.NS != "" // what the graph hands up includes what was edited
+	r.journal.on = set.NS != "" // edits are part of what the graph hands to its parent
 	if err := r.loadOrFork(Input{}); err != nil {
 		return checkpoint.ID{}, err
 	}
@@ -98,7 +98,7 @@ func (r *Run) edit(edits []Edit) error {
 	// A node that was to run next keeps its task id, so that the history shows
 	// the edit as its result.
 	r.ctl.armed, r.ctl.sends, r.ctl.start = nil, nil, nil
-	// A deferred node waits on for the rest, unless the edit is in its name.
+	// A deferred node goes on waiting, unless the edit is made as that node.
 	r.ctl.waiting = slices.DeleteFunc(slices.Clone(r.ctl.waiting), func(id int32) bool {
 		return edits[0].As == End || slices.ContainsFunc(edits, func(e Edit) bool { return e.As == p.nodes[id].Name })
 	})
@@ -127,8 +127,8 @@ func (r *Run) edit(edits []Edit) error {
 	return r.settle(tasks)
 }
 
-// unasked is the error of a branch that an edit leads to. An edit is no run
-// that could wait for an answer.
+// unasked returns the error of a branch after an edit. An edit cannot wait for
+// an answer.
 func (r *Run) unasked(t *Task, err error) error {
 	e, asked := errors.AsType[*InterruptError](err)
 	if !asked {
@@ -159,8 +159,9 @@ func (r *Run) editTask(e Edit, alone bool) (*Task, error) {
 	return t, t.edit(e.Values)
 }
 
-// editResult edits a workflow as if it had returned the value: that is its
-// output and what the next run finds. It reports false for an edit by fields.
+// editResult edits a workflow as if it had returned the value, which becomes
+// its output and the previous value of the next run. done is false for an edit
+// by fields.
 func (t *Task) editResult(values any) (done bool, err error) {
 	s := t.run.plan.schema
 	raw, isJSON := values.(json.RawMessage)
@@ -186,10 +187,10 @@ func (t *Task) editResult(values any) (done bool, err error) {
 	return done, nil
 }
 
-// previous is the field of a workflow that holds what it saved.
+// previous is the field of a workflow that holds the saved value.
 const previous = "__previous__"
 
-// editInput stores an input that the next run of the thread takes.
+// editInput stores an input for the next run of the thread.
 func (r *Run) editInput(values any) error {
 	if nothing(values) {
 		return &UpdateError{Graph: r.plan.name, Msg: "as " + InputNode + ": it needs values, which are the input"}
@@ -203,10 +204,10 @@ func (r *Run) editInput(values any) error {
 	return r.putInput(&t.out)
 }
 
-// reopen gives joins back what they had seen, if the edit drops what they led
-// to before it has run: another source's part in them is not the edit's to
-// drop. A join that has seen nothing although a source of it ran just now is
-// one that is done.
+// reopen restores the sources that a join had seen, if the edit drops the
+// join's target before it has run: the edit must not drop what other sources
+// contributed. A join that is empty right after one of its sources ran has
+// fired.
 func (r *Run) reopen(edits []Edit) {
 	for i, j := range r.plan.joins {
 		target := r.plan.nodes[j.target].Name
@@ -221,7 +222,7 @@ func (r *Run) reopen(edits []Edit) {
 	}
 }
 
-// mergeFinished commits what the finished tasks of an unfinished step wrote,
+// mergeFinished commits the writes of the finished tasks of an unfinished step,
 // as part of the edit that ends the step.
 func (r *Run) mergeFinished() ([]*Task, error) {
 	if len(r.saved) == 0 || r.forked {
@@ -240,7 +241,7 @@ func (r *Run) mergeFinished() ([]*Task, error) {
 	return done, nil
 }
 
-// finished are the tasks of the loaded step whose results were kept.
+// finished returns the tasks of the loaded step whose results are stored.
 func (r *Run) finished() (done []*Task, err error) {
 	tasks, err := r.prepare()
 	if err != nil {
@@ -249,7 +250,7 @@ func (r *Run) finished() (done []*Task, err error) {
 	for _, t := range slices.Clone(tasks) {
 		if raw, ok := r.saved[t.ID()]; ok {
 			if err := t.decodeResult(raw); err != nil {
-				return nil, fmt.Errorf("graph %q: the kept result of %q: %w", r.plan.name, t.Name(), err)
+				return nil, fmt.Errorf("graph %q: the stored result of %q: %w", r.plan.name, t.Name(), err)
 			}
 			done = append(done, t)
 		}
@@ -257,13 +258,13 @@ func (r *Run) finished() (done []*Task, err error) {
 	return done, nil
 }
 
-// JSONCommand is a command of a caller who has JSON.
+// JSONCommand is a command in JSON.
 type JSONCommand struct {
 	Update json.RawMessage
 	Goto   []Target
 }
 
-// nothing reports values of an edit that write nothing.
+// nothing reports whether the values of an edit write nothing.
 func nothing(values any) bool {
 	raw, ok := values.(json.RawMessage)
 	return values == nil || ok && (len(raw) == 0 || string(raw) == "null")
@@ -301,8 +302,8 @@ func (t *Task) edit(values any) error {
 	return t.answer(Command{Update: values})
 }
 
-// pairsOf reads an update that is a list of [name, value], in which a name may
-// occur several times.
+// pairsOf reads an update that is a list of [name, value] pairs, in which a
+// name may occur several times.
 func pairsOf(raw json.RawMessage) ([][2]json.RawMessage, bool) {
 	var list [][]json.RawMessage
 	if len(raw) == 0 || json.Unmarshal(raw, &list) != nil || list == nil {
@@ -338,7 +339,7 @@ func (s *Schema) decodePairs(o *outcome, pairs [][2]json.RawMessage) error {
 	return nil
 }
 
-// author finds the node an update is made as.
+// author returns the node that makes an update.
 func (r *Run) author(name string) (*node, error) {
 	p := r.plan
 	switch {

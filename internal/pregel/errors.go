@@ -6,13 +6,13 @@ import (
 	"fmt"
 )
 
-// parentCommand travels as an error from a nested run to the task that
-// started it.
-type parentCommand struct { //nolint:errname // on its way as an error, and no failure
+// parentCommand is a command for the enclosing graph. It is passed as an error
+// from a nested run to the task that started it.
+type parentCommand struct { //nolint:errname // passed as an error, but not a failure
 	cmd  Command
 	node string
-	// wrote is what the commanding task has written to its own graph, and above
-	// what that graph hands up besides the command.
+	// wrote are the task's writes to its own graph, and above the writes of that
+	// graph to the enclosing one.
 	wrote, above []write
 }
 

@@ -21,21 +21,21 @@ const (
 	ModeEvents
 	ModeWrites // lifecycle events of the input and of what nodes write
 
-	// everywhere are the modes that reach a stream from nested graphs even if
-	// it did not ask for subgraphs.
+	// everywhere are the modes whose events of nested graphs reach a stream that
+	// did not ask for subgraphs.
 	everywhere = ModeCustom | ModeTokens | ModeEvents | ModeWrites
 )
 
-// Event is one thing that happened. It is small because streams of tokens make
-// many of them.
+// Event is something that happened in a run. It is small because streams of
+// tokens have many of them.
 type Event struct {
 	Mode  Mode
 	At    *Origin
 	Data  Data
-	Value any // of a Token or Custom: the chunk, or what the node emitted
+	Value any // of a Token: the chunk; of a Custom: the emitted value
 }
 
-// Data says what happened. It is one of the types below that have a Kind.
+// Data is what happened: one of the types below that have a Kind.
 type Data interface{ Kind() Kind }
 
 // Kind numbers the types of Data.
@@ -53,7 +53,7 @@ const (
 	KindAbandoned
 	KindCheckpoint
 	KindSpan
-	Kinds // how many there are
+	Kinds // the number of kinds
 )
 
 // Kind implements [Data].
@@ -86,20 +86,20 @@ func (*Checkpoint) Kind() Kind { return KindCheckpoint }
 // Kind implements [Data].
 func (*Span) Kind() Kind { return KindSpan }
 
-// Origin says where events come from. The tokens of a message share one.
+// Origin is where an event comes from. The tokens of a message share one.
 type Origin struct {
 	NS    []string // of the graph, outermost first
 	Graph string
 	Step  int
 	Node  string    // "" for events of the graph itself
 	Task  string    // the task's id
-	Time  time.Time // zero for tokens: they are many, and a clock costs as much as they do
+	Time  time.Time // zero for tokens: reading a clock costs as much as a token
 }
 
 // Values is the state after a step.
 type Values struct {
 	Record *Record
-	Pauses []Pause // what an interrupted run waits for
+	Pauses []Pause // open questions of an interrupted run
 }
 
 // Updated is what a finished task wrote.
@@ -111,7 +111,8 @@ type Updated struct {
 // Custom is a value that a node emitted.
 type Custom struct{}
 
-// Token is a piece of a message, or a whole one. All pieces share it.
+// Token is a piece of a message, or a whole message. All pieces of a message
+// share it.
 type Token struct {
 	Tags     []string
 	Metadata map[string]any
@@ -119,7 +120,7 @@ type Token struct {
 
 // TaskStart is a task about to run.
 type TaskStart struct {
-	Input    any // *Record, or what was sent
+	Input    any // *Record, or the input that was sent
 	Triggers []string
 	Tags     []string
 	Metadata map[string]any
@@ -129,18 +130,18 @@ type TaskStart struct {
 type TaskEnd struct {
 	Record *Record
 	Err    error
-	Pauses []Pause // questions it has stopped with
+	Pauses []Pause // questions that stopped it
 }
 
-// streams are who is told what happens in a run.
+// streams are the receivers of a run's events.
 type streams struct {
 	sinks *Sink
-	modes Mode  // what any sink wants
+	modes Mode  // the modes of all sinks
 	span  *span // of the run, for lifecycle events
 }
 
-// Sink is where a stream's events go. Nested runs have the chain of all
-// streams they are part of.
+// Sink is where a stream's events go. A nested run has a chain of sinks, one
+// for each stream it is part of.
 type Sink struct {
 	queue     *Queue
 	modes     Mode
@@ -148,7 +149,7 @@ type Sink struct {
 	keys      []string // JSON names; nil: all
 	ns        string   // of the run that opened the stream
 	up        *Sink
-	all       Mode // what a run below may have to report
+	all       Mode // the modes that a nested run must report
 }
 
 // NewSink returns the sink of a new stream.
@@ -156,19 +157,20 @@ func NewSink(q *Queue, modes Mode, subgraphs bool, keys []string) *Sink {
 	return &Sink{queue: q, modes: modes, subgraphs: subgraphs, keys: keys, all: expand(modes)}
 }
 
-// expand says which events are made for a set of modes: debug is made of the
-// events of two others.
+// expand returns the events that a set of modes needs. Debug consists of the
+// events of two other modes.
 func expand(m Mode) Mode {
 	if m&ModeDebug != 0 {
 		m |= ModeTasks | ModeCheckpoints
 	}
 	if m&ModeWrites != 0 {
-		m |= ModeEvents // writes are parts of what nodes do
+		m |= ModeEvents // writes are events of nodes
 	}
 	return m
 }
 
-// under attaches a nested run's own stream, if it has one, to its parent's.
+// under attaches the stream of a nested run, if it has one, to the sinks of its
+// parent.
 func (s *Sink) under(up *Sink, ns string) *Sink {
 	if s == nil && up == nil {
 		return nil
@@ -187,7 +189,7 @@ func (s *Sink) under(up *Sink, ns string) *Sink {
 	return out
 }
 
-// emit hands an event to every stream that wants it.
+// emit sends an event to every stream that wants it.
 func (r *Run) emit(mode Mode, ev Event) {
 	for s := r.sinks; s != nil; s = s.up {
 		if s.queue == nil {
@@ -227,12 +229,12 @@ func (s *Sink) filter(data Data) Data {
 	return data
 }
 
-// event is an event of the graph itself.
+// event returns an event of the graph itself.
 func (r *Run) event(data Data) Event {
 	return Event{At: &Origin{NS: r.path(), Graph: r.plan.name, Step: r.step, Time: time.Now()}, Data: data}
 }
 
-// event is an event of a task.
+// event returns an event of a task.
 func (t *Task) event(data Data) Event {
 	at := t.origin()
 	at.Time = time.Now()
@@ -255,8 +257,8 @@ func (r *Run) emitValues() {
 	r.emit(ModeValues, r.event(&Values{Record: r.plan.schema.record(r.slots, chans)}))
 }
 
-// shown are the fields in events of values: of a nested graph those of its
-// output, unless it is streamed by itself.
+// shown returns the fields in events of values. A nested graph shows its
+// output, unless it has its own stream.
 func (r *Run) shown() []*channel {
 	p := r.plan
 	if r.parent() == nil || r.set.Sink != nil || p.schema.workflow || p.spec.Out == p.spec.State {
@@ -318,7 +320,7 @@ const (
 	TagNoStream = "nostream"
 )
 
-// modes are the streams that hear of the task.
+// modes returns the modes whose streams receive events of the task.
 func (t *Task) modes() Mode {
 	m := t.run.modes
 	if m&(ModeUpdates|ModeTasks) != 0 && slices.Contains(t.node.Tags, TagHidden) {
@@ -327,7 +329,8 @@ func (t *Task) modes() Mode {
 	return m
 }
 
-// inputRecord is what a PULL task reads: absent fields are absent.
+// inputRecord returns the fields that a PULL task reads, without those that
+// were never written.
 func (t *Task) inputRecord() *Record {
 	r := t.run
 	if t.node.nest != nil {
@@ -348,14 +351,14 @@ func (t *Task) inputRecord() *Record {
 	return r.plan.schema.record(r.slots, chans)
 }
 
-// emitFailure reports a failure that an error handler is about to answer.
+// emitFailure reports a failure before its error handler runs.
 func (t *Task) emitFailure(err error) {
 	if t.modes()&ModeTasks != 0 {
 		t.run.emit(ModeTasks, t.event(&TaskEnd{Record: &Record{schema: t.run.plan.schema}, Err: err}))
 	}
 }
 
-// written is what the task wrote.
+// written returns the task's writes as a record.
 func (t *Task) written() *Record {
 	s := t.run.plan.schema
 	rec := &Record{schema: s, root: s.root, list: true, items: t.out.writes}
@@ -392,10 +395,10 @@ func (t *Task) emitEnd(sc *scope, err error) {
 	}
 }
 
-// emitPaused reports the tasks of a step that have ended with questions.
+// emitPaused reports the tasks of a step that ended with questions.
 func (r *Run) emitPaused(tasks []*Task) {
 	for _, t := range tasks {
-		if _, asked := errors.AsType[*InterruptError](t.err); asked && t.modes()&ModeTasks != 0 && t.node != startNode { // which nobody was told of
+		if _, asked := errors.AsType[*InterruptError](t.err); asked && t.modes()&ModeTasks != 0 && t.node != startNode { // the start was not reported
 			r.emit(ModeTasks, t.event(&TaskEnd{Record: &Record{schema: r.plan.schema}, Pauses: t.paused()}))
 		}
 	}

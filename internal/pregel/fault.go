@@ -7,25 +7,25 @@ import (
 	"github.com/treadle-go/treadle/internal/caught"
 )
 
-// A fault is a failure of the engine itself, not of what it runs: a saver or a
-// cache that fails, a stored value that cannot be read, a question that cannot be
-// asked. It is noted on the task in which it happened and on those around it.
-// Whatever the node, a tool, an error handler or a branch makes of the error, the
-// task ends with it: nothing is tried again and nothing handles it, because what
-// has happened is not what is stored.
-type faultError struct{ err error } //nolint:errname // the name says which errors these are
+// A fault is a failure of the engine itself, not of a node: a saver or cache
+// that fails, a stored value that cannot be read, a question that cannot be
+// asked. It is noted on the task in which it happened and on the tasks around
+// it. The task ends with the fault even if the node, a tool, an error handler
+// or a branch hides the error. It is not retried and not handled, because the
+// stored state may differ from what happened.
+type faultError struct{ err error } //nolint:errname // named after what it marks
 
 func (e *faultError) Error() string { return e.err.Error() }
 
 func (e *faultError) Unwrap() error { return e.err }
 
-// IsFault reports a failure of an engine, of whatever run it was.
+// IsFault reports whether err is a failure of an engine, of any run.
 func IsFault(err error) bool {
 	_, ok := errors.AsType[*faultError](err)
 	return ok
 }
 
-// asFault marks an error as the engine's own.
+// asFault marks an error as a fault.
 func asFault(err error) error {
 	if err == nil || IsFault(err) {
 		return err
@@ -33,8 +33,8 @@ func asFault(err error) error {
 	return &faultError{err}
 }
 
-// noteFault notes a fault on the task and on those that it runs for. The first one
-// counts.
+// noteFault notes a fault on the task and on the tasks around it. The first
+// fault of a task counts.
 func (t *Task) noteFault(err error) error {
 	err = asFault(err)
 	for ; t != nil; t = t.around() {
@@ -48,19 +48,19 @@ func (t *Task) noteFault(err error) error {
 	return err
 }
 
-// around is the task that this one runs for: the one that called it, or the one
-// that its graph is nested in.
+// around returns the task that this one runs for: its caller, or the task that
+// its graph is nested in.
 func (t *Task) around() *Task {
 	if t.caller != nil {
 		return t.caller
 	}
-	if t.run.within().late() { // left behind: another attempt may be at work
+	if t.run.within().late() { // abandoned: another attempt may be running
 		return nil
 	}
 	return t.run.parent()
 }
 
-// fault is what was noted on the task.
+// fault returns the fault noted on the task.
 func (t *Task) fault() error {
 	extras := t.extras.Load()
 	if extras == nil {
@@ -71,8 +71,8 @@ func (t *Task) fault() error {
 	return extras.fault
 }
 
-// anyFault is what was noted on the task or on one that it runs for: nothing new is
-// begun then.
+// anyFault returns the fault noted on the task or on one around it. After a
+// fault nothing new is started.
 func (t *Task) anyFault() error {
 	for ; t != nil; t = t.around() {
 		if err := t.fault(); err != nil {
@@ -85,9 +85,8 @@ func (t *Task) anyFault() error {
 // Failed implements observe.Failing.
 func (s *scope) Failed() error { return s.task.anyFault() }
 
-// orFault is how the call of a user's function ended in which a fault may have
-// been noted. What the function returned counts if it holds the fault and says
-// more.
+// orFault returns the result of a call of a user's function: the noted fault,
+// or err if there is none or if err wraps the fault.
 func (t *Task) orFault(err error) error {
 	fault := t.fault()
 	switch {
@@ -99,7 +98,7 @@ func (t *Task) orFault(err error) error {
 	return fault
 }
 
-// final reports errors that no policy tries again and no handler answers for.
+// final reports errors that are not retried and not handled.
 func (t *Task) final(err error) bool {
 	if Bubbles(err) || t.fault() != nil || IsFault(err) {
 		return true
@@ -108,8 +107,8 @@ func (t *Task) final(err error) bool {
 	return ok && e.Exit
 }
 
-// saverFault marks a failure of the run's saver. In a nested run it is noted on the
-// task around it, whatever that does with the run's error.
+// saverFault marks a failure of the run's saver. In a nested run it is noted on
+// the task around it.
 func (r *Run) saverFault(err error) error {
 	switch {
 	case err == nil:
@@ -120,8 +119,8 @@ func (r *Run) saverFault(err error) error {
 	return asFault(err)
 }
 
-// readFault is faulted for what could not be read. That the reader's context is
-// over is no failure of the saver.
+// readFault is saverFault for reads. The end of the reader's context is not a
+// failure of the saver.
 func (r *Run) readFault(err error) error {
 	if r.ctx.Err() != nil {
 		return err
@@ -129,8 +128,8 @@ func (r *Run) readFault(err error) error {
 	return r.saverFault(err)
 }
 
-// noteExit notes the error of a function that has ended the goroutine it was called
-// on, and with it the calls of the tasks around it.
+// noteExit notes the error of a function that ended its goroutine, and with it
+// the calls of the tasks around it.
 func (t *Task) noteExit(err error) {
 	extras := t.needExtras()
 	extras.mu.Lock()
@@ -140,7 +139,7 @@ func (t *Task) noteExit(err error) {
 	}
 }
 
-// exitError is what noteExit noted.
+// exitError returns the error that noteExit noted.
 func (t *Task) exitError() error {
 	extras := t.extras.Load()
 	if extras == nil {
@@ -151,8 +150,8 @@ func (t *Task) exitError() error {
 	return extras.exit
 }
 
-// unreturned is the error of a task in whose course a function did not return.
-// It is made in a deferred function, with what recover returned.
+// unreturned returns the error of a task in which a function did not return. It
+// is called in a deferred function with the result of recover.
 func (t *Task) unreturned(p any) error {
 	if err := t.exitError(); err != nil && p == nil {
 		return err
@@ -164,8 +163,8 @@ func (t *Task) unreturned(p any) error {
 	return err
 }
 
-// unreturned is the same of a run: of what it does between its tasks, such as
-// reducing and storing, or of its only task.
+// unreturned is the same for a run: for its work between tasks, such as
+// reducing and storing, or for its only task.
 func (r *Run) unreturned(p any) error {
 	err := r.exited
 	if t := r.one[0]; err == nil && t != nil && t.err != nil && p == nil {
@@ -183,8 +182,8 @@ func (r *Run) unreturned(p any) error {
 	return err
 }
 
-// located gives an error of a function that did not return, and that no node
-// called, the place and the stack that those of nodes have.
+// located adds the graph, step and stack to the error of a function that did
+// not return and that no node called.
 func (r *Run) located(err error) error {
 	if err == nil {
 		return nil
@@ -199,7 +198,8 @@ func (r *Run) located(err error) error {
 	return &NodeError{Graph: r.plan.name, Path: r.ns(), Step: r.step, Attempt: 1, Err: err, Stack: e.Stack}
 }
 
-// toJSON is json.Marshal. A panic of one of the value's methods is an error.
+// toJSON is json.Marshal. A panic of a method of the value is returned as an
+// error.
 func toJSON(v any) (raw []byte, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -209,7 +209,7 @@ func toJSON(v any) (raw []byte, err error) {
 	return json.Marshal(v)
 }
 
-// textOf is an error's text. A panic of its method is part of it.
+// textOf returns an error's text, or the panic of its Error method.
 func textOf(err error) (text string) {
 	defer func() {
 		if p := recover(); p != nil {
