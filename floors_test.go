@@ -35,6 +35,8 @@ var floorOf = map[string]int{
 	"internal/faulttest": 3,
 
 	".": 2,
+	// For tests and benchmarks alone.
+	"internal/backends": 2,
 
 	"internal/pregel":           1,
 	"sqlite":                    1,
@@ -63,6 +65,7 @@ var floorOf = map[string]int{
 	"internal/observe":    0,
 	"internal/origin":     0,
 	"internal/pgtest":     0,
+	"internal/race":       0,
 	"internal/saved":      0,
 	"internal/testreport": 0,
 	"internal/vecindex":   0,

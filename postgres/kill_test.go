@@ -13,6 +13,7 @@ import (
 
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/pgtest"
+	"github.com/treadle-go/treadle/internal/race"
 )
 
 // writerEnv makes the test binary a writer that is to be killed: the URL, and
@@ -55,7 +56,10 @@ func writeUntilKilled() {
 // Whatever moment a writer is killed at, all that was acknowledged is there,
 // and what is there is whole.
 func TestAKilledWriterLosesNothing(t *testing.T) {
-	const kills = 25
+	kills := 25
+	if race.Enabled {
+		kills = 5
+	}
 	url := pgtest.URL(t)
 	db := fresh(t, url, Options{})
 	rnd := rand.New(rand.NewPCG(1, 2))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/pgtest"
+	"github.com/treadle-go/treadle/internal/race"
 	"github.com/treadle-go/treadle/store"
 	"github.com/treadle-go/treadle/store/storetest"
 )
@@ -20,7 +21,7 @@ import (
 // In both ways to talk to the server the store passes the suite, and does as
 // memory does.
 func TestStore(t *testing.T) {
-	for name, o := range modes {
+	for name, o := range suiteModes() {
 		t.Run(name, func(t *testing.T) {
 			url := quick(t)
 			shelf := func(t *testing.T) store.Backend { return checked(t, fresh(t, url, o)) }
@@ -39,7 +40,9 @@ func TestEncryptedStore(t *testing.T) {
 		}
 		return b
 	}
-	t.Run("suite", func(t *testing.T) { storetest.Run(t, sealed) })
+	if !race.Enabled {
+		t.Run("suite", func(t *testing.T) { storetest.Run(t, sealed) })
+	}
 	t.Run("differential", func(t *testing.T) { storetest.Differential(t, sealed) })
 }
 
@@ -90,7 +93,9 @@ func emptied(t testing.TB, db *DB) *shelf {
 func TestStoreWithPgvector(t *testing.T) {
 	db := lite(t)
 	shelf := func(t *testing.T) store.Backend { return checked(t, emptied(t, db).db) }
-	t.Run("suite", func(t *testing.T) { storetest.Run(t, shelf) })
+	if !race.Enabled {
+		t.Run("suite", func(t *testing.T) { storetest.Run(t, shelf) })
+	}
 	t.Run("differential", func(t *testing.T) { storetest.Differential(t, shelf) })
 	if db.shelf.server.known.vector == "" {
 		t.Error("pgvector was not used")

@@ -190,13 +190,13 @@ func (l *look) compared(q *store.Query, s scope, stamp int32) ([]int64, error) {
 	if err != nil {
 		return nil, err
 	}
-	return race(q, rows, filtered)
+	return nearestOf(q, rows, filtered)
 }
 
-// race reads rows with vectors and returns those that are nearest to a query. It
-// takes the vectors as they come over the wire: most are out of the race after
+// nearestOf reads rows with vectors and returns those that are nearest to a query. It
+// takes the vectors as they come over the wire: most are too far away after
 // this.
-func race(q *store.Query, rows pgx.Rows, filtered bool) ([]int64, error) {
+func nearestOf(q *store.Query, rows pgx.Rows, filtered bool) ([]int64, error) {
 	defer rows.Close()
 	var seq int64
 	var value, meta []byte

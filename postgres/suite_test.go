@@ -10,6 +10,7 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/checkpoint/checkpointtest"
 	"github.com/treadle-go/treadle/internal/pgtest"
+	"github.com/treadle-go/treadle/internal/race"
 )
 
 // open opens a database that is closed with the test.
@@ -56,8 +57,17 @@ func set(t testing.TB, server, name, value string) string {
 // modes are the ways to talk to the server.
 var modes = map[string]Options{"prepared": {}, "pooler-safe": {PoolerSafe: true}}
 
+// suiteModes are the modes that run whole suites. They differ in the wire
+// protocol alone, so under the race detector one is enough: see package race.
+func suiteModes() map[string]Options {
+	if race.Enabled {
+		return map[string]Options{"prepared": {}}
+	}
+	return modes
+}
+
 func TestSaver(t *testing.T) {
-	for name, o := range modes {
+	for name, o := range suiteModes() {
 		t.Run(name, func(t *testing.T) {
 			url := quick(t)
 			checkpointtest.Run(t, func(t *testing.T) checkpoint.Saver { return fresh(t, url, o) })

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/treadle-go/treadle/internal/killtest"
+	"github.com/treadle-go/treadle/internal/race"
 	"github.com/treadle-go/treadle/store"
 )
 
@@ -25,7 +26,10 @@ var killedOptions = &store.Options{Embedder: store.NewHashEmbedder(32), Fields: 
 // the file open all the time sees it and finds it by its vectors and words, and
 // items and indexes agree.
 func TestKilledStoreLosesNothing(t *testing.T) {
-	const kills = 12
+	kills := 12
+	if race.Enabled {
+		kills = 3 // the writer takes ten times as long
+	}
 	db := open(t, filepath.Join(t.TempDir(), "test.db"), nil)
 	eager(db.shelf)
 	s, err := db.Store(killedOptions)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/race"
 	"github.com/treadle-go/treadle/store"
 	"github.com/treadle-go/treadle/store/storetest"
 )
@@ -42,7 +43,7 @@ func TestStore(t *testing.T) {
 			return sealed
 		}, true, true},
 	} {
-		if underRace && name != "indexes" {
+		if race.Enabled && name != "indexes" {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {

@@ -74,8 +74,8 @@ func byHit(a, b hit) int {
 	return cmp.Or(cmp.Compare(b.similarity, a.similarity), cmp.Compare(b.seq, a.seq))
 }
 
-// A race keeps the best hits.
-type race struct {
+// topHits keeps the best hits.
+type topHits struct {
 	query []float32
 	best  []hit // best first
 	most  int
@@ -86,10 +86,10 @@ type race struct {
 // place the two may differ.
 const surplus = 16
 
-func newRace(q *store.Query) *race { return &race{query: q.Vector, most: q.Depth + surplus} }
+func newTopHits(q *store.Query) *topHits { return &topHits{query: q.Vector, most: q.Depth + surplus} }
 
 // offer takes the item in if it is among the best so far.
-func (r *race) offer(seq int64, data []byte) error {
+func (r *topHits) offer(seq int64, data []byte) error {
 	similarity, err := similarityOf(r.query, data)
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ func (r *race) offer(seq int64, data []byte) error {
 }
 
 // candidates are the best, with their vectors.
-func (r *race) candidates() ([]store.Candidate, error) {
+func (r *topHits) candidates() ([]store.Candidate, error) {
 	all := make([]store.Candidate, len(r.best))
 	for i, h := range r.best {
 		vectors, err := decodeVectors(h.data)
@@ -117,7 +117,7 @@ func (r *race) candidates() ([]store.Candidate, error) {
 }
 
 // similarityOf is that of the most similar of a record's vectors, taken from the
-// bytes as they are: most records are out of the race after this.
+// bytes as they are: most records are too far away and need no more.
 func similarityOf(query []float32, data []byte) (float32, error) {
 	best := float32(math.Inf(-1))
 	r := saved.Reader{Rest: data}
@@ -162,30 +162,30 @@ const comparedPer = 5
 
 // nearest are the items most similar to a query.
 func (l *look) nearest(q *store.Query, s scope) ([]store.Candidate, error) {
-	race := newRace(q)
+	best := newTopHits(q)
 	if _, err := l.c.stampID(q.Stamp); err != nil {
 		return nil, err
 	}
 	if l.past {
-		if err := l.nearestThen(q, s, race); err != nil {
+		if err := l.nearestThen(q, s, best); err != nil {
 			return nil, err
 		}
-		return race.candidates()
+		return best.candidates()
 	}
 	x := l.indexes.near.byStamp[q.Stamp]
-	if err := l.late(q, s, race, x); err != nil {
+	if err := l.late(q, s, best, x); err != nil {
 		return nil, err
 	}
 	if x != nil {
-		if err := l.likely(q, s, race, x); err != nil {
+		if err := l.likely(q, s, best, x); err != nil {
 			return nil, err
 		}
 	}
-	return race.candidates()
+	return best.candidates()
 }
 
 // late compares the items that an index does not have yet.
-func (l *look) late(q *store.Query, s scope, race *race, x *nearby) error {
+func (l *look) late(q *store.Query, s scope, best *topHits, x *nearby) error {
 	after := int64(0)
 	if x != nil {
 		after = x.upto
@@ -207,7 +207,7 @@ func (l *look) late(q *store.Query, s scope, race *race, x *nearby) error {
 		return err
 	}
 	for page := range slices.Chunk(ids, pageSize) {
-		if _, err := l.compare(q, race, byID, page, func(int64) {}); err != nil {
+		if _, err := l.compare(q, best, byID, page, func(int64) {}); err != nil {
 			return err
 		}
 	}
@@ -215,7 +215,7 @@ func (l *look) late(q *store.Query, s scope, race *race, x *nearby) error {
 }
 
 // likely compares the items that an index says are near.
-func (l *look) likely(q *store.Query, s scope, race *race, x *nearby) error {
+func (l *look) likely(q *store.Query, s scope, best *topHits, x *nearby) error {
 	last, err := l.c.lastVector()
 	if err != nil {
 		return err
@@ -224,7 +224,7 @@ func (l *look) likely(q *store.Query, s scope, race *race, x *nearby) error {
 	page := map[int64]string{} // the namespaces of ids
 	seen := map[int64]bool{}
 	flush := func() error {
-		n, err := l.compare(q, race, byID, slices.Sorted(maps.Keys(page)), func(id int64) { delete(page, id) })
+		n, err := l.compare(q, best, byID, slices.Sorted(maps.Keys(page)), func(id int64) { delete(page, id) })
 		left -= n
 		for id, name := range page {
 			if id <= last && !l.indexes.tentative { // a greater one is too new for this transaction
@@ -257,10 +257,10 @@ const (
 	bySeq = "v.seq"
 )
 
-// compare lets those of the given items that are live and pass the filter take
-// part in a race, and returns how many they are. It calls there with the id of
-// each row there is.
-func (l *look) compare(q *store.Query, race *race, by string, numbers []int64, there func(id int64)) (n int, err error) {
+// compare offers the given items that are live and pass the filter to the best
+// hits, and returns how many they are. It calls there with the id of each row
+// that was found.
+func (l *look) compare(q *store.Query, best *topHits, by string, numbers []int64, there func(id int64)) (n int, err error) {
 	if err := l.ended(); err != nil {
 		return 0, err
 	}
@@ -290,7 +290,7 @@ func (l *look) compare(q *store.Query, race *race, by string, numbers []int64, t
 				return nil
 			}
 			n++
-			return race.offer(seq, data)
+			return best.offer(seq, data)
 		})
 	return n, err
 }
@@ -320,7 +320,7 @@ func (l *look) filtered(q *store.Query, by string, numbers []int64, there func(i
 }
 
 // nearestThen compares the items of the past, which has no index.
-func (l *look) nearestThen(q *store.Query, s scope, race *race) error {
+func (l *look) nearestThen(q *store.Query, s scope, best *topHits) error {
 	for page := range slices.Chunk(s.past, pageSize) {
 		var seqs []int64
 		err := l.c.each("SELECT v.seq FROM json_each(?) j CROSS JOIN store_vector v WHERE v.seq=j.value AND v.stamp=(SELECT id FROM store_stamp WHERE text=?)",
@@ -333,7 +333,7 @@ func (l *look) nearestThen(q *store.Query, s scope, race *race) error {
 		if err != nil {
 			return err
 		}
-		if _, err := l.compare(q, race, bySeq, seqs, func(int64) {}); err != nil {
+		if _, err := l.compare(q, best, bySeq, seqs, func(int64) {}); err != nil {
 			return err
 		}
 	}

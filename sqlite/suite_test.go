@@ -6,6 +6,7 @@ import (
 
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/checkpoint/checkpointtest"
+	"github.com/treadle-go/treadle/internal/race"
 )
 
 // open opens a database that is closed with the test.
@@ -29,7 +30,7 @@ func TestSaver(t *testing.T) {
 		"file":   func(t *testing.T) string { return filepath.Join(t.TempDir(), "test.db") },
 		"memory": func(*testing.T) string { return inMemory },
 	} {
-		if underRace && name != "file" {
+		if race.Enabled && name != "file" {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {

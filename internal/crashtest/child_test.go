@@ -12,6 +12,7 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/backends"
 )
 
 // turns is how many inputs each thread is given.
@@ -117,7 +118,7 @@ func (s *watched) store(put func() error, lines ...string) error {
 }
 
 // playAll plays the threads of an order side by side until they are finished.
-func playAll(o order, db saver) error {
+func playAll(o order, db backends.Database) error {
 	journal, err := os.OpenFile(o.Journal, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err

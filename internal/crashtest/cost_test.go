@@ -3,11 +3,8 @@ package crashtest
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -15,11 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/internal/pgtest"
+	"github.com/treadle-go/treadle/internal/backends"
+	"github.com/treadle-go/treadle/internal/race"
 	"github.com/treadle-go/treadle/reduce"
 )
 
@@ -64,48 +60,41 @@ type costed struct {
 	times int64        // how many times the messages' JSON a conversation may take
 }
 
-var costs = map[string]func(t *testing.T) costed{
-	"memory": func(t *testing.T) costed {
-		m := checkpoint.NewMemory()
-		return costed{m, func() int64 {
-			n, err := m.Size(t.Context(), "t")
-			if err != nil {
-				t.Fatal(err)
-			}
-			return n
-		}, 2}
-	},
-	"sqlite": func(t *testing.T) costed {
-		path := filepath.Join(t.TempDir(), "chat.db")
-		return costed{opened(t, "sqlite", path), func() int64 { return fileSize(t, path) }, 2}
-	},
-	"postgres": func(t *testing.T) costed {
-		url := pgtest.URL(t)
-		db := opened(t, "postgres", url)
-		empty := schemaSize(t, url) // which all threads share
-		return costed{db, func() int64 { return schemaSize(t, url) - empty }, 3}
-	},
+func costOfMemory(t *testing.T) costed {
+	m := checkpoint.NewMemory()
+	return costed{m, func() int64 {
+		n, err := m.Size(t.Context(), "t")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}, 2}
 }
 
-func opened(t *testing.T, backend, where string) checkpoint.Saver {
-	t.Helper()
-	db, err := backends[backend](where)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
+func costOf(t *testing.T, b *backends.Backend) costed {
+	address := b.Address(t)
+	db := b.Opened(t, address)
+	size := func() int64 {
+		n, err := b.Size(t.Context(), address)
+		if err != nil {
+			t.Fatal(err)
 		}
-	})
-	return db
+		return n
+	}
+	empty := size() // which all threads share
+	return costed{db, func() int64 { return size() - empty }, b.SizeFactor}
 }
 
 // A conversation of n turns takes O(n) bytes, and a turn does not get slower
-// while the thread is in the process.
+// while the thread is in the process. Nothing here is concurrent, so databases
+// are measured without the race detector: see package race.
 func TestConversationCostsWhatIsSaid(t *testing.T) {
-	for name, open := range costs {
-		t.Run(name, func(t *testing.T) { conversationCosts(t, open(t)) })
+	t.Run("memory", func(t *testing.T) { conversationCosts(t, costOfMemory(t)) })
+	if race.Enabled {
+		return
+	}
+	for _, b := range backends.All {
+		t.Run(b.Name, func(t *testing.T) { conversationCosts(t, costOf(t, b)) })
 	}
 }
 
@@ -240,30 +229,4 @@ func allocated(n int, turn func()) (bytes, pieces float64) {
 	}
 	runtime.ReadMemStats(&after)
 	return float64(after.TotalAlloc-before.TotalAlloc) / float64(n), float64(after.Mallocs-before.Mallocs) / float64(n)
-}
-
-// fileSize is that of the file when its log has been moved into it.
-func fileSize(t *testing.T, path string) int64 {
-	t.Helper()
-	checkpointLog(t, path)
-	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return info.Size()
-}
-
-// schemaSize is that of all tables and indexes.
-func schemaSize(t *testing.T, url string) (n int64) {
-	t.Helper()
-	c, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = c.QueryRow(t.Context(), `SELECT sum(pg_total_relation_size(c.oid))::bigint FROM pg_class c
-		JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'treadle' AND c.relkind = 'r'`).Scan(&n)
-	if err := errors.Join(err, c.Close(t.Context())); err != nil {
-		t.Fatal(err)
-	}
-	return n
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/backends"
 	"github.com/treadle-go/treadle/reduce"
 )
 
@@ -31,20 +32,8 @@ func TestWorkerWithoutItsLeaseStoresNothing(t *testing.T) { onEach(t, fenced) }
 
 // fenced has a worker lose its lease, to one with a connection of its own,
 // while it runs a node.
-func fenced(t *testing.T, backend, where string) {
-	open := func() saver {
-		db, err := backends[backend](where)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := db.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-		return db
-	}
-	old, other := open(), open()
+func fenced(t *testing.T, b *backends.Backend, address string) {
+	old, other := b.Opened(t, address), b.Opened(t, address)
 	ctx := t.Context()
 	graph := func(s checkpoint.Saver, inNode func(context.Context) error) *treadle.Thread[shared, shared] {
 		b := treadle.New[shared]("fenced")

@@ -7,16 +7,13 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
 
-	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/backends"
 	"github.com/treadle-go/treadle/internal/pgtest"
-	"github.com/treadle-go/treadle/postgres"
-	"github.com/treadle-go/treadle/sqlite"
 )
 
 // orderEnv makes the test binary a child process; it is an order as JSON.
@@ -25,8 +22,8 @@ const orderEnv = "TREADLE_CRASHTEST_ORDER"
 // An order is what a child process is to do.
 type order struct {
 	Role    string // a key of roles
-	Backend string // a key of backends
-	Where   string // the database
+	Backend string // the name of one of backends.All
+	Address string // its address, whose database 0 is used
 	Thread  string // of writers: the thread that they share
 
 	// Of players.
@@ -45,33 +42,21 @@ type order struct {
 	From, Writers int
 }
 
-var roles = map[string]func(order, saver) error{
+var roles = map[string]func(order, backends.Database) error{
 	"player":  playAll,
 	"sibling": runSiblings,
 	"writer":  writeAll,
 }
 
-// A saver is what all backends give.
-type saver interface {
-	checkpoint.Saver
-	checkpoint.Fencer
-	io.Closer
+// open opens the database of an order.
+func (o *order) open() (backends.Database, error) {
+	return backends.ByName(o.Backend).Open(context.Background(), o.Address, 0)
 }
 
-var backends = map[string]func(where string) (saver, error){
-	"sqlite": func(where string) (saver, error) { return sqlite.Open(where, nil) },
-	"postgres": func(where string) (saver, error) {
-		return postgres.Open(context.Background(), where, &postgres.Options{Migrate: true})
-	},
-}
-
-// onEach runs a test with every backend. where makes a database.
-func onEach(t *testing.T, test func(t *testing.T, backend, where string)) {
-	for backend, where := range map[string]func(*testing.T) string{
-		"sqlite":   func(t *testing.T) string { return filepath.Join(t.TempDir(), "threads.db") },
-		"postgres": func(t *testing.T) string { return pgtest.URL(t) },
-	} {
-		t.Run(backend, func(t *testing.T) { test(t, backend, where(t)) })
+// onEach runs a test on a database of every backend.
+func onEach(t *testing.T, test func(t *testing.T, b *backends.Backend, address string)) {
+	for _, b := range backends.All {
+		t.Run(b.Name, func(t *testing.T) { test(t, b, b.Address(t)) })
 	}
 }
 
@@ -82,7 +67,7 @@ func (t tests) Run() int { return pgtest.Run(t.M) }
 
 func TestMain(m *testing.M) {
 	if raw := os.Getenv(orderEnv); raw != "" {
-		if err := obey(raw); err != nil {
+		if err := runOrder(raw); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -91,8 +76,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(tests{m})
 }
 
-// obey is the child process.
-func obey(raw string) error {
+// runOrder is the child process.
+func runOrder(raw string) error {
 	go func() { // it ends when the test does, however that ends
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(3)
@@ -101,7 +86,7 @@ func obey(raw string) error {
 	if err := json.Unmarshal([]byte(raw), &o); err != nil {
 		return err
 	}
-	db, err := backends[o.Backend](o.Where)
+	db, err := o.open()
 	if err != nil {
 		return err
 	}
@@ -111,7 +96,7 @@ func obey(raw string) error {
 	return db.Close()
 }
 
-// A child is a process that obeys an order.
+// A child is a process that runs an order.
 type child struct {
 	*exec.Cmd
 	in     io.Closer

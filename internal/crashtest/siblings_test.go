@@ -13,6 +13,7 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/backends"
 )
 
 // quickOnes is how many siblings of the slow one finish at once.
@@ -81,7 +82,7 @@ func (a *ahead) PutWrites(ctx context.Context, at checkpoint.Key, fence uint64, 
 
 // runSiblings is a process that runs a step or goes on with it. If it is to
 // hang, it dies as soon as the results of all but the slow one are stored.
-func runSiblings(o order, db saver) error {
+func runSiblings(o order, db backends.Database) error {
 	journal, err := os.OpenFile(o.Journal, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -115,10 +116,10 @@ func runSiblings(o order, db saver) error {
 // A process is killed while one task of a step hangs. The next one runs that
 // task and none of those that had finished.
 func TestKilledStepRunsOnlyWhatHadNotFinished(t *testing.T) {
-	onEach(t, func(t *testing.T, backend, where string) {
+	onEach(t, func(t *testing.T, b *backends.Backend, address string) {
 		for graph := range siblingGraphs {
 			t.Run(graph, func(t *testing.T) {
-				o := order{Role: "sibling", Backend: backend, Where: where, Thread: graph, Graph: graph, Journal: filepath.Join(t.TempDir(), "journal")}
+				o := order{Role: "sibling", Backend: b.Name, Address: address, Thread: graph, Graph: graph, Journal: filepath.Join(t.TempDir(), "journal")}
 				o.Hang = true
 				if !start(t, o).end(t) {
 					t.Fatal("the first process was not killed")
@@ -150,7 +151,7 @@ func ranSiblings(t *testing.T, journal string) []string {
 // wantLog wants every sibling's result on the thread, once.
 func wantLog(t *testing.T, o order) {
 	t.Helper()
-	db, err := backends[o.Backend](o.Where)
+	db, err := o.open()
 	if err != nil {
 		t.Fatal(err)
 	}

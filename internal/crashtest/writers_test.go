@@ -14,6 +14,7 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/backends"
 	"github.com/treadle-go/treadle/reduce"
 )
 
@@ -35,7 +36,7 @@ func sharedGraph(s checkpoint.Saver) (*treadle.Graph[shared, shared], error) {
 }
 
 // writeAll is a process with many writers, each with one input for the thread.
-func writeAll(o order, db saver) error {
+func writeAll(o order, db backends.Database) error {
 	g, err := sharedGraph(db)
 	if err != nil {
 		return err
@@ -78,20 +79,12 @@ func writeOne(thread *treadle.Thread[shared, shared], input string) error {
 // Inputs from many writers are all there, once each, on a line without forks.
 func TestManyWritersMakeOneLine(t *testing.T) { onEach(t, manyWriters) }
 
-func manyWriters(t *testing.T, backend, where string) {
+func manyWriters(t *testing.T, b *backends.Backend, address string) {
 	const processes, writers = 3, 50
-	db, err := backends[backend](where) // the schema is there before they meet
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	db := b.Opened(t, address) // the schema is there before they meet
 	var children []*child
 	for i := range processes {
-		children = append(children, start(t, order{Role: "writer", Backend: backend, Where: where, Thread: "shared", From: i * writers, Writers: writers}))
+		children = append(children, start(t, order{Role: "writer", Backend: b.Name, Address: address, Thread: "shared", From: i * writers, Writers: writers}))
 	}
 	for _, c := range children {
 		if c.end(t) {

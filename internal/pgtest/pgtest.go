@@ -57,30 +57,40 @@ func Run(m *testing.M) int {
 // URL is that of a fresh, empty database. It is dropped after the test.
 func URL(t testing.TB) string {
 	t.Helper()
-	server, err := Server()
+	address, drop, err := NewDatabase(t.Context())
 	if err != nil {
-		t.Fatal(err)
-	}
-	name := "treadle_" + strings.ToLower(rand.Text())
-	if err := admin(server, "CREATE DATABASE "+name+" TEMPLATE template0"); err != nil {
 		t.Fatalf("make a database for the test: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := admin(server, "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
+		if err := drop(); err != nil {
 			t.Errorf("drop the test's database: %v", err)
 		}
 	})
+	return address
+}
+
+// NewDatabase makes an empty database and returns its URL.
+func NewDatabase(ctx context.Context) (address string, drop func() error, err error) {
+	server, err := Server()
+	if err != nil {
+		return "", nil, err
+	}
 	u, err := url.Parse(server)
 	if err != nil {
-		t.Fatalf("%s: %v", Env, err)
+		return "", nil, fmt.Errorf("%s: %w", Env, err)
+	}
+	name := "treadle_" + strings.ToLower(rand.Text())
+	if err := admin(ctx, server, "CREATE DATABASE "+name+" TEMPLATE template0"); err != nil {
+		return "", nil, err
 	}
 	u.Path = "/" + name
-	return u.String()
+	return u.String(), func() error {
+		return admin(context.WithoutCancel(ctx), server, "DROP DATABASE "+name+" WITH (FORCE)")
+	}, nil
 }
 
 // admin runs a statement that no transaction may hold.
-func admin(server, statement string) (err error) {
-	ctx := context.Background()
+func admin(ctx context.Context, server, statement string) (err error) {
 	c, err := pgx.Connect(ctx, server)
 	if err != nil {
 		return err

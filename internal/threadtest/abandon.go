@@ -16,12 +16,12 @@ import (
 
 // Abandoned is the suite of new input on a thread with something left to do:
 // that it was given up is an event, and in the metadata for good.
-func Abandoned(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
-	t.Run("WhatIsLeft", func(t *testing.T) { abandonedLeft(t, open) })
-	t.Run("Nothing", func(t *testing.T) { abandonedNothing(t, open) })
-	t.Run("ByEdit", func(t *testing.T) { abandonedByEdit(t, open) })
-	t.Run("InNestedGraph", func(t *testing.T) { abandonedNested(t, open) })
-	t.Run("OnTheWire", func(t *testing.T) { abandonedWire(t, open) })
+var Abandoned = Suite{
+	{"WhatIsLeft", concurrent, abandonedLeft},
+	{"Nothing", sequential, abandonedNothing},
+	{"ByEdit", sequential, abandonedByEdit},
+	{"InNestedGraph", concurrent, abandonedNested},
+	{"OnTheWire", sequential, abandonedWire},
 }
 
 // abandonedLine is what a task says: whether it has an id, and its questions.

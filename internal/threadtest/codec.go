@@ -95,15 +95,15 @@ type codecPanics struct{ codecBits }
 func (codecPanics) Marshal(any) ([]byte, error) { panic("at the disco") }
 
 // Codecs is the suite of threads whose values are not stored as JSON.
-func Codecs(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
-	t.Run("EverythingGoesThroughIt", func(t *testing.T) { codecEverything(t, open) })
-	t.Run("OneAfterTheOther", func(t *testing.T) { codecChanges(t, open) })
-	t.Run("Unknown", func(t *testing.T) { codecUnknown(t, open) })
-	t.Run("BadNames", codecNames)
-	t.Run("Panic", func(t *testing.T) { codecPanic(t, open) })
-	t.Run("Limits", func(t *testing.T) { codecLimits(t, open) })
-	t.Run("InvalidText", func(t *testing.T) { codecText(t, open) })
-	t.Run("OldListAsSlice", func(t *testing.T) { codecSlice(t, open) })
+var Codecs = Suite{
+	{"EverythingGoesThroughIt", concurrent, codecEverything},
+	{"OneAfterTheOther", sequential, codecChanges},
+	{"Unknown", sequential, codecUnknown},
+	{"BadNames", sequential, func(t *testing.T, _ func(*testing.T) checkpoint.Saver) { codecNames(t) }},
+	{"Panic", sequential, codecPanic},
+	{"Limits", sequential, codecLimits},
+	{"InvalidText", sequential, codecText},
+	{"OldListAsSlice", sequential, codecSlice},
 }
 
 type (

@@ -2,53 +2,53 @@ package threadtest_test
 
 import (
 	"context"
-	"fmt"
-	"io"
-	"path/filepath"
 	"testing"
 
 	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/internal/pgtest"
-	"github.com/treadle-go/treadle/postgres"
-	"github.com/treadle-go/treadle/sqlite"
+	"github.com/treadle-go/treadle/internal/backends"
+	"github.com/treadle-go/treadle/internal/race"
+	"github.com/treadle-go/treadle/internal/threadtest"
 )
 
 func memory(*testing.T) checkpoint.Saver { return checkpoint.NewMemory() }
 
-// onSQLite runs a suite on files of its own.
-func onSQLite(t *testing.T, suite func(*testing.T, func(*testing.T) checkpoint.Saver)) {
+// onEach runs a suite in memory and on every database. Under the race detector,
+// databases run the concurrent tests alone: see package race.
+func onEach(t *testing.T, suite threadtest.Suite) {
 	t.Helper()
-	dir := t.TempDir()
-	suite(t, (&databases{T: t, open: func(n int) (database, error) {
-		return sqlite.Open(filepath.Join(dir, fmt.Sprint(n, ".db")), nil)
-	}}).take)
+	t.Run("memory", func(t *testing.T) { suite.Run(t, memory) })
+	onDatabases(t, func(t *testing.T, open func(*testing.T) checkpoint.Saver) {
+		if race.Enabled {
+			suite.RunConcurrent(t, open)
+		} else {
+			suite.Run(t, open)
+		}
+	})
 }
 
-// onPostgres runs a suite on schemas of its own. No test here has the server
-// crash, so nobody waits for its disk.
-func onPostgres(t *testing.T, suite func(*testing.T, func(*testing.T) checkpoint.Saver)) {
+// onDatabases runs a test on every database.
+func onDatabases(t *testing.T, test func(*testing.T, func(*testing.T) checkpoint.Saver)) {
 	t.Helper()
-	url := pgtest.URL(t) + "?synchronous_commit=off"
-	suite(t, (&databases{T: t, open: func(n int) (database, error) {
-		return postgres.Open(t.Context(), url, &postgres.Options{Schema: fmt.Sprint("suite ", n), Migrate: true})
-	}}).take)
+	for _, b := range backends.All {
+		t.Run(b.Name, func(t *testing.T) { test(t, emptied(t, b)) })
+	}
 }
 
-// A database is what SQLite and Postgres give.
-type database interface {
-	checkpoint.Saver
-	checkpoint.ThreadLister
-	checkpoint.Cacher
-	io.Closer
+// emptied returns what opens an empty database for a test. To make one takes
+// longer than most tests do, so a test leaves the one it had, emptied, to the
+// next.
+func emptied(t *testing.T, b *backends.Backend) func(*testing.T) checkpoint.Saver {
+	t.Helper()
+	d := &databases{T: t, Backend: b, address: b.Unsynced(b.Address(t))} // no test here has a server crash
+	return d.take
 }
 
-// databases are those of a suite. To make one takes longer than most tests do,
-// so a test leaves the one it had, emptied, to the next.
 type databases struct {
 	*testing.T
-	open func(n int) (database, error)
-	made int
-	idle []database
+	*backends.Backend
+	address string
+	made    int
+	idle    []backends.Database
 }
 
 func (d *databases) take(t *testing.T) checkpoint.Saver {
@@ -70,7 +70,7 @@ func (d *databases) take(t *testing.T) checkpoint.Saver {
 func (d *databases) add() {
 	d.Helper()
 	d.made++
-	db, err := d.open(d.made)
+	db, err := d.Open(d.Context(), d.address, d.made)
 	if err != nil {
 		d.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func (d *databases) add() {
 }
 
 // empty leaves a database as if nobody had been there.
-func empty(ctx context.Context, db database) error {
+func empty(ctx context.Context, db backends.Database) error {
 	var names []string
 	for thread, err := range db.Threads(ctx) {
 		if err != nil {

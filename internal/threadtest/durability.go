@@ -18,19 +18,19 @@ import (
 // Durability is the suite of when steps are stored, of savers that fail and of
 // runs that are cancelled: whatever happens, the thread can be gone on with and
 // the caller knows.
-func Durability(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
-	t.Run("SameInTheEnd", func(t *testing.T) { durableSame(t, open) })
-	t.Run("AsyncHistory", func(t *testing.T) { durableAsync(t, open) })
-	t.Run("ExitKeepsOneCheckpoint", func(t *testing.T) { durableExit(t, open) })
-	t.Run("ExitAfterFailure", func(t *testing.T) { durableExitFailure(t, open) })
-	t.Run("ExitAndNestedGraphs", func(t *testing.T) { durableExitNested(t, open) })
-	t.Run("ExitAndFork", func(t *testing.T) { durableExitFork(t, open) })
-	t.Run("EventsAreTheHistory", func(t *testing.T) { durableEvents(t, open) })
-	t.Run("SaverFails", func(t *testing.T) { durableFaults(t, open) })
-	t.Run("ReadsFail", func(t *testing.T) { durableReadFaults(t, open) })
-	t.Run("Cancelled", func(t *testing.T) { durableCancel(t, open) })
-	t.Run("CancelledWhileStoring", func(t *testing.T) { durableCancelPut(t, open) })
-	t.Run("ReaderLeaves", func(t *testing.T) { durableLeave(t, open) })
+var Durability = Suite{
+	{"SameInTheEnd", sequential, durableSame},
+	{"AsyncHistory", concurrent, durableAsync},
+	{"ExitKeepsOneCheckpoint", sequential, durableExit},
+	{"ExitAfterFailure", sequential, durableExitFailure},
+	{"ExitAndNestedGraphs", sequential, durableExitNested},
+	{"ExitAndFork", sequential, durableExitFork},
+	{"EventsAreTheHistory", sequential, durableEvents},
+	{"SaverFails", sequential, durableFaults},
+	{"ReadsFail", sequential, durableReadFaults},
+	{"Cancelled", concurrent, durableCancel},
+	{"CancelledWhileStoring", concurrent, durableCancelPut},
+	{"ReaderLeaves", concurrent, durableLeave},
 }
 
 var durabilities = []struct {

@@ -18,48 +18,41 @@ import (
 )
 
 // Functional is the suite of workflows, tasks, futures and recorded effects.
-func Functional(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
-	for _, s := range []struct {
-		name string
-		test func(*testing.T, func(*testing.T) checkpoint.Saver)
-	}{
-		{"ParallelTasksAndQuestion", functionalTasks},
-		{"TasksInTasks", functionalNested},
-		{"StreamOrder", functionalStream},
-		{"UpdatesArriveAsTasksFinish", functionalEager},
-		{"QuestionsInBody", functionalBody},
-		{"QuestionsInTasks", functionalTaskQuestions},
-		{"ParallelTasksAskAtOnce", functionalParallelQuestions},
-		{"FalsyResultsAreRecorded", functionalFalsy},
-		{"ManyResumes", functionalManyResumes},
-		{"RecordedResultsAreNotWrittenAgain", functionalNoRedundantWrites},
-		{"TaskCache", functionalCache},
-		{"EqualTasksAtOnce", functionalCacheAtOnce},
-		{"NamespacesOfWhatTasksEmit", functionalCustomNamespace},
-		{"TaskRetry", functionalRetry},
-		{"TaskTimeout", functionalTimeout},
-		{"CaughtTaskError", functionalCaught},
-		{"FailedTaskRunsAgain", functionalFailed},
-		{"FailureCancelsTasks", functionalCancel},
-		{"TaskIsCancelledByItsContext", functionalCancelTask},
-		{"UnawaitedFutures", functionalUnawaited},
-		{"OrderChanged", functionalOrder},
-		{"FreshCopies", functionalCopies},
-		{"OutsideRun", functionalOutside},
-		{"BadTasks", functionalBad},
-		{"Previous", functionalPrevious},
-		{"PreviousAfterUpdate", functionalPreviousUpdate},
-		{"Final", functionalFinal},
-		{"Names", functionalNames},
-		{"Inputs", functionalInputs},
-		{"CallsGraphsAndWorkflows", functionalCalls},
-		{"TasksInGraphNodes", functionalInNodes},
-		{"NestedTasksAreNotRerun", functionalNestedResume},
-		{"Identity", functionalIdentity},
-		{"WithoutSaver", functionalWithoutSaver},
-	} {
-		t.Run(s.name, func(t *testing.T) { s.test(t, open) })
-	}
+var Functional = Suite{
+	{"ParallelTasksAndQuestion", concurrent, functionalTasks},
+	{"TasksInTasks", sequential, functionalNested},
+	{"StreamOrder", sequential, functionalStream},
+	{"UpdatesArriveAsTasksFinish", sequential, functionalEager},
+	{"QuestionsInBody", sequential, functionalBody},
+	{"QuestionsInTasks", sequential, functionalTaskQuestions},
+	{"ParallelTasksAskAtOnce", concurrent, functionalParallelQuestions},
+	{"FalsyResultsAreRecorded", sequential, functionalFalsy},
+	{"ManyResumes", sequential, functionalManyResumes},
+	{"RecordedResultsAreNotWrittenAgain", sequential, functionalNoRedundantWrites},
+	{"TaskCache", sequential, functionalCache},
+	{"EqualTasksAtOnce", concurrent, functionalCacheAtOnce},
+	{"NamespacesOfWhatTasksEmit", sequential, functionalCustomNamespace},
+	{"TaskRetry", sequential, functionalRetry},
+	{"TaskTimeout", sequential, functionalTimeout},
+	{"CaughtTaskError", sequential, functionalCaught},
+	{"FailedTaskRunsAgain", sequential, functionalFailed},
+	{"FailureCancelsTasks", concurrent, functionalCancel},
+	{"TaskIsCancelledByItsContext", sequential, functionalCancelTask},
+	{"UnawaitedFutures", concurrent, functionalUnawaited},
+	{"OrderChanged", sequential, functionalOrder},
+	{"FreshCopies", sequential, functionalCopies},
+	{"OutsideRun", sequential, functionalOutside},
+	{"BadTasks", sequential, functionalBad},
+	{"Previous", sequential, functionalPrevious},
+	{"PreviousAfterUpdate", sequential, functionalPreviousUpdate},
+	{"Final", sequential, functionalFinal},
+	{"Names", sequential, functionalNames},
+	{"Inputs", sequential, functionalInputs},
+	{"CallsGraphsAndWorkflows", sequential, functionalCalls},
+	{"TasksInGraphNodes", sequential, functionalInNodes},
+	{"NestedTasksAreNotRerun", sequential, functionalNestedResume},
+	{"Identity", sequential, functionalIdentity},
+	{"WithoutSaver", sequential, functionalWithoutSaver},
 }
 
 // workflow builds a workflow of a function that is given the tally.

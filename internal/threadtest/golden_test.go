@@ -31,9 +31,10 @@ func TestThreadsOfEveryVersionGoOn(t *testing.T) {
 		suite := func(t *testing.T, open func(*testing.T) checkpoint.Saver) {
 			threadtest.GoldenGoesOn(t, goldenFile(version), open)
 		}
-		t.Run(fmt.Sprintf("v%d/memory", version), func(t *testing.T) { suite(t, memory) })
-		t.Run(fmt.Sprintf("v%d/sqlite", version), func(t *testing.T) { onSQLite(t, suite) })
-		t.Run(fmt.Sprintf("v%d/postgres", version), func(t *testing.T) { onPostgres(t, suite) })
+		t.Run(fmt.Sprintf("v%d", version), func(t *testing.T) {
+			t.Run("memory", func(t *testing.T) { suite(t, memory) })
+			onDatabases(t, suite)
+		})
 	}
 }
 

@@ -18,28 +18,21 @@ import (
 
 // Breakpoints is the suite of static breakpoints: before and after nodes, at
 // compile and per run, in nested graphs too.
-func Breakpoints(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
-	for _, s := range []struct {
-		name string
-		test func(*testing.T, func(*testing.T) checkpoint.Saver)
-	}{
-		{"BeforeAndAfter", breakBoth},
-		{"AllNodes", breakAll},
-		{"NodesThatWriteNothing", breakSilent},
-		{"UnknownName", breakUnknown},
-		{"Join", breakJoin},
-		{"WithGoto", breakGoto},
-		{"WithQuestion", breakAsk},
-		{"NewInput", breakNewInput},
-		{"Sends", breakSends},
-		{"EditedSends", breakEditedSends},
-		{"InNestedGraph", breakNested},
-		{"InNestedGraphBesideSibling", breakNestedParallel},
-		{"TwoLevelsDown", breakDeep},
-		{"InCalledGraph", breakCalled},
-	} {
-		t.Run(s.name, func(t *testing.T) { s.test(t, open) })
-	}
+var Breakpoints = Suite{
+	{"BeforeAndAfter", concurrent, breakBoth},
+	{"AllNodes", sequential, breakAll},
+	{"NodesThatWriteNothing", sequential, breakSilent},
+	{"UnknownName", sequential, breakUnknown},
+	{"Join", sequential, breakJoin},
+	{"WithGoto", sequential, breakGoto},
+	{"WithQuestion", sequential, breakAsk},
+	{"NewInput", sequential, breakNewInput},
+	{"Sends", concurrent, breakSends},
+	{"EditedSends", sequential, breakEditedSends},
+	{"InNestedGraph", sequential, breakNested},
+	{"InNestedGraphBesideSibling", concurrent, breakNestedParallel},
+	{"TwoLevelsDown", sequential, breakDeep},
+	{"InCalledGraph", sequential, breakCalled},
 }
 
 // askOptions compiles a builder with breakpoints.

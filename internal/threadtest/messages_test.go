@@ -57,8 +57,7 @@ func TestMessagesAreRemovedByEditsAndByNodes(t *testing.T) {
 		}
 	}
 	t.Run("memory", func(t *testing.T) { suite(t, memory) })
-	t.Run("sqlite", func(t *testing.T) { onSQLite(t, suite) })
-	t.Run("postgres", func(t *testing.T) { onPostgres(t, suite) })
+	onDatabases(t, suite)
 }
 
 func messageIDs(ms llm.Messages) (ids []string) {

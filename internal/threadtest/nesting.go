@@ -19,38 +19,38 @@ import (
 
 // Nesting is the suite of graphs inside graphs on a thread: their state, how
 // long it lasts, and what becomes of it when the thread fails or forks.
-func Nesting(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
-	t.Run("StateAtEveryDepth", func(t *testing.T) { nestingState(t, open) })
-	t.Run("History", func(t *testing.T) { nestingHistory(t, open) })
-	t.Run("Edit", func(t *testing.T) { nestingEdit(t, open) })
-	t.Run("EditMakesQuestionStale", func(t *testing.T) { nestingStale(t, open) })
-	t.Run("EditLeavesOtherQuestions", func(t *testing.T) { nestingStaleSibling(t, open) })
-	t.Run("HandleTakesNoInput", func(t *testing.T) { nestingHandle(t, open) })
-	t.Run("FailureAtEveryDepth", func(t *testing.T) { nestingFailure(t, open) })
-	t.Run("SiblingOfFailedGraph", func(t *testing.T) { nestingSibling(t, open) })
-	t.Run("BeginsAfresh", func(t *testing.T) { nestingFresh(t, open) })
-	t.Run("PerThreadAccumulates", func(t *testing.T) { nestingAccumulates(t, open) })
-	t.Run("PerThreadInLoop", func(t *testing.T) { nestingLoop(t, open) })
-	t.Run("PerThreadIsForked", func(t *testing.T) { nestingForked(t, open) })
-	t.Run("PerThreadAsksAndIsReentered", func(t *testing.T) { nestingReentered(t, open) })
-	t.Run("PerThreadFails", func(t *testing.T) { nestingPerThreadFails(t, open) })
-	t.Run("PerThreadAfterGivenUpQuestion", func(t *testing.T) { nestingGivenUp(t, open) })
-	t.Run("PerThreadInsidePerTask", func(t *testing.T) { nestingMixed(t, open) })
-	t.Run("PerThreadIsEditedBetweenTurns", func(t *testing.T) { nestingEditedBetween(t, open) })
-	t.Run("PerThreadInRecordedTask", func(t *testing.T) { nestingInTask(t, open) })
-	t.Run("OfAnotherGraph", func(t *testing.T) { nestingOfAnotherGraph(t, open) })
-	t.Run("PerThreadBySeveralTasks", func(t *testing.T) { nestingPerThreadSends(t, open) })
-	t.Run("RetriedWithAnotherInput", func(t *testing.T) { nestingRetriedInput(t, open) })
-	t.Run("RetriedWithTheSameInput", func(t *testing.T) { nestingRetriedSame(t, open) })
-	t.Run("RetriedAfterAQuestion", func(t *testing.T) { nestingRetriedAsks(t, open) })
-	t.Run("SeveralInOneNode", func(t *testing.T) { nestingSeveral(t, open) })
-	t.Run("CalledInFunction", func(t *testing.T) { nestingCalled(t, open) })
-	t.Run("NoCheckpoints", func(t *testing.T) { nestingNothing(t, open) })
-	t.Run("OwnThread", func(t *testing.T) { nestingOwnThread(t, open) })
-	t.Run("Parallel", func(t *testing.T) { nestingParallel(t, open) })
-	t.Run("ReplayRunsWholeGraph", func(t *testing.T) { nestingReplay(t, open) })
-	t.Run("ReplayAsksAgain", func(t *testing.T) { nestingReplayAsks(t, open) })
-	t.Run("ForkReproducesTail", func(t *testing.T) { nestingTails(t, open) })
+var Nesting = Suite{
+	{"StateAtEveryDepth", concurrent, nestingState},
+	{"History", sequential, nestingHistory},
+	{"Edit", sequential, nestingEdit},
+	{"EditMakesQuestionStale", sequential, nestingStale},
+	{"EditLeavesOtherQuestions", sequential, nestingStaleSibling},
+	{"HandleTakesNoInput", sequential, nestingHandle},
+	{"FailureAtEveryDepth", sequential, nestingFailure},
+	{"SiblingOfFailedGraph", concurrent, nestingSibling},
+	{"BeginsAfresh", sequential, nestingFresh},
+	{"PerThreadAccumulates", sequential, nestingAccumulates},
+	{"PerThreadInLoop", sequential, nestingLoop},
+	{"PerThreadIsForked", sequential, nestingForked},
+	{"PerThreadAsksAndIsReentered", sequential, nestingReentered},
+	{"PerThreadFails", sequential, nestingPerThreadFails},
+	{"PerThreadAfterGivenUpQuestion", sequential, nestingGivenUp},
+	{"PerThreadInsidePerTask", sequential, nestingMixed},
+	{"PerThreadIsEditedBetweenTurns", sequential, nestingEditedBetween},
+	{"PerThreadInRecordedTask", sequential, nestingInTask},
+	{"OfAnotherGraph", sequential, nestingOfAnotherGraph},
+	{"PerThreadBySeveralTasks", concurrent, nestingPerThreadSends},
+	{"RetriedWithAnotherInput", sequential, nestingRetriedInput},
+	{"RetriedWithTheSameInput", sequential, nestingRetriedSame},
+	{"RetriedAfterAQuestion", sequential, nestingRetriedAsks},
+	{"SeveralInOneNode", sequential, nestingSeveral},
+	{"CalledInFunction", sequential, nestingCalled},
+	{"NoCheckpoints", sequential, nestingNothing},
+	{"OwnThread", sequential, nestingOwnThread},
+	{"Parallel", concurrent, nestingParallel},
+	{"ReplayRunsWholeGraph", sequential, nestingReplay},
+	{"ReplayAsksAgain", sequential, nestingReplayAsks},
+	{"ForkReproducesTail", sequential, nestingTails},
 }
 
 // nestCount is the state of the innermost graphs. The count is their own: the

@@ -18,20 +18,20 @@ import (
 // NestedTravel is the suite of going back to a checkpoint inside a nested
 // graph: the thread forks where that graph was at work, the graph goes on with
 // the state it had there, and all that was before stays.
-func NestedTravel(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
-	t.Run("Replay", func(t *testing.T) { deepReplay(t, open) })
-	t.Run("ToQuestion", func(t *testing.T) { deepQuestion(t, open) })
-	t.Run("WhileItAsks", func(t *testing.T) { deepWhileAsking(t, open) })
-	t.Run("CheckpointsOfBranch", func(t *testing.T) { deepPattern(t, open) })
-	t.Run("ForkWithEdit", func(t *testing.T) { deepEdit(t, open) })
-	t.Run("MiddleOfThree", func(t *testing.T) { deepMiddle(t, open) })
-	t.Run("FromEveryCheckpoint", func(t *testing.T) { deepTails(t, open) })
-	t.Run("CalledInFunction", func(t *testing.T) { deepCalled(t, open) })
-	t.Run("Parallel", func(t *testing.T) { deepParallel(t, open) })
-	t.Run("OlderTurnOfLastingGraph", func(t *testing.T) { deepLasting(t, open) })
-	t.Run("Durabilities", func(t *testing.T) { deepDurable(t, open) })
-	t.Run("Refused", func(t *testing.T) { deepRefused(t, open) })
-	t.Run("FailedStoreMovesNothing", func(t *testing.T) { deepFaulty(t, open) })
+var NestedTravel = Suite{
+	{"Replay", concurrent, deepReplay},
+	{"ToQuestion", sequential, deepQuestion},
+	{"WhileItAsks", sequential, deepWhileAsking},
+	{"CheckpointsOfBranch", sequential, deepPattern},
+	{"ForkWithEdit", sequential, deepEdit},
+	{"MiddleOfThree", sequential, deepMiddle},
+	{"FromEveryCheckpoint", sequential, deepTails},
+	{"CalledInFunction", sequential, deepCalled},
+	{"Parallel", concurrent, deepParallel},
+	{"OlderTurnOfLastingGraph", sequential, deepLasting},
+	{"Durabilities", sequential, deepDurable},
+	{"Refused", sequential, deepRefused},
+	{"FailedStoreMovesNothing", sequential, deepFaulty},
 }
 
 // deepBothKeeps runs a test on towers of two and three graphs, whose nested

@@ -11,17 +11,10 @@ import (
 )
 
 // Rollback is the suite of runs that are deleted as if they had never been.
-func Rollback(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
-	for _, s := range []struct {
-		name string
-		test func(*testing.T, func(*testing.T) checkpoint.Saver)
-	}{
-		{"TheQuestionIsAskedAgain", rollbackAsks},
-		{"TheNextRunStartsBeforeIt", rollbackState},
-		{"ACopyStays", rollbackCopy},
-	} {
-		t.Run(s.name, func(t *testing.T) { s.test(t, open) })
-	}
+var Rollback = Suite{
+	{"TheQuestionIsAskedAgain", concurrent, rollbackAsks},
+	{"TheNextRunStartsBeforeIt", sequential, rollbackState},
+	{"ACopyStays", sequential, rollbackCopy},
 }
 
 type rollbackThread = treadle.Thread[askState, askState]

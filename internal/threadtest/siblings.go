@@ -18,11 +18,11 @@ import (
 // Siblings is the suite of what a step with several tasks leaves behind if it
 // is cut off: a task that has finished does not run again, whatever became of
 // the others.
-func Siblings(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
-	t.Run("StoredWhileOthersRun", func(t *testing.T) { siblingsStored(t, open) })
-	t.Run("StoredOnce", func(t *testing.T) { siblingsStoredOnce(t, open) })
-	t.Run("VoidIfStepCannotBeCommitted", func(t *testing.T) { siblingsVoid(t, open) })
-	t.Run("NotStoredIsNoFailure", func(t *testing.T) { siblingsNotStored(t, open) })
+var Siblings = Suite{
+	{"StoredWhileOthersRun", concurrent, siblingsStored},
+	{"StoredOnce", concurrent, siblingsStoredOnce},
+	{"VoidIfStepCannotBeCommitted", concurrent, siblingsVoid},
+	{"NotStoredIsNoFailure", concurrent, siblingsNotStored},
 }
 
 // siblingWatch is a saver that tells of results, once they are stored or

@@ -14,11 +14,11 @@ import (
 )
 
 // Sizes is the suite of the warning about threads that grow.
-func Sizes(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
-	t.Run("WarnsOncePerDoubling", func(t *testing.T) { sizeDoubles(t, open) })
-	t.Run("WarnsOfALoadedThread", func(t *testing.T) { sizeLoaded(t, open) })
-	t.Run("CanBeTurnedOff", func(t *testing.T) { sizeOff(t, open) })
-	t.Run("CountsNestedGraphs", func(t *testing.T) { sizeNested(t, open) })
+var Sizes = Suite{
+	{"WarnsOncePerDoubling", sequential, sizeDoubles},
+	{"WarnsOfALoadedThread", sequential, sizeLoaded},
+	{"CanBeTurnedOff", sequential, sizeOff},
+	{"CountsNestedGraphs", concurrent, sizeNested},
 }
 
 // sizeLog is a logger's memory.

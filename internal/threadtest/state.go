@@ -19,21 +19,21 @@ import (
 
 // State is the suite of a thread's state and history, of edits to it, and of
 // how a thread goes on after a failure.
-func State(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
-	t.Run("Unknown", func(t *testing.T) { stateUnknown(t, open) })
-	t.Run("History", func(t *testing.T) { stateHistory(t, open) })
-	t.Run("HistoryIsNarrowed", func(t *testing.T) { stateHistoryNarrowed(t, open) })
-	t.Run("OnlyWrittenFieldsAreThere", func(t *testing.T) { stateWrittenFields(t, open) })
-	t.Run("MetadataIsOnEveryCheckpoint", func(t *testing.T) { stateMetadata(t, open) })
-	t.Run("FinishedSiblingIsKept", func(t *testing.T) { stateFinishedSibling(t, open) })
-	t.Run("FailureLeavesValues", func(t *testing.T) { stateFailure(t, open) })
-	t.Run("NewInputGivesUpFailure", func(t *testing.T) { stateNewInput(t, open) })
-	t.Run("StepLimit", func(t *testing.T) { stateStepLimit(t, open) })
-	t.Run("DeleteThread", func(t *testing.T) { stateDelete(t, open) })
-	t.Run("NoPendingWrites", func(t *testing.T) { stateNilPending(t, open) })
-	t.Run("OfAnotherGraph", func(t *testing.T) { stateOfAnotherGraph(t, open) })
-	t.Run("OfNoGraph", func(t *testing.T) { stateOfNoGraph(t, open) })
-	t.Run("InputsAreUpdates", func(t *testing.T) { stateTypedInputs(t, open) })
+var State = Suite{
+	{"Unknown", sequential, stateUnknown},
+	{"History", concurrent, stateHistory},
+	{"HistoryIsNarrowed", sequential, stateHistoryNarrowed},
+	{"OnlyWrittenFieldsAreThere", sequential, stateWrittenFields},
+	{"MetadataIsOnEveryCheckpoint", sequential, stateMetadata},
+	{"FinishedSiblingIsKept", concurrent, stateFinishedSibling},
+	{"FailureLeavesValues", sequential, stateFailure},
+	{"NewInputGivesUpFailure", sequential, stateNewInput},
+	{"StepLimit", sequential, stateStepLimit},
+	{"DeleteThread", sequential, stateDelete},
+	{"NoPendingWrites", sequential, stateNilPending},
+	{"OfAnotherGraph", sequential, stateOfAnotherGraph},
+	{"OfNoGraph", sequential, stateOfNoGraph},
+	{"InputsAreUpdates", sequential, stateTypedInputs},
 }
 
 func stateUnknown(t *testing.T, open func(t *testing.T) checkpoint.Saver) {

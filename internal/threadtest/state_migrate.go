@@ -17,16 +17,16 @@ import (
 )
 
 // Migrations is the suite of threads that outlive a version of their graph.
-func Migrations(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
-	t.Run("AddedAndRemovedFields", func(t *testing.T) { migrateFields(t, open) })
-	t.Run("RenamedField", func(t *testing.T) { migrateRename(t, open) })
-	t.Run("ChangedType", func(t *testing.T) { migrateType(t, open) })
-	t.Run("ChangedTypeDeepInside", func(t *testing.T) { migrateDeep(t, open) })
-	t.Run("ChangedTypeOfAResult", func(t *testing.T) { migrateResult(t, open) })
-	t.Run("ChangedTypeOfAnInput", func(t *testing.T) { migrateInput(t, open) })
-	t.Run("ListFromSomethingElse", func(t *testing.T) { migrateList(t, open) })
-	t.Run("Topology", func(t *testing.T) { migrateNodes(t, open) })
-	t.Run("PendingNodeIsGone", func(t *testing.T) { migrateGone(t, open) })
+var Migrations = Suite{
+	{"AddedAndRemovedFields", concurrent, migrateFields},
+	{"RenamedField", sequential, migrateRename},
+	{"ChangedType", sequential, migrateType},
+	{"ChangedTypeDeepInside", sequential, migrateDeep},
+	{"ChangedTypeOfAResult", sequential, migrateResult},
+	{"ChangedTypeOfAnInput", sequential, migrateInput},
+	{"ListFromSomethingElse", sequential, migrateList},
+	{"Topology", sequential, migrateNodes},
+	{"PendingNodeIsGone", sequential, migrateGone},
 }
 
 // migrateGraph has one node, which writes "ran" into the log.

@@ -19,10 +19,10 @@ import (
 
 // Races is the suite of threads that several handles move at the same time,
 // and of graphs whose memory of a thread is out of date.
-func Races(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
-	t.Run("LoserIsTold", func(t *testing.T) { raceLoser(t, open) })
-	t.Run("EveryInputCountsOnce", func(t *testing.T) { raceMany(t, open) })
-	t.Run("MemoryIsCheckedAgainstThread", func(t *testing.T) { raceInterleaved(t, open) })
+var Races = Suite{
+	{"LoserIsTold", concurrent, raceLoser},
+	{"EveryInputCountsOnce", concurrent, raceMany},
+	{"MemoryIsCheckedAgainstThread", concurrent, raceInterleaved},
 }
 
 func raceLoser(t *testing.T, open func(t *testing.T) checkpoint.Saver) {

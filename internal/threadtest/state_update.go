@@ -18,26 +18,26 @@ import (
 )
 
 // Edits is the suite of updates: what they write, as whom, and what is next.
-func Edits(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
-	t.Run("GoThroughReducers", func(t *testing.T) { editReducers(t, open) })
-	t.Run("AsNode", func(t *testing.T) { editAsNode(t, open) })
-	t.Run("AuthorIsInferred", func(t *testing.T) { editInferred(t, open) })
-	t.Run("Refused", func(t *testing.T) { editRefused(t, open) })
-	t.Run("AsInputAndStart", func(t *testing.T) { editAsInput(t, open) })
-	t.Run("AsEnd", func(t *testing.T) { editAsEnd(t, open) })
-	t.Run("WithNothing", func(t *testing.T) { editNil(t, open) })
-	t.Run("PendingJoinIsConsumed", func(t *testing.T) { editJoin(t, open) })
-	t.Run("OlderCheckpoint", func(t *testing.T) { editOlder(t, open) })
-	t.Run("ForkLeavesPendingWritesBehind", func(t *testing.T) { editForkPending(t, open) })
-	t.Run("EndsStepWithWhatIsFinished", func(t *testing.T) { editPending(t, open) })
-	t.Run("Bulk", func(t *testing.T) { editBulk(t, open) })
-	t.Run("RebuildHistory", func(t *testing.T) { editRebuild(t, open) })
-	t.Run("RebuildHistoryWithSends", func(t *testing.T) { editRebuildSends(t, open) })
-	t.Run("ResultsInHistory", func(t *testing.T) { editResults(t, open) })
-	t.Run("Goto", func(t *testing.T) { editGoto(t, open) })
-	t.Run("RemoveByID", func(t *testing.T) { editRemove(t, open) })
-	t.Run("OneChannel", func(t *testing.T) { editRoot(t, open) })
-	t.Run("JSON", func(t *testing.T) { editJSON(t, open) })
+var Edits = Suite{
+	{"GoThroughReducers", concurrent, editReducers},
+	{"AsNode", sequential, editAsNode},
+	{"AuthorIsInferred", sequential, editInferred},
+	{"Refused", sequential, editRefused},
+	{"AsInputAndStart", sequential, editAsInput},
+	{"AsEnd", sequential, editAsEnd},
+	{"WithNothing", sequential, editNil},
+	{"PendingJoinIsConsumed", sequential, editJoin},
+	{"OlderCheckpoint", sequential, editOlder},
+	{"ForkLeavesPendingWritesBehind", sequential, editForkPending},
+	{"EndsStepWithWhatIsFinished", concurrent, editPending},
+	{"Bulk", sequential, editBulk},
+	{"RebuildHistory", sequential, editRebuild},
+	{"RebuildHistoryWithSends", sequential, editRebuildSends},
+	{"ResultsInHistory", sequential, editResults},
+	{"Goto", sequential, editGoto},
+	{"RemoveByID", sequential, editRemove},
+	{"OneChannel", sequential, editRoot},
+	{"JSON", sequential, editJSON},
 }
 
 func editReducers(t *testing.T, open func(t *testing.T) checkpoint.Saver) {

@@ -17,28 +17,28 @@ import (
 // Travel is the suite of time travel: what came before a checkpoint does not
 // run again, what comes after it does, as a branch of its own, and the old
 // branch stays.
-func Travel(t *testing.T, open func(t *testing.T) checkpoint.Saver) {
-	t.Run("Replay", func(t *testing.T) { travelReplay(t, open) })
-	t.Run("ReplayOfEverything", func(t *testing.T) { travelEverywhere(t, open) })
-	t.Run("ReplayOfEnd", func(t *testing.T) { travelEnd(t, open) })
-	t.Run("NewInput", func(t *testing.T) { travelInput(t, open) })
-	t.Run("ForkWithEdit", func(t *testing.T) { travelEdit(t, open) })
-	t.Run("ReplayBeforeQuestion", func(t *testing.T) { travelBeforeQuestion(t, open) })
-	t.Run("ReplayAtQuestion", func(t *testing.T) { travelAtQuestion(t, open) })
-	t.Run("ReplayIsRepeatable", func(t *testing.T) { travelRepeatable(t, open) })
-	t.Run("ForkBetweenQuestions", func(t *testing.T) { travelBetweenQuestions(t, open) })
-	t.Run("SeveralQuestionsInOneNode", func(t *testing.T) { travelSeveralQuestions(t, open) })
-	t.Run("AnswerGoesToHead", func(t *testing.T) { travelAnswerHead(t, open) })
-	t.Run("Breakpoints", func(t *testing.T) { travelBreakpoints(t, open) })
-	t.Run("Loop", func(t *testing.T) { travelLoop(t, open) })
-	t.Run("ReplacedResults", func(t *testing.T) { travelReplacedResults(t, open) })
-	t.Run("Copy", func(t *testing.T) { travelCopy(t, open) })
-	t.Run("CopyAsksAgain", func(t *testing.T) { travelCopyAsks(t, open) })
-	t.Run("CopyWithReplacedResults", func(t *testing.T) { travelCopyResults(t, open) })
-	t.Run("CopyInNestedGraph", func(t *testing.T) { travelCopyNested(t, open) })
-	t.Run("CopyRefused", func(t *testing.T) { travelCopyRefused(t, open) })
-	t.Run("IdempotencyKeyIsNew", func(t *testing.T) { travelKeys(t, open) })
-	t.Run("SendsAndJoins", func(t *testing.T) { travelSends(t, open) })
+var Travel = Suite{
+	{"Replay", concurrent, travelReplay},
+	{"ReplayOfEverything", sequential, travelEverywhere},
+	{"ReplayOfEnd", sequential, travelEnd},
+	{"NewInput", sequential, travelInput},
+	{"ForkWithEdit", sequential, travelEdit},
+	{"ReplayBeforeQuestion", sequential, travelBeforeQuestion},
+	{"ReplayAtQuestion", sequential, travelAtQuestion},
+	{"ReplayIsRepeatable", sequential, travelRepeatable},
+	{"ForkBetweenQuestions", sequential, travelBetweenQuestions},
+	{"SeveralQuestionsInOneNode", sequential, travelSeveralQuestions},
+	{"AnswerGoesToHead", sequential, travelAnswerHead},
+	{"Breakpoints", sequential, travelBreakpoints},
+	{"Loop", sequential, travelLoop},
+	{"ReplacedResults", sequential, travelReplacedResults},
+	{"Copy", sequential, travelCopy},
+	{"CopyAsksAgain", sequential, travelCopyAsks},
+	{"CopyWithReplacedResults", sequential, travelCopyResults},
+	{"CopyInNestedGraph", sequential, travelCopyNested},
+	{"CopyRefused", sequential, travelCopyRefused},
+	{"IdempotencyKeyIsNew", sequential, travelKeys},
+	{"SendsAndJoins", concurrent, travelSends},
 }
 
 func travelReplay(t *testing.T, open func(t *testing.T) checkpoint.Saver) {

@@ -1,14 +1,12 @@
 package threadtest_test
 
 import (
-	"path/filepath"
 	"testing"
 
 	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/internal/pgtest"
+	"github.com/treadle-go/treadle/internal/backends"
+	"github.com/treadle-go/treadle/internal/race"
 	"github.com/treadle-go/treadle/internal/threadtest"
-	"github.com/treadle-go/treadle/postgres"
-	"github.com/treadle-go/treadle/sqlite"
 )
 
 // inMemory is one saver: nobody but the process keeps it.
@@ -17,29 +15,18 @@ func inMemory(*testing.T) func() checkpoint.Saver {
 	return func() checkpoint.Saver { return m }
 }
 
-func inFile(t *testing.T) func() checkpoint.Saver {
-	path := filepath.Join(t.TempDir(), "threads.db")
-	return reopened(t, func() (closer, error) { return sqlite.Open(path, nil) })
-}
-
-// inDatabase is one database for all: to make one takes a while.
-func inDatabase(t *testing.T) threadtest.Place {
-	url := pgtest.URL(t)
+// inDatabase is one database for all values: to make one takes a while.
+func inDatabase(t *testing.T, b *backends.Backend) threadtest.Place {
+	t.Helper()
+	address := b.Unsynced(b.Address(t))
 	return func(t *testing.T) func() checkpoint.Saver {
-		return reopened(t, func() (closer, error) {
-			return postgres.Open(t.Context(), url, &postgres.Options{Migrate: true})
-		})
+		return reopened(t, func() (backends.Database, error) { return b.Open(t.Context(), address, 0) })
 	}
 }
 
-type closer interface {
-	checkpoint.Saver
-	Close() error
-}
-
 // reopened closes what it opened before it opens it again.
-func reopened(t *testing.T, open func() (closer, error)) func() checkpoint.Saver {
-	var last closer
+func reopened(t *testing.T, open func() (backends.Database, error)) func() checkpoint.Saver {
+	var last backends.Database
 	end := func() {
 		if last == nil {
 			return
@@ -62,20 +49,25 @@ func reopened(t *testing.T, open func() (closer, error)) func() checkpoint.Saver
 }
 
 func TestValuesSurviveARestart(t *testing.T) {
-	t.Run("memory", func(t *testing.T) { threadtest.Values(t, inMemory) })
-	t.Run("sqlite", func(t *testing.T) { threadtest.Values(t, inFile) })
-	t.Run("postgres", func(t *testing.T) { threadtest.Values(t, inDatabase(t)) })
+	t.Run("memory", func(t *testing.T) { threadtest.Values(t, inMemory, 1) })
+	for _, b := range backends.All {
+		t.Run(b.Name, func(t *testing.T) { threadtest.Values(t, inDatabase(t, b), oneOf()) })
+	}
 }
 
 func TestValuesOfAnotherCodecSurviveARestart(t *testing.T) {
-	threadtest.Values(t, inFile, threadtest.Gzip{})
+	threadtest.Values(t, inDatabase(t, backends.SQLite), oneOf(), threadtest.Gzip{})
 }
 
-func TestCodecsOnMemory(t *testing.T)   { threadtest.Codecs(t, memory) }
-func TestCodecsOnSQLite(t *testing.T)   { onSQLite(t, threadtest.Codecs) }
-func TestCodecsOnPostgres(t *testing.T) { onPostgres(t, threadtest.Codecs) }
+// oneOf is of how many values databases test one: see package race.
+func oneOf() int {
+	if race.Enabled {
+		return 8
+	}
+	return 1
+}
+
+func TestCodecs(t *testing.T) { onEach(t, threadtest.Codecs) }
 
 func TestSizesAreAskedForRarely(t *testing.T) { threadtest.SizesAskRarely(t) }
-func TestSizesOnMemory(t *testing.T)          { threadtest.Sizes(t, memory) }
-func TestSizesOnSQLite(t *testing.T)          { onSQLite(t, threadtest.Sizes) }
-func TestSizesOnPostgres(t *testing.T)        { onPostgres(t, threadtest.Sizes) }
+func TestSizes(t *testing.T)                  { onEach(t, threadtest.Sizes) }

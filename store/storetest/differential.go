@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/treadle-go/treadle/internal/race"
 	"github.com/treadle-go/treadle/store"
 )
 
@@ -21,10 +22,14 @@ import (
 // compares every answer. open returns an empty backend and cleans up with
 // t.Cleanup; it is called once per seed.
 //
-// TREADLE_SEEDS=n runs n further seeds.
+// There are four seeds, under the race detector one. TREADLE_SEEDS=n runs n
+// further seeds.
 func Differential(t *testing.T, open func(t *testing.T) store.Backend) {
 	t.Helper()
 	seeds := 4
+	if race.Enabled {
+		seeds = 1 // one thing is done after the other
+	}
 	if env := os.Getenv("TREADLE_SEEDS"); env != "" {
 		n, err := strconv.Atoi(env)
 		if err != nil {

@@ -1,0 +1,194 @@
+// Package backends opens a database of every kind that this module has a saver
+// for. Tests and benchmarks that run on all of them range over [All], so a new
+// kind of database is one more element of it. No program but those imports this
+// package.
+package backends
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	_ "modernc.org/sqlite" // the driver, for Size
+
+	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/pgtest"
+	"github.com/treadle-go/treadle/postgres"
+	"github.com/treadle-go/treadle/sqlite"
+)
+
+// All are the kinds of databases.
+var All = []*Backend{SQLite, Postgres}
+
+// ByName returns the backend of All with the given name. It panics if there is
+// none.
+func ByName(name string) *Backend {
+	for _, b := range All {
+		if b.Name == name {
+			return b
+		}
+	}
+	panic("backends: there is no backend " + name)
+}
+
+// A Database is what every kind can do.
+type Database interface {
+	checkpoint.Saver
+	checkpoint.Cacher
+	checkpoint.Copier
+	checkpoint.Fencer
+	checkpoint.Pruner
+	checkpoint.RunDeleter
+	checkpoint.Sizer
+	checkpoint.ThreadLister
+	io.Closer
+}
+
+// A Backend is one kind of database. An address is where its databases are: a
+// directory of files, or a database of a server that has a schema for each. To
+// open one more database of an address takes less time than to make an address.
+type Backend struct {
+	Name string
+	// SizeFactor bounds the bytes of a conversation, as a multiple of the JSON
+	// of its messages.
+	SizeFactor int64
+
+	// Make makes an address without databases. remove removes all that is there.
+	Make func(ctx context.Context) (address string, remove func() error, err error)
+	// Open opens database n of an address, and makes it if need be.
+	Open func(ctx context.Context, address string, n int) (Database, error)
+	// Unsynced returns an address of the same databases, whose commits do not
+	// wait for the disk, for tests in which no server or machine crashes.
+	Unsynced func(address string) string
+	// Size returns how many bytes database 0 takes on the disk.
+	Size func(ctx context.Context, address string) (int64, error)
+	// Check returns an error if database 0 is damaged.
+	Check func(ctx context.Context, address string) error
+}
+
+// Address makes an address that is removed after the test.
+func (b *Backend) Address(tb testing.TB) string {
+	tb.Helper()
+	address, remove, err := b.Make(tb.Context())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := remove(); err != nil {
+			tb.Errorf("remove the test's databases: %v", err)
+		}
+	})
+	return address
+}
+
+// Opened opens database 0 of an address and closes it after the test.
+func (b *Backend) Opened(tb testing.TB, address string) Database {
+	tb.Helper()
+	db, err := b.Open(tb.Context(), address, 0)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			tb.Errorf("close the database: %v", err)
+		}
+	})
+	return db
+}
+
+// SQLite has files in a directory.
+var SQLite = &Backend{
+	Name:       "sqlite",
+	SizeFactor: 2,
+	Make: func(context.Context) (string, func() error, error) {
+		dir, err := os.MkdirTemp("", "treadle")
+		return dir, func() error { return os.RemoveAll(dir) }, err
+	},
+	Open: func(_ context.Context, address string, n int) (Database, error) {
+		return sqlite.Open(sqliteFile(address, n), nil)
+	},
+	Unsynced: func(address string) string { return address }, // the default waits for the disk only when it moves the log
+	Size: func(ctx context.Context, address string) (int64, error) {
+		path := sqliteFile(address, 0)
+		if err := moveLog(ctx, path); err != nil {
+			return 0, err
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			return 0, err
+		}
+		return info.Size(), nil
+	},
+	Check: func(_ context.Context, address string) error {
+		db, err := sqlite.Open(sqliteFile(address, 0), &sqlite.Options{Check: true})
+		if err != nil {
+			return err
+		}
+		return db.Close()
+	},
+}
+
+func sqliteFile(dir string, n int) string { return filepath.Join(dir, fmt.Sprint(n, ".db")) }
+
+// moveLog moves the log of a SQLite file into it.
+func moveLog(ctx context.Context, path string) (err error) {
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	var busy, pages, moved int
+	if err := db.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &pages, &moved); err != nil {
+		return err
+	}
+	if busy != 0 {
+		return fmt.Errorf("%s: %d of %d pages of the log were moved: the file is in use", path, moved, pages)
+	}
+	return nil
+}
+
+// Postgres has schemas in a database of the server that pgtest starts or uses.
+var Postgres = postgresWith("postgres", postgres.Options{})
+
+// Pooled is Postgres without prepared statements, as behind a pooler. It is not
+// in All: package postgres tests what differs.
+var Pooled = postgresWith("pooled", postgres.Options{PoolerSafe: true})
+
+func postgresWith(name string, o postgres.Options) *Backend {
+	return &Backend{
+		Name:       name,
+		SizeFactor: 3,
+		Make:       pgtest.NewDatabase,
+		Open: func(ctx context.Context, address string, n int) (Database, error) {
+			o := o
+			o.Schema, o.Migrate = postgresSchema(n), true
+			return postgres.Open(ctx, address, &o)
+		},
+		Unsynced: func(address string) string {
+			if strings.Contains(address, "?") {
+				return address + "&synchronous_commit=off"
+			}
+			return address + "?synchronous_commit=off"
+		},
+		Size: func(ctx context.Context, address string) (n int64, err error) {
+			c, err := pgx.Connect(ctx, address)
+			if err != nil {
+				return 0, err
+			}
+			defer func() { err = errors.Join(err, c.Close(ctx)) }()
+			err = c.QueryRow(ctx, `SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c
+				JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relkind = 'r'`, postgresSchema(0)).Scan(&n)
+			return n, err
+		},
+		Check: func(context.Context, string) error { return nil }, // the server checks its pages
+	}
+}
+
+func postgresSchema(n int) string { return fmt.Sprint("treadle ", n) }

@@ -1,0 +1,51 @@
+package threadtest
+
+import (
+	"testing"
+
+	"github.com/treadle-go/treadle/checkpoint"
+)
+
+// A Suite is the tests of one part of what a thread does. open opens an empty
+// saver, and cleans up with t.Cleanup.
+type Suite []struct {
+	name string
+	kind kind
+	run  func(t *testing.T, open func(*testing.T) checkpoint.Saver)
+}
+
+// A kind says which tests a database runs under the race detector.
+type kind bool
+
+const (
+	// sequential tests run one thing after the other, so they meet the race detector
+	// on the saver in memory, and the databases without it.
+	sequential kind = false
+	// concurrent tests have several goroutines use the saver, or represent
+	// their suite.
+	concurrent kind = true
+)
+
+// Run runs all tests.
+func (s Suite) Run(t *testing.T, open func(*testing.T) checkpoint.Saver) {
+	t.Helper()
+	for _, test := range s {
+		t.Run(test.name, func(t *testing.T) { test.run(t, open) })
+	}
+}
+
+// RunConcurrent runs the tests that databases run under the race detector, of
+// which every suite has some.
+func (s Suite) RunConcurrent(t *testing.T, open func(*testing.T) checkpoint.Saver) {
+	t.Helper()
+	ran := false
+	for _, test := range s {
+		if test.kind == concurrent {
+			ran = true
+			t.Run(test.name, func(t *testing.T) { test.run(t, open) })
+		}
+	}
+	if !ran {
+		t.Error("the suite has no test for databases under the race detector")
+	}
+}
