@@ -6,7 +6,6 @@ replace github.com/treadle-go/treadle => ../
 
 require (
 	github.com/cloudwego/eino v0.7.36
-	github.com/jackc/pgx/v5 v5.11.0
 	github.com/treadle-go/treadle v0.0.0
 )
 
@@ -14,6 +13,7 @@ require (
 	github.com/google/jsonschema-go v0.4.3 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
+	github.com/jackc/pgx/v5 v5.11.0 // indirect
 	github.com/jackc/puddle/v2 v2.2.2 // indirect
 	github.com/mattn/go-isatty v0.0.24 // indirect
 	github.com/ncruces/go-strftime v1.0.0 // indirect

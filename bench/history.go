@@ -10,13 +10,14 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/backends"
 	"github.com/treadle-go/treadle/reduce"
 )
 
 var ourHistories = []work{
 	newTrial("history500_memory", "", repetitions, history(inMemory)),
-	newTrial("history500_sqlite", "", repetitions, history(inFile)),
-	newTrial("history500_postgres", "", 3, history(inPostgres)),
+	newTrial("history500_sqlite", "", repetitions, history(at(backends.SQLite))),
+	newTrial("history500_postgres", "", 3, history(at(backends.Postgres))),
 }
 
 // message looks like one of a model.

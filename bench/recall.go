@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/treadle-go/treadle/internal/backends"
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/memory"
 	"github.com/treadle-go/treadle/store"
@@ -86,7 +87,7 @@ func emptyMind(ctx context.Context, size int) (*shelf, error) {
 		return nil, err
 	}
 	m := newMemories(c, size)
-	s, closing, err := fileShelf(ctx, &store.Options{Embedder: m, Ranking: store.Hybrid})
+	s, closing, err := databaseShelf(backends.SQLite)(ctx, &store.Options{Embedder: m, Ranking: store.Hybrid})
 	if err != nil {
 		return nil, err
 	}

@@ -12,19 +12,18 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/postgres"
+	"github.com/treadle-go/treadle/internal/backends"
 	"github.com/treadle-go/treadle/reduce"
-	"github.com/treadle-go/treadle/sqlite"
 )
 
 // ourSaved is the part of the catalogue that keeps threads. Durability is the
 // default: a step is committed before the next one begins.
 var ourSaved = []work{
-	newTrial("chain100_sqlite", "p50 from node to node", repetitions, savedChain(inFile, 30)),
+	newTrial("chain100_sqlite", "p50 from node to node", repetitions, savedChain(at(backends.SQLite), 30)),
 	newTrial("chain100_postgres", "p50 from node to node, pooler_ns without prepared statements", repetitions, postgresChain),
 	newTrial("send1000_sqlite", "p50 of the runs", repetitions, savedSend),
 	newTrial("interrupt_resume_memory", "p50 of the rounds", repetitions, askAndAnswer(inMemory)),
-	newTrial("interrupt_resume_sqlite", "p50 of the rounds", repetitions, askAndAnswer(inFile)),
+	newTrial("interrupt_resume_sqlite", "p50 of the rounds", repetitions, askAndAnswer(at(backends.SQLite))),
 	newTrial("get_state_1000", "p50; cold_ns with opening the file", repetitions, getState),
 	newTrial("threads10k_rss", "", 1, manyThreads),
 	newTrial("concurrent1000", "all threads together", repetitions, concurrent),
@@ -80,17 +79,17 @@ func savedChain(open opener, runs int) trial {
 }
 
 func postgresChain(ctx context.Context, j job) (line, error) {
-	l, err := savedChain(inPostgres, 4)(ctx, j)
+	l, err := savedChain(at(backends.Postgres), 4)(ctx, j)
 	if err != nil {
 		return line{}, err
 	}
-	pooler, err := savedChain(inPostgresWith(postgres.Options{PoolerSafe: true}), 4)(ctx, j)
+	pooler, err := savedChain(at(backends.Pooled), 4)(ctx, j)
 	l.PoolerNs = pooler.NsPerOp
 	return l, err
 }
 
 func savedSend(ctx context.Context, j job) (line, error) {
-	return in(ctx, inFile, func(p *place) (line, error) {
+	return in(ctx, at(backends.SQLite), func(p *place) (line, error) {
 		g, err := sendGraph(j.n).Compile(&treadle.Options{Saver: p.Saver})
 		if err != nil {
 			return line{}, err
@@ -167,7 +166,7 @@ func askAndAnswer(open opener) trial {
 // getState reads a long conversation: from an open file, and from one that is
 // opened for it.
 func getState(ctx context.Context, j job) (line, error) {
-	return in(ctx, inFile, func(p *place) (line, error) {
+	return in(ctx, at(backends.SQLite), func(p *place) (line, error) {
 		talk, err := newTalk(p)
 		if err != nil {
 			return line{}, err
@@ -192,11 +191,8 @@ func getState(ctx context.Context, j job) (line, error) {
 		if err != nil {
 			return line{}, err
 		}
-		if _, err := p.size(ctx, talkThread); err != nil { // and closes the file
-			return line{}, err
-		}
 		cold, err := medianOf(20, 1, func(int) error {
-			db, err := sqlite.Open(p.path, nil)
+			db, err := p.reopen(ctx)
 			if err != nil {
 				return err
 			}
@@ -214,7 +210,7 @@ func getState(ctx context.Context, j job) (line, error) {
 // manyThreads runs one turn on each of many threads and looks at the memory of
 // the process before and after, when all garbage has been given back.
 func manyThreads(ctx context.Context, j job) (line, error) {
-	return in(ctx, inFile, func(p *place) (line, error) {
+	return in(ctx, at(backends.SQLite), func(p *place) (line, error) {
 		talk, err := newTalk(p)
 		if err != nil {
 			return line{}, err
@@ -263,7 +259,7 @@ func residentBytes() (float64, error) {
 
 // concurrent runs chains on many threads at once.
 func concurrent(ctx context.Context, j job) (line, error) {
-	return in(ctx, inFile, func(p *place) (line, error) {
+	return in(ctx, at(backends.SQLite), func(p *place) (line, error) {
 		threads := j.n / j.want
 		g, err := chainOf(j.want).Compile(&treadle.Options{Saver: p.Saver})
 		if err != nil {

@@ -5,16 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"math"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 
-	"github.com/treadle-go/treadle/postgres"
-	"github.com/treadle-go/treadle/sqlite"
+	"github.com/treadle-go/treadle/internal/backends"
 	"github.com/treadle-go/treadle/store"
 )
 
@@ -22,9 +19,9 @@ import (
 // that one large store is there at a time.
 var ourStores = slices.Concat(
 	storeWorks(shelfAt{"memory", memoryShelf, asked}, 3),
-	storeWorks(shelfAt{"sqlite", fileShelf, asked}, 3),
+	storeWorks(shelfAt{"sqlite", databaseShelf(backends.SQLite), asked}, 3),
 	// Without pgvector a search by meaning reads all vectors from the server.
-	storeWorks(shelfAt{"postgres", postgresShelf, 10}, 1),
+	storeWorks(shelfAt{"postgres", databaseShelf(backends.Postgres), 10}, 1),
 )
 
 func storeWorks(at shelfAt, trials int) []work {
@@ -56,27 +53,16 @@ func memoryShelf(_ context.Context, o *store.Options) (*store.Store, func() erro
 	return s, func() error { return nil }, err
 }
 
-func fileShelf(_ context.Context, o *store.Options) (*store.Store, func() error, error) {
-	dir, err := os.MkdirTemp("", "treadle-bench")
-	if err != nil {
-		return nil, nil, err
+// databaseShelf is in a database of its own.
+func databaseShelf(b *backends.Backend) shelfOpener {
+	return func(ctx context.Context, o *store.Options) (*store.Store, func() error, error) {
+		_, db, closing, err := opened(ctx, b)
+		if err != nil {
+			return nil, nil, err
+		}
+		s, err := db.Store(o)
+		return s, closing, err
 	}
-	db, err := sqlite.Open(filepath.Join(dir, "store.db"), nil)
-	if err != nil {
-		return nil, nil, errors.Join(err, os.RemoveAll(dir))
-	}
-	s, err := db.Store(o)
-	return s, func() error { return errors.Join(db.Close(), os.RemoveAll(dir)) }, err
-}
-
-// postgresShelf is in a database of its own on the server that the tests use.
-func postgresShelf(ctx context.Context, o *store.Options) (*store.Store, func() error, error) {
-	db, _, closing, err := postgresWith(ctx, postgres.Options{Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		return nil, nil, err
-	}
-	s, err := db.Store(o)
-	return s, closing, err
 }
 
 // library lends what takes long to make to the jobs that need the same: the

@@ -22,6 +22,7 @@ import (
 	"github.com/treadle-go/treadle/internal/pgtest"
 	"github.com/treadle-go/treadle/postgres"
 	"github.com/treadle-go/treadle/sqlite"
+	"github.com/treadle-go/treadle/store"
 )
 
 // All are the kinds of databases.
@@ -48,6 +49,7 @@ type Database interface {
 	checkpoint.RunDeleter
 	checkpoint.Sizer
 	checkpoint.ThreadLister
+	Store(*store.Options) (*store.Store, error)
 	io.Closer
 }
 
