@@ -25,7 +25,7 @@ func manifests() []*manifest {
 	return []*manifest{
 		{},
 		{Header: saved.Header{Shape: 7, Rev: 2, Step: -1, Source: checkpoint.Input}, slots: slots},
-		{Header: saved.Header{Shape: 7, Step: 1 << 20, Source: "another", Parent: checkpoint.ID{1, 2, 9, 4}}, rent: 12, slots: slots},
+		{Header: saved.Header{Shape: 7, Step: 1 << 20, Source: "another", Parent: checkpoint.ID{1, 2, 9, 4}}, repeated: 12, slots: slots},
 		{Header: saved.Header{Shape: 8, Source: checkpoint.Fork, Parent: checkpoint.ID{15: 1}}, slots: slots, base: &base{3, slots}},
 		{Header: saved.Header{Shape: 9, Source: checkpoint.Loop}, slots: later, base: &base{3, slots}},
 	}

@@ -12,23 +12,19 @@ import (
 // A manifest is what the record of a checkpoint says. Encoded it is
 //
 //	header    see saved.Header
-//	rent      uvarint
+//	repeated  uvarint
 //	slots     their number (uvarint), then
 //	          without a base: each slot, see saved.Slot
-//	          with one: the number of patches (uvarint), and for each how many
-//	          slots before it are the base's (uvarint), and the slot
+//	          with one: the patches, see saved.AppendPatches
 //
 // and nothing after that.
 //
 // A base is a chain of one chunk, whose element is slots, one after the other.
-// The record of a checkpoint that is based on it has those slots that are others
-// by now, the patches: what changed long ago is in the base, so a step costs what
-// it changes and not what there is.
 type manifest struct {
 	saved.Header
-	rent  int          // bytes that were written, since the last base, of slots that had not changed
-	slots []saved.Slot // in the order of the shape's names
-	base  *base        // or nil
+	repeated int          // bytes of slots that were written again without a change, since the last base
+	slots    []saved.Slot // in the order of the shape's names
+	base     *base        // or nil
 }
 
 // base is the slots of an earlier checkpoint.
@@ -46,30 +42,17 @@ func (m *manifest) append(b []byte, id checkpoint.ID) []byte {
 		flags |= hasBase
 	}
 	b = m.Header.Append(b, id, flags)
-	b = binary.AppendUvarint(b, uint64(m.rent))
+	b = binary.AppendUvarint(b, uint64(m.repeated))
 	b = binary.AppendUvarint(b, uint64(len(m.slots)))
 	if m.base == nil {
 		return saved.AppendSlots(b, m.slots)
 	}
-	var patches []int
-	for i := range m.slots {
-		if m.written(i) {
-			patches = append(patches, i)
-		}
-	}
-	b = binary.AppendUvarint(b, uint64(len(patches)))
-	next := 0
-	for _, i := range patches {
-		b = binary.AppendUvarint(b, uint64(i-next))
-		b = m.slots[i].Append(b)
-		next = i + 1
-	}
-	return b
+	return saved.AppendPatches(b, saved.Patches(m.base.slots, m.slots))
 }
 
 // written reports whether the record has slot i, because the base has not.
 func (m *manifest) written(i int) bool {
-	return m.base == nil || i >= len(m.base.slots) || !m.slots[i].Equal(&m.base.slots[i])
+	return m.base == nil || !saved.InBase(m.base.slots, m.slots, i)
 }
 
 // baseCost is what a base costs beyond its bytes: a row and its place in the
@@ -77,19 +60,19 @@ func (m *manifest) written(i int) bool {
 const baseCost = 128
 
 // settle decides what the record of m is based on: what its parent's was, or a
-// base of its own. The changed slots were so by this step; what else the record
-// has to say is rent. A base is bought when as much as it costs has been paid.
+// new base. The changed slots were so by this step. A new base is made when the
+// slots that were written again without a change take more than it does.
 func (m *manifest) settle(changed []bool, begin func([]byte) int64) {
 	for i := range m.slots {
 		if m.written(i) && !changed[i] {
-			m.rent += m.slots[i].Size()
+			m.repeated += m.slots[i].Size()
 		}
 	}
-	if m.rent <= baseCost {
+	if m.repeated <= baseCost {
 		return
 	}
-	if all := saved.AppendSlots(nil, m.slots); m.rent > len(all)+baseCost {
-		m.rent, m.base = 0, &base{begin(all), slices.Clone(m.slots)}
+	if all := saved.AppendSlots(nil, m.slots); m.repeated > len(all)+baseCost {
+		m.repeated, m.base = 0, &base{begin(all), slices.Clone(m.slots)}
 	}
 }
 
@@ -101,11 +84,15 @@ func parseManifest(record []byte, id checkpoint.ID, b *base) (*manifest, error) 
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	m := &manifest{Header: header, rent: int(r.Int()), base: b}
+	m := &manifest{Header: header, repeated: int(r.Int()), base: b}
 	if based := flags&hasBase != 0; based != (b != nil) {
 		r.Fail()
 	} else if based {
-		m.readPatches(&r)
+		count := int(r.Int())
+		var fits bool
+		if m.slots, fits = saved.Patched(b.slots, count, r.Patches(count)); !fits {
+			r.Fail()
+		}
 	} else {
 		m.slots = r.Slots(r.Count())
 	}
@@ -128,31 +115,6 @@ func parseBase(chain int64, k saved.Chunk) (*base, error) {
 		}
 	}
 	return nil, fmt.Errorf("%w: chain %d is no base", ErrDamaged, chain)
-}
-
-// readPatches makes the slots of m out of its base's and those that follow.
-func (m *manifest) readPatches(r *saved.Reader) {
-	n := int(r.Int())
-	if n < len(m.base.slots) || n > len(m.base.slots)+len(r.Rest) {
-		r.Fail()
-		return
-	}
-	m.slots = make([]saved.Slot, n)
-	known := copy(m.slots, m.base.slots) // the others must be patches
-	at := 0
-	for range r.Count() {
-		skip := r.Int()
-		if r.Bad || skip > int64(n) || at+int(skip) >= n || at+int(skip) > max(at, known) {
-			r.Fail()
-			return
-		}
-		at += int(skip)
-		m.slots[at] = r.Slot()
-		at++
-	}
-	if n > known && at < n {
-		r.Fail()
-	}
 }
 
 // need adds what the manifest refers to: chains and their last chunk.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/treadle-go/treadle/internal/saved"
 	"github.com/treadle-go/treadle/store"
 )
 
@@ -79,8 +80,7 @@ func (s *shelf) stamp(ctx context.Context, ids map[string]*int32, x *store.Index
 // stamps are the ids of stamps that the process has seen. They are never removed,
 // so they can be remembered.
 type stamps struct {
-	mu   sync.Mutex
-	byID map[string]stampID
+	byID saved.Memo[string, stampID]
 }
 
 type stampID struct {
@@ -91,7 +91,7 @@ type stampID struct {
 // of finds or makes a stamp, before the transaction that needs it; nobody minds
 // one that is not needed in the end.
 func (t *stamps) of(ctx context.Context, s *shelf, text string, dimension int) (*int32, error) {
-	if known, ok := recall(&t.mu, &t.byID, text); ok && (known.vectors || dimension == 0) {
+	if known, ok := t.byID.Get(text); ok && (known.vectors || dimension == 0) {
 		return &known.id, nil
 	}
 	var id int32
@@ -101,13 +101,13 @@ func (t *stamps) of(ctx context.Context, s *shelf, text string, dimension int) (
 	if err != nil {
 		return nil, err
 	}
-	remember(&t.mu, &t.byID, text, stampID{id, dimension > 0})
+	t.byID.Set(text, stampID{id, dimension > 0})
 	return &id, nil
 }
 
 // find is of for those who only read. It is nil if there is none.
 func (t *stamps) find(ctx context.Context, s *shelf, text string) (*int32, error) {
-	if known, ok := recall(&t.mu, &t.byID, text); ok {
+	if known, ok := t.byID.Get(text); ok {
 		return &known.id, nil
 	}
 	var id int32
@@ -120,7 +120,7 @@ func (t *stamps) find(ctx context.Context, s *shelf, text string) (*int32, error
 	case err != nil:
 		return nil, err
 	}
-	remember(&t.mu, &t.byID, text, stampID{id, false})
+	t.byID.Set(text, stampID{id, false})
 	return &id, nil
 }
 

@@ -1,0 +1,301 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/saved"
+)
+
+// errStale: what was remembered does not hold, or is not enough.
+var errStale = errors.New("postgres: stale")
+
+// Put implements [checkpoint.Saver].
+func (db *DB) Put(ctx context.Context, p *checkpoint.Put) error {
+	if p.Fence > math.MaxInt64 {
+		return fmt.Errorf("postgres: fence %d is greater than a bigint", p.Fence)
+	}
+	key := lineName{p.Thread, p.Namespace}
+	h, _ := db.known.heads.Get(key)
+	if h != nil && (h.id != p.Head || h.epoch != p.Fence || h.m == nil || !p.Parent.IsZero() && p.Parent != h.id) {
+		h = nil // it may be behind the times, or not be enough
+	}
+	var unknown error // why an earlier try's outcome is not known
+	for try := 1; ; try++ {
+		err := db.tryPut(ctx, key, h, p)
+		if err == nil {
+			return nil
+		}
+		var lost lostError
+		switch {
+		case errors.As(err, &lost):
+			unknown = lost.error
+		case errors.Is(err, errStale), state(err) == stateStale, state(err) == stateSerialization, state(err) == stateDeadlock:
+		case unknown == nil:
+			return err
+		case errors.Is(err, checkpoint.ErrConflict), errors.Is(err, checkpoint.ErrFenced), errors.Is(err, checkpoint.ErrNotFound):
+			// Another is ahead: perhaps we ourselves, when the answer was lost.
+			// Nobody else makes this id.
+			there, e := db.isStored(ctx, p.Key)
+			if e != nil {
+				return fmt.Errorf("%w: %w", ErrOutcomeUnknown, errors.Join(unknown, e))
+			}
+			if there {
+				return nil
+			}
+			return err
+		default:
+			return fmt.Errorf("%w: %w", ErrOutcomeUnknown, errors.Join(unknown, err))
+		}
+		if try == tries || ctx.Err() != nil {
+			if unknown != nil {
+				return fmt.Errorf("%w: %w", ErrOutcomeUnknown, unknown)
+			}
+			return fmt.Errorf("postgres: put in thread %q: other writers came in between %d times: %w", p.Thread, try, err)
+		}
+		if unknown != nil {
+			db.log.WarnContext(ctx, "postgres: the connection broke, a put is sent again", "schema", db.schema, "thread", p.Thread, "id", p.ID.String(), "error", unknown)
+		}
+		h = nil
+	}
+}
+
+// lostError: the connection broke before the answer.
+type lostError struct{ error }
+
+func (e lostError) Unwrap() error { return e.error }
+
+// isStored reports whether there is such a checkpoint.
+func (db *DB) isStored(ctx context.Context, key checkpoint.Key) (bool, error) {
+	r, err := db.readRow(ctx, key)
+	return err == nil && r.found, err
+}
+
+// tryPut stores p after h, or after what the database has if h is nil.
+func (db *DB) tryPut(ctx context.Context, key lineName, h *head, p *checkpoint.Put) error {
+	var parent *row
+	if h == nil {
+		at := p.Key
+		at.ID = p.Parent
+		var err error
+		if parent, err = db.readRow(ctx, at); err != nil {
+			return err
+		}
+		h = &parent.line
+	}
+	g, err := db.grow(ctx, h, parent, p)
+	if err != nil {
+		return err
+	}
+	if g.m.Shape == 0 {
+		if g.m.Shape, err = db.shapeOf(ctx, g.Names); err != nil {
+			return err
+		}
+	}
+	after := &head{epoch: max(h.epoch, p.Fence), id: p.ID, rev: h.rev, next: g.Next, names: g.Names, m: &g.m}
+	if worthEcho(p.Control) {
+		after.control = p.Control // it does not change any more: see checkpoint.Saver
+	}
+	s := newStep(h, p, g)
+	args := s.args()
+	var made []*int64
+	of, err := db.with(ctx, func(c *pgx.Conn) error { return c.QueryRow(ctx, db.sql.put, args...).Scan(&made) })
+	switch {
+	case of == lost:
+		return lostError{err}
+	case of == unsent && ctx.Err() == nil:
+		return fmt.Errorf("%w: %w", errStale, err)
+	case err != nil:
+		return err
+	case len(made) != 4:
+		return errStale
+	}
+	after.thread, after.line = *made[0], *made[1]
+	if s.run != nil {
+		after.run = h.run
+	} else if made[2] != nil {
+		after.run = run{id: *made[2], name: p.RunID, metadata: bytes.Clone(p.Metadata), known: *made[3] == 1}
+	}
+	db.known.heads.Set(key, after)
+	return nil
+}
+
+// A step is what a put adds to a line, as the function put of the database wants
+// it.
+type step struct {
+	*checkpoint.Put
+	*growth
+	before         *head
+	raise          *int64 // the thread's new epoch, or nil
+	run            *int64 // the head's run, if it is the put's
+	runName        []byte // or the name of another one
+	metadata       []byte // nil: the run's
+	base           *int64 // the chain of the base, or nil
+	record         []byte
+	size           int // how many bytes the line grows by
+	chain, seq     []int64
+	data           [][]byte
+	echo           []byte // of the parent's control, in its place, if not nil
+	task, kind, of [][]byte
+}
+
+// newStep encodes a put that was not refused.
+func newStep(h *head, p *checkpoint.Put, g *growth) *step {
+	s := &step{Put: p, growth: g, before: h}
+	g.m.Rev, g.m.Parent, g.m.Step, g.m.Source = h.rev, p.Parent, p.Step, p.Source
+	if g.m.base != nil {
+		s.base = &g.m.base.chain
+	}
+	s.record = g.m.append(make([]byte, 0, 128), p.ID)
+	s.size = len(s.record) + len(p.Control)
+	for _, k := range g.Chunks {
+		s.size += len(k.Data)
+		s.chain, s.seq, s.data = append(s.chain, k.Chain), append(s.seq, k.Seq), append(s.data, k.Data)
+	}
+	if h.control != nil && p.Parent == h.id && h.line != 0 {
+		if s.echo = echoOf(h.control, g.Chunks); s.echo != nil {
+			s.size -= len(h.control) - len(s.echo)
+		}
+	}
+	if p.Fence > h.epoch {
+		s.raise = new(int64(p.Fence))
+	}
+	s.chooseRun()
+	s.task, s.kind, s.of = writeArrays(p.Pending)
+	return s
+}
+
+// chooseRun says what run the checkpoint is of, and what metadata it has that is
+// not the run's.
+func (s *step) chooseRun() {
+	h := s.before
+	switch {
+	case s.RunID == "":
+		s.metadata = s.Metadata
+	case h.run.id != 0 && h.run.name == s.RunID && h.run.known:
+		s.run = &h.run.id
+		if !bytes.Equal(s.Metadata, h.run.metadata) {
+			s.metadata = append([]byte{}, s.Metadata...) // empty, not NULL, if there is none
+		}
+	default:
+		s.runName, s.metadata = name(s.RunID), s.Metadata
+	}
+}
+
+// putParams are the parameters of the function put (0002_functions.sql), each
+// with its argument.
+var putParams = []struct {
+	name  string
+	value func(*step) any
+}{
+	{"p_thread", func(s *step) any { return s.before.thread }},
+	{"p_name", func(s *step) any { return name(s.Thread) }},
+	{"p_line", func(s *step) any { return s.before.line }},
+	{"p_path", func(s *step) any { return name(s.Namespace) }},
+	{"p_head", func(s *step) any { return uuid(s.before.id) }},
+	{"p_rev", func(s *step) any { return int64(s.before.rev) }},
+	{"p_epoch", func(s *step) any { return int64(s.before.epoch) }},
+	{"p_raise", func(s *step) any { return s.raise }},
+	{"p_id", func(s *step) any { return uuid(s.ID) }},
+	{"p_parent", func(s *step) any { return uuidOr(s.Parent) }},
+	{"p_next", func(s *step) any { return s.Next }},
+	{"p_bytes", func(s *step) any { return int64(s.size) }},
+	{"p_run", func(s *step) any { return s.run }},
+	{"p_run_name", func(s *step) any { return s.runName }},
+	{"p_base", func(s *step) any { return s.base }},
+	{"p_record", func(s *step) any { return s.record }},
+	{"p_control", func(s *step) any { return s.Control }},
+	{"p_metadata", func(s *step) any { return s.metadata }},
+	{"p_chain", func(s *step) any { return s.chain }},
+	{"p_seq", func(s *step) any { return s.seq }},
+	{"p_data", func(s *step) any { return s.data }},
+	{"p_echo", func(s *step) any { return s.echo }},
+	{"p_task", func(s *step) any { return s.task }},
+	{"p_kind", func(s *step) any { return s.kind }},
+	{"p_write", func(s *step) any { return s.of }},
+}
+
+// putNames are the arguments of a call of put, by name.
+func putNames() string {
+	args := make([]string, len(putParams))
+	for i, p := range putParams {
+		args[i] = fmt.Sprintf("%s => $%d", p.name, i+1)
+	}
+	return strings.Join(args, ", ")
+}
+
+// args are the values of putNames.
+func (s *step) args() []any {
+	args := make([]any, len(putParams))
+	for i, p := range putParams {
+		args[i] = p.value(s)
+	}
+	return args
+}
+
+// growth makes the manifest of a put out of its parent's.
+type growth struct {
+	saved.Growth
+	m manifest // its shape is 0 if the names are not the parent's
+}
+
+// grow makes the manifest of p after h, or refuses p. parent is what was read,
+// or nil if p goes on from h.
+func (db *DB) grow(ctx context.Context, h *head, parent *row, p *checkpoint.Put) (*growth, error) {
+	if p.Fence < h.epoch {
+		return nil, saved.Fenced(p.Thread, h.epoch, p.Fence)
+	}
+	if h.id != p.Head {
+		return nil, saved.NotAtHead(p, h.id)
+	}
+	g := &growth{}
+	g.Next, g.Load = h.next, func(s *saved.Slot) ([][]byte, error) {
+		have, want := saved.Chains{}, map[int64]int64{}
+		s.Need(want)
+		if err := db.fetch(ctx, h.line, want, have); err != nil {
+			if errors.Is(err, errMissing) {
+				return nil, errStale
+			}
+			return nil, err
+		}
+		items, err := have.Elements(s)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+		}
+		return items, nil
+	}
+	if !p.Parent.IsZero() {
+		m, names := h.m, h.names
+		if parent != nil {
+			if !parent.found {
+				return nil, saved.NoParent(p)
+			}
+			var err error
+			if names, err = db.namesOf(ctx, parent.cp.m.Shape); err != nil {
+				return nil, err
+			}
+			m = parent.cp.m
+		}
+		g.Inherit(names, m.slots, p.Parent == h.id && m.Rev == h.rev)
+		g.m.Shape, g.m.repeated, g.m.base = m.Shape, m.repeated, m.base
+	}
+	if p.ID.IsZero() || bytes.Compare(p.ID[:], h.id[:]) <= 0 {
+		return nil, saved.NotAfter(p, h.id)
+	}
+	if err := g.Apply(p.Changes); err != nil {
+		return nil, err
+	}
+	if g.More {
+		g.m.Shape = 0 // to be found
+	}
+	g.m.slots = g.Slots
+	g.m.settle(g.Changed, func(slots []byte) int64 { return g.Begin(0, slots) })
+	return g, nil
+}

@@ -1,0 +1,59 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/saved"
+)
+
+// writeArrays are the columns of pending writes, of which the last of a task
+// and kind counts, at the place of the first. They are nil if there are none.
+func writeArrays(writes []checkpoint.Write) (task, kind, data [][]byte) {
+	type id struct{ task, kind string }
+	at := map[id]int{}
+	for _, w := range writes {
+		of, raw := saved.WriteRow(&w)
+		k := id{w.Task, string(of)}
+		if i, ok := at[k]; ok {
+			data[i] = raw
+			continue
+		}
+		at[k] = len(task)
+		task, kind, data = append(task, name(w.Task)), append(kind, of), append(data, raw)
+	}
+	return task, kind, data
+}
+
+// PutWrites implements [checkpoint.Saver]. What replaces itself may be written
+// twice, so it is sent again when the connection broke; the head of a line may
+// be another one by then.
+func (db *DB) PutWrites(ctx context.Context, at checkpoint.Key, fence uint64, writes []checkpoint.Write) error {
+	if fence > math.MaxInt64 {
+		return fmt.Errorf("postgres: fence %d is greater than a bigint", fence)
+	}
+	task, kind, data := writeArrays(writes)
+	var status int
+	var epoch *int64
+	earlier, err := db.send(ctx, !at.ID.IsZero(), func(c *pgx.Conn) error {
+		return c.QueryRow(ctx, db.sql.putWrites, name(at.Thread), name(at.Namespace), uuidOr(at.ID), int64(fence), task, kind, data).Scan(&status, &epoch)
+	})
+	switch {
+	case err != nil:
+		return err
+	case status == statusFenced:
+		err = saved.Fenced(at.Thread, uint64(*epoch), fence)
+	case status == statusNotFound:
+		err = saved.NoCheckpoint(at)
+	}
+	if err != nil && earlier != nil {
+		// The first try may have been in time.
+		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, errors.Join(earlier, err))
+	}
+	return err
+}
