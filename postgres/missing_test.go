@@ -27,7 +27,7 @@ func TestAMissingCheckpointIsAnError(t *testing.T) {
 				last = p.ID
 				keys = append(keys, p.Key)
 			}
-			if _, err := db.pool.Exec(t.Context(), db.shelf.in("DELETE FROM {schema}.checkpoint WHERE id::text=("+which+" FROM {schema}.checkpoint)")); err != nil {
+			if _, err := db.pool.Exec(t.Context(), db.backend.in("DELETE FROM {schema}.checkpoint WHERE id::text=("+which+" FROM {schema}.checkpoint)")); err != nil {
 				t.Fatal(err)
 			}
 			var listed, got error
@@ -89,7 +89,7 @@ func TestAMissingRowOfTheStoreIsAnError(t *testing.T) {
 		if err := s.Put(t.Context(), store.Namespace{"a"}, "k", map[string]any{"text": "tea"}, &store.PutOptions{TTL: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := db.pool.Exec(t.Context(), db.shelf.in("DELETE FROM {schema}."+table)); err != nil {
+		if _, err := db.pool.Exec(t.Context(), db.backend.in("DELETE FROM {schema}."+table)); err != nil {
 			t.Fatal(err)
 		}
 		for what, o := range map[string]*store.SearchOptions{"list": nil, "filter": {Filter: store.Eq("text", "tea")}} {

@@ -63,7 +63,7 @@ type DB struct {
 	closing chan struct{}
 	sql     statements
 	known   known
-	shelf   shelf
+	backend backend
 }
 
 var (
@@ -106,7 +106,7 @@ func Open(ctx context.Context, url string, o *Options) (*DB, error) {
 		o = &Options{}
 	}
 	db := &DB{schema: o.Schema, log: o.Logger, closing: make(chan struct{})}
-	db.shelf.db = db
+	db.backend.db = db
 	if db.schema == "" {
 		db.schema = defaultSchema
 	}

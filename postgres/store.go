@@ -20,10 +20,10 @@ import (
 //
 // Writers of one store come one after another, so that whoever watches it misses
 // nothing: a commit waits for the one before it.
-func (db *DB) Store(opts *store.Options) (*store.Store, error) { return store.New(&db.shelf, opts) }
+func (db *DB) Store(opts *store.Options) (*store.Store, error) { return store.New(&db.backend, opts) }
 
-// A shelf is the backend of a schema's stores.
-type shelf struct {
+// backend keeps the items of a schema's stores.
+type backend struct {
 	db       *DB
 	together together
 	news     saved.News
@@ -32,17 +32,17 @@ type shelf struct {
 	few      *int // in place of fewVectors, for tests
 }
 
-var _ store.Backend = (*shelf)(nil)
+var _ store.Backend = (*backend)(nil)
 
 // in is a statement for the schema.
-func (s *shelf) in(query string) string { return strings.ReplaceAll(query, "{schema}", s.db.quoted) }
+func (s *backend) in(query string) string { return strings.ReplaceAll(query, "{schema}", s.db.quoted) }
 
 // lock holds the row that all writers update.
 const lock = "SELECT FROM {schema}.store_state FOR UPDATE"
 
 // Do implements [store.Backend]. Reads that find items whose time is to be
 // extended read first and write only then.
-func (s *shelf) Do(ctx context.Context, b *store.Batch) (*store.Results, error) {
+func (s *backend) Do(ctx context.Context, b *store.Batch) (*store.Results, error) {
 	p, err := s.prepare(ctx, b)
 	if err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func frozen(ctx context.Context, c *pgx.Conn, do func(querier) error) error {
 }
 
 // change does a batch that writes.
-func (s *shelf) change(ctx context.Context, p *prepared) (out *store.Results, err error) {
+func (s *backend) change(ctx context.Context, p *prepared) (out *store.Results, err error) {
 	switch {
 	case p.reads():
 		out, err = s.changeAfterReads(ctx, p)
@@ -108,7 +108,7 @@ func (s *shelf) change(ctx context.Context, p *prepared) (out *store.Results, er
 
 // changeAfterReads does a batch whose reads must see the state that its writes
 // change.
-func (s *shelf) changeAfterReads(ctx context.Context, p *prepared) (out *store.Results, err error) {
+func (s *backend) changeAfterReads(ctx context.Context, p *prepared) (out *store.Results, err error) {
 	err = s.db.write(ctx, func(c *pgx.Conn) error {
 		return inTx(ctx, c, func(tx pgx.Tx) error {
 			if _, err := tx.Exec(ctx, s.in(lock)); err != nil {
@@ -132,7 +132,7 @@ func (s *shelf) changeAfterReads(ctx context.Context, p *prepared) (out *store.R
 }
 
 // History implements [store.Backend].
-func (s *shelf) History(ctx context.Context, n store.Namespace, key string) (all []*store.Record, err error) {
+func (s *backend) History(ctx context.Context, n store.Namespace, key string) (all []*store.Record, err error) {
 	err = s.db.read(ctx, func(c *pgx.Conn) (err error) {
 		all, err = records(ctx, c, s.in(getFrom+" ORDER BY r.seq DESC"), name(n.Encode()), name(key))
 		return err
@@ -142,7 +142,7 @@ func (s *shelf) History(ctx context.Context, n store.Namespace, key string) (all
 
 // Changes implements [store.Backend]. Records become visible in the order of
 // their numbers, so those up to the last number that is visible are complete.
-func (s *shelf) Changes(ctx context.Context, prefix store.Namespace, after int64, limit int) (all []*store.Record, seq int64, err error) {
+func (s *backend) Changes(ctx context.Context, prefix store.Namespace, after int64, limit int) (all []*store.Record, seq int64, err error) {
 	encoded := prefix.Encode()
 	from, to := saved.Span(encoded)
 	err = s.db.read(ctx, func(c *pgx.Conn) error {
@@ -178,7 +178,7 @@ const (
 )
 
 // Wait implements [store.Backend].
-func (s *shelf) Wait(ctx context.Context, seq int64) error {
+func (s *backend) Wait(ctx context.Context, seq int64) error {
 	every := pollFirst
 	poll := time.NewTimer(every)
 	defer poll.Stop()
@@ -205,7 +205,7 @@ func (s *shelf) Wait(ctx context.Context, seq int64) error {
 }
 
 // Stale implements [store.Backend].
-func (s *shelf) Stale(ctx context.Context, stamp string, after int64, limit int) (all []*store.Record, err error) {
+func (s *backend) Stale(ctx context.Context, stamp string, after int64, limit int) (all []*store.Record, err error) {
 	err = s.db.read(ctx, func(c *pgx.Conn) (err error) {
 		all, err = records(ctx, c, s.in("SELECT "+recordColumns+" FROM "+recordTables+
 			` WHERE r.stamp IN (SELECT id FROM {schema}.store_stamp WHERE text <> $1) AND r.seq > $2 ORDER BY r.seq LIMIT $3`), name(stamp), after, limit)

@@ -67,7 +67,7 @@ func storeOf(tb testing.TB, db *DB, o *store.Options) *store.Store {
 var textOnly = []string{"text"}
 
 func BenchmarkStore(b *testing.B) {
-	storetest.Benchmark(b, func(b *testing.B) store.Backend { return &fresh(b, pgtest.URL(b), Options{}).shelf })
+	storetest.Benchmark(b, func(b *testing.B) store.Backend { return &fresh(b, pgtest.URL(b), Options{}).backend })
 }
 
 // Sixteen writers, who come one after another.
@@ -89,7 +89,7 @@ func BenchmarkStorePutByMany(b *testing.B) {
 // settle is what the server does by itself a while after much was written.
 func settle(tb testing.TB, db *DB) {
 	tb.Helper()
-	if _, err := db.pool.Exec(tb.Context(), db.shelf.in("VACUUM ANALYZE {schema}.store_item, {schema}.store_vector, {schema}.store_record")); err != nil {
+	if _, err := db.pool.Exec(tb.Context(), db.backend.in("VACUUM ANALYZE {schema}.store_item, {schema}.store_vector, {schema}.store_record")); err != nil {
 		tb.Fatal(err)
 	}
 }

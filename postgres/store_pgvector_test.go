@@ -41,7 +41,7 @@ func (p *planner) Query(ctx context.Context, sql string, args ...any) (pgx.Rows,
 // vectors.
 func plansOf(t testing.TB, db *DB, as *store.Options, prefix store.Namespace, o *store.SearchOptions) (items []*store.Item, plans []string) {
 	t.Helper()
-	watched := &watched{Backend: &db.shelf}
+	watched := &watched{Backend: &db.backend}
 	w, err := store.New(watched, as)
 	if err != nil {
 		t.Fatal(err)
@@ -49,7 +49,7 @@ func plansOf(t testing.TB, db *DB, as *store.Options, prefix store.Namespace, o 
 	if items, err = w.Search(t.Context(), prefix, o); err != nil {
 		t.Fatal(err)
 	}
-	p, err := db.shelf.prepare(t.Context(), watched.last)
+	p, err := db.backend.prepare(t.Context(), watched.last)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func (w *watched) Do(ctx context.Context, b *store.Batch) (*store.Results, error
 
 func TestPgvectorsIndexFindsTheNearestOfMany(t *testing.T) {
 	db := lite(t)
-	db.shelf.few = new(500)
+	db.backend.few = new(500)
 	o := &store.Options{Fields: textOnly, Embedder: store.NewHashEmbedder(64)}
 	s := storeOf(t, db, o)
 	exact, err := store.NewMemory(o)
@@ -135,7 +135,7 @@ func TestPgvectorsIndexFindsTheNearestOfMany(t *testing.T) {
 // Even where all is looked up in the index, a small store is as memory is.
 func TestPgvectorsIndexMissesNothingOfFew(t *testing.T) {
 	db := lite(t)
-	db.shelf.few = new(0)
+	db.backend.few = new(0)
 	storetest.Differential(t, func(t *testing.T) store.Backend { return checked(t, emptied(t, db).db) })
 }
 
@@ -144,7 +144,7 @@ func TestARoleThatMayOnlyReadAndWriteGetsIndexes(t *testing.T) {
 	db := lite(t)
 	exec := func(query string) {
 		t.Helper()
-		if _, err := db.pool.Exec(context.WithoutCancel(t.Context()), db.shelf.in(query), pgx.QueryExecModeSimpleProtocol); err != nil {
+		if _, err := db.pool.Exec(context.WithoutCancel(t.Context()), db.backend.in(query), pgx.QueryExecModeSimpleProtocol); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -175,7 +175,7 @@ func TestPgvectorMayComeAndGo(t *testing.T) {
 			t.Fatal(err)
 		}
 		db := open(t, url, &Options{Schema: first.schema, PoolerSafe: true, MaxConns: 1})
-		db.shelf.few = new(0)
+		db.backend.few = new(0)
 		s := storeOf(t, db, o)
 		if err := s.Put(t.Context(), store.Namespace{"n"}, fmt.Sprint(i), map[string]any{"text": "green tea"}, nil); err != nil {
 			t.Fatal(err)

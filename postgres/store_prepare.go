@@ -14,16 +14,16 @@ import (
 
 // prepared is a batch with what has to be known before it can be done.
 type prepared struct {
-	shelf  *shelf
-	batch  *store.Batch
-	stamps map[string]*int32 // the ids of stamps; nil, which is NULL, for one that is not there
-	server *server           // nil for a batch of gets
+	backend *backend
+	batch   *store.Batch
+	stamps  map[string]*int32 // the ids of stamps; nil, which is NULL, for one that is not there
+	server  *server           // nil for a batch of gets
 }
 
 // prepare finds out what a batch needs. It takes a connection only for what the
 // process does not know yet.
-func (s *shelf) prepare(ctx context.Context, b *store.Batch) (*prepared, error) {
-	p := &prepared{shelf: s, batch: b, stamps: map[string]*int32{}}
+func (s *backend) prepare(ctx context.Context, b *store.Batch) (*prepared, error) {
+	p := &prepared{backend: s, batch: b, stamps: map[string]*int32{}}
 	for i := range b.Writes {
 		if err := s.stamp(ctx, p.stamps, &b.Writes[i].Indexed); err != nil {
 			return nil, err
@@ -62,7 +62,7 @@ func (p *prepared) conditional() bool {
 }
 
 // stamp finds or makes the id of the stamp of x.
-func (s *shelf) stamp(ctx context.Context, ids map[string]*int32, x *store.Indexed) error {
+func (s *backend) stamp(ctx context.Context, ids map[string]*int32, x *store.Indexed) error {
 	if x.Stamp == "" {
 		return nil
 	}
@@ -90,7 +90,7 @@ type stampID struct {
 
 // of finds or makes a stamp, before the transaction that needs it; nobody minds
 // one that is not needed in the end.
-func (t *stamps) of(ctx context.Context, s *shelf, text string, dimension int) (*int32, error) {
+func (t *stamps) of(ctx context.Context, s *backend, text string, dimension int) (*int32, error) {
 	if known, ok := t.byID.Get(text); ok && (known.vectors || dimension == 0) {
 		return &known.id, nil
 	}
@@ -106,7 +106,7 @@ func (t *stamps) of(ctx context.Context, s *shelf, text string, dimension int) (
 }
 
 // find is of for those who only read. It is nil if there is none.
-func (t *stamps) find(ctx context.Context, s *shelf, text string) (*int32, error) {
+func (t *stamps) find(ctx context.Context, s *backend, text string) (*int32, error) {
 	if known, ok := t.byID.Get(text); ok {
 		return &known.id, nil
 	}
@@ -137,7 +137,7 @@ type facts struct {
 	told  bool
 }
 
-func (f *facts) get(ctx context.Context, s *shelf) (*server, error) {
+func (f *facts) get(ctx context.Context, s *backend) (*server, error) {
 	f.mu.Lock()
 	known := f.known
 	f.mu.Unlock()

@@ -93,7 +93,7 @@ func (l *look) get(n store.Namespace, key string) (*store.Record, error) {
 }
 
 func (l *look) records(query string, args ...any) ([]*store.Record, error) {
-	return records(l.ctx, l.q, l.p.shelf.in(query), args...)
+	return records(l.ctx, l.q, l.p.backend.in(query), args...)
 }
 
 // planned is records for a search. How to go about it depends on the arguments, on
@@ -105,7 +105,7 @@ func (l *look) planned(query string, args ...any) ([]*store.Record, error) {
 
 // each reads the rows of a search.
 func (l *look) each(query string, args, dest []any, do func() error) error {
-	return each(l.ctx, l.q, l.p.shelf.in(query), append([]any{pgx.QueryExecModeCacheDescribe}, args...), dest, do)
+	return each(l.ctx, l.q, l.p.backend.in(query), append([]any{pgx.QueryExecModeCacheDescribe}, args...), dest, do)
 }
 
 func (l *look) search(q *store.Query) ([]store.Found, error) {

@@ -24,9 +24,9 @@ func TestStore(t *testing.T) {
 	for name, o := range suiteModes() {
 		t.Run(name, func(t *testing.T) {
 			url := quick(t)
-			shelf := func(t *testing.T) store.Backend { return checked(t, fresh(t, url, o)) }
-			t.Run("suite", func(t *testing.T) { storetest.Run(t, shelf) })
-			t.Run("differential", func(t *testing.T) { storetest.Differential(t, shelf) })
+			backend := func(t *testing.T) store.Backend { return checked(t, fresh(t, url, o)) }
+			t.Run("suite", func(t *testing.T) { storetest.Run(t, backend) })
+			t.Run("differential", func(t *testing.T) { storetest.Differential(t, backend) })
 		})
 	}
 }
@@ -46,15 +46,15 @@ func TestEncryptedStore(t *testing.T) {
 	t.Run("differential", func(t *testing.T) { storetest.Differential(t, sealed) })
 }
 
-// checked is a shelf whose tables are checked after the test.
-func checked(t *testing.T, db *DB) *shelf {
+// checked is a backend whose tables are checked after the test.
+func checked(t *testing.T, db *DB) *backend {
 	t.Helper()
 	t.Cleanup(func() {
 		if !t.Failed() {
 			checkTables(background{t}, db)
 		}
 	})
-	return &db.shelf
+	return &db.backend
 }
 
 // background is a test that is over but for its cleaning up.
@@ -75,29 +75,29 @@ func lite(t testing.TB) *DB {
 	return db
 }
 
-// emptied is the shelf of a schema without what earlier tests left in it: a
+// emptied is the backend of a schema without what earlier tests left in it: a
 // schema of its own for each would take most of the time.
-func emptied(t testing.TB, db *DB) *shelf {
+func emptied(t testing.TB, db *DB) *backend {
 	t.Helper()
-	_, err := db.pool.Exec(t.Context(), db.shelf.in(`TRUNCATE {schema}.store_record, {schema}.store_life, {schema}.store_item, {schema}.store_vector`))
+	_, err := db.pool.Exec(t.Context(), db.backend.in(`TRUNCATE {schema}.store_record, {schema}.store_life, {schema}.store_item, {schema}.store_vector`))
 	if err == nil {
-		_, err = db.pool.Exec(t.Context(), db.shelf.in("UPDATE {schema}.store_state SET seq = 0, compacted = 0"))
+		_, err = db.pool.Exec(t.Context(), db.backend.in("UPDATE {schema}.store_state SET seq = 0, compacted = 0"))
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &db.shelf
+	return &db.backend
 }
 
 // With pgvector it is the same.
 func TestStoreWithPgvector(t *testing.T) {
 	db := lite(t)
-	shelf := func(t *testing.T) store.Backend { return checked(t, emptied(t, db).db) }
+	backend := func(t *testing.T) store.Backend { return checked(t, emptied(t, db).db) }
 	if !race.Enabled {
-		t.Run("suite", func(t *testing.T) { storetest.Run(t, shelf) })
+		t.Run("suite", func(t *testing.T) { storetest.Run(t, backend) })
 	}
-	t.Run("differential", func(t *testing.T) { storetest.Differential(t, shelf) })
-	if db.shelf.server.known.vector == "" {
+	t.Run("differential", func(t *testing.T) { storetest.Differential(t, backend) })
+	if db.backend.server.known.vector == "" {
 		t.Error("pgvector was not used")
 	}
 }
@@ -144,7 +144,7 @@ func TestValuesThatJSONBCannotKeepAreKept(t *testing.T) {
 		}
 	}
 	var docs int
-	if err := db.pool.QueryRow(t.Context(), db.shelf.in("SELECT count(doc) FROM {schema}.store_item")).Scan(&docs); err != nil || docs != 3 {
+	if err := db.pool.QueryRow(t.Context(), db.backend.in("SELECT count(doc) FROM {schema}.store_item")).Scan(&docs); err != nil || docs != 3 {
 		t.Errorf("%d values are kept as jsonb, too, %v", docs, err)
 	}
 }
@@ -152,14 +152,14 @@ func TestValuesThatJSONBCannotKeepAreKept(t *testing.T) {
 // What narrows a search down leaves the decision to the filter.
 func TestAFilterIsNarrowedByTheIndexOfValues(t *testing.T) {
 	db := fresh(t, quick(t), Options{})
-	p := &prepared{shelf: &db.shelf, server: &server{utf8: true}}
+	p := &prepared{backend: &db.backend, server: &server{utf8: true}}
 	for want, f := range map[string]store.Filter{
 		`[{"a":{"b":1}}]`:        store.Eq("a.b", 1),
 		`[{"a":"x"} {"b":null}]`: store.And(store.Eq("a", "x"), store.Gt("n", 1), store.Eq("b", nil), store.Meta(store.Eq("c", 1))),
 		`[{"a\\.":[1]}]`:         store.Eq(`a\\\.`, []int{1}),
 		`[{"c":true}]`:           store.And(store.Not(store.Eq("a", 1)), store.Or(store.Eq("b", 1)), store.Eq("c", true)),
 	} {
-		compiled := &watched{Backend: &db.shelf}
+		compiled := &watched{Backend: &db.backend}
 		s, err := store.New(compiled, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -180,7 +180,7 @@ func hold(t *testing.T, db *DB) (release func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tx.Exec(t.Context(), db.shelf.in(lock)); err != nil {
+	if _, err := tx.Exec(t.Context(), db.backend.in(lock)); err != nil {
 		t.Fatal(err)
 	}
 	return func() {
@@ -194,9 +194,9 @@ func hold(t *testing.T, db *DB) (release func()) {
 // waitingWriters returns when so many wait to go together.
 func waitingWriters(db *DB, n int) {
 	for {
-		db.shelf.together.mu.Lock()
-		waiting := len(db.shelf.together.waiting)
-		db.shelf.together.mu.Unlock()
+		db.backend.together.mu.Lock()
+		waiting := len(db.backend.together.waiting)
+		db.backend.together.mu.Unlock()
 		if waiting == n {
 			return
 		}
@@ -233,7 +233,7 @@ func TestWritersWhoWaitGoTogether(t *testing.T) {
 	release()
 	group.Wait()
 	var together int
-	err := db.pool.QueryRow(t.Context(), db.shelf.in("SELECT max(n) FROM (SELECT count(*) AS n FROM {schema}.store_record GROUP BY xmin::text) x")).Scan(&together)
+	err := db.pool.QueryRow(t.Context(), db.backend.in("SELECT max(n) FROM (SELECT count(*) AS n FROM {schema}.store_record GROUP BY xmin::text) x")).Scan(&together)
 	if err != nil || together != 5 {
 		t.Errorf("%d were written by one transaction, %v", together, err)
 	}
@@ -244,9 +244,9 @@ func TestWritersWhoWaitGoTogether(t *testing.T) {
 }
 
 func busy(db *DB) bool {
-	db.shelf.together.mu.Lock()
-	defer db.shelf.together.mu.Unlock()
-	return db.shelf.together.busy
+	db.backend.together.mu.Lock()
+	defer db.backend.together.mu.Unlock()
+	return db.backend.together.busy
 }
 
 func TestAWatchEndsWithTheDatabase(t *testing.T) {

@@ -47,7 +47,7 @@ func (t *together) write(ctx context.Context, p *prepared) ([]*store.Record, err
 		t.leadFrom(w)
 	}
 	if w.alone {
-		return p.shelf.writeAlone(ctx, p)
+		return p.backend.writeAlone(ctx, p)
 	}
 	return w.records, w.err
 }
@@ -89,7 +89,7 @@ func (t *together) leadFrom(w *writer) {
 	all := append([]*writer{w}, t.waiting[:n]...)
 	t.waiting = slices.Delete(t.waiting, 0, n)
 	t.mu.Unlock()
-	w.p.shelf.send(all)
+	w.p.backend.send(all)
 	t.mu.Lock()
 	if len(t.waiting) > 0 {
 		t.waiting[0].lead <- true
@@ -104,7 +104,7 @@ func (t *together) leadFrom(w *writer) {
 }
 
 // send does the writes of several batches in one transaction.
-func (s *shelf) send(all []*writer) {
+func (s *backend) send(all []*writer) {
 	first := all[0]
 	if len(all) == 1 {
 		first.records, first.err = s.writeAlone(first.ctx, first.p)
@@ -135,7 +135,7 @@ func (s *shelf) send(all []*writer) {
 	}
 }
 
-func (s *shelf) writeAlone(ctx context.Context, p *prepared) ([]*store.Record, error) {
+func (s *backend) writeAlone(ctx context.Context, p *prepared) ([]*store.Record, error) {
 	var records [][]*store.Record
 	err := s.db.write(ctx, func(c *pgx.Conn) (err error) {
 		records, err = s.writeAll(ctx, c, p) // one round trip, which is a transaction

@@ -153,10 +153,10 @@ const (
 func (l *look) few(s scope, stamp int32) (bool, error) {
 	var n int
 	most := fewVectors
-	if l.p.shelf.few != nil {
-		most = *l.p.shelf.few
+	if l.p.backend.few != nil {
+		most = *l.p.backend.few
 	}
-	err := l.q.QueryRow(l.ctx, l.p.shelf.in("SELECT count(*) FROM (SELECT FROM {schema}.store_vector v WHERE v.stamp = $1 AND v.name >= $2 AND v.name < $3 LIMIT $4) v"), stamp, s.from, s.to, most+1).Scan(&n)
+	err := l.q.QueryRow(l.ctx, l.p.backend.in("SELECT count(*) FROM (SELECT FROM {schema}.store_vector v WHERE v.stamp = $1 AND v.name >= $2 AND v.name < $3 LIMIT $4) v"), stamp, s.from, s.to, most+1).Scan(&n)
 	return n <= most, err
 }
 
@@ -186,7 +186,7 @@ func (l *look) compared(q *store.Query, s scope, stamp int32) ([]int64, error) {
 		where = " LEFT JOIN {schema}.store_life l ON l.seq = v.seq WHERE " + isLive + " AND v.name >= $2 AND v.name < $3 AND v.stamp = $4" + s.narrowed(5)
 		args = append([]any{l.at, s.from, s.to, stamp}, s.args...)
 	}
-	rows, err := l.q.Query(l.ctx, l.p.shelf.in(columns+from+where), args...)
+	rows, err := l.q.Query(l.ctx, l.p.backend.in(columns+from+where), args...)
 	if err != nil {
 		return nil, err
 	}

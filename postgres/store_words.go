@@ -116,7 +116,7 @@ const fewItems = 1000
 
 func (l *look) fewItems(s scope) (bool, error) {
 	var n int
-	err := l.q.QueryRow(l.ctx, l.p.shelf.in("SELECT count(*) FROM (SELECT FROM {schema}.store_item i WHERE i.name >= $1 AND i.name < $2 LIMIT $3) i"), s.from, s.to, fewItems+1).Scan(&n)
+	err := l.q.QueryRow(l.ctx, l.p.backend.in("SELECT count(*) FROM (SELECT FROM {schema}.store_item i WHERE i.name >= $1 AND i.name < $2 LIMIT $3) i"), s.from, s.to, fewItems+1).Scan(&n)
 	return n <= fewItems, err
 }
 

@@ -26,7 +26,7 @@ type sender interface {
 }
 
 // extend extends the lives of records. kept is false if one has ended.
-func (s *shelf) extend(ctx context.Context, to sender, all []refresh) (kept bool, err error) {
+func (s *backend) extend(ctx context.Context, to sender, all []refresh) (kept bool, err error) {
 	if len(all) == 0 {
 		return true, nil
 	}
@@ -50,7 +50,7 @@ const stateConflict = "TR002"
 
 // writeAll does the writes of batches, one after another, in one round trip. If
 // to is a connection that is one transaction.
-func (s *shelf) writeAll(ctx context.Context, to sender, batches ...*prepared) ([][]*store.Record, error) {
+func (s *backend) writeAll(ctx context.Context, to sender, batches ...*prepared) ([][]*store.Record, error) {
 	var calls pgx.Batch
 	out := make([][]*store.Record, len(batches))
 	for i, p := range batches {
@@ -65,7 +65,7 @@ func (s *shelf) writeAll(ctx context.Context, to sender, batches ...*prepared) (
 
 // queue adds the calls that do the writes of a batch. The records are there when
 // those are done. What refuses them comes before all that writes.
-func (s *shelf) queue(calls *pgx.Batch, p *prepared) []*store.Record {
+func (s *backend) queue(calls *pgx.Batch, p *prepared) []*store.Record {
 	now := p.batch.Now
 	for i := range p.batch.Writes {
 		if w := &p.batch.Writes[i]; w.If != nil {
@@ -161,7 +161,7 @@ func indexOf(x *store.Indexed, s *server) indexColumns {
 const sweepPage = 512
 
 // Sweep implements [store.Backend].
-func (s *shelf) Sweep(ctx context.Context, sweep store.Sweep) (expired, dropped int, err error) {
+func (s *backend) Sweep(ctx context.Context, sweep store.Sweep) (expired, dropped int, err error) {
 	for more := true; more; {
 		var done []int
 		err = s.db.write(ctx, func(c *pgx.Conn) error {
@@ -197,7 +197,7 @@ func (s *shelf) Sweep(ctx context.Context, sweep store.Sweep) (expired, dropped 
 
 // over are the records that ended before the sweep's bound. What is to go is
 // decided before anything goes.
-func (s *shelf) over(ctx context.Context, sweep store.Sweep) (seqs []int64, err error) {
+func (s *backend) over(ctx context.Context, sweep store.Sweep) (seqs []int64, err error) {
 	err = s.db.read(ctx, func(c *pgx.Conn) error {
 		seqs = nil
 		var seq int64
@@ -210,7 +210,7 @@ func (s *shelf) over(ctx context.Context, sweep store.Sweep) (seqs []int64, err 
 }
 
 // Reindex implements [store.Backend].
-func (s *shelf) Reindex(ctx context.Context, by map[int64]store.Indexed) error {
+func (s *backend) Reindex(ctx context.Context, by map[int64]store.Indexed) error {
 	ids := map[string]*int32{}
 	for _, x := range by {
 		if err := s.stamp(ctx, ids, &x); err != nil {

@@ -507,7 +507,7 @@ func damageLookAtStore(ctx context.Context, db *DB, s *store.Store, see func(str
 	}
 	names, err := s.Namespaces(ctx, nil)
 	see("store, namespaces", names, err)
-	records, _, err := db.shelf.Changes(ctx, nil, 0, 100)
+	records, _, err := db.backend.Changes(ctx, nil, 0, 100)
 	see("store, watch", records, err)
 }
 

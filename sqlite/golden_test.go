@@ -75,7 +75,7 @@ func TestFilesOfEveryVersionLoad(t *testing.T) {
 			checkStored(t, db)
 		}
 		checkFile(t, db)
-		checkShelf(t, db)
+		checkBackend(t, db)
 	}
 }
 

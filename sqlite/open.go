@@ -63,10 +63,10 @@ type DB struct {
 
 	uncut atomic.Bool // the log has what was erased
 
-	queue  queue
-	known  known                       // what the holder of the writer remembers
-	shapes saved.Memo[int64, []string] // the names of those that readers have met
-	shelf  *shelf                      // of the stores
+	queue   queue
+	known   known                       // what the holder of the writer remembers
+	shapes  saved.Memo[int64, []string] // the names of those that readers have met
+	backend *backend                    // of the stores
 }
 
 var (
@@ -102,7 +102,7 @@ func Open(path string, o *Options) (*DB, error) {
 	if db.log == nil {
 		db.log = slog.New(slog.DiscardHandler)
 	}
-	db.shelf = newShelf(db)
+	db.backend = newBackend(db)
 	if err := db.open(o); err != nil {
 		return nil, fmt.Errorf("sqlite: open %s: %w", path, errors.Join(err, db.Close()))
 	}

@@ -19,10 +19,10 @@ import (
 // keeps the lists of items that have them and the words of the items it ranked, up to
 // 32 MB of each, so the first search for a frequent word takes longer than those
 // after it.
-func (db *DB) Store(opts *store.Options) (*store.Store, error) { return store.New(db.shelf, opts) }
+func (db *DB) Store(opts *store.Options) (*store.Store, error) { return store.New(db.backend, opts) }
 
-// A shelf is the backend of a file's stores.
-type shelf struct {
+// backend keeps the items of a file's stores.
+type backend struct {
 	db     *DB
 	news   saved.News
 	near   nearness
@@ -43,15 +43,15 @@ type limits struct {
 
 var usualLimits = limits{few: 1000, behind: 64, page: 1024, quiet: 2 * time.Second, compared: 300}
 
-func newShelf(db *DB) *shelf {
-	return &shelf{db: db, near: nearness{busy: make(chan struct{}, 1)}, lists: seqLists{most: listBytes}, terms: keptTerms{most: termsBytes}, limits: usualLimits}
+func newBackend(db *DB) *backend {
+	return &backend{db: db, near: nearness{busy: make(chan struct{}, 1)}, lists: seqLists{most: listBytes}, terms: keptTerms{most: termsBytes}, limits: usualLimits}
 }
 
-var _ store.Backend = (*shelf)(nil)
+var _ store.Backend = (*backend)(nil)
 
 // Do implements [store.Backend]. Reads that find items whose time is to be
 // extended read first and take the write lock only then.
-func (s *shelf) Do(ctx context.Context, b *store.Batch) (*store.Results, error) {
+func (s *backend) Do(ctx context.Context, b *store.Batch) (*store.Results, error) {
 	indexes, err := s.hold(ctx, b)
 	if err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func (s *shelf) Do(ctx context.Context, b *store.Batch) (*store.Results, error) 
 }
 
 // change does a batch that writes.
-func (s *shelf) change(ctx context.Context, b *store.Batch, indexes *indexes) (*store.Results, error) {
+func (s *backend) change(ctx context.Context, b *store.Batch, indexes *indexes) (*store.Results, error) {
 	var out *store.Results
 	indexes.tentative = true
 	forgets := slices.ContainsFunc(b.Writes, func(w store.Write) bool { return w.Kind == store.Forgotten })
@@ -107,7 +107,7 @@ func (s *shelf) change(ctx context.Context, b *store.Batch, indexes *indexes) (*
 }
 
 // History implements [store.Backend].
-func (s *shelf) History(ctx context.Context, n store.Namespace, key string) (records []*store.Record, err error) {
+func (s *backend) History(ctx context.Context, n store.Namespace, key string) (records []*store.Record, err error) {
 	err = s.db.read(ctx, func(c *conn) (err error) {
 		records, err = c.records(getFrom+" ORDER BY r.seq DESC", []byte(key), []byte(n.Encode()))
 		if err == nil && len(records) == 0 {
@@ -120,7 +120,7 @@ func (s *shelf) History(ctx context.Context, n store.Namespace, key string) (rec
 
 // Changes implements [store.Backend]. There is one writer at a time, so records
 // become visible in the order of their numbers.
-func (s *shelf) Changes(ctx context.Context, prefix store.Namespace, after int64, limit int) (records []*store.Record, seq int64, err error) {
+func (s *backend) Changes(ctx context.Context, prefix store.Namespace, after int64, limit int) (records []*store.Record, seq int64, err error) {
 	name := prefix.Encode()
 	from, to := saved.Span(name)
 	err = s.db.read(ctx, func(c *conn) (err error) {
@@ -169,7 +169,7 @@ func (c *conn) lastSeq() (seq int64, err error) {
 const pollEvery = 50 * time.Millisecond
 
 // Wait implements [store.Backend].
-func (s *shelf) Wait(ctx context.Context, seq int64) error {
+func (s *backend) Wait(ctx context.Context, seq int64) error {
 	var poll *time.Timer
 	for {
 		told := s.news.Next()
@@ -199,7 +199,7 @@ func (s *shelf) Wait(ctx context.Context, seq int64) error {
 }
 
 // Stale implements [store.Backend].
-func (s *shelf) Stale(ctx context.Context, stamp string, after int64, limit int) (records []*store.Record, err error) {
+func (s *backend) Stale(ctx context.Context, stamp string, after int64, limit int) (records []*store.Record, err error) {
 	err = s.db.read(ctx, func(c *conn) (err error) {
 		records, err = c.records("SELECT "+recordColumns+" FROM "+recordTables+
 			` WHERE r.seq IN (SELECT seq FROM store_record WHERE stamp IN (SELECT id FROM store_stamp WHERE text<>?) AND seq>? ORDER BY seq LIMIT ?)

@@ -8,9 +8,9 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// checkShelf checks what must hold of the store's tables after every
+// checkBackend checks what must hold of the store's tables after every
 // transaction.
-func checkShelf(t testing.TB, db *DB) {
+func checkBackend(t testing.TB, db *DB) {
 	t.Helper()
 	err := db.write(context.WithoutCancel(t.Context()), func(c *conn) error {
 		// This comes first, because it looks whether another process has changed the

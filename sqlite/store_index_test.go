@@ -67,7 +67,7 @@ func TestManyMatchesRankAsInMemory(t *testing.T) {
 func TestIndexFindsTheNearest(t *testing.T) {
 	const items = 1500 // so many are compared one by one in memory
 	db, ours, memory := alike(t, items, &store.Options{Fields: []string{"text"}, Embedder: store.NewHashEmbedder(64)})
-	db.shelf.limits.compared = 200
+	db.backend.limits.compared = 200
 	rnd := rand.New(rand.NewPCG(2, 2))
 	for _, filter := range []store.Filter{{}, store.Eq("third", true)} {
 		found, all := 0, 0
@@ -97,7 +97,7 @@ func TestSearchesNeverMissAnItemThatIsPutAgain(t *testing.T) {
 	options := &store.Options{Embedder: store.NewHashEmbedder(16), Fields: []string{"text"}, History: 2}
 	dbs := []*DB{open(t, path, nil), open(t, path, nil)}
 	for _, db := range dbs {
-		eager(db.shelf)
+		eager(db.backend)
 	}
 	s := storeOf(t, dbs[0], options)
 	const items = 5
@@ -151,8 +151,8 @@ func TestSearchesNeverMissAnItemThatIsPutAgain(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	checkShelf(t, dbs[0])
-	if n := dbs[0].shelf.near.get(stampOf(t, dbs[0])).index.Len(); n > 100*items {
+	checkBackend(t, dbs[0])
+	if n := dbs[0].backend.near.get(stampOf(t, dbs[0])).index.Len(); n > 100*items {
 		t.Errorf("the index has %d vectors of %d items: what is gone stays in", n, items)
 	}
 }

@@ -31,7 +31,7 @@ func TestKilledStoreLosesNothing(t *testing.T) {
 		kills = 3 // the writer takes ten times as long
 	}
 	db := open(t, filepath.Join(t.TempDir(), "test.db"), nil)
-	eager(db.shelf)
+	eager(db.backend)
 	s, err := db.Store(killedOptions)
 	if err != nil {
 		t.Fatal(err)
@@ -61,7 +61,7 @@ func TestKilledStoreLosesNothing(t *testing.T) {
 			}
 		}
 		checkCount(t, s, name, count)
-		checkShelf(t, db)
+		checkBackend(t, db)
 		if t.Failed() {
 			return
 		}

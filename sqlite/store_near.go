@@ -53,7 +53,7 @@ type indexes struct {
 
 // hold makes the indexes ready that queries need. They do not change until they
 // are released.
-func (s *shelf) hold(ctx context.Context, b *store.Batch) (*indexes, error) {
+func (s *backend) hold(ctx context.Context, b *store.Batch) (*indexes, error) {
 	if !b.AsOf.IsZero() {
 		return &indexes{}, nil
 	}
@@ -82,7 +82,7 @@ func (x *indexes) release() {
 }
 
 // ensure catches up if an index is too far behind.
-func (s *shelf) ensure(ctx context.Context, stamp string) error {
+func (s *backend) ensure(ctx context.Context, stamp string) error {
 	if due, err := s.due(ctx, stamp); err != nil || !due {
 		return err
 	}
@@ -95,11 +95,11 @@ func (s *shelf) ensure(ctx context.Context, stamp string) error {
 	if due, err := s.due(ctx, stamp); err != nil || !due { // somebody else has done it
 		return err
 	}
-	c := catchUp{shelf: s, stamp: stamp, start: time.Now()}
+	c := catchUp{backend: s, stamp: stamp, start: time.Now()}
 	return c.all(ctx)
 }
 
-func (s *shelf) due(ctx context.Context, stamp string) (bool, error) {
+func (s *backend) due(ctx context.Context, stamp string) (bool, error) {
 	x := s.near.get(stamp)
 	var last int64
 	err := s.db.read(ctx, func(c *conn) (err error) {
@@ -133,7 +133,7 @@ func (c *conn) lastVector() (id int64, err error) {
 
 // catchUp adds to an index what it lacks.
 type catchUp struct {
-	*shelf
+	*backend
 	stamp string
 	start time.Time
 	told  time.Time

@@ -29,7 +29,7 @@ type look struct {
 // A refresh lets a record expire at another time.
 type refresh struct{ seq, expires int64 }
 
-func (s *shelf) look(ctx context.Context, c *conn, b *store.Batch, x *indexes) *look {
+func (s *backend) look(ctx context.Context, c *conn, b *store.Batch, x *indexes) *look {
 	l := &look{c: c, batch: b, indexes: x, lists: &s.lists, terms: &s.terms, limits: s.limits, ended: ctx.Err, at: b.Now.UnixMicro(), past: !b.AsOf.IsZero(), spaces: spaces{c: c}}
 	if l.past {
 		l.at = b.AsOf.UnixMicro()

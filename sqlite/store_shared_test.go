@@ -74,7 +74,7 @@ func TestAFileOfThreadsTakesAStore(t *testing.T) {
 		t.Errorf("the threads have changed (-before +after):\n%s", d)
 	}
 	checkFile(t, db)
-	checkShelf(t, db)
+	checkBackend(t, db)
 }
 
 func TestAStoreLastsWithItsFile(t *testing.T) {
@@ -105,7 +105,7 @@ func TestAClosedStoreSaysSo(t *testing.T) {
 	db := open(t, filepath.Join(t.TempDir(), "test.db"), nil)
 	s := storeOf(t, db, &store.Options{Embedder: store.NewHashEmbedder(16)})
 	waits := make(chan error)
-	go func() { waits <- db.shelf.Wait(t.Context(), 0) }()
+	go func() { waits <- db.backend.Wait(t.Context(), 0) }()
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +235,7 @@ func TestForgettingLeavesNoNames(t *testing.T) {
 			t.Errorf("%s has %d rows, want %d", table, got, want)
 		}
 	}
-	checkShelf(t, db)
+	checkBackend(t, db)
 }
 
 // Building an index of many vectors is not done in silence, and not twice.
@@ -243,7 +243,7 @@ func TestALongBuildIsLogged(t *testing.T) {
 	var log bytes.Buffer
 	path := filepath.Join(t.TempDir(), "test.db")
 	db := open(t, path, &Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	db.shelf.limits = limits{page: 10}
+	db.backend.limits = limits{page: 10}
 	s := storeOf(t, db, &store.Options{Embedder: store.NewHashEmbedder(16)})
 	var ops []store.Op
 	for i := range 13 {

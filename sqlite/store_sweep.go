@@ -13,7 +13,7 @@ import (
 const sweepPage = 512
 
 // Sweep implements [store.Backend].
-func (s *shelf) Sweep(ctx context.Context, sweep store.Sweep) (expired, dropped int, err error) {
+func (s *backend) Sweep(ctx context.Context, sweep store.Sweep) (expired, dropped int, err error) {
 	for more := true; more; {
 		var n, gone int
 		err = s.db.write(ctx, func(c *conn) (err error) {
@@ -78,7 +78,7 @@ func (db *DB) expire(c *conn, sweep store.Sweep) (expired, dropped int, err erro
 
 // over are the records that ended before the sweep's bound. What is to go is
 // decided before anything goes.
-func (s *shelf) over(ctx context.Context, sweep store.Sweep) (seqs []int64, err error) {
+func (s *backend) over(ctx context.Context, sweep store.Sweep) (seqs []int64, err error) {
 	err = s.db.read(ctx, func(c *conn) error {
 		seqs = nil
 		return c.each("SELECT seq FROM store_life WHERE ended<? ORDER BY seq", []any{sweep.Before.UnixMicro()}, func(scan func(...any) error) error {
@@ -149,7 +149,7 @@ func (w *writing) endBefore(space int64, key []byte, seq, ended int64) error {
 }
 
 // Reindex implements [store.Backend].
-func (s *shelf) Reindex(ctx context.Context, by map[int64]store.Indexed) error {
+func (s *backend) Reindex(ctx context.Context, by map[int64]store.Indexed) error {
 	seqs := slices.Sorted(maps.Keys(by))
 	return s.db.write(ctx, func(c *conn) error {
 		w := s.db.newWriting(c, fromMicros(0))

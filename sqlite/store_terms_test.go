@@ -52,7 +52,7 @@ func TestNewWordsOfALateItemCount(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")
 	reader, writer := open(t, path, nil), open(t, path, nil)
-	eager(reader.shelf)
+	eager(reader.backend)
 	oldWays := &store.Options{Fields: []string{"old"}}
 	renewed := storeOf(t, writer, &store.Options{Fields: []string{"new"}})
 	put(t, renewed, ada, "first", value{"new": "nothing"}, nil)

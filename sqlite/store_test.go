@@ -20,11 +20,11 @@ import (
 // same code; the saver's tests open one.)
 func TestStore(t *testing.T) {
 	t.Parallel()
-	checked := func(t *testing.T, db *DB) *shelf {
-		t.Cleanup(func() { checkShelf(t, db) })
-		return db.shelf
+	checked := func(t *testing.T, db *DB) *backend {
+		t.Cleanup(func() { checkBackend(t, db) })
+		return db.backend
 	}
-	file := func(t *testing.T) *shelf { return checked(t, open(t, filepath.Join(t.TempDir(), "test.db"), nil)) }
+	file := func(t *testing.T) *backend { return checked(t, open(t, filepath.Join(t.TempDir(), "test.db"), nil)) }
 	for name, test := range map[string]struct {
 		open         func(*testing.T) store.Backend
 		suite, alike bool
@@ -33,7 +33,7 @@ func TestStore(t *testing.T) {
 		"indexes": {func(t *testing.T) store.Backend { return eager(file(t)) }, true, true},
 		"two handles": {func(t *testing.T) store.Backend {
 			one := eager(file(t))
-			return &inTurn{shelves: [2]*shelf{one, eager(open(t, one.db.path, nil).shelf)}}
+			return &inTurn{handles: [2]*backend{one, eager(open(t, one.db.path, nil).backend)}}
 		}, false, true},
 		"encrypted": {func(t *testing.T) store.Backend {
 			sealed, err := store.Encrypted(eager(file(t)), checkpoint.EncryptionKey{ID: 1, Secret: make([]byte, 32)})
@@ -96,11 +96,11 @@ func TestAnEncryptedStoreLeavesNoTextInTheFile(t *testing.T) {
 
 // inTurn is a backend with two handles on one file, which take turns.
 type inTurn struct {
-	shelves [2]*shelf
+	handles [2]*backend
 	calls   atomic.Int64
 }
 
-func (x *inTurn) next() *shelf { return x.shelves[x.calls.Add(1)%2] }
+func (x *inTurn) next() *backend { return x.handles[x.calls.Add(1)%2] }
 
 func (x *inTurn) Do(ctx context.Context, b *store.Batch) (*store.Results, error) {
 	return x.next().Do(ctx, b)
@@ -128,12 +128,12 @@ func (x *inTurn) Reindex(ctx context.Context, by map[int64]store.Indexed) error 
 	return x.next().Reindex(ctx, by)
 }
 
-// eager makes a shelf use indexes for any number of items.
-func eager(s *shelf) *shelf {
+// eager makes a backend use indexes for any number of items.
+func eager(s *backend) *backend {
 	s.limits.few, s.limits.behind = -1, 0
 	return s
 }
 
 func BenchmarkStore(b *testing.B) {
-	storetest.Benchmark(b, func(b *testing.B) store.Backend { return open(b, filepath.Join(b.TempDir(), "test.db"), nil).shelf })
+	storetest.Benchmark(b, func(b *testing.B) store.Backend { return open(b, filepath.Join(b.TempDir(), "test.db"), nil).backend })
 }

@@ -42,7 +42,7 @@ func Values(t *testing.T, at Place, n int, codecs ...checkpoint.Codec) {
 		values("TextEnum", valueSuit(0), valueSuit(3)),
 		values("Pointer", new(7), new(0), nil),
 		values("PointerToPointer", new(new("x")), nil),
-		values("Nested", valueNested{"a", []valueNested{{Name: "b", Kids: []valueNested{}}, {}}, &valueNested{Name: "c"}, map[string]valueNested{"d": {}}}, valueNested{}),
+		values("Nested", valueNested{"a", []valueNested{{Name: "b", Children: []valueNested{}}, {}}, &valueNested{Name: "c"}, map[string]valueNested{"d": {}}}, valueNested{}),
 		values("Embedded", valueEmbedding{valueEmbedded{1, "in"}, &ValueDeeper{"deep"}, "out"}, valueEmbedding{}),
 		values("IntKeys", map[int]string{-1: "a", 0: "", 7: "b"}, map[int]string{}, nil),
 		values("UintKeys", map[uint8]bool{255: true}),
@@ -76,10 +76,10 @@ type (
 	valueLevel  int
 	valueSuit   int
 	valueNested struct {
-		Name string
-		Kids []valueNested
-		Next *valueNested           `json:"next,omitempty"`
-		By   map[string]valueNested `json:"by"`
+		Name     string
+		Children []valueNested
+		Next     *valueNested           `json:"next,omitempty"`
+		By       map[string]valueNested `json:"by"`
 	}
 	// ValueDeeper is exported, as JSON wants it of an embedded pointer.
 	ValueDeeper   struct{ Deep string }
