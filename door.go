@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"iter"
 	"math"
-	"reflect"
 	"strings"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/draw"
 	"github.com/treadle-go/treadle/internal/pregel"
+	"github.com/treadle-go/treadle/internal/schema"
 )
 
 // AnyGraph is a graph whose types are not known at compile time. Every
@@ -118,16 +118,21 @@ func (t *anyThread) UpdateJSON(ctx context.Context, values json.RawMessage, opts
 }
 
 // Schemas returns the JSON schemas of the graph's input, output, state and
-// context, as its JSON goes in and comes out: a workflow's are those of the bare
+// context, as its JSON goes in and comes out. A workflow's are those of the bare
 // values that it takes and returns.
+//
+// Tags of fields describe them as in llm.NewTool: jsonschema is the description,
+// enum lists the values, default is the value of an absent field. They are for
+// clients: a run checks the types of its input and their Validate methods, and an
+// absent field of a graph's input leaves the state as it is ([Initial] sets what
+// it begins with). No field of an input, an output or a state is required.
 func (g *core) Schemas() (Schemas, error) {
 	var out Schemas
 	var err error
 	object := func(fields []pregel.FieldSpec) *jsonschema.Schema {
 		s := &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{}}
 		for _, f := range fields {
-			var fs *jsonschema.Schema
-			fs, fieldErr := schemaOf(f.Type)
+			fs, fieldErr := schema.Field(f.Type, f.Tag, described)
 			if fieldErr != nil {
 				err = fmt.Errorf("graph %q: field %s: %w", g.Name(), f.Name, fieldErr)
 				continue
@@ -143,25 +148,14 @@ func (g *core) Schemas() (Schemas, error) {
 	in, state, result := g.plan.FieldSpecs()
 	out.Input, out.State, out.Output = object(in), object(state), object(result)
 	if t := g.plan.ContextType(); t != nil && err == nil {
-		out.Context, err = schemaOf(t)
+		out.Context, err = schema.Of(t, described)
 	}
 	return out, err
 }
 
-// schemaOf is the JSON schema of a Go type. A type whose JSON is not that of its
-// fields says so itself. The types of package reduce look in JSON like what they
-// hold.
-func schemaOf(t reflect.Type) (*jsonschema.Schema, error) {
-	if t.Kind() != reflect.Interface && t.Implements(reflect.TypeFor[interface{ JSONSchema() *jsonschema.Schema }]()) {
-		return reflect.Zero(t).Interface().(interface{ JSONSchema() *jsonschema.Schema }).JSONSchema(), nil
-	}
-	if t.Implements(reflect.TypeFor[interface{ JSONType() reflect.Type }]()) {
-		t = reflect.Zero(t).Interface().(interface{ JSONType() reflect.Type }).JSONType()
-	}
-	// The library would take raw JSON for a list of numbers.
-	anything := map[reflect.Type]*jsonschema.Schema{reflect.TypeFor[json.RawMessage](): {}}
-	return jsonschema.ForType(t, &jsonschema.ForOptions{IgnoreInvalidTypes: true, TypeSchemas: anything})
-}
+// described is how the types of graphs and answers become schemas: as their JSON
+// is, in which a pointer may be null.
+var described = schema.Options{Nulls: true, SkipInvalid: true}
 
 func jsonInput(raw json.RawMessage) pregel.Input {
 	if raw == nil {

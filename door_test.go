@@ -129,6 +129,57 @@ func TestSchemas(t *testing.T) {
 	}
 }
 
+// Tags describe the fields of a graph's schemas. The tags of an input's own type
+// come before those of the state.
+func TestTagsDescribeTheFieldsOfAGraph(t *testing.T) {
+	type state struct {
+		City string               `json:"city" jsonschema:"where it is"`
+		Unit string               `json:"unit" enum:"celsius,fahrenheit" default:"celsius"`
+		Tags reduce.List[string] `json:"tags" enum:"rain,wind" jsonschema:"the weather"`
+	}
+	type ask struct {
+		City string `jsonschema:"where to look"`
+		Unit string
+	}
+	type answer struct{ Tags reduce.List[string] }
+	b := treadle.New[state]("weather")
+	treadle.AddNode(b, "node", func(context.Context, ask) (answer, error) { return answer{}, nil })
+	b.Edge(treadle.Start, "node")
+	g, err := treadle.Compile[ask, answer](b, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	schemas, err := g.Schemas()
+	if err != nil {
+		t.Fatal(err)
+	}
+	unit := `"unit":{"type":"string","default":"celsius","enum":["celsius","fahrenheit"]}`
+	tags := `"tags":{"type":["null","array"],"items":{"type":"string","enum":["rain","wind"]},"description":"the weather"}`
+	for _, part := range []struct {
+		name   string
+		schema any
+		want   string
+	}{
+		{"input", schemas.Input, `{"type":"object","properties":{"city":{"type":"string","description":"where to look"},` + unit + `}}`},
+		{"state", schemas.State, `{"type":"object","properties":{"city":{"type":"string","description":"where it is"},` + unit + `,` + tags + `}}`},
+		{"output", schemas.Output, `{"type":"object","properties":{` + tags + `}}`},
+	} {
+		raw, err := json.Marshal(part.schema)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, part.name, part.want, string(raw))
+	}
+	bad := treadle.New[struct {
+		N int `json:"n" default:"many"`
+	}]("bad")
+	treadle.AddNode(bad, "node", func(context.Context, struct{}) (struct{}, error) { return struct{}{}, nil })
+	bad.Edge(treadle.Start, "node")
+	if _, err := weave(t, bad, nil).Schemas(); err == nil || !strings.Contains(err.Error(), `graph "bad": field n: default: "many" is not JSON`) {
+		t.Errorf("a wrong default is %v", err)
+	}
+}
+
 // What is never written is absent; what is written is there, null or not.
 func TestRunJSON(t *testing.T) {
 	g := shelves(t)

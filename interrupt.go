@@ -12,6 +12,7 @@ import (
 
 	"github.com/treadle-go/treadle/internal/bounded"
 	"github.com/treadle-go/treadle/internal/pregel"
+	"github.com/treadle-go/treadle/internal/schema"
 	"github.com/treadle-go/treadle/treadletype"
 )
 
@@ -25,8 +26,9 @@ import (
 // question is any value that has JSON, or a [Question] to say more about it.
 // The questions of a node are told apart by their order, so a node must ask them
 // in the same order each time or give them a Key. An answer that does not fit T is
-// refused before anything runs; Interrupt[any] takes every answer, so that the
-// node can check it and ask again.
+// refused before anything runs. T has a schema as in llm.NewTool, with its enums,
+// required fields and defaults. Interrupt[any] takes every answer, so that the node
+// can check it and ask again.
 func Interrupt[T any](ctx context.Context, question any) (T, error) {
 	var answer T
 	q, ok := question.(Question)
@@ -40,6 +42,11 @@ func Interrupt[T any](ctx context.Context, question any) (T, error) {
 	raw, err := pregel.Ask(ctx, q.Value, q.Key, schema)
 	if err != nil {
 		return answer, err
+	}
+	if q.Schema == nil {
+		if raw, err = withDefaults(reflect.TypeFor[T](), raw); err != nil {
+			return answer, fmt.Errorf("interrupt: the stored answer %s: %w", raw, err)
+		}
 	}
 	if err := json.Unmarshal(raw, &answer); err != nil {
 		return answer, fmt.Errorf("interrupt: the stored answer %s is not a %s: %w", raw, reflect.TypeFor[T](), err)
@@ -72,17 +79,23 @@ func (q *Question) answers(t reflect.Type) (json.RawMessage, error) {
 }
 
 // answerSchemas remembers the schemas of answer types.
-var answerSchemas sync.Map // reflect.Type → json.RawMessage
+var answerSchemas sync.Map // reflect.Type → *answerType
+
+// answerType is what is known about the answers of a type.
+type answerType struct {
+	raw  json.RawMessage
+	fill *jsonschema.Schema // the schema, if it has defaults
+}
 
 // answerSchema is the schema of an answer; none for any, which takes all.
 func answerSchema(t reflect.Type) (json.RawMessage, error) {
 	if t.Kind() == reflect.Interface {
 		return nil, nil
 	}
-	if raw, ok := answerSchemas.Load(t); ok {
-		return raw.(json.RawMessage), nil
+	if known, ok := answerSchemas.Load(t); ok {
+		return known.(*answerType).raw, nil
 	}
-	s, err := schemaOf(t)
+	s, err := schema.Of(t, described)
 	if err != nil {
 		return nil, err
 	}
@@ -90,8 +103,21 @@ func answerSchema(t reflect.Type) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	answerSchemas.Store(t, json.RawMessage(raw))
+	known := &answerType{raw: raw}
+	if schema.HasDefaults(s) {
+		known.fill = s
+	}
+	answerSchemas.Store(t, known)
 	return raw, nil
+}
+
+// withDefaults fills in the defaults of absent fields of an answer.
+func withDefaults(t reflect.Type, raw json.RawMessage) (json.RawMessage, error) {
+	known, ok := answerSchemas.Load(t)
+	if !ok || known.(*answerType).fill == nil {
+		return raw, nil
+	}
+	return schema.Fill(known.(*answerType).fill, raw)
 }
 
 // Before stops a run before the named nodes; "*" means all nodes. The run ends with

@@ -14,6 +14,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/treadle-go/treadle/internal/bounded"
+	"github.com/treadle-go/treadle/internal/schema"
 )
 
 // ObjectMode is a way to get a value from a model.
@@ -108,14 +109,14 @@ type asker struct {
 const wrapName = "value"
 
 func newAsker(t reflect.Type, info Info, mode ObjectMode) (*asker, error) {
-	schema, err := schemaOf(t)
+	s, err := schema.Of(t, schema.Options{})
 	if err != nil {
 		return nil, fmt.Errorf("llm: Object: %w", err)
 	}
-	a := &asker{mode: mode, name: outputName(t), schema: schema}
-	if schema.Type != "object" {
+	a := &asker{mode: mode, name: outputName(t), schema: s}
+	if s.Type != "object" {
 		a.wrapped = true
-		a.schema = &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{wrapName: schema},
+		a.schema = &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{wrapName: s},
 			Required: []string{wrapName}, AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}}}
 	}
 	if a.resolved, err = bounded.Resolve(a.schema, &jsonschema.ResolveOptions{ValidateDefaults: true}); err != nil {

@@ -7,17 +7,17 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/treadle-go/treadle/internal/bounded"
+	"github.com/treadle-go/treadle/internal/schema"
 )
 
 // argumentsOf is the schema of a tool's arguments.
 func argumentsOf[In any]() (*jsonschema.Schema, *bounded.Schema, error) {
 	t := reflect.TypeFor[In]()
-	s, err := schemaOf(t)
+	s, err := schema.Of(t, schema.Options{})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -29,103 +29,6 @@ func argumentsOf[In any]() (*jsonschema.Schema, *bounded.Schema, error) {
 		return nil, nil, fmt.Errorf("the schema of %v: %w", t, err)
 	}
 	return s, r, nil
-}
-
-// schemaOf is the schema of a Go type as models are shown it.
-func schemaOf(t reflect.Type) (*jsonschema.Schema, error) {
-	s, err := jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
-		reflect.TypeFor[Message]():  Message{}.JSONSchema(),
-		reflect.TypeFor[Messages](): Messages{}.JSONSchema(),
-	}})
-	if err != nil {
-		return nil, fmt.Errorf("no schema for %v: %w", t, err)
-	}
-	if err := refine(s, t, t.String()); err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
-// refine adds to the schema what the tags enum and default say, makes pointers
-// optional, and takes null away: Go's nil slices and pointers are absent values,
-// and most providers do not know types with alternatives.
-func refine(s *jsonschema.Schema, t reflect.Type, path string) error {
-	for t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	if len(s.Types) == 2 && s.Types[0] == "null" {
-		s.Type, s.Types = s.Types[1], nil
-	}
-	switch t.Kind() {
-	case reflect.Slice, reflect.Array:
-		if s.Items != nil {
-			return refine(s.Items, t.Elem(), path+"[]")
-		}
-	case reflect.Map:
-		if s.AdditionalProperties != nil {
-			return refine(s.AdditionalProperties, t.Elem(), path+"[]")
-		}
-	case reflect.Struct:
-		for _, f := range reflect.VisibleFields(t) {
-			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-			if name == "" {
-				name = f.Name
-			}
-			p := s.Properties[name]
-			if p == nil || !f.IsExported() || f.Anonymous && f.Tag.Get("json") == "" {
-				continue
-			}
-			if err := refineField(s, p, f, name, path+"."+f.Name); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func refineField(s, p *jsonschema.Schema, f reflect.StructField, name, path string) error {
-	if err := refine(p, f.Type, path); err != nil {
-		return err
-	}
-	optional := f.Type.Kind() == reflect.Pointer
-	if list, ok := f.Tag.Lookup("enum"); ok {
-		target := p
-		if p.Items != nil {
-			target = p.Items
-		}
-		for word := range strings.SplitSeq(list, ",") {
-			v, err := tagValue(target, word)
-			if err != nil {
-				return fmt.Errorf("%s: enum: %w", path, err)
-			}
-			target.Enum = append(target.Enum, v)
-		}
-	}
-	if word, ok := f.Tag.Lookup("default"); ok {
-		v, err := tagValue(p, word)
-		if err != nil {
-			return fmt.Errorf("%s: default: %w", path, err)
-		}
-		if p.Default, err = json.Marshal(v); err != nil {
-			return fmt.Errorf("%s: default: %w", path, err)
-		}
-		optional = true
-	}
-	if optional {
-		s.Required = slices.DeleteFunc(s.Required, func(r string) bool { return r == name })
-	}
-	return nil
-}
-
-// tagValue is a value in a tag: JSON, or a string as it is.
-func tagValue(s *jsonschema.Schema, word string) (v any, err error) {
-	if s.Type == "string" {
-		return word, nil
-	}
-	if err := json.Unmarshal([]byte(word), &v); err != nil {
-		return nil, fmt.Errorf("%q is not JSON: %w", word, err)
-	}
-	return v, nil
 }
 
 // arguments checks a call's arguments and fills in what is absent.

@@ -166,12 +166,13 @@ func (p *Plan) ContextType() reflect.Type { return p.spec.Context }
 // workflow are bare values: what it takes, and what it returns.
 func (p *Plan) FieldSpecs() (in, state, out []FieldSpec) {
 	if s := p.schema; s.workflow {
-		taken, returned := []FieldSpec{{Root, s.byWire[Start].typ}}, []FieldSpec{{Root, s.byWire[End].typ}}
+		taken, returned := []FieldSpec{{Name: Root, Type: s.byWire[Start].typ}}, []FieldSpec{{Name: Root, Type: s.byWire[End].typ}}
 		return taken, returned, returned
 	}
-	specs := func(chans []*channel, update bool) (fs []FieldSpec) {
+	specs := func(chans []*channel, of reflect.Type, update bool) (fs []FieldSpec) {
+		tags := tagsOf(of)
 		for _, c := range chans {
-			f := FieldSpec{c.wire, c.typ}
+			f := FieldSpec{Name: c.wire, Type: c.typ, Tag: tags[c.name] + " " + c.tag} // the first mention of a key counts
 			if update {
 				f.Type = c.upd
 			}
@@ -179,7 +180,20 @@ func (p *Plan) FieldSpecs() (in, state, out []FieldSpec) {
 		}
 		return fs
 	}
-	return specs(p.inputs(), true), specs(p.public, false), specs(p.output, false)
+	return specs(p.inputs(), p.spec.In, true), specs(p.public, p.spec.State, false), specs(p.output, p.spec.Out, false)
+}
+
+// tagsOf returns the tags of a struct's fields by their Go names.
+func tagsOf(t reflect.Type) map[string]reflect.StructTag {
+	if t == nil || t.Kind() != reflect.Struct || reducesItself(t) {
+		return nil
+	}
+	fields, _ := fieldsOf(t)
+	tags := make(map[string]reflect.StructTag, len(fields))
+	for _, f := range fields {
+		tags[f.name] = f.tag
+	}
+	return tags
 }
 
 // Keys resolves names of fields to JSON names.

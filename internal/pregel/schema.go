@@ -45,6 +45,7 @@ type channel struct {
 	policy  policy
 	private bool   // not part of the state type
 	was     string // an older wire name
+	tag     reflect.StructTag
 	checks  bool   // typ has Validate() error
 
 	appender reduce.Appender // reducer, if it is one
@@ -286,7 +287,7 @@ func (s *Schema) declare(node string, f field, private bool) *channel {
 		s.fail(node, f.path, "%v", err)
 		return nil
 	}
-	c := &channel{id: len(s.channels), name: f.name, wire: f.wire, typ: typ, upd: upd, reducer: red, private: private}
+	c := &channel{id: len(s.channels), name: f.name, wire: f.wire, typ: typ, upd: upd, reducer: red, private: private, tag: f.tag}
 	if err := c.readTag(f.tag); err != nil {
 		s.fail(node, f.path, "%v", err)
 		return nil

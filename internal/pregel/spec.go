@@ -38,10 +38,11 @@ type Spec struct {
 	Context   reflect.Type // of the run-scoped value, if declared
 }
 
-// FieldSpec is a field of a dynamic state.
+// FieldSpec is a field of a state.
 type FieldSpec struct {
 	Name string
 	Type reflect.Type
+	Tag  reflect.StructTag // of the struct's field, for its schema
 }
 
 // ReducerSpec is a reducer given to the builder.

@@ -23,6 +23,7 @@ var Interrupts = Suite{
 	{"AskAndAnswer", concurrent, interruptAsk},
 	{"AnswersAreCheckedBeforeAnythingRuns", sequential, interruptChecked},
 	{"QuestionsSayWhatTheyAccept", sequential, interruptAccepts},
+	{"TagsSayWhichAnswersFit", sequential, interruptTags},
 	{"NeedsSaverAndThread", sequential, interruptNeeds},
 	{"SeveralByOrder", sequential, interruptSeveral},
 	{"SeveralByKey", sequential, interruptKeys},
@@ -313,6 +314,36 @@ func interruptAccepts(t *testing.T, open opener) {
 		if err == nil || !strings.Contains(err.Error(), "the schema of the question") {
 			t.Errorf("a schema that is none: %v", err)
 		}
+	})
+}
+
+// The tags of an answer's type hold as those of a tool's arguments do.
+func interruptTags(t *testing.T, open opener) {
+	type order struct {
+		Size  string  `json:"size" enum:"small,large"`
+		Count int     `json:"count" default:"2"`
+		Note  *string `json:"note"`
+	}
+	ask := doing("ask", func(_ *askTally, ctx context.Context, _ askState) (askLog, error) {
+		o, err := treadle.Interrupt[order](ctx, "what?")
+		if err != nil {
+			return askLog{}, err
+		}
+		return askSay(fmt.Sprintf("%d %s %v", o.Count, o.Size, o.Note == nil)), nil
+	})
+	askBothWays(t, open, askChain(ask), func(t *testing.T, rig *askRig[askState, askState]) {
+		_, err := rig.thread().Run(t.Context(), askState{})
+		askedStrings(t, err, "what?")
+		for _, bad := range []string{`{"size":"huge"}`, `{"count":1}`, `{"size":"small","count":null}`} {
+			askUnchanged(t, rig.saver, bad, func() {
+				_, err := rig.thread().Resume(t.Context(), json.RawMessage(bad))
+				if _, ok := errors.AsType[*treadletype.AnswerError](err); !ok {
+					t.Errorf("the answer %s: %v, want an AnswerError", bad, err)
+				}
+			})
+		}
+		out, err := rig.thread().Resume(t.Context(), json.RawMessage(`{"size":"large"}`))
+		askEnded(t, out, err, "2 large true")
 	})
 }
 

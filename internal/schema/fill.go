@@ -1,0 +1,63 @@
+package schema
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// HasDefaults reports whether a property of the schema, or of one inside it, has a
+// default.
+func HasDefaults(s *jsonschema.Schema) bool {
+	if s == nil {
+		return false
+	}
+	for _, p := range s.Properties {
+		if p.Default != nil || HasDefaults(p) {
+			return true
+		}
+	}
+	return HasDefaults(s.Items) || HasDefaults(s.AdditionalProperties)
+}
+
+// Fill returns a value's JSON with the defaults of its absent properties.
+func Fill(s *jsonschema.Schema, raw json.RawMessage) (json.RawMessage, error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber() // so that numbers stay as they are written
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return nil, err
+	}
+	if !fill(s, v) {
+		return raw, nil
+	}
+	return json.Marshal(v)
+}
+
+// fill changes v and reports whether it did.
+func fill(s *jsonschema.Schema, v any) (changed bool) {
+	if s == nil {
+		return false
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		for name, p := range s.Properties {
+			if in, ok := v[name]; ok {
+				changed = fill(p, in) || changed
+			} else if p.Default != nil {
+				v[name], changed = p.Default, true
+			}
+		}
+		for name, in := range v {
+			if s.Properties[name] == nil {
+				changed = fill(s.AdditionalProperties, in) || changed
+			}
+		}
+	case []any:
+		for _, in := range v {
+			changed = fill(s.Items, in) || changed
+		}
+	}
+	return changed
+}
