@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+
+	"github.com/treadle-go/treadle/internal/plainjson"
 )
 
 // A Codec turns the values of a graph into the bytes that savers keep, and
@@ -121,6 +123,9 @@ func writesItself(t reflect.Type) bool {
 func (j JSON) Unmarshal(data []byte, v any) error {
 	if err := j.check(data); err != nil {
 		return err
+	}
+	if plainjson.Unmarshal(data, v) {
+		return nil
 	}
 	return json.Unmarshal(data, v)
 }

@@ -46,7 +46,7 @@ type channel struct {
 	private bool   // not part of the state type
 	was     string // an older wire name
 	tag     reflect.StructTag
-	checks  bool   // typ has Validate() error
+	checks  bool // typ has Validate() error
 
 	appender reduce.Appender // reducer, if it is one
 	initial  any             // with hasInit: the value of a fresh thread

@@ -1,0 +1,189 @@
+package plainjson
+
+import (
+	"encoding"
+	"encoding/json"
+	"reflect"
+	"strings"
+	"sync"
+)
+
+// Unmarshal reads data into the zero value that v points to. If it is true, the
+// value is what [json.Unmarshal] would have made of it; if it is false, the value
+// is still zero and json.Unmarshal decides.
+//
+// It knows structs, strings, numbers, bools, and slices of and pointers to them.
+// Types with methods of their own for JSON, null, and fields that are unknown,
+// repeated or spelt in another case are left to encoding/json.
+func Unmarshal(data []byte, v any) bool {
+	p := reflect.ValueOf(v)
+	if p.Kind() != reflect.Pointer || p.IsNil() {
+		return false
+	}
+	read := readerOf(p.Type().Elem())
+	if read == nil || !p.Elem().IsZero() {
+		return false
+	}
+	r := Reader{data: data}
+	read(&r, p.Elem())
+	if !r.Done() {
+		p.Elem().SetZero()
+		return false
+	}
+	return true
+}
+
+// readFunc reads a value of one type into v, which is zero.
+type readFunc func(r *Reader, v reflect.Value)
+
+// readers remembers the functions by type; a nil one says that there is none.
+var readers sync.Map // reflect.Type → readFunc
+
+func readerOf(t reflect.Type) readFunc {
+	if f, ok := readers.Load(t); ok {
+		return f.(readFunc)
+	}
+	f := makeReader(t, map[reflect.Type]bool{})
+	readers.Store(t, f)
+	return f
+}
+
+var (
+	jsonReader = reflect.TypeFor[json.Unmarshaler]()
+	textReader = reflect.TypeFor[encoding.TextUnmarshaler]()
+)
+
+// makeReader returns nil for a type that is left to encoding/json. Types that
+// contain themselves are among them, and open has those that are being made.
+func makeReader(t reflect.Type, open map[reflect.Type]bool) readFunc {
+	if open[t] {
+		return nil
+	}
+	open[t] = true
+	defer delete(open, t)
+	if p := reflect.PointerTo(t); t == reflect.TypeFor[json.Number]() || p.Implements(jsonReader) || p.Implements(textReader) {
+		return nil
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return func(r *Reader, v reflect.Value) { v.SetString(r.String()) }
+	case reflect.Bool:
+		return func(r *Reader, v reflect.Value) { v.SetBool(r.Bool()) }
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		bits := t.Bits()
+		return func(r *Reader, v reflect.Value) { v.SetInt(r.Int(bits)) }
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		bits := t.Bits()
+		return func(r *Reader, v reflect.Value) { v.SetUint(r.Uint(bits)) }
+	case reflect.Float32, reflect.Float64:
+		bits := t.Bits()
+		return func(r *Reader, v reflect.Value) { v.SetFloat(r.Float(bits)) }
+	case reflect.Pointer:
+		return makePointerReader(t, open)
+	case reflect.Slice:
+		return makeSliceReader(t, open)
+	case reflect.Struct:
+		return makeStructReader(t, open)
+	}
+	return nil
+}
+
+func makePointerReader(t reflect.Type, open map[reflect.Type]bool) readFunc {
+	elem := makeReader(t.Elem(), open)
+	if elem == nil {
+		return nil
+	}
+	return func(r *Reader, v reflect.Value) {
+		p := reflect.New(t.Elem())
+		elem(r, p.Elem())
+		v.Set(p)
+	}
+}
+
+func makeSliceReader(t reflect.Type, open map[reflect.Type]bool) readFunc {
+	elem := makeReader(t.Elem(), open)
+	if elem == nil || t.Elem().Kind() == reflect.Uint8 { // bytes are written as base64
+		return nil
+	}
+	return func(r *Reader, v reflect.Value) {
+		n := 0
+		for r.Begin('['); r.More(']'); n++ {
+			if n == v.Cap() {
+				v.Grow(max(4, n))
+			}
+			v.SetLen(n + 1)
+			elem(r, v.Index(n))
+		}
+		if n == 0 {
+			v.Set(reflect.MakeSlice(t, 0, 0))
+		}
+	}
+}
+
+type structField struct {
+	name  string
+	index int
+	read  readFunc
+}
+
+func makeStructReader(t reflect.Type, open map[reflect.Type]bool) readFunc {
+	fields, ok := fieldsOf(t, open)
+	if !ok {
+		return nil
+	}
+	return func(r *Reader, v reflect.Value) {
+		var seen uint64
+		for r.Begin('{'); r.More('}'); {
+			key := r.Key()
+			at := -1
+			for i := range fields {
+				if fields[i].name == string(key) {
+					at = i
+					break
+				}
+			}
+			if at < 0 || seen&(1<<at) != 0 {
+				r.Fail()
+				return
+			}
+			seen |= 1 << at
+			fields[at].read(r, v.Field(fields[at].index))
+		}
+	}
+}
+
+// fieldsOf returns the fields of a struct that encoding/json reads. It is false
+// where its rules are not simple: embedded structs, names that are taken twice, and
+// options of a tag that change the value.
+func fieldsOf(t reflect.Type, open map[reflect.Type]bool) (fields []structField, ok bool) {
+	names := map[string]bool{}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		tag := f.Tag.Get("json")
+		name, options, _ := strings.Cut(tag, ",")
+		switch {
+		case f.Anonymous:
+			return nil, false
+		case !f.IsExported() || tag == "-":
+			continue
+		case name == "":
+			name = f.Name
+		}
+		read := makeReader(f.Type, open)
+		if read == nil || names[name] || !simpleName(name) || options != "" && options != "omitempty" && options != "omitzero" {
+			return nil, false
+		}
+		names[name] = true
+		fields = append(fields, structField{name, i, read})
+	}
+	return fields, len(fields) <= 64
+}
+
+func simpleName(name string) bool {
+	for _, c := range []byte(name) {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,140 @@
+package plainjson_test
+
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/treadle-go/treadle/internal/plainjson"
+)
+
+type kind string
+
+type part struct {
+	Kind  kind    `json:"kind"`
+	Ratio float64 `json:"ratio,omitempty"`
+}
+
+type whole struct {
+	ID     string   `json:"id"`
+	Text   string   `json:"text"`
+	N      int      `json:"n"`
+	Small  int8     `json:"small"`
+	Size   uint16   `json:"size"`
+	On     bool     `json:"on"`
+	Short  float32  `json:"short"`
+	Tags   []string `json:"tags"`
+	Part   part     `json:"part"`
+	Parts  []part   `json:"parts,omitempty"`
+	Maybe  *int     `json:"maybe"`
+	Rest   *part    `json:"rest"`
+	Bare   int
+	hidden int
+	Left   string `json:"-"`
+}
+
+var cases = []string{
+	`{}`, `null`, ` { } `, `[]`, `"x"`, `{"id":"a","text":"b","n":1}`, `{"ID":"a"}`, `{"id":null}`, `{"id":"a","id":"b"}`,
+	`{"text":"a\nb\t\"\\\/\b\f\r"}`, `{"text":"\u00e9\ud83d\ude00\ud800"}`, "{\"text\":\"\xff\"}", "{\"text\":\"é😀\"}", "{\"text\":\"a\nb\"}",
+	`{"text":"\x"}`, `{"text":"a`, `{"text":"a\`, `{"n":1.0}`, `{"n":1e2}`, `{"n":-0}`, `{"n":01}`, `{"n":-}`, `{"n":99999999999999999999}`,
+	`{"small":128}`, `{"small":-128}`, `{"size":-1}`, `{"size":65536}`, `{"on":true}`, `{"on":false}`, `{"on":tru}`, `{"on":0}`,
+	`{"short":1e39}`, `{"short":0.1}`, `{"tags":[]}`, `{"tags":["a","b",]}`, `{"tags":["a" "b"]}`, `{"tags":null}`, `{"tags":["a",null]}`,
+	`{"tags":["a","b","c","d","e","f","g","h","i"]}`, `{"part":{"kind":"x","ratio":-1.5e-3}}`, `{"part":{}}`, `{"part":[]}`,
+	`{"parts":[{"kind":"x"},{"ratio":1}]}`, `{"maybe":3}`, `{"maybe":null}`, `{"rest":{"kind":"y"}}`, `{"Bare":1}`, `{"bare":1}`,
+	`{"hidden":1}`, `{"Left":"x"}`, `{"-":"x"}`, `{"id":"a"} x`, `{"id":"a"}{"id":"b"}`, `{"id":"a",}`, `{,"id":"a"}`, `{"id" "a"}`, `{"id":}`,
+	"\t{\r\n\"id\" : \"a\" , \"n\" : 2 }\n", `{"unknown":{"a":[1,2,{"b":null}]},"id":"a"}`, `{"id":"a"`, ``, ` `, `{"tags":["a"]]`, `{"\u0069d":"a"}`,
+}
+
+func compare[T any](t *testing.T, raw string) {
+	t.Helper()
+	var got, want T
+	ok := plainjson.Unmarshal([]byte(raw), &got)
+	err := json.Unmarshal([]byte(raw), &want)
+	if !ok {
+		if !reflect.ValueOf(&got).Elem().IsZero() {
+			t.Errorf("%q into %T: it gave up and left %+v behind", raw, got, got)
+		}
+		return
+	}
+	if err != nil {
+		t.Errorf("%q into %T: it was read as %+v, and encoding/json says %v", raw, got, got, err)
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%q into %T is not what encoding/json reads (-json +got):\n%s", raw, got, cmp.Diff(want, got, cmp.AllowUnexported(whole{})))
+	}
+}
+
+func compareAll(t *testing.T, raw string) {
+	compare[whole](t, raw)
+	compare[[]whole](t, raw)
+	compare[*part](t, raw)
+	compare[string](t, raw)
+	compare[int](t, raw)
+	compare[float64](t, raw)
+	compare[[]string](t, raw)
+	compare[[][]bool](t, raw)
+}
+
+func TestUnmarshalIsThatOfEncodingJSON(t *testing.T) {
+	for _, raw := range cases {
+		compareAll(t, raw)
+		compareAll(t, "["+raw+"]")
+	}
+}
+
+func FuzzUnmarshal(f *testing.F) {
+	for _, raw := range cases {
+		f.Add(raw)
+	}
+	f.Fuzz(compareAll)
+}
+
+// Without this the tests above would pass for a package that never reads a thing.
+func TestPlainValuesAreRead(t *testing.T) {
+	var v whole
+	if !plainjson.Unmarshal([]byte(`{"id":"a","text":"say \"hi\"\n","n":-3,"size":7,"on":true,"tags":["x"],"part":{"kind":"k","ratio":0.5},"maybe":1}`), &v) {
+		t.Error("a plain struct was not read")
+	}
+	var ns []int
+	if !plainjson.Unmarshal([]byte(` [1, 2] `), &ns) {
+		t.Error("a plain list was not read")
+	}
+}
+
+func TestTypesThatAreLeftToEncodingJSON(t *testing.T) {
+	type tree struct{ Below []*tree }
+	type embeds struct{ part }
+	type quoted struct {
+		N int `json:"n,string"`
+	}
+	type twice struct {
+		A int `json:"B"`
+		B int
+	}
+	for _, v := range []any{new(time.Time), new(json.Number), new([]byte), new(map[string]int), new(any), new([2]int),
+		new(tree), new(embeds), new(quoted), new(twice), new(json.RawMessage), &whole{ID: "not zero"}, nil, whole{}, (*whole)(nil)} {
+		if plainjson.Unmarshal([]byte(`{}`), v) {
+			t.Errorf("%T was read", v)
+		}
+	}
+}
+
+func FuzzRaw(f *testing.F) {
+	for _, raw := range cases {
+		f.Add(raw)
+	}
+	f.Fuzz(func(t *testing.T, raw string) {
+		r := plainjson.NewReader([]byte(raw))
+		got := r.Raw()
+		if !r.Done() {
+			return
+		}
+		var want json.RawMessage
+		if err := json.Unmarshal([]byte(raw), &want); err != nil || string(got) != string(want) {
+			t.Errorf("%q has the value %q, and encoding/json says %q, %v", raw, got, want, err)
+		}
+	})
+}

@@ -1,0 +1,361 @@
+// Package plainjson reads the JSON that most values are stored as, several times
+// faster than encoding/json. It takes the easy cases only and gives up on all
+// others, which encoding/json then decides: what it accepts has exactly the value
+// that encoding/json would give it, and it has no errors of its own.
+package plainjson
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"unicode/utf8"
+)
+
+// maxDepth is how deep values may nest before the package gives up. It bounds the
+// stack.
+const maxDepth = 100
+
+// Reader reads one JSON value from its beginning to its end. After a method has
+// given up, all others return zero values and [Reader.Done] is false, so that
+// callers check once, at the end.
+type Reader struct {
+	data  []byte
+	pos   int
+	fresh bool // no element of the innermost array or object has been read yet
+	bad   bool
+}
+
+// NewReader returns a reader of the data, which must not change while it reads.
+func NewReader(data []byte) *Reader { return &Reader{data: data} }
+
+// Fail gives up.
+func (r *Reader) Fail() { r.bad, r.pos = true, len(r.data) }
+
+// Failed reports whether the reader has given up.
+func (r *Reader) Failed() bool { return r.bad }
+
+// Done reports whether all of the data was read.
+func (r *Reader) Done() bool {
+	r.space()
+	return !r.bad && r.pos == len(r.data)
+}
+
+func (r *Reader) space() {
+	for r.pos < len(r.data) {
+		switch r.data[r.pos] {
+		case ' ', '\t', '\n', '\r':
+			r.pos++
+		default:
+			return
+		}
+	}
+}
+
+// Next returns the first byte of the next value without taking it, or 0.
+func (r *Reader) Next() byte {
+	r.space()
+	if r.pos == len(r.data) {
+		return 0
+	}
+	return r.data[r.pos]
+}
+
+func (r *Reader) take(c byte) {
+	if r.Next() != c {
+		r.Fail()
+		return
+	}
+	r.pos++
+}
+
+// Begin takes the bracket that opens an array or an object.
+func (r *Reader) Begin(open byte) {
+	r.take(open)
+	r.fresh = true
+}
+
+// More reports whether another element follows, and takes the comma before it or
+// the bracket that closes the array or object.
+func (r *Reader) More(closing byte) bool {
+	c := r.Next()
+	switch {
+	case r.bad:
+	case c == closing:
+		r.pos++
+		r.fresh = false
+		return false
+	case r.fresh:
+		r.fresh = false
+		return true
+	case c == ',':
+		r.pos++
+		return true
+	}
+	r.Fail()
+	return false
+}
+
+// Key takes the name of an object's field and the colon behind it. Names with
+// escapes make it give up.
+func (r *Reader) Key() []byte {
+	r.take('"')
+	start := r.pos
+	n := bytes.IndexByte(r.data[r.pos:], '"')
+	if n < 0 {
+		r.Fail()
+		return nil
+	}
+	name := r.data[start : start+n]
+	for _, c := range name {
+		if c < ' ' || c == '\\' || c >= utf8.RuneSelf {
+			r.Fail()
+			return nil
+		}
+	}
+	r.pos = start + n + 1
+	r.take(':')
+	if r.bad {
+		return nil
+	}
+	return name
+}
+
+// String takes a string.
+func (r *Reader) String() string {
+	r.take('"')
+	if r.bad {
+		return ""
+	}
+	start := r.pos
+	end, plain := scanString(r.data, start)
+	if end < 0 {
+		r.Fail()
+		return ""
+	}
+	r.pos = end + 1
+	if plain {
+		return string(r.data[start:end])
+	}
+	if s, ok := unescape(r.data[start:end]); ok {
+		return s
+	}
+	var s string
+	if json.Unmarshal(r.data[start-1:end+1], &s) != nil {
+		r.Fail()
+	}
+	return s
+}
+
+// scanString returns where a string ends that begins at start, behind its quote,
+// or -1. It is plain if its bytes are its value.
+func scanString(data []byte, start int) (end int, plain bool) {
+	plain = true
+	ascii := true
+	for i := start; i < len(data); i++ {
+		switch c := data[i]; {
+		case c == '"':
+			return i, plain && (ascii || utf8.Valid(data[start:i]))
+		case c == '\\':
+			plain = false
+			i++
+		case c < ' ':
+			return -1, false
+		case c >= utf8.RuneSelf:
+			ascii = false
+		}
+	}
+	return -1, false
+}
+
+// unescape returns the value of a string with the escapes of one letter. It is
+// false for all others, and for what is not UTF-8.
+func unescape(in []byte) (string, bool) {
+	out := make([]byte, 0, len(in))
+	for {
+		n := bytes.IndexByte(in, '\\')
+		if n < 0 || n+1 == len(in) {
+			break
+		}
+		out = append(out, in[:n]...)
+		switch c := in[n+1]; c {
+		case '"', '\\', '/':
+			out = append(out, c)
+		case 'n':
+			out = append(out, '\n')
+		case 't':
+			out = append(out, '\t')
+		case 'r':
+			out = append(out, '\r')
+		case 'b':
+			out = append(out, '\b')
+		case 'f':
+			out = append(out, '\f')
+		default:
+			return "", false
+		}
+		in = in[n+2:]
+	}
+	out = append(out, in...)
+	return string(out), utf8.Valid(out)
+}
+
+// Int takes a whole number that fits into so many bits.
+func (r *Reader) Int(bits int) int64 {
+	lit, whole := r.number()
+	if !whole {
+		r.Fail()
+		return 0
+	}
+	n, err := strconv.ParseInt(string(lit), 10, bits)
+	if err != nil {
+		r.Fail()
+	}
+	return n
+}
+
+// Uint takes a whole number without a sign that fits into so many bits.
+func (r *Reader) Uint(bits int) uint64 {
+	lit, whole := r.number()
+	if !whole {
+		r.Fail()
+		return 0
+	}
+	n, err := strconv.ParseUint(string(lit), 10, bits)
+	if err != nil {
+		r.Fail()
+	}
+	return n
+}
+
+// Float takes a number of so many bits.
+func (r *Reader) Float(bits int) float64 {
+	lit, _ := r.number()
+	f, err := strconv.ParseFloat(string(lit), bits)
+	if err != nil {
+		r.Fail()
+	}
+	return f
+}
+
+// number takes a number; whole says that it has neither fraction nor exponent.
+func (r *Reader) number() (lit []byte, whole bool) {
+	r.space()
+	start, i := r.pos, r.pos
+	digits := func() bool {
+		from := i
+		for i < len(r.data) && '0' <= r.data[i] && r.data[i] <= '9' {
+			i++
+		}
+		return i > from
+	}
+	at := func(c byte) bool { return i < len(r.data) && r.data[i] == c }
+	if at('-') {
+		i++
+	}
+	if at('0') {
+		i++
+	} else if !digits() {
+		r.Fail()
+		return nil, false
+	}
+	whole = true
+	if at('.') {
+		i++
+		if whole = false; !digits() {
+			r.Fail()
+			return nil, false
+		}
+	}
+	if at('e') || at('E') {
+		i++
+		if at('+') || at('-') {
+			i++
+		}
+		if whole = false; !digits() {
+			r.Fail()
+			return nil, false
+		}
+	}
+	r.pos = i // a digit behind a leading zero is no delimiter, which the caller sees
+	return r.data[start:i], whole
+}
+
+// Bool takes true or false.
+func (r *Reader) Bool() bool {
+	v := r.Next() == 't'
+	if v {
+		r.word("true")
+	} else {
+		r.word("false")
+	}
+	return v
+}
+
+func (r *Reader) word(w string) {
+	if !bytes.HasPrefix(r.data[r.pos:], []byte(w)) {
+		r.Fail()
+		return
+	}
+	r.pos += len(w)
+}
+
+// Raw takes any value and returns its bytes, which are the data's own.
+func (r *Reader) Raw() []byte {
+	r.space()
+	start := r.pos
+	r.skip(0)
+	if r.bad {
+		return nil
+	}
+	return r.data[start:r.pos]
+}
+
+func (r *Reader) skip(depth int) {
+	switch c := r.Next(); {
+	case depth > maxDepth:
+		r.Fail()
+	case c == '{':
+		for r.Begin('{'); r.More('}'); {
+			r.skipString()
+			r.take(':')
+			r.skip(depth + 1)
+		}
+	case c == '[':
+		for r.Begin('['); r.More(']'); {
+			r.skip(depth + 1)
+		}
+	case c == '"':
+		r.skipString()
+	case c == 't' || c == 'f':
+		r.Bool()
+	case c == 'n':
+		r.word("null")
+	default:
+		r.number()
+	}
+}
+
+// skipString takes a string without looking at its value. Escapes that are not of
+// one letter make it give up.
+func (r *Reader) skipString() {
+	r.take('"')
+	for r.pos < len(r.data) {
+		switch c := r.data[r.pos]; {
+		case c == '"':
+			r.pos++
+			return
+		case c < ' ':
+			r.Fail()
+			return
+		case c == '\\':
+			if r.pos+1 == len(r.data) || bytes.IndexByte([]byte(`"\/bfnrt`), r.data[r.pos+1]) < 0 {
+				r.Fail()
+				return
+			}
+			r.pos += 2
+		default:
+			r.pos++
+		}
+	}
+	r.Fail()
+}
