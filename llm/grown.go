@@ -43,6 +43,17 @@ func (messageReducer) Kept(was, now any) int {
 	return n
 }
 
+// DecodeJSON reads a message that is stored in its plain form. The engine calls it
+// before it asks encoding/json.
+func (messageReducer) DecodeJSON(data []byte, elem any) bool {
+	m := elem.(*Message)
+	if m.readPlain(data) {
+		return true
+	}
+	*m = Message{}
+	return false
+}
+
 // same reports whether two messages are copies of one. They may be equal and
 // not the same: then one is stored again, which harms nobody.
 func same(a, b *Message) bool {

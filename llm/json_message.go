@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+
+	"github.com/treadle-go/treadle/internal/plainjson"
 )
 
 // MarshalJSON writes the message as LangChain does. Empty fields are left out,
@@ -127,7 +129,7 @@ func (m *Message) UnmarshalJSON(raw []byte) error {
 	case raw[0] == '[':
 		err = m.readPair(raw)
 	case raw[0] == '{':
-		if m.readPlain(raw) {
+		if m.readPlain(raw) || m.readSimple(raw) {
 			return nil
 		}
 		*m = Message{}
@@ -144,34 +146,48 @@ func (m *Message) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// readPlain reads the form in which this package writes most messages, in one
-// go: a conversation is read whenever its thread is opened. It is false if the
-// message has something that is not so plain.
+// plainMessage is the form in which this package writes most messages.
+type plainMessage struct {
+	Type       Role            `json:"type"`
+	Content    *string         `json:"content"`
+	ID         string          `json:"id"`
+	Name       string          `json:"name"`
+	ToolCallID string          `json:"tool_call_id"`
+	Status     Status          `json:"status"`
+	Usage      *Usage          `json:"usage_metadata"`
+	Metadata   json.RawMessage `json:"response_metadata"`
+	ToolCalls  []struct {
+		Name string          `json:"name"`
+		Args json.RawMessage `json:"args"`
+		ID   string          `json:"id"`
+		Type string          `json:"type"`
+	} `json:"tool_calls"`
+}
+
+// readPlain reads most of what this package writes, without encoding/json: a
+// conversation is read whenever its thread is opened. It is false for all else,
+// and for what is not JSON.
 func (m *Message) readPlain(raw []byte) bool {
-	var in struct {
-		Type       Role            `json:"type"`
-		Content    *string         `json:"content"`
-		ID         string          `json:"id"`
-		Name       string          `json:"name"`
-		ToolCallID string          `json:"tool_call_id"`
-		Status     Status          `json:"status"`
-		Usage      *Usage          `json:"usage_metadata"`
-		Metadata   json.RawMessage `json:"response_metadata"`
-		ToolCalls  []struct {
-			Name string          `json:"name"`
-			Args json.RawMessage `json:"args"`
-			ID   string          `json:"id"`
-			Type string          `json:"type"`
-		} `json:"tool_calls"`
-	}
+	var in plainMessage
+	return plainjson.Unmarshal(raw, &in) && m.setPlain(&in)
+}
+
+// readSimple reads a message that has no fields but the plain ones. It is false for
+// all others.
+func (m *Message) readSimple(raw []byte) bool {
+	var in plainMessage
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
-	if d.Decode(&in) != nil || in.Content == nil {
-		return false
-	}
+	return d.Decode(&in) == nil && m.setPlain(&in)
+}
+
+func (m *Message) setPlain(in *plainMessage) bool {
 	switch in.Type {
 	case RoleHuman, RoleAI, RoleSystem, RoleTool:
 	default:
+		return false
+	}
+	if in.Content == nil {
 		return false
 	}
 	*m = Message{Role: in.Type, ID: in.ID, Name: in.Name, Content: *in.Content, ToolCallID: in.ToolCallID, Status: in.Status, Usage: in.Usage}

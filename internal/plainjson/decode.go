@@ -1,6 +1,7 @@
 package plainjson
 
 import (
+	"bytes"
 	"encoding"
 	"encoding/json"
 	"reflect"
@@ -12,9 +13,9 @@ import (
 // value is what [json.Unmarshal] would have made of it; if it is false, the value
 // is still zero and json.Unmarshal decides.
 //
-// It knows structs, strings, numbers, bools, and slices of and pointers to them.
-// Types with methods of their own for JSON, null, and fields that are unknown,
-// repeated or spelt in another case are left to encoding/json.
+// It knows structs, strings, numbers, bools, raw JSON, and slices and maps of and
+// pointers to them. Types with methods of their own for JSON, null, and fields that
+// are unknown, repeated or spelt in another case are left to encoding/json.
 func Unmarshal(data []byte, v any) bool {
 	p := reflect.ValueOf(v)
 	if p.Kind() != reflect.Pointer || p.IsNil() {
@@ -61,6 +62,9 @@ func makeReader(t reflect.Type, open map[reflect.Type]bool) readFunc {
 	}
 	open[t] = true
 	defer delete(open, t)
+	if t == reflect.TypeFor[json.RawMessage]() {
+		return func(r *Reader, v reflect.Value) { v.SetBytes(bytes.Clone(r.Raw())) }
+	}
 	if p := reflect.PointerTo(t); t == reflect.TypeFor[json.Number]() || p.Implements(jsonReader) || p.Implements(textReader) {
 		return nil
 	}
@@ -82,6 +86,8 @@ func makeReader(t reflect.Type, open map[reflect.Type]bool) readFunc {
 		return makePointerReader(t, open)
 	case reflect.Slice:
 		return makeSliceReader(t, open)
+	case reflect.Map:
+		return makeMapReader(t, open)
 	case reflect.Struct:
 		return makeStructReader(t, open)
 	}
@@ -116,6 +122,22 @@ func makeSliceReader(t reflect.Type, open map[reflect.Type]bool) readFunc {
 		}
 		if n == 0 {
 			v.Set(reflect.MakeSlice(t, 0, 0))
+		}
+	}
+}
+
+func makeMapReader(t reflect.Type, open map[reflect.Type]bool) readFunc {
+	elem := makeReader(t.Elem(), open)
+	if elem == nil || t.Key().Kind() != reflect.String || reflect.PointerTo(t.Key()).Implements(textReader) {
+		return nil
+	}
+	return func(r *Reader, v reflect.Value) {
+		v.Set(reflect.MakeMap(t))
+		for r.Begin('{'); r.More('}'); {
+			key := reflect.ValueOf(string(r.Key())).Convert(t.Key())
+			value := reflect.New(t.Elem()).Elem()
+			elem(r, value)
+			v.SetMapIndex(key, value)
 		}
 	}
 }

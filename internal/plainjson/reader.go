@@ -335,8 +335,7 @@ func (r *Reader) skip(depth int) {
 	}
 }
 
-// skipString takes a string without looking at its value. Escapes that are not of
-// one letter make it give up.
+// skipString takes a string without making its value.
 func (r *Reader) skipString() {
 	r.take('"')
 	for r.pos < len(r.data) {
@@ -346,16 +345,27 @@ func (r *Reader) skipString() {
 			return
 		case c < ' ':
 			r.Fail()
-			return
 		case c == '\\':
-			if r.pos+1 == len(r.data) || bytes.IndexByte([]byte(`"\/bfnrt`), r.data[r.pos+1]) < 0 {
-				r.Fail()
-				return
-			}
-			r.pos += 2
+			r.skipEscape()
 		default:
 			r.pos++
 		}
 	}
 	r.Fail()
+}
+
+func (r *Reader) skipEscape() {
+	in := r.data[r.pos+1:]
+	switch {
+	case len(in) > 0 && bytes.IndexByte([]byte(`"\/bfnrt`), in[0]) >= 0:
+		r.pos += 2
+	case len(in) > 4 && in[0] == 'u' && isHex(in[1]) && isHex(in[2]) && isHex(in[3]) && isHex(in[4]):
+		r.pos += 6
+	default:
+		r.Fail()
+	}
+}
+
+func isHex(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
 }
