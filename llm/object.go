@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
-	"github.com/treadle-go/treadle/internal/bounded"
 	"github.com/treadle-go/treadle/internal/schema"
 )
 
@@ -102,7 +101,7 @@ type asker struct {
 	mode     ObjectMode
 	name     string
 	schema   *jsonschema.Schema
-	resolved *bounded.Schema
+	resolved *parameters
 	wrapped  bool // the value stands in an object, which providers insist on
 }
 
@@ -119,7 +118,7 @@ func newAsker(t reflect.Type, info Info, mode ObjectMode) (*asker, error) {
 		a.schema = &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{wrapName: s},
 			Required: []string{wrapName}, AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}}}
 	}
-	if a.resolved, err = bounded.Resolve(a.schema, &jsonschema.ResolveOptions{ValidateDefaults: true}); err != nil {
+	if a.resolved, err = newParameters(a.schema, &jsonschema.ResolveOptions{ValidateDefaults: true}); err != nil {
 		return nil, fmt.Errorf("llm: Object: the schema of %v: %w", t, err)
 	}
 	switch {

@@ -38,8 +38,8 @@ type Tool struct {
 	// is the whole description: {"type": "web_search", …}.
 	Extra map[string]any
 
-	resolved *bounded.Schema // of Parameters, if NewTool made them
-	err      error           // why NewTool failed
+	resolved *parameters // of Parameters, if NewTool made them
+	err      error       // why NewTool failed
 }
 
 // ToolOption is a setting of a tool. Any function of this type will do.
@@ -74,7 +74,7 @@ func Timeout(d time.Duration) ToolOption { return func(t *Tool) { t.Timeout = d 
 // tool is an error that says why.
 func NewTool[In, Out any](name, description string, fn func(context.Context, In) (Out, error), opts ...ToolOption) *Tool {
 	t := &Tool{Name: name, Description: description}
-	t.Parameters, t.resolved, t.err = argumentsOf[In]()
+	t.Parameters, t.resolved, t.err = parametersOf[In]()
 	t.Run = func(ctx context.Context, args json.RawMessage) (any, error) {
 		var in In
 		if err := decodeArgs(args, &in); err != nil {
@@ -165,7 +165,7 @@ func (t *Tool) Check() error {
 	if err := t.check(); err != nil {
 		return err
 	}
-	if t.Parameters == nil || t.resolved != nil && t.resolved.Schema() == t.Parameters {
+	if t.Parameters == nil || t.resolved != nil && t.resolved.Schema.Schema() == t.Parameters {
 		return nil
 	}
 	if _, err := bounded.Resolve(t.Parameters, nil); err != nil {

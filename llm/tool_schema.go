@@ -11,11 +11,27 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/treadle-go/treadle/internal/bounded"
+	"github.com/treadle-go/treadle/internal/plainjson"
 	"github.com/treadle-go/treadle/internal/schema"
 )
 
-// argumentsOf is the schema of a tool's arguments.
-func argumentsOf[In any]() (*jsonschema.Schema, *bounded.Schema, error) {
+// parameters checks arguments against a schema.
+type parameters struct {
+	*bounded.Schema
+	plain    *schema.Checker // a short way for most arguments, or nil
+	defaults bool            // the schema has some
+}
+
+func newParameters(s *jsonschema.Schema, o *jsonschema.ResolveOptions) (*parameters, error) {
+	r, err := bounded.Resolve(s, o)
+	if err != nil {
+		return nil, err
+	}
+	return &parameters{r, schema.NewChecker(s), schema.HasDefaults(s)}, nil
+}
+
+// parametersOf makes the schema of a tool's arguments.
+func parametersOf[In any]() (*jsonschema.Schema, *parameters, error) {
 	t := reflect.TypeFor[In]()
 	s, err := schema.Of(t, schema.Options{})
 	if err != nil {
@@ -24,15 +40,22 @@ func argumentsOf[In any]() (*jsonschema.Schema, *bounded.Schema, error) {
 	if s.Type != "object" {
 		return nil, nil, fmt.Errorf("its arguments must be a struct, not %v", t)
 	}
-	r, err := bounded.Resolve(s, &jsonschema.ResolveOptions{ValidateDefaults: true})
+	p, err := newParameters(s, &jsonschema.ResolveOptions{ValidateDefaults: true})
 	if err != nil {
 		return nil, nil, fmt.Errorf("the schema of %v: %w", t, err)
 	}
-	return s, r, nil
+	return s, p, nil
 }
 
 // arguments checks a call's arguments and fills in what is absent.
 func (t *Tool) arguments(raw json.RawMessage) (json.RawMessage, error) {
+	p := t.resolved
+	if p != nil && p.Schema.Schema() != t.Parameters {
+		p = nil
+	}
+	if p != nil && p.plain != nil && p.plain.Fits(raw) {
+		return raw, nil
+	}
 	if err := bounded.JSON(raw); err != nil {
 		return nil, err
 	}
@@ -43,20 +66,19 @@ func (t *Tool) arguments(raw json.RawMessage) (json.RawMessage, error) {
 	if t.Parameters == nil {
 		return raw, nil
 	}
-	r := t.resolved
-	if r == nil || r.Schema() != t.Parameters {
-		if r, err = bounded.Resolve(t.Parameters, nil); err != nil {
+	if p == nil {
+		if p, err = newParameters(t.Parameters, nil); err != nil {
 			return nil, fmt.Errorf("the tool's own schema is invalid: %w", err)
 		}
 	}
 	changed := dropNulls(t.Parameters, args)
-	if hasDefaults(t.Parameters) {
+	if p.defaults {
 		changed = true
-		if err := r.ApplyDefaults(&args); err != nil {
+		if err := p.ApplyDefaults(&args); err != nil {
 			return nil, err
 		}
 	}
-	if err := r.Validate(args); err != nil {
+	if err := p.Validate(args); err != nil {
 		return nil, err
 	}
 	if !changed {
@@ -135,18 +157,12 @@ func dropNullsIn(s *jsonschema.Schema, v any) (changed bool) {
 	return changed
 }
 
-func hasDefaults(s *jsonschema.Schema) bool {
-	for _, p := range s.Properties {
-		if p.Default != nil || hasDefaults(p) {
-			return true
-		}
-	}
-	return false
-}
-
 // decodeArgs reads checked arguments into a Go value. JSON schema counts 2.0 as
 // a whole number and Go does not, so on failure the numbers are written anew.
 func decodeArgs(raw json.RawMessage, into any) error {
+	if plainjson.Unmarshal(raw, into) {
+		return nil
+	}
 	err := json.Unmarshal(raw, into)
 	if err == nil {
 		return nil
