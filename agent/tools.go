@@ -107,12 +107,13 @@ func ToolsCondition(tools, otherwise string) func(context.Context, llm.Chat) (tr
 type toolbox struct {
 	*ToolOptions
 	tools    map[string]*llm.Tool
+	tasks    map[string]*treadle.Task[llm.ToolCall, result] // by the tool's name; none with a bound on calls
 	call     ToolFunc
 	runnable bool // there is a tool that is ours to run, or a wrapper that may know one
 }
 
 func newToolbox(tools []*llm.Tool, o *ToolOptions, middleware []*Middleware) (*toolbox, error) {
-	box := &toolbox{ToolOptions: o, tools: map[string]*llm.Tool{}}
+	box := &toolbox{ToolOptions: o, tools: map[string]*llm.Tool{}, tasks: map[string]*treadle.Task[llm.ToolCall, result]{}}
 	if o.ToolConcurrency < 0 {
 		return nil, fmt.Errorf("agent: ToolConcurrency is %d: want at least 1, or 0 for no bound", o.ToolConcurrency)
 	}
@@ -127,6 +128,9 @@ func newToolbox(tools []*llm.Tool, o *ToolOptions, middleware []*Middleware) (*t
 			return nil, fmt.Errorf("agent: two tools are named %q", t.Name)
 		}
 		box.tools[t.Name] = t
+		if o.ToolConcurrency == 0 {
+			box.tasks[t.Name] = newTask(t.Name, box.one)
+		}
 		box.runnable = box.runnable || t.Run != nil
 	}
 	box.runnable = box.runnable || slices.ContainsFunc(middleware, func(m *Middleware) bool { return m != nil && m.WrapTool != nil })
@@ -184,17 +188,10 @@ func (b *toolbox) runAll(ctx context.Context, calls []llm.ToolCall) ([]result, e
 	}
 	futures := make([]*treadle.Future[result], len(calls))
 	for i, call := range calls {
-		task := treadle.NewTask(call.Name, func(ctx context.Context, call llm.ToolCall) (result, error) {
-			if slots != nil {
-				select {
-				case slots <- struct{}{}:
-					defer func() { <-slots }()
-				case <-ctx.Done():
-					return result{}, context.Cause(ctx)
-				}
-			}
-			return b.one(ctx, call)
-		}, treadle.Tags(treadle.TagHidden))
+		task := b.tasks[call.Name]
+		if task == nil {
+			task = newTask(call.Name, b.limited(slots))
+		}
 		futures[i] = task.Go(ctx, call)
 	}
 	results := make([]result, len(calls))
@@ -208,6 +205,26 @@ func (b *toolbox) runAll(ctx context.Context, calls []llm.ToolCall) ([]result, e
 		results[i] = r
 	}
 	return results, failed
+}
+
+func newTask(name string, run func(context.Context, llm.ToolCall) (result, error)) *treadle.Task[llm.ToolCall, result] {
+	return treadle.NewTask(name, run, treadle.Tags(treadle.TagHidden))
+}
+
+// limited runs calls when there is a slot for them; nil is no limit.
+func (b *toolbox) limited(slots chan struct{}) func(context.Context, llm.ToolCall) (result, error) {
+	if slots == nil {
+		return b.one
+	}
+	return func(ctx context.Context, call llm.ToolCall) (result, error) {
+		select {
+		case slots <- struct{}{}:
+			defer func() { <-slots }()
+			return b.one(ctx, call)
+		case <-ctx.Done():
+			return result{}, context.Cause(ctx)
+		}
+	}
 }
 
 // one runs a call and reads its result.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 )
 
 // Messages is a conversation. As a field of a graph's state it merges updates
@@ -113,11 +112,11 @@ func (r *rewriter) remove(id string) error {
 // newID is the id of a message at a place behind the one with the id prev. Time
 // and chance have no part in it: see [Messages.Reduce].
 func newID(place int, prev string, m *Message, taken func(string) bool) string {
-	var b strings.Builder
+	var room [512]byte
+	b := room[:0]
 	part := func(s string) {
-		b.WriteString(strconv.Itoa(len(s))) // so that parts cannot run into each other
-		b.WriteByte(':')
-		b.WriteString(s)
+		b = strconv.AppendInt(b, int64(len(s)), 10) // so that parts cannot run into each other
+		b = append(append(b, ':'), s...)
 	}
 	part(strconv.Itoa(place))
 	part(prev)
@@ -136,7 +135,7 @@ func newID(place int, prev string, m *Message, taken func(string) bool) string {
 		part(string(m.ToolCalls[i].Args))
 	}
 	for n := 0; ; n++ {
-		sum := sha256.Sum256([]byte(b.String()))
+		sum := sha256.Sum256(b)
 		if id := hex.EncodeToString(sum[:16]); !taken(id) {
 			return id
 		}
