@@ -107,7 +107,7 @@ func newAgent[S any](model llm.Model, o *Options) (*agent[S], error) {
 		}
 	}
 	if o.Response != nil && o.Response.make == nil {
-		errs = append(errs, errors.New("agent: Options.Response is empty: make it with ResponseOf"))
+		errs = append(errs, errors.New("agent: Options.Response is empty: make it with NewResponse"))
 	}
 	var err error
 	if a.messages, err = historyOf[S](); err != nil {
@@ -327,16 +327,16 @@ func generate(ctx context.Context, c ModelCall) (llm.Message, error) {
 }
 
 // Response is how an agent ends with a structured answer. Make one with
-// [ResponseOf].
+// [NewResponse].
 type Response struct {
 	make  func(ctx context.Context, model llm.Model, history llm.Messages) (any, error)
 	model llm.Model // another than the agent's, or nil
 }
 
-// ResponseOf asks for a value of type T, in a call of its own once the agent has
+// NewResponse asks for a value of type T, in a call of its own once the agent has
 // nothing more to call; see [llm.Object]. The prompt, if not empty, is the system
 // prompt of that call. The model, if not nil, is another one than the agent's.
-func ResponseOf[T any](prompt string, model llm.Model) *Response {
+func NewResponse[T any](prompt string, model llm.Model) *Response {
 	return &Response{model: model, make: func(ctx context.Context, model llm.Model, history llm.Messages) (any, error) {
 		if prompt != "" {
 			history = append(llm.Messages{llm.System(prompt)}, history...)

@@ -185,7 +185,7 @@ func TestHooksRunInOrderAndMayJump(t *testing.T) {
 	var order []string
 	type nothing struct{}
 	note := func(what string) *agent.Hook {
-		return agent.HookOf(func(context.Context, llm.Chat) (*nothing, error) { order = append(order, what); return nil, nil })
+		return agent.NewHook(func(context.Context, llm.Chat) (*nothing, error) { order = append(order, what); return nil, nil })
 	}
 	type leave struct{ agent.Detour }
 	wrap := func(name string) *agent.Middleware {
@@ -202,7 +202,7 @@ func TestHooksRunInOrderAndMayJump(t *testing.T) {
 				return next(ctx, c)
 			}}
 	}
-	stop := &agent.Middleware{Name: "stop", BeforeModel: agent.HookOf(func(_ context.Context, c llm.Chat) (leave, error) {
+	stop := &agent.Middleware{Name: "stop", BeforeModel: agent.NewHook(func(_ context.Context, c llm.Chat) (leave, error) {
 		if len(c.Messages) > 2 {
 			return leave{agent.Detour{JumpTo: agent.JumpEnd}}, nil
 		}
@@ -228,7 +228,7 @@ func TestAgentEndsWithAStructuredAnswer(t *testing.T) {
 		Sky string `json:"sky"`
 	}
 	model := llmtest.Scripted(t, llmtest.Say("It is sunny."), llmtest.Ask(llmtest.ToolCall("report", `{"sky":"sunny"}`)))
-	a, err := agent.New(model, &agent.Options{Response: agent.ResponseOf[report]("", nil)})
+	a, err := agent.New(model, &agent.Options{Response: agent.NewResponse[report]("", nil)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -94,7 +94,7 @@ func (d *Decisions) UnmarshalJSON(raw []byte) error {
 // The agent needs a saver and runs on a thread.
 func Approve(gates ...Gate) *Middleware {
 	a := approval(gates)
-	m := &Middleware{Name: "approve", AfterModel: HookOf(a.review), err: a.check(), runs: true}
+	m := &Middleware{Name: "approve", AfterModel: NewHook(a.review), err: a.check(), runs: true}
 	for _, g := range gates {
 		if g.Tool != "" {
 			m.names = append(m.names, g.Tool)

@@ -29,9 +29,9 @@ func Budget(o BudgetOptions) *Middleware {
 	return &Middleware{
 		Name:        "budget",
 		err:         o.valid(),
-		BeforeAgent: HookOf(func(context.Context, struct{}) (runSpent, error) { return runSpent{}, nil }),
-		BeforeModel: HookOf(o.check, JumpEnd),
-		AfterModel:  HookOf(o.count),
+		BeforeAgent: NewHook(func(context.Context, struct{}) (runSpent, error) { return runSpent{}, nil }),
+		BeforeModel: NewHook(o.check, JumpEnd),
+		AfterModel:  NewHook(o.count),
 	}
 }
 

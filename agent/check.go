@@ -17,7 +17,7 @@ func (m *Middleware) check(tools []*llm.Tool) error {
 	errs := []error{m.err}
 	for _, h := range []*Hook{m.BeforeAgent, m.BeforeModel, m.AfterModel, m.AfterAgent} {
 		if h != nil && h.node == nil {
-			errs = append(errs, errors.New("a hook is empty: make it with HookOf, of a function"))
+			errs = append(errs, errors.New("a hook is empty: make it with NewHook, of a function"))
 		}
 	}
 	for _, name := range m.names {

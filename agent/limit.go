@@ -85,14 +85,14 @@ func LimitModelCalls(l Limit) *Middleware {
 	return &Middleware{
 		Name:        "limit_model_calls",
 		err:         l.check(OverEnd, OverFail),
-		BeforeAgent: HookOf(func(context.Context, struct{}) (runCalls, error) { return runCalls{}, nil }),
-		BeforeModel: HookOf(func(_ context.Context, c modelCalls) (halted, error) {
+		BeforeAgent: NewHook(func(context.Context, struct{}) (runCalls, error) { return runCalls{}, nil }),
+		BeforeModel: NewHook(func(_ context.Context, c modelCalls) (halted, error) {
 			if reached := l.reached("model calls", c.RunModelCalls, c.ThreadModelCalls); reached != nil {
 				return stop(l.Over, reached)
 			}
 			return halted{}, nil
 		}, JumpEnd),
-		AfterModel: HookOf(func(_ context.Context, c modelCalls) (modelCalls, error) {
+		AfterModel: NewHook(func(_ context.Context, c modelCalls) (modelCalls, error) {
 			return modelCalls{runCalls{c.RunModelCalls + 1}, c.ThreadModelCalls + 1}, nil
 		}),
 	}
@@ -124,10 +124,10 @@ func LimitToolCalls(tool string, l Limit) *Middleware {
 	}
 	return &Middleware{
 		Name: name, err: l.check(OverSkip, OverEnd, OverFail), names: names, runs: true,
-		BeforeAgent: HookOf(func(context.Context, struct{}) (runToolCalls, error) {
+		BeforeAgent: NewHook(func(context.Context, struct{}) (runToolCalls, error) {
 			return runToolCalls{reduce.Map[string, int]{t.key: 0}}, nil
 		}),
-		AfterModel: HookOf(t.check, JumpEnd),
+		AfterModel: NewHook(t.check, JumpEnd),
 	}
 }
 

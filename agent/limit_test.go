@@ -203,7 +203,7 @@ func TestStructuredAnswerIsNotCounted(t *testing.T) {
 	filled := func() llmtest.Turn { return usage(llmtest.Ask(llmtest.ToolCall("report", `{"sky":"grey"}`)), 900, 90) }
 	model := llmtest.Scripted(t, usage(llmtest.Say("one"), 10, 1), filled(), usage(llmtest.Say("two"), 10, 1), filled())
 	o := with(agent.Budget(agent.BudgetOptions{ThreadTokens: 20, Over: agent.OverFail}))
-	o.Response = agent.ResponseOf[report]("", nil)
+	o.Response = agent.NewResponse[report]("", nil)
 	thread := made(t, model, o).Thread("1")
 	for range 2 {
 		if _, err := thread.Run(t.Context(), agent.Ask("go")); err != nil {

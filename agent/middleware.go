@@ -64,20 +64,20 @@ type ToolCall struct {
 }
 
 // A Hook is a function that runs as a node of the agent's graph. Make one with
-// [HookOf].
+// [NewHook].
 type Hook struct {
 	node  func(name string) treadle.AnyNode
 	jumps []Jump
 }
 
-// HookOf makes a hook of a function with the types of a node: In is a struct of
+// NewHook makes a hook of a function with the types of a node: In is a struct of
 // the fields that it reads and Out of those that it writes, see
 // [treadle.AddNode]. Fields that the agent's state does not have are the
 // middleware's own: they are kept on the thread, too, so name them well.
 //
 // With jumps, Out embeds [Detour], which sends the agent elsewhere instead of
 // going on.
-func HookOf[In, Out any](fn func(context.Context, In) (Out, error), jumps ...Jump) *Hook {
+func NewHook[In, Out any](fn func(context.Context, In) (Out, error), jumps ...Jump) *Hook {
 	if fn == nil {
 		return &Hook{jumps: jumps} // an error of the agent that is made with it
 	}

@@ -106,7 +106,7 @@ func TestStructuredAnswerOfAnotherModelAndPrompt(t *testing.T) {
 	}
 	model := llmtest.Scripted(t, llmtest.Ask(llmtest.ToolCall("get_weather", city{"Rome"})), llmtest.Say("It rains."))
 	formatter := llmtest.Scripted(t, llmtest.Ask(llmtest.ToolCall("report", `{"sky":"grey"}`)))
-	out := run(t, model, &agent.Options{Prompt: "Be brief.", Tools: []*llm.Tool{getWeather}, Response: agent.ResponseOf[report]("Report.", formatter)}, "weather?")
+	out := run(t, model, &agent.Options{Prompt: "Be brief.", Tools: []*llm.Tool{getWeather}, Response: agent.NewResponse[report]("Report.", formatter)}, "weather?")
 	if r, err := agent.ResponseAs[report](out); err != nil || r.Sky != "grey" {
 		t.Errorf("response = %+v, %v", r, err)
 	}
@@ -207,7 +207,7 @@ func TestHookBeforeTheModelChoosesWhatItHears(t *testing.T) {
 	wantLines(t, out.Messages, "human: old", "ai: yes", "human: new", "ai: ok")
 
 	// And a hook that rewrites the conversation does so for good.
-	drop := &agent.Middleware{Name: "drop", BeforeModel: agent.HookOf(func(_ context.Context, c llm.Chat) (llm.Chat, error) {
+	drop := &agent.Middleware{Name: "drop", BeforeModel: agent.NewHook(func(_ context.Context, c llm.Chat) (llm.Chat, error) {
 		return llm.Chat{Messages: llm.Messages{llm.RemoveAll(), c.Messages[len(c.Messages)-1]}}, nil
 	})}
 	out, err = made(t, llmtest.Scripted(t, llmtest.Say("ok", llmtest.Heard(llm.User("new")))), &agent.Options{Middleware: []*agent.Middleware{drop}}).
@@ -224,7 +224,7 @@ func TestHookAfterTheModelMayAnswerItsCallsOrSendItBack(t *testing.T) {
 		agent.Detour
 		Messages llm.Messages
 	}
-	guard := &agent.Middleware{Name: "guard", AfterModel: agent.HookOf(func(_ context.Context, c llm.Chat) (redo, error) {
+	guard := &agent.Middleware{Name: "guard", AfterModel: agent.NewHook(func(_ context.Context, c llm.Chat) (redo, error) {
 		m := c.Messages[len(c.Messages)-1]
 		switch {
 		case strings.Contains(m.Text(), "damn"):
@@ -248,9 +248,9 @@ func TestLimitedAgentIsNotAskedForAStructuredAnswer(t *testing.T) {
 	model := llmtest.Scripted(t, llmtest.Ask(say("a")))
 	ended := false
 	type nothing struct{}
-	after := &agent.Middleware{Name: "after", AfterAgent: agent.HookOf(func(context.Context, llm.Chat) (*nothing, error) { ended = true; return nil, nil })}
+	after := &agent.Middleware{Name: "after", AfterAgent: agent.NewHook(func(context.Context, llm.Chat) (*nothing, error) { ended = true; return nil, nil })}
 	o := with(agent.LimitModelCalls(agent.Limit{Run: 1}), after)
-	o.Response = agent.ResponseOf[city]("", nil)
+	o.Response = agent.NewResponse[city]("", nil)
 	if out := run(t, model, o, "go"); out.Response != nil || !ended {
 		t.Errorf("response = %s, and the hook after the agent ran: %v", out.Response, ended)
 	}
@@ -282,7 +282,7 @@ func TestMiddlewareAddsToolsPerCall(t *testing.T) {
 func TestHookThatJumpsAstrayIsNamed(t *testing.T) {
 	type leave struct{ agent.Detour }
 	to := func(j agent.Jump) *agent.Middleware {
-		return &agent.Middleware{Name: "astray", BeforeModel: agent.HookOf(func(context.Context, llm.Chat) (leave, error) {
+		return &agent.Middleware{Name: "astray", BeforeModel: agent.NewHook(func(context.Context, llm.Chat) (leave, error) {
 			return leave{agent.Detour{JumpTo: j}}, nil
 		}, agent.JumpEnd)}
 	}

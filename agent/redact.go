@@ -75,7 +75,7 @@ func Redact(o RedactOptions) *Middleware {
 	}
 	m.response = &r
 	if !o.KeepInput || o.Results {
-		m.BeforeModel = HookOf(r.history)
+		m.BeforeModel = NewHook(r.history)
 	}
 	if o.Output {
 		m.WrapModel = func(ctx context.Context, call ModelCall, next ModelFunc) (llm.Message, error) {

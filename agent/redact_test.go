@@ -157,7 +157,7 @@ func TestPersonalDataIsTakenOutOfCallsAndTheStructuredAnswer(t *testing.T) {
 				got = in.Text
 				return "noted", nil
 			})
-			o := &agent.Options{Tools: []*llm.Tool{note}, Middleware: []*agent.Middleware{agent.Redact(agent.RedactOptions{Output: true})}, Response: agent.ResponseOf[card]("", nil)}
+			o := &agent.Options{Tools: []*llm.Tool{note}, Middleware: []*agent.Middleware{agent.Redact(agent.RedactOptions{Output: true})}, Response: agent.NewResponse[card]("", nil)}
 			a := made(t, model(llmtest.Ask(llmtest.ToolCall("note", `{"Text":"mail bob\u0040example.com"}`)), llmtest.Say("done"),
 				llmtest.Ask(llmtest.ToolCall("card", `{"mail":"bob@example.com"}`))), o)
 			var all strings.Builder

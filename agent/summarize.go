@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/internal/turns"
 	"github.com/treadle-go/treadle/llm"
 )
@@ -35,7 +36,7 @@ const summaryPrompt = "Summarise the conversation below for a colleague who goes
 const summaryTitle = "Here is a summary of the conversation to date:\n\n"
 
 // quiet keeps the tokens of a call of the middleware's own out of the stream.
-func quiet(m llm.Model) llm.Model { return llm.With(m, llm.Tags("nostream")) }
+func quiet(m llm.Model) llm.Model { return llm.With(m, llm.Tags(treadle.TagNoStream)) }
 
 // Summarize replaces the older part of a conversation that has got long by one
 // message with a summary, which the model makes, before the agent's model is
@@ -50,7 +51,7 @@ func Summarize(model llm.Model, o SummarizeOptions) *Middleware {
 		return &Middleware{Name: "summarize", err: err}
 	}
 	s := summarizer{o, quiet(model)}
-	return &Middleware{Name: "summarize", BeforeModel: HookOf(s.shorten)}
+	return &Middleware{Name: "summarize", BeforeModel: NewHook(s.shorten)}
 }
 
 func (o SummarizeOptions) check() error {

@@ -44,7 +44,7 @@ func Todos() *Middleware {
 			call.System = strings.TrimPrefix(call.System+"\n\n"+todosPrompt, "\n\n")
 			return next(ctx, call)
 		},
-		AfterModel: HookOf(oneList),
+		AfterModel: NewHook(oneList),
 	}
 }
 

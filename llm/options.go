@@ -175,7 +175,7 @@ func Setting(name string, value any) Option {
 }
 
 // Tags mark the call's events, so that a stream can be filtered by them. The tag
-// "nostream" keeps its tokens out of the stream.
+// treadle.TagNoStream keeps its tokens out of the stream.
 func Tags(tags ...string) Option {
 	return func(r *Request) { r.Tags = slices.Concat(r.Tags, tags) }
 }

@@ -61,7 +61,7 @@ func TestATypeHasTheSameSchemaEverywhere(t *testing.T) {
 		"an agent's response": func(t *testing.T) (s *jsonschema.Schema, err error) {
 			script := llmtest.Scripted(t, llmtest.Say("Oslo"), seen(&s, output))
 			script.NativeOutput = true
-			g, err := agent.New(script, &agent.Options{Response: agent.ResponseOf[Trip]("", nil)})
+			g, err := agent.New(script, &agent.Options{Response: agent.NewResponse[Trip]("", nil)})
 			if err != nil {
 				return nil, err
 			}
@@ -74,7 +74,7 @@ func TestATypeHasTheSameSchemaEverywhere(t *testing.T) {
 				return r.Tools[i].Parameters
 			})
 			_, err = memory.Extract(ctx, llmtest.Scripted(t, turn), []llm.Message{llm.User("Oslo!")}, nil,
-				&memory.ExtractOptions{Kinds: []memory.Kind{memory.KindOf[Trip]("a trip")}})
+				&memory.ExtractOptions{Kinds: []memory.Kind{memory.NewKind[Trip]("a trip")}})
 			return s, err
 		},
 		"a workflow's input": func(t *testing.T) (*jsonschema.Schema, error) {

@@ -103,7 +103,7 @@ func newExtractor(o *ExtractOptions) (*extractor, error) {
 		case k.err != nil:
 			return nil, k.err
 		case k.tool == nil:
-			return nil, errors.New("memory: a kind is zero: make kinds with KindOf")
+			return nil, errors.New("memory: a kind is zero: make kinds with NewKind")
 		case taken[k.name]:
 			return nil, fmt.Errorf("memory: the kind's name %s is taken: rename the type", k.name)
 		}

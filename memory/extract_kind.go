@@ -17,7 +17,7 @@ type Memory struct {
 
 const memoryKind = "Memory"
 
-// A Kind is a type of documents that a model may write: see [KindOf]. The zero
+// A Kind is a type of documents that a model may write: see [NewKind]. The zero
 // Kind is none.
 type Kind struct {
 	name string
@@ -27,11 +27,11 @@ type Kind struct {
 	err  error
 }
 
-// KindOf makes a kind of a struct. The kind's name is the type's; the model sees
+// NewKind makes a kind of a struct. The kind's name is the type's; the model sees
 // the fields as those of [llm.NewTool], with the description, which says what such
 // a document is for. A document is checked against the schema, and by the type's
 // own method Validate() error if it has one.
-func KindOf[T any](description string) Kind {
+func NewKind[T any](description string) Kind {
 	t := reflect.TypeFor[T]()
 	k := Kind{name: t.Name()}
 	if k.name == "" {
@@ -60,7 +60,7 @@ func encodeValid[T any](v *T) (json.RawMessage, error) {
 	return encodeAny(v)
 }
 
-var defaultKinds = []Kind{KindOf[Memory]("Remember something. One call for each memory; several may be made at once.")}
+var defaultKinds = []Kind{NewKind[Memory]("Remember something. One call for each memory; several may be made at once.")}
 
 // check is the document as it is stored, or why it is none of the kind.
 func (k Kind) check(raw json.RawMessage) (json.RawMessage, error) {

@@ -115,7 +115,7 @@ func TestKindsMayNotHaveTheFieldsOfRatings(t *testing.T) {
 		Text string  `json:"text"`
 		Sure float64 `json:"_confidence"`
 	}
-	o := &memory.ManagerOptions{ExtractOptions: memory.ExtractOptions{Kinds: []memory.Kind{memory.KindOf[Sure]("x")}}}
+	o := &memory.ManagerOptions{ExtractOptions: memory.ExtractOptions{Kinds: []memory.Kind{memory.NewKind[Sure]("x")}}}
 	newManager(t, llmtest.NewScript(), o)
 	o.Rate = true
 	if _, err := memory.NewManager(llmtest.NewScript(), o); err == nil || !strings.Contains(err.Error(), `the kind Sure has a field "_confidence"`) {
@@ -238,7 +238,7 @@ type Retired struct{}
 
 func TestKindWithoutFieldsCanBeRated(t *testing.T) {
 	cs, err := memory.Extract(t.Context(), llmtest.Scripted(t, llmtest.Ask(llmtest.ToolCall("Retired", `{"_confidence":0.5}`))), said("I do not work any more"), nil,
-		&memory.ExtractOptions{Kinds: []memory.Kind{memory.KindOf[Retired]("The user is retired.")}, Rate: true})
+		&memory.ExtractOptions{Kinds: []memory.Kind{memory.NewKind[Retired]("The user is retired.")}, Rate: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,8 +36,8 @@ func (p *Profile) Validate() error {
 }
 
 var (
-	triples  = memory.KindOf[Triple]("A fact about people and teams.")
-	profiles = memory.KindOf[Profile]("What is known of the user.")
+	triples  = memory.NewKind[Triple]("A fact about people and teams.")
+	profiles = memory.NewKind[Profile]("What is known of the user.")
 )
 
 func said(texts ...string) []llm.Message {
@@ -140,7 +140,7 @@ func TestExtractPatchesRemovesAndKeeps(t *testing.T) {
 		}},
 	})
 	cs, err := memory.Extract(t.Context(), model, said("I am 41 now and like milk"), existing, &memory.ExtractOptions{
-		Kinds: []memory.Kind{profiles, memory.KindOf[memory.Memory]("A note.")}, Deletes: true})
+		Kinds: []memory.Kind{profiles, memory.NewKind[memory.Memory]("A note.")}, Deletes: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -354,11 +354,11 @@ func TestExtractRefusesWhatMakesNoSense(t *testing.T) {
 		want     string
 	}{
 		{"nothing allowed", nil, memory.ExtractOptions{NoInserts: true, NoUpdates: true}, "nothing may be changed"},
-		{"a kind that is no struct", nil, memory.ExtractOptions{Kinds: []memory.Kind{memory.KindOf[string]("")}}, "kind string"},
-		{"a kind without a name", nil, memory.ExtractOptions{Kinds: []memory.Kind{memory.KindOf[struct{ A int }]("")}}, "has no name"},
-		{"the zero kind", nil, memory.ExtractOptions{Kinds: []memory.Kind{{}}}, "KindOf"},
+		{"a kind that is no struct", nil, memory.ExtractOptions{Kinds: []memory.Kind{memory.NewKind[string]("")}}, "kind string"},
+		{"a kind without a name", nil, memory.ExtractOptions{Kinds: []memory.Kind{memory.NewKind[struct{ A int }]("")}}, "has no name"},
+		{"the zero kind", nil, memory.ExtractOptions{Kinds: []memory.Kind{{}}}, "NewKind"},
 		{"a kind twice", nil, memory.ExtractOptions{Kinds: []memory.Kind{triples, triples}}, "Triple is taken"},
-		{"a kind named as a tool", nil, memory.ExtractOptions{Kinds: []memory.Kind{memory.KindOf[Done]("")}}, "Done is taken"},
+		{"a kind named as a tool", nil, memory.ExtractOptions{Kinds: []memory.Kind{memory.NewKind[Done]("")}}, "Done is taken"},
 		{"attempts below zero", nil, memory.ExtractOptions{Attempts: -1}, "Attempts is -1"},
 		{"an id twice", twice, memory.ExtractOptions{}, `id "a"`},
 		{"no JSON", []memory.Document{{ID: "b", Content: json.RawMessage("{")}}, memory.ExtractOptions{}, "not JSON"},

@@ -60,7 +60,7 @@ func TestFieldsOfAnotherVersionSurviveAnUpdate(t *testing.T) {
 			s := newStore(t, nil)
 			put(t, s, "default", `{"kind":"Owner","content":`+ownerNow+`}`)
 			o := memory.StoreManagerOptions{Guard: func(context.Context, *memory.ItemChange) error { return nil }}
-			o.Kinds, o.NoInserts = []memory.Kind{memory.KindOf[Owner]("the user")}, true
+			o.Kinds, o.NoInserts = []memory.Kind{memory.NewKind[Owner]("the user")}, true
 			m := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(llmtest.ToolCall("PatchDoc", patching(test.patches)))), o)
 			if _, err := m.Reflect(t.Context(), llm.User("news")); err != nil {
 				t.Fatal(err)
@@ -84,7 +84,7 @@ func TestFieldsOfAnotherVersionSurviveInNestedLists(t *testing.T) {
 	s := newStore(t, nil)
 	put(t, s, "default", `{"kind":"Street","content":`+street+`}`)
 	o := memory.StoreManagerOptions{Guard: func(context.Context, *memory.ItemChange) error { return nil }}
-	o.Kinds, o.NoInserts = []memory.Kind{memory.KindOf[Street]("a street")}, true
+	o.Kinds, o.NoInserts = []memory.Kind{memory.NewKind[Street]("a street")}, true
 	edit := patching(`[{"op":"replace","path":"/houses/0/age","value":31}]`)
 	m := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(llmtest.ToolCall("PatchDoc", edit))), o)
 	if _, err := m.Reflect(t.Context(), llm.User("news")); err != nil {
@@ -102,7 +102,7 @@ func TestNewFieldsThatAKindDoesNotHaveAreRefused(t *testing.T) {
 		s := newStore(t, nil)
 		put(t, s, "default", `{"kind":"Owner","content":`+ownerNow+`}`)
 		o := memory.StoreManagerOptions{}
-		o.Kinds, o.NoInserts, o.Attempts = []memory.Kind{memory.KindOf[Owner]("the user")}, true, 1
+		o.Kinds, o.NoInserts, o.Attempts = []memory.Kind{memory.NewKind[Owner]("the user")}, true, 1
 		m := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(llmtest.ToolCall("PatchDoc", patching(patches)))), o)
 		if _, err := m.Reflect(t.Context(), llm.User("news")); !strings.Contains(fmt.Sprint(err), "shoes") {
 			t.Errorf("%s: the error is %v, want one that names the field", patches, err)

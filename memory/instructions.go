@@ -124,7 +124,7 @@ func (i *Instructions) Improve(ctx context.Context, o *Optimizer, ts []Trajector
 }
 
 // promptKind knows which fields of stored instructions are not ours.
-var promptKind = KindOf[Prompt]("instructions")
+var promptKind = NewKind[Prompt]("instructions")
 
 // Middleware puts the instructions in front of the system prompt of each call of
 // the model. Variables in them get their values as those of namespaces do: from

@@ -56,7 +56,7 @@ func Middleware(o *MiddlewareOptions) *agent.Middleware {
 		m.WrapModel = o.remind
 	}
 	if o.Manager != nil || o.Reflector != nil {
-		m.AfterAgent = agent.HookOf(o.learn)
+		m.AfterAgent = agent.NewHook(o.learn)
 	}
 	return m
 }

@@ -151,7 +151,7 @@ func TestDurableReflectionSurvivesAConflict(t *testing.T) {
 func TestTwoConversationsAtOnceMakeOneProfile(t *testing.T) {
 	s := newStore(t, nil)
 	var o memory.StoreManagerOptions
-	o.Kinds, o.NoInserts = []memory.Kind{memory.KindOf[Home]("Where the user lives.")}, true
+	o.Kinds, o.NoInserts = []memory.Kind{memory.NewKind[Home]("Where the user lives.")}, true
 	home := func(city string) llm.ToolCall { return llmtest.ToolCall("Home", Home{City: city}) }
 	other := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(home("Bonn"))), o)
 	meanwhile := llmtest.Ask(home("Rome"))

@@ -413,7 +413,7 @@ func TestStoreManagerRefusesWhatMakesNoSense(t *testing.T) {
 		"Limit is -1":                      {Limit: -1},
 		"without a }":                      {Namespace: []string{"{a"}},
 		"none of the kinds":                {Default: Triple{}},
-		"a nil slice or map is null":       {Default: Profile{Name: "?"}, ManagerOptions: memory.ManagerOptions{ExtractOptions: memory.ExtractOptions{Kinds: []memory.Kind{memory.KindOf[Profile]("")}}}},
+		"a nil slice or map is null":       {Default: Profile{Name: "?"}, ManagerOptions: memory.ManagerOptions{ExtractOptions: memory.ExtractOptions{Kinds: []memory.Kind{memory.NewKind[Profile]("")}}}},
 	} {
 		if _, err := memory.NewStoreManager(llmtest.NewScript(), &o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the error is %v, want one with %q", err, want)

@@ -23,7 +23,7 @@ var ErrSummaryBudget = errors.New("memory: the token limits of the summary leave
 type SummaryOptions struct {
 	// Model writes the summaries. It is not told how long they may be: bind
 	// [llm.MaxTokens] to it. To keep its tokens out of a stream, bind the tag
-	// "nostream".
+	// [treadle.TagNoStream].
 	Model llm.Model
 	// MaxTokens is how many tokens the shortened conversation may have. The
 	// newest human turn stays even if it has more. It is also the most that Model

@@ -48,7 +48,7 @@ func Example_structuredAnswer() {
 
 	a := treadle.Must(agent.New(model, &agent.Options{
 		Tools:    []*llm.Tool{getWeather},
-		Response: agent.ResponseOf[Forecast]("", nil),
+		Response: agent.NewResponse[Forecast]("", nil),
 	}))
 	out, err := a.Run(ctx, agent.Ask("what is the weather in sf"))
 	if err != nil {

@@ -77,7 +77,7 @@ func Example_http() {
 	user := llm.User("how to log in?")
 	search := llm.ToolCall{ID: "1", Name: "search", Args: []byte(`{"query":"login"}`)}
 	classifier := llm.With(llmtest.NewScript(llmtest.Turn{Message: llm.Assistant("", llmtest.ToolCall("Intent", Intent{"help", "How does one log in?", 0.9})),
-		Expect: []func(*llm.Request) error{llmtest.Heard(user)}}), llm.Tags("nostream"))
+		Expect: []func(*llm.Request) error{llmtest.Heard(user)}}), llm.Tags(treadle.TagNoStream))
 	found := []Document{{"Use your e-mail.", map[string]any{"page": 3}}}
 	docs := llm.NewTool("search", "Search the manual.", func(ctx context.Context, _ struct {
 		Query string `json:"query"`

@@ -42,7 +42,7 @@ func Example_fewShotRecall() {
 		learnt = append(learnt, llmtest.Ask(llmtest.ToolCall("Episode", e)))
 	}
 	options := &memory.StoreManagerOptions{Namespace: []string{"episodes"}, Store: s}
-	options.Kinds = []memory.Kind{memory.KindOf[Episode]("A case that was solved, to learn from.")}
+	options.Kinds = []memory.Kind{memory.NewKind[Episode]("A case that was solved, to learn from.")}
 	manager, err := memory.NewStoreManager(llmtest.NewScript(learnt...), options)
 	if err != nil {
 		fmt.Println(err)

@@ -39,7 +39,7 @@ func Example_triplesWithoutStorage() {
 		llmtest.Ask(removal("m1")),
 	)
 	manager, err := memory.NewManager(model, &memory.ManagerOptions{
-		ExtractOptions: memory.ExtractOptions{Kinds: []memory.Kind{memory.KindOf[Triple](aboutTriples)}, Deletes: true},
+		ExtractOptions: memory.ExtractOptions{Kinds: []memory.Kind{memory.NewKind[Triple](aboutTriples)}, Deletes: true},
 		Instructions:   "Extract user preferences and any other useful information",
 	})
 	if err != nil {

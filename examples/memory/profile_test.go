@@ -33,7 +33,7 @@ func Example_profileAndCollection() {
 			`{"json_doc_id":"m1","planned_edits":"as the user says","patches":[{"op":%q,"path":%q,"value":%q}]}`, op, path, value)))
 	}
 	one := &memory.StoreManagerOptions{Namespace: []string{"ada", "profile"}, Store: s}
-	one.Kinds, one.NoInserts = []memory.Kind{memory.KindOf[Profile]("What is known of the user.")}, true
+	one.Kinds, one.NoInserts = []memory.Kind{memory.NewKind[Profile]("What is known of the user.")}, true
 	profile, err := memory.NewStoreManager(llmtest.NewScript(
 		llmtest.Ask(llmtest.ToolCall("Profile", Profile{Name: "Ada", City: "London", Likes: []string{"tea"}})),
 		patch("replace", "/city", "Paris"), patch("add", "/likes/-", "engines")), one)

@@ -123,7 +123,7 @@ func Example_triplesWithStorage() {
 	manager, err := memory.NewStoreManager(librarian(team), &memory.StoreManagerOptions{
 		Namespace: []string{"chat", "{user_id}", "triples"},
 		ManagerOptions: memory.ManagerOptions{
-			ExtractOptions: memory.ExtractOptions{Kinds: []memory.Kind{memory.KindOf[Triple](aboutTriples)}, Deletes: true},
+			ExtractOptions: memory.ExtractOptions{Kinds: []memory.Kind{memory.NewKind[Triple](aboutTriples)}, Deletes: true},
 			Instructions:   "Extract all user information and events as triples.",
 		},
 	})
@@ -176,7 +176,7 @@ func Example_kindsAndNamespaces() {
 		llmtest.Ask(llmtest.ToolCall("Preference", Preference{What: "light mode"})),
 	)
 	options := &memory.StoreManagerOptions{Namespace: []string{"chat", "{user_id}", "{domain}"}, Store: s}
-	options.Kinds = []memory.Kind{memory.KindOf[Triple](aboutTriples), memory.KindOf[Preference]("What the user prefers.")}
+	options.Kinds = []memory.Kind{memory.NewKind[Triple](aboutTriples), memory.NewKind[Preference]("What the user prefers.")}
 	manager, err := memory.NewStoreManager(model, options)
 	if err != nil {
 		fmt.Println(err)

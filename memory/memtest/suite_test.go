@@ -67,10 +67,10 @@ func (a *Appointment) Validate() error {
 }
 
 var (
-	notes        = memory.KindOf[memory.Memory]("Remember something.")
-	profiles     = memory.KindOf[Profile]("What is known of the user.")
-	triples      = memory.KindOf[Triple]("A relation between people and things.")
-	appointments = memory.KindOf[Appointment]("What the user is to do at some time.")
+	notes        = memory.NewKind[memory.Memory]("Remember something.")
+	profiles     = memory.NewKind[Profile]("What is known of the user.")
+	triples      = memory.NewKind[Triple]("A relation between people and things.")
+	appointments = memory.NewKind[Appointment]("What the user is to do at some time.")
 )
 
 // setup is the manager that cases of the suite ask for by name.
