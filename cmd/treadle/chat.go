@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/agent"
+	"github.com/treadle-go/treadle/cmd/treadle/internal/demo"
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/treadletype"
 )
@@ -24,37 +24,42 @@ import (
 //	          ▲          │yes
 //	          └─ answer ─┘
 //
-// A thread that was left at a question, or in the middle of a run, enters the
-// circle where it was.
+// A thread that was left at a question or in the middle of a run continues there.
 type chat struct {
 	*streams
-	thread *treadle.Thread[agent.State, agent.State]
-	model  string
-	yes    bool
-	goOn   string // the commands to go on and to look into the thread; "" if it is not kept
-	look   string
-	settle func(context.Context) error // has what was said remembered
-	err    error                       // the last failure of the model
+	thread  *treadle.Thread[agent.State, agent.State]
+	model   llm.Info
+	yes     bool   // approve without asking
+	resume  string // the commands to continue and to inspect the thread; "" if it is not saved
+	inspect string
+	flush   func(context.Context) error // extracts memories from what was said
+
+	question string // the open question, when the input ends
+	err      error  // the last failure of the model
 }
 
-// run talks until there are no more lines.
+// run runs the conversation until the input ends. Without a terminal it reports a
+// question without an answer and a failure of the model, for the sake of scripts.
 func (c *chat) run(ctx context.Context) error {
-	err := c.talk(ctx)
+	err := c.loop(ctx)
 	switch {
 	case errors.Is(err, io.EOF):
-		c.bye(ctx)
-		if c.term == nil {
-			return c.err // a script wants to know
+		c.finish(ctx)
+		switch {
+		case c.term != nil:
+			return nil
+		case c.question != "":
+			return fmt.Errorf("the input ended before this question was answered: %s Answer yes or no in the next line, or use --yes", c.question)
 		}
-		return nil
-	case c.goOn != "":
-		return &stoppedError{err, c.goOn}
+		return c.err
+	case c.resume != "":
+		return &stoppedError{err, c.resume}
 	}
 	return err
 }
 
-// talk goes round until something ends it: its error is never nil.
-func (c *chat) talk(ctx context.Context) error {
+// loop runs until something ends it: its error is never nil.
+func (c *chat) loop(ctx context.Context) error {
 	snap, err := c.thread.State(ctx)
 	if err != nil {
 		return err
@@ -79,65 +84,72 @@ func (c *chat) talk(ctx context.Context) error {
 	}
 }
 
-// greet says who speaks, and where the conversation stands.
+// greet shows the model and the state of the conversation.
 func (c *chat) greet(snap *treadle.Snapshot) error {
-	who := c.model
-	if strings.HasPrefix(who, offlineName) {
-		who = "offline rules (no language model: set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY for one)"
+	model := c.model.String()
+	if c.model.Provider == demo.Offline {
+		model = "offline rules (no language model: set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY to use one)"
 	}
-	fmt.Fprintln(c.out, c.term.paint(faint, "Model: "+plain(who)))
+	c.paragraph(faint, "Model: "+plain(model))
+	if c.resume == "" {
+		c.paragraph(faint, "Nothing is saved when this run ends: use --db FILE to keep the conversation.")
+	}
 	if !snap.ID.IsZero() {
-		var have agent.State
-		if err := snap.Read(&have); err != nil {
+		var state agent.State
+		if err := snap.Read(&state); err != nil {
 			return err
 		}
-		fmt.Fprintln(c.out, c.term.paint(faint, fmt.Sprintf("Going on with thread %q, %s so far.", c.thread.ID(), count(len(have.Messages), "message"))))
+		c.paragraph(faint, fmt.Sprintf("Continuing thread %q, %s so far.", c.thread.ID(), count(len(state.Messages), "message")))
+		for _, line := range userMessages(state.Messages) {
+			c.in.remember(line)
+		}
 	}
 	if c.term != nil {
-		fmt.Fprintln(c.out, c.term.paint(faint, "Say something; Ctrl-D ends the conversation."))
+		c.paragraph(faint, "Say something. Ctrl-D ends the conversation.")
 	}
 	return nil
 }
 
-// bye has what was said remembered, and says how to come back.
-func (c *chat) bye(ctx context.Context) {
-	if c.goOn == "" {
+// finish extracts memories and tells how to continue.
+func (c *chat) finish(ctx context.Context) {
+	if c.resume == "" {
 		return
 	}
 	if snap, err := c.thread.State(ctx); err != nil || snap.ID.IsZero() {
 		return // nothing was said
 	}
 	if c.term.live() {
-		fmt.Fprint(c.out, c.term.paint(faint, "Thinking over what was said…"))
+		fmt.Fprint(c.out, c.term.paint(faint, "Saving memories…"))
 	}
-	err := c.settle(ctx)
+	err := c.flush(ctx)
 	if c.term.live() {
 		fmt.Fprint(c.out, "\r\x1b[J")
 	}
 	if err != nil {
-		fmt.Fprintln(c.out, c.term.paint(red, "Not all of it could be thought over: "+said(err)))
+		c.paragraph(red, "Not all memories were saved; the next run tries again: "+errorText(err))
 	}
-	c.heading("To go on, or to look at what was kept")
-	c.print(c.goOn)
-	c.print(c.look)
+	c.heading("To continue, or to see what was saved")
+	c.print(c.resume)
+	c.print(c.inspect)
 }
 
 var chatEvents = treadle.Modes(treadle.ModeTokens, treadle.ModeEvents)
 
-// next is the run that answers the first open question, or that takes in what
-// is said next. It is io.EOF if there is nothing more to read.
+// next returns the run that answers the first open question, or that takes the next
+// line. The error is io.EOF if there are no more lines.
 func (c *chat) next(ctx context.Context, pauses []treadletype.Pause) (iter.Seq2[treadle.Event, error], error) {
 	if len(pauses) > 0 {
 		answer, err := c.ask(ctx, pauses[0])
-		// One at a time: what was answered is kept even if nobody answers the rest.
+		// One at a time: an answer is saved even if the next question gets none.
 		return c.thread.ResumeStream(ctx, treadle.Answers{pauses[0].ID: answer}, chatEvents), err
 	}
 	for {
-		line, err := c.read(ctx, "\n> ")
+		line, err := c.read(ctx, "> ")
 		if err != nil {
 			return nil, err
 		}
 		if line != "" {
+			c.in.remember(line)
 			return c.thread.Stream(ctx, agent.Ask(line), chatEvents), nil
 		}
 		snap, err := c.thread.State(ctx)
@@ -150,92 +162,88 @@ func (c *chat) next(ctx context.Context, pauses []treadletype.Pause) (iter.Seq2[
 	}
 }
 
-// read reads a line behind a prompt. If it is not typed there, it is printed
-// there, so that the conversation reads the same.
+// read reads a line after an empty line and a prompt. Without a terminal it prints
+// the line after the prompt, so that the output reads like a conversation.
 func (c *chat) read(ctx context.Context, prompt string) (string, error) {
-	if c.lines == nil {
-		c.lines = bufio.NewReader(c.in)
+	shown := prompt
+	if c.term == nil {
+		shown = ""
+	} else {
+		fmt.Fprintln(c.out)
 	}
-	if c.term != nil {
-		fmt.Fprint(c.out, c.term.paint(bold, prompt))
-	}
-	raw, err := readLine(ctx, c.lines)
-	line := strings.TrimSpace(strings.ToValidUTF8(raw, "\uFFFD"))
-	switch {
-	case err != nil:
-	case raw == "":
-		err = io.EOF
-	case c.term == nil:
-		fmt.Fprintf(c.out, "%s%s\n", prompt, printable(line))
-	}
-	if err != nil && c.term != nil {
-		fmt.Fprintln(c.out) // the cursor is still behind the prompt
+	line, err := c.in.read(ctx, c.out, shown)
+	line = strings.TrimSpace(strings.ToValidUTF8(line, "\uFFFD"))
+	if err == nil && c.term == nil {
+		fmt.Fprintf(c.out, "\n%s%s\n", prompt, printable(line))
 	}
 	return line, err
 }
 
-// ask shows what a tool proposes and asks whether it may.
-func (c *chat) ask(ctx context.Context, pause treadletype.Pause) (noteAnswer, error) {
-	var p noteProposal
-	if err := pause.Decode(&p); err != nil {
-		return noteAnswer{}, fmt.Errorf("question %s: %w", pause.Value, err)
+// ask shows what a tool wants to do and asks for permission.
+func (c *chat) ask(ctx context.Context, pause treadletype.Pause) (demo.Answer, error) {
+	var q demo.Question
+	if err := pause.Decode(&q); err != nil {
+		return demo.Answer{}, fmt.Errorf("question %s: %w", pause.Value, err)
 	}
-	c.heading(plain(p.Question))
-	for line := range strings.Lines(p.Text) {
-		c.print("   " + plain(strings.TrimRight(line, "\n")))
+	c.heading(plain(q.Question))
+	for line := range strings.Lines(q.Text) {
+		for _, part := range wrapLine(plain(strings.TrimRight(line, "\n")), c.term.columns(80)-5) {
+			c.print("   " + part)
+		}
 	}
-	question := "\nyes, or no (and why) "
+	const prompt = "yes, or no (and why) "
 	if c.yes {
-		fmt.Fprintln(c.out, question+"yes (because of --yes)")
-		return noteAnswer{Approved: true}, nil
+		fmt.Fprintln(c.out, "\n"+prompt+"yes (because of --yes)")
+		return demo.Answer{Approved: true}, nil
 	}
 	for {
-		line, err := c.read(ctx, question)
+		line, err := c.read(ctx, prompt)
 		if err != nil {
-			return noteAnswer{}, err
+			c.question = plain(q.Question)
+			return demo.Answer{}, err
 		}
 		if answer, ok := readAnswer(line); ok {
 			return answer, nil
 		}
-		fmt.Fprintln(c.out, `Answer yes or no, or for example "no, not now".`)
+		c.paragraph("", `Answer yes or no, or for example "no, not now".`)
 	}
 }
 
-// readAnswer understands yes or no, or its first letter. What follows a no is
-// the reason; a yes with an if is none.
-func readAnswer(line string) (noteAnswer, bool) {
+// readAnswer understands yes or no, or its first letter. The text after a no is the
+// reason; a yes with a condition is not understood.
+func readAnswer(line string) (demo.Answer, bool) {
 	word, reason := line, ""
 	if i := strings.IndexFunc(line, func(r rune) bool { return !unicode.IsLetter(r) }); i >= 0 {
 		word, reason = line[:i], strings.TrimLeftFunc(line[i:], func(r rune) bool { return unicode.IsSpace(r) || unicode.IsPunct(r) })
 	}
 	switch word = strings.ToLower(word); {
 	case word == "no" || word == "n":
-		return noteAnswer{Reason: reason}, true
+		return demo.Answer{Reason: reason}, true
 	case (word == "yes" || word == "y") && reason == "":
-		return noteAnswer{Approved: true}, true
+		return demo.Answer{Approved: true}, true
 	}
-	return noteAnswer{}, false
+	return demo.Answer{}, false
 }
 
-// watch shows a run and returns the questions that it has stopped with. A
-// failure of the model is shown, too, and is no end of the conversation.
+// watch shows a run and returns its questions. A failure of the model is shown and
+// does not end the conversation.
 func (c *chat) watch(ctx context.Context, run iter.Seq2[treadle.Event, error]) ([]treadletype.Pause, error) {
-	v := speech{streams: c.streams}
-	defer v.close()
+	t := newTranscript(c.streams)
+	defer t.close()
 	for ev, err := range run {
 		if stop, ok := errors.AsType[*treadle.InterruptError](err); ok && len(stop.Pauses) > 0 {
 			return stop.Pauses, nil
 		}
 		if err != nil {
-			v.close()
+			t.close()
 			return nil, c.failed(ctx, err)
 		}
-		v.show(ev)
+		t.show(ev)
 	}
 	return nil, nil
 }
 
-// failed shows a failure of the model. Others, such as a full disk, end the
+// failed shows a failure of the model. Other failures, such as a full disk, end the
 // conversation.
 func (c *chat) failed(ctx context.Context, err error) error {
 	node, ok := errors.AsType[*treadle.NodeError](err)
@@ -246,13 +254,25 @@ func (c *chat) failed(ctx context.Context, err error) error {
 	if e, ok := errors.AsType[*llm.Error](err); ok {
 		c.err = e
 	}
-	fmt.Fprintln(c.out, c.term.paint(red, "The model failed: "+said(c.err)))
-	fmt.Fprintln(c.out, c.term.paint(faint, "An empty line tries again."))
+	c.paragraph(red, "The model failed: "+errorText(c.err))
+	c.paragraph(faint, "Press Enter to try again.")
 	return nil
 }
 
-// said is an error as it is shown: in the lines that it has, those behind the
-// first one indented. What providers report may be a page.
-func said(err error) string {
+// errorText returns an error's text for people, with all lines after the first one
+// indented. Errors of providers can have many lines.
+func errorText(err error) string {
 	return strings.ReplaceAll(printable(strings.TrimSpace(err.Error())), "\n", "\n  ")
+}
+
+// userMessages returns the texts of a conversation's user, as far as they are single
+// lines.
+func userMessages(messages llm.Messages) []string {
+	var texts []string
+	for i := range messages {
+		if text := messages[i].Text(); messages[i].Role == llm.RoleHuman && text != "" && printable(text) == text && !strings.Contains(text, "\n") {
+			texts = append(texts, text)
+		}
+	}
+	return texts
 }

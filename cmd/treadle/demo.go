@@ -1,32 +1,21 @@
 package main
 
 import (
-	"cmp"
-	"context"
 	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/treadle-go/treadle"
-	"github.com/treadle-go/treadle/agent"
-	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/cmd/treadle/internal/demo"
 	"github.com/treadle-go/treadle/llm"
-	"github.com/treadle-go/treadle/sqlite"
 )
 
 const (
-	chatThread   = "chat"
-	chatUser     = "me"
-	offlineName  = "offline"
-	speakingPace = 30 * time.Millisecond // between the offline model's words, if somebody watches them
+	defaultThread = "chat"
+	defaultUser   = "me"
+	offlinePace   = 30 * time.Millisecond // between two words of the offline model, in a terminal
 )
 
-// demoFlags are what the demo was told.
 type demoFlags struct {
 	db, thread, user, notes, model, baseURL string
 	yes                                     bool
@@ -37,135 +26,85 @@ func newDemo(s *streams) *cobra.Command {
 	var f demoFlags
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Chat with an agent that has tools, asks first, and remembers",
-		Long: `Chat with an agent. It can compute, write notes to files, for which it asks you
-first, and remembers what you tell it about yourself in all conversations.
+		Short: "Chat with an assistant that has tools, asks for permission, and remembers",
+		Long: `Chat with an assistant. It computes, writes notes to files after asking you for
+permission, and remembers what you tell it about yourself in all conversations.
 
 With OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY in the environment, or
-with --base-url, a language model does the talking. Without, a few rules do: no
+with --base-url, it uses a language model. Without, it answers by a few rules: no
 key, no service and no network are needed.
 
-In a terminal every step is kept in an SQLite file. Stop it at any time, even
-with kill -9, and start it again: it goes on where it was, and asks again what
-nobody has answered. Elsewhere it reads its lines from standard input, answers to
-its questions among them, and keeps nothing unless it is given a file.`,
+In a terminal every step is saved in an SQLite file. Stop it at any time, even
+with kill -9, and start it again: it continues where it was, and repeats a
+question that was not answered. The arrow keys edit the line and bring back
+earlier ones.
+
+Without a terminal it reads lines from standard input, the answers to its
+questions too, and saves nothing unless --db names a file.`,
 		Example: `  treadle demo
   treadle demo --thread work --notes ~/notes
-  treadle demo --model anthropic:` + defaultModels[1].model + `
+  treadle demo --model anthropic:` + demo.DefaultModels[1].Model + `
   treadle demo --base-url http://localhost:11434/v1 --model llama3.2
   echo 'what is 2^64?' | treadle demo`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if s.term.live() && !cmd.Flags().Changed("pace") {
-				f.pace = paceFlag(speakingPace)
+		Args: func(cmd *cobra.Command, args []string) error {
+			if f.thread == "" || f.user == "" {
+				return errors.New("--thread and --user must not be empty")
 			}
-			return s.converse(cmd.Context(), f)
+			return cobra.NoArgs(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if s.term.live() && !cmd.Flags().Changed("pace") {
+				f.pace = paceFlag(offlinePace)
+			}
+			model, err := demo.OpenModel(demo.ModelOptions{Name: f.model, BaseURL: f.baseURL, Pace: time.Duration(f.pace)})
+			if err != nil {
+				return err
+			}
+			file := f.db
+			if file == "" {
+				if file, err = s.databaseFile(); err != nil {
+					return err
+				}
+			}
+			assistant, err := demo.Open(cmd.Context(), demo.Options{Model: model, File: file, Notes: f.notes, User: f.user})
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, assistant.Close()) }()
+			ctx := assistant.Context(cmd.Context())
+			thread, err := assistant.Thread(ctx, f.thread)
+			if err != nil {
+				return err
+			}
+			c := &chat{streams: s, thread: thread, model: llm.Describe(model), yes: f.yes, flush: assistant.Flush}
+			if file != demo.InMemory {
+				c.resume = f.command(file)
+				c.inspect = shellCommand("treadle", "threads", "show", f.thread, "--db", file)
+			}
+			return c.run(ctx)
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.db, "db", "", "the SQLite file to keep everything in, or "+inMemory+" (in a terminal demo.db in the user's state directory, else "+inMemory+")")
-	flags.StringVar(&f.thread, "thread", chatThread, "the conversation to begin or to go on with")
-	flags.StringVar(&f.user, "user", chatUser, "whose memories to use")
-	flags.StringVar(&f.notes, "notes", "", "the directory for notes (default notes beside the SQLite file)")
-	flags.StringVar(&f.model, "model", "", "the model as provider:name with openai, anthropic or gemini, or offline (default by the key that is set)")
+	flags.StringVar(&f.db, "db", "", "the SQLite file for conversations and memories, or "+demo.InMemory+" (in a terminal demo.db in the user's state directory, otherwise "+demo.InMemory+")")
+	flags.StringVar(&f.thread, "thread", defaultThread, "the conversation to start or to continue")
+	flags.StringVar(&f.user, "user", defaultUser, "whose memories to use")
+	flags.StringVar(&f.notes, "notes", "", "the directory for notes (default notes next to the SQLite file)")
+	flags.StringVar(&f.model, "model", "", "the model as provider:name with openai, anthropic or gemini, or "+demo.Offline+" (default by the key that is set)")
 	flags.StringVar(&f.baseURL, "base-url", "", "the address of a server that speaks OpenAI's protocol, such as http://localhost:11434/v1")
 	flags.BoolVar(&f.yes, "yes", false, "approve all notes without asking")
-	flags.Var(&f.pace, "pace", "the time between two words of the offline model (in a terminal "+speakingPace.String()+")")
+	flags.Var(&f.pace, "pace", "the time between two words of the offline model (in a terminal "+offlinePace.String()+")")
 	return cmd
 }
 
-const instructions = `You are the assistant of Treadle's demo, in a terminal. Answer briefly and in plain text.
-Use the calculator for every computation. Use manage_memory when the user asks you to remember something, and
-search_memory before you say that you do not know something about the user. Notes are files: write_note asks the user
-for permission itself, so do not ask first.`
-
-// converse opens what a conversation needs, and has it.
-func (s *streams) converse(ctx context.Context, f demoFlags) (err error) {
-	if f.thread == "" || f.user == "" {
-		return errors.New("--thread and --user must not be empty")
-	}
-	m, err := f.openModel()
-	if err != nil {
-		return err
-	}
-	file := f.db
-	if file == "" {
-		if file, err = s.demoFile(); err != nil {
-			return err
-		}
-	}
-	db, err := sqlite.Open(file, nil)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	mem, err := db.Store(nil)
-	if err != nil {
-		return err
-	}
-	book := &notebook{dir: f.notes}
-	if book.dir == "" && file == inMemory {
-		if book.dir, err = os.MkdirTemp("", "treadle-notes-"); err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, os.RemoveAll(book.dir)) }()
-	}
-	book.dir = cmp.Or(book.dir, filepath.Join(filepath.Dir(file), "notes"))
-	learner := m
-	if _, ok := m.(offline); ok {
-		learner = offline{} // nobody watches its words
-	}
-	known, err := openMemories(ctx, mem, learner, file != inMemory)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, known.close()) }()
-	ctx = forUser(ctx, f.user)
-	g, err := agent.New(m, &agent.Options{
-		Prompt:     instructions,
-		Tools:      slices.Concat([]*llm.Tool{newCalculator()}, book.tools(), known.tools),
-		Middleware: []*agent.Middleware{known.middleware},
-		Graph:      treadle.Options{Saver: db, Store: mem},
-	})
-	if err != nil {
-		return err
-	}
-	c := &chat{streams: s, thread: g.Thread(f.thread), model: llm.Describe(m).String(), yes: f.yes, settle: known.settle}
-	if file != inMemory {
-		c.goOn = f.command(file)
-		c.look = shellLine("treadle", "threads", "show", f.thread, "--db", file)
-	}
-	if err := checkConversation(ctx, db, f.thread); err != nil {
-		return err
-	}
-	return c.run(ctx)
-}
-
-// command is how to go on with the conversation.
+// command returns the command that continues the conversation.
 func (f *demoFlags) command(file string) string {
 	args := []string{"treadle", "demo", "--db", file, "--thread", f.thread}
 	for _, o := range []struct{ name, value, usual string }{
-		{"--user", f.user, chatUser}, {"--notes", f.notes, ""}, {"--base-url", f.baseURL, ""}, {"--model", f.model, ""},
+		{"--user", f.user, defaultUser}, {"--notes", f.notes, ""}, {"--base-url", f.baseURL, ""}, {"--model", f.model, ""},
 	} {
 		if o.value != o.usual {
 			args = append(args, o.name, o.value)
 		}
 	}
-	return shellLine(args...)
-}
-
-// checkConversation reports that a thread is not a conversation: the file may hold those
-// of other graphs.
-func checkConversation(ctx context.Context, db *sqlite.DB, thread string) error {
-	cp, err := db.Get(ctx, checkpoint.Key{Thread: thread})
-	if errors.Is(err, checkpoint.ErrNotFound) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if _, ok := cp.Values["messages"]; !ok && len(cp.Values) > 0 {
-		return fmt.Errorf("thread %q is not a conversation: take another --thread", thread)
-	}
-	return nil
+	return shellCommand(args...)
 }

@@ -4,13 +4,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/treadle-go/treadle/cmd/treadle/internal/demo"
 )
 
 // chatInTTY starts the demo in a terminal, with no model but its own.
 func chatInTTY(t *testing.T, args ...string) *tty {
 	t.Helper()
-	for _, m := range defaultModels {
-		t.Setenv(m.key, "")
+	for _, m := range demo.DefaultModels {
+		t.Setenv(m.Key, "")
 	}
 	return inTTY(t, "", append([]string{"demo", "--pace", "0s"}, args...)...)
 }
@@ -22,12 +24,11 @@ Write the note a.md?
 
 yes, or no (and why)`
 
-const chatHint = "Say something; Ctrl-D ends the conversation.\n"
+const chatHint = "Say something. Ctrl-D ends the conversation.\n"
 
-// after is what is on the screen behind the line that names the model, which
-// is longer than the screen is wide.
+// after returns the text on the screen after the lines that name the model.
 func after(shown string) string {
-	_, rest, _ := strings.Cut(shown, "for one)\n")
+	_, rest, _ := strings.Cut(shown, "to use one)\n")
 	return rest
 }
 
@@ -45,7 +46,7 @@ func TestChatAsksTheSameQuestionAfterItWasStopped(t *testing.T) {
 				c.t.Fatal(err)
 			}
 		}, -1, "\n"},
-		{"Ctrl-C", func(c *tty) { c.send("\x03") }, 130, " ^C\ntreadle: interrupted\nTo go on: treadle demo --db FILE --thread chat\n"},
+		{"Ctrl-C", func(c *tty) { c.send("\x03") }, 130, " ^C\ntreadle: interrupted\nTo continue: treadle demo --db FILE --thread chat\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "demo.db")
@@ -56,7 +57,7 @@ func TestChatAsksTheSameQuestionAfterItWasStopped(t *testing.T) {
 			test.stop(c)
 			code, _, shown := c.end()
 			diff(t, code, test.code)
-			diff(t, strings.ReplaceAll(after(shown), file, "FILE"), chatHint+"\n> note a: x\n"+confession+"\n"+noteQuestion+test.said)
+			diff(t, strings.ReplaceAll(after(shown), file, "FILE"), chatHint+"\n> note a: x\n"+disclaimer+"\n"+noteQuestion+test.said)
 
 			c = chatInTTY(t, "--db", file)
 			c.expect("(and why) ")
@@ -65,7 +66,7 @@ func TestChatAsksTheSameQuestionAfterItWasStopped(t *testing.T) {
 			c.send("\x04")
 			code, _, shown = c.end()
 			diff(t, code, 0)
-			diff(t, after(shown), "Going on with thread \"chat\", 2 messages so far.\n"+chatHint+noteQuestion+` yes
+			diff(t, after(shown), "Continuing thread \"chat\", 2 messages so far.\n"+chatHint+noteQuestion+` yes
   ✓ write_note {"file":"a.md","text":"x"}: Written to a.md.
 Written to a.md.
 
@@ -101,16 +102,16 @@ func TestChatFinishesATurnThatWasCutOff(t *testing.T) {
 	c := chatInTTY(t, "--db", file, "--pace", "1h")
 	c.expect("> ")
 	c.send("thanks\n")
-	c.expect("\nI ") // its first word
+	c.expect("\nI") // its first word
 	c.send("\x03")
 	code, _, shown := c.end()
 	diff(t, code, 130)
-	diff(t, strings.ReplaceAll(after(shown), file, "FILE"), chatHint+"\n> thanks\nI ^C\ntreadle: interrupted\nTo go on: treadle demo --db FILE --thread chat\n")
+	diff(t, strings.ReplaceAll(after(shown), file, "FILE"), chatHint+"\n> thanks\nI\ntreadle: interrupted\nTo continue: treadle demo --db FILE --thread chat\n")
 	c = chatInTTY(t, "--db", file)
 	c.expect("> ")
 	c.send("\x04")
 	_, _, shown = c.end()
-	diff(t, after(shown), "Going on with thread \"chat\", 1 message so far.\n"+chatHint+confession+"\nYou are welcome.\n\n>\n"+goodbye(file))
+	diff(t, after(shown), "Continuing thread \"chat\", 1 message so far.\n"+chatHint+disclaimer+"\nYou are welcome.\n\n>\n"+goodbye(file))
 }
 
 func TestChatIsColouredOnlyForTerminalsThatWantIt(t *testing.T) {
@@ -127,7 +128,7 @@ func TestChatIsColouredOnlyForTerminalsThatWantIt(t *testing.T) {
 			code, raw, shown := c.end()
 			diff(t, code, 0)
 			diff(t, colours.MatchString(raw), test.colour)
-			diff(t, after(shown), chatHint+"\n> what is 2 + 2?\n"+confession+"\n"+`  ✓ calculator {"expression":"2 + 2"}: 4
+			diff(t, after(shown), nothingSaved+chatHint+"\n> what is 2 + 2?\n"+disclaimer+"\n"+`  ✓ calculator {"expression":"2 + 2"}: 4
 2 + 2 = 4
 
 >

@@ -15,13 +15,23 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/treadle-go/treadle/cmd/treadle/internal/demo"
+)
+
+const (
+	disclaimer = "I am not a language model: I follow a few rules."
+	abilities  = `I can compute ("what is 12 * (3 + 4)?"), write notes ("note shopping: milk and eggs"), read them ("show my notes"), ` +
+		`remember ("remember that I like green tea"), tell what I know ("what do you know about me?") and forget ("forget that I like green tea"). ` +
+		`What you say about yourself I remember anyway ("my name is Ada").`
+	nothingSaved = "Nothing is saved when this run ends: use --db FILE to keep the conversation.\n"
 )
 
 // noKeys is an environment in which the demo finds no model but its own.
 func noKeys() []string {
 	env := os.Environ()
-	for _, m := range defaultModels {
-		env = append(env, m.key+"=")
+	for _, m := range demo.DefaultModels {
+		env = append(env, m.Key+"=")
 	}
 	return append(env, "OPENAI_BASE_URL=")
 }
@@ -40,18 +50,15 @@ func talked(t *testing.T, lines string, args ...string) result {
 	code := ended(t, cmd)
 	_, said, _ := strings.Cut(stdout.String(), "\n")
 	said = memoryID.ReplaceAllString(said, "${1}ID")
-	return result{foundItems.ReplaceAllString(said, "${1}FOUND"), stderr.String(), code}
+	return result{said, stderr.String(), code}
 }
 
-// Ids and times are different each time.
-var (
-	memoryID   = regexp.MustCompile(`(created memory )[-0-9a-f]{36}`)
-	foundItems = regexp.MustCompile(`(✓ search_memory .*?: )\[.*`)
-)
+// memoryID matches ids, which are different each time.
+var memoryID = regexp.MustCompile(`(created memory |Deleted memory |"id":")[-0-9a-f]+`)
 
 // goodbye is what the demo ends with if it has kept something.
 func goodbye(file string) string {
-	return fmt.Sprintf("\nTo go on, or to look at what was kept\n\n  treadle demo --db %s --thread chat\n  treadle threads show chat --db %s\n", file, file)
+	return fmt.Sprintf("\nTo continue, or to see what was saved\n\n  treadle demo --db %s --thread chat\n  treadle threads show chat --db %s\n", file, file)
 }
 
 func contents(t *testing.T, file string) string {
@@ -74,9 +81,9 @@ perhaps
 yes
 what do you know about tea? and show my notes and what is 1/0?
 `, "--notes", notes)
-	diff(t, got, result{Stdout: `
+	diff(t, got, result{Stdout: nothingSaved + `
 > hello
-I am a stand-in that works by rules, not a language model.
+I am not a language model: I follow a few rules.
 Hello! ` + abilities + `
 
 > what is 2^64?
@@ -85,7 +92,7 @@ Hello! ` + abilities + `
 
 > remember that I like green tea
   ✓ manage_memory {"content":"I like green tea"}: created memory ID
-I will remember: I like green tea
+I will remember until this run ends: I like green tea
 
 > note shopping: milk and eggs
 
@@ -101,7 +108,7 @@ yes, or no (and why) yes
 Written to shopping.md.
 
 > what do you know about tea? and show my notes and what is 1/0?
-  ✓ search_memory {"query":"tea"}: FOUND
+  ✓ search_memory {"query":"tea"}: 1 result
   ✓ read_notes {}: shopping.md
   ✗ calculator {"expression":"1/0"}: tool calculator: cannot compute "1/0": division by zero
 I know this: I like green tea
@@ -114,16 +121,16 @@ That did not work: cannot compute "1/0": division by zero
 func TestDemoWritesNoNoteThatWasRejected(t *testing.T) {
 	notes := t.TempDir()
 	got := talked(t, "note a: x and note b: y\nno, not now\ny\n", "--notes", notes)
-	diff(t, got, result{Stdout: `
+	diff(t, got, result{Stdout: nothingSaved + `
 > note a: x and note b: y
-I am a stand-in that works by rules, not a language model.
+I am not a language model: I follow a few rules.
 
 Write the note a.md?
 
      x
 
 yes, or no (and why) no, not now
-  ✓ write_note {"file":"a.md","text":"x"}: The user did not allow it: not now
+  ✗ write_note {"file":"a.md","text":"x"}: The user refused: not now
 
 Write the note b.md?
 
@@ -131,7 +138,7 @@ Write the note b.md?
 
 yes, or no (and why) y
   ✓ write_note {"file":"b.md","text":"y"}: Written to b.md.
-The user did not allow it: not now
+I did not write a.md.
 Written to b.md.
 `})
 	left, err := os.ReadDir(notes)
@@ -160,9 +167,10 @@ Write the note a.md?
 
      x
 `
-	diff(t, talked(t, "note a: x\n", "--db", file), result{Stdout: "\n> note a: x\nI am a stand-in that works by rules, not a language model.\n" + question + goodbye(file)})
-	const resumed = "Going on with thread \"chat\", 2 messages so far.\n"
-	diff(t, talked(t, "", "--db", file), result{Stdout: resumed + question + goodbye(file)})
+	const unanswered = "treadle: the input ended before this question was answered: Write the note a.md? Answer yes or no in the next line, or use --yes\n"
+	diff(t, talked(t, "note a: x\n", "--db", file), result{"\n> note a: x\nI am not a language model: I follow a few rules.\n" + question + goodbye(file), unanswered, 1})
+	const resumed = "Continuing thread \"chat\", 2 messages so far.\n"
+	diff(t, talked(t, "", "--db", file), result{resumed + question + goodbye(file), unanswered, 1})
 	diff(t, talked(t, "yes\n", "--db", file), result{Stdout: resumed + question + `
 yes, or no (and why) yes
   ✓ write_note {"file":"a.md","text":"x"}: Written to a.md.
@@ -180,7 +188,7 @@ func TestDemoRemembersAcrossThreadsAndRestarts(t *testing.T) {
 		want string
 	}{
 		{[]string{"--thread", "two"}, "I know this: I like green tea\n"},
-		{[]string{"--thread", "three", "--user", "bob"}, "Nothing is remembered about it.\n"},
+		{[]string{"--thread", "three", "--user", "bob"}, "I know nothing about it.\n"},
 	} {
 		got := talked(t, ask, append(test.args, "--db", file)...)
 		if !strings.Contains(got.Stdout, test.want) || got.Code != 0 {
@@ -189,10 +197,86 @@ func TestDemoRemembersAcrossThreadsAndRestarts(t *testing.T) {
 	}
 }
 
+func TestDemoTellsWhatItKnowsAndForgets(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "demo.db")
+	talked(t, "remember that I like green tea\nmy name is Ada\n", "--db", file, "--thread", "one")
+	talked(t, "I live in Oslo\n", "--db", file, "--thread", "two")
+	got := talked(t, `I play chess
+what do you know about me?
+forget that I like green tea
+please forget where I live
+forget chess
+forget my birthday
+what do you know about me?
+`, "--db", file, "--thread", "three")
+	diff(t, got, result{Stdout: `
+> I play chess
+` + disclaimer + `
+Good to know.
+
+> what do you know about me?
+  ✓ search_memory {"query":"","limit":100}: 3 results
+I know this: I like green tea; my name is Ada; I live in Oslo; I play chess
+
+> forget that I like green tea
+  ✓ search_memory {"query":"I like green tea"}: 2 results
+  ✓ manage_memory {"action":"delete","id":"ID…: Deleted memory ID
+Forgotten: I like green tea
+
+> please forget where I live
+  ✓ search_memory {"query":"where I live"}: 1 result
+  ✓ manage_memory {"action":"delete","id":"ID…: Deleted memory ID
+Forgotten: I live in Oslo
+
+> forget chess
+  ✓ search_memory {"query":"chess"}: 0 results
+Forgotten: I play chess
+
+> forget my birthday
+  ✓ search_memory {"query":"my birthday"}: 1 result
+There is nothing to forget: I know nothing about it.
+
+> what do you know about me?
+  ✓ search_memory {"query":"","limit":100}: 1 result
+I know this: my name is Ada
+` + strings.ReplaceAll(goodbye(file), "chat", "three")})
+	// A forgotten statement is not extracted from its conversation later.
+	talked(t, "forget everything you know about me\n", "--db", file, "--thread", "four")
+	for _, thread := range []string{"one", "two", "three", "five"} {
+		got := talked(t, "what do you know?\n", "--db", file, "--thread", thread, "--user", "nobody")
+		if got.Code != 0 {
+			t.Errorf("thread %s: %+v", thread, got)
+		}
+	}
+	if got := talked(t, "what do you know about me?\n", "--db", file, "--thread", "six"); !strings.Contains(got.Stdout, "I know nothing about you yet.\n") {
+		t.Errorf("it still knows: %+v", got)
+	}
+}
+
+// A note that would be lost with the process is refused before the user is asked.
+func TestDemoWritesNoNotesThatWouldBeLost(t *testing.T) {
+	got := talked(t, "note a: x\nshow my notes\n")
+	diff(t, got, result{Stdout: nothingSaved + `
+> note a: x
+` + disclaimer + `
+  ✗ write_note {"file":"a.md","text":"x"}: tool write_note: notes would be lost when this run ends: start it with --no…
+That did not work: notes would be lost when this run ends: start it with --notes DIR or --db FILE
+
+> show my notes
+  ✓ read_notes {}: There are no notes yet.
+There are no notes yet.
+`})
+}
+
+func TestDemoReportsAQuestionThatTheInputDoesNotAnswer(t *testing.T) {
+	got := talked(t, "note a: x\n", "--notes", t.TempDir())
+	diff(t, []any{got.Stderr, got.Code}, []any{"treadle: the input ended before this question was answered: Write the note a.md? Answer yes or no in the next line, or use --yes\n", 1})
+}
+
 // What people say about themselves is remembered without being asked for.
 func TestDemoLearnsAndIsReminded(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "demo.db")
-	diff(t, talked(t, "my name is Ada. I live in London\n", "--db", file), result{Stdout: "\n> my name is Ada. I live in London\n" + confession + "\nGood to know.\n" + goodbye(file)})
+	diff(t, talked(t, "my name is Ada. I live in London\n", "--db", file), result{Stdout: "\n> my name is Ada. I live in London\n" + disclaimer + "\nGood to know.\n" + goodbye(file)})
 	talked(t, "I live in Oslo\n", "--db", file, "--thread", "two")
 	for args, want := range map[string]string{
 		"--thread three":            "You told me: I live in Oslo.\n",
@@ -208,7 +292,7 @@ func TestDemoLearnsAndIsReminded(t *testing.T) {
 	_, values, _ := strings.Cut(shown.Stdout, "\nValues\n")
 	diff(t, values, `messages:
   user           where do I live?
-  assistant      I am a stand-in that works by rules, not a language model.
+  assistant      I am not a language model: I follow a few rules.
                  You told me: I live in Oslo.
 `)
 }
@@ -218,7 +302,7 @@ func TestDemoRefusesThreadsOfOtherGraphs(t *testing.T) {
 	if got := call(t.Context(), "jokes", "--db", file, "--thread", "x"); got.Code != 0 {
 		t.Fatal(got)
 	}
-	diff(t, talked(t, "hello\n", "--db", file, "--thread", "x"), result{"", "treadle: thread \"x\" is not a conversation: take another --thread\n", 1})
+	diff(t, talked(t, "hello\n", "--db", file, "--thread", "x"), result{"", "treadle: thread \"x\" is not a conversation: use another --thread\n", 1})
 }
 
 // wire is a server that speaks OpenAI's protocol: it answers with what it is
@@ -301,7 +385,7 @@ func TestDemoTalksToAServer(t *testing.T) {
 		streamed("tool_calls", `{"tool_calls":[{"index":0,"id":"call_b","type":"function","function":{"name":"Memory","arguments":"{\"content\":\"The user asks for sums\"}"}}]}`))
 	file := filepath.Join(t.TempDir(), "demo.db")
 	got := talked(t, "six times seven?\n", "--base-url", server.URL+"/v1", "--model", "tiny", "--db", file)
-	said, rest, _ := strings.Cut(got.Stdout, "\n\nTo go on")
+	said, rest, _ := strings.Cut(got.Stdout, "\n\nTo continue")
 	diff(t, said, `
 > six times seven?
 Let me compute.
@@ -346,21 +430,21 @@ func TestDemoGoesOnAfterAFailureOfItsServer(t *testing.T) {
 		refused(500, "out again"),
 		streamed("stop", `{"role":"assistant","content":"Still here."}`))
 	got := talked(t, "hello\n\n\nsing\nnever mind\n", "--base-url", server.URL+"/v1", "--model", "tiny")
-	diff(t, got, result{`
+	diff(t, got, result{nothingSaved + `
 > hello
 The model failed: openai: 500 Internal Server Error: server_error: the bulbs are out
-An empty line tries again.
+Press Enter to try again.
 
 > 
 The model failed: openai: 429 Too Many Requests: server_error: come back
-An empty line tries again.
+Press Enter to try again.
 
 > 
 Hello.
 
 > sing
 The model failed: openai: 500 Internal Server Error: server_error: out again
-An empty line tries again.
+Press Enter to try again.
 
 > never mind
 Still here.
@@ -377,5 +461,5 @@ func TestDemoShowsAFailureInLines(t *testing.T) {
 	server := newWire(t, refused(400, "no such model:\n- tiny"))
 	got := talked(t, "hello\n", "--base-url", server.URL+"/v1", "--model", "tiny")
 	const want = "openai: 400 Bad Request: server_error: no such model:\n  - tiny\n"
-	diff(t, got, result{"\n> hello\nThe model failed: " + want + "An empty line tries again.\n", "treadle: " + want, 1})
+	diff(t, got, result{nothingSaved + "\n> hello\nThe model failed: " + want + "Press Enter to try again.\n", "treadle: " + want, 1})
 }

@@ -10,17 +10,18 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/treadle-go/treadle/cmd/treadle/internal/demo"
 	"github.com/treadle-go/treadle/draw"
 )
 
 // A format is a way to draw a graph.
 type format struct {
 	name string
-	exts []string // of files that are drawn this way without being asked
+	exts []string // file name extensions that select the format
 	draw func(draw.Shape) (string, error)
 }
 
-// formats are the ways to draw, the default first.
+// formats are the formats, the default first.
 func formats() []format {
 	plain := func(render func(draw.Shape) string) func(draw.Shape) (string, error) {
 		return func(s draw.Shape) (string, error) { return render(s), nil }
@@ -33,18 +34,17 @@ func formats() []format {
 		{"svg", []string{".svg"}, plain(draw.Shape.SVG)},
 		{"json", []string{".json"}, func(s draw.Shape) (string, error) {
 			raw, err := json.MarshalIndent(s, "", "  ")
-			return string(visible(raw)), err
+			return string(plainJSON(raw)), err
 		}},
 	}
 }
 
-// formatFlag is a format as a flag: a name that does not exist is refused when
-// the arguments are read.
+// formatFlag is a flag with the name of a format.
 type formatFlag struct{ format }
 
 func (f *formatFlag) String() string { return f.name }
 
-// Type is what the help calls the flag's value: its choices.
+// Type returns the choices, for the help.
 func (f *formatFlag) Type() string {
 	var names []string
 	for _, f := range formats() {
@@ -57,13 +57,13 @@ func (f *formatFlag) Set(name string) error {
 	all := formats()
 	i := slices.IndexFunc(all, func(f format) bool { return f.name == name })
 	if i < 0 {
-		return fmt.Errorf("want %s", f.Type())
+		return fmt.Errorf("use %s", f.Type())
 	}
 	f.format = all[i]
 	return nil
 }
 
-// guess takes the format that a file's name asks for, if it does.
+// guess takes the format from the extension of a file, if it is known.
 func (f *formatFlag) guess(file string) {
 	ext := strings.ToLower(filepath.Ext(file))
 	for _, known := range formats() {
@@ -79,19 +79,19 @@ func newDraw(s *streams) *cobra.Command {
 	var file string
 	var list strings.Builder
 	var names []string
-	for _, b := range builtins() {
-		fmt.Fprintf(&list, "\n  %-8s %s", b.name, b.about)
-		names = append(names, b.name)
+	for _, g := range demo.Graphs() {
+		fmt.Fprintf(&list, "\n  %-8s %s", g.Name, g.About)
+		names = append(names, g.Name)
 	}
 	cmd := &cobra.Command{
 		Use:   "draw [graph]",
 		Short: "Draw a graph",
-		Long: `Draw a graph as text, as a picture, or as source for another tool. Nothing is
-sent anywhere.
+		Long: `Draw a graph as text, as a picture, or as source for another tool. It works
+without a network.
 
 Graphs:` + list.String(),
-		Example: `  treadle draw
-  treadle draw essay --depth 1          with the subgraph opened
+		Example: `  treadle draw jokes
+  treadle draw essay --depth 1          with the nested graph expanded
   treadle draw essay --format mermaid   to paste into a README
   treadle draw essay -o essay.svg       the format is taken from the name`,
 		ValidArgs: names,
@@ -99,18 +99,18 @@ Graphs:` + list.String(),
 			if len(args) > 1 {
 				return fmt.Errorf("draw takes one graph, not %d", len(args))
 			}
-			_, err := lookUp(strings.Join(args, ""))
+			_, err := demo.FindGraph(strings.Join(args, ""))
 			return err
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !cmd.Flags().Changed("format") {
 				how.guess(file)
 			}
-			entry, err := lookUp(strings.Join(args, ""))
+			entry, err := demo.FindGraph(strings.Join(args, ""))
 			if err != nil {
 				return err
 			}
-			g, err := entry.build(nil)
+			g, err := entry.Build(nil)
 			if err != nil {
 				return err
 			}
@@ -127,7 +127,7 @@ Graphs:` + list.String(),
 		},
 	}
 	cmd.Flags().VarP(how, "format", "f", "how to draw")
-	cmd.Flags().IntVarP(&depth, "depth", "d", 0, "how many levels of subgraphs to open; -1 opens all")
-	cmd.Flags().StringVarP(&file, "output", "o", "", "the file to write instead of standard output")
+	cmd.Flags().IntVarP(&depth, "depth", "d", 0, "how many levels of nested graphs to expand; -1 expands all")
+	cmd.Flags().StringVarP(&file, "output", "o", "", "write to this file instead of standard output")
 	return cmd
 }

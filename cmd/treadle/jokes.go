@@ -2,218 +2,480 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
-	"hash/fnv"
-	"regexp"
-	"slices"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
+	"unicode"
+
+	"github.com/spf13/cobra"
 
 	"github.com/treadle-go/treadle"
-	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/internal/observe"
-	"github.com/treadle-go/treadle/internal/wait"
-	"github.com/treadle-go/treadle/reduce"
-)
-
-// The demo's state: a topic becomes subjects, each subject a joke, the loudest
-// laugh decides, and a person has the last word.
-type (
-	jokes struct {
-		Topic     string              `json:"topic"`
-		Subjects  []string            `json:"subjects"`
-		Jokes     reduce.List[joke]   `json:"jokes"`
-		Loudest   reduce.Max[int]     `json:"loudest"`
-		Winner    *joke               `json:"winner"`
-		Decision  decision            `json:"decision"`
-		Notes     reduce.List[string] `json:"notes"`
-		Published *joke               `json:"published"`
-	}
-	joke struct {
-		Subject string `json:"subject"`
-		Text    string `json:"text"`
-		Laughs  int    `json:"laughs"`
-	}
-	// assignment is what one writer is sent.
-	assignment struct {
-		Subject string `json:"subject"`
-	}
-	written struct {
-		Jokes   reduce.List[joke]
-		Loudest reduce.Max[int]
-	}
-	// proposal is what a person is asked about, and approval the answer.
-	proposal struct {
-		Question string `json:"question"`
-		Joke     joke   `json:"joke"`
-	}
-	approval struct {
-		Decision decision `json:"decision"`
-		Note     string   `json:"note,omitempty"` // on what the other one should be like
-	}
-	decided struct {
-		Decision decision
-		Notes    reduce.List[string]
-	}
-	decision string
+	"github.com/treadle-go/treadle/cmd/treadle/internal/demo"
+	"github.com/treadle-go/treadle/sqlite"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 const (
-	yes     decision = "yes"
-	no      decision = "no"
-	another decision = "another"
+	defaultTopic = "gophers"
+	jokesThread  = "jokes"
+	jokesPace    = 60 * time.Millisecond // between two words, in a terminal
 )
 
-// newJokes is the demo's graph: brainstorm, a writer for each subject, a judge,
-// and a person who may have it published, dropped or written once more. Without
-// a saver it can be drawn but cannot ask.
-func newJokes(m model, saver checkpoint.Saver) (*treadle.Graph[jokes, jokes], error) {
-	b := treadle.New[jokes]("jokes")
-	treadle.AddNode(b, "brainstorm", func(ctx context.Context, s jokes) (struct{ Subjects []string }, error) {
-		answer, err := m.ask(ctx, "subjects", s.Topic)
-		return struct{ Subjects []string }{strings.Split(answer, "\n")}, err
-	})
-	write := treadle.AddNode(b, "write", func(ctx context.Context, a assignment) (written, error) {
-		text, err := m.ask(ctx, "joke", a.Subject)
-		return told(a.Subject, text), err
-	})
-	treadle.AddNode(b, "judge", func(ctx context.Context, s jokes) (struct{ Winner *joke }, error) {
-		i := slices.IndexFunc(s.Jokes, func(j joke) bool { return j.Laughs == s.Loudest.N })
-		verdict := "verdict"
-		if len(s.Notes) > 0 { // somebody has asked for the last one
-			i, verdict = len(s.Jokes)-1, "second verdict"
-		}
-		best := s.Jokes[i]
-		_, err := m.ask(ctx, verdict, best.Subject)
-		return struct{ Winner *joke }{&best}, err
-	})
-	treadle.AddNode(b, "approve", func(ctx context.Context, s jokes) (decided, error) {
-		question := proposal{"Publish this joke?", *s.Winner}
-		for {
-			answer, err := treadle.Interrupt[approval](ctx, question)
+func newJokes(s *streams) *cobra.Command {
+	var topic topicFlag
+	var pace paceFlag
+	var db, thread string
+	cmd := &cobra.Command{
+		Use:   "jokes",
+		Short: "Watch a graph that writes jokes: it fans out, picks the best and asks",
+		Long: `Run a graph that writes jokes: it brainstorms subjects for a topic, writes a joke
+about each at the same time, picks the best, and asks whether to publish it. The
+model is scripted, so it needs no key, no service and no network.
+
+In a terminal it asks for the topic, shows the tasks while they run, and saves
+every step in an SQLite file. Stop it at any time, even with kill -9, and start
+it again: it continues where it was, and repeats a question that was not
+answered.
+
+Without a terminal it takes the default answers and prints plain lines, and saves
+nothing unless --db names a file.`,
+		Example: `  treadle jokes
+  treadle jokes --topic owls
+  treadle jokes --db jokes.db --thread owls
+  treadle jokes --pace 0s > jokes.txt`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if s.term.live() && !cmd.Flags().Changed("pace") {
+				pace = paceFlag(jokesPace)
+			}
+			if db == "" {
+				if db, err = s.databaseFile(); err != nil {
+					return err
+				}
+			}
+			saver, err := sqlite.Open(db, nil)
 			if err != nil {
-				return decided{}, err
+				return err
 			}
-			switch answer.Decision {
-			case yes, no:
-				return decided{Decision: answer.Decision}, nil
-			case another:
-				return decided{another, reduce.List[string]{answer.Note}}, nil
+			defer func() { err = errors.Join(err, saver.Close()) }()
+			g, err := demo.NewJokes(time.Duration(pace), saver)
+			if err != nil {
+				return err
 			}
-			// The answer's type does not say which words there are. It is kept, so
-			// a node that failed over it would fail for ever: it asks again.
-			question.Question = fmt.Sprintf("Publish this joke? It can be %s, %s or %s, not %q.", yes, no, another, answer.Decision)
-		}
-	})
-	treadle.AddNode(b, "rewrite", func(ctx context.Context, s jokes) (written, error) {
-		text, err := m.ask(ctx, "other joke", s.Notes[len(s.Notes)-1])
-		return told(s.Winner.Subject, text), err
-	})
-	treadle.AddNode(b, "publish", func(_ context.Context, s jokes) (struct{ Published *joke }, error) {
-		return struct{ Published *joke }{s.Winner}, nil
-	})
-	b.Edge(treadle.Start, "brainstorm")
-	b.Branch("brainstorm", func(_ context.Context, s jokes) (treadle.Goto, error) {
-		var next treadle.Goto
-		for _, subject := range s.Subjects {
-			next = append(next, write.Send(assignment{subject})...)
-		}
-		return next, nil
-	}, write.Name())
-	b.Sequence("write", "judge", "approve")
-	treadle.Switch(b, "approve", func(_ context.Context, s jokes) (decision, error) {
-		return s.Decision, nil
-	}, map[decision]string{yes: "publish", no: treadle.End, another: "rewrite"})
-	b.Edge("rewrite", "judge")
-	b.Edge("publish", treadle.End)
-	return b.Compile(&treadle.Options{Saver: saver})
-}
-
-// told is a joke that has met its audience.
-func told(subject, text string) written {
-	laughs := laughsAt(text)
-	return written{reduce.List[joke]{{subject, text, laughs}}, reduce.MaxOf(laughs)}
-}
-
-// laughsAt is how an audience of ten takes a joke. Nobody knows why, but it is
-// the same every time.
-func laughsAt(text string) int {
-	h := fnv.New32a()
-	fmt.Fprint(h, text)
-	return int(h.Sum32()%10) + 1
-}
-
-// model stands in for a language model: it knows a few lines by heart and says
-// them word by word, reporting each as a real one reports its tokens.
-type model struct {
-	pace time.Duration // between two words
-}
-
-// places are where the subjects put the topic, and what is funny there.
-var places = []struct{ where, joke string }{
-	{"at work", "We put %s in charge of the stand-up. It ended early, and nobody knew what to do with the time."},
-	{"in love", "I told my date that I write Go and think about %s. She returned an error. I did not check it."},
-	{"on holiday", "I booked a quiet week without %s. On day two I paid extra for the upgrade."},
-	{"in production", "We shipped %s on a Friday. The dashboard is green. The dashboard is always green."},
-}
-
-// words are the scripted model's tokens, each with the space behind it.
-var words = regexp.MustCompile(`\S+\s*`)
-
-// recall finds the line that answers a prompt.
-func (model) recall(kind, about string) (string, error) {
-	switch kind {
-	case "subjects":
-		var subjects []string
-		for _, p := range places {
-			subjects = append(subjects, about+" "+p.where)
-		}
-		return strings.Join(subjects, "\n"), nil // which no topic contains
-	case "joke":
-		for _, p := range places {
-			if topic, ok := strings.CutSuffix(about, " "+p.where); ok {
-				return fmt.Sprintf(p.joke, topic), nil
+			j := jokesRun{streams: s, graph: g}
+			if db != demo.InMemory {
+				j.file = db
 			}
-		}
-	case "other joke":
-		if about == "" {
-			about = "funnier"
-		}
-		return "They sent it back with a note: " + about + ". We published the note, and it got a raise.", nil
-	case "verdict":
-		return "The loudest laugh went to " + about + ".", nil
-	case "second verdict":
-		return "The new one about " + about + " is as good as it gets.", nil
+			return j.run(cmd.Context(), thread, string(topic))
+		},
 	}
-	return "", fmt.Errorf("the scripted model knows no %s about %q", kind, about)
+	cmd.Flags().Var(&topic, "topic", "what the jokes are about (in a terminal you are asked, otherwise "+defaultTopic+")")
+	cmd.Flags().Var(&pace, "pace", "the time between two words (in a terminal "+jokesPace.String()+")")
+	cmd.Flags().StringVar(&db, "db", "", "the SQLite file for the steps, or "+demo.InMemory+" (in a terminal demo.db in the user's state directory, otherwise "+demo.InMemory+")")
+	cmd.Flags().StringVar(&thread, "thread", "", "the thread to start or to continue (default the first of jokes, jokes-2 … that is unfinished, in a terminal, or unused)")
+	return cmd
 }
 
-// ask answers a prompt. Whoever streams the run's tokens sees the words as they
-// come.
-func (m model) ask(ctx context.Context, kind, about string) (answer string, err error) {
-	ctx, span := observe.Begin(ctx, observe.Call{Kind: observe.Model, Name: "scripted", Input: kind + ": " + about})
-	defer func() { span.End(answer, err) }()
-	line, err := m.recall(kind, about)
+// databaseFile returns the database of a command without --db: in a terminal the
+// user's file, otherwise one in memory, since scripts may run at the same time.
+func (s *streams) databaseFile() (string, error) {
+	if s.term == nil {
+		return demo.InMemory, nil
+	}
+	file, err := defaultFile()
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("there is no directory for the database, name a file with --db: %w", err)
 	}
-	for i, word := range words.FindAllString(line, -1) {
-		if i > 0 {
-			if err := m.pause(ctx); err != nil {
-				return "", err
-			}
-		}
-		span.Chunk(word)
-	}
-	return line, nil
+	return file, os.MkdirAll(filepath.Dir(file), 0o700)
 }
 
-func (m model) pause(ctx context.Context) error {
-	if m.pace <= 0 {
-		return ctx.Err()
+// defaultFile returns the user's database, in the directory that the system has for
+// the state of programs.
+func defaultFile() (string, error) {
+	dir := os.Getenv("XDG_STATE_HOME")
+	if !filepath.IsAbs(dir) { // XDG says to ignore relative paths
+		var err error
+		if dir, err = os.UserConfigDir(); err != nil {
+			return "", err
+		}
 	}
-	if wait.For(ctx, m.pace) != nil {
-		return ctx.Err()
+	return filepath.Join(dir, "treadle", "demo.db"), nil
+}
+
+// paceFlag is a duration that is not negative.
+type paceFlag time.Duration
+
+func (p *paceFlag) String() string { return time.Duration(*p).String() }
+
+// Type returns the name of the value in the help.
+func (p *paceFlag) Type() string { return "duration" }
+
+// Set reads a duration.
+func (p *paceFlag) Set(s string) error {
+	d, err := time.ParseDuration(s)
+	if err == nil && d < 0 {
+		err = errors.New("use 0s or more")
+	}
+	*p = paceFlag(d)
+	return err
+}
+
+// topicFlag is a valid topic.
+type topicFlag string
+
+func (t *topicFlag) String() string { return string(*t) }
+
+// Type returns the name of the value in the help.
+func (t *topicFlag) Type() string { return "text" }
+
+// Set accepts one line of plain text: a topic is printed in many places, and must not
+// contain escape codes.
+func (t *topicFlag) Set(s string) error {
+	s = strings.TrimSpace(s)
+	if s == "" {
+		return errors.New("a topic needs at least one letter")
+	}
+	if strings.ToValidUTF8(s, "") != s || strings.ContainsFunc(s, unicode.IsControl) {
+		return errors.New("a topic must be one line of plain text")
+	}
+	*t = topicFlag(s)
+	return nil
+}
+
+// jokesRun runs the joke writer without its Go types, as a program does that gets any
+// graph.
+type jokesRun struct {
+	*streams
+	graph  treadle.AnyGraph
+	file   string // the database; "" if the threads are not saved
+	thread treadle.AnyThread
+}
+
+// jokesState is the part of the graph's state that is shown.
+type jokesState struct {
+	Topic             string
+	Jokes             []joke
+	Winner, Published *joke
+}
+
+type joke struct {
+	Subject, Text string
+	Laughs        int
+}
+
+// jokesEvents are the events that the views need; updates report results of an
+// earlier run.
+var jokesEvents = treadle.Modes(treadle.ModeTasks, treadle.ModeTokens, treadle.ModeUpdates)
+
+func (j *jokesRun) run(ctx context.Context, thread, topic string) error {
+	snap, have, err := j.choose(ctx, thread, topic)
+	if err != nil {
+		return err
+	}
+	run, err := j.begin(ctx, snap, have, topic)
+	if err != nil {
+		return err
+	}
+	output, err := json.Marshal(snap.Values)
+	if err != nil {
+		return err
+	}
+	for pauses := snap.Pauses; run != nil || len(pauses) > 0; {
+		if run != nil {
+			if output, pauses, err = j.watch(run); err != nil {
+				return j.stopped(err)
+			}
+			run = nil
+			continue
+		}
+		answer, err := j.askApproval(ctx, pauses[0])
+		if err != nil {
+			return j.stopped(err)
+		}
+		command, err := json.Marshal(map[string]demo.Approval{"resume": answer})
+		if err != nil {
+			return err
+		}
+		j.heading(map[demo.Decision]string{demo.Yes: "Publishing it", demo.No: "Dropping it", demo.Another: "Writing another one"}[answer.Decision])
+		run = j.thread.CommandJSON(ctx, command, jokesEvents)
+	}
+	j.heading("The graph")
+	j.print(strings.TrimRight(j.graph.Shape().Text(), "\n"))
+	if err := j.report(output); err != nil {
+		return err
+	}
+	return j.history(ctx)
+}
+
+// begin shows the state of the thread and returns the run to watch: none if the
+// thread waits for an answer or is finished.
+func (j *jokesRun) begin(ctx context.Context, snap *treadle.Snapshot, have jokesState, topic string) (iter.Seq2[treadle.Event, error], error) {
+	saved := count(len(have.Jokes), "joke") + " saved"
+	switch {
+	case snap.ID.IsZero():
+		if topic == "" {
+			var err error
+			if topic, err = j.askTopic(ctx); err != nil {
+				return nil, err
+			}
+		}
+		j.heading("Writing jokes about " + topic)
+		input, err := json.Marshal(map[string]string{"topic": topic})
+		return j.thread.StreamJSON(ctx, input, jokesEvents), err
+	case len(snap.Tasks) == 0:
+		j.heading(fmt.Sprintf("Thread %q is finished", j.thread.ID()))
+		j.print(saved + ", and nothing is left to do")
+		return nil, nil
+	}
+	j.heading(fmt.Sprintf("Resuming thread %q, %s", j.thread.ID(), saved))
+	if len(snap.Pauses) == 0 {
+		return j.thread.StreamJSON(ctx, nil, jokesEvents), nil
+	}
+	j.print("Nothing runs again: the thread waits for an answer.")
+	return nil, nil
+}
+
+// choose opens the thread and reads its state. Without a name it takes the first of
+// jokes, jokes-2 … that is unused or, in a terminal, unfinished.
+func (j *jokesRun) choose(ctx context.Context, name, topic string) (*treadle.Snapshot, jokesState, error) {
+	for n := 1; ; n++ {
+		id := name
+		if id == "" {
+			if id = jokesThread; n > 1 {
+				id = fmt.Sprintf("%s-%d", jokesThread, n)
+			}
+		}
+		j.thread = j.graph.Open(id)
+		snap, err := j.thread.State(ctx)
+		if err != nil {
+			return nil, jokesState{}, err
+		}
+		var have jokesState
+		raw, err := json.Marshal(snap.Values)
+		if err == nil {
+			err = json.Unmarshal(raw, &have)
+		}
+		if err != nil {
+			return nil, have, fmt.Errorf("thread %q: %w", j.thread.ID(), err)
+		}
+		other := have.Topic != "" && topic != "" && have.Topic != topic
+		switch {
+		case name != "" && other:
+			return nil, have, fmt.Errorf("thread %q is about %s: use another --thread for %s", name, have.Topic, topic)
+		case name != "", snap.ID.IsZero(), j.term != nil && len(snap.Tasks) > 0 && !other:
+			return snap, have, nil
+		}
+	}
+}
+
+// stoppedError is the error of a run that was stopped and can continue.
+type stoppedError struct {
+	error
+	command string // the command that continues it
+}
+
+func (e *stoppedError) Unwrap() error { return e.error }
+
+// stopped adds to an error the command that continues the thread, if it is saved.
+func (j *jokesRun) stopped(err error) error {
+	if j.file == "" {
+		return err
+	}
+	return &stoppedError{err, shellCommand("treadle", "jokes", "--db", j.file, "--thread", j.thread.ID())}
+}
+
+// shellCommand quotes the words of a command for a shell.
+func shellCommand(words ...string) string {
+	for i, w := range words {
+		if w == "" || strings.Trim(w, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:+,=@%") != "" {
+			words[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// askTopic asks for the topic, in a terminal.
+func (j *jokesRun) askTopic(ctx context.Context) (string, error) {
+	if j.term == nil {
+		return defaultTopic, nil
+	}
+	for {
+		line, err := j.prompt(ctx, "What shall the jokes be about?", "["+defaultTopic+"]")
+		if err != nil {
+			return "", err
+		}
+		if line == "" {
+			return defaultTopic, nil
+		}
+		var topic topicFlag
+		if err := topic.Set(line); err == nil {
+			return string(topic), nil
+		}
+		fmt.Fprintln(j.out, "A topic must be one line of plain text.")
+	}
+}
+
+// askApproval shows the proposed joke and asks the node's question.
+func (j *jokesRun) askApproval(ctx context.Context, pause treadletype.Pause) (demo.Approval, error) {
+	var p struct {
+		Question string
+		Joke     joke
+	}
+	if err := pause.Decode(&p); err != nil {
+		return demo.Approval{}, fmt.Errorf("question %s: %w", pause.Value, err)
+	}
+	j.heading("The winner: " + p.Joke.Subject)
+	j.text(p.Joke.Text)
+	fmt.Fprintln(j.out)
+	if j.term == nil {
+		fmt.Fprintf(j.out, "%s yes (there is no terminal to ask)\n", p.Question)
+		return demo.Approval{Decision: demo.Yes}, nil
+	}
+	for {
+		line, err := j.prompt(ctx, p.Question+" yes, no, or another (and how)", "[yes]")
+		if err != nil {
+			return demo.Approval{}, err
+		}
+		if answer, ok := readApproval(line); ok {
+			return answer, nil
+		}
+		fmt.Fprintln(j.out, `Answer yes or no, or for example "another, shorter".`)
+	}
+}
+
+// readApproval understands an answer, or its first letter.
+func readApproval(line string) (demo.Approval, bool) {
+	if strings.ToValidUTF8(line, "") != line || strings.ContainsFunc(line, unicode.IsControl) {
+		return demo.Approval{}, false
+	}
+	word, note := line, ""
+	if i := strings.IndexFunc(line, func(r rune) bool { return !unicode.IsLetter(r) }); i >= 0 {
+		word, note = line[:i], strings.TrimLeftFunc(line[i:], func(r rune) bool { return unicode.IsSpace(r) || unicode.IsPunct(r) })
+	}
+	word = strings.ToLower(word)
+	for _, d := range []demo.Decision{demo.Yes, demo.No, demo.Another} {
+		if d != demo.Another && note != "" {
+			continue // a yes or no with a condition is not understood
+		}
+		if word == string(d) || word == string(d[:1]) || line == "" {
+			return demo.Approval{Decision: d, Note: strings.TrimRight(note, ". ")}, true
+		}
+	}
+	return demo.Approval{}, false
+}
+
+// prompt asks a question and reads the answer, which is empty if the user takes the
+// default.
+func (s *streams) prompt(ctx context.Context, question, otherwise string) (string, error) {
+	line, err := s.in.read(ctx, s.out, question+" "+otherwise+" ")
+	s.out.used = true // the editor writes to the terminal itself
+	if errors.Is(err, io.EOF) {
+		if !s.in.edit {
+			fmt.Fprintln(s.out) // the cursor is still behind the question
+		}
+		return "", nil
+	}
+	return strings.TrimSpace(line), err
+}
+
+// watch shows a run and returns its output, or the questions that stopped it.
+func (j *jokesRun) watch(run iter.Seq2[treadle.Event, error]) (json.RawMessage, []treadletype.Pause, error) {
+	var v view
+	if j.term.live() {
+		v = newLiveView(j.out, j.term)
+	} else {
+		v = &logView{out: j.out}
+	}
+	defer v.close()
+	var output json.RawMessage
+	for ev, err := range run {
+		if stop, ok := errors.AsType[*treadle.InterruptError](err); ok && len(stop.Pauses) > 0 {
+			return nil, stop.Pauses, nil
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		if done, ok := ev.(treadle.Finished[json.RawMessage]); ok {
+			output = done.Output
+			continue
+		}
+		v.show(ev)
+	}
+	return output, nil, nil
+}
+
+// report prints the jokes and the published one.
+func (j *jokesRun) report(output json.RawMessage) error {
+	var result jokesState
+	if err := json.Unmarshal(output, &result); err != nil {
+		return fmt.Errorf("output %s: %w", output, err)
+	}
+	j.heading("The jokes")
+	for i, one := range result.Jokes {
+		j.print(fmt.Sprintf("%d. %s (%s)", i+1, j.term.paint(bold, one.Subject), count(one.Laughs, "laugh")))
+		j.text(one.Text)
+	}
+	if result.Published == nil {
+		j.heading("Published: nothing")
+		return nil
+	}
+	j.heading("Published: " + result.Published.Subject)
+	j.text(result.Published.Text)
+	return nil
+}
+
+// history prints the thread's checkpoints in short, oldest first.
+func (j *jokesRun) history(ctx context.Context) error {
+	var rows []string
+	for snap, err := range j.thread.History(ctx, nil) {
+		if err != nil {
+			return err
+		}
+		next := "done"
+		if len(snap.Next) > 0 {
+			next = "next: " + tally(snap.Next)
+		}
+		rows = append(rows, fmt.Sprintf("step %2d  %-5s  %s", snap.Step, snap.Source, next))
+	}
+	j.heading(fmt.Sprintf("%s on thread %q", count(len(rows), "checkpoint"), j.thread.ID()))
+	for i := range rows {
+		j.print(rows[len(rows)-1-i])
+	}
+	if j.file != "" {
+		j.heading("To inspect them")
+		j.print(shellCommand("treadle", "threads", "show", j.thread.ID(), "--db", j.file))
 	}
 	return nil
+}
+
+// tally lists names, each with how often it is repeated: write ×4.
+func tally(names []string) string {
+	var out []string
+	for i := 0; i < len(names); {
+		n := 1
+		for i+n < len(names) && names[i+n] == names[i] {
+			n++
+		}
+		name := names[i]
+		if n > 1 {
+			name += fmt.Sprintf(" ×%d", n)
+		}
+		out = append(out, name)
+		i += n
+	}
+	return strings.Join(out, ", ")
+}
+
+// count formats a number of things.
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -1,16 +1,19 @@
-// Treadle runs and draws graphs from the command line:
+// Treadle runs, inspects and draws graphs from the command line:
 //
-//	treadle demo                       a joke writer, live, without a key or a service
-//	treadle threads list               what is in an SQLite file of threads
-//	treadle draw essay --format svg    a picture of a graph
-//	treadle version
+//	treadle demo                       chat with an assistant, without a key or a service
+//	treadle jokes                      watch a graph run
+//	treadle threads list               list the threads in an SQLite file
+//	treadle draw essay --format svg    draw a graph
+//	treadle version                    print the version
 //
-// The exit code is 0 if all went well, 1 if what was asked for failed, 2 if it
-// was not asked for properly, and 130 after Ctrl-C.
+// The exit code is 0 after success, 1 after a failure, 2 after a usage error, and
+// 130 after Ctrl-C.
+//
+// The assistant and the graphs are in package internal/demo. This package has the
+// commands, and shows runs in a terminal or as plain lines.
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -41,47 +44,48 @@ func main() {
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	out := &writer{w: stdout}
 	started := false
-	root := newRoot(&streams{in: stdin, out: out, term: terminalOf(stdin, stdout)})
+	term := terminalOf(stdin, stdout)
+	s := &streams{in: newInput(stdin, term), out: out, term: term}
+	root := newRoot(s)
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(out)
 	root.SetErr(stderr)
 	root.PersistentPreRun = func(*cobra.Command, []string) { started = true }
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
+	s.in.close() // before the messages below, which want a terminal in its usual mode
 	if err == nil && out.err != nil {
 		started, err = true, out.err
 	}
 	switch {
 	case err == nil:
 		return exitOK
-	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+	case ctx.Err() != nil && errors.Is(err, context.Canceled), errors.Is(err, errInterrupted):
 		fmt.Fprintln(stderr, "treadle: interrupted")
 		if s, ok := errors.AsType[*stoppedError](err); ok {
-			fmt.Fprintln(stderr, "To go on:", s.goOn)
+			fmt.Fprintln(stderr, "To continue:", s.command)
 		}
 		return exitInterrupted
-	case !started: // cobra did not get as far as the command: it could not read the arguments
-		fmt.Fprintf(stderr, "treadle: %s\nRun 'treadle --help' for usage.\n", printable(strings.TrimSpace(err.Error())))
+	case !started: // cobra could not read the arguments
+		fmt.Fprintf(stderr, "treadle: %s\nRun '%s -h' for usage.\n", printable(strings.TrimSpace(err.Error())), cmd.CommandPath())
 		return exitUsage
 	}
-	fmt.Fprintln(stderr, "treadle:", said(err))
+	fmt.Fprintln(stderr, "treadle:", errorText(err))
 	return exitFailed
 }
 
-// streams are what a command reads from and writes to.
+// streams are the input and the output of a command.
 type streams struct {
-	in   io.Reader
+	in   *input
 	out  *writer
-	term *terminal // nil unless both are one
-
-	lines *bufio.Reader // of in, once it is read: what is typed ahead stays for the next question
+	term *terminal // nil unless both are the same terminal
 }
 
-// writer remembers the first error, so that a full disk fails the command and
-// not each line has to ask.
+// writer keeps the first error, so that run can report it and no print statement
+// has to.
 type writer struct {
 	w    io.Writer
-	used bool // something has been written
+	used bool // something was written
 	err  error
 }
 
@@ -100,25 +104,24 @@ func newRoot(s *streams) *cobra.Command {
 		Use:   "treadle",
 		Short: "Durable, stateful agents as graphs",
 		Long: `Treadle runs agents as graphs: nodes are plain functions, the state is typed,
-and every step is kept in a checkpoint.`,
+and every step is saved in a checkpoint.`,
 		Example: `  treadle demo                          chat with an agent
   treadle jokes                         watch a graph run
-  treadle jokes --topic owls | cat      the same for a log: plain lines
-  treadle threads list                  see what they have kept
-  treadle draw                          draw the graph of the jokes in the terminal
+  treadle jokes --topic owls | cat      the same as plain lines, for a log
+  treadle threads list                  list the saved threads
+  treadle draw jokes                    draw a graph in the terminal
   treadle draw essay --depth 1 -o essay.svg`,
 		Version:       versionOf(debug.ReadBuildInfo()),
-		SilenceErrors: true, // run prints them, once
+		SilenceErrors: true, // run prints them
 		SilenceUsage:  true,
 	}
 	root.SetVersionTemplate("treadle {{.Version}}\n")
 	root.SetHelpCommand(newHelp(root))
-	root.AddCommand(newDemo(s), newDraw(s), newTeller(s), newThreads(s), newVersion(s, root.Version))
+	root.AddCommand(newDemo(s), newDraw(s), newJokes(s), newThreads(s), newVersion(s, root.Version))
 	return root
 }
 
-// newHelp is cobra's help command, but for one that fails if there is nothing
-// to help with.
+// newHelp replaces cobra's help command by one that fails for unknown commands.
 func newHelp(root *cobra.Command) *cobra.Command {
 	find := func(args []string) (*cobra.Command, error) {
 		cmd, rest, err := root.Find(args)
@@ -129,7 +132,7 @@ func newHelp(root *cobra.Command) *cobra.Command {
 	}
 	return &cobra.Command{
 		Use:   "help [command]",
-		Short: "Say more about a command",
+		Short: "Show the help of a command",
 		Args: func(_ *cobra.Command, args []string) error {
 			_, err := find(args)
 			return err
@@ -139,7 +142,7 @@ func newHelp(root *cobra.Command) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			cmd.InitDefaultHelpFlag() // else these are missing in the list of flags
+			cmd.InitDefaultHelpFlag() // otherwise these flags are not listed
 			cmd.InitDefaultVersionFlag()
 			return cmd.Help()
 		},

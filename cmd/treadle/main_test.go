@@ -5,8 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"iter"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -17,9 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
-	"github.com/treadle-go/treadle"
-	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/treadletype"
+	"github.com/treadle-go/treadle/cmd/treadle/internal/demo"
 )
 
 // buildDir is where tests that need a real process build the command.
@@ -30,8 +26,7 @@ func TestMain(m *testing.M) {
 	if buildDir, err = os.MkdirTemp("", "treadle-test-"); err != nil {
 		panic(err)
 	}
-	// The SDK of Gemini links OpenCensus, which starts a worker with the process.
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("go.opencensus.io/stats/view.(*worker).start"), goleak.Cleanup(func(code int) {
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
 		if err := os.RemoveAll(buildDir); err != nil {
 			panic(err)
 		}
@@ -63,46 +58,48 @@ func TestWrongUsageExitsWith2(t *testing.T) {
 	for _, test := range []struct {
 		args string
 		want string
+		help string // the command whose help is named
 	}{
-		{"nosuch", `unknown command "nosuch" for "treadle"`},
-		{"dmo", "unknown command \"dmo\" for \"treadle\"\n\nDid you mean this?\n\tdemo"},
-		{"--nosuch", "unknown flag: --nosuch"},
-		{"demo --nosuch", "unknown flag: --nosuch"},
-		{"demo extra", `unknown command "extra" for "treadle demo"`},
-		{"jokes --topic=", `invalid argument "" for "--topic" flag: a topic has at least one letter`},
-		{"jokes --topic=\x1b[31mred", `invalid argument "\x1b[31mred" for "--topic" flag: a topic is one line of plain text`},
-		{"jokes --topic=\xff", `invalid argument "\xff" for "--topic" flag: a topic is one line of plain text`},
-		{"jokes --pace=-1s", `invalid argument "-1s" for "--pace" flag: want 0s or more`},
-		{"jokes --pace fast", `invalid argument "fast" for "--pace" flag: time: invalid duration "fast"`},
-		{"draw nosuch", `unknown graph "nosuch": there is demo, essay`},
-		{"draw demo essay", "draw takes one graph, not 2"},
-		{"draw --format png", `invalid argument "png" for "-f, --format" flag: want text|ascii|mermaid|dot|svg|json`},
-		{"draw --depth deep", `invalid argument "deep" for "-d, --depth" flag: strconv.ParseInt: parsing "deep": invalid syntax`},
-		{"threads lst", "unknown command \"lst\" for \"treadle threads\"\n\nDid you mean this?\n\tlist"},
-		{"threads list extra", `unknown command "extra" for "treadle threads list"`},
-		{"threads show", "show needs the name of a thread"},
-		{"threads history a b", "history takes one thread, not 2"},
-		{"threads history a --limit -1", "--limit is -1: want 0 or more"},
-		{"threads fork a", "fork needs --to, the name of the new thread"},
-		{"threads prune a", "prune needs to know what to keep: --keep-last, --max-age or --keep-interrupted"},
-		{"threads prune a --keep-last -1", "--keep-last is -1: want 1 or more"},
-		{"threads prune a --max-age soon", `invalid argument "soon" for "--max-age" flag: want an age such as 36h, 30d or 8w`},
-		{"threads prune a --max-age -3d", `invalid argument "-3d" for "--max-age" flag: want an age such as 36h, 30d or 8w`},
-		{"threads rm a", "rm would ask whether you are sure, but there is no terminal: say so with --yes"},
-		{"version 2", `unknown command "2" for "treadle version"`},
-		{"help nosuch", `unknown command "nosuch" for "treadle"`},
-		{"help draw essay", `unknown command "essay" for "treadle draw"`},
+		{"nosuch", `unknown command "nosuch" for "treadle"`, "treadle"},
+		{"dmo", "unknown command \"dmo\" for \"treadle\"\n\nDid you mean this?\n\tdemo", "treadle"},
+		{"--nosuch", "unknown flag: --nosuch", "treadle"},
+		{"demo --nosuch", "unknown flag: --nosuch", "treadle demo"},
+		{"demo --thread=", "--thread and --user must not be empty", "treadle demo"},
+		{"demo extra", `unknown command "extra" for "treadle demo"`, "treadle demo"},
+		{"jokes --topic=", `invalid argument "" for "--topic" flag: a topic needs at least one letter`, "treadle jokes"},
+		{"jokes --topic=\x1b[31mred", `invalid argument "\x1b[31mred" for "--topic" flag: a topic must be one line of plain text`, "treadle jokes"},
+		{"jokes --topic=\xff", `invalid argument "\xff" for "--topic" flag: a topic must be one line of plain text`, "treadle jokes"},
+		{"jokes --pace=-1s", `invalid argument "-1s" for "--pace" flag: use 0s or more`, "treadle jokes"},
+		{"jokes --pace fast", `invalid argument "fast" for "--pace" flag: time: invalid duration "fast"`, "treadle jokes"},
+		{"draw nosuch", `unknown graph "nosuch": use one of jokes, demo, essay`, "treadle draw"},
+		{"draw demo essay", "draw takes one graph, not 2", "treadle draw"},
+		{"draw --format png", `invalid argument "png" for "-f, --format" flag: use text|ascii|mermaid|dot|svg|json`, "treadle draw"},
+		{"draw --depth deep", `invalid argument "deep" for "-d, --depth" flag: strconv.ParseInt: parsing "deep": invalid syntax`, "treadle draw"},
+		{"threads lst", "unknown command \"lst\" for \"treadle threads\"\n\nDid you mean this?\n\tlist", "treadle threads"},
+		{"threads list extra", `unknown command "extra" for "treadle threads list"`, "treadle threads list"},
+		{"threads show", "show needs the name of a thread", "treadle threads show"},
+		{"threads history a b", "history takes one thread, not 2", "treadle threads history"},
+		{"threads history a --limit -1", "--limit is -1: use 0 or more", "treadle threads history"},
+		{"threads fork a", "fork needs --to, the name of the new thread", "treadle threads fork"},
+		{"threads prune a", "prune needs --keep-last, --max-age or --keep-interrupted, to know what to keep", "treadle threads prune"},
+		{"threads prune a --keep-last -1", "--keep-last is -1: use 1 or more", "treadle threads prune"},
+		{"threads prune a --max-age soon", `invalid argument "soon" for "--max-age" flag: use an age such as 36h, 30d or 8w`, "treadle threads prune"},
+		{"threads prune a --max-age -3d", `invalid argument "-3d" for "--max-age" flag: use an age such as 36h, 30d or 8w`, "treadle threads prune"},
+		{"threads rm a", "rm asks for confirmation, but there is no terminal: use --yes", "treadle threads rm"},
+		{"version 2", `unknown command "2" for "treadle version"`, "treadle version"},
+		{"help nosuch", `unknown command "nosuch" for "treadle"`, "treadle help"},
+		{"help draw essay", `unknown command "essay" for "treadle draw"`, "treadle help"},
 	} {
 		t.Run(test.args, func(t *testing.T) {
 			got := call(t.Context(), strings.Fields(test.args)...)
-			diff(t, got, result{"", "treadle: " + test.want + "\nRun 'treadle --help' for usage.\n", 2})
+			diff(t, got, result{"", "treadle: " + test.want + "\nRun '" + test.help + " -h' for usage.\n", 2})
 		})
 	}
 }
 
 func TestHelpShowsCommandsAndExamples(t *testing.T) {
 	const want = `Treadle runs agents as graphs: nodes are plain functions, the state is typed,
-and every step is kept in a checkpoint.
+and every step is saved in a checkpoint.
 
 Usage:
   treadle [command]
@@ -110,18 +107,18 @@ Usage:
 Examples:
   treadle demo                          chat with an agent
   treadle jokes                         watch a graph run
-  treadle jokes --topic owls | cat      the same for a log: plain lines
-  treadle threads list                  see what they have kept
-  treadle draw                          draw the graph of the jokes in the terminal
+  treadle jokes --topic owls | cat      the same as plain lines, for a log
+  treadle threads list                  list the saved threads
+  treadle draw jokes                    draw a graph in the terminal
   treadle draw essay --depth 1 -o essay.svg
 
 Available Commands:
   completion  Generate the autocompletion script for the specified shell
-  demo        Chat with an agent that has tools, asks first, and remembers
+  demo        Chat with an assistant that has tools, asks for permission, and remembers
   draw        Draw a graph
-  help        Say more about a command
-  jokes       Watch a joke writer: a graph that fans out and asks
-  threads     Look into a file of threads
+  help        Show the help of a command
+  jokes       Watch a graph that writes jokes: it fans out, picks the best and asks
+  threads     Inspect and clean up saved threads
   version     Print the version
 
 Flags:
@@ -136,27 +133,28 @@ Use "treadle [command] --help" for more information about a command.
 }
 
 func TestHelpOfACommandIsTheSameBothWays(t *testing.T) {
-	const want = `Draw a graph as text, as a picture, or as source for another tool. Nothing is
-sent anywhere.
+	const want = `Draw a graph as text, as a picture, or as source for another tool. It works
+without a network.
 
 Graphs:
-  demo     a joke writer: fan out with Send, pick the best, ask (what treadle jokes runs)
-  essay    a writer with a researcher inside (a subgraph) and a reviewer (a branch)
+  jokes    a joke writer: fan out with Send, pick the best, ask (treadle jokes runs it)
+  demo     an agent: model and tools in a loop, with memory (treadle demo runs it)
+  essay    an essay writer: a nested graph for research, and a branch on the review
 
 Usage:
   treadle draw [graph] [flags]
 
 Examples:
-  treadle draw
-  treadle draw essay --depth 1          with the subgraph opened
+  treadle draw jokes
+  treadle draw essay --depth 1          with the nested graph expanded
   treadle draw essay --format mermaid   to paste into a README
   treadle draw essay -o essay.svg       the format is taken from the name
 
 Flags:
-  -d, --depth int                                how many levels of subgraphs to open; -1 opens all
+  -d, --depth int                                how many levels of nested graphs to expand; -1 expands all
   -f, --format text|ascii|mermaid|dot|svg|json   how to draw (default text)
   -h, --help                                     help for draw
-  -o, --output string                            the file to write instead of standard output
+  -o, --output string                            write to this file instead of standard output
 `
 	diff(t, call(t.Context(), "draw", "--help"), result{Stdout: want})
 	diff(t, call(t.Context(), "help", "draw"), result{Stdout: want})
@@ -200,12 +198,12 @@ func TestOutputThatCannotBeWrittenExitsWith1(t *testing.T) {
 }
 
 func TestDrawFormats(t *testing.T) {
-	for _, name := range []string{"demo", "essay"} {
-		entry, err := lookUp(name)
+	for _, name := range []string{"jokes", "demo", "essay"} {
+		entry, err := demo.FindGraph(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		g, err := entry.build(nil)
+		g, err := entry.Build(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -221,7 +219,7 @@ func TestDrawFormats(t *testing.T) {
 	}
 }
 
-func TestDrawDefaultsToTheDemoAsText(t *testing.T) {
+func TestDrawDefaultsToTheJokesAsText(t *testing.T) {
 	diff(t, call(t.Context(), "draw"), result{Stdout: demoGraph})
 }
 
@@ -279,103 +277,4 @@ func TestDrawFailsWhereItCannotWrite(t *testing.T) {
 	if got.Code != 1 || got.Stdout != "" || !strings.HasPrefix(got.Stderr, "treadle: open ") {
 		t.Errorf("got %+v, want exit code 1 and what went wrong", got)
 	}
-}
-
-// The graphs are drawn to be believed, so they run.
-func TestBuiltinGraphsRun(t *testing.T) {
-	for _, test := range []struct{ name, answer, want string }{
-		{"demo", `{"decision":"no"}`, `{"topic":"owls","subjects":["owls at work","owls in love","owls on holiday","owls in production"],"jokes":[` +
-			`{"subject":"owls at work","text":"We put owls in charge of the stand-up. It ended early, and nobody knew what to do with the time.","laughs":2},` +
-			`{"subject":"owls in love","text":"I told my date that I write Go and think about owls. She returned an error. I did not check it.","laughs":10},` +
-			`{"subject":"owls on holiday","text":"I booked a quiet week without owls. On day two I paid extra for the upgrade.","laughs":7},` +
-			`{"subject":"owls in production","text":"We shipped owls on a Friday. The dashboard is green. The dashboard is always green.","laughs":10}],` +
-			`"loudest":10,"winner":{"subject":"owls in love","text":"I told my date that I write Go and think about owls. She returned an error. I did not check it.","laughs":10},` +
-			`"decision":"no","notes":[]}`},
-		{"essay", "", `{"topic":"owls","notes":["found: owls, page 1","read: owls, page 1","found: owls, page 2","read: owls, page 2"],` +
-			`"draft":"Published: On owls, with 4 notes, draft 2.","round":2,"lines":["revise","accept"]}`},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			entry, err := lookUp(test.name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			g, err := entry.build(checkpoint.NewMemory())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if w, ok := g.(interface{ Warnings() []string }); !ok || len(w.Warnings()) > 0 {
-				t.Errorf("compiling warns of %v", w)
-			}
-			thread := g.Open("t")
-			out, err := thread.RunJSON(t.Context(), []byte(`{"topic":"owls"}`))
-			if _, asks := errors.AsType[*treadle.InterruptError](err); asks && test.answer != "" {
-				out, err = resumed(thread.CommandJSON(t.Context(), []byte(`{"resume":`+test.answer+`}`)))
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			diff(t, string(out), test.want)
-		})
-	}
-}
-
-// resumed is the output at the end of a stream.
-func resumed(events iter.Seq2[treadle.Event, error]) (out json.RawMessage, err error) {
-	for ev, err := range events {
-		if err != nil {
-			return nil, err
-		}
-		if done, ok := ev.(treadle.Finished[json.RawMessage]); ok {
-			out = done.Output
-		}
-	}
-	return out, nil
-}
-
-// What has another type is refused before anything runs; a word that the node
-// does not know makes it ask again.
-func TestDemoAsksAgainAfterAnAnswerItDoesNotKnow(t *testing.T) {
-	g, err := newJokes(model{}, checkpoint.NewMemory())
-	if err != nil {
-		t.Fatal(err)
-	}
-	thread := g.Open("t")
-	_, err = thread.RunJSON(t.Context(), []byte(`{"topic":"owls"}`))
-	questions := []string{asked(err)}
-	_, err = resumed(thread.CommandJSON(t.Context(), []byte(`{"resume":"yes"}`)))
-	if ae, ok := errors.AsType[*treadletype.AnswerError](err); !ok || ae.Pause.Node != "approve" {
-		t.Errorf("an answer of another type: %v", err)
-	}
-	_, err = resumed(thread.CommandJSON(t.Context(), []byte(`{"resume":{"decision":"perhaps"}}`)))
-	diff(t, append(questions, asked(err)), []string{"Publish this joke?", `Publish this joke? It can be yes, no or another, not "perhaps".`})
-	out, err := resumed(thread.CommandJSON(t.Context(), []byte(`{"resume":{"decision":"yes"}}`)))
-	if err != nil || !strings.Contains(string(out), `"published":{"subject":"owls in love",`) {
-		t.Errorf("got %s, %v", out, err)
-	}
-}
-
-// asked is the question that a run has stopped with.
-func asked(err error) string {
-	stop, ok := errors.AsType[*treadle.InterruptError](err)
-	if !ok || len(stop.Pauses) != 1 {
-		return fmt.Sprintf("no question, but %v", err)
-	}
-	var p proposal
-	if err := stop.Pauses[0].Decode(&p); err != nil {
-		return err.Error()
-	}
-	return p.Question
-}
-
-func TestBuiltinsHaveTheNamesOfTheirEntries(t *testing.T) {
-	want := map[string]string{"demo": "jokes", "essay": "essay"}
-	got := map[string]string{}
-	for _, b := range builtins() {
-		g, err := b.build(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got[b.name] = g.Name()
-	}
-	diff(t, got, want)
 }

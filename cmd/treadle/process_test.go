@@ -64,7 +64,7 @@ func TestProcessWithoutATerminal(t *testing.T) {
 	}{
 		{"jokes", "TERM=xterm-256color", result{Stdout: demoLines}},
 		{"jokes", "NO_COLOR=1", result{Stdout: demoLines}},
-		{"nosuch", "", result{"", "treadle: unknown command \"nosuch\" for \"treadle\"\nRun 'treadle --help' for usage.\n", 2}},
+		{"nosuch", "", result{"", "treadle: unknown command \"nosuch\" for \"treadle\"\nRun 'treadle -h' for usage.\n", 2}},
 		{"draw -o /nosuch/file", "", result{"", "treadle: open /nosuch/file: no such file or directory\n", 1}},
 	} {
 		t.Run(test.args+" "+test.env, func(t *testing.T) {

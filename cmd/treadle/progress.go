@@ -11,7 +11,7 @@ import (
 	"github.com/treadle-go/treadle"
 )
 
-// task is what is known of one task of a run.
+// task is a task of a run as the views show it.
 type task struct {
 	node, about  string
 	step         int
@@ -19,12 +19,12 @@ type task struct {
 	tokens       int
 	began, ended time.Time
 	done         bool
-	asks         bool // done for now: it will run again with an answer
-	kept         bool // done by a run before this one
+	asks         bool // done for now: it runs again with the answer
+	saved        bool // done by an earlier run
 	err          error
 }
 
-// title names a task: its node, and what it was sent if anything.
+// title returns the task's node, with the subject that it was sent.
 func (t *task) title() string {
 	if t.about == "" {
 		return t.node
@@ -38,8 +38,8 @@ type progress struct {
 	byID  map[string]*task
 }
 
-// see takes in an event and returns the task it is about, nil if none.
-func (p *progress) see(ev treadle.Event) *task {
+// add takes an event and returns its task, or nil.
+func (p *progress) add(ev treadle.Event) *task {
 	at := ev.Where()
 	t := p.byID[at.TaskID]
 	switch ev := ev.(type) {
@@ -56,8 +56,8 @@ func (p *progress) see(ev treadle.Event) *task {
 			t.tokens++
 		}
 	case treadle.Updated:
-		if t != nil && ev.Cached { // there is no other word of its end
-			t.done, t.kept, t.ended = true, true, at.Time
+		if t != nil && ev.Cached { // such tasks have no TaskFinished
+			t.done, t.saved, t.ended = true, true, at.Time
 		}
 	case treadle.TaskFinished:
 		if t != nil {
@@ -67,8 +67,8 @@ func (p *progress) see(ev treadle.Event) *task {
 	return t
 }
 
-// subjectOf is what a task was sent, if it was sent something of its own. A
-// value that was sent arrives as the Go value it is; as JSON all are alike.
+// subjectOf returns the subject that a task was sent, if it was sent anything. The
+// value's Go type is the graph's, so it is read through JSON.
 func subjectOf(input any) string {
 	if _, state := input.(treadle.Record); state {
 		return ""
@@ -84,28 +84,28 @@ func subjectOf(input any) string {
 	return sent.Subject
 }
 
-// A view shows a run to somebody while it goes on.
+// A view shows a run while it is running.
 type view interface {
 	show(ev treadle.Event)
-	// close ends the view; what it shows stays.
+	// close ends the view and leaves the last picture.
 	close()
 }
 
-// lines is the view for logs: a line per finished task. The tasks of a step
-// finish in any order and are listed in that of the step, so that two runs
-// read the same.
-type lines struct {
+// logView prints a line for each finished task. The tasks of a step may finish in any
+// order and are printed in the order of the step, so that the logs of two runs are
+// equal.
+type logView struct {
 	out     io.Writer
 	run     progress
 	printed int
 }
 
-func (l *lines) show(ev treadle.Event) {
+func (l *logView) show(ev treadle.Event) {
 	if _, ok := ev.(treadle.TaskFinished); !ok {
-		l.run.see(ev)
+		l.run.add(ev)
 		return
 	}
-	t := l.run.see(ev)
+	t := l.run.add(ev)
 	for _, o := range l.run.tasks[l.printed:] {
 		if t != nil && o.step == t.step && !o.done {
 			return
@@ -114,13 +114,13 @@ func (l *lines) show(ev treadle.Event) {
 	l.flush()
 }
 
-func (l *lines) flush() {
+func (l *logView) flush() {
 	for _, t := range l.run.tasks[l.printed:] {
 		switch {
 		case !t.done:
 			fmt.Fprintf(l.out, "  step %d: %s: not finished\n", t.step, t.title())
-		case t.kept:
-			fmt.Fprintf(l.out, "  step %d: %s: kept\n", t.step, t.title())
+		case t.saved:
+			fmt.Fprintf(l.out, "  step %d: %s: saved earlier\n", t.step, t.title())
 		case t.asks:
 			fmt.Fprintf(l.out, "  step %d: %s: waits for an answer\n", t.step, t.title())
 		case t.err != nil:
@@ -134,15 +134,15 @@ func (l *lines) flush() {
 	l.printed = len(l.run.tasks)
 }
 
-func (l *lines) close() { l.flush() }
+func (l *logView) close() { l.flush() }
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.1fs", d.Seconds()) }
 
 // frame is the time between two pictures of a live view.
 const frame = 80 * time.Millisecond
 
-// live is the view for terminals: a line per task that is drawn again in place.
-type live struct {
+// liveView shows a line for each task, and redraws the lines in place.
+type liveView struct {
 	out  io.Writer
 	term *terminal
 	stop chan struct{}
@@ -154,11 +154,11 @@ type live struct {
 	turn  int // of the spinner
 }
 
-// newLive starts a live view, which is drawn until it is closed.
-func newLive(out io.Writer, term *terminal) *live {
-	l := &live{out: out, term: term, stop: make(chan struct{})}
-	// No cursor, and no wrapping: a line that the terminal finds longer than we
-	// do must not become two, because the next picture is drawn over this one.
+// newLiveView starts a view, which is redrawn until it is closed.
+func newLiveView(out io.Writer, term *terminal) *liveView {
+	l := &liveView{out: out, term: term, stop: make(chan struct{})}
+	// Hide the cursor, and do not wrap: if the terminal finds a line longer than we
+	// do, it must not become two, because the next picture is drawn over this one.
 	fmt.Fprint(out, "\x1b[?25l\x1b[?7l")
 	l.wait.Go(func() {
 		ticks := time.NewTicker(frame)
@@ -178,38 +178,38 @@ func newLive(out io.Writer, term *terminal) *live {
 	return l
 }
 
-// show takes in an event. Tasks that come and go are drawn at once; tokens may
-// be many and wait for the next picture.
-func (l *live) show(ev treadle.Event) {
+// show takes an event. Changes of tasks are drawn at once; tokens, which may be many,
+// with the next picture.
+func (l *liveView) show(ev treadle.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.run.see(ev)
+	l.run.add(ev)
 	if _, token := ev.(treadle.Token); !token {
 		l.draw(time.Now(), false)
 	}
 }
 
-func (l *live) close() {
+func (l *liveView) close() {
 	close(l.stop)
 	l.wait.Wait()
 	l.draw(time.Now(), true)
 	fmt.Fprint(l.out, "\x1b[?7h\x1b[?25h")
 }
 
-// draw puts a picture of the run over the one before, in one write so that
-// nobody sees half of it. The last picture has no spinners.
-func (l *live) draw(now time.Time, last bool) {
+// draw replaces the picture on the screen, in one write so that it does not flicker.
+// The last picture has no spinners.
+func (l *liveView) draw(now time.Time, last bool) {
 	columns, rows := l.term.size()
 	tasks := l.run.tasks
 	if hidden := len(tasks) - (rows - 1); hidden > 0 && !last {
-		tasks = tasks[hidden:] // the cursor cannot go up to what has scrolled away
+		tasks = tasks[hidden:] // the cursor cannot reach lines that have scrolled away
 	}
 	var b strings.Builder
 	if l.drawn > 0 {
 		fmt.Fprintf(&b, "\x1b[%dA", l.drawn)
 	}
 	b.WriteString("\r\x1b[J")
-	titles := 24 // so that the columns do not jump with every new task
+	titles := 24 // so that columns do not move with every new task
 	for _, t := range l.run.tasks {
 		titles = max(titles, width(l.title(t)))
 	}
@@ -221,7 +221,7 @@ func (l *live) draw(now time.Time, last bool) {
 	fmt.Fprint(l.out, b.String())
 }
 
-func (l *live) title(t *task) string {
+func (l *liveView) title(t *task) string {
 	if t.about == "" {
 		return t.node
 	}
@@ -230,17 +230,17 @@ func (l *live) title(t *task) string {
 
 var spinner = []rune("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
 
-// line is a task on the screen: mark, title, time, and what it says. While it
-// speaks its last words are shown, afterwards its first.
-func (l *live) line(t *task, now time.Time, last bool, titles, columns int) string {
+// line returns a task's line: mark, title, time and text. While the task is running
+// the end of its text is shown, afterwards the beginning.
+func (l *liveView) line(t *task, now time.Time, last bool, titles, columns int) string {
 	mark, took := l.term.paint(cyan, string(spinner[l.turn%len(spinner)])), now.Sub(t.began)
 	text := strings.TrimSpace(strings.ReplaceAll(t.text.String(), "\n", ", "))
 	room := columns - len("  x ") - titles - len("  000.0s  ")
 	switch {
 	case t.asks:
 		mark, took, text = l.term.paint(cyan, "?"), t.ended.Sub(t.began), head("waits for an answer", room)
-	case t.kept:
-		mark, took, text = l.term.paint(green, "✓"), 0, head("kept", room)
+	case t.saved:
+		mark, took, text = l.term.paint(green, "✓"), 0, head("saved earlier", room)
 	case t.done && t.err == nil:
 		mark, took = l.term.paint(green, "✓"), t.ended.Sub(t.began)
 		text = head(text, room)

@@ -1,16 +1,14 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"strings"
 	"time"
-	"unicode"
 )
 
-// table is rows in columns that line up. A column whose title begins with a
-// space is one of numbers, which line up at their ends.
+// table prints rows in aligned columns. A column whose title begins with a space
+// is aligned at the right, for numbers.
 type table struct {
 	titles []string
 	rows   [][]string
@@ -50,46 +48,7 @@ func (t *table) write(out io.Writer, term *terminal) {
 	}
 }
 
-// obeyed reports whether a terminal would obey a character instead of showing it:
-// control characters, and those that turn the order of a line around, which let a
-// text look like another one.
-func obeyed(r rune) bool {
-	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029'
-}
-
-// visible writes such characters in JSON as escapes. They stand in strings only.
-func visible(raw []byte) []byte {
-	var b bytes.Buffer
-	for _, r := range string(raw) {
-		if obeyed(r) && r != '\n' && r != '\t' {
-			fmt.Fprintf(&b, `\u%04x`, r)
-		} else {
-			b.WriteRune(r)
-		}
-	}
-	return b.Bytes()
-}
-
-// plain is text without anything that a terminal would obey.
-func plain(s string) string {
-	if !strings.ContainsFunc(s, obeyed) && strings.ToValidUTF8(s, "") == s {
-		return s
-	}
-	var b strings.Builder
-	for i, r := range s {
-		switch {
-		case r == unicode.ReplacementChar && s[i] != "\ufffd"[0]: // a byte that is no letter
-			fmt.Fprintf(&b, `\x%02x`, s[i])
-		case obeyed(r):
-			fmt.Fprintf(&b, `\u%04x`, r)
-		default:
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
-}
-
-// size is a number of bytes as people say it.
+// size formats a number of bytes.
 func size(n int64) string {
 	if n < 1000 {
 		return fmt.Sprintf("%d B", n)
@@ -105,7 +64,7 @@ func size(n int64) string {
 	return fmt.Sprintf("%.0f PB", x/1000)
 }
 
-// ago is how long something is past, as people say it.
+// ago formats how long ago something was.
 func ago(d time.Duration) string {
 	const day = 24 * time.Hour
 	for _, u := range []struct {
@@ -119,7 +78,7 @@ func ago(d time.Duration) string {
 	return "just now"
 }
 
-// nearest finds the name that was probably meant, or "".
+// nearest returns the name that was probably meant, or "".
 func nearest(name string, names []string) string {
 	best, at := "", max(2, len(name)/3)+1
 	for _, n := range names {
@@ -134,7 +93,7 @@ func nearest(name string, names []string) string {
 	return best
 }
 
-// distance is how many letters are to be added, removed or changed to make a
+// distance returns how many letters must be added, removed or changed to turn a
 // into b.
 func distance(a, b string) int {
 	from, to := []rune(a), []rune(b)

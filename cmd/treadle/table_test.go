@@ -12,7 +12,7 @@ import (
 const unruly = "a\x1b[2Jb\u009b2Jc\x9b2Jd\x7fe\rf\u202eg\u2066h\u200fi\u2028j"
 
 func TestTextForTheTerminalHasNothingToObey(t *testing.T) {
-	for name, got := range map[string]string{"plain": plain(unruly), "printable": printable(unruly), "visible": string(visible([]byte(unruly)))} {
+	for name, got := range map[string]string{"plain": plain(unruly), "printable": printable(unruly), "visible": string(plainJSON([]byte(unruly)))} {
 		for _, bad := range []string{"\x1b", "\u009b", "\x9b2", "\x7f", "\r", "\u202e", "\u2066", "\u200f", "\u2028"} {
 			if strings.Contains(got, bad) {
 				t.Errorf("%s leaves %q in %q", name, bad, got)
@@ -31,10 +31,10 @@ func TestJSONForTheTerminalIsTheSameJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out map[string]string
-	if err := json.Unmarshal(visible(raw), &out); err != nil || out[in] != in {
+	if err := json.Unmarshal(plainJSON(raw), &out); err != nil || out[in] != in {
 		t.Errorf("%q, %v", out, err)
 	}
-	if bytes.ContainsAny(visible(raw), "\x1b\x7f\u009b\u202e\u2066") {
-		t.Errorf("%q", visible(raw))
+	if bytes.ContainsAny(plainJSON(raw), "\x1b\x7f\u009b\u202e\u2066") {
+		t.Errorf("%q", plainJSON(raw))
 	}
 }

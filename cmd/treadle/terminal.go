@@ -9,11 +9,12 @@ import (
 	"golang.org/x/term"
 )
 
-// terminal is a screen with somebody in front of it.
+// terminal is the terminal that the user sits at.
 type terminal struct {
-	size  func() (columns, rows int)
-	color bool // NO_COLOR is not set
-	dumb  bool // it cannot move its cursor: no escape codes at all
+	size     func() (columns, rows int)
+	color    bool // NO_COLOR is not set
+	dumb     bool // it does not understand escape codes
+	standard bool // it is standard input and output, which the line editor works on
 }
 
 // terminalOf returns the terminal that both streams belong to, or nil.
@@ -26,7 +27,7 @@ func terminalOf(in io.Reader, out io.Writer) *terminal {
 	if !ok || !term.IsTerminal(int(stdout.Fd())) {
 		return nil
 	}
-	t := &terminal{dumb: os.Getenv("TERM") == "dumb"}
+	t := &terminal{dumb: os.Getenv("TERM") == "dumb", standard: stdin == os.Stdin && stdout == os.Stdout}
 	t.color = !t.dumb && os.Getenv("NO_COLOR") == ""
 	t.size = func() (int, int) {
 		columns, rows, err := term.GetSize(int(stdout.Fd()))
@@ -38,10 +39,10 @@ func terminalOf(in io.Reader, out io.Writer) *terminal {
 	return t
 }
 
-// live reports whether things can be drawn again in place.
+// live reports whether lines can be redrawn in place.
 func (t *terminal) live() bool { return t != nil && !t.dumb }
 
-// A paint is how text stands out, as the parameter of an SGR sequence.
+// A paint is a text style: the parameter of an SGR sequence.
 type paint string
 
 const (
@@ -52,7 +53,7 @@ const (
 	cyan  paint = "36"
 )
 
-// paint colours s, if there is anybody to see it.
+// paint styles s if the terminal shows colours.
 func (t *terminal) paint(p paint, s string) string {
 	if t == nil || !t.color || s == "" {
 		return s
@@ -60,8 +61,8 @@ func (t *terminal) paint(p paint, s string) string {
 	return "\x1b[" + string(p) + "m" + s + "\x1b[0m"
 }
 
-// cells is the number of columns that a rune takes, near enough for keeping
-// columns in line: marks take none, East Asian letters and emoji take two.
+// cells returns the number of columns that a rune takes, well enough to align
+// columns: marks take none, East Asian letters and emoji take two.
 func cells(r rune) int {
 	switch {
 	case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf):
@@ -80,8 +81,7 @@ func width(s string) int {
 	return n
 }
 
-// head shortens s to n columns by cutting off its end, tail by cutting off its
-// beginning.
+// head shortens s to n columns by cutting its end, tail by cutting its beginning.
 func head(s string, n int) string {
 	if width(s) <= n {
 		return s
@@ -121,4 +121,28 @@ func wrap(s string, n int) []string {
 		lines = append(lines, word)
 	}
 	return lines
+}
+
+// wrapLine breaks a line between words if it is longer than n columns, and keeps its
+// spaces otherwise.
+func wrapLine(s string, n int) []string {
+	if width(s) <= n {
+		return []string{s}
+	}
+	indent := s[:len(s)-len(strings.TrimLeft(s, " "))]
+	lines := wrap(s, max(1, n-len(indent)))
+	for i := range lines {
+		lines[i] = indent + lines[i]
+	}
+	return lines
+}
+
+// columns returns the width for text: that of the terminal, or otherwise if there is
+// none.
+func (t *terminal) columns(otherwise int) int {
+	if t == nil {
+		return otherwise
+	}
+	columns, _ := t.size()
+	return columns
 }

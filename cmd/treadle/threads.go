@@ -19,10 +19,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/cmd/treadle/internal/demo"
 	"github.com/treadle-go/treadle/sqlite"
 )
 
-// inspector is what the threads commands share: the file, and how to show it.
+// inspector has what the threads commands share: the file, and the output format.
 type inspector struct {
 	*streams
 	file string
@@ -34,15 +35,15 @@ func newThreads(s *streams) *cobra.Command {
 	in := &inspector{streams: s}
 	cmd := &cobra.Command{
 		Use:   "threads",
-		Short: "Look into a file of threads",
-		Long: `Look into an SQLite file in which graphs keep their threads, and tidy it up. The
-graphs are not needed: values are shown as they are stored, as JSON. A file can
-be looked into while programs use it.`,
+		Short: "Inspect and clean up saved threads",
+		Long: `Inspect the threads that graphs have saved in an SQLite file, and remove what is
+not needed. The graphs are not required: values are shown as JSON, as they are
+stored. Programs may use the file at the same time.`,
 		Example: `  treadle threads list
-  treadle threads show demo
-  treadle threads history demo --db jokes.db --limit 5
-  treadle threads fork demo --at 1f1a5c3e-… --to second-try
-  treadle threads prune demo --keep-last 10 --max-age 30d --dry-run
+  treadle threads show chat
+  treadle threads history jokes --db jokes.db --limit 5
+  treadle threads fork chat --at 1f1a5c3e-… --to second-try
+  treadle threads prune chat --keep-last 10 --max-age 30d --dry-run
   treadle threads list --json | jq -r 'select(.status == "failed").thread'`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -55,15 +56,15 @@ be looked into while programs use it.`,
 			return fmt.Errorf("unknown command %q for %q%s", args[0], cmd.CommandPath(), meant)
 		},
 		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		SuggestionsMinimumDistance: 2, // the root's default, which is set only there
+		SuggestionsMinimumDistance: 2, // cobra sets this default on the root command only
 	}
-	cmd.PersistentFlags().StringVar(&in.file, "db", "", "the SQLite file (default the one of treadle demo)")
+	cmd.PersistentFlags().StringVar(&in.file, "db", "", "the SQLite file (default the file of treadle demo)")
 	cmd.PersistentFlags().BoolVar(&in.json, "json", false, "print one JSON object per line, with exact times and sizes")
 	cmd.AddCommand(in.newList(), in.newShow(), in.newHistory(), in.newFork(), in.newPrune(), in.newRemove(), in.newUsage())
 	return cmd
 }
 
-// do is the body of a command that works on the file.
+// do makes the body of a command that works on the open file.
 func (in *inspector) do(work func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) (err error) {
 		if err := in.open(); err != nil {
@@ -74,7 +75,7 @@ func (in *inspector) do(work func(ctx context.Context, args []string) error) fun
 	}
 }
 
-// one is the argument of a command that works on one thread.
+// one checks the arguments of a command that works on one thread.
 func one(cmd *cobra.Command, args []string) error {
 	switch {
 	case len(args) == 0:
@@ -85,8 +86,8 @@ func one(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// How an SQLite file begins, and the name of the application that package
-// sqlite gives it.
+// The header of an SQLite file, and the application id that package sqlite writes
+// there.
 const (
 	sqliteMagic     = "SQLite format 3\x00"
 	sqliteHeadSize  = 100
@@ -94,16 +95,16 @@ const (
 	applicationName = "trdl"
 )
 
-// open opens the file, which must be there and one of ours: looking at a file
-// does not make or change one.
+// open opens the file, which must exist and be a Treadle database, so that inspecting
+// neither creates nor changes a file.
 func (in *inspector) open() error {
 	if in.file == "" {
 		var err error
 		if in.file, err = defaultFile(); err != nil {
-			return fmt.Errorf("give the file with --db: %w", err)
+			return fmt.Errorf("name the file with --db: %w", err)
 		}
 	}
-	if err := ours(in.file); err != nil {
+	if err := checkFile(in.file); err != nil {
 		return fmt.Errorf("%s: %w", in.file, err)
 	}
 	var err error
@@ -111,11 +112,11 @@ func (in *inspector) open() error {
 	return err
 }
 
-// ours reports what is wrong with a file that was not made by package sqlite.
-func ours(file string) error {
+// checkFile returns an error for a file that package sqlite has not made.
+func checkFile(file string) error {
 	f, err := os.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return errors.New("there is no such file")
+		return errors.New("the file does not exist")
 	}
 	if err != nil {
 		return errors.Unwrap(err) // the file is named already
@@ -129,20 +130,20 @@ func ours(file string) error {
 		return errors.Unwrap(err)
 	}
 	if string(head[:len(sqliteMagic)]) != sqliteMagic {
-		return errors.New("it is not a Treadle database, nor any SQLite file")
+		return errors.New("it is not an SQLite file")
 	}
 	if string(head[applicationAt:applicationAt+len(applicationName)]) == applicationName {
 		return nil
 	}
-	// The first commit may still be in the log, if whoever made the file was
-	// killed or is at work. Then the name is looked up when the file is opened.
+	// If the program that made the file was killed or is running, the first commit may
+	// be in the log only. Then package sqlite checks the id when it opens the file.
 	if log, err := os.Stat(file + "-wal"); err == nil && log.Size() > 0 {
 		return nil
 	}
-	return errors.New("it is not a Treadle database, but that of another application")
+	return errors.New("it is the SQLite database of another application, not of Treadle")
 }
 
-// emit prints an object on a line of its own.
+// emit prints an object as a line of JSON.
 func (in *inspector) emit(v any) error {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -150,11 +151,11 @@ func (in *inspector) emit(v any) error {
 	if err := enc.Encode(v); err != nil {
 		return err
 	}
-	_, err := in.out.Write(visible(b.Bytes()))
+	_, err := in.out.Write(plainJSON(b.Bytes()))
 	return err
 }
 
-// threads reads what there is of every thread.
+// threads returns all threads with their sizes.
 func (in *inspector) threads(ctx context.Context) ([]summary, error) {
 	var all []summary
 	for t, err := range in.db.Threads(ctx) {
@@ -169,7 +170,7 @@ func (in *inspector) threads(ctx context.Context) ([]summary, error) {
 // summary is a thread in a list.
 type summary struct {
 	Thread      string         `json:"thread"`
-	Graph       string         `json:"graph,omitempty"` // of old threads unknown
+	Graph       string         `json:"graph,omitempty"` // "" if the thread does not name it
 	Checkpoints int            `json:"checkpoints"`
 	Bytes       int64          `json:"bytes"`
 	Head        *checkpoint.ID `json:"head,omitempty"`
@@ -193,11 +194,11 @@ func (in *inspector) newList() *cobra.Command {
 				changed := ""
 				switch cp, err := in.db.Get(ctx, checkpoint.Key{Thread: s.Thread}); {
 				case errors.Is(err, checkpoint.ErrNotFound):
-					s.Status = idle // it was leased, and then nobody ran it
+					s.Status = idle // it was leased but not run
 				case err != nil:
 					return fmt.Errorf("thread %q: %w", s.Thread, err)
 				default:
-					g := look(cp)
+					g := describe(cp)
 					s.Graph, s.Head, s.Changed, s.Status, s.Next = g.Graph, &g.ID, &g.Created, g.Status, g.Next
 					changed = ago(time.Since(g.Created))
 				}
@@ -213,7 +214,7 @@ func (in *inspector) newList() *cobra.Command {
 	}
 }
 
-// table prints a table, or what to say if it is empty.
+// table prints a table, or a sentence if it is empty.
 func (in *inspector) table(t *table, empty string) {
 	switch {
 	case in.json:
@@ -224,7 +225,7 @@ func (in *inspector) table(t *table, empty string) {
 	}
 }
 
-// head reads a thread's present checkpoint.
+// head returns the newest checkpoint of a thread.
 func (in *inspector) head(ctx context.Context, thread string) (*checkpoint.Checkpoint, error) {
 	cp, err := in.db.Get(ctx, checkpoint.Key{Thread: thread})
 	if errors.Is(err, checkpoint.ErrNotFound) {
@@ -233,7 +234,7 @@ func (in *inspector) head(ctx context.Context, thread string) (*checkpoint.Check
 	return cp, err
 }
 
-// noThread is the error of a thread that is not there.
+// noThread returns the error for a thread that does not exist.
 func (in *inspector) noThread(ctx context.Context, thread string) error {
 	all, err := in.threads(ctx)
 	if err != nil {
@@ -257,7 +258,7 @@ func (in *inspector) newShow() *cobra.Command {
 	var at string
 	cmd := &cobra.Command{
 		Use:   "show thread",
-		Short: "Show a thread: values, what is next, questions",
+		Short: "Show a thread: values, next nodes, questions",
 		Args:  one,
 		RunE: in.do(func(ctx context.Context, args []string) error {
 			cp, err := in.head(ctx, args[0])
@@ -267,7 +268,7 @@ func (in *inspector) newShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			g := look(cp)
+			g := describe(cp)
 			if in.json {
 				return in.emit(g)
 			}
@@ -279,8 +280,8 @@ func (in *inspector) newShow() *cobra.Command {
 	return cmd
 }
 
-// show prints a checkpoint for people.
-func (in *inspector) show(g *glance) {
+// show prints a checkpoint as text.
+func (in *inspector) show(g *checkpointInfo) {
 	row := func(name, text string) { fmt.Fprintf(in.out, "%-10s  %s\n", name, text) }
 	row("thread", plain(g.Thread))
 	if g.Graph != "" {
@@ -308,7 +309,7 @@ func (in *inspector) show(g *glance) {
 			case len(task.Writes) > 0:
 				state += ", wrote " + strings.Join(task.Writes, ", ")
 			}
-			t.add(cmp.Or(plain(task.Node), "?"), plain(state), task.ID)
+			t.add(cmp.Or(plain(task.Node), "?"), plain(oneLine(state)), task.ID)
 		}
 		t.write(in.out, in.term)
 	}
@@ -333,14 +334,11 @@ func (in *inspector) part(title string) {
 	fmt.Fprintf(in.out, "\n%s\n", in.term.paint(bold, title))
 }
 
-// value prints JSON with its name: on one line if it fits.
+// value prints a name and JSON, on one line if it fits.
 func (in *inspector) value(name string, raw json.RawMessage) {
-	columns := 80
-	if in.term != nil {
-		columns, _ = in.term.size()
-	}
+	columns := in.term.columns(80)
 	var b bytes.Buffer
-	_ = json.Compact(&b, raw) // it has been read as JSON before
+	_ = json.Compact(&b, raw) // it is valid JSON
 	name = plain(name)
 	if line := name + ": " + plain(b.String()); width(line) <= columns {
 		fmt.Fprintln(in.out, line)
@@ -361,7 +359,7 @@ func (in *inspector) newHistory() *cobra.Command {
 		Short: "List a thread's checkpoints, newest first",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if limit < 0 {
-				return fmt.Errorf("--limit is %d: want 0 or more", limit)
+				return fmt.Errorf("--limit is %d: use 0 or more", limit)
 			}
 			return one(cmd, args)
 		},
@@ -371,14 +369,14 @@ func (in *inspector) newHistory() *cobra.Command {
 				return err
 			}
 			t := table{titles: []string{" STEP", "SOURCE", "CHECKPOINT", "MADE", "NEXT"}}
-			older := checkpoint.ID{} // the parent that the row before leads to expect here
+			older := checkpoint.ID{} // the parent of the row before
 			for cp, err := range in.db.List(ctx, checkpoint.Query{Thread: args[0], Limit: limit}) {
 				if err != nil {
 					return err
 				}
-				g := look(cp)
+				g := describe(cp)
 				if in.json {
-					g.Values = nil // they are many, and show has them
+					g.Values = nil // they may be large; the command show prints them
 					if err := in.emit(g); err != nil {
 						return err
 					}
@@ -407,7 +405,7 @@ func (in *inspector) newHistory() *cobra.Command {
 	return cmd
 }
 
-// find reads a checkpoint by its id or by the beginning of it.
+// find returns a checkpoint by its id or the beginning of its id.
 func (in *inspector) find(ctx context.Context, thread, at string) (*checkpoint.Checkpoint, error) {
 	if id, err := checkpoint.ParseID(at); err == nil {
 		cp, err := in.db.Get(ctx, checkpoint.Key{Thread: thread, ID: id})
@@ -439,9 +437,9 @@ func (in *inspector) newFork() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fork thread",
 		Short: "Copy a thread and go back to a checkpoint in the copy",
-		Long: `Copy a thread, and make an older checkpoint the head of the copy. Whoever
-continues the copy goes on from there; the thread itself stays as it is. Without
---at the copy has the thread's own head, and its open questions.`,
+		Long: `Copy a thread, and make an older checkpoint the head of the copy. A run of the
+copy continues from there. The thread itself does not change. Without --at, the
+copy has the thread's head and its open questions.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if to == "" {
 				return errors.New("fork needs --to, the name of the new thread")
@@ -461,20 +459,20 @@ continues the copy goes on from there; the thread itself stays as it is. Without
 				}
 			}
 			if cp.ID != head.ID && !json.Valid(cp.Control) {
-				// What is encrypted is bound to its checkpoint; there is no key here to bind it anew.
-				return fmt.Errorf("thread %q is encrypted: only a program with its key can go back to a checkpoint; without --at it can be copied", from)
+				// Encrypted values are bound to their checkpoint, and the key is not here.
+				return fmt.Errorf("thread %q is encrypted: only a program with its key can go back to a checkpoint; without --at the thread can be copied", from)
 			}
 			err = in.db.CopyThread(ctx, from, to)
 			if errors.Is(err, checkpoint.ErrConflict) {
-				return fmt.Errorf("there is a thread %q already", to)
+				return fmt.Errorf("thread %q already exists", to)
 			}
 			if err != nil {
 				return err
 			}
 			id := cp.ID
 			if cp.ID != head.ID {
-				// The checkpoint again, as the engine begins a branch: what is to
-				// run is the same, and questions are asked again.
+				// Repeat the checkpoint, as the engine does to begin a branch: the same
+				// tasks run next, and questions are asked again.
 				id = checkpoint.NewID(cp.Step+1, head.ID)
 				err := in.db.Put(ctx, &checkpoint.Put{Key: checkpoint.Key{Thread: to, ID: id}, Parent: cp.ID, Head: head.ID,
 					Step: cp.Step + 1, Source: checkpoint.Fork, Metadata: cp.Metadata, Control: cp.Control})
@@ -494,7 +492,7 @@ continues the copy goes on from there; the thread itself stays as it is. Without
 	return cmd
 }
 
-// ageFlag is a time for people: days and weeks, too.
+// ageFlag is a duration that may be in days or weeks.
 type ageFlag time.Duration
 
 func (a *ageFlag) String() string {
@@ -504,7 +502,7 @@ func (a *ageFlag) String() string {
 	return time.Duration(*a).String()
 }
 
-// Type is what the help calls the flag's value.
+// Type returns the name of the value in the help.
 func (a *ageFlag) Type() string { return "age" }
 
 // Set reads a duration, or a number of days or weeks.
@@ -518,7 +516,7 @@ func (a *ageFlag) Set(s string) error {
 		}
 	}
 	if err != nil || d <= 0 {
-		return errors.New("want an age such as 36h, 30d or 8w")
+		return errors.New("use an age such as 36h, 30d or 8w")
 	}
 	*a = ageFlag(d)
 	return nil
@@ -531,18 +529,18 @@ func (in *inspector) newPrune() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "prune thread",
 		Short: "Remove old checkpoints of a thread",
-		Long: `Remove old checkpoints of a thread. One stays if any of the flags says so, and
-the head stays in any case. What stays is not changed.`,
-		Example: `  treadle threads prune demo --keep-last 1                     the head only
-  treadle threads prune demo --keep-last 10 --keep-interrupted
-  treadle threads prune demo --max-age 30d --dry-run`,
+		Long: `Remove old checkpoints of a thread. A checkpoint is kept if one of the flags says
+so, and the head is always kept. Kept checkpoints do not change.`,
+		Example: `  treadle threads prune chat --keep-last 1                     keep the head only
+  treadle threads prune chat --keep-last 10 --keep-interrupted
+  treadle threads prune chat --max-age 30d --dry-run`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			keep.MaxAge = time.Duration(age)
 			if keep.KeepLast < 0 {
-				return fmt.Errorf("--keep-last is %d: want 1 or more", keep.KeepLast)
+				return fmt.Errorf("--keep-last is %d: use 1 or more", keep.KeepLast)
 			}
 			if keep == (checkpoint.Retention{}) {
-				return errors.New("prune needs to know what to keep: --keep-last, --max-age or --keep-interrupted")
+				return errors.New("prune needs --keep-last, --max-age or --keep-interrupted, to know what to keep")
 			}
 			return one(cmd, args)
 		},
@@ -556,7 +554,7 @@ the head stays in any case. What stays is not changed.`,
 				return err
 			}
 			if dry {
-				return in.rehearse(ctx, before, keep)
+				return in.dryRun(ctx, before, keep)
 			}
 			removed, err := in.db.Prune(ctx, thread, keep)
 			if err != nil {
@@ -574,14 +572,14 @@ the head stays in any case. What stays is not changed.`,
 			return nil
 		}),
 	}
-	cmd.Flags().IntVar(&keep.KeepLast, "keep-last", 0, "keep the newest `n`")
-	cmd.Flags().Var(&age, "max-age", "keep those that are younger, such as 36h, 30d or 8w")
-	cmd.Flags().BoolVar(&keep.KeepInterrupted, "keep-interrupted", false, "keep those with a question, open or answered")
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would go, and remove nothing")
+	cmd.Flags().IntVar(&keep.KeepLast, "keep-last", 0, "keep the newest `n` checkpoints")
+	cmd.Flags().Var(&age, "max-age", "keep checkpoints that are younger, such as 36h, 30d or 8w")
+	cmd.Flags().BoolVar(&keep.KeepInterrupted, "keep-interrupted", false, "keep checkpoints with a question, open or answered")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "show what would be removed, and remove nothing")
 	return cmd
 }
 
-// count reads how much there is of a thread.
+// count returns the size of a thread.
 func (in *inspector) count(ctx context.Context, thread string) (checkpoint.Thread, error) {
 	for t, err := range in.db.Threads(ctx) {
 		if err != nil || t.Name == thread {
@@ -591,10 +589,10 @@ func (in *inspector) count(ctx context.Context, thread string) (checkpoint.Threa
 	return checkpoint.Thread{}, in.noThread(ctx, thread)
 }
 
-// rehearse says what pruning would remove. A saver has no such question, so
-// this goes by the rules that it has; the checkpoints of nested graphs, which
-// cannot be listed without knowing their names, are left out and said to be.
-func (in *inspector) rehearse(ctx context.Context, t checkpoint.Thread, keep checkpoint.Retention) error {
+// dryRun shows what pruning would remove. Savers have no dry run, so this applies
+// their rules itself. It cannot list the checkpoints of nested graphs, whose names it
+// does not know, and says so.
+func (in *inspector) dryRun(ctx context.Context, t checkpoint.Thread, keep checkpoint.Retention) error {
 	oldest := time.Now().Add(-keep.MaxAge)
 	listed := 0
 	gone := []checkpoint.ID{}
@@ -632,7 +630,7 @@ func (in *inspector) newRemove() *cobra.Command {
 				return err
 			}
 			if !sure && in.term == nil {
-				return errors.New("rm would ask whether you are sure, but there is no terminal: say so with --yes")
+				return errors.New("rm asks for confirmation, but there is no terminal: use --yes")
 			}
 			return nil
 		},
@@ -642,11 +640,11 @@ func (in *inspector) newRemove() *cobra.Command {
 				return err
 			}
 			if !sure {
-				line, err := in.prompt(ctx, fmt.Sprintf("Remove thread %q with %s for good?", t.Name, count(t.Checkpoints, "checkpoint")), "[no]")
+				line, err := in.prompt(ctx, fmt.Sprintf("Remove thread %q with %s permanently?", t.Name, count(t.Checkpoints, "checkpoint")), "[no]")
 				if err != nil {
 					return err
 				}
-				if a, ok := readApproval(line); line == "" || !ok || a.Decision != yes {
+				if a, ok := readApproval(line); line == "" || !ok || a.Decision != demo.Yes {
 					fmt.Fprintln(in.out, "Nothing was removed.")
 					return nil
 				}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/cmd/treadle/internal/demo"
 	"github.com/treadle-go/treadle/reduce"
 	"github.com/treadle-go/treadle/sqlite"
 )
@@ -50,7 +52,7 @@ func library(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}()
-	asking, err := newJokes(model{}, db)
+	asking, err := demo.NewJokes(0, db)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -295,17 +297,17 @@ func TestThreadsFailWithAReason(t *testing.T) {
 	other := strings.Replace(string(raw[:4096]), applicationName, "xxxx", 1)
 	foreign := put("foreign.db", other)
 	for _, test := range []struct{ file, command, want string }{
-		{filepath.Join(dir, "nosuch.db"), "list", "FILE: there is no such file"},
+		{filepath.Join(dir, "nosuch.db"), "list", "FILE: the file does not exist"},
 		{dir, "list", "FILE: it is a directory"},
-		{put("empty.db", ""), "du", "FILE: it is not a Treadle database, nor any SQLite file"},
-		{put("notes.txt", "to do"), "show x", "FILE: it is not a Treadle database, nor any SQLite file"},
-		{foreign, "list", "FILE: it is not a Treadle database, but that of another application"},
+		{put("empty.db", ""), "du", "FILE: it is not an SQLite file"},
+		{put("notes.txt", "to do"), "show x", "FILE: it is not an SQLite file"},
+		{foreign, "list", "FILE: it is the SQLite database of another application, not of Treadle"},
 		{file, "show don", `there is no thread "don" in FILE: did you mean "done"?`},
 		{file, "history ASKING", `there is no thread "ASKING" in FILE: did you mean "asking"?`},
 		{file, "fork nothing-like-it --to x", `there is no thread "nothing-like-it" in FILE`},
 		{file, "prune dne --keep-last 1", `there is no thread "dne" in FILE: did you mean "done"?`},
 		{file, "rm dne --yes", `there is no thread "dne" in FILE: did you mean "done"?`},
-		{file, "fork done --to asking", `there is a thread "asking" already`},
+		{file, "fork done --to asking", `thread "asking" already exists`},
 		{file, "fork done --to x --at 1", `several checkpoints of thread "done" begin with 1`},
 		{file, "fork done --to x --at xyz", `thread "done" has no checkpoint that begins with xyz`},
 		{file, "show done --at 00000000-0000-0000-0000-000000000001", `thread "done" has no checkpoint ID`},
@@ -342,7 +344,7 @@ func TestThreadsForkGoesBackInACopy(t *testing.T) {
 	// Whoever goes on with the copy is asked again; the jokes are there.
 	said := call(t.Context(), "jokes", "--thread", "again", "--db", file).Stdout
 	first, _, _ := strings.Cut(said, "\n\nThe winner")
-	diff(t, first, "Resuming thread \"again\", 4 jokes kept\n\n  step 5: approve: waits for an answer")
+	diff(t, first, "Resuming thread \"again\", 4 jokes saved\n\n  step 5: approve: waits for an answer")
 	if !strings.Contains(said, "\nPublished: owls in love\n") {
 		t.Errorf("it published something else:\n%s", said)
 	}
@@ -397,7 +399,7 @@ func TestThreadsPruneSaysWhatItCannotForesee(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := newEssay(db)
+	g, err := graphNamed(t, "essay").Build(db)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -429,12 +431,12 @@ func TestThreadsRemove(t *testing.T) {
 	} {
 		t.Run(answer, func(t *testing.T) {
 			var out bytes.Buffer
-			root := newRoot(&streams{in: strings.NewReader(answer), out: &writer{w: &out}, term: &terminal{size: sized(80, 24)}})
+			root := newRoot(&streams{in: newInput(strings.NewReader(answer), nil), out: &writer{w: &out}, term: &terminal{size: sized(80, 24)}})
 			root.SetArgs([]string{"threads", "rm", "asking", "--db", copied(t, file)})
 			if err := root.ExecuteContext(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			diff(t, out.String(), "Remove thread \"asking\" with 5 checkpoints for good? [no] "+want)
+			diff(t, out.String(), "Remove thread \"asking\" with 5 checkpoints permanently? [no] "+want)
 		})
 	}
 }
@@ -450,7 +452,7 @@ func TestThreadsOfAnEncryptedSaverAreUnreadable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := newJokes(model{}, sealed)
+	g, err := demo.NewJokes(0, sealed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -531,7 +533,7 @@ leased                   0   0 B               idle
 func TestThreadsLookWhereTheDemoKeepsThem(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("XDG_STATE_HOME", dir)
-	diff(t, call(t.Context(), "threads", "list"), result{"", "treadle: " + filepath.Join(dir, "treadle", "demo.db") + ": there is no such file\n", 1})
+	diff(t, call(t.Context(), "threads", "list"), result{"", "treadle: " + filepath.Join(dir, "treadle", "demo.db") + ": the file does not exist\n", 1})
 }
 
 func TestJokesOnAFileTakeTheNextThread(t *testing.T) {
@@ -544,26 +546,26 @@ func TestJokesOnAFileTakeTheNextThread(t *testing.T) {
 	}
 	got := call(t.Context(), "jokes", "--db", file, "--thread", "jokes-2")
 	first, rest, _ := strings.Cut(got.Stdout, "\n\nThe graph")
-	diff(t, first, "Thread \"jokes-2\" is finished\n\n  4 jokes kept, and nothing left to do")
+	diff(t, first, "Thread \"jokes-2\" is finished\n\n  4 jokes saved, and nothing is left to do")
 	if !strings.Contains(rest, demoPublished) || !strings.Contains(rest, "\n7 checkpoints on thread \"jokes-2\"\n") {
 		t.Errorf("it says %s", rest)
 	}
 	diff(t, call(t.Context(), "jokes", "--db", file, "--thread", "jokes-2", "--topic", "owls"),
-		result{"", "treadle: thread \"jokes-2\" is about gophers: take another --thread for owls\n", 1})
+		result{"", "treadle: thread \"jokes-2\" is about gophers: use another --thread for owls\n", 1})
 }
 
 func TestReadApproval(t *testing.T) {
-	for line, want := range map[string]*approval{
-		"":                      {Decision: yes},
-		"y":                     {Decision: yes},
-		"YES":                   {Decision: yes},
-		"yes!":                  {Decision: yes},
-		"n":                     {Decision: no},
-		"no.":                   {Decision: no},
-		"another":               {Decision: another},
-		"a":                     {Decision: another},
-		"another, with a cat":   {another, "with a cat"},
-		"Another one: shorter.": {another, "one: shorter"},
+	for line, want := range map[string]*demo.Approval{
+		"":                      {Decision: demo.Yes},
+		"y":                     {Decision: demo.Yes},
+		"YES":                   {Decision: demo.Yes},
+		"yes!":                  {Decision: demo.Yes},
+		"n":                     {Decision: demo.No},
+		"no.":                   {Decision: demo.No},
+		"another":               {Decision: demo.Another},
+		"a":                     {Decision: demo.Another},
+		"another, with a cat":   {Decision: demo.Another, Note: "with a cat"},
+		"Another one: shorter.": {Decision: demo.Another, Note: "one: shorter"},
 		"yes, but shorter":      nil,
 		"maybe":                 nil,
 		"yellow":                nil,
@@ -615,6 +617,41 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-func TestShellLine(t *testing.T) {
-	diff(t, shellLine("treadle", "jokes", "--db", "/a b/c's.db", "--thread", "", "x$y"), `treadle jokes --db '/a b/c'\''s.db' --thread '' 'x$y'`)
+func TestShellCommand(t *testing.T) {
+	diff(t, shellCommand("treadle", "jokes", "--db", "/a b/c's.db", "--thread", "", "x$y"), `treadle jokes --db '/a b/c'\''s.db' --thread '' 'x$y'`)
+}
+
+// asked returns the joke writer's question that a run has stopped with.
+func asked(err error) string {
+	stop, ok := errors.AsType[*treadle.InterruptError](err)
+	if !ok || len(stop.Pauses) != 1 {
+		return fmt.Sprintf("no question, but %v", err)
+	}
+	var p struct{ Question string }
+	if err := stop.Pauses[0].Decode(&p); err != nil {
+		return err.Error()
+	}
+	return p.Question
+}
+
+// resumed returns the output at the end of a stream.
+func resumed(events iter.Seq2[treadle.Event, error]) (out json.RawMessage, err error) {
+	for ev, err := range events {
+		if err != nil {
+			return nil, err
+		}
+		if done, ok := ev.(treadle.Finished[json.RawMessage]); ok {
+			out = done.Output
+		}
+	}
+	return out, nil
+}
+
+func graphNamed(t *testing.T, name string) demo.GraphInfo {
+	t.Helper()
+	g, err := demo.FindGraph(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
 }

@@ -19,8 +19,8 @@ func newVersion(s *streams, version string) *cobra.Command {
 	}
 }
 
-// versionOf says what was built, and with what: the module's version if it was
-// installed as one, else the revision it was built from.
+// versionOf returns the module's version, or the revision that it was built from, and
+// the version of Go.
 func versionOf(info *debug.BuildInfo, ok bool) string {
 	version, with := "unknown", runtime.Version()
 	if ok {

@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"encoding/json"
@@ -12,22 +12,24 @@ import (
 	"github.com/treadle-go/treadle/memory"
 )
 
-// These are the rules by which the offline model learns. A manager of memories
-// shows it a conversation and what is known, and offers the tools to change it.
+// These are the rules by which the offline model extracts memories. A memory manager
+// shows it a conversation and the existing memories, and offers tools to change them.
 
 var (
-	// statement is what people say about themselves.
+	// statement matches what people say about themselves.
 	statement = regexp.MustCompile(`(?i)^(?:i am|i'm|call me|my [\pL ]+? (?:is|are)|i (?:like|love|hate|prefer|live|work|have|drink|eat|play|own))\b.*\pL`)
-	// topic is the part of a statement that says what it is about: there is one
-	// truth about it.
+	// topic matches the beginning of a statement of which only the newest is true.
 	topic = regexp.MustCompile(`(?i)^(?:call me|my [\pL ]+? (?:is|are)|i live|i work)\b`)
-	// aboutMe is a question that memories answer.
+	// aboutMe matches a question that statements answer.
 	aboutMe = regexp.MustCompile(`(?i)^(?:who am i|(?:what|when|where|who)(?:'s| is| are) my|(?:what|where|when|whom?) do i|do i)\b`)
 
 	speaker  = regexp.MustCompile(`(?m)^=+ (\pL+) Message =+$`)
 	document = regexp.MustCompile(`<document id="(m\d+)" kind="Memory">\n(.*)\n</document>`)
 	reminder = regexp.MustCompile(`(?m)^- \d{4}-\d\d-\d\d: (.*)$`)
 	sentence = regexp.MustCompile(`[^.!?;\n]+`)
+
+	forget     = regexp.MustCompile(`(?i)^forget\b(?: about)?(?: that)?[\s:,]*`)
+	everything = regexp.MustCompile(`(?i)^(?:me|(?:everything|all)(?: (?:that )?you (?:know|remember))?(?: (?:about|of) me)?)$`)
 )
 
 // isLearning reports whether a request asks what to remember.
@@ -36,7 +38,7 @@ func isLearning(req *llm.Request) bool {
 }
 
 // learn decides what to remember of a conversation: new statements, and those that
-// put right what was known.
+// correct a memory.
 func learn(history llm.Messages) []llm.ToolCallChunk {
 	var known []struct{ id, text string }
 	var said []string
@@ -54,7 +56,7 @@ func learn(history llm.Messages) []llm.ToolCallChunk {
 	var calls []llm.ToolCallChunk
 	call := func(name string, args any) {
 		i := len(calls)
-		calls = append(calls, llm.ToolCallChunk{Index: &i, ID: fmt.Sprintf("learn_%d", i), Name: name, Args: arguments(args)})
+		calls = append(calls, llm.ToolCallChunk{Index: &i, ID: fmt.Sprintf("learn_%d", i), Name: name, Args: toJSON(args)})
 	}
 	for _, text := range said {
 		about := strings.ToLower(topic.FindString(text))
@@ -75,8 +77,8 @@ func learn(history llm.Messages) []llm.ToolCallChunk {
 	return calls
 }
 
-// statements are what the user says about themselves in a conversation, the last
-// word on each topic.
+// statements returns what the user says about themselves in a conversation, the newest
+// statement on each topic, without what they ask to forget.
 func statements(conversation string) []string {
 	var out []string
 	titles := speaker.FindAllStringSubmatchIndex(conversation, -1)
@@ -88,47 +90,85 @@ func statements(conversation string) []string {
 		if conversation[at[2]:at[3]] != "Human" {
 			continue
 		}
-		for _, s := range sentence.FindAllString(conversation[at[1]:end], -1) {
-			s = strings.TrimSpace(s)
-			if !statement.MatchString(s) {
-				continue
-			}
-			out = newer(out, s)
-		}
+		out = addStatements(out, conversation[at[1]:end])
 	}
 	return out
 }
 
-// recollect answers a question about the user from what the model was reminded of
-// and from what was said before in the conversation, which is newer.
+// addStatements adds the statements in a message of the user to the known ones, and
+// removes those that the message asks to forget.
+func addStatements(known []string, message string) []string {
+	for _, s := range sentence.FindAllString(message, -1) {
+		s = strings.TrimSpace(s)
+		if about, ok := forgetRequest(s); ok {
+			known = slices.DeleteFunc(known, func(text string) bool { return isAbout(text, about) })
+		} else if statement.MatchString(s) {
+			known = addStatement(known, s)
+		}
+	}
+	return known
+}
+
+// statementsIn returns what the user has said in a conversation so far.
+func statementsIn(history llm.Messages) []string {
+	var known []string
+	for _, m := range history {
+		if m.Role == llm.RoleHuman {
+			known = addStatements(known, m.Text())
+		}
+	}
+	return known
+}
+
+// recollect answers a question about the user from the memories in the prompt and
+// from what was said before in the conversation, which is newer.
 func recollect(asked string, history llm.Messages) string {
 	var known []string
 	for _, m := range history {
 		switch m.Role {
 		case llm.RoleSystem:
 			for _, r := range reminder.FindAllStringSubmatch(m.Text(), -1) {
-				known = newer(known, r[1])
+				known = addStatement(known, r[1])
 			}
 		case llm.RoleHuman:
-			for _, s := range sentence.FindAllString(m.Text(), -1) {
-				if s = strings.TrimSpace(s); statement.MatchString(s) {
-					known = newer(known, s)
-				}
-			}
+			known = addStatements(known, m.Text())
 		}
 	}
 	about := keywords(asked)
-	known = slices.DeleteFunc(known, func(text string) bool {
-		return !slices.ContainsFunc(keywords(text), func(w string) bool { return slices.Contains(about, w) })
-	})
+	known = slices.DeleteFunc(known, func(text string) bool { return !mentionsAny(text, about) })
 	if len(known) == 0 {
 		return "I do not know that yet. Tell me, and I will remember."
 	}
 	return "You told me: " + strings.Join(known, "; ") + "."
 }
 
-// newer adds a statement, in place of what it repeats or puts right.
-func newer(known []string, text string) []string {
+// forgetRequest returns what a sentence asks to forget: "" stands for everything.
+func forgetRequest(sentence string) (about string, ok bool) {
+	sentence = polite.ReplaceAllString(strings.TrimSpace(sentence), "")
+	at := forget.FindStringIndex(sentence)
+	if at == nil {
+		return "", false
+	}
+	about = strings.TrimRight(sentence[at[1]:], " .?!")
+	if everything.MatchString(about) {
+		return "", true
+	}
+	return about, len(keywords(about)) > 0
+}
+
+// isAbout reports whether a statement mentions all keywords of about.
+func isAbout(statement, about string) bool {
+	has := keywords(statement)
+	return !slices.ContainsFunc(keywords(about), func(w string) bool { return !slices.Contains(has, w) })
+}
+
+// mentionsAny reports whether a statement has one of the keywords.
+func mentionsAny(statement string, about []string) bool {
+	return slices.ContainsFunc(keywords(statement), func(w string) bool { return slices.Contains(about, w) })
+}
+
+// addStatement adds a statement and removes those that it repeats or corrects.
+func addStatement(known []string, text string) []string {
 	about := strings.ToLower(topic.FindString(text))
 	known = slices.DeleteFunc(known, func(before string) bool {
 		return strings.EqualFold(before, text) || about != "" && strings.HasPrefix(strings.ToLower(before), about)
@@ -136,14 +176,14 @@ func newer(known []string, text string) []string {
 	return append(known, text)
 }
 
-// common are words that say nothing about what a question is about.
-var common = strings.Fields("what when where who whom is are my do i the a an in at of to and s")
+// stopWords do not tell what a question or statement is about.
+var stopWords = strings.Fields("what when where who whom is are my me do i the a an in at of to and s that about")
 
-// keywords are the words that a question or statement is about.
+// keywords returns the words that tell what a question or statement is about.
 func keywords(text string) []string {
 	words := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	if slices.Equal(words, []string{"who", "am", "i"}) {
 		return []string{"name", "am", "m", "call"}
 	}
-	return slices.DeleteFunc(words, func(w string) bool { return slices.Contains(common, w) })
+	return slices.DeleteFunc(words, func(w string) bool { return slices.Contains(stopWords, w) })
 }

@@ -118,7 +118,7 @@ var demoLines = `Writing jokes about gophers
   step 2: write (gophers in production): 15 tokens in 0.0s
   step 3: judge: 8 tokens in 0.0s
   step 4: approve: waits for an answer
-` + demoWinner + "yes (there is nobody to ask)\n" + demoGoesOn + demoReport
+` + demoWinner + "yes (there is no terminal to ask)\n" + demoGoesOn + demoReport
 
 // demoGoesOn is what it prints while it publishes.
 const demoGoesOn = `
@@ -209,26 +209,27 @@ func TestJokesGoesOnAfterItWasStoppedAtWork(t *testing.T) {
   step 2: write (gophers in love): failed after 1.6s
   step 2: write (gophers on holiday): 16 tokens in 1.5s
   step 2: write (gophers in production): 15 tokens in 1.4s
-`, "treadle: interrupted\nTo go on: treadle jokes --db " + file + " --thread jokes\n", 130})
-		diff(t, call(t.Context(), "jokes", "--db", file, "--thread", "jokes"), result{Stdout: `Resuming thread "jokes", 2 jokes kept
+`, "treadle: interrupted\nTo continue: treadle jokes --db " + file + " --thread jokes\n", 130})
+		diff(t, call(t.Context(), "jokes", "--db", file, "--thread", "jokes"), result{Stdout: `Resuming thread "jokes", 2 jokes saved
 
   step 2: write (gophers at work): 20 tokens in 0.0s
   step 2: write (gophers in love): 21 tokens in 0.0s
-  step 2: write (gophers on holiday): kept
-  step 2: write (gophers in production): kept
+  step 2: write (gophers on holiday): saved earlier
+  step 2: write (gophers in production): saved earlier
   step 3: judge: 8 tokens in 0.0s
   step 4: approve: waits for an answer
-` + demoWinner + "yes (there is nobody to ask)\n" + demoGoesOn + demoReport + "\nTo look around in them\n\n  treadle threads show jokes --db " + file + "\n"})
+` + demoWinner + "yes (there is no terminal to ask)\n" + demoGoesOn + demoReport + "\nTo inspect them\n\n  treadle threads show jokes --db " + file + "\n"})
 	})
 }
 
-// screen is what a terminal shows of what is written to it: enough of one for
-// the codes that the live view uses, and it refuses all others.
+// screen is what a terminal shows of the text that is written to it. It understands
+// the codes that the live view and the line editor use, and refuses all others.
 type screen struct {
-	mu   sync.Mutex
-	raw  bytes.Buffer
-	text [][]rune
-	y, x int
+	columns int // where lines wrap; 0 if they do not
+	mu      sync.Mutex
+	raw     bytes.Buffer
+	text    [][]rune
+	y, x    int
 
 	hidden, unwrapped bool
 }
@@ -267,16 +268,49 @@ func (s *screen) put(text []rune) (int, error) {
 		}
 		return end + 1, s.obey(code[1 : end+1])
 	}
+	if text[0] < ' ' && text[0] != '\t' {
+		return 0, fmt.Errorf("an unexpected character %q", text[0])
+	}
+	// A terminal wraps when the next character comes, not when the line is full.
+	if n := cells(text[0]); s.columns > 0 && !s.unwrapped && s.x+n > s.columns {
+		s.y, s.x = s.y+1, 0
+		for len(s.text) <= s.y {
+			s.text = append(s.text, nil)
+		}
+	}
 	line := &s.text[s.y]
-	for len(*line) <= s.x {
+	for len(*line) < s.x+cells(text[0]) {
 		*line = append(*line, ' ')
 	}
 	(*line)[s.x] = text[0]
 	s.x++
+	for range cells(text[0]) - 1 {
+		(*line)[s.x] = wide
+		s.x++
+	}
 	return 1, nil
 }
 
+// wide is in the second column of a wide character.
+const wide = '\ue000'
+
 func (s *screen) obey(code string) error {
+	n := 0
+	switch {
+	case code == "[0K":
+		s.text[s.y] = s.text[s.y][:min(s.x, len(s.text[s.y]))]
+		return nil
+	case strings.HasSuffix(code, "G"), strings.HasSuffix(code, "B"):
+		if _, err := fmt.Sscanf(code[1:], "%d", &n); err != nil {
+			return fmt.Errorf("an unexpected code %q", code)
+		}
+		if code[len(code)-1] == 'G' {
+			s.x = n - 1
+		} else {
+			s.y += n
+		}
+		return nil
+	}
 	up := 0
 	switch {
 	case code == "[?25l", code == "[?25h":
@@ -302,7 +336,7 @@ func (s *screen) String() string {
 	defer s.mu.Unlock()
 	var b strings.Builder
 	for _, line := range s.text {
-		b.WriteString(strings.TrimRight(string(line), " ") + "\n")
+		b.WriteString(strings.TrimRight(strings.ReplaceAll(string(line), string(wide), ""), " ") + "\n")
 	}
 	return strings.TrimRight(b.String(), "\n") + "\n"
 }
@@ -313,7 +347,7 @@ func watchDemo(t *testing.T, term *terminal, args string, at func(time.Duration,
 	t.Helper()
 	s := &screen{}
 	out := &writer{w: s}
-	root := newRoot(&streams{in: strings.NewReader(""), out: out, term: term})
+	root := newRoot(&streams{in: newInput(strings.NewReader(""), term), out: out, term: term})
 	root.SetArgs(strings.Fields(args))
 	done := make(chan error, 1)
 	start := time.Now()
@@ -451,7 +485,7 @@ func TestViewsShowFailures(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := &screen{}
-			d := teller{streams: &streams{out: &writer{w: s}, term: test.term}, graph: failing(t)}
+			d := jokesRun{streams: &streams{out: &writer{w: s}, term: test.term}, graph: failing(t)}
 			err := d.run(t.Context(), "", "owls")
 			if ne, ok := errors.AsType[*treadle.NodeError](err); !ok || ne.Node != "bad" {
 				t.Errorf("the error is %v", err)
@@ -490,5 +524,19 @@ func TestTally(t *testing.T) {
 		"judge, write ×3": {"judge", "write", "write", "write"},
 	} {
 		diff(t, tally(names), want)
+	}
+}
+
+func TestJokesAskAgainForABadTopic(t *testing.T) {
+	var out bytes.Buffer
+	term := &terminal{size: sized(80, 24), dumb: true}
+	root := newRoot(&streams{in: newInput(strings.NewReader("\x02\nowls\nno\n"), term), out: &writer{w: &out}, term: term})
+	root.SetArgs([]string{"jokes", "--db", ":memory:"})
+	if err := root.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	const question = "What shall the jokes be about? [gophers] "
+	if want := question + "A topic must be one line of plain text.\n" + question + "\nWriting jokes about owls\n"; !strings.HasPrefix(out.String(), want) {
+		t.Errorf("got %s, want %s", out.String(), want)
 	}
 }

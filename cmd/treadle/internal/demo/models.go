@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"cmp"
@@ -14,16 +14,17 @@ import (
 	"github.com/treadle-go/treadle/llm/openai"
 )
 
-// defaultModels are the models by the keys that are looked for, in this order.
-var defaultModels = []struct{ key, model string }{
+// DefaultModels are the environment variables with keys that [OpenModel] looks for,
+// in this order, and the model that it opens for each.
+var DefaultModels = []struct{ Key, Model string }{
 	{"OPENAI_API_KEY", "gpt-5-mini"},
 	{"ANTHROPIC_API_KEY", "claude-sonnet-5-5"},
 	{"GEMINI_API_KEY", "gemini-3.8-flash"},
 }
 
-// anthropic and gemini are reached through their endpoints that speak OpenAI's
-// protocol: the clients of their own would take most of the command's size and
-// of the time to build it, and the demo needs nothing that only they have.
+// anthropic and gemini are used through their endpoints for OpenAI's protocol. Their
+// clients would take most of the command's size and build time, and the demo needs
+// no feature that only they have.
 var (
 	anthropic = &compatible{
 		info:    llm.Info{Provider: "anthropic"}, // the endpoint ignores response_format
@@ -37,38 +38,48 @@ var (
 	}
 )
 
-// openModel chooses who does the talking.
-func (f *demoFlags) openModel() (llm.Model, error) {
-	providers := []llm.Provider{openai.Provider(&openai.Options{BaseURL: f.baseURL}), anthropic.provider(), gemini.provider(),
-		{Name: offlineName, Model: func(string) (llm.Model, error) { return offline{time.Duration(f.pace)}, nil }}}
-	name := f.model
+// Offline is the name of the model that answers by rules.
+const Offline = "offline"
+
+// ModelOptions describe a model.
+type ModelOptions struct {
+	Name    string        // provider:model, [Offline], or "" for the first provider whose key is set
+	BaseURL string        // the address of a server that speaks OpenAI's protocol, if not ""
+	Pace    time.Duration // the offline model's time between two words
+}
+
+// OpenModel opens a model.
+func OpenModel(o ModelOptions) (llm.Model, error) {
+	providers := []llm.Provider{openai.Provider(&openai.Options{BaseURL: o.BaseURL}), anthropic.provider(), gemini.provider(),
+		{Name: Offline, Model: func(string) (llm.Model, error) { return offline{pace: o.Pace}, nil }}}
+	name := o.Name
 	switch {
-	case f.baseURL != "" && name == "":
+	case o.BaseURL != "" && name == "":
 		return nil, errors.New("--base-url needs --model, the model's name on that server")
-	case f.baseURL != "":
-		return providers[0].Model(name) // a name of its own, which may have colons
+	case o.BaseURL != "":
+		return providers[0].Model(name) // the server's name for the model, which may contain colons
 	case name == "":
-		name = offlineName
-		for i, m := range defaultModels {
-			if os.Getenv(m.key) != "" {
-				name = providers[i].Name + ":" + m.model
+		name = Offline
+		for i, m := range DefaultModels {
+			if os.Getenv(m.Key) != "" {
+				name = providers[i].Name + ":" + m.Model
 				break
 			}
 		}
 	}
-	if name == offlineName {
+	if name == Offline {
 		name += ":rules"
 	}
 	return llm.Open(name, providers...)
 }
 
-// compatible is a provider with an endpoint that speaks OpenAI's protocol.
+// compatible is a provider with an endpoint for OpenAI's protocol.
 type compatible struct {
 	info     llm.Info
-	keys     []string // environment variables, the first that is set counts
-	baseURL  string   // the provider's address, if the variable baseName has none
+	keys     []string // environment variables; the first one that is set is used
+	baseURL  string   // the provider's address, unless the environment variable baseName is set
 	baseName string
-	path     string // of the endpoint
+	path     string // the endpoint's path
 }
 
 func (c *compatible) provider() llm.Provider {
@@ -80,7 +91,7 @@ func (c *compatible) open(name string) (llm.Model, error) {
 	for _, variable := range c.keys {
 		key = cmp.Or(key, os.Getenv(variable))
 	}
-	if key == "" { // or openai would take that of OpenAI, and send it to another
+	if key == "" { // otherwise package openai would send OpenAI's key to this provider
 		return nil, fmt.Errorf("there is no API key: set the environment variable %s", c.keys[0])
 	}
 	base := strings.TrimSuffix(cmp.Or(os.Getenv(c.baseName), c.baseURL), "/") + c.path
@@ -93,8 +104,8 @@ func (c *compatible) open(name string) (llm.Model, error) {
 	return named{m, info}, nil
 }
 
-// named is a model that is reached through the protocol of another provider. It
-// goes by its own name, in errors too.
+// named gives a model that is used through OpenAI's protocol its provider's name, in
+// errors too.
 type named struct {
 	llm.Model
 	info llm.Info

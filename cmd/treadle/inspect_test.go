@@ -6,8 +6,8 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-func TestLookLeavesOutVoidResults(t *testing.T) {
-	g := look(&checkpoint.Checkpoint{Control: []byte(`{"next":["a","b"]}`), Pending: []checkpoint.Write{
+func TestVoidResultsAreNotShown(t *testing.T) {
+	g := describe(&checkpoint.Checkpoint{Control: []byte(`{"next":["a","b"]}`), Pending: []checkpoint.Write{
 		{Task: "1", Kind: checkpoint.Done, Data: []byte(`null`)},
 		{Task: "2", Kind: checkpoint.Done, Data: []byte(`{"writes":[]}`)},
 	}})

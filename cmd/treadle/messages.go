@@ -10,8 +10,8 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// conversation prints a value that is a list of messages as people read one:
-// who, and what. It reports whether the value was one.
+// conversation prints a list of messages, each with its speaker. It reports false if
+// the value is not a list of messages.
 func (in *inspector) conversation(name string, raw json.RawMessage) bool {
 	var shapes []struct {
 		Type *string
@@ -21,7 +21,7 @@ func (in *inspector) conversation(name string, raw json.RawMessage) bool {
 		return false
 	}
 	for _, s := range shapes {
-		if s.Type == nil { // a list of something else, which messages would be read from, too
+		if s.Type == nil { // a list of something else, which decodes as messages too
 			return false
 		}
 	}
@@ -32,7 +32,7 @@ func (in *inspector) conversation(name string, raw json.RawMessage) bool {
 	return true
 }
 
-// speakers are the roles as they are shown.
+// speakers are the names of the roles.
 var speakers = map[llm.Role]string{llm.RoleHuman: "user", llm.RoleAI: "assistant", llm.RoleSystem: "system", llm.RoleTool: "tool"}
 
 const speakerColumn = 13
@@ -42,16 +42,13 @@ func (in *inspector) message(m *llm.Message) {
 	text := m.Text()
 	for _, call := range m.ToolCalls {
 		var args bytes.Buffer
-		_ = json.Compact(&args, call.Args) // it is JSON, or nothing
+		_ = json.Compact(&args, call.Args) // arguments that are not JSON are left out
 		text = strings.TrimLeft(text+"\n→ "+call.Name+" "+args.String(), "\n")
 	}
 	if m.Status == llm.StatusError {
 		who += " ✗"
 	}
-	columns := 80
-	if in.term != nil {
-		columns, _ = in.term.size()
-	}
+	columns := in.term.columns(80)
 	column := in.term.paint(bold, head(plain(who), speakerColumn)) + strings.Repeat(" ", max(0, speakerColumn-width(plain(who))))
 	for line := range strings.Lines(cmp.Or(text, "-")) {
 		for _, part := range wrap(plain(strings.TrimRight(line, "\n")), max(20, columns-speakerColumn-4)) {

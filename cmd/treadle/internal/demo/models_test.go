@@ -1,6 +1,4 @@
-//go:build unix
-
-package main
+package demo
 
 import (
 	"errors"
@@ -24,7 +22,8 @@ func TestKeysReachTheirProviders(t *testing.T) {
 			http.Error(w, `{"error":{"message":"the key is wrong","type":"authentication_error"}}`, status)
 			return
 		}
-		streamed("stop", `{"content":"Hoot."}`)(w)
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, `data: {"id":"x","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"Hoot."},"finish_reason":"stop"}]}`+"\n\ndata: [DONE]\n\n")
 	}))
 	defer server.Close()
 	for name, v := range map[string]string{
@@ -39,7 +38,7 @@ func TestKeysReachTheirProviders(t *testing.T) {
 		{"gemini:a", "key of Gemini", "/v1beta/openai/chat/completions", ""},
 	} {
 		t.Run(test.model, func(t *testing.T) {
-			m, err := (&demoFlags{model: test.model}).openModel()
+			m, err := OpenModel(ModelOptions{Name: test.model})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -79,7 +78,36 @@ func TestMissingKeyIsAnError(t *testing.T) {
 		[]string{"https://api.anthropic.com/v1", "https://generativelanguage.googleapis.com/v1beta/openai"})
 }
 
-// What a provider reports is shown in its lines, and a terminal obeys none of it.
-func TestErrorsAreShownInLines(t *testing.T) {
-	diff(t, said(errors.New("openai: 502 Bad Gateway: <html>\n<b>\x1b[31mno\x00\r\n</html>\n")), "openai: 502 Bad Gateway: <html>\n  <b>[31mno\n  </html>")
+func TestDemoChoosesItsModel(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		flags ModelOptions
+		keys  []string
+		want  string
+	}{
+		{"no key", ModelOptions{}, nil, "offline:rules"},
+		{"offline in spite of a key", ModelOptions{Name: "offline"}, []string{"OPENAI_API_KEY"}, "offline:rules"},
+		{"OpenAI", ModelOptions{}, []string{"OPENAI_API_KEY", "GEMINI_API_KEY"}, "openai:gpt-5-mini"},
+		{"Anthropic", ModelOptions{}, []string{"ANTHROPIC_API_KEY"}, "anthropic:claude-sonnet-5-5"},
+		{"Gemini", ModelOptions{}, []string{"GEMINI_API_KEY"}, "gemini:gemini-3.8-flash"},
+		{"a name", ModelOptions{Name: "anthropic:other"}, []string{"ANTHROPIC_API_KEY"}, "anthropic:other"},
+		{"a server", ModelOptions{BaseURL: "http://localhost:1/v1", Name: "llama3.2:1b"}, nil, "openai:llama3.2:1b"},
+		{"a server without a name", ModelOptions{BaseURL: "http://localhost:1/v1"}, nil, "--base-url needs --model, the model's name on that server"},
+		{"an unknown provider", ModelOptions{Name: "acme:x"}, nil, `llm: open model "acme:x": unknown provider "acme"; the providers are: openai, anthropic, gemini, offline`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			for _, m := range DefaultModels {
+				t.Setenv(m.Key, "")
+			}
+			for _, key := range test.keys {
+				t.Setenv(key, "a key")
+			}
+			m, err := OpenModel(test.flags)
+			if err != nil {
+				diff(t, err.Error(), test.want)
+				return
+			}
+			diff(t, llm.Describe(m).String(), test.want)
+		})
+	}
 }

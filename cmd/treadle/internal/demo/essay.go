@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"context"
@@ -10,34 +10,7 @@ import (
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// A builtin is a graph that comes with the command.
-type builtin struct {
-	name, about string
-	build       func(checkpoint.Saver) (treadle.AnyGraph, error) // a nil saver is enough for drawing
-}
-
-// builtins are the graphs that draw knows, the default first.
-func builtins() []builtin {
-	return []builtin{
-		{"demo", "a joke writer: fan out with Send, pick the best, ask (what treadle jokes runs)", func(s checkpoint.Saver) (treadle.AnyGraph, error) { return newJokes(model{}, s) }},
-		{"essay", "a writer with a researcher inside (a subgraph) and a reviewer (a branch)", newEssay},
-	}
-}
-
-// lookUp finds a builtin by its name; "" is the default.
-func lookUp(name string) (builtin, error) {
-	all := builtins()
-	var names []string
-	for _, b := range all {
-		if b.name == name || name == "" {
-			return b, nil
-		}
-		names = append(names, b.name)
-	}
-	return builtin{}, fmt.Errorf("unknown graph %q: there is %s", name, strings.Join(names, ", "))
-}
-
-// The essay's state. Its researcher shares Topic and Notes.
+// The state of the essay writer. The researcher shares Topic and Notes.
 type (
 	essay struct {
 		Topic string               `json:"topic"`
@@ -59,8 +32,8 @@ type (
 	verdict  string
 )
 
-// newEssay has a graph inside a node, a loop in each, and branches with labels:
-// what there is to see in a drawing.
+// newEssay makes a graph with everything that drawings show: a nested graph, loops,
+// and branches with labels.
 func newEssay(saver checkpoint.Saver) (treadle.AnyGraph, error) {
 	const (
 		enough = "enough"

@@ -13,21 +13,21 @@ import (
 	"github.com/treadle-go/treadle/treadletype"
 )
 
-// A status is how a thread stands, or stood at a checkpoint.
+// A status is the status of a thread at a checkpoint.
 type status string
 
 const (
-	idle       status = "idle"                  // nothing is left to do
-	waiting    status = "waiting for an answer" // somebody has to say something
-	failed     status = "failed"                // a task has; the thread can be continued
-	unfinished status = "unfinished"            // something is left to do, now or by whoever continues it
-	unreadable status = "unreadable"            // it is encrypted, or damaged
+	idle       status = "idle"                  // no task is left
+	waiting    status = "waiting for an answer" // a question is open
+	failed     status = "failed"                // a task has failed; the thread can be continued
+	unfinished status = "unfinished"            // tasks are left, and a run may be working on them
+	unreadable status = "unreadable"            // it is encrypted or damaged
 )
 
-// glance is what can be said of a checkpoint without the graph that made it.
-type glance struct {
+// checkpointInfo is what a checkpoint tells without the graph that made it.
+type checkpointInfo struct {
 	Thread    string                     `json:"thread"`
-	Graph     string                     `json:"graph,omitempty"` // the graph's name, if the checkpoint knows it
+	Graph     string                     `json:"graph,omitempty"` // "" if the checkpoint does not name it
 	ID        checkpoint.ID              `json:"id"`
 	Parent    *checkpoint.ID             `json:"parent,omitempty"`
 	Step      int                        `json:"step"`
@@ -37,14 +37,14 @@ type glance struct {
 	Created   time.Time                  `json:"created"`
 	Status    status                     `json:"status"`
 	Next      []string                   `json:"next"`
-	Tasks     []glanceTask               `json:"tasks,omitempty"`
+	Tasks     []taskInfo                 `json:"tasks,omitempty"`
 	Questions []treadletype.Pause        `json:"questions,omitempty"`
 	Values    map[string]json.RawMessage `json:"values,omitempty"`
 }
 
-// glanceTask is what has been recorded of a task. A node is known by what it
-// asked or how it failed; of one that finished only its writes are kept.
-type glanceTask struct {
+// taskInfo is what a checkpoint records of a task. Questions and failures name the
+// node; the writes of a finished task do not.
+type taskInfo struct {
 	ID     string   `json:"id"`
 	Node   string   `json:"node,omitempty"`
 	State  string   `json:"state"` // finished, failed, asks, answered
@@ -52,10 +52,9 @@ type glanceTask struct {
 	Writes []string `json:"writes,omitempty"`
 }
 
-// look says what there is to say of a checkpoint. It reads what the engine has
-// written as far as it can, and what it cannot read it calls unreadable.
-func look(cp *checkpoint.Checkpoint) glance {
-	g := glance{Thread: cp.Thread, ID: cp.ID, Step: cp.Step, Source: cp.Source, Run: cp.RunID, Created: cp.Time(), Next: []string{}}
+// describe reads a checkpoint. If a part cannot be read, the status is unreadable.
+func describe(cp *checkpoint.Checkpoint) checkpointInfo {
+	g := checkpointInfo{Thread: cp.Thread, ID: cp.ID, Step: cp.Step, Source: cp.Source, Run: cp.RunID, Created: cp.Time(), Next: []string{}}
 	if !cp.Parent.IsZero() {
 		g.Parent = &cp.Parent
 	}
@@ -76,7 +75,7 @@ func look(cp *checkpoint.Checkpoint) glance {
 		g.Status = unreadable
 	case len(g.Questions) > 0:
 		g.Status = waiting
-	case slices.ContainsFunc(g.Tasks, func(t glanceTask) bool { return t.State == "failed" }):
+	case slices.ContainsFunc(g.Tasks, func(t taskInfo) bool { return t.State == "failed" }):
 		g.Status = failed
 	case len(g.Next) > 0:
 		g.Status = unfinished
@@ -86,8 +85,8 @@ func look(cp *checkpoint.Checkpoint) glance {
 	return g
 }
 
-// readControl reads what is to run next.
-func (g *glance) readControl(raw []byte) bool {
+// readControl reads which nodes run next.
+func (g *checkpointInfo) readControl(raw []byte) bool {
 	var c struct {
 		Graph string
 		Start json.RawMessage
@@ -112,20 +111,20 @@ func (g *glance) readControl(raw []byte) bool {
 	return true
 }
 
-// readTasks reads what became of tasks. A task that has failed, asked and
-// finished has a write of each kind, in no order that would tell the last.
-func (g *glance) readTasks(writes []checkpoint.Write) bool {
+// readTasks reads the results of tasks. A task that has failed, asked and finished has
+// a write of each kind, and their order does not tell which is the last.
+func (g *checkpointInfo) readTasks(writes []checkpoint.Write) bool {
 	kinds := map[string]map[checkpoint.WriteKind][]byte{}
 	for _, w := range writes {
 		if !json.Valid(w.Data) {
 			return false
 		}
 		if w.Kind == checkpoint.Done && string(w.Data) == "null" {
-			continue // a result that is void, because its step could not be committed
+			continue // a void result: the step could not be committed
 		}
 		if kinds[w.Task] == nil {
 			kinds[w.Task] = map[checkpoint.WriteKind][]byte{}
-			g.Tasks = append(g.Tasks, glanceTask{ID: w.Task})
+			g.Tasks = append(g.Tasks, taskInfo{ID: w.Task})
 		}
 		kinds[w.Task][w.Kind] = w.Data
 	}
@@ -136,7 +135,7 @@ func (g *glance) readTasks(writes []checkpoint.Write) bool {
 		var asked []treadletype.Pause
 		var answers map[string]json.RawMessage
 		var result struct{ Writes []struct{ Field string } }
-		// What is not there, or has another shape, is left out.
+		// Missing writes and writes of another shape are ignored.
 		_ = json.Unmarshal(of[checkpoint.Failed], &failure)
 		_ = json.Unmarshal(of[checkpoint.Paused], &asked)
 		_ = json.Unmarshal(of[checkpoint.Answers], &answers)
@@ -164,7 +163,7 @@ func (g *glance) readTasks(writes []checkpoint.Write) bool {
 	return true
 }
 
-// valueJSON is a stored value as JSON, if it is some.
+// valueJSON returns a stored value as JSON, and whether it is JSON.
 func valueJSON(v checkpoint.Value) (json.RawMessage, bool) {
 	raw := v.Data
 	if v.List {

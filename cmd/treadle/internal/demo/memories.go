@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"context"
@@ -10,31 +10,40 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// memories are what the agent knows of a user, on whichever thread it has heard
-// of it. The model can look after them itself, and is reminded of those that bear
-// on what is said; what else is worth knowing is worked out in the background.
+// memories are the facts about a user, from all conversations. The model can search
+// and change them with tools. The middleware adds the relevant ones to the prompt,
+// and extracts new ones from the conversation in the background.
 type memories struct {
 	tools      []*llm.Tool
 	middleware *agent.Middleware
-	reflector  *memory.Reflector[memory.Session, []memory.ItemChange] // nil if nothing is kept
+	reflector  *memory.Reflector[memory.Session, []memory.ItemChange] // nil unless memories are extracted in the background
 }
 
 const (
 	userVar = "user"
-	// quiet is how long nothing must be said before a conversation is thought over.
-	quiet = 20 * time.Second
-	// patience is how long the end of a conversation waits for that.
-	patience = 30 * time.Second
+	// extractionDelay is how long a conversation must be silent before memories are
+	// extracted from it.
+	extractionDelay = 20 * time.Second
+	// flushTimeout is how long the end of a conversation waits for the extraction.
+	flushTimeout = 30 * time.Second
 )
 
-// forUser says in a context whose memories are meant.
+// forUser sets in a context whose memories are used.
 func forUser(ctx context.Context, user string) context.Context {
 	return memory.WithVars(ctx, map[string]string{userVar: user})
 }
 
-// openMemories opens the memories in a store. With keep, the model thinks over
-// what is said; what it has not got round to is done by the next process.
-func openMemories(ctx context.Context, s *store.Store, model llm.Model, keep bool) (*memories, error) {
+// An extraction says when the model extracts memories from a conversation.
+type extraction int
+
+const (
+	never extraction = iota
+	atOnce
+	inBackground // and the next process continues what is unfinished
+)
+
+// openMemories opens the memories in a store.
+func openMemories(ctx context.Context, s *store.Store, model llm.Model, extract extraction) (*memories, error) {
 	space := []string{"users", "{" + userVar + "}", "memories"}
 	m := &memories{}
 	manage, err := memory.ManageTool[string](&memory.ToolOptions{Namespace: space, Store: s})
@@ -46,14 +55,16 @@ func openMemories(ctx context.Context, s *store.Store, model llm.Model, keep boo
 		return nil, err
 	}
 	m.tools = []*llm.Tool{manage, search}
-	o := memory.MiddlewareOptions{After: quiet}
+	o := memory.MiddlewareOptions{After: extractionDelay}
 	if o.Recall, err = memory.NewRecaller(&memory.RecallerOptions{Namespace: space, Store: s}); err != nil {
 		return nil, err
 	}
-	if keep {
+	if extract != never {
 		if o.Manager, err = memory.NewStoreManager(model, &memory.StoreManagerOptions{Namespace: space, Store: s}); err != nil {
 			return nil, err
 		}
+	}
+	if extract == inBackground {
 		m.reflector, err = memory.OpenReflector(ctx, s, store.Namespace{"pending memories"}, o.Manager.ReflectOn, nil)
 		if err != nil {
 			return nil, err
@@ -64,22 +75,22 @@ func openMemories(ctx context.Context, s *store.Store, model llm.Model, keep boo
 	return m, nil
 }
 
-// settle thinks over what was said, now that no more will be.
-func (m *memories) settle(ctx context.Context) error {
+// flush extracts memories now, without waiting for silence.
+func (m *memories) flush(ctx context.Context) error {
 	if m.reflector == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
 	return m.reflector.Flush(ctx)
 }
 
-// close leaves the rest to the next process.
+// close stops the extraction; the next process continues it.
 func (m *memories) close() error {
 	if m.reflector == nil {
 		return nil
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	cancel() // what is under way is done again
+	cancel() // an extraction that is running is repeated later
 	return m.reflector.Close(ctx)
 }

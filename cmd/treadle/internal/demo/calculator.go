@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"context"
@@ -11,35 +11,35 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// Bounds of a calculation: a model may ask for anything, and the person at the
-// other end should not have to wait for it.
+// Limits of a calculation: a model may ask for anything, and the user should not
+// have to wait for it.
 const (
-	longestSum   = 500  // characters
-	deepestSum   = 50   // parentheses and signs
-	largestPower = 1000 // exponent
-	largestBits  = 20000
+	maxLength   = 500  // characters
+	maxDepth    = 50   // parentheses and signs
+	maxExponent = 1000 // exponent
+	maxBits     = 20000
 )
 
-type sum struct {
+type calculation struct {
 	Expression string `json:"expression" jsonschema:"numbers with + - * / % ^ and parentheses, such as (2 + 3) * 4.5"`
 }
 
-// newCalculator is a tool for what language models are bad at.
+// newCalculator makes the tool for arithmetic, which language models are bad at.
 func newCalculator() *llm.Tool {
 	return llm.NewTool("calculator", "Compute an arithmetic expression exactly.",
-		func(_ context.Context, s sum) (string, error) { return calculate(s.Expression) })
+		func(_ context.Context, in calculation) (string, error) { return calculate(in.Expression) })
 }
 
-// calculate computes an expression in fractions. What has no finite decimal
-// form is rounded at the end, and the answer says so.
+// calculate computes an expression with fractions. A result without a finite
+// decimal form is rounded, and marked as such.
 func calculate(expression string) (string, error) {
-	if len(expression) > longestSum {
-		return "", fmt.Errorf("the expression has %d characters: at most %d are computed", len(expression), longestSum)
+	if len(expression) > maxLength {
+		return "", fmt.Errorf("the expression has %d characters: at most %d are computed", len(expression), maxLength)
 	}
-	p := reckoner{rest: []rune(expression)}
+	p := parser{rest: []rune(expression)}
 	v, err := p.sum()
 	if err == nil && p.peek() != 0 {
-		err = badSum("%q does not belong there", string(p.peek()))
+		err = syntaxError("%q does not belong there", string(p.peek()))
 	}
 	if err != nil {
 		return "", fmt.Errorf("cannot compute %q: %w", expression, err)
@@ -53,25 +53,25 @@ func calculate(expression string) (string, error) {
 	return strings.TrimRight(v.FloatString(12), "0") + " (rounded)", nil
 }
 
-// badSum is what is wrong with an expression, and what one may look like.
-func badSum(format string, args ...any) error {
+// syntaxError says what is wrong with an expression and what is allowed.
+func syntaxError(format string, args ...any) error {
 	return fmt.Errorf(format+": use numbers with + - * / %% ^ and parentheses", args...)
 }
 
-// reckoner reads an expression from left to right:
+// parser reads an expression from left to right:
 //
 //	sum     = product { ("+" | "-") product }
 //	product = signed { ("*" | "/" | "%") signed }
 //	signed  = [ "-" | "+" ] signed | power
 //	power   = atom [ "^" signed ]
 //	atom    = number | "(" sum ")"
-type reckoner struct {
+type parser struct {
 	rest  []rune
 	depth int
 }
 
-// peek is the next character that is no space, or 0 at the end.
-func (p *reckoner) peek() rune {
+// peek returns the next character that is not a space, or 0 at the end.
+func (p *parser) peek() rune {
 	for len(p.rest) > 0 && unicode.IsSpace(p.rest[0]) {
 		p.rest = p.rest[1:]
 	}
@@ -81,10 +81,10 @@ func (p *reckoner) peek() rune {
 	return p.rest[0]
 }
 
-// take passes over the next character if it is one of those, and returns it.
-func (p *reckoner) take(one string) rune {
+// take consumes the next character if it is one of the given ones, and returns it.
+func (p *parser) take(chars string) rune {
 	r := p.peek()
-	if r == 0 || !strings.ContainsRune(one, r) {
+	if r == 0 || !strings.ContainsRune(chars, r) {
 		return 0
 	}
 	p.rest = p.rest[1:]
@@ -99,8 +99,8 @@ func (p *reckoner) take(one string) rune {
 	return r
 }
 
-// chain reads operands with operators of one rank between them.
-func (p *reckoner) chain(operators string, operand func() (*big.Rat, error)) (*big.Rat, error) {
+// chain reads operands that are joined by operators of one precedence.
+func (p *parser) chain(operators string, operand func() (*big.Rat, error)) (*big.Rat, error) {
 	left, err := operand()
 	for err == nil {
 		op := p.take(operators)
@@ -115,11 +115,11 @@ func (p *reckoner) chain(operators string, operand func() (*big.Rat, error)) (*b
 	return nil, err
 }
 
-func (p *reckoner) sum() (*big.Rat, error)     { return p.chain("+-−", p.product) }
-func (p *reckoner) product() (*big.Rat, error) { return p.chain("*×·/÷%", p.signed) }
+func (p *parser) sum() (*big.Rat, error)     { return p.chain("+-−", p.product) }
+func (p *parser) product() (*big.Rat, error) { return p.chain("*×·/÷%", p.signed) }
 
-func (p *reckoner) signed() (*big.Rat, error) {
-	if p.depth++; p.depth > deepestSum {
+func (p *parser) signed() (*big.Rat, error) {
+	if p.depth++; p.depth > maxDepth {
 		return nil, errors.New("it is nested too deeply")
 	}
 	defer func() { p.depth-- }()
@@ -134,7 +134,7 @@ func (p *reckoner) signed() (*big.Rat, error) {
 	return v, err
 }
 
-func (p *reckoner) power() (*big.Rat, error) {
+func (p *parser) power() (*big.Rat, error) {
 	base, err := p.atom()
 	if err != nil || p.take("^") == 0 {
 		return base, err
@@ -146,11 +146,11 @@ func (p *reckoner) power() (*big.Rat, error) {
 	return raise(base, exponent)
 }
 
-func (p *reckoner) atom() (*big.Rat, error) {
+func (p *parser) atom() (*big.Rat, error) {
 	if p.take("(") != 0 {
 		v, err := p.sum()
 		if err == nil && p.take(")") == 0 {
-			err = badSum("a closing parenthesis is missing")
+			err = syntaxError("a closing parenthesis is missing")
 		}
 		return v, err
 	}
@@ -165,11 +165,11 @@ func (p *reckoner) atom() (*big.Rat, error) {
 	case ok:
 		return v, nil
 	case n > 0:
-		return nil, badSum("%s is no number", digits)
+		return nil, syntaxError("%s is not a number", digits)
 	case r == 0:
-		return nil, badSum("a number is missing at the end")
+		return nil, syntaxError("a number is missing at the end")
 	}
-	return nil, badSum("a number is missing before %q", string(r))
+	return nil, syntaxError("a number is missing before %q", string(r))
 }
 
 // apply computes one operation.
@@ -187,7 +187,7 @@ func apply(op rune, a, b *big.Rat) (*big.Rat, error) {
 	case op == '/':
 		v.Quo(a, b)
 	case !a.IsInt() || !b.IsInt():
-		return nil, errors.New("% is for whole numbers")
+		return nil, errors.New("% works on whole numbers only")
 	default:
 		v.SetInt(new(big.Int).Rem(a.Num(), b.Num()))
 	}
@@ -196,8 +196,8 @@ func apply(op rune, a, b *big.Rat) (*big.Rat, error) {
 
 // raise computes a power.
 func raise(base, exponent *big.Rat) (*big.Rat, error) {
-	if !exponent.IsInt() || !exponent.Num().IsInt64() || exponent.Num().CmpAbs(big.NewInt(largestPower)) > 0 {
-		return nil, fmt.Errorf("an exponent is a whole number from -%d to %d", largestPower, largestPower)
+	if !exponent.IsInt() || !exponent.Num().IsInt64() || exponent.Num().CmpAbs(big.NewInt(maxExponent)) > 0 {
+		return nil, fmt.Errorf("the exponent must be a whole number from -%d to %d", maxExponent, maxExponent)
 	}
 	n := exponent.Num().Int64()
 	if n < 0 {
@@ -206,7 +206,7 @@ func raise(base, exponent *big.Rat) (*big.Rat, error) {
 		}
 		base, n = new(big.Rat).Inv(base), -n
 	}
-	if int64(base.Num().BitLen()+base.Denom().BitLen())*n > 2*largestBits {
+	if int64(base.Num().BitLen()+base.Denom().BitLen())*n > 2*maxBits {
 		return nil, errTooLarge
 	}
 	e := big.NewInt(n)
@@ -217,7 +217,7 @@ func raise(base, exponent *big.Rat) (*big.Rat, error) {
 var errTooLarge = errors.New("the numbers become too large")
 
 func bounded(v *big.Rat) error {
-	if v.Num().BitLen()+v.Denom().BitLen() > largestBits {
+	if v.Num().BitLen()+v.Denom().BitLen() > maxBits {
 		return errTooLarge
 	}
 	return nil

@@ -1,0 +1,228 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/observe"
+	"github.com/treadle-go/treadle/reduce"
+)
+
+// The state of the joke writer: a topic becomes subjects, each subject a joke, the
+// joke with the most laughs is proposed, and the user decides.
+type (
+	jokes struct {
+		Topic     string              `json:"topic"`
+		Subjects  []string            `json:"subjects"`
+		Jokes     reduce.List[joke]   `json:"jokes"`
+		Loudest   reduce.Max[int]     `json:"loudest"`
+		Winner    *joke               `json:"winner"`
+		Decision  Decision            `json:"decision"`
+		Notes     reduce.List[string] `json:"notes"`
+		Published *joke               `json:"published"`
+	}
+	joke struct {
+		Subject string `json:"subject"`
+		Text    string `json:"text"`
+		Laughs  int    `json:"laughs"`
+	}
+	// assignment is the input of one task of node write.
+	assignment struct {
+		Subject string `json:"subject"`
+	}
+	written struct {
+		Jokes   reduce.List[joke]
+		Loudest reduce.Max[int]
+	}
+	// proposal is what the user is asked, and Approval the answer.
+	proposal struct {
+		Question string `json:"question"`
+		Joke     joke   `json:"joke"`
+	}
+	// Approval is the answer to the joke writer's question.
+	Approval struct {
+		Decision Decision `json:"decision"`
+		Note     string   `json:"note,omitempty"` // what the other joke should be like
+	}
+	decided struct {
+		Decision Decision
+		Notes    reduce.List[string]
+	}
+	// Decision is what shall become of a joke.
+	Decision string
+)
+
+// The decisions.
+const (
+	Yes     Decision = "yes"     // publish the joke
+	No      Decision = "no"      // drop it
+	Another Decision = "another" // write another one
+)
+
+// NewJokes makes the joke writer: brainstorm subjects, write a joke about each, pick
+// the best, and ask the user whether to publish it. A scripted model says its words
+// with a pause of pace between them. Without a saver the graph can be drawn but not
+// ask.
+func NewJokes(pace time.Duration, saver checkpoint.Saver) (*treadle.Graph[jokes, jokes], error) {
+	m := scripted{pace}
+	b := treadle.New[jokes]("jokes")
+	treadle.AddNode(b, "brainstorm", func(ctx context.Context, s jokes) (struct{ Subjects []string }, error) {
+		answer, err := m.ask(ctx, "subjects", s.Topic)
+		return struct{ Subjects []string }{strings.Split(answer, "\n")}, err
+	})
+	write := treadle.AddNode(b, "write", func(ctx context.Context, a assignment) (written, error) {
+		text, err := m.ask(ctx, "joke", a.Subject)
+		return rated(a.Subject, text), err
+	})
+	treadle.AddNode(b, "judge", func(ctx context.Context, s jokes) (struct{ Winner *joke }, error) {
+		i := slices.IndexFunc(s.Jokes, func(j joke) bool { return j.Laughs == s.Loudest.N })
+		verdict := "verdict"
+		if len(s.Notes) > 0 { // the user has asked for the last one
+			i, verdict = len(s.Jokes)-1, "second verdict"
+		}
+		best := s.Jokes[i]
+		_, err := m.ask(ctx, verdict, best.Subject)
+		return struct{ Winner *joke }{&best}, err
+	})
+	treadle.AddNode(b, "approve", func(ctx context.Context, s jokes) (decided, error) {
+		question := proposal{"Publish this joke?", *s.Winner}
+		for {
+			answer, err := treadle.Interrupt[Approval](ctx, question)
+			if err != nil {
+				return decided{}, err
+			}
+			switch answer.Decision {
+			case Yes, No:
+				return decided{Decision: answer.Decision}, nil
+			case Another:
+				return decided{Another, reduce.List[string]{answer.Note}}, nil
+			}
+			// The answer's type allows any word. The answer is stored, so a node that
+			// failed because of it would fail on every attempt: it asks again.
+			question.Question = fmt.Sprintf("Publish this joke? It can be %s, %s or %s, not %q.", Yes, No, Another, answer.Decision)
+		}
+	})
+	treadle.AddNode(b, "rewrite", func(ctx context.Context, s jokes) (written, error) {
+		text, err := m.ask(ctx, "other joke", s.Notes[len(s.Notes)-1])
+		return rated(s.Winner.Subject, text), err
+	})
+	treadle.AddNode(b, "publish", func(_ context.Context, s jokes) (struct{ Published *joke }, error) {
+		return struct{ Published *joke }{s.Winner}, nil
+	})
+	b.Edge(treadle.Start, "brainstorm")
+	b.Branch("brainstorm", func(_ context.Context, s jokes) (treadle.Goto, error) {
+		var next treadle.Goto
+		for _, subject := range s.Subjects {
+			next = append(next, write.Send(assignment{subject})...)
+		}
+		return next, nil
+	}, write.Name())
+	b.Sequence("write", "judge", "approve")
+	treadle.Switch(b, "approve", func(_ context.Context, s jokes) (Decision, error) {
+		return s.Decision, nil
+	}, map[Decision]string{Yes: "publish", No: treadle.End, Another: "rewrite"})
+	b.Edge("rewrite", "judge")
+	b.Edge("publish", treadle.End)
+	return b.Compile(&treadle.Options{Saver: saver})
+}
+
+// rated returns a joke with its laughs.
+func rated(subject, text string) written {
+	laughs := laughsAt(text)
+	return written{reduce.List[joke]{{subject, text, laughs}}, reduce.MaxOf(laughs)}
+}
+
+// laughsAt returns how many of ten people laugh at a joke. It depends on the text
+// only, so that every run is the same.
+func laughsAt(text string) int {
+	h := fnv.New32a()
+	fmt.Fprint(h, text)
+	return int(h.Sum32()%10) + 1
+}
+
+// scripted replaces a language model: it has a fixed answer to each prompt and
+// reports it word by word, as a language model reports tokens.
+type scripted struct {
+	pace time.Duration // between two words
+}
+
+// places are the subjects that are made of a topic, each with its joke.
+var places = []struct{ where, joke string }{
+	{"at work", "We put %s in charge of the stand-up. It ended early, and nobody knew what to do with the time."},
+	{"in love", "I told my date that I write Go and think about %s. She returned an error. I did not check it."},
+	{"on holiday", "I booked a quiet week without %s. On day two I paid extra for the upgrade."},
+	{"in production", "We shipped %s on a Friday. The dashboard is green. The dashboard is always green."},
+}
+
+// words matches the tokens of the scripted and the offline model: words with the
+// space after them.
+var words = regexp.MustCompile(`\S+\s*`)
+
+// line returns the answer to a prompt.
+func (scripted) line(kind, about string) (string, error) {
+	switch kind {
+	case "subjects":
+		var subjects []string
+		for _, p := range places {
+			subjects = append(subjects, about+" "+p.where)
+		}
+		return strings.Join(subjects, "\n"), nil // topics have no line breaks
+	case "joke":
+		for _, p := range places {
+			if topic, ok := strings.CutSuffix(about, " "+p.where); ok {
+				return fmt.Sprintf(p.joke, topic), nil
+			}
+		}
+	case "other joke":
+		if about == "" {
+			about = "funnier"
+		}
+		return "They sent it back with a note: " + about + ". We published the note, and it got a raise.", nil
+	case "verdict":
+		return "The loudest laugh went to " + about + ".", nil
+	case "second verdict":
+		return "The new one about " + about + " is as good as it gets.", nil
+	}
+	return "", fmt.Errorf("the scripted model has no %s about %q", kind, about)
+}
+
+// ask answers a prompt and reports the words as tokens of the run.
+func (m scripted) ask(ctx context.Context, kind, about string) (answer string, err error) {
+	ctx, span := observe.Begin(ctx, observe.Call{Kind: observe.Model, Name: "scripted", Input: kind + ": " + about})
+	defer func() { span.End(answer, err) }()
+	line, err := m.line(kind, about)
+	if err != nil {
+		return "", err
+	}
+	for i, word := range words.FindAllString(line, -1) {
+		if i > 0 {
+			if err := pause(ctx, m.pace); err != nil {
+				return "", err
+			}
+		}
+		span.Chunk(word)
+	}
+	return line, nil
+}
+
+// pause waits for d, or until the context is cancelled.
+func pause(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

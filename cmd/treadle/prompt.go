@@ -1,0 +1,116 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+
+	"github.com/peterh/liner"
+)
+
+// errInterrupted is returned when the user presses Ctrl-C at a prompt.
+var errInterrupted = fmt.Errorf("interrupted at a prompt: %w", context.Canceled)
+
+// input reads lines: from a terminal with editing keys and history, from anything
+// else as they come.
+type input struct {
+	in      io.Reader
+	lines   *bufio.Reader // keeps what was read ahead for the next prompt
+	edit    bool          // in is a terminal that can edit lines
+	editor  *liner.State
+	history []string // for an editor that is not open yet
+	once    sync.Once
+}
+
+func newInput(in io.Reader, term *terminal) *input {
+	return &input{in: in, edit: term.live() && term.standard}
+}
+
+// read shows a prompt, which is a single line, and reads a line without its line
+// break. The error is io.EOF if there are no more lines.
+func (i *input) read(ctx context.Context, out io.Writer, prompt string) (string, error) {
+	if ctx.Err() != nil {
+		return "", ctx.Err()
+	}
+	if i.edit {
+		return i.readEdited(ctx, out, prompt)
+	}
+	fmt.Fprint(out, prompt)
+	if i.lines == nil {
+		i.lines = bufio.NewReader(i.in)
+	}
+	return await(ctx, func() (string, error) {
+		line, err := i.lines.ReadString('\n')
+		if errors.Is(err, io.EOF) && line != "" {
+			err = nil
+		}
+		return strings.TrimRight(line, "\r\n"), err
+	})
+}
+
+func (i *input) readEdited(ctx context.Context, out io.Writer, prompt string) (string, error) {
+	if i.editor == nil {
+		i.editor = liner.NewLiner()
+		i.editor.SetCtrlCAborts(true)
+		i.editor.SetMultiLineMode(true)
+		i.editor.SetBeep(false)
+		for _, line := range i.history {
+			i.editor.AppendHistory(line)
+		}
+		// A second Ctrl-C ends the process at once, and must not leave the terminal
+		// without echo.
+		context.AfterFunc(ctx, i.close)
+	}
+	line, err := await(ctx, func() (string, error) { return i.editor.Prompt(prompt) })
+	switch {
+	case errors.Is(err, liner.ErrPromptAborted):
+		return "", errInterrupted // the editor has shown ^C
+	case ctx.Err() != nil && err != nil:
+		fmt.Fprintln(out, "^C")
+	case errors.Is(err, io.EOF):
+		fmt.Fprintln(out) // the cursor is still behind the prompt
+	}
+	return line, err
+}
+
+// remember adds a line to the history that the arrow keys bring back.
+func (i *input) remember(line string) {
+	if i.editor != nil {
+		i.editor.AppendHistory(line)
+	} else if i.edit {
+		i.history = append(i.history, line)
+	}
+}
+
+// close restores the terminal's mode.
+func (i *input) close() {
+	i.once.Do(func() {
+		if i.editor != nil {
+			_ = i.editor.Close() // it has no way to fail
+		}
+	})
+}
+
+// await runs a read that cannot be cancelled. If the context ends first, the read is
+// left behind; the process is about to end.
+func await(ctx context.Context, read func() (string, error)) (string, error) {
+	type result struct {
+		line string
+		err  error
+	}
+	done := make(chan result, 1)
+	go func() {
+		line, err := read()
+		done <- result{line, err}
+	}()
+	select {
+	case <-ctx.Done():
+		return "", fmt.Errorf("no answer: %w", ctx.Err())
+	case r := <-done:
+		return r.line, r.err
+	}
+}
