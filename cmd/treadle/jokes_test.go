@@ -228,10 +228,17 @@ type screen struct {
 	columns int // where lines wrap; 0 if they do not
 	mu      sync.Mutex
 	raw     bytes.Buffer
-	text    [][]rune
+	text    [][]cell
+	paint   paint
 	y, x    int
 
 	hidden, unwrapped bool
+}
+
+// cell is a character on the screen.
+type cell struct {
+	char  rune
+	paint paint
 }
 
 func (s *screen) Write(p []byte) (int, error) {
@@ -280,12 +287,12 @@ func (s *screen) put(text []rune) (int, error) {
 	}
 	line := &s.text[s.y]
 	for len(*line) < s.x+cells(text[0]) {
-		*line = append(*line, ' ')
+		*line = append(*line, cell{char: ' '})
 	}
-	(*line)[s.x] = text[0]
+	(*line)[s.x] = cell{text[0], s.paint}
 	s.x++
 	for range cells(text[0]) - 1 {
-		(*line)[s.x] = wide
+		(*line)[s.x] = cell{wide, s.paint}
 		s.x++
 	}
 	return 1, nil
@@ -321,6 +328,7 @@ func (s *screen) obey(code string) error {
 		s.text = s.text[:s.y+1]
 		s.text[s.y] = s.text[s.y][:min(s.x, len(s.text[s.y]))]
 	case strings.HasSuffix(code, "m"):
+		s.paint = paint(strings.TrimPrefix(code[1:len(code)-1], "0"))
 	default:
 		if n, err := fmt.Sscanf(code, "[%dA", &up); n != 1 || err != nil || up > s.y {
 			return fmt.Errorf("an unexpected code %q on line %d", code, s.y)
@@ -336,7 +344,13 @@ func (s *screen) String() string {
 	defer s.mu.Unlock()
 	var b strings.Builder
 	for _, line := range s.text {
-		b.WriteString(strings.TrimRight(strings.ReplaceAll(string(line), string(wide), ""), " ") + "\n")
+		var text strings.Builder
+		for _, c := range line {
+			if c.char != wide {
+				text.WriteRune(c.char)
+			}
+		}
+		b.WriteString(strings.TrimRight(text.String(), " ") + "\n")
 	}
 	return strings.TrimRight(b.String(), "\n") + "\n"
 }
