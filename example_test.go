@@ -9,8 +9,8 @@ import (
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// A joke about each subject, all at once, and a judge who keeps the best. The
-// README has it as a program.
+// A joke about each subject, all at once, and a judge who keeps the best;
+// examples/quickstart is this as a program.
 func Example() {
 	type State struct {
 		Subjects []string            // an update replaces the value

@@ -1,0 +1,15 @@
+package main
+
+import "os"
+
+func Example() {
+	os.Unsetenv("OPENAI_API_KEY")
+	main()
+	// Output:
+	// supervisor is done
+	// librarian is done
+	// supervisor is done
+	// mathematician is done
+	// supervisor is done
+	// Three copies of Emma! have 150 pages.
+}
