@@ -76,9 +76,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	if s.from != "" {
 		return replay(s.from, s.printer(stdout))
 	}
-	books.fetch = s.fetch
+	stores.fetch = s.fetch
 	b := bench{out: s.printer(stdout), progress: stderr, each: repetitionTime}
-	defer func() { err = errors.Join(err, books.close()) }()
+	defer func() { err = errors.Join(err, stores.close()) }()
 	defer func() {
 		if err == nil {
 			err = b.verdict(s.strict)

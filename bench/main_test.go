@@ -285,7 +285,7 @@ var small = func() map[string]job {
 
 func doTheWork(t *testing.T, works []work) {
 	t.Cleanup(func() {
-		if err := books.close(); err != nil {
+		if err := stores.close(); err != nil {
 			t.Error(err)
 		}
 	})

@@ -174,5 +174,5 @@ func withStores(lacks map[string]string) map[string]string {
 const (
 	noGraph    = "not measured: no graph has a part in it"
 	noPostgres = "not measured: its Postgres saver is left out, SQLite shows the same"
-	noRSS      = "not measured: the memory of another runtime is no measure of a library"
+	noRSS      = "not measured: the memory of another runtime is no measure of a storeCache"
 )

@@ -80,23 +80,23 @@ func (m *memories) item(i int) store.PutOp {
 	return store.PutOp{Namespace: memorySpace, Key: strconv.Itoa(i), Value: remembered{"Memory", memory.Memory{Content: m.texts[i]}}}
 }
 
-// emptyMind is a store in a file for memories.
-func emptyMind(ctx context.Context, size int) (*shelf, error) {
-	c, err := books.sentences(ctx, size)
+// emptyMemories is a store in a file for memories.
+func emptyMemories(ctx context.Context, size int) (*filledStore, error) {
+	c, err := stores.sentences(ctx, size)
 	if err != nil {
 		return nil, err
 	}
 	m := newMemories(c, size)
-	s, closing, err := databaseShelf(backends.SQLite)(ctx, &store.Options{Embedder: m, Ranking: store.Hybrid})
+	s, closing, err := openDatabaseStore(backends.SQLite)(ctx, &store.Options{Embedder: m, Ranking: store.Hybrid})
 	if err != nil {
 		return nil, err
 	}
-	return &shelf{Store: s, corpus: c, memories: m, item: m.item, close: closing}, nil
+	return &filledStore{Store: s, corpus: c, memories: m, item: m.item, close: closing}, nil
 }
 
 // recallMemories times what a message calls to mind, one message after the other.
 func recallMemories(ctx context.Context, j job) (line, error) {
-	s, err := books.filled(ctx, "memories", j.want, emptyMind)
+	s, err := stores.filled(ctx, "memories", j.want, emptyMemories)
 	if err != nil {
 		return line{}, err
 	}

@@ -137,7 +137,7 @@ var words = map[string][]string{
 	"meal":       list("breakfast|lunch|dinner|supper|the picnic|the party"),
 	"food":       list("peanuts|shellfish|gluten|milk|eggs|strawberries|garlic|tomatoes|soy|mushrooms|pork|cheese|walnuts|spinach|onions|salmon|ginger|honey"),
 	"city":       list("Lisbon|Nairobi|Osaka|Toronto|Berlin|Mumbai|Lima|Oslo|Cairo|Melbourne|Chicago|Seoul|Warsaw|Marseille|Accra|Montevideo|Hanoi|Edinburgh|Istanbul|Vienna|Kyiv|Santiago|Dublin|Naples"),
-	"place":      list("the old harbour|the railway station|the city park|a small village|the market hall|the university|the airport|the museum|the forest|a café near the church|the office|the hotel lobby|the swimming pool|the library"),
+	"place":      list("the old harbour|the railway station|the city park|a small village|the market hall|the university|the airport|the museum|the forest|a café near the church|the office|the hotel lobby|the swimming pool|the storeCache"),
 	"sight":      list("the cathedral|the castle|the botanical garden|the opera|the old town|the zoo|the mosque|the national gallery|the lighthouse|the bridge at night"),
 	"purpose":    list("visit {relative}|attend a conference on {topic}|sign a contract with {company}|take part in a marathon|look for a flat|learn {skill}|see a specialist about {bodypart}|celebrate a wedding|give a concert"),
 	"when":       list("in the morning|in the evening|on {day}|next week|last {month}|in {month}|at the weekend|during the holidays|tomorrow|two days ago|this year|after work|late at night|in winter|every summer"),
@@ -165,7 +165,7 @@ var words = map[string][]string{
 	"plant":      list("tomato plants|roses|an apple tree|lavender|potatoes|sunflowers|a fig tree|basil|tulips|pumpkins|a cherry tree|bamboo"),
 	"expense":    list("rent|electricity|child care|the gym|insurance|a parking space|streaming services|groceries|public transport|piano lessons|the mortgage|mobile data"),
 	"relative":   list("the mother|the grandfather|a cousin|the younger sister|an uncle|the twin brother|the aunt|a nephew|the son-in-law"),
-	"service":    list("the online bank|the mail server|the company network|the photo cloud|the tax portal|the library catalogue|the video platform|the booking system|the health portal"),
+	"service":    list("the online bank|the mail server|the company network|the photo cloud|the tax portal|the storeCache catalogue|the video platform|the booking system|the health portal"),
 	"music":      list("baroque music|hip hop|jazz|heavy metal|folk songs|opera|electronic music|bossa nova|film scores|reggae|string quartets|country music"),
 	"instrument": list("the cello|the drums|the trumpet|the accordion|the bass|the piano|the flute|the violin|the banjo"),
 }

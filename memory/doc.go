@@ -1,50 +1,51 @@
-// Package memory lets agents remember: within a conversation, and beyond it.
+// Package memory gives agents a short-term memory, summaries of long conversations,
+// and a long-term one, documents in a store that last beyond a conversation.
 //
 // # Within a conversation
 //
-// A long conversation is shortened by a summary of its beginning. [Summarize]
-// does it once, [SummaryNode] is a node of a graph that does it whenever it is
-// due. The full history stays where it is unless [ReplacingSummaryNode] is asked
-// to replace it.
+// A summary of its beginning shortens a long conversation. [Summarize] makes one,
+// and [SummaryNode] is a graph's node that makes one whenever the conversation has
+// become too long. The full history stays in the state; [ReplacingSummaryNode]
+// replaces it.
 //
 //	[system] h1 a1 h2 a2+calls results a2' h3      over the limit
 //	         └──────── summary ────────┘
-//	[system] [summary] h3                          what the model is given
+//	[system] [summary] h3                          the model's input
 //
 // # After a conversation
 //
-// What is worth keeping is worked out in the background, when the conversation
-// has settled: a [Reflector] waits, per thread, until nothing has been submitted
-// for a while, and then runs once, with all of it. [OpenReflector] makes one that
-// keeps its pending work in a store, so that the end of the process loses none.
+// A [Reflector] works on conversations in the background. It waits, per thread, until
+// nothing has been submitted for a while, and then runs once for everything that was
+// submitted. [OpenReflector] makes one that keeps its pending work in a store, so that
+// the work survives the process.
 //
-// # What is kept
+// # Writing memories
 //
-// [Extract] is the heart: a model reads messages and says, by calling tools, which
-// documents to write, to patch and to remove. Each call is checked, and put right
-// by the model where it does not fit. The result is a [ChangeSet], a proposal:
-// nothing is stored yet. A [Manager] has it done with instructions of its own, in
-// several steps if need be.
+// [Extract] lets a model read messages and decide, by calling tools, which documents
+// to write, patch and remove. Each call is checked, and the model is asked to correct
+// a wrong one. The result is a [ChangeSet], which is a proposal: nothing is stored
+// yet. A [Manager] does the same with instructions about what is worth remembering,
+// and may take several steps.
 //
-// A [StoreManager] keeps memories in a store: it recalls what a conversation is
-// about, lets a manager decide, and writes the changes in one batch. What they
-// supersede stays in the store's history. The value of an item is
-// {"kind": …, "content": …}; where it comes from is in its Meta, see [Provenance].
+// A [StoreManager] keeps memories in a store. It searches for the memories that a
+// conversation is about, lets a manager decide, and writes the changes in one batch.
+// Older versions stay in the store's history. The value of an item is
+// {"kind": …, "content": …}, and its Meta says where it comes from: see [Provenance].
 // Each change is a custom event of the run, an [ItemChange], and can be undone. A
-// model may also rate what it writes: how sure it is, how much it matters, and when
-// it holds; see [ExtractOptions].
+// model may also rate a document: its confidence, the document's importance, and the
+// time for which it is true; see [ExtractOptions].
 //
-// [ManageTool] and [SearchTool] are tools for agents that look after their
-// memories themselves.
+// [ManageTool] and [SearchTool] are tools for agents that manage their memories
+// themselves.
 //
-// # What is recalled
+// # Recalling memories
 //
-// A [Recaller] finds the memories that bear on what is said, without a model: by
-// meaning and words, recency, importance and use. It makes a block of them that
-// keeps to a number of tokens, and says of each why it is there.
+// A [Recaller] finds the memories that are relevant to a conversation, without a
+// model. It ranks them by meaning, words, recency, importance and use, and writes the
+// best into a text for the prompt, the block, within a number of tokens.
 //
-// [Middleware] ties it together for an agent: it reminds the model before it is
-// called, and hands the conversation to a [StoreManager] afterwards, through a
+// [Middleware] adds all of this to an agent: it adds the block to each call of the
+// model, and gives the conversation to a [StoreManager] afterwards, through a
 // [Reflector] if there is one.
 //
 //	         ┌── Recaller ──▶ block behind the system prompt
@@ -53,8 +54,8 @@
 //
 // # Learning instructions
 //
-// An [Optimizer] rewrites prompts by the conversations they led to and the
-// feedback on them. It keeps their {variables}, and returns the reason and the
-// difference with each new prompt. [Instructions] are a prompt in the store, which
-// agents follow as it gets better.
+// An [Optimizer] improves prompts. It reads conversations that were held with them,
+// and the feedback on these. It keeps a prompt's {variables}, and returns the reason
+// and the difference with each new prompt. [Instructions] are a prompt in the store:
+// running agents use a new version from their next call on.
 package memory

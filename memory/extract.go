@@ -11,60 +11,59 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// ExtractOptions configure an extraction. The zero value, and a nil
-// *ExtractOptions, are the defaults: memories are inserted and updated, not
-// removed.
+// ExtractOptions are the options of [Extract]. The zero value and nil are the
+// defaults: memories are inserted and updated, but not removed.
 type ExtractOptions struct {
-	// Kinds are what the model may write; nil is [Memory].
+	// Kinds are the types of documents that the model may write; nil is [Memory].
 	Kinds []Kind
-	// NoInserts: there will be no new documents, except for one if there is none
-	// at all. That is how a profile is made and then kept up to date.
+	// NoInserts forbids new documents, except for one if there are none at all. So a
+	// profile is written once and then kept up to date.
 	NoInserts bool
-	// NoUpdates: existing documents stay as they are.
+	// NoUpdates forbids changes of existing documents.
 	NoUpdates bool
-	// Deletes: documents may be removed.
+	// Deletes allows the model to remove documents.
 	Deletes bool
-	// Rate lets the model say, with each document that it writes or patches, how
-	// sure it is, how much the document will matter later, and from when until when
-	// it holds: see [Change]. It may leave out any of these. They are arguments of its
-	// calls: _confidence, _importance, _valid_from and _valid_until.
+	// Rate lets the model rate each document that it writes or patches: how sure it is,
+	// how much the document will matter later, and the time for which it is true. See
+	// [Change]. The ratings are optional arguments of its calls: _confidence,
+	// _importance, _valid_from and _valid_until.
 	Rate bool
-	// Attempts is how often the model may try to get a call right, the first time
-	// included; 3 if not set.
+	// Attempts is how often the model may try to make a correct call, the first time
+	// included; 0 means 3.
 	Attempts int
 }
 
 const defaultAttempts = 3
 
-// A CallError says that a call of the model was of no use, and that it could not
-// put it right. What other calls have changed holds nevertheless.
+// CallError is returned for a call of the model that was wrong and that it could
+// not correct. The changes of its other calls are returned with it.
 type CallError struct {
 	Tool     string
-	Args     string // what the model wrote at last
+	Args     string // of the last attempt
 	Attempts int
-	Err      error // what is wrong with it
+	Err      error // why the call was rejected
 }
 
-// Error names the tool and says what is wrong.
+// Error names the tool, the arguments and the reason.
 func (e *CallError) Error() string {
 	return fmt.Sprintf("memory: the model's call of %s with %s failed after %d attempts: %v", e.Tool, e.Args, e.Attempts, e.Err)
 }
 
-// Unwrap is what is wrong with the call.
+// Unwrap returns the reason.
 func (e *CallError) Unwrap() error { return e.Err }
 
-// Extract has the model read the messages and write down what they say: new
-// documents of the given kinds, edits of existing ones (as patches, so that what
-// is not mentioned stays), removals, or that there is nothing to do.
+// Extract lets the model read the messages and decide what to remember of them: new
+// documents of the given kinds, edits of existing documents, removals, or nothing.
+// Edits are patches, so a field that the model does not mention stays.
 //
-// Every call of the model is checked by itself. One that does not fit goes back
-// to it with what is wrong, alone, a few times at most. If that does not help, the
-// error is a [*CallError], or several joined; the change set then has everything
-// else. So it does if the answer was cut off ([llm.ErrLength]) or the model failed
-// on the way. [llm.ErrRefused] says that it declined.
+// Each call of the model is checked. The model is asked to correct a wrong call, up
+// to Attempts times in all. If it cannot, the error is a [*CallError], or several
+// joined, and the change set has the changes of the other calls. The same holds for
+// an answer that was cut off ([llm.ErrLength]) and for errors of the model. If the
+// model declined, the error is [llm.ErrRefused].
 //
-// Its tools are the kinds by their names, PatchDoc, RemoveDoc and Done, and FixCall
-// to put a call right.
+// The model's tools are the kinds by their names, PatchDoc, RemoveDoc, Done, and
+// FixCall to correct a call.
 func Extract(ctx context.Context, model llm.Model, messages []llm.Message, existing []Document, o *ExtractOptions) (ChangeSet, error) {
 	if model == nil {
 		return nil, errors.New("memory: Extract: there is no model")
@@ -81,7 +80,7 @@ func Extract(ctx context.Context, model llm.Model, messages []llm.Message, exist
 	return d.changes(), err
 }
 
-// An extractor knows what a model may do to the documents on a desk.
+// extractor holds the checked options and the tools.
 type extractor struct {
 	ExtractOptions
 	inserters []*llm.Tool // of the kinds, in their order
@@ -130,14 +129,14 @@ func (x *extractor) kind(name string) (Kind, bool) {
 	return x.Kinds[i], true
 }
 
-// A step is what one answer of the model has led to.
+// step is the result of one answer of the model.
 type step struct {
 	answer llm.Message
 	acks   []llm.Message // one for each call, in their order
-	done   bool          // there is nothing more to do
+	done   bool          // the model has finished
 }
 
-// A trial is a call that has to be got right.
+// pendingCall is a call of the model, with its result or error so far.
 type pendingCall struct {
 	call    llm.ToolCall
 	invalid *llm.InvalidToolCall // if the arguments were not even JSON
@@ -145,12 +144,12 @@ type pendingCall struct {
 	err     error
 }
 
-// step asks the model once and does what it says, and asks again about what it
-// got wrong.
+// step asks the model once, carries out its calls, and asks it to correct those
+// that failed.
 func (x *extractor) step(ctx context.Context, model llm.Model, history []llm.Message, d *draftSet) (step, error) {
 	tools := x.tools(d)
 	if len(tools) == 1 {
-		return step{done: true}, nil // nothing could be done but nothing
+		return step{done: true}, nil // Done is the only tool
 	}
 	answer, err := llm.Generate(ctx, llm.With(model, llm.Tools(tools...), llm.ToolChoice(llm.ToolChoiceAny)), x.withDocuments(history, d)...)
 	if err != nil {
@@ -180,8 +179,8 @@ func (x *extractor) step(ctx context.Context, model llm.Model, history []llm.Mes
 	return s, errors.Join(problems...)
 }
 
-// try does all calls of an answer. What is right is done before anything is
-// repaired.
+// try carries out all calls of an answer. Correct calls are done before the others
+// are repaired.
 func (x *extractor) try(answer *llm.Message, d *draftSet, s *step) []*pendingCall {
 	var calls []*pendingCall
 	for _, call := range answer.ToolCalls {
@@ -201,8 +200,8 @@ func (x *extractor) try(answer *llm.Message, d *draftSet, s *step) []*pendingCal
 	return calls
 }
 
-// repair asks the model to put one call right. It sees that call only, so that it
-// does not do again what is done already.
+// repair asks the model to correct one call. The model sees only that call, so that
+// it does not repeat the others.
 func (x *extractor) repair(ctx context.Context, model llm.Model, history []llm.Message, d *draftSet, t *pendingCall) error {
 	current := *t
 	for attempt := 2; attempt <= x.Attempts; attempt++ {
@@ -217,7 +216,7 @@ func (x *extractor) repair(ctx context.Context, model llm.Model, history []llm.M
 		}
 		call := answer.ToolCalls[0]
 		switch call.Name {
-		case toolDone: // the call is taken back
+		case toolDone: // the model withdraws the call
 			t.ack, t.err = "Taken back.", nil
 			return nil
 		case toolFix:
@@ -238,7 +237,7 @@ func (x *extractor) repair(ctx context.Context, model llm.Model, history []llm.M
 	return t.fail(&current, x.Attempts)
 }
 
-// fail is the error of a call that was not put right.
+// fail returns the error of a call that was not corrected.
 func (t *pendingCall) fail(last *pendingCall, attempts int) error {
 	t.err = last.err
 	args := string(last.call.Args)
@@ -248,7 +247,7 @@ func (t *pendingCall) fail(last *pendingCall, attempts int) error {
 	return &CallError{Tool: last.call.Name, Args: args, Attempts: attempts, Err: last.err}
 }
 
-// complaint shows the model its call and what is wrong with it.
+// correctionRequest shows the model its call and the error.
 func (t *pendingCall) correctionRequest() []llm.Message {
 	said := llm.Assistant("", t.call)
 	if t.invalid != nil {
@@ -258,7 +257,7 @@ func (t *pendingCall) correctionRequest() []llm.Message {
 	return []llm.Message{said, llm.ToolResult(t.call, errors.New(text))}
 }
 
-// brief is the history with the documents, which stand in the system message.
+// withDocuments adds the documents to the system message of the history.
 func (x *extractor) withDocuments(history []llm.Message, d *draftSet) []llm.Message {
 	if len(d.live()) == 0 {
 		return history

@@ -2,10 +2,10 @@ package memory
 
 import "encoding/json"
 
-// An Op says what a change does.
+// Op is the kind of a change.
 type Op string
 
-// The changes there are.
+// The kinds of changes.
 const (
 	Insert Op = "insert"
 	Update Op = "update"
@@ -13,33 +13,33 @@ const (
 	Keep   Op = "keep"
 )
 
-// A Change is what is to become of one document.
+// Change is a change of one document.
 type Change struct {
 	Op   Op     `json:"op"`
 	ID   string `json:"id"`
 	Kind string `json:"kind"`
-	// Before is nil for an Insert, After for a Delete; of what is kept they are
-	// the same.
+	// Before is the content before the change; nil for an Insert. After is the content
+	// after it; nil for a Delete. For Keep they are equal.
 	Before json.RawMessage `json:"before,omitempty"`
 	After  json.RawMessage `json:"after,omitempty"`
-	// Patch is how an Update came about.
+	// Patch has the edits of an Update.
 	Patch []PatchOp `json:"patch,omitempty"`
-	// Reason is what the model gave as the reason of an Update.
+	// Reason is the model's reason for an Update.
 	Reason string `json:"reason,omitempty"`
-	// Confidence is how sure the model is of an Insert or Update, and Importance
-	// how much it will matter later, from 0 to 1. They are nil if it did not say:
-	// see [ExtractOptions].Rate.
+	// Confidence is how sure the model is of an Insert or Update, from 0 to 1.
+	// Importance is how much the document will matter later, from 0 to 1. They are nil
+	// if the model did not give them: see [ExtractOptions].Rate.
 	Confidence *float64 `json:"confidence,omitempty"`
 	Importance *float64 `json:"importance,omitempty"`
-	// Validity is when the document holds from now on; see [ExtractOptions].Rate.
+	// Validity is the time for which the document is true; see [ExtractOptions].Rate.
 	Validity Validity `json:"validity,omitzero"`
 }
 
-// A ChangeSet has one change for each document there was, in their order, then
-// those that are new. It is a proposal: nothing is written anywhere.
+// ChangeSet has one change for each existing document, in their order, and then one
+// for each new document. It is a proposal: nothing is stored yet.
 type ChangeSet []Change
 
-// Documents is what there is once the changes are made.
+// Documents returns the documents as they are after the changes.
 func (cs ChangeSet) Documents() []Document {
 	var out []Document
 	for _, c := range cs {
@@ -50,7 +50,7 @@ func (cs ChangeSet) Documents() []Document {
 	return out
 }
 
-// Changed is the set without what is kept.
+// Changed returns the changes other than Keep.
 func (cs ChangeSet) Changed() ChangeSet {
 	var out ChangeSet
 	for _, c := range cs {

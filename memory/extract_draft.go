@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// A desk holds the documents that are being worked on. Models know them by short
-// ids, m1, m2 and so on: long ones cost tokens and are misspelt.
+// draftSet has the documents of an extraction. Models know them by short ids, m1,
+// m2 and so on: long ids cost tokens, and models misspell them.
 type draftSet struct {
 	drafts []*draft
 }
 
-// A draft is a document as it was and as it is now.
+// draft is a document with its old and its new content.
 type draft struct {
 	short    string
 	id, kind string
@@ -22,7 +22,7 @@ type draft struct {
 	patch    []PatchOp
 	reason   string
 	rating   rating
-	// held is when it held, and holds when it does now.
+	// held is its old validity, and holds the new one.
 	held, holds Validity
 }
 
@@ -56,7 +56,7 @@ func (d *draftSet) insert(kind string, content json.RawMessage) *draft {
 	return w
 }
 
-// live are the drafts that have not been removed.
+// live returns the drafts that have not been removed.
 func (d *draftSet) live() []*draft {
 	var out []*draft
 	for _, w := range d.drafts {
@@ -67,7 +67,7 @@ func (d *draftSet) live() []*draft {
 	return out
 }
 
-// find is the draft that a model means.
+// find returns the draft with a short id. The error is written for the model.
 func (d *draftSet) find(short string) (*draft, error) {
 	var ids []string
 	for _, w := range d.live() {
@@ -82,7 +82,8 @@ func (d *draftSet) find(short string) (*draft, error) {
 	return nil, fmt.Errorf("there is no document %q: the ids are %s", short, strings.Join(ids, ", "))
 }
 
-// twin is the draft that says the same, or nil; one that is new, if so wanted.
+// twin returns a draft with the same kind and content, or nil. With isNew only new
+// drafts are considered.
 func (d *draftSet) twin(kind string, content json.RawMessage, isNew bool) *draft {
 	for _, w := range d.live() {
 		if w.kind == kind && sameJSON(w.now, content) && (w.before == nil || !isNew) {
@@ -92,8 +93,8 @@ func (d *draftSet) twin(kind string, content json.RawMessage, isNew bool) *draft
 	return nil
 }
 
-// changes compares what is with what was. What has come and gone meanwhile, and
-// what was changed and changed back, has not been changed.
+// changes compares the drafts with the existing documents. A document that was
+// inserted and removed again, or changed and changed back, is not a change.
 func (d *draftSet) changes() ChangeSet {
 	var out ChangeSet
 	for _, w := range d.drafts {
@@ -118,7 +119,7 @@ func (d *draftSet) changes() ChangeSet {
 	return out
 }
 
-// render shows the documents to the model.
+// render writes the documents for the model.
 func (d *draftSet) render() string {
 	var b strings.Builder
 	for _, w := range d.live() {
@@ -127,7 +128,7 @@ func (d *draftSet) render() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// newID is a random UUID, as the keys of memories are.
+// newID returns a random UUID, the form of keys of memories.
 func newID() string {
 	var b [16]byte
 	rand.Read(b[:]) // never fails

@@ -10,27 +10,27 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// Memory is the kind of documents where nothing else is said: a note.
+// Memory is the default kind of documents: a note.
 type Memory struct {
 	Content string `json:"content" jsonschema:"the memory, a statement that can be understood by itself"`
 }
 
 const memoryKind = "Memory"
 
-// A Kind is a type of documents that a model may write: see [NewKind]. The zero
-// Kind is none.
+// Kind is a type of documents that a model may write. Make one with [NewKind]; the
+// zero Kind is not valid.
 type Kind struct {
 	name string
-	// tool is how the model writes such a document. Its function writes the
-	// document anew, in the order of the type's fields.
+	// tool is the tool with which a model writes such a document. Its function returns
+	// the document with its fields in the order of the type's.
 	tool *llm.Tool
 	err  error
 }
 
-// NewKind makes a kind of a struct. The kind's name is the type's; the model sees
-// the fields as those of [llm.NewTool], with the description, which says what such
-// a document is for. A document is checked against the schema, and by the type's
-// own method Validate() error if it has one.
+// NewKind makes a kind from a struct type. The kind's name is the name of the type.
+// The model sees the fields as with [llm.NewTool]; the description tells it what
+// such a document is for. Documents are checked against the schema, and with the
+// type's method Validate() error if it has one.
 func NewKind[T any](description string) Kind {
 	t := reflect.TypeFor[T]()
 	k := Kind{name: t.Name()}
@@ -45,12 +45,13 @@ func NewKind[T any](description string) Kind {
 	return k
 }
 
-// documentTool is how a model writes a document of type T.
+// documentTool returns the tool with which a model writes a document of type T.
 func documentTool[T any](name, description string) *llm.Tool {
 	return llm.NewTool(name, description, func(_ context.Context, v T) (json.RawMessage, error) { return encodeValid(&v) })
 }
 
-// encodeValid is the document that v is, if its own method has no objection.
+// encodeValid calls v's method Validate, if it has one, and returns v as a
+// document.
 func encodeValid[T any](v *T) (json.RawMessage, error) {
 	if v, ok := any(v).(interface{ Validate() error }); ok {
 		if err := v.Validate(); err != nil {
@@ -62,12 +63,13 @@ func encodeValid[T any](v *T) (json.RawMessage, error) {
 
 var defaultKinds = []Kind{NewKind[Memory]("Remember something. One call for each memory; several may be made at once.")}
 
-// check is the document as it is stored, or why it is none of the kind.
+// check returns the document in its stored form, or an error if it is not of the
+// kind.
 func (k Kind) check(raw json.RawMessage) (json.RawMessage, error) {
-	// A context of its own: this is no tool call that a run should hear of.
+	// This context is a new one: the call is not part of a run and sends no events.
 	out, err := k.tool.Call(context.Background(), llm.ToolCall{Name: k.name, Args: raw})
 	if err != nil {
-		// What is wrong is told about the document, not about the tool.
+		// The error is about the document, so the tool's name is left out.
 		if e, ok := errors.AsType[*llm.ArgumentsError](err); ok {
 			return nil, e.Err
 		}
@@ -79,21 +81,19 @@ func (k Kind) check(raw json.RawMessage) (json.RawMessage, error) {
 	return out.(json.RawMessage), nil
 }
 
-// A Document is something remembered, or an object of a program that a model is
-// to keep up to date.
+// Document is a memory, or another JSON object that a model keeps up to date.
 type Document struct {
 	ID string `json:"id"`
-	// Kind is the name of the Go type. Documents of kinds that are not among those
-	// of the extraction may be patched and removed like others; they are just not
-	// checked.
+	// Kind is the name of the Go type. A document of a kind that is not among those of
+	// the extraction can be patched and removed, but its content is not checked.
 	Kind    string          `json:"kind"`
 	Content json.RawMessage `json:"content"` // a JSON object
-	// Validity is when it holds, as far as that is known. Models are shown it.
+	// Validity is the time for which it is true, if that is known. Models see it.
 	Validity Validity `json:"validity,omitzero"`
 }
 
-// NewDocument makes a document of a value, a struct whose type is the kind. A
-// string is a [Memory].
+// NewDocument makes a document from a struct, whose type becomes the kind, or from
+// a string, which becomes a [Memory].
 func NewDocument(id string, v any) (Document, error) {
 	if text, ok := v.(string); ok {
 		v = Memory{Content: text}

@@ -11,8 +11,8 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// The arguments by which a model rates what it writes. Fields of documents seldom
-// begin with an underscore, and a kind that has one of these is refused.
+// The arguments with which a model rates a document. A kind with a field of one of
+// these names is refused.
 const (
 	argConfidence = "_confidence"
 	argImportance = "_importance"
@@ -22,8 +22,8 @@ const (
 
 var ratingArgs = []string{argConfidence, argImportance, argFrom, argUntil}
 
-// A rating is what the model says about a document besides its content. What it
-// does not say is nil; a time that is zero is one that it takes back.
+// rating is a model's rating of a document. A nil field was not given; a zero time
+// removes the one that was known.
 type rating struct {
 	confidence, importance *float64
 	from, until            *time.Time
@@ -31,10 +31,10 @@ type rating struct {
 
 func (r rating) isZero() bool { return r == rating{} }
 
-// dates reports whether it says when the document holds.
+// dates reports whether it says for which time the document is true.
 func (r rating) dates() bool { return r.from != nil || r.until != nil }
 
-// add takes over what a later rating says.
+// add takes over the confidence and importance of a later rating.
 func (r *rating) add(later rating) {
 	if later.confidence != nil {
 		r.confidence = later.confidence
@@ -44,8 +44,8 @@ func (r *rating) add(later rating) {
 	}
 }
 
-// rated is a tool with arguments for a rating, which the model may leave out. It is
-// there to be shown: what the calls mean is decided here.
+// rated returns a copy of a tool with optional arguments for a rating. Only its
+// schema is used: the extractor carries out the calls.
 func rated(t *llm.Tool) *llm.Tool {
 	share := func(description string) *jsonschema.Schema {
 		low, high := 0.0, 1.0
@@ -56,7 +56,7 @@ func rated(t *llm.Tool) *llm.Tool {
 			", if that was said or follows: a date such as 2026-03-01, or a time with its zone; null takes back what was known"}
 	}
 	s := t.Parameters.CloneSchemas()
-	if s.Properties == nil { // of a kind that only says that something is so
+	if s.Properties == nil { // of a kind without fields
 		s.Properties = map[string]*jsonschema.Schema{}
 	}
 	s.Properties[argConfidence] = share("how sure you are of it: 0 is a guess, 1 is certain")
@@ -69,7 +69,7 @@ func rated(t *llm.Tool) *llm.Tool {
 	return &llm.Tool{Name: t.Name, Description: t.Description, Parameters: s, Run: never}
 }
 
-// rate gives the tools arguments for a rating, if there is to be one.
+// rate adds the arguments for a rating to the tools, if Rate is set.
 func (x *extractor) rate() error {
 	if !x.Rate {
 		return nil
@@ -86,7 +86,7 @@ func (x *extractor) rate() error {
 	return nil
 }
 
-// unrated takes the rating off the arguments of a call.
+// unrated splits the arguments of a call into the document and the rating.
 func (x *extractor) unrated(call llm.ToolCall) (json.RawMessage, rating, error) {
 	var args map[string]json.RawMessage
 	if !x.Rate {
@@ -113,8 +113,8 @@ func (x *extractor) unrated(call llm.ToolCall) (json.RawMessage, rating, error) 
 	return out, r, err
 }
 
-// takeTime takes a time off the arguments: nil if it is not there, zero if there is
-// to be none.
+// takeTime removes a time from the arguments and returns it: nil if it is absent,
+// zero if it is null or empty.
 func takeTime(args map[string]json.RawMessage, name string) (*time.Time, error) {
 	raw, ok := args[name]
 	if !ok {
@@ -136,7 +136,8 @@ func takeTime(args map[string]json.RawMessage, name string) (*time.Time, error) 
 	return nil, fmt.Errorf("%s is %s: give a date such as 2026-03-01 or a time such as 2026-03-01T15:00:00Z, null if there is none, or leave it out", name, raw)
 }
 
-// takeShare takes a number from 0 to 1 off the arguments; nil if it is not there.
+// takeShare removes a number from 0 to 1 from the arguments and returns it; nil if
+// it is absent.
 func takeShare(args map[string]json.RawMessage, name string) (*float64, error) {
 	raw, ok := args[name]
 	if !ok {

@@ -20,7 +20,7 @@ const (
 	toolFix    = "FixCall"
 )
 
-// never stands for the function of a tool that this package runs itself.
+// never is the function of tools that the extractor carries out itself.
 func never(context.Context, json.RawMessage) (any, error) {
 	return nil, errors.New("memory: this tool is never run")
 }
@@ -62,7 +62,7 @@ var (
 		})}
 )
 
-// tools are those that make sense now. Doing nothing always does.
+// tools returns the tools that can be used now. Done always can.
 func (x *extractor) tools(d *draftSet) []*llm.Tool {
 	var out []*llm.Tool
 	live := d.live()
@@ -78,7 +78,7 @@ func (x *extractor) tools(d *draftSet) []*llm.Tool {
 	return append(out, doneTool)
 }
 
-// mayInsert reports whether there may be one more document.
+// mayInsert reports whether the model may write one more document.
 func (x *extractor) mayInsert(d *draftSet) bool {
 	return !x.NoInserts || !x.NoUpdates && len(d.drafts) == 0
 }
@@ -92,7 +92,7 @@ func removeTool(live []*draft) *llm.Tool {
 		Parameters: object([]string{"json_doc_id"}, map[string]*jsonschema.Schema{"json_doc_id": id})}
 }
 
-// do does what a call says. The error is written for the model.
+// do carries out a call. The error is written for the model.
 func (x *extractor) do(d *draftSet, call llm.ToolCall) (ack string, err error) {
 	k, known := x.kind(call.Name)
 	switch {
@@ -127,11 +127,11 @@ func (x *extractor) insert(d *draftSet, k Kind, call llm.ToolCall) (string, erro
 		return fmt.Sprintf("Document %s says this already.", w.short), nil
 	}
 	if x.NoUpdates {
-		w = d.twin(k.name, content, true) // others stay as they are, beside what holds at another time
+		w = d.twin(k.name, content, true) // existing documents stay as they are; a new one may be true for another time
 	}
 	var held Validity
 	if w != nil {
-		held = w.holds // it is told again, for another time
+		held = w.holds // the same content, for another time
 	}
 	holds, err := held.with(r)
 	if err != nil {
@@ -209,7 +209,7 @@ func (x *extractor) remove(d *draftSet, call llm.ToolCall) (string, error) {
 	return fmt.Sprintf("Document %s removed.", w.short), nil
 }
 
-// fix is the call with its arguments patched.
+// fix returns the call with its arguments patched.
 func (t *pendingCall) fix(by llm.ToolCall) (llm.ToolCall, error) {
 	if t.invalid != nil {
 		return llm.ToolCall{}, fmt.Errorf("there are no arguments to patch: call %s again", t.call.Name)
@@ -236,7 +236,7 @@ func argsOf(call llm.ToolCall) json.RawMessage {
 	return call.Args
 }
 
-// plainText is a text, or the JSON of what is none.
+// plainText returns the string of a JSON string, and other JSON as it is.
 func plainText(raw json.RawMessage) string {
 	var s string
 	if json.Unmarshal(raw, &s) == nil {

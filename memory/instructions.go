@@ -10,27 +10,27 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// InstructionsOptions configure [Instructions]. The zero value, and a nil
-// *InstructionsOptions, are the defaults.
+// InstructionsOptions are the options of [Instructions]. The zero value and nil are
+// the defaults.
 type InstructionsOptions struct {
-	// Namespace is where the prompt is kept, under its name; it may have variables,
+	// Namespace is where the prompt is stored, under its name. It may have variables:
 	// see [StoreManagerOptions]. Nil is {"instructions"}.
 	Namespace []string
-	// Store is where to keep it; nil is the store of the run.
+	// Store keeps the prompt; nil means the store of the run.
 	Store *store.Store
 }
 
-// Instructions are a prompt that is kept in a store, so that agents which are
-// running get better as it is improved. Versions that were replaced are in the
-// store's history. They are safe for use by several goroutines.
+// Instructions are a prompt in a store, which running agents read before each call
+// of the model, so that they use an improved version at once. Older versions are in
+// the store's history. They are safe for concurrent use.
 type Instructions struct {
 	initial Prompt
 	store   *store.Store
 	ns      template
 }
 
-// NewInstructions makes instructions that begin with the given prompt, which is
-// not written to the store. Its name is its key.
+// NewInstructions returns instructions whose first version is the given prompt. The
+// prompt's name is its key. The first version is not written to the store.
 func NewInstructions(initial Prompt, o *InstructionsOptions) (*Instructions, error) {
 	if o == nil {
 		o = &InstructionsOptions{}
@@ -46,7 +46,7 @@ func NewInstructions(initial Prompt, o *InstructionsOptions) (*Instructions, err
 	return &Instructions{initial, o.Store, ns}, err
 }
 
-// Prompt returns the instructions as they are now.
+// Prompt returns the current version.
 func (i *Instructions) Prompt(ctx context.Context) (Prompt, error) {
 	p, _, err := i.read(ctx)
 	return p, err
@@ -70,14 +70,14 @@ func (i *Instructions) read(ctx context.Context) (Prompt, *store.Item, error) {
 		err = errors.New("it has no text")
 	}
 	if err != nil {
-		return i.initial, nil, fmt.Errorf("memory: what is stored as the instructions %q is no prompt: %w", i.initial.Name, err)
+		return i.initial, nil, fmt.Errorf("memory: the stored instructions %q are not a prompt: %w", i.initial.Name, err)
 	}
 	return p, item, nil
 }
 
-// Improve has the optimizer rewrite the instructions by conversations that were
-// held with them, and keeps what it makes of them. If somebody else has changed
-// them meanwhile, the error is a [*store.ConflictError] and nothing is kept.
+// Improve lets the optimizer rewrite the instructions, given conversations that
+// were held with them, and stores the new version. If somebody else has changed
+// them meanwhile, the error is a [*store.ConflictError] and nothing is stored.
 func (i *Instructions) Improve(ctx context.Context, o *Optimizer, ts []Trajectory) (Improvement, error) {
 	if o == nil {
 		return Improvement{Prompt: i.initial}, errors.New("memory: Instructions.Improve: there is no optimizer")
@@ -123,12 +123,12 @@ func (i *Instructions) Improve(ctx context.Context, o *Optimizer, ts []Trajector
 	return better, storeFor(ctx, i.store).Put(ctx, n, i.initial.Name, value, &options)
 }
 
-// promptKind knows which fields of stored instructions are not ours.
+// promptKind is used to keep unknown fields of stored instructions.
 var promptKind = NewKind[Prompt]("instructions")
 
 // Middleware puts the instructions in front of the system prompt of each call of
-// the model. Variables in them get their values as those of namespaces do: from
-// the run's context, or [WithVars].
+// the model. Their variables get their values from the run's context or from
+// [WithVars], as those of namespaces do.
 func (i *Instructions) Middleware() *agent.Middleware {
 	return &agent.Middleware{
 		Name: "instructions",

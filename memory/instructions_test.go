@@ -130,7 +130,7 @@ func TestInstructionsTellWhatIsWrong(t *testing.T) {
 	if err := s.Put(t.Context(), store.Namespace{"how", "bob"}, "guide", map[string]any{"kind": "Prompt", "content": map[string]any{}}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := i.Prompt(memory.WithVars(t.Context(), map[string]string{"user": "bob"})); err == nil || !strings.Contains(err.Error(), `"guide" is no prompt: it has no text`) {
+	if _, err := i.Prompt(memory.WithVars(t.Context(), map[string]string{"user": "bob"})); err == nil || !strings.Contains(err.Error(), `"guide" are not a prompt: it has no text`) {
 		t.Errorf("the error is %v", err)
 	}
 }

@@ -13,39 +13,38 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// MiddlewareOptions say what [Middleware] does.
+// MiddlewareOptions are the options of [Middleware]. With nil, or without a Recall
+// and a Manager, it does nothing.
 type MiddlewareOptions struct {
-	// Recall finds what the model is reminded of; nil reminds it of nothing.
+	// Recall finds the memories for the prompt; nil adds none.
 	Recall *Recaller
 	// Manager decides what to remember of the conversation; nil remembers nothing.
 	Manager *StoreManager
-	// Reflector has the Manager decide in the background: its function is
-	// [StoreManager.ReflectOn], and the Manager has a Store of its own. Without
-	// one the Manager decides before the run ends.
+	// Reflector runs the Manager in the background: make it with
+	// [StoreManager.ReflectOn], and set the Manager's Store. Nil runs the Manager before
+	// the run ends.
 	Reflector *Reflector[Session, []ItemChange]
-	// After is how long the conversation must have been quiet before the Reflector
-	// works on it.
+	// After is how long the Reflector waits after the last message.
 	After time.Duration
-	// MaxTokens is how much of the conversation is reflected on, its end; 8000 if
-	// not set.
+	// MaxTokens is how many tokens of the conversation, counted from its end, the
+	// Manager reads; 0 means 8000.
 	MaxTokens int
 }
 
 const defaultSessionTokens = 8000
 
-// Middleware gives an agent a memory. Each call of the model has a block of
-// memories that bear on the user's newest message behind its system prompt; the
-// conversation that is kept does not have it. When the agent has answered, the
-// conversation goes to the manager. The reflector's key is the thread's id; if the
-// manager's namespace has variables, their values follow behind slashes, since a
-// thread may be about the memories of several.
+// Middleware gives an agent a long-term memory. In each call of the model it adds the
+// memories that are relevant to the user's newest message to the system prompt; the
+// stored conversation does not have them. When the agent has answered, the
+// conversation goes to the Manager. The Reflector's key is the id of the thread,
+// followed by the values of the variables in the Manager's namespace, separated by
+// slashes, because one thread may be about the memories of several users.
 //
-// What was recalled is a custom event of the run, a [*Recollection], once for each
+// The recalled memories are a custom event of the run, a [*Recollection], once for each
 // message of the user.
 //
-// Where recalling fails, so does the call of the model. Without a Reflector an error
-// of the Manager, be it that its Guard refused something, is the run's; the answer is
-// in the state that comes with it.
+// If recalling fails, the call of the model fails. Without a Reflector, an error of
+// the Manager fails the run, also one of its Guard; the returned state has the answer.
 func Middleware(o *MiddlewareOptions) *agent.Middleware {
 	m := &agent.Middleware{Name: "memory"}
 	if o == nil {
@@ -61,11 +60,11 @@ func Middleware(o *MiddlewareOptions) *agent.Middleware {
 	return m
 }
 
-// remind adds what is remembered to a call of the model.
+// remind adds memories to a call of the model.
 func (o *MiddlewareOptions) remind(ctx context.Context, call agent.ModelCall, next agent.ModelFunc) (llm.Message, error) {
 	turn := turns.LastHuman(call.Messages) + 1
 	// Further calls of the same turn are about the same message: they see the same
-	// memories, which are not used any more than before.
+	// memories, whose use is not counted again.
 	first := turn == len(call.Messages)
 	r, err := o.Recall.recall(ctx, call.Messages[:turn], first)
 	if err != nil {
@@ -80,7 +79,7 @@ func (o *MiddlewareOptions) remind(ctx context.Context, call agent.ModelCall, ne
 	return next(ctx, call)
 }
 
-// heard is what is reflected on.
+// heard is the part of the state that learn reads.
 type heard struct{ Messages llm.Messages }
 
 func (o *MiddlewareOptions) learn(ctx context.Context, in heard) (*struct{}, error) {
@@ -99,7 +98,7 @@ func (o *MiddlewareOptions) learn(ctx context.Context, in heard) (*struct{}, err
 		return nil, err
 	}
 	if len(messages) == 0 {
-		messages = in.Messages[newest:] // what is too long is not lost for it
+		messages = in.Messages[newest:] // a turn that is too long is still reflected on
 	}
 	if o.Reflector == nil {
 		_, err := o.Manager.Reflect(ctx, messages...)

@@ -13,15 +13,15 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// A VarError says that a variable of a namespace or a prompt has no value, or none
-// that may stand there.
+// VarError is returned for a variable of a namespace or a prompt that has no value,
+// or one that cannot be used.
 type VarError struct {
 	Var    string
-	Have   []string // the variables there are, sorted
-	Reason string   // why the value is no good; empty if there is none
+	Have   []string // the variables that have a value, sorted
+	Reason string   // why the value cannot be used; empty if there is no value
 }
 
-// Error names the variable and those there are.
+// Error names the variable, and those that have a value.
 func (e *VarError) Error() string {
 	if e.Reason != "" {
 		return fmt.Sprintf("memory: the variable %q: %s", e.Var, e.Reason)
@@ -35,9 +35,9 @@ func (e *VarError) Error() string {
 
 type varsKey struct{}
 
-// WithVars gives values to the variables of namespaces and prompts, for calls with
-// the context. They come before those of the run's context, and are added to those
-// that ctx has already.
+// WithVars returns a context with values for the variables of namespaces and
+// prompts. They take precedence over those of the run's context, and are added to
+// those that ctx already has.
 func WithVars(ctx context.Context, vars map[string]string) context.Context {
 	all := maps.Clone(varsOf(ctx))
 	if all == nil {
@@ -52,11 +52,11 @@ func varsOf(ctx context.Context) map[string]string {
 	return vars
 }
 
-// A template is a namespace with variables. A variable stands in braces, anywhere
-// in a segment; {{ and }} are braces.
+// template is a namespace with variables. A variable stands in braces, anywhere in
+// a segment; {{ and }} stand for braces.
 type template [][]piece
 
-// A piece is text, or a variable.
+// piece is a text or a variable.
 type piece struct{ text, name string }
 
 // defaultNamespace is LangMem's.
@@ -108,9 +108,9 @@ func parseSegment(s string) ([]piece, error) {
 	return append(out, piece{text: text.String()}), nil
 }
 
-// resolve is the namespace for a call.
+// resolve returns the namespace for a call.
 func (t template) resolve(ctx context.Context) (store.Namespace, error) {
-	if t == nil { // or it would be the namespace of all there is
+	if t == nil { // the empty namespace would be that of all items
 		return nil, errors.New("memory: there is no namespace: make managers, recallers and instructions with their constructors")
 	}
 	values, err := t.values(ctx)
@@ -129,7 +129,7 @@ func (t template) resolve(ctx context.Context) (store.Namespace, error) {
 	return n, nil
 }
 
-// values are those of the variables for a call.
+// values returns the values of the variables for a call.
 func (t template) values(ctx context.Context) (map[string]string, error) {
 	values := map[string]string{}
 	for _, p := range slices.Concat(t...) {
@@ -148,7 +148,7 @@ func (t template) values(ctx context.Context) (map[string]string, error) {
 	return values, nil
 }
 
-// variable is the value of a variable for a call.
+// variable returns the value of a variable for a call.
 func variable(ctx context.Context, name string) (string, error) {
 	if v, ok := varsOf(ctx)[name]; ok {
 		return v, nil
@@ -164,7 +164,7 @@ func variable(ctx context.Context, name string) (string, error) {
 	return segmentText(name, raw)
 }
 
-// contextVars are the fields of the run's context by their JSON names.
+// contextVars returns the fields of the run's context by their JSON names.
 func contextVars(ctx context.Context) (map[string]json.RawMessage, error) {
 	c, ok := treadle.ContextFrom[any](ctx)
 	if !ok {
@@ -175,7 +175,7 @@ func contextVars(ctx context.Context) (map[string]json.RawMessage, error) {
 		return nil, err
 	}
 	var vars map[string]json.RawMessage
-	_ = json.Unmarshal(raw, &vars) // what is no object has no variables
+	_ = json.Unmarshal(raw, &vars) // a context that is not an object has no variables
 	return vars, nil
 }
 
@@ -188,8 +188,8 @@ func haveVars(ctx context.Context, vars map[string]json.RawMessage) []string {
 	return slices.Compact(names)
 }
 
-// segmentText is a value as text: a text as it is, a whole number in digits. Of
-// others there is more than one notation, which would make two namespaces of one.
+// segmentText returns a value as text: a string as it is, a whole number in digits.
+// Other values have more than one notation, which would make two namespaces of one.
 func segmentText(name string, raw json.RawMessage) (string, error) {
 	var s string
 	if json.Unmarshal(raw, &s) == nil && raw[0] == '"' {

@@ -10,92 +10,90 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// Prompt is an instruction that an [Optimizer] may rewrite. Its JSON is
-// LangMem's.
+// Prompt is a prompt that an [Optimizer] may rewrite. Its JSON has LangMem's
+// format.
 type Prompt struct {
-	// Name tells the prompts of [Optimizer.ImproveAll] apart.
+	// Name identifies the prompt among those of [Optimizer.ImproveAll].
 	Name string `json:"name"`
-	// Text is the prompt. What stands in it as {name} is a variable, which every
-	// rewrite keeps; {{ and }} are braces.
+	// Text is the prompt. {name} is a variable, which every rewrite keeps; {{ and }} stand
+	// for braces.
 	Text string `json:"prompt"`
-	// UpdateInstructions say how the prompt may be changed.
+	// UpdateInstructions tell the model how it may change the prompt.
 	UpdateInstructions string `json:"update_instructions,omitempty"`
-	// WhenToUpdate says which failures are this prompt's fault. The model sees it
-	// when it decides which of several prompts to change.
+	// WhenToUpdate tells the model which failures this prompt causes, for the choice
+	// between several prompts.
 	WhenToUpdate string `json:"when_to_update,omitempty"`
 }
 
-// Trajectory is a conversation that was held with a prompt, and what was thought
-// of it.
+// Trajectory is a conversation that was held with a prompt, with feedback.
 type Trajectory struct {
 	Messages llm.Messages
-	// Feedback is what somebody said about the conversation; empty is nothing.
+	// Feedback is a comment on the conversation; empty means none.
 	Feedback string
 	// Scores are measurements of the conversation, by name.
 	Scores map[string]float64
 }
 
-// Improvement is what became of a prompt.
+// Improvement is the result of improving a prompt.
 type Improvement struct {
-	// Prompt is the one to use from now on. If it was not changed it is the one
-	// that was given.
+	// Prompt is the new prompt, or the old one if it was not changed.
 	Prompt Prompt
-	// Changed: the prompt's text is another one.
+	// Changed reports whether the text was changed.
 	Changed bool
-	// Rationale is the model's reason for the change or for leaving the prompt
-	// alone; empty if the model was not asked.
+	// Rationale is the model's reason for changing or not changing the prompt; empty if
+	// the model was not asked.
 	Rationale string
-	// Diff is the change, line by line: each line of both texts behind "  ", "- "
-	// or "+ ". It is empty if nothing changed.
+	// Diff has the lines of both texts, each after "  ", "- " or "+ ". It is empty if
+	// nothing changed.
 	Diff string
 }
 
-// OptimizerKind is a way to improve a prompt.
+// OptimizerKind is a method of improving a prompt.
 type OptimizerKind string
 
-// The ways to improve a prompt. MinSteps and MaxSteps are those of
+// The methods of improving a prompt. MinSteps and MaxSteps are fields of
 // [OptimizerOptions].
 const (
-	// Gradient first finds out what is wrong, in MaxSteps calls at most, and then
-	// rewrites the prompt in one more. If nothing is wrong there is no rewrite.
+	// Gradient first reviews the conversations, in at most MaxSteps calls, and then
+	// rewrites the prompt in one more call, unless the review found nothing wrong.
 	Gradient OptimizerKind = "gradient"
-	// Metaprompt thinks and rewrites in one conversation of at most MaxSteps
-	// calls, which ends as soon as there is a new prompt.
+	// Metaprompt reviews and rewrites in one conversation of at most MaxSteps calls, which
+	// ends with the new prompt.
 	Metaprompt OptimizerKind = "metaprompt"
-	// PromptMemory asks once.
+	// PromptMemory asks for the new prompt in one call.
 	PromptMemory OptimizerKind = "prompt_memory"
 )
 
-// OptimizerOptions are settings of an [Optimizer]. A zero field is its default.
+// OptimizerOptions are the options of an [Optimizer]. The zero value and nil are
+// the defaults.
 type OptimizerOptions struct {
-	// MinSteps is the step up to which the model only thinks: it may recommend
-	// from the call after MinSteps on (Gradient), or give the new prompt from the
-	// call MinSteps on (Metaprompt). Default 1; negative is none.
+	// MinSteps is how many calls the model must use for thinking. With Gradient it may
+	// give its result in the call after these, with Metaprompt in the last of them. 0
+	// means 1, a negative number none.
 	MinSteps int
-	// MaxSteps bounds the calls that think; the last one must come to a result.
-	// Default 5.
+	// MaxSteps is the maximum number of these calls; the last must give the result. 0
+	// means 5.
 	MaxSteps int
-	// ReviewInstructions replace what Gradient tells the model about finding
-	// faults.
+	// ReviewInstructions replace the instructions for Gradient's review.
 	ReviewInstructions string
-	// RewriteInstructions replace what the model is told about rewriting.
+	// RewriteInstructions replace the instructions for rewriting.
 	RewriteInstructions string
 }
 
-// Optimizer improves prompts by what happened when they were used. It is safe
-// for use by several goroutines.
+// Optimizer improves prompts, given conversations that were held with them. It is
+// safe for concurrent use.
 type Optimizer struct {
 	model llm.Model
 	kind  OptimizerKind
 	opts  OptimizerOptions
 }
 
-// NewOptimizer is an optimizer that asks the model, which must be able to call
-// tools. Tools are never demanded by name, which some servers refuse: where the
-// model has no choice, it is offered a single one.
+// NewOptimizer returns an optimizer that asks the model, which must support tools.
+// It never requires a tool by name, which some servers refuse: where a certain tool
+// must be called, it is the only one offered.
 //
-// An answer that cannot be used goes back to the model with what is wrong with
-// it, at most twice in a row after the last step.
+// If an answer cannot be used, the model is asked again with the error, at most
+// twice after the last step.
 func NewOptimizer(model llm.Model, kind OptimizerKind, opts *OptimizerOptions) (*Optimizer, error) {
 	o := &Optimizer{model: model, kind: kind}
 	if opts != nil {
@@ -118,9 +116,9 @@ func NewOptimizer(model llm.Model, kind OptimizerKind, opts *OptimizerOptions) (
 	return o, nil
 }
 
-// Improve rewrites the prompt if the trajectories call for it. Without any
-// (those that say nothing do not count) the model is not asked. With an error
-// the prompt comes back as it was. A model that insists on dropping variables is
+// Improve rewrites the prompt if the trajectories give a reason to. Without
+// trajectories, or if all are empty, the model is not asked. After an error the
+// prompt is returned unchanged. If the model keeps dropping variables, the error is
 // a [*LostVariablesError].
 func (o *Optimizer) Improve(ctx context.Context, p Prompt, ts []Trajectory) (Improvement, error) {
 	same := Improvement{Prompt: p}
@@ -150,12 +148,12 @@ func (o *Optimizer) Improve(ctx context.Context, p Prompt, ts []Trajectory) (Imp
 	return better, nil
 }
 
-// ImproveAll asks the model which of the prompts are to blame for what went
-// wrong and improves those. The results stand in the order of the prompts. One
-// prompt without WhenToUpdate is improved without that question.
+// ImproveAll asks the model which of the prompts caused the failures and improves
+// these. The results are in the order of the prompts. A single prompt without
+// WhenToUpdate is improved without that question.
 //
-// If improving some prompts fails, they come back as they were and the error
-// joins what went wrong; the others are improved nevertheless.
+// If improving a prompt fails, it is returned unchanged and its error is joined to
+// the returned one; the others are improved.
 func (o *Optimizer) ImproveAll(ctx context.Context, ps []Prompt, ts []Trajectory) ([]Improvement, error) {
 	out := make([]Improvement, len(ps))
 	for i, p := range ps {
@@ -187,7 +185,7 @@ func (o *Optimizer) ImproveAll(ctx context.Context, ps []Prompt, ts []Trajectory
 	return out, errors.Join(errs...)
 }
 
-// rewrite is what the model made of a prompt.
+// rewrite is the model's new version of a prompt.
 type rewrite struct {
 	text    string
 	updated bool

@@ -97,8 +97,8 @@ func TestUnknownNamesGoBackToTheModel(t *testing.T) {
 
 func TestPromptsWithoutNamesOfTheirOwnAreRefusedUnasked(t *testing.T) {
 	for want, prompts := range map[string][]memory.Prompt{
-		`prompt 1 is named "": give each prompt a name of its own`:  {{Name: "a"}, {}},
-		`prompt 1 is named "a": give each prompt a name of its own`: {{Name: "a"}, {Name: "a"}},
+		`prompt 1 is named "": give each prompt a different name`:  {{Name: "a"}, {}},
+		`prompt 1 is named "a": give each prompt a different name`: {{Name: "a"}, {Name: "a"}},
 	} {
 		all, err := newOptimizer(t, llmtest.Scripted(t), memory.Gradient, nil).ImproveAll(t.Context(), prompts, complaints)
 		if d := cmp.Diff(samePrompts(prompts), all); d != "" || err == nil || !strings.HasSuffix(err.Error(), want) {

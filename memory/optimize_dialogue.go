@@ -10,11 +10,11 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// optimizeRepairs is how often a model may mend the result of its last step.
+// optimizeRepairs is how often a model may correct the result of its last step.
 const optimizeRepairs = 2
 
-// dialogue is a conversation with a model that ends when it calls a tool, whose
-// arguments are the result:
+// dialogue is a conversation with a model that ends when the model calls a tool. The
+// arguments of the call are the result. The model is offered these tools:
 //
 //	step  0 … thinking-1   think, critique
 //	      thinking …       think, critique, the result
@@ -27,7 +27,7 @@ type dialogue[T any] struct {
 	thinking, steps   int
 }
 
-// hold holds the conversation.
+// run holds the conversation and returns the result.
 func (d dialogue[T]) run(ctx context.Context, model llm.Model, history ...llm.Message) (T, error) {
 	var result T
 	done := false
@@ -35,7 +35,7 @@ func (d dialogue[T]) run(ctx context.Context, model llm.Model, history ...llm.Me
 		if err := d.check(&in); err != nil {
 			return "", err
 		}
-		if !done { // of several results the first counts
+		if !done { // the first of several results counts
 			result, done = in, true
 		}
 		return replyNoted, nil
@@ -81,7 +81,7 @@ type criticism struct {
 	Criticism string `json:"criticism" jsonschema:"what may be wrong with your thoughts so far"`
 }
 
-// The tools that only give the model room to think.
+// These tools do nothing; they let the model think.
 var (
 	thinkTool = llm.NewTool("think", "Thinks about the task.",
 		func(context.Context, thought) (string, error) { return replyNoted, nil })
@@ -89,13 +89,12 @@ var (
 		func(context.Context, criticism) (string, error) { return replyNoted, nil })
 )
 
-// offering is the model with these tools and no others, one of which it must
-// call.
+// offering returns the model with these tools only, one of which it must call.
 func offering(model llm.Model, tools []*llm.Tool) llm.Model {
 	return llm.With(model, func(r *llm.Request) { r.Tools = tools }, llm.ToolChoice(llm.ToolChoiceAny))
 }
 
-// unusable is why an answer cannot be mended by asking again.
+// unusable returns an error for an answer that asking again cannot repair.
 func unusable(answer *llm.Message) error {
 	switch answer.Stop {
 	case llm.StopRefusal, llm.StopFilter:
@@ -106,8 +105,8 @@ func unusable(answer *llm.Message) error {
 	return nil
 }
 
-// callOffered runs the calls of an answer. The problem is the last one that the
-// model is told of.
+// callOffered runs the calls of an answer. problem is the last error reported to
+// the model.
 func callOffered(ctx context.Context, tools []*llm.Tool, answer *llm.Message) (replies []llm.Message, problem error) {
 	for _, c := range answer.ToolCalls {
 		i := slices.IndexFunc(tools, func(t *llm.Tool) bool { return t.Name == c.Name })

@@ -10,41 +10,42 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// The tools by which the kinds get their results. Their arguments have LangMem's names.
+// The tools with which the model gives its results. Their arguments have LangMem's names.
 const (
 	toolRecommend = "recommend"
 	toolOutput    = "optimized_prompt_output"
 	toolClassify  = "classify"
 )
 
-// recommendation is what a review comes to.
+// recommendation is the result of a review.
 type recommendation struct {
 	Warranted       bool   `json:"warrants_adjustment" jsonschema:"whether the prompt must change"`
 	Hypotheses      string `json:"hypotheses,omitempty" jsonschema:"why the conversations went as they did"`
 	Recommendations string `json:"full_recommendations,omitempty" jsonschema:"every change to make to the prompt"`
 }
 
-// optimizedPrompt is a new prompt, with the thoughts first: they are written
-// before it.
+// optimizedPrompt is a new prompt. The analysis is the first field, so that the
+// model writes it before the prompt.
 type optimizedPrompt struct {
 	Analysis string `json:"analysis" jsonschema:"what is wrong with the prompt and how the new one mends it"`
 	Improved string `json:"improved_prompt" jsonschema:"the whole new prompt; empty to leave the prompt as it is"`
 }
 
-// declined: the model means that the prompt should stay. Some say so in words.
+// declined reports whether the model wants to keep the prompt. Some models say so
+// in words.
 func (p optimizedPrompt) declined() bool {
 	text := strings.ToLower(strings.TrimSpace(p.Improved))
 	return text == "" || strings.HasPrefix(text, "no recommend")
 }
 
-// promptUpdate is the one answer of PromptMemory.
+// promptUpdate is the answer of PromptMemory.
 type promptUpdate struct {
 	Logic  string `json:"logic" jsonschema:"why the prompt should change, or why not"`
 	Update bool   `json:"update_prompt" jsonschema:"whether to change the prompt"`
 	Prompt string `json:"new_prompt,omitempty" jsonschema:"the whole new prompt, if it is to change"`
 }
 
-// blame is which prompts are to be changed.
+// promptChoice is the model's choice of the prompts to change.
 type promptChoice struct {
 	Reasoning string   `json:"reasoning" jsonschema:"which prompts are at fault, and why"`
 	Which     []string `json:"which" jsonschema:"names of the prompts to change; none if all are fine"`
@@ -119,13 +120,13 @@ func (o *Optimizer) promptMemory(ctx context.Context, p Prompt, sessions string)
 	return rewrite{text: out.Prompt, updated: out.Update, why: paragraphs(out.Logic)}, nil
 }
 
-// blame asks which prompts are to be changed.
+// choosePrompts asks which prompts to change.
 func (o *Optimizer) choosePrompts(ctx context.Context, ps []Prompt, sessions string) (promptChoice, error) {
 	var names []string
 	var about []string
 	for i, p := range ps {
 		if p.Name == "" || slices.Contains(names, p.Name) {
-			return promptChoice{}, fmt.Errorf("prompt %d is named %q: give each prompt a name of its own", i, p.Name)
+			return promptChoice{}, fmt.Errorf("prompt %d is named %q: give each prompt a different name", i, p.Name)
 		}
 		names = append(names, p.Name)
 		about = append(about, "Prompt "+p.Name+":\n"+describePrompt(p, ""))

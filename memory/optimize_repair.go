@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// LostVariablesError says that a rewritten prompt lacks variables of the
+// LostVariablesError is returned for a rewritten prompt that lacks variables of the
 // original.
 type LostVariablesError struct {
 	Prompt    string // its name
@@ -20,8 +20,8 @@ func (e *LostVariablesError) Error() string {
 	return fmt.Sprintf("the new prompt lacks {%s}: keep every variable of the original as it is written", strings.Join(e.Variables, "}, {"))
 }
 
-// repairPrompt makes a template of what a model wrote as the new text of p, and
-// reports what the model must mend itself.
+// repairPrompt turns the model's text for p into a template, and returns an error
+// for faults that only the model can correct.
 func repairPrompt(p Prompt, text string) (string, error) {
 	text = repairTemplate(p.Text, text)
 	if strings.TrimSpace(text) == "" {
@@ -45,11 +45,11 @@ var (
 	promptVariable = regexp.MustCompile(`^\{[\pL_][\pL\pN_.-]*\}`)
 )
 
-// repairTemplate takes the marks of the prompt out of a text and doubles the
-// braces that belong to no variable of the original.
+// repairTemplate removes the tags around the prompt from a text, and doubles braces
+// that do not belong to a variable of the original.
 //
-// An original that has such braces itself is filled in by other means than
-// doubling; then braces are left alone.
+// If the original itself has single braces, its program does not use doubled ones;
+// then braces are left as they are.
 func repairTemplate(original, text string) string {
 	text = optimizeTag.ReplaceAllString(text, "")
 	known := promptVariables(original)
@@ -70,7 +70,7 @@ func repairTemplate(original, text string) string {
 	return out.String()
 }
 
-// promptVariables is the variables of a template, each once, in order.
+// promptVariables returns the variables of a template, each once, in order.
 func promptVariables(text string) []string {
 	var out []string
 	for piece := range templatePieces(text) {
@@ -90,7 +90,7 @@ func strayBraces(text string) bool {
 	return false
 }
 
-// fillTemplate is the text with its variables filled in.
+// fillTemplate returns the text with the values of its variables.
 func fillTemplate(text string, value func(name string) (string, error)) (string, error) {
 	doubled := !strayBraces(text)
 	var out strings.Builder
@@ -113,8 +113,8 @@ func fillTemplate(text string, value func(name string) (string, error)) (string,
 func isPromptVariable(piece string) bool     { return len(piece) > 2 && piece[0] == '{' }
 func promptVariableName(piece string) string { return strings.Trim(piece, "{}") }
 
-// templatePieces divides a template into doubled braces, variables with their
-// braces, single braces, and what is between all these.
+// templatePieces splits a template into doubled braces, variables with their
+// braces, single braces, and the text between these.
 func templatePieces(text string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		for text != "" {

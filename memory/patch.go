@@ -10,25 +10,23 @@ import (
 	"strings"
 )
 
-// A PatchOp is one edit of a JSON document: an operation of RFC 6902, of which
-// add, remove and replace are known.
+// PatchOp is one edit of a JSON document: an operation of RFC 6902. The supported
+// operations are add, remove and replace.
 type PatchOp struct {
 	Op string `json:"op"`
-	// Path is a JSON Pointer (RFC 6901): "/address/city", "/tags/0". At the end
-	// of a path of add, "-" is the place behind the last element of an array, or
-	// behind the last character of a text.
+	// Path is a JSON Pointer (RFC 6901): "/address/city", "/tags/0". In an add, a final
+	// "-" means the end of an array or of a text.
 	Path  string          `json:"path"`
 	Value json.RawMessage `json:"value,omitempty"` // of add and replace
 }
 
-// String is the operation as a line.
+// String returns the operation in one line.
 func (p PatchOp) String() string {
 	return strings.TrimSpace(fmt.Sprintf("%s %s %s", p.Op, p.Path, p.Value))
 }
 
-// applyPatch makes the edits one after the other, all or none of them. A path
-// that is not there is an error: models must hear of it rather than believe that
-// they have changed something.
+// applyPatch makes the edits in order, all or none of them. A path that does not
+// exist is an error, so that the model does not believe that it changed something.
 func applyPatch(doc json.RawMessage, ops []PatchOp) (json.RawMessage, error) {
 	root, err := decodeAny(doc)
 	if err != nil {
@@ -66,7 +64,7 @@ func (p PatchOp) apply(root any) (any, error) {
 	return edit(root, tokens, p.Op, value)
 }
 
-// splitPointer reads a JSON Pointer.
+// splitPointer parses a JSON Pointer.
 func splitPointer(path string) ([]string, error) {
 	if path == "" {
 		return nil, nil
@@ -81,7 +79,7 @@ func splitPointer(path string) ([]string, error) {
 	return tokens, nil
 }
 
-// edit is the value with the operation done at the place that the tokens lead to.
+// edit returns the value with the operation done at the path.
 func edit(at any, tokens []string, op string, value any) (any, error) {
 	if len(tokens) == 0 {
 		return value, nil
@@ -158,8 +156,8 @@ func typeName(v any) string {
 	return fmt.Sprintf("%T", v)
 }
 
-// readPatches reads the edits that a model wrote: a list, a single edit, or a text
-// with a list in it, which is how some models fill in a list.
+// readPatches parses the edits of a model: a list, a single edit, or a text that
+// contains a list, as some models write it.
 func readPatches(raw json.RawMessage) ([]PatchOp, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil, nil
@@ -190,7 +188,7 @@ func readPatches(raw json.RawMessage) ([]PatchOp, error) {
 	return nil, errors.New("the patches are a text without a list of {op, path, value} in it")
 }
 
-// decodeAny reads a JSON value. Numbers keep all their digits.
+// decodeAny decodes a JSON value. Numbers keep all their digits.
 func decodeAny(raw json.RawMessage) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -204,7 +202,7 @@ func decodeAny(raw json.RawMessage) (any, error) {
 	return v, nil
 }
 
-// encodeAny writes a value as a model reads it, without escapes for browsers.
+// encodeAny encodes a value without escapes for HTML.
 func encodeAny(v any) (json.RawMessage, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -215,7 +213,7 @@ func encodeAny(v any) (json.RawMessage, error) {
 	return bytes.TrimSpace(b.Bytes()), nil
 }
 
-// sameJSON reports whether two documents say the same, whatever their layout.
+// sameJSON reports whether two documents are equal apart from their layout.
 func sameJSON(a, b json.RawMessage) bool {
 	if bytes.Equal(a, b) {
 		return true
@@ -225,7 +223,7 @@ func sameJSON(a, b json.RawMessage) bool {
 	if errX != nil || errY != nil {
 		return false
 	}
-	// Maps are written in the order of their keys.
+	// Maps are encoded in the order of their keys.
 	p, errX := encodeAny(x)
 	q, errY := encodeAny(y)
 	return errX == nil && errY == nil && bytes.Equal(p, q)

@@ -12,81 +12,79 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// RecallerOptions configure a [Recaller]. The zero value, and a nil *RecallerOptions,
-// are the defaults.
+// RecallerOptions are the options of a [Recaller]. The zero value and nil are the
+// defaults.
 type RecallerOptions struct {
-	// Namespace is where memories are kept; see [StoreManagerOptions].
+	// Namespace is where memories are stored; see [StoreManagerOptions].
 	Namespace []string
-	// Store is where memories are kept; nil is the store of the run.
+	// Store has the memories; nil means the store of the run.
 	Store *store.Store
-	// Filter says which memories may be recalled.
+	// Filter selects the memories that may be recalled; nil means all.
 	Filter store.Filter
-	// Pinned are keys of memories that are always recalled, first and whatever is
-	// talked about, also if the Filter or their [Validity] would leave them out. Nil is
-	// {"default"}, where [StoreManager] keeps a profile; empty is none.
+	// Pinned are keys of memories that are always recalled, before the others, whatever
+	// the conversation is about and whatever the Filter or their [Validity]. Nil is
+	// {"default"}, the key under which [StoreManager] keeps a profile; empty is none.
 	Pinned []string
-	// Limit is how many others are recalled at most; 10 if not set.
+	// Limit is how many other memories are recalled at most; 0 means 10.
 	Limit int
-	// MaxTokens is how many tokens the block may have; 1000 if not set. A memory
-	// that does not fit is left out, and a smaller one may take its place.
+	// MaxTokens is how many tokens the block may have; 0 means 1000. A memory that does
+	// not fit is left out, and a shorter one may take its place.
 	MaxTokens int
-	// Count counts tokens; nil is [llm.CountTokens].
+	// Count counts tokens; nil means [llm.CountTokens].
 	Count llm.Counter
-	// MinSimilarity, if not 0, leaves out what is less similar in meaning to the
-	// query, from -1 to 1, whatever words it has: see [store.Explanation]. What is
-	// not among the hundred nearest is left out too. It depends on the store's
-	// embedder what is similar, and in a store without one it leaves out nothing.
+	// MinSimilarity, if not 0, leaves out memories that are less similar in meaning to
+	// the query, whatever words they share: see [store.Explanation]. It is from -1 to 1,
+	// and a good value depends on the store's embedder. Memories that are not among the
+	// hundred nearest are left out too. A store without an embedder ignores it.
 	MinSimilarity float64
-	// Weights say how much else counts besides the query; nil is
-	// {0.2, 0.5, 0.1}.
+	// Weights say how much recency, importance and use count; nil is {0.2, 0.5, 0.1}.
 	Weights *Weights
-	// HalfLife is the age at which the recency of a memory is a half; 30 days if
-	// not set.
+	// HalfLife is the age at which the recency of a memory is one half; 0 means 30 days.
 	HalfLife time.Duration
-	// Render writes a memory for the block; nil writes its text, or its kind and
-	// its JSON.
+	// Render writes a memory for the block; nil writes its text or, if it has none, its
+	// kind and JSON.
 	Render func(Document) string
-	// Now is the clock; nil means time.Now. Tests set it.
+	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
 
-// Weights say how much the recency, the importance and the use of a memory count
-// for its score, which is
+// Weights say how much the recency, importance and use of a memory add to its score,
+// which is
 //
 //	relevance × (1 + Recency·recency + Importance·importance + Access·access)
 //
-// See [Reasons] for what these are.
+// [Reasons] explains the terms.
 type Weights struct{ Recency, Importance, Access float64 }
 
-// defaultWeights let what must not be missed come before what answers the query
-// half as well again, and decide between memories that answer it alike.
+// Full importance outweighs a 1.5× gap in relevance. The other two decide between
+// memories of similar relevance.
 var defaultWeights = Weights{Recency: 0.2, Importance: 0.5, Access: 0.1}
 
 const (
 	defaultRecallLimit  = 10
 	defaultRecallTokens = 1000
 	defaultHalfLife     = 30 * 24 * time.Hour
-	// recallDepth is how many memories a search returns. That is as many as the
-	// store compares by meaning, so the best of both of its lists are among them.
+	// recallDepth is how many memories a search returns. The store ranks as many by
+	// meaning, so the best by meaning and the best by words are among them.
 	recallDepth = 100
-	// recallPool is how many of them are weighed by the rest, and recallBest how
-	// many of the nearest, and of the best by words, are always among these.
+	// recallPool is how many of these are scored. The recallBest nearest by meaning and
+	// the recallBest best by words are always among them.
 	recallPool = 30
 	recallBest = 5
 )
 
-// A Recaller finds the memories that bear on a conversation and makes a block of
-// them for the prompt. It asks no model: it ranks by meaning and words (only by
-// words in a store without an embedder), by recency, importance and use. What does
-// not hold any more, by its [Validity], is left out. It is safe for use by several
-// goroutines.
+// Recaller finds the memories that are relevant to a conversation and writes them
+// into a block of text for the prompt. It uses no model. It ranks by meaning and
+// words (by words alone in a store without an embedder), recency, importance and
+// use. Memories whose [Validity] has ended are left out. It is safe for concurrent
+// use.
 type Recaller struct {
 	o       RecallerOptions
 	weights Weights
 	ns      template
 }
 
-// NewRecaller makes a recaller.
+// NewRecaller returns a recaller.
 func NewRecaller(o *RecallerOptions) (*Recaller, error) {
 	r := &Recaller{weights: defaultWeights}
 	if o != nil {
@@ -118,7 +116,7 @@ func NewRecaller(o *RecallerOptions) (*Recaller, error) {
 		return nil, fmt.Errorf("memory: MaxTokens is %d: 1 is the least", r.o.MaxTokens)
 	case r.o.HalfLife < 0:
 		return nil, fmt.Errorf("memory: HalfLife is %v: it must be positive", r.o.HalfLife)
-	case !(w.Recency >= 0 && w.Importance >= 0 && w.Access >= 0): // so that NaN is none
+	case !(w.Recency >= 0 && w.Importance >= 0 && w.Access >= 0): // written so that NaN is refused
 		return nil, fmt.Errorf("memory: the weights are %+v: they must not be negative", w)
 	case math.IsInf(w.Recency+w.Importance+w.Access, 1):
 		return nil, fmt.Errorf("memory: the weights are %+v: they must be finite", w)
@@ -130,21 +128,21 @@ func NewRecaller(o *RecallerOptions) (*Recaller, error) {
 	return r, err
 }
 
-// A Recollection is what was recalled.
+// Recollection is the result of [Recaller.Recall].
 type Recollection struct {
-	// Memories are those in the block, in their order: the pinned ones, then the
-	// others, best first.
+	// Memories are those in the block, in its order: the pinned ones, then the others,
+	// best first.
 	Memories []Recalled `json:"memories,omitempty"`
 	// Block is the text for the prompt; empty if nothing was recalled.
 	Block string `json:"block,omitempty"`
-	// Tokens is how many the block has.
+	// Tokens is the number of tokens of the block.
 	Tokens int `json:"tokens"`
-	// Hidden is how many memories were found and left out: they did not fit into
-	// the block, were not similar enough, or do not hold any more.
+	// Hidden is how many memories were found and left out: they did not fit into the
+	// block, were not similar enough, or are no longer valid.
 	Hidden int `json:"hidden,omitempty"`
 }
 
-// Recalled is a memory with the reasons for recalling it.
+// Recalled is a recalled memory with its score.
 type Recalled struct {
 	Item     *store.Item `json:"item"`
 	Document Document    `json:"document"` // its id is the item's key
@@ -152,9 +150,10 @@ type Recalled struct {
 	Why      Reasons     `json:"why"`
 }
 
-// Recall returns the memories that fit the messages best: the last of them, the
-// last two, and so on. What is in the block counts as used once more, which is
-// written to the store; with Weights.Access 0 recalling only reads.
+// Recall returns the memories that fit the messages best. It searches by the last
+// message, the last two, the last four and so on. Each memory in the block counts
+// as used once more, which is written to the store; with Weights.Access 0, Recall
+// only reads.
 func (r *Recaller) Recall(ctx context.Context, messages ...llm.Message) (*Recollection, error) {
 	return r.recall(ctx, messages, true)
 }
@@ -183,14 +182,14 @@ func (r *Recaller) recall(ctx context.Context, messages []llm.Message, count boo
 	return out, r.use(ctx, s, out.Memories, uses)
 }
 
-// finding is what a search for memories has found.
+// finding is the result of a search for memories.
 type finding struct {
 	pinned, candidates []Recalled
 	hidden             int
 }
 
 // find reads the pinned memories and searches for others, in one batch. Reading
-// does not make memories live longer: see use.
+// does not extend the lives of memories with a TTL: see use.
 func (r *Recaller) find(ctx context.Context, s *store.Store, n store.Namespace, messages []llm.Message) (*finding, error) {
 	search := store.SearchOptions{Filter: r.o.Filter, Limit: max(recallDepth, r.o.Limit+len(r.o.Pinned)),
 		Ranking: store.Keyword, Explain: true, NoRefresh: true}
@@ -224,7 +223,7 @@ func (r *Recaller) find(ctx context.Context, s *store.Store, n store.Namespace, 
 	p := pool{Recaller: r, embeds: s.Embeds(), pinned: seen, hidden: map[string]bool{}, at: map[string]int{}}
 	now := r.o.Now()
 	for results = results[len(r.o.Pinned):]; p.dropEnded(results, search.Limit, now); {
-		// What is over has taken the place of what may hold.
+		// Memories that have ended took the places of valid ones.
 		search.Limit *= 4
 		search.Filter = store.And(r.o.Filter, notLongEnded(now))
 		if results, err = s.Batch(ctx, searches()...); err != nil {
@@ -236,18 +235,19 @@ func (r *Recaller) find(ctx context.Context, s *store.Store, n store.Namespace, 
 	return out, nil
 }
 
-// A pool is what searches have found, each memory once.
+// pool joins the results of searches, with each memory once.
 type pool struct {
 	*Recaller
-	embeds     bool            // the searches were by meaning too
-	pinned     map[string]bool // ids of what is recalled anyway
-	hidden     map[string]bool // of what was found and left out
+	embeds     bool            // the store has an embedder
+	pinned     map[string]bool // ids of pinned memories
+	hidden     map[string]bool // ids of memories that were found and left out
 	candidates []Recalled
-	at         map[string]int // ids of candidates
+	at         map[string]int // indexes of candidates, by id
 }
 
-// holding leaves what is over out of the answers of searches. It reports whether one
-// of these has less than it could have, since it was cut off at the limit.
+// dropEnded removes memories whose validity has ended from search results. It
+// reports whether a search should be repeated with a higher limit, because it was
+// cut off and too few valid memories are left.
 func (p *pool) dropEnded(searches []store.Result, limit int, now time.Time) (less bool) {
 	for i, res := range searches {
 		found := len(res.Items)
@@ -264,8 +264,8 @@ func (p *pool) dropEnded(searches []store.Result, limit int, now time.Time) (les
 	return less
 }
 
-// join adds what the searches have found, each memory as the search tells that it
-// answers best.
+// join adds search results. A memory that several searches found has the relevance
+// of the one that it answers best.
 func (p *pool) join(searches []store.Result) {
 	for _, res := range searches {
 		items := slices.DeleteFunc(res.Items, p.tooFar)
@@ -284,12 +284,12 @@ func (p *pool) join(searches []store.Result) {
 			}
 		}
 	}
-	for id := range p.at { // it was near enough to another of the queries
+	for id := range p.at { // near enough to another query
 		delete(p.hidden, id)
 	}
 }
 
-// far reports whether an item is not similar enough to the query that found it.
+// tooFar reports whether an item is not similar enough to the query that found it.
 func (p *pool) tooFar(item *store.Item) bool {
 	x := item.Explanation
 	far := p.o.MinSimilarity != 0 && p.embeds && (x.SimilarityRank == 0 || x.Similarity < p.o.MinSimilarity)
@@ -299,7 +299,7 @@ func (p *pool) tooFar(item *store.Item) bool {
 	return far
 }
 
-// cut are the candidates that are weighed: the most relevant, and the best by
+// cut returns the candidates that are scored: the most relevant, and the best by
 // meaning and by words.
 func (p *pool) cut() []Recalled {
 	slices.SortStableFunc(p.candidates, func(a, b Recalled) int { return cmp.Compare(b.Why.Relevance, a.Why.Relevance) })
@@ -308,7 +308,7 @@ func (p *pool) cut() []Recalled {
 	var out []Recalled
 	for i, c := range p.candidates {
 		if i < size || best(c.Why.Search.SimilarityRank) || best(c.Why.Search.KeywordRank) {
-			c.Document = DocumentOf(c.Item) // of those that are weighed only
+			c.Document = DocumentOf(c.Item) // decoded only for these
 			out = append(out, c)
 		}
 	}
@@ -323,7 +323,7 @@ func itemsOf(ms []Recalled) []*store.Item {
 	return items
 }
 
-// itemID tells the items of a store apart.
+// itemID returns a text that identifies an item in its store.
 func itemID(item *store.Item) string {
 	return item.Namespace.Encode() + store.Namespace{item.Key}.Encode()
 }

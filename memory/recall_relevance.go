@@ -2,9 +2,8 @@ package memory
 
 import "github.com/treadle-go/treadle/store"
 
-// relevanceOf says how well each of the items of a search answers it, compared with
-// the best of them, from 0 to 1. The store's score is by words, or by meaning and
-// words; what is unlike the query has one below zero.
+// relevanceOf returns the score of each item of a search relative to the best one,
+// from 0 to 1. Scores below zero, of items that are unlike the query, become 0.
 func relevanceOf(items []*store.Item) []float64 {
 	var best float64
 	for _, item := range items {

@@ -12,26 +12,26 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// Reasons tell why a memory was recalled.
+// Reasons are the terms of a memory's score; see [Weights].
 type Reasons struct {
-	// Pinned: it is always recalled. The rest is about the others.
+	// Pinned is true for a pinned memory, which has no score: the other fields are zero.
 	Pinned bool `json:"pinned,omitempty"`
-	// Relevance is how well it answers the query, compared with what answers it
-	// best, from 0 to 1. Search tells where that comes from.
+	// Relevance is how well the memory fits the query, relative to the one that fits
+	// best, from 0 to 1. Search has the details.
 	Relevance float64            `json:"relevance,omitempty"`
 	Search    *store.Explanation `json:"search,omitempty"`
-	// Recency is 1 for what was written just now, and a half after each HalfLife.
+	// Recency is 1 for a memory that was just written. Each HalfLife halves it.
 	Recency float64 `json:"recency,omitempty"`
-	// Importance is the number from 0 to 1 under "importance" in the item's Meta;
-	// a half if there is none.
+	// Importance is the number from 0 to 1 under "importance" in the item's Meta; 0.5 if
+	// there is none.
 	Importance float64 `json:"importance,omitempty"`
-	// Uses is how often it was recalled before. Access grows with it from 0
-	// towards 1; five uses make a half.
+	// Uses is how often the memory was recalled before. Access grows with it from 0
+	// towards 1: it is 0.5 after five uses.
 	Uses   int     `json:"uses,omitempty"`
 	Access float64 `json:"access,omitempty"`
 }
 
-// String says it in a line.
+// String returns the reasons in one line.
 func (w Reasons) String() string {
 	if w.Pinned {
 		return "pinned"
@@ -54,14 +54,13 @@ func (w Reasons) String() string {
 
 const (
 	metaImportance = "importance"
-	// usesForHalf is how many uses make an access of a half.
+	// usesForHalf is the number of uses at which Access is 0.5.
 	usesForHalf = 5
-	// neutral is the importance of what nobody has rated.
+	// neutral is the importance of a memory without a rating.
 	neutral = 0.5
 )
 
-// score fills in the reasons and sorts by the score; what has the same, the
-// newest first.
+// score fills in the reasons and sorts by score; equal scores, newest first.
 func (r *Recaller) score(cs []Recalled, uses map[string]use) {
 	now := r.o.Now()
 	for i := range cs {
@@ -83,31 +82,31 @@ func importanceOf(item *store.Item) float64 {
 	var meta struct {
 		Importance *float64 `json:"importance"`
 	}
-	// Meta is everybody's: what is no number is none of ours.
+	// Meta is user-writable; a non-numeric importance is ignored.
 	if item.DecodeMeta(&meta) != nil || meta.Importance == nil {
 		return neutral
 	}
 	return min(max(*meta.Importance, 0), 1)
 }
 
-// A use is how often a memory was recalled. It is an item of its own, since a
-// memory that is read has not become another version.
+// use counts how often a memory was recalled. It is stored in an item of its own,
+// because recalling a memory does not make a new version of it.
 type use struct {
 	Count int       `json:"count"`
 	Last  time.Time `json:"last"`
 }
 
-// usesRoot is above the namespaces of uses, which are otherwise those of the
-// memories.
+// usesRoot is the first segment of the namespaces of uses; the others are those of
+// the memories.
 const usesRoot = "__memory_uses__"
 
 func usesOf(n store.Namespace) store.Namespace { return append(store.Namespace{usesRoot}, n...) }
 
-// counts reports whether uses of a memory can be counted: the name of the count
-// is longer than its own.
+// counts reports whether uses of memories in a namespace can be counted: the
+// namespace of the counts is longer, and may be too long.
 func counts(n store.Namespace) bool { return len(usesOf(n).Encode()) <= store.MaxNamespace }
 
-// readUses are the uses of items, by their ids.
+// readUses returns the uses of items by their ids.
 func readUses(ctx context.Context, s *store.Store, items []*store.Item) (map[string]use, error) {
 	var ops []store.Op
 	var ids []string
@@ -138,8 +137,8 @@ func readUses(ctx context.Context, s *store.Store, items []*store.Item) (map[str
 	return uses, nil
 }
 
-// count counts items as used once more than uses says, and does further reads with
-// it. Two that use the same memory at the same moment may count as one.
+// count stores one more use of each item, and does the given reads in the same
+// batch. Two that count at the same moment may count as one.
 func count(ctx context.Context, s *store.Store, items []*store.Item, uses map[string]use, now time.Time, reads ...store.Op) error {
 	ops := reads
 	for _, item := range items {
@@ -157,7 +156,7 @@ func count(ctx context.Context, s *store.Store, items []*store.Item, uses map[st
 	return nil
 }
 
-// use counts memories as used, and has those that expire live on.
+// use counts the memories as used, and extends the lives of those with a TTL.
 func (r *Recaller) use(ctx context.Context, s *store.Store, ms []Recalled, uses map[string]use) error {
 	var used []*store.Item
 	var reads []store.Op

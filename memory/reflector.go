@@ -12,16 +12,15 @@ import (
 
 // Errors of a [Reflector].
 var (
-	// ErrNoKey: a submit without a key. Work without one would displace that of
-	// others.
+	// ErrNoKey is returned for an empty key.
 	ErrNoKey = errors.New("memory: reflector: the key is empty: give the id of the thread or user that the work is for")
-	// ErrCancelled is how work ends that [Reflector.Cancel] has called off.
+	// ErrCancelled is the result of work that [Reflector.Cancel] cancelled.
 	ErrCancelled = errors.New("memory: reflector: the work was cancelled before it ran")
-	// ErrClosed: the reflector is closed.
+	// ErrClosed is returned by a closed reflector.
 	ErrClosed = errors.New("memory: reflector: it is closed")
 )
 
-// A PanicError is how work ends that panics, or that ends its goroutine.
+// PanicError is the error of work that panicked or called runtime.Goexit.
 type PanicError struct {
 	Key   string
 	Value any
@@ -35,51 +34,50 @@ func (e *PanicError) Error() string {
 	return fmt.Sprintf("memory: reflector: the work of key %q panicked: %v\n%s", e.Key, e.Value, e.Stack)
 }
 
-// ReflectorOptions configure a [Reflector]. The zero value, and nil, are the
+// ReflectorOptions are the options of a [Reflector]. The zero value and nil are the
 // defaults.
 type ReflectorOptions[T, R any] struct {
-	// Workers is how many keys may be worked on at once; 0 means 4.
+	// Workers is how many runs there may be at the same time; 0 means 4.
 	Workers int
-	// Merge joins what was submitted before with what is submitted now, when the
-	// earlier has not run yet. Nil is the payload's method Reduce, if it has one as
-	// [llm.Messages] does; otherwise the newest payload replaces the one before. It
-	// must not call the reflector.
+	// Merge merges a pending payload with a new one of the same key. Nil means the
+	// payload's method Reduce, if it has one, as [llm.Messages] does; otherwise the new
+	// payload replaces the old one. Merge must not call the reflector.
 	Merge func(before, now T) (T, error)
-	// Done is told how each run ended, the cancelled ones left out. It is the only
-	// word of work that a reflector has taken over from the process before it. It
-	// may submit, but not wait for the reflector, and neither may a run.
+	// Done is called after each run, but not for cancelled work. It is the only way to
+	// learn the result of work that was taken over from an earlier process. Like a run,
+	// it may submit work but must not wait for the reflector.
 	Done func(key string, result R, err error)
 }
 
-// A Reflector works in the background on what is submitted to it, per key, once
-// no more has come for a while. A key is usually a thread. All methods may be
-// called concurrently.
+// Reflector runs a function in the background for the payloads submitted under a key,
+// when none has been submitted for a while. A key is usually the id of a thread. It is
+// safe for concurrent use.
 //
-// Work of one key never runs twice at once, and runs in the order in which it
-// was submitted; work of different keys runs side by side, up to a bound. Each
-// submit is covered by exactly one run, whose end its [Reflection] tells.
+// There is one run per key at a time, in the order of the submits; runs of different
+// keys are concurrent, up to Workers. Each submit is covered by exactly one run, whose
+// result [Reflection.Wait] returns.
 //
-// Time is package time's, so that tests can use package testing/synctest.
+// It uses package time, so that tests can use testing/synctest.
 type Reflector[T, R any] struct {
 	run     func(ctx context.Context, key string, payload T) (R, error)
 	opts    ReflectorOptions[T, R]
-	journal *journal[T] // nil if nothing is to survive
+	journal *journal[T] // nil if work does not survive the process
 
 	stop    context.CancelFunc // ends the runs under way
 	stopped context.Context
 	wg      sync.WaitGroup // runs under way
 
-	// turns hold up what changes one key while the journal is written.
+	// keyLocks serialize changes of a key while the journal is written.
 	keyLocks [64]sync.Mutex
 
 	mu     sync.Mutex
 	keys   map[string]*keyState[T, R]
-	ready  []*keyState[T, R] // those that are due, first come first served
+	ready  []*keyState[T, R] // those with work that is due, in order
 	active int               // runs under way
 	closed bool
 }
 
-// A line is the state of one key. A key without a line is idle.
+// keyState is the state of a key that is not idle.
 //
 //	        Submit             due, a worker is free
 //	idle ──────────▶ scheduled ─────────────────────▶ running ── ends ──▶ idle
@@ -88,35 +86,36 @@ type Reflector[T, R any] struct {
 //	                     │                             ▼  │
 //	                     └──────────── ends ──── running + dirty  ⟲ Submit
 //
-// ⟲ merges and waits anew. What became due while its key was running is scheduled
-// and due at once. Scheduled: waiting is set; running: current is; dirty: both are.
+// ⟲ merges and restarts the wait. Work that became due while its key was running is
+// scheduled and due at once. waiting is set when scheduled, current when running, and
+// both when dirty.
 type keyState[T, R any] struct {
 	key     string
 	current *work[T, R]
 	waiting *work[T, R]
 }
 
-// work is what one run will cover.
+// work is the work of one run.
 type work[T, R any] struct {
 	*Reflection[R]
 	ctx     context.Context // of the last submit
 	payload T
 	due     time.Time
 	timer   *time.Timer
-	isDue   bool // it is due
-	urgent  bool // it was flushed: later submits do not put it off
-	removed bool // it has run, and the journal does not have it any more
+	isDue   bool
+	urgent  bool // it was flushed: later submits do not delay it
+	removed bool // it has run and is not in the journal any more
 }
 
-// A Reflection is work that was submitted.
+// Reflection is submitted work, whose result can be waited for.
 type Reflection[R any] struct {
 	done   chan struct{}
 	result R
 	err    error
 }
 
-// Wait waits for the run that covers the submit and returns what it returned;
-// or [ErrCancelled], [ErrClosed] or a [*PanicError].
+// Wait waits for the run that covers the submit and returns its result. The error
+// may also be [ErrCancelled], [ErrClosed] or a [*PanicError].
 func (r *Reflection[R]) Wait(ctx context.Context) (R, error) {
 	select {
 	case <-r.done:
@@ -136,12 +135,12 @@ func (r *Reflection[R]) end(err error) {
 	close(r.done)
 }
 
-// NewReflector makes a reflector whose pending work ends with the process; see
-// [OpenReflector] for one whose work does not. Close it.
+// NewReflector returns a reflector whose pending work is lost when the process ends;
+// see [OpenReflector] for one that stores it. Close it after use.
 //
-// The context of a run has the values of the last submit that it covers, and is
-// cancelled by [Reflector.Close] alone. What the run does is not part of the run
-// of the graph in which that submit was made: its tokens are not streamed there.
+// The context of a run has the values of the last submit's context, and only
+// [Reflector.Close] cancels it. The run is not part of the graph's run in which the
+// submit was made: its tokens are not streamed there.
 func NewReflector[T, R any](run func(ctx context.Context, key string, payload T) (R, error), opts *ReflectorOptions[T, R]) (*Reflector[T, R], error) {
 	if run == nil {
 		return nil, errors.New("memory: reflector: there is no function to run")
@@ -161,7 +160,7 @@ func NewReflector[T, R any](run func(ctx context.Context, key string, payload T)
 	return r, nil
 }
 
-// reduce merges as states of graphs do.
+// reduce merges payloads as the state of a graph does.
 func reduce[T any](before, now T) (T, error) {
 	switch v := any(before).(type) {
 	case interface{ Reduce(T) (T, error) }:
@@ -172,13 +171,12 @@ func reduce[T any](before, now T) (T, error) {
 	return now, nil
 }
 
-// Submit has the payload worked on after a while, if nothing else is submitted
-// for the key until then. If something is pending for the key, the two are merged
-// and the wait begins anew. What is running already is not disturbed: the new
-// payload runs after it.
+// Submit schedules a run with the payload after the given time. If work is pending for
+// the key, the two payloads are merged and the wait restarts. A run that has started
+// is not affected: the new payload runs after it.
 //
-// When Submit of a durable reflector returns without an error, the payload is in
-// the store. The payload must not be changed afterwards.
+// A durable reflector has stored the payload when Submit returns without an error. The
+// payload must not be changed after Submit.
 func (r *Reflector[T, R]) Submit(ctx context.Context, key string, payload T, after time.Duration) (*Reflection[R], error) {
 	if key == "" {
 		return nil, ErrNoKey
@@ -203,16 +201,16 @@ func (r *Reflector[T, R]) Submit(ctx context.Context, key string, payload T, aft
 	return w.Reflection, nil
 }
 
-// turn waits for the other changes of a key that are under way, and returns what
-// lets the next one go on.
+// lockKey waits until no other change of the key is under way, and returns a
+// function that unlocks it.
 func (r *Reflector[T, R]) lockKey(key string) (unlock func()) {
 	mu := &r.keyLocks[stripe(key)%uint64(len(r.keyLocks))]
 	mu.Lock()
 	return mu.Unlock
 }
 
-// hold takes the waiting work of a key off the schedule, so that it does not
-// start while it is changed. The line stays, for release.
+// takeWaiting removes the waiting work of a key from the schedule, so that it does
+// not start while it is changed. putWaiting ends this.
 func (r *Reflector[T, R]) takeWaiting(key string) (*keyState[T, R], *work[T, R], error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -231,7 +229,7 @@ func (r *Reflector[T, R]) takeWaiting(key string) (*keyState[T, R], *work[T, R],
 	return l, old, nil
 }
 
-// record writes to the journal what a key has to do: what is running, and w.
+// record writes the work of a key to the journal: the running work, and w.
 func (r *Reflector[T, R]) record(ctx context.Context, l *keyState[T, R], w *work[T, R]) error {
 	if r.journal == nil {
 		return nil
@@ -248,11 +246,11 @@ func (r *Reflector[T, R]) record(ctx context.Context, l *keyState[T, R], w *work
 	return r.journal.write(ctx, l.key, e)
 }
 
-// release puts work on the schedule again, if there is any.
+// putWaiting schedules w, if it is not nil.
 func (r *Reflector[T, R]) putWaiting(l *keyState[T, R], w *work[T, R]) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.keys[l.key] = l // what was running has perhaps ended and taken the line away
+	r.keys[l.key] = l // the run may have ended meanwhile and deleted the key
 	switch {
 	case w == nil:
 		r.deleteIdle(l)
@@ -264,9 +262,9 @@ func (r *Reflector[T, R]) putWaiting(l *keyState[T, R], w *work[T, R]) {
 	}
 }
 
-// The following are called with mu held.
+// The following methods are called with mu held.
 
-// schedule makes work wait until it is due.
+// schedule makes w the waiting work, which starts when it is due.
 func (r *Reflector[T, R]) schedule(l *keyState[T, R], w *work[T, R]) {
 	l.waiting = w
 	wait := time.Until(w.due)
@@ -274,7 +272,7 @@ func (r *Reflector[T, R]) schedule(l *keyState[T, R], w *work[T, R]) {
 		r.markDue(l)
 		return
 	}
-	// A timer that fires too late finds that its work has been replaced.
+	// A timer that fires after its work was replaced does nothing.
 	w.timer = time.AfterFunc(wait, func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -284,7 +282,7 @@ func (r *Reflector[T, R]) schedule(l *keyState[T, R], w *work[T, R]) {
 	})
 }
 
-// unschedule takes the waiting work away.
+// unschedule removes the waiting work.
 func (r *Reflector[T, R]) unschedule(l *keyState[T, R]) {
 	if l.waiting.timer != nil {
 		l.waiting.timer.Stop()
@@ -294,7 +292,7 @@ func (r *Reflector[T, R]) unschedule(l *keyState[T, R]) {
 	r.ready = slices.DeleteFunc(r.ready, func(o *keyState[T, R]) bool { return o == l })
 }
 
-// ripen: the waiting work is due.
+// markDue makes the waiting work ready to start.
 func (r *Reflector[T, R]) markDue(l *keyState[T, R]) {
 	l.waiting.isDue = true
 	if l.current == nil {
@@ -303,7 +301,7 @@ func (r *Reflector[T, R]) markDue(l *keyState[T, R]) {
 	}
 }
 
-// start gives work that is due to workers that are free.
+// start starts ready work while there are free workers.
 func (r *Reflector[T, R]) start() {
 	for len(r.ready) > 0 && r.active < r.opts.Workers && !r.closed {
 		l := r.ready[0]
@@ -314,7 +312,7 @@ func (r *Reflector[T, R]) start() {
 	}
 }
 
-// tidy forgets a key for which nothing is left to do.
+// deleteIdle deletes a key that has no work.
 func (r *Reflector[T, R]) deleteIdle(l *keyState[T, R]) {
 	if l.current == nil && l.waiting == nil && r.keys[l.key] == l {
 		delete(r.keys, l.key)

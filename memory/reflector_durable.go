@@ -9,22 +9,22 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// OpenReflector makes a reflector that keeps pending work in a store, under a
-// namespace that is its own, and takes over what an earlier one has left there:
-// at the time it was due, or at once if that has passed. T is written as JSON.
+// OpenReflector returns a reflector that keeps its pending work in a store, under a
+// namespace that nothing else uses. It takes over the work that an earlier reflector
+// left there, which runs when it is due, or at once if that time has passed. Payloads
+// are stored as JSON.
 //
-// What was submitted runs at least once, whatever happens to the process. It is
-// removed off when the run has returned, be it with an error: what failed is told
-// and not tried again, since a payload that cannot be worked on would never end.
-// A run that was under way when the process ended runs again, and so does one that
-// [Reflector.Close] had to cancel.
+// Submitted work runs at least once, also if the process is killed. It is removed from
+// the store when its run has returned, even with an error: failed work is not repeated,
+// because a payload that always fails would run forever. A run that was under way when
+// the process ended, or that [Reflector.Close] cancelled, is repeated.
 //
-// Values of the contexts of submits do not survive; put into the payload what is
-// needed. A namespace is for one reflector at a time.
+// Values of a submit's context do not survive the process; put into the payload what
+// the run needs. Only one reflector may use a namespace at a time.
 func OpenReflector[T, R any](ctx context.Context, s *store.Store, n store.Namespace,
 	run func(ctx context.Context, key string, payload T) (R, error), opts *ReflectorOptions[T, R]) (*Reflector[T, R], error) {
 	if len(n) == 0 {
-		return nil, errors.New("memory: reflector: the namespace of its work is empty: give it one of its own")
+		return nil, errors.New("memory: reflector: the namespace for its work is empty: give it one that nothing else uses")
 	}
 	r, err := NewReflector(run, opts)
 	if err != nil {
@@ -55,8 +55,8 @@ func OpenReflector[T, R any](ctx context.Context, s *store.Store, n store.Namesp
 	return r, nil
 }
 
-// resume makes work of what was left. What was running and what came while it ran
-// is one.
+// resume makes work from journal entries. Running and pending payloads of a key are
+// merged.
 func (r *Reflector[T, R]) resume(left map[string]entry[T]) (map[string]*work[T, R], error) {
 	all := make(map[string]*work[T, R], len(left))
 	for key, e := range left {
@@ -79,22 +79,22 @@ func (r *Reflector[T, R]) resume(left map[string]entry[T]) (map[string]*work[T, 
 	return all, nil
 }
 
-// A journal keeps what is to be done, an item for each key.
+// journal stores the work of a reflector, in an item per key.
 type journal[T any] struct {
 	store     *store.Store
 	namespace store.Namespace
 }
 
-// An entry is what a key has to do. Running is there only if more came while it
-// ran; before that what runs is still Pending.
+// entry is the stored work of a key. Running is set only if something was submitted
+// during a run; before that, the running payload is still Pending.
 type entry[T any] struct {
 	Running *T        `json:"running,omitempty"`
 	Pending *T        `json:"pending,omitempty"`
 	Due     time.Time `json:"due,omitzero"`
 }
 
-// write records what a key has to do; if it is nothing, no trace is left of what
-// was there.
+// write stores the work of a key. If there is none, it removes the item with its
+// history.
 func (j *journal[T]) write(ctx context.Context, key string, e entry[T]) error {
 	var err error
 	if e.Running == nil && e.Pending == nil {
@@ -108,7 +108,7 @@ func (j *journal[T]) write(ctx context.Context, key string, e entry[T]) error {
 	return nil
 }
 
-// read is all that is recorded.
+// read returns all stored work, by key.
 func (j *journal[T]) read(ctx context.Context) (map[string]entry[T], error) {
 	const page = 100
 	left := map[string]entry[T]{}

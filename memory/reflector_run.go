@@ -21,7 +21,7 @@ func (r *Reflector[T, R]) work(l *keyState[T, R], w *work[T, R]) {
 	ctx, cancel := context.WithCancel(background{context.WithoutCancel(w.ctx)})
 	defer cancel()
 	defer context.AfterFunc(r.stopped, cancel)()
-	// Deferred, since the function may end the goroutine, and so may Done.
+	// Deferred, because the function or Done may call runtime.Goexit.
 	var err error
 	defer func() {
 		r.finish(l)
@@ -29,7 +29,7 @@ func (r *Reflector[T, R]) work(l *keyState[T, R], w *work[T, R]) {
 	}()
 	defer func() {
 		if err = w.err; err == nil || r.stopped.Err() == nil {
-			// Otherwise it was stopped halfway, and the journal keeps it.
+			// Otherwise Close cancelled it, and the journal keeps it.
 			if failed := r.removeFromJournal(l, w); failed != nil {
 				err = errors.Join(err, failed)
 			}
@@ -41,11 +41,11 @@ func (r *Reflector[T, R]) work(l *keyState[T, R], w *work[T, R]) {
 	r.call(ctx, l.key, w)
 }
 
-// background hides the graph's run in which a submit was made, which does not
+// background hides the graph's run in which the submit was made, which does not
 // wait for this one.
 type background struct{ context.Context }
 
-// Value is that of the submit's context, but for the run.
+// Value returns the values of the submit's context, except the run.
 func (b background) Value(key any) any {
 	if key == observe.Key {
 		return nil
@@ -53,7 +53,7 @@ func (b background) Value(key any) any {
 	return b.Context.Value(key)
 }
 
-// call calls the function, whatever it does.
+// call calls the function and turns a panic into an error.
 func (r *Reflector[T, R]) call(ctx context.Context, key string, w *work[T, R]) {
 	returned := false
 	defer func() {
@@ -65,14 +65,14 @@ func (r *Reflector[T, R]) call(ctx context.Context, key string, w *work[T, R]) {
 	returned = true
 }
 
-// tell tells the one who wants to know. Their panic must not end others' work.
+// notify calls Done. A panic of Done must not end the work of others.
 func (r *Reflector[T, R]) notify(key string, result R, err error) {
 	defer func() { _ = recover() }()
 	r.opts.Done(key, result, err)
 }
 
-// strike takes work that has run off the journal. It holds up submits of the key,
-// which write there too.
+// removeFromJournal removes work that has run from the journal. Submits of the key
+// wait, because they write there too.
 func (r *Reflector[T, R]) removeFromJournal(l *keyState[T, R], w *work[T, R]) error {
 	if r.journal == nil {
 		return nil
@@ -82,7 +82,7 @@ func (r *Reflector[T, R]) removeFromJournal(l *keyState[T, R], w *work[T, R]) er
 	w.removed = true
 	waiting := l.waiting
 	r.mu.Unlock()
-	// A close waits for it, but not for a store that does not answer.
+	// Close waits for this, but not forever for a store that does not answer.
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	defer context.AfterFunc(r.stopped, func() {
@@ -93,15 +93,15 @@ func (r *Reflector[T, R]) removeFromJournal(l *keyState[T, R], w *work[T, R]) er
 		}
 	})()
 	if err := r.record(ctx, l, waiting); err != nil {
-		return fmt.Errorf("the work has run but could not be removed off, and a restart will repeat it: %w", err)
+		return fmt.Errorf("the work has run but could not be removed from the store, so a restart will repeat it: %w", err)
 	}
 	return nil
 }
 
-// removeTimeout is how long the store of a reflector that is closed may take.
+// removeTimeout is how long the store may take after Close.
 const removeTimeout = 10 * time.Second
 
-// finish makes the key free for its next work.
+// finish makes the key ready for its next work.
 func (r *Reflector[T, R]) finish(l *keyState[T, R]) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -114,8 +114,8 @@ func (r *Reflector[T, R]) finish(l *keyState[T, R]) {
 	r.deleteIdle(l)
 }
 
-// Cancel calls off what is pending for the key, and reports whether there was
-// anything. What is running already is not disturbed.
+// Cancel cancels the pending work of the key, and reports whether there was any. A
+// run that has started is not affected.
 func (r *Reflector[T, R]) Cancel(ctx context.Context, key string) (bool, error) {
 	if key == "" {
 		return false, ErrNoKey
@@ -137,15 +137,15 @@ func (r *Reflector[T, R]) Cancel(ctx context.Context, key string) (bool, error) 
 	return true, nil
 }
 
-// Flush runs what is pending now, for these keys or for all if none is given, and
-// waits for it and for what is running. It returns the errors of the runs.
+// Flush starts the pending work of the keys, or of all keys if none is given, and
+// waits for it and for running work. It returns the errors of the runs.
 func (r *Reflector[T, R]) Flush(ctx context.Context, keys ...string) error {
 	return wait(ctx, r.unfinished(true, keys))
 }
 
-// Drain waits until nothing is pending or running any more. Everything runs at
-// its time; to have it run now, [Reflector.Flush]. The errors of the runs are not
-// returned: ask the [Reflection] of each.
+// Drain waits until no work is pending or running. Pending work runs when it is
+// due; [Reflector.Flush] runs it now. The errors of the runs are not returned: see
+// [Reflection.Wait].
 func (r *Reflector[T, R]) Drain(ctx context.Context) error {
 	for {
 		all := r.unfinished(false, nil)
@@ -160,8 +160,8 @@ func (r *Reflector[T, R]) Drain(ctx context.Context) error {
 	}
 }
 
-// covered is all work of these keys that has not ended, due at once if it is
-// urgent.
+// unfinished returns the work of the keys that has not ended. With urgent, pending
+// work becomes due.
 func (r *Reflector[T, R]) unfinished(urgent bool, keys []string) (all []*Reflection[R]) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -196,14 +196,13 @@ func wait[R any](ctx context.Context, all []*Reflection[R]) error {
 	return errors.Join(errs...)
 }
 
-// Close takes no more work, waits for what is running and gives up what is
-// pending: its reflections end with [ErrClosed], and nothing of it runs before its
-// time. A durable reflector keeps it in the store, for the next one; otherwise
-// Close returns an error that names the keys: [Reflector.Flush] or
-// [Reflector.Drain] before Close lets it run.
+// Close stops the reflector. It waits for running work and drops pending work, whose
+// reflections end with [ErrClosed]. A durable reflector keeps the pending work in the
+// store for the next one; without a store, Close returns an error that names the keys
+// with dropped work. Call [Reflector.Flush] or [Reflector.Drain] first to run it.
 //
-// When ctx ends, the contexts of the runs under way are cancelled. Close returns
-// when all have returned.
+// When ctx ends, the contexts of running work are cancelled. Close returns when all
+// runs have returned.
 func (r *Reflector[T, R]) Close(ctx context.Context) error {
 	dropped := r.close()
 	release := context.AfterFunc(ctx, r.stop)
@@ -227,7 +226,7 @@ func (r *Reflector[T, R]) close() (dropped []string) {
 	for key, l := range r.keys {
 		if w := l.waiting; w != nil {
 			r.unschedule(l)
-			l.waiting = w // for the journal, which keeps it
+			l.waiting = w // record writes it to the journal again
 			w.end(ErrClosed)
 			dropped = append(dropped, key)
 		}

@@ -11,35 +11,36 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// A Session is a conversation to reflect on later, maybe in another process; see
-// [StoreManager.Session]. With [StoreManager.ReflectOn] it is what a [Reflector]
-// works on:
+// Session is a conversation to reflect on later, perhaps in another process. Make one
+// with [StoreManager.Session]. It is the payload of a [Reflector] made with
+// [StoreManager.ReflectOn]:
 //
 //	r, err := memory.OpenReflector(ctx, s, store.Namespace{"pending"}, manager.ReflectOn, nil)
 type Session struct {
-	// Vars are the variables of the namespace; see [WithVars].
+	// Vars are the values of the namespace's variables; see [WithVars].
 	Vars map[string]string `json:"vars,omitempty"`
-	// Source is the run in which the conversation took place.
+	// Source is the run of the conversation.
 	Source   Provenance   `json:"source,omitzero"`
 	Messages llm.Messages `json:"messages"`
 }
 
-// Reduce joins what was said later to the session, by the ids of the messages.
+// Reduce appends the messages of a later session, by their ids.
 func (s Session) Reduce(later Session) (Session, error) {
 	messages, err := s.Messages.Reduce(later.Messages)
 	later.Messages = messages
 	return later, err
 }
 
-// Session notes what is needed to reflect on a conversation when its run is over:
-// whose memories it is about, and where it took place.
+// Session records what is needed to reflect on a conversation when its run has
+// ended: the variables of the namespace, and the run.
 func (m *StoreManager) Session(ctx context.Context, messages ...llm.Message) (Session, error) {
 	vars, err := m.ns.values(ctx)
 	return Session{Vars: vars, Source: sourceOf(ctx), Messages: messages}, err
 }
 
-// sessionKey is what sessions that can be joined have in common: the thread, and
-// whose memories they are about. Parts are escaped, so that no two keys are alike.
+// sessionKey is the key of sessions that can be merged: the thread, and the
+// variables of the namespace. Parts are escaped, so that different sessions have
+// different keys.
 func (m *StoreManager) sessionKey(ctx context.Context, s Session) string {
 	info := treadle.InfoFrom(ctx)
 	key := cmp.Or(info.Thread, info.RunID)
@@ -57,8 +58,9 @@ func (m *StoreManager) sessionKey(ctx context.Context, s Session) string {
 
 type sourceKey struct{}
 
-// ReflectOn is [StoreManager.Reflect] for a session; the key is of no importance.
-// As the run is over, the manager needs a Store of its own.
+// ReflectOn is [StoreManager.Reflect] for a session, in the form that a [Reflector]
+// calls; the key is not used. The run has ended, so the manager needs a Store: see
+// [StoreManagerOptions].
 func (m *StoreManager) ReflectOn(ctx context.Context, _ string, s Session) ([]ItemChange, error) {
 	return m.Reflect(context.WithValue(WithVars(ctx, s.Vars), sourceKey{}, s.Source), s.Messages...)
 }

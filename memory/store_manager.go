@@ -12,54 +12,53 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// StoreManagerOptions configure a store manager. The zero value, and a nil *StoreManagerOptions,
+// StoreManagerOptions are the options of a [StoreManager]. The zero value and nil
 // are the defaults.
 type StoreManagerOptions struct {
 	ManagerOptions
-	// Namespace is where memories are kept. A segment may have variables in
-	// braces, {user_id}, which get their values from the fields of the run's
-	// context ([treadle.Context]), by their JSON names, or from [WithVars]. Nil is
+	// Namespace is where memories are stored. A segment may have variables in braces,
+	// such as {user_id}, which get their values from the fields of the run's context
+	// ([treadle.Context]), by their JSON names, or from [WithVars]. Nil is
 	// {"memories", "{langgraph_user_id}"}, as in LangMem.
 	Namespace []string
-	// Store is where to keep memories; nil is the store of the run.
+	// Store keeps the memories; nil means the store of the run.
 	Store *store.Store
-	// Default is the first memory of a namespace in which there is none, under the
-	// key "default": a string or a struct. It never replaces anything. Without one,
-	// what a model begins a namespace with under NoInserts has that key.
+	// Default is the first memory of an empty namespace, a string or a struct. Its key is
+	// "default". It never replaces a memory. Without a Default, the first memory that a
+	// model writes under NoInserts has that key.
 	Default any
-	// DefaultFunc is Default, made for each call. Only one of them may be set.
+	// DefaultFunc returns the Default for each call. Only one of the two may be set.
 	DefaultFunc func(context.Context) (any, error)
-	// QueryModel, if not nil, is asked what to look for. Otherwise memories are
-	// looked for by the last messages and by what the user said, without a model.
+	// QueryModel, if not nil, is asked for search queries. Otherwise the queries are the
+	// last messages and the messages of the user.
 	QueryModel llm.Model
-	// Limit is how many memories are recalled at most; 5 if not set.
+	// Limit is how many memories the model is shown at most; 0 means 5.
 	Limit int
-	// Phases are further passes over what was recalled and changed.
+	// Phases are further passes over the memories that were recalled and changed.
 	Phases []Phase
-	// Similar, if not 0, is how similar to a memory of its kind an insert may be, from
-	// 0 to 1: what is as similar or more (0.95 is a good value) is not written again,
-	// and the memory counts as used once more. Inserts of one answer are not compared
-	// with each other. The store must have an embedder, and embed whole values, as it
-	// does unless its Fields say otherwise.
+	// Similar, if not 0, is the similarity, from 0 to 1, from which on an insert counts as
+	// a duplicate of an existing memory of its kind; 0.95 is a good value. A duplicate is
+	// not written, and the existing memory counts as used once more. Inserts of one answer
+	// are not compared with each other. The store must have an embedder and embed whole
+	// values, which it does unless its Fields are set.
 	Similar float64
-	// Guard, if not nil, is asked about each change before it is written. It may
-	// alter what is to be written, After and the Reason, for instance to leave out what
-	// is nobody's business; an altered update has no Patch. With an error the change
-	// is not made, and the error is among those that Reflect returns.
+	// Guard, if not nil, is called with each change before it is written. It may alter
+	// After and Reason, for instance to remove personal data; an altered update has no
+	// Patch. If it returns an error the change is not made, and Reflect returns the error
+	// among others.
 	Guard func(ctx context.Context, c *ItemChange) error
-	// Overwrite writes what was decided even where a memory has been changed
-	// meanwhile, and removes memories together with their history. Otherwise what
-	// was decided on an old version is decided anew, and what it supersedes stays in
-	// the history.
+	// Overwrite writes the model's changes even if a memory was changed meanwhile, and
+	// removes memories together with their history. By default the model decides again
+	// with the new version, and older versions stay in the history.
 	Overwrite bool
 }
 
-// A Phase is a pass in which a model goes over the memories again. It may insert
-// and remove, unless it is told not to.
+// Phase is a pass in which a model revises the memories. It may insert and remove
+// memories unless NoInserts or NoDeletes is set.
 type Phase struct {
-	// Instructions are those of the pass; if empty, it consolidates.
+	// Instructions tell the model what to do; empty means to merge and consolidate.
 	Instructions string
-	// IncludeMessages shows it the conversation, too.
+	// IncludeMessages shows the model the conversation too.
 	IncludeMessages      bool
 	NoInserts, NoDeletes bool
 }
@@ -72,8 +71,8 @@ const (
 	phaseInstructions = `Go over the documents and consolidate them: merge those that say the same, remove what others make superfluous, and complete what others make clearer. Lose nothing that is known.`
 )
 
-// A StoreManager keeps the memories of a store up to date with conversations. It
-// is safe for use by several goroutines.
+// StoreManager keeps the memories in a store up to date with conversations. It is
+// safe for concurrent use.
 type StoreManager struct {
 	o       StoreManagerOptions
 	manager *Manager
@@ -81,7 +80,7 @@ type StoreManager struct {
 	ns      template
 }
 
-// NewStoreManager makes a store manager that asks the model.
+// NewStoreManager returns a store manager that asks the model.
 func NewStoreManager(model llm.Model, o *StoreManagerOptions) (*StoreManager, error) {
 	m := &StoreManager{}
 	if o != nil {
@@ -120,8 +119,8 @@ func NewStoreManager(model llm.Model, o *StoreManagerOptions) (*StoreManager, er
 	return m, nil
 }
 
-// checkDefault is the default as a document. It is held to its kind, as what the
-// model writes is.
+// checkDefault returns the default as a document. It is checked as a document of
+// the model is.
 func (m *StoreManager) checkDefault(v any) (Document, error) {
 	d, err := NewDocument(defaultKey, v)
 	if err != nil {
@@ -129,15 +128,15 @@ func (m *StoreManager) checkDefault(v any) (Document, error) {
 	}
 	k, ok := m.manager.extract.kind(d.Kind)
 	if !ok {
-		return d, fmt.Errorf("memory: the default is a %s, which is none of the kinds", d.Kind)
+		return d, fmt.Errorf("memory: the default is a %s, which is not one of the Kinds", d.Kind)
 	}
 	if d.Content, err = k.check(d.Content); err != nil {
-		return d, fmt.Errorf("memory: the default is no valid %s (a nil slice or map is null: make it empty): %w", d.Kind, err)
+		return d, fmt.Errorf("memory: the default is not a valid %s (a nil slice or map is null: make it empty): %w", d.Kind, err)
 	}
 	return d, nil
 }
 
-// first is the document that a namespace begins with, if there is one.
+// first returns the default, if there is one.
 func (m *StoreManager) first(ctx context.Context) (Document, bool, error) {
 	v := m.o.Default
 	if m.o.DefaultFunc != nil {
@@ -153,13 +152,14 @@ func (m *StoreManager) first(ctx context.Context) (Document, bool, error) {
 	return d, err == nil, err
 }
 
-// place is where memories are for this call.
+// place returns the store and the namespace for a call.
 func (m *StoreManager) place(ctx context.Context) (*store.Store, store.Namespace, error) {
 	n, err := m.ns.resolve(ctx)
 	return storeFor(ctx, m.o.Store), n, err
 }
 
-// storeFor is the store, or the run's. A nil one answers with [store.ErrNoStore].
+// storeFor returns s, or the store of the run if s is nil. The result may be nil;
+// its methods return [store.ErrNoStore].
 func storeFor(ctx context.Context, s *store.Store) *store.Store {
 	if s != nil {
 		return s
@@ -167,15 +167,15 @@ func storeFor(ctx context.Context, s *store.Store) *store.Store {
 	return treadle.StoreFrom(ctx)
 }
 
-// Reflect recalls what is known of the matter, has the model compare it with the
-// messages, goes through the phases, and writes what has changed, all of it or
-// nothing. It returns the changes that were written; each is also a custom event
-// of the run. If the model got something wrong the rest is written nevertheless,
-// and the error says what is missing: see [Extract].
+// Reflect searches for memories that the messages are about, lets the model compare
+// them with the messages, runs the phases, and writes the changes in one batch. It
+// returns the changes that were written; each is also a custom event of the run. If
+// some calls of the model were wrong, the changes of the others are written and
+// returned together with the error: see [Extract].
 //
-// If a memory was changed by others meanwhile, nothing is written, and all of it
-// is done anew with the memories as they are now: three times at most, then the
-// error is the [*store.ConflictError].
+// If somebody else changed one of the memories meanwhile, nothing is written and
+// Reflect starts again with the current memories. After three attempts it returns the
+// [*store.ConflictError].
 func (m *StoreManager) Reflect(ctx context.Context, messages ...llm.Message) ([]ItemChange, error) {
 	s, n, err := m.place(ctx)
 	if err != nil {
@@ -190,7 +190,7 @@ func (m *StoreManager) Reflect(ctx context.Context, messages ...llm.Message) ([]
 	}
 }
 
-// reflect does it once.
+// reflect makes one attempt.
 func (m *StoreManager) reflect(ctx context.Context, s *store.Store, n store.Namespace, messages []llm.Message) ([]ItemChange, error) {
 	r, err := m.recall(ctx, s, n, messages)
 	if err != nil {
@@ -207,7 +207,7 @@ func (m *StoreManager) reflect(ctx context.Context, s *store.Store, n store.Name
 			heard = messages
 		}
 		if len(d.live()) == 0 && heard == nil {
-			continue // there is nothing to go over
+			continue // there is nothing to revise
 		}
 		if err := p.work(ctx, heard, d); err != nil {
 			problems = append(problems, fmt.Errorf("phase %d: %w", i+1, err))
@@ -219,7 +219,7 @@ func (m *StoreManager) reflect(ctx context.Context, s *store.Store, n store.Name
 	return changes, errors.Join(append(problems, err)...)
 }
 
-// guard asks the Guard, and holds what it made of the change to its kind.
+// guard calls the Guard and checks the altered content.
 func (m *StoreManager) guard(ctx context.Context, c *ItemChange) error {
 	if m.o.Guard == nil {
 		return nil
@@ -229,7 +229,7 @@ func (m *StoreManager) guard(ctx context.Context, c *ItemChange) error {
 		return err
 	}
 	if !sameJSON(said, c.After) {
-		c.Patch = nil // it has what was left out
+		c.Patch = nil // it still has what the Guard removed
 	}
 	k, ok := m.manager.extract.kind(c.Kind)
 	if !ok {
@@ -240,7 +240,7 @@ func (m *StoreManager) guard(ctx context.Context, c *ItemChange) error {
 	return err
 }
 
-// Recall returns what Reflect would show the model: the memories that fit the
+// Recall returns the memories that Reflect would show the model: those that fit the
 // messages best, then the newest.
 func (m *StoreManager) Recall(ctx context.Context, messages ...llm.Message) ([]*store.Item, error) {
 	s, n, err := m.place(ctx)
@@ -260,8 +260,8 @@ func (m *StoreManager) Recall(ctx context.Context, messages ...llm.Message) ([]*
 	return items, nil
 }
 
-// Get returns the memory under key, or [store.ErrNotFound]. Where none has been
-// stored, "default" is the Default.
+// Get returns the memory under key, or [store.ErrNotFound]. If no memory is stored
+// under "default", it returns the Default.
 func (m *StoreManager) Get(ctx context.Context, key string) (Document, error) {
 	s, n, err := m.place(ctx)
 	if err != nil {
@@ -302,7 +302,7 @@ func (m *StoreManager) Delete(ctx context.Context, key string) error {
 	return s.Delete(ctx, n, key, nil)
 }
 
-// Search looks for memories; see [store.Store.Search].
+// Search searches the memories; see [store.Store.Search].
 func (m *StoreManager) Search(ctx context.Context, opts *store.SearchOptions) ([]*store.Item, error) {
 	s, n, err := m.place(ctx)
 	if err != nil {
@@ -311,7 +311,7 @@ func (m *StoreManager) Search(ctx context.Context, opts *store.SearchOptions) ([
 	return s.Search(ctx, n, opts)
 }
 
-// AsOf is Search in the memories as they were at t.
+// AsOf searches the memories as they were at time t.
 func (m *StoreManager) AsOf(ctx context.Context, t time.Time, opts *store.SearchOptions) ([]*store.Item, error) {
 	s, n, err := m.place(ctx)
 	if err != nil {
@@ -320,7 +320,7 @@ func (m *StoreManager) AsOf(ctx context.Context, t time.Time, opts *store.Search
 	return s.AsOf(t).Search(ctx, n, opts)
 }
 
-// History returns what has become of a memory, newest first.
+// History returns the changes of a memory, newest first.
 func (m *StoreManager) History(ctx context.Context, key string) ([]store.Change, error) {
 	s, n, err := m.place(ctx)
 	if err != nil {
@@ -329,8 +329,7 @@ func (m *StoreManager) History(ctx context.Context, key string) ([]store.Change,
 	return s.History(ctx, n, key)
 }
 
-// Forget removes a memory together with its history, and how often it was
-// recalled.
+// Forget removes a memory together with its history and the count of its uses.
 func (m *StoreManager) Forget(ctx context.Context, key string) error {
 	s, n, err := m.place(ctx)
 	if err != nil {
@@ -343,8 +342,8 @@ func (m *StoreManager) Forget(ctx context.Context, key string) error {
 	return err
 }
 
-// ForgetAll is Forget for all memories under the namespace. Conversations that wait
-// in a [Reflector] are not among them: see [Reflector.Cancel].
+// ForgetAll forgets all memories under the namespace. Conversations that are
+// pending in a [Reflector] stay: see [Reflector.Cancel].
 func (m *StoreManager) ForgetAll(ctx context.Context) error {
 	s, n, err := m.place(ctx)
 	if err != nil {

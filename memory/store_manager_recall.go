@@ -12,16 +12,15 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// An envelope is the value of a memory, as LangMem stores it.
+// envelope is the stored value of a memory, in LangMem's format.
 type envelope struct {
 	Kind    string          `json:"kind"`
 	Content json.RawMessage `json:"content"`
 }
 
-// DocumentOf reads a stored memory. A value without a kind is what the tools
-// write: a text is a [Memory]; another content, or a value of another form, is a
-// document without a kind. The document's id is the item's key. Without an item
-// it is empty.
+// DocumentOf returns a stored memory as a document, whose id is the item's key. A
+// value without a kind was written by a tool: a text becomes a [Memory], and any
+// other value a document without a kind. A nil item gives an empty document.
 func DocumentOf(item *store.Item) Document {
 	if item == nil {
 		return Document{}
@@ -30,7 +29,8 @@ func DocumentOf(item *store.Item) Document {
 	return d
 }
 
-// readItem is the document of an item, and how a new content of it is stored.
+// readItem returns the document of an item, and a function that makes the value for
+// a new content.
 func readItem(item *store.Item) (Document, func(content json.RawMessage) any) {
 	var v struct {
 		Kind    *string         `json:"kind"`
@@ -58,8 +58,8 @@ func readItem(item *store.Item) (Document, func(content json.RawMessage) any) {
 	}
 }
 
-// valueWith is the value of an item that has a content, with another content. What
-// else stands in it is that of another program, and stays.
+// valueWith returns the value of an item with another content. Its other fields
+// belong to other programs, and stay.
 func valueWith(item *store.Item, kind *string, content json.RawMessage) any {
 	var fields map[string]json.RawMessage
 	_ = item.Decode(&fields) // it has been read before
@@ -78,24 +78,24 @@ func valueWith(item *store.Item, kind *string, content json.RawMessage) any {
 	return value
 }
 
-// validityOf is when a memory holds, as far as its Meta says.
+// validityOf returns the validity in an item's Meta.
 func validityOf(item *store.Item) Validity {
 	var meta struct {
 		Validity Validity `json:"validity"`
 	}
-	_ = item.DecodeMeta(&meta) // what cannot be read is none of ours
+	_ = item.DecodeMeta(&meta) // Meta is user-writable; another form is ignored
 	return meta.Validity
 }
 
-// A recollection is what was recalled. An item is nil for the default, which is
-// not stored yet.
+// recollection is the memories that a manager works on. An item is nil for the
+// default, which is not stored yet.
 type recollection struct {
 	items   []*store.Item
 	initial Document
 }
 
-// documents are the recalled ones. Keys of different namespaces may be the same,
-// so the ids are places in the list.
+// documents returns the memories as documents. Their ids are indexes, because items
+// of different namespaces may have the same key.
 func (r *recollection) documents() []Document {
 	var out []Document
 	for i, item := range r.items {
@@ -111,7 +111,7 @@ func (r *recollection) documents() []Document {
 
 func placeID(i int) string { return fmt.Sprintf("recalled %d", i) }
 
-// recall finds what the messages are about, in one batch.
+// recall finds the memories for the messages, in one batch.
 func (m *StoreManager) recall(ctx context.Context, s *store.Store, n store.Namespace, messages []llm.Message) (*recollection, error) {
 	ops, err := m.queries(ctx, n, messages)
 	if err != nil {
@@ -121,8 +121,8 @@ func (m *StoreManager) recall(ctx context.Context, s *store.Store, n store.Names
 	if err != nil {
 		return nil, err
 	}
-	// Where queries find too little, the newest memories fill up: a profile must
-	// be recalled whatever is talked about.
+	// The newest memories fill the places that queries leave free: a profile must be
+	// recalled whatever the conversation is about.
 	ops = append(ops, store.SearchOp{Prefix: n, SearchOptions: store.SearchOptions{Limit: m.o.Limit}}, store.GetOp{Namespace: n, Key: defaultKey})
 	results, err := s.Batch(ctx, ops...)
 	if err != nil {
@@ -142,7 +142,7 @@ func (m *StoreManager) recall(ctx context.Context, s *store.Store, n store.Names
 	return r, nil
 }
 
-// ranked are the items of several searches, best first.
+// ranked returns the items of several searches, best first.
 func ranked(results []store.Result) []*store.Item {
 	var items []*store.Item
 	for _, r := range results {
@@ -152,7 +152,7 @@ func ranked(results []store.Result) []*store.Item {
 	return items
 }
 
-// best are the first items, each once; all of them if the limit is 0.
+// best returns the first items, each once; all of them if limit is 0.
 func best(items []*store.Item, limit int) []*store.Item {
 	seen := map[string]bool{}
 	var out []*store.Item
@@ -166,7 +166,7 @@ func best(items []*store.Item, limit int) []*store.Item {
 	return out
 }
 
-// queries are the searches for what the messages are about.
+// queries returns the searches for the messages.
 func (m *StoreManager) queries(ctx context.Context, n store.Namespace, messages []llm.Message) ([]store.Op, error) {
 	var ops []store.Op
 	if m.o.QueryModel != nil && len(messages) > 0 {
@@ -195,10 +195,9 @@ func (m *StoreManager) queries(ctx context.Context, n store.Namespace, messages 
 // maxTopics bounds the searches for a long conversation.
 const maxTopics = 16
 
-// topics are texts to search by, so that all of a conversation can be compared
-// with what is known: its end, and each thing that the user has said, the latest
-// first. News at its beginning would otherwise be written beside what it
-// contradicts.
+// topics returns search queries for a whole conversation: its end, and each message
+// of the user, the latest first. Without the latter, a change that was mentioned
+// early would be stored beside the memory that it contradicts.
 func topics(messages []llm.Message, limit int) []string {
 	out := windows(messages, limit)
 	for _, msg := range slices.Backward(messages) {
@@ -210,8 +209,8 @@ func topics(messages []llm.Message, limit int) []string {
 	return out
 }
 
-// windows are texts to search by: the last message, the last two, the last four
-// and so on, one for each four memories to recall, and always at least one.
+// windows returns search queries: the last message, the last two, the last four and
+// so on, one for each four memories to recall, and at least one.
 func windows(messages []llm.Message, limit int) []string {
 	var texts []string
 	for _, msg := range messages {

@@ -412,7 +412,7 @@ func TestStoreManagerRefusesWhatMakesNoSense(t *testing.T) {
 		"both a Default and a DefaultFunc": {Default: "x", DefaultFunc: f},
 		"Limit is -1":                      {Limit: -1},
 		"without a }":                      {Namespace: []string{"{a"}},
-		"none of the kinds":                {Default: Triple{}},
+		"not one of the Kinds":             {Default: Triple{}},
 		"a nil slice or map is null":       {Default: Profile{Name: "?"}, ManagerOptions: memory.ManagerOptions{ExtractOptions: memory.ExtractOptions{Kinds: []memory.Kind{memory.NewKind[Profile]("")}}}},
 	} {
 		if _, err := memory.NewStoreManager(llmtest.NewScript(), &o); err == nil || !strings.Contains(err.Error(), want) {

@@ -9,13 +9,13 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// Undo takes changes back, all of them or none: what was inserted goes, and what
-// was updated or removed is as it was, with its Meta. They are those that
-// [StoreManager.Reflect] returned or the tools told of. A memory that has been
-// changed since is a [*store.ConflictError]; there may be one change of each.
+// Undo reverts changes, all of them or none: inserted memories are removed, and
+// updated or removed ones get their old value and Meta. The changes are those that
+// [StoreManager.Reflect] returned or the tools reported, at most one per memory. If
+// a memory was changed since, the error is a [*store.ConflictError].
 //
-// It returns the changes that it made, which can be undone in turn. What was
-// removed together with its history cannot come back.
+// Undo returns the changes that it made, which can be undone in turn. Memories that
+// were removed together with their history cannot be restored.
 func (m *StoreManager) Undo(ctx context.Context, changes ...ItemChange) ([]ItemChange, error) {
 	s := storeFor(ctx, m.o.Store)
 	var ops []store.Op
@@ -47,7 +47,7 @@ func (m *StoreManager) Undo(ctx context.Context, changes ...ItemChange) ([]ItemC
 	return made, nil
 }
 
-// undo is the write that takes a change back, and the change that this makes.
+// undo returns the write that reverts a change, and the change that it makes.
 func undo(ctx context.Context, s *store.Store, c ItemChange) (store.Op, ItemChange, error) {
 	back := c
 	back.Change = Change{ID: c.ID, Kind: c.Kind, Before: c.After, After: c.Before, Reason: "undone"}
@@ -74,7 +74,7 @@ func undo(ctx context.Context, s *store.Store, c ItemChange) (store.Op, ItemChan
 	return store.PutOp{Namespace: c.Namespace, Key: c.Key, Value: old.Value, PutOptions: o}, back, nil
 }
 
-// before is the item that a change has replaced or removed.
+// before returns the item that a change replaced or removed.
 func before(ctx context.Context, s *store.Store, c ItemChange) (*store.Item, error) {
 	past, err := s.History(ctx, c.Namespace, c.Key)
 	if err != nil {
@@ -84,18 +84,18 @@ func before(ctx context.Context, s *store.Store, c ItemChange) (*store.Item, err
 		if p.Kind != store.Put || c.Op != Delete && p.Version >= c.Version {
 			continue
 		}
-		// A removal names no version: what it has removed is what it says.
+		// A removal has no version, so the content is compared.
 		if c.Op == Delete && !hasContent(p.Item, c.Before) {
 			return nil, fmt.Errorf("memory: %q has been written and removed again since: %w", c.Key,
 				&store.ConflictError{Namespace: c.Namespace, Key: c.Key, Have: past[0].Version})
 		}
 		return p.Item, nil
 	}
-	return nil, fmt.Errorf("memory: what %q said before is not in the store's history any more", c.Key)
+	return nil, fmt.Errorf("memory: the earlier version of %q is not in the store's history any more", c.Key)
 }
 
-// says reports whether an item has the content that a change tells of. The tools
-// tell of texts as they are.
+// hasContent reports whether an item has the content that a change reports. The
+// tools report texts without their kind.
 func hasContent(item *store.Item, content json.RawMessage) bool {
 	var text string
 	if json.Unmarshal(content, &text) == nil {

@@ -80,7 +80,7 @@ func TestUndoSaysWhatItCannot(t *testing.T) {
 	o.Overwrite = true // which removes the history
 	m, changes := threeChanges(t, s, o)
 	for want, cs := range map[string][]memory.ItemChange{
-		`"b" said before is not in the store's history any more`: changes[:1],
+		`the earlier version of "b" is not in the store's history any more`: changes[:1],
 		`two changes of "a"`:                  {changes[1], changes[1]},
 		`"x" that is a keep cannot be undone`: {{Key: "x", Change: memory.Change{Op: memory.Keep}}},
 	} {

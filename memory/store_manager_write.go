@@ -13,28 +13,28 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// An ItemChange is a change of a stored memory. It is also the custom event that
-// a run's stream has of it.
+// ItemChange is a change of a stored memory. It is also the custom event that a
+// run's stream has for it.
 type ItemChange struct {
 	Namespace store.Namespace `json:"namespace"`
 	Key       string          `json:"key"`
-	// Version is that of the item which the change has made; 0 for a Delete.
+	// Version is the version of the item after the change; 0 for a Delete.
 	Version int64 `json:"version,omitempty"`
 	Change        // its ID is the Key
 }
 
-// Provenance tells where a memory comes from. It stands under "provenance" in the
-// item's Meta, beside what others have put there, and beside "importance" (a
-// number) and "validity" (a [Validity]) if the model has rated the memory; see
-// [ExtractOptions].Rate.
+// Provenance says where a memory comes from. It is stored under "provenance" in the
+// item's Meta. If the model rated the memory, Meta also has "importance", a number,
+// and "validity", a [Validity]: see [ExtractOptions].Rate. Other entries of Meta
+// stay as they are.
 type Provenance struct {
 	Thread     string   `json:"thread,omitempty"`
 	Checkpoint string   `json:"checkpoint,omitempty"`
 	Run        string   `json:"run,omitempty"`
 	Messages   []string `json:"messages,omitempty"` // their ids
 	Model      string   `json:"model,omitempty"`
-	Reason     string   `json:"reason,omitempty"` // of an update, in the model's words
-	// Confidence is how sure the model was, from 0 to 1; nil if it did not say.
+	Reason     string   `json:"reason,omitempty"` // the model's reason for an update
+	// Confidence is how sure the model was, from 0 to 1; nil if it did not give it.
 	Confidence *float64 `json:"confidence,omitempty"`
 }
 
@@ -43,7 +43,7 @@ const (
 	metaValidity   = "validity"
 )
 
-// source is where memories of this conversation come from.
+// source returns the provenance of memories of this conversation.
 func (m *StoreManager) source(ctx context.Context, messages []llm.Message) Provenance {
 	p := sourceOf(ctx)
 	if info := llm.Describe(m.manager.model); info.Model != "" {
@@ -57,13 +57,13 @@ func (m *StoreManager) source(ctx context.Context, messages []llm.Message) Prove
 	return p
 }
 
-// keepSource has [sourceOf] say later what it says now: the run goes on to other
-// checkpoints while work that it has submitted waits.
+// keepSource fixes the result of [sourceOf] for later: the run goes on to other
+// checkpoints while submitted work waits.
 func keepSource(ctx context.Context) context.Context {
 	return context.WithValue(ctx, sourceKey{}, sourceOf(ctx))
 }
 
-// sourceOf is the run that ctx belongs to, or the one that a session took place in.
+// sourceOf returns the run that ctx belongs to, or that of the session.
 func sourceOf(ctx context.Context) Provenance {
 	if p, ok := ctx.Value(sourceKey{}).(Provenance); ok {
 		return p
@@ -72,11 +72,11 @@ func sourceOf(ctx context.Context) Provenance {
 	return Provenance{Thread: info.Thread, Checkpoint: info.CheckpointID, Run: info.RunID}
 }
 
-// withSource is an item's Meta with where its new version comes from.
+// withSource returns an item's Meta with the provenance of its new version.
 func withSource(old *store.Item, p Provenance) (map[string]any, error) {
 	meta := map[string]any{}
 	if old != nil {
-		// What others have put there stays as it is, to the last digit.
+		// Other entries stay byte for byte, so that numbers keep their digits.
 		var others map[string]json.RawMessage
 		if err := old.DecodeMeta(&others); err != nil {
 			return nil, fmt.Errorf("memory: the meta of %q: %w", old.Key, err)
@@ -89,8 +89,8 @@ func withSource(old *store.Item, p Provenance) (map[string]any, error) {
 	return meta, nil
 }
 
-// lifeOf is how long the next version of an item lives: as long as the one before
-// it. For a new item it is 0, which is for the store to say.
+// lifeOf returns the TTL for the next version of an item, which is that of the one
+// before. For a new item it is 0: the store's default.
 func lifeOf(item *store.Item) time.Duration {
 	if item == nil {
 		return 0
@@ -98,22 +98,22 @@ func lifeOf(item *store.Item) time.Duration {
 	return cmp.Or(item.TTL, store.Forever)
 }
 
-// A writer stores changes of what was recalled.
+// writer stores the changes of a reflection.
 type writer struct {
 	store     *store.Store
 	namespace store.Namespace
 	recalled  *recollection
 	overwrite bool
-	profile   bool // there is one memory at most
+	profile   bool // NoInserts: there is one memory at most
 	source    Provenance
 	similar   float64
 	guard     func(context.Context, *ItemChange) error // never nil
 
-	repeated []*store.Item // what inserts would have said again
+	repeated []*store.Item // existing memories that inserts would have duplicated
 	refused  []error       // by the guard
 }
 
-// write makes the changes in one batch and tells the run of them.
+// write makes the changes in one batch and sends them as events.
 func (w *writer) write(ctx context.Context, cs ChangeSet) ([]ItemChange, error) {
 	changes, ops, err := w.plan(ctx, cs)
 	if err != nil {
@@ -135,12 +135,12 @@ func (w *writer) write(ctx context.Context, cs ChangeSet) ([]ItemChange, error) 
 				problems = append(problems, fmt.Errorf("memory: the history of %q: %w", c.Key, err))
 			}
 		}
-		treadle.Emit(ctx, *c) // it is written, whatever has failed besides
+		treadle.Emit(ctx, *c) // it is written, even if something else failed
 	}
 	return changes, errors.Join(append(problems, w.countRepeated(ctx))...)
 }
 
-// versionOf is the version that a write has made; 0 for a delete.
+// versionOf returns the version that a write made; 0 for a delete.
 func versionOf(r store.Result) int64 {
 	if r.Item == nil {
 		return 0
@@ -148,11 +148,10 @@ func versionOf(r store.Result) int64 {
 	return r.Item.Version
 }
 
-// plan says which writes the changes are.
+// plan returns the writes for the changes.
 func (w *writer) plan(ctx context.Context, cs ChangeSet) (changes []ItemChange, ops []store.Op, err error) {
 	allowed, items := w.allowed(ctx, cs)
-	// What the guard has made of an insert may be known, though what the model said
-	// was not.
+	// After the guard, because an altered insert may be a duplicate.
 	known, err := w.duplicates(ctx, allowed)
 	if err != nil {
 		return nil, nil, err
@@ -170,12 +169,12 @@ func (w *writer) plan(ctx context.Context, cs ChangeSet) (changes []ItemChange, 
 	return changes, ops, nil
 }
 
-// allowed are the changes that the guard lets pass, and the items that they are of.
+// allowed returns the changes that the guard allows, and their items.
 func (w *writer) allowed(ctx context.Context, cs ChangeSet) (changes []ItemChange, items []*store.Item) {
 	for i, c := range cs {
 		var item *store.Item
 		out := ItemChange{Namespace: w.namespace, Key: c.ID}
-		recalled := i < len(w.recalled.items) // these come first, in their order
+		recalled := i < len(w.recalled.items) // existing documents come first, in their order
 		if recalled {
 			if item = w.recalled.items[i]; item != nil {
 				out.Namespace, out.Key = item.Namespace, item.Key
@@ -185,7 +184,7 @@ func (w *writer) allowed(ctx context.Context, cs ChangeSet) (changes []ItemChang
 				c.Op, c.Before, c.Patch = Insert, nil, nil
 			}
 		} else if i == 0 && w.profile {
-			out.Key = defaultKey // of two that begin one at once, one is to see the other's
+			out.Key = defaultKey // so that of two concurrent writers one gets a conflict
 		}
 		if c.Op == Keep {
 			continue
@@ -201,8 +200,8 @@ func (w *writer) allowed(ctx context.Context, cs ChangeSet) (changes []ItemChang
 	return changes, items
 }
 
-// op is the write of one change. Unless it is to overwrite, it holds only if the
-// item is still the one that the model saw.
+// op returns the write for a change. Unless Overwrite is set, it fails if the item
+// is not the version that the model saw.
 func (w *writer) op(item *store.Item, c ItemChange) (store.Op, error) {
 	var version int64
 	if item != nil && !w.overwrite {
@@ -217,7 +216,7 @@ func (w *writer) op(item *store.Item, c ItemChange) (store.Op, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.Importance != nil { // what it was stays otherwise
+	if c.Importance != nil { // otherwise the old one stays
 		meta[metaImportance] = *c.Importance
 	}
 	if delete(meta, metaValidity); c.Validity != (Validity{}) {
@@ -232,8 +231,8 @@ func (w *writer) op(item *store.Item, c ItemChange) (store.Op, error) {
 		PutOptions: store.PutOptions{Meta: meta, TTL: lifeOf(item), IfVersion: version, IfAbsent: item == nil}}, nil
 }
 
-// duplicates are the inserts of what is stored already, though it was not
-// recalled.
+// duplicates returns the indexes of inserts of memories that exist already but were
+// not recalled.
 func (w *writer) duplicates(ctx context.Context, cs []ItemChange) (map[int]bool, error) {
 	var ops []store.Op
 	var places []int
@@ -262,8 +261,8 @@ func (w *writer) duplicates(ctx context.Context, cs []ItemChange) (map[int]bool,
 	for j, r := range results {
 		byMeaning := ops[j].(store.SearchOp).Query != ""
 		for _, item := range r.Items {
-			// What the same changes remove or rewrite is no duplicate, nor is what
-			// holds at another time.
+			// A memory that these changes remove or rewrite is not a duplicate, nor is
+			// one that is true for another time.
 			if gone[itemID(item)] || byMeaning && item.Score < w.similar || !validityOf(item).covers(cs[places[j]].Validity) {
 				continue
 			}
@@ -276,15 +275,16 @@ func (w *writer) duplicates(ctx context.Context, cs []ItemChange) (map[int]bool,
 	return known, nil
 }
 
-// likeItem is a search for what says much the same as an insert. The query is what
-// would be stored, since that is what is embedded.
+// likeItem is a search for memories similar to an insert. The query is the value as
+// it would be stored, because that is what is embedded.
 func (w *writer) likeItem(c Change) (store.SearchOp, error) {
 	raw, err := encodeAny(envelope{c.Kind, c.After})
 	return store.SearchOp{Prefix: w.namespace, SearchOptions: store.SearchOptions{Query: string(raw), Ranking: store.Semantic,
 		Filter: store.Eq("kind", c.Kind), Limit: 3, NoRefresh: true}}, err
 }
 
-// countRepeated counts what was told again as used once more.
+// countRepeated counts the existing memories that were told again as used once
+// more.
 func (w *writer) countRepeated(ctx context.Context) error {
 	if w.similar == 0 {
 		return nil
@@ -296,17 +296,17 @@ func (w *writer) countRepeated(ctx context.Context) error {
 	return count(ctx, w.store, w.repeated, uses, time.Now())
 }
 
-// saying describes the items that say what a change would insert.
+// sameContent selects the items with the content of an insert.
 func sameContent(c Change) store.Filter {
 	same := store.And(store.Eq("kind", c.Kind), store.Eq("content", c.After))
 	var m Memory
 	if c.Kind == memoryKind && json.Unmarshal(c.After, &m) == nil {
-		return store.Or(same, store.Eq("content", m.Content)) // as the tools write it
+		return store.Or(same, store.Eq("content", m.Content)) // the form that the tools write
 	}
 	return same
 }
 
-// removed are the items that will not say what they said.
+// removed returns the ids of the items that the changes remove or rewrite.
 func removed(cs []ItemChange) map[string]bool {
 	gone := map[string]bool{}
 	for _, c := range cs {
@@ -317,7 +317,7 @@ func removed(cs []ItemChange) map[string]bool {
 	return gone
 }
 
-// sameItem is a search for items that a filter describes.
+// sameItem is a search for the items that a filter selects.
 func sameItem(n store.Namespace, f store.Filter) store.SearchOp {
 	return store.SearchOp{Prefix: n, SearchOptions: store.SearchOptions{Filter: f, Limit: 10, NoRefresh: true}}
 }

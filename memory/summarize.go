@@ -11,92 +11,88 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// SummaryID is the id of the message that carries a summary. There is one at
-// most in a conversation, so a later summary takes the place of an earlier one.
+// SummaryID is the id of the message with the summary. A conversation has at most
+// one, so a new summary replaces the earlier one.
 const SummaryID = "__summary__"
 
-// ErrSummaryBudget says that the limits of [SummaryOptions] leave no room for
+// ErrSummaryBudget is returned if the limits of [SummaryOptions] leave no room for
 // messages.
 var ErrSummaryBudget = errors.New("memory: the token limits of the summary leave no room for messages")
 
-// SummaryOptions say when and how a conversation is summarised.
+// SummaryOptions are the options of [Summarize]. Model and MaxTokens are required.
 type SummaryOptions struct {
 	// Model writes the summaries. It is not told how long they may be: bind
 	// [llm.MaxTokens] to it. To keep its tokens out of a stream, bind the tag
 	// [treadle.TagNoStream].
 	Model llm.Model
-	// MaxTokens is how many tokens the shortened conversation may have. The
-	// newest human turn stays even if it has more. It is also the most that Model
-	// is given to read.
+	// MaxTokens is how many tokens the shortened conversation may have. The newest human
+	// turn stays even if it has more. Model is also given no more than this to read.
 	MaxTokens int
-	// MaxTokensBeforeSummary is how many tokens that are in no summary yet make
-	// one due; 0 means MaxTokens, without what Tools take of it.
+	// MaxTokensBeforeSummary is the number of unsummarized tokens from which on a summary
+	// is made; 0 means MaxTokens without the tokens of Tools.
 	MaxTokensBeforeSummary int
-	// MaxSummaryTokens is how much of MaxTokens is set aside for the summary; 0
-	// means 256, less than 0 nothing.
+	// MaxSummaryTokens is how many of MaxTokens are reserved for the summary; 0 means 256,
+	// a negative number none.
 	MaxSummaryTokens int
-	// Count counts tokens; nil is [llm.CountTokens]. It is given one message at a
-	// time and the counts are added, so that the parts always make up the whole.
+	// Count counts tokens; nil means [llm.CountTokens]. It is called with one message at
+	// a time, and the counts are added.
 	Count llm.Counter
-	// Tools are those that the shortened conversation is given to a model with.
-	// Their schemas count: what [llm.CountTokens] says of them is taken off
-	// MaxTokens.
+	// Tools are those of the model that reads the shortened conversation. The tokens of
+	// their schemas, by [llm.CountTokens], are subtracted from MaxTokens.
 	Tools []*llm.Tool
 
-	// InitialPrompt is what Model is asked for a first summary of messages, and
-	// ExistingPrompt for one that goes on from an existing summary. Tool calls and
-	// their results are text in them: Model need not have the tools. Nil asks in
-	// English.
+	// InitialPrompt returns the prompt for a first summary, and ExistingPrompt the one for
+	// extending a summary. In ms, tool calls and their results are text, so that Model
+	// does not need the tools. Nil means a prompt in English.
 	InitialPrompt  func(ms llm.Messages) llm.Messages
 	ExistingPrompt func(summary string, ms llm.Messages) llm.Messages
-	// FinalPrompt is the message that carries the summary in the shortened
-	// conversation, behind the system message; its id will be [SummaryID]. Nil is
-	// a system message: where the provider takes only one, make it [llm.User].
+	// FinalPrompt returns the message with the summary, which stands after the system
+	// message; its id becomes [SummaryID]. Nil makes it a system message. For a provider
+	// that accepts only one of these, return [llm.User].
 	FinalPrompt func(summary string) llm.Message
 }
 
-// RunningSummary is what is known of the beginning of a conversation. The zero
-// value is that nothing has been summarised yet. Keep it with the conversation.
+// RunningSummary is the summary of the beginning of a conversation. The zero value
+// means that nothing has been summarized yet. Store it with the conversation.
 type RunningSummary struct {
 	// Summary is the text.
 	Summary string `json:"summary"`
-	// MessageIDs are the messages that it is about, in their order.
+	// MessageIDs are the ids of the summarized messages, in their order.
 	MessageIDs []string `json:"summarized_message_ids"`
-	// LastMessageID is the last of them.
+	// LastMessageID is the last of these.
 	LastMessageID string `json:"last_summarized_message_id"`
 }
 
-// IsZero reports whether nothing has been summarised yet.
+// IsZero reports whether nothing has been summarized yet.
 func (r RunningSummary) IsZero() bool { return r.LastMessageID == "" && r.Summary == "" }
 
-// SummaryResult is a conversation to give to a model.
+// SummaryResult is the shortened conversation.
 type SummaryResult struct {
-	// Messages are the system message, the summary and the messages behind it; or
-	// the very messages that were given, if there is no summary.
+	// Messages are the system message, the summary and the remaining messages; without a
+	// summary they are the messages that were given.
 	Messages llm.Messages
-	// Running is the summary to go on from.
+	// Running is the summary, for the next call.
 	Running RunningSummary
 }
 
-// Summarize shortens a conversation that has become too long: its beginning is
-// replaced by a summary. Messages that running is about already are not read
-// again; without a need for a new summary the model is not called and the
-// existing one is shown.
+// Summarize shortens a conversation that has become too long: a summary replaces its
+// beginning. Messages that running has summarized are not read again. If no new summary
+// is needed, the model is not called and the existing summary is used.
 //
-// When the messages that are in no summary have MaxTokensBeforeSummary tokens or
-// more, the fewest turns are summarised that have so many and leave no more than
-// fits. The conversation is cut between turns only: a turn is a human message and
-// the answers to it, and a tool call and its result are always of one turn, with
-// whatever stands between them. The newest turn is never cut, however long it is.
-// (Without any human message each answer is a turn.)
+// A summary is needed when the messages that are not summarized have
+// MaxTokensBeforeSummary tokens or more. Then the fewest turns are summarized that have
+// so many tokens and leave no more than fits. The conversation is cut only between
+// turns. A turn is a human message with the answers to it; a tool call, its result and
+// everything between them belong to one turn. The newest turn is never cut, however
+// long it is. Without a human message, each answer is a turn.
 //
-// If more than MaxTokens are to be summarised, the model reads the last of them,
-// from a human message on, and only if there is none among those all of them.
+// If more than MaxTokens are to be summarized, the model reads the last of them,
+// starting with a human message; if none of these is human, it reads all.
 //
-// A message at the beginning that is a system message stays. If it leaves no room
-// the error is [ErrSummaryBudget]. Messages need ids, as those of a graph's state
-// have. On an error nothing has changed: go on with what you have. That the model
-// said nothing or declined is an error too.
+// A system message at the beginning stays. If it leaves no room the error is
+// [ErrSummaryBudget]. Messages need ids, which those of a graph's state have. After an
+// error the conversation and the running summary are still valid. An empty answer and a
+// refusal of the model are errors.
 func Summarize(ctx context.Context, ms llm.Messages, running RunningSummary, o *SummaryOptions) (SummaryResult, error) {
 	s := &summarizer{ctx: ctx, running: running}
 	if o != nil {
@@ -116,7 +112,7 @@ type summarizer struct {
 	ctx context.Context
 	SummaryOptions
 	running RunningSummary
-	limit   int // MaxTokens without what the tools take
+	limit   int // MaxTokens without the tokens of the tools
 }
 
 func (s *summarizer) defaults() error {
@@ -181,8 +177,8 @@ func (s *summarizer) summarize(given llm.Messages) (SummaryResult, error) {
 	return SummaryResult{slices.Concat(system, llm.Messages{s.message()}, ms[cut:]), s.running}, nil
 }
 
-// split takes a system message off the beginning and leaves out the message of
-// an earlier summary, wherever it is: its text is in the running summary.
+// split separates a system message at the beginning from the others, and removes
+// the message of an earlier summary, whose text is in the running summary.
 func split(given llm.Messages) (system, ms llm.Messages) {
 	ms = given
 	if i := slices.IndexFunc(given, isSummary); i >= 0 {
@@ -196,14 +192,14 @@ func split(given llm.Messages) (system, ms llm.Messages) {
 
 func isSummary(m llm.Message) bool { return m.ID == SummaryID }
 
-// message is the running summary as a message.
+// message returns the running summary as a message.
 func (s *summarizer) message() llm.Message {
 	m := s.FinalPrompt(s.running.Summary)
 	m.ID = SummaryID
 	return m
 }
 
-// room is how many tokens may stay behind the summary.
+// room returns how many tokens may remain after the summary.
 func (s *summarizer) room(system llm.Messages) (int, error) {
 	counts, err := s.counts(system)
 	if err != nil {
@@ -217,8 +213,8 @@ func (s *summarizer) room(system llm.Messages) (int, error) {
 	return room, nil
 }
 
-// fresh is the messages that are in no summary yet. Where the last one that is
-// has gone, those at the beginning are left out that are.
+// fresh returns the messages that are not summarized. If the last summarized
+// message is gone, the summarized messages at the beginning are left out.
 func (s *summarizer) fresh(ms llm.Messages) (llm.Messages, error) {
 	known := make(map[string]bool, len(s.running.MessageIDs)+len(ms))
 	for _, id := range s.running.MessageIDs {
@@ -240,7 +236,7 @@ func (s *summarizer) fresh(ms llm.Messages) (llm.Messages, error) {
 	return ms[done:], nil
 }
 
-// counts is the tokens of each message.
+// counts returns the tokens of each message.
 func (s *summarizer) counts(ms llm.Messages) ([]int, error) {
 	counts := make([]int, len(ms))
 	for i := range ms {
@@ -260,7 +256,7 @@ func sum(counts []int) (total int) {
 	return total
 }
 
-// cut is how many of the messages to summarise.
+// cut returns how many of the messages to summarize.
 func (s *summarizer) cut(ms llm.Messages, counts []int, room int) int {
 	total, n, cut := sum(counts), 0, 0
 	if total < s.MaxTokensBeforeSummary {
@@ -276,7 +272,7 @@ func (s *summarizer) cut(ms llm.Messages, counts []int, room int) int {
 	return cut
 }
 
-// extend makes the running summary one of these messages as well.
+// extend extends the running summary by these messages.
 func (s *summarizer) extend(ms llm.Messages, tokens int) error {
 	limit := s.MaxTokens
 	if !s.running.IsZero() {
@@ -294,8 +290,8 @@ func (s *summarizer) extend(ms llm.Messages, tokens int) error {
 		if err != nil {
 			return err
 		}
-		// Without a human message in reach it is better to read too much than
-		// nothing.
+		// Without a human message among the last ones, reading too much is better than
+		// reading nothing.
 		if len(some) > 0 {
 			read = some
 		}
@@ -312,13 +308,13 @@ func (s *summarizer) extend(ms llm.Messages, tokens int) error {
 	return nil
 }
 
-// additive counts as the rest of the summariser does, message by message.
+// additive counts message by message, as the rest of the summarizer does.
 func (s *summarizer) additive(_ context.Context, ms []llm.Message) (int, error) {
 	counts, err := s.counts(ms)
 	return sum(counts), err
 }
 
-// ask is the model's summary.
+// ask asks the model for a summary.
 func (s *summarizer) ask(read llm.Messages) (string, error) {
 	prompt := s.InitialPrompt(withoutTools(read))
 	if !s.running.IsZero() {

@@ -7,37 +7,38 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// SummaryInput is what the nodes of this package that summarise read.
+// SummaryInput is the part of the state that [SummaryNode] and
+// [ReplacingSummaryNode] read.
 type SummaryInput struct {
 	Messages llm.Messages
 	Context  SummaryContext `json:"context"`
 }
 
-// SummaryContext is where they keep the summary from one run to the next. The
-// state may have the field; otherwise it is private to the nodes.
+// SummaryContext is the field in which these nodes keep the summary from one run to
+// the next. If the state does not have the field, it is private to the nodes.
 type SummaryContext struct {
 	Running RunningSummary `json:"running_summary,omitzero"`
 }
 
-// SummaryOutput is what [SummaryNode] writes.
+// SummaryOutput is the update that [SummaryNode] writes.
 type SummaryOutput struct {
-	// SummarizedMessages is the conversation for the model. It is of no type that
-	// merges: each time it is written anew.
+	// SummarizedMessages is the shortened conversation. Its type has no reducer: each
+	// update replaces it.
 	SummarizedMessages []llm.Message   `json:"summarized_messages"`
 	Context            *SummaryContext `json:"context"`
 }
 
-// SummaryNode is a node that gives the next one a shortened conversation, with
-// [Summarize], and leaves the history as it is. The node that calls the model
-// reads SummarizedMessages, not Messages:
+// SummaryNode returns a node that writes the conversation, shortened by [Summarize],
+// for the next node, and leaves the history as it is. The node that calls the model
+// reads SummarizedMessages and not Messages:
 //
 //	treadle.AddNode(b, "summarize", memory.SummaryNode(o))
 //	treadle.AddNode(b, "call_model", func(ctx context.Context, in struct {
 //		SummarizedMessages []llm.Message `json:"summarized_messages"`
 //	}) (llm.Chat, error) {…})
 //
-// For fields of other names call Summarize in a node of your own. If it fails
-// nothing is written.
+// For fields with other names, call Summarize in your own node. If it fails nothing is
+// written.
 func SummaryNode(o *SummaryOptions) func(context.Context, SummaryInput) (SummaryOutput, error) {
 	return func(ctx context.Context, in SummaryInput) (SummaryOutput, error) {
 		res, err := Summarize(ctx, in.Messages, in.Context.Running, o)
@@ -48,7 +49,8 @@ func SummaryNode(o *SummaryOptions) func(context.Context, SummaryInput) (Summary
 	}
 }
 
-// context is the summary as it is written: not at all if there is none.
+// context returns the summary for the update; nil, which writes nothing, if there
+// is none.
 func (r *SummaryResult) context() *SummaryContext {
 	if r.Running.IsZero() {
 		return nil
@@ -56,15 +58,15 @@ func (r *SummaryResult) context() *SummaryContext {
 	return &SummaryContext{r.Running}
 }
 
-// SummaryReplacement is what [ReplacingSummaryNode] writes.
+// SummaryReplacement is the update that [ReplacingSummaryNode] writes.
 type SummaryReplacement struct {
 	Messages *llm.Messages
 	Context  *SummaryContext `json:"context"`
 }
 
-// ReplacingSummaryNode is [SummaryNode] for those who do not want to keep the
-// history: the shortened conversation takes its place. Where nothing is to be
-// summarised it writes nothing, so running it again changes nothing.
+// ReplacingSummaryNode is a [SummaryNode] that replaces the history by the
+// shortened conversation. If nothing is summarized it writes nothing, so running it
+// again changes nothing.
 func ReplacingSummaryNode(o *SummaryOptions) func(context.Context, SummaryInput) (SummaryReplacement, error) {
 	return func(ctx context.Context, in SummaryInput) (SummaryReplacement, error) {
 		res, err := Summarize(ctx, in.Messages, in.Context.Running, o)
@@ -79,6 +81,6 @@ func ReplacingSummaryNode(o *SummaryOptions) func(context.Context, SummaryInput)
 	}
 }
 
-// sameTurn reports whether two messages are the same: but for the summary's, the
-// id says it.
+// sameTurn reports whether two messages are equal. Ids decide, except for the
+// summary, which always has the same id.
 func sameTurn(a, b llm.Message) bool { return a.ID == b.ID && (!isSummary(a) || a.Text() == b.Text()) }

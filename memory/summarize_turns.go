@@ -9,10 +9,10 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// bounds are the places where a conversation may be cut, in order: in front of
-// human messages that stand in no group (see [turns.Ends]), so that what stays
-// begins with a question, which some providers insist on. Without human messages
-// it is between groups, and the last one stays.
+// bounds returns the indexes at which a conversation may be cut, in order: before
+// human messages that are not inside a group (see [turns.Ends]), so that the rest
+// begins with a human message, which some providers require. Without human messages
+// it may be cut between groups, and the last group stays.
 func bounds(ms llm.Messages) []int {
 	ends := turns.Ends(ms)
 	if len(ends) == 0 {
@@ -26,8 +26,8 @@ func bounds(ms llm.Messages) []int {
 	return slices.DeleteFunc(ends, func(end int) bool { return !human(ms[end]) })
 }
 
-// plain is messages as a model can read them that does not have the tools: calls
-// and results are text. Results are told by the user, since somebody must.
+// withoutTools returns the messages for a model that does not have the tools: calls
+// and results become text. A result becomes a human message.
 func withoutTools(ms llm.Messages) llm.Messages {
 	out := make(llm.Messages, 0, len(ms))
 	for _, m := range ms {
@@ -46,7 +46,7 @@ func withoutTools(ms llm.Messages) llm.Messages {
 	return out
 }
 
-// told is an AI message whose calls are part of its text.
+// callsAsText returns an AI message whose calls are part of its text.
 func callsAsText(m llm.Message) llm.Message {
 	lines := []string{}
 	for _, p := range m.Parts() {
@@ -63,7 +63,7 @@ func callsAsText(m llm.Message) llm.Message {
 	return llm.Message{Role: llm.RoleAI, ID: m.ID, Name: m.Name, Content: strings.Join(lines, "\n")}
 }
 
-// nameOf is the name of the tool that a result is of.
+// nameOf returns the name of the tool of a result.
 func nameOf(ms llm.Messages, result llm.Message) string {
 	if result.Name != "" {
 		return result.Name

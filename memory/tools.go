@@ -16,29 +16,27 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// ToolOptions configure the tools of memories. The zero value, and a nil
-// *ToolOptions, are the defaults.
+// ToolOptions are the options of [ManageTool], [SearchTool] and [SearchFor]. The
+// zero value and nil are the defaults.
 type ToolOptions struct {
-	// Name of the tool, if it is not to be manage_memory or search_memory.
+	// Name is the tool's name; empty means manage_memory or search_memory.
 	Name string
-	// Namespace is where memories are kept; see [StoreManagerOptions].
+	// Namespace is where memories are stored; see [StoreManagerOptions].
 	Namespace []string
-	// Store is where to keep memories; nil is the store of the run.
+	// Store keeps the memories; nil means the store of the run.
 	Store *store.Store
-	// Instructions tell the model when to use the tool, in place of those of the
-	// package.
+	// Instructions tell the model when to use the tool; empty means those of the package.
 	Instructions string
-	// Actions are what manage_memory may do, of "create", "update" and "delete";
-	// nil is all three.
+	// Actions are the allowed actions of manage_memory, from "create", "update" and
+	// "delete"; nil means all three.
 	Actions []string
-	// Merge makes an update of manage_memory change the fields that it names and
-	// keep the others: objects field by field, lists as a whole; a null is a field
-	// that is not named. The result is checked as a new memory is. Otherwise an
-	// update replaces the whole memory. Memories without fields, such as texts,
-	// cannot be merged.
+	// Merge makes an update of manage_memory change only the fields that it has. Objects
+	// are merged field by field, lists are replaced, and a null counts as absent. The
+	// result is checked as a new memory is. Without Merge, an update replaces the whole
+	// memory. Memories without fields, such as texts, cannot be merged.
 	Merge bool
-	// Artifact adds the items that search_memory finds to its result, for the
-	// program: see [llm.ToolOutput].
+	// Artifact adds the found items to the result of search_memory as an artifact, which
+	// the program can read: see [llm.ToolOutput].
 	Artifact bool
 }
 
@@ -56,13 +54,15 @@ type manageArgs[T any] struct {
 	ID      *string `json:"id,omitempty" jsonschema:"the key of the memory; only for update and delete"`
 }
 
-// ManageTool makes the tool manage_memory, with which a model creates, updates and
-// deletes memories of type T: a string, or what a document of its own is. They are
-// stored as {"content": …}, or as they were if a manager wrote them. Whatever is
-// wrong is an error that the model can read: an id where none belongs, a memory
-// that is not there or of another kind, or what T's own method Validate() error
-// says. What it writes holds now: a memory whose [Validity] was over has none after
-// an update, and does not stand in the way of a new one.
+// ManageTool returns the tool manage_memory, with which a model creates, updates
+// and deletes memories of type T: a string, or a struct. New memories are stored as
+// {"content": …}; those that a manager wrote keep their form. Mistakes are errors
+// for the model: an id for a new memory, a memory that does not exist or is of
+// another kind, or an error of T's method Validate() error.
+//
+// A memory that the tool writes is true from now on: after an update, a [Validity]
+// that had ended is removed, and such a memory does not prevent the creation of an
+// equal one.
 func ManageTool[T any](o *ToolOptions) (*llm.Tool, error) {
 	m, err := newManaged(o, manageName)
 	if err != nil {
@@ -89,7 +89,7 @@ func ManageTool[T any](o *ToolOptions) (*llm.Tool, error) {
 		m.kind = typ.Name()
 	}
 	m.whole = Kind{name: m.o.Name, tool: documentTool[T](m.o.Name, "")}
-	// The schema is the tool's own, so it can say what this one may do.
+	// A copy of the schema, with the allowed actions.
 	schema, run := t.Parameters.CloneSchemas(), t.Run
 	for _, a := range actions {
 		schema.Properties["action"].Enum = append(schema.Properties["action"].Enum, a)
@@ -104,8 +104,8 @@ func ManageTool[T any](o *ToolOptions) (*llm.Tool, error) {
 	return &llm.Tool{Name: t.Name, Description: t.Description, Parameters: schema, Run: run}, nil
 }
 
-// actions are what the tool may do, and decides what it does if the model does not
-// say: the first, or to create if it may.
+// actions returns the allowed actions and sets the default one: create if it is
+// allowed, otherwise the first.
 func (m *managed) actions() ([]string, error) {
 	actions := m.o.Actions
 	if actions == nil {
@@ -141,13 +141,13 @@ func manageDescription(actions []string, instructions string) string {
 	return text + " " + instructions
 }
 
-// managed is what the tools work on.
+// managed holds the options and types of a tool.
 type managed struct {
 	o     ToolOptions
 	ns    template
-	first string // the action if none is named
-	kind  string // of the memories; empty if they are not of a struct's type
-	whole Kind   // checks what was merged, and knows which fields are not its own
+	first string // the default action
+	kind  string // of the memories; empty if T is not a struct
+	whole Kind   // checks merged memories and keeps their unknown fields
 }
 
 func newManaged(o *ToolOptions, name string) (*managed, error) {
@@ -163,7 +163,7 @@ func newManaged(o *ToolOptions, name string) (*managed, error) {
 	return m, err
 }
 
-// do does one action and says so.
+// do does one action and returns the text for the model.
 func (m *managed) do(ctx context.Context, action string, key *string, content json.RawMessage) (string, error) {
 	id := ""
 	if key != nil {
@@ -204,7 +204,7 @@ func (m *managed) create(ctx context.Context, s *store.Store, n store.Namespace,
 	if err != nil {
 		return "", err
 	}
-	// Managers write the same memory with a kind around it.
+	// Managers store the same memory together with its kind.
 	same := store.Or(store.Eq("content", content), store.And(store.Eq("kind", memoryKind), store.Eq("content.content", content)))
 	results, err := s.Batch(ctx, sameItem(n, same))
 	if err != nil {
@@ -232,7 +232,7 @@ func (m *managed) update(ctx context.Context, s *store.Store, item *store.Item, 
 		return "", err
 	}
 	if old.Validity.ended(time.Now()) {
-		delete(meta, metaValidity) // what is said now would never be recalled
+		delete(meta, metaValidity) // or the memory would never be recalled
 	}
 	var has struct {
 		Kind    *string         `json:"kind"`
@@ -240,7 +240,7 @@ func (m *managed) update(ctx context.Context, s *store.Store, item *store.Item, 
 	}
 	managed := item.Decode(&has) == nil && has.Kind != nil
 	if managed {
-		// It was written by a manager, and must stay what it is.
+		// A manager wrote it: its kind must not change.
 		switch isText := content[0] == '"'; {
 		case isText && *has.Kind != memoryKind:
 			return "", fmt.Errorf("memory %s is a %s, which a text cannot replace", item.Key, *has.Kind)
@@ -253,7 +253,7 @@ func (m *managed) update(ctx context.Context, s *store.Store, item *store.Item, 
 		}
 	}
 	if content, err = m.complete(old.Content, content); err != nil {
-		return "", fmt.Errorf("memory %s would not be what it is to be: %w", item.Key, err)
+		return "", fmt.Errorf("memory %s would not be valid: %w", item.Key, err)
 	}
 	var value any = map[string]json.RawMessage{"content": content}
 	switch {
@@ -273,7 +273,7 @@ func (m *managed) remove(ctx context.Context, s *store.Store, item *store.Item) 
 	return "Deleted memory " + item.Key, m.write(ctx, s, op, item.Namespace, item.Key, Change{Op: Delete, Kind: old.Kind, Before: old.Content})
 }
 
-// write makes a change and tells the run of it.
+// write makes a change and sends it as an event.
 func (m *managed) write(ctx context.Context, s *store.Store, op store.Op, n store.Namespace, key string, c Change) error {
 	results, err := s.Batch(ctx, op)
 	if err != nil {
@@ -284,10 +284,10 @@ func (m *managed) write(ctx context.Context, s *store.Store, op store.Op, n stor
 	return nil
 }
 
-// SearchTool makes the tool search_memory, with which a model searches all
-// namespaces under the given one. Its result is a list of
-// {namespace, key, value, created_at, updated_at, score}, with valid_from and
-// valid_until where a memory has a [Validity]: what is over is found too.
+// SearchTool returns the tool search_memory, with which a model searches the
+// namespace and those below it. The result is a list of {namespace, key, value,
+// created_at, updated_at, score}, with valid_from and valid_until if a memory has a
+// [Validity]. It also finds memories whose validity has ended.
 func SearchTool(o *ToolOptions) (*llm.Tool, error) {
 	m, err := newManaged(o, searchName)
 	if err != nil {

@@ -8,12 +8,12 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// partial is the schema of an update that names only the fields that change: none
-// is required, and none has a default, which would change what is not mentioned.
-// A list is replaced as a whole, so its elements stay as they are.
+// partial changes a schema to that of an update with only some of the fields: none
+// is required, and none has a default, which would change a field that is not
+// given. A list is replaced as a whole, so the schema of its elements stays.
 func partial(s *jsonschema.Schema) (*jsonschema.Schema, error) {
 	if s.Type != "object" {
-		return nil, fmt.Errorf("memory: Merge is for memories with fields, and %q has none", s.Type)
+		return nil, fmt.Errorf("memory: Merge needs memories with fields, and a %s has none", s.Type)
 	}
 	loosen(s)
 	s.Description = "the memory; not for delete; for update only the fields that change"
@@ -30,9 +30,8 @@ func loosen(s *jsonschema.Schema) {
 	}
 }
 
-// mergeFields is the old document with the fields of an update: objects are merged
-// field by field, anything else is replaced. A field that is null is one that the
-// model left out.
+// mergeFields merges an update into the old document: objects field by field, other
+// values are replaced. A null counts as absent.
 func mergeFields(old, update json.RawMessage) (json.RawMessage, error) {
 	a, err := decodeAny(old)
 	if err != nil {
@@ -59,7 +58,7 @@ func mergeValues(old, update any) any {
 	return into
 }
 
-// runMerging is the function of the tool if an update need not be a whole memory.
+// runMerging is the function of the tool with Merge.
 func (m *managed) runMerging(ctx context.Context, args json.RawMessage) (any, error) {
 	var a manageArgs[json.RawMessage]
 	if err := json.Unmarshal(args, &a); err != nil {
@@ -72,7 +71,8 @@ func (m *managed) runMerging(ctx context.Context, args json.RawMessage) (any, er
 	return m.do(ctx, a.Action, a.ID, content)
 }
 
-// complete is the memory that an update leads to; old is nil for a new one.
+// complete returns the new content of a memory, given the content of the call; old
+// is nil for a new memory.
 func (m *managed) complete(old, content json.RawMessage) (json.RawMessage, error) {
 	if !m.o.Merge && old != nil && m.kind != "" {
 		return m.whole.carry(old, content)

@@ -73,7 +73,7 @@ func TestManageToolThatMergesChecksWholeMemories(t *testing.T) {
 		args, want string
 	}{
 		{"person", `{"content":{"name":"Ann"}}`, "home"},
-		{"person", `{"action":"update","id":"text","content":{"name":"Ann"}}`, "memory text would not be what it is to be"},
+		{"person", `{"action":"update","id":"text","content":{"name":"Ann"}}`, "memory text would not be valid"},
 		{"person", `{"action":"update","id":"fact","content":{"name":"Ann"}}`, "memory fact is a Triple, which a Person cannot replace"},
 		{"person", `{"action":"update","id":"gone","content":{"name":"Ann"}}`, "there is no memory gone"},
 		{"person", `{"action":"update","id":"text","content":{"first":"Ann"}}`, "first"},
@@ -113,7 +113,7 @@ func TestManageToolReplacesUnlessItMerges(t *testing.T) {
 	if content := merging.Parameters.Properties["content"]; content.Required != nil || content.Properties["home"].Required != nil || content.Properties["tone"].Default != nil {
 		t.Errorf("the schema of an update is %v", content)
 	}
-	if _, err := memory.ManageTool[string](&memory.ToolOptions{Merge: true}); err == nil || !strings.Contains(err.Error(), "Merge is for memories with fields") {
+	if _, err := memory.ManageTool[string](&memory.ToolOptions{Merge: true}); err == nil || !strings.Contains(err.Error(), "Merge needs memories with fields") {
 		t.Errorf("the error is %v", err)
 	}
 }

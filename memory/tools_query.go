@@ -25,7 +25,7 @@ type searchArgs struct {
 	Filter map[string]any `json:"filter,omitempty" jsonschema:"what the memories' values must be like"`
 }
 
-// op is the search that the arguments ask for.
+// op returns the search for the arguments.
 func (a searchArgs) op(n store.Namespace) (store.SearchOp, error) {
 	op := store.SearchOp{Prefix: n, SearchOptions: store.SearchOptions{Query: a.Query, Limit: a.Limit, Offset: a.Offset}}
 	if len(a.Filter) > 0 {
@@ -40,14 +40,15 @@ func (a searchArgs) op(n store.Namespace) (store.SearchOp, error) {
 	return op, nil
 }
 
-// askQueries has a model say what to search for. It may say nothing.
+// askQueries asks a model for search queries. There may be none.
 func askQueries(ctx context.Context, model llm.Model, instructions string, messages []llm.Message) ([]searchArgs, error) {
 	var out []searchArgs
 	tool := llm.NewTool(searchName, searchDescription, func(_ context.Context, a searchArgs) (string, error) {
 		out = append(out, a)
 		return "", nil
 	})
-	// Some servers refuse a tool choice by name, and there is only this one.
+	// Some servers refuse a tool choice by name, so the model must call any tool, and this
+	// is the only one.
 	answer, err := llm.Generate(ctx, offering(model, []*llm.Tool{tool}), llm.System(instructions), llm.User(session(messages)))
 	if err != nil {
 		return nil, err
@@ -56,12 +57,12 @@ func askQueries(ctx context.Context, model llm.Model, instructions string, messa
 	for _, call := range answer.ToolCalls {
 		if call.Name != searchName {
 			problems = append(problems, fmt.Errorf("memory: there is no tool %q to search with", call.Name))
-		} else if _, err := tool.Call(context.Background(), call); err != nil { // it only checks: no tool call for a run to hear of
+		} else if _, err := tool.Call(context.Background(), call); err != nil { // it only checks the arguments and sends no events
 			problems = append(problems, err)
 		}
 	}
 	if len(out) == 0 {
 		return nil, errors.Join(problems...)
 	}
-	return out, nil // what can be searched for is
+	return out, nil // the valid queries are used
 }

@@ -13,7 +13,7 @@ import (
 
 const searchInstructions = "Say what to look up in long-term memory to answer this conversation, several searches at once if need be."
 
-// foundItem is an item as the tool shows it to the model.
+// foundItem is an item in the result of search_memory.
 type foundItem struct {
 	Namespace store.Namespace `json:"namespace"`
 	Key       string          `json:"key"`
@@ -21,8 +21,8 @@ type foundItem struct {
 	Created   time.Time       `json:"created_at"`
 	Updated   time.Time       `json:"updated_at"`
 	Score     *float64        `json:"score"`
-	// From and Until are when it holds, as far as that is known: the model must not
-	// take for true what was so once.
+	// From and Until are its validity, so that the model does not take for true what has
+	// ended.
 	From  string `json:"valid_from,omitempty"`
 	Until string `json:"valid_until,omitempty"`
 }
@@ -45,9 +45,9 @@ func foundItems(items []*store.Item, scored bool) []foundItem {
 	return out
 }
 
-// SearchFor has the model say what to look for, given a conversation, and returns
-// what is found: each item once, best first. Of the options Instructions, Namespace
-// and Store count.
+// SearchFor asks the model for search queries about a conversation and returns the
+// items found, each once, best first. It uses the options Instructions, Namespace
+// and Store.
 func SearchFor(ctx context.Context, model llm.Model, messages []llm.Message, o *ToolOptions) ([]*store.Item, error) {
 	if model == nil {
 		return nil, errors.New("memory: SearchFor: there is no model")
@@ -82,15 +82,15 @@ func SearchFor(ctx context.Context, model llm.Model, messages []llm.Message, o *
 	return best(ranked(results), 0), nil
 }
 
-// ThreadSummary is what there is to say of a conversation, for [ExtractThread].
+// ThreadSummary is a title and a summary of a conversation, for [ExtractThread].
 type ThreadSummary struct {
 	Title   string `json:"title" jsonschema:"a few words"`
 	Summary string `json:"summary" jsonschema:"what matters later"`
 }
 
-// ExtractThread has the model read a conversation and fill in a T, such as a
-// [ThreadSummary]. Without instructions it is asked to summarise. The value is
-// checked, and an answer that does not fit is an [*llm.ObjectError]: see
+// ExtractThread lets the model read a conversation and fill in a T, such as a
+// [ThreadSummary]. Empty instructions ask for a summary. The value is checked; if
+// the model's answer is not valid, the error is an [*llm.ObjectError]: see
 // [llm.Object].
 func ExtractThread[T any](ctx context.Context, model llm.Model, messages []llm.Message, instructions string) (T, error) {
 	if model == nil {

@@ -8,14 +8,14 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// Validity is the time for which a memory holds. A time that is zero is not known:
-// it has always held, or will hold for good.
+// Validity is the time for which a memory is true. A zero From means that it has
+// always been true, a zero Until that no end is known.
 type Validity struct {
 	From  time.Time `json:"from,omitzero"`
 	Until time.Time `json:"until,omitzero"`
 }
 
-// with is the validity after what a model says.
+// with returns the validity with the times of a rating.
 func (v Validity) with(r rating) (Validity, error) {
 	if r.from != nil {
 		v.From = *r.from
@@ -29,23 +29,24 @@ func (v Validity) with(r rating) (Validity, error) {
 	return v, nil
 }
 
-// over reports whether it does not hold any more.
+// ended reports whether it has ended.
 func (v Validity) ended(now time.Time) bool { return !v.Until.IsZero() && !now.Before(v.Until) }
 
-// notLongEnded leaves out what has been over for a day, and leaves in what [Validity]
-// has to decide: times of other zones do not sort as texts do.
+// notLongEnded filters out memories whose validity ended more than a day ago. It
+// keeps all others, because times of different zones do not sort as text;
+// [Validity] decides about these.
 func notLongEnded(now time.Time) store.Filter {
 	return store.Not(store.Meta(store.Lt(metaValidity+".until", now.UTC().Add(-24*time.Hour).Format(time.RFC3339))))
 }
 
-// covers reports whether what holds for v need not be noted for w as well. What is
-// said without a time is not covered by what has an end.
+// covers reports whether a memory with validity w would add nothing to an equal one
+// with validity v. A statement without a time is not covered by one that ends.
 func (v Validity) covers(w Validity) bool {
 	same := v.From.Equal(w.From) && v.Until.Equal(w.Until)
 	return same || w == (Validity{}) && v.Until.IsZero()
 }
 
-// text is how the times stand behind a date: ", from … until …".
+// text writes the times after a date: ", from … until …".
 func (v Validity) text() string {
 	var b strings.Builder
 	if v != (Validity{}) {
@@ -55,7 +56,7 @@ func (v Validity) text() string {
 	return b.String()
 }
 
-// attributes are the times as they stand in a tag.
+// attributes writes the times as attributes of a tag.
 func (v Validity) attributes() string {
 	var b strings.Builder
 	v.each(func(name string, at string) { fmt.Fprintf(&b, " valid_%s=%q", name, at) })
@@ -71,8 +72,8 @@ func (v Validity) each(do func(name, at string)) {
 	}
 }
 
-// dateText is a date, or the whole time if it is not one that begins a day. A date
-// is one of UTC, as those that models write are.
+// dateText writes a time as a date in UTC, or in full if it is not the start of a
+// day. Models write dates in UTC too.
 func dateText(t time.Time) string {
 	t = t.UTC()
 	if t.Equal(t.Truncate(24 * time.Hour)) {

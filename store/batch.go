@@ -10,10 +10,10 @@ import (
 	"unicode/utf8"
 )
 
-// MaxValue bounds the JSON of a value, and that of a meta, in bytes.
+// MaxValue is the maximum size of a value, and of a meta, in bytes of JSON.
 const MaxValue = 16 << 20
 
-// A plan is a batch on its way to the backend.
+// plan is a batch that is being prepared for the backend.
 type plan struct {
 	store   *Store
 	batch   Batch
@@ -24,8 +24,8 @@ type plan struct {
 	finish  []func(*Results) Result
 }
 
-// do checks and encodes the operations, embeds what is to be embedded, and hands
-// all to the backend. Nothing has been read or written before all is in order.
+// do checks and encodes the operations, embeds their texts, and calls the backend.
+// Nothing is read or written before everything has been checked.
 func (s *Store) do(ctx context.Context, at time.Time, ops ...Op) ([]Result, error) {
 	if err := s.ready(ctx); err != nil {
 		return nil, err
@@ -158,7 +158,7 @@ func (p *plan) addForget(op forgetOp) error {
 	return err
 }
 
-// addWrite adds a write, in place of an earlier one of the same key.
+// addWrite adds a write, which replaces an earlier one of the same key.
 func (p *plan) addWrite(w Write) (int, error) {
 	id := append(slices.Clone(w.Namespace), w.Key).Encode()
 	if i, ok := p.writes[id]; ok {
@@ -177,7 +177,7 @@ func (p *plan) addWrite(w Write) (int, error) {
 	return len(p.batch.Writes) - 1, nil
 }
 
-// object is v as a JSON object.
+// object returns v as a JSON object.
 func object(v any) (json.RawMessage, error) {
 	raw, err := marshal(v)
 	switch {
@@ -217,7 +217,7 @@ func condition(version int64, absent bool) (*int64, error) {
 	return nil, nil
 }
 
-// itemOf is a record as its reader sees it, sharing nothing with the backend.
+// itemOf returns a copy of a record for the caller.
 func itemOf(r *Record) *Item {
 	if r == nil {
 		return nil

@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// This file compares JSON values as they are written, so that numbers are exact
-// and nothing is decoded that need not be. Values are valid and compact: that
-// was seen to when they were put.
+// This file compares encoded JSON values, so that numbers are exact and little is
+// decoded. Values are valid and compact, because Put checks them.
 
 // jsonType is the first byte of a value: { [ " t f n, or 0 for a number.
 func jsonType(raw []byte) byte {
@@ -54,7 +53,7 @@ func orderJSON(a, b []byte) (order int, ok bool) {
 	return 0, false
 }
 
-// unquote is the text of a JSON string.
+// unquote returns the text of a JSON string.
 func unquote(raw []byte) string {
 	inside := raw[1 : len(raw)-1]
 	if bytes.IndexByte(inside, '\\') < 0 {
@@ -104,9 +103,8 @@ func equalTrees(a, b any) bool {
 	return a == b
 }
 
-// A decimal is a number as it is written: 0.digits × 10^exp, without zeros at
-// either end of digits. Comparing takes time in the length of the digits,
-// whatever the exponent.
+// decimal is a number in the form 0.digits × 10^exp, without zeros at either end of
+// digits. Comparing takes time in the number of digits, whatever the exponent.
 type decimal struct {
 	negative bool
 	digits   string // empty for zero
@@ -133,7 +131,7 @@ func parseDecimal(raw []byte) decimal {
 	return d
 }
 
-// parseExponent bounds exponents that no number has for a purpose.
+// parseExponent parses an exponent and limits it to a size that no real number has.
 func parseExponent(text string) int64 {
 	const most = 1 << 60
 	n, err := strconv.ParseInt(text, 10, 64)
@@ -153,7 +151,7 @@ func (d decimal) compare(o decimal) int {
 	case d.digits == "":
 		return 0
 	}
-	// Of the same magnitude, digits sort as texts do: 0.12 is less than 0.121.
+	// With equal exponents, digits sort as text: 0.12 is less than 0.121.
 	return d.sign() * cmp.Or(cmp.Compare(d.exp, o.exp), strings.Compare(d.digits, o.digits))
 }
 

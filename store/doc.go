@@ -1,30 +1,29 @@
-// Package store remembers things across threads: what a user likes, what an
-// agent has learnt, documents to look things up in.
+// Package store keeps data across threads: the preferences of a user, the memories of
+// an agent, documents to search.
 //
 // An item is a JSON object under a key in a [Namespace], such as
 // {"users", "ada", "memories"}. [Store] puts, gets, deletes and searches items;
-// searches go over all namespaces with a common prefix, by newest, by filter,
-// by the words of a query or by its meaning. [NewMemory] is a store that lives
-// in the process; packages sqlite and postgres have stores that last.
+// a search covers all namespaces with a common prefix and returns the newest items,
+// those that pass a filter, or those that fit the words or the meaning of a query.
+// [NewMemory] makes a store in memory; packages sqlite and postgres have lasting ones.
 //
 //	s, err := store.NewMemory(nil)
 //	ada := store.Namespace{"users", "ada"}
 //	err = s.Put(ctx, ada, "tea", map[string]any{"likes": "green tea"}, nil)
 //	items, err := s.Search(ctx, ada, &store.SearchOptions{Query: "what tea?"})
 //
-// # One behaviour, several backends
+// # Backends
 //
-// What must be the same wherever items are kept is done once, by Store:
-// validation, encoding, time to live, which texts of an item are indexed and
-// how, embedding, filters, ranking and its explanation. A [Backend] keeps
-// versions and finds candidates, and asks [Query] which of them it may return.
-// Whoever writes a backend has its definition in storetest.Run.
+// Store itself does everything that must be the same on all backends: validation,
+// encoding, time to live, indexing, embedding, filters, ranking and its explanation. A
+// [Backend] keeps versions and finds candidates for a search; [Query] decides which of
+// these are returned. The suite storetest.Run defines and tests a backend.
 //
-// # The past
+// # History
 //
-// A put or delete adds a version to the item's history, up to a bound.
-// [Store.History] lists them, [Store.AsOf] reads the store as it was at a time,
-// [Store.Watch] follows changes as they come and goes on where it stopped.
-// These look at the past, so they also see what has been deleted or has expired
-// since. [Store.Forget] removes an item with its past.
+// Each put and delete adds a version to the item's history, up to Options.History.
+// [Store.History] lists the versions, [Store.AsOf] reads the store as it was at some
+// time, and [Store.Watch] follows changes and can be continued later. These also show
+// items that were deleted or have expired since. [Store.Forget] removes an item
+// together with its history.
 package store

@@ -11,7 +11,7 @@ import (
 	"sync"
 )
 
-// stampOf says how a store with these options indexes; see Indexed.Stamp.
+// stampOf returns the stamp of a store with these options; see Indexed.Stamp.
 func stampOf(o *Options) string {
 	parts := append([]string{analysis}, o.Fields...)
 	if o.Embedder != nil {
@@ -20,8 +20,8 @@ func stampOf(o *Options) string {
 	return fmt.Sprintf("%q", parts)
 }
 
-// An embedding collects the texts of an operation, so that they are embedded in
-// one call.
+// embedding collects the texts of an operation, so that they are embedded in one
+// call.
 type embedding struct {
 	texts   []string
 	vectors map[string][]float32
@@ -55,7 +55,8 @@ func (s *Store) embed(ctx context.Context, e *embedding) error {
 	return nil
 }
 
-// maxEmbedded bounds the texts of one call, as those who offer models do.
+// maxEmbedded is the maximum number of texts of one call; providers have such
+// limits.
 const maxEmbedded = 256
 
 func (s *Store) embedAll(ctx context.Context, e *embedding, texts []string) error {
@@ -77,7 +78,7 @@ func (s *Store) embedAll(ctx context.Context, e *embedding, texts []string) erro
 	return nil
 }
 
-// unit is a vector scaled to length 1, unless it is zero.
+// unit scales a vector to length 1, unless it is zero.
 func unit(v []float32, dimension int) ([]float32, error) {
 	if len(v) != dimension {
 		return nil, fmt.Errorf("has %d dimensions instead of %d", len(v), dimension)
@@ -100,11 +101,11 @@ func unit(v []float32, dimension int) ([]float32, error) {
 	return scaled, nil
 }
 
-// cachedVectors bounds a vectorCache.
+// cachedVectors is the maximum size of a vectorCache.
 const cachedVectors = 4096
 
-// A vectorCache keeps the vectors of the texts used last, by hash: texts may be
-// large.
+// vectorCache keeps the vectors of the most recently used texts, by hash, because
+// texts may be large.
 type vectorCache struct {
 	mu     sync.Mutex
 	byText map[[sha256.Size]byte]*list.Element

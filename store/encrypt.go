@@ -19,8 +19,8 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// Encrypted wraps a backend so that it keeps sealed items only: see
-// [Options.Keys], which does the same for a store.
+// Encrypted wraps a backend so that it stores only encrypted items. [Options.Keys]
+// does the same for a store and explains it.
 func Encrypted(b Backend, keys ...checkpoint.EncryptionKey) (Backend, error) {
 	switch {
 	case b == nil:
@@ -28,7 +28,7 @@ func Encrypted(b Backend, keys ...checkpoint.EncryptionKey) (Backend, error) {
 	case len(keys) == 0:
 		return nil, &InvalidError{What: "encryption", Reason: "needs a key"}
 	}
-	e := &encrypted{Backend: b, seal: keys[0].ID, aead: map[byte]cipher.AEAD{}}
+	e := &encrypted{Backend: b, sealKey: keys[0].ID, aead: map[byte]cipher.AEAD{}}
 	derived := hmac.New(sha256.New, keys[0].Secret)
 	derived.Write([]byte("treadle store words"))
 	secret := derived.Sum(nil)
@@ -55,20 +55,21 @@ func Encrypted(b Backend, keys ...checkpoint.EncryptionKey) (Backend, error) {
 // encrypted is the backend that Encrypted returns.
 type encrypted struct {
 	Backend
-	seal  byte // the id of the key that seals
-	aead  map[byte]cipher.AEAD
-	words func(word []byte) []byte // a word as the index has it
+	sealKey byte // the id of the key that encrypts
+	aead    map[byte]cipher.AEAD
+	words   func(word []byte) []byte // the keyed digest of a word
 }
 
-// A sealed value is an object with one member, the base64 of: the key's id, a
-// nonce, and the encryption of a digest of the place and the data. The place is
-// in the data and not beside it because a filter sees a value without its place.
+// A sealed value is an object with one member, the base64 of the key's id, a nonce, and
+// the ciphertext of a digest of the item's namespace and key followed by the data. The
+// digest is part of the plaintext, and not additional data, because a filter sees a
+// value without its namespace and key.
 const (
 	sealedBegin = `{"sealed":"`
 	sealedEnd   = `"}`
 )
 
-// placeOf is a digest of where a part of an item belongs.
+// placeOf returns a digest of the item and the part of it that data belongs to.
 func placeOf(part string, n Namespace, key string) [sha256.Size]byte {
 	return sha256.Sum256([]byte(part + "\x00" + append(slices.Clone(n), key).Encode()))
 }
@@ -80,20 +81,20 @@ const (
 	partPaths = "paths"
 )
 
-func (e *encrypted) close(part string, n Namespace, key string, data []byte) []byte {
+func (e *encrypted) sealPart(part string, n Namespace, key string, data []byte) []byte {
 	if data == nil {
 		return nil
 	}
-	aead, place := e.aead[e.seal], placeOf(part, n, key)
+	aead, place := e.aead[e.sealKey], placeOf(part, n, key)
 	out := make([]byte, 1+aead.NonceSize(), 1+aead.NonceSize()+len(place)+len(data)+aead.Overhead())
-	out[0] = e.seal
+	out[0] = e.sealKey
 	_, _ = rand.Read(out[1:]) // never fails
 	out = aead.Seal(out, out[1:], append(place[:], data...), nil)
 	text := append(make([]byte, 0, len(sealedBegin)+base64.StdEncoding.EncodedLen(len(out))+len(sealedEnd)), sealedBegin...)
 	return append(base64.StdEncoding.AppendEncode(text, out), sealedEnd...)
 }
 
-// unseal is the data and the place it was sealed for.
+// unseal returns the data and the digest of its place.
 func (e *encrypted) unseal(sealed []byte) (place, data []byte, err error) {
 	text, begins := bytes.CutPrefix(sealed, []byte(sealedBegin))
 	text, ends := bytes.CutSuffix(text, []byte(sealedEnd))
@@ -121,7 +122,7 @@ func (e *encrypted) unseal(sealed []byte) (place, data []byte, err error) {
 	return body[:sha256.Size], body[sha256.Size:], nil
 }
 
-func (e *encrypted) open(part string, n Namespace, key string, sealed []byte) ([]byte, error) {
+func (e *encrypted) openPart(part string, n Namespace, key string, sealed []byte) ([]byte, error) {
 	if sealed == nil {
 		return nil, nil
 	}
@@ -135,21 +136,21 @@ func (e *encrypted) open(part string, n Namespace, key string, sealed []byte) ([
 	return data, nil
 }
 
-// record opens a record. The backend's stays as it is.
+// record returns a decrypted copy of a record.
 func (e *encrypted) record(r *Record) (*Record, error) {
 	if r == nil || r.Kind != Put {
 		return r, nil
 	}
 	opened := *r
 	var err error
-	if opened.Value, err = e.open(partValue, r.Namespace, r.Key, r.Value); err != nil {
+	if opened.Value, err = e.openPart(partValue, r.Namespace, r.Key, r.Value); err != nil {
 		return nil, err
 	}
-	if opened.Meta, err = e.open(partMeta, r.Namespace, r.Key, r.Meta); err != nil {
+	if opened.Meta, err = e.openPart(partMeta, r.Namespace, r.Key, r.Meta); err != nil {
 		return nil, err
 	}
 	if strings.HasPrefix(r.Paths, sealedBegin) {
-		paths, err := e.open(partPaths, nil, "", []byte(r.Paths))
+		paths, err := e.openPart(partPaths, nil, "", []byte(r.Paths))
 		if err != nil {
 			return nil, err
 		}
@@ -171,23 +172,23 @@ func (e *encrypted) records(rs []*Record, err error) ([]*Record, error) {
 	return opened, nil
 }
 
-// word is what the index has for a word: a keyed digest, of letters and digits.
+// word returns the index's form of a word: a keyed digest, of letters and digits.
 func (e *encrypted) word(w string) string { return hex.EncodeToString(e.words([]byte(w))) }
 
-// stamp is another one for each key, whose digests of words are others.
+// stamp adds the key to a stamp, because another key makes other digests of words.
 func (e *encrypted) stamp(s string) string {
 	if s == "" {
 		return ""
 	}
-	return fmt.Sprintf("%s sealed with key %d", s, e.seal)
+	return fmt.Sprintf("%s sealed with key %d", s, e.sealKey)
 }
 
-// indexed is x as the backend keeps it. It may be replaced by Seq alone, so its
-// paths have no place.
+// indexed returns x in the form for the backend. Reindex replaces it by Seq alone,
+// so its paths are not bound to an item.
 func (e *encrypted) indexed(x Indexed) Indexed {
 	x.Stamp = e.stamp(x.Stamp)
 	if x.Paths != "" && x.Paths != noPaths {
-		x.Paths = string(e.close(partPaths, nil, "", []byte(x.Paths)))
+		x.Paths = string(e.sealPart(partPaths, nil, "", []byte(x.Paths)))
 	}
 	terms := make([]Term, len(x.Terms))
 	for i, t := range x.Terms {
@@ -198,18 +199,18 @@ func (e *encrypted) indexed(x Indexed) Indexed {
 	return x
 }
 
-// A veil is what a query needs to work on sealed items.
-type veil struct {
-	query  *Query // as it was asked
-	order  []int  // where in the query's own terms each of the veiled ones is
+// sealedQuery is what a query needs to search encrypted items.
+type sealedQuery struct {
+	query  *Query // the original
+	order  []int  // the index of each encrypted term in the original's terms
 	unseal func([]byte) ([]byte, error)
 }
 
-// query is q for the backend.
+// query returns q for the backend.
 func (e *encrypted) query(q *Query) *Query {
-	veiled := *q
-	veiled.Stamp = e.stamp(q.Stamp)
-	v := &veil{query: q, unseal: func(sealed []byte) ([]byte, error) {
+	sealed := *q
+	sealed.Stamp = e.stamp(q.Stamp)
+	v := &sealedQuery{query: q, unseal: func(sealed []byte) ([]byte, error) {
 		if sealed == nil {
 			return nil, nil
 		}
@@ -224,15 +225,15 @@ func (e *encrypted) query(q *Query) *Query {
 		}
 		slices.SortFunc(v.order, func(a, b int) int { return cmp.Compare(words[a], words[b]) })
 		slices.Sort(words)
-		veiled.Terms = words
+		sealed.Terms = words
 	}
-	veiled.veil = v
-	return &veiled
+	sealed.sealedQuery = v
+	return &sealed
 }
 
-// match decides on opened values. What cannot be opened passes, so that whoever
-// reads it gets the error.
-func (v *veil) match(value, meta json.RawMessage) bool {
+// match applies the filter to decrypted values. An item that cannot be decrypted
+// passes, so that its reader gets the error.
+func (v *sealedQuery) match(value, meta json.RawMessage) bool {
 	if v.query.filter == nil {
 		return true
 	}
@@ -244,8 +245,8 @@ func (v *veil) match(value, meta json.RawMessage) bool {
 	return err != nil || v.query.filter.match(plainValue, plainMeta)
 }
 
-// rank ranks by the words as they were asked.
-func (v *veil) rank(near, matching []Candidate) []Ranked {
+// rank ranks by the original terms.
+func (v *sealedQuery) rank(near, matching []Candidate) []Ranked {
 	matching = slices.Clone(matching)
 	for i := range matching {
 		counts := make([]int, len(matching[i].Counts))
@@ -257,7 +258,7 @@ func (v *veil) rank(near, matching []Candidate) []Ranked {
 	return v.query.rank(near, matching)
 }
 
-// Do is that of [Backend].
+// Do implements [Backend].
 func (e *encrypted) Do(ctx context.Context, b *Batch) (*Results, error) {
 	sealed := *b
 	sealed.Searches = make([]*Query, len(b.Searches))
@@ -267,7 +268,7 @@ func (e *encrypted) Do(ctx context.Context, b *Batch) (*Results, error) {
 	sealed.Writes = slices.Clone(b.Writes)
 	for i := range sealed.Writes {
 		w := &sealed.Writes[i]
-		w.Value, w.Meta = e.close(partValue, w.Namespace, w.Key, w.Value), e.close(partMeta, w.Namespace, w.Key, w.Meta)
+		w.Value, w.Meta = e.sealPart(partValue, w.Namespace, w.Key, w.Value), e.sealPart(partMeta, w.Namespace, w.Key, w.Meta)
 		w.Indexed = e.indexed(w.Indexed)
 	}
 	got, err := e.Backend.Do(ctx, &sealed)
@@ -292,24 +293,24 @@ func (e *encrypted) Do(ctx context.Context, b *Batch) (*Results, error) {
 	return out, nil
 }
 
-// History is that of [Backend].
+// History implements [Backend].
 func (e *encrypted) History(ctx context.Context, n Namespace, key string) ([]*Record, error) {
 	return e.records(e.Backend.History(ctx, n, key))
 }
 
-// Changes is that of [Backend].
+// Changes implements [Backend].
 func (e *encrypted) Changes(ctx context.Context, prefix Namespace, after int64, limit int) ([]*Record, int64, error) {
 	sealed, seq, err := e.Backend.Changes(ctx, prefix, after, limit)
 	records, err := e.records(sealed, err)
 	return records, seq, err
 }
 
-// Stale is that of [Backend].
+// Stale implements [Backend].
 func (e *encrypted) Stale(ctx context.Context, stamp string, after int64, limit int) ([]*Record, error) {
 	return e.records(e.Backend.Stale(ctx, e.stamp(stamp), after, limit))
 }
 
-// Reindex is that of [Backend].
+// Reindex implements [Backend].
 func (e *encrypted) Reindex(ctx context.Context, by map[int64]Indexed) error {
 	sealed := make(map[int64]Indexed, len(by))
 	for seq, x := range by {

@@ -7,17 +7,18 @@ import (
 
 // Errors of every store.
 var (
-	// ErrNotFound: there is no such item, or it has expired.
+	// ErrNotFound is returned if there is no such item, or it has expired.
 	ErrNotFound = errors.New("store: not found")
-	// ErrNoStore is what a nil *Store answers: a node has asked for the store of a
-	// graph that has none. Set Options.Store of the graph.
+	// ErrNoStore is returned by all methods of a nil *Store, which nodes of a graph
+	// without a store get. Set Options.Store of the graph.
 	ErrNoStore = errors.New("store: there is no store: set Options.Store of the graph")
-	// ErrCompacted: the changes after the one asked for are not all there any
-	// more; watch from the beginning instead. See [Store.Watch].
-	ErrCompacted = errors.New("store: changes have been swept away")
+	// ErrCompacted is returned by [Store.Watch] if changes after the given version have
+	// been removed by a sweep. Watch from version 0 instead.
+	ErrCompacted = errors.New("store: a sweep has removed changes after this version: watch from version 0")
 )
 
-// An InvalidError refuses an operation before anything is read or written.
+// InvalidError is returned for an invalid operation, before anything is read or
+// written.
 type InvalidError struct {
 	What   string // the part of the input, with its name
 	Reason string // what is wrong with it
@@ -25,13 +26,13 @@ type InvalidError struct {
 
 func (e *InvalidError) Error() string { return "store: " + e.What + " " + e.Reason }
 
-// A ConflictError refuses a batch because an item is not at the version that a
-// write of it was to replace. Nothing is written.
+// ConflictError is returned for a batch with a write that was to replace another
+// version of an item than the current one. Nothing is written.
 type ConflictError struct {
 	Namespace Namespace
 	Key       string
-	Want      int64 // the version that the write named; 0: no item
-	Have      int64 // the version there is; 0: no item
+	Want      int64 // the version that the write was to replace; 0 means no item
+	Have      int64 // the current version; 0 means no item
 }
 
 func (e *ConflictError) Error() string {
@@ -39,8 +40,8 @@ func (e *ConflictError) Error() string {
 		e.Key, e.Namespace, e.Have, e.Want)
 }
 
-// An EmbedError says that texts could not be embedded, or that what the embedder
-// answered cannot be used. Nothing is written.
+// EmbedError is returned if the embedder failed or returned invalid vectors.
+// Nothing is written.
 type EmbedError struct {
 	Model string
 	Err   error

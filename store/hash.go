@@ -6,19 +6,18 @@ import (
 	"hash/fnv"
 )
 
-// NewHashEmbedder makes an embedder that needs no model: each word of a text, and
-// each group of three characters in it, adds to a coordinate that its hash says.
-// Texts are alike to it if they are spelt alike. It knows nothing of meaning, so
-// it is for tests and demonstrations, and for finding what was typed slightly
-// differently.
+// NewHashEmbedder returns an embedder that needs no model. It hashes the words of a
+// text and their groups of three characters, so texts are similar if they are
+// spelled alike. It knows nothing of meaning: use it for tests and demonstrations,
+// and to find texts with small differences in spelling.
 func NewHashEmbedder(dimension int) Embedder { return hashEmbedder(dimension) }
 
 type hashEmbedder int
 
-// Model says by its number how texts are hashed.
+// Model returns a name with the version of the hashing.
 func (h hashEmbedder) Model() string { return "treadle-hash-1" }
 
-// Dimension is as it was asked for.
+// Dimension returns the length of the vectors.
 func (h hashEmbedder) Dimension() int { return int(h) }
 
 // Embed hashes the words of texts.

@@ -6,11 +6,11 @@ import (
 	"fmt"
 )
 
-// The notes of Indexed.Paths: empty for the store's own fields, none, or a JSON
-// array of paths.
+// Indexed.Paths is empty for the store's Fields, noPaths for an item that is not
+// indexed, or a JSON array of paths.
 const noPaths = "none"
 
-// indexes notes in w what of it is to be indexed, and returns the texts.
+// indexes sets w.Indexed.Paths and returns the texts to index.
 func (s *Store) indexes(w *Write, o *PutOptions) ([]text, error) {
 	switch {
 	case o.NoIndex && o.Index != nil:
@@ -35,7 +35,7 @@ func (s *Store) indexes(w *Write, o *PutOptions) ([]text, error) {
 	return s.texts(w.Value, w.Indexed.Paths)
 }
 
-// texts are those of a value at the paths that a note says.
+// texts returns the texts of a value, given Indexed.Paths.
 func (s *Store) texts(value json.RawMessage, note string) ([]text, error) {
 	paths := s.fields
 	switch note {
@@ -52,8 +52,8 @@ func (s *Store) texts(value json.RawMessage, note string) ([]text, error) {
 	return textsOf(value, paths)
 }
 
-// index embeds what the plan has to have embedded, in one call, and completes
-// its writes and queries with it.
+// index embeds all texts of the plan in one call, and adds the results to its
+// writes and queries.
 func (p *plan) index(ctx context.Context) error {
 	if p.store.opts.Embedder != nil {
 		for _, texts := range p.puts {
@@ -77,7 +77,7 @@ func (p *plan) index(ctx context.Context) error {
 	return nil
 }
 
-// indexed is what a record with these texts can be found by.
+// indexed returns the index entry of a record with these texts.
 func (s *Store) indexed(note string, texts []text, e *embedding) Indexed {
 	x := Indexed{Paths: note}
 	if note == noPaths {

@@ -66,7 +66,7 @@ func TestBadInputIsRefused(t *testing.T) {
 		{"an endless limit", search(nil, store.SearchOptions{Limit: math.MaxInt}), "limit 9223372036854775807 and offset 0 must not be greater than 1073741824"},
 		{"a negative offset", search(nil, store.SearchOptions{Offset: -1}), "offset is -1: it must not be negative"},
 		{"a prefix with an empty segment", search(store.Namespace{""}, store.SearchOptions{}), `namespace [""] segment 0 is empty`},
-		{"an unknown ranking", search(nil, store.SearchOptions{Ranking: 9}), "ranking 9 is not one of those there are"},
+		{"an unknown ranking", search(nil, store.SearchOptions{Ranking: 9}), "ranking 9 does not exist: use Auto, Semantic, Keyword or Hybrid"},
 		{"meaning without an embedder", search(nil, store.SearchOptions{Ranking: store.Hybrid}), "ranking by meaning needs an embedder: set Options.Embedder"},
 		{"a negative limit of namespaces", list(store.NamespacesOptions{Limit: -1}), "limit is -1: it must not be negative"},
 		{"a negative depth", list(store.NamespacesOptions{MaxDepth: -1}), "max depth is -1: it must not be negative"},
@@ -121,14 +121,14 @@ func TestBadInputIsRefused(t *testing.T) {
 
 func TestBadOptionsAreRefused(t *testing.T) {
 	for want, o := range map[string]store.Options{
-		`field "a..b" has an empty part between dots`:                {Fields: []string{"$", "a..b"}},
-		"embedder treadle-hash-1 has dimension 0":                    {Embedder: store.NewHashEmbedder(0)},
-		"options have a TTL of -1ns":                                 {TTL: -1},
-		"options have a TTL of 1ns":                                  {TTL: 1},
-		"options have a History of -1: 1 is the least":               {History: -1},
-		"options have a HistoryAge of -1ns":                          {HistoryAge: -1},
-		"ranking by meaning needs an embedder: set Options.Embedder": {Ranking: store.Semantic},
-		"ranking -1 is not one of those there are":                   {Ranking: -1},
+		`field "a..b" has an empty part between dots`:                      {Fields: []string{"$", "a..b"}},
+		"embedder treadle-hash-1 has dimension 0":                          {Embedder: store.NewHashEmbedder(0)},
+		"options have a TTL of -1ns":                                       {TTL: -1},
+		"options have a TTL of 1ns":                                        {TTL: 1},
+		"options have a History of -1: 1 is the least":                     {History: -1},
+		"options have a HistoryAge of -1ns":                                {HistoryAge: -1},
+		"ranking by meaning needs an embedder: set Options.Embedder":       {Ranking: store.Semantic},
+		"ranking -1 does not exist: use Auto, Semantic, Keyword or Hybrid": {Ranking: -1},
 	} {
 		if _, err := store.NewMemory(&o); err == nil || err.Error() != "store: "+want {
 			t.Errorf("%+v: the error is %v, want %s", o, err, want)

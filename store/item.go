@@ -6,32 +6,30 @@ import (
 	"time"
 )
 
-// An Item is what is kept under a key. What a store returns is the caller's own.
+// Item is a value under a key. Callers may change an item that a store has
+// returned.
 type Item struct {
 	Namespace Namespace
 	Key       string
-	// Value is a JSON object, compact, otherwise as it was put: numbers keep
-	// all their digits.
+	// Value is a JSON object without white space. Numbers keep all their digits.
 	Value json.RawMessage
-	// Meta is a JSON object beside the value, or nil: where it came from, how
-	// sure one is. It is never indexed, so it influences no search by query; a
-	// filter sees it through [Meta].
+	// Meta is a JSON object with data about the value, such as its source, or nil. It is
+	// not indexed, so queries do not find it; filters reach it through [Meta].
 	Meta json.RawMessage
-	// Created is when the key was first put, or first put again after it was
-	// deleted or had expired; Updated is when this version was put. Times are
-	// UTC, to the microsecond.
+	// Created is the time of the first put since the key had no item. Updated is the time
+	// of the put of this version. Times are in UTC, to the microsecond.
 	Created, Updated time.Time
-	// Expires is when the item becomes invisible; zero if never. TTL is how long it
-	// lives from when it is put or read; 0 if for ever.
+	// Expires is the time at which the item becomes invisible; zero means never. TTL is
+	// how long it lives after it was put or read; 0 means forever.
 	Expires time.Time
 	TTL     time.Duration
-	// Version is the number of the change that made this version. Numbers grow
-	// with each change of the store and are never used again.
+	// Version is the number of the change that made this version. Numbers grow with each
+	// change of the store and are not reused.
 	Version int64
-	// Score says how well the item answers a query: more is better. It is 0
-	// without a query. See [Ranking].
+	// Score is how well the item fits a query; higher is better. It is 0 without a query.
+	// See [Ranking].
 	Score float64
-	// Explanation tells where Score comes from, if it was asked for.
+	// Explanation explains Score, if SearchOptions.Explain is set.
 	Explanation *Explanation
 }
 
@@ -53,27 +51,27 @@ func (i *Item) decode(what string, raw json.RawMessage, v any) error {
 	return nil
 }
 
-// A Kind says what a change did.
+// Kind is the kind of a change.
 type Kind string
 
 // The kinds of changes.
 const (
 	Put       Kind = "put"
 	Deleted   Kind = "deleted"
-	Expired   Kind = "expired"   // its time was up and a sweep has removed it
-	Forgotten Kind = "forgotten" // removed with its history
+	Expired   Kind = "expired"   // a sweep has removed an expired item
+	Forgotten Kind = "forgotten" // removed together with its history
 )
 
-// A Change is one event in the life of a store.
+// Change is a change of an item.
 type Change struct {
-	// Version numbers the change; see Item.Version.
+	// Version is the number of the change; see Item.Version.
 	Version int64
 	Kind    Kind
 	At      time.Time
-	// Namespace and Key say what was changed. When all items under a prefix
-	// were forgotten at once, Namespace is the prefix and Key is empty.
+	// Namespace and Key are those of the item. If all items under a prefix were forgotten
+	// at once, Namespace is the prefix and Key is empty.
 	Namespace Namespace
 	Key       string
-	// Item is what was put; nil for the other kinds.
+	// Item is the item that was put; nil for the other kinds.
 	Item *Item
 }

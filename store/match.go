@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// compare makes a filter of a path and values. What is wrong with them is kept
-// for the search, so that filters can be written as expressions.
+// compare makes a filter from a path and values. An error is kept for the search,
+// so that filters can be written as expressions.
 func compare(op Operator, path string, values ...any) Filter {
 	f := Filter{Op: op}
 	f.Path, f.err = splitPath(path)
@@ -46,7 +46,7 @@ func splitPath(path string) ([]string, error) {
 	return append(parts, part.String()), nil
 }
 
-// A matcher is a filter that has been checked. A nil one lets all through.
+// matcher is a checked filter. A nil matcher lets all items pass.
 type matcher struct{ filter Filter }
 
 func compile(f Filter) (*matcher, error) {
@@ -59,8 +59,8 @@ func compile(f Filter) (*matcher, error) {
 	return &matcher{f}, nil
 }
 
-// check says what is wrong with a filter. Its fields are exported, so it need not
-// have been made by a constructor.
+// check returns an error for an invalid filter. The fields are exported, so a
+// filter need not come from a constructor.
 func (f *Filter) check() error {
 	if f.err != nil {
 		return f.err
@@ -133,10 +133,10 @@ func (m *matcher) match(value, meta json.RawMessage) bool {
 	return m == nil || subject{meta}.passes(&m.filter, value)
 }
 
-// A subject is an item that a filter looks at: what all parts of the filter need.
+// subject is the item that a filter is applied to.
 type subject struct{ meta []byte }
 
-// passes evaluates a filter whose paths begin at in, the value or the meta.
+// passes evaluates a filter. Its paths start at in, which is the value or the meta.
 func (s subject) passes(f *Filter, in []byte) bool {
 	switch f.Op {
 	case "":

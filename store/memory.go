@@ -10,58 +10,57 @@ import (
 	"github.com/treadle-go/treadle/internal/vecindex"
 )
 
-// NewMemoryBackend makes a backend that keeps everything in the process. It is
-// what [NewMemory] stands on, and what suites compare other backends with.
+// NewMemoryBackend returns a backend that keeps everything in memory. [NewMemory]
+// uses it, and suites compare other backends with it.
 func NewMemoryBackend() Backend {
 	return &memory{
-		byName:  map[string]*space{},
-		vectors: map[string]*vecindex.Index{},
-		indexed: map[int64]*entry{},
-		changed: make(chan struct{}),
-		seats:   make(chan struct{}, runtime.GOMAXPROCS(0)),
+		byName:      map[string]*space{},
+		vectors:     map[string]*vecindex.Index{},
+		indexed:     map[int64]*entry{},
+		changed:     make(chan struct{}),
+		searchSlots: make(chan struct{}, runtime.GOMAXPROCS(0)),
 	}
 }
 
-// memory keeps all records in the order of their Seqs, and again by namespace,
-// where searches and gets look.
+// memory keeps all records in the order of their Seqs, and again by namespace for
+// searches and gets.
 type memory struct {
-	// seats bounds how many searches hold mu at a time. A writer waits for those
-	// that do, and they take the longer the more they are: beyond one for each
-	// processor none is done any sooner for it.
-	seats   chan struct{}
-	mu      sync.RWMutex
-	seq     int64
-	swept   int64    // the greatest Seq of a current record that a sweep dropped
-	log     []*entry // by Seq, removed ones among them
-	removed int      // how many of the log are
-	byName  map[string]*space
-	spaces  []*space                   // by name
-	vectors map[string]*vecindex.Index // of the current records, by stamp
-	indexed map[int64]*entry           // those in vectors, by Seq
-	changed chan struct{}              // closed and replaced when there is a record more
+	// searchSlots limits how many searches hold mu at a time. A writer waits for them, and
+	// more searches than processors only slow each other down.
+	searchSlots chan struct{}
+	mu          sync.RWMutex
+	seq         int64
+	swept       int64    // the greatest Seq of a current record that a sweep dropped
+	log         []*entry // by Seq, removed ones among them
+	removed     int      // the number of removed entries in log
+	byName      map[string]*space
+	spaces      []*space                   // by name
+	vectors     map[string]*vecindex.Index // of the current records, by stamp
+	indexed     map[int64]*entry           // those in vectors, by Seq
+	changed     chan struct{}              // closed and replaced when there is a record more
 }
 
-// An entry is a record in its places. The record itself is shared with readers
-// and never changed, only replaced.
+// entry is a record with its positions. The record itself is shared with readers:
+// it is replaced, never changed.
 type entry struct {
 	record  *Record
 	indexed Indexed
 	length  int // in words
 	space   *space
-	at      int  // where in space.items
+	at      int  // index in space.items
 	removed bool // from the log
 	old     bool // not the current one of its key any more
 }
 
-// Do is that of [Backend].
+// Do implements [Backend].
 func (m *memory) Do(ctx context.Context, b *Batch) (*Results, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	if len(b.Searches) > 0 {
 		select {
-		case m.seats <- struct{}{}:
-			defer func() { <-m.seats }()
+		case m.searchSlots <- struct{}{}:
+			defer func() { <-m.searchSlots }()
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
@@ -103,17 +102,17 @@ func (m *memory) checkConditions(b *Batch) error {
 	return nil
 }
 
-// live is the entry of an item that is live now, or nil.
+// live returns the entry of an item that is live now, or nil.
 func (m *memory) live(n Namespace, key string, now time.Time) *entry {
 	s := m.byName[n.Encode()]
 	if s == nil {
 		return nil
 	}
-	line := s.lines[key]
-	if len(line) == 0 || !line[len(line)-1].record.Live(now) {
+	versions := s.versions[key]
+	if len(versions) == 0 || !versions[len(versions)-1].record.Live(now) {
 		return nil
 	}
-	return line[len(line)-1]
+	return versions[len(versions)-1]
 }
 
 func (m *memory) write(b *Batch) []*Record {
@@ -137,7 +136,7 @@ func (m *memory) write(b *Batch) []*Record {
 			records[i] = m.put(w, b.Now)
 		}
 	}
-	m.announce()
+	m.notifyWaiters()
 	return records
 }
 
@@ -162,11 +161,11 @@ func (m *memory) add(w *Write, r *Record) *Record {
 		e.length += t.Count
 	}
 	m.log = append(m.log, e)
-	line := s.lines[w.Key]
-	if len(line) > 0 {
-		m.retire(line[len(line)-1])
+	versions := s.versions[w.Key]
+	if len(versions) > 0 {
+		m.retire(versions[len(versions)-1])
 	}
-	s.lines[w.Key] = append(line, e)
+	s.versions[w.Key] = append(versions, e)
 	m.trim(s, w.Key, w.Keep)
 	if r.Kind == Put {
 		s.add(e)
@@ -177,15 +176,15 @@ func (m *memory) add(w *Write, r *Record) *Record {
 
 // trim keeps the newest records of a key.
 func (m *memory) trim(s *space, key string, keep int) {
-	line := s.lines[key]
-	gone := max(0, len(line)-keep)
-	for _, e := range line[:gone] {
+	versions := s.versions[key]
+	gone := max(0, len(versions)-keep)
+	for _, e := range versions[:gone] {
 		m.drop(e)
 	}
-	s.lines[key] = slices.Delete(line, 0, gone)
+	s.versions[key] = slices.Delete(versions, 0, gone)
 }
 
-// drop removes an entry from the log. Others still have to.
+// drop removes an entry from the log. The caller removes it from its namespace.
 func (m *memory) drop(e *entry) {
 	e.removed = true
 	m.removed++
@@ -195,7 +194,7 @@ func (m *memory) drop(e *entry) {
 	}
 }
 
-// retire makes an entry a matter of history.
+// retire marks an entry as not current.
 func (m *memory) retire(e *entry) {
 	if e.old || e.record.Kind != Put {
 		return
@@ -238,31 +237,31 @@ func (m *memory) forget(name, key string) {
 	if s == nil {
 		return
 	}
-	line := s.lines[key]
-	if len(line) == 0 {
+	versions := s.versions[key]
+	if len(versions) == 0 {
 		return
 	}
-	m.retire(line[len(line)-1])
+	m.retire(versions[len(versions)-1])
 	m.trim(s, key, 0)
-	delete(s.lines, key)
-	m.tidy(s)
+	delete(s.versions, key)
+	m.removeEmpty(s)
 }
 
 func (m *memory) forgetAll(w *Write, now time.Time) *Record {
 	for _, s := range slices.Clone(m.under(w.Namespace)) {
-		for key := range s.lines {
+		for key := range s.versions {
 			m.forget(s.name, key)
 		}
 	}
-	// It belongs to no key, so it is in the log alone.
+	// It belongs to no key, so it is only in the log.
 	m.seq++
 	r := &Record{Seq: m.seq, Kind: Forgotten, Namespace: w.Namespace, Updated: now}
 	m.log = append(m.log, &entry{record: r})
 	return r
 }
 
-// announce wakes those who wait.
-func (m *memory) announce() {
+// notifyWaiters wakes all calls of Wait.
+func (m *memory) notifyWaiters() {
 	close(m.changed)
 	m.changed = make(chan struct{})
 }

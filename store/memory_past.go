@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// History is that of [Backend].
+// History implements [Backend].
 func (m *memory) History(ctx context.Context, n Namespace, key string) ([]*Record, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -18,19 +18,19 @@ func (m *memory) History(ctx context.Context, n Namespace, key string) ([]*Recor
 		return nil, nil
 	}
 	var records []*Record
-	for _, e := range slices.Backward(s.lines[key]) {
+	for _, e := range slices.Backward(s.versions[key]) {
 		records = append(records, e.record)
 	}
 	return records, nil
 }
 
-// logIndex is where in the log a Seq is or would be.
+// logIndex returns the index in the log of the first entry with at least this Seq.
 func (m *memory) logIndex(seq int64) int {
 	i, _ := slices.BinarySearchFunc(m.log, seq, func(e *entry, seq int64) int { return cmp.Compare(e.record.Seq, seq) })
 	return i
 }
 
-// Changes is that of [Backend].
+// Changes implements [Backend].
 func (m *memory) Changes(ctx context.Context, prefix Namespace, after int64, limit int) ([]*Record, int64, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, 0, err
@@ -56,13 +56,13 @@ func (m *memory) Changes(ctx context.Context, prefix Namespace, after int64, lim
 	return records, m.seq, nil
 }
 
-// concerns reports whether a record is of an item under prefix, or of several of
-// which some may be.
+// concerns reports whether a record is about an item under prefix, or about several
+// items of which some may be under it.
 func (r *Record) concerns(prefix Namespace) bool {
 	return r.Namespace.HasPrefix(prefix) || r.Key == "" && prefix.HasPrefix(r.Namespace)
 }
 
-// Wait is that of [Backend].
+// Wait implements [Backend].
 func (m *memory) Wait(ctx context.Context, seq int64) error {
 	m.mu.RLock()
 	now, changed := m.seq, m.changed
@@ -78,7 +78,7 @@ func (m *memory) Wait(ctx context.Context, seq int64) error {
 	}
 }
 
-// Sweep is that of [Backend].
+// Sweep implements [Backend].
 func (m *memory) Sweep(ctx context.Context, s Sweep) (expired, dropped int, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, 0, err
@@ -87,28 +87,28 @@ func (m *memory) Sweep(ctx context.Context, s Sweep) (expired, dropped int, err 
 	defer m.mu.Unlock()
 	for _, e := range m.overdue(s) {
 		w := &Write{Namespace: e.record.Namespace, Key: e.record.Key, Keep: s.Keep}
-		before := len(e.space.lines[w.Key])
+		before := len(e.space.versions[w.Key])
 		m.add(w, &Record{Kind: Expired, Updated: s.Now})
-		dropped += before + 1 - len(e.space.lines[w.Key])
+		dropped += before + 1 - len(e.space.versions[w.Key])
 		expired++
 	}
 	if expired > 0 {
-		m.announce()
+		m.notifyWaiters()
 	}
 	if !s.Before.IsZero() {
 		for _, space := range slices.Clone(m.spaces) {
-			for key := range space.lines {
-				dropped += m.age(space, key, s)
+			for key := range space.versions {
+				dropped += m.dropHistory(space, key, s)
 			}
-			m.tidy(space)
+			m.removeEmpty(space)
 		}
-		dropped += m.ageForgotten(s)
+		dropped += m.dropForgotten(s)
 	}
 	return expired, dropped, nil
 }
 
-// overdue are the entries whose time is up, in the order of their Seqs, so that
-// a sweep does the same each time.
+// overdue returns the expired entries in the order of their Seqs, so that a sweep
+// is deterministic.
 func (m *memory) overdue(s Sweep) []*entry {
 	var due []*entry
 	for _, space := range m.spaces {
@@ -122,13 +122,13 @@ func (m *memory) overdue(s Sweep) []*entry {
 	return due
 }
 
-// age drops the history of a key that ended before the sweep's bound.
-func (m *memory) age(space *space, key string, s Sweep) int {
-	line := space.lines[key]
-	kept := slices.DeleteFunc(slices.Clone(line), func(e *entry) bool {
-		i := slices.Index(line, e)
-		if i < len(line)-1 {
-			if ended := line[i+1].record.Updated.Before(s.Before); !ended {
+// dropHistory drops the history of a key that ended before the sweep's Before.
+func (m *memory) dropHistory(space *space, key string, s Sweep) int {
+	versions := space.versions[key]
+	kept := slices.DeleteFunc(slices.Clone(versions), func(e *entry) bool {
+		i := slices.Index(versions, e)
+		if i < len(versions)-1 {
+			if ended := versions[i+1].record.Updated.Before(s.Before); !ended {
 				return false
 			}
 		} else if e.record.Kind == Put || !e.record.Updated.Before(s.Before) {
@@ -140,16 +140,15 @@ func (m *memory) age(space *space, key string, s Sweep) int {
 		return true
 	})
 	if len(kept) == 0 {
-		delete(space.lines, key)
+		delete(space.versions, key)
 	} else {
-		space.lines[key] = kept
+		space.versions[key] = kept
 	}
-	return len(line) - len(kept)
+	return len(versions) - len(kept)
 }
 
-// ageForgotten does the same for what was forgotten as a whole, which is in the
-// log alone.
-func (m *memory) ageForgotten(s Sweep) (dropped int) {
+// dropForgotten does the same for records of ForgetAll, which are only in the log.
+func (m *memory) dropForgotten(s Sweep) (dropped int) {
 	for _, e := range slices.Clone(m.log) {
 		if e.space == nil && !e.removed && e.record.Updated.Before(s.Before) {
 			m.swept = max(m.swept, e.record.Seq)
@@ -160,7 +159,7 @@ func (m *memory) ageForgotten(s Sweep) (dropped int) {
 	return dropped
 }
 
-// Stale is that of [Backend].
+// Stale implements [Backend].
 func (m *memory) Stale(ctx context.Context, stamp string, after int64, limit int) ([]*Record, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -179,7 +178,7 @@ func (m *memory) Stale(ctx context.Context, stamp string, after int64, limit int
 	return records, nil
 }
 
-// Reindex is that of [Backend].
+// Reindex implements [Backend].
 func (m *memory) Reindex(ctx context.Context, by map[int64]Indexed) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// A reading answers the reads of a batch. It begins with a lock that others may
-// share; if it finds that it has something to change, an item to refresh, it is
-// done again with a lock of its own.
+// reading does the reads of a batch. It starts with a read lock. If it has to
+// refresh an item, it sets mustWrite and is repeated with a write lock.
 type reading struct {
 	*memory
 	batch     *Batch
@@ -22,7 +21,7 @@ func (r *reading) all() *Results {
 		Searches:   make([][]Found, len(r.batch.Searches)),
 		Namespaces: make([][]Namespace, len(r.batch.Namespaces)),
 	}
-	// All reads come before all refreshes, so that none sees another's.
+	// Refreshes come after all reads, so that no read sees one.
 	defer r.refresh()
 	gets := make([]*entry, len(r.batch.Gets))
 	for i, l := range r.batch.Gets {
@@ -46,7 +45,7 @@ func (r *reading) all() *Results {
 	return results
 }
 
-// answer is the record of an entry, refreshed if that is due.
+// answer returns the record of an entry, refreshed if refresh is set.
 func (r *reading) answer(e *entry, refresh bool) *Record {
 	switch {
 	case e == nil:
@@ -72,7 +71,7 @@ func (r *reading) refresh() {
 	}
 }
 
-// at is the time that the batch looks at.
+// at returns the time of the reads.
 func (r *reading) at() time.Time {
 	if r.batch.AsOf.IsZero() {
 		return r.batch.Now
@@ -80,9 +79,9 @@ func (r *reading) at() time.Time {
 	return r.batch.AsOf
 }
 
-// version is the entry of a key that was live at the batch's time, or nil.
-func (r *reading) version(line []*entry) *entry {
-	for _, e := range slices.Backward(line) {
+// version returns the version that was live at the time of the reads, or nil.
+func (r *reading) version(versions []*entry) *entry {
+	for _, e := range slices.Backward(versions) {
 		if !r.batch.AsOf.IsZero() && e.record.Updated.After(r.batch.AsOf) {
 			continue
 		}
@@ -99,14 +98,14 @@ func (r *reading) get(n Namespace, key string) *entry {
 	if s == nil {
 		return nil
 	}
-	return r.version(s.lines[key])
+	return r.version(s.versions[key])
 }
 
 func (r *reading) namespaces(prefix Namespace) []Namespace {
 	var live []Namespace
 	for _, s := range r.under(prefix) {
-		for _, line := range s.lines {
-			if r.version(line) != nil {
+		for _, versions := range s.versions {
+			if r.version(versions) != nil {
 				live = append(live, s.namespace)
 				break
 			}

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// search returns what a query finds, twice: the entries, and the answer that
-// still lacks their records.
+// search returns the entries that a query finds, and the results, whose records are
+// set later.
 func (r *reading) search(q *Query) ([]*entry, []Found) {
 	if q.ByNewest() {
 		entries := r.newest(q)
@@ -78,12 +78,12 @@ func (r *reading) byAge(spaces []*space) iter.Seq[*entry] {
 	}
 }
 
-// past are the entries of spaces that were live at the batch's time.
+// past returns the entries of spaces that were live at the time of the reads.
 func (r *reading) past(spaces []*space) []*entry {
 	var past []*entry
 	for _, s := range spaces {
-		for _, line := range s.lines {
-			if e := r.version(line); e != nil {
+		for _, versions := range s.versions {
+			if e := r.version(versions); e != nil {
 				past = append(past, e)
 			}
 		}
@@ -93,7 +93,7 @@ func (r *reading) past(spaces []*space) []*entry {
 
 func newerFirst(a, b *entry) int { return cmp.Compare(b.record.Seq, a.record.Seq) }
 
-// newestOf yields the entries of spaces by falling Seq.
+// newestOf yields the entries of spaces in descending order of Seq.
 func newestOf(spaces []*space) iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {
 		var ends backwards
@@ -120,7 +120,7 @@ func newestOf(spaces []*space) iter.Seq[*entry] {
 	}
 }
 
-// backwards is a heap of lists, the one with the newest end on top.
+// backwards is a heap of lists. The one with the newest last entry is on top.
 type backwards [][]*entry
 
 func (b backwards) Len() int { return len(b) }
@@ -139,15 +139,14 @@ func (b *backwards) Pop() any {
 	return last
 }
 
-// surplus is how many more of the nearest are collected than a query asks for:
-// the index compares in single precision and Rank in double, so near the last
-// place they may differ.
+// surplus is how many more candidates than the query's Depth are collected: the index
+// computes in single precision and Rank in double, so their orders may differ slightly.
 const surplus = 16
 
-// nearest are the entries most similar to a query.
+// nearest returns the entries most similar to a query.
 func (r *reading) nearest(q *Query) []*entry {
 	if !r.batch.AsOf.IsZero() {
-		return r.nearestThen(q)
+		return r.nearestInPast(q)
 	}
 	index := r.vectors[q.Stamp]
 	if index == nil {
@@ -164,8 +163,9 @@ func (r *reading) nearest(q *Query) []*entry {
 	return entries
 }
 
-// nearestThen is nearest at a time in the past. Old versions are in no index.
-func (r *reading) nearestThen(q *Query) []*entry {
+// nearestInPast is nearest for a time in the past. Old versions are not in an
+// index.
+func (r *reading) nearestInPast(q *Query) []*entry {
 	var entries []*entry
 	similarity := map[*entry]float64{}
 	for _, e := range r.past(r.under(q.Prefix)) {
@@ -185,8 +185,8 @@ func (r *reading) nearestThen(q *Query) []*entry {
 	return entries[:min(q.Depth, len(entries))]
 }
 
-// matching are the entries that have words of a query: those with the most
-// different ones, the newest of them first.
+// matching returns the entries with words of a query: those with the most different
+// ones first, then the newest.
 func (r *reading) matching(q *Query) []*entry {
 	byCount := make([][]*entry, len(q.Terms)+1) // by how many different words they have
 	for _, s := range r.under(q.Prefix) {
@@ -217,14 +217,15 @@ func (r *reading) matching(q *Query) []*entry {
 	return entries
 }
 
-// countWords adds the entries of a space by how many different words they have.
+// countWords groups the entries of a space by how many different words of the query
+// they have.
 func (r *reading) countWords(q *Query, s *space, byCount [][]*entry) {
 	if s.stale {
 		if !r.exclusive {
 			r.mustWrite = true
 			return
 		}
-		s.reword()
+		s.rebuildWords()
 	}
 	var counts []uint16
 	for _, t := range q.Terms {
@@ -243,7 +244,7 @@ func (r *reading) countWords(q *Query, s *space, byCount [][]*entry) {
 	}
 }
 
-// counts says how often an entry has each of the given words.
+// counts returns how often an entry has each of the given words.
 func (e *entry) counts(words []string) []int {
 	counts := make([]int, len(words))
 	for i, w := range words {

@@ -5,35 +5,35 @@ import (
 	"strings"
 )
 
-// A space is a namespace in memory.
+// space is a namespace in memory.
 type space struct {
 	name      string // encoded
 	namespace Namespace
-	lines     map[string][]*entry // all records by key, oldest first
+	versions  map[string][]*entry // all records by key, oldest first
 
-	// The items and what words they have, in the order of their Seqs. Entries
-	// that have become old stay in until there are too many of them.
+	// The current items, and these by their words, in the order of their Seqs. Entries
+	// that are not current any more stay until they are too many.
 	items []*entry
 	words map[string][]*entry
 	old   int
-	stale bool // words are to be made anew
+	stale bool // words must be rebuilt
 }
 
-// space is that of a namespace, made if there is none.
+// space returns the space of a namespace, and makes it if there is none.
 func (m *memory) space(n Namespace) *space {
 	name := n.Encode()
 	s := m.byName[name]
 	if s == nil {
-		s = &space{name: name, namespace: n, lines: map[string][]*entry{}, words: map[string][]*entry{}}
+		s = &space{name: name, namespace: n, versions: map[string][]*entry{}, words: map[string][]*entry{}}
 		m.byName[name] = s
 		m.spaces = slices.Insert(m.spaces, m.findSpace(name), s)
 	}
 	return s
 }
 
-// tidy removes a space without records.
-func (m *memory) tidy(s *space) {
-	if len(s.lines) > 0 {
+// removeEmpty removes a space without records.
+func (m *memory) removeEmpty(s *space) {
+	if len(s.versions) > 0 {
 		return
 	}
 	delete(m.byName, s.name)
@@ -46,7 +46,7 @@ func (m *memory) findSpace(name string) int {
 	return i
 }
 
-// under are the spaces of the namespaces under a prefix.
+// under returns the spaces of the namespaces under a prefix.
 func (m *memory) under(prefix Namespace) []*space {
 	name := prefix.Encode()
 	from := m.findSpace(name)
@@ -59,7 +59,7 @@ func (m *memory) under(prefix Namespace) []*space {
 	return m.spaces[from : from+n]
 }
 
-// add makes a current entry one that searches find.
+// add makes an entry visible for searches.
 func (s *space) add(e *entry) {
 	e.at = len(s.items)
 	s.items = append(s.items, e)
@@ -72,7 +72,8 @@ func (s *space) addWords(e *entry) {
 	}
 }
 
-// retired counts entries that have become old, and clears up when they are half.
+// retired counts entries that are not current any more, and removes them when they
+// are half of all.
 func (s *space) retired() {
 	s.old++
 	if s.old < 32 || s.old < len(s.items)/2 {
@@ -83,11 +84,11 @@ func (s *space) retired() {
 		e.at = i
 	}
 	s.old = 0
-	s.reword()
+	s.rebuildWords()
 }
 
-// reword makes the words anew.
-func (s *space) reword() {
+// rebuildWords rebuilds the index of words.
+func (s *space) rebuildWords() {
 	s.words = make(map[string][]*entry, len(s.words))
 	for _, e := range s.items {
 		if !e.old {

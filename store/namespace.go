@@ -8,34 +8,33 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of names, in bytes of their encoded form; see [Namespace.Encode].
+// The maximum sizes of namespaces and keys, in bytes of their encoded form; see
+// [Namespace.Encode].
 const (
 	MaxNamespace = 1024
 	MaxKey       = 1024
 )
 
-// A Namespace is a path of segments. Namespaces are compared segment by segment
-// and byte by byte, never as joined text, so {"a", "b"} is not under {"a.b"} and
-// {"ab"} is not under {"a"}.
+// Namespace is a path of segments. Namespaces are compared segment by segment, never as
+// joined text, so {"a", "b"} is not under {"a.b"} and {"ab"} is not under {"a"}.
 //
-// A segment may be any non-empty valid UTF-8, dots, wildcards and NUL included.
-// The namespace of an item has at least one segment; an empty Namespace is a
-// prefix of all.
+// A segment is any non-empty text in valid UTF-8; dots, wildcards and NUL are allowed.
+// The namespace of an item has at least one segment. An empty Namespace is a prefix of
+// all.
 type Namespace []string
 
-// String is the segments in quotes, for messages.
+// String returns the quoted segments, for messages.
 func (n Namespace) String() string { return fmt.Sprintf("%q", []string(n)) }
 
-// HasPrefix reports whether n is p or below it.
+// HasPrefix reports whether n equals p or is below it.
 func (n Namespace) HasPrefix(p Namespace) bool {
 	return len(p) <= len(n) && slices.Equal(n[:len(p)], p)
 }
 
-// Encode makes one text of a namespace, for backends that have to keep it in a
-// column or as a map key. It has no NUL and is valid UTF-8 if n is. Encoded
-// namespaces sort by bytes as the namespaces do by segments, and q is under p
-// exactly if q.Encode() starts with p.Encode(). A key is encoded as the
-// namespace of that single segment.
+// Encode returns the namespace as one text, which backends can use as a column or
+// map key. It has no NUL, and is valid UTF-8 if n is. Encoded namespaces sort by
+// bytes as the namespaces do by segments, and q is under p exactly if q.Encode()
+// starts with p.Encode(). A key is encoded as a namespace of one segment.
 func (n Namespace) Encode() string {
 	size := 0
 	for _, s := range n {
@@ -57,11 +56,11 @@ func (n Namespace) Encode() string {
 	return b.String()
 }
 
-// The bytes of the encoding. A segment ends with the smallest byte there is in
-// the encoding, so that a segment sorts before its own extensions.
+// Special bytes of the encoding. A segment ends with the smallest byte of the encoding,
+// so that it sorts before longer segments that start with it.
 const (
 	terminator = 1
-	escape     = 2 // what follows is a byte from 0 to 2, with 2 added
+	escape     = 2 // the next byte is one from 0 to 2, plus 2
 )
 
 var errEncoding = errors.New("store: not an encoded namespace")
@@ -93,7 +92,7 @@ func DecodeNamespace(encoded string) (Namespace, error) {
 	return n, nil
 }
 
-// check says what is wrong with the namespace of an item, or with a prefix.
+// check returns an error for an invalid namespace of an item, or an invalid prefix.
 func (n Namespace) check(prefix bool) error {
 	if len(n) == 0 && !prefix {
 		return &InvalidError{What: "namespace", Reason: "is empty: an item needs at least one segment"}

@@ -2,18 +2,18 @@ package store
 
 import "fmt"
 
-// An Op is an operation of a [Store.Batch]: a [GetOp], [PutOp], [DeleteOp],
-// [SearchOp] or [NamespacesOp].
+// Op is an operation of [Store.Batch]: a [GetOp], [PutOp], [DeleteOp], [SearchOp]
+// or [NamespacesOp].
 type Op interface{ op() }
 
-// GetOp is [Store.Get].
+// GetOp is [Store.Get] in a batch.
 type GetOp struct {
 	Namespace Namespace
 	Key       string
 	GetOptions
 }
 
-// PutOp is [Store.Put].
+// PutOp is [Store.Put] in a batch.
 type PutOp struct {
 	Namespace Namespace
 	Key       string
@@ -21,26 +21,26 @@ type PutOp struct {
 	PutOptions
 }
 
-// DeleteOp is [Store.Delete].
+// DeleteOp is [Store.Delete] in a batch.
 type DeleteOp struct {
 	Namespace Namespace
 	Key       string
 	DeleteOptions
 }
 
-// SearchOp is [Store.Search].
+// SearchOp is [Store.Search] in a batch.
 type SearchOp struct {
 	Prefix Namespace
 	SearchOptions
 }
 
-// NamespacesOp is [Store.Namespaces].
+// NamespacesOp is [Store.Namespaces] in a batch.
 type NamespacesOp struct {
 	NamespacesOptions
 }
 
-// forgetOp is Store.Forget and ForgetAll. It is not for batches: it would not go
-// together with the rule that the last write of a key wins.
+// forgetOp is Store.Forget or ForgetAll. It is not exported, because it would
+// conflict with the rule that the last write of a key wins.
 type forgetOp struct {
 	namespace Namespace
 	key       string
@@ -54,14 +54,14 @@ func (SearchOp) op()     {}
 func (NamespacesOp) op() {}
 func (forgetOp) op()     {}
 
-// A Result is what an operation of a batch gave.
+// Result is the result of an operation of a batch.
 type Result struct {
-	Item       *Item       // of a GetOp, nil if there is none; of a PutOp, what was put
+	Item       *Item       // of a GetOp, nil if there is none; of a PutOp, the new item
 	Items      []*Item     // of a SearchOp
 	Namespaces []Namespace // of a NamespacesOp
 }
 
-// single is the result of a batch of one.
+// single is the result of a batch of one operation.
 type single struct {
 	Result
 	err error

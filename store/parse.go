@@ -9,18 +9,17 @@ import (
 	"strings"
 )
 
-// ParseFilter reads a filter as LangGraph writes it: an object whose members must
-// all hold. A member is a key with the value it must equal, or with an object
-// of operators: $eq, $ne, $gt, $gte, $lt, $lte, $in (an array), $exists (true or
-// false), $not (an object of operators). Within a value an object without
-// operators is compared member by member, so that others may be there too. $and
-// and $or take an array of filters, $not a filter, $meta one about the item's
-// Meta. An operator that is none of these is an error, and so is a key with a
-// dot, which may be meant as a path: a backslash before the dot makes it part of
-// the key.
+// ParseFilter parses a filter in LangGraph's JSON: an object whose members must all be
+// true. A member is a key with the value that it must equal, or with an object of
+// operators: $eq, $ne, $gt, $gte, $lt, $lte, $in (an array), $exists (true or false),
+// $not (an object of operators). An object without operators is compared member by
+// member, so the item's value may have others. $and and $or take an array of filters,
+// $not a filter, and $meta a filter for the item's Meta. An unknown operator is an
+// error. So is a key with a dot, which may be meant as a path: a backslash before the
+// dot makes it part of the key.
 //
-// A filter may come from a client or a model, so its size is bounded: 1 MiB of
-// JSON, 64 objects and arrays within each other, 1000 members and filters.
+// A filter may come from a client or a model, so its size is limited to 1 MiB of JSON,
+// 64 nested objects and arrays, and 1000 members and filters.
 func ParseFilter(raw json.RawMessage) (Filter, error) {
 	f, err := parseFilter(raw)
 	if err != nil {
@@ -29,9 +28,8 @@ func ParseFilter(raw json.RawMessage) (Filter, error) {
 	return f, nil
 }
 
-// Bounds of what ParseFilter reads. Each level of a filter is scanned once more
-// for each level around it, so the bound of the depth is what makes the time
-// linear in the size.
+// The limits of ParseFilter. A level of a filter is scanned once for each level around
+// it, so the limit of the depth keeps the time linear in the size.
 const (
 	maxFilterSize  = 1 << 20
 	maxFilterDepth = 64
@@ -54,8 +52,7 @@ func parseFilter(raw json.RawMessage) (Filter, error) {
 	return (&filterParser{}).object(nil, compact.Bytes())
 }
 
-// depthOf is how many objects and arrays of a valid JSON value are within each
-// other.
+// depthOf returns the nesting depth of objects and arrays in a valid JSON value.
 func depthOf(raw []byte) (deepest int) {
 	depth := 0
 	for i := 0; i < len(raw); i++ {
@@ -72,10 +69,10 @@ func depthOf(raw []byte) (deepest int) {
 	return deepest
 }
 
-// A filterParser reads a filter from valid, compact JSON.
+// filterParser parses a filter from valid, compact JSON.
 type filterParser struct{ terms int }
 
-// count refuses a filter of too many parts.
+// count returns an error for a filter with too many parts.
 func (p *filterParser) count() error {
 	if p.terms++; p.terms > maxFilterTerms {
 		return fmt.Errorf("has more than %d members and filters", maxFilterTerms)
@@ -88,7 +85,7 @@ var operators = map[string]Operator{
 	"$eq": OpEq, "$ne": OpNe, "$gt": OpGt, "$gte": OpGte, "$lt": OpLt, "$lte": OpLte, "$in": OpIn, "$exists": OpExists,
 }
 
-// object reads the conditions on what is at a path.
+// object parses the conditions on the value at a path.
 func (p *filterParser) object(at []string, raw json.RawMessage) (Filter, error) {
 	if len(raw) == 0 || raw[0] != '{' {
 		return Filter{}, fmt.Errorf("%sis not a JSON object: it does not begin with {", where(at))
@@ -195,8 +192,8 @@ func where(at []string) string {
 	return "at " + strings.Join(at, ".") + ": "
 }
 
-// membersOf are the members of a valid, compact JSON object. Where it has a key
-// twice the last one counts.
+// membersOf returns the members of a valid, compact JSON object. If a key occurs
+// twice, the last one counts.
 func membersOf(raw json.RawMessage) map[string]json.RawMessage {
 	members := map[string]json.RawMessage{}
 	for i := 1; raw[i] != '}'; {

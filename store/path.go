@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// A path leads from a value to the texts in it; see PutOptions.Index.
+// path leads from a value to texts in it; see PutOptions.Index.
 type path struct {
 	text  string // as it was given
 	steps []step
 }
 
-// A step goes from a value to those below it.
+// step leads from a value to values in it.
 type step struct {
 	kind  stepKind
 	key   string   // of stepKey
@@ -32,8 +32,7 @@ const (
 	stepGroup          // several paths
 )
 
-// parsePath reads a path that somebody gives. The empty path and "$" are the
-// value itself.
+// parsePath parses a path. The empty path and "$" are the value itself.
 func parsePath(text string) (path, error) {
 	if len(text) > maxPath {
 		return path{}, fmt.Errorf("takes %d bytes, at most %d are allowed", len(text), maxPath)
@@ -73,7 +72,7 @@ func parseSteps(text string) ([]step, error) {
 	return steps, nil
 }
 
-// parsePart reads what is between two dots.
+// parsePart parses the part between two dots.
 func parsePart(part string) ([]step, error) {
 	switch {
 	case part == "":
@@ -154,7 +153,7 @@ func splitOutside(text string, sep byte) ([]string, error) {
 	return append(parts, text[start:]), nil
 }
 
-// mustPaths parses paths that have been checked when they were given.
+// mustPaths parses paths that have been checked before.
 func mustPaths(texts []string) []path {
 	paths := make([]path, len(texts))
 	for i, t := range texts {
@@ -163,13 +162,12 @@ func mustPaths(texts []string) []path {
 	return paths
 }
 
-// maxPath bounds a path, in bytes: each part of it is scanned once more for each
-// group around it.
+// maxPath is the maximum length of a path, in bytes: each part of it is scanned
+// once for each group around it.
 const maxPath = 1024
 
-// Bounds of what paths lead to in one item. They are far beyond what anybody
-// indexes on purpose; without them a path of nested groups, which may come from a
-// client, could keep a store busy for as long as it likes.
+// The limits of paths in one item. They are far beyond real use. Without them a path of
+// nested groups, which may come from a client, could run for hours.
 const (
 	maxTexts = 1000
 	maxSteps = 100_000
@@ -177,13 +175,13 @@ const (
 
 var errTooMany = fmt.Errorf("leads to more than %d texts or takes more than %d steps", maxTexts, maxSteps)
 
-// A walker follows a path through a value.
+// walker follows a path through a value.
 type walker struct {
 	left  int // steps
 	visit func(any) error
 }
 
-// walk visits each value at the end of steps, in order.
+// walk visits each value at the end of the steps, in order.
 func (w *walker) walk(v any, steps []step) error {
 	if w.left--; w.left < 0 {
 		return errTooMany

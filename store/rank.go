@@ -6,21 +6,21 @@ import (
 	"slices"
 )
 
-// The constants of the ranking by words (BM25), as they are commonly set. The
-// pivot is a fixed length instead of the average of all items, which would let
-// other tenants' items influence a score.
+// The constants of the ranking by words (BM25), with their common values. The pivot is a
+// fixed length instead of the average of all items, which would let the items of other
+// tenants influence a score.
 const (
 	saturation = 1.2
 	lengthNorm = 0.75
 	pivot      = 32
 )
 
-// place is a candidate on its way into the answer.
+// place is a candidate that is being ranked.
 type place struct {
 	seq    int64
 	score  float64
 	why    Explanation
-	counts []int // of the query's terms; why.Terms is left to the few that are returned
+	counts []int // of the query's terms; why.Terms is set only for the items returned
 }
 
 func (q *Query) rank(near, matching []Candidate) []Ranked {
@@ -48,7 +48,7 @@ func (q *Query) rank(near, matching []Candidate) []Ranked {
 	return ranked
 }
 
-// having are the query's terms that an item has.
+// having returns the query's terms that an item has.
 func (q *Query) having(counts []int) (terms []string) {
 	for i, n := range counts {
 		if n > 0 {
@@ -84,8 +84,8 @@ func (q *Query) bySimilarity(near []Candidate) []place {
 	return places[:min(q.Depth, len(places))]
 }
 
-// dot is the cosine of vectors of length 1. It is computed here alone, so that a
-// score is the same whatever computed the candidates.
+// dot returns the cosine of vectors of length 1. All scores are computed here, so
+// that they do not depend on the backend.
 func dot(a, b []float32) float64 {
 	if len(a) != len(b) {
 		return math.Inf(-1)
@@ -97,7 +97,7 @@ func dot(a, b []float32) float64 {
 	return sum
 }
 
-// known is how many items the candidates are.
+// known returns the number of different items among the candidates.
 func known(near []place, matching []Candidate) int {
 	if len(near) == 0 {
 		return len(matching)
@@ -112,9 +112,9 @@ func known(near []place, matching []Candidate) int {
 	return len(seqs)
 }
 
-// byWords ranks by BM25, the candidates, which are so many items, being all there is.
-// The full score is that of an item of the pivot's length that has each word of the
-// query once.
+// byWords ranks by BM25, with the candidates as the collection, which has so many
+// items. full is the score of an item of the pivot's length that has each word of
+// the query once.
 func (q *Query) byWords(matching []Candidate, items int) (places []place, full float64) {
 	having := make([]int, len(q.Terms))
 	for _, c := range matching {
@@ -148,12 +148,12 @@ func (q *Query) byWords(matching []Candidate, items int) (places []place, full f
 	return places, full
 }
 
-// fuse adds to the similarity of an item how much of the query its words are. By
-// the ranks alone, what is nearest by far would stand behind whatever is among the
-// first sixty in both lists, be it by the word "the".
+// fuse adds the share of the query's words that an item has to its similarity. A
+// fusion of ranks would put an item that is by far the nearest behind any item that
+// is among the first sixty in both lists, for instance by the word "the".
 //
-// How similar an item is that was not among the nearest is not known: no more than
-// the last of these, which is what it is taken for.
+// The similarity of an item that was not among the nearest is unknown. It is at
+// most that of the last of these, which is used for it.
 func fuse(bySimilarity, byWords []place, full float64) []place {
 	places := make([]place, 0, len(bySimilarity)+len(byWords))
 	at := make(map[int64]int, len(bySimilarity))

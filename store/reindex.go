@@ -9,13 +9,12 @@ import (
 // reindexPage is how many records Reindex embeds at a time.
 const reindexPage = 128
 
-// Reindex indexes anew what was indexed in another way than this store does: by
-// another model, with another dimension or other Fields, or by none. It returns
-// how many versions that were. If it is interrupted it goes on where it was.
+// Reindex indexes items again that were indexed with another model, another dimension
+// or other Fields, or without a model. It returns the number of versions that it
+// indexed. After an interruption it continues where it stopped.
 //
-// The first search with a query does this before it answers, since its answer
-// would miss items otherwise; calling Reindex before is a way to choose the
-// moment.
+// The first search with a query does this by itself, because it would miss items
+// otherwise. Call Reindex to do it at a time of your choice.
 func (s *Store) Reindex(ctx context.Context) (versions int, err error) {
 	if err := s.ready(ctx); err != nil {
 		return 0, err
@@ -59,8 +58,8 @@ func (s *Store) reindex(ctx context.Context, records []*Record) error {
 	return s.backend.Reindex(ctx, by)
 }
 
-// freshness remembers that all there was is indexed as this store does it. Its
-// channel is a lock that a context can interrupt.
+// freshness records that all items are indexed with the store's stamp. The channel
+// is a lock that a context can interrupt.
 type freshness struct {
 	lock chan struct{}
 	done atomic.Bool
@@ -78,7 +77,7 @@ func (s *Store) ensureFresh(ctx context.Context) error {
 		return ctx.Err()
 	}
 	if s.fresh.done.Load() {
-		return nil // another search was waited for, which has done it
+		return nil // another search did it
 	}
 	if _, err := s.Reindex(ctx); err != nil {
 		return err

@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// find returns the value at a path in a valid, compact JSON value, or nil. Where
-// an object has a key twice the last one counts, as for encoding/json.
+// find returns the value at a path in a valid, compact JSON value, or nil. If a key
+// occurs twice the last one counts, as in encoding/json.
 func find(raw []byte, path []string) []byte {
 	for _, key := range path {
 		switch {
@@ -68,7 +68,7 @@ func element(raw []byte, key string) []byte {
 	return nil
 }
 
-// valueLen is the length of the value that raw begins with.
+// valueLen returns the length of the value at the beginning of raw.
 func valueLen(raw []byte) int {
 	switch raw[0] {
 	case '"':

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// fusionDepth is how many of the nearest a hybrid search ranks at least: an item
-// far down by meaning can still come up by its words.
+// fusionDepth is the minimum Depth of a hybrid search: an item with a low rank by
+// meaning may still rank high by its words.
 const fusionDepth = 100
 
 func (p *plan) addSearch(op SearchOp) error {
@@ -35,8 +35,8 @@ func (p *plan) addSearch(op SearchOp) error {
 	return nil
 }
 
-// addQuery sets what a search with a query looks for. Its vector comes later,
-// with all others.
+// addQuery sets the terms and the depth of a query. Its vector is set later, when
+// all texts are embedded.
 func (p *plan) addQuery(q *Query, query string, ranking Ranking) {
 	if ranking == Auto {
 		ranking = p.store.opts.Ranking
@@ -69,7 +69,8 @@ func (p *plan) addQuery(q *Query, query string, ranking Ranking) {
 	}
 }
 
-// itemsOf are the items a search found. The newest come oldest first.
+// itemsOf returns the items of a search. Without a query they are in the order of
+// their age, oldest first.
 func itemsOf(q *Query, found []Found) []*Item {
 	items := make([]*Item, len(found))
 	for i, f := range found {
@@ -82,7 +83,8 @@ func itemsOf(q *Query, found []Found) []*Item {
 	return items
 }
 
-// maxBound is far beyond any answer, and sums of two of it are numbers.
+// maxBound is far beyond any real limit, and the sum of two of it does not
+// overflow.
 const maxBound = 1 << 30
 
 func bounds(limit, offset, standard int) (int, error) {
@@ -124,7 +126,7 @@ func (p *plan) addNamespaces(op NamespacesOp) error {
 	return nil
 }
 
-// listed are the namespaces that fit, cut to size, in order, each once.
+// listed returns the namespaces that fit, shortened, sorted, each once.
 func listed(namespaces []Namespace, o *NamespacesOptions) []Namespace {
 	var fit []Namespace
 	for _, n := range namespaces {

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// A Store keeps items. All its methods may be called concurrently.
+// Store keeps items. It is safe for concurrent use. The methods of a nil Store
+// return [ErrNoStore].
 type Store struct {
 	backend Backend
 	opts    Options
@@ -16,7 +17,7 @@ type Store struct {
 	fresh   freshness
 }
 
-// New makes a store that keeps its items in backend.
+// New returns a store that keeps its items in backend.
 func New(backend Backend, opts *Options) (*Store, error) {
 	if backend == nil {
 		return nil, &InvalidError{What: "backend", Reason: "is nil: give one, or use NewMemory"}
@@ -51,10 +52,10 @@ func New(backend Backend, opts *Options) (*Store, error) {
 	return s, nil
 }
 
-// NewMemory makes a store that lives in the process and ends with it.
+// NewMemory returns a store in memory, which ends with the process.
 func NewMemory(opts *Options) (*Store, error) { return New(NewMemoryBackend(), opts) }
 
-// ready refuses calls of no store, and without a context.
+// ready returns an error for a nil store or a nil context.
 func (s *Store) ready(ctx context.Context) error {
 	switch {
 	case s == nil:
@@ -65,8 +66,7 @@ func (s *Store) ready(ctx context.Context) error {
 	return nil
 }
 
-// Embeds reports whether the store has an embedder, so that it can rank by
-// meaning.
+// Embeds reports whether the store has an embedder and so can search by meaning.
 func (s *Store) Embeds() bool { return s != nil && s.opts.Embedder != nil }
 
 // Get returns the item under key, or ErrNotFound.
@@ -74,8 +74,8 @@ func (s *Store) Get(ctx context.Context, n Namespace, key string, opts *GetOptio
 	return one(s.do(ctx, time.Time{}, GetOp{n, key, deref(opts)})).get(n, key)
 }
 
-// Put stores value under key, in place of what was there. The value is what
-// marshals to a JSON object: a struct, a map, or a json.RawMessage.
+// Put stores value under key and replaces the item that was there. The value must
+// marshal to a JSON object: a struct, a map, or a json.RawMessage.
 func (s *Store) Put(ctx context.Context, n Namespace, key string, value any, opts *PutOptions) error {
 	return one(s.do(ctx, time.Time{}, PutOp{n, key, value, deref(opts)})).err
 }
@@ -85,29 +85,29 @@ func (s *Store) Delete(ctx context.Context, n Namespace, key string, opts *Delet
 	return one(s.do(ctx, time.Time{}, DeleteOp{n, key, deref(opts)})).err
 }
 
-// Search returns items of the namespaces under prefix. With a query they come
-// best first, without one it is the newest of them, oldest first. Items put with
-// NoIndex are never found by a query.
+// Search returns items of the namespaces under prefix. With a query, the best items
+// come first. Without one, it returns the newest items in the order of their age,
+// oldest first. A query never finds items that were put with NoIndex.
 func (s *Store) Search(ctx context.Context, prefix Namespace, opts *SearchOptions) ([]*Item, error) {
 	r := one(s.do(ctx, time.Time{}, SearchOp{prefix, deref(opts)}))
 	return r.Items, r.err
 }
 
-// Namespaces lists the namespaces that hold items, in order.
+// Namespaces lists the namespaces that have items, in order.
 func (s *Store) Namespaces(ctx context.Context, opts *NamespacesOptions) ([]Namespace, error) {
 	r := one(s.do(ctx, time.Time{}, NamespacesOp{deref(opts)}))
 	return r.Namespaces, r.err
 }
 
-// Batch does several operations as one: all its reads see the state before its
-// writes, and if one fails nothing is written. Of several writes to one key the
-// last wins. The results are in the order of ops.
+// Batch does several operations in one transaction: all reads see the state before
+// the writes, and if one operation fails nothing is written. Of several writes to
+// one key the last wins. The results are in the order of ops.
 func (s *Store) Batch(ctx context.Context, ops ...Op) ([]Result, error) {
 	return s.do(ctx, time.Time{}, ops...)
 }
 
-// History returns the changes of the item under key, newest first. How far it
-// goes back is a matter of [Options].
+// History returns the changes of the item under key, newest first. [Options] limit
+// how many are kept, and for how long.
 func (s *Store) History(ctx context.Context, n Namespace, key string) ([]Change, error) {
 	if err := s.ready(ctx); err != nil {
 		return nil, err
@@ -126,21 +126,21 @@ func (s *Store) History(ctx context.Context, n Namespace, key string) ([]Change,
 	return changes, nil
 }
 
-// Forget removes the item under key with its history. What is left is the
-// change itself, so that those who watch can forget it too.
+// Forget removes the item under key together with its history. Only a change of
+// kind Forgotten remains, so that watchers learn of it.
 func (s *Store) Forget(ctx context.Context, n Namespace, key string) error {
 	return one(s.do(ctx, time.Time{}, forgetOp{namespace: n, key: key})).err
 }
 
-// ForgetAll is Forget for all items of all namespaces under prefix, which must
-// not be empty.
+// ForgetAll forgets all items of all namespaces under prefix, which must not be
+// empty.
 func (s *Store) ForgetAll(ctx context.Context, prefix Namespace) error {
 	return one(s.do(ctx, time.Time{}, forgetOp{namespace: prefix, all: true})).err
 }
 
-// Sweep removes what has expired, and history older than Options.HistoryAge. It
-// makes room; what has expired is invisible before. It returns how many items
-// have expired since the last sweep.
+// Sweep removes expired items, and history older than Options.HistoryAge, to free
+// space; expired items are invisible before that. It returns how many items have
+// expired since the last sweep.
 func (s *Store) Sweep(ctx context.Context) (expired int, err error) {
 	if err := s.ready(ctx); err != nil {
 		return 0, err
@@ -153,18 +153,18 @@ func (s *Store) Sweep(ctx context.Context) (expired int, err error) {
 	return expired, err
 }
 
-// A View is a store as it was at some time, for reading.
+// View is a read-only view of a store at some time.
 type View struct {
 	store *Store
 	at    time.Time
 }
 
-// AsOf returns a view of the store as it was at t, after the changes of that
-// microsecond. Versions that the bounds of history or Forget have removed are
-// not in it.
+// AsOf returns a view of the store as it was at t, with the changes of that
+// microsecond. It lacks versions that were removed by the limits of history or by
+// Forget.
 func (s *Store) AsOf(t time.Time) *View {
 	if t = wholeMicros(t); t.IsZero() {
-		t = t.Add(time.Microsecond) // in a batch, zero is the present
+		t = t.Add(time.Microsecond) // zero would mean the present
 	}
 	return &View{s, t}
 }
@@ -188,7 +188,7 @@ func (v *View) Namespaces(ctx context.Context, opts *NamespacesOptions) ([]Names
 
 func (s *Store) now() time.Time { return wholeMicros(s.opts.Now()) }
 
-// wholeMicros is t as all backends can keep it.
+// wholeMicros returns t with the precision of all backends.
 func wholeMicros(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
 
 func deref[T any](opts *T) T {

@@ -10,16 +10,17 @@ import (
 )
 
 // analysis is the version of the rules in this file. It is part of the stamp, so
-// a store indexes its items anew when they change.
+// that a store indexes its items again when they change.
 const analysis = "1"
 
-// maxTerm bounds a word, in bytes; the rest of it is ignored. Longer ones are
-// data rather than words, and databases bound the keys of their indexes.
+// maxTerm is the maximum length of a word, in bytes; the rest of it is ignored.
+// Longer ones are data rather than words, and databases limit the keys of their
+// indexes.
 const maxTerm = 128
 
 // eachWord calls yield with the words of a text: runs of letters and digits, in
-// lower case, without marks and accents as far as folding knows them. In scripts
-// without spaces each character is a word.
+// lower case, without the marks and accents that folding has. In scripts without
+// spaces each character is a word.
 func eachWord(text string, yield func(string)) {
 	var word strings.Builder
 	flush := func() {
@@ -47,7 +48,7 @@ func eachWord(text string, yield func(string)) {
 	flush()
 }
 
-// fold is a letter in lower case and without its accent.
+// fold returns a letter in lower case and without its accent.
 func fold(r rune) string {
 	r = unicode.ToLower(r)
 	if r < utf8.RuneSelf {
@@ -77,7 +78,7 @@ var folding = func() map[rune]string {
 	return table
 }()
 
-// termsOf are the words of texts with their counts, sorted.
+// termsOf returns the words of texts with their counts, sorted.
 func termsOf(texts []text) []Term {
 	counts := map[string]int{}
 	for _, t := range texts {
@@ -91,18 +92,18 @@ func termsOf(texts []text) []Term {
 	return terms
 }
 
-// The bounds of a query: a message may have a whole log pasted into it, and the
-// time of a search grows with the words it looks for.
+// The limits of a query: a message may contain a whole log file, and the time of a search
+// grows with the number of words.
 const (
 	maxQueryTerms    = 128
-	maxQueryText     = 64 << 10 // bytes that are looked through for words
-	maxEmbeddedQuery = 8 << 10  // bytes that an embedder is given
+	maxQueryText     = 64 << 10 // bytes that are searched for words
+	maxEmbeddedQuery = 8 << 10  // bytes that are embedded
 )
 
-// queryTerms are the different words of a query, sorted. If there are too many, half
-// of those taken are the nearest to its beginning and its end, and half the rarest
-// in it, of those the longest. How rare a word is among the items would tell more;
-// but to ask an index for every word is the work that this avoids.
+// queryTerms returns the different words of a query, sorted. Of too many words it
+// takes half from the beginning and the end, and half from the rarest in the query,
+// longer ones first. The frequency among the items would be better, but asking the
+// index for every word is the work that this avoids.
 func queryTerms(query string) []string {
 	var words []string
 	eachWord(ends(query, maxQueryText), func(w string) { words = append(words, w) })
@@ -131,8 +132,8 @@ func queryTerms(query string) []string {
 	return slices.Sorted(maps.Keys(taken))
 }
 
-// ends is a text of which, if it is longer than size, only the beginning and the
-// end are left, cut between words if there are any.
+// ends returns a text; one that is longer than size is reduced to its beginning and
+// end, cut between words if possible.
 func ends(text string, size int) string {
 	if len(text) <= size {
 		return text

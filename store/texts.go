@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// A text of an item is what a query can find it by.
+// text is an indexed text of an item.
 type text struct {
 	field string
 	text  string
 }
 
-// textsOf are the texts of a value at the given paths. A text that several paths
-// lead to is there once for each; blank ones are left out.
+// textsOf returns the texts of a value at the given paths. A text that several
+// paths lead to occurs once for each; blank texts are left out.
 func textsOf(value json.RawMessage, paths []path) ([]text, error) {
 	decoder := json.NewDecoder(bytes.NewReader(value))
 	decoder.UseNumber()
@@ -52,8 +52,8 @@ func textsOf(value json.RawMessage, paths []path) ([]text, error) {
 	return texts, nil
 }
 
-// leafText is a value as text: "" for null, JSON with sorted keys for arrays and
-// objects.
+// leafText returns a value as text: "" for null, and JSON with sorted keys for
+// arrays and objects.
 func leafText(v any) (string, error) {
 	switch v := v.(type) {
 	case nil:
@@ -72,8 +72,8 @@ func leafText(v any) (string, error) {
 	return string(raw), err
 }
 
-// marshal is json.Marshal without escapes for HTML, which would be words of
-// their own in an index.
+// marshal is json.Marshal without escapes for HTML, which would become words of the
+// index.
 func marshal(v any) (json.RawMessage, error) {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)

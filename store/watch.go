@@ -6,23 +6,21 @@ import (
 	"math"
 )
 
-// Latest is the version to watch from to see only changes from now on.
+// Latest is the version for [Store.Watch] to see only changes from now on.
 const Latest int64 = -1
 
 // watchPage is how many changes Watch reads at a time.
 const watchPage = 256
 
-// Watch yields the changes of items under prefix, in the order of their versions,
-// as they happen, until ctx ends or the loop is left. Each comes once. It begins
-// with the first change after the given version: 0 is the beginning, [Latest] is
-// now. Whoever keeps the version of the last change it has dealt with can go on
-// from there later, also in another process.
+// Watch yields the changes of items under prefix as they happen, in the order of their
+// versions and each once, until ctx ends or the loop is left. It begins with the first
+// change after the given version: 0 is the beginning, [Latest] is now. To continue later,
+// also in another process, pass the version of the last change that was handled.
 //
-// Versions that the bounds of history have removed are not among the changes,
-// but the last change of each item is. After [Store.Sweep] has dropped the
-// traces of deleted items, going on from before them fails with
-// [ErrCompacted]; begin again at 0 then. Items that have expired are not
-// yielded; that they have expired comes as a change of its own, with the sweep.
+// Versions that the limits of history have removed are not yielded, but the last change
+// of each item is. When [Store.Sweep] has removed records of deletions, continuing from
+// a version before them fails with [ErrCompacted]; start again at 0 then. Expired items
+// are not yielded; their expiry is a change that the sweep makes.
 func (s *Store) Watch(ctx context.Context, prefix Namespace, after int64) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
 		if err := s.watch(ctx, prefix, after, func(c Change) bool { return yield(c, nil) }); err != nil {

@@ -7,56 +7,55 @@ import (
 )
 
 const (
-	// exactUpTo is how many vectors are all compared. It is also how many the
-	// index has before it makes signatures.
+	// exactUpTo is the number of vectors up to which all are compared. A larger index has
+	// signatures.
 	exactUpTo = 4096
 	// A search compares this many of the nearest by signature exactly, or
 	// comparedPer for each one asked for, if that is more.
 	comparedLeast = 1000
 	comparedPer   = 40
-	// regrowth is how many times larger than when the mean was taken the index
-	// gets before it is taken anew.
+	// regrowth is by how many times the index grows before the mean is computed again.
 	regrowth = 16
 )
 
-// An Index keeps vectors of one dimension, each with an id in a space. Several
-// vectors may have one id. Methods that change it must not run at the same time
-// as others; searches may run at the same time as each other.
+// Index keeps vectors of one dimension, each with an id in a space. An id may have
+// several vectors. Searches may run concurrently, but not with methods that change
+// the index.
 type Index struct {
 	spaces []*space // by name
 	byName map[string]*space
 	count  int
-	signed bool // it keeps no vectors
+	signed bool // it keeps signatures and no vectors
 
-	// What signatures are made with; nil as long as there are none.
+	// Used to make signatures; nil while there are none.
 	rotation *rotation
 	mean     []float32 // rotated
-	meanOf   int       // how many vectors there were
+	meanOf   int       // the number of vectors in the mean
 }
 
-// A space has the vectors of one name, in no order.
+// space has the vectors of one name, in no order.
 type space struct {
 	name       string
 	ids        []int64
 	vectors    [][]float32
-	signatures []uint64          // words for each vector, if there is a rotation
+	signatures []uint64          // the same number of words for each vector; empty without a rotation
 	at         map[int64][]int32 // the slots of an id
 }
 
-// A Hit is an id with the greatest similarity, as dot product, of its vectors.
+// Hit is an id with the greatest similarity (dot product) of its vectors.
 type Hit struct {
 	ID         int64
 	Similarity float32
 }
 
-// New makes an empty index.
+// New returns an empty index.
 func New() *Index { return &Index{byName: map[string]*space{}} }
 
-// Len is the number of vectors.
+// Len returns the number of vectors.
 func (x *Index) Len() int { return x.count }
 
-// Add adds the vectors of an id that is not there. It keeps the vectors, which
-// must have one dimension and not change any more.
+// Add adds the vectors of an id that is not in the index. The vectors must have one
+// dimension. The index keeps them, so they must not be changed.
 func (x *Index) Add(name string, id int64, vectors ...[]float32) {
 	if len(vectors) == 0 {
 		return
@@ -100,7 +99,7 @@ func (x *Index) Remove(name string, id int64) {
 	}
 }
 
-// remove empties a slot and moves the last one into it.
+// remove removes a slot and moves the last one into its place.
 func (s *space) remove(slot int32, words int) {
 	last := int32(len(s.ids) - 1)
 	s.move(s.ids[slot], slot, -1)
@@ -118,7 +117,8 @@ func (s *space) remove(slot int32, words int) {
 	s.signatures = s.signatures[:int(last)*words]
 }
 
-// move notes that a vector of an id has gone to another slot, or for good.
+// move records that a vector of an id has moved to another slot, or was removed if
+// to is negative.
 func (s *space) move(id int64, from, to int32) {
 	slots := s.at[id]
 	i := slices.Index(slots, from)
@@ -136,13 +136,13 @@ func (s *space) signature(slot int32, words int) []uint64 {
 	return s.signatures[int(slot)*words:][:words]
 }
 
-// find is where in spaces a name is or would be.
+// find returns the position of a name in spaces, or where it would be inserted.
 func (x *Index) find(name string) int {
 	i, _ := slices.BinarySearchFunc(x.spaces, name, func(s *space, name string) int { return strings.Compare(s.name, name) })
 	return i
 }
 
-// under are the spaces whose names begin with prefix.
+// under returns the spaces whose names begin with prefix.
 func (x *Index) under(prefix string) []*space {
 	from := x.find(prefix)
 	to, _ := slices.BinarySearchFunc(x.spaces[from:], prefix, func(s *space, prefix string) int {
@@ -161,7 +161,7 @@ func (x *Index) words() int {
 	return x.rotation.size / 64
 }
 
-// sign takes the mean of the vectors and makes all signatures anew.
+// sign computes the mean of the vectors and all signatures.
 func (x *Index) sign() {
 	if x.rotation == nil {
 		x.rotation = newRotation(len(x.spaces[0].vectors[0]))
@@ -179,7 +179,7 @@ func (x *Index) sign() {
 	}
 }
 
-// setMean takes the mean of vectors.
+// setMean sets the mean to that of the vectors.
 func (x *Index) setMean(all ...[][]float32) {
 	var sum []float64
 	n := 0
@@ -205,7 +205,7 @@ func (x *Index) setMean(all ...[][]float32) {
 
 func (x *Index) signature(v []float32) []uint64 { return signs(x.centred(v)) }
 
-// centred is a vector rotated, less the mean.
+// centred returns a vector rotated, minus the mean.
 func (x *Index) centred(v []float32) []float32 {
 	rotated := make([]float32, x.rotation.size)
 	x.rotation.apply(v, rotated)
@@ -215,7 +215,7 @@ func (x *Index) centred(v []float32) []float32 {
 	return rotated
 }
 
-// byHit orders hits best first, equal ones by greater id.
+// byHit orders hits by descending similarity, then by descending id.
 func byHit(a, b Hit) int {
 	return cmp.Or(cmp.Compare(b.Similarity, a.Similarity), cmp.Compare(b.ID, a.ID))
 }

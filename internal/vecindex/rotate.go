@@ -5,16 +5,16 @@ import (
 	"math/rand/v2"
 )
 
-// A rotation turns vectors so that what distinguishes them is spread over all
-// coordinates: a product of random signs and Hadamard transforms, which takes
-// d·log d steps where a random matrix takes d². It pads to a power of two, and
-// to 512 at least: more bits than dimensions say more about an angle.
+// rotation rotates vectors so that their differences spread over all coordinates.
+// It is a product of random signs and Hadamard transforms, which takes d·log d
+// steps; a random matrix takes d². It pads to a power of two of at least 512: more
+// bits than dimensions estimate an angle better.
 type rotation struct {
 	size  int          // of a rotated vector
 	signs [2][]float32 // before each of the two transforms
 }
 
-// newRotation is the same in all processes.
+// newRotation returns the same rotation in all processes.
 func newRotation(dimension int) *rotation {
 	r := &rotation{size: max(64*block, 1<<bits.Len(uint(dimension-1)))}
 	source := rand.New(rand.NewPCG(1, 2))
@@ -27,8 +27,8 @@ func newRotation(dimension int) *rotation {
 	return r
 }
 
-// apply writes the rotated v to out, which has the rotation's size. The result
-// is longer by a constant factor, which signs do not mind.
+// apply writes the rotated v to out, which has the rotation's size. The result is
+// longer than v by a constant factor, which does not change signs.
 func (r *rotation) apply(v, out []float32) {
 	clear(out[copy(out, v):])
 	for _, signs := range r.signs {
@@ -52,7 +52,7 @@ func hadamard(v []float32) {
 	}
 }
 
-// signs are those of numbers, as bits.
+// signs returns the signs of numbers as bits.
 func signs(v []float32) []uint64 {
 	out := make([]uint64, len(v)/64)
 	for w := range out {

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// Nearest returns the n ids nearest to query of those in the spaces whose names
-// begin with prefix and that accept lets through, nearest first; equal ones by
-// greater id.
+// Nearest returns the n ids nearest to query, among those in spaces whose names
+// begin with prefix and for which accept returns true. They are in order of
+// descending similarity, then of descending id.
 func (x *Index) Nearest(prefix string, query []float32, n int, accept func(id int64) bool) []Hit {
 	spaces := x.under(prefix)
 	total := 0
@@ -39,7 +39,7 @@ func (x *Index) Nearest(prefix string, query []float32, n int, accept func(id in
 	return first(n, hits, func(int64) bool { return true })
 }
 
-// first are the n best hits that are accepted, each id once.
+// first returns the n best hits that are accepted, each id once.
 func first(n int, hits []Hit, accept func(int64) bool) []Hit {
 	slices.SortFunc(hits, byHit)
 	seen := make(map[int64]bool, min(n, len(hits)))
@@ -56,16 +56,16 @@ func first(n int, hits []Hit, accept func(int64) bool) []Hit {
 	return kept
 }
 
-// A position is that of a vector.
+// position is the position of a vector.
 type position struct{ space, index int32 }
 
-// bySignature yields positions, those with nearer signatures first, in groups of
-// about as many as are said to be wanted, each of which refine may put in a better order.
+// bySignature yields positions in the order of their signatures' distance. It works
+// in groups of at least wanted positions, each of which refine may reorder.
 func (x *Index) bySignature(spaces []*space, signature []uint64, total, wanted int, refine func([]position) []position) iter.Seq[position] {
 	return func(yield func(position) bool) {
 		distances, having := x.distances(spaces, signature, total)
 		for from := 0; from < len(having); {
-			// The next distances that have enough positions together.
+			// The next range of distances with enough positions.
 			to, n := from, 0
 			for ; to < len(having) && n < wanted; to++ {
 				n += having[to]
@@ -84,8 +84,8 @@ func (x *Index) bySignature(spaces []*space, signature []uint64, total, wanted i
 	}
 }
 
-// distances are those of all signatures from one, with how many there are of
-// each.
+// distances returns the distances of all signatures from one, and the number of
+// signatures at each distance.
 func (x *Index) distances(spaces []*space, wanted []uint64, total int) (distances []uint16, having []int) {
 	words := x.words()
 	distances = make([]uint16, 0, total)
@@ -100,10 +100,10 @@ func (x *Index) distances(spaces []*space, wanted []uint64, total int) (distance
 	return distances, having
 }
 
-// between are the positions with a distance of at least from and less than to, in
-// order of their distances.
+// between returns the positions with a distance of at least from and less than to,
+// in the order of their distances.
 func between(spaces []*space, distances []uint16, from, to int, having []int) []position {
-	next := make([]int, to-from+1) // where the next one of a distance goes
+	next := make([]int, to-from+1) // the next free place for each distance
 	for d := from; d < to; d++ {
 		next[d-from+1] = next[d-from] + having[d]
 	}
@@ -121,11 +121,11 @@ func between(spaces []*space, distances []uint16, from, to int, having []int) []
 	return sorted
 }
 
-// block is how many words of a signature are compared in one go; each signature
-// has a multiple of that.
+// block is how many words of a signature are compared in one iteration. The length
+// of a signature is a multiple of it.
 const block = 8
 
-// distance is the number of bits in which two signatures differ.
+// distance returns the number of bits in which two signatures differ.
 func distance(a, b []uint64) int {
 	n := 0
 	for len(a) >= block && len(b) >= block {
@@ -139,7 +139,7 @@ func distance(a, b []uint64) int {
 	return n
 }
 
-// dot has four sums, which a processor can work on at the same time.
+// dot has four sums, which a processor can compute in parallel.
 func dot(a, b []float32) float32 {
 	var s0, s1, s2, s3 float32
 	b = b[:len(a)]

@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// Signed makes an index that keeps signatures alone, for vectors that are kept
-// elsewhere and are too many for memory. It is searched with Likely; Nearest
-// needs vectors. The sample are some of the vectors to come, at least one, from
-// all over the place: what they have in common says nothing.
+// Signed returns an index that keeps only signatures, for vectors that are stored
+// elsewhere and are too many for memory. It is searched with Likely, because
+// Nearest needs vectors. The sample is at least one of the vectors to come, and
+// should be typical of them: their mean is subtracted from all vectors.
 func Signed(sample ...[]float32) *Index {
 	x := New()
 	x.signed = true
@@ -19,17 +19,18 @@ func Signed(sample ...[]float32) *Index {
 	return x
 }
 
-// refined is how many are ordered by their estimates for each one that is wanted.
+// refined is how many positions are reordered by an estimate for each one that is
+// wanted.
 const refined = 4
 
-// Likely yields the names and ids in the spaces whose names begin with prefix, by
-// how near they seem to the query, the likely nearest first. An id comes once for
-// each of its vectors. About as many as are said to be wanted are cheap.
+// Likely yields the names and ids in the spaces whose names begin with prefix, the
+// probably nearest to the query first. An id occurs once for each of its vectors.
+// The first wanted results are cheap.
 //
-// Signatures say more about a query that is a vector than about its signature:
-// those whose signatures are nearest are ordered by what the product of the query
-// and their vectors would be if these had nothing but signs. Of the vectors that
-// come first half as many are then enough to find the nearest among.
+// The vectors with the nearest signatures are ordered by an estimate of their dot
+// product with the query, in which the query has its full precision and the vectors
+// only their signs. This halves the number of vectors that must be compared exactly
+// to find the nearest.
 func (x *Index) Likely(prefix string, query []float32, wanted int) iter.Seq2[string, int64] {
 	return func(yield func(string, int64) bool) {
 		spaces := x.under(prefix)
@@ -52,7 +53,7 @@ func (x *Index) Likely(prefix string, query []float32, wanted int) iter.Seq2[str
 	}
 }
 
-// refine orders positions by estimates, the greatest first.
+// refine orders positions by descending estimate.
 func (x *Index) refine(spaces []*space, e estimate, group []position) []position {
 	type estimated struct {
 		position
@@ -70,8 +71,8 @@ func (x *Index) refine(spaces []*space, e estimate, group []position) []position
 	return group
 }
 
-// An estimate has, for each byte of a signature, what the bits of each value it
-// may have contribute to the product of a vector and the signs.
+// estimate has, for each byte of a signature and each value of that byte, the
+// contribution of its bits to the product of a vector and the signs.
 type estimate [][256]float32
 
 func newEstimate(v []float32) estimate {
@@ -88,7 +89,7 @@ func newEstimate(v []float32) estimate {
 	return e
 }
 
-// product is that of the vector and the signs.
+// product returns the product of the vector and the signs.
 func (e estimate) product(signature []uint64) float32 {
 	var sum float32
 	for w, word := range signature {

@@ -14,11 +14,11 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// everything is more than the memories of a case.
+// everything is a limit above the number of memories of any case.
 const everything = 1 << 20
 
-// check is what does not hold, for the one that ctx is of.
-func (b *bench) check(ctx context.Context, c *Checks) []error {
+// check returns the errors of the checks.
+func (b *fixture) check(ctx context.Context, c *Checks) []error {
 	var problems []error
 	items, err := b.manager.Search(ctx, &store.SearchOptions{Limit: everything, NoRefresh: true})
 	if err != nil {
@@ -47,7 +47,7 @@ func (b *bench) check(ctx context.Context, c *Checks) []error {
 	return problems
 }
 
-// holds is what is wrong with the items.
+// holds checks items.
 func holds(items []*store.Item, contains, lacks []Pattern, total *int) []error {
 	var problems []error
 	count := func(p Pattern, least, most int) {
@@ -67,8 +67,8 @@ func holds(items []*store.Item, contains, lacks []Pattern, total *int) []error {
 	return problems
 }
 
-// fitting checks how many items fit: so many as the pattern says, or from least to
-// most.
+// fitting checks how many items match: as many as the pattern's Count or, without
+// one, from least to most.
 func fitting(items []*store.Item, p Pattern, least, most int) error {
 	w, err := ready(p)
 	if err != nil {
@@ -93,7 +93,7 @@ func fitting(items []*store.Item, p Pattern, least, most int) error {
 	return nil
 }
 
-// listed are items for people to read, not too many.
+// listed lists some of the items for an error.
 func listed(items []*store.Item) string {
 	const most = 20
 	var b strings.Builder
@@ -114,8 +114,8 @@ func listed(items []*store.Item) string {
 	return b.String()
 }
 
-// checkHistory compares what has become of a memory.
-func (b *bench) checkHistory(ctx context.Context, h History, items []*store.Item) error {
+// checkHistory compares the versions of a memory.
+func (b *fixture) checkHistory(ctx context.Context, h History, items []*store.Item) error {
 	key := h.Key
 	if key == "" {
 		w, err := ready(h.Of)
@@ -153,7 +153,7 @@ func (b *bench) checkHistory(ctx context.Context, h History, items []*store.Item
 	return nil
 }
 
-// topic is what a recall is about, for people to read.
+// topic is the text that identifies a recall in errors.
 func (r Recall) topic() string {
 	if r.Query != "" || len(r.Messages) == 0 {
 		return r.Query
@@ -161,8 +161,8 @@ func (r Recall) topic() string {
 	return r.Messages[len(r.Messages)-1].Text()
 }
 
-// checkRecall recalls and measures.
-func (b *bench) checkRecall(ctx context.Context, r Recall) []error {
+// checkRecall recalls, checks and measures.
+func (b *fixture) checkRecall(ctx context.Context, r Recall) []error {
 	messages := slices.Clone(r.Messages)
 	if r.Query != "" {
 		messages = append(messages, llm.User(r.Query))
@@ -212,8 +212,8 @@ func (b *bench) checkRecall(ctx context.Context, r Recall) []error {
 	return problems
 }
 
-// recaller recalls from where the manager keeps its memories.
-func (b *bench) recaller(ctx context.Context, r Recall) (*memory.Recaller, error) {
+// recaller returns a recaller for the memories of the manager.
+func (b *fixture) recaller(ctx context.Context, r Recall) (*memory.Recaller, error) {
 	n, err := b.place(ctx)
 	if err != nil {
 		return nil, err
@@ -230,7 +230,8 @@ func (b *bench) recaller(ctx context.Context, r Recall) (*memory.Recaller, error
 	return memory.NewRecaller(&o)
 }
 
-// rankOf is the place of the first item that fits, from 1; 0 if there is none.
+// rankOf returns the rank of the first item that matches, from 1; 0 if there is
+// none.
 func rankOf(p Pattern, items []*store.Item) (int, error) {
 	w, err := ready(p)
 	if err != nil {

@@ -1,7 +1,7 @@
-// Package memtest tests what a memory manager makes of conversations.
+// Package memtest tests which memories a memory manager keeps of conversations.
 //
-// A [Case] is a story, written in Go or in a file: what is known beforehand, the
-// sessions that are held, and what must be known then.
+// A [Case] is written in Go or in a JSON file. It has the memories that exist at the
+// beginning, the conversations (sessions), and the checks of the memories afterwards.
 //
 //	[{
 //	  "name": "a move replaces the old home",
@@ -20,10 +20,9 @@
 //	  }
 //	}]
 //
-// [Load] reads such files and [Run] tests them in go test, without a network: the
-// answers of the model are part of the case, and the store is in memory. So a
-// change of the manager, of its kinds or of how memories are recalled shows what
-// it does to memories:
+// [Load] reads such files and [Run] runs them in go test, without a network: the answers
+// of the model are part of the case, and the store is in memory. So you see how a change
+// of the manager, of its kinds or of recalling affects memories:
 //
 //	func TestMemories(t *testing.T) {
 //		cases, err := memtest.Load("testdata/*.json")
@@ -33,14 +32,13 @@
 //		memtest.Run(t, cases, &memtest.Options{Manager: newManager})
 //	}
 //
-// A case whose sessions have no answers asks the model of the [Options]: that is
-// how to compare prompts and models. Give it an llmtest.Cassette, and its answers
-// are recorded and replayed from then on.
+// A session without answers asks the model of the [Options], with which you can compare
+// prompts and models. With an llmtest.Cassette, its answers are recorded and replayed.
 //
-// What an answer may call are the kinds, by their names, with a document as the
-// arguments; PatchDoc and RemoveDoc, and Done to change nothing; see memory.Extract
-// and, for what is said about a document besides, memory.ExtractOptions.
+// An answer may call the kinds by their names, with a document as the arguments, and
+// PatchDoc, RemoveDoc and Done; see memory.Extract, and memory.ExtractOptions for
+// ratings.
 //
-// The [Report] has what is measured on the way: recall@k, the tokens of what is
-// recalled, and how long reflecting and recalling take.
+// The [Report] has measurements: recall@k, the tokens of recalled memories, and the times
+// of reflecting and recalling.
 package memtest

@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// Load reads cases from the files that the patterns name (see filepath.Glob), in
-// the order of their names. A file is a JSON array of cases; their names get the
-// file's in front, without its extension. What is no field of a case is an error,
-// so that a check misspelt is not a check left out.
+// Load reads cases from the files that match the patterns (see filepath.Glob), in
+// the order of their names. A file is a JSON array of cases. The name of the file,
+// without its extension, is put in front of their names. An unknown field is an
+// error, so that a misspelled check is not ignored.
 func Load(patterns ...string) ([]Case, error) {
 	var all []Case
 	for _, pattern := range patterns {

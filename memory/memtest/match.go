@@ -13,7 +13,7 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// A wanted is a pattern made ready.
+// wanted is a parsed pattern.
 type wanted struct {
 	Pattern
 	content, value, meta any
@@ -37,7 +37,7 @@ func ready(p Pattern) (wanted, error) {
 	return w, nil
 }
 
-// String is the pattern as failures tell of it.
+// String returns the pattern for errors.
 func (p Pattern) String() string {
 	var parts []string
 	add := func(name, value string) {
@@ -56,7 +56,7 @@ func (p Pattern) String() string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// fits reports whether an item is as wanted.
+// fits reports whether an item matches.
 func (w wanted) fits(item *store.Item) bool {
 	d := memory.DocumentOf(item)
 	switch {
@@ -68,7 +68,7 @@ func (w wanted) fits(item *store.Item) bool {
 	return covers(w.Content, w.content, d.Content) && covers(w.Value, w.value, item.Value) && covers(w.Meta, w.meta, item.Meta)
 }
 
-// covers reports whether the JSON has the part; if none is asked for it has.
+// covers reports whether the JSON contains the part. Without a part it is true.
 func covers(asked json.RawMessage, part any, raw json.RawMessage) bool {
 	if asked == nil {
 		return true
@@ -77,7 +77,7 @@ func covers(asked json.RawMessage, part any, raw json.RawMessage) bool {
 	return err == nil && subset(part, whole)
 }
 
-// subset reports whether the whole has all that the part has.
+// subset reports whether whole contains all of part.
 func subset(part, whole any) bool {
 	switch part := part.(type) {
 	case map[string]any:
@@ -101,7 +101,8 @@ func subset(part, whole any) bool {
 	return part == whole // texts, booleans and null are comparable
 }
 
-// sameNumber compares by value where one of them is no plain integer: 1 is 1.0.
+// sameNumber compares numbers by value, unless both are plain integers: 1 equals
+// 1.0.
 func sameNumber(a, b json.Number) bool {
 	if a == b || !strings.ContainsAny(string(a+b), ".eE") {
 		return a == b
@@ -111,7 +112,7 @@ func sameNumber(a, b json.Number) bool {
 	return errX == nil && errY == nil && x == y
 }
 
-// decode reads JSON; of nothing it is nil.
+// decode decodes JSON; empty input gives nil.
 func decode(raw json.RawMessage) (any, error) {
 	if len(raw) == 0 {
 		return nil, nil
@@ -123,8 +124,8 @@ func decode(raw json.RawMessage) (any, error) {
 	return v, err
 }
 
-// plain is what the JSON says, without its names, quotes and escapes: a line for
-// each value.
+// plain returns the values in the JSON as text, one per line, without names, quotes
+// and escapes.
 func plain(raw json.RawMessage) string {
 	v, err := decode(raw)
 	if err != nil {

@@ -111,7 +111,7 @@ var edits = []edit{
 		`delete(meta, metaValidity); c.Validity != (Validity{}) && !mutant("losing the validity") {`},
 	{"store_manager_write.go", `if err := w.guard(ctx, &out); err != nil {`, `if err := w.guard(ctx, &out); err != nil && !mutant("not heeding the guard") {`},
 	{"store_manager_write.go", `if w.similar > 0 {`, `if w.similar > 0 && !mutant("inserting near duplicates") {`},
-	{"recall.go", `validityOf(item).ended(now)`, `validityOf(item).over(now) && !mutant("recalling what does not hold any more")`},
+	{"recall.go", `validityOf(item).ended(now)`, `validityOf(item).ended(now) && !mutant("recalling what does not hold any more")`},
 	{"store_manager_write.go", `if c.Importance != nil {`, `if c.Importance != nil && !mutant("losing the importance") {`},
 	{"store_manager_write.go", `if item != nil {
 		_, wrap := readItem(item)`, `if item != nil && !mutant("changing the form of a value") {
@@ -120,8 +120,8 @@ var edits = []edit{
 			gone`, `if c.Op != Insert && !mutant("taking what goes for a duplicate") {
 			gone`},
 
-	{"store_manager.go", `d, err := newDesk(r.documents())`, `r.items = either("ignoring existing memories", nil, r.items)
-	d, err := newDesk(r.documents())`},
+	{"store_manager.go", `d, err := newDraftSet(r.documents())`, `r.items = either("ignoring existing memories", nil, r.items)
+	d, err := newDraftSet(r.documents())`},
 	{"store_manager.go", `attempt == reflectAttempts ||`, `attempt == reflectAttempts || mutant("giving up after a conflict") ||`},
 	{"store_manager.go", `overwrite: m.o.Overwrite,`, `overwrite: m.o.Overwrite && !mutant("ignoring Overwrite"),`},
 	{"store_manager.go", `if len(d.live()) == 0 && heard == nil {`, `if len(d.live()) == 0 && heard == nil || mutant("skipping phases") {`},
@@ -143,10 +143,10 @@ var edits = []edit{
 	{"extract.go", `for attempt := 2; attempt <= x.Attempts; attempt++ {`,
 		`for attempt := 2; attempt <= either("never repairing", 0, either("repairing once too often", x.Attempts+1, x.Attempts)); attempt++ {`},
 	{"extract.go", `case llm.StopLength:`, `case either("taking a cut answer for a whole one", "", llm.StopLength):`},
-	{"extract_desk.go", `if w.short == strings.TrimSpace(short) {`, `if w.short == strings.TrimSpace(short) || mutant("patching the first document") {`},
-	{"extract_desk.go", `case sameJSON(w.before, w.now) && w.held == w.holds:`, `case sameJSON(w.before, w.now) && w.held == w.holds && !mutant("writing what has not changed"):`},
+	{"extract_draft.go", `if w.short == strings.TrimSpace(short) {`, `if w.short == strings.TrimSpace(short) || mutant("patching the first document") {`},
+	{"extract_draft.go", `case sameJSON(w.before, w.now) && w.held == w.holds:`, `case sameJSON(w.before, w.now) && w.held == w.holds && !mutant("writing what has not changed"):`},
 	{"extract_kind.go", `if err := v.Validate(); err != nil {`, `if err := v.Validate(); err != nil && !mutant("skipping Validate") {`},
-	{"extract_kind.go", `// A context of its own: this`, `if mutant("skipping validation") {
+	{"extract_kind.go", `// This context is a new one: the call`, `if mutant("skipping validation") {
 		return raw, nil
 	}
 	// A context of its own: this`},

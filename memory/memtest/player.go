@@ -15,12 +15,12 @@ import (
 	"github.com/treadle-go/treadle/llm/llmtest"
 )
 
-// A player is the model of a case. It gives the answers of the session that is
-// on, or passes the requests on to a real model, and notes what it is asked.
+// player is the model of a case. It returns the answers of the current session, or
+// passes the requests on to a real model, and records the requests.
 type player struct {
 	real    llm.Model
 	session *Session
-	// meanwhile is done when the model is first asked what to remember.
+	// meanwhile is called when the model is first asked what to remember.
 	meanwhile func(context.Context) error
 
 	asked    int  // requests of this session
@@ -32,13 +32,13 @@ type player struct {
 	tokens   int           // of the requests of the case
 }
 
-// begin makes the player ready for a session.
+// begin starts a session.
 func (p *player) begin(s *Session, meanwhile func(context.Context) error) {
 	p.session, p.meanwhile = s, meanwhile
 	p.asked, p.looked, p.problems, p.spent = 0, false, nil, 0
 }
 
-// end is what was wrong with the requests of the session.
+// end returns the errors of the session's requests.
 func (p *player) end() error {
 	s := p.session
 	fail := func(format string, args ...any) { p.problems = append(p.problems, fmt.Errorf(format, args...)) }
@@ -78,8 +78,7 @@ func (p *player) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chu
 	}
 }
 
-// answer is the whole answer, so that its time is the model's and not the
-// reader's.
+// answer returns the whole answer, so that only the time of the model is measured.
 func (p *player) answer(ctx context.Context, req *llm.Request) ([]llm.Chunk, error) {
 	n := p.asked
 	p.asked++
@@ -110,18 +109,18 @@ func (p *player) answer(ctx context.Context, req *llm.Request) ([]llm.Chunk, err
 	return chunks, nil
 }
 
-// isReflection tells the requests about memories from those about what to look for.
+// isReflection distinguishes requests about memories from those for search queries.
 func isReflection(req *llm.Request) bool {
 	return slices.ContainsFunc(req.Tools, func(t *llm.Tool) bool { return t.Name == "Done" })
 }
 
-// refuse makes an error known even if the manager gets over it.
+// refuse records an error, so that it is reported even if the manager ignores it.
 func (p *player) refuse(err error) error {
 	p.problems = append(p.problems, err)
 	return err
 }
 
-// look checks what the model is shown.
+// look checks Shows and Hides.
 func (p *player) look(req *llm.Request) {
 	var shown strings.Builder
 	for _, d := range documentsIn(req) {
@@ -139,7 +138,7 @@ func (p *player) look(req *llm.Request) {
 	}
 }
 
-// turn is the recorded answer to the n-th request.
+// turn returns the recorded answer to the n-th request.
 func (p *player) turn(n int, req *llm.Request) (llmtest.Turn, error) {
 	if n >= len(p.session.Answers) {
 		switch {
@@ -171,12 +170,12 @@ func (p *player) callID() string {
 	return fmt.Sprintf("call_%d", p.calls)
 }
 
-// A shownDocument is a memory as the model sees it.
+// shownDocument is a memory in a request.
 type shownDocument struct{ id, text string }
 
 var documentTag = regexp.MustCompile(`(?s)<document id="(m\d+)" kind=[^\n]*>\n(.*?)\n</document>`)
 
-// documentsIn are the memories that a request shows.
+// documentsIn returns the memories in a request.
 func documentsIn(req *llm.Request) []shownDocument {
 	var out []shownDocument
 	for _, m := range req.Messages {
@@ -190,7 +189,7 @@ func documentsIn(req *llm.Request) []shownDocument {
 	return out
 }
 
-// resolve puts the id of a document where the arguments describe it.
+// resolve replaces a "~" reference in the arguments by the id of the document.
 func resolve(args json.RawMessage, req *llm.Request) (json.RawMessage, error) {
 	v, err := decode(args)
 	if err != nil {

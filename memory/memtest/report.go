@@ -8,24 +8,24 @@ import (
 	"time"
 )
 
-// A Report is what a run has measured, in the order in which it happened.
+// Report has the measurements of a run, in the order of their time.
 type Report struct {
 	Cases, Failed int
-	// Ranks has an element for each memory that a recall was to find: its place,
-	// from 1, or 0 if it was not recalled.
+	// Ranks has the rank of each memory that a recall should find, from 1; 0 if it was not
+	// recalled.
 	Ranks []int
-	// Tokens are those of each recall.
+	// Tokens has the number of tokens of each recall.
 	Tokens []int
-	// Reflects is how long each reflection took without the model, Recalls how long
-	// each recall took.
+	// Reflects has the time of each reflection without the model, and Recalls that of each
+	// recall.
 	Reflects, Recalls []time.Duration
-	// Requests is how often a model was asked, and RequestTokens how many tokens
-	// that were, by the guess of llm.CountTokens.
+	// Requests is the number of requests to the model, and RequestTokens the number of
+	// their tokens, as estimated by llm.CountTokens.
 	Requests, RequestTokens int
 }
 
-// RecallAt is the share of the memories wanted that were among the first k
-// recalled, from 0 to 1; 1 if none was wanted.
+// RecallAt returns the share of the memories to find that were among the first k
+// recalled, from 0 to 1; 1 if there were none to find.
 func (r *Report) RecallAt(k int) float64 {
 	if len(r.Ranks) == 0 {
 		return 1
@@ -39,7 +39,7 @@ func (r *Report) RecallAt(k int) float64 {
 	return float64(n) / float64(len(r.Ranks))
 }
 
-// String is the report as a table.
+// String returns the report as a table.
 func (r *Report) String() string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -54,7 +54,7 @@ func (r *Report) String() string {
 	return b.String()
 }
 
-// quantile is the smallest of the values that p per cent of them do not exceed.
+// quantile returns the smallest of the values that p percent of them do not exceed.
 func quantile[T int | time.Duration](values []T, p int) T {
 	if len(values) == 0 {
 		return 0

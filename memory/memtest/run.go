@@ -16,26 +16,25 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// Options configure a run. The zero value, and a nil *Options, are the defaults.
+// Options are the options of [Run] and [Evaluate]. The zero value and nil are the
+// defaults.
 type Options struct {
-	// Manager makes the manager that a case is about. It must keep its memories in
-	// the store and ask the model. It is called more than once for a case. Nil is a
-	// manager with the defaults of the package memory that may also remove.
+	// Manager makes the manager to test. It must keep its memories in the store and ask
+	// the model. It is called more than once for a case. Nil makes a manager with the
+	// defaults of package memory, and with Deletes.
 	Manager func(c *Case, model llm.Model, s *store.Store) (*memory.StoreManager, error)
-	// Store makes the store of a case: empty, and with this clock. Nil is one in
-	// memory that ranks by words and by spelling, without any model.
+	// Store makes the store of a case, empty and with this clock. Nil makes one in memory
+	// that ranks by words and spelling, without a model.
 	Store func(c *Case, now func() time.Time) (*store.Store, error)
-	// Recall is how memories are recalled where a case checks it; nil is the
-	// defaults. Its Namespace, Store and Now are the case's, and its MaxTokens is
-	// that of the check if it has one.
+	// Recall are the options for checks of recalling; nil means the defaults. Namespace,
+	// Store and Now are set by the case, and MaxTokens by the check if it has Tokens.
 	Recall *memory.RecallerOptions
-	// Model is asked in sessions that have no answers. With an llmtest.Cassette the
-	// answers are recorded, and replayed from then on.
+	// Model is asked in sessions without answers. With an llmtest.Cassette the answers are
+	// recorded and replayed.
 	Model llm.Model
 }
 
-// Run tests the cases, each as a subtest of its name. It logs the report that it
-// returns.
+// Run runs the cases, each as a subtest. It logs and returns the report.
 func Run(t *testing.T, cases []Case, o *Options) *Report {
 	t.Helper()
 	if err := checkNames(cases); err != nil {
@@ -53,8 +52,8 @@ func Run(t *testing.T, cases []Case, o *Options) *Report {
 	return r.report
 }
 
-// Evaluate is Run for programs that are no tests. The error joins all that is
-// wrong, each with the name of its case. There is always a report.
+// Evaluate is Run outside of tests. The error joins all failures, each with the
+// name of its case. The report is never nil.
 func Evaluate(ctx context.Context, cases []Case, o *Options) (*Report, error) {
 	r := newRunner(o)
 	if err := checkNames(cases); err != nil {
@@ -67,7 +66,7 @@ func Evaluate(ctx context.Context, cases []Case, o *Options) (*Report, error) {
 	return r.report, errors.Join(problems...)
 }
 
-// checkNames sees to it that a failure tells of which case it is.
+// checkNames checks that the names are unique.
 func checkNames(cases []Case) error {
 	names := map[string]bool{}
 	for i, c := range cases {
@@ -79,7 +78,7 @@ func checkNames(cases []Case) error {
 	return nil
 }
 
-// A runner runs cases.
+// runner runs cases.
 type runner struct {
 	Options
 	report *Report
@@ -112,8 +111,8 @@ func defaultStore(_ *Case, now func() time.Time) (*store.Store, error) {
 	return store.NewMemory(&store.Options{Embedder: store.NewHashEmbedder(256), Ranking: store.Hybrid, Now: now})
 }
 
-// A bench is a case that is being run.
-type bench struct {
+// fixture is a case that is being run.
+type fixture struct {
 	*runner
 	c       *Case
 	now     time.Time
@@ -122,9 +121,9 @@ type bench struct {
 	model   *player
 }
 
-// run is what is wrong with the memories of the case.
+// run returns the failures of a case.
 func (r *runner) run(ctx context.Context, c *Case) (problems []error) {
-	b := &bench{runner: r, c: c, now: time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC),
+	b := &fixture{runner: r, c: c, now: time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC),
 		model: &player{real: r.Model}}
 	defer func() {
 		r.report.Cases++
@@ -139,7 +138,7 @@ func (r *runner) run(ctx context.Context, c *Case) (problems []error) {
 	}
 	for i := range c.Sessions {
 		s := &c.Sessions[i]
-		problems := b.hold(ctx, s)
+		problems := b.reflect(ctx, s)
 		if problems == nil {
 			problems = b.check(b.as(ctx, s.Vars), &s.Then)
 		}
@@ -158,8 +157,8 @@ func prefixed(where string, problems []error) []error {
 	return problems
 }
 
-// open makes the store and the manager, and stores what is given.
-func (b *bench) open(ctx context.Context) error {
+// open makes the store and the manager, and stores the given memories.
+func (b *fixture) open(ctx context.Context) error {
 	var err error
 	if b.store, err = b.Store(b.c, func() time.Time { return b.now }); err != nil {
 		return fmt.Errorf("the store: %w", err)
@@ -178,8 +177,8 @@ func (b *bench) open(ctx context.Context) error {
 	return nil
 }
 
-// pass lets time go by, until at, or for a while.
-func (b *bench) pass(at time.Time, while time.Duration) error {
+// pass sets the clock to at or, if that is zero, advances it.
+func (b *fixture) pass(at time.Time, while time.Duration) error {
 	if at.IsZero() {
 		at = b.now.Add(while)
 	}
@@ -192,16 +191,16 @@ func (b *bench) pass(at time.Time, while time.Duration) error {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// as is the context for one whose variables are these and the case's.
-func (b *bench) as(ctx context.Context, vars map[string]string) context.Context {
+// as returns the context with the variables of the case and these.
+func (b *fixture) as(ctx context.Context, vars map[string]string) context.Context {
 	all := map[string]string{"langgraph_user_id": "user"}
 	maps.Copy(all, b.c.Vars)
 	maps.Copy(all, vars)
 	return memory.WithVars(ctx, all)
 }
 
-// put stores a memory as others do, past the manager.
-func (b *bench) put(ctx context.Context, g Given) error {
+// put stores a memory directly, without the manager.
+func (b *fixture) put(ctx context.Context, g Given) error {
 	value, err := g.value()
 	if err != nil {
 		return fmt.Errorf("given %q: %w", g.Key, err)
@@ -217,7 +216,7 @@ func (b *bench) put(ctx context.Context, g Given) error {
 	return b.store.Put(ctx, n, g.Key, value, &o)
 }
 
-// value is what is stored.
+// value returns the stored value.
 func (g Given) value() (any, error) {
 	forms := 0
 	var value any
@@ -240,9 +239,9 @@ func (g Given) value() (any, error) {
 	return value, nil
 }
 
-// place is where the manager keeps the memories of the one that ctx is of. Only
-// the manager knows, so another one of its kind shows where it writes.
-func (b *bench) place(ctx context.Context) (store.Namespace, error) {
+// place returns the namespace of the manager's memories for ctx. Only the manager
+// knows it, so a second manager writes a memory, and its namespace is used.
+func (b *fixture) place(ctx context.Context) (store.Namespace, error) {
 	scratch, err := store.NewMemory(nil)
 	if err != nil {
 		return nil, err
@@ -264,8 +263,8 @@ func (b *bench) place(ctx context.Context) (store.Namespace, error) {
 	return all[0], nil
 }
 
-// hold has the manager reflect on a session.
-func (b *bench) hold(ctx context.Context, s *Session) []error {
+// reflect lets the manager reflect on a session.
+func (b *fixture) reflect(ctx context.Context, s *Session) []error {
 	if err := b.pass(s.At, 24*time.Hour); err != nil {
 		return []error{err}
 	}
@@ -305,7 +304,7 @@ func compareChanges(want []string, changes []memory.ItemChange) []error {
 		got = append(got, string(c.Op))
 		fmt.Fprintf(&lines, "\n\t%s %s %s %s", c.Op, c.Key, c.Kind, cmp.Or(string(c.After), string(c.Before)))
 	}
-	// In which order memories are recalled is not what a case is about.
+	// The order of changes is not checked.
 	slices.Sort(got)
 	want = slices.Sorted(slices.Values(want))
 	if slices.Equal(got, want) {

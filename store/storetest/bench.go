@@ -109,8 +109,8 @@ func benchEmbed(b *testing.B, text string) []float32 {
 	return vectors[0]
 }
 
-// recallOf is the share of items found that belong to the ten nearest, by
-// comparing all.
+// recallOf returns the share of the items found that are among the ten nearest,
+// which it finds by comparing all.
 func recallOf(items []*store.Item, vectors [][]float32, query []float32) float64 {
 	similar := func(v []float32) float64 {
 		var dot, length float64
@@ -138,9 +138,9 @@ func recallOf(items []*store.Item, vectors [][]float32, query []float32) float64
 	return float64(found) / 10
 }
 
-// sentences makes sentences of words that are as unevenly frequent as those of a
-// language. Each is about a topic with words of its own, and has some that all
-// have.
+// sentences makes sentences whose words are as unevenly frequent as those of a
+// language. Each is about a topic with its own words, and has some words that all
+// sentences share.
 type sentences struct {
 	rnd   *rand.Rand
 	words []string

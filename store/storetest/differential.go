@@ -18,12 +18,11 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// Differential does the same to a backend and to one in memory, at random, and
-// compares every answer. open returns an empty backend and cleans up with
+// Differential does the same random operations on a backend and on one in memory,
+// and compares every result. open returns an empty backend and cleans up with
 // t.Cleanup; it is called once per seed.
 //
-// There are four seeds, under the race detector one. TREADLE_SEEDS=n runs n
-// further seeds.
+// TREADLE_SEEDS=n runs n more seeds.
 func Differential(t *testing.T, open func(t *testing.T) store.Backend) {
 	t.Helper()
 	seeds := 4
@@ -39,7 +38,7 @@ func Differential(t *testing.T, open func(t *testing.T) store.Backend) {
 	}
 	for seed := range uint64(seeds) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			w := newWorld(t, seed, open(t))
+			w := newComparison(t, seed, open(t))
 			for range 250 {
 				w.step()
 			}
@@ -48,9 +47,8 @@ func Differential(t *testing.T, open func(t *testing.T) store.Backend) {
 	}
 }
 
-// A world has two of everything: one over the backend that is tested, and one
-// over memory.
-type world struct {
+// comparison has a store over the tested backend, and one over memory.
+type comparison struct {
 	*testing.T
 	rnd      *rand.Rand
 	clock    *clock
@@ -61,16 +59,16 @@ type world struct {
 	last     string          // what was done last
 }
 
-func newWorld(t *testing.T, seed uint64, b store.Backend) *world {
+func newComparison(t *testing.T, seed uint64, b store.Backend) *comparison {
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	w := &world{T: t, rnd: rand.New(rand.NewPCG(seed, 11)), clock: &clock{now: start}, start: start, versions: map[int64]int64{0: 0}}
+	w := &comparison{T: t, rnd: rand.New(rand.NewPCG(seed, 11)), clock: &clock{now: start}, start: start, versions: map[int64]int64{0: 0}}
 	w.backends = [2]store.Backend{b, store.NewMemoryBackend()}
 	w.reopen()
 	return w
 }
 
-// reopen goes on with other options.
-func (w *world) reopen() {
+// reopen opens the stores again with other options.
+func (w *comparison) reopen() {
 	o := store.Options{
 		Now:        w.clock.Now,
 		Embedder:   pick(w, nil, store.NewHashEmbedder(8), store.NewHashEmbedder(24), store.Embedder(topics{})),
@@ -90,9 +88,9 @@ func (w *world) reopen() {
 	w.last = fmt.Sprintf("reopen %+v", o)
 }
 
-func pick[T any](w *world, of ...T) T { return of[w.rnd.IntN(len(of))] }
+func pick[T any](w *comparison, of ...T) T { return of[w.rnd.IntN(len(of))] }
 
-func (w *world) step() {
+func (w *comparison) step() {
 	if w.rnd.IntN(3) == 0 {
 		w.clock.pass(time.Duration(w.rnd.IntN(240)) * time.Second)
 	}
@@ -139,8 +137,8 @@ func (w *world) step() {
 	}
 }
 
-// both does something to both stores and compares what comes of it.
-func both[T any](w *world, do func(int, *store.Store) (T, error)) {
+// both does an operation on both stores and compares the results.
+func both[T any](w *comparison, do func(int, *store.Store) (T, error)) {
 	w.Helper()
 	got, gotErr := do(0, w.stores[0])
 	want, wantErr := do(1, w.stores[1])
@@ -154,7 +152,7 @@ func both[T any](w *world, do func(int, *store.Store) (T, error)) {
 	w.compare(got, want)
 }
 
-func (w *world) compareErrors(got, want error) {
+func (w *comparison) compareErrors(got, want error) {
 	w.Helper()
 	gotConflict, ok := errors.AsType[*store.ConflictError](got)
 	if wantConflict, wantOK := errors.AsType[*store.ConflictError](want); ok && wantOK {
@@ -166,8 +164,9 @@ func (w *world) compareErrors(got, want error) {
 	}
 }
 
-// compare compares answers. Versions are the same if they always mean the same.
-func (w *world) compare(got, want any) {
+// compare compares results. Versions need not be equal, but each must always
+// correspond to the same one.
+func (w *comparison) compare(got, want any) {
 	w.Helper()
 	gotVersions, wantVersions := takeVersions(got), takeVersions(want)
 	if gotText, wantText := string(raw(got)), string(raw(want)); gotText != wantText {
@@ -183,7 +182,7 @@ func (w *world) compare(got, want any) {
 	}
 }
 
-// takeVersions removes the versions from an answer and returns them, in order.
+// takeVersions removes the versions from a result and returns them, in order.
 func takeVersions(answer any) (all []int64) {
 	take := func(version *int64) { all, *version = append(all, *version), 0 }
 	switch a := answer.(type) {
@@ -210,8 +209,8 @@ func takeVersions(answer any) (all []int64) {
 	return all
 }
 
-// compareAll compares all there is.
-func (w *world) compareAll() {
+// compareAll compares all items, histories and changes.
+func (w *comparison) compareAll() {
 	w.last = "in the end: search"
 	both(w, func(_ int, s *store.Store) ([]*store.Item, error) {
 		return s.Search(w.Context(), nil, &store.SearchOptions{Limit: 10_000})
@@ -221,7 +220,7 @@ func (w *world) compareAll() {
 	w.compareChanges()
 }
 
-func (w *world) compareChanges() {
+func (w *comparison) compareChanges() {
 	prefix := w.prefix()
 	w.last = fmt.Sprintf("changes under %v", prefix)
 	both(w, func(i int, _ *store.Store) ([]store.Change, error) {
@@ -229,7 +228,7 @@ func (w *world) compareChanges() {
 	})
 }
 
-// allChanges pages through the changes of a backend.
+// allChanges returns all changes of a backend.
 func allChanges(ctx context.Context, b store.Backend, prefix store.Namespace) ([]store.Change, error) {
 	const page = 7
 	var all []store.Change
@@ -257,7 +256,7 @@ var (
 	words    = []string{"pizza", "pasta", "plumber", "tennis", "work", "I", "love", "Ünal", "über", "x1"}
 )
 
-func (w *world) namespace() store.Namespace {
+func (w *comparison) namespace() store.Namespace {
 	n := make(store.Namespace, 1+w.rnd.IntN(3))
 	for i := range n {
 		n[i] = pick(w, segments...)
@@ -265,16 +264,16 @@ func (w *world) namespace() store.Namespace {
 	return n
 }
 
-func (w *world) prefix() store.Namespace { return w.namespace()[:w.rnd.IntN(2)] }
+func (w *comparison) prefix() store.Namespace { return w.namespace()[:w.rnd.IntN(2)] }
 
-func (w *world) key() string { return pick(w, "k", "l", "m\x00", "%") }
+func (w *comparison) key() string { return pick(w, "k", "l", "m\x00", "%") }
 
-func (w *world) past() time.Time {
+func (w *comparison) past() time.Time {
 	since := w.clock.Now().Sub(w.start)
 	return w.start.Add(time.Duration(w.rnd.Int64N(int64(since) + 1)))
 }
 
-func (w *world) text() string {
+func (w *comparison) text() string {
 	text := make([]string, w.rnd.IntN(6))
 	for i := range text {
 		text[i] = pick(w, words...)
@@ -282,13 +281,13 @@ func (w *world) text() string {
 	return strings.Join(text, " ")
 }
 
-func (w *world) value() object {
+func (w *comparison) value() object {
 	return object{
 		"text": w.text(), "n": w.number(), "tags": []string{w.text(), w.text()}, "ok": w.rnd.IntN(2) == 0,
 		"deep": object{"n": w.number(), "s": pick(w, "", "1", "é'%_\"")},
 	}
 }
 
-func (w *world) number() any {
+func (w *comparison) number() any {
 	return pick[any](w, 1, 2, 2.0, 2.5, -3, uint64(1<<63), "2", nil)
 }

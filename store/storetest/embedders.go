@@ -9,24 +9,24 @@ import (
 
 var errBroken = errors.New("broken")
 
-// broken answers as it should not.
+// broken is an embedder that returns wrong results.
 type broken struct {
 	vectors [][]float32
 	err     error
 }
 
-// Model is a name.
+// Model returns a name.
 func (broken) Model() string { return "broken" }
 
-// Dimension is what the vectors should have.
+// Dimension returns the length that the vectors should have.
 func (broken) Dimension() int { return 2 }
 
-// Embed gives the same answer to all.
+// Embed returns the same result for all texts.
 func (b broken) Embed(context.Context, []string) ([][]float32, error) {
 	return append([][]float32(nil), b.vectors...), b.err
 }
 
-// failsAfter fails after some calls.
+// failsAfter is an embedder that fails after some calls.
 type failsAfter struct {
 	store.Embedder
 	calls int

@@ -10,7 +10,7 @@ import (
 )
 
 var items = []test{
-	{"AnItemIsWhatWasPut", func(w *bench) {
+	{"AnItemIsWhatWasPut", func(w *fixture) {
 		at := w.clock.Now()
 		w.put("users/ada", "tea", json.RawMessage(` {"n": 12345678901234567890, "t": "<é\u0000>", "l": [1, {"a": null}]} `),
 			store.PutOptions{Meta: object{"source": "chat"}})
@@ -24,7 +24,7 @@ var items = []test{
 			w.Errorf("its version is %d", item.Version)
 		}
 	}},
-	{"APutKeepsCreatedAndMovesTheRest", func(w *bench) {
+	{"APutKeepsCreatedAndMovesTheRest", func(w *fixture) {
 		w.put("a", "k", object{"v": 1}, store.PutOptions{Meta: object{"m": 1}})
 		first := w.get("a", "k")
 		later := w.clock.pass(time.Minute)
@@ -36,7 +36,7 @@ var items = []test{
 		want(w, "the value", string(second.Value), `{"v":2}`)
 		want(w, "the meta", second.Meta, json.RawMessage(nil))
 	}},
-	{"WhatIsNotThereIsNotFound", func(w *bench) {
+	{"WhatIsNotThereIsNotFound", func(w *fixture) {
 		w.put("a/b", "k", object{})
 		for _, at := range []string{"a", "a/b/c", "b"} {
 			if _, err := w.Get(w.Context(), ns(at), "k", nil); !errors.Is(err, store.ErrNotFound) {
@@ -51,7 +51,7 @@ var items = []test{
 		}
 		w.finds(w, "", nil, "")
 	}},
-	{"AnItemPutAfterADeleteIsNew", func(w *bench) {
+	{"AnItemPutAfterADeleteIsNew", func(w *fixture) {
 		w.put("a", "k", object{"v": 1})
 		before := w.get("a", "k").Version
 		w.delete("a", "k")
@@ -62,7 +62,7 @@ var items = []test{
 			w.Errorf("created %v, version %d after %d", item.Created, item.Version, before)
 		}
 	}},
-	{"ItemsAreTheReadersOwn", func(w *bench) {
+	{"ItemsAreTheReadersOwn", func(w *fixture) {
 		value := json.RawMessage(`{"v":1}`)
 		w.put("a", "k", value)
 		value[5] = '9'
@@ -71,14 +71,14 @@ var items = []test{
 		want(w, "the value", string(w.get("a", "k").Value), `{"v":1}`)
 		want(w, "the namespaces", names(w.finds(w, "", nil, "k")), []string{"a/k"})
 	}},
-	{"LargeValuesAndLongNamesAreKept", func(w *bench) {
+	{"LargeValuesAndLongNamesAreKept", func(w *fixture) {
 		long := strings.Repeat("é", 500)
 		w.put(long, long, object{"v": strings.Repeat("x", 1<<20)})
 		var v struct{ V string }
 		w.ok(w.get(long, long).Decode(&v))
 		want(w, "the length of the value", len(v.V), 1<<20)
 	}},
-	{"AConditionOnTheVersionMustHold", func(w *bench) {
+	{"AConditionOnTheVersionMustHold", func(w *fixture) {
 		conflict := func(what string, err error, wanted, have int64) {
 			w.Helper()
 			c, ok := errors.AsType[*store.ConflictError](err)
@@ -100,7 +100,7 @@ var items = []test{
 		conflict("a deleted one", put(store.PutOptions{IfVersion: v2}), v2, 0)
 		w.ok(put(store.PutOptions{IfAbsent: true}))
 	}},
-	{"ForgettingLeavesOnlyTheTrace", func(w *bench) {
+	{"ForgettingLeavesOnlyTheTrace", func(w *fixture) {
 		for _, at := range []string{"a", "a/b", "ab"} {
 			w.put(at, "k", object{"v": 1})
 			w.put(at, "k", object{"v": 2})
@@ -124,7 +124,7 @@ var items = []test{
 }
 
 var batches = []test{
-	{"ReadsSeeTheStateBeforeTheWrites", func(w *bench) {
+	{"ReadsSeeTheStateBeforeTheWrites", func(w *fixture) {
 		w.put("a", "old", object{"v": 1})
 		results := must(w.Batch(w.Context(),
 			store.PutOp{Namespace: ns("a"), Key: "new", Value: object{"v": 2}},
@@ -143,7 +143,7 @@ var batches = []test{
 		want(w, "what is there then", names(must(w.Search(w.Context(), nil, nil))(w)), []string{"a/new", "b/k"})
 		want(w, "the version put", results[0].Item.Version, w.get("a", "new").Version)
 	}},
-	{"TheLastWriteOfAKeyWins", func(w *bench) {
+	{"TheLastWriteOfAKeyWins", func(w *fixture) {
 		w.put("a", "k", object{"v": 0})
 		must(w.Batch(w.Context(),
 			store.PutOp{Namespace: ns("a"), Key: "k", Value: object{"v": 1}},
@@ -155,7 +155,7 @@ var batches = []test{
 		want(w, "the versions", len(must(w.History(w.Context(), ns("a"), "k"))(w)), 2)
 		w.finds(w, "a", nil, "k")
 	}},
-	{"ABatchIsWrittenAsAWholeOrNotAtAll", func(w *bench) {
+	{"ABatchIsWrittenAsAWholeOrNotAtAll", func(w *fixture) {
 		w.put("a", "k", object{"v": 0})
 		for name, bad := range map[string]store.Op{
 			"a conflict":     store.PutOp{Namespace: ns("a"), Key: "k", Value: object{}, PutOptions: store.PutOptions{IfAbsent: true}},
@@ -170,7 +170,7 @@ var batches = []test{
 			w.finds(w, "", nil, "k")
 		}
 	}},
-	{"AnEmptyBatchIsNothing", func(w *bench) {
+	{"AnEmptyBatchIsNothing", func(w *fixture) {
 		if results, err := w.Batch(w.Context()); len(results) != 0 || err != nil {
 			w.Errorf("%v, %v", results, err)
 		}

@@ -8,7 +8,7 @@ import (
 )
 
 var lifetimes = []test{
-	{"WhatHasExpiredIsInvisibleAtOnce", func(w *bench) {
+	{"WhatHasExpiredIsInvisibleAtOnce", func(w *fixture) {
 		s := w.with(store.Options{Embedder: topics{}})
 		w.ok(s.Put(w.Context(), ns("a"), "k", object{"text": "pizza"}, &store.PutOptions{TTL: time.Minute}))
 		version := w.get("a", "k").Version
@@ -33,7 +33,7 @@ var lifetimes = []test{
 			w.Errorf("the item put instead was created %v and expires %v", item.Created, item.Expires)
 		}
 	}},
-	{"ReadingRefreshes", func(w *bench) {
+	{"ReadingRefreshes", func(w *fixture) {
 		for name, test := range map[string]struct {
 			read   func(*store.Store) error
 			off    bool // Options.NoRefresh
@@ -74,7 +74,7 @@ var lifetimes = []test{
 			want(w, name+": the last update", item.Updated, w.clock.Now().Add(-40*time.Minute))
 		}
 	}},
-	{"ARefreshedItemIsReturnedWithItsNewTime", func(w *bench) {
+	{"ARefreshedItemIsReturnedWithItsNewTime", func(w *fixture) {
 		w.put("a", "k", object{}, store.PutOptions{TTL: time.Hour})
 		now := w.clock.pass(time.Minute)
 		want(w, "get: expires", w.get("a", "k").Expires, now.Add(time.Hour))
@@ -82,7 +82,7 @@ var lifetimes = []test{
 		want(w, "search: expires", w.finds(w, "a", nil, "k")[0].Expires, now.Add(time.Hour))
 		want(w, "the versions", len(must(w.History(w.Context(), ns("a"), "k"))(w)), 1)
 	}},
-	{"ATTLIsTheStoresOrItsOwn", func(w *bench) {
+	{"ATTLIsTheStoresOrItsOwn", func(w *fixture) {
 		s := w.with(store.Options{TTL: time.Hour})
 		for key, ttl := range map[string]time.Duration{"default": 0, "own": time.Minute, "forever": store.Forever} {
 			w.ok(s.Put(w.Context(), ns("a"), key, object{}, &store.PutOptions{TTL: ttl}))
@@ -98,7 +98,7 @@ var lifetimes = []test{
 		w.put("a", "own", object{})
 		want(w, "put again without", w.get("a", "own").Expires, time.Time{})
 	}},
-	{"ASweepRemovesWhatHasExpired", func(w *bench) {
+	{"ASweepRemovesWhatHasExpired", func(w *fixture) {
 		for i, key := range []string{"a", "b", "c"} {
 			w.put("n", key, object{}, store.PutOptions{TTL: time.Duration(i+1) * time.Minute})
 		}
@@ -112,7 +112,7 @@ var lifetimes = []test{
 			w.Errorf("the history of what has expired is %+v", history)
 		}
 	}},
-	{"ASweepDropsOldHistory", func(w *bench) {
+	{"ASweepDropsOldHistory", func(w *fixture) {
 		s := w.with(store.Options{HistoryAge: time.Hour})
 		for i := range 4 { // at 0, 30, 60 and 90 minutes
 			w.put("n", "k", object{"i": i})
@@ -139,7 +139,7 @@ var lifetimes = []test{
 		want(w, "the one put again", kinds("back"), []string{"put", "deleted"})
 		w.finds(s, "n", nil, "back k")
 	}},
-	{"WithoutHistoryASweepLeavesTheTraceAlone", func(w *bench) {
+	{"WithoutHistoryASweepLeavesTheTraceAlone", func(w *fixture) {
 		s := w.with(store.Options{History: 1})
 		w.ok(s.Put(w.Context(), ns("n"), "k", object{"secret": 1}, &store.PutOptions{TTL: time.Minute}))
 		w.clock.pass(time.Minute)

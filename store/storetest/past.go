@@ -9,7 +9,7 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// described is a list of changes in short.
+// described returns changes in short form.
 func described(changes []store.Change) []string {
 	out := make([]string, len(changes))
 	for i, c := range changes {
@@ -22,7 +22,7 @@ func described(changes []store.Change) []string {
 }
 
 var past = []test{
-	{"AnItemHasAHistory", func(w *bench) {
+	{"AnItemHasAHistory", func(w *fixture) {
 		w.put("a", "k", object{"v": 1}, store.PutOptions{Meta: object{"m": 1}})
 		first := w.clock.Now()
 		w.clock.pass(time.Minute)
@@ -43,7 +43,7 @@ var past = []test{
 		}
 		want(w, "the history of another", len(must(w.History(w.Context(), ns("a/k"), "k"))(w)), 0)
 	}},
-	{"HistoryIsBounded", func(w *bench) {
+	{"HistoryIsBounded", func(w *fixture) {
 		s := w.with(store.Options{History: 3})
 		for i := range 10 {
 			w.ok(s.Put(w.Context(), ns("a"), "k", object{"v": i}, nil))
@@ -54,7 +54,7 @@ var past = []test{
 		w.ok(s.Delete(w.Context(), ns("a"), "k", nil))
 		want(w, "the history then", described(must(s.History(w.Context(), ns("a"), "k"))(w)), []string{`deleted ["a"] k`})
 	}},
-	{"AViewIsTheStoreAsItWas", func(w *bench) {
+	{"AViewIsTheStoreAsItWas", func(w *fixture) {
 		s := w.with(store.Options{Embedder: topics{}})
 		put := func(key, text string, o *store.PutOptions) time.Time {
 			w.ok(s.Put(w.Context(), ns("u/1"), key, object{"t": text}, o))
@@ -94,7 +94,7 @@ var past = []test{
 		want(w, "the namespaces then", must(s.AsOf(t1).Namespaces(w.Context(), nil))(w), []store.Namespace{{"u", "1"}})
 		want(w, "the namespaces before", must(s.AsOf(before).Namespaces(w.Context(), nil))(w), []store.Namespace(nil))
 	}},
-	{"ChangesOfOneMomentAreAllInItsView", func(w *bench) {
+	{"ChangesOfOneMomentAreAllInItsView", func(w *fixture) {
 		w.put("a", "k", object{"v": 1})
 		w.put("a", "k", object{"v": 2})
 		item := must(w.AsOf(w.clock.Now()).Get(w.Context(), ns("a"), "k"))(w)
@@ -102,11 +102,11 @@ var past = []test{
 	}},
 }
 
-// patience is how long a change that is due may take to come.
+// patience is how long a change may take to arrive.
 const patience = 30 * time.Second
 
 // watch reads n changes.
-func (w *bench) watch(at string, after int64, n int) []store.Change {
+func (w *fixture) watch(at string, after int64, n int) []store.Change {
 	w.Helper()
 	var changes []store.Change
 	if n == 0 {
@@ -127,7 +127,7 @@ func (w *bench) watch(at string, after int64, n int) []store.Change {
 }
 
 var watching = []test{
-	{"WatchGoesOnWhereItStopped", func(w *bench) {
+	{"WatchGoesOnWhereItStopped", func(w *fixture) {
 		w.put("a", "k", object{"v": 1})
 		w.put("b", "x", object{})
 		w.put("a/b", "l", object{"v": 2})
@@ -152,7 +152,7 @@ var watching = []test{
 		want(w, "without what has expired", described(w.watch("a", all[1].Version, 4)),
 			[]string{`put ["a"] n {"v":4}`, `forgotten ["a" "b"] `, `put ["a"] o {"v":5}`, `expired ["a"] m`})
 	}},
-	{"WatchIsLive", func(w *bench) {
+	{"WatchIsLive", func(w *fixture) {
 		w.put("a", "before", object{})
 		ctx, cancel := context.WithTimeout(w.Context(), patience)
 		defer cancel()
@@ -181,7 +181,7 @@ var watching = []test{
 			w.Errorf("the watch ends with %v", err)
 		}
 	}},
-	{"WatchFromNowOnSkipsThePast", func(w *bench) {
+	{"WatchFromNowOnSkipsThePast", func(w *fixture) {
 		w.put("a", "before", object{})
 		_, seq, err := w.backend.Changes(w.Context(), nil, 1<<62, 0)
 		w.ok(err)
@@ -189,7 +189,7 @@ var watching = []test{
 		w.put("a", "after", object{})
 		want(w, "what comes then", w.watch("a", seq, 1)[0].Key, "after")
 	}},
-	{"WatchPagesThroughManyChanges", func(w *bench) {
+	{"WatchPagesThroughManyChanges", func(w *fixture) {
 		const n = 700
 		var ops []store.Op
 		for i := range n {
@@ -204,7 +204,7 @@ var watching = []test{
 			last = c.Version
 		}
 	}},
-	{"ASweptTraceEndsOldWatches", func(w *bench) {
+	{"ASweptTraceEndsOldWatches", func(w *fixture) {
 		s := w.with(store.Options{HistoryAge: time.Hour})
 		w.put("a", "k", object{})
 		w.put("a", "l", object{})
@@ -224,7 +224,7 @@ var watching = []test{
 }
 
 var reindexing = []test{
-	{"AnotherModelEmbedsAnew", func(w *bench) {
+	{"AnotherModelEmbedsAnew", func(w *fixture) {
 		old := w.with(store.Options{})
 		w.menu(old)
 		w.ok(old.Put(w.Context(), ns("u/1"), "hidden", object{"text": "pizza"}, &store.PutOptions{NoIndex: true}))
@@ -241,7 +241,7 @@ var reindexing = []test{
 		}
 		want(w, "the versions", len(must(w.History(w.Context(), ns("u/1"), "food1"))(w)), 2)
 	}},
-	{"OtherFieldsAreIndexedAnew", func(w *bench) {
+	{"OtherFieldsAreIndexedAnew", func(w *fixture) {
 		s := w.with(store.Options{Fields: []string{"a"}})
 		for i := range 200 {
 			w.ok(s.Put(w.Context(), ns("u"), fmt.Sprint(i), object{"a": fmt.Sprint("left", i), "b": fmt.Sprint("right", i)}, nil))
@@ -252,7 +252,7 @@ var reindexing = []test{
 		w.finds(s, "u", &store.SearchOptions{Query: "right7"}, "7")
 		w.finds(s, "u", &store.SearchOptions{Query: "left7"}, "own")
 	}},
-	{"ReindexGoesOnAfterAnError", func(w *bench) {
+	{"ReindexGoesOnAfterAnError", func(w *fixture) {
 		for i := range 300 {
 			w.put("u", fmt.Sprint(i), object{"t": fmt.Sprint("pizza ", i)})
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 // menu puts items to search for. Their keys say what they are about.
-func (w *bench) menu(s *store.Store) {
+func (w *fixture) menu(s *store.Store) {
 	for _, item := range []struct{ key, text string }{
 		{"food1", "I love pizza"}, {"job1", "I am a plumber"}, {"food2", "pasta, pizza and more pasta"}, {"sport1", "we play tennis at work"},
 	} {
@@ -20,7 +20,7 @@ func (w *bench) menu(s *store.Store) {
 }
 
 var queries = []test{
-	{"BySemanticsTheNearestComeFirst", func(w *bench) {
+	{"BySemanticsTheNearestComeFirst", func(w *fixture) {
 		s := w.with(store.Options{Embedder: topics{}})
 		w.menu(s)
 		items := w.finds(s, "u", &store.SearchOptions{Query: "I am hungry", Limit: 3, Explain: true}, "food1 food2 job1")
@@ -36,7 +36,7 @@ var queries = []test{
 		w.finds(s, "u", &store.SearchOptions{Query: "I am hungry", Filter: store.Ne("about", "food"), Limit: 1}, "job1")
 		w.finds(s, "u/2", &store.SearchOptions{Query: "I am hungry"}, "")
 	}},
-	{"WithoutAnEmbedderWordsDecide", func(w *bench) {
+	{"WithoutAnEmbedderWordsDecide", func(w *fixture) {
 		w.menu(w.Store)
 		items := w.finds(w, "u", &store.SearchOptions{Query: "Pizza, PASTA?", Explain: true}, "food2 food1")
 		want(w, "the words", items[0].Explanation.Terms, []string{"pasta", "pizza"})
@@ -52,7 +52,7 @@ var queries = []test{
 		w.finds(w, "u", &store.SearchOptions{Query: "?!"}, "")
 		w.finds(w, "u", &store.SearchOptions{Query: " "}, "food1 job1 food2 sport1")
 	}},
-	{"WordsAreFoundInAnySpelling", func(w *bench) {
+	{"WordsAreFoundInAnySpelling", func(w *fixture) {
 		for key, text := range map[string]string{
 			"accents": "Crème BRÛLÉE naïve", "greek": "ΟΔΟΣ", "han": "我喜欢吃比萨", "marks": "cafe\u0301", "number": "room 101b",
 			"quotes": `say "hello" AND (NOT x*) ^y NEAR`, "apostrophe": "don't -stop", "long": strings.Repeat("x", 5000), "emoji": "🍕 time",
@@ -67,7 +67,7 @@ var queries = []test{
 			w.finds(w, "a", &store.SearchOptions{Query: query}, key)
 		}
 	}},
-	{"ScoresByWordsDoNotDependOnOthers", func(w *bench) {
+	{"ScoresByWordsDoNotDependOnOthers", func(w *fixture) {
 		w.menu(w.Store)
 		before := w.finds(w, "u/1", &store.SearchOptions{Query: "pizza plumber"}, "job1 food1 food2")
 		for i := range 20 {
@@ -78,7 +78,7 @@ var queries = []test{
 			want(w, "the score of "+before[i].Key, after[i].Score, before[i].Score)
 		}
 	}},
-	{"HybridAddsTheWordsToTheMeaning", func(w *bench) {
+	{"HybridAddsTheWordsToTheMeaning", func(w *fixture) {
 		s := w.with(store.Options{Embedder: topics{}, Ranking: store.Hybrid})
 		w.menu(s)
 		items := w.finds(s, "u", &store.SearchOptions{Query: "more food", Explain: true}, "food2 food1 job1 sport1")
@@ -94,7 +94,7 @@ var queries = []test{
 		w.finds(s, "u", &store.SearchOptions{Query: "more food", Ranking: store.Semantic, Limit: 1}, "food1")
 		w.finds(s, "u", &store.SearchOptions{Query: "more food", Limit: 1, Offset: 1}, "food1")
 	}},
-	{"HybridKeepsTheNearestWhateverHasFrequentWords", func(w *bench) {
+	{"HybridKeepsTheNearestWhateverHasFrequentWords", func(w *fixture) {
 		s := w.with(store.Options{Embedder: topics{}, Ranking: store.Hybrid})
 		w.ok(s.Put(w.Context(), ns("u"), "near", object{"t": "pizza"}, nil))
 		for i := range 70 {
@@ -102,7 +102,7 @@ var queries = []test{
 		}
 		w.finds(s, "u", &store.SearchOptions{Query: "what is the food on the menu", Limit: 1}, "near")
 	}},
-	{"HybridFindsByWordsWhatIsNotAmongTheNearest", func(w *bench) {
+	{"HybridFindsByWordsWhatIsNotAmongTheNearest", func(w *fixture) {
 		s := w.with(store.Options{Embedder: topics{}, Ranking: store.Hybrid})
 		w.ok(s.Put(w.Context(), ns("u"), "far", object{"t": "Zoë plays tennis"}, nil))
 		for i := range 120 {
@@ -111,7 +111,7 @@ var queries = []test{
 		items := w.finds(s, "u", &store.SearchOptions{Query: "zoe food", Limit: 1, Explain: true}, "far")
 		want(w, "its place by meaning", items[0].Explanation.SimilarityRank, 0)
 	}},
-	{"OfALongQueryItsEndsAndItsRarestWordsCount", func(w *bench) {
+	{"OfALongQueryItsEndsAndItsRarestWordsCount", func(w *fixture) {
 		w.menu(w.Store)
 		var log strings.Builder
 		for i := range 1000 {
@@ -131,7 +131,7 @@ var queries = []test{
 		items = find(log.String()+" pasta "+log.String(), store.SearchOptions{Filter: store.Exists("about")})
 		want(w, "what is found by a rare word", keys(items), "food2")
 	}},
-	{"EqualScoresComeNewestFirst", func(w *bench) {
+	{"EqualScoresComeNewestFirst", func(w *fixture) {
 		s := w.with(store.Options{Embedder: topics{}})
 		for i := range 30 {
 			w.ok(s.Put(w.Context(), ns(fmt.Sprint("u/", i%3)), fmt.Sprint(i), object{"t": "pizza"}, nil))
@@ -140,7 +140,7 @@ var queries = []test{
 		w.finds(s, "u", &store.SearchOptions{Query: "pizza", Limit: 3, Offset: 27}, "2 1 0")
 		w.finds(s, "u", &store.SearchOptions{Query: "pizza", Limit: 3, Ranking: store.Keyword}, "29 28 27")
 	}},
-	{"AnUpdateReplacesWhatIsFound", func(w *bench) {
+	{"AnUpdateReplacesWhatIsFound", func(w *fixture) {
 		s := w.with(store.Options{Embedder: topics{}})
 		w.menu(s)
 		w.ok(s.Put(w.Context(), ns("u/1"), "food1", object{"text": "tennis and swim"}, nil))
@@ -156,7 +156,7 @@ var queries = []test{
 			}
 		}
 	}},
-	{"WhatIsNotIndexedIsNeverFoundByAQuery", func(w *bench) {
+	{"WhatIsNotIndexedIsNeverFoundByAQuery", func(w *fixture) {
 		s := w.with(store.Options{Embedder: topics{}, Fields: []string{"text"}})
 		w.ok(s.Put(w.Context(), ns("u"), "hidden", object{"text": "pizza", "v": 1}, &store.PutOptions{NoIndex: true}))
 		w.ok(s.Put(w.Context(), ns("u"), "no text", object{"v": 1}, nil))
@@ -169,7 +169,7 @@ var queries = []test{
 		w.ok(s.Put(w.Context(), ns("u"), "seen", object{"text": "pizza"}, &store.PutOptions{NoIndex: true}))
 		w.finds(s, "u", &store.SearchOptions{Query: "pizza"}, "")
 	}},
-	{"AnItemIsAsGoodAsItsBestText", func(w *bench) {
+	{"AnItemIsAsGoodAsItsBestText", func(w *fixture) {
 		s := w.with(store.Options{Embedder: topics{}})
 		w.ok(s.Put(w.Context(), ns("u"), "mixed", object{"notes": []string{"tennis", "pizza", "plumber"}}, &store.PutOptions{Index: []string{"notes[*]"}}))
 		w.ok(s.Put(w.Context(), ns("u"), "food", object{"t": "pizza tennis"}, &store.PutOptions{Index: []string{"t", "$"}}))
@@ -177,7 +177,7 @@ var queries = []test{
 		want(w, "the field", items[0].Explanation.Field, "notes[*].1")
 		want(w, "the field", items[1].Explanation.Field, "t")
 	}},
-	{"MoreMatchesThanAreRankedAreTheOnesWithMostWords", func(w *bench) {
+	{"MoreMatchesThanAreRankedAreTheOnesWithMostWords", func(w *fixture) {
 		var ops []store.Op
 		for i := range store.MaxMatches + 20 {
 			text := "common"
@@ -192,7 +192,7 @@ var queries = []test{
 		want(w, "how many are found", len(all), store.MaxMatches)
 		want(w, "the last of them", all[len(all)-1].Key, "21")
 	}},
-	{"AManyTimesLargerSearchFindsTheSame", func(w *bench) {
+	{"AManyTimesLargerSearchFindsTheSame", func(w *fixture) {
 		// What has to be skipped, here by a filter, must not make a search come
 		// back with less than it could.
 		s := w.with(store.Options{Embedder: store.NewHashEmbedder(32)})
@@ -208,13 +208,13 @@ var queries = []test{
 			}
 		}
 	}},
-	{"AnExplanationIsGivenOnlyOnRequest", func(w *bench) {
+	{"AnExplanationIsGivenOnlyOnRequest", func(w *fixture) {
 		w.menu(w.Store)
 		if e := w.finds(w, "", &store.SearchOptions{Query: "plumber"}, "job1")[0].Explanation; e != nil {
 			w.Errorf("%+v", e)
 		}
 	}},
-	{"ABadEmbeddingWritesNothing", func(w *bench) {
+	{"ABadEmbeddingWritesNothing", func(w *fixture) {
 		for name, e := range map[string]broken{
 			"few":       {vectors: [][]float32{}},
 			"many":      {vectors: [][]float32{{1, 0}, {1, 0}}},

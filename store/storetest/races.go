@@ -10,7 +10,7 @@ import (
 )
 
 var races = []test{
-	{"OfManyWritersEachIncrementCounts", func(w *bench) {
+	{"OfManyWritersEachIncrementCounts", func(w *fixture) {
 		const writers, each = 6, 12
 		w.put("a", "counter", map[string]int{"n": 0})
 		increment := func() error {
@@ -43,7 +43,7 @@ var races = []test{
 		group.Wait()
 		want(w, "the counter", string(w.get("a", "counter").Value), fmt.Sprintf(`{"n":%d}`, writers*each))
 	}},
-	{"AWatcherMissesNothingOfManyWriters", func(w *bench) {
+	{"AWatcherMissesNothingOfManyWriters", func(w *fixture) {
 		const writers, each = 6, 20
 		s := w.with(store.Options{Embedder: topics{}})
 		var group sync.WaitGroup

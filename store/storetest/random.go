@@ -6,8 +6,8 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// op is a random operation of a batch.
-func (w *world) op() store.Op {
+// op returns a random operation of a batch.
+func (w *comparison) op() store.Op {
 	switch n := w.rnd.IntN(20); {
 	case n < 8:
 		return store.PutOp{Namespace: w.namespace(), Key: w.key(), Value: w.value(), PutOptions: w.putOptions()}
@@ -24,7 +24,7 @@ func (w *world) op() store.Op {
 	}}
 }
 
-func (w *world) putOptions() store.PutOptions {
+func (w *comparison) putOptions() store.PutOptions {
 	o := store.PutOptions{TTL: pick(w, 0, 0, 0, store.Forever, 3*time.Minute)}
 	if w.rnd.IntN(3) == 0 {
 		o.Meta = w.value()
@@ -46,17 +46,17 @@ func (w *world) putOptions() store.PutOptions {
 	return o
 }
 
-// version is one that was seen, as memory numbers it, or 0.
-func (w *world) version() int64 {
+// version returns a version that was seen, as numbered by memory, or 0.
+func (w *comparison) version() int64 {
 	if w.rnd.IntN(3) > 0 {
 		return 0
 	}
 	return int64(w.rnd.IntN(len(w.versions)))
 }
 
-// ownVersions replaces versions of memory with those of the store with the given
+// ownVersions replaces versions of memory by those of the store with the given
 // index.
-func (w *world) ownVersions(index int, ops []store.Op) []store.Op {
+func (w *comparison) ownVersions(index int, ops []store.Op) []store.Op {
 	if index == 1 {
 		return ops
 	}
@@ -80,7 +80,8 @@ func (w *world) ownVersions(index int, ops []store.Op) []store.Op {
 	return own
 }
 
-// translate makes a version that was never seen one that will never be.
+// translate returns the store's number of a version; for a version that was never
+// seen, one that will never exist.
 func translate(known map[int64]int64, version int64) int64 {
 	if v, ok := known[version]; ok {
 		return v
@@ -88,7 +89,7 @@ func translate(known map[int64]int64, version int64) int64 {
 	return 1 << 60
 }
 
-func (w *world) search() store.SearchOptions {
+func (w *comparison) search() store.SearchOptions {
 	o := store.SearchOptions{
 		Limit: pick(w, 0, 1, 3, 100), Offset: w.rnd.IntN(4) * w.rnd.IntN(2),
 		Explain: w.rnd.IntN(2) == 0, NoRefresh: w.rnd.IntN(3) == 0,
@@ -103,7 +104,7 @@ func (w *world) search() store.SearchOptions {
 	return o
 }
 
-func (w *world) filter(depth int) store.Filter {
+func (w *comparison) filter(depth int) store.Filter {
 	if depth > 0 && w.rnd.IntN(3) == 0 {
 		switch w.rnd.IntN(4) {
 		case 0:

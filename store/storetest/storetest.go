@@ -1,5 +1,5 @@
-// Package storetest is the definition of [store.Backend] as tests: whatever
-// passes [Run] and [Differential] can stand behind a [store.Store].
+// Package storetest defines [store.Backend] by tests: a backend that passes [Run] and
+// [Differential] can be used by a [store.Store].
 package storetest
 
 import (
@@ -23,32 +23,32 @@ func Run(t *testing.T, open func(t *testing.T) store.Backend) {
 	t.Helper()
 	for _, group := range [][]test{items, batches, lifetimes, listings, queries, namespaces, past, watching, reindexing, tenants, races} {
 		for _, test := range group {
-			t.Run(test.name, func(t *testing.T) { test.run(newBench(t, open(t))) })
+			t.Run(test.name, func(t *testing.T) { test.run(newFixture(t, open(t))) })
 		}
 	}
 }
 
 type test struct {
 	name string
-	run  func(*bench)
+	run  func(*fixture)
 }
 
-// bench is a backend on the workbench, with a store on it and a clock of its own.
-type bench struct {
+// fixture is a backend under test, with a store and a clock.
+type fixture struct {
 	*testing.T
 	backend store.Backend
 	clock   *clock
 	*store.Store
 }
 
-func newBench(t *testing.T, b store.Backend) *bench {
-	w := &bench{T: t, backend: b, clock: &clock{now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}}
+func newFixture(t *testing.T, b store.Backend) *fixture {
+	w := &fixture{T: t, backend: b, clock: &clock{now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}}
 	w.Store = w.with(store.Options{})
 	return w
 }
 
-// with is another store on the same backend.
-func (w *bench) with(o store.Options) *store.Store {
+// with returns another store on the same backend.
+func (w *fixture) with(o store.Options) *store.Store {
 	w.Helper()
 	o.Now = w.clock.Now
 	s, err := store.New(w.backend, &o)
@@ -58,20 +58,20 @@ func (w *bench) with(o store.Options) *store.Store {
 	return s
 }
 
-// A clock stands still until it is told to go on.
+// clock is a clock that stands still until pass is called.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
 }
 
-// Now is the time that the clock shows.
+// Now returns the time of the clock.
 func (c *clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.now
 }
 
-// pass lets time go by and returns the new time.
+// pass advances the clock and returns the new time.
 func (c *clock) pass(d time.Duration) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -79,7 +79,7 @@ func (c *clock) pass(d time.Duration) time.Time {
 	return c.now
 }
 
-// ns is a namespace written with slashes.
+// ns returns the namespace of a path with slashes.
 func ns(path string) store.Namespace {
 	if path == "" {
 		return nil
@@ -89,7 +89,7 @@ func ns(path string) store.Namespace {
 
 type object map[string]any
 
-func (w *bench) put(at, key string, value any, opts ...store.PutOptions) {
+func (w *fixture) put(at, key string, value any, opts ...store.PutOptions) {
 	w.Helper()
 	var o *store.PutOptions
 	if len(opts) > 0 {
@@ -98,12 +98,12 @@ func (w *bench) put(at, key string, value any, opts ...store.PutOptions) {
 	w.ok(w.Put(w.Context(), ns(at), key, value, o))
 }
 
-func (w *bench) delete(at, key string) {
+func (w *fixture) delete(at, key string) {
 	w.Helper()
 	w.ok(w.Delete(w.Context(), ns(at), key, nil))
 }
 
-func (w *bench) get(at, key string) *store.Item {
+func (w *fixture) get(at, key string) *store.Item {
 	w.Helper()
 	item, err := w.Get(w.Context(), ns(at), key, nil)
 	if err != nil {
@@ -112,31 +112,31 @@ func (w *bench) get(at, key string) *store.Item {
 	return item
 }
 
-func (w *bench) ok(err error) {
+func (w *fixture) ok(err error) {
 	w.Helper()
 	if err != nil {
 		w.Fatal(err)
 	}
 }
 
-// must is for calls with a result.
-func must[T any](v T, err error) func(*bench) T {
-	return func(w *bench) T {
+// must fails the test on an error and returns the value.
+func must[T any](v T, err error) func(*fixture) T {
+	return func(w *fixture) T {
 		w.Helper()
 		w.ok(err)
 		return v
 	}
 }
 
-// want compares.
-func want(w *bench, what string, got, want any) {
+// want compares values.
+func want(w *fixture, what string, got, want any) {
 	w.Helper()
 	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 		w.Errorf("%s (-want +got):\n%s", what, diff)
 	}
 }
 
-// names are items as namespace/key.
+// names returns items as namespace/key.
 func names(items []*store.Item) []string {
 	out := make([]string, len(items))
 	for i, item := range items {
@@ -153,8 +153,8 @@ func keys(items []*store.Item) string {
 	return strings.Join(out, " ")
 }
 
-// finds searches and compares the keys of what is found.
-func (w *bench) finds(s searcher, at string, o *store.SearchOptions, wanted string) []*store.Item {
+// finds searches and compares the keys of the items found.
+func (w *fixture) finds(s searcher, at string, o *store.SearchOptions, wanted string) []*store.Item {
 	w.Helper()
 	items, err := s.Search(w.Context(), ns(at), o)
 	w.ok(err)
@@ -168,8 +168,8 @@ type searcher interface {
 	Search(context.Context, store.Namespace, *store.SearchOptions) ([]*store.Item, error)
 }
 
-// topics is an embedder that knows what words are about. Its vectors have one
-// dimension per topic, and one for what it knows nothing of.
+// topics is an embedder that knows the topics of some words. Its vectors have one
+// dimension per topic, and one for unknown words.
 type topics struct {
 	model string
 	calls *[]string // the texts it was given
@@ -181,10 +181,10 @@ var topicOf = map[string]int{
 	"tennis": 2, "swim": 2, "sport": 2,
 }
 
-// Model has the version that tests set.
+// Model returns a name with the version that the test set.
 func (e topics) Model() string { return "topics" + e.model }
 
-// Dimension is that of the topics and one more.
+// Dimension returns the number of topics plus one.
 func (e topics) Dimension() int { return 4 }
 
 // Embed counts the words of each topic.

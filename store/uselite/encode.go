@@ -27,24 +27,27 @@ func newScratch() *scratch {
 	}
 }
 
-// A batch is texts that are encoded together, so that the weights are read once for all of them: for short texts, reading
-// the weights is most of the work. Together they have at most maxTokens rows.
+// batch is texts that are encoded together, so that the weights are read once for
+// all of them: for short texts, reading the weights is most of the work. Together
+// they have at most maxTokens rows.
 //
-// The products take rows in blocks, so each text starts with a block, and up to three rows follow its last. What is in
-// those goes nowhere: a row meets others only in attention and in the mean, which take the rows of the text's pieces.
+// Products are computed in blocks of rows, so each text starts at a block, and up
+// to three unused rows follow its last. Their contents do not matter: rows are
+// combined only in attention and in the mean, which use the rows of the text's
+// pieces.
 type batch struct {
 	spans []span
 	rows  int
 }
 
-// A span is the rows of one text.
+// span is the rows of one text.
 type span struct {
 	text  int // its number among the caller's
 	start int // its first row
 	ids   []int32
 }
 
-// fits tells whether there are rows left for the text.
+// fits reports whether there are enough rows left for the text.
 func (b *batch) fits(ids []int32) bool { return b.rows+roundUp(len(ids), blockRows) <= maxTokens }
 
 func (b *batch) add(text int, ids []int32) {
@@ -52,10 +55,10 @@ func (b *batch) add(text int, ids []int32) {
 	b.rows += roundUp(len(ids), blockRows)
 }
 
-// roundUp is the least multiple of step that is not less than n.
+// roundUp returns the least multiple of step that is not less than n.
 func roundUp(n, step int) int { return (n + step - 1) / step * step }
 
-// encode is the vectors of the texts, in order.
+// encode returns the vectors of the texts, in order.
 func (n *network) encode(mul kernel, b *batch, s *scratch) [][]float32 {
 	clear(s.input[:b.rows*narrow])
 	for _, span := range b.spans {
@@ -76,7 +79,7 @@ func (n *network) encode(mul kernel, b *batch, s *scratch) [][]float32 {
 	return n.finish(mul, b, s)
 }
 
-// add adds to x what the layer makes of the normalized input.
+// add adds the layer's output for the normalized input to x.
 func (l *layer) add(mul kernel, b *batch, s *scratch) {
 	l.queryKeyValue.multiply(mul, s.inner, 3*l.width, s.input, l.width, b.rows, l.queryKeyValue.bias)
 	for _, span := range b.spans {
@@ -96,8 +99,9 @@ func (l *layer) add(mul kernel, b *batch, s *scratch) {
 	addTo(s.x, s.product[:b.rows*wide])
 }
 
-// attend computes one head's columns of the attention in one text: the mean of all pieces' values, weighted by how well
-// the piece's query goes with their keys.
+// attend computes the columns of one head of the attention in one text: the mean of
+// the values of all pieces, weighted by the products of the piece's query and their
+// keys.
 func (l *layer) attend(mul kernel, head int, text span, s *scratch) {
 	count := len(text.ids)
 	size := l.width / heads
@@ -122,7 +126,8 @@ func (l *layer) attend(mul kernel, head int, text span, s *scratch) {
 	pack(s.panels, values, stride, count, size).multiply(mul, attention, l.width, s.weights, columns, rows, s.zero)
 }
 
-// finish makes one vector of length 1 of each text's rows. For a text without pieces it is the one that the bias alone gives.
+// finish computes one vector of length 1 from the rows of each text. For a text
+// without pieces it is computed from the bias alone.
 func (n *network) finish(mul kernel, b *batch, s *scratch) [][]float32 {
 	rows := roundUp(len(b.spans), blockRows)
 	means := s.input[:rows*wide]
@@ -144,7 +149,7 @@ func (n *network) finish(mul kernel, b *batch, s *scratch) [][]float32 {
 	return vectors
 }
 
-// direction is the hyperbolic tangents of the numbers, brought to length 1.
+// direction returns the hyperbolic tangents of the numbers, scaled to length 1.
 func direction(numbers []float32) []float32 {
 	vector := make([]float32, len(numbers))
 	var squares float64
@@ -180,7 +185,7 @@ func (n scaling) apply(to, from []float32, rows, width int) {
 	}
 }
 
-// softmax makes weights of the numbers: positive, with the sum 1.
+// softmax turns the numbers into positive weights with the sum 1.
 func softmax(row []float32) {
 	highest := float32(math.Inf(-1))
 	for _, number := range row {

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// An Encoder makes the vectors of one model. It may be used concurrently; all uses share the weights.
+// Encoder embeds texts with one model. It is safe for concurrent use.
 type Encoder struct {
 	model   string
 	vocab   *vocab
@@ -17,15 +17,16 @@ type Encoder struct {
 	scratch sync.Pool // of *scratch
 }
 
-// maxBatch bounds the texts of a batch, beyond which there is little to gain.
+// maxBatch is the maximum number of texts of a batch; larger batches are hardly
+// faster.
 const maxBatch = 16
 
-// Embed returns one vector of length 1 per text, in order. The first 128 tokens of a text count; a text without any has
-// a vector too. A text's vector does not depend on the texts beside it, but many texts in one call take less time than
-// each in its own.
+// Embed returns one vector of length 1 per text, in order. It uses the first 128 tokens of a text; an empty text has a
+// vector too. The vector of a text does not depend on the other texts, but one call with many texts is faster than many
+// calls.
 //
-// It works on as many processors as there are (runtime.GOMAXPROCS), and has ended all of that work when it returns. When the
-// context ends it stops within the time that a text of 128 tokens takes, and returns no vectors and the context's error.
+// Embed uses all processors (runtime.GOMAXPROCS), and its goroutines have ended when it returns. When the context ends, it
+// stops within the time of one text of 128 tokens and returns the context's error.
 func (e *Encoder) Embed(ctx context.Context, texts []string) ([][]float32, error) {
 	workers := min(runtime.GOMAXPROCS(0), len(texts))
 	call := &call{encoder: e, texts: texts, vectors: make([][]float32, len(texts))}
@@ -42,7 +43,7 @@ func (e *Encoder) Embed(ctx context.Context, texts []string) ([][]float32, error
 	return call.vectors, nil
 }
 
-// A call is one call of Embed, which its workers share.
+// call is a call of Embed, which its workers share.
 type call struct {
 	encoder *Encoder
 	texts   []string
@@ -52,7 +53,7 @@ type call struct {
 	done    atomic.Int64
 }
 
-// work takes texts and encodes them in batches, until there are none or the context ends.
+// work encodes texts in batches, until there are none left or the context ends.
 func (c *call) work(ctx context.Context) {
 	e := c.encoder
 	s, ok := e.scratch.Get().(*scratch)
@@ -87,8 +88,8 @@ func (c *call) work(ctx context.Context) {
 	}
 }
 
-// Model names the model: it is another for other files.
+// Model returns the name of the model, which depends on the contents of its files.
 func (e *Encoder) Model() string { return e.model }
 
-// Dimension is the length of the vectors, 512.
+// Dimension returns the length of the vectors, 512.
 func (e *Encoder) Dimension() int { return wide }

@@ -1,24 +1,26 @@
 package uselite
 
-// The kernel makes blockRows rows by blockCols columns of a product at once: as many sums as vector registers hold, each
-// weight read once for all the rows.
+// The kernel computes blockRows rows by blockCols columns of a product at once: as many sums as fit into the vector
+// registers, so that each weight is read once for all rows.
 const (
 	blockRows = 4
 	blockCols = 16
 )
 
-// A kernel computes one block of y = x·w + bias. y and x hold blockRows rows that are ys and xs apart; w is a panel: k
-// rows of blockCols weights, one after the other; bias has blockCols numbers. k is at least 1.
+// kernel computes one block of y = x·w + bias. y and x have blockRows rows, ys and
+// xs apart. w is a panel: k rows of blockCols weights. bias has blockCols numbers.
+// k is at least 1.
 type kernel func(y []float32, ys int, x []float32, xs int, w, bias []float32, k int)
 
-// A matrix is a k by n matrix of weights in panels of blockCols columns, so that a block reads its weights in the order
-// in which they lie in memory.
+// matrix is a k by n matrix of weights in panels of blockCols columns, so that a
+// block reads its weights in the order of memory.
 type matrix struct {
 	k, n   int
 	panels []float32
 }
 
-// pack lays out the k by n matrix whose rows start stride apart. n is a multiple of blockCols; panels has k*n numbers.
+// pack copies the k by n matrix whose rows start stride apart into panels. n is a
+// multiple of blockCols; panels has k*n numbers.
 func pack(panels, rows []float32, stride, k, n int) matrix {
 	m := matrix{k, n, panels[:k*n]}
 	for col := 0; col < n; col += blockCols {
@@ -30,7 +32,8 @@ func pack(panels, rows []float32, stride, k, n int) matrix {
 	return m
 }
 
-// packTransposed lays out the k by n matrix whose first columns, as many as count, start stride apart. The others are zero.
+// packTransposed copies the k by n matrix whose first count columns start stride
+// apart into panels. The other columns are zero.
 func packTransposed(panels, columns []float32, stride, k, n, count int) matrix {
 	m := matrix{k, n, panels[:k*n]}
 	clear(m.panels)
@@ -53,7 +56,8 @@ func (m matrix) multiply(mul kernel, y []float32, ys int, x []float32, xs, rows 
 	}
 }
 
-// portable is the kernel for every processor. Four weights per sum and turn keep the sums in cache between loads.
+// portable is the kernel for every processor. It uses four weights per sum and
+// iteration, so that the sums stay in the cache.
 func portable(y []float32, ys int, x []float32, xs int, w, bias []float32, k int) {
 	for row := range blockRows {
 		sum := [blockCols]float32(bias)

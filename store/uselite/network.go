@@ -18,7 +18,7 @@ const (
 	epsilon   = 1e-6
 )
 
-// A network is the weights, read-only once it is made.
+// network is the weights. They are not changed after newNetwork.
 type network struct {
 	embedding []float32 // rowCount rows of narrow numbers
 	positions []float32 // maxTokens rows of narrow numbers
@@ -27,7 +27,8 @@ type network struct {
 	final     dense
 }
 
-// A layer is attention and a feed-forward network, each of a normalized input and added to what was there.
+// layer is attention and a feed-forward network. Each is applied to the normalized
+// rows, and its output is added to them.
 type layer struct {
 	width         int // of its input
 	normAttention scaling
@@ -37,16 +38,16 @@ type layer struct {
 	up, down      dense
 }
 
-// A dense layer is a matrix product and a bias.
+// dense is a matrix product and a bias.
 type dense struct {
 	matrix
 	bias []float32
 }
 
-// A scaling is what is done to normalized numbers.
+// scaling scales normalized numbers.
 type scaling struct{ scale, bias []float32 }
 
-// The start of the tensors' names: the variables of the model, and what the export has folded into constants.
+// The beginnings of the tensors' names: the variables of the model, and the constants that the export computed.
 const (
 	variables = "module/Encoder_en/"
 	constants = "module_apply_default/Encoder_en/KonaTransformer/"
@@ -54,8 +55,9 @@ const (
 	stack     = encode + "TransformerStack/"
 )
 
-// newNetwork takes the network's tensors by name. A model that has a tensor less, one of another shape or another number
-// where this package relies on one, is another model.
+// newNetwork takes the network's tensors by name. A missing tensor, another shape,
+// or another value where this package relies on one, means that the files are of
+// another model.
 func newNetwork(t tensors) (*network, error) {
 	b := &builder{tensors: t}
 	for _, number := range []struct {
@@ -86,7 +88,7 @@ func newNetwork(t tensors) (*network, error) {
 	return n, b.err
 }
 
-// A builder takes tensors until one is wrong.
+// builder takes tensors until one is wrong.
 type builder struct {
 	tensors
 	err error
@@ -134,7 +136,7 @@ func (b *builder) matrix(name string, shape ...int) matrix {
 	return pack(make([]float32, k*n), weights, n, k, n)
 }
 
-// take is the tensor, or nil where this one or one before it is wrong.
+// take returns the tensor, or nil if this one or an earlier one is wrong.
 func (b *builder) take(name string, shape ...int) []float32 {
 	if b.err != nil {
 		return nil
@@ -157,10 +159,12 @@ func (b *builder) expect(name, kind string, want float32) {
 
 func digits(number float32) string { return strconv.FormatFloat(float64(number), 'g', -1, 32) }
 
-// queryScale keeps the products of queries and keys, which are sums over the width of a head, of one size.
+// queryScale scales queries so that their products with keys, which are sums over
+// the width of a head, do not grow with it.
 func queryScale(width int) float32 { return float32(1 / math.Sqrt(float64(width)/heads)) }
 
-// positions is what tells a piece's place, one row each: the sine of the place times each frequency, then the cosine.
+// positions returns a row for each position of a piece: the sines of the position
+// times each frequency, then the cosines.
 func positions(frequencies []float32) []float32 {
 	table := make([]float32, 0, maxTokens*2*len(frequencies))
 	for place := range maxTokens {

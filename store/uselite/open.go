@@ -10,13 +10,14 @@ import (
 	"os"
 )
 
-// maxJSON bounds model.json and vocab.json, which have a quarter of a megabyte each.
+// maxJSON is the maximum size of model.json and vocab.json, which have a quarter of
+// a megabyte each.
 const maxJSON = 16 << 20
 
-// Open reads the model in dir: model.json, the shards that it names, and vocab.json (see the package's documentation for
-// where to get them). Files of another model, or damaged ones, are an error that names the file and what is wrong with it.
+// Open reads the model in dir: model.json, the shards that it names, and vocab.json. The package's documentation says
+// where to get them. For damaged files, or files of another model, the error names the file and the problem.
 //
-// It reads outside of dir in no case, whatever the files say.
+// Open never reads files outside of dir.
 func Open(dir string) (*Encoder, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -42,7 +43,7 @@ func load(files fs.FS) (*Encoder, error) {
 	return &Encoder{model: c.model, vocab: c.vocab, network: net, kernel: fastest()}, nil
 }
 
-// contents is what the files hold.
+// contents is the contents of the files.
 type contents struct {
 	model   string // a name for it
 	vocab   *vocab
@@ -75,12 +76,13 @@ func readContents(files fs.FS) (contents, error) {
 	if err != nil {
 		return contents{}, err
 	}
-	// Other files are another model, so that a store never compares the vectors of the two.
+	// Different files get different names, so that a store never compares their vectors.
 	model := "uselite-" + hex.EncodeToString(seen.Sum(nil)[:6])
 	return contents{model, vocab, tensors{manifest.tensors, data}}, nil
 }
 
-// readFile is the content of a file, which it adds to seen. A file over the limit is an error before it is read.
+// readFile returns the content of a file and adds it to seen. It refuses a file
+// over the limit before reading it.
 func readFile(files fs.FS, name string, limit int64, seen hash.Hash) ([]byte, error) {
 	file, err := files.Open(name)
 	if err != nil {

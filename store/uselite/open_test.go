@@ -116,7 +116,7 @@ func TestOpenTellsWhatIsWrong(t *testing.T) {
 			files["group1-shard1of7"] = &fstest.MapFile{Mode: fs.ModeDir}
 		}, "group1-shard1of7 is not a regular file"},
 		{"a shard elsewhere", edit("model.json", `"group1-shard1of7"`, `"../group1-shard1of7"`),
-			`model.json names the shard "../group1-shard1of7", which is no file beside it`},
+			`model.json names the shard "../group1-shard1of7", which is not a file beside it`},
 		{"a number that is none", func(t *testing.T, files fstest.MapFS) {
 			overwrite(t, files, table, math.Float32bits(float32(math.NaN())))
 		}, `model.json: tensor "` + table + `" has the number NaN: the shards are damaged`},
@@ -135,7 +135,7 @@ func TestOpenTellsWhatIsWrong(t *testing.T) {
 		{"an unknown type", weights(`{"name": "t", "dtype": "string"}`), `model.json: tensor "t" has dtype "string", want float32 or int32`},
 		{"quantized", weights(`{"name": "t", "dtype": "float32", "quantization": {"dtype": "uint8"}}`),
 			`model.json: tensor "t" is quantized, which this package does not read`},
-		{"twice", weights(`{"name": "t", "dtype": "int32"}, {"name": "t", "dtype": "int32"}`), `model.json: tensor "t" is there twice`},
+		{"twice", weights(`{"name": "t", "dtype": "int32"}, {"name": "t", "dtype": "int32"}`), `model.json: tensor "t" occurs twice`},
 		{"a negative shape", weights(`{"name": "t", "dtype": "int32", "shape": [-1, -4]}`), `model.json: tensor "t": impossible shape [-1 -4]`},
 		{"a huge shape", weights(`{"name": "t", "dtype": "int32", "shape": [4294967296, 4294967296]}`),
 			`model.json: tensor "t": impossible shape [4294967296 4294967296]`},

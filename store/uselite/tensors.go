@@ -11,17 +11,18 @@ import (
 	"slices"
 )
 
-// maxData bounds the numbers of a model, of which the real one has 28 MB.
+// maxData is the maximum size of the numbers of a model; the real one has 28 MB.
 const maxData = 64 << 20
 
-// A manifest tells which tensors the model has and which files hold their numbers.
+// manifest lists the tensors of the model and the files that hold their numbers.
 type manifest struct {
 	shards  []string
 	tensors map[string]tensor
 	size    int64 // of all tensors, in bytes
 }
 
-// A tensor is where in the data the numbers of one tensor are. All its numbers have four bytes.
+// tensor is the position of a tensor's numbers in the data. All numbers have four
+// bytes.
 type tensor struct {
 	kind   string // float32 or int32
 	shape  []int
@@ -29,8 +30,9 @@ type tensor struct {
 	count  int64
 }
 
-// parseManifest reads what model.json says about weights. The graph that it also has is not read: the network is written
-// out in this package, and the names and shapes of the tensors tell whether it is the same one.
+// parseManifest reads the list of weights in model.json. It ignores the graph: the
+// network is written out in this package, and the names and shapes of the tensors
+// show whether it is the same.
 func parseManifest(text []byte) (manifest, error) {
 	var file struct {
 		Groups []struct {
@@ -62,7 +64,7 @@ func parseManifest(text []byte) (manifest, error) {
 			return manifest{}, fmt.Errorf("tensor %q is quantized, which this package does not read", weights.Name)
 		}
 		if _, twice := m.tensors[weights.Name]; twice {
-			return manifest{}, fmt.Errorf("tensor %q is there twice", weights.Name)
+			return manifest{}, fmt.Errorf("tensor %q occurs twice", weights.Name)
 		}
 		m.tensors[weights.Name] = tensor{weights.Kind, weights.Shape, m.size, count}
 		m.size += 4 * count
@@ -73,7 +75,7 @@ func parseManifest(text []byte) (manifest, error) {
 	return m, nil
 }
 
-// countNumbers is how many numbers a tensor of the shape has.
+// countNumbers returns how many numbers a tensor of the shape has.
 func countNumbers(shape []int) (int64, error) {
 	count := int64(1)
 	for _, n := range shape {
@@ -85,12 +87,12 @@ func countNumbers(shape []int) (int64, error) {
 	return count, nil
 }
 
-// read reads all shards, which together hold the tensors and nothing else.
+// read reads all shards, which together have exactly the tensors.
 func (m manifest) read(files fs.FS, seen hash.Hash) ([]byte, error) {
 	data := make([]byte, 0, m.size)
 	for _, name := range m.shards {
 		if !fs.ValidPath(name) {
-			return nil, fmt.Errorf("model.json names the shard %q, which is no file beside it", name)
+			return nil, fmt.Errorf("model.json names the shard %q, which is not a file beside it", name)
 		}
 		shard, err := readFile(files, name, m.size-int64(len(data)), seen)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -108,13 +110,14 @@ func (m manifest) read(files fs.FS, seen hash.Hash) ([]byte, error) {
 	return data, nil
 }
 
-// tensors gives tensors their numbers.
+// tensors returns the numbers of tensors.
 type tensors struct {
 	places map[string]tensor
 	data   []byte
 }
 
-// floats is the tensor of that name, which must have that shape and finite numbers.
+// floats returns the tensor of that name, which must have that shape and finite
+// numbers.
 func (t tensors) floats(name string, shape ...int) ([]float32, error) {
 	raw, err := t.find(name, "float32", shape)
 	if err != nil {
@@ -131,7 +134,7 @@ func (t tensors) floats(name string, shape ...int) ([]float32, error) {
 	return numbers, nil
 }
 
-// number is the one number of the tensor of that name and kind.
+// number returns the single number of a tensor.
 func (t tensors) number(name, kind string) (float32, error) {
 	raw, err := t.find(name, kind, nil)
 	if err != nil {

@@ -7,11 +7,11 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// enough is how many bytes of a text are tried before all of it: those of 128 tokens, as a rule.
+// enough is how many bytes of a text are tried first: usually they have 128 tokens.
 const enough = 1024
 
-// tokens splits the text into pieces (see split) and returns at most limit of them. Of a long text it reads as much as it
-// needs.
+// tokens splits the text into pieces (see split) and returns at most limit of them.
+// It reads only as much of a long text as it needs.
 func (v *vocab) tokens(text string, limit int) []int32 {
 	for size := enough; size <= len(text)/4; size *= 4 {
 		// No piece goes over the start of a word, so nothing that follows a word changes its tokens.
@@ -27,8 +27,8 @@ func (v *vocab) tokens(text string, limit int) []int32 {
 	return ids[:min(limit, len(ids))]
 }
 
-// A reach is the best way to split the text up to some place: the sum of the scores and the last piece. The zero value
-// counts as a way too, by an unknown rune with the sum 0 (see split).
+// reach is the best split of the text up to some position: the sum of the scores
+// and the last piece. The zero value is an unknown rune with the sum 0 (see split).
 type reach struct {
 	sum   float64
 	piece int32
@@ -36,9 +36,9 @@ type reach struct {
 
 // split splits the text into pieces so that the sum of their scores is highest. Unknown runes in a row are one token.
 //
-// Where the scores leave a choice it goes the reference's way, since the vectors are to be the same:
-// of equal sums the later start wins; a sum of exactly 0 counts as none; and a place that no piece reaches, because its
-// rune is only known as a part of longer pieces, counts as reached by an unknown rune with the sum 0.
+// If several splits have the same sum, it chooses as the reference does, so that the vectors are the same: the later start
+// wins; a sum of exactly 0 counts as none; and a position that no piece ends at, because its rune occurs only inside longer
+// pieces, counts as reached by an unknown rune with the sum 0.
 func (v *vocab) split(text string) []int32 {
 	text = norm.NFKC.String(text)
 	if text == "" {
@@ -52,7 +52,8 @@ func (v *vocab) split(text string) []int32 {
 	return v.follow(best)
 }
 
-// extend tries the pieces that the runes start with. The first of best is how their start is reached.
+// extend tries the pieces at the beginning of runes. best[0] is the best split
+// before them.
 func (v *vocab) extend(best []reach, runes []rune) {
 	found := false
 	node := int32(0)
@@ -78,7 +79,7 @@ func (r *reach) improve(by reach) {
 	}
 }
 
-// follow collects the best way from the end back to the start.
+// follow collects the pieces of the best split, from the end to the start.
 func (v *vocab) follow(best []reach) []int32 {
 	var ids []int32
 	for at := len(best) - 1; at > 0; {

@@ -9,14 +9,15 @@ import (
 )
 
 const (
-	// reserved is how many pieces at the start of the vocabulary stand for no text. The first is for unknown text.
+	// reserved is the number of pieces at the start of the vocabulary that are not text. The first stands for unknown text.
 	reserved = 6
 	unknown  = 0
-	// mark is where a word starts, in place of the space before it.
+	// mark stands for the space before a word.
 	mark = '▁'
 )
 
-// A vocab is what texts are split into. The pieces are also in a tree of runes, the root of which is node 0.
+// vocab is the pieces that texts are split into. They are also in a tree of runes,
+// whose root is node 0.
 type vocab struct {
 	pieces []piece
 	next   map[edge]int32 // the node below
@@ -59,8 +60,8 @@ func parseVocab(text []byte) (*vocab, error) {
 	return v, nil
 }
 
-// insert puts a piece into the tree. Of two pieces with the same text the later counts, as in the reference: the real
-// vocabulary has a text three times.
+// insert adds a piece to the tree. Of two pieces with the same text the later
+// counts, as in the reference: the real vocabulary has one text three times.
 func (v *vocab) insert(text string, id int32) {
 	node := int32(0)
 	for _, r := range text {
@@ -75,14 +76,14 @@ func (v *vocab) insert(text string, id int32) {
 	v.ends[node] = id
 }
 
-// An entry is a piece as the file has it.
+// entry is a piece in the file.
 type entry struct {
 	text  string
 	score float64
 }
 
-// UnmarshalJSON reads [piece, score]. The real vocabulary has null for the score of some pieces with a colon, which
-// counts as 0 in the reference.
+// UnmarshalJSON reads [piece, score]. In the real vocabulary some pieces with a
+// colon have the score null, which the reference treats as 0.
 func (e *entry) UnmarshalJSON(text []byte) error {
 	var parts []json.RawMessage
 	if err := json.Unmarshal(text, &parts); err != nil {

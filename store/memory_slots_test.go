@@ -14,8 +14,8 @@ func TestSearchesThatWaitHoldUpNoWriter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range cap(m.seats) {
-		m.seats <- struct{}{}
+	for range cap(m.searchSlots) {
+		m.searchSlots <- struct{}{}
 	}
 	n := Namespace{"n"}
 	waiting := make(chan error)
@@ -34,8 +34,8 @@ func TestSearchesThatWaitHoldUpNoWriter(t *testing.T) {
 	if _, err := s.Search(ctx, n, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("a search that was given up: %v", err)
 	}
-	for range cap(m.seats) {
-		<-m.seats
+	for range cap(m.searchSlots) {
+		<-m.searchSlots
 	}
 	if err := <-waiting; err != nil {
 		t.Error(err)

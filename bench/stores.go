@@ -15,16 +15,16 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// ourStores is the part of the catalogue about stores. Backend by backend, so
-// that one large store is there at a time.
+// ourStores are the jobs of stores. They are ordered by backend, so that one large
+// store exists at a time.
 var ourStores = slices.Concat(
-	storeWorks(shelfAt{"memory", memoryShelf, asked}, 3),
-	storeWorks(shelfAt{"sqlite", databaseShelf(backends.SQLite), asked}, 3),
+	storeWorks(storeJobs{"memory", openMemoryStore, asked}, 3),
+	storeWorks(storeJobs{"sqlite", openDatabaseStore(backends.SQLite), asked}, 3),
 	// Without pgvector a search by meaning reads all vectors from the server.
-	storeWorks(shelfAt{"postgres", databaseShelf(backends.Postgres), 10}, 1),
+	storeWorks(storeJobs{"postgres", openDatabaseStore(backends.Postgres), 10}, 1),
 )
 
-func storeWorks(at shelfAt, trials int) []work {
+func storeWorks(at storeJobs, trials int) []work {
 	backend := at.backend
 	return []work{
 		newTrial("store_put_"+backend, "p50", trials, at.put),
@@ -36,25 +36,25 @@ func storeWorks(at shelfAt, trials int) []work {
 	}
 }
 
-// shelf is a store and how to be rid of it.
-type shelf struct {
+// filledStore is a store with the items of a corpus.
+type filledStore struct {
 	*store.Store
 	corpus   *corpus
-	memories *memories               // of those that have them
-	item     func(i int) store.PutOp // what is put as number i
-	size     int                     // how many are in it
+	memories *memories               // of memory_recall_100k; otherwise nil
+	item     func(i int) store.PutOp // the put of item i
+	size     int                     // the number of items so far
 	close    func() error
 }
 
-type shelfOpener func(ctx context.Context, o *store.Options) (*store.Store, func() error, error)
+type storeOpener func(ctx context.Context, o *store.Options) (*store.Store, func() error, error)
 
-func memoryShelf(_ context.Context, o *store.Options) (*store.Store, func() error, error) {
+func openMemoryStore(_ context.Context, o *store.Options) (*store.Store, func() error, error) {
 	s, err := store.NewMemory(o)
 	return s, func() error { return nil }, err
 }
 
-// databaseShelf is in a database of its own.
-func databaseShelf(b *backends.Backend) shelfOpener {
+// openDatabaseStore opens a store in a new database.
+func openDatabaseStore(b *backends.Backend) storeOpener {
 	return func(ctx context.Context, o *store.Options) (*store.Store, func() error, error) {
 		_, db, closing, err := opened(ctx, b)
 		if err != nil {
@@ -65,20 +65,20 @@ func databaseShelf(b *backends.Backend) shelfOpener {
 	}
 }
 
-// library lends what takes long to make to the jobs that need the same: the
-// largest corpus so far, and the last store that was filled with one.
-type library struct {
+// storeCache keeps what takes long to make for the jobs that share it: the largest
+// corpus so far, and the last filled store.
+type storeCache struct {
 	progress io.Writer
-	fetch    bool // the encoder, if it is not there
+	fetch    bool // download the encoder if it is missing
 	corpus   *corpus
-	shelf    *shelf
-	name     string // of the shelf
+	store    *filledStore
+	name     string // of the filledStore
 }
 
-var books = &library{progress: os.Stderr}
+var stores = &storeCache{progress: os.Stderr}
 
-// sentences are at least so many.
-func (l *library) sentences(ctx context.Context, size int) (*corpus, error) {
+// sentences returns a corpus of at least so many sentences.
+func (l *storeCache) sentences(ctx context.Context, size int) (*corpus, error) {
 	if l.corpus != nil && len(l.corpus.facts) >= size {
 		return l.corpus, nil
 	}
@@ -90,10 +90,10 @@ func (l *library) sentences(ctx context.Context, size int) (*corpus, error) {
 	return c, nil
 }
 
-// filled is the store of a name with so many items, which is not to be changed.
-func (l *library) filled(ctx context.Context, name string, size int, empty func(ctx context.Context, size int) (*shelf, error)) (*shelf, error) {
-	if l.shelf != nil && l.name == name && l.shelf.size == size {
-		return l.shelf, nil
+// filled returns the store of a name with so many items. It must not be changed.
+func (l *storeCache) filled(ctx context.Context, name string, size int, empty func(ctx context.Context, size int) (*filledStore, error)) (*filledStore, error) {
+	if l.store != nil && l.name == name && l.store.size == size {
+		return l.store, nil
 	}
 	if err := l.close(); err != nil {
 		return nil, err
@@ -102,33 +102,33 @@ func (l *library) filled(ctx context.Context, name string, size int, empty func(
 	if err != nil {
 		return nil, err
 	}
-	l.shelf, l.name = s, name
+	l.store, l.name = s, name
 	if size == corpusSize {
 		fmt.Fprintf(l.progress, "treadle: filling a store, %s\n", name)
 	}
 	return s, s.fill(ctx, size)
 }
 
-// close gives up the store.
-func (l *library) close() error {
-	if l.shelf == nil {
+// close closes the store.
+func (l *storeCache) close() error {
+	if l.store == nil {
 		return nil
 	}
-	s := l.shelf
-	l.shelf = nil
+	s := l.store
+	l.store = nil
 	return s.close()
 }
 
-// shelfAt is a backend.
-type shelfAt struct {
+// storeJobs are the jobs on one backend.
+type storeJobs struct {
 	backend   string
-	open      shelfOpener
-	questions int // how many a trial asks
+	open      storeOpener
+	questions int // the number of searches of a trial
 }
 
-// empty is a store for sentences of a corpus that has so many.
-func (at shelfAt) empty(ctx context.Context, size int) (*shelf, error) {
-	c, err := books.sentences(ctx, size)
+// empty returns an empty store for a corpus of so many sentences.
+func (at storeJobs) empty(ctx context.Context, size int) (*filledStore, error) {
+	c, err := stores.sentences(ctx, size)
 	if err != nil {
 		return nil, err
 	}
@@ -136,17 +136,17 @@ func (at shelfAt) empty(ctx context.Context, size int) (*shelf, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &shelf{Store: s, corpus: c, item: func(i int) store.PutOp { return noteOp(c, i) }, close: closing}, nil
+	return &filledStore{Store: s, corpus: c, item: func(i int) store.PutOp { return noteOp(c, i) }, close: closing}, nil
 }
 
-// note is what a shelf holds.
+// note is the value of an item.
 type note struct {
 	Text string `json:"text"`
 	N    int    `json:"n"`
 	Kind string `json:"kind"`
 }
 
-// The notes of a hundred users, a thousandth of which has the same n.
+// There are notes of a hundred users, and one in a thousand has the same n.
 const (
 	users = 100
 	ns    = 1000
@@ -158,7 +158,7 @@ func noteOp(c *corpus, i int) store.PutOp {
 	return store.PutOp{Namespace: noteSpace(i), Key: strconv.Itoa(i), Value: note{c.facts[i], i % ns, "note"}}
 }
 
-func (s *shelf) fill(ctx context.Context, size int) error {
+func (s *filledStore) fill(ctx context.Context, size int) error {
 	const page = 500
 	for s.size < size {
 		ops := make([]store.Op, min(page, size-s.size))
@@ -174,7 +174,7 @@ func (s *shelf) fill(ctx context.Context, size int) error {
 }
 
 // put stores one note after the other.
-func (at shelfAt) put(ctx context.Context, j job) (l line, err error) {
+func (at storeJobs) put(ctx context.Context, j job) (l line, err error) {
 	s, err := at.empty(ctx, j.want+1)
 	if err != nil {
 		return line{}, err
@@ -187,8 +187,8 @@ func (at shelfAt) put(ctx context.Context, j job) (l line, err error) {
 }
 
 // get reads notes by their keys.
-func (at shelfAt) get(ctx context.Context, j job) (line, error) {
-	s, err := books.filled(ctx, at.backend, j.want, at.empty)
+func (at storeJobs) get(ctx context.Context, j job) (line, error) {
+	s, err := stores.filled(ctx, at.backend, j.want, at.empty)
 	if err != nil {
 		return line{}, err
 	}
@@ -205,10 +205,10 @@ func (at shelfAt) get(ctx context.Context, j job) (line, error) {
 	return l, err
 }
 
-// search times a search for each of some questions of the corpus, among the notes of all
-// users, and returns what the searches found.
-func (at shelfAt) search(ctx context.Context, j job, options func(question string) *store.SearchOptions) (*shelf, [][]note, line, error) {
-	s, err := books.filled(ctx, at.backend, j.want, at.empty)
+// search times a search for each of some questions of the corpus, among the notes
+// of all users, and returns the notes found.
+func (at storeJobs) search(ctx context.Context, j job, options func(question string) *store.SearchOptions) (*filledStore, [][]note, line, error) {
+	s, err := stores.filled(ctx, at.backend, j.want, at.empty)
 	if err != nil {
 		return nil, nil, line{}, err
 	}
@@ -234,7 +234,7 @@ func (at shelfAt) search(ctx context.Context, j job, options func(question strin
 	return s, found, l, nil
 }
 
-func (at shelfAt) semantic(ctx context.Context, j job) (line, error) {
+func (at storeJobs) semantic(ctx context.Context, j job) (line, error) {
 	s, found, l, err := at.search(ctx, j, func(question string) *store.SearchOptions { return &store.SearchOptions{Query: question} })
 	if err != nil {
 		return line{}, err
@@ -248,7 +248,7 @@ func (at shelfAt) semantic(ctx context.Context, j job) (line, error) {
 	return l, nil
 }
 
-func (at shelfAt) keyword(ctx context.Context, j job) (line, error) {
+func (at storeJobs) keyword(ctx context.Context, j job) (line, error) {
 	s, found, l, err := at.search(ctx, j, func(question string) *store.SearchOptions {
 		return &store.SearchOptions{Query: question, Ranking: store.Keyword}
 	})
@@ -263,7 +263,7 @@ func (at shelfAt) keyword(ctx context.Context, j job) (line, error) {
 	return l, nil
 }
 
-func (at shelfAt) filter(ctx context.Context, j job) (line, error) {
+func (at storeJobs) filter(ctx context.Context, j job) (line, error) {
 	const n = 7
 	_, found, l, err := at.search(ctx, j, func(string) *store.SearchOptions { return &store.SearchOptions{Filter: store.Eq("n", n)} })
 	if err != nil {
