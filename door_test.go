@@ -133,8 +133,8 @@ func TestSchemas(t *testing.T) {
 // come before those of the state.
 func TestTagsDescribeTheFieldsOfAGraph(t *testing.T) {
 	type state struct {
-		City string               `json:"city" jsonschema:"where it is"`
-		Unit string               `json:"unit" enum:"celsius,fahrenheit" default:"celsius"`
+		City string              `json:"city" jsonschema:"where it is"`
+		Unit string              `json:"unit" enum:"celsius,fahrenheit" default:"celsius"`
 		Tags reduce.List[string] `json:"tags" enum:"rain,wind" jsonschema:"the weather"`
 	}
 	type ask struct {

@@ -77,32 +77,22 @@ var floorOf = map[string]int{
 
 // sameFloor lists the imports that do not go down, each with its reason.
 var sameFloor = map[[2]string]string{
-	{"checkpoint", "internal/plainjson"}:      "stored values are decoded by it where they are plain",
-	{"llm", "internal/plainjson"}:             "messages are read by it where they are plain",
-	{"internal/saved", "checkpoint"}:          "the savers in databases write the values of checkpoints down in one form",
-	{"internal/saved", "store"}:               "the stores in databases have one number for a kind of records",
-	{"llm", "internal/caught"}:                "a panic of a tool names the place as that of a node does",
-	{"llm", "internal/bounded"}:               "arguments of tools are checked against schemas of others, as answers to questions are",
-	{"llm", "internal/schema"}:                "tools and graphs have one kind of schemas",
-	{"llm", "reduce"}:                         "Messages appends as reduce.List does",
-	{"treadletype", "checkpoint"}:             "an error about a stored value names its checkpoint",
-	{"internal/schema", "internal/plainjson"}: "plain JSON is checked against a schema without decoding it",
-	{"llm", "internal/observe"}:               "models and tools report to the run through it, and it knows nothing of either",
-	{"memory", "agent"}:                       "its middleware is one of an agent, and agents know nothing of it",
-	{"store", "checkpoint"}:                   "one kind of key encrypts checkpoints and items",
-	{"store", "internal/vecindex"}:            "the memory backend and the SQLite one find vectors by the same index",
-	{"llm", "internal/wait"}:                  "a retry waits as that of a node does",
-	{"cmd/treadle", "cmd/treadle/internal/demo"}: "the commands run the demo application, which knows nothing of them",
+	{"checkpoint", "internal/plainjson"}:         "stored values are decoded by it where they are plain",
+	{"llm", "internal/plainjson"}:                "messages are read by it where they are plain",
 	{"internal/saved", "checkpoint"}:             "the savers in databases write the values of checkpoints down in one form",
 	{"internal/saved", "store"}:                  "the stores in databases have one number for a kind of records",
 	{"llm", "internal/caught"}:                   "a panic of a tool names the place as that of a node does",
 	{"llm", "internal/bounded"}:                  "arguments of tools are checked against schemas of others, as answers to questions are",
+	{"llm", "internal/schema"}:                   "tools and graphs have one kind of schemas",
 	{"llm", "reduce"}:                            "Messages appends as reduce.List does",
 	{"treadletype", "checkpoint"}:                "an error about a stored value names its checkpoint",
+	{"internal/schema", "internal/plainjson"}:    "plain JSON is checked against a schema without decoding it",
 	{"llm", "internal/observe"}:                  "models and tools report to the run through it, and it knows nothing of either",
 	{"memory", "agent"}:                          "its middleware is one of an agent, and agents know nothing of it",
 	{"store", "checkpoint"}:                      "one kind of key encrypts checkpoints and items",
 	{"store", "internal/vecindex"}:               "the memory backend and the SQLite one find vectors by the same index",
+	{"llm", "internal/wait"}:                     "a retry waits as that of a node does",
+	{"cmd/treadle", "cmd/treadle/internal/demo"}: "the commands run the demo application, which knows nothing of them",
 }
 
 // consumerTrees use the module as its users do: they may import all of it and nothing else imports them.

@@ -12,6 +12,7 @@ import (
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/observe"
+	"github.com/treadle-go/treadle/internal/wait"
 	"github.com/treadle-go/treadle/reduce"
 )
 
@@ -217,12 +218,5 @@ func pause(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
+	return wait.For(ctx, d)
 }
