@@ -12,7 +12,7 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// Keep says how a nested run is stored.
+// Keep is how a nested run is stored.
 type Keep int
 
 // The ways to store a nested run.
@@ -25,11 +25,11 @@ const (
 // loadOrFork reads the checkpoint that the run starts from: the thread's head,
 // or an older one, from which the run then forks.
 //
-// For a nested run the head is what an attempt before this one left under the
-// same namespace: the run goes on from there, and its input does not count
-// again, unless the attempt before this one, in the same run, gave another: then
-// the nested run begins anew. A nested run that lasts as long as the thread starts from the
-// checkpoint that its parent's checkpoint knows of.
+// For a nested run the head is the checkpoint that an earlier attempt left
+// under the same namespace. The run continues from it and ignores its input. If
+// the previous attempt in the same run gave another input, the nested run
+// begins anew. A per-thread nested run starts from the checkpoint that its
+// parent's checkpoint names.
 func (r *Run) loadOrFork(in Input) error {
 	if !r.saving() {
 		return nil
@@ -57,20 +57,19 @@ func (r *Run) loadOrFork(in Input) error {
 		}
 		return r.forkFrom(key, from, cp.ID)
 	case r.nest.otherInput:
-		return r.forkFrom(key, checkpoint.ID{}, cp.ID) // from nothing
+		return r.forkFrom(key, checkpoint.ID{}, cp.ID) // from an empty state
 	}
 	r.resumed = true
 	return r.goOnFrom(cp)
 }
 
-// goOnFrom makes cp the state of a run that goes on from it. The checkpoint of
-// another graph is refused: what of it has the same name would be taken over,
-// and the rest dropped.
+// goOnFrom makes cp the state of the run. It refuses the checkpoint of another
+// graph, of which only the fields with the same names would be taken.
 func (r *Run) goOnFrom(cp *checkpoint.Checkpoint) error {
 	err := r.restoreFrom(cp)
-	if err != nil { // perhaps because of that
+	if err != nil { // perhaps because the checkpoint is another graph's
 		var c struct{ Graph string }
-		_ = json.Unmarshal(cp.Control, &c) // it says so itself if it cannot be read
+		_ = json.Unmarshal(cp.Control, &c) // an unreadable one has no name
 		r.madeBy = c.Graph
 	}
 	name := r.madeBy
@@ -83,7 +82,7 @@ func (r *Run) goOnFrom(cp *checkpoint.Checkpoint) error {
 	return fmt.Errorf("graph %q: thread %q is of graph %q: use another thread; if the graph was renamed, give its old name in Options.Was", r.plan.name, r.set.Thread, name)
 }
 
-// get is Get with nil for what is not there.
+// get is Get with nil for a checkpoint that does not exist.
 func (r *Run) get(key checkpoint.Key) (*checkpoint.Checkpoint, error) {
 	cp, err := getFrom(r.ctx, r.set.Saver, key)
 	if errors.Is(err, checkpoint.ErrNotFound) && key.ID.IsZero() {
@@ -99,8 +98,8 @@ func (r *Run) get(key checkpoint.Key) (*checkpoint.Checkpoint, error) {
 	return cp, nil
 }
 
-// forkFrom starts from an older checkpoint while the head is at tip. What ran
-// from it before is not taken over: questions are asked again.
+// forkFrom starts from an older checkpoint while the head is at tip. Results
+// and answers of the older checkpoint are not used: questions are asked again.
 func (r *Run) forkFrom(key checkpoint.Key, id, tip checkpoint.ID) error {
 	r.tip = tip
 	if id.IsZero() {
@@ -118,7 +117,7 @@ func (r *Run) forkFrom(key checkpoint.Key, id, tip checkpoint.ID) error {
 		return err
 	}
 	r.tip = tip
-	if r.parent() != nil { // what a lasting graph had left to do belongs to a run that is over
+	if r.parent() != nil { // pending tasks of a per-thread graph belong to a run that is over
 		r.ctl.abandon()
 		r.ctl.start, r.forked = nil, false
 		r.newLog()
@@ -126,8 +125,8 @@ func (r *Run) forkFrom(key checkpoint.Key, id, tip checkpoint.ID) error {
 	return nil
 }
 
-// fork puts a checkpoint that begins a new branch, if the run continues from
-// an older one and there is something to run. Its tasks have ids of their own.
+// fork puts the first checkpoint of a new branch, if the run continues from an
+// older checkpoint and has something to run. Tasks of the branch have new ids.
 func (r *Run) fork() error {
 	if !r.forked || r.ctl.idle() && r.ctl.start == nil {
 		return nil
@@ -142,8 +141,8 @@ func (r *Run) fork() error {
 	return nil
 }
 
-// edited is the head of a lasting nested run if all that happened since the
-// checkpoint that its parent knows of is edits; otherwise that checkpoint.
+// edited returns the head of a per-thread nested run if it is known, or if only
+// edits were made since then. Otherwise it returns known.
 func (r *Run) edited(head *checkpoint.Checkpoint, known checkpoint.ID) (checkpoint.ID, error) {
 	for cp := head; cp.ID != known; {
 		if cp.Source != checkpoint.Update || cp.Parent.IsZero() {
@@ -157,14 +156,14 @@ func (r *Run) edited(head *checkpoint.Checkpoint, known checkpoint.ID) (checkpoi
 	return head.ID, nil
 }
 
-// owner is the task that a lasting nested run was made for.
+// owner returns the task that a per-thread nested run was made for.
 func owner(cp *checkpoint.Checkpoint) string {
 	var c struct{ Owner string }
 	_ = json.Unmarshal(cp.Control, &c) // an unreadable one is reported when it is restored
 	return c.Owner
 }
 
-// owned is the owner of this run, for storing.
+// owned returns the owner of this run, for storing.
 func (r *Run) owned() string {
 	switch {
 	case r.parent() == nil:
@@ -175,7 +174,7 @@ func (r *Run) owned() string {
 	return ""
 }
 
-// of is the checkpoint around a nested run, for storing.
+// of returns the checkpoint around a nested run, for storing.
 func (r *Run) of() checkpoint.ID {
 	if r.parent() == nil {
 		return r.ofWas
@@ -183,8 +182,8 @@ func (r *Run) of() checkpoint.ID {
 	return r.parent().run.head
 }
 
-// child is the head of a lasting nested run as this run knows it, or one
-// around it: a run that does not last has known nothing before.
+// child returns the head of a per-thread nested run that this run or one around
+// it has noted. A run without a saver has noted none.
 func (r *Run) child(ns string) checkpoint.ID {
 	for ; r != nil; r = r.above() {
 		if id, ok := r.childHeads()[ns]; ok {
@@ -194,19 +193,19 @@ func (r *Run) child(ns string) checkpoint.ID {
 	return checkpoint.ID{}
 }
 
-// addChildHeads notes the heads of lasting nested runs, in every enclosing run and on
-// the tasks that they ran for, whose stored results name them: a task that is
-// not run again must not lose them.
-func (t *Task) addChildHeads(kids map[string]checkpoint.ID) {
-	if len(kids) == 0 {
+// addChildHeads notes the heads of per-thread nested runs in every enclosing
+// run, and on the tasks that they ran for. The stored results of those tasks
+// name the heads, so a task that does not run again does not lose them.
+func (t *Task) addChildHeads(children map[string]checkpoint.ID) {
+	if len(children) == 0 {
 		return
 	}
 	with := func(old map[string]checkpoint.ID) map[string]checkpoint.ID {
-		next := maps.Clone(old) // the old one may be on its way to the saver
+		next := maps.Clone(old) // a store may still read the old one
 		if next == nil {
 			next = map[string]checkpoint.ID{}
 		}
-		maps.Copy(next, kids)
+		maps.Copy(next, children)
 		return next
 	}
 	for ; t != nil; t = t.run.parent() {
@@ -222,7 +221,8 @@ func (t *Task) addChildHeads(kids map[string]checkpoint.ID) {
 	}
 }
 
-// childHeads are the heads of the lasting nested runs that ran for the task.
+// childHeads returns the heads of the per-thread nested runs that ran for the
+// task.
 func (t *Task) childHeads() map[string]checkpoint.ID {
 	extras := t.extras.Load()
 	if extras == nil {
@@ -240,7 +240,7 @@ func (r *Run) above() *Run {
 	return r.parent().run
 }
 
-// childHeads are the heads of lasting nested runs, for storing.
+// childHeads returns the heads of per-thread nested runs, for storing.
 func (r *Run) childHeads() map[string]checkpoint.ID {
 	r.childMu.Lock()
 	defer r.childMu.Unlock()
@@ -249,8 +249,8 @@ func (r *Run) childHeads() map[string]checkpoint.ID {
 
 var taskID = regexp.MustCompile(`:[^|]*`)
 
-// stablePath is a namespace without the ids of tasks and without the numbers
-// of calls, except its own.
+// stablePath returns a namespace without task ids and without the numbers of
+// calls, except the last one.
 func stablePath(ns string) string {
 	parts := strings.Split(taskID.ReplaceAllString(ns, ""), "|")
 	out := parts[:0]
@@ -263,5 +263,5 @@ func stablePath(ns string) string {
 	return strings.Join(out, "|")
 }
 
-// stable reports a namespace that lasts as long as its thread.
+// stable reports whether a namespace is that of a per-thread run.
 func stable(ns string) bool { return !strings.Contains(ns, ":") }

@@ -8,10 +8,10 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// headCache keeps the last state of threads that ran in this process, decoded, so
+// headCache holds the decoded state of threads that ran in this process, so
 // that the next turn of a long conversation does not read all of it again. An
-// entry may be out of date, because another process has moved the thread on:
-// the first put of a run compares the head and finds out.
+// entry is out of date if another process has continued the thread. The first
+// put of a run compares the head and detects it.
 type headCache struct {
 	mu    sync.Mutex
 	order list.List // of *head, the most recently used first
@@ -35,10 +35,11 @@ type head struct {
 	ask      int64 // see sizeBudget
 }
 
-// maxHeads bounds how many threads are kept.
+// maxHeads bounds the number of cached threads.
 const maxHeads = 256
 
-// useCachedHead makes the run start from the kept head of its thread, if there is one.
+// useCachedHead starts the run from the cached head of its thread, if there is
+// one.
 func (r *Run) useCachedHead() bool {
 	h := &r.plan.heads
 	h.mu.Lock()
@@ -57,7 +58,7 @@ func (r *Run) useCachedHead() bool {
 	return true
 }
 
-// cacheHead keeps the head of a run that has ended with nothing left to do.
+// cacheHead caches the head of a run that ended with nothing left to do.
 func (r *Run) cacheHead() {
 	if r.set.HeadsOf == nil || r.parent() != nil || !r.saving() || !r.ctl.idle() || r.head.IsZero() {
 		return
@@ -66,7 +67,7 @@ func (r *Run) cacheHead() {
 		joins: r.ctl.joins, last: slices.Clone(r.last), children: r.children, ask: r.shared.size.left.Load()}
 	for _, c := range r.plan.schema.channels {
 		if c.policy == untracked {
-			k.slots[c.id] = c.reset() // a run's own
+			k.slots[c.id] = c.reset() // untracked fields last for one run
 		}
 	}
 	h := &r.plan.heads
@@ -88,7 +89,7 @@ func (r *Run) cacheHead() {
 	}
 }
 
-// dropCachedHead drops a kept head that turned out to be out of date.
+// dropCachedHead drops a cached head that is out of date.
 func (r *Run) dropCachedHead() {
 	h := &r.plan.heads
 	h.mu.Lock()

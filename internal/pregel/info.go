@@ -27,7 +27,7 @@ func InfoOf(ctx context.Context) (Info, bool) {
 	return info, true
 }
 
-// ContextOf is the user's run-scoped value, nil if there is none.
+// ContextOf returns the user's run-scoped value, or nil.
 func ContextOf(ctx context.Context) any {
 	if sc := scopeOf(ctx); sc != nil {
 		return sc.task.run.set.Context
@@ -35,7 +35,7 @@ func ContextOf(ctx context.Context) any {
 	return nil
 }
 
-// StoreOf is the run's store, nil if there is none.
+// StoreOf returns the run's store, or nil.
 func StoreOf(ctx context.Context) *store.Store {
 	if sc := scopeOf(ctx); sc != nil {
 		return sc.task.run.set.Store
@@ -56,7 +56,7 @@ func Emit(ctx context.Context, v any) {
 		ev.Value = v
 		by := t
 		for by.caller != nil && slices.Contains(by.node.Tags, TagHidden) {
-			by = by.caller // it shows as a part of that
+			by = by.caller // its events show as the caller's
 		}
 		if by.caller != nil {
 			ev.At.NS = strings.Split(by.caller.namespace(), "|")
@@ -70,7 +70,7 @@ func Emit(ctx context.Context, v any) {
 	}
 }
 
-// Heartbeat is an explicit sign of life.
+// Heartbeat reports that the node is alive.
 func Heartbeat(ctx context.Context) {
 	if sc := scopeOf(ctx); sc != nil {
 		sc.alive(true)

@@ -11,7 +11,7 @@ import (
 	"github.com/treadle-go/treadle/internal/caught"
 )
 
-// accept applies the input as step START.
+// accept applies the input as step __start__.
 func (r *Run) accept(in Input) error {
 	if in.First && in.Resume == nil && r.head.IsZero() && !r.plan.schema.workflow {
 		in = Input{command: in.Also}
@@ -21,7 +21,7 @@ func (r *Run) accept(in Input) error {
 		return r.plan.gone(r.ctl.gone[0])
 	}
 	if goesOn && len(r.saved) > 0 && r.ctl.start == nil {
-		if _, err := r.finished(); err != nil { // before anything is stored
+		if _, err := r.finished(); err != nil { // an unreadable result must be found before anything is stored
 			return err
 		}
 	}
@@ -67,14 +67,13 @@ func (r *Run) accept(in Input) error {
 	t.enter(r.ctx)
 	t.out.targets = r.ctl.targets(r.plan, t.out.targets)
 	t.spanInput()
-	r.resumed = false // breakpoints before the first nodes are yet to come
+	r.resumed = false // breakpoints before the first nodes still apply
 	r.one[0] = t
 	return r.settle(r.one[:])
 }
 
-// takeInput stores an input on top of the thread. A head that was kept in the
-// process may be out of date: then the thread is read and the input stored
-// on top of what it really holds.
+// takeInput stores an input on top of the thread. If the cached head is out of
+// date, the thread is read and the input is stored on top of its current head.
 func (r *Run) takeInput(o *outcome) error {
 	err := r.storeInput(o)
 	if r.fromCachedHead && errors.Is(err, checkpoint.ErrConflict) {
@@ -102,15 +101,15 @@ func (r *Run) storeInput(o *outcome) error {
 	return r.putInput(o)
 }
 
-// followInput notes where an input that is a command leads, beside what follows every
-// input. It is stored with the input.
+// followInput schedules the targets of an input that is a command, in addition
+// to what follows every input. They are stored with the input.
 func (r *Run) followInput(o *outcome) error {
 	if len(o.targets) == 0 {
 		return nil
 	}
 	t := &Task{run: r, node: startNode, step: r.step, index: -1}
 	t.enter(r.ctx)
-	r.ver++ // nodes are armed once for each version
+	r.ver++ // a node is armed once per version
 	defer func() {
 		r.ver--
 		clear(r.marks)
@@ -125,8 +124,8 @@ func (r *Run) followInput(o *outcome) error {
 	return nil
 }
 
-// targets takes what is to run out of a control whose input is about to be
-// taken, as the targets of the input.
+// targets moves what is scheduled to the targets of an input that is about to
+// be applied.
 func (c *control) targets(p *Plan, to []Target) []Target {
 	for _, s := range c.sends {
 		to = append(to, Target{Node: p.nodes[s.node].Name, IsSend: true, Input: s.input, Timeout: s.timeout})
@@ -138,7 +137,7 @@ func (c *control) targets(p *Plan, to []Target) []Target {
 	return to
 }
 
-// startNode is the pseudo node that the input belongs to.
+// startNode is the pseudo node of the input.
 var startNode = &node{NodeSpec: &NodeSpec{Name: Start}, id: -1}
 
 func (r *Run) readInput(in Input, o *outcome) error {
@@ -166,12 +165,12 @@ func (r *Run) readInput(in Input, o *outcome) error {
 	if err := p.in.collect(p.schema, o, val); err != nil {
 		return err
 	}
-	o.targets = nil // an input has no say in where control goes
+	o.targets = nil // an input cannot choose what runs next
 	return nil
 }
 
-// readJSON reads an input as an update by JSON names. Names that the input
-// type lacks are dropped, as an input type is a filter; names that the graph
+// readJSON reads an input as an update by JSON names. Names that the input type
+// lacks are dropped, because an input type is a filter. Names that the graph
 // lacks are errors.
 func (p *Plan) readJSON(raw json.RawMessage, o *outcome) error {
 	if p.schema.workflow {
@@ -203,7 +202,7 @@ func validate(v any) (err error) {
 	if v == nil || !reflect.PointerTo(reflect.TypeOf(v)).Implements(validatorType) {
 		return nil
 	}
-	p := reflect.New(reflect.TypeOf(v)) // the method may not change what others hold
+	p := reflect.New(reflect.TypeOf(v)) // a copy: the method must not change the shared value
 	p.Elem().Set(reflect.ValueOf(v))
 	return p.Interface().(validator).Validate()
 }

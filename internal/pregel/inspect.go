@@ -18,20 +18,20 @@ type Checkpoint struct {
 	Values     *Record
 	Next       []string
 	Tasks      []TaskInfo
-	Made       []TaskInfo // the tasks whose step made it, with what they wrote
+	Made       []TaskInfo // the tasks whose step made it, with their writes
 	Time       time.Time
-	input      *Record                  // that is to be taken from it
+	input      *Record                  // the input that it holds
 	Around     map[string]checkpoint.ID // in events: the checkpoints of the enclosing graphs, by namespace
 }
 
-// TaskInfo is a task that is to run from a checkpoint.
+// TaskInfo is a pending task of a checkpoint.
 type TaskInfo struct {
 	ID, Name string
 	Nested   string      // the namespace of the graph that it runs, if any
 	Graph    *Checkpoint // the state of that graph, if it has begun
-	Err      string      // of its last try
+	Err      string      // of its last attempt
 	Done     *Record
-	Pauses   []Pause // questions it waits with
+	Pauses   []Pause // its open questions
 }
 
 // emitCheckpoint reports the checkpoint that the next step runs from.

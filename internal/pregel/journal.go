@@ -7,20 +7,20 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// journal is what the tasks of a nested run have written, which is handed up to
-// the graph around it in the end.
+// journal is the writes of a nested run's tasks. When the run ends they are
+// handed to the graph around it.
 type journal struct {
 	on     bool
 	writes []write
-	wrote  writtenSet // the fields among them
+	wrote  writtenSet // the fields of the writes
 
 	stored int // how many of the writes are stored
-	// Of the journal of the checkpoint that the run goes on from:
-	items int // how long it is as stored
-	drop  int // how much of that the next put drops
+	// Of the journal in the checkpoint that the run continues from:
+	items int // its stored length
+	drop  int // how many items the next put drops
 }
 
-// writtenSet is a set of channels. Small states need no memory beside it.
+// writtenSet is a set of channels. For up to 64 channels it allocates nothing.
 type writtenSet struct {
 	few  uint64
 	more bits
@@ -44,8 +44,8 @@ func (s *writtenSet) has(c *channel) bool {
 	return s.more != nil && s.more.has(int(c.id))
 }
 
-// logChannel holds what a nested graph's nodes wrote, for handing it up when
-// the graph ends, perhaps in another process.
+// logChannel stores the journal, so that it can be handed up by another
+// process.
 const logChannel = "__log__"
 
 func (r *Run) decodeLog(v checkpoint.Value) error {
@@ -57,7 +57,7 @@ func (r *Run) decodeLog(v checkpoint.Value) error {
 		}
 		c := r.plan.schema.byWire[w.Field]
 		if c == nil {
-			continue // a field that is gone cannot be handed up
+			continue // the graph no longer has the field
 		}
 		got, err := r.decodeWrite(c, w)
 		if err != nil {
@@ -70,14 +70,14 @@ func (r *Run) decodeLog(v checkpoint.Value) error {
 	return nil
 }
 
-// newLog begins the log anew, for a nested graph that lasts: what it wrote for
-// an earlier task has been handed up.
+// newLog begins an empty journal for a per-thread nested run: the writes for an
+// earlier task have been handed up.
 func (r *Run) newLog() {
 	r.journal.writes, r.journal.stored, r.journal.drop = nil, 0, r.journal.items
 	r.journal.wrote = writtenSet{}
 }
 
-// logChange is the part of the log that is not stored yet.
+// logChange returns the part of the journal that is not stored yet.
 func (r *Run) logChange() (checkpoint.Change, error) {
 	out := checkpoint.Change{Channel: logChannel, Version: r.ver, List: true, Drop: r.journal.drop}
 	for _, w := range r.journal.writes[r.journal.stored:] {
@@ -94,7 +94,7 @@ func (r *Run) logChange() (checkpoint.Change, error) {
 	return out, nil
 }
 
-// remember notes what a nested graph's nodes wrote.
+// remember adds the writes of a step to the journal.
 func (r *Run) remember(tasks []*Task) {
 	if !r.journal.on || len(tasks) == 0 || tasks[0].node == startNode {
 		return

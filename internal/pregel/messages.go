@@ -8,15 +8,15 @@ import (
 	"github.com/treadle-go/treadle/internal/observe"
 )
 
-// messages remembers which messages a stream has shown or was given, so that
-// each appears once.
+// messages records which messages a stream has shown or nodes were given, so
+// that each is streamed once.
 type messages struct {
 	mu  sync.Mutex
 	ids map[string]bool
 }
 
-// seen notes an id and reports whether it was known. Messages without an id
-// are always new.
+// seen notes an id and reports whether it was known. A message without an id is
+// always new.
 func (s *messages) seen(id string) bool {
 	if id == "" {
 		return false
@@ -33,13 +33,14 @@ func (s *messages) seen(id string) bool {
 	return known
 }
 
-// noteInputMessages marks the messages that a node was given as known.
+// noteInputMessages notes the messages in a node's input.
 func (r *Run) noteInputMessages(t *Task) {
 	known := &r.shared.messages
 	eachMessage(t.input(), func(m observe.Message) { known.seen(m.MessageID()) })
 }
 
-// emitOutputMessages streams the messages a node returned that were not streamed yet.
+// emitOutputMessages streams the messages in a node's result that were not
+// streamed yet.
 func (r *Run) emitOutputMessages(t *Task) {
 	known := &r.shared.messages
 	show := func(m observe.Message) {
@@ -49,7 +50,7 @@ func (r *Run) emitOutputMessages(t *Task) {
 	}
 	for i, w := range t.out.writes {
 		switch {
-		case r.plan.schema.workflow && w.ch.wire != End: // what it saves is no output
+		case r.plan.schema.workflow && w.ch.wire != End: // the saved value is not output
 		case !hasUnnamed(w.val):
 			eachMessage(w.val, show)
 		case w.ch.reducer != nil:
@@ -60,16 +61,16 @@ func (r *Run) emitOutputMessages(t *Task) {
 	}
 }
 
-// hasUnnamed reports whether there is a message without an id in a value.
+// hasUnnamed reports whether a value has a message without an id.
 func hasUnnamed(v any) (yes bool) {
 	eachMessage(v, func(m observe.Message) { yes = yes || m.MessageID() == "" })
 	return yes
 }
 
-// eachMerged finds the messages of the task's i-th write with the ids that they
-// get when it is merged into its field: those that they have in the state, unless
-// other tasks write it in the same step. A nested graph and the one around it find
-// the same ids, so that a message is streamed once.
+// eachMerged calls fn for the messages of the task's i-th write, with the ids
+// that they get when the write is merged into its field. These are their ids in
+// the state, unless other tasks of the step write the field too. A nested graph
+// and the one around it get the same ids, so a message is streamed once.
 func (t *Task) eachMerged(i int, fn func(observe.Message)) {
 	ch := t.out.writes[i].ch
 	s := t.run.slots[ch.id]
@@ -83,7 +84,7 @@ func (t *Task) eachMerged(i int, fn func(observe.Message)) {
 			eachMessage(s.val, func(m observe.Message) { known[m.MessageID()] = true })
 		}
 		if s.fold(w, ver, 0, false) != nil {
-			return // the commit will say so
+			return // the commit will fail with the same error
 		}
 	}
 	eachMessage(s.val, func(m observe.Message) {
@@ -93,8 +94,8 @@ func (t *Task) eachMerged(i int, fn func(observe.Message)) {
 	})
 }
 
-// eachReturned finds the messages of a value that is not merged. Those without an
-// id that the node was given are not its own.
+// eachReturned calls fn for the messages of a value that is not merged, without
+// those that have no id and were in the node's input.
 func (t *Task) eachReturned(v any, fn func(observe.Message)) {
 	var given []observe.Message
 	note := func(m observe.Message) {
@@ -104,7 +105,7 @@ func (t *Task) eachReturned(v any, fn func(observe.Message)) {
 	}
 	in := t.input()
 	if v := reflect.ValueOf(in); t.run.plan.schema.workflow && v.Kind() == reflect.Struct && v.NumField() > 0 {
-		in = v.Field(0).Interface() // of a workflow, whose state holds it
+		in = v.Field(0).Interface() // the input of a workflow is the first field of its state
 	}
 	eachMessage(in, note)
 	eachMessage(v, func(m observe.Message) {
@@ -114,8 +115,8 @@ func (t *Task) eachReturned(v any, fn func(observe.Message)) {
 	})
 }
 
-// eachMessage finds messages in a value: itself, the elements of a slice, the
-// fields of a struct, one level deep.
+// eachMessage calls fn for the messages in a value: the value itself, the
+// elements of a slice, or the fields of a struct, one level deep.
 func eachMessage(v any, fn func(observe.Message)) {
 	if m, ok := v.(observe.Message); ok {
 		fn(m)

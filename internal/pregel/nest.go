@@ -8,10 +8,10 @@ import (
 	"slices"
 )
 
-// nesting maps the fields that a graph shares with the graph it is a node of.
+// nesting maps the fields that a nested graph shares with its parent graph.
 type nesting struct {
-	down []pair // what the child reads
-	up   []pair // what it hands back, if it wrote it
+	down []pair // fields that the child reads
+	up   []pair // fields that it hands back if it wrote them
 }
 
 type pair struct{ parent, child *channel }
@@ -51,7 +51,7 @@ func (c *compiler) nesting(n *node) *nesting {
 		if pc == nil {
 			continue
 		}
-		up := cc.typ // what is handed up: the value, or one by one what was added to it
+		up := cc.typ // the type that is handed up: the value's, or that of single updates
 		if cc.accumulates() && pc.accumulates() {
 			up = cc.upd
 		}
@@ -82,7 +82,7 @@ func (c *compiler) nesting(n *node) *nesting {
 	return m
 }
 
-// handoff is a node's promise to command the parent graph.
+// handoff declares that a node commands the parent graph.
 type handoff struct {
 	node, target string
 	out          reflect.Type
@@ -98,7 +98,7 @@ func (p *Plan) handoffs() []handoff {
 	return all
 }
 
-// inputs are the channels that an input may write.
+// inputs returns the channels that an input may write.
 func (p *Plan) inputs() []*channel {
 	if p.in.kind == updateMap {
 		return p.public
@@ -110,9 +110,9 @@ func (p *Plan) inputs() []*channel {
 	return chans
 }
 
-// runNested runs the node's graph and returns what it wrote, as writes of the
-// enclosing graph's channels. A field that accumulates is handed up as the
-// child's own updates, never as the inherited value again.
+// runNested runs the node's graph and returns its writes to the parent's
+// channels. A field that accumulates is handed up as the child's updates,
+// without the inherited value.
 func (t *Task) runNested(sc *scope) (out any, failed error) {
 	child, m := t.node.Graph, t.node.nest
 	input := Input{}
@@ -126,7 +126,7 @@ func (t *Task) runNested(sc *scope) (out any, failed error) {
 			}
 		}
 	}
-	both := &struct { // one allocation for two
+	both := &struct { // in one allocation
 		run Run
 		set Settings
 	}{set: Settings{StepLimit: child.spec.StepLimit, Keep: t.node.Keep, Before: child.spec.Before, After: child.spec.After}}
@@ -134,7 +134,7 @@ func (t *Task) runNested(sc *scope) (out any, failed error) {
 	r.init(sc, child, &both.set, sc)
 	returned := false
 	defer func() {
-		if !returned { // the error names the node down there
+		if !returned { // the error names the node of the nested graph
 			out, failed = nil, r.unreturned(recover())
 			r.endPerThread()
 			r.releaseSaver()
@@ -158,8 +158,8 @@ func (t *Task) runNested(sc *scope) (out any, failed error) {
 	return r.writesForParent(m), nil
 }
 
-// addWrites adds the writes of a task that did not become part of the child's state
-// to those that did. A field that holds one value is written once.
+// addWrites adds writes that were not committed in the child to the committed
+// ones. A field that holds one value is written once.
 func (m *nesting) addWrites(up, ws []write) []write {
 	for _, w := range ws {
 		i := slices.IndexFunc(m.up, func(p pair) bool { return p.child == w.ch })
@@ -175,9 +175,9 @@ func (m *nesting) addWrites(up, ws []write) []write {
 	return up
 }
 
-// inherited is what a nested graph reads, as a pointer to a new value of its
-// input type. The graph itself takes the channels; its node's error handler and
-// cache want a value.
+// inherited returns the fields that a nested graph reads, as a pointer to a new
+// value of its input type. It is for the node's error handler and cache; the
+// graph itself reads the channels.
 func (r *Run) inherited(n *node) any {
 	child := n.Graph
 	if child.in.kind == updateMap {
@@ -208,7 +208,7 @@ func (r *Run) inherited(n *node) any {
 	return ptr.Interface()
 }
 
-// writesForParent translates what r's tasks wrote.
+// writesForParent returns the run's writes as writes of the parent's channels.
 func (r *Run) writesForParent(m *nesting) []write {
 	ws := make([]write, 0, max(len(m.up), len(r.journal.writes)))
 	for _, p := range m.up {
@@ -219,8 +219,8 @@ func (r *Run) writesForParent(m *nesting) []write {
 			}
 			continue
 		}
-		// Up there all of this is one step, in which an overwrite has the last
-		// word: it takes along what the child added after it.
+		// In the parent all of this is one step, in which an overwrite beats other
+		// writes. So the overwrite includes what the child added after it.
 		if slices.ContainsFunc(r.journal.writes, func(w write) bool { return w.ch == p.child && w.over }) {
 			ws = append(ws, write{ch: p.parent, val: s.val, over: true})
 			continue
@@ -234,7 +234,8 @@ func (r *Run) writesForParent(m *nesting) []write {
 	return ws
 }
 
-// checkSend verifies that an input fits a node.
+// checkSend checks that an input fits a node and returns it, decoded if it is
+// JSON.
 func (r *Run) checkSend(n *node, input any) (any, error) {
 	want := n.In
 	if input == nil {

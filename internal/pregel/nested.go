@@ -12,23 +12,23 @@ import (
 )
 
 // nest is where a run takes place: inside a task of another run, or at the top,
-// where all of it is zero.
+// where all fields are zero.
 type nest struct {
 	parent *Task  // the task this run is nested in
-	within *scope // and the attempt of it
-	nth    int32  // how many runs the attempt has made before
+	within *scope // the attempt of that task
+	nth    int32  // number of runs that the attempt made before this one
 
-	otherInput bool // the attempt before this one gave another input
+	otherInput bool // the previous attempt gave another input
 
-	// The namespace is found out when it is first asked for, because it has the
-	// ids of the tasks around it, which are hashes.
+	// The namespace is made on first use, because it contains the ids of the
+	// enclosing tasks, which are hashes.
 	once sync.Once
 	ns   string
 	path []string // ns, split
 }
 
-// nestedScope is the attempt that a run with these settings is nested in. A run
-// on a thread of its own is a run of its own, wherever it starts.
+// nestedScope returns the attempt that a run with these settings is nested in.
+// A run with a thread is not nested, wherever it starts.
 func nestedScope(ctx context.Context, set *Settings) *scope {
 	if set.Thread != "" {
 		return nil
@@ -47,7 +47,7 @@ func (r *Run) ns() string {
 	return r.nest.ns
 }
 
-// path is the namespace, split.
+// path returns the namespace, split.
 func (r *Run) path() []string {
 	r.ns()
 	return r.nest.path
@@ -65,8 +65,8 @@ func (r *Run) locate() {
 	n.path = strings.Split(n.ns, "|")
 }
 
-// nestIn makes r a part of the run that sc belongs to. The settings are the
-// run's own, and what they do not say is taken from the run around it.
+// nestIn makes r a part of the run that sc belongs to. Settings that r does not
+// have are taken from that run.
 func (r *Run) nestIn(sc *scope) {
 	t := sc.task
 	up := t.run
@@ -79,7 +79,7 @@ func (r *Run) nestIn(sc *scope) {
 	if set.MaxConcurrency == 0 {
 		set.MaxConcurrency = up.set.MaxConcurrency
 	}
-	if set.StepLimit == 0 { // each graph counts its own steps
+	if set.StepLimit == 0 { // each graph counts its steps separately
 		set.StepLimit = up.set.StepLimit
 	}
 	set.Tags = slices.Concat(up.set.Tags, set.Tags)
@@ -89,7 +89,7 @@ func (r *Run) nestIn(sc *scope) {
 	if set.Keep == KeepNothing {
 		set.Saver = nil
 	}
-	set.Codecs = up.set.Codecs // whoever reads the thread has these
+	set.Codecs = up.set.Codecs // readers of the thread have these
 	set.PutTimeout = up.set.PutTimeout
 	set.Sizer, set.SizeWarning = up.set.Sizer, up.set.SizeWarning
 	if up.set.Cache != nil {
@@ -106,7 +106,7 @@ func (r *Run) nestIn(sc *scope) {
 		r.sinks = r.sinks.under(up.sinks, r.ns())
 	}
 	if up.saving() {
-		r.ns() // the ids that it is made of belong to the step that is under way
+		r.ns() // made now, because the ids in it depend on the current step
 	}
 	sc.alive(false)
 }
