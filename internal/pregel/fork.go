@@ -141,8 +141,9 @@ func (r *Run) fork() error {
 	return nil
 }
 
-// edited returns the head of a per-thread nested run if it is known, or if only
-// edits were made since then. Otherwise it returns known.
+// edited returns the head of a per-thread nested run if only edits were made
+// since known, the checkpoint that its parent names. Otherwise it returns
+// known.
 func (r *Run) edited(head *checkpoint.Checkpoint, known checkpoint.ID) (checkpoint.ID, error) {
 	for cp := head; cp.ID != known; {
 		if cp.Source != checkpoint.Update || cp.Parent.IsZero() {

@@ -8,8 +8,8 @@ import (
 	"github.com/treadle-go/treadle/internal/observe"
 )
 
-// Begin implements [observe.Observer]: a model, tool or retriever called in
-// this attempt reports through it.
+// Begin implements [observe.Observer]: models, tools and retrievers that are
+// called in this attempt report through it.
 func (s *scope) Begin(ctx context.Context, call observe.Call) (context.Context, observe.Span) {
 	s.alive(false)
 	t := s.task
@@ -21,7 +21,7 @@ func (s *scope) Begin(ctx context.Context, call observe.Call) (context.Context, 
 	w.info.Metadata = t.callMetadata(call.Metadata)
 	up := s.span
 	if outer, ok := ctx.Value(observedKey{}).(*observedCall); ok {
-		if outer.scope == s { // not of a task around this one
+		if outer.scope == s { // otherwise it belongs to an enclosing task
 			up = outer.span
 		}
 		w.call.NoStream = w.call.NoStream || outer.call.NoStream
@@ -32,7 +32,7 @@ func (s *scope) Begin(ctx context.Context, call observe.Call) (context.Context, 
 	return context.WithValue(ctx, observedKey{}, w), w
 }
 
-// unobserved is the span of a call that nobody observes.
+// unobserved is the span of a call without an observer.
 type unobserved struct{}
 
 // Chunk does nothing.
@@ -43,14 +43,14 @@ func (unobserved) End(any, error) {}
 
 type observedKey struct{}
 
-// observedCall is an observed call under way.
+// observedCall is a running call that streams observe.
 type observedCall struct {
 	scope  *scope
 	call   observe.Call
 	info   Token
 	at     *Origin
 	span   *span
-	chunks atomic.Bool // there were some
+	chunks atomic.Bool // it has streamed a chunk
 }
 
 func (w *observedCall) report(what string, fill func(*Span)) {
@@ -84,7 +84,8 @@ func (w *observedCall) token(v any) {
 	t.run.emit(ModeTokens, Event{At: w.at, Data: &w.info, Value: v})
 }
 
-// End implements [observe.Span]. A model that did not stream is one chunk.
+// End implements [observe.Span]. The output of a model that did not stream is
+// one chunk.
 func (w *observedCall) End(output any, err error) {
 	w.scope.alive(false)
 	if err == nil && !w.chunks.Load() && output != nil {

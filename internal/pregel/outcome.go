@@ -6,29 +6,30 @@ import (
 	"time"
 )
 
-// packet is an input on its way to a node.
+// packet is an input that was sent to a node.
 type packet struct {
 	node    int32
 	input   any
 	timeout time.Duration // of an attempt; 0: the node's
 }
 
-// outcome is what a task has to say: what it writes and where control goes.
+// outcome is the result of a task: its writes and its targets.
 type outcome struct {
 	writes  []write
 	targets []Target
-	handled bool // an error handler spoke, so the node's own edges do not fire
+	handled bool // by an error handler, so the node's edges are not followed
 	space   *outcomeSpace
 }
 
-// outcomeSpace is memory for the writes and targets of most tasks. The tasks of
-// a step get theirs in one piece, and a run reuses that of its lone tasks.
+// outcomeSpace is memory for the writes and targets of most tasks. It is
+// allocated once for all tasks of a step, and a run reuses it for steps with
+// one task.
 type outcomeSpace struct {
 	writes  [2]write
 	targets [1]Target
 }
 
-// to is the list of targets to append to.
+// to returns the list of targets to append to.
 func (o *outcome) to() []Target {
 	if o.targets == nil && o.space != nil {
 		return o.space.targets[:0]
@@ -84,7 +85,7 @@ func (t *Task) takeCommands(cmds []Command) error {
 	return nil
 }
 
-// answer applies a command to this task's graph.
+// answer applies a command to the task's graph.
 func (t *Task) answer(c Command) error {
 	if c.Update != nil {
 		u, err := t.run.plan.updateFor(reflect.TypeOf(c.Update))
@@ -99,8 +100,9 @@ func (t *Task) answer(c Command) error {
 	return nil
 }
 
-// applyParentCommand applies a command of a graph that ran inside this task, and what that graph
-// has written to other fields than the command: a hand-off loses nothing.
+// applyParentCommand applies a command of a graph that ran inside this task. It
+// also applies that graph's writes to fields that the command does not write,
+// so a hand-off loses nothing.
 func (t *Task) applyParentCommand(cmd *parentCommand) error {
 	if err := t.answer(cmd.cmd); err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// persistence is how a run is stored on its thread. Without a saver all of it
+// persistence is how a run is stored on its thread. Without a saver most of it
 // is zero.
 type persistence struct {
 	head   checkpoint.ID
@@ -22,22 +22,22 @@ type persistence struct {
 	meta   json.RawMessage   // of the checkpoints it makes
 	last   []string          // the nodes of the last step
 
-	resumed        bool // it goes on from a checkpoint
+	resumed        bool // it continues from a checkpoint
 	forked         bool // from one that is not the head
-	fromCachedHead bool // from a head that the process kept
+	fromCachedHead bool // from a head that the process has cached
 
 	pending  []checkpoint.Write // of the loaded checkpoint
 	saved    map[string][]byte  // results of tasks that finished before a failure, by task id
-	failures map[string]error   // of tasks whose error handler has yet to answer, by task id
+	failures map[string]error   // of tasks whose error handler has not finished, by task id
 	madeBy   string             // the name of the graph that made the loaded checkpoint
 	ownerWas string             // of a per-thread nested run that is edited: the task it ran for
 	ofWas    checkpoint.ID      // of a nested run that is edited: the checkpoint around it
 
-	abandoned []TaskInfo      // what an input has put an end to, until that is told
-	results   json.RawMessage // who wrote what in the step that is to be stored; see attribute
+	abandoned []TaskInfo      // tasks that an input has cancelled, until the event is emitted
+	results   json.RawMessage // which task wrote what in the step that is stored next; see attribute
 
 	childMu  sync.Mutex
-	children map[string]checkpoint.ID // heads of the nested runs that last as long as the thread
+	children map[string]checkpoint.ID // heads of per-thread nested runs
 
 	saverCtx saverContext
 }
@@ -111,7 +111,7 @@ func (r *Run) restoreFrom(cp *checkpoint.Checkpoint) error {
 	return r.decodeControl(cp.Control)
 }
 
-// change is how the step changed a channel, as stored.
+// change returns how the step changed a channel, in stored form.
 func (r *Run) change(u *undoEntry) (checkpoint.Change, error) {
 	c, now := u.ch, &r.slots[u.ch.id]
 	out := checkpoint.Change{Channel: c.wire, Version: now.ver}
@@ -124,7 +124,7 @@ func (r *Run) change(u *undoEntry) (checkpoint.Change, error) {
 		out.Data = raw
 		return out, err
 	}
-	// Before the first write nothing of the list is stored.
+	// Before its first write no part of the list is stored.
 	out.List = true
 	from, n := 0, c.appender.Len(now.val)
 	switch {
@@ -149,7 +149,7 @@ func (r *Run) change(u *undoEntry) (checkpoint.Change, error) {
 	return out, nil
 }
 
-// put stores what the step changed and what is next.
+// put stores the changes of the step and the new control.
 func (r *Run) put(source checkpoint.Source) error {
 	if !r.saving() {
 		return nil
@@ -195,7 +195,7 @@ func (r *Run) put(source checkpoint.Source) error {
 	}
 	p.Control = ctl
 	if source == checkpoint.Update && r.ctl.seed != "" {
-		p.Pending = r.pending // the same tasks, so what is known of them stays
+		p.Pending = r.pending // the tasks stay the same, so their results and answers remain
 	}
 	p.Key = checkpoint.Key{Thread: r.set.Thread, Namespace: r.ns(), ID: checkpoint.NewID(r.step, r.tip)}
 	if err := r.savePut(r.set.Saver, p); err != nil {
@@ -206,8 +206,8 @@ func (r *Run) put(source checkpoint.Source) error {
 	return nil
 }
 
-// unstorable is the error of a value that could not be stored. If that is a panic
-// of one of its methods it says whose value it was, and has the stack.
+// unstorable returns the error of a value that could not be stored. For a panic
+// of one of its methods it adds the node and the stack.
 func (r *Run) unstorable(by int32, err error) error {
 	e, ok := errors.AsType[*caught.Error](err)
 	if !ok {

@@ -7,10 +7,10 @@ import (
 	"sync"
 )
 
-// oneEach refuses a step in which several tasks run one graph whose state lasts
-// as long as the thread: its state cannot go on twice at once.
+// oneEach refuses a step in which several tasks run one per-thread graph: its
+// state can be continued only once at a time.
 func (r *Run) oneEach(tasks []*Task) error {
-	if len(tasks) < 2 || len(r.ctl.sends) == 0 || !r.saving() { // an armed node runs once
+	if len(tasks) < 2 || len(r.ctl.sends) == 0 || !r.saving() { // an armed node has only one task
 		return nil
 	}
 	var ran []int32
@@ -27,9 +27,9 @@ func (r *Run) oneEach(tasks []*Task) error {
 	return nil
 }
 
-// beginPerThread notes that a nested run whose state lasts is at work, and refuses
-// another one beside it: from another task of the same step, whether that is
-// over or not, or from a call that runs at the same time.
+// beginPerThread notes that a per-thread nested run has begun. It refuses a
+// second one in another task of the same step, even if the first is over, and
+// in a call that runs at the same time.
 func (r *Run) beginPerThread() error {
 	all := &r.shared.nested
 	all.mu.Lock()
@@ -58,24 +58,24 @@ func (r *Run) endPerThread() {
 	}
 }
 
-// nestedRuns is what is known of the runs inside an outermost run, by namespace.
+// nestedRuns holds facts about the runs inside an outermost run, by namespace.
 type nestedRuns struct {
 	mu      sync.Mutex
-	given   map[string][32]byte // digests of the inputs of those that may be tried again
+	given   map[string][32]byte // digests of the inputs of runs that may be retried
 	lasting map[string]perThreadUse
 }
 
-// perThreadUse is the task that has last run a graph whose state lasts.
+// perThreadUse is the task that last ran a per-thread graph.
 type perThreadUse struct {
 	task   *Task
-	within *scope // the attempt of it
+	within *scope // the attempt of that task
 	active bool
 }
 
 // perThread reports a nested run whose state lasts as long as the thread.
 func (r *Run) perThread() bool { return r.parent() != nil && r.set.Keep == KeepThread && r.saving() }
 
-// siblings reports whether the two tasks are parts of different tasks of one step.
+// siblings reports whether two tasks run for different tasks of one step.
 func siblings(a, b *Task) bool {
 	for ; a != nil; a = a.run.parent() {
 		a = a.outermost()
@@ -88,7 +88,7 @@ func siblings(a, b *Task) bool {
 	return false
 }
 
-// outermost is the task of a step that the task runs for.
+// outermost returns the task of a step that the task runs for.
 func (t *Task) outermost() *Task {
 	for t.caller != nil {
 		t = t.caller
@@ -96,7 +96,7 @@ func (t *Task) outermost() *Task {
 	return t
 }
 
-// retried reports whether a task that the run is nested in may be tried again.
+// retried reports whether an enclosing task has a retry policy.
 func (r *Run) retried() bool {
 	for t := r.parent(); t != nil; t = t.run.parent() {
 		for c := t; c != nil; c = c.caller {
@@ -108,13 +108,13 @@ func (r *Run) retried() bool {
 	return false
 }
 
-// noteInput finds out whether an earlier attempt gave the nested run another
-// input. What is in the checkpoint is not compared: a thread that is continued
-// goes on with what the graph has done, whatever the node makes of its input
-// the second time.
+// noteInput finds out whether an earlier attempt in this run gave the nested
+// run another input. The input in the checkpoint is not compared: a continued
+// thread uses the graph's progress, whatever input the node gives it the second
+// time.
 func (r *Run) noteInput(in Input) {
 	var o outcome
-	var sum [32]byte // of an input that cannot be read or has no JSON
+	var sum [32]byte // stays zero for an input that cannot be read or has no JSON
 	known := false
 	if r.readInput(in, &o) == nil {
 		o.writes = slices.DeleteFunc(o.writes, func(w write) bool { return w.ch.policy == untracked })

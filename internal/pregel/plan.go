@@ -19,19 +19,19 @@ type Plan struct {
 	spec     *Spec
 	schema   *Schema
 	nodes    []*node // by name: a node's id is its rank, so id order is commit order
-	defined  []*node // as the user added them
+	defined  []*node // in the order in which the user added them
 	byName   map[string]*node
 	views    []*viewPlan
 	joins    []*join
 	start    wiring // what follows the input
 	in       *updatePlan
 	out      *viewPlan
-	state    *viewPlan // the whole state, for Validate
+	state    *viewPlan // the state as a whole, for Validate
 	validate bool
 	inChecks bool // the input type has Validate
 	ephem    []*channel
 	output   []*channel // what the output holds
-	public   []*channel // what streams show: the state without private channels
+	public   []*channel // the state without private channels, which streams show
 	warnings []*BuildError
 
 	updates sync.Map // reflect.Type → *updatePlan, for updates that arrive at run time
@@ -57,7 +57,7 @@ type node struct {
 	wiring
 }
 
-// wiring is what happens after a node.
+// wiring is what follows a node.
 type wiring struct {
 	edges    []int32
 	joins    []joinEnd
@@ -66,7 +66,7 @@ type wiring struct {
 
 type joinEnd struct{ join, bit int }
 
-// join is a barrier: its target runs when all its sources have.
+// join is a barrier: its target runs when all its sources have run.
 type join struct {
 	name    string
 	sources []int32
@@ -79,7 +79,7 @@ type branch struct {
 	view int
 }
 
-// viewPlan says how to fill a struct from the channels.
+// viewPlan describes how to fill a struct from the channels.
 type viewPlan struct {
 	typ    reflect.Type
 	kind   viewKind
@@ -93,7 +93,7 @@ type viewKind uint8
 const (
 	viewStruct viewKind = iota
 	viewRoot            // the value of the one channel
-	viewMap             // a dynamic state: a map of what there is
+	viewMap             // of a dynamic state: a map of the written fields
 )
 
 type viewField struct {
@@ -101,13 +101,13 @@ type viewField struct {
 	ch    *channel
 }
 
-// updatePlan says how to take an update apart.
+// updatePlan describes how to take an update apart.
 type updatePlan struct {
 	typ    reflect.Type
 	kind   updateKind
 	fields []writeField
 	ctl    []int // the field of type Goto, if any
-	// nonZero: a zero field is not written. Inputs of the state's own type.
+	// nonZero: zero fields are not written. It is set for inputs of the state's type.
 	nonZero bool
 }
 
@@ -126,10 +126,10 @@ type writeField struct {
 	optional bool // a pointer; nil writes nothing
 	over     bool // an Overwrite
 	converts bool // its type can be assigned to that of updates
-	refused  bool // its type is not that of updates: only a zero value, which writes nothing, is taken
+	refused  bool // it has not the type of updates: only its zero value is accepted, and writes nothing
 }
 
-// outPlan says what a node's result means.
+// outPlan describes how to read a node's result.
 type outPlan struct {
 	kind    outKind
 	pointer bool // *U: nil writes nothing
@@ -144,10 +144,10 @@ const (
 	outCommand
 )
 
-// Name is the graph's name.
+// Name returns the graph's name.
 func (p *Plan) Name() string { return p.name }
 
-// Warnings are findings that do not stop a graph from running.
+// Warnings returns findings that do not prevent a graph from running.
 func (p *Plan) Warnings() []string {
 	var out []string
 	for _, w := range p.warnings {
@@ -156,14 +156,14 @@ func (p *Plan) Warnings() []string {
 	return out
 }
 
-// NodeNames are the names of all nodes, sorted.
+// NodeNames returns the names of all nodes, sorted.
 func (p *Plan) NodeNames() []string { return slices.Sorted(maps.Keys(p.byName)) }
 
-// ContextType is the declared type of the run-scoped value, or nil.
+// ContextType returns the declared type of the run-scoped value, or nil.
 func (p *Plan) ContextType() reflect.Type { return p.spec.Context }
 
-// FieldSpecs are the fields of the input, the state and the output. Those of a
-// workflow are bare values: what it takes, and what it returns.
+// FieldSpecs returns the fields of the input, the state and the output. A
+// workflow has bare values: its input and its result.
 func (p *Plan) FieldSpecs() (in, state, out []FieldSpec) {
 	if s := p.schema; s.workflow {
 		taken, returned := []FieldSpec{{Name: Root, Type: s.byWire[Start].typ}}, []FieldSpec{{Name: Root, Type: s.byWire[End].typ}}
@@ -209,7 +209,8 @@ func (p *Plan) Keys(names []string) ([]string, error) {
 	return keys, nil
 }
 
-// Subgraphs yields the graphs that nodes are or use, depth first, by path.
+// Subgraphs yields the graphs that are nodes or that nodes use, depth first, by
+// path.
 func (p *Plan) Subgraphs() iter.Seq2[string, *Plan] {
 	return func(yield func(string, *Plan) bool) { p.subgraphs("", yield) }
 }
@@ -225,7 +226,7 @@ func (p *Plan) subgraphs(prefix string, yield func(string, *Plan) bool) bool {
 	return true
 }
 
-// graphs are the graphs that run in a node.
+// graphs returns the graphs that run in a node.
 func (n *node) graphs() []*Plan {
 	if n.Graph != nil {
 		return []*Plan{n.Graph}
@@ -243,7 +244,7 @@ func (p *Plan) readContext(set *Settings) error {
 		return nil
 	case want == nil:
 		return fmt.Errorf("graph %q: context: it came as JSON and the graph declares no type for it: use treadle.ContextType", p.name)
-	case isJSON && string(bytes.TrimSpace(raw)) == "null": // nothing is no context
+	case isJSON && string(bytes.TrimSpace(raw)) == "null": // null means no context
 		set.Context = nil
 		return nil
 	case isJSON:
@@ -264,8 +265,8 @@ func (p *Plan) readContext(set *Settings) error {
 	return nil
 }
 
-// onlyKnown is an error if raw, which is a JSON of t, has keys that t lacks: a
-// misspelt one would be lost.
+// onlyKnown returns an error if raw, the JSON of a t, has keys that t lacks. A
+// misspelt key would be lost.
 func onlyKnown(t reflect.Type, raw []byte) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
@@ -287,7 +288,8 @@ func onlyKnown(t reflect.Type, raw []byte) error {
 	return fmt.Errorf("%w: it has %s", err, strings.Join(names, ", "))
 }
 
-// updateFor plans an update that arrives at run time; unknown fields are errors.
+// updateFor returns the plan for an update whose type is known at run time
+// only. Unknown fields are errors.
 func (p *Plan) updateFor(t reflect.Type) (*updatePlan, error) {
 	if u, ok := p.updates.Load(t); ok {
 		return u.(*updatePlan), nil

@@ -10,11 +10,11 @@ import (
 	"strconv"
 )
 
-// questions are what the tasks of a run have asked, as its checkpoint has it.
-// The answers are the outermost run's.
+// questions are the questions of a run's tasks, as its checkpoint has them.
+// Only the outermost run has answers.
 type questions struct {
 	open      []Pause
-	answered  []Pause                      // whose tasks have not come to their end
+	answered  []Pause                      // answered, but their tasks are not finished
 	owner     map[string]string            // question id → task of this run
 	answers   map[string]answer            // by question id
 	answersOf map[string]map[string]answer // by task
@@ -26,15 +26,15 @@ type answer struct {
 	Answer   json.RawMessage `json:"answer"`
 }
 
-// Ask returns the answer to a question, or pauses the task: it notes the
-// question and returns an error for the node to return. Questions are told
-// apart by their order within the task, or by key.
+// Ask returns the answer to a question, or notes the question and returns an
+// error that the node must return. Questions are identified by their order
+// within the task, or by key.
 func Ask(ctx context.Context, question any, key string, schema json.RawMessage) (json.RawMessage, error) {
 	sc := scopeOf(ctx)
 	if sc == nil {
 		return nil, ErrOutsideRun
 	}
-	if sc.late() { // another attempt may be at work, and it asks for itself
+	if sc.late() { // another attempt may be running and ask the question itself
 		return nil, context.Cause(sc)
 	}
 	t := sc.task
@@ -81,10 +81,10 @@ func (r *Run) changedQuestion(t *Task, answered, asked json.RawMessage) error {
 	return nil
 }
 
-// pause notes questions on the task and on those that it runs for. Calls run
-// side by side, so their questions are put in the order of the calls: at is
-// twice the number of calls that the task had started when it asked itself, and
-// one more for a question of the next call.
+// pause notes questions on the task and on its callers. Calls run side by side,
+// and their questions are ordered by call: at is twice the number of calls that
+// the task had started when it asked, and one more for a question of the next
+// call.
 func (t *Task) pause(at int32, ps ...Pause) {
 	for ; t != nil; t = t.caller {
 		extras := t.needExtras()
@@ -102,7 +102,7 @@ func (t *Task) pause(at int32, ps ...Pause) {
 	}
 }
 
-// paused are the questions the task has asked.
+// paused returns the questions that the task has asked.
 func (t *Task) paused() []Pause {
 	extras := t.extras.Load()
 	if extras == nil {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Record is a picture of a graph's fields at one moment: an immutable list of
+// Record is a copy of a graph's fields at one moment: an immutable list of
 // names and values. A field that was never written is not in it.
 type Record struct {
 	schema *Schema
@@ -18,7 +18,7 @@ type Record struct {
 	list   bool // updates, possibly several of one field
 }
 
-// record takes a picture of the given channels.
+// record returns a record of the given channels.
 func (s *Schema) record(slots []slot, chans []*channel) *Record {
 	if s.workflow {
 		return s.returned(slots, chans)
@@ -32,8 +32,8 @@ func (s *Schema) record(slots []slot, chans []*channel) *Record {
 	return r
 }
 
-// returned is the bare value of a workflow: of the one channel asked for, or
-// of its output.
+// returned returns the bare value of a workflow: of the one channel asked for,
+// or of its output.
 func (s *Schema) returned(slots []slot, chans []*channel) *Record {
 	c := s.byWire[End]
 	if len(chans) == 1 {
@@ -56,7 +56,7 @@ func (r *Record) only(keep []string) *Record {
 	return &out
 }
 
-// Names are the JSON names of the fields that are there.
+// Names returns the JSON names of the fields in the record.
 func (r *Record) Names() []string {
 	var names []string
 	for _, w := range r.items {
@@ -67,11 +67,11 @@ func (r *Record) Names() []string {
 	return names
 }
 
-// Len is the number of values.
+// Len returns the number of values.
 func (r *Record) Len() int { return len(r.items) }
 
-// Get returns the value of a field by its Go or JSON name. In a record of
-// updates that writes it several times it is the last.
+// Get returns the value of a field by its Go or JSON name. If updates write the
+// field several times, it is the last value.
 func (r *Record) Get(name string) (any, bool) {
 	for _, w := range slices.Backward(r.items) {
 		if w.ch.name == name || w.ch.wire == name {
@@ -81,16 +81,16 @@ func (r *Record) Get(name string) (any, bool) {
 	return nil, false
 }
 
-// Read fills the struct that dst points to: fields of the same Go name and
-// type are set, those that are absent here are zeroed. Of a graph whose state
-// is one value, dst points to a value of that type.
+// Read fills the struct that dst points to. Fields of the same Go name and type
+// are set, those that the record lacks are zeroed. If the state is one value,
+// dst points to a value of that type.
 func (r *Record) Read(dst any) error {
 	p := reflect.ValueOf(dst)
 	if p.Kind() != reflect.Pointer || p.IsNil() {
 		return fmt.Errorf("read: want a pointer to fill, not %T", dst)
 	}
 	elem := p.Elem()
-	if r == nil { // nothing was ever written
+	if r == nil { // no field was ever written
 		elem.SetZero()
 		return nil
 	}
@@ -100,7 +100,7 @@ func (r *Record) Read(dst any) error {
 			return nil
 		}
 		v := reflect.ValueOf(val)
-		if raw, ok := val.(json.RawMessage); ok && !v.Type().AssignableTo(to.Type()) { // of a task, as it is recorded
+		if raw, ok := val.(json.RawMessage); ok && !v.Type().AssignableTo(to.Type()) { // the recorded result of a task
 			if err := json.Unmarshal(raw, to.Addr().Interface()); err != nil {
 				return fmt.Errorf("read: field %s: %w", name, err)
 			}
@@ -172,8 +172,8 @@ func (r *Record) MarshalJSON() ([]byte, error) {
 	return r.join("{", "}", appendField)
 }
 
-// Folded is the form of task results: repeated writes of a field become one
-// object {"$writes": [...]}.
+// Folded returns the record in the form of task results: repeated writes of a
+// field become one object {"$writes": [...]}.
 func (r *Record) Folded() ([]byte, error) {
 	out := &bytes.Buffer{}
 	out.WriteByte('{')
@@ -233,7 +233,8 @@ func appendJSON(b *bytes.Buffer, w write) error {
 	return err
 }
 
-// encode is the update's JSON; an overwrite of an accumulating field is marked.
+// encode returns the update's JSON. An overwrite of an accumulating field is
+// marked.
 func (w write) encode() ([]byte, error) {
 	raw, err := w.ch.encode(w.val)
 	if err == nil && w.over && w.ch.accumulates() {

@@ -11,34 +11,32 @@ import (
 	"github.com/treadle-go/treadle/internal/caught"
 )
 
-// A keeper stores the results of the finished tasks of a step while others of
-// it still run, so that a process that dies then has not done them in vain.
+// A resultWriter stores the results of finished tasks while other tasks of the
+// step still run, so that they are not lost if the process dies.
 //
-// It stores on a goroutine of its own, all that has finished so far at once,
-// and only what is worth it: the commit of the step stores everything anyway,
-// so a step that is over in no time, or whose tasks take less time than storing
-// their results would, is not written twice.
+// It stores on another goroutine, and everything that has finished at once. The
+// commit of the step stores all results anyway. So results are not written if
+// the step ends soon, or if its tasks take less time than storing them would.
 type resultWriter struct {
 	run  *Run
-	work sync.WaitGroup // the timer, set or at work
+	work sync.WaitGroup // the timer, while it is set or running
 
 	mu    sync.Mutex
 	left  int         // tasks that have not ended
 	done  []*Task     // results that are not stored
-	since time.Time   // the oldest of them
-	timer *time.Timer // set or at work; nil while there are none
-	off   bool        // it could not store; the end of the step has to
+	since time.Time   // when the oldest of them finished
+	timer *time.Timer // nil unless it is set or running
+	off   bool        // storing failed; the end of the step stores the results
 }
 
-// What has finished is stored when it has been there for a moment, and for
-// longer the more there is of it.
+// A result waits for a moment before it is stored, and longer if there are many.
 const (
 	writeDelay     = time.Millisecond
 	writeDelayEach = 20 * time.Microsecond // per result: several times what SQLite takes
 )
 
-// resultWriter is one for the tasks of a step, or nil if none is called for: what is
-// stored later by choice is stored later.
+// newResultWriter returns a writer for the tasks of a step. It is nil without a
+// saver, and under Async and Exit, which defer writes.
 func (r *Run) newResultWriter(tasks []*Task) *resultWriter {
 	if _, later := r.set.Saver.(deferred); later || !r.saving() {
 		return nil
@@ -46,7 +44,7 @@ func (r *Run) newResultWriter(tasks []*Task) *resultWriter {
 	return &resultWriter{run: r, left: len(tasks)}
 }
 
-// ended notes that a task is over.
+// ended notes that a task has ended.
 func (w *resultWriter) ended(t *Task) {
 	if w == nil {
 		return
@@ -66,7 +64,7 @@ func (w *resultWriter) ended(t *Task) {
 	}
 }
 
-// set has the timer go off. The lock is held.
+// set starts the timer. The lock is held.
 func (w *resultWriter) set(wait time.Duration) {
 	w.work.Add(1)
 	w.timer = time.AfterFunc(wait, func() {
@@ -75,7 +73,7 @@ func (w *resultWriter) set(wait time.Duration) {
 	})
 }
 
-// store stores what there is, if it is time.
+// store stores the finished results if they have waited long enough.
 func (w *resultWriter) store() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -99,10 +97,10 @@ func (w *resultWriter) store() {
 	}
 }
 
-// unlocked stores results while the lock, which is held, is not: tasks must not
-// wait for the saver. What a user's code does there ends nothing else.
+// unlocked stores results with the lock released, so that tasks do not wait for
+// the saver. A panic of the user's code is returned as an error.
 func (w *resultWriter) unlocked(batch []*Task) (err error) {
-	err = errNotStored // for as long as it has not returned
+	err = errNotStored // unless the call returns
 	w.mu.Unlock()
 	defer func() {
 		p := recover()
@@ -117,8 +115,8 @@ func (w *resultWriter) unlocked(batch []*Task) (err error) {
 
 var errNotStored = errors.New("not stored")
 
-// close comes when all tasks have ended. It waits for what is on its way to the
-// saver: the step's own put must come after it.
+// close is called when all tasks have ended. It waits for a store in progress,
+// because the step's put must come after it.
 func (w *resultWriter) close() {
 	if w == nil {
 		return
@@ -134,12 +132,12 @@ func (w *resultWriter) close() {
 
 // putFinished stores the results of finished tasks.
 func (r *Run) putFinished(tasks []*Task) error {
-	if r.within().late() { // left behind: another attempt may be at work
+	if r.within().late() { // abandoned: another attempt may be running
 		return nil
 	}
 	ws := make([]checkpoint.Write, 0, len(tasks))
 	for _, t := range tasks {
-		if raw, err := t.encodeResult(true); err == nil { // else the step's put fails, and says so
+		if raw, err := t.encodeResult(true); err == nil { // otherwise the step's put fails with the error
 			ws = append(ws, checkpoint.Write{Task: t.ID(), Kind: checkpoint.Done, Data: raw})
 		}
 	}
@@ -152,8 +150,8 @@ func (r *Run) putFinished(tasks []*Task) error {
 	return nil
 }
 
-// putWrites records what became of tasks of this step, even if the run is
-// cancelled meanwhile.
+// putWrites stores writes of this step's tasks, even if the run is cancelled
+// meanwhile.
 func (r *Run) putWrites(ws []checkpoint.Write) error {
 	if len(ws) == 0 {
 		return nil
@@ -168,7 +166,8 @@ func (r *Run) putWrites(ws []checkpoint.Write) error {
 	return nil
 }
 
-// warnUnstored tells the log: the run goes on, and a crash would cost more.
+// warnUnstored logs that results could not be stored. The run goes on; after a
+// crash the tasks run again.
 func (r *Run) warnUnstored(err error) {
 	if r.set.Logger != nil {
 		r.set.Logger.Warn("treadle: the results of finished tasks could not be stored while others run",
@@ -176,12 +175,12 @@ func (r *Run) warnUnstored(err error) {
 	}
 }
 
-// voided replaces a result that is void. A saver has no way to remove one.
+// voided replaces a stored result that is void. A saver cannot remove one.
 var voided = []byte("null")
 
-// voidResults makes the stored results of a step void that cannot be committed:
-// each task has succeeded and together they do not fit, so with these results
-// the step would fail for ever.
+// voidResults makes the stored results of a step void that cannot be committed.
+// Each task has succeeded, but together their results conflict, so with them
+// the step would always fail.
 func (r *Run) voidResults(tasks []*Task, failure error) error {
 	if !r.saving() {
 		return failure

@@ -12,15 +12,14 @@ import (
 	"github.com/treadle-go/treadle/internal/bounded"
 )
 
-// Resume is what answers open questions: one answer, or answers by id, and an
-// update to make first.
+// Resume is the answers to open questions: one answer, or answers by id.
 type Resume struct {
 	One  json.RawMessage            // the answer to the one open question
 	ByID map[string]json.RawMessage // or answers by id
 }
 
-// openPauses are the questions of the loaded checkpoint without an answer, and
-// those with one whose tasks have not finished.
+// openPauses returns the questions of the loaded checkpoint that have no
+// answer, and the answered ones whose tasks have not finished.
 func openPauses(cp *checkpoint.Checkpoint) (open, answered []Pause, owner map[string]string, answers map[string]answer) {
 	done := map[string]bool{}
 	owner, answers = map[string]string{}, map[string]answer{}
@@ -55,7 +54,8 @@ func openPauses(cp *checkpoint.Checkpoint) (open, answered []Pause, owner map[st
 	return open, answered, owner, answers
 }
 
-// applyResume stores what a continuation brings: answers, an update, or both in one.
+// applyResume stores the answers and the update that a continuation brings,
+// both in one store.
 func (r *Run) applyResume(in Input) error {
 	var answers []checkpoint.Write
 	if in.Resume != nil {
@@ -88,8 +88,8 @@ func (r *Run) applyResume(in Input) error {
 		r.rollback()
 		return err
 	}
-	// The tasks that are to run stay the same ones, with what is known of them;
-	// on a new branch they are new.
+	// The pending tasks keep their ids, and with them their results and answers.
+	// On a new branch they get new ids.
 	if !r.forked {
 		r.ctl.seed = r.seed()
 	}
@@ -103,14 +103,15 @@ func (r *Run) applyResume(in Input) error {
 	slices.Sort(r.ctl.armed)
 	r.pending = replaceWrites(r.pending, answers)
 	r.step--
-	r.results = json.RawMessage("[]") // it is nobody's result
+	r.results = json.RawMessage("[]") // no task wrote it
 	err := r.put(checkpoint.Update)
 	r.step++
 	r.undo, r.pending = r.undo[:0], nil
 	return err
 }
 
-// replaceWrites is the list with newer writes in place of older ones.
+// replaceWrites returns the list with older writes replaced by newer ones of
+// the same task and kind.
 func replaceWrites(old, newer []checkpoint.Write) []checkpoint.Write {
 	out := slices.DeleteFunc(slices.Clone(old), func(w checkpoint.Write) bool {
 		return slices.ContainsFunc(newer, func(n checkpoint.Write) bool { return n.Task == w.Task && n.Kind == w.Kind })
@@ -118,8 +119,8 @@ func replaceWrites(old, newer []checkpoint.Write) []checkpoint.Write {
 	return append(out, newer...)
 }
 
-// resume checks the answers and returns how they are stored. Nothing is stored
-// unless all of them fit.
+// resume checks the answers and returns them in stored form. If one is wrong,
+// none is stored.
 func (r *Run) resume(in *Resume) ([]checkpoint.Write, error) {
 	fail := func(err error) ([]checkpoint.Write, error) {
 		return nil, fmt.Errorf("graph %q: thread %q: resume: %w", r.plan.name, r.set.Thread, err)
@@ -179,10 +180,10 @@ func (r *Run) resume(in *Resume) ([]checkpoint.Write, error) {
 	return ws, nil
 }
 
-// repeated takes an answer where no question is open: one that was given before
-// and whose task has not come to its end, because the process died or the task
-// failed, so that whoever does not know whether an answer arrived may send it
-// again.
+// repeated accepts an answer although no question is open, if the same answer
+// was given before and its task has not finished because the process died or
+// the task failed. So a caller who does not know whether an answer arrived can
+// send it again.
 func (r *Run) repeated(one json.RawMessage, fail func(error) ([]checkpoint.Write, error)) ([]checkpoint.Write, error) {
 	for _, p := range r.answered {
 		if sameJSON(r.answers[p.ID].Answer, one) {

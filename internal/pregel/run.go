@@ -9,9 +9,9 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// Run is a graph being run. Everything in it belongs to the goroutine that
-// runs the loop; tasks see it read-only. What runs in other goroutines shares
-// is in shared and guards itself.
+// Run is a graph being run. It belongs to the goroutine that runs the loop;
+// tasks only read it. What runs on several goroutines share is in shared, which
+// has its own locks.
 type Run struct {
 	plan *Plan
 	set  *Settings
@@ -21,14 +21,14 @@ type Run struct {
 
 	state       // the values of the fields, and how to undo a step
 	schedule    // which nodes run next, and in which step
-	streams     // who is told what happens
+	streams     // the receivers of its events
 	persistence // the thread that it is stored on
-	questions   // what its tasks have asked, and the answers
+	questions   // the questions of its tasks, and the answers
 
-	journal journal                     // what a nested run has written, for the graph around it
-	calls   atomic.Pointer[callResults] // of tasks that nodes of this step called
-	taken   takenOver                   // what an edit took over from a step that it ends
-	shared  *shared                     // with all runs inside the same outermost run
+	journal journal                     // the writes of a nested run, for the enclosing graph
+	calls   atomic.Pointer[callResults] // recorded results of calls of this step
+	taken   takenOver                   // by an edit, from an unfinished step
+	shared  *shared                     // by all runs inside the same outermost run
 	exited  error                       // a user's function has ended the goroutine of the loop
 }
 
@@ -50,8 +50,8 @@ func (r *Run) init(ctx context.Context, p *Plan, set *Settings, sc *scope) {
 	}
 }
 
-// shared is what an outermost run and those nested in it have in common. Each
-// part has its own lock.
+// shared is what an outermost run and the runs nested in it have in common.
+// Each part has its own lock.
 type shared struct {
 	id       runID
 	messages messages
@@ -62,11 +62,10 @@ type shared struct {
 }
 
 // begin prepares a run up to its first step with nodes: it loads the thread,
-// applies the input and finds out what is first.
+// applies the input and finds out what runs first.
 func (r *Run) begin(in Input) error {
 	p, ctx, set := r.plan, r.ctx, r.set
 	r.sinks, r.source = set.Sink, checkpoint.Loop
-	// A run on a thread of its own is a run of its own, wherever it starts.
 	if sc := nestedScope(ctx, set); sc != nil {
 		if err := sc.task.anyFault(); err != nil {
 			return err
@@ -111,7 +110,7 @@ func (r *Run) begin(in Input) error {
 	if fresh && r.saving() && set.HeadsOf != nil && r.useCachedHead() {
 		r.fromCachedHead = true
 	} else if err := r.loadOrFork(in); err != nil {
-		if r.parent() != nil { // also if what is stored cannot be read
+		if r.parent() != nil { // also for stored data that cannot be read
 			err = r.readFault(err)
 		}
 		return err
@@ -121,7 +120,7 @@ func (r *Run) begin(in Input) error {
 	return r.accept(in)
 }
 
-// reset is the state of a thread on which nothing has happened.
+// reset sets the state of a new thread.
 func (r *Run) reset() {
 	r.state.reset(r.plan)
 	r.schedule.reset(r.plan)
@@ -132,7 +131,8 @@ func (r *Run) reset() {
 	r.children = nil
 }
 
-// seed makes task ids stable: the same checkpoint gives the same ids.
+// seed returns the text that task ids are made of. It is the same for the same
+// checkpoint.
 func (r *Run) seed() string {
 	if r.ctl.seed != "" {
 		return r.ctl.seed
@@ -140,13 +140,13 @@ func (r *Run) seed() string {
 	if !r.head.IsZero() {
 		return r.head.String()
 	}
-	if r.parent() != nil { // not stored, but the task around it may be
+	if r.parent() != nil { // it is not stored, but the enclosing task may be
 		return r.parent().ID()
 	}
 	return r.id()
 }
 
-// id names the run.
+// id returns the run's id.
 func (r *Run) id() string {
 	if r.set.RunID != "" {
 		return r.set.RunID
@@ -157,7 +157,7 @@ func (r *Run) id() string {
 	return r.shared.id.get()
 }
 
-// runID names a run that was given no name.
+// runID is the id of a run that was not given one.
 type runID struct {
 	once sync.Once
 	text string
@@ -209,7 +209,7 @@ func (r *Run) loop() error {
 		if err := r.executeAll(tasks); err != nil {
 			return err
 		}
-		if r.within().late() { // left behind: another attempt may be at work
+		if r.within().late() { // abandoned: another attempt may be running
 			return cancelled(r.ctx, r.plan.name, r.step)
 		}
 		if err := r.settle(tasks); err != nil {
@@ -223,7 +223,7 @@ func (r *Run) loop() error {
 
 func (r *Run) draining() bool {
 	select {
-	case <-r.set.Drain: // a nil channel never is ready
+	case <-r.set.Drain: // a nil channel is never ready
 		return true
 	default:
 		return false
@@ -241,21 +241,20 @@ func (r *Run) nextNames() []string {
 	return names
 }
 
-// output is a pointer to a new value of the graph's output type.
+// output returns a pointer to a new value of the graph's output type.
 func (r *Run) output() any {
 	return r.plan.out.fresh(r.slots, r.plan.schema.words, r.plan.output)
 }
 
-// Invoke runs the graph to its end and returns a pointer to its output, which
-// is the output so far if there is an error.
+// Invoke runs the graph to its end and returns a pointer to its output. With an
+// error it is the output so far.
 func (p *Plan) Invoke(ctx context.Context, in Input, set Settings) (out any, err error) {
 	p.Start(ctx, in, set, func(o any, e error) { out, err = o, e })
 	return out, err
 }
 
-// Start is Invoke for a goroutine that others wait for: end is called with how
-// the run ended, also if a node ends the goroutine, with which Start does not
-// return.
+// Start is Invoke for a goroutine that others wait for. It calls end with the
+// result, also if a node ends the goroutine and Start does not return.
 func (p *Plan) Start(ctx context.Context, in Input, set Settings, end func(out any, err error)) {
 	if ctx == nil {
 		end(nil, fmt.Errorf("graph %q: %w", p.name, ErrNilContext))
@@ -313,7 +312,7 @@ func (p *Plan) InvokeRecord(ctx context.Context, in Input, set Settings) (*Recor
 	in.AsRecord = true
 	out, err := p.Invoke(ctx, in, set)
 	rec, ok := out.(*Record)
-	if !ok { // it could not begin
+	if !ok { // the run could not begin
 		rec = &Record{schema: p.schema}
 	}
 	return rec, err

@@ -9,7 +9,7 @@ import (
 	"github.com/treadle-go/treadle/internal/caught"
 )
 
-// getFrom reads a checkpoint. A saver that panics, or that returns neither a
+// getFrom reads a checkpoint. A saver that panics, or returns neither a
 // checkpoint nor an error, is an error.
 func getFrom(ctx context.Context, s checkpoint.Saver, key checkpoint.Key) (cp *checkpoint.Checkpoint, err error) {
 	defer func() {
@@ -23,8 +23,8 @@ func getFrom(ctx context.Context, s checkpoint.Saver, key checkpoint.Key) (cp *c
 	return cp, err
 }
 
-// listFrom lists checkpoints, with the same care. Panics of the loop that reads
-// them pass.
+// listFrom lists checkpoints in the same way. Panics of the reading loop are
+// passed on.
 func listFrom(ctx context.Context, s checkpoint.Saver, q checkpoint.Query) iter.Seq2[*checkpoint.Checkpoint, error] {
 	return func(yield func(*checkpoint.Checkpoint, error) bool) {
 		reading := false

@@ -12,32 +12,33 @@ import (
 	"github.com/treadle-go/treadle/internal/wait"
 )
 
-// DefaultPutTimeout is how long a run whose context is over waits for its saver.
+// DefaultPutTimeout is how long a run waits for its saver after its context has
+// ended.
 const DefaultPutTimeout = 10 * time.Second
 
-// What a step has done is stored even if the run's context ends meanwhile, and a
-// saver that is slow is waited for. But a run whose context is over has to come
-// back: from then on a saver has so much time and no more. A saver that did not
-// answer once is not asked again.
-
-// saverContext is the context in which a run's saver works.
+// saverContext is the context for calls of a run's saver.
+//
+// The results of a step are stored even if the run's context ends meanwhile,
+// and the run waits for a slow saver. But a run whose context has ended must
+// return, so from then on the saver has a limited time. A saver that did not
+// answer in time is not called again.
 type saverContext struct {
 	once    sync.Once
-	ctx     context.Context // ends some time after the run's own, if puts are still waited for then
+	ctx     context.Context // ends PutTimeout after the run's context
 	cancel  context.CancelCauseFunc
 	stop    func() bool
 	stopped chan struct{}
 }
 
-// saverState is what the runs of one outermost run know of their saver.
+// saverState is what the runs of one outermost run know about their saver.
 type saverState struct {
 	mu      sync.Mutex
-	stalled error // it did not answer
+	stalled error // set if it did not answer in time
 }
 
 var errStalled = errors.New("the saver's time is up")
 
-// contextForSaver is the context for a call of the saver.
+// contextForSaver returns the context for a call of the saver.
 func (r *Run) contextForSaver() (context.Context, context.CancelFunc) {
 	none := func() {}
 	switch {
@@ -67,7 +68,7 @@ func (r *Run) putTimeout() time.Duration {
 	return r.set.PutTimeout
 }
 
-// releaseSaver comes when the run stores nothing any more.
+// releaseSaver ends the saver's context. The run stores nothing after it.
 func (r *Run) releaseSaver() {
 	p := &r.saverCtx
 	if p.cancel == nil {
@@ -100,7 +101,7 @@ func (r *Run) save(call func(context.Context) error) error {
 	return err
 }
 
-// callSaver makes an error of a saver's panic.
+// callSaver turns a saver's panic into an error.
 func callSaver(ctx context.Context, call func(context.Context) error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -110,15 +111,15 @@ func callSaver(ctx context.Context, call func(context.Context) error) (err error
 	return call(ctx)
 }
 
-// savePut has a saver store a checkpoint.
+// savePut stores a checkpoint.
 func (r *Run) savePut(s checkpoint.Saver, p *checkpoint.Put) error {
-	if _, later := s.(deferred); later { // which comes here again when it stores
+	if _, later := s.(deferred); later { // it calls savePut again when it stores
 		return s.Put(r.ctx, p)
 	}
 	return r.save(func(ctx context.Context) error { return s.Put(ctx, p) })
 }
 
-// saveWrites has a saver store what became of tasks.
+// saveWrites stores writes of tasks.
 func (r *Run) saveWrites(s checkpoint.Saver, at checkpoint.Key, ws []checkpoint.Write) error {
 	if _, later := s.(deferred); later {
 		return s.PutWrites(r.ctx, at, r.set.Fence, ws)

@@ -15,7 +15,7 @@ import (
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// Names with a meaning of their own.
+// Reserved names.
 const (
 	Start = "__start__"
 	End   = "__end__"
@@ -30,7 +30,7 @@ type policy uint8
 
 const (
 	tracked   policy = iota
-	ephemeral        // gone after the step that follows the write
+	ephemeral        // cleared after the step that follows the write
 	untracked        // never stored
 )
 
@@ -40,7 +40,7 @@ type channel struct {
 	name    string // the Go name, by which structs are matched
 	wire    string // the JSON name
 	typ     reflect.Type
-	upd     reflect.Type   // what updates hold; typ unless a reducer says otherwise
+	upd     reflect.Type   // the type of updates; typ unless a reducer has another
 	reducer reduce.Reducer // nil: the last value wins
 	policy  policy
 	private bool   // not part of the state type
@@ -49,13 +49,13 @@ type channel struct {
 	checks  bool // typ has Validate() error
 
 	appender reduce.Appender // reducer, if it is one
-	initial  any             // with hasInit: the value of a fresh thread
+	initial  any             // with hasInit: the value on a new thread
 	hasInit  bool
 }
 
 func (c *channel) accumulates() bool { return c.reducer != nil }
 
-// reset is the channel's slot on a fresh thread.
+// reset returns the channel's slot on a new thread.
 func (c *channel) reset() slot {
 	if c.hasInit {
 		return slot{val: c.initial, has: true}
@@ -83,10 +83,10 @@ type Schema struct {
 }
 
 // A Vocabulary tells the engine which of the user's types mean control. The
-// types themselves belong to the package that users see.
+// types are defined in the public package.
 type Vocabulary struct {
 	Goto      reflect.Type                            // a result or field of this type is control
-	Targets   func(to []Target, g any) []Target       // appends what a Goto says
+	Targets   func(to []Target, g any) []Target       // appends the targets of a Goto
 	Update    reflect.Type                            // the map type of dynamic updates
 	AsMap     func(any) map[string]any                // reads an Update
 	FromMap   func(map[string]any) any                // makes one
@@ -121,7 +121,7 @@ type field struct {
 	tag   reflect.StructTag
 }
 
-// flat remembers what fieldsOf found out about a type.
+// flat caches the results of fieldsOf.
 var flat sync.Map // reflect.Type → flattened
 
 type flattened struct {
@@ -182,8 +182,8 @@ func flatten(t reflect.Type) (fields []field, errs []string) {
 	return fields, errs
 }
 
-// reducesItself reports a type whose own Reduce method returns the type. One
-// that is promoted from an embedded field returns that field's type.
+// reducesItself reports a type whose Reduce method returns the type itself. A
+// method promoted from an embedded field returns that field's type.
 func reducesItself(t reflect.Type) bool {
 	m, ok := t.MethodByName("Reduce")
 	return ok && m.Type.NumOut() > 0 && m.Type.Out(0) == t
@@ -210,8 +210,8 @@ func validates(t reflect.Type) bool {
 	return t.Kind() != reflect.Interface && (t.Implements(validatorType) || reflect.PointerTo(t).Implements(validatorType))
 }
 
-// reducerOf finds how values of type t merge: a Reducer method (the types of
-// this module), a Reduce method (everybody else's), or not at all.
+// reducerOf returns how values of type t merge: by a Reducer method (types of
+// this module), by a Reduce method (other types), or not at all.
 func reducerOf(t reflect.Type) (upd reflect.Type, r reduce.Reducer, err error) {
 	if t.Kind() == reflect.Interface {
 		return t, nil, nil
@@ -244,10 +244,10 @@ type methodReducer struct {
 	fails  bool
 }
 
-// Start is the zero value: the type itself says how it begins.
+// Start returns the zero value.
 func (m methodReducer) Start() (any, bool) { return reflect.Zero(m.t).Interface(), true }
 
-// Reduce calls the method; an update that is nil is the zero update.
+// Reduce calls the method. A nil update is the zero update.
 func (m methodReducer) Reduce(val, _, update any, _ bool) (any, any, error) {
 	u := reflect.ValueOf(update)
 	if !u.IsValid() {
@@ -273,7 +273,7 @@ func clipped(v reflect.Value) reflect.Value {
 	return v
 }
 
-// declare adds a channel or checks a second mention of one.
+// declare adds a channel, or checks a second mention of one.
 func (s *Schema) declare(node string, f field, private bool) *channel {
 	typ := f.typ
 	if elem, ok := s.words.Overwrite(typ); ok {
@@ -329,8 +329,8 @@ func (c *channel) readTag(tag reflect.StructTag) error {
 	return nil
 }
 
-// lookup finds the channel a struct field means. Structs match by Go name;
-// a dynamic state has JSON names only.
+// lookup returns the channel of a struct field. Structs match by Go name; a
+// dynamic state has only JSON names.
 func (s *Schema) lookup(f field) *channel {
 	if s.dynamic {
 		return s.byWire[f.wire]
@@ -345,7 +345,7 @@ func (s *Schema) checkTag(node string, f field, c *channel) {
 	}
 }
 
-// find resolves a name that a person wrote: the Go name or the JSON name.
+// find returns the channel with a Go name or JSON name.
 func (s *Schema) find(name string) *channel {
 	if c := s.byName[name]; c != nil {
 		return c
@@ -363,15 +363,15 @@ var (
 	textReader = reflect.TypeFor[encoding.TextUnmarshaler]()
 )
 
-// custom reports a type that writes and reads itself.
+// custom reports a type with its own JSON or text methods.
 func custom(t reflect.Type) bool {
 	p := reflect.PointerTo(t)
 	return t.Implements(jsonWriter) || p.Implements(reflect.TypeFor[json.Unmarshaler]()) ||
 		p.Implements(textWriter) && p.Implements(textReader)
 }
 
-// storable reports why values of type t cannot be written as JSON and read
-// back, with the path to the culprit.
+// storable returns why values of type t cannot be written as JSON and read
+// back, with the path to the field.
 func storable(t reflect.Type, path string, seen map[reflect.Type]bool) error {
 	if seen[t] {
 		return nil
