@@ -45,8 +45,8 @@ func (t *Task) timeout() Timeout {
 	return t.node.Timeout
 }
 
-// call runs the user's function; a panic is an error, and so is the end of the
-// goroutine for whoever waits for it on another.
+// call runs the user's function. A panic or the end of the goroutine is
+// returned as an error.
 func (t *Task) call(sc *scope, in any) (out any, err error) {
 	returned := false
 	defer func() {
@@ -76,11 +76,10 @@ func (t *Task) callNode(sc *scope, in any) (out any, err error) {
 	return out, err
 }
 
-// grace is how long a timed-out node may take to notice that its context is
-// cancelled before it is left behind.
+// grace is how long a timed-out node may take to return before it is abandoned.
 const grace = 5 * time.Second
 
-// timed calls the node in a goroutine of its own and watches the clock.
+// timed calls the node on another goroutine and enforces its timeouts.
 func (t *Task) timed(sc *scope, in any) (any, error) {
 	limit := t.timeout()
 	if t.packet == nil {

@@ -6,11 +6,12 @@ import (
 	"github.com/treadle-go/treadle/internal/caught"
 )
 
-// handlerFirst numbers what an error handler asks, calls and runs, so that it
-// does not depend on how far the node came, which does not run again.
+// handlerFirst is the first number of the questions, calls and nested runs of
+// an error handler. So they do not depend on how far the node came, which does
+// not run again.
 const handlerFirst = 1 << 20
 
-// handlerError: a node's error handler failed too, or asked something.
+// handlerError is the failure of an error handler, or its question.
 type handlerError struct{ err, failure error }
 
 func (e *handlerError) Error() string {
@@ -19,7 +20,7 @@ func (e *handlerError) Error() string {
 
 func (e *handlerError) Unwrap() []error { return []error{e.err, e.failure} }
 
-// handle lets the node's error handler answer for it.
+// handle calls the node's error handler.
 func (t *Task) handle(sc *scope, failure error) (err error) {
 	t.out.clear()
 	t.dropPauses()

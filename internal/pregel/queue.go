@@ -3,7 +3,7 @@ package pregel
 import "sync"
 
 // Queue carries events from the run to the reader of a stream. Writers wait
-// while it is full; the reader takes everything there is at once.
+// while it is full; the reader takes all events at once.
 type Queue struct {
 	mu      sync.Mutex
 	filled  sync.Cond
@@ -13,10 +13,10 @@ type Queue struct {
 	closed  bool
 }
 
-// queueLimit bounds how far a run may be ahead of its reader.
+// queueLimit bounds how many events a run may be ahead of its reader.
 const queueLimit = 1024
 
-// queueSpaces are the slices of queues that nobody uses any more, as *[]Event.
+// queueSpaces are the slices of released queues, as *[]Event.
 var queueSpaces sync.Pool
 
 // NewQueue returns an empty Queue.
@@ -48,7 +48,7 @@ func (q *Queue) push(ev *Event) {
 	}
 }
 
-// Take waits for events and returns them all, or none once the queue is closed
+// Take waits for events and returns all of them, or none if the queue is closed
 // and empty. The slice is valid until the next call.
 func (q *Queue) Take() []Event {
 	q.mu.Lock()
@@ -66,8 +66,8 @@ func (q *Queue) Take() []Event {
 	return batch
 }
 
-// Close ends the stream: what is in the queue can still be taken, later events
-// are dropped.
+// Close ends the stream. Events in the queue can still be taken, later ones are
+// dropped.
 func (q *Queue) Close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -76,7 +76,8 @@ func (q *Queue) Close() {
 	q.drained.Broadcast()
 }
 
-// Release closes the queue for its reader, who takes nothing any more.
+// Release closes the queue and frees its memory. The reader must not call Take
+// after it.
 func (q *Queue) Release() {
 	q.Close()
 	q.mu.Lock()

@@ -8,20 +8,21 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// Who wrote what in a step that is over. The values are in the checkpoint that
-// the step made and are not stored again; what is stored is how to find them
-// there. In the usual case, one task that sets values and adds one element to
-// lists, that is nothing at all: its fields are those of the newest version.
-
-// ranJSON is what one task of a step wrote, or several alike.
+// ranJSON is the writes of one task of a finished step, or of several tasks
+// with equal writes.
+//
+// The values are in the checkpoint that the step made and are not stored again.
+// ranJSON says where to find them there. In the usual case, one task that sets
+// values and adds one element to lists, nothing is stored: its fields are those
+// of the newest version.
 type ranJSON struct {
 	Node   string      `json:"node"`
-	Times  int         `json:"times,omitempty"` // how many tasks in a row; 0 is 1
+	Times  int         `json:"times,omitempty"` // number of consecutive tasks; 0 means 1
 	Writes []wroteJSON `json:"writes,omitempty"`
 }
 
-// wroteJSON is one write: a value that is the field's, or so many elements of
-// its list, or a value that is in no checkpoint.
+// wroteJSON is one write: the field's value, a number of elements of its list,
+// or a value that is in no checkpoint.
 type wroteJSON struct {
 	Field string          `json:"field"`
 	N     int             `json:"n,omitempty"`
@@ -38,7 +39,7 @@ func (a ranJSON) like(b ranJSON) bool {
 	})
 }
 
-// attribute notes what the tasks of a step wrote, for the checkpoint to hold.
+// attribute notes the writes of a step's tasks for its checkpoint.
 func (r *Run) attribute(tasks []*Task) error {
 	r.results = nil
 	if !r.saving() || len(tasks) == 1 && tasks[0].obvious() {
@@ -85,7 +86,7 @@ func (r *Run) attribute(tasks []*Task) error {
 	return err
 }
 
-// adds reports a write of elements to a list.
+// adds reports whether a write adds elements to a list.
 func (c *channel) adds(w write) bool { return c.appender != nil && c.upd == c.typ && !w.over }
 
 func (t *Task) writesOnce(c *channel) bool {
@@ -98,10 +99,11 @@ func (t *Task) writesOnce(c *channel) bool {
 	return n == 1
 }
 
-// obvious reports that the checkpoint of the task's step shows what it wrote.
+// obvious reports whether the task's writes can be inferred from the step's
+// checkpoint.
 func (t *Task) obvious() bool {
 	if t.node == startNode && t.run.source == checkpoint.Loop {
-		return true // its input is in the checkpoint before
+		return true // its input is in the previous checkpoint
 	}
 	wrote := false
 	for _, w := range t.out.writes {
@@ -116,8 +118,8 @@ func (t *Task) obvious() bool {
 	return wrote
 }
 
-// made are the tasks whose step made the checkpoint, with what they wrote as
-// far as that is known.
+// made returns the tasks whose step made the checkpoint, with their writes as
+// far as they are known.
 func (p *Plan) made(set *Settings, cp *checkpoint.Checkpoint) []TaskInfo {
 	if cp.Source == checkpoint.Fork {
 		return nil
@@ -136,11 +138,11 @@ func (p *Plan) made(set *Settings, cp *checkpoint.Checkpoint) []TaskInfo {
 		return []TaskInfo{{Name: Start, Done: p.input(set, startOf(c.Start, c.Input))}}
 	case c.Results != nil || len(c.Last) != 1:
 	case c.Last[0] == Start && cp.Source == checkpoint.Loop:
-		return []TaskInfo{{Name: Start}} // what it wrote is the input that it took
+		return []TaskInfo{{Name: Start}} // its writes are the input
 	default:
 		c.Results = []ranJSON{p.newest(c.Last[0], cp)}
 	}
-	ends := map[string]int{} // of lists, where the tasks' elements begin
+	ends := map[string]int{} // per list, the index where the tasks' elements begin
 	for _, ran := range c.Results {
 		for _, w := range ran.Writes {
 			ends[w.Field] += w.N * max(ran.Times, 1)
@@ -158,7 +160,7 @@ func (p *Plan) made(set *Settings, cp *checkpoint.Checkpoint) []TaskInfo {
 	return out
 }
 
-// input is a stored input, nil if it cannot be read any more.
+// input returns a stored input, or nil if it cannot be read.
 func (p *Plan) input(set *Settings, start []byte) *Record {
 	var o outcome
 	r := newRun(context.Background(), p, set, nil)
@@ -172,7 +174,7 @@ func (p *Plan) input(set *Settings, start []byte) *Record {
 	return p.wrote(o.writes)
 }
 
-// newest is what the one task of a step wrote that needed no words.
+// newest infers the writes of a lone task when none were recorded.
 func (p *Plan) newest(node string, cp *checkpoint.Checkpoint) ranJSON {
 	out := ranJSON{Node: node}
 	var ver uint64
@@ -193,7 +195,8 @@ func (p *Plan) newest(node string, cp *checkpoint.Checkpoint) ranJSON {
 	return out
 }
 
-// writesOf finds what a task wrote; a field that is gone is left out.
+// writesOf returns a task's writes, without those to fields that the graph no
+// longer has.
 func (p *Plan) writesOf(set *Settings, ran ranJSON, cp *checkpoint.Checkpoint, from map[string]int) []write {
 	out := []write{}
 	for _, w := range ran.Writes {
@@ -227,7 +230,7 @@ func (p *Plan) writesOf(set *Settings, ran ranJSON, cp *checkpoint.Checkpoint, f
 	return out
 }
 
-// wrote is a record of a task's writes.
+// wrote returns a record of a task's writes.
 func (p *Plan) wrote(ws []write) *Record {
 	if p.schema.workflow {
 		r := &Record{schema: p.schema, root: true}
@@ -241,8 +244,8 @@ func (p *Plan) wrote(ws []write) *Record {
 	return &Record{schema: p.schema, root: p.schema.root, list: true, items: ws}
 }
 
-// steps are the results of steps by the checkpoint that they began from: the
-// first step, if there were several.
+// steps are the results of steps by the checkpoint that they began from. Of
+// several steps from one checkpoint it is the first.
 type steps map[checkpoint.ID]stepMade
 
 type stepMade struct {
@@ -250,15 +253,15 @@ type stepMade struct {
 	tasks []TaskInfo
 }
 
-// note remembers the step that made a checkpoint. Later ones come first.
+// note adds the step that made a checkpoint. Newer checkpoints come first.
 func (s steps) note(cp *checkpoint.Checkpoint, made []TaskInfo) {
 	if len(made) > 0 && cp.Source != checkpoint.Input {
 		s[cp.Parent] = stepMade{cp.Step, made}
 	}
 }
 
-// of are the results of the step that began from a checkpoint. One that was
-// stored together with others, when its run ended, is not known.
+// of returns the results of the step that began from a checkpoint. It is nil
+// for a step that was stored together with others when its run ended.
 func (s steps) of(cp *checkpoint.Checkpoint) []TaskInfo {
 	m := s[cp.ID]
 	delete(s, cp.ID)
@@ -268,15 +271,16 @@ func (s steps) of(cp *checkpoint.Checkpoint) []TaskInfo {
 	return m.tasks
 }
 
-// showMade puts the tasks that made a checkpoint into its snapshot: an input is
-// what it shows itself, not the step that took it.
+// showMade adds the tasks that made a checkpoint to its snapshot. For an input
+// it is the input, not the step that applied it.
 func (c *Checkpoint) showMade(made []TaskInfo) {
 	if len(made) > 0 && made[0].Done != nil {
 		c.Made = made
 	}
 }
 
-// addResults gives the tasks of a checkpoint the results of the step that followed.
+// addResults adds the results of the following step to the tasks of a
+// checkpoint.
 func (c *Checkpoint) addResults(next []TaskInfo) {
 	next = slices.Clone(next)
 	for i := range c.Tasks {

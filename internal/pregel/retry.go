@@ -7,9 +7,8 @@ import (
 	"github.com/treadle-go/treadle/internal/caught"
 )
 
-// retryAfter says whether err is to be tried again and after how long. The
-// first policy that matches the error decides. The error it returns is err, or
-// that a policy could not decide about it.
+// retryAfter reports whether to retry after err, and when. The first policy
+// that matches the error decides. bad is err, or an error of the policy.
 func (n *node) retryAfter(err error, attempt int) (wait time.Duration, again bool, bad error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -25,7 +24,8 @@ func (n *node) retryAfter(err error, attempt int) (wait time.Duration, again boo
 	return 0, false, err
 }
 
-// undecidedError: a retry policy failed to say whether a failure is tried again.
+// undecidedError is the panic of a retry policy, with the failure that it was
+// asked about.
 type undecidedError struct{ err, failure error }
 
 func (e *undecidedError) Error() string { return fmt.Sprintf("%v (asked about: %v)", e.err, e.failure) }

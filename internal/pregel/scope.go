@@ -8,13 +8,13 @@ import (
 )
 
 // scope is the context of one attempt. The node is called with it, so the
-// engine finds its way back from any context derived from it.
+// engine finds the attempt from any derived context.
 type scope struct {
 	context.Context
 	task    *Task
-	beat    chan struct{} // signs of life, for an idle timeout
+	beat    chan struct{} // resets the idle timeout
 	attempt int32
-	closed  atomic.Bool  // timed out: what comes late is dropped
+	closed  atomic.Bool  // timed out: later events and questions are dropped
 	span    *span        // for lifecycle events
 	asks    atomic.Int32 // questions asked without a key
 	calls   atomic.Int32 // tasks called
@@ -24,10 +24,11 @@ type scopeKey struct{}
 
 // enter makes ctx the context of the task's first attempt.
 func (t *Task) enter(ctx context.Context) {
-	t.scope.Context, t.scope.task, t.scope.attempt = ctx, t, 1 //nolint:fatcontext // set once in the life of a task, so nothing nests
+	t.scope.Context, t.scope.task, t.scope.attempt = ctx, t, 1 //nolint:fatcontext // set once per task, so contexts do not nest
 }
 
-// Value implements [context.Context] and finds the scope itself.
+// Value implements [context.Context]. It returns the scope for the engine's
+// keys.
 func (s *scope) Value(key any) any {
 	if key == (scopeKey{}) || key == observe.Key {
 		return s
@@ -35,7 +36,7 @@ func (s *scope) Value(key any) any {
 	return s.Context.Value(key)
 }
 
-// scopeOf finds the attempt that ctx belongs to, or nil.
+// scopeOf returns the attempt that ctx belongs to, or nil.
 func scopeOf(ctx context.Context) *scope {
 	if ctx == nil {
 		return nil
@@ -44,8 +45,8 @@ func scopeOf(ctx context.Context) *scope {
 	return s
 }
 
-// alive notes a sign of life; heartbeat says it was an explicit one. It is one
-// for the tasks around a nested graph too.
+// alive resets the idle timeout of the attempt and of those around it.
+// heartbeat reports whether the node called Heartbeat.
 func (s *scope) alive(heartbeat bool) {
 	for ; s != nil; s = s.task.run.within() {
 		if s.beat == nil || !heartbeat && s.task.timeout().HeartbeatOnly {

@@ -9,10 +9,10 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// DefaultStepLimit is how many steps a run may take if nobody says otherwise.
+// DefaultStepLimit is the step limit of a run that sets none.
 const DefaultStepLimit = 25
 
-// Settings are what one run is given beside its input.
+// Settings are the settings of one run.
 type Settings struct {
 	StepLimit      int
 	MaxConcurrency int // 0: no bound
@@ -21,37 +21,37 @@ type Settings struct {
 	Metadata       map[string]any
 	RunID          string
 	Thread         string
-	NS             string           // the nested graph that is looked at, edited or gone back to
+	NS             string           // the nested graph that is read, edited or run from
 	Saver          checkpoint.Saver // used with a Thread only
 	Sizer          checkpoint.Sizer // the saver, if the size of threads is watched
-	SizeWarning    int64            // and from how many bytes on
-	HeadsOf        checkpoint.Saver // the saver whose heads are kept in the process; nil: none
+	SizeWarning    int64            // the size in bytes that is worth a warning
+	HeadsOf        checkpoint.Saver // the saver whose heads are cached in the process; nil: none
 	Cache          checkpoint.Cache
 	Store          *store.Store
 	Codecs         Codecs // how values are stored
-	Check          bool   // nodes must not change what they are given
+	Check          bool   // check that nodes do not change their input
 	Logger         *slog.Logger
-	Drain          <-chan struct{} // closed: end after the step under way
+	Drain          <-chan struct{} // closed: end after the current step
 	Before, After  []string        // nodes with a breakpoint; "*" is all
-	Fence          uint64          // the lease epoch that stores carry
+	Fence          uint64          // the lease epoch of stores
 	At             checkpoint.ID   // the checkpoint to start from; zero: the head
 	Durability     Durability
 	Keep           Keep          // how a nested run is stored
 	StepTimeout    time.Duration // of a whole step; 0: none
-	PutTimeout     time.Duration // of the saver, once the run's context is over; 0: DefaultPutTimeout
+	PutTimeout     time.Duration // of the saver, after the run's context has ended; 0: DefaultPutTimeout
 	Sink           *Sink
 }
 
 // Input is what starts a run.
 type Input struct {
 	Value    any             // of the graph's input type
-	JSON     json.RawMessage // or the same as JSON
-	Continue bool            // or nothing: go on from the checkpoint
-	AsRecord bool            // the output is wanted as a *Record
-	Resume   *Resume         // or answers: go on with them
-	Also     any             // an update to make before going on
-	First    bool            // of Also: where there is no checkpoint to go on from, it is the input
+	JSON     json.RawMessage // or the input as JSON
+	Continue bool            // or no input: continue from the checkpoint
+	AsRecord bool            // return the output as a *Record
+	Resume   *Resume         // or answers: continue with them
+	Also     any             // an update to make before continuing
+	First    bool            // Also is the input if there is no checkpoint to continue from
 
-	inherit []write // or what a parent shares
-	command any     // or Also, as the first input of a thread
+	inherit []write // or the fields that the parent shares
+	command any     // or Also as the first input of a thread
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/treadle-go/treadle/draw"
 )
 
-// Shape is the graph as a drawing shows it. Edges that always fire are plain;
-// those that a branch or a goto may take are conditional. Control that may go
-// anywhere is drawn to every node.
+// Shape returns the graph's drawing. Edges that are always followed are plain;
+// those that a branch or goto may choose are conditional. A node that may go
+// anywhere has an edge to every node.
 func (p *Plan) Shape() draw.Shape {
 	d := &sketch{plan: p, seen: map[[2]string]bool{}}
 	for _, e := range p.spec.Edges {
@@ -55,7 +55,7 @@ func (d *sketch) edge(from, to, label string, conditional bool) {
 	d.edges = append(d.edges, draw.Edge{From: from, To: to, Label: label, Conditional: conditional})
 }
 
-// dashed draws what a branch may choose.
+// dashed draws the edges that a branch may choose.
 func (d *sketch) dashed(from string, dests []Destination) {
 	for _, to := range dests {
 		d.edge(from, to.Node, to.Label, true)
@@ -68,7 +68,7 @@ func (d *sketch) dashed(from string, dests []Destination) {
 	}
 }
 
-// closeEnds leads nodes that nothing follows to the end.
+// closeEnds draws an edge to the end from nodes without successors.
 func (d *sketch) closeEnds() {
 	leaves := map[string]bool{}
 	for _, e := range d.edges {
@@ -82,7 +82,7 @@ func (d *sketch) closeEnds() {
 }
 
 func (d *sketch) shape() draw.Shape {
-	// LangGraph's order: by name, and at the end what surely ends.
+	// LangGraph's order: by name, with plain edges to the end last.
 	rank := func(e draw.Edge) int {
 		if e.To == End && !e.Conditional && e.From != Start {
 			return 1

@@ -8,38 +8,38 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// DefaultSizeWarning is the size of a thread that is worth a warning.
+// DefaultSizeWarning is the size from which a thread is worth a warning.
 const DefaultSizeWarning = 64 << 20
 
-// A thread's size is the saver's to tell, and asking costs something. So a run
-// counts what it stores, which costs nothing, and asks only when the thread may
-// have come to the size that is next to be warned of: a few times until it
-// doubles, and once when a thread is loaded that is old or big enough to be
-// large already.
-
-// oldThread is the number of steps from which on a loaded thread is asked for
-// its size. A younger one is asked if its state is bigger than the limit
-// divided by this: below both, all its states together are below the limit.
+// oldThread is the number of steps from which the size of a loaded thread is
+// queried. For a younger thread it is queried if the state is larger than the
+// limit divided by oldThread: below both, all its states together are below the
+// limit.
+//
+// Only the saver knows a thread's size, and asking costs something. So a run
+// counts what it stores and asks only when the thread may have reached the next
+// size worth a warning: a few times until it doubles, and once for a loaded
+// thread that is old or large.
 const oldThread = 100
 
-// sizes remembers which threads were warned of, so that each doubling is told
-// once in the life of the process.
+// sizes records which threads were warned about, so that each doubling is
+// reported once per process.
 type sizes struct {
 	mu   sync.Mutex
-	next map[headKey]int64 // the size that is next to be warned of
+	next map[headKey]int64 // the size for the next warning
 }
 
-// maxWarned bounds how many threads are remembered; one that is forgotten is
-// warned of again.
+// maxWarned bounds the number of recorded threads. One that was dropped is
+// warned about again.
 const maxWarned = 4096
 
-// reached tells whether a thread of this size is to be warned of, and from what
-// size on it will be again.
+// reached reports whether a thread of this size is worth a warning, and the
+// size for the next one.
 func (s *sizes) reached(key headKey, size, limit int64) (warn bool, next int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	next = max(s.next[key], limit)
-	if size < limit { // it was pruned, perhaps
+	if size < limit { // it may have been pruned
 		delete(s.next, key)
 		return false, limit
 	}
@@ -53,7 +53,7 @@ func (s *sizes) reached(key headKey, size, limit int64) (warn bool, next int64) 
 	return warn, next
 }
 
-// loadedSize decides when to ask for the size of a thread that goes on from cp.
+// loadedSize decides when to query the size of a thread that continues from cp.
 func (r *Run) loadedSize(cp *checkpoint.Checkpoint) {
 	if r.set.Sizer == nil || r.parent() != nil {
 		return
@@ -68,7 +68,7 @@ func (r *Run) loadedSize(cp *checkpoint.Checkpoint) {
 	}
 }
 
-// stored is the length of a value as it is stored.
+// stored returns the stored length of a value.
 func stored(data []byte, items [][]byte) int64 {
 	n := len(data)
 	for _, item := range items {
@@ -89,7 +89,7 @@ func (r *Run) grewBy(p *checkpoint.Put) {
 	r.grew(n)
 }
 
-// grewByWrites notes that it has stored results.
+// grewByWrites notes that the run has stored results.
 func (r *Run) grewByWrites(ws []checkpoint.Write) {
 	if r.set.Sizer == nil {
 		return
@@ -101,7 +101,7 @@ func (r *Run) grewByWrites(ws []checkpoint.Write) {
 	r.grew(n)
 }
 
-// sizeBudget is how much a thread may grow until its size is asked for.
+// sizeBudget is how much may be stored until the thread's size is queried.
 type sizeBudget struct{ left atomic.Int64 }
 
 func (r *Run) grew(n int64) {
@@ -110,13 +110,13 @@ func (r *Run) grew(n int64) {
 	}
 }
 
-// askSize finds out how big the thread is and warns if it has come to the limit
-// or has doubled since.
+// askSize queries the thread's size and warns if it has reached the limit or
+// doubled since.
 func (r *Run) askSize() {
 	limit := r.set.SizeWarning
-	r.shared.size.left.Store(limit) // whoever runs at the same time need not ask as well
+	r.shared.size.left.Store(limit) // runs at the same time need not ask too
 	size, err := r.set.Sizer.Size(r.ctx, r.set.Thread)
-	if errors.Is(err, checkpoint.ErrNotFound) || r.ctx.Err() != nil { // what is stored later is not there yet
+	if errors.Is(err, checkpoint.ErrNotFound) || r.ctx.Err() != nil { // a deferred store may not have happened yet
 		return
 	}
 	if err != nil {
@@ -124,8 +124,7 @@ func (r *Run) askSize() {
 		return
 	}
 	warn, next := r.plan.sizes.reached(headKey{r.set.HeadsOf, r.set.Thread}, size, limit)
-	// What is counted is less than what the saver needs for it, so half the way
-	// is a good time to look again.
+	// A saver needs more than what is counted here, so ask again halfway.
 	r.shared.size.left.Store(max((next-size)/2, next/16))
 	if warn {
 		r.set.Logger.Warn("treadle: a thread has grown large: prune it, keep big values elsewhere, or raise Options.SizeWarning",

@@ -11,18 +11,18 @@ import (
 	"github.com/treadle-go/treadle/internal/caught"
 )
 
-// slot is the present value of a channel. Values are boxed and never changed
-// once they are here: a new value is a new box.
+// slot is the current value of a channel. Values are boxed and never changed: a
+// new value is a new box.
 type slot struct {
 	val any
 	acc any    // the reducer's private part
-	ver uint64 // of the step that wrote it; 0 on a fresh thread
+	ver uint64 // of the step that wrote it; 0 on a new thread
 	by  int32  // the node that wrote it in step ver
 	has bool
 	// over: an overwrite happened in step ver; later updates of the step are dropped.
 	over bool
-	// moved: it was loaded, but not from a list under its own name, so nothing
-	// is stored to which new elements could be added.
+	// moved: it was loaded, but not from a list under its name, so the whole list
+	// must be stored before elements can be added.
 	moved bool
 }
 
@@ -38,7 +38,8 @@ var (
 	errTwoOverwrites = errors.New("two overwrites")
 )
 
-// fold applies w to s, as part of step ver. With claim false it is only a look.
+// fold applies w to s as part of step ver. With claim false it does not touch
+// memory that s shares.
 func (s *slot) fold(w write, ver uint64, by int32, claim bool) error {
 	again := s.ver == ver
 	switch {
@@ -53,7 +54,7 @@ func (s *slot) fold(w write, ver uint64, by int32, claim bool) error {
 		}
 		*s = slot{val: w.val, ver: ver, by: by, has: true, over: true}
 	case again && s.over:
-		// The overwrite has the last word in its step.
+		// The overwrite beats other updates of its step.
 	default:
 		val, acc, err := w.ch.reducer.Reduce(s.val, s.acc, w.val, claim)
 		if err != nil {
@@ -73,9 +74,9 @@ func set(dst reflect.Value, s *slot) {
 	dst.Set(reflect.ValueOf(s.val))
 }
 
-// encode is the JSON of a channel's value, for whoever looks at it.
+// encode returns the JSON of a channel's value, for display.
 func (c *channel) encode(val any) ([]byte, error) {
-	switch v := val.(type) { // what most fields hold has a short way
+	switch v := val.(type) { // a fast path for common types
 	case int:
 		return strconv.AppendInt(nil, int64(v), 10), nil
 	case bool:
@@ -85,7 +86,7 @@ func (c *channel) encode(val any) ([]byte, error) {
 	return raw, inField(c.wire, err)
 }
 
-// decodeAs reads a value of type t that came as JSON.
+// decodeAs decodes JSON into a value of type t.
 func decodeAs(t reflect.Type, raw []byte) (val any, err error) {
 	defer func() {
 		if p := recover(); p != nil {

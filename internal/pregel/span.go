@@ -25,7 +25,7 @@ type Span struct {
 	Err      error
 }
 
-// span is something under way.
+// span is a running graph, node, model or tool.
 type span struct {
 	kind, name, id string
 	parents        []string
@@ -34,7 +34,7 @@ type span struct {
 	input          any
 }
 
-// randomID is a random UUID.
+// randomID returns a random UUID.
 func randomID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails
@@ -46,7 +46,7 @@ func (s *span) event(what string) *Span {
 	return &Span{Event: "on_" + s.kind + "_" + what, Name: s.name, RunID: s.id, Parents: s.parents, Tags: s.tags, Metadata: s.meta}
 }
 
-// child is a span inside s.
+// child returns a span inside s.
 func (s *span) child(kind, name string, tags []string, meta map[string]any) *span {
 	c := &span{kind: kind, name: name, id: randomID(), tags: tags, meta: meta}
 	if s != nil {
@@ -96,7 +96,7 @@ func (r *Run) emitGraphEnd(err error) {
 		return
 	}
 	if Bubbles(err) {
-		err = nil // no failure of this graph, but a message to the one around it
+		err = nil // a message to the enclosing graph, not a failure
 	}
 	what := "end"
 	if err != nil {
@@ -105,7 +105,7 @@ func (r *Run) emitGraphEnd(err error) {
 	ev := r.span.event(what)
 	ev.Err = err
 	ev.Output = r.plan.schema.record(r.slots, r.plan.output)
-	if r.parent() != nil { // the outermost has said it at its start
+	if r.parent() != nil { // the outermost run has reported it at its start
 		ev.Input = r.span.input
 	}
 	r.emit(ModeEvents, r.event(ev))
@@ -153,8 +153,8 @@ func (t *Task) spanEnd(sc *scope, rec *Record, err error) {
 	t.run.emit(ModeEvents, t.run.event(up))
 }
 
-// spanWrites reports the writing of fields as a call of its own, named as
-// LangGraph's event streams name it.
+// spanWrites reports the writing of fields as a separate call, named as in
+// LangGraph's event streams.
 func (t *Task) spanWrites(up *span, rec *Record) {
 	if t.run.modes&ModeWrites == 0 || rec.Len() == 0 {
 		return
@@ -166,7 +166,7 @@ func (t *Task) spanWrites(up *span, rec *Record) {
 	t.run.emit(ModeWrites, t.event(end))
 }
 
-// spanInput reports the input as a node of its own.
+// spanInput reports the input as a node.
 func (t *Task) spanInput() {
 	if t.run.modes&ModeWrites == 0 {
 		return
@@ -179,7 +179,7 @@ func (t *Task) spanInput() {
 	t.run.emit(ModeWrites, t.event(end))
 }
 
-// metadata describes the task to streams, in LangGraph's words.
+// metadata returns the task's metadata for streams, with LangGraph's keys.
 func (t *Task) metadata() map[string]any {
 	m := maps.Clone(merged(t.run.set.Metadata, t.node.Metadata))
 	if m == nil {
@@ -205,20 +205,21 @@ func (t *Task) metadata() map[string]any {
 	return m
 }
 
-// callMetadata is the metadata of what runs inside the task.
+// callMetadata returns the metadata of calls inside the task.
 func (t *Task) callMetadata(own map[string]any) map[string]any {
 	m := t.metadata()
 	m["checkpoint_ns"] = outermost(t.namespace())
 	return merged(m, own)
 }
 
-// outermost is the first part of a namespace: the task of the outermost graph.
+// outermost returns the first part of a namespace: the task of the outermost
+// graph.
 func outermost(ns string) string {
 	first, _, _ := strings.Cut(ns, "|")
 	return first
 }
 
-// root is the outermost run.
+// root returns the outermost run.
 func (r *Run) root() *Run {
 	for r.parent() != nil {
 		r = r.parent().run

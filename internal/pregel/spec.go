@@ -7,7 +7,7 @@ import (
 )
 
 // Spec is a graph as its builder collected it. Compile turns it into a Plan or
-// says everything that is wrong with it.
+// returns everything that is wrong with it.
 type Spec struct {
 	Name     string
 	Words    *Vocabulary
@@ -20,21 +20,21 @@ type Spec struct {
 	Edges    []EdgeSpec
 	Joins    []JoinSpec
 	Branches []*BranchSpec
-	Defaults NodeSpec // options that nodes without their own take
-	Errs     []error  // what the builder saw already
+	Defaults NodeSpec // options of nodes that do not set them
+	Errs     []error  // found by the builder
 
-	Was []string // names that the graph had before
+	Was []string // earlier names of the graph
 
-	Storable bool // a saver will keep the state
+	Storable bool // the state must be storable
 	Strict   bool // warnings are errors
 
-	// Workflow: the state is what a workflow is given, returns and saves; none
-	// of it accumulates, and streams show what it returns.
+	// Workflow: the state is the input, the result and the saved value of a
+	// workflow. None of it accumulates, and streams show the result.
 	Workflow bool
 
-	StepLimit int          // of a run that sets none
+	StepLimit int          // the default of runs
 	Before    []string     // breakpoints of every run; "*" is all nodes
-	After     []string     // and those after nodes
+	After     []string     // breakpoints after nodes
 	Context   reflect.Type // of the run-scoped value, if declared
 }
 
@@ -55,10 +55,10 @@ type ReducerSpec struct {
 	Type, Update reflect.Type
 }
 
-// EdgeSpec leads from one node to another.
+// EdgeSpec is an edge between two nodes.
 type EdgeSpec struct{ From, To string }
 
-// JoinSpec leads from several nodes to one that waits for all of them.
+// JoinSpec is an edge from several nodes to one that waits for all of them.
 type JoinSpec struct {
 	From []string
 	To   string
@@ -67,11 +67,11 @@ type JoinSpec struct {
 // Destination is a node that control may reach, with a label for drawings.
 type Destination struct{ Node, Label string }
 
-// BranchSpec is a router behind a node.
+// BranchSpec is a router after a node.
 type BranchSpec struct {
 	From string
 	In   reflect.Type
-	// Call appends where control goes. in is *In.
+	// Call appends the targets. in is *In.
 	Call  func(ctx context.Context, in any, to []Target) ([]Target, error)
 	Dests []Destination // empty: anywhere
 }
@@ -82,7 +82,7 @@ type NodeSpec struct {
 	In, Out  reflect.Type
 	Call     func(ctx context.Context, in any) (any, error) // in is In or *In; nil for a graph
 	Fn       any                                            // the user's function that Call calls
-	Func     *Func                                          // of a task that is cached: Fn described
+	Func     *Func                                          // of a cached task: the identity of Fn
 	Graph    *Plan                                          // the node is this graph
 	Uses     []*Plan                                        // graphs that Call runs
 	Retry    []RetryPolicy
@@ -99,7 +99,7 @@ type NodeSpec struct {
 	Errs     []string
 }
 
-// HandlerSpec takes over when a node has failed for good.
+// HandlerSpec is an error handler, which runs when a node has failed for good.
 type HandlerSpec struct {
 	In, Out reflect.Type
 	Call    func(ctx context.Context, in any, failure *NodeError) (any, error)
@@ -108,15 +108,15 @@ type HandlerSpec struct {
 // Timeout bounds one attempt of a node.
 type Timeout struct {
 	Run           time.Duration // from its start
-	Idle          time.Duration // from its last sign of life
-	HeartbeatOnly bool          // only Heartbeat is a sign of life
+	Idle          time.Duration // from its last event or heartbeat
+	HeartbeatOnly bool          // only Heartbeat resets Idle
 }
 
 func (t Timeout) isZero() bool { return t.Run == 0 && t.Idle == 0 }
 
-// CachePolicy lets a node answer from earlier results.
+// CachePolicy caches the results of a node.
 type CachePolicy struct {
 	TTL time.Duration
-	In  reflect.Type        // of Key, if not nil
+	In  reflect.Type        // the parameter of Key, if not nil
 	Key func(in any) string // in is In or *In; nil: the input's JSON
 }

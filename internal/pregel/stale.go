@@ -10,20 +10,20 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
+// stale reports whether no task waits for the answer to a question that the
+// head of namespace ns has noted.
+//
 // A question of a nested graph is noted at every level around it. An edit of
-// one of these graphs ends the task that asked, and the levels above know
-// nothing of that: what they have noted is stale. Nothing is written when that
-// happens, so that an edit stays one put; whoever lists questions asks here.
-
-// stale reports that nobody waits for the answer to a question that the head
-// of the namespace ns has noted.
+// one of these graphs ends the task that asked, but the notes of the levels
+// above remain. They are not updated, so that an edit stays one put. Instead,
+// stale questions are filtered out when questions are listed.
 func (p *Plan) stale(ctx context.Context, set *Settings, ns string, q Pause) (bool, error) {
 	inner := strings.Join(q.Namespace, "|")
 	if inner == ns {
 		return false, nil
 	}
 	if _, err := p.Nested(q.Namespace); err != nil {
-		return false, nil //nolint:nilerr // a graph that is not known here is not edited either
+		return false, nil //nolint:nilerr // an unknown graph cannot have been edited
 	}
 	head, err := p.stored(ctx, set, inner, checkpoint.ID{})
 	if errors.Is(err, checkpoint.ErrNotFound) {
@@ -48,8 +48,8 @@ func asks(cp *checkpoint.Checkpoint, id string) bool {
 	})
 }
 
-// withoutStale is a list of questions that the head of ns has noted, without
-// those that are stale.
+// withoutStale returns questions that the head of ns has noted, without the
+// stale ones.
 func (p *Plan) withoutStale(ctx context.Context, set *Settings, ns string, qs []Pause) ([]Pause, error) {
 	var out []Pause
 	for _, q := range qs {
@@ -64,8 +64,8 @@ func (p *Plan) withoutStale(ctx context.Context, set *Settings, ns string, qs []
 	return out, nil
 }
 
-// dropStale takes stale questions out of a snapshot, if it is of a head: an
-// older checkpoint shows what it waited for then.
+// dropStale removes stale questions from a snapshot of a head. An older
+// checkpoint shows the questions that were open then.
 func (p *Plan) dropStale(ctx context.Context, set *Settings, snap *Checkpoint) error {
 	asking := func(t TaskInfo) bool {
 		inner := func(q Pause) bool { return strings.Join(q.Namespace, "|") != snap.Namespace }
@@ -88,8 +88,8 @@ func (p *Plan) dropStale(ctx context.Context, set *Settings, snap *Checkpoint) e
 	return nil
 }
 
-// waitsFor leaves in the state of a nested graph only questions that the graph
-// around it waits for, which has the answers.
+// waitsFor removes the questions from a nested graph's state that the enclosing
+// graph does not wait for. The enclosing graph has the answers.
 func (c *Checkpoint) waitsFor(open []Pause) {
 	if c == nil {
 		return

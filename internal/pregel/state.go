@@ -10,7 +10,7 @@ type state struct {
 	ver   uint64 // of the last commit
 	views []view // inputs of nodes, see view.go
 
-	undo      []undoEntry // slots before the step under way, each once
+	undo      []undoEntry // each slot that the current step changed, as it was before
 	recent    []undoEntry // what the commit of version recentVer changed
 	recentVer uint64
 
@@ -25,7 +25,7 @@ func (s *state) allocate(p *Plan) {
 	}
 }
 
-// reset gives the fields the values of a new thread.
+// reset sets the values of a new thread.
 func (s *state) reset(p *Plan) {
 	for i, c := range p.schema.channels {
 		s.slots[i] = c.reset()
@@ -36,7 +36,7 @@ func (s *state) reset(p *Plan) {
 type undoEntry struct {
 	ch    *channel
 	was   slot
-	whole bool // store the value as a whole, whatever the step did to it
+	whole bool // store the whole value, not only the change
 }
 
 // rollback undoes the commit of a step that failed.
@@ -46,11 +46,11 @@ func (s *state) rollback() {
 	}
 	s.ver--
 	s.undo, s.recentVer = s.undo[:0], 0
-	clear(s.views) // they may show what was undone
+	clear(s.views) // they may show undone values
 }
 
-// touched reports whether values with these fields only are news: between
-// steps they always are, after one if it wrote one of them.
+// touched reports whether values restricted to these fields have changed:
+// always between steps, and after a step if it wrote one of the fields.
 func (s *state) touched(keys []string) bool {
 	return len(s.undo) == 0 || slices.ContainsFunc(s.undo, func(u undoEntry) bool {
 		return s.slots[u.ch.id].has && slices.Contains(keys, u.ch.wire)

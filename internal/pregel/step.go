@@ -9,7 +9,7 @@ import (
 )
 
 // prepare makes the tasks of the step in commit order: nodes by name, then
-// sends in the order they were sent.
+// sends in the order in which they were sent.
 func (r *Run) prepare() ([]*Task, error) {
 	n := len(r.ctl.armed) + len(r.ctl.sends)
 	block := make([]Task, n)
@@ -18,7 +18,7 @@ func (r *Run) prepare() ([]*Task, error) {
 		tasks = make([]*Task, n)
 	}
 	var space []outcomeSpace
-	if n != 1 || r.modes != 0 { // an event may hold a task's writes for as long as it likes
+	if n != 1 || r.modes != 0 { // an event may hold a task's writes for any time
 		space = make([]outcomeSpace, n)
 	} else {
 		space = r.oneSpace[:]
@@ -63,8 +63,9 @@ func (r *Run) sync(i int) any {
 	return p.sync(v, r.slots, r.ver, r.plan.schema.words, r.plan.public)
 }
 
-// executeAll runs the tasks of a step: a single one on this goroutine, several
-// side by side. What finished before a failure is kept for a continuation.
+// executeAll runs the tasks of a step: one task on this goroutine, several side
+// by side. Results that finished before a failure are stored for a
+// continuation.
 func (r *Run) executeAll(tasks []*Task) error {
 	if err := r.oneEach(tasks); err != nil {
 		return err
@@ -105,12 +106,12 @@ func (r *Run) executeInTime(tasks []*Task) error {
 	return fmt.Errorf("graph %q: step %d %w", r.plan.name, r.step, late)
 }
 
-// executeTogether runs several tasks, each on a goroutine that no other task
-// uses meanwhile, bounded by MaxConcurrency. The first failure cancels the others.
+// executeTogether runs several tasks at once, bounded by MaxConcurrency. The
+// first failure cancels the others.
 //
-// A goroutine starts the next one before it begins its task, and takes another
-// task when it is done. So a task never waits for one that blocks, and short
-// tasks share a few goroutines.
+// A goroutine starts the next one before it runs its task, and takes another
+// task afterwards. So no task waits for one that blocks, and short tasks share
+// a few goroutines.
 func (r *Run) executeTogether(ctx context.Context, tasks []*Task) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -134,11 +135,11 @@ func (r *Run) executeTogether(ctx context.Context, tasks []*Task) {
 		returned := false
 		defer writer.ended(t)
 		defer func() {
-			ending := false // the goroutine, not the task alone
+			ending := false // the goroutine ends, not only the task
 			if !returned {
 				p := recover()
 				ending = p == nil
-				if err := t.unreturned(p); t.err == nil { // else it has noted by itself how it ended
+				if err := t.unreturned(p); t.err == nil { // otherwise the task has noted how it ended
 					t.err = t.nodeError(&t.scope, err)
 				}
 			}
@@ -184,12 +185,12 @@ func (r *Run) executeTogether(ctx context.Context, tasks []*Task) {
 	writer.close()
 }
 
-// errNotStarted marks tasks that a sibling's failure kept from starting.
+// errNotStarted is the error of tasks that did not start because another task
+// failed.
 var errNotStarted = fmt.Errorf("not started: %w", context.Canceled)
 
-// outcomeOf decides how the step ended: the first failure in task order that
-// is a node's own, not the echo of a cancellation; then a command for the
-// parent graph.
+// outcomeOf returns how the step ended: the first failure in task order that
+// was not caused by a cancellation, then a command for the parent graph.
 func (r *Run) outcomeOf(tasks []*Task) error {
 	var first, echo, up error
 	paused := false
@@ -204,7 +205,7 @@ func (r *Run) outcomeOf(tasks []*Task) error {
 				up = t.err
 			}
 		case !t.first && (errors.Is(t.err, context.Canceled) || t.node.Handler != nil && len(tasks) > 1):
-			// It was cancelled, or its handler was not asked because of that.
+			// It was cancelled, or its handler did not run because of that.
 			if echo == nil {
 				echo = t.err
 			}
@@ -213,7 +214,7 @@ func (r *Run) outcomeOf(tasks []*Task) error {
 		}
 	}
 	if paused && r.modes&ModeTasks != 0 {
-		defer r.emitPaused(tasks) // after the questions themselves
+		defer r.emitPaused(tasks) // after the events of the questions
 	}
 	switch {
 	case r.ctx.Err() != nil && (first != nil || echo != nil):
@@ -231,7 +232,7 @@ func (r *Run) outcomeOf(tasks []*Task) error {
 	return up
 }
 
-// joinErrors is errors.Join, but a lone error stays itself.
+// joinErrors is errors.Join, but returns a single error as it is.
 func joinErrors(errs ...error) error {
 	errs = slices.DeleteFunc(errs, func(e error) bool { return e == nil })
 	if len(errs) == 1 {

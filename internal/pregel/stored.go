@@ -9,8 +9,8 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// controlJSON is the stored form of control. Names, not ids: a later version
-// of the graph may have other nodes.
+// controlJSON is the stored form of control. It has names, not ids, because a
+// later version of the graph may have other nodes.
 type controlJSON struct {
 	Start   json.RawMessage     `json:"start,omitempty"`
 	Input   json.RawMessage     `json:"input,omitempty"` // start as a list of writes, if a codec wrote it
@@ -18,16 +18,16 @@ type controlJSON struct {
 	Waiting []string            `json:"waiting,omitempty"`
 	Sends   []sendJSON          `json:"sends,omitempty"`
 	Joins   map[string][]string `json:"joins,omitempty"`
-	Last    []string            `json:"last,omitempty"` // nodes of the step before
-	Seed    string              `json:"seed,omitempty"` // of task ids, if it is not the checkpoint's id
+	Last    []string            `json:"last,omitempty"` // nodes of the previous step
+	Seed    string              `json:"seed,omitempty"` // of task ids, if not the checkpoint's id
 
 	Of       checkpoint.ID            `json:"of,omitzero"`        // of a nested run: the checkpoint around it
-	Owner    string                   `json:"owner,omitempty"`    // of a nested run that lasts: the task it ran for
-	Children map[string]checkpoint.ID `json:"children,omitempty"` // heads of the nested runs that last
+	Owner    string                   `json:"owner,omitempty"`    // of a per-thread nested run: the task it ran for
+	Children map[string]checkpoint.ID `json:"children,omitempty"` // heads of per-thread nested runs
 
 	Graph string `json:"graph,omitempty"` // the graph's name
 
-	Results json.RawMessage `json:"results,omitempty"` // what the tasks of the step before wrote, where it is not obvious; a list of ranJSON
+	Results json.RawMessage `json:"results,omitempty"` // writes of the previous step's tasks, unless they can be inferred; a list of ranJSON
 }
 
 type sendJSON struct {
@@ -37,8 +37,8 @@ type sendJSON struct {
 	Timeout *Timeout        `json:"timeout,omitempty"`
 }
 
-// encodeControl writes r.ctl. The usual case, nodes and nothing else, takes a
-// short way.
+// encodeControl returns the stored form of r.ctl, with a fast path for nodes
+// and nothing else.
 func (r *Run) encodeControl() ([]byte, error) {
 	c, p := r.ctl, r.plan
 	name := func(id int32) string { return p.nodes[id].Name }
@@ -144,15 +144,15 @@ func (r *Run) decodeSend(n *node, s sendJSON) (packet, error) {
 	return out, nil
 }
 
-// gone is the error of a checkpoint that is to run a node which this version of
-// the graph does not have.
+// gone returns the error of a checkpoint that would run a node which this
+// version of the graph does not have.
 func (p *Plan) gone(name string) error {
 	return fmt.Errorf("graph %q: %w", p.name, &GotoError{Graph: p.name, To: name, Msg: "the checkpoint is to run it, but there is no such node any more" + p.suggest()})
 }
 
-// encodeInput is the stored form of an input sent to n, without what belongs
-// to untracked fields. A map is JSON in any case: only with the fields' types
-// can its values be read back, and a codec is not told these.
+// encodeInput returns the stored form of an input that was sent to n, without
+// untracked fields. A map is always stored as JSON: reading its values back
+// needs the types of the fields, which a codec does not know.
 func (r *Run) encodeInput(n *node, input any) ([]byte, error) {
 	p, v := r.plan, reflect.ValueOf(input)
 	if n.In == p.schema.words.Update {
@@ -192,8 +192,8 @@ func (s *Schema) hidden(f field) bool {
 	return c != nil && c.policy == untracked
 }
 
-// decodeInput reads it back. The values of a map have the types of the fields
-// they are named after.
+// decodeInput reads a stored input. The values of a map have the types of the
+// fields with the same names.
 func (r *Run) decodeInput(n *node, raw []byte) (any, error) {
 	p := r.plan
 	if n.In != p.schema.words.Update {
@@ -261,8 +261,8 @@ func (r *Run) decodeControl(raw []byte) error {
 	return nil
 }
 
-// encodeStart is the stored form of an input: the JSON that a caller could have
-// sent, or, behind a mark, a list of writes by a codec.
+// encodeStart returns the stored form of an input: JSON as a caller would send
+// it, or, after a mark, a list of writes by a codec.
 func (r *Run) encodeStart(rec *Record) ([]byte, error) {
 	if r.set.Codecs.plain() {
 		raw, err := rec.MarshalJSON()
@@ -288,7 +288,8 @@ func (r *Run) encodeStart(rec *Record) ([]byte, error) {
 	return append([]byte{codecMark}, raw...), err
 }
 
-// startOf is the input that a checkpoint holds in one of two forms.
+// startOf returns the input of a checkpoint, which is stored in one of two
+// forms.
 func startOf(raw, written json.RawMessage) []byte {
 	if written != nil {
 		return append([]byte{codecMark}, written...)
@@ -296,8 +297,8 @@ func startOf(raw, written json.RawMessage) []byte {
 	return raw
 }
 
-// withinLimits reports a write that the first step could not store: an input
-// that is refused is refused before the thread knows of it.
+// withinLimits returns an error for a write that the first step could not
+// store. So such an input is refused before it is stored.
 func (r *Run) withinLimits(w write) error {
 	list := w.ch.appender
 	if list == nil || reflect.TypeOf(w.val) != w.ch.typ {
@@ -312,10 +313,10 @@ func (r *Run) withinLimits(w write) error {
 	return nil
 }
 
-// shortInput is the length of an input that no default limit can refuse.
+// shortInput is a length of inputs that every default limit allows.
 const shortInput = 8 << 10
 
-// decodeStart reads it back.
+// decodeStart reads a stored input.
 func (r *Run) decodeStart(o *outcome) error {
 	s := r.plan.schema
 	if !coded(r.ctl.start) {

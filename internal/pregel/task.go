@@ -15,43 +15,42 @@ import (
 	"github.com/treadle-go/treadle/internal/wait"
 )
 
-// A Task is one call of a node in one step: a PULL task because something led
-// to the node, or a PUSH task because something was sent to it.
+// A Task is one execution of a node in a step. A PULL task runs because an edge
+// or goto leads to the node, a PUSH task because an input was sent to it.
 type Task struct {
 	run      *Run
 	node     *node
 	step     int
-	head     checkpoint.ID // that the step began from
+	head     checkpoint.ID // the checkpoint that the step began from
 	index    int32         // of a PUSH task among its step's sends; -1 for PULL
 	nested   atomic.Int32
 	packet   *packet // of a PUSH task
 	in       any     // of a PULL task: pointer to the shared view
 	out      outcome
 	err      error
-	first    bool // it failed before anything was cancelled
-	cached   bool // answered by the cache or by an earlier, unfinished run
-	restored bool // by an earlier run, which has asked the branches too
-	stored   bool // the result is stored, ahead of the step's commit
-	// handling: what follows is said by the node's error handler.
-	handling bool
-	began    int64 // when the first attempt did, in Unix nanoseconds; only of nodes with a retry policy
+	first    bool  // it failed before anything was cancelled
+	cached   bool  // the result is from the cache or from an earlier, unfinished run
+	restored bool  // the result is from an earlier run, which has also run the branches
+	stored   bool  // the result is stored before the step's commit
+	handling bool  // the error handler runs, and events are its
+	began    int64 // start of the first attempt in Unix nanoseconds; only with a retry policy
 
 	scope  scope // of the first attempt
 	caller *Task // the task that this one runs for, if a workflow or node called it
 	extras atomic.Pointer[taskExtras]
-	id     atomic.Pointer[string] // made when it is first asked for
+	id     atomic.Pointer[string] // made on first use
 }
 
-// taskExtras is what only some tasks need: those that ask questions or call tasks.
-// The others, which are most, do not pay for it.
+// taskExtras is for the few tasks that ask questions, make calls or meet a
+// fault.
 type taskExtras struct {
 	calls sync.WaitGroup // tasks called and not yet over
 
 	mu       sync.Mutex
-	pauses   []Pause                   // questions asked, here or below
+	pauses   []Pause                   // questions of the task and of its calls
 	places   []int32                   // their order among the calls
 	cancels  []context.CancelCauseFunc // of the calls
-	children map[string]checkpoint.ID  // heads of the lasting graphs that ran for it
+	children map[string]checkpoint.ID  // heads of per-thread graphs that ran for it
 	fault    error                     // see noteFault
 	exit     error                     // see noteExit
 }
@@ -65,7 +64,7 @@ func (t *Task) needExtras() *taskExtras {
 	return t.extras.Load()
 }
 
-// dropPauses forgets the questions of an attempt that is over.
+// dropPauses drops the questions of an attempt that is over.
 func (t *Task) dropPauses() {
 	if a := t.extras.Load(); a != nil {
 		a.mu.Lock()
@@ -74,10 +73,11 @@ func (t *Task) dropPauses() {
 	}
 }
 
-// Name is the name of the task's node.
+// Name returns the name of the task's node.
 func (t *Task) Name() string { return t.node.Name }
 
-// ID names the task. It is the same whenever the same checkpoint is run from.
+// ID returns the task's id. It is the same whenever the task runs from the same
+// checkpoint.
 func (t *Task) ID() string {
 	if id := t.id.Load(); id != nil {
 		return *id
@@ -98,7 +98,7 @@ func (t *Task) ID() string {
 	return *t.id.Load()
 }
 
-// namespace is where graphs run that this task starts.
+// namespace returns the namespace of the graphs that the task starts.
 func (t *Task) namespace() string {
 	ns := t.node.Name + ":" + t.ID()
 	switch {
@@ -110,7 +110,7 @@ func (t *Task) namespace() string {
 	return ns
 }
 
-// input is what the node was given: a copy that no later step changes.
+// input returns a copy of the node's input, which later steps do not change.
 func (t *Task) input() any {
 	if t.packet != nil {
 		return t.packet.input
@@ -122,11 +122,11 @@ func (t *Task) input() any {
 }
 
 // execute runs the node until it succeeds or its retries are used up, then its
-// error handler if it has one. What it wrote is in t.out, its failure in t.err.
+// error handler if it has one. The result is in t.out, the failure in t.err.
 func (t *Task) execute(ctx context.Context) {
 	returned := false
 	defer func() {
-		if !returned { // a function beside the node's own panicked, or the goroutine ends
+		if !returned { // another function than the node's panicked, or the goroutine ends
 			err := t.unreturned(recover())
 			t.awaitCalls(err)
 			t.out.clear()
@@ -140,7 +140,7 @@ func (t *Task) execute(ctx context.Context) {
 func (t *Task) perform(ctx context.Context) {
 	n := t.node
 	if len(n.Retry) > 0 {
-		t.began = time.Now().UnixNano() // a clock costs a tenth of a step
+		t.began = time.Now().UnixNano() // only if needed: a clock costs a tenth of a step
 	}
 	t.enter(ctx)
 	sc := &t.scope
@@ -175,11 +175,11 @@ func (t *Task) perform(ctx context.Context) {
 			err = t.attempt(sc)
 		}
 	}
-	if sc != &t.scope { // branches go on counting where the last attempt ended
+	if sc != &t.scope { // branches continue the numbering of the last attempt
 		t.scope.asks.Store(sc.asks.Load())
 		t.scope.calls.Store(sc.calls.Load())
 	}
-	if sc.beat != nil { // the attempt was timed and its own context is over
+	if sc.beat != nil { // the attempt had a timeout, and its context is over
 		sc = &scope{Context: ctx, task: t, attempt: sc.attempt, span: sc.span}
 	}
 	if err == nil {
@@ -205,7 +205,7 @@ func Bubbles(err error) bool {
 	return ok || errors.Is(err, ErrDrained)
 }
 
-// nodeError says where err happened.
+// nodeError adds the place to err.
 func (t *Task) nodeError(sc *scope, err error) *NodeError {
 	ne := &NodeError{Graph: t.run.plan.name, Node: t.node.Name, Path: t.run.ns(), Step: t.step, Attempt: int(sc.attempt), Err: err}
 	if e, ok := errors.AsType[*caught.Error](err); ok {
@@ -214,7 +214,7 @@ func (t *Task) nodeError(sc *scope, err error) *NodeError {
 	return ne
 }
 
-// finish records how the task ended and tells the stream.
+// finish records how the task ended and emits the event.
 func (t *Task) finish(sc *scope, err error) {
 	if err != nil {
 		if !Bubbles(err) {

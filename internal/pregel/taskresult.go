@@ -15,7 +15,7 @@ type resultJSON struct {
 	Goto    []targetJSON `json:"goto,omitempty"`
 	Handled bool         `json:"handled,omitempty"`
 
-	Children map[string]checkpoint.ID `json:"children,omitempty"` // heads of the lasting nested runs it made
+	Children map[string]checkpoint.ID `json:"children,omitempty"` // heads of the per-thread nested runs it made
 }
 
 type writeJSON struct {
@@ -53,8 +53,8 @@ type targetJSON struct {
 	Timeout *Timeout        `json:"timeout,omitempty"`
 }
 
-// encodeResult writes what a task has to say. With forget, untracked fields
-// are left out: a checkpoint does not hold them, a cache does.
+// encodeResult returns the stored form of the task's result. With forget,
+// untracked fields are left out: checkpoints do not hold them, caches do.
 func (t *Task) encodeResult(forget bool) ([]byte, error) {
 	out := resultJSON{Handled: t.out.handled}
 	if forget {
@@ -95,14 +95,14 @@ func (t *Task) encodeTarget(to Target, forget bool) ([]byte, error) {
 	return t.run.encodeInput(n, to.Input)
 }
 
-// decodeResult reads it back. A field that is gone is left out, as it is of the
-// state.
+// decodeResult reads a stored result, without fields that the graph no longer
+// has.
 func (t *Task) decodeResult(raw []byte) error {
 	_, err := t.readResult(raw)
 	return err
 }
 
-// readResult is decodeResult; whole is false if a field was left out.
+// readResult is decodeResult. whole is false if a field was left out.
 func (t *Task) readResult(raw []byte) (whole bool, err error) {
 	p := t.run.plan
 	var in resultJSON
@@ -143,9 +143,9 @@ func (t *Task) readResult(raw []byte) (whole bool, err error) {
 	return whole, nil
 }
 
-// keep stores the results of the tasks that finished in a step that failed, so
-// that a continuation runs only the others. An error of the saver is joined to
-// the failure that is on its way already.
+// putResults stores the results of the finished tasks of a failed step, so that
+// a continuation runs only the others. An error of the saver is joined to the
+// failure.
 func (r *Run) putResults(tasks []*Task) error {
 	if !r.saving() {
 		return nil
@@ -189,7 +189,7 @@ type failedJSON struct {
 	Node    string `json:"node"`
 	Type    string `json:"type"`
 	Message string `json:"message"`
-	Handle  string `json:"handle,omitempty"` // what its error handler has yet to answer for
+	Handle  string `json:"handle,omitempty"` // the failure that its error handler has not handled yet
 }
 
 func (t *Task) failed(err, handling error) checkpoint.Write {
@@ -201,8 +201,8 @@ func (t *Task) failed(err, handling error) checkpoint.Write {
 	return checkpoint.Write{Task: t.ID(), Kind: checkpoint.Failed, Data: raw}
 }
 
-// putFailure stores that the node has failed for good, before its error
-// handler begins: whatever becomes of the handler, the node does not run again.
+// putFailure stores that the node has failed for good, before its error handler
+// begins. So the node does not run again, even if the handler does not finish.
 func (t *Task) putFailure(err error) error {
 	r := t.run
 	if !r.saving() {
@@ -214,8 +214,8 @@ func (t *Task) putFailure(err error) error {
 	return nil
 }
 
-// restore fills in the tasks whose results were kept. One that cannot be read
-// is an error: to run its task a second time would break a promise.
+// restore fills in the tasks whose results are stored. An unreadable result is
+// an error, because its task must not run a second time.
 func (r *Run) restore(tasks []*Task) error {
 	if len(r.saved) == 0 {
 		return nil
@@ -223,7 +223,7 @@ func (r *Run) restore(tasks []*Task) error {
 	for _, t := range tasks {
 		if raw, ok := r.saved[t.ID()]; ok {
 			if err := t.decodeResult(raw); err != nil {
-				return r.saverFault(fmt.Errorf("graph %q: the kept result of %q: %w", r.plan.name, t.Name(), err))
+				return r.saverFault(fmt.Errorf("graph %q: the stored result of %q: %w", r.plan.name, t.Name(), err))
 			}
 			t.cached, t.restored = true, true
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// idleRun is a run that only looks at a checkpoint.
+// idleRun returns a run that only reads a checkpoint.
 func (p *Plan) idleRun(ctx context.Context, set *Settings, cp *checkpoint.Checkpoint) (*Run, error) {
 	r := newRun(ctx, p, set, nil)
 	r.nest.ns = set.NS
@@ -46,7 +46,7 @@ func (p *Plan) Snapshot(ctx context.Context, set Settings, cp *checkpoint.Checkp
 		if tasks, err = r.prepare(); err != nil {
 			return nil, err
 		}
-		tasks = slices.Clone(tasks) // the run uses the same memory again
+		tasks = slices.Clone(tasks) // the run reuses the slice
 	}
 	out.Tasks = r.infos(tasks)
 	for i := range out.Tasks {
@@ -78,12 +78,12 @@ func (p *Plan) Snapshot(ctx context.Context, set Settings, cp *checkpoint.Checkp
 	return out, nil
 }
 
-// ahead is the head of a thread with what the finished tasks of an unfinished
-// step wrote; the others are next.
+// ahead adds to a snapshot the writes of the finished tasks of an unfinished
+// step. The other tasks are next.
 func (p *Plan) ahead(ctx context.Context, set Settings, cp *checkpoint.Checkpoint, snap *Checkpoint) error {
 	finished := func(w checkpoint.Write) bool { return w.Kind == checkpoint.Done }
 	if !slices.ContainsFunc(cp.Pending, finished) {
-		return nil // a long state takes long to decode, and Snapshot has done it once
+		return nil // Snapshot has decoded the state, which may be long
 	}
 	r, err := p.idleRun(ctx, &set, cp)
 	if err != nil || r.ctl.start != nil {
@@ -93,7 +93,7 @@ func (p *Plan) ahead(ctx context.Context, set Settings, cp *checkpoint.Checkpoin
 	if err != nil {
 		return err
 	}
-	if r.commit(done) != nil { // the step will say what is wrong when it ends
+	if r.commit(done) != nil { // the step will report the error when it ends
 		r.rollback()
 	}
 	snap.Values = p.schema.record(r.slots, p.schema.channels)
@@ -108,7 +108,7 @@ func (p *Plan) ahead(ctx context.Context, set Settings, cp *checkpoint.Checkpoin
 }
 
 // State reads the head of a thread or of the nested graph that set names, or
-// the checkpoint set.At; nil if there is none.
+// the checkpoint set.At. It returns nil if there is none.
 func (p *Plan) State(ctx context.Context, set Settings) (*Checkpoint, error) {
 	plan, err := p.Nested(split(set.NS))
 	if err != nil {
@@ -142,7 +142,7 @@ func (p *Plan) stateAt(ctx context.Context, set Settings, id checkpoint.ID) (*Ch
 	return snap, err
 }
 
-// nestedStates adds the state of the graphs that pending tasks have begun.
+// nestedStates adds the states of graphs that pending tasks have begun.
 func (p *Plan) nestedStates(ctx context.Context, set Settings, snap *Checkpoint) error {
 	for i := range snap.Tasks {
 		info := &snap.Tasks[i]
@@ -166,8 +166,8 @@ func (p *Plan) nestedStates(ctx context.Context, set Settings, snap *Checkpoint)
 	return nil
 }
 
-// Nested finds the graph of a namespace: a list of "node:task", as streams and
-// snapshots show it; p itself if it is empty.
+// Nested returns the graph of a namespace, which is a list of "node:task" as in
+// streams and snapshots. An empty namespace is p.
 func (p *Plan) Nested(namespace []string) (*Plan, error) {
 	for _, part := range namespace {
 		name, _, _ := strings.Cut(part, ":")
@@ -187,15 +187,15 @@ func (p *Plan) Nested(namespace []string) (*Plan, error) {
 // Query selects checkpoints of a history.
 type Query struct {
 	checkpoint.Query
-	Sources []checkpoint.Source // only these, if there are any
-	Step    *int                // only this one, if it is not nil
+	Sources []checkpoint.Source // only these; empty: all
+	Step    *int                // only this one; nil: all
 }
 
 func (q *Query) takes(cp *checkpoint.Checkpoint) bool {
 	return (len(q.Sources) == 0 || slices.Contains(q.Sources, cp.Source)) && (q.Step == nil || *q.Step == cp.Step)
 }
 
-// check is an error for what selects nothing because it is misspelt.
+// check returns an error for a query that selects nothing because of a mistake.
 func (q *Query) check() error {
 	for _, s := range q.Sources {
 		switch s {
@@ -226,9 +226,9 @@ func (p *Plan) History(ctx context.Context, set Settings, q Query) iter.Seq2[*Ch
 		}
 		limit := q.Limit
 		if len(q.Sources) > 0 || q.Step != nil {
-			q.Limit = 0 // it is for what is left after choosing
+			q.Limit = 0 // the limit applies after filtering
 		}
-		after := steps{} // what followed the checkpoints that are to come
+		after := steps{} // results of the steps after the next checkpoints
 		if !q.Before.IsZero() {
 			cp, err := getFrom(ctx, set.Saver, checkpoint.Key{Thread: set.Thread, Namespace: set.NS, ID: q.Before})
 			if err == nil {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// viewOf returns the index of the view for t. For a node, fields that nobody
-// writes are noted: such a node runs by Send only.
+// viewOf returns the index of the view for t. A node that reads a field which
+// nothing writes is marked: only Send can run it.
 func (c *compiler) viewOf(who string, t reflect.Type, n *node) int {
 	if i, ok := c.views[t]; ok {
 		if n != nil {
@@ -25,7 +25,7 @@ func (c *compiler) viewOf(who string, t reflect.Type, n *node) int {
 	return c.views[t]
 }
 
-// newView plans how to fill a t, or returns nil if only Send can.
+// newView returns how to fill a t, or nil if only Send can.
 func (c *compiler) newView(who string, t reflect.Type, n *node) *viewPlan {
 	s := c.schema
 	v := &viewPlan{typ: t}
@@ -79,7 +79,7 @@ func (c *compiler) newView(who string, t reflect.Type, n *node) *viewPlan {
 	return v
 }
 
-// stateInput plans an input of the state's own type.
+// stateInput plans an input of the state's type.
 func (c *compiler) stateInput() *updatePlan {
 	s := c.schema
 	u := &updatePlan{typ: s.state, nonZero: true}
@@ -101,9 +101,8 @@ func (c *compiler) stateInput() *updatePlan {
 	return u
 }
 
-// stateField is a field of an input of the state's own type. An input is an
-// update like any other, so where updates have another type than the state, a
-// value that is no update is refused.
+// stateField plans a field of an input of the state's type. An input is an
+// update, so a value of the state is refused where updates have another type.
 func stateField(ch *channel, index []int) writeField {
 	w := writeField{index: index, ch: ch}
 	if ch.upd != ch.typ {
@@ -128,7 +127,7 @@ func (c *compiler) updateOf(who string, t reflect.Type, declare bool) *updatePla
 	return u
 }
 
-// stripUpdate turns the field of an update into that of a channel.
+// stripUpdate turns the field of an update into the field of a channel.
 func stripUpdate(s *Schema, f field) field {
 	if f.typ.Kind() == reflect.Pointer {
 		f.typ = f.typ.Elem()
@@ -141,7 +140,8 @@ func stripUpdate(s *Schema, f field) field {
 
 type planError struct{ field, msg string }
 
-// planUpdate takes type t apart; unknown is asked for a channel that s lacks.
+// planUpdate takes type t apart. It calls unknown for a field without a
+// channel.
 func (s *Schema) planUpdate(t reflect.Type, unknown func(field) *channel) (*updatePlan, []planError) {
 	u := &updatePlan{typ: t}
 	if t == s.words.Update {
@@ -259,9 +259,9 @@ func (c *compiler) outOf(n *node, t reflect.Type) *outPlan {
 	if u, ok := s.words.Command(t); ok {
 		o.kind, t = outCommand, u
 		if n.Handoff != nil {
-			return o // checked against the parent, when there is one
+			return o // checked against the parent graph later
 		}
-		if t.Kind() == reflect.Interface { // known at run time only, as what an Update writes
+		if t.Kind() == reflect.Interface { // known at run time only, like the writes of an Update
 			t = s.words.Update
 		}
 	}
@@ -287,7 +287,7 @@ func (c *compiler) outOf(n *node, t reflect.Type) *outPlan {
 	return o
 }
 
-// hasGoto reports whether results of o may carry control.
+// hasGoto reports whether results may have targets.
 func (o *outPlan) hasGoto() bool {
 	return o != nil && (o.kind != outUpdate || o.update.ctl != nil)
 }

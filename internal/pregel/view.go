@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// view is a struct kept up to date with the channels it shows. Between steps
-// only the fields whose channels changed are set; a node is called with a copy.
+// view is a struct that shows channels. Between steps only the fields whose
+// channels changed are set. Nodes are called with a copy.
 type view struct {
 	ptr  any           // *T
 	elem reflect.Value // T, addressable
-	gen  uint64        // slots up to this version are in
+	gen  uint64        // slots up to this version are shown
 	init bool
 }
 
@@ -41,11 +41,11 @@ func (p *viewPlan) sync(v *view, slots []slot, now uint64, words *Vocabulary, pu
 	return v.ptr
 }
 
-// wideView is from how many fields on a view finds the changed ones by their
-// channels instead of looking at all.
+// wideView is the number of fields from which a view is updated by a list of
+// changed channels instead of a check of all fields.
 const wideView = 8
 
-// index notes which field shows a channel, if the view is wide.
+// index prepares a wide view for updates by channel.
 func (p *viewPlan) index(channels int) {
 	if len(p.fields) < wideView {
 		return
@@ -59,7 +59,7 @@ func (p *viewPlan) index(channels int) {
 	}
 }
 
-// in is the field's place inside a struct; the whole of it for a root view.
+// in returns the field inside a struct, or the whole value for a root view.
 func (f *viewField) in(elem reflect.Value) reflect.Value {
 	switch len(f.index) {
 	case 0:
@@ -70,13 +70,13 @@ func (f *viewField) in(elem reflect.Value) reflect.Value {
 	return elem.FieldByIndex(f.index)
 }
 
-// fresh fills a new struct that nobody else holds.
+// fresh fills a new struct.
 func (p *viewPlan) fresh(slots []slot, words *Vocabulary, public []*channel) any {
 	var v view
 	return p.sync(&v, slots, 0, words, public)
 }
 
-// present is the dynamic view: what there is, by JSON name.
+// present returns the written fields by JSON name, for dynamic states.
 func present(slots []slot, chans []*channel) map[string]any {
 	m := make(map[string]any, len(chans))
 	for _, c := range chans {
@@ -145,8 +145,8 @@ func (u *updatePlan) collect(s *Schema, o *outcome, val any) error {
 	return nil
 }
 
-// notAnUpdate refuses a value of the state in an input, where updates have
-// another type: to take it for the new value would drop what was accumulated.
+// notAnUpdate refuses a value of the state in an input where updates have
+// another type. Taking it as the new value would drop what was accumulated.
 func (s *Schema) notAnUpdate(f *writeField) error {
 	name := f.ch.name
 	how := fmt.Sprintf("leave it zero, or compile the graph with an input type whose field %s is %s (treadle.Compile); Builder.Initial gives starting values", name, f.ch.upd)
@@ -156,9 +156,8 @@ func (s *Schema) notAnUpdate(f *writeField) error {
 	return &UpdateError{Graph: s.graph, Field: f.ch.wire, Msg: fmt.Sprintf("the input has a value of the state, %s, and updates of this field are %s: %s", f.ch.typ, f.ch.upd, how)}
 }
 
-// Flatten takes a struct of writes apart without knowing the graph it is for:
-// values by JSON name, or by Go name where a field has no tag. Optional writes
-// that are nil are left out.
+// Flatten takes a struct of writes apart without a graph: values by JSON name,
+// or by Go name where a field has no tag. Nil optional writes are left out.
 func Flatten(update any) (map[string]any, error) {
 	rv := reflect.ValueOf(update)
 	for rv.Kind() == reflect.Pointer && !rv.IsNil() {
@@ -195,8 +194,8 @@ func clipAny(v any) any {
 	return v
 }
 
-// collectMap takes a dynamic update apart, in the order of the channels, so
-// that nothing depends on the map's order.
+// collectMap takes a dynamic update apart in the order of the channels, so the
+// map's order does not matter.
 func (s *Schema) collectMap(o *outcome, m map[string]any) error {
 	for k := range m {
 		if s.byWire[k] == nil {
@@ -217,8 +216,8 @@ func (s *Schema) collectMap(o *outcome, m map[string]any) error {
 	return nil
 }
 
-// byWireName renames the keys of an update that Go code made, which may name a
-// field as Go does.
+// byWireName renames the keys of an update from Go code, which may use Go
+// names, to JSON names.
 func (s *Schema) byWireName(m map[string]any) (map[string]any, error) {
 	out, own := m, false
 	for k, v := range m {
@@ -238,7 +237,7 @@ func (s *Schema) byWireName(m map[string]any) (map[string]any, error) {
 	return out, nil
 }
 
-// unknownKey reports the first key by name that is no field.
+// unknownKey returns an error for the first key, by name, that is not a field.
 func (s *Schema) unknownKey(m map[string]any) error {
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		if s.byWire[k] == nil {
@@ -248,7 +247,7 @@ func (s *Schema) unknownKey(m map[string]any) error {
 	return nil
 }
 
-// toWrite checks a value that arrived without a static type.
+// toWrite checks a value without a static type.
 func (s *Schema) toWrite(c *channel, val any) (write, error) {
 	bad := func(format string, args ...any) (write, error) {
 		return write{}, &UpdateError{Graph: s.graph, Field: c.wire, Msg: fmt.Sprintf(format, args...)}
@@ -280,7 +279,7 @@ func (s *Schema) toWrite(c *channel, val any) (write, error) {
 	return bad("is %s, updates of this field are %s", t, c.upd)
 }
 
-// decodeWrite reads an update from JSON, an overwrite included.
+// decodeWrite reads an update or overwrite from JSON.
 func (s *Schema) decodeWrite(c *channel, raw json.RawMessage) (write, error) {
 	t, over := c.upd, false
 	var mark map[string]json.RawMessage
