@@ -11,9 +11,9 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// Going back to a checkpoint inside a nested graph. Each checkpoint of a nested
-// run names the checkpoint around it from which its task ran, so there is one way
-// from it up to the root. A branch copies the checkpoints of that way:
+// A run may start from a checkpoint inside a nested graph. Each checkpoint of a
+// nested run names the enclosing checkpoint from which its task ran, so there is
+// one path from it up to the root. A branch copies the checkpoints of that path:
 //
 //	root    C0 ─ C1 ─ C2          C0 ─ C1 ─ C2
 //	              │                    │ └─ C1′
@@ -21,12 +21,12 @@ import (
 //	              │                    │         │
 //	sub:U   X0 ─ X1 ─ X2               X1        X1′   in sub:T′|sub:U′
 //
-// The copies have ids of their own, and so have their tasks and the namespaces
-// of the graphs that these run. A run that goes on from C1′ finds M1′ and X1′
-// there, as it would find what an earlier attempt had left. The root's is stored
-// last: until then the thread is as it was.
+// The copies have new ids, and so have their tasks and the namespaces of the
+// graphs that the tasks run. A run that continues from C1′ finds M1′ and X1′ like
+// the checkpoints of an earlier attempt. The root's copy is stored last, so until
+// then the thread does not change.
 
-// level is a checkpoint on the way from the root to a nested one.
+// level is a checkpoint on the path from the root to a nested one.
 type level struct {
 	plan *Plan
 	cp   *checkpoint.Checkpoint
@@ -34,10 +34,10 @@ type level struct {
 	call string // "|n": which graph of its task this is, if not the first
 }
 
-// origin is where a nested run comes from, as its checkpoints tell.
+// origin is where a nested run comes from, according to its checkpoints.
 type origin struct {
 	of    checkpoint.ID // the checkpoint around it
-	up    string        // the namespace of that
+	up    string        // the namespace of that checkpoint
 	task  string        // the namespace of the task that runs it
 	call  string        // "|n", if it is not the task's first graph
 	lasts bool
@@ -64,7 +64,7 @@ func originOf(cp *checkpoint.Checkpoint) origin {
 
 func isNumber(s string) bool { return strings.Trim(s, "0123456789") == "" }
 
-// split is a namespace as a path.
+// split returns a namespace as a path.
 func split(ns string) []string {
 	if ns == "" {
 		return nil
@@ -72,7 +72,8 @@ func split(ns string) []string {
 	return strings.Split(ns, "|")
 }
 
-// stored reads a checkpoint of the thread that set names, the head if id is zero.
+// stored reads a checkpoint of the thread that set names, or the head if id is
+// zero.
 func (p *Plan) stored(ctx context.Context, set *Settings, ns string, id checkpoint.ID) (*checkpoint.Checkpoint, error) {
 	cp, err := getFrom(ctx, undeferred(set.Saver), checkpoint.Key{Thread: set.Thread, Namespace: ns, ID: id})
 	if err != nil {
@@ -81,8 +82,8 @@ func (p *Plan) stored(ctx context.Context, set *Settings, ns string, id checkpoi
 	return cp, nil
 }
 
-// runs finds the task of a checkpoint by the namespace of what it runs; -1 if
-// it has no such task.
+// runs returns the index of the task of a checkpoint that runs the given
+// namespace, or -1.
 func (p *Plan) runs(ctx context.Context, set *Settings, cp *checkpoint.Checkpoint, task string) (int, error) {
 	plan, err := p.Nested(split(cp.Namespace))
 	if err != nil {
@@ -102,7 +103,7 @@ func (p *Plan) runs(ctx context.Context, set *Settings, cp *checkpoint.Checkpoin
 	return slices.IndexFunc(tasks, func(t *Task) bool { return t.namespace() == task }), nil
 }
 
-// way leads from the root to a checkpoint of a nested graph.
+// way returns the path from the root to a checkpoint of a nested graph.
 func (p *Plan) way(ctx context.Context, set *Settings, cp *checkpoint.Checkpoint) ([]level, error) {
 	var levels []level
 	task := -1
@@ -133,9 +134,9 @@ func (p *Plan) way(ctx context.Context, set *Settings, cp *checkpoint.Checkpoint
 	}
 }
 
-// present reports whether a graph, at the head of the namespace ns, is in the
-// middle of one inside it that is at its head: the task around that is still to
-// be done, at every level between them.
+// present reports whether the head of namespace ns is waiting for a nested
+// graph that is itself at its head: at every level between them the enclosing
+// task is still pending.
 func (p *Plan) present(ctx context.Context, set *Settings, ns string, head *checkpoint.Checkpoint) (bool, error) {
 	for head.Namespace != ns && head.Namespace != "" {
 		o := originOf(head)
@@ -154,8 +155,8 @@ func (p *Plan) present(ctx context.Context, set *Settings, ns string, head *chec
 	return true, nil
 }
 
-// find reads the checkpoint of a nested graph that set names. It reports
-// whether the thread is there already.
+// find reads the checkpoint of a nested graph that set names, and reports
+// whether the thread is at it already.
 func (p *Plan) find(ctx context.Context, set *Settings) (cp *checkpoint.Checkpoint, there bool, err error) {
 	if cp, err = p.stored(ctx, set, set.NS, set.At); err != nil {
 		return nil, false, err
@@ -168,8 +169,8 @@ func (p *Plan) find(ctx context.Context, set *Settings) (cp *checkpoint.Checkpoi
 	return cp, there, err
 }
 
-// resting reports whether cp is what the thread knows of a lasting graph that
-// no task is running, or an edit of that: what the next task starts from.
+// resting reports whether cp is the state of a per-thread graph that no task is
+// running, or an edit of it: the next task starts from it.
 func (p *Plan) resting(ctx context.Context, set *Settings, cp *checkpoint.Checkpoint) (bool, error) {
 	if !stable(cp.Namespace) {
 		return false, nil
@@ -256,9 +257,9 @@ func (p *Plan) branch(ctx context.Context, set *Settings, cp *checkpoint.Checkpo
 	return puts[len(puts)-1].Namespace, nil
 }
 
-// branchToEdit makes set name the head of a nested graph whose checkpoint it
-// named, on a branch of the thread if the thread is not there. An edit that is
-// going to be refused makes none.
+// branchToEdit makes set name the head of the nested graph whose checkpoint it
+// named, on a new branch if the thread is not at that checkpoint. It makes no
+// branch for an edit that will be refused.
 func (p *Plan) branchToEdit(ctx context.Context, set *Settings, edits []Edit) error {
 	cp, there, err := p.find(ctx, set)
 	if err == nil && !there {
@@ -285,18 +286,19 @@ func (p *Plan) branchToEdit(ctx context.Context, set *Settings, edits []Edit) er
 	return nil
 }
 
-// unsaved is a saver that keeps nothing, for trying an edit.
+// unsaved is a saver that stores nothing, for trying an edit.
 type unsaved struct{ checkpoint.Saver }
 
-// Put takes it for stored.
+// Put does nothing.
 func (unsaved) Put(context.Context, *checkpoint.Put) error { return nil }
 
-// PutWrites takes them for stored.
+// PutWrites does nothing.
 func (unsaved) PutWrites(context.Context, checkpoint.Key, uint64, []checkpoint.Write) error {
 	return nil
 }
 
-// recontrol is the control of a checkpoint's copy, whose tasks are new ones.
+// recontrol returns the control of a checkpoint's copy, whose tasks have new
+// ids.
 func recontrol(raw []byte, of checkpoint.ID, task string, lasts bool) ([]byte, error) {
 	var c controlJSON
 	if err := json.Unmarshal(raw, &c); err != nil {
@@ -309,7 +311,7 @@ func recontrol(raw []byte, of checkpoint.ID, task string, lasts bool) ([]byte, e
 	return json.Marshal(c)
 }
 
-// changesFrom are the changes that make one set of values of another.
+// changesFrom returns the changes that turn one set of values into another.
 func changesFrom(old, now map[string]checkpoint.Value) []checkpoint.Change {
 	var out []checkpoint.Change
 	for _, name := range slices.Sorted(keys(old, now)) {
@@ -320,7 +322,7 @@ func changesFrom(old, now map[string]checkpoint.Value) []checkpoint.Change {
 		case !has:
 			c.Clear, c.Version = true, was.Version
 		case had && was.Version == v.Version:
-			continue // from a parent to its child, a version names a value
+			continue // between parent and child an equal version means an equal value
 		case was.List && v.List:
 			same := 0
 			for same < len(was.Items) && same < len(v.Items) && string(was.Items[same]) == string(v.Items[same]) {
@@ -349,8 +351,8 @@ func keys(a, b map[string]checkpoint.Value) func(func(string) bool) {
 	}
 }
 
-// copyHead puts a copy of the checkpoint that was loaded beside it: with the
-// same parent, the same values and the same to do, by tasks of its own.
+// copyHead puts a copy of the loaded checkpoint beside it: with the same
+// parent, values and pending tasks, but new task ids.
 func (r *Run) copyHead() error {
 	if r.head.IsZero() {
 		return &UpdateError{Graph: r.plan.name, Msg: "as " + CopyNode + ": there is no checkpoint to copy"}
@@ -360,7 +362,7 @@ func (r *Run) copyHead() error {
 		return err
 	}
 	parent, err := r.get(checkpoint.Key{Thread: cp.Thread, Namespace: cp.Namespace, ID: cp.Parent})
-	if cp.Parent.IsZero() || errors.Is(err, checkpoint.ErrNotFound) { // the first, or the first that is left
+	if cp.Parent.IsZero() || errors.Is(err, checkpoint.ErrNotFound) { // the first checkpoint, or the oldest that was not pruned
 		parent, err = &checkpoint.Checkpoint{}, nil
 	}
 	if err != nil {
@@ -408,7 +410,7 @@ func (r *Run) travel(in Input) error {
 	return r.goOnFrom(cp)
 }
 
-// notHere refuses answers at a checkpoint that the thread is not at.
+// notHere refuses answers at a checkpoint that is not the thread's head.
 func (r *Run) notHere(ns string) error {
 	of := ""
 	if ns != "" {
@@ -417,7 +419,7 @@ func (r *Run) notHere(ns string) error {
 	return fmt.Errorf("graph %q: thread %q: answers go to the head, not to %s%s: continue from there to be asked again", r.plan.name, r.set.Thread, r.set.At, of)
 }
 
-// errInside refuses an input for a graph that another one runs.
+// errInside refuses an input for a nested graph.
 func (p *Plan) errInside(set *Settings) error {
 	return fmt.Errorf("graph %q: %q runs inside it and takes its input from there: continue the thread %q, or run it with an input", p.name, set.NS, set.Thread)
 }
