@@ -518,7 +518,7 @@ func TestSubgraphsOwnSaverIsIgnoredWithAWarning(t *testing.T) {
 	}
 	g := build(nil)
 	wantLog(t, g, diary{}, "c")
-	same(t, "warnings", []string{`graph "parent": node "sub": graph "child" has a saver of its own, which does not count here, and "parent" has none: nothing is stored`}, g.Warnings())
+	same(t, "warnings", []string{`graph "parent": node "sub": graph "child" has a saver, which a nested graph does not use, and "parent" has none: nothing is stored`}, g.Warnings())
 	same(t, "no warnings", []string(nil), build(&treadle.Options{Saver: checkpoint.NewMemory()}).Warnings())
 }
 

@@ -83,7 +83,7 @@ func Example_migrateInterruptedThread() {
 	// Output:
 	// waits: true
 	// true ask
-	// graph "chain": goto "ask": the checkpoint is to run it, but there is no such node any more; there are a, b
+	// graph "chain": goto "ask": the checkpoint would run it, but the graph no longer has this node; there are a, b
 	// {[a here newer b]} <nil>
 	// waits: true
 	// {[a a b]} <nil>

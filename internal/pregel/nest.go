@@ -66,7 +66,7 @@ func (c *compiler) nesting(n *node) *nesting {
 	}
 	if child.spec.Storable && !c.spec.Storable {
 		c.warnings = append(c.warnings, &BuildError{Graph: c.name, Node: n.Name,
-			Msg: fmt.Sprintf("graph %q has a saver of its own, which does not count here, and %q has none: nothing is stored", child.name, c.name)})
+			Msg: fmt.Sprintf("graph %q has a saver, which a nested graph does not use, and %q has none: nothing is stored", child.name, c.name)})
 	}
 	for _, h := range child.handoffs() {
 		if h.target != End && c.byName[h.target] == nil {

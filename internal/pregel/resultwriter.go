@@ -160,7 +160,7 @@ func (r *Run) putWrites(ws []checkpoint.Write) error {
 		ws[i].RunID = r.set.RunID
 	}
 	if err := r.saveWrites(r.set.Saver, r.key(), ws); err != nil {
-		return fmt.Errorf("graph %q: store what the tasks of thread %q did: %w", r.plan.name, r.set.Thread, err)
+		return fmt.Errorf("graph %q: store the results of tasks of thread %q: %w", r.plan.name, r.set.Thread, err)
 	}
 	r.grewByWrites(ws)
 	return nil

@@ -120,7 +120,7 @@ func (r *Run) askSize() {
 		return
 	}
 	if err != nil {
-		r.set.Logger.Warn("treadle: the size of a thread cannot be told", "graph", r.plan.name, "thread", r.set.Thread, "error", err)
+		r.set.Logger.Warn("treadle: the size of a thread could not be read", "graph", r.plan.name, "thread", r.set.Thread, "error", err)
 		return
 	}
 	warn, next := r.plan.sizes.reached(headKey{r.set.HeadsOf, r.set.Thread}, size, limit)

@@ -147,7 +147,7 @@ func (r *Run) decodeSend(n *node, s sendJSON) (packet, error) {
 // gone returns the error of a checkpoint that would run a node which this
 // version of the graph does not have.
 func (p *Plan) gone(name string) error {
-	return fmt.Errorf("graph %q: %w", p.name, &GotoError{Graph: p.name, To: name, Msg: "the checkpoint is to run it, but there is no such node any more" + p.suggest()})
+	return fmt.Errorf("graph %q: %w", p.name, &GotoError{Graph: p.name, To: name, Msg: "the checkpoint would run it, but the graph no longer has this node" + p.suggest()})
 }
 
 // encodeInput returns the stored form of an input that was sent to n, without

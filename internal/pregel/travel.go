@@ -117,7 +117,7 @@ func (p *Plan) way(ctx context.Context, set *Settings, cp *checkpoint.Checkpoint
 		}
 		o := originOf(cp)
 		if o.of.IsZero() {
-			return nil, fmt.Errorf("graph %q: thread %q: checkpoint %s of %q does not tell which one it belongs to: %w", p.name, set.Thread, cp.ID, cp.Namespace, checkpoint.ErrNotFound)
+			return nil, fmt.Errorf("graph %q: thread %q: checkpoint %s of %q does not name the checkpoint that it belongs to: %w", p.name, set.Thread, cp.ID, cp.Namespace, checkpoint.ErrNotFound)
 		}
 		levels = slices.Insert(levels, 0, level{plan: plan, cp: cp, task: task, call: o.call})
 		up, err := p.stored(ctx, set, o.up, o.of)
