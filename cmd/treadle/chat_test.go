@@ -68,15 +68,17 @@ func TestThreadsShowAConversation(t *testing.T) {
 
 // An error of a provider keeps its lines, but no escape codes.
 func TestErrorsAreShownInLines(t *testing.T) {
-	diff(t, errorText(errors.New("openai: 502 Bad Gateway: <html>\n<b>\x1b[31mno\x00\r\n</html>\n")), "openai: 502 Bad Gateway: <html>\n  <b>[31mno\n  </html>")
+	const page = "openai: 502 Bad Gateway: <html>\n<b>\x1b[31mno\x00\r\n</html>\n"
+	diff(t, errorText(errors.New(page)), "openai: 502 Bad Gateway: <html>\n  <b>[31mno\n  </html>")
 }
 
 // The error of a tool may have many lines, and is shown in one.
 func TestTranscriptShowsAnErrorInOneLine(t *testing.T) {
+	const page = "503 Service Unavailable:\r\n\n  <html>\n</html>\n"
 	s := &screen{}
 	v := newTranscript(&streams{out: &writer{w: s}})
 	v.show(treadle.Lifecycle{Event: "on_tool_start", RunID: "1", Name: "search", Input: map[string]string{"query": "x"}})
-	v.show(treadle.Lifecycle{Event: "on_tool_error", RunID: "1", Err: errors.New("503 Service Unavailable:\r\n\n  <html>\n</html>\n")})
+	v.show(treadle.Lifecycle{Event: "on_tool_error", RunID: "1", Err: errors.New(page)})
 	v.close()
 	diff(t, s.String(), `  ✗ search {"query":"x"}: 503 Service Unavailable:, <html>, </html>`+"\n")
 }

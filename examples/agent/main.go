@@ -23,7 +23,6 @@ func main() {
 	ctx := context.Background()
 	model := treadle.Must(openai.New("gpt-5-mini", nil)) // the key is in OPENAI_API_KEY
 	db := treadle.Must(sqlite.Open("agent.db", nil))     // every step is saved here
-	defer db.Close()
 	g := treadle.Must(agent.New(model, &agent.Options{
 		Tools:      []*llm.Tool{llm.NewTool("refund", "Refund an order.", refund)},
 		Middleware: []*agent.Middleware{agent.Approve(agent.Gate{Tool: "refund"})},
@@ -35,5 +34,5 @@ func main() {
 		fmt.Printf("%s\n", stop.Pauses[0].Value) // the question is saved: another process may answer it
 		out, err = thread.Resume(ctx, agent.Decisions{{Type: agent.Accept}})
 	}
-	fmt.Println(agent.Answer(out), err)
+	fmt.Println(agent.Answer(out), errors.Join(err, db.Close()))
 }
