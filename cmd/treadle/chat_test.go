@@ -26,7 +26,7 @@ func TestAnswersToAQuestion(t *testing.T) {
 	}
 }
 
-// What a model says must not move the cursor or colour the rest.
+// A model's text must not move the cursor or change colours.
 func TestTranscriptHasNoEscapeCodes(t *testing.T) {
 	s := &screen{}
 	v := newTranscript(&streams{out: &writer{w: s}})
@@ -72,7 +72,7 @@ func TestErrorsAreShownInLines(t *testing.T) {
 	diff(t, errorText(errors.New(page)), "openai: 502 Bad Gateway: <html>\n  <b>[31mno\n  </html>")
 }
 
-// The error of a tool may have many lines, and is shown in one.
+// A tool's error may have many lines; the transcript shows it in one.
 func TestTranscriptShowsAnErrorInOneLine(t *testing.T) {
 	const page = "503 Service Unavailable:\r\n\n  <html>\n</html>\n"
 	s := &screen{}

@@ -8,7 +8,7 @@ import (
 	"github.com/treadle-go/treadle/cmd/treadle/internal/demo"
 )
 
-// chatInTTY starts the demo in a terminal, with no model but its own.
+// chatInTTY starts the demo in a terminal, with the offline model.
 func chatInTTY(t *testing.T, args ...string) *tty {
 	t.Helper()
 	for _, m := range demo.DefaultModels {
@@ -32,14 +32,13 @@ func after(shown string) string {
 	return rest
 }
 
-// Nothing may depend on how the process ended: what it has asked it asks again
-// in the same words, and goes on from there.
+// However the process ended, the next one asks the same question and continues there.
 func TestChatAsksTheSameQuestionAfterItWasStopped(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		stop func(*tty)
 		code int
-		said string // behind the question
+		said string // after the question
 	}{
 		{"kill -9", func(c *tty) {
 			if err := c.cmd.Process.Kill(); err != nil {
@@ -77,8 +76,8 @@ Written to a.md.
 	}
 }
 
-// What was said before the process was killed is thought over by the next one, on
-// whichever thread that is.
+// Memories of a conversation whose process was killed are extracted by the next process,
+// on any thread.
 func TestChatRemembersWhatWasSaidBeforeItWasKilled(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "demo.db")
 	c := chatInTTY(t, "--db", file)
@@ -133,7 +132,7 @@ func TestChatIsColouredOnlyForTerminalsThatWantIt(t *testing.T) {
 
 >
 `)
-			// While the tool is at work a line says so, if it can be taken away again.
+			// A line shows the running tool, if the terminal can erase it again.
 			diff(t, strings.Contains(colours.ReplaceAllString(raw, ""), `  … calculator {"expression":"2 + 2"}`+"\r\x1b[J"), test.env != "TERM=dumb")
 		})
 	}

@@ -27,7 +27,7 @@ const (
 	nothingSaved = "Nothing is saved when this run ends: use --db FILE to keep the conversation.\n"
 )
 
-// noKeys is an environment in which the demo finds no model but its own.
+// noKeys is an environment without keys, so that the demo uses the offline model.
 func noKeys() []string {
 	env := os.Environ()
 	for _, m := range demo.DefaultModels {
@@ -36,8 +36,8 @@ func noKeys() []string {
 	return append(env, "OPENAI_BASE_URL=")
 }
 
-// talked runs the demo as a process that is told lines, and returns what it
-// said after its first line.
+// talked runs the demo as a process with lines on its standard input, and returns its
+// output after the first line.
 func talked(t *testing.T, lines string, args ...string) result {
 	t.Helper()
 	cmd := command(t, append([]string{"demo"}, args...)...)
@@ -56,7 +56,7 @@ func talked(t *testing.T, lines string, args ...string) result {
 // memoryID matches ids, which are different each time.
 var memoryID = regexp.MustCompile(`(created memory |Deleted memory |"id":")[-0-9a-f]+`)
 
-// goodbye is what the demo ends with if it has kept something.
+// goodbye is the end of the demo's output if the conversation is saved.
 func goodbye(file string) string {
 	return fmt.Sprintf("\nTo continue, or to see what was saved\n\n  treadle demo --db %s --thread chat\n  treadle threads show chat --db %s\n", file, file)
 }
@@ -159,7 +159,7 @@ func TestDemoDoesNotAskIfItIsToldYes(t *testing.T) {
 	diff(t, contents(t, filepath.Join(notes, "a.md")), "x\n")
 }
 
-// What nobody has answered stays asked, in the same words.
+// A question without an answer is asked again by the next run.
 func TestDemoAsksAgainWhatItsInputDidNotAnswer(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "demo.db")
 	const question = `
@@ -287,7 +287,7 @@ func TestDemoLearnsAndIsReminded(t *testing.T) {
 			t.Errorf("%s: it said %+v", args, got)
 		}
 	}
-	// The conversation that is kept has no trace of the reminder.
+	// The saved conversation does not contain the recalled memories.
 	shown := onFile(t, file, "show three")
 	_, values, _ := strings.Cut(shown.Stdout, "\nValues\n")
 	diff(t, values, `messages:
@@ -305,8 +305,8 @@ func TestDemoRefusesThreadsOfOtherGraphs(t *testing.T) {
 	diff(t, talked(t, "hello\n", "--db", file, "--thread", "x"), result{"", "treadle: thread \"x\" is not a conversation: use another --thread\n", 1})
 }
 
-// wire is a server that speaks OpenAI's protocol: it answers with what it is
-// given, in this order, and keeps what it was asked.
+// wire is a server that speaks OpenAI's protocol: it gives the answers in their order, and
+// keeps the requests.
 type wire struct {
 	*httptest.Server
 	mu      sync.Mutex
@@ -351,7 +351,7 @@ func newWire(t *testing.T, answers ...func(http.ResponseWriter)) *wire {
 	return s
 }
 
-// streamed answers with deltas, each an event of its own, and a reason to stop.
+// streamed answers with an event for each delta, and a stop reason.
 func streamed(stop string, deltas ...string) func(http.ResponseWriter) {
 	return func(w http.ResponseWriter) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -406,7 +406,7 @@ It is 42.`)
 		tools = append(tools, names)
 	}
 	agents := []string{"calculator", "write_note", "read_notes", "manage_memory", "search_memory"}
-	diff(t, tools, [][]string{agents, agents, {"Memory", "Done"}}) // the last is about what to remember
+	diff(t, tools, [][]string{agents, agents, {"Memory", "Done"}}) // the last request extracts memories
 	if got := talked(t, "what do you know?\n", "--db", file, "--thread", "two"); !strings.Contains(got.Stdout, "I know this: The user asks for sums\n") {
 		t.Errorf("it learnt something else: %+v", got)
 	}
@@ -420,8 +420,8 @@ It is 42.`)
 		[]any{"tiny", true, "call_a", "call_a", `"42"`})
 }
 
-// A failure is shown, an empty line tries again, and something else goes on:
-// the thread stays one that a provider takes.
+// After a failure an empty line tries again, and another line continues the conversation:
+// the history stays valid for a provider.
 func TestDemoGoesOnAfterAFailureOfItsServer(t *testing.T) {
 	server := newWire(t,
 		refused(500, "the bulbs are out"),
@@ -456,7 +456,7 @@ Still here.
 	diff(t, said, []string{`user "hello"`, `assistant "Hello."`, `user "sing"`, `user "never mind"`})
 }
 
-// A report of several lines is shown in lines, on both outputs.
+// An error of several lines keeps its lines, on both outputs.
 func TestDemoShowsAFailureInLines(t *testing.T) {
 	server := newWire(t, refused(400, "no such model:\n- tiny"))
 	got := talked(t, "hello\n", "--base-url", server.URL+"/v1", "--model", "tiny")

@@ -16,7 +16,7 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// demoGraph is the demo's graph as text.
+// demoGraph is the joke writer's graph as text.
 const demoGraph = `               ╭───────────╮
                │ __start__ │
                ╰─────┬─────╯
@@ -55,8 +55,8 @@ const demoGraph = `               ╭───────────╮
 ╰─────────╯
 `
 
-// What the demo about gophers prints: the question, which ends with the answer,
-// what it has published, and its checkpoints.
+// The output of the joke writer about gophers: the question, which ends with the answer,
+// the published joke, and the checkpoints.
 const (
 	demoWinner = `
 The winner: gophers in production
@@ -96,7 +96,7 @@ Published: gophers in production
 `
 )
 
-// demoReport is what the demo prints about gophers after the run.
+// demoReport is the output after the run.
 var demoReport = "\nThe graph\n\n" + indent(demoGraph) + demoJokes + demoPublished + `
 7 checkpoints on thread "jokes"
 ` + demoSteps + `  step  4  loop   next: publish
@@ -107,8 +107,7 @@ func indent(s string) string {
 	return "  " + strings.ReplaceAll(strings.TrimRight(s, "\n"), "\n", "\n  ") + "\n"
 }
 
-// demoLines is the whole demo without a terminal; the times are those of a
-// model that does not pause.
+// demoLines is the whole output without a terminal and without pauses.
 var demoLines = `Writing jokes about gophers
 
   step 1: brainstorm: 12 tokens in 0.0s
@@ -120,7 +119,7 @@ var demoLines = `Writing jokes about gophers
   step 4: approve: waits for an answer
 ` + demoWinner + "yes (there is no terminal to ask)\n" + demoGoesOn + demoReport
 
-// demoGoesOn is what it prints while it publishes.
+// demoGoesOn is the output while the joke is published.
 const demoGoesOn = `
 Publishing it
 
@@ -135,8 +134,8 @@ func TestJokesPrintsPlainLinesWithoutATerminal(t *testing.T) {
 	})
 }
 
-// Tasks of a step finish in the order of their length here, and in that of the
-// step they are listed.
+// The tasks of a step finish in the order of their length, and are listed in the order of
+// the step.
 func TestJokesPacesItsWords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		got := call(t.Context(), "jokes", "--pace", "100ms")
@@ -177,7 +176,7 @@ func TestJokesThatIsCancelledExitsWith130(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 		defer cancel()
-		// A deadline is an error like any other; only a cancel is Ctrl-C's doing.
+		// A deadline is an ordinary error; only Ctrl-C cancels.
 		got := call(ctx, "jokes", "--pace", "100ms")
 		if got.Code != 1 || !strings.Contains(got.Stderr, context.DeadlineExceeded.Error()) {
 			t.Errorf("after a deadline: %+v", got)
@@ -195,7 +194,7 @@ func TestJokesThatIsCancelledExitsWith130(t *testing.T) {
 	})
 }
 
-// Two of the four have finished when it is stopped, and they are not written
+// Two of the four jokes are finished when the run is stopped, and they are not written
 // again.
 func TestJokesGoesOnAfterItWasStoppedAtWork(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "demo.db")
@@ -338,7 +337,7 @@ func (s *screen) obey(code string) error {
 	return nil
 }
 
-// String is the text on the screen.
+// String returns the text on the screen.
 func (s *screen) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -355,8 +354,8 @@ func (s *screen) String() string {
 	return strings.TrimRight(b.String(), "\n") + "\n"
 }
 
-// watchDemo runs the demo on a screen of the given size, calling at with what
-// is on it at each of the times, and returns how it ended.
+// watchDemo runs a command on a screen, calls at with the screen's text at each of the
+// times, and returns the screen and the command's error.
 func watchDemo(t *testing.T, term *terminal, args string, at func(time.Duration, string), times ...time.Duration) (*screen, error) {
 	t.Helper()
 	s := &screen{}
@@ -430,8 +429,8 @@ Publishing it
 	})
 }
 
-// The cursor cannot move up to what has left the screen, so only as many lines
-// as fit are drawn; the whole is left behind at the end.
+// The cursor cannot reach lines that have scrolled away, so only as many lines as fit are
+// drawn while the run is going on; at the end all are.
 func TestLiveViewFitsASmallTerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got string
@@ -459,7 +458,7 @@ func TestLiveViewFitsASmallTerminal(t *testing.T) {
 	})
 }
 
-// failing is a graph whose second node does not work.
+// failing is a graph whose second node fails.
 func failing(t *testing.T) treadle.AnyGraph {
 	type state struct {
 		Topic string `json:"topic"`

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// result is how a command ended.
+// result is the output and the exit code of a command.
 type result struct {
 	Stdout, Stderr string
 	Code           int

@@ -27,8 +27,7 @@ var binary = sync.OnceValues(func() (string, error) {
 	return file, nil
 })
 
-// command returns the command as a process of its own, which ends with the
-// test at the latest.
+// command returns the command as a process that ends with the test at the latest.
 func command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	file, err := binary()
@@ -71,7 +70,7 @@ func TestProcessWithoutATerminal(t *testing.T) {
 			cmd := command(t, strings.Fields(test.args)...)
 			cmd.Env = append(os.Environ(), test.env)
 			var stdout, stderr bytes.Buffer
-			cmd.Stdout, cmd.Stderr = &stdout, &stderr // no Stdin is /dev/null, a device but no terminal
+			cmd.Stdout, cmd.Stderr = &stdout, &stderr // without Stdin it reads /dev/null, a device that is not a terminal
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
@@ -108,7 +107,7 @@ func TestProcessEndsOnSIGINT(t *testing.T) {
 		t.Fatal(err)
 	}
 	code := ended(t, cmd)
-	// Whether the first task had begun by then is a matter of luck.
+	// The first task may or may not have started by then.
 	head, rest, _ := strings.Cut(masked(got.String()), "\n\n")
 	if rest != "" && rest != "  step 1: brainstorm: failed after 0.0s\n" {
 		t.Errorf("it also said %q", rest)

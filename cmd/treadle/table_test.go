@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// What a terminal obeys: an escape, a C1 control as a character and as a byte,
-// delete, a carriage return, and overrides of the direction.
+// Characters that a terminal acts on: an escape, a C1 control as a character and as a
+// byte, delete, a carriage return, and changes of direction.
 const unruly = "a\x1b[2Jb\u009b2Jc\x9b2Jd\x7fe\rf\u202eg\u2066h\u200fi\u2028j"
 
 func TestTextForTheTerminalHasNothingToObey(t *testing.T) {

@@ -159,11 +159,10 @@ var colours = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
 const question = "What shall the jokes be about? [gophers] "
 
-// approvalQuestion is what comes behind demoWinner.
+// approvalQuestion follows demoWinner.
 const approvalQuestion = "yes, no, or another (and how) [yes] "
 
-// The demo about gophers on a screen of 80 columns: until it asks, and from
-// then on if the answer is yes.
+// The joke writer on a screen of 80 columns: until it asks, and after the answer yes.
 const (
 	demoWrites = `
 Writing jokes about gophers
@@ -188,7 +187,7 @@ Publishing it
 ` + demoWinner + approvalQuestion
 )
 
-// demoEnd is what it prints at last about a file.
+// demoEnd is the end of the output if the thread is saved.
 func demoEnd(file string) string {
 	return "\nTo inspect them\n\n  treadle threads show jokes --db " + file + "\n"
 }
@@ -249,7 +248,7 @@ func TestDumbTerminalGetsNoEscapeCodes(t *testing.T) {
 func TestTerminalAnswersDecide(t *testing.T) {
 	for _, test := range []struct {
 		name      string
-		lines     []string // each is typed when it has been asked for
+		lines     []string // each is typed after a prompt
 		want      string   // what follows the question, up to the graph
 		published string
 	}{
@@ -297,8 +296,8 @@ Publish this joke? ` + approvalQuestion + "y\n" + demoPublishes, "gophers in pro
 	}
 }
 
-// Nothing may depend on how the process ended: what it has asked it asks again,
-// and what it has done it does not do again.
+// However the process ended, the next one asks the same question and repeats no finished
+// task.
 func TestJokesGoesOnAfterItWasStoppedAtItsQuestion(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -338,7 +337,7 @@ jokes   jokes            5  0.0 kB  just now     waiting for an answer
 	}
 }
 
-// Whoever just starts it again is meant to go on, too.
+// Without --thread, a new run continues the unfinished thread.
 func TestJokesFindsItsUnfinishedThread(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "demo.db")
 	run := func(stop string, args ...string) string {
@@ -393,7 +392,7 @@ To continue: treadle jokes --db STATE/treadle/demo.db --thread jokes
 `)
 }
 
-// A terminal at one end only is no conversation.
+// If only the input is a terminal, the output is plain lines.
 func TestOneEndedTerminalGetsPlainLines(t *testing.T) {
 	master, slave := openPTY(t, 80)
 	defer master.Close()

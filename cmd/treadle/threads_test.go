@@ -29,8 +29,8 @@ var (
 	anyByte = regexp.MustCompile(`"(bytes|freed)":\d+`)
 )
 
-// masks hides what differs from run to run: ids, times and, because ids and run
-// ids do not pack alike, sizes.
+// masks hides values that differ from run to run: ids, times and, because ids compress
+// differently, sizes.
 func masks(s string) string {
 	s = anyID.ReplaceAllString(s, "ID")
 	s = anyTime.ReplaceAllString(s, "TIME")
@@ -90,7 +90,7 @@ func library(t *testing.T) string {
 	return file
 }
 
-// onFile runs a threads command on a file, and masks what it says.
+// onFile runs a threads command on a file and masks its output.
 func onFile(t *testing.T, file, command string, args ...string) result {
 	t.Helper()
 	got := call(t.Context(), append(append([]string{"threads"}, strings.Fields(command)...), append(args, "--db", file)...)...)
@@ -98,8 +98,7 @@ func onFile(t *testing.T, file, command string, args ...string) result {
 	return got
 }
 
-// ids are the checkpoints of the thread "done" by their step, the newest if there
-// are several.
+// ids returns the checkpoints of the thread "done" by step, the newest of each step.
 func ids(t *testing.T, file string) map[int]string {
 	t.Helper()
 	out := map[int]string{}
@@ -266,7 +265,7 @@ func TestThreadsJSONIsAnObjectPerLine(t *testing.T) {
 	}
 }
 
-// copied is a file for a test that changes it.
+// copied returns a copy of a file, for a test that changes it.
 func copied(t *testing.T, file string) string {
 	t.Helper()
 	raw, err := os.ReadFile(file)
@@ -341,7 +340,7 @@ func TestThreadsForkGoesBackInACopy(t *testing.T) {
    4  fork    ID  just now (head)  approve (from ID)
    5  loop    ID  just now         nothing
 `)
-	// Whoever goes on with the copy is asked again; the jokes are there.
+	// A run of the copy asks again; the jokes are there.
 	said := call(t.Context(), "jokes", "--thread", "again", "--db", file).Stdout
 	first, _, _ := strings.Cut(said, "\n\nThe winner")
 	diff(t, first, "Resuming thread \"again\", 4 jokes saved\n\n  step 5: approve: waits for an answer")
@@ -350,7 +349,7 @@ func TestThreadsForkGoesBackInACopy(t *testing.T) {
 	}
 }
 
-// A copy of the head keeps what is pending there.
+// A copy of the head keeps its pending writes.
 func TestThreadsForkOfTheHeadKeepsTheQuestion(t *testing.T) {
 	file := library(t)
 	diff(t, onFile(t, file, "fork asking --to twin"), result{Stdout: "Thread \"twin\" is a copy of \"asking\" at step 3 (ID).\n"})
@@ -391,8 +390,8 @@ func TestThreadsPruneRemovesWhatItSays(t *testing.T) {
 	}
 }
 
-// The checkpoints of a graph inside the graph are pruned with the others, but
-// nobody can list them without knowing where they are.
+// The checkpoints of a nested graph are pruned too, but cannot be listed without knowing
+// its namespace.
 func TestThreadsPruneSaysWhatItCannotForesee(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "nested.db")
 	db, err := sqlite.Open(file, nil)
@@ -441,7 +440,7 @@ func TestThreadsRemove(t *testing.T) {
 	}
 }
 
-// What a program has encrypted is listed, and called what it is.
+// Encrypted threads are listed, with the status unreadable.
 func TestThreadsOfAnEncryptedSaverAreUnreadable(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "secret.db")
 	db, err := sqlite.Open(file, nil)
@@ -475,7 +474,7 @@ secret                   5  0.0 kB  just now     unreadable
 	if got := call(t.Context(), "threads", "show", "secret", "--json", "--db", file); got.Code != 0 || strings.Contains(got.Stdout, "owls") || !json.Valid([]byte(got.Stdout)) {
 		t.Errorf("got %+v", got)
 	}
-	// A copy can be read with the key; to go back in it takes the key.
+	// A copy can be read with the key; going back to a checkpoint needs the key.
 	if got := onFile(t, file, "fork secret --to back --at", oldest.String()); got.Code == 0 || !strings.Contains(got.Stderr, `thread "secret" is encrypted`) {
 		t.Errorf("a fork at an older checkpoint: %+v", got)
 	}
@@ -529,7 +528,7 @@ leased                   0   0 B               idle
 	diff(t, onFile(t, file, "show leased"), result{"", "treadle: thread \"leased\" in FILE has no checkpoints\n", 1})
 }
 
-// Without --db it is the file of the demo.
+// Without --db, the commands use the file of the demo.
 func TestThreadsLookWhereTheDemoKeepsThem(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("XDG_STATE_HOME", dir)

@@ -35,9 +35,9 @@ type Route struct {
 	Next string `json:"next" enum:"poem,story" jsonschema:"what to write"`
 }
 
-// A router is a model that chooses one of several ways. Its decision is a value of
-// a Go type, which is had from the model by instructions and a parser, by a tool
-// or by the provider's own means; the graph is the same.
+// A router is a model that chooses one of several nodes. Its decision is a value of a
+// Go type. The model returns it in JSON after instructions, as a tool call, or by the
+// provider's structured output; the graph is the same.
 //
 // Sample: D1, D2.
 func Example_router() {
@@ -92,8 +92,8 @@ func schemaAsked(r *llm.Request) error {
 	return nil
 }
 
-// Reflection is a loop: what the model wrote is checked, here by plain code, and
-// goes back to the model with what is wrong until nothing is.
+// Reflection is a loop: the model's text is checked, here by plain code, and goes back
+// to the model with the mistakes until there are none.
 //
 // Sample: D2.
 func Example_reflection() {

@@ -33,7 +33,7 @@ func Example_agent() {
 	// It is sunny in SF. <nil>
 }
 
-// Forecast is what an agent ends with.
+// Forecast is the structured answer of an agent.
 type Forecast struct {
 	Sky     string `json:"sky" enum:"sunny,rainy"`
 	Degrees int    `json:"degrees"`

@@ -36,8 +36,8 @@ type Intent struct {
 	Confidence float64 `json:"confidence"`
 }
 
-// deltas writes what a run says as lines of JSON: the text as it comes, and the
-// documents that were used last. The classifier's answers have a tag that keeps
+// deltas writes a run as lines of JSON: the text as it comes, and at the end the
+// documents that were used. The classifier's answers have a tag that keeps
 // them out of the stream, and pieces of tool calls have no text.
 func deltas(g *treadle.Graph[Desk, Desk]) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {

@@ -13,8 +13,8 @@ import (
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// A tool tells how far it is. What it emits reaches the stream of whatever graph
-// the agent runs in.
+// A tool reports its progress. Its events reach the stream of the graph that the agent
+// runs in.
 //
 // Sample: D16.
 func Example_toolProgress() {

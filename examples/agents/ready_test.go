@@ -13,7 +13,7 @@ import (
 
 type agents = []*treadle.Graph[agent.State, agent.State]
 
-// scripted is an agent whose model says what it is told to.
+// scripted is an agent with a scripted model.
 func scripted(name string, tools []*llm.Tool, turns ...llmtest.Turn) *treadle.Graph[agent.State, agent.State] {
 	return treadle.Must(agent.New(llmtest.NewScript(turns...), &agent.Options{Name: name, Tools: tools}))
 }
@@ -51,8 +51,8 @@ func Example_teams() {
 	// ai supervisor: Hoot, hoot, hoot.
 }
 
-// An agent need not see the conversation: the supervisor writes down what it is to
-// do, and it is given that.
+// An agent need not see the conversation: the supervisor writes its task, and the agent
+// gets only that.
 func Example_task() {
 	math := scripted("math", nil, llmtest.Say("It is 3.", llmtest.Heard(llm.User("Add 1 and 2."))))
 	team := treadle.Must(agent.Supervisor(
@@ -65,8 +65,8 @@ func Example_task() {
 	// You have 3 apples. <nil>
 }
 
-// In a swarm agents hand the conversation to each other, and the one that has it
-// goes on in the next turn.
+// In a swarm, agents hand the conversation to each other, and the active one continues
+// in the next turn.
 func Example_swarm() {
 	toBob := agent.SwarmHandoff("bob", &agent.HandoffOptions{Description: "Bob knows about bills."})
 	alice := scripted("alice", []*llm.Tool{toBob}, llmtest.Ask(llmtest.ToolCall("transfer_to_bob", "{}")))
@@ -109,7 +109,8 @@ func Example_networkOfAgents() {
 	// ai bob: Rome it is.
 }
 
-// Some providers do not tell the model who said what; then the text does.
+// Some providers do not tell the model the names of speakers; InlineNames puts them into
+// the text.
 func Example_inlineNames() {
 	said := llm.Assistant("Hi, I am Bob.")
 	said.Name = "bob"

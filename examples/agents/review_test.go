@@ -15,7 +15,7 @@ import (
 	"github.com/treadle-go/treadle/llm/llmtest"
 )
 
-// Question is what a person is asked about a tool call, and Review the answer.
+// Question asks a person about a tool call, and Review is the answer.
 type Question struct {
 	Question string       `json:"question"`
 	ToolCall llm.ToolCall `json:"tool_call"`
@@ -28,7 +28,7 @@ type Review struct {
 	Data   json.RawMessage `json:"data,omitempty"`
 }
 
-// review asks a person about a call: it is the call to make, or the result to give
+// review asks a person about a call. It returns the call to make, or the result to give
 // to the model instead.
 func review(ctx context.Context, call llm.ToolCall) (llm.ToolCall, *llm.Message, error) {
 	r, err := treadle.Interrupt[Review](ctx, Question{"Is this correct?", call})
@@ -99,8 +99,7 @@ func reviewed(model llm.Model) *treadle.Graph[llm.Messages, llm.Message] {
 }
 
 // A person accepts a tool call, changes it, or tells the model what to do better.
-// Going on after an answer does not ask the model again for what it has said: the
-// script has one answer for each question.
+// Resuming does not call the model again: the script has one answer for each question.
 //
 // Sample: D21.
 func Example_reviewToolCalls() {
@@ -218,9 +217,9 @@ func Example_reviewToolCalls() {
 	// 3 requests
 }
 
-// What is done to the message that a task returned does not change the record: when
-// the second of two calls is reviewed, the function runs again from its top and
-// asks about the first one in the same words. The graph is strict, so that another
+// Changing the message that a task returned does not change the record: when the second
+// of two calls is reviewed, the function runs again from its beginning and asks the same
+// question about the first one. The graph is strict, so that another
 // question would be an error.
 func TestRevisedCallDoesNotChangeTheRecord(t *testing.T) {
 	sf := llm.ToolCall{ID: "1", Name: "get_weather", Args: []byte(`{"location":"San Francisco"}`)}

@@ -74,7 +74,7 @@ func next(agent string, heard ...llm.Message) llmtest.Turn {
 		Expect: []func(*llm.Request) error{llmtest.Heard(heard...)}}
 }
 
-// supervise is a node that sends control where the model says.
+// supervise is a node that goes to the agent that the model names.
 func supervise(model llm.Model) func(context.Context, llm.Chat) (treadle.Goto, error) {
 	return func(ctx context.Context, c llm.Chat) (treadle.Goto, error) {
 		n, err := llm.Object[Next](ctx, model, c.Messages...)
@@ -190,7 +190,7 @@ func Example_hierarchy() {
 	// ai: Hoot, hoot, hoot.
 }
 
-// Where the order is known, edges say it.
+// If the order is known, edges are enough.
 //
 // Sample: D9.
 func Example_customWorkflow() {

@@ -21,9 +21,9 @@ type lookedUp struct {
 	Messages llm.Messages
 }
 
-// A tool updates the state by returning a command. The update holds the result of
-// the tool's own call, without which the conversation would be of no use: a
-// command that forgets it is an error that names the tool.
+// A tool updates the state by returning a command. The update must contain the result of
+// the tool's call, because providers refuse a conversation without it; a command without
+// the result is an error that names the tool.
 //
 // Sample: D3.
 func Example_toolUpdatesState() {
@@ -100,7 +100,7 @@ func Example_handoff() {
 	// ai bob: Bob here.
 }
 
-// A node of one's own that runs tools returns the commands that they gave.
+// A custom node that runs tools returns the commands of the tools.
 //
 // Sample: D4.
 func Example_ownToolNode() {

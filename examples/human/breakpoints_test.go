@@ -10,7 +10,7 @@ import (
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// Trail is where a run has been.
+// Trail lists the nodes that have run.
 type Trail struct{ Names reduce.List[string] }
 
 type visited struct{ Names reduce.List[string] }
@@ -19,8 +19,8 @@ func visitor(name string) func(context.Context, Trail) (visited, error) {
 	return func(context.Context, Trail) (visited, error) { return visited{reduce.List[string]{name}}, nil }
 }
 
-// Breakpoints of a graph stop every run before or after nodes. In between the
-// state can be edited; Continue goes on.
+// Breakpoints of a graph stop every run before or after nodes. While it is stopped the
+// state can be edited; Continue runs the rest.
 //
 // Sample: B6.
 func Example_breakpoints() {
@@ -56,8 +56,8 @@ func Example_breakpoints() {
 	// {[a person node_a node_b node_c]} <nil>
 }
 
-// Breakpoints can also be of a run: With binds them, and another handle on the
-// same thread goes on without them.
+// Breakpoints can also belong to a run: With binds them, and another handle on the same
+// thread continues without them.
 //
 // Sample: B6.
 func Example_breakpointsOfARun() {
@@ -79,8 +79,8 @@ func Example_breakpointsOfARun() {
 	// {[node_a node_b node_c]} <nil>
 }
 
-// A node can stop on a condition. It stops again for as long as the condition
-// holds; an edit of the state, or one that stands in for the node, gets past it.
+// A node can stop on a condition. It stops again while the condition holds; an update of
+// the state, or one on behalf of the node, gets past it.
 //
 // Sample: B7.
 func Example_conditionalBreakpoint() {

@@ -94,8 +94,8 @@ func Example_interruptInAStream() {
 	// human_node wrote {"some_text":"Edited text"}
 }
 
-// An answer may be a struct: a map or a struct with the same JSON will do. One
-// that does not fit is refused before anything runs.
+// An answer may be a struct; a map or another struct with the same JSON works too. An
+// answer that does not fit is refused before anything runs.
 //
 // Sample: B14.
 func Example_resumeWithAMap() {
@@ -124,8 +124,8 @@ func Example_resumeWithAMap() {
 	// {Age:25}
 }
 
-// Also edits the state together with the answer, and the node runs again on
-// what is there now.
+// WithUpdate edits the state together with the answer, and the node runs again with the
+// new state.
 //
 // Sample: B14.
 func Example_updateAndResume() {
@@ -149,7 +149,7 @@ func Example_updateAndResume() {
 	// {Foo:bar Said:Let's go!!! With foo=bar}
 }
 
-// Whoever comes later finds the question in the thread's state.
+// The thread's state has the open question.
 //
 // Sample: B15.
 func Example_stateOfAnInterruptedThread() {
@@ -189,8 +189,8 @@ func Example_stateOfAnInterruptedThread() {
 	// {bar 25} <nil>
 }
 
-// Nodes that run side by side may all ask. Answers by id can come together or
-// one after the other.
+// Nodes that run at the same time may all ask. Answers by id can be given together or one
+// after the other.
 func Example_severalQuestions() {
 	type State struct{ Name, City string }
 	type name struct{ Name string }

@@ -8,7 +8,7 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// Approve or reject: the answer decides where control goes.
+// Approve or reject: the answer decides which node runs next.
 //
 // Sample: B9.
 func Example_approveOrReject() {
@@ -47,7 +47,7 @@ func Example_approveOrReject() {
 	// {LLMOutput:2+2=5 Done:thrown away}
 }
 
-// Review and edit: the answer takes the place of what the model wrote.
+// Review and edit: the answer replaces the model's text.
 //
 // Sample: B10.
 func Example_reviewAndEdit() {
@@ -156,7 +156,7 @@ func Example_reviewToolCall() {
 	// human_review_node asks {"question":"Is this correct?","tool_call":"weather(\"Paris, France\")"}
 }
 
-// A conversation with an agent that has a human node of its own.
+// Each agent has its own node that asks the user.
 //
 // Sample: B12.
 func Example_humanNodePerAgent() {
@@ -232,8 +232,8 @@ func Example_sharedHumanNode() {
 	// human asks "Ready for user input."
 }
 
-// Validate in the node: Interrupt[any] lets every answer through, and the node
-// asks again until one will do.
+// Validate in the node: Interrupt[any] accepts every answer, and the node asks again until
+// one is valid.
 //
 // Sample: B13.
 func Example_validateInALoop() {

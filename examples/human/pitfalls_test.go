@@ -11,7 +11,7 @@ import (
 	"github.com/treadle-go/treadle/treadletype"
 )
 
-// On resume a node runs again from its top, and Interrupt returns the answer.
+// On resume a node runs again from its beginning, and Interrupt returns the answer.
 //
 // Sample: B16.
 func Example_nodeRunsAgain() {
@@ -43,8 +43,8 @@ func Example_nodeRunsAgain() {
 	// {Answer:yes}
 }
 
-// An effect before the question happens again on resume. After the question, in
-// a node of its own, or recorded with Do, it happens once.
+// An effect before the question happens again on resume. After the question, in another
+// node, or recorded with Do, it happens once.
 //
 // Sample: B17.
 func Example_sideEffects() {
@@ -111,8 +111,8 @@ func Example_sideEffects() {
 	// recorded, before - stopped: true calls: 1 <nil>
 }
 
-// A graph that a node calls goes on where it stopped: the node that calls it and
-// the node that asked run again, those that had finished do not.
+// A graph that a node calls continues where it stopped: the calling node and the node that
+// asked run again, finished nodes do not.
 //
 // Sample: B18.
 func Example_interruptInACalledGraph() {
@@ -170,14 +170,14 @@ func Example_interruptInACalledGraph() {
 	// parent_node wrote {"state_counter":1}
 }
 
-// Person is somebody whose name and age are asked for.
+// Person has a name and an age.
 type Person struct {
 	Name string `json:"name"`
 	Age  string `json:"age"`
 }
 
-// askPerson asks for what is not known yet. Its questions are told apart by
-// order, or by key if they have one.
+// askPerson asks for the fields that are empty. Answers find their questions by order, or
+// by key if the questions have keys.
 func askPerson(keyed bool) func(context.Context, Person) (Person, error) {
 	return func(ctx context.Context, p Person) (Person, error) {
 		ask := func(known, key string) (string, error) {
@@ -198,9 +198,9 @@ func askPerson(keyed bool) func(context.Context, Person) (Person, error) {
 	}
 }
 
-// An edit beside the answer makes the node leave out its first question, so that
-// the answer would go to the second. In a strict graph that is an error which
-// names both; otherwise it is a warning in the log.
+// An update together with the answer makes the node skip its first question, so that the
+// answer would go to the second. In a strict graph that is an error that names both
+// questions; otherwise it is a warning in the log.
 //
 // Sample: B19.
 func Example_questionsInAnotherOrder() {
@@ -224,7 +224,7 @@ func Example_questionsInAnotherOrder() {
 	// graph "person": node "human_node" (step 1): asks "what is your age?" where "what is your name?" was answered: the order of questions has changed; give them a Key in treadle.Question
 }
 
-// Questions with keys find their answers whatever is asked before them.
+// Questions with keys find their answers in any order.
 func Example_questionsWithKeys() {
 	b := treadle.New[Person]("person")
 	treadle.AddNode(b, "human_node", askPerson(true))

@@ -20,9 +20,9 @@ type Customer struct {
 	ID string `json:"customer"`
 }
 
-// An agent that remembers: what a customer says on one thread is known on the
-// next. It is worked out in the background, after a while without further
-// messages, and the pending work is in the store, so that it survives the process.
+// An agent that remembers: what a customer says on one thread is known on the next.
+// Memories are extracted in the background, when there were no messages for a while. The
+// pending work is in the store, so that it survives the process.
 func Example_agentThatRemembers() {
 	ctx := context.Background()
 	now := func() time.Time { return time.Date(2026, 5, 4, 0, 0, 0, 0, time.UTC) }
@@ -79,7 +79,7 @@ func Example_agentThatRemembers() {
 	// Not the one with nuts.
 }
 
-// What was recalled says why it was, and keeps to a number of tokens.
+// A recollection explains why each memory was recalled, and has a limit of tokens.
 func Example_recall() {
 	ctx := context.Background()
 	now := time.Date(2026, 5, 4, 0, 0, 0, 0, time.UTC)
@@ -123,8 +123,7 @@ func Example_recall() {
 	// 88 tokens, 1 hidden
 }
 
-// Instructions in the store are improved by feedback, and agents follow them from
-// then on.
+// Instructions in the store are improved by feedback, and agents use the new ones.
 func Example_instructions() {
 	ctx := context.Background()
 	s, err := store.NewMemory(nil)

@@ -8,8 +8,8 @@
 //   - store_test.go: memories kept in a store, for each user apart.
 //   - profile_test.go: one document that is patched, beside many that are added.
 //   - tools_test.go: an agent that looks after its memories itself.
-//   - reflector_test.go: working out what to keep, in the background, when the
-//     conversation has settled.
+//   - reflector_test.go: extracting in the background, when the conversation is
+//     over.
 //   - agent_test.go: an agent that recalls and learns, why a memory is recalled,
 //     and instructions that get better.
 //   - episodes_test.go: cases that were solved, as examples for the next.

@@ -27,8 +27,8 @@ func removal(id string) llm.ToolCall {
 	return llmtest.ToolCall("RemoveDoc", map[string]string{"json_doc_id": id})
 }
 
-// A manager says what a conversation changes of what is known. What it says is a
-// proposal: the program keeps the documents where it likes.
+// A manager proposes changes of memories after a conversation. The program stores the
+// documents where it likes.
 //
 // Sample: E3.
 func Example_triplesWithoutStorage() {

@@ -16,9 +16,8 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// While a conversation is lively nothing is extracted from it. Half a second after
-// the last message it is done once, and sees all of it. (In practice wait for
-// half an hour.)
+// While messages keep coming, nothing is extracted. Half a second after the last message
+// the whole conversation is processed once. (In practice, wait for half an hour.)
 //
 // Sample: E2.
 func Example_delayedProcessing() {
@@ -68,8 +67,8 @@ func Example_delayedProcessing() {
 	//   ai: Good boy.
 }
 
-// A durable reflector keeps what is pending in a store. What the end of the
-// process cuts off is done by the next one.
+// A durable reflector keeps pending work in a store. Work that the end of the process
+// interrupts is done by the next process.
 func Example_durableReflector() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "reflector")

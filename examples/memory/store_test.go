@@ -30,7 +30,7 @@ func show(ctx context.Context, s *store.Store, prefix ...string) {
 	}
 }
 
-// After each turn a manager reads the conversation and keeps what is worth knowing.
+// After each turn a manager reads the conversation and stores memories.
 //
 // Sample: E1.
 func Example_backgroundManager() {
@@ -69,7 +69,7 @@ func Example_backgroundManager() {
 	// ["memories"] {"kind":"Memory","content":{"content":"User has a dog named Fido"}}
 }
 
-// librarian stands for a real model: it answers by what it is shown.
+// librarian stands for a real model: its answer depends on the request.
 type librarian func(shown string) []llm.ToolCall
 
 func (f librarian) Stream(_ context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
@@ -109,8 +109,8 @@ func team(shown string) []llm.ToolCall {
 	return []llm.ToolCall{triple("Alice", "manages", "ML_team"), triple("Alice", "mentors", "Bob"), triple("Bob", "is_member_of", "ML_team")}
 }
 
-// A store manager recalls what it knows, has it brought up to date and stores it,
-// in the namespace of the user that the run is for.
+// A store manager recalls memories, has the model update them, and stores them in the
+// namespace of the run's user.
 //
 // Sample: E4.
 func Example_triplesWithStorage() {
@@ -160,8 +160,8 @@ type Preference struct {
 	What string `json:"what"`
 }
 
-// Several kinds of memories are extracted at once. The variables of the namespace
-// are filled in for each call, so that each user has memories of their own.
+// Several kinds of memories are extracted at once. The variables of the namespace are
+// filled in for each call, so that users have separate memories.
 //
 // Sample: E5.
 func Example_kindsAndNamespaces() {

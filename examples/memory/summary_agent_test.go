@@ -14,8 +14,7 @@ import (
 	"github.com/treadle-go/treadle/memory"
 )
 
-// searchWeb knows of two things. That it knows of nothing else is an error, which
-// the model gets to read.
+// searchWeb knows two things. Any other query is an error that the model reads.
 func searchWeb(_ context.Context, in struct {
 	Query string `json:"query"`
 }) (string, error) {
@@ -29,9 +28,8 @@ func searchWeb(_ context.Context, in struct {
 	}
 }
 
-// An agent that calls tools and summarises before each call of the model. It is
-// done when 1024 tokens have come together, so not before the third question; a
-// call and its result are never parted.
+// An agent that calls tools and summarises before it calls the model, when there are 1024
+// tokens, which is at the third question. A call and its result are never separated.
 //
 // Sample: E9.
 func Example_summarizingAgent() {

@@ -44,8 +44,8 @@ func summaryModel() *llmtest.Script {
 	return llmtest.NewScript(llmtest.Say("Bob introduced himself and asked for poems about cats and dogs."))
 }
 
-// limits are those of the examples. The model is bound to as many tokens as are
-// set aside for the summary.
+// limits are the limits of the examples. The model may use as many tokens as are reserved
+// for the summary.
 func limits(model llm.Model) *memory.SummaryOptions {
 	return &memory.SummaryOptions{
 		Model:                  llm.With(model, llm.MaxTokens(128)),
@@ -79,7 +79,7 @@ func printLast(model *llmtest.Script) {
 	}
 }
 
-// said is what a message says or calls.
+// said returns the text or the calls of a message.
 func said(m llm.Message) string {
 	text := strings.ReplaceAll(m.Text(), "\n", "")
 	for _, call := range m.ToolCalls {
@@ -88,7 +88,7 @@ func said(m llm.Message) string {
 	return text
 }
 
-// SummaryState is a conversation and what is known of its beginning.
+// SummaryState is a conversation and the summary of its beginning.
 type SummaryState struct {
 	llm.Chat
 	Summary memory.RunningSummary `json:"summary"`
@@ -117,8 +117,8 @@ func Example_summarizingChatbot() {
 	//   human: what's my name?
 }
 
-// summarizingGraph is a chatbot of one node. It gives the model what [memory.Summarize]
-// makes of the conversation, and keeps the running summary for the next time.
+// summarizingGraph is a chatbot with one node. It gives the model the result of
+// [memory.Summarize], and keeps the running summary for the next turn.
 func summarizingGraph(model llm.Model, opts *memory.SummaryOptions) *treadle.Graph[SummaryState, SummaryState] {
 	type update struct {
 		Messages llm.Messages
@@ -142,9 +142,8 @@ func talkOn(g *treadle.Graph[SummaryState, SummaryState]) {
 		func(s SummaryState) llm.Messages { return s.Messages })
 }
 
-// The same in a node of its own. The node that calls the model reads what the
-// first one made of the conversation, and nothing else: its input is private to
-// the two of them. The whole history stays under messages.
+// The same with a separate node. The node that calls the model reads only the shortened
+// conversation, which is private to the two nodes. The whole history stays in messages.
 //
 // Sample: E8.
 func Example_summaryNode() {
@@ -174,8 +173,8 @@ func Example_summaryNode() {
 // reply is what a node writes that calls the model.
 type reply struct{ Messages llm.Messages }
 
-// Summarize with the counter that it has, and what it remembers: the text, and
-// the messages that are in it.
+// Summarize with the default counter. The running summary has the text, and the messages
+// that are in it.
 //
 // Sample: E10.
 func Example_summarize() {

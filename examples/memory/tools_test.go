@@ -12,7 +12,7 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// An agent may look after memories itself: it searches, then writes what is new.
+// An agent may manage memories with tools: it searches, then writes new ones.
 //
 // Sample: E6.
 func Example_managerAgent() {

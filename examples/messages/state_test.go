@@ -24,8 +24,8 @@ func show(ms llm.Messages) {
 	}
 }
 
-// A conversation is given as messages or, through the untyped door, as JSON. Both
-// end up as the same values.
+// A conversation is given as messages or, through AnyGraph, as JSON. Both give the same
+// values.
 //
 // Sample: A4.
 func Example_json() {
@@ -134,8 +134,8 @@ func Example_removeOldMessages() {
 	// ai: Hi
 }
 
-// What the model is given is trimmed: the last 45 tokens, from a human message
-// on, up to a human message or a tool's result, and the system message. The
+// The model gets a trimmed conversation: the system message and the last 45 tokens,
+// beginning with a human message and ending with a human message or a tool's result. The
 // state keeps everything.
 //
 // Sample: D11.

@@ -42,8 +42,8 @@ func printTokens(g *treadle.Graph[Writing, Writing], keep func(treadle.Token) bo
 	fmt.Println()
 }
 
-// The node asks for a whole answer, and the stream has its tokens all the same.
-// Nothing is passed along: the context of the node is enough.
+// The node asks for a whole answer, and the stream still has its tokens. The node passes
+// only its context to the model.
 //
 // Sample: D13.
 func Example_tokens() {
@@ -119,8 +119,8 @@ func Example_noStream() {
 	// Why did the ice cream melt?|
 }
 
-// A message that a node returns is streamed once: not again when its tokens have
-// been, and as a whole when nobody saw it yet.
+// A message that a node returns is streamed once: as a whole if its tokens were not
+// streamed, otherwise not again.
 func Example_eachMessageOnce() {
 	model := llmtest.NewScript(llmtest.Say("Hello there", llmtest.Heard(llm.User("Hi"))))
 	b := treadle.New[llm.Chat]("once")

@@ -99,8 +99,8 @@ func Example_basicUse() {
 	// updated: 2024-10-02T17:22:31.590602Z
 }
 
-// A put that names the version it replaces fails if another was faster, so no
-// update is lost: read again and retry.
+// A put that names the version it replaces fails if another writer was faster. Read again
+// and retry, so that no update is lost.
 func Example_compareAndSet() {
 	ctx := context.Background()
 	s, err := store.NewMemory(nil)

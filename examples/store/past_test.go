@@ -8,7 +8,7 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// ticking is a clock that goes on by a minute each time it is looked at.
+// ticking is a clock that advances by a minute with each call.
 func ticking() func() time.Time {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	return func() time.Time {
@@ -17,8 +17,7 @@ func ticking() func() time.Time {
 	}
 }
 
-// What was put before is still known: as the history of an item, and as the
-// whole store at a time.
+// Old versions can be read: the history of an item, and the whole store at a time.
 func Example_past() {
 	ctx := context.Background()
 	s, err := store.NewMemory(&store.Options{Now: ticking()})
@@ -62,8 +61,8 @@ func Example_past() {
 	// at 12:01: {"city":"London"}
 }
 
-// A watcher keeps the version of the last change it has dealt with, and goes on
-// from there after a restart.
+// A watcher stores the version of the last change that it has handled, and continues there
+// after a restart.
 func Example_watch() {
 	ctx := context.Background()
 	s, err := store.NewMemory(nil)

@@ -74,8 +74,8 @@ func Example_semanticSearch() {
 	// weather 0.20 by $
 }
 
-// An item can say which of its fields queries look at, or that they look at
-// none: then it is found by its key, by listing and by filter only.
+// An item can name the fields that queries search, or none: then it is found by its key,
+// by listing and by filter only.
 //
 // Sample: C4.
 func Example_index() {

@@ -48,8 +48,8 @@ func history[In, Out any](ctx context.Context, thread *treadle.Thread[In, Out]) 
 	return all, nil
 }
 
-// A run of two nodes makes four checkpoints: when it is given its input, when
-// it has taken it, and after each node. What was never written is not there.
+// A run of two nodes makes four checkpoints: one with the input, one after it is applied,
+// and one after each node. Fields that were never written are missing.
 //
 // Sample: B1.
 func Example_fourCheckpoints() {

@@ -3,9 +3,8 @@
 //
 //   - checkpoints_test.go: the checkpoints of a run, and reading one of them.
 //   - travel_test.go: running again from an old checkpoint, editing the state,
-//     and going on from an edit as a branch of its own.
+//     and continuing from an edit as a new branch.
 //   - restart_test.go: a question that is answered by another process.
 //   - migrate_test.go: old threads and a new version of the graph.
-//   - storage_test.go: a codec of one's own, and a warning about a thread that
-//     has grown large.
+//   - storage_test.go: a custom codec, and a warning about a large thread.
 package threads

@@ -28,14 +28,14 @@ func chain(saver checkpoint.Saver, nodes ...string) *treadle.Graph[Trail, Trail]
 	return treadle.Must(b.Compile(&treadle.Options{Saver: saver}))
 }
 
-// Trail is where a run has been.
+// Trail lists the nodes that have run.
 type Trail struct{ Names reduce.List[string] }
 
 // visited is what a node of a chain writes.
 type visited struct{ Names reduce.List[string] }
 
-// A thread that has come to its end takes any new version of the graph: nodes
-// may come, go and be renamed. Its history is still there.
+// A finished thread works with any new version of the graph: nodes may be added, removed
+// and renamed. Its history stays.
 //
 // Sample: B32.
 func Example_migrateFinishedThread() {
@@ -57,9 +57,8 @@ func Example_migrateFinishedThread() {
 	// before b ran: {"Names":["a"]} [b]
 }
 
-// A thread that waits goes on in a new version that has more nodes. The node it
-// waits in must still be there, or the thread can only be read, edited and given
-// a new input.
+// A waiting thread continues in a new version with more nodes. The node that waits must
+// still exist; otherwise the thread can only be read, edited and given a new input.
 //
 // Sample: B32.
 func Example_migrateInterruptedThread() {
@@ -97,8 +96,8 @@ func keep[S any](saver checkpoint.Saver) *treadle.Graph[S, S] {
 	return treadle.Must(b.Compile(&treadle.Options{Saver: saver}))
 }
 
-// Fields may come and go. One that is renamed is lost, unless its tag says what
-// it was called before.
+// Fields may be added and removed. A renamed field loses its value, unless its tag has the
+// old name.
 //
 // Sample: B32.
 func Example_migrateFields() {
@@ -139,8 +138,8 @@ func Example_migrateFields() {
 	// tagged:  {"Title":"Owls","Body":"They fly."}
 }
 
-// A field whose type has changed so that the stored value does not fit is an
-// error that names it. The thread stays as it was.
+// If a field's new type does not fit the stored value, the error names the field, and the
+// thread does not change.
 //
 // Sample: B32.
 func Example_migrateType() {

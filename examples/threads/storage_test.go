@@ -15,11 +15,11 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// Gzip is a codec that compresses JSON. What it reads may come from anywhere, so
-// it never unpacks more than it has a use for.
+// Gzip is a codec that compresses JSON. It limits the size of unpacked data, because
+// stored data may be hostile.
 type Gzip struct{}
 
-// Name has a version: a codec that writes something else gets another.
+// Name has a version, which changes with the format.
 func (Gzip) Name() string { return "gzip/1" }
 
 // Marshal implements checkpoint.Codec.
@@ -63,8 +63,8 @@ func book(o *treadle.Options) *treadle.Graph[Book, Book] {
 	return treadle.Must(b.Compile(o))
 }
 
-// A codec says how values are stored. A thread that was begun without it goes on
-// with it, and every value says which codec it needs.
+// A codec encodes stored values. A thread that was started without it continues with it,
+// because every value names its codec.
 func Example_codec() {
 	ctx := context.Background()
 	saver := checkpoint.NewMemory()
@@ -102,8 +102,8 @@ func Example_codec() {
 	// true field Text: the value was stored with codec "gzip/1" and the graph has json: add the codec to Options.Codecs
 }
 
-// A thread that has grown to Options.SizeWarning is told to the logger, and again
-// each time it has doubled. Nothing is deleted until somebody prunes it.
+// The logger is warned when a thread reaches Options.SizeWarning, and each time the size
+// has doubled. Nothing is deleted until the thread is pruned.
 func Example_sizeWarning() {
 	ctx := context.Background()
 	saver := checkpoint.NewMemory()

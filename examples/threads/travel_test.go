@@ -10,8 +10,8 @@ import (
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// Continue on an earlier checkpoint runs what came after it again, as a new
-// branch. What came before does not run, and the old branch is kept.
+// Continue on an earlier checkpoint runs the later nodes again, as a new branch. Earlier
+// nodes do not run, and the old branch is kept.
 //
 // Sample: B3.
 func Example_replay() {
@@ -56,7 +56,7 @@ func Example_replay() {
 	// still there: true
 }
 
-// An update is merged like what a node returns: a field that accumulates grows.
+// An update is merged like the result of a node: accumulating fields grow.
 //
 // Sample: B4.
 func Example_updateThroughReducers() {
@@ -88,8 +88,7 @@ func Example_updateThroughReducers() {
 	// {"foo":2,"bar":["a","b"]} update <nil>
 }
 
-// An update of an earlier checkpoint begins a branch, and the thread goes on
-// from there.
+// An update of an earlier checkpoint begins a branch, and the thread continues there.
 //
 // Sample: B5.
 func Example_fork() {
@@ -128,9 +127,8 @@ func Example_fork() {
 	// the old branch: {"foo":"b","bar":["a","b"]} <nil>
 }
 
-// A thread goes back to a checkpoint inside a nested graph, too. It forks where
-// that graph was at work: what ran before is not run again, also inside the graph,
-// and its question is asked anew.
+// A thread can also go back to a checkpoint inside a nested graph. It forks there: earlier
+// nodes do not run again, inside the graph either, and its question is asked again.
 func Example_travelInsideNestedGraph() {
 	type draft struct{ Text string }
 	type State struct {

@@ -43,7 +43,7 @@ func Example_workflow() {
 	// finished: 11
 }
 
-// Resume brings an answer; Continue goes on after an error.
+// Resume gives an answer; Continue runs again after an error.
 //
 // Sample: B21.
 func Example_resumeAndContinue() {
@@ -75,7 +75,7 @@ func Example_resumeAndContinue() {
 	// 42 <nil>
 }
 
-// What a workflow returns is there for its next run on the thread.
+// A workflow's result can be read in its next run on the thread.
 //
 // Sample: B22.
 func Example_previous() {
@@ -93,7 +93,7 @@ func Example_previous() {
 	// 3 <nil>
 }
 
-// A workflow may save another value than it returns.
+// A workflow may save a value that differs from its result.
 //
 // Sample: B22.
 func Example_final() {
@@ -116,8 +116,8 @@ var slowComputation = treadle.NewTask("slow_computation", func(_ context.Context
 	return n * n, nil
 })
 
-// Go starts a task and returns a future at once; Run waits for the result. Both
-// work in workflows, tasks and nodes alone.
+// Go starts a task and returns a future at once; Run waits for the result. Both work only
+// in workflows, tasks and nodes.
 //
 // Sample: B23.
 func Example_task() {

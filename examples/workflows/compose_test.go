@@ -63,8 +63,8 @@ func Example_workflowCallsGraphs() {
 	// Output: {Result1:well! Result2:well?} <nil>
 }
 
-// A workflow that another one calls needs no saver of its own: it may ask, and
-// what it has done is kept by the caller's saver.
+// A workflow that another one calls needs no saver: it may ask, and its results are saved
+// by the caller's saver.
 //
 // Sample: B28.
 func Example_workflowCallsWorkflow() {
@@ -96,8 +96,8 @@ func Example_workflowCallsWorkflow() {
 	// 1 <nil>
 }
 
-// Events arrive in the order in which things happen: what the workflow emits,
-// and what its tasks and itself return.
+// Events arrive in the order in which they happen: those that the workflow emits, and the
+// results of its tasks and of the workflow.
 //
 // Sample: B29.
 func Example_streamOfAWorkflow() {

@@ -2,10 +2,10 @@
 // are recorded. The examples are in its tests; read them in this order.
 //
 //   - essay_test.go: a workflow that does something costly and then asks.
-//   - basics_test.go: running, streaming and resuming a workflow; tasks; what
-//     the run before has left.
-//   - compose_test.go: tasks side by side, graphs and workflows inside a
-//     workflow, events of one's own.
-//   - failure_test.go: retries, and going on after an error.
-//   - pitfalls_test.go: effects, the clock and chance belong into tasks.
+//   - basics_test.go: running, streaming and resuming a workflow; tasks; the
+//     result of the previous run.
+//   - compose_test.go: tasks at the same time, graphs and workflows inside a
+//     workflow, custom events.
+//   - failure_test.go: retries, and continuing after an error.
+//   - pitfalls_test.go: effects, the clock and random numbers belong in tasks.
 package workflows

@@ -39,8 +39,8 @@ func essayWorkflow(ctx context.Context, topic string) (Essay, error) {
 	return Essay{essay, approved}, nil
 }
 
-// A workflow is a function. When it is resumed it runs again from its top, but
-// what a task has done is not done again.
+// A workflow is a function. When it is resumed it runs again from its beginning, but
+// finished tasks do not.
 //
 // Sample: B20.
 func Example_essay() {

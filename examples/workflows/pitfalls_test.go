@@ -47,9 +47,9 @@ func Example_effectInATask() {
 	// true answer <nil> - written 1
 }
 
-// A workflow that looks at the clock may take another way when it is resumed,
-// and what was recorded does not fit: an error that names the call. With the
-// time in a task it goes the same way again.
+// A workflow that reads the clock may take another branch when it is resumed, and then the
+// records do not fit: the error names the call. If a task reads the clock, the workflow
+// takes the same branch again.
 //
 // Sample: B25.
 func Example_clockInATask() {
@@ -102,8 +102,7 @@ func Example_clockInATask() {
 	// stopped true {1 answer} <nil>
 }
 
-// A number that comes from chance is the same after the question if a task has
-// drawn it.
+// A random number is the same after the question if a task made it.
 //
 // Sample: B26.
 func Example_randomInATask() {

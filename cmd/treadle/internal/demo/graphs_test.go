@@ -51,7 +51,7 @@ func TestGraphsRun(t *testing.T) {
 	}
 }
 
-// resumed is the output at the end of a stream.
+// resumed returns the output at the end of a stream.
 func resumed(events iter.Seq2[treadle.Event, error]) (out json.RawMessage, err error) {
 	for ev, err := range events {
 		if err != nil {
@@ -64,8 +64,8 @@ func resumed(events iter.Seq2[treadle.Event, error]) (out json.RawMessage, err e
 	return out, nil
 }
 
-// What has another type is refused before anything runs; a word that the node
-// does not know makes it ask again.
+// An answer of another type is refused before anything runs; an unknown word makes the node
+// ask again.
 func TestDemoAsksAgainAfterAnAnswerItDoesNotKnow(t *testing.T) {
 	g, err := NewJokes(0, checkpoint.NewMemory())
 	if err != nil {
@@ -86,7 +86,7 @@ func TestDemoAsksAgainAfterAnAnswerItDoesNotKnow(t *testing.T) {
 	}
 }
 
-// asked is the question that a run has stopped with.
+// asked returns the question that stopped a run.
 func asked(err error) string {
 	stop, ok := errors.AsType[*treadle.InterruptError](err)
 	if !ok || len(stop.Pauses) != 1 {

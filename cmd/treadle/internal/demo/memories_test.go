@@ -7,7 +7,7 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// Somebody's memories are nobody else's.
+// Users do not see each other's memories.
 func TestMemoriesAreAUsers(t *testing.T) {
 	s, err := store.NewMemory(nil)
 	if err != nil {

@@ -59,7 +59,7 @@ func TestKeysReachTheirProviders(t *testing.T) {
 	}
 }
 
-// No key is ever sent to another provider than the one that it is of.
+// A key is sent to its own provider only.
 func TestMissingKeyIsAnError(t *testing.T) {
 	for _, c := range []*compatible{anthropic, gemini} {
 		t.Setenv("OPENAI_API_KEY", "key of OpenAI")

@@ -12,7 +12,7 @@ import (
 	"github.com/treadle-go/treadle/memory"
 )
 
-// callsOf are the calls that the offline model plans, as name and arguments.
+// callsOf returns the calls that the offline model plans, as name and arguments.
 func callsOf(asked string) []string {
 	_, calls := plan(asked, 1)
 	var out []string
