@@ -29,7 +29,7 @@ func (k *cache) Get(ctx context.Context, space, key string) (value []byte, ok bo
 		var sum sum
 		ok, err = c.row("SELECT value, expires, sum FROM cache WHERE space=? AND key=? AND (expires IS NULL OR expires>?)",
 			[]any{[]byte(space), hash(key), time.Now().UnixNano()}, &value, &expires, &sum)
-		if ok && c.verify(sum, cacheSum([]byte(space), hash(key), value, expires), "a result") != nil {
+		if ok && !c.intact(sum, cacheSum([]byte(space), hash(key), value, expires)) {
 			// It can be had again, so nobody needs to mend the file for it.
 			k.log.WarnContext(ctx, "sqlite: a cached result is damaged and is made anew", "path", k.path, "space", space)
 			value, ok = nil, false

@@ -87,7 +87,7 @@ func (c *conn) pack(line, chain, last int64) error {
 				return err
 			}
 			// What is damaged stays where it is: whoever reads it will say so.
-			whole = whole && seq == first+int64(rows) && n == 1 && c.verify(sum, chunkSum(line, chain, seq, n, d), "a chunk") == nil
+			whole = whole && seq == first+int64(rows) && n == 1 && c.intact(sum, chunkSum(line, chain, seq, n, d))
 			rows++
 			data = append(data, d...)
 			return nil
@@ -140,7 +140,10 @@ func (l *loader) fetch(chain, hi int64) error {
 				return fmt.Errorf("%w: chunk %d of chain %d is unreadable", ErrDamaged, seq, chain)
 			}
 			have = append(have, more...)
-			return l.c.verify(sum, chunkSum(l.line, chain, seq, n, data), "chunk %d of chain %d", seq, chain)
+			if !l.c.intact(sum, chunkSum(l.line, chain, seq, n, data)) {
+				return changed("chunk %d of chain %d", seq, chain)
+			}
+			return nil
 		})
 	if err != nil {
 		return err

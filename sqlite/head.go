@@ -49,28 +49,24 @@ const (
 
 // loadHead reads what the file has.
 func (c *conn) loadHead(name lineName) (*head, error) {
-	h := &head{next: 1} // 0 is no run
-	var id []byte
-	var size int64
-	var ofThread, ofLine sum
-	ok, err := c.row(`SELECT t.id, t.fence, t.sum, l.id, l.head, l.at, l.last, l.next, l.rev, l.open, l.count, l.bytes, l.sum
-		FROM thread t LEFT JOIN line l ON l.thread=t.id AND l.path=? WHERE t.name=?`, []any{[]byte(name.path), []byte(name.thread)},
-		&h.thread, &h.epoch, &ofThread, &h.line, &id, &h.at, &h.last, &h.next, &h.rev, &h.open, &h.count, &size, &ofLine)
-	if err != nil {
+	l := &wholeLine{path: name.path}
+	var sum sum
+	ok, err := c.row("SELECT "+lineColumns+", t.id, t.fence, t.sum FROM thread t LEFT JOIN line l ON l.thread=t.id AND l.path=? WHERE t.name=?",
+		[]any{[]byte(name.path), []byte(name.thread)}, append(l.dest(), &l.thread, &l.epoch, &sum)...)
+	h := &l.head
+	switch {
+	case err != nil:
 		return h, err
-	}
-	if !ok {
+	case !ok:
+		h.next = 1 // 0 is no run
 		return h, c.absent(threadHash(name.thread), "its row")
-	}
-	if err := c.verify(ofThread, threadSum(h.thread, name.thread, h.epoch), "its row"); err != nil {
-		return h, err
-	}
-	if h.line == 0 {
+	case !c.intact(sum, threadSum(h.thread, name.thread, h.epoch)):
+		return h, changed("its row")
+	case h.line == 0:
 		h.next = 1
 		return h, c.absent(lineHash(h.thread, name.path), "the line of namespace %q", name.path)
 	}
-	copy(h.id[:], id)
-	return h, c.verify(ofLine, h.sum()+lineSum(h.line, h.thread, name.path)+countSum(h.count, size), "the line of namespace %q", name.path)
+	return h, l.verify(c)
 }
 
 // holds reports whether h, which was remembered, is what the file has.
@@ -90,7 +86,10 @@ func (c *conn) threadRow(name string) (id int64, epoch uint64, err error) {
 	if !ok {
 		return 0, 0, c.absent(threadHash(name), "its row")
 	}
-	return id, epoch, c.verify(sum, threadSum(id, name, epoch), "its row")
+	if !c.intact(sum, threadSum(id, name, epoch)) {
+		return id, epoch, changed("its row")
+	}
+	return id, epoch, nil
 }
 
 func (c *conn) setEpoch(thread int64, before, epoch uint64) error {
@@ -113,7 +112,7 @@ func (c *conn) makeLine(name lineName, h *head) (err error) {
 	if err != nil {
 		return err
 	}
-	return c.attest(lineHash(h.thread, name.path))
+	return c.addWitness(lineHash(h.thread, name.path))
 }
 
 func (c *conn) makeThread(name string, epoch uint64) (int64, error) {
@@ -124,5 +123,5 @@ func (c *conn) makeThread(name string, epoch uint64) (int64, error) {
 	if _, err := c.change("UPDATE thread SET sum=? WHERE id=?", threadSum(id, name, epoch)&saved.SumMask, id); err != nil {
 		return 0, err
 	}
-	return id, c.attest(threadHash(name))
+	return id, c.addWitness(threadHash(name))
 }

@@ -73,7 +73,7 @@ func (c *conn) migrateLocked() error {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		if i+1 == summedVersion {
-			if err := c.sealOld(); err != nil {
+			if err := c.sumOldRows(); err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
 		}

@@ -593,6 +593,9 @@ func assign(dest any, v driver.Value) error {
 		*d, ok = number != 0, ok || isNumber
 	case *[]byte:
 		*d, ok = raw, ok || isBytes
+	case *checkpoint.ID:
+		ok = ok || isBytes && len(raw) == len(d)
+		copy(d[:], raw)
 	case *sum:
 		*d, ok = sum{number, isNumber}, ok || isNumber
 	case *checkpoint.WriteKind:

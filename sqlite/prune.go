@@ -154,7 +154,7 @@ func (c *conn) deleteRuns(line int64, runs []int64) (removed int, err error) {
 		if err != nil {
 			return 0, err
 		}
-		return removed, c.reseal(line)
+		return removed, c.updateLineSum(line)
 	}
 	var tid int64
 	var name string
@@ -357,7 +357,7 @@ func (c *conn) collectChunks(line int64) error {
 	if err != nil {
 		return err
 	}
-	return c.reseal(line)
+	return c.updateLineSum(line)
 }
 
 // collectRuns removes the runs of a line that no checkpoint is of.
@@ -373,7 +373,7 @@ func (c *conn) deleteLine(line int64) error {
 	if _, err := c.row("SELECT thread, path FROM line WHERE id=?", []any{line}, &thread, &path); err != nil {
 		return err
 	}
-	if err := c.retract(lineHash(thread, path)); err != nil {
+	if err := c.removeWitness(lineHash(thread, path)); err != nil {
 		return err
 	}
 	for _, q := range []string{

@@ -22,8 +22,8 @@ func (db *DB) shapeOf(c *conn, names []string, fresh bool) (int64, error) {
 		return 0, err
 	}
 	if ok {
-		if err := c.verify(sum, nameSum(id, []byte(key)), "shape %d", id); err != nil {
-			return 0, err
+		if !c.intact(sum, nameSum(id, []byte(key))) {
+			return 0, changed("shape %d", id)
 		}
 	}
 	if !ok {
@@ -53,7 +53,10 @@ func (c *conn) namesOf(shape int64) ([]string, error) {
 	if !ok || !readable {
 		return nil, fmt.Errorf("%w: shape %d is missing or unreadable", ErrDamaged, shape)
 	}
-	return names, c.verify(sum, nameSum(shape, raw), "shape %d", shape)
+	if !c.intact(sum, nameSum(shape, raw)) {
+		return names, changed("shape %d", shape)
+	}
+	return names, nil
 }
 
 // shapeNames returns the names of a shape, for readers, which remember them.

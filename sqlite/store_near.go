@@ -249,8 +249,8 @@ func (u *catchUp) page(ctx context.Context, after int64) (rows []nearRow, last i
 				if r.name == "" { // no item is in the root
 					return missingRecord(seq)
 				}
-				if err := c.verify(sum, vectorSum(seq, stamp, data), "the vectors of record %d of the store", seq); err != nil {
-					return err
+				if !c.intact(sum, vectorSum(seq, stamp, data)) {
+					return changed("the vectors of record %d of the store", seq)
 				}
 				vectors, err := decodeVectors(data)
 				for _, v := range vectors {

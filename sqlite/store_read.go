@@ -315,7 +315,10 @@ func (l *look) verifyValue(seq int64, there bool, value, meta []byte, have sum) 
 	if !there {
 		return missingRecord(seq)
 	}
-	return l.c.verify(have, bodySum(seq, meta, value), "the value of record %d of the store", seq)
+	if !l.c.intact(have, bodySum(seq, meta, value)) {
+		return changed("the value of record %d of the store", seq)
+	}
+	return nil
 }
 
 // pageSize is how many rows are asked for at a time where it is not known how

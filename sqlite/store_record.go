@@ -36,18 +36,18 @@ func (c *conn) scanRecord(scan func(...any) error) (scanned, error) {
 	if r.Kind == "" {
 		return r, fmt.Errorf("%w: record %d of the store, of key %q, is of kind %d", ErrDamaged, r.Seq, r.Key, kind)
 	}
-	if err := c.verify(sum, bodySum(r.Seq, r.Meta, r.Value), "the value of key %q (record %d of the store)", r.Key, r.Seq); err != nil {
-		return r, err
+	if !c.intact(sum, bodySum(r.Seq, r.Meta, r.Value)) {
+		return r, changed("the value of key %q (record %d of the store)", r.Key, r.Seq)
 	}
-	if err := c.verify(seal, sealSum(r.Seq, r.space, []byte(r.Key), kind, created, updated, ttl, stamp, []byte(r.Paths)), "record %d of the store, of key %q,", r.Seq, r.Key); err != nil {
-		return r, err
+	if !c.intact(seal, sealSum(r.Seq, r.space, []byte(r.Key), kind, created, updated, ttl, stamp, []byte(r.Paths))) {
+		return r, changed("record %d of the store, of key %q,", r.Seq, r.Key)
 	}
 	if life == 0 && (ttl > 0 || kind != saved.ItemPut) {
 		return r, fmt.Errorf("%w: when record %d of the store, of key %q, ends is missing", ErrDamaged, r.Seq, r.Key)
 	}
 	if life != 0 {
-		if err := c.verify(lifeHas, lifeSum(life, expires, ended), "when record %d of the store, of key %q, ends", r.Seq, r.Key); err != nil {
-			return r, err
+		if !c.intact(lifeHas, lifeSum(life, expires, ended)) {
+			return r, changed("when record %d of the store, of key %q, ends", r.Seq, r.Key)
 		}
 	}
 	r.Updated, r.TTL = fromMicros(updated), time.Duration(ttl)*time.Microsecond
@@ -82,8 +82,8 @@ func (s *spaces) of(id int64) (store.Namespace, error) {
 	if !ok || err != nil {
 		return nil, fmt.Errorf("%w: namespace %d of the store is missing or unreadable", ErrDamaged, id)
 	}
-	if err := s.c.verify(sum, nameSum(id, []byte(name)), "namespace %d of the store", id); err != nil {
-		return nil, err
+	if !s.c.intact(sum, nameSum(id, []byte(name))) {
+		return nil, changed("namespace %d of the store", id)
 	}
 	if s.byID == nil {
 		s.byID = map[int64]store.Namespace{}
@@ -127,7 +127,10 @@ func (c *conn) spaceID(name string) (int64, error) {
 	if !ok {
 		return -1, c.absent(spaceHash(name), "namespace %q of the store", name)
 	}
-	return id, c.verify(sum, nameSum(id, []byte(name)), "namespace %q of the store", name)
+	if !c.intact(sum, nameSum(id, []byte(name))) {
+		return id, changed("namespace %q of the store", name)
+	}
+	return id, nil
 }
 
 // noItem says of a key that has no record whether it should have one.
@@ -158,7 +161,10 @@ func (c *conn) storeState() (folded, compacted int64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	return folded, compacted, c.verify(sum, stateSum(folded, compacted), "the state of the store")
+	if !c.intact(sum, stateSum(folded, compacted)) {
+		return folded, compacted, changed("the state of the store")
+	}
+	return folded, compacted, nil
 }
 
 func (c *conn) setStoreState(folded, compacted int64) error {

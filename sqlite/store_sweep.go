@@ -142,8 +142,8 @@ func (w *writing) endBefore(space int64, key []byte, seq, ended int64) error {
 	if err != nil || !ok {
 		return err
 	}
-	if err := w.c.verify(sum, lifeSum(before, expires, was), "when record %d of the store ends", before); err != nil {
-		return err
+	if !w.c.intact(sum, lifeSum(before, expires, was)) {
+		return changed("when record %d of the store ends", before)
 	}
 	return w.c.setLife(before, expires, ended)
 }
@@ -173,8 +173,8 @@ func (w *writing) reindex(seq int64, x *store.Indexed) error {
 	if err != nil || !there {
 		return err
 	}
-	if err := w.c.verify(seal, sealSum(seq, space, key, kind, created, updated, ttl, old, paths), "record %d of the store, of key %q,", seq, key); err != nil {
-		return err
+	if !w.c.intact(seal, sealSum(seq, space, key, kind, created, updated, ttl, old, paths)) {
+		return changed("record %d of the store, of key %q,", seq, key)
 	}
 	stamp, err := w.stamp(x.Stamp)
 	if err != nil {

@@ -278,12 +278,12 @@ func (l *look) compare(q *store.Query, best *topHits, by string, numbers []int64
 				return err
 			}
 			there(id)
-			if err := l.c.verify(sum, vectorSum(seq, stamp, data), "the vectors of record %d of the store", seq); err != nil {
-				return err
+			if !l.c.intact(sum, vectorSum(seq, stamp, data)) {
+				return changed("the vectors of record %d of the store", seq)
 			}
 			if life != 0 {
-				if err := l.c.verify(lifeHas, lifeSum(life, expires, ended), "when record %d of the store ends", seq); err != nil {
-					return err
+				if !l.c.intact(lifeHas, lifeSum(life, expires, ended)) {
+					return changed("when record %d of the store ends", seq)
 				}
 			}
 			if expires != 0 && expires <= l.at {

@@ -17,8 +17,8 @@ func (c *conn) refresh(all []refresh) (kept bool, err error) {
 		if kept, err = c.row("SELECT expires, sum FROM store_life WHERE seq=? AND ended IS NULL", []any{r.seq}, &expires, &sum); err != nil || !kept {
 			return false, err
 		}
-		if err := c.verify(sum, lifeSum(r.seq, expires, 0), "when record %d of the store ends", r.seq); err != nil {
-			return false, err
+		if !c.intact(sum, lifeSum(r.seq, expires, 0)) {
+			return false, changed("when record %d of the store ends", r.seq)
 		}
 	}
 	for _, r := range all {
@@ -168,11 +168,14 @@ func (w *writing) line(n store.Namespace, key string) (*itemLine, error) {
 		return line, fmt.Errorf("%w: what came after record %d of the store, of key %q in namespace %q, is missing", ErrDamaged, line.seq, key, n)
 	}
 	if life != 0 {
-		if err := w.c.verify(lifeHas, lifeSum(life, line.expires, ended), "when record %d of the store, of key %q, ends", line.seq, key); err != nil {
-			return line, err
+		if !w.c.intact(lifeHas, lifeSum(life, line.expires, ended)) {
+			return line, changed("when record %d of the store, of key %q, ends", line.seq, key)
 		}
 	}
-	return line, w.c.verify(seal, sealSum(line.seq, line.space, line.key, line.kind, line.created, updated, ttl, stamp, paths), "record %d of the store, of key %q in namespace %q,", line.seq, key, n)
+	if !w.c.intact(seal, sealSum(line.seq, line.space, line.key, line.kind, line.created, updated, ttl, stamp, paths)) {
+		return line, changed("record %d of the store, of key %q in namespace %q,", line.seq, key, n)
+	}
+	return line, nil
 }
 
 // lineOf is line for a write. What is to be forgotten is forgotten although it is
@@ -235,7 +238,7 @@ func (c *conn) makeSpace(name string) (int64, error) {
 	if _, err := c.change("UPDATE store_space SET sum=? WHERE id=?", nameSum(id, []byte(name)), id); err != nil {
 		return 0, err
 	}
-	return id, c.attest(spaceHash(name))
+	return id, c.addWitness(spaceHash(name))
 }
 
 // add makes r the current record of its line, of which the newest stay. It
@@ -377,7 +380,10 @@ func (c *conn) stampID(text string) (id int64, err error) {
 	if !ok {
 		return 0, c.absent(stampHash(text), "stamp %q of the store", text)
 	}
-	return id, c.verify(sum, nameSum(id, []byte(text)), "stamp %q of the store", text)
+	if !c.intact(sum, nameSum(id, []byte(text))) {
+		return id, changed("stamp %q of the store", text)
+	}
+	return id, nil
 }
 
 func (c *conn) makeStamp(text string) (int64, error) {
@@ -388,7 +394,7 @@ func (c *conn) makeStamp(text string) (int64, error) {
 	if _, err := c.change("UPDATE store_stamp SET sum=? WHERE id=?", nameSum(id, []byte(text)), id); err != nil {
 		return 0, err
 	}
-	return id, c.attest(stampHash(text))
+	return id, c.addWitness(stampHash(text))
 }
 
 // end makes the current record of a line one of the past.
@@ -533,7 +539,7 @@ func (c *conn) tidy(from, to []byte, except int64) error {
 		if _, err := c.change("DELETE FROM store_space WHERE id=?", id); err != nil {
 			return err
 		}
-		if err := c.retract(spaceHash(names[i])); err != nil {
+		if err := c.removeWitness(spaceHash(names[i])); err != nil {
 			return err
 		}
 	}

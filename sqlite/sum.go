@@ -29,12 +29,17 @@ type sum struct {
 	there bool
 }
 
-// verify says that a row is damaged if it does not have the checksum that it
-// should have.
-func (c *conn) verify(have sum, want int64, format string, args ...any) error {
-	if have.there && have.value == want&saved.SumMask || !have.there && !c.summed {
-		return nil
+// intact reports whether a row has the checksum that it should have. A row
+// without one is intact in a file that has such rows.
+func (c *conn) intact(have sum, want int64) bool {
+	if !have.there {
+		return !c.summed
 	}
+	return have.value == want&saved.SumMask
+}
+
+// changed is the error of a row that is not intact.
+func changed(format string, args ...any) error {
 	return fmt.Errorf("%w: %s is not what was stored", ErrDamaged, fmt.Sprintf(format, args...))
 }
 
@@ -77,11 +82,15 @@ func runSum(line, number int64, name, metadata []byte) int64 {
 // nameSum is of a row that is a name and its number.
 func nameSum(id int64, name []byte) int64 { return saved.Sum(10).Int(id).Bytes(name).Value() }
 
-func threadHash(name string) int64             { return saved.Hash(11, name) }
+func threadHash(name string) int64 { return saved.Hash(11, name) }
+
 func lineHash(thread int64, path string) int64 { return saved.Hash(thread<<8|12, path) }
-func spaceHash(name string) int64              { return saved.Hash(13, name) }
-func stampHash(text string) int64              { return saved.Hash(14, text) }
-func keyHash(key string) int64                 { return saved.Hash(15, key) }
+
+func spaceHash(name string) int64 { return saved.Hash(13, name) }
+
+func stampHash(text string) int64 { return saved.Hash(14, text) }
+
+func keyHash(key string) int64 { return saved.Hash(15, key) }
 
 // bodySum is of what an item says, and sealSum of all else that its record says.
 func bodySum(seq int64, meta, value []byte) int64 {
@@ -114,16 +123,18 @@ func lifeSum(seq, expires, ended int64) int64 {
 
 // lifeIsDamaged is the condition that store_life l is not what was stored.
 const lifeIsDamaged = `(l.sum IS NULL AND (SELECT summed FROM meta) OR l.sum IS NOT NULL AND l.sum<>((l.seq&0x7fffffff)*48271+(l.seq>>31&0x7fffffff)*16807
+
 	+3*((coalesce(l.expires,0)&0x7fffffff)*48271+(coalesce(l.expires,0)>>31&0x7fffffff)*16807)
 	+5*((coalesce(l.ended,0)&0x7fffffff)*48271+(coalesce(l.ended,0)>>31&0x7fffffff)*16807)+7)&0x7fffffff)`
 
-// attest notes that something is there, and retract that it is no more.
-func (c *conn) attest(hash int64) error {
+// addWitness notes that something exists, and removeWitness that it no longer
+// does: see absent.
+func (c *conn) addWitness(hash int64) error {
 	_, err := c.change("INSERT OR IGNORE INTO witness(hash) VALUES(?)", hash)
 	return err
 }
 
-func (c *conn) retract(hash int64) error {
+func (c *conn) removeWitness(hash int64) error {
 	_, err := c.change("DELETE FROM witness WHERE hash=?", hash)
 	return err
 }
@@ -138,10 +149,10 @@ func (c *conn) absent(hash int64, format string, args ...any) error {
 	return fmt.Errorf("%w: %s is missing", ErrDamaged, fmt.Sprintf(format, args...))
 }
 
-// reseal gives a line a new checksum after what it counts was counted anew, or
-// its head went back. What it was before must have been verified.
-func (c *conn) reseal(line int64) error {
-	l, err := c.lineRead(line)
+// updateLineSum gives a line a new checksum after what it counts was counted
+// anew, or its head went back. What it was before must have been verified.
+func (c *conn) updateLineSum(line int64) error {
+	l, err := c.wholeLine(line)
 	if err != nil {
 		return err
 	}
@@ -151,11 +162,11 @@ func (c *conn) reseal(line int64) error {
 
 // verifyLine reads a line by its number, and verifies it.
 func (c *conn) verifyLine(line int64) (*head, error) {
-	l, err := c.lineRead(line)
+	l, err := c.wholeLine(line)
 	if err != nil {
 		return nil, err
 	}
-	return &l.head, c.verify(l.have, l.want(), "the line of namespace %q", l.path)
+	return &l.head, l.verify(c)
 }
 
 // wholeLine is all of a line's row.
@@ -163,126 +174,44 @@ type wholeLine struct {
 	head
 	path string
 	size int64
-	have sum
+	sum  sum
 }
 
+// lineColumns are the columns of a line l that dest takes.
+const lineColumns = "l.id, l.path, l.head, l.at, l.last, l.next, l.rev, l.open, l.count, l.bytes, l.sum"
+
+func (l *wholeLine) dest() []any {
+	all := make([]any, 0, 16) // callers append
+	return append(all, &l.line, &l.path, &l.id, &l.at, &l.last, &l.next, &l.rev, &l.open, &l.count, &l.size, &l.sum)
+}
+
+// want is the checksum that the line should have.
 func (l *wholeLine) want() int64 {
 	return l.head.sum() + lineSum(l.line, l.thread, l.path) + countSum(l.count, l.size)
 }
 
-func (c *conn) lineRead(line int64) (*wholeLine, error) {
+// verify returns an error if the line does not have its checksum.
+func (l *wholeLine) verify(c *conn) error {
+	if !c.intact(l.sum, l.want()) {
+		return changed("the line of namespace %q", l.path)
+	}
+	return nil
+}
+
+// wholeLine reads a line by its number.
+func (c *conn) wholeLine(line int64) (*wholeLine, error) {
 	l := &wholeLine{}
-	l.line = line
-	var id []byte
-	ok, err := c.row("SELECT thread, path, head, at, last, next, rev, open, count, bytes, sum FROM line WHERE id=?", []any{line},
-		&l.thread, &l.path, &id, &l.at, &l.last, &l.next, &l.rev, &l.open, &l.count, &l.size, &l.have)
+	ok, err := c.row("SELECT "+lineColumns+", l.thread FROM line l WHERE l.id=?", []any{line}, append(l.dest(), &l.thread)...)
 	if err == nil && !ok {
 		err = fmt.Errorf("%w: line %d is missing", ErrDamaged, line)
 	}
-	copy(l.id[:], id)
 	return l, err
 }
 
-// inThread says of damage in what thread it is.
+// inThread adds the name of the thread to an error about damage.
 func inThread(thread string, err error) error {
 	if errors.Is(err, ErrDamaged) {
 		return fmt.Errorf("thread %q: %w", thread, err)
 	}
 	return err
-}
-
-// sealOld gives those rows of a file of an older version a checksum that change
-// later, or that others are found by. The others are read as they are.
-func (c *conn) sealOld() error {
-	type row struct {
-		id   int64
-		name string
-	}
-	each := func(table, column string, do func(row) error) error {
-		var rows []row
-		err := c.each("SELECT id, "+column+" FROM "+table, nil, func(scan func(...any) error) error {
-			var r row
-			err := scan(&r.id, &r.name)
-			rows = append(rows, r)
-			return err
-		})
-		for _, r := range rows {
-			if err == nil {
-				err = do(r)
-			}
-		}
-		return err
-	}
-	err := each("thread", "name", func(r row) error {
-		var epoch uint64
-		if _, err := c.row("SELECT fence FROM thread WHERE id=?", []any{r.id}, &epoch); err != nil {
-			return err
-		}
-		if _, err := c.change("UPDATE thread SET sum=? WHERE id=?", threadSum(r.id, r.name, epoch)&saved.SumMask, r.id); err != nil {
-			return err
-		}
-		return c.attest(threadHash(r.name))
-	})
-	if err != nil {
-		return err
-	}
-	err = each("line", "path", func(r row) error {
-		h, err := c.lineRead(r.id)
-		if err != nil {
-			return err
-		}
-		if err := c.reseal(r.id); err != nil {
-			return err
-		}
-		return c.attest(lineHash(h.thread, r.name))
-	})
-	if err != nil {
-		return err
-	}
-	for _, table := range []struct {
-		name, column string
-		hash         func(string) int64
-	}{{"shape", "names", nil}, {"store_space", "name", spaceHash}, {"store_stamp", "text", stampHash}} {
-		err := each(table.name, table.column, func(r row) error {
-			if _, err := c.change("UPDATE "+table.name+" SET sum=? WHERE id=?", nameSum(r.id, []byte(r.name)), r.id); err != nil || table.hash == nil {
-				return err
-			}
-			return c.attest(table.hash(r.name))
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return c.sealOldStore()
-}
-
-// sealOldStore does so in the store.
-func (c *conn) sealOldStore() error {
-	type item struct {
-		space, seq int64
-		key        string
-	}
-	var items []item
-	err := c.each("SELECT u.space, u.seq, r.key FROM store_under u JOIN store_record r ON r.seq=u.seq WHERE u.space>0", nil, func(scan func(...any) error) error {
-		var i item
-		err := scan(&i.space, &i.seq, &i.key)
-		items = append(items, i)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	for _, i := range items {
-		if _, err := c.change("INSERT INTO store_key(space,hash,seq) VALUES(?,?,?)", i.space, keyHash(i.key), i.seq); err != nil {
-			return err
-		}
-	}
-	if _, err := c.change("DELETE FROM store_under WHERE space>0"); err != nil {
-		return err
-	}
-	var folded, compacted int64
-	if _, err := c.row("SELECT folded, compacted FROM store_state", nil, &folded, &compacted); err != nil {
-		return err
-	}
-	return c.setStoreState(folded, compacted)
 }

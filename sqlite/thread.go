@@ -20,7 +20,7 @@ func (db *DB) DeleteThread(ctx context.Context, thread string) error {
 			return err
 		}
 		if !ok {
-			return c.retract(threadHash(thread))
+			return c.removeWitness(threadHash(thread))
 		}
 		found = true
 		lines, err := c.lines(tid)
@@ -40,7 +40,7 @@ func (c *conn) deleteThreadRow(id int64, name string) error {
 	if _, err := c.change("DELETE FROM thread WHERE id=?", id); err != nil {
 		return err
 	}
-	return c.retract(threadHash(name))
+	return c.removeWitness(threadHash(name))
 }
 
 // CopyThread implements [checkpoint.Copier]. References are relative to a line,
@@ -73,7 +73,7 @@ func (db *DB) CopyThread(ctx context.Context, from, to string) error {
 			if err != nil {
 				return err
 			}
-			if err := c.attest(lineHash(dst, l.path)); err != nil {
+			if err := c.addWitness(lineHash(dst, l.path)); err != nil {
 				return err
 			}
 			for _, q := range []string{
@@ -190,7 +190,10 @@ func (c *conn) threads(query string, after []byte) (page []checkpoint.Thread, er
 			return err
 		}
 		tids, page = append(tids, tid), append(page, t)
-		return inThread(t.Name, c.verify(sum, threadSum(tid, t.Name, epoch), "its row"))
+		if !c.intact(sum, threadSum(tid, t.Name, epoch)) {
+			return inThread(t.Name, changed("its row"))
+		}
+		return nil
 	})
 	if err != nil {
 		return nil, err
@@ -206,22 +209,18 @@ func (c *conn) threads(query string, after []byte) (page []checkpoint.Thread, er
 
 // sumLines adds up what the lines of a thread say.
 func (c *conn) sumLines(tid int64, t *checkpoint.Thread) error {
-	return c.each("SELECT id, path, head, at, last, next, rev, open, count, bytes, sum, "+pendingBytes+" FROM line l WHERE thread=?", []any{tid}, func(scan func(...any) error) error {
-		var h head
-		var path string
-		var id []byte
-		var size, pending int64
-		var sum sum
-		if err := scan(&h.line, &path, &id, &h.at, &h.last, &h.next, &h.rev, &h.open, &h.count, &size, &sum, &pending); err != nil {
+	return c.each("SELECT "+lineColumns+", "+pendingBytes+" FROM line l WHERE l.thread=?", []any{tid}, func(scan func(...any) error) error {
+		l := wholeLine{head: head{thread: tid}}
+		var pending int64
+		if err := scan(append(l.dest(), &pending)...); err != nil {
 			return err
 		}
-		copy(h.id[:], id)
-		if path == "" {
-			t.Head = h.id
+		if l.path == "" {
+			t.Head = l.id
 		}
-		t.Checkpoints += int(h.count)
-		t.Bytes += size + pending
-		return c.verify(sum, h.sum()+lineSum(h.line, tid, path)+countSum(h.count, size), "the line of namespace %q", path)
+		t.Checkpoints += int(l.count)
+		t.Bytes += l.size + pending
+		return l.verify(c)
 	})
 }
 
