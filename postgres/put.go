@@ -155,9 +155,13 @@ func newStep(h *head, p *checkpoint.Put, g *growth) *step {
 	}
 	s.record = g.m.append(make([]byte, 0, 128), p.ID)
 	s.size = len(s.record) + len(p.Control)
-	for _, k := range g.Chunks {
+	if n := len(g.Chunks); n > 0 {
+		numbers := make([]int64, 2*n)
+		s.chain, s.seq, s.data = numbers[:n:n], numbers[n:], make([][]byte, n)
+	}
+	for i, k := range g.Chunks {
 		s.size += len(k.Data)
-		s.chain, s.seq, s.data = append(s.chain, k.Chain), append(s.seq, k.Seq), append(s.data, k.Data)
+		s.chain[i], s.seq[i], s.data[i] = k.Chain, k.Seq, k.Data
 	}
 	if h.control != nil && p.Parent == h.id && h.line != 0 {
 		if s.echo = echoOf(h.control, g.Chunks); s.echo != nil {

@@ -47,26 +47,23 @@ const (
 	maxOrdinal = 1<<32 - 1
 )
 
-// loadHead reads what the file has.
+// loadHead reads what the file has. (One statement for both rows would cost more
+// for a thread that does not exist, as every new one is looked for.)
 func (c *conn) loadHead(name lineName) (*head, error) {
-	l := &wholeLine{path: name.path}
-	var sum sum
-	ok, err := c.row("SELECT "+lineColumns+", t.id, t.fence, t.sum FROM thread t LEFT JOIN line l ON l.thread=t.id AND l.path=? WHERE t.name=?",
-		[]any{[]byte(name.path), []byte(name.thread)}, append(l.dest(), &l.thread, &l.epoch, &sum)...)
-	h := &l.head
-	switch {
-	case err != nil:
-		return h, err
-	case !ok:
-		h.next = 1 // 0 is no run
-		return h, c.absent(threadHash(name.thread), "its row")
-	case !c.intact(sum, threadSum(h.thread, name.thread, h.epoch)):
-		return h, changed("its row")
-	case h.line == 0:
-		h.next = 1
-		return h, c.absent(lineHash(h.thread, name.path), "the line of namespace %q", name.path)
+	thread, epoch, err := c.threadRow(name.thread)
+	if err != nil || thread == 0 {
+		return &head{next: 1}, err // 0 is no run
 	}
-	return h, l.verify(c)
+	l := &wholeLine{head: head{thread: thread, epoch: epoch}}
+	ok, err := c.row("SELECT "+lineColumns+" FROM line l WHERE l.thread=? AND l.path=?", []any{thread, []byte(name.path)}, l.dest()...)
+	if err != nil {
+		return &l.head, err
+	}
+	if !ok {
+		l.next = 1
+		return &l.head, c.absent(lineHash(thread, name.path), "the line of namespace %q", name.path)
+	}
+	return &l.head, l.verify(c)
 }
 
 // holds reports whether h, which was remembered, is what the file has.

@@ -44,7 +44,7 @@ func (db *DB) put(c *conn, name lineName, h *head, p *checkpoint.Put, fresh bool
 		}
 		return err
 	}
-	s := step{Put: p, g: g, before: h, isNew: h.line == 0}
+	s := step{Put: p, g: g, before: h, isNew: h.line == 0, id: p.ID[:]}
 	if err := s.prepare(db, c, name, fresh); err != nil { // which makes a line that does not exist
 		return err
 	}
@@ -76,6 +76,7 @@ type step struct {
 	g             *growth
 	before, after *head
 	isNew         bool // the line was made for it
+	id            any  // its id, as an argument of statements
 	newRun        bool
 	record        []byte
 	parentRecord  []byte // the parent's with an echo, if that is shorter: see echo.go
@@ -148,7 +149,7 @@ func (s *step) moveHead(c *conn, fresh bool) error {
 	}
 	n, err := c.change(`UPDATE line SET head=?, at=?, last=?, next=?, open=?, count=count+1, bytes=bytes+?, sum=(sum+?)&0x7fffffff
 		WHERE id=? AND head=? AND rev=? AND open=? AND (SELECT fence FROM thread WHERE id=?)=?`,
-		s.ID[:], after.at, after.last, after.next, after.open, s.size, sum,
+		s.id, after.at, after.last, after.next, after.open, s.size, sum,
 		after.line, h.id[:], int64(h.rev), h.open, after.thread, int64(h.epoch))
 	switch {
 	case err != nil:
@@ -174,7 +175,7 @@ func (s *step) storeRun(c *conn) error {
 // parent's record if that has become shorter.
 func (s *step) storeCheckpoint(c *conn) error {
 	key, run := keyOf(s.after.line, s.after.at), s.after.run.number
-	if _, err := c.change("INSERT INTO checkpoint(key,id,run,record,sum) VALUES(?,?,?,?,?)", key, s.ID[:], run, s.record, checkpointSum(key, s.ID, run, s.record)); err != nil {
+	if _, err := c.change("INSERT INTO checkpoint(key,id,run,record,sum) VALUES(?,?,?,?,?)", key, s.id, run, s.record, checkpointSum(key, s.ID, run, s.record)); err != nil {
 		return err
 	}
 	if err := c.addPending(key, s.Pending); err != nil {
