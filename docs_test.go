@@ -113,3 +113,19 @@ func TestDocsLinkToExistingFiles(t *testing.T) {
 		}
 	}
 }
+
+// Each of a newcomer's first tasks has a section that names its files.
+func TestExtendingHasASectionForEachFirstTask(t *testing.T) {
+	text, err := os.ReadFile("docs/extending.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := regexp.MustCompile("`[a-z_/]+\\.go`")
+	for _, task := range []string{"A stream mode", "A provider of models", "A saver", "A default of retries", "A middleware", "A subcommand", "A scoring term"} {
+		_, section, ok := strings.Cut(string(text), "\n## "+task+"\n")
+		section, _, _ = strings.Cut(section, "\n## ")
+		if n := len(file.FindAllString(section, -1)); !ok || n < 4 {
+			t.Errorf("docs/extending.md: section %q: there %t, names %d files", task, ok, n)
+		}
+	}
+}
