@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"reflect"
 	"strconv"
 	"sync"
@@ -92,9 +91,8 @@ func StartCall(ctx context.Context, spec CallSpec) *Future {
 	sum := sha256.Sum256([]byte(up.namespace() + "|call " + strconv.Itoa(int(index))))
 	id := uuidText(sum[:16])
 	t.id.Store(&id)
-	if raw, ok := r.recorded(id); ok {
-		var c callJSON
-		if err := json.Unmarshal(raw, &c); err != nil {
+	if c, ok, err := r.recorded(id); ok {
+		if err != nil {
 			return f.resolve(nil, up.noteFault(fmt.Errorf("task %q: recorded result: %w", spec.Name, err)))
 		}
 		if c.Call != spec.Name {
@@ -152,35 +150,59 @@ func uuidText(b []byte) string {
 // callResults are recorded results, by the ids of their tasks.
 type callResults struct {
 	mu sync.Mutex
-	of map[string][]byte
+	of map[string]callResult
+}
+
+// callResult is a recorded result: as it is stored, or, in a run that stores
+// nothing, as it was made. Most of those are never asked for again, so they are not
+// encoded.
+type callResult struct {
+	raw  []byte
+	made callJSON // without Input, which is the digest of in
+	in   any
 }
 
 // recorded returns the recorded result of a call.
-func (r *Run) recorded(id string) ([]byte, bool) {
+func (r *Run) recorded(id string) (c callJSON, ok bool, err error) {
 	known := r.calls.Load()
 	if known == nil {
-		return nil, false
+		return c, false, nil
 	}
 	known.mu.Lock()
-	defer known.mu.Unlock()
-	raw, ok := known.of[id]
-	return raw, ok
+	result, ok := known.of[id]
+	known.mu.Unlock()
+	switch {
+	case !ok:
+	case result.raw != nil:
+		err = json.Unmarshal(result.raw, &c)
+	default:
+		c = result.made
+		c.Input = digest(result.in)
+	}
+	return c, ok, err
 }
 
 // record keeps a result in memory, and on the thread if there is one.
-func (r *Run) record(id string, raw []byte) error {
+func (r *Run) record(id string, made callJSON, in any) error {
+	result := callResult{made: made, in: in}
 	if r.saving() {
+		made.Input = digest(in)
+		raw, err := json.Marshal(made)
+		if err != nil {
+			return err
+		}
 		w := []checkpoint.Write{{Task: id, Kind: checkpoint.Done, Data: raw, RunID: r.set.RunID}}
 		if err := r.saveWrites(r.set.Saver, r.key(), w); err != nil {
 			return fmt.Errorf("store the result: %w", err)
 		}
 		r.grewByWrites(w)
+		result = callResult{raw: raw}
 	}
-	r.calls.CompareAndSwap(nil, &callResults{of: map[string][]byte{}})
+	r.calls.CompareAndSwap(nil, &callResults{of: map[string]callResult{}})
 	known := r.calls.Load()
 	known.mu.Lock()
 	defer known.mu.Unlock()
-	known.of[id] = raw
+	known.of[id] = result
 	return nil
 }
 
@@ -218,10 +240,7 @@ func (t *Task) runCall(ctx context.Context) (json.RawMessage, error) {
 	if err != nil {
 		return nil, t.callFailed(sc, err)
 	}
-	recorded, err := json.Marshal(callJSON{Call: t.Name(), Input: digest(t.packet.input), Value: raw, Children: t.childHeads()})
-	if err == nil {
-		err = t.run.record(t.ID(), recorded)
-	}
+	err = t.run.record(t.ID(), callJSON{Call: t.Name(), Value: raw, Children: t.childHeads()}, t.packet.input)
 	if err == nil && !hit {
 		err = known.put(sc, raw)
 	}
@@ -307,7 +326,11 @@ func (t *Task) shownResult(raw json.RawMessage, cached bool) {
 // restoreCalls loads the recorded results of a checkpoint.
 func (r *Run) restoreCalls() {
 	if len(r.saved) > 0 {
-		r.calls.Store(&callResults{of: maps.Clone(r.saved)})
+		known := make(map[string]callResult, len(r.saved))
+		for id, raw := range r.saved {
+			known[id] = callResult{raw: raw}
+		}
+		r.calls.Store(&callResults{of: known})
 	}
 }
 
