@@ -3,6 +3,7 @@ package postgres
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -33,15 +34,24 @@ func writeUntilKilled() {
 	if err != nil {
 		fail(err)
 	}
-	key := checkpoint.Key{Thread: "thread"}
-	n := 0
-	if cp, err := db.Get(ctx, key); err == nil {
-		key, n = cp.Key, cp.Step+1
+	key, n := checkpoint.Key{}, 0
+	toHead := func() {
+		key, n = checkpoint.Key{Thread: "thread"}, 0
+		if cp, err := db.Get(ctx, key); err == nil {
+			key, n = cp.Key, cp.Step+1
+		}
 	}
+	toHead()
 	for ; ; n++ {
 		p := next(key, n, item(n), checkpoint.Change{Channel: "n", Version: uint64(n + 1), Data: fmt.Append(nil, n)})
 		p.Pending = []checkpoint.Write{{Task: "t", Kind: checkpoint.Done, Data: fmt.Append(nil, n)}}
-		if err := db.Put(ctx, p); err != nil {
+		err := db.Put(ctx, p)
+		if errors.Is(err, checkpoint.ErrConflict) { // the server has only now done what a killed writer asked for
+			toHead()
+			n--
+			continue
+		}
+		if err != nil {
 			fail(err)
 		}
 		fmt.Fprintln(os.Stdout, "put", p.ID)
