@@ -187,13 +187,17 @@ func (r *Run) putResults(tasks []*Task) error {
 // failedJSON is the stored failure of a task.
 type failedJSON struct {
 	Node    string `json:"node"`
-	Type    string `json:"type"`
+	Type    string `json:"type"` // of the node's own error
 	Message string `json:"message"`
 	Handle  string `json:"handle,omitempty"` // the failure that its error handler has not handled yet
 }
 
 func (t *Task) failed(err, handling error) checkpoint.Write {
-	out := failedJSON{Node: t.Name(), Type: reflect.TypeOf(err).String(), Message: textOf(err)}
+	cause := err
+	for ne, ok := errors.AsType[*NodeError](cause); ok; ne, ok = errors.AsType[*NodeError](cause) {
+		cause = ne.Err
+	}
+	out := failedJSON{Node: t.Name(), Type: reflect.TypeOf(cause).String(), Message: textOf(err)}
 	if handling != nil {
 		out.Handle = textOf(handling)
 	}

@@ -15,8 +15,8 @@ var update = flag.Bool("update", false, "write the golden file of the present fo
 // presentFormat is the version of what the engine tells its savers. A change of
 // the format gets a number and a file of its own. Since 2, a nested checkpoint
 // names the one around it, and a checkpoint says who wrote what; since 3, it
-// names its graph.
-const presentFormat = 3
+// names its graph; since 4, a failure names the type of the node's own error.
+const presentFormat = 4
 
 func goldenFile(version int) string {
 	return filepath.Join("testdata", fmt.Sprintf("v%d.json", version))
