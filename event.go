@@ -18,7 +18,7 @@ const (
 	ModeValues      Mode = 1 << iota // the state after each step: [Values]
 	ModeUpdates                      // what each node wrote, and interrupts: [Updated], [Interrupted], [Abandoned]
 	ModeCustom                       // what nodes send with [Emit]: [Custom]
-	ModeTokens                       // pieces of models' messages: [Token]
+	ModeTokens                       // pieces of models' answers, and messages that nodes return: [Token], [Returned]
 	ModeTasks                        // nodes starting and ending: [TaskStarted], [TaskFinished]
 	ModeCheckpoints                  // with a saver: [Checkpointed]
 	ModeDebug                        // tasks and checkpoints in the form of LangGraph's debug mode
@@ -115,13 +115,26 @@ type Custom struct {
 	Value any
 }
 
-// Token is a piece of a message, or a whole one. The pieces of a message share
-// their Origin, Tags and Metadata, because there may be thousands of them.
+// Token is a piece of a model's answer. The pieces of an answer share their
+// Origin, Tags and Metadata, because there may be thousands of them.
 type Token struct {
 	*Origin
+	// Chunk is an llm.Chunk, or an llm.Message if the model does not stream. Other
+	// packages that report to a run may have types of their own.
 	Chunk    any
 	Tags     []string
 	Metadata map[string]any
+}
+
+// Text returns the text of the chunk. It is empty for a piece of a tool call.
+func (t Token) Text() string {
+	switch c := t.Chunk.(type) {
+	case interface{ Text() string }:
+		return c.Text()
+	case string:
+		return c
+	}
+	return ""
 }
 
 // Where implements [Event].
@@ -130,6 +143,18 @@ func (t Token) Where() Origin {
 		return Origin{}
 	}
 	return *t.Origin
+}
+
+// Returned is a whole message that a node returned and that no model streamed
+// during the run, such as the result of a tool. Like [Token] it is an event of
+// [ModeTokens].
+type Returned struct {
+	Origin
+	// Message is an llm.Message, or what else a node returns that has a method
+	// MessageID() string.
+	Message  any
+	Tags     []string
+	Metadata map[string]any
 }
 
 // TaskStarted is a node about to run.
@@ -265,6 +290,9 @@ func (p *publisher) tokenOrigin(ev *pregel.Event) *Origin {
 
 func (p *publisher) publish(ev *pregel.Event) Event {
 	if d, ok := ev.Data.(*pregel.Token); ok {
+		if d.Whole {
+			return Returned{originOf(ev), ev.Value, d.Tags, d.Metadata}
+		}
 		return Token{p.tokenOrigin(ev), ev.Value, d.Tags, d.Metadata}
 	}
 	at := originOf(ev)

@@ -71,6 +71,8 @@ func brief(ev treadle.Event) string {
 		return line("%s emitted %v", at.Node, ev.Value)
 	case treadle.Token:
 		return line("%s said %v", at.Node, ev.Chunk)
+	case treadle.Returned:
+		return line("%s said %v", at.Node, ev.Message)
 	case treadle.TaskStarted:
 		return line("%s starts with %v", at.Node, ev.Input)
 	case treadle.TaskFinished:
@@ -462,11 +464,53 @@ func wantTokens(t *testing.T, g *treadle.Graph[sayings, sayings], in sayings, wa
 		if err != nil {
 			t.Fatal(err)
 		}
-		if tok, ok := ev.(treadle.Token); ok {
-			got = append(got, brief(tok))
+		switch ev.(type) {
+		case treadle.Token, treadle.Returned:
+			got = append(got, brief(ev))
 		}
 	}
 	same(t, "tokens", want, got)
+}
+
+// Pieces of an answer are tokens; a whole message that a node returns is not.
+func TestReturnedMessagesAreNoTokens(t *testing.T) {
+	g := speaker(t, func(ctx context.Context, _ sayings) (spoken, error) {
+		_, span := observe.Begin(ctx, observe.Call{Kind: observe.Model})
+		span.Chunk(saying{"a1", "streamed"})
+		span.End(nil, nil)
+		return spoken{reduce.List[saying]{{"a1", "streamed"}, {"t1", "result"}}}, nil
+	})
+	var got []string
+	for ev, err := range g.Stream(t.Context(), sayings{}, treadle.Modes(treadle.ModeTokens)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch ev := ev.(type) {
+		case treadle.Token:
+			got = append(got, fmt.Sprint("token ", ev.Chunk))
+		case treadle.Returned:
+			raw, err := treadle.Wire{}.Encode(ev)
+			if err != nil || !strings.HasPrefix(string(raw), `[{"id":"t1","text":"result"},{`) {
+				t.Errorf("on the wire it is %s, %v; want an item of LangGraph's mode messages", raw, err)
+			}
+			got = append(got, fmt.Sprint(ev.Node, " returned ", ev.Message))
+		}
+	}
+	same(t, "events", []string{"token {a1 streamed}", "speak returned {t1 result}"}, got)
+}
+
+func TestTokenHasAText(t *testing.T) {
+	for _, test := range []struct {
+		chunk any
+		want  string
+	}{
+		{"a word", "a word"}, {nil, ""}, {saying{"m1", "x"}, ""},
+		{llm.Chunk{Content: "a", Blocks: []llm.Block{llm.Text("b"), llm.ImageURL("u")}}, "ab"},
+		{llm.Assistant("whole"), "whole"},
+		{llm.Chunk{ToolCalls: []llm.ToolCallChunk{{Name: "add", Args: "{"}}}, ""},
+	} {
+		same(t, fmt.Sprintf("%T", test.chunk), test.want, treadle.Token{Chunk: test.chunk}.Text())
+	}
 }
 
 // A message appears once, whether it was streamed, returned or both, and what

@@ -78,12 +78,9 @@ func payload(ev Event) (any, error) {
 		}
 		return ev.Value, nil
 	case Token:
-		meta := make(map[string]any, len(ev.Metadata)+1)
-		maps.Copy(meta, ev.Metadata)
-		if len(ev.Tags) > 0 {
-			meta["tags"] = ev.Tags
-		}
-		return []any{ev.Chunk, meta}, nil
+		return wireMessage(ev.Chunk, ev.Tags, ev.Metadata), nil
+	case Returned:
+		return wireMessage(ev.Message, ev.Tags, ev.Metadata), nil
 	case Lifecycle:
 		return lifecycle(ev), nil
 	case TaskStarted:
@@ -103,6 +100,17 @@ func payload(ev Event) (any, error) {
 		return map[string]any{"step": at.Step, "timestamp": at.Time.UTC().Format(time.RFC3339Nano), "type": kind, "payload": data}, nil
 	}
 	return data, nil
+}
+
+// wireMessage is an item of the mode "messages", in which LangGraph does not tell
+// pieces from whole messages.
+func wireMessage(v any, tags []string, metadata map[string]any) []any {
+	meta := make(map[string]any, len(metadata)+1)
+	maps.Copy(meta, metadata)
+	if len(tags) > 0 {
+		meta["tags"] = tags
+	}
+	return []any{v, meta}
 }
 
 func wirePauses(ps []treadletype.Pause) []any {

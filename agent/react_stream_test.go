@@ -27,15 +27,14 @@ func TestChunksOfAnAnswerShareItsIDAndNothingIsRepeated(t *testing.T) {
 		}
 		switch ev := ev.(type) {
 		case treadle.Token:
-			switch c := ev.Chunk.(type) {
-			case llm.Chunk:
-				if !slices.Contains(ids, c.ID) {
-					ids = append(ids, c.ID)
-				}
-				text[c.ID] += c.Content
-			case llm.Message:
-				whole[string(c.Role)+" "+c.ID]++
+			c := ev.Chunk.(llm.Chunk)
+			if !slices.Contains(ids, c.ID) {
+				ids = append(ids, c.ID)
 			}
+			text[c.ID] += ev.Text()
+		case treadle.Returned:
+			m := ev.Message.(llm.Message)
+			whole[string(m.Role)+" "+m.ID]++
 		case treadle.Finished[agent.State]:
 			out = ev.Output
 		}

@@ -40,7 +40,9 @@ func listen(t *testing.T, events iter.Seq2[treadle.Event, error]) heard {
 			h.custom = append(h.custom, c.Value)
 		}
 		token, ok := ev.(treadle.Token)
-		if !ok {
+		if r, returned := ev.(treadle.Returned); returned {
+			token = treadle.Token{Origin: &r.Origin, Chunk: r.Message}
+		} else if !ok {
 			continue
 		}
 		id := token.Chunk.(interface{ MessageID() string }).MessageID()

@@ -27,6 +27,9 @@ type Chunk struct {
 // MessageID is the chunk's ID.
 func (c Chunk) MessageID() string { return c.ID }
 
+// Text returns the text of the chunk: Content and that of its text blocks.
+func (c Chunk) Text() string { return Message{Content: c.Content, Blocks: c.Blocks}.Text() }
+
 // Add joins the chunk and the one that follows it. It fails if a value of one
 // cannot be continued by the other's, such as a text by a number.
 func (c Chunk) Add(next Chunk) (Chunk, error) {

@@ -57,8 +57,8 @@ func deltas(g *treadle.Graph[Desk, Desk]) http.HandlerFunc {
 		for ev, err := range thread.Stream(r.Context(), Desk{Chat: chat(body.Message)}, treadle.Modes(treadle.ModeTokens)) {
 			switch ev := ev.(type) {
 			case treadle.Token:
-				if c, ok := ev.Chunk.(llm.Chunk); ok && c.Message().Text() != "" {
-					line(map[string]string{"stream": c.Message().Text()})
+				if text := ev.Text(); text != "" {
+					line(map[string]string{"stream": text})
 				}
 			case treadle.Finished[Desk]:
 				line(map[string]any{"used_docs": ev.Output.Documents})

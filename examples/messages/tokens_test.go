@@ -17,17 +17,6 @@ type joke struct{ Joke string }
 
 type poem struct{ Poem string }
 
-// text is what a token event says: a piece of a message, or a whole one.
-func text(ev treadle.Token) string {
-	switch m := ev.Chunk.(type) {
-	case llm.Chunk:
-		return m.Content
-	case llm.Message:
-		return m.Text()
-	}
-	return ""
-}
-
 // printTokens runs the graph and prints the tokens that keep accepts.
 func printTokens(g *treadle.Graph[Writing, Writing], keep func(treadle.Token) bool) {
 	for ev, err := range g.Stream(context.Background(), Writing{Topic: "ice cream"}, treadle.Modes(treadle.ModeTokens)) {
@@ -35,8 +24,8 @@ func printTokens(g *treadle.Graph[Writing, Writing], keep func(treadle.Token) bo
 			fmt.Println(err)
 			return
 		}
-		if t, ok := ev.(treadle.Token); ok && text(t) != "" && keep(t) {
-			fmt.Print(text(t), "|")
+		if t, ok := ev.(treadle.Token); ok && t.Text() != "" && keep(t) {
+			fmt.Print(t.Text(), "|")
 		}
 	}
 	fmt.Println()
@@ -135,11 +124,12 @@ func Example_eachMessageOnce() {
 		if err != nil {
 			fmt.Println(err)
 		}
-		if t, ok := ev.(treadle.Token); ok {
-			fmt.Print(text(t), "|")
-			if c, ok := t.Chunk.(llm.Chunk); ok {
-				ids[c.ID] = true
-			}
+		switch ev := ev.(type) {
+		case treadle.Token:
+			fmt.Print(ev.Text(), "|")
+			ids[ev.Chunk.(llm.Chunk).ID] = true
+		case treadle.Returned: // no model has streamed it
+			fmt.Print(ev.Message.(llm.Message).Text(), "|")
 		}
 	}
 	fmt.Println(len(ids), "id")

@@ -116,6 +116,7 @@ type Custom struct{}
 type Token struct {
 	Tags     []string
 	Metadata map[string]any
+	Whole    bool // a message that a node returned
 }
 
 // TaskStart is a task about to run.

@@ -45,7 +45,7 @@ func (r *Run) emitOutputMessages(t *Task) {
 	known := &r.shared.messages
 	show := func(m observe.Message) {
 		if !known.seen(m.MessageID()) {
-			r.emit(ModeTokens, Event{At: t.origin(), Value: m, Data: &Token{Tags: slices.Concat(r.set.Tags, t.node.Tags), Metadata: t.metadata()}})
+			r.emit(ModeTokens, Event{At: t.origin(), Value: m, Data: &Token{Tags: slices.Concat(r.set.Tags, t.node.Tags), Metadata: t.metadata(), Whole: true}})
 		}
 	}
 	for i, w := range t.out.writes {
