@@ -492,7 +492,7 @@ func TestContextJSON(t *testing.T) {
 		"wrong json":   {declared, treadle.Context(json.RawMessage(`{"age":"old"}`)), `graph "greet": context: want treadle_test.visitor: json: cannot unmarshal string`},
 		"no object":    {declared, treadle.Context(json.RawMessage(`[1]`)), `graph "greet": context: want treadle_test.visitor: json: cannot unmarshal array`},
 		"null":         {declared, treadle.Context(json.RawMessage(` null`)), `{"log":[" 0 false"]}`},
-		"misspelt":     {declared, treadle.Context(json.RawMessage(`{"nmae":"ada"}`)), `graph "greet": context: want treadle_test.visitor: json: unknown field "nmae": it has name, age`},
+		"misspelt":     {declared, treadle.Context(json.RawMessage(`{"nome":"ada"}`)), `graph "greet": context: want treadle_test.visitor: json: unknown field "nome": it has name, age`},
 		"broken":       {declared, treadle.Context(json.RawMessage(`{`)), `graph "greet": context: want treadle_test.visitor: unexpected end of JSON input`},
 		"not declared": {plain, treadle.Context(json.RawMessage(`{}`)), `graph "greet": context: it came as JSON and the graph declares no type for it: use treadle.ContextType`},
 		"not valid":    {declared, treadle.Context(json.RawMessage(`{"age":-1}`)), `graph "greet": the context is not valid: nobody is that young`},

@@ -37,7 +37,7 @@ func ClearResults(o ClearOptions) *Middleware {
 	o.Text = cmp.Or(o.Text, "[cleared]")
 	var err error
 	if o.Tokens < 0 {
-		err = fmt.Errorf("Tokens is %d: want at least 1, or 0 for 100,000", o.Tokens)
+		err = fmt.Errorf("Tokens is %d: want at least 1, or 0 for 100,000", o.Tokens) //nolint:staticcheck // it begins with the name of an option
 	}
 	return &Middleware{Name: "clear_results", err: err, WrapModel: func(ctx context.Context, call ModelCall, next ModelFunc) (llm.Message, error) {
 		n, err := o.count(ctx, call)

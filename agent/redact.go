@@ -95,7 +95,7 @@ func (o RedactOptions) check() error {
 		}
 	}
 	if !slices.Contains([]Redaction{Replace, Mask, Hash, Block}, o.As) { // perhaps it was meant to block
-		errs = append(errs, fmt.Errorf("As is %q: want %s, %s, %s or %s", o.As, Replace, Mask, Hash, Block))
+		errs = append(errs, fmt.Errorf("As is %q: want %s, %s, %s or %s", o.As, Replace, Mask, Hash, Block)) //nolint:staticcheck // it begins with the name of an option
 	}
 	if o.KeepInput && !o.Output && !o.Results {
 		errs = append(errs, errors.New("it looks at nothing: with KeepInput set Output or Results"))

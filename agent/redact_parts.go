@@ -105,7 +105,7 @@ func (c *cleaner) value(v any) any {
 		out := make(map[string]any, len(v))
 		for _, name := range slices.Sorted(maps.Keys(v)) {
 			in := v[name]
-			if !slices.Contains(opaque, name) && !(encoded && name == "data") {
+			if !slices.Contains(opaque, name) && (!encoded || name != "data") {
 				in = c.value(in)
 			}
 			c.text(&name)

@@ -37,7 +37,7 @@ func SelectTools(model llm.Model, o SelectOptions) *Middleware {
 	o.Prompt = cmp.Or(o.Prompt, selectPrompt)
 	err := noModel(model)
 	if o.Max < 0 {
-		err = errors.Join(err, fmt.Errorf("Max is %d: want at least 1, or 0 for no bound", o.Max))
+		err = errors.Join(err, fmt.Errorf("Max is %d: want at least 1, or 0 for no bound", o.Max)) //nolint:staticcheck // it begins with the name of an option
 	}
 	if err != nil {
 		return &Middleware{Name: "select_tools", err: err}

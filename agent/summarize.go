@@ -57,7 +57,7 @@ func Summarize(model llm.Model, o SummarizeOptions) *Middleware {
 func (o SummarizeOptions) check() error {
 	switch {
 	case o.Tokens < 0 || o.Messages < 0 || o.Keep < 0:
-		return errors.New("Tokens, Messages and Keep must not be negative")
+		return errors.New("Tokens, Messages and Keep must not be negative") //nolint:staticcheck // it begins with the name of an option
 	case o.Tokens == 0 && o.Messages == 0:
 		return errors.New("it has neither a number of tokens nor of messages from which to summarise: set Tokens or Messages")
 	}

@@ -51,7 +51,7 @@ var evils = map[string]*evil{
 		fmt.Fprint(os.Stdout, `{"jsonrpc":"2.0","id":`+id+`,"res`)
 		os.Exit(0)
 	}},
-	"closed output": {calls: func(*evil, string) { os.Stdout.Close() }},
+	"closed output": {calls: func(*evil, string) { _ = os.Stdout.Close() }},
 	"wrong ids": {calls: func(e *evil, id string) {
 		for _, wrong := range []string{"9999", `"x"`, "-1", "null", "[]"} {
 			e.result(wrong, done)
@@ -61,7 +61,7 @@ var evils = map[string]*evil{
 	"two answers": {calls: func(e *evil, id string) { e.result(id, done); e.result(id, done); e.result(id, `{"content":"no"}`) }},
 	"never":       {calls: func(*evil, string) {}},
 	"late": {calls: func(e *evil, id string) {
-		go func() { time.Sleep(1500 * time.Millisecond); e.result(id, done) }()
+		go func() { time.Sleep(1500 * time.Millisecond); e.result(id, done) }() //nolint:forbidigo // in a process of its own
 	}},
 	"notifications": {calls: func(e *evil, id string) {
 		for range 20_000 {
@@ -77,7 +77,7 @@ var evils = map[string]*evil{
 		}
 		e.result(id, done)
 	}},
-	"garbage":           {hello: func() { fmt.Println("\x00\xff\xfe{[\"\n}{\n{\"jsonrpc\":\"1.0\"}\n[[[[") }, calls: func(e *evil, id string) { e.say("\x80\x81"); e.result(id, done) }},
+	"garbage":           {hello: func() { _, _ = fmt.Fprintln(os.Stdout, "\x00\xff\xfe{[\"\n}{\n{\"jsonrpc\":\"1.0\"}\n[[[[") }, calls: func(e *evil, id string) { e.say("\x80\x81"); e.result(id, done) }},
 	"garbage for ever":  {calls: func(*evil, string) { flood(os.Stdout, "[info] still at it") }},
 	"stderr for ever":   {hello: func() { go flood(os.Stderr, "warning") }, calls: func(e *evil, id string) { e.result(id, done) }},
 	"invalid UTF-8":     {calls: func(e *evil, id string) { e.result(id, `{"content":[{"type":"text","text":"a`+"\xff\xfe"+`b"}]}`) }},
@@ -98,6 +98,7 @@ var evils = map[string]*evil{
 // Whatever a program does, a call comes back, what the model reads of an error is
 // one sentence, and Close ends the program.
 func TestProgramsThatKeepNoRule(t *testing.T) {
+	t.Parallel()
 	for name := range evils {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -181,6 +182,7 @@ func TestListWithoutEndIsAnError(t *testing.T) {
 }
 
 func TestAddressesThatKeepNoRule(t *testing.T) {
+	t.Parallel()
 	stream := func(w http.ResponseWriter) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		w.WriteHeader(http.StatusOK)

@@ -274,7 +274,7 @@ func TestCredentialsDoNotFollowARedirectToAnotherHost(t *testing.T) {
 			t.Errorf("a redirect within the host: %v", err)
 			continue
 		}
-		s.Close()
+		_ = s.Close()
 	}
 	if reached.Load() > 0 {
 		t.Errorf("the other host got %d requests", reached.Load())

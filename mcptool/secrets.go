@@ -88,7 +88,7 @@ func (g *gather) address(raw string) {
 
 // replacers hide what was gathered, in the forms in which it may be written.
 func (g *gather) replacers() secrets {
-	make := func(values []string) *strings.Replacer {
+	replacer := func(values []string) *strings.Replacer {
 		values = slices.Clone(values)
 		for _, v := range values {
 			quoted := strconv.Quote(v)
@@ -104,7 +104,7 @@ func (g *gather) replacers() secrets {
 		}
 		return strings.NewReplacer(pairs...)
 	}
-	return secrets{make(slices.Concat(g.all, g.named)), make(g.named)}
+	return secrets{replacer(slices.Concat(g.all, g.named)), replacer(g.named)}
 }
 
 // clean hides secrets in an error. What the error is can still be asked with

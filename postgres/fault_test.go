@@ -641,7 +641,7 @@ func TestAServerThatRestartsIsWaitedFor(t *testing.T) {
 	for i := range 3 {
 		victim, err := pgx.Connect(t.Context(), url)
 		for try := 0; err != nil && try < 100; try++ {
-			time.Sleep(100 * time.Millisecond) // a server is waited for, which no fake clock moves
+			time.Sleep(100 * time.Millisecond) //nolint:forbidigo // a server is waited for, which no fake clock moves
 			victim, err = pgx.Connect(t.Context(), url)
 		}
 		if err != nil {

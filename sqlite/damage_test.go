@@ -153,8 +153,7 @@ func damageFill(t *testing.T, path string) {
 	g, err := damageGraph(db)
 	must(err)
 	asked := func(err error) error {
-		var asks *treadle.InterruptError
-		if errors.As(err, &asks) {
+		if _, asks := errors.AsType[*treadle.InterruptError](err); asks {
 			return nil
 		}
 		return err

@@ -130,10 +130,10 @@ func ask(tb testing.TB, db *DB, query string, args ...any) (n int) {
 }
 
 // force changes the file behind the package's back.
-func force(tb testing.TB, db *DB, query string, args ...any) {
+func force(tb testing.TB, db *DB, query string) {
 	tb.Helper()
 	err := db.write(tb.Context(), func(c *conn) error {
-		n, err := c.change(query, args...)
+		n, err := c.change(query)
 		if err == nil && n == 0 {
 			tb.Errorf("%s: nothing changed", query)
 		}

@@ -21,17 +21,17 @@ const openAs = "TREADLE_TEST_OPEN"
 func openAsNobody(path string) {
 	if os.Geteuid() == 0 {
 		if err := syscall.Setuid(nobody); err != nil {
-			fmt.Println("setuid:", err)
+			fmt.Fprintln(os.Stdout, "setuid:", err)
 			return
 		}
 	}
 	db, err := Open(path, nil)
 	if err == nil {
 		err = db.Close()
-		fmt.Println("it opened:", err)
+		fmt.Fprintln(os.Stdout, "it opened:", err)
 		return
 	}
-	fmt.Println(err)
+	fmt.Fprintln(os.Stdout, err)
 }
 
 // A file that can be read and not written is refused at once, with the reason

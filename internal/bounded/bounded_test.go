@@ -115,7 +115,7 @@ func TestValuesThatTakeTooLongAreRefused(t *testing.T) {
 func TestRecursiveSchemasKeepWorking(t *testing.T) {
 	expression := `{"$ref":"#/$defs/e","$defs":{"e":{"oneOf":[
 		{"type":"object","required":["num"],"properties":{"num":{"type":"number"}},"additionalProperties":false}`
-	for _, op := range strings.Fields("add sub mul div mod pow min max") {
+	for op := range strings.FieldsSeq("add sub mul div mod pow min max") {
 		expression += fmt.Sprintf(`,{"type":"object","properties":{"op":{"const":%q},"l":{"$ref":"#/$defs/e"},"r":{"$ref":"#/$defs/e"}},"required":["op","l","r"],"additionalProperties":false}`, op)
 	}
 	expression += `]}}}`

@@ -13,15 +13,13 @@ import (
 )
 
 // catch calls f and returns what a deferred function makes of it.
-func catch(f func()) (err *caught.Error) {
-	done := make(chan struct{})
+func catch(f func()) *caught.Error {
+	caughtErr := make(chan *caught.Error)
 	go func() {
-		defer close(done)
-		defer func() { err = caught.New("key: ", recover()) }()
+		defer func() { caughtErr <- caught.New("key: ", recover()) }()
 		f()
 	}()
-	<-done
-	return err
+	return <-caughtErr
 }
 
 var errOops = errors.New("oops")
@@ -47,9 +45,9 @@ func TestErrorNamesTheFirstFrameOfTheUsersCode(t *testing.T) {
 		{"error", func() { panic(errOops) }, `key: panic: oops`},
 		{"nil", func() { panic(nil) }, `key: panic: panic called with nil argument.*`}, //nolint:govet // what a user may write
 		{"runtime", func() { empty[len(empty)] = 1 }, `key: panic: runtime error: index out of range \[0\] with length 0`},
-		{"library", func() { strings.Repeat("x", -1) }, `key: panic: strings: negative Repeat count`},
+		{"library", func() { _ = strings.Repeat("x", -1) }, `key: panic: strings: negative Repeat count`},
 		{"callback of the library", func() { slices.SortFunc([]int{2, 1}, func(int, int) int { panic("oops") }) }, `key: panic: oops`},
-		{"method called by the library", func() { _, _ = json.Marshal(unwritable{}) }, `key: panic: in MarshalJSON`},
+		{"method called by the library", func() { _, _ = json.Marshal(unwritable{}) }, `key: panic: in MarshalJSON`}, //nolint:errchkjson // it panics
 		{"unprintable", func() { panic(shy{}) }, `key: panic: a caught_test\.shy that cannot be printed`},
 		{"exit", runtime.Goexit, `key: runtime\.Goexit ended the goroutine, as t\.Fatal does: return an error instead`},
 		{"while unwinding", func() {

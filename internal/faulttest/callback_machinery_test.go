@@ -22,17 +22,16 @@ import (
 // the caller's.
 var errDisk = errors.New("disk full: password=hunter2")
 
-// writesFail is a saver that cannot store the results of calls, for the first so
-// many times.
+// writesFail is a saver that fails to store the first result of a call.
 type writesFail struct {
 	checkpoint.Saver
 	left atomic.Int32
 	err  error
 }
 
-func failing(n int32, err error) *writesFail {
+func failing(err error) *writesFail {
 	s := &writesFail{Saver: checkpoint.NewMemory(), err: err}
-	s.left.Store(n)
+	s.left.Store(1)
 	return s
 }
 
@@ -104,15 +103,15 @@ func TestFailureOfTheMachineryEndsTheRun(t *testing.T) {
 		node  func(t *testing.T, runs *atomic.Int32) func(context.Context) error
 		runs  int32 // of the effect
 	}{
-		{"recording an effect", func() checkpoint.Saver { return failing(1, errDisk) }, nil, nil,
+		{"recording an effect", func() checkpoint.Saver { return failing(errDisk) }, nil, nil,
 			func(_ *testing.T, runs *atomic.Int32) func(context.Context) error {
 				return func(ctx context.Context) error { return effect(ctx, runs) }
 			}, 1},
-		{"a second effect", func() checkpoint.Saver { return failing(1, errDisk) }, nil, nil,
+		{"a second effect", func() checkpoint.Saver { return failing(errDisk) }, nil, nil,
 			func(_ *testing.T, runs *atomic.Int32) func(context.Context) error {
 				return func(ctx context.Context) error { return errors.Join(effect(ctx, runs), effect(ctx, runs)) }
 			}, 1},
-		{"an effect of a task", func() checkpoint.Saver { return failing(1, errDisk) }, nil, nil,
+		{"an effect of a task", func() checkpoint.Saver { return failing(errDisk) }, nil, nil,
 			func(_ *testing.T, runs *atomic.Int32) func(context.Context) error {
 				task := treadle.NewTask("task", func(ctx context.Context, _ int) (int, error) { _ = effect(ctx, runs); return 1, nil }, always)
 				return func(ctx context.Context) error { _, err := task.Run(ctx, 1); return err }
@@ -122,7 +121,7 @@ func TestFailureOfTheMachineryEndsTheRun(t *testing.T) {
 				g := inner(t)
 				return func(ctx context.Context) error { _, err := g.Run(ctx, said{"x"}); return err }
 			}, 0},
-		{"an effect in a nested run", func() checkpoint.Saver { return failing(1, errDisk) }, nil, nil,
+		{"an effect in a nested run", func() checkpoint.Saver { return failing(errDisk) }, nil, nil,
 			func(t *testing.T, runs *atomic.Int32) func(context.Context) error {
 				b := treadle.New[said]("inner")
 				treadle.AddNode(b, "in", func(ctx context.Context, s said) (said, error) { _ = effect(ctx, runs); return s, nil }, always)
@@ -209,7 +208,7 @@ func TestFailureOfTheMachineryInHandlersAndBranches(t *testing.T) {
 			var runs atomic.Int32
 			b := treadle.New[said]("g")
 			fails := errors.New("fails")
-			saver := failing(1, checkpoint.ErrFenced)
+			saver := failing(checkpoint.ErrFenced)
 			if kind == "handler" {
 				treadle.AddNode(b, "pay", func(context.Context, said) (said, error) { return said{}, fails },
 					treadle.OnError(func(ctx context.Context, _ said, _ *treadle.NodeError) (said, error) {
@@ -298,7 +297,7 @@ func TestFailureOfTheMachineryInsideATool(t *testing.T) {
 			}
 			model := llmtest.NewScript(llmtest.Ask(calls...), llmtest.Say("done"))
 			a, err := agent.New(model, &agent.Options{Tools: []*llm.Tool{pay}, Middleware: test.with,
-				Graph: treadle.Options{Saver: failing(1, errDisk)}})
+				Graph: treadle.Options{Saver: failing(errDisk)}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -354,7 +353,7 @@ func TestFailureOfTheMachineryInsideAModel(t *testing.T) {
 			return said{msg.Text()}, err
 		})
 		b.Edge(treadle.Start, "pay")
-		out, err := compiled(t, b, &treadle.Options{Saver: failing(1, errDisk)}).Thread("t").Run(t.Context(), said{"x"})
+		out, err := compiled(t, b, &treadle.Options{Saver: failing(errDisk)}).Thread("t").Run(t.Context(), said{"x"})
 		wantFault(t, out, err, errDisk)
 		if runs.Load() != 1 {
 			t.Errorf("%s: the model was asked %d times", name, runs.Load())

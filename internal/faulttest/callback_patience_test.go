@@ -157,7 +157,7 @@ type lagging struct {
 }
 
 func (l *lagging) Put(ctx context.Context, p *checkpoint.Put) error {
-	time.Sleep(time.Second)
+	time.Sleep(time.Second) //nolint:forbidigo // virtual time
 	if l.crashed.Load() {
 		return errDisk // nothing is stored any more
 	}

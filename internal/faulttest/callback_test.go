@@ -46,8 +46,8 @@ var blasts = []struct {
 }{
 	{"string", func() { panic("boom of the user's code") }, "panic: boom of the user's code", false},
 	{"error", func() { panic(errBoom) }, "panic: boom of the user's code", true},
-	{"nil", func() { panic(nil) }, "panic: panic called with nil argument", true}, //nolint:govet // what a user may write
-	{"runtime", func() { var m map[string]int; m["x"] = 1 }, "panic: assignment to entry in nil map", true},
+	{"nil", func() { panic(nil) }, "panic: panic called with nil argument", true},
+	{"runtime", func() { var m map[string]int; m["x"] = 1 }, "panic: assignment to entry in nil map", true}, //nolint:staticcheck // it panics
 	{"exit", runtime.Goexit, "runtime.Goexit ended the goroutine", false},
 }
 
@@ -66,7 +66,7 @@ type (
 		N int
 	}
 	frail   struct{ b *bomb } // an error
-	frailAs struct{ b *bomb }
+	frailAs struct{ b *bomb } //nolint:errname // named after the method that fails
 )
 
 func (u unwritable) MarshalJSON() ([]byte, error) { u.B.touch(); return []byte("{}"), nil }
@@ -540,9 +540,10 @@ func all(err error) []error {
 const patience = 30 * time.Second
 
 // streamed runs the graph on a goroutine of its own.
-func streamed(t *testing.T, name string, g *treadle.Graph[world, world], durability string) (err error) {
+func streamed(t *testing.T, name string, g *treadle.Graph[world, world], durability string) error {
 	t.Helper()
 	done := make(chan struct{})
+	var got error
 	go func() {
 		defer close(done)
 		events := g.Stream(t.Context(), world{}, treadle.Modes(treadle.ModeUpdates, treadle.ModeTasks, treadle.ModeCheckpoints))
@@ -550,11 +551,11 @@ func streamed(t *testing.T, name string, g *treadle.Graph[world, world], durabil
 			events = g.Thread("t").Stream(t.Context(), world{})
 		}
 		for _, e := range events {
-			err = e
+			got = e
 		}
 	}()
 	await(t, name, done)
-	return err
+	return got
 }
 
 // called runs the graph on its caller's goroutine, and reports whether that one
@@ -562,17 +563,19 @@ func streamed(t *testing.T, name string, g *treadle.Graph[world, world], durabil
 func called(t *testing.T, name string, g *treadle.Graph[world, world], durability string) (err error, back bool) { //nolint:revive // the error is not of this function
 	t.Helper()
 	done := make(chan struct{})
+	var got error
+	var returned bool
 	go func() {
 		defer close(done)
 		if durability != "none" {
-			_, err = g.Thread("t").Run(t.Context(), world{})
+			_, got = g.Thread("t").Run(t.Context(), world{})
 		} else {
-			_, err = g.Run(t.Context(), world{})
+			_, got = g.Run(t.Context(), world{})
 		}
-		back = true
+		returned = true
 	}()
 	await(t, name, done)
-	return err, back
+	return got, returned
 }
 
 func await(t *testing.T, name string, done chan struct{}) {

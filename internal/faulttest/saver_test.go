@@ -32,13 +32,13 @@ type saverFault struct {
 	// lies: the caller is told that all went well, so it need not report anything.
 	lies bool
 	err  error // what the caller should report
-	call func(ctx context.Context, real func() error) error
+	call func(ctx context.Context, store func() error) error
 }
 
 var saverFaults = []saverFault{
 	{name: "fails", reads: true, err: errSaver, call: func(context.Context, func() error) error { return errSaver }},
-	{name: "fails after it has stored", err: errSaver, call: func(_ context.Context, real func() error) error {
-		return errors.Join(errSaver, real())
+	{name: "fails after it has stored", err: errSaver, call: func(_ context.Context, store func() error) error {
+		return errors.Join(errSaver, store())
 	}},
 	{name: "conflict", err: checkpoint.ErrConflict, call: func(context.Context, func() error) error { return checkpoint.ErrConflict }},
 	{name: "fenced", err: checkpoint.ErrFenced, call: func(context.Context, func() error) error { return checkpoint.ErrFenced }},
@@ -61,15 +61,15 @@ type faultySaver struct {
 }
 
 // do makes a call, well or not. fails says whether the fault was hit.
-func (s *faultySaver) do(ctx context.Context, name string, real func() error) error {
+func (s *faultySaver) do(ctx context.Context, name string, store func() error) error {
 	s.mu.Lock()
 	s.calls = append(s.calls, name)
 	hit := len(s.calls) == s.n
 	s.mu.Unlock()
 	if hit {
-		return s.fault.call(ctx, real)
+		return s.fault.call(ctx, store)
 	}
-	return real()
+	return store()
 }
 
 func (s *faultySaver) Put(ctx context.Context, p *checkpoint.Put) error {
@@ -165,7 +165,7 @@ var saverPrograms = []saverProgram{
 		b := treadle.New[saverState]("fan")
 		item := treadle.AddNode(b, "item", func(ctx context.Context, name string) (saverLog, error) {
 			if name == "b" {
-				time.Sleep(time.Second) // the results of the others are stored meanwhile
+				time.Sleep(time.Second) //nolint:forbidigo // the results of the others are stored meanwhile
 			}
 			did, err := e.do(ctx, "item "+name)
 			return lines(did), err
@@ -208,7 +208,7 @@ var saverPrograms = []saverProgram{
 		treadle.AddNode(b, "careless", func(ctx context.Context, _ saverState) (saverLog, error) {
 			did, err := e.do(ctx, "careless")
 			if err != nil {
-				return lines("never mind"), nil //nolint:nilerr // what is tested
+				return lines("never mind"), nil
 			}
 			return lines(did), nil
 		})

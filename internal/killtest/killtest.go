@@ -60,5 +60,5 @@ func Lines(t testing.TB, env string, n int) (lines []string) {
 // that ended. It does not return; call it in a goroutine.
 func EndWithParent() {
 	_, _ = io.Copy(io.Discard, os.Stdin)
-	os.Exit(3)
+	os.Exit(3) //nolint:forbidigo // the process of a test that was to be killed
 }

@@ -34,7 +34,7 @@ type whole struct {
 	Raw    json.RawMessage `json:"raw"`
 	Counts map[kind]int    `json:"counts"`
 	Bare   int
-	hidden int
+	hidden int    //nolint:unused // decoding must leave it alone
 	Left   string `json:"-"`
 }
 

@@ -87,7 +87,7 @@ func claimOf(cache checkpoint.Cache, place string) *claim {
 // take claims the place for a function. If another function had it, results in
 // it cannot be told apart after a restart. So they are cleared, and from then
 // on each function has a private cache.
-func (c *claim) take(id any, clear func() error) error {
+func (c *claim) take(id any, wipe func() error) error {
 	c.mu.RLock()
 	settled := c.several || c.by == id
 	c.mu.RUnlock()
@@ -101,7 +101,7 @@ func (c *claim) take(id any, clear func() error) error {
 	case nil:
 		c.by = id
 	default:
-		if err := clear(); err != nil {
+		if err := wipe(); err != nil {
 			return err
 		}
 		c.several = true
@@ -197,7 +197,7 @@ func (t *Task) cacheKey() (string, error) {
 func (l *lookup) clearSpace(ctx context.Context) error {
 	set := l.task.run.set
 	if set.Logger != nil {
-		set.Logger.Warn("treadle: closures of one function literal are cached under one name: their results are kept apart, and only as long as the process runs; "+
+		set.Logger.WarnContext(ctx, "treadle: closures of one function literal are cached under one name: their results are kept apart, and only as long as the process runs; "+
 			"give the graphs or tasks names of their own, or use CacheBy with a key that tells them apart",
 			"graph", l.task.run.plan.name, "node", l.task.Name(), "function", l.task.node.fn.name)
 	}

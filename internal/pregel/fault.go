@@ -13,7 +13,7 @@ import (
 // it. The task ends with the fault even if the node, a tool, an error handler
 // or a branch hides the error. It is not retried and not handled, because the
 // stored state may differ from what happened.
-type faultError struct{ err error } //nolint:errname // named after what it marks
+type faultError struct{ err error }
 
 func (e *faultError) Error() string { return e.err.Error() }
 

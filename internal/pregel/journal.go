@@ -34,14 +34,14 @@ func (s *writtenSet) add(c *channel, channels int) {
 	if s.more == nil {
 		s.more = newBits(channels)
 	}
-	s.more.set(int(c.id))
+	s.more.set(c.id)
 }
 
 func (s *writtenSet) has(c *channel) bool {
 	if c.id < 64 {
 		return s.few&(1<<c.id) != 0
 	}
-	return s.more != nil && s.more.has(int(c.id))
+	return s.more != nil && s.more.has(c.id)
 }
 
 // logChannel stores the journal, so that it can be handed up by another

@@ -3,7 +3,7 @@ package pregel
 import "github.com/treadle-go/treadle/treadletype"
 
 // The types that users see, by the names that the engine uses.
-type (
+type ( //nolint:revive // treadletype documents them
 	AnswerError             = treadletype.AnswerError
 	BuildError              = treadletype.BuildError
 	ConflictError           = treadletype.ConflictError

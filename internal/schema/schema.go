@@ -108,8 +108,7 @@ func (b *builder) learn(t reflect.Type, seen map[reflect.Type]bool) error {
 	case reflect.Slice, reflect.Array, reflect.Map:
 		return b.learn(t.Elem(), seen)
 	case reflect.Struct:
-		for i := range t.NumField() {
-			f := t.Field(i)
+		for f := range t.Fields() {
 			if !f.IsExported() && !f.Anonymous || f.Tag.Get("json") == "-" {
 				continue
 			}

@@ -13,7 +13,7 @@ import (
 	"github.com/treadle-go/treadle/internal/schema"
 )
 
-type color struct{ r, g, b byte }
+type color struct{ R, G, B byte }
 
 func (color) JSONSchema() *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "string", Pattern: "^#"}

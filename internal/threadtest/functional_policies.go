@@ -156,13 +156,13 @@ func functionalCacheAtOnce(t *testing.T, open opener) {
 	saver := open(t)
 	for i := range 20 {
 		c := &askTally{}
-		make := func(factor int) *treadle.Task[int, int] {
+		times := func(factor int) *treadle.Task[int, int] {
 			return treadle.NewTask("times", func(_ context.Context, n int) (int, error) {
 				c.add(fmt.Sprint(n, " times ", factor))
 				return n * factor, nil
 			}, treadle.Cache(0))
 		}
-		twice, thrice := make(2), make(3)
+		twice, thrice := times(2), times(3)
 		g := treadle.Must(treadle.NewWorkflow("flow", func(ctx context.Context, n int) (int, error) {
 			a, b := twice.Go(ctx, n), twice.Go(ctx, n)
 			x, err := a.Wait()
@@ -205,12 +205,12 @@ func functionalCustomNamespace(t *testing.T, open opener) {
 			t.Fatal(err)
 		}
 		if c, ok := ev.(treadle.Custom); ok {
-			line := fmt.Sprint(c.Value, ":")
+			words := []string{fmt.Sprint(c.Value, ":")}
 			for _, part := range c.Namespace {
 				name, _, _ := strings.Cut(part, ":")
-				line += " " + name
+				words = append(words, name)
 			}
-			got = append(got, line)
+			got = append(got, strings.Join(words, " "))
 		}
 	}
 	want := []string{"flow:", "do: flow", "outer: flow", "inner: flow outer"}

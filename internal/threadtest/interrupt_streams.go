@@ -98,11 +98,11 @@ func interruptNestedValues(t *testing.T, open opener) {
 			if !ok {
 				continue
 			}
-			line := strings.Repeat("sub ", len(v.Namespace)) + v.State.String()
+			words := []string{strings.Repeat("sub ", len(v.Namespace)) + v.State.String()}
 			for _, p := range v.Pauses {
-				line += " asks " + string(p.Value)
+				words = append(words, "asks "+string(p.Value))
 			}
-			lines = append(lines, line)
+			lines = append(lines, strings.Join(words, " "))
 		}
 		return lines
 	}

@@ -21,13 +21,13 @@ type (
 )
 
 // Reduce adds.
-func (l editedList) Reduce(u listEdit) editedList { return append(l[:len(l):len(l)], u.Add...) }
+func (l editedList) Reduce(u listEdit) editedList { return append(slices.Clip(l), u.Add...) }
 
 // plainList is a field to whose updates its own type can be assigned.
 type plainList []int
 
 // Reduce adds.
-func (l plainList) Reduce(u []int) plainList { return append(l[:len(l):len(l)], u...) }
+func (l plainList) Reduce(u []int) plainList { return append(slices.Clip(l), u...) }
 
 type (
 	typedState struct {

@@ -49,7 +49,7 @@ const chatPath = "chat/completions"
 
 // whole asks for the answer in one piece.
 func (m *Model) whole(ctx context.Context, body []byte) (llm.Chunk, error) {
-	raw, resp, err := m.client.postWhole(ctx, chatPath, body)
+	raw, resp, err := m.client.postWhole(ctx, chatPath, body) //nolint:bodyclose // postWhole has read and closed it
 	if err != nil {
 		return llm.Chunk{}, failure(ctx, err, resp, false)
 	}
