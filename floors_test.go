@@ -84,6 +84,7 @@ var sameFloor = map[[2]string]string{
 	{"llm", "internal/caught"}:                   "a panic of a tool names the place as that of a node does",
 	{"llm", "internal/bounded"}:                  "arguments of tools are checked against schemas of others, as answers to questions are",
 	{"llm", "internal/schema"}:                   "tools and graphs have one kind of schemas",
+	{"llm", "treadletype"}:                       "models and nodes have one policy of retries",
 	{"llm", "reduce"}:                            "Messages appends as reduce.List does",
 	{"treadletype", "checkpoint"}:                "an error about a stored value names its checkpoint",
 	{"internal/schema", "internal/plainjson"}:    "plain JSON is checked against a schema without decoding it",

@@ -3,8 +3,10 @@ package agent
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -34,9 +36,9 @@ func (c *cleaner) text(s *string) {
 	}
 }
 
-// blocks are the blocks without what is found in them: in texts and reasoning, in
-// documents of text, and in the fields of blocks of any other form, since a
-// provider's adapter may send them as they are.
+// blocks returns redacted copies of the blocks: of their texts and reasoning, of
+// documents of text, and of the fields of blocks of other forms, which a provider's
+// adapter may send as they are.
 func (c *cleaner) blocks(in []llm.Block) []llm.Block {
 	out := slices.Clone(in) // the old ones are shared
 	for i := range out {
@@ -59,8 +61,8 @@ func (c *cleaner) blocks(in []llm.Block) []llm.Block {
 	return out
 }
 
-// address is the address of a picture or a file. That it is an address is no
-// finding: without it there is no picture.
+// address redacts the address of a picture or a file, but for being an address:
+// without it there is no picture.
 func (c *cleaner) address(s *string) {
 	others := *c
 	others.Find = slices.DeleteFunc(slices.Clone(c.Find), func(p PII) bool { return p.Name == URL.Name })
@@ -72,11 +74,11 @@ func isText(mime string) bool {
 	return strings.HasPrefix(mime, "text/") || strings.Contains(mime, "json") || strings.Contains(mime, "xml") || strings.Contains(mime, "yaml")
 }
 
-// opaque are fields that hold no words: names of things and encoded data.
+// opaque lists fields that are left as they are: identifiers and encoded data.
 var opaque = []string{"type", "id", "index", "mime_type", "media_type", "base64", "signature", "encrypted_content", "file_id",
 	"cache_control", "tool_call_id", "call_id", "thought_signature", "lc_source"}
 
-// value is a JSON value without what is found in its texts, its numbers and the
+// value returns a redacted copy of a JSON value: of its texts, its numbers and the
 // names of its fields.
 func (c *cleaner) value(v any) any {
 	switch v := v.(type) {
@@ -86,11 +88,11 @@ func (c *cleaner) value(v any) any {
 		}
 		return v
 	case json.Number:
-		if text := string(v); c.err == nil {
-			if c.text(&text); text != string(v) {
-				return text
-			}
-		}
+		return c.number(v, string(v))
+	case float64:
+		return c.number(v, strconv.FormatFloat(v, 'f', -1, 64))
+	case int, int64, uint64:
+		return c.number(v, fmt.Sprint(v))
 	case []any:
 		out := make([]any, len(v))
 		for i := range v {
@@ -109,14 +111,36 @@ func (c *cleaner) value(v any) any {
 				in = c.value(in)
 			}
 			c.text(&name)
-			out[name] = in
+			out[unused(out, name)] = in
 		}
 		return out
 	}
 	return v
 }
 
-// json is the same for JSON as it is written.
+// number returns a number, or its text without what is found in it.
+func (c *cleaner) number(v any, text string) any {
+	was := text
+	if c.text(&text); text != was {
+		return text
+	}
+	return v
+}
+
+// unused returns a name that is free in m. Different names may be the same once
+// they are redacted, and no field must be lost by it.
+func unused(m map[string]any, name string) string {
+	free := name
+	for n := 2; ; n++ {
+		if _, taken := m[free]; !taken {
+			return free
+		}
+		free = name + "_" + strconv.Itoa(n)
+	}
+}
+
+// json returns a redacted copy of encoded JSON. What is not JSON is redacted as a
+// text.
 func (c *cleaner) json(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 || c.err != nil {
 		return raw
@@ -146,7 +170,7 @@ func (c *cleaner) json(raw json.RawMessage) json.RawMessage {
 	return bytes.TrimSpace(b.Bytes())
 }
 
-// message rewrites all of a message that a model reads.
+// message redacts every part of a message that a model reads.
 func (r redactor) message(m *llm.Message) (changed bool, err error) {
 	c := &cleaner{redactor: r, where: m.Role}
 	c.text(&m.Content)

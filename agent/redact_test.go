@@ -361,3 +361,21 @@ func TestBlocksOfTextAreLookedThrough(t *testing.T) {
 		}
 	}
 }
+
+// Numbers and names of fields are redacted wherever they stand, and no field is
+// lost because two names became one.
+func TestRedactFindsNumbersAndNamesOfFields(t *testing.T) {
+	m := llm.User("hi")
+	m.Extra = map[string]any{"paid": 4111111111111111.0, "card": 4111111111111111, "to": map[string]any{"a@b.org": 1.0, "c@d.org": 2.0}}
+	script := llmtest.Scripted(t, llmtest.Turn{Message: llm.Assistant("ok"), Expect: []func(*llm.Request) error{func(r *llm.Request) error {
+		raw, err := json.Marshal(r.Messages[len(r.Messages)-1].Extra)
+		if err == nil && (strings.Contains(string(raw), "4111") || strings.Contains(string(raw), "@") || !strings.Contains(string(raw), "1") || !strings.Contains(string(raw), "2")) {
+			err = fmt.Errorf("the model reads %s", raw)
+		}
+		return err
+	}}})
+	a := made(t, script, with(agent.Redact(agent.RedactOptions{Find: []agent.PII{agent.CreditCard, agent.Email}})))
+	if _, err := a.Run(t.Context(), agent.State{Chat: llm.Chat{Messages: llm.Messages{m}}}); err != nil {
+		t.Fatal(err)
+	}
+}

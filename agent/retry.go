@@ -52,10 +52,10 @@ func RetryTools(p treadle.RetryPolicy, tools ...string) *Middleware {
 }
 
 // RetryModel asks the model again when a call fails before the first token; see
-// [llm.Retry], whose options these are.
-func RetryModel(o *llm.RetryOptions) *Middleware {
+// [llm.Retry].
+func RetryModel(p *treadle.RetryPolicy) *Middleware {
 	return &Middleware{Name: "retry_model", WrapModel: func(ctx context.Context, call ModelCall, next ModelFunc) (llm.Message, error) {
-		call.Model = llm.Retry(call.Model, o)
+		call.Model = llm.Retry(call.Model, p)
 		return next(ctx, call)
 	}}
 }

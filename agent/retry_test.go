@@ -150,7 +150,7 @@ func ExampleFallback() {
 
 func ExampleRetryModel() {
 	model := llmtest.NewScript(llmtest.Fail(&llm.Error{Provider: "busy", Status: 429}), llmtest.Say("At your service."))
-	a, err := agent.New(model, &agent.Options{Middleware: []*agent.Middleware{agent.RetryModel(&llm.RetryOptions{Wait: time.Millisecond})}})
+	a, err := agent.New(model, &agent.Options{Middleware: []*agent.Middleware{agent.RetryModel(&treadle.RetryPolicy{Initial: time.Millisecond, NoJitter: true})}})
 	if err != nil {
 		fmt.Println(err)
 		return

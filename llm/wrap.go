@@ -6,66 +6,38 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"math/rand/v2"
 	"time"
 
 	"github.com/treadle-go/treadle/internal/observe"
 	"github.com/treadle-go/treadle/internal/wait"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
-// RetryOptions are the settings of [Retry]. The zero value is usual.
-type RetryOptions struct {
-	// Attempts is how often the model is asked at most; 3 if not set.
-	Attempts int
-	// Wait is how long to wait before the second attempt, and twice as long
-	// before each further one; half a second if not set. Up to a quarter is added
-	// by chance, so that many callers do not come back at once.
-	Wait time.Duration
-	// MaxWait bounds each wait; a minute if not set.
-	MaxWait time.Duration
-	// If says which errors are worth another attempt. If nil, those that say
-	// so by a method Temporary() bool, as [*Error] does.
-	If func(error) bool
-}
-
-// Retry is the model that asks again when a request fails before the first chunk
-// has come; after that the answer has been seen and cannot be taken back. If the
-// provider says when to come back, that is when; if that is later than MaxWait,
-// the error is returned at once.
-func Retry(model Model, opts *RetryOptions) Model {
+// Retry returns a model that asks again when a request fails before its first
+// chunk. Later the answer has been shown and cannot be taken back. A nil policy is
+// the zero [treadletype.RetryPolicy]: three attempts, for errors that are likely to
+// pass. If the provider says when to come back, Retry waits until then; if that is
+// longer than the policy's Max, or a minute without one, it returns the error at
+// once.
+func Retry(model Model, policy *treadletype.RetryPolicy) Model {
 	need("Retry", model)
 	r := &retrier{model: model}
-	if opts != nil {
-		r.opts = *opts
-	}
-	r.opts.Attempts = max(1, cmp.Or(r.opts.Attempts, 3))
-	r.opts.Wait = cmp.Or(r.opts.Wait, time.Second/2)
-	r.opts.MaxWait = cmp.Or(r.opts.MaxWait, time.Minute)
-	if r.opts.If == nil {
-		r.opts.If = temporary
+	if policy != nil {
+		r.policy = *policy
 	}
 	return r
 }
 
 type retrier struct {
-	model Model
-	opts  RetryOptions
+	model  Model
+	policy treadletype.RetryPolicy
 }
 
 // Unwrap is the model inside; see [With].
 func (r *retrier) Unwrap() Model { return r.model }
 
 // Rewrap is the same around another model.
-func (r *retrier) Rewrap(m Model) Model { return &retrier{m, r.opts} }
-
-// temporary reports whether an error says that it will pass.
-func temporary(err error) bool {
-	t, ok := errors.AsType[interface {
-		error
-		Temporary() bool
-	}](err)
-	return ok && t.Temporary()
-}
+func (r *retrier) Rewrap(m Model) Model { return &retrier{m, r.policy} }
 
 // Stream implements [Model].
 func (r *retrier) Stream(ctx context.Context, req *Request) iter.Seq2[Chunk, error] {
@@ -88,20 +60,21 @@ func (r *retrier) Stream(ctx context.Context, req *Request) iter.Seq2[Chunk, err
 	}
 }
 
-// wait is how long to wait after an attempt, and whether there is another.
+// wait returns how long to wait after an attempt, and whether there is another.
 func (r *retrier) wait(attempt int, err error) (time.Duration, bool) {
-	if attempt >= r.opts.Attempts || !r.opts.If(err) {
+	pause, again := r.policy.Wait(attempt)
+	if !again || !r.policy.Retryable(err) {
 		return 0, false
 	}
 	if e, ok := errors.AsType[*Error](err); ok && e.RetryAfter > 0 {
-		return e.RetryAfter, e.RetryAfter <= r.opts.MaxWait
+		return e.RetryAfter, e.RetryAfter <= cmp.Or(r.policy.Max, maxRetryAfter)
 	}
-	wait := r.opts.MaxWait
-	if shift := attempt - 1; shift < 30 {
-		wait = min(wait, r.opts.Wait<<shift)
-	}
-	return min(r.opts.MaxWait, wait+rand.N(wait/4+1)), true
+	return pause, true
 }
+
+// maxRetryAfter is the longest wait that a provider may ask for, unless the policy
+// has a Max.
+const maxRetryAfter = time.Minute
 
 // relay passes chunks on. It returns the error of a stream that failed before
 // its first chunk; else all is done.

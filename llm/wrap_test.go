@@ -11,6 +11,7 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/llm/llmtest"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 var (
@@ -23,20 +24,20 @@ func TestRetry(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		turns    []llmtest.Turn
-		opts     *llm.RetryOptions
+		opts     *treadletype.RetryPolicy
 		want     string
 		wantErr  error
 		min, max time.Duration
 		left     int
 	}{
 		{"at once", []llmtest.Turn{llmtest.Say("ok")}, nil, "ok", nil, 0, 0, 0},
-		{"after a failure", []llmtest.Turn{llmtest.Fail(busy), llmtest.Say("ok")}, nil, "ok", nil, 500 * time.Millisecond, 625 * time.Millisecond, 0},
-		{"longer and longer", []llmtest.Turn{llmtest.Fail(busy), llmtest.Fail(busy), llmtest.Say("ok")}, nil, "ok", nil, 1500 * time.Millisecond, 1875 * time.Millisecond, 0},
-		{"up to three times", []llmtest.Turn{llmtest.Fail(busy), llmtest.Fail(busy), llmtest.Fail(busy), llmtest.Say("late")}, nil, "", busy, 1500 * time.Millisecond, 1875 * time.Millisecond, 1},
+		{"after a failure", []llmtest.Turn{llmtest.Fail(busy), llmtest.Say("ok")}, nil, "ok", nil, 500 * time.Millisecond, 1500 * time.Millisecond, 0},
+		{"longer and longer", []llmtest.Turn{llmtest.Fail(busy), llmtest.Fail(busy), llmtest.Say("ok")}, nil, "ok", nil, 1500 * time.Millisecond, 3500 * time.Millisecond, 0},
+		{"up to three times", []llmtest.Turn{llmtest.Fail(busy), llmtest.Fail(busy), llmtest.Fail(busy), llmtest.Say("late")}, nil, "", busy, 1500 * time.Millisecond, 3500 * time.Millisecond, 1},
 		{"when the provider says", []llmtest.Turn{llmtest.Fail(later), llmtest.Say("ok")}, nil, "ok", nil, 20 * time.Second, 20 * time.Second, 0},
-		{"not if that is too late", []llmtest.Turn{llmtest.Fail(later), llmtest.Say("late")}, &llm.RetryOptions{MaxWait: time.Second}, "", later, 0, 0, 1},
+		{"not if that is too late", []llmtest.Turn{llmtest.Fail(later), llmtest.Say("late")}, &treadletype.RetryPolicy{Max: time.Second}, "", later, 0, 0, 1},
 		{"not what will not pass", []llmtest.Turn{llmtest.Fail(denied), llmtest.Say("late")}, nil, "", denied, 0, 0, 1},
-		{"what the caller says", []llmtest.Turn{llmtest.Fail(denied), llmtest.Say("ok")}, &llm.RetryOptions{If: func(error) bool { return true }, Wait: time.Second}, "ok", nil, time.Second, 1250 * time.Millisecond, 0},
+		{"what the caller says", []llmtest.Turn{llmtest.Fail(denied), llmtest.Say("ok")}, &treadletype.RetryPolicy{On: func(error) bool { return true }, Initial: time.Second, NoJitter: true}, "ok", nil, time.Second, time.Second, 0},
 		{"not once the answer has begun", []llmtest.Turn{{Message: llm.Assistant("half"), Err: busy}, llmtest.Say("late")}, nil, "half", busy, 0, 0, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {

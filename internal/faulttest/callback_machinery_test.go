@@ -342,7 +342,7 @@ func TestFailureOfTheMachineryInsideAModel(t *testing.T) {
 	for name, wrap := range map[string]func(m model) llm.Model{
 		"fallback": func(m model) llm.Model { return llm.Fallback(m, llmtest.NewScript(llmtest.Say("well"))) },
 		"retry": func(m model) llm.Model {
-			return llm.Retry(m, &llm.RetryOptions{Wait: time.Nanosecond})
+			return llm.Retry(m, &treadle.RetryPolicy{Initial: time.Nanosecond, NoJitter: true})
 		},
 	} {
 		var runs atomic.Int32
