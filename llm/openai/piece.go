@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/treadle-go/treadle/internal/sse"
 	"github.com/treadle-go/treadle/llm"
@@ -141,9 +142,14 @@ func (c *choice) join(next choice) {
 	c.refusal += next.refusal
 	c.calls = append(c.calls, next.calls...)
 	c.finish = cmp.Or(next.finish, c.finish)
-	c.reasoning = next.reasoning
+	c.reasoning.text += next.reasoning.text
+	c.reasoning.field = cmp.Or(next.reasoning.field, c.reasoning.field)
+	c.reasoning.details = append(c.reasoning.details, next.reasoning.details...)
 	c.audio = cmp.Or(next.audio, c.audio)
-	c.meta = next.meta
+	if c.meta == nil {
+		c.meta = next.meta
+	}
+	maps.Copy(c.meta, next.meta)
 	c.err = cmp.Or(c.err, next.err)
 }
 

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/treadle-go/treadle/internal/sse"
 )
 
 // values is what a scanner makes of any JSON, and whether it is JSON.
@@ -133,5 +135,24 @@ func TestScannerTakesOtherTypes(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A server may send two pieces of one answer in one event. Nothing of the first is
+// lost.
+func TestTwoPiecesInOneEventAreJoined(t *testing.T) {
+	var p piece
+	err := p.read(sse.Event{Data: []byte(`{"choices":[` +
+		`{"index":0,"logprobs":{"content":[1]},"delta":{"content":"a","reasoning_content":"first "}},` +
+		`{"index":0,"delta":{"content":"b","reasoning_content":"second","annotations":[{"type":"x"}]}}]}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.content != "ab" || p.reasoning.text != "first second" || p.meta["logprobs"] == nil || p.meta["annotations"] == nil {
+		t.Errorf("joined they are %+v", p.choice)
+	}
+	err = p.read(sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{"content":"c","reasoning_content":"kept"}},{"index":0,"delta":{"content":"d"}}]}`)})
+	if err != nil || p.content != "cd" || p.reasoning.text != "kept" || p.reasoning.field == "" {
+		t.Errorf("joined they are %+v, %v", p.choice, err)
 	}
 }
