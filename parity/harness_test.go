@@ -322,7 +322,7 @@ func (r *run) settings(t *testing.T) []treadle.RunOption {
 		if err != nil {
 			t.Fatal(err)
 		}
-		opts = append(opts, treadle.Context(raw))
+		opts = append(opts, treadle.Context(json.RawMessage(raw)))
 	}
 	return opts
 }
