@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,9 +21,7 @@ var pyLacks = func() map[string]string {
 	for _, j := range catalogue {
 		lacks[j.name] = "not measured: LangGraph.js shows the same"
 	}
-	for name, why := range jsLacks {
-		lacks[name] = why
-	}
+	maps.Copy(lacks, jsLacks)
 	for _, name := range pyJobs {
 		delete(lacks, name)
 	}

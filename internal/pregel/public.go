@@ -2,8 +2,9 @@ package pregel
 
 import "github.com/treadle-go/treadle/treadletype"
 
-// The types that users see, by the names that the engine uses.
-type ( //nolint:revive // treadletype documents them
+// The types that users see, by the names that the engine uses. Package treadletype
+// documents them.
+type (
 	AnswerError             = treadletype.AnswerError
 	BuildError              = treadletype.BuildError
 	ConflictError           = treadletype.ConflictError
