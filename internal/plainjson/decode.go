@@ -100,6 +100,10 @@ func makePointerReader(t reflect.Type, open map[reflect.Type]bool) readFunc {
 		return nil
 	}
 	return func(r *Reader, v reflect.Value) {
+		if r.Next() == 'n' { // null is no pointer, also where raw JSON could hold it
+			r.Fail()
+			return
+		}
 		p := reflect.New(t.Elem())
 		elem(r, p.Elem())
 		v.Set(p)

@@ -19,20 +19,21 @@ type part struct {
 }
 
 type whole struct {
-	ID     string          `json:"id"`
-	Text   string          `json:"text"`
-	N      int             `json:"n"`
-	Small  int8            `json:"small"`
-	Size   uint16          `json:"size"`
-	On     bool            `json:"on"`
-	Short  float32         `json:"short"`
-	Tags   []string        `json:"tags"`
-	Part   part            `json:"part"`
-	Parts  []part          `json:"parts,omitempty"`
-	Maybe  *int            `json:"maybe"`
-	Rest   *part           `json:"rest"`
-	Raw    json.RawMessage `json:"raw"`
-	Counts map[kind]int    `json:"counts"`
+	ID     string           `json:"id"`
+	Text   string           `json:"text"`
+	N      int              `json:"n"`
+	Small  int8             `json:"small"`
+	Size   uint16           `json:"size"`
+	On     bool             `json:"on"`
+	Short  float32          `json:"short"`
+	Tags   []string         `json:"tags"`
+	Part   part             `json:"part"`
+	Parts  []part           `json:"parts,omitempty"`
+	Maybe  *int             `json:"maybe"`
+	Rest   *part            `json:"rest"`
+	Raw    json.RawMessage  `json:"raw"`
+	Far    *json.RawMessage `json:"far"`
+	Counts map[kind]int     `json:"counts"`
 	Bare   int
 	hidden int    //nolint:unused // decoding must leave it alone
 	Left   string `json:"-"`
@@ -46,7 +47,7 @@ var cases = []string{
 	`{"short":1e39}`, `{"short":0.1}`, `{"tags":[]}`, `{"tags":["a","b",]}`, `{"tags":["a" "b"]}`, `{"tags":null}`, `{"tags":["a",null]}`,
 	`{"tags":["a","b","c","d","e","f","g","h","i"]}`, `{"part":{"kind":"x","ratio":-1.5e-3}}`, `{"part":{}}`, `{"part":[]}`,
 	`{"parts":[{"kind":"x"},{"ratio":1}]}`, `{"maybe":3}`, `{"maybe":null}`, `{"rest":{"kind":"y"}}`, `{"Bare":1}`, `{"bare":1}`,
-	`{"raw": {"a" : [1, "\\u00e9", null]} , "n":1}`, `{"raw":null}`, `{"raw":"\\u00g0"}`, `{"raw":[1,]}`, `{"counts":{"a":1,"b":2,"a":3}}`, `{"counts":{}}`,
+	`{"raw": {"a" : [1, "\\u00e9", null]} , "n":1}`, `{"raw":null}`, `{"far":null}`, `{"far":[null]}`, `{"raw":"\\u00g0"}`, `{"raw":[1,]}`, `{"counts":{"a":1,"b":2,"a":3}}`, `{"counts":{}}`,
 	`{"counts":{"\u0061":1}}`, `{"counts":{"é":1}}`, `{"a":{"kind":"x"},"a":{"ratio":1}}`,
 	`{"hidden":1}`, `{"Left":"x"}`, `{"-":"x"}`, `{"id":"a"} x`, `{"id":"a"}{"id":"b"}`, `{"id":"a",}`, `{,"id":"a"}`, `{"id" "a"}`, `{"id":}`,
 	"\t{\r\n\"id\" : \"a\" , \"n\" : 2 }\n", `{"unknown":{"a":[1,2,{"b":null}]},"id":"a"}`, `{"id":"a"`, ``, ` `, `{"tags":["a"]]`, `{"\u0069d":"a"}`,

@@ -14,7 +14,7 @@ func HasDefaults(s *jsonschema.Schema) bool {
 		return false
 	}
 	for _, p := range s.Properties {
-		if p.Default != nil || HasDefaults(p) {
+		if HasDefaults(p) || p != nil && p.Default != nil {
 			return true
 		}
 	}
@@ -45,7 +45,7 @@ func fill(s *jsonschema.Schema, v any) (changed bool) {
 		for name, p := range s.Properties {
 			if in, ok := v[name]; ok {
 				changed = fill(p, in) || changed
-			} else if p.Default != nil {
+			} else if p != nil && p.Default != nil {
 				v[name], changed = p.Default, true
 			}
 		}

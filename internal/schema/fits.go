@@ -89,11 +89,11 @@ func NewChecker(s *jsonschema.Schema) *Checker {
 		}
 	}
 	for name, p := range s.Properties {
-		f := checkedField{name, NewChecker(p), slices.Contains(s.Required, name) || p.Default != nil}
-		if f.value == nil {
+		value := NewChecker(p)
+		if value == nil {
 			return nil
 		}
-		c.fields = append(c.fields, f)
+		c.fields = append(c.fields, checkedField{name, value, slices.Contains(s.Required, name) || p.Default != nil})
 	}
 	for _, name := range s.Required {
 		if s.Properties[name] == nil {
