@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
@@ -23,6 +24,7 @@ type receipt struct{ Reservation, Payment, Parcel string }
 
 // services are the systems around the workflow.
 type services struct {
+	mu   sync.Mutex // two steps run at the same time
 	out  io.Writer
 	down bool // the shipping company does not answer
 }
@@ -34,6 +36,8 @@ func (s *services) call(_ context.Context, what string, o order) (string, error)
 	if what == "ship" && s.down {
 		return "", errors.New("the shipping company does not answer")
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	fmt.Fprintf(s.out, "%s order %s\n", what, o.Number)
 	return what + "-" + o.Number, nil
 }
