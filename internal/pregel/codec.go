@@ -186,8 +186,14 @@ func (cs Codecs) decodeAs(t reflect.Type, data []byte) (any, error) {
 	return clipped(p.Elem()).Interface(), nil
 }
 
-// decodeValue reads the stored value of a channel.
-func (cs Codecs) decodeValue(c *channel, v checkpoint.Value) (any, error) {
+// decodeValue reads the stored value of a channel. A panic of its reducer, which
+// may be the user's, is returned as an error.
+func (cs Codecs) decodeValue(c *channel, v checkpoint.Value) (val any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = caught.New("Build of its reducer: ", p)
+		}
+	}()
 	if !v.List {
 		return cs.decodeAs(c.typ, v.Data)
 	}

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/treadle-go/treadle/reduce"
 )
 
 // compiler is the state of a compilation.
@@ -86,7 +84,11 @@ func (c *compiler) stateChannels() {
 			s.fail("", t.String(), "%v", err)
 			upd = t
 		}
-		s.add(&channel{name: Root, wire: Root, typ: t, upd: upd, reducer: red})
+		c := &channel{name: Root, wire: Root, typ: t, upd: upd}
+		if err := c.reduceBy(red); err != nil {
+			s.fail("", t.String(), "%v", err)
+		}
+		s.add(c)
 	}
 	if !s.dynamic && len(c.spec.Fields) > 0 {
 		s.fail("", c.spec.Fields[0].Name, "AddField is for graphs made with New[treadle.Update]; this state is %s", t)
@@ -114,8 +116,10 @@ func (c *compiler) givenReducer(r ReducerSpec) {
 	case ch.policy == ephemeral:
 		s.fail("", r.Field, "an ephemeral field cannot accumulate: it is cleared after every step")
 	default:
-		ch.upd, ch.reducer = r.Update, r.Reducer
-		ch.appender, _ = ch.reducer.(reduce.Appender)
+		ch.upd = r.Update
+		if err := ch.reduceBy(r.Reducer); err != nil {
+			s.fail("", r.Field, "Reduce: %v", err)
+		}
 	}
 }
 

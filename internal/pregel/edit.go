@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/caught"
 )
 
 // takenOver is what an edit takes over from an unfinished step that it ends.
@@ -28,10 +29,15 @@ const CopyNode = "__copy__"
 // Update edits a thread. Each list of edits is one step and makes one
 // checkpoint. It returns the id of the last checkpoint.
 func (p *Plan) Update(ctx context.Context, set Settings, steps [][]Edit) (id checkpoint.ID, err error) {
+	root := p
+	defer func() {
+		if v := recover(); v != nil { // of a reducer, which may be the user's
+			err = fmt.Errorf("graph %q: update of thread %q: %w", root.name, set.Thread, caught.New("", v))
+		}
+	}()
 	if len(steps) == 0 {
 		return id, &UpdateError{Graph: p.name, Msg: "no edits were given"}
 	}
-	root := p
 	if p, err = root.Nested(split(set.NS)); err != nil {
 		return id, err
 	}

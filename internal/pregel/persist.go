@@ -135,6 +135,9 @@ func (r *Run) change(u *undoEntry) (checkpoint.Change, error) {
 		from = c.appender.Len(u.was.val)
 		if r, ok := c.appender.(reduce.Rewriter); ok {
 			kept := r.Kept(u.was.val, now.val)
+			if kept < 0 || kept > from {
+				return out, fmt.Errorf("field %s: Kept of its reducer returns %d for a list of %d", c.wire, kept, from)
+			}
 			from, out.Drop = kept, from-kept
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/treadle-go/treadle/internal/caught"
 	"github.com/treadle-go/treadle/reduce"
 )
 
@@ -51,6 +52,7 @@ type channel struct {
 	appender reduce.Appender // reducer, if it is one
 	initial  any             // with hasInit: the value on a new thread
 	hasInit  bool
+	start    slot // the reducer's value before its first update
 }
 
 func (c *channel) accumulates() bool { return c.reducer != nil }
@@ -60,12 +62,28 @@ func (c *channel) reset() slot {
 	if c.hasInit {
 		return slot{val: c.initial, has: true}
 	}
-	if c.reducer != nil {
-		if v, ok := c.reducer.Start(); ok {
-			return slot{val: v, has: true}
+	return c.start
+}
+
+// reduceBy sets the channel's reducer, which may be the user's.
+func (c *channel) reduceBy(r reduce.Reducer) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = caught.New("Start of its reducer: ", p)
 		}
+	}()
+	c.reducer = r
+	c.appender, _ = r.(reduce.Appender)
+	if r == nil {
+		return nil
 	}
-	return slot{}
+	if v, ok := r.Start(); ok {
+		if t := reflect.TypeOf(v); t != c.typ && c.typ.Kind() != reflect.Interface {
+			return fmt.Errorf("its reducer starts with a value of type %v, want %v", t, c.typ)
+		}
+		c.start = slot{val: v, has: true}
+	}
+	return nil
 }
 
 // Schema is the set of a graph's channels.
@@ -210,9 +228,14 @@ func validates(t reflect.Type) bool {
 	return t.Kind() != reflect.Interface && (t.Implements(validatorType) || reflect.PointerTo(t).Implements(validatorType))
 }
 
-// reducerOf returns how values of type t merge: by a Reducer method (types of
-// this module), by a Reduce method (other types), or not at all.
+// reducerOf returns how values of type t merge: by the reducer that its method
+// Reducer returns, by its method Reduce, or not at all.
 func reducerOf(t reflect.Type) (upd reflect.Type, r reduce.Reducer, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = caught.New("its method Reducer: ", p)
+		}
+	}()
 	if t.Kind() == reflect.Interface {
 		return t, nil, nil
 	}
@@ -220,6 +243,9 @@ func reducerOf(t reflect.Type) (upd reflect.Type, r reduce.Reducer, err error) {
 	if !ok {
 		if t.Kind() != reflect.Pointer && hasMethod(reflect.PointerTo(t), "Reduce") {
 			return nil, nil, errors.New("its method Reduce has a pointer receiver: make it a value receiver, so that a reducer cannot change a state that others hold")
+		}
+		if t.Implements(fastReduceType) {
+			return nil, nil, fmt.Errorf("it has a method Reducer and no Reduce: add Reduce(U) %s, whose parameter is the type of updates", t)
 		}
 		return t, nil, nil
 	}
@@ -232,7 +258,11 @@ func reducerOf(t reflect.Type) (upd reflect.Type, r reduce.Reducer, err error) {
 	}
 	upd = ft.In(1)
 	if t.Implements(fastReduceType) {
-		return upd, reflect.Zero(t).Interface().(interface{ Reducer() reduce.Reducer }).Reducer(), nil
+		r := reflect.Zero(t).Interface().(interface{ Reducer() reduce.Reducer }).Reducer()
+		if r == nil {
+			return nil, nil, errors.New("its method Reducer returns nil: return a reducer, or leave the method out")
+		}
+		return upd, r, nil
 	}
 	return upd, methodReducer{t: t, method: m.Index, upd: upd, fails: ft.NumOut() == 2}, nil
 }
@@ -287,7 +317,11 @@ func (s *Schema) declare(node string, f field, private bool) *channel {
 		s.fail(node, f.path, "%v", err)
 		return nil
 	}
-	c := &channel{id: len(s.channels), name: f.name, wire: f.wire, typ: typ, upd: upd, reducer: red, private: private, tag: f.tag}
+	c := &channel{id: len(s.channels), name: f.name, wire: f.wire, typ: typ, upd: upd, private: private, tag: f.tag}
+	if err := c.reduceBy(red); err != nil {
+		s.fail(node, f.path, "%v", err)
+		return nil
+	}
 	if err := c.readTag(f.tag); err != nil {
 		s.fail(node, f.path, "%v", err)
 		return nil
@@ -305,7 +339,6 @@ func (s *Schema) declare(node string, f field, private bool) *channel {
 
 func (s *Schema) add(c *channel) {
 	c.id = len(s.channels)
-	c.appender, _ = c.reducer.(reduce.Appender)
 	c.checks = validates(c.typ)
 	s.channels = append(s.channels, c)
 	s.byName[c.name] = c
