@@ -62,16 +62,36 @@ func (m Mode) check() error {
 	return nil
 }
 
-// UnmarshalText reads the name of a mode on the wire, such as "updates". The
-// name of [ModeTokens] is "messages".
-func (m *Mode) UnmarshalText(name []byte) error {
+// MarshalText returns the same as String.
+func (m Mode) MarshalText() ([]byte, error) {
+	if err := m.check(); err != nil {
+		return nil, err
+	}
+	return []byte(m.String()), nil
+}
+
+// UnmarshalText reads the name of a mode on the wire, such as "updates", or names
+// of several with | between them. The name of [ModeTokens] is "messages".
+func (m *Mode) UnmarshalText(text []byte) error {
+	var all Mode
+	for name := range strings.SplitSeq(string(text), "|") {
+		mode, ok := modeNamed(name)
+		if !ok {
+			return fmt.Errorf("treadle: there is no stream mode %q: want one of %s", name, allModes)
+		}
+		all |= mode
+	}
+	*m = all
+	return nil
+}
+
+func modeNamed(name string) (Mode, bool) {
 	for mode, n := range modeNames {
-		if n == string(name) {
-			*m = mode
-			return nil
+		if n == name {
+			return mode, true
 		}
 	}
-	return fmt.Errorf("treadle: there is no stream mode %q: want one of %s", name, allModes)
+	return 0, false
 }
 
 // Event is one event of a run. It is one of the types of this package that embed

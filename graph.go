@@ -34,12 +34,14 @@ type core struct {
 	plan *pregel.Plan
 	base pregel.Settings
 	mods []RunOption
+
+	checkInTests bool // Options.Check was left to the kind of program
 }
 
 func newCore(plan *pregel.Plan, o *Options) core {
-	g := core{plan: plan}
+	g := core{plan: plan, checkInTests: o.Check == nil}
 	g.base = pregel.Settings{StepLimit: o.StepLimit, MaxConcurrency: o.MaxConcurrency, Saver: o.Saver, Cache: o.Cache, Store: o.Store,
-		Check: o.checks(), Logger: o.Logger, StepTimeout: o.StepTimeout,
+		Check: o.Check != nil && *o.Check, Logger: o.Logger, StepTimeout: o.StepTimeout,
 		PutTimeout: o.PutTimeout, Before: o.Before, After: o.After, Codecs: o.Codecs}
 	if g.base.Cache == nil {
 		if c, ok := o.Saver.(checkpoint.Cacher); ok {
@@ -81,11 +83,16 @@ func (g *core) with(opts []RunOption) core {
 			panic(fmt.Sprintf("treadle: graph %q: option %d of %d is nil", g.Name(), i+1, len(opts)))
 		}
 	}
-	return core{plan: g.plan, base: g.base, mods: slices.Concat(g.mods, opts)}
+	out := *g
+	out.mods = slices.Concat(g.mods, opts)
+	return out
 }
 
 func (g *core) settings() pregel.Settings {
 	s := g.base
+	if g.checkInTests {
+		s.Check = underTest()
+	}
 	for _, o := range g.mods {
 		o.run(&s)
 	}

@@ -70,16 +70,10 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// checks reports whether runs check that nodes leave their input alone.
-func (o *Options) checks() bool {
-	if o.Check != nil {
-		return *o.Check
-	}
-	return underTest()
-}
-
-// underTest reports whether the program is a test. It asks for a flag of go test
-// because importing package testing would link it into every program.
+// underTest reports whether the program is a test. It asks for a flag of go test,
+// because importing package testing would link it into every program. The flag is
+// there once main has begun, so the answer for a graph that is a global variable is
+// known when it runs, not when it is compiled.
 func underTest() bool { return flag.Lookup("test.v") != nil }
 
 // A NodeOption configures a node.

@@ -1488,6 +1488,24 @@ func TestContextHasASchema(t *testing.T) {
 	}
 }
 
+// globalGraph is compiled before the flags of go test are there.
+var globalGraph = func() *treadle.Graph[trail, trail] {
+	b := treadle.New[trail]("global")
+	treadle.AddNode(b, "change", func(_ context.Context, s trail) (treadle.Goto, error) {
+		s.Log[0] = "changed"
+		return nil, nil
+	})
+	b.Edge(treadle.Start, "change")
+	return treadle.Must(b.Compile(nil))
+}()
+
+func TestAGlobalGraphIsCheckedUnderTestToo(t *testing.T) {
+	_, err := globalGraph.Run(t.Context(), trail{Log: reduce.List[string]{"given"}})
+	if _, ok := errors.AsType[*treadletype.MutationError](err); !ok {
+		t.Errorf("a node that changes its input: %v, want a MutationError", err)
+	}
+}
+
 // RunAll keeps the order, runs everything, and says which input failed.
 func TestRunAllWithoutAGraphOrAContextIsAnError(t *testing.T) {
 	var none context.Context

@@ -2,6 +2,7 @@ package treadle_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -222,6 +223,14 @@ func TestModeNames(t *testing.T) {
 		if err := got.UnmarshalText([]byte(name)); got != mode || err != nil || mode.String() != name {
 			t.Errorf("%s is %v, %v and prints as %s", name, got, err, mode)
 		}
+	}
+	raw, err := json.Marshal(treadle.ModeValues | treadle.ModeTokens)
+	var back treadle.Mode
+	if err != nil || string(raw) != `"values|messages"` || json.Unmarshal(raw, &back) != nil || back != treadle.ModeValues|treadle.ModeTokens {
+		t.Errorf("two modes are %s in JSON, %v, and read as %v", raw, err, back)
+	}
+	if raw, err := json.Marshal(treadle.Mode(0)); err == nil {
+		t.Errorf("no mode is %s in JSON", raw)
 	}
 	var m treadle.Mode
 	if err := m.UnmarshalText([]byte("tokens")); err == nil || !strings.Contains(err.Error(), `there is no stream mode "tokens": want one of values|updates`) {
