@@ -189,7 +189,7 @@ func postgresWith(name string, o postgres.Options) *Backend {
 				JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relkind = 'r'`, postgresSchema(0)).Scan(&n)
 			return n, err
 		},
-		Check: func(context.Context, string) error { return nil }, // the server checks its pages
+		Check: func(context.Context, string) error { return nil }, // rows have no checksums of ours
 	}
 }
 
