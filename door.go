@@ -17,6 +17,7 @@ import (
 	"github.com/treadle-go/treadle/draw"
 	"github.com/treadle-go/treadle/internal/pregel"
 	"github.com/treadle-go/treadle/internal/schema"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // AnyGraph is a graph whose types are not known at compile time. Every
@@ -26,6 +27,9 @@ type AnyGraph interface {
 	Name() string
 	Schemas() (Schemas, error)
 	Shape() draw.Shape
+	// Subgraphs yields the graphs that run inside this one, by the names of the
+	// nodes that hold them, "outer/inner" for those deeper down.
+	Subgraphs() iter.Seq2[string, AnyGraph]
 	// Open returns a handle on a thread. With an empty id nothing is stored, and
 	// only RunJSON and StreamJSON work.
 	Open(thread string, opts ...RunOption) AnyThread
@@ -55,6 +59,10 @@ type AnyThread interface {
 	History(ctx context.Context, o *HistoryOptions) iter.Seq2[*Snapshot, error]
 	// UpdateJSON is Thread.Update with values by their JSON names; null writes nothing.
 	UpdateJSON(ctx context.Context, values json.RawMessage, opts ...UpdateOption) (checkpoint.ID, error)
+	// BulkUpdateJSON is Thread.BulkUpdate with steps in the shape of LangGraph's
+	// supersteps: [{"updates": [{"values": fields, "command": {"update", "goto"},
+	// "as_node": name}]}], where an update has values or a command.
+	BulkUpdateJSON(ctx context.Context, supersteps json.RawMessage) (checkpoint.ID, error)
 }
 
 // Schemas are the JSON schemas of a graph's types.
@@ -115,6 +123,41 @@ func (t *anyThread) StreamJSON(ctx context.Context, input json.RawMessage, opts 
 // UpdateJSON implements [AnyThread].
 func (t *anyThread) UpdateJSON(ctx context.Context, values json.RawMessage, opts ...UpdateOption) (checkpoint.ID, error) {
 	return t.update(ctx, values, opts)
+}
+
+// BulkUpdateJSON implements [AnyThread].
+func (t *anyThread) BulkUpdateJSON(ctx context.Context, supersteps json.RawMessage) (checkpoint.ID, error) {
+	fail := func(err error) (checkpoint.ID, error) {
+		return checkpoint.ID{}, fmt.Errorf("graph %q: thread %q: supersteps: %w", t.core.Name(), t.id, err)
+	}
+	var steps []struct {
+		Updates []struct {
+			Values  json.RawMessage `json:"values"`
+			Command json.RawMessage `json:"command"`
+			As      string          `json:"as_node"`
+		} `json:"updates"`
+	}
+	if err := json.Unmarshal(supersteps, &steps); err != nil {
+		return fail(err)
+	}
+	out := make([][]treadletype.Edit, len(steps))
+	for i, s := range steps {
+		for j, u := range s.Updates {
+			edit := treadletype.Edit{Values: u.Values, As: u.As}
+			if u.Command != nil && string(u.Command) != "null" {
+				in, err := commandInput(u.Command)
+				if err == nil && in.Resume != nil {
+					err = errors.New("an update cannot answer a question")
+				}
+				if err != nil {
+					return fail(fmt.Errorf("step %d, update %d: command: %w", i, j, err))
+				}
+				edit.Values = in.Also
+			}
+			out[i] = append(out[i], edit)
+		}
+	}
+	return t.BulkUpdate(ctx, out...)
 }
 
 // Schemas returns the JSON schemas of the graph's input, output, state and

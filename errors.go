@@ -3,7 +3,6 @@ package treadle
 import (
 	"cmp"
 
-	"github.com/treadle-go/treadle/internal/pregel"
 	"github.com/treadle-go/treadle/treadletype"
 )
 
@@ -39,8 +38,3 @@ var (
 )
 
 func cmpPairs(a, b, c, d string) int { return cmp.Or(cmp.Compare(a, b), cmp.Compare(c, d)) }
-
-// IsSignal reports errors that are not failures but messages to an enclosing
-// level: a question, a command to the parent graph, the end of a drained run.
-// Code that handles errors of the functions it calls must return them unchanged.
-func IsSignal(err error) bool { return pregel.Bubbles(err) }

@@ -83,8 +83,8 @@ func ExampleGraph_Subgraphs() {
 	b.Edge(treadle.Start, "more")
 	g := treadle.Must(b.Compile(nil))
 
-	for path, shape := range g.Subgraphs() {
-		fmt.Println(path, "runs", shape.Name)
+	for path, inner := range g.Subgraphs() {
+		fmt.Println(path, "runs", inner.Name())
 	}
 	fmt.Println(g.Run(context.Background(), State{N: 1}))
 	// Output:

@@ -12,7 +12,6 @@ import (
 	"sync"
 
 	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/draw"
 	"github.com/treadle-go/treadle/internal/pregel"
 	"github.com/treadle-go/treadle/store"
 	"github.com/treadle-go/treadle/treadletype"
@@ -36,10 +35,11 @@ type core struct {
 	mods []RunOption
 
 	checkInTests bool // Options.Check was left to the kind of program
+	ownCache     bool // the graph was compiled without a cache
 }
 
 func newCore(plan *pregel.Plan, o *Options) core {
-	g := core{plan: plan, checkInTests: o.Check == nil}
+	g := core{plan: plan, checkInTests: o.Check == nil, ownCache: o.Cache == nil}
 	g.base = pregel.Settings{StepLimit: o.StepLimit, MaxConcurrency: o.MaxConcurrency, Saver: o.Saver, Cache: o.Cache, Store: o.Store,
 		Check: o.Check != nil && *o.Check, Logger: o.Logger, StepTimeout: o.StepTimeout,
 		PutTimeout: o.PutTimeout, Before: o.Before, After: o.After, Codecs: o.Codecs}
@@ -50,16 +50,23 @@ func newCore(plan *pregel.Plan, o *Options) core {
 			g.base.Cache = checkpoint.NewMemoryCache()
 		}
 	}
-	if o.Saver != nil && reflect.TypeOf(o.Saver).Comparable() {
-		g.base.HeadsOf = o.Saver
-	}
-	if s, ok := o.Saver.(checkpoint.Sizer); ok && o.SizeWarning >= 0 {
-		g.base.Sizer, g.base.SizeWarning = s, cmp.Or(o.SizeWarning, pregel.DefaultSizeWarning)
-	}
+	g.base.SizeWarning = cmp.Or(o.SizeWarning, pregel.DefaultSizeWarning)
+	setSaver(&g.base, o.Saver)
 	if g.base.Logger == nil {
 		g.base.Logger = slog.Default()
 	}
 	return g
+}
+
+// setSaver makes s the saver of runs with these settings.
+func setSaver(set *pregel.Settings, s checkpoint.Saver) {
+	set.Saver, set.HeadsOf, set.Sizer = s, nil, nil
+	if s != nil && reflect.TypeOf(s).Comparable() {
+		set.HeadsOf = s
+	}
+	if sizer, ok := s.(checkpoint.Sizer); ok && set.SizeWarning >= 0 {
+		set.Sizer = sizer
+	}
 }
 
 // Name is the graph's name.
@@ -85,6 +92,11 @@ func (g *core) with(opts []RunOption) core {
 	}
 	out := *g
 	out.mods = slices.Concat(g.mods, opts)
+	for _, o := range opts {
+		if h, ok := o.(Host); ok {
+			h.serve(&out)
+		}
+	}
 	return out
 }
 
@@ -313,10 +325,11 @@ func (g *core) ClearCache(ctx context.Context, nodes ...string) error {
 
 // Subgraphs yields the graphs that run inside this one, by the names of the
 // nodes that hold them, "outer/inner" for those deeper down.
-func (g *core) Subgraphs() iter.Seq2[string, draw.Shape] {
-	return func(yield func(string, draw.Shape) bool) {
+func (g *core) Subgraphs() iter.Seq2[string, AnyGraph] {
+	return func(yield func(string, AnyGraph) bool) {
 		for path, p := range g.plan.Subgraphs() {
-			if !yield(path, p.Shape()) {
+			inner := newCore(p, &Options{})
+			if !yield(path, &inner) {
 				return
 			}
 		}

@@ -337,8 +337,8 @@ func TestNestedGraphsAreListedByPath(t *testing.T) {
 	b.Sequence("mid", "calls", "plain")
 	g := weave(t, b, nil)
 	var got []string
-	for path, shape := range g.Subgraphs() {
-		got = append(got, path+" "+shape.Name)
+	for path, inner := range g.Subgraphs() {
+		got = append(got, path+" "+inner.Name())
 	}
 	same(t, "subgraphs", []string{"mid middle", "mid/leaf leaf", "calls leaf"}, got)
 	for path := range g.Subgraphs() {

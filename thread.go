@@ -154,6 +154,7 @@ type TaskState struct {
 	Graph    *Snapshot           // the state of the graph that the task runs, if it has begun
 
 	nested string // the namespace of the graph that it runs, if any
+	sent   int    // which of the step's sends it is, or -1
 }
 
 func snapshot(c *pregel.Checkpoint) *Snapshot {
@@ -178,7 +179,7 @@ func taskStates(tasks []pregel.TaskInfo) (out []TaskState) {
 		if t.Graph != nil {
 			inner = snapshot(t.Graph)
 		}
-		out = append(out, TaskState{Graph: inner, ID: t.ID, Name: t.Name, Error: t.Err, Result: Record{t.Done}, Pauses: t.Pauses, nested: t.Nested})
+		out = append(out, TaskState{Graph: inner, ID: t.ID, Name: t.Name, Error: t.Err, Result: Record{t.Done}, Pauses: t.Pauses, nested: t.Nested, sent: t.Sent})
 	}
 	return out
 }

@@ -24,11 +24,27 @@ type Wire struct {
 	Subgraphs bool
 }
 
+// Frame returns the parts of an event in a stream of LangGraph Platform: the name of
+// its mode, its namespace and its payload as JSON. The payload of an event that these
+// streams do not have is nil. The fields of w do not matter.
+func (Wire) Frame(ev Event) (mode string, namespace []string, payload json.RawMessage, err error) {
+	data, err := payloadOf(ev)
+	if data == nil || err != nil {
+		return "", nil, nil, err
+	}
+	at := ev.Where()
+	if cp, ok := ev.(Checkpointed); ok {
+		withReferences(&cp.Snapshot, at.Mode, data.(map[string]any))
+	}
+	payload, err = json.Marshal(data)
+	return at.Mode.String(), at.Namespace, payload, err
+}
+
 // Encode returns an event as JSON. Events that LangGraph's streams do not have,
 // such as [Finished], are nil.
 func (w Wire) Encode(ev Event) (json.RawMessage, error) {
 	at := ev.Where()
-	data, err := payload(ev)
+	data, err := payloadOf(ev)
 	if data == nil || err != nil {
 		return nil, err
 	}
@@ -56,8 +72,8 @@ func (w Wire) Encode(ev Event) (json.RawMessage, error) {
 	return json.Marshal(data)
 }
 
-// payload is the event's content, nil if it has none on the wire.
-func payload(ev Event) (any, error) {
+// payloadOf is the event's content, nil if it has none on the wire.
+func payloadOf(ev Event) (any, error) {
 	at := ev.Where()
 	var kind string
 	var data any
@@ -215,6 +231,24 @@ func checkpointed(ev Checkpointed) map[string]any {
 		out["parent_config"] = config(s.Parent)
 	}
 	return out
+}
+
+// withReferences adds the names of checkpoints to the payload of one, as the
+// Platform does.
+func withReferences(s *Snapshot, mode Mode, data map[string]any) {
+	if mode == ModeDebug {
+		data = data["payload"].(map[string]any)
+	}
+	ns := strings.Join(s.Namespace, "|")
+	data["checkpoint"], data["parent_checkpoint"] = checkpointRef(s.Thread, ns, s.ID, s.around), nil
+	if !s.Parent.IsZero() {
+		data["parent_checkpoint"] = checkpointRef(s.Thread, ns, s.Parent, s.around)
+	}
+	for i, t := range data["tasks"].([]any) {
+		if in := s.Tasks[i].nested; in != "" {
+			t.(map[string]any)["checkpoint"] = map[string]any{"thread_id": s.Thread, "checkpoint_ns": in}
+		}
+	}
 }
 
 func lifecycle(ev Lifecycle) map[string]any {

@@ -34,7 +34,7 @@ func RetryTools(p treadle.RetryPolicy, tools ...string) *Middleware {
 		}
 		for attempt := 1; ; attempt++ {
 			out, err := next(ctx, call)
-			if err == nil || treadle.IsSignal(err) || ctx.Err() != nil || pregel.IsFault(err) || observe.Failed(ctx) != nil || !p.On(err) {
+			if err == nil || treadletype.IsSignal(err) || ctx.Err() != nil || pregel.IsFault(err) || observe.Failed(ctx) != nil || !p.On(err) {
 				return out, err
 			}
 			pause, again := p.Wait(attempt)

@@ -13,6 +13,7 @@ import (
 	"github.com/treadle-go/treadle/internal/observe"
 	"github.com/treadle-go/treadle/internal/pregel"
 	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // ToolOptions say how tools are called.
@@ -199,7 +200,7 @@ func (b *toolbox) runAll(ctx context.Context, calls []llm.ToolCall) ([]result, e
 	for i, f := range futures {
 		r, err := f.Wait()
 		// A failure counts more than a question, which can be asked again.
-		if err != nil && (failed == nil || treadle.IsSignal(failed) && !treadle.IsSignal(err)) {
+		if err != nil && (failed == nil || treadletype.IsSignal(failed) && !treadletype.IsSignal(err)) {
 			failed = err
 		}
 		results[i] = r
@@ -234,7 +235,7 @@ func (b *toolbox) one(ctx context.Context, call llm.ToolCall) (result, error) {
 	if err == nil {
 		return read(call, v)
 	}
-	if treadle.IsSignal(err) || ctx.Err() != nil || pregel.IsFault(err) {
+	if treadletype.IsSignal(err) || ctx.Err() != nil || pregel.IsFault(err) {
 		return result{}, err
 	}
 	if failed := observe.Failed(ctx); failed != nil { // whatever the tool made of it

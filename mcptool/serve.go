@@ -14,6 +14,7 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // Add offers tools to the clients of an MCP server. It fails, and offers none, if
@@ -95,7 +96,7 @@ func serve(ctx context.Context, t *llm.Tool, call llm.ToolCall) (*mcp.CallToolRe
 // asks reports whether the error is a question to a person.
 func asks(err error) bool {
 	_, paused := errors.AsType[*treadle.InterruptError](err)
-	return paused || treadle.IsSignal(err) || errors.Is(err, treadle.ErrNoSaver) || errors.Is(err, treadle.ErrNoThread)
+	return paused || treadletype.IsSignal(err) || errors.Is(err, treadle.ErrNoSaver) || errors.Is(err, treadle.ErrNoThread)
 }
 
 // Handler serves streamable HTTP, each request on its own: no session is kept, so

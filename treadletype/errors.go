@@ -264,3 +264,17 @@ type InterruptChangedError struct {
 func (e *InterruptChangedError) Error() string {
 	return fmt.Sprintf("asks %s where %s was answered: the order of questions has changed; give them a Key in treadle.Question", e.Asked, e.Answered)
 }
+
+// IsSignal reports errors that are not failures but messages to an enclosing
+// level: a question, a command to the parent graph, the end of a drained run.
+// Code that handles errors of the functions it calls must return them unchanged.
+func IsSignal(err error) bool {
+	if _, ok := errors.AsType[interface {
+		error
+		ToParent() // a command to the parent graph
+	}](err); ok {
+		return true
+	}
+	_, ok := errors.AsType[*InterruptError](err)
+	return ok || errors.Is(err, ErrDrained)
+}

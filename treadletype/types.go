@@ -74,6 +74,11 @@ type Info struct {
 	Deadline       time.Time // of the attempt; zero if it has none
 	Tags           []string
 	Metadata       map[string]any
+	// Config is what the server that runs the graph says about the run, in the
+	// shape of LangGraph's config: "configurable" has the ids of thread, run and
+	// assistant, what the client put there, and the request's x- headers. It is nil
+	// without a server, and it must not be changed.
+	Config map[string]any
 }
 
 // Edit is one update of a thread, made as if a node had written it.

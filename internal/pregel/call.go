@@ -12,6 +12,7 @@ import (
 
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/wait"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // A CallSpec is a function that runs as a separate task inside a node. Its
@@ -253,7 +254,7 @@ func (t *Task) runCall(ctx context.Context) (json.RawMessage, error) {
 
 // callFailed returns the error of a call and emits its event.
 func (t *Task) callFailed(sc *scope, err error) error {
-	if Bubbles(err) {
+	if treadletype.IsSignal(err) {
 		return err
 	}
 	err = t.nodeError(sc, err)
@@ -293,7 +294,7 @@ func (t *Task) awaitCalls(err error) {
 	if extras == nil {
 		return
 	}
-	if err != nil && !Bubbles(err) {
+	if err != nil && !treadletype.IsSignal(err) {
 		extras.mu.Lock()
 		for _, cancel := range extras.cancels {
 			cancel(fmt.Errorf("cancelled because %q failed: %w", t.Name(), context.Canceled))

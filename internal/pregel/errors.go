@@ -16,6 +16,9 @@ type parentCommand struct { //nolint:errname // passed as an error, but not a fa
 	wrote, above []write
 }
 
+// ToParent tells treadletype.IsSignal what it is.
+func (*parentCommand) ToParent() {}
+
 func (e *parentCommand) Error() string {
 	return fmt.Sprintf("node %q commands the parent graph, but there is none: its graph does not run inside another one", e.node)
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // Mode is a set of kinds of events.
@@ -388,7 +390,7 @@ func (t *Task) emitEnd(sc *scope, err error) {
 			r.emit(ModeUpdates, t.event(&Updated{Record: rec, Cached: t.cached}))
 		}
 	}
-	if t.modes()&ModeTasks != 0 && !Bubbles(err) && !t.cached {
+	if t.modes()&ModeTasks != 0 && !treadletype.IsSignal(err) && !t.cached {
 		r.emit(ModeTasks, t.event(&TaskEnd{Record: rec, Err: err}))
 	}
 	if r.modes&ModeEvents != 0 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/treadle-go/treadle/internal/caught"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // A fault is a failure of the engine itself, not of a node: a saver or cache
@@ -92,7 +93,7 @@ func (t *Task) orFault(err error) error {
 	switch {
 	case fault == nil:
 		return err
-	case err != nil && !Bubbles(err) && errors.Is(err, fault):
+	case err != nil && !treadletype.IsSignal(err) && errors.Is(err, fault):
 		return err
 	}
 	return fault
@@ -100,7 +101,7 @@ func (t *Task) orFault(err error) error {
 
 // final reports errors that are not retried and not handled.
 func (t *Task) final(err error) bool {
-	if Bubbles(err) || t.fault() != nil || IsFault(err) {
+	if treadletype.IsSignal(err) || t.fault() != nil || IsFault(err) {
 		return true
 	}
 	e, ok := errors.AsType[*caught.Error](err)

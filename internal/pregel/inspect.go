@@ -32,6 +32,7 @@ type TaskInfo struct {
 	Err      string      // of its last attempt
 	Done     *Record
 	Pauses   []Pause // its open questions
+	Sent     int     // which of the step's sends it is, or -1
 }
 
 // emitCheckpoint reports the checkpoint that the next step runs from.
@@ -50,7 +51,7 @@ func (r *Run) emitCheckpoint(next []string) {
 	}
 	if len(next) == 1 && next[0] == Start {
 		cp.Source, cp.Metadata = checkpoint.Input, r.metadataOfInput()
-		cp.Tasks = []TaskInfo{{ID: (&Task{run: r, node: startNode, step: r.step, index: -1}).ID(), Name: Start}}
+		cp.Tasks = []TaskInfo{{ID: (&Task{run: r, node: startNode, step: r.step, index: -1}).ID(), Name: Start, Sent: -1}}
 	} else if tasks, err := r.prepare(); err == nil {
 		cp.Tasks = r.infos(tasks)
 	}
@@ -69,7 +70,7 @@ func (r *Run) infos(tasks []*Task) []TaskInfo {
 	for _, push := range []bool{true, false} {
 		for _, t := range tasks {
 			if (t.packet != nil) == push {
-				info := TaskInfo{ID: t.ID(), Name: t.Name()}
+				info := TaskInfo{ID: t.ID(), Name: t.Name(), Sent: int(t.index)}
 				if len(t.node.graphs()) > 0 {
 					info.Nested = t.namespace()
 				}

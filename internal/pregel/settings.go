@@ -15,8 +15,9 @@ const DefaultStepLimit = 25
 // Settings are the settings of one run.
 type Settings struct {
 	StepLimit      int
-	MaxConcurrency int // 0: no bound
-	Context        any // the user's run-scoped value
+	MaxConcurrency int            // 0: no bound
+	Context        any            // the user's run-scoped value
+	Config         map[string]any // what a server says about the run
 	Tags           []string
 	Metadata       map[string]any
 	RunID          string

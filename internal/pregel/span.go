@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // Span is a lifecycle event: a graph, a node, a model or a tool starts,
@@ -95,7 +96,7 @@ func (r *Run) emitGraphEnd(err error) {
 	if r.span == nil {
 		return
 	}
-	if Bubbles(err) {
+	if treadletype.IsSignal(err) {
 		err = nil // a message to the enclosing graph, not a failure
 	}
 	what := "end"
@@ -130,7 +131,7 @@ func (t *Task) spanEnd(sc *scope, rec *Record, err error) {
 	}
 	if err != nil {
 		what := "error"
-		if Bubbles(err) {
+		if treadletype.IsSignal(err) {
 			what, err = "end", nil
 		}
 		ev := sc.span.event(what)

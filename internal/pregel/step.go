@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // prepare makes the tasks of the step in commit order: nodes by name, then
@@ -95,7 +97,7 @@ func (r *Run) executeInTime(tasks []*Task) error {
 	ctx, stop := context.WithTimeoutCause(r.ctx, late.Limit, late)
 	defer stop()
 	err := r.executeIn(ctx, tasks)
-	if err == nil || !errors.Is(context.Cause(ctx), late) || Bubbles(err) {
+	if err == nil || !errors.Is(context.Cause(ctx), late) || treadletype.IsSignal(err) {
 		return err
 	}
 	for _, t := range tasks { // a command for the parent ends the graph anyway
@@ -143,7 +145,7 @@ func (r *Run) executeTogether(ctx context.Context, tasks []*Task) {
 					t.err = t.nodeError(&t.scope, err)
 				}
 			}
-			if t.err != nil && !errors.Is(t.err, errNotStarted) && !Bubbles(t.err) {
+			if t.err != nil && !errors.Is(t.err, errNotStarted) && !treadletype.IsSignal(t.err) {
 				t.first = ctx.Err() == nil
 				cancel(fmt.Errorf("cancelled because %q failed: %w", t.Name(), context.Canceled))
 			}
@@ -200,7 +202,7 @@ func (r *Run) outcomeOf(tasks []*Task) error {
 		case t.err == nil:
 		case asked:
 			paused = true
-		case Bubbles(t.err):
+		case treadletype.IsSignal(t.err):
 			if up == nil {
 				up = t.err
 			}

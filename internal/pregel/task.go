@@ -13,6 +13,7 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/caught"
 	"github.com/treadle-go/treadle/internal/wait"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // A Task is one execution of a node in a step. A PULL task runs because an edge
@@ -195,16 +196,6 @@ func (t *Task) perform(ctx context.Context) {
 	t.finish(sc, err)
 }
 
-// Bubbles reports errors that are not failures of a node but messages to an
-// enclosing level.
-func Bubbles(err error) bool {
-	if _, ok := errors.AsType[*parentCommand](err); ok {
-		return true
-	}
-	_, ok := errors.AsType[*InterruptError](err)
-	return ok || errors.Is(err, ErrDrained)
-}
-
 // nodeError adds the place to err.
 func (t *Task) nodeError(sc *scope, err error) *NodeError {
 	ne := &NodeError{Graph: t.run.plan.name, Node: t.node.Name, Path: t.run.ns(), Step: t.step, Attempt: int(sc.attempt), Err: err}
@@ -217,7 +208,7 @@ func (t *Task) nodeError(sc *scope, err error) *NodeError {
 // finish records how the task ended and emits the event.
 func (t *Task) finish(sc *scope, err error) {
 	if err != nil {
-		if !Bubbles(err) {
+		if !treadletype.IsSignal(err) {
 			err = t.nodeError(sc, err)
 		}
 		t.err = err

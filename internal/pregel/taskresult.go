@@ -7,6 +7,7 @@ import (
 	"reflect"
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // resultJSON is the stored result of a task.
@@ -170,7 +171,7 @@ func (r *Run) putResults(tasks []*Task) error {
 				continue
 			}
 			ws = append(ws, checkpoint.Write{Task: t.ID(), Kind: checkpoint.Done, Data: raw})
-		case !Bubbles(t.err):
+		case !treadletype.IsSignal(t.err):
 			var handling error
 			if h, ok := errors.AsType[*handlerError](t.err); ok {
 				handling = h.failure

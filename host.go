@@ -1,0 +1,51 @@
+package treadle
+
+import (
+	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/pregel"
+	"github.com/treadle-go/treadle/store"
+)
+
+// Host is what a server gives to the graphs that it runs, so that they can be
+// compiled without a saver and a store. It is a [RunOption].
+type Host struct {
+	// Saver replaces that of the graph, if it is not nil.
+	Saver checkpoint.Saver
+	// Scratch says that the saver is thrown away after the run. The process then
+	// keeps nothing of its threads in memory.
+	Scratch bool
+	// Store and Cache are used if the graph was compiled without them. Cache is that
+	// of Saver if it is nil.
+	Store *store.Store
+	Cache checkpoint.Cache
+	// Fence is the epoch of the server's lease on the thread; a put with an older one
+	// is [checkpoint.ErrFenced]. 0 means no lease.
+	Fence uint64
+	// Config is what nodes find in the Config of [InfoFrom].
+	Config map[string]any
+}
+
+// run implements [RunOption]. Everything is done by serve, which handles need before
+// their first run.
+func (Host) run(*pregel.Settings) {}
+
+func (h Host) serve(g *core) {
+	set := &g.base
+	if h.Saver != nil {
+		setSaver(set, h.Saver)
+		if h.Scratch {
+			set.HeadsOf, set.Sizer = nil, nil
+		}
+	}
+	if set.Store == nil {
+		set.Store = h.Store
+	}
+	if g.ownCache {
+		if h.Cache != nil {
+			set.Cache = h.Cache
+		} else if c, ok := h.Saver.(checkpoint.Cacher); ok {
+			set.Cache = c.Cache()
+		}
+	}
+	set.Fence, set.Config = h.Fence, h.Config
+}

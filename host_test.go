@@ -1,0 +1,184 @@
+package treadle_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/store"
+)
+
+type hosted struct {
+	Asked string         `json:"asked"`
+	Seen  map[string]any `json:"seen"`
+	Found int            `json:"found"`
+}
+
+// hostedGraph has no saver and no store of its own.
+func hostedGraph(t *testing.T) *treadle.Graph[hosted, hosted] {
+	t.Helper()
+	b := treadle.New[hosted]("hosted")
+	treadle.AddNode(b, "look", func(ctx context.Context, s hosted) (treadle.Update, error) {
+		s2 := treadle.StoreFrom(ctx)
+		if err := s2.Put(ctx, store.Namespace{"seen"}, s.Asked, map[string]any{"n": 1}, nil); err != nil {
+			return nil, err
+		}
+		items, err := s2.Search(ctx, store.Namespace{"seen"}, nil)
+		return treadle.Update{"seen": treadle.InfoFrom(ctx).Config, "found": len(items)}, err
+	})
+	treadle.AddNode(b, "ask", func(ctx context.Context, _ hosted) (treadle.Update, error) {
+		_, err := treadle.Interrupt[string](ctx, "go on?")
+		return nil, err
+	})
+	b.Sequence(treadle.Start, "look", "ask", treadle.End)
+	g, err := b.Compile(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func TestHostGivesSaverStoreAndConfig(t *testing.T) {
+	g := hostedGraph(t)
+	shared, err := store.NewMemory(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, scratch := range []bool{false, true} {
+		saver := checkpoint.NewMemory()
+		config := map[string]any{"configurable": map[string]any{"model": "m"}}
+		th := g.Open("t1", treadle.Host{Saver: saver, Scratch: scratch, Store: shared, Config: config})
+		if _, err := th.RunJSON(t.Context(), json.RawMessage(`{"asked":"a"}`)); err == nil {
+			t.Fatal("the run ended without its question")
+		}
+		snap, err := th.State(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := json.Marshal(snap.Values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, "values", `{"asked":"a","seen":{"configurable":{"model":"m"}},"found":1}`, string(raw))
+		same(t, "next", []string{"ask"}, snap.Next)
+		if cp, err := saver.Get(t.Context(), checkpoint.Key{Thread: "t1"}); err != nil || cp.ID != snap.ID {
+			t.Errorf("the host's saver has %v, %v", cp, err)
+		}
+	}
+}
+
+func TestHostFenceRefusesAnOlderLease(t *testing.T) {
+	g, saver := hostedGraph(t), checkpoint.NewMemory()
+	shared, err := store.NewMemory(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(epoch uint64) treadle.AnyThread {
+		return g.Open("t", treadle.Host{Saver: saver, Store: shared, Fence: epoch})
+	}
+	if _, err := at(2).UpdateJSON(t.Context(), json.RawMessage(`{"asked":"new"}`), treadle.AsNode("look")); err != nil {
+		t.Fatal(err)
+	}
+	_, err = at(1).UpdateJSON(t.Context(), json.RawMessage(`{"asked":"old"}`), treadle.AsNode("look"))
+	if !errors.Is(err, checkpoint.ErrFenced) {
+		t.Errorf("an edit with an older lease: %v", err)
+	}
+}
+
+func TestStateJSONHasThePlatformsShape(t *testing.T) {
+	inner := treadle.New[hosted]("inner")
+	treadle.AddNode(inner, "ask", func(ctx context.Context, _ hosted) (treadle.Update, error) {
+		_, err := treadle.Interrupt[string](ctx, "go on?")
+		return nil, err
+	})
+	inner.Sequence(treadle.Start, "ask", treadle.End)
+	b := treadle.New[hosted]("outer")
+	treadle.AddGraph(b, "child", treadle.Must(inner.Compile(nil)))
+	b.Sequence(treadle.Start, "child", treadle.End)
+	th := treadle.Must(b.Compile(nil)).Open("t", treadle.Host{Saver: checkpoint.NewMemory()})
+	type task struct {
+		ID, Name   string
+		Path       []any
+		Interrupts []struct{ ID, Value string }
+		Checkpoint *struct {
+			NS string `json:"checkpoint_ns"`
+		}
+		State *struct {
+			Next       []string
+			Checkpoint struct {
+				ID  string            `json:"checkpoint_id"`
+				NS  string            `json:"checkpoint_ns"`
+				Map map[string]string `json:"checkpoint_map"`
+			}
+			Metadata struct{ Parents map[string]string }
+		}
+	}
+	var got struct {
+		Values     json.RawMessage
+		Next       []string
+		Tasks      []task
+		Checkpoint map[string]any
+		ID         string `json:"checkpoint_id"`
+		Metadata   struct {
+			Source string
+			Step   int
+		}
+	}
+	read := func(nested bool) {
+		t.Helper()
+		snap, err := th.State(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := snap.StateJSON(nested)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got.Tasks = nil
+		if err := json.Unmarshal(raw, &got); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read(false)
+	same(t, "values of an unused thread", "{}", string(got.Values))
+	if _, err := th.RunJSON(t.Context(), json.RawMessage(`{"asked":"a"}`)); err == nil {
+		t.Fatal("the run ended without its question")
+	}
+	read(false)
+	same(t, "next", []string{"child"}, got.Next)
+	same(t, "path", []any{"__pregel_pull", "child"}, got.Tasks[0].Path)
+	same(t, "question", "go on?", got.Tasks[0].Interrupts[0].Value)
+	ns := "child:" + got.Tasks[0].ID
+	same(t, "checkpoint of the nested graph", ns, got.Tasks[0].Checkpoint.NS)
+	read(true)
+	inside := got.Tasks[0].State
+	same(t, "next inside", []string{"ask"}, inside.Next)
+	same(t, "map", map[string]string{"": got.ID, ns: inside.Checkpoint.ID}, inside.Checkpoint.Map)
+	same(t, "parents", map[string]string{"": got.ID}, inside.Metadata.Parents)
+}
+
+func TestBulkUpdateJSONTakesSupersteps(t *testing.T) {
+	th := hostedGraph(t).Open("t", treadle.Host{Saver: checkpoint.NewMemory()})
+	_, err := th.BulkUpdateJSON(t.Context(), json.RawMessage(`[
+		{"updates":[{"values":{"asked":"x"},"as_node":"__input__"}]},
+		{"updates":[{"values":{"asked":"x"},"as_node":"__start__"}]},
+		{"updates":[{"command":{"update":{"found":7},"goto":"ask"},"as_node":"look"}]}]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	snap, err := th.State(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "values", `{"asked":"x","found":7}`, snap.Values.String())
+	same(t, "step", 1, snap.Step)
+	same(t, "next", "ask", snap.Next[0])
+	for _, bad := range []string{`{}`, `[{"updates":[{"command":{"resume":1},"as_node":"look"}]}]`, `[{"updates":[{"values":{"nope":1},"as_node":"look"}]}]`} {
+		if _, err := th.BulkUpdateJSON(t.Context(), json.RawMessage(bad)); err == nil {
+			t.Errorf("supersteps %s are taken", bad)
+		}
+	}
+}
