@@ -1,0 +1,227 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+)
+
+// NewRun is a run to create.
+type NewRun struct {
+	// Run has the ID, Thread, Assistant, Graph, Metadata, Kwargs, Strategy, Temporary,
+	// Resumable, Due, Key and Webhook. Without an ID it gets one. A Due that is over
+	// or zero is the time of creation.
+	*Run
+	Create         *Thread   // the thread to make if there is none; nil: that is ErrNotFound
+	Filter         *Filter   // of the thread if there is one
+	ThreadMetadata Object    // laid over that of the thread
+	Worker         uuid.UUID // the process that claims the run if it may start at once; zero for none
+}
+
+// Created is what CreateRun has done.
+type Created struct {
+	Run     *Run   // as it is stored, Pending or Running, with its Kwargs
+	Claimed bool   // by NewRun.Worker
+	Old     bool   // a run with this Key or ID was there already; nothing was created
+	Ordered []*Run // those that have begun and were told to end, for a signal to their workers
+	Ended   []*Run // those that were pending and were ended (Interrupt) or deleted (Rollback)
+}
+
+// CreateRun stores a run and applies its strategy to the others of its thread. If it
+// fails, with ErrBusy, ErrFull or ErrNotFound, nothing has changed.
+//
+// The run is given to n.Worker if the worker has a lease, the run is due and the
+// thread has no other that is open. A run that has the same Key, of the same thread or
+// temporary as this one, is returned in its place, as long as it is stored.
+func (l *Ledger) CreateRun(ctx context.Context, n *NewRun) (*Created, error) {
+	n, err := checked(n)
+	if err != nil {
+		return nil, err
+	}
+	lock := n.Run.lock()
+	if n.Temporary && n.Key != "" {
+		// Two creates with one key must meet, and nobody else knows the run yet.
+		lock = uuid.NewSHA1(temporaryRuns, []byte(n.Key))
+	}
+	var c *Created
+	err = l.b.Update(ctx, lock, func(tx Tx) (err error) {
+		c, err = l.createRun(tx, n)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// checked returns a copy of n with what the caller may leave out.
+func checked(n *NewRun) (*NewRun, error) {
+	made, run := *n, *n.Run
+	made.Run = &run
+	if run.ID == uuid.Nil {
+		id, err := newID()
+		if err != nil {
+			return nil, err
+		}
+		run.ID = id
+	}
+	switch run.Strategy {
+	case Reject, Enqueue, Interrupt, Rollback:
+	case "":
+		run.Strategy = Enqueue
+	default:
+		return nil, fmt.Errorf("ledger: unknown multitask strategy %q", run.Strategy)
+	}
+	if run.Thread == uuid.Nil && !run.Temporary {
+		return nil, errors.New("ledger: a run that is not temporary needs a thread")
+	}
+	run.Status, run.Worker, run.Attempt, run.Order = Pending, uuid.Nil, 0, NoAction
+	run.Head, run.Failure = "", nil
+	if run.Kwargs == nil {
+		run.Kwargs = noObject
+	}
+	return &made, nil
+}
+
+// createRun does so in a transaction. It changes nothing before it can still refuse.
+func (l *Ledger) createRun(tx Tx, n *NewRun) (*Created, error) {
+	if old, err := oldRun(tx, n); old != nil || err != nil {
+		return old, err
+	}
+	now := tx.Now()
+	run := *n.Run
+	c := &Created{Run: &run}
+	run.Created, run.Updated, run.Due = now, now, micros(run.Due)
+	if run.Due.Before(now) {
+		run.Due = now
+	}
+	var d *threadDoc
+	if !run.Temporary {
+		var err error
+		if d, err = threadFor(tx, n); err != nil {
+			return nil, err
+		}
+		if err := l.applyStrategy(tx, d, &run, c); err != nil {
+			return nil, err
+		}
+		d.Metadata = d.Metadata.merged(n.ThreadMetadata)
+		d.touch(now)
+	}
+	if n.Worker != uuid.Nil && !run.Due.After(now) && (d == nil || !d.open()) {
+		ok, err := hasLease(tx, n.Worker)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			c.Claimed = true
+			run.start(n.Worker, d, now)
+		}
+	}
+	if err := putRun(tx, &run); err != nil || d == nil {
+		return c, err
+	}
+	if c.Claimed {
+		d.Running = run.ID
+	} else {
+		d.Pending++
+		if d.Pending == 1 || run.Due.Before(d.First) {
+			d.First, d.Waiting = run.Due, run.Graph
+		}
+	}
+	return c, d.put(tx)
+}
+
+// oldRun returns the run that was created by an earlier call with the same id or key.
+func oldRun(tx Tx, n *NewRun) (*Created, error) {
+	q := &Query{Kind: Runs, IDs: []uuid.UUID{n.ID}, Bodies: true}
+	rows, err := tx.Find(q)
+	if err != nil {
+		return nil, err
+	}
+	if n.Key != "" && len(rows) == 0 {
+		q.IDs, q.Parent, q.Terms = nil, n.Thread, []uint64{keyTerm(n.Key)}
+		if n.Temporary {
+			q.Parent = temporaryRuns
+		}
+		if rows, err = tx.Find(q); err != nil {
+			return nil, err
+		}
+	}
+	for _, r := range rows {
+		run, err := decodeRun(r)
+		if err != nil {
+			return nil, err
+		}
+		ok := run.Temporary == n.Temporary && (run.Temporary || run.Thread == n.Thread)
+		if ok && run.Temporary {
+			ok = n.Filter.Match(run.Metadata)
+		} else if ok {
+			_, err = threadFor(tx, n)
+			ok = err == nil
+		}
+		switch {
+		case err != nil:
+			return nil, err
+		case ok && (run.ID == n.ID || run.Key == n.Key):
+			return &Created{Run: run, Old: true}, nil
+		case run.ID == n.ID:
+			return nil, exists("run", n.ID)
+		}
+	}
+	return nil, nil
+}
+
+// threadFor returns the thread of a new run, which is made if need be and not put yet.
+func threadFor(tx Tx, n *NewRun) (*threadDoc, error) {
+	r, err := tx.Get(Threads, n.Thread)
+	if err != nil {
+		return nil, err
+	}
+	if r == nil && n.Create != nil {
+		d := newThread(n.Create, tx.Now())
+		d.ID = n.Thread
+		return d, nil
+	}
+	return seenThread(r, n.Thread, n.Filter)
+}
+
+// applyStrategy does to the other runs of the thread what the run's strategy says.
+func (l *Ledger) applyStrategy(tx Tx, d *threadDoc, run *Run, c *Created) error {
+	if !d.open() {
+		return nil
+	}
+	action := CancelRun
+	switch run.Strategy {
+	case Reject:
+		return fmt.Errorf("%w: %s", ErrBusy, d.ID)
+	case Enqueue:
+		if d.Pending >= l.o.MaxPending {
+			return fmt.Errorf("%w: %d wait for %s", ErrFull, d.Pending, d.ID)
+		}
+		return nil
+	case Rollback:
+		action = RollbackRun
+	}
+	rows, err := tx.Find(&Query{Kind: Runs, Parent: d.ID, Open: true, Order: OldestFirst})
+	if err != nil {
+		return err
+	}
+	for _, r := range rows {
+		other, err := decodeRun(r)
+		if err != nil {
+			return err
+		}
+		ended, err := cancelRun(tx, other, d, action)
+		if err != nil {
+			return err
+		}
+		if ended {
+			c.Ended = append(c.Ended, other)
+		} else {
+			c.Ordered = append(c.Ordered, other)
+		}
+	}
+	return nil
+}

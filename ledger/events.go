@@ -1,0 +1,33 @@
+package ledger
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Append stores events of a run.
+func (l *Ledger) Append(ctx context.Context, e *Events) error { return l.b.Append(ctx, e) }
+
+// Events yields the stored events of a thread, or of one of its runs if run is not
+// zero, whose Last is greater than after, in the order of their sequence numbers.
+func (l *Ledger) Events(ctx context.Context, thread, run uuid.UUID, after uint64) iter.Seq2[*Events, error] {
+	return l.b.Events(ctx, thread, run, after)
+}
+
+// Sweep removes events that are older than keepEvents, at most limit, and workers that
+// are long gone. It returns how much it removed.
+func (l *Ledger) Sweep(ctx context.Context, keepEvents time.Duration, limit int) (int, error) {
+	now, err := l.now(ctx)
+	if err != nil {
+		return 0, err
+	}
+	workers, err := l.removeWorkers(ctx, now)
+	if err != nil {
+		return workers, err
+	}
+	n, err := l.b.TrimEvents(ctx, now.Add(-keepEvents), limit)
+	return workers + n, err
+}

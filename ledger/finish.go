@@ -1,0 +1,121 @@
+package ledger
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+)
+
+// End is the end of a run.
+type End struct {
+	Run     *Run // as it was claimed
+	Worker  uuid.UUID
+	Status  RunStatus
+	Failure *Failure
+	Delete  bool   // the run was rolled back and is deleted
+	Head    string // the checkpoint that it ended with
+
+	// Of the thread:
+	Next       bool            // its state has nodes to run, so it is interrupted
+	Interrupts json.RawMessage // nil if there are none
+	Small      Object
+	Seq        uint64 // the last sequence number that was used
+
+	Hook  func(*Run) *Hook // makes what has to be sent of the run as it is stored; it may be nil and return nil
+	Claim bool             // the worker takes the next run of the thread, if that is due and of the same graph
+}
+
+func (r *Run) heldBy(worker uuid.UUID, attempt int) bool {
+	return r.Status == Running && r.Worker == worker && r.Attempt == attempt
+}
+
+func lost(run uuid.UUID) error { return fmt.Errorf("%w: %s", ErrLost, run) }
+
+// Finish ends a run, and sets the thread to what follows from it, in one
+// transaction. If the worker does not have the run any more, that is ErrLost and
+// nothing changes. next is the run of the thread that the worker has claimed, or nil.
+func (l *Ledger) Finish(ctx context.Context, e *End) (next *Run, err error) {
+	err = l.b.Update(ctx, e.Run.lock(), func(tx Tx) error {
+		next = nil
+		run, d, err := runAndThread(tx, e.Run.ID)
+		if errors.Is(err, ErrNotFound) {
+			return lost(e.Run.ID)
+		}
+		if err != nil {
+			return err
+		}
+		if !run.heldBy(e.Worker, e.Run.Attempt) {
+			return lost(e.Run.ID)
+		}
+		run.Head = e.Head
+		if err := endRun(tx, run, d, e.Status, e.Failure, e.Delete); err != nil {
+			return err
+		}
+		if e.Hook != nil {
+			if h := e.Hook(run); h != nil {
+				if err := putHook(tx, h, run.ID); err != nil {
+					return err
+				}
+			}
+		}
+		if d == nil {
+			return nil
+		}
+		d.Thread.Seq = max(d.Thread.Seq, e.Seq)
+		d.Thread.Small, d.Interrupts = e.Small, e.Interrupts
+		if d.Interrupts == nil {
+			d.Interrupts = noObject
+		}
+		if e.Next && d.Rest == Idle && !e.Delete {
+			d.Rest = Interrupted
+		}
+		if e.Claim {
+			if next, err = claimNext(tx, d, e.Worker, []string{run.Graph}); err != nil {
+				return err
+			}
+		}
+		return d.put(tx)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if e.Delete && !e.Run.Temporary {
+		// The run is over and next may be claimed, so this is no error of Finish. Events
+		// that stay go by their age.
+		_ = l.b.DropEvents(ctx, e.Run.Thread, e.Run.ID)
+	}
+	return next, nil
+}
+
+// endRun ends a running run. The thread is changed and not put.
+func endRun(tx Tx, run *Run, d *threadDoc, status RunStatus, failure *Failure, remove bool) error {
+	now := tx.Now()
+	run.Status, run.Failure, run.Updated, run.Ended = status, failure, now, now
+	run.Order, run.Worker = NoAction, uuid.Nil
+	var err error
+	if remove || run.Temporary {
+		err = tx.Delete(Runs, run.ID)
+	} else {
+		err = putRun(tx, run)
+	}
+	if err != nil || d == nil {
+		return err
+	}
+	d.Running = uuid.Nil
+	d.Error, d.StateUpdated = failure, now
+	switch {
+	case remove:
+		d.Rest = Idle
+	case status == RunCanceled:
+		d.Rest = Interrupted
+	case status == Success:
+		d.Rest = Idle
+	default:
+		d.Rest = Failed
+	}
+	d.touch(now)
+	return nil
+}

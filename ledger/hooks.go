@@ -1,0 +1,98 @@
+package ledger
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// hookLease is how long a process may take to send a webhook before others try.
+const hookLease = 30 * time.Second
+
+// hookDoc is what the row of a webhook holds. Its body is the row's.
+type hookDoc struct {
+	URL     string `json:"url"`
+	Attempt int    `json:"attempt,omitempty"`
+}
+
+func decodeHook(r *Row) (*Hook, error) {
+	var d hookDoc
+	if err := json.Unmarshal(r.Doc, &d); err != nil {
+		return nil, fmt.Errorf("ledger: decode the webhook of run %s: %w", r.ID, err)
+	}
+	return &Hook{Run: r.ID, URL: d.URL, Body: r.Body, Attempt: d.Attempt, Due: r.Due}, nil
+}
+
+// putHook stores the webhook of a run.
+func putHook(tx Tx, h *Hook, run uuid.UUID) error {
+	doc, err := json.Marshal(hookDoc{URL: h.URL, Attempt: h.Attempt})
+	if err != nil {
+		return fmt.Errorf("ledger: encode the webhook of run %s: %w", run, err)
+	}
+	due := micros(h.Due)
+	if due.IsZero() {
+		due = tx.Now()
+	}
+	return tx.Put(&Row{Kind: Hooks, ID: run, Parent: run, Due: due, Created: tx.Now(), Doc: doc, Body: h.Body})
+}
+
+// DueHooks returns webhooks that are to be sent now. Each attempt is counted, and
+// for 30 s no other call returns the same.
+func (l *Ledger) DueHooks(ctx context.Context, limit int) ([]*Hook, error) {
+	now, err := l.now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var ids []uuid.UUID
+	for r, err := range l.b.Find(ctx, &Query{Kind: Hooks, DueBy: now, Order: DueFirst, Limit: limit}) {
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, r.ID)
+	}
+	var due []*Hook
+	for _, id := range ids {
+		var h *Hook
+		err := l.b.Update(ctx, id, func(tx Tx) error {
+			h = nil
+			rows, err := tx.Find(&Query{Kind: Hooks, IDs: []uuid.UUID{id}, DueBy: tx.Now(), Bodies: true})
+			if err != nil || len(rows) == 0 {
+				return err
+			}
+			if h, err = decodeHook(rows[0]); err != nil {
+				return err
+			}
+			h.Attempt++
+			h.Due = tx.Now().Add(hookLease)
+			stored := *h
+			stored.Body = nil // it is there already
+			return putHook(tx, &stored, id)
+		})
+		if err != nil {
+			return due, err
+		}
+		if h != nil {
+			due = append(due, h)
+		}
+	}
+	return due, nil
+}
+
+// HookDone says that the webhook of a run is over, or when it is to be sent again if
+// retry is not zero.
+func (l *Ledger) HookDone(ctx context.Context, run uuid.UUID, retry time.Time) error {
+	return l.b.Update(ctx, run, func(tx Tx) error {
+		if retry.IsZero() {
+			return tx.Delete(Hooks, run)
+		}
+		r, err := tx.Get(Hooks, run)
+		if err != nil || r == nil {
+			return err
+		}
+		r.Due = micros(retry)
+		return tx.Put(r)
+	})
+}

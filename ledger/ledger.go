@@ -1,0 +1,84 @@
+package ledger
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Options configure a Ledger. Nil means the defaults.
+type Options struct {
+	Lease       time.Duration // how long a worker lives without a beat; 0 means 6 s
+	MaxPending  int           // how many runs may wait for a thread; 0 means 1,000
+	MaxAttempts int           // how often a run is begun before it fails; 0 means 3
+}
+
+// Ledger keeps the rules. All methods may be called concurrently.
+type Ledger struct {
+	b Backend
+	o Options
+}
+
+// New returns a ledger that stores its rows in b.
+func New(b Backend, o *Options) *Ledger {
+	l := &Ledger{b: b}
+	if o != nil {
+		l.o = *o
+	}
+	l.o.Lease = cmp.Or(l.o.Lease, 6*time.Second)
+	l.o.MaxPending = cmp.Or(l.o.MaxPending, 1000)
+	l.o.MaxAttempts = cmp.Or(l.o.MaxAttempts, 3)
+	return l
+}
+
+// sweepLock is the lock of transactions that concern no object in particular.
+var sweepLock uuid.UUID
+
+// now is the time by the database's clock.
+func (l *Ledger) now(ctx context.Context) (now time.Time, err error) {
+	err = l.b.Update(ctx, sweepLock, func(tx Tx) error {
+		now = tx.Now()
+		return nil
+	})
+	return now, err
+}
+
+// newID returns an id that is greater than those before.
+func newID() (uuid.UUID, error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return id, fmt.Errorf("ledger: no random numbers for an id: %w", err)
+	}
+	return id, nil
+}
+
+// micros is a time as it is stored.
+func micros(t time.Time) time.Time {
+	if t.IsZero() {
+		return time.Time{}
+	}
+	return t.UTC().Truncate(time.Microsecond)
+}
+
+// notFound is ErrNotFound with what was looked for.
+func notFound(what string, id uuid.UUID) error { return fmt.Errorf("%w: %s %s", ErrNotFound, what, id) }
+
+func exists(what string, id uuid.UUID) error { return fmt.Errorf("%w: %s %s", ErrExists, what, id) }
+
+// refused reports whether err says no rather than that something broke.
+func refused(err error) bool {
+	for _, e := range []error{ErrNotFound, ErrExists, ErrBusy, ErrFull} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// noObject is the JSON of an object without keys.
+var noObject = json.RawMessage("{}")

@@ -1,0 +1,472 @@
+package ledger
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// runDoc is what the row of a run holds.
+type runDoc struct {
+	*Run
+	Kwargs    *struct{} `json:"kwargs,omitempty"` // never: they are the row's body
+	Graph     string    `json:"graph,omitempty"`
+	Temporary bool      `json:"temporary,omitempty"`
+	Resumable bool      `json:"resumable,omitempty"`
+	Due       time.Time `json:"due,omitzero"`
+	Started   time.Time `json:"started,omitzero"`
+	Ended     time.Time `json:"ended,omitzero"`
+	Worker    uuid.UUID `json:"worker,omitzero"`
+	Attempt   int       `json:"attempt,omitempty"`
+	Order     Action    `json:"order,omitempty"`
+	Head      string    `json:"head,omitempty"`
+	Failure   *Failure  `json:"failure,omitempty"`
+	Key       string    `json:"key,omitempty"`
+	Webhook   string    `json:"webhook,omitempty"`
+}
+
+func decodeRun(r *Row) (*Run, error) {
+	d := runDoc{Run: &Run{}}
+	if err := json.Unmarshal(r.Doc, &d); err != nil {
+		return nil, fmt.Errorf("ledger: decode run %s: %w", r.ID, err)
+	}
+	run := d.Run
+	run.Graph, run.Temporary, run.Resumable = d.Graph, d.Temporary, d.Resumable
+	run.Due, run.Started, run.Ended = d.Due, d.Started, d.Ended
+	run.Worker, run.Attempt, run.Order = d.Worker, d.Attempt, d.Order
+	run.Head, run.Failure, run.Key, run.Webhook = d.Head, d.Failure, d.Key, d.Webhook
+	run.Kwargs = r.Body
+	return run, nil
+}
+
+// temporaryRuns is the parent of the rows of runs without a thread, so that those are
+// found by when they are due, as the runs of a thread are.
+var temporaryRuns = uuid.NewSHA1(uuid.Nil, []byte("treadle: temporary runs"))
+
+// orderedTerm is that of runs with an Order.
+var orderedTerm = term("ordered")
+
+func keyTerm(key string) uint64 { return term("key", key) }
+
+// putRun stores a run. Its Kwargs are stored if they are set, and stay as they are
+// otherwise.
+func putRun(tx Tx, run *Run) error {
+	doc, err := json.Marshal(&runDoc{
+		Run: run, Graph: run.Graph, Temporary: run.Temporary, Resumable: run.Resumable,
+		Due: run.Due, Started: run.Started, Ended: run.Ended,
+		Worker: run.Worker, Attempt: run.Attempt, Order: run.Order,
+		Head: run.Head, Failure: run.Failure, Key: run.Key, Webhook: run.Webhook,
+	})
+	if err != nil {
+		return fmt.Errorf("ledger: encode run %s: %w", run.ID, err)
+	}
+	r := &Row{
+		Kind: Runs, ID: run.ID, Parent: run.Thread, Worker: run.Worker, Open: run.open(),
+		Created: run.Created, Doc: doc, Body: run.Kwargs,
+	}
+	if run.Temporary {
+		r.Parent = temporaryRuns
+	}
+	if run.Status == Pending {
+		r.Due = run.Due
+	}
+	if run.Key != "" {
+		r.Terms = append(r.Terms, keyTerm(run.Key))
+	}
+	if run.Order != NoAction {
+		r.Terms = append(r.Terms, orderedTerm)
+	}
+	return tx.Put(r)
+}
+
+func (r *Run) open() bool { return r.Status == Pending || r.Status == Running }
+
+// lock is the id whose lock changes of the run hold.
+func (r *Run) lock() uuid.UUID {
+	if r.Temporary {
+		return r.ID
+	}
+	return r.Thread
+}
+
+// Run returns a run with its Kwargs. thread may be zero for any. The filter is for the
+// metadata of its thread, or for its own if it is temporary.
+func (l *Ledger) Run(ctx context.Context, thread, id uuid.UUID, f *Filter) (*Run, error) {
+	r, err := l.b.Get(ctx, Runs, id)
+	if err != nil {
+		return nil, err
+	}
+	if r == nil {
+		return nil, notFound("run", id)
+	}
+	run, err := decodeRun(r)
+	if err != nil {
+		return nil, err
+	}
+	if thread != uuid.Nil && run.Thread != thread {
+		return nil, notFound("run", id)
+	}
+	ok, err := l.seesRun(ctx, run, f)
+	if err == nil && !ok {
+		err = notFound("run", id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return run, nil
+}
+
+// seesRun reports whether the filter lets a run through.
+func (l *Ledger) seesRun(ctx context.Context, run *Run, f *Filter) (bool, error) {
+	switch {
+	case f.empty():
+		return true, nil
+	case run.Temporary:
+		return f.Match(run.Metadata), nil
+	}
+	_, err := l.Thread(ctx, run.Thread, f)
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Runs returns runs of a thread with their Kwargs, the newest first unless the page
+// says otherwise. Status is "" for all.
+func (l *Ledger) Runs(ctx context.Context, thread uuid.UUID, f *Filter, status RunStatus, p Page) ([]*Run, error) {
+	if p.SortBy != "" && p.SortBy != "created_at" {
+		return nil, fmt.Errorf("ledger: cannot sort runs by %q", p.SortBy)
+	}
+	if _, err := l.Thread(ctx, thread, f); err != nil {
+		return nil, err
+	}
+	q := &Query{Kind: Runs, Parent: thread, Open: status == Pending || status == Running}
+	if p.Ascending {
+		q.Order = OldestFirst
+	}
+	// Kwargs may be large, so they are read for the runs of the page alone.
+	var ids []uuid.UUID
+	n := 0
+	for r, err := range l.b.Find(ctx, q) {
+		if err != nil {
+			return nil, err
+		}
+		if status != "" {
+			run, err := decodeRun(r)
+			if err != nil {
+				return nil, err
+			}
+			if run.Status != status {
+				continue
+			}
+		}
+		if p.has(n) {
+			ids = append(ids, r.ID)
+		}
+		if n++; p.Limit > 0 && len(ids) == p.Limit {
+			break
+		}
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	var runs []*Run
+	for r, err := range l.b.Find(ctx, &Query{Kind: Runs, IDs: ids, Order: q.Order, Bodies: true}) {
+		if err != nil {
+			return nil, err
+		}
+		run, err := decodeRun(r)
+		if err != nil {
+			return nil, err
+		}
+		runs = append(runs, run)
+	}
+	return runs, nil
+}
+
+// OpenRuns yields all runs that are pending or running, the newest first, without
+// their Kwargs.
+func (l *Ledger) OpenRuns(ctx context.Context, f *Filter) iter.Seq2[*Run, error] {
+	return func(yield func(*Run, error) bool) {
+		for r, err := range l.b.Find(ctx, &Query{Kind: Runs, Open: true}) {
+			var run *Run
+			if err == nil {
+				run, err = decodeRun(r)
+			}
+			ok := true
+			if err == nil {
+				ok, err = l.seesRun(ctx, run, f)
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if ok && !yield(run, nil) {
+				return
+			}
+		}
+	}
+}
+
+// changeRun calls change in a transaction that holds the lock of a run, with the run
+// and its thread, which is nil for a temporary run. ErrNotFound if there is no such run.
+func (l *Ledger) changeRun(ctx context.Context, lock, id uuid.UUID, change func(Tx, *Run, *threadDoc) error) error {
+	return l.b.Update(ctx, lock, func(tx Tx) error {
+		run, thread, err := runAndThread(tx, id)
+		if err != nil {
+			return err
+		}
+		return change(tx, run, thread)
+	})
+}
+
+func runAndThread(tx Tx, id uuid.UUID) (*Run, *threadDoc, error) {
+	r, err := tx.Get(Runs, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	if r == nil {
+		return nil, nil, notFound("run", id)
+	}
+	run, err := decodeRun(r)
+	if err != nil || run.Temporary {
+		return run, nil, err
+	}
+	if r, err = tx.Get(Threads, run.Thread); err != nil {
+		return nil, nil, err
+	}
+	if r == nil {
+		return nil, nil, notFound("thread", run.Thread)
+	}
+	thread, err := decodeThread(r)
+	return run, thread, err
+}
+
+// waiting reads which run of a thread is next, after a change of those that wait.
+func (d *threadDoc) waiting(tx Tx) error {
+	d.First, d.Waiting = time.Time{}, ""
+	if d.Pending == 0 {
+		return nil
+	}
+	rows, err := tx.Find(&Query{Kind: Runs, Parent: d.ID, Order: DueFirst, Limit: 1})
+	if err != nil {
+		return err
+	}
+	if len(rows) == 0 {
+		return fmt.Errorf("ledger: thread %s has no pending run and should have %d", d.ID, d.Pending)
+	}
+	run, err := decodeRun(rows[0])
+	if err != nil {
+		return err
+	}
+	d.First, d.Waiting = run.Due, run.Graph
+	return nil
+}
+
+// start makes a pending run that of a worker.
+func (r *Run) start(worker uuid.UUID, thread *threadDoc, now time.Time) {
+	r.Status, r.Worker, r.Updated = Running, worker, now
+	r.Attempt++
+	if r.Started.IsZero() {
+		r.Started = now
+	}
+	r.place(thread)
+}
+
+// place tells a run what its worker has to know of the thread.
+func (r *Run) place(thread *threadDoc) {
+	if thread != nil {
+		r.Epoch, r.Seq = thread.Thread.Epoch, thread.Thread.Seq
+		return
+	}
+	// Each attempt of a temporary run has sequence numbers above the last one's.
+	r.Epoch, r.Seq = uint64(max(r.Attempt-1, 0)), 0
+}
+
+// Claim gives up to n due runs to a worker: the first of each thread that has none
+// that is running, and temporary ones. It skips those of graphs that are not in the
+// list, if that is not nil. A claimed run may have an Order already, if it was begun
+// before. A worker without a lease gets ErrNoLease.
+func (l *Ledger) Claim(ctx context.Context, worker uuid.UUID, graphs []string, n int) ([]*Run, error) {
+	now, err := l.leased(ctx, worker)
+	if err != nil || n <= 0 {
+		return nil, err
+	}
+	var claimed []*Run
+	for r, err := range l.b.Find(ctx, &Query{Kind: Threads, Open: true, DueBy: now, Order: DueFirst}) {
+		if err != nil {
+			return claimed, err
+		}
+		d, err := decodeThread(r)
+		if err != nil {
+			return claimed, err
+		}
+		if !served(graphs, d.Waiting) {
+			continue
+		}
+		run, err := l.claimOf(ctx, d.ID, worker, graphs)
+		if err != nil {
+			return claimed, err
+		}
+		if run != nil {
+			claimed = append(claimed, run)
+		}
+		if len(claimed) == n {
+			return claimed, nil
+		}
+	}
+	for r, err := range l.b.Find(ctx, &Query{Kind: Runs, Parent: temporaryRuns, DueBy: now, Order: DueFirst}) {
+		if err != nil {
+			return claimed, err
+		}
+		run, err := decodeRun(r)
+		if err != nil {
+			return claimed, err
+		}
+		if !served(graphs, run.Graph) {
+			continue
+		}
+		if run, err = l.claimTemporary(ctx, run.ID, worker); err != nil {
+			return claimed, err
+		}
+		if run != nil {
+			claimed = append(claimed, run)
+		}
+		if len(claimed) == n {
+			break
+		}
+	}
+	return claimed, nil
+}
+
+func served(graphs []string, graph string) bool {
+	return graphs == nil || slices.Contains(graphs, graph)
+}
+
+// claimOf claims the next run of a thread, if that is still to be done.
+func (l *Ledger) claimOf(ctx context.Context, thread, worker uuid.UUID, graphs []string) (*Run, error) {
+	var run *Run
+	_, err := l.updateThread(ctx, thread, nil, func(tx Tx, d *threadDoc) (err error) {
+		run, err = claimNext(tx, d, worker, graphs)
+		if err != nil || run == nil {
+			return err
+		}
+		return d.put(tx)
+	})
+	if errors.Is(err, ErrNotFound) {
+		return nil, nil
+	}
+	return run, err
+}
+
+// claimNext gives the next run of a thread to a worker, if it may start; the thread is
+// changed and not put. A worker without a lease gets none.
+func claimNext(tx Tx, d *threadDoc, worker uuid.UUID, graphs []string) (*Run, error) {
+	if d.Running != uuid.Nil || d.Pending == 0 || d.First.After(tx.Now()) || !served(graphs, d.Waiting) {
+		return nil, nil
+	}
+	if ok, err := hasLease(tx, worker); !ok || err != nil {
+		return nil, err
+	}
+	rows, err := tx.Find(&Query{Kind: Runs, Parent: d.ID, Order: DueFirst, Limit: 1, Bodies: true})
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	run, err := decodeRun(rows[0])
+	if err != nil {
+		return nil, err
+	}
+	run.start(worker, d, tx.Now())
+	stored := *run
+	stored.Kwargs = nil // they are there already
+	if err := putRun(tx, &stored); err != nil {
+		return nil, err
+	}
+	d.Running = run.ID
+	d.Pending--
+	return run, d.waiting(tx)
+}
+
+func (l *Ledger) claimTemporary(ctx context.Context, id, worker uuid.UUID) (*Run, error) {
+	var run *Run
+	err := l.b.Update(ctx, id, func(tx Tx) error {
+		run = nil
+		rows, err := tx.Find(&Query{Kind: Runs, IDs: []uuid.UUID{id}, Bodies: true})
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		r, err := decodeRun(rows[0])
+		if err != nil || r.Status != Pending || r.Due.After(tx.Now()) {
+			return err
+		}
+		if ok, err := hasLease(tx, worker); !ok || err != nil {
+			return err
+		}
+		r.start(worker, nil, tx.Now())
+		stored := *r
+		stored.Kwargs = nil
+		run = r
+		return putRun(tx, &stored)
+	})
+	return run, err
+}
+
+// NextDue is when the next pending run, cron or webhook is due; zero if none is.
+func (l *Ledger) NextDue(ctx context.Context) (time.Time, error) {
+	var next time.Time
+	for _, q := range []*Query{
+		{Kind: Threads, Open: true},
+		{Kind: Runs, Parent: temporaryRuns},
+		{Kind: Crons},
+		{Kind: Hooks},
+	} {
+		q.Order, q.Limit = DueFirst, 1
+		for r, err := range l.b.Find(ctx, q) {
+			if err != nil {
+				return time.Time{}, err
+			}
+			if next.IsZero() || r.Due.Before(next) {
+				next = r.Due
+			}
+		}
+	}
+	return next, nil
+}
+
+// DeleteRun deletes a run that has ended or not begun, with its events. One that
+// has begun is told to roll back and returned as it is, as by Cancel; its worker
+// deletes it.
+func (l *Ledger) DeleteRun(ctx context.Context, thread, id uuid.UUID, f *Filter) (*Run, error) {
+	seen, err := l.Run(ctx, thread, id, f)
+	if err != nil {
+		return nil, err
+	}
+	var run *Run
+	deleted := false
+	err = l.changeRun(ctx, seen.lock(), id, func(tx Tx, r *Run, d *threadDoc) error {
+		run = r
+		if r.open() {
+			deleted, err = cancelRun(tx, r, d, RollbackRun)
+			if err != nil || d == nil {
+				return err
+			}
+			return d.put(tx)
+		}
+		deleted = true
+		return cmp.Or(tx.Delete(Runs, id), tx.Delete(Hooks, id))
+	})
+	if err == nil && deleted {
+		err = l.b.DropEvents(ctx, run.Thread, id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return run, nil
+}

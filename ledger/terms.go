@@ -1,0 +1,108 @@
+package ledger
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+)
+
+// A row has a term for each scalar in its metadata, the hash of the path and the
+// value, so that a query for metadata reads the rows that can match and no others.
+// Whether they do is decided by Filter.Match. The hashes are stored: they may never
+// change.
+//
+// A row with more than maxTerms scalars has the term moreTerm instead, and a
+// query looks at all such rows as well.
+
+const maxTerms = 64
+
+// moreTerm is that of rows whose metadata is too large for terms of its own.
+var moreTerm = term("more", "")
+
+// term hashes a value of a name space: FNV-1a of 64 bits.
+func term(space string, parts ...string) uint64 {
+	h := fnvText(fnvOffset, space)
+	for _, p := range parts {
+		h = fnvText(fnvByte(h, 0xff), p) // which no UTF-8 has
+	}
+	return h
+}
+
+const (
+	fnvOffset = 14695981039346656037
+	fnvPrime  = 1099511628211
+)
+
+func fnvByte(h uint64, b byte) uint64 { return (h ^ uint64(b)) * fnvPrime }
+
+func fnvText(h uint64, s string) uint64 {
+	for i := range len(s) {
+		h = fnvByte(h, s[i])
+	}
+	return h
+}
+
+// leaves appends the terms of the scalars of an object.
+func leaves(terms []uint64, h uint64, v any) []uint64 {
+	switch v := plain(v).(type) {
+	case map[string]any:
+		for k, e := range v {
+			terms = leaves(terms, fnvText(fnvByte(h, 0xfe), k), e)
+		}
+		return terms
+	case []any:
+		for _, e := range v {
+			terms = leaves(terms, fnvByte(h, 0xfd), e)
+		}
+		return terms
+	case string:
+		return append(terms, fnvText(fnvByte(h, 0xf8), v))
+	case json.Number:
+		return append(terms, fnvText(fnvByte(h, 0xf9), canonical(string(v))))
+	case bool:
+		if v {
+			return append(terms, fnvByte(h, 0xfa))
+		}
+		return append(terms, fnvByte(h, 0xfb))
+	}
+	return append(terms, fnvByte(h, 0xfc)) // null
+}
+
+// metadataTerms appends the terms of a row's metadata.
+func metadataTerms(terms []uint64, metadata Object) []uint64 {
+	n := len(terms)
+	terms = leaves(terms, fnvOffset, map[string]any(metadata))
+	slices.Sort(terms[n:])
+	terms = terms[:n+len(slices.Compact(terms[n:]))]
+	if len(terms)-n > maxTerms {
+		terms = append(terms[:n], moreTerm)
+	}
+	return terms
+}
+
+// filterTerms are terms that rows which match the filter have, unless they have
+// moreTerm.
+func filterTerms(f *Filter) []uint64 {
+	if f.empty() {
+		return nil
+	}
+	terms := leaves(nil, fnvOffset, map[string]any(f.Contains))
+	for _, c := range f.Auth {
+		key := fnvText(fnvByte(fnvOffset, 0xfe), c.Key)
+		if c.Contains {
+			key = fnvByte(key, 0xfd)
+			for _, v := range c.Values {
+				terms = leaves(terms, key, v)
+			}
+		} else if len(c.Values) > 0 {
+			terms = leaves(terms, key, c.Values[0])
+		}
+	}
+	slices.Sort(terms)
+	return slices.Compact(terms)
+}
+
+// has reports whether text has part in it, without regard to case.
+func has(text, part string) bool {
+	return part == "" || strings.Contains(strings.ToLower(text), strings.ToLower(part))
+}

@@ -1,0 +1,317 @@
+package ledger
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// ThreadQuery selects threads.
+type ThreadQuery struct {
+	Filter
+	IDs    []uuid.UUID
+	Status ThreadStatus
+	// Match is called for each thread that fulfils the rest, in the order of their
+	// creation; nil accepts all.
+	Match func(*Thread) (bool, error)
+	Page
+}
+
+// threadDoc is what the row of a thread holds.
+type threadDoc struct {
+	*Thread
+	Epoch uint64 `json:"epoch,omitempty"`
+	Seq   uint64 `json:"seq,omitempty"`
+	V2    bool   `json:"v2,omitempty"`
+	Small Object `json:"small,omitempty"`
+
+	// Rest is the status while no run is open.
+	Rest ThreadStatus `json:"rest,omitempty"`
+	// Running is the run that is executed.
+	Running uuid.UUID `json:"running,omitzero"`
+	// Pending is how many runs wait.
+	Pending int `json:"pending,omitempty"`
+	// First is the due time of the first of them, and Waiting its graph.
+	First   time.Time `json:"first,omitzero"`
+	Waiting string    `json:"waiting,omitempty"`
+}
+
+func decodeThread(r *Row) (*threadDoc, error) {
+	d := &threadDoc{Thread: &Thread{}}
+	if err := json.Unmarshal(r.Doc, d); err != nil {
+		return nil, fmt.Errorf("ledger: decode thread %s: %w", r.ID, err)
+	}
+	t := d.Thread
+	t.Epoch, t.Seq, t.V2, t.Small = d.Epoch, d.Seq, d.V2, d.Small
+	return d, nil
+}
+
+func (d *threadDoc) open() bool { return d.Running != uuid.Nil || d.Pending > 0 }
+
+// due is when something is to be done with the thread: its first run is to start if
+// it has none that is running, or its time is over if it has none at all.
+func (d *threadDoc) due() time.Time {
+	switch {
+	case d.Running != uuid.Nil:
+	case d.Pending > 0:
+		return d.First
+	case d.TTL != nil:
+		return d.TTL.Expires
+	}
+	return time.Time{}
+}
+
+func statusTerm(s ThreadStatus) uint64 { return term("status", string(s)) }
+
+// put stores the thread with the status that follows from its runs.
+func (d *threadDoc) put(tx Tx) error {
+	t := d.Thread
+	d.Epoch, d.Seq, d.V2, d.Small = t.Epoch, t.Seq, t.V2, t.Small
+	t.Status = d.Rest
+	if d.open() {
+		t.Status = Busy
+	}
+	doc, err := json.Marshal(d)
+	if err != nil {
+		return fmt.Errorf("ledger: encode thread %s: %w", d.ID, err)
+	}
+	var terms []uint64
+	// Most threads are idle, and busy ones are found by Open. Without terms for these
+	// two, a run that succeeds changes no terms.
+	if t.Status == Interrupted || t.Status == Failed {
+		terms = append(terms, statusTerm(t.Status))
+	}
+	return tx.Put(&Row{
+		Kind: Threads, ID: d.ID, Open: d.open(), Due: d.due(), Created: d.Created, Doc: doc,
+		Terms: metadataTerms(terms, d.Metadata),
+	})
+}
+
+// touch marks a change of the thread.
+func (d *threadDoc) touch(now time.Time) {
+	d.Updated = now
+	if d.TTL != nil {
+		ttl := *d.TTL
+		ttl.Expires = micros(now.Add(time.Duration(ttl.Minutes * float64(time.Minute))))
+		d.TTL = &ttl
+	}
+}
+
+// newThread is the first state of a thread.
+func newThread(t *Thread, now time.Time) *threadDoc {
+	made := *t
+	made.Created = now
+	made.StateUpdated = now
+	if made.Interrupts == nil {
+		made.Interrupts = noObject
+	}
+	d := &threadDoc{Thread: &made, Rest: cmp.Or(t.Status, Idle)}
+	if d.Rest == Busy {
+		d.Rest = Idle
+	}
+	made.Status = d.Rest
+	d.touch(now)
+	return d
+}
+
+// CreateThread stores a thread and sets its times; without an id it gets one. A thread
+// with its id is ErrExists.
+func (l *Ledger) CreateThread(ctx context.Context, t *Thread) error {
+	id := t.ID
+	if id == uuid.Nil {
+		var err error
+		if id, err = newID(); err != nil {
+			return err
+		}
+	}
+	var d *threadDoc
+	err := l.b.Update(ctx, id, func(tx Tx) error {
+		if r, err := tx.Get(Threads, id); r != nil || err != nil {
+			return cmp.Or(err, exists("thread", id))
+		}
+		d = newThread(t, tx.Now())
+		d.ID = id
+		return d.put(tx)
+	})
+	if err == nil {
+		*t = *d.Thread
+	}
+	return err
+}
+
+// Thread returns a thread.
+func (l *Ledger) Thread(ctx context.Context, id uuid.UUID, f *Filter) (*Thread, error) {
+	r, err := l.b.Get(ctx, Threads, id)
+	if err != nil {
+		return nil, err
+	}
+	d, err := seenThread(r, id, f)
+	if err != nil {
+		return nil, err
+	}
+	return d.Thread, nil
+}
+
+// seenThread decodes a row that the filter lets through.
+func seenThread(r *Row, id uuid.UUID, f *Filter) (*threadDoc, error) {
+	if r == nil {
+		return nil, notFound("thread", id)
+	}
+	d, err := decodeThread(r)
+	if err != nil {
+		return nil, err
+	}
+	if !f.Match(d.Metadata) {
+		return nil, notFound("thread", id)
+	}
+	return d, nil
+}
+
+// Threads returns a page of the threads that match, and how many match in all.
+func (l *Ledger) Threads(ctx context.Context, q *ThreadQuery) (page []*Thread, total int, err error) {
+	if q.IDs != nil && len(q.IDs) == 0 {
+		return nil, 0, nil
+	}
+	s := &listing[*Thread]{
+		query:  Query{Kind: Threads, IDs: q.IDs, Open: q.Status == Busy},
+		filter: &q.Filter,
+		plain:  q.Filter.empty() && q.Match == nil && (q.Status == "" || q.Status == Busy),
+		decode: func(r *Row) (*Thread, error) {
+			d, err := decodeThread(r)
+			if err != nil {
+				return nil, err
+			}
+			return d.Thread, nil
+		},
+		match: func(t *Thread) (bool, error) {
+			if q.Status != "" && t.Status != q.Status || !q.Filter.Match(t.Metadata) {
+				return false, nil
+			}
+			if q.Match == nil {
+				return true, nil
+			}
+			return q.Match(t)
+		},
+		id: func(t *Thread) uuid.UUID { return t.ID },
+		fields: map[string]func(a, b *Thread) int{
+			"thread_id":        func(a, b *Thread) int { return compareIDs(a.ID, b.ID) },
+			"status":           func(a, b *Thread) int { return strings.Compare(string(a.Status), string(b.Status)) },
+			"updated_at":       func(a, b *Thread) int { return a.Updated.Compare(b.Updated) },
+			"state_updated_at": func(a, b *Thread) int { return a.StateUpdated.Compare(b.StateUpdated) },
+		},
+	}
+	if q.Status == Interrupted || q.Status == Failed {
+		s.query.Terms = []uint64{statusTerm(q.Status)}
+	}
+	return list(ctx, l.b, s, q.Page)
+}
+
+// updateThread changes a thread in a transaction.
+func (l *Ledger) updateThread(ctx context.Context, id uuid.UUID, f *Filter, change func(Tx, *threadDoc) error) (*threadDoc, error) {
+	var d *threadDoc
+	err := l.b.Update(ctx, id, func(tx Tx) error {
+		r, err := tx.Get(Threads, id)
+		if err != nil {
+			return err
+		}
+		if d, err = seenThread(r, id, f); err != nil {
+			return err
+		}
+		return change(tx, d)
+	})
+	return d, err
+}
+
+// PatchThread calls change with a copy of the thread and stores the result. If idle is
+// set, a thread with pending or running runs is ErrBusy. The status of a thread
+// with such runs stays busy; the one that change sets is that after them. change may
+// be called more than once.
+func (l *Ledger) PatchThread(ctx context.Context, id uuid.UUID, f *Filter, idle bool, change func(*Thread) error) (*Thread, error) {
+	d, err := l.updateThread(ctx, id, f, func(tx Tx, d *threadDoc) error {
+		if idle && d.open() {
+			return fmt.Errorf("%w: %s", ErrBusy, id)
+		}
+		created := d.Created
+		if err := change(d.Thread); err != nil {
+			return err
+		}
+		d.ID, d.Created, d.StateUpdated = id, created, micros(d.StateUpdated)
+		if d.Status != Busy {
+			d.Rest = d.Status
+		}
+		if d.Interrupts == nil {
+			d.Interrupts = noObject
+		}
+		d.touch(tx.Now())
+		return d.put(tx)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return d.Thread, nil
+}
+
+// DeleteThread deletes a thread with its runs, crons, webhooks and events. It returns
+// the runs that were open, whose workers are to be told.
+func (l *Ledger) DeleteThread(ctx context.Context, id uuid.UUID, f *Filter) (open []*Run, err error) {
+	_, err = l.updateThread(ctx, id, f, func(tx Tx, _ *threadDoc) error {
+		open = nil
+		rows, err := tx.Find(&Query{Kind: Runs, Parent: id})
+		if err != nil {
+			return err
+		}
+		for _, r := range rows {
+			if r.Open {
+				run, err := decodeRun(r)
+				if err != nil {
+					return err
+				}
+				open = append(open, run)
+			}
+			if err := tx.Delete(Runs, r.ID); err != nil {
+				return err
+			}
+			if err := tx.Delete(Hooks, r.ID); err != nil {
+				return err
+			}
+		}
+		if err := deleteAll(tx, &Query{Kind: Crons, Parent: id}); err != nil {
+			return err
+		}
+		return tx.Delete(Threads, id)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return open, l.b.DropEvents(ctx, id, uuid.Nil)
+}
+
+// Expired returns threads whose TTL is over and that have no open run.
+func (l *Ledger) Expired(ctx context.Context, limit int) ([]*Thread, error) {
+	now, err := l.now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var expired []*Thread
+	for r, err := range l.b.Find(ctx, &Query{Kind: Threads, DueBy: now, Order: DueFirst}) {
+		if err != nil {
+			return nil, err
+		}
+		if r.Open {
+			continue
+		}
+		d, err := decodeThread(r)
+		if err != nil {
+			return nil, err
+		}
+		if expired = append(expired, d.Thread); len(expired) == limit {
+			break
+		}
+	}
+	return expired, nil
+}

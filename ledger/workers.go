@@ -1,0 +1,195 @@
+package ledger
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// A worker is a process that executes runs. Its lease is a row, which it renews by
+// beats; when that is over, others take its runs. The row stays for some leases
+// more: a transaction that claims a run for the worker while another one removes the
+// row would leave a run whose worker nobody knows.
+const keptLeases = 10
+
+// hasLease reports whether a worker may have runs.
+func hasLease(tx Tx, worker uuid.UUID) (bool, error) {
+	r, err := tx.Get(Workers, worker)
+	return r != nil && !r.Due.Before(tx.Now()), err
+}
+
+// leased returns the time if the worker has a lease.
+func (l *Ledger) leased(ctx context.Context, worker uuid.UUID) (now time.Time, err error) {
+	err = l.b.Update(ctx, worker, func(tx Tx) error {
+		now = tx.Now()
+		ok, err := hasLease(tx, worker)
+		if err == nil && !ok {
+			err = fmt.Errorf("%w: worker %s", ErrNoLease, worker)
+		}
+		return err
+	})
+	return now, err
+}
+
+// Beat renews the lease of a worker, which name describes to people, and returns those
+// of its runs that have an Order, without their Kwargs.
+func (l *Ledger) Beat(ctx context.Context, worker uuid.UUID, name string) (ordered []*Run, err error) {
+	doc, err := json.Marshal(name)
+	if err != nil {
+		return nil, err
+	}
+	err = l.b.Update(ctx, worker, func(tx Tx) error {
+		ordered = nil
+		r := &Row{Kind: Workers, ID: worker, Created: tx.Now(), Due: tx.Now().Add(l.o.Lease), Doc: doc}
+		if err := tx.Put(r); err != nil {
+			return err
+		}
+		rows, err := tx.Find(&Query{Kind: Runs, Worker: worker, Terms: []uint64{orderedTerm}})
+		if err != nil {
+			return err
+		}
+		for _, r := range rows {
+			run, err := decodeRun(r)
+			if err != nil {
+				return err
+			}
+			ordered = append(ordered, run)
+		}
+		return nil
+	})
+	return ordered, err
+}
+
+// Leave ends the lease of a worker now, so that others take its runs at once.
+func (l *Ledger) Leave(ctx context.Context, worker uuid.UUID) error {
+	return l.b.Update(ctx, worker, func(tx Tx) error {
+		r, err := tx.Get(Workers, worker)
+		if err != nil || r == nil || r.Due.Before(tx.Now()) {
+			return err
+		}
+		r.Due = tx.Now().Add(-time.Microsecond)
+		return tx.Put(r)
+	})
+}
+
+// TakeOver gives up to n runs of workers whose lease is over to worker, with the
+// next epoch of their threads and the next attempt. It skips those of graphs that are
+// not in the list, if that is not nil. Runs that were begun too often are ended with
+// Error. A worker without a lease gets ErrNoLease.
+func (l *Ledger) TakeOver(ctx context.Context, worker uuid.UUID, graphs []string, n int) (taken, failed []*Run, err error) {
+	now, err := l.leased(ctx, worker)
+	if err != nil {
+		return nil, nil, err
+	}
+	for w, err := range l.b.Find(ctx, &Query{Kind: Workers, DueBy: now.Add(-time.Microsecond), Order: DueFirst}) {
+		if err != nil {
+			return taken, failed, err
+		}
+		for r, err := range l.b.Find(ctx, &Query{Kind: Runs, Worker: w.ID, Order: OldestFirst}) {
+			if err != nil {
+				return taken, failed, err
+			}
+			run, err := decodeRun(r)
+			if err != nil {
+				return taken, failed, err
+			}
+			if len(taken) >= n || !served(graphs, run.Graph) {
+				continue
+			}
+			run, ended, err := l.takeOver(ctx, run, w.ID, worker)
+			switch {
+			case err != nil:
+				return taken, failed, err
+			case run == nil:
+			case ended:
+				failed = append(failed, run)
+			default:
+				taken = append(taken, run)
+			}
+		}
+	}
+	return taken, failed, nil
+}
+
+// takeOver takes a run of a worker whose lease is over, or ends it. run is nil if
+// that was not to be done any more.
+func (l *Ledger) takeOver(ctx context.Context, seen *Run, from, to uuid.UUID) (run *Run, ended bool, err error) {
+	err = l.changeRun(ctx, seen.lock(), seen.ID, func(tx Tx, r *Run, d *threadDoc) error {
+		run, ended = nil, false
+		if r.Status != Running || r.Worker != from {
+			return nil
+		}
+		if alive, err := hasLease(tx, from); alive || err != nil {
+			return err
+		}
+		if ok, err := hasLease(tx, to); !ok || err != nil {
+			return err
+		}
+		if d != nil {
+			d.Thread.Epoch++
+		}
+		run = r
+		if r.Attempt >= l.o.MaxAttempts {
+			ended = true
+			failure := &Failure{Class: "WorkerLost", Message: fmt.Sprintf("the run was begun %d times, and each time the process that executed it died", r.Attempt)}
+			if err := endRun(tx, r, d, Error, failure, false); err != nil || d == nil {
+				return err
+			}
+			return d.put(tx)
+		}
+		r.Worker, r.Updated = to, tx.Now()
+		r.Attempt++
+		r.place(d)
+		if err := putRun(tx, r); err != nil {
+			return err
+		}
+		if d == nil {
+			return nil
+		}
+		return d.put(tx)
+	})
+	if errors.Is(err, ErrNotFound) {
+		return nil, false, nil
+	}
+	if err != nil || run == nil || ended {
+		return run, ended, err
+	}
+	r, err := l.b.Get(ctx, Runs, run.ID)
+	if err != nil {
+		return nil, false, err
+	}
+	if r != nil {
+		run.Kwargs = r.Body
+	}
+	return run, false, nil
+}
+
+// removeWorkers removes workers that have been gone for long and have no runs.
+func (l *Ledger) removeWorkers(ctx context.Context, now time.Time) (n int, err error) {
+	gone := now.Add(-keptLeases * l.o.Lease)
+	for w, err := range l.b.Find(ctx, &Query{Kind: Workers, DueBy: gone, Order: DueFirst}) {
+		if err != nil {
+			return n, err
+		}
+		err = l.b.Update(ctx, w.ID, func(tx Tx) error {
+			r, err := tx.Get(Workers, w.ID)
+			if err != nil || r == nil || r.Due.After(gone) {
+				return err
+			}
+			runs, err := tx.Find(&Query{Kind: Runs, Worker: w.ID, Limit: 1})
+			if err != nil || len(runs) > 0 {
+				return err
+			}
+			return tx.Delete(Workers, w.ID)
+		})
+		if err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
