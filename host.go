@@ -21,6 +21,9 @@ type Host struct {
 	// Fence is the epoch of the server's lease on the thread; a put with an older one
 	// is [checkpoint.ErrFenced]. 0 means no lease.
 	Fence uint64
+	// AnyGraph lets the graph continue a thread of another graph, as LangGraph does.
+	// It takes the fields that have the same names.
+	AnyGraph bool
 	// Config is what nodes find in the Config of [InfoFrom].
 	Config map[string]any
 }
@@ -47,5 +50,5 @@ func (h Host) serve(g *core) {
 			set.Cache = c.Cache()
 		}
 	}
-	set.Fence, set.Config = h.Fence, h.Config
+	set.Fence, set.Config, set.AnyGraph = h.Fence, h.Config, h.AnyGraph
 }

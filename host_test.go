@@ -182,3 +182,29 @@ func TestBulkUpdateJSONTakesSupersteps(t *testing.T) {
 		}
 	}
 }
+
+func TestHostLetsAnotherGraphContinueAThread(t *testing.T) {
+	saver := checkpoint.NewMemory()
+	first := hostedGraph(t).Open("t", treadle.Host{Saver: saver})
+	if _, err := first.UpdateJSON(t.Context(), json.RawMessage(`{"asked":"a","found":3}`), treadle.AsNode("look")); err != nil {
+		t.Fatal(err)
+	}
+	type other struct {
+		Found int `json:"found"`
+		Twice int `json:"twice"`
+	}
+	b := treadle.New[other]("other")
+	treadle.AddNode(b, "double", func(_ context.Context, s other) (treadle.Update, error) {
+		return treadle.Update{"twice": 2 * s.Found}, nil
+	})
+	b.Sequence(treadle.Start, "double", treadle.End)
+	g := treadle.Must(b.Compile(nil))
+	if _, err := g.Open("t", treadle.Host{Saver: saver}).RunJSON(t.Context(), json.RawMessage(`{}`)); err == nil {
+		t.Error("a graph continues the thread of another one unasked")
+	}
+	out, err := g.Open("t", treadle.Host{Saver: saver, AnyGraph: true}).RunJSON(t.Context(), json.RawMessage(`{}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "output", `{"found":3,"twice":6}`, string(out))
+}

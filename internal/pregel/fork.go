@@ -64,7 +64,8 @@ func (r *Run) loadOrFork(in Input) error {
 }
 
 // goOnFrom makes cp the state of the run. It refuses the checkpoint of another
-// graph, of which only the fields with the same names would be taken.
+// graph, of which only the fields with the same names would be taken, unless the
+// settings allow that.
 func (r *Run) goOnFrom(cp *checkpoint.Checkpoint) error {
 	err := r.restoreFrom(cp)
 	if err != nil { // perhaps because the checkpoint is another graph's
@@ -73,7 +74,7 @@ func (r *Run) goOnFrom(cp *checkpoint.Checkpoint) error {
 		r.madeBy = c.Graph
 	}
 	name := r.madeBy
-	if name == "" || name == r.plan.name || slices.Contains(r.plan.spec.Was, name) {
+	if name == "" || name == r.plan.name || slices.Contains(r.plan.spec.Was, name) || r.set.AnyGraph && r.ns() == "" {
 		return err // checkpoints of earlier versions have no name
 	}
 	if r.ns() != "" {
