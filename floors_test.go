@@ -23,7 +23,12 @@ var floorOf = map[string]int{
 	"cmd/treadle/internal/demo": 4,
 	"memory/memtest":            4,
 
-	"server":      3,
+	"server": 3,
+	// HTTP and the protocols above it are its callers.
+	"internal/runs": 3,
+	// The graphs that servers are compared by.
+	"internal/platform": 3,
+
 	"agent":       3,
 	"memory":      3,
 	"mcptool":     3,
@@ -91,6 +96,9 @@ var sameFloor = map[[2]string]string{
 	{"treadletype", "checkpoint"}:                "an error about a stored value names its checkpoint",
 	{"internal/schema", "internal/plainjson"}:    "plain JSON is checked against a schema without decoding it",
 	{"llm", "internal/observe"}:                  "models and tools report to the run through it, and it knows nothing of either",
+	{"server", "internal/runs"}:                  "the protocols that it serves are ways to one runner, which knows nothing of HTTP",
+	{"server", "internal/platform"}:              "its tests serve the graphs that servers are compared by",
+	{"internal/platform", "agent"}:               "one of its graphs has an agent's tool node",
 	{"memory", "agent"}:                          "its middleware is one of an agent, and agents know nothing of it",
 	{"store", "checkpoint"}:                      "one kind of key encrypts checkpoints and items",
 	{"store", "internal/vecindex"}:               "the memory backend and the SQLite one find vectors by the same index",

@@ -1,0 +1,12 @@
+// Package runs executes the runs of a server: it claims them, runs their graphs,
+// records their events for readers, and ends them in the ledger. It knows nothing of
+// HTTP; package server, and the protocols that it serves, are its callers.
+//
+//	Create ──> ledger ──claim──> execute ──events──> recorder ──entries──> Feed ──> readers
+//	                                │                    └──────────> ledger (resumable runs)
+//	                                └──end──> ledger.Finish ──> next run of the thread
+//
+// A thread has one [Feed], which all its runs write to in turn, and which any number
+// of readers walk at their own pace. A reader that is too slow for it loses its place;
+// a run never waits for a reader.
+package runs

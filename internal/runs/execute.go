@@ -1,0 +1,374 @@
+package runs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"reflect"
+	"time"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/ledger"
+)
+
+// errTimeout is why a run's context has ended: it took too long.
+var errTimeout = errors.New("the run took longer than the server allows")
+
+// execute runs a run to its end and returns the next one of its thread, if this
+// process has claimed it.
+func (r *Runner) execute(ctx context.Context, x *execution, feed *Feed) (next *ledger.Run) {
+	run := x.run
+	defer r.feeds.release(feed, false)
+	r.edits.lock(run.Thread)() // an edit that began before the run was created ends first
+	feed.startAt(max(run.Seq, run.Epoch<<epochBits))
+	var k Kwargs
+	err := json.Unmarshal(run.Kwargs, &k)
+	l := &log{runner: r, feed: feed, run: run, keep: run.Resumable || k.V2}
+	rec := newRecorder(run, &k, run.Graph, l)
+	var th treadle.AnyThread
+	if err == nil {
+		ctx, cancel := context.WithTimeoutCause(ctx, r.o.MaxTime, errTimeout)
+		th, err = r.thread(run, &k)
+		if err == nil {
+			err = r.stream(ctx, th, run, &k, rec)
+		}
+		if ctx.Err() != nil && err != nil {
+			err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		}
+		cancel()
+	}
+	return r.end(x, th, &k, rec, l, err)
+}
+
+// epochBits leaves each epoch of a thread room for its entries. Numbers stay below
+// 2⁵³, which JavaScript can count to, for 2²⁵ epochs.
+const epochBits = 28
+
+// thread opens the run's thread. A run without one has a saver of its own, so that
+// questions, nested graphs and streams are the same.
+func (r *Runner) thread(run *ledger.Run, k *Kwargs) (treadle.AnyThread, error) {
+	g := r.graphs[run.Graph]
+	if g == nil {
+		return nil, fmt.Errorf("graph %q is not served", run.Graph)
+	}
+	host := treadle.Host{Saver: r.saver, Store: r.store, Fence: run.Epoch, Config: k.Config, AnyGraph: true}
+	if run.Temporary {
+		host.Saver, host.Scratch, host.Fence = checkpoint.NewMemory(), true, 0
+	}
+	opts := append(k.options(run, g), host, treadle.Drain(r.drain))
+	return g.Open(run.Thread.String(), opts...), nil
+}
+
+// stream runs the graph and records its events.
+func (r *Runner) stream(ctx context.Context, th treadle.AnyThread, run *ledger.Run, k *Kwargs, rec *recorder) error {
+	again := false
+	if run.Attempt > 1 && !run.Temporary {
+		if run.Epoch > 0 {
+			if err := r.saver.Fence(ctx, run.Thread.String(), run.Epoch); err != nil && !errors.Is(err, checkpoint.ErrFenced) {
+				return err
+			}
+		}
+		snap, err := th.State(ctx)
+		if err != nil {
+			return err
+		}
+		again = snap.RunID == run.ID.String()
+	}
+	events, err := r.events(ctx, th, run, k, again)
+	if err != nil {
+		return err
+	}
+	for ev, err := range events {
+		if err != nil {
+			return err
+		}
+		rec.event(ev)
+	}
+	return nil
+}
+
+// events is the stream of the graph. again says that the run has stored something
+// already and goes on from there.
+func (r *Runner) events(ctx context.Context, th treadle.AnyThread, run *ledger.Run, k *Kwargs, again bool) (iter.Seq2[treadle.Event, error], error) {
+	opts := []treadle.StreamOption{treadle.Modes(k.engineModes())}
+	if k.Subgraphs || k.V2 {
+		opts = append(opts, treadle.Subgraphs())
+	}
+	if again {
+		return th.StreamJSON(ctx, nil, opts...), nil
+	}
+	th, err := At(th, k.Configurable())
+	if err != nil {
+		return nil, err
+	}
+	if present(k.Command) {
+		command, err := r.command(ctx, th, k.Command)
+		if err != nil {
+			return nil, err
+		}
+		if command == nil { // what it answers is not asked, so nothing changes
+			return th.StreamJSON(ctx, nil, opts...), nil
+		}
+		return th.CommandJSON(ctx, command, opts...), nil
+	}
+	if !present(k.Input) {
+		return th.StreamJSON(ctx, nil, opts...), nil
+	}
+	return th.StreamJSON(ctx, r.graphs[run.Graph].knownFields(k.Input, false), opts...), nil
+}
+
+func present(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
+
+// command leaves out answers to questions that are not open, as LangGraph does. It is
+// nil if nothing is left.
+func (r *Runner) command(ctx context.Context, th treadle.AnyThread, raw json.RawMessage) (json.RawMessage, error) {
+	var c map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &c); err != nil {
+		return nil, fmt.Errorf("command: %w", err)
+	}
+	for key, v := range c {
+		if !present(v) {
+			delete(c, key)
+		}
+	}
+	var byID map[string]json.RawMessage
+	if resume, ok := c["resume"]; ok && json.Unmarshal(resume, &byID) == nil && areIDs(byID) {
+		snap, err := th.State(ctx)
+		if err != nil {
+			return nil, err
+		}
+		open := map[string]bool{}
+		for _, p := range snap.Pauses {
+			open[p.ID] = true
+		}
+		for id := range byID {
+			if !open[id] {
+				delete(byID, id)
+			}
+		}
+		c["resume"] = jsonOf(byID)
+		if len(byID) == 0 {
+			delete(c, "resume")
+		}
+	}
+	if len(c) == 0 {
+		return nil, nil
+	}
+	return jsonOf(c), nil
+}
+
+// areIDs reports whether the keys are ids of questions.
+func areIDs(m map[string]json.RawMessage) bool {
+	for k := range m {
+		if len(k) != 32 {
+			return false
+		}
+		for _, c := range k {
+			if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+				return false
+			}
+		}
+	}
+	return len(m) > 0
+}
+
+// end ends a run in the ledger and then for its readers, so that whoever reads the
+// thread after the stream finds it as the run left it.
+func (r *Runner) end(x *execution, th treadle.AnyThread, k *Kwargs, rec *recorder, l *log, err error) *ledger.Run {
+	run := x.run
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	e := &ledger.End{Run: run, Worker: r.worker, Status: ledger.Success, Claim: !r.Draining(), Interrupts: json.RawMessage("{}")}
+	shown := &End{}
+	r.mu.Lock()
+	order := x.order
+	r.mu.Unlock()
+	pause, paused := errors.AsType[*treadle.InterruptError](err)
+	switch {
+	case err == nil || errors.Is(err, treadle.ErrNothingToResume):
+	case paused:
+		shown.Paused, e.Next = len(pause.Pauses) > 0, true
+	case errors.Is(err, checkpoint.ErrFenced):
+		return r.lost(l)
+	case order != ledger.NoAction:
+		r.cancelled(ctx, e, order, run)
+	case errors.Is(err, treadle.ErrDrained), errors.Is(err, errLease):
+		return r.release(ctx, run, l)
+	case errors.Is(err, errTimeout):
+		e.Status, e.Failure = ledger.TimedOut, &ledger.Failure{Class: "TimeoutError", Message: fmt.Sprintf("the run took longer than %s", r.o.MaxTime)}
+	default:
+		class, message := failure(err)
+		e.Status, e.Failure = ledger.Error, &ledger.Failure{Class: class, Message: message}
+	}
+	if e.Failure != nil && e.Status != ledger.RunCanceled && !e.Delete {
+		shown.Failed, shown.Class, shown.Message = true, e.Failure.Class, e.Failure.Message
+	}
+	if !run.Temporary && th != nil {
+		r.describe(ctx, e, th, rec, err != nil)
+	}
+	if run.Webhook != "" {
+		e.Hook = func(stored *ledger.Run) *ledger.Hook { return hook(stored, e, rec) }
+	}
+	if shown.Failed {
+		rec.frame("error", nil, jsonOf(map[string]string{"error": shown.Class, "message": shown.Message}))
+	}
+	shown.Status = string(e.Status)
+	l.flush()
+	e.Seq = l.feed.last() + 4 // and the entries below
+	next, err := r.finish(ctx, e)
+	if errors.Is(err, ledger.ErrLost) {
+		return r.lost(l)
+	}
+	if err != nil {
+		r.logger.Error("the end of a run is not stored", "run", run.ID, "error", err)
+	}
+	if rec.v2 != nil {
+		rec.v2.end(shown)
+	}
+	rec.finish(shown)
+	l.flush()
+	if e.Hook != nil {
+		r.Wake()
+	}
+	return next
+}
+
+// finish stores the end of a run. While the database cannot, it tries again: the run
+// is over, and nothing else can say so.
+func (r *Runner) finish(ctx context.Context, e *ledger.End) (*ledger.Run, error) {
+	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+		next, err := r.ledger.Finish(ctx, e)
+		if err == nil || errors.Is(err, ledger.ErrLost) || ctx.Err() != nil {
+			return next, err
+		}
+		r.logger.Warn("the end of a run is not stored yet", "run", e.Run.ID, "error", err)
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// cancelled is the end of a run that was told to stop.
+func (r *Runner) cancelled(ctx context.Context, e *ledger.End, order ledger.Action, run *ledger.Run) {
+	e.Status, e.Next = ledger.RunCanceled, true
+	e.Failure = &ledger.Failure{Class: "UserInterrupt", Message: "interrupt requested via the API"}
+	if order != ledger.RollbackRun {
+		return
+	}
+	e.Delete, e.Next = true, false
+	e.Failure = &ledger.Failure{Class: "UserRollback", Message: "rollback requested via the API"}
+	if run.Temporary {
+		return
+	}
+	if _, err := r.saver.DeleteRuns(ctx, run.Thread.String(), []string{run.ID.String()}); err != nil {
+		r.logger.Error("a run is not rolled back", "run", run.ID, "error", err)
+	}
+}
+
+// lost is the end of a run in this process, which another one has taken over.
+func (r *Runner) lost(l *log) *ledger.Run {
+	l.feed.append(&Entry{Run: l.run.ID, Time: time.Now(), End: &End{Lost: true}})
+	return nil
+}
+
+// release leaves a run to another process.
+func (r *Runner) release(ctx context.Context, run *ledger.Run, l *log) *ledger.Run {
+	if err := r.ledger.Release(ctx, r.worker, run); err != nil && !errors.Is(err, ledger.ErrLost) {
+		r.logger.Error("a run is not released", "run", run.ID, "error", err)
+	}
+	return r.lost(l)
+}
+
+// Draining reports whether the runner is being stopped.
+func (r *Runner) Draining() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.draining
+}
+
+// describe says what the run has left of the thread: its short values to search by
+// and, if it has not simply ended, its questions.
+func (r *Runner) describe(ctx context.Context, e *ledger.End, th treadle.AnyThread, rec *recorder, ask bool) {
+	if rec.answer != nil {
+		e.Small = Small(rec.answer.State)
+	}
+	if !ask && rec.answer != nil {
+		return
+	}
+	snap, err := th.State(ctx)
+	if err != nil {
+		r.logger.Warn("the state behind a run is not readable", "run", e.Run.ID, "error", err)
+		return
+	}
+	e.Head, e.Small = snap.ID.String(), Small(snap.Values)
+	e.Next = e.Next && len(snap.Next) > 0 || len(snap.Pauses) > 0
+	e.Interrupts = Interrupts(snap)
+}
+
+// Interrupts are the open questions of a state by the ids of their tasks.
+func Interrupts(snap *treadle.Snapshot) json.RawMessage {
+	type question struct {
+		ID    string          `json:"id"`
+		Value json.RawMessage `json:"value"`
+	}
+	byTask := map[string][]question{}
+	for _, t := range snap.Tasks {
+		for _, p := range t.Pauses {
+			byTask[t.ID] = append(byTask[t.ID], question{p.ID, p.Value})
+		}
+	}
+	return jsonOf(byTask)
+}
+
+// The bounds of what the ledger has of a state.
+const (
+	smallValue = 256
+	smallTotal = 4 << 10
+)
+
+// Small are the short values of a state, to search threads by. Lists are left out:
+// they grow with every turn.
+func Small(rec treadle.Record) ledger.Object {
+	out, total := ledger.Object{}, 0
+	for _, name := range rec.Names() {
+		v, ok := rec.Get(name)
+		if !ok || isList(v) {
+			continue
+		}
+		raw, err := json.Marshal(v)
+		if err != nil || len(raw) > smallValue || total+len(raw)+len(name) > smallTotal {
+			continue
+		}
+		total += len(raw) + len(name)
+		out[name] = json.RawMessage(raw)
+	}
+	return out
+}
+
+func isList(v any) bool {
+	if v == nil {
+		return false
+	}
+	k := reflect.TypeOf(v).Kind()
+	return k == reflect.Slice || k == reflect.Array
+}
+
+// Answer is what a run gives to a client that waits for it: its last values.
+func (r *recorder) finish(end *End) {
+	entry := &Entry{Run: r.run.ID, End: end}
+	switch {
+	case end.Failed:
+		entry.data = jsonOf(map[string]any{"__error__": map[string]string{"error": end.Class, "message": end.Message}})
+	case r.answer != nil:
+		ev := *r.answer
+		entry.make = func() (json.RawMessage, error) {
+			_, _, data, err := treadle.Wire{}.Frame(ev)
+			return data, err
+		}
+	}
+	r.log.add(entry)
+}

@@ -1,0 +1,166 @@
+package runs
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/ledger"
+)
+
+// Kwargs say how a run is executed. They are stored with it, and clients see them as
+// the run's kwargs.
+type Kwargs struct {
+	Input        json.RawMessage `json:"input"`
+	Command      json.RawMessage `json:"command"`
+	Config       ledger.Object   `json:"config"`
+	Context      ledger.Object   `json:"context"`
+	StreamMode   []string        `json:"stream_mode"`
+	Before       []string        `json:"interrupt_before"`
+	After        []string        `json:"interrupt_after"`
+	Webhook      *string         `json:"webhook"`
+	FeedbackKeys []string        `json:"feedback_keys"`
+	Temporary    bool            `json:"temporary"`
+	Subgraphs    bool            `json:"subgraphs"`
+	Resumable    bool            `json:"resumable"`
+	During       bool            `json:"checkpoint_during"`
+	Durability   string          `json:"durability"`
+	V2           bool            `json:"v2,omitempty"` // everything is recorded, for protocol v2
+}
+
+// Configurable is the part of the config that nodes are configured with.
+func (k *Kwargs) Configurable() map[string]any {
+	c, _ := k.Config["configurable"].(map[string]any)
+	return c
+}
+
+// StreamModes are the names of modes that a run can be asked for.
+var StreamModes = []string{"values", "updates", "messages", "messages-tuple", "custom", "tasks", "checkpoints", "debug", "events", "tools"}
+
+// engineModes are the modes that the graph's stream needs for these.
+func (k *Kwargs) engineModes() treadle.Mode {
+	if k.V2 {
+		return treadle.ModeValues | treadle.ModeUpdates | treadle.ModeTokens | treadle.ModeCustom | treadle.ModeTasks | treadle.ModeCheckpoints |
+			treadle.ModeEvents | k.modes()
+	}
+	return treadle.ModeValues | k.modes() // the answer of the run is its last values
+}
+
+func (k *Kwargs) modes() treadle.Mode {
+	var all treadle.Mode
+	for _, name := range k.StreamMode {
+		switch name {
+		case "messages-tuple":
+			all |= treadle.ModeTokens
+		case "tools":
+			all |= treadle.ModeEvents
+		default:
+			var m treadle.Mode
+			if m.UnmarshalText([]byte(name)) == nil {
+				all |= m
+			}
+		}
+	}
+	return all
+}
+
+// wants reports whether the run was asked for a mode.
+func (k *Kwargs) wants(mode string) bool { return slices.Contains(k.StreamMode, mode) }
+
+// options are the options of the graph's run.
+func (k *Kwargs) options(run *ledger.Run, g *graph) []treadle.RunOption {
+	opts := []treadle.RunOption{treadle.RunID(run.ID.String()), treadle.Metadata(k.metadata(run))}
+	if tags := k.tags(); len(tags) > 0 {
+		opts = append(opts, treadle.Tags(tags...))
+	}
+	if limit, ok := integer(k.Config["recursion_limit"]); ok {
+		opts = append(opts, treadle.StepLimit(limit))
+	}
+	if limit, ok := integer(k.Config["max_concurrency"]); ok && limit > 0 {
+		opts = append(opts, treadle.MaxConcurrency(limit))
+	}
+	if raw := g.context(k.Context); raw != nil {
+		opts = append(opts, treadle.Context(raw))
+	}
+	if nodes := g.known(k.Before); len(nodes) > 0 {
+		opts = append(opts, treadle.Before(nodes...))
+	}
+	if nodes := g.known(k.After); len(nodes) > 0 {
+		opts = append(opts, treadle.After(nodes...))
+	}
+	switch k.Durability {
+	case "async":
+		opts = append(opts, treadle.Async)
+	case "exit":
+		opts = append(opts, treadle.Exit)
+	}
+	return opts
+}
+
+func (k *Kwargs) tags() (tags []string) {
+	list, _ := k.Config["tags"].([]any)
+	for _, t := range list {
+		if s, ok := t.(string); ok {
+			tags = append(tags, s)
+		}
+	}
+	return tags
+}
+
+// metadata is what checkpoints and events of the run say about it: the plain values
+// of the configuration, and the run's own metadata.
+func (k *Kwargs) metadata(run *ledger.Run) map[string]any {
+	out := map[string]any{}
+	for key, v := range k.Configurable() {
+		switch v.(type) {
+		case string, bool, json.Number:
+			if !strings.HasPrefix(key, "__") && !slices.Contains(privateKeys, key) {
+				out[key] = v
+			}
+		}
+	}
+	for key, v := range run.Metadata {
+		out[key] = v
+	}
+	out["run_id"], out["run_attempt"] = run.ID.String(), run.Attempt
+	return out
+}
+
+// privateKeys are keys of the configuration that name the checkpoint or the caller.
+var privateKeys = []string{"checkpoint_id", "checkpoint_ns", "checkpoint_map", "run_id", "thread_id", "langgraph_auth_user"}
+
+// integer reads a number of decoded JSON.
+func integer(v any) (int, bool) {
+	switch n := v.(type) {
+	case json.Number:
+		i, err := n.Int64()
+		return int(i), err == nil
+	case float64:
+		return int(n), true
+	case int:
+		return n, true
+	}
+	return 0, false
+}
+
+// At returns the thread at the checkpoint that the configuration names.
+func At(t treadle.AnyThread, configurable map[string]any) (treadle.AnyThread, error) {
+	if ns, _ := configurable["checkpoint_ns"].(string); ns != "" {
+		inner, err := t.Nested(strings.Split(ns, "|")...)
+		if err != nil {
+			return nil, err
+		}
+		t = inner
+	}
+	if text, _ := configurable["checkpoint_id"].(string); text != "" {
+		id, err := checkpoint.ParseID(text)
+		if err != nil {
+			return nil, fmt.Errorf("checkpoint_id: %w", err)
+		}
+		t = t.At(id)
+	}
+	return t, nil
+}

@@ -1,0 +1,113 @@
+package runs
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/treadle-go/treadle/ledger"
+)
+
+// log is what a run's entries go to: the feed of its thread and, for a run whose
+// events are kept, the ledger.
+type log struct {
+	runner *Runner
+	feed   *Feed
+	run    *ledger.Run
+	keep   bool // also in the ledger
+
+	mu      sync.Mutex
+	waiting []*Entry // for the ledger
+	bytes   int
+	timer   *time.Timer
+	writing sync.Mutex // one write at a time, so that they come in order
+}
+
+// Entries go to the ledger in packs: after packTime, or when there are packBytes.
+const (
+	packTime  = 25 * time.Millisecond
+	packBytes = 64 << 10
+)
+
+// add shows an entry to the readers, and keeps it if the run's events are kept.
+func (l *log) add(e *Entry) {
+	e.Time = time.Now()
+	l.feed.append(e)
+	if !l.keep {
+		return
+	}
+	l.mu.Lock()
+	l.waiting = append(l.waiting, e)
+	l.bytes += len(e.Data())
+	full := l.bytes >= packBytes
+	if l.timer == nil && !full {
+		l.timer = time.AfterFunc(packTime, l.flush)
+	}
+	l.mu.Unlock()
+	if full {
+		l.flush()
+	}
+}
+
+// flush stores what waits. Entries that cannot be stored are lost to readers who come
+// later; the run goes on.
+func (l *log) flush() {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	l.mu.Lock()
+	es := l.waiting
+	l.waiting, l.bytes = nil, 0
+	if l.timer != nil {
+		l.timer.Stop()
+		l.timer = nil
+	}
+	l.mu.Unlock()
+	if len(es) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	pack := &ledger.Events{Thread: l.run.Thread, Run: l.run.ID, First: es[0].Seq, Last: es[len(es)-1].Seq, Data: packEntries(es)}
+	if err := l.runner.ledger.Append(ctx, pack); err != nil {
+		l.runner.logger.Warn("events of a run are not kept", "run", l.run.ID, "events", len(es), "error", err)
+	}
+}
+
+// stored is an entry in the ledger.
+type stored struct {
+	Seq      uint64          `json:"s"`
+	Protocol Protocol        `json:"p"`
+	Name     string          `json:"e,omitempty"`
+	NS       []string        `json:"ns,omitempty"`
+	Node     string          `json:"n,omitempty"`
+	Time     int64           `json:"t"` // in milliseconds
+	End      *End            `json:"end,omitempty"`
+	Data     json.RawMessage `json:"d,omitempty"`
+}
+
+func packEntries(es []*Entry) []byte {
+	list := make([]stored, len(es))
+	for i, e := range es {
+		list[i] = stored{Seq: e.Seq, Protocol: e.Protocol, Name: e.Name, NS: e.NS, Node: e.Node, Time: e.Time.UnixMilli(), End: e.End, Data: e.Data()}
+	}
+	return jsonOf(list)
+}
+
+func unpackEntries(p *ledger.Events) ([]*Entry, error) {
+	var list []stored
+	if err := json.Unmarshal(p.Data, &list); err != nil {
+		return nil, fmt.Errorf("events %d to %d of run %s are damaged: %w", p.First, p.Last, p.Run, err)
+	}
+	out := make([]*Entry, len(list))
+	for i, s := range list {
+		out[i] = &Entry{Seq: s.Seq, Run: p.Run, Protocol: s.Protocol, Name: s.Name, NS: s.NS, Node: s.Node, Time: time.UnixMilli(s.Time), End: s.End, data: s.Data}
+	}
+	return out, nil
+}
+
+// zero is the id of no run.
+var zero uuid.UUID

@@ -1,0 +1,229 @@
+package runs
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/treadle-go/treadle/ledger"
+)
+
+// The times of the loop.
+const (
+	beatEvery  = time.Second
+	lease      = 6 * time.Second // as the ledger has it
+	sweepEvery = time.Minute
+	keepEvents = 10 * time.Minute
+)
+
+// loop keeps the lease, takes over the runs of processes that died, and begins what is
+// due: runs, crons and webhooks.
+func (r *Runner) loop(ctx context.Context) {
+	beat := time.NewTicker(beatEvery)
+	defer beat.Stop()
+	due := time.NewTimer(0)
+	defer due.Stop()
+	lastBeat, lastSweep := time.Now(), time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-beat.C:
+			if r.beat(ctx) {
+				lastBeat = time.Now()
+			} else if time.Since(lastBeat) > lease {
+				r.abandon()
+			}
+			r.feeds.sweep(time.Now())
+			if time.Since(lastSweep) > sweepEvery {
+				lastSweep = time.Now()
+				r.sweep(ctx)
+			}
+			continue
+		case <-r.wake:
+		case <-due.C:
+		}
+		due.Reset(r.work(ctx))
+	}
+}
+
+// beat renews the lease and obeys orders that came by the database.
+func (r *Runner) beat(ctx context.Context) bool {
+	ordered, err := r.ledger.Beat(ctx, r.worker, r.o.Name)
+	if err != nil {
+		r.logger.Warn("the lease of this process is not renewed", "error", err)
+		return false
+	}
+	for _, run := range ordered {
+		r.order(run.ID, run.Order)
+	}
+	r.takeOver(ctx)
+	return true
+}
+
+// abandon stops all runs, because their lease is over.
+func (r *Runner) abandon() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, x := range r.active {
+		x.cancel(errLease)
+	}
+}
+
+// takeOver goes on with the runs of processes that died.
+func (r *Runner) takeOver(ctx context.Context) {
+	for r.take() {
+		taken, failed, err := r.ledger.TakeOver(ctx, r.worker, r.names, 1)
+		if err != nil {
+			r.logger.Warn("runs of other processes are not looked for", "error", err)
+		}
+		for _, run := range failed {
+			r.logger.Error("a run was given up after too many attempts", "run", run.ID, "attempts", run.Attempt)
+			r.ended(run)
+		}
+		if len(taken) == 0 {
+			r.giveBack()
+			return
+		}
+		r.logger.Info("a run of a process that died goes on here", "run", taken[0].ID, "attempt", taken[0].Attempt)
+		r.start(taken[0])
+	}
+}
+
+// work begins what is due and returns when to look again.
+func (r *Runner) work(ctx context.Context) time.Duration {
+	for r.take() {
+		claimed, err := r.ledger.Claim(ctx, r.worker, r.names, 1)
+		if err != nil {
+			r.logger.Warn("runs are not claimed", "error", err)
+		}
+		if len(claimed) == 0 {
+			r.giveBack()
+			break
+		}
+		r.start(claimed[0])
+	}
+	if r.o.Cron != nil {
+		r.crons(ctx)
+	}
+	if r.o.Send != nil {
+		r.hooks(ctx)
+	}
+	next, err := r.ledger.NextDue(ctx)
+	switch {
+	case err != nil || next.IsZero():
+		return 5 * time.Second
+	default:
+		return min(max(time.Until(next), 10*time.Millisecond), 5*time.Second)
+	}
+}
+
+// crons makes the runs of crons that are due.
+func (r *Runner) crons(ctx context.Context) {
+	due, err := r.ledger.DueCrons(ctx, 100)
+	if err != nil {
+		r.logger.Warn("crons are not looked for", "error", err)
+		return
+	}
+	for _, c := range due {
+		at := *c.Next
+		n, err := r.o.Cron(ctx, c, at)
+		if err == nil {
+			err = r.tick(ctx, c, at, n)
+		}
+		if err != nil {
+			r.logger.Error("a cron has not made its run", "cron", c.ID, "at", at, "error", err)
+		}
+	}
+}
+
+// tick makes one run of a cron. A run that cannot be made is left out, and the cron
+// goes on.
+func (r *Runner) tick(ctx context.Context, c *ledger.Cron, at time.Time, n *ledger.NewRun) error {
+	next, err := NextTime(c, time.Now())
+	if err != nil {
+		return err
+	}
+	made, ok, err := r.ledger.Tick(ctx, c.ID, at, next, n)
+	if err != nil || !ok || made == nil {
+		return err
+	}
+	for _, other := range made.Ordered {
+		r.order(other.ID, other.Order)
+	}
+	r.Wake()
+	return nil
+}
+
+// hooks sends webhooks that are due.
+func (r *Runner) hooks(ctx context.Context) {
+	due, err := r.ledger.DueHooks(ctx, 16)
+	if err != nil {
+		r.logger.Warn("webhooks are not looked for", "error", err)
+		return
+	}
+	for _, h := range due {
+		r.loops.Go(func() { r.send(ctx, h) })
+	}
+}
+
+// retries are the waits between the attempts at a webhook.
+var retries = []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute, 8 * time.Minute}
+
+func (r *Runner) send(ctx context.Context, h *ledger.Hook) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	var again time.Time
+	if err := r.o.Send(ctx, h); err != nil {
+		r.logger.Warn("a webhook is not delivered", "run", h.Run, "attempt", h.Attempt, "error", err)
+		if h.Attempt < len(retries) {
+			again = time.Now().Add(retries[h.Attempt])
+		}
+	}
+	if err := r.ledger.HookDone(context.WithoutCancel(ctx), h.Run, again); err != nil {
+		r.logger.Warn("the end of a webhook is not stored", "run", h.Run, "error", err)
+	}
+}
+
+// hook is what is sent when a run has ended.
+func hook(run *ledger.Run, e *ledger.End, rec *recorder) *ledger.Hook {
+	body := map[string]any{}
+	_ = json.Unmarshal(jsonOf(run), &body) // it is an object
+	body["status"] = e.Status
+	body["run_started_at"], body["run_ended_at"], body["webhook_sent_at"] = run.Started, time.Now().UTC(), time.Now().UTC()
+	body["error"] = nil
+	if e.Failure != nil {
+		body["error"] = e.Failure.Message
+	}
+	body["values"] = nil
+	if rec.answer != nil {
+		body["values"] = rec.answer.State
+	}
+	return &ledger.Hook{Run: run.ID, URL: run.Webhook, Body: jsonOf(body), Due: time.Now()}
+}
+
+// sweep removes what is no longer needed.
+func (r *Runner) sweep(ctx context.Context) {
+	if _, err := r.ledger.Sweep(ctx, keepEvents, 1000); err != nil {
+		r.logger.Warn("old events are not removed", "error", err)
+	}
+	r.expire(ctx)
+}
+
+// expire deletes threads whose time is over, or all but their present state.
+func (r *Runner) expire(ctx context.Context) {
+	list, err := r.ledger.Expired(ctx, 100)
+	if err != nil {
+		r.logger.Warn("threads whose time is over are not looked for", "error", err)
+	}
+	for _, t := range list {
+		if t.TTL != nil && t.TTL.Strategy == "keep_latest" {
+			err = r.KeepLatest(ctx, t)
+		} else {
+			err = r.DeleteThread(ctx, t.ID, nil)
+		}
+		if err != nil {
+			r.logger.Warn("a thread whose time is over is still there", "thread", t.ID, "error", err)
+		}
+	}
+}

@@ -1,0 +1,108 @@
+package runs
+
+import (
+	"context"
+	"errors"
+	"iter"
+
+	"github.com/google/uuid"
+
+	"github.com/treadle-go/treadle/ledger"
+)
+
+// ErrSlow is the error of a reader that has lost its place: entries that it had not
+// read yet are no longer there.
+var ErrSlow = errors.New("the reader is too slow: events that it has not read are gone")
+
+// Read yields the entries of a run behind a sequence number, those of the past and
+// those to come, and ends behind the last one. A run whose events are no longer there
+// yields nothing. fresh says that the caller has just created the run.
+func (r *Runner) Read(ctx context.Context, run *ledger.Run, after uint64, fresh bool) iter.Seq2[*Entry, error] {
+	return func(yield func(*Entry, error) bool) {
+		feed := r.feeds.use(run.Thread)
+		ended := false
+		defer func() { r.feeds.release(feed, run.Temporary && ended) }()
+		over := false
+		if !fresh {
+			// The feed is held before the ledger is asked, so an end that comes in
+			// between is in it.
+			now, err := r.ledger.Run(ctx, run.Thread, run.ID, nil)
+			if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+				yield(nil, err)
+				return
+			}
+			over = err != nil || now.Status != ledger.Pending && now.Status != ledger.Running
+		}
+		if run.Resumable && !fresh {
+			for e, err := range r.past(ctx, run.Thread, run.ID, after, feed) {
+				if !yield(e, err) || err != nil || e.End != nil {
+					return
+				}
+				after = e.Seq
+			}
+		}
+		for {
+			es, gap, more := feed.after(after)
+			if gap && after > 0 {
+				yield(nil, ErrSlow)
+				return
+			}
+			for _, e := range es {
+				after = e.Seq
+				if e.Run != run.ID {
+					continue
+				}
+				ended = e.End != nil
+				if !yield(e, nil) || ended {
+					return
+				}
+			}
+			if over {
+				return // it ended, and its end is no longer in the feed
+			}
+			if more == nil {
+				continue
+			}
+			if err := wait(ctx, more, r.stopped); err != nil {
+				yield(nil, err)
+				return
+			}
+		}
+	}
+}
+
+// past yields the stored entries of a thread, or of one of its runs, that the feed
+// does not have.
+func (r *Runner) past(ctx context.Context, thread, run uuid.UUID, after uint64, feed *Feed) iter.Seq2[*Entry, error] {
+	return func(yield func(*Entry, error) bool) {
+		for pack, err := range r.ledger.Events(ctx, thread, run, after) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			es, err := unpackEntries(pack)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, e := range es {
+				if e.Seq <= after {
+					continue
+				}
+				if feed.has(e.Seq) {
+					return
+				}
+				if !yield(e, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// has reports whether the feed has an entry with this number.
+func (f *Feed) has(seq uint64) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.entries) > 0 && f.entries[0].Seq <= seq && seq <= f.entries[len(f.entries)-1].Seq
+}

@@ -1,0 +1,154 @@
+package runs
+
+import (
+	"encoding/json"
+	"maps"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/ledger"
+	"github.com/treadle-go/treadle/llm"
+)
+
+// recorder turns the events of a graph's stream into entries. What needs the events
+// before (legacy messages, the blocks of protocol v2) is put together here, once, so
+// that a reader may start anywhere.
+type recorder struct {
+	run    *ledger.Run
+	kwargs *Kwargs
+	log    *log
+
+	answer *treadle.Values // the last state of the root graph
+	legacy map[string]*llm.Chunk
+	v2     *v2recorder // nil unless everything is recorded
+}
+
+func newRecorder(run *ledger.Run, k *Kwargs, graph string, l *log) *recorder {
+	r := &recorder{run: run, kwargs: k, log: l, legacy: map[string]*llm.Chunk{}}
+	if k.V2 {
+		r.v2 = newV2Recorder(run, graph, l)
+	}
+	r.frame("metadata", nil, jsonOf(map[string]any{"run_id": run.ID, "attempt": run.Attempt}))
+	return r
+}
+
+// frame records a frame of the classic protocol.
+func (r *recorder) frame(name string, ns []string, data json.RawMessage) {
+	r.log.add(&Entry{Protocol: Classic, Run: r.run.ID, Name: name, NS: ns, data: data})
+}
+
+// event records what an event of the graph is on the wire.
+func (r *recorder) event(ev treadle.Event) {
+	at := ev.Where()
+	if v, ok := ev.(treadle.Values); ok && len(at.Namespace) == 0 {
+		r.answer = &v
+	}
+	if r.v2 != nil {
+		r.v2.event(ev)
+	}
+	if len(at.Namespace) > 0 && !r.kwargs.Subgraphs {
+		return // only protocol v2 has asked for it
+	}
+	switch ev := ev.(type) {
+	case treadle.Token:
+		r.message(ev.Chunk, ev.Metadata, ev)
+	case treadle.Returned:
+		r.message(ev.Message, ev.Metadata, ev)
+	case treadle.Lifecycle:
+		if r.kwargs.wants("tools") {
+			if data := toolEvent(&ev); data != nil {
+				r.frame("tools", at.Namespace, jsonOf(data))
+			}
+		}
+		if r.kwargs.wants("events") {
+			r.plain(ev)
+		}
+	case treadle.Values:
+		if r.kwargs.wants("values") {
+			r.log.add(&Entry{Protocol: Classic, Run: r.run.ID, Name: "values", NS: at.Namespace, make: func() (json.RawMessage, error) {
+				_, _, data, err := treadle.Wire{}.Frame(ev)
+				return data, err
+			}})
+		}
+	default:
+		if r.kwargs.wants(at.Mode.String()) {
+			r.plain(ev)
+		}
+	}
+}
+
+// plain records an event as it is on the wire.
+func (r *recorder) plain(ev treadle.Event) {
+	mode, ns, data, err := treadle.Wire{}.Frame(ev)
+	if err != nil {
+		data = jsonOf(map[string]string{"error": err.Error()})
+	}
+	if data != nil {
+		r.frame(mode, ns, data)
+	}
+}
+
+// message records a piece of a message, or a whole one.
+func (r *recorder) message(v any, metadata map[string]any, ev treadle.Event) {
+	if r.kwargs.wants("messages-tuple") {
+		r.plain(ev)
+	}
+	if !r.kwargs.wants("messages") {
+		return
+	}
+	ns := ev.Where().Namespace
+	id := messageID(v)
+	sofar, known := r.legacy[id]
+	if !known {
+		r.frame("messages/metadata", ns, jsonOf(map[string]any{id: map[string]any{"metadata": maps.Clone(metadata)}}))
+	}
+	chunk, ok := v.(llm.Chunk)
+	if !ok {
+		r.frame("messages/complete", ns, jsonOf([]any{v}))
+		return
+	}
+	if sofar == nil {
+		sofar = &llm.Chunk{}
+	}
+	if joined, err := sofar.Add(chunk); err == nil {
+		r.legacy[id] = &joined
+		r.frame("messages/partial", ns, jsonOf([]any{joined.Message()}))
+	}
+}
+
+func messageID(v any) string {
+	if m, ok := v.(interface{ MessageID() string }); ok {
+		return m.MessageID()
+	}
+	return ""
+}
+
+// toolEvent is a frame of the mode "tools", or nil.
+func toolEvent(ev *treadle.Lifecycle) map[string]any {
+	id, _ := ev.Metadata["tool_call_id"].(string)
+	out := map[string]any{"event": ev.Event, "toolCallId": id, "name": ev.Name}
+	switch ev.Event {
+	case "on_tool_start":
+		input, ok := ev.Input.(string)
+		if !ok {
+			input = string(jsonOf(ev.Input))
+		}
+		out["input"] = input
+	case "on_tool_end":
+		out["output"] = ev.Output
+	case "on_tool_error":
+		_, message := failure(ev.Err)
+		out["error"] = message
+	default:
+		return nil
+	}
+	return out
+}
+
+// jsonOf is v as JSON; the values that it is given have one.
+func jsonOf(v any) json.RawMessage {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		raw, _ = json.Marshal(map[string]string{"error": err.Error()})
+	}
+	return raw
+}

@@ -1,0 +1,320 @@
+package runs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/ledger"
+	"github.com/treadle-go/treadle/store"
+)
+
+// errStopped: the runner is being shut down.
+var errStopped = errors.New("the server is shutting down")
+
+// Saver is what a runner needs of a saver.
+type Saver interface {
+	checkpoint.Saver
+	checkpoint.Fencer
+	checkpoint.RunDeleter
+	checkpoint.Copier
+	checkpoint.Pruner
+}
+
+// Options configure a Runner.
+type Options struct {
+	Ledger  *ledger.Ledger
+	Saver   Saver
+	Store   *store.Store
+	Graphs  []treadle.AnyGraph
+	Logger  *slog.Logger
+	Name    string        // of this process, for people
+	Workers int           // runs at a time; 0 means 256
+	MaxTime time.Duration // of a run; 0 means an hour
+	// Send delivers a webhook; its error means that it has to be tried again.
+	Send func(ctx context.Context, h *ledger.Hook) error
+	// Cron makes the run of a cron that is due.
+	Cron func(ctx context.Context, c *ledger.Cron, at time.Time) (*ledger.NewRun, error)
+}
+
+// Runner executes the runs of one process.
+type Runner struct {
+	ledger *ledger.Ledger
+	saver  Saver
+	store  *store.Store
+	graphs map[string]*graph
+	names  []string
+	logger *slog.Logger
+	o      Options
+
+	worker uuid.UUID
+	feeds  feeds
+	edits  edits
+
+	mu       sync.Mutex
+	active   map[uuid.UUID]*execution
+	free     int // slots
+	draining bool
+	drain    chan struct{} // closed: runs end after their step
+	stopped  chan struct{} // closed: nothing is executed any more, readers leave
+	wake     chan struct{} // there may be something to claim
+	loops    sync.WaitGroup
+	runs     sync.WaitGroup
+	stopLoop context.CancelFunc
+}
+
+// execution is a run that this process executes.
+type execution struct {
+	run    *ledger.Run
+	cancel context.CancelCauseFunc
+	order  ledger.Action // what it was told to do
+}
+
+// New returns a runner that has begun to look for work.
+func New(o Options) (*Runner, error) {
+	r := &Runner{ledger: o.Ledger, saver: o.Saver, store: o.Store, logger: o.Logger, o: o, graphs: map[string]*graph{}, worker: uuid.Must(uuid.NewV7()),
+		active: map[uuid.UUID]*execution{}, free: o.Workers, drain: make(chan struct{}), stopped: make(chan struct{}), wake: make(chan struct{}, 1)}
+	if r.free == 0 {
+		r.free = 256
+	}
+	if r.o.MaxTime == 0 {
+		r.o.MaxTime = time.Hour
+	}
+	if r.logger == nil {
+		r.logger = slog.Default()
+	}
+	for _, g := range o.Graphs {
+		if r.graphs[g.Name()] != nil {
+			return nil, fmt.Errorf("two graphs have the name %q", g.Name())
+		}
+		known, err := newGraph(g)
+		if err != nil {
+			return nil, err
+		}
+		r.graphs[g.Name()] = known
+		r.names = append(r.names, g.Name())
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	r.stopLoop = cancel
+	if _, err := r.ledger.Beat(ctx, r.worker, o.Name); err != nil {
+		cancel()
+		return nil, err
+	}
+	r.loops.Go(func() { r.loop(ctx) })
+	return r, nil
+}
+
+// Graphs are the names of the graphs that the runner has, in the order in which it
+// was given them.
+func (r *Runner) Graphs() []string { return slices.Clone(r.names) }
+
+// Graph is a graph by its name, or nil.
+func (r *Runner) Graph(name string) treadle.AnyGraph {
+	if g := r.graphs[name]; g != nil {
+		return g.AnyGraph
+	}
+	return nil
+}
+
+// Thread opens a thread for reading and editing. The fence is that of the thread's row.
+func (r *Runner) Thread(t *ledger.Thread, config map[string]any) (treadle.AnyThread, error) {
+	g := r.graphs[t.Graph()]
+	if g == nil {
+		return nil, fmt.Errorf("thread %s: graph %q is not served", t.ID, t.Graph())
+	}
+	host := treadle.Host{Saver: r.saver, Store: r.store, Fence: t.Epoch, Config: config, AnyGraph: true}
+	return g.Open(t.ID.String(), host, treadle.Metadata(map[string]any{"graph_id": t.Graph()})), nil
+}
+
+// Update are values of a client for a thread's state, without the fields that the
+// state does not have.
+func (r *Runner) Update(graph string, values []byte) []byte {
+	if g := r.graphs[graph]; g != nil {
+		return g.knownFields(values, true)
+	}
+	return values
+}
+
+// Create makes a run. If this process has a free slot and the run may start at once,
+// it is started.
+func (r *Runner) Create(ctx context.Context, n *ledger.NewRun) (*ledger.Created, error) {
+	mine := r.graphs[n.Graph] != nil && r.take()
+	if mine {
+		n.Worker = r.worker
+	}
+	made, err := r.ledger.CreateRun(ctx, n)
+	if err != nil || !made.Claimed {
+		if mine {
+			r.giveBack()
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	for _, other := range made.Ordered {
+		r.order(other.ID, other.Order)
+	}
+	for _, other := range made.Ended {
+		r.ended(other)
+	}
+	if made.Claimed {
+		r.start(made.Run)
+	} else if !made.Old {
+		r.Wake()
+	}
+	return made, nil
+}
+
+// take takes a slot, if there is a free one.
+func (r *Runner) take() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.free == 0 || r.draining {
+		return false
+	}
+	r.free--
+	return true
+}
+
+func (r *Runner) giveBack() {
+	r.mu.Lock()
+	r.free++
+	r.mu.Unlock()
+}
+
+// Wake makes the runner look for work.
+func (r *Runner) Wake() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// start executes a run that this process has claimed and has a slot for.
+func (r *Runner) start(run *ledger.Run) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	x := &execution{run: run, cancel: cancel}
+	r.mu.Lock()
+	r.active[run.ID] = x
+	r.mu.Unlock()
+	feed := r.feeds.use(run.Thread)
+	r.runs.Go(func() {
+		next := r.execute(ctx, x, feed)
+		cancel(nil)
+		r.mu.Lock()
+		delete(r.active, run.ID)
+		r.mu.Unlock()
+		if next != nil {
+			r.start(next) // with the same slot
+			return
+		}
+		r.giveBack()
+		r.Wake()
+	})
+}
+
+// order tells a run of this process to end. It reports whether it has it.
+func (r *Runner) order(id uuid.UUID, a ledger.Action) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	x := r.active[id]
+	if x == nil {
+		return false
+	}
+	if x.order != ledger.RollbackRun { // the last word
+		x.order = a
+	}
+	x.cancel(errOrdered)
+	return true
+}
+
+// errOrdered is why a run's context has ended: somebody cancelled the run.
+var errOrdered = errors.New("the run was cancelled")
+
+// Cancel tells runs to end. It returns those that were running; the others have ended.
+func (r *Runner) Cancel(ctx context.Context, thread uuid.UUID, ids []uuid.UUID, a ledger.Action, f *ledger.Filter) ([]*ledger.Run, error) {
+	running, ended, err := r.ledger.Cancel(ctx, thread, ids, a, f)
+	if err != nil {
+		return nil, err
+	}
+	for _, run := range ended {
+		r.ended(run)
+	}
+	for _, run := range running {
+		r.order(run.ID, a)
+	}
+	return running, nil
+}
+
+// ended tells readers that a run has ended before it began.
+func (r *Runner) ended(run *ledger.Run) {
+	feed := r.feeds.use(run.Thread)
+	feed.append(&Entry{Run: run.ID, Time: time.Now(), End: &End{Status: string(ledger.RunCanceled)}})
+	r.feeds.release(feed, false)
+	r.Wake()
+}
+
+// Wait waits until a run has ended, wherever it runs.
+func (r *Runner) Wait(ctx context.Context, run *ledger.Run) (*End, error) {
+	for e, err := range r.Read(ctx, run, 0, false) {
+		if err != nil {
+			return nil, err
+		}
+		if e.End != nil {
+			return e.End, nil
+		}
+	}
+	return &End{Status: string(run.Status)}, nil
+}
+
+// Drain stops the runner: no run is begun, those that run end after their step and
+// are left to others, and after ctx they are cut off. It returns when all is quiet.
+func (r *Runner) Drain(ctx context.Context) error {
+	r.mu.Lock()
+	if !r.draining {
+		r.draining = true
+		close(r.drain)
+	}
+	r.mu.Unlock()
+	done := make(chan struct{})
+	go func() { r.runs.Wait(); close(done) }()
+	var err error
+	select {
+	case <-done:
+	case <-ctx.Done():
+		err = ctx.Err()
+		r.mu.Lock()
+		for _, x := range r.active {
+			x.cancel(treadle.ErrDrained)
+		}
+		r.mu.Unlock()
+		<-done
+	}
+	r.stopLoop()
+	r.loops.Wait()
+	r.mu.Lock()
+	select {
+	case <-r.stopped:
+	default:
+		close(r.stopped)
+	}
+	r.mu.Unlock()
+	leave, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	return errors.Join(err, r.ledger.Leave(leave, r.worker))
+}
+
+// Active is how many runs this process executes.
+func (r *Runner) Active() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.active)
+}

@@ -1,0 +1,458 @@
+package server
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/ledger"
+)
+
+// assistant finds an assistant by its id or by the name of its graph.
+func (c *call) assistant(name string, f *ledger.Filter) (*ledger.Assistant, error) {
+	id, err := uuid.Parse(name)
+	if err != nil || len(name) != 36 {
+		if c.s.runner.Graph(name) == nil {
+			return nil, fail(http.StatusNotFound, "No assistant found for %q. Make sure the assistant ID is for a valid assistant or a valid graph ID. Valid graph IDs are: %s",
+				name, strings.Join(c.s.runner.Graphs(), ", "))
+		}
+		id = defaultAssistantID(name)
+	}
+	a, err := c.s.ledger.Assistant(c.r.Context(), id, f)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return nil, fail(http.StatusNotFound, "Assistant %s not found", name)
+	}
+	return a, err
+}
+
+// named is the assistant in the path, if the caller may see it.
+func (c *call) named() (*ledger.Assistant, *ledger.Filter, error) {
+	name := c.r.PathValue("assistant_id")
+	f, err := c.allow(map[string]any{"assistant_id": name})
+	if err != nil {
+		return nil, nil, err
+	}
+	a, err := c.assistant(name, f)
+	return a, f, err
+}
+
+type assistantBody struct {
+	ID          *string       `json:"assistant_id"`
+	Graph       *string       `json:"graph_id"`
+	Config      ledger.Object `json:"config"`
+	Context     ledger.Object `json:"context"`
+	Metadata    ledger.Object `json:"metadata"`
+	Name        *string       `json:"name"`
+	Description *string       `json:"description"`
+	IfExists    string        `json:"if_exists"`
+}
+
+func (c *call) createAssistant() error {
+	var b assistantBody
+	if err := c.decode(&b); err != nil {
+		return err
+	}
+	if b.Graph == nil {
+		return invalid("graph_id", "it is missing")
+	}
+	if c.s.runner.Graph(*b.Graph) == nil {
+		return fail(http.StatusNotFound, "graph_id: graph %q is not served; there are %s", *b.Graph, strings.Join(c.s.runner.Graphs(), ", "))
+	}
+	a := &ledger.Assistant{Graph: *b.Graph, Name: "Untitled", Description: b.Description, Config: orObject(b.Config), Context: orObject(b.Context), Metadata: orObject(b.Metadata)}
+	if b.Name != nil {
+		a.Name = *b.Name
+	}
+	var err error
+	if a.ID, err = newID("assistant_id", b.ID); err != nil {
+		return err
+	}
+	value := map[string]any{"assistant_id": a.ID.String(), "graph_id": a.Graph, "config": a.Config, "metadata": map[string]any(a.Metadata), "name": a.Name, "if_exists": b.IfExists}
+	f, err := c.allow(value)
+	if err != nil {
+		return err
+	}
+	a.Metadata = metadataOf(value, a.Metadata)
+	mirror(a)
+	err = c.s.ledger.CreateAssistant(c.r.Context(), a)
+	if errors.Is(err, ledger.ErrExists) {
+		old, getErr := c.s.ledger.Assistant(c.r.Context(), a.ID, f)
+		if b.IfExists != "do_nothing" || getErr != nil {
+			return fail(http.StatusConflict, "Assistant %s already exists", a.ID)
+		}
+		a, err = old, nil
+	}
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, a)
+}
+
+// mirror gives an assistant a context if it has only a configuration, and the
+// reverse, as the Platform does.
+func mirror(a *ledger.Assistant) {
+	conf, _ := a.Config["configurable"].(map[string]any)
+	switch {
+	case len(conf) > 0 && len(a.Context) == 0:
+		a.Context = maps.Clone(conf)
+	case len(conf) == 0 && len(a.Context) > 0:
+		a.Config = maps.Clone(a.Config)
+		a.Config["configurable"] = map[string]any(maps.Clone(a.Context))
+	}
+}
+
+func orObject(o ledger.Object) ledger.Object {
+	if o == nil {
+		return ledger.Object{}
+	}
+	return o
+}
+
+// newID is an id that a client has chosen, or a new one.
+func newID(field string, text *string) (uuid.UUID, error) {
+	if text == nil || *text == "" {
+		return uuid.NewV7()
+	}
+	return parseID(field, *text)
+}
+
+func (c *call) getAssistant() error {
+	a, _, err := c.named()
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, a)
+}
+
+func (c *call) patchAssistant() error {
+	var b assistantBody
+	if err := c.decode(&b); err != nil {
+		return err
+	}
+	name := c.r.PathValue("assistant_id")
+	value := map[string]any{"assistant_id": name, "metadata": map[string]any(b.Metadata)}
+	f, err := c.allow(value)
+	if err != nil {
+		return err
+	}
+	a, err := c.assistant(name, f)
+	if err != nil {
+		return err
+	}
+	if b.Graph != nil && c.s.runner.Graph(*b.Graph) == nil {
+		return fail(http.StatusNotFound, "graph_id: graph %q is not served", *b.Graph)
+	}
+	b.Metadata = metadataOf(value, b.Metadata)
+	a, err = c.s.ledger.PatchAssistant(c.r.Context(), a.ID, f, func(a *ledger.Assistant) error {
+		if b.Graph != nil {
+			a.Graph = *b.Graph
+		}
+		if b.Name != nil {
+			a.Name = *b.Name
+		}
+		if b.Description != nil {
+			a.Description = b.Description
+		}
+		if b.Config != nil || b.Context != nil {
+			a.Config, a.Context = orObject(b.Config), orObject(b.Context)
+			mirror(a)
+		}
+		a.Metadata = maps.Clone(orObject(a.Metadata))
+		maps.Copy(a.Metadata, b.Metadata)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, a)
+}
+
+func (c *call) deleteAssistant() error {
+	a, f, err := c.named()
+	if err != nil {
+		return err
+	}
+	threads, err := c.query().bool("delete_threads")
+	if err != nil {
+		return err
+	}
+	if threads {
+		list, _, err := c.s.ledger.Threads(c.r.Context(), &ledger.ThreadQuery{Filter: ledger.Filter{Contains: ledger.Object{"assistant_id": a.ID.String()}, Auth: authOf(f)}})
+		if err != nil {
+			return err
+		}
+		for _, t := range list {
+			if err := c.s.runner.DeleteThread(c.r.Context(), t.ID, f); err != nil && !errors.Is(err, ledger.ErrNotFound) {
+				return err
+			}
+		}
+	}
+	if err := c.s.ledger.DeleteAssistant(c.r.Context(), a.ID, f); err != nil {
+		return err
+	}
+	return c.none(http.StatusNoContent)
+}
+
+func authOf(f *ledger.Filter) []ledger.Condition {
+	if f == nil {
+		return nil
+	}
+	return f.Auth
+}
+
+type searchBody struct {
+	Metadata  ledger.Object `json:"metadata"`
+	Graph     string        `json:"graph_id"`
+	Name      string        `json:"name"`
+	Limit     *int          `json:"limit"`
+	Offset    int           `json:"offset"`
+	SortBy    string        `json:"sort_by"`
+	SortOrder string        `json:"sort_order"`
+	Select    []string      `json:"select"`
+}
+
+// page checks the part of a list that is asked for.
+func (b *searchBody) page(sorts ...string) (ledger.Page, error) {
+	p := ledger.Page{SortBy: b.SortBy, Offset: b.Offset, Limit: 10}
+	if b.Limit != nil {
+		p.Limit = *b.Limit
+	}
+	switch {
+	case p.Limit < 1 || p.Limit > 1000:
+		return p, invalid("limit", "want a number from 1 to 1000, not %d", p.Limit)
+	case p.Offset < 0:
+		return p, invalid("offset", "want a number that is not negative, not %d", p.Offset)
+	case p.SortBy != "" && !slices.Contains(sorts, p.SortBy):
+		return p, invalid("sort_by", "want one of %s, not %q", strings.Join(sorts, ", "), p.SortBy)
+	}
+	switch strings.ToLower(b.SortOrder) {
+	case "", "desc":
+	case "asc":
+		p.Ascending = true
+	default:
+		return p, invalid("sort_order", "want asc or desc, not %q", b.SortOrder)
+	}
+	return p, nil
+}
+
+// list answers a search. The headers say how many objects there are and where the
+// next page begins.
+func list[T any](c *call, objects []T, total int, p ledger.Page, fields []string) error {
+	c.w.Header().Set("X-Pagination-Total", strconv.Itoa(total))
+	if p.Offset+len(objects) < total {
+		c.w.Header().Set("X-Pagination-Next", strconv.Itoa(p.Offset+len(objects)))
+	}
+	if objects == nil {
+		objects = []T{}
+	}
+	if len(fields) == 0 {
+		return c.json(http.StatusOK, objects)
+	}
+	out, err := selected(objects, fields)
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, out)
+}
+
+// selected are objects with some of their fields.
+func selected[T any](objects []T, fields []string) ([]map[string]json.RawMessage, error) {
+	out := make([]map[string]json.RawMessage, len(objects))
+	for i, o := range objects {
+		raw, err := json.Marshal(o)
+		if err != nil {
+			return nil, err
+		}
+		if err := json.Unmarshal(raw, &out[i]); err != nil {
+			return nil, err
+		}
+		maps.DeleteFunc(out[i], func(name string, _ json.RawMessage) bool { return !slices.Contains(fields, name) })
+	}
+	return out, nil
+}
+
+func (c *call) assistantQuery() (*ledger.AssistantQuery, *searchBody, error) {
+	var b searchBody
+	if err := c.decode(&b); err != nil {
+		return nil, nil, err
+	}
+	p, err := b.page("assistant_id", "graph_id", "name", "created_at", "updated_at")
+	if err != nil {
+		return nil, nil, err
+	}
+	f, err := c.allow(map[string]any{"metadata": map[string]any(b.Metadata), "graph_id": b.Graph})
+	if err != nil {
+		return nil, nil, err
+	}
+	return &ledger.AssistantQuery{Filter: ledger.Filter{Contains: b.Metadata, Auth: authOf(f)}, Graph: b.Graph, Name: b.Name, Page: p}, &b, nil
+}
+
+func (c *call) searchAssistants() error {
+	q, b, err := c.assistantQuery()
+	if err != nil {
+		return err
+	}
+	found, total, err := c.s.ledger.Assistants(c.r.Context(), q)
+	if err != nil {
+		return err
+	}
+	return list(c, found, total, q.Page, b.Select)
+}
+
+func (c *call) countAssistants() error {
+	q, _, err := c.assistantQuery()
+	if err != nil {
+		return err
+	}
+	q.Page = ledger.Page{Limit: 1}
+	_, total, err := c.s.ledger.Assistants(c.r.Context(), q)
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, total)
+}
+
+func (c *call) assistantVersions() error {
+	var b searchBody
+	if err := c.decode(&b); err != nil {
+		return err
+	}
+	p, err := b.page()
+	if err != nil {
+		return err
+	}
+	a, f, err := c.named()
+	if err != nil {
+		return err
+	}
+	found, err := c.s.ledger.Versions(c.r.Context(), a.ID, &ledger.Filter{Contains: b.Metadata, Auth: authOf(f)}, p)
+	if err != nil {
+		return err
+	}
+	if found == nil {
+		found = []*ledger.Assistant{}
+	}
+	return c.json(http.StatusOK, found)
+}
+
+func (c *call) setLatest() error {
+	var b struct {
+		Version *int `json:"version"`
+	}
+	if err := c.decode(&b); err != nil {
+		return err
+	}
+	if b.Version == nil {
+		return invalid("version", "it is missing")
+	}
+	a, f, err := c.named()
+	if err != nil {
+		return err
+	}
+	a, err = c.s.ledger.SetLatest(c.r.Context(), a.ID, f, *b.Version)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return fail(http.StatusNotFound, "version: the assistant has no version %d", *b.Version)
+	}
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, a)
+}
+
+func (c *call) assistantGraph() error {
+	a, _, err := c.named()
+	if err != nil {
+		return err
+	}
+	depth, err := c.xray()
+	if err != nil {
+		return err
+	}
+	g := c.s.runner.Graph(a.Graph)
+	if g == nil {
+		return fail(http.StatusNotFound, "graph %q is not served", a.Graph)
+	}
+	shape := g.Shape()
+	if depth != 0 {
+		shape = shape.Expand(depth)
+	}
+	return c.json(http.StatusOK, shape)
+}
+
+// xray is how deep nested graphs are shown; negative means to the bottom.
+func (c *call) xray() (int, error) {
+	text := c.query().Get("xray")
+	if n, err := strconv.Atoi(text); err == nil && n > 1 {
+		return n, nil
+	}
+	all, err := c.query().bool("xray")
+	if all {
+		return -1, err
+	}
+	return 0, err
+}
+
+func (c *call) assistantSchemas() error {
+	a, _, err := c.named()
+	if err != nil {
+		return err
+	}
+	g := c.s.runner.Graph(a.Graph)
+	if g == nil {
+		return fail(http.StatusNotFound, "graph %q is not served", a.Graph)
+	}
+	out, err := schemasOf(g)
+	if err != nil {
+		return err
+	}
+	out["graph_id"] = a.Graph
+	return c.json(http.StatusOK, out)
+}
+
+func schemasOf(g treadle.AnyGraph) (map[string]any, error) {
+	s, err := g.Schemas()
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]any{"input_schema": s.Input, "output_schema": s.Output, "state_schema": s.State, "context_schema": nil, "config_schema": nil}
+	if s.Context != nil {
+		out["context_schema"], out["config_schema"] = s.Context, s.Context
+	}
+	return out, nil
+}
+
+func (c *call) assistantSubgraphs() error {
+	a, _, err := c.named()
+	if err != nil {
+		return err
+	}
+	recurse, err := c.query().bool("recurse")
+	if err != nil {
+		return err
+	}
+	g := c.s.runner.Graph(a.Graph)
+	if g == nil {
+		return fail(http.StatusNotFound, "graph %q is not served", a.Graph)
+	}
+	only := strings.ReplaceAll(c.r.PathValue("namespace"), "|", "/")
+	out := map[string]any{}
+	for path, inner := range g.Subgraphs() {
+		deep := strings.Contains(path, "/")
+		if only != "" && path != only && (!recurse || !strings.HasPrefix(path, only+"/")) || only == "" && deep && !recurse {
+			continue
+		}
+		schemas, err := schemasOf(inner)
+		if err != nil {
+			return err
+		}
+		schemas["graph_id"] = inner.Name()
+		out[strings.ReplaceAll(path, "/", "|")] = schemas
+	}
+	return c.json(http.StatusOK, out)
+}

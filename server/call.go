@@ -1,0 +1,217 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/ledger"
+	"github.com/treadle-go/treadle/store"
+	"github.com/treadle-go/treadle/treadletype"
+)
+
+// call is one request.
+type call struct {
+	s     *Server
+	w     http.ResponseWriter
+	r     *http.Request
+	route *route
+	user  *User
+}
+
+// httpError is an error with the status that it has for clients.
+type httpError struct {
+	status int
+	detail string
+}
+
+func (e *httpError) Error() string { return e.detail }
+
+func fail(status int, format string, args ...any) error {
+	return &httpError{status, fmt.Sprintf(format, args...)}
+}
+
+// invalid is the error of a field of a request that does not fit.
+func invalid(field, format string, args ...any) error {
+	return fail(http.StatusUnprocessableEntity, "%s: %s", field, fmt.Sprintf(format, args...))
+}
+
+// statusOf is the status and the text of an error for a client.
+func statusOf(err error) (int, string) {
+	if e, ok := errors.AsType[*httpError](err); ok {
+		return e.status, e.detail
+	}
+	if e, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is longer than %d bytes", e.Limit)
+	}
+	_, update := errors.AsType[*treadletype.UpdateError](err)
+	_, bad := errors.AsType[*store.InvalidError](err)
+	switch {
+	case errors.Is(err, ledger.ErrNotFound), errors.Is(err, checkpoint.ErrNotFound):
+		return http.StatusNotFound, err.Error()
+	case errors.Is(err, ledger.ErrExists), errors.Is(err, ledger.ErrBusy), errors.Is(err, checkpoint.ErrConflict), errors.Is(err, checkpoint.ErrFenced):
+		return http.StatusConflict, err.Error()
+	case errors.Is(err, ledger.ErrFull):
+		return http.StatusTooManyRequests, err.Error()
+	case update, errors.Is(err, treadle.ErrNothingToContinue):
+		return http.StatusBadRequest, err.Error()
+	case bad:
+		return http.StatusUnprocessableEntity, err.Error()
+	}
+	return http.StatusInternalServerError, "Internal Server Error"
+}
+
+// decode reads the body into dst, a pointer to a struct. Keys that it does not have
+// are ignored, as in LangGraph Platform. An empty body is an empty object.
+func (c *call) decode(dst any) error {
+	raw, err := c.body()
+	if err != nil {
+		return err
+	}
+	if len(bytes.TrimSpace(raw)) == 0 {
+		return nil
+	}
+	return decodeJSON(raw, dst)
+}
+
+// body reads the whole body.
+func (c *call) body() ([]byte, error) {
+	return io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, c.s.o.MaxBody))
+}
+
+func decodeJSON(raw []byte, dst any) error {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	err := d.Decode(dst)
+	if err == nil {
+		if _, more := d.Token(); !errors.Is(more, io.EOF) {
+			err = errors.New("there is more behind the JSON")
+		}
+	}
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		field := wrong.Field
+		if field == "" {
+			field = "body"
+		}
+		return invalid(field, "want %s, not %s", jsonName(wrong.Type.String()), wrong.Value)
+	}
+	if e, ok := errors.AsType[*httpError](err); ok {
+		return e
+	}
+	if err != nil {
+		return fail(http.StatusUnprocessableEntity, "the body is no JSON: %v", err)
+	}
+	return nil
+}
+
+// jsonName is a Go type in the words of JSON.
+func jsonName(t string) string {
+	switch {
+	case strings.HasPrefix(t, "[]"):
+		return "a list"
+	case strings.HasPrefix(t, "map"), strings.Contains(t, "Object"), strings.HasPrefix(t, "struct"), strings.HasPrefix(t, "server."):
+		return "an object"
+	case strings.Contains(t, "int"), strings.Contains(t, "float"), strings.Contains(t, "Number"):
+		return "a number"
+	case t == "bool", t == "*bool":
+		return "true or false"
+	case strings.Contains(t, "UUID"):
+		return "a UUID"
+	}
+	return "a string"
+}
+
+// id is an id in the path.
+func (c *call) id(name string) (uuid.UUID, error) { return parseID(name, c.r.PathValue(name)) }
+
+// parseID reads a UUID in its usual form.
+func parseID(name, text string) (uuid.UUID, error) {
+	id, err := uuid.Parse(text)
+	if err != nil || len(text) != 36 {
+		return uuid.UUID{}, invalid(name, "%q is no UUID", text)
+	}
+	return id, nil
+}
+
+// query has the parameters of the request in the forms that clients use: a list is
+// one JSON array, or the parameter is repeated; true is "true" or "1".
+type query struct{ url.Values }
+
+func (c *call) query() query { return query{c.r.URL.Query()} }
+
+func (q query) list(name string) []string {
+	vs := q.Values[name]
+	if len(vs) == 1 && strings.HasPrefix(vs[0], "[") {
+		var list []string
+		if json.Unmarshal([]byte(vs[0]), &list) == nil {
+			return list
+		}
+	}
+	return vs
+}
+
+func (q query) bool(name string) (bool, error) {
+	switch v := strings.ToLower(q.Get(name)); v {
+	case "", "0", "false":
+		return false, nil
+	case "1", "true":
+		return true, nil
+	default:
+		return false, invalid(name, "want true or false, not %q", v)
+	}
+}
+
+func (q query) int(name string, def, least, most int) (int, error) {
+	v := q.Get(name)
+	if v == "" {
+		return def, nil
+	}
+	n, err := strconv.Atoi(v)
+	if err != nil || n < least || n > most {
+		return 0, invalid(name, "want a number from %d to %d, not %q", least, most, v)
+	}
+	return n, nil
+}
+
+// json writes an answer.
+func (c *call) json(status int, v any) error {
+	raw, ok := v.(json.RawMessage)
+	if !ok {
+		var err error
+		if raw, err = json.Marshal(v); err != nil {
+			return err
+		}
+	}
+	c.w.Header().Set("Content-Type", "application/json")
+	c.w.Header().Set("Content-Length", strconv.Itoa(len(raw)))
+	c.w.WriteHeader(status)
+	_, err := c.w.Write(raw)
+	return ignored(err)
+}
+
+// ignored is the error of writing to a client that has gone, which nobody can be told.
+func ignored(error) error { return nil }
+
+func (c *call) none(status int) error {
+	c.w.WriteHeader(status)
+	return nil
+}
+
+// answerError writes an error.
+func (c *call) answerError(err error) {
+	status, detail := statusOf(err)
+	if status >= 500 && c.r.Context().Err() == nil {
+		c.s.log.Error("a request failed", "method", c.r.Method, "path", c.r.URL.Path, "error", err)
+	}
+	_ = c.json(status, map[string]string{"detail": detail})
+}

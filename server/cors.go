@@ -1,0 +1,70 @@
+package server
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// CORS says which web pages may call the server.
+type CORS struct {
+	Origins     []string // "https://example.com", or "*" for all
+	Methods     []string // nil means all that the server has
+	Headers     []string // nil means those that a page asks for
+	Expose      []string // besides those that LangGraph's clients read
+	Credentials bool     // cookies are allowed; then "*" is not
+	MaxAge      int      // how long a browser may remember, in seconds
+}
+
+// exposed are the headers that LangGraph's clients read.
+const exposed = "content-location,location,x-pagination-total,x-pagination-next"
+
+// cors adds headers for web pages. It reports whether it has answered the request,
+// which then was only a question of the browser.
+func (s *Server) cors(w http.ResponseWriter, r *http.Request) bool {
+	h := w.Header()
+	h.Set("X-Content-Type-Options", "nosniff")
+	o := s.o.CORS
+	origin := r.Header.Get("Origin")
+	if o == nil || origin == "" {
+		return false
+	}
+	switch {
+	case slices.Contains(o.Origins, "*") && !o.Credentials:
+		h.Set("Access-Control-Allow-Origin", "*")
+	case slices.Contains(o.Origins, origin):
+		h.Set("Access-Control-Allow-Origin", origin)
+		h.Add("Vary", "Origin")
+	default:
+		return false
+	}
+	if o.Credentials {
+		h.Set("Access-Control-Allow-Credentials", "true")
+	}
+	expose := exposed
+	if len(o.Expose) > 0 {
+		expose += "," + strings.Join(o.Expose, ",")
+	}
+	h.Set("Access-Control-Expose-Headers", expose)
+	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
+		return false
+	}
+	methods := "GET,HEAD,PUT,POST,DELETE,PATCH"
+	if o.Methods != nil {
+		methods = strings.Join(o.Methods, ",")
+	}
+	h.Set("Access-Control-Allow-Methods", methods)
+	headers := r.Header.Get("Access-Control-Request-Headers")
+	if o.Headers != nil {
+		headers = strings.Join(o.Headers, ",")
+	}
+	if headers != "" {
+		h.Set("Access-Control-Allow-Headers", headers)
+	}
+	if o.MaxAge > 0 {
+		h.Set("Access-Control-Max-Age", strconv.Itoa(o.MaxAge))
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return true
+}

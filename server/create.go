@@ -1,0 +1,301 @@
+package server
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/treadle-go/treadle/internal/runs"
+	"github.com/treadle-go/treadle/ledger"
+)
+
+// nodeList is a list of nodes, or "*" for all.
+type nodeList []string
+
+// UnmarshalJSON also reads one name.
+func (l *nodeList) UnmarshalJSON(raw []byte) error {
+	var one string
+	if json.Unmarshal(raw, &one) == nil {
+		if one != "" {
+			*l = nodeList{one}
+		}
+		return nil
+	}
+	return json.Unmarshal(raw, (*[]string)(l))
+}
+
+// runBody is the body of every request that creates a run.
+type runBody struct {
+	Assistant    string          `json:"assistant_id"`
+	Input        json.RawMessage `json:"input"`
+	Command      json.RawMessage `json:"command"`
+	Config       ledger.Object   `json:"config"`
+	Context      ledger.Object   `json:"context"`
+	Metadata     ledger.Object   `json:"metadata"`
+	StreamMode   nodeList        `json:"stream_mode"`
+	Subgraphs    bool            `json:"stream_subgraphs"`
+	Resumable    bool            `json:"stream_resumable"`
+	Before       nodeList        `json:"interrupt_before"`
+	After        nodeList        `json:"interrupt_after"`
+	Checkpoint   *checkpointBody `json:"checkpoint"`
+	CheckpointID string          `json:"checkpoint_id"`
+	Strategy     ledger.Strategy `json:"multitask_strategy"`
+	IfNotExists  string          `json:"if_not_exists"`
+	OnDisconnect string          `json:"on_disconnect"`
+	OnCompletion string          `json:"on_completion"`
+	AfterSeconds float64         `json:"after_seconds"`
+	Webhook      *string         `json:"webhook"`
+	FeedbackKeys []string        `json:"feedback_keys"`
+	Durability   string          `json:"durability"`
+	During       *bool           `json:"checkpoint_during"`
+
+	v2 bool // it came by protocol v2
+}
+
+// check is an error for a field that does not fit.
+func (b *runBody) check() error {
+	if b.Assistant == "" {
+		return invalid("assistant_id", "it is missing")
+	}
+	for _, mode := range b.StreamMode {
+		if !slices.Contains(runs.StreamModes, mode) {
+			return invalid("stream_mode", "want some of %s, not %q", strings.Join(runs.StreamModes, ", "), mode)
+		}
+	}
+	if c := bytesTrim(b.Command); len(c) > 0 && c[0] != '{' && string(c) != "null" {
+		return invalid("command", "want an object with resume, update or goto")
+	}
+	for _, f := range []struct {
+		name, value string
+		want        []string
+	}{
+		{"multitask_strategy", string(b.Strategy), []string{"reject", "enqueue", "interrupt", "rollback"}},
+		{"if_not_exists", b.IfNotExists, []string{"reject", "create"}},
+		{"on_disconnect", b.OnDisconnect, []string{"cancel", "continue"}},
+		{"on_completion", b.OnCompletion, []string{"delete", "keep"}},
+		{"durability", b.Durability, []string{"sync", "async", "exit"}},
+	} {
+		if f.value != "" && !slices.Contains(f.want, f.value) {
+			return invalid(f.name, "want one of %s, not %q", strings.Join(f.want, ", "), f.value)
+		}
+	}
+	if b.AfterSeconds < 0 || b.AfterSeconds > 10*365*24*3600 || math.IsNaN(b.AfterSeconds) {
+		return invalid("after_seconds", "want seconds from now on, not %v", b.AfterSeconds)
+	}
+	return nil
+}
+
+func bytesTrim(raw json.RawMessage) json.RawMessage {
+	return json.RawMessage(strings.TrimSpace(string(raw)))
+}
+
+// kwargs is how the run is executed.
+func (c *call) kwargs(b *runBody, a *ledger.Assistant, thread, run uuid.UUID, metadata ledger.Object) *runs.Kwargs {
+	k := &runs.Kwargs{Input: b.Input, Command: b.Command, StreamMode: b.StreamMode, Before: b.Before, After: b.After, Webhook: b.Webhook,
+		FeedbackKeys: b.FeedbackKeys, Subgraphs: b.Subgraphs, Resumable: b.Resumable, Durability: b.Durability, V2: b.v2}
+	if len(k.StreamMode) == 0 {
+		k.StreamMode = []string{"values"}
+	}
+	if k.Durability == "" {
+		k.Durability = "sync"
+		if b.During != nil && !*b.During {
+			k.Durability = "exit"
+		}
+	}
+	k.During = k.Durability != "exit"
+	k.Config, k.Context = c.config(b, a, thread, run, metadata)
+	return k
+}
+
+// config is the configuration of a run: that of the assistant, overlaid by that of the
+// request, with ids, headers and the user in its configurable part.
+func (c *call) config(b *runBody, a *ledger.Assistant, thread, run uuid.UUID, metadata ledger.Object) (config, context ledger.Object) {
+	config = ledger.Object{}
+	maps.Copy(config, a.Config)
+	maps.Copy(config, b.Config)
+	own, _ := b.Config["configurable"].(map[string]any)
+	theirs, _ := a.Config["configurable"].(map[string]any)
+	conf := map[string]any{}
+	maps.Copy(conf, theirs)
+	maps.Copy(conf, own)
+	context = ledger.Object{}
+	maps.Copy(context, a.Context)
+	if b.Context != nil {
+		maps.Copy(context, b.Context)
+	} else {
+		maps.Copy(context, own)
+	}
+	if own == nil {
+		for key, v := range b.Context {
+			conf[key] = v
+		}
+	}
+	c.addHeaders(conf)
+	conf["run_id"], conf["thread_id"], conf["graph_id"], conf["assistant_id"] = run.String(), thread.String(), a.Graph, a.ID.String()
+	if b.Checkpoint != nil && b.Checkpoint.ID != "" {
+		conf["checkpoint_id"], conf["checkpoint_ns"] = b.Checkpoint.ID, b.Checkpoint.NS
+	} else if b.CheckpointID != "" {
+		conf["checkpoint_id"] = b.CheckpointID
+	}
+	if c.user != nil {
+		conf["langgraph_auth_user"], conf["langgraph_auth_user_id"], conf["langgraph_auth_permissions"] = userMap(c.user), c.user.Identity, c.user.Permissions
+	}
+	config["configurable"] = conf
+	md := map[string]any{}
+	if given, ok := config["metadata"].(map[string]any); ok {
+		maps.Copy(md, given)
+	}
+	maps.Copy(md, metadata)
+	config["metadata"] = md
+	return config, context
+}
+
+// secretHeaders are not given to nodes.
+var secretHeaders = []string{"x-api-key", "x-tenant-id", "x-service-key"}
+
+func (c *call) addHeaders(conf map[string]any) {
+	if c.r == nil {
+		return // a cron
+	}
+	for name, values := range c.r.Header {
+		name = strings.ToLower(name)
+		if (strings.HasPrefix(name, "x-") && !slices.Contains(secretHeaders, name)) || name == "user-agent" {
+			conf[name] = values[0]
+		}
+	}
+}
+
+func userMap(u *User) map[string]any {
+	out := maps.Clone(u.Claims)
+	if out == nil {
+		out = map[string]any{}
+	}
+	out["identity"], out["display_name"], out["permissions"], out["is_authenticated"] = u.Identity, u.DisplayName, u.Permissions, true
+	return out
+}
+
+// newRun checks a request for a run and makes what the ledger stores of it. Without a
+// thread the run gets one of its own, which is kept if the request says so.
+func (c *call) newRun(b *runBody, thread *uuid.UUID) (*ledger.NewRun, error) {
+	if err := b.check(); err != nil {
+		return nil, err
+	}
+	if b.Webhook != nil {
+		if err := c.s.hooks.check(*b.Webhook); err != nil {
+			return nil, invalid("webhook", "%v", err)
+		}
+	}
+	a, err := c.assistant(b.Assistant, c.assistantFilter())
+	if err != nil {
+		return nil, err
+	}
+	run := &ledger.Run{ID: uuid.Must(uuid.NewV7()), Assistant: a.ID, Graph: a.Graph, Strategy: b.Strategy, Status: ledger.Pending, Resumable: b.Resumable || b.v2}
+	if run.Strategy == "" {
+		run.Strategy = ledger.Enqueue
+	}
+	n := &ledger.NewRun{Run: run, ThreadMetadata: ledger.Object{"graph_id": a.Graph, "assistant_id": a.ID.String()}}
+	switch {
+	case thread != nil:
+		run.Thread = *thread
+	case b.OnCompletion == "keep":
+		run.Thread = uuid.Must(uuid.NewV7())
+		b.IfNotExists = "create"
+	default:
+		run.Thread, run.Temporary = uuid.Must(uuid.NewV7()), true
+	}
+	value := map[string]any{"thread_id": run.Thread.String(), "assistant_id": a.ID.String(), "run_id": run.ID.String(), "metadata": map[string]any(maps.Clone(orObject(b.Metadata)))}
+	if n.Filter, err = c.may("threads", "create_run", value); err != nil {
+		return nil, err
+	}
+	own := metadataOf(value, b.Metadata)
+	if b.IfNotExists == "create" {
+		n.Create = &ledger.Thread{ID: run.Thread, Metadata: ledger.Object{}, Config: ledger.Object{}}
+		if c.s.o.Auth != nil {
+			made := map[string]any{"thread_id": run.Thread.String(), "metadata": map[string]any{}}
+			if _, err := c.may("threads", "create", made); err != nil {
+				return nil, err
+			}
+			n.Create.Metadata = metadataOf(made, n.Create.Metadata)
+		}
+	}
+	run.Metadata = ledger.Object{}
+	maps.Copy(run.Metadata, a.Metadata)
+	run.Metadata["graph_id"], run.Metadata["assistant_id"] = a.Graph, a.ID.String()
+	maps.Copy(run.Metadata, own)
+	k := c.kwargs(b, a, run.Thread, run.ID, run.Metadata)
+	k.Temporary = run.Temporary
+	if run.Kwargs, err = json.Marshal(k); err != nil {
+		return nil, err
+	}
+	if b.AfterSeconds > 0 {
+		run.Due = time.Now().Add(time.Duration(b.AfterSeconds * float64(time.Second)))
+	}
+	if b.Webhook != nil {
+		run.Webhook = *b.Webhook
+	}
+	if c.r != nil {
+		run.Key = c.r.Header.Get("Idempotency-Key")
+	}
+	return n, nil
+}
+
+// assistantFilter is the filter of assistants that the caller may run.
+func (c *call) assistantFilter() *ledger.Filter {
+	f, err := c.may("assistants", "read", map[string]any{})
+	if err != nil {
+		return &ledger.Filter{Auth: []ledger.Condition{{Key: "created_by", Values: []any{"nobody"}}}}
+	}
+	return f
+}
+
+// create makes a run of the request's body.
+func (c *call) create() (*ledger.Run, *runBody, error) {
+	var b runBody
+	if err := c.decode(&b); err != nil {
+		return nil, nil, err
+	}
+	var thread *uuid.UUID
+	if c.r.PathValue("thread_id") != "" {
+		id, err := c.id("thread_id")
+		if err != nil {
+			return nil, nil, err
+		}
+		thread = &id
+	}
+	run, err := c.createFrom(&b, thread)
+	return run, &b, err
+}
+
+func (c *call) createFrom(b *runBody, thread *uuid.UUID) (*ledger.Run, error) {
+	n, err := c.newRun(b, thread)
+	if err != nil {
+		return nil, err
+	}
+	made, err := c.s.runner.Create(c.r.Context(), n)
+	switch {
+	case errors.Is(err, ledger.ErrNotFound):
+		return nil, fail(http.StatusNotFound, "Thread or assistant not found.")
+	case errors.Is(err, ledger.ErrBusy):
+		return nil, fail(http.StatusConflict, "Thread is already running a task. Wait for it to finish or choose a different multitask strategy.")
+	case errors.Is(err, ledger.ErrExists):
+		return nil, fail(http.StatusConflict, "Thread %s already exists", n.Run.Thread)
+	case err != nil:
+		return nil, err
+	}
+	return made.Run, nil
+}
+
+// path is where a run is found.
+func runPath(run *ledger.Run) string {
+	if run.Temporary {
+		return "/runs/" + run.ID.String()
+	}
+	return "/threads/" + run.Thread.String() + "/runs/" + run.ID.String()
+}

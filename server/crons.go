@@ -1,0 +1,341 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/treadle-go/treadle/internal/runs"
+	"github.com/treadle-go/treadle/ledger"
+)
+
+// cronBody is the part of a cron's request that is not about its runs.
+type cronBody struct {
+	Assistant   *string         `json:"assistant_id"`
+	Schedule    *string         `json:"schedule"`
+	Timezone    *string         `json:"timezone"`
+	End         json.RawMessage `json:"end_time"`
+	OnCompleted *string         `json:"on_run_completed"`
+	Enabled     *bool           `json:"enabled"`
+	Metadata    ledger.Object   `json:"metadata"`
+}
+
+// change applies a request to a cron. raw is the request as it came: what it says
+// about the runs is kept for them.
+func (b *cronBody) change(c *ledger.Cron, raw json.RawMessage) error {
+	if b.Schedule != nil {
+		c.Schedule = *b.Schedule
+	}
+	if b.Timezone != nil {
+		c.Timezone = b.Timezone
+	}
+	if b.Enabled != nil {
+		c.Enabled = *b.Enabled
+	}
+	if b.OnCompleted != nil {
+		if !slices.Contains([]string{"delete", "keep"}, *b.OnCompleted) {
+			return invalid("on_run_completed", "want delete or keep, not %q", *b.OnCompleted)
+		}
+		c.OnCompleted = *b.OnCompleted
+	}
+	if err := b.end(c); err != nil {
+		return err
+	}
+	payload, err := overlay(c.Payload, raw)
+	if err != nil {
+		return err
+	}
+	c.Payload = payload
+	next, err := runs.NextTime(c, time.Now())
+	if err != nil {
+		return invalid("schedule", "%v", err)
+	}
+	c.Next = next
+	return nil
+}
+
+// end reads when the cron ends; null means never.
+func (b *cronBody) end(c *ledger.Cron) error {
+	if len(b.End) == 0 {
+		return nil
+	}
+	c.End = nil
+	if string(b.End) == "null" {
+		return nil
+	}
+	var text string
+	if err := json.Unmarshal(b.End, &text); err != nil {
+		return invalid("end_time", "want a time")
+	}
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999", "2006-01-02T15:04:05"} {
+		if t, err := time.Parse(layout, text); err == nil {
+			t = t.UTC()
+			c.End = &t
+			return nil
+		}
+	}
+	return invalid("end_time", "%q is no time as 2026-01-31T12:00:00Z", text)
+}
+
+// overlay is an object with the keys of another over its own.
+func overlay(old, add json.RawMessage) (json.RawMessage, error) {
+	all := map[string]json.RawMessage{}
+	for _, raw := range []json.RawMessage{old, add} {
+		if len(raw) > 0 {
+			if err := json.Unmarshal(raw, &all); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, key := range []string{"schedule", "timezone", "end_time", "on_run_completed", "enabled"} {
+		delete(all, key)
+	}
+	return json.Marshal(all)
+}
+
+func (c *call) createCron() error {
+	raw, err := c.body()
+	if err != nil {
+		return err
+	}
+	var b cronBody
+	var run runBody
+	if err := errors.Join(decodeJSON(raw, &b), decodeJSON(raw, &run)); err != nil {
+		return err
+	}
+	if b.Schedule == nil {
+		return invalid("schedule", "it is missing")
+	}
+	if err := run.check(); err != nil {
+		return err
+	}
+	a, err := c.assistant(run.Assistant, c.assistantFilter())
+	if err != nil {
+		return err
+	}
+	cron := &ledger.Cron{ID: uuid.Must(uuid.NewV7()), Assistant: a.ID, Enabled: true, OnCompleted: "delete", Metadata: orObject(b.Metadata)}
+	if c.r.PathValue("thread_id") != "" {
+		id, err := c.id("thread_id")
+		if err != nil {
+			return err
+		}
+		f, err := c.may("threads", "create_run", map[string]any{"thread_id": id.String()})
+		if err != nil {
+			return err
+		}
+		if _, err := c.s.ledger.Thread(c.r.Context(), id, f); err != nil {
+			return fail(http.StatusNotFound, "Thread with ID %s not found", id)
+		}
+		cron.Thread = &id
+	}
+	value := map[string]any{"cron_id": cron.ID.String(), "metadata": map[string]any(cron.Metadata), "schedule": *b.Schedule}
+	if _, err := c.allow(value); err != nil {
+		return err
+	}
+	cron.Metadata = metadataOf(value, cron.Metadata)
+	if c.user != nil {
+		cron.UserID = &c.user.Identity
+	}
+	if err := b.change(cron, raw); err != nil {
+		return err
+	}
+	if err := c.named2(cron, a); err != nil {
+		return err
+	}
+	if err := c.s.ledger.CreateCron(c.r.Context(), cron); err != nil {
+		return err
+	}
+	c.s.runner.Wake()
+	return c.json(http.StatusOK, cron)
+}
+
+// named2 puts the id of the assistant in the payload, and that of the cron in the
+// configuration of its runs.
+func (*call) named2(cron *ledger.Cron, a *ledger.Assistant) error {
+	var payload ledger.Object
+	if err := json.Unmarshal(cron.Payload, &payload); err != nil {
+		return err
+	}
+	payload["assistant_id"] = a.ID.String()
+	config, _ := payload["config"].(map[string]any)
+	if config == nil {
+		config = map[string]any{}
+	}
+	conf, _ := config["configurable"].(map[string]any)
+	if conf == nil {
+		conf = map[string]any{}
+	}
+	conf["cron_id"] = cron.ID.String()
+	config["configurable"] = conf
+	payload["config"] = config
+	raw, err := json.Marshal(payload)
+	cron.Payload = raw
+	return err
+}
+
+// cronOf is the cron in the path, if the caller may see it.
+func (c *call) cronOf() (*ledger.Cron, *ledger.Filter, error) {
+	id, err := c.id("cron_id")
+	if err != nil {
+		return nil, nil, err
+	}
+	f, err := c.allow(map[string]any{"cron_id": id.String()})
+	if err != nil {
+		return nil, nil, err
+	}
+	cron, err := c.s.ledger.Cron(c.r.Context(), id, f)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return nil, nil, fail(http.StatusNotFound, "Cron %s not found", id)
+	}
+	return cron, f, err
+}
+
+func (c *call) getCron() error {
+	cron, _, err := c.cronOf()
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, cron)
+}
+
+func (c *call) patchCron() error {
+	raw, err := c.body()
+	if err != nil {
+		return err
+	}
+	var b cronBody
+	var run runBody
+	if err := errors.Join(decodeJSON(raw, &b), decodeJSON(raw, &run)); err != nil {
+		return err
+	}
+	cron, f, err := c.cronOf()
+	if err != nil {
+		return err
+	}
+	var a *ledger.Assistant
+	if b.Assistant != nil {
+		if a, err = c.assistant(*b.Assistant, c.assistantFilter()); err != nil {
+			return err
+		}
+	}
+	cron, err = c.s.ledger.PatchCron(c.r.Context(), cron.ID, f, func(cron *ledger.Cron) error {
+		if b.Metadata != nil {
+			cron.Metadata = b.Metadata
+		}
+		if err := b.change(cron, raw); err != nil {
+			return err
+		}
+		if a != nil {
+			cron.Assistant = a.ID
+		}
+		return c.named2(cron, &ledger.Assistant{ID: cron.Assistant})
+	})
+	if err != nil {
+		return err
+	}
+	c.s.runner.Wake()
+	return c.json(http.StatusOK, cron)
+}
+
+func (c *call) deleteCron() error {
+	cron, f, err := c.cronOf()
+	if err != nil {
+		return err
+	}
+	if err := c.s.ledger.DeleteCron(c.r.Context(), cron.ID, f); err != nil {
+		return err
+	}
+	return c.none(http.StatusNoContent)
+}
+
+func (c *call) cronQuery() (*ledger.CronQuery, *searchBody, error) {
+	var b struct {
+		searchBody
+		Assistant *string `json:"assistant_id"`
+		Thread    *string `json:"thread_id"`
+		Enabled   *bool   `json:"enabled"`
+	}
+	if err := c.decode(&b); err != nil {
+		return nil, nil, err
+	}
+	p, err := b.page("cron_id", "assistant_id", "thread_id", "next_run_date", "end_time", "created_at", "updated_at")
+	if err != nil {
+		return nil, nil, err
+	}
+	f, err := c.allow(map[string]any{"metadata": map[string]any(orObject(b.Metadata))})
+	if err != nil {
+		return nil, nil, err
+	}
+	q := &ledger.CronQuery{Filter: ledger.Filter{Contains: b.Metadata, Auth: authOf(f)}, Enabled: b.Enabled, Page: p}
+	if b.Assistant != nil {
+		a, err := c.assistant(*b.Assistant, c.assistantFilter())
+		if err != nil {
+			return nil, nil, err
+		}
+		q.Assistant = a.ID
+	}
+	if b.Thread != nil {
+		if q.Thread, err = parseID("thread_id", *b.Thread); err != nil {
+			return nil, nil, err
+		}
+	}
+	return q, &b.searchBody, nil
+}
+
+func (c *call) searchCrons() error {
+	q, b, err := c.cronQuery()
+	if err != nil {
+		return err
+	}
+	found, total, err := c.s.ledger.Crons(c.r.Context(), q)
+	if err != nil {
+		return err
+	}
+	return list(c, found, total, q.Page, b.Select)
+}
+
+func (c *call) countCrons() error {
+	q, _, err := c.cronQuery()
+	if err != nil {
+		return err
+	}
+	q.Page = ledger.Page{Limit: 1}
+	_, total, err := c.s.ledger.Crons(c.r.Context(), q)
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, total)
+}
+
+// cronRun makes the run of a cron that is due. Its id comes from the cron and the
+// time, so that two processes make the same one.
+func (s *Server) cronRun(ctx context.Context, cron *ledger.Cron, at time.Time) (*ledger.NewRun, error) {
+	var b runBody
+	if err := json.Unmarshal(cron.Payload, &b); err != nil {
+		return nil, err
+	}
+	if cron.Thread == nil && cron.OnCompleted == "keep" {
+		b.OnCompletion = "keep"
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "/runs", nil)
+	if err != nil {
+		return nil, err
+	}
+	inner := &call{s: &Server{o: Options{}, ledger: s.ledger, runner: s.runner, hooks: s.hooks}, r: r, route: &route{resource: "threads", action: "create_run"}}
+	n, err := inner.newRun(&b, cron.Thread)
+	if err != nil {
+		return nil, err
+	}
+	n.Run.ID = uuid.NewSHA1(cron.ID, []byte(at.UTC().Format(time.RFC3339)))
+	if n.Create != nil {
+		for k, v := range cron.Metadata {
+			n.Create.Metadata[k] = v
+		}
+	}
+	return n, nil
+}

@@ -1,0 +1,77 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// parsePath reads a path like "values.messages[-1].content": names of objects' keys
+// and indices of lists, from the end if they are negative.
+func parsePath(path string) ([]any, error) {
+	var steps []any
+	for _, part := range strings.Split(path, ".") {
+		name, rest, _ := strings.Cut(part, "[")
+		if name == "" && len(steps) == 0 || name == "" && rest == "" {
+			return nil, fmt.Errorf("the path %q has an empty name", path)
+		}
+		if name != "" {
+			steps = append(steps, name)
+		}
+		for rest != "" {
+			index, behind, closed := strings.Cut(rest, "]")
+			n, err := strconv.Atoi(index)
+			if err != nil || !closed || behind != "" && !strings.HasPrefix(behind, "[") {
+				return nil, fmt.Errorf("the path %q: want an index as [0] or [-1]", path)
+			}
+			steps = append(steps, n)
+			rest = strings.TrimPrefix(behind, "[")
+		}
+	}
+	return steps, nil
+}
+
+// extract are the parts of a thread at the given paths; null where there is nothing.
+func extract(t *threadJSON, paths map[string]string) map[string]json.RawMessage {
+	out := map[string]json.RawMessage{}
+	whole, err := json.Marshal(t)
+	for alias, path := range paths {
+		steps, pathErr := parsePath(path)
+		at := json.RawMessage(whole)
+		if err != nil || pathErr != nil {
+			at = nil
+		}
+		for _, step := range steps {
+			at = child(at, step)
+		}
+		if at == nil {
+			at = json.RawMessage("null")
+		}
+		out[alias] = at
+	}
+	return out
+}
+
+// child is one step down; nil if there is nothing.
+func child(raw json.RawMessage, step any) json.RawMessage {
+	switch step := step.(type) {
+	case string:
+		var object map[string]json.RawMessage
+		if json.Unmarshal(raw, &object) == nil {
+			return object[step]
+		}
+	case int:
+		var list []json.RawMessage
+		if json.Unmarshal(raw, &list) != nil {
+			return nil
+		}
+		if step < 0 {
+			step += len(list)
+		}
+		if step >= 0 && step < len(list) {
+			return list[step]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,207 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"runtime/debug"
+	"slices"
+	"strings"
+)
+
+// route is one endpoint. The resource and the action are what handlers of Auth are
+// looked up by; a route without a resource is open to everybody.
+type route struct {
+	method, path     string
+	resource, action string
+	handle           func(*call) error
+}
+
+// table has all endpoints. What is not in it does not exist: tests of access and of
+// the API's description are made from it.
+func (s *Server) table() []route {
+	return []route{
+		{"GET", "/ok", "", "", (*call).ok},
+		{"GET", "/info", "", "", (*call).info},
+
+		{"POST", "/assistants", "assistants", "create", (*call).createAssistant},
+		{"POST", "/assistants/search", "assistants", "search", (*call).searchAssistants},
+		{"POST", "/assistants/count", "assistants", "search", (*call).countAssistants},
+		{"GET", "/assistants/{assistant_id}", "assistants", "read", (*call).getAssistant},
+		{"PATCH", "/assistants/{assistant_id}", "assistants", "update", (*call).patchAssistant},
+		{"DELETE", "/assistants/{assistant_id}", "assistants", "delete", (*call).deleteAssistant},
+		{"POST", "/assistants/{assistant_id}/versions", "assistants", "read", (*call).assistantVersions},
+		{"POST", "/assistants/{assistant_id}/latest", "assistants", "update", (*call).setLatest},
+		{"GET", "/assistants/{assistant_id}/graph", "assistants", "read", (*call).assistantGraph},
+		{"GET", "/assistants/{assistant_id}/schemas", "assistants", "read", (*call).assistantSchemas},
+		{"GET", "/assistants/{assistant_id}/subgraphs", "assistants", "read", (*call).assistantSubgraphs},
+		{"GET", "/assistants/{assistant_id}/subgraphs/{namespace...}", "assistants", "read", (*call).assistantSubgraphs},
+
+		{"POST", "/threads", "threads", "create", (*call).createThread},
+		{"POST", "/threads/search", "threads", "search", (*call).searchThreads},
+		{"POST", "/threads/count", "threads", "search", (*call).countThreads},
+		{"POST", "/threads/prune", "threads", "delete", (*call).pruneThreads},
+		{"GET", "/threads/{thread_id}", "threads", "read", (*call).getThread},
+		{"PATCH", "/threads/{thread_id}", "threads", "update", (*call).patchThread},
+		{"DELETE", "/threads/{thread_id}", "threads", "delete", (*call).deleteThread},
+		{"POST", "/threads/{thread_id}/copy", "threads", "create", (*call).copyThread},
+		{"GET", "/threads/{thread_id}/state", "threads", "read", (*call).getState},
+		{"POST", "/threads/{thread_id}/state", "threads", "update", (*call).updateState},
+		{"GET", "/threads/{thread_id}/state/{checkpoint_id}", "threads", "read", (*call).getState},
+		{"POST", "/threads/{thread_id}/state/checkpoint", "threads", "read", (*call).getStateAt},
+		{"GET", "/threads/{thread_id}/history", "threads", "read", (*call).getHistory},
+		{"POST", "/threads/{thread_id}/history", "threads", "read", (*call).postHistory},
+
+		{"POST", "/threads/{thread_id}/runs", "threads", "create_run", (*call).createRun},
+		{"POST", "/threads/{thread_id}/runs/stream", "threads", "create_run", (*call).streamRun},
+		{"POST", "/threads/{thread_id}/runs/wait", "threads", "create_run", (*call).waitRun},
+		{"GET", "/threads/{thread_id}/runs", "threads", "read", (*call).listRuns},
+		{"GET", "/threads/{thread_id}/runs/{run_id}", "threads", "read", (*call).getRun},
+		{"DELETE", "/threads/{thread_id}/runs/{run_id}", "threads", "delete", (*call).deleteRun},
+		{"POST", "/threads/{thread_id}/runs/{run_id}/cancel", "threads", "update", (*call).cancelRun},
+		{"GET", "/threads/{thread_id}/runs/{run_id}/join", "threads", "read", (*call).joinRun},
+		{"GET", "/threads/{thread_id}/runs/{run_id}/stream", "threads", "read", (*call).joinStream},
+		{"POST", "/runs", "threads", "create_run", (*call).createRun},
+		{"POST", "/runs/stream", "threads", "create_run", (*call).streamRun},
+		{"POST", "/runs/wait", "threads", "create_run", (*call).waitRun},
+		{"POST", "/runs/batch", "threads", "create_run", (*call).batchRuns},
+		{"POST", "/runs/cancel", "threads", "update", (*call).cancelRuns},
+		{"GET", "/runs/{run_id}/stream", "threads", "read", (*call).joinStream},
+		{"GET", "/runs/{run_id}/join", "threads", "read", (*call).joinRun},
+
+		{"POST", "/runs/crons", "crons", "create", (*call).createCron},
+		{"POST", "/threads/{thread_id}/runs/crons", "crons", "create", (*call).createCron},
+		{"POST", "/runs/crons/search", "crons", "search", (*call).searchCrons},
+		{"POST", "/runs/crons/count", "crons", "search", (*call).countCrons},
+		{"GET", "/runs/crons/{cron_id}", "crons", "read", (*call).getCron},
+		{"PATCH", "/runs/crons/{cron_id}", "crons", "update", (*call).patchCron},
+		{"DELETE", "/runs/crons/{cron_id}", "crons", "delete", (*call).deleteCron},
+
+		{"PUT", "/store/items", "store", "put", (*call).putItem},
+		{"GET", "/store/items", "store", "get", (*call).getItem},
+		{"DELETE", "/store/items", "store", "delete", (*call).deleteItem},
+		{"POST", "/store/items/search", "store", "search", (*call).searchItems},
+		{"POST", "/store/namespaces", "store", "list_namespaces", (*call).listNamespaces},
+	}
+}
+
+// router finds the route of a request. http.ServeMux does not do: it refuses
+// "/runs/crons/{cron_id}" beside "/runs/{run_id}/stream". Here a literal part comes
+// before a parameter.
+type router struct {
+	literal  map[string]*router
+	name     string // of the parameter
+	param    *router
+	rest     *router // a parameter that takes all parts that are left
+	byMethod map[string]*route
+}
+
+func newRouter(table []route) *router {
+	root := &router{}
+	for i := range table {
+		at := root
+		for part := range strings.SplitSeq(strings.TrimPrefix(table[i].path, "/"), "/") {
+			at = at.child(part)
+		}
+		if at.byMethod == nil {
+			at.byMethod = map[string]*route{}
+		}
+		at.byMethod[table[i].method] = &table[i]
+	}
+	return root
+}
+
+func (n *router) child(part string) *router {
+	name, isParam := strings.CutPrefix(part, "{")
+	switch {
+	case !isParam:
+		if n.literal == nil {
+			n.literal = map[string]*router{}
+		}
+		if n.literal[part] == nil {
+			n.literal[part] = &router{}
+		}
+		return n.literal[part]
+	case strings.HasSuffix(name, "...}"):
+		n.rest = &router{name: strings.TrimSuffix(name, "...}")}
+		return n.rest
+	case n.param == nil:
+		n.param = &router{name: strings.TrimSuffix(name, "}")}
+	}
+	return n.param
+}
+
+// find returns the node of a path and sets the request's parameters.
+func (n *router) find(r *http.Request, path string) *router {
+	if path == "" {
+		if n.byMethod == nil {
+			return nil
+		}
+		return n
+	}
+	part, rest, _ := strings.Cut(path, "/")
+	if next := n.literal[part]; next != nil {
+		if found := next.find(r, rest); found != nil {
+			return found
+		}
+	}
+	if n.param != nil && part != "" {
+		if found := n.param.find(r, rest); found != nil {
+			r.SetPathValue(n.param.name, part)
+			return found
+		}
+	}
+	if n.rest != nil {
+		r.SetPathValue(n.rest.name, path)
+		return n.rest
+	}
+	return nil
+}
+
+// serve answers a request whose caller is known.
+func (c *call) serve() error {
+	if c.route.resource != "" {
+		if err := c.authenticate(); err != nil {
+			return err
+		}
+	}
+	return c.route.handle(c)
+}
+
+// recover answers a request whose handler panicked. net/http's own panic to end a
+// connection goes on.
+func (c *call) recover() {
+	v := recover()
+	if v == nil {
+		return
+	}
+	if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+		panic(v)
+	}
+	c.s.log.Error("a handler panicked", "path", c.r.URL.Path, "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+	c.answerError(fmt.Errorf("panic: %v", v))
+}
+
+// ServeHTTP implements [http.Handler].
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.cors(w, r) {
+		return
+	}
+	c := &call{s: s, w: w, r: r}
+	defer c.recover()
+	found := s.router.find(r, strings.Trim(r.URL.Path, "/"))
+	if found == nil {
+		c.answerError(fail(http.StatusNotFound, "%s %s: there is no such endpoint", r.Method, r.URL.Path))
+		return
+	}
+	if c.route = found.byMethod[r.Method]; c.route == nil {
+		allowed := slices.Sorted(maps.Keys(found.byMethod))
+		w.Header().Set("Allow", strings.Join(allowed, ", "))
+		c.answerError(fail(http.StatusMethodNotAllowed, "%s: the method is %s, not %s", r.URL.Path, strings.Join(allowed, " or "), r.Method))
+		return
+	}
+	if err := c.serve(); err != nil {
+		c.answerError(err)
+	}
+}

@@ -1,0 +1,383 @@
+package server
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/treadle-go/treadle/ledger"
+)
+
+// runJSON is a run as clients see it when it has just been created, whether or not it
+// has begun.
+func created(run *ledger.Run) *ledger.Run {
+	copied := *run
+	copied.Status = ledger.Pending
+	return &copied
+}
+
+func (c *call) createRun() error {
+	run, _, err := c.create()
+	if err != nil {
+		return err
+	}
+	c.w.Header().Set("Content-Location", runPath(run))
+	return c.json(http.StatusOK, created(run))
+}
+
+func (c *call) batchRuns() error {
+	var bodies []runBody
+	if err := c.decode(&bodies); err != nil {
+		return err
+	}
+	if len(bodies) == 0 || len(bodies) > 1000 {
+		return invalid("body", "want 1 to 1000 runs, not %d", len(bodies))
+	}
+	for i := range bodies { // all are checked before one is made
+		if _, err := c.newRun(&bodies[i], nil); err != nil {
+			return err
+		}
+	}
+	out := make([]*ledger.Run, len(bodies))
+	for i := range bodies {
+		run, err := c.createFrom(&bodies[i], nil)
+		if err != nil {
+			return err
+		}
+		out[i] = created(run)
+	}
+	return c.json(http.StatusOK, out)
+}
+
+func (c *call) streamRun() error {
+	run, b, err := c.create()
+	if err != nil {
+		return err
+	}
+	c.w.Header().Set("Content-Location", runPath(run))
+	c.w.Header().Set("Location", runPath(run)+"/stream")
+	return c.stream(run, 0, true, b.OnDisconnect == "cancel", nil)
+}
+
+func (c *call) waitRun() error {
+	run, b, err := c.create()
+	if err != nil {
+		return err
+	}
+	path := "/threads/" + run.Thread.String() + "/runs/" + run.ID.String()
+	c.w.Header().Set("Content-Location", path)
+	c.w.Header().Set("Location", path+"/join")
+	return c.wait(run, true, b.OnDisconnect == "cancel")
+}
+
+// runOf is the run in the path, if the caller may see it.
+func (c *call) runOf() (*ledger.Run, *ledger.Filter, error) {
+	id, err := c.id("run_id")
+	if err != nil {
+		return nil, nil, err
+	}
+	var thread uuid.UUID
+	if c.r.PathValue("thread_id") != "" {
+		if thread, err = c.id("thread_id"); err != nil {
+			return nil, nil, err
+		}
+	}
+	f, err := c.allow(map[string]any{"thread_id": thread.String(), "run_id": id.String()})
+	if err != nil {
+		return nil, nil, err
+	}
+	run, err := c.s.ledger.Run(c.r.Context(), thread, id, f)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return nil, nil, fail(http.StatusNotFound, "Run %s not found", id)
+	}
+	return run, f, err
+}
+
+func (c *call) getRun() error {
+	run, _, err := c.runOf()
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, run)
+}
+
+func (c *call) listRuns() error {
+	t, f, err := c.threadOf()
+	if err != nil {
+		return err
+	}
+	q := c.query()
+	limit, err := q.int("limit", 10, 1, 1000)
+	if err != nil {
+		return err
+	}
+	offset, err := q.int("offset", 0, 0, 1<<30)
+	if err != nil {
+		return err
+	}
+	found, err := c.s.ledger.Runs(c.r.Context(), t.ID, f, ledger.RunStatus(q.Get("status")), ledger.Page{Offset: offset, Limit: limit})
+	if err != nil {
+		return err
+	}
+	if fields := q.list("select"); len(fields) > 0 {
+		out, err := selected(found, fields)
+		if err != nil {
+			return err
+		}
+		return c.json(http.StatusOK, out)
+	}
+	if found == nil {
+		found = []*ledger.Run{}
+	}
+	return c.json(http.StatusOK, found)
+}
+
+func (c *call) deleteRun() error {
+	run, f, err := c.runOf()
+	if err != nil {
+		return err
+	}
+	if err := c.s.runner.DeleteRun(c.r.Context(), run.Thread, run.ID, f); err != nil {
+		return err
+	}
+	return c.none(http.StatusNoContent)
+}
+
+// action reads what is to be done with a run that is cancelled.
+func (c *call) action() (ledger.Action, error) {
+	switch a := c.query().Get("action"); a {
+	case "", "interrupt":
+		return ledger.CancelRun, nil
+	case "rollback":
+		return ledger.RollbackRun, nil
+	default:
+		return "", invalid("action", "want interrupt or rollback, not %q", a)
+	}
+}
+
+func (c *call) cancelRun() error {
+	action, err := c.action()
+	if err != nil {
+		return err
+	}
+	wait, err := c.query().bool("wait")
+	if err != nil {
+		return err
+	}
+	run, f, err := c.runOf()
+	if err != nil {
+		return err
+	}
+	running, err := c.s.runner.Cancel(c.r.Context(), run.Thread, []uuid.UUID{run.ID}, action, f)
+	if err != nil {
+		return err
+	}
+	if !wait {
+		return c.json(http.StatusAccepted, struct{}{})
+	}
+	if len(running) > 0 {
+		if _, err := c.s.runner.Wait(c.r.Context(), run); err != nil {
+			return err
+		}
+	}
+	c.w.Header().Set("Content-Location", runPath(run))
+	c.w.Header().Set("Location", runPath(run)+"/join")
+	return c.none(http.StatusNoContent)
+}
+
+func (c *call) cancelRuns() error {
+	action, err := c.action()
+	if err != nil {
+		return err
+	}
+	var b struct {
+		Status string   `json:"status"`
+		Thread string   `json:"thread_id"`
+		Runs   []string `json:"run_ids"`
+	}
+	if err := c.decode(&b); err != nil {
+		return err
+	}
+	f, err := c.allow(map[string]any{"thread_id": b.Thread, "run_ids": b.Runs, "status": b.Status})
+	if err != nil {
+		return err
+	}
+	byThread := map[uuid.UUID][]uuid.UUID{}
+	switch {
+	case b.Thread != "" && len(b.Runs) > 0:
+		thread, err := parseID("thread_id", b.Thread)
+		if err != nil {
+			return err
+		}
+		for _, text := range b.Runs {
+			id, err := parseID("run_ids", text)
+			if err != nil {
+				return err
+			}
+			byThread[thread] = append(byThread[thread], id)
+		}
+	case slices.Contains([]string{"pending", "running", "all"}, b.Status):
+		for run, err := range c.s.ledger.OpenRuns(c.r.Context(), f) {
+			if err != nil {
+				return err
+			}
+			if b.Status == "all" || string(run.Status) == b.Status {
+				byThread[run.Thread] = append(byThread[run.Thread], run.ID)
+			}
+		}
+	default:
+		return invalid("status", "want pending, running or all, or thread_id and run_ids")
+	}
+	if len(byThread) == 0 {
+		return fail(http.StatusNotFound, "No runs found to cancel.")
+	}
+	for thread, ids := range byThread {
+		if _, err := c.s.runner.Cancel(c.r.Context(), thread, ids, action, f); err != nil && (b.Thread != "" || !errors.Is(err, ledger.ErrNotFound)) {
+			return err
+		}
+	}
+	return c.none(http.StatusNoContent)
+}
+
+func (c *call) joinRun() error {
+	run, _, err := c.runOf()
+	if err != nil {
+		return err
+	}
+	cancel, err := c.query().bool("cancel_on_disconnect")
+	if err != nil {
+		return err
+	}
+	c.w.Header().Set("Content-Location", runPath(run))
+	c.w.Header().Set("Location", runPath(run)+"/join")
+	return c.wait(run, false, cancel)
+}
+
+// keepAlive is how often a client that waits hears something.
+const keepAlive = 5 * time.Second
+
+// wait answers with the values that the run ends with. Meanwhile it writes newlines,
+// which JSON ignores, so that proxies keep the connection.
+func (c *call) wait(run *ledger.Run, fresh, cancel bool) error {
+	c.w.Header().Set("Content-Type", "application/json")
+	type answer struct {
+		data json.RawMessage
+		err  error
+	}
+	done := make(chan answer, 1)
+	ctx := c.r.Context()
+	go func() {
+		var a answer
+		for e, err := range c.s.runner.Read(ctx, run, 0, fresh) {
+			if err != nil {
+				a.err = err
+			} else if e.End != nil {
+				a.data = e.Data()
+			}
+		}
+		done <- a
+	}()
+	ticker := time.NewTicker(keepAlive)
+	defer ticker.Stop()
+	flush := http.NewResponseController(c.w)
+	for {
+		select {
+		case a := <-done:
+			if a.err != nil {
+				c.left(run, cancel)
+				return ignored(a.err)
+			}
+			if a.data == nil {
+				a.data = c.result(run)
+			}
+			_, err := c.w.Write(a.data)
+			return ignored(err)
+		case <-ticker.C:
+			_, _ = c.w.Write([]byte("\n"))
+			_ = flush.Flush()
+		}
+	}
+}
+
+// left is called when a client goes before its run has ended.
+func (c *call) left(run *ledger.Run, cancel bool) {
+	if !cancel || c.s.runner.Draining() {
+		return
+	}
+	if err := c.s.cancelLeft(run); err != nil {
+		c.s.log.Warn("a run whose client has gone is not cancelled", "run", run.ID, "error", err)
+	}
+}
+
+// result is what a run that ended some time ago has left: its error, or the values of
+// its thread.
+func (c *call) result(run *ledger.Run) json.RawMessage {
+	now, err := c.s.ledger.Run(c.r.Context(), run.Thread, run.ID, nil)
+	if err == nil && now.Status == ledger.Error && now.Failure != nil {
+		raw, _ := json.Marshal(map[string]any{"__error__": now.Failure})
+		return raw
+	}
+	t, err := c.s.ledger.Thread(c.r.Context(), run.Thread, nil)
+	if err == nil {
+		if out, err := c.withValues(t, nil); err == nil {
+			return withInterrupts(out)
+		}
+	}
+	return json.RawMessage("null")
+}
+
+// withInterrupts adds the open questions of a thread to its values.
+func withInterrupts(t *threadJSON) json.RawMessage {
+	var byTask map[string][]json.RawMessage
+	var values map[string]json.RawMessage
+	if json.Unmarshal(t.Interrupts, &byTask) != nil || len(byTask) == 0 || json.Unmarshal(t.Values, &values) != nil || values == nil {
+		return t.Values
+	}
+	all := []json.RawMessage{}
+	for _, list := range byTask {
+		all = append(all, list...)
+	}
+	values["__interrupt__"], _ = json.Marshal(all)
+	raw, err := json.Marshal(values)
+	if err != nil {
+		return t.Values
+	}
+	return raw
+}
+
+func (c *call) joinStream() error {
+	run, _, err := c.runOf()
+	if err != nil {
+		return err
+	}
+	q := c.query()
+	cancel, err := q.bool("cancel_on_disconnect")
+	if err != nil {
+		return err
+	}
+	after, err := lastEventID(c.r.Header.Get("Last-Event-ID"))
+	if err != nil {
+		return err
+	}
+	modes := q.list("stream_mode")
+	c.w.Header().Set("Content-Location", runPath(run))
+	c.w.Header().Set("Location", runPath(run)+"/stream")
+	return c.stream(run, after, false, cancel, modes)
+}
+
+// wanted reports whether a frame belongs to one of the modes; all do if there are none.
+func wanted(modes []string, name string) bool {
+	if len(modes) == 0 || name == "metadata" || name == "error" {
+		return true
+	}
+	mode, _, _ := strings.Cut(name, "/")
+	if name == "messages" {
+		mode = "messages-tuple"
+	}
+	return slices.Contains(modes, mode)
+}

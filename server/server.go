@@ -1,0 +1,121 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/runs"
+	"github.com/treadle-go/treadle/ledger"
+	"github.com/treadle-go/treadle/store"
+)
+
+// Database keeps everything that a server stores. *sqlite.DB is one.
+type Database interface {
+	checkpoint.Saver
+	Ledger() ledger.Backend
+	Store(*store.Options) (*store.Store, error)
+}
+
+// Options configure a server. The zero value, and a nil *Options, are the defaults.
+type Options struct {
+	// Auth says who may do what; nil means that everybody may do everything.
+	Auth *Auth
+	// Store configures the store that graphs and clients share.
+	Store *store.Options
+	// Workers is how many runs are executed at a time; 0 means 256.
+	Workers int
+	// MaxRunTime ends runs that take longer; 0 means an hour.
+	MaxRunTime time.Duration
+	// MaxBody bounds the body of a request in bytes; 0 means 10 MiB.
+	MaxBody int64
+	// CORS says which web pages may call the server; nil means none.
+	CORS *CORS
+	// Webhooks says where runs may send their results; nil means to every public
+	// address.
+	Webhooks *Webhooks
+	// Logger gets what the server does; nil means slog.Default().
+	Logger *slog.Logger
+}
+
+// Server is an HTTP handler that serves graphs.
+type Server struct {
+	o      Options
+	ledger *ledger.Ledger
+	runner *runs.Runner
+	store  *store.Store
+	log    *slog.Logger
+	router *router
+	hooks  *webhookSender
+}
+
+// New returns a server of graphs. Call [Server.Drain] when it is no longer needed.
+func New(db Database, graphs []treadle.AnyGraph, o *Options) (*Server, error) {
+	if db == nil {
+		return nil, errors.New("server: there is no database")
+	}
+	if len(graphs) == 0 {
+		return nil, errors.New("server: there is no graph to serve")
+	}
+	if o == nil {
+		o = &Options{}
+	}
+	s := &Server{o: *o, log: o.Logger}
+	if s.log == nil {
+		s.log = slog.Default()
+	}
+	if s.o.MaxBody == 0 {
+		s.o.MaxBody = 10 << 20
+	}
+	saver, ok := db.(runs.Saver)
+	if !ok {
+		return nil, fmt.Errorf("server: %T lacks abilities: a server needs checkpoint.Fencer, RunDeleter, Copier and Pruner", db)
+	}
+	var err error
+	if s.store, err = db.Store(o.Store); err != nil {
+		return nil, err
+	}
+	s.ledger = ledger.New(db.Ledger(), nil)
+	s.hooks = newWebhookSender(o.Webhooks)
+	name, _ := os.Hostname()
+	ctx := context.Background()
+	for _, g := range graphs {
+		if err := s.defaultAssistant(ctx, g); err != nil {
+			return nil, err
+		}
+	}
+	s.runner, err = runs.New(runs.Options{Ledger: s.ledger, Saver: saver, Store: s.store, Graphs: graphs, Logger: s.log, Name: name,
+		Workers: o.Workers, MaxTime: o.MaxRunTime, Send: s.hooks.send, Cron: s.cronRun})
+	if err != nil {
+		return nil, fmt.Errorf("server: %w", err)
+	}
+	s.router = newRouter(s.table())
+	return s, nil
+}
+
+// Drain stops the server: no run is begun, and those that run end after their step
+// and are continued by another process, or by this one when it is started again. When
+// ctx ends, they are cut off. Streams are closed.
+func (s *Server) Drain(ctx context.Context) error { return s.runner.Drain(ctx) }
+
+// assistantSpace is the namespace of the ids of default assistants.
+var assistantSpace = uuid.MustParse("6ba7b821-9dad-11d1-80b4-00c04fd430c8")
+
+// defaultAssistantID is the id of the assistant that every graph has.
+func defaultAssistantID(graph string) uuid.UUID { return uuid.NewSHA1(assistantSpace, []byte(graph)) }
+
+func (s *Server) defaultAssistant(ctx context.Context, g treadle.AnyGraph) error {
+	err := s.ledger.CreateAssistant(ctx, &ledger.Assistant{ID: defaultAssistantID(g.Name()), Graph: g.Name(), Name: g.Name(),
+		Config: ledger.Object{}, Context: ledger.Object{}, Metadata: ledger.Object{"created_by": "system"}})
+	if errors.Is(err, ledger.ErrExists) {
+		return nil
+	}
+	return err
+}

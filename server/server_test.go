@@ -1,0 +1,168 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/treadle-go/treadle/internal/platform"
+	"github.com/treadle-go/treadle/server"
+)
+
+// client calls a server over real HTTP.
+type client struct {
+	t    *testing.T
+	base string
+	head http.Header
+}
+
+// serve starts a server of the platform's graphs.
+func serve(t *testing.T, o *server.Options) *client {
+	t.Helper()
+	all, err := platform.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv, err := server.New(newMemory(), all, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hs := httptest.NewServer(srv)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := srv.Drain(ctx); err != nil {
+			t.Errorf("drain: %v", err)
+		}
+		hs.Close()
+	})
+	return &client{t: t, base: hs.URL, head: http.Header{}}
+}
+
+// do sends a request and returns the answer's status, headers and body.
+func (c *client) do(method, path, body string) (int, http.Header, []byte) {
+	c.t.Helper()
+	req, err := http.NewRequestWithContext(c.t.Context(), method, c.base+path, strings.NewReader(body))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	req.Header = c.head.Clone()
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return resp.StatusCode, resp.Header, raw
+}
+
+// ok sends a request that must succeed and decodes the answer.
+func (c *client) ok(method, path, body string, into any) http.Header {
+	c.t.Helper()
+	status, head, raw := c.do(method, path, body)
+	if status >= 300 {
+		c.t.Fatalf("%s %s %s: %d %s", method, path, body, status, raw)
+	}
+	if into != nil {
+		if err := json.Unmarshal(raw, into); err != nil {
+			c.t.Fatalf("%s %s: %v in %s", method, path, err, raw)
+		}
+	}
+	return head
+}
+
+// thread makes a thread.
+func (c *client) thread() string {
+	c.t.Helper()
+	var t struct {
+		ID string `json:"thread_id"`
+	}
+	c.ok("POST", "/threads", "{}", &t)
+	return t.ID
+}
+
+// frame is a server-sent event.
+type frame struct{ event, data, id string }
+
+func frames(raw []byte) (out []frame) {
+	for _, block := range bytes.Split(raw, []byte("\n\n")) {
+		var f frame
+		for line := range strings.SplitSeq(string(block), "\n") {
+			if v, ok := strings.CutPrefix(line, "event: "); ok {
+				f.event = v
+			} else if v, ok := strings.CutPrefix(line, "data: "); ok {
+				f.data = v
+			} else if v, ok := strings.CutPrefix(line, "id: "); ok {
+				f.id = v
+			}
+		}
+		if f.event != "" {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+func TestWaitAnswersWithTheLastValues(t *testing.T) {
+	c := serve(t, nil)
+	id := c.thread()
+	var got map[string]any
+	c.ok("POST", "/threads/"+id+"/runs/wait", `{"assistant_id":"router","input":{"target":"right"}}`, &got)
+	if path := got["path"].([]any); len(path) != 2 || path[1] != "right" {
+		t.Errorf("values %v", got)
+	}
+	var th struct {
+		Status   string
+		Values   map[string]any
+		Metadata map[string]any
+	}
+	c.ok("GET", "/threads/"+id, "", &th)
+	if th.Status != "idle" || th.Metadata["graph_id"] != "router" || len(th.Values["path"].([]any)) != 2 {
+		t.Errorf("thread %+v", th)
+	}
+	c.ok("POST", "/runs/wait", `{"assistant_id":"router","input":{"target":"left"}}`, &got)
+	if path := got["path"].([]any); path[1] != "left" {
+		t.Errorf("values of a run without a thread: %v", got)
+	}
+	var failed struct {
+		Error struct{ Error, Message string } `json:"__error__"`
+	}
+	c.ok("POST", "/runs/wait", `{"assistant_id":"failing","input":{"message":"m"}}`, &failed)
+	if failed.Error.Message != "boom: m" {
+		t.Errorf("error %+v", failed)
+	}
+}
+
+func TestStreamSendsTheModesThatWereAskedFor(t *testing.T) {
+	c := serve(t, nil)
+	id := c.thread()
+	_, head, raw := c.do("POST", "/threads/"+id+"/runs/stream", `{"assistant_id":"hitl","input":{"topic":"cats"},"stream_mode":["values","updates"]}`)
+	fs := frames(raw)
+	var names []string
+	for _, f := range fs {
+		names = append(names, f.event)
+	}
+	if got := strings.Join(names, " "); got != "metadata values updates values updates values" {
+		t.Errorf("frames %s\n%s", got, raw)
+	}
+	if !strings.Contains(head.Get("Location"), "/stream") || !strings.HasPrefix(head.Get("Content-Location"), "/threads/"+id+"/runs/") {
+		t.Errorf("headers %v", head)
+	}
+	if last := fs[len(fs)-1].data; !strings.Contains(last, `"__interrupt__"`) || !strings.Contains(last, `"topic":"cats"`) {
+		t.Errorf("the last values are %s", last)
+	}
+	var got map[string]any
+	c.ok("POST", "/threads/"+id+"/runs/wait", `{"assistant_id":"hitl","command":{"resume":{"ok":true}}}`, &got)
+	if got["approval"] == nil {
+		t.Errorf("values after the answer: %v", got)
+	}
+}

@@ -1,0 +1,309 @@
+package server
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/runs"
+	"github.com/treadle-go/treadle/ledger"
+)
+
+// checkpointBody names a checkpoint.
+type checkpointBody struct {
+	ID  string `json:"checkpoint_id"`
+	NS  string `json:"checkpoint_ns"`
+	Map any    `json:"checkpoint_map"`
+}
+
+// open opens the thread in the path; the state of a thread that has no graph yet is
+// empty, and nil is returned.
+func (c *call) open() (*ledger.Thread, *ledger.Filter, treadle.AnyThread, error) {
+	t, f, err := c.threadOf()
+	if err != nil || t.Graph() == "" {
+		return t, f, nil, err
+	}
+	th, err := c.s.runner.Thread(t, nil)
+	if err != nil {
+		return nil, nil, nil, fail(http.StatusBadRequest, "%v", err)
+	}
+	return t, f, th, nil
+}
+
+// at returns the thread at a checkpoint.
+func at(th treadle.AnyThread, b checkpointBody) (treadle.AnyThread, error) {
+	th, err := runs.At(th, map[string]any{"checkpoint_id": b.ID, "checkpoint_ns": b.NS})
+	if err != nil {
+		return nil, invalid("checkpoint", "%v", err)
+	}
+	return th, nil
+}
+
+func (c *call) getState() error {
+	nested, err := c.query().bool("subgraphs")
+	if err != nil {
+		return err
+	}
+	return c.stateAt(checkpointBody{ID: c.r.PathValue("checkpoint_id")}, nested)
+}
+
+func (c *call) getStateAt() error {
+	var b struct {
+		Checkpoint checkpointBody `json:"checkpoint"`
+		Subgraphs  any            `json:"subgraphs"`
+	}
+	if err := c.decode(&b); err != nil {
+		return err
+	}
+	return c.stateAt(b.Checkpoint, b.Subgraphs == true || b.Subgraphs == "true")
+}
+
+func (c *call) stateAt(b checkpointBody, nested bool) error {
+	_, _, th, err := c.open()
+	if err != nil {
+		return err
+	}
+	snap := &treadle.Snapshot{}
+	if th != nil {
+		if th, err = at(th, b); err != nil {
+			return err
+		}
+		if snap, err = th.State(c.r.Context()); errors.Is(err, checkpoint.ErrNotFound) {
+			return fail(http.StatusNotFound, "checkpoint_id: the thread has no checkpoint %s", b.ID)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	raw, err := snap.StateJSON(nested)
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, raw)
+}
+
+func (c *call) updateState() error {
+	var b struct {
+		Values       json.RawMessage `json:"values"`
+		AsNode       string          `json:"as_node"`
+		CheckpointID string          `json:"checkpoint_id"`
+		Checkpoint   checkpointBody  `json:"checkpoint"`
+	}
+	if err := c.decode(&b); err != nil {
+		return err
+	}
+	t, f, th, err := c.open()
+	if err != nil {
+		return err
+	}
+	if th == nil {
+		return fail(http.StatusBadRequest, "Thread %s has no graph ID: run it first, or give it metadata.graph_id", t.ID)
+	}
+	if b.Checkpoint.ID == "" {
+		b.Checkpoint.ID = b.CheckpointID
+	}
+	here, err := at(th, b.Checkpoint)
+	if err != nil {
+		return err
+	}
+	var opts []treadle.UpdateOption
+	if b.AsNode != "" {
+		if !c.knows(t.Graph(), b.Checkpoint.NS, b.AsNode) {
+			return fail(http.StatusBadRequest, "as_node: Node %s does not exist", b.AsNode)
+		}
+		opts = append(opts, treadle.AsNode(b.AsNode))
+	}
+	values := b.Values
+	if len(values) > 0 && b.Checkpoint.NS == "" {
+		values = c.s.runner.Update(t.Graph(), values)
+	}
+	var id checkpoint.ID
+	err = c.s.runner.Edit(c.r.Context(), t.ID, f, func() error {
+		id, err = here.UpdateJSON(c.r.Context(), values, opts...)
+		return err
+	})
+	if errors.Is(err, ledger.ErrBusy) {
+		return fail(http.StatusConflict, "Thread %s is busy: a run is pending or running", t.ID)
+	}
+	if err != nil {
+		status, _ := statusOf(err)
+		if status == http.StatusInternalServerError {
+			return fail(http.StatusUnprocessableEntity, "values: %v", err)
+		}
+		return err
+	}
+	if err := c.edited(t, th); err != nil {
+		return err
+	}
+	ref := map[string]any{"thread_id": t.ID, "checkpoint_ns": b.Checkpoint.NS, "checkpoint_id": id}
+	return c.json(http.StatusOK, map[string]any{"checkpoint": ref, "configurable": ref, "checkpoint_id": id})
+}
+
+// knows reports whether an update can be made as a node.
+func (c *call) knows(graph, ns, node string) bool {
+	if ns != "" {
+		return true // the engine looks
+	}
+	switch node {
+	case treadle.Start, treadle.End, treadle.InputNode, treadle.CopyNode:
+		return true
+	}
+	for _, n := range c.s.runner.Graph(graph).Shape().Nodes {
+		if n.ID == node {
+			return true
+		}
+	}
+	return false
+}
+
+// edited stores what an edit has changed about the thread.
+func (c *call) edited(t *ledger.Thread, th treadle.AnyThread) error {
+	snap, err := th.State(c.r.Context())
+	if err != nil {
+		return err
+	}
+	stored, err := c.s.ledger.PatchThread(c.r.Context(), t.ID, nil, false, func(t *ledger.Thread) error {
+		t.Interrupts, t.Small, t.StateUpdated = runs.Interrupts(snap), runs.Small(snap.Values), snap.CreatedAt.UTC()
+		return nil
+	})
+	if err == nil {
+		*t = *stored
+	}
+	return err
+}
+
+func (c *call) getHistory() error {
+	limit, err := c.query().int("limit", 10, 1, 1000)
+	if err != nil {
+		return err
+	}
+	return c.history(limit, c.query().Get("before"), nil, checkpointBody{})
+}
+
+// before is a checkpoint in one of the forms that clients use: its id, a reference, or
+// a config with one.
+type before string
+
+// UnmarshalJSON reads all forms.
+func (b *before) UnmarshalJSON(raw []byte) error {
+	var s string
+	if json.Unmarshal(raw, &s) == nil {
+		*b = before(s)
+		return nil
+	}
+	var o struct {
+		ID           string `json:"checkpoint_id"`
+		Configurable struct {
+			ID string `json:"checkpoint_id"`
+		} `json:"configurable"`
+	}
+	if err := json.Unmarshal(raw, &o); err != nil {
+		return invalid("before", "want the id of a checkpoint, or an object with it")
+	}
+	*b = before(o.ID + o.Configurable.ID)
+	return nil
+}
+
+func (c *call) postHistory() error {
+	var b struct {
+		Limit      *int           `json:"limit"`
+		Before     before         `json:"before"`
+		Metadata   ledger.Object  `json:"metadata"`
+		Checkpoint checkpointBody `json:"checkpoint"`
+	}
+	if err := c.decode(&b); err != nil {
+		return err
+	}
+	limit := 10
+	if b.Limit != nil {
+		limit = *b.Limit
+	}
+	if limit < 1 || limit > 1000 {
+		return invalid("limit", "want a number from 1 to 1000, not %d", limit)
+	}
+	return c.history(limit, string(b.Before), b.Metadata, b.Checkpoint)
+}
+
+func (c *call) history(limit int, before string, metadata ledger.Object, where checkpointBody) error {
+	_, _, th, err := c.open()
+	if err != nil {
+		return err
+	}
+	out := []json.RawMessage{}
+	if th == nil {
+		return c.json(http.StatusOK, out)
+	}
+	o := &treadle.HistoryOptions{Limit: limit}
+	if before != "" {
+		if o.Before, err = checkpoint.ParseID(before); err != nil {
+			return invalid("before", "%q is no id of a checkpoint", before)
+		}
+	}
+	if where.NS != "" {
+		if th, err = th.Nested(strings.Split(where.NS, "|")...); err != nil {
+			return invalid("checkpoint.checkpoint_ns", "%v", err)
+		}
+	}
+	selectHistory(o, metadata)
+	results := map[checkpoint.ID][]treadle.TaskState{} // what the tasks of a checkpoint wrote, which its successor has
+	for snap, err := range th.History(c.r.Context(), o) {
+		if err != nil {
+			return err
+		}
+		if _, ok := results[snap.Parent]; !ok && snap.Source == checkpoint.Loop {
+			results[snap.Parent] = snap.Writes
+		}
+		withResults(snap, results[snap.ID])
+		raw, err := snap.StateJSON(false)
+		if err != nil {
+			return err
+		}
+		out = append(out, raw)
+	}
+	return c.json(http.StatusOK, out)
+}
+
+// withResults gives the tasks of a checkpoint their results.
+func withResults(snap *treadle.Snapshot, wrote []treadle.TaskState) {
+	used := make([]bool, len(wrote))
+	for i := range snap.Tasks {
+		t := &snap.Tasks[i]
+		j := slices.IndexFunc(wrote, func(w treadle.TaskState) bool { return w.Name == t.Name })
+		for j >= 0 && j < len(wrote) && (used[j] || wrote[j].Name != t.Name) {
+			j++
+		}
+		if j >= 0 && j < len(wrote) {
+			used[j] = true
+			t.Result = wrote[j].Result
+		}
+	}
+}
+
+// selectHistory turns a filter of metadata into options. The source and the step are
+// no stored metadata.
+func selectHistory(o *treadle.HistoryOptions, metadata ledger.Object) {
+	for key, v := range metadata {
+		switch key {
+		case "source":
+			if s, ok := v.(string); ok {
+				o.Sources = append(o.Sources, checkpoint.Source(s))
+			}
+		case "step":
+			if n, ok := v.(json.Number); ok {
+				if i, err := n.Int64(); err == nil {
+					step := int(i)
+					o.Step = &step
+				}
+			}
+		default:
+			if o.Metadata == nil {
+				o.Metadata = map[string]any{}
+			}
+			o.Metadata[key] = v
+		}
+	}
+}

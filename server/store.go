@@ -1,0 +1,235 @@
+package server
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/treadle-go/treadle/ledger"
+	"github.com/treadle-go/treadle/store"
+)
+
+type itemBody struct {
+	Namespace []string        `json:"namespace"`
+	Key       *string         `json:"key"`
+	Value     json.RawMessage `json:"value"`
+	Index     json.RawMessage `json:"index"`
+	TTL       *float64        `json:"ttl"`
+}
+
+// itemJSON is an item as clients see it.
+type itemJSON struct {
+	Namespace store.Namespace `json:"namespace"`
+	Key       string          `json:"key"`
+	Value     json.RawMessage `json:"value"`
+	Created   time.Time       `json:"created_at"`
+	Updated   time.Time       `json:"updated_at"`
+	Score     *float64        `json:"score,omitempty"`
+}
+
+// space asks whether the caller may use a namespace, and returns the one that a
+// handler may have put in its place.
+func (c *call) space(ns []string, more map[string]any) (store.Namespace, error) {
+	if ns == nil {
+		ns = []string{}
+	}
+	for _, label := range ns {
+		if label == "" || strings.Contains(label, ".") {
+			return nil, invalid("namespace", "a label may not be empty or have a dot: %q", label)
+		}
+	}
+	value := map[string]any{"namespace": ns}
+	for k, v := range more {
+		value[k] = v
+	}
+	if _, err := c.allow(value); err != nil {
+		return nil, err
+	}
+	switch changed := value["namespace"].(type) {
+	case []string:
+		return changed, nil
+	case store.Namespace:
+		return changed, nil
+	}
+	return nil, errors.New("a handler of Auth has changed the namespace to something else than a []string")
+}
+
+func (c *call) putItem() error {
+	var b itemBody
+	if err := c.decode(&b); err != nil {
+		return err
+	}
+	if b.Key == nil {
+		return invalid("key", "it is missing")
+	}
+	if len(b.Namespace) == 0 {
+		return fail(http.StatusBadRequest, "namespace: want at least one label")
+	}
+	var object ledger.Object
+	if err := json.Unmarshal(b.Value, &object); err != nil || object == nil {
+		return invalid("value", "want an object")
+	}
+	o := &store.PutOptions{}
+	if err := b.index(o); err != nil {
+		return err
+	}
+	if b.TTL != nil {
+		if *b.TTL <= 0 {
+			return invalid("ttl", "want minutes above 0, not %v", *b.TTL)
+		}
+		o.TTL = time.Duration(*b.TTL * float64(time.Minute))
+	}
+	ns, err := c.space(b.Namespace, map[string]any{"key": *b.Key, "value": map[string]any(object)})
+	if err != nil {
+		return err
+	}
+	if err := c.s.store.Put(c.r.Context(), ns, *b.Key, b.Value, o); err != nil {
+		return err
+	}
+	return c.none(http.StatusNoContent)
+}
+
+// index reads which parts of a value are searched by meaning.
+func (b *itemBody) index(o *store.PutOptions) error {
+	if len(b.Index) == 0 || string(b.Index) == "null" {
+		return nil
+	}
+	var on bool
+	if json.Unmarshal(b.Index, &on) == nil {
+		o.NoIndex = !on
+		return nil
+	}
+	if json.Unmarshal(b.Index, &o.Index) != nil {
+		return invalid("index", "want false or a list of paths")
+	}
+	return nil
+}
+
+func (c *call) getItem() error {
+	q := c.query()
+	key := q.Get("key")
+	var ns []string
+	if text := q.Get("namespace"); text != "" {
+		ns = strings.Split(text, ".")
+	}
+	in, err := c.space(ns, map[string]any{"key": key})
+	if err != nil {
+		return err
+	}
+	item, err := c.s.store.Get(c.r.Context(), in, key, nil)
+	if errors.Is(err, store.ErrNotFound) {
+		return fail(http.StatusNotFound, "there is no item %q in namespace %q", key, strings.Join(ns, "."))
+	}
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, itemOf(item, false))
+}
+
+func itemOf(item *store.Item, scored bool) *itemJSON {
+	out := &itemJSON{Namespace: item.Namespace, Key: item.Key, Value: item.Value, Created: item.Created, Updated: item.Updated}
+	if scored {
+		out.Score = &item.Score
+	}
+	return out
+}
+
+func (c *call) deleteItem() error {
+	var b itemBody
+	if err := c.decode(&b); err != nil {
+		return err
+	}
+	if b.Key == nil { // some clients send parameters instead
+		if key := c.query().Get("key"); key != "" {
+			b.Key, b.Namespace = &key, strings.Split(c.query().Get("namespace"), ".")
+		} else {
+			return invalid("key", "it is missing")
+		}
+	}
+	ns, err := c.space(b.Namespace, map[string]any{"key": *b.Key})
+	if err != nil {
+		return err
+	}
+	if err := c.s.store.Delete(c.r.Context(), ns, *b.Key, nil); err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	return c.none(http.StatusNoContent)
+}
+
+func (c *call) searchItems() error {
+	var b struct {
+		Prefix []string        `json:"namespace_prefix"`
+		Filter json.RawMessage `json:"filter"`
+		Limit  *int            `json:"limit"`
+		Offset int             `json:"offset"`
+		Query  string          `json:"query"`
+	}
+	if err := c.decode(&b); err != nil {
+		return err
+	}
+	o := &store.SearchOptions{Query: b.Query, Limit: 10, Offset: b.Offset}
+	if b.Limit != nil {
+		o.Limit = *b.Limit
+	}
+	if o.Limit < 1 || o.Limit > 1000 {
+		return invalid("limit", "want a number from 1 to 1000, not %d", o.Limit)
+	}
+	if o.Offset < 0 {
+		return invalid("offset", "want a number that is not negative, not %d", o.Offset)
+	}
+	if len(b.Filter) > 0 && string(b.Filter) != "null" {
+		f, err := store.ParseFilter(b.Filter)
+		if err != nil {
+			return invalid("filter", "%v", err)
+		}
+		o.Filter = f
+	}
+	ns, err := c.space(b.Prefix, map[string]any{"query": b.Query})
+	if err != nil {
+		return err
+	}
+	items, err := c.s.store.Search(c.r.Context(), ns, o)
+	if err != nil {
+		return err
+	}
+	out := make([]*itemJSON, len(items))
+	for i, item := range items {
+		out[i] = itemOf(item, b.Query != "")
+	}
+	return c.json(http.StatusOK, map[string]any{"items": out})
+}
+
+func (c *call) listNamespaces() error {
+	var b struct {
+		Prefix   []string `json:"prefix"`
+		Suffix   []string `json:"suffix"`
+		MaxDepth int      `json:"max_depth"`
+		Limit    *int     `json:"limit"`
+		Offset   int      `json:"offset"`
+	}
+	if err := c.decode(&b); err != nil {
+		return err
+	}
+	o := &store.NamespacesOptions{Suffix: b.Suffix, MaxDepth: b.MaxDepth, Limit: 100, Offset: b.Offset}
+	if b.Limit != nil {
+		o.Limit = *b.Limit
+	}
+	if o.Limit < 1 || o.Limit > 1000 || o.Offset < 0 || o.MaxDepth < 0 {
+		return invalid("limit", "want a limit from 1 to 1000, and neither offset nor max_depth negative")
+	}
+	ns, err := c.space(b.Prefix, map[string]any{"suffix": b.Suffix, "max_depth": b.MaxDepth})
+	if err != nil {
+		return err
+	}
+	o.Prefix = ns
+	found, err := c.s.store.Namespaces(c.r.Context(), o)
+	if err != nil {
+		return err
+	}
+	if found == nil {
+		found = []store.Namespace{}
+	}
+	return c.json(http.StatusOK, map[string]any{"namespaces": found})
+}

@@ -1,0 +1,437 @@
+package server
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/treadle-go/treadle/ledger"
+)
+
+// threadJSON is a thread with its values, as clients see it.
+type threadJSON struct {
+	*ledger.Thread
+	Values    json.RawMessage            `json:"values"`
+	Extracted map[string]json.RawMessage `json:"extracted,omitempty"`
+}
+
+// ttlBody is how long a thread is kept, in minutes; a number means with the strategy
+// "delete".
+type ttlBody struct {
+	TTL      float64 `json:"ttl"`
+	Strategy string  `json:"strategy"`
+}
+
+// UnmarshalJSON also reads a number.
+func (b *ttlBody) UnmarshalJSON(raw []byte) error {
+	if len(raw) > 0 && raw[0] != '{' {
+		return json.Unmarshal(raw, &b.TTL)
+	}
+	type plain ttlBody
+	return json.Unmarshal(raw, (*plain)(b))
+}
+
+// ttl is the time that a thread is kept from now on.
+func (b *ttlBody) ttl() (*ledger.TTL, error) {
+	if b == nil {
+		return nil, nil
+	}
+	switch {
+	case b.TTL <= 0 || b.TTL > 100*365*24*60:
+		return nil, invalid("ttl", "want minutes above 0, not %v", b.TTL)
+	case b.Strategy == "":
+		b.Strategy = "delete"
+	case b.Strategy != "delete" && b.Strategy != "keep_latest":
+		return nil, invalid("ttl.strategy", `want "delete" or "keep_latest", not %q`, b.Strategy)
+	}
+	return &ledger.TTL{Strategy: b.Strategy, Minutes: b.TTL, Expires: time.Now().Add(time.Duration(b.TTL * float64(time.Minute))).UTC()}, nil
+}
+
+type threadBody struct {
+	ID         *string         `json:"thread_id"`
+	Metadata   ledger.Object   `json:"metadata"`
+	IfExists   string          `json:"if_exists"`
+	TTL        *ttlBody        `json:"ttl"`
+	Supersteps json.RawMessage `json:"supersteps"`
+}
+
+func (c *call) createThread() error {
+	var b threadBody
+	if err := c.decode(&b); err != nil {
+		return err
+	}
+	id, err := newID("thread_id", b.ID)
+	if err != nil {
+		return err
+	}
+	value := map[string]any{"thread_id": id.String(), "metadata": map[string]any(orObject(b.Metadata)), "if_exists": b.IfExists}
+	f, err := c.allow(value)
+	if err != nil {
+		return err
+	}
+	t := &ledger.Thread{ID: id, Metadata: metadataOf(value, orObject(b.Metadata)), Config: ledger.Object{}}
+	if t.TTL, err = b.TTL.ttl(); err != nil {
+		return err
+	}
+	steps := len(b.Supersteps) > 0 && string(b.Supersteps) != "null" && string(b.Supersteps) != "[]"
+	if steps && c.s.runner.Graph(t.Graph()) == nil {
+		return fail(http.StatusBadRequest, "supersteps: metadata.graph_id has to name the graph; %q is not served", t.Graph())
+	}
+	err = c.s.ledger.CreateThread(c.r.Context(), t)
+	if errors.Is(err, ledger.ErrExists) {
+		old, getErr := c.s.ledger.Thread(c.r.Context(), id, f)
+		if b.IfExists != "do_nothing" || getErr != nil {
+			return fail(http.StatusConflict, "Thread %s already exists", id)
+		}
+		return c.thread(old, nil)
+	}
+	if err != nil {
+		return err
+	}
+	if steps {
+		if err := c.supersteps(t, b.Supersteps); err != nil {
+			return errors.Join(err, c.s.runner.DeleteThread(c.r.Context(), id, nil))
+		}
+	}
+	return c.thread(t, nil)
+}
+
+// supersteps gives a new thread its state.
+func (c *call) supersteps(t *ledger.Thread, steps json.RawMessage) error {
+	th, err := c.s.runner.Thread(t, nil)
+	if err != nil {
+		return err
+	}
+	if _, err = th.BulkUpdateJSON(c.r.Context(), steps); err != nil {
+		return fail(http.StatusUnprocessableEntity, "supersteps: %v", err)
+	}
+	return c.edited(t, th)
+}
+
+// thread answers with a thread.
+func (c *call) thread(t *ledger.Thread, fields []string) error {
+	out, err := c.withValues(t, fields)
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, out)
+}
+
+// withValues adds the values of a thread's state, unless they are not wanted.
+func (c *call) withValues(t *ledger.Thread, fields []string) (*threadJSON, error) {
+	out := &threadJSON{Thread: t, Values: json.RawMessage("null")}
+	if t.Graph() == "" || len(fields) > 0 && !slices.Contains(fields, "values") {
+		return out, nil
+	}
+	th, err := c.s.runner.Thread(t, nil)
+	if err != nil { // a graph of another release
+		return out, nil //nolint:nilerr // the thread is there, its state cannot be read
+	}
+	snap, err := th.State(c.r.Context())
+	if err != nil {
+		return nil, err
+	}
+	if !snap.ID.IsZero() {
+		out.Values, err = json.Marshal(snap.Values)
+	}
+	return out, err
+}
+
+// threadOf is the thread in the path, if the caller may see it.
+func (c *call) threadOf() (*ledger.Thread, *ledger.Filter, error) {
+	id, err := c.id("thread_id")
+	if err != nil {
+		return nil, nil, err
+	}
+	f, err := c.allow(map[string]any{"thread_id": id.String()})
+	if err != nil {
+		return nil, nil, err
+	}
+	t, err := c.s.ledger.Thread(c.r.Context(), id, f)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return nil, nil, fail(http.StatusNotFound, "Thread with ID %s not found", id)
+	}
+	return t, f, err
+}
+
+func (c *call) getThread() error {
+	t, _, err := c.threadOf()
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(c.query().list("include"), "ttl") {
+		t.TTL = nil
+	}
+	return c.thread(t, nil)
+}
+
+func (c *call) patchThread() error {
+	var b threadBody
+	if err := c.decode(&b); err != nil {
+		return err
+	}
+	id, err := c.id("thread_id")
+	if err != nil {
+		return err
+	}
+	ttl, err := b.TTL.ttl()
+	if err != nil {
+		return err
+	}
+	value := map[string]any{"thread_id": id.String(), "metadata": map[string]any(orObject(b.Metadata))}
+	f, err := c.allow(value)
+	if err != nil {
+		return err
+	}
+	add := metadataOf(value, b.Metadata)
+	t, err := c.s.ledger.PatchThread(c.r.Context(), id, f, false, func(t *ledger.Thread) error {
+		t.Metadata = maps.Clone(orObject(t.Metadata))
+		maps.Copy(t.Metadata, add)
+		if ttl != nil {
+			t.TTL = ttl
+		}
+		return nil
+	})
+	if errors.Is(err, ledger.ErrNotFound) {
+		return fail(http.StatusNotFound, "Thread with ID %s not found", id)
+	}
+	if err != nil {
+		return err
+	}
+	if strings.Contains(c.r.Header.Get("Prefer"), "return=minimal") {
+		return c.none(http.StatusNoContent)
+	}
+	return c.thread(t, nil)
+}
+
+func (c *call) deleteThread() error {
+	id, err := c.id("thread_id")
+	if err != nil {
+		return err
+	}
+	f, err := c.allow(map[string]any{"thread_id": id.String()})
+	if err != nil {
+		return err
+	}
+	if err := c.s.runner.DeleteThread(c.r.Context(), id, f); err != nil {
+		if errors.Is(err, ledger.ErrNotFound) {
+			return fail(http.StatusNotFound, "Thread with ID %s not found", id)
+		}
+		return err
+	}
+	return c.none(http.StatusNoContent)
+}
+
+func (c *call) copyThread() error {
+	id, err := c.id("thread_id")
+	if err != nil {
+		return err
+	}
+	from := map[string]any{"thread_id": id.String()}
+	seen, err := c.may("threads", "read", from)
+	if err != nil {
+		return err
+	}
+	old, err := c.s.ledger.Thread(c.r.Context(), id, seen)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return fail(http.StatusConflict, "Thread with ID %s not found", id)
+	}
+	if err != nil {
+		return err
+	}
+	t := &ledger.Thread{ID: uuid.Must(uuid.NewV7()), Metadata: maps.Clone(orObject(old.Metadata)), Config: ledger.Object{}, Small: old.Small}
+	value := map[string]any{"thread_id": t.ID.String(), "metadata": map[string]any(t.Metadata)}
+	if _, err := c.allow(value); err != nil {
+		return err
+	}
+	t.Metadata = metadataOf(value, t.Metadata)
+	// The state comes first: a thread without its state would be a loss, a state
+	// without its thread is not seen.
+	if err := c.s.runner.CopyState(c.r.Context(), old.ID, t.ID); err != nil {
+		return err
+	}
+	if err := c.s.ledger.CreateThread(c.r.Context(), t); err != nil {
+		return err
+	}
+	return c.thread(t, nil)
+}
+
+type threadSearch struct {
+	searchBody
+	IDs     []string                   `json:"ids"`
+	Values  map[string]json.RawMessage `json:"values"`
+	Status  string                     `json:"status"`
+	Extract map[string]string          `json:"extract"`
+}
+
+func (c *call) threadQuery() (*ledger.ThreadQuery, *threadSearch, error) {
+	var b threadSearch
+	if err := c.decode(&b); err != nil {
+		return nil, nil, err
+	}
+	p, err := b.page("thread_id", "status", "created_at", "updated_at", "state_updated_at")
+	if err != nil {
+		return nil, nil, err
+	}
+	q := &ledger.ThreadQuery{Status: ledger.ThreadStatus(b.Status), Page: p}
+	for i, text := range b.IDs {
+		id, err := parseID(fmt.Sprintf("ids[%d]", i), text)
+		if err != nil {
+			return nil, nil, err
+		}
+		q.IDs = append(q.IDs, id)
+	}
+	if b.IDs != nil && len(b.IDs) == 0 {
+		q.Match = func(*ledger.Thread) (bool, error) { return false, nil }
+	}
+	value := map[string]any{"metadata": map[string]any(orObject(b.Metadata)), "status": b.Status}
+	f, err := c.allow(value)
+	if err != nil {
+		return nil, nil, err
+	}
+	q.Filter = ledger.Filter{Contains: metadataOf(value, b.Metadata), Auth: authOf(f)}
+	if len(b.Values) > 0 {
+		want := ledger.Object{}
+		for name, raw := range b.Values {
+			var v any
+			if err := decodeJSON(raw, &v); err != nil {
+				return nil, nil, err
+			}
+			want[name] = v
+		}
+		q.Match = func(t *ledger.Thread) (bool, error) { return c.hasValues(t, want) }
+	}
+	if len(b.Extract) > 10 {
+		return nil, nil, invalid("extract", "want at most 10 paths, not %d", len(b.Extract))
+	}
+	for name, path := range b.Extract {
+		if _, err := parsePath(path); err != nil {
+			return nil, nil, invalid("extract."+name, "%v", err)
+		}
+	}
+	return q, &b, nil
+}
+
+// hasValues reports whether a thread's state contains values. What the ledger has of
+// the state is asked first.
+func (c *call) hasValues(t *ledger.Thread, want ledger.Object) (bool, error) {
+	rest := ledger.Object{}
+	for name, v := range want {
+		have, known := t.Small[name]
+		if !known {
+			rest[name] = v
+			continue
+		}
+		one := ledger.Filter{Contains: ledger.Object{name: v}}
+		if !one.Match(ledger.Object{name: have}) {
+			return false, nil
+		}
+	}
+	if len(rest) == 0 {
+		return true, nil
+	}
+	out, err := c.withValues(t, nil)
+	if err != nil {
+		return false, err
+	}
+	var values ledger.Object
+	if err := json.Unmarshal(out.Values, &values); err != nil || values == nil {
+		return false, nil //nolint:nilerr // a state that is no object has no fields
+	}
+	f := ledger.Filter{Contains: rest}
+	return f.Match(values), nil
+}
+
+func (c *call) searchThreads() error {
+	q, b, err := c.threadQuery()
+	if err != nil {
+		return err
+	}
+	found, total, err := c.s.ledger.Threads(c.r.Context(), q)
+	if err != nil {
+		return err
+	}
+	out := make([]*threadJSON, len(found))
+	for i, t := range found {
+		t.TTL = nil
+		fields := b.Select
+		if len(b.Extract) > 0 {
+			fields = nil
+		}
+		if out[i], err = c.withValues(t, fields); err != nil {
+			return err
+		}
+		if len(b.Extract) > 0 {
+			out[i].Extracted = extract(out[i], b.Extract)
+		}
+	}
+	fields := b.Select
+	if len(fields) > 0 && len(b.Extract) > 0 {
+		fields = append(slices.Clone(fields), "extracted")
+	}
+	return list(c, out, total, q.Page, fields)
+}
+
+func (c *call) countThreads() error {
+	q, _, err := c.threadQuery()
+	if err != nil {
+		return err
+	}
+	q.Page = ledger.Page{Limit: 1}
+	_, total, err := c.s.ledger.Threads(c.r.Context(), q)
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, total)
+}
+
+func (c *call) pruneThreads() error {
+	var b struct {
+		IDs      []string `json:"thread_ids"`
+		Strategy string   `json:"strategy"`
+	}
+	if err := c.decode(&b); err != nil {
+		return err
+	}
+	if b.Strategy == "" {
+		b.Strategy = "delete"
+	}
+	if b.Strategy != "delete" && b.Strategy != "keep_latest" {
+		return invalid("strategy", `want "delete" or "keep_latest", not %q`, b.Strategy)
+	}
+	if b.IDs == nil {
+		return invalid("thread_ids", "it is missing")
+	}
+	pruned := 0
+	for i, text := range b.IDs {
+		id, err := parseID(fmt.Sprintf("thread_ids[%d]", i), text)
+		if err != nil {
+			return err
+		}
+		f, err := c.allow(map[string]any{"thread_id": id.String()})
+		if err != nil {
+			return err
+		}
+		t, err := c.s.ledger.Thread(c.r.Context(), id, f)
+		if errors.Is(err, ledger.ErrNotFound) {
+			continue
+		}
+		if err == nil && b.Strategy == "delete" {
+			err = c.s.runner.DeleteThread(c.r.Context(), id, f)
+		} else if err == nil {
+			err = c.s.runner.KeepLatest(c.r.Context(), t)
+		}
+		if err != nil {
+			return err
+		}
+		pruned++
+	}
+	return c.json(http.StatusOK, map[string]int{"pruned_count": pruned})
+}

@@ -1,0 +1,152 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"path"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/treadle-go/treadle/ledger"
+)
+
+// Webhooks says where runs may send their results.
+type Webhooks struct {
+	// Domains are the hosts that may be named, as "example.com" or "*.example.com";
+	// nil means all. An address that is named here may also be a private one.
+	Domains []string
+	// Ports are the ports that may be named; nil means all.
+	Ports []int
+	// RequireHTTPS refuses addresses without TLS.
+	RequireHTTPS bool
+	// AllowPrivate allows loopback, private and link-local addresses, for
+	// development.
+	AllowPrivate bool
+	// Headers are added to each request.
+	Headers map[string]string
+	// Secret signs the bodies: X-Treadle-Signature is the HMAC-SHA256 of the time in
+	// X-Treadle-Timestamp, a dot and the body, in hex.
+	Secret []byte
+	// Disable refuses runs with a webhook.
+	Disable bool
+}
+
+type webhookSender struct {
+	o      Webhooks
+	client *http.Client
+}
+
+func newWebhookSender(o *Webhooks) *webhookSender {
+	s := &webhookSender{}
+	if o != nil {
+		s.o = *o
+	}
+	// The address is checked when it is connected to: a name may mean another
+	// address by then.
+	dialer := &net.Dialer{Timeout: 5 * time.Second, Control: s.checkAddress}
+	s.client = &http.Client{
+		Transport:     &http.Transport{DialContext: dialer.DialContext, MaxIdleConnsPerHost: 4, IdleConnTimeout: 30 * time.Second},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return s
+}
+
+// check is an error for an address that may not be named.
+func (s *webhookSender) check(text string) error {
+	if s.o.Disable {
+		return errors.New("webhooks are disabled")
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Host == "":
+		return fmt.Errorf("%q is no absolute URL", text)
+	case u.Scheme != "https" && (u.Scheme != "http" || s.o.RequireHTTPS):
+		return fmt.Errorf("%q: the scheme %q is not allowed", text, u.Scheme)
+	case len(text) > 4096:
+		return errors.New("the URL is longer than 4096 bytes")
+	case s.o.Domains != nil && !s.named(u.Hostname()):
+		return fmt.Errorf("%q: the host is not allowed", u.Hostname())
+	}
+	if s.o.Ports != nil {
+		port, _ := strconv.Atoi(u.Port())
+		if port == 0 {
+			port = map[string]int{"http": 80, "https": 443}[u.Scheme]
+		}
+		if !slices.Contains(s.o.Ports, port) {
+			return fmt.Errorf("port %d is not allowed", port)
+		}
+	}
+	if ip, err := netip.ParseAddr(u.Hostname()); err == nil && private(ip) && !s.o.AllowPrivate && !s.named(u.Hostname()) {
+		return fmt.Errorf("%s is a private address", ip)
+	}
+	return nil
+}
+
+func (s *webhookSender) named(host string) bool {
+	return slices.ContainsFunc(s.o.Domains, func(d string) bool {
+		ok, err := path.Match(d, host)
+		return ok && err == nil
+	})
+}
+
+func private(ip netip.Addr) bool {
+	ip = ip.Unmap()
+	return ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast() || ip.IsLinkLocalMulticast() || ip.IsUnspecified() || ip.IsMulticast()
+}
+
+// checkAddress refuses to connect to private addresses.
+func (s *webhookSender) checkAddress(_, address string, _ syscall.RawConn) error {
+	if s.o.AllowPrivate {
+		return nil
+	}
+	to, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return err
+	}
+	if private(to.Addr()) && !s.named(to.Addr().String()) {
+		return fmt.Errorf("%s is a private address", to.Addr())
+	}
+	return nil
+}
+
+// send delivers a webhook.
+func (s *webhookSender) send(ctx context.Context, h *ledger.Hook) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.URL, bytes.NewReader(h.Body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	for name, value := range s.o.Headers {
+		req.Header.Set(name, value)
+	}
+	if s.o.Secret != nil {
+		now := strconv.FormatInt(time.Now().Unix(), 10)
+		mac := hmac.New(sha256.New, s.o.Secret)
+		fmt.Fprintf(mac, "%s.", now)
+		mac.Write(h.Body)
+		req.Header.Set("X-Treadle-Timestamp", now)
+		req.Header.Set("X-Treadle-Signature", hex.EncodeToString(mac.Sum(nil)))
+	}
+	resp, err := s.client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10))
+	if resp.StatusCode >= 300 {
+		return fmt.Errorf("the receiver answered %s", resp.Status)
+	}
+	return nil
+}
