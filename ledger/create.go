@@ -135,42 +135,60 @@ func (l *Ledger) createRun(tx Tx, n *NewRun) (*Created, error) {
 
 // oldRun returns the run that was created by an earlier call with the same id or key.
 func oldRun(tx Tx, n *NewRun) (*Created, error) {
-	q := &Query{Kind: Runs, IDs: []uuid.UUID{n.ID}, Bodies: true}
-	rows, err := tx.Find(q)
+	r, err := tx.Get(Runs, n.ID)
 	if err != nil {
 		return nil, err
 	}
-	if n.Key != "" && len(rows) == 0 {
-		q.IDs, q.Parent, q.Terms = nil, n.Thread, []uint64{keyTerm(n.Key)}
+	q := &Query{Kind: Runs, Bodies: true}
+	switch {
+	case r != nil:
+		q.IDs = []uuid.UUID{n.ID}
+	case n.Key == "":
+		return nil, nil
+	default:
+		q.Parent, q.Terms = n.Thread, []uint64{keyTerm(n.Key)}
 		if n.Temporary {
 			q.Parent = temporaryRuns
 		}
-		if rows, err = tx.Find(q); err != nil {
-			return nil, err
-		}
+	}
+	rows, err := tx.Find(q)
+	if err != nil {
+		return nil, err
 	}
 	for _, r := range rows {
 		run, err := decodeRun(r)
 		if err != nil {
 			return nil, err
 		}
-		ok := run.Temporary == n.Temporary && (run.Temporary || run.Thread == n.Thread)
-		if ok && run.Temporary {
-			ok = n.Filter.Match(run.Metadata)
-		} else if ok {
-			_, err = threadFor(tx, n)
-			ok = err == nil
+		if run.ID != n.ID && run.Key != n.Key {
+			continue // another key with the same hash
 		}
-		switch {
-		case err != nil:
+		ok, err := n.mayHave(tx, run)
+		if err != nil {
 			return nil, err
-		case ok && (run.ID == n.ID || run.Key == n.Key):
+		}
+		if ok {
 			return &Created{Run: run, Old: true}, nil
-		case run.ID == n.ID:
+		}
+		if run.ID == n.ID {
 			return nil, exists("run", n.ID)
 		}
 	}
 	return nil, nil
+}
+
+// mayHave reports whether a run that is stored may be returned in place of the new one.
+func (n *NewRun) mayHave(tx Tx, run *Run) (bool, error) {
+	switch {
+	case run.Temporary != n.Temporary:
+		return false, nil
+	case run.Temporary:
+		return n.Filter.Match(run.Metadata), nil
+	case run.Thread != n.Thread:
+		return false, nil
+	}
+	_, err := threadFor(tx, n)
+	return err == nil, err
 }
 
 // threadFor returns the thread of a new run, which is made if need be and not put yet.

@@ -29,7 +29,10 @@ func (c *conn) check() error {
 	if err := c.checkThreads(); err != nil {
 		return err
 	}
-	return c.checkStore()
+	if err := c.checkStore(); err != nil {
+		return err
+	}
+	return c.checkLedger()
 }
 
 // distinct says whether two tables or indexes are in one place: then one of them
@@ -93,7 +96,10 @@ var mayNotBe = map[string]string{
 	"vector of an item that is history":   "SELECT seq FROM store_vector WHERE id<0 AND seq IN (SELECT seq FROM " + itemRecords + ")",
 	"vector of history that is an item's": "SELECT seq FROM store_vector WHERE id>0 AND seq NOT IN (SELECT seq FROM " + itemRecords + ")",
 	"vector with another stamp":           "SELECT v.seq FROM store_vector v JOIN store_record r ON r.seq=v.seq WHERE v.stamp IS NOT r.stamp",
-	"namespace for nothing":               "SELECT id FROM store_space s WHERE NOT EXISTS (SELECT 1 FROM store_record r JOIN store_space n ON n.id=r.space WHERE substr(n.name,1,length(s.name))=s.name) AND EXISTS (SELECT 1 FROM store_under WHERE space=-s.id)",
+	"body without a row of the ledger":    "SELECT row FROM server_body WHERE row NOT IN (SELECT seq FROM server_row)",
+	"term without a row of the ledger":    "SELECT t.created FROM server_term t WHERE NOT EXISTS (SELECT 1 FROM server_row r WHERE r.kind=t.kind AND r.id=t.id AND r.created=t.created)",
+
+	"namespace for nothing": "SELECT id FROM store_space s WHERE NOT EXISTS (SELECT 1 FROM store_record r JOIN store_space n ON n.id=r.space WHERE substr(n.name,1,length(s.name))=s.name) AND EXISTS (SELECT 1 FROM store_under WHERE space=-s.id)",
 }
 
 // checkThreads reads every row of every thread.
@@ -261,5 +267,44 @@ func (c *conn) checkStore() error {
 			return changed("the vectors of record %d of the store", seq)
 		}
 		return nil
+	})
+}
+
+// checkLedger reads every row of the ledger and looks for its terms.
+func (c *conn) checkLedger() error {
+	var terms [][]any
+	err := c.each("SELECT "+serverColumns+serverBody+" FROM server_row r LEFT JOIN server_body b ON b.row=r.seq", nil, func(scan func(...any) error) error {
+		r, err := scanLedgerRow(scan, true)
+		if err != nil {
+			return err
+		}
+		for _, t := range r.Terms {
+			terms = append(terms, []any{int64(r.Kind), int64(t), ledgerMicros(r.Created), r.ID[:]})
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, t := range terms {
+		var kind int
+		ok, err := c.row("SELECT kind FROM server_term WHERE kind=? AND term=? AND created=? AND id=?", t, &kind)
+		if err == nil && !ok {
+			err = fmt.Errorf("%w: the row of kind %d and id %x of the ledger is not found by its terms", ErrDamaged, t[0], t[3])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	var n int
+	if _, err := c.row("SELECT count(*) FROM server_term", nil, &n); err != nil {
+		return err
+	}
+	if n != len(terms) {
+		return fmt.Errorf("%w: the ledger has %d terms, and its rows have %d", ErrDamaged, n, len(terms))
+	}
+	return c.each("SELECT thread, run, first, last, data, sum FROM server_event", nil, func(scan func(...any) error) error {
+		_, err := scanEvents(scan)
+		return err
 	})
 }

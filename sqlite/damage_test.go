@@ -333,7 +333,7 @@ func damageRows(t *testing.T, rnd *rand.Rand, path string) *damage {
 	// A row is named by its place, since one table has no rowid.
 	keys := texts("SELECT name FROM pragma_table_info(?) WHERE pk>0 ORDER BY pk", table)
 	id := "rowid"
-	if table == "run" || table == "store_under" || table == "store_key" || table == "store_words_idx" || table == "store_words_config" {
+	if table == "run" || table == "store_under" || table == "store_key" || table == "server_term" || table == "store_words_idx" || table == "store_words_config" {
 		id = strings.Join(keys, "||'/'||")
 	}
 	ids := texts("SELECT quote(" + id + ") FROM " + table + " ORDER BY 1")

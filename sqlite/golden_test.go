@@ -14,8 +14,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/google/uuid"
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/ledger"
 	"github.com/treadle-go/treadle/store"
 )
 
@@ -24,9 +27,9 @@ var update = flag.Bool("update", false, "write the golden file of the present ve
 // A file that a version of this package has written can be read by all later
 // ones. The files in testdata were written when their version was the present
 // one, and are never written again. Version 2 adds the store, version 3 the
-// checksums.
+// checksums, version 4 the ledger.
 func TestFilesOfEveryVersionLoad(t *testing.T) {
-	const present = 3
+	const present = 4
 	want := checkpoint.NewMemory()
 	if err := history(t.Context(), want); err != nil {
 		t.Fatal(err)
@@ -74,6 +77,7 @@ func TestFilesOfEveryVersionLoad(t *testing.T) {
 		if version >= 2 {
 			checkStored(t, db)
 		}
+		checkLedger(t, db, version >= 4)
 		checkFile(t, db)
 		checkBackend(t, db)
 	}
@@ -146,6 +150,9 @@ func writeGolden(t *testing.T, path string) {
 	if err := fillStore(t.Context(), db); err != nil {
 		t.Fatal(err)
 	}
+	if err := fillLedger(t.Context(), db); err != nil {
+		t.Fatal(err)
+	}
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -198,6 +205,67 @@ func checkStored(t *testing.T, db *DB) {
 	}
 	if n, err := s.Reindex(t.Context()); err != nil {
 		t.Errorf("%d were indexed anew: %v", n, err)
+	}
+}
+
+// ledgerRows are rows that have and lack everything. Like history, they are never
+// changed.
+func ledgerRows() []*ledger.Row {
+	created := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	return []*ledger.Row{
+		{Kind: ledger.Threads, ID: uuid.UUID{1}, Created: created, Doc: []byte(`{"thread":"doc"}`), Terms: []uint64{5, 1 << 63}, Open: true, Due: created.Add(time.Hour)},
+		{Kind: ledger.Runs, ID: uuid.UUID{2}, Parent: uuid.UUID{1}, Worker: uuid.UUID{3}, Open: true, Created: created.Add(time.Second), Doc: []byte(`{"run":"doc"}`), Body: []byte("body \x00\xff")},
+		{Kind: ledger.Crons, ID: uuid.UUID{4}, Created: created.Add(2 * time.Second), Doc: []byte{}},
+	}
+}
+
+func fillLedger(ctx context.Context, db *DB) error {
+	b := db.Ledger()
+	err := b.Update(ctx, uuid.UUID{1}, func(tx ledger.Tx) error {
+		for _, r := range ledgerRows() {
+			if err := tx.Put(r); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return b.Append(ctx, &ledger.Events{Thread: uuid.UUID{1}, Run: uuid.UUID{2}, First: 1, Last: 9, Data: []byte("events")})
+}
+
+// checkLedger checks what fillLedger has put, if it was, and that it can be put.
+func checkLedger(t *testing.T, db *DB, filled bool) {
+	t.Helper()
+	if !filled {
+		if err := fillLedger(t.Context(), db); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := db.Ledger()
+	for _, want := range ledgerRows() {
+		got, err := b.Get(t.Context(), want.Kind, want.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(want, got, cmpopts.EquateEmpty()); d != "" {
+			t.Errorf("a row (-want +got):\n%s", d)
+		}
+		n := 0
+		for _, err := range b.Find(t.Context(), &ledger.Query{Kind: want.Kind, Parent: want.Parent, Worker: want.Worker, Open: want.Open, Terms: want.Terms}) {
+			if n++; err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n != 1 {
+			t.Errorf("%d rows are found for %s, want 1", n, want.ID)
+		}
+	}
+	for e, err := range b.Events(t.Context(), uuid.UUID{1}, uuid.UUID{2}, 0) {
+		if err != nil || string(e.Data) != "events" {
+			t.Errorf("the events are %+v, %v", e, err)
+		}
 	}
 }
 

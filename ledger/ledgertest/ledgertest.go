@@ -1,0 +1,98 @@
+// Package ledgertest defines [ledger.Backend] by tests: a backend that passes [Run]
+// and [Differential] can be used by a [ledger.Ledger].
+package ledgertest
+
+import (
+	"encoding/binary"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/treadle-go/treadle/ledger"
+)
+
+// Run tests a backend. open returns an empty one and cleans up with t.Cleanup; it
+// is called once per test.
+func Run(t *testing.T, open func(t *testing.T) ledger.Backend) {
+	t.Helper()
+	for _, group := range [][]test{rows, queries, transactions, events} {
+		for _, test := range group {
+			t.Run(test.name, func(t *testing.T) { test.run(&fixture{t, open(t)}) })
+		}
+	}
+}
+
+type test struct {
+	name string
+	run  func(*fixture)
+}
+
+// fixture is a backend under test.
+type fixture struct {
+	*testing.T
+	ledger.Backend
+}
+
+// id is an id with a number; greater numbers are greater ids.
+func id(n int) (id uuid.UUID) {
+	binary.BigEndian.PutUint64(id[8:], uint64(n))
+	return id
+}
+
+// start is some time.
+var start = time.Date(2026, 3, 1, 12, 0, 0, 123000, time.UTC)
+
+// at is a time some microseconds after start.
+func at(n int) time.Time { return start.Add(time.Duration(n) * time.Microsecond) }
+
+// update runs a transaction that has to succeed.
+func (f *fixture) update(fn func(ledger.Tx) error) {
+	f.Helper()
+	if err := f.Update(f.Context(), id(1), fn); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// put stores rows.
+func (f *fixture) put(rows ...*ledger.Row) {
+	f.Helper()
+	f.update(func(tx ledger.Tx) error {
+		for _, r := range rows {
+			if err := tx.Put(r); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// get returns a row, or nil.
+func (f *fixture) get(kind ledger.Kind, id uuid.UUID) *ledger.Row {
+	f.Helper()
+	r, err := f.Get(f.Context(), kind, id)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return r
+}
+
+// find returns the rows of a query. In and outside of a transaction they are the same.
+func (f *fixture) find(q *ledger.Query) []*ledger.Row {
+	f.Helper()
+	var rows []*ledger.Row
+	for r, err := range f.Find(f.Context(), q) {
+		if err != nil {
+			f.Fatal(err)
+		}
+		rows = append(rows, r)
+	}
+	f.update(func(tx ledger.Tx) error {
+		inside, err := tx.Find(q)
+		if err == nil {
+			f.compare("in a transaction", inside, rows)
+		}
+		return err
+	})
+	return rows
+}

@@ -1,0 +1,308 @@
+package ledgertest
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/google/uuid"
+
+	"github.com/treadle-go/treadle/ledger"
+)
+
+// same ignores how nothing is spelled, and the order of terms.
+var same = cmp.Options{
+	cmpopts.EquateEmpty(),
+	cmpopts.SortSlices(func(a, b uint64) bool { return a < b }),
+}
+
+func (f *fixture) compare(what string, got, want []*ledger.Row) {
+	f.Helper()
+	if slices.EqualFunc(got, want, equalRows) {
+		return
+	}
+	f.Errorf("%s (-want +got):\n%s", what, cmp.Diff(want, got, same))
+}
+
+// equalRows compares as cmp does with same, and takes less time.
+func equalRows(a, b *ledger.Row) bool {
+	return a.Kind == b.Kind && a.ID == b.ID && a.Parent == b.Parent && a.Worker == b.Worker && a.Open == b.Open &&
+		a.Due.Equal(b.Due) && a.Created.Equal(b.Created) && bytes.Equal(a.Doc, b.Doc) && bytes.Equal(a.Body, b.Body) &&
+		slices.Equal(slices.Sorted(slices.Values(a.Terms)), slices.Sorted(slices.Values(b.Terms)))
+}
+
+// full is a row with everything.
+func full(n int) *ledger.Row {
+	return &ledger.Row{
+		Kind: ledger.Runs, ID: id(n), Parent: id(100), Worker: id(200), Open: true, Due: at(5), Created: at(n),
+		Terms: []uint64{1, 1 << 63, ^uint64(0)}, Doc: []byte("doc \x00\xff"), Body: []byte("body \x00\xff"),
+	}
+}
+
+var rows = []test{
+	{"a row is read as it was put", func(f *fixture) {
+		r := full(1)
+		f.put(r)
+		f.compare("the row", []*ledger.Row{f.get(ledger.Runs, id(1))}, []*ledger.Row{r})
+	}},
+	{"a row that has little is read as it was put", func(f *fixture) {
+		r := &ledger.Row{Kind: ledger.Crons, ID: id(1), Created: at(0), Doc: []byte("{}")}
+		f.put(r)
+		f.compare("the row", []*ledger.Row{f.get(ledger.Crons, id(1))}, []*ledger.Row{r})
+		if got := f.get(ledger.Crons, id(1)); !got.Due.IsZero() || got.Parent != uuid.Nil || got.Body != nil {
+			f.Errorf("it has %+v", got)
+		}
+	}},
+	{"a row that is not there is nil", func(f *fixture) {
+		f.put(full(1))
+		if r := f.get(ledger.Runs, id(2)); r != nil {
+			f.Errorf("there is %+v", r)
+		}
+		if r := f.get(ledger.Threads, id(1)); r != nil {
+			f.Errorf("the other kind has %+v", r)
+		}
+		f.update(func(tx ledger.Tx) error {
+			r, err := tx.Get(ledger.Threads, id(1))
+			if r != nil {
+				f.Errorf("in a transaction there is %+v", r)
+			}
+			return err
+		})
+	}},
+	{"a put replaces all but the time of creation", func(f *fixture) {
+		f.put(full(1))
+		r := &ledger.Row{Kind: ledger.Runs, ID: id(1), Created: at(77), Terms: []uint64{1, 4}, Doc: []byte("new"), Body: []byte("other")}
+		f.put(r)
+		want := *r
+		want.Created = at(1)
+		f.compare("the row", []*ledger.Row{f.get(ledger.Runs, id(1))}, []*ledger.Row{&want})
+		for _, q := range []*ledger.Query{{Parent: id(100)}, {Worker: id(200)}, {Open: true}, {Order: ledger.DueFirst}, {Terms: []uint64{1 << 63}}} {
+			q.Kind = ledger.Runs
+			f.compare(fmt.Sprintf("what %+v finds", q), f.find(q), nil)
+		}
+		want.Body = nil
+		f.compare("what its new term finds", f.find(&ledger.Query{Kind: ledger.Runs, Terms: []uint64{4, 1}}), []*ledger.Row{&want})
+	}},
+	{"a put without a body leaves it as it is", func(f *fixture) {
+		f.put(full(1))
+		r := full(1)
+		r.Doc, r.Body = []byte("new"), nil
+		f.put(r)
+		if got := f.get(ledger.Runs, id(1)); string(got.Doc) != "new" || string(got.Body) != "body \x00\xff" {
+			f.Errorf("the row has %q and %q", got.Doc, got.Body)
+		}
+	}},
+	{"a body may be empty", func(f *fixture) {
+		f.put(full(1))
+		r := full(1)
+		r.Body = []byte{}
+		f.put(r)
+		if got := f.get(ledger.Runs, id(1)); len(got.Body) != 0 {
+			f.Errorf("the body is %q", got.Body)
+		}
+	}},
+	{"a deleted row is gone", func(f *fixture) {
+		f.put(full(1), full(2))
+		f.update(func(tx ledger.Tx) error {
+			if err := tx.Delete(ledger.Runs, id(3)); err != nil {
+				return err
+			}
+			return tx.Delete(ledger.Runs, id(1))
+		})
+		if r := f.get(ledger.Runs, id(1)); r != nil {
+			f.Errorf("there is %+v", r)
+		}
+		want := full(2)
+		want.Body = nil
+		for _, q := range []*ledger.Query{{}, {Parent: id(100)}, {Worker: id(200)}, {Open: true}, {Order: ledger.DueFirst}, {Terms: []uint64{1}}, {IDs: []uuid.UUID{id(1), id(2)}}} {
+			q.Kind = ledger.Runs
+			f.compare(fmt.Sprintf("what %+v finds", q), f.find(q), []*ledger.Row{want})
+		}
+		r := full(1)
+		r.Created, r.Body = at(9), nil
+		f.put(r)
+		f.compare("the row that is put again", []*ledger.Row{f.get(ledger.Runs, id(1))}, []*ledger.Row{r})
+	}},
+	{"times are in UTC and whole microseconds", func(f *fixture) {
+		r := full(1)
+		zone := time.FixedZone("somewhere", 3600)
+		r.Created, r.Due = at(3).Add(999).In(zone), at(4).Add(999).In(zone)
+		f.put(r)
+		got := f.get(ledger.Runs, id(1))
+		if got.Created != at(3) || got.Due != at(4) {
+			f.Errorf("created %v, due %v; want %v, %v", got.Created, got.Due, at(3), at(4))
+		}
+	}},
+	{"a large row is read as it was put", func(f *fixture) {
+		r := full(1)
+		r.Doc, r.Body = bytes.Repeat([]byte("doc\x00"), 100_000), bytes.Repeat([]byte("body"), 1_000_000)
+		for i := range 200 {
+			r.Terms = append(r.Terms, uint64(i+10))
+		}
+		f.put(r)
+		f.compare("the row", []*ledger.Row{f.get(ledger.Runs, id(1))}, []*ledger.Row{r})
+	}},
+	{"what callers do to a row stays theirs", func(f *fixture) {
+		r := full(1)
+		f.put(r)
+		r.Doc[0], r.Body[0], r.Terms[0] = 'X', 'X', 99
+		for range 2 {
+			got := f.get(ledger.Runs, id(1))
+			f.compare("the row", []*ledger.Row{got}, []*ledger.Row{full(1)})
+			got.Doc[0], got.Body[0], got.Terms[0] = 'X', 'X', 99
+			for _, got := range f.find(&ledger.Query{Kind: ledger.Runs, Bodies: true}) {
+				f.compare("the row", []*ledger.Row{got}, []*ledger.Row{full(1)})
+				got.Doc[0], got.Body[0], got.Terms[0] = 'X', 'X', 99
+			}
+		}
+	}},
+}
+
+var queries = []test{
+	{"every combination of conditions finds the rows that fulfil them", func(f *fixture) {
+		all := manyRows()
+		f.put(all...)
+		for _, q := range manyQueries() {
+			f.compare(fmt.Sprintf("what %+v finds", q), f.find(q), expected(all, q))
+		}
+	}},
+	{"a query without ids and one for no ids differ", func(f *fixture) {
+		f.put(full(1))
+		if n := len(f.find(&ledger.Query{Kind: ledger.Runs, IDs: []uuid.UUID{}})); n != 0 {
+			f.Errorf("%d rows have one of no ids", n)
+		}
+	}},
+	{"bodies come if they are asked for", func(f *fixture) {
+		bare := full(2)
+		bare.Body = nil
+		f.put(full(1), bare)
+		f.compare("with bodies", f.find(&ledger.Query{Kind: ledger.Runs, Order: ledger.OldestFirst, Bodies: true}), []*ledger.Row{full(1), bare})
+		for _, r := range f.find(&ledger.Query{Kind: ledger.Runs}) {
+			if r.Body != nil {
+				f.Errorf("a row has the body %q", r.Body)
+			}
+		}
+	}},
+	{"thousands of rows are found in order", func(f *fixture) {
+		var all []*ledger.Row
+		for i := range 2000 {
+			all = append(all, &ledger.Row{Kind: ledger.Threads, ID: id(i*7919%2000 + 1), Created: at(i / 3), Due: at(i % 10), Open: i%2 == 0, Terms: []uint64{uint64(i % 3)}, Doc: []byte("{}")})
+		}
+		f.put(all...)
+		for _, q := range []*ledger.Query{
+			{}, {Order: ledger.OldestFirst}, {Order: ledger.DueFirst}, {Open: true}, {Order: ledger.DueFirst, Open: true, Limit: 700},
+			{Terms: []uint64{1}}, {Terms: []uint64{1}, Order: ledger.OldestFirst, Limit: 300}, {Order: ledger.DueFirst, DueBy: at(4)},
+		} {
+			q.Kind = ledger.Threads
+			f.compare(fmt.Sprintf("what %+v finds", q), f.find(q), expected(all, q))
+		}
+	}},
+	{"who goes through rows may stop and may write", func(f *fixture) {
+		for i := range 300 {
+			f.put(&ledger.Row{Kind: ledger.Threads, ID: id(i + 1), Created: at(i), Doc: []byte("{}")})
+		}
+		n := 0
+		for r, err := range f.Find(f.Context(), &ledger.Query{Kind: ledger.Threads}) {
+			if err != nil {
+				f.Fatal(err)
+			}
+			f.update(func(tx ledger.Tx) error { return tx.Delete(ledger.Threads, r.ID) })
+			if n++; n == 200 {
+				break
+			}
+		}
+		if left := len(f.find(&ledger.Query{Kind: ledger.Threads})); n != 200 || left != 100 {
+			f.Errorf("%d were deleted, and %d are left", n, left)
+		}
+	}},
+}
+
+// manyRows are rows of two kinds that have and lack everything.
+func manyRows() []*ledger.Row {
+	var all []*ledger.Row
+	for i := range 200 {
+		r := &ledger.Row{Kind: ledger.Threads, ID: id(i + 1), Created: at(i / 4), Doc: fmt.Appendf(nil, "row %d", i), Open: i%2 == 0}
+		if i%8 == 7 {
+			r.Kind = ledger.Runs
+		}
+		if i%3 > 0 {
+			r.Parent = id(1000 + i%3)
+		}
+		if i%5 > 2 {
+			r.Worker = id(2000 + i%5)
+		}
+		if i%7 > 3 {
+			r.Due = at(i % 7)
+		}
+		for t := range uint64(4) {
+			if i>>t&3 == 3 {
+				r.Terms = append(r.Terms, t)
+			}
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+// manyQueries are all combinations of conditions.
+func manyQueries() []*ledger.Query {
+	queries := []*ledger.Query{{Kind: ledger.Threads}}
+	vary := func(changes ...func(*ledger.Query)) {
+		for _, q := range queries {
+			for _, change := range changes {
+				other := *q
+				change(&other)
+				queries = append(queries, &other)
+			}
+		}
+	}
+	vary(func(q *ledger.Query) { q.Parent = id(1001) })
+	vary(func(q *ledger.Query) { q.Worker = id(2003) })
+	vary(func(q *ledger.Query) { q.Open = true })
+	vary(func(q *ledger.Query) { q.DueBy = at(5) })
+	vary(func(q *ledger.Query) { q.Terms = []uint64{1} }, func(q *ledger.Query) { q.Terms = []uint64{2, 0} })
+	vary(func(q *ledger.Query) { q.IDs = []uuid.UUID{id(5), id(180), id(60), id(61), id(90), id(5), id(999)} })
+	vary(func(q *ledger.Query) { q.Order = ledger.OldestFirst }, func(q *ledger.Query) { q.Order = ledger.DueFirst })
+	vary(func(q *ledger.Query) { q.Limit = 3 })
+	return queries
+}
+
+// expected is the definition of a query.
+func expected(all []*ledger.Row, q *ledger.Query) []*ledger.Row {
+	var found []*ledger.Row
+	for _, r := range all {
+		ok := r.Kind == q.Kind &&
+			(q.Parent == uuid.Nil || r.Parent == q.Parent) &&
+			(q.Worker == uuid.Nil || r.Worker == q.Worker) &&
+			(!q.Open || r.Open) &&
+			(q.DueBy.IsZero() || !r.Due.IsZero() && !r.Due.After(q.DueBy)) &&
+			(q.Order != ledger.DueFirst || !r.Due.IsZero()) &&
+			(q.IDs == nil || slices.Contains(q.IDs, r.ID))
+		for _, t := range q.Terms {
+			ok = ok && slices.Contains(r.Terms, t)
+		}
+		if ok {
+			found = append(found, r)
+		}
+	}
+	slices.SortFunc(found, func(a, b *ledger.Row) int {
+		x, y := a.Created, b.Created
+		if q.Order == ledger.NewestFirst {
+			a, b, x, y = b, a, y, x
+		} else if q.Order == ledger.DueFirst {
+			x, y = a.Due, b.Due
+		}
+		if c := x.Compare(y); c != 0 {
+			return c
+		}
+		return strings.Compare(string(a.ID[:]), string(b.ID[:]))
+	})
+	if q.Limit > 0 {
+		found = found[:min(q.Limit, len(found))]
+	}
+	return found
+}

@@ -1,0 +1,161 @@
+package sqlite
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/treadle-go/treadle/ledger"
+)
+
+// Ledger returns the backend of a server's ledger that lives in the same file and
+// ends with it. Several processes may use it at the same time.
+func (db *DB) Ledger() ledger.Backend { return &ledgerBackend{db} }
+
+// ledgerBackend keeps the rows and events of a server. SQLite has one writer, so all
+// of its transactions run one after the other, whatever their locks.
+type ledgerBackend struct{ db *DB }
+
+var _ ledger.Backend = (*ledgerBackend)(nil)
+
+// Update implements [ledger.Backend]. It is a job of the queue (commit.go), so
+// transactions of many callers share a commit.
+func (b *ledgerBackend) Update(ctx context.Context, _ uuid.UUID, fn func(ledger.Tx) error) error {
+	erased := false
+	return b.db.erase(ctx, func(c *conn) error {
+		tx := &ledgerTx{c: c, now: time.UnixMicro(time.Now().UnixMicro()).UTC()}
+		err := fn(tx)
+		erased = tx.erased
+		return err
+	}, func() bool { return erased })
+}
+
+// Get implements [ledger.Backend].
+func (b *ledgerBackend) Get(ctx context.Context, kind ledger.Kind, id uuid.UUID) (row *ledger.Row, err error) {
+	err = b.db.readOnce(ctx, func(c *conn) error {
+		r, err := c.ledgerRow(kind, id, true)
+		if r != nil {
+			row = &r.Row
+		}
+		return err
+	})
+	return row, err
+}
+
+// ledgerTx is a transaction on the connection of the writer.
+type ledgerTx struct {
+	c   *conn
+	now time.Time
+	// seen has the rows that the transaction has read or put, as they are now, without
+	// Doc and Body; nil for those that are not there.
+	seen   map[ledgerKey]*ledgerRow
+	erased bool // something was deleted that somebody may want to be gone for good
+}
+
+type ledgerKey struct {
+	kind ledger.Kind
+	id   uuid.UUID
+}
+
+// Now implements [ledger.Tx].
+func (tx *ledgerTx) Now() time.Time { return tx.now }
+
+// Get implements [ledger.Tx].
+func (tx *ledgerTx) Get(kind ledger.Kind, id uuid.UUID) (*ledger.Row, error) {
+	r, err := tx.c.ledgerRow(kind, id, false)
+	if err != nil {
+		return nil, err
+	}
+	tx.note(ledgerKey{kind, id}, r)
+	if r == nil {
+		return nil, nil
+	}
+	return &r.Row, nil
+}
+
+// note remembers the state of a row.
+func (tx *ledgerTx) note(k ledgerKey, r *ledgerRow) {
+	if tx.seen == nil {
+		tx.seen = map[ledgerKey]*ledgerRow{}
+	}
+	if r != nil {
+		c := *r // the caller may change what it gets
+		c.Doc, c.Body = nil, nil
+		r = &c
+	}
+	tx.seen[k] = r
+}
+
+// Find implements [ledger.Tx].
+func (tx *ledgerTx) Find(q *ledger.Query) ([]*ledger.Row, error) {
+	f, err := tx.c.newLedgerFind(q)
+	if err != nil {
+		return nil, err
+	}
+	var rows []*ledger.Row
+	for !f.done {
+		found, err := f.next(tx.c, maxLedgerRows)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range found {
+			tx.note(ledgerKey{r.Kind, r.ID}, r)
+			rows = append(rows, &r.Row)
+		}
+	}
+	return rows, nil
+}
+
+// old is the row that a transaction replaces, or nil.
+func (tx *ledgerTx) old(k ledgerKey) (*ledgerRow, error) {
+	if r, ok := tx.seen[k]; ok {
+		return r, nil
+	}
+	return tx.c.ledgerRow(k.kind, k.id, false)
+}
+
+// Put implements [ledger.Tx].
+func (tx *ledgerTx) Put(r *ledger.Row) error {
+	k := ledgerKey{r.Kind, r.ID}
+	old, err := tx.old(k)
+	if err != nil {
+		return err
+	}
+	put := &ledgerRow{Row: *r}
+	put.terms = packTerms(r.Terms)
+	if put.Doc == nil {
+		put.Doc = []byte{}
+	}
+	if old == nil {
+		err = tx.c.insertLedgerRow(put)
+	} else {
+		put.seq, put.Created = old.seq, old.Created
+		err = tx.c.updateLedgerRow(old, put)
+	}
+	if err == nil && r.Body != nil {
+		_, err = tx.c.change("INSERT OR REPLACE INTO server_body(row,body,sum) VALUES(?,?,?)", put.seq, r.Body, serverBodySum(put.seq, r.Body))
+	}
+	tx.note(k, put)
+	return err
+}
+
+// Delete implements [ledger.Tx].
+func (tx *ledgerTx) Delete(kind ledger.Kind, id uuid.UUID) error {
+	k := ledgerKey{kind, id}
+	old, err := tx.old(k)
+	if err != nil || old == nil {
+		return err
+	}
+	for _, q := range []string{"DELETE FROM server_row WHERE seq=?", "DELETE FROM server_body WHERE row=?"} {
+		if _, err := tx.c.change(q, old.seq); err != nil {
+			return err
+		}
+	}
+	tx.note(k, nil)
+	switch kind {
+	case ledger.Assistants, ledger.Threads, ledger.Crons: // the others end by themselves
+		tx.erased = true
+	}
+	return tx.c.changeTerms(&old.Row, old.Terms, nil)
+}

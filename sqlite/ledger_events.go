@@ -1,0 +1,104 @@
+package sqlite
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/treadle-go/treadle/internal/saved"
+	"github.com/treadle-go/treadle/ledger"
+)
+
+// Append implements [ledger.Backend].
+func (b *ledgerBackend) Append(ctx context.Context, e *ledger.Events) error {
+	data := e.Data
+	if data == nil {
+		data = []byte{}
+	}
+	return b.db.write(ctx, func(c *conn) error {
+		_, err := c.change("INSERT INTO server_event(thread,run,first,last,created,data,sum) VALUES(?,?,?,?,?,?,?)",
+			e.Thread[:], e.Run[:], int64(e.First), int64(e.Last), time.Now().UnixMicro(), data, serverEventSum(e))
+		return err
+	})
+}
+
+func serverEventSum(e *ledger.Events) int64 {
+	return saved.Sum(24).Bytes(e.Thread[:]).Bytes(e.Run[:]).Int(int64(e.First)).Int(int64(e.Last)).Bytes(e.Data).Value()
+}
+
+// Events implements [ledger.Backend]. The events of a thread do not overlap, so their
+// order is that of their ends too.
+func (b *ledgerBackend) Events(ctx context.Context, thread, run uuid.UUID, after uint64) iter.Seq2[*ledger.Events, error] {
+	return func(yield func(*ledger.Events, error) bool) {
+		query, args := "SELECT thread, run, first, last, data, sum FROM server_event INDEXED BY server_event_thread WHERE thread=?", []any{thread[:]}
+		if run != uuid.Nil {
+			query, args = query+" AND run=?", append(args, run[:])
+		}
+		query += " AND last>? ORDER BY last LIMIT ?"
+		for {
+			var found []*ledger.Events
+			err := b.db.readOnce(ctx, func(c *conn) error {
+				found = nil
+				return c.each(query, append(args[:len(args):len(args)], int64(after), int64(ledgerBodies)), func(scan func(...any) error) error {
+					e, err := scanEvents(scan)
+					found = append(found, e)
+					return err
+				})
+			})
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, e := range found {
+				if !yield(e, nil) {
+					return
+				}
+				after = e.Last
+			}
+			if len(found) < ledgerBodies {
+				return
+			}
+		}
+	}
+}
+
+func scanEvents(scan func(...any) error) (*ledger.Events, error) {
+	e := &ledger.Events{}
+	var thread, run []byte
+	var sum sum
+	if err := scan(&thread, &run, &e.First, &e.Last, &e.Data, &sum); err != nil {
+		return nil, err
+	}
+	if !copyID(&e.Thread, thread) || !copyID(&e.Run, run) || sum.value != serverEventSum(e) {
+		return nil, changed("the events %d to %d of thread %x", e.First, e.Last, thread)
+	}
+	return e, nil
+}
+
+// DropEvents implements [ledger.Backend].
+func (b *ledgerBackend) DropEvents(ctx context.Context, thread, run uuid.UUID) error {
+	var n int64
+	return b.db.erase(ctx, func(c *conn) (err error) {
+		if run == uuid.Nil {
+			n, err = c.change("DELETE FROM server_event WHERE thread=?", thread[:])
+		} else {
+			n, err = c.change("DELETE FROM server_event WHERE thread=? AND run=?", thread[:], run[:])
+		}
+		return err
+	}, func() bool { return n > 0 })
+}
+
+// TrimEvents implements [ledger.Backend].
+func (b *ledgerBackend) TrimEvents(ctx context.Context, before time.Time, limit int) (int, error) {
+	if limit <= 0 {
+		limit = -1 // none
+	}
+	var n int64
+	err := b.db.write(ctx, func(c *conn) (err error) {
+		n, err = c.change("DELETE FROM server_event WHERE seq IN (SELECT seq FROM server_event WHERE created<? ORDER BY created LIMIT ?)", before.UnixMicro(), limit)
+		return err
+	})
+	return int(n), err
+}
