@@ -89,7 +89,7 @@ func (l *Ledger) TakeOver(ctx context.Context, worker uuid.UUID, graphs []string
 		if err != nil {
 			return taken, failed, err
 		}
-		for r, err := range l.b.Find(ctx, &Query{Kind: Runs, Worker: w.ID, Order: OldestFirst}) {
+		for r, err := range l.b.Find(ctx, &Query{Kind: Runs, Worker: w.ID, Open: true, Order: OldestFirst}) {
 			if err != nil {
 				return taken, failed, err
 			}
@@ -180,7 +180,7 @@ func (l *Ledger) removeWorkers(ctx context.Context, now time.Time) (n int, err e
 			if err != nil || r == nil || r.Due.After(gone) {
 				return err
 			}
-			runs, err := tx.Find(&Query{Kind: Runs, Worker: w.ID, Limit: 1})
+			runs, err := tx.Find(&Query{Kind: Runs, Worker: w.ID, Open: true, Limit: 1})
 			if err != nil || len(runs) > 0 {
 				return err
 			}

@@ -90,7 +90,11 @@ func (f *ledgerFind) write(terms []uint64) {
 		add("t.kind=?", int64(q.Kind))
 		add("t.term=?", int64(terms[0]))
 	} else {
-		from += " INDEXED BY " + f.index()
+		index := f.index()
+		from += " INDEXED BY " + index
+		if index == "server_row_created" {
+			where = append(where, "r.kind<>4") // which it says of itself
+		}
 		add("r.kind=?", int64(q.Kind))
 	}
 	if q.Order == ledger.DueFirst {
@@ -133,8 +137,6 @@ func (f *ledgerFind) write(terms []uint64) {
 func (f *ledgerFind) index() string {
 	q := &f.q
 	switch due := q.Order == ledger.DueFirst || !q.DueBy.IsZero(); {
-	case q.Worker != uuid.Nil:
-		return "server_row_worker"
 	case due && q.Parent != uuid.Nil:
 		return "server_row_parent_due"
 	case due && q.Open:
@@ -145,6 +147,8 @@ func (f *ledgerFind) index() string {
 		return "server_row_open"
 	case q.Parent != uuid.Nil:
 		return "server_row_parent"
+	case q.Kind == ledger.Runs:
+		return "sqlite_autoindex_server_row_1" // by their ids: nobody asks for all runs
 	}
 	return "server_row_created"
 }

@@ -15,10 +15,12 @@ CREATE TABLE server_row (
   sum     INTEGER NOT NULL,
   UNIQUE (kind, id)
 ) STRICT;
-CREATE INDEX server_row_created    ON server_row (kind, created, id);
+-- A run is inserted and ended all the time, so it is in as few indexes as will do:
+-- runs (kind 4) are not listed but by their threads, and their workers are looked for
+-- among those that are open. Due runs are rare, as most start at once.
+CREATE INDEX server_row_created    ON server_row (kind, created, id) WHERE kind <> 4;
 CREATE INDEX server_row_parent     ON server_row (kind, parent, created, id) WHERE parent IS NOT NULL;
-CREATE INDEX server_row_worker     ON server_row (kind, worker, created, id) WHERE worker IS NOT NULL;
-CREATE INDEX server_row_open       ON server_row (kind, parent, created, id) WHERE open = 1;
+CREATE INDEX server_row_open       ON server_row (kind, parent, created, id, worker) WHERE open = 1;
 CREATE INDEX server_row_due        ON server_row (kind, due, id) WHERE due IS NOT NULL;
 CREATE INDEX server_row_open_due   ON server_row (kind, due, id) WHERE due IS NOT NULL AND open = 1;
 CREATE INDEX server_row_parent_due ON server_row (kind, parent, due, id) WHERE due IS NOT NULL AND parent IS NOT NULL;
