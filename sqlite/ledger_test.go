@@ -20,3 +20,11 @@ func TestLedger(t *testing.T) {
 		})
 	}
 }
+
+// Whatever is done, the ledger in the file says what one in memory says.
+func TestLedgerBehavesLikeMemory(t *testing.T) {
+	t.Parallel()
+	db := open(t, filepath.Join(t.TempDir(), "test.db"), nil)
+	ledgertest.Differential(t, func(*testing.T) ledger.Backend { return db.Ledger() })
+	checkFile(t, db)
+}
