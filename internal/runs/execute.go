@@ -33,7 +33,7 @@ func (r *Runner) execute(ctx context.Context, x *execution, feed *Feed) (next *l
 		ctx, cancel := context.WithTimeoutCause(ctx, r.o.MaxTime, errTimeout)
 		th, err = r.thread(run, &k)
 		if err == nil {
-			err = r.stream(ctx, th, run, &k, rec)
+			err = r.stream(ctx, th, x, &k, rec)
 		}
 		if ctx.Err() != nil && err != nil {
 			err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
@@ -63,10 +63,10 @@ func (r *Runner) thread(run *ledger.Run, k *Kwargs) (treadle.AnyThread, error) {
 }
 
 // stream runs the graph and records its events.
-func (r *Runner) stream(ctx context.Context, th treadle.AnyThread, run *ledger.Run, k *Kwargs, rec *recorder) error {
-	again := false
-	if run.Attempt > 1 && !run.Temporary {
-		if run.Epoch > 0 {
+func (r *Runner) stream(ctx context.Context, th treadle.AnyThread, x *execution, k *Kwargs, rec *recorder) error {
+	run, again := x.run, false
+	if !x.fresh && !run.Temporary {
+		if run.Attempt > 1 {
 			if err := r.saver.Fence(ctx, run.Thread.String(), run.Epoch); err != nil && !errors.Is(err, checkpoint.ErrFenced) {
 				return err
 			}

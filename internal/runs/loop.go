@@ -86,7 +86,7 @@ func (r *Runner) takeOver(ctx context.Context) {
 			return
 		}
 		r.logger.Info("a run of a process that died goes on here", "run", taken[0].ID, "attempt", taken[0].Attempt)
-		r.start(taken[0])
+		r.start(taken[0], false)
 	}
 }
 
@@ -101,7 +101,7 @@ func (r *Runner) work(ctx context.Context) time.Duration {
 			r.giveBack()
 			break
 		}
-		r.start(claimed[0])
+		r.start(claimed[0], false)
 	}
 	if r.o.Cron != nil {
 		r.crons(ctx)

@@ -74,6 +74,7 @@ type Runner struct {
 // execution is a run that this process executes.
 type execution struct {
 	run    *ledger.Run
+	fresh  bool // nobody has begun it before
 	cancel context.CancelCauseFunc
 	order  ledger.Action // what it was told to do
 }
@@ -166,7 +167,7 @@ func (r *Runner) Create(ctx context.Context, n *ledger.NewRun) (*ledger.Created,
 		r.ended(other)
 	}
 	if made.Claimed {
-		r.start(made.Run)
+		r.start(made.Run, true)
 	} else if !made.Old {
 		r.Wake()
 	}
@@ -199,9 +200,9 @@ func (r *Runner) Wake() {
 }
 
 // start executes a run that this process has claimed and has a slot for.
-func (r *Runner) start(run *ledger.Run) {
+func (r *Runner) start(run *ledger.Run, fresh bool) {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	x := &execution{run: run, cancel: cancel}
+	x := &execution{run: run, fresh: fresh, cancel: cancel}
 	r.mu.Lock()
 	r.active[run.ID] = x
 	r.mu.Unlock()
@@ -213,7 +214,7 @@ func (r *Runner) start(run *ledger.Run) {
 		delete(r.active, run.ID)
 		r.mu.Unlock()
 		if next != nil {
-			r.start(next) // with the same slot
+			r.start(next, false) // with the same slot
 			return
 		}
 		r.giveBack()
