@@ -341,10 +341,12 @@ func (c *call) assistantVersions() error {
 	return c.json(http.StatusOK, found)
 }
 
+type latestBody struct {
+	Version *int `json:"version"`
+}
+
 func (c *call) setLatest() error {
-	var b struct {
-		Version *int `json:"version"`
-	}
+	var b latestBody
 	if err := c.decode(&b); err != nil {
 		return err
 	}

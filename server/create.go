@@ -64,6 +64,11 @@ func (b *runBody) check() error {
 	if b.Assistant == "" {
 		return invalid("assistant_id", "it is missing")
 	}
+	return b.checkFields()
+}
+
+// checkFields is check without the assistant.
+func (b *runBody) checkFields() error {
 	for _, mode := range b.StreamMode {
 		if !slices.Contains(runs.StreamModes, mode) {
 			return invalid("stream_mode", "want some of %s, not %q", strings.Join(runs.StreamModes, ", "), mode)

@@ -16,13 +16,18 @@ import (
 
 // cronBody is the part of a cron's request that is not about its runs.
 type cronBody struct {
-	Assistant   *string         `json:"assistant_id"`
 	Schedule    *string         `json:"schedule"`
 	Timezone    *string         `json:"timezone"`
 	End         json.RawMessage `json:"end_time"`
 	OnCompleted *string         `json:"on_run_completed"`
 	Enabled     *bool           `json:"enabled"`
-	Metadata    ledger.Object   `json:"metadata"`
+}
+
+// cronRequest is the body of a request about a cron: its own fields and those of its
+// runs.
+type cronRequest struct {
+	cronBody
+	runBody
 }
 
 // change applies a request to a cron. raw is the request as it came: what it says
@@ -103,18 +108,17 @@ func (c *call) createCron() error {
 	if err != nil {
 		return err
 	}
-	var b cronBody
-	var run runBody
-	if err := errors.Join(decodeJSON(raw, &b), decodeJSON(raw, &run)); err != nil {
+	var b cronRequest
+	if err := decodeJSON(raw, &b); err != nil {
 		return err
 	}
 	if b.Schedule == nil {
 		return invalid("schedule", "it is missing")
 	}
-	if err := run.check(); err != nil {
+	if err := b.check(); err != nil {
 		return err
 	}
-	a, err := c.assistant(run.Assistant, c.assistantFilter())
+	a, err := c.assistant(b.Assistant, c.assistantFilter())
 	if err != nil {
 		return err
 	}
@@ -144,7 +148,7 @@ func (c *call) createCron() error {
 	if err := b.change(cron, raw); err != nil {
 		return err
 	}
-	if err := c.named2(cron, a); err != nil {
+	if err := c.addressed(cron, a); err != nil {
 		return err
 	}
 	if err := c.s.ledger.CreateCron(c.r.Context(), cron); err != nil {
@@ -154,9 +158,9 @@ func (c *call) createCron() error {
 	return c.json(http.StatusOK, cron)
 }
 
-// named2 puts the id of the assistant in the payload, and that of the cron in the
+// addressed puts the id of the assistant in the payload, and that of the cron in the
 // configuration of its runs.
-func (*call) named2(cron *ledger.Cron, a *ledger.Assistant) error {
+func (*call) addressed(cron *ledger.Cron, a *ledger.Assistant) error {
 	var payload ledger.Object
 	if err := json.Unmarshal(cron.Payload, &payload); err != nil {
 		return err
@@ -208,9 +212,11 @@ func (c *call) patchCron() error {
 	if err != nil {
 		return err
 	}
-	var b cronBody
-	var run runBody
-	if err := errors.Join(decodeJSON(raw, &b), decodeJSON(raw, &run)); err != nil {
+	var b cronRequest
+	if err := decodeJSON(raw, &b); err != nil {
+		return err
+	}
+	if err := b.checkFields(); err != nil {
 		return err
 	}
 	cron, f, err := c.cronOf()
@@ -218,8 +224,8 @@ func (c *call) patchCron() error {
 		return err
 	}
 	var a *ledger.Assistant
-	if b.Assistant != nil {
-		if a, err = c.assistant(*b.Assistant, c.assistantFilter()); err != nil {
+	if b.Assistant != "" {
+		if a, err = c.assistant(b.Assistant, c.assistantFilter()); err != nil {
 			return err
 		}
 	}
@@ -233,7 +239,7 @@ func (c *call) patchCron() error {
 		if a != nil {
 			cron.Assistant = a.ID
 		}
-		return c.named2(cron, &ledger.Assistant{ID: cron.Assistant})
+		return c.addressed(cron, &ledger.Assistant{ID: cron.Assistant})
 	})
 	if err != nil {
 		return err
@@ -253,13 +259,15 @@ func (c *call) deleteCron() error {
 	return c.none(http.StatusNoContent)
 }
 
+type cronSearch struct {
+	searchBody
+	Assistant *string `json:"assistant_id"`
+	Thread    *string `json:"thread_id"`
+	Enabled   *bool   `json:"enabled"`
+}
+
 func (c *call) cronQuery() (*ledger.CronQuery, *searchBody, error) {
-	var b struct {
-		searchBody
-		Assistant *string `json:"assistant_id"`
-		Thread    *string `json:"thread_id"`
-		Enabled   *bool   `json:"enabled"`
-	}
+	var b cronSearch
 	if err := c.decode(&b); err != nil {
 		return nil, nil, err
 	}

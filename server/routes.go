@@ -24,6 +24,8 @@ func (s *Server) table() []route {
 	return []route{
 		{"GET", "/ok", "", "", (*call).ok},
 		{"GET", "/info", "", "", (*call).info},
+		{"GET", "/openapi.json", "", "", (*call).openapi},
+		{"GET", "/docs", "", "", (*call).docs},
 
 		{"POST", "/assistants", "assistants", "create", (*call).createAssistant},
 		{"POST", "/assistants/search", "assistants", "search", (*call).searchAssistants},

@@ -190,16 +190,18 @@ func (c *call) cancelRun() error {
 	return c.none(http.StatusNoContent)
 }
 
+type cancelBody struct {
+	Status string   `json:"status"`
+	Thread string   `json:"thread_id"`
+	Runs   []string `json:"run_ids"`
+}
+
 func (c *call) cancelRuns() error {
 	action, err := c.action()
 	if err != nil {
 		return err
 	}
-	var b struct {
-		Status string   `json:"status"`
-		Thread string   `json:"thread_id"`
-		Runs   []string `json:"run_ids"`
-	}
+	var b cancelBody
 	if err := c.decode(&b); err != nil {
 		return err
 	}

@@ -51,11 +51,13 @@ func (c *call) getState() error {
 	return c.stateAt(checkpointBody{ID: c.r.PathValue("checkpoint_id")}, nested)
 }
 
+type stateAtBody struct {
+	Checkpoint checkpointBody `json:"checkpoint"`
+	Subgraphs  any            `json:"subgraphs"` // true, or "true"
+}
+
 func (c *call) getStateAt() error {
-	var b struct {
-		Checkpoint checkpointBody `json:"checkpoint"`
-		Subgraphs  any            `json:"subgraphs"`
-	}
+	var b stateAtBody
 	if err := c.decode(&b); err != nil {
 		return err
 	}
@@ -86,13 +88,15 @@ func (c *call) stateAt(b checkpointBody, nested bool) error {
 	return c.json(http.StatusOK, raw)
 }
 
+type updateBody struct {
+	Values       json.RawMessage `json:"values"`
+	AsNode       string          `json:"as_node"`
+	CheckpointID string          `json:"checkpoint_id"`
+	Checkpoint   checkpointBody  `json:"checkpoint"`
+}
+
 func (c *call) updateState() error {
-	var b struct {
-		Values       json.RawMessage `json:"values"`
-		AsNode       string          `json:"as_node"`
-		CheckpointID string          `json:"checkpoint_id"`
-		Checkpoint   checkpointBody  `json:"checkpoint"`
-	}
+	var b updateBody
 	if err := c.decode(&b); err != nil {
 		return err
 	}
@@ -208,13 +212,15 @@ func (b *before) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
+type historyBody struct {
+	Limit      *int           `json:"limit"`
+	Before     before         `json:"before"`
+	Metadata   ledger.Object  `json:"metadata"`
+	Checkpoint checkpointBody `json:"checkpoint"`
+}
+
 func (c *call) postHistory() error {
-	var b struct {
-		Limit      *int           `json:"limit"`
-		Before     before         `json:"before"`
-		Metadata   ledger.Object  `json:"metadata"`
-		Checkpoint checkpointBody `json:"checkpoint"`
-	}
+	var b historyBody
 	if err := c.decode(&b); err != nil {
 		return err
 	}

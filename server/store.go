@@ -158,14 +158,16 @@ func (c *call) deleteItem() error {
 	return c.none(http.StatusNoContent)
 }
 
+type itemSearch struct {
+	Prefix []string        `json:"namespace_prefix"`
+	Filter json.RawMessage `json:"filter"`
+	Limit  *int            `json:"limit"`
+	Offset int             `json:"offset"`
+	Query  string          `json:"query"`
+}
+
 func (c *call) searchItems() error {
-	var b struct {
-		Prefix []string        `json:"namespace_prefix"`
-		Filter json.RawMessage `json:"filter"`
-		Limit  *int            `json:"limit"`
-		Offset int             `json:"offset"`
-		Query  string          `json:"query"`
-	}
+	var b itemSearch
 	if err := c.decode(&b); err != nil {
 		return err
 	}
@@ -201,14 +203,16 @@ func (c *call) searchItems() error {
 	return c.json(http.StatusOK, map[string]any{"items": out})
 }
 
+type namespaceSearch struct {
+	Prefix   []string `json:"prefix"`
+	Suffix   []string `json:"suffix"`
+	MaxDepth int      `json:"max_depth"`
+	Limit    *int     `json:"limit"`
+	Offset   int      `json:"offset"`
+}
+
 func (c *call) listNamespaces() error {
-	var b struct {
-		Prefix   []string `json:"prefix"`
-		Suffix   []string `json:"suffix"`
-		MaxDepth int      `json:"max_depth"`
-		Limit    *int     `json:"limit"`
-		Offset   int      `json:"offset"`
-	}
+	var b namespaceSearch
 	if err := c.decode(&b); err != nil {
 		return err
 	}

@@ -392,11 +392,13 @@ func (c *call) countThreads() error {
 	return c.json(http.StatusOK, total)
 }
 
+type pruneBody struct {
+	IDs      []string `json:"thread_ids"`
+	Strategy string   `json:"strategy"`
+}
+
 func (c *call) pruneThreads() error {
-	var b struct {
-		IDs      []string `json:"thread_ids"`
-		Strategy string   `json:"strategy"`
-	}
+	var b pruneBody
 	if err := c.decode(&b); err != nil {
 		return err
 	}

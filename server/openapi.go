@@ -1,0 +1,293 @@
+package server
+
+import (
+	_ "embed"
+	"encoding/json"
+	"net/http"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/treadle-go/treadle/internal/runs"
+	"github.com/treadle-go/treadle/ledger"
+)
+
+// description is what the API's description says about a route, besides what the
+// table of routes does.
+type description struct {
+	summary string
+	body    any      // a value of the type of the request's body, or nil
+	query   []string // parameters; "name:type"
+	answer  any      // a value of the answer's type; nil for none
+	status  int      // of the answer; 0 means 200
+	media   string   // of the answer; "" means JSON
+}
+
+// stream and either are answers that are no JSON of one type.
+type (
+	anything  struct{}
+	threadRow struct{ threadJSON }
+)
+
+const eventStream = "text/event-stream"
+
+// descriptions are by method and path, as in the table.
+var descriptions = map[string]description{
+	"GET /ok":           {summary: "Whether the server works.", query: []string{"check_db:boolean"}, answer: map[string]any{}},
+	"GET /info":         {summary: "What the server is.", answer: map[string]any{}},
+	"GET /openapi.json": {summary: "This description.", answer: map[string]any{}},
+	"GET /docs":         {summary: "This description as a page.", media: "text/html"},
+
+	"POST /assistants":                                        {summary: "Create an assistant.", body: assistantBody{}, answer: ledger.Assistant{}},
+	"POST /assistants/search":                                 {summary: "Search assistants.", body: searchBody{}, answer: []ledger.Assistant{}},
+	"POST /assistants/count":                                  {summary: "Count assistants.", body: searchBody{}, answer: 0},
+	"GET /assistants/{assistant_id}":                          {summary: "Get an assistant.", answer: ledger.Assistant{}},
+	"PATCH /assistants/{assistant_id}":                        {summary: "Change an assistant, as a new version.", body: assistantBody{}, answer: ledger.Assistant{}},
+	"DELETE /assistants/{assistant_id}":                       {summary: "Delete an assistant.", query: []string{"delete_threads:boolean"}, status: http.StatusNoContent},
+	"POST /assistants/{assistant_id}/versions":                {summary: "List the versions of an assistant, newest first.", body: searchBody{}, answer: []ledger.Assistant{}},
+	"POST /assistants/{assistant_id}/latest":                  {summary: "Go back to a version of an assistant.", body: latestBody{}, answer: ledger.Assistant{}},
+	"GET /assistants/{assistant_id}/graph":                    {summary: "The drawing of an assistant's graph.", query: []string{"xray:string"}, answer: map[string]any{}},
+	"GET /assistants/{assistant_id}/schemas":                  {summary: "The JSON schemas of an assistant's graph.", answer: map[string]any{}},
+	"GET /assistants/{assistant_id}/subgraphs":                {summary: "The schemas of nested graphs.", query: []string{"recurse:boolean"}, answer: map[string]any{}},
+	"GET /assistants/{assistant_id}/subgraphs/{namespace...}": {summary: "The schemas of one nested graph.", query: []string{"recurse:boolean"}, answer: map[string]any{}},
+
+	"POST /threads":                                  {summary: "Create a thread.", body: threadBody{}, answer: threadRow{}},
+	"POST /threads/search":                           {summary: "Search threads.", body: threadSearch{}, answer: []threadRow{}},
+	"POST /threads/count":                            {summary: "Count threads.", body: threadSearch{}, answer: 0},
+	"POST /threads/prune":                            {summary: "Delete threads, or all but their present states.", body: pruneBody{}, answer: map[string]any{}},
+	"GET /threads/{thread_id}":                       {summary: "Get a thread.", query: []string{"include:string"}, answer: threadRow{}},
+	"PATCH /threads/{thread_id}":                     {summary: "Change the metadata of a thread.", body: threadBody{}, answer: threadRow{}},
+	"DELETE /threads/{thread_id}":                    {summary: "Delete a thread.", status: http.StatusNoContent},
+	"POST /threads/{thread_id}/copy":                 {summary: "Copy a thread with its state.", answer: threadRow{}},
+	"GET /threads/{thread_id}/state":                 {summary: "The present state of a thread.", query: []string{"subgraphs:boolean"}, answer: map[string]any{}},
+	"POST /threads/{thread_id}/state":                {summary: "Edit the state of a thread.", body: updateBody{}, answer: map[string]any{}},
+	"GET /threads/{thread_id}/state/{checkpoint_id}": {summary: "The state of a thread at a checkpoint.", query: []string{"subgraphs:boolean"}, answer: map[string]any{}},
+	"POST /threads/{thread_id}/state/checkpoint":     {summary: "The state of a thread, or of a nested graph, at a checkpoint.", body: stateAtBody{}, answer: map[string]any{}},
+	"GET /threads/{thread_id}/history":               {summary: "The states of a thread, newest first.", query: []string{"limit:integer", "before:string"}, answer: []map[string]any{}},
+	"POST /threads/{thread_id}/history":              {summary: "The states of a thread, newest first.", body: historyBody{}, answer: []map[string]any{}},
+	"POST /threads/{thread_id}/runs":                 {summary: "Create a run in the background.", body: runBody{}, answer: ledger.Run{}},
+	"POST /threads/{thread_id}/runs/stream":          {summary: "Create a run and stream its events.", body: runBody{}, media: eventStream},
+	"POST /threads/{thread_id}/runs/wait":            {summary: "Create a run and wait for its values.", body: runBody{}, answer: anything{}},
+	"GET /threads/{thread_id}/runs":                  {summary: "List runs, newest first.", query: []string{"limit:integer", "offset:integer", "status:string", "select:string"}, answer: []ledger.Run{}},
+	"GET /threads/{thread_id}/runs/{run_id}":         {summary: "Get a run.", answer: ledger.Run{}},
+	"DELETE /threads/{thread_id}/runs/{run_id}":      {summary: "Delete a run with what it has stored.", status: http.StatusNoContent},
+	"POST /threads/{thread_id}/runs/{run_id}/cancel": {summary: "Cancel a run.", query: []string{"wait:boolean", "action:string"}, answer: anything{}, status: http.StatusAccepted},
+	"GET /threads/{thread_id}/runs/{run_id}/join":    {summary: "Wait for the values of a run.", query: []string{"cancel_on_disconnect:boolean"}, answer: anything{}},
+	"GET /threads/{thread_id}/runs/{run_id}/stream":  {summary: "Stream the events of a run.", query: []string{"cancel_on_disconnect:boolean", "stream_mode:string"}, media: eventStream},
+	"POST /runs":                {summary: "Create a run without a thread in the background.", body: runBody{}, answer: ledger.Run{}},
+	"POST /runs/stream":         {summary: "Create a run without a thread and stream its events.", body: runBody{}, media: eventStream},
+	"POST /runs/wait":           {summary: "Create a run without a thread and wait for its values.", body: runBody{}, answer: anything{}},
+	"POST /runs/batch":          {summary: "Create several runs without threads.", body: []runBody{}, answer: []ledger.Run{}},
+	"POST /runs/cancel":         {summary: "Cancel several runs.", body: cancelBody{}, query: []string{"action:string"}, status: http.StatusNoContent},
+	"GET /runs/{run_id}/stream": {summary: "Stream the events of a run without a thread.", query: []string{"cancel_on_disconnect:boolean", "stream_mode:string"}, media: eventStream},
+	"GET /runs/{run_id}/join":   {summary: "Wait for the values of a run without a thread.", query: []string{"cancel_on_disconnect:boolean"}, answer: anything{}},
+
+	"POST /runs/crons":                     {summary: "Create a cron.", body: cronRequest{}, answer: ledger.Cron{}},
+	"POST /threads/{thread_id}/runs/crons": {summary: "Create a cron of a thread.", body: cronRequest{}, answer: ledger.Cron{}},
+	"POST /runs/crons/search":              {summary: "Search crons.", body: cronSearch{}, answer: []ledger.Cron{}},
+	"POST /runs/crons/count":               {summary: "Count crons.", body: cronSearch{}, answer: 0},
+	"GET /runs/crons/{cron_id}":            {summary: "Get a cron.", answer: ledger.Cron{}},
+	"PATCH /runs/crons/{cron_id}":          {summary: "Change a cron.", body: cronRequest{}, answer: ledger.Cron{}},
+	"DELETE /runs/crons/{cron_id}":         {summary: "Delete a cron.", status: http.StatusNoContent},
+
+	"PUT /store/items":         {summary: "Put an item.", body: itemBody{}, status: http.StatusNoContent},
+	"GET /store/items":         {summary: "Get an item.", query: []string{"namespace:string", "key:string", "refresh_ttl:boolean"}, answer: itemJSON{}},
+	"DELETE /store/items":      {summary: "Delete an item.", body: itemBody{}, status: http.StatusNoContent},
+	"POST /store/items/search": {summary: "Search items.", body: itemSearch{}, answer: map[string]any{}},
+	"POST /store/namespaces":   {summary: "List namespaces.", body: namespaceSearch{}, answer: map[string]any{}},
+}
+
+// openAPI describes the API in the form of OpenAPI 3.1.
+func (s *Server) openAPI() map[string]any {
+	paths := map[string]map[string]any{}
+	schemas := map[string]any{"Error": map[string]any{"type": "object", "properties": map[string]any{"detail": map[string]any{"type": "string"}}, "required": []string{"detail"}}}
+	for _, rt := range s.table() {
+		path := strings.Replace(rt.path, "...}", "}", 1)
+		if paths[path] == nil {
+			paths[path] = map[string]any{}
+		}
+		paths[path][strings.ToLower(rt.method)] = operation(rt, descriptions[rt.method+" "+rt.path], schemas)
+	}
+	return map[string]any{
+		"openapi":    "3.1.0",
+		"info":       map[string]any{"title": "Treadle", "version": version(), "description": "Threads, runs, assistants, crons and the store of a Treadle server, compatible with LangGraph Platform."},
+		"paths":      paths,
+		"components": map[string]any{"schemas": schemas},
+	}
+}
+
+func operation(rt route, d description, schemas map[string]any) map[string]any {
+	var params []any
+	for part := range strings.SplitSeq(rt.path, "/") {
+		if name, ok := strings.CutPrefix(part, "{"); ok {
+			name = strings.TrimSuffix(strings.TrimSuffix(name, "}"), "...")
+			params = append(params, map[string]any{"name": name, "in": "path", "required": true, "schema": map[string]any{"type": "string"}})
+		}
+	}
+	for _, q := range d.query {
+		name, kind, _ := strings.Cut(q, ":")
+		params = append(params, map[string]any{"name": name, "in": "query", "schema": map[string]any{"type": kind}})
+	}
+	op := map[string]any{"summary": d.summary, "operationId": operationID(rt)}
+	if rt.resource != "" {
+		op["tags"] = []string{rt.resource}
+	}
+	if params != nil {
+		op["parameters"] = params
+	}
+	if d.body != nil {
+		op["requestBody"] = map[string]any{"content": media("application/json", schemaOf(reflect.TypeOf(d.body), schemas))}
+	}
+	answer := map[string]any{"description": "The answer."}
+	switch {
+	case d.media != "":
+		answer["content"] = media(d.media, map[string]any{"type": "string"})
+	case d.answer != nil:
+		answer["content"] = media("application/json", schemaOf(reflect.TypeOf(d.answer), schemas))
+	}
+	status := d.status
+	if status == 0 {
+		status = http.StatusOK
+	}
+	responses := map[string]any{}
+	responses[statusText(status)] = answer
+	if status == http.StatusAccepted || rt.method == "PATCH" {
+		responses["204"] = map[string]any{"description": "There is nothing to say."}
+	}
+	problem := map[string]any{"description": "The request is refused.", "content": media("application/json", map[string]any{"$ref": "#/components/schemas/Error"})}
+	responses["4XX"], responses["503"] = problem, problem
+	op["responses"] = responses
+	return op
+}
+
+func statusText(n int) string {
+	return string(rune('0'+n/100)) + string(rune('0'+n/10%10)) + string(rune('0'+n%10))
+}
+
+func media(kind string, schema any) map[string]any {
+	return map[string]any{kind: map[string]any{"schema": schema}}
+}
+
+// operationID is a name for an operation that is a word.
+func operationID(rt route) string {
+	clean := strings.NewReplacer("/", "_", "{", "", "}", "", ".", "_", "-", "_").Replace(rt.path)
+	return strings.ToLower(rt.method) + clean
+}
+
+// wordsOf are the values that fields with these names have.
+var wordsOf = map[string][]string{
+	"multitask_strategy": {"reject", "enqueue", "interrupt", "rollback"},
+	"if_not_exists":      {"reject", "create"},
+	"if_exists":          {"raise", "do_nothing"},
+	"on_disconnect":      {"cancel", "continue"},
+	"on_completion":      {"delete", "keep"},
+	"on_run_completed":   {"delete", "keep"},
+	"durability":         {"sync", "async", "exit"},
+	"sort_order":         {"asc", "desc"},
+}
+
+// schemaOf is the JSON schema of a type of this package or of ledger. Named structs
+// become components.
+func schemaOf(t reflect.Type, schemas map[string]any) map[string]any {
+	switch t {
+	case reflect.TypeFor[uuid.UUID]():
+		return map[string]any{"type": "string", "format": "uuid"}
+	case reflect.TypeFor[time.Time]():
+		return map[string]any{"type": "string", "format": "date-time"}
+	case reflect.TypeFor[json.RawMessage](), reflect.TypeFor[anything](), reflect.TypeFor[before]():
+		return map[string]any{}
+	case reflect.TypeFor[ttlBody]():
+		return map[string]any{"anyOf": []any{map[string]any{"type": "number", "exclusiveMinimum": 0}, structOf(t, schemas)}}
+	case reflect.TypeFor[nodeList]():
+		return map[string]any{"anyOf": []any{map[string]any{"type": "string"}, map[string]any{"type": "array", "items": map[string]any{"type": "string"}}}}
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		inner := schemaOf(t.Elem(), schemas)
+		return map[string]any{"anyOf": []any{inner, map[string]any{"type": "null"}}}
+	case reflect.Bool:
+		return map[string]any{"type": "boolean"}
+	case reflect.Int, reflect.Int64:
+		return map[string]any{"type": "integer"}
+	case reflect.Float64:
+		return map[string]any{"type": "number"}
+	case reflect.String:
+		return map[string]any{"type": "string"}
+	case reflect.Slice:
+		return map[string]any{"type": "array", "items": schemaOf(t.Elem(), schemas)}
+	case reflect.Map:
+		return map[string]any{"type": "object", "additionalProperties": true}
+	case reflect.Struct:
+		name := componentNames[t]
+		if name == "" {
+			return structOf(t, schemas)
+		}
+		if schemas[name] == nil {
+			schemas[name] = map[string]any{} // it may contain itself
+			schemas[name] = structOf(t, schemas)
+		}
+		return map[string]any{"$ref": "#/components/schemas/" + name}
+	}
+	return map[string]any{}
+}
+
+// componentNames are the types that are described once.
+var componentNames = map[reflect.Type]string{
+	reflect.TypeFor[ledger.Assistant](): "Assistant", reflect.TypeFor[threadRow](): "Thread", reflect.TypeFor[ledger.Run](): "Run",
+	reflect.TypeFor[ledger.Cron](): "Cron", reflect.TypeFor[itemJSON](): "Item", reflect.TypeFor[runBody](): "RunCreate",
+	reflect.TypeFor[ledger.Failure](): "Failure", reflect.TypeFor[ledger.TTL](): "TTL", reflect.TypeFor[checkpointBody](): "Checkpoint",
+}
+
+func structOf(t reflect.Type, schemas map[string]any) map[string]any {
+	props := map[string]any{}
+	addFields(t, props, schemas)
+	return map[string]any{"type": "object", "properties": props, "additionalProperties": true}
+}
+
+// addFields adds the fields of a struct, and those of structs that it embeds.
+func addFields(t reflect.Type, props, schemas map[string]any) {
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case f.Anonymous && name == "":
+			inner := f.Type
+			if inner.Kind() == reflect.Pointer {
+				inner = inner.Elem()
+			}
+			addFields(inner, props, schemas)
+		case name == "" || name == "-":
+		default:
+			props[name] = fieldSchema(name, f.Type, schemas)
+		}
+	}
+}
+
+func fieldSchema(name string, t reflect.Type, schemas map[string]any) map[string]any {
+	s := schemaOf(t, schemas)
+	switch {
+	case name == "stream_mode" && t == reflect.TypeFor[nodeList]():
+		words := map[string]any{"type": "string", "enum": runs.StreamModes}
+		return map[string]any{"anyOf": []any{words, map[string]any{"type": "array", "items": words}}}
+	case wordsOf[name] != nil && t.Kind() == reflect.String:
+		s["enum"] = wordsOf[name]
+	case name == "limit" && t.Kind() == reflect.Pointer:
+		return map[string]any{"anyOf": []any{map[string]any{"type": "integer", "minimum": 1, "maximum": 1000}, map[string]any{"type": "null"}}}
+	case name == "offset", name == "after_seconds", name == "max_depth":
+		s["minimum"] = 0
+	}
+	return s
+}
+
+func (c *call) openapi() error { return c.json(http.StatusOK, c.s.openAPI()) }
+
+//go:embed docs.html
+var docsPage []byte
+
+func (c *call) docs() error {
+	c.w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	c.w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'")
+	_, err := c.w.Write(docsPage)
+	return ignored(err)
+}
