@@ -1,61 +1,639 @@
 package ledger_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/treadle-go/treadle/ledger"
 )
 
-// worker makes a worker with a lease.
-func worker(t testing.TB, l *ledger.Ledger) uuid.UUID {
-	t.Helper()
+// fixture is a ledger in memory with one worker.
+type fixture struct {
+	*testing.T
+	*ledger.Ledger
+	backend ledger.Backend
+	worker  uuid.UUID
+}
+
+func newFixture(t *testing.T, o *ledger.Options) *fixture {
+	b := ledger.NewMemory()
+	f := &fixture{T: t, Ledger: ledger.New(b, o), backend: b}
+	f.worker = f.newWorker()
+	return f
+}
+
+// newWorker makes a worker with a lease.
+func (f *fixture) newWorker() uuid.UUID {
+	f.Helper()
 	id := uuid.Must(uuid.NewV7())
-	if _, err := l.Beat(t.Context(), id, "test"); err != nil {
-		t.Fatal(err)
-	}
+	f.beat(id)
 	return id
 }
 
-func create(t testing.TB, l *ledger.Ledger, n *ledger.NewRun) *ledger.Created {
-	t.Helper()
-	c, err := l.CreateRun(t.Context(), n)
+func (f *fixture) beat(worker uuid.UUID) []*ledger.Run {
+	f.Helper()
+	ordered, err := f.Beat(f.Context(), worker, "test")
 	if err != nil {
-		t.Fatal(err)
+		f.Fatal(err)
+	}
+	return ordered
+}
+
+func (f *fixture) newThread() uuid.UUID {
+	f.Helper()
+	t := &ledger.Thread{}
+	if err := f.CreateThread(f.Context(), t); err != nil {
+		f.Fatal(err)
+	}
+	return t.ID
+}
+
+func (f *fixture) create(n *ledger.NewRun) *ledger.Created {
+	f.Helper()
+	c, err := f.CreateRun(f.Context(), n)
+	if err != nil {
+		f.Fatal(err)
 	}
 	return c
 }
 
+// started makes a run of a thread that f.worker executes.
+func (f *fixture) started(thread uuid.UUID) *ledger.Run {
+	f.Helper()
+	c := f.create(&ledger.NewRun{Run: &ledger.Run{Thread: thread, Graph: "g"}, Worker: f.worker})
+	if !c.Claimed {
+		f.Fatalf("run %s was not claimed", c.Run.ID)
+	}
+	return c.Run
+}
+
+// waiting makes a run of a thread that waits.
+func (f *fixture) waiting(thread uuid.UUID) *ledger.Run {
+	f.Helper()
+	return f.create(&ledger.NewRun{Run: &ledger.Run{Thread: thread, Graph: "g"}}).Run
+}
+
+func (f *fixture) finish(e *ledger.End) *ledger.Run {
+	f.Helper()
+	if e.Worker == uuid.Nil {
+		e.Worker = f.worker
+	}
+	if e.Status == "" {
+		e.Status = ledger.Success
+	}
+	next, err := f.Finish(f.Context(), e)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return next
+}
+
+func (f *fixture) claim(n int) []*ledger.Run {
+	f.Helper()
+	runs, err := f.Claim(f.Context(), f.worker, nil, n)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return runs
+}
+
+// status is that of a run, or "" if there is none.
+func (f *fixture) status(run *ledger.Run) ledger.RunStatus {
+	f.Helper()
+	r, err := f.Run(f.Context(), uuid.Nil, run.ID, nil)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return ""
+	}
+	if err != nil {
+		f.Fatal(err)
+	}
+	return r.Status
+}
+
+func (f *fixture) thread(id uuid.UUID) *ledger.Thread {
+	f.Helper()
+	t, err := f.Thread(f.Context(), id, nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return t
+}
+
+// Run of the embedded T would hide that of the ledger.
+func (f *fixture) Run(ctx context.Context, thread, id uuid.UUID, filter *ledger.Filter) (*ledger.Run, error) {
+	return f.Ledger.Run(ctx, thread, id, filter)
+}
+
+func ids(runs []*ledger.Run) (all []uuid.UUID) {
+	for _, r := range runs {
+		all = append(all, r.ID)
+	}
+	return all
+}
+
 func TestRunIsCreatedClaimedAndFinished(t *testing.T) {
-	l := ledger.New(ledger.NewMemory(), nil)
-	w := worker(t, l)
+	f := newFixture(t, nil)
 	thread := uuid.New()
-	c := create(t, l, &ledger.NewRun{
+	c := f.create(&ledger.NewRun{
 		Run:    &ledger.Run{Thread: thread, Graph: "g", Kwargs: json.RawMessage(`{"input":1}`)},
-		Create: &ledger.Thread{}, ThreadMetadata: ledger.Object{"graph_id": "g"}, Worker: w,
+		Create: &ledger.Thread{Metadata: ledger.Object{"a": "b"}}, ThreadMetadata: ledger.Object{"graph_id": "g"}, Worker: f.worker,
 	})
-	if !c.Claimed || c.Run.Status != ledger.Running {
+	if !c.Claimed || c.Run.Status != ledger.Running || c.Run.Attempt != 1 || c.Run.Worker != f.worker || string(c.Run.Kwargs) != `{"input":1}` {
 		t.Fatalf("the run is %+v", c.Run)
 	}
-	second := create(t, l, &ledger.NewRun{Run: &ledger.Run{Thread: thread, Graph: "g"}, Worker: w})
+	if got := f.thread(thread); got.Status != ledger.Busy || got.Graph() != "g" || got.Metadata["a"] != "b" || string(got.Interrupts) != "{}" {
+		t.Errorf("the thread is %+v", got)
+	}
+	second := f.create(&ledger.NewRun{Run: &ledger.Run{Thread: thread, Graph: "g"}, Worker: f.worker})
 	if second.Claimed {
 		t.Fatal("two runs of one thread are running")
 	}
-	next, err := l.Finish(t.Context(), &ledger.End{Run: c.Run, Worker: w, Status: ledger.Success, Claim: true})
-	if err != nil || next == nil || next.ID != second.Run.ID || string(next.Kwargs) != "{}" {
-		t.Fatalf("the next run is %+v, %v", next, err)
+	hook := func(r *ledger.Run) *ledger.Hook { return &ledger.Hook{URL: "http://x", Body: []byte(r.Status)} }
+	next := f.finish(&ledger.End{Run: c.Run, Seq: 7, Head: "cp", Hook: hook, Claim: true})
+	if next == nil || next.ID != second.Run.ID || string(next.Kwargs) != "{}" || next.Seq != 7 {
+		t.Fatalf("the next run is %+v", next)
 	}
-	if _, err := l.Finish(t.Context(), &ledger.End{Run: c.Run, Worker: w, Status: ledger.Success}); !errors.Is(err, ledger.ErrLost) {
+	if _, err := f.Finish(t.Context(), &ledger.End{Run: c.Run, Worker: f.worker, Status: ledger.Success}); !errors.Is(err, ledger.ErrLost) {
 		t.Errorf("the second end of a run is %v", err)
 	}
-	if _, err := l.Finish(t.Context(), &ledger.End{Run: next, Worker: w, Status: ledger.Success, Next: true}); err != nil {
+	f.finish(&ledger.End{Run: next, Next: true, Interrupts: json.RawMessage(`{"t":[1]}`), Small: ledger.Object{"x": "y"}, Seq: 5})
+	if got := f.thread(thread); got.Status != ledger.Interrupted || string(got.Interrupts) != `{"t":[1]}` || got.Small["x"] != "y" || got.Seq != 7 {
+		t.Errorf("the thread is %+v", got)
+	}
+	stored, err := f.Run(t.Context(), thread, c.Run.ID, nil)
+	if err != nil || stored.Status != ledger.Success || stored.Head != "cp" || stored.Worker != uuid.Nil || stored.Ended.IsZero() || string(stored.Kwargs) != `{"input":1}` {
+		t.Errorf("the run is %+v, %v", stored, err)
+	}
+	hooks, err := f.DueHooks(t.Context(), 10)
+	if err != nil || len(hooks) != 1 || hooks[0].Run != c.Run.ID || string(hooks[0].Body) != "success" {
+		t.Errorf("the webhooks are %+v, %v", hooks, err)
+	}
+}
+
+func TestThreadAfterTheEndOfARun(t *testing.T) {
+	failure := &ledger.Failure{Class: "E", Message: "m"}
+	for _, test := range []struct {
+		end  ledger.End
+		want ledger.ThreadStatus
+		run  ledger.RunStatus
+	}{
+		{ledger.End{Status: ledger.Success}, ledger.Idle, ledger.Success},
+		{ledger.End{Status: ledger.Success, Next: true}, ledger.Interrupted, ledger.Success},
+		{ledger.End{Status: ledger.Error, Failure: failure}, ledger.Failed, ledger.Error},
+		{ledger.End{Status: ledger.Error, Failure: failure, Next: true}, ledger.Failed, ledger.Error},
+		{ledger.End{Status: ledger.TimedOut, Failure: failure}, ledger.Failed, ledger.TimedOut},
+		{ledger.End{Status: ledger.RunCanceled, Failure: failure}, ledger.Interrupted, ledger.RunCanceled},
+		{ledger.End{Status: ledger.RunCanceled, Failure: failure, Delete: true, Next: true}, ledger.Idle, ""},
+	} {
+		f := newFixture(t, nil)
+		thread := f.newThread()
+		test.end.Run = f.started(thread)
+		f.finish(&test.end)
+		got := f.thread(thread)
+		if got.Status != test.want || (got.Error != nil) != (test.end.Failure != nil) || f.status(test.end.Run) != test.run {
+			t.Errorf("after %+v the thread is %s with %v, the run %q", test.end, got.Status, got.Error, f.status(test.end.Run))
+		}
+		// With another one waiting it is busy, and then what that leaves.
+		run := f.started(thread)
+		f.waiting(thread)
+		test.end.Run, test.end.Claim = run, true
+		next := f.finish(&test.end)
+		if got := f.thread(thread); got.Status != ledger.Busy || next == nil {
+			t.Errorf("after %+v the thread with another run is %s", test.end, got.Status)
+		}
+		f.finish(&ledger.End{Run: next})
+		if got := f.thread(thread); got.Status != ledger.Idle || got.Error != nil {
+			t.Errorf("at last the thread is %s with %v", got.Status, got.Error)
+		}
+	}
+}
+
+func TestStrategies(t *testing.T) {
+	for strategy, want := range map[ledger.Strategy]struct {
+		err            error
+		order          ledger.Action
+		waiting, fresh ledger.RunStatus
+	}{
+		ledger.Reject:    {err: ledger.ErrBusy, waiting: ledger.Pending},
+		ledger.Enqueue:   {waiting: ledger.Pending, fresh: ledger.Pending},
+		ledger.Interrupt: {order: ledger.CancelRun, waiting: ledger.RunCanceled, fresh: ledger.Pending},
+		ledger.Rollback:  {order: ledger.RollbackRun, waiting: "", fresh: ledger.Pending},
+	} {
+		f := newFixture(t, nil)
+		thread := f.newThread()
+		running, waiting := f.started(thread), f.waiting(thread)
+		fresh := &ledger.Run{ID: uuid.New(), Thread: thread, Strategy: strategy, Graph: "g"}
+		c, err := f.CreateRun(t.Context(), &ledger.NewRun{Run: fresh, Worker: f.worker})
+		if !errors.Is(err, want.err) {
+			t.Errorf("%s: %v, want %v", strategy, err, want.err)
+		}
+		if got := f.status(waiting); got != want.waiting {
+			t.Errorf("%s: the run that waited is %q, want %q", strategy, got, want.waiting)
+		}
+		if got := f.status(fresh); got != want.fresh {
+			t.Errorf("%s: the new run is %q, want %q", strategy, got, want.fresh)
+		}
+		if r, err := f.Run(t.Context(), thread, running.ID, nil); err != nil || r.Status != ledger.Running || r.Order != want.order {
+			t.Errorf("%s: the running one is %+v, %v", strategy, r, err)
+		}
+		if want.order == ledger.NoAction {
+			continue
+		}
+		if !slices.Equal(ids(c.Ordered), []uuid.UUID{running.ID}) || !slices.Equal(ids(c.Ended), []uuid.UUID{waiting.ID}) {
+			t.Errorf("%s: ordered %v, ended %v", strategy, ids(c.Ordered), ids(c.Ended))
+		}
+		if ordered := f.beat(f.worker); len(ordered) != 1 || ordered[0].Order != want.order {
+			t.Errorf("%s: the worker is told of %v", strategy, ordered)
+		}
+		if next := f.finish(&ledger.End{Run: running, Status: ledger.RunCanceled, Claim: true}); next == nil || next.ID != fresh.ID {
+			t.Errorf("%s: the next run is %v", strategy, next)
+		}
+	}
+}
+
+func TestAllStrategiesStartOnAnIdleThread(t *testing.T) {
+	for _, s := range []ledger.Strategy{"", ledger.Reject, ledger.Enqueue, ledger.Interrupt, ledger.Rollback} {
+		f := newFixture(t, nil)
+		c := f.create(&ledger.NewRun{Run: &ledger.Run{Thread: f.newThread(), Strategy: s}, Worker: f.worker})
+		if !c.Claimed || c.Run.Strategy == "" {
+			t.Errorf("%q: the run is %+v", s, c.Run)
+		}
+	}
+	f := newFixture(t, nil)
+	if _, err := f.CreateRun(t.Context(), &ledger.NewRun{Run: &ledger.Run{Thread: f.newThread(), Strategy: "wait"}}); err == nil {
+		t.Error("a strategy that does not exist is taken")
+	}
+}
+
+func TestRunsThatWaitAreLimited(t *testing.T) {
+	f := newFixture(t, &ledger.Options{MaxPending: 3})
+	thread := f.newThread()
+	f.started(thread)
+	for range 3 {
+		f.waiting(thread)
+	}
+	if _, err := f.CreateRun(t.Context(), &ledger.NewRun{Run: &ledger.Run{Thread: thread}}); !errors.Is(err, ledger.ErrFull) {
+		t.Errorf("the fourth is %v", err)
+	}
+	f.create(&ledger.NewRun{Run: &ledger.Run{Thread: thread, Strategy: ledger.Interrupt}})
+	f.waiting(thread)
+}
+
+func TestRunsOfAThreadStartInTheOrderTheyAreDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, &ledger.Options{Lease: time.Hour})
+		thread := f.newThread()
+		var want []uuid.UUID
+		for _, after := range []int{3, 1, 2} {
+			due := time.Now().Add(time.Duration(after) * time.Second)
+			want = append(want, f.create(&ledger.NewRun{Run: &ledger.Run{Thread: thread, Due: due}, Worker: f.worker}).Run.ID)
+		}
+		want = []uuid.UUID{want[1], want[2], want[0]}
+		if next, err := f.NextDue(t.Context()); err != nil || !next.Equal(time.Now().Add(time.Second)) {
+			t.Errorf("the next is due at %v, %v", next, err)
+		}
+		var got []uuid.UUID
+		for range 4 {
+			for _, r := range f.claim(10) {
+				got = append(got, r.ID)
+				f.finish(&ledger.End{Run: r})
+			}
+			time.Sleep(time.Second)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("they start in the order %v, want %v", got, want)
+		}
+		if next, err := f.NextDue(t.Context()); err != nil || !next.IsZero() {
+			t.Errorf("then the next is due at %v, %v", next, err)
+		}
+	})
+}
+
+func TestRunThatIsNotDueIsNotClaimed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, &ledger.Options{Lease: time.Hour})
+		for _, temporary := range []bool{false, true} {
+			c := f.create(&ledger.NewRun{Run: &ledger.Run{Thread: f.newThread(), Temporary: temporary, Due: time.Now().Add(time.Minute)}, Worker: f.worker})
+			if c.Claimed || len(f.claim(1)) > 0 {
+				t.Error("a run starts before it is due")
+			}
+			time.Sleep(time.Minute)
+			if got := f.claim(1); len(got) != 1 || got[0].ID != c.Run.ID || got[0].Status != ledger.Running {
+				t.Errorf("when it is due, %v are claimed", got)
+			}
+		}
+	})
+}
+
+func TestClaimTakesOneOfEachThreadOfGraphsThatItKnows(t *testing.T) {
+	f := newFixture(t, nil)
+	want := map[uuid.UUID]bool{}
+	for i := range 6 {
+		thread := f.newThread()
+		graph := fmt.Sprint("g", i%3)
+		first := f.create(&ledger.NewRun{Run: &ledger.Run{Thread: thread, Graph: graph}}).Run
+		f.create(&ledger.NewRun{Run: &ledger.Run{Thread: thread, Graph: "g0"}})
+		temporary := f.create(&ledger.NewRun{Run: &ledger.Run{Thread: uuid.New(), Temporary: true, Graph: graph}}).Run
+		want[first.ID], want[temporary.ID] = i%3 != 2, i%3 != 2
+	}
+	got, err := f.Claim(t.Context(), f.worker, []string{"g0", "g1"}, 100)
+	if err != nil || len(got) != 8 {
+		t.Fatalf("%d are claimed, %v; want 8", len(got), err)
+	}
+	for _, r := range got {
+		if !want[r.ID] {
+			t.Errorf("%+v is claimed", r)
+		}
+	}
+	if got, err := f.Claim(t.Context(), f.worker, []string{}, 100); len(got) != 0 || err != nil {
+		t.Errorf("of no graphs %d are claimed, %v", len(got), err)
+	}
+	if got := f.claim(1); len(got) != 1 || got[0].Graph != "g2" {
+		t.Errorf("of all graphs %v are claimed", got)
+	}
+}
+
+// A run of another graph is left to a worker that knows it.
+func TestFinishClaimsTheSameGraphOnly(t *testing.T) {
+	f := newFixture(t, nil)
+	thread := f.newThread()
+	run := f.started(thread)
+	f.create(&ledger.NewRun{Run: &ledger.Run{Thread: thread, Graph: "other"}})
+	if next := f.finish(&ledger.End{Run: run, Claim: true}); next != nil {
+		t.Errorf("%+v is claimed", next)
+	}
+}
+
+func TestSameKeyIsTheSameRun(t *testing.T) {
+	f := newFixture(t, nil)
+	thread := f.newThread()
+	run := func(key string, thread uuid.UUID, temporary bool, owner string) *ledger.NewRun {
+		return &ledger.NewRun{
+			Run: &ledger.Run{Thread: thread, Key: key, Temporary: temporary, Strategy: ledger.Reject, Kwargs: json.RawMessage(`{"k":1}`), Metadata: ledger.Object{"owner": owner}},
+			Filter: &ledger.Filter{Auth: func() (c []ledger.Condition) {
+				if owner != "" {
+					c = []ledger.Condition{{Key: "owner", Values: []any{owner}}}
+				}
+				return c
+			}()},
+		}
+	}
+	first := f.create(run("key", thread, false, ""))
+	again := f.create(run("key", thread, false, ""))
+	if !again.Old || again.Run.ID != first.Run.ID || string(again.Run.Kwargs) != `{"k":1}` {
+		t.Errorf("again it is %+v of %+v", again.Run, again)
+	}
+	if other := f.create(run("key", f.newThread(), false, "")); other.Old {
+		t.Error("the key of a run of another thread counts")
+	}
+	a, b := f.create(run("key", uuid.New(), true, "ann")), f.create(run("key", uuid.New(), true, "ann"))
+	if a.Old || !b.Old || a.Run.ID != b.Run.ID {
+		t.Errorf("the temporary runs are %+v and %+v", a, b)
+	}
+	if c := f.create(run("key", uuid.New(), true, "bob")); c.Old {
+		t.Error("bob gets the run of ann")
+	}
+	if _, err := f.CreateRun(t.Context(), run("other", thread, false, "")); !errors.Is(err, ledger.ErrBusy) {
+		t.Errorf("another key is %v", err)
+	}
+	dup := run("", thread, false, "")
+	dup.ID = first.Run.ID
+	if c := f.create(dup); !c.Old || c.Run.ID != first.Run.ID {
+		t.Errorf("the same id gives %+v", c)
+	}
+	dup.Thread = f.newThread()
+	if _, err := f.CreateRun(t.Context(), dup); !errors.Is(err, ledger.ErrExists) {
+		t.Errorf("the same id in another thread is %v", err)
+	}
+}
+
+func TestSameKeyAtTheSameTimeIsOneRun(t *testing.T) {
+	f := newFixture(t, nil)
+	var mu sync.Mutex
+	fresh := 0
+	var all sync.WaitGroup
+	for range 16 {
+		all.Go(func() {
+			c, err := f.CreateRun(t.Context(), &ledger.NewRun{Run: &ledger.Run{Thread: uuid.New(), Temporary: true, Key: "key"}})
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				t.Error(err)
+			} else if !c.Old {
+				fresh++
+			}
+		})
+	}
+	all.Wait()
+	if fresh != 1 {
+		t.Errorf("%d runs were created", fresh)
+	}
+}
+
+func TestRunNeedsItsThread(t *testing.T) {
+	f := newFixture(t, nil)
+	if _, err := f.CreateRun(t.Context(), &ledger.NewRun{Run: &ledger.Run{Thread: uuid.New()}}); !errors.Is(err, ledger.ErrNotFound) {
+		t.Errorf("without a thread: %v", err)
+	}
+	thread := &ledger.Thread{Metadata: ledger.Object{"owner": "ann"}}
+	if err := f.CreateThread(t.Context(), thread); err != nil {
 		t.Fatal(err)
 	}
-	got, err := l.Thread(t.Context(), thread, nil)
-	if err != nil || got.Status != ledger.Interrupted || got.Graph() != "g" {
-		t.Errorf("the thread is %+v, %v", got, err)
+	n := &ledger.NewRun{Run: &ledger.Run{Thread: thread.ID}, Create: &ledger.Thread{}, Filter: &ledger.Filter{Auth: []ledger.Condition{{Key: "owner", Values: []any{"bob"}}}}}
+	if _, err := f.CreateRun(t.Context(), n); !errors.Is(err, ledger.ErrNotFound) {
+		t.Errorf("in the thread of another: %v", err)
+	}
+	if got := f.thread(thread.ID); got.Status != ledger.Idle {
+		t.Errorf("which is then %s", got.Status)
+	}
+}
+
+func TestTemporaryRunLeavesNothing(t *testing.T) {
+	f := newFixture(t, nil)
+	thread := uuid.New()
+	c := f.create(&ledger.NewRun{Run: &ledger.Run{Thread: thread, Temporary: true}, Worker: f.worker})
+	if !c.Claimed {
+		t.Fatal("it was not claimed")
+	}
+	if _, err := f.Thread(t.Context(), thread, nil); !errors.Is(err, ledger.ErrNotFound) {
+		t.Errorf("its thread is %v", err)
+	}
+	f.finish(&ledger.End{Run: c.Run, Seq: 3})
+	if got := f.status(c.Run); got != "" {
+		t.Errorf("then it is %q", got)
+	}
+	for r, err := range f.backend.Find(t.Context(), &ledger.Query{Kind: ledger.Runs}) {
+		t.Errorf("there is %+v, %v", r, err)
+	}
+}
+
+func TestCancel(t *testing.T) {
+	for _, action := range []ledger.Action{ledger.CancelRun, ledger.RollbackRun} {
+		f := newFixture(t, nil)
+		thread := f.newThread()
+		over := f.started(thread)
+		f.finish(&ledger.End{Run: over})
+		running, waiting, stays := f.started(thread), f.waiting(thread), f.waiting(thread)
+		temporary := f.create(&ledger.NewRun{Run: &ledger.Run{Thread: uuid.New(), Temporary: true}}).Run
+		if _, _, err := f.Cancel(t.Context(), thread, []uuid.UUID{running.ID, uuid.New()}, action, nil); !errors.Is(err, ledger.ErrNotFound) {
+			t.Errorf("an unknown run is %v", err)
+		}
+		if _, _, err := f.Cancel(t.Context(), f.newThread(), []uuid.UUID{running.ID}, action, nil); !errors.Is(err, ledger.ErrNotFound) {
+			t.Errorf("a run of another thread is %v", err)
+		}
+		if r, err := f.Run(t.Context(), thread, running.ID, nil); err != nil || r.Order != ledger.NoAction {
+			t.Errorf("after that the run has the order %q, %v", r.Order, err)
+		}
+		told, ended, err := f.Cancel(t.Context(), uuid.Nil, []uuid.UUID{over.ID, waiting.ID, running.ID, temporary.ID}, action, nil)
+		if err != nil || !slices.Equal(ids(told), []uuid.UUID{running.ID}) || !slices.Equal(ids(ended), []uuid.UUID{waiting.ID, temporary.ID}) {
+			t.Errorf("%s: told %v, ended %v, %v", action, ids(told), ids(ended), err)
+		}
+		want := ledger.RunCanceled
+		if action == ledger.RollbackRun {
+			want = ""
+		}
+		if got := []ledger.RunStatus{f.status(over), f.status(running), f.status(waiting), f.status(stays), f.status(temporary)}; !slices.Equal(got, []ledger.RunStatus{ledger.Success, ledger.Running, want, ledger.Pending, ""}) {
+			t.Errorf("%s: the runs are %q", action, got)
+		}
+		if ordered := f.beat(f.worker); len(ordered) != 1 || ordered[0].Order != action {
+			t.Errorf("%s: the worker is told of %v", action, ordered)
+		}
+		f.finish(&ledger.End{Run: running, Status: ledger.RunCanceled})
+		if ordered := f.beat(f.worker); len(ordered) != 0 {
+			t.Errorf("%s: at the end the worker is told of %v", action, ordered)
+		}
+	}
+}
+
+// An order to roll back is not taken back by one to stop.
+func TestRollbackStays(t *testing.T) {
+	f := newFixture(t, nil)
+	thread := f.newThread()
+	run := f.started(thread)
+	for _, a := range []ledger.Action{ledger.CancelRun, ledger.RollbackRun, ledger.CancelRun} {
+		if _, _, err := f.Cancel(t.Context(), thread, []uuid.UUID{run.ID}, a, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r, err := f.Run(t.Context(), thread, run.ID, nil); err != nil || r.Order != ledger.RollbackRun {
+		t.Errorf("the order is %q, %v", r.Order, err)
+	}
+}
+
+// A thread whose pending run is cancelled is what it was before it.
+func TestThreadReturnsToWhatItWas(t *testing.T) {
+	f := newFixture(t, nil)
+	thread := f.newThread()
+	f.finish(&ledger.End{Run: f.started(thread), Next: true})
+	run := f.waiting(thread)
+	if got := f.thread(thread).Status; got != ledger.Busy {
+		t.Errorf("with a run it is %s", got)
+	}
+	if _, _, err := f.Cancel(t.Context(), thread, []uuid.UUID{run.ID}, ledger.CancelRun, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.thread(thread).Status; got != ledger.Interrupted {
+		t.Errorf("without it is %s", got)
+	}
+}
+
+func TestReleasedRunIsFirstAgain(t *testing.T) {
+	f := newFixture(t, nil)
+	thread := f.newThread()
+	run := f.started(thread)
+	f.waiting(thread)
+	if err := f.Release(t.Context(), f.worker, run); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Release(t.Context(), f.worker, run); !errors.Is(err, ledger.ErrLost) {
+		t.Errorf("the second release is %v", err)
+	}
+	got := f.claim(10)
+	if len(got) != 1 || got[0].ID != run.ID || got[0].Attempt != 1 {
+		t.Fatalf("then %+v are claimed", got)
+	}
+	// What it has stored may have to be undone, so it does not end before it is claimed.
+	if err := f.Release(t.Context(), f.worker, got[0]); err != nil {
+		t.Fatal(err)
+	}
+	told, ended, err := f.Cancel(t.Context(), thread, []uuid.UUID{run.ID}, ledger.RollbackRun, nil)
+	if err != nil || len(told) != 1 || len(ended) != 0 {
+		t.Errorf("a run that was given back: told %v, ended %v, %v", told, ended, err)
+	}
+	if got := f.claim(10); len(got) != 1 || got[0].ID != run.ID || got[0].Order != ledger.RollbackRun {
+		t.Errorf("then %+v are claimed", got)
+	}
+}
+
+func TestDeleteRun(t *testing.T) {
+	f := newFixture(t, nil)
+	thread := f.newThread()
+	over := f.started(thread)
+	f.finish(&ledger.End{Run: over, Hook: func(*ledger.Run) *ledger.Hook { return &ledger.Hook{URL: "http://x"} }})
+	running, waiting := f.started(thread), f.waiting(thread)
+	for _, r := range []*ledger.Run{over, running, waiting} {
+		if err := f.Append(t.Context(), &ledger.Events{Thread: thread, Run: r.ID, First: 1, Last: 1}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Ledger.DeleteRun(t.Context(), thread, r.ID, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := []ledger.RunStatus{f.status(over), f.status(running), f.status(waiting)}; !slices.Equal(got, []ledger.RunStatus{"", ledger.Running, ""}) {
+		t.Errorf("the runs are %q", got)
+	}
+	for e, err := range f.Events(t.Context(), thread, uuid.Nil, 0) {
+		if err != nil || e.Run != running.ID {
+			t.Errorf("there are events %+v, %v", e, err)
+		}
+	}
+	if ordered := f.beat(f.worker); len(ordered) != 1 || ordered[0].Order != ledger.RollbackRun {
+		t.Errorf("the worker is told of %v", ordered)
+	}
+	f.finish(&ledger.End{Run: running, Status: ledger.RunCanceled, Delete: true})
+	for e := range f.Events(t.Context(), thread, uuid.Nil, 0) {
+		t.Errorf("there are events %+v", e)
+	}
+	if got := f.thread(thread).Status; got != ledger.Idle {
+		t.Errorf("the thread is %s", got)
+	}
+	if hooks, err := f.DueHooks(t.Context(), 1); len(hooks) != 0 || err != nil {
+		t.Errorf("the webhooks are %v, %v", hooks, err)
+	}
+}
+
+func TestOpenRunsOfAFilter(t *testing.T) {
+	f := newFixture(t, nil)
+	want := map[uuid.UUID]bool{}
+	for _, owner := range []string{"ann", "bob"} {
+		thread := &ledger.Thread{Metadata: ledger.Object{"owner": owner}}
+		if err := f.CreateThread(t.Context(), thread); err != nil {
+			t.Fatal(err)
+		}
+		f.finish(&ledger.End{Run: f.started(thread.ID)})
+		runs := []*ledger.Run{f.started(thread.ID), f.waiting(thread.ID),
+			f.create(&ledger.NewRun{Run: &ledger.Run{Thread: uuid.New(), Temporary: true, Metadata: ledger.Object{"owner": owner}}}).Run}
+		for _, r := range runs {
+			want[r.ID] = owner == "ann"
+		}
+	}
+	n := 0
+	for r, err := range f.OpenRuns(t.Context(), &ledger.Filter{Contains: ledger.Object{"owner": "ann"}}) {
+		if err != nil || !want[r.ID] {
+			t.Errorf("there is %+v, %v", r, err)
+		}
+		n++
+	}
+	if n != 3 {
+		t.Errorf("there are %d, want 3", n)
 	}
 }
