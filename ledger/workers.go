@@ -175,7 +175,9 @@ func (l *Ledger) removeWorkers(ctx context.Context, now time.Time) (n int, err e
 		if err != nil {
 			return n, err
 		}
+		removed := 0
 		err = l.b.Update(ctx, w.ID, func(tx Tx) error {
+			removed = 0
 			r, err := tx.Get(Workers, w.ID)
 			if err != nil || r == nil || r.Due.After(gone) {
 				return err
@@ -184,12 +186,13 @@ func (l *Ledger) removeWorkers(ctx context.Context, now time.Time) (n int, err e
 			if err != nil || len(runs) > 0 {
 				return err
 			}
+			removed = 1
 			return tx.Delete(Workers, w.ID)
 		})
 		if err != nil {
 			return n, err
 		}
-		n++
+		n += removed
 	}
 	return n, nil
 }

@@ -1,0 +1,192 @@
+package ledger_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/treadle-go/treadle/ledger"
+)
+
+// takeOver lets a worker take what it can.
+func (f *fixture) takeOver(worker uuid.UUID) (taken, failed []*ledger.Run) {
+	f.Helper()
+	taken, failed, err := f.TakeOver(f.Context(), worker, nil, 100)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return taken, failed
+}
+
+func TestRunsOfADeadWorkerAreTakenOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, nil)
+		thread := f.newThread()
+		run := f.create(&ledger.NewRun{Run: &ledger.Run{Thread: thread, Graph: "g", Kwargs: []byte(`{"a":1}`)}, Worker: f.worker}).Run
+		temporary := f.create(&ledger.NewRun{Run: &ledger.Run{Thread: uuid.New(), Temporary: true, Graph: "g"}, Worker: f.worker}).Run
+		waiting := f.waiting(thread)
+		time.Sleep(6 * time.Second)
+		other := f.newWorker()
+		if taken, _ := f.takeOver(other); len(taken) != 0 {
+			t.Errorf("%v are taken while the lease is not over", taken)
+		}
+		time.Sleep(time.Microsecond)
+		if taken, _, err := f.TakeOver(t.Context(), other, []string{"another"}, 100); len(taken) != 0 || err != nil {
+			t.Errorf("%v of another graph are taken, %v", taken, err)
+		}
+		if taken, _, err := f.TakeOver(t.Context(), other, nil, 0); len(taken) != 0 || err != nil {
+			t.Errorf("%v are taken although there is no place, %v", taken, err)
+		}
+		taken, failed := f.takeOver(other)
+		if !slices.Equal(ids(taken), []uuid.UUID{run.ID, temporary.ID}) || len(failed) != 0 {
+			t.Fatalf("%v are taken, %v have failed", ids(taken), failed)
+		}
+		for _, r := range taken {
+			if r.Worker != other || r.Attempt != 2 || r.Epoch != 1 || r.Kwargs == nil {
+				t.Errorf("taken over: %+v", r)
+			}
+		}
+		// The old worker wakes up.
+		f.beat(f.worker)
+		if _, err := f.Finish(t.Context(), &ledger.End{Run: run, Worker: f.worker, Status: ledger.Success}); !errors.Is(err, ledger.ErrLost) {
+			t.Errorf("the end by the old worker is %v", err)
+		}
+		if err := f.Release(t.Context(), f.worker, temporary); !errors.Is(err, ledger.ErrLost) {
+			t.Errorf("the release by the old worker is %v", err)
+		}
+		next := f.finish(&ledger.End{Run: taken[0], Worker: other, Claim: true})
+		if next == nil || next.ID != waiting.ID || next.Epoch != 1 {
+			t.Errorf("the next run is %+v", next)
+		}
+	})
+}
+
+// The same worker may lose a run and get it again, with another attempt.
+func TestAttemptsAreToldApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, nil)
+		first := f.started(f.newThread())
+		time.Sleep(7 * time.Second)
+		other := f.newWorker()
+		f.takeOver(other)
+		time.Sleep(7 * time.Second)
+		f.beat(f.worker)
+		taken, _ := f.takeOver(f.worker)
+		if len(taken) != 1 || taken[0].Attempt != 3 {
+			t.Fatalf("%+v are taken", taken)
+		}
+		if _, err := f.Finish(t.Context(), &ledger.End{Run: first, Worker: f.worker, Status: ledger.Success}); !errors.Is(err, ledger.ErrLost) {
+			t.Errorf("the end of the first attempt is %v", err)
+		}
+		f.finish(&ledger.End{Run: taken[0]})
+	})
+}
+
+func TestWorkerThatIsLateKeepsWhatNobodyTook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, nil)
+		run := f.started(f.newThread())
+		time.Sleep(time.Minute)
+		f.beat(f.worker)
+		if taken, _ := f.takeOver(f.newWorker()); len(taken) != 0 {
+			t.Errorf("%v are taken", taken)
+		}
+		f.finish(&ledger.End{Run: run})
+	})
+}
+
+func TestWorkerThatLeavesIsFollowedAtOnce(t *testing.T) {
+	f := newFixture(t, nil)
+	other := f.newWorker()
+	run := f.started(f.newThread())
+	if err := f.Leave(t.Context(), f.worker); err != nil {
+		t.Fatal(err)
+	}
+	if taken, _ := f.takeOver(other); !slices.Equal(ids(taken), []uuid.UUID{run.ID}) {
+		t.Errorf("%v are taken", taken)
+	}
+	if err := f.Leave(t.Context(), uuid.New()); err != nil {
+		t.Errorf("a worker that never was leaves: %v", err)
+	}
+}
+
+func TestRunThatKillsItsWorkersFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, nil)
+		thread := f.newThread()
+		run := f.started(thread)
+		temporary := f.create(&ledger.NewRun{Run: &ledger.Run{Thread: uuid.New(), Temporary: true}, Worker: f.worker}).Run
+		waiting := f.waiting(thread)
+		for attempt := 2; attempt <= 3; attempt++ {
+			time.Sleep(7 * time.Second)
+			if taken, failed := f.takeOver(f.newWorker()); len(taken) != 2 || taken[0].Attempt != attempt || len(failed) != 0 {
+				t.Fatalf("%+v are taken, %v have failed", taken, failed)
+			}
+		}
+		time.Sleep(7 * time.Second)
+		f.beat(f.worker)
+		taken, failed := f.takeOver(f.worker)
+		if len(taken) != 0 || !slices.Equal(ids(failed), []uuid.UUID{run.ID, temporary.ID}) || failed[0].Failure.Class != "WorkerLost" {
+			t.Fatalf("%v are taken, %+v have failed", taken, failed)
+		}
+		if got := []ledger.RunStatus{f.status(run), f.status(temporary)}; !slices.Equal(got, []ledger.RunStatus{ledger.Error, ""}) {
+			t.Errorf("the runs are %q", got)
+		}
+		if got := f.thread(thread); got.Status != ledger.Busy || got.Epoch != 3 {
+			t.Errorf("the thread is %+v", got)
+		}
+		if got := f.claim(10); !slices.Equal(ids(got), []uuid.UUID{waiting.ID}) || got[0].Epoch != 3 {
+			t.Errorf("then %+v are claimed", got)
+		}
+	})
+}
+
+func TestWorkerWithoutALeaseGetsNoRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, nil)
+		thread := f.newThread()
+		run := f.started(thread)
+		f.waiting(thread)
+		time.Sleep(7 * time.Second)
+		if c := f.create(&ledger.NewRun{Run: &ledger.Run{Thread: f.newThread()}, Worker: f.worker}); c.Claimed {
+			t.Error("it gets a run that it creates")
+		}
+		if _, err := f.Claim(t.Context(), f.worker, nil, 1); !errors.Is(err, ledger.ErrNoLease) {
+			t.Errorf("its claim is %v", err)
+		}
+		if _, _, err := f.TakeOver(t.Context(), uuid.New(), nil, 1); !errors.Is(err, ledger.ErrNoLease) {
+			t.Errorf("the take-over by a worker that never beat is %v", err)
+		}
+		if next := f.finish(&ledger.End{Run: run, Claim: true}); next != nil {
+			t.Error("it gets the next run of a thread")
+		}
+		f.beat(f.worker)
+		if got := f.claim(10); len(got) != 2 {
+			t.Errorf("after a beat it gets %v", got)
+		}
+	})
+}
+
+func TestSweepRemovesWorkersThatAreLongGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, nil)
+		busy := f.newWorker()
+		f.create(&ledger.NewRun{Run: &ledger.Run{Thread: f.newThread()}, Worker: busy})
+		if err := f.Append(t.Context(), &ledger.Events{Thread: uuid.New(), Run: uuid.New(), First: 1, Last: 1}); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []int{0, 0, 2, 0} {
+			if n, err := f.Sweep(t.Context(), time.Minute, 10); n != want || err != nil {
+				t.Errorf("after %v %d are removed, %v; want %d", time.Now(), n, err, want)
+			}
+			time.Sleep(33 * time.Second)
+		}
+		if taken, _ := f.takeOver(f.newWorker()); len(taken) != 1 {
+			t.Errorf("the runs of a worker that is long gone are not taken over, but %v", taken)
+		}
+	})
+}
