@@ -12,7 +12,7 @@ GO_FILES = find . -name node_modules -prune -o -name '*.go' -print0
 # Under the race detector SQLite takes ten times as long, so the tests of these
 # packages use the databases less there (package internal/race). They run a second
 # time without it, in full.
-WITHOUT_RACE := ./checkpoint ./store ./sqlite ./postgres ./internal/threadtest ./internal/crashtest
+WITHOUT_RACE := ./checkpoint ./store ./ledger ./sqlite ./postgres ./internal/threadtest ./internal/crashtest
 
 # What CI runs. A skipped test fails it; the last line is the tally. Many tests wait
 # for a database or a process, so more packages run at a time than there are

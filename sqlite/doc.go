@@ -1,9 +1,9 @@
-// Package sqlite keeps checkpoints, a cache of results, and a store, in one
-// SQLite file.
+// Package sqlite keeps checkpoints, a cache of results, a store, and the ledger of
+// a server, in one SQLite file.
 //
 // [Open] gives a [DB], which is a [checkpoint.Saver] with every ability that
-// package checkpoint names, and has a [checkpoint.Cache] and a [store.Store]
-// beside it. The driver is pure Go. Several processes may have the same file
+// package checkpoint names, and has a [checkpoint.Cache], a [store.Store] and a
+// [ledger.Backend] beside it. The driver is pure Go. Several processes may have the same file
 // open; two writers that meet on one thread are told apart by the
 // compare-and-set of its head.
 //
@@ -33,6 +33,8 @@
 //   - A nested line that is missing is noticed by who reads it, not by a copy of
 //     its thread.
 //   - A cached result that is damaged is not used and made anew.
+//   - A row of the ledger that is missing may have been deleted, and one that is not
+//     found by a search is found by its id.
 //
 // [Options].Check reads the whole file, indexes included, and finds the second and
 // most of the third. Rows that versions before 3 have written have no checksum; of
@@ -41,9 +43,10 @@
 //
 // # What was deleted
 //
-// When [DB.DeleteThread], [DB.DeleteRuns], [DB.Prune] or the Forget and ForgetAll
-// of a store have returned, what they removed is in none of the database's files,
-// also not in what is free of them: it was overwritten, and the log was cut off. A
+// When [DB.DeleteThread], [DB.DeleteRuns], [DB.Prune], the Forget and ForgetAll
+// of a store, or the calls that delete an assistant, a thread or a cron of the ledger
+// have returned, what they removed is in none of the database's files, also not in
+// what is free of them: it was overwritten, and the log was cut off. A
 // transaction that reads an older state, in this process or another, keeps the log
 // until it ends; it is then cut off by the next write or by Close. File systems and
 // disks that keep old blocks, and backups, are out of reach.
@@ -82,6 +85,13 @@
 // their vectors have positive ids (vector). How a search by meaning gets by with
 // signatures of vectors in memory is told in store_near.go, and what searches by
 // words remember in store_lists.go and store_terms.go.
+//
+// The ledger has four:
+//
+//	server_row ─── server_body      server_term   server_event
+//
+// A row is what package ledger makes it, and its body is apart, because rows are
+// written more often than bodies. Terms are what searches find rows by.
 //
 // One put is one transaction, and puts of many threads that wait for each other
 // share one (commit.go). The file's user_version counts migrations (migrate.go).

@@ -1,8 +1,13 @@
 package sqlite
 
 import (
+	"errors"
+	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"github.com/google/uuid"
 
 	"github.com/treadle-go/treadle/ledger"
 	"github.com/treadle-go/treadle/ledger/ledgertest"
@@ -27,4 +32,84 @@ func TestLedgerBehavesLikeMemory(t *testing.T) {
 	db := open(t, filepath.Join(t.TempDir(), "test.db"), nil)
 	ledgertest.Differential(t, func(*testing.T) ledger.Backend { return db.Ledger() })
 	checkFile(t, db)
+}
+
+// Once a thread was deleted, nothing of it or its runs is in any file.
+func TestDeletedThreadOfTheLedgerIsInNoFile(t *testing.T) {
+	const secret = "Zebrapox"
+	db := open(t, filepath.Join(t.TempDir(), "test.db"), nil)
+	l := ledger.New(db.Ledger(), nil)
+	secretThread := uuid.New()
+	for i := range 60 {
+		thread, text := uuid.New(), "harmless"
+		if i%2 == 0 {
+			thread, text = secretThread, secret
+		}
+		c, err := l.CreateRun(t.Context(), &ledger.NewRun{
+			Run:            &ledger.Run{Thread: thread, Kwargs: fmt.Appendf(nil, `{"input":"%s %s"}`, text, strings.Repeat("x", i%9*900)), Metadata: ledger.Object{"about": text}},
+			Create:         &ledger.Thread{},
+			ThreadMetadata: ledger.Object{fmt.Sprint(text, i): text},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Append(t.Context(), &ledger.Events{Thread: thread, Run: c.Run.ID, First: uint64(i + 1), Last: uint64(i + 1), Data: []byte(text + strings.Repeat("x", 5000))}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(inFiles(t, db.path, secret)) == 0 {
+		t.Fatal("the secret was never in the files")
+	}
+	if _, err := l.DeleteThread(t.Context(), secretThread, nil); err != nil {
+		t.Fatal(err)
+	}
+	if found := inFiles(t, db.path, secret); len(found) > 0 {
+		t.Errorf("the secret is still there: %v", found)
+	}
+	checkFile(t, db)
+}
+
+// A byte that changed in a row, a body or events is an error, and a check finds it, a
+// term that is missing too.
+func TestDamagedLedgerIsAnError(t *testing.T) {
+	for name, query := range map[string]string{
+		"a doc":    "UPDATE server_row SET doc=x'7b7d' WHERE kind=4",
+		"a worker": "UPDATE server_row SET worker=randomblob(16) WHERE kind=4",
+		"a status": "UPDATE server_row SET open=1-open WHERE kind=4",
+		"a time":   "UPDATE server_row SET created=created+1 WHERE kind=4",
+		"a body":   "UPDATE server_body SET body=x'7b7d'",
+		"an id":    "UPDATE server_row SET id=randomblob(16) WHERE kind=4",
+		"events":   "UPDATE server_event SET data=x'00'",
+		"a term":   "DELETE FROM server_term",
+		"a parent": "UPDATE server_row SET parent=x'00' WHERE kind=4",
+		"no body":  "UPDATE server_body SET row=row+100",
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "test.db")
+			db := open(t, path, nil)
+			l := ledger.New(db.Ledger(), nil)
+			thread := uuid.New()
+			c, err := l.CreateRun(t.Context(), &ledger.NewRun{Run: &ledger.Run{Thread: thread, Kwargs: []byte(`{"a":1}`)}, Create: &ledger.Thread{Metadata: ledger.Object{"a": "b"}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := l.Append(t.Context(), &ledger.Events{Thread: thread, Run: c.Run.ID, First: 1, Last: 1, Data: []byte("x")}); err != nil {
+				t.Fatal(err)
+			}
+			force(t, db, query)
+			_, runErr := l.Runs(t.Context(), thread, nil, "", ledger.Page{})
+			for _, err := range l.Events(t.Context(), thread, uuid.Nil, 0) {
+				runErr = errors.Join(runErr, err)
+			}
+			for _, err := range l.OpenRuns(t.Context(), nil) {
+				runErr = errors.Join(runErr, err)
+			}
+			if name != "a term" && name != "a parent" && name != "no body" && !errors.Is(runErr, ErrDamaged) {
+				t.Errorf("a reader finds %v", runErr)
+			}
+			if again, err := Open(path, &Options{Check: true}); !errors.Is(err, ErrDamaged) {
+				t.Errorf("a check of the file finds %v", errors.Join(err, again.Close()))
+			}
+		})
+	}
 }

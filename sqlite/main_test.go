@@ -15,6 +15,9 @@ func TestMain(m *testing.M) {
 	if path := os.Getenv(storeWriterEnv); path != "" {
 		putUntilKilled(path)
 	}
+	if path := os.Getenv(ledgerWriterEnv); path != "" {
+		runUntilKilled(path)
+	}
 	if path := os.Getenv(openAs); path != "" {
 		openAsNobody(path)
 		os.Exit(0)

@@ -37,8 +37,8 @@ func TestPackagesThatAskRunWithoutTheRaceDetectorToo(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		// What checkpointtest and storetest shorten, they shorten for who calls it.
-		for _, asks := range []string{"race.Enabled", "checkpointtest.Differential(", "storetest.Differential("} {
+		// What checkpointtest, storetest and ledgertest shorten, they shorten for who calls it.
+		for _, asks := range []string{"race.Enabled", "checkpointtest.Differential(", "storetest.Differential(", "ledgertest.Differential("} {
 			if strings.Contains(string(text), asks) {
 				found++
 				if dir := "./" + path.Dir(name); !slices.Contains(again, dir) {
