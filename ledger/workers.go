@@ -76,6 +76,26 @@ func (l *Ledger) Leave(ctx context.Context, worker uuid.UUID) error {
 	})
 }
 
+// LeaveOthers ends the leases of all workers but one. It is for a process that knows
+// that no other one is alive.
+func (l *Ledger) LeaveOthers(ctx context.Context, worker uuid.UUID) error {
+	var others []uuid.UUID
+	for r, err := range l.b.Find(ctx, &Query{Kind: Workers}) {
+		if err != nil {
+			return err
+		}
+		if r.ID != worker {
+			others = append(others, r.ID)
+		}
+	}
+	for _, id := range others {
+		if err := l.Leave(ctx, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // TakeOver gives up to n runs of workers whose lease is over to worker, with the
 // next epoch of their threads and the next attempt. It skips those of graphs that are
 // not in the list, if that is not nil. Runs that were begun too often are ended with

@@ -109,6 +109,17 @@ func Serve(ctx context.Context, args []string, out io.Writer, o *Options, graphs
 			log.Error("the database is not closed", "error", err)
 		}
 	}()
+	if !strings.HasPrefix(set.db, ":memory:") {
+		release, alone, err := lockFile(set.db + ".lock")
+		if err != nil {
+			return fmt.Errorf("--db: %w", err)
+		}
+		defer release()
+		opts.alone = alone
+		if !alone {
+			log.Info("another process serves this database too")
+		}
+	}
 	srv, err := New(db, graphs, &opts)
 	if err != nil {
 		return err

@@ -43,6 +43,8 @@ type Options struct {
 	Webhooks *Webhooks
 	// Logger gets what the server does; nil means slog.Default().
 	Logger *slog.Logger
+
+	alone bool // no other process uses the database
 }
 
 // Server is an HTTP handler that serves graphs.
@@ -92,7 +94,7 @@ func New(db Database, graphs []treadle.AnyGraph, o *Options) (*Server, error) {
 		}
 	}
 	s.runner, err = runs.New(runs.Options{Ledger: s.ledger, Saver: saver, Store: s.store, Graphs: graphs, Logger: s.log, Name: name,
-		Workers: o.Workers, MaxTime: o.MaxRunTime, Send: s.hooks.send, Cron: s.cronRun})
+		Workers: o.Workers, MaxTime: o.MaxRunTime, Send: s.hooks.send, Cron: s.cronRun, Alone: o.alone})
 	if err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}

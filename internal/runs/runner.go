@@ -39,6 +39,9 @@ type Options struct {
 	Name    string        // of this process, for people
 	Workers int           // runs at a time; 0 means 256
 	MaxTime time.Duration // of a run; 0 means an hour
+	// Alone says that no other process uses the ledger, so all workers that it
+	// knows are dead and their runs are taken over at once.
+	Alone bool
 	// Send delivers a webhook; its error means that it has to be tried again.
 	Send func(ctx context.Context, h *ledger.Hook) error
 	// Cron makes the run of a cron that is due.
@@ -108,6 +111,13 @@ func New(o Options) (*Runner, error) {
 	if _, err := r.ledger.Beat(ctx, r.worker, o.Name); err != nil {
 		cancel()
 		return nil, err
+	}
+	if o.Alone {
+		if err := r.ledger.LeaveOthers(ctx, r.worker); err != nil {
+			cancel()
+			return nil, err
+		}
+		r.takeOver(ctx)
 	}
 	r.loops.Go(func() { r.loop(ctx) })
 	return r, nil
