@@ -19,13 +19,19 @@ RACE := -race $(foreach p,$(TRANSLATED),'-gcflags=$(p)=-race=false -d=checkptr=0
 # that could race by then, and there are hundreds of programs.
 export GORACE := atexit_sleep_ms=50
 
+GO_TEST := go test -vet=off -timeout 60m -json
+
 # Under the race detector the tests of these packages use the databases less (package
 # internal/race). They run a second time without it, in full.
-WITHOUT_RACE := ./checkpoint ./store ./ledger ./sqlite ./postgres ./internal/threadtest ./internal/crashtest
+WITHOUT_RACE := ./postgres ./internal/threadtest ./sqlite ./internal/crashtest ./checkpoint ./store ./ledger
+
+# The packages that take longest, to begin with, so that none of them is left at the end.
+FIRST := ./postgres ./internal/threadtest ./internal/crashtest ./sqlite . ./mcptool ./internal/faulttest
 
 # What CI runs. A skipped test fails it; the last line is the tally. Many tests wait
 # for a database or a process, so more packages run at a time than there are
-# processors.
+# processors: those of this module under the race detector, and beside them, with
+# their events in a file, the other modules and what runs without it.
 test:
 	@.ci/postgres
 	@.ci/npm
@@ -35,10 +41,18 @@ test:
 	if [ -n "$$unformatted" ]; then printf 'not formatted (make fmt):\n%s\n' "$$unformatted"; exit 1; fi
 	@set -euo pipefail; \
 	for m in $(MODULES); do (cd "$$m" && go vet ./...); done
-	@set -uo pipefail; { \
+	@set -uo pipefail; \
+	events=$$(mktemp); trap 'rm -f "$$events"' EXIT; { \
 		status=0; \
-		for m in $(MODULES); do (cd "$$m" && go test $(RACE) -vet=off -p 4 -timeout 60m -json ./...) || status=1; done; \
-		go test -vet=off -p 4 -timeout 60m -json $(WITHOUT_RACE) || status=1; \
+		{ \
+			status=0; \
+			$(GO_TEST) -p 2 $(WITHOUT_RACE) || status=1; \
+			for m in $(filter-out .,$(MODULES)); do (cd "$$m" && $(GO_TEST) -p 2 $(RACE) ./...) || status=1; done; \
+			exit $$status; \
+		} >"$$events" & \
+		$(GO_TEST) -p 3 $(RACE) $(FIRST) ./... || status=1; \
+		wait $$! || status=1; \
+		cat "$$events"; \
 		exit $$status; \
 	} | go run ./internal/testreport
 
