@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/pgtest"
 	"github.com/treadle-go/treadle/internal/race"
@@ -23,8 +25,8 @@ import (
 func TestStore(t *testing.T) {
 	for name, o := range suiteModes() {
 		t.Run(name, func(t *testing.T) {
-			url := quick(t)
-			backend := func(t *testing.T) store.Backend { return checked(t, fresh(t, url, o)) }
+			db := fresh(t, quick(t), o)
+			backend := func(t *testing.T) store.Backend { return checked(t, emptied(t, db).db) }
 			t.Run("suite", func(t *testing.T) { storetest.Run(t, backend) })
 			t.Run("differential", func(t *testing.T) { storetest.Differential(t, backend) })
 		})
@@ -32,9 +34,9 @@ func TestStore(t *testing.T) {
 }
 
 func TestEncryptedStore(t *testing.T) {
-	url := quick(t)
+	db := fresh(t, quick(t), Options{})
 	sealed := func(t *testing.T) store.Backend {
-		b, err := store.Encrypted(checked(t, fresh(t, url, Options{})), checkpoint.EncryptionKey{ID: 1, Secret: make([]byte, 32)})
+		b, err := store.Encrypted(checked(t, emptied(t, db).db), checkpoint.EncryptionKey{ID: 1, Secret: make([]byte, 32)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,10 +81,9 @@ func lite(t testing.TB) *DB {
 // schema of its own for each would take most of the time.
 func emptied(t testing.TB, db *DB) *backend {
 	t.Helper()
-	_, err := db.pool.Exec(t.Context(), db.backend.in(`TRUNCATE {schema}.store_record, {schema}.store_life, {schema}.store_item, {schema}.store_vector`))
-	if err == nil {
-		_, err = db.pool.Exec(t.Context(), db.backend.in("UPDATE {schema}.store_state SET seq = 0, compacted = 0"))
-	}
+	// TRUNCATE would make files anew.
+	_, err := db.pool.Exec(t.Context(), db.backend.in(`DELETE FROM {schema}.store_vector; DELETE FROM {schema}.store_item; DELETE FROM {schema}.store_life;
+		DELETE FROM {schema}.store_record; UPDATE {schema}.store_state SET seq = 0, compacted = 0`), pgx.QueryExecModeSimpleProtocol)
 	if err != nil {
 		t.Fatal(err)
 	}

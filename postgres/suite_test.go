@@ -69,8 +69,11 @@ func suiteModes() map[string]Options {
 func TestSaver(t *testing.T) {
 	for name, o := range suiteModes() {
 		t.Run(name, func(t *testing.T) {
-			url := quick(t)
-			checkpointtest.Run(t, func(t *testing.T) checkpoint.Saver { return fresh(t, url, o) })
+			db := fresh(t, quick(t), o)
+			checkpointtest.Run(t, func(t *testing.T) checkpoint.Saver {
+				t.Cleanup(func() { deleteThreads(background{t}, db) })
+				return db
+			})
 		})
 	}
 }
@@ -81,5 +84,23 @@ func TestCache(t *testing.T) {
 			url := quick(t)
 			checkpointtest.RunCache(t, func(t *testing.T) checkpoint.Cache { return fresh(t, url, o).Cache() })
 		})
+	}
+}
+
+// deleteThreads leaves a schema to the next test: to make one takes longer than
+// most tests do.
+func deleteThreads(t testing.TB, db *DB) {
+	t.Helper()
+	var names []string
+	for thread, err := range db.Threads(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, thread.Name)
+	}
+	for _, name := range names {
+		if err := db.DeleteThread(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
