@@ -25,7 +25,7 @@ const writerEnv = "TREADLE_SQLITE_WRITER"
 func TestKilledWriterLosesNothing(t *testing.T) {
 	kills := 30
 	if race.Enabled {
-		kills = 4 // the writer takes ten times as long
+		kills = 4 // the writer takes several times as long
 	}
 	path := filepath.Join(t.TempDir(), "test.db")
 	rnd := rand.New(rand.NewPCG(uint64(os.Getpid()), 1))

@@ -28,7 +28,7 @@ var killedOptions = &store.Options{Embedder: store.NewHashEmbedder(32), Fields: 
 func TestKilledStoreLosesNothing(t *testing.T) {
 	kills := 12
 	if race.Enabled {
-		kills = 3 // the writer takes ten times as long
+		kills = 3 // the writer takes several times as long
 	}
 	db := open(t, filepath.Join(t.TempDir(), "test.db"), nil)
 	eager(db.backend)
