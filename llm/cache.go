@@ -12,19 +12,20 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// AnswerCache keeps answers. A checkpoint.Cache is one.
+// AnswerCache stores answers for [Cache]. Every checkpoint.Cache is one.
 type AnswerCache interface {
 	Get(ctx context.Context, space, key string) ([]byte, bool, error)
 	Set(ctx context.Context, space, key string, value []byte, ttl time.Duration) error
 }
 
-// Cache is the model that answers from an earlier answer to the same request:
-// the same messages (but for their ids), tools and settings. An answer from the
-// cache is one chunk, has no usage, and says so in its Metadata: "cached": true.
-// Only answers that were complete are kept, for the ttl, or for ever if it is 0.
+// Cache returns a model that reuses earlier answers to the same request. Two
+// requests are the same if their messages (apart from ids), tools and settings
+// are. A cached answer is one chunk without Usage, and its Metadata has
+// "cached": true. Only complete answers are stored, for the given ttl; 0 means
+// for ever.
 //
-// A cache that fails is an error of the call; if it cannot keep an answer, the
-// answer comes with the error.
+// If the cache cannot be read, the call fails. If it cannot be written, the call
+// returns the answer together with the error.
 func Cache(model Model, cache AnswerCache, ttl time.Duration) Model {
 	need("Cache", model)
 	if cache == nil {
@@ -98,7 +99,7 @@ func (c *cached) keep(ctx context.Context, key string, m Message) error {
 		err = c.cache.Set(ctx, cacheSpace, key, raw, c.ttl)
 	}
 	if err != nil {
-		return fmt.Errorf("llm: keeping an answer: %w", err)
+		return fmt.Errorf("llm: writing an answer to the cache: %w", err)
 	}
 	return nil
 }
@@ -118,7 +119,7 @@ func requestKey(info Info, req *Request) (string, error) {
 		Tools   []any
 	}{info, r, describeTools(req.Tools)})
 	if err != nil {
-		return "", fmt.Errorf("llm: the request has no JSON: %w", err)
+		return "", fmt.Errorf("llm: cache: the request cannot be encoded as JSON: %w", err)
 	}
 	sum := sha256.Sum256(raw)
 	return hex.EncodeToString(sum[:]), nil
@@ -138,8 +139,7 @@ func describeTools(tools []*Tool) []any {
 	return out
 }
 
-// Chunk is the message as one piece of an answer, for models that have their
-// answer as a whole.
+// Chunk returns the message as a single chunk, for models that do not stream.
 func (m Message) Chunk() Chunk {
 	c := Chunk{ID: m.ID, Name: m.Name, Content: m.Content, Blocks: m.Blocks, Usage: m.Usage, Stop: m.Stop, Metadata: m.Metadata, Extra: m.Extra}
 	for _, call := range m.ToolCalls {

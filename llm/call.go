@@ -2,29 +2,29 @@ package llm
 
 import "encoding/json"
 
-// ToolCall is a model's wish to have a tool called.
+// ToolCall is a model's request to call a tool.
 type ToolCall struct {
-	// ID is the call's name: the result refers to it.
+	// ID identifies the call. The result has it as ToolCallID.
 	ID   string
 	Name string // of the tool
-	// Args is a JSON object. Empty stands for {}.
+	// Args is a JSON object. Empty means {}.
 	Args json.RawMessage
-	// Extra holds what else the provider wants to see again with the call, such
-	// as a signature, and the fields of the call's JSON that have no field here.
+	// Extra holds the fields of the call's JSON that have no field here, such as
+	// a signature that the provider needs back.
 	Extra map[string]any
 }
 
-// InvalidToolCall is a tool call whose arguments are no JSON object.
+// InvalidToolCall is a tool call whose arguments are not a JSON object.
 type InvalidToolCall struct {
 	ID    string
 	Name  string
 	Args  string // what the model wrote
-	Error string // what is wrong with it
+	Error string // why it is invalid
 	Extra map[string]any
 }
 
-// ToolCallChunk is a piece of a tool call as it is streamed. Pieces with the
-// same Index are one call, whose ID, Name and Args are joined of the pieces'.
+// ToolCallChunk is a streamed piece of a tool call. Pieces with the same Index
+// are one call: its ID, Name and Args are those of the pieces, concatenated.
 type ToolCallChunk struct {
 	Index *int
 	ID    string

@@ -73,9 +73,9 @@ func TestChunksThatCannotBeJoinedAreErrors(t *testing.T) {
 		a, b any
 		want string
 	}{
-		{"text", 5, "a string cannot be continued by a int"},
-		{map[string]any{}, "x", "cannot be continued"},
-		{true, false, "true (bool) cannot be continued by false (bool)"},
+		{"text", 5, "a string and a int cannot be joined"},
+		{map[string]any{}, "x", "cannot be joined"},
+		{true, false, "true (bool) and false (bool) cannot be joined"},
 	} {
 		_, err := llm.Chunk{Metadata: map[string]any{"field": test.a}}.Add(llm.Chunk{Metadata: map[string]any{"field": test.b}})
 		if err == nil || !strings.Contains(err.Error(), "field field: ") || !strings.Contains(err.Error(), test.want) {

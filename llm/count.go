@@ -8,32 +8,35 @@ import (
 	"unicode/utf8"
 )
 
-// A Counter counts the tokens that messages have for a model. Exact counters
-// are the providers' own; [CountTokens] is a good guess for all of them.
+// A Counter counts the tokens of messages. Only a provider can count exactly;
+// [CountTokens] is an estimate for all of them.
 type Counter func(ctx context.Context, ms []Message) (int, error)
 
-// CountOptions are the settings of [CountTokens]. The zero value is usual.
+// CountOptions configure [CountTokens]. The zero value and nil are the defaults.
 type CountOptions struct {
-	// CharsPerToken is 4 if not set; for Anthropic's models 3.3 is closer.
+	// CharsPerToken is the number of characters per token; 0 means 4. For
+	// Anthropic's models 3.3 is closer.
 	CharsPerToken float64
-	// PerMessage is what a message costs besides its text; 3 if nil.
+	// PerMessage is the number of tokens that a message has besides its text; nil
+	// means 3.
 	PerMessage *float64
-	// PerImage is what an image costs; 85 if not set.
+	// PerImage is the number of tokens of an image; 0 means 85.
 	PerImage int
-	// NoNames leaves the names of speakers out.
+	// NoNames does not count the names of messages.
 	NoNames bool
-	// Tools are counted once, by their JSON.
+	// Tools are counted too, once, by their JSON.
 	Tools []*Tool
-	// Scale corrects the guess by the tokens that the provider reported with the
-	// last AI message (by at most a quarter, and never down), if all AI messages
-	// are of one provider (model_provider in their Metadata).
+	// Scale corrects the estimate by the usage that the provider reported with
+	// the last AI message. The correction only increases the estimate, by at most
+	// a quarter. It is made only if all AI messages come from one provider
+	// (model_provider in their Metadata).
 	Scale bool
 }
 
-// CountTokens guesses how many tokens the messages have: from the number of
-// characters of their texts, tool calls and names. It is LangChain's formula;
-// only that tool calls and unknown blocks are counted by their JSON, which
-// differs from Python's text by a few characters.
+// CountTokens estimates how many tokens the messages have, from the number of
+// characters of their texts, tool calls and names. The formula is LangChain's.
+// The results may differ by a few characters, because tool calls and unknown
+// blocks are counted by their JSON and LangChain counts Python's notation.
 func CountTokens(ms []Message, opts *CountOptions) int {
 	c := counting(opts)
 	total := c.tools()

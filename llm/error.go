@@ -7,25 +7,26 @@ import (
 	"time"
 )
 
-// Error is a failure that a provider reported, or a failure to reach it.
+// Error is a failure that a provider reported, or a failure to reach the provider.
 type Error struct {
 	Provider string // such as "openai"
-	// Status is the HTTP status, or 0 if no response was had.
+	// Status is the HTTP status, or 0 if there was no response.
 	Status int
-	// Code is the provider's own name of the failure, such as
+	// Code is the provider's name for the failure, such as
 	// "rate_limit_exceeded" or "overloaded_error".
 	Code    string
 	Message string
-	// RetryAfter is how long the provider asks to wait; 0 if it did not say.
+	// RetryAfter is how long the provider asks to wait; 0 if it gave no time.
 	RetryAfter time.Duration
-	// Cut: the connection broke, or what came over it could not be understood,
-	// after the answer had begun.
+	// Cut is true if the answer had begun and then the connection broke or sent
+	// data that cannot be decoded.
 	Cut bool
-	// Err is the cause, if there is one: the SDK's error or the network's.
+	// Err is the cause, an error of the network or of the provider's SDK; it may
+	// be nil.
 	Err error
 }
 
-// Error names the provider and says what it said.
+// Error names the provider and its reason.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Provider)
@@ -47,12 +48,12 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Unwrap is the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Temporary reports whether the same request may succeed later: the provider
-// was busy, failed, asked to wait or could not be reached, or the connection
-// broke.
+// Temporary reports whether the same request may succeed later. It does if the
+// provider was busy, failed, asked to wait or could not be reached, or if the
+// connection broke.
 func (e *Error) Temporary() bool {
 	switch {
 	case e.Cut || e.RetryAfter > 0:

@@ -2,9 +2,9 @@ package llm
 
 import "slices"
 
-// FilterOptions say which messages [Filter] keeps: those that none of the
-// exclusions names, and of these, if there are inclusions, those that one of
-// them names.
+// FilterOptions say which messages [Filter] keeps. Roles, Names and IDs select
+// messages: if any of them is set, a message must match one. The fields that begin
+// with No or Not then remove messages. The zero value and nil keep all messages.
 type FilterOptions struct {
 	Roles []Role
 	Names []string
@@ -13,14 +13,14 @@ type FilterOptions struct {
 	NotRoles []Role
 	NotNames []string
 	NotIDs   []string
-	// NoToolCalls leaves out AI messages with tool calls, and all results.
+	// NoToolCalls removes AI messages with tool calls, and all tool results.
 	NoToolCalls bool
-	// NotToolCalls leaves out the calls with these ids, their blocks and their
-	// results, and an AI message all of whose calls are left out.
+	// NotToolCalls removes the calls with these ids, with their blocks and their
+	// results. An AI message that loses all its calls is removed too.
 	NotToolCalls []string
 }
 
-// Filter is the messages that the options keep. It does not change ms.
+// Filter returns the messages that the options select. It does not change ms.
 func Filter(ms Messages, opts FilterOptions) Messages {
 	out := make(Messages, 0, len(ms))
 	for _, m := range ms {
@@ -70,10 +70,10 @@ func (o *FilterOptions) withoutCalls(m Message) (Message, bool) {
 	return m, len(left) > 0
 }
 
-// MergeRuns joins messages of the same role that follow each other: texts with
-// the separator between them, blocks and tool calls one behind the other. The
-// first one's id, name and metadata stay. Results of tools are never joined,
-// since each answers a call. It does not change ms.
+// MergeRuns joins consecutive messages of the same role. The separator is put
+// between their texts; blocks and tool calls are concatenated. The joined message
+// has the id, name and metadata of the first one. Results of tools are not joined,
+// because each answers one call. It does not change ms.
 func MergeRuns(ms Messages, separator string) Messages {
 	out := make(Messages, 0, len(ms))
 	for _, m := range ms {

@@ -11,12 +11,13 @@ import (
 	"github.com/treadle-go/treadle/internal/observe"
 )
 
-// Generate asks the model and returns its answer as a whole. Inside a run of a
-// graph the tokens are streamed as they arrive, each chunk with the id of the
-// message, unless the model was bound to [NoStream]: then the whole message is
-// one event. The history is repaired first ([Repair]).
+// Generate asks the model and returns the whole answer. Inside a run of a graph
+// the run's stream has the chunks as they arrive, each with the id of the message.
+// With the option [NoStream] the stream has the whole message as one event. The
+// history is passed through [Repair] first.
 //
-// If the answer breaks off, the error comes with the message so far.
+// If the model fails in the middle of the answer, Generate returns the message so
+// far together with the error.
 func Generate(ctx context.Context, model Model, history ...Message) (Message, error) {
 	var c collector
 	for _, err := range stream(ctx, model, history, &c) {
@@ -27,8 +28,8 @@ func Generate(ctx context.Context, model Model, history ...Message) (Message, er
 	return c.message(), nil
 }
 
-// Stream asks the model and yields its answer piece by piece, all with the same
-// message id. In all else it is [Generate].
+// Stream asks the model and yields the answer in chunks, which have the same
+// message id. Otherwise it does the same as [Generate].
 func Stream(ctx context.Context, model Model, history ...Message) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
 		var c collector
@@ -36,7 +37,7 @@ func Stream(ctx context.Context, model Model, history ...Message) iter.Seq2[Chun
 	}
 }
 
-// Collect joins the pieces of an answer to one message. On an error it returns
+// Collect joins the chunks of an answer into one message. On an error it returns
 // the message so far and the error.
 func Collect(chunks iter.Seq2[Chunk, error]) (Message, error) {
 	var c collector
@@ -97,7 +98,7 @@ func stream(ctx context.Context, model Model, history []Message, c *collector) i
 			}
 		}
 		if c.empty() {
-			err = fmt.Errorf("llm: %s ended its answer without saying anything", info)
+			err = fmt.Errorf("llm: the answer of %s is empty", info)
 			yield(Chunk{}, err)
 			return
 		}

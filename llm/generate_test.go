@@ -120,7 +120,7 @@ func TestGenerateFailsWithTheMessageSoFar(t *testing.T) {
 }
 
 func TestGenerateMindsAModelThatSaysNothing(t *testing.T) {
-	if m, err := llm.Generate(t.Context(), speaker(), llm.User("hi")); err == nil || !strings.Contains(err.Error(), "without saying anything") {
+	if m, err := llm.Generate(t.Context(), speaker(), llm.User("hi")); err == nil || !strings.Contains(err.Error(), "is empty") {
 		t.Errorf("got %+v, %v; want an error", m, err)
 	}
 }

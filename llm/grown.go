@@ -8,7 +8,8 @@ import (
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// Reducer is the engine's way to append without copying.
+// Reducer returns the reducer that graphs use for a field of this type. It appends
+// without copying the conversation.
 func (Messages) Reducer() reduce.Reducer { return messageReducer{} }
 
 // messageReducer is the reducer of conversations. As lists they are stored by

@@ -7,11 +7,11 @@ import (
 	"slices"
 )
 
-// HistoryError says why providers would refuse a conversation.
+// HistoryError says why providers would reject a conversation.
 type HistoryError struct {
 	Index  int // of the message
 	ID     string
-	CallID string // of the tool call, if it is about one
+	CallID string // of the tool call, if a call is the reason
 	Reason string
 }
 
@@ -27,11 +27,13 @@ func (e *HistoryError) Error() string {
 	return s + ": " + e.Reason
 }
 
-// Check reports as a [*HistoryError] the first place where a conversation breaks
-// the rule that all providers share: the messages right behind an AI message
-// with tool calls are the results of its calls, one for each, in their order,
-// and nowhere else is there a result. Calls have ids, different ones within a
-// message. Removals are no part of a conversation.
+// Check reports whether providers would accept the conversation. It returns a
+// [*HistoryError] for the first message that breaks one of these rules:
+//
+//   - An AI message with tool calls is followed at once by the results of the
+//     calls, one for each, in their order. There are no other results.
+//   - Each call has an id, which no other call of its message has.
+//   - There are no removals.
 func Check(history []Message) error {
 	for i := 0; i < len(history); i++ {
 		m := &history[i]
@@ -39,7 +41,7 @@ func Check(history []Message) error {
 		case RoleRemove:
 			return &HistoryError{i, m.ID, "", "it is a removal, not a turn: merge it into the conversation with Messages.Reduce"}
 		case RoleTool:
-			return &HistoryError{i, m.ID, m.ToolCallID, "it is a result that no call of the AI message before it asks for"}
+			return &HistoryError{i, m.ID, m.ToolCallID, "it is a tool result, but the AI message before it has no such call"}
 		case RoleAI:
 			if err := checkCalls(history, i); err != nil {
 				return err
@@ -62,7 +64,7 @@ func checkCalls(history []Message, i int) error {
 		if at := i + 1 + k; at >= len(history) || history[at].Role != RoleTool {
 			return &HistoryError{i, m.ID, call.ID, "it has no result"}
 		} else if got := history[at].ToolCallID; got != call.ID {
-			return &HistoryError{at, history[at].ID, got, fmt.Sprintf("here the result of %s is due", call.ID)}
+			return &HistoryError{at, history[at].ID, got, fmt.Sprintf("the result of call %s must come here", call.ID)}
 		}
 	}
 	return nil
@@ -71,20 +73,20 @@ func checkCalls(history []Message, i int) error {
 // unanswered is what the model is told of a call that has no result.
 const unanswered = "The call has no result: it was cancelled or did not finish."
 
-// Repair returns the conversation as providers accept it (see [Check]), for
-// asking a model. It returns the very same slice if there is nothing to do; a
-// state that is kept elsewhere is never changed.
+// Repair returns the conversation in a form that providers accept; see [Check].
+// It does not change the given slice, and returns the slice itself if it is
+// valid.
 //
-//   - Each call gets the first result that comes behind it, before an AI message
-//     that uses the same call id again. Results are moved to their call and put
-//     in the order of the calls; other results, late or repeated, are left out.
-//   - A call without a result is answered by an error that says so.
-//   - A call without an id, or with that of another call of its message, gets a
-//     new one.
-//   - An invalid call whose error was reported to the model stands in the
-//     history as a call, with what the model wrote as the argument invalid_json.
-//     Other invalid calls are left out.
-//   - Removals are left out, and AI messages in which nothing is left.
+//   - The result of a call is the first one after it and before the next AI
+//     message that uses the same call id. Results are moved to their call and
+//     put in the order of the calls. Other results are removed.
+//   - A call without a result gets a result that is an error and says so.
+//   - A call without an id, or with the id of another call of its message, gets
+//     a new id.
+//   - An invalid call becomes a call with the argument invalid_json, which holds
+//     what the model wrote, if its error was reported to the model. Other invalid
+//     calls are removed.
+//   - Removals are removed, and so are AI messages that have become empty.
 func Repair(history []Message) []Message {
 	if !needsRepair(history) {
 		return history

@@ -119,12 +119,12 @@ func TestCheckSaysWhatIsWrong(t *testing.T) {
 		want    string
 	}{
 		{[]llm.Message{llm.User("u"), calls("a")}, 1, "it has no result"},
-		{[]llm.Message{llm.User("u"), result("a", "1")}, 1, "no call"},
-		{[]llm.Message{calls("a", "b"), result("b", "1"), result("a", "2")}, 1, "the result of a is due"},
+		{[]llm.Message{llm.User("u"), result("a", "1")}, 1, "has no such call"},
+		{[]llm.Message{calls("a", "b"), result("b", "1"), result("a", "2")}, 1, "the result of call a must come here"},
 		{[]llm.Message{calls("a", "a"), result("a", "1")}, 0, "two of its calls"},
 		{[]llm.Message{calls(""), result("", "1")}, 0, "has no id"},
 		{[]llm.Message{llm.Remove("x")}, 0, "Messages.Reduce"},
-		{[]llm.Message{calls("a"), result("a", "1"), result("a", "1")}, 2, "no call"},
+		{[]llm.Message{calls("a"), result("a", "1"), result("a", "1")}, 2, "has no such call"},
 	} {
 		e, ok := errors.AsType[*llm.HistoryError](llm.Check(test.history))
 		if !ok || e.Index != test.index || !strings.Contains(e.Error(), test.want) {

@@ -11,8 +11,8 @@ import (
 	"github.com/treadle-go/treadle/internal/plainjson"
 )
 
-// MarshalJSON writes the message as LangChain does. Empty fields are left out,
-// but for the content.
+// MarshalJSON writes the message as LangChain does. Empty fields are omitted,
+// except the content.
 func (m Message) MarshalJSON() ([]byte, error) {
 	if m.Role == "" {
 		return nil, errors.New("llm: message: it has no role: make it with User, System, Assistant or ToolResult")
@@ -113,16 +113,16 @@ func (c *contentJSON) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// UnmarshalJSON reads a message in LangChain's form or in one of those that
-// people write: a string (from the user), a pair [role, content], an object with
-// a role as OpenAI's, or LangChain's envelope of a constructor's arguments.
+// UnmarshalJSON reads a message in LangChain's form. It also reads a string, which
+// is a message from the user, a pair [role, content], OpenAI's object with a role,
+// and LangChain's object with the arguments of a constructor.
 func (m *Message) UnmarshalJSON(raw []byte) error {
 	*m = Message{}
 	raw = bytes.TrimSpace(raw)
 	var err error
 	switch {
 	case len(raw) == 0:
-		err = errors.New("there is nothing")
+		err = errors.New("the JSON is empty")
 	case raw[0] == '"':
 		m.Role = RoleHuman
 		err = json.Unmarshal(raw, &m.Content)
@@ -244,7 +244,7 @@ func (m *Message) read(o object) error {
 		return err
 	}
 	if o.isNull("content") && m.Role != RoleAI && m.Role != RoleRemove && o["content"] == nil {
-		return fmt.Errorf("a message from %s needs a content", m.Role)
+		return fmt.Errorf("a message with the role %s needs content", m.Role)
 	}
 	var content contentJSON
 	for name, dst := range map[string]any{
@@ -339,7 +339,7 @@ func openEnvelope(o object) (object, error) {
 		class = path[len(path)-1]
 	}
 	if roles[class] == "" || !strings.Contains(class, "Message") {
-		return nil, fmt.Errorf("%q is not a class of messages", strings.Join(path, "."))
+		return nil, fmt.Errorf("%q is not a message class of LangChain", strings.Join(path, "."))
 	}
 	kwargs, err := readObject(o["kwargs"])
 	if err != nil {

@@ -29,8 +29,8 @@ func (b Block) MarshalJSON() ([]byte, error) {
 	return w.end(b.Extra)
 }
 
-// UnmarshalJSON reads any object. What is not as this package would write it
-// stays in Extra.
+// UnmarshalJSON reads any JSON object. Fields that are unknown, or that have
+// another type than this package writes, are kept in Extra.
 func (b *Block) UnmarshalJSON(raw []byte) error {
 	*b = Block{}
 	o, err := readObject(raw)
@@ -59,8 +59,9 @@ func (c ToolCall) MarshalJSON() ([]byte, error) {
 	return w.end(c.Extra)
 }
 
-// UnmarshalJSON reads a call in LangChain's form or OpenAI's. Arguments that are
-// no JSON object are an error; a [Message] takes such a call as an invalid one.
+// UnmarshalJSON reads a call in LangChain's or OpenAI's form. Arguments that are
+// not a JSON object are an error; a [Message] keeps such a call as an
+// [InvalidToolCall].
 func (c *ToolCall) UnmarshalJSON(raw []byte) error {
 	call, bad, err := readCall(raw)
 	if err != nil {

@@ -120,11 +120,11 @@ func TestMessagesThatMakeNoSenseAreErrors(t *testing.T) {
 	for raw, want := range map[string]string{
 		`{"role":"boss","content":"x"}`:            `unknown role "boss"`,
 		`{"content":"x"}`:                          "neither role nor type",
-		`{"role":"user"}`:                          "needs a content",
+		`{"role":"user"}`:                          "needs content",
 		`{"role":"user","content":5}`:              "content: it must be a string or a list of blocks",
 		`["user"]`:                                 "a pair of role and content, not 1 elements",
 		`{"type":"remove","id":"1","content":"x"}`: "a removal has no content",
-		`{"lc":1,"type":"constructor","id":["os","system"],"kwargs":{"content":"x"}}`: `"os.system" is not a class of messages`,
+		`{"lc":1,"type":"constructor","id":["os","system"],"kwargs":{"content":"x"}}`: `"os.system" is not a message class of LangChain`,
 		`{"role":"user","content":[5]}`:                                               "block 0",
 		`5`:                                                                           "must be an object",
 		`{"role":"assistant","content":"","tool_calls":[5]}`: "tool_calls 0",

@@ -58,7 +58,7 @@ func mergeValues(name string, a, b any) (any, error) {
 	default:
 		return mergeOthers(name, a, b)
 	}
-	return nil, fmt.Errorf("field %s: a %T cannot be continued by a %T", name, a, b)
+	return nil, fmt.Errorf("field %s: a %T and a %T cannot be joined", name, a, b)
 }
 
 // keepsText reports whether a text is a name that providers repeat with every
@@ -81,7 +81,7 @@ func mergeOthers(name string, a, b any) (any, error) {
 	y, yok := number(b)
 	switch {
 	case !xok || !yok:
-		return nil, fmt.Errorf("field %s: %v (%T) cannot be continued by %v (%T)", name, a, a, b, b)
+		return nil, fmt.Errorf("field %s: %v (%T) and %v (%T) cannot be joined", name, a, a, b, b)
 	case name == "index" || name == "created" || name == "timestamp":
 		return b, nil
 	}

@@ -8,60 +8,60 @@ import (
 // Role says who speaks in a message. The values are LangChain's message types.
 type Role string
 
-// The roles of messages. In JSON "user", "assistant" and "developer" are read
-// as well.
+// The roles of messages. From JSON, "user", "assistant" and "developer" are read
+// too.
 const (
 	RoleHuman  Role = "human"
 	RoleAI     Role = "ai"
 	RoleSystem Role = "system"
 	RoleTool   Role = "tool"
-	// RoleRemove is no turn of a conversation but an update of one: it takes
-	// the message with its id away. See [Remove].
+	// RoleRemove marks an update that removes the message with the same ID; see
+	// [Remove].
 	RoleRemove Role = "remove"
 )
 
-// Message is one turn of a conversation. Which fields count depends on its
-// Role. A message is a value: copy it, then change the copy's fields, but never
-// what its slices and maps hold, which other copies share.
+// Message is one turn of a conversation. Its Role says which fields are used. To
+// change a message, change the fields of a copy. Do not change the elements of its
+// slices and maps: copies share them.
 type Message struct {
 	Role Role
 	// ID identifies the message within its conversation. [Messages.Reduce]
 	// gives one to a message that has none.
 	ID string
-	// Name tells several speakers of one role apart: the agent that an AI
-	// message is from, the tool that a tool message is from.
+	// Name is the name of the speaker: the agent of an AI message, the tool of a
+	// tool message.
 	Name string
 
-	// Content is the message's text. What is not plain text stands in Blocks;
-	// if there are both, Content comes first. See [Message.Text] and
+	// Content is the message's text. Blocks hold content that is not plain text.
+	// If both are set, Content comes first. See [Message.Text] and
 	// [Message.Parts].
 	Content string
 	Blocks  []Block
 
-	// ToolCalls is what an AI message asks to be called. These are the calls,
-	// whatever blocks there are in its content.
+	// ToolCalls are the calls that an AI message asks for. Blocks that repeat them
+	// in a provider's own form have no effect.
 	ToolCalls []ToolCall
-	// InvalidToolCalls are calls of an AI message whose arguments are no JSON
+	// InvalidToolCalls are calls of an AI message whose arguments are not a JSON
 	// object.
 	InvalidToolCalls []InvalidToolCall
-	// Usage counts the tokens of the call that gave an AI message, if known.
+	// Usage has the token counts of the call that produced an AI message, if known.
 	Usage *Usage
-	// Stop is why the model stopped, for an AI message.
+	// Stop is the reason why the model ended an AI message.
 	Stop StopReason
-	// Metadata is what else the provider said about its answer (LangChain's
+	// Metadata is further data from the provider about its answer (LangChain's
 	// response_metadata).
 	Metadata map[string]any
 
-	// ToolCallID is the call that a tool message answers.
+	// ToolCallID is the id of the call that a tool message answers.
 	ToolCallID string
-	// Status of a tool message; empty is a success.
+	// Status is the status of a tool message; empty means success.
 	Status Status
-	// Artifact is what a tool made besides what it tells the model. Models
-	// never see it. It must be JSON.
+	// Artifact is a part of a tool's result that is not sent to models. It must
+	// have a JSON form.
 	Artifact any
 
 	// Extra holds the fields of the message's JSON that have no field here, such
-	// as additional_kwargs. They are kept and written back.
+	// as additional_kwargs. They are written back to JSON.
 	Extra map[string]any
 }
 
@@ -74,54 +74,56 @@ const (
 	StatusError   Status = "error"
 )
 
-// StopReason is why a model ended its answer, in one vocabulary for all
-// providers. Providers' own words may stand in a message's Metadata.
+// StopReason is the reason why a model ended its answer. The values are the same
+// for all providers. The provider's own value may be in the message's Metadata.
 type StopReason string
 
-// The reasons for which models stop.
+// The reasons why models stop.
 const (
-	// StopEnd: the answer is complete.
+	// StopEnd means that the answer is complete.
 	StopEnd StopReason = "stop"
-	// StopTools: the model waits for the results of its tool calls.
+	// StopTools means that the model waits for the results of its tool calls.
 	StopTools StopReason = "tool_calls"
-	// StopLength: the answer was cut off by the limit of tokens.
+	// StopLength means that the answer reached the limit of tokens and is
+	// incomplete.
 	StopLength StopReason = "length"
-	// StopRefusal: the model declined to answer; the content, if any, says why.
+	// StopRefusal means that the model refused to answer. The content, if any,
+	// gives the reason.
 	StopRefusal StopReason = "refusal"
-	// StopFilter: the provider withheld the answer or a part of it.
+	// StopFilter means that the provider withheld the answer or a part of it.
 	StopFilter StopReason = "content_filter"
 )
 
-// User is a message from the user.
+// User returns a message from the user.
 func User(text string, blocks ...Block) Message {
 	return Message{Role: RoleHuman, Content: text, Blocks: blocks}
 }
 
-// System is an instruction to the model.
+// System returns a message with instructions for the model.
 func System(text string) Message { return Message{Role: RoleSystem, Content: text} }
 
-// Assistant is an answer of a model, with the tool calls that it asks for.
+// Assistant returns an answer of a model, with the tool calls that it asks for.
 func Assistant(text string, calls ...ToolCall) Message {
 	return Message{Role: RoleAI, Content: text, ToolCalls: calls}
 }
 
-// Remove is an update that takes the message with the given id out of a
-// conversation. Removing a message that is not there is an error.
+// Remove returns an update that removes the message with the given id from a
+// conversation. It is an error if the conversation has no such message.
 func Remove(id string) Message { return Message{Role: RoleRemove, ID: id} }
 
 // removeAll is the id by which LangGraph clears a conversation.
 const removeAll = "__remove_all__"
 
-// RemoveAll is an update that clears a conversation: what stands before it goes,
-// in the same update too, and what comes after it stays.
+// RemoveAll returns an update that removes all messages of a conversation, and
+// those before it in the same update. Messages after it in the update stay.
 func RemoveAll() Message { return Message{Role: RoleRemove, ID: removeAll} }
 
-// MessageID is the message's ID. By it a run knows which messages its stream
-// has shown already.
+// MessageID returns the message's ID. Runs use it to find out which messages were
+// already streamed.
 func (m Message) MessageID() string { return m.ID }
 
-// Text is all the text of the message: Content and the text of its text blocks,
-// without anything between them.
+// Text returns the text of the message: Content and the text of its text blocks,
+// concatenated.
 func (m Message) Text() string {
 	if len(m.Blocks) == 0 {
 		return m.Content
@@ -136,8 +138,7 @@ func (m Message) Text() string {
 	return b.String()
 }
 
-// Reasoning is the text of the message's reasoning blocks, without anything
-// between them.
+// Reasoning returns the text of the message's reasoning blocks, concatenated.
 func (m Message) Reasoning() string {
 	var b strings.Builder
 	for _, p := range m.Blocks {
@@ -148,12 +149,11 @@ func (m Message) Reasoning() string {
 	return b.String()
 }
 
-// Parts is the content as providers' adapters want it: Content as a text block,
-// then the blocks in this package's form, whichever provider's form they were
-// written in (OpenAI's image_url, input_audio and file, Anthropic's source,
-// thinking and document). Empty texts are left out, and so are blocks that
-// repeat tool calls, which are in ToolCalls. Blocks of other types are given as
-// they are.
+// Parts returns the content as a list of blocks, for implementations of [Model]:
+// Content as a text block, then Blocks. Blocks in a provider's form (OpenAI's
+// image_url, input_audio and file, Anthropic's source, thinking and document) are
+// converted to the form of this package. Empty texts are omitted, and so are
+// blocks that repeat ToolCalls. Blocks of unknown types are not changed.
 func (m Message) Parts() []Block {
 	parts := make([]Block, 0, 1+len(m.Blocks))
 	if m.Content != "" {

@@ -12,24 +12,23 @@ import (
 // by message id: see [Messages.Reduce].
 type Messages []Message
 
-// Chat is a state that is nothing but a conversation, for use as it is or for
-// embedding beside more fields. It has no methods, so embedding adds none.
+// Chat is a state with a conversation and nothing else. Embed it in a struct to
+// add fields; it has no methods, so embedding adds none.
 type Chat struct {
 	Messages Messages `json:"messages"`
 }
 
-// Reduce merges an update into the conversation, message by message: one with
-// the id of a message that is there replaces it, in its place; [Remove] takes
-// the message with its id away, unless a later message of the update has the
-// same id; [RemoveAll] drops everything before it; all else is appended.
+// Reduce merges an update into the conversation, message by message:
 //
-// A message without an id is given one. The id follows from the conversation
-// before the message and from what it says, so the same update of the same
-// conversation always gives the same ids, also when a run is repeated after a
-// crash; within a conversation ids are unique.
+//   - A message with the id of an existing one replaces it, in the same position.
+//   - [Remove] removes the message with its id, unless a later message of the
+//     update has the same id. It is an error if there is no such message.
+//   - [RemoveAll] removes everything before it.
+//   - Any other message is appended.
 //
-// Removing a message that is not there is an error: the id was mistyped, or
-// another update has removed it.
+// A message without an id gets one, which is unique within the conversation. It
+// depends only on the message and on the conversation before it. So a run that is
+// repeated after a crash gives its messages the same ids.
 func (ms Messages) Reduce(update Messages) (Messages, error) {
 	out, _, err := merge(ms, nil, update, false)
 	return out, err

@@ -8,42 +8,42 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// A Model answers requests. Implementations are safe for use by several
-// goroutines at once. Callers do not call Stream themselves: [Generate],
-// [Stream] and [Object] prepare the request and report to the run.
+// A Model answers requests. Implementations must be safe for concurrent use. To
+// ask a model, call [Generate], [Stream] or [Object], not its method: these
+// functions prepare the request and report the call to the run.
 type Model interface {
-	// Stream yields the answer piece by piece. An error is yielded last, with a
-	// zero Chunk; an answer without an error is complete. Cancelling ctx or
-	// leaving the loop ends the call and its connection to the provider before
-	// Stream returns, and a cancelled call yields ctx's error (or its cause).
+	// Stream yields the answer in chunks. If the call fails, the last pair is a
+	// zero Chunk and the error. When ctx is cancelled or the caller leaves the
+	// loop, Stream ends the call and closes its connection before it returns. A
+	// cancelled call yields ctx's error or its cause.
 	//
-	// The history in req keeps the rules of [Repair]. If req.NoStream is set,
-	// the model asks its provider for the whole answer at once and yields it as
-	// one Chunk. Errors of the provider are of type [*Error]. Stream must not
-	// change req or keep it.
+	// The messages of req satisfy [Check]. If req.NoStream is set, the model asks
+	// its provider for the whole answer at once and yields it as one Chunk.
+	// Errors of the provider are of type [*Error]. Stream must not change req or
+	// use it after it has returned.
 	Stream(ctx context.Context, req *Request) iter.Seq2[Chunk, error]
 }
 
-// Request is what a model is asked. The zero value of a setting leaves it to the
-// provider. What a provider does not know it ignores, except where ignoring
-// would change the meaning of the answer: tools, Output, images and other media
-// that it cannot send are an error.
+// Request is a request to a model. The zero value of a setting means the
+// provider's default. A model ignores settings that its provider does not have.
+// But it returns an error for tools, an Output, images or other media that it
+// cannot send.
 type Request struct {
-	// Model overrides the model's own name, if set.
+	// Model, if set, asks for another model of the same provider.
 	Model    string
 	Messages Messages
-	// Tools are those that the model may call.
+	// Tools are the tools that the model may call.
 	Tools []*Tool
 	// ToolChoice is "" or "auto" (the model decides), "none", "any" (it must
 	// call one) or the name of the tool that it must call.
 	ToolChoice string
-	// SerialTools forbids several calls in one answer.
+	// SerialTools allows at most one tool call in an answer.
 	SerialTools bool
 	// Output asks for an answer that is JSON of a schema. It is set only for
-	// models whose [Info] says NativeOutput.
+	// models whose [Info] has NativeOutput.
 	Output *Output
 
-	// Objects is how [Object] asks for its value; models need not look at it.
+	// Objects is how [Object] asks for its value. Models ignore it.
 	Objects ObjectMode
 
 	MaxTokens   int
@@ -51,16 +51,17 @@ type Request struct {
 	TopP        *float64
 	StopWords   []string
 	Seed        *int64
-	// Reasoning is how much the model is to think before it answers: "none",
-	// "low", "medium" or "high", or a provider's own word.
+	// Reasoning is how much the model thinks before it answers: "none", "low",
+	// "medium", "high", or another value that the provider knows.
 	Reasoning string
-	// Settings are parameters of the provider's own, by the names of its API.
-	// They are added to the body of the request and win over those above.
+	// Settings are further parameters, by their names in the provider's API. They
+	// are added to the body of the request and replace those of the fields above.
 	Settings map[string]any
 
-	// NoStream asks for the answer in one piece, and for no token events.
+	// NoStream asks for the whole answer at once, and for no token events.
 	NoStream bool
-	// Tags and Metadata go with the call's events; models never see them.
+	// Tags and Metadata are added to the call's events. They are not sent to the
+	// provider.
 	Tags     []string
 	Metadata map[string]any
 }
@@ -72,7 +73,7 @@ const (
 	ToolChoiceAny  = "any"
 )
 
-// Output describes the JSON that an answer is to be.
+// Output describes an answer that must be JSON.
 type Output struct {
 	Name        string // letters, digits, _ and -
 	Description string
@@ -82,14 +83,14 @@ type Output struct {
 // Info describes a model.
 type Info struct {
 	Provider string // such as "openai"
-	Model    string // the provider's name for it
-	// NativeOutput: the model obeys [Request.Output].
+	Model    string // as the provider names it
+	// NativeOutput is true if the model supports [Request.Output].
 	NativeOutput bool
-	// NoTools: the model cannot call tools.
+	// NoTools is true if the model cannot call tools.
 	NoTools bool
 }
 
-// String is the provider and the model, as [Open] reads them.
+// String returns the provider and the model, in the form that [Open] reads.
 func (i Info) String() string {
 	switch {
 	case i.Model == "":
@@ -100,13 +101,15 @@ func (i Info) String() string {
 	return i.Provider + ":" + i.Model
 }
 
-// A Describer is a Model that says what it is. Every provider's models do.
+// A Describer is a [Model] that describes itself, as the models of all providers
+// do.
 type Describer interface {
 	Describe() Info
 }
 
-// Describe is the model's description of itself, or else that of the model that
-// it stands around (see [With]), or a zero Info.
+// Describe returns the description of a model. For a wrapper that is not a
+// [Describer] it is that of the model inside; see [With]. It is zero if there is
+// none.
 func Describe(m Model) Info {
 	switch m := m.(type) {
 	case Describer:
@@ -117,15 +120,15 @@ func Describe(m Model) Info {
 	return Info{}
 }
 
-// An Embedder turns texts into vectors, which lie near each other where the
-// texts mean similar things. A store takes one as it is.
+// An Embedder turns texts into vectors. The vectors of texts with a similar
+// meaning are near each other. A store uses an Embedder for semantic search.
 type Embedder interface {
 	// Embed returns one vector for each text, in their order.
 	Embed(ctx context.Context, texts []string) ([][]float32, error)
-	// Model names what makes the vectors: those of different models cannot be
+	// Model returns the name of the model. Vectors of different models cannot be
 	// compared.
 	Model() string
-	// Dimension is the length of the vectors.
+	// Dimension returns the length of the vectors.
 	Dimension() int
 }
 

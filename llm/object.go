@@ -16,54 +16,54 @@ import (
 	"github.com/treadle-go/treadle/internal/schema"
 )
 
-// ObjectMode is a way to get a value from a model.
+// ObjectMode is a method to get a value from a model.
 type ObjectMode string
 
-// The ways to get a value. If none is chosen, it is the first that the model can.
+// The methods to get a value. The default is the first that the model supports.
 const (
-	// ByOutput: the provider sees to it that the answer is JSON of the schema.
+	// ByOutput makes the provider return JSON that fits the schema.
 	ByOutput ObjectMode = "output"
-	// ByTool: the model must call a tool whose arguments are the value.
+	// ByTool makes the model call a tool whose arguments are the value.
 	ByTool ObjectMode = "tool"
-	// ByPrompt: the model is told the schema, and JSON is looked for in its text.
+	// ByPrompt puts the schema into the prompt and searches the answer for JSON.
 	ByPrompt ObjectMode = "prompt"
 )
 
-// Objects chooses how [Object] gets its value.
+// Objects sets how [Object] gets its value.
 func Objects(mode ObjectMode) Option { return func(r *Request) { r.Objects = mode } }
 
 // objectTries is how often a model is asked for a value.
 const objectTries = 3
 
-// ErrRefused and ErrLength are why an answer is of no use: the model declined, or
-// it was cut off.
+// ErrRefused and ErrLength are reasons why an answer cannot be used: the model
+// refused to answer, or the answer reached the limit of tokens.
 var (
 	ErrRefused = errors.New("the model refused to answer")
-	ErrLength  = errors.New("the answer was cut off by the limit of tokens")
+	ErrLength  = errors.New("the answer reached the limit of tokens and is incomplete")
 )
 
-// ObjectError says that a model did not give the value that was asked for.
+// ObjectError says that a model did not return the value that [Object] asked for.
 type ObjectError struct {
 	Type   string  // of the value
 	Tries  int     // how often the model was asked
 	Answer Message // the last answer
-	Err    error   // what is wrong with it
+	Err    error   // why it cannot be used
 }
 
-// Error names the type and says what is wrong with the last answer.
+// Error names the type and the problem with the last answer.
 func (e *ObjectError) Error() string {
 	return fmt.Sprintf("llm: no %s after %d tries: %v", e.Type, e.Tries, e.Err)
 }
 
-// Unwrap is what is wrong with the last answer.
+// Unwrap returns the problem with the last answer.
 func (e *ObjectError) Unwrap() error { return e.Err }
 
 // Object asks the model for a value of type T. The schema is derived from T as
-// for the arguments of [NewTool]; the value is checked against it, and by its
-// own method Validate() error if it has one. An answer that does not fit goes
-// back to the model with what is wrong with it, up to three tries in all. The
-// error is then an [*ObjectError], as it is if the model refuses ([ErrRefused])
-// or is cut off ([ErrLength]).
+// for the arguments of [NewTool]. The value is checked against the schema, and
+// with its method Validate() error if it has one. If it does not fit, the model is
+// told why and asked again, up to three times in all. After that, or if the model
+// refuses ([ErrRefused]) or reaches the limit of tokens ([ErrLength]), the error
+// is an [*ObjectError].
 func Object[T any](ctx context.Context, model Model, history ...Message) (T, error) {
 	var out T
 	if ctx == nil || model == nil {
@@ -123,9 +123,9 @@ func newAsker(t reflect.Type, info Info, mode ObjectMode) (*asker, error) {
 	}
 	switch {
 	case mode == ByOutput && !info.NativeOutput:
-		return nil, fmt.Errorf("llm: Object: %s cannot be asked for JSON of a schema: choose ByTool or ByPrompt", info)
+		return nil, fmt.Errorf("llm: Object: %s does not support ByOutput: use ByTool or ByPrompt", info)
 	case mode == ByTool && info.NoTools:
-		return nil, fmt.Errorf("llm: Object: %s cannot call tools: choose ByPrompt", info)
+		return nil, fmt.Errorf("llm: Object: %s cannot call tools: use ByPrompt", info)
 	case mode != "":
 	case info.NativeOutput:
 		a.mode = ByOutput

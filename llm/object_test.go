@@ -76,7 +76,7 @@ func TestObjectByEachWay(t *testing.T) {
 func TestObjectRefusesAWayThatTheModelHasNot(t *testing.T) {
 	script := llmtest.NewScript()
 	script.NoTools = true
-	for mode, want := range map[llm.ObjectMode]string{llm.ByOutput: "choose ByTool or ByPrompt", llm.ByTool: "choose ByPrompt"} {
+	for mode, want := range map[llm.ObjectMode]string{llm.ByOutput: "use ByTool or ByPrompt", llm.ByTool: "use ByPrompt"} {
 		if _, err := llm.Object[owl](t.Context(), llm.With(script, llm.Objects(mode)), llm.User("?")); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: the error is %v, want one with %q", mode, err, want)
 		}
@@ -127,7 +127,7 @@ func TestObjectGivesUp(t *testing.T) {
 	}{
 		{"after three tries", []llmtest.Turn{llmtest.Say("{}"), llmtest.Say("nonsense"), llmtest.Say("nonsense")}, 3, nil, "no llm_test.owl after 3 tries: the answer is not JSON"},
 		{"at a refusal", []llmtest.Turn{{Message: refused}}, 1, llm.ErrRefused, "the model refused to answer: I will not."},
-		{"at a length stop", []llmtest.Turn{{Message: cut}}, 1, llm.ErrLength, "cut off"},
+		{"at a length stop", []llmtest.Turn{{Message: cut}}, 1, llm.ErrLength, "limit of tokens"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			script := llmtest.Scripted(t, test.turns...)

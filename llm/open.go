@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Provider opens models and embedders by their names. Every provider's package
-// has a function that returns one; nothing is registered anywhere.
+// Provider opens models and embedders by their names. Each provider's package has
+// a function that returns one. There is no registry.
 type Provider struct {
 	Name  string // the prefix: "openai"
 	Model func(name string) (Model, error)
@@ -14,11 +14,12 @@ type Provider struct {
 	Embedder func(name string) (Embedder, error)
 }
 
-// Open opens the model that is named by its provider and its name there:
+// Open opens a model by the name of its provider and its name there:
 //
 //	model, err := llm.Open("anthropic:claude-sonnet-4-5", openai.Provider(nil), anthropic.Provider(nil))
 //
-// The provider must be one of those given, and is never guessed from the name.
+// The provider must be one of the given ones. It is never guessed from the model's
+// name.
 func Open(name string, providers ...Provider) (Model, error) {
 	p, model, err := choose("model", name, providers)
 	if err != nil {
@@ -34,8 +35,8 @@ func Open(name string, providers ...Provider) (Model, error) {
 	return m, nil
 }
 
-// OpenEmbedder opens the embedder that is named by its provider and its name
-// there: "openai:text-embedding-3-small".
+// OpenEmbedder opens an embedder by the name of its provider and its name there,
+// such as "openai:text-embedding-3-small".
 func OpenEmbedder(name string, providers ...Provider) (Embedder, error) {
 	p, model, err := choose("embedder", name, providers)
 	if err != nil {
@@ -67,7 +68,7 @@ func choose(what, name string, providers []Provider) (p Provider, model string, 
 	for _, p := range providers {
 		if p.Name == prefix {
 			if model == "" {
-				return p, "", fmt.Errorf("llm: open %s %q: there is no name behind %s", what, name, prefix)
+				return p, "", fmt.Errorf("llm: open %s %q: the name after %s is missing", what, name, prefix)
 			}
 			return p, model, nil
 		}

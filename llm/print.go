@@ -12,13 +12,13 @@ import (
 	"golang.org/x/term"
 )
 
-// Pretty is the message as people read it: a title across 80 columns, the name
-// if there is one, the content and the tool calls. Characters that a terminal would
-// obey are left out, except line breaks and tabs.
+// Pretty returns the message as text for people: a title line of 80 columns, the
+// name if there is one, the content and the tool calls. Control characters other
+// than line breaks and tabs are removed.
 func (m Message) Pretty() string { return m.pretty(false) }
 
-// Print writes messages as people read them, each on lines of its own. On a
-// terminal the titles are bold.
+// Print writes each message in the form of [Message.Pretty]. On a terminal the
+// titles are bold.
 func Print(w io.Writer, ms ...Message) error {
 	f, ok := w.(*os.File)
 	bold := ok && term.IsTerminal(int(f.Fd()))

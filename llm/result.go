@@ -9,23 +9,24 @@ import (
 	"strings"
 )
 
-// ToolOutput is a tool's result in two parts: what the model is told, and what
-// is kept for the program.
+// ToolOutput is a tool's result in two parts: Content for the model, and Artifact
+// for the program.
 type ToolOutput struct {
-	Content  any // what [ToolResult] takes
-	Artifact any // must be JSON
+	Content  any // a value for [ToolResult]
+	Artifact any // must have a JSON form
 }
 
-// ToolResult is the message that answers a call:
+// ToolResult returns the message that answers a call. It depends on the type of
+// the value:
 //
-//   - a string is the content, and so are blocks (Block or []Block);
-//   - a [ToolOutput] is content and artifact;
-//   - an error is its text, with [StatusError]; an error that has a method
-//     ForModel() string tells the model that instead;
-//   - a [Message] is taken as it is, as the result of this call;
-//   - of anything else the content is its JSON.
+//   - A string, a Block or a []Block is the content.
+//   - A [ToolOutput] is the content and the artifact.
+//   - An error is the content, as text, with [StatusError]. If the error has a
+//     method ForModel() string, that is the text.
+//   - A [Message] is the result itself, with the id of this call.
+//   - The content of any other value is its JSON.
 //
-// A value that has no JSON gives an error for the model.
+// A value that cannot be encoded as JSON becomes an error for the model.
 func ToolResult(call ToolCall, v any) Message {
 	m := Message{Role: RoleTool, Name: call.Name, ToolCallID: call.ID}
 	switch v := v.(type) {
@@ -62,7 +63,7 @@ func ToolResult(call ToolCall, v any) Message {
 		e := json.NewEncoder(&b)
 		e.SetEscapeHTML(false) // it is read by a model, not by a browser
 		if err := e.Encode(v); err != nil {
-			m.Content, m.Status = fmt.Sprintf("tool %s: its result has no JSON: %v", call.Name, err), StatusError
+			m.Content, m.Status = fmt.Sprintf("tool %s: its result cannot be encoded as JSON: %v", call.Name, err), StatusError
 			break
 		}
 		m.Content = strings.TrimSuffix(b.String(), "\n")

@@ -7,10 +7,10 @@ import (
 	"github.com/treadle-go/treadle/internal/observe"
 )
 
-// Retrieve runs a search for a query and tells the run that ctx belongs to, so
-// that streams of events show a retriever of this name: on_retriever_start with
-// the query, on_retriever_end with what was found, or on_retriever_error. Outside
-// a run it only runs the search.
+// Retrieve runs a search and reports it to the run that ctx belongs to. The run's
+// lifecycle events (treadle.ModeEvents) then show a retriever of this name:
+// on_retriever_start with the query, and on_retriever_end with the result or
+// on_retriever_error. Outside a run Retrieve only runs the search.
 func Retrieve[T any](ctx context.Context, name, query string, search func(ctx context.Context, query string) (T, error)) (found T, err error) {
 	switch {
 	case ctx == nil:

@@ -2,8 +2,8 @@ package llm
 
 import "github.com/google/jsonschema-go/jsonschema"
 
-// JSONSchema describes the JSON of a message, for what asks a graph about its
-// state. More is read than it says: see [Message.UnmarshalJSON].
+// JSONSchema returns the schema of a message's JSON, which is part of the schema
+// of a graph's state. [Message.UnmarshalJSON] accepts more forms than the schema.
 func (Message) JSONSchema() *jsonschema.Schema {
 	text := func() *jsonschema.Schema { return &jsonschema.Schema{Type: "string"} }
 	object := func() *jsonschema.Schema { return &jsonschema.Schema{Type: "object"} }
@@ -32,7 +32,7 @@ func (Message) JSONSchema() *jsonschema.Schema {
 	}
 }
 
-// JSONSchema describes the JSON of a conversation.
+// JSONSchema returns the schema of a conversation's JSON.
 func (Messages) JSONSchema() *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "array", Items: Message{}.JSONSchema()}
 }

@@ -151,7 +151,7 @@ func TestToolResult(t *testing.T) {
 		{"an error", errors.New("no"), with(func(m *llm.Message) { m.Content, m.Status = "no", llm.StatusError })},
 		{"a message", llm.Message{ID: "m", Content: "x", Name: "own"}, with(func(m *llm.Message) { m.ID, m.Content, m.Name = "m", "x", "own" })},
 		{"no JSON", make(chan int), with(func(m *llm.Message) {
-			m.Content, m.Status = "tool f: its result has no JSON: json: unsupported type: chan int", llm.StatusError
+			m.Content, m.Status = "tool f: its result cannot be encoded as JSON: json: unsupported type: chan int", llm.StatusError
 		})},
 	} {
 		t.Run(test.name, func(t *testing.T) { same(t, "the message", test.want, llm.ToolResult(call, test.v)) })

@@ -11,40 +11,40 @@ import (
 
 // TrimOptions say what [Trim] keeps.
 type TrimOptions struct {
-	// MaxTokens is how many tokens may stay.
+	// MaxTokens is the maximum number of tokens that are kept.
 	MaxTokens int
-	// Count counts them; nil is [CountTokens].
+	// Count counts tokens; nil means [CountTokens].
 	Count Counter
 	// First keeps the beginning of the conversation instead of its end.
 	First bool
-	// Partial keeps a part of the message that does not fit as a whole: some of
-	// its blocks, or some of the pieces of its text.
+	// Partial also keeps a part of the first message that does not fit: some of
+	// its blocks, or some pieces of its text.
 	Partial bool
-	// Split divides a text into the pieces of which Partial keeps some; lines if
-	// nil. Joined, the pieces must be the text.
+	// Split divides a text into pieces for Partial; nil divides it into lines. The
+	// pieces, concatenated, must be the text.
 	Split func(string) []string
 	// StartOn and EndOn are the roles that the first and the last message may
-	// have: what comes before and behind them goes. Empty is any.
+	// have; empty means any. Messages before and after these are removed.
 	StartOn, EndOn []Role
-	// KeepSystem keeps a system message at the beginning, whatever else goes. It
-	// counts, and StartOn is about the message behind it.
+	// KeepSystem always keeps a system message at the beginning. Its tokens count,
+	// and StartOn applies to the message after it.
 	KeepSystem bool
 }
 
-// Trim shortens a conversation to what fits: whole messages from its end (or its
-// beginning, with First). It does not change ms.
+// Trim shortens a conversation to MaxTokens. It keeps whole messages from the end,
+// or from the beginning with First. It does not change ms.
 //
-// A tool call may lose its result that way, or a result its call. StartOn:
-// RoleHuman avoids it, and [Generate] repairs what is left ([Repair]).
+// Trim may remove a tool call and keep its result, or the reverse. Setting StartOn
+// to [RoleHuman] avoids that, and [Generate] corrects it with [Repair].
 func Trim(ctx context.Context, ms Messages, opts TrimOptions) (Messages, error) {
 	if opts.First && len(opts.StartOn) > 0 {
-		return nil, errors.New("llm: Trim: StartOn has no meaning with First: the beginning is kept")
+		return nil, errors.New("llm: Trim: StartOn cannot be used with First, which keeps the beginning")
 	}
 	if opts.First && opts.KeepSystem {
-		return nil, errors.New("llm: Trim: KeepSystem has no meaning with First: the beginning is kept")
+		return nil, errors.New("llm: Trim: KeepSystem cannot be used with First, which keeps the beginning")
 	}
 	if opts.MaxTokens < 0 {
-		return nil, fmt.Errorf("llm: Trim: MaxTokens is %d", opts.MaxTokens)
+		return nil, fmt.Errorf("llm: Trim: MaxTokens is %d: it must not be negative", opts.MaxTokens)
 	}
 	t := trimmer{ctx: ctx, TrimOptions: opts}
 	out, err := t.trim(ms)

@@ -93,8 +93,8 @@ func TestTrim(t *testing.T) {
 func TestTrimRefusesWhatHasNoMeaning(t *testing.T) {
 	broken := errors.New("the counter is broken")
 	for want, opts := range map[string]llm.TrimOptions{
-		"StartOn has no meaning with First":    {First: true, StartOn: []llm.Role{llm.RoleHuman}},
-		"KeepSystem has no meaning with First": {First: true, KeepSystem: true},
+		"StartOn cannot be used with First":    {First: true, StartOn: []llm.Role{llm.RoleHuman}},
+		"KeepSystem cannot be used with First": {First: true, KeepSystem: true},
 		"MaxTokens is -1":                      {MaxTokens: -1},
 		broken.Error():                         {MaxTokens: 1, Count: func(context.Context, []llm.Message) (int, error) { return 0, broken }},
 	} {

@@ -2,20 +2,20 @@ package llm
 
 import "maps"
 
-// Usage counts the tokens of a model call.
+// Usage has the token counts of a model call.
 type Usage struct {
-	// Input includes what was read from and written to the provider's cache.
+	// Input includes tokens that were read from or written to the provider's cache.
 	Input int `json:"input_tokens"`
 	// Output includes reasoning.
 	Output int `json:"output_tokens"`
 	Total  int `json:"total_tokens"`
-	// InputDetails and OutputDetails say what is in Input and Output, by the
-	// names below; they need not add up.
+	// InputDetails and OutputDetails are parts of Input and Output, by name, such
+	// as [UsageCacheRead]. Their sum may differ from the total.
 	InputDetails  map[string]int `json:"input_token_details,omitempty"`
 	OutputDetails map[string]int `json:"output_token_details,omitempty"`
 }
 
-// The names of usage details. Providers may add their own.
+// The names of usage details. Providers may use others.
 const (
 	UsageCacheRead     = "cache_read"
 	UsageCacheCreation = "cache_creation"
@@ -23,12 +23,12 @@ const (
 	UsageReasoning     = "reasoning"
 )
 
-// Add is the sum of both counts.
+// Add returns the sum of u and v.
 func (u Usage) Add(v Usage) Usage {
 	return u.each(v, func(a, b int) int { return a + b })
 }
 
-// Sub is u without v. No count goes below 0.
+// Sub returns u minus v. No count becomes negative.
 func (u Usage) Sub(v Usage) Usage {
 	return u.each(v, func(a, b int) int { return max(0, a-b) })
 }

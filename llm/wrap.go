@@ -14,11 +14,11 @@ import (
 )
 
 // Retry returns a model that asks again when a request fails before its first
-// chunk. Later the answer has been shown and cannot be taken back. A nil policy is
-// the zero [treadletype.RetryPolicy]: three attempts, for errors that are likely to
-// pass. If the provider says when to come back, Retry waits until then; if that is
-// longer than the policy's Max, or a minute without one, it returns the error at
-// once.
+// chunk. A failure after that is not retried, because the caller has already seen
+// a part of the answer. A nil policy means the zero [treadletype.RetryPolicy]:
+// three attempts, for transient errors. If the provider says how long to wait,
+// Retry waits that long; if it is longer than the policy's Max, or than a minute
+// without one, Retry returns the error at once.
 func Retry(model Model, policy *treadletype.RetryPolicy) Model {
 	need("Retry", model)
 	r := &retrier{model: model}
@@ -92,8 +92,9 @@ func relay(chunks iter.Seq2[Chunk, error], yield func(Chunk, error) bool) (done 
 	return true, nil
 }
 
-// Fallback is the model that asks the next one when one fails before its first
-// chunk, unless the call was cancelled. If all fail, the error holds all errors.
+// Fallback returns a model that asks the first model, and the next one if it fails
+// before its first chunk. A cancelled call does not go on to the next model. If all
+// models fail, their errors are joined.
 func Fallback(model Model, others ...Model) Model {
 	all := append([]Model{model}, others...)
 	need("Fallback", all...)
@@ -131,8 +132,9 @@ func (f fallback) Stream(ctx context.Context, req *Request) iter.Seq2[Chunk, err
 	}
 }
 
-// RateLimit is the model that waits for the limiter before each request. The
-// Limiter of golang.org/x/time/rate fits; models that share one share its rate.
+// RateLimit returns a model that waits for the limiter before each request. A
+// [golang.org/x/time/rate.Limiter] will do. Models with the same limiter share its
+// rate.
 func RateLimit(model Model, limiter interface{ Wait(context.Context) error }) Model {
 	need("RateLimit", model)
 	if limiter == nil {

@@ -193,7 +193,7 @@ func TestCacheThatFailsIsAnError(t *testing.T) {
 	}{
 		{"works", shelf{}, "a", ""},
 		{"cannot be read", shelf{getErr: full}, "", "llm: reading the cache of answers: disk full"},
-		{"cannot be written", shelf{setErr: full}, "a", "llm: keeping an answer: disk full"},
+		{"cannot be written", shelf{setErr: full}, "a", "llm: writing an answer to the cache: disk full"},
 	} {
 		m, err := llm.Generate(t.Context(), llm.Cache(llmtest.NewScript(llmtest.Say("a")), &test.shelf, time.Hour), llm.User("q"))
 		if m.Text() != test.want || test.err == "" && err != nil || test.err != "" && (!errors.Is(err, full) || !strings.Contains(err.Error(), test.err)) {
@@ -255,7 +255,7 @@ func TestOpenChoosesAmongTheGivenProviders(t *testing.T) {
 	for name, want := range map[string]string{
 		"three:x": `unknown provider "three"; the providers are: one, two`,
 		"gpt-4":   "want provider:name; the providers are: one, two",
-		"one:":    "there is no name behind one",
+		"one:":    "the name after one is missing",
 		"one:bad": "401",
 		"two:x":   "two has no models",
 	} {

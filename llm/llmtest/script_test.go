@@ -101,7 +101,7 @@ func TestScriptIsAsStrictAsTheStrictestProvider(t *testing.T) {
 	twice := llm.Message{Role: llm.RoleHuman, ID: "1", Content: "x"}
 	for want, history := range map[string][]llm.Message{
 		"it has no result":                    {llm.User("u"), call},
-		"no call of the AI message":           {llm.User("u"), answer},
+		"the AI message before it has no":     {llm.User("u"), answer},
 		"a system message comes behind":       {llm.User("u"), llm.System("s")},
 		"begins with an answer":               {llm.System("s"), llm.Assistant("a"), llm.User("u")},
 		"it is empty":                         {llm.User("u"), llm.Assistant("a"), llm.User("")},
