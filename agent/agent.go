@@ -16,21 +16,21 @@ import (
 // Options configure an agent. The zero value, and a nil *Options, are the
 // defaults.
 type Options struct {
-	// Name is the graph's name and, if set, that of the agent's messages.
+	// Name is the name of the graph. If it is set, the agent's messages have it too.
 	Name string
-	// Prompt is the system prompt. See [Prompt] for one that depends on the state.
+	// Prompt is the system prompt. The middleware [Prompt] computes one from the
+	// state.
 	Prompt string
-	// Tools are what the model may call. Those without a function are the
-	// provider's own.
+	// Tools are the tools that the model may call. The provider runs those without
+	// a function.
 	Tools []*llm.Tool
 	// ToolOptions say how tools are called.
 	ToolOptions
 	// Middleware changes what the agent does.
 	Middleware []*Middleware
-	// Response, if not nil, has the agent end with a structured answer.
+	// Response, if not nil, makes the agent end with a structured answer.
 	Response *Response
-	// Graph are the options of the agent's graph. Without a StepLimit there an
-	// agent may take 100 steps.
+	// Graph has the options of the agent's graph. Its default StepLimit is 100.
 	Graph treadle.Options
 }
 
@@ -51,9 +51,9 @@ func New(model llm.Model, o *Options) (*treadle.Graph[State, State], error) {
 	return For[State](model, o)
 }
 
-// For makes an agent with a state of one's own. S has a field Messages of type
-// llm.Messages, usually by embedding llm.Chat; with [Options.Response] it has
-// also a field Response of type json.RawMessage.
+// For makes an agent whose state is your type S. S must have a field Messages of
+// type [llm.Messages]; embedding [llm.Chat] adds it. With [Options].Response it must
+// also have a field Response of type json.RawMessage.
 func For[S any](model llm.Model, o *Options) (*treadle.Graph[S, S], error) {
 	if o == nil {
 		o = &Options{}
@@ -264,7 +264,7 @@ func (a *agent[S]) jump(b *treadle.Builder[S], h hooked, then string, choose rou
 			return treadle.To(at.exit), nil
 		case JumpTools:
 			if !a.tools.runnable {
-				return nil, fmt.Errorf("agent: %s jumps to the tools, of which there are none", h.name)
+				return nil, fmt.Errorf("agent: %s jumps to the tools, but the agent has no tools", h.name)
 			}
 			return treadle.To(nodeTools), nil
 		default:
@@ -326,16 +326,17 @@ func generate(ctx context.Context, c ModelCall) (llm.Message, error) {
 	return llm.Generate(ctx, llm.With(c.Model, opts...), history...)
 }
 
-// Response is how an agent ends with a structured answer. Make one with
+// Response describes the structured answer that an agent ends with. Make one with
 // [NewResponse].
 type Response struct {
 	make  func(ctx context.Context, model llm.Model, history llm.Messages) (any, error)
 	model llm.Model // another than the agent's, or nil
 }
 
-// NewResponse asks for a value of type T, in a call of its own once the agent has
-// nothing more to call; see [llm.Object]. The prompt, if not empty, is the system
-// prompt of that call. The model, if not nil, is another one than the agent's.
+// NewResponse asks for a structured answer of type T; see [llm.Object]. It is asked
+// for in one more call of the model, after the model has answered without tool
+// calls. The prompt, if not empty, is the system prompt of that call. The model, if
+// not nil, is used instead of the agent's.
 func NewResponse[T any](prompt string, model llm.Model) *Response {
 	return &Response{model: model, make: func(ctx context.Context, model llm.Model, history llm.Messages) (any, error) {
 		if prompt != "" {

@@ -27,15 +27,15 @@ const (
 
 var verdicts = []Verdict{Accept, Edit, Reject, Respond}
 
-// Gate says which calls of a tool need a person's approval.
+// Gate says which calls of a tool need approval by a person.
 type Gate struct {
 	Tool string
-	// Allow are the verdicts to choose from; none means all of them.
+	// Allow are the verdicts that are allowed; empty means all.
 	Allow []Verdict
-	// Description is shown with the call; by default it says that approval is
-	// needed, for which tool and with which arguments.
+	// Description is shown with the call. The default asks for approval and names
+	// the tool and its arguments.
 	Description string
-	// When, if not nil, says of a call whether it needs approval at all.
+	// When, if not nil, decides whether a call needs approval.
 	When func(ctx context.Context, call llm.ToolCall) (bool, error)
 }
 
@@ -47,14 +47,14 @@ type Review struct {
 	Rules []ReviewRule `json:"review_configs"` // one for each call
 }
 
-// Action is a call as people see it.
+// Action is a tool call as it is shown to a person.
 type Action struct {
 	Name        string          `json:"name"`
 	Args        json.RawMessage `json:"args"`
 	Description string          `json:"description,omitempty"`
 }
 
-// ReviewRule says what may be decided about the calls of a tool.
+// ReviewRule says which verdicts are allowed for the calls of a tool.
 type ReviewRule struct {
 	Tool  string    `json:"action_name"`
 	Allow []Verdict `json:"allowed_decisions"`
@@ -63,7 +63,7 @@ type ReviewRule struct {
 // Decisions is the answer to a [Review].
 type Decisions []Decision
 
-// Decision is about one call.
+// Decision is the decision about one call.
 type Decision struct {
 	Type    Verdict `json:"type"`
 	Edited  *Action `json:"edited_action,omitempty"` // for Edit
@@ -85,13 +85,13 @@ func (d *Decisions) UnmarshalJSON(raw []byte) error {
 	return err
 }
 
-// Approve has people decide about the calls of the gated tools before any call of
-// the answer runs. One question, a [Review], is asked for all of them. An answer
-// with too few or too many decisions, with a verdict that is not allowed or
-// without what the verdict needs is refused by Resume and the thread stays as it
-// was.
+// Approve asks a person about the calls of the tools that have a gate. It asks one
+// question, a [Review], for all such calls of an answer, before any call of that
+// answer runs. The reply is [Decisions]. [treadle.Thread.Resume] refuses a reply
+// with a wrong number of decisions, with a verdict that is not allowed, or with a
+// decision that lacks its Edited or Message; the thread then stays unchanged.
 //
-// The agent needs a saver and runs on a thread.
+// The agent needs a saver and must run on a thread.
 func Approve(gates ...Gate) *Middleware {
 	a := approval(gates)
 	m := &Middleware{Name: "approve", AfterModel: NewHook(a.review), err: a.check(), runs: true}
@@ -115,7 +115,7 @@ func (a approval) check() error {
 		case g.Tool == "":
 			errs = append(errs, fmt.Errorf("gate %d names no tool", i))
 		case seen[g.Tool]:
-			errs = append(errs, fmt.Errorf("two gates are for the tool %q: only one would be asked", g.Tool))
+			errs = append(errs, fmt.Errorf("the tool %q has two gates: give it one", g.Tool))
 		}
 		seen[g.Tool] = true
 		for _, v := range g.Allow {
@@ -151,7 +151,7 @@ func (a approval) gated(ctx context.Context, history llm.Messages) (calls []llm.
 		if a[i].When != nil {
 			needed, err := a[i].When(ctx, call)
 			if err != nil {
-				return nil, nil, fmt.Errorf("agent: whether the call of %s needs approval: %w", call.Name, err)
+				return nil, nil, fmt.Errorf("agent: the gate of %s cannot decide whether the call needs approval: %w", call.Name, err)
 			}
 			if !needed {
 				continue

@@ -7,25 +7,26 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// BudgetOptions say how much an agent may spend; 0 means no bound, and at least one
-// is set. Run counts
-// from the agent's last input, Thread over the whole thread.
+// BudgetOptions say how much an agent may spend. 0 means no bound, and at least one
+// bound must be set. RunTokens and RunCost count from the agent's last input,
+// ThreadTokens and ThreadCost over the whole thread.
 type BudgetOptions struct {
 	RunTokens, ThreadTokens int
 	RunCost, ThreadCost     float64
-	// Cost is what an answer has cost, by its Usage, Metadata and name. It is
-	// needed for the bounds of cost.
+	// Cost returns the cost of an answer, for example from its Usage. It must be
+	// set if RunCost or ThreadCost is.
 	Cost func(answer llm.Message) float64
-	// Over is [OverEnd], which is the default, or [OverFail].
-	Over Over
+	// OnLimit is [OnLimitEnd], which is the default, or [OnLimitFail].
+	OnLimit OnLimit
 }
 
-// Budget refuses further calls of the model once its answers have used up the
-// tokens or the money, by the usage that the provider reports. A call that is
-// under way is not cut off, so the last one may go over. Calls that middleware
-// makes on its own account (summaries, choosing tools) and the call for a
-// structured answer are not counted.
-func Budget(o BudgetOptions) *Middleware {
+// Budget stops calling the model when its answers have used up the tokens or the
+// cost, counted by the usage that the provider reports. A call that has started is
+// not interrupted, so the last one may exceed the budget. Calls that middleware
+// makes (summaries, selecting tools) and the call for a structured answer are not
+// counted.
+func Budget(options *BudgetOptions) *Middleware {
+	o := valueOf(options)
 	return &Middleware{
 		Name:        "budget",
 		err:         o.valid(),
@@ -37,10 +38,10 @@ func Budget(o BudgetOptions) *Middleware {
 
 // valid reports what is wrong with the options.
 func (o BudgetOptions) valid() error {
-	err := bounds(o.Over, []Over{OverEnd, OverFail}, map[string]float64{
+	err := bounds(o.OnLimit, []OnLimit{OnLimitEnd, OnLimitFail}, map[string]float64{
 		"RunTokens": float64(o.RunTokens), "ThreadTokens": float64(o.ThreadTokens), "RunCost": o.RunCost, "ThreadCost": o.ThreadCost})
 	if o.Cost == nil && (o.RunCost > 0 || o.ThreadCost > 0) {
-		err = errors.Join(err, errors.New("it bounds the cost and cannot know it: set BudgetOptions.Cost"))
+		err = errors.Join(err, errors.New("it bounds the cost but cannot compute it: set BudgetOptions.Cost"))
 	}
 	return err
 }
@@ -67,7 +68,7 @@ func (o BudgetOptions) check(_ context.Context, s allSpent) (halted, error) {
 		{"cost", "run", s.RunSpent.Cost, o.RunCost},
 	} {
 		if b.Budget > 0 && b.Used >= b.Budget {
-			return stop(o.Over, &b)
+			return stop(o.OnLimit, &b)
 		}
 	}
 	return halted{}, nil

@@ -17,7 +17,7 @@ func (m *Middleware) check(tools []*llm.Tool) error {
 	errs := []error{m.err}
 	for _, h := range []*Hook{m.BeforeAgent, m.BeforeModel, m.AfterModel, m.AfterAgent} {
 		if h != nil && h.node == nil {
-			errs = append(errs, errors.New("a hook is empty: make it with NewHook, of a function"))
+			errs = append(errs, errors.New("a hook is empty: make it with NewHook"))
 		}
 	}
 	for _, name := range m.names {
@@ -41,21 +41,21 @@ func (m *Middleware) known(name string, tools []*llm.Tool) error {
 		}
 		if t.Name == name {
 			if t.Run == nil && m.runs {
-				return fmt.Errorf("it names the tool %q, which the provider runs itself without asking", name)
+				return fmt.Errorf("it names the tool %q, which the provider runs: the agent does not see its calls", name)
 			}
 			return nil
 		}
 		names = append(names, t.Name)
 	}
 	if len(names) == 0 {
-		return fmt.Errorf("it names the tool %q, and the agent has no tools", name)
+		return fmt.Errorf("it names the tool %q, but the agent has no tools", name)
 	}
 	slices.Sort(names)
 	hint := ""
 	if near := nearest(name, names); near != "" {
 		hint = fmt.Sprintf(": do you mean %q?", near)
 	}
-	return fmt.Errorf("it names the tool %q, which is none of the agent's tools %q%s", name, names, hint)
+	return fmt.Errorf("it names the tool %q, which is not one of the agent's tools %q%s", name, names, hint)
 }
 
 // nearest is the name that is most like another, or "" if none is much like it.
@@ -90,22 +90,30 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
+// valueOf returns the options that o points to, or their zero value.
+func valueOf[T any](o *T) (v T) {
+	if o != nil {
+		v = *o
+	}
+	return v
+}
+
 // bounds checks numbers that bound something: none is negative and one is set.
-func bounds(over Over, allowed []Over, named map[string]float64) error {
+func bounds(action OnLimit, allowed []OnLimit, named map[string]float64) error {
 	var errs []error
 	set := false
 	for _, name := range sorted(named) {
 		n := named[name]
 		set = set || n > 0
 		if n < 0 || math.IsNaN(n) {
-			errs = append(errs, fmt.Errorf("%s is %g: a bound is at least 1, and 0 is none", name, n))
+			errs = append(errs, fmt.Errorf("%s is %g: it must be positive, or 0 for no bound", name, n))
 		}
 	}
 	if !set && errs == nil {
 		errs = append(errs, fmt.Errorf("it bounds nothing: set %s", strings.Join(sorted(named), " or ")))
 	}
-	if over != "" && !slices.Contains(allowed, over) {
-		errs = append(errs, fmt.Errorf("Over is %q: want one of %q", over, allowed))
+	if action != "" && !slices.Contains(allowed, action) {
+		errs = append(errs, fmt.Errorf("OnLimit is %q: want one of %q", action, allowed))
 	}
 	return errors.Join(errs...)
 }

@@ -18,15 +18,15 @@ import (
 func TestMiddlewareMustNameToolsOfTheAgent(t *testing.T) {
 	search := &llm.Tool{Name: "web_search", Extra: map[string]any{"type": "web_search"}}
 	for want, m := range map[string]*agent.Middleware{
-		`approve: it names the tool "ecko", which is none of the agent's tools ["echo" "get_weather" "web_search" "write_todos"]: do you mean "echo"?`:            agent.Approve(agent.Gate{Tool: "ecko"}),
-		`approve: it names the tool "Echo", which is none of the agent's tools ["echo" "get_weather" "web_search" "write_todos"]: do you mean "echo"?`:            agent.Approve(agent.Gate{Tool: "Echo"}),
-		`limit_tool_calls_delete: it names the tool "delete", which is none of the agent's tools ["echo" "get_weather" "web_search" "write_todos"]`:               agent.LimitToolCalls("delete", agent.Limit{Run: 1}),
-		`retry_tools_echoo: it names the tool "echoo", which is none of the agent's tools ["echo" "get_weather" "web_search" "write_todos"]: do you mean "echo"?`: agent.RetryTools(treadle.RetryPolicy{}, "echoo"),
-		`select_tools: it names the tool "todos", which is none of the agent's tools ["echo" "get_weather" "web_search" "write_todos"]`:                           agent.SelectTools(llmtest.NewScript(), agent.SelectOptions{Always: []string{"todos"}}),
-		`approve: it names the tool "web_search", which the provider runs itself without asking`:                                                                  agent.Approve(agent.Gate{Tool: "web_search"}),
-		`approve: it has no gates: name the tools whose calls need approval`:                                                                                      agent.Approve(),
-		`approve: gate 0 names no tool`:                                       agent.Approve(agent.Gate{}),
-		`approve: two gates are for the tool "echo": only one would be asked`: agent.Approve(agent.Gate{Tool: "echo"}, agent.Gate{Tool: "echo"}),
+		`approve: it names the tool "ecko", which is not one of the agent's tools ["echo" "get_weather" "web_search" "write_todos"]: do you mean "echo"?`:            agent.Approve(agent.Gate{Tool: "ecko"}),
+		`approve: it names the tool "Echo", which is not one of the agent's tools ["echo" "get_weather" "web_search" "write_todos"]: do you mean "echo"?`:            agent.Approve(agent.Gate{Tool: "Echo"}),
+		`limit_tool_calls_delete: it names the tool "delete", which is not one of the agent's tools ["echo" "get_weather" "web_search" "write_todos"]`:               agent.LimitToolCalls("delete", agent.Limit{Run: 1}),
+		`retry_tools_echoo: it names the tool "echoo", which is not one of the agent's tools ["echo" "get_weather" "web_search" "write_todos"]: do you mean "echo"?`: agent.RetryTools(&treadle.RetryPolicy{}, "echoo"),
+		`select_tools: it names the tool "todos", which is not one of the agent's tools ["echo" "get_weather" "web_search" "write_todos"]`:                           agent.SelectTools(llmtest.NewScript(), &agent.SelectOptions{Always: []string{"todos"}}),
+		`approve: it names the tool "web_search", which the provider runs: the agent does not see its calls`:                                                         agent.Approve(agent.Gate{Tool: "web_search"}),
+		`approve: it has no gates: name the tools whose calls need approval`:                                                                                         agent.Approve(),
+		`approve: gate 0 names no tool`:                       agent.Approve(agent.Gate{}),
+		`approve: the tool "echo" has two gates: give it one`: agent.Approve(agent.Gate{Tool: "echo"}, agent.Gate{Tool: "echo"}),
 	} {
 		o := with(m, agent.Todos())
 		o.Tools = append(o.Tools, search)
@@ -36,7 +36,7 @@ func TestMiddlewareMustNameToolsOfTheAgent(t *testing.T) {
 	}
 	// Tools of other middleware and hand-offs count.
 	o := with(agent.Approve(agent.Gate{Tool: "write_todos"}, agent.Gate{Tool: "transfer_to_bob"}), agent.LimitToolCalls("write_todos", agent.Limit{Run: 1}),
-		agent.SelectTools(llmtest.NewScript(), agent.SelectOptions{Always: []string{"web_search"}}), agent.Todos())
+		agent.SelectTools(llmtest.NewScript(), &agent.SelectOptions{Always: []string{"web_search"}}), agent.Todos())
 	o.Tools = append(o.Tools, search, agent.Handoff("bob", nil))
 	if _, err := agent.New(llmtest.NewScript(), o); err != nil {
 		t.Error(err)
@@ -64,8 +64,8 @@ func TestWhatIsMissingIsAnErrorOfNew(t *testing.T) {
 		"agent: middleware prompt: its function is nil":                {Middleware: []*agent.Middleware{agent.Prompt[agent.State](nil)}},
 		"agent: middleware fallback: it has no models to fall back to": {Middleware: []*agent.Middleware{agent.Fallback()}},
 		"agent: middleware fallback: its model is nil":                 {Middleware: []*agent.Middleware{agent.Fallback(llmtest.NewScript(), nil)}},
-		"agent: middleware select_tools: its model is nil":             {Middleware: []*agent.Middleware{agent.SelectTools(nil, agent.SelectOptions{})}},
-		"agent: middleware summarize: its model is nil":                {Middleware: []*agent.Middleware{agent.Summarize(nil, agent.SummarizeOptions{Tokens: 1})}},
+		"agent: middleware select_tools: its model is nil":             {Middleware: []*agent.Middleware{agent.SelectTools(nil, &agent.SelectOptions{})}},
+		"agent: middleware summarize: its model is nil":                {Middleware: []*agent.Middleware{agent.Summarize(nil, &agent.SummarizeOptions{Tokens: 1})}},
 	} {
 		if _, err := agent.New(llmtest.NewScript(), o); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("err = %v, want %s", err, want)

@@ -10,28 +10,30 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// ClearOptions say when and what [ClearResults] clears.
+// ClearOptions configure [ClearResults]. The zero value and nil are the defaults.
 type ClearOptions struct {
-	// Tokens is how many a conversation may have before something is cleared;
-	// 100,000 if 0.
+	// Tokens is the number of tokens above which results are cleared; 0 means
+	// 100,000.
 	Tokens int
-	// Keep is how many of the newest results stay in any case; 3 if 0, and none
-	// if negative.
+	// Keep is how many of the newest results are never cleared; 0 means 3, and a
+	// negative number means none.
 	Keep int
-	// Except are tools whose results stay, also tools of other agents of a team.
+	// Except are tools whose results are never cleared. They may be tools of other
+	// agents of a team.
 	Except []string
-	// Args clears the arguments of the calls, too.
+	// Args clears the arguments of the calls too.
 	Args bool
-	// Text stands for a result that was cleared; [cleared] if not set.
+	// Text replaces a cleared result; empty means "[cleared]".
 	Text string
-	// Count counts tokens; nil is [llm.CountTokens].
+	// Count counts tokens; nil means [llm.CountTokens].
 	Count llm.Counter
 }
 
-// ClearResults hides old results of tools from the model when the conversation
-// has got long. It changes the call of the model only: the conversation that is
-// kept has the results.
-func ClearResults(o ClearOptions) *Middleware {
+// ClearResults hides old tool results from the model when the conversation has
+// become too long. Only the model's input changes: the stored conversation keeps
+// the results.
+func ClearResults(options *ClearOptions) *Middleware {
+	o := valueOf(options)
 	o.Tokens = cmp.Or(o.Tokens, 100_000)
 	o.Keep = max(0, cmp.Or(o.Keep, 3))
 	o.Text = cmp.Or(o.Text, "[cleared]")

@@ -26,14 +26,14 @@ func worked(tools ...string) llm.Messages {
 func TestOldResultsAreHiddenFromTheModelOnly(t *testing.T) {
 	history := worked("echo", "get_weather", "echo", "echo")
 	for name, tt := range map[string]struct {
-		o    agent.ClearOptions
+		o    *agent.ClearOptions
 		want []string
 	}{
-		"short enough": {agent.ClearOptions{Tokens: 1000}, []string{`{"text":"0"} result 0`, `{"text":"1"} result 1`, `{"text":"2"} result 2`, `{"text":"3"} result 3`}},
-		"keeps three":  {agent.ClearOptions{Tokens: 10}, []string{`{"text":"0"} [cleared]`, `{"text":"1"} result 1`, `{"text":"2"} result 2`, `{"text":"3"} result 3`}},
-		"keeps one":    {agent.ClearOptions{Tokens: 10, Keep: 1, Except: []string{"get_weather"}, Args: true, Text: "gone"}, []string{`{} gone`, `{"text":"1"} result 1`, `{} gone`, `{"text":"3"} result 3`}},
-		"keeps none":   {agent.ClearOptions{Tokens: 10, Keep: -1}, []string{`{"text":"0"} [cleared]`, `{"text":"1"} [cleared]`, `{"text":"2"} [cleared]`, `{"text":"3"} [cleared]`}},
-		"counts":       {agent.ClearOptions{Keep: -1, Count: func(context.Context, []llm.Message) (int, error) { return 100_000, nil }}, []string{`{"text":"0"} result 0`, `{"text":"1"} result 1`, `{"text":"2"} result 2`, `{"text":"3"} result 3`}},
+		"short enough": {&agent.ClearOptions{Tokens: 1000}, []string{`{"text":"0"} result 0`, `{"text":"1"} result 1`, `{"text":"2"} result 2`, `{"text":"3"} result 3`}},
+		"keeps three":  {&agent.ClearOptions{Tokens: 10}, []string{`{"text":"0"} [cleared]`, `{"text":"1"} result 1`, `{"text":"2"} result 2`, `{"text":"3"} result 3`}},
+		"keeps one":    {&agent.ClearOptions{Tokens: 10, Keep: 1, Except: []string{"get_weather"}, Args: true, Text: "gone"}, []string{`{} gone`, `{"text":"1"} result 1`, `{} gone`, `{"text":"3"} result 3`}},
+		"keeps none":   {&agent.ClearOptions{Tokens: 10, Keep: -1}, []string{`{"text":"0"} [cleared]`, `{"text":"1"} [cleared]`, `{"text":"2"} [cleared]`, `{"text":"3"} [cleared]`}},
+		"counts":       {&agent.ClearOptions{Keep: -1, Count: func(context.Context, []llm.Message) (int, error) { return 100_000, nil }}, []string{`{"text":"0"} result 0`, `{"text":"1"} result 1`, `{"text":"2"} result 2`, `{"text":"3"} result 3`}},
 	} {
 		model := llmtest.Scripted(t, llmtest.Say("ok"))
 		out, err := made(t, model, with(agent.ClearResults(tt.o))).Run(t.Context(), chat(history...))
@@ -57,7 +57,7 @@ func TestOldResultsAreHiddenFromTheModelOnly(t *testing.T) {
 func ExampleClearResults() {
 	model := llmtest.NewScript(llmtest.Say("Done."))
 	a, err := agent.New(model, &agent.Options{Tools: []*llm.Tool{echo}, Middleware: []*agent.Middleware{
-		agent.ClearResults(agent.ClearOptions{Tokens: 20, Keep: 1})}})
+		agent.ClearResults(&agent.ClearOptions{Tokens: 20, Keep: 1})}})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -157,14 +157,14 @@ func TestSmallModelChoosesTheTools(t *testing.T) {
 	search := &llm.Tool{Name: "web", Extra: map[string]any{"type": "web_search"}}
 	tools := []*llm.Tool{named("a"), named("b"), named("c"), search}
 	for name, tt := range map[string]struct {
-		o      agent.SelectOptions
+		o      *agent.SelectOptions
 		choice llmtest.Turn
 		want   []string
 	}{
-		"two":     {agent.SelectOptions{}, choose("c", "a"), []string{"a", "c", "web"}},
-		"at most": {agent.SelectOptions{Max: 1}, choose("c", "a"), []string{"c", "web"}},
-		"always":  {agent.SelectOptions{Max: 1, Always: []string{"a"}}, choose("c", "nothing"), []string{"a", "c", "web"}},
-		"none":    {agent.SelectOptions{Max: 1}, choose(), []string{"web"}},
+		"two":     {&agent.SelectOptions{}, choose("c", "a"), []string{"a", "c", "web"}},
+		"at most": {&agent.SelectOptions{Max: 1}, choose("c", "a"), []string{"c", "web"}},
+		"always":  {&agent.SelectOptions{Max: 1, Always: []string{"a"}}, choose("c", "nothing"), []string{"a", "c", "web"}},
+		"none":    {&agent.SelectOptions{Max: 1}, choose(), []string{"web"}},
 	} {
 		small := llmtest.Scripted(t, tt.choice)
 		model := llmtest.Scripted(t, llmtest.Say("ok", llmtest.Offered(tt.want...)))
@@ -177,9 +177,9 @@ func TestSmallModelChoosesTheTools(t *testing.T) {
 
 func TestChoiceOfToolsThatThereAreNotFails(t *testing.T) {
 	a := made(t, llmtest.NewScript(), &agent.Options{Tools: []*llm.Tool{named("a")}, Middleware: []*agent.Middleware{
-		agent.SelectTools(llmtest.Scripted(t, choose("x", "y")), agent.SelectOptions{})}})
+		agent.SelectTools(llmtest.Scripted(t, choose("x", "y")), &agent.SelectOptions{})}})
 	_, err := a.Run(t.Context(), agent.Ask("go"))
-	if err == nil || !strings.Contains(err.Error(), "agent: choosing tools: the model chose x, y, which are no tools of the agent") {
+	if err == nil || !strings.Contains(err.Error(), "agent: choosing tools: the model chose x, y, which are not tools of the agent") {
 		t.Errorf("err = %v", err)
 	}
 }
@@ -187,7 +187,7 @@ func TestChoiceOfToolsThatThereAreNotFails(t *testing.T) {
 func TestFewToolsAreNotChosenFrom(t *testing.T) {
 	model := llmtest.Scripted(t, llmtest.Say("ok", llmtest.Offered("a", "b")))
 	a := made(t, model, &agent.Options{Tools: []*llm.Tool{named("a"), named("b")}, Middleware: []*agent.Middleware{
-		agent.SelectTools(llmtest.Scripted(t), agent.SelectOptions{Max: 2})}})
+		agent.SelectTools(llmtest.Scripted(t), &agent.SelectOptions{Max: 2})}})
 	if _, err := a.Run(t.Context(), agent.Ask("go")); err != nil {
 		t.Error(err)
 	}
@@ -198,7 +198,7 @@ func ExampleSelectTools() {
 	model := llmtest.NewScript(llmtest.Say("It rains."))
 	a, err := agent.New(model, &agent.Options{
 		Tools:      []*llm.Tool{named("weather"), named("mail"), named("calendar")},
-		Middleware: []*agent.Middleware{agent.SelectTools(small, agent.SelectOptions{Max: 1})},
+		Middleware: []*agent.Middleware{agent.SelectTools(small, &agent.SelectOptions{Max: 1})},
 	})
 	if err != nil {
 		fmt.Println(err)

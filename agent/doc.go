@@ -15,33 +15,39 @@
 //	           ▼                              ▼
 //	   [structured_response] ─▶ end     another agent
 //
-// so it runs on threads, streams, pauses for people and goes on after a crash as
-// every graph does, and is a node of other graphs with [treadle.AddGraph]. Of
-// several tool calls each is a task of its own: it may ask a question with
-// [treadle.Interrupt] without the others running twice, and what has finished is
-// kept.
+// So it has threads, streams and questions to people, and it continues after a
+// crash, as every graph does. [treadle.AddGraph] makes it a node of another graph.
+// Each tool call is a task. A tool may ask a question with [treadle.Interrupt]:
+// the other calls of the answer do not run again.
 //
-// [Middleware] changes what happens around the model and the tools. Ready-made are
-// approval by people ([Approve]), summaries ([Summarize]), limits and budgets
-// ([LimitModelCalls], [LimitToolCalls], [Budget]), second attempts ([RetryTools],
-// [RetryModel], [Fallback]), privacy ([Redact]), shorter contexts ([ClearResults],
-// [SelectTools]), a to-do list ([Todos]) and a prompt of the state ([Prompt]).
+// [Middleware] changes what happens around the model and the tools:
 //
-// [Tools] is the tool node alone, for graphs of one's own. [Supervisor] and [Swarm]
-// put several agents together with tools that [Handoff] makes.
+//   - [Approve] asks a person before a tool is called.
+//   - [LimitModelCalls], [LimitToolCalls] and [Budget] bound calls, tokens and cost.
+//   - [RetryTools], [RetryModel] and [Fallback] handle failures.
+//   - [Summarize], [ClearResults] and [SelectTools] shorten the model's input.
+//   - [Redact] removes personal data.
+//   - [Prompt] computes the system prompt from the state.
+//   - [Todos] gives the agent a to-do list.
+//   - [InlineNames] shows the names of agents to the model.
+//
+// [Tools] is the node that calls tools, for use in your own graph.
 //
 // # Several agents
 //
-// Under a [Supervisor] agents work and come back; in a [Swarm] they hand the
-// conversation on and the last one keeps it. Both are graphs of agents with
-// hand-off tools, which can as well be put together by hand. A hand-off takes the
-// whole conversation along, with the results of all calls of its turn; a
-// supervisor chooses with [Share] what comes back of an agent's work, and
-// [HandoffOptions].Task gives an agent a task instead of the conversation.
+// In a team made by [Supervisor], one agent hands the conversation to other
+// agents, and each of them returns it when it is done. In a [Swarm], agents hand
+// the conversation to each other, and the last one answers the user. Both are
+// graphs of agents that have tools made by [Handoff] or [SwarmHandoff]; such a
+// graph can also be built by hand.
 //
-// # The history
+// A hand-off passes on the whole conversation, with the results of all calls of
+// the same answer. With [HandoffOptions].Task the other agent gets a task instead.
+// [SupervisorOptions].Share says how much of an agent's work its team sees.
 //
-// A model never sees a tool call without its result, nor a result without its
-// call: what a cancelled or crashed turn has left is repaired on the way to the
-// model (see llm.Repair), and a tool that fails is answered with its error.
+// # Incomplete histories
+//
+// The history of a cancelled or crashed turn is repaired before a model sees it:
+// each tool call has a result, and each result a call; see [llm.Repair]. The error
+// of a tool is the result of its call.
 package agent

@@ -16,24 +16,25 @@ import (
 
 // HandoffOptions configure [Handoff]. A nil *HandoffOptions is the zero value.
 type HandoffOptions struct {
-	// Name of the tool; by default transfer_to_<agent>.
+	// Name is the tool's name; empty means transfer_to_<agent>.
 	Name string
-	// Description for the model; by default it asks the agent for help.
+	// Description tells the model what the tool does; empty means "Ask agent
+	// '<agent>' for help".
 	Description string
-	// Update is written to the graph around the agents, besides the
-	// conversation.
+	// Update is written to the state of the graph around the agents, in addition
+	// to the conversation.
 	Update treadle.Update
-	// Task has the model write down what the agent is to do. The agent is given
-	// that as the user's message, instead of the state with the conversation.
+	// Task makes the model write a task for the other agent. The agent gets it as
+	// a message from the user, instead of the conversation.
 	Task bool
-	// Hidden leaves the call and its result out of the conversation.
+	// Hidden keeps the call and its result out of the conversation.
 	Hidden bool
 }
 
-// Handoff is a tool that hands the conversation to another agent: a node of the
-// graph that the agent with the tool is a node of. The conversation goes along,
-// with a result for every call of the turn. Calls of several such tools in one
-// turn run all those agents at the same time.
+// Handoff returns a tool that hands the conversation to another agent. Both agents
+// must be nodes of the same graph. The other agent gets the whole conversation,
+// with a result for every call of the answer. If an answer calls several hand-off
+// tools, their agents run at the same time.
 func Handoff(agent string, o *HandoffOptions) *llm.Tool {
 	if agent == "" {
 		panic("agent: Handoff: the name of the agent is empty")

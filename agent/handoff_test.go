@@ -71,7 +71,7 @@ func TestHandoffBesideAGotoOfThisGraphIsAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = swarm.Run(t.Context(), agent.SwarmState{State: agent.Ask("hi")})
-	const want = "tool move: its command goes to a node of this graph while transfer_to_bob hands off to another: a turn is one or the other"
+	const want = "tool move: its command goes to a node of this graph, but transfer_to_bob hands off to another agent: one answer cannot do both"
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("err = %v, want %q", err, want)
 	}

@@ -98,9 +98,9 @@ func newHandling(ctx context.Context, t *rapid.T) *handling {
 	for _, m := range []*agent.Middleware{
 		agent.Approve(agent.Gate{Tool: "echo"}, agent.Gate{Tool: "fail"}),
 		agent.LimitToolCalls("", agent.Limit{Run: 3}),
-		agent.LimitToolCalls("echo", agent.Limit{Run: 2, Over: agent.OverEnd}),
-		agent.ClearResults(agent.ClearOptions{Tokens: 20, Keep: 1, Args: true}),
-		agent.Summarize(summaries{}, agent.SummarizeOptions{Messages: 6, Keep: 2}),
+		agent.LimitToolCalls("echo", agent.Limit{Run: 2, OnLimit: agent.OnLimitEnd}),
+		agent.ClearResults(&agent.ClearOptions{Tokens: 20, Keep: 1, Args: true}),
+		agent.Summarize(summaries{}, &agent.SummarizeOptions{Messages: 6, Keep: 2}),
 		agent.Todos(),
 	} {
 		if rapid.IntRange(0, 2).Draw(t, m.Name) == 0 {

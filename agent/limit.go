@@ -9,28 +9,27 @@ import (
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// Limit bounds how often something is done; 0 means no bound, and at least one of
-// the two is set. Run counts from the agent's last input, Thread over the whole
-// thread.
+// Limit bounds a number of calls. Run counts from the agent's last input, Thread
+// over the whole thread. 0 means no bound, and at least one of the two must be set.
 type Limit struct {
 	Run, Thread int
-	// Over is what happens when the bound is reached.
-	Over Over
+	// OnLimit is what the agent does when the limit is reached.
+	OnLimit OnLimit
 }
 
-// Over is what an agent does at a limit. The zero value is the limit's own
-// default.
-type Over string
+// OnLimit is what an agent does when a limit is reached. The default depends on
+// the limit.
+type OnLimit string
 
-// What an agent can do at a limit.
+// What an agent may do when a limit is reached.
 const (
-	OverEnd  Over = "end"      // end with a message that says why
-	OverSkip Over = "continue" // answer the calls that are too many with an error, and go on
-	OverFail Over = "error"    // fail with a [*LimitError]
+	OnLimitEnd  OnLimit = "end"      // end with a message that names the limit
+	OnLimitSkip OnLimit = "continue" // answer further calls with an error, and go on
+	OnLimitFail OnLimit = "error"    // fail with a [*LimitError]
 )
 
-// LimitError says which limit is reached. The thread is as it was before the call
-// that was not made, and can go on with a higher limit.
+// LimitError says which limit was reached. The refused call has changed nothing:
+// the thread can be continued with a higher limit.
 type LimitError struct {
 	What   string // such as "model calls"
 	Scope  string // "run" or "thread"
@@ -55,18 +54,18 @@ func (l Limit) reached(what string, run, thread int) *LimitError {
 }
 
 // check reports what is wrong with a limit.
-func (l Limit) check(allowed ...Over) error {
-	return bounds(l.Over, allowed, map[string]float64{"Run": float64(l.Run), "Thread": float64(l.Thread)})
+func (l Limit) check(allowed ...OnLimit) error {
+	return bounds(l.OnLimit, allowed, map[string]float64{"Run": float64(l.Run), "Thread": float64(l.Thread)})
 }
 
 // stop is what a hook writes at a limit.
-func stop(over Over, reached *LimitError, results ...llm.Message) (halted, error) {
-	switch over {
-	case OverFail:
+func stop(action OnLimit, reached *LimitError, results ...llm.Message) (halted, error) {
+	switch action {
+	case OnLimitFail:
 		return halted{}, reached
-	case OverEnd, "":
+	case OnLimitEnd, "":
 	default:
-		return halted{}, fmt.Errorf("%w, and Over is %q: want %s or %s", reached, over, OverEnd, OverFail)
+		return halted{}, fmt.Errorf("%w, and OnLimit is %q: want %s or %s", reached, action, OnLimitEnd, OnLimitFail)
 	}
 	text := strings.TrimPrefix(reached.Error(), "agent: t")
 	notice := llm.Assistant("T" + text + ".")
@@ -79,16 +78,16 @@ type halted struct {
 	Messages llm.Messages
 }
 
-// LimitModelCalls bounds the calls of the model. By default the agent ends with
-// a message that says so ([OverEnd]); the other choice is [OverFail].
+// LimitModelCalls bounds the number of model calls. OnLimit is [OnLimitEnd], which
+// is the default, or [OnLimitFail].
 func LimitModelCalls(l Limit) *Middleware {
 	return &Middleware{
 		Name:        "limit_model_calls",
-		err:         l.check(OverEnd, OverFail),
+		err:         l.check(OnLimitEnd, OnLimitFail),
 		BeforeAgent: NewHook(func(context.Context, struct{}) (runCalls, error) { return runCalls{}, nil }),
 		BeforeModel: NewHook(func(_ context.Context, c modelCalls) (halted, error) {
 			if reached := l.reached("model calls", c.RunModelCalls, c.ThreadModelCalls); reached != nil {
-				return stop(l.Over, reached)
+				return stop(l.OnLimit, reached)
 			}
 			return halted{}, nil
 		}, JumpEnd),
@@ -107,9 +106,9 @@ type modelCalls struct {
 	ThreadModelCalls int `json:"thread_model_call_count"`
 }
 
-// LimitToolCalls bounds the calls of a tool, or of all tools together if tool is
-// "". The agent must have a tool of that name. By default the calls that are too many are answered with an error and the
-// agent goes on ([OverSkip]).
+// LimitToolCalls bounds the number of calls of a tool, or of all tools together if
+// tool is "". The agent must have a tool of that name. The default for OnLimit is
+// [OnLimitSkip].
 func LimitToolCalls(tool string, l Limit) *Middleware {
 	t := toolLimit{tool: tool, Limit: l, key: tool, what: tool + " calls"}
 	name := "limit_tool_calls"
@@ -123,7 +122,7 @@ func LimitToolCalls(tool string, l Limit) *Middleware {
 		names = []string{tool}
 	}
 	return &Middleware{
-		Name: name, err: l.check(OverSkip, OverEnd, OverFail), names: names, runs: true,
+		Name: name, err: l.check(OnLimitSkip, OnLimitEnd, OnLimitFail), names: names, runs: true,
 		BeforeAgent: NewHook(func(context.Context, struct{}) (runToolCalls, error) {
 			return runToolCalls{reduce.Map[string, int]{t.key: 0}}, nil
 		}),
@@ -177,13 +176,13 @@ func (t toolLimit) check(_ context.Context, in toolCallsRead) (*toolCallsWritten
 	case reached == nil && len(due) == 0:
 		return nil, nil
 	case reached == nil:
-	case t.Over == "" || t.Over == OverSkip:
+	case t.OnLimit == "" || t.OnLimit == OnLimitSkip:
 		out.Messages = results
 	default:
 		// Nothing of this answer runs, so its calls do not count.
 		var err error
 		out.toolCalls = in.toolCalls
-		out.halted, err = stop(t.Over, reached, t.refuseAll(due)...)
+		out.halted, err = stop(t.OnLimit, reached, t.refuseAll(due)...)
 		return &out, err
 	}
 	return &out, nil

@@ -48,7 +48,7 @@ func TestModelCallLimitOfAThreadOutlastsRuns(t *testing.T) {
 	model := llmtest.Scripted(t, llmtest.Say("one"), llmtest.Say("two"))
 	saver := memory()
 	again := func() error { // as after a restart
-		o := with(agent.LimitModelCalls(agent.Limit{Thread: 2, Over: agent.OverFail}))
+		o := with(agent.LimitModelCalls(agent.Limit{Thread: 2, OnLimit: agent.OnLimitFail}))
 		o.Graph = saver
 		_, err := made(t, model, o).Thread("1").Run(t.Context(), agent.Ask("hi"))
 		return err
@@ -89,7 +89,7 @@ func TestToolCallLimitAnswersTheCallsThatAreTooMany(t *testing.T) {
 
 func TestToolCallLimitEndsOrFails(t *testing.T) {
 	turns := []llmtest.Turn{llmtest.Ask(say("a")), llmtest.Ask(say("b"), llmtest.ToolCall("get_weather", city{"Rome"}))}
-	thread := made(t, llmtest.Scripted(t, turns...), with(agent.LimitToolCalls("echo", agent.Limit{Run: 1, Over: agent.OverEnd}))).Thread("1")
+	thread := made(t, llmtest.Scripted(t, turns...), with(agent.LimitToolCalls("echo", agent.Limit{Run: 1, OnLimit: agent.OnLimitEnd}))).Thread("1")
 	out, err := thread.Run(t.Context(), agent.Ask("go"))
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +99,7 @@ func TestToolCallLimitEndsOrFails(t *testing.T) {
 		"tool: The call was not made: the agent has ended. (error)",
 		"ai: The run limit of echo calls is reached (1 of 1).")
 
-	thread = made(t, llmtest.Scripted(t, turns...), with(agent.LimitToolCalls("", agent.Limit{Run: 2, Over: agent.OverFail}))).Thread("1")
+	thread = made(t, llmtest.Scripted(t, turns...), with(agent.LimitToolCalls("", agent.Limit{Run: 2, OnLimit: agent.OnLimitFail}))).Thread("1")
 	_, err = thread.Run(t.Context(), agent.Ask("go"))
 	if limit, ok := errors.AsType[*agent.LimitError](err); !ok || limit.What != "tool calls" {
 		t.Errorf("err = %v", err)
@@ -125,13 +125,13 @@ func usage(turn llmtest.Turn, in, out int) llmtest.Turn {
 func TestBudgetRefusesTheCallAfterItIsSpent(t *testing.T) {
 	price := func(m llm.Message) float64 { return float64(m.Usage.Input)*0.001 + float64(m.Usage.Output)*0.002 }
 	for name, tt := range map[string]struct {
-		budget agent.BudgetOptions
+		budget *agent.BudgetOptions
 		want   string
 	}{
-		"tokens of the run":    {agent.BudgetOptions{RunTokens: 250}, "The run limit of tokens is reached (300 of 250)."},
-		"tokens of the thread": {agent.BudgetOptions{ThreadTokens: 300}, "The thread limit of tokens is reached (300 of 300)."},
-		"cost of the run":      {agent.BudgetOptions{RunCost: 0.3, Cost: price}, "The run limit of cost is reached (0.4 of 0.3)."},
-		"cost of the thread":   {agent.BudgetOptions{ThreadCost: 0.4, Cost: price}, "The thread limit of cost is reached (0.4 of 0.4)."},
+		"tokens of the run":    {&agent.BudgetOptions{RunTokens: 250}, "The run limit of tokens is reached (300 of 250)."},
+		"tokens of the thread": {&agent.BudgetOptions{ThreadTokens: 300}, "The thread limit of tokens is reached (300 of 300)."},
+		"cost of the run":      {&agent.BudgetOptions{RunCost: 0.3, Cost: price}, "The run limit of cost is reached (0.4 of 0.3)."},
+		"cost of the thread":   {&agent.BudgetOptions{ThreadCost: 0.4, Cost: price}, "The thread limit of cost is reached (0.4 of 0.4)."},
 	} {
 		model := llmtest.Scripted(t, usage(llmtest.Ask(say("a")), 100, 50), usage(llmtest.Ask(say("b")), 100, 50))
 		out, err := made(t, model, with(agent.Budget(tt.budget))).Run(t.Context(), agent.Ask("go"))
@@ -143,7 +143,7 @@ func TestBudgetRefusesTheCallAfterItIsSpent(t *testing.T) {
 
 func TestBudgetOfARunBeginsAnewAndThatOfTheThreadDoesNot(t *testing.T) {
 	model := llmtest.Scripted(t, usage(llmtest.Say("one"), 100, 50), usage(llmtest.Say("two"), 100, 50))
-	thread := made(t, model, with(agent.Budget(agent.BudgetOptions{RunTokens: 150, ThreadTokens: 300, Over: agent.OverFail}))).Thread("1")
+	thread := made(t, model, with(agent.Budget(&agent.BudgetOptions{RunTokens: 150, ThreadTokens: 300, OnLimit: agent.OnLimitFail}))).Thread("1")
 	for range 2 {
 		if _, err := thread.Run(t.Context(), agent.Ask("go")); err != nil {
 			t.Fatal(err)
@@ -159,7 +159,7 @@ func TestBudgetOfARunBeginsAnewAndThatOfTheThreadDoesNot(t *testing.T) {
 func TestThreadGoesOnWithAHigherLimit(t *testing.T) {
 	saver := checkpoint.NewMemory()
 	limited := func(calls int, turns ...llmtest.Turn) *treadle.Thread[agent.State, agent.State] {
-		o := with(agent.LimitModelCalls(agent.Limit{Run: calls, Over: agent.OverFail}))
+		o := with(agent.LimitModelCalls(agent.Limit{Run: calls, OnLimit: agent.OnLimitFail}))
 		o.Graph = treadle.Options{Saver: saver}
 		return made(t, llmtest.Scripted(t, turns...), o).Thread("1")
 	}
@@ -177,18 +177,18 @@ func TestThreadGoesOnWithAHigherLimit(t *testing.T) {
 // A limit that could not hold is an error, not no limit.
 func TestLimitsThatCannotHoldAreErrors(t *testing.T) {
 	for want, m := range map[string]*agent.Middleware{
-		"budget: it bounds the cost and cannot know it: set BudgetOptions.Cost":             agent.Budget(agent.BudgetOptions{ThreadCost: 1}),
-		"budget: it bounds nothing: set RunCost or RunTokens or ThreadCost or ThreadTokens": agent.Budget(agent.BudgetOptions{}),
-		"budget: RunTokens is -1: a bound is at least 1, and 0 is none":                     agent.Budget(agent.BudgetOptions{RunTokens: -1, ThreadTokens: 5}),
-		`limit_model_calls: Over is "continue": want one of ["end" "error"]`:                agent.LimitModelCalls(agent.Limit{Run: 1, Over: agent.OverSkip}),
+		"budget: it bounds the cost but cannot compute it: set BudgetOptions.Cost":          agent.Budget(&agent.BudgetOptions{ThreadCost: 1}),
+		"budget: it bounds nothing: set RunCost or RunTokens or ThreadCost or ThreadTokens": agent.Budget(&agent.BudgetOptions{}),
+		"budget: RunTokens is -1: it must be positive, or 0 for no bound":                   agent.Budget(&agent.BudgetOptions{RunTokens: -1, ThreadTokens: 5}),
+		`limit_model_calls: OnLimit is "continue": want one of ["end" "error"]`:             agent.LimitModelCalls(agent.Limit{Run: 1, OnLimit: agent.OnLimitSkip}),
 		"limit_model_calls: it bounds nothing: set Run or Thread":                           agent.LimitModelCalls(agent.Limit{}),
-		"limit_model_calls: Thread is -3: a bound is at least 1, and 0 is none":             agent.LimitModelCalls(agent.Limit{Run: 1, Thread: -3}),
-		`limit_tool_calls: Over is "stop": want one of ["continue" "end" "error"]`:          agent.LimitToolCalls("", agent.Limit{Run: 1, Over: "stop"}),
-		"limit_tool_calls_echo: Run is -1: a bound is at least 1, and 0 is none":            agent.LimitToolCalls("echo", agent.Limit{Run: -1}),
-		"clear_results: Tokens is -1: want at least 1, or 0 for 100,000":                    agent.ClearResults(agent.ClearOptions{Tokens: -1}),
-		"select_tools: Max is -1: want at least 1, or 0 for no bound":                       agent.SelectTools(llmtest.NewScript(), agent.SelectOptions{Max: -1}),
-		"summarize: Tokens, Messages and Keep must not be negative":                         agent.Summarize(llmtest.NewScript(), agent.SummarizeOptions{Tokens: -5}),
-		"retry_tools: its policy has a negative number":                                     agent.RetryTools(treadle.RetryPolicy{Attempts: -1}),
+		"limit_model_calls: Thread is -3: it must be positive, or 0 for no bound":           agent.LimitModelCalls(agent.Limit{Run: 1, Thread: -3}),
+		`limit_tool_calls: OnLimit is "stop": want one of ["continue" "end" "error"]`:       agent.LimitToolCalls("", agent.Limit{Run: 1, OnLimit: "stop"}),
+		"limit_tool_calls_echo: Run is -1: it must be positive, or 0 for no bound":          agent.LimitToolCalls("echo", agent.Limit{Run: -1}),
+		"clear_results: Tokens is -1: want at least 1, or 0 for 100,000":                    agent.ClearResults(&agent.ClearOptions{Tokens: -1}),
+		"select_tools: Max is -1: want at least 1, or 0 for no bound":                       agent.SelectTools(llmtest.NewScript(), &agent.SelectOptions{Max: -1}),
+		"summarize: Tokens, Messages and Keep must not be negative":                         agent.Summarize(llmtest.NewScript(), &agent.SummarizeOptions{Tokens: -5}),
+		"retry_tools: its policy has a negative number":                                     agent.RetryTools(&treadle.RetryPolicy{Attempts: -1}),
 	} {
 		if _, err := agent.New(llmtest.NewScript(), with(m)); err == nil || err.Error() != "agent: middleware "+want {
 			t.Errorf("err = %v, want %s", err, want)
@@ -202,7 +202,7 @@ func TestStructuredAnswerIsNotCounted(t *testing.T) {
 	}
 	filled := func() llmtest.Turn { return usage(llmtest.Ask(llmtest.ToolCall("report", `{"sky":"grey"}`)), 900, 90) }
 	model := llmtest.Scripted(t, usage(llmtest.Say("one"), 10, 1), filled(), usage(llmtest.Say("two"), 10, 1), filled())
-	o := with(agent.Budget(agent.BudgetOptions{ThreadTokens: 20, Over: agent.OverFail}))
+	o := with(agent.Budget(&agent.BudgetOptions{ThreadTokens: 20, OnLimit: agent.OnLimitFail}))
 	o.Response = agent.NewResponse[report]("", nil)
 	thread := made(t, model, o).Thread("1")
 	for range 2 {
@@ -262,7 +262,7 @@ func ExampleBudget() {
 	}
 	a, err := agent.New(model, &agent.Options{
 		Tools:      []*llm.Tool{echo},
-		Middleware: []*agent.Middleware{agent.Budget(agent.BudgetOptions{RunCost: 0.004, Cost: dollars, Over: agent.OverFail})},
+		Middleware: []*agent.Middleware{agent.Budget(&agent.BudgetOptions{RunCost: 0.004, Cost: dollars, OnLimit: agent.OnLimitFail})},
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -273,4 +273,16 @@ func ExampleBudget() {
 	fmt.Println(limit)
 	// Output:
 	// agent: the run limit of cost is reached (0.0042 of 0.004)
+}
+
+func TestNilOptionsAreTheZeroValue(t *testing.T) {
+	made(t, llmtest.Scripted(t), with(agent.ClearResults(nil), agent.Redact(nil), agent.SelectTools(llmtest.NewScript(), nil), agent.RetryTools(nil)))
+	for want, m := range map[string]*agent.Middleware{
+		"budget: it bounds nothing":                    agent.Budget(nil),
+		"summarize: it does not say when to summarise": agent.Summarize(llmtest.NewScript(), nil),
+	} {
+		if _, err := agent.New(llmtest.NewScript(), with(m)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("err = %v, want %s", err, want)
+		}
+	}
 }

@@ -8,15 +8,18 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// Middleware changes what an agent does. A field that is nil changes nothing.
+// Middleware changes what an agent does. All fields but Name are optional.
 //
 // The four hooks are nodes of the agent's graph, named <Name>.before_agent and so
-// on: what they write is checkpointed, and they may ask questions. Before-hooks
-// run in the order of the middleware, after-hooks in reverse. The two wrappers run
-// around each call of the model and of a tool, the first middleware outermost;
-// they may change the call, call next several times, or not at all.
+// on. Their writes are checkpointed, and they may ask questions. Hooks before the
+// agent and the model run in the order of the middleware, hooks after them in
+// reverse.
+//
+// WrapModel is called for each call of the model, WrapTool for each call of a tool.
+// They call next to make the call. They may change the call, call next several
+// times, or not call it. The first middleware is the outermost.
 type Middleware struct {
-	// Name tells the middleware of an agent apart: letters, digits, _ and -.
+	// Name is unique among the middleware of an agent: letters, digits, _ and -.
 	Name string
 
 	BeforeAgent *Hook // once per run
@@ -27,9 +30,9 @@ type Middleware struct {
 	WrapModel func(ctx context.Context, call ModelCall, next ModelFunc) (llm.Message, error)
 	WrapTool  func(ctx context.Context, call ToolCall, next ToolFunc) (any, error)
 
-	// Tools are added to those of the agent. A tool that middleware offers in some
-	// calls only stands here too: what names tools (gates, limits) is checked
-	// against the agent's tools when the agent is made.
+	// Tools are added to those of the agent. They must include tools that WrapModel
+	// adds to some calls only: the names in gates and limits are checked against
+	// this list when the agent is made.
 	Tools []*llm.Tool
 
 	err   error    // a mistake in its options, which the agent's maker is told
@@ -42,41 +45,40 @@ type Middleware struct {
 // A ModelFunc calls the model.
 type ModelFunc func(ctx context.Context, call ModelCall) (llm.Message, error)
 
-// ModelCall is a call of the model that is about to be made. It is a value: change
-// the copy, but not what its slices hold.
+// ModelCall is a call of the model. WrapModel may change its fields, but not the
+// elements of its slices.
 type ModelCall struct {
 	Model    llm.Model
-	System   string       // in front of the messages, if not empty
+	System   string       // the system prompt; empty means none
 	Messages llm.Messages // without the system prompt
 	Tools    []*llm.Tool
 	Options  []llm.Option // further settings
 }
 
-// A ToolFunc calls a tool. What it returns is what [llm.ToolResult] takes or a
+// A ToolFunc calls a tool. It returns a value for [llm.ToolResult], or a
 // [treadle.Command].
 type ToolFunc func(ctx context.Context, call ToolCall) (any, error)
 
-// ToolCall is a call of a tool that is about to be made. The context has the
-// agent's state ([llm.StateFrom]).
+// ToolCall is a call of a tool. [llm.StateFrom] returns the agent's state from its
+// context.
 type ToolCall struct {
 	llm.ToolCall
 	Tool *llm.Tool // nil if the agent has no tool of this name
 }
 
-// A Hook is a function that runs as a node of the agent's graph. Make one with
+// A Hook is a function that runs as a node of the agent's graph. Make it with
 // [NewHook].
 type Hook struct {
 	node  func(name string) treadle.AnyNode
 	jumps []Jump
 }
 
-// NewHook makes a hook of a function with the types of a node: In is a struct of
-// the fields that it reads and Out of those that it writes, see
-// [treadle.AddNode]. Fields that the agent's state does not have are the
-// middleware's own: they are kept on the thread, too, so name them well.
+// NewHook makes a hook from a function. As for a node, In is a struct of the fields
+// that it reads and Out of those that it writes; see [treadle.AddNode]. Fields that
+// the agent's state does not have are private to middleware. They are stored on the
+// thread too, so their names must not clash with those of other middleware.
 //
-// With jumps, Out embeds [Detour], which sends the agent elsewhere instead of
-// going on.
+// jumps are the places that the hook may jump to. Out must then embed [Detour].
 func NewHook[In, Out any](fn func(context.Context, In) (Out, error), jumps ...Jump) *Hook {
 	if fn == nil {
 		return &Hook{jumps: jumps} // an error of the agent that is made with it
@@ -87,17 +89,17 @@ func NewHook[In, Out any](fn func(context.Context, In) (Out, error), jumps ...Ju
 	}
 }
 
-// Jump says where an agent goes after a hook; the zero Jump goes on.
+// Jump says where an agent goes after a hook. The zero Jump means no jump.
 type Jump string
 
 // The places that a hook can jump to.
 const (
-	JumpModel Jump = "model" // to the model, with the hooks before it
-	JumpTools Jump = "tools" // to the calls of the last answer that have no result
-	JumpEnd   Jump = "end"   // to the end, with the hooks after the agent and without a structured answer
+	JumpModel Jump = "model" // the hooks before the model, then the model
+	JumpTools Jump = "tools" // the calls of the last answer that have no result
+	JumpEnd   Jump = "end"   // the hooks after the agent, then the end, without a structured answer
 )
 
-// Detour is embedded in what a hook writes that may jump.
+// Detour is embedded in the Out type of a hook that may jump; see [NewHook].
 type Detour struct {
 	JumpTo Jump `json:"jump_to" treadle:"ephemeral"`
 }

@@ -8,13 +8,14 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// InlineNames tells the model in the text which agent said what, for providers
-// that do not pass on the names of messages: an answer "hi" of alice reads
+// InlineNames writes the names of agents into the texts of their messages, for
+// providers that do not send names to the model. The message "hi" of the agent
+// alice becomes
 //
 //	<name>alice</name><content>hi</content>
 //
-// What the model itself writes in this form is taken apart again, though not in
-// the stream of its tokens.
+// If the model answers in this form, only the content is kept. Streamed tokens are
+// not changed.
 func InlineNames() *Middleware {
 	return &Middleware{
 		Name: "inline_names",

@@ -10,9 +10,9 @@ import (
 	"unicode/utf8"
 )
 
-// PII is a kind of personal data in texts. [Pattern] makes further kinds.
+// PII is a kind of personal data in texts. [Pattern] defines further kinds.
 type PII struct {
-	// Name of the kind: letters, digits, _ and -.
+	// Name is the name of the kind: letters, digits, _ and -.
 	Name string
 
 	pattern *regexp.Regexp
@@ -21,15 +21,15 @@ type PII struct {
 	longest int                  // the length of a match without a space; 0 if it may be of any length and has spaces
 }
 
-// The kinds of data that this package knows.
+// The predefined kinds of personal data.
 var (
 	Email = PII{Name: "email", longest: word, mask: maskEmail,
 		pattern: regexp.MustCompile(`[\p{L}\p{N}._%+'-]+@[\p{L}\p{N}-]+(?:\.[\p{L}\p{N}-]+)*\.\p{L}{2,}`)}
-	// CreditCard numbers have 13 to 19 digits, perhaps in groups, and the right
-	// check digit (Luhn).
+	// CreditCard finds numbers of 13 to 19 digits, which may be in groups, with a
+	// valid check digit (Luhn).
 	CreditCard = PII{Name: "credit_card", longest: digits, mask: maskCard, within: cards,
 		pattern: regexp.MustCompile(`\d(?:[ \t\x{a0}\x{2009}\x{202f}_‐‑–-]{0,3}\d){12,}|\d{4}(?:\.\d{4}){2}\.\d{1,7}`)}
-	// IP addresses of both versions.
+	// IP finds addresses of IPv4 and IPv6.
 	IP = PII{Name: "ip", longest: word, mask: maskIP, within: ips,
 		pattern: regexp.MustCompile(`[\w:.]*[:.][\w:.]*`)}
 	MAC = PII{Name: "mac_address", longest: word, mask: maskMAC,
@@ -44,9 +44,10 @@ const (
 	digits = -2 // over digits, spaces and dashes
 )
 
-// Pattern is a kind of data of one's own: what the regular expression matches. In
-// a stream of tokens, text is held back as long as a match that has begun may go
-// on: for longest bytes, or until the end of the text if longest is 0.
+// Pattern returns a kind of data that a regular expression matches. longest is the
+// maximum length of a match in bytes. While tokens are streamed, that many bytes
+// are held back, because they may be the beginning of a match. If longest is 0,
+// the whole text is held back until it is complete.
 func Pattern(name string, pattern *regexp.Regexp, longest int) PII {
 	return PII{Name: name, pattern: pattern, longest: max(0, longest)}
 }

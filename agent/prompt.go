@@ -8,8 +8,8 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// Prompt makes the system prompt from the state, each time the model is called.
-// It is given the prompt so far in the call, which it may keep.
+// Prompt computes the system prompt from the state, for each call of the model. fn
+// gets the current prompt and returns the new one.
 func Prompt[S any](fn func(ctx context.Context, s S, prompt string) (string, error)) *Middleware {
 	if fn == nil {
 		return &Middleware{Name: "prompt", err: errors.New("its function is nil")}
@@ -19,7 +19,7 @@ func Prompt[S any](fn func(ctx context.Context, s S, prompt string) (string, err
 		WrapModel: func(ctx context.Context, call ModelCall, next ModelFunc) (llm.Message, error) {
 			s, ok := llm.StateFrom[S](ctx)
 			if !ok {
-				return llm.Message{}, fmt.Errorf("agent: the prompt is made from a %T, which is not the agent's state", s)
+				return llm.Message{}, fmt.Errorf("agent: Prompt takes a %T, which is not the type of the agent's state", s)
 			}
 			var err error
 			if call.System, err = fn(ctx, s, call.System); err != nil {

@@ -50,7 +50,7 @@ func TestPromptStandsInFrontOfTheConversation(t *testing.T) {
 func TestPromptOfAnotherStateSaysSo(t *testing.T) {
 	other := agent.Prompt(func(context.Context, user, string) (string, error) { return "", nil })
 	failing := agent.Prompt(func(context.Context, agent.State, string) (string, error) { return "", errors.New("no prompt today") })
-	for want, m := range map[string]*agent.Middleware{"which is not the agent's state": other, "no prompt today": failing} {
+	for want, m := range map[string]*agent.Middleware{"which is not the type of the agent's state": other, "no prompt today": failing} {
 		_, err := made(t, llmtest.NewScript(), &agent.Options{Middleware: []*agent.Middleware{m}}).Run(t.Context(), agent.Ask("hi"))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("err = %v, want %q", err, want)
@@ -68,7 +68,7 @@ func TestMistakesInAnAgentAreToldAtOnce(t *testing.T) {
 		`has the name "a b"`:                         {Middleware: []*agent.Middleware{{Name: "a b"}}},
 		"middleware 0 is nil":                        {Middleware: []*agent.Middleware{nil}},
 		`two tools are named "write_todos"`:          {Tools: []*llm.Tool{named("write_todos")}, Middleware: []*agent.Middleware{agent.Todos()}},
-		`has the name "redact_my kind": use letters`: {Middleware: []*agent.Middleware{agent.Redact(agent.RedactOptions{Find: []agent.PII{{Name: "my kind"}}})}},
+		`has the name "redact_my kind": use letters`: {Middleware: []*agent.Middleware{agent.Redact(&agent.RedactOptions{Find: []agent.PII{{Name: "my kind"}}})}},
 	} {
 		if _, err := agent.New(llmtest.NewScript(), o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("err = %v, want %q", err, want)
@@ -286,7 +286,7 @@ func TestHookThatJumpsAstrayIsNamed(t *testing.T) {
 			return leave{agent.Detour{JumpTo: j}}, nil
 		}, agent.JumpEnd)}
 	}
-	for want, j := range map[string]agent.Jump{"astray.before_model jumps to \"moon\"": "moon", "jumps to the tools, of which there are none": agent.JumpTools} {
+	for want, j := range map[string]agent.Jump{"astray.before_model jumps to \"moon\"": "moon", "jumps to the tools, but the agent has no tools": agent.JumpTools} {
 		_, err := made(t, llmtest.NewScript(), &agent.Options{Middleware: []*agent.Middleware{to(j)}}).Run(t.Context(), agent.Ask("hi"))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("err = %v, want %q", err, want)

@@ -11,53 +11,55 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// Redaction is what becomes of what is found.
+// Redaction is what [Redact] does with personal data.
 type Redaction string
 
-// What can become of personal data.
+// What [Redact] can do with personal data.
 const (
-	Replace Redaction = "redact" // [REDACTED_EMAIL]
-	Mask    Redaction = "mask"   // ****-****-****-1234: the end or the shape stays
-	Hash    Redaction = "hash"   // <email_hash:0123abcd>: the same for the same text
+	Replace Redaction = "redact" // write [REDACTED_EMAIL] instead
+	Mask    Redaction = "mask"   // keep only the end or the form: ****-****-****-1234
+	Hash    Redaction = "hash"   // write a hash, the same for the same text: <email_hash:0123abcd>
 	Block   Redaction = "block"  // fail with a [*RedactError]
 )
 
-// RedactOptions say what [Redact] looks for, where, and what it does.
+// RedactOptions configure [Redact]. The zero value and nil are the defaults: all
+// predefined kinds of data are replaced in messages of users.
 type RedactOptions struct {
-	// Find are the kinds of data; none means all that this package knows.
+	// Find are the kinds of data; empty means all predefined kinds.
 	Find []PII
-	// As is what becomes of it; Replace if not set.
+	// As is what happens to the data; empty means Replace.
 	As Redaction
-	// KeepInput leaves messages of users alone. They are looked through before
-	// the model is asked.
+	// KeepInput does not search messages of users. By default they are searched
+	// before each call of the model.
 	KeepInput bool
-	// Output looks through what the model says, also while it is streamed: text
-	// is held back until it is known not to be the beginning of something, and the
-	// arguments of calls until the answer is complete. Tools get the arguments as
-	// they then are. The structured answer is looked through, too.
+	// Output also searches the answers of the model, including the structured
+	// answer. Streamed text is held back while it may be the beginning of such
+	// data, and the arguments of tool calls until the answer is complete. Tools get
+	// the arguments without the data.
 	Output bool
-	// Results looks through the results of tools.
+	// Results also searches the results of tools.
 	Results bool
 }
 
-// RedactError says that there is personal data where there must be none.
+// RedactError says that a message has personal data and As is [Block].
 type RedactError struct {
 	Kind  string
-	Where llm.Role // who said it
+	Where llm.Role // of the message
 	Count int
 }
 
-// Error names the kind and the place, never the data.
+// Error names the kind of data and the role. It does not show the data.
 func (e *RedactError) Error() string {
-	return fmt.Sprintf("agent: there is personal data of kind %s in a message of the %s (%d times)", e.Kind, e.Where, e.Count)
+	return fmt.Sprintf("agent: a message with the role %[2]s has personal data of the kind %[1]s (%[3]d times)", e.Kind, e.Where, e.Count)
 }
 
-// Redact takes personal data out of messages, in the conversation that is kept and
-// so for every model and tool: out of texts, reasoning, documents of text, blocks of
-// any other form and the arguments of tool calls. Checkpoints from before, such as
-// that of the input itself, hold what was said. Images, sound, documents that are no
-// text and artifacts, which models never see, are not looked into.
-func Redact(o RedactOptions) *Middleware {
+// Redact removes personal data from the messages of the conversation, so that no
+// model and no tool sees it. It searches texts, reasoning, text documents, blocks of
+// unknown types and the arguments of tool calls. It does not search images, sound,
+// other documents and artifacts. Earlier checkpoints, such as that of the input,
+// still have the data.
+func Redact(options *RedactOptions) *Middleware {
+	o := valueOf(options)
 	if len(o.Find) == 0 {
 		o.Find = []PII{Email, CreditCard, IP, MAC, URL}
 	}
@@ -91,14 +93,14 @@ func (o RedactOptions) check() error {
 	var errs []error
 	for i, p := range o.Find {
 		if p.pattern == nil {
-			errs = append(errs, fmt.Errorf("kind %d of Find (%q) has no pattern: make it with Pattern, of a regular expression that is not nil", i, p.Name))
+			errs = append(errs, fmt.Errorf("kind %d of Find (%q) has no pattern: make it with Pattern", i, p.Name))
 		}
 	}
 	if !slices.Contains([]Redaction{Replace, Mask, Hash, Block}, o.As) { // perhaps it was meant to block
 		errs = append(errs, fmt.Errorf("As is %q: want %s, %s, %s or %s", o.As, Replace, Mask, Hash, Block)) //nolint:staticcheck // it begins with the name of an option
 	}
 	if o.KeepInput && !o.Output && !o.Results {
-		errs = append(errs, errors.New("it looks at nothing: with KeepInput set Output or Results"))
+		errs = append(errs, errors.New("it searches nothing: with KeepInput, set Output or Results"))
 	}
 	return errors.Join(errs...)
 }

@@ -19,7 +19,7 @@ import (
 )
 
 // modelHears is what the model hears of a text that a user says.
-func modelHears(t *testing.T, text string, o agent.RedactOptions) (string, error) {
+func modelHears(t *testing.T, text string, o *agent.RedactOptions) (string, error) {
 	t.Helper()
 	model := llmtest.NewScript(llmtest.Say("ok"))
 	out, err := made(t, model, &agent.Options{Middleware: []*agent.Middleware{agent.Redact(o)}}).Run(t.Context(), agent.Ask(text))
@@ -48,25 +48,25 @@ func TestPersonalDataIsTakenOut(t *testing.T) {
 		{"see https://x.example/a?b=c.", "see [REDACTED_URL].", "see [MASKED_URL]."},
 		{"nothing to hide", "nothing to hide", "nothing to hide"},
 	} {
-		if got, err := modelHears(t, tt.text, agent.RedactOptions{}); err != nil || got != tt.redacted {
+		if got, err := modelHears(t, tt.text, &agent.RedactOptions{}); err != nil || got != tt.redacted {
 			t.Errorf("%q redacted = %q, %v", tt.text, got, err)
 		}
-		if got, err := modelHears(t, tt.text, agent.RedactOptions{As: agent.Mask}); err != nil || got != tt.masked {
+		if got, err := modelHears(t, tt.text, &agent.RedactOptions{As: agent.Mask}); err != nil || got != tt.masked {
 			t.Errorf("%q masked = %q, %v", tt.text, got, err)
 		}
 	}
-	got, err := modelHears(t, "a@b.de, c@d.de and a@b.de", agent.RedactOptions{As: agent.Hash, Find: []agent.PII{agent.Email}})
+	got, err := modelHears(t, "a@b.de, c@d.de and a@b.de", &agent.RedactOptions{As: agent.Hash, Find: []agent.PII{agent.Email}})
 	if parts := regexp.MustCompile(`<email_hash:[0-9a-f]{8}>`).FindAllString(got, -1); err != nil || len(parts) != 3 || parts[0] != parts[2] || parts[0] == parts[1] {
 		t.Errorf("hashed = %q, %v", got, err)
 	}
 	badge := agent.Pattern("badge", regexp.MustCompile(`B-\d+`), 8)
-	if got, err := modelHears(t, "badge B-123 of a@b.de", agent.RedactOptions{Find: []agent.PII{badge}}); err != nil || got != "badge [REDACTED_BADGE] of a@b.de" {
+	if got, err := modelHears(t, "badge B-123 of a@b.de", &agent.RedactOptions{Find: []agent.PII{badge}}); err != nil || got != "badge [REDACTED_BADGE] of a@b.de" {
 		t.Errorf("badge = %q, %v", got, err)
 	}
 }
 
 func TestPersonalDataStopsTheRunIfItIsBlocked(t *testing.T) {
-	_, err := modelHears(t, "a@b.de and c@d.de", agent.RedactOptions{As: agent.Block})
+	_, err := modelHears(t, "a@b.de and c@d.de", &agent.RedactOptions{As: agent.Block})
 	found, ok := errors.AsType[*agent.RedactError](err)
 	if !ok || *found != (agent.RedactError{Kind: "email", Where: llm.RoleHuman, Count: 2}) {
 		t.Errorf("err = %v", err)
@@ -77,11 +77,11 @@ func TestPersonalDataStopsTheRunIfItIsBlocked(t *testing.T) {
 }
 
 func TestRedactionThatFindsNothingIsRefused(t *testing.T) {
-	for want, o := range map[string]agent.RedactOptions{
+	for want, o := range map[string]*agent.RedactOptions{
 		`As is "blok": want redact, mask, hash or block`:        {As: "blok"},
 		`kind 0 of Find ("badge") has no pattern: make it with`: {Find: []agent.PII{agent.Pattern("badge", nil, 0)}},
 		`kind 1 of Find ("") has no pattern: make it with`:      {Find: []agent.PII{agent.Email, {}}},
-		"it looks at nothing: with KeepInput set Output":        {KeepInput: true},
+		"it searches nothing: with KeepInput, set Output":       {KeepInput: true},
 	} {
 		if _, err := agent.New(llmtest.NewScript(), with(agent.Redact(o))); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("err = %v, want %s", err, want)
@@ -113,7 +113,7 @@ func TestPersonalDataIsTakenOutOfBlocksOfEveryForm(t *testing.T) {
 				t.Fatal(err)
 			}
 			model := llmtest.NewScript(llmtest.Say("ok"))
-			a := made(t, model, with(agent.Redact(agent.RedactOptions{Results: true})))
+			a := made(t, model, with(agent.Redact(&agent.RedactOptions{Results: true})))
 			history := llm.Messages{llm.User("hi"), llm.Assistant("", llm.ToolCall{ID: "1", Name: "bob"}), m}
 			if _, err := a.Run(t.Context(), agent.State{Chat: llm.Chat{Messages: history}}); err != nil {
 				t.Fatal(err)
@@ -133,7 +133,7 @@ func TestPersonalDataIsTakenOutOfBlocksOfEveryForm(t *testing.T) {
 // A picture is found by its address.
 func TestAddressOfAPictureStays(t *testing.T) {
 	model := llmtest.NewScript(llmtest.Say("ok"))
-	a := made(t, model, with(agent.Redact(agent.RedactOptions{})))
+	a := made(t, model, with(agent.Redact(&agent.RedactOptions{})))
 	state := agent.State{Chat: llm.Chat{Messages: llm.Messages{llm.User("see", llm.ImageURL("https://a.example/owl.png"), llm.Image("image/png", []byte("png")))}}}
 	if _, err := a.Run(t.Context(), state); err != nil {
 		t.Fatal(err)
@@ -157,7 +157,7 @@ func TestPersonalDataIsTakenOutOfCallsAndTheStructuredAnswer(t *testing.T) {
 				got = in.Text
 				return "noted", nil
 			})
-			o := &agent.Options{Tools: []*llm.Tool{note}, Middleware: []*agent.Middleware{agent.Redact(agent.RedactOptions{Output: true})}, Response: agent.NewResponse[card]("", nil)}
+			o := &agent.Options{Tools: []*llm.Tool{note}, Middleware: []*agent.Middleware{agent.Redact(&agent.RedactOptions{Output: true})}, Response: agent.NewResponse[card]("", nil)}
 			a := made(t, model(llmtest.Ask(llmtest.ToolCall("note", `{"Text":"mail bob\u0040example.com"}`)), llmtest.Say("done"),
 				llmtest.Ask(llmtest.ToolCall("card", `{"mail":"bob@example.com"}`))), o)
 			var all strings.Builder
@@ -210,7 +210,7 @@ func TestPersonalDataAsPeopleWriteIt(t *testing.T) {
 		"BOB.O'HARA+x@EXAMPLE.CO.UK":              "[REDACTED_EMAIL]",
 		"1234 5678 9012 3456":                     "1234 5678 9012 3456",
 	} {
-		if got, err := modelHears(t, text, agent.RedactOptions{}); err != nil || got != want {
+		if got, err := modelHears(t, text, &agent.RedactOptions{}); err != nil || got != want {
 			t.Errorf("%q: %q, %v, want %q", text, got, err, want)
 		}
 	}
@@ -218,7 +218,7 @@ func TestPersonalDataAsPeopleWriteIt(t *testing.T) {
 
 func TestPersonalDataIsTakenOutOfResultsAndAnswers(t *testing.T) {
 	model := llmtest.Scripted(t, llmtest.Ask(say("mail a@b.de")), llmtest.Say("It is a@b.de indeed.", llmtest.Asked("mail [REDACTED_EMAIL]")))
-	o := with(agent.Redact(agent.RedactOptions{KeepInput: true, Results: true, Output: true}))
+	o := with(agent.Redact(&agent.RedactOptions{KeepInput: true, Results: true, Output: true}))
 	out, err := made(t, model, o).Run(t.Context(), agent.Ask("who is c@d.de?"))
 	if err != nil {
 		t.Fatal(err)
@@ -229,7 +229,7 @@ func TestPersonalDataIsTakenOutOfResultsAndAnswers(t *testing.T) {
 // What stands around the agent's model hides nothing of what was bound to it.
 func TestTagsOfTheModelOutlastMiddleware(t *testing.T) {
 	model := llm.With(llmtest.Scripted(t, llmtest.Say("fine")), llm.Tags("mine"))
-	a := made(t, model, with(agent.Redact(agent.RedactOptions{Output: true}), agent.RetryModel(nil), agent.Fallback(llmtest.NewScript())))
+	a := made(t, model, with(agent.Redact(&agent.RedactOptions{Output: true}), agent.RetryModel(nil), agent.Fallback(llmtest.NewScript())))
 	tokens := 0
 	for ev, err := range a.Stream(t.Context(), agent.Ask("hi"), treadle.Modes(treadle.ModeTokens)) {
 		if err != nil {
@@ -248,7 +248,7 @@ func TestTagsOfTheModelOutlastMiddleware(t *testing.T) {
 }
 
 // streamed is what a stream shows of an answer that comes in the given pieces.
-func streamed(t *testing.T, o agent.RedactOptions, pieces ...string) (shown []string, err error) {
+func streamed(t *testing.T, o *agent.RedactOptions, pieces ...string) (shown []string, err error) {
 	var chunks []llm.Chunk
 	for _, p := range pieces {
 		chunks = append(chunks, llm.Chunk{Content: p})
@@ -271,7 +271,7 @@ func streamed(t *testing.T, o agent.RedactOptions, pieces ...string) (shown []st
 }
 
 func TestStreamHoldsBackWhatMayBePersonalData(t *testing.T) {
-	o := agent.RedactOptions{Output: true}
+	o := &agent.RedactOptions{Output: true}
 	got, err := streamed(t, o, "Write ", "to an", "n@mai", "l.exam", "ple.com ", "or call ", "Bob ", "today.")
 	if err != nil {
 		t.Fatal(err)
@@ -283,7 +283,7 @@ func TestStreamHoldsBackWhatMayBePersonalData(t *testing.T) {
 	if whole := strings.Join(got, ""); err != nil || whole != "card [REDACTED_CREDIT_CARD] ok" {
 		t.Errorf("shown %q, %v", got, err)
 	}
-	got, err = streamed(t, agent.RedactOptions{Output: true, As: agent.Block}, "mail a@", "b.de ", "now")
+	got, err = streamed(t, &agent.RedactOptions{Output: true, As: agent.Block}, "mail a@", "b.de ", "now")
 	if _, ok := errors.AsType[*agent.RedactError](err); !ok || strings.Contains(strings.Join(got, ""), "@") {
 		t.Errorf("shown %q, %v", got, err)
 	}
@@ -307,7 +307,7 @@ func TestStreamRedactsAsTheWholeAnswerIs(t *testing.T) {
 		if rapid.Bool().Draw(rt, "quotes") {
 			find = append(find, quote)
 		}
-		o := agent.RedactOptions{Output: true, Find: find}
+		o := &agent.RedactOptions{Output: true, Find: find}
 		whole, err := streamed(t, o, text)
 		if err != nil {
 			rt.Fatal(err)
@@ -325,8 +325,8 @@ func TestStreamRedactsAsTheWholeAnswerIs(t *testing.T) {
 func ExampleRedact() {
 	model := llmtest.NewScript(llmtest.Say("I will write to bob@example.com."))
 	a, err := agent.New(model, &agent.Options{Middleware: []*agent.Middleware{
-		agent.Redact(agent.RedactOptions{Find: []agent.PII{agent.Email}, Output: true}),
-		agent.Redact(agent.RedactOptions{Find: []agent.PII{agent.CreditCard}, As: agent.Mask}),
+		agent.Redact(&agent.RedactOptions{Find: []agent.PII{agent.Email}, Output: true}),
+		agent.Redact(&agent.RedactOptions{Find: []agent.PII{agent.CreditCard}, As: agent.Mask}),
 	}})
 	if err != nil {
 		fmt.Println(err)
@@ -350,7 +350,7 @@ func TestBlocksOfTextAreLookedThrough(t *testing.T) {
 		llmtest.Scripted(t, llmtest.Turn{Message: answer}),
 		llm.With(llmtest.Scripted(t, llmtest.Turn{Message: answer}), llm.NoStream()),
 	} {
-		a := made(t, model, &agent.Options{Middleware: []*agent.Middleware{agent.Redact(agent.RedactOptions{Output: true})}})
+		a := made(t, model, &agent.Options{Middleware: []*agent.Middleware{agent.Redact(&agent.RedactOptions{Output: true})}})
 		out, err := a.Run(t.Context(), chat(llm.User("", llm.Text("I am x@y.de"))))
 		if err != nil {
 			t.Fatal(err)
@@ -374,7 +374,7 @@ func TestRedactFindsNumbersAndNamesOfFields(t *testing.T) {
 		}
 		return err
 	}}})
-	a := made(t, script, with(agent.Redact(agent.RedactOptions{Find: []agent.PII{agent.CreditCard, agent.Email}})))
+	a := made(t, script, with(agent.Redact(&agent.RedactOptions{Find: []agent.PII{agent.CreditCard, agent.Email}})))
 	if _, err := a.Run(t.Context(), agent.State{Chat: llm.Chat{Messages: llm.Messages{m}}}); err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ func read(call llm.ToolCall, v any) (result, error) {
 		for name, v := range update {
 			raw, err := json.Marshal(v)
 			if err != nil {
-				return result{}, fmt.Errorf("tool %s: its command's update of %s has no JSON: %w", call.Name, name, err)
+				return result{}, fmt.Errorf("tool %s: its command's update of %s cannot be encoded as JSON: %w", call.Name, name, err)
 			}
 			out.Update[name] = raw
 		}
@@ -150,7 +150,7 @@ func handOff(history llm.Messages, calls []llm.ToolCall, results []result) ([]tr
 		}
 		if !r.Command.Parent {
 			if len(r.Command.Goto) > 0 {
-				return nil, fmt.Errorf("tool %s: its command goes to a node of this graph while %s hands off to another: a turn is one or the other",
+				return nil, fmt.Errorf("tool %s: its command goes to a node of this graph, but %s hands off to another agent: one answer cannot do both",
 					calls[i].Name, handingOff(calls, results))
 			}
 			said = append(said, withoutKnown(history, ms)...)

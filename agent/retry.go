@@ -14,12 +14,13 @@ import (
 	"github.com/treadle-go/treadle/treadletype"
 )
 
-// RetryTools calls the named tools of the agent, or all of them if none is named,
-// again when they fail. Without an On in the policy those errors count that are likely to
-// pass ([treadletype.Transient]); if a provider says when to come back, that is when.
-// The last error is treated as a tool's error always is. A tool that asks
-// questions gives them names, see [treadle.Question].
-func RetryTools(p treadle.RetryPolicy, tools ...string) *Middleware {
+// RetryTools calls a tool again when it fails: one of the named tools, or any tool
+// if none is named. A nil policy is the zero [treadle.RetryPolicy]: three attempts,
+// for transient errors. If an [llm.Error] asks to wait longer than the policy says,
+// that time is used. The error of the last attempt is handled like any error of a
+// tool. A tool that asks questions must give them a Key; see [treadle.Question].
+func RetryTools(policy *treadle.RetryPolicy, tools ...string) *Middleware {
+	p := valueOf(policy)
 	if p.On == nil {
 		p.On = treadletype.Transient
 	}
@@ -51,7 +52,7 @@ func RetryTools(p treadle.RetryPolicy, tools ...string) *Middleware {
 	}}
 }
 
-// RetryModel asks the model again when a call fails before the first token; see
+// RetryModel asks the model again when a call fails before its first chunk; see
 // [llm.Retry].
 func RetryModel(p *treadle.RetryPolicy) *Middleware {
 	return &Middleware{Name: "retry_model", WrapModel: func(ctx context.Context, call ModelCall, next ModelFunc) (llm.Message, error) {

@@ -49,7 +49,7 @@ func TestToolIsRetriedWithGrowingPauses(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			calls := 0
 			model := llmtest.Scripted(t, llmtest.Ask(llmtest.ToolCall("flaky", "{}")), llmtest.Say("done"))
-			a := made(t, model, &agent.Options{Tools: []*llm.Tool{flaky(&calls, 3, tt.err), llm.NewTool("other", "", func(context.Context, struct{}) (string, error) { return "", nil })}, Middleware: []*agent.Middleware{agent.RetryTools(tt.policy, tt.only...)}})
+			a := made(t, model, &agent.Options{Tools: []*llm.Tool{flaky(&calls, 3, tt.err), llm.NewTool("other", "", func(context.Context, struct{}) (string, error) { return "", nil })}, Middleware: []*agent.Middleware{agent.RetryTools(&tt.policy, tt.only...)}})
 			start := time.Now()
 			out, err := a.Run(t.Context(), agent.Ask("go"))
 			if err != nil {
@@ -73,7 +73,7 @@ func TestRetryLeavesQuestionsAlone(t *testing.T) {
 	})
 	model := llmtest.Scripted(t, llmtest.Ask(llmtest.ToolCall("ask", "{}")), llmtest.Say("done"))
 	thread := made(t, model, &agent.Options{Tools: []*llm.Tool{ask}, Graph: memory(),
-		Middleware: []*agent.Middleware{agent.RetryTools(treadle.RetryPolicy{On: func(error) bool { return true }})}}).Thread("1")
+		Middleware: []*agent.Middleware{agent.RetryTools(&treadle.RetryPolicy{On: func(error) bool { return true }})}}).Thread("1")
 	_, err := thread.Run(t.Context(), agent.Ask("go"))
 	asked(t, err)
 	if _, err := thread.Resume(t.Context(), "yes"); err != nil || calls != 2 {
@@ -86,7 +86,7 @@ func TestRetryEndsWhenTheRunIsCancelled(t *testing.T) {
 		calls := 0
 		model := llmtest.Scripted(t, llmtest.Ask(llmtest.ToolCall("flaky", "{}")))
 		a := made(t, model, &agent.Options{Tools: []*llm.Tool{flaky(&calls, 3, busy{})},
-			Middleware: []*agent.Middleware{agent.RetryTools(treadle.RetryPolicy{Initial: time.Hour})}})
+			Middleware: []*agent.Middleware{agent.RetryTools(&treadle.RetryPolicy{Initial: time.Hour})}})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if _, err := a.Run(ctx, agent.Ask("go")); !errors.Is(err, context.DeadlineExceeded) || calls != 1 {
@@ -166,7 +166,7 @@ func ExampleRetryTools() {
 	model := llmtest.NewScript(llmtest.Ask(llmtest.ToolCall("flaky", "{}")), llmtest.Say("It worked."))
 	a, err := agent.New(model, &agent.Options{
 		Tools:      []*llm.Tool{flaky(&calls, 2, busy{})},
-		Middleware: []*agent.Middleware{agent.RetryTools(treadle.RetryPolicy{Initial: time.Millisecond, NoJitter: true})},
+		Middleware: []*agent.Middleware{agent.RetryTools(&treadle.RetryPolicy{Initial: time.Millisecond, NoJitter: true})},
 	})
 	if err != nil {
 		fmt.Println(err)

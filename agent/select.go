@@ -12,13 +12,13 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// SelectOptions say how [SelectTools] chooses.
+// SelectOptions configure [SelectTools]. The zero value and nil are the defaults.
 type SelectOptions struct {
-	// Max is how many tools are chosen at most; 0 means no bound.
+	// Max is the maximum number of selected tools; 0 means no bound.
 	Max int
-	// Always are tools of the agent that are offered in any case. They do not count.
+	// Always are tools that are always offered. They do not count towards Max.
 	Always []string
-	// Prompt is the instruction for the choice.
+	// Prompt is the instruction for the selection; empty means that of the package.
 	Prompt string
 }
 
@@ -29,11 +29,12 @@ type toolChoice struct {
 	Tools []string `json:"tools" jsonschema:"the names of the tools, the most useful first"`
 }
 
-// SelectTools has a small model choose from the tools those that are offered to
-// the agent's model, by the user's last message. Tools of the provider itself are
-// always offered. If there is nothing to choose from, it is not asked; if it names
-// no tool that there is, the run fails.
-func SelectTools(model llm.Model, o SelectOptions) *Middleware {
+// SelectTools makes another, usually smaller, model select the tools that are
+// offered to the agent's model. It selects by the user's last message. Tools that
+// the provider runs are always offered. If no more than Max tools can be selected,
+// the model is not asked. If it names only unknown tools, the run fails.
+func SelectTools(model llm.Model, options *SelectOptions) *Middleware {
+	o := valueOf(options)
 	o.Prompt = cmp.Or(o.Prompt, selectPrompt)
 	err := noModel(model)
 	if o.Max < 0 {
@@ -88,7 +89,7 @@ func (o SelectOptions) keep(tools []*llm.Tool, names []string) ([]*llm.Tool, err
 		return !slices.ContainsFunc(tools, func(t *llm.Tool) bool { return t.Name == name && !o.fixed(t) })
 	})
 	if len(known) == 0 && len(names) > 0 {
-		return nil, errors.New("the model chose " + strings.Join(names, ", ") + ", which are no tools of the agent")
+		return nil, errors.New("the model chose " + strings.Join(names, ", ") + ", which are not tools of the agent")
 	}
 	if o.Max > 0 {
 		known = known[:min(len(known), o.Max)]

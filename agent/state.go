@@ -11,20 +11,20 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// State is the state of an agent that needs no more than a conversation.
+// State is the state of an agent made by [New]: a conversation.
 type State struct {
 	llm.Chat
-	// Response is the structured answer, if [Options.Response] asks for one; see
+	// Response is the structured answer, if [Options].Response is set; see
 	// [ResponseAs].
 	Response json.RawMessage `json:"structured_response,omitempty"`
 }
 
-// Ask is an input of one message from the user.
+// Ask returns an input with one message from the user.
 func Ask(text string) State {
 	return State{Chat: llm.Chat{Messages: llm.Messages{llm.User(text)}}}
 }
 
-// Answer is the text of the last message.
+// Answer returns the text of the last message.
 func Answer(s State) string {
 	if len(s.Messages) == 0 {
 		return ""

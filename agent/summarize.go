@@ -13,18 +13,17 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// SummarizeOptions say when and how much [Summarize] summarises.
+// SummarizeOptions configure [Summarize]. Tokens or Messages is required.
 type SummarizeOptions struct {
-	// Tokens and Messages are how long a conversation may get: it is summarised
-	// when it has at least as many. 0 is no bound; at least one is needed.
+	// Tokens and Messages say when to summarise: when the conversation has at least
+	// that many of them. 0 means no bound.
 	Tokens, Messages int
-	// Keep is how many of the last messages stay as they are; 20 if 0. A few more
-	// may stay, as calls are never parted from their results.
+	// Keep is how many of the last messages are not summarised; 0 means 20. A few
+	// more may be kept, so that calls stay with their results.
 	Keep int
-	// Count counts tokens; nil is [llm.CountTokens], corrected by what the
-	// provider reports.
+	// Count counts tokens; nil means [llm.CountTokens] with Scale.
 	Count llm.Counter
-	// Prompt is the instruction for the summary.
+	// Prompt is the instruction for the summary; empty means that of the package.
 	Prompt string
 }
 
@@ -38,12 +37,13 @@ const summaryTitle = "Here is a summary of the conversation to date:\n\n"
 // quiet keeps the tokens of a call of the middleware's own out of the stream.
 func quiet(m llm.Model) llm.Model { return llm.With(m, llm.Tags(treadle.TagNoStream)) }
 
-// Summarize replaces the older part of a conversation that has got long by one
-// message with a summary, which the model makes, before the agent's model is
-// asked. System messages at the beginning and the user's newest message always
-// stay. If the summary cannot be had, the run fails and the conversation is as it
-// was.
-func Summarize(model llm.Model, o SummarizeOptions) *Middleware {
+// Summarize shortens a conversation that has become too long, before the agent's
+// model is called: one message with a summary replaces the older messages. The
+// given model writes the summary. System messages at the beginning and the user's
+// newest message are always kept. If the summary fails, the run fails and the
+// conversation is unchanged.
+func Summarize(model llm.Model, options *SummarizeOptions) *Middleware {
+	o := valueOf(options)
 	o.Keep = cmp.Or(o.Keep, 20)
 	o.Prompt = cmp.Or(o.Prompt, summaryPrompt)
 	err := errors.Join(noModel(model), o.check())
@@ -59,7 +59,7 @@ func (o SummarizeOptions) check() error {
 	case o.Tokens < 0 || o.Messages < 0 || o.Keep < 0:
 		return errors.New("Tokens, Messages and Keep must not be negative") //nolint:staticcheck // it begins with the name of an option
 	case o.Tokens == 0 && o.Messages == 0:
-		return errors.New("it has neither a number of tokens nor of messages from which to summarise: set Tokens or Messages")
+		return errors.New("it does not say when to summarise: set Tokens or Messages")
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ func chat(ms ...llm.Message) agent.State { return agent.State{Chat: llm.Chat{Mes
 func TestLongConversationIsSummarized(t *testing.T) {
 	small := llmtest.Scripted(t, llmtest.Say("They talked.", llmtest.Asked("human: question 0\nai: answer 0\nhuman: question 1\nai: answer 1\n")))
 	model := llmtest.Scripted(t, llmtest.Say("fine"))
-	a := made(t, model, &agent.Options{Prompt: "Be kind.", Middleware: []*agent.Middleware{agent.Summarize(small, agent.SummarizeOptions{Messages: 7, Keep: 3})}})
+	a := made(t, model, &agent.Options{Prompt: "Be kind.", Middleware: []*agent.Middleware{agent.Summarize(small, &agent.SummarizeOptions{Messages: 7, Keep: 3})}})
 	out, err := a.Run(t.Context(), chat(append(talk(3), llm.User("and now?"))...))
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +43,7 @@ func TestLongConversationIsSummarized(t *testing.T) {
 func TestSystemMessagesStayInFrontOfTheSummary(t *testing.T) {
 	small := llmtest.Scripted(t, llmtest.Say("They talked.", llmtest.Asked("human: question 0\nai: answer 0\n")))
 	model := llmtest.Scripted(t, llmtest.Say("fine"))
-	a := made(t, model, with(agent.Summarize(small, agent.SummarizeOptions{Messages: 4, Keep: 1})))
+	a := made(t, model, with(agent.Summarize(small, &agent.SummarizeOptions{Messages: 4, Keep: 1})))
 	said := append(llm.Messages{llm.System("Be kind."), llm.System("Be brief.")}, talk(1)...)
 	out, err := a.Run(t.Context(), chat(append(said, llm.User("and now?"))...))
 	if err != nil {
@@ -54,8 +54,8 @@ func TestSystemMessagesStayInFrontOfTheSummary(t *testing.T) {
 }
 
 func TestSummaryNeedsToKnowWhenItIsDue(t *testing.T) {
-	_, err := agent.New(llmtest.NewScript(), with(agent.Summarize(llmtest.NewScript(), agent.SummarizeOptions{Keep: 1})))
-	if err == nil || !strings.Contains(err.Error(), "summarize: it has neither a number of tokens nor of messages from which to summarise") {
+	_, err := agent.New(llmtest.NewScript(), with(agent.Summarize(llmtest.NewScript(), &agent.SummarizeOptions{Keep: 1})))
+	if err == nil || !strings.Contains(err.Error(), "summarize: it does not say when to summarise: set Tokens or Messages") {
 		t.Errorf("err = %v", err)
 	}
 }
@@ -63,13 +63,13 @@ func TestSummaryNeedsToKnowWhenItIsDue(t *testing.T) {
 func TestConversationIsSummarizedByItsTokens(t *testing.T) {
 	long := llm.User(strings.Repeat("word ", 100))
 	for _, tt := range []struct {
-		o    agent.SummarizeOptions
+		o    *agent.SummarizeOptions
 		want int
 	}{
-		{agent.SummarizeOptions{Tokens: 100, Keep: 1}, 1},
-		{agent.SummarizeOptions{Tokens: 1000, Keep: 1}, 0},
-		{agent.SummarizeOptions{Tokens: 1000, Keep: 1, Count: func(context.Context, []llm.Message) (int, error) { return 1000, nil }}, 1},
-		{agent.SummarizeOptions{Tokens: 1000, Messages: 3, Keep: 1}, 1},
+		{&agent.SummarizeOptions{Tokens: 100, Keep: 1}, 1},
+		{&agent.SummarizeOptions{Tokens: 1000, Keep: 1}, 0},
+		{&agent.SummarizeOptions{Tokens: 1000, Keep: 1, Count: func(context.Context, []llm.Message) (int, error) { return 1000, nil }}, 1},
+		{&agent.SummarizeOptions{Tokens: 1000, Messages: 3, Keep: 1}, 1},
 	} {
 		small := llmtest.NewScript(llmtest.Say("short"))
 		a := made(t, llmtest.NewScript(llmtest.Say("ok")), &agent.Options{Middleware: []*agent.Middleware{agent.Summarize(small, tt.o)}})
@@ -87,7 +87,7 @@ func TestSummaryNeverPartsCallsFromTheirResults(t *testing.T) {
 	history := llm.Messages{llm.User("old"), llm.Assistant("reply"), llm.User("new"), llm.Assistant("", call), llm.ToolResult(call, "result")}
 	small := llmtest.Scripted(t, llmtest.Say("They greeted.", llmtest.Asked("human: old\nai: reply\n")))
 	model := llmtest.Scripted(t, llmtest.Say("ok"))
-	a := made(t, model, &agent.Options{Tools: []*llm.Tool{echo}, Middleware: []*agent.Middleware{agent.Summarize(small, agent.SummarizeOptions{Messages: 3, Keep: 1})}})
+	a := made(t, model, &agent.Options{Tools: []*llm.Tool{echo}, Middleware: []*agent.Middleware{agent.Summarize(small, &agent.SummarizeOptions{Messages: 3, Keep: 1})}})
 	out, err := a.Run(t.Context(), chat(history...))
 	if err != nil {
 		t.Fatal(err)
@@ -102,7 +102,7 @@ func TestFailedSummaryLeavesTheConversationAsItWas(t *testing.T) {
 	} {
 		small := llmtest.NewScript(turn, llmtest.Say("They talked."))
 		model := llmtest.Scripted(t, llmtest.Say("fine"))
-		thread := made(t, model, &agent.Options{Graph: memory(), Middleware: []*agent.Middleware{agent.Summarize(small, agent.SummarizeOptions{Messages: 3, Keep: 1})}}).Thread("1")
+		thread := made(t, model, &agent.Options{Graph: memory(), Middleware: []*agent.Middleware{agent.Summarize(small, &agent.SummarizeOptions{Messages: 3, Keep: 1})}}).Thread("1")
 		_, err := thread.Run(t.Context(), chat(append(talk(2), llm.User("new"))...))
 		if err == nil || !strings.Contains(err.Error(), "agent: summarising 4 messages") {
 			t.Errorf("%s: err = %v", name, err)
@@ -136,7 +136,7 @@ func TestSummaryKeepsTheNewestQuestionAndWholeCalls(t *testing.T) {
 			}
 		}
 		model := llmtest.NewScript(llmtest.Say("ok"))
-		o := agent.SummarizeOptions{Messages: 1, Keep: rapid.IntRange(1, 6).Draw(rt, "keep")}
+		o := &agent.SummarizeOptions{Messages: 1, Keep: rapid.IntRange(1, 6).Draw(rt, "keep")}
 		a, err := agent.New(model, &agent.Options{Tools: []*llm.Tool{echo}, Middleware: []*agent.Middleware{agent.Summarize(llmtest.NewScript(llmtest.Say("short")), o)}})
 		if err != nil {
 			rt.Fatal(err)
@@ -190,7 +190,7 @@ func randomHistory(rt *rapid.T) llm.Messages {
 
 func TestSummaryIsNotStreamed(t *testing.T) {
 	a := made(t, llmtest.Scripted(t, llmtest.Say("fine")), &agent.Options{Middleware: []*agent.Middleware{
-		agent.Summarize(llmtest.Scripted(t, llmtest.Say("They talked.")), agent.SummarizeOptions{Messages: 3, Keep: 1})}})
+		agent.Summarize(llmtest.Scripted(t, llmtest.Say("They talked.")), &agent.SummarizeOptions{Messages: 3, Keep: 1})}})
 	var said string
 	for ev, err := range a.Stream(t.Context(), chat(append(talk(2), llm.User("new"))...), treadle.Modes(treadle.ModeTokens)) {
 		if err != nil {
@@ -211,7 +211,7 @@ func ExampleSummarize() {
 	small := llmtest.NewScript(llmtest.Say("The user is Ada and likes owls."))
 	model := llmtest.NewScript(llmtest.Say("You are Ada."))
 	a, err := agent.New(model, &agent.Options{Middleware: []*agent.Middleware{
-		agent.Summarize(small, agent.SummarizeOptions{Messages: 5, Keep: 1})}})
+		agent.Summarize(small, &agent.SummarizeOptions{Messages: 5, Keep: 1})}})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -17,44 +17,44 @@ import (
 // Share says how much of an agent's work the rest of its team sees.
 type Share int
 
-// What the rest of a team can see.
+// What the rest of a team sees.
 const (
-	// ShareAnswer: the last message. If that is a tool's result, the answer that
-	// asked for it comes along.
+	// ShareAnswer shares the last message. If that is a tool's result, the answer
+	// with the call is shared too.
 	ShareAnswer Share = iota
-	// ShareAll: all messages that the agent has added.
+	// ShareAll shares all messages that the agent has added.
 	ShareAll
 )
 
 // SupervisorOptions configure [Supervisor]. A nil *SupervisorOptions is the zero
 // value.
 type SupervisorOptions struct {
-	// Options are those of the supervisor itself, whose Name is "supervisor" if it
-	// has none; only Graph is about the whole team.
+	// Options are the options of the supervisor. An empty Name means "supervisor".
+	// Graph has the options of the whole team.
 	Options
-	// Team names the graph, by which a supervisor above knows the team; "team" if
-	// it is empty.
+	// Team is the name of the team's graph; empty means "team". A supervisor that
+	// has the team as an agent uses this name.
 	Team string
-	// Share is what the others see of an agent's work.
+	// Share is what the rest of the team sees of an agent's work.
 	Share Share
-	// Handoffs are the tools that hand off to agents, by the agents' names. Agents
-	// that are not here get the one that [Handoff] makes.
+	// Handoffs are the hand-off tools, by the agents' names. The default for an
+	// agent is [Handoff] without options.
 	Handoffs map[string]*llm.Tool
-	// HideHandoffs leaves hand-offs out of the conversation, and hand-backs too:
-	// agents see what was said, not who was asked. A model may then be given a
-	// conversation that ends with another's answer, which some providers refuse.
+	// HideHandoffs keeps hand-offs and hand-backs out of the conversation. The
+	// conversation of a model may then end with the answer of another agent, which
+	// some providers reject.
 	HideHandoffs bool
-	// NoHandBack leaves out the two messages that say, behind an agent's work, that
-	// the supervisor is back.
+	// NoHandBack omits the two messages after an agent's work that return control
+	// to the supervisor.
 	NoHandBack bool
-	// Forward gives the supervisor a tool, forward_message, that ends the run with
-	// the last message of an agent as it is, instead of saying it again.
+	// Forward gives the supervisor the tool forward_message, which ends the run with
+	// the last message of an agent as the answer.
 	Forward bool
 }
 
-// Supervisor makes a team: a supervisor, which is an agent, hands the
-// conversation to other agents and gets it back when they are done, until it
-// answers itself.
+// Supervisor makes a team. The supervisor is an agent that hands the conversation to
+// other agents. Each of them returns it when it is done. The run ends when the
+// supervisor answers without a hand-off.
 //
 //	           ┌──────────────┐
 //	           ▼              │
@@ -63,12 +63,12 @@ type SupervisorOptions struct {
 //	           ▼
 //	          end
 //
-// Agents are told apart by the names of their graphs. If the supervisor calls
-// several in one turn, they run at the same time. A team is an agent too, so a
-// supervisor can have teams.
+// The names of the agents' graphs must differ. If one answer of the supervisor
+// calls several agents, they run at the same time. A team can be an agent of
+// another team.
 //
-// What an agent does to fields of the state other than the conversation is handed
-// up; they must not accumulate.
+// What an agent writes to other fields of the state than the conversation is
+// written to the team's state. Such fields must not have a reducer.
 func Supervisor[S any](model llm.Model, agents []*treadle.Graph[S, S], o *SupervisorOptions) (*treadle.Graph[S, S], error) {
 	if o == nil {
 		o = &SupervisorOptions{}
@@ -121,7 +121,7 @@ func (t *team[S]) tools(agents []*treadle.Graph[S, S]) ([]*llm.Tool, error) {
 	names := namesOf(agents)
 	for _, name := range slices.Sorted(maps.Keys(t.Handoffs)) {
 		if !slices.Contains(names, name) {
-			err = errors.Join(err, fmt.Errorf("agent: there is a hand-off tool for %q, which is none of the agents %q", name, names))
+			err = errors.Join(err, fmt.Errorf("agent: SupervisorOptions.Handoffs has a tool for %q, which is not one of the agents %q", name, names))
 		}
 	}
 	var tools []*llm.Tool
@@ -147,7 +147,7 @@ func (t *team[S]) checkState() error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if v := reflect.ValueOf(fields[name]); v.IsValid() && v.MethodByName("Reduce").IsValid() {
-			err = errors.Join(err, fmt.Errorf("agent: the field %s of %T accumulates: what an agent adds to it cannot be told from what it was given; keep it in the states of single agents", name, zero))
+			err = errors.Join(err, fmt.Errorf("agent: the field %s of %T accumulates, so the team cannot know what an agent added to it: keep it in the states of single agents", name, zero))
 		}
 	}
 	return err
@@ -165,7 +165,7 @@ func checkAgents[A any](agents []*treadle.Graph[A, A], taken ...string) error {
 			errs = append(errs, fmt.Errorf("agent: agent %d is nil", i))
 			continue
 		case a.Name() == defaultName:
-			errs = append(errs, fmt.Errorf("agent: agent %d has no name of its own: set Options.Name", i))
+			errs = append(errs, fmt.Errorf("agent: agent %d has no name: set Options.Name", i))
 		case slices.Contains(taken, a.Name()):
 			errs = append(errs, fmt.Errorf("agent: two agents are named %q", a.Name()))
 		}

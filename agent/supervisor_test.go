@@ -395,12 +395,12 @@ func TestTeamsThatCannotBe(t *testing.T) {
 	}{
 		{"none", supervise(nil, nil), "there are no agents"},
 		{"nil", supervise(agents{nil}, nil), "agent 0 is nil"},
-		{"without a name", supervise(agents{newAgent(t, "", nil)}, nil), "agent 0 has no name of its own: set Options.Name"},
+		{"without a name", supervise(agents{newAgent(t, "", nil)}, nil), "agent 0 has no name: set Options.Name"},
 		{"twice", supervise(agents{named, named}, nil), `two agents are named "math"`},
 		{"as the supervisor", supervise(agents{newAgent(t, "supervisor", nil)}, nil), `two agents are named "supervisor"`},
 		{"unknown sharing", supervise(agents{named}, &agent.SupervisorOptions{Share: 7}), "Share is 7: want ShareAnswer or ShareAll"},
 		{"hand-off to nobody", supervise(agents{named}, &agent.SupervisorOptions{Handoffs: map[string]*llm.Tool{"bob": getWeather}}),
-			`a hand-off tool for "bob", which is none of the agents ["math"]`},
+			`Handoffs has a tool for "bob", which is not one of the agents ["math"]`},
 		{"a list in the state", noted, "the field Notes of agent_test.notes accumulates"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

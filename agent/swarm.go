@@ -13,13 +13,14 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// Active is the part of a swarm's state that says which agent speaks. Embed it in
-// a state of one's own.
+// Active has the name of a swarm's active agent, which gets the next input. Embed it
+// in the state for [SwarmFor].
 type Active struct {
 	ActiveAgent string `json:"active_agent,omitempty"`
 }
 
-// SwarmState is the state of a swarm that needs no more than a conversation.
+// SwarmState is the state of a swarm made by [Swarm]: a conversation and the active
+// agent.
 type SwarmState struct {
 	State
 	Active
@@ -27,20 +28,20 @@ type SwarmState struct {
 
 // SwarmOptions configure [Swarm]. A nil *SwarmOptions is the zero value.
 type SwarmOptions struct {
-	Name    string // of the graph; "swarm" if it is empty
-	Default string // the agent that begins; the first if it is empty
+	Name    string // the name of the graph; empty means "swarm"
+	Default string // the agent that begins; empty means the first
 	Graph   treadle.Options
 }
 
-// Swarm makes a graph of agents that hand the conversation to each other with
-// tools that [SwarmHandoff] makes. The agent that has it last answers the user,
-// and goes on in the thread's next turn.
+// Swarm makes a graph of agents that hand the conversation to each other. Their
+// tools for that are made by [SwarmHandoff]. The agent that has the conversation
+// last answers the user and gets the next input of the thread.
 func Swarm[A any](agents []*treadle.Graph[A, A], o *SwarmOptions) (*treadle.Graph[SwarmState, SwarmState], error) {
 	return SwarmFor[SwarmState](agents, o)
 }
 
-// SwarmFor makes a swarm with a state of one's own, which embeds [Active]. Agents
-// read and write the fields that their states share with it.
+// SwarmFor makes a swarm whose state is your type S, which must embed [Active]. The
+// agents read and write the fields that their states share with S.
 func SwarmFor[S, A any](agents []*treadle.Graph[A, A], o *SwarmOptions) (*treadle.Graph[S, S], error) {
 	if o == nil {
 		o = &SwarmOptions{}
@@ -55,7 +56,7 @@ func SwarmFor[S, A any](agents []*treadle.Graph[A, A], o *SwarmOptions) (*treadl
 	names := namesOf(agents)
 	first := cmp.Or(o.Default, names[0])
 	if !slices.Contains(names, first) {
-		return nil, fmt.Errorf("agent: the default agent is %q, which is none of %q", first, names)
+		return nil, fmt.Errorf("agent: the default agent is %q, which is not one of %q", first, names)
 	}
 	b := treadle.New[S](cmp.Or(o.Name, "swarm"))
 	for _, a := range agents {
@@ -68,22 +69,21 @@ func SwarmFor[S, A any](agents []*treadle.Graph[A, A], o *SwarmOptions) (*treadl
 	return b.Compile(&graph)
 }
 
-// ActiveAgent is a branch from the start of a graph to the agent that speaks: one
-// of the agents, and the first of them to speak if there is none yet.
+// ActiveAgent returns a branch from the start of a graph to the active agent. agents
+// are the names of all agents; first is the one to start with.
 func ActiveAgent(first string, agents ...string) func(context.Context, Active) (treadle.Goto, error) {
 	return func(_ context.Context, a Active) (treadle.Goto, error) {
 		to := cmp.Or(a.ActiveAgent, first)
 		if !slices.Contains(agents, to) {
-			return nil, fmt.Errorf("agent: the active agent is %q, which is none of %q: update active_agent", to, agents)
+			return nil, fmt.Errorf("agent: the active agent is %q, which is not one of %q: update active_agent", to, agents)
 		}
 		return treadle.To(to), nil
 	}
 }
 
-// SwarmHandoff is [Handoff] between the agents of a [Swarm]: the other agent
-// becomes the active one. There is only one such at a time, so that of several
-// hand-offs in one turn the first is made, and the others are answered with an
-// error.
+// SwarmHandoff is [Handoff] for the agents of a [Swarm]: the other agent becomes the
+// active one. If an answer has several hand-offs, the first is made and the others
+// get an error as their result, because only one agent can be active.
 func SwarmHandoff(agent string, o *HandoffOptions) *llm.Tool {
 	active := HandoffOptions{}
 	if o != nil {

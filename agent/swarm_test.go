@@ -117,7 +117,7 @@ func TestActiveAgentLeadsFromTheStart(t *testing.T) {
 	for _, tc := range []struct{ active, to, err string }{
 		{"", `["alice"]`, ""},
 		{"bob", `["bob"]`, ""},
-		{"eve", "null", `the active agent is "eve", which is none of ["alice" "bob"]`},
+		{"eve", "null", `the active agent is "eve", which is not one of ["alice" "bob"]`},
 	} {
 		next, err := route(context.Background(), agent.Active{ActiveAgent: tc.active})
 		if got := marshal(t, next); got != tc.to {
@@ -142,7 +142,7 @@ func TestSwarmsThatCannotBe(t *testing.T) {
 		want string
 	}{
 		{"no agents", swarm(nil, "alice"), "there are no agents"},
-		{"unknown default", swarm(agents{alice}, "bob"), `the default agent is "bob", which is none of ["alice"]`},
+		{"unknown default", swarm(agents{alice}, "bob"), `the default agent is "bob", which is not one of ["alice"]`},
 		{"two of a name", swarm(agents{alice, alice}, ""), `two agents are named "alice"`},
 		{"state without active agent", stateless, "the state agent.State has no field ActiveAgent of type string: embed agent.Active"},
 	} {

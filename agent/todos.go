@@ -9,7 +9,7 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// Todo is an item of an agent's list.
+// Todo is an item of an agent's to-do list.
 type Todo struct {
 	Content string `json:"content" jsonschema:"what is to be done"`
 	Status  string `json:"status" enum:"pending,in_progress,completed"`
@@ -21,11 +21,11 @@ const todosPrompt = "You have a to-do list, which " + toolTodos + " writes. For 
 	"mark the item that you are at as in_progress and each one as completed as soon as it is done, and add what turns out to be needed. " +
 	"The tool replaces the whole list, so call it at most once in an answer. Do not use it for what takes a step or two."
 
-// Todos gives the agent a to-do list: the tool write_todos, which replaces it, and
-// a prompt that says how to use it. The list is the field todos of the thread's
-// state; an agent whose state has a field Todos []Todo `json:"todos"` can read it.
-// Several calls in one answer would overwrite each other, so all of them are
-// answered with an error.
+// Todos gives the agent a to-do list. It adds the tool write_todos, which replaces
+// the list, and a prompt that explains it. The list is the field todos of the
+// thread's state. To read it, give the agent's state a field
+// Todos []Todo `json:"todos"`. If an answer calls the tool several times, all these
+// calls get an error as their result, because each would overwrite the others.
 func Todos() *Middleware {
 	write := llm.NewTool(toolTodos, "Replaces the to-do list.", func(ctx context.Context, in struct {
 		Todos []Todo `json:"todos" jsonschema:"the whole list"`

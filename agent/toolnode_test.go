@@ -61,7 +61,7 @@ func TestToolNodeRunsTheCallsThatHaveNoResult(t *testing.T) {
 
 // Parity: 210.
 func TestToolNodeSaysWhatItCannotDo(t *testing.T) {
-	if _, err := toolGraph(t, []*llm.Tool{echo}, nil).Run(t.Context(), agent.Ask("hi")); err == nil || !strings.Contains(err.Error(), "there is no message of a model") {
+	if _, err := toolGraph(t, []*llm.Tool{echo}, nil).Run(t.Context(), agent.Ask("hi")); err == nil || !strings.Contains(err.Error(), "finds no AI message") {
 		t.Errorf("no answer: %v", err)
 	}
 	if _, err := toolGraph(t, []*llm.Tool{echo, echo}, nil).Run(t.Context(), calls(say("a"))); err == nil || !strings.Contains(err.Error(), `two tools are named "echo"`) {

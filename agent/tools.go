@@ -18,18 +18,18 @@ import (
 
 // ToolOptions say how tools are called.
 type ToolOptions struct {
-	// OnToolError says what becomes of a tool's error: the text to give to the
-	// model, or an error to fail with. Nil is [ReturnToModel]. Questions,
-	// cancellation and failures of the run itself, such as those of its saver, are
-	// no errors of a tool and pass by.
+	// OnToolError handles the error of a tool. It returns the text of the result for
+	// the model, or an error, with which the run fails. Nil means [ReturnToModel].
+	// It is not called for questions, cancellation and failures of the run itself,
+	// such as those of its saver.
 	OnToolError func(ctx context.Context, call ToolCall, err error) (string, error)
-	// ToolConcurrency bounds how many calls of one answer run at a time; 0 means
-	// no bound.
+	// ToolConcurrency is how many calls of an answer may run at the same time; 0
+	// means no bound.
 	ToolConcurrency int
 }
 
-// ReturnToModel gives errors to the model, which may then do better: their text, or
-// that of their method ForModel() string if they have one.
+// ReturnToModel returns the error to the model as the result of the call. The result
+// has the error's text, or that of its method ForModel() string if it has one.
 func ReturnToModel(_ context.Context, _ ToolCall, err error) (string, error) {
 	if bad, ok := errors.AsType[*llm.ArgumentsError](err); ok {
 		return bad.Error(), nil // written for the model already
@@ -46,8 +46,8 @@ func ReturnToModel(_ context.Context, _ ToolCall, err error) (string, error) {
 	return fmt.Sprintf("Error: %s\n Please fix your mistakes.", text), nil
 }
 
-// RaiseToolErrors has a run fail with a tool's error. Arguments that the tool does
-// not take are the model's mistake and are returned to it.
+// RaiseToolErrors makes the run fail with the error of a tool. Only wrong arguments
+// are returned to the model, which can correct them.
 func RaiseToolErrors(ctx context.Context, call ToolCall, err error) (string, error) {
 	if _, ok := errors.AsType[*llm.ArgumentsError](err); ok {
 		return ReturnToModel(ctx, call, err)
@@ -55,23 +55,23 @@ func RaiseToolErrors(ctx context.Context, call ToolCall, err error) (string, err
 	return "", err
 }
 
-// ToolFailed is the custom event of a call whose error was given to the model.
+// ToolFailed is the custom event for a call whose error was returned to the model.
 type ToolFailed struct {
 	Tool   string `json:"tool"`
 	CallID string `json:"tool_call_id"`
 	Error  string `json:"error"`
 }
 
-// Tools is a node that runs the calls of the last answer which have no result yet,
-// for graphs of one's own:
+// Tools returns a node that runs the calls of the last answer that have no result
+// yet, for use in your own graph:
 //
 //	treadle.AddNode(b, "tools", agent.Tools[State](tools, nil))
 //	treadle.AddBranch(b, "model", agent.ToolsCondition("tools", treadle.End), "tools", treadle.End)
 //
-// The calls run at the same time and their results are in the order of the calls.
-// A tool's result may be a [treadle.Command]; see [llm.NewTool] for what else it
-// may be. S is the graph's state, which the tools can read with [llm.StateFrom].
-// A mistake in the tools is an error of the first run.
+// The calls run at the same time, and the results are in the order of the calls. A
+// tool may return a [treadle.Command] or a value for [llm.ToolResult]. S is the
+// graph's state, which the tools can read with [llm.StateFrom]. If a tool is
+// invalid, the first run fails.
 func Tools[S any](tools []*llm.Tool, o *ToolOptions) func(context.Context, S) ([]treadle.Command[any], error) {
 	if o == nil {
 		o = &ToolOptions{}
@@ -84,19 +84,19 @@ func Tools[S any](tools []*llm.Tool, o *ToolOptions) func(context.Context, S) ([
 	return func(ctx context.Context, s S) ([]treadle.Command[any], error) {
 		history := messages.of(s)
 		if lastAI(history) < 0 {
-			return nil, errors.New("agent: there is no message of a model whose calls could be run")
+			return nil, errors.New("agent: the tool node finds no AI message in the conversation")
 		}
 		return box.run(ctx, s, history)
 	}
 }
 
-// ToolsCondition is a branch to the node tools if the last message has calls, and
-// to the node otherwise if it has none.
+// ToolsCondition returns a branch that goes to the node tools if the last message
+// has tool calls, and else to the node otherwise.
 func ToolsCondition(tools, otherwise string) func(context.Context, llm.Chat) (treadle.Goto, error) {
 	return func(_ context.Context, c llm.Chat) (treadle.Goto, error) {
 		switch n := len(c.Messages); {
 		case n == 0:
-			return nil, errors.New("agent: there are no messages to find calls in")
+			return nil, errors.New("agent: ToolsCondition: the conversation is empty")
 		case len(c.Messages[n-1].ToolCalls) > 0:
 			return treadle.To(tools), nil
 		}

@@ -150,7 +150,7 @@ func trimMessages(j job) (talking, error) {
 	talk := longTalk(j.want)
 	return func(ctx context.Context) (int, error) {
 		const most = 4000
-		got, err := llm.Trim(ctx, talk, llm.TrimOptions{MaxTokens: most, StartOn: []llm.Role{llm.RoleHuman}})
+		got, err := llm.Trim(ctx, talk, &llm.TrimOptions{MaxTokens: most, StartOn: []llm.Role{llm.RoleHuman}})
 		if err != nil {
 			return 0, err
 		}

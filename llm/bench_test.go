@@ -75,7 +75,7 @@ func BenchmarkTrim10k(b *testing.B) {
 		b.Run(fmt.Sprint(max), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := llm.Trim(b.Context(), chat, llm.TrimOptions{MaxTokens: max, StartOn: []llm.Role{llm.RoleHuman}}); err != nil {
+				if _, err := llm.Trim(b.Context(), chat, &llm.TrimOptions{MaxTokens: max, StartOn: []llm.Role{llm.RoleHuman}}); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -85,7 +85,7 @@ func BenchmarkTrim10k(b *testing.B) {
 		b.ReportAllocs()
 		guess := func(_ context.Context, ms []llm.Message) (int, error) { return llm.CountTokens(ms, nil), nil }
 		for b.Loop() {
-			if _, err := llm.Trim(b.Context(), chat, llm.TrimOptions{MaxTokens: 4_000, Count: guess}); err != nil {
+			if _, err := llm.Trim(b.Context(), chat, &llm.TrimOptions{MaxTokens: 4_000, Count: guess}); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -185,7 +185,7 @@ func ExampleTrim() {
 		llm.Assistant("A bird of the night with large eyes and a flat face."),
 		llm.User("And a lark?"),
 	}
-	short, err := llm.Trim(context.Background(), history, llm.TrimOptions{
+	short, err := llm.Trim(context.Background(), history, &llm.TrimOptions{
 		MaxTokens:  20,
 		StartOn:    []llm.Role{llm.RoleHuman},
 		KeepSystem: true,

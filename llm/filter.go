@@ -21,7 +21,10 @@ type FilterOptions struct {
 }
 
 // Filter returns the messages that the options select. It does not change ms.
-func Filter(ms Messages, opts FilterOptions) Messages {
+func Filter(ms Messages, opts *FilterOptions) Messages {
+	if opts == nil {
+		opts = &FilterOptions{}
+	}
 	out := make(Messages, 0, len(ms))
 	for _, m := range ms {
 		if slices.Contains(opts.NotRoles, m.Role) || slices.Contains(opts.NotIDs, m.ID) ||

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// TrimOptions say what [Trim] keeps.
+// TrimOptions say what [Trim] keeps. MaxTokens is required: with 0, nothing is kept.
 type TrimOptions struct {
 	// MaxTokens is the maximum number of tokens that are kept.
 	MaxTokens int
@@ -36,7 +36,10 @@ type TrimOptions struct {
 //
 // Trim may remove a tool call and keep its result, or the reverse. Setting StartOn
 // to [RoleHuman] avoids that, and [Generate] corrects it with [Repair].
-func Trim(ctx context.Context, ms Messages, opts TrimOptions) (Messages, error) {
+func Trim(ctx context.Context, ms Messages, opts *TrimOptions) (Messages, error) {
+	if opts == nil {
+		opts = &TrimOptions{}
+	}
 	if opts.First && len(opts.StartOn) > 0 {
 		return nil, errors.New("llm: Trim: StartOn cannot be used with First, which keeps the beginning")
 	}
@@ -46,7 +49,7 @@ func Trim(ctx context.Context, ms Messages, opts TrimOptions) (Messages, error) 
 	if opts.MaxTokens < 0 {
 		return nil, fmt.Errorf("llm: Trim: MaxTokens is %d: it must not be negative", opts.MaxTokens)
 	}
-	t := trimmer{ctx: ctx, TrimOptions: opts}
+	t := trimmer{ctx: ctx, TrimOptions: *opts}
 	out, err := t.trim(ms)
 	if err != nil {
 		return nil, fmt.Errorf("llm: Trim: %w", err)

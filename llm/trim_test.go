@@ -41,42 +41,42 @@ func TestTrim(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		in   llm.Messages
-		opts llm.TrimOptions
+		opts *llm.TrimOptions
 		want llm.Messages
 	}{
-		{"all fit", all, llm.TrimOptions{MaxTokens: 5, Count: count}, all},
-		{"the last", all, llm.TrimOptions{MaxTokens: 2, Count: count}, llm.Messages{h2, a2}},
-		{"none", all, llm.TrimOptions{Count: count}, nil},
-		{"of nothing", nil, llm.TrimOptions{MaxTokens: 2, Count: count}, nil},
-		{"the first", all, llm.TrimOptions{MaxTokens: 2, Count: count, First: true}, llm.Messages{sys, h1}},
-		{"the first, all fit", all, llm.TrimOptions{MaxTokens: 9, Count: count, First: true}, all},
-		{"the first, none", all, llm.TrimOptions{Count: count, First: true}, nil},
-		{"the first, to a human", all, llm.TrimOptions{MaxTokens: 3, Count: count, First: true, EndOn: []llm.Role{llm.RoleHuman}}, llm.Messages{sys, h1}},
-		{"the first, all fit, to a human", all, llm.TrimOptions{MaxTokens: 9, Count: count, First: true, EndOn: []llm.Role{llm.RoleHuman}}, llm.Messages{sys, h1, a1, h2}},
-		{"with the system message", all, llm.TrimOptions{MaxTokens: 3, Count: count, KeepSystem: true}, llm.Messages{sys, h2, a2}},
-		{"with a system message that alone is too much", all, llm.TrimOptions{Count: count, KeepSystem: true}, llm.Messages{sys}},
-		{"no system message to keep", all[1:], llm.TrimOptions{MaxTokens: 2, Count: count, KeepSystem: true}, llm.Messages{h2, a2}},
-		{"from a human on", all, llm.TrimOptions{MaxTokens: 3, Count: count, StartOn: []llm.Role{llm.RoleHuman}}, llm.Messages{h2, a2}},
-		{"from a human on, with the system message", all, llm.TrimOptions{MaxTokens: 4, Count: count, StartOn: []llm.Role{llm.RoleHuman}, KeepSystem: true}, llm.Messages{sys, h2, a2}},
-		{"from a human on, all fit", all, llm.TrimOptions{MaxTokens: 9, Count: count, StartOn: []llm.Role{llm.RoleHuman}, KeepSystem: true}, all},
-		{"from a human on, there is none", llm.Messages{a1, a2}, llm.TrimOptions{MaxTokens: 9, Count: count, StartOn: []llm.Role{llm.RoleHuman}}, nil},
-		{"up to a human", all, llm.TrimOptions{MaxTokens: 2, Count: count, EndOn: []llm.Role{llm.RoleHuman}}, llm.Messages{a1, h2}},
-		{"up to a human or a tool", llm.Messages{h1, a1, tool, a2}, llm.TrimOptions{MaxTokens: 3, Count: count, EndOn: []llm.Role{llm.RoleHuman, llm.RoleTool}}, llm.Messages{h1, a1, tool}},
-		{"up to what is not there", all, llm.TrimOptions{MaxTokens: 9, Count: count, EndOn: []llm.Role{llm.RoleTool}}, nil},
-		{"blocks that fit in part", llm.Messages{blocks, a1}, llm.TrimOptions{MaxTokens: 30, Count: tens, Partial: true},
+		{"all fit", all, &llm.TrimOptions{MaxTokens: 5, Count: count}, all},
+		{"the last", all, &llm.TrimOptions{MaxTokens: 2, Count: count}, llm.Messages{h2, a2}},
+		{"none", all, &llm.TrimOptions{Count: count}, nil},
+		{"of nothing", nil, &llm.TrimOptions{MaxTokens: 2, Count: count}, nil},
+		{"the first", all, &llm.TrimOptions{MaxTokens: 2, Count: count, First: true}, llm.Messages{sys, h1}},
+		{"the first, all fit", all, &llm.TrimOptions{MaxTokens: 9, Count: count, First: true}, all},
+		{"the first, none", all, &llm.TrimOptions{Count: count, First: true}, nil},
+		{"the first, to a human", all, &llm.TrimOptions{MaxTokens: 3, Count: count, First: true, EndOn: []llm.Role{llm.RoleHuman}}, llm.Messages{sys, h1}},
+		{"the first, all fit, to a human", all, &llm.TrimOptions{MaxTokens: 9, Count: count, First: true, EndOn: []llm.Role{llm.RoleHuman}}, llm.Messages{sys, h1, a1, h2}},
+		{"with the system message", all, &llm.TrimOptions{MaxTokens: 3, Count: count, KeepSystem: true}, llm.Messages{sys, h2, a2}},
+		{"with a system message that alone is too much", all, &llm.TrimOptions{Count: count, KeepSystem: true}, llm.Messages{sys}},
+		{"no system message to keep", all[1:], &llm.TrimOptions{MaxTokens: 2, Count: count, KeepSystem: true}, llm.Messages{h2, a2}},
+		{"from a human on", all, &llm.TrimOptions{MaxTokens: 3, Count: count, StartOn: []llm.Role{llm.RoleHuman}}, llm.Messages{h2, a2}},
+		{"from a human on, with the system message", all, &llm.TrimOptions{MaxTokens: 4, Count: count, StartOn: []llm.Role{llm.RoleHuman}, KeepSystem: true}, llm.Messages{sys, h2, a2}},
+		{"from a human on, all fit", all, &llm.TrimOptions{MaxTokens: 9, Count: count, StartOn: []llm.Role{llm.RoleHuman}, KeepSystem: true}, all},
+		{"from a human on, there is none", llm.Messages{a1, a2}, &llm.TrimOptions{MaxTokens: 9, Count: count, StartOn: []llm.Role{llm.RoleHuman}}, nil},
+		{"up to a human", all, &llm.TrimOptions{MaxTokens: 2, Count: count, EndOn: []llm.Role{llm.RoleHuman}}, llm.Messages{a1, h2}},
+		{"up to a human or a tool", llm.Messages{h1, a1, tool, a2}, &llm.TrimOptions{MaxTokens: 3, Count: count, EndOn: []llm.Role{llm.RoleHuman, llm.RoleTool}}, llm.Messages{h1, a1, tool}},
+		{"up to what is not there", all, &llm.TrimOptions{MaxTokens: 9, Count: count, EndOn: []llm.Role{llm.RoleTool}}, nil},
+		{"blocks that fit in part", llm.Messages{blocks, a1}, &llm.TrimOptions{MaxTokens: 30, Count: tens, Partial: true},
 			llm.Messages{{Role: llm.RoleHuman, Blocks: []llm.Block{llm.Text("b2"), llm.Text("b3")}}, a1}},
-		{"blocks that fit in part, first", llm.Messages{a1, blocks}, llm.TrimOptions{MaxTokens: 30, Count: tens, Partial: true, First: true},
+		{"blocks that fit in part, first", llm.Messages{a1, blocks}, &llm.TrimOptions{MaxTokens: 30, Count: tens, Partial: true, First: true},
 			llm.Messages{a1, {Role: llm.RoleHuman, Blocks: []llm.Block{llm.Text("b1"), llm.Text("b2")}}}},
-		{"blocks that do not fit in part", llm.Messages{blocks, a1}, llm.TrimOptions{MaxTokens: 10, Count: tens, Partial: true}, llm.Messages{a1}},
+		{"blocks that do not fit in part", llm.Messages{blocks, a1}, &llm.TrimOptions{MaxTokens: 10, Count: tens, Partial: true}, llm.Messages{a1}},
 		{"the blocks' text in part", llm.Messages{{Role: llm.RoleHuman, Blocks: []llm.Block{llm.Text("l1\nl2"), llm.ImageURL("u")}}, a1},
-			llm.TrimOptions{MaxTokens: 4, Count: chars, Partial: true}, llm.Messages{{Role: llm.RoleHuman, Blocks: []llm.Block{llm.ImageURL("u")}}, a1}},
-		{"lines that fit", llm.Messages{lines, a1}, llm.TrimOptions{MaxTokens: 7, Count: chars, Partial: true}, llm.Messages{llm.User("l2\nl3"), a1}},
-		{"lines that fit, first", llm.Messages{a1, lines}, llm.TrimOptions{MaxTokens: 8, Count: chars, Partial: true, First: true}, llm.Messages{a1, llm.User("l1\nl2\n")}},
-		{"no line fits", llm.Messages{lines, a1}, llm.TrimOptions{MaxTokens: 3, Count: chars, Partial: true}, llm.Messages{a1}},
+			&llm.TrimOptions{MaxTokens: 4, Count: chars, Partial: true}, llm.Messages{{Role: llm.RoleHuman, Blocks: []llm.Block{llm.ImageURL("u")}}, a1}},
+		{"lines that fit", llm.Messages{lines, a1}, &llm.TrimOptions{MaxTokens: 7, Count: chars, Partial: true}, llm.Messages{llm.User("l2\nl3"), a1}},
+		{"lines that fit, first", llm.Messages{a1, lines}, &llm.TrimOptions{MaxTokens: 8, Count: chars, Partial: true, First: true}, llm.Messages{a1, llm.User("l1\nl2\n")}},
+		{"no line fits", llm.Messages{lines, a1}, &llm.TrimOptions{MaxTokens: 3, Count: chars, Partial: true}, llm.Messages{a1}},
 		{"words that fit", llm.Messages{llm.User("one two three"), a1},
-			llm.TrimOptions{MaxTokens: 7, Count: chars, Partial: true, Split: func(s string) []string { return strings.SplitAfter(s, " ") }}, llm.Messages{llm.User("three"), a1}},
-		{"an empty text has no part", llm.Messages{llm.User(""), lines, a1}, llm.TrimOptions{MaxTokens: 2, Count: chars, Partial: true}, llm.Messages{a1}},
-		{"a part must start on a human too", llm.Messages{h1, llm.Assistant("l1\nl2"), h2}, llm.TrimOptions{MaxTokens: 4, Count: chars, Partial: true, StartOn: []llm.Role{llm.RoleHuman}}, llm.Messages{h2}},
+			&llm.TrimOptions{MaxTokens: 7, Count: chars, Partial: true, Split: func(s string) []string { return strings.SplitAfter(s, " ") }}, llm.Messages{llm.User("three"), a1}},
+		{"an empty text has no part", llm.Messages{llm.User(""), lines, a1}, &llm.TrimOptions{MaxTokens: 2, Count: chars, Partial: true}, llm.Messages{a1}},
+		{"a part must start on a human too", llm.Messages{h1, llm.Assistant("l1\nl2"), h2}, &llm.TrimOptions{MaxTokens: 4, Count: chars, Partial: true, StartOn: []llm.Role{llm.RoleHuman}}, llm.Messages{h2}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			before := append(llm.Messages(nil), test.in...)
@@ -92,7 +92,7 @@ func TestTrim(t *testing.T) {
 
 func TestTrimRefusesWhatHasNoMeaning(t *testing.T) {
 	broken := errors.New("the counter is broken")
-	for want, opts := range map[string]llm.TrimOptions{
+	for want, opts := range map[string]*llm.TrimOptions{
 		"StartOn cannot be used with First":    {First: true, StartOn: []llm.Role{llm.RoleHuman}},
 		"KeepSystem cannot be used with First": {First: true, KeepSystem: true},
 		"MaxTokens is -1":                      {MaxTokens: -1},
@@ -114,7 +114,7 @@ func TestTrimByGuessAgreesWithCounting(t *testing.T) {
 			m.Role = rapid.SampledFrom([]llm.Role{llm.RoleHuman, llm.RoleAI, llm.RoleSystem}).Draw(t, "role")
 			ms = append(ms, m)
 		}
-		opts := llm.TrimOptions{MaxTokens: rapid.IntRange(0, 150).Draw(t, "max"), First: rapid.Bool().Draw(t, "first"), Partial: rapid.Bool().Draw(t, "partial")}
+		opts := &llm.TrimOptions{MaxTokens: rapid.IntRange(0, 150).Draw(t, "max"), First: rapid.Bool().Draw(t, "first"), Partial: rapid.Bool().Draw(t, "partial")}
 		quick, err := llm.Trim(t.Context(), ms, opts)
 		if err != nil {
 			t.Fatal(err)
@@ -142,22 +142,22 @@ func TestFilter(t *testing.T) {
 	onlyY.ToolCalls, onlyY.Blocks = a.ToolCalls[1:], a.Blocks[1:]
 	for _, test := range []struct {
 		name string
-		opts llm.FilterOptions
+		opts *llm.FilterOptions
 		want llm.Messages
 	}{
-		{"everything", llm.FilterOptions{}, all},
-		{"by name", llm.FilterOptions{Names: []string{"blur"}}, llm.Messages{h}},
-		{"by role", llm.FilterOptions{Roles: []llm.Role{llm.RoleSystem}}, llm.Messages{sys}},
-		{"by id", llm.FilterOptions{IDs: []string{"3"}}, llm.Messages{h2}},
-		{"any inclusion counts", llm.FilterOptions{IDs: []string{"3"}, Roles: []llm.Role{llm.RoleSystem}}, llm.Messages{sys, h2}},
-		{"not by name", llm.FilterOptions{NotNames: []string{"blah", "bar"}}, llm.Messages{h, a, rx, ry}},
-		{"not by role", llm.FilterOptions{NotRoles: []llm.Role{llm.RoleTool, llm.RoleAI}}, llm.Messages{sys, h, h2}},
-		{"not by id", llm.FilterOptions{NotIDs: []string{"4", ""}}, llm.Messages{sys, h, h2}},
-		{"exclusions win", llm.FilterOptions{Roles: []llm.Role{llm.RoleHuman}, NotIDs: []string{"2"}}, llm.Messages{h2}},
-		{"no tool calls", llm.FilterOptions{NoToolCalls: true}, llm.Messages{sys, h, h2}},
-		{"one call less", llm.FilterOptions{NotToolCalls: []string{"x"}}, llm.Messages{sys, h, h2, onlyY, ry}},
-		{"all calls named", llm.FilterOptions{NotToolCalls: []string{"x", "y"}}, llm.Messages{sys, h, h2}},
-		{"a call that is not there", llm.FilterOptions{NotToolCalls: []string{"z"}}, all},
+		{"everything", &llm.FilterOptions{}, all},
+		{"by name", &llm.FilterOptions{Names: []string{"blur"}}, llm.Messages{h}},
+		{"by role", &llm.FilterOptions{Roles: []llm.Role{llm.RoleSystem}}, llm.Messages{sys}},
+		{"by id", &llm.FilterOptions{IDs: []string{"3"}}, llm.Messages{h2}},
+		{"any inclusion counts", &llm.FilterOptions{IDs: []string{"3"}, Roles: []llm.Role{llm.RoleSystem}}, llm.Messages{sys, h2}},
+		{"not by name", &llm.FilterOptions{NotNames: []string{"blah", "bar"}}, llm.Messages{h, a, rx, ry}},
+		{"not by role", &llm.FilterOptions{NotRoles: []llm.Role{llm.RoleTool, llm.RoleAI}}, llm.Messages{sys, h, h2}},
+		{"not by id", &llm.FilterOptions{NotIDs: []string{"4", ""}}, llm.Messages{sys, h, h2}},
+		{"exclusions win", &llm.FilterOptions{Roles: []llm.Role{llm.RoleHuman}, NotIDs: []string{"2"}}, llm.Messages{h2}},
+		{"no tool calls", &llm.FilterOptions{NoToolCalls: true}, llm.Messages{sys, h, h2}},
+		{"one call less", &llm.FilterOptions{NotToolCalls: []string{"x"}}, llm.Messages{sys, h, h2, onlyY, ry}},
+		{"all calls named", &llm.FilterOptions{NotToolCalls: []string{"x", "y"}}, llm.Messages{sys, h, h2}},
+		{"a call that is not there", &llm.FilterOptions{NotToolCalls: []string{"z"}}, all},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			same(t, "what is left", test.want, llm.Filter(all, test.opts))
@@ -198,5 +198,15 @@ func TestMergeRuns(t *testing.T) {
 			same(t, "the messages", test.want, llm.MergeRuns(test.in, test.sep))
 			same(t, "the caller's messages", before, test.in)
 		})
+	}
+}
+
+func TestNilOptionsAreTheZeroValue(t *testing.T) {
+	all := llm.Messages{llm.User("hi"), llm.Assistant("hello")}
+	if got := llm.Filter(all, nil); len(got) != len(all) {
+		t.Errorf("Filter keeps %v", got)
+	}
+	if got, err := llm.Trim(t.Context(), all, nil); len(got) != 0 || err != nil {
+		t.Errorf("Trim keeps %v, %v", got, err)
 	}
 }

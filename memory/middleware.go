@@ -93,7 +93,7 @@ func (o *MiddlewareOptions) learn(ctx context.Context, in heard) (*struct{}, err
 	if newest < 0 {
 		return nil, nil // nobody has said anything
 	}
-	messages, err := llm.Trim(ctx, in.Messages, llm.TrimOptions{MaxTokens: cmp.Or(o.MaxTokens, defaultSessionTokens), StartOn: []llm.Role{llm.RoleHuman}})
+	messages, err := llm.Trim(ctx, in.Messages, &llm.TrimOptions{MaxTokens: cmp.Or(o.MaxTokens, defaultSessionTokens), StartOn: []llm.Role{llm.RoleHuman}})
 	if err != nil {
 		return nil, err
 	}

@@ -284,7 +284,7 @@ func (s *summarizer) extend(ms llm.Messages, tokens int) error {
 	}
 	read := ms
 	if tokens > limit {
-		some, err := llm.Trim(s.ctx, ms, llm.TrimOptions{
+		some, err := llm.Trim(s.ctx, ms, &llm.TrimOptions{
 			MaxTokens: max(0, limit), Count: s.additive, StartOn: []llm.Role{llm.RoleHuman}, Partial: true,
 		})
 		if err != nil {

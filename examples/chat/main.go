@@ -72,7 +72,7 @@ type echo struct{}
 // Stream implements [llm.Model].
 func (echo) Stream(_ context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
-		said := llm.Filter(req.Messages, llm.FilterOptions{Roles: []llm.Role{llm.RoleHuman}})
+		said := llm.Filter(req.Messages, &llm.FilterOptions{Roles: []llm.Role{llm.RoleHuman}})
 		text := fmt.Sprintf("Message %d was: %s", len(said), said[len(said)-1].Text())
 		for word := range strings.SplitAfterSeq(text, " ") {
 			if !yield(llm.Chunk{Content: word}, nil) {

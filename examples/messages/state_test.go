@@ -146,7 +146,7 @@ func Example_trim() {
 	)))
 	b := treadle.New[llm.Chat]("trimmed")
 	treadle.AddNode(b, "answer", func(ctx context.Context, c llm.Chat) (reply, error) {
-		short, err := llm.Trim(ctx, c.Messages, llm.TrimOptions{
+		short, err := llm.Trim(ctx, c.Messages, &llm.TrimOptions{
 			MaxTokens:  45,
 			StartOn:    []llm.Role{llm.RoleHuman},
 			EndOn:      []llm.Role{llm.RoleHuman, llm.RoleTool},

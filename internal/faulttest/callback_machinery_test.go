@@ -283,7 +283,7 @@ func TestFailureOfTheMachineryInsideATool(t *testing.T) {
 		{"two calls", 2, func(ctx context.Context, runs *atomic.Int32) (string, error) { return "paid", effect(ctx, runs) }, nil},
 		{"retried", 1, func(ctx context.Context, runs *atomic.Int32) (string, error) {
 			return "", fmt.Errorf("failed: %v", effect(ctx, runs)) //nolint:errorlint // on purpose
-		}, []*agent.Middleware{agent.RetryTools(treadle.RetryPolicy{Initial: time.Nanosecond, NoJitter: true, On: func(error) bool { return true }})}},
+		}, []*agent.Middleware{agent.RetryTools(&treadle.RetryPolicy{Initial: time.Nanosecond, NoJitter: true, On: func(error) bool { return true }})}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var runs, ran atomic.Int32
