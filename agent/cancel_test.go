@@ -86,7 +86,8 @@ func TestToolIsGivenUpWhenItsTimeIsOver(t *testing.T) {
 		slow := llm.NewTool("slow", "", func(ctx context.Context, _ struct{}) (string, error) {
 			<-ctx.Done()
 			return "", ctx.Err()
-		}, llm.Timeout(3*time.Second))
+		})
+		slow.Timeout = 3 * time.Second
 		model := llmtest.Scripted(t, llmtest.Ask(llmtest.ToolCall("slow", "{}"), say("a")), llmtest.Say("ok"))
 		start := time.Now()
 		out := run(t, model, &agent.Options{Tools: []*llm.Tool{slow, echo}}, "go")

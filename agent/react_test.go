@@ -138,7 +138,8 @@ func TestDirectResultEndsTheAgent(t *testing.T) {
 			return "", errors.New("no")
 		}
 		return "the answer", nil
-	}, llm.ReturnDirect())
+	})
+	direct.ReturnDirect = true
 	tools := []*llm.Tool{direct, echo}
 	out := run(t, llmtest.Scripted(t, llmtest.Ask(llmtest.ToolCall("direct", `{"fail":false}`))), &agent.Options{Tools: tools}, "go")
 	wantLines(t, out.Messages, "human: go", `ai:  [direct {"fail":false}]`, "tool: the answer")

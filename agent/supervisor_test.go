@@ -214,7 +214,8 @@ func TestHandoffWithATaskGivesTheAgentNothingElse(t *testing.T) {
 
 // A result is never shared without its call.
 func TestResultIsSharedWithTheAnswerThatAskedForIt(t *testing.T) {
-	direct := llm.NewTool("sum", "", func(context.Context, struct{}) (string, error) { return "3", nil }, llm.ReturnDirect())
+	direct := llm.NewTool("sum", "", func(context.Context, struct{}) (string, error) { return "3", nil })
+	direct.ReturnDirect = true
 	math := newAgent(t, "math", []*llm.Tool{direct}, llmtest.Ask(call("s1", "sum", "{}")))
 	model := llmtest.Scripted(t, llmtest.Ask(toMath), llmtest.Say("It is 3."))
 	team, err := agent.Supervisor(model, agents{math}, &agent.SupervisorOptions{NoHandBack: true})

@@ -78,7 +78,7 @@ func TestDeepArgumentsAreAnError(t *testing.T) {
 // Every brace may begin an object that goes on to the end of the text.
 func TestObjectInATextOfBracesIsLookedForInBoundedTime(t *testing.T) {
 	text := strings.Repeat(`{"a":`, 200_000)
-	model := llm.With(llmtest.NewScript(llmtest.Say(text), llmtest.Say(text), llmtest.Say(text)), llm.Objects(llm.ByPrompt))
+	model := llm.With(llmtest.NewScript(llmtest.Say(text), llmtest.Say(text), llmtest.Say(text)), llm.ByPrompt)
 	_, err := llm.Object[struct{ A int }](t.Context(), model, llm.User("x"))
 	if _, ok := errors.AsType[*llm.ObjectError](err); !ok {
 		t.Errorf("%v", err)

@@ -128,11 +128,11 @@ func TestGenerateMindsAModelThatSaysNothing(t *testing.T) {
 func TestGenerateRefusesRequestsThatMakeNoSense(t *testing.T) {
 	ok := llm.NewTool("ok", "", func(context.Context, struct{}) (string, error) { return "", nil })
 	for want, model := range map[string]llm.Model{
-		`two tools are named "ok"`:            llm.With(speaker(), llm.Tools(ok, ok)),
-		`tool choice "other" is no tool`:      llm.With(speaker(), llm.Tools(ok), llm.ToolChoice("other")),
-		"a name is made of":                   llm.With(speaker(), llm.Tools(&llm.Tool{Name: "not ok", Run: ok.Run})),
-		"a tool is nil":                       llm.With(speaker(), llm.Tools(nil)),
-		"its arguments must be a struct, not": llm.With(speaker(), llm.Tools(llm.NewTool("f", "", func(context.Context, string) (string, error) { return "", nil }))),
+		`two tools are named "ok"`:                          llm.With(speaker(), llm.Tools(ok, ok)),
+		`the tool choice "other" is not the name of a tool`: llm.With(speaker(), llm.Tools(ok), llm.ToolChoice("other")),
+		"the name must have":                                llm.With(speaker(), llm.Tools(&llm.Tool{Name: "not ok", Run: ok.Run})),
+		"a tool is nil":                                     llm.With(speaker(), llm.Tools(nil)),
+		"its arguments must be a struct, not":               llm.With(speaker(), llm.Tools(llm.NewTool("f", "", func(context.Context, string) (string, error) { return "", nil }))),
 	} {
 		if _, err := llm.Generate(t.Context(), model, llm.User("hi")); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the error is %v, want one with %q", err, want)

@@ -229,7 +229,7 @@ func TestNoBrokenHistoryReachesAModel(t *testing.T) {
 					break
 				}
 			case 2:
-				_, _ = llm.Object[map[string]any](context.Background(), llm.With(model, llm.Objects(llm.ByPrompt)), history...)
+				_, _ = llm.Object[map[string]any](context.Background(), llm.With(model, llm.ByPrompt), history...)
 			}
 			if len(history) > 60 {
 				history = history[len(history)-20:]

@@ -73,12 +73,16 @@ const (
 	ToolChoiceAny  = "any"
 )
 
-// Output describes an answer that must be JSON.
+// Output describes an answer that must be JSON. An *Output is an [Option], for
+// models whose [Info] has NativeOutput. [Object] is simpler if the answer has a Go
+// type.
 type Output struct {
 	Name        string // letters, digits, _ and -
 	Description string
 	Schema      *jsonschema.Schema
 }
+
+func (o *Output) set(r *Request) { r.Output = o }
 
 // Info describes a model.
 type Info struct {
@@ -131,7 +135,3 @@ type Embedder interface {
 	// Dimension returns the length of the vectors.
 	Dimension() int
 }
-
-// Option is a setting of a request. Any function of this type will do; the
-// package brings those that are often needed.
-type Option func(*Request)

@@ -16,7 +16,7 @@ import (
 	"github.com/treadle-go/treadle/internal/schema"
 )
 
-// ObjectMode is a method to get a value from a model.
+// ObjectMode is a method to get a value from a model. It is an [Option].
 type ObjectMode string
 
 // The methods to get a value. The default is the first that the model supports.
@@ -29,8 +29,7 @@ const (
 	ByPrompt ObjectMode = "prompt"
 )
 
-// Objects sets how [Object] gets its value.
-func Objects(mode ObjectMode) Option { return func(r *Request) { r.Objects = mode } }
+func (m ObjectMode) set(r *Request) { r.Objects = m }
 
 // objectTries is how often a model is asked for a value.
 const objectTries = 3
@@ -148,10 +147,10 @@ func outputName(t reflect.Type) string {
 func (a *asker) with(model Model) Model {
 	switch a.mode {
 	case ByOutput:
-		return With(model, func(r *Request) { r.Output = &Output{Name: a.name, Schema: a.schema} })
+		return With(model, &Output{Name: a.name, Schema: a.schema})
 	case ByTool:
 		tool := &Tool{Name: a.name, Description: "Give the answer by calling this tool.", Parameters: a.schema,
-			Run: func(context.Context, json.RawMessage) (any, error) { return nil, errors.New("it is never run") }}
+			Run: func(context.Context, json.RawMessage) (any, error) { return nil, errors.New("its calls are not run") }}
 		return With(model, Tools(tool), ToolChoice(a.name), SerialTools())
 	}
 	return model

@@ -62,7 +62,7 @@ func TestObjectByEachWay(t *testing.T) {
 			script.NativeOutput, script.NoTools = test.native, test.noTools
 			var model llm.Model = script
 			if test.mode != "" {
-				model = llm.With(model, llm.Objects(test.mode))
+				model = llm.With(model, test.mode)
 			}
 			got, err := llm.Object[owl](t.Context(), model, llm.System("Be brief."), llm.User("An owl?"))
 			if err != nil {
@@ -77,7 +77,7 @@ func TestObjectRefusesAWayThatTheModelHasNot(t *testing.T) {
 	script := llmtest.NewScript()
 	script.NoTools = true
 	for mode, want := range map[llm.ObjectMode]string{llm.ByOutput: "use ByTool or ByPrompt", llm.ByTool: "use ByPrompt"} {
-		if _, err := llm.Object[owl](t.Context(), llm.With(script, llm.Objects(mode)), llm.User("?")); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := llm.Object[owl](t.Context(), llm.With(script, mode), llm.User("?")); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: the error is %v, want one with %q", mode, err, want)
 		}
 	}
@@ -104,7 +104,7 @@ func TestObjectRepairs(t *testing.T) {
 			}
 			script := llmtest.Scripted(t, turn(test.bad), turn(`{"name":"barn owl","eggs":5}`, llmtest.Asked(test.said)))
 			script.NativeOutput = true
-			got, err := llm.Object[owl](t.Context(), llm.With(script, llm.Objects(mode)), llm.User("An owl?"))
+			got, err := llm.Object[owl](t.Context(), llm.With(script, mode), llm.User("An owl?"))
 			if err != nil || got.Eggs != 5 {
 				t.Errorf("%s, %s: got %+v, %v", mode, test.bad, got, err)
 			}
@@ -174,7 +174,7 @@ type weatherQuery struct {
 }
 
 func TestNewToolDescribesItsArguments(t *testing.T) {
-	tool := llm.NewTool("w", "Weather.", func(context.Context, weatherQuery) (string, error) { return "", nil }, llm.ReturnDirect(), llm.Timeout(5))
+	tool := llm.NewTool("w", "Weather.", func(context.Context, weatherQuery) (string, error) { return "", nil })
 	raw, err := json.Marshal(tool.Parameters)
 	if err != nil {
 		t.Fatal(err)
@@ -184,9 +184,6 @@ func TestNewToolDescribesItsArguments(t *testing.T) {
 		`"tags":{"type":"array","items":{"type":"string","enum":["rain","wind"]}},"near":{"type":"string"}},"required":["city"],"additionalProperties":false}`
 	if string(raw) != want {
 		t.Errorf("the schema is\n%s\nwant\n%s", raw, want)
-	}
-	if !tool.ReturnDirect || tool.Timeout != 5 {
-		t.Errorf("the options are lost: %+v", tool)
 	}
 }
 

@@ -9,16 +9,25 @@ import (
 	"slices"
 )
 
-// With returns the model with settings bound to it:
+// An Option sets a part of the requests to a model; see [With]. Besides the results
+// of functions such as [Temperature], an [*Output] and an [ObjectMode] are options.
+type Option interface{ set(*Request) }
+
+type option func(*Request)
+
+func (o option) set(r *Request) { o(r) }
+
+// With returns the model with options bound to it:
 //
 //	joker := llm.With(model, llm.Temperature(1), llm.Tags("joke"))
 //
-// Of two bindings the outer one wins; tags, metadata and tools add up. It is the
-// same where a [Retry] or the like stands between them. A model of one's own that
-// stands around another has two methods for that, which every such model of this
-// package has: Unwrap() llm.Model, the one inside, and Rewrap(llm.Model) llm.Model,
-// the same around another. Without them the events of a call lack the tags that
-// were bound inside. A nil model or option is a panic.
+// An outer With replaces the settings of an inner one; tags, metadata and tools are
+// added. With panics if the model or an option is nil.
+//
+// The same holds if wrappers such as [Retry] are between the two. Your own wrapper
+// needs two methods for that: Unwrap() llm.Model returns the model inside, and
+// Rewrap(llm.Model) llm.Model returns the same wrapper around another model. Without
+// them, the events of a call lack the tags and metadata that were bound inside.
 func With(model Model, opts ...Option) Model {
 	need("With", model)
 	if slices.ContainsFunc(opts, func(o Option) bool { return o == nil }) {
@@ -27,8 +36,8 @@ func With(model Model, opts ...Option) Model {
 	return &bound{model, opts}
 }
 
-// need panics if a model is not there: the functions that wrap models have no error
-// to return, and the first call would be far from the mistake.
+// need panics if a model is nil: the functions that wrap models return no error, and
+// the first call would be far from the mistake.
 func need(function string, models ...Model) {
 	if slices.Contains(models, nil) {
 		panic("llm: " + function + ": a model is nil")
@@ -48,8 +57,8 @@ func (b *bound) Stream(ctx context.Context, req *Request) iter.Seq2[Chunk, error
 	return model.Stream(ctx, &r)
 }
 
-// override has the settings of an outer request win. The messages are those that
-// r has, which are the outer's as the options have left them.
+// override replaces settings of r by those of an outer request. The messages stay:
+// they are already those of the outer request.
 func (r *Request) override(outer *Request) {
 	r.Model = cmp.Or(outer.Model, r.Model)
 	r.Tools = slices.Concat(r.Tools, outer.Tools)
@@ -69,14 +78,14 @@ func (r *Request) override(outer *Request) {
 	r.about(outer)
 }
 
-// about adds what is not for the model but about the call.
+// about adds the settings that are about the call and are not sent to the model.
 func (r *Request) about(outer *Request) {
 	r.NoStream = r.NoStream || outer.NoStream
 	r.Tags = slices.Concat(r.Tags, outer.Tags)
 	r.Metadata = overlaid(r.Metadata, outer.Metadata)
 }
 
-// overlaid has what both maps have, and where both have it what the outer has.
+// overlaid merges two maps; the outer one wins.
 func overlaid(inner, outer map[string]any) map[string]any {
 	if len(inner) == 0 {
 		return outer
@@ -110,7 +119,7 @@ func unbound(m Model, req *Request) (Model, bool) {
 	case *bound:
 		inner := bind(m.model, req)
 		for _, opt := range m.opts {
-			opt(req)
+			opt.set(req)
 		}
 		return inner, true
 	case wrapper:
@@ -118,7 +127,8 @@ func unbound(m Model, req *Request) (Model, bool) {
 			return m.Rewrap(inner), true
 		}
 	case fallback:
-		// Each model has its own settings, but there is one call to tell of.
+		// Each model has its own settings, but the run sees one call: it gets the tags
+		// of the first model.
 		var first Request
 		bind(m[0], &first)
 		req.about(&first)
@@ -127,72 +137,79 @@ func unbound(m Model, req *Request) (Model, bool) {
 }
 
 // ModelName asks for another model of the same provider.
-func ModelName(name string) Option { return func(r *Request) { r.Model = name } }
+func ModelName(name string) Option { return option(func(r *Request) { r.Model = name }) }
 
-// MaxTokens bounds the length of the answer. See [StopLength].
-func MaxTokens(n int) Option { return func(r *Request) { r.MaxTokens = n } }
+// MaxTokens bounds the tokens of the answer; see [StopLength].
+func MaxTokens(n int) Option { return option(func(r *Request) { r.MaxTokens = n }) }
 
-// Temperature says how freely the model chooses its words; 0 is not at all.
-func Temperature(t float64) Option { return func(r *Request) { r.Temperature = &t } }
+// Temperature sets the randomness of the answer; 0 means the least.
+func Temperature(t float64) Option { return option(func(r *Request) { r.Temperature = &t }) }
 
-// TopP limits the choice of words to the likeliest ones.
-func TopP(p float64) Option { return func(r *Request) { r.TopP = &p } }
+// TopP makes the model choose among the most likely tokens only, whose
+// probabilities add up to p.
+func TopP(p float64) Option { return option(func(r *Request) { r.TopP = &p }) }
 
-// StopWords end the answer where one of them would come.
-func StopWords(words ...string) Option { return func(r *Request) { r.StopWords = words } }
+// StopWords make the model stop before it writes one of the given texts.
+func StopWords(words ...string) Option { return option(func(r *Request) { r.StopWords = words }) }
 
-// Seed asks for the same answer to the same request, as far as the provider can.
-func Seed(n int64) Option { return func(r *Request) { r.Seed = &n } }
+// Seed asks for the same answer to the same request, if the provider supports it.
+func Seed(n int64) Option { return option(func(r *Request) { r.Seed = &n }) }
 
-// Reasoning says how much the model is to think: see [Request.Reasoning].
-func Reasoning(effort string) Option { return func(r *Request) { r.Reasoning = effort } }
+// Reasoning sets how much the model thinks; see [Request].Reasoning.
+func Reasoning(effort string) Option { return option(func(r *Request) { r.Reasoning = effort }) }
 
-// Tools gives the model tools to call, besides those it has.
+// Tools adds tools to those that the model may call.
 func Tools(tools ...*Tool) Option {
-	return func(r *Request) { r.Tools = slices.Concat(r.Tools, tools) }
+	return option(func(r *Request) { r.Tools = slices.Concat(r.Tools, tools) })
 }
 
-// ToolChoice says whether and which tool to call: see [Request.ToolChoice].
-func ToolChoice(choice string) Option { return func(r *Request) { r.ToolChoice = choice } }
+// OnlyTools replaces the tools that the model may call, those that an inner [With]
+// has bound too.
+func OnlyTools(tools ...*Tool) Option { return option(func(r *Request) { r.Tools = tools }) }
 
-// SerialTools asks for at most one tool call in an answer.
-func SerialTools() Option { return func(r *Request) { r.SerialTools = true } }
+// ToolChoice sets whether and which tool the model must call; see
+// [Request].ToolChoice.
+func ToolChoice(choice string) Option { return option(func(r *Request) { r.ToolChoice = choice }) }
 
-// NoStream asks for the answer in one piece. A run sees one event with the whole
-// message.
-func NoStream() Option { return func(r *Request) { r.NoStream = true } }
+// SerialTools allows at most one tool call in an answer.
+func SerialTools() Option { return option(func(r *Request) { r.SerialTools = true }) }
 
-// Setting sets a parameter of the provider's own.
+// NoStream asks for the whole answer at once. The stream of a run has one event
+// with the whole message.
+func NoStream() Option { return option(func(r *Request) { r.NoStream = true }) }
+
+// Setting sets a parameter by its name in the provider's API; see
+// [Request].Settings.
 func Setting(name string, value any) Option {
-	return func(r *Request) {
+	return option(func(r *Request) {
 		settings := maps.Clone(r.Settings)
 		if settings == nil {
 			settings = map[string]any{}
 		}
 		settings[name] = value
 		r.Settings = settings
-	}
+	})
 }
 
-// Tags mark the call's events, so that a stream can be filtered by them. The tag
-// treadle.TagNoStream keeps its tokens out of the stream.
+// Tags adds tags to the call's events, so that readers of a stream can select by
+// them. The tag treadle.TagNoStream keeps the call's tokens out of the stream.
 func Tags(tags ...string) Option {
-	return func(r *Request) { r.Tags = slices.Concat(r.Tags, tags) }
+	return option(func(r *Request) { r.Tags = slices.Concat(r.Tags, tags) })
 }
 
-// Metadata goes with the call's events.
+// Metadata adds data to the call's events.
 func Metadata(m map[string]any) Option {
-	return func(r *Request) {
+	return option(func(r *Request) {
 		sum := maps.Clone(r.Metadata)
 		if sum == nil {
 			sum = make(map[string]any, len(m))
 		}
 		maps.Copy(sum, m)
 		r.Metadata = sum
-	}
+	})
 }
 
-// check reports what is wrong with the request before anybody is asked.
+// check returns an error for a request that no model can answer.
 func (r *Request) check() error {
 	if len(r.Messages) == 0 {
 		return fmt.Errorf("llm: there are no messages to answer")
@@ -211,7 +228,7 @@ func (r *Request) check() error {
 	case "", ToolChoiceAuto, ToolChoiceNone, ToolChoiceAny:
 	default:
 		if !seen[r.ToolChoice] {
-			return fmt.Errorf("llm: tool choice %q is no tool of the request", r.ToolChoice)
+			return fmt.Errorf("llm: the tool choice %q is not the name of a tool of the request", r.ToolChoice)
 		}
 	}
 	return nil

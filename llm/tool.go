@@ -14,45 +14,36 @@ import (
 	"github.com/treadle-go/treadle/internal/observe"
 )
 
-// Tool is something that a model may ask to have done. Make one with [NewTool],
-// or as a literal where the schema is known only at run time. A Tool must not
-// be changed once it is in use, and is safe for use by several goroutines if
-// its function is.
+// Tool is a function that a model may ask to call. Make one with [NewTool], or as a
+// literal if the schema is known only at run time. Set its fields before the first
+// use. A Tool is safe for concurrent use if its function is.
 type Tool struct {
 	Name        string // letters, digits, _ and -
 	Description string // for the model
-	// Parameters is the schema of the arguments, an object. Nil is an object of
-	// anything.
+	// Parameters is the schema of the arguments, which are an object. Nil means any
+	// object.
 	Parameters *jsonschema.Schema
-	// Run does it. The arguments are a JSON object that Parameters allows, with
-	// its defaults filled in. The result is what [ToolResult] takes. A nil Run is
-	// a tool that the provider itself runs; Extra then describes it.
+	// Run is called with a JSON object that fits Parameters and has its defaults.
+	// It returns a value for [ToolResult]. If Run is nil, the provider runs the
+	// tool, which Extra describes.
 	Run func(ctx context.Context, args json.RawMessage) (any, error)
-	// ReturnDirect: the result is the agent's answer; the model is not asked
+	// ReturnDirect makes the result the agent's answer: the model is not asked
 	// again.
 	ReturnDirect bool
-	// Timeout bounds a call; 0 is no bound.
+	// Timeout bounds a call by cancelling its context; 0 means no bound. A result
+	// that Run returns after that still counts.
 	Timeout time.Duration
-	// Extra is added to the tool's description as the provider sees it, for what
-	// only that provider knows, such as cache_control. For a tool without Run it
-	// is the whole description: {"type": "web_search", …}.
+	// Extra has further fields of the tool's description in the provider's API, such
+	// as cache_control. For a tool without Run it is the whole description:
+	// {"type": "web_search", …}.
 	Extra map[string]any
 
 	resolved *parameters // of Parameters, if NewTool made them
 	err      error       // why NewTool failed
 }
 
-// ToolOption is a setting of a tool. Any function of this type will do.
-type ToolOption func(*Tool)
-
-// ReturnDirect makes the tool's result the agent's answer.
-func ReturnDirect() ToolOption { return func(t *Tool) { t.ReturnDirect = true } }
-
-// Timeout bounds the tool's calls. The function is told through its context; a
-// result that it returns nevertheless counts.
-func Timeout(d time.Duration) ToolOption { return func(t *Tool) { t.Timeout = d } }
-
-// NewTool makes a tool of a function. The model sees the fields of In, a struct:
+// NewTool makes a tool from a function. In is a struct, whose fields are the
+// arguments:
 //
 //	type query struct {
 //		City string `json:"city" jsonschema:"where to look"`
@@ -61,18 +52,19 @@ func Timeout(d time.Duration) ToolOption { return func(t *Tool) { t.Timeout = d 
 //	}
 //
 // A field is required unless it has a default, is a pointer, or is marked
-// omitempty or omitzero. The jsonschema tag describes the field to the model,
-// enum lists its values, separated by commas, and default is a value's JSON or,
-// for a string, the string. Arguments that do not fit never reach the function:
-// the call fails with an [*ArgumentsError] that the model can read.
+// omitempty or omitzero. The tag jsonschema describes the field to the model, enum
+// lists the allowed values, separated by commas, and default is the default value,
+// as JSON or, for a string, as text. If the arguments do not fit the schema, the
+// function is not called, and the call fails with an [*ArgumentsError] that the
+// model can read.
 //
-// What the model should not see, the function finds in its context: the call
-// itself ([CallFrom]), the agent's state ([StateFrom]), and whatever the run has
-// put there. Out may be any type that [ToolResult] takes.
+// The function's context has data that the model does not see: the call
+// ([CallFrom]), the agent's state ([StateFrom]) and the values of the run. Out may be
+// any type that [ToolResult] takes.
 //
-// If there can be no schema for In, or fn is nil, [Tool.Check] and every use of the
-// tool is an error that says why.
-func NewTool[In, Out any](name, description string, fn func(context.Context, In) (Out, error), opts ...ToolOption) *Tool {
+// If In has no schema or fn is nil, [Tool.Check] and every use of the tool return an
+// error.
+func NewTool[In, Out any](name, description string, fn func(context.Context, In) (Out, error)) *Tool {
 	t := &Tool{Name: name, Description: description}
 	t.Parameters, t.resolved, t.err = parametersOf[In]()
 	t.Run = func(ctx context.Context, args json.RawMessage) (any, error) {
@@ -85,28 +77,21 @@ func NewTool[In, Out any](name, description string, fn func(context.Context, In)
 	if fn == nil {
 		t.err = errors.New("its function is nil")
 	}
-	for i, opt := range opts {
-		if opt == nil {
-			t.err = errors.Join(t.err, fmt.Errorf("its option %d is nil", i))
-			continue
-		}
-		opt(t)
-	}
 	return t
 }
 
-// ToolError is the failure of a tool's function.
+// ToolError is an error or a panic of a tool's function.
 type ToolError struct {
 	Tool   string
 	CallID string
 	Err    error
-	// Stack is where the function panicked, if it did.
+	// Stack is the stack of a panic, or nil.
 	Stack []byte
 
 	at string // the first frame of it that is the user's
 }
 
-// Error names the tool and, if its function panicked, where.
+// Error names the tool and the place of a panic.
 func (e *ToolError) Error() string {
 	text := fmt.Sprintf("tool %s: %v", e.Tool, e.Err)
 	if e.at != "" {
@@ -115,23 +100,23 @@ func (e *ToolError) Error() string {
 	return text
 }
 
-// Unwrap is the function's error.
+// Unwrap returns the function's error.
 func (e *ToolError) Unwrap() error { return e.Err }
 
-// ArgumentsError says that a call's arguments are not what the tool takes. Its
-// text is written for the model.
+// ArgumentsError says that the arguments of a call do not fit the tool. Its text is
+// written for the model.
 type ArgumentsError struct {
 	Tool string
 	Args json.RawMessage
 	Err  error
 }
 
-// Error tells the model what it wrote and what is wrong with it.
+// Error returns the arguments and the reason, in words for the model.
 func (e *ArgumentsError) Error() string {
 	return fmt.Sprintf("Error invoking tool '%s' with kwargs %s with error:\n %v\n Please fix the error and try again.", e.Tool, e.Args, e.Err)
 }
 
-// Unwrap is what is wrong with the arguments.
+// Unwrap returns the reason.
 func (e *ArgumentsError) Unwrap() error { return e.Err }
 
 // isToolName is what all providers accept. It is asked at every call, so it is no
@@ -153,14 +138,14 @@ func (t *Tool) check() error {
 		return fmt.Errorf("llm: tool %s: %w", t.Name, t.err)
 	case t.Run == nil && len(t.Extra) > 0: // the provider names it
 	case !isToolName(t.Name):
-		return fmt.Errorf("llm: tool %q: a name is made of 1 to 64 letters, digits, _ and -", t.Name)
+		return fmt.Errorf("llm: tool %q: the name must have 1 to 64 letters, digits, _ and -", t.Name)
 	}
 	return nil
 }
 
-// Check reports what is wrong with the tool: its name, what [NewTool] could not
-// make, and a schema that arguments cannot be checked against in bounded time. Agents
-// check their tools when they are made.
+// Check returns an error if the tool cannot be used: its name is invalid, [NewTool]
+// failed, or arguments cannot be checked against its schema in bounded time.
+// Functions that make agents call it.
 func (t *Tool) Check() error {
 	if err := t.check(); err != nil {
 		return err
@@ -174,19 +159,18 @@ func (t *Tool) Check() error {
 	return nil
 }
 
-// Call runs the tool for a call of a model and reports it to the run. The value
-// is what the function returned. [ToolResult] makes the message of it, unless it
-// means something to the caller: agents take a command to their graph as one.
+// Call runs the tool for a call of a model and reports the call to the run. It
+// returns the value that the function returned; [ToolResult] makes a message from
+// it. Agents apply a value that is a treadle.Command to their graph.
 //
-// Arguments that the schema does not allow are an [*ArgumentsError]. An error or
-// a panic of the function is a [*ToolError]; errors.Is and errors.As see through
-// it.
+// Arguments that do not fit the schema are an [*ArgumentsError]. An error or a panic
+// of the function is a [*ToolError], which wraps the function's error.
 func (t *Tool) Call(ctx context.Context, call ToolCall) (out any, err error) {
 	if err := t.check(); err != nil {
 		return nil, err
 	}
 	if t.Run == nil {
-		return nil, fmt.Errorf("llm: tool %s is the provider's to run", t.Name)
+		return nil, fmt.Errorf("llm: tool %s has no function: the provider runs it", t.Name)
 	}
 	if ctx == nil {
 		return nil, fmt.Errorf("llm: tool %s: the context is nil", t.Name)
@@ -231,7 +215,7 @@ func (t *Tool) run(ctx context.Context, call ToolCall) (out any, err error) {
 	return nil, &ToolError{Tool: t.Name, CallID: call.ID, Err: err}
 }
 
-var errToolTimeout = errors.New("the tool's time is up")
+var errToolTimeout = errors.New("the tool's timeout is over")
 
 // arguments is the call's JSON object.
 func (c ToolCall) arguments() json.RawMessage {
@@ -243,8 +227,8 @@ func (c ToolCall) arguments() json.RawMessage {
 
 type callKey struct{}
 
-// CallFrom is the call that a tool's function is running for. The second result
-// is false outside of [Tool.Call].
+// CallFrom returns the call that a tool's function runs for. The second result is
+// false outside of [Tool.Call].
 func CallFrom(ctx context.Context) (ToolCall, bool) {
 	call, ok := ctx.Value(callKey{}).(*ToolCall)
 	if !ok {
@@ -255,14 +239,14 @@ func CallFrom(ctx context.Context) (ToolCall, bool) {
 
 type stateKey struct{}
 
-// WithState gives tools that are called with the context a state to read.
-// Agents call it with the state of their graph.
+// WithState returns a context with a state for tools, which they get with
+// [StateFrom]. Agents call it with the state of their graph.
 func WithState(ctx context.Context, state any) context.Context {
 	return context.WithValue(ctx, stateKey{}, state)
 }
 
-// StateFrom is the state of the agent that calls the tool. The second result is
-// false if there is none or it is of another type.
+// StateFrom returns the state of the agent that calls the tool. The second result is
+// false if there is no state or it has another type.
 func StateFrom[S any](ctx context.Context) (S, bool) {
 	s, ok := ctx.Value(stateKey{}).(S)
 	return s, ok

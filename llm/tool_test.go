@@ -58,13 +58,18 @@ func TestToolFailuresNameTheTool(t *testing.T) {
 	if _, err := llm.NewTool("f", "", func(context.Context, nothing) (string, error) { panic("plain") }).Call(t.Context(), call); err == nil || !strings.HasPrefix(err.Error(), "tool f: panic: plain (llm_test.TestToolFailuresNameTheTool.func3, tool_test.go:") {
 		t.Errorf("the panic became %v", err)
 	}
-	if _, err := (&llm.Tool{Name: "web", Extra: map[string]any{"type": "web_search"}}).Call(t.Context(), call); err == nil || !strings.Contains(err.Error(), "provider's to run") {
+	if _, err := (&llm.Tool{Name: "web", Extra: map[string]any{"type": "web_search"}}).Call(t.Context(), call); err == nil || !strings.Contains(err.Error(), "the provider runs it") {
 		t.Errorf("a provider's own tool gave %v", err)
 	}
 	bad := llm.NewTool("f", "", func(context.Context, chan int) (string, error) { return "", nil })
 	if _, err := bad.Call(t.Context(), call); err == nil || !strings.Contains(err.Error(), "tool f: no schema for chan int") {
 		t.Errorf("a tool without a schema gave %v", err)
 	}
+}
+
+func bounded(t *llm.Tool, timeout time.Duration) *llm.Tool {
+	t.Timeout = timeout
+	return t
 }
 
 func TestToolTimesOut(t *testing.T) {
@@ -74,7 +79,7 @@ func TestToolTimesOut(t *testing.T) {
 			return "", ctx.Err()
 		}
 		start := time.Now()
-		_, err := llm.NewTool("slow", "", slow, llm.Timeout(3*time.Second)).Call(t.Context(), llm.ToolCall{ID: "1"})
+		_, err := bounded(llm.NewTool("slow", "", slow), 3*time.Second).Call(t.Context(), llm.ToolCall{ID: "1"})
 		if time.Since(start) != 3*time.Second || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "tool slow: timed out after 3s") {
 			t.Errorf("after %v: %v", time.Since(start), err)
 		}
@@ -83,13 +88,13 @@ func TestToolTimesOut(t *testing.T) {
 			<-ctx.Done()
 			return "late", nil
 		}
-		if out, err := llm.NewTool("late", "", late, llm.Timeout(time.Second)).Call(t.Context(), llm.ToolCall{ID: "1"}); out != "late" || err != nil {
+		if out, err := bounded(llm.NewTool("late", "", late), time.Second).Call(t.Context(), llm.ToolCall{ID: "1"}); out != "late" || err != nil {
 			t.Errorf("a late result gave %v, %v", out, err)
 		}
 		// The caller's own deadline is not the tool's.
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err = llm.NewTool("slow", "", slow, llm.Timeout(3*time.Second)).Call(ctx, llm.ToolCall{ID: "1"})
+		_, err = bounded(llm.NewTool("slow", "", slow), 3*time.Second).Call(ctx, llm.ToolCall{ID: "1"})
 		if !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "timed out after") {
 			t.Errorf("the caller's deadline gave %v", err)
 		}

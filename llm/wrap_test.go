@@ -272,3 +272,14 @@ func TestOpenChoosesAmongTheGivenProviders(t *testing.T) {
 		t.Errorf("without providers the error is %v", err)
 	}
 }
+
+func TestOnlyToolsReplacesTheToolsBoundBefore(t *testing.T) {
+	tool := func(name string) *llm.Tool {
+		return llm.NewTool(name, "", func(context.Context, nothing) (string, error) { return "", nil })
+	}
+	model := llmtest.Scripted(t, llmtest.Say("ok", llmtest.Offered("b")))
+	bound := llm.With(llm.Retry(llm.With(model, llm.Tools(tool("a"))), nil), llm.OnlyTools(tool("b")))
+	if _, err := llm.Generate(t.Context(), bound, llm.User("hi")); err != nil {
+		t.Error(err)
+	}
+}

@@ -38,7 +38,7 @@ func Add(server *mcp.Server, tools ...*llm.Tool) error {
 		case t.Run == nil:
 			return fmt.Errorf("mcptool: tool %q has no function to run", t.Name)
 		case t.Name == "" || forbidden.MatchString(t.Name):
-			return fmt.Errorf("mcptool: tool %q: a name is made of letters, digits, _ and -", t.Name)
+			return fmt.Errorf("mcptool: tool %q: the name must have letters, digits, _ and -", t.Name)
 		case names[t.Name]:
 			return fmt.Errorf("mcptool: two tools are named %q", t.Name)
 		case t.Parameters != nil && t.Parameters.Type != "object":

@@ -137,7 +137,7 @@ func TestToolsThatNobodyCouldCallAreRefused(t *testing.T) {
 	}{
 		{[]*llm.Tool{nil}, "mcptool: a tool is nil"},
 		{[]*llm.Tool{{Name: "web"}}, `mcptool: tool "web" has no function to run`},
-		{[]*llm.Tool{{Name: "a b", Run: run}}, `mcptool: tool "a b": a name is made of letters, digits, _ and -`},
+		{[]*llm.Tool{{Name: "a b", Run: run}}, `mcptool: tool "a b": the name must have letters, digits, _ and -`},
 		{[]*llm.Tool{{Name: "a", Run: run}, {Name: "a", Run: run}}, `mcptool: two tools are named "a"`},
 		{[]*llm.Tool{{Name: "a", Run: run, Parameters: &jsonschema.Schema{Type: "array"}}}, `mcptool: tool "a": its parameters must be of type object`},
 	} {

@@ -91,7 +91,7 @@ var (
 
 // offering returns the model with these tools only, one of which it must call.
 func offering(model llm.Model, tools []*llm.Tool) llm.Model {
-	return llm.With(model, func(r *llm.Request) { r.Tools = tools }, llm.ToolChoice(llm.ToolChoiceAny))
+	return llm.With(model, llm.OnlyTools(tools...), llm.ToolChoice(llm.ToolChoiceAny))
 }
 
 // unusable returns an error for an answer that asking again cannot repair.

@@ -58,7 +58,7 @@ func Example_router() {
 	for _, way := range ways {
 		script := llmtest.NewScript(way.turn)
 		script.NativeOutput = true
-		model := llm.With(script, llm.Objects(way.mode))
+		model := llm.With(script, way.mode)
 
 		b := treadle.New[llm.Chat]("router")
 		b.Branch(treadle.Start, func(ctx context.Context, c llm.Chat) (treadle.Goto, error) {

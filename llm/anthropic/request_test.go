@@ -64,9 +64,7 @@ func TestRequestsAreAsTheAPIDocumentsThem(t *testing.T) {
 				&llm.Tool{Name: "search", Extra: object{"type": "web_search_20260318", "name": "web_search", "max_uses": 3}}),
 			llm.ToolChoice("get_weather"), llm.SerialTools(),
 		}, []llm.Message{llm.User("Weather?")}},
-		{"request_output.json", []llm.Option{llm.Reasoning("high"), func(r *llm.Request) {
-			r.Output = &llm.Output{Name: "owl", Description: "An owl.", Schema: weather(nil).Parameters}
-		}}, []llm.Message{llm.User("An owl, please.")}},
+		{"request_output.json", []llm.Option{llm.Reasoning("high"), &llm.Output{Name: "owl", Description: "An owl.", Schema: weather(nil).Parameters}}, []llm.Message{llm.User("An owl, please.")}},
 		{"request_media.json", nil, []llm.Message{llm.User("What are these?",
 			llm.Block{Type: llm.BlockImage, MIMEType: "image/jpeg", Data: []byte("picture"), Extra: object{"cache_control": ephemeral, "detail": "high"}},
 			llm.Image("", []byte("\x89PNG\r\n\x1a\n a picture")),
@@ -111,9 +109,11 @@ func TestToolChoicesSayWhetherCallsMayBeParallel(t *testing.T) {
 		{llm.ToolChoiceNone, true, 0, nil}, // the API refuses a choice of nothing
 	} {
 		s := serve(t, ok())
-		generate(t, llm.With(open(t, s.URL), llm.NoStream(), func(r *llm.Request) {
-			r.ToolChoice, r.SerialTools, r.Tools = c.choice, c.serial, []*llm.Tool{weather(nil)}[:c.tools]
-		}), llm.User("Hi"))
+		opts := []llm.Option{llm.NoStream(), llm.ToolChoice(c.choice), llm.Tools([]*llm.Tool{weather(nil)}[:c.tools]...)}
+		if c.serial {
+			opts = append(opts, llm.SerialTools())
+		}
+		generate(t, llm.With(open(t, s.URL), opts...), llm.User("Hi"))
 		if d := cmp.Diff(c.want, plain(t, s.body(0)).(object)["tool_choice"]); d != "" {
 			t.Errorf("choice %q, serial %v, %d tools (-want +got):\n%s", c.choice, c.serial, c.tools, d)
 		}
@@ -218,7 +218,7 @@ func TestRequestsThatCannotBeExpressedAreErrors(t *testing.T) {
 		{"a tool's extra that is no JSON", []llm.Option{llm.Tools(weather(object{"f": func() {}}))}, []llm.Message{llm.User("Hi")}, -1, "tool get_weather"},
 		{"an effort that an old model lacks", []llm.Option{llm.ModelName("claude-sonnet-4-5"), llm.Reasoning("max")}, []llm.Message{llm.User("Hi")}, -1, `reasoning "max"`},
 		{"no room to think", []llm.Option{llm.ModelName("claude-sonnet-4-5"), llm.Reasoning("low"), llm.MaxTokens(1024)}, []llm.Message{llm.User("Hi")}, -1, "MaxTokens is 1024"},
-		{"an output without a schema", []llm.Option{func(r *llm.Request) { r.Output = &llm.Output{Name: "x"} }}, []llm.Message{llm.User("Hi")}, -1, "schema of the output"},
+		{"an output without a schema", []llm.Option{&llm.Output{Name: "x"}}, []llm.Message{llm.User("Hi")}, -1, "schema of the output"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := serve(t)

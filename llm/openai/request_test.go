@@ -163,7 +163,7 @@ func TestWhatTheAPICannotSayIsAnError(t *testing.T) {
 		{`openai: the setting stream is not yours to make: bind NoStream to the model instead`, own, []llm.Option{llm.Setting("stream", false)}, []llm.Message{llm.User("Hi")}},
 		{`openai: the setting bad: json: unsupported type: chan int`, own, []llm.Option{llm.Setting("bad", make(chan int))}, []llm.Message{llm.User("Hi")}},
 		{`openai: tool count: it is marked strict, but the value.of: strict mode does not know objects with any properties, such as maps`, own, []llm.Option{llm.Tools(maps)}, []llm.Message{llm.User("Hi")}},
-		{`openai: the output x has no schema`, own, []llm.Option{func(r *llm.Request) { r.Output = &llm.Output{Name: "x"} }}, []llm.Message{llm.User("Hi")}},
+		{`openai: the output x has no schema`, own, []llm.Option{&llm.Output{Name: "x"}}, []llm.Message{llm.User("Hi")}},
 	} {
 		sent, err := bodyOf(t, test.url, test.opts, test.history...)
 		if err == nil || err.Error() != test.want {

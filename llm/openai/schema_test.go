@@ -21,7 +21,7 @@ func sentFormat(t *testing.T, schema string) (strict bool, sent string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	body, err := bodyOf(t, own, []llm.Option{func(r *llm.Request) { r.Output = &llm.Output{Description: "what is wanted", Schema: &s} }}, llm.User("Hi"))
+	body, err := bodyOf(t, own, []llm.Option{&llm.Output{Description: "what is wanted", Schema: &s}}, llm.User("Hi"))
 	if err != nil {
 		t.Fatal(err)
 	}
