@@ -44,16 +44,20 @@ func (n Node[In]) Name() string { return n.name }
 // state.
 func (n Node[In]) Send(in In) Goto { return Send(n.name, in) }
 
-// AddNode adds a node: a function of what it reads and what it writes.
+// AddNode adds a node: a function that takes the fields it reads and returns the
+// fields it writes.
 //
 // In is the state, or a struct of some of its fields. Fields that are not in
-// the state are private channels between nodes. An input that only Send
-// supplies may be of any type.
+// the state are private channels between nodes. If the node runs only for [Send],
+// In may be any type.
 //
-// Out is a struct of exactly the fields that are written, where a pointer is
-// an optional write and an [Overwrite] replaces what accumulates; or a pointer
-// to such a struct, nil writing nothing; or an [Update]; or a [Goto]; or a
-// [Command]. A field of type Goto in the struct is control, not a write.
+// Out is one of these:
+//
+//   - a struct of the fields that are written. A field that is a pointer is an
+//     optional write. An [Overwrite] replaces the value of a field that
+//     accumulates. A field of type [Goto] says where to go and is not a write.
+//   - a pointer to such a struct; nil writes nothing.
+//   - an [Update], a [Goto], a [Command] or a list of commands.
 func AddNode[S, In, Out any](b *Builder[S], name string, fn func(context.Context, In) (Out, error), opts ...NodeOption) Node[In] {
 	b.Add(NewNode(name, fn, opts...))
 	return Node[In]{name}
@@ -188,11 +192,10 @@ func (b *draft) Sequence(nodes ...string) {
 	}
 }
 
-// Branch asks router where to go after from. It sees the state with what from
-// has written. The destinations, if given, serve drawings and checks; without
-// them control may go anywhere. A router that returns a nil Goto has forgotten
-// something, and the run fails; an empty one, as for a fan-out over an empty
-// list, goes nowhere.
+// Branch calls router after node from to find out where to go. The router sees the
+// state with the writes of that node. The destinations are for drawings and checks;
+// without them control may go anywhere. An empty Goto, as for a fan-out over an
+// empty list, goes nowhere. A nil Goto is a mistake, and the run fails.
 func (b *Builder[S]) Branch(from string, router func(context.Context, S) (Goto, error), destinations ...string) {
 	AddBranch(b, from, router, destinations...)
 }

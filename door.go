@@ -160,15 +160,14 @@ func (t *anyThread) BulkUpdateJSON(ctx context.Context, supersteps json.RawMessa
 	return t.BulkUpdate(ctx, out...)
 }
 
-// Schemas returns the JSON schemas of the graph's input, output, state and
-// context, as its JSON goes in and comes out. A workflow's are those of the bare
-// values that it takes and returns.
+// Schemas returns the JSON schemas of the graph's input, output, state and context.
+// Those of a workflow are the schemas of the values that it takes and returns.
 //
 // Tags of fields describe them as in llm.NewTool: jsonschema is the description,
-// enum lists the values, default is the value of an absent field. They are for
-// clients: a run checks the types of its input and their Validate methods, and an
-// absent field of a graph's input leaves the state as it is ([Initial] sets what
-// it begins with). No field of an input, an output or a state is required.
+// enum lists the values, default is the default value. No field is required. The
+// descriptions, enums and defaults are for clients. A run does not apply them: it
+// checks the types of its input and calls their Validate methods, and a field that
+// the input does not have is not written. [Builder.Initial] sets starting values.
 func (g *core) Schemas() (Schemas, error) {
 	var out Schemas
 	var err error

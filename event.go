@@ -135,12 +135,14 @@ type Custom struct {
 	Value any
 }
 
-// Token is a piece of a model's answer. The pieces of an answer share their
-// Origin, Tags and Metadata, because there may be thousands of them.
+// Token is a piece of a model's answer. All pieces of an answer have the same
+// Origin, Tags and Metadata, so they share them: Origin is a pointer, unlike in the
+// other events, and none of the three may be changed. [Token.Where] returns a copy
+// of the Origin.
 type Token struct {
 	*Origin
-	// Chunk is an llm.Chunk, or an llm.Message if the model does not stream. Other
-	// packages that report to a run may have types of their own.
+	// Chunk is an llm.Chunk, or an llm.Message if the model does not stream. A model
+	// of another package may report values of another type.
 	Chunk    any
 	Tags     []string
 	Metadata map[string]any

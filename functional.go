@@ -56,8 +56,8 @@ type Future[Out any] struct {
 	err error
 }
 
-// Wait returns the result, or the error the task ended with, or the context's
-// if that ends first.
+// Wait waits for the task and returns its result and error. If the context that
+// was given to Go ends first, Wait returns the context's error.
 func (f *Future[Out]) Wait() (Out, error) {
 	var out Out
 	if f.err != nil {

@@ -1201,3 +1201,36 @@ func TestHistoryCannotBeChangedFromOutside(t *testing.T) {
 		}
 	}
 }
+
+type entries []string
+
+func (e entries) Reduce(u entries) entries { return slices.Concat(e, u) }
+func (entries) Reducer() reduce.Reducer    { return entryReducer{} }
+
+// entryReducer has a method by the name of one that the engine once looked for.
+type entryReducer struct {
+	reduce.Appending[entries, string]
+}
+
+func (entryReducer) DecodeJSON([]byte, any) bool { return true }
+
+func (entryReducer) DecodePlain([]byte, any) bool { return true }
+
+func TestMethodsOfAReducerAreNotTakenForTheEngines(t *testing.T) {
+	type state struct{ Log entries }
+	type wrote struct{ Log entries }
+	b := treadle.New[state]("g")
+	treadle.AddNode(b, "a", func(context.Context, state) (wrote, error) { return wrote{entries{"x"}}, nil })
+	b.Edge(treadle.Start, "a")
+	g := treadle.Must(b.Compile(&treadle.Options{Saver: checkpoint.NewMemory()}))
+	if _, err := g.Thread("1").Run(t.Context(), state{}); err != nil {
+		t.Fatal(err)
+	}
+	snap, err := g.Thread("1").State(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if log, _ := snap.Values.Get("Log"); !slices.Equal(log.(entries), entries{"x"}) {
+		t.Errorf("the log is %q, want x", log)
+	}
+}

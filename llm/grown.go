@@ -5,11 +5,12 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/treadle-go/treadle/internal/plainjson"
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// Reducer returns the reducer that graphs use for a field of this type. It appends
-// without copying the conversation.
+// Reducer returns the reducer that graphs use for fields of this type. It does what
+// Reduce does, but appends without copying the conversation.
 func (Messages) Reducer() reduce.Reducer { return messageReducer{} }
 
 // messageReducer is the reducer of conversations. As lists they are stored by
@@ -44,9 +45,8 @@ func (messageReducer) Kept(was, now any) int {
 	return n
 }
 
-// DecodeJSON reads a message that is stored in its plain form. The engine calls it
-// before it asks encoding/json.
-func (messageReducer) DecodeJSON(data []byte, elem any) bool {
+// DecodePlain implements [plainjson.Decoder].
+func (messageReducer) DecodePlain(data plainjson.Data, elem any) bool {
 	m := elem.(*Message)
 	if m.readPlain(data) {
 		return true

@@ -2,27 +2,27 @@ package reduce
 
 import "sync/atomic"
 
-// A Reducer merges updates into the value of a field. The engine uses it where
-// a field's type has a method
+// A Reducer merges updates into the value of a field. A graph uses it if the field's
+// type has a method
 //
 //	Reducer() reduce.Reducer
 //
-// and calls the type's Reduce method otherwise. Most types need only a Reduce
-// method. A slice type whose updates append returns [Appending], so that a
-// thousand appends do not copy the slice a thousand times.
+// Otherwise it calls the type's method Reduce, which is enough for most types. A
+// slice type whose updates append returns [Appending], so that an append does not
+// copy the slice.
 type Reducer interface {
-	// Reduce merges update into val and returns the new value. acc is the
-	// private part that the previous Reduce of the same value returned, nil at
-	// first. With claim false the call must not change acc's memory: the engine
-	// only wants to know what the value would be.
+	// Reduce merges update into val and returns the new value. acc is data of the
+	// reducer: the newAcc that Reduce returned with val, or nil. If claim is false,
+	// Reduce must not change the memory of acc, because the new value may not be
+	// kept.
 	Reduce(val, acc, update any, claim bool) (newVal, newAcc any, err error)
-	// Start returns the value before the first update; ok is false if the first
-	// update is to be taken as the value.
+	// Start returns the value before the first update. If ok is false, the first
+	// update becomes the value.
 	Start() (val any, ok bool)
 }
 
-// An Appender is a Reducer of lists that mostly grow at their end, so that
-// storing the new elements is enough to store the new value.
+// An Appender is a Reducer of lists that mostly grow at their end. A checkpoint of
+// such a list stores only the new elements.
 type Appender interface {
 	Reducer
 	// Len returns the number of elements of val.
@@ -38,7 +38,7 @@ type Appender interface {
 type Rewriter interface {
 	Appender
 	// Kept returns how many elements at the beginning of was are still at the
-	// beginning of now. If the number is too small, more is stored than needed.
+	// beginning of now. A smaller number is allowed, but more is stored then.
 	Kept(was, now any) int
 }
 
@@ -53,9 +53,9 @@ type tail[T any] struct {
 	used atomic.Int64
 }
 
-// Append returns val followed by items, and the new private part for the next
-// call; see [Reducer]. The result is clipped (its capacity is its length), so that
-// an append by the caller copies it instead of writing into the shared array.
+// Append returns val followed by items, and the acc for the next call, for the
+// method Reduce of a [Reducer]. The capacity of the result is its length, so that an
+// append by the caller copies it instead of writing into the shared array.
 func Append[T any](val []T, acc any, items []T, claim bool) ([]T, any) {
 	if len(items) == 0 {
 		return val, acc

@@ -9,13 +9,13 @@ import (
 	"sync"
 )
 
-// Unmarshal reads data into the zero value that v points to. If it is true, the
-// value is what [json.Unmarshal] would have made of it; if it is false, the value
-// is still zero and json.Unmarshal decides.
+// Unmarshal decodes data into the zero value that v points to. If it returns true,
+// the value is the one that [json.Unmarshal] would have decoded. If it returns
+// false, the value is still zero: call json.Unmarshal.
 //
-// It knows structs, strings, numbers, bools, raw JSON, and slices and maps of and
-// pointers to them. Types with methods of their own for JSON, null, and fields that
-// are unknown, repeated or spelt in another case are left to encoding/json.
+// It decodes structs, strings, numbers, bools, raw JSON, and slices and maps of and
+// pointers to them. It returns false for types with their own JSON methods, for
+// null, and for fields that are unknown, repeated or spelt in another case.
 func Unmarshal(data []byte, v any) bool {
 	p := reflect.ValueOf(v)
 	if p.Kind() != reflect.Pointer || p.IsNil() {
@@ -33,6 +33,20 @@ func Unmarshal(data []byte, v any) bool {
 	}
 	return true
 }
+
+// A Decoder reads the JSON of most elements of a list faster than encoding/json. An
+// appender (see package reduce) may be one.
+type Decoder interface {
+	// DecodePlain decodes data into the zero value that elem points to. If it
+	// returns false, the value is still zero and encoding/json decodes it; otherwise
+	// the value is the one that encoding/json would have decoded. It must not panic,
+	// and it gives up on values that nest deeply.
+	DecodePlain(data Data, elem any) bool
+}
+
+// Data is the JSON for a [Decoder]. It is a type of an internal package, so that no
+// type outside of this module is a Decoder by accident.
+type Data []byte
 
 // readFunc reads a value of one type into v, which is zero.
 type readFunc func(r *Reader, v reflect.Value)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/caught"
+	"github.com/treadle-go/treadle/internal/plainjson"
 )
 
 // Codecs encode and decode stored values. The first one writes, all of them
@@ -198,9 +199,9 @@ func (cs Codecs) decodeValue(c *channel, v checkpoint.Value) (val any, err error
 		return cs.decodeAs(c.typ, v.Data)
 	}
 	if c.appender != nil {
-		short, _ := c.appender.(shortcut)
+		short, _ := c.appender.(plainjson.Decoder)
 		return c.appender.Build(len(v.Items), func(i int, elem any) error {
-			if data := v.Items[i]; short != nil && len(cs) == 0 && len(data) < maxShort && short.DecodeJSON(data, elem) {
+			if data := v.Items[i]; short != nil && len(cs) == 0 && len(data) < maxShort && short.DecodePlain(data, elem) {
 				return nil
 			}
 			return cs.decode(v.Items[i], elem)
@@ -226,15 +227,8 @@ func (cs Codecs) decodeValue(c *channel, v checkpoint.Value) (val any, err error
 	return cs.decodeAs(c.typ, append(raw, ']'))
 }
 
-// A shortcut is an appender that reads the JSON of most elements faster than
-// encoding/json. If DecodeJSON is true, the element is what encoding/json would
-// have made of it; if it is false, it is as it was. It must not panic, and gives up
-// on values that nest deeply.
-type shortcut interface {
-	DecodeJSON(data []byte, elem any) bool
-}
-
-// maxShort is below all limits of the built-in codec.
+// maxShort is the size from which on a [plainjson.Decoder] is not used. It is below
+// all limits of the built-in codec.
 const maxShort = 1 << 20
 
 func coded(data []byte) bool { return len(data) > 0 && data[0] == codecMark }
