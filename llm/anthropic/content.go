@@ -54,7 +54,7 @@ func blockParam(b llm.Block) (out sdk.ContentBlockParamUnion, err error) {
 	case "search_result", "container_upload":
 		return unchanged(b)
 	default:
-		err = fmt.Errorf("it has a block of type %q, which Anthropic does not take", b.Type)
+		err = fmt.Errorf("it has a block of type %q, which Anthropic does not accept", b.Type)
 	}
 	return out, err
 }
@@ -103,7 +103,7 @@ func imageParam(b llm.Block) (*sdk.ImageBlockParam, error) {
 	case b.FileID != "":
 		out.Source.OfFile = &sdk.FileImageSourceParam{FileID: b.FileID}
 	default:
-		return nil, fmt.Errorf("it has an image without data, address or file id")
+		return nil, fmt.Errorf("it has an image without Data, URL or FileID")
 	}
 	return out, nil
 }
@@ -139,14 +139,14 @@ func fileParam(b llm.Block) (*sdk.DocumentBlockParam, error) {
 		case (strings.HasPrefix(kind, "text/") || kind == "application/json") && utf8.Valid(b.Data):
 			out.Source.OfText = &sdk.PlainTextSourceParam{Data: string(b.Data)}
 		default:
-			return nil, fmt.Errorf("it has a file %q of type %q; Anthropic takes PDFs and texts in UTF-8", b.Filename(), kind)
+			return nil, fmt.Errorf("it has a file %q of type %q; Anthropic accepts PDFs and texts in UTF-8", b.Filename(), kind)
 		}
 	case b.URL != "":
 		out.Source.OfURL = &sdk.URLPDFSourceParam{URL: b.URL}
 	case b.FileID != "":
 		out.Source.OfFile = &sdk.FileDocumentSourceParam{FileID: b.FileID}
 	default:
-		return nil, fmt.Errorf("it has a file %q without data, address or file id", b.Filename())
+		return nil, fmt.Errorf("it has a file %q without Data, URL or FileID", b.Filename())
 	}
 	return out, nil
 }
@@ -204,7 +204,7 @@ func answerContent(m *llm.Message) ([]sdk.ContentBlockParamUnion, error) {
 			}
 			block.OfThinking = &sdk.ThinkingBlockParam{Thinking: b.Reasoning, Signature: signature}
 		case isMedia(b.Type):
-			return nil, fmt.Errorf("it has a block of type %q, which Anthropic does not take in an answer", b.Type)
+			return nil, fmt.Errorf("it has a block of type %q, which Anthropic does not accept in an answer", b.Type)
 		default:
 			if !own || !isServerBlock(b.Type) {
 				continue

@@ -50,7 +50,7 @@ data: {"type":"error","error":{"type":"tomorrow_error","message":"Not today"}}
 		{"JSON that is no message", false, text("json", 200, `{"hello":"world"}`),
 			llm.Error{Message: "the response is no message: it has no stop_reason"}, ""},
 		{"a page instead of a message", false, text("html", 200, page), llm.Error{}, "text/html"},
-		{"a page instead of a stream", true, text("html", 200, page), llm.Error{}, "the stream ended before the answer did"},
+		{"a page instead of a stream", true, text("html", 200, page), llm.Error{}, "the stream ended before the answer was complete"},
 		{"a stream without a reason to stop", true, text("sse", 200, begun+"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"),
 			llm.Error{Cut: true}, "no stop_reason"},
 		{"an event that is no JSON", true, text("sse", 200, begun+"event: content_block_delta\ndata: {{{\n\n"),

@@ -28,7 +28,7 @@ func setMessages(body *sdk.MessageNewParams, req *llm.Request) error {
 		return err
 	}
 	if len(h.messages) == 0 {
-		return errors.New("there are no messages but system messages")
+		return errors.New("there are only system messages")
 	}
 	body.System, body.Messages = h.system, h.messages
 	return nil
@@ -58,14 +58,14 @@ func (h *history) add(i int, m *llm.Message) error {
 	case llm.RoleAI:
 		content, err := answerContent(m)
 		if err == nil && len(content) == 0 {
-			err = errors.New("there is nothing in it that Anthropic could be sent")
+			err = errors.New("nothing in it can be sent to Anthropic")
 		}
 		h.messages = append(h.messages, sdk.NewAssistantMessage(content...))
 		return err
 	case llm.RoleHuman:
 		content, err := contentOf(m.Parts())
 		if err == nil && len(content) == 0 {
-			err = errors.New("it is empty, which Anthropic refuses")
+			err = errors.New("it is empty, which Anthropic rejects")
 		}
 		h.user = append(h.user, content...)
 		return err
@@ -81,7 +81,7 @@ func (h *history) addSystem(i int, m *llm.Message) error {
 	leads := len(h.messages) == 0 && len(h.user) == 0
 	for _, b := range m.Parts() {
 		if b.Type != llm.BlockText {
-			return fmt.Errorf("a system message holds texts, and it has a block of type %q", b.Type)
+			return fmt.Errorf("a system message can only have texts, but it has a block of type %q", b.Type)
 		}
 		if blank(b.Text) {
 			continue

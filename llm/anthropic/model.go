@@ -20,29 +20,28 @@ import (
 // provider is the name of the provider in errors, descriptions and metadata.
 const provider = "anthropic"
 
-// Options say how Anthropic is reached. Nil and the zero value are usual.
+// Options say how to reach the API. The zero value and nil are the defaults.
 type Options struct {
-	// Key is the API key; if empty, that in the environment variable
-	// ANTHROPIC_API_KEY.
+	// Key is the API key; empty means the environment variable ANTHROPIC_API_KEY.
 	Key string
-	// BaseURL is where the API is, without the v1; if empty, the address in the
-	// environment variable ANTHROPIC_BASE_URL or else Anthropic's own.
+	// BaseURL is the address of the API, without the v1; empty means the environment
+	// variable ANTHROPIC_BASE_URL, or the address of Anthropic if that is empty too.
 	BaseURL string
-	// HTTPClient sends the requests; [http.DefaultClient] if nil.
+	// HTTPClient makes the requests; nil means [http.DefaultClient].
 	HTTPClient *http.Client
-	// Header is added to each request, such as anthropic-beta. With an
-	// Authorization there needs to be no key.
+	// Header is sent with every request, for example anthropic-beta. If it has
+	// Authorization, no key is needed.
 	Header http.Header
 }
 
-// Model is a model of Anthropic's. It implements [llm.Model].
+// Model is a Claude model. Make one with [New].
 type Model struct {
 	name   string
 	client sdk.MessageService
 }
 
-// New is the model of the given name, such as "claude-sonnet-5-5". Nobody is
-// asked whether there is one.
+// New opens a model by its name, such as "claude-sonnet-5-5". It fails without a
+// key. It does not check whether the model exists.
 func New(name string, opts *Options) (*Model, error) {
 	var o Options
 	if opts != nil {
@@ -58,8 +57,7 @@ func New(name string, opts *Options) (*Model, error) {
 	return &Model{name, sdk.NewClient(settings...).Messages}, nil
 }
 
-// Provider is for [llm.Open], whose names begin with "anthropic:". It has no
-// embedders.
+// Provider returns the provider "anthropic" for [llm.Open]. It has no embedders.
 func Provider(opts *Options) llm.Provider {
 	return llm.Provider{Name: provider, Model: func(name string) (llm.Model, error) { return New(name, opts) }}
 }
@@ -104,8 +102,8 @@ func (m *Model) Describe() llm.Info {
 	return llm.Info{Provider: provider, Model: m.name, NativeOutput: hasOutputs(m.name)}
 }
 
-// Stream implements [llm.Model]. A whole answer that may be so long that
-// Anthropic wants it to be streamed is streamed, and yielded as one chunk.
+// Stream implements [llm.Model]. Anthropic requires streaming for long answers, so
+// with NoStream such an answer is streamed too, and yielded as one chunk.
 func (m *Model) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		if err := context.Cause(ctx); err != nil {
@@ -169,7 +167,7 @@ func (m *Model) stream(ctx context.Context, body sdk.MessageNewParams, settings 
 		}
 		err := events.Err()
 		if err == nil {
-			err = errors.New("the stream ended before the answer did")
+			err = errors.New("the stream ended before the answer was complete")
 		}
 		yield(llm.Chunk{}, failure(ctx, err, r.begun))
 	}

@@ -124,10 +124,10 @@ func setReasoning(body *sdk.MessageNewParams, req *llm.Request) error {
 	default:
 		quarters := int64(slices.Index([]string{"low", "medium", "high"}, req.Reasoning) + 1)
 		if quarters == 0 {
-			return fmt.Errorf("reasoning %q: %s knows none, low, medium and high", req.Reasoning, body.Model)
+			return fmt.Errorf("reasoning %q: %s supports none, low, medium and high", req.Reasoning, body.Model)
 		}
 		if body.MaxTokens <= leastThinking {
-			return fmt.Errorf("reasoning %q: %s needs a limit of more than %d tokens, and MaxTokens is %d", req.Reasoning, body.Model, leastThinking, body.MaxTokens)
+			return fmt.Errorf("reasoning %q: %s needs a limit of more than %d tokens, but MaxTokens is %d", req.Reasoning, body.Model, leastThinking, body.MaxTokens)
 		}
 		body.Thinking.OfEnabled = &sdk.ThinkingConfigEnabledParam{BudgetTokens: max(leastThinking, body.MaxTokens*quarters/4)}
 	}

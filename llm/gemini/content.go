@@ -31,7 +31,7 @@ func (c *conversation) addAll(history llm.Messages) error {
 		}
 	}
 	if len(c.contents) == 0 {
-		return errors.New("there are no messages but system messages, and Gemini answers only to others")
+		return errors.New("there are only system messages, but Gemini needs another message")
 	}
 	return nil
 }
@@ -47,7 +47,7 @@ func (c *conversation) add(m *llm.Message, behindTool bool) error {
 		return c.addSystem(m)
 	case llm.RoleHuman:
 		if parts, err = human(m); err == nil && len(parts) == 0 {
-			err = errors.New("it is empty, which Gemini refuses")
+			err = errors.New("it is empty, which Gemini rejects")
 		}
 	case llm.RoleAI:
 		role = genai.RoleModel
@@ -72,7 +72,7 @@ func (c *conversation) add(m *llm.Message, behindTool bool) error {
 func (c *conversation) addSystem(m *llm.Message) error {
 	for _, b := range m.Parts() {
 		if b.Type != llm.BlockText && b.Type != llm.BlockPlain {
-			return fmt.Errorf("a system message can hold texts only, not a block of type %q", b.Type)
+			return fmt.Errorf("a system message can only have texts, but it has a block of type %q", b.Type)
 		}
 		if c.system == nil {
 			c.system = &genai.Content{}

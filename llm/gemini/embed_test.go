@@ -139,9 +139,9 @@ func TestDimensionIsThatOfTheModel(t *testing.T) {
 		{"gemini-embedding-001", 768, 768, ""},
 		{"text-owl-1", 12, 12, ""},
 		{"text-owl-1", 0, 0, "set Options.Dimension"},
-		{"gemini-embedding-001", 4096, 0, "it makes no vectors of 4096 numbers"},
-		{"gemini-embedding-001", -1, 0, "it makes no vectors of -1 numbers"},
-		{"embedding-001", 256, 0, "it makes vectors of 768 numbers only, not of 256"},
+		{"gemini-embedding-001", 4096, 0, "Options.Dimension is 4096, which"},
+		{"gemini-embedding-001", -1, 0, "Options.Dimension is -1, which"},
+		{"embedding-001", 256, 0, "its dimension is 768 and cannot be 256"},
 	}
 	for _, tt := range tests {
 		e, err := gemini.NewEmbedder(tt.model, &gemini.Options{Key: "k", Dimension: tt.dimension})

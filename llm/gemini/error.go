@@ -24,7 +24,7 @@ func cancelled(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", err, cause)
 }
 
-var errNoEnd = errors.New("the response ended before the answer did")
+var errNoEnd = errors.New("the response ended before the answer was complete")
 
 // failure is the error of a call.
 func failure(ctx context.Context, err error, h *heard) error {

@@ -160,20 +160,20 @@ func TestRequestThatCannotBeSaidIsAnErrorThatNamesWhat(t *testing.T) {
 		ask   []llm.Message
 		wants string
 	}{
-		{"a block of an unknown type", nil, []llm.Message{llm.User("", llm.Block{Type: "hologram"})}, `message 0: a block of type "hologram"`},
+		{"a block of an unknown type", nil, []llm.Message{llm.User("", llm.Block{Type: "hologram"})}, `message 0: Gemini does not accept blocks of type "hologram"`},
 		{"data of no type", nil, []llm.Message{llm.User("Hi"), llm.Assistant("Ho"), llm.User("", llm.Image("", []byte("x")))}, "message 2: its image has no MIMEType"},
 		{"media of nothing", nil, []llm.Message{llm.User("", llm.Block{Type: llm.BlockAudio})}, "its audio has no URL, Data or FileID"},
 		{"a damaged data URL", nil, []llm.Message{llm.User("", llm.ImageURL("data:image/png;base64,???"))}, "the data: URL of its image"},
 		{"an empty message", nil, []llm.Message{llm.User("")}, "message 0: it is empty"},
-		{"a picture for the system", nil, []llm.Message{{Role: llm.RoleSystem, Blocks: []llm.Block{llm.ImageURL("https://example.com/a.png")}}, llm.User("Hi")}, `a system message can hold texts only, not a block of type "image"`},
-		{"nothing but system messages", nil, []llm.Message{llm.System("Be brief.")}, "there are no messages but system messages"},
+		{"a picture for the system", nil, []llm.Message{{Role: llm.RoleSystem, Blocks: []llm.Block{llm.ImageURL("https://example.com/a.png")}}, llm.User("Hi")}, `a system message can only have texts, but it has a block of type "image"`},
+		{"nothing but system messages", nil, []llm.Message{llm.System("Be brief.")}, "there are only system messages"},
 		{"an unknown role", nil, []llm.Message{{Role: "chorus", Content: "Hi"}}, `its role is "chorus"`},
 		{"arguments that are no object", nil, []llm.Message{llm.User("Hi"), llm.Assistant("", call("1", "a", `[]`, nil))}, "the arguments of its call of a"},
 		{"a seed of 64 bits", llm.Seed(1 << 40), []llm.Message{llm.User("Hi")}, "the seed 1099511627776"},
-		{"too many tokens", llm.MaxTokens(1 << 40), []llm.Message{llm.User("Hi")}, "the limit of 1099511627776 tokens"},
-		{"another provider's tool", llm.Tools(search), []llm.Message{llm.User("Hi")}, `tool search: it has no Run, and its Extra {"type":"web_search"} is no tool of Gemini's`},
-		{"an unknown effort", llm.Reasoning("much"), []llm.Message{llm.User("Hi")}, `reasoning "much": gemini-2.5-flash knows`},
-		{"a setting that is no JSON", llm.Setting("x", func() {}), []llm.Message{llm.User("Hi")}, "the settings have no JSON"},
+		{"too many tokens", llm.MaxTokens(1 << 40), []llm.Message{llm.User("Hi")}, "MaxTokens is 1099511627776"},
+		{"another provider's tool", llm.Tools(search), []llm.Message{llm.User("Hi")}, `tool search: it has no Run, and its Extra {"type":"web_search"} is not a tool of the Gemini API`},
+		{"an unknown effort", llm.Reasoning("much"), []llm.Message{llm.User("Hi")}, `reasoning "much": gemini-2.5-flash supports`},
+		{"a setting that is no JSON", llm.Setting("x", func() {}), []llm.Message{llm.User("Hi")}, "the settings cannot be encoded as JSON"},
 	}
 	s := serve(t) // and never asked
 	model := open(t, "gemini-2.5-flash", s.URL)

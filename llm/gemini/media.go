@@ -19,7 +19,7 @@ func mediaPart(b llm.Block) (*genai.Part, error) {
 	switch b.Type {
 	case llm.BlockImage, llm.BlockAudio, llm.BlockVideo, llm.BlockFile:
 	default:
-		return nil, fmt.Errorf("a block of type %q is nothing that Gemini takes", b.Type)
+		return nil, fmt.Errorf("Gemini does not accept blocks of type %q", b.Type)
 	}
 	if len(b.Data) == 0 && strings.HasPrefix(b.URL, "data:") {
 		head, data, _ := strings.Cut(strings.TrimPrefix(b.URL, "data:"), ";base64,")
@@ -31,7 +31,7 @@ func mediaPart(b llm.Block) (*genai.Part, error) {
 	}
 	switch {
 	case len(b.Data) > 0 && b.MIMEType == "":
-		return nil, fmt.Errorf("its %s has no MIMEType, without which Gemini takes no data", b.Type)
+		return nil, fmt.Errorf("its %s has no MIMEType, which Gemini requires for Data", b.Type)
 	case len(b.Data) > 0:
 		return &genai.Part{InlineData: &genai.Blob{Data: b.Data, MIMEType: b.MIMEType}}, nil
 	case b.FileID != "":

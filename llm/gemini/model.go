@@ -23,8 +23,8 @@ func (m *Model) Describe() llm.Info {
 	return llm.Info{Provider: provider, Model: m.name, NativeOutput: true}
 }
 
-// Stream implements [llm.Model]. What the API cannot say is an error before
-// anything is sent.
+// Stream implements [llm.Model]. If the API cannot express the request, it fails
+// before anything is sent.
 func (m *Model) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		if ctx.Err() != nil {

@@ -27,29 +27,29 @@ const (
 	ownFiles = ownURL + apiVersion + "/files/"
 )
 
-// Options say how to reach the API. What they leave open is read from the
-// environment when a model is opened.
+// Options say how to reach the API. The zero value and nil are the defaults. An
+// empty Key or BaseURL is read from the environment when a model is opened.
 type Options struct {
-	// Key is the API key; empty is that of GEMINI_API_KEY, or else of
-	// GOOGLE_API_KEY. (If both variables are set, the SDK writes to the log that it
-	// uses the latter. It does not.)
+	// Key is the API key; empty means GEMINI_API_KEY, or GOOGLE_API_KEY if that is
+	// empty too. (If both variables are set, the SDK logs that it uses
+	// GOOGLE_API_KEY. That is not so: GEMINI_API_KEY is used.)
 	Key string
-	// BaseURL is the address of the API, without the version; empty is
-	// GOOGLE_GEMINI_BASE_URL, or else Google's own.
+	// BaseURL is the address of the API, without the version; empty means
+	// GOOGLE_GEMINI_BASE_URL, or the address of Google if that is empty too.
 	BaseURL string
-	// Header is sent with every request, besides what else is sent.
+	// Header is sent with every request.
 	Header http.Header
-	// HTTPClient makes the requests; nil is [http.DefaultClient].
+	// HTTPClient makes the requests; nil means [http.DefaultClient].
 	HTTPClient *http.Client
 
-	// Dimension is the length of an embedder's vectors. Google's own models need
-	// none; for those that can shorten their vectors, one asks for it. For other
-	// models it must be given.
+	// Dimension is the length of an embedder's vectors. Google's models have a
+	// default; some of them can make shorter vectors. For other models it is
+	// required.
 	Dimension int
 }
 
-// New opens a model by its name. A missing key is an error; whether there is such
-// a model shows when it is asked.
+// New opens a model by its name. It fails without a key. It does not check whether
+// the model exists.
 func New(model string, opts *Options) (*Model, error) {
 	api, err := connect(model, opts)
 	if err != nil {
@@ -58,8 +58,8 @@ func New(model string, opts *Options) (*Model, error) {
 	return &Model{name: model, api: api}, nil
 }
 
-// Provider opens models and embedders for [llm.Open] and [llm.OpenEmbedder], all
-// with the same options, by the prefix "gemini".
+// Provider returns the provider "gemini" for [llm.Open] and [llm.OpenEmbedder]. It
+// opens all models and embedders with the same options.
 func Provider(opts *Options) llm.Provider {
 	return llm.Provider{
 		Name: provider,
@@ -98,7 +98,7 @@ func connect(model string, opts *Options) (*genai.Models, error) {
 		return nil, fmt.Errorf("the base URL: %w", err)
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("the base URL %q is no address of the form https://host/path", u.Redacted())
+		return nil, fmt.Errorf("the base URL %q does not have the form https://host/path", u.Redacted())
 	}
 	hc := origin.Only(opts.HTTPClient, base)
 	hc.Transport = &listener{cmp.Or[http.RoundTripper](hc.Transport, http.DefaultTransport)}

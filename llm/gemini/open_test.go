@@ -48,7 +48,7 @@ func TestOpeningFailsWithWhatIsMissing(t *testing.T) {
 	}{
 		{"no key", "gemini-3-test", nil, "set Options.Key or the environment variable GEMINI_API_KEY"},
 		{"no name", "", &gemini.Options{Key: "k"}, "it has no name"},
-		{"no address", "gemini-3-test", &gemini.Options{Key: "k", BaseURL: "localhost:80"}, `the base URL "localhost:80" is no address`},
+		{"no address", "gemini-3-test", &gemini.Options{Key: "k", BaseURL: "localhost:80"}, `the base URL "localhost:80" does not have the form`},
 		{"a damaged address", "gemini-3-test", &gemini.Options{Key: "k", BaseURL: "http://[::1"}, "the base URL: "},
 	}
 	for _, tt := range tests {

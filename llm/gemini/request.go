@@ -28,12 +28,12 @@ func configOf(req *llm.Request, model string) (*genai.GenerateContentConfig, err
 		c.TopP = new(float32(*req.TopP))
 	}
 	if req.MaxTokens > math.MaxInt32 {
-		return nil, fmt.Errorf("the limit of %d tokens is more than the API can be told", req.MaxTokens)
+		return nil, fmt.Errorf("MaxTokens is %d, which is more than the API accepts", req.MaxTokens)
 	}
 	c.MaxOutputTokens = int32(req.MaxTokens)
 	if req.Seed != nil {
 		if *req.Seed != int64(int32(*req.Seed)) {
-			return nil, fmt.Errorf("the seed %d is none for the API, which takes numbers of 32 bits", *req.Seed)
+			return nil, fmt.Errorf("the seed %d does not fit into 32 bits, which the API requires", *req.Seed)
 		}
 		c.Seed = new(int32(*req.Seed))
 	}
@@ -52,7 +52,7 @@ func configOf(req *llm.Request, model string) (*genai.GenerateContentConfig, err
 	}
 	settings, err := plainJSON[map[string]any](req.Settings)
 	if err != nil {
-		return nil, fmt.Errorf("the settings have no JSON: %w", err)
+		return nil, fmt.Errorf("the settings cannot be encoded as JSON: %w", err)
 	}
 	c.HTTPOptions = &genai.HTTPOptions{ExtrasRequestProvider: func(body map[string]any) map[string]any {
 		completeParts(body)
@@ -111,7 +111,7 @@ func thinking(effort, model string) (*genai.ThinkingConfig, error) {
 	if early.MatchString(model) {
 		n, ok := budgets[effort]
 		if !ok {
-			return nil, fmt.Errorf("reasoning %q: %s knows none, low, medium, high and numbers of tokens", effort, model)
+			return nil, fmt.Errorf("reasoning %q: %s supports none, low, medium, high and a number of tokens", effort, model)
 		}
 		c.ThinkingBudget = &n
 		return c, nil

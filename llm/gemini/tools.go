@@ -60,7 +60,7 @@ func choiceOf(choice string) *genai.FunctionCallingConfig {
 func ownTool(t *llm.Tool) (*genai.Tool, error) {
 	raw, err := json.Marshal(t.Extra)
 	if err != nil {
-		return nil, fmt.Errorf("its Extra has no JSON: %w", err)
+		return nil, fmt.Errorf("its Extra cannot be encoded as JSON: %w", err)
 	}
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields() // such as another provider's {"type": "web_search"}
@@ -70,7 +70,7 @@ func ownTool(t *llm.Tool) (*genai.Tool, error) {
 		err = errors.New("it is empty")
 	}
 	if err != nil {
-		return nil, fmt.Errorf(`it has no Run, and its Extra %s is no tool of Gemini's, such as {"googleSearch": {}}: %w`, raw, err)
+		return nil, fmt.Errorf(`it has no Run, and its Extra %s is not a tool of the Gemini API, such as {"googleSearch": {}}: %w`, raw, err)
 	}
 	return &tool, nil
 }

@@ -19,10 +19,11 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// Cassette is a model that replays the calls that were made of a real one. Calls
-// are kept in a directory, one JSON file each, for people to read and for
-// version control. The same request (but for ids of messages) gets the same
-// answer; asked again, it gets the next one that was recorded for it.
+// Cassette is a model that replays recorded calls of a real model. The calls are
+// JSON files in a directory, one for each, so that people can read them and keep
+// them under version control. A request gets the answer that was recorded for it;
+// ids of messages are ignored. If a request is repeated, it gets the next answer
+// that was recorded for it.
 type Cassette struct {
 	dir  string
 	live llm.Model
@@ -31,9 +32,9 @@ type Cassette struct {
 	times map[string]int
 }
 
-// NewCassette replays what is in the directory. A request that is not there is
-// put to the real model and recorded; if that is nil, it is an error. Tests that
-// run without a key pass nil.
+// NewCassette returns a model that replays the calls in the directory. A request
+// that is not recorded is sent to the real model and recorded. If real is nil, as in
+// tests that run without a key, such a request fails.
 func NewCassette(dir string, live llm.Model) *Cassette {
 	return &Cassette{dir: dir, live: live, times: map[string]int{}}
 }
@@ -99,8 +100,8 @@ func (f *tapeFailure) err() error {
 	return &llm.Error{Provider: f.Provider, Status: f.Status, Code: f.Code, Message: f.Message, RetryAfter: f.RetryAfter, Cut: f.Cut}
 }
 
-// Describe implements [llm.Describer]: what the real model says, or said when
-// the first call was recorded.
+// Describe implements [llm.Describer]. It describes the real model, or without one
+// the model of the first recorded call.
 func (c *Cassette) Describe() llm.Info {
 	if c.live != nil {
 		return llm.Describe(c.live)

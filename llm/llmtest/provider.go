@@ -9,9 +9,8 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// Provider is how a provider's package shows itself to the suite ([Run]). The
-// suite runs an HTTP server; these functions make it speak the provider's wire
-// format, as the provider documents it:
+// Provider describes a provider's package to the suite ([Run]). The suite runs an
+// HTTP server, and these functions read and write the provider's wire format:
 //
 //	func TestProvider(t *testing.T) {
 //		llmtest.Run(t, llmtest.Provider{
@@ -23,47 +22,45 @@ import (
 //		})
 //	}
 //
-// The functions are independent of the package's own code for the format (they
-// are written from the documentation, by hand), so that one mistake is not made
-// twice.
+// The functions must not use the package's own code for the format. Write them from
+// the provider's documentation, so that a mistake in one place is found by the
+// other.
 type Provider struct {
-	// Open is the model under test, with the server at url as its provider. It
-	// must not retry by itself: [llm.Retry] does that for all providers alike.
+	// Open returns the model under test, with the server at url as its provider. The
+	// model must not retry, because [llm.Retry] does that.
 	Open func(t *testing.T, url string) llm.Model
-	// Request reads a request that the server got.
+	// Request decodes a request that the server received.
 	Request func(r *http.Request, body []byte) (Received, error)
-	// Whole is the body of a response that is not streamed.
+	// Whole returns the body of a response that is not streamed.
 	Whole func(Reply) []byte
-	// Stream is the body of a streamed response, in the pieces in which it
-	// arrives: one for each event, with its line ends.
+	// Stream returns the body of a streamed response in pieces: one for each event,
+	// with its line ends.
 	Stream func(Reply) [][]byte
-	// StreamType is the content type of streamed responses; text/event-stream if
-	// empty.
+	// StreamType is the content type of streamed responses; empty means
+	// text/event-stream.
 	StreamType string
-	// Failure is the body of a response with an error status.
+	// Failure returns the body of a response with an error status.
 	Failure func(Failure) []byte
-	// Lacks names the cases that the provider has no means for, each with the
-	// reason: {"Refusal": "there is no refusal in the protocol"}.
+	// Lacks has the cases that the provider's API cannot support, with the reason:
+	// {"Refusal": "there is no refusal in the protocol"}.
 	Lacks map[string]string
 }
 
-// Reply is what the fake provider is to answer.
+// Reply is an answer of the fake provider.
 type Reply struct {
-	// Reasoning comes first, then Text, then Calls. Each element is a piece of a
-	// stream.
+	// Reasoning comes first, then Text, then Calls. When streamed, each element is
+	// one piece.
 	Reasoning []string
-	// Signature is the provider's proof of its reasoning, where it has one.
+	// Signature is the provider's signature of the reasoning, if it has one.
 	Signature string
 	Text      []string
 	Calls     []Call
-	// Interleave streams the pieces of the calls in turn, one of each, if the
-	// protocol can.
+	// Interleave streams the pieces of the calls alternately, if the protocol can.
 	Interleave bool
-	// Stop is the reason for the end. With StopRefusal, Text is what the model
-	// says about it.
+	// Stop is the reason for the end. With StopRefusal, Text gives the reason for
+	// the refusal.
 	Stop llm.StopReason
-	// Usage is reported once. Of the details only cache_read and reasoning
-	// are set.
+	// Usage is reported once. Only the details cache_read and reasoning are set.
 	Usage llm.Usage
 }
 
@@ -81,10 +78,10 @@ type Failure struct {
 	Message string
 }
 
-// Received is what a request to the provider says, in this module's terms.
+// Received is a request to the provider, decoded into the types of this module.
 type Received struct {
 	Model string
-	// Stream: the answer is to be streamed.
+	// Stream is true if the request asks for a stream.
 	Stream bool
 	// System is the system prompt, its parts joined by an empty line.
 	System string
@@ -93,9 +90,9 @@ type Received struct {
 	// (with ToolCallID, or Name where the protocol has no ids).
 	Messages []llm.Message
 	Tools    []ReceivedTool
-	// ToolChoice is as in [llm.Request]; "" if the request does not say.
+	// ToolChoice is as in [llm.Request]; "" if the request has none.
 	ToolChoice string
-	// Output is the schema that the answer must have, if any.
+	// Output is the schema of the answer, if any.
 	Output      json.RawMessage
 	MaxTokens   int
 	Temperature *float64

@@ -22,35 +22,35 @@ import (
 // Turn is one answer of a [Script].
 type Turn struct {
 	// Message is the answer. It is streamed: its text word by word, its tool calls
-	// in pieces. Without a Stop it is [llm.StopTools] if there are calls and
+	// in pieces. An empty Stop means [llm.StopTools] if there are calls, and
 	// [llm.StopEnd] if not.
 	Message llm.Message
-	// Chunks are the pieces in which the answer comes, instead of Message.
+	// Chunks are the answer in chunks, instead of Message.
 	Chunks []llm.Chunk
-	// Err ends the turn, behind the answer if there is one.
+	// Err, if not nil, is yielded after the answer.
 	Err error
-	// Delay is how long the model takes before each piece.
+	// Delay is how long the model waits before each chunk.
 	Delay time.Duration
-	// Hang: the model says nothing more, until the call is cancelled.
+	// Hang makes the model wait after the answer until the call is cancelled.
 	Hang bool
-	// Expect checks the request; see [Asked], [Heard] and [Offered].
+	// Expect are checks of the request; see [Asked], [Heard] and [Offered].
 	Expect []func(*llm.Request) error
 }
 
-// Say is a turn that answers with a text.
+// Say returns a turn that answers with a text.
 func Say(text string, expect ...func(*llm.Request) error) Turn {
 	return Turn{Message: llm.Assistant(text), Expect: expect}
 }
 
-// Ask is a turn that asks for tools to be called. Calls without an id get one:
-// call_1, call_2 and so on, over the whole script.
+// Ask returns a turn that calls tools. Calls without an id get one: call_1, call_2
+// and so on, numbered over the whole script.
 func Ask(calls ...llm.ToolCall) Turn { return Turn{Message: llm.Assistant("", calls...)} }
 
-// Fail is a turn that fails before it says anything.
+// Fail returns a turn that fails before its first chunk.
 func Fail(err error) Turn { return Turn{Err: err} }
 
-// ToolCall is a call of a tool. Args is any value whose JSON is an object, or
-// JSON itself as a string.
+// ToolCall returns a call of a tool. args is a value whose JSON is an object, or a
+// string with JSON.
 func ToolCall(name string, args any) llm.ToolCall {
 	if s, ok := args.(string); ok {
 		return llm.ToolCall{Name: name, Args: json.RawMessage(s)}
@@ -62,7 +62,7 @@ func ToolCall(name string, args any) llm.ToolCall {
 	return llm.ToolCall{Name: name, Args: raw}
 }
 
-// Asked expects the last message to say something: a text that contains part.
+// Asked expects that the text of the last message contains part.
 func Asked(part string) func(*llm.Request) error {
 	return func(r *llm.Request) error {
 		if last := r.Messages[len(r.Messages)-1]; !strings.Contains(last.Text(), part) {
@@ -72,11 +72,11 @@ func Asked(part string) func(*llm.Request) error {
 	}
 }
 
-// Heard expects exactly these messages, but for ids, usage and metadata.
+// Heard expects exactly these messages. Ids, usage and metadata are ignored.
 func Heard(want ...llm.Message) func(*llm.Request) error {
 	return func(r *llm.Request) error {
 		if d := cmp.Diff(want, []llm.Message(r.Messages), sameMessages); d != "" {
-			return fmt.Errorf("the messages are others (-want +got):\n%s", d)
+			return fmt.Errorf("the messages differ (-want +got):\n%s", d)
 		}
 		return nil
 	}
@@ -87,7 +87,7 @@ var sameMessages = cmp.Options{
 	cmpopts.IgnoreFields(llm.Message{}, "ID", "Usage", "Metadata", "Stop", "Artifact"),
 }
 
-// Offered expects the request to offer exactly these tools.
+// Offered expects that the request offers exactly these tools.
 func Offered(names ...string) func(*llm.Request) error {
 	return func(r *llm.Request) error {
 		var got []string
@@ -101,16 +101,16 @@ func Offered(names ...string) func(*llm.Request) error {
 	}
 }
 
-// Script is a model that answers what a test says, turn by turn. It fails, as a
-// provider would, when the script is over, when the request is not the expected
-// one, and when the history breaks a rule of the strictest provider: see
-// [llm.Check], and further that the conversation does not begin with an answer,
-// that system messages come first, and that no message is empty.
+// Script is a model with scripted answers, one turn for each request. A request
+// fails if there is no turn left, if it does not meet the turn's Expect, or if a
+// provider would reject its history. The rules are those of [llm.Check] and three
+// more: the first message is not an answer, system messages come first, and no
+// message is empty.
 //
-// A Script is safe for use by several goroutines; turns are taken in the order
-// in which requests arrive.
+// A Script is safe for concurrent use. Turns are used in the order in which requests
+// arrive.
 type Script struct {
-	// NativeOutput and NoTools are what the model says of itself.
+	// NativeOutput and NoTools are those of the model's [llm.Info].
 	NativeOutput, NoTools bool
 
 	t testing.TB // told of requests that are refused, if there is one
@@ -121,30 +121,30 @@ type Script struct {
 	calls    int
 }
 
-// NewScript is a model that takes the turns one after the other.
+// NewScript returns a model that answers with the turns, one after the other.
 func NewScript(turns ...Turn) *Script { return &Script{turns: turns} }
 
-// Scripted is [NewScript] for a test, which fails if a request is refused, even
-// where the program gets over it, and if turns are left at the test's end.
+// Scripted is [NewScript] for a test. The test fails if a request fails, even if the
+// program handles the error, and if turns are left at the end.
 func Scripted(t testing.TB, turns ...Turn) *Script {
 	s := NewScript(turns...)
 	s.t = t
 	t.Cleanup(func() {
 		if n := s.Left(); n > 0 && !t.Failed() {
-			t.Errorf("llmtest: %d turns of the script were not asked for", n)
+			t.Errorf("llmtest: %d turns of the script were not used", n)
 		}
 	})
 	return s
 }
 
-// Requests is what the model was asked so far.
+// Requests returns the requests that the model has received.
 func (s *Script) Requests() []*llm.Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.requests)
 }
 
-// Left is how many turns are left.
+// Left returns the number of turns that are left.
 func (s *Script) Left() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -268,7 +268,7 @@ func strict(req *llm.Request) error {
 		begun = begun || m.Role != llm.RoleSystem
 	}
 	if !begun {
-		return errors.New("there is nothing but system messages")
+		return errors.New("there are only system messages")
 	}
 	return nil
 }

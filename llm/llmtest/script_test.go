@@ -82,7 +82,7 @@ func TestScriptFails(t *testing.T) {
 	}{
 		{"when it is over", NewScript(), `request 1: the script is over; the last message is "hi"`},
 		{"when the prompt is another", NewScript(Say("x", Asked("hello"))), `request 1: the last message is "hi", which does not contain "hello"`},
-		{"when the messages are others", NewScript(Say("x", Heard(llm.User("hello")))), "the messages are others"},
+		{"when the messages differ", NewScript(Say("x", Heard(llm.User("hello")))), "the messages differ"},
 		{"when the tools are others", NewScript(Say("x", Offered("f"))), `the tools are [], want ["f"]`},
 		{"when it should", NewScript(Fail(broken)), "broken"},
 	} {
@@ -106,7 +106,7 @@ func TestScriptIsAsStrictAsTheStrictestProvider(t *testing.T) {
 		"begins with an answer":               {llm.System("s"), llm.Assistant("a"), llm.User("u")},
 		"it is empty":                         {llm.User("u"), llm.Assistant("a"), llm.User("")},
 		"another message has the same id":     {twice, twice},
-		"nothing but system messages":         {llm.System("s")},
+		"only system messages":                {llm.System("s")},
 		"there are no messages":               {},
 		"arguments of call c are no JSON obj": {llm.User("u"), llm.Assistant("", llm.ToolCall{ID: "c", Name: "f", Args: []byte("[1]")}), answer},
 	} {
@@ -167,7 +167,7 @@ func TestScriptedFailsItsTest(t *testing.T) {
 	for _, f := range w.cleanup {
 		f()
 	}
-	if len(w.errors) != 2 || !strings.Contains(w.errors[0], "does not contain") || !strings.Contains(w.errors[1], "2 turns of the script were not asked for") {
+	if len(w.errors) != 2 || !strings.Contains(w.errors[0], "does not contain") || !strings.Contains(w.errors[1], "2 turns of the script were not used") {
 		t.Errorf("the test failed with %q", w.errors)
 	}
 }

@@ -19,9 +19,9 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// Run is what every provider must do, each case against a fresh server. The
-// names of the cases are those in [Provider.Lacks], where also "ReasoningUsage"
-// may stand for providers that do not count reasoning apart.
+// Run is the suite that every provider's package must pass. Each case has its own
+// server. [Provider].Lacks can exclude cases by name, and "ReasoningUsage" for
+// providers that do not count the tokens of reasoning separately.
 func Run(t *testing.T, p Provider) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -34,7 +34,7 @@ func Run(t *testing.T, p Provider) {
 	}
 	for name := range p.Lacks {
 		if name != reasoningUsage && !slices.ContainsFunc(cases, func(c suiteCase) bool { return c.name == name }) {
-			t.Errorf("Lacks names %q, which is no case of the suite", name)
+			t.Errorf("Lacks names %q, which is not a case of the suite", name)
 		}
 	}
 }

@@ -36,7 +36,7 @@ func connect(model string, opts *Options) (*client, error) {
 		return nil, fmt.Errorf("the base URL: %w", err)
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("the base URL %q is no address of the form https://host/path", base)
+		return nil, fmt.Errorf("the base URL %q does not have the form https://host/path", base)
 	}
 	c := &client{http: origin.Only(opts.HTTPClient, base), base: u, own: strings.EqualFold(u.Hostname(), ownHost)}
 	key := cmp.Or(opts.Key, os.Getenv(keyName))

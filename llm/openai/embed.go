@@ -12,8 +12,8 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// Embedder makes vectors of texts. Make one with [NewEmbedder]. It may be used
-// by several goroutines at once, and as the embedder of a store.
+// Embedder turns texts into vectors. Make one with [NewEmbedder]. It is safe for
+// concurrent use, and a store can use it for semantic search.
 type Embedder struct {
 	name      string
 	client    *client
@@ -31,8 +31,8 @@ var dimensions = map[string]struct {
 	"text-embedding-ada-002": {1536, false},
 }
 
-// NewEmbedder opens an embedder by its model's name. A missing key is an error,
-// and so is a model of unknown dimension without [Options.Dimension].
+// NewEmbedder opens an embedder by its model's name. It fails without a key. For a
+// model whose dimension the package does not know, [Options].Dimension is required.
 func NewEmbedder(model string, opts *Options) (*Embedder, error) {
 	c, err := connect(model, opts)
 	if err != nil {
@@ -45,24 +45,24 @@ func NewEmbedder(model string, opts *Options) (*Embedder, error) {
 	known, ok := dimensions[model]
 	switch {
 	case e.dimension < 0 || ok && e.dimension > known.size:
-		return nil, fmt.Errorf("openai: embedder %q: it makes no vectors of %d numbers", model, e.dimension)
+		return nil, fmt.Errorf("openai: embedder %q: Options.Dimension is %d, which the model does not support", model, e.dimension)
 	case !ok && e.dimension == 0:
-		return nil, fmt.Errorf("openai: embedder %q: the length of its vectors is not known here: set Options.Dimension", model)
+		return nil, fmt.Errorf("openai: embedder %q: the dimension of this model is not known: set Options.Dimension", model)
 	case !ok:
 	case e.dimension == 0:
 		e.dimension = known.size
 	case e.dimension != known.size && !known.shorter:
-		return nil, fmt.Errorf("openai: embedder %q: it makes vectors of %d numbers only, not of %d", model, known.size, e.dimension)
+		return nil, fmt.Errorf("openai: embedder %q: its dimension is %d and cannot be %d", model, known.size, e.dimension)
 	default:
 		e.shorten = e.dimension != known.size
 	}
 	return e, nil
 }
 
-// Model is the provider and the name of the model.
+// Model returns the provider and the name of the model.
 func (e *Embedder) Model() string { return provider + ":" + e.name }
 
-// Dimension is the length of the vectors.
+// Dimension returns the length of the vectors.
 func (e *Embedder) Dimension() int { return e.dimension }
 
 // The API takes at most this many texts at once, and 300,000 tokens, of which
@@ -72,9 +72,9 @@ const (
 	batchBytes = 600_000
 )
 
-// Embed returns one vector for each text, in their order. More texts than the
-// API takes at once are sent in several requests, one after the other. Errors
-// of the server are of type [*llm.Error].
+// Embed returns one vector for each text, in their order. If there are more texts
+// than the API accepts at once, it sends several requests, one after the other.
+// Errors of the server are of type [*llm.Error].
 func (e *Embedder) Embed(ctx context.Context, texts []string) ([][]float32, error) {
 	out := make([][]float32, 0, len(texts))
 	for len(texts) > 0 {

@@ -57,10 +57,10 @@ func TestEmbedderDimension(t *testing.T) {
 		{"text-embedding-3-small", 1536, 1536, nil, ""},
 		{"text-embedding-ada-002", 0, 1536, nil, ""},
 		{"nomic-embed-text", 768, 768, nil, ""},
-		{"nomic-embed-text", 0, 0, nil, `openai: embedder "nomic-embed-text": the length of its vectors is not known here: set Options.Dimension`},
-		{"text-embedding-ada-002", 256, 0, nil, `openai: embedder "text-embedding-ada-002": it makes vectors of 1536 numbers only, not of 256`},
-		{"text-embedding-3-small", 1537, 0, nil, `openai: embedder "text-embedding-3-small": it makes no vectors of 1537 numbers`},
-		{"x", -1, 0, nil, `openai: embedder "x": it makes no vectors of -1 numbers`},
+		{"nomic-embed-text", 0, 0, nil, `openai: embedder "nomic-embed-text": the dimension of this model is not known: set Options.Dimension`},
+		{"text-embedding-ada-002", 256, 0, nil, `openai: embedder "text-embedding-ada-002": its dimension is 1536 and cannot be 256`},
+		{"text-embedding-3-small", 1537, 0, nil, `openai: embedder "text-embedding-3-small": Options.Dimension is 1537, which the model does not support`},
+		{"x", -1, 0, nil, `openai: embedder "x": Options.Dimension is -1, which the model does not support`},
 		{"", 5, 0, nil, `openai: embedder "": it has no name`},
 	} {
 		w := &wire{}

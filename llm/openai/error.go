@@ -42,7 +42,7 @@ func failure(ctx context.Context, err error, resp *http.Response, begun bool) er
 		e.Cut = true
 		if kind := resp.Header.Get("Content-Type"); !begun && !strings.HasPrefix(kind, "text/event-stream") {
 			e.Cut = false
-			e.Message = fmt.Sprintf("a stream was asked for, and the answer is of type %q: bind NoStream to the model", kind)
+			e.Message = fmt.Sprintf("the request asked for a stream, but the response has the content type %q: use llm.NoStream", kind)
 		}
 	}
 	return e

@@ -52,7 +52,7 @@ func TestErrorsOfManyServers(t *testing.T) {
 		{"content that is none", wire{body: `data: {"choices":[{"delta":{"content":[1]}}]}` + "\n\n"}, llm.Error{Status: 200, Cut: true}, true},
 		{"audio that is none", wire{body: `data: {"choices":[{"delta":{"audio":{"data":"%%"}}}]}` + "\n\n"},
 			llm.Error{Status: 200, Cut: true}, true},
-		{"no stream", wire{body: okBody}, llm.Error{Status: 200, Message: `a stream was asked for, and the answer is of type "application/json": bind NoStream to the model`}, false},
+		{"no stream", wire{body: okBody}, llm.Error{Status: 200, Message: `the request asked for a stream, but the response has the content type "application/json": use llm.NoStream`}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := llm.Generate(t.Context(), modelAt(t, another, &test.wire), llm.User("Hi"))

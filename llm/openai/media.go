@@ -32,7 +32,7 @@ func (m *Model) part(b llm.Block) (any, error) {
 func image(b llm.Block) (any, error) {
 	url := b.DataURL()
 	if url == "" {
-		return nil, fmt.Errorf("an image is sent by its bytes or its address; this one has neither (file id %q)", b.FileID)
+		return nil, fmt.Errorf("an image needs Data or a URL; this one has neither (file id %q)", b.FileID)
 	}
 	image := object{{"url", url}}
 	detail, _ := b.Extra["detail"].(string)
@@ -42,7 +42,7 @@ func image(b llm.Block) (any, error) {
 
 func (m *Model) audio(b llm.Block) (any, error) {
 	if len(b.Data) == 0 {
-		return nil, fmt.Errorf("audio is sent by its bytes; this has none (address %q, file id %q)", b.URL, b.FileID)
+		return nil, fmt.Errorf("audio needs Data; this one has none (URL %q, file id %q)", b.URL, b.FileID)
 	}
 	format := strings.TrimPrefix(strings.TrimPrefix(b.MIMEType, "audio/"), "x-")
 	switch format {
@@ -52,7 +52,7 @@ func (m *Model) audio(b llm.Block) (any, error) {
 		format = "wav"
 	}
 	if m.own && format != "mp3" && format != "wav" {
-		return nil, fmt.Errorf("OpenAI takes audio as wav or mp3, not as %q", b.MIMEType)
+		return nil, fmt.Errorf("OpenAI accepts audio as wav or mp3, not as %q", b.MIMEType)
 	}
 	sound := object{{"data", base64.StdEncoding.EncodeToString(b.Data)}}
 	sound.add("format", format)
@@ -67,7 +67,7 @@ func (m *Model) file(b llm.Block) (any, error) {
 	case len(b.Data) > 0 || b.URL != "" && !m.own:
 		f = object{{"file_data", b.DataURL()}, {"filename", cmp.Or(b.Filename(), "file")}} // the API wants a name
 	default:
-		return nil, fmt.Errorf("a file is sent to OpenAI by its bytes or its file id; this one has neither (address %q)", b.URL)
+		return nil, fmt.Errorf("a file needs Data or a FileID; this one has neither (URL %q)", b.URL)
 	}
 	return object{{"file", f}, {"type", "file"}}, nil
 }
@@ -76,10 +76,10 @@ func (m *Model) file(b llm.Block) (any, error) {
 func (m *Model) video(b llm.Block) (any, error) {
 	url := b.DataURL()
 	if m.own {
-		return nil, fmt.Errorf("OpenAI takes no videos")
+		return nil, fmt.Errorf("OpenAI does not accept videos")
 	}
 	if url == "" {
-		return nil, fmt.Errorf("a video is sent by its bytes or its address; this one has neither (file id %q)", b.FileID)
+		return nil, fmt.Errorf("a video needs Data or a URL; this one has neither (file id %q)", b.FileID)
 	}
 	return object{{"type", "video_url"}, {"video_url", object{{"url", url}}}}, nil
 }

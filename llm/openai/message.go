@@ -37,7 +37,7 @@ func (m *Model) messages(history llm.Messages) ([]object, error) {
 			one, media, err = m.tool(msg)
 			shown = append(shown, media...)
 		default:
-			err = fmt.Errorf("there is no such role in the API")
+			err = fmt.Errorf("the API has no such role")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("message %d (%s): %w", i, msg.Role, err)
@@ -70,7 +70,7 @@ func nameOf(name string) string {
 func (m *Model) system(msg *llm.Message) (object, error) {
 	texts, media := m.texts(msg)
 	if len(media) > 0 {
-		return nil, fmt.Errorf("a block of type %s cannot be sent in a system prompt: give it to the user's message", media[0].Type)
+		return nil, fmt.Errorf("a block of type %s cannot be sent in a system message: put it into a message of the user", media[0].Type)
 	}
 	return said("system", contentOf(texts), msg.Name), nil
 }
@@ -119,7 +119,7 @@ func (m *Model) assistant(msg *llm.Message, current bool) (object, error) {
 				out = append(out, field{"audio", object{{"id", b.ID}}}) // the server knows what it said
 				continue
 			}
-			return nil, fmt.Errorf("a block of type %s cannot be sent: the API takes them from users only", b.Type)
+			return nil, fmt.Errorf("a block of type %s cannot be sent: the API accepts it only in messages of the user", b.Type)
 		}
 		// Blocks of other types are another provider's notes on its own work.
 	}

@@ -24,8 +24,8 @@ func (m *Model) Describe() llm.Info {
 	return llm.Info{Provider: provider, Model: m.name, NativeOutput: true}
 }
 
-// Stream implements [llm.Model]. What the API cannot say is an error before
-// anything is sent.
+// Stream implements [llm.Model]. If the API cannot express the request, it fails
+// before anything is sent.
 func (m *Model) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		if ctx.Err() != nil {
@@ -69,7 +69,7 @@ func (m *Model) whole(ctx context.Context, body []byte) (llm.Chunk, error) {
 	return chunk, nil
 }
 
-var errNoEnd = errors.New("the stream ended before the answer did")
+var errNoEnd = errors.New("the stream ended before the answer was complete")
 
 // maxEvent is the most bytes that a piece of an answer may have. Sound comes in
 // large ones.

@@ -17,30 +17,32 @@ const (
 	ownHost = "api.openai.com"
 )
 
-// Options say how to reach the server. What they leave open is read from the
-// environment when a model is opened: OPENAI_API_KEY and OPENAI_BASE_URL. Unless
-// BaseURL names another server than OpenAI's, OPENAI_ORG_ID, OPENAI_PROJECT_ID
-// and OPENAI_CUSTOM_HEADERS (lines of the form "name: value") are sent too.
+// Options say how to reach the server. The zero value and nil are the defaults. An
+// empty Key or BaseURL is read from the environment variable OPENAI_API_KEY or
+// OPENAI_BASE_URL when a model is opened. OPENAI_ORG_ID, OPENAI_PROJECT_ID and
+// OPENAI_CUSTOM_HEADERS (lines of the form "name: value") are sent too, unless the
+// field BaseURL is the address of another server.
 type Options struct {
-	// Key is the API key; empty is that of OPENAI_API_KEY. OpenAI itself needs
-	// one, other servers may not.
+	// Key is the API key; empty means OPENAI_API_KEY. OpenAI needs a key, other
+	// servers may not.
 	Key string
-	// BaseURL is the address of the API, usually with /v1 at its end; empty is
-	// OPENAI_BASE_URL, or else OpenAI's own.
+	// BaseURL is the address of the API, usually with /v1 at its end; empty means
+	// OPENAI_BASE_URL, or the address of OpenAI if that is empty too.
 	BaseURL string
-	// Header is sent with every request, and wins over what else would be sent.
+	// Header is sent with every request. It replaces headers of the same name.
 	Header http.Header
-	// HTTPClient makes the requests; nil is [http.DefaultClient]. Redirects to
+	// HTTPClient makes the requests; nil means [http.DefaultClient]. Redirects to
 	// another server are not followed.
 	HTTPClient *http.Client
 
-	// Dimension is the length of an embedder's vectors. OpenAI's own models need
-	// none; for those that can shorten their vectors, one asks for it. For other
-	// models it must be given: it says what they make.
+	// Dimension is the length of an embedder's vectors. OpenAI's models have a
+	// default; some of them can make shorter vectors. For other models it is
+	// required, and must be the length that they make.
 	Dimension int
 }
 
-// New opens a model by its name. A missing key is an error.
+// New opens a model by its name. It fails if OpenAI is the server and there is no
+// key.
 func New(model string, opts *Options) (*Model, error) {
 	c, err := connect(model, opts)
 	if err != nil {
@@ -49,9 +51,9 @@ func New(model string, opts *Options) (*Model, error) {
 	return &Model{name: model, client: c, own: c.own}, nil
 }
 
-// Provider opens models and embedders for [llm.Open] and [llm.OpenEmbedder], all
-// with the same options, by the prefix "openai". Where a program knows several
-// servers, each gets a name of its own:
+// Provider returns the provider "openai" for [llm.Open] and [llm.OpenEmbedder]. It
+// opens all models and embedders with the same options. A program that uses several
+// servers gives each another name:
 //
 //	ollama := openai.Provider(&openai.Options{BaseURL: "http://localhost:11434/v1"})
 //	ollama.Name = "ollama"

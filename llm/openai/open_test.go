@@ -23,7 +23,7 @@ func TestOpenFindsTheServerAndTheKey(t *testing.T) {
 		{"another server of the environment", map[string]string{"OPENAI_BASE_URL": "http://localhost:11434/v1"}, nil, "http://localhost:11434/v1/", "", ""},
 		{"another server", nil, &openai.Options{BaseURL: "http://localhost:11434/v1"}, "http://localhost:11434/v1/", "", ""},
 		{"without a key", nil, nil, "", "", `openai: model "gpt-test": there is no API key: set Options.Key or the environment variable OPENAI_API_KEY`},
-		{"without a scheme", nil, &openai.Options{Key: "k", BaseURL: "localhost:11434"}, "", "", `openai: model "gpt-test": the base URL "localhost:11434" is no address of the form https://host/path`},
+		{"without a scheme", nil, &openai.Options{Key: "k", BaseURL: "localhost:11434"}, "", "", `openai: model "gpt-test": the base URL "localhost:11434" does not have the form https://host/path`},
 		{"with an address that is none", nil, &openai.Options{Key: "k", BaseURL: "http://%zz"}, "", "", `openai: model "gpt-test": the base URL: parse "http://%zz": invalid URL escape "%zz"`},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -60,7 +60,7 @@ func (p *piece) read(ev sse.Event) error {
 	case told || ev.Type == "error":
 		return &toldError{bytes.Clone(ev.Data)}
 	case !isObject:
-		return fmt.Errorf("the event is no JSON object: %s", abridge(string(ev.Data)))
+		return fmt.Errorf("the event is not a JSON object: %s", abridge(string(ev.Data)))
 	}
 	return nil
 }
@@ -76,7 +76,7 @@ func (p *piece) readWhole(raw []byte) error {
 	return nil
 }
 
-var errNoJSON = errors.New("it is no JSON")
+var errNoJSON = errors.New("it is not JSON")
 
 // notJSON tells in encoding/json's words what is wrong with a response that the
 // scanner does not take.

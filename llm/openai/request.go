@@ -60,7 +60,7 @@ func addOptional[T any](o *object, name string, v *T) {
 // settingsOf is the parameters of the caller's own, which win.
 func settingsOf(settings map[string]any) (map[string]any, error) {
 	if _, there := settings["stream"]; there {
-		return nil, errors.New("the setting stream is not yours to make: bind NoStream to the model instead")
+		return nil, errors.New("the setting stream cannot be set: use llm.NoStream")
 	}
 	out := make(map[string]any, len(settings))
 	for name, v := range settings {
