@@ -1,13 +1,14 @@
-// Package checkpoint stores what a graph knows between super-steps.
+// Package checkpoint stores the state of graphs between steps.
 //
-// After each super-step the engine puts one checkpoint: which channels changed
-// and how, and what is to run next. A [Saver] keeps them; [NewMemory] is the
-// one that lives in the process. A saver sees encoded values only, so it needs
-// no knowledge of the graph's types and constructs nothing from stored names.
+// After each step the engine stores one checkpoint: how the channels changed, and
+// which nodes run next. A [Saver] stores checkpoints; [NewMemory] returns one that
+// keeps them in memory. A saver sees encoded values only. It does not know the
+// graph's types, and it never constructs values of types that stored data names.
 //
-// A thread is a line of checkpoints with one head. Put names the head it saw;
-// if another writer has moved it meanwhile, the put is refused with
-// [ErrConflict] and nothing is written, so two writers can never both win.
+// A thread is a sequence of checkpoints. The head is its newest checkpoint. A put
+// names the head that its writer has seen. If another writer has stored a checkpoint
+// since, the put fails with [ErrConflict] and nothing is written. So of two writers
+// that start from one head, only one succeeds.
 package checkpoint
 
 import (
@@ -20,11 +21,11 @@ import (
 
 // Errors of every Saver.
 var (
-	// ErrNotFound: there is no such thread or checkpoint.
+	// ErrNotFound says that there is no such thread or checkpoint.
 	ErrNotFound = errors.New("checkpoint: not found")
-	// ErrConflict: the thread's head is not the one the put named.
+	// ErrConflict says that the thread's head is not the one that the put named.
 	ErrConflict = errors.New("checkpoint: another writer has moved the thread's head")
-	// ErrFenced: the writer's lease on the thread is over; another has it now.
+	// ErrFenced says that the writer's lease on the thread is over; see [Fencer].
 	ErrFenced = errors.New("checkpoint: the writer's lease on the thread is over")
 )
 
@@ -47,30 +48,31 @@ type Key struct {
 	ID        ID
 }
 
-// A Change is what a step did to one channel: it has a new value (Data), or its
-// list lost Drop elements at the end and gained Items, or it was cleared.
+// A Change is the change of one channel in a step: a new value (Data), or for a list
+// the elements that were dropped from its end and appended (Drop and Items), or that
+// it was cleared.
 type Change struct {
 	Channel string
 	Version uint64
 	Data    []byte   // the new value, if not nil
-	Drop    int      // for a list: how many elements went
-	Items   [][]byte // for a list: what came after them
-	List    bool     // Drop and Items count
+	Drop    int      // for a list: how many elements were dropped
+	Items   [][]byte // for a list: the elements that were appended then
+	List    bool     // Drop and Items are used, not Data
 	Clear   bool     // the channel is empty now
 }
 
-// Put is one super-step to be stored.
+// Put is a checkpoint to be stored.
 type Put struct {
 	Key             // the new checkpoint
 	Parent   ID     // the checkpoint it follows; zero for the first
-	Head     ID     // the head the writer saw; differs from Parent on a fork
+	Head     ID     // the head that the writer saw; differs from Parent on a fork
 	Fence    uint64 // the writer's lease epoch; a stale one is ErrFenced; see [Fencer]
 	Step     int    // -1 for the first input
 	Source   Source // what made it
 	RunID    string
 	Metadata json.RawMessage
 	Changes  []Change
-	Control  []byte  // what is to run next; the engine's own encoding
+	Control  []byte  // which nodes run next, in the engine's encoding
 	Pending  []Write // the pending writes that the checkpoint starts with
 }
 
@@ -82,8 +84,8 @@ type Value struct {
 	List    bool
 }
 
-// A Write is the recorded result of one finished task of a step that did not
-// complete, or what became of it otherwise.
+// A Write is a pending write: the result, error, questions or answers of one task of
+// a step that has not ended yet.
 type Write struct {
 	Task  string // the task's id
 	Kind  WriteKind
@@ -91,21 +93,21 @@ type Write struct {
 	RunID string // the run that recorded it, if it is known
 }
 
-// WriteKind says what a Write holds. One task has at most one Write of a kind; a
-// later one replaces it. One that another run recorded it hides: see
-// [RunDeleter].
+// WriteKind is the kind of a Write. A task has at most one Write of a kind; a later
+// one replaces it. A Write of another run is hidden instead, and visible again when
+// the later run is deleted: see [RunDeleter].
 type WriteKind string
 
-// The kinds of pending writes. Those of kind Done are consumed by the next
-// checkpoint that has theirs as its parent; the others stay as history.
+// The kinds of pending writes. Those of kind Done are removed when a checkpoint is
+// stored whose parent is theirs; the others stay as history.
 const (
 	Done    WriteKind = "done"      // the task's result
 	Failed  WriteKind = "error"     // the error it ended with
-	Paused  WriteKind = "interrupt" // the questions it asked; marks its checkpoint as interrupted
-	Answers WriteKind = "resume"    // the answers it was given
+	Paused  WriteKind = "interrupt" // the questions it asked; the checkpoint then counts as interrupted
+	Answers WriteKind = "resume"    // the answers to them
 )
 
-// Checkpoint is what Get and List return.
+// Checkpoint is a stored checkpoint, as Get and List return it.
 type Checkpoint struct {
 	Key
 	Parent   ID
@@ -118,7 +120,7 @@ type Checkpoint struct {
 	Pending  []Write
 }
 
-// Time is when the checkpoint was made.
+// Time returns the time at which the checkpoint was made.
 func (c *Checkpoint) Time() time.Time { return c.ID.Time() }
 
 // Query selects checkpoints of one thread.
@@ -126,23 +128,22 @@ type Query struct {
 	Thread    string
 	Namespace string
 	Before    ID             // only ids smaller than this
-	Limit     int            // 0: all
+	Limit     int            // 0 means all
 	Metadata  map[string]any // only where these top-level keys have these values
 }
 
-// A Saver keeps the checkpoints of many threads. All methods may be called
-// concurrently.
+// A Saver stores the checkpoints of many threads. It must be safe for concurrent use.
 type Saver interface {
-	// Put stores a checkpoint and moves the head of its namespace to it, or
-	// stores nothing and fails: with ErrConflict if the head is not p.Head or
-	// p.ID does not follow it, with ErrNotFound if the parent is not there. The
-	// saver may keep the bytes that p holds, so they must not change any more.
+	// Put stores a checkpoint and makes it the head of its namespace, or stores
+	// nothing and fails. The error is ErrConflict if the head is not p.Head or p.ID
+	// does not follow it, and ErrNotFound if the parent does not exist. The saver may
+	// keep the slices of p, so they must not be changed afterwards.
 	Put(ctx context.Context, p *Put) error
-	// PutWrites records what became of tasks that ran from the checkpoint at.
-	// A write replaces an earlier one of the same task and kind.
+	// PutWrites stores writes of tasks that run from the checkpoint at. A write
+	// replaces an earlier one of the same task and kind.
 	PutWrites(ctx context.Context, at Key, fence uint64, writes []Write) error
-	// Get returns a checkpoint, or the head if key.ID is zero, or ErrNotFound.
-	// What Get and List return is the caller's own.
+	// Get returns a checkpoint, or the head if key.ID is zero, or ErrNotFound. The
+	// caller may change the checkpoints that Get and List return.
 	Get(ctx context.Context, key Key) (*Checkpoint, error)
 	// List yields the checkpoints of a namespace, newest first.
 	List(ctx context.Context, q Query) iter.Seq2[*Checkpoint, error]
@@ -150,10 +151,10 @@ type Saver interface {
 	DeleteThread(ctx context.Context, thread string) error
 }
 
-// What only some savers can do. Those of this module can do all of it.
+// Optional interfaces of savers. All savers of this module implement them.
 type (
-	// A Pruner removes old checkpoints. The head of every namespace stays, and
-	// what stays is not changed by as much as a byte.
+	// A Pruner removes old checkpoints. The head of every namespace stays. The
+	// remaining checkpoints do not change.
 	Pruner interface {
 		Prune(ctx context.Context, thread string, keep Retention) (removed int, err error)
 	}
@@ -162,45 +163,45 @@ type (
 	Copier interface {
 		CopyThread(ctx context.Context, from, to string) error
 	}
-	// A RunDeleter removes what the given runs did to a thread, in all its
-	// namespaces: the checkpoints that they made, and what they recorded beside
-	// checkpoints of other runs, such as answers. What such a write had hidden
-	// shows again. A namespace whose head goes is left with its newest remaining
-	// checkpoint as head. Copies of the thread, which have the same runs, stay as
-	// they are. A thread that is not there has no runs.
+	// A RunDeleter removes the given runs from a thread, in all its namespaces: the
+	// checkpoints that they made, and the writes that they added to checkpoints of
+	// other runs, such as answers. Writes that these had hidden are visible again. If
+	// the head of a namespace is removed, its newest remaining checkpoint becomes the
+	// head. Copies of the thread are not changed. A thread that does not exist is not
+	// an error.
 	//
-	// If these are the last runs of the thread, it is as it was before them, but
-	// for results of tasks (Done) that they consumed: those tasks run again, with
-	// the same idempotency keys.
+	// If the runs are the last ones of the thread, it is then as it was before them,
+	// with one exception: results of tasks (Done) that the runs had consumed are lost.
+	// These tasks run again, with the same idempotency keys.
 	RunDeleter interface {
 		DeleteRuns(ctx context.Context, thread string, runs []string) (removed int, err error)
 	}
-	// A Sizer knows how many bytes a thread takes.
+	// A Sizer returns how many bytes a thread takes.
 	Sizer interface {
 		Size(ctx context.Context, thread string) (int64, error)
 	}
-	// A ThreadLister yields the threads there are, by name.
+	// A ThreadLister yields all threads, in the order of their names.
 	ThreadLister interface {
 		Threads(ctx context.Context) iter.Seq2[Thread, error]
 	}
-	// A Fencer moves a thread's lease epoch forward, so that a writer with an
-	// older one is refused. epoch must be greater than the present one, else
-	// ErrFenced. A put or write with a newer fence moves it too. On a thread
-	// that was fenced, a put without a fence is ErrFenced.
+	// A Fencer sets the lease epoch of a thread. Puts and writes with an older epoch
+	// (their Fence) then fail with ErrFenced, and so do those without one. The new
+	// epoch must be greater than the present one, or Fence fails with ErrFenced. A put
+	// or write with a greater epoch sets it too.
 	Fencer interface {
 		Fence(ctx context.Context, thread string, epoch uint64) error
 	}
 )
 
-// Retention says what Prune keeps: a checkpoint stays if any of its rules
-// holds. The zero Retention keeps the heads alone.
+// Retention says which checkpoints Prune keeps: those to which at least one of the
+// rules applies, and the heads.
 type Retention struct {
 	KeepLast        int           // the newest n of each namespace
-	MaxAge          time.Duration // those younger than this; 0: no rule
+	MaxAge          time.Duration // those younger than this; 0 means none
 	KeepInterrupted bool          // those with an open or answered question
 }
 
-// Thread describes a thread to a ThreadLister's caller.
+// Thread describes a thread; see [ThreadLister].
 type Thread struct {
 	Name        string
 	Head        ID // of the root namespace
@@ -208,18 +209,18 @@ type Thread struct {
 	Bytes       int64
 }
 
-// A Cache keeps results of nodes across runs and threads.
+// A Cache stores results of nodes across runs and threads.
 type Cache interface {
-	// Get returns the value at (space, key) unless it is absent or expired. It
-	// is the caller's own, as Set's is the cache's: both are copied.
+	// Get returns the value at (space, key) unless it is absent or expired. Get and
+	// Set copy the value, so the caller may change it.
 	Get(ctx context.Context, space, key string) ([]byte, bool, error)
-	// Set stores a value; ttl 0 keeps it for ever.
+	// Set stores a value for the given time; 0 means for ever.
 	Set(ctx context.Context, space, key string, value []byte, ttl time.Duration) error
-	// Clear forgets the named spaces, or everything if none is named.
+	// Clear removes the named spaces, or all if none is named.
 	Clear(ctx context.Context, spaces ...string) error
 }
 
-// A Cacher is a Saver that can keep a cache as well.
+// A Cacher is a Saver that also has a cache.
 type Cacher interface {
 	// Cache returns the same Cache each time.
 	Cache() Cache

@@ -12,36 +12,35 @@ import (
 	"github.com/treadle-go/treadle/internal/plainjson"
 )
 
-// A Codec turns the values of a graph into the bytes that savers keep, and
-// back. It is given one value at a time: what a field holds, one element of a
-// list, an input sent to a node. It holds data only: Unmarshal is told what
-// type is wanted and must construct nothing that the bytes name.
+// A Codec encodes and decodes the values that savers store: the value of a field, an
+// element of a list, or an input that was sent to a node. The bytes are only data:
+// Unmarshal is given the type to decode and must not construct values of types that
+// the bytes name.
 //
-// All methods may be called concurrently. A nil value is never given to it.
+// A Codec must be safe for concurrent use. It never gets a nil value.
 type Codec interface {
-	// Name says which format the codec writes, with its version: "gzip/1". It
-	// is stored in front of every value, so it is short, 1 to 64 bytes, and
-	// never means another format later. The name "json" is that of plain
-	// JSON, which has nothing in front.
+	// Name returns the name and version of the codec's format, such as "gzip/1". It
+	// is stored with every value, has 1 to 64 bytes, and must never be used for
+	// another format. The name "json" means plain JSON, which is stored without a
+	// name.
 	Name() string
-	// Marshal returns v as bytes that are the caller's own.
+	// Marshal encodes v. The caller may change the result.
 	Marshal(v any) ([]byte, error)
-	// Unmarshal reads what Marshal wrote for a value of the same type into v,
-	// a pointer. It keeps no part of data and does not change it. The bytes
-	// may come from anywhere: whatever they are, an error is the worst that
-	// they lead to.
+	// Unmarshal decodes data into v, a pointer to the type of the value that was
+	// encoded. It must not keep or change data. The data may be from anywhere, so
+	// Unmarshal must return an error for any that it cannot decode.
 	Unmarshal(data []byte, v any) error
 }
 
-// JSON is the codec of a graph that sets none: encoding/json, within limits.
-// The zero value has the default limits.
+// JSON is the default codec: encoding/json with limits. The zero value has the
+// default limits.
 type JSON struct {
 	// MaxDepth bounds how deep arrays and objects nest; 0 means 9,900, and a
-	// negative one no bound. Beyond 10,000 encoding/json writes what it does
-	// not read.
+	// negative number no bound. Above 10,000, encoding/json writes values that it
+	// cannot read.
 	MaxDepth int
 	// MaxBytes bounds the JSON of one value, or of one element of a list; 0
-	// means 256 MiB, and a negative one no bound.
+	// means 256 MiB, and a negative number no bound.
 	MaxBytes int
 }
 
@@ -55,7 +54,7 @@ const (
 // Name implements [Codec].
 func (JSON) Name() string { return "json" }
 
-// Marshal implements [Codec]. What it could not read back is a *[LimitError].
+// Marshal implements [Codec]. A value beyond the limits is a [*LimitError].
 func (j JSON) Marshal(v any) ([]byte, error) {
 	raw, err := json.Marshal(reachable(v))
 	if err != nil {
@@ -118,8 +117,7 @@ func writesItself(t reflect.Type) bool {
 	return t.Implements(reflect.TypeFor[json.Marshaler]()) || t.Implements(reflect.TypeFor[encoding.TextMarshaler]())
 }
 
-// Unmarshal implements [Codec]. Data beyond the limits is a *[LimitError] and
-// not looked at any further.
+// Unmarshal implements [Codec]. Data beyond the limits is a [*LimitError].
 func (j JSON) Unmarshal(data []byte, v any) error {
 	if err := j.check(data); err != nil {
 		return err
@@ -166,11 +164,11 @@ func depth(raw []byte) (deepest int) {
 	return deepest
 }
 
-// LimitError: a value is longer, or nests deeper, than its codec allows. A
-// value that is to be stored is refused, and nothing of its step is stored.
+// LimitError says that a value is larger, or nests deeper, than its codec allows. If
+// it occurs when a step is stored, nothing of the step is stored.
 type LimitError struct {
-	Field string // where the value belongs, if it is known
-	Depth bool   // it is its depth that is too much, not its length in bytes
+	Field string // the field of the value, if it is known
+	Depth bool   // the depth is beyond the limit, not the size in bytes
 	Limit int
 	Got   int
 }
@@ -179,14 +177,14 @@ func (e *LimitError) Error() string {
 	if e.Depth {
 		return fmt.Sprintf("%sthe value nests %d levels deep, the limit is %d: store a flatter one, or raise checkpoint.JSON.MaxDepth", prefix(e.Field), e.Got, e.Limit)
 	}
-	return fmt.Sprintf("%sthe value takes %d bytes, the limit is %d: keep big things elsewhere and their names here, or raise checkpoint.JSON.MaxBytes", prefix(e.Field), e.Got, e.Limit)
+	return fmt.Sprintf("%sthe value takes %d bytes, the limit is %d: store large data elsewhere and its name here, or raise checkpoint.JSON.MaxBytes", prefix(e.Field), e.Got, e.Limit)
 }
 
-// CodecError: a value was stored with a codec that the graph does not have.
+// CodecError says that a value was stored with a codec that the graph does not have.
 type CodecError struct {
-	Field string   // where the value belongs, if it is known
+	Field string   // the field of the value, if it is known
 	Codec string   // the name of the codec that wrote it
-	Known []string // the names of those that the graph has
+	Known []string // the names of the graph's codecs
 }
 
 func (e *CodecError) Error() string {

@@ -14,34 +14,37 @@ import (
 	"sync"
 )
 
-// EncryptionKey is a key of an encrypted saver. ID is stored beside what the key
-// sealed, so that it can be found again; Secret is 16, 24 or 32 bytes.
+// EncryptionKey is a key of an encrypted saver. ID is stored with the data that the
+// key encrypts. Secret has 16, 24 or 32 bytes.
 type EncryptionKey struct {
 	ID     byte
 	Secret []byte
 }
 
-// Encrypted wraps a saver so that it stores sealed values only: every value,
-// list element, pending write and the control data are encrypted with AES-GCM,
-// each by itself. Ids, steps, metadata, names of channels, tasks, threads and
-// namespaces, and sizes stay readable, so that listing and filtering work below.
+// Encrypted wraps a saver so that it stores encrypted values only. Every value, list
+// element and pending write, and the control data, is encrypted with AES-GCM. Ids,
+// steps, metadata, sizes, and the names of channels, tasks, threads and namespaces are
+// not encrypted, so that the saver can list and filter.
 //
-// Whoever can write to the database and has no key cannot make up data, and cannot
-// move it either: what was sealed opens in its place alone, and elsewhere is an
-// error. A value is bound to the line of checkpoints it was made for, its
-// namespace, channel and version; the element of a list to the line, the namespace
-// and the channel; a pending write to the checkpoint, task, kind and run; control
-// to its checkpoint. A line begins with a checkpoint that has no parent, and goes
-// on in forks and in copies of the thread. What remains to them is to take data
-// away: to remove checkpoints and pending writes, to make an older checkpoint the
-// head again, to leave out or reorder elements of one list, and to put a whole
-// thread in the place of another, as a copy of it would be.
+// Somebody who can write to the database but has no key can neither forge data nor
+// move it to another place: both are errors when it is read. The data is bound to its
+// place as follows. A lineage is a first checkpoint, which has no parent, with all that
+// descend from it, in forks and in copies of the thread too.
 //
-// What releases before this one sealed is bound to its channel alone, and stays
-// readable; each value is bound as above when it is written next.
+//   - a value: to its lineage, namespace, channel and version
+//   - an element of a list: to its lineage, namespace and channel
+//   - a pending write: to its checkpoint, task, kind and run
+//   - the control data: to its checkpoint
 //
-// The first key seals; all of them open. To rotate, put the new key first and
-// keep the old ones for as long as old checkpoints are kept.
+// Such a person can still remove checkpoints and pending writes, make an older
+// checkpoint the head, remove or reorder elements of one list, and replace a thread by
+// a copy of another one.
+//
+// Data that earlier releases encrypted is bound to its channel only. It can still be
+// read, and is bound as above when it is next written.
+//
+// The first key encrypts; all of them decrypt. To rotate, put the new key first and
+// keep the old ones as long as old checkpoints are kept.
 func Encrypted(s Saver, keys ...EncryptionKey) (Saver, error) {
 	switch {
 	case s == nil:
@@ -164,19 +167,19 @@ func (e *encrypted) openEither(at place, name, label string, sealed []byte) (dat
 
 func (e *encrypted) unseal(at place, name string, sealed []byte) ([]byte, error) {
 	if len(sealed) == 0 {
-		return nil, fmt.Errorf("checkpoint: %s: stored in the clear, not by an encrypted saver", name)
+		return nil, fmt.Errorf("checkpoint: %s: it is not encrypted: it was not stored by an encrypted saver", name)
 	}
 	aead := e.aead[sealed[0]]
 	if aead == nil {
-		return nil, fmt.Errorf("checkpoint: %s: sealed with key %d, which was not given", name, sealed[0])
+		return nil, fmt.Errorf("checkpoint: %s: it is encrypted with key %d, which was not given", name, sealed[0])
 	}
 	if len(sealed) < 1+aead.NonceSize() {
-		return nil, fmt.Errorf("checkpoint: %s: too short to be sealed", name)
+		return nil, fmt.Errorf("checkpoint: %s: it is too short for encrypted data", name)
 	}
 	nonce, body := sealed[1:1+aead.NonceSize()], sealed[1+aead.NonceSize():]
 	data, err := aead.Open([]byte{}, nonce, body, at)
 	if err != nil {
-		return nil, fmt.Errorf("checkpoint: %s: cannot be opened with key %d: it was changed, or sealed for another place: %w", name, sealed[0], err)
+		return nil, fmt.Errorf("checkpoint: %s: it cannot be decrypted with key %d: it was changed, or moved from another place: %w", name, sealed[0], err)
 	}
 	return data, nil
 }
@@ -212,7 +215,7 @@ func (e *encrypted) openControl(at Key, sealed []byte) (l lineage, control []byt
 		return l, data, err // the first format has no lineage
 	}
 	if len(data) < len(l) {
-		return l, nil, errors.New("checkpoint: control: too short to be sealed")
+		return l, nil, errors.New("checkpoint: control: it is too short for encrypted data")
 	}
 	copy(l[:], data)
 	if data = data[len(l):]; len(data) > 0 {

@@ -100,7 +100,7 @@ func TestEncryptionKeysRotate(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := encrypt(t, plain, encryptionKey(1)).Get(t.Context(), next.Key)
-	if err == nil || !strings.Contains(err.Error(), "sealed with key 2, which was not given") {
+	if err == nil || !strings.Contains(err.Error(), "it is encrypted with key 2, which was not given") {
 		t.Errorf("a reader without the new key: %v", err)
 	}
 }
@@ -153,21 +153,21 @@ func TestEncryptedSaverRefusesWhatWasMoved(t *testing.T) {
 		fails string
 	}{
 		{"nothing", func(*checkpoint.Checkpoint) {}, ""},
-		{"a value of another thread", value("value", 1, mallory.Values["value"].Data), "value: cannot be opened"},
-		{"a value of another namespace", value("value", 1, nested.Values["value"].Data), "value: cannot be opened"},
-		{"a value of another channel", value("other", 1, alice.Values["value"].Data), "other: cannot be opened"},
-		{"an older value as a newer one", value("value", 2, alice.Values["value"].Data), "value: cannot be opened"},
-		{"an element as a value", value("list", 1, alice.Values["list"].Items[0]), "list: cannot be opened"},
-		{"an element of another thread", item(mallory.Values["list"].Items[0]), "list: cannot be opened"},
-		{"an element of another namespace", item(nested.Values["list"].Items[0]), "list: cannot be opened"},
-		{"an answer of another thread", write(mallory.Pending[1], same), `resume of task "a": cannot be opened`},
-		{"an answer of another task", write(alice.Pending[1], func(w *checkpoint.Write) { w.Task = "b" }), `resume of task "b": cannot be opened`},
-		{"an answer as a result", write(alice.Pending[1], func(w *checkpoint.Write) { w.Kind = checkpoint.Done }), `done of task "a": cannot be opened`},
-		{"an answer of another run", write(alice.Pending[1], func(w *checkpoint.Write) { w.RunID = "run" }), `resume of task "a": cannot be opened`},
-		{"the control of another thread", func(c *checkpoint.Checkpoint) { c.Control = mallory.Control }, "control: cannot be opened"},
-		{"no control", func(c *checkpoint.Checkpoint) { c.Control = nil }, "cannot be opened"},
-		{"a value in the clear", value("value", 1, []byte{}), "value: stored in the clear"},
-		{"a changed value", value("value", 1, append(bytes.Clone(alice.Values["value"].Data[:40]), 0)), "value: cannot be opened"},
+		{"a value of another thread", value("value", 1, mallory.Values["value"].Data), "value: it cannot be decrypted"},
+		{"a value of another namespace", value("value", 1, nested.Values["value"].Data), "value: it cannot be decrypted"},
+		{"a value of another channel", value("other", 1, alice.Values["value"].Data), "other: it cannot be decrypted"},
+		{"an older value as a newer one", value("value", 2, alice.Values["value"].Data), "value: it cannot be decrypted"},
+		{"an element as a value", value("list", 1, alice.Values["list"].Items[0]), "list: it cannot be decrypted"},
+		{"an element of another thread", item(mallory.Values["list"].Items[0]), "list: it cannot be decrypted"},
+		{"an element of another namespace", item(nested.Values["list"].Items[0]), "list: it cannot be decrypted"},
+		{"an answer of another thread", write(mallory.Pending[1], same), `resume of task "a": it cannot be decrypted`},
+		{"an answer of another task", write(alice.Pending[1], func(w *checkpoint.Write) { w.Task = "b" }), `resume of task "b": it cannot be decrypted`},
+		{"an answer as a result", write(alice.Pending[1], func(w *checkpoint.Write) { w.Kind = checkpoint.Done }), `done of task "a": it cannot be decrypted`},
+		{"an answer of another run", write(alice.Pending[1], func(w *checkpoint.Write) { w.RunID = "run" }), `resume of task "a": it cannot be decrypted`},
+		{"the control of another thread", func(c *checkpoint.Checkpoint) { c.Control = mallory.Control }, "control: it cannot be decrypted"},
+		{"no control", func(c *checkpoint.Checkpoint) { c.Control = nil }, "it cannot be decrypted"},
+		{"a value in the clear", value("value", 1, []byte{}), "value: it is not encrypted"},
+		{"a changed value", value("value", 1, append(bytes.Clone(alice.Values["value"].Data[:40]), 0)), "value: it cannot be decrypted"},
 	} {
 		_, err := encrypt(t, edited{plain, alice.ID, test.edit}, encryptionKey(1)).Get(ctx, alice.Key)
 		switch {

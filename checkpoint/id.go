@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// ID names a checkpoint. It is a UUID of version 6: ids made later compare
-// greater, as bytes and as text, and the clock sequence shows the step.
+// ID identifies a checkpoint. It is a UUID of version 6. Later ids compare greater, as
+// bytes and as text. The clock sequence of the UUID is the step.
 type ID [16]byte
 
 // gregorian is the distance of the Unix epoch from the UUID epoch in 100 ns.
@@ -27,8 +27,8 @@ var nodeBits = func() (b [6]byte) {
 	return b
 }()
 
-// NewID returns an id greater than every id this process made before and
-// greater than after.
+// NewID returns an id that is greater than after and than every id that this process
+// has made.
 func NewID(step int, after ID) ID {
 	tick := uint64(time.Now().UnixNano())/100 + gregorian
 	if floor := after.tick(); tick <= floor {
@@ -58,15 +58,15 @@ func (id ID) tick() uint64 {
 	return hi>>16<<12 | hi&0xfff
 }
 
-// IsZero reports whether id is the zero ID, which names no checkpoint.
+// IsZero reports whether id is the zero ID, which is the id of no checkpoint.
 func (id ID) IsZero() bool { return id == ID{} }
 
-// Time is when the id was made.
+// Time returns the time at which the id was made.
 func (id ID) Time() time.Time {
 	return time.Unix(0, int64(id.tick()-gregorian)*100).UTC()
 }
 
-// String is the id in the usual form of a UUID, empty for the zero ID.
+// String returns the id in the usual form of a UUID, or "" for the zero ID.
 func (id ID) String() string {
 	if id.IsZero() {
 		return ""
@@ -81,7 +81,7 @@ func (id ID) String() string {
 	return string(b[:])
 }
 
-// ParseID reads what String wrote.
+// ParseID parses the result of String.
 func ParseID(s string) (ID, error) {
 	var id ID
 	if s == "" {

@@ -14,8 +14,7 @@ import (
 	"time"
 )
 
-// Memory is a Saver that lives in the process. Its zero value is not usable;
-// see [NewMemory].
+// Memory is a [Saver] that keeps checkpoints in memory. Make one with [NewMemory].
 type Memory struct {
 	cache *MemoryCache
 
@@ -327,7 +326,7 @@ func filter(want map[string]any) (map[string]any, error) {
 	for _, k := range slices.Sorted(maps.Keys(want)) {
 		raw, err := json.Marshal(want[k])
 		if err != nil {
-			return nil, fmt.Errorf("metadata %q: what is wanted has no JSON: %w", k, err)
+			return nil, fmt.Errorf("metadata %q: the wanted value cannot be encoded as JSON: %w", k, err)
 		}
 		var norm any
 		if err := json.Unmarshal(raw, &norm); err != nil {
@@ -457,8 +456,8 @@ func (m *Memory) DeleteRuns(_ context.Context, name string, runs []string) (remo
 	return removed, nil
 }
 
-// Size implements [Sizer]: the bytes of all values, each counted once however
-// many checkpoints share it, and of control, metadata and pending writes.
+// Size implements [Sizer]. It counts the bytes of control, metadata, pending writes and
+// values; a value that several checkpoints share counts once.
 func (m *Memory) Size(_ context.Context, name string) (int64, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -519,7 +518,7 @@ func (m *Memory) Threads(context.Context) iter.Seq2[Thread, error] {
 	}
 }
 
-// MemoryCache is a [Cache] that lives in the process.
+// MemoryCache is a [Cache] in memory.
 type MemoryCache struct {
 	mu     sync.Mutex
 	spaces map[string]map[string]entry

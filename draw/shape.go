@@ -56,7 +56,7 @@ type Edge struct {
 //	{"nodes":[{"id","type","data":{"id","name"},"metadata"}],
 //	 "edges":[{"source","target","data","conditional"}]}
 //
-// The start and the end are nothing that runs and have an id only.
+// The start and the end do not run and have only an id.
 func (s Shape) MarshalJSON() ([]byte, error) {
 	type data struct {
 		ID   []string `json:"id"`

@@ -42,12 +42,12 @@ var cells = metrics{
 // downwards, dashed where an edge is conditional. An edge that goes back is
 // drawn upwards, and no two edges share a line.
 //
-// A shape whose drawing would be too large to find one's way in is listed
-// instead, an edge a line.
+// If the drawing would be too large to be useful, the result is a list of the edges,
+// one per line.
 func (s Shape) Text() string { return s.paint(unicodeGlyphs) }
 
-// ASCII is [Shape.Text] for places that know no other characters. Names keep
-// the characters they have. Where two lines cross, the vertical one is on top.
+// ASCII is [Shape.Text] with ASCII characters only, except in names. Where two lines
+// cross, the vertical one is on top.
 func (s Shape) ASCII() string { return s.paint(asciiGlyphs) }
 
 func (s Shape) paint(g *glyphs) string {

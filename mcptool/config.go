@@ -15,39 +15,36 @@ import (
 
 // Server says how to reach an MCP server: by Command or by URL.
 //
-// ${NAME} in Command, Env, URL and Header stands for a variable of the
-// environment; one that is not set is an error. Errors, and what models are told,
-// do not show the values of a configuration.
+// ${NAME} in Command, Env, URL and Header is replaced by that environment variable; a
+// variable that is not set is an error. Neither errors nor models get to see these
+// values.
 type Server struct {
-	// Name is what errors and events call the server, and the prefix of its
+	// Name is the name of the server in errors and events, and the prefix of its
 	// tools if Prefix is set.
 	Name string
 
-	// Command is the program to start, and its arguments. It gets the variables
-	// in Env and of this process's environment only those that programs need to
-	// run (PATH, HOME, …), so that a server sees no secrets that are not meant
-	// for it.
+	// Command is the program to start, and its arguments. The program gets the
+	// variables in Env. Of this process's environment it gets only those that
+	// programs need to run (PATH, HOME, …), so that it sees no secrets that are meant
+	// for others.
 	Command []string
 	Env     map[string]string
-	Dir     string // where to start it; "" is the current directory
-	// Log gets what the program writes to its standard error, and the lines of
-	// its standard output that are no messages, as they are: secrets that the
-	// program writes are in it. Nil is nowhere. It is written to by one goroutine
-	// at a time.
+	Dir     string // the program's working directory; empty means the current one
+	// Log receives the program's standard error, and the lines of its standard output
+	// that are not messages. They are not filtered: secrets that the program writes
+	// are in them. Nil discards them. Log is written to by one goroutine at a time.
 	Log io.Writer
 
-	// URL is the address of a server that speaks streamable HTTP. Header is sent
-	// along with every request to the URL's host. A redirect to another host is
-	// an error.
+	// URL is the address of a server with streamable HTTP. Header is sent with every
+	// request to the URL's host. A redirect to another host is an error.
 	URL    string
 	Header http.Header
-	// HTTP makes the requests; nil is a client of the server's own.
+	// HTTP makes the requests; nil means a new client for this server.
 	HTTP *http.Client
 
-	// Prefix puts the server's name before those of its tools: math_add.
+	// Prefix puts the server's name before the names of its tools: math_add.
 	Prefix bool
-	// Timeout bounds each call of a tool; 0 is no bound but the caller's
-	// context.
+	// Timeout bounds each call of a tool; 0 means no bound.
 	Timeout time.Duration
 
 	secrets secrets // what resolve has found
@@ -63,7 +60,7 @@ func (s Server) resolve() (Server, error) {
 	case (len(s.Command) == 0) == (s.URL == ""):
 		return s, fmt.Errorf("mcptool: server %q needs either a Command or a URL", s.Name)
 	case len(s.Command) > 0 && s.Command[0] == "":
-		return s, fmt.Errorf("mcptool: server %q: the first of Command, the program, is empty", s.Name)
+		return s, fmt.Errorf("mcptool: server %q: Command has no program: its first element is empty", s.Name)
 	case s.Timeout < 0:
 		return s, fmt.Errorf("mcptool: server %q: Timeout is %v: want at least 1ns, or 0 for no bound", s.Name, s.Timeout)
 	}
@@ -100,7 +97,7 @@ func (s Server) resolve() (Server, error) {
 	if s.URL != "" {
 		found.address(s.URL)
 		if u, err := url.Parse(s.URL); len(problems) == 0 && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
-			problems = append(problems, fmt.Errorf("mcptool: server %q: its URL must be an address that begins with https:// or http://", s.Name))
+			problems = append(problems, fmt.Errorf("mcptool: server %q: its URL must begin with https:// or http://", s.Name))
 		}
 	}
 	s.secrets = found.replacers()

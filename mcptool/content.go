@@ -133,7 +133,7 @@ func answer(m llm.Message) (*mcp.CallToolResult, error) {
 	}
 	raw, err := json.Marshal(m.Artifact)
 	if err != nil {
-		return nil, fmt.Errorf("the artifact has no JSON: %w", err)
+		return nil, fmt.Errorf("the artifact cannot be encoded as JSON: %w", err)
 	}
 	// Clients before 2026 take objects only.
 	if !strings.HasPrefix(string(raw), "{") {

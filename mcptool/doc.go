@@ -1,4 +1,5 @@
-// Package mcptool connects agents with the Model Context Protocol, both ways.
+// Package mcptool connects agents with the Model Context Protocol (MCP): agents use
+// the tools of MCP servers, and MCP clients use tools and graphs of a program.
 //
 // # Tools of MCP servers
 //
@@ -10,9 +11,9 @@
 //	tools, err := servers.Tools(ctx)
 //	a, err := agent.New(model, &agent.Options{Tools: tools})
 //
-// A server is a process that talks over its standard input and output, or an
-// address that speaks streamable HTTP. Its session stays open from call to call;
-// if the server dies, the next call opens another one:
+// A server is a process that uses its standard input and output, or an address with
+// streamable HTTP. A session stays open between calls. If the server ends, the next
+// call opens a new session:
 //
 //	         Connect                    call
 //	closed ───────────▶ open ◀───────────────────── lost
@@ -20,23 +21,23 @@
 //	                call └─┘                          │
 //	                     └──── the server ends ───────┘
 //
-// A call that was under way when the server died is an error at once
-// ([ErrNoAnswer]); it is not repeated, since it may have been carried out. One
-// that could not be sent is sent to the new session.
+// A call that was running when the server ended fails at once with [ErrNoAnswer]. It
+// is not repeated, because the server may have carried it out. A call that could not
+// be sent is sent in the new session.
 //
-// What a server answers becomes what a tool of package llm answers:
+// The parts of a server's answer become these parts of a tool's result:
 //
 //	text                     text
 //	image, audio             a block with the data
 //	link to a resource       an image or file by its URL if that is http(s),
-//	                         otherwise text, for nobody but the server can open it
+//	                         otherwise text, because only the server can open it
 //	embedded resource        text, or a block with the data
-//	structuredContent        the artifact; also the content, if there is no other
+//	structuredContent        the artifact; also the content, if the answer has no other
 //	isError                  a result with llm.StatusError, for the model
 //	progress                 a custom event, [Progress]
 //
-// The server's refusal of a call (a JSON-RPC error) and a failure to reach it are
-// errors of the call, which an agent treats by its OnToolError.
+// A JSON-RPC error of the server and a failure to reach it are errors of the call,
+// which an agent passes to its OnToolError.
 //
 // # Tools for MCP clients
 //

@@ -147,7 +147,7 @@ func TestListsThatKeepNoRule(t *testing.T) {
 	for name, test := range map[string]struct{ tools, want string }{
 		"no name":        {`[{"name":""}]`, "one of its tools has no name"},
 		"a long name":    {`[{"name":"` + strings.Repeat("n", 100_000) + `"}]`, "the name must have 1 to 64 letters"},
-		"two of a name":  {`[{"name":"a.b"},{"name":"a-b"},{"name":"a b"}]`, `server "web" has two tools that models would know as a_b`},
+		"two of a name":  {`[{"name":"a.b"},{"name":"a-b"},{"name":"a b"}]`, `server "web" has two tools that would both be named a_b`},
 		"a name in code": {`[{"name":"\u001b[2J","inputSchema":{"$ref":"#"}}]`, "without end"},
 		"too many":       {`[` + strings.TrimSuffix(many, ",") + `]`, "more than 10000 tools"},
 		"no list":        {`{"a":1}`, ""},

@@ -10,8 +10,8 @@ import (
 	"github.com/treadle-go/treadle"
 )
 
-// Progress is the custom event of a call whose server tells how far it is. What a
-// server tells together with the result itself may not be heard any more.
+// Progress is the custom event for a progress notification of a server. A
+// notification that arrives together with the result may be lost.
 type Progress struct {
 	Server   string  `json:"server"`
 	Tool     string  `json:"tool"` // as the model knows it

@@ -17,15 +17,15 @@ import (
 	"github.com/treadle-go/treadle/treadletype"
 )
 
-// Add offers tools to the clients of an MCP server. It fails, and offers none, if
-// one is no tool that a client could call.
+// Add offers tools to the clients of an MCP server. If a client could not call one of
+// them, Add fails and offers none.
 //
-// Arguments that do not fit, errors and panics are answers with isError, whose
-// text the client's model reads. A tool's artifact is its structuredContent;
-// where it is no object it is the object's "result". A question that the tool asks
-// with [treadle.Interrupt] cannot be put to anyone and is such an error too, and so
-// is a [treadle.Command], which needs an agent around the tool. When the client
-// cancels, the tool's context ends.
+// Wrong arguments, errors and panics are answers with isError, whose text the
+// client's model reads. A tool's artifact becomes the structuredContent; if it is not
+// an object, it becomes the field "result" of one. A question that the tool asks with
+// [treadle.Interrupt] is an error, because nobody can answer it. So is a
+// [treadle.Command], because there is no agent whose graph could apply it. When the
+// client cancels, the tool's context is cancelled.
 func Add(server *mcp.Server, tools ...*llm.Tool) error {
 	if server == nil {
 		return errors.New("mcptool: the server is nil")
@@ -81,7 +81,7 @@ func serve(ctx context.Context, t *llm.Tool, call llm.ToolCall) (*mcp.CallToolRe
 		return nil, context.Cause(ctx) // nobody waits for an answer
 	}
 	if _, ok := treadle.CommandOf(out); ok && err == nil {
-		err = fmt.Errorf("tool %s commands the graph of an agent, and there is none around an MCP tool", t.Name)
+		err = fmt.Errorf("tool %s returned a command for an agent's graph, but an MCP tool runs without an agent", t.Name)
 	}
 	switch {
 	case err == nil:
@@ -99,10 +99,10 @@ func asks(err error) bool {
 	return paused || treadletype.IsSignal(err) || errors.Is(err, treadle.ErrNoSaver) || errors.Is(err, treadle.ErrNoThread)
 }
 
-// Handler serves streamable HTTP, each request on its own: no session is kept, so
-// that any copy of the server may answer, and a client that goes away cancels its
-// call. (Clients of protocols before 2026-07-28 cannot cancel without a session;
-// for them, for streams that resume and for other settings use the SDK's handler.)
+// Handler serves streamable HTTP without sessions, so that each request may go to
+// another copy of the server. A client that closes its connection cancels its call.
+// For other settings use the SDK's handler: for resumable streams, and for clients of
+// protocols before 2026-07-28, which cannot cancel without a session.
 func Handler(server *mcp.Server) http.Handler {
 	if server == nil {
 		panic("mcptool: Handler: the server is nil")
@@ -111,12 +111,12 @@ func Handler(server *mcp.Server) http.Handler {
 		&mcp.StreamableHTTPOptions{Stateless: true, PropagateRequestCancellation: true})
 }
 
-// Graph makes a tool of a graph, under the graph's name. The arguments are the
-// fields of the graph's input, or "input" where that is no struct; the result is
+// Graph makes a tool from a graph. It has the graph's name. The arguments are the
+// fields of the graph's input, or "input" if the input is not a struct. The result is
 // the output as JSON, for the model and as the artifact.
 //
-// Every call is a run of its own, without a thread. As a tool of an agent the
-// graph may ask questions; as a tool of an MCP server it cannot, see [Add].
+// Each call is one run without a thread. As a tool of an agent the graph may ask
+// questions; as a tool of an MCP server it cannot: see [Add].
 func Graph(g treadle.AnyGraph, description string) (*llm.Tool, error) {
 	if v := reflect.ValueOf(g); g == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 		return nil, errors.New("mcptool: the graph is nil")

@@ -118,7 +118,7 @@ func TestWhatCannotBeServedIsAnErrorForTheModel(t *testing.T) {
 		{"a failing graph", graphTool(t, graphOf(t, func(context.Context, topic) (told, error) { return told{}, fmt.Errorf("no jokes left") }, nil)), "no jokes left"},
 		{"a panic", llm.NewTool("jokes", "", func(context.Context, topic) (string, error) { panic("boom") }), "tool jokes: panic: boom"},
 		{"a command", llm.NewTool("jokes", "", func(context.Context, topic) (treadle.Command[any], error) { return treadle.Command[any]{}, nil }),
-			"tool jokes commands the graph of an agent"},
+			"tool jokes returned a command"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			m, err := offer(t, test.tool).call(t.Context(), "jokes", `{"topic":"owls"}`)

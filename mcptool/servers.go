@@ -14,21 +14,21 @@ import (
 
 // Errors of calls.
 var (
-	// ErrNoAnswer: the server could not be reached, went away before it answered,
-	// or gave an answer that makes no sense. The call may have been carried out.
+	// ErrNoAnswer says that the server could not be reached, ended before it answered,
+	// or sent an invalid answer. It may have carried out the call.
 	ErrNoAnswer = errors.New("no answer from the MCP server")
-	// ErrClosed: the servers were closed.
+	// ErrClosed says that [Servers.Close] was called.
 	ErrClosed = errors.New("the connection with the MCP servers was closed")
 )
 
-// Servers are sessions with MCP servers. They may be used by several goroutines.
+// Servers are sessions with MCP servers. They are safe for concurrent use.
 type Servers struct {
 	all []*session
 }
 
-// Connect opens a session with each server, all at the same time. It returns when
-// all are ready; if one is not within half a minute, or ctx ends, that is an error
-// and none stays open. The sessions outlive ctx: Close ends them.
+// Connect opens a session with each server, all at the same time, and returns when
+// all are ready. If a server is not ready within half a minute, or ctx ends, Connect
+// fails and closes all sessions. Close ends the sessions; the end of ctx does not.
 func Connect(ctx context.Context, servers ...Server) (*Servers, error) {
 	if ctx == nil {
 		return nil, errors.New("mcptool: the context is nil")
@@ -67,13 +67,13 @@ func (s *Servers) each(do func(int, *session) error) error {
 	return errors.Join(errs...)
 }
 
-// Tools asks the servers for their tools. They come in the order of the servers,
-// each with the schema that its server gave it, and work until Close, also if
-// their server has to be started anew meanwhile.
+// Tools asks the servers for their tools and returns them in the order of the
+// servers, with the servers' schemas. The tools can be used until Close, even if a
+// server has to be started again.
 //
-// Characters that models do not take in names become _, so files.read is offered
-// as files_read. Two tools of one name are an error; see Server.Prefix. So is a
-// schema that cannot be understood.
+// Characters that are not allowed in names of tools become _, so files.read becomes
+// files_read. Two tools with the same name are an error; see [Server].Prefix. So is
+// an invalid schema.
 func (s *Servers) Tools(ctx context.Context) ([]*llm.Tool, error) {
 	lists := make([][]*llm.Tool, len(s.all))
 	err := s.each(func(i int, one *session) (err error) {
@@ -90,7 +90,7 @@ func (s *Servers) Tools(ctx context.Context) ([]*llm.Tool, error) {
 		for _, tool := range list {
 			server := s.all[i].Name
 			if first, taken := from[tool.Name]; taken && first == server {
-				problems = append(problems, fmt.Errorf("mcptool: server %q has two tools that models would know as %s", server, tool.Name))
+				problems = append(problems, fmt.Errorf("mcptool: server %q has two tools that would both be named %s", server, tool.Name))
 				continue
 			} else if taken {
 				problems = append(problems, fmt.Errorf("mcptool: servers %q and %q both have a tool %s: set Prefix", first, server, tool.Name))
@@ -106,9 +106,9 @@ func (s *Servers) Tools(ctx context.Context) ([]*llm.Tool, error) {
 	return out, nil
 }
 
-// Close ends the sessions, and the programs of those that have one. Calls under
-// way fail with [ErrClosed], and so do later ones. A program that does not end on
-// its own within a few seconds is killed.
+// Close ends the sessions and the programs that Connect has started. Running and
+// later calls fail with [ErrClosed]. A program that does not end within a few seconds
+// is killed.
 func (s *Servers) Close() error {
 	return s.each(func(_ int, one *session) error {
 		one.close()

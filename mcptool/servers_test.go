@@ -165,8 +165,8 @@ func TestMistakesInTheConfigurationAreErrors(t *testing.T) {
 		{[]mcptool.Server{{Name: "a", URL: "x", Command: []string{"y"}}}, `mcptool: server "a" needs either a Command or a URL`},
 		{[]mcptool.Server{{Name: "a", URL: "http://${NO_SUCH_VARIABLE}"}, {Name: "a", URL: "http://x"}},
 			"mcptool: server \"a\": NO_SUCH_VARIABLE is not set in the environment\nmcptool: two servers are named \"a\""},
-		{[]mcptool.Server{{Name: "a", URL: "example.com/mcp"}}, `mcptool: server "a": its URL must be an address that begins with https:// or http://`},
-		{[]mcptool.Server{{Name: "a", Command: []string{""}}}, `mcptool: server "a": the first of Command, the program, is empty`},
+		{[]mcptool.Server{{Name: "a", URL: "example.com/mcp"}}, `mcptool: server "a": its URL must begin with https:// or http://`},
+		{[]mcptool.Server{{Name: "a", Command: []string{""}}}, `mcptool: server "a": Command has no program: its first element is empty`},
 		{[]mcptool.Server{{Name: "a", URL: "http://x", Timeout: -1}}, `mcptool: server "a": Timeout is -1ns: want at least 1ns, or 0 for no bound`},
 	} {
 		if _, err := mcptool.Connect(t.Context(), test.servers...); err == nil || err.Error() != test.want {

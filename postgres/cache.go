@@ -12,9 +12,8 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// Cache implements [checkpoint.Cacher]. What it returns lives in the same
-// schema and is closed with it. Whether a value's time is over is decided by the
-// clock of whoever asks.
+// Cache implements [checkpoint.Cacher]. The cache is in the same schema and is closed
+// with the DB. The clock of the reading process decides whether a value has expired.
 func (db *DB) Cache() checkpoint.Cache { return (*cache)(db) }
 
 // cache is the same object, so that all that Cache returns are one cache.

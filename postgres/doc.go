@@ -1,76 +1,80 @@
-// Package postgres keeps checkpoints, a cache of results, and a store of items in
+// Package postgres stores checkpoints, a cache of results and a store of items in
 // Postgres.
 //
-// [Open] gives a [DB], which is a [checkpoint.Saver] with every ability that
-// package checkpoint names, and has a [checkpoint.Cache] and a [store.Store]
-// beside it. Any number of processes may use the same tables; two writers that
-// meet on one thread are told apart by the compare-and-set of its head.
+// [Open] returns a [DB]. It is a [checkpoint.Saver] with all optional interfaces of
+// package checkpoint, and has a [checkpoint.Cache] and a [store.Store]. Any number of
+// processes may use the same tables: if two write to one thread, the compare-and-set of
+// its head lets only one succeed.
 //
 // # Roles and migrations
 //
-// The tables and functions live in a schema of their own. Whoever may create
-// it runs the SQL of [Migrations], or opens once with [Options].Migrate. The
-// program itself then needs no more than
+// The tables and functions are in one schema. A role that may create it runs the SQL of
+// [Migrations], or opens the database once with [Options].Migrate. The role of the
+// program then needs only these rights:
 //
 //	GRANT USAGE ON SCHEMA treadle TO app;
 //	GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA treadle TO app;
 //	GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA treadle TO app;
 //
-// The migration creates the extension pgvector if the server has it and the role
-// may; a database administrator may do that at any time, and run the SQL again
-// then. Where it is, the program needs the right to use its schema:
+// The migration creates the extension pgvector if the server has it and the role may
+// create it. An administrator may also create it later and run the SQL again. The role
+// of the program then needs the right to use the schema of the extension:
 //
 //	GRANT USAGE ON SCHEMA public TO app;
 //
-// Nothing relies on the search_path, and nothing is kept in a session, so a
-// pooler that hands out a connection per transaction will do; tell it by
+// The package does not use the search_path or any state of a session. So it works
+// behind a pooler that gives each transaction another connection; set
 // [Options].PoolerSafe.
 //
-// # What a commit survives
+// # Durability
 //
-// A put is one call of one function and returns when its transaction is
-// committed, with the durability that the server's synchronous_commit gives. If
-// the connection breaks before the answer is there, the put is sent again over
-// another: its id and the compare-and-set make sure that it is stored once. If
-// that fails too, or the context has ended, the error is an [ErrOutcomeUnknown].
-// So are pending writes and the deletion of a thread, which may be done twice. A
-// connection that the server has closed while it was idle is noticed before
-// anything is sent over it, and a server that restarts is waited for, for some
-// seconds. What else was sent when the connection broke, a write of the store for
-// instance, is an ErrOutcomeUnknown.
+// A put returns when its transaction is committed; the server's synchronous_commit
+// decides what that means. If the connection breaks before the answer, the put is sent
+// again over another connection. Its id and the compare-and-set ensure that it is
+// stored once. Pending writes and the deletion of a thread are sent again too, because
+// doing them twice changes nothing. If that fails or the context ends, the error is an
+// [ErrOutcomeUnknown]. Other writes, such as those of the store, are not sent again:
+// their error is an ErrOutcomeUnknown at once.
 //
-// # What was deleted
+// A connection that the server closed while it was idle is replaced before it is used.
+// If the server restarts, calls wait for it for some seconds.
 //
-// What was deleted, pruned or forgotten is gone for every query when the call
-// returns, but the server still has it: in the dead rows of tables and indexes until
-// a VACUUM, in pages of files that it has not used again after that (VACUUM FULL
-// writes the tables anew), in the write-ahead log until its segments are recycled
-// and overwritten, in archived segments, on replicas, and in backups. Where
-// nobody may see a text again, VACUUM the schema's tables after forgetting it, and
-// let archives and backups end; or encrypt what is stored and throw the key away.
+// # Deleted data
 //
-// # What is in the tables
+// No query finds data after it was deleted, pruned or forgotten, but the server still
+// has it:
+//
+//   - in dead rows of tables and indexes, until a VACUUM
+//   - in unused pages of files, until they are used again or a VACUUM FULL
+//   - in the write-ahead log, until its segments are overwritten
+//   - in archived segments, on replicas and in backups
+//
+// If nobody may ever see a text again, run VACUUM on the tables of the schema after
+// forgetting it, and delete old archives and backups. Or encrypt the data and delete the
+// key.
+//
+// # The tables
 //
 //	thread ──< line ──< checkpoint (id, run, base, record, control, echo, metadata)
 //	   │         ├────< chunk      (chain, seq, data)
 //	   │         └────< pending    (id, task, kind, data)
 //	   └──< run (name, metadata)             shape (names)
 //
-// A line is a namespace of a thread. The record of a checkpoint holds what is
-// small, and refers to chunks for the rest: see manifest.go, chunk.go, echo.go. It is
-// never changed after it was inserted. A list is a chain of chunks, each of
-// which drops elements from the end and appends others, so that a step costs
-// what it adds. Nothing is shared between lines but shapes, the lists of channel
-// names, which are never removed.
+// This part is for those who change the package. A line is a namespace of a thread. The
+// record of a checkpoint has the small values and refers to chunks for the others: see
+// manifest.go, chunk.go, echo.go. It is never changed. A list is a chain of chunks, each
+// of which drops elements from the end and appends others, so that the cost of a step
+// depends on what it adds. Lines share only shapes, the lists of channel names, which
+// are never removed.
 //
 //	store_record (seq, name, key, kind, terms, value) ──< store_vector (field, data)
 //	     ├──── store_life (expires, ended)                     │
 //	     └──── store_item (words, doc)                    store_stamp        store_state (seq)
 //
-// A record of the store is a version of an item, under the name of its namespace.
-// Those that are current, and not the end of an item, have a row in store_item,
-// where searches look: an index of words and one of values narrow them down, and
-// what passes is decided in the process. Whoever writes holds the row of
-// store_state until its commit, which makes the numbers of records visible in
-// order; writers of one process who wait for it go together.
+// A record of the store is a version of an item, or the mark of its end, under the name
+// of its namespace. Current versions have a row in store_item, which searches read. An
+// index of words and one of values preselect rows, and the process decides which items
+// match. A writer locks the row of store_state until its commit, so that the numbers of
+// records become visible in their order. Writers of one process that wait at the same
+// time share a transaction.
 package postgres

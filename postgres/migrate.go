@@ -33,11 +33,11 @@ var scripts = func() (out []string) {
 	return out
 }()
 
-// Migrations is the SQL that brings a schema up to date, from nothing or from
-// any earlier version: one transaction, which does nothing where nothing is to
-// be done. It is what [DB.Migrate] runs, for those who let nobody but
-// themselves run such things. The empty name is the default schema's. A name
-// that no schema can have gives an SQL comment that says so.
+// Migrations returns the SQL that creates a schema or brings it up to date from any
+// earlier version. It is one transaction, which does nothing if the schema is up to
+// date. [DB.Migrate] runs the same SQL; use Migrations if an administrator must run it.
+// An empty name means the default schema. For an invalid name the result is an SQL
+// comment that says so.
 func Migrations(schema string) string {
 	if schema == "" {
 		schema = defaultSchema
@@ -91,9 +91,9 @@ func lockOf(schema string) int64 {
 	return int64(h.Sum64())
 }
 
-// Migrate brings the schema up to date. It needs the right to create the
-// schema, or to create in it if it is there. One that is up to date needs
-// nothing and is left alone; one of a later release is an ErrSchema.
+// Migrate creates the schema or brings it up to date. The role must be allowed to create
+// the schema, or to create tables in it if it exists. Migrate does nothing if the schema
+// is up to date, and fails with ErrSchema if a later release has migrated it.
 func (db *DB) Migrate(ctx context.Context) error {
 	version, err := db.version(ctx)
 	if err != nil {
@@ -139,7 +139,7 @@ func (db *DB) checkVersion(version int) error {
 	case version < len(scripts):
 		return fmt.Errorf("%w: schema %s has version %d and this program needs %d: %s", ErrSchema, db.quoted, version, len(scripts), how)
 	case version > len(scripts):
-		return fmt.Errorf("%w: schema %s has version %d and this program knows versions up to %d: it was migrated by a later release, use that", ErrSchema, db.quoted, version, len(scripts))
+		return fmt.Errorf("%w: schema %s has version %d, but this program supports versions up to %d: a later release has migrated it; use that release", ErrSchema, db.quoted, version, len(scripts))
 	}
 	return nil
 }

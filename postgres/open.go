@@ -19,39 +19,38 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// Errors of a DB, beside those of package checkpoint.
+// Errors of a DB, in addition to those of package checkpoint.
 var (
-	// ErrClosed: the DB was closed.
+	// ErrClosed says that the DB was closed.
 	ErrClosed = errors.New("postgres: the database is closed")
-	// ErrDamaged: something that a checkpoint refers to is missing or unreadable.
+	// ErrDamaged says that stored data is missing or unreadable.
 	ErrDamaged = errors.New("postgres: the data is damaged")
-	// ErrOutcomeUnknown: the connection broke, or the context ended, after
-	// something was sent to be written and before the answer. It is written as
-	// a whole or not at all; a Get tells.
+	// ErrOutcomeUnknown says that the connection broke, or the context ended, between
+	// a write and its answer. Everything was written or nothing; a Get shows which.
 	ErrOutcomeUnknown = errors.New("postgres: whether it was written is unknown")
-	// ErrSchema: the schema is missing, or not the one that this version of the
-	// package works with.
+	// ErrSchema says that the schema is missing or has another version than this
+	// package needs.
 	ErrSchema = errors.New("postgres: the schema does not fit")
 )
 
-// Options of Open. Nil means the defaults.
+// Options configure [Open]. The zero value and nil are the defaults.
 type Options struct {
-	// Schema has the tables and functions; "treadle" if empty.
+	// Schema is the name of the schema with the tables and functions; empty means
+	// "treadle".
 	Schema string
 	// Migrate makes Open call [DB.Migrate].
 	Migrate bool
-	// PoolerSafe does without prepared statements, for a pooler that gives each
+	// PoolerSafe avoids prepared statements. Set it behind a pooler that gives each
 	// transaction another connection, such as PgBouncer in transaction mode.
 	PoolerSafe bool
-	// MaxConns is how many connections there may be. The default is that of the
-	// url's pool_max_conns, or else 4 or the number of CPUs, whichever is more.
+	// MaxConns is the maximum number of connections; 0 means the url's pool_max_conns,
+	// or without one 4 or the number of CPUs, whichever is greater.
 	MaxConns int
-	// Logger hears what went wrong and was mended without a caller to tell.
+	// Logger receives warnings that cannot be returned to a caller; nil discards them.
 	Logger *slog.Logger
 }
 
-// DB is a schema in a Postgres database. All methods may be called
-// concurrently.
+// DB is a schema in a Postgres database. It is safe for concurrent use.
 type DB struct {
 	schema string // as it is
 	quoted string // as it is written in SQL
@@ -98,9 +97,9 @@ const (
 	pingAfter = time.Second
 )
 
-// Open connects to the database at url, in one of the forms that libpq knows.
-// The schema must be there and be the one that this version works with, or else
-// the error is an ErrSchema; see Options.Migrate.
+// Open connects to the database at url, in one of the forms that libpq accepts. If the
+// schema is missing or has another version, the error is an ErrSchema, unless
+// [Options].Migrate is set.
 func Open(ctx context.Context, url string, o *Options) (*DB, error) {
 	if o == nil {
 		o = &Options{}
@@ -175,8 +174,8 @@ func quoteSchema(name string) (string, error) {
 	return pgx.Identifier{name}.Sanitize(), nil
 }
 
-// Close waits for what is under way and closes all connections. What comes
-// later fails with ErrClosed.
+// Close waits for running calls and closes all connections. Later calls fail with
+// ErrClosed.
 func (db *DB) Close() error {
 	if !db.closed.Swap(true) {
 		close(db.closing)

@@ -11,15 +11,14 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// Store returns a store in the same schema, which ends with the DB. Several
-// stores of one schema, in this process or others, see each other's items.
+// Store returns a store in the same schema, which is closed with the DB. All stores of
+// a schema, in this process or others, share their items.
 //
-// Where the extension pgvector is in the database (0.8 or later), it finds what
-// is near to a query. Otherwise a search by meaning reads all vectors under its
-// prefix and compares them in the process; the Logger hears of it once.
+// If the database has the extension pgvector (0.8 or later), searches by meaning use
+// it. Otherwise such a search reads all vectors under its prefix and compares them in
+// the process; the Logger receives one warning about it.
 //
-// Writers of one store come one after another, so that whoever watches it misses
-// nothing: a commit waits for the one before it.
+// Writes to a store are committed one after another, so that watchers miss no change.
 func (db *DB) Store(opts *store.Options) (*store.Store, error) { return store.New(&db.backend, opts) }
 
 // backend keeps the items of a schema's stores.

@@ -57,8 +57,8 @@ func (db *DB) Fence(ctx context.Context, thread string, epoch uint64) error {
 	return nil
 }
 
-// Size implements [checkpoint.Sizer]: the bytes of all records, chunks, pending
-// writes and metadata. What the tables need to find them comes on top.
+// Size implements [checkpoint.Sizer]. It counts the bytes of all records, chunks,
+// pending writes and metadata, but not those of indexes.
 func (db *DB) Size(ctx context.Context, thread string) (n int64, err error) {
 	err = db.read(ctx, func(c *pgx.Conn) error { return c.QueryRow(ctx, db.sql.size, name(thread)).Scan(&n) })
 	if errors.Is(err, pgx.ErrNoRows) {

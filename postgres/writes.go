@@ -30,9 +30,8 @@ func writeArrays(writes []checkpoint.Write) (task, kind, data [][]byte) {
 	return task, kind, data
 }
 
-// PutWrites implements [checkpoint.Saver]. What replaces itself may be written
-// twice, so it is sent again when the connection broke; the head of a line may
-// be another one by then.
+// PutWrites implements [checkpoint.Saver]. Writing twice changes nothing, so the writes
+// are sent again if the connection breaks, even if the thread has another head by then.
 func (db *DB) PutWrites(ctx context.Context, at checkpoint.Key, fence uint64, writes []checkpoint.Write) error {
 	if fence > math.MaxInt64 {
 		return fmt.Errorf("postgres: fence %d is greater than a bigint", fence)

@@ -9,8 +9,8 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// Cache implements [checkpoint.Cacher]. What it returns lives in the same file
-// and is closed with it.
+// Cache implements [checkpoint.Cacher]. The cache is in the same file and is closed
+// with it.
 func (db *DB) Cache() checkpoint.Cache { return (*cache)(db) }
 
 // cache is the same object, so that all that Cache returns are one cache.

@@ -23,31 +23,30 @@ import (
 	"github.com/treadle-go/treadle/internal/wait"
 )
 
-// Errors of a DB, beside those of package checkpoint.
+// Errors of a DB, in addition to those of package checkpoint.
 var (
-	// ErrClosed: the DB was closed.
+	// ErrClosed says that the DB was closed.
 	ErrClosed = errors.New("sqlite: the database is closed")
-	// ErrDamaged: something that was stored is missing or is not what was stored.
-	// The error names the thread or the key.
+	// ErrDamaged says that stored data is missing or was changed. The error names the
+	// thread or the key.
 	ErrDamaged = errors.New("sqlite: the file is damaged")
 )
 
-// Options of Open. Nil means the defaults.
+// Options configure [Open]. The zero value and nil are the defaults.
 type Options struct {
-	// PowerSafe makes each commit wait until the disk has it
-	// (synchronous=FULL), so that a power cut takes nothing that was
-	// acknowledged. A commit then costs an fsync.
+	// PowerSafe makes each commit wait for the disk (synchronous=FULL), so that a
+	// power failure loses no commit. Each commit then needs an fsync.
 	PowerSafe bool
-	// Check makes Open read the whole file and refuse it with ErrDamaged if
-	// anything in it is not what was stored, or is missing. Without it, what is
-	// read is checked when it is read: see the package documentation for what that
-	// does not find.
+	// Check makes Open read the whole file and fail with ErrDamaged if data is missing
+	// or was changed. Data is also checked whenever it is read; the package
+	// documentation says which damage that does not find.
 	Check bool
-	// Logger hears what went wrong and was mended without a caller to tell.
+	// Logger receives warnings that cannot be returned to a caller, and the progress of
+	// building an index; nil discards them.
 	Logger *slog.Logger
 }
 
-// DB is a SQLite file. All methods may be called concurrently.
+// DB is an SQLite file. It is safe for concurrent use.
 type DB struct {
 	path string
 	log  *slog.Logger
@@ -92,8 +91,8 @@ const (
 	readerCount = 4
 )
 
-// Open opens the file at path and makes it if need be; its directory must be
-// there. The path ":memory:" is a database of its own that ends with Close.
+// Open opens the file at path, or creates it in an existing directory. The path
+// ":memory:" is a new database in memory, which ends with Close.
 func Open(path string, o *Options) (*DB, error) {
 	if o == nil {
 		o = &Options{}
@@ -143,7 +142,7 @@ func (db *DB) open(o *Options) error {
 	}
 	ok, err := w.row("SELECT summed FROM meta", nil, &w.summed)
 	if err == nil && !ok {
-		err = fmt.Errorf("%w: it does not say what rows have a checksum", ErrDamaged)
+		err = fmt.Errorf("%w: the record of which rows have a checksum is missing", ErrDamaged)
 	}
 	if err == nil {
 		err = w.distinct()
@@ -302,8 +301,8 @@ func marked(err error) error {
 	return err
 }
 
-// Close waits for what is under way and closes the file. What comes later, or
-// still waits for its turn, fails with ErrClosed.
+// Close waits for running calls and closes the file. Later calls, and those that wait
+// for the file's lock, fail with ErrClosed.
 func (db *DB) Close() error {
 	db.closeOnce.Do(func() {
 		close(db.closing)
@@ -435,7 +434,7 @@ func (c *conn) walMode() error {
 			return err
 		}
 		if !strings.EqualFold(mode, "wal") {
-			return fmt.Errorf("the file system cannot do WAL, which needs shared memory; the journal is in mode %q", mode)
+			return fmt.Errorf("the file system does not support WAL, which needs shared memory; the journal mode is %q", mode)
 		}
 		return nil
 	})

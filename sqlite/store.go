@@ -10,15 +10,14 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// Store returns a store that lives in the same file and ends with it. Several
-// stores of one file, in this process or others, see each other's items.
+// Store returns a store in the same file, which is closed with it. All stores of a
+// file, in this process or others, share their items.
 //
-// A search by meaning uses an index that the first one builds: the signatures
-// of all vectors, some 100 bytes each, while the vectors stay in the file.
-// It takes in what other processes write before each search. A search by words
-// keeps the lists of items that have them and the words of the items it ranked, up to
-// 32 MB of each, so the first search for a frequent word takes longer than those
-// after it.
+// The first search by meaning builds an index in memory, of about 100 bytes per vector;
+// the vectors stay in the file. Each search adds what other processes have written
+// since. Searches by words keep lists of items by word, and the words of the items that
+// they ranked, in memory, up to 32 MB each. So the first search for a frequent word
+// takes longer than later ones.
 func (db *DB) Store(opts *store.Options) (*store.Store, error) { return store.New(db.backend, opts) }
 
 // backend keeps the items of a file's stores.

@@ -9,8 +9,8 @@ import (
 	"github.com/treadle-go/treadle/internal/saved"
 )
 
-// DeleteThread implements [checkpoint.Saver]. It deletes a thread that is damaged
-// too, as far as there is something to be found of it.
+// DeleteThread implements [checkpoint.Saver]. It also deletes a damaged thread, as far
+// as its rows can be found.
 func (db *DB) DeleteThread(ctx context.Context, thread string) error {
 	found := false
 	return db.erase(ctx, func(c *conn) error {
@@ -117,8 +117,8 @@ func (db *DB) Fence(ctx context.Context, thread string, epoch uint64) error {
 	return inThread(thread, err)
 }
 
-// Size implements [checkpoint.Sizer]: the bytes of all records, chunks and
-// pending writes. What the file needs to find them comes on top.
+// Size implements [checkpoint.Sizer]. It counts the bytes of all records, chunks and
+// pending writes, but not those of indexes.
 func (db *DB) Size(ctx context.Context, thread string) (n int64, err error) {
 	err = db.read(ctx, func(c *conn) error {
 		tid, _, err := c.threadRow(thread)

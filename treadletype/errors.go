@@ -208,8 +208,8 @@ type StoredValueError struct {
 }
 
 func (e *StoredValueError) Error() string {
-	return fmt.Sprintf("graph %q: thread %q: checkpoint %s: field %s: stored is %s, which is no %s: %v; "+
-		"nothing was changed: give the type an UnmarshalJSON that reads the old form too, or give the field another name, under which it begins anew",
+	return fmt.Sprintf("graph %q: thread %q: checkpoint %s: field %s: the stored value is %s, which is not a %s: %v; "+
+		"nothing was changed: give the type an UnmarshalJSON that reads the old form too, or rename the field, which then starts without a value",
 		e.Graph, e.Thread, e.Checkpoint, e.Field, e.Stored, e.Want, e.Err)
 }
 
