@@ -72,7 +72,7 @@ func TestASchemaThatDoesNotFitIsAClearError(t *testing.T) {
 	wantLine(t, open(t, server, nil), "old", []checkpoint.ID{p.ID})
 
 	runScript(t, server, "INSERT INTO treadle.migration (version) VALUES (99)")
-	later := fmt.Sprintf(`schema "treadle" has version 99 and this program knows versions up to %d: it was migrated by a later release, use that`, len(scripts))
+	later := fmt.Sprintf(`schema "treadle" has version 99, but this program supports versions up to %d: a later release has migrated it; use that release`, len(scripts))
 	wantErr("a newer schema", later)
 	if err := db.Migrate(t.Context()); !errors.Is(err, ErrSchema) {
 		t.Errorf("migrate of a newer schema: %v, want %v", err, ErrSchema)
