@@ -18,7 +18,10 @@ func (Messages) Reducer() reduce.Reducer { return messageReducer{} }
 // the list it kept.
 type messageReducer struct {
 	reduce.Appending[Messages, Message]
+	plainjson.DecoderMark
 }
+
+var _ plainjson.Decoder = messageReducer{}
 
 // Reduce implements [reduce.Reducer].
 func (messageReducer) Reduce(val, acc, update any, claim bool) (any, any, error) {
@@ -46,7 +49,7 @@ func (messageReducer) Kept(was, now any) int {
 }
 
 // DecodePlain implements [plainjson.Decoder].
-func (messageReducer) DecodePlain(data plainjson.Data, elem any) bool {
+func (messageReducer) DecodePlain(data []byte, elem any) bool {
 	m := elem.(*Message)
 	if m.readPlain(data) {
 		return true

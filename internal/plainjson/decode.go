@@ -41,12 +41,15 @@ type Decoder interface {
 	// returns false, the value is still zero and encoding/json decodes it; otherwise
 	// the value is the one that encoding/json would have decoded. It must not panic,
 	// and it gives up on values that nest deeply.
-	DecodePlain(data Data, elem any) bool
+	DecodePlain(data []byte, elem any) bool
+	decoder()
 }
 
-// Data is the JSON for a [Decoder]. It is a type of an internal package, so that no
-// type outside of this module is a Decoder by accident.
-type Data []byte
+// A DecoderMark is embedded in every [Decoder]. Only this module can import it, so no
+// type of a user is a Decoder by accident.
+type DecoderMark struct{}
+
+func (DecoderMark) decoder() {}
 
 // readFunc reads a value of one type into v, which is zero.
 type readFunc func(r *Reader, v reflect.Value)
