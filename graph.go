@@ -258,6 +258,9 @@ func (g *core) stream(ctx context.Context, in pregel.Input, opts []StreamOption,
 		queue := pregel.NewQueue()
 		set := g.settings()
 		set.Sink = pregel.NewSink(queue, pregel.Mode(cfg.modes), cfg.subgraphs, keys)
+		if recorded := set.Recorded; recorded != nil {
+			set.Recorded = func() { queue.Settle(); recorded() }
+		}
 		var out any
 		done := make(chan struct{})
 		go func() {

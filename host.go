@@ -21,6 +21,10 @@ type Host struct {
 	// Fence is the epoch of the server's lease on the thread; a put with an older one
 	// is [checkpoint.ErrFenced]. 0 means no lease.
 	Fence uint64
+	// Recorded is called before a checkpoint or the result of a task is stored, when
+	// the reader of the run's stream is done with all events before it. A server that
+	// stores events then loses none: a step whose events are not stored runs again.
+	Recorded func()
 	// AnyGraph lets the graph continue a thread of another graph, as LangGraph does.
 	// It takes the fields that have the same names.
 	AnyGraph bool
@@ -50,5 +54,5 @@ func (h Host) serve(g *core) {
 			set.Cache = c.Cache()
 		}
 	}
-	set.Fence, set.Config, set.AnyGraph = h.Fence, h.Config, h.AnyGraph
+	set.Fence, set.Config, set.AnyGraph, set.Recorded = h.Fence, h.Config, h.AnyGraph, h.Recorded
 }

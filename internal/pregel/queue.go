@@ -8,8 +8,10 @@ type Queue struct {
 	mu      sync.Mutex
 	filled  sync.Cond
 	drained sync.Cond
+	settled sync.Cond
 	events  []Event
 	spare   []Event
+	reading bool // the reader has a batch
 	closed  bool
 }
 
@@ -22,7 +24,7 @@ var queueSpaces sync.Pool
 // NewQueue returns an empty Queue.
 func NewQueue() *Queue {
 	q := &Queue{}
-	q.filled.L, q.drained.L = &q.mu, &q.mu
+	q.filled.L, q.drained.L, q.settled.L = &q.mu, &q.mu, &q.mu
 	for _, events := range []*[]Event{&q.events, &q.spare} {
 		if space, ok := queueSpaces.Get().(*[]Event); ok {
 			*events = *space
@@ -53,9 +55,13 @@ func (q *Queue) push(ev *Event) {
 func (q *Queue) Take() []Event {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.reading = false; len(q.events) == 0 {
+		q.settled.Broadcast()
+	}
 	for len(q.events) == 0 && !q.closed {
 		q.filled.Wait()
 	}
+	q.reading = true
 	clear(q.spare)
 	full := len(q.events) >= queueLimit
 	batch := q.events
@@ -66,6 +72,15 @@ func (q *Queue) Take() []Event {
 	return batch
 }
 
+// Settle waits until the reader is done with all events that were pushed before.
+func (q *Queue) Settle() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for (q.reading || len(q.events) > 0) && !q.closed {
+		q.settled.Wait()
+	}
+}
+
 // Close ends the stream. Events in the queue can still be taken, later ones are
 // dropped.
 func (q *Queue) Close() {
@@ -74,6 +89,7 @@ func (q *Queue) Close() {
 	q.closed = true
 	q.filled.Broadcast()
 	q.drained.Broadcast()
+	q.settled.Broadcast()
 }
 
 // Release closes the queue and frees its memory. The reader must not call Take

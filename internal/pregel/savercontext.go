@@ -116,6 +116,9 @@ func (r *Run) savePut(s checkpoint.Saver, p *checkpoint.Put) error {
 	if _, later := s.(deferred); later { // it calls savePut again when it stores
 		return s.Put(r.ctx, p)
 	}
+	if r.set.Recorded != nil {
+		r.set.Recorded()
+	}
 	return r.save(func(ctx context.Context) error { return s.Put(ctx, p) })
 }
 
@@ -123,6 +126,9 @@ func (r *Run) savePut(s checkpoint.Saver, p *checkpoint.Put) error {
 func (r *Run) saveWrites(s checkpoint.Saver, at checkpoint.Key, ws []checkpoint.Write) error {
 	if _, later := s.(deferred); later {
 		return s.PutWrites(r.ctx, at, r.set.Fence, ws)
+	}
+	if r.set.Recorded != nil {
+		r.set.Recorded()
 	}
 	return r.save(func(ctx context.Context) error { return s.PutWrites(ctx, at, r.set.Fence, ws) })
 }

@@ -31,7 +31,7 @@ func (r *Runner) execute(ctx context.Context, x *execution, feed *Feed) (next *l
 	var th treadle.AnyThread
 	if err == nil {
 		ctx, cancel := context.WithTimeoutCause(ctx, r.o.MaxTime, errTimeout)
-		th, err = r.thread(run, &k)
+		th, err = r.thread(run, &k, l)
 		if err == nil {
 			err = r.stream(ctx, th, x, &k, rec)
 		}
@@ -49,12 +49,15 @@ const epochBits = 28
 
 // thread opens the run's thread. A run without one has a saver of its own, so that
 // questions, nested graphs and streams are the same.
-func (r *Runner) thread(run *ledger.Run, k *Kwargs) (treadle.AnyThread, error) {
+func (r *Runner) thread(run *ledger.Run, k *Kwargs, l *log) (treadle.AnyThread, error) {
 	g := r.graphs[run.Graph]
 	if g == nil {
 		return nil, fmt.Errorf("graph %q is not served", run.Graph)
 	}
 	host := treadle.Host{Saver: r.saver, Store: r.store, Fence: run.Epoch, Config: k.Config, AnyGraph: true}
+	if l.keep {
+		host.Recorded = l.flush
+	}
 	if run.Temporary {
 		host.Saver, host.Scratch, host.Fence = checkpoint.NewMemory(), true, 0
 	}
