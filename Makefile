@@ -9,14 +9,16 @@ GO_FILES = find . -name node_modules -prune -o -name '*.go' -print0
 
 .PHONY: test lint bench fmt soak
 
-# The race detector watches what Go allocates. SQLite is C that was translated to Go
-# and keeps its data in memory that it maps itself, so to instrument its code takes
-# most of the time and finds nothing. The driver around it is instrumented like all else.
+# The race detector watches Go's heap and global variables. SQLite is C translated to Go
+# and keeps its data, apart from globals, in memory that it maps itself, which the
+# detector ignores. To instrument it takes most of the time of tests on SQLite, so it is
+# left out. The driver around it and all other code is instrumented.
 TRANSLATED := modernc.org/sqlite/lib modernc.org/libc modernc.org/memory
 RACE := -race $(foreach p,$(TRANSLATED),'-gcflags=$(p)=-race=false -d=checkptr=0')
 
-# The detector waits a second for reports when a program ends. Tests leave no goroutines
-# that could race by then, and there are hundreds of programs.
+# The detector makes a program sleep a second before it exits, for goroutines that still
+# run. Most packages check that there are none. Each test binary and each process that a
+# test starts would sleep.
 export GORACE := atexit_sleep_ms=50
 
 GO_TEST := go test -vet=off -timeout 60m -json
