@@ -23,8 +23,8 @@ import (
 // is killed. It is the path of the file.
 const ledgerWriterEnv = "TREADLE_SQLITE_LEDGER_WRITER"
 
-// killedLease is short, so that nobody waits for it.
-var killedLease = &ledger.Options{Lease: 200 * time.Millisecond, MaxAttempts: 1000}
+// killedLease is that of the process, and short, so that nobody waits for it.
+const killedLease = 200 * time.Millisecond
 
 // After kill -9 at any moment every run that was accepted is there and can be ended,
 // once, and those that had ended have ended.
@@ -34,7 +34,7 @@ func TestKilledWorkerLosesNoRun(t *testing.T) {
 		kills = 2 // the writer takes ten times as long
 	}
 	db := open(t, filepath.Join(t.TempDir(), "test.db"), nil)
-	l := ledger.New(db.Ledger(), killedLease)
+	l := ledger.New(db.Ledger(), &ledger.Options{Lease: time.Minute})
 	rnd := rand.New(rand.NewPCG(uint64(os.Getpid()), 3))
 	for round := range kills {
 		accepted, ended := map[uuid.UUID]bool{}, map[uuid.UUID]bool{}
@@ -111,7 +111,7 @@ func runUntilKilled(path string) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	l := ledger.New(db.Ledger(), killedLease)
+	l := ledger.New(db.Ledger(), &ledger.Options{Lease: killedLease})
 	var mu sync.Mutex
 	ack := func(what string, id uuid.UUID) {
 		mu.Lock()

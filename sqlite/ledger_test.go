@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/treadle-go/treadle/internal/race"
 	"github.com/treadle-go/treadle/ledger"
 	"github.com/treadle-go/treadle/ledger/ledgertest"
 )
@@ -19,6 +20,9 @@ func TestLedger(t *testing.T) {
 		"file":   func(t *testing.T) string { return filepath.Join(t.TempDir(), "test.db") },
 		"memory": func(*testing.T) string { return inMemory },
 	} {
+		if race.Enabled && name != "file" {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ledgertest.Run(t, func(t *testing.T) ledger.Backend { return open(t, path(t), nil).Ledger() })
