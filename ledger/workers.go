@@ -167,6 +167,13 @@ func (l *Ledger) takeOver(ctx context.Context, seen *Run, from, to uuid.UUID) (r
 		if err := putRun(tx, r); err != nil {
 			return err
 		}
+		// They are read here and not after the commit: a worker that has a run and gets
+		// an error would never execute it.
+		rows, err := tx.Find(&Query{Kind: Runs, IDs: []uuid.UUID{r.ID}, Bodies: true})
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		r.Kwargs = rows[0].Body
 		if d == nil {
 			return nil
 		}
@@ -175,17 +182,7 @@ func (l *Ledger) takeOver(ctx context.Context, seen *Run, from, to uuid.UUID) (r
 	if errors.Is(err, ErrNotFound) {
 		return nil, false, nil
 	}
-	if err != nil || run == nil || ended {
-		return run, ended, err
-	}
-	r, err := l.b.Get(ctx, Runs, run.ID)
-	if err != nil {
-		return nil, false, err
-	}
-	if r != nil {
-		run.Kwargs = r.Body
-	}
-	return run, false, nil
+	return run, ended, err
 }
 
 // removeWorkers removes workers that have been gone for long and have no runs.

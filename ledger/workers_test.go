@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -189,4 +190,24 @@ func TestSweepRemovesWorkersThatAreLongGone(t *testing.T) {
 			t.Errorf("the runs of a worker that is long gone are not taken over, but %v", taken)
 		}
 	})
+}
+
+// broken is a backend that cannot be read outside of transactions.
+type broken struct{ ledger.Backend }
+
+func (broken) Get(context.Context, ledger.Kind, uuid.UUID) (*ledger.Row, error) {
+	return nil, errors.New("broken")
+}
+
+// A worker that has a run is told so with the transaction that gave it the run.
+func TestTakenRunIsReturnedWhatever(t *testing.T) {
+	f := newFixture(t, nil)
+	run := f.started(f.newThread())
+	if err := f.Leave(t.Context(), f.worker); err != nil {
+		t.Fatal(err)
+	}
+	f.Ledger = ledger.New(broken{f.backend}, nil)
+	if taken, _ := f.takeOver(f.newWorker()); !slices.Equal(ids(taken), []uuid.UUID{run.ID}) || taken[0].Kwargs == nil {
+		t.Errorf("%v are taken", taken)
+	}
 }
