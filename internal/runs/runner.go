@@ -216,6 +216,9 @@ func (r *Runner) start(run *ledger.Run, fresh bool) {
 	r.mu.Lock()
 	r.active[run.ID] = x
 	r.mu.Unlock()
+	if run.Order != ledger.NoAction { // it was begun elsewhere and told to end meanwhile
+		r.order(run.ID, run.Order)
+	}
 	feed := r.feeds.use(run.Thread)
 	r.runs.Go(func() {
 		next := r.execute(ctx, x, feed)
