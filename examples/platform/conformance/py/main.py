@@ -1,0 +1,81 @@
+"""Drives a server with LangGraph's own Python SDK and prints one JSON line per check:
+{"name", "ok", "error"?, "deviates"?, "covers"?}.
+
+    python main.py --url http://127.0.0.1:2024 --client async|sync [--only threads.] [--jobs 8] [--timeout 60]
+                   [--covers] [--stacks] [--list]
+
+It ends with 1 if a check failed. With --official python a failure of a check that says why LangGraph's own Python server
+fails it does not count.
+"""
+
+import argparse
+import asyncio
+import json
+import logging
+import sys
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
+import assistants  # noqa: F401
+import control  # noqa: F401
+import crons  # noqa: F401
+import protocol  # noqa: F401
+import remote  # noqa: F401
+import runs  # noqa: F401
+import state  # noqa: F401
+import store  # noqa: F401
+import streams  # noqa: F401
+import threads  # noqa: F401
+from kit import CHECKS, Kit, clients, run_check
+
+
+def arguments():
+    p = argparse.ArgumentParser()
+    p.add_argument("--url", default="http://127.0.0.1:2024")
+    p.add_argument("--client", choices=["async", "sync"], default="async")
+    p.add_argument("--only", default="")
+    p.add_argument("--jobs", type=int, default=8)
+    p.add_argument("--timeout", type=float, default=60)
+    p.add_argument("--official", choices=["python"])
+    p.add_argument("--covers", action="store_true")
+    p.add_argument("--stacks", action="store_true")
+    p.add_argument("--list", action="store_true")
+    return p.parse_args()
+
+
+async def main(args):
+    names = [c["name"] for c in CHECKS]
+    assert len(set(names)) == len(names), "two checks have one name"
+    wanted = [c for c in CHECKS if c["name"].startswith(args.only) and c["client"] in (None, args.client)]
+    if args.list:
+        print("\n".join(c["name"] for c in wanted))
+        return 0
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(64))
+    both = clients(args.url, args.official)
+    failures = known = 0
+
+    async def work(queue):
+        nonlocal failures, known
+        while queue:
+            c = queue.pop(0)
+            line = await run_check(c, Kit(args.url, args.client, both), args.timeout, args.covers, args.stacks)
+            print(json.dumps(line), flush=True)
+            if not line["ok"]:
+                if args.official and c["deviates"]:
+                    known += 1
+                else:
+                    failures += 1
+
+    together = [c for c in wanted if not c["alone"]]
+    await asyncio.gather(*(work(together) for _ in range(args.jobs)))
+    await work([c for c in wanted if c["alone"]])
+    passed = len(wanted) - failures - known
+    text = f"{len(wanted)} checks, {passed} passed, {failures} failed"
+    print(text + (f", {known} known faults of this server" if known else ""), file=sys.stderr)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    logging.disable(logging.CRITICAL)
+    sys.exit(asyncio.run(main(arguments())))
