@@ -133,7 +133,7 @@ check("multitask.rollback", async ({ client, thread, running, ended, until }) =>
   same((await ended(id, second.run_id)).status, "success");
   same((await client.threads.getState(id)).values.ticks, ["z0", "b0"]);
   await fails(client.runs.get(id, first.run_id), 404);
-});
+}, { deviates: "begins the new run now and then before the old one is undone" });
 
 check("cancel.running", async ({ client, thread, running, until }) => {
   const id = await thread();

@@ -10,10 +10,29 @@ export const checks = [];
 // check adds a check. Options:
 //   deviates  why LangGraph's own Python server fails it
 //   sdk       1 if only SDK 1.12 has the method
+//   auth      true if it needs a server with --auth
 //   alone     true if it must not run beside others
 //   timeout   in milliseconds, if the usual one is too short
 export function check(name, run, options = {}) {
   checks.push({ name, run, ...options });
+}
+
+// uncalled returns a function that tells which methods of the clients nobody has called since.
+export function uncalled(Client) {
+  const never = new Set();
+  const client = new Client({ apiUrl: "http://127.0.0.1", apiKey: null });
+  for (const part of ["assistants", "threads", "runs", "crons", "store"]) {
+    const proto = Object.getPrototypeOf(client[part]);
+    for (const name of Object.getOwnPropertyNames(proto).filter((n) => n !== "constructor")) {
+      const method = proto[name];
+      never.add(`${part}.${name}`);
+      proto[name] = function (...args) {
+        never.delete(`${part}.${name}`);
+        return method.apply(this, args);
+      };
+    }
+  }
+  return () => [...never];
 }
 
 const running = new AsyncLocalStorage();

@@ -93,13 +93,37 @@ class Threaded:
             await asyncio.to_thread(parts.close)
 
 
+PARTS = ["assistants", "threads", "runs", "crons", "store"]
+
+
+def methods(client):
+    """The names of all methods of a client."""
+    return {f"{part}.{name}" for part in PARTS for name, _ in inspect.getmembers(getattr(client, part), callable) if not name.startswith("_")}
+
+
+class Recorded:
+    """A client that notes which of its methods are called."""
+
+    called = set()
+
+    def __init__(self, inner, path=""):
+        self._inner, self._path = inner, path
+
+    def __getattr__(self, name):
+        value = getattr(self._inner, name)
+        if name in PARTS:
+            return Recorded(value, name)
+        self.called.add(f"{self._path}.{name}")
+        return value
+
+
 class Kit:
     """The argument of a check."""
 
     def __init__(self, url, kind, clients):
         self.url, self.kind = url, kind
         self.async_client, self.sync_client = clients
-        self.client = self.async_client if kind == "async" else Threaded(self.sync_client)
+        self.client = Recorded(self.async_client if kind == "async" else Threaded(self.sync_client))
         self.web = self.async_client.http.client  # for requests without the SDK
         self._ends = []
 

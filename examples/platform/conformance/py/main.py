@@ -26,7 +26,7 @@ import state  # noqa: F401
 import store  # noqa: F401
 import streams  # noqa: F401
 import threads  # noqa: F401
-from kit import CHECKS, Kit, clients, run_check
+from kit import CHECKS, Kit, Recorded, clients, methods, run_check
 
 
 def arguments():
@@ -43,6 +43,13 @@ def arguments():
     return p.parse_args()
 
 
+async def every_method(t):
+    never = methods(t.async_client) - Recorded.called
+    # Protocol checks of the sync client use it without threads.
+    never -= {"threads.stream"} if t.kind == "sync" else set()
+    assert not never, f"never called: {sorted(never)}"
+
+
 async def main(args):
     names = [c["name"] for c in CHECKS]
     assert len(set(names)) == len(names), "two checks have one name"
@@ -50,6 +57,8 @@ async def main(args):
     if args.list:
         print("\n".join(c["name"] for c in wanted))
         return 0
+    if not args.only:
+        wanted.append({"name": "client.every_method_is_called", "run": every_method, "deviates": None, "alone": True, "timeout": None})
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(64))
     both = clients(args.url, args.official)
     failures = known = 0
