@@ -19,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 import assistants  # noqa: F401
 import control  # noqa: F401
 import crons  # noqa: F401
+import fields  # noqa: F401
 import protocol  # noqa: F401
 import remote  # noqa: F401
 import runs  # noqa: F401
