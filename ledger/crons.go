@@ -39,7 +39,7 @@ func putCron(tx Tx, c *Cron) error {
 	if c.Thread != nil {
 		r.Parent = *c.Thread
 	}
-	if c.Next != nil {
+	if c.Next != nil && c.Enabled {
 		r.Due = *c.Next
 	}
 	return tx.Put(r)

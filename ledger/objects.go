@@ -135,7 +135,7 @@ type Cron struct {
 	Schedule    string          `json:"schedule"`         // five fields
 	Timezone    *string         `json:"timezone"`         // of the IANA database; nil means UTC
 	End         *time.Time      `json:"end_time"`
-	Next        *time.Time      `json:"next_run_date"` // nil if it is over or not enabled
+	Next        *time.Time      `json:"next_run_date"` // nil if it is over; due if it is enabled
 	Enabled     bool            `json:"enabled"`
 	Payload     json.RawMessage `json:"payload"` // the body of the runs' create request
 	Metadata    Object          `json:"metadata"`

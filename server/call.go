@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -157,7 +158,7 @@ func (q query) list(name string) []string {
 			return list
 		}
 	}
-	return vs
+	return slices.DeleteFunc(vs, func(v string) bool { return v == "" }) // some clients send an empty one for none
 }
 
 func (q query) bool(name string) (bool, error) {

@@ -90,7 +90,7 @@ func (r *Runner) DeleteRun(ctx context.Context, thread, id uuid.UUID, f *ledger.
 }
 
 // NextTime is the first time of a cron behind a moment; nil if there is none, because
-// the cron has ended or is not enabled.
+// the cron has ended. A cron that is not enabled has one too, and is not due at it.
 func NextTime(c *ledger.Cron, after time.Time) (*time.Time, error) {
 	zone := time.UTC
 	if c.Timezone != nil && *c.Timezone != "" {
@@ -104,7 +104,7 @@ func NextTime(c *ledger.Cron, after time.Time) (*time.Time, error) {
 		return nil, fmt.Errorf("schedule %q: %w", c.Schedule, err)
 	}
 	next = next.UTC()
-	if !c.Enabled || c.End != nil && next.After(*c.End) {
+	if c.End != nil && next.After(*c.End) {
 		return nil, nil
 	}
 	return &next, nil

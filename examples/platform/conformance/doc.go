@@ -2,7 +2,7 @@
 // Platform's HTTP API.
 //
 // Two scripts drive a server, given by its address, that serves the graphs of
-// examples/platform/graphs: js/main.mjs with the JavaScript SDK, in either of its lines, and
+// internal/platform: js/main.mjs with the JavaScript SDK, in either of its lines, and
 // py/main.py with the Python SDK, its async and its sync client, and RemoteGraph. They call
 // every method of these clients and print a line of JSON for each check.
 //
