@@ -3,8 +3,8 @@
 //
 // [Open] returns a [DB]. It is a [checkpoint.Saver] with all optional interfaces of
 // package checkpoint, and has a [checkpoint.Cache], a [store.Store] and a
-// [ledger.Backend]. The driver is pure Go. Several processes may open the same file: if two write to one thread, the
-// compare-and-set of its head lets only one succeed.
+// [ledger.Backend]. The driver is pure Go. Several processes may open the same file: if
+// two write to one thread, the compare-and-set of its head lets only one succeed.
 //
 // # Durability
 //
@@ -41,11 +41,12 @@
 // # Deleted data
 //
 // When [DB.DeleteThread], [DB.DeleteRuns], [DB.Prune], Forget or ForgetAll of a store,
-// or the deletion of an assistant, a thread or a cron of the ledger returns, the removed data is in none of the database's files, not even in their
-// unused parts: it was overwritten, and the write-ahead log was truncated. If a
-// transaction still reads an older state, in this process or another, the log is
-// truncated after it ends, by the next write or by Close. Old blocks that a file system
-// or a disk keeps, and backups, still have the data.
+// or the deletion of an assistant, a thread or a cron of the ledger returns, the
+// removed data is in none of the database's files, not even in their unused parts: it
+// was overwritten, and the write-ahead log was truncated. If a transaction still reads
+// an older state, in this process or another, the log is truncated after it ends, by the
+// next write or by Close. Old blocks that a file system or a disk keeps, and backups,
+// still have the data.
 //
 // # The file
 //

@@ -1,7 +1,6 @@
-// Package backends opens a database of every kind that this module has a saver
-// for. Tests and benchmarks that run on all of them range over [All], so a new
-// kind of database is one more element of it. No program but those imports this
-// package.
+// Package backends opens every kind of database that this module has a saver for. Tests
+// and benchmarks that run on all of them range over [All], so a new kind of database is
+// one more element. Only tests and benchmarks import this package.
 package backends
 
 import (
@@ -39,7 +38,7 @@ func ByName(name string) *Backend {
 	panic("backends: there is no backend " + name)
 }
 
-// A Database is what every kind can do.
+// A Database is an open database of any kind.
 type Database interface {
 	checkpoint.Saver
 	checkpoint.Cacher
@@ -53,18 +52,18 @@ type Database interface {
 	io.Closer
 }
 
-// A Backend is one kind of database. An address is where its databases are: a
-// directory of files, or a database of a server that has a schema for each. To
-// open one more database of an address takes less time than to make an address.
+// A Backend is one kind of database. An address has any number of databases: it is a
+// directory with a file for each, or a database of a server with a schema for each.
+// Opening one more database of an address is faster than making an address.
 type Backend struct {
 	Name string
 	// SizeFactor bounds the bytes of a conversation, as a multiple of the JSON
 	// of its messages.
 	SizeFactor int64
 
-	// Make makes an address without databases. remove removes all that is there.
+	// Make makes an address without databases. remove removes it with its databases.
 	Make func(ctx context.Context) (address string, remove func() error, err error)
-	// Open opens database n of an address, and makes it if need be.
+	// Open opens database n of an address, or creates it.
 	Open func(ctx context.Context, address string, n int) (Database, error)
 	// Unsynced returns an address of the same databases, whose commits do not
 	// wait for the disk, for tests in which no server or machine crashes.

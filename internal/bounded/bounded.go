@@ -1,14 +1,14 @@
-// Package bounded checks values against JSON schemas that may come from someone
-// else: an MCP server, a stored checkpoint, a configuration. Package jsonschema
-// follows references without end, so a schema that refers to itself overflows the
-// stack, which ends the process, and one whose references double takes for ever.
+// Package bounded checks values against JSON schemas from outside the program: of an MCP
+// server, a stored checkpoint or a configuration. Package jsonschema has no limit for
+// references. A schema that refers to itself overflows the stack, which ends the
+// process, and one whose references double at each level takes for ever.
 //
-//	schema, err := bounded.Parse(raw)       // refuses what is too large to read
-//	s, err := bounded.Resolve(schema, nil)  // refuses what can only be endless or huge
+//	schema, err := bounded.Parse(raw)       // fails if the schema is too large
+//	s, err := bounded.Resolve(schema, nil)  // fails if a check could be endless or huge
 //	err = s.Validate(value)                 // estimates the work first
 //
-// Schemas that describe trees, and so refer to themselves below properties or
-// items, are fine: the depth of the value bounds them.
+// A schema may describe a tree, which refers to itself below properties or items: the
+// depth of the value bounds the check.
 package bounded
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// The bounds. They are far above what people write and far below what hurts.
+// The limits. They are far above what people write, and far below what takes long.
 const (
 	maxSchemaDepth = 100        // schemas in schemas
 	maxSchemas     = 10_000     // in one schema
@@ -30,11 +30,11 @@ const (
 	maxProblem     = 2_000      // bytes of an error's text
 	maxReading     = 20_000_000 // bytes of a schema, each as often as it is read
 
-	// MaxDepth is how deep JSON from outside may be nested.
+	// MaxDepth is the maximum nesting of JSON from outside.
 	MaxDepth = 500
 )
 
-// Schema is a schema that values can be checked against safely.
+// Schema is a schema against which values can be checked in bounded time.
 type Schema struct {
 	*jsonschema.Resolved
 
@@ -44,8 +44,8 @@ type Schema struct {
 	patterns map[*jsonschema.Schema]int                  // instructions of the patterns
 }
 
-// Parse reads a schema. Package jsonschema reads every schema anew for each one
-// around it.
+// Parse decodes a schema. It limits the size and the nesting, because package
+// jsonschema decodes an inner schema again for each schema around it.
 func Parse(raw []byte) (*jsonschema.Schema, error) {
 	if err := JSON(raw); err != nil {
 		return nil, err
@@ -72,8 +72,8 @@ func Parse(raw []byte) (*jsonschema.Schema, error) {
 	return s, nil
 }
 
-// Resolve checks a schema and resolves its references. The error says which part
-// of the schema is at fault.
+// Resolve checks a schema and resolves its references. The error names the part of the
+// schema that is wrong.
 func Resolve(s *jsonschema.Schema, o *jsonschema.ResolveOptions) (*Schema, error) {
 	out, err := survey(s)
 	if err != nil {
@@ -89,7 +89,7 @@ func Resolve(s *jsonschema.Schema, o *jsonschema.ResolveOptions) (*Schema, error
 	return out, nil
 }
 
-// Validate checks a value as [encoding/json] decodes it.
+// Validate checks a value that [encoding/json] has decoded into an any.
 func (s *Schema) Validate(v any) error {
 	if err := s.affordable(v); err != nil {
 		return err
@@ -129,7 +129,7 @@ func (e *cut) Error() string {
 // Unwrap is the whole error.
 func (e *cut) Unwrap() error { return e.error }
 
-// JSON reports whether JSON is nested too deeply. It looks at brackets only.
+// JSON returns an error if JSON is nested too deeply. It only counts brackets.
 func JSON(raw []byte) error {
 	depth, text := 0, false
 	for i := 0; i < len(raw); i++ {

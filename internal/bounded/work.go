@@ -9,7 +9,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-var errWork = errors.New("checking it against the schema would take too long: write it shorter, or with less nesting")
+var errWork = errors.New("checking it against the schema would take too long: make it shorter, or nest it less")
 
 // affordable reports whether a value can be checked in bounded time and stack.
 // Each schema at each value is looked at once, however often validation will come

@@ -1,13 +1,11 @@
-// Package crashtest proves the hard promises about threads: what was committed
-// is never lost, what was recorded never runs twice, two writers never both
-// win, and a thread of n turns costs O(n). It consists of tests; go test
-// ./internal/crashtest kills a process some hundred times, and make soak some
-// thousand times.
+// Package crashtest tests the promises about crashes: committed state is never lost,
+// recorded work never runs twice, two writers of one thread never both succeed, and a
+// thread of n turns costs O(n). The package has only tests. go test ./internal/crashtest
+// kills a process some hundred times, and make soak some thousand times.
 //
-// A case is a database with a few threads, each with a random graph of its own
-// that follows from the thread's seed. A child process, which is the test
-// binary again, plays the threads until it is killed with SIGKILL, and another
-// one goes on, until all are finished:
+// A case is a database with a few threads. Each thread has a random graph, made from the
+// thread's seed. A child process, which is the same test binary, runs the threads until
+// it is killed with SIGKILL. Then another one continues, until all threads are finished:
 //
 //	parent                                  child
 //	  │ start (mode of death, seeded) ───────► open the database
@@ -19,8 +17,7 @@
 //	  │ what was seen after the last kill
 //	  └ again
 //
-// The journal is a file that is only appended to, one write per line, so what
-// is in it has happened in that order whatever happened to the writer. At the
-// end each thread is compared with the same graph run without a kill on the
-// memory saver.
+// The journal is a file to which each event is appended with one write, so its lines are
+// complete and in order even if the writer was killed. At the end each thread is
+// compared with a run of the same graph without a kill, on the saver in memory.
 package crashtest

@@ -1,4 +1,4 @@
-// Package faulttest makes things fail, one at a time and everywhere, and checks
-// the outcome: callbacks that panic or end their goroutine, savers that fail,
-// stall, lose data or hand out nonsense.
+// Package faulttest tests faults, each at every place where it can occur: callbacks that
+// panic or end their goroutine, and savers that fail, stall, lose data or return invalid
+// data.
 package faulttest

@@ -1,7 +1,6 @@
-// Package observe is the door through which models, tools and retrievers tell
-// the run they are called in what they do. They find an [Observer] in their
-// context and know nothing of graphs; the engine puts one there and knows
-// nothing of models.
+// Package observe lets models, tools and retrievers report their calls to the run that
+// makes them. They find an [Observer] in their context, which the engine puts there. So
+// models do not depend on graphs, and the engine does not depend on models.
 package observe
 
 import "context"
@@ -23,29 +22,30 @@ type Call struct {
 	Input    any
 	Tags     []string
 	Metadata map[string]any
-	NoStream bool // its chunks are nobody's business
+	NoStream bool // its chunks are not reported
 }
 
-// A Span is an observed call under way.
+// A Span is a running call that is observed.
 type Span interface {
-	// Chunk reports a piece of the result: a token of a model.
+	// Chunk reports a piece of the result, such as a token of a model.
 	Chunk(v any)
 	// End reports the result. It is called once, last.
 	End(output any, err error)
 }
 
-// An Observer is told of calls.
+// An Observer receives reports of calls.
 type Observer interface {
 	// Begin reports the start of a call and returns the context to run it in.
 	Begin(ctx context.Context, call Call) (context.Context, Span)
 }
 
-// Failing is an Observer that knows whether the run itself has failed, its saver
-// for one.
+// Failing is an Observer that knows whether the run itself has failed, for instance
+// because of its saver.
 type Failing interface{ Failed() error }
 
-// Failed is why the run that ctx belongs to cannot go on. It ends with that error
-// whatever is returned to it, so nothing is tried again and nobody else asked.
+// Failed returns the failure of the run that ctx belongs to, or nil. The run ends with
+// this error even if its node handles it, so a call must not be retried or sent to
+// another model.
 func Failed(ctx context.Context) error {
 	if o, ok := ctx.Value(Key).(Failing); ok {
 		return o.Failed()
@@ -53,14 +53,13 @@ func Failed(ctx context.Context) error {
 	return nil
 }
 
-// A Message is a piece of a conversation. Messages that a node returns are
-// streamed like a model's own, each id once.
+// A Message is a message of a conversation. Messages that a node returns are streamed
+// like those of a model, each id once.
 type Message interface{ MessageID() string }
 
 type key struct{}
 
-// Key is the context key under which an Observer is found. The engine's
-// contexts answer it themselves.
+// Key is the context key of the Observer. The engine's contexts implement Value for it.
 var Key any = key{}
 
 // Begin starts observing a call. Without an observer in ctx nothing is

@@ -1,7 +1,7 @@
-// Package plainjson reads the JSON that most values are stored as, several times
-// faster than encoding/json. It takes the easy cases only and gives up on all
-// others, which encoding/json then decides: what it accepts has exactly the value
-// that encoding/json would give it, and it has no errors of its own.
+// Package plainjson decodes simple JSON several times faster than encoding/json. Most
+// stored values are simple. It gives up on all other JSON, which encoding/json must then
+// decode. If it does not give up, the result is the same as that of encoding/json. It
+// returns no errors.
 package plainjson
 
 import (
@@ -299,7 +299,7 @@ func (r *Reader) word(w string) {
 	r.pos += len(w)
 }
 
-// Raw takes any value and returns its bytes, which are the data's own.
+// Raw takes any value and returns its bytes, which share the memory of the data.
 func (r *Reader) Raw() []byte {
 	r.space()
 	start := r.pos

@@ -1,22 +1,21 @@
-// Package saved is the form in which databases save what they are given, as far
-// as those of this module agree on it.
+// Package saved has the parts of the stored form of checkpoints that all databases of
+// this module share.
 //
 // A checkpoint is a record: a [Header], and one [Slot] per channel. Small values
 // are in their slots. Others are in chains of chunks ([Chunk]), which slots
 // refer to: a large value is a chain of one chunk, a list is the beginnings of
-// one chain or several ([Segment]). A chunk is data and nothing else (drop so
-// many elements, append these), so reading needs no reducer, and a reducer that
-// changes leaves history alone. [Growth] makes the slots and chunks of a put out
-// of its parent's slots, and [Chains] makes values out of slots again.
+// one chain or several ([Segment]). A chunk is only data: how many elements to drop, and
+// which to append. So reading needs no reducer, and a changed reducer does not change
+// the history. [Growth] makes the slots and chunks of a put from its parent's slots, and
+// [Chains] makes values from slots.
 //
-// What a package does in a way of its own is not here: how slots are told that
-// did not change since an earlier record (each database has another price for a
-// row), where control and metadata are, when chunks share a row, and all SQL.
+// Parts in which databases differ are not here: how a record refers to unchanged slots
+// of an earlier one (a row costs more in one database than in another), where control
+// and metadata are, when chunks share a row, and all SQL.
 //
-// Of the items of a store this package has the numbers of their kinds and the
-// bounds of the names under a namespace; and News, by which those who wait hear
-// that something was written.
+// For stores this package has the numbers of the kinds of items, the bounds of the names
+// under a namespace, and News, which wakes those who wait for a write.
 //
-// Whatever is stored can be read for ever: what these functions write does not
-// change. The golden tests of the packages that use them hold them to it.
+// The stored form never changes, so that everything can be read for ever. The golden
+// tests of the packages that use it check that.
 package saved

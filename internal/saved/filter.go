@@ -12,13 +12,13 @@ import (
 // 1.0 are one number.
 type Filter map[string]any
 
-// NewFilter is an error if something has no JSON, and so is in no metadata.
+// NewFilter fails if a value cannot be encoded as JSON, because no metadata can have it.
 func NewFilter(want map[string]any) (Filter, error) {
 	out := Filter{}
 	for _, k := range slices.Sorted(maps.Keys(want)) {
 		raw, err := json.Marshal(want[k])
 		if err != nil {
-			return nil, fmt.Errorf("metadata %q: what is wanted has no JSON: %w", k, err)
+			return nil, fmt.Errorf("metadata %q: the wanted value cannot be encoded as JSON: %w", k, err)
 		}
 		var norm any
 		if err := json.Unmarshal(raw, &norm); err != nil {

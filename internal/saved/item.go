@@ -40,14 +40,14 @@ func Span(name string) (from, to []byte) {
 	return from, to
 }
 
-// News tells those who wait in this process that something was written. The zero
-// News is ready.
+// News wakes the goroutines of this process that wait for a write. The zero value is
+// ready to use.
 type News struct {
 	mu   sync.Mutex
 	told chan struct{} // nil if nobody waits
 }
 
-// Next is closed when something is written from now on.
+// Next returns a channel that is closed at the next write.
 func (n *News) Next() <-chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -57,7 +57,7 @@ func (n *News) Next() <-chan struct{} {
 	return n.told
 }
 
-// Tell says that something was written.
+// Tell wakes those who wait, after a write.
 func (n *News) Tell() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -2,9 +2,9 @@ package saved
 
 import "sync"
 
-// A Memo remembers what was read or written, up to a number of entries. The zero
-// value is empty and may be used by several goroutines. Which entry goes when it
-// is full decides only what has to be read again.
+// A Memo is a cache of values that were read or written, with a limited number of
+// entries. The zero value is empty. It is safe for concurrent use. When it is full, any
+// entry may be dropped, because it can be read again.
 type Memo[K comparable, V any] struct {
 	mu      sync.Mutex
 	entries map[K]V

@@ -2,8 +2,8 @@ package saved
 
 import "encoding/binary"
 
-// A Reader takes bytes apart. After the first mistake it is bad and gives zeros.
-// What it gives shares the memory of Rest.
+// A Reader decodes bytes. After the first invalid value it is bad and returns zeros. Its
+// results share the memory of Rest.
 type Reader struct {
 	Rest []byte
 	Bad  bool

@@ -23,9 +23,9 @@ type Slot struct {
 	Chain    int64     // of a large value
 	Length   int       // of a list: how many elements
 	Segments []Segment // of a list
-	// Owned: the last segment is the end of its chain and may be extended. That
-	// holds as long as the checkpoint is the head and the line's rev is still
-	// the header's, so nobody else can have extended it.
+	// Owned is true if the last segment is the end of its chain and may be extended. It
+	// holds as long as the checkpoint is the head and the line's rev is that of the
+	// header, because then nobody else has extended it.
 	Owned bool
 }
 

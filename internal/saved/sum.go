@@ -7,20 +7,18 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// A Sum is the checksum of a row as it is being made. What goes into it is what
-// the row says and where it belongs, so that a byte that changed is noticed and
-// so are two rows that changed places.
+// A Sum computes the checksum of a row from its content and its place, so that changed
+// bytes are noticed, and so are two rows that were swapped.
 //
-// A database copies a thread without looking at its rows. So the places that are
-// others in a copy, the numbers of a thread and a line, are not mixed into the
-// rest but added ([Place]): the sum of the copy is the sum of the original, plus
-// the one place, less the other. The same way a counter is kept in a sum without
-// reading the row ([Sum.Value] of what it was and what it is), which leaves a
-// sum that was wrong as wrong as it was.
+// A database copies a thread without reading its rows. So the parts of the place that
+// differ in a copy, the numbers of a thread and a line, are not hashed with the rest but
+// added ([Place]): the sum of the copy is that of the original, minus the old place,
+// plus the new one. A counter in a row is updated in the same way, without reading the
+// row; a sum that was wrong stays wrong.
 type Sum uint64
 
-// SumMask cuts off what is more than a sum: all arithmetic is modulo 2^31, which
-// takes four bytes in a file.
+// SumMask reduces a sum modulo 2^31, as in all arithmetic with sums; it then takes four
+// bytes in a file.
 const SumMask = 1<<31 - 1
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -49,16 +47,16 @@ func (s Sum) Bool(b bool) Sum {
 	return s.Int(0)
 }
 
-// Value is the sum itself.
+// Value returns the sum.
 func (s Sum) Value() int64 {
 	s *= 0xD6E8FEB86659FD93
 	return int64(s>>32) & SumMask
 }
 
-// Place is what being at a numbered place adds to a sum.
+// Place returns what a numbered place adds to a sum.
 func Place(n int64) int64 { return Sum(1).Int(n).Value() }
 
-// Hash is a name as a number. Two names hardly ever have the same one.
+// Hash returns a hash of a name.
 func Hash(of int64, name string) int64 {
 	s := Sum(of)
 	for len(name) >= 8 {

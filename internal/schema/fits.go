@@ -10,9 +10,9 @@ import (
 	"github.com/treadle-go/treadle/internal/plainjson"
 )
 
-// A Checker finds out whether JSON fits a schema without decoding it. It knows the
-// keywords that [Of] writes. What it says fits does; what it does not is for a
-// validator to judge, which also says why.
+// A Checker checks JSON against a schema without decoding it. It supports the keywords
+// that [Of] writes. If it reports that JSON fits, it does. Otherwise a validator must
+// decide, which also gives the reason.
 type Checker struct {
 	kinds  kind
 	enum   []string // of strings
@@ -48,7 +48,7 @@ var kinds = map[string]kind{"string": text, "integer": integer, "number": number
 
 var anything = &Checker{kinds: anyKind}
 
-// NewChecker returns nil if the schema has keywords that a Checker does not know.
+// NewChecker returns nil if the schema has keywords that a Checker does not support.
 func NewChecker(s *jsonschema.Schema) *Checker {
 	if s == nil {
 		return nil
@@ -111,8 +111,8 @@ func isFalse(s *jsonschema.Schema) bool {
 	return s.Not != nil && reflect.DeepEqual(s, &jsonschema.Schema{Not: &jsonschema.Schema{}})
 }
 
-// Fits reports whether a JSON object fits the schema and has all defaults. It may
-// be false for one that does.
+// Fits reports whether a JSON object fits the schema and has all properties with a
+// default. It may return false for an object that does.
 func (c *Checker) Fits(raw json.RawMessage) bool {
 	r := plainjson.NewReader(raw)
 	if r.Next() != '{' {

@@ -1,12 +1,12 @@
-// Package schema makes JSON schemas of Go types. Tools, structured answers,
-// graphs, workflows and the answers to questions all use it, so that a type has
-// one schema wherever it stands.
+// Package schema makes JSON schemas from Go types. Tools, structured answers, graphs,
+// workflows and the answers to questions all use it, so that a type has the same schema
+// everywhere.
 //
-// The rules, beside those of [jsonschema.ForType]:
+// The rules, in addition to those of [jsonschema.ForType]:
 //
-//   - The tag jsonschema is the description of a field, enum lists its values or,
-//     of a slice, those of its elements, and default is a value as JSON or, for a
-//     string, as it is.
+//   - The tag jsonschema is the description of a field. enum lists the values of the
+//     field, or of the elements of a slice. default is a value, as JSON or, for a
+//     string, as text.
 //   - A field is required unless it has a default, is a pointer, or is marked
 //     omitempty or omitzero.
 //   - A type with a method JSONSchema() *jsonschema.Schema has that schema. A type
@@ -29,12 +29,12 @@ import (
 
 // Options say what a schema is for.
 type Options struct {
-	// Nulls allows null for pointers and slices, as their JSON may have it.
-	// Without it the schema is as models are shown it: nil is an absent value,
-	// and most providers do not know types with alternatives.
+	// Nulls allows null for pointers and slices, whose JSON may be null. Without it the
+	// schema is one for models: nil means an absent value, because most providers do not
+	// support types with alternatives.
 	Nulls bool
-	// SkipInvalid leaves out fields that have no JSON, such as functions. Without
-	// it they are an error.
+	// SkipInvalid omits fields that have no JSON, such as functions. Without it they are
+	// an error.
 	SkipInvalid bool
 }
 

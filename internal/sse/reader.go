@@ -11,22 +11,20 @@ import (
 
 // Event is an event of a stream.
 type Event struct {
-	// Type is what the stream calls the event, or "message" if it does not say.
+	// Type is the type of the event; "message" if the stream gives none.
 	Type string
-	// Data is the event's lines of data, joined by newlines. It is as it was
-	// sent, whether that is valid UTF-8 or not, and stays unchanged until the
-	// next call of [Reader.Next].
+	// Data has the event's lines of data, joined by newlines. It may be invalid UTF-8.
+	// It is valid until the next call of [Reader.Next].
 	Data []byte
-	// ID is the last id that the stream has named, with this event or before.
+	// ID is the last id in the stream, of this event or an earlier one.
 	ID string
 }
 
-// ErrTooLong is the error of a stream with a line, or with an event, that is
-// longer than the limit.
+// ErrTooLong says that a line or an event of a stream is longer than the limit.
 var ErrTooLong = errors.New("sse: a line or an event is longer than the limit")
 
-// Reader reads events. It reads no further than it must for the next one, and
-// allocates nothing for an event whose type and id are those of the one before.
+// Reader reads events. It does not read beyond the next event, and does not allocate for
+// an event with the type and id of the one before.
 type Reader struct {
 	src   io.Reader
 	limit int
@@ -56,15 +54,15 @@ const (
 	noProgress  = 100 // so many reads of nothing are an error, as in bufio
 )
 
-// NewReader reads the events of a stream. Neither a line nor the data of an
-// event may have more than limit bytes: [Reader.Next] fails with [ErrTooLong].
+// NewReader returns a reader of a stream. If a line or the data of an event has more
+// than limit bytes, [Reader.Next] fails with [ErrTooLong].
 func NewReader(src io.Reader, limit int) *Reader {
 	return &Reader{src: src, limit: limit}
 }
 
-// Next is the next event. Its error is io.EOF at the end of the stream: an event
-// that the stream ends in the middle of is dropped, as the standard asks. After
-// an error there are no more events.
+// Next returns the next event. At the end of the stream the error is io.EOF. An event
+// that is incomplete there is dropped, as the standard requires. After an error there
+// are no more events.
 func (r *Reader) Next() (Event, error) {
 	r.lines, r.typ = 0, ""
 	for {
@@ -95,12 +93,12 @@ func (r *Reader) Next() (Event, error) {
 	}
 }
 
-// LastID is the id to name when the stream is asked for again, which is that of
-// the last event, with or without data, that was read to its end.
+// LastID returns the id with which a client continues the stream: that of the last
+// complete event, even if it had no data.
 func (r *Reader) LastID() string { return r.lastID }
 
-// Retry is how long the stream asks to wait before it is asked for again, and
-// whether it does ask.
+// Retry returns how long the stream asks clients to wait before they connect again, and
+// whether it asks.
 func (r *Reader) Retry() (time.Duration, bool) { return r.retry, r.retries }
 
 // line is the next line without its end. It stays in the buffer until the next

@@ -14,8 +14,8 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// Abandoned is the suite of new input on a thread with something left to do:
-// that it was given up is an event, and in the metadata for good.
+// Abandoned is the suite of new input on a thread with unfinished work: the abandoned
+// work is an event, and stays in the metadata.
 var Abandoned = Suite{
 	{"WhatIsLeft", concurrent, abandonedLeft},
 	{"Nothing", sequential, abandonedNothing},

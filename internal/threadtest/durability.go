@@ -15,9 +15,8 @@ import (
 	"github.com/treadle-go/treadle/treadletype"
 )
 
-// Durability is the suite of when steps are stored, of savers that fail and of
-// runs that are cancelled: whatever happens, the thread can be gone on with and
-// the caller knows.
+// Durability is the suite of when steps are stored, of savers that fail and of runs that
+// are cancelled. In all cases the thread can be continued and the caller gets an error.
 var Durability = Suite{
 	{"SameInTheEnd", sequential, durableSame},
 	{"AsyncHistory", concurrent, durableAsync},

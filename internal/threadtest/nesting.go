@@ -17,8 +17,8 @@ import (
 	"github.com/treadle-go/treadle/reduce"
 )
 
-// Nesting is the suite of graphs inside graphs on a thread: their state, how
-// long it lasts, and what becomes of it when the thread fails or forks.
+// Nesting is the suite of nested graphs on a thread: their state, how long it is kept,
+// and what happens to it when the thread fails or forks.
 var Nesting = Suite{
 	{"StateAtEveryDepth", concurrent, nestingState},
 	{"History", sequential, nestingHistory},

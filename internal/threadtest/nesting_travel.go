@@ -15,9 +15,9 @@ import (
 	"github.com/treadle-go/treadle/treadletype"
 )
 
-// NestedTravel is the suite of going back to a checkpoint inside a nested
-// graph: the thread forks where that graph was at work, the graph goes on with
-// the state it had there, and all that was before stays.
+// NestedTravel is the suite of going back to a checkpoint inside a nested graph: the
+// thread forks at the step that ran the graph, the graph continues with the state it had
+// there, and the earlier checkpoints stay.
 var NestedTravel = Suite{
 	{"Replay", concurrent, deepReplay},
 	{"ToQuestion", sequential, deepQuestion},

@@ -15,9 +15,8 @@ import (
 	"github.com/treadle-go/treadle/treadletype"
 )
 
-// Siblings is the suite of what a step with several tasks leaves behind if it
-// is cut off: a task that has finished does not run again, whatever became of
-// the others.
+// Siblings is the suite of steps with several tasks that are interrupted: a task that
+// has finished does not run again, whatever happens to the others.
 var Siblings = Suite{
 	{"StoredWhileOthersRun", concurrent, siblingsStored},
 	{"StoredOnce", concurrent, siblingsStoredOnce},

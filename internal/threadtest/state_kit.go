@@ -1,7 +1,6 @@
-// Package threadtest is the suite of what a thread promises, whatever saver
-// keeps it: its state and history, edits, time travel, nested graphs, how a
-// failed run goes on, and how steps are stored. A saver that passes
-// checkpointtest passes these too; they hold the engine to the savers.
+// Package threadtest has the suites for threads, which run on every saver: state and
+// history, edits, time travel, nested graphs, continuing after a failure, and how steps
+// are stored. They test the engine. A saver that passes checkpointtest passes them too.
 package threadtest
 
 import (

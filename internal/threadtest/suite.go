@@ -6,8 +6,8 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// A Suite is the tests of one part of what a thread does. open opens an empty
-// saver, and cleans up with t.Cleanup.
+// A Suite has the tests of one part of threads. open opens an empty saver and closes it
+// with t.Cleanup.
 type Suite []struct {
 	name string
 	kind kind

@@ -14,9 +14,8 @@ import (
 	"github.com/treadle-go/treadle/treadletype"
 )
 
-// Travel is the suite of time travel: what came before a checkpoint does not
-// run again, what comes after it does, as a branch of its own, and the old
-// branch stays.
+// Travel is the suite of time travel: steps before a checkpoint do not run again, steps
+// after it do, as a new branch, and the old branch stays.
 var Travel = Suite{
 	{"Replay", concurrent, travelReplay},
 	{"ReplayOfEverything", sequential, travelEverywhere},

@@ -1,12 +1,13 @@
-// Package turns knows where a conversation may be cut without parting tool calls
-// from their results, which providers refuse.
+// Package turns finds the places where a conversation may be cut without separating
+// tool calls from their results. Providers reject a conversation with only one of them.
 package turns
 
 import "github.com/treadle-go/treadle/llm"
 
-// Ends are the ends of the groups of a conversation, in order; the last is its
-// length. A group is a message; or one with tool calls and everything up to the
-// last of their results. An id that a later message uses again is another call's.
+// Ends returns the ends of the groups of a conversation, in order; the last one is its
+// length. A group is a single message, or a message with tool calls and everything up to
+// the last of their results. If a later message uses the id of a call again, that is
+// another call.
 func Ends(ms llm.Messages) []int {
 	reach := make([]int, len(ms)) // the last message that belongs to this one
 	owner := map[string]int{}     // by call id
@@ -36,7 +37,7 @@ func Ends(ms llm.Messages) []int {
 	return ends
 }
 
-// LastHuman is the place of the user's newest message; -1 if there is none.
+// LastHuman returns the index of the user's newest message, or -1.
 func LastHuman(ms llm.Messages) int {
 	i := len(ms) - 1
 	for i >= 0 && ms[i].Role != llm.RoleHuman {
