@@ -97,6 +97,12 @@ var descriptions = map[string]description{
 	"DELETE /store/items":      {summary: "Delete an item.", body: itemBody{}, status: http.StatusNoContent},
 	"POST /store/items/search": {summary: "Search items.", body: itemSearch{}, answer: map[string]any{}},
 	"POST /store/namespaces":   {summary: "List namespaces.", body: namespaceSearch{}, answer: map[string]any{}},
+
+	"POST /mcp":                        {summary: "Call the Model Context Protocol: every assistant is a tool.", body: rpcRequest{}, answer: anything{}},
+	"GET /mcp":                         {summary: "Refused: the server sends nothing by itself.", status: http.StatusMethodNotAllowed},
+	"DELETE /mcp":                      {summary: "Refused: there are no sessions.", status: http.StatusNotFound},
+	"GET /.well-known/agent-card.json": {summary: "An assistant's A2A agent card.", query: []string{"assistant_id:string"}, answer: map[string]any{}},
+	"POST /a2a/{assistant_id}":         {summary: "Call a method of the A2A protocol.", body: rpcRequest{}, answer: anything{}},
 }
 
 // openAPI describes the API in the form of OpenAPI 3.1.

@@ -85,6 +85,12 @@ func (s *Server) table() []route {
 		{"DELETE", "/store/items", "store", "delete", (*call).deleteItem},
 		{"POST", "/store/items/search", "store", "search", (*call).searchItems},
 		{"POST", "/store/namespaces", "store", "list_namespaces", (*call).listNamespaces},
+
+		{"POST", "/mcp", "assistants", "search", (*call).serveMCP},
+		{"GET", "/mcp", "assistants", "search", (*call).refuseGET},
+		{"DELETE", "/mcp", "assistants", "search", (*call).refuseDELETE},
+		{"GET", "/.well-known/agent-card.json", "assistants", "read", (*call).agentCard},
+		{"POST", "/a2a/{assistant_id}", "assistants", "read", (*call).serveA2A},
 	}
 }
 

@@ -1,0 +1,533 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/a2aproject/a2a-go/a2a"
+	"github.com/google/uuid"
+
+	"github.com/treadle-go/treadle/internal/runs"
+	"github.com/treadle-go/treadle/ledger"
+)
+
+// a2aMethods are the methods of A2A by their names in versions 0.3 and 1.0.
+var a2aMethods = map[string]func(*a2aCall, json.RawMessage) (any, error){
+	"message/send":                       (*a2aCall).send,
+	"SendMessage":                        (*a2aCall).send,
+	"message/stream":                     (*a2aCall).stream,
+	"SendStreamingMessage":               (*a2aCall).stream,
+	"tasks/get":                          (*a2aCall).get,
+	"GetTask":                            (*a2aCall).get,
+	"tasks/cancel":                       (*a2aCall).cancel,
+	"CancelTask":                         (*a2aCall).cancel,
+	"tasks/list":                         (*a2aCall).list,
+	"ListTasks":                          (*a2aCall).list,
+	"agent/getAuthenticatedExtendedCard": (*a2aCall).card,
+	"GetExtendedAgentCard":               (*a2aCall).card,
+}
+
+// a2aCall is a call of an assistant as an A2A agent: a context is a thread, a task is
+// a run of it.
+type a2aCall struct {
+	*call
+	a      *ledger.Assistant
+	id     json.RawMessage // of the request
+	v1     bool            // the names of version 1.0
+	fields []string        // of the graph's input
+	began  bool            // the answer is a stream, whose headers are sent
+}
+
+func (c *call) serveA2A() error {
+	a, _, err := c.named()
+	if err != nil {
+		return err
+	}
+	raw, err := c.body()
+	if err != nil {
+		return err
+	}
+	req, rpcErr := parseRPC(raw)
+	if rpcErr != nil {
+		return c.rpc(http.StatusBadRequest, req.ID, nil, rpcErr)
+	}
+	method := a2aMethods[req.Method]
+	if method == nil {
+		return c.rpc(http.StatusOK, req.ID, nil, &rpcError{codeNoMethod, "Method not found: " + req.Method})
+	}
+	x := &a2aCall{call: c, a: a, id: req.ID, v1: !strings.Contains(req.Method, "/")}
+	g := c.s.runner.Graph(a.Graph)
+	if g == nil {
+		return fail(http.StatusNotFound, "graph %q is not served", a.Graph)
+	}
+	schemas, err := g.Schemas()
+	if err != nil {
+		return err
+	}
+	if schemas.Input != nil {
+		for name := range schemas.Input.Properties {
+			x.fields = append(x.fields, name)
+		}
+		slices.Sort(x.fields)
+	}
+	result, err := method(x, req.Params)
+	switch {
+	case x.began:
+		return nil
+	case err != nil:
+		status, e := c.rpcErrorOf(err)
+		return c.rpc(status, req.ID, nil, e)
+	}
+	return c.rpc(http.StatusOK, req.ID, result, nil)
+}
+
+// params decodes the parameters of a method.
+func params[T any](raw json.RawMessage) (*T, error) {
+	v := new(T)
+	if len(raw) == 0 || string(raw) == "null" {
+		return v, nil
+	}
+	return v, decodeJSON(raw, v)
+}
+
+// begin creates the run of a message.
+func (x *a2aCall) begin(raw json.RawMessage) (*ledger.Run, *sendParams, error) {
+	p, err := params[sendParams](raw)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := p.read(); err != nil {
+		return nil, nil, err
+	}
+	b := &runBody{Assistant: x.a.ID.String(), IfNotExists: "create", StreamMode: nodeList{"values", "messages-tuple"}, Metadata: ledger.Object{}}
+	thread, err := x.context(p)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := x.fill(b, p, thread); err != nil {
+		return nil, nil, err
+	}
+	run, err := x.createFrom(b, &thread)
+	return run, p, err
+}
+
+// context is the thread that a message belongs to.
+func (x *a2aCall) context(p *sendParams) (uuid.UUID, error) {
+	if p.message.TaskID != "" {
+		thread, _, err := taskID(string(p.message.TaskID), p.message.ContextID)
+		return thread, err
+	}
+	if p.message.ContextID == "" {
+		return uuid.NewV7()
+	}
+	return parseID("message.contextId", p.message.ContextID)
+}
+
+// fill says what the run does: it goes on with a thread that waits for an answer, or
+// it gets the message as its input.
+func (x *a2aCall) fill(b *runBody, p *sendParams, thread uuid.UUID) (err error) {
+	t, filter, err := x.threadAt(thread)
+	if err != nil {
+		return err
+	}
+	if id := p.message.TaskID; id != "" {
+		if err := x.continues(b, t, filter, string(id), p.message.ContextID); err != nil {
+			return err
+		}
+	}
+	var open []question
+	if t != nil {
+		open = questions(t.Interrupts)
+	}
+	if len(open) > 0 {
+		b.Command, err = p.command(open)
+		return err
+	}
+	if p.resume() != nil {
+		return &rpcError{codeParams, "message.parts: the task does not wait for an answer"}
+	}
+	b.Input, err = x.input(p)
+	return err
+}
+
+// threadAt is a thread that the caller may see, or nil.
+func (x *a2aCall) threadAt(id uuid.UUID) (*ledger.Thread, *ledger.Filter, error) {
+	f, err := x.may("threads", "read", map[string]any{"thread_id": id.String()})
+	if err != nil {
+		return nil, nil, err
+	}
+	t, err := x.s.ledger.Thread(x.r.Context(), id, f)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return nil, f, nil
+	}
+	return t, f, err
+}
+
+// continues checks that a message may go on with a task, and makes its run a part of
+// that task.
+func (x *a2aCall) continues(b *runBody, t *ledger.Thread, f *ledger.Filter, id, context string) error {
+	if t == nil {
+		return &rpcError{codeNoTask, "Task not found: " + id}
+	}
+	_, first, err := taskID(id, context)
+	if err != nil {
+		return err
+	}
+	run, newest, err := x.runOfTask(t.ID, first, f)
+	if err != nil {
+		return err
+	}
+	if state := stateOf(run, t, newest); state.Terminal() {
+		return &rpcError{codeUnsupported, "Task " + id + " is " + string(state) + ": send the message without its taskId"}
+	}
+	b.Metadata[taskKey] = first.String()
+	return nil
+}
+
+// taskKey is the key of a run's metadata that has the id of the first run of its task.
+const taskKey = "a2a_task_id"
+
+// runOfTask is the last run of a task, and whether the thread has none after it.
+func (x *a2aCall) runOfTask(thread, first uuid.UUID, f *ledger.Filter) (run *ledger.Run, newest bool, err error) {
+	found, err := x.s.ledger.Runs(x.r.Context(), thread, f, "", ledger.Page{Limit: 1000})
+	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+		return nil, false, err
+	}
+	for i, run := range found {
+		if run.Assistant == x.a.ID && firstRun(run) == first.String() {
+			return run, i == 0, nil
+		}
+	}
+	return nil, false, &rpcError{codeNoTask, "Task not found: " + thread.String() + ":" + first.String()}
+}
+
+// firstRun is the id of the first run of the task that a run belongs to.
+func firstRun(run *ledger.Run) string {
+	if id, _ := run.Metadata[taskKey].(string); id != "" {
+		return id
+	}
+	return run.ID.String()
+}
+
+// taskID reads the id of a task, "thread:run". With a context the run alone will do.
+func taskID(id, context string) (thread, run uuid.UUID, err error) {
+	first, second, ok := strings.Cut(id, ":")
+	if !ok {
+		first, second = context, id
+	}
+	if context != "" && first != context {
+		return thread, run, &rpcError{codeParams, "contextId: the task belongs to another context"}
+	}
+	if thread, err = uuid.Parse(first); err == nil {
+		run, err = uuid.Parse(second)
+	}
+	if err != nil || len(first) != 36 || len(second) != 36 {
+		return thread, run, &rpcError{codeNoTask, "Task not found: " + id}
+	}
+	return thread, run, nil
+}
+
+// send answers with the task when its run has ended, or at once if it is asked to.
+func (x *a2aCall) send(raw json.RawMessage) (any, error) {
+	run, p, err := x.begin(raw)
+	if err != nil {
+		return nil, err
+	}
+	length := p.Configuration.HistoryLength
+	if p.immediate() {
+		return x.wrap("task", x.submitted(run, p)), nil
+	}
+	end, values, err := x.outcome(x.r.Context(), run)
+	if err != nil {
+		return nil, err
+	}
+	task := x.task(run, stateAtEnd(end), values)
+	x.explain(task, end.Message, questionsIn(values))
+	trim(task, length)
+	return x.wrap("task", task), nil
+}
+
+// wrap names the kind of a result, as version 1.0 does.
+func (x *a2aCall) wrap(kind string, v any) any {
+	if x.v1 {
+		return map[string]any{kind: v}
+	}
+	return v
+}
+
+// stream sends the events of a task.
+func (x *a2aCall) stream(raw json.RawMessage) (any, error) {
+	run, p, err := x.begin(raw)
+	if err != nil {
+		return nil, err
+	}
+	x.began = true
+	e := x.events()
+	say := func(kind string, v any) {
+		data, err := json.Marshal(rpcAnswer(x.id, x.wrap(kind, v), nil))
+		if err == nil {
+			e.frame("message", nil, data, "")
+		}
+	}
+	say("task", x.submitted(run, p))
+	if err := e.flush(); err != nil {
+		return nil, ignored(err)
+	}
+	var text streamedText
+	_, err = e.follow(x.r.Context(), x.s.runner.Read(x.r.Context(), run, 0, true), func(entry *runs.Entry) bool {
+		if entry.End != nil {
+			x.last(run, entry, say)
+			return false
+		}
+		if entry.Protocol == runs.Classic && entry.Name == "messages" && len(entry.NS) == 0 && text.add(entry.Data()) {
+			say("statusUpdate", x.update(run, a2a.TaskStateWorking, x.message(run, a2a.MessageRoleAgent, a2a.NewMessageID(), a2a.TextPart{Text: text.sent})))
+		}
+		return true
+	})
+	return nil, ignored(err)
+}
+
+// last sends what the end of a run is: the answer, and the last status.
+func (x *a2aCall) last(run *ledger.Run, entry *runs.Entry, say func(string, any)) {
+	values := entry.Data()
+	task := x.task(run, stateAtEnd(entry.End), values)
+	x.explain(task, entry.End.Message, questionsIn(values))
+	for _, artifact := range task.Artifacts {
+		say("artifactUpdate", a2a.TaskArtifactUpdateEvent{TaskID: task.ID, ContextID: task.ContextID, Artifact: artifact, LastChunk: true})
+	}
+	say("statusUpdate", a2a.TaskStatusUpdateEvent{TaskID: task.ID, ContextID: task.ContextID, Status: task.Status, Final: true})
+}
+
+// taskParams are the parameters of the methods about tasks.
+type taskParams struct {
+	ID            string `json:"id"`
+	Name          string `json:"name"` // "tasks/ID", in drafts of version 1.0
+	ContextID     string `json:"contextId"`
+	HistoryLength *int   `json:"historyLength"`
+	PageSize      *int   `json:"pageSize"`
+}
+
+// named finds the task that the parameters name, for something that the caller may do
+// with threads.
+func (x *a2aCall) namedTask(raw json.RawMessage, action string) (*taskParams, *ledger.Run, *ledger.Thread, bool, error) {
+	p, err := params[taskParams](raw)
+	if err != nil {
+		return nil, nil, nil, false, err
+	}
+	if p.ID == "" {
+		p.ID = strings.TrimPrefix(p.Name, "tasks/")
+	}
+	if p.ID == "" {
+		return nil, nil, nil, false, &rpcError{codeParams, "id: it is missing"}
+	}
+	thread, first, err := taskID(p.ID, p.ContextID)
+	if err != nil {
+		return nil, nil, nil, false, err
+	}
+	f, err := x.may("threads", action, map[string]any{"thread_id": thread.String(), "run_id": first.String()})
+	if err != nil {
+		return nil, nil, nil, false, err
+	}
+	t, err := x.s.ledger.Thread(x.r.Context(), thread, f)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return nil, nil, nil, false, &rpcError{codeNoTask, "Task not found: " + p.ID}
+	}
+	if err != nil {
+		return nil, nil, nil, false, err
+	}
+	run, newest, err := x.runOfTask(thread, first, f)
+	return p, run, t, newest, err
+}
+
+func (x *a2aCall) get(raw json.RawMessage) (any, error) {
+	p, run, t, newest, err := x.namedTask(raw, "read")
+	if err != nil {
+		return nil, err
+	}
+	return x.stored(run, t, newest, p.HistoryLength)
+}
+
+// stored is a task as the database has it.
+func (x *a2aCall) stored(run *ledger.Run, t *ledger.Thread, newest bool, length *int) (*a2a.Task, error) {
+	shown, err := x.withValues(t, nil)
+	if err != nil {
+		return nil, err
+	}
+	task := x.task(run, stateOf(run, t, newest), shown.Values)
+	task.Status.Timestamp = &run.Updated
+	var message string
+	if run.Failure != nil {
+		message = run.Failure.Message
+	}
+	x.explain(task, message, questions(t.Interrupts))
+	if !newest {
+		task.Artifacts = nil // the state has moved on
+	}
+	trim(task, length)
+	return task, nil
+}
+
+func (x *a2aCall) cancel(raw json.RawMessage) (any, error) {
+	p, run, t, newest, err := x.namedTask(raw, "update")
+	if err != nil {
+		return nil, err
+	}
+	if run.Status != ledger.Pending && run.Status != ledger.Running {
+		return nil, &rpcError{codeNotCancelable, "Task is not cancelable in its current state"}
+	}
+	running, err := x.s.runner.Cancel(x.r.Context(), run.Thread, []uuid.UUID{run.ID}, ledger.CancelRun, nil)
+	if err != nil {
+		return nil, err
+	}
+	if len(running) > 0 {
+		if _, err := x.s.runner.Wait(x.r.Context(), run); err != nil {
+			return nil, err
+		}
+	}
+	if run, err = x.s.ledger.Run(x.r.Context(), run.Thread, run.ID, nil); err != nil {
+		return nil, err
+	}
+	return x.stored(run, t, newest, p.HistoryLength)
+}
+
+// list has the tasks of a context, the newest first.
+func (x *a2aCall) list(raw json.RawMessage) (any, error) {
+	p, err := params[taskParams](raw)
+	if err != nil {
+		return nil, err
+	}
+	if p.ContextID == "" {
+		return nil, &rpcError{codeParams, "contextId: it is missing"}
+	}
+	thread, err := parseID("contextId", p.ContextID)
+	if err != nil {
+		return nil, err
+	}
+	size := 50
+	if p.PageSize != nil {
+		size = *p.PageSize
+	}
+	if size < 1 || size > 100 {
+		return nil, &rpcError{codeParams, "pageSize: want a number from 1 to 100"}
+	}
+	t, f, err := x.threadAt(thread)
+	if err != nil {
+		return nil, err
+	}
+	tasks := []*a2a.Task{}
+	if t != nil {
+		found, err := x.s.ledger.Runs(x.r.Context(), thread, f, "", ledger.Page{Limit: 1000})
+		if err != nil {
+			return nil, err
+		}
+		seen := map[string]bool{}
+		for i, run := range found {
+			if first := firstRun(run); run.Assistant != x.a.ID || seen[first] || len(tasks) == size {
+				continue
+			} else {
+				seen[first] = true
+			}
+			task, err := x.stored(run, t, i == 0, p.HistoryLength)
+			if err != nil {
+				return nil, err
+			}
+			tasks = append(tasks, task)
+		}
+	}
+	return map[string]any{"tasks": tasks, "totalSize": len(tasks), "pageSize": size, "nextPageToken": ""}, nil
+}
+
+// agentCard describes an assistant as an agent.
+func (c *call) agentCard() error {
+	name := c.query().Get("assistant_id")
+	if name == "" {
+		return fail(http.StatusBadRequest, "assistant_id: it is missing")
+	}
+	f, err := c.allow(map[string]any{"assistant_id": name})
+	if err != nil {
+		return err
+	}
+	a, err := c.assistant(name, f)
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, c.cardOf(a))
+}
+
+func (x *a2aCall) card(json.RawMessage) (any, error) { return x.cardOf(x.a), nil }
+
+// cardJSON is the card of version 0.3 with the field by which clients of version 1.0
+// find the address.
+type cardJSON struct {
+	a2a.AgentCard
+	SupportedInterfaces []cardInterface `json:"supportedInterfaces"`
+}
+
+type cardInterface struct {
+	URL             string `json:"url"`
+	ProtocolBinding string `json:"protocolBinding"`
+	ProtocolVersion string `json:"protocolVersion"`
+}
+
+func (c *call) cardOf(a *ledger.Assistant) *cardJSON {
+	description := a.Name + " assistant"
+	if a.Description != nil && *a.Description != "" {
+		description = *a.Description
+	}
+	modes := []string{"application/json", "text/plain"}
+	address := c.base() + "/a2a/" + a.ID.String()
+	return &cardJSON{AgentCard: a2a.AgentCard{Name: a.Name, Description: description, URL: address, Version: version(), ProtocolVersion: "0.3.0",
+		PreferredTransport: a2a.TransportProtocolJSONRPC, Capabilities: a2a.AgentCapabilities{Streaming: true}, DefaultInputModes: modes, DefaultOutputModes: modes,
+		Skills: []a2a.AgentSkill{{ID: a.ID.String() + "-main", Name: a.Name + " Capabilities", Description: description, Tags: []string{"assistant", "treadle"}, InputModes: modes, OutputModes: modes}}},
+		SupportedInterfaces: []cardInterface{{address, string(a2a.TransportProtocolJSONRPC), "1.0"}}}
+}
+
+// base is the address of the server as the client has it: behind a proxy that says so,
+// and below the path that the handler is mounted at.
+func (c *call) base() string {
+	scheme := "http"
+	if c.r.TLS != nil || strings.EqualFold(c.r.Header.Get("X-Forwarded-Proto"), "https") {
+		scheme = "https"
+	}
+	host := c.r.Host
+	if forwarded := c.r.Header.Get("X-Forwarded-Host"); forwarded != "" {
+		host = forwarded
+	}
+	prefix := ""
+	if u, err := url.ParseRequestURI(c.r.RequestURI); err == nil {
+		prefix, _ = strings.CutSuffix(u.Path, c.r.URL.Path)
+		if prefix == u.Path {
+			prefix = ""
+		}
+	}
+	return (&url.URL{Scheme: scheme, Host: host, Path: prefix}).String()
+}
+
+// outcome waits for the end of the run. Meanwhile it writes newlines, which JSON
+// ignores, so that proxies keep the connection.
+func (x *a2aCall) outcome(ctx context.Context, run *ledger.Run) (end *runs.End, values json.RawMessage, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		end, values, err = x.call.outcome(ctx, run)
+	}()
+	ticker := time.NewTicker(keepAlive)
+	defer ticker.Stop()
+	flush := http.NewResponseController(x.w)
+	for {
+		select {
+		case <-done:
+			return end, values, err
+		case <-ticker.C:
+			x.w.Header().Set("Content-Type", "application/json")
+			_, _ = x.w.Write([]byte("\n"))
+			_ = flush.Flush()
+		}
+	}
+}

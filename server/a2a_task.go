@@ -1,0 +1,430 @@
+package server
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/a2aproject/a2a-go/a2a"
+
+	"github.com/treadle-go/treadle/internal/runs"
+	"github.com/treadle-go/treadle/ledger"
+	"github.com/treadle-go/treadle/llm"
+)
+
+// sendParams are the parameters of a message to an agent.
+type sendParams struct {
+	Message       *messageBody `json:"message"`
+	Configuration struct {
+		Blocking          *bool `json:"blocking"`
+		ReturnImmediately bool  `json:"returnImmediately"`
+		HistoryLength     *int  `json:"historyLength"`
+	} `json:"configuration"`
+
+	message a2a.Message // with its parts
+}
+
+// messageBody is a message whose parts may lack the "kind" that version 0.3 has.
+type messageBody struct {
+	ID        string            `json:"messageId"`
+	ContextID string            `json:"contextId"`
+	TaskID    string            `json:"taskId"`
+	Role      string            `json:"role"`
+	Parts     []json.RawMessage `json:"parts"`
+}
+
+// immediate reports whether the client does not wait for the end.
+func (p *sendParams) immediate() bool {
+	blocking := p.Configuration.Blocking
+	return p.Configuration.ReturnImmediately || blocking != nil && !*blocking
+}
+
+// read checks the message.
+func (p *sendParams) read() error {
+	m := p.Message
+	switch {
+	case m == nil:
+		return &rpcError{codeParams, "message: it is missing"}
+	case len(m.Parts) == 0:
+		return &rpcError{codeParams, "message.parts: want at least one part"}
+	case p.Configuration.HistoryLength != nil && *p.Configuration.HistoryLength < 0:
+		return &rpcError{codeParams, "configuration.historyLength: want a number that is not negative"}
+	}
+	switch strings.ToLower(strings.TrimPrefix(m.Role, "ROLE_")) {
+	case "user", "":
+	default:
+		return &rpcError{codeParams, fmt.Sprintf("message.role: want user, not %q", m.Role)}
+	}
+	p.message = a2a.Message{ID: m.ID, ContextID: m.ContextID, TaskID: a2a.TaskID(m.TaskID), Role: a2a.MessageRoleUser}
+	if p.message.ID == "" {
+		p.message.ID = a2a.NewMessageID()
+	}
+	for i, raw := range m.Parts {
+		part, err := readPart(raw)
+		if err != nil {
+			return &rpcError{codeParams, fmt.Sprintf("message.parts[%d]: %v", i, err)}
+		}
+		p.message.Parts = append(p.message.Parts, part)
+	}
+	return nil
+}
+
+// readPart reads a part of either version.
+func readPart(raw json.RawMessage) (a2a.Part, error) {
+	var p map[string]any
+	if err := json.Unmarshal(raw, &p); err != nil || p == nil {
+		return nil, fmt.Errorf("want an object")
+	}
+	if _, ok := p["kind"]; !ok {
+		switch {
+		case p["text"] != nil:
+			p["kind"] = "text"
+		case p["data"] != nil:
+			p["kind"] = "data"
+		case p["file"] != nil:
+			p["kind"] = "file"
+		case p["raw"] != nil || p["url"] != nil:
+			p["kind"], p["file"] = "file", map[string]any{"bytes": p["raw"], "uri": p["url"], "mimeType": p["mediaType"], "name": p["filename"]}
+		default:
+			return nil, fmt.Errorf("want a text, data or file")
+		}
+	}
+	list, err := json.Marshal([]any{p})
+	if err != nil {
+		return nil, err
+	}
+	var parts a2a.ContentParts
+	if err := json.Unmarshal(list, &parts); err != nil {
+		return nil, err
+	}
+	return parts[0], nil
+}
+
+// question is something that a thread waits for the answer to.
+type question struct {
+	ID    string          `json:"id"`
+	Value json.RawMessage `json:"value"`
+}
+
+// questions are those of a thread, in the order of their tasks' ids.
+func questions(interrupts json.RawMessage) (out []question) {
+	var byTask map[string][]question
+	if json.Unmarshal(interrupts, &byTask) != nil {
+		return nil
+	}
+	for _, list := range byTask {
+		out = append(out, list...)
+	}
+	slices.SortFunc(out, func(a, b question) int { return strings.Compare(a.ID, b.ID) })
+	return out
+}
+
+// questionsIn are those that a run has ended with.
+func questionsIn(values json.RawMessage) []question {
+	var v struct {
+		Questions []question `json:"__interrupt__"`
+	}
+	if json.Unmarshal(values, &v) != nil {
+		return nil
+	}
+	return v.Questions
+}
+
+// resume is the value of "resume" in a data part, or nil.
+func (p *sendParams) resume() any {
+	for _, part := range p.message.Parts {
+		if data, ok := part.(a2a.DataPart); ok && data.Data["resume"] != nil {
+			return data.Data["resume"]
+		}
+	}
+	return nil
+}
+
+// command is the answer to the open questions: those of a data part by their ids, or
+// the text, or the data.
+func (p *sendParams) command(open []question) (json.RawMessage, error) {
+	answer := p.resume()
+	byID := map[string]any{}
+	if list, ok := answer.([]any); ok {
+		for _, item := range list {
+			one, _ := item.(map[string]any)
+			id, _ := one["id"].(string)
+			if !slices.ContainsFunc(open, func(q question) bool { return q.ID == id }) {
+				return nil, &rpcError{codeParams, fmt.Sprintf("message.parts: resume: want objects with id and value; the id %q is not asked", id)}
+			}
+			byID[id] = one["value"]
+		}
+		answer = byID
+	} else if answer == nil {
+		answer = p.plainAnswer()
+	}
+	if len(byID) == 0 && len(open) > 1 {
+		return nil, &rpcError{codeParams, fmt.Sprintf("message.parts: there are %d questions: answer with a data part {\"resume\": [{\"id\", \"value\"}]}", len(open))}
+	}
+	raw, err := json.Marshal(map[string]any{"resume": answer})
+	return raw, err
+}
+
+// plainAnswer is the text of the message, or its data if it has no text.
+func (p *sendParams) plainAnswer() any {
+	var texts []string
+	var data any
+	for _, part := range p.message.Parts {
+		switch part := part.(type) {
+		case a2a.TextPart:
+			texts = append(texts, part.Text)
+		case a2a.DataPart:
+			data = part.Data
+		}
+	}
+	if len(texts) > 0 || data == nil {
+		return strings.Join(texts, "\n")
+	}
+	return data
+}
+
+// input is the input of the graph: texts and files are a message, data are fields.
+func (x *a2aCall) input(p *sendParams) (json.RawMessage, error) {
+	input := map[string]any{}
+	var blocks []llm.Block
+	for i, part := range p.message.Parts {
+		switch part := part.(type) {
+		case a2a.DataPart:
+			for name, v := range part.Data {
+				input[name] = v
+			}
+		case a2a.TextPart:
+			blocks = append(blocks, llm.Text(part.Text))
+		case a2a.FilePart:
+			block, err := fileBlock(part)
+			if err != nil {
+				return nil, &rpcError{codeParams, fmt.Sprintf("message.parts[%d]: %v", i, err)}
+			}
+			blocks = append(blocks, block)
+		}
+	}
+	if len(blocks) > 0 {
+		if !slices.Contains(x.fields, "messages") {
+			return nil, &rpcError{codeParams, fmt.Sprintf("Assistant '%s' (graph '%s') does not support A2A conversational messages. "+
+				"Graph input schema must include a 'messages' field to accept text or file parts. Available input fields: ['%s']", x.a.ID, x.a.Graph, strings.Join(x.fields, "', '"))}
+		}
+		m := llm.User("", blocks...)
+		if len(blocks) == 1 && blocks[0].Type == llm.BlockText {
+			m = llm.User(blocks[0].Text)
+		}
+		m.ID = p.message.ID
+		input["messages"] = llm.Messages{m}
+	}
+	return json.Marshal(input)
+}
+
+// fileBlock is a file as a block of a message.
+func fileBlock(p a2a.FilePart) (b llm.Block, err error) {
+	var meta a2a.FileMeta
+	switch f := p.File.(type) {
+	case a2a.FileBytes:
+		meta = f.FileMeta
+		if b.Data, err = base64.StdEncoding.DecodeString(f.Bytes); err != nil {
+			return b, fmt.Errorf("file.bytes: want base64: %w", err)
+		}
+	case a2a.FileURI:
+		meta, b.URL = f.FileMeta, f.URI
+	}
+	b.Type, b.MIMEType = llm.BlockFile, meta.MimeType
+	kind, _, _ := strings.Cut(meta.MimeType, "/")
+	switch kind {
+	case "image":
+		b.Type = llm.BlockImage
+	case "audio":
+		b.Type = llm.BlockAudio
+	}
+	if meta.Name != "" {
+		b.Extra = map[string]any{"filename": meta.Name}
+	}
+	return b, nil
+}
+
+// stateAtEnd is the state of a task whose run has just ended.
+func stateAtEnd(end *runs.End) a2a.TaskState {
+	switch {
+	case end.Lost:
+		return a2a.TaskStateWorking
+	case end.Failed:
+		return a2a.TaskStateFailed
+	case end.Paused:
+		return a2a.TaskStateInputRequired
+	case end.Status == string(ledger.RunCanceled):
+		return a2a.TaskStateCanceled
+	}
+	return a2a.TaskStateCompleted
+}
+
+// stateOf is the state of a task whose last run is the given one.
+func stateOf(run *ledger.Run, t *ledger.Thread, newest bool) a2a.TaskState {
+	switch run.Status {
+	case ledger.Pending:
+		return a2a.TaskStateSubmitted
+	case ledger.Running:
+		return a2a.TaskStateWorking
+	case ledger.Error, ledger.TimedOut:
+		return a2a.TaskStateFailed
+	case ledger.RunCanceled:
+		return a2a.TaskStateCanceled
+	}
+	if newest && t.Status == ledger.Interrupted && len(questions(t.Interrupts)) > 0 {
+		return a2a.TaskStateInputRequired
+	}
+	return a2a.TaskStateCompleted
+}
+
+// state is a task's state in the words of the version.
+func (x *a2aCall) state(s a2a.TaskState) a2a.TaskState {
+	if x.v1 {
+		return a2a.TaskState("TASK_STATE_" + strings.ToUpper(strings.ReplaceAll(string(s), "-", "_")))
+	}
+	return s
+}
+
+// message is a message of a task in the words of the version.
+func (x *a2aCall) message(run *ledger.Run, role a2a.MessageRole, id string, parts ...a2a.Part) *a2a.Message {
+	if x.v1 {
+		role = a2a.MessageRole("ROLE_" + strings.ToUpper(string(role)))
+	}
+	return &a2a.Message{ID: id, Role: role, Parts: parts, TaskID: a2a.TaskID(run.Thread.String() + ":" + firstRun(run)), ContextID: run.Thread.String()}
+}
+
+// submitted is a task that has just been made.
+func (x *a2aCall) submitted(run *ledger.Run, p *sendParams) *a2a.Task {
+	now := time.Now().UTC()
+	m := x.message(run, a2a.MessageRoleUser, p.message.ID, p.message.Parts...)
+	return &a2a.Task{ID: m.TaskID, ContextID: m.ContextID, History: []*a2a.Message{m}, Status: a2a.TaskStatus{State: x.state(a2a.TaskStateSubmitted), Timestamp: &now}}
+}
+
+func (x *a2aCall) update(run *ledger.Run, s a2a.TaskState, m *a2a.Message) a2a.TaskStatusUpdateEvent {
+	now := time.Now().UTC()
+	return a2a.TaskStatusUpdateEvent{TaskID: m.TaskID, ContextID: run.Thread.String(), Status: a2a.TaskStatus{State: x.state(s), Timestamp: &now, Message: m}}
+}
+
+// task is a task with the conversation of its thread. The answer is the artifact of a
+// task that is complete.
+func (x *a2aCall) task(run *ledger.Run, s a2a.TaskState, values json.RawMessage) *a2a.Task {
+	now := time.Now().UTC()
+	m := x.message(run, a2a.MessageRoleAgent, "")
+	task := &a2a.Task{ID: m.TaskID, ContextID: m.ContextID, Status: a2a.TaskStatus{State: x.state(s), Timestamp: &now}}
+	var v struct {
+		Messages llm.Messages `json:"messages"`
+	}
+	talks := slices.Contains(x.fields, "messages") && json.Unmarshal(values, &v) == nil
+	answer := ""
+	for _, said := range v.Messages {
+		text := said.Text()
+		switch {
+		case text == "":
+		case said.Role == llm.RoleHuman:
+			answer = ""
+			task.History = append(task.History, x.message(run, a2a.MessageRoleUser, said.ID, a2a.TextPart{Text: text}))
+		case said.Role == llm.RoleAI:
+			answer = text
+			task.History = append(task.History, x.message(run, a2a.MessageRoleAgent, said.ID, a2a.TextPart{Text: text}))
+		}
+	}
+	if s != a2a.TaskStateCompleted {
+		return task
+	}
+	var part a2a.Part = a2a.TextPart{Text: answer}
+	if !talks {
+		var data map[string]any
+		if json.Unmarshal(values, &data) != nil || data == nil {
+			data = map[string]any{"result": values}
+		}
+		part = a2a.DataPart{Data: data}
+	}
+	task.Artifacts = []*a2a.Artifact{{ID: a2a.NewArtifactID(), Name: "Assistant Response", Description: "Response from assistant " + x.a.ID.String(), Parts: a2a.ContentParts{part}}}
+	return task
+}
+
+// explain says why a task has not ended well: what it waits for, or its error.
+func (x *a2aCall) explain(task *a2a.Task, failure string, open []question) {
+	var parts a2a.ContentParts
+	switch task.Status.State {
+	case x.state(a2a.TaskStateFailed):
+		parts = a2a.ContentParts{a2a.TextPart{Text: failure}}
+	case x.state(a2a.TaskStateInputRequired):
+		for _, q := range open {
+			var text string
+			if json.Unmarshal(q.Value, &text) != nil {
+				text = string(q.Value)
+			}
+			parts = append(parts, a2a.TextPart{Text: text})
+		}
+		parts = append(parts, a2a.DataPart{Data: map[string]any{"interrupts": open}})
+	default:
+		return
+	}
+	role := a2a.MessageRoleAgent
+	if x.v1 {
+		role = "ROLE_AGENT"
+	}
+	task.Status.Message = &a2a.Message{ID: a2a.NewMessageID(), Role: role, Parts: parts, TaskID: task.ID, ContextID: task.ContextID}
+}
+
+// trim keeps the last messages of a task's history.
+func trim(task *a2a.Task, length *int) {
+	if length != nil && *length >= 0 && *length < len(task.History) {
+		task.History = task.History[len(task.History)-*length:]
+	}
+}
+
+// streamedText is the text of the answer that is being streamed.
+type streamedText struct {
+	id, text string
+	sent     string // the text that the client has
+}
+
+// add takes a piece of an answer, and reports whether there is something to send. A
+// client gets the whole text each time, so a long one is sent less often: all that is
+// sent is at most some 64 times the text.
+func (t *streamedText) add(data json.RawMessage) bool {
+	var pair []json.RawMessage
+	var m struct {
+		Type    string          `json:"type"`
+		ID      string          `json:"id"`
+		Content json.RawMessage `json:"content"`
+	}
+	if json.Unmarshal(data, &pair) != nil || len(pair) == 0 || json.Unmarshal(pair[0], &m) != nil {
+		return false
+	}
+	piece := contentText(m.Content)
+	switch {
+	case piece == "":
+		return false
+	case m.Type == "AIMessageChunk" && m.ID == t.id:
+		t.text += piece
+	case m.Type == "AIMessageChunk", m.Type == "ai":
+		t.id, t.text, t.sent = m.ID, piece, ""
+	default:
+		return false
+	}
+	if len(t.text) <= len(t.sent)+len(t.sent)/64 {
+		return false
+	}
+	t.sent = t.text
+	return true
+}
+
+// contentText is the text of a message's content, which is a text or blocks.
+func contentText(raw json.RawMessage) string {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return text
+	}
+	var blocks []llm.Block
+	if json.Unmarshal(raw, &blocks) != nil {
+		return ""
+	}
+	m := llm.Message{Blocks: blocks}
+	return m.Text()
+}

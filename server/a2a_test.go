@@ -1,0 +1,240 @@
+package server_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/a2aproject/a2a-go/a2a"
+)
+
+// a2aError is an error of JSON-RPC.
+type a2aError struct {
+	Code    int
+	Message string
+}
+
+// agent calls a method of an assistant and decodes the result.
+func (c *client) agent(assistant, method, params string, into any) *a2aError {
+	c.t.Helper()
+	var answer struct {
+		Result json.RawMessage
+		Error  *a2aError
+	}
+	c.ok("POST", "/a2a/"+assistant, fmt.Sprintf(`{"jsonrpc":"2.0","id":"1","method":%q,"params":%s}`, method, params), &answer)
+	if answer.Error == nil && into != nil {
+		if err := json.Unmarshal(answer.Result, into); err != nil {
+			c.t.Fatalf("%s: %v in %s", method, err, answer.Result)
+		}
+	}
+	return answer.Error
+}
+
+// task sends a message whose parts are given, with more fields of the message, and
+// must get a task.
+func (c *client) task(assistant, parts, more string) *a2a.Task {
+	c.t.Helper()
+	var task a2a.Task
+	if e := c.agent(assistant, "message/send", fmt.Sprintf(`{"message":{"role":"user","messageId":"m1","parts":[%s]%s}}`, parts, more), &task); e != nil {
+		c.t.Fatalf("message/send %s: %+v", parts, e)
+	}
+	return &task
+}
+
+func text(s string) string { return fmt.Sprintf(`{"kind":"text","text":%q}`, s) }
+
+func TestAgentAnswersAMessage(t *testing.T) {
+	c := serve(t, nil)
+	task := c.task("agent", text("hi there"), "")
+	if task.Status.State != a2a.TaskStateCompleted || !strings.HasPrefix(string(task.ID), task.ContextID+":") {
+		t.Errorf("task %+v", task)
+	}
+	if got := task.Artifacts[0].Parts[0].(a2a.TextPart).Text; got != "Echo: hi there" {
+		t.Errorf("answer %q", got)
+	}
+	if len(task.History) != 2 || task.History[0].ID != "m1" || task.History[1].Role != a2a.MessageRoleAgent {
+		t.Errorf("history %+v", task.History)
+	}
+	second := c.task("agent", `{"text":"again"}`, `,"contextId":"`+task.ContextID+`","messageId":"m2"`)
+	if second.ContextID != task.ContextID || len(second.History) != 4 || second.ID == task.ID {
+		t.Errorf("the second task of a context: %+v", second)
+	}
+	var got a2a.Task
+	if e := c.agent("agent", "tasks/get", fmt.Sprintf(`{"id":%q,"historyLength":1}`, second.ID), &got); e != nil || got.Status.State != a2a.TaskStateCompleted || len(got.History) != 1 {
+		t.Errorf("tasks/get %+v: %+v", e, got)
+	}
+	if e := c.agent("agent", "tasks/cancel", fmt.Sprintf(`{"id":%q}`, second.ID), nil); e == nil || e.Code != -32002 {
+		t.Errorf("cancel of a task that has ended: %+v", e)
+	}
+	var list struct{ Tasks []a2a.Task }
+	if e := c.agent("agent", "ListTasks", fmt.Sprintf(`{"contextId":%q}`, task.ContextID), &list); e != nil || len(list.Tasks) != 2 || list.Tasks[0].ID != second.ID {
+		t.Errorf("ListTasks %+v: %+v", e, list)
+	}
+	var v1 struct{ Task map[string]any }
+	if e := c.agent("agent", "SendMessage", `{"message":{"role":"ROLE_USER","messageId":"m","parts":[{"text":"x"}]}}`, &v1); e != nil {
+		t.Fatalf("SendMessage: %+v", e)
+	}
+	if raw, _ := json.Marshal(v1.Task); !strings.Contains(string(raw), `"TASK_STATE_COMPLETED"`) || !strings.Contains(string(raw), `"ROLE_AGENT"`) {
+		t.Errorf("task of version 1.0: %s", raw)
+	}
+}
+
+func TestAgentStreamsTheTextSoFar(t *testing.T) {
+	c := serve(t, nil)
+	for _, x := range []struct{ method, update string }{{"message/stream", `"status-update"`}, {"SendStreamingMessage", `"statusUpdate":`}} {
+		_, head, raw := c.do("POST", "/a2a/agent", fmt.Sprintf(`{"jsonrpc":"2.0","id":"2","method":%q,"params":{"message":{"role":"user","messageId":"m","parts":[%s]}}}`, x.method, text("hi there")))
+		if !strings.HasPrefix(head.Get("Content-Type"), "text/event-stream") {
+			t.Errorf("headers %v", head)
+		}
+		fs := frames(raw)
+		var texts []string
+		for _, f := range fs {
+			if f.event != "message" || !strings.HasPrefix(f.data, `{"id":"2","jsonrpc":"2.0","result":`) {
+				t.Errorf("frame %+v", f)
+			}
+			if i := strings.Index(f.data, `"text":"Echo`); i >= 0 {
+				texts = append(texts, f.data[i+8:strings.Index(f.data[i+8:], `"}`)+i+8])
+			}
+		}
+		if got := strings.Join(texts, "|"); !strings.HasPrefix(got, "Echo: |Echo: hi |Echo: hi there") {
+			t.Errorf("texts %s", got)
+		}
+		last := fs[len(fs)-1].data
+		if !strings.Contains(last, x.update) || !strings.Contains(last, `"final":true`) || !strings.Contains(strings.ToLower(last), "completed") {
+			t.Errorf("the last frame is %s", last)
+		}
+	}
+}
+
+func TestAgentAsksAndGoesOn(t *testing.T) {
+	c := serve(t, nil)
+	const topic = `{"kind":"data","data":{"topic":"cats"}}`
+	task := c.task("hitl", topic, "")
+	if task.Status.State != a2a.TaskStateInputRequired || len(task.Artifacts) != 0 {
+		t.Fatalf("task %+v", task)
+	}
+	asked, _ := json.Marshal(task.Status.Message)
+	if !strings.Contains(string(asked), `approve?`) {
+		t.Errorf("question %s", asked)
+	}
+	var got a2a.Task
+	if e := c.agent("hitl", "tasks/get", fmt.Sprintf(`{"id":%q}`, task.ID), &got); e != nil || got.Status.State != a2a.TaskStateInputRequired {
+		t.Errorf("tasks/get %+v: %+v", e, got)
+	}
+	done := c.task("hitl", text("yes"), fmt.Sprintf(`,"taskId":%q`, task.ID))
+	if done.ID != task.ID || done.Status.State != a2a.TaskStateCompleted {
+		t.Fatalf("task after the answer %+v", done)
+	}
+	if data := done.Artifacts[0].Parts[0].(a2a.DataPart).Data; data["approval"] != "yes" {
+		t.Errorf("values %v", data)
+	}
+	if e := c.agent("hitl", "tasks/get", fmt.Sprintf(`{"id":%q}`, task.ID), &got); e != nil || got.Status.State != a2a.TaskStateCompleted {
+		t.Errorf("tasks/get of a task that went on %+v: %+v", e, got)
+	}
+	if e := c.agent("hitl", "message/send", fmt.Sprintf(`{"message":{"role":"user","parts":[%s],"taskId":%q}}`, text("more"), task.ID), nil); e == nil || e.Code != -32004 {
+		t.Errorf("a message to a task that has ended: %+v", e)
+	}
+
+	task = c.task("hitl", topic, "")
+	open := task.Status.Message.Parts[len(task.Status.Message.Parts)-1].(a2a.DataPart).Data["interrupts"].([]any)
+	id := open[0].(map[string]any)["id"]
+	if e := c.agent("hitl", "message/send", fmt.Sprintf(`{"message":{"role":"user","contextId":%q,"parts":[{"kind":"data","data":{"resume":[{"id":"other","value":1}]}}]}}`, task.ContextID), nil); e == nil || e.Code != -32602 {
+		t.Errorf("an answer to a question that is not asked: %+v", e)
+	}
+	done = c.task("hitl", fmt.Sprintf(`{"kind":"data","data":{"resume":[{"id":%q,"value":{"ok":true}}]}}`, id), fmt.Sprintf(`,"contextId":%q`, task.ContextID))
+	if raw, _ := json.Marshal(done.Artifacts); !strings.Contains(string(raw), `reviewed:{\"ok\":true}`) {
+		t.Errorf("values %s", raw)
+	}
+}
+
+func TestAgentTaskIsCancelled(t *testing.T) {
+	c := serve(t, nil)
+	var task a2a.Task
+	if e := c.agent("slow", "message/send", `{"message":{"role":"user","parts":[{"kind":"data","data":{"count":100,"delay_ms":50}}]},"configuration":{"blocking":false}}`, &task); e != nil {
+		t.Fatal(e)
+	}
+	if task.Status.State != a2a.TaskStateSubmitted {
+		t.Errorf("task %+v", task)
+	}
+	id := fmt.Sprintf(`{"id":%q}`, task.ID)
+	if e := c.agent("slow", "tasks/get", id, &task); e != nil || task.Status.State != a2a.TaskStateWorking {
+		t.Errorf("tasks/get %+v: %+v", e, task)
+	}
+	if e := c.agent("slow", "tasks/cancel", id, &task); e != nil || task.Status.State != a2a.TaskStateCanceled {
+		t.Errorf("tasks/cancel %+v: %+v", e, task)
+	}
+	var failed a2a.Task
+	if e := c.agent("failing", "message/send", `{"message":{"role":"user","parts":[{"kind":"data","data":{"message":"m"}}]}}`, &failed); e != nil || failed.Status.State != a2a.TaskStateFailed {
+		t.Errorf("a run that fails %+v: %+v", e, failed)
+	}
+	if got := failed.Status.Message.Parts[0].(a2a.TextPart).Text; got != "boom: m" {
+		t.Errorf("error %q", got)
+	}
+}
+
+func TestAgentErrorsHaveTheirCodes(t *testing.T) {
+	c := serve(t, nil)
+	ctx := c.task("agent", text("x"), "").ContextID
+	for _, x := range []struct {
+		assistant, method, params string
+		code                      int
+		has                       string
+	}{
+		{"hitl", "message/send", `{"message":{"role":"user","parts":[{"kind":"text","text":"x"}]}}`, -32602, "'messages'"},
+		{"agent", "no/such", `{}`, -32601, "no/such"},
+		{"agent", "message/send", `{}`, -32602, "message"},
+		{"agent", "message/send", `{"message":{"role":"user","parts":[]}}`, -32602, "message.parts"},
+		{"agent", "message/send", `{"message":{"role":"user","parts":[{"kind":"smell"}]}}`, -32602, "message.parts[0]"},
+		{"agent", "message/send", `{"message":{"role":"user","parts":[5]}}`, -32602, "message.parts[0]"},
+		{"agent", "message/send", `{"message":{"role":"agent","parts":[{"text":"x"}]}}`, -32602, "message.role"},
+		{"agent", "message/send", `{"message":{"role":"user","parts":[{"file":{"bytes":"?"}}]}}`, -32602, "base64"},
+		{"agent", "message/send", `{"message":{"role":"user","contextId":"x","parts":[{"text":"x"}]}}`, -32602, "contextId"},
+		{"agent", "message/send", `{"message":{"role":"user","taskId":"x","parts":[{"text":"x"}]}}`, -32001, "x"},
+		{"agent", "message/send", `{"message":7}`, -32602, "message"},
+		{"agent", "message/send", `[]`, -32602, "object"},
+		{"agent", "message/send", `{"message":{"role":"user","contextId":"` + ctx + `","parts":[{"data":{"resume":"x"}}]}}`, -32602, "wait"},
+		{"agent", "tasks/get", `{}`, -32602, "id"},
+		{"agent", "tasks/get", `{"id":"x"}`, -32001, "x"},
+		{"agent", "tasks/get", `{"id":"` + ctx + ":" + ctx + `"}`, -32001, ctx},
+		{"agent", "tasks/cancel", `{"id":"` + ctx + ":" + ctx + `"}`, -32001, ctx},
+		{"agent", "tasks/resubscribe", `{}`, -32601, "resubscribe"},
+		{"agent", "ListTasks", `{}`, -32602, "contextId"},
+	} {
+		if e := c.agent(x.assistant, x.method, x.params, nil); e == nil || e.Code != x.code || !strings.Contains(e.Message, x.has) {
+			t.Errorf("%s %s: %+v", x.method, x.params, e)
+		}
+	}
+	for body, want := range map[string]string{`{`: "-32700", `[]`: "-32600", `{"jsonrpc":"2.0","id":{},"method":"x"}`: "id", `{"id":1}`: "jsonrpc", `{"jsonrpc":"2.0","id":1}`: "method"} {
+		if status, _, raw := c.do("POST", "/a2a/agent", body); status != 400 || !strings.Contains(string(raw), want) {
+			t.Errorf("%s: %d %s", body, status, raw)
+		}
+	}
+	if status, _, _ := c.do("POST", "/a2a/nobody", `{"jsonrpc":"2.0","id":1,"method":"tasks/get"}`); status != 404 {
+		t.Errorf("an unknown assistant: %d", status)
+	}
+}
+
+func TestAgentCardNamesTheAddress(t *testing.T) {
+	c := serve(t, nil)
+	var card struct {
+		a2a.AgentCard
+		SupportedInterfaces []struct{ URL, ProtocolVersion string }
+	}
+	c.ok("GET", "/.well-known/agent-card.json?assistant_id=agent", "", &card)
+	if !strings.HasPrefix(card.URL, c.base+"/a2a/") || !card.Capabilities.Streaming || card.SupportedInterfaces[0].URL != card.URL || len(card.Skills) != 1 {
+		t.Errorf("card %+v", card)
+	}
+	c.head.Set("X-Forwarded-Proto", "https")
+	c.head.Set("X-Forwarded-Host", "agents.example.com")
+	c.ok("GET", "/.well-known/agent-card.json?assistant_id=agent", "", &card)
+	if !strings.HasPrefix(card.URL, "https://agents.example.com/a2a/") {
+		t.Errorf("address behind a proxy: %s", card.URL)
+	}
+	if status, _, _ := c.do("GET", "/.well-known/agent-card.json", ""); status != 400 {
+		t.Errorf("no assistant: %d", status)
+	}
+	if status, _, _ := c.do("GET", "/.well-known/agent-card.json?assistant_id=nobody", ""); status != 404 {
+		t.Errorf("an unknown assistant: %d", status)
+	}
+}

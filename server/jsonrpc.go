@@ -1,0 +1,100 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"net/http"
+)
+
+// The codes of JSON-RPC, and those that A2A adds.
+const (
+	codeParse         = -32700
+	codeInvalid       = -32600
+	codeNoMethod      = -32601
+	codeParams        = -32602
+	codeInternal      = -32603
+	codeNoTask        = -32001
+	codeNotCancelable = -32002
+	codeUnsupported   = -32004
+)
+
+// rpcError is an error of JSON-RPC.
+type rpcError struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+}
+
+func (e *rpcError) Error() string { return e.Message }
+
+// rpcRequest is a request of JSON-RPC, or a notification if it has no id.
+type rpcRequest struct {
+	Version string          `json:"jsonrpc"`
+	ID      json.RawMessage `json:"id"`
+	Method  string          `json:"method"`
+	Params  json.RawMessage `json:"params"`
+}
+
+// parseRPC reads a request.
+func parseRPC(raw []byte) (req rpcRequest, e *rpcError) {
+	err := json.Unmarshal(raw, &req)
+	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	switch {
+	case ok && wrong.Field != "":
+		return rpcRequest{}, &rpcError{codeInvalid, "Invalid request: " + wrong.Field + ": want a string"}
+	case ok:
+		return rpcRequest{}, &rpcError{codeInvalid, "Invalid request: want an object"}
+	case err != nil:
+		return rpcRequest{}, &rpcError{codeParse, "Parse error: the body is not JSON"}
+	}
+	if id := bytes.TrimSpace(req.ID); len(id) > 0 && (id[0] == '{' || id[0] == '[' || id[0] == 't' || id[0] == 'f') {
+		return rpcRequest{}, &rpcError{codeInvalid, "Invalid request: id: want a string or a number"}
+	}
+	switch {
+	case req.Version != "2.0":
+		return req, &rpcError{codeInvalid, `Invalid request: jsonrpc: want "2.0"`}
+	case req.Method == "":
+		return req, &rpcError{codeInvalid, "Invalid request: method: it is missing"}
+	}
+	return req, nil
+}
+
+// rpcAnswer is an answer of JSON-RPC.
+func rpcAnswer(id json.RawMessage, result any, e *rpcError) map[string]any {
+	out := map[string]any{"jsonrpc": "2.0", "id": id}
+	if id == nil {
+		out["id"] = nil
+	}
+	if e != nil {
+		out["error"] = e
+	} else {
+		out["result"] = result
+	}
+	return out
+}
+
+// rpc writes an answer of JSON-RPC.
+func (c *call) rpc(status int, id json.RawMessage, result any, e *rpcError) error {
+	return c.json(status, rpcAnswer(id, result, e))
+}
+
+// rpcErrorOf is an error as JSON-RPC has it, with the status of the answer: refusals
+// keep theirs, what concerns the call is 200.
+func (c *call) rpcErrorOf(err error) (int, *rpcError) {
+	if e, ok := errors.AsType[*rpcError](err); ok {
+		return http.StatusOK, e
+	}
+	status, detail := statusOf(err)
+	switch {
+	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusTooManyRequests, status == http.StatusTeapot:
+		return status, &rpcError{codeInvalid, detail}
+	case status == http.StatusNotFound, status == http.StatusConflict:
+		return http.StatusOK, &rpcError{codeNoTask, detail}
+	case status < http.StatusInternalServerError:
+		return http.StatusOK, &rpcError{codeParams, detail}
+	}
+	if c.r.Context().Err() == nil {
+		c.s.log.Error("a request failed", "method", c.r.Method, "path", c.r.URL.Path, "error", err)
+	}
+	return http.StatusOK, &rpcError{codeInternal, detail}
+}

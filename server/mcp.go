@@ -1,0 +1,277 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/treadle-go/treadle/internal/runs"
+	"github.com/treadle-go/treadle/ledger"
+)
+
+// mcpMethods are the methods that /mcp has. The SDK knows more, for prompts and
+// resources, which assistants are not.
+var mcpMethods = []string{"initialize", "ping", "tools/list", "tools/call", "server/discover"}
+
+// serveMCP answers a request of the Model Context Protocol. Every assistant that the
+// caller may see is a tool. Nothing is kept between requests.
+func (c *call) serveMCP() error {
+	filter, err := c.allow(map[string]any{"metadata": map[string]any{}})
+	if err != nil {
+		return err
+	}
+	raw, err := c.body()
+	if err != nil {
+		return err
+	}
+	asJSON, asEvents := accepts(c.r.Header.Values("Accept"))
+	if !asJSON && !asEvents {
+		return fail(http.StatusBadRequest, "Accept: want application/json or text/event-stream")
+	}
+	if c.refuseMCP(raw) {
+		return nil
+	}
+	tools := mcp.NewServer(&mcp.Implementation{Name: "Treadle", Version: version()},
+		&mcp.ServerOptions{Logger: c.s.log, Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}})
+	tools.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+			switch r := req.(type) {
+			case *mcp.ListToolsRequest:
+				return c.listTools(filter)
+			case *mcp.CallToolRequest:
+				return c.callTool(ctx, r.Params, filter)
+			}
+			return next(ctx, method, req)
+		}
+	})
+	r := c.r.Clone(c.r.Context())
+	r.Body = io.NopCloser(bytes.NewReader(raw))
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream") // the SDK wants both
+	// A proxy on the same machine forwards requests with the Host that clients know.
+	o := &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: asJSON, MaxRequestBodyBytes: -1, DisableLocalhostProtection: true, PropagateRequestCancellation: true}
+	mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return tools }, o).ServeHTTP(c.w, r)
+	return nil
+}
+
+// accepts reads an Accept header; without one everything is accepted.
+func accepts(values []string) (asJSON, asEvents bool) {
+	all := strings.ToLower(strings.Join(values, ","))
+	has := func(kinds ...string) bool {
+		return slices.ContainsFunc(kinds, func(k string) bool { return strings.Contains(all, k) })
+	}
+	if strings.TrimSpace(all) == "" {
+		return true, true
+	}
+	return has("application/json", "application/*", "*/*"), has("text/event-stream", "text/*", "*/*")
+}
+
+// refuseMCP answers a body that is not JSON-RPC, or whose method there is not, and
+// reports whether it did: the SDK would answer in plain text.
+func (c *call) refuseMCP(raw []byte) bool {
+	raw = bytes.TrimSpace(raw)
+	if len(raw) > 0 && raw[0] == '[' && json.Valid(raw) {
+		return false // a batch
+	}
+	req, rpcErr := parseRPC(raw)
+	switch {
+	case rpcErr != nil:
+		_ = c.rpc(http.StatusBadRequest, req.ID, nil, rpcErr)
+	case req.ID != nil && !slices.Contains(mcpMethods, req.Method):
+		_ = c.rpc(http.StatusOK, req.ID, nil, &rpcError{codeNoMethod, "Method not found: " + req.Method})
+	default:
+		return false
+	}
+	return true
+}
+
+func (*call) refuseGET() error {
+	return fail(http.StatusMethodNotAllowed, "the server sends nothing by itself: use POST")
+}
+
+func (*call) refuseDELETE() error { return fail(http.StatusNotFound, "there are no sessions") }
+
+// toolOf is an assistant under the name that it has as a tool.
+type toolOf struct {
+	name      string
+	assistant *ledger.Assistant
+}
+
+// assistantTools are the assistants that the caller may see, oldest first, so that a
+// new one does not take the name of another.
+func (c *call) assistantTools(f *ledger.Filter) ([]toolOf, error) {
+	found, _, err := c.s.ledger.Assistants(c.r.Context(), &ledger.AssistantQuery{Filter: ledger.Filter{Auth: authOf(f)}, Page: ledger.Page{Ascending: true}})
+	if err != nil {
+		return nil, err
+	}
+	var out []toolOf
+	taken := map[string]bool{}
+	for _, a := range found {
+		if c.s.runner.Graph(a.Graph) == nil {
+			continue // a graph of another release
+		}
+		name := toolName(a.Name)
+		if name == "" || taken[name] {
+			name = strings.TrimPrefix(name+"_"+a.ID.String(), "_")
+		}
+		taken[name] = true
+		out = append(out, toolOf{name, a})
+	}
+	return out, nil
+}
+
+// toolName is the name of an assistant in the letters that models take for a tool.
+func toolName(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r)) || r == '_' || r == '-' {
+			return r
+		}
+		return '_'
+	}, name[:min(len(name), 64)])
+}
+
+func (c *call) listTools(f *ledger.Filter) (*mcp.ListToolsResult, error) {
+	tools, err := c.assistantTools(f)
+	if err != nil {
+		return nil, c.rpcFailure(err)
+	}
+	out := &mcp.ListToolsResult{Tools: []*mcp.Tool{}}
+	no, yes := false, true
+	for _, t := range tools {
+		schema, _, err := c.toolInput(t.assistant)
+		if err != nil {
+			return nil, c.rpcFailure(err)
+		}
+		description := "Tool based on the " + t.assistant.Name + " assistant"
+		if d := t.assistant.Description; d != nil && *d != "" {
+			description = *d
+		}
+		out.Tools = append(out.Tools, &mcp.Tool{Name: t.name, Title: t.assistant.Name, Description: description, InputSchema: schema,
+			Annotations: &mcp.ToolAnnotations{DestructiveHint: &no, OpenWorldHint: &yes}})
+	}
+	return out, nil
+}
+
+// toolInput is the schema of a tool's arguments. An input that is not an object is
+// the argument "input".
+func (c *call) toolInput(a *ledger.Assistant) (schema *jsonschema.Schema, wrapped bool, err error) {
+	s, err := c.s.runner.Graph(a.Graph).Schemas()
+	if err != nil {
+		return nil, false, err
+	}
+	if s.Input != nil && s.Input.Type == "object" {
+		return s.Input, false, nil
+	}
+	wrap := &jsonschema.Schema{Type: "object", Required: []string{"input"}, Properties: map[string]*jsonschema.Schema{"input": s.Input}}
+	return wrap, true, nil
+}
+
+// callTool runs an assistant without a thread.
+func (c *call) callTool(ctx context.Context, p *mcp.CallToolParamsRaw, f *ledger.Filter) (*mcp.CallToolResult, error) {
+	tools, err := c.assistantTools(f)
+	if err != nil {
+		return nil, c.rpcFailure(err)
+	}
+	i := slices.IndexFunc(tools, func(t toolOf) bool { return t.name == p.Name || t.assistant.ID.String() == p.Name })
+	if i < 0 {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "name: there is no tool " + p.Name}
+	}
+	args := bytesTrim(p.Arguments)
+	if len(args) == 0 || string(args) == "null" {
+		args = json.RawMessage("{}")
+	}
+	if args[0] != '{' {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "arguments: want an object"}
+	}
+	_, wrapped, err := c.toolInput(tools[i].assistant)
+	if err != nil {
+		return nil, c.rpcFailure(err)
+	}
+	if wrapped {
+		var in struct {
+			Input json.RawMessage `json:"input"`
+		}
+		if err := json.Unmarshal(args, &in); err != nil || in.Input == nil {
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "arguments.input: it is missing"}
+		}
+		args = in.Input
+	}
+	run, err := c.createFrom(&runBody{Assistant: tools[i].assistant.ID.String(), Input: args}, nil)
+	if err != nil {
+		if status, detail := statusOf(err); status < http.StatusInternalServerError {
+			return toolFailed(detail), nil
+		}
+		return nil, c.rpcFailure(err)
+	}
+	end, values, err := c.outcome(ctx, run)
+	if err != nil {
+		// Nobody else can ask for what a run without a thread answers.
+		c.left(run, true)
+		return nil, c.rpcFailure(err)
+	}
+	return toolResult(end, values), nil
+}
+
+// outcome waits for the end of a run that was just created.
+func (c *call) outcome(ctx context.Context, run *ledger.Run) (end *runs.End, values json.RawMessage, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.r.Context(), cancel)()
+	for e, err := range c.s.runner.Read(ctx, run, 0, true) {
+		if err != nil {
+			return nil, nil, err
+		}
+		if e.End != nil {
+			return e.End, e.Data(), nil
+		}
+	}
+	return nil, nil, errors.New("the run has no end")
+}
+
+// toolResult is what a run answers: its values as text and as structured content.
+func toolResult(end *runs.End, values json.RawMessage) *mcp.CallToolResult {
+	switch {
+	case end.Lost:
+		return toolFailed("the server is shutting down: call the tool again")
+	case end.Failed:
+		return toolFailed(end.Class + ": " + end.Message)
+	case end.Status != string(ledger.Success):
+		return toolFailed("the run ended as " + end.Status)
+	}
+	if len(values) == 0 {
+		values = json.RawMessage("null")
+	}
+	out := &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: string(values)}}, StructuredContent: values}
+	if values[0] != '{' {
+		out.StructuredContent = map[string]any{"result": values}
+	}
+	if end.Paused {
+		out.IsError = true
+		out.Content = append(out.Content, &mcp.TextContent{Text: "The assistant stopped to ask the question in " + "__interrupt__" + ", which cannot be answered over MCP."})
+	}
+	return out
+}
+
+func toolFailed(text string) *mcp.CallToolResult {
+	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: text}}}
+}
+
+// rpcFailure is an error of ours in the form of the SDK. Clients are not told what
+// went wrong inside of the server.
+func (c *call) rpcFailure(err error) error {
+	status, detail := statusOf(err)
+	if status >= http.StatusInternalServerError && c.r.Context().Err() == nil {
+		c.s.log.Error("a request failed", "method", c.r.Method, "path", c.r.URL.Path, "error", err)
+	}
+	return &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: detail}
+}

@@ -1,0 +1,173 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/treadle-go/treadle/server"
+)
+
+// connect connects the SDK's client to a server.
+func connect(t *testing.T, c *client) *mcp.ClientSession {
+	t.Helper()
+	transport := &http.Transport{}
+	session, err := mcp.NewClient(&mcp.Implementation{Name: "test"}, nil).Connect(t.Context(),
+		&mcp.StreamableClientTransport{Endpoint: c.base + "/mcp", HTTPClient: &http.Client{Transport: withHeaders{c.head, transport}}, DisableStandaloneSSE: true}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = session.Close()
+		transport.CloseIdleConnections()
+	})
+	return session
+}
+
+// withHeaders adds headers to each request.
+type withHeaders struct {
+	head http.Header
+	next http.RoundTripper
+}
+
+func (w withHeaders) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	for name, vs := range w.head {
+		r.Header[name] = vs
+	}
+	return w.next.RoundTrip(r)
+}
+
+// toolText calls a tool and returns the text of its answer.
+func toolText(t *testing.T, s *mcp.ClientSession, name string, args any) (*mcp.CallToolResult, string) {
+	t.Helper()
+	res, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: name, Arguments: args})
+	if err != nil {
+		t.Fatalf("tool %s: %v", name, err)
+	}
+	return res, res.Content[0].(*mcp.TextContent).Text
+}
+
+func TestAssistantsAreTools(t *testing.T) {
+	c := serve(t, nil)
+	c.ok("POST", "/assistants", `{"graph_id":"configurable","name":"my tier","description":"Shows the tier","context":{"tier":"gold"}}`, nil)
+	c.ok("POST", "/assistants", `{"graph_id":"router","name":"router"}`, nil)
+	s := connect(t, c)
+	var names []string
+	for tool, err := range s.Tools(t.Context(), nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, tool.Name)
+		switch tool.Name {
+		case "my_tier":
+			if tool.Title != "my tier" || tool.Description != "Shows the tier" {
+				t.Errorf("tool %+v", tool)
+			}
+		case "router":
+			raw, _ := json.Marshal(tool.InputSchema)
+			if !strings.Contains(string(raw), `"target"`) || tool.Description != "Tool based on the router assistant" {
+				t.Errorf("tool %+v with %s", tool, raw)
+			}
+		}
+	}
+	if len(names) != 12 || !slices.Contains(names, "my_tier") || !slices.Contains(names, "agent") {
+		t.Errorf("tools %q", names)
+	}
+	slices.Sort(names)
+	if len(slices.Compact(names)) != 12 {
+		t.Errorf("two tools have one name: %q", names)
+	}
+	res, text := toolText(t, s, "router", map[string]any{"target": "right"})
+	values, _ := res.StructuredContent.(map[string]any)
+	if res.IsError || !strings.Contains(text, `"right"`) || values["target"] != "right" {
+		t.Errorf("answer %+v: %s", values, text)
+	}
+	if _, text := toolText(t, s, "my_tier", nil); !strings.Contains(text, `"gold"`) {
+		t.Errorf("the assistant's context did not reach the graph: %s", text)
+	}
+	var threads []any
+	if c.ok("POST", "/threads/search", "{}", &threads); len(threads) != 0 {
+		t.Errorf("calls left threads: %v", threads)
+	}
+}
+
+func TestToolsSayWhatWentWrong(t *testing.T) {
+	c := serve(t, nil)
+	s := connect(t, c)
+	if res, text := toolText(t, s, "failing", map[string]any{"message": "m"}); !res.IsError || text != "Error: boom: m" {
+		t.Errorf("answer %+v: %s", res, text)
+	}
+	if res, text := toolText(t, s, "router", map[string]any{"target": 5}); !res.IsError || !strings.Contains(text, "target") {
+		t.Errorf("answer to a wrong type %+v: %s", res, text)
+	}
+	res, text := toolText(t, s, "hitl", map[string]any{"topic": "cats"})
+	if !res.IsError || !strings.Contains(text, "approve?") || !strings.Contains(res.Content[1].(*mcp.TextContent).Text, "cannot be answered") {
+		t.Errorf("answer with a question %+v: %s", res, text)
+	}
+	if _, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "nobody"}); err == nil || !strings.Contains(err.Error(), "there is no tool nobody") {
+		t.Errorf("an unknown tool: %v", err)
+	}
+	for _, x := range []struct {
+		method, accept, body string
+		status               int
+		has                  string
+	}{
+		{"GET", "text/event-stream", "", 405, "POST"},
+		{"DELETE", "application/json", "", 404, "session"},
+		{"POST", "text/html", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, 400, "Accept"},
+		{"POST", "application/json", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, 200, `"result":{}`},
+		{"POST", "", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, 200, `"result":{}`},
+		{"POST", "text/event-stream", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, 200, "event: message"},
+		{"POST", "application/json", `{"jsonrpc":"2.0","id":7,"method":"no/such"}`, 200, "-32601"},
+		{"POST", "application/json", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, 202, ""},
+		{"POST", "application/json", `{`, 400, "-32700"},
+		{"POST", "application/json", `7`, 400, "-32600"},
+		{"POST", "application/json", `{"jsonrpc":"1.0","id":1,"method":"ping"}`, 400, "jsonrpc"},
+	} {
+		c.head.Set("Accept", x.accept)
+		status, _, raw := c.do(x.method, "/mcp/", x.body)
+		if status != x.status || !strings.Contains(string(raw), x.has) {
+			t.Errorf("%s %s %s: %d %s", x.method, x.accept, x.body, status, raw)
+		}
+	}
+}
+
+func TestToolsAreThoseThatTheCallerMaySee(t *testing.T) {
+	o := &server.Options{Auth: &server.Auth{
+		Authenticate: server.APIKeys(map[string]*server.User{"key-a": {Identity: "a"}, "key-b": {Identity: "b"}}),
+		On: map[string]func(context.Context, *server.Access) (server.Decision, error){
+			"*": func(_ context.Context, a *server.Access) (server.Decision, error) {
+				if m, ok := a.Value["metadata"].(map[string]any); ok {
+					m["owner"] = a.User.Identity
+				}
+				return server.Allow(map[string]any{"owner": a.User.Identity}), nil
+			},
+		},
+	}}
+	c := serve(t, o)
+	c.head.Set("X-Api-Key", "key-a")
+	c.ok("POST", "/assistants", `{"graph_id":"router","name":"mine"}`, nil)
+	s := connect(t, c)
+	if _, text := toolText(t, s, "mine", map[string]any{"target": "left"}); !strings.Contains(text, `"left"`) {
+		t.Errorf("answer %s", text)
+	}
+	c.head.Set("X-Api-Key", "key-b")
+	other := connect(t, c)
+	list, err := other.ListTools(t.Context(), nil)
+	if err != nil || len(list.Tools) != 0 {
+		t.Errorf("tools of another caller: %v, %v", list, err)
+	}
+	if _, err := other.CallTool(t.Context(), &mcp.CallToolParams{Name: "mine"}); err == nil {
+		t.Error("another caller's assistant was run")
+	}
+	c.head.Set("X-Api-Key", "key-c")
+	if status, _, raw := c.do("POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`); status != 401 {
+		t.Errorf("an unknown key: %d %s", status, raw)
+	}
+}
