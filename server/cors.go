@@ -25,6 +25,9 @@ const exposed = "content-location,location,x-pagination-total,x-pagination-next"
 func (s *Server) cors(w http.ResponseWriter, r *http.Request) bool {
 	h := w.Header()
 	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cache-Control", "no-store") // answers are for the caller alone
 	o := s.o.CORS
 	origin := r.Header.Get("Origin")
 	if o == nil || origin == "" {

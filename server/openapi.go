@@ -39,6 +39,7 @@ var descriptions = map[string]description{
 	"GET /info":         {summary: "What the server is.", answer: map[string]any{}},
 	"GET /openapi.json": {summary: "This description.", answer: map[string]any{}},
 	"GET /docs":         {summary: "This description as a page.", media: "text/html"},
+	"GET /metrics":      {summary: "Metrics in Prometheus' text format, or as JSON.", query: []string{"format:string"}, media: "text/plain"},
 
 	"POST /assistants":                                        {summary: "Create an assistant.", body: assistantBody{}, answer: ledger.Assistant{}},
 	"POST /assistants/search":                                 {summary: "Search assistants.", body: searchBody{}, answer: []ledger.Assistant{}},

@@ -26,6 +26,7 @@ func (s *Server) table() []route {
 		{"GET", "/info", "", "", (*call).info},
 		{"GET", "/openapi.json", "", "", (*call).openapi},
 		{"GET", "/docs", "", "", (*call).docs},
+		{"GET", "/metrics", "", "", (*call).showMetrics},
 
 		{"POST", "/assistants", "assistants", "create", (*call).createAssistant},
 		{"POST", "/assistants/search", "assistants", "search", (*call).searchAssistants},
@@ -170,7 +171,7 @@ func (n *router) find(r *http.Request, path string) *router {
 // serve answers a request whose caller is known.
 func (c *call) serve() error {
 	if c.route.resource != "" {
-		if err := c.authenticate(); err != nil {
+		if err := c.identify(); err != nil {
 			return err
 		}
 	}
@@ -193,10 +194,12 @@ func (c *call) recover() {
 
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if s.cors(w, r) {
+	seen := s.metrics.watch(w)
+	c := &call{s: s, w: seen, r: r}
+	defer func() { seen.done(r, c.route) }()
+	if s.cors(seen, r) {
 		return
 	}
-	c := &call{s: s, w: w, r: r}
 	defer c.recover()
 	found := s.router.find(r, strings.Trim(r.URL.Path, "/"))
 	if found == nil {

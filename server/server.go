@@ -36,6 +36,8 @@ type Options struct {
 	MaxRunTime time.Duration
 	// MaxBody bounds the body of a request in bytes; 0 means 10 MiB.
 	MaxBody int64
+	// RateLimit bounds the requests of each caller; nil means no bound.
+	RateLimit *RateLimit
 	// CORS says which web pages may call the server; nil means none.
 	CORS *CORS
 	// Webhooks says where runs may send their results; nil means to every public
@@ -49,13 +51,15 @@ type Options struct {
 
 // Server is an HTTP handler that serves graphs.
 type Server struct {
-	o      Options
-	ledger *ledger.Ledger
-	runner *runs.Runner
-	store  *store.Store
-	log    *slog.Logger
-	router *router
-	hooks  *webhookSender
+	o       Options
+	ledger  *ledger.Ledger
+	runner  *runs.Runner
+	store   *store.Store
+	log     *slog.Logger
+	router  *router
+	hooks   *webhookSender
+	metrics *metrics
+	limit   *limiter
 }
 
 // New returns a server of graphs. Call [Server.Drain] when it is no longer needed.
@@ -85,7 +89,7 @@ func New(db Database, graphs []treadle.AnyGraph, o *Options) (*Server, error) {
 		return nil, err
 	}
 	s.ledger = ledger.New(db.Ledger(), nil)
-	s.hooks = newWebhookSender(o.Webhooks)
+	s.hooks, s.metrics, s.limit = newWebhookSender(o.Webhooks), newMetrics(s), newLimiter(o.RateLimit)
 	name, _ := os.Hostname()
 	ctx := context.Background()
 	for _, g := range graphs {
@@ -94,7 +98,7 @@ func New(db Database, graphs []treadle.AnyGraph, o *Options) (*Server, error) {
 		}
 	}
 	s.runner, err = runs.New(runs.Options{Ledger: s.ledger, Saver: saver, Store: s.store, Graphs: graphs, Logger: s.log, Name: name,
-		Workers: o.Workers, MaxTime: o.MaxRunTime, Send: s.hooks.send, Cron: s.cronRun, Alone: o.alone})
+		Workers: o.Workers, MaxTime: o.MaxRunTime, Send: s.sendHook, Ended: s.metrics.ended, Cron: s.cronRun, Alone: o.alone})
 	if err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}

@@ -121,6 +121,17 @@ func (s *webhookSender) checkAddress(_, address string, _ syscall.RawConn) error
 	return nil
 }
 
+// sendHook delivers a webhook and counts it.
+func (s *Server) sendHook(ctx context.Context, h *ledger.Hook) error {
+	err := s.hooks.send(ctx, h)
+	result := "delivered"
+	if err != nil {
+		result = "failed"
+	}
+	s.metrics.hooks.WithLabelValues(result).Inc()
+	return err
+}
+
 // send delivers a webhook.
 func (s *webhookSender) send(ctx context.Context, h *ledger.Hook) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.URL, bytes.NewReader(h.Body))

@@ -228,6 +228,9 @@ func (r *Runner) end(x *execution, th treadle.AnyThread, k *Kwargs, rec *recorde
 	if err != nil {
 		r.logger.Error("the end of a run is not stored", "run", run.ID, "error", err)
 	}
+	if r.o.Ended != nil {
+		r.o.Ended(run, e.Status)
+	}
 	if rec.v2 != nil {
 		rec.v2.end(shown)
 	}

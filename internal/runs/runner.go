@@ -44,6 +44,8 @@ type Options struct {
 	Alone bool
 	// Send delivers a webhook; its error means that it has to be tried again.
 	Send func(ctx context.Context, h *ledger.Hook) error
+	// Ended is told of each run that this process has ended; nil means nobody is.
+	Ended func(run *ledger.Run, status ledger.RunStatus)
 	// Cron makes the run of a cron that is due.
 	Cron func(ctx context.Context, c *ledger.Cron, at time.Time) (*ledger.NewRun, error)
 }

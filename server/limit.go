@@ -1,0 +1,138 @@
+package server
+
+import (
+	"math"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// RateLimit bounds how many requests a caller may send. A caller is a user or, where
+// there is no Auth, an address. An address that fails to authenticate too often is
+// refused as well.
+type RateLimit struct {
+	PerSecond float64
+	Burst     int // requests at once; 0 means one second's
+}
+
+// limiter counts the requests of callers.
+type limiter struct {
+	rate  float64
+	burst float64
+	now   func() time.Time
+
+	mu      sync.Mutex
+	callers map[string]*allowance
+	swept   time.Time
+}
+
+// allowance is how many requests a caller had left at a time.
+type allowance struct {
+	left float64
+	at   time.Time
+}
+
+// newLimiter returns nil if there is no limit.
+func newLimiter(o *RateLimit) *limiter {
+	if o == nil || o.PerSecond <= 0 {
+		return nil
+	}
+	burst := float64(o.Burst)
+	if burst == 0 {
+		burst = math.Max(1, math.Ceil(o.PerSecond))
+	}
+	return &limiter{rate: o.PerSecond, burst: burst, now: time.Now, callers: map[string]*allowance{}}
+}
+
+// take takes n requests of a caller's allowance; 0 only looks. It returns how long the
+// caller has to wait if there is not one left.
+func (l *limiter) take(caller string, n float64) (wait time.Duration) {
+	if l == nil {
+		return 0
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	l.sweep(now)
+	a := l.callers[caller]
+	if a == nil {
+		a = &allowance{l.burst, now}
+		l.callers[caller] = a
+	}
+	a.left, a.at = math.Min(l.burst, a.left+l.rate*math.Max(0, now.Sub(a.at).Seconds())), now
+	if a.left < 1 {
+		return time.Duration((1 - a.left) / l.rate * float64(time.Second))
+	}
+	a.left -= n
+	return 0
+}
+
+// sweep forgets callers whose allowance is full again.
+func (l *limiter) sweep(now time.Time) {
+	full := time.Duration(l.burst / l.rate * float64(time.Second))
+	if now.Sub(l.swept) < max(full, time.Second) {
+		return
+	}
+	l.swept = now
+	for caller, a := range l.callers {
+		if now.Sub(a.at) >= full {
+			delete(l.callers, caller)
+		}
+	}
+}
+
+// identify finds out who the caller is and whether it may send another request.
+func (c *call) identify() error {
+	l := c.s.limit
+	address := "address " + remote(c.r)
+	if l == nil || c.s.o.Auth == nil {
+		if err := c.limited(l.take(address, 1)); err != nil {
+			return err
+		}
+		return c.authenticate()
+	}
+	if err := c.limited(l.take(address, 0)); err != nil {
+		return err
+	}
+	if err := c.authenticate(); err != nil {
+		l.take(address, 1)
+		return err
+	}
+	if c.user == nil {
+		return c.limited(l.take(address, 1))
+	}
+	return c.limited(l.take("user "+c.user.Identity, 1))
+}
+
+// limited is the refusal of a caller that has to wait.
+func (c *call) limited(wait time.Duration) error {
+	if wait <= 0 {
+		return nil
+	}
+	c.s.metrics.limited.Inc()
+	seconds := int(math.Ceil(wait.Seconds()))
+	c.w.Header().Set("Retry-After", strconv.Itoa(seconds))
+	return fail(http.StatusTooManyRequests, "too many requests: try again in %d seconds", seconds)
+}
+
+// remote is the address of the client; of IPv6, the network that one client has.
+func remote(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	ip, err := netip.ParseAddr(host)
+	if err != nil {
+		return host
+	}
+	ip = ip.Unmap()
+	if ip.Is6() {
+		if p, err := ip.WithZone("").Prefix(64); err == nil {
+			return p.String()
+		}
+	}
+	return ip.String()
+}
