@@ -183,20 +183,39 @@ func (c *call) deleteAssistant() error {
 		return err
 	}
 	if threads {
-		list, _, err := c.s.ledger.Threads(c.r.Context(), &ledger.ThreadQuery{Filter: ledger.Filter{Contains: ledger.Object{"assistant_id": a.ID.String()}, Auth: authOf(f)}})
-		if err != nil {
+		if err := c.deleteThreadsOf(a); err != nil {
 			return err
-		}
-		for _, t := range list {
-			if err := c.s.runner.DeleteThread(c.r.Context(), t.ID, f); err != nil && !errors.Is(err, ledger.ErrNotFound) {
-				return err
-			}
 		}
 	}
 	if err := c.s.ledger.DeleteAssistant(c.r.Context(), a.ID, f); err != nil {
 		return err
 	}
 	return c.none(http.StatusNoContent)
+}
+
+// deleteThreadsOf deletes the threads of an assistant that the caller may see. If it
+// may not delete one of them, none is deleted.
+func (c *call) deleteThreadsOf(a *ledger.Assistant) error {
+	seen, err := c.may("threads", "search", map[string]any{"metadata": map[string]any{}})
+	if err != nil {
+		return err
+	}
+	list, _, err := c.s.ledger.Threads(c.r.Context(), &ledger.ThreadQuery{Filter: ledger.Filter{Contains: ledger.Object{"assistant_id": a.ID.String()}, Auth: authOf(seen)}})
+	if err != nil {
+		return err
+	}
+	filters := make([]*ledger.Filter, len(list))
+	for i, t := range list {
+		if filters[i], err = c.may("threads", "delete", map[string]any{"thread_id": t.ID.String()}); err != nil {
+			return err
+		}
+	}
+	for i, t := range list {
+		if err := c.s.runner.DeleteThread(c.r.Context(), t.ID, filters[i]); err != nil && !errors.Is(err, ledger.ErrNotFound) {
+			return err
+		}
+	}
+	return nil
 }
 
 func authOf(f *ledger.Filter) []ledger.Condition {

@@ -186,16 +186,25 @@ func userMap(u *User) map[string]any {
 	return out
 }
 
+// checkHook is an error for a webhook that runs may not be sent to.
+func (c *call) checkHook(address *string) error {
+	if address == nil {
+		return nil
+	}
+	if err := c.s.hooks.check(*address); err != nil {
+		return invalid("webhook", "%v", err)
+	}
+	return nil
+}
+
 // newRun checks a request for a run and makes what the ledger stores of it. Without a
 // thread the run gets one of its own, which is kept if the request says so.
 func (c *call) newRun(b *runBody, thread *uuid.UUID) (*ledger.NewRun, error) {
 	if err := b.check(); err != nil {
 		return nil, err
 	}
-	if b.Webhook != nil {
-		if err := c.s.hooks.check(*b.Webhook); err != nil {
-			return nil, invalid("webhook", "%v", err)
-		}
+	if err := c.checkHook(b.Webhook); err != nil {
+		return nil, err
 	}
 	a, err := c.assistant(b.Assistant, c.assistantFilter())
 	if err != nil {

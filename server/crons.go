@@ -115,7 +115,7 @@ func (c *call) createCron() error {
 	if b.Schedule == nil {
 		return invalid("schedule", "it is missing")
 	}
-	if err := b.check(); err != nil {
+	if err := errors.Join(b.check(), c.checkHook(b.Webhook)); err != nil {
 		return err
 	}
 	a, err := c.assistant(b.Assistant, c.assistantFilter())
@@ -158,8 +158,8 @@ func (c *call) createCron() error {
 	return c.json(http.StatusOK, cron)
 }
 
-// addressed puts the id of the assistant in the payload, and that of the cron in the
-// configuration of its runs.
+// addressed puts the id of the assistant and the metadata in the payload, and the id
+// of the cron in the configuration of its runs.
 func (*call) addressed(cron *ledger.Cron, a *ledger.Assistant) error {
 	var payload ledger.Object
 	if err := json.Unmarshal(cron.Payload, &payload); err != nil {
@@ -174,6 +174,9 @@ func (*call) addressed(cron *ledger.Cron, a *ledger.Assistant) error {
 	if conf == nil {
 		conf = map[string]any{}
 	}
+	if payload["metadata"] != nil || len(cron.Metadata) > 0 {
+		payload["metadata"] = cron.Metadata // as a handler of Auth may have changed it
+	}
 	conf["cron_id"] = cron.ID.String()
 	config["configurable"] = conf
 	payload["config"] = config
@@ -182,13 +185,15 @@ func (*call) addressed(cron *ledger.Cron, a *ledger.Assistant) error {
 	return err
 }
 
-// cronOf is the cron in the path, if the caller may see it.
-func (c *call) cronOf() (*ledger.Cron, *ledger.Filter, error) {
+// cronOf is the cron in the path, if the caller may see it. value is what else the
+// request says.
+func (c *call) cronOf(value map[string]any) (*ledger.Cron, *ledger.Filter, error) {
 	id, err := c.id("cron_id")
 	if err != nil {
 		return nil, nil, err
 	}
-	f, err := c.allow(map[string]any{"cron_id": id.String()})
+	value["cron_id"] = id.String()
+	f, err := c.allow(value)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -200,7 +205,7 @@ func (c *call) cronOf() (*ledger.Cron, *ledger.Filter, error) {
 }
 
 func (c *call) getCron() error {
-	cron, _, err := c.cronOf()
+	cron, _, err := c.cronOf(map[string]any{})
 	if err != nil {
 		return err
 	}
@@ -216,12 +221,19 @@ func (c *call) patchCron() error {
 	if err := decodeJSON(raw, &b); err != nil {
 		return err
 	}
-	if err := b.checkFields(); err != nil {
+	if err := errors.Join(b.checkFields(), c.checkHook(b.Webhook)); err != nil {
 		return err
 	}
-	cron, f, err := c.cronOf()
+	value := map[string]any{}
+	if b.Metadata != nil {
+		value["metadata"] = map[string]any(b.Metadata)
+	}
+	cron, f, err := c.cronOf(value)
 	if err != nil {
 		return err
+	}
+	if b.Metadata != nil {
+		b.Metadata = metadataOf(value, b.Metadata)
 	}
 	var a *ledger.Assistant
 	if b.Assistant != "" {
@@ -249,7 +261,7 @@ func (c *call) patchCron() error {
 }
 
 func (c *call) deleteCron() error {
-	cron, f, err := c.cronOf()
+	cron, f, err := c.cronOf(map[string]any{})
 	if err != nil {
 		return err
 	}
