@@ -1,0 +1,46 @@
+// Platform serves the graphs that servers of LangGraph's API are compared by.
+//
+//	go run ./examples/platform --port 2024 --db platform.db
+//
+// With --auth callers have to show who they are; see auth.go. The other flags are those
+// of [server.Main].
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+
+	"github.com/treadle-go/treadle/internal/platform"
+	"github.com/treadle-go/treadle/server"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:])
+	stop()
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	graphs, err := platform.All()
+	if err != nil {
+		return err
+	}
+	// A webhook of a test has a private address, and a test in a browser another origin.
+	o := &server.Options{Webhooks: &server.Webhooks{AllowPrivate: true}, CORS: &server.CORS{Origins: []string{"*"}}}
+	isAuth := func(arg string) bool { return arg == "--auth" || arg == "-auth" }
+	if slices.ContainsFunc(args, isAuth) {
+		o.Auth = auth()
+		args = slices.DeleteFunc(slices.Clone(args), isAuth)
+	}
+	return server.Serve(ctx, args, os.Stderr, o, graphs...)
+}
