@@ -49,7 +49,8 @@ type Decision struct {
 	Allow bool
 	// Filter are values that the metadata of a row must have for the caller to see
 	// it. A list as the value of the metadata must contain the filter's value if that
-	// is a [Contains].
+	// is a [Contains]. The store refuses decisions with a filter: its handlers change
+	// the namespace instead.
 	Filter map[string]any
 }
 

@@ -42,7 +42,7 @@ func (c *call) serveMCP() error {
 		return nil
 	}
 	tools := mcp.NewServer(&mcp.Implementation{Name: "Treadle", Version: version()},
-		&mcp.ServerOptions{Logger: c.s.log, Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}})
+		&mcp.ServerOptions{Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}})
 	tools.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 			switch r := req.(type) {

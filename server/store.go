@@ -44,8 +44,12 @@ func (c *call) space(ns []string, more map[string]any) (store.Namespace, error) 
 	for k, v := range more {
 		value[k] = v
 	}
-	if _, err := c.allow(value); err != nil {
+	f, err := c.allow(value)
+	if err != nil {
 		return nil, err
+	}
+	if f != nil { // items have no metadata, so it would let everything through
+		return nil, fail(http.StatusForbidden, "the store has no filters: a handler of Auth for \"store\" has to change the namespace instead")
 	}
 	switch changed := value["namespace"].(type) {
 	case []string:
