@@ -28,6 +28,7 @@ type call struct {
 	r     *http.Request
 	route *route
 	user  *User
+	own   bool // the server itself calls, for a cron that somebody was allowed to make
 }
 
 // httpError is an error with the status that it has for clients.

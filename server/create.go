@@ -206,7 +206,7 @@ func (c *call) newRun(b *runBody, thread *uuid.UUID) (*ledger.NewRun, error) {
 	if err := c.checkHook(b.Webhook); err != nil {
 		return nil, err
 	}
-	a, err := c.assistant(b.Assistant, c.assistantFilter())
+	a, err := c.usable(b.Assistant)
 	if err != nil {
 		return nil, err
 	}
@@ -231,7 +231,7 @@ func (c *call) newRun(b *runBody, thread *uuid.UUID) (*ledger.NewRun, error) {
 	own := metadataOf(value, b.Metadata)
 	if b.IfNotExists == "create" {
 		n.Create = &ledger.Thread{ID: run.Thread, Metadata: ledger.Object{}, Config: ledger.Object{}}
-		if c.s.o.Auth != nil {
+		if c.s.o.Auth != nil && !c.own {
 			made := map[string]any{"thread_id": run.Thread.String(), "metadata": map[string]any{}}
 			if _, err := c.may("threads", "create", made); err != nil {
 				return nil, err
@@ -260,13 +260,13 @@ func (c *call) newRun(b *runBody, thread *uuid.UUID) (*ledger.NewRun, error) {
 	return n, nil
 }
 
-// assistantFilter is the filter of assistants that the caller may run.
-func (c *call) assistantFilter() *ledger.Filter {
-	f, err := c.may("assistants", "read", map[string]any{})
+// usable finds an assistant that the caller may read, and so may run.
+func (c *call) usable(name string) (*ledger.Assistant, error) {
+	f, err := c.may("assistants", "read", map[string]any{"assistant_id": name})
 	if err != nil {
-		return &ledger.Filter{Auth: []ledger.Condition{{Key: "created_by", Values: []any{"nobody"}}}}
+		return nil, err
 	}
-	return f
+	return c.assistant(name, f)
 }
 
 // create makes a run of the request's body.

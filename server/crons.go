@@ -118,7 +118,7 @@ func (c *call) createCron() error {
 	if err := errors.Join(b.check(), c.checkHook(b.Webhook)); err != nil {
 		return err
 	}
-	a, err := c.assistant(b.Assistant, c.assistantFilter())
+	a, err := c.usable(b.Assistant)
 	if err != nil {
 		return err
 	}
@@ -237,7 +237,7 @@ func (c *call) patchCron() error {
 	}
 	var a *ledger.Assistant
 	if b.Assistant != "" {
-		if a, err = c.assistant(b.Assistant, c.assistantFilter()); err != nil {
+		if a, err = c.usable(b.Assistant); err != nil {
 			return err
 		}
 	}
@@ -293,7 +293,7 @@ func (c *call) cronQuery() (*ledger.CronQuery, *searchBody, error) {
 	}
 	q := &ledger.CronQuery{Filter: ledger.Filter{Contains: b.Metadata, Auth: authOf(f)}, Enabled: b.Enabled, Page: p}
 	if b.Assistant != nil {
-		a, err := c.assistant(*b.Assistant, c.assistantFilter())
+		a, err := c.usable(*b.Assistant)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -346,7 +346,7 @@ func (s *Server) cronRun(ctx context.Context, cron *ledger.Cron, at time.Time) (
 	if err != nil {
 		return nil, err
 	}
-	inner := &call{s: &Server{o: Options{}, ledger: s.ledger, runner: s.runner, hooks: s.hooks}, r: r, route: &route{resource: "threads", action: "create_run"}}
+	inner := &call{s: s, r: r, own: true}
 	n, err := inner.newRun(&b, cron.Thread)
 	if err != nil {
 		return nil, err
