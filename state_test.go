@@ -1214,7 +1214,9 @@ type entryReducer struct {
 
 func (entryReducer) DecodeJSON([]byte, any) bool { return true }
 
-func (entryReducer) DecodePlain([]byte, any) bool { return true }
+func (entryReducer) DecodePlain() func([]byte, any) bool {
+	return func([]byte, any) bool { return true }
+}
 
 func TestMethodsOfAReducerAreNotTakenForTheEngines(t *testing.T) {
 	type state struct{ Log entries }

@@ -49,13 +49,18 @@ func (messageReducer) Kept(was, now any) int {
 }
 
 // DecodePlain implements [plainjson.Decoder].
-func (messageReducer) DecodePlain(data []byte, elem any) bool {
-	m := elem.(*Message)
-	if m.readPlain(data) {
-		return true
+func (messageReducer) DecodePlain() func(data []byte, elem any) bool {
+	var d plainjson.ListDecoder
+	var in plainMessage
+	return func(data []byte, elem any) bool {
+		m := elem.(*Message)
+		in = plainMessage{}
+		if d.Unmarshal(data, &in) && m.setPlain(&in) {
+			return true
+		}
+		*m = Message{}
+		return false
 	}
-	*m = Message{}
-	return false
 }
 
 // same reports whether two messages are copies of one. They may be equal and

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/saved"
@@ -23,11 +24,7 @@ func parseChunks(data []byte, n int64) ([]saved.Chunk, bool) {
 	if n < 1 || n > int64(len(data)) {
 		return nil, false
 	}
-	out := make([]saved.Chunk, n)
-	for i := range out {
-		out[i] = r.Chunk()
-	}
-	return out, r.Done()
+	return r.Chunks(int(n)), r.Done()
 }
 
 // growth makes the manifest of a put out of its parent's.
@@ -118,12 +115,17 @@ func newLoader(c *conn, line int64) *loader {
 	return &loader{c: c, line: line, chains: saved.Chains{}}
 }
 
+// maxGrow bounds the memory that is reserved for chunks before they are read: the
+// number of the last one is wrong in a damaged file.
+const maxGrow = 1 << 12
+
 // fetch reads a chain up to chunk hi, if it has not been read.
 func (l *loader) fetch(chain, hi int64) error {
 	have := l.chains[chain]
 	if hi < int64(len(have)) {
 		return nil
 	}
+	have = slices.Grow(have, int(min(hi+1-int64(len(have)), maxGrow)))
 	err := l.c.each("SELECT seq, n, data, sum FROM chunk WHERE line=? AND chain=? AND seq BETWEEN ? AND ? ORDER BY seq", []any{l.line, chain, int64(len(have)), hi},
 		func(scan func(...any) error) error {
 			var seq, n int64

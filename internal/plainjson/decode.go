@@ -18,17 +18,44 @@ import (
 // null, and for fields that are unknown, repeated or spelt in another case.
 func Unmarshal(data []byte, v any) bool {
 	p := reflect.ValueOf(v)
-	if p.Kind() != reflect.Pointer || p.IsNil() {
+	return p.Kind() == reflect.Pointer && unmarshal(&Reader{data: data}, readerOf(p.Type().Elem()), p)
+}
+
+// A ListDecoder decodes many values, such as the elements of a list, with less memory
+// than as many calls of Unmarshal.
+type ListDecoder struct {
+	reader Reader
+	short  shortStrings
+	last   reflect.Type // the pointer type of the last value
+	read   readFunc     // its reader
+}
+
+// Unmarshal is [Unmarshal], except that the short strings of the values share
+// memory.
+func (d *ListDecoder) Unmarshal(data []byte, v any) bool {
+	p := reflect.ValueOf(v)
+	if p.Kind() != reflect.Pointer {
 		return false
 	}
-	read := readerOf(p.Type().Elem())
-	if read == nil || !p.Elem().IsZero() {
+	if t := p.Type(); t != d.last {
+		d.last, d.read = t, readerOf(t.Elem())
+	}
+	d.reader = Reader{data: data, short: &d.short}
+	return unmarshal(&d.reader, d.read, p)
+}
+
+// unmarshal reads into what the pointer p points to.
+func unmarshal(r *Reader, read readFunc, p reflect.Value) bool {
+	if read == nil || p.IsNil() {
 		return false
 	}
-	r := Reader{data: data}
-	read(&r, p.Elem())
+	v := p.Elem()
+	if !v.IsZero() {
+		return false
+	}
+	read(r, v)
 	if !r.Done() {
-		p.Elem().SetZero()
+		v.SetZero()
 		return false
 	}
 	return true
@@ -37,11 +64,12 @@ func Unmarshal(data []byte, v any) bool {
 // A Decoder reads the JSON of most elements of a list faster than encoding/json. An
 // appender (see package reduce) may be one.
 type Decoder interface {
-	// DecodePlain decodes data into the zero value that elem points to. If it
-	// returns false, the value is still zero and encoding/json decodes it; otherwise
-	// the value is the one that encoding/json would have decoded. It must not panic,
-	// and it gives up on values that nest deeply.
-	DecodePlain(data []byte, elem any) bool
+	// DecodePlain returns a function for the elements of one list. It decodes data
+	// into the zero value that elem points to. If it returns false, the value is
+	// still zero and encoding/json decodes it; otherwise the value is the one that
+	// encoding/json would have decoded. It must not panic, and it gives up on values
+	// that nest deeply. One goroutine calls it.
+	DecodePlain() func(data []byte, elem any) bool
 	decoder()
 }
 
@@ -50,6 +78,31 @@ type Decoder interface {
 type DecoderMark struct{}
 
 func (DecoderMark) decoder() {}
+
+// shortStrings copies short strings into blocks, so that a list of messages does
+// not need an allocation for each name and id. A string keeps its block alive, so
+// blocks are small.
+type shortStrings struct {
+	block strings.Builder
+	size  int // of the block
+}
+
+const (
+	maxShortString = 48
+	firstBlock     = 128
+	maxBlock       = 1024
+)
+
+func (s *shortStrings) copy(b []byte) string {
+	if s.block.Cap()-s.block.Len() < len(b) {
+		s.size = min(maxBlock, max(firstBlock, 2*s.size))
+		s.block = strings.Builder{} // the strings keep the old one
+		s.block.Grow(s.size)
+	}
+	from := s.block.Len()
+	s.block.Write(b)
+	return s.block.String()[from:]
+}
 
 // readFunc reads a value of one type into v, which is zero.
 type readFunc func(r *Reader, v reflect.Value)
@@ -165,6 +218,7 @@ func makeMapReader(t reflect.Type, open map[reflect.Type]bool) readFunc {
 
 type structField struct {
 	name  string
+	label string // the name as it is written by encoding/json: with quotes and the colon
 	index int
 	read  readFunc
 }
@@ -176,23 +230,28 @@ func makeStructReader(t reflect.Type, open map[reflect.Type]bool) readFunc {
 	}
 	return func(r *Reader, v reflect.Value) {
 		var seen uint64
-		for r.Begin('{'); r.More('}'); {
-			key := r.Key()
-			at := -1
-			for i := range fields {
-				if fields[i].name == string(key) {
-					at = i
-					break
-				}
+		next := 0 // fields mostly come in the order of the struct
+		for r.Begin('{'); r.More('}'); next++ {
+			if next == len(fields) || !r.label(fields[next].label) {
+				next = indexField(fields, r.Key())
 			}
-			if at < 0 || seen&(1<<at) != 0 {
+			if next < 0 || seen&(1<<next) != 0 {
 				r.Fail()
 				return
 			}
-			seen |= 1 << at
-			fields[at].read(r, v.Field(fields[at].index))
+			seen |= 1 << next
+			fields[next].read(r, v.Field(fields[next].index))
 		}
 	}
+}
+
+func indexField(fields []structField, name []byte) int {
+	for i := range fields {
+		if fields[i].name == string(name) {
+			return i
+		}
+	}
+	return -1
 }
 
 // fieldsOf returns the fields of a struct that encoding/json reads. It is false
@@ -217,7 +276,7 @@ func fieldsOf(t reflect.Type, open map[reflect.Type]bool) (fields []structField,
 			return nil, false
 		}
 		names[name] = true
-		fields = append(fields, structField{name, i, read})
+		fields = append(fields, structField{name, `"` + name + `":`, i, read})
 	}
 	return fields, len(fields) <= 64
 }

@@ -3,6 +3,8 @@ package plainjson_test
 import (
 	"encoding/json"
 	"reflect"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -89,6 +91,57 @@ func TestUnmarshalIsThatOfEncodingJSON(t *testing.T) {
 	for _, raw := range cases {
 		compareAll(t, raw)
 		compareAll(t, "["+raw+"]")
+	}
+}
+
+// Strings are looked at eight bytes at a time, so each byte must be noticed wherever
+// it is.
+func TestEveryByteOfAStringIsNoticedAnywhere(t *testing.T) {
+	for length := range 20 {
+		for at := range length {
+			for _, b := range []byte("\x00\x1f !\"#[\\]\x7f\x80\xc3\xff") {
+				text := []byte(strings.Repeat("x", length))
+				text[at] = b
+				compare[string](t, `"`+string(text)+`"`)
+				compare[[]string](t, `["`+string(text)+`","é"]`)
+			}
+		}
+	}
+}
+
+func TestListDecoderReadsEachValueAsUnmarshalDoes(t *testing.T) {
+	var d plainjson.ListDecoder
+	var got, want []whole
+	for i := range 200 { // some blocks of short strings
+		for _, raw := range cases {
+			var a, b whole
+			if d.Unmarshal([]byte(raw), &a) != plainjson.Unmarshal([]byte(raw), &b) {
+				t.Fatalf("%q is read by one and not by the other", raw)
+			}
+			got, want = append(got, a), append(want, b)
+		}
+		var a, b string
+		raw := []byte(strconv.Quote(strings.Repeat("s", i)))
+		if !d.Unmarshal(raw, &a) || !plainjson.Unmarshal(raw, &b) || a != b {
+			t.Fatalf("%s is read as %q, want %q", raw, a, b)
+		}
+	}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(whole{})); diff != "" {
+		t.Errorf("later values changed earlier ones (-want +got):\n%s", diff)
+	}
+}
+
+func TestListDecoderSharesTheMemoryOfShortStrings(t *testing.T) {
+	raw := []byte(`{"id":"0123456789abcdef","text":"short","part":{"kind":"k"}}`)
+	one := testing.AllocsPerRun(100, func() {
+		var d plainjson.ListDecoder
+		for range 100 {
+			var v whole
+			d.Unmarshal(raw, &v)
+		}
+	})
+	if one > 120 { // v itself, and a block for every 40 of them
+		t.Errorf("100 values with three short strings take %v allocations, want at most 120", one)
 	}
 }
 

@@ -6,7 +6,9 @@ package plainjson
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
+	"math/bits"
 	"strconv"
 	"unicode/utf8"
 )
@@ -23,6 +25,7 @@ type Reader struct {
 	pos   int
 	fresh bool // no element of the innermost array or object has been read yet
 	bad   bool
+	short *shortStrings // where short strings are copied to; nil: each on its own
 }
 
 // NewReader returns a reader of the data, which must not change while it reads.
@@ -120,6 +123,16 @@ func (r *Reader) Key() []byte {
 	return name
 }
 
+// label takes the name of an object's field, with its quotes and the colon behind
+// it, if that is what follows.
+func (r *Reader) label(l string) bool {
+	if r.bad || !bytes.HasPrefix(r.data[r.pos:], []byte(l)) {
+		return false
+	}
+	r.pos += len(l)
+	return true
+}
+
 // String takes a string.
 func (r *Reader) String() string {
 	r.take('"')
@@ -134,6 +147,9 @@ func (r *Reader) String() string {
 	}
 	r.pos = end + 1
 	if plain {
+		if r.short != nil && end-start <= maxShortString {
+			return r.short.copy(r.data[start:end])
+		}
 		return string(r.data[start:end])
 	}
 	if s, ok := unescape(r.data[start:end]); ok {
@@ -151,20 +167,51 @@ func (r *Reader) String() string {
 func scanString(data []byte, start int) (end int, plain bool) {
 	plain = true
 	ascii := true
-	for i := start; i < len(data); i++ {
+	for i := start; ; i++ {
+		n, high := plainRun(data[i:])
+		ascii = ascii && !high
+		if i += n; i >= len(data) {
+			return -1, false
+		}
 		switch c := data[i]; {
 		case c == '"':
 			return i, plain && (ascii || utf8.Valid(data[start:i]))
 		case c == '\\':
 			plain = false
-			i++
+			if i++; i >= len(data) {
+				return -1, false
+			}
 		case c < ' ':
 			return -1, false
 		case c >= utf8.RuneSelf:
 			ascii = false
 		}
 	}
-	return -1, false
+}
+
+// plainRun returns how many bytes at the beginning of data a string can hold as
+// they are. It looks at eight bytes at a time, and returns too few where data ends.
+// high is false only if all of them are ASCII.
+func plainRun(data []byte) (n int, high bool) {
+	const (
+		ones  = 0x0101010101010101
+		highs = 0x80 * ones
+	)
+	var seen uint64
+	for ; len(data)-n >= 8; n += 8 {
+		w := binary.LittleEndian.Uint64(data[n:])
+		seen |= w
+		quote, slash := w^'"'*ones, w^'\\'*ones
+		// Each term has the high bit of a byte set that is a quote, a backslash or a
+		// control character. A borrow can set it in a byte behind such a one too, never
+		// in front of it, so the lowest bit is right.
+		stop := ((quote-ones)&^quote | (slash-ones)&^slash | (w-' '*ones)&^w) & highs
+		if stop != 0 {
+			n += bits.TrailingZeros64(stop) / 8
+			break
+		}
+	}
+	return n, seen&highs != 0
 }
 
 // unescape returns the value of a string with the escapes of one letter. It is

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/caught"
@@ -199,13 +200,11 @@ func (cs Codecs) decodeValue(c *channel, v checkpoint.Value) (val any, err error
 		return cs.decodeAs(c.typ, v.Data)
 	}
 	if c.appender != nil {
-		short, _ := c.appender.(plainjson.Decoder)
-		return c.appender.Build(len(v.Items), func(i int, elem any) error {
-			if data := v.Items[i]; short != nil && len(cs) == 0 && len(data) < maxShort && short.DecodePlain(data, elem) {
-				return nil
-			}
-			return cs.decode(v.Items[i], elem)
-		})
+		r := &elementReader{codecs: cs, items: v.Items}
+		if d, ok := c.appender.(plainjson.Decoder); ok && len(v.Items) > 0 {
+			r.short = d.DecodePlain()
+		}
+		return c.appender.Build(len(v.Items), r.read)
 	}
 	// The field was a list when it was stored, and has another type now.
 	if c.typ.Kind() == reflect.Slice && slices.ContainsFunc(v.Items, coded) {
@@ -227,8 +226,40 @@ func (cs Codecs) decodeValue(c *channel, v checkpoint.Value) (val any, err error
 	return cs.decodeAs(c.typ, append(raw, ']'))
 }
 
-// maxShort is the size from which on a [plainjson.Decoder] is not used. It is below
-// all limits of the built-in codec.
+// elementReader reads the elements of a stored list.
+type elementReader struct {
+	codecs Codecs
+	items  [][]byte
+
+	mu    sync.Mutex                       // guards the following
+	short func(data []byte, elem any) bool // of an appender that is a plainjson.Decoder
+	plain plainjson.ListDecoder
+}
+
+// read reads element i into what elem points to.
+func (r *elementReader) read(i int, elem any) error {
+	data := r.items[i]
+	if len(r.codecs) == 0 && len(data) < maxShort && r.readPlain(data, elem) {
+		return nil
+	}
+	return r.codecs.decode(data, elem)
+}
+
+// readPlain reads an element without encoding/json. It is false if it could not, or
+// if another goroutine reads one: the Build method that calls it may be a user's.
+func (r *elementReader) readPlain(data []byte, elem any) bool {
+	if !r.mu.TryLock() {
+		return false
+	}
+	defer r.mu.Unlock()
+	if r.short != nil {
+		return r.short(data, elem)
+	}
+	return r.plain.Unmarshal(data, elem)
+}
+
+// maxShort is the size from which on package plainjson is not used. It is below all
+// limits of the built-in codec.
 const maxShort = 1 << 20
 
 func coded(data []byte) bool { return len(data) > 0 && data[0] == codecMark }

@@ -36,11 +36,33 @@ func EncodeChunk(drop int, items ...[]byte) []byte {
 // Chunk reads a chunk.
 func (r *Reader) Chunk() (k Chunk) {
 	k.Drop = int(r.Int())
-	k.Items = make([][]byte, r.Count())
-	for i := range k.Items {
-		k.Items[i] = r.Bytes()
-	}
+	k.Items = r.items(nil)
 	return k
+}
+
+// Chunks reads n chunks. A caller who has n from elsewhere knows that it is not
+// more than there are bytes.
+func (r *Reader) Chunks(n int) []Chunk {
+	out := make([]Chunk, n)
+	spare := make([][]byte, n) // most chunks have one item
+	for i := range out {
+		out[i].Drop = int(r.Int())
+		out[i].Items = r.items(spare[i : i : i+1])
+	}
+	return out
+}
+
+// items reads the items of a chunk into buf if they fit into it.
+func (r *Reader) items(buf [][]byte) [][]byte {
+	n := r.Count()
+	if n > cap(buf) || buf == nil {
+		buf = make([][]byte, n)
+	}
+	buf = buf[:n]
+	for i := range buf {
+		buf[i] = r.Bytes()
+	}
+	return buf
 }
 
 // ParseChunk takes apart the bytes of one chunk, whose memory it shares.
