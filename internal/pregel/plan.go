@@ -36,6 +36,7 @@ type Plan struct {
 
 	updates sync.Map // reflect.Type → *updatePlan, for updates that arrive at run time
 	heads   headCache
+	answers answerSchemas
 	sizes   sizes
 }
 

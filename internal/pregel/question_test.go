@@ -1,7 +1,11 @@
 package pregel
 
 import (
+	"encoding/json"
+	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -31,5 +35,34 @@ func TestQuestionsAreInTheOrderOfCalls(t *testing.T) {
 	up.dropPauses()
 	if len(up.paused()) != 0 {
 		t.Error("questions are left after they were dropped")
+	}
+}
+
+func TestSchemasOfAnswersAreBounded(t *testing.T) {
+	var a answerSchemas
+	first, err := a.of(json.RawMessage(`{"type":"integer"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := a.of(json.RawMessage(`{"type":"integer"}`)); again != first || err != nil {
+		t.Errorf("the schema was prepared twice (%v)", err)
+	}
+	for i := range 10 * maxAnswerSchemas {
+		s, err := a.of(json.RawMessage(fmt.Sprintf(`{"type":"integer","maximum":%d}`, i)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Validate(float64(i)) != nil || s.Validate(float64(i+1)) == nil {
+			t.Fatalf("the schema of another question was used: maximum %d", i)
+		}
+	}
+	if _, err := a.of(json.RawMessage(`{"type":"integer","description":"` + strings.Repeat("x", maxAnswerSchema) + `"}`)); err != nil {
+		t.Fatal(err)
+	}
+	if len(a.text) > maxAnswerSchemas || slices.ContainsFunc(slices.Collect(maps.Keys(a.text)), func(s string) bool { return len(s) > maxAnswerSchema }) {
+		t.Errorf("%d schemas are kept, want at most %d of at most %d bytes", len(a.text), maxAnswerSchemas, maxAnswerSchema)
+	}
+	if _, err := a.of(json.RawMessage(`{"type":`)); err == nil {
+		t.Error("a schema that is not JSON was accepted")
 	}
 }

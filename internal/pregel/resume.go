@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/bounded"
@@ -158,7 +159,7 @@ func (r *Run) resume(in *Resume) ([]checkpoint.Write, error) {
 		if i < 0 {
 			return fail(fmt.Errorf("%w: %s", ErrUnknownPause, id))
 		}
-		if err := fits(r.open[i], given[id]); err != nil {
+		if err := r.plan.fits(r.open[i], given[id]); err != nil {
 			return nil, &AnswerError{Pause: r.open[i], Answer: given[id], Err: err}
 		}
 		task := r.owner[id]
@@ -203,7 +204,7 @@ func sameJSON(a, b json.RawMessage) bool {
 }
 
 // fits checks an answer against the schema of its question.
-func fits(p Pause, raw json.RawMessage) error {
+func (p *Plan) fits(q Pause, raw json.RawMessage) error {
 	if err := bounded.JSON(raw); err != nil {
 		return err
 	}
@@ -211,16 +212,49 @@ func fits(p Pause, raw json.RawMessage) error {
 	if err := json.Unmarshal(raw, &v); err != nil {
 		return err
 	}
-	if len(p.Schema) == 0 {
+	if len(q.Schema) == 0 {
 		return nil
 	}
-	s, err := bounded.Parse(p.Schema)
+	s, err := p.answers.of(q.Schema)
 	if err != nil {
 		return fmt.Errorf("the question's schema: %w", err)
 	}
-	resolved, err := bounded.Resolve(s, nil)
-	if err != nil {
-		return fmt.Errorf("the question's schema: %w", err)
+	return s.Validate(v)
+}
+
+// answerSchemas holds the schemas of questions that were answered, ready to be used:
+// a graph asks few different ones, and preparing one takes longer than checking an
+// answer.
+type answerSchemas struct {
+	mu   sync.Mutex
+	text map[string]*bounded.Schema
+}
+
+// The bounds of answerSchemas. Larger schemas are prepared for each answer.
+const (
+	maxAnswerSchemas = 64
+	maxAnswerSchema  = 16 << 10
+)
+
+func (a *answerSchemas) of(raw json.RawMessage) (*bounded.Schema, error) {
+	a.mu.Lock()
+	s := a.text[string(raw)]
+	a.mu.Unlock()
+	if s != nil {
+		return s, nil
 	}
-	return resolved.Validate(v)
+	parsed, err := bounded.Parse(raw)
+	if err != nil {
+		return nil, err
+	}
+	if s, err = bounded.Resolve(parsed, nil); err != nil || len(raw) > maxAnswerSchema {
+		return s, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.text == nil || len(a.text) == maxAnswerSchemas {
+		a.text = map[string]*bounded.Schema{}
+	}
+	a.text[string(raw)] = s
+	return s, nil
 }
