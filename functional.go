@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 
+	"github.com/treadle-go/treadle/internal/plainjson"
 	"github.com/treadle-go/treadle/internal/pregel"
 )
 
@@ -63,12 +64,15 @@ func (f *Future[Out]) Wait() (Out, error) {
 	if f.err != nil {
 		return out, f.err
 	}
-	raw, err := f.f.Wait(f.ctx)
+	made, err := f.f.Wait(f.ctx)
 	if err != nil {
 		return out, err
 	}
-	if err := json.Unmarshal(raw, &out); err != nil {
-		return out, fmt.Errorf("treadle: recorded result %s is not a %s: %w", raw, reflect.TypeFor[Out](), err)
+	if plainjson.Unmarshal(made.Raw, &out) {
+		return out, nil
+	}
+	if err := json.Unmarshal(made.Raw, &out); err != nil {
+		return out, fmt.Errorf("treadle: recorded result %s is not a %s: %w", made.Raw, reflect.TypeFor[Out](), err)
 	}
 	return out, nil
 }

@@ -108,13 +108,12 @@ func ToolsCondition(tools, otherwise string) func(context.Context, llm.Chat) (tr
 type toolbox struct {
 	*ToolOptions
 	tools    map[string]*llm.Tool
-	tasks    map[string]*treadle.Task[llm.ToolCall, result] // by the tool's name; none with a bound on calls
 	call     ToolFunc
 	runnable bool // there is a tool that is ours to run, or a wrapper that may know one
 }
 
 func newToolbox(tools []*llm.Tool, o *ToolOptions, middleware []*Middleware) (*toolbox, error) {
-	box := &toolbox{ToolOptions: o, tools: map[string]*llm.Tool{}, tasks: map[string]*treadle.Task[llm.ToolCall, result]{}}
+	box := &toolbox{ToolOptions: o, tools: map[string]*llm.Tool{}}
 	if o.ToolConcurrency < 0 {
 		return nil, fmt.Errorf("agent: ToolConcurrency is %d: want at least 1, or 0 for no bound", o.ToolConcurrency)
 	}
@@ -129,9 +128,6 @@ func newToolbox(tools []*llm.Tool, o *ToolOptions, middleware []*Middleware) (*t
 			return nil, fmt.Errorf("agent: two tools are named %q", t.Name)
 		}
 		box.tools[t.Name] = t
-		if o.ToolConcurrency == 0 {
-			box.tasks[t.Name] = newTask(t.Name, box.one)
-		}
 		box.runnable = box.runnable || t.Run != nil
 	}
 	box.runnable = box.runnable || slices.ContainsFunc(middleware, func(m *Middleware) bool { return m != nil && m.WrapTool != nil })
@@ -187,18 +183,20 @@ func (b *toolbox) runAll(ctx context.Context, calls []llm.ToolCall) ([]result, e
 	if b.ToolConcurrency > 0 {
 		slots = make(chan struct{}, b.ToolConcurrency)
 	}
-	futures := make([]*treadle.Future[result], len(calls))
+	run := b.limited(slots)
+	spec := pregel.CallSpec{Options: hidden, Kept: true, Fn: func(ctx context.Context, in any) (any, error) {
+		r, err := run(ctx, in.(llm.ToolCall))
+		return &r, err
+	}}
+	futures := make([]*pregel.Future, len(calls))
 	for i, call := range calls {
-		task := b.tasks[call.Name]
-		if task == nil {
-			task = newTask(call.Name, b.limited(slots))
-		}
-		futures[i] = task.Go(ctx, call)
+		spec.Name, spec.In = call.Name, call
+		futures[i] = pregel.StartCall(ctx, spec)
 	}
 	results := make([]result, len(calls))
 	var failed error
 	for i, f := range futures {
-		r, err := f.Wait()
+		r, err := resultOf(f.Wait(ctx))
 		// A failure counts more than a question, which can be asked again.
 		if err != nil && (failed == nil || treadletype.IsSignal(failed) && !treadletype.IsSignal(err)) {
 			failed = err
@@ -208,8 +206,23 @@ func (b *toolbox) runAll(ctx context.Context, calls []llm.ToolCall) ([]result, e
 	return results, failed
 }
 
-func newTask(name string, run func(context.Context, llm.ToolCall) (result, error)) *treadle.Task[llm.ToolCall, result] {
-	return treadle.NewTask(name, run, treadle.Tags(treadle.TagHidden))
+// hidden keeps the results of calls out of the streams of updates: they are in the
+// node's.
+var hidden = &pregel.NodeSpec{Tags: []string{treadle.TagHidden}}
+
+// resultOf returns the result of a call that was made now, or a recorded one.
+func resultOf(made pregel.CallResult, err error) (result, error) {
+	if err != nil {
+		return result{}, err
+	}
+	if r, ok := made.Made.(*result); ok {
+		return *r, nil
+	}
+	var r result
+	if err := json.Unmarshal(made.Raw, &r); err != nil {
+		return result{}, fmt.Errorf("agent: the recorded result %s of a tool is unreadable: %w", made.Raw, err)
+	}
+	return r, nil
 }
 
 // limited runs calls when there is a slot for them; nil is no limit.

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"strconv"
 	"sync"
 
 	"github.com/treadle-go/treadle/checkpoint"
@@ -23,38 +22,47 @@ type CallSpec struct {
 	In      any
 	Fn      func(ctx context.Context, in any) (any, error)
 	Options *NodeSpec // retry, timeout, cache
+	Kept    bool      // the result may be used as it was made, and is not changed by whoever gets it
 }
 
 // Future is the result of a call that may still be running.
 type Future struct {
 	done chan struct{}
-	raw  json.RawMessage
+	made CallResult
 	err  error
 }
 
+// CallResult is the result of a call.
+type CallResult struct {
+	Raw  json.RawMessage // as JSON, unless it was made now by a call that is kept
+	Made any             // as it was made now by a call that is kept
+}
+
 // Wait waits for the call to end and returns its result.
-func (f *Future) Wait(ctx context.Context) (json.RawMessage, error) {
+func (f *Future) Wait(ctx context.Context) (CallResult, error) {
 	select {
 	case <-f.done:
-		return f.raw, f.err
+		return f.made, f.err
 	default:
 	}
 	select {
 	case <-f.done:
-		return f.raw, f.err
+		return f.made, f.err
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return CallResult{}, context.Cause(ctx)
 	}
 }
 
 // Done is closed when the call has ended.
 func (f *Future) Done() <-chan struct{} { return f.done }
 
-func (f *Future) resolve(raw json.RawMessage, err error) *Future {
-	f.raw, f.err = raw, err
+func (f *Future) resolve(made CallResult, err error) *Future {
+	f.made, f.err = made, err
 	close(f.done)
 	return f
 }
+
+func (f *Future) fail(err error) *Future { return f.resolve(CallResult{}, err) }
 
 // callJSON is a recorded result.
 type callJSON struct {
@@ -65,66 +73,151 @@ type callJSON struct {
 	Children map[string]checkpoint.ID `json:"children,omitempty"` // heads of the per-thread nested runs it made
 }
 
+// startedCall is all that a call needs, in one piece of memory.
+type startedCall struct {
+	future Future
+	task   Task
+	node   node
+	spec   NodeSpec
+	packet packet
+	kept   bool
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+}
+
 // StartCall runs a function as a task of the node that ctx belongs to.
 func StartCall(ctx context.Context, spec CallSpec) *Future {
-	f := &Future{done: make(chan struct{})}
+	c := &startedCall{kept: spec.Kept}
+	f := &c.future
+	f.done = make(chan struct{})
 	sc := scopeOf(ctx)
 	if sc == nil {
-		return f.resolve(nil, fmt.Errorf("task %q: %w", spec.Name, ErrOutsideRun))
+		return f.fail(fmt.Errorf("task %q: %w", spec.Name, ErrOutsideRun))
 	}
 	if sc.late() {
-		return f.resolve(nil, context.Cause(sc))
+		return f.fail(context.Cause(sc))
 	}
 	up := sc.task
 	if err := up.anyFault(); err != nil {
-		return f.resolve(nil, err) // do not cause an effect whose result may not be stored
+		return f.fail(err) // do not cause an effect whose result may not be stored
 	}
 	sc.alive(false)
-	r := up.run
-	index := sc.calls.Add(1) - 1
-	t := &Task{run: r, step: up.step, head: up.head, index: index, caller: up}
-	t.node = &node{NodeSpec: &NodeSpec{Name: spec.Name, Call: spec.Fn}, view: -1, id: up.node.id}
-	if o := spec.Options; o != nil {
-		t.node.fn = o.Func
-		t.node.Retry, t.node.Timeout, t.node.Cache, t.node.Tags, t.node.Metadata = o.Retry, o.Timeout, o.Cache, o.Tags, o.Metadata
+	c.prepare(up, sc.calls.Add(1)-1, &spec)
+	made, known, err := c.recorded(&spec)
+	if err != nil {
+		return f.fail(up.noteFault(err))
 	}
-	t.packet = &packet{input: spec.In}
-	sum := sha256.Sum256([]byte(up.namespace() + "|call " + strconv.Itoa(int(index))))
-	id := uuidText(sum[:16])
-	t.id.Store(&id)
-	if c, ok, err := r.recorded(id); ok {
-		if err != nil {
-			return f.resolve(nil, up.noteFault(fmt.Errorf("task %q: recorded result: %w", spec.Name, err)))
-		}
-		if c.Call != spec.Name {
-			return f.resolve(nil, up.noteFault(&OrderError{Call: int(index%handlerFirst) + 1, Recorded: c.Call, Made: spec.Name}))
-		}
-		if now := digest(spec.In); c.Input != "" && now != "" && c.Input != now {
-			return f.resolve(nil, up.noteFault(&OrderError{Call: int(index%handlerFirst) + 1, Recorded: c.Call, Made: spec.Name, Input: true}))
-		}
-		t.addChildHeads(c.Children)
-		return f.resolve(c.Value, nil) // an earlier run has emitted its events
+	if known {
+		return f.resolve(made, nil) // an earlier run has emitted its events
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
 	extras := up.needExtras()
+	c.ctx, c.cancel = context.WithCancelCause(ctx)
 	extras.mu.Lock()
-	extras.cancels = append(extras.cancels, cancel)
+	extras.cancels = append(extras.cancels, c.cancel)
 	extras.mu.Unlock()
-	extras.calls.Go(func() {
-		defer cancel(nil)
-		returned := false
-		defer func() {
-			if !returned {
-				err := t.unreturned(recover())
-				t.awaitCalls(err)
-				f.resolve(nil, t.callFailed(&t.scope, err))
-			}
-		}()
-		raw, err := t.runCall(ctx)
-		returned = true
-		f.resolve(raw, err)
-	})
+	extras.calls.run(c)
 	return f
+}
+
+// prepare makes the task of the call.
+func (c *startedCall) prepare(up *Task, index int32, spec *CallSpec) {
+	c.spec = NodeSpec{Name: spec.Name, Call: spec.Fn}
+	c.node = node{NodeSpec: &c.spec, view: -1, id: up.node.id}
+	if o := spec.Options; o != nil {
+		c.node.fn = o.Func
+		c.spec.Retry, c.spec.Timeout, c.spec.Cache, c.spec.Tags, c.spec.Metadata = o.Retry, o.Timeout, o.Cache, o.Tags, o.Metadata
+	}
+	c.packet.input = spec.In
+	t := &c.task
+	t.run, t.node, t.step, t.head, t.index, t.caller, t.packet = up.run, &c.node, up.step, up.head, index, up, &c.packet
+	up.ID() // made now: an abandoned attempt must not read the run, and the call's id is made of it
+}
+
+// recorded returns the result that an earlier attempt or an earlier run recorded for
+// the call.
+func (c *startedCall) recorded(spec *CallSpec) (made CallResult, ok bool, err error) {
+	t := &c.task
+	if t.run.calls.Load() == nil {
+		return made, false, nil
+	}
+	was, ok, err := t.run.recorded(t.ID())
+	if err != nil {
+		return made, false, fmt.Errorf("task %q: recorded result: %w", spec.Name, err)
+	}
+	if !ok {
+		return made, false, nil
+	}
+	number := int(t.index%handlerFirst) + 1
+	if was.Call != spec.Name {
+		return made, false, &OrderError{Call: number, Recorded: was.Call, Made: spec.Name}
+	}
+	if now := digest(spec.In); was.Input != "" && now != "" && was.Input != now {
+		return made, false, &OrderError{Call: number, Recorded: was.Call, Made: spec.Name, Input: true}
+	}
+	t.addChildHeads(was.Children)
+	return CallResult{Raw: was.Value}, true, nil
+}
+
+// perform runs the call and resolves its future.
+func (c *startedCall) perform() {
+	defer c.cancel(nil)
+	returned := false
+	defer func() {
+		if !returned {
+			err := c.task.unreturned(recover())
+			c.task.awaitCalls(err)
+			c.future.fail(c.task.callFailed(&c.task.scope, err))
+		}
+	}()
+	made, err := c.run()
+	returned = true
+	c.future.resolve(made, err)
+}
+
+// callQueue runs the calls of a task. A goroutine starts the next one before it runs
+// its call, and takes another call afterwards. So no call waits for one that blocks,
+// and short calls share a few goroutines, whose stacks have grown already.
+type callQueue struct {
+	open     sync.WaitGroup // calls that are not over
+	mu       sync.Mutex
+	waiting  []*startedCall
+	starting bool // a goroutine has been started and has taken no call yet
+}
+
+func (q *callQueue) run(c *startedCall) {
+	q.open.Add(1)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.waiting = append(q.waiting, c)
+	q.start()
+}
+
+// start starts a goroutine if a call waits for one. mu is held.
+func (q *callQueue) start() {
+	if len(q.waiting) > 0 && !q.starting {
+		q.starting = true
+		go q.work()
+	}
+}
+
+func (q *callQueue) work() {
+	q.mu.Lock()
+	q.starting = false
+	for len(q.waiting) > 0 {
+		c := q.waiting[0]
+		q.waiting[0] = nil
+		q.waiting = q.waiting[1:]
+		q.start()
+		q.mu.Unlock()
+		q.one(c)
+		q.mu.Lock()
+	}
+	q.mu.Unlock()
+}
+
+func (q *callQueue) one(c *startedCall) {
+	defer q.open.Done() // also if the call ends the goroutine
+	c.perform()
 }
 
 // digest distinguishes inputs. It is empty for an input without JSON.
@@ -163,24 +256,26 @@ type callResult struct {
 	in   any
 }
 
-// recorded returns the recorded result of a call.
+// recorded returns the recorded result of a call. There are recorded results.
 func (r *Run) recorded(id string) (c callJSON, ok bool, err error) {
 	known := r.calls.Load()
-	if known == nil {
-		return c, false, nil
-	}
 	known.mu.Lock()
 	result, ok := known.of[id]
 	known.mu.Unlock()
 	switch {
 	case !ok:
+		return c, false, nil
 	case result.raw != nil:
-		err = json.Unmarshal(result.raw, &c)
-	default:
-		c = result.made
-		c.Input = digest(result.in)
+		return decodeCall(result.raw)
 	}
-	return c, ok, err
+	c = result.made
+	c.Input = digest(result.in)
+	return c, true, nil
+}
+
+func decodeCall(raw []byte) (c callJSON, ok bool, err error) {
+	err = json.Unmarshal(raw, &c)
+	return c, true, err
 }
 
 // record keeps a result in memory, and on the thread if there is one.
@@ -207,49 +302,82 @@ func (r *Run) record(id string, made callJSON, in any) error {
 	return nil
 }
 
-// runCall runs the function until it succeeds or its retries are used up, and
-// records the result before returning it.
-func (t *Task) runCall(ctx context.Context) (json.RawMessage, error) {
-	t.enter(ctx)
+// again reports whether the calls of a task may be made again: by a run that goes on
+// from the thread, or by the next attempt of a task in this run.
+func (t *Task) again() bool {
+	if t.run.saving() {
+		return true
+	}
+	for ; t != nil; t = t.caller {
+		if len(t.node.Retry) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// run runs the function until it succeeds or its retries are used up, and records
+// the result before returning it.
+func (c *startedCall) run() (CallResult, error) {
+	t := &c.task
+	t.enter(c.ctx)
 	sc := &t.scope
 	t.emitStart(sc)
-	t.run.emitStarts([]*Task{t})
-	known, earlier, err := t.lookUp(sc, "task/"+t.Name())
+	if t.run.modes != 0 {
+		t.run.emitStarts([]*Task{t})
+	}
+	var known *lookup
+	var earlier []byte
+	var err error
+	if t.node.Cache != nil {
+		known, earlier, err = t.lookUp(sc, "task/"+t.Name())
+	}
 	defer known.finish()
 	if err != nil {
-		return nil, t.callFailed(sc, err)
+		return CallResult{}, t.callFailed(sc, err)
 	}
 	known.setResult(earlier)
-	raw, hit := json.RawMessage(earlier), earlier != nil
-	if err := t.run.awaitHead(ctx); err != nil {
+	if err := t.run.awaitHead(c.ctx); err != nil {
 		if IsFault(err) {
 			err = t.noteFault(err)
 		}
-		return nil, t.callFailed(sc, err)
+		return CallResult{}, t.callFailed(sc, err)
 	}
+	made, hit := CallResult{Raw: earlier}, earlier != nil
+	again := t.caller.again()
 	if !hit {
-		raw, err = t.attemptCall(sc)
-		for err != nil && ctx.Err() == nil && !t.final(err) {
-			pause, again, bad := t.node.retryAfter(err, int(sc.attempt))
-			if err = bad; !again || wait.For(ctx, pause) != nil {
-				break
-			}
-			sc = &scope{Context: ctx, task: t, attempt: sc.attempt + 1, span: sc.span}
-			raw, err = t.attemptCall(sc)
+		encode := again || !c.kept || t.run.modes != 0 || t.node.Cache != nil
+		if made, sc, err = c.attempts(sc, encode); err != nil {
+			return CallResult{}, t.callFailed(sc, err)
 		}
 	}
-	if err != nil {
-		return nil, t.callFailed(sc, err)
+	if again {
+		err = t.run.record(t.ID(), callJSON{Call: t.Name(), Value: made.Raw, Children: t.childHeads()}, t.packet.input)
 	}
-	err = t.run.record(t.ID(), callJSON{Call: t.Name(), Value: raw, Children: t.childHeads()}, t.packet.input)
 	if err == nil && !hit {
-		err = known.put(sc, raw)
+		err = known.put(sc, made.Raw)
 	}
 	if err != nil {
-		return nil, t.callFailed(sc, t.noteFault(err))
+		return CallResult{}, t.callFailed(sc, t.noteFault(err))
 	}
-	t.shownResult(raw, hit)
-	return raw, nil
+	t.shownResult(made.Raw, hit)
+	return made, nil
+}
+
+// attempts calls the function until it succeeds or its retries are used up. It
+// returns the scope of the last attempt.
+func (c *startedCall) attempts(sc *scope, encode bool) (CallResult, *scope, error) {
+	t := &c.task
+	made, err := c.attempt(sc, encode)
+	for err != nil && c.ctx.Err() == nil && !t.final(err) {
+		pause, again, bad := t.node.retryAfter(err, int(sc.attempt))
+		if err = bad; !again || wait.For(c.ctx, pause) != nil {
+			break
+		}
+		sc = &scope{Context: c.ctx, task: t, attempt: sc.attempt + 1, span: sc.span}
+		made, err = c.attempt(sc, encode)
+	}
+	return made, sc, err
 }
 
 // callFailed returns the error of a call and emits its event.
@@ -264,7 +392,8 @@ func (t *Task) callFailed(sc *scope, err error) error {
 	return err
 }
 
-func (t *Task) attemptCall(sc *scope) (json.RawMessage, error) {
+func (c *startedCall) attempt(sc *scope, encode bool) (made CallResult, err error) {
+	t := &c.task
 	t.nested.Store(0)
 	t.dropPauses()
 	call := t.call
@@ -274,16 +403,21 @@ func (t *Task) attemptCall(sc *scope) (json.RawMessage, error) {
 	out, err := call(sc, t.packet.input)
 	t.awaitCalls(err)
 	if err = t.orFault(err); err != nil {
-		return nil, err
+		return made, err
 	}
 	if ps := t.paused(); len(ps) > 0 {
-		return nil, &SwallowedInterruptError{Pauses: ps}
+		return made, &SwallowedInterruptError{Pauses: ps}
 	}
-	raw, err := toJSON(out)
-	if err != nil {
-		return nil, fmt.Errorf("the result has no JSON: %w", err)
+	if c.kept {
+		made.Made = out
 	}
-	return raw, nil
+	if !encode {
+		return made, nil
+	}
+	if made.Raw, err = toJSON(out); err != nil {
+		return CallResult{}, fmt.Errorf("the result has no JSON: %w", err)
+	}
+	return made, nil
 }
 
 // awaitCalls waits for the calls that a task has started, also if the node did
@@ -301,7 +435,7 @@ func (t *Task) awaitCalls(err error) {
 		}
 		extras.mu.Unlock()
 	}
-	extras.calls.Wait()
+	extras.calls.open.Wait()
 }
 
 // result is the pseudo channel for the result of a call or workflow.

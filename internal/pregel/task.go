@@ -45,7 +45,7 @@ type Task struct {
 // taskExtras is for the few tasks that ask questions, make calls or meet a
 // fault.
 type taskExtras struct {
-	calls sync.WaitGroup // tasks called and not yet over
+	calls callQueue // the tasks called
 
 	mu       sync.Mutex
 	pauses   []Pause                   // questions of the task and of its calls
@@ -84,7 +84,19 @@ func (t *Task) ID() string {
 		return *id
 	}
 	var space [256]byte
-	text := append(append(space[:0], t.run.seed()...), '|')
+	text := t.idText(space[:0])
+	sum := sha256.Sum256(text)
+	id := uuidText(sum[:16])
+	t.id.CompareAndSwap(nil, &id)
+	return *t.id.Load()
+}
+
+// idText appends the text that the task's id is a hash of.
+func (t *Task) idText(b []byte) []byte {
+	if t.caller != nil {
+		return strconv.AppendInt(append(append(b, t.caller.namespace()...), "|call "...), int64(t.index), 10)
+	}
+	text := append(append(b, t.run.seed()...), '|')
 	text = append(append(text, t.run.ns()...), '|')
 	text = append(strconv.AppendInt(text, int64(t.step), 10), '|')
 	text = append(append(text, t.node.Name...), '|')
@@ -93,10 +105,7 @@ func (t *Task) ID() string {
 	} else {
 		text = append(text, "pull"...)
 	}
-	sum := sha256.Sum256(text)
-	id := uuidText(sum[:16])
-	t.id.CompareAndSwap(nil, &id)
-	return *t.id.Load()
+	return text
 }
 
 // namespace returns the namespace of the graphs that the task starts.
