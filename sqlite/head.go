@@ -73,17 +73,18 @@ func (c *conn) holds(h *head) (bool, error) {
 		[]any{h.line, h.id[:], int64(h.rev), h.open, h.thread, int64(h.epoch)}, &line)
 }
 
-// threadRow reads the row of a thread. Its id is 0 if there is no such thread.
+// threadRow reads the row of a thread. Its id is 0 if there is no such thread. The
+// same statement looks for the witness of a row that is missing (see absent), since
+// every new thread is looked for.
 func (c *conn) threadRow(name string) (id int64, epoch uint64, err error) {
 	var sum sum
-	ok, err := c.row("SELECT id, fence, sum FROM thread WHERE name=?", []any{[]byte(name)}, &id, &epoch, &sum)
-	if err != nil {
+	ok, err := c.row("SELECT id, fence, sum FROM thread WHERE name=? UNION ALL SELECT 0, 0, NULL FROM witness WHERE hash=?", []any{[]byte(name), threadHash(name)}, &id, &epoch, &sum)
+	switch {
+	case err != nil || !ok:
 		return 0, 0, err
-	}
-	if !ok {
-		return 0, 0, c.absent(threadHash(name), "its row")
-	}
-	if !c.intact(sum, threadSum(id, name, epoch)) {
+	case id == 0:
+		return 0, 0, fmt.Errorf("%w: its row is missing", ErrDamaged)
+	case !c.intact(sum, threadSum(id, name, epoch)):
 		return id, epoch, changed("its row")
 	}
 	return id, epoch, nil
