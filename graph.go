@@ -101,6 +101,18 @@ func (g *core) with(opts []RunOption) core {
 }
 
 func (g *core) settings() pregel.Settings {
+	if len(g.mods) > 0 {
+		return g.modified()
+	}
+	s := g.base
+	if g.checkInTests {
+		s.Check = underTest()
+	}
+	return s
+}
+
+// modified is settings with options, which take a pointer and so an allocation.
+func (g *core) modified() pregel.Settings {
 	s := g.base
 	if g.checkInTests {
 		s.Check = underTest()
