@@ -83,20 +83,11 @@ func (t *Task) ID() string {
 	if id := t.id.Load(); id != nil {
 		return *id
 	}
-	var space [256]byte
-	text := t.idText(space[:0])
-	sum := sha256.Sum256(text)
-	id := uuidText(sum[:16])
-	t.id.CompareAndSwap(nil, &id)
-	return *t.id.Load()
-}
-
-// idText appends the text that the task's id is a hash of.
-func (t *Task) idText(b []byte) []byte {
 	if t.caller != nil {
-		return strconv.AppendInt(append(append(b, t.caller.namespace()...), "|call "...), int64(t.index), 10)
+		return t.setID([]byte(t.caller.namespace() + "|call " + strconv.Itoa(int(t.index))))
 	}
-	text := append(append(b, t.run.seed()...), '|')
+	var space [256]byte
+	text := append(append(space[:0], t.run.seed()...), '|')
 	text = append(append(text, t.run.ns()...), '|')
 	text = append(strconv.AppendInt(text, int64(t.step), 10), '|')
 	text = append(append(text, t.node.Name...), '|')
@@ -105,7 +96,15 @@ func (t *Task) idText(b []byte) []byte {
 	} else {
 		text = append(text, "pull"...)
 	}
-	return text
+	return t.setID(text)
+}
+
+// setID sets the task's id to a hash of the text, unless it has one.
+func (t *Task) setID(text []byte) string {
+	sum := sha256.Sum256(text)
+	id := uuidText(sum[:16])
+	t.id.CompareAndSwap(nil, &id)
+	return *t.id.Load()
 }
 
 // namespace returns the namespace of the graphs that the task starts.
