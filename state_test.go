@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -1216,6 +1217,50 @@ func (entryReducer) DecodeJSON([]byte, any) bool { return true }
 
 func (entryReducer) DecodePlain() func([]byte, any) bool {
 	return func([]byte, any) bool { return true }
+}
+
+type sideBySide []string
+
+func (s sideBySide) Reduce(u sideBySide) sideBySide { return slices.Concat(s, u) }
+func (sideBySide) Reducer() reduce.Reducer          { return sideBySideReducer{} }
+
+// sideBySideReducer reads the elements of a stored list on several goroutines.
+type sideBySideReducer struct {
+	reduce.Appending[sideBySide, string]
+}
+
+func (sideBySideReducer) Build(n int, fill func(int, any) error) (any, error) {
+	out := make(sideBySide, n)
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	for i := range out {
+		wg.Go(func() { errs[i] = fill(i, &out[i]) })
+	}
+	wg.Wait()
+	return out, errors.Join(errs...)
+}
+
+func TestReducerMayReadElementsOnSeveralGoroutines(t *testing.T) {
+	type state struct{ Log sideBySide }
+	type wrote struct{ Log sideBySide }
+	want := make(sideBySide, 100)
+	for i := range want {
+		want[i] = fmt.Sprint("element ", i)
+	}
+	b := treadle.New[state]("g")
+	treadle.AddNode(b, "a", func(context.Context, state) (wrote, error) { return wrote{want}, nil })
+	b.Edge(treadle.Start, "a")
+	g := treadle.Must(b.Compile(&treadle.Options{Saver: checkpoint.NewMemory()}))
+	if _, err := g.Thread("1").Run(t.Context(), state{}); err != nil {
+		t.Fatal(err)
+	}
+	snap, err := g.Thread("1").State(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if log, _ := snap.Values.Get("Log"); !slices.Equal(log.(sideBySide), want) {
+		t.Errorf("the log is %q, want %q", log, want)
+	}
 }
 
 func TestMethodsOfAReducerAreNotTakenForTheEngines(t *testing.T) {
