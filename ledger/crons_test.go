@@ -40,7 +40,7 @@ func TestTickIsDoneOnce(t *testing.T) {
 		if len(f.dueCrons()) != 0 {
 			t.Error("the cron is due too early")
 		}
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) //nolint:forbidigo // virtual time
 		due := f.dueCrons()
 		if len(due) != 1 || due[0].ID != cron.ID {
 			t.Fatalf("the crons %v are due", due)
@@ -86,7 +86,7 @@ func TestRefusedTickMovesTheCron(t *testing.T) {
 		thread := f.newThread()
 		f.started(thread)
 		cron := f.newCron(&thread)
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) //nolint:forbidigo // virtual time
 		_, ok, err := f.Tick(t.Context(), cron.ID, *cron.Next, nil, &ledger.NewRun{Run: &ledger.Run{Thread: thread, Strategy: ledger.Reject}})
 		if !ok || !errors.Is(err, ledger.ErrBusy) {
 			t.Errorf("the tick is %v, %v", ok, err)
@@ -101,7 +101,7 @@ func TestTickWithoutAThread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, &ledger.Options{Lease: time.Hour})
 		cron := f.newCron(nil)
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) //nolint:forbidigo // virtual time
 		next := time.Now().Add(time.Minute)
 		c, ok, err := f.Tick(t.Context(), cron.ID, *cron.Next, &next, &ledger.NewRun{Run: &ledger.Run{Thread: uuid.New(), Temporary: true}, Worker: f.worker})
 		if err != nil || !ok || !c.Claimed {
@@ -159,20 +159,20 @@ func TestWebhooksAreSentAgain(t *testing.T) {
 			}
 		}
 		due(1)
-		due(0) // another process has it
-		time.Sleep(30 * time.Second)
-		due(2) // it did not come back
+		due(0)                       // another process has it
+		time.Sleep(30 * time.Second) //nolint:forbidigo // virtual time
+		due(2)                       // it did not come back
 		if err := f.HookDone(t.Context(), run.ID, time.Now().Add(time.Minute)); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(59 * time.Second)
+		time.Sleep(59 * time.Second) //nolint:forbidigo // virtual time
 		due(0)
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) //nolint:forbidigo // virtual time
 		due(3)
 		if err := f.HookDone(t.Context(), run.ID, time.Time{}); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Hour)
+		time.Sleep(time.Hour) //nolint:forbidigo // virtual time
 		due(0)
 		if err := f.HookDone(t.Context(), run.ID, time.Now()); err != nil {
 			t.Errorf("a webhook that is over is %v", err)

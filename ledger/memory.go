@@ -249,8 +249,10 @@ type memoryTx struct {
 	changed map[rowKey]*Row // nil for those that are deleted
 }
 
+// Now implements [Tx].
 func (tx *memoryTx) Now() time.Time { return tx.now }
 
+// Get implements [Tx].
 func (tx *memoryTx) Get(kind Kind, id uuid.UUID) (*Row, error) {
 	if r := tx.row(rowKey{kind, id}); r != nil {
 		return copyRow(r, false), nil
@@ -265,8 +267,10 @@ func (tx *memoryTx) row(k rowKey) *Row {
 	return tx.rows[k] // nobody else writes while the transaction runs
 }
 
+// Find implements [Tx].
 func (tx *memoryTx) Find(q *Query) ([]*Row, error) { return tx.find(q, tx.changed), nil }
 
+// Put implements [Tx].
 func (tx *memoryTx) Put(r *Row) error {
 	k := rowKey{r.Kind, r.ID}
 	stored := copyRow(r, true)
@@ -281,6 +285,7 @@ func (tx *memoryTx) Put(r *Row) error {
 	return nil
 }
 
+// Delete implements [Tx].
 func (tx *memoryTx) Delete(kind Kind, id uuid.UUID) error {
 	tx.changed[rowKey{kind, id}] = nil
 	return nil

@@ -3,6 +3,7 @@ package ledger
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 )
 
 // Object is a JSON object. Its numbers are json.Number, so they keep all digits; nil
@@ -36,11 +37,7 @@ func (o *Object) UnmarshalJSON(raw []byte) error {
 // merged returns o with the keys of over laid over its own.
 func (o Object) merged(over Object) Object {
 	m := make(Object, len(o)+len(over))
-	for k, v := range o {
-		m[k] = v
-	}
-	for k, v := range over {
-		m[k] = v
-	}
+	maps.Copy(m, o)
+	maps.Copy(m, over)
 	return m
 }

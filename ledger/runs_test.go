@@ -307,7 +307,7 @@ func TestRunsOfAThreadStartInTheOrderTheyAreDue(t *testing.T) {
 				got = append(got, r.ID)
 				f.finish(&ledger.End{Run: r})
 			}
-			time.Sleep(time.Second)
+			time.Sleep(time.Second) //nolint:forbidigo // virtual time
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("they start in the order %v, want %v", got, want)
@@ -326,7 +326,7 @@ func TestRunThatIsNotDueIsNotClaimed(t *testing.T) {
 			if c.Claimed || len(f.claim(1)) > 0 {
 				t.Error("a run starts before it is due")
 			}
-			time.Sleep(time.Minute)
+			time.Sleep(time.Minute) //nolint:forbidigo // virtual time
 			if got := f.claim(1); len(got) != 1 || got[0].ID != c.Run.ID || got[0].Status != ledger.Running {
 				t.Errorf("when it is due, %v are claimed", got)
 			}

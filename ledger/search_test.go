@@ -22,7 +22,7 @@ func TestPagesOfThreads(t *testing.T) {
 				t.Fatal(err)
 			}
 			ids = append(ids, thread.ID)
-			time.Sleep(time.Second)
+			time.Sleep(time.Second) //nolint:forbidigo // virtual time
 		}
 		if _, err := l.PatchThread(t.Context(), ids[3], nil, true, func(*ledger.Thread) error { return nil }); err != nil {
 			t.Fatal(err)

@@ -193,9 +193,9 @@ func TestThreadsExpireWhenNothingHappens(t *testing.T) {
 			}
 			return len(list)
 		}
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) //nolint:forbidigo // virtual time
 		run := f.started(thread.ID)
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) //nolint:forbidigo // virtual time
 		if expired() != 0 {
 			t.Error("a busy thread has expired")
 		}
@@ -203,14 +203,14 @@ func TestThreadsExpireWhenNothingHappens(t *testing.T) {
 		if got := f.thread(thread.ID); !got.TTL.Expires.Equal(time.Now().Add(90 * time.Second)) {
 			t.Errorf("it expires at %v", got.TTL.Expires)
 		}
-		time.Sleep(89 * time.Second)
+		time.Sleep(89 * time.Second) //nolint:forbidigo // virtual time
 		if expired() != 0 {
 			t.Error("it has expired too early")
 		}
 		if next, err := f.NextDue(t.Context()); !next.IsZero() || err != nil {
 			t.Errorf("it is due at %v, %v, as if it had a run", next, err)
 		}
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) //nolint:forbidigo // virtual time
 		if expired() != 1 {
 			t.Error("it has not expired")
 		}

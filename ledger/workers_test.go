@@ -30,12 +30,12 @@ func TestRunsOfADeadWorkerAreTakenOver(t *testing.T) {
 		run := f.create(&ledger.NewRun{Run: &ledger.Run{Thread: thread, Graph: "g", Kwargs: []byte(`{"a":1}`)}, Worker: f.worker}).Run
 		temporary := f.create(&ledger.NewRun{Run: &ledger.Run{Thread: uuid.New(), Temporary: true, Graph: "g"}, Worker: f.worker}).Run
 		waiting := f.waiting(thread)
-		time.Sleep(6 * time.Second)
+		time.Sleep(6 * time.Second) //nolint:forbidigo // virtual time
 		other := f.newWorker()
 		if taken, _ := f.takeOver(other); len(taken) != 0 {
 			t.Errorf("%v are taken while the lease is not over", taken)
 		}
-		time.Sleep(time.Microsecond)
+		time.Sleep(time.Microsecond) //nolint:forbidigo // virtual time
 		if taken, _, err := f.TakeOver(t.Context(), other, []string{"another"}, 100); len(taken) != 0 || err != nil {
 			t.Errorf("%v of another graph are taken, %v", taken, err)
 		}
@@ -71,10 +71,10 @@ func TestAttemptsAreToldApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, nil)
 		first := f.started(f.newThread())
-		time.Sleep(7 * time.Second)
+		time.Sleep(7 * time.Second) //nolint:forbidigo // virtual time
 		other := f.newWorker()
 		f.takeOver(other)
-		time.Sleep(7 * time.Second)
+		time.Sleep(7 * time.Second) //nolint:forbidigo // virtual time
 		f.beat(f.worker)
 		taken, _ := f.takeOver(f.worker)
 		if len(taken) != 1 || taken[0].Attempt != 3 {
@@ -91,7 +91,7 @@ func TestWorkerThatIsLateKeepsWhatNobodyTook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, nil)
 		run := f.started(f.newThread())
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) //nolint:forbidigo // virtual time
 		f.beat(f.worker)
 		if taken, _ := f.takeOver(f.newWorker()); len(taken) != 0 {
 			t.Errorf("%v are taken", taken)
@@ -123,12 +123,12 @@ func TestRunThatKillsItsWorkersFails(t *testing.T) {
 		temporary := f.create(&ledger.NewRun{Run: &ledger.Run{Thread: uuid.New(), Temporary: true}, Worker: f.worker}).Run
 		waiting := f.waiting(thread)
 		for attempt := 2; attempt <= 3; attempt++ {
-			time.Sleep(7 * time.Second)
+			time.Sleep(7 * time.Second) //nolint:forbidigo // virtual time
 			if taken, failed := f.takeOver(f.newWorker()); len(taken) != 2 || taken[0].Attempt != attempt || len(failed) != 0 {
 				t.Fatalf("%+v are taken, %v have failed", taken, failed)
 			}
 		}
-		time.Sleep(7 * time.Second)
+		time.Sleep(7 * time.Second) //nolint:forbidigo // virtual time
 		f.beat(f.worker)
 		taken, failed := f.takeOver(f.worker)
 		if len(taken) != 0 || !slices.Equal(ids(failed), []uuid.UUID{run.ID, temporary.ID}) || failed[0].Failure.Class != "WorkerLost" {
@@ -152,7 +152,7 @@ func TestWorkerWithoutALeaseGetsNoRuns(t *testing.T) {
 		thread := f.newThread()
 		run := f.started(thread)
 		f.waiting(thread)
-		time.Sleep(7 * time.Second)
+		time.Sleep(7 * time.Second) //nolint:forbidigo // virtual time
 		if c := f.create(&ledger.NewRun{Run: &ledger.Run{Thread: f.newThread()}, Worker: f.worker}); c.Claimed {
 			t.Error("it gets a run that it creates")
 		}
@@ -184,7 +184,7 @@ func TestSweepRemovesWorkersThatAreLongGone(t *testing.T) {
 			if n, err := f.Sweep(t.Context(), time.Minute, 10); n != want || err != nil {
 				t.Errorf("after %v %d are removed, %v; want %d", time.Now(), n, err, want)
 			}
-			time.Sleep(33 * time.Second)
+			time.Sleep(33 * time.Second) //nolint:forbidigo // virtual time
 		}
 		if taken, _ := f.takeOver(f.newWorker()); len(taken) != 1 {
 			t.Errorf("the runs of a worker that is long gone are not taken over, but %v", taken)

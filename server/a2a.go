@@ -511,7 +511,10 @@ func (c *call) base() string {
 
 // outcome waits for the end of the run. Meanwhile it writes newlines, which JSON
 // ignores, so that proxies keep the connection.
-func (x *a2aCall) outcome(ctx context.Context, run *ledger.Run) (end *runs.End, values json.RawMessage, err error) {
+func (x *a2aCall) outcome(ctx context.Context, run *ledger.Run) (*runs.End, json.RawMessage, error) {
+	var end *runs.End
+	var values json.RawMessage
+	var err error
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

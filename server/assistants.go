@@ -190,7 +190,7 @@ func (c *call) deleteAssistant() error {
 	if err := c.s.ledger.DeleteAssistant(c.r.Context(), a.ID, f); err != nil {
 		return err
 	}
-	return c.none(http.StatusNoContent)
+	return c.none()
 }
 
 // deleteThreadsOf deletes the threads of an assistant that the caller may see. If it

@@ -108,7 +108,7 @@ func algorithm(key crypto.PublicKey) string {
 func (j *jwt) authenticate(r *http.Request) (*User, error) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") || token == "" {
-		return nil, errors.New("Authorization: want Bearer and a token")
+		return nil, errors.New("the header Authorization: want Bearer and a token")
 	}
 	claims, err := j.verify(r, strings.TrimSpace(token))
 	if err != nil {

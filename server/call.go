@@ -204,8 +204,9 @@ func (c *call) json(status int, v any) error {
 // ignored is the error of writing to a client that has gone, which nobody can be told.
 func ignored(error) error { return nil }
 
-func (c *call) none(status int) error {
-	c.w.WriteHeader(status)
+// none is the answer that there is nothing to say.
+func (c *call) none() error {
+	c.w.WriteHeader(http.StatusNoContent)
 	return nil
 }
 

@@ -138,9 +138,7 @@ func (c *call) config(b *runBody, a *ledger.Assistant, thread, run uuid.UUID, me
 		maps.Copy(context, own)
 	}
 	if own == nil {
-		for key, v := range b.Context {
-			conf[key] = v
-		}
+		maps.Copy(conf, b.Context)
 	}
 	c.addHeaders(conf)
 	conf["run_id"], conf["thread_id"], conf["graph_id"], conf["assistant_id"] = run.String(), thread.String(), a.Graph, a.ID.String()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -268,7 +269,7 @@ func (c *call) deleteCron() error {
 	if err := c.s.ledger.DeleteCron(c.r.Context(), cron.ID, f); err != nil {
 		return err
 	}
-	return c.none(http.StatusNoContent)
+	return c.none()
 }
 
 type cronSearch struct {
@@ -353,9 +354,7 @@ func (s *Server) cronRun(ctx context.Context, cron *ledger.Cron, at time.Time) (
 	}
 	n.Run.ID = uuid.NewSHA1(cron.ID, []byte(at.UTC().Format(time.RFC3339)))
 	if n.Create != nil {
-		for k, v := range cron.Metadata {
-			n.Create.Metadata[k] = v
-		}
+		maps.Copy(n.Create.Metadata, cron.Metadata)
 	}
 	return n, nil
 }

@@ -137,11 +137,11 @@ func child(dir string) error {
 	if err != nil {
 		return err
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
-	fmt.Println("http://" + l.Addr().String())
+	fmt.Fprintln(os.Stdout, "http://"+l.Addr().String())
 	k.armed.Store(true)
 	return http.Serve(l, srv)
 }

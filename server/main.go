@@ -42,7 +42,7 @@ func Main(o *Options, graphs ...treadle.AnyGraph) {
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		os.Exit(1) //nolint:forbidigo // it is a main function
 	}
 }
 
@@ -106,7 +106,7 @@ func Serve(ctx context.Context, args []string, out io.Writer, o *Options, graphs
 	}
 	defer func() {
 		if err := db.Close(); err != nil {
-			log.Error("the database is not closed", "error", err)
+			log.ErrorContext(ctx, "the database is not closed", "error", err)
 		}
 	}()
 	if !strings.HasPrefix(set.db, ":memory:") {
@@ -117,18 +117,18 @@ func Serve(ctx context.Context, args []string, out io.Writer, o *Options, graphs
 		defer release()
 		opts.alone = alone
 		if !alone {
-			log.Info("another process serves this database too")
+			log.InfoContext(ctx, "another process serves this database too")
 		}
 	}
 	srv, err := New(db, graphs, &opts)
 	if err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", net.JoinHostPort(set.host, strconv.Itoa(set.port)))
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(set.host, strconv.Itoa(set.port)))
 	if err != nil {
 		return errors.Join(err, srv.Drain(ctx))
 	}
-	log.Info("serving", "address", "http://"+listener.Addr().String(), "database", set.db, "graphs", names(graphs), "took", time.Since(began).Round(time.Millisecond).String())
+	log.InfoContext(ctx, "serving", "address", "http://"+listener.Addr().String(), "database", set.db, "graphs", names(graphs), "took", time.Since(began).Round(time.Millisecond).String())
 	return serve(ctx, srv, listener, set.grace, log)
 }
 
@@ -150,12 +150,12 @@ func serve(ctx context.Context, srv *Server, l net.Listener, grace time.Duration
 		return err
 	case <-ctx.Done():
 	}
-	log.Info("shutting down", "runs", srv.runner.Active())
+	log.InfoContext(ctx, "shutting down", "runs", srv.runner.Active())
 	end, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
 	err := srv.Drain(end)
 	if errors.Is(err, context.DeadlineExceeded) {
-		log.Warn("some runs were cut off; they go on when the server is started again")
+		log.WarnContext(ctx, "some runs were cut off; they go on when the server is started again")
 		err = nil
 	}
 	last, cancel := context.WithTimeout(context.Background(), 5*time.Second)

@@ -11,7 +11,7 @@ import (
 // and indices of lists, from the end if they are negative.
 func parsePath(path string) ([]any, error) {
 	var steps []any
-	for _, part := range strings.Split(path, ".") {
+	for part := range strings.SplitSeq(path, ".") {
 		name, rest, _ := strings.Cut(part, "[")
 		if name == "" && len(steps) == 0 || name == "" && rest == "" {
 			return nil, fmt.Errorf("the path %q has an empty name", path)

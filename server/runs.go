@@ -145,7 +145,7 @@ func (c *call) deleteRun() error {
 	if err := c.s.runner.DeleteRun(c.r.Context(), run.Thread, run.ID, f); err != nil {
 		return err
 	}
-	return c.none(http.StatusNoContent)
+	return c.none()
 }
 
 // action reads what is to be done with a run that is cancelled.
@@ -187,7 +187,7 @@ func (c *call) cancelRun() error {
 	}
 	c.w.Header().Set("Content-Location", runPath(run))
 	c.w.Header().Set("Location", runPath(run)+"/join")
-	return c.none(http.StatusNoContent)
+	return c.none()
 }
 
 type cancelBody struct {
@@ -243,7 +243,7 @@ func (c *call) cancelRuns() error {
 			return err
 		}
 	}
-	return c.none(http.StatusNoContent)
+	return c.none()
 }
 
 func (c *call) joinRun() error {
@@ -321,8 +321,9 @@ func (c *call) left(run *ledger.Run, cancel bool) {
 func (c *call) result(run *ledger.Run) json.RawMessage {
 	now, err := c.s.ledger.Run(c.r.Context(), run.Thread, run.ID, nil)
 	if err == nil && now.Status == ledger.Error && now.Failure != nil {
-		raw, _ := json.Marshal(map[string]any{"__error__": now.Failure})
-		return raw
+		if raw, err := json.Marshal(map[string]*ledger.Failure{"__error__": now.Failure}); err == nil {
+			return raw
+		}
 	}
 	t, err := c.s.ledger.Thread(c.r.Context(), run.Thread, nil)
 	if err == nil {
@@ -344,7 +345,11 @@ func withInterrupts(t *threadJSON) json.RawMessage {
 	for _, list := range byTask {
 		all = append(all, list...)
 	}
-	values["__interrupt__"], _ = json.Marshal(all)
+	questions, err := json.Marshal(all)
+	if err != nil {
+		return t.Values
+	}
+	values["__interrupt__"] = questions
 	raw, err := json.Marshal(values)
 	if err != nil {
 		return t.Values

@@ -52,7 +52,7 @@ func start(t *testing.T, db string) (*client, func()) {
 		} else if time.Now().After(deadline) {
 			t.Fatalf("the server does not start: %s", out)
 		} else {
-			time.Sleep(time.Millisecond)
+			time.Sleep(time.Millisecond) //nolint:forbidigo // a server over HTTP is waited for
 		}
 	}
 	return &client{t: t, base: address, head: http.Header{}}, func() {
@@ -96,7 +96,7 @@ func TestServeContinuesRunsAfterARestart(t *testing.T) {
 		return len(st.Values.Ticks)
 	}
 	for ticks() < 2 {
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(5 * time.Millisecond) //nolint:forbidigo // a server over HTTP is waited for
 	}
 	stop()
 	c, stop = start(t, db)

@@ -94,7 +94,7 @@ func (c *client) thread() string {
 type frame struct{ event, data, id string }
 
 func frames(raw []byte) (out []frame) {
-	for _, block := range bytes.Split(raw, []byte("\n\n")) {
+	for block := range bytes.SplitSeq(raw, []byte("\n\n")) {
 		var f frame
 		for line := range strings.SplitSeq(string(block), "\n") {
 			if v, ok := strings.CutPrefix(line, "event: "); ok {

@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -41,9 +42,7 @@ func (c *call) space(ns []string, more map[string]any) (store.Namespace, error) 
 		}
 	}
 	value := map[string]any{"namespace": ns}
-	for k, v := range more {
-		value[k] = v
-	}
+	maps.Copy(value, more)
 	f, err := c.allow(value)
 	if err != nil {
 		return nil, err
@@ -92,7 +91,7 @@ func (c *call) putItem() error {
 	if err := c.s.store.Put(c.r.Context(), ns, *b.Key, b.Value, o); err != nil {
 		return err
 	}
-	return c.none(http.StatusNoContent)
+	return c.none()
 }
 
 // index reads which parts of a value are searched by meaning.
@@ -159,7 +158,7 @@ func (c *call) deleteItem() error {
 	if err := c.s.store.Delete(c.r.Context(), ns, *b.Key, nil); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	return c.none(http.StatusNoContent)
+	return c.none()
 }
 
 type itemSearch struct {

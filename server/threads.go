@@ -90,7 +90,7 @@ func (c *call) createThread() error {
 		if b.IfExists != "do_nothing" || getErr != nil {
 			return fail(http.StatusConflict, "Thread %s already exists", id)
 		}
-		return c.thread(old, nil)
+		return c.thread(old)
 	}
 	if err != nil {
 		return err
@@ -100,7 +100,7 @@ func (c *call) createThread() error {
 			return errors.Join(err, c.s.runner.DeleteThread(c.r.Context(), id, nil))
 		}
 	}
-	return c.thread(t, nil)
+	return c.thread(t)
 }
 
 // supersteps gives a new thread its state.
@@ -116,8 +116,8 @@ func (c *call) supersteps(t *ledger.Thread, steps json.RawMessage) error {
 }
 
 // thread answers with a thread.
-func (c *call) thread(t *ledger.Thread, fields []string) error {
-	out, err := c.withValues(t, fields)
+func (c *call) thread(t *ledger.Thread) error {
+	out, err := c.withValues(t, nil)
 	if err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func (c *call) getThread() error {
 	if !slices.Contains(c.query().list("include"), "ttl") {
 		t.TTL = nil
 	}
-	return c.thread(t, nil)
+	return c.thread(t)
 }
 
 func (c *call) patchThread() error {
@@ -206,9 +206,9 @@ func (c *call) patchThread() error {
 		return err
 	}
 	if strings.Contains(c.r.Header.Get("Prefer"), "return=minimal") {
-		return c.none(http.StatusNoContent)
+		return c.none()
 	}
-	return c.thread(t, nil)
+	return c.thread(t)
 }
 
 func (c *call) deleteThread() error {
@@ -226,7 +226,7 @@ func (c *call) deleteThread() error {
 		}
 		return err
 	}
-	return c.none(http.StatusNoContent)
+	return c.none()
 }
 
 func (c *call) copyThread() error {
@@ -260,7 +260,7 @@ func (c *call) copyThread() error {
 	if err := c.s.ledger.CreateThread(c.r.Context(), t); err != nil {
 		return err
 	}
-	return c.thread(t, nil)
+	return c.thread(t)
 }
 
 type threadSearch struct {

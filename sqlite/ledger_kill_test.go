@@ -99,7 +99,7 @@ func endAll(t *testing.T, l *ledger.Ledger) {
 		if time.Since(start) > time.Minute {
 			t.Fatalf("%d runs do not end", open)
 		}
-		time.Sleep(10 * time.Millisecond) // the lease of the process that was killed ends by the clock
+		time.Sleep(10 * time.Millisecond) //nolint:forbidigo // the lease of the process that was killed ends by the clock
 	}
 }
 

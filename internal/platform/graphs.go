@@ -10,6 +10,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/reduce"
@@ -52,7 +53,7 @@ func config(ctx context.Context) map[string]any { return treadle.InfoFrom(ctx).C
 type list []string
 
 // Reduce returns l followed by u.
-func (l list) Reduce(u list) list { return append(l[:len(l):len(l)], u...) }
+func (l list) Reduce(u list) list { return append(slices.Clip(l), u...) }
 
 // Reducer lets the engine append without copying.
 func (list) Reducer() reduce.Reducer { return reduce.Appending[list, string]{} }

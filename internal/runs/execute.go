@@ -40,7 +40,7 @@ func (r *Runner) execute(ctx context.Context, x *execution, feed *Feed) (next *l
 		}
 		cancel()
 	}
-	return r.end(x, th, &k, rec, l, err)
+	return r.end(x, th, rec, l, err)
 }
 
 // epochBits leaves each epoch of a thread room for its entries. Numbers stay below
@@ -180,7 +180,7 @@ func areIDs(m map[string]json.RawMessage) bool {
 
 // end ends a run in the ledger and then for its readers, so that whoever reads the
 // thread after the stream finds it as the run left it.
-func (r *Runner) end(x *execution, th treadle.AnyThread, k *Kwargs, rec *recorder, l *log, err error) *ledger.Run {
+func (r *Runner) end(x *execution, th treadle.AnyThread, rec *recorder, l *log, err error) *ledger.Run {
 	run := x.run
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -226,7 +226,7 @@ func (r *Runner) end(x *execution, th treadle.AnyThread, k *Kwargs, rec *recorde
 		return r.lost(l)
 	}
 	if err != nil {
-		r.logger.Error("the end of a run is not stored", "run", run.ID, "error", err)
+		r.logger.ErrorContext(ctx, "the end of a run is not stored", "run", run.ID, "error", err)
 	}
 	if r.o.Ended != nil {
 		r.o.Ended(run, e.Status)
@@ -250,7 +250,7 @@ func (r *Runner) finish(ctx context.Context, e *ledger.End) (*ledger.Run, error)
 		if err == nil || errors.Is(err, ledger.ErrLost) || ctx.Err() != nil {
 			return next, err
 		}
-		r.logger.Warn("the end of a run is not stored yet", "run", e.Run.ID, "error", err)
+		r.logger.WarnContext(ctx, "the end of a run is not stored yet", "run", e.Run.ID, "error", err)
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
@@ -271,7 +271,7 @@ func (r *Runner) cancelled(ctx context.Context, e *ledger.End, order ledger.Acti
 		return
 	}
 	if _, err := r.saver.DeleteRuns(ctx, run.Thread.String(), []string{run.ID.String()}); err != nil {
-		r.logger.Error("a run is not rolled back", "run", run.ID, "error", err)
+		r.logger.ErrorContext(ctx, "a run is not rolled back", "run", run.ID, "error", err)
 	}
 }
 
@@ -284,7 +284,7 @@ func (r *Runner) lost(l *log) *ledger.Run {
 // release leaves a run to another process.
 func (r *Runner) release(ctx context.Context, run *ledger.Run, l *log) *ledger.Run {
 	if err := r.ledger.Release(ctx, r.worker, run); err != nil && !errors.Is(err, ledger.ErrLost) {
-		r.logger.Error("a run is not released", "run", run.ID, "error", err)
+		r.logger.ErrorContext(ctx, "a run is not released", "run", run.ID, "error", err)
 	}
 	return r.lost(l)
 }
@@ -307,7 +307,7 @@ func (r *Runner) describe(ctx context.Context, e *ledger.End, th treadle.AnyThre
 	}
 	snap, err := th.State(ctx)
 	if err != nil {
-		r.logger.Warn("the state behind a run is not readable", "run", e.Run.ID, "error", err)
+		r.logger.WarnContext(ctx, "the state behind a run is not readable", "run", e.Run.ID, "error", err)
 		return
 	}
 	e.Head, e.Small = snap.ID.String(), Small(snap.Values)

@@ -3,6 +3,7 @@ package runs
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -122,9 +123,7 @@ func (k *Kwargs) metadata(run *ledger.Run) map[string]any {
 			}
 		}
 	}
-	for key, v := range run.Metadata {
-		out[key] = v
-	}
+	maps.Copy(out, run.Metadata)
 	out["run_id"], out["run_attempt"] = run.ID.String(), run.Attempt
 	return out
 }

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/treadle-go/treadle/ledger"
 )
 
@@ -73,7 +71,7 @@ func (l *log) flush() {
 	defer cancel()
 	pack := &ledger.Events{Thread: l.run.Thread, Run: l.run.ID, First: es[0].Seq, Last: es[len(es)-1].Seq, Data: packEntries(es)}
 	if err := l.runner.ledger.Append(ctx, pack); err != nil {
-		l.runner.logger.Warn("events of a run are not kept", "run", l.run.ID, "events", len(es), "error", err)
+		l.runner.logger.WarnContext(ctx, "events of a run are not kept", "run", l.run.ID, "events", len(es), "error", err)
 	}
 }
 
@@ -108,6 +106,3 @@ func unpackEntries(p *ledger.Events) ([]*Entry, error) {
 	}
 	return out, nil
 }
-
-// zero is the id of no run.
-var zero uuid.UUID

@@ -51,7 +51,7 @@ func (r *Runner) loop(ctx context.Context) {
 func (r *Runner) beat(ctx context.Context) bool {
 	ordered, err := r.ledger.Beat(ctx, r.worker, r.o.Name)
 	if err != nil {
-		r.logger.Warn("the lease of this process is not renewed", "error", err)
+		r.logger.WarnContext(ctx, "the lease of this process is not renewed", "error", err)
 		return false
 	}
 	for _, run := range ordered {
@@ -75,17 +75,17 @@ func (r *Runner) takeOver(ctx context.Context) {
 	for r.take() {
 		taken, failed, err := r.ledger.TakeOver(ctx, r.worker, r.names, 1)
 		if err != nil {
-			r.logger.Warn("runs of other processes are not looked for", "error", err)
+			r.logger.WarnContext(ctx, "runs of other processes are not looked for", "error", err)
 		}
 		for _, run := range failed {
-			r.logger.Error("a run was given up after too many attempts", "run", run.ID, "attempts", run.Attempt)
+			r.logger.ErrorContext(ctx, "a run was given up after too many attempts", "run", run.ID, "attempts", run.Attempt)
 			r.ended(run)
 		}
 		if len(taken) == 0 {
 			r.giveBack()
 			return
 		}
-		r.logger.Info("a run of a process that died goes on here", "run", taken[0].ID, "attempt", taken[0].Attempt)
+		r.logger.InfoContext(ctx, "a run of a process that died goes on here", "run", taken[0].ID, "attempt", taken[0].Attempt)
 		r.start(taken[0], false)
 	}
 }
@@ -95,7 +95,7 @@ func (r *Runner) work(ctx context.Context) time.Duration {
 	for r.take() {
 		claimed, err := r.ledger.Claim(ctx, r.worker, r.names, 1)
 		if err != nil {
-			r.logger.Warn("runs are not claimed", "error", err)
+			r.logger.WarnContext(ctx, "runs are not claimed", "error", err)
 		}
 		if len(claimed) == 0 {
 			r.giveBack()
@@ -122,7 +122,7 @@ func (r *Runner) work(ctx context.Context) time.Duration {
 func (r *Runner) crons(ctx context.Context) {
 	due, err := r.ledger.DueCrons(ctx, 100)
 	if err != nil {
-		r.logger.Warn("crons are not looked for", "error", err)
+		r.logger.WarnContext(ctx, "crons are not looked for", "error", err)
 		return
 	}
 	for _, c := range due {
@@ -132,7 +132,7 @@ func (r *Runner) crons(ctx context.Context) {
 			err = r.tick(ctx, c, at, n)
 		}
 		if err != nil {
-			r.logger.Error("a cron has not made its run", "cron", c.ID, "at", at, "error", err)
+			r.logger.ErrorContext(ctx, "a cron has not made its run", "cron", c.ID, "at", at, "error", err)
 		}
 	}
 }
@@ -159,7 +159,7 @@ func (r *Runner) tick(ctx context.Context, c *ledger.Cron, at time.Time, n *ledg
 func (r *Runner) hooks(ctx context.Context) {
 	due, err := r.ledger.DueHooks(ctx, 16)
 	if err != nil {
-		r.logger.Warn("webhooks are not looked for", "error", err)
+		r.logger.WarnContext(ctx, "webhooks are not looked for", "error", err)
 		return
 	}
 	for _, h := range due {
@@ -175,13 +175,13 @@ func (r *Runner) send(ctx context.Context, h *ledger.Hook) {
 	defer cancel()
 	var again time.Time
 	if err := r.o.Send(ctx, h); err != nil {
-		r.logger.Warn("a webhook is not delivered", "run", h.Run, "attempt", h.Attempt, "error", err)
+		r.logger.WarnContext(ctx, "a webhook is not delivered", "run", h.Run, "attempt", h.Attempt, "error", err)
 		if h.Attempt < len(retries) {
 			again = time.Now().Add(retries[h.Attempt])
 		}
 	}
 	if err := r.ledger.HookDone(context.WithoutCancel(ctx), h.Run, again); err != nil {
-		r.logger.Warn("the end of a webhook is not stored", "run", h.Run, "error", err)
+		r.logger.WarnContext(ctx, "the end of a webhook is not stored", "run", h.Run, "error", err)
 	}
 }
 
@@ -205,7 +205,7 @@ func hook(run *ledger.Run, e *ledger.End, rec *recorder) *ledger.Hook {
 // sweep removes what is no longer needed.
 func (r *Runner) sweep(ctx context.Context) {
 	if _, err := r.ledger.Sweep(ctx, keepEvents, 1000); err != nil {
-		r.logger.Warn("old events are not removed", "error", err)
+		r.logger.WarnContext(ctx, "old events are not removed", "error", err)
 	}
 	r.expire(ctx)
 }
@@ -214,7 +214,7 @@ func (r *Runner) sweep(ctx context.Context) {
 func (r *Runner) expire(ctx context.Context) {
 	list, err := r.ledger.Expired(ctx, 100)
 	if err != nil {
-		r.logger.Warn("threads whose time is over are not looked for", "error", err)
+		r.logger.WarnContext(ctx, "threads whose time is over are not looked for", "error", err)
 	}
 	for _, t := range list {
 		if t.TTL != nil && t.TTL.Strategy == "keep_latest" {
@@ -223,7 +223,7 @@ func (r *Runner) expire(ctx context.Context) {
 			err = r.DeleteThread(ctx, t.ID, nil)
 		}
 		if err != nil {
-			r.logger.Warn("a thread whose time is over is still there", "thread", t.ID, "error", err)
+			r.logger.WarnContext(ctx, "a thread whose time is over is still there", "thread", t.ID, "error", err)
 		}
 	}
 }

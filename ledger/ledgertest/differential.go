@@ -72,6 +72,7 @@ type clocked struct {
 	now *time.Time
 }
 
+// Update implements [ledger.Backend].
 func (c clocked) Update(ctx context.Context, lock uuid.UUID, fn func(ledger.Tx) error) error {
 	return c.Backend.Update(ctx, lock, func(tx ledger.Tx) error { return fn(clockedTx{tx, *c.now}) })
 }
@@ -81,6 +82,7 @@ type clockedTx struct {
 	now time.Time
 }
 
+// Now implements [ledger.Tx].
 func (tx clockedTx) Now() time.Time { return tx.now }
 
 // comparison has a ledger on the tested backend and one in memory.

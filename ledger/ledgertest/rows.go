@@ -291,10 +291,12 @@ func expected(all []*ledger.Row, q *ledger.Query) []*ledger.Row {
 	}
 	slices.SortFunc(found, func(a, b *ledger.Row) int {
 		x, y := a.Created, b.Created
-		if q.Order == ledger.NewestFirst {
+		switch q.Order {
+		case ledger.NewestFirst:
 			a, b, x, y = b, a, y, x
-		} else if q.Order == ledger.DueFirst {
+		case ledger.DueFirst:
 			x, y = a.Due, b.Due
+		case ledger.OldestFirst:
 		}
 		if c := x.Compare(y); c != 0 {
 			return c
