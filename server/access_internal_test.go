@@ -31,10 +31,10 @@ func (*testDB) Store(o *store.Options) (*store.Store, error) { return store.NewM
 // testServer is a server of the platform's graphs that is called without a network.
 type testServer struct {
 	*Server
-	t *testing.T
+	t testing.TB
 }
 
-func newTestServer(t *testing.T, o *Options) *testServer {
+func newTestServer(t testing.TB, o *Options) *testServer {
 	t.Helper()
 	graphs, err := platform.All()
 	if err != nil {

@@ -70,7 +70,8 @@ func (c *call) createAssistant() error {
 		a.Name = *b.Name
 	}
 	var err error
-	if a.ID, err = newID("assistant_id", b.ID); err != nil {
+	a.ID, err = newID("assistant_id", b.ID)
+	if err = errors.Join(err, checkIfExists(b.IfExists)); err != nil {
 		return err
 	}
 	value := map[string]any{"assistant_id": a.ID.String(), "graph_id": a.Graph, "config": a.Config, "metadata": map[string]any(a.Metadata), "name": a.Name, "if_exists": b.IfExists}
@@ -120,6 +121,14 @@ func newID(field string, text *string) (uuid.UUID, error) {
 		return uuid.NewV7()
 	}
 	return parseID(field, *text)
+}
+
+// checkIfExists checks what a request says about an object that is there already.
+func checkIfExists(word string) error {
+	if word != "" && word != "raise" && word != "do_nothing" {
+		return invalid("if_exists", "want raise or do_nothing, not %q", word)
+	}
+	return nil
 }
 
 func (c *call) getAssistant() error {

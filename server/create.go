@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/runs"
 	"github.com/treadle-go/treadle/ledger"
 )
@@ -90,6 +91,13 @@ func (b *runBody) checkFields() error {
 		if f.value != "" && !slices.Contains(f.want, f.value) {
 			return invalid(f.name, "want one of %s, not %q", strings.Join(f.want, ", "), f.value)
 		}
+	}
+	at := b.CheckpointID
+	if b.Checkpoint != nil && b.Checkpoint.ID != "" {
+		at = b.Checkpoint.ID
+	}
+	if _, err := checkpoint.ParseID(at); err != nil && at != "" {
+		return invalid("checkpoint_id", "%q is no id of a checkpoint", at)
 	}
 	if b.AfterSeconds < 0 || b.AfterSeconds > 10*365*24*3600 || math.IsNaN(b.AfterSeconds) {
 		return invalid("after_seconds", "want seconds from now on, not %v", b.AfterSeconds)

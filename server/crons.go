@@ -31,11 +31,16 @@ type cronRequest struct {
 	runBody
 }
 
+// maxSchedule bounds the length of a schedule.
+const maxSchedule = 1024
+
 // change applies a request to a cron. raw is the request as it came: what it says
 // about the runs is kept for them.
 func (b *cronBody) change(c *ledger.Cron, raw json.RawMessage) error {
 	if b.Schedule != nil {
-		c.Schedule = *b.Schedule
+		if c.Schedule = *b.Schedule; len(c.Schedule) > maxSchedule {
+			return invalid("schedule", "it is longer than %d bytes", maxSchedule)
+		}
 	}
 	if b.Timezone != nil {
 		c.Timezone = b.Timezone

@@ -134,9 +134,11 @@ func (c *call) updateState() error {
 		return fail(http.StatusConflict, "Thread %s is busy: a run is pending or running", t.ID)
 	}
 	if err != nil {
-		status, _ := statusOf(err)
-		if status == http.StatusInternalServerError {
+		switch status, detail := statusOf(err); status {
+		case http.StatusInternalServerError:
 			return fail(http.StatusUnprocessableEntity, "values: %v", err)
+		case http.StatusBadRequest, http.StatusUnprocessableEntity:
+			return fail(status, "values: %s", detail)
 		}
 		return err
 	}

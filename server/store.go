@@ -79,8 +79,8 @@ func (c *call) putItem() error {
 		return err
 	}
 	if b.TTL != nil {
-		if *b.TTL <= 0 {
-			return invalid("ttl", "want minutes above 0, not %v", *b.TTL)
+		if *b.TTL <= 0 || *b.TTL > maxMinutes {
+			return invalid("ttl", "want minutes above 0 and up to %d, not %v", maxMinutes, *b.TTL)
 		}
 		o.TTL = time.Duration(*b.TTL * float64(time.Minute))
 	}

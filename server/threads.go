@@ -38,14 +38,17 @@ func (b *ttlBody) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, (*plain)(b))
 }
 
+// maxMinutes is the longest time that something is kept: a hundred years.
+const maxMinutes = 100 * 365 * 24 * 60
+
 // ttl is the time that a thread is kept from now on.
 func (b *ttlBody) ttl() (*ledger.TTL, error) {
 	if b == nil {
 		return nil, nil
 	}
 	switch {
-	case b.TTL <= 0 || b.TTL > 100*365*24*60:
-		return nil, invalid("ttl", "want minutes above 0, not %v", b.TTL)
+	case b.TTL <= 0 || b.TTL > maxMinutes:
+		return nil, invalid("ttl", "want minutes above 0 and up to %d, not %v", maxMinutes, b.TTL)
 	case b.Strategy == "":
 		b.Strategy = "delete"
 	case b.Strategy != "delete" && b.Strategy != "keep_latest":
@@ -68,7 +71,7 @@ func (c *call) createThread() error {
 		return err
 	}
 	id, err := newID("thread_id", b.ID)
-	if err != nil {
+	if err = errors.Join(err, checkIfExists(b.IfExists)); err != nil {
 		return err
 	}
 	value := map[string]any{"thread_id": id.String(), "metadata": map[string]any(orObject(b.Metadata)), "if_exists": b.IfExists}
