@@ -17,6 +17,11 @@ func (l *Ledger) Events(ctx context.Context, thread, run uuid.UUID, after uint64
 	return l.b.Events(ctx, thread, run, after)
 }
 
+// DropEvents removes the events of a thread.
+func (l *Ledger) DropEvents(ctx context.Context, thread uuid.UUID) error {
+	return l.b.DropEvents(ctx, thread, uuid.Nil)
+}
+
 // Sweep removes events that are older than keepEvents, at most limit, and workers that
 // are long gone. It returns how much it removed.
 func (l *Ledger) Sweep(ctx context.Context, keepEvents time.Duration, limit int) (int, error) {

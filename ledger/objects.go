@@ -100,6 +100,7 @@ type Run struct {
 	Webhook   string    `json:"-"`
 	Epoch     uint64    `json:"-"` // that of its thread when it was claimed; not stored
 	Seq       uint64    `json:"-"` // that of its thread when it was claimed; not stored
+	V2        bool      `json:"-"` // that of its thread when it was claimed; not stored
 }
 
 // RunStatus is how far a run is.

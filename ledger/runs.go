@@ -283,7 +283,7 @@ func (r *Run) start(worker uuid.UUID, thread *threadDoc, now time.Time) {
 // place tells a run what its worker has to know of the thread.
 func (r *Run) place(thread *threadDoc) {
 	if thread != nil {
-		r.Epoch, r.Seq = thread.Thread.Epoch, thread.Thread.Seq
+		r.Epoch, r.Seq, r.V2 = thread.Thread.Epoch, thread.Thread.Seq, thread.Thread.V2
 		return
 	}
 	// Each attempt of a temporary run has sequence numbers above the last one's.
