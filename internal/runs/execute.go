@@ -22,10 +22,11 @@ var errTimeout = errors.New("the run took longer than the server allows")
 func (r *Runner) execute(ctx context.Context, x *execution, feed *Feed) (next *ledger.Run) {
 	run := x.run
 	defer r.feeds.release(feed, false)
-	r.edits.lock(run.Thread)() // an edit that began before the run was created ends first
+	r.edits.lock(run.Thread)() // an edit that began before the run was created ends first, and so does the run before it
 	feed.startAt(max(run.Seq, run.Epoch<<epochBits))
 	var k Kwargs
 	err := json.Unmarshal(run.Kwargs, &k)
+	k.V2 = !run.Temporary && (k.V2 || run.V2 || feed.watched())
 	l := &log{runner: r, feed: feed, run: run, keep: run.Resumable || k.V2}
 	rec := newRecorder(run, &k, run.Graph, l)
 	var th treadle.AnyThread
@@ -219,8 +220,20 @@ func (r *Runner) end(x *execution, th treadle.AnyThread, rec *recorder, l *log, 
 		rec.frame("error", nil, jsonOf(map[string]string{"error": shown.Class, "message": shown.Message}))
 	}
 	shown.Status = string(e.Status)
+	// The thread's next run may begin as soon as this one is stored. Its entries have to
+	// come behind those below.
+	defer r.edits.lock(run.Thread)()
+	e.Seq = 1 // the entries below
+	if rec.v2 != nil {
+		var broken error
+		if shown.Failed {
+			broken = err
+		}
+		rec.v2.settle(broken)
+		e.Seq += rec.v2.endings()
+	}
 	l.flush()
-	e.Seq = l.feed.last() + 4 // and the entries below
+	e.Seq += l.feed.last()
 	next, err := r.finish(ctx, e)
 	if errors.Is(err, ledger.ErrLost) {
 		return r.lost(l)
@@ -232,7 +245,7 @@ func (r *Runner) end(x *execution, th treadle.AnyThread, rec *recorder, l *log, 
 		r.o.Ended(run, e.Status)
 	}
 	if rec.v2 != nil {
-		rec.v2.end(shown)
+		rec.v2.end(shown, paused || e.Status == ledger.RunCanceled)
 	}
 	rec.finish(shown)
 	l.flush()
@@ -277,6 +290,7 @@ func (r *Runner) cancelled(ctx context.Context, e *ledger.End, order ledger.Acti
 
 // lost is the end of a run in this process, which another one has taken over.
 func (r *Runner) lost(l *log) *ledger.Run {
+	l.flush()
 	l.feed.append(&Entry{Run: l.run.ID, Time: time.Now(), End: &End{Lost: true}})
 	return nil
 }

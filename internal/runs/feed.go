@@ -99,6 +99,7 @@ type Feed struct {
 	dropped uint64 // seq of the last entry that was dropped
 	wake    chan struct{}
 	users   int       // runs and readers
+	watches int       // readers of protocol v2
 	idle    time.Time // since when there are no users
 }
 
@@ -141,6 +142,31 @@ func (f *Feed) last() uint64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.seq
+}
+
+// watched reports whether somebody reads the thread by protocol v2.
+func (f *Feed) watched() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.watches > 0
+}
+
+// watch counts readers of protocol v2.
+func (f *Feed) watch(n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.watches += n
+}
+
+// clear drops all entries, because their thread is deleted. Readers that have not read
+// them go on behind them.
+func (f *Feed) clear() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, e := range f.entries {
+		e.leave()
+	}
+	f.entries = nil
 }
 
 // after returns the entries behind seq, and whether some of them are gone. If there

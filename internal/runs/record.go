@@ -3,6 +3,7 @@ package runs
 import (
 	"encoding/json"
 	"maps"
+	"sync"
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/ledger"
@@ -25,7 +26,7 @@ type recorder struct {
 func newRecorder(run *ledger.Run, k *Kwargs, graph string, l *log) *recorder {
 	r := &recorder{run: run, kwargs: k, log: l, legacy: map[string]*llm.Chunk{}}
 	if k.V2 {
-		r.v2 = newV2Recorder(run, graph, l)
+		r.v2 = newV2Recorder(run, k, graph, l)
 	}
 	r.frame("metadata", nil, jsonOf(map[string]any{"run_id": run.ID, "attempt": run.Attempt}))
 	return r
@@ -42,8 +43,12 @@ func (r *recorder) event(ev treadle.Event) {
 	if v, ok := ev.(treadle.Values); ok && len(at.Namespace) == 0 {
 		r.answer = &v
 	}
+	var values func() (json.RawMessage, error)
+	if v, ok := ev.(treadle.Values); ok && len(v.Pauses) == 0 { // both protocols have the same JSON
+		values = sync.OnceValues(func() (json.RawMessage, error) { return json.Marshal(v.State) })
+	}
 	if r.v2 != nil {
-		r.v2.event(ev)
+		r.v2.event(ev, values)
 	}
 	if len(at.Namespace) > 0 && !r.kwargs.Subgraphs {
 		return // only protocol v2 has asked for it
@@ -64,10 +69,13 @@ func (r *recorder) event(ev treadle.Event) {
 		}
 	case treadle.Values:
 		if r.kwargs.wants("values") {
-			r.log.add(&Entry{Protocol: Classic, Run: r.run.ID, Name: "values", NS: at.Namespace, make: func() (json.RawMessage, error) {
-				_, _, data, err := treadle.Wire{}.Frame(ev)
-				return data, err
-			}})
+			if values == nil {
+				values = func() (json.RawMessage, error) {
+					_, _, data, err := treadle.Wire{}.Frame(ev)
+					return data, err
+				}
+			}
+			r.log.add(&Entry{Protocol: Classic, Run: r.run.ID, Name: "values", NS: at.Namespace, make: values})
 		}
 	default:
 		if r.kwargs.wants(at.Mode.String()) {

@@ -20,7 +20,9 @@ var errLease = errors.New("the lease of this process is over")
 // DeleteThread deletes a thread with its runs and its state. A run that is executed is
 // cut off first.
 func (r *Runner) DeleteThread(ctx context.Context, id uuid.UUID, f *ledger.Filter) error {
+	unlock := r.edits.lock(id) // a run that has just ended stores its last events first
 	open, err := r.ledger.DeleteThread(ctx, id, f)
+	unlock()
 	if err != nil {
 		return err
 	}
@@ -29,9 +31,17 @@ func (r *Runner) DeleteThread(ctx context.Context, id uuid.UUID, f *ledger.Filte
 	}
 	for _, run := range open {
 		r.await(ctx, run.ID)
+	}
+	if len(open) > 0 { // they may have stored events meanwhile
+		err = r.ledger.DropEvents(ctx, id)
+	}
+	feed := r.feeds.use(id)
+	feed.clear()
+	for _, run := range open {
 		r.ended(run)
 	}
-	return r.saver.DeleteThread(ctx, id.String())
+	r.feeds.release(feed, false)
+	return errors.Join(err, r.saver.DeleteThread(ctx, id.String()))
 }
 
 // await waits, not for ever, until this process no longer executes a run, so that it

@@ -1,21 +1,272 @@
 package runs
 
 import (
+	"encoding/json"
+	"slices"
+	"strings"
+
 	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/ledger"
+	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
-// v2recorder records the events of protocol v2.
+// v2recorder records the events of protocol v2. Their form is that of LangGraph's
+// Python server: messages and tools are in the namespace of their graph, and updates
+// are by node.
 type v2recorder struct {
 	run   *ledger.Run
 	graph string
 	log   *log
+	exit  bool // only the last checkpoint is stored
+
+	// The engine tells the values of a step before their checkpoint, and clients want
+	// the checkpoint first, so values are held until the next event of their graph.
+	held map[string]*heldValues
+	seen map[string]bool // graphs by namespace that have shown values
+
+	open     [][]string          // nested graphs that have started
+	asked    []treadletype.Pause // questions that the run has stopped with
+	paused   *treadle.Values     // the root's values at that time
+	messages messages
 }
 
-func newV2Recorder(run *ledger.Run, graph string, l *log) *v2recorder {
-	return &v2recorder{run, graph, l}
+type heldValues struct {
+	step  int
+	ns    []string
+	data  func() (json.RawMessage, error)
+	first bool // of their graph in this run
 }
 
-func (*v2recorder) event(treadle.Event) {}
+func newV2Recorder(run *ledger.Run, k *Kwargs, graph string, l *log) *v2recorder {
+	r := &v2recorder{run: run, graph: graph, log: l, exit: k.Durability == "exit", held: map[string]*heldValues{}, seen: map[string]bool{}}
+	r.messages.add = func(ns []string, node string, data any) { r.add("messages", ns, node, jsonOf(data)) }
+	r.lifecycle(nil, map[string]any{"event": "running", "graph_name": graph})
+	return r
+}
 
-func (*v2recorder) end(*End) {}
+// add records an event.
+func (r *v2recorder) add(method string, ns []string, node string, data json.RawMessage) {
+	r.log.add(&Entry{Protocol: V2, Run: r.run.ID, Name: method, NS: ns, Node: node, data: data})
+}
+
+func (r *v2recorder) lifecycle(ns []string, data map[string]any) {
+	r.add("lifecycle", ns, "", jsonOf(data))
+}
+
+// event records an event of the graph. values makes the JSON of its state, if it is a
+// [treadle.Values].
+func (r *v2recorder) event(ev treadle.Event, values func() (json.RawMessage, error)) {
+	at := ev.Where()
+	if at.Mode == treadle.ModeDebug {
+		return
+	}
+	if cp, ok := ev.(treadle.Checkpointed); ok {
+		r.checkpoint(at.Namespace, &cp.Snapshot)
+		return
+	}
+	if len(r.held) > 0 {
+		r.release(strings.Join(at.Namespace, "|"), nil)
+	}
+	switch ev := ev.(type) {
+	case treadle.Values:
+		r.values(ev, values)
+	case treadle.Interrupted:
+		r.ask(ev.Pauses)
+	case treadle.Token:
+		r.messages.token(&at, ev.Chunk)
+	case treadle.Returned:
+		r.messages.returned(&at, ev.Message)
+	case treadle.TaskFinished:
+		r.messages.endTask(at.TaskID, "")
+		r.plain(ev)
+	case treadle.Lifecycle:
+		r.span(&at, &ev)
+	case treadle.Updated, treadle.Custom, treadle.TaskStarted:
+		r.plain(ev)
+	}
+}
+
+// plain records an event whose data are those of its stream mode.
+func (r *v2recorder) plain(ev treadle.Event) {
+	mode, ns, data, err := treadle.Wire{}.Frame(ev)
+	if err != nil {
+		data = jsonOf(map[string]string{"error": err.Error()})
+	}
+	if data != nil {
+		r.add(mode, ns, "", data)
+	}
+}
+
+// values holds a state until its checkpoint comes. The state of a graph that has
+// stopped to ask was shown before; that of the root is shown again behind the end.
+func (r *v2recorder) values(ev treadle.Values, data func() (json.RawMessage, error)) {
+	ns := ev.Namespace
+	if len(ev.Pauses) > 0 {
+		if len(ns) == 0 {
+			r.paused = &ev
+		}
+		return
+	}
+	key := strings.Join(ns, "|")
+	r.held[key] = &heldValues{step: ev.Step, ns: ns, data: data, first: !r.seen[key]}
+	r.seen[key] = true
+}
+
+// checkpoint records a checkpoint and the values that wait for it. One whose values
+// are gone, as may be with [treadle.Async], is left out, since clients take the values
+// behind a checkpoint for its own.
+func (r *v2recorder) checkpoint(ns []string, s *treadle.Snapshot) {
+	key := strings.Join(ns, "|")
+	h := r.held[key]
+	if h == nil || s.Source == checkpoint.Input {
+		return
+	}
+	// A run that goes on shows the state that it goes on from first, whose step is over.
+	if s.Step == h.step || h.first && s.Step == h.step-1 {
+		r.release(key, s)
+	}
+}
+
+// release records the values that a graph's next event has been waited for with.
+func (r *v2recorder) release(key string, s *treadle.Snapshot) {
+	h := r.held[key]
+	if h == nil {
+		return
+	}
+	delete(r.held, key)
+	if s != nil {
+		data := map[string]any{"id": s.ID, "step": s.Step, "source": s.Source}
+		if !s.Parent.IsZero() && !r.exit {
+			data["parent_id"] = s.Parent
+		}
+		r.add("checkpoints", h.ns, "", jsonOf(data))
+	}
+	r.log.add(&Entry{Protocol: V2, Run: r.run.ID, Name: "values", NS: h.ns, make: h.data})
+}
+
+// ask remembers questions for the end of the run: before it nobody can answer them.
+// The graphs around the one that asks report its questions too.
+func (r *v2recorder) ask(pauses []treadletype.Pause) {
+	for _, p := range pauses {
+		if !slices.ContainsFunc(r.asked, func(q treadletype.Pause) bool { return q.ID == p.ID }) {
+			r.asked = append(r.asked, p)
+		}
+	}
+}
+
+// span records the beginning or the end of a nested graph, a model or a tool.
+func (r *v2recorder) span(at *treadle.Origin, ev *treadle.Lifecycle) {
+	switch ev.Event {
+	case "on_chain_start", "on_chain_end", "on_chain_error":
+		if at.Node == "" && len(at.Namespace) > 0 {
+			r.nested(at.Namespace, ev)
+		}
+	case "on_chat_model_stream":
+		r.messages.call(ev.RunID, messageID(ev.Chunk))
+	case "on_chat_model_end":
+		r.messages.end(messageID(ev.Output), "")
+	case "on_chat_model_error":
+		_, text := failure(ev.Err)
+		r.messages.endCall(ev.RunID, text)
+	case "on_tool_start", "on_tool_end", "on_tool_error":
+		r.add("tools", at.Namespace, at.Node, jsonOf(v2tool(ev)))
+	}
+}
+
+// nested records the beginning or the end of a nested graph.
+func (r *v2recorder) nested(ns []string, ev *treadle.Lifecycle) {
+	node, task, _ := strings.Cut(ns[len(ns)-1], ":")
+	if ev.Event == "on_chain_start" {
+		r.open = append(r.open, ns)
+		r.lifecycle(ns, map[string]any{"event": "started", "namespace": ns, "graph_name": node, "trigger_call_id": task})
+		return
+	}
+	i := slices.IndexFunc(r.open, func(o []string) bool { return slices.Equal(o, ns) })
+	if i < 0 {
+		return
+	}
+	r.open = slices.Delete(r.open, i, i+1)
+	inside := func(p treadletype.Pause) bool {
+		return len(p.Namespace) >= len(ns) && slices.Equal(p.Namespace[:len(ns)], ns)
+	}
+	data := map[string]any{"event": "completed", "graph_name": node}
+	switch {
+	case ev.Err != nil:
+		_, text := failure(ev.Err)
+		data["event"], data["error"] = "failed", text
+	case slices.ContainsFunc(r.asked, inside):
+		data["event"] = "interrupted"
+	}
+	r.lifecycle(ns, data)
+}
+
+// v2tool is an event of the channel "tools".
+func v2tool(ev *treadle.Lifecycle) map[string]any {
+	id, _ := ev.Metadata["tool_call_id"].(string)
+	out := map[string]any{"tool_call_id": id}
+	switch ev.Event {
+	case "on_tool_start":
+		out["event"], out["tool_name"], out["input"] = "tool-started", ev.Name, ev.Input
+	case "on_tool_end":
+		out["event"], out["output"] = "tool-finished", toolMessage(id, ev)
+	default:
+		_, text := failure(ev.Err)
+		out["event"], out["message"] = "tool-error", text
+	}
+	return out
+}
+
+// toolMessage is a tool's result as the message that models read.
+func toolMessage(id string, ev *treadle.Lifecycle) llm.Message {
+	m := llm.ToolResult(llm.ToolCall{ID: id, Name: ev.Name}, ev.Output)
+	if m.Status == "" {
+		m.Status = llm.StatusSuccess
+	}
+	return m
+}
+
+// settle records what has waited for an event that has not come. The run has ended
+// with err, or is about to.
+func (r *v2recorder) settle(err error) {
+	for _, key := range sortedKeys(r.held) {
+		r.release(key, nil)
+	}
+	text := ""
+	if err != nil {
+		_, text = failure(err)
+	}
+	r.messages.endAll(text)
+	for _, ns := range slices.Backward(r.open) { // they were cut off
+		node, _, _ := strings.Cut(ns[len(ns)-1], ":")
+		r.lifecycle(ns, map[string]any{"event": "interrupted", "graph_name": node})
+	}
+	r.open = nil
+}
+
+// endings is how many entries end records at most.
+func (r *v2recorder) endings() uint64 { return uint64(len(r.asked)) + 2 }
+
+// end records the end of the run, with its questions before it. Behind an
+// interruption the values come once more, as clients expect it.
+func (r *v2recorder) end(e *End, interrupted bool) {
+	data := map[string]any{"event": "completed", "graph_name": r.graph}
+	switch {
+	case e.Failed:
+		data["event"], data["error"] = "failed", e.Message
+	case interrupted:
+		data["event"] = "interrupted"
+	}
+	if e.Paused {
+		for _, p := range r.asked {
+			// LangGraph's Python client looks for the question at "value", all others at "payload".
+			r.add("input.requested", p.Namespace, "", jsonOf(map[string]any{"interrupt_id": p.ID, "payload": p.Value, "value": p.Value}))
+		}
+	}
+	r.lifecycle(nil, data)
+	if e.Paused && r.paused != nil {
+		state := r.paused.State
+		r.log.add(&Entry{Protocol: V2, Run: r.run.ID, Name: "values", make: func() (json.RawMessage, error) { return json.Marshal(state) }})
+	}
+}

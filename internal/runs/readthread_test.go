@@ -1,0 +1,109 @@
+package runs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/treadle-go/treadle/ledger"
+)
+
+// reading returns a runner that executes nothing, and a log of a run of its.
+func reading(t *testing.T, keep bool) (*Runner, *log) {
+	t.Helper()
+	r := &Runner{ledger: ledger.New(ledger.NewMemory(), nil), stopped: make(chan struct{})}
+	run := &ledger.Run{ID: uuid.New(), Thread: uuid.New()}
+	l := &log{runner: r, feed: r.feeds.use(run.Thread), run: run, keep: keep}
+	t.Cleanup(l.flush)
+	return r, l
+}
+
+func (l *log) write(n int) {
+	for range n {
+		l.add(&Entry{Run: l.run.ID, Protocol: V2, Name: "custom", data: json.RawMessage(strconv.FormatUint(l.feed.last()+1, 10))})
+	}
+}
+
+func TestAReaderThatIsTooSlowGoesOnFromTheLedger(t *testing.T) {
+	r, l := reading(t, true)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	const all = 3 * maxEntries
+	l.write(10)
+	next := uint64(1)
+	for e, err := range r.ReadThread(ctx, l.run.Thread, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Seq != next || string(e.Data()) != strconv.FormatUint(next, 10) {
+			t.Fatalf("entry %d is %s; want %d", e.Seq, e.Data(), next)
+		}
+		if next == 10 { // the reader sleeps while the run goes on
+			l.write(all - 10)
+			l.flush()
+		}
+		if next++; next > all {
+			break
+		}
+	}
+	if n := len(l.feed.entries); n > maxEntries {
+		t.Errorf("the feed has %d entries", n)
+	}
+}
+
+func TestAReaderThatIsTooSlowForARunThatIsNotKeptLosesItsPlace(t *testing.T) {
+	r, l := reading(t, false)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	l.write(10)
+	var got error
+	n := 0
+	for _, err := range r.ReadThread(ctx, l.run.Thread, 0) {
+		if got = err; err != nil {
+			break
+		}
+		if n++; n == 5 {
+			l.write(2 * maxEntries)
+		}
+	}
+	if !errors.Is(got, ErrSlow) || n != 10 {
+		t.Errorf("%d entries and then %v", n, got)
+	}
+	// One that comes anew gets what there is.
+	n = 0
+	for _, err := range r.Kept(ctx, l.run.Thread, 10) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
+	if n != maxEntries {
+		t.Errorf("%d entries are left", n)
+	}
+}
+
+func TestReadThreadEndsWithItsContextAndWithTheRunner(t *testing.T) {
+	r, l := reading(t, false)
+	ctx, cancel := context.WithCancel(t.Context())
+	for _, tt := range []struct {
+		stop func()
+		want error
+	}{{cancel, context.Canceled}, {func() { close(r.stopped) }, errStopped}} {
+		done := make(chan error)
+		go func() {
+			for _, err := range r.ReadThread(ctx, l.run.Thread, 0) {
+				done <- err
+			}
+		}()
+		tt.stop()
+		if err := <-done; !errors.Is(err, tt.want) {
+			t.Errorf("the reader ends with %v; want %v", err, tt.want)
+		}
+		ctx = context.WithoutCancel(ctx)
+	}
+}
