@@ -236,7 +236,7 @@ func (c *call) newRun(b *runBody, thread *uuid.UUID) (*ledger.NewRun, error) {
 	}
 	own := metadataOf(value, b.Metadata)
 	if b.IfNotExists == "create" {
-		n.Create = &ledger.Thread{ID: run.Thread, Metadata: ledger.Object{}, Config: ledger.Object{}}
+		n.Create = &ledger.Thread{ID: run.Thread, Metadata: ledger.Object{}, Config: ledger.Object{}, V2: b.v2}
 		if c.s.o.Auth != nil && !c.own {
 			made := map[string]any{"thread_id": run.Thread.String(), "metadata": map[string]any{}}
 			if _, err := c.may("threads", "create", made); err != nil {

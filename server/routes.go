@@ -55,6 +55,10 @@ func (s *Server) table() []route {
 		{"POST", "/threads/{thread_id}/state/checkpoint", "threads", "read", (*call).getStateAt},
 		{"GET", "/threads/{thread_id}/history", "threads", "read", (*call).getHistory},
 		{"POST", "/threads/{thread_id}/history", "threads", "read", (*call).postHistory},
+		{"GET", "/threads/{thread_id}/stream", "threads", "read", (*call).streamThread},
+		{"POST", "/threads/{thread_id}/commands", "threads", "create_run", (*call).commands},
+		{"POST", "/threads/{thread_id}/stream/events", "threads", "read", (*call).streamEvents},
+		{"GET", "/threads/{thread_id}/stream/events", "threads", "read", (*call).webSocket},
 
 		{"POST", "/threads/{thread_id}/runs", "threads", "create_run", (*call).createRun},
 		{"POST", "/threads/{thread_id}/runs/stream", "threads", "create_run", (*call).streamRun},

@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"context"
+	"iter"
 	"net/http"
 	"strconv"
 	"strings"
@@ -91,13 +92,13 @@ func (e *events) heartbeat() error {
 
 // follow sends entries to a client until they end, it goes, or send is false.
 // Entries that come while others are written are flushed together.
-func (e *events) follow(ctx context.Context, entries func(yield func(*runs.Entry, error) bool), send func(*runs.Entry) bool) (ended bool, err error) {
+func (e *events) follow(ctx context.Context, entries func(context.Context) iter.Seq2[*runs.Entry, error], send func(*runs.Entry) bool) (ended bool, err error) {
 	ctx, stop := context.WithCancel(ctx)
 	ch := make(chan *runs.Entry, 64)
 	failed := make(chan error, 1)
 	go func() {
 		defer close(ch)
-		for entry, err := range entries {
+		for entry, err := range entries(ctx) {
 			if err != nil {
 				failed <- err
 				return
@@ -127,15 +128,15 @@ func (e *events) follow(ctx context.Context, entries func(yield func(*runs.Entry
 				return false, err
 			}
 			ended = !send(entry)
-			if len(ch) == 0 || ended || e.buf.Len() > 64<<10 {
+			if n := e.buf.Len(); n > 0 && (len(ch) == 0 || ended || n > 64<<10) {
 				if err := e.flush(); err != nil {
 					return ended, err
 				}
+				beat.Reset(keepAlive)
 			}
 			if ended {
 				return true, nil
 			}
-			beat.Reset(keepAlive)
 		case <-beat.C:
 			if err := e.heartbeat(); err != nil {
 				return false, err
@@ -146,18 +147,17 @@ func (e *events) follow(ctx context.Context, entries func(yield func(*runs.Entry
 
 // stream sends the frames of a run.
 func (c *call) stream(run *ledger.Run, after uint64, fresh, cancel bool, modes []string) error {
-	ctx, stop := context.WithCancel(c.r.Context())
-	defer stop()
 	e := c.events()
-	entries := c.s.runner.Read(ctx, run, after, fresh)
 	seen := false // also the end of a run whose events are gone is one
-	ended, err := e.follow(ctx, func(yield func(*runs.Entry, error) bool) {
-		for entry, err := range entries {
-			if !yield(entry, err) {
-				return
+	ended, err := e.follow(c.r.Context(), func(ctx context.Context) iter.Seq2[*runs.Entry, error] {
+		return func(yield func(*runs.Entry, error) bool) {
+			for entry, err := range c.s.runner.Read(ctx, run, after, fresh) {
+				if !yield(entry, err) {
+					return
+				}
 			}
+			seen = ctx.Err() == nil
 		}
-		seen = ctx.Err() == nil
 	}, func(entry *runs.Entry) bool {
 		if entry.Protocol == runs.Classic && wanted(modes, entry.Name) {
 			e.frame(entry.Name, entry.NS, entry.Data(), strconv.FormatUint(entry.Seq, 10))

@@ -27,7 +27,7 @@ func (r *Runner) readThread(ctx context.Context, thread uuid.UUID, after uint64,
 		// at first, and later those that the reader was too slow for.
 		for behind, joined := true, false; ; joined = true {
 			if behind {
-				for e, err := range r.past(ctx, thread, zero, after, feed) {
+				for e, err := range r.past(ctx, thread, uuid.Nil, after, feed) {
 					if !yield(e, err) || err != nil {
 						return
 					}

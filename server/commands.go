@@ -1,0 +1,388 @@
+package server
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/treadle-go/treadle/internal/runs"
+	"github.com/treadle-go/treadle/ledger"
+)
+
+// command is a request of protocol v2.
+type command struct {
+	ID     *uint64         `json:"id"`
+	Method *string         `json:"method"`
+	Params json.RawMessage `json:"params"`
+}
+
+// The codes of errors of protocol v2.
+const (
+	invalidArgument    = "invalid_argument"
+	unknownCommand     = "unknown_command"
+	unknownError       = "unknown_error"
+	noSuchRun          = "no_such_run"
+	noSuchSubscription = "no_such_subscription"
+	noSuchNamespace    = "no_such_namespace"
+	noSuchInterrupt    = "no_such_interrupt"
+	permissionDenied   = "permission_denied"
+	notSupported       = "not_supported"
+)
+
+// commandError is an error of a command.
+type commandError struct{ code, message string }
+
+func (e *commandError) Error() string { return e.code + ": " + e.message }
+
+// meta says how far the thread was when a command was carried out.
+type meta struct {
+	Thread  uuid.UUID `json:"thread_id"`
+	Through uint64    `json:"applied_through_seq"`
+}
+
+// reply is the answer to a command.
+type reply struct {
+	Type    string  `json:"type"`
+	ID      *uint64 `json:"id"`
+	Result  any     `json:"result,omitempty"`
+	Error   string  `json:"error,omitempty"`
+	Message string  `json:"message,omitempty"`
+	Meta    *meta   `json:"meta,omitempty"`
+}
+
+var badCommand = &reply{Type: "error", Error: invalidArgument, Message: "Protocol commands must include an integer id and string method."}
+
+// readCommand reads a command, or returns the answer to what is none.
+func readCommand(raw []byte) (*command, *reply) {
+	var cmd command
+	if json.Unmarshal(raw, &cmd) != nil || cmd.ID == nil || cmd.Method == nil {
+		return nil, badCommand
+	}
+	return &cmd, nil
+}
+
+// commands carries out one command. All answers but those to what is no command have
+// the status 200.
+func (c *call) commands() error {
+	id, err := c.id("thread_id")
+	if err != nil {
+		return err
+	}
+	raw, err := c.body()
+	if err != nil {
+		return err
+	}
+	cmd, bad := readCommand(raw)
+	if bad != nil {
+		return c.json(http.StatusBadRequest, bad)
+	}
+	result, err := c.command(cmd, id)
+	return c.json(http.StatusOK, c.reply(cmd, id, result, err))
+}
+
+// reply makes the answer to a command.
+func (c *call) reply(cmd *command, thread uuid.UUID, result any, err error) *reply {
+	if err == nil {
+		return &reply{Type: "success", ID: cmd.ID, Result: result, Meta: &meta{thread, c.s.runner.LastSeq(thread)}}
+	}
+	r := &reply{Type: "error", ID: cmd.ID}
+	if e, ok := errors.AsType[*commandError](err); ok {
+		r.Error, r.Message = e.code, e.message
+		return r
+	}
+	status, detail := statusOf(err)
+	switch r.Error, r.Message = unknownError, strconv.Itoa(status)+": "+detail; status {
+	case http.StatusBadRequest, http.StatusUnprocessableEntity:
+		r.Error, r.Message = invalidArgument, detail
+	case http.StatusForbidden:
+		r.Error = permissionDenied
+	case http.StatusInternalServerError:
+		c.s.log.Error("a command failed", "method", *cmd.Method, "thread", thread, "error", err)
+	}
+	return r
+}
+
+// command carries out a command that is none about subscriptions.
+func (c *call) command(cmd *command, thread uuid.UUID) (any, error) {
+	switch *cmd.Method {
+	case "run.start":
+		return c.runStart(thread, cmd.Params)
+	case "input.respond":
+		return c.inputRespond(thread, cmd.Params)
+	case "state.get":
+		return c.stateGet(thread, cmd.Params)
+	case "agent.getTree":
+		return c.agentTree(thread)
+	case "subscription.subscribe", "subscription.unsubscribe":
+		return nil, &commandError{notSupported, *cmd.Method + ": here a stream is a subscription; open POST /threads/{thread_id}/stream/events, or a WebSocket"}
+	case "subscription.reconnect":
+		return nil, &commandError{notSupported, "subscription.reconnect: subscribe again; events that are kept are sent again"}
+	}
+	return nil, &commandError{unknownCommand, "Unknown protocol command: " + *cmd.Method}
+}
+
+// params reads the parameters of a command.
+func params(raw json.RawMessage, dst any) error {
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil
+	}
+	return decodeJSON(raw, dst)
+}
+
+// runParams are the parameters of run.start. All fields of other requests for runs are
+// known too.
+type runParams struct {
+	runBody
+	Strategy ledger.Strategy `json:"multitaskStrategy"`
+}
+
+// runStart creates a run, and the thread if there is none. On a thread that waits for
+// an answer the input is the answer.
+func (c *call) runStart(thread uuid.UUID, raw json.RawMessage) (any, error) {
+	var p runParams
+	if err := params(raw, &p); err != nil {
+		return nil, err
+	}
+	b := &p.runBody
+	if b.Assistant == "" {
+		return nil, &commandError{invalidArgument, "run.start requires an assistant_id."}
+	}
+	if p.Strategy != "" {
+		b.Strategy = p.Strategy
+	}
+	t, err := c.s.ledger.Thread(c.r.Context(), thread, nil)
+	switch {
+	case errors.Is(err, ledger.ErrNotFound):
+		b.IfNotExists = "create"
+	case err != nil:
+		return nil, err
+	default:
+		b.IfNotExists = ""
+		if answers(t, b) {
+			b.Command, b.Input = resumeWith(b.Input), nil
+		}
+	}
+	return c.start(b, thread)
+}
+
+// answers reports whether the input of a run is the answer to a thread's question. A
+// run that goes on from an older checkpoint asks anew.
+func answers(t *ledger.Thread, b *runBody) bool {
+	conf, _ := b.Config["configurable"].(map[string]any)
+	_, fork := conf["checkpoint_id"]
+	fork = fork || b.CheckpointID != "" || b.Checkpoint != nil
+	given := len(b.Input) > 0 && string(b.Input) != "null"
+	return given && !fork && len(b.Command) == 0 && t.Status != ledger.Busy && len(openQuestions(t)) > 0
+}
+
+func resumeWith(input json.RawMessage) json.RawMessage {
+	raw, _ := json.Marshal(map[string]json.RawMessage{"resume": input}) // it was JSON when it came
+	return raw
+}
+
+// start creates a run whose events are recorded for protocol v2.
+func (c *call) start(b *runBody, thread uuid.UUID) (any, error) {
+	b.v2 = true
+	run, err := c.createFrom(b, &thread)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{"run_id": run.ID}, nil
+}
+
+// openQuestions are the ids of the questions that a thread waits with.
+func openQuestions(t *ledger.Thread) (ids []string) {
+	var byTask map[string][]struct {
+		ID string `json:"id"`
+	}
+	_ = json.Unmarshal(t.Interrupts, &byTask) // the ledger's own
+	for _, list := range byTask {
+		for _, q := range list {
+			ids = append(ids, q.ID)
+		}
+	}
+	return ids
+}
+
+// answer is an answer to a question.
+type answer struct {
+	ID       string          `json:"interrupt_id"`
+	Response json.RawMessage `json:"response"`
+}
+
+// respondParams are the parameters of input.respond.
+type respondParams struct {
+	answer
+	Responses []answer        `json:"responses"`
+	Update    json.RawMessage `json:"update"`
+	Goto      json.RawMessage `json:"goto"`
+	Config    ledger.Object   `json:"config"`
+	Metadata  ledger.Object   `json:"metadata"`
+}
+
+// inputRespond answers questions of a thread.
+func (c *call) inputRespond(thread uuid.UUID, raw json.RawMessage) (any, error) {
+	var p respondParams
+	if err := params(raw, &p); err != nil {
+		return nil, err
+	}
+	if p.Responses == nil {
+		p.Responses = []answer{p.answer}
+	}
+	t, err := c.known(thread, "create_run")
+	if err != nil {
+		return nil, err
+	}
+	open := openQuestions(t)
+	resume := map[string]json.RawMessage{}
+	for _, a := range p.Responses {
+		switch {
+		case a.ID == "":
+			return nil, &commandError{invalidArgument, "input.respond requires an interrupt_id."}
+		case !slices.Contains(open, a.ID):
+			return nil, &commandError{noSuchInterrupt, "interrupt_id: the thread has no open question " + strconv.Quote(a.ID)}
+		case len(a.Response) == 0:
+			a.Response = json.RawMessage("null")
+		}
+		resume[a.ID] = a.Response
+	}
+	if len(resume) == 0 {
+		return nil, &commandError{invalidArgument, "responses: want at least one"}
+	}
+	cmd := map[string]any{"resume": resume}
+	if len(p.Update) > 0 {
+		cmd["update"] = p.Update
+	}
+	if len(p.Goto) > 0 {
+		cmd["goto"] = p.Goto
+	}
+	b := &runBody{Config: p.Config, Metadata: p.Metadata}
+	if b.Command, err = json.Marshal(cmd); err != nil {
+		return nil, err
+	}
+	b.Assistant, _ = t.Metadata["assistant_id"].(string)
+	if b.Assistant == "" {
+		b.Assistant = t.Graph()
+	}
+	if _, err := c.start(b, thread); err != nil {
+		return nil, err
+	}
+	return struct{}{}, nil
+}
+
+// known is a thread that the caller may do something with.
+func (c *call) known(thread uuid.UUID, action string) (*ledger.Thread, error) {
+	f, err := c.may("threads", action, map[string]any{"thread_id": thread.String()})
+	if err != nil {
+		return nil, err
+	}
+	t, err := c.s.ledger.Thread(c.r.Context(), thread, f)
+	if errors.Is(err, ledger.ErrNotFound) || err == nil && t.Graph() == "" {
+		return nil, &commandError{noSuchRun, "the thread has no run: begin one with run.start"}
+	}
+	return t, err
+}
+
+// stateGet answers with the state of a thread, or of a nested graph.
+func (c *call) stateGet(thread uuid.UUID, raw json.RawMessage) (any, error) {
+	var p struct {
+		Namespace []string `json:"namespace"`
+		Keys      []string `json:"keys"`
+	}
+	if err := params(raw, &p); err != nil {
+		return nil, err
+	}
+	t, err := c.known(thread, "read")
+	if err != nil {
+		return nil, err
+	}
+	th, err := c.s.runner.Thread(t, nil)
+	if err != nil {
+		return nil, err
+	}
+	ns := strings.Join(p.Namespace, "|")
+	if ns != "" {
+		if th, err = th.Nested(p.Namespace...); err != nil {
+			return nil, &commandError{noSuchNamespace, "namespace: " + err.Error()}
+		}
+	}
+	snap, err := th.State(c.r.Context())
+	if err != nil {
+		return nil, err
+	}
+	if snap.ID.IsZero() && ns != "" {
+		return nil, &commandError{noSuchNamespace, "namespace: the thread has no state of " + strconv.Quote(ns)}
+	}
+	values := map[string]any{}
+	for _, name := range snap.Values.Names() {
+		if v, ok := snap.Values.Get(name); ok && (p.Keys == nil || slices.Contains(p.Keys, name)) {
+			values[name] = v
+		}
+	}
+	out := map[string]any{"values": values}
+	if !snap.ID.IsZero() {
+		out["checkpoint"] = map[string]any{"id": snap.ID, "ns": ns}
+	}
+	return out, nil
+}
+
+// treeNode is a graph that a run has executed.
+type treeNode struct {
+	Namespace []string    `json:"namespace"`
+	Status    string      `json:"status"`
+	Graph     string      `json:"graph_name"`
+	Children  []*treeNode `json:"children,omitempty"`
+}
+
+// agentTree answers with the graphs of the thread's last run.
+func (c *call) agentTree(thread uuid.UUID) (any, error) {
+	if _, err := c.known(thread, "read"); err != nil {
+		return nil, err
+	}
+	var root *treeNode
+	for e, err := range c.s.runner.Kept(c.r.Context(), thread, 0) {
+		if err != nil {
+			return nil, err
+		}
+		if e.Protocol == runs.V2 && e.Name == "lifecycle" {
+			var data struct {
+				Event string `json:"event"`
+				Graph string `json:"graph_name"`
+			}
+			if err := json.Unmarshal(e.Data(), &data); err != nil {
+				return nil, err
+			}
+			root = root.put(e.NS, data.Event, data.Graph)
+		}
+	}
+	if root == nil {
+		return nil, &commandError{noSuchRun, "events of the thread's runs are no longer kept"}
+	}
+	return map[string]any{"tree": root}, nil
+}
+
+// put sets the status of a graph and returns the tree. A root that begins is a new one.
+func (n *treeNode) put(ns []string, status, graph string) *treeNode {
+	if n == nil && len(ns) > 0 {
+		return nil // the beginning of its run is gone
+	}
+	if n == nil || len(ns) == 0 && status == "running" {
+		return &treeNode{Namespace: []string{}, Status: status, Graph: graph}
+	}
+	at := n
+	for i := range ns {
+		j := slices.IndexFunc(at.Children, func(c *treeNode) bool { return slices.Equal(c.Namespace, ns[:i+1]) })
+		if j < 0 {
+			j = len(at.Children)
+			at.Children = append(at.Children, &treeNode{Namespace: ns[:i+1]})
+		}
+		at = at.Children[j]
+	}
+	at.Status, at.Graph = status, graph
+	return n
+}

@@ -1,0 +1,288 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/treadle-go/treadle/internal/runs"
+	"github.com/treadle-go/treadle/ledger"
+)
+
+// channels are what a client of protocol v2 can subscribe to, besides
+// "custom:<name>".
+var channels = []string{"values", "updates", "messages", "tools", "lifecycle", "input", "checkpoints", "tasks", "custom"}
+
+// subscription says which events of a thread a client wants.
+type subscription struct {
+	Channels   []string   `json:"channels"`
+	Namespaces [][]string `json:"namespaces"`
+	Depth      *int       `json:"depth"`
+	Since      *uint64    `json:"since"`
+}
+
+// check is an error for a field that does not fit.
+func (s *subscription) check() error {
+	if len(s.Channels) == 0 {
+		return fail(http.StatusBadRequest, "channels: want some of %s, custom:<name>", strings.Join(channels, ", "))
+	}
+	for _, ch := range s.Channels {
+		name, custom := strings.CutPrefix(ch, "custom:")
+		if !slices.Contains(channels, ch) && (!custom || name == "") {
+			return fail(http.StatusBadRequest, "channels: want some of %s, custom:<name>, not %q", strings.Join(channels, ", "), ch)
+		}
+	}
+	if s.Depth != nil && *s.Depth < 0 {
+		return fail(http.StatusBadRequest, "depth: want 0 or more, not %d", *s.Depth)
+	}
+	return nil
+}
+
+// wants reports whether the client wants an event.
+func (s *subscription) wants(e *runs.Entry) bool {
+	return e.Protocol == runs.V2 && s.hasChannel(e) && s.hasNamespace(e.NS)
+}
+
+func (s *subscription) hasChannel(e *runs.Entry) bool {
+	channel := e.Name
+	if channel == "input.requested" {
+		channel = "input"
+	}
+	if slices.Contains(s.Channels, channel) {
+		return true
+	}
+	if channel != "custom" || !slices.ContainsFunc(s.Channels, func(ch string) bool { return strings.HasPrefix(ch, "custom:") }) {
+		return false
+	}
+	var named struct {
+		Name string `json:"name"`
+	}
+	return json.Unmarshal(e.Data(), &named) == nil && slices.Contains(s.Channels, "custom:"+named.Name)
+}
+
+// hasNamespace reports whether a namespace begins with one that the client wants, and
+// is not deeper below it than it wants.
+func (s *subscription) hasNamespace(ns []string) bool {
+	if len(s.Namespaces) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(s.Namespaces, func(prefix []string) bool {
+		return isPrefix(prefix, ns) && (s.Depth == nil || len(ns)-len(prefix) <= *s.Depth)
+	})
+}
+
+// isPrefix reports whether ns begins with prefix. A part of the prefix without a colon
+// stands for every task of that node.
+func isPrefix(prefix, ns []string) bool {
+	if len(prefix) > len(ns) {
+		return false
+	}
+	for i, part := range prefix {
+		node, _, _ := strings.Cut(ns[i], ":")
+		if part != ns[i] && part != node {
+			return false
+		}
+	}
+	return true
+}
+
+// writeEvent writes an entry as an event of protocol v2.
+func writeEvent(buf *bytes.Buffer, e *runs.Entry) {
+	seq := strconv.FormatUint(e.Seq, 10)
+	buf.WriteString(`{"type":"event","event_id":"` + seq + `","seq":` + seq + `,"method":"` + e.Name + `","params":{"namespace":`)
+	if len(e.NS) == 0 {
+		buf.WriteString("[]")
+	} else {
+		raw, _ := json.Marshal(e.NS) // strings have JSON
+		buf.Write(raw)
+	}
+	buf.WriteString(`,"timestamp":` + strconv.FormatInt(e.Time.UnixMilli(), 10))
+	if e.Node != "" {
+		raw, _ := json.Marshal(e.Node)
+		buf.WriteString(`,"node":`)
+		buf.Write(raw)
+	}
+	buf.WriteString(`,"data":`)
+	buf.Write(e.Data())
+	buf.WriteString("}}")
+}
+
+// observed is a thread whose events a client reads. It may not exist yet.
+type observed struct {
+	c      *call
+	id     uuid.UUID
+	filter *ledger.Filter
+	thread *ledger.Thread // nil if there is none yet
+	run    uuid.UUID      // the last one that the client may see
+}
+
+// observe returns the thread in the path, if the caller may see it.
+func (c *call) observe() (*observed, error) {
+	id, err := c.id("thread_id")
+	if err != nil {
+		return nil, err
+	}
+	o := &observed{c: c, id: id}
+	if o.filter, err = c.may("threads", "read", map[string]any{"thread_id": id.String()}); err != nil {
+		return nil, err
+	}
+	o.thread, err = c.s.ledger.Thread(c.r.Context(), id, nil)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return o, nil
+	}
+	if err == nil && !o.filter.Match(o.thread.Metadata) {
+		err = fail(http.StatusNotFound, "Thread with ID %s not found", id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return o, nil
+}
+
+// sees reports whether the caller may see an entry. A thread that did not exist when
+// the stream was opened may have become somebody else's, so each run is looked at.
+func (o *observed) sees(e *runs.Entry) bool {
+	if o.filter == nil || e.Run == o.run {
+		return true
+	}
+	if _, err := o.c.s.ledger.Thread(o.c.r.Context(), o.id, o.filter); err != nil {
+		return false
+	}
+	o.run = e.Run
+	return true
+}
+
+// last is the number of the thread's last event.
+func (o *observed) last() uint64 {
+	seq := o.c.s.runner.LastSeq(o.id)
+	if o.thread != nil {
+		seq = max(seq, o.thread.Seq)
+	}
+	return seq
+}
+
+// record makes later runs of the thread record all of their events. It lasts while the
+// client reads, and longer if there is a thread.
+func (o *observed) record() (done func(), err error) {
+	done = o.c.s.runner.Watch(o.id)
+	if o.thread == nil || o.thread.V2 {
+		return done, nil
+	}
+	_, err = o.c.s.ledger.PatchThread(o.c.r.Context(), o.id, o.filter, false, func(t *ledger.Thread) error {
+		t.V2 = true
+		return nil
+	})
+	if err != nil && !errors.Is(err, ledger.ErrNotFound) { // it was deleted meanwhile
+		done()
+		return nil, err
+	}
+	return done, nil
+}
+
+// streamEvents sends the events of a thread, until the client goes.
+func (c *call) streamEvents() error {
+	var sub subscription
+	if err := c.decode(&sub); err != nil {
+		return err
+	}
+	if err := sub.check(); err != nil {
+		return err
+	}
+	after, err := lastEventID(c.r.Header.Get("Last-Event-ID"))
+	if err != nil {
+		return err
+	}
+	if sub.Since != nil {
+		after = *sub.Since
+	}
+	o, err := c.observe()
+	if err != nil {
+		return err
+	}
+	done, err := o.record()
+	if err != nil {
+		return err
+	}
+	defer done()
+	e := c.events()
+	var buf bytes.Buffer
+	_, err = e.follow(c.r.Context(), func(ctx context.Context) iter.Seq2[*runs.Entry, error] {
+		return c.s.runner.ReadThread(ctx, o.id, after)
+	}, func(entry *runs.Entry) bool {
+		if !o.sees(entry) {
+			return false
+		}
+		if sub.wants(entry) {
+			buf.Reset()
+			writeEvent(&buf, entry)
+			e.frame(entry.Name, nil, buf.Bytes(), strconv.FormatUint(entry.Seq, 10))
+		}
+		return true
+	})
+	return ignored(err)
+}
+
+// streamThread sends the frames of all runs of a thread, until the client goes. Without
+// a Last-Event-ID it begins with what comes next.
+func (c *call) streamThread() error {
+	q := c.query()
+	modes := append(q.list("stream_modes"), q.list("stream_mode")...)
+	for _, mode := range modes {
+		if !slices.Contains(threadModes, mode) {
+			return invalid("stream_mode", "want some of %s, not %q", strings.Join(threadModes, ", "), mode)
+		}
+	}
+	if len(modes) == 0 {
+		modes = threadModes[:1]
+	}
+	last := c.r.Header.Get("Last-Event-ID")
+	after, err := lastEventID(last)
+	if err != nil {
+		return err
+	}
+	o, err := c.observe()
+	if err != nil {
+		return err
+	}
+	if last == "" {
+		after = o.last()
+	}
+	e := c.events()
+	_, err = e.follow(c.r.Context(), func(ctx context.Context) iter.Seq2[*runs.Entry, error] {
+		return c.s.runner.ReadThread(ctx, o.id, after)
+	}, func(entry *runs.Entry) bool {
+		if !o.sees(entry) {
+			return false
+		}
+		e.threadFrame(entry, modes)
+		return true
+	})
+	return ignored(err)
+}
+
+// threadModes are the modes of a thread's stream. The first is the default. There are
+// no frames of the last one.
+var threadModes = []string{"run_modes", "lifecycle", "state_update"}
+
+// threadFrame adds the frame of an entry. The end of a run is one of its own, since the
+// stream goes on behind it.
+func (e *events) threadFrame(entry *runs.Entry, modes []string) {
+	runModes, lifecycle := slices.Contains(modes, "run_modes"), slices.Contains(modes, "lifecycle")
+	id := strconv.FormatUint(entry.Seq, 10)
+	switch {
+	case entry.End != nil:
+		if (runModes || lifecycle) && !entry.End.Lost {
+			e.frame("metadata", nil, []byte(`{"status":"run_done","run_id":"`+entry.Run.String()+`"}`), id)
+		}
+	case entry.Protocol == runs.Classic && (runModes || lifecycle && entry.Name == "metadata"):
+		e.frame(entry.Name, entry.NS, entry.Data(), id)
+	}
+}

@@ -1,0 +1,364 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/google/uuid"
+
+	"github.com/treadle-go/treadle/internal/runs"
+)
+
+// maxSubscriptions bounds what one WebSocket may subscribe to at a time.
+const maxSubscriptions = 64
+
+// pingEvery is how often a client is asked whether it is still there.
+const pingEvery = 20 * time.Second
+
+// socket is a client of protocol v2 that sends commands and gets events on one
+// connection. Its events are in the order of their numbers, whichever subscriptions
+// they are for: LangGraph's JavaScript client takes the end of a run on one
+// subscription for the end of all.
+type socket struct {
+	c       *call
+	conn    *websocket.Conn
+	thread  *observed
+	readers sync.WaitGroup
+	added   chan *subscribed // for the goroutine that sends the events
+
+	mu   sync.Mutex
+	subs map[string]*subscribed
+}
+
+// subscribed is a subscription of a socket.
+type subscribed struct {
+	subscription
+	id   string
+	live bool // what was before it is sent
+}
+
+// webSocket serves protocol v2 on a WebSocket, until the client goes or the server
+// stops.
+func (c *call) webSocket() error {
+	if !strings.EqualFold(c.r.Header.Get("Upgrade"), "websocket") {
+		c.w.Header().Set("Upgrade", "websocket")
+		return fail(http.StatusUpgradeRequired, "want a WebSocket; without one, POST here to read events, and POST /threads/{thread_id}/commands")
+	}
+	o, err := c.observe()
+	if err != nil {
+		return err
+	}
+	// A page of another origin may connect if it may call the server, as cors has found.
+	cross := c.w.Header().Get("Access-Control-Allow-Origin") != ""
+	conn, err := websocket.Accept(c.w, c.r, &websocket.AcceptOptions{InsecureSkipVerify: cross})
+	if err != nil {
+		return ignored(err) // Accept has answered
+	}
+	conn.SetReadLimit(c.s.o.MaxBody)
+	s := &socket{c: c, conn: conn, thread: o, added: make(chan *subscribed), subs: map[string]*subscribed{}}
+	s.serve(c.r.Context())
+	return nil
+}
+
+// serve reads commands until the connection ends.
+func (s *socket) serve(ctx context.Context) {
+	ctx, stop := context.WithCancel(ctx)
+	done, err := s.thread.record()
+	if err != nil {
+		stop()
+		_ = s.conn.Close(websocket.StatusInternalError, "the thread cannot be watched")
+		return
+	}
+	s.readers.Go(func() { s.keepAlive(ctx) })
+	s.readers.Go(func() { s.events(ctx) })
+	for {
+		kind, raw, err := s.conn.Read(ctx)
+		if err != nil {
+			break
+		}
+		if kind != websocket.MessageText || !s.handle(ctx, raw) {
+			break
+		}
+	}
+	stop()
+	s.readers.Wait()
+	done()
+	_ = s.conn.CloseNow()
+}
+
+// keepAlive notices clients that have vanished and the end of the server.
+func (s *socket) keepAlive(ctx context.Context) {
+	ping := time.NewTicker(pingEvery)
+	defer ping.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.c.s.runner.Stopped():
+			s.end(websocket.StatusGoingAway, "the server is shutting down")
+			return
+		case <-ping.C:
+			wait, stop := context.WithTimeout(ctx, writeTime)
+			err := s.conn.Ping(wait)
+			stop()
+			if err != nil {
+				_ = s.conn.CloseNow() // Read ends
+				return
+			}
+		}
+	}
+}
+
+// end tells the client why the connection ends. Read ends with it.
+func (s *socket) end(code websocket.StatusCode, why string) {
+	_ = s.conn.Close(code, why)
+}
+
+// handle carries out one command. It reports whether the connection goes on.
+func (s *socket) handle(ctx context.Context, raw []byte) bool {
+	cmd, bad := readCommand(raw)
+	if bad != nil {
+		return s.send(ctx, bad)
+	}
+	var result any
+	var err error
+	var sub *subscribed
+	switch *cmd.Method {
+	case "subscription.subscribe":
+		result, sub, err = s.subscribe(ctx, cmd.Params)
+	case "subscription.unsubscribe":
+		result, err = s.unsubscribe(cmd.Params)
+	default:
+		result, err = s.c.command(cmd, s.thread.id)
+	}
+	if !s.send(ctx, s.c.reply(cmd, s.thread.id, result, err)) {
+		return false
+	}
+	if sub != nil { // its events come behind the answer
+		select {
+		case s.added <- sub:
+		case <-ctx.Done():
+		}
+	}
+	return true
+}
+
+// send writes an answer.
+func (s *socket) send(ctx context.Context, v *reply) bool {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		s.c.s.log.Error("an answer cannot be written as JSON", "error", err)
+		return false
+	}
+	return s.write(ctx, raw) == nil
+}
+
+// write sends a message. A client that does not read for too long loses the connection.
+func (s *socket) write(ctx context.Context, raw []byte) error {
+	ctx, stop := context.WithTimeout(ctx, writeTime)
+	defer stop()
+	return s.conn.Write(ctx, websocket.MessageText, raw)
+}
+
+// subscribe makes a subscription.
+func (s *socket) subscribe(ctx context.Context, raw json.RawMessage) (result any, _ *subscribed, err error) {
+	sub := &subscribed{id: uuid.NewString()}
+	if err := params(raw, &sub.subscription); err != nil {
+		return nil, nil, err
+	}
+	if err := sub.check(); err != nil {
+		return nil, nil, err
+	}
+	replayed := 0
+	for e, err := range s.c.s.runner.Kept(ctx, s.thread.id, sub.since()) {
+		if err != nil {
+			return nil, nil, err
+		}
+		if sub.wants(e) {
+			replayed++
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.subs) >= maxSubscriptions {
+		return nil, nil, &commandError{invalidArgument, "there are too many subscriptions on this connection: unsubscribe some, or open another"}
+	}
+	s.subs[sub.id] = sub
+	return map[string]any{"subscription_id": sub.id, "replayed_events": replayed}, sub, nil
+}
+
+// since is the number behind which the client wants events.
+func (s *subscription) since() uint64 {
+	if s.Since == nil {
+		return 0
+	}
+	return *s.Since
+}
+
+// events sends the events of all subscriptions.
+func (s *socket) events(ctx context.Context) {
+	at := s.thread.last()
+	ch := make(chan *runs.Entry, 64)
+	var failed error
+	s.readers.Go(func() {
+		defer close(ch)
+		for e, err := range s.c.s.runner.ReadThread(ctx, s.thread.id, at) {
+			if err != nil {
+				failed = err
+				return
+			}
+			select {
+			case ch <- e:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	for {
+		var err error
+		select {
+		case <-ctx.Done():
+			return
+		case sub := <-s.added:
+			err = s.replay(ctx, s.gather(ctx, sub), at)
+		case e, ok := <-ch:
+			if !ok {
+				err = failed
+				break
+			}
+			at = e.Seq
+			if s.wanted(e) {
+				err = s.event(ctx, e)
+			}
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			s.fail(err)
+			return
+		}
+	}
+}
+
+// fail ends the connection because events cannot be sent.
+func (s *socket) fail(err error) {
+	select {
+	case <-s.c.s.runner.Stopped(): // keepAlive says so
+		return
+	default:
+	}
+	if errors.Is(err, errHidden) {
+		s.end(websocket.StatusPolicyViolation, "the thread is not visible")
+		return
+	}
+	s.end(websocket.StatusTryAgainLater, "events are lost: connect and subscribe again")
+}
+
+// errHidden says that a client may not see a thread.
+var errHidden = errors.New("the caller may not see the thread")
+
+// event sends an event.
+func (s *socket) event(ctx context.Context, e *runs.Entry) error {
+	if !s.thread.sees(e) {
+		return errHidden
+	}
+	var buf bytes.Buffer
+	writeEvent(&buf, e)
+	return s.write(ctx, buf.Bytes())
+}
+
+// gather returns a subscription with those that the client has sent behind it.
+// LangGraph's JavaScript client sends several at once. If the run is over already, the
+// first one would bring its end before the events of the second one, which the client
+// then does not read any more. What the client had sent before it answers a ping comes
+// before the answer.
+func (s *socket) gather(ctx context.Context, first *subscribed) []*subscribed {
+	ctx, stop := context.WithTimeout(ctx, gatherTime)
+	pong := make(chan struct{})
+	go func() {
+		defer close(pong)
+		_ = s.conn.Ping(ctx) // a client that does not answer gets its events later
+	}()
+	defer func() {
+		stop()
+		<-pong
+	}()
+	all := []*subscribed{first}
+	for {
+		select {
+		case sub := <-s.added:
+			all = append(all, sub)
+		case <-pong:
+			return all
+		}
+	}
+}
+
+// gatherTime is how long events wait for a client that does not answer a ping.
+const gatherTime = 2 * time.Second
+
+// replay sends new subscriptions the events up to the one that was sent last. From then
+// on they get events with the others.
+func (s *socket) replay(ctx context.Context, subs []*subscribed, at uint64) error {
+	since := at
+	for _, sub := range subs {
+		since = min(since, sub.since())
+	}
+	for e, err := range s.c.s.runner.Kept(ctx, s.thread.id, since) {
+		if err != nil {
+			return err
+		}
+		if e.Seq > at {
+			break
+		}
+		if slices.ContainsFunc(subs, func(sub *subscribed) bool { return e.Seq > sub.since() && sub.wants(e) }) {
+			if err := s.event(ctx, e); err != nil {
+				return err
+			}
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, sub := range subs {
+		sub.live = true
+	}
+	return nil
+}
+
+// wanted reports whether some subscription wants an event.
+func (s *socket) wanted(e *runs.Entry) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, sub := range s.subs {
+		if sub.live && sub.wants(e) {
+			return true
+		}
+	}
+	return false
+}
+
+// unsubscribe ends a subscription.
+func (s *socket) unsubscribe(raw json.RawMessage) (any, error) {
+	var p struct {
+		ID string `json:"subscription_id"`
+	}
+	if err := params(raw, &p); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.subs[p.ID] == nil {
+		return nil, &commandError{noSuchSubscription, "subscription_id: there is no subscription " + p.ID}
+	}
+	delete(s.subs, p.ID)
+	return struct{}{}, nil
+}
