@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"iter"
 	"net/http"
 	"net/url"
 	"slices"
@@ -280,7 +281,9 @@ func (x *a2aCall) stream(raw json.RawMessage) (any, error) {
 		return nil, ignored(err)
 	}
 	var text streamedText
-	_, err = e.follow(x.r.Context(), x.s.runner.Read(x.r.Context(), run, 0, true), func(entry *runs.Entry) bool {
+	_, err = e.follow(x.r.Context(), func(ctx context.Context) iter.Seq2[*runs.Entry, error] {
+		return x.s.runner.Read(ctx, run, 0, true)
+	}, func(entry *runs.Entry) bool {
 		if entry.End != nil {
 			x.last(run, entry, say)
 			return false

@@ -126,14 +126,6 @@ func (c *call) command(cmd *command, thread uuid.UUID) (any, error) {
 	return nil, &commandError{unknownCommand, "Unknown protocol command: " + *cmd.Method}
 }
 
-// params reads the parameters of a command.
-func params(raw json.RawMessage, dst any) error {
-	if len(raw) == 0 || string(raw) == "null" {
-		return nil
-	}
-	return decodeJSON(raw, dst)
-}
-
 // runParams are the parameters of run.start. All fields of other requests for runs are
 // known too.
 type runParams struct {
@@ -144,8 +136,8 @@ type runParams struct {
 // runStart creates a run, and the thread if there is none. On a thread that waits for
 // an answer the input is the answer.
 func (c *call) runStart(thread uuid.UUID, raw json.RawMessage) (any, error) {
-	var p runParams
-	if err := params(raw, &p); err != nil {
+	p, err := params[runParams](raw)
+	if err != nil {
 		return nil, err
 	}
 	b := &p.runBody
@@ -227,8 +219,8 @@ type respondParams struct {
 
 // inputRespond answers questions of a thread.
 func (c *call) inputRespond(thread uuid.UUID, raw json.RawMessage) (any, error) {
-	var p respondParams
-	if err := params(raw, &p); err != nil {
+	p, err := params[respondParams](raw)
+	if err != nil {
 		return nil, err
 	}
 	if p.Responses == nil {
@@ -290,11 +282,11 @@ func (c *call) known(thread uuid.UUID, action string) (*ledger.Thread, error) {
 
 // stateGet answers with the state of a thread, or of a nested graph.
 func (c *call) stateGet(thread uuid.UUID, raw json.RawMessage) (any, error) {
-	var p struct {
+	p, err := params[struct {
 		Namespace []string `json:"namespace"`
 		Keys      []string `json:"keys"`
-	}
-	if err := params(raw, &p); err != nil {
+	}](raw)
+	if err != nil {
 		return nil, err
 	}
 	t, err := c.known(thread, "read")

@@ -107,6 +107,15 @@ func (c *call) identify() error {
 	return c.limited(l.take("user "+c.user.Identity, 1))
 }
 
+// another counts a command of a connection that carries many.
+func (c *call) another() error {
+	caller := "address " + remote(c.r)
+	if c.user != nil {
+		caller = "user " + c.user.Identity
+	}
+	return c.limited(c.s.limit.take(caller, 1))
+}
+
 // limited is the refusal of a caller that has to wait.
 func (c *call) limited(wait time.Duration) error {
 	if wait <= 0 {

@@ -48,13 +48,13 @@ type subscribed struct {
 // webSocket serves protocol v2 on a WebSocket, until the client goes or the server
 // stops.
 func (c *call) webSocket() error {
-	if !strings.EqualFold(c.r.Header.Get("Upgrade"), "websocket") {
-		c.w.Header().Set("Upgrade", "websocket")
-		return fail(http.StatusUpgradeRequired, "want a WebSocket; without one, POST here to read events, and POST /threads/{thread_id}/commands")
-	}
 	o, err := c.observe()
 	if err != nil {
 		return err
+	}
+	if !strings.EqualFold(c.r.Header.Get("Upgrade"), "websocket") {
+		c.w.Header().Set("Upgrade", "websocket")
+		return fail(http.StatusUpgradeRequired, "want a WebSocket; without one, POST here to read events, and POST /threads/{thread_id}/commands")
 	}
 	// A page of another origin may connect if it may call the server, as cors has found.
 	cross := c.w.Header().Get("Access-Control-Allow-Origin") != ""
@@ -129,12 +129,13 @@ func (s *socket) handle(ctx context.Context, raw []byte) bool {
 		return s.send(ctx, bad)
 	}
 	var result any
-	var err error
 	var sub *subscribed
-	switch *cmd.Method {
-	case "subscription.subscribe":
+	err := s.c.another()
+	switch {
+	case err != nil:
+	case *cmd.Method == "subscription.subscribe":
 		result, sub, err = s.subscribe(ctx, cmd.Params)
-	case "subscription.unsubscribe":
+	case *cmd.Method == "subscription.unsubscribe":
 		result, err = s.unsubscribe(cmd.Params)
 	default:
 		result, err = s.c.command(cmd, s.thread.id)
@@ -169,11 +170,12 @@ func (s *socket) write(ctx context.Context, raw []byte) error {
 }
 
 // subscribe makes a subscription.
-func (s *socket) subscribe(ctx context.Context, raw json.RawMessage) (result any, _ *subscribed, err error) {
-	sub := &subscribed{id: uuid.NewString()}
-	if err := params(raw, &sub.subscription); err != nil {
+func (s *socket) subscribe(ctx context.Context, raw json.RawMessage) (any, *subscribed, error) {
+	p, err := params[subscription](raw)
+	if err != nil {
 		return nil, nil, err
 	}
+	sub := &subscribed{subscription: *p, id: uuid.NewString()}
 	if err := sub.check(); err != nil {
 		return nil, nil, err
 	}
@@ -348,10 +350,10 @@ func (s *socket) wanted(e *runs.Entry) bool {
 
 // unsubscribe ends a subscription.
 func (s *socket) unsubscribe(raw json.RawMessage) (any, error) {
-	var p struct {
+	p, err := params[struct {
 		ID string `json:"subscription_id"`
-	}
-	if err := params(raw, &p); err != nil {
+	}](raw)
+	if err != nil {
 		return nil, err
 	}
 	s.mu.Lock()

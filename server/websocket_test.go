@@ -193,6 +193,17 @@ func TestWebSocketAnswersWhatIsNoCommand(t *testing.T) {
 	}
 }
 
+func TestCommandsOfAWebSocketAreLimitedAsRequestsAre(t *testing.T) {
+	c := serve(t, &server.Options{RateLimit: &server.RateLimit{PerSecond: 0.001, Burst: 3}})
+	w := c.dial(uuid.NewString())
+	for i := range 4 {
+		w.command(i, "nope", `{}`)
+		if m := w.until(answered(i))[0]; strings.HasPrefix(m.Message, "429: ") != (i >= 2) {
+			t.Errorf("command %d: %+v", i, m.answer)
+		}
+	}
+}
+
 func TestOnlyPagesThatMayCallTheServerGetAWebSocket(t *testing.T) {
 	for _, tt := range []struct {
 		cors *server.CORS
