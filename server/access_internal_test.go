@@ -188,6 +188,7 @@ var intrusions = map[string]intrusion{
 	"PATCH /threads/{thread_id}":                     {body: `{"metadata":{"owner":"bob"}}`},
 	"DELETE /threads/{thread_id}":                    {},
 	"POST /threads/{thread_id}/copy":                 {status: []int{409}},
+	"GET /threads/{thread_id}/storage":               {},
 	"GET /threads/{thread_id}/state":                 {},
 	"POST /threads/{thread_id}/state":                {body: `{"values":{"topic":"x"}}`},
 	"GET /threads/{thread_id}/state/{checkpoint_id}": {},

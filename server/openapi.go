@@ -62,6 +62,7 @@ var descriptions = map[string]description{
 	"PATCH /threads/{thread_id}":                     {summary: "Change the metadata of a thread.", body: threadBody{}, answer: threadRow{}},
 	"DELETE /threads/{thread_id}":                    {summary: "Delete a thread.", status: http.StatusNoContent},
 	"POST /threads/{thread_id}/copy":                 {summary: "Copy a thread with its state.", answer: threadRow{}},
+	"GET /threads/{thread_id}/storage":               {summary: "How much the state of a thread takes in the database.", answer: storageJSON{}},
 	"GET /threads/{thread_id}/state":                 {summary: "The present state of a thread.", query: []string{"subgraphs:boolean"}, answer: map[string]any{}},
 	"POST /threads/{thread_id}/state":                {summary: "Edit the state of a thread.", body: updateBody{}, answer: map[string]any{}},
 	"GET /threads/{thread_id}/state/{checkpoint_id}": {summary: "The state of a thread at a checkpoint.", query: []string{"subgraphs:boolean"}, answer: map[string]any{}},

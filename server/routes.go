@@ -49,6 +49,7 @@ func (s *Server) table() []route {
 		{"PATCH", "/threads/{thread_id}", "threads", "update", (*call).patchThread},
 		{"DELETE", "/threads/{thread_id}", "threads", "delete", (*call).deleteThread},
 		{"POST", "/threads/{thread_id}/copy", "threads", "create", (*call).copyThread},
+		{"GET", "/threads/{thread_id}/storage", "threads", "read", (*call).getStorage},
 		{"GET", "/threads/{thread_id}/state", "threads", "read", (*call).getState},
 		{"POST", "/threads/{thread_id}/state", "threads", "update", (*call).updateState},
 		{"GET", "/threads/{thread_id}/state/{checkpoint_id}", "threads", "read", (*call).getState},

@@ -82,7 +82,7 @@ func New(db Database, graphs []treadle.AnyGraph, o *Options) (*Server, error) {
 	}
 	saver, ok := db.(runs.Saver)
 	if !ok {
-		return nil, fmt.Errorf("server: %T lacks abilities: a server needs checkpoint.Fencer, RunDeleter, Copier and Pruner", db)
+		return nil, fmt.Errorf("server: %T lacks abilities: a server needs checkpoint.Fencer, RunDeleter, Copier, Pruner and Sizer", db)
 	}
 	var err error
 	if s.store, err = db.Store(o.Store); err != nil {

@@ -166,3 +166,28 @@ func TestStreamSendsTheModesThatWereAskedFor(t *testing.T) {
 		t.Errorf("values after the answer: %v", got)
 	}
 }
+
+func TestStorageTellsWhatAThreadTakes(t *testing.T) {
+	c := serve(t, nil)
+	id := c.thread()
+	var got struct {
+		Thread      string `json:"thread_id"`
+		Bytes       int64  `json:"total_bytes"`
+		Checkpoints struct {
+			Count int
+			Bytes int64
+		}
+	}
+	c.ok("GET", "/threads/"+id+"/storage", "", &got)
+	if got.Thread != id || got.Bytes != 0 || got.Checkpoints.Count != 0 {
+		t.Errorf("a thread that has not run: %+v", got)
+	}
+	c.ok("POST", "/threads/"+id+"/runs/wait", `{"assistant_id":"router","input":{}}`, nil)
+	c.ok("GET", "/threads/"+id+"/storage", "", &got)
+	if got.Bytes == 0 || got.Checkpoints.Count != 4 || got.Checkpoints.Bytes != got.Bytes {
+		t.Errorf("a thread with four checkpoints: %+v", got)
+	}
+	if status, _, raw := c.do("GET", "/threads/00000000-0000-4000-8000-000000000000/storage", ""); status != http.StatusNotFound {
+		t.Errorf("a thread that does not exist: %d %s", status, raw)
+	}
+}

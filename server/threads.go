@@ -164,6 +164,30 @@ func (c *call) threadOf() (*ledger.Thread, *ledger.Filter, error) {
 	return t, f, err
 }
 
+// storageJSON is what the state of a thread takes in the database.
+type storageJSON struct {
+	Thread      uuid.UUID       `json:"thread_id"`
+	Bytes       int64           `json:"total_bytes"`
+	Checkpoints checkpointsJSON `json:"checkpoints"`
+}
+
+type checkpointsJSON struct {
+	Count int   `json:"count"`
+	Bytes int64 `json:"bytes"`
+}
+
+func (c *call) getStorage() error {
+	t, _, err := c.threadOf()
+	if err != nil {
+		return err
+	}
+	count, bytes, err := c.s.runner.Storage(c.r.Context(), t.ID)
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, storageJSON{t.ID, bytes, checkpointsJSON{count, bytes}})
+}
+
 func (c *call) getThread() error {
 	t, _, err := c.threadOf()
 	if err != nil {

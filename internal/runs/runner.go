@@ -27,6 +27,7 @@ type Saver interface {
 	checkpoint.RunDeleter
 	checkpoint.Copier
 	checkpoint.Pruner
+	checkpoint.Sizer
 }
 
 // Options configure a Runner.

@@ -73,6 +73,25 @@ func (r *Runner) KeepLatest(ctx context.Context, t *ledger.Thread) error {
 	return err
 }
 
+// Storage returns how many checkpoints a thread has, those of nested graphs left out,
+// and how many bytes all that is stored of its state takes.
+func (r *Runner) Storage(ctx context.Context, id uuid.UUID) (checkpoints int, bytes int64, err error) {
+	bytes, err = r.saver.Size(ctx, id.String())
+	if errors.Is(err, checkpoint.ErrNotFound) {
+		return 0, 0, nil // a thread that has not run
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, err := range r.saver.List(ctx, checkpoint.Query{Thread: id.String()}) {
+		if err != nil {
+			return 0, 0, err
+		}
+		checkpoints++
+	}
+	return checkpoints, bytes, nil
+}
+
 // CopyState copies the state of a thread.
 func (r *Runner) CopyState(ctx context.Context, from, to uuid.UUID) error {
 	err := r.saver.CopyThread(ctx, from.String(), to.String())
