@@ -11,8 +11,8 @@ import (
 )
 
 // RateLimit bounds how many requests a caller may send. A caller is a user or, where
-// there is no Auth, an address. An address that fails to authenticate too often is
-// refused as well.
+// there is no Auth, an address, which behind a proxy is the proxy's. An address that
+// fails to authenticate too often is refused as well.
 type RateLimit struct {
 	PerSecond float64
 	Burst     int // requests at once; 0 means one second's

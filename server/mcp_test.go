@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -170,4 +171,36 @@ func TestToolsAreThoseThatTheCallerMaySee(t *testing.T) {
 	if status, _, raw := c.do("POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`); status != 401 {
 		t.Errorf("an unknown key: %d %s", status, raw)
 	}
+}
+
+func TestToolEndsWithItsClient(t *testing.T) {
+	c := serve(t, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	req, err := http.NewRequestWithContext(ctx, "POST", c.base+"/mcp",
+		strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"slow","arguments":{"count":100000,"delay_ms":20}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		resp, err := http.DefaultClient.Do(req)
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		done <- err
+	}()
+	active := func(want float64) {
+		t.Helper()
+		for deadline := time.Now().Add(20 * time.Second); c.metric("treadle_runs_active", nil) != want; {
+			if time.Now().After(deadline) {
+				t.Fatalf("%v runs are active", c.metric("treadle_runs_active", nil))
+			}
+		}
+	}
+	active(1)
+	cancel()
+	if err := <-done; err == nil {
+		t.Error("the client did not go")
+	}
+	active(0)
 }
