@@ -130,7 +130,7 @@ func newProperty(s *testServer, user string) property {
 	p["checkpoint_id"] = s.made(user, "GET", thread+"/state", "", "checkpoint_id")
 	p["cron_id"] = s.made(user, "POST", "/runs/crons", `{"assistant_id":"`+p["assistant_id"]+`","schedule":"0 0 1 1 *","input":{}}`, "cron_id")
 	// A run without a thread, which is still running.
-	p["loose_run_id"] = s.made(user, "POST", "/runs", `{"assistant_id":"`+s.made(user, "POST", "/assistants", `{"graph_id":"slow"}`, "assistant_id")+`","input":{"count":100000,"delay_ms":100}}`, "run_id")
+	p["loose_run_id"] = s.made(user, "POST", "/runs", `{"assistant_id":"`+s.made(user, "POST", "/assistants", `{"graph_id":"slow"}`, "assistant_id")+`","input":{"count":100000,"delay_ms":100},"config":{"recursion_limit":1000000}}`, "run_id")
 	s.made(user, "PUT", "/store/items", `{"namespace":["notes"],"key":"k","value":{"text":"secret of `+user+`"}}`, "")
 	return p
 }
