@@ -156,7 +156,10 @@ func (c *call) runStart(thread uuid.UUID, raw json.RawMessage) (any, error) {
 	default:
 		b.IfNotExists = ""
 		if answers(t, b) {
-			b.Command, b.Input = resumeWith(b.Input), nil
+			if b.Command, err = json.Marshal(map[string]any{"resume": b.Input}); err != nil {
+				return nil, err
+			}
+			b.Input = nil
 		}
 	}
 	return c.start(b, thread)
@@ -170,11 +173,6 @@ func answers(t *ledger.Thread, b *runBody) bool {
 	fork = fork || b.CheckpointID != "" || b.Checkpoint != nil
 	given := len(b.Input) > 0 && string(b.Input) != "null"
 	return given && !fork && len(b.Command) == 0 && t.Status != ledger.Busy && len(openQuestions(t)) > 0
-}
-
-func resumeWith(input json.RawMessage) json.RawMessage {
-	raw, _ := json.Marshal(map[string]json.RawMessage{"resume": input}) // it was JSON when it came
-	return raw
 }
 
 // start creates a run whose events are recorded for protocol v2.

@@ -381,7 +381,10 @@ func TestQuestionsCanBeAnsweredAtOnce(t *testing.T) {
 }
 
 func jsonOf(v any) []byte {
-	raw, _ := json.Marshal(v)
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
 	return raw
 }
 

@@ -179,12 +179,12 @@ func (s *socket) subscribe(ctx context.Context, raw json.RawMessage) (any, *subs
 	if err := sub.check(); err != nil {
 		return nil, nil, err
 	}
-	replayed := 0
+	replayed, seen := 0, *s.thread
 	for e, err := range s.c.s.runner.Kept(ctx, s.thread.id, sub.since()) {
 		if err != nil {
 			return nil, nil, err
 		}
-		if sub.wants(e) {
+		if sub.wants(e) && seen.sees(e) {
 			replayed++
 		}
 	}

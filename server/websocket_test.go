@@ -215,6 +215,9 @@ func TestOnlyPagesThatMayCallTheServerGetAWebSocket(t *testing.T) {
 		if err == nil {
 			_ = conn.CloseNow()
 		}
+		if resp != nil && resp.Body != nil {
+			_ = resp.Body.Close()
+		}
 		if resp == nil || resp.StatusCode != tt.want {
 			t.Errorf("CORS %+v: %v %v", tt.cors, resp, err)
 		}

@@ -302,10 +302,10 @@ func (m *messages) end(id, failed string) {
 func (m *messages) endCall(run, failed string) { m.end(m.runs[run], failed) }
 
 // endTask ends the messages that a task has left open.
-func (m *messages) endTask(task, failed string) {
+func (m *messages) endTask(task string) {
 	for _, id := range sortedKeys(m.open) {
 		if m.open[id].task == task {
-			m.end(id, failed)
+			m.end(id, "")
 		}
 	}
 }

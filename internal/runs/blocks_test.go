@@ -135,7 +135,7 @@ func TestMessagesEndWithTheirModelTaskOrRun(t *testing.T) {
 	}
 	*lines = nil
 	m.endCall("model of a", "broken")
-	m.endTask("task of b", "")
+	m.endTask("task of b")
 	m.endAll("")
 	m.endAll("")
 	m.call("late", "a")

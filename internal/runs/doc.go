@@ -6,6 +6,10 @@
 //	                                │                    └──────────> ledger (resumable runs)
 //	                                └──end──> ledger.Finish ──> next run of the thread
 //
+// The recorder writes frames of the runs' streams and, for threads that are read by
+// protocol v2, its events. [Runner.Read] reads one run and [Runner.ReadThread] all runs
+// of a thread.
+//
 // A thread has one [Feed], which all its runs write to in turn, and which any number
 // of readers walk at their own pace. A reader that is too slow for it loses its place;
 // a run never waits for a reader.

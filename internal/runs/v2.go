@@ -79,7 +79,7 @@ func (r *v2recorder) event(ev treadle.Event, values func() (json.RawMessage, err
 	case treadle.Returned:
 		r.messages.returned(&at, ev.Message)
 	case treadle.TaskFinished:
-		r.messages.endTask(at.TaskID, "")
+		r.messages.endTask(at.TaskID)
 		r.plain(ev)
 	case treadle.Lifecycle:
 		r.span(&at, &ev)
