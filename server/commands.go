@@ -55,6 +55,12 @@ type reply struct {
 	Meta    *meta   `json:"meta,omitempty"`
 }
 
+// refusal is the answer to what is no command, with the detail that all refusals have.
+type refusal struct {
+	*reply
+	Detail string `json:"detail"`
+}
+
 var badCommand = &reply{Type: "error", Error: invalidArgument, Message: "Protocol commands must include an integer id and string method."}
 
 // readCommand reads a command, or returns the answer to what is none.
@@ -79,7 +85,7 @@ func (c *call) commands() error {
 	}
 	cmd, bad := readCommand(raw)
 	if bad != nil {
-		return c.json(http.StatusBadRequest, bad)
+		return c.json(http.StatusBadRequest, &refusal{bad, bad.Message})
 	}
 	result, err := c.command(cmd, id)
 	return c.json(http.StatusOK, c.reply(cmd, id, result, err))

@@ -33,6 +33,8 @@ var goodBodies = map[reflect.Type]string{
 	reflect.TypeFor[itemBody]():        `{"namespace":["hostile"],"key":"k","value":{}}`,
 	reflect.TypeFor[itemSearch]():      `{}`,
 	reflect.TypeFor[namespaceSearch](): `{}`,
+	reflect.TypeFor[command]():         `{"id":1,"method":"state.get","params":{"namespace":[]}}`,
+	reflect.TypeFor[subscription]():    `{"channels":["values"]}`,
 	reflect.TypeFor[rpcRequest]():      `{"jsonrpc":"2.0","id":1,"method":"ping"}`,
 	reflect.TypeFor[command]():         `{"id":1,"method":"no.such"}`,
 	reflect.TypeFor[subscription]():    `{"channels":["values"]}`,
