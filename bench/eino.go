@@ -26,7 +26,7 @@ var einoWorks = []work{
 }
 
 // einoLacks says why a name has no work above.
-var einoLacks = withStores(map[string]string{
+var einoLacks = withServers(withStores(map[string]string{
 	"send100":         einoNoSend,
 	"send1000":        einoNoSend,
 	"send5000":        einoNoSend,
@@ -50,7 +50,7 @@ var einoLacks = withStores(map[string]string{
 	"tool_parallel50":         einoOtherAgent,
 	"message_reduce_10k":      "not measured: no graph has a part in it",
 	"trim_10k":                "not measured: no graph has a part in it",
-})
+}))
 
 const einoOtherAgent = "not measured: its agent is not part of the comparison"
 
@@ -333,4 +333,13 @@ func drain(stream *schema.StreamReader[string], want int) error {
 			return err
 		}
 	}
+}
+
+// withServers adds the jobs of servers to those that eino lacks.
+func withServers(lacks map[string]string) map[string]string {
+	_, servers := apart(catalogue)
+	for _, j := range servers {
+		lacks[j.name] = "eino has no server"
+	}
+	return lacks
 }

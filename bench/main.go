@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"time"
 )
 
@@ -78,7 +79,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	}
 	stores.fetch = s.fetch
 	b := bench{out: s.printer(stdout), progress: stderr, each: repetitionTime}
-	defer func() { err = errors.Join(err, stores.close()) }()
+	defer func() { err = errors.Join(err, stores.close(), removeProgram()) }()
 	defer func() {
 		if err == nil {
 			err = b.verdict(s.strict)
@@ -89,7 +90,19 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	if !s.peers {
 		return b.goEngines(ctx, s.jobs, false)
 	}
-	scripts, err := b.install(ctx, s, jsPeer(stderr), pyPeer(stderr)) // before minutes of measuring, not after
+	return b.withPeers(ctx, s)
+}
+
+// withPeers measures ours, then the peers.
+func (b *bench) withPeers(ctx context.Context, s settings) error {
+	jobs, servers := apart(s.jobs)
+	js, py := jsServer(b.progress), pyServer(b.progress)
+	// Before minutes of measuring, not after.
+	scripts, err := b.install(ctx, s.strict, jobs, jsPeer(b.progress), pyPeer(b.progress))
+	if err != nil {
+		return err
+	}
+	hosts, err := b.install(ctx, s.strict, servers, js.scriptPeer, py.scriptPeer)
 	if err != nil {
 		return err
 	}
@@ -97,7 +110,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		return err
 	}
 	for _, p := range scripts {
-		if err := b.script(ctx, p, s.jobs); err != nil {
+		if err := b.script(ctx, p, jobs); err != nil {
+			return err
+		}
+	}
+	for _, p := range []*serverPeer{js, py} {
+		if !slices.Contains(hosts, p.scriptPeer) {
+			continue
+		}
+		if err := b.servers(ctx, p, servers); err != nil {
 			return err
 		}
 	}
@@ -106,10 +127,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 
 // install installs the peers that are no Go and returns those that could be.
 // Where one could not, its jobs get a note, or with -strict the run ends.
-func (b *bench) install(ctx context.Context, s settings, peers ...*scriptPeer) ([]*scriptPeer, error) {
+func (b *bench) install(ctx context.Context, strict bool, jobs []job, peers ...*scriptPeer) ([]*scriptPeer, error) {
 	var installed []*scriptPeer
 	for _, p := range peers {
-		if len(p.works(s.jobs)) == 0 {
+		if len(p.works(jobs)) == 0 {
 			installed = append(installed, p)
 			continue
 		}
@@ -118,12 +139,12 @@ func (b *bench) install(ctx context.Context, s settings, peers ...*scriptPeer) (
 			installed = append(installed, p)
 			continue
 		}
-		if s.strict || ctx.Err() != nil {
+		if strict || ctx.Err() != nil {
 			return nil, err
 		}
 		fmt.Fprintf(b.progress, "%s: %v\n", p.name, err)
 		note := p.missing(err)
-		for _, j := range s.jobs {
+		for _, j := range jobs {
 			if err := b.out.peer(peerLine{Name: j.name, Peer: p.name, Note: note}); err != nil {
 				return nil, err
 			}
@@ -222,7 +243,8 @@ func (b *bench) measure(ctx context.Context, engine string, w work) (line, error
 
 // against sets a peer's result beside ours, if we have one.
 func (b *bench) against(peer string, l line) peerLine {
-	p := peerLine{Name: l.Name, Peer: peer, PeerNs: new(l.NsPerOp), Note: l.Note, Turn10Ns: l.Turn10Ns, Turn100Ns: l.Turn100Ns}
+	p := peerLine{Name: l.Name, Peer: peer, PeerNs: new(l.NsPerOp), Note: l.Note, Turn10Ns: l.Turn10Ns, Turn100Ns: l.Turn100Ns,
+		P50Ns: l.P50Ns, P95Ns: l.P95Ns, PerSecond: l.PerSecond, RSSBytes: l.RSSBytes}
 	ours, ok := b.ours[l.Name]
 	if !ok {
 		return p

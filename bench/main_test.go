@@ -277,6 +277,9 @@ var small = func() map[string]job {
 		"threads10k_rss":      {n: 50, want: 50},
 		"concurrent1000":      {n: 500, want: 10},
 	}
+	for _, w := range ourServer {
+		all[w.name] = job{name: w.name, n: 1, want: 20}
+	}
 	for _, w := range append(ourStores, ourRecall) {
 		all[w.name] = job{name: w.name, n: 1, want: 100}
 	}

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -42,25 +44,35 @@ func (p *markdownPrinter) peer(l peerLine) error {
 
 func (p *markdownPrinter) flush() error {
 	var b strings.Builder
+	p.jobs(&b)
+	p.conversations(&b)
+	p.servers(&b)
+	_, err := io.WriteString(p.w, strings.TrimPrefix(b.String(), "\n"))
+	return err
+}
+
+// jobs sets us beside the engines of the peers.
+func (p *markdownPrinter) jobs(b *strings.Builder) {
+	graphs := func(name string) bool { return !isServer(name) }
+	if !slices.ContainsFunc(slices.Collect(maps.Keys(p.lines)), graphs) {
+		return
+	}
 	b.WriteString("| job | Treadle |")
 	for _, c := range peerColumns {
-		fmt.Fprintf(&b, " %s |", c.title)
+		fmt.Fprintf(b, " %s |", c.title)
 	}
 	b.WriteString("\n|---|---|" + strings.Repeat("---|", len(peerColumns)) + "\n")
 	for _, name := range jobNames() {
 		l, ok := p.lines[name]
-		if !ok {
+		if !ok || isServer(name) {
 			continue
 		}
-		fmt.Fprintf(&b, "| `%s` | %s |", name, ourCell(l))
+		fmt.Fprintf(b, "| `%s` | %s |", name, ourCell(l))
 		for _, c := range peerColumns {
-			fmt.Fprintf(&b, " %s |", peerCell(p.peers[c.peer][name]))
+			fmt.Fprintf(b, " %s |", peerCell(p.peers[c.peer][name]))
 		}
 		b.WriteByte('\n')
 	}
-	p.conversations(&b)
-	_, err := io.WriteString(p.w, b.String())
-	return err
 }
 
 func ourCell(l line) string {
@@ -122,6 +134,64 @@ func (p *markdownPrinter) conversations(b *strings.Builder) {
 			}
 		}
 	}
+}
+
+// servers sets our server beside those of LangGraph.
+func (p *markdownPrinter) servers(b *strings.Builder) {
+	header := "\n| job | Treadle | LangGraph's JavaScript server | LangGraph's Python server |\n|---|---|---|---|\n"
+	for _, name := range jobNames() {
+		l, ok := p.lines[name]
+		if !ok || !isServer(name) {
+			continue
+		}
+		b.WriteString(header)
+		header = ""
+		fmt.Fprintf(b, "| `%s` | %s |", name, serverCell(l))
+		for _, peer := range []string{"langgraph.js", "langgraph"} {
+			fmt.Fprintf(b, " %s |", serverPeerCell(p.peers[peer][name]))
+		}
+		b.WriteByte('\n')
+	}
+}
+
+// serverCell has the rate of jobs with many clients, and the time of the others.
+func serverCell(l line) string {
+	if !l.measured() {
+		return "not measured"
+	}
+	cell := roundTime(l.NsPerOp)
+	if l.PerSecond > 0 && l.NsPerOp != l.P50Ns {
+		cell = rate(l.PerSecond)
+		if l.P50Ns > 0 {
+			cell += ", p50 " + roundTime(l.P50Ns)
+		}
+	}
+	if l.P95Ns > 0 {
+		cell += ", p95 " + roundTime(l.P95Ns)
+	}
+	if l.RSSBytes > 0 {
+		cell += ", " + roundBytes(l.RSSBytes) + " of memory"
+	}
+	return cell
+}
+
+func serverPeerCell(l peerLine) string {
+	if l.PeerNs == nil {
+		return peerCell(l)
+	}
+	cell := serverCell(line{NsPerOp: *l.PeerNs, P50Ns: l.P50Ns, P95Ns: l.P95Ns, PerSecond: l.PerSecond, RSSBytes: l.RSSBytes})
+	if l.Ratio != nil {
+		cell += ": " + roundRatio(*l.Ratio) + " ×"
+	}
+	return cell
+}
+
+// rate is how many of something there are in a second.
+func rate(perSecond float64) string {
+	if perSecond < 100 {
+		return fmt.Sprintf("%.1f/s", perSecond)
+	}
+	return fmt.Sprintf("%.0f/s", perSecond)
 }
 
 func roundTime(ns float64) string {

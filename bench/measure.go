@@ -26,6 +26,7 @@ type line struct {
 
 	// Of some jobs only; see README.md.
 	MeanNs    float64 `json:"mean_ns,omitempty"`
+	P50Ns     float64 `json:"p50_ns,omitempty"`
 	P95Ns     float64 `json:"p95_ns,omitempty"`
 	PoolerNs  float64 `json:"pooler_ns,omitempty"`
 	Turn10Ns  float64 `json:"turn10_ns,omitempty"`
@@ -34,6 +35,7 @@ type line struct {
 	RawBytes  float64 `json:"raw_bytes,omitempty"`
 	RSSBytes  float64 `json:"rss_bytes,omitempty"`
 	Recall    float64 `json:"recall,omitempty"`
+	PerSecond float64 `json:"per_second,omitempty"`
 }
 
 // measured is false of a job that lacked something; its note says what.
@@ -41,7 +43,7 @@ func (l *line) measured() bool { return l.NsPerOp > 0 }
 
 // times are those of a line, each of which may have its own best trial.
 func (l *line) times() []*float64 {
-	return []*float64{&l.NsPerOp, &l.MeanNs, &l.P95Ns, &l.PoolerNs, &l.Turn10Ns, &l.Turn100Ns, &l.ColdNs}
+	return []*float64{&l.NsPerOp, &l.MeanNs, &l.P50Ns, &l.P95Ns, &l.PoolerNs, &l.Turn10Ns, &l.Turn100Ns, &l.ColdNs}
 }
 
 // try repeats a trial and keeps the least of each of its times.

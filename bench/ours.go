@@ -26,7 +26,7 @@ var ours = slices.Concat([]work{
 	newWork("subgraph_fanout100", "", ourFanOut(100)),
 	newWork("stream_tokens2000", "", ourStream(2000)),
 	newWork("start_to_first_run", "", ourStart(10)),
-}, ourSaved, ourHistories, ourAgents, ourStores, []work{ourRecall})
+}, ourSaved, ourHistories, ourAgents, ourStores, []work{ourRecall}, ourServer)
 
 type state struct {
 	Count int

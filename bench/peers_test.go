@@ -27,7 +27,8 @@ func TestScriptsDoOrExplainEveryJob(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, j := range catalogue {
+		graphs, _ := apart(catalogue) // servers have no scripts
+		for _, j := range graphs {
 			does := bytes.Contains(script, fmt.Appendf(nil, c.row, j.name))
 			if _, explains := c.lacks[j.name]; does == explains {
 				t.Errorf("%s: %s: work %t, reason for leaving it out %t", path, j.name, does, explains)
@@ -44,7 +45,8 @@ func TestLangGraphDoesTheWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	done := map[string]line{}
-	err := p.run(t.Context(), catalogue, func(l line) error {
+	graphs, _ := apart(catalogue)
+	err := p.run(t.Context(), graphs, func(l line) error {
 		done[l.Name] = l
 		return nil
 	}, "-once")
@@ -82,7 +84,7 @@ func TestPeerThatCannotBeInstalledIsALineWithANote(t *testing.T) {
 	}
 	var out bytes.Buffer
 	b := bench{out: newPrinter(&out, true), progress: io.Discard}
-	installed, err := b.install(t.Context(), settings{jobs: jobs}, jsPeer(io.Discard), pyPeer(io.Discard))
+	installed, err := b.install(t.Context(), false, jobs, jsPeer(io.Discard), pyPeer(io.Discard))
 	if err != nil || len(installed) != 0 {
 		t.Fatalf("installed %v, %v", installed, err)
 	}
@@ -94,7 +96,7 @@ func TestPeerThatCannotBeInstalledIsALineWithANote(t *testing.T) {
 			t.Errorf("printed %s, want %s", &out, want)
 		}
 	}
-	if _, err := b.install(t.Context(), settings{jobs: jobs, strict: true}, pyPeer(io.Discard)); err == nil {
+	if _, err := b.install(t.Context(), true, jobs, pyPeer(io.Discard)); err == nil {
 		t.Error("with -strict a peer that cannot be installed is no error")
 	}
 }

@@ -25,6 +25,12 @@ type peerLine struct {
 	BytesRatio float64 `json:"bytes_ratio,omitempty"`
 	Turn10Ns   float64 `json:"turn10_ns,omitempty"`
 	Turn100Ns  float64 `json:"turn100_ns,omitempty"`
+
+	// Of servers: the peer's.
+	P50Ns     float64 `json:"p50_ns,omitempty"`
+	P95Ns     float64 `json:"p95_ns,omitempty"`
+	PerSecond float64 `json:"per_second,omitempty"`
+	RSSBytes  float64 `json:"rss_bytes,omitempty"`
 }
 
 // printer writes results as they come: lines of JSON for programs, a table for people.

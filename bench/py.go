@@ -41,6 +41,11 @@ func pyPeer(progress io.Writer) *scriptPeer {
 // installPy makes sure that there is a virtual environment with the pinned
 // packages. .ci/python makes the same one.
 func installPy(ctx context.Context, p *scriptPeer) error {
+	return installVenv(ctx, p, "--only-binary", ":all:")
+}
+
+// installVenv makes a virtual environment of the pins in the peer's directory.
+func installVenv(ctx context.Context, p *scriptPeer, binaries ...string) error {
 	if _, err := exec.LookPath("python3"); err != nil {
 		return errors.New("-peers needs Python 3.11 or newer for LangGraph, and python3 was not found in PATH")
 	}
@@ -53,9 +58,8 @@ func installPy(ctx context.Context, p *scriptPeer) error {
 	if err := p.do(ctx, "python3", "-m", "venv", "--clear", ".venv"); err != nil {
 		return err
 	}
-	err = p.do(ctx, venvPython, "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
-		"--require-hashes", "--no-compile", "--only-binary", ":all:", "-r", "requirements.txt")
-	if err != nil {
+	pip := []string{"-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "--no-compile", "-r", "requirements.txt"}
+	if err := p.do(ctx, venvPython, append(pip, binaries...)...); err != nil {
 		return err
 	}
 	return os.WriteFile(done, nil, 0o644)

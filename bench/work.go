@@ -14,7 +14,7 @@ type job struct {
 	name string
 	unit string // what ns_per_op counts: a step, a task, a turn, a token, …
 	n    int    // units in one run
-	want int    // nodes that run, and so the final int and the list's length; of a conversation the messages, of a store the items
+	want int    // nodes that run, and so the final int and the list's length; of a conversation the messages, of a store the items, of a server the requests at most or the readers
 	what string
 }
 
@@ -68,6 +68,13 @@ var catalogue = []job{
 	{"store_search_keyword_100k_postgres", "search", 1, corpusSize, "the 10 best by words of 100,000 in Postgres"},
 	{"store_filter_100k_postgres", "search", 1, corpusSize, "the newest 10 that a filter passes of 100,000 in Postgres"},
 	{"memory_recall_100k", "recall", 1, corpusSize, "what a message calls to mind of 100,000 memories in a SQLite file"},
+	{"server_wait_stateless", "request", 1, 3000, "POST /runs/wait by one client"},
+	{"server_wait_stateless32", "request", 1, 15_000, "POST /runs/wait by 32 clients at once; the time is that of all divided by the requests"},
+	{"server_wait_thread", "request", 1, 3000, "POST /threads/{id}/runs/wait by one client, 10 runs a thread"},
+	{"server_wait_thread32", "request", 1, 15_000, "POST /threads/{id}/runs/wait by 32 clients at once; the time is that of all divided by the requests"},
+	{"server_first_event", "event", 1, 300, "from a node's first event to its client, over server-sent events"},
+	{"server_sse1000", "frame", 1, 1000, "1,000 clients read the stream of one run; the time is that of all divided by the frames"},
+	{"server_start", "start", 1, 1, "from the start of the server's process to the first answer"},
 }
 
 // turns is how long the conversations are.
@@ -95,7 +102,7 @@ func findJob(name string) (job, bool) {
 }
 
 // selectJobs reads the value of -only: names parted by commas, or nothing for
-// all. The result is in catalogue order whatever order was asked for.
+// all. "server" means all jobs that begin with "server_". The result is in catalogue order whatever order was asked for.
 func selectJobs(only string) ([]job, error) {
 	if strings.TrimSpace(only) == "" {
 		return catalogue, nil
@@ -103,12 +110,24 @@ func selectJobs(only string) ([]job, error) {
 	picked := map[string]bool{}
 	for name := range strings.SplitSeq(only, ",") {
 		name = strings.TrimSpace(name)
-		if _, ok := findJob(name); !ok {
+		found := named(name)
+		if len(found) == 0 {
 			return nil, fmt.Errorf("unknown name %q in -only; known: %s", name, strings.Join(jobNames(), ", "))
 		}
-		picked[name] = true
+		for _, name := range found {
+			picked[name] = true
+		}
 	}
 	return slices.DeleteFunc(slices.Clone(catalogue), func(j job) bool { return !picked[j.name] }), nil
+}
+
+// named are the jobs that a name of -only means: the one with the name, or those that
+// begin with it and an underscore.
+func named(name string) []string {
+	if _, ok := findJob(name); ok {
+		return []string{name}
+	}
+	return slices.DeleteFunc(jobNames(), func(n string) bool { return name == "" || !strings.HasPrefix(n, name+"_") })
 }
 
 // work is one catalogue job on one engine. run does the whole job once.

@@ -1,0 +1,392 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+const (
+	clients       = 32
+	runsOfAThread = 10  // so that the state does not grow with the speed of the server
+	burstFrames   = 100 // that each reader of server_sse1000 gets
+	startTrials   = 5
+)
+
+// loadTime is how long a load lasts at most. Servers that take a second for a run get
+// more time, for fewer runs.
+func (h *host) loadTime() time.Duration {
+	if h.patient {
+		return 12 * time.Second
+	}
+	return 4 * time.Second
+}
+
+// serverTrials are the server jobs, on any server.
+var serverTrials = map[string]func(h *host) trial{
+	"server_wait_stateless":   func(h *host) trial { return waiting(h, 1, false) },
+	"server_wait_stateless32": func(h *host) trial { return waiting(h, clients, false) },
+	"server_wait_thread":      func(h *host) trial { return waiting(h, 1, true) },
+	"server_wait_thread32":    func(h *host) trial { return waiting(h, clients, true) },
+	"server_first_event":      firstEvent,
+	"server_sse1000":          readers,
+	"server_start":            starting,
+}
+
+// ourServer are the server jobs on ours.
+var ourServer = func() (works []work) {
+	for _, j := range catalogue {
+		if isServer(j.name) {
+			works = append(works, newTrial(j.name, "", 1, serverTrials[j.name](ourHost)))
+		}
+	}
+	return works
+}()
+
+// api is a client of a server.
+type api struct {
+	url  string
+	http *http.Client
+}
+
+func (s *serving) api() *api {
+	return &api{s.url, &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 2048}}}
+}
+
+func (a *api) close() { a.http.CloseIdleConnections() }
+
+// send makes a request. Answers other than 200 are errors.
+func (a *api) send(ctx context.Context, method, path string, body any) (*http.Response, error) {
+	var raw []byte
+	if body != nil {
+		var err error
+		if raw, err = json.Marshal(body); err != nil {
+			return nil, err
+		}
+	}
+	req, err := http.NewRequestWithContext(ctx, method, a.url+path, bytes.NewReader(raw))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := a.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 500))
+		return nil, errors.Join(fmt.Errorf("%s %s: %s: %s", method, path, resp.Status, text), resp.Body.Close())
+	}
+	return resp, nil
+}
+
+// call makes a request and reads its answer.
+func (a *api) call(ctx context.Context, method, path string, body, answer any) error {
+	resp, err := a.send(ctx, method, path, body)
+	if err != nil {
+		return err
+	}
+	raw, err := io.ReadAll(resp.Body)
+	if err = errors.Join(err, resp.Body.Close()); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(raw, answer); err != nil {
+		return fmt.Errorf("%s %s answered %q: %w", method, path, raw, err)
+	}
+	return nil
+}
+
+// trip is a run of the graph router: its input, and its values.
+type trip struct {
+	Target string   `json:"target"`
+	X      int      `json:"x"`
+	Path   []string `json:"path,omitempty"`
+}
+
+type newRun struct {
+	Assistant   string   `json:"assistant_id"`
+	Input       any      `json:"input"`
+	IfNotExists string   `json:"if_not_exists,omitempty"`
+	StreamMode  []string `json:"stream_mode,omitempty"`
+	Resumable   bool     `json:"stream_resumable,omitempty"`
+}
+
+// traveller is a client that waits for one run of the router after another.
+type traveller struct {
+	*api
+	threads bool
+	thread  string
+	runs    int // of the thread
+}
+
+// travel makes a run and waits for its values, which have to be right.
+func (t *traveller) travel(ctx context.Context) error {
+	run, path := newRun{Assistant: "router", Input: trip{Target: "right", X: 1}}, "/runs/wait"
+	if !t.threads || t.runs == runsOfAThread {
+		t.thread, t.runs = "", 0
+	}
+	if t.threads {
+		if t.thread == "" {
+			t.thread = uuid.NewString()
+		}
+		run.IfNotExists, path = "create", "/threads/"+t.thread+"/runs/wait"
+	}
+	t.runs++
+	want := slices.Repeat([]string{"route", "right"}, t.runs)
+	var got trip
+	if err := t.call(ctx, http.MethodPost, path, run, &got); err != nil {
+		return err
+	}
+	if !slices.Equal(got.Path, want) {
+		return fmt.Errorf("POST %s answered with the path %q, want %q", path, got.Path, want)
+	}
+	return nil
+}
+
+// waiting is the load of some clients. With one, a request costs the median; with
+// more, the time of all divided by the requests, so that ratios are those of the
+// throughput.
+func waiting(h *host, clients int, threads bool) trial {
+	return func(ctx context.Context, j job) (line, error) {
+		return h.on(ctx, func(s *serving) (line, error) {
+			a := s.api()
+			defer a.close()
+			if _, _, err := load(ctx, a, clients, threads, 2*clients, h.loadTime()/4); err != nil { // warm
+				return line{}, err
+			}
+			took, all, err := load(ctx, a, clients, threads, j.want, h.loadTime())
+			if err != nil {
+				return line{}, err
+			}
+			n := float64(len(took))
+			l := line{NsPerOp: float64(all.Nanoseconds()) / n, PerSecond: n / all.Seconds(), P50Ns: median(took), P95Ns: percentile(took, 95)}
+			if clients == 1 {
+				l.NsPerOp = l.P50Ns
+			}
+			l.Note = fmt.Sprintf("%d requests", len(took))
+			return l, nil
+		})
+	}
+}
+
+// load makes requests until there are enough or the time is over, and returns how long
+// each took and how long all together. Every client makes one at least.
+func load(ctx context.Context, a *api, clients int, threads bool, most int, limit time.Duration) ([]time.Duration, time.Duration, error) {
+	var mu sync.Mutex
+	var took []time.Duration
+	var begun atomic.Int64
+	first := time.Now()
+	err := together(clients, func(int) error {
+		t := &traveller{api: a, threads: threads}
+		var own []time.Duration
+		for len(own) == 0 || time.Since(first) < limit && begun.Load() < int64(most) {
+			begun.Add(1)
+			from := time.Now()
+			if err := t.travel(ctx); err != nil {
+				return err
+			}
+			own = append(own, time.Since(from))
+		}
+		mu.Lock()
+		took = append(took, own...)
+		mu.Unlock()
+		return nil
+	})
+	return took, time.Since(first), err
+}
+
+// together calls do n times at once and returns the first error.
+func together(n int, do func(i int) error) error {
+	failed := make(chan error, n)
+	for i := range n {
+		go func() { failed <- do(i) }()
+	}
+	var first error
+	for range n {
+		if err := <-failed; first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// frames reads server-sent events and calls each with the name and the data of each,
+// until the stream ends or each is false.
+func frames(r io.Reader, each func(name string, data []byte) (bool, error)) error {
+	lines := bufio.NewReader(r)
+	name := ""
+	for {
+		text, err := lines.ReadSlice('\n')
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		text = bytes.TrimRight(text, "\r\n")
+		if n, ok := bytes.CutPrefix(text, []byte("event:")); ok {
+			name = string(bytes.TrimSpace(n))
+		} else if data, ok := bytes.CutPrefix(text, []byte("data:")); ok {
+			if more, err := each(name, bytes.TrimSpace(data)); err != nil || !more {
+				return err
+			}
+		}
+	}
+}
+
+// firstEvent is how long the first event of a node is under way: the node puts the time
+// into it, and the client looks at the clock when it has read it.
+func firstEvent(h *host) trial {
+	return func(ctx context.Context, j job) (line, error) {
+		return h.on(ctx, func(s *serving) (line, error) {
+			a := s.api()
+			defer a.close()
+			var took []time.Duration
+			for start := time.Now(); len(took) < 5 || len(took) < j.want && time.Since(start) < h.loadTime(); {
+				way, err := a.first(ctx)
+				if err != nil {
+					return line{}, err
+				}
+				took = append(took, way)
+			}
+			took = took[1:] // the first run of a server is none like the others
+			return line{NsPerOp: median(took), P95Ns: percentile(took, 95), Note: fmt.Sprintf("%d runs", len(took))}, nil
+		})
+	}
+}
+
+// first streams a run of the graph first.
+func (a *api) first(ctx context.Context) (way time.Duration, err error) {
+	resp, err := a.send(ctx, http.MethodPost, "/runs/stream", newRun{Assistant: "first", Input: struct{}{}, StreamMode: []string{"custom"}})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, resp.Body.Close()) }()
+	seen := false
+	err = frames(resp.Body, func(name string, data []byte) (bool, error) {
+		now := time.Now()
+		if name != "custom" {
+			return true, nil
+		}
+		var event struct {
+			At string `json:"at"`
+		}
+		if err := json.Unmarshal(data, &event); err != nil {
+			return false, err
+		}
+		at, err := strconv.ParseInt(event.At, 10, 64)
+		way, seen = now.Sub(time.Unix(0, at)), true
+		return true, err // to the end, so that the connection is used again
+	})
+	if err == nil && !seen {
+		err = errors.New("POST /runs/stream sent no event of the node")
+	}
+	return max(way, 1), err
+}
+
+// readers is one run that many clients read. The node begins to send when all of them
+// are there.
+func readers(h *host) trial {
+	return func(ctx context.Context, j job) (line, error) {
+		ctx, cancel := context.WithTimeout(ctx, 2*hostTimeout)
+		defer cancel()
+		return h.on(ctx, func(s *serving) (line, error) {
+			a := s.api()
+			defer a.close()
+			return a.burst(ctx, s, j.want)
+		})
+	}
+}
+
+func (a *api) burst(ctx context.Context, s *serving, readers int) (line, error) {
+	gate := filepath.Join(s.dir, "gate")
+	var thread struct {
+		ID string `json:"thread_id"`
+	}
+	var run struct {
+		ID string `json:"run_id"`
+	}
+	if err := a.call(ctx, http.MethodPost, "/threads", struct{}{}, &thread); err != nil {
+		return line{}, err
+	}
+	input := map[string]any{"gate": gate, "frames": burstFrames}
+	if err := a.call(ctx, http.MethodPost, "/threads/"+thread.ID+"/runs",
+		newRun{Assistant: "burst", Input: input, StreamMode: []string{"custom"}, Resumable: true}, &run); err != nil {
+		return line{}, err
+	}
+	var there, all sync.WaitGroup
+	there.Add(readers)
+	var begun time.Time
+	all.Add(1)
+	go func() {
+		defer all.Done()
+		there.Wait()
+		begun = time.Now()
+		_ = os.WriteFile(gate, nil, 0o600) // without it no frame comes
+	}()
+	err := together(readers, func(int) error {
+		resp, err := a.send(ctx, http.MethodGet, "/threads/"+thread.ID+"/runs/"+run.ID+"/stream", nil)
+		there.Done()
+		if err != nil {
+			return err
+		}
+		got := 0
+		err = frames(resp.Body, func(name string, _ []byte) (bool, error) {
+			if strings.HasPrefix(name, "custom") {
+				got++
+			}
+			return true, nil
+		})
+		if err == nil && got != burstFrames {
+			err = fmt.Errorf("a reader got %d frames of %d", got, burstFrames)
+		}
+		return errors.Join(err, resp.Body.Close())
+	})
+	all.Wait()
+	took := time.Since(begun)
+	if err != nil {
+		return line{}, err
+	}
+	used, err := rssOf(s.cmd.Process.Pid)
+	if err != nil {
+		return line{}, err
+	}
+	n := float64(readers * burstFrames)
+	return line{NsPerOp: float64(took.Nanoseconds()) / n, PerSecond: n / took.Seconds(), RSSBytes: used,
+		Note: fmt.Sprintf("%d readers of %d frames", readers, burstFrames)}, nil
+}
+
+// starting is the time from the start of the process to the first 200 of /ok, on an
+// empty database.
+func starting(h *host) trial {
+	return func(ctx context.Context, _ job) (line, error) {
+		var took []time.Duration
+		for range startTrials {
+			if _, err := h.on(ctx, func(s *serving) (line, error) {
+				took = append(took, s.took)
+				return line{}, nil
+			}); err != nil {
+				return line{}, err
+			}
+			if h.patient && len(took) == 2 {
+				break
+			}
+		}
+		return line{NsPerOp: float64(slices.Min(took).Nanoseconds()), Note: fmt.Sprintf("best of %d", len(took))}, nil
+	}
+}

@@ -1,0 +1,26 @@
+//go:build !linux
+
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+)
+
+func rss() (float64, error) {
+	return 0, &notMeasuredError{"no way to ask for resident memory", errors.ErrUnsupported}
+}
+
+func rssOf(int) (float64, error) { return rss() }
+
+func inGroup(*exec.Cmd) {}
+
+// endGroup ends a command. Its children are left to it.
+func endGroup(cmd *exec.Cmd, kill bool) {
+	signal := os.Interrupt
+	if kill {
+		signal = os.Kill
+	}
+	_ = cmd.Process.Signal(signal) // it may be gone
+}
