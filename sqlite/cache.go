@@ -55,7 +55,7 @@ func (k *cache) Set(ctx context.Context, space, key string, value []byte, ttl ti
 		if err != nil {
 			return err
 		}
-		_, err = c.change("DELETE FROM cache WHERE rowid IN (SELECT rowid FROM cache WHERE expires<=? ORDER BY expires LIMIT ?)", now.UnixNano(), sweep)
+		_, err = c.change("DELETE FROM cache WHERE rowid IN (SELECT rowid FROM cache WHERE expires<=? ORDER BY expires LIMIT ?+0)", now.UnixNano(), sweep)
 		return err
 	})
 }

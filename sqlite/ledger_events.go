@@ -36,7 +36,7 @@ func (b *ledgerBackend) Events(ctx context.Context, thread, run uuid.UUID, after
 		if run != uuid.Nil {
 			query, args = query+" AND run=?", append(args, run[:])
 		}
-		query += " AND last>? ORDER BY last LIMIT ?"
+		query += " AND last>? ORDER BY last LIMIT ?+0"
 		for {
 			var found []*ledger.Events
 			err := b.db.readOnce(ctx, func(c *conn) error {
@@ -97,7 +97,7 @@ func (b *ledgerBackend) TrimEvents(ctx context.Context, before time.Time, limit 
 	}
 	var n int64
 	err := b.db.write(ctx, func(c *conn) (err error) {
-		n, err = c.change("DELETE FROM server_event WHERE seq IN (SELECT seq FROM server_event WHERE created<? ORDER BY created LIMIT ?)", before.UnixMicro(), limit)
+		n, err = c.change("DELETE FROM server_event WHERE seq IN (SELECT seq FROM server_event WHERE created<? ORDER BY created LIMIT ?+0)", before.UnixMicro(), limit)
 		return err
 	})
 	return int(n), err

@@ -63,7 +63,7 @@ func (c *conn) rarestFirst(kind ledger.Kind, terms []uint64) error {
 	least := math.MaxInt
 	for i, t := range terms {
 		var n int
-		_, err := c.row("SELECT count(*) FROM (SELECT 1 FROM server_term WHERE kind=? AND term=? LIMIT ?)", []any{int64(kind), int64(t), countedTerms}, &n)
+		_, err := c.row("SELECT count(*) FROM (SELECT 1 FROM server_term WHERE kind=? AND term=? LIMIT ?+0)", []any{int64(kind), int64(t), countedTerms}, &n)
 		if err != nil {
 			return err
 		}
@@ -130,7 +130,7 @@ func (f *ledgerFind) write(terms []uint64) {
 		f.place = []any{int64(math.MaxInt64), []byte(strings.Repeat("\xff", 17))}
 	}
 	where = append(where, "("+order+","+id+")"+beyond+"(?,?)")
-	f.query = "SELECT " + columns + from + " WHERE " + strings.Join(where, " AND ") + " ORDER BY " + order + direction + ", " + id + direction + " LIMIT ?"
+	f.query = "SELECT " + columns + from + " WHERE " + strings.Join(where, " AND ") + " ORDER BY " + order + direction + ", " + id + direction + " LIMIT ?+0"
 }
 
 // index is the one that the rows of a query are found by.

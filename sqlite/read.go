@@ -201,7 +201,7 @@ func (db *DB) page(ctx context.Context, c *conn, q checkpoint.Query, want saved.
 	}
 	var rows []*stored
 	gap := false
-	err = c.each("SELECT "+storedColumns+" FROM checkpoint WHERE key>? AND key<? ORDER BY key DESC LIMIT ?", []any{keyOf(h.line, 0), end, limit},
+	err = c.each("SELECT "+storedColumns+" FROM checkpoint WHERE key>? AND key<? ORDER BY key DESC LIMIT ?+0", []any{keyOf(h.line, 0), end, limit},
 		func(scan func(...any) error) error {
 			r, err := c.scanStored(scan)
 			if err != nil {

@@ -138,7 +138,7 @@ func (s *backend) Changes(ctx context.Context, prefix store.Namespace, after int
 		}
 		records, err = c.records("SELECT "+recordColumns+" FROM store_record r LEFT JOIN store_space s ON s.id=r.space LEFT JOIN store_life l ON l.seq=r.seq"+
 			` WHERE r.seq>? AND (s.id IS NULL OR typeof(s.name)<>'blob' OR s.name>=? AND s.name<? OR r.key=x'' AND substr(?,1,length(s.name))=s.name)
-			ORDER BY r.seq LIMIT ?`, after, from, to, []byte(name), limit)
+			ORDER BY r.seq LIMIT ?+0`, after, from, to, []byte(name), limit)
 		if len(records) == limit {
 			seq = records[limit-1].Seq
 		}
@@ -201,7 +201,7 @@ func (s *backend) Wait(ctx context.Context, seq int64) error {
 func (s *backend) Stale(ctx context.Context, stamp string, after int64, limit int) (records []*store.Record, err error) {
 	err = s.db.read(ctx, func(c *conn) (err error) {
 		records, err = c.records("SELECT "+recordColumns+" FROM "+recordTables+
-			` WHERE r.seq IN (SELECT seq FROM store_record WHERE stamp IN (SELECT id FROM store_stamp WHERE text<>?) AND seq>? ORDER BY seq LIMIT ?)
+			` WHERE r.seq IN (SELECT seq FROM store_record WHERE stamp IN (SELECT id FROM store_stamp WHERE text<>?) AND seq>? ORDER BY seq LIMIT ?+0)
 			ORDER BY r.seq`, []byte(stamp), after, limit)
 		return err
 	})

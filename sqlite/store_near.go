@@ -237,7 +237,7 @@ func (u *catchUp) page(ctx context.Context, after int64) (rows []nearRow, last i
 			return err
 		}
 		return c.each(`SELECT v.id, v.seq, v.stamp, s.name, v.data, v.sum FROM store_vector v LEFT JOIN store_record r ON r.seq=v.seq LEFT JOIN store_space s ON s.id=r.space
-			WHERE v.id>? AND v.stamp=(SELECT id FROM store_stamp WHERE text=?) ORDER BY v.id LIMIT ?`, []any{after, []byte(u.stamp), u.limits.page},
+			WHERE v.id>? AND v.stamp=(SELECT id FROM store_stamp WHERE text=?) ORDER BY v.id LIMIT ?+0`, []any{after, []byte(u.stamp), u.limits.page},
 			func(scan func(...any) error) error {
 				var r nearRow
 				var seq, stamp int64

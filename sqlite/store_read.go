@@ -269,7 +269,7 @@ func (l *look) newestOfAll(q *store.Query, s scope) (seqs []int64, err error) {
 		rest := s.past[min(q.Offset, len(s.past)):]
 		return slices.Clone(rest[:min(q.Limit, len(rest))]), nil
 	}
-	err = l.c.each("SELECT u.seq FROM store_under u LEFT JOIN store_life l ON l.seq=u.seq WHERE u.space=? AND "+isLive+" ORDER BY u.seq DESC LIMIT ? OFFSET ?",
+	err = l.c.each("SELECT u.seq FROM store_under u LEFT JOIN store_life l ON l.seq=u.seq WHERE u.space=? AND "+isLive+" ORDER BY u.seq DESC LIMIT ?+0 OFFSET ?",
 		[]any{-s.id, l.at, q.Limit, q.Offset}, func(scan func(...any) error) error {
 			var seq int64
 			err := scan(&seq)

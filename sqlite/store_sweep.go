@@ -55,7 +55,7 @@ func (s *backend) Sweep(ctx context.Context, sweep store.Sweep) (expired, droppe
 
 // expire ends items whose time is up, a page of them.
 func (db *DB) expire(c *conn, sweep store.Sweep) (expired, dropped int, err error) {
-	due, err := c.records("SELECT "+recordColumns+" FROM store_life l CROSS JOIN store_record r WHERE r.seq=l.seq AND l.ended IS NULL AND l.expires<=? ORDER BY l.seq LIMIT ?",
+	due, err := c.records("SELECT "+recordColumns+" FROM store_life l CROSS JOIN store_record r WHERE r.seq=l.seq AND l.ended IS NULL AND l.expires<=? ORDER BY l.seq LIMIT ?+0",
 		sweep.Now.UnixMicro(), sweepPage)
 	if err != nil {
 		return 0, 0, err

@@ -147,7 +147,7 @@ const threadPage = 256
 func (db *DB) Threads(ctx context.Context) iter.Seq2[checkpoint.Thread, error] {
 	return func(yield func(checkpoint.Thread, error) bool) {
 		after, first := []byte{}, true
-		query := "SELECT id, name, fence, sum FROM thread WHERE name>=? ORDER BY name LIMIT ?" // there may be one without a name
+		query := "SELECT id, name, fence, sum FROM thread WHERE name>=? ORDER BY name LIMIT ?+0" // there may be one without a name
 		for {
 			var page []checkpoint.Thread
 			err := db.read(ctx, func(c *conn) (err error) {
@@ -173,7 +173,7 @@ func (db *DB) Threads(ctx context.Context) iter.Seq2[checkpoint.Thread, error] {
 				return
 			}
 			after = []byte(page[len(page)-1].Name)
-			query = "SELECT id, name, fence, sum FROM thread WHERE name>? ORDER BY name LIMIT ?"
+			query = "SELECT id, name, fence, sum FROM thread WHERE name>? ORDER BY name LIMIT ?+0"
 		}
 	}
 }
