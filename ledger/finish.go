@@ -26,6 +26,9 @@ type End struct {
 
 	Hook  func(*Run) *Hook // makes what has to be sent of the run as it is stored; it may be nil and return nil
 	Claim bool             // the worker takes the next run of the thread, if that is due and of the same graph
+
+	// Left is set by Finish: how many runs of the thread wait that it has not claimed.
+	Left int
 }
 
 func (r *Run) heldBy(worker uuid.UUID, attempt int) bool {
@@ -39,7 +42,7 @@ func lost(run uuid.UUID) error { return fmt.Errorf("%w: %s", ErrLost, run) }
 // nothing changes. next is the run of the thread that the worker has claimed, or nil.
 func (l *Ledger) Finish(ctx context.Context, e *End) (next *Run, err error) {
 	err = l.b.Update(ctx, e.Run.lock(), func(tx Tx) error {
-		next = nil
+		next, e.Left = nil, 0
 		run, d, err := runAndThread(tx, e.Run.ID)
 		if errors.Is(err, ErrNotFound) {
 			return lost(e.Run.ID)
@@ -77,6 +80,7 @@ func (l *Ledger) Finish(ctx context.Context, e *End) (next *Run, err error) {
 				return err
 			}
 		}
+		e.Left = d.Pending
 		return d.put(tx)
 	})
 	if err != nil {

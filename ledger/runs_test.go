@@ -368,8 +368,30 @@ func TestFinishClaimsTheSameGraphOnly(t *testing.T) {
 	thread := f.newThread()
 	run := f.started(thread)
 	f.create(&ledger.NewRun{Run: &ledger.Run{Thread: thread, Graph: "other"}})
-	if next := f.finish(&ledger.End{Run: run, Claim: true}); next != nil {
-		t.Errorf("%+v is claimed", next)
+	end := &ledger.End{Run: run, Claim: true}
+	if next := f.finish(end); next != nil || end.Left != 1 {
+		t.Errorf("%+v is claimed, and %d runs are left", next, end.Left)
+	}
+}
+
+// Who ends a run knows whether it has to look for others.
+func TestFinishTellsHowManyRunsWait(t *testing.T) {
+	f := newFixture(t, nil)
+	thread := f.newThread()
+	run := f.started(thread)
+	for range 3 {
+		f.waiting(thread)
+	}
+	for _, want := range []int{2, 1, 0, 0} {
+		end := &ledger.End{Run: run, Claim: true}
+		if run = f.finish(end); end.Left != want {
+			t.Errorf("%d runs are left, want %d", end.Left, want)
+		}
+	}
+	end := &ledger.End{Run: f.started(thread)}
+	f.waiting(thread)
+	if f.finish(end); end.Left != 1 {
+		t.Errorf("%d runs are left by a worker that takes none", end.Left)
 	}
 }
 

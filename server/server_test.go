@@ -191,3 +191,27 @@ func TestStorageTellsWhatAThreadTakes(t *testing.T) {
 		t.Errorf("a thread that does not exist: %d %s", status, raw)
 	}
 }
+
+// A run that has to wait begins when the one before it ends, not when the server
+// next looks for work of other processes, which is after seconds.
+func TestRunsThatWaitBeginAtOnce(t *testing.T) {
+	const slow = `{"assistant_id":"slow","input":{"count":1,"delay_ms":100}}`
+	for name, test := range map[string]struct {
+		workers       int
+		first, second string
+	}{
+		"for their thread, of another graph": {4, "/threads/{id}/runs", "/threads/{id}/runs/wait"},
+		"for a worker":                       {1, "/runs", "/runs/wait"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := serve(t, &server.Options{Workers: test.workers})
+			id := c.thread()
+			c.ok("POST", strings.ReplaceAll(test.first, "{id}", id), slow, nil)
+			start := time.Now()
+			c.ok("POST", strings.ReplaceAll(test.second, "{id}", id), `{"assistant_id":"router","input":{"target":"left"}}`, nil)
+			if took := time.Since(start); took > 3*time.Second {
+				t.Errorf("the second run has taken %v", took)
+			}
+		})
+	}
+}

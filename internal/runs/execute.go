@@ -196,10 +196,12 @@ func (r *Runner) end(x *execution, th treadle.AnyThread, rec *recorder, l *log, 
 	case paused:
 		shown.Paused, e.Next = len(pause.Pauses) > 0, true
 	case errors.Is(err, checkpoint.ErrFenced):
+		x.waits = true
 		return r.lost(l)
 	case order != ledger.NoAction:
 		r.cancelled(ctx, e, order, run)
 	case errors.Is(err, treadle.ErrDrained), errors.Is(err, errLease):
+		x.waits = true
 		return r.release(ctx, run, l)
 	case errors.Is(err, errTimeout):
 		e.Status, e.Failure = ledger.TimedOut, &ledger.Failure{Class: "TimeoutError", Message: fmt.Sprintf("the run took longer than %s", r.o.MaxTime)}
@@ -235,6 +237,7 @@ func (r *Runner) end(x *execution, th treadle.AnyThread, rec *recorder, l *log, 
 	l.flush()
 	e.Seq += l.feed.last()
 	next, err := r.finish(ctx, e)
+	x.waits = err != nil || e.Left > 0
 	if errors.Is(err, ledger.ErrLost) {
 		return r.lost(l)
 	}

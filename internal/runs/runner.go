@@ -83,6 +83,7 @@ type execution struct {
 	fresh  bool // nobody has begun it before
 	cancel context.CancelCauseFunc
 	order  ledger.Action // what it was told to do
+	waits  bool          // other runs of its thread wait for its end
 }
 
 // New returns a runner that has begun to look for work.
@@ -198,10 +199,12 @@ func (r *Runner) take() bool {
 	return true
 }
 
-func (r *Runner) giveBack() {
+// giveBack gives a slot back. It reports whether there was no free one.
+func (r *Runner) giveBack() bool {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.free++
-	r.mu.Unlock()
+	return r.free == 1
 }
 
 // Wake makes the runner look for work.
@@ -233,8 +236,10 @@ func (r *Runner) start(run *ledger.Run, fresh bool) {
 			r.start(next, false) // with the same slot
 			return
 		}
-		r.giveBack()
-		r.Wake()
+		// Looking for work is several queries, so it is done only if there may be some.
+		if r.giveBack() || x.waits {
+			r.Wake()
+		}
 	})
 }
 
