@@ -20,6 +20,7 @@ import (
 
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/cmd/treadle/internal/demo"
+	"github.com/treadle-go/treadle/internal/near"
 	"github.com/treadle-go/treadle/sqlite"
 )
 
@@ -245,7 +246,7 @@ func (in *inspector) noThread(ctx context.Context, thread string) error {
 		names[i] = s.Thread
 	}
 	hint := ""
-	if like := nearest(thread, names); like != "" {
+	if like := near.Name(thread, names); like != "" {
 		hint = fmt.Sprintf(": did you mean %q?", like)
 		if like == thread {
 			return fmt.Errorf("thread %q in %s has no checkpoints", thread, in.file)

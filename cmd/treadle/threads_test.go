@@ -599,15 +599,6 @@ func TestAgo(t *testing.T) {
 	}
 }
 
-func TestNearest(t *testing.T) {
-	names := []string{"demo", "demo-2", "conversation-with-ada", "猫"}
-	for name, want := range map[string]string{
-		"dmo": "demo", "DEMO": "demo", "demo-3": "demo-2", "conversation-with-adam": "conversation-with-ada", "other": "", "猫猫": "猫",
-	} {
-		diff(t, nearest(name, names), want)
-	}
-}
-
 func TestPlain(t *testing.T) {
 	for s, want := range map[string]string{
 		"gophers 猫": "gophers 猫", "a\x1b[31mb": `a\u001b[31mb`, "a\u009b1mb": `a\u009b1mb`, "a\xffb": `a\xffb`, "a\ufffdb": "a\ufffdb", "a\x00\ufffd": `a\u0000` + "\ufffd",

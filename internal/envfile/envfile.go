@@ -1,0 +1,153 @@
+// Package envfile reads the environment that a configuration file names: a file of
+// NAME=value lines, or an object.
+package envfile
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Names are the names of configuration files, the one that is preferred first.
+var Names = []string{"treadle.json", "langgraph.json"}
+
+// Find returns the configuration file in a directory, or "".
+func Find(dir string) string {
+	for _, name := range Names {
+		file := filepath.Join(dir, name)
+		if _, err := os.Stat(file); err == nil {
+			return file
+		}
+	}
+	return ""
+}
+
+// Env is what the key "env" of a configuration says.
+type Env struct {
+	File string // as it is written, "" if there is none
+	Vars map[string]string
+}
+
+// UnmarshalJSON reads the name of a file, or an object of strings.
+func (e *Env) UnmarshalJSON(raw []byte) error {
+	if json.Unmarshal(raw, &e.File) == nil {
+		return nil
+	}
+	if json.Unmarshal(raw, &e.Vars) == nil {
+		return nil
+	}
+	return errors.New("want the name of a file, or an object of strings")
+}
+
+// Load returns the variables. The file is looked for in dir, the directory of the
+// configuration; one that does not exist is an error that is fs.ErrNotExist.
+func (e Env) Load(dir string) (map[string]string, error) {
+	if e.File == "" {
+		return e.Vars, nil
+	}
+	file := e.Path(dir)
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	vars, err := Parse(string(raw))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return vars, nil
+}
+
+// Path is where the file is, "" if there is none.
+func (e Env) Path(dir string) string {
+	if e.File == "" || filepath.IsAbs(e.File) {
+		return e.File
+	}
+	return filepath.Join(dir, e.File)
+}
+
+// Of reads the key "env" of a configuration file and nothing else of it. Without a
+// configuration, or without the key, it is the zero Env.
+func Of(config string) (Env, error) {
+	var keys struct{ Env Env }
+	raw, err := os.ReadFile(config)
+	if errors.Is(err, fs.ErrNotExist) || config == "" {
+		return Env{}, nil
+	}
+	if err != nil {
+		return Env{}, err
+	}
+	if err := json.Unmarshal(raw, &keys); err != nil {
+		return Env{}, fmt.Errorf("%s: %w", config, err)
+	}
+	return keys.Env, nil
+}
+
+// Parse reads lines of the form NAME=value. Empty lines and those that begin with #
+// are skipped, and "export " before a name is. A value in double quotes may have the
+// escapes \n, \t, \" and \\, one in single quotes is taken as it is, and a comment
+// after a value without quotes begins with " #".
+func Parse(text string) (map[string]string, error) {
+	vars := map[string]string{}
+	n := 0
+	for line := range strings.Lines(strings.TrimPrefix(text, "\ufeff")) {
+		n++
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		name, value, ok := strings.Cut(strings.TrimPrefix(line, "export "), "=")
+		name = strings.TrimSpace(name)
+		if !ok || name == "" || strings.ContainsAny(name, " \t\x00") {
+			return nil, fmt.Errorf("line %d: want NAME=value", n)
+		}
+		value, err := unquote(strings.TrimSpace(value))
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %s: %w", n, name, err)
+		}
+		vars[name] = value
+	}
+	return vars, nil
+}
+
+var escapes = strings.NewReplacer(`\\`, `\`, `\"`, `"`, `\n`, "\n", `\t`, "\t")
+
+// unquote returns the value as it is meant.
+func unquote(v string) (string, error) {
+	if v == "" || v[0] != '"' && v[0] != '\'' {
+		if at := strings.Index(v, " #"); at >= 0 {
+			v = strings.TrimSpace(v[:at])
+		}
+		if strings.HasPrefix(v, "#") {
+			v = ""
+		}
+		return v, nil
+	}
+	end := closing(v)
+	if end < 0 {
+		return "", errors.New("the quote is not closed")
+	}
+	if rest := strings.TrimSpace(v[end+1:]); rest != "" && rest[0] != '#' {
+		return "", fmt.Errorf("there is %q behind the quote", rest)
+	}
+	if v[0] == '\'' {
+		return v[1:end], nil
+	}
+	return escapes.Replace(v[1:end]), nil
+}
+
+// closing is where the quote that v begins with is closed, or -1.
+func closing(v string) int {
+	for i := 1; i < len(v); i++ {
+		switch {
+		case v[i] == '\\' && v[0] == '"':
+			i++
+		case v[i] == v[0]:
+			return i
+		}
+	}
+	return -1
+}
