@@ -2,6 +2,7 @@ package server
 
 import (
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +16,8 @@ type CORS struct {
 	Expose      []string // besides those that LangGraph's clients read
 	Credentials bool     // cookies are allowed; then "*" is not
 	MaxAge      int      // how long a browser may remember, in seconds
+
+	pattern *regexp.Regexp // of further origins
 }
 
 // exposed are the headers that LangGraph's clients read.
@@ -36,7 +39,7 @@ func (s *Server) cors(w http.ResponseWriter, r *http.Request) bool {
 	switch {
 	case slices.Contains(o.Origins, "*") && !o.Credentials:
 		h.Set("Access-Control-Allow-Origin", "*")
-	case slices.Contains(o.Origins, origin):
+	case slices.Contains(o.Origins, origin), o.pattern != nil && o.pattern.MatchString(origin):
 		h.Set("Access-Control-Allow-Origin", origin)
 		h.Add("Vary", "Origin")
 	default:

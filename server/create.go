@@ -177,7 +177,8 @@ func (c *call) addHeaders(conf map[string]any) {
 	}
 	for name, values := range c.r.Header {
 		name = strings.ToLower(name)
-		if (strings.HasPrefix(name, "x-") && !slices.Contains(secretHeaders, name)) || name == "user-agent" {
+		usual := strings.HasPrefix(name, "x-") && !slices.Contains(secretHeaders, name) || name == "user-agent"
+		if c.s.o.configurable.selects(name, usual) {
 			conf[name] = values[0]
 		}
 	}
@@ -237,6 +238,9 @@ func (c *call) newRun(b *runBody, thread *uuid.UUID) (*ledger.NewRun, error) {
 	own := metadataOf(value, b.Metadata)
 	if b.IfNotExists == "create" {
 		n.Create = &ledger.Thread{ID: run.Thread, Metadata: ledger.Object{}, Config: ledger.Object{}, V2: b.v2}
+		if n.Create.TTL, err = c.s.ttl(nil); err != nil {
+			return nil, err
+		}
 		if c.s.o.Auth != nil && !c.own {
 			made := map[string]any{"thread_id": run.Thread.String(), "metadata": map[string]any{}}
 			if _, err := c.may("threads", "create", made); err != nil {

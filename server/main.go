@@ -1,7 +1,9 @@
 package server
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -11,12 +13,16 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/internal/envfile"
+	"github.com/treadle-go/treadle/internal/near"
 	"github.com/treadle-go/treadle/sqlite"
 )
 
@@ -25,48 +31,98 @@ import (
 // every run has ended its step or, after the grace, was cut off; such runs go on when
 // the program is started again.
 //
-// The program has these flags. In brackets are the environment variable that sets the
-// default, and the default:
+// The program has these commands:
 //
+//	serve      serve the graphs; the default
+//	dev        serve them for development: web pages of every origin may call the
+//	           server, webhooks may go to private addresses, and each request is logged
+//	openapi    print the description of the API
+//
+// and these flags. In brackets are the environment variable that sets the default, and
+// the default:
+//
+//	--config FILE    the configuration (treadle.json, or else langgraph.json, if it is there)
 //	--host HOST      the address to listen at (HOST, 127.0.0.1)
 //	--port PORT      the port; 0 takes a free one (PORT, 2024)
 //	--db FILE        the database (DATABASE_URI, treadle.db)
-//	--log FORMAT     json or text (LOG_FORMAT, text)
+//	--log FORMAT     auto, json, text or pretty (LOG_FORMAT, auto: pretty on a terminal, else text)
+//	--log-requests   log each request
 //	--grace TIME     how long runs may take to end their step at shutdown (30s)
+//
+// For dev, HOST is not read and the grace is 1s. docs/server.md lists the keys of the
+// configuration. Its key "env" sets variables before flags are read, but after the
+// graphs were made.
 func Main(o *Options, graphs ...treadle.AnyGraph) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := Serve(ctx, os.Args[1:], os.Stderr, o, graphs...)
+	err := runCommand(ctx, os.Args[1:], os.Stdout, os.Stderr, o, graphs)
 	stop()
-	if errors.Is(err, flag.ErrHelp) {
-		return
-	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1) //nolint:forbidigo // it is a main function
 	}
 }
 
-// settings are the flags of Main.
-type settings struct {
-	host, db, format string
-	port             int
-	grace            time.Duration
+// Serve is [Main] for a program that reads its own arguments first: it serves until
+// ctx ends, and writes to out.
+func Serve(ctx context.Context, args []string, out io.Writer, o *Options, graphs ...treadle.AnyGraph) error {
+	return runCommand(ctx, args, out, out, o, graphs)
 }
 
-func (s *settings) parse(args []string, out io.Writer) error {
-	fs := flag.NewFlagSet("serve", flag.ContinueOnError)
-	fs.SetOutput(out)
+// commands are the commands of Main, the default first.
+var commands = []string{"serve", "dev", "openapi"}
+
+// settings are the command and the flags of Main.
+type settings struct {
+	command                  string
+	config, host, db, format string
+	port                     int
+	requests                 bool
+	grace                    time.Duration
+}
+
+// flags are the flags with their defaults.
+func (s *settings) flags() (*flag.FlagSet, error) {
+	host, grace := env("HOST", "127.0.0.1"), 30*time.Second
+	if s.command == "dev" {
+		host, grace = "127.0.0.1", time.Second
+	}
 	port, err := strconv.Atoi(env("PORT", "2024"))
 	if err != nil {
-		return fmt.Errorf("PORT is no number: %q", os.Getenv("PORT"))
+		return nil, fmt.Errorf("PORT is %q: want a number", os.Getenv("PORT"))
 	}
-	fs.StringVar(&s.host, "host", env("HOST", "127.0.0.1"), "the address to listen at")
-	fs.IntVar(&s.port, "port", port, "the port; 0 takes a free one")
-	fs.StringVar(&s.db, "db", env("DATABASE_URI", "treadle.db"), "the database: a file")
-	fs.StringVar(&s.format, "log", env("LOG_FORMAT", "text"), "the form of the log: json or text")
-	fs.DurationVar(&s.grace, "grace", 30*time.Second, "how long runs may take to end their step at shutdown")
-	if err := fs.Parse(args); err != nil {
+	fs := flag.NewFlagSet(s.command, flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	fs.StringVar(&s.config, "config", "", "`FILE` with the configuration (default treadle.json, or else langgraph.json, if it is there)")
+	fs.StringVar(&s.host, "host", host, "the `HOST` to listen at")
+	fs.IntVar(&s.port, "port", port, "the `PORT`; 0 takes a free one")
+	fs.StringVar(&s.db, "db", env("DATABASE_URI", "treadle.db"), "the database, a `FILE`")
+	fs.StringVar(&s.format, "log", env("LOG_FORMAT", "auto"), "the `FORMAT` of the log: auto, json, text or pretty")
+	fs.BoolVar(&s.requests, "log-requests", s.command == "dev", "log each request")
+	fs.DurationVar(&s.grace, "grace", grace, "the `TIME` that runs may take to end their step at shutdown")
+	return fs, nil
+}
+
+// parse reads the arguments.
+func (s *settings) parse(args []string) error {
+	s.command = commands[0]
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		s.command, args = args[0], args[1:]
+	}
+	if s.command == "help" {
+		return flag.ErrHelp
+	}
+	if !slices.Contains(commands, s.command) {
+		return fmt.Errorf("unknown command %q: use %s%s", s.command, strings.Join(commands, ", "), near.Hint(s.command, commands))
+	}
+	fs, err := s.flags()
+	if err != nil {
 		return err
+	}
+	if err := fs.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return err
+		}
+		return fmt.Errorf("%w: see --help", err)
 	}
 	if fs.NArg() > 0 {
 		return fmt.Errorf("unknown argument %q: see --help", fs.Arg(0))
@@ -74,33 +130,124 @@ func (s *settings) parse(args []string, out io.Writer) error {
 	return nil
 }
 
-func env(name, def string) string {
-	if v := os.Getenv(name); v != "" {
-		return v
+// usage writes the help.
+func usage(out io.Writer) error {
+	s := &settings{command: commands[0]}
+	fs, err := s.flags()
+	if err != nil {
+		return err
 	}
-	return def
+	var b strings.Builder
+	fmt.Fprintf(&b, `Usage: %s [command] [flags]
+
+Commands:
+  serve     serve the graphs (the default)
+  dev       serve them for development: open to web pages, private webhooks, a log of requests
+  openapi   print the description of the API
+
+Flags:
+`, filepath.Base(os.Args[0]))
+	fs.VisitAll(func(f *flag.Flag) {
+		kind, text := flag.UnquoteUsage(f)
+		if f.DefValue != "" && f.DefValue != "false" {
+			text += fmt.Sprintf(" (default %s)", f.DefValue)
+		}
+		fmt.Fprintf(&b, "  %-18s %s\n", strings.TrimSpace("--"+f.Name+" "+kind), text)
+	})
+	_, err = io.WriteString(out, b.String())
+	return err
 }
 
-// Serve is [Main] for a program that reads its own arguments first: it serves until
-// ctx ends, and logs to out.
-func Serve(ctx context.Context, args []string, out io.Writer, o *Options, graphs ...treadle.AnyGraph) error {
+func env(name, def string) string { return cmp.Or(os.Getenv(name), def) }
+
+// configure reads the arguments and the configuration file that they name, which may
+// set the environment that is the default of the others.
+func (s *settings) configure(args []string) (conf *config, warning string, err error) {
+	if err := s.parse(args); errors.Is(err, flag.ErrHelp) {
+		return nil, "", err
+	}
+	if conf, err = readConfig(cmp.Or(s.config, envfile.Find("."))); err != nil {
+		return nil, "", err
+	}
+	if warning, err = conf.setEnv(); err != nil {
+		return nil, "", err
+	}
+	return conf, warning, s.parse(args)
+}
+
+// runCommand is Main without the process around it.
+func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer, o *Options, graphs []treadle.AnyGraph) error {
 	var set settings
-	if err := set.parse(args, out); err != nil {
+	conf, warning, err := set.configure(args)
+	if errors.Is(err, flag.ErrHelp) {
+		return usage(stdout)
+	}
+	if err != nil {
 		return err
 	}
 	if o == nil {
 		o = &Options{}
 	}
 	opts := *o
-	if opts.Logger == nil {
+	if err := set.options(conf, &opts, stderr, graphs); err != nil {
+		return err
+	}
+	if set.command == "openapi" {
+		return printDescription(stdout, &opts)
+	}
+	if warning != "" {
+		opts.Logger.WarnContext(ctx, warning)
+	}
+	if len(conf.ignored) > 0 {
+		opts.Logger.WarnContext(ctx, "some keys of the configuration have no meaning here", "file", conf.file, "keys", strings.Join(conf.ignored, ","))
+	}
+	return set.serve(ctx, &opts, graphs)
+}
+
+// options completes the options of the program.
+func (s *settings) options(conf *config, o *Options, stderr io.Writer, graphs []treadle.AnyGraph) error {
+	if o.Logger == nil {
+		format := s.format
+		if s.command == "dev" && format == "auto" {
+			format = "pretty"
+		}
 		var err error
-		if opts.Logger, err = newLogger(set.format, out); err != nil {
+		if o.Logger, err = newLogger(format, stderr); err != nil {
 			return err
 		}
 	}
-	log := opts.Logger
+	if err := conf.apply(o, graphs); err != nil {
+		return err
+	}
+	o.logRequests = s.requests
+	if s.command != "dev" {
+		return nil
+	}
+	if o.CORS == nil {
+		o.CORS = &CORS{Origins: []string{"*"}}
+	}
+	hooks := Webhooks{}
+	if o.Webhooks != nil {
+		hooks = *o.Webhooks
+	}
+	hooks.AllowPrivate = true
+	o.Webhooks = &hooks
+	return nil
+}
+
+func printDescription(out io.Writer, o *Options) error {
+	e := json.NewEncoder(out)
+	e.SetIndent("", "  ")
+	return e.Encode((&Server{o: *o}).openAPI())
+}
+
+// serve opens the database and the port, and serves.
+func (s *settings) serve(ctx context.Context, o *Options, graphs []treadle.AnyGraph) error {
+	log := o.Logger
 	began := time.Now()
-	db, err := openDatabase(set.db, log)
+	s.db = strings.TrimPrefix(strings.TrimPrefix(s.db, "sqlite://"), "file:")
+	log.InfoContext(ctx, "opening the database", "file", s.db)
+	db, err := openDatabase(s.db, log)
 	if err != nil {
 		return err
 	}
@@ -109,27 +256,29 @@ func Serve(ctx context.Context, args []string, out io.Writer, o *Options, graphs
 			log.ErrorContext(ctx, "the database is not closed", "error", err)
 		}
 	}()
-	if !strings.HasPrefix(set.db, ":memory:") {
-		release, alone, err := lockFile(set.db + ".lock")
+	if !strings.HasPrefix(s.db, ":memory:") {
+		release, alone, err := lockFile(s.db + ".lock")
 		if err != nil {
 			return fmt.Errorf("--db: %w", err)
 		}
 		defer release()
-		opts.alone = alone
+		o.alone = alone
 		if !alone {
 			log.InfoContext(ctx, "another process serves this database too")
 		}
 	}
-	srv, err := New(db, graphs, &opts)
+	log.InfoContext(ctx, "looking for unfinished runs")
+	srv, err := New(db, graphs, o)
 	if err != nil {
 		return err
 	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(set.host, strconv.Itoa(set.port)))
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(s.host, strconv.Itoa(s.port)))
 	if err != nil {
-		return errors.Join(err, srv.Drain(ctx))
+		return errors.Join(fmt.Errorf("--host, --port: %w", err), srv.Drain(ctx))
 	}
-	log.InfoContext(ctx, "serving", "address", "http://"+listener.Addr().String(), "database", set.db, "graphs", names(graphs), "took", time.Since(began).Round(time.Millisecond).String())
-	return serve(ctx, srv, listener, set.grace, log)
+	address := "http://" + listener.Addr().String() + o.prefix
+	log.InfoContext(ctx, "serving", "address", address, "docs", address+"/docs", "database", s.db, "graphs", names(graphs), "took", took(began))
+	return serve(ctx, srv, listener, s.grace, log)
 }
 
 func names(graphs []treadle.AnyGraph) string {
@@ -166,22 +315,11 @@ func serve(ctx context.Context, srv *Server, l net.Listener, grace time.Duration
 	return err
 }
 
-func newLogger(format string, out io.Writer) (*slog.Logger, error) {
-	switch format {
-	case "json":
-		return slog.New(slog.NewJSONHandler(out, nil)), nil
-	case "text", "":
-		return slog.New(slog.NewTextHandler(out, nil)), nil
-	}
-	return nil, fmt.Errorf("--log %q: want json or text", format)
-}
-
 // openDatabase opens what --db names.
 func openDatabase(name string, log *slog.Logger) (*sqlite.DB, error) {
 	if strings.HasPrefix(name, "postgres://") || strings.HasPrefix(name, "postgresql://") {
 		return nil, errors.New("--db: the server does not run on Postgres yet; name a file")
 	}
-	name = strings.TrimPrefix(strings.TrimPrefix(name, "sqlite://"), "file:")
 	db, err := sqlite.Open(name, &sqlite.Options{Logger: log})
 	if err != nil {
 		return nil, fmt.Errorf("--db: %w", err)

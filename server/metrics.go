@@ -109,6 +109,7 @@ type watched struct {
 	m      *metrics
 	began  time.Time
 	status int
+	size   int64
 	stream bool
 }
 
@@ -125,7 +126,9 @@ func (w *watched) WriteHeader(status int) {
 // Write implements [http.ResponseWriter].
 func (w *watched) Write(p []byte) (int, error) {
 	w.begin(http.StatusOK)
-	return w.ResponseWriter.Write(p)
+	n, err := w.ResponseWriter.Write(p)
+	w.size += int64(n)
+	return n, err
 }
 
 // Unwrap lets http.ResponseController find what the response can do.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"net/http"
@@ -115,7 +116,7 @@ var descriptions = map[string]description{
 func (s *Server) openAPI() map[string]any {
 	paths := map[string]map[string]any{}
 	schemas := map[string]any{"Error": map[string]any{"type": "object", "properties": map[string]any{"detail": map[string]any{"type": "string"}}, "required": []string{"detail"}}}
-	for _, rt := range s.table() {
+	for _, rt := range s.routes() {
 		path := strings.Replace(rt.path, "...}", "}", 1)
 		if paths[path] == nil {
 			paths[path] = map[string]any{}
@@ -124,6 +125,7 @@ func (s *Server) openAPI() map[string]any {
 	}
 	return map[string]any{
 		"openapi":    "3.1.0",
+		"servers":    []any{map[string]any{"url": cmp.Or(s.o.prefix, "/")}},
 		"info":       map[string]any{"title": "Treadle", "version": version(), "description": "Threads, runs, assistants, crons and the store of a Treadle server, compatible with LangGraph Platform."},
 		"paths":      paths,
 		"components": map[string]any{"schemas": schemas},

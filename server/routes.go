@@ -100,6 +100,33 @@ func (s *Server) table() []route {
 	}
 }
 
+// routes are the endpoints that the configuration has not disabled.
+func (s *Server) routes() []route {
+	return slices.DeleteFunc(s.table(), func(rt route) bool { return s.o.disabled[groupOf(rt.path)] })
+}
+
+// groupOf is the group of a route that http.disable_GROUP of the configuration
+// removes; "" if none does.
+func groupOf(path string) string {
+	first, rest, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	switch first {
+	case "assistants", "runs", "store", "mcp", "a2a":
+		return first
+	case "threads":
+		if _, of, _ := strings.Cut(rest, "/"); of == "commands" || of == "runs" || strings.HasPrefix(of, "runs/") {
+			return "runs"
+		}
+		return first
+	case "info", "metrics", "docs", "openapi.json":
+		return "meta"
+	case ".well-known":
+		return "a2a"
+	case "ui", "studio":
+		return "ui"
+	}
+	return ""
+}
+
 // router finds the route of a request. http.ServeMux does not do: it refuses
 // "/runs/crons/{cron_id}" beside "/runs/{run_id}/stream". Here a literal part comes
 // before a parameter.
@@ -201,12 +228,18 @@ func (c *call) recover() {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	seen := s.metrics.watch(w)
 	c := &call{s: s, w: seen, r: r}
-	defer func() { seen.done(r, c.route) }()
+	defer func() {
+		seen.done(r, c.route)
+		s.logRequest(seen, r)
+	}()
 	if s.cors(seen, r) {
 		return
 	}
 	defer c.recover()
-	found := s.router.find(r, strings.Trim(r.URL.Path, "/"))
+	var found *router
+	if path, ok := strings.CutPrefix(r.URL.Path, s.o.prefix); ok && (path == "" || path[0] == '/') {
+		found = s.router.find(r, strings.Trim(path, "/"))
+	}
 	if found == nil {
 		c.answerError(fail(http.StatusNotFound, "%s %s: there is no such endpoint", r.Method, r.URL.Path))
 		return

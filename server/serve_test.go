@@ -38,24 +38,32 @@ var served = regexp.MustCompile(`address=(http://[0-9.:]+)`)
 // start runs Serve on a file and returns a client and a function that ends it.
 func start(t *testing.T, db string) (*client, func()) {
 	t.Helper()
+	c, _, stop := startWith(t, nil, "--db", db)
+	return c, stop
+}
+
+// startWith runs Serve with options and arguments.
+func startWith(t *testing.T, o *server.Options, args ...string) (c *client, out *output, stop func()) {
+	t.Helper()
 	all, err := platform.All()
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	out, done := &output{}, make(chan error, 1)
-	go func() { done <- server.Serve(ctx, []string{"--port", "0", "--db", db}, out, nil, all...) }()
+	out = &output{}
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(ctx, append(args, "--port", "0"), out, o, all...) }()
 	var address string
 	for deadline := time.Now().Add(30 * time.Second); address == ""; {
 		if m := served.FindStringSubmatch(out.String()); m != nil {
 			address = m[1]
-		} else if time.Now().After(deadline) {
+		} else if len(done) > 0 || time.Now().After(deadline) {
 			t.Fatalf("the server does not start: %s", out)
 		} else {
 			time.Sleep(time.Millisecond) //nolint:forbidigo // a server over HTTP is waited for
 		}
 	}
-	return &client{t: t, base: address, head: http.Header{}}, func() {
+	return &client{t: t, base: address, head: http.Header{}}, out, func() {
 		t.Helper()
 		http.DefaultClient.CloseIdleConnections()
 		cancel()

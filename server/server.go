@@ -30,6 +30,9 @@ type Options struct {
 	Auth *Auth
 	// Store configures the store that graphs and clients share.
 	Store *store.Options
+	// Embedders are the embedders that the configuration file may name, as in
+	// {"store": {"index": {"embed": "openai:text-embedding-3-small"}}}.
+	Embedders map[string]store.Embedder
 	// Workers is how many runs are executed at a time; 0 means 256.
 	Workers int
 	// MaxRunTime ends runs that take longer; 0 means an hour.
@@ -46,7 +49,7 @@ type Options struct {
 	// Logger gets what the server does; nil means slog.Default().
 	Logger *slog.Logger
 
-	alone bool // no other process uses the database
+	extras
 }
 
 // Server is an HTTP handler that serves graphs.
@@ -93,16 +96,17 @@ func New(db Database, graphs []treadle.AnyGraph, o *Options) (*Server, error) {
 	name, _ := os.Hostname()
 	ctx := context.Background()
 	for _, g := range graphs {
-		if err := s.defaultAssistant(ctx, g); err != nil {
+		if err := s.defaultAssistant(ctx, g.Name()); err != nil {
 			return nil, err
 		}
 	}
 	s.runner, err = runs.New(runs.Options{Ledger: s.ledger, Saver: saver, Store: s.store, Graphs: graphs, Logger: s.log, Name: name,
-		Workers: o.Workers, MaxTime: o.MaxRunTime, Send: s.sendHook, Ended: s.metrics.ended, Cron: s.cronRun, Alone: o.alone})
+		Workers: o.Workers, MaxTime: o.MaxRunTime, Send: s.sendHook, Ended: s.metrics.ended, Cron: s.cronRun, Alone: o.alone,
+		SweepEvery: o.sweep, SweepLimit: o.sweepLimit, SweepStore: o.storeSweep})
 	if err != nil {
 		return nil, fmt.Errorf("server: %w", err)
 	}
-	s.router = newRouter(s.table())
+	s.router = newRouter(s.routes())
 	return s, nil
 }
 
@@ -117,11 +121,26 @@ var assistantSpace = uuid.MustParse("6ba7b821-9dad-11d1-80b4-00c04fd430c8")
 // defaultAssistantID is the id of the assistant that every graph has.
 func defaultAssistantID(graph string) uuid.UUID { return uuid.NewSHA1(assistantSpace, []byte(graph)) }
 
-func (s *Server) defaultAssistant(ctx context.Context, g treadle.AnyGraph) error {
-	err := s.ledger.CreateAssistant(ctx, &ledger.Assistant{ID: defaultAssistantID(g.Name()), Graph: g.Name(), Name: g.Name(),
-		Config: ledger.Object{}, Context: ledger.Object{}, Metadata: ledger.Object{"created_by": "system"}})
-	if errors.Is(err, ledger.ErrExists) {
-		return nil
+// defaultAssistant makes the assistant of a graph if it is not there yet. A
+// description in the configuration file replaces the one that it has.
+func (s *Server) defaultAssistant(ctx context.Context, graph string) error {
+	a := &ledger.Assistant{ID: defaultAssistantID(graph), Graph: graph, Name: graph,
+		Config: ledger.Object{}, Context: ledger.Object{}, Metadata: ledger.Object{"created_by": "system"}}
+	text := s.o.descriptions[graph]
+	if text != "" {
+		a.Description = &text
 	}
+	err := s.ledger.CreateAssistant(ctx, a)
+	if !errors.Is(err, ledger.ErrExists) {
+		return err
+	}
+	old, err := s.ledger.Assistant(ctx, a.ID, nil)
+	if err != nil || text == "" || old.Description != nil && *old.Description == text {
+		return err
+	}
+	_, err = s.ledger.PatchAssistant(ctx, a.ID, nil, func(a *ledger.Assistant) error {
+		a.Description = &text
+		return nil
+	})
 	return err
 }

@@ -43,7 +43,7 @@ func (c *call) ok() error {
 func (c *call) info() error {
 	return c.json(http.StatusOK, map[string]any{
 		"version": version(), "context": "treadle",
-		"flags":    map[string]bool{"assistants": true, "crons": true, "langsmith": false},
+		"flags":    map[string]bool{"assistants": !c.s.o.disabled["assistants"], "crons": !c.s.o.disabled["runs"], "langsmith": false},
 		"metadata": map[string]any{},
 	})
 }

@@ -57,6 +57,16 @@ func (b *ttlBody) ttl() (*ledger.TTL, error) {
 	return &ledger.TTL{Strategy: b.Strategy, Minutes: b.TTL, Expires: time.Now().Add(time.Duration(b.TTL * float64(time.Minute))).UTC()}, nil
 }
 
+// ttl is how long a new thread is kept: as the request says, or else as the
+// configuration does.
+func (s *Server) ttl(b *ttlBody) (*ledger.TTL, error) {
+	if b == nil && s.o.threadTTL != nil {
+		usual := *s.o.threadTTL
+		b = &usual
+	}
+	return b.ttl()
+}
+
 type threadBody struct {
 	ID         *string         `json:"thread_id"`
 	Metadata   ledger.Object   `json:"metadata"`
@@ -80,7 +90,7 @@ func (c *call) createThread() error {
 		return err
 	}
 	t := &ledger.Thread{ID: id, Metadata: metadataOf(value, orObject(b.Metadata)), Config: ledger.Object{}}
-	if t.TTL, err = b.TTL.ttl(); err != nil {
+	if t.TTL, err = c.s.ttl(b.TTL); err != nil {
 		return err
 	}
 	steps := len(b.Supersteps) > 0 && string(b.Supersteps) != "null" && string(b.Supersteps) != "[]"
@@ -274,6 +284,9 @@ func (c *call) copyThread() error {
 		return err
 	}
 	t := &ledger.Thread{ID: uuid.Must(uuid.NewV7()), Metadata: maps.Clone(orObject(old.Metadata)), Config: ledger.Object{}, Small: old.Small}
+	if t.TTL, err = c.s.ttl(nil); err != nil {
+		return err
+	}
 	value := map[string]any{"thread_id": t.ID.String(), "metadata": map[string]any(t.Metadata)}
 	if _, err := c.allow(value); err != nil {
 		return err

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -41,6 +42,9 @@ type Webhooks struct {
 	Secret []byte
 	// Disable refuses runs with a webhook.
 	Disable bool
+
+	maxURL   int  // the length of an address; 0 means 4096
+	loopback bool // addresses of this machine are allowed too
 }
 
 type webhookSender struct {
@@ -74,8 +78,8 @@ func (s *webhookSender) check(text string) error {
 		return fmt.Errorf("%q is no absolute URL", text)
 	case u.Scheme != "https" && (u.Scheme != "http" || s.o.RequireHTTPS):
 		return fmt.Errorf("%q: the scheme %q is not allowed", text, u.Scheme)
-	case len(text) > 4096:
-		return errors.New("the URL is longer than 4096 bytes")
+	case len(text) > cmp.Or(s.o.maxURL, 4096):
+		return fmt.Errorf("the URL is longer than %d bytes", cmp.Or(s.o.maxURL, 4096))
 	case s.o.Domains != nil && !s.named(u.Hostname()):
 		return fmt.Errorf("%q: the host is not allowed", u.Hostname())
 	}
@@ -88,7 +92,7 @@ func (s *webhookSender) check(text string) error {
 			return fmt.Errorf("port %d is not allowed", port)
 		}
 	}
-	if ip, err := netip.ParseAddr(u.Hostname()); err == nil && private(ip) && !s.o.AllowPrivate && !s.named(u.Hostname()) {
+	if ip, err := netip.ParseAddr(u.Hostname()); err == nil && s.refuses(ip) && !s.named(u.Hostname()) {
 		return fmt.Errorf("%s is a private address", ip)
 	}
 	return nil
@@ -106,16 +110,18 @@ func private(ip netip.Addr) bool {
 	return ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast() || ip.IsLinkLocalMulticast() || ip.IsUnspecified() || ip.IsMulticast()
 }
 
+// refuses reports whether an address is private and such addresses are not allowed.
+func (s *webhookSender) refuses(ip netip.Addr) bool {
+	return private(ip) && !s.o.AllowPrivate && !(s.o.loopback && ip.Unmap().IsLoopback())
+}
+
 // checkAddress refuses to connect to private addresses.
 func (s *webhookSender) checkAddress(_, address string, _ syscall.RawConn) error {
-	if s.o.AllowPrivate {
-		return nil
-	}
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return err
 	}
-	if private(to.Addr()) && !s.named(to.Addr().String()) {
+	if s.refuses(to.Addr()) && !s.named(to.Addr().String()) {
 		return fmt.Errorf("%s is a private address", to.Addr())
 	}
 	return nil

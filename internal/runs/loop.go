@@ -12,7 +12,6 @@ import (
 const (
 	beatEvery  = time.Second
 	lease      = 6 * time.Second // as the ledger has it
-	sweepEvery = time.Minute
 	keepEvents = 10 * time.Minute
 )
 
@@ -23,7 +22,7 @@ func (r *Runner) loop(ctx context.Context) {
 	defer beat.Stop()
 	due := time.NewTimer(0)
 	defer due.Stop()
-	lastBeat, lastSweep := time.Now(), time.Now()
+	lastBeat, lastSweep, lastStore := time.Now(), time.Now(), time.Now()
 	for {
 		select {
 		case <-ctx.Done():
@@ -35,9 +34,15 @@ func (r *Runner) loop(ctx context.Context) {
 				r.abandon()
 			}
 			r.feeds.sweep(time.Now())
-			if time.Since(lastSweep) > sweepEvery {
+			if time.Since(lastSweep) > r.o.SweepEvery {
 				lastSweep = time.Now()
 				r.sweep(ctx)
+			}
+			if r.store != nil && time.Since(lastStore) > r.o.SweepStore {
+				lastStore = time.Now()
+				if _, err := r.store.Sweep(ctx); err != nil {
+					r.logger.Warn("items of the store whose time is over are not removed", "error", err)
+				}
 			}
 			continue
 		case <-r.wake:
@@ -212,7 +217,7 @@ func (r *Runner) sweep(ctx context.Context) {
 
 // expire deletes threads whose time is over, or all but their present state.
 func (r *Runner) expire(ctx context.Context) {
-	list, err := r.ledger.Expired(ctx, 100)
+	list, err := r.ledger.Expired(ctx, r.o.SweepLimit)
 	if err != nil {
 		r.logger.WarnContext(ctx, "threads whose time is over are not looked for", "error", err)
 	}

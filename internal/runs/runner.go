@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,6 +44,11 @@ type Options struct {
 	// Alone says that no other process uses the ledger, so all workers that it
 	// knows are dead and their runs are taken over at once.
 	Alone bool
+	// SweepEvery is how often threads whose time is over are removed, at most
+	// SweepLimit of them; SweepStore is how often items of the store are. 0 means a
+	// minute, 100 and 5 minutes.
+	SweepEvery, SweepStore time.Duration
+	SweepLimit             int
 	// Send delivers a webhook; its error means that it has to be tried again.
 	Send func(ctx context.Context, h *ledger.Hook) error
 	// Ended is told of each run that this process has ended; nil means nobody is.
@@ -96,6 +102,9 @@ func New(o Options) (*Runner, error) {
 	if r.o.MaxTime == 0 {
 		r.o.MaxTime = time.Hour
 	}
+	r.o.SweepEvery = cmp.Or(o.SweepEvery, time.Minute)
+	r.o.SweepStore = cmp.Or(o.SweepStore, 5*time.Minute)
+	r.o.SweepLimit = cmp.Or(o.SweepLimit, 100)
 	if r.logger == nil {
 		r.logger = slog.Default()
 	}

@@ -1,0 +1,487 @@
+package server
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/internal/envfile"
+	"github.com/treadle-go/treadle/internal/near"
+	"github.com/treadle-go/treadle/store"
+)
+
+// config is a configuration file: treadle.json or LangGraph's langgraph.json, which
+// have the same keys.
+type config struct {
+	file   string
+	env    envfile.Env
+	graphs map[string]string // descriptions by name
+
+	embed  *string
+	dims   int
+	fields []string
+
+	items, threads ttlConfig
+	refresh        *bool
+	strategy       string
+	sweepLimit     int
+
+	cors         *CORS
+	originRegex  string
+	prefix       string
+	disabled     map[string]bool
+	configurable *headerRule
+	logged       *headerRule
+
+	hooks      *Webhooks
+	loopback   *bool
+	hookPrefix string
+
+	ignored []string // keys that have no meaning here
+}
+
+// ttlConfig is how long something is kept and how often what is over is removed, in
+// minutes; 0 means the default.
+type ttlConfig struct{ minutes, sweep float64 }
+
+// headerRule selects headers by their names, in which * stands for any text.
+type headerRule struct{ Includes, Excludes []string }
+
+// extras are settings that only the configuration file and the flags have.
+type extras struct {
+	alone        bool              // no other process uses the database
+	logRequests  bool              // at level info, otherwise at level debug
+	descriptions map[string]string // of graphs
+	disabled     map[string]bool   // groups of routes
+	prefix       string            // of every path
+	configurable *headerRule       // headers that nodes get
+	logged       *headerRule       // headers in the log
+	threadTTL    *ttlBody          // of threads that are created without one
+	sweep        time.Duration
+	sweepLimit   int
+	storeSweep   time.Duration
+}
+
+type readKey func(*config, json.RawMessage) error
+
+// configKeys are the keys by their paths. A key of langgraph.json that is not here
+// is a mistake.
+var configKeys = map[string]readKey{
+	"$schema": func(*config, json.RawMessage) error { return nil },
+	"graphs":  (*config).readGraphs,
+	"env":     field(func(c *config) any { return &c.env }),
+
+	"store.index.embed":                field(func(c *config) any { return &c.embed }),
+	"store.index.dims":                 field(func(c *config) any { return &c.dims }),
+	"store.index.fields":               field(func(c *config) any { return &c.fields }),
+	"store.ttl.default_ttl":            minutes(func(c *config) *float64 { return &c.items.minutes }),
+	"store.ttl.refresh_on_read":        field(func(c *config) any { return &c.refresh }),
+	"store.ttl.sweep_interval_minutes": minutes(func(c *config) *float64 { return &c.items.sweep }),
+	"store.path":                       refuse("a store is not loaded from a file: give server.New a Database whose Store returns yours"),
+
+	"checkpointer.ttl.strategy":               oneOf(func(c *config) *string { return &c.strategy }, "delete", "keep_latest"),
+	"checkpointer.ttl.default_ttl":            minutes(func(c *config) *float64 { return &c.threads.minutes }),
+	"checkpointer.ttl.sweep_interval_minutes": minutes(func(c *config) *float64 { return &c.threads.sweep }),
+	"checkpointer.ttl.sweep_limit":            field(func(c *config) any { return &c.sweepLimit }),
+	"checkpointer.path":                       refuse("a saver is not loaded from a file: give server.New a Database of your own"),
+	"checkpointer.serde":                      ignore("checkpointer.serde"),
+
+	"auth.path":                refuse("Go has no module to load: set Options.Auth in the main function, to server.APIKeys, server.JWT or a server.Auth of your own"),
+	"auth.disable_studio_auth": ignore("auth.disable_studio_auth"),
+	"auth.openapi":             ignore("auth.openapi"),
+	"auth.cache":               ignore("auth.cache"),
+
+	"http.app":                           refuse("Go has no module to load: make a server with server.New and mount it in a mux beside your own routes"),
+	"http.middleware_order":              ignore("http.middleware_order"),
+	"http.enable_custom_route_auth":      ignore("http.enable_custom_route_auth"),
+	"http.mount_prefix":                  field(func(c *config) any { return &c.prefix }),
+	"http.configurable_headers.includes": field(func(c *config) any { return &made(&c.configurable).Includes }),
+	"http.configurable_headers.excludes": field(func(c *config) any { return &made(&c.configurable).Excludes }),
+	"http.logging_headers.includes":      field(func(c *config) any { return &made(&c.logged).Includes }),
+	"http.logging_headers.excludes":      field(func(c *config) any { return &made(&c.logged).Excludes }),
+	"http.cors.allow_origins":            field(func(c *config) any { return &made(&c.cors).Origins }),
+	"http.cors.allow_methods":            field(func(c *config) any { return &made(&c.cors).Methods }),
+	"http.cors.allow_headers":            field(func(c *config) any { return &made(&c.cors).Headers }),
+	"http.cors.expose_headers":           field(func(c *config) any { return &made(&c.cors).Expose }),
+	"http.cors.allow_credentials":        field(func(c *config) any { return &made(&c.cors).Credentials }),
+	"http.cors.max_age":                  field(func(c *config) any { return &made(&c.cors).MaxAge }),
+	"http.cors.allow_origin_regex":       field(func(c *config) any { made(&c.cors); return &c.originRegex }),
+	"http.disable_assistants":            disable("assistants"),
+	"http.disable_threads":               disable("threads"),
+	"http.disable_runs":                  disable("runs"),
+	"http.disable_store":                 disable("store"),
+	"http.disable_meta":                  disable("meta"),
+	"http.disable_mcp":                   disable("mcp"),
+	"http.disable_a2a":                   disable("a2a"),
+	"http.disable_ui":                    disable("ui"),
+	"http.disable_webhooks":              field(func(c *config) any { return &made(&c.hooks).Disable }),
+
+	"webhooks.env_prefix":           field(func(c *config) any { return &c.hookPrefix }),
+	"webhooks.headers":              field(func(c *config) any { return &made(&c.hooks).Headers }),
+	"webhooks.url.require_https":    field(func(c *config) any { return &made(&c.hooks).RequireHTTPS }),
+	"webhooks.url.allowed_domains":  field(func(c *config) any { return &made(&c.hooks).Domains }),
+	"webhooks.url.allowed_ports":    field(func(c *config) any { return &made(&c.hooks).Ports }),
+	"webhooks.url.max_url_length":   field(func(c *config) any { return &made(&c.hooks).maxURL }),
+	"webhooks.url.disable_loopback": field(func(c *config) any { return &c.loopback }),
+
+	"encryption":           refuse("keys are not loaded from a file: give them to sqlite.Open, and serve that database with server.New"),
+	"ui":                   ignore("ui"),
+	"ui_config":            ignore("ui_config"),
+	"dependencies":         ignore("dependencies"),
+	"python_version":       ignore("python_version"),
+	"node_version":         ignore("node_version"),
+	"node_loader":          ignore("node_loader"),
+	"api_version":          ignore("api_version"),
+	"base_image":           ignore("base_image"),
+	"image_distro":         ignore("image_distro"),
+	"_INTERNAL_docker_tag": ignore("_INTERNAL_docker_tag"),
+	"dockerfile_lines":     ignore("dockerfile_lines"),
+	"docker_compose_file":  ignore("docker_compose_file"),
+	"pip_config_file":      ignore("pip_config_file"),
+	"pip_installer":        ignore("pip_installer"),
+	"keep_pkg_tools":       ignore("keep_pkg_tools"),
+	"source":               ignore("source"),
+}
+
+// made returns what a pointer points to, and makes it first if there is nothing.
+func made[T any](p **T) *T {
+	if *p == nil {
+		*p = new(T)
+	}
+	return *p
+}
+
+func field(dst func(*config) any) readKey {
+	return func(c *config, raw json.RawMessage) error { return decodeKey(raw, dst(c)) }
+}
+
+func minutes(dst func(*config) *float64) readKey {
+	return func(c *config, raw json.RawMessage) error {
+		p := dst(c)
+		if err := decodeKey(raw, p); err != nil {
+			return err
+		}
+		if *p <= 0 || *p > 100*365*24*60 {
+			return fmt.Errorf("want minutes above 0, not %v", *p)
+		}
+		return nil
+	}
+}
+
+func oneOf(dst func(*config) *string, words ...string) readKey {
+	return func(c *config, raw json.RawMessage) error {
+		p := dst(c)
+		if err := decodeKey(raw, p); err != nil {
+			return err
+		}
+		if !slices.Contains(words, *p) {
+			return fmt.Errorf("want %s, not %q", strings.Join(words, " or "), *p)
+		}
+		return nil
+	}
+}
+
+func disable(group string) readKey {
+	return func(c *config, raw json.RawMessage) error {
+		var off bool
+		err := decodeKey(raw, &off)
+		if off {
+			c.disabled[group] = true
+		}
+		return err
+	}
+}
+
+func refuse(instead string) readKey {
+	return func(*config, json.RawMessage) error { return fmt.Errorf("%s, and remove the key", instead) }
+}
+
+func ignore(key string) readKey {
+	return func(c *config, _ json.RawMessage) error {
+		c.ignored = append(c.ignored, key)
+		return nil
+	}
+}
+
+// decodeKey decodes the value of a key. Its error says what is wanted.
+func decodeKey(raw json.RawMessage, dst any) error {
+	err := json.Unmarshal(raw, dst)
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return fmt.Errorf("want %s, not a JSON %s", jsonName(wrong.Type.String()), wrong.Value)
+	}
+	return err
+}
+
+// readConfig reads a configuration file; "" is an empty one.
+func readConfig(file string) (*config, error) {
+	c := &config{file: file, disabled: map[string]bool{}}
+	if file == "" {
+		return c, nil
+	}
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("--config: %w", err)
+	}
+	if syntax, ok := errors.AsType[*json.SyntaxError](json.Unmarshal(raw, new(any))); ok {
+		line := 1 + bytes.Count(raw[:min(int(syntax.Offset), len(raw))], []byte("\n"))
+		return nil, fmt.Errorf("%s: line %d: %w", file, line, syntax)
+	}
+	return c, c.inFile(c.read("", raw))
+}
+
+// inFile adds the name of the file to each of the errors.
+func (c *config) inFile(errs []error) error {
+	for i, err := range errs {
+		errs[i] = fmt.Errorf("%s: %w", filepath.Base(c.file), err)
+	}
+	return errors.Join(errs...)
+}
+
+// read reads the keys of an object; path is "" or the object's, with a dot behind it.
+func (c *config) read(path string, raw json.RawMessage) (errs []error) {
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &object); err != nil || object == nil {
+		return []error{fmt.Errorf("%s: want an object", cmp.Or(strings.TrimSuffix(path, "."), "the file"))}
+	}
+	known := keysUnder(path)
+	for _, key := range slices.Sorted(maps.Keys(object)) {
+		at, value := path+key, object[key]
+		switch read := configKeys[at]; {
+		case string(value) == "null" && slices.Contains(known, key): // the same as no key
+		case read != nil:
+			if err := read(c, value); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", at, err))
+			}
+		case slices.Contains(known, key):
+			errs = append(errs, c.read(at+".", value)...)
+		default:
+			errs = append(errs, fmt.Errorf("%s: there is no such key%s", at, cmp.Or(near.Hint(key, known), ": the keys here are "+strings.Join(known, ", "))))
+		}
+	}
+	return errs
+}
+
+// keysUnder are the keys that an object may have.
+func keysUnder(path string) []string {
+	set := map[string]bool{}
+	for key := range configKeys {
+		if rest, ok := strings.CutPrefix(key, path); ok {
+			key, _, _ := strings.Cut(rest, ".")
+			set[key] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(set))
+}
+
+// readGraphs reads {"name": "path"} and {"name": {"path": "…", "description": "…"}}.
+// Paths mean nothing here: the graphs are those of the program.
+func (c *config) readGraphs(raw json.RawMessage) error {
+	var all map[string]json.RawMessage
+	if err := decodeKey(raw, &all); err != nil {
+		return err
+	}
+	c.graphs = map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		c.graphs[name] = ""
+		if json.Unmarshal(all[name], new(string)) == nil {
+			continue
+		}
+		var entry map[string]json.RawMessage
+		if json.Unmarshal(all[name], &entry) != nil {
+			return fmt.Errorf("%s: want a string, or an object with a description", name)
+		}
+		known := []string{"description", "path"}
+		for key, value := range entry {
+			var text string
+			if !slices.Contains(known, key) {
+				return fmt.Errorf("%s.%s: there is no such key%s", name, key, cmp.Or(near.Hint(key, known), ": the keys here are description and path"))
+			}
+			if err := decodeKey(value, &text); err != nil {
+				return fmt.Errorf("%s.%s: %w", name, key, err)
+			}
+			if key == "description" {
+				c.graphs[name] = text
+			}
+		}
+	}
+	return nil
+}
+
+// setEnv sets the variables that the environment does not have yet. It returns a
+// warning if the file with them is not there, as in an image that gets its
+// environment in another way.
+func (c *config) setEnv() (warning string, err error) {
+	vars, err := c.env.Load(filepath.Dir(c.file))
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Sprintf("%s: env: there is no file %s", filepath.Base(c.file), c.env.File), nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s: env: %w", filepath.Base(c.file), err)
+	}
+	for name, value := range vars {
+		if _, ok := os.LookupEnv(name); ok {
+			continue
+		}
+		if err := os.Setenv(name, value); err != nil {
+			return "", fmt.Errorf("%s: env: %s: %w", filepath.Base(c.file), name, err)
+		}
+	}
+	return "", nil
+}
+
+// apply changes the options as the file says. It does not change what they point to.
+func (c *config) apply(o *Options, graphs []treadle.AnyGraph) error {
+	var errs []error
+	for _, err := range []error{c.checkGraphs(graphs), c.applyStore(o), c.applyCORS(o), c.applyHooks(o), c.checkHTTP()} {
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	o.descriptions, o.disabled, o.prefix, o.configurable, o.logged = c.graphs, c.disabled, c.prefix, c.configurable, c.logged
+	if c.threads.minutes > 0 {
+		o.threadTTL = &ttlBody{TTL: c.threads.minutes, Strategy: c.strategy}
+	} else if c.strategy != "" {
+		errs = append(errs, errors.New("checkpointer.ttl.default_ttl: it is missing, so strategy has no meaning"))
+	}
+	if c.sweepLimit < 0 {
+		errs = append(errs, fmt.Errorf("checkpointer.ttl.sweep_limit: want a number above 0, not %d", c.sweepLimit))
+	}
+	o.sweep, o.sweepLimit, o.storeSweep = inMinutes(c.threads.sweep), c.sweepLimit, inMinutes(c.items.sweep)
+	return c.inFile(errs)
+}
+
+func inMinutes(n float64) time.Duration { return time.Duration(n * float64(time.Minute)) }
+
+func (c *config) checkGraphs(graphs []treadle.AnyGraph) error {
+	var served []string
+	for _, g := range graphs {
+		served = append(served, g.Name())
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.graphs)) {
+		if !slices.Contains(served, name) {
+			return fmt.Errorf("graphs.%s: the program does not serve a graph with that name: it serves %s", name, strings.Join(served, ", "))
+		}
+	}
+	return nil
+}
+
+func (c *config) applyStore(o *Options) error {
+	opts := store.Options{}
+	if o.Store != nil {
+		opts = *o.Store
+	}
+	if c.embed != nil {
+		e := o.Embedders[*c.embed]
+		if e == nil {
+			have := cmp.Or(strings.Join(slices.Sorted(maps.Keys(o.Embedders)), ", "), "none")
+			return fmt.Errorf("store.index.embed: there is no embedder %q: add it to Options.Embedders under that name; it has %s", *c.embed, have)
+		}
+		opts.Embedder = e
+	}
+	if c.dims != 0 && (opts.Embedder == nil || opts.Embedder.Dimension() != c.dims) {
+		if opts.Embedder == nil {
+			return errors.New("store.index.embed: it is missing, so dims has no meaning")
+		}
+		return fmt.Errorf("store.index.dims: the embedder has %d, not %d", opts.Embedder.Dimension(), c.dims)
+	}
+	if c.fields != nil {
+		opts.Fields = c.fields
+	}
+	if c.items.minutes > 0 {
+		opts.TTL = inMinutes(c.items.minutes)
+	}
+	if c.refresh != nil {
+		opts.NoRefresh = !*c.refresh
+	}
+	o.Store = &opts
+	return nil
+}
+
+func (c *config) applyCORS(o *Options) error {
+	if c.cors == nil {
+		return nil
+	}
+	if c.originRegex != "" {
+		pattern, err := regexp.Compile(`^(?:` + c.originRegex + `)$`)
+		if err != nil {
+			return fmt.Errorf("http.cors.allow_origin_regex: %w", err)
+		}
+		c.cors.pattern = pattern
+	}
+	switch {
+	case c.cors.Credentials && slices.Contains(c.cors.Origins, "*"):
+		return errors.New(`http.cors.allow_credentials: browsers refuse it with the origin "*": name the origins`)
+	case c.cors.MaxAge < 0:
+		return fmt.Errorf("http.cors.max_age: want seconds from 0, not %d", c.cors.MaxAge)
+	}
+	for _, list := range []*[]string{&c.cors.Methods, &c.cors.Headers} { // nil means all
+		if slices.Contains(*list, "*") {
+			*list = nil
+		}
+	}
+	o.CORS = c.cors
+	return nil
+}
+
+func (c *config) checkHTTP() error {
+	if p := c.prefix; p != "" && (!strings.HasPrefix(p, "/") || strings.HasSuffix(p, "/") || strings.ContainsAny(p, " {}?#")) {
+		return fmt.Errorf("http.mount_prefix: want a path as /agents, not %q", p)
+	}
+	return nil
+}
+
+// hookVar is a variable of the environment in a header of webhooks.
+var hookVar = regexp.MustCompile(`\$\{\{\s*env\.(\w+)\s*\}\}`)
+
+func (c *config) applyHooks(o *Options) error {
+	if c.hooks == nil && c.loopback == nil {
+		return nil
+	}
+	h := *made(&c.hooks)
+	if o.Webhooks != nil {
+		h.Secret, h.AllowPrivate = o.Webhooks.Secret, o.Webhooks.AllowPrivate
+	}
+	h.loopback = c.loopback != nil && !*c.loopback
+	if h.maxURL < 0 {
+		return fmt.Errorf("webhooks.url.max_url_length: want a number above 0, not %d", h.maxURL)
+	}
+	h.Headers = maps.Clone(h.Headers)
+	for name, value := range h.Headers {
+		text, err := c.expand(value)
+		if err != nil {
+			return fmt.Errorf("webhooks.headers.%s: %w", name, err)
+		}
+		h.Headers[name] = text
+	}
+	o.Webhooks = &h
+	return nil
+}
+
+// expand replaces variables in a header. Only those with the prefix may be used, so
+// that the file cannot send other secrets.
+func (c *config) expand(value string) (text string, err error) {
+	prefix := cmp.Or(c.hookPrefix, "LG_WEBHOOK_")
+	text = hookVar.ReplaceAllStringFunc(value, func(s string) string {
+		name := hookVar.FindStringSubmatch(s)[1]
+		v, ok := os.LookupEnv(name)
+		switch {
+		case !strings.HasPrefix(name, prefix):
+			err = fmt.Errorf("the variable %s does not begin with %s", name, prefix)
+		case !ok:
+			err = fmt.Errorf("the variable %s is not set", name)
+		}
+		return v
+	})
+	return text, err
+}

@@ -1,0 +1,199 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// selects reports whether a header is selected. A nil rule, and one that only
+// excludes, selects what is usual.
+func (r *headerRule) selects(name string, usual bool) bool {
+	if r == nil {
+		return usual
+	}
+	is := func(pattern string) bool {
+		ok, err := path.Match(strings.ToLower(pattern), name)
+		return ok && err == nil
+	}
+	switch {
+	case slices.ContainsFunc(r.Excludes, is):
+		return false
+	case r.Includes == nil:
+		return usual
+	case slices.Contains(secretHeaders, name): // a pattern is not enough
+		return slices.ContainsFunc(r.Includes, func(p string) bool { return strings.EqualFold(p, name) })
+	}
+	return slices.ContainsFunc(r.Includes, is)
+}
+
+// logRequest logs a request that was answered.
+func (s *Server) logRequest(w *watched, r *http.Request) {
+	level := slog.LevelDebug
+	if s.o.logRequests {
+		level = slog.LevelInfo
+	}
+	if !s.log.Enabled(r.Context(), level) {
+		return
+	}
+	attrs := []slog.Attr{slog.String("method", r.Method), slog.String("path", r.URL.Path), slog.Int("status", max(w.status, http.StatusOK)),
+		slog.Int64("bytes", w.size), slog.String("took", took(w.began))}
+	if s.o.logged != nil {
+		for _, name := range sortedNames(r.Header) {
+			if s.o.logged.selects(strings.ToLower(name), false) {
+				attrs = append(attrs, slog.String(strings.ToLower(name), r.Header.Get(name)))
+			}
+		}
+	}
+	s.log.LogAttrs(r.Context(), level, "request", attrs...)
+}
+
+func sortedNames(h http.Header) []string {
+	names := make([]string, 0, len(h))
+	for name := range h {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// took is the time since began, short.
+func took(began time.Time) string {
+	d := time.Since(began)
+	if d < 10*time.Millisecond {
+		return d.Round(10 * time.Microsecond).String()
+	}
+	return d.Round(time.Millisecond).String()
+}
+
+// newLogger returns a logger that writes to out. Format auto is pretty on a terminal
+// and text otherwise.
+func newLogger(format string, out io.Writer) (*slog.Logger, error) {
+	file, _ := out.(*os.File)
+	terminal := false
+	if file != nil {
+		info, err := file.Stat()
+		terminal = err == nil && info.Mode()&os.ModeCharDevice != 0
+	}
+	if format == "auto" {
+		format = "text"
+		if terminal {
+			format = "pretty"
+		}
+	}
+	switch format {
+	case "json":
+		return slog.New(slog.NewJSONHandler(out, nil)), nil
+	case "text":
+		return slog.New(slog.NewTextHandler(out, nil)), nil
+	case "pretty":
+		return slog.New(&prettyHandler{out: out, mu: &sync.Mutex{}, color: terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}), nil
+	}
+	return nil, fmt.Errorf("--log %q: want auto, json, text or pretty", format)
+}
+
+// prettyHandler writes lines for people: the time of day, the level, the message and
+// the attributes.
+type prettyHandler struct {
+	out   io.Writer
+	mu    *sync.Mutex
+	color bool
+	group string // of the names of attributes, with a dot behind it
+	attrs string // those of With, formatted
+}
+
+// Enabled implements [slog.Handler].
+func (*prettyHandler) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelInfo }
+
+// Handle implements [slog.Handler].
+func (h *prettyHandler) Handle(_ context.Context, r slog.Record) error {
+	var b strings.Builder
+	b.WriteString(h.paint("2", r.Time.Format(time.TimeOnly)) + " ")
+	level := fmt.Sprintf("%-5s", r.Level)
+	switch {
+	case r.Level >= slog.LevelError:
+		level = h.paint("31", level)
+	case r.Level >= slog.LevelWarn:
+		level = h.paint("33", level)
+	default:
+		level = h.paint("36", level)
+	}
+	b.WriteString(level + " " + oneLine(r.Message) + h.attrs)
+	r.Attrs(func(a slog.Attr) bool {
+		h.write(&b, h.group, a)
+		return true
+	})
+	b.WriteByte('\n')
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, err := io.WriteString(h.out, b.String())
+	return err
+}
+
+func (h *prettyHandler) write(b *strings.Builder, group string, a slog.Attr) {
+	v := a.Value.Resolve()
+	if v.Kind() == slog.KindGroup {
+		if a.Key != "" {
+			group += a.Key + "."
+		}
+		for _, inner := range v.Group() {
+			h.write(b, group, inner)
+		}
+		return
+	}
+	if a.Equal(slog.Attr{}) {
+		return
+	}
+	text := v.String()
+	if a.Key != "stack" && (text == "" || strings.ContainsAny(text, " \"") || text != oneLine(text)) {
+		text = strconv.Quote(text)
+	}
+	if a.Key == "stack" { // of a panic, which nobody could read in one line
+		text = "\n" + text
+	}
+	b.WriteString(" " + h.paint("2", group+a.Key+"=") + text)
+}
+
+// oneLine is a text without what would change the terminal.
+func oneLine(s string) string {
+	if strings.IndexFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f || 0x80 <= r && r < 0xa0 }) < 0 {
+		return s
+	}
+	return strings.Trim(strconv.Quote(s), `"`)
+}
+
+func (h *prettyHandler) paint(code, s string) string {
+	if !h.color {
+		return s
+	}
+	return "\x1b[" + code + "m" + s + "\x1b[0m"
+}
+
+// WithAttrs implements [slog.Handler].
+func (h *prettyHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	var b strings.Builder
+	for _, a := range attrs {
+		h.write(&b, h.group, a)
+	}
+	next := *h
+	next.attrs += b.String()
+	return &next
+}
+
+// WithGroup implements [slog.Handler].
+func (h *prettyHandler) WithGroup(name string) slog.Handler {
+	next := *h
+	if name != "" {
+		next.group += name + "."
+	}
+	return &next
+}
