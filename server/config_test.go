@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -268,7 +269,11 @@ func TestConfigurationOfTheStore(t *testing.T) {
 }
 
 func TestConfigurationOfTheStoresTTLRemovesItems(t *testing.T) {
-	c, _ := configured(t, `{"store":{"ttl":{"default_ttl":0.001,"refresh_on_read":false}}}`)
+	log := &output{}
+	o := &server.Options{Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
+	file := configFile(t, `{"store":{"ttl":{"default_ttl":0.001,"refresh_on_read":false,"sweep_interval_minutes":0.001}}}`)
+	c, stop := startLogged(t, log, o, "--db", filepath.Join(t.TempDir(), "test.db"), "--config", file)
+	defer stop()
 	c.ok("PUT", "/store/items", `{"namespace":["a"],"key":"k","value":{}}`, nil)
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		status, _, raw := c.do("GET", "/store/items?namespace=a&key=k", "")
@@ -278,6 +283,14 @@ func TestConfigurationOfTheStoresTTLRemovesItems(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatalf("it is still there: %s", raw)
 		}
+	}
+	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(log.String(), "items=1"); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("it is not swept:\n%s", log)
+		}
+	}
+	if !strings.Contains(log.String(), "level=DEBUG msg=request") {
+		t.Errorf("requests are not logged at level debug:\n%s", log)
 	}
 }
 

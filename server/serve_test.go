@@ -45,12 +45,19 @@ func start(t *testing.T, db string) (*client, func()) {
 // startWith runs Serve with options and arguments.
 func startWith(t *testing.T, o *server.Options, args ...string) (c *client, out *output, stop func()) {
 	t.Helper()
+	out = &output{}
+	c, stop = startLogged(t, out, o, args...)
+	return c, out, stop
+}
+
+// startLogged is startWith for a server that logs to out.
+func startLogged(t *testing.T, out *output, o *server.Options, args ...string) (*client, func()) {
+	t.Helper()
 	all, err := platform.All()
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	out = &output{}
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(ctx, append(args, "--port", "0"), out, o, all...) }()
 	var address string
@@ -63,7 +70,7 @@ func startWith(t *testing.T, o *server.Options, args ...string) (c *client, out 
 			time.Sleep(time.Millisecond) //nolint:forbidigo // a server over HTTP is waited for
 		}
 	}
-	return &client{t: t, base: address, head: http.Header{}}, out, func() {
+	return &client{t: t, base: address, head: http.Header{}}, func() {
 		t.Helper()
 		http.DefaultClient.CloseIdleConnections()
 		cancel()

@@ -40,9 +40,7 @@ func (r *Runner) loop(ctx context.Context) {
 			}
 			if r.store != nil && time.Since(lastStore) > r.o.SweepStore {
 				lastStore = time.Now()
-				if _, err := r.store.Sweep(ctx); err != nil {
-					r.logger.Warn("items of the store whose time is over are not removed", "error", err)
-				}
+				r.sweepStore(ctx)
 			}
 			continue
 		case <-r.wake:
@@ -205,6 +203,15 @@ func hook(run *ledger.Run, e *ledger.End, rec *recorder) *ledger.Hook {
 		body["values"] = rec.answer.State
 	}
 	return &ledger.Hook{Run: run.ID, URL: run.Webhook, Body: jsonOf(body), Due: time.Now()}
+}
+
+func (r *Runner) sweepStore(ctx context.Context) {
+	switch n, err := r.store.Sweep(ctx); {
+	case err != nil:
+		r.logger.Warn("items of the store whose time is over are not removed", "error", err)
+	case n > 0:
+		r.logger.Debug("items of the store whose time is over are removed", "items", n)
+	}
 }
 
 // sweep removes what is no longer needed.
