@@ -19,9 +19,10 @@ const modulePath = "github.com/treadle-go/treadle"
 // floorOf gives each package of the module its floor. A package imports only lower floors, so that what stands
 // below can be understood, tested and replaced without what stands above it.
 var floorOf = map[string]int{
-	"cmd/treadle":               4,
-	"cmd/treadle/internal/demo": 4,
-	"memory/memtest":            4,
+	"cmd/treadle":                   4,
+	"cmd/treadle/internal/demo":     4,
+	"cmd/treadle/internal/scaffold": 4,
+	"memory/memtest":                4,
 
 	"server": 3,
 	// HTTP and the protocols above it are its callers.
@@ -86,26 +87,27 @@ var floorOf = map[string]int{
 
 // sameFloor lists the imports that do not go down, each with its reason.
 var sameFloor = map[[2]string]string{
-	{"checkpoint", "internal/plainjson"}:         "stored values are decoded by it where they are plain",
-	{"llm", "internal/plainjson"}:                "messages are read by it where they are plain",
-	{"internal/saved", "checkpoint"}:             "the savers in databases write the values of checkpoints down in one form",
-	{"internal/saved", "store"}:                  "the stores in databases have one number for a kind of records",
-	{"llm", "internal/caught"}:                   "a panic of a tool names the place as that of a node does",
-	{"llm", "internal/bounded"}:                  "arguments of tools are checked against schemas of others, as answers to questions are",
-	{"llm", "internal/schema"}:                   "tools and graphs have one kind of schemas",
-	{"llm", "treadletype"}:                       "models and nodes have one policy of retries",
-	{"llm", "reduce"}:                            "Messages appends as reduce.List does",
-	{"treadletype", "checkpoint"}:                "an error about a stored value names its checkpoint",
-	{"internal/schema", "internal/plainjson"}:    "plain JSON is checked against a schema without decoding it",
-	{"llm", "internal/observe"}:                  "models and tools report to the run through it, and it knows nothing of either",
-	{"server", "internal/runs"}:                  "the protocols that it serves are ways to one runner, which knows nothing of HTTP",
-	{"server", "internal/platform"}:              "its tests serve the graphs that servers are compared by",
-	{"internal/platform", "agent"}:               "one of its graphs has an agent's tool node",
-	{"memory", "agent"}:                          "its middleware is one of an agent, and agents know nothing of it",
-	{"store", "checkpoint"}:                      "one kind of key encrypts checkpoints and items",
-	{"store", "internal/vecindex"}:               "the memory backend and the SQLite one find vectors by the same index",
-	{"llm", "internal/wait"}:                     "a retry waits as that of a node does",
-	{"cmd/treadle", "cmd/treadle/internal/demo"}: "the commands run the demo application, which knows nothing of them",
+	{"checkpoint", "internal/plainjson"}:             "stored values are decoded by it where they are plain",
+	{"llm", "internal/plainjson"}:                    "messages are read by it where they are plain",
+	{"internal/saved", "checkpoint"}:                 "the savers in databases write the values of checkpoints down in one form",
+	{"internal/saved", "store"}:                      "the stores in databases have one number for a kind of records",
+	{"llm", "internal/caught"}:                       "a panic of a tool names the place as that of a node does",
+	{"llm", "internal/bounded"}:                      "arguments of tools are checked against schemas of others, as answers to questions are",
+	{"llm", "internal/schema"}:                       "tools and graphs have one kind of schemas",
+	{"llm", "treadletype"}:                           "models and nodes have one policy of retries",
+	{"llm", "reduce"}:                                "Messages appends as reduce.List does",
+	{"treadletype", "checkpoint"}:                    "an error about a stored value names its checkpoint",
+	{"internal/schema", "internal/plainjson"}:        "plain JSON is checked against a schema without decoding it",
+	{"llm", "internal/observe"}:                      "models and tools report to the run through it, and it knows nothing of either",
+	{"server", "internal/runs"}:                      "the protocols that it serves are ways to one runner, which knows nothing of HTTP",
+	{"server", "internal/platform"}:                  "its tests serve the graphs that servers are compared by",
+	{"internal/platform", "agent"}:                   "one of its graphs has an agent's tool node",
+	{"memory", "agent"}:                              "its middleware is one of an agent, and agents know nothing of it",
+	{"store", "checkpoint"}:                          "one kind of key encrypts checkpoints and items",
+	{"store", "internal/vecindex"}:                   "the memory backend and the SQLite one find vectors by the same index",
+	{"llm", "internal/wait"}:                         "a retry waits as that of a node does",
+	{"cmd/treadle", "cmd/treadle/internal/demo"}:     "the commands run the demo application, which knows nothing of them",
+	{"cmd/treadle", "cmd/treadle/internal/scaffold"}: "a command writes the module",
 }
 
 // consumerTrees use the module as its users do: they may import all of it and nothing else imports them.

@@ -319,9 +319,9 @@ func (c *config) readGraphs(raw json.RawMessage) error {
 }
 
 // setEnv sets the variables that the environment does not have yet. It returns a
-// warning if the file with them is not there, as in an image that gets its
+// notice if the file with them is not there, as in an image that gets its
 // environment in another way.
-func (c *config) setEnv() (warning string, err error) {
+func (c *config) setEnv() (notice string, err error) {
 	vars, err := c.env.Load(filepath.Dir(c.file))
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Sprintf("%s: env: there is no file %s", filepath.Base(c.file), c.env.File), nil

@@ -244,7 +244,7 @@ func TestConfigurationOfTheEnvironmentComesBeforeFlags(t *testing.T) {
 	}
 }
 
-func TestConfigurationWithoutItsEnvFileIsAWarning(t *testing.T) {
+func TestConfigurationWithoutItsEnvFileIsLogged(t *testing.T) {
 	_, out := configured(t, `{"env":"nosuch.env"}`)
 	if !strings.Contains(out.String(), "treadle.json: env: there is no file nosuch.env") {
 		t.Error(out)

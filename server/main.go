@@ -162,23 +162,23 @@ func env(name, def string) string { return cmp.Or(os.Getenv(name), def) }
 
 // configure reads the arguments and the configuration file that they name, which may
 // set the environment that is the default of the others.
-func (s *settings) configure(args []string) (conf *config, warning string, err error) {
+func (s *settings) configure(args []string) (conf *config, notice string, err error) {
 	if err := s.parse(args); errors.Is(err, flag.ErrHelp) {
 		return nil, "", err
 	}
 	if conf, err = readConfig(cmp.Or(s.config, envfile.Find("."))); err != nil {
 		return nil, "", err
 	}
-	if warning, err = conf.setEnv(); err != nil {
+	if notice, err = conf.setEnv(); err != nil {
 		return nil, "", err
 	}
-	return conf, warning, s.parse(args)
+	return conf, notice, s.parse(args)
 }
 
 // runCommand is Main without the process around it.
 func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer, o *Options, graphs []treadle.AnyGraph) error {
 	var set settings
-	conf, warning, err := set.configure(args)
+	conf, notice, err := set.configure(args)
 	if errors.Is(err, flag.ErrHelp) {
 		return usage(stdout)
 	}
@@ -195,8 +195,8 @@ func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer, o 
 	if set.command == "openapi" {
 		return printDescription(stdout, &opts)
 	}
-	if warning != "" {
-		opts.Logger.WarnContext(ctx, warning)
+	if notice != "" {
+		opts.Logger.InfoContext(ctx, notice)
 	}
 	if len(conf.ignored) > 0 {
 		opts.Logger.WarnContext(ctx, "some keys of the configuration have no meaning here", "file", conf.file, "keys", strings.Join(conf.ignored, ","))

@@ -1,11 +1,13 @@
 package demo
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/llm"
 )
 
 // GraphInfo describes a graph that the command can draw.
@@ -22,6 +24,26 @@ func Graphs() []GraphInfo {
 		{"demo", "an agent: model and tools in a loop, with memory (treadle demo runs it)", newAssistantGraph},
 		{"essay", "an essay writer: a nested graph for research, and a branch on the review", newEssay},
 	}
+}
+
+// Served makes the graphs for a server, which has a saver and a store for them. The
+// assistant has the memories of one user for all callers, and writes notes only if
+// there is a directory for them.
+func Served(model llm.Model, notes string) ([]treadle.AnyGraph, error) {
+	m, err := newMemories(context.Background(), []string{"users", "served", "memories"}, nil, model, never)
+	if err != nil {
+		return nil, err
+	}
+	jokes, err := NewJokes(0, nil)
+	if err != nil {
+		return nil, err
+	}
+	assistant, err := newAgent(model, &noteDir{path: notes}, m, treadle.Options{})
+	if err != nil {
+		return nil, err
+	}
+	essay, err := newEssay(nil)
+	return []treadle.AnyGraph{jokes, assistant, essay}, err
 }
 
 // FindGraph returns the graph with that name, or the default if it is empty.

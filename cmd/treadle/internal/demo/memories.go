@@ -42,9 +42,13 @@ const (
 	inBackground // and the next process continues what is unfinished
 )
 
-// openMemories opens the memories in a store.
+// openMemories opens the memories of the users that contexts name in a store.
 func openMemories(ctx context.Context, s *store.Store, model llm.Model, extract extraction) (*memories, error) {
-	space := []string{"users", "{" + userVar + "}", "memories"}
+	return newMemories(ctx, []string{"users", "{" + userVar + "}", "memories"}, s, model, extract)
+}
+
+// newMemories opens memories in a namespace of a store; nil is the store of the run.
+func newMemories(ctx context.Context, space []string, s *store.Store, model llm.Model, extract extraction) (*memories, error) {
 	m := &memories{}
 	manage, err := memory.ManageTool[string](&memory.ToolOptions{Namespace: space, Store: s})
 	if err != nil {
