@@ -117,7 +117,7 @@ and every step is saved in a checkpoint.`,
 	}
 	root.SetVersionTemplate("treadle {{.Version}}\n")
 	root.SetHelpCommand(newHelp(root))
-	root.AddCommand(newDemo(s), newDraw(s), newJokes(s), newNew(s), newServe(), newThreads(s), newVersion(s, root.Version))
+	root.AddCommand(newDemo(s), newDev(s), newDraw(s), newJokes(s), newNew(s), newServe(), newThreads(s), newVersion(s, root.Version))
 	return root
 }
 

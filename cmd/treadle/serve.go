@@ -5,7 +5,6 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/treadle-go/treadle/cmd/treadle/internal/demo"
 	"github.com/treadle-go/treadle/server"
@@ -36,11 +35,11 @@ A program of your own serves your graphs: see treadle new and treadle dev.`,
 				return err
 			}
 			args := []string{"serve"}
-			cmd.Flags().Visit(func(f *pflag.Flag) {
-				if f.Annotations[ofServer] != nil {
-					args = append(args, "--"+f.Name+"="+f.Value.String())
+			for _, name := range serverFlags {
+				if f := cmd.Flags().Lookup(name); f.Changed {
+					args = append(args, "--"+name+"="+f.Value.String())
 				}
-			})
+			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM)
 			defer stop()
 			return server.Serve(ctx, args, cmd.ErrOrStderr(), nil, graphs...)
@@ -50,15 +49,7 @@ A program of your own serves your graphs: see treadle new and treadle dev.`,
 	flags.StringVar(&model.Name, "model", "", "the model as provider:name with openai, anthropic or gemini, or "+demo.Offline+" (default by the key that is set)")
 	flags.StringVar(&model.BaseURL, "base-url", "", "the address of a server that speaks OpenAI's protocol")
 	flags.StringVar(&notes, "notes", "", "the directory where the agent may write notes (default none)")
-	addServerFlags(flags)
-	return cmd
-}
-
-// ofServer marks the flags that are those of the server.
-const ofServer = "server"
-
-// addServerFlags adds flags of [server.Main]. Their values are checked by it.
-func addServerFlags(flags *pflag.FlagSet) {
+	// Those of serverFlags. The server has their defaults and checks their values.
 	flags.String("config", "", "the configuration (default treadle.json or langgraph.json, if it is there)")
 	flags.String("host", "127.0.0.1", "the address to listen at (HOST)")
 	flags.Int("port", 2024, "the port; 0 takes a free one (PORT)")
@@ -66,7 +57,8 @@ func addServerFlags(flags *pflag.FlagSet) {
 	flags.String("log", "auto", "the form of the log: auto, json, text or pretty (LOG_FORMAT)")
 	flags.Bool("log-requests", false, "log each request")
 	flags.Duration("grace", 0, "how long runs may take to end their step at shutdown (default 30s)")
-	for _, name := range []string{"config", "host", "port", "db", "log", "log-requests", "grace"} {
-		_ = flags.SetAnnotation(name, ofServer, []string{""}) // the flag is there
-	}
+	return cmd
 }
+
+// serverFlags are the flags of [server.Main].
+var serverFlags = []string{"config", "host", "port", "db", "log", "log-requests", "grace"}

@@ -1,0 +1,313 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/treadle-go/treadle/internal/envfile"
+)
+
+func newDev(s *streams) *cobra.Command {
+	d := &devServer{streams: s}
+	var open bool
+	cmd := &cobra.Command{
+		Use:   "dev [package] [-- flags of the program]",
+		Short: "Build and serve your program, and restart it when a file is saved",
+		Long: `Build a program that calls server.Main, serve its graphs for development, and
+build and restart it when a file of its module is saved. Threads are kept, and runs
+that a restart interrupts continue. If a build fails, the errors are shown and the
+program that runs goes on.
+
+The package is the one in this directory, or the only program in ./cmd. Watched are
+Go files, embedded files, go.mod, treadle.json and the file that its key env names;
+the program gets the variables of that file.`,
+		Example: `  treadle dev
+  treadle dev ./cmd/shop --port 8123
+  treadle dev -- --db /tmp/try.db --log json`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			d.pkg, d.args = args, nil
+			if at := cmd.ArgsLenAtDash(); at >= 0 {
+				d.pkg, d.args = args[:at], args[at:]
+			}
+			if len(d.pkg) > 1 {
+				return fmt.Errorf("dev takes one package, not %d: flags of the program come after --", len(d.pkg))
+			}
+			for _, arg := range d.args {
+				name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+				if strings.HasPrefix(arg, "-") && slices.Contains([]string{"host", "port", "config"}, name) {
+					return fmt.Errorf("%s comes before --: treadle dev has to know it", arg)
+				}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM)
+			defer stop()
+			d.stderr = cmd.ErrOrStderr()
+			d.open = open
+			if !cmd.Flags().Changed("open") {
+				d.open = s.term != nil
+			}
+			err := d.run(ctx)
+			if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+				return nil // that is how it ends
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&d.host, "host", "127.0.0.1", "the address to listen at")
+	cmd.Flags().IntVar(&d.port, "port", 2024, "the port; 0 takes a free one")
+	cmd.Flags().StringVar(&d.config, "config", "", "the configuration (default treadle.json or langgraph.json, if it is there)")
+	cmd.Flags().BoolVar(&open, "open", false, "open the API's page in a browser (in a terminal it is opened unless --open=false)")
+	return cmd
+}
+
+// devServer builds, serves and restarts a program.
+type devServer struct {
+	*streams
+	stderr io.Writer
+	pkg    []string // the package that the user named, if any
+	args   []string // for the program
+	host   string
+	port   int
+	config string
+	open   bool
+
+	program *program
+	child   *child
+	ready   chan readiness // of the child
+	saved   time.Time      // of the first change since the last start
+}
+
+// quiet is how long no file must be saved before the program is built: editors and
+// formatters save more than once.
+const quiet = 60 * time.Millisecond
+
+func (d *devServer) say(format string, args ...any) {
+	fmt.Fprintln(d.stderr, d.term.paint(faint, "treadle:"), fmt.Sprintf(format, args...))
+}
+
+// run builds and serves until ctx ends.
+func (d *devServer) run(ctx context.Context) (err error) {
+	pkg, err := findProgram(ctx, strings.Join(d.pkg, ""))
+	if err != nil {
+		return err
+	}
+	if d.program, err = newProgram(pkg); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.program.close()) }()
+	if err := d.takePort(ctx); err != nil {
+		return err
+	}
+	w, err := newWatcher(ctx, d.configFile())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.close()) }()
+	d.ready = make(chan readiness)
+	defer d.stop()
+	d.say("building %s", pkg)
+	if err := d.rebuild(ctx, w, change{source: true}); err != nil {
+		return err
+	}
+	return d.watch(ctx, w)
+}
+
+// takePort checks that the port is free. The program has the same one after each
+// restart, also if it was to be any.
+func (d *devServer) takePort(ctx context.Context) error {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(d.host, strconv.Itoa(d.port)))
+	if err != nil {
+		return fmt.Errorf("%w: end the other program, or use --port", err)
+	}
+	d.port = l.Addr().(*net.TCPAddr).Port
+	return l.Close()
+}
+
+// change is what was saved since the program was built.
+type change struct {
+	file   string // the first; "" if nothing was
+	config bool   // the configuration, or the environment that it names
+	source bool   // something else
+}
+
+// watch rebuilds after changes.
+func (d *devServer) watch(ctx context.Context, w *watcher) error {
+	due := time.NewTimer(time.Hour)
+	due.Stop()
+	defer due.Stop()
+	var now change
+	for {
+		select {
+		case <-ctx.Done():
+			d.say("stopping")
+			return nil
+		case ev, ok := <-w.events():
+			if !ok {
+				return errors.New("files are no longer watched")
+			}
+			file := w.changed(ev)
+			if file == "" {
+				continue
+			}
+			if now.file == "" {
+				now.file, d.saved = file, time.Now()
+			}
+			now.config = now.config || w.isConfig(file)
+			now.source = now.source || !w.isConfig(file)
+			due.Reset(quiet)
+		case err := <-w.errors():
+			d.say("some changes may be missed: %v", err)
+			now = change{cmp.Or(now.file, "a file"), true, true}
+			due.Reset(quiet)
+		case <-due.C:
+			if err := d.rebuild(ctx, w, now); err != nil {
+				return err
+			}
+			now = change{}
+		case <-d.child.ended():
+			d.say("the program ended: %s; waiting for a change", d.child.reason())
+			d.child.forget()
+			d.child = nil
+		case r := <-d.ready:
+			d.announce(ctx, r)
+		}
+	}
+}
+
+// rebuild builds the program, and restarts it if it is a new one or its
+// configuration has changed. A failed build is not an error: the user sees it and
+// goes on.
+func (d *devServer) rebuild(ctx context.Context, w *watcher, now change) error {
+	if now.file != "" {
+		d.say("%s has changed", w.relative(now.file))
+	}
+	if now.source || d.program.file == "" {
+		fresh, err := d.build(ctx)
+		if err != nil || !fresh && d.child != nil && !now.config {
+			return ctx.Err()
+		}
+	}
+	w.addConfig(d.configFile())
+	d.stop()
+	if err := d.start(ctx, now.file); err != nil {
+		d.say("%v", err)
+		return nil
+	}
+	if !now.source {
+		return nil
+	}
+	if err := w.follow(ctx, d.program.pkg); err != nil && ctx.Err() == nil {
+		d.say("embedded files are not watched: %v", err)
+	}
+	return nil
+}
+
+// build builds the program and says how it went. It reports whether it is another
+// program than before.
+func (d *devServer) build(ctx context.Context) (fresh bool, err error) {
+	began := time.Now()
+	output, fresh, err := d.program.build(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return false, ctx.Err()
+	case err != nil:
+		fmt.Fprint(d.stderr, output)
+		if d.child != nil {
+			d.say("%v; the program of before goes on", err)
+		} else {
+			d.say("%v; waiting for a change", err)
+		}
+		return false, err
+	case !fresh:
+		d.say("the program is the same")
+	default:
+		d.say("built in %.1fs", time.Since(began).Seconds())
+	}
+	return fresh, nil
+}
+
+// configFile is the configuration that the program reads, "" if there is none.
+func (d *devServer) configFile() string { return cmp.Or(d.config, envfile.Find(".")) }
+
+// environment is that of the program: that of the command, and the variables of the
+// configuration that it does not have.
+func (d *devServer) environment() ([]string, error) {
+	config := d.configFile()
+	env, err := envfile.Of(config)
+	if err != nil {
+		return nil, err
+	}
+	vars, err := env.Load(filepath.Dir(config))
+	if errors.Is(err, fs.ErrNotExist) { // the program says so
+		err = nil
+	}
+	list := os.Environ()
+	for name, value := range vars {
+		if _, ok := os.LookupEnv(name); !ok {
+			list = append(list, name+"="+value)
+		}
+	}
+	return list, err
+}
+
+// start starts the program that was built.
+func (d *devServer) start(ctx context.Context, file string) error {
+	env, err := d.environment()
+	if err != nil {
+		return err
+	}
+	args := []string{"dev", "--host", d.host, "--port", strconv.Itoa(d.port)}
+	if d.config != "" {
+		args = append(args, "--config", d.config)
+	}
+	d.child, err = startChild(ctx, d.program.file, append(args, d.args...), env, d.out.w, d.stderr)
+	if err != nil {
+		return err
+	}
+	d.child.await(ctx, d.host, d.port, readiness{file: file}, d.ready)
+	return nil
+}
+
+// stop ends the program, if it runs.
+func (d *devServer) stop() {
+	if d.child == nil {
+		return
+	}
+	if err := d.child.stop(); err != nil {
+		d.say("%v", err)
+	}
+	d.child = nil
+}
+
+// announce says where the program is served.
+func (d *devServer) announce(ctx context.Context, r readiness) {
+	url := "http://" + net.JoinHostPort(d.host, strconv.Itoa(d.port)) + mountPrefix(d.configFile())
+	if r.file != "" {
+		d.say("restarted at %s, %.1fs after the change", d.term.paint(cyan, url), time.Since(d.saved).Seconds())
+	} else {
+		d.say("serving at %s", d.term.paint(cyan, url))
+	}
+	if d.open {
+		d.open = false
+		if err := openBrowser(ctx, pageOf(ctx, url)); err != nil {
+			d.say("the browser is not opened: %v", err)
+		}
+	}
+}

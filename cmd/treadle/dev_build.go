@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// goCommand runs the go command and returns its output.
+func goCommand(ctx context.Context, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if errors.Is(err, exec.ErrNotFound) {
+		return nil, fmt.Errorf("treadle dev builds your program with the go command, which is not installed (https://go.dev/dl): %w", err)
+	}
+	if _, failed := errors.AsType[*exec.ExitError](err); failed && ctx.Err() == nil {
+		return nil, errors.New(strings.TrimSpace(stderr.String()))
+	}
+	return out, errors.Join(err, ctx.Err())
+}
+
+// aProgram is what a program looks like, for who has none.
+const aProgram = `package main
+
+import (
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/server"
+)
+
+func main() {
+	server.Main(nil, treadle.Must(newGraph())) // newGraph returns a compiled graph
+}`
+
+func noProgram(why string) error {
+	return fmt.Errorf("%s. Write one as below, or begin with treadle new NAME:\n\n%s", why, aProgram)
+}
+
+// findProgram returns the package that the user named, or else the program in this
+// directory, or else the only one in ./cmd.
+func findProgram(ctx context.Context, named string) (string, error) {
+	if named != "" {
+		name, err := packageName(ctx, named)
+		switch {
+		case err != nil:
+			return "", err
+		case name != "main":
+			return "", noProgram(fmt.Sprintf("%s is package %s, not a program", named, name))
+		}
+		return named, nil
+	}
+	if mod, err := goCommand(ctx, "env", "GOMOD"); err != nil {
+		return "", err
+	} else if m := strings.TrimSpace(string(mod)); m == "" || m == os.DevNull {
+		return "", noProgram("this directory is in no Go module, so it has no program")
+	}
+	if name, err := packageName(ctx, "."); err == nil && name == "main" {
+		return ".", nil
+	} else if ctx.Err() != nil {
+		return "", ctx.Err()
+	}
+	var found []string
+	dirs, _ := filepath.Glob("cmd/*/") // the pattern is well-formed
+	for _, dir := range dirs {
+		pkg := "./" + filepath.ToSlash(filepath.Clean(dir))
+		if name, err := packageName(ctx, pkg); err == nil && name == "main" {
+			found = append(found, pkg)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return "", noProgram("there is no program in this directory and none in ./cmd")
+	case 1:
+		return found[0], nil
+	}
+	return "", fmt.Errorf("there are several programs: name one of %s", strings.Join(found, ", "))
+}
+
+func packageName(ctx context.Context, pkg string) (string, error) {
+	out, err := goCommand(ctx, "list", "-find", "-f", "{{.Name}}", pkg)
+	return strings.TrimSpace(string(out)), err
+}
+
+// program is the package that is built.
+type program struct {
+	pkg  string
+	dir  string // of its binaries
+	n    int    // builds so far
+	file string // the present binary, "" if there is none
+	sum  [sha256.Size]byte
+}
+
+// newProgram makes a directory for the binaries in the user's cache. What commands
+// that were killed have left there for a day is removed.
+func newProgram(pkg string) (*program, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		cache = os.TempDir()
+	}
+	where, err := filepath.Abs(pkg)
+	if err != nil {
+		return nil, err
+	}
+	key := sha256.Sum256([]byte(where))
+	parent := filepath.Join(cache, "treadle", "dev", hex.EncodeToString(key[:8]))
+	if err := os.MkdirAll(parent, 0o700); err != nil {
+		return nil, err
+	}
+	old, _ := os.ReadDir(parent) // it was just made
+	for _, e := range old {
+		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > 24*time.Hour {
+			_ = os.RemoveAll(filepath.Join(parent, e.Name())) // another time, if not now
+		}
+	}
+	dir, err := os.MkdirTemp(parent, "")
+	return &program{pkg: pkg, dir: dir}, err
+}
+
+func (p *program) close() error { return os.RemoveAll(p.dir) }
+
+// build builds the program. It reports whether the result differs from that of
+// before; if it fails, it returns what the compiler says.
+func (p *program) build(ctx context.Context) (output string, fresh bool, err error) {
+	p.n++
+	// A name for each build: the file of a running program cannot be written to.
+	file := filepath.Join(p.dir, fmt.Sprintf("program-%d", p.n))
+	args := []string{"build", "-o", file}
+	if !strings.Contains(os.Getenv("GOFLAGS"), "-ldflags") {
+		args = append(args, "-ldflags=-w") // linking takes half the time without tables for debuggers
+	}
+	cmd := exec.CommandContext(ctx, "go", append(args, p.pkg)...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return string(out), false, errors.New("the build failed")
+	}
+	sum, err := sumOf(file)
+	if err != nil {
+		return "", false, err
+	}
+	fresh = p.file == "" || sum != p.sum
+	if p.file != "" {
+		_ = os.Remove(p.file) // if it still runs and the system does not allow that, close does it
+	}
+	p.file, p.sum = file, sum
+	return string(out), fresh, nil
+}
+
+func sumOf(file string) (sum [sha256.Size]byte, err error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return sum, err
+	}
+	h := sha256.New()
+	_, err = io.Copy(h, f)
+	return [sha256.Size]byte(h.Sum(nil)), errors.Join(err, f.Close())
+}
