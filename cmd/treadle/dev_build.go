@@ -70,7 +70,7 @@ func findProgram(ctx context.Context, named string) (string, error) {
 		return "", ctx.Err()
 	}
 	var found []string
-	dirs, _ := filepath.Glob("cmd/*/") // the pattern is well-formed
+	dirs, _ := filepath.Glob("cmd/*") // the pattern is well-formed
 	for _, dir := range dirs {
 		pkg := "./" + filepath.ToSlash(filepath.Clean(dir))
 		if name, err := packageName(ctx, pkg); err == nil && name == "main" {

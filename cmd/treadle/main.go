@@ -4,6 +4,9 @@
 //	treadle jokes                      watch a graph run
 //	treadle threads list               list the threads in an SQLite file
 //	treadle draw essay --format svg    draw a graph
+//	treadle serve                      serve the graphs of the demo over HTTP
+//	treadle new shop                   write a module with an agent that is served
+//	treadle dev                        serve it, and restart it when a file is saved
 //	treadle version                    print the version
 //
 // The exit code is 0 after success, 1 after a failure, 2 after a usage error, and
@@ -110,7 +113,9 @@ and every step is saved in a checkpoint.`,
   treadle jokes --topic owls | cat      the same as plain lines, for a log
   treadle threads list                  list the saved threads
   treadle draw jokes                    draw a graph in the terminal
-  treadle draw essay --depth 1 -o essay.svg`,
+  treadle draw essay --depth 1 -o essay.svg
+  treadle new shop                      write a module with an agent that is served
+  treadle dev                           serve it, and restart it when a file is saved`,
 		Version:       versionOf(debug.ReadBuildInfo()),
 		SilenceErrors: true, // run prints them
 		SilenceUsage:  true,

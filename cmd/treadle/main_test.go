@@ -61,7 +61,7 @@ func TestWrongUsageExitsWith2(t *testing.T) {
 		help string // the command whose help is named
 	}{
 		{"nosuch", `unknown command "nosuch" for "treadle"`, "treadle"},
-		{"dmo", "unknown command \"dmo\" for \"treadle\"\n\nDid you mean this?\n\tdemo", "treadle"},
+		{"dmo", "unknown command \"dmo\" for \"treadle\"\n\nDid you mean this?\n\tdemo\n\tdev", "treadle"},
 		{"--nosuch", "unknown flag: --nosuch", "treadle"},
 		{"demo --nosuch", "unknown flag: --nosuch", "treadle demo"},
 		{"demo --thread=", "--thread and --user must not be empty", "treadle demo"},
@@ -86,6 +86,14 @@ func TestWrongUsageExitsWith2(t *testing.T) {
 		{"threads prune a --max-age soon", `invalid argument "soon" for "--max-age" flag: use an age such as 36h, 30d or 8w`, "treadle threads prune"},
 		{"threads prune a --max-age -3d", `invalid argument "-3d" for "--max-age" flag: use an age such as 36h, 30d or 8w`, "treadle threads prune"},
 		{"threads rm a", "rm asks for confirmation, but there is no terminal: use --yes", "treadle threads rm"},
+		{"new", "new needs the name of the module", "treadle new"},
+		{"new a b", "new takes one name, not 2", "treadle new"},
+		{"new ../shop", `"../shop" cannot be the path of a module: it is a path of a file; use a name such as shop or example.com/team/shop`, "treadle new"},
+		{"dev a b", "dev takes one package, not 2: flags of the program come after --", "treadle dev"},
+		{"dev -- --port=1", "--port=1 comes before --: treadle dev has to know it", "treadle dev"},
+		{"dev . -- -config x", "-config comes before --: treadle dev has to know it", "treadle dev"},
+		{"serve extra", `unknown command "extra" for "treadle serve"`, "treadle serve"},
+		{"serve --port x", `invalid argument "x" for "--port" flag: strconv.ParseInt: parsing "x": invalid syntax`, "treadle serve"},
 		{"version 2", `unknown command "2" for "treadle version"`, "treadle version"},
 		{"help nosuch", `unknown command "nosuch" for "treadle"`, "treadle help"},
 		{"help draw essay", `unknown command "essay" for "treadle draw"`, "treadle help"},
@@ -111,13 +119,18 @@ Examples:
   treadle threads list                  list the saved threads
   treadle draw jokes                    draw a graph in the terminal
   treadle draw essay --depth 1 -o essay.svg
+  treadle new shop                      write a module with an agent that is served
+  treadle dev                           serve it, and restart it when a file is saved
 
 Available Commands:
   completion  Generate the autocompletion script for the specified shell
   demo        Chat with an assistant that has tools, asks for permission, and remembers
+  dev         Build and serve your program, and restart it when a file is saved
   draw        Draw a graph
   help        Show the help of a command
   jokes       Watch a graph that writes jokes: it fans out, picks the best and asks
+  new         Write a module with an agent, a test, a main and a Dockerfile
+  serve       Serve the demo's graphs over HTTP
   threads     Inspect and clean up saved threads
   version     Print the version
 
