@@ -368,12 +368,15 @@ func TestConfigurationDisablesGroupsOfRoutes(t *testing.T) {
 	routes := map[string][]string{
 		"assistants": {"POST /assistants/search", "GET /assistants/agent"},
 		"threads":    {"POST /threads", "GET /threads/6a1d9e4e-6a8c-4c3c-9a52-1f9a53a4d001/state"},
-		"runs":       {"POST /runs/wait", "POST /runs/crons/search", "GET /threads/6a1d9e4e-6a8c-4c3c-9a52-1f9a53a4d001/runs"},
-		"store":      {"POST /store/namespaces"},
-		"meta":       {"GET /info", "GET /docs", "GET /openapi.json"},
+		"runs": {"POST /runs/wait", "POST /runs/crons/search", "GET /threads/6a1d9e4e-6a8c-4c3c-9a52-1f9a53a4d001/runs",
+			"POST /threads/6a1d9e4e-6a8c-4c3c-9a52-1f9a53a4d001/commands"},
+		"store": {"POST /store/namespaces"},
+		"meta":  {"GET /info", "GET /docs", "GET /openapi.json", "GET /metrics"},
+		"mcp":   {"POST /mcp"},
+		"a2a":   {"GET /.well-known/agent-card.json", "POST /a2a/agent"},
 	}
 	for group := range routes {
-		c, _ := configured(t, `{"http":{"disable_`+group+`":true,"disable_mcp":false,"disable_a2a":null,"disable_ui":true}}`)
+		c, _ := configured(t, `{"http":{"disable_`+group+`":true,"disable_ui":true,"disable_webhooks":null}}`)
 		for of, list := range routes {
 			for _, rt := range list {
 				method, path, _ := strings.Cut(rt, " ")
