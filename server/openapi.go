@@ -167,7 +167,10 @@ func operation(rt route, d description, schemas map[string]any) map[string]any {
 	}
 	responses := map[string]any{}
 	responses[statusText(status)] = answer
-	if status == http.StatusAccepted || rt.method == "PATCH" {
+	if status == http.StatusAccepted {
+		responses["200"] = answer // the request has waited
+	}
+	if rt.method == "PATCH" {
 		responses["204"] = map[string]any{"description": "There is nothing to say."}
 	}
 	problem := map[string]any{"description": "The request is refused.", "content": media("application/json", map[string]any{"$ref": "#/components/schemas/Error"})}

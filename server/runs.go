@@ -187,7 +187,7 @@ func (c *call) cancelRun() error {
 	}
 	c.w.Header().Set("Content-Location", runPath(run))
 	c.w.Header().Set("Location", runPath(run)+"/join")
-	return c.none()
+	return c.json(http.StatusOK, struct{}{})
 }
 
 type cancelBody struct {

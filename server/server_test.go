@@ -215,3 +215,50 @@ func TestRunsThatWaitBeginAtOnce(t *testing.T) {
 		})
 	}
 }
+
+func TestCancelThatWaitsAnswersWithAnObject(t *testing.T) {
+	c := serve(t, nil)
+	id := c.thread()
+	var run struct {
+		ID string `json:"run_id"`
+	}
+	c.ok("POST", "/threads/"+id+"/runs", `{"assistant_id":"slow","input":{"count":100,"delay_ms":50}}`, &run)
+	path := "/threads/" + id + "/runs/" + run.ID
+	status, head, raw := c.do("POST", path+"/cancel?wait=true", "")
+	if status != http.StatusOK || string(bytes.TrimSpace(raw)) != "{}" || head.Get("Location") != path+"/join" {
+		t.Errorf("%d %s with location %q", status, raw, head.Get("Location"))
+	}
+}
+
+func TestPruneKeepsThreadsThatHaveNotRun(t *testing.T) {
+	c := serve(t, nil)
+	id := c.thread()
+	var got struct {
+		Count int `json:"pruned_count"`
+	}
+	c.ok("POST", "/threads/prune", `{"thread_ids":["`+id+`"],"strategy":"keep_latest"}`, &got)
+	if got.Count != 1 {
+		t.Errorf("%d threads are pruned", got.Count)
+	}
+	c.ok("GET", "/threads/"+id, "", nil)
+}
+
+func TestWebhookIsSentWhatTheRunWasCreatedWith(t *testing.T) {
+	got := make(chan []byte, 1)
+	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		raw, _ := io.ReadAll(r.Body)
+		got <- raw
+	}))
+	defer hook.Close()
+	c := serve(t, &server.Options{Webhooks: &server.Webhooks{AllowPrivate: true}})
+	c.ok("POST", "/runs/wait", `{"assistant_id":"router","input":{"target":"left"},"webhook":"`+hook.URL+`"}`, nil)
+	var sent struct {
+		Kwargs struct {
+			Input   map[string]any
+			Webhook string
+		}
+	}
+	if raw := <-got; json.Unmarshal(raw, &sent) != nil || sent.Kwargs.Input["target"] != "left" || sent.Kwargs.Webhook != hook.URL {
+		t.Errorf("the webhook is sent %s", raw)
+	}
+}

@@ -216,7 +216,7 @@ func (r *Runner) end(x *execution, th treadle.AnyThread, rec *recorder, l *log, 
 		r.describe(ctx, e, th, rec, err != nil)
 	}
 	if run.Webhook != "" {
-		e.Hook = func(stored *ledger.Run) *ledger.Hook { return hook(stored, e, rec) }
+		e.Hook = func(stored *ledger.Run) *ledger.Hook { return hook(stored, run.Kwargs, e, rec) }
 	}
 	if shown.Failed {
 		rec.frame("error", nil, jsonOf(map[string]string{"error": shown.Class, "message": shown.Message}))

@@ -188,10 +188,12 @@ func (r *Runner) send(ctx context.Context, h *ledger.Hook) {
 	}
 }
 
-// hook is what is sent when a run has ended.
-func hook(run *ledger.Run, e *ledger.End, rec *recorder) *ledger.Hook {
+// hook is what is sent when a run has ended. The row of an ended run is read without its
+// kwargs.
+func hook(run *ledger.Run, kwargs json.RawMessage, e *ledger.End, rec *recorder) *ledger.Hook {
 	body := map[string]any{}
 	_ = json.Unmarshal(jsonOf(run), &body) // it is an object
+	body["kwargs"] = kwargs
 	body["status"] = e.Status
 	body["run_started_at"], body["run_ended_at"], body["webhook_sent_at"] = run.Started, time.Now().UTC(), time.Now().UTC()
 	body["error"] = nil

@@ -63,10 +63,11 @@ func (r *Runner) await(ctx context.Context, id uuid.UUID) {
 
 // KeepLatest removes all of a thread's checkpoints but the present ones.
 func (r *Runner) KeepLatest(ctx context.Context, t *ledger.Thread) error {
-	if _, err := r.saver.Prune(ctx, t.ID.String(), checkpoint.Retention{}); err != nil {
+	_, err := r.saver.Prune(ctx, t.ID.String(), checkpoint.Retention{})
+	if err != nil && !errors.Is(err, checkpoint.ErrNotFound) { // a thread that has not run
 		return err
 	}
-	_, err := r.ledger.PatchThread(ctx, t.ID, nil, false, func(t *ledger.Thread) error {
+	_, err = r.ledger.PatchThread(ctx, t.ID, nil, false, func(t *ledger.Thread) error {
 		t.TTL = nil
 		return nil
 	})

@@ -47,8 +47,8 @@ var binary = sync.OnceValues(func() (string, error) {
 	return file, nil
 })
 
-// platform is a process of examples/platform.
-type platform struct {
+// process is a process of examples/platform.
+type process struct {
 	url string
 	cmd *exec.Cmd
 	log strings.Builder // to be read when the process has ended
@@ -59,14 +59,14 @@ var address = regexp.MustCompile(`msg=serving address=(http://\S+)`)
 
 // start starts examples/platform on a database that no other test has. It is told to end
 // when the test does, and has to end by itself, without an error in its log.
-func start(t *testing.T, args ...string) *platform {
+func start(t *testing.T, args ...string) *process {
 	t.Helper()
 	file, err := binary()
 	if err != nil {
 		t.Fatal(err)
 	}
 	args = append([]string{"--port", "0", "--db", filepath.Join(t.TempDir(), "platform.db")}, args...)
-	p := &platform{cmd: exec.CommandContext(context.Background(), file, args...), end: make(chan error, 1)}
+	p := &process{cmd: exec.CommandContext(context.Background(), file, args...), end: make(chan error, 1)}
 	stderr, err := p.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func start(t *testing.T, args ...string) *platform {
 }
 
 // read reads the log to its end and sends the address in it.
-func (p *platform) read(stderr io.Reader, served chan<- string) {
+func (p *process) read(stderr io.Reader, served chan<- string) {
 	for lines := bufio.NewScanner(stderr); lines.Scan(); {
 		p.log.WriteString(lines.Text() + "\n")
 		if m := address.FindStringSubmatch(lines.Text()); m != nil {
@@ -98,7 +98,7 @@ func (p *platform) read(stderr io.Reader, served chan<- string) {
 	}
 }
 
-func (p *platform) stop(t *testing.T) {
+func (p *process) stop(t *testing.T) {
 	t.Helper()
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Error(err)
@@ -120,7 +120,7 @@ func (p *platform) stop(t *testing.T) {
 var goroutineCount = regexp.MustCompile(`(?m)^go_goroutines (\d+)$`)
 
 // goroutines is how many goroutines the server has.
-func (p *platform) goroutines(t *testing.T) int {
+func (p *process) goroutines(t *testing.T) int {
 	t.Helper()
 	defer http.DefaultClient.CloseIdleConnections()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.url+"/metrics", nil)
@@ -149,7 +149,7 @@ func (p *platform) goroutines(t *testing.T) int {
 
 // settled waits until the server has no more goroutines than it began with. A few of them
 // are those of the connection that asks.
-func (p *platform) settled(t *testing.T, began int) {
+func (p *process) settled(t *testing.T, began int) {
 	t.Helper()
 	const spare = 5
 	n := 0
