@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -65,7 +66,7 @@ type api struct {
 }
 
 func (s *serving) api() *api {
-	return &api{s.url, &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 2048}}}
+	return &api{"http://" + s.address, &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 2048}}}
 }
 
 func (a *api) close() { a.http.CloseIdleConnections() }
@@ -126,9 +127,13 @@ type newRun struct {
 	Resumable   bool     `json:"stream_resumable,omitempty"`
 }
 
-// traveller is a client that waits for one run of the router after another.
+// traveller is a client that waits for one run of the router after another, on one
+// connection. It does not use http.Client, whose goroutines for each connection would
+// take a good part of the processor time that a fast server needs.
 type traveller struct {
-	*api
+	address string // host and port
+	conn    net.Conn
+	in      *bufio.Reader
 	threads bool
 	thread  string
 	runs    int // of the thread
@@ -149,7 +154,7 @@ func (t *traveller) travel(ctx context.Context) error {
 	t.runs++
 	want := slices.Repeat([]string{"route", "right"}, t.runs)
 	var got trip
-	if err := t.call(ctx, http.MethodPost, path, run, &got); err != nil {
+	if err := t.post(ctx, path, run, &got); err != nil {
 		return err
 	}
 	if !slices.Equal(got.Path, want) {
@@ -158,18 +163,59 @@ func (t *traveller) travel(ctx context.Context) error {
 	return nil
 }
 
+// post makes a request on the traveller's connection and reads the answer, for which
+// there are two minutes.
+func (t *traveller) post(ctx context.Context, path string, body, answer any) error {
+	if t.conn == nil {
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", t.address)
+		if err != nil {
+			return err
+		}
+		t.conn, t.in = conn, bufio.NewReader(conn)
+	}
+	if err := t.conn.SetDeadline(time.Now().Add(hostTimeout)); err != nil {
+		return err
+	}
+	raw, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	request := fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", path, t.address, len(raw), raw)
+	if _, err := t.conn.Write(request); err != nil {
+		return err
+	}
+	resp, err := http.ReadResponse(t.in, nil)
+	if err != nil {
+		return err
+	}
+	if raw, err = io.ReadAll(resp.Body); err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("POST %s: %s: %.500s", path, resp.Status, raw)
+	}
+	if err := json.Unmarshal(raw, answer); err != nil {
+		return fmt.Errorf("POST %s answered %q: %w", path, raw, err)
+	}
+	return nil
+}
+
+func (t *traveller) close() {
+	if t.conn != nil {
+		_ = t.conn.Close() // there is nothing left to lose
+	}
+}
+
 // waiting is the load of some clients. With one, a request costs the median; with
 // more, the time of all divided by the requests, so that ratios are those of the
 // throughput.
 func waiting(h *host, clients int, threads bool) trial {
 	return func(ctx context.Context, j job) (line, error) {
 		return h.on(ctx, func(s *serving) (line, error) {
-			a := s.api()
-			defer a.close()
-			if _, _, err := load(ctx, a, clients, threads, 2*clients, h.loadTime()/4); err != nil { // warm
+			if _, _, err := load(ctx, s.address, clients, threads, 2*clients, h.loadTime()/4); err != nil { // warm
 				return line{}, err
 			}
-			took, all, err := load(ctx, a, clients, threads, j.want, h.loadTime())
+			took, all, err := load(ctx, s.address, clients, threads, j.want, h.loadTime())
 			if err != nil {
 				return line{}, err
 			}
@@ -186,13 +232,14 @@ func waiting(h *host, clients int, threads bool) trial {
 
 // load makes requests until there are enough or the time is over, and returns how long
 // each took and how long all together. Every client makes one at least.
-func load(ctx context.Context, a *api, clients int, threads bool, most int, limit time.Duration) ([]time.Duration, time.Duration, error) {
+func load(ctx context.Context, address string, clients int, threads bool, most int, limit time.Duration) ([]time.Duration, time.Duration, error) {
 	var mu sync.Mutex
 	var took []time.Duration
 	var begun atomic.Int64
 	first := time.Now()
 	err := together(clients, func(int) error {
-		t := &traveller{api: a, threads: threads}
+		t := &traveller{address: address, threads: threads}
+		defer t.close()
 		var own []time.Duration
 		for len(own) == 0 || time.Since(first) < limit && begun.Load() < int64(most) {
 			begun.Add(1)

@@ -49,6 +49,17 @@ func TestNoOnlyMeansAll(t *testing.T) {
 	}
 }
 
+func TestOnlyTakesTheFirstPartOfNames(t *testing.T) {
+	jobs, err := selectJobs("server,chain100")
+	if err != nil {
+		t.Fatal(err)
+	}
+	others, servers := apart(jobs)
+	if _, all := apart(catalogue); len(servers) != len(all) || len(others) != 1 || others[0].name != "chain100" {
+		t.Errorf("-only server,chain100 gives %v and %v", others, servers)
+	}
+}
+
 func TestUnknownNameListsTheKnownOnes(t *testing.T) {
 	for _, only := range []string{"chain11", "chain10,", "chain10,chain11"} {
 		_, err := parseFlags([]string{"-only", only}, io.Discard)
@@ -206,6 +217,34 @@ func TestMarkdownTables(t *testing.T) {
 | ` + "`history500_sqlite`" + ` | Treadle | 100 µs | 110 µs | 120 µs | 1.2 × | 800 kB | 2.0 × |
 | ` + "`history500_sqlite`" + ` | LangGraph.js | 2.00 ms | 4.00 ms | 24.0 ms | 12.0 × | 320 MB | 800 × |
 | ` + "`history500_sqlite`" + ` | LangGraph | 3.00 ms | 4.00 ms | 12.0 ms | 4.0 × | 340 MB | 850 × |
+`
+	if out.String() != want {
+		t.Errorf("printed\n%swant\n%s", &out, want)
+	}
+}
+
+func TestMarkdownHasATableOfServers(t *testing.T) {
+	var out bytes.Buffer
+	p := &markdownPrinter{w: &out}
+	one := line{Name: "server_wait_stateless", NsPerOp: 1e6, P50Ns: 1e6, P95Ns: 3e6, PerSecond: 900}
+	many := line{Name: "server_wait_stateless32", NsPerOp: 5e5, P50Ns: 15e6, P95Ns: 20e6, PerSecond: 2000}
+	read := line{Name: "server_sse1000", NsPerOp: 2e3, PerSecond: 5e5, RSSBytes: 84e6}
+	b := bench{ours: map[string]line{one.Name: one, many.Name: many, read.Name: read}}
+	err := errors.Join(
+		p.ours(one, "request"), p.ours(many, "request"), p.ours(read, "frame"),
+		p.peer(b.against("langgraph.js", line{Name: one.Name, NsPerOp: 540e6, P50Ns: 540e6, P95Ns: 560e6, PerSecond: 1.8})),
+		p.peer(b.against("langgraph.js", line{Name: many.Name, NsPerOp: 50e6, P50Ns: 1.5e9, P95Ns: 2e9, PerSecond: 20})),
+		p.peer(peerLine{Name: read.Name, Peer: "langgraph", Note: "not measured: why"}),
+		p.flush(),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `| job | Treadle | LangGraph's JavaScript server | LangGraph's Python server |
+|---|---|---|---|
+| ` + "`server_wait_stateless`" + ` | 1.00 ms, p95 3.00 ms | 540 ms, p95 560 ms: 540 × |  |
+| ` + "`server_wait_stateless32`" + ` | 2000/s, p50 15.0 ms, p95 20.0 ms | 20.0/s, p50 1500 ms, p95 2000 ms: 100 × |  |
+| ` + "`server_sse1000`" + ` | 500000/s, 84.0 MB of memory |  | not measured |
 `
 	if out.String() != want {
 		t.Errorf("printed\n%swant\n%s", &out, want)

@@ -179,7 +179,13 @@ func TestFailedCommandShowsTheEndOfItsOutput(t *testing.T) {
 
 // No registry's address may enter the repository, and the pins must be exact.
 func TestJSPinsAreExactAndNameNoRegistry(t *testing.T) {
-	lock, err := os.ReadFile(filepath.Join("js", "package-lock.json"))
+	for _, dir := range []string{"js", filepath.Join("servers", "js")} {
+		t.Run(dir, func(t *testing.T) { checkJSPins(t, dir) })
+	}
+}
+
+func checkJSPins(t *testing.T, dir string) {
+	lock, err := os.ReadFile(filepath.Join(dir, "package-lock.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +193,7 @@ func TestJSPinsAreExactAndNameNoRegistry(t *testing.T) {
 		t.Error("package-lock.json names the registry it was made with")
 	}
 	var pkg struct{ Dependencies map[string]string }
-	raw, err := os.ReadFile(filepath.Join("js", "package.json"))
+	raw, err := os.ReadFile(filepath.Join(dir, "package.json"))
 	if err := errors.Join(err, json.Unmarshal(raw, &pkg)); err != nil {
 		t.Fatal(err)
 	}
