@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -193,9 +194,7 @@ func (x *a2aCall) input(p *sendParams) (json.RawMessage, error) {
 	for i, part := range p.message.Parts {
 		switch part := part.(type) {
 		case a2a.DataPart:
-			for name, v := range part.Data {
-				input[name] = v
-			}
+			maps.Copy(input, part.Data)
 		case a2a.TextPart:
 			blocks = append(blocks, llm.Text(part.Text))
 		case a2a.FilePart:

@@ -75,7 +75,7 @@ func TestAgentAnswersAMessage(t *testing.T) {
 	if e := c.agent("agent", "SendMessage", `{"message":{"role":"ROLE_USER","messageId":"m","parts":[{"text":"x"}]}}`, &v1); e != nil {
 		t.Fatalf("SendMessage: %+v", e)
 	}
-	if raw, _ := json.Marshal(v1.Task); !strings.Contains(string(raw), `"TASK_STATE_COMPLETED"`) || !strings.Contains(string(raw), `"ROLE_AGENT"`) {
+	if raw := asJSON(t, v1.Task); !strings.Contains(raw, `"TASK_STATE_COMPLETED"`) || !strings.Contains(raw, `"ROLE_AGENT"`) {
 		t.Errorf("task of version 1.0: %s", raw)
 	}
 }
@@ -114,8 +114,8 @@ func TestAgentAsksAndGoesOn(t *testing.T) {
 	if task.Status.State != a2a.TaskStateInputRequired || len(task.Artifacts) != 0 {
 		t.Fatalf("task %+v", task)
 	}
-	asked, _ := json.Marshal(task.Status.Message)
-	if !strings.Contains(string(asked), `approve?`) {
+	asked := asJSON(t, task.Status.Message)
+	if !strings.Contains(asked, `approve?`) {
 		t.Errorf("question %s", asked)
 	}
 	var got a2a.Task
@@ -143,7 +143,7 @@ func TestAgentAsksAndGoesOn(t *testing.T) {
 		t.Errorf("an answer to a question that is not asked: %+v", e)
 	}
 	done = c.task("hitl", fmt.Sprintf(`{"kind":"data","data":{"resume":[{"id":%q,"value":{"ok":true}}]}}`, id), fmt.Sprintf(`,"contextId":%q`, task.ContextID))
-	if raw, _ := json.Marshal(done.Artifacts); !strings.Contains(string(raw), `reviewed:{\"ok\":true}`) {
+	if raw := asJSON(t, done.Artifacts); !strings.Contains(raw, `reviewed:{\"ok\":true}`) {
 		t.Errorf("values %s", raw)
 	}
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -13,6 +14,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"maps"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
@@ -45,7 +47,10 @@ func newEC(t *testing.T) *ecdsa.PrivateKey {
 func encode(v any) string {
 	raw, ok := v.([]byte)
 	if !ok {
-		raw, _ = json.Marshal(v)
+		var err error
+		if raw, err = json.Marshal(v); err != nil {
+			panic(err)
+		}
 	}
 	return base64.RawURLEncoding.EncodeToString(raw)
 }
@@ -78,16 +83,14 @@ func sign(t *testing.T, head map[string]any, claims any, key any) string {
 
 func bearer(t *testing.T, token string) *http.Request {
 	t.Helper()
-	r := httptest.NewRequest(http.MethodGet, "/threads", http.NoBody)
+	r := httptest.NewRequestWithContext(context.Background(), http.MethodGet, "/threads", http.NoBody)
 	r.Header.Set("Authorization", "Bearer "+token)
 	return r
 }
 
 func claimsFor(id string, more map[string]any) map[string]any {
 	out := map[string]any{"sub": id, "exp": time.Now().Add(time.Hour).Unix(), "iss": "https://issuer", "aud": []string{"other", "us"}}
-	for k, v := range more {
-		out[k] = v
-	}
+	maps.Copy(out, more)
 	return out
 }
 
@@ -235,7 +238,9 @@ func (i *issuer) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "down", http.StatusBadGateway)
 		return
 	}
-	_ = json.NewEncoder(w).Encode(map[string]any{"keys": i.keys.Load()})
+	if err := json.NewEncoder(w).Encode(map[string]any{"keys": i.keys.Load()}); err != nil {
+		panic(err)
+	}
 }
 
 func TestKeySetIsReadAgainWhenKeysRotate(t *testing.T) {
@@ -297,7 +302,10 @@ func TestKeySetOfAFile(t *testing.T) {
 	one, two := newEC(t), newEC(t)
 	name := filepath.Join(t.TempDir(), "jwks.json")
 	write := func(key *ecdsa.PrivateKey, id string) {
-		raw, _ := json.Marshal(map[string]any{"keys": []any{jwk(id, &key.PublicKey)}})
+		raw, err := json.Marshal(map[string]any{"keys": []any{jwk(id, &key.PublicKey)}})
+		if err != nil {
+			t.Fatal(err)
+		}
 		if err := os.WriteFile(name, raw, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -332,7 +340,7 @@ func TestAPIKeysKnowTheirUsers(t *testing.T) {
 	ann := &User{Identity: "ann"}
 	auth := APIKeys(map[string]*User{"key-ann": ann, "key-nobody": nil, "": {Identity: "empty"}})
 	for key, want := range map[string]*User{"key-ann": ann, "key-nobody": nil, "": nil, "key-an": nil, "key-annn": nil} {
-		r := httptest.NewRequest(http.MethodGet, "/threads", http.NoBody)
+		r := httptest.NewRequestWithContext(context.Background(), http.MethodGet, "/threads", http.NoBody)
 		r.Header.Set("X-Api-Key", key)
 		if u, err := auth(r); u != want || (err == nil) != (want != nil) {
 			t.Errorf("key %q: %+v, %v", key, u, err)

@@ -227,7 +227,7 @@ func TestConfigurationOfTheEnvironmentComesBeforeFlags(t *testing.T) {
 	out, done := &output{}, make(chan error, 1)
 	go func() { done <- server.Serve(ctx, []string{"--port", "0", "--db", ":memory:"}, out, nil, all...) }()
 	for !strings.Contains(out.String(), `"msg":"serving"`) && len(done) == 0 {
-		time.Sleep(time.Millisecond)
+		time.Sleep(time.Millisecond) //nolint:forbidigo // a server over HTTP is waited for
 	}
 	cancel()
 	if err := <-done; err != nil {
@@ -275,7 +275,7 @@ func TestConfigurationOfTheStoresTTLRemovesItems(t *testing.T) {
 	c, stop := startLogged(t, log, o, "--db", filepath.Join(t.TempDir(), "test.db"), "--config", file)
 	defer stop()
 	c.ok("PUT", "/store/items", `{"namespace":["a"],"key":"k","value":{}}`, nil)
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) { //nolint:forbidigo // a server over HTTP is waited for
 		status, _, raw := c.do("GET", "/store/items?namespace=a&key=k", "")
 		if status == http.StatusNotFound {
 			break
@@ -284,7 +284,7 @@ func TestConfigurationOfTheStoresTTLRemovesItems(t *testing.T) {
 			t.Fatalf("it is still there: %s", raw)
 		}
 	}
-	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(log.String(), "items=1"); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(log.String(), "items=1"); time.Sleep(5 * time.Millisecond) { //nolint:forbidigo // a server over HTTP is waited for
 		if time.Now().After(deadline) {
 			t.Fatalf("it is not swept:\n%s", log)
 		}
@@ -331,7 +331,7 @@ func TestConfigurationOfTheCheckpointerKeepsThreadsForATime(t *testing.T) {
 func TestThreadsWhoseTimeIsOverAreRemoved(t *testing.T) {
 	c, _ := configured(t, `{"checkpointer":{"ttl":{"default_ttl":0.001,"sweep_interval_minutes":0.001}}}`)
 	id := c.thread()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) { //nolint:forbidigo // a server over HTTP is waited for
 		status, _, _ := c.do("GET", "/threads/"+id, "")
 		if status == http.StatusNotFound {
 			break
@@ -490,7 +490,7 @@ func TestDevelopmentIsOpenToWebPagesAndPrivateWebhooks(t *testing.T) {
 	}
 	<-got
 	line := regexp.MustCompile(`(?m)^\d\d:\d\d:\d\d INFO  request method=POST path=/runs/wait status=200 bytes=\d+ took=\S+$`)
-	for deadline := time.Now().Add(10 * time.Second); !line.MatchString(out.String()); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Second); !line.MatchString(out.String()); time.Sleep(time.Millisecond) { //nolint:forbidigo // a server over HTTP is waited for
 		if time.Now().After(deadline) {
 			t.Fatalf("the request is not logged:\n%s", out)
 		}

@@ -196,7 +196,7 @@ func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer, o 
 		return printDescription(stdout, &opts)
 	}
 	if notice != "" {
-		opts.Logger.InfoContext(ctx, notice)
+		opts.Logger.InfoContext(ctx, "notice", "text", notice)
 	}
 	if len(conf.ignored) > 0 {
 		opts.Logger.WarnContext(ctx, "some keys of the configuration have no meaning here", "file", conf.file, "keys", strings.Join(conf.ignored, ","))

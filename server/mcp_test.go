@@ -2,7 +2,7 @@ package server_test
 
 import (
 	"context"
-	"encoding/json"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -38,9 +38,7 @@ type withHeaders struct {
 
 func (w withHeaders) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
-	for name, vs := range w.head {
-		r.Header[name] = vs
-	}
+	maps.Copy(r.Header, w.head)
 	return w.next.RoundTrip(r)
 }
 
@@ -71,8 +69,8 @@ func TestAssistantsAreTools(t *testing.T) {
 				t.Errorf("tool %+v", tool)
 			}
 		case "router":
-			raw, _ := json.Marshal(tool.InputSchema)
-			if !strings.Contains(string(raw), `"target"`) || tool.Description != "Tool based on the router assistant" {
+			raw := asJSON(t, tool.InputSchema)
+			if !strings.Contains(raw, `"target"`) || tool.Description != "Tool based on the router assistant" {
 				t.Errorf("tool %+v with %s", tool, raw)
 			}
 		}
@@ -176,7 +174,7 @@ func TestToolsAreThoseThatTheCallerMaySee(t *testing.T) {
 func TestToolEndsWithItsClient(t *testing.T) {
 	c := serve(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
-	req, err := http.NewRequestWithContext(ctx, "POST", c.base+"/mcp",
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+"/mcp",
 		strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"slow","arguments":{"count":100000,"delay_ms":20}}}`))
 	if err != nil {
 		t.Fatal(err)

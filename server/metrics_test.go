@@ -100,7 +100,7 @@ func TestMetricsCountStreamsAndOpenRuns(t *testing.T) {
 	c := serve(t, &server.Options{Workers: 1})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	req, _ := http.NewRequestWithContext(ctx, "POST", c.base+"/runs/stream", strings.NewReader(`{"assistant_id":"slow","input":{"count":1000,"delay_ms":20},"on_disconnect":"cancel"}`))
+	req, _ := http.NewRequestWithContext(ctx, http.MethodPost, c.base+"/runs/stream", strings.NewReader(`{"assistant_id":"slow","input":{"count":1000,"delay_ms":20},"on_disconnect":"cancel"}`))
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)

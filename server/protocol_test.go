@@ -88,7 +88,7 @@ func (c *client) open(method, path, body string) *live {
 		c.t.Fatal(err)
 	}
 	req.Header = c.head.Clone()
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := http.DefaultClient.Do(req) //nolint:bodyclose // the caller closes it
 	if err != nil {
 		c.t.Fatal(err)
 	}

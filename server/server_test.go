@@ -80,6 +80,16 @@ func (c *client) ok(method, path, body string, into any) http.Header {
 	return head
 }
 
+// asJSON is v as JSON.
+func asJSON(t *testing.T, v any) string {
+	t.Helper()
+	raw, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
 // thread makes a thread.
 func (c *client) thread() string {
 	c.t.Helper()

@@ -112,7 +112,7 @@ func private(ip netip.Addr) bool {
 
 // refuses reports whether an address is private and such addresses are not allowed.
 func (s *webhookSender) refuses(ip netip.Addr) bool {
-	return private(ip) && !s.o.AllowPrivate && !(s.o.loopback && ip.Unmap().IsLoopback())
+	return private(ip) && !s.o.AllowPrivate && (!s.o.loopback || !ip.Unmap().IsLoopback())
 }
 
 // checkAddress refuses to connect to private addresses.

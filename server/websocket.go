@@ -156,7 +156,7 @@ func (s *socket) handle(ctx context.Context, raw []byte) bool {
 func (s *socket) send(ctx context.Context, v *reply) bool {
 	raw, err := json.Marshal(v)
 	if err != nil {
-		s.c.s.log.Error("an answer cannot be written as JSON", "error", err)
+		s.c.s.log.ErrorContext(ctx, "an answer cannot be written as JSON", "error", err)
 		return false
 	}
 	return s.write(ctx, raw) == nil

@@ -35,7 +35,7 @@ func (c *client) dial(thread string) *ws {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), 30*time.Second)
 	c.t.Cleanup(cancel)
-	conn, _, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(c.base, "http")+"/threads/"+thread+"/stream/events", &websocket.DialOptions{HTTPHeader: c.head})
+	conn, _, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(c.base, "http")+"/threads/"+thread+"/stream/events", &websocket.DialOptions{HTTPHeader: c.head}) //nolint:bodyclose // the connection has it
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -41,7 +42,7 @@ func (b *ledgerBackend) Events(ctx context.Context, thread, run uuid.UUID, after
 			var found []*ledger.Events
 			err := b.db.readOnce(ctx, func(c *conn) error {
 				found = nil
-				return c.each(query, append(args[:len(args):len(args)], int64(after), int64(ledgerBodies)), func(scan func(...any) error) error {
+				return c.each(query, append(slices.Clip(args), int64(after), int64(ledgerBodies)), func(scan func(...any) error) error {
 					e, err := scanEvents(scan)
 					found = append(found, e)
 					return err

@@ -67,7 +67,7 @@ func begin(t *testing.T, dir, file string, args ...string) *process {
 func (p *process) says(after int, pattern string) (group string, end int) {
 	p.t.Helper()
 	re := regexp.MustCompile(pattern)
-	for deadline := time.Now().Add(enough); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(enough); ; time.Sleep(5 * time.Millisecond) { //nolint:forbidigo // a server over HTTP is waited for
 		out := p.output()
 		if m := re.FindStringSubmatchIndex(out[after:]); m != nil {
 			if len(m) > 2 {

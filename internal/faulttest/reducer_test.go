@@ -3,6 +3,7 @@ package faulttest_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,7 +17,7 @@ type frailList []string
 
 var frailty string
 
-func (l frailList) Reduce(u frailList) frailList { return append(l[:len(l):len(l)], u...) }
+func (l frailList) Reduce(u frailList) frailList { return append(slices.Clip(l), u...) }
 
 func (frailList) Reducer() reduce.Reducer { return frailReducer{} }
 

@@ -77,7 +77,7 @@ type Decoder interface {
 // type of a user is a Decoder by accident.
 type DecoderMark struct{}
 
-func (DecoderMark) decoder() {}
+func (DecoderMark) decoder() {} //nolint:unused // it makes Decoder an interface that only this module implements
 
 // shortStrings copies short strings into blocks, so that a list of messages does
 // not need an allocation for each name and id. A string keeps its block alive, so

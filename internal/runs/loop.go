@@ -210,9 +210,9 @@ func hook(run *ledger.Run, kwargs json.RawMessage, e *ledger.End, rec *recorder)
 func (r *Runner) sweepStore(ctx context.Context) {
 	switch n, err := r.store.Sweep(ctx); {
 	case err != nil:
-		r.logger.Warn("items of the store whose time is over are not removed", "error", err)
+		r.logger.WarnContext(ctx, "items of the store whose time is over are not removed", "error", err)
 	case n > 0:
-		r.logger.Debug("items of the store whose time is over are removed", "items", n)
+		r.logger.DebugContext(ctx, "items of the store whose time is over are removed", "items", n)
 	}
 }
 

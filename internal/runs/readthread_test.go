@@ -104,6 +104,6 @@ func TestReadThreadEndsWithItsContextAndWithTheRunner(t *testing.T) {
 		if err := <-done; !errors.Is(err, tt.want) {
 			t.Errorf("the reader ends with %v; want %v", err, tt.want)
 		}
-		ctx = context.WithoutCancel(ctx)
+		ctx = context.WithoutCancel(ctx) //nolint:fatcontext // there are two of them
 	}
 }

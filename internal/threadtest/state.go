@@ -135,8 +135,8 @@ func stateHistoryNarrowed(t *testing.T, open func(t *testing.T) checkpoint.Saver
 		}
 		for want, opt := range map[string]*treadle.HistoryOptions{
 			`metadata "when": the wanted value cannot be encoded as JSON: json: unsupported type: chan int`: {Metadata: map[string]any{"when": make(chan int)}},
-			`there is no source "inputs": want input, loop, update or fork`:                 {Sources: []checkpoint.Source{"inputs"}},
-			`limit -1: want 0, which is none, or more`:                                      {Limit: -1},
+			`there is no source "inputs": want input, loop, update or fork`:                                 {Sources: []checkpoint.Source{"inputs"}},
+			`limit -1: want 0, which is none, or more`:                                                      {Limit: -1},
 		} {
 			var got []string
 			for snap, err := range thread().History(t.Context(), opt) {

@@ -160,7 +160,7 @@ func TestRequestThatCannotBeSaidIsAnErrorThatNamesWhat(t *testing.T) {
 		ask   []llm.Message
 		wants string
 	}{
-		{"a block of an unknown type", nil, []llm.Message{llm.User("", llm.Block{Type: "hologram"})}, `message 0: Gemini does not accept blocks of type "hologram"`},
+		{"a block of an unknown type", nil, []llm.Message{llm.User("", llm.Block{Type: "hologram"})}, `message 0: gemini: blocks of type "hologram" are not accepted`},
 		{"data of no type", nil, []llm.Message{llm.User("Hi"), llm.Assistant("Ho"), llm.User("", llm.Image("", []byte("x")))}, "message 2: its image has no MIMEType"},
 		{"media of nothing", nil, []llm.Message{llm.User("", llm.Block{Type: llm.BlockAudio})}, "its audio has no URL, Data or FileID"},
 		{"a damaged data URL", nil, []llm.Message{llm.User("", llm.ImageURL("data:image/png;base64,???"))}, "the data: URL of its image"},

@@ -19,7 +19,7 @@ func mediaPart(b llm.Block) (*genai.Part, error) {
 	switch b.Type {
 	case llm.BlockImage, llm.BlockAudio, llm.BlockVideo, llm.BlockFile:
 	default:
-		return nil, fmt.Errorf("Gemini does not accept blocks of type %q", b.Type)
+		return nil, fmt.Errorf("gemini: blocks of type %q are not accepted", b.Type)
 	}
 	if len(b.Data) == 0 && strings.HasPrefix(b.URL, "data:") {
 		head, data, _ := strings.Cut(strings.TrimPrefix(b.URL, "data:"), ";base64,")

@@ -153,7 +153,7 @@ func (p *process) settled(t *testing.T, began int) {
 	t.Helper()
 	const spare = 5
 	n := 0
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) { //nolint:forbidigo // a server over HTTP is waited for
 		if n = p.goroutines(t); n <= began+spare {
 			return
 		}
