@@ -283,7 +283,8 @@ func (b *bench) servers(ctx context.Context, p *serverPeer, jobs []job) error {
 			return ctx.Err()
 		}
 		if err != nil {
-			note := p.missing(err)
+			reason, _, _ := strings.Cut(err.Error(), "\n") // without the server's output
+			note := "not measured: " + reason
 			fmt.Fprintf(b.progress, "%s: %s: %v\n", p.name, j.name, err)
 			b.lacks = append(b.lacks, fmt.Errorf("%s: %s: %w", p.name, j.name, err))
 			if err := b.out.peer(peerLine{Name: j.name, Peer: p.name, Note: note}); err != nil {
