@@ -80,8 +80,13 @@ func accepts(values []string) (asJSON, asEvents bool) {
 // reports whether it did: the SDK would answer in plain text.
 func (c *call) refuseMCP(raw []byte) bool {
 	raw = bytes.TrimSpace(raw)
-	if len(raw) > 0 && raw[0] == '[' && json.Valid(raw) {
-		return false // a batch
+	var batch []json.RawMessage
+	if len(raw) > 0 && raw[0] == '[' && json.Unmarshal(raw, &batch) == nil {
+		rpcErr := checkBatch(batch)
+		if rpcErr != nil {
+			_ = c.rpc(http.StatusBadRequest, nil, nil, rpcErr)
+		}
+		return rpcErr != nil
 	}
 	req, rpcErr := parseRPC(raw)
 	switch {
@@ -93,6 +98,20 @@ func (c *call) refuseMCP(raw []byte) bool {
 		return false
 	}
 	return true
+}
+
+// checkBatch is an error for a batch in which something is no request. The SDK would
+// answer it with plain text.
+func checkBatch(batch []json.RawMessage) *rpcError {
+	if len(batch) == 0 {
+		return &rpcError{codeInvalid, "Invalid request: the batch is empty"}
+	}
+	for _, raw := range batch {
+		if _, err := parseRPC(raw); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (*call) refuseGET() error {

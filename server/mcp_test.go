@@ -202,3 +202,13 @@ func TestToolEndsWithItsClient(t *testing.T) {
 	}
 	active(0)
 }
+
+func TestMCPRefusesBatchesInJSON(t *testing.T) {
+	c := serve(t, nil)
+	for _, body := range []string{`[]`, `[null]`, `[{"jsonrpc":"2.0","id":1,"method":"ping"},{}]`} {
+		status, head, raw := c.do("POST", "/mcp", body)
+		if status != http.StatusBadRequest || !strings.HasPrefix(head.Get("Content-Type"), "application/json") || !strings.Contains(string(raw), "-32600") {
+			t.Errorf("%s: %d %s %s", body, status, head.Get("Content-Type"), raw)
+		}
+	}
+}

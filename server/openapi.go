@@ -115,7 +115,12 @@ var descriptions = map[string]description{
 // openAPI describes the API in the form of OpenAPI 3.1.
 func (s *Server) openAPI() map[string]any {
 	paths := map[string]map[string]any{}
-	schemas := map[string]any{"Error": map[string]any{"type": "object", "properties": map[string]any{"detail": map[string]any{"type": "string"}}, "required": []string{"detail"}}}
+	schemas := map[string]any{
+		"Error": map[string]any{"type": "object", "properties": map[string]any{"detail": map[string]any{"type": "string"}}, "required": []string{"detail"}},
+		"RPCError": map[string]any{"type": "object", "required": []string{"jsonrpc", "error"}, "properties": map[string]any{
+			"jsonrpc": map[string]any{"const": "2.0"}, "error": structOf(reflect.TypeFor[rpcError](), nil),
+		}},
+	}
 	for _, rt := range s.routes() {
 		path := strings.Replace(rt.path, "...}", "}", 1)
 		if paths[path] == nil {
@@ -173,7 +178,11 @@ func operation(rt route, d description, schemas map[string]any) map[string]any {
 	if rt.method == "PATCH" {
 		responses["204"] = map[string]any{"description": "There is nothing to say."}
 	}
-	problem := map[string]any{"description": "The request is refused.", "content": media("application/json", map[string]any{"$ref": "#/components/schemas/Error"})}
+	failure := map[string]any{"$ref": "#/components/schemas/Error"}
+	if _, ok := d.body.(rpcRequest); ok {
+		failure = map[string]any{"anyOf": []any{failure, map[string]any{"$ref": "#/components/schemas/RPCError"}}}
+	}
+	problem := map[string]any{"description": "The request is refused.", "content": media("application/json", failure)}
 	responses["4XX"], responses["503"] = problem, problem
 	op["responses"] = responses
 	return op

@@ -42,9 +42,6 @@ func Drive(ctx context.Context, url, script string, args ...string) func(*testin
 	return func(t *testing.T) {
 		t.Helper()
 		for _, r := range results {
-			if late(r.Name) {
-				continue
-			}
 			t.Run(r.Name, func(t *testing.T) {
 				if !r.OK {
 					t.Error(r.Error)
@@ -62,16 +59,6 @@ func Drive(ctx context.Context, url, script string, args ...string) func(*testin
 
 func arguments(url, script string, args ...string) []string {
 	return slices.Concat([]string{"--url", url}, scripts[script][1:], args)
-}
-
-// late reports whether a check's endpoint is not there yet.
-func late(check string) bool {
-	for prefix := range notYet {
-		if strings.HasPrefix(check, prefix) {
-			return true
-		}
-	}
-	return false
 }
 
 // run runs a script and returns its results. That checks failed is not an error.

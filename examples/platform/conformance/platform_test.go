@@ -161,14 +161,6 @@ func (p *process) settled(t *testing.T, began int) {
 	t.Errorf("the server has %d goroutines half a minute after its clients have gone, and began with %d", n, began)
 }
 
-// notYet are prefixes of checks whose endpoints do not exist yet.
-var notYet = map[string]string{
-	"protocol.":             "protocol v2 does not exist yet",
-	"auth.protocol":         "protocol v2 does not exist yet",
-	"remote.stream_events_": "protocol v2 does not exist yet",
-	"threads.join_stream":   "streams of threads do not exist yet",
-}
-
 // Most of a script's time is waiting, for runs that are slow on purpose, so all of them run at once.
 func TestPlatformConforms(t *testing.T) {
 	reports := map[string]func(*testing.T){}
