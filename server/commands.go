@@ -39,7 +39,8 @@ type commandError struct{ code, message string }
 
 func (e *commandError) Error() string { return e.code + ": " + e.message }
 
-// meta says how far the thread was when a command was carried out.
+// meta says how far the thread was before a command was carried out. A client that
+// starts a run reads on from there, so no event of the run may be included.
 type meta struct {
 	Thread  uuid.UUID `json:"thread_id"`
 	Through uint64    `json:"applied_through_seq"`
@@ -87,14 +88,15 @@ func (c *call) commands() error {
 	if bad != nil {
 		return c.json(http.StatusBadRequest, &refusal{bad, bad.Message})
 	}
+	before := &meta{id, c.s.runner.LastSeq(id)}
 	result, err := c.command(cmd, id)
-	return c.json(http.StatusOK, c.reply(cmd, id, result, err))
+	return c.json(http.StatusOK, c.reply(cmd, before, result, err))
 }
 
 // reply makes the answer to a command.
-func (c *call) reply(cmd *command, thread uuid.UUID, result any, err error) *reply {
+func (c *call) reply(cmd *command, before *meta, result any, err error) *reply {
 	if err == nil {
-		return &reply{Type: "success", ID: cmd.ID, Result: result, Meta: &meta{thread, c.s.runner.LastSeq(thread)}}
+		return &reply{Type: "success", ID: cmd.ID, Result: result, Meta: before}
 	}
 	r := &reply{Type: "error", ID: cmd.ID}
 	if e, ok := errors.AsType[*commandError](err); ok {
@@ -108,7 +110,7 @@ func (c *call) reply(cmd *command, thread uuid.UUID, result any, err error) *rep
 	case http.StatusForbidden:
 		r.Error = permissionDenied
 	case http.StatusInternalServerError:
-		c.s.log.Error("a command failed", "method", *cmd.Method, "thread", thread, "error", err)
+		c.s.log.Error("a command failed", "method", *cmd.Method, "thread", before.Thread, "error", err)
 	}
 	return r
 }

@@ -409,6 +409,20 @@ func TestInputOnAThreadThatAsksIsTheAnswer(t *testing.T) {
 	}
 }
 
+// The Python client reads the events behind the number that the answer to run.start
+// gives. A short run may be over before it is answered.
+func TestNoEventOfARunIsBeforeTheAnswerThatItHasBegun(t *testing.T) {
+	c := serve(t, nil)
+	for range 50 {
+		thread := uuid.NewString()
+		for range 2 {
+			a := c.command(thread, "run.start", `{"assistant_id":"router","input":{"target":"left"}}`)
+			since := c.subscribe(thread, fmt.Sprintf(`{"channels":["lifecycle"],"since":%v}`, a.Meta["applied_through_seq"]))
+			equal(t, names(since.events("lifecycle:completed", 1)), []string{"lifecycle:running", "lifecycle:completed"})
+		}
+	}
+}
+
 func TestAStreamOpensBeforeItsThreadAndStaysOpen(t *testing.T) {
 	c := serve(t, nil)
 	thread := uuid.NewString()

@@ -130,6 +130,7 @@ func (s *socket) handle(ctx context.Context, raw []byte) bool {
 	}
 	var result any
 	var sub *subscribed
+	before := &meta{s.thread.id, s.c.s.runner.LastSeq(s.thread.id)}
 	err := s.c.another()
 	switch {
 	case err != nil:
@@ -140,7 +141,7 @@ func (s *socket) handle(ctx context.Context, raw []byte) bool {
 	default:
 		result, err = s.c.command(cmd, s.thread.id)
 	}
-	if !s.send(ctx, s.c.reply(cmd, s.thread.id, result, err)) {
+	if !s.send(ctx, s.c.reply(cmd, before, result, err)) {
 		return false
 	}
 	if sub != nil { // its events come behind the answer
