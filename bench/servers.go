@@ -239,7 +239,9 @@ func installJSServer(ctx context.Context, p *scriptPeer) error {
 	if err != nil || !missing {
 		return err
 	}
-	return npm(ctx, p, "ci", "--ignore-scripts", "--no-audit", "--no-fund")
+	// npm ci refuses the lock file that npm itself writes, since a dependency names
+	// builds for other systems, which the file leaves out.
+	return npm(ctx, p, "install", "--no-save", "--ignore-scripts", "--no-audit", "--no-fund")
 }
 
 // pyServerPins is where the Python server is pinned: the checks of our server's
