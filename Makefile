@@ -36,6 +36,7 @@ FIRST := ./postgres ./internal/threadtest ./internal/crashtest ./sqlite . ./mcpt
 # their events in a file, the other modules and what runs without it.
 test:
 	@.ci/postgres
+	@.ci/chromium
 	@.ci/npm
 	@.ci/python
 	@set -euo pipefail; \

@@ -58,6 +58,7 @@ var floorOf = map[string]int{
 	"store/uselite":             1,
 	"llm/llmtest":               1,
 	"internal/turns":            1,
+	"internal/browsertest":      1,
 
 	"llm":                 0,
 	"checkpoint":          0,
@@ -80,6 +81,7 @@ var floorOf = map[string]int{
 	"internal/race":       0,
 	"internal/saved":      0,
 	"internal/schema":     0,
+	"internal/scripttest": 0,
 	"internal/testreport": 0,
 	"internal/vecindex":   0,
 	"internal/wait":       0,

@@ -1,11 +1,7 @@
 package conformance
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -15,17 +11,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
-)
 
-// result is what a script prints about a check.
-type result struct {
-	Name  string
-	OK    bool
-	Error string
-	// Covers are the fields of the requests that the check made, by endpoint, with --covers.
-	Covers map[string][]string
-}
+	"github.com/treadle-go/treadle/internal/scripttest"
+)
 
 // scripts are the ways to drive a server.
 var scripts = map[string][]string{
@@ -41,19 +29,7 @@ func Drive(ctx context.Context, url, script string, args ...string) func(*testin
 	results, err := run(ctx, scripts[script][0], arguments(url, script, args...)...)
 	return func(t *testing.T) {
 		t.Helper()
-		for _, r := range results {
-			t.Run(r.Name, func(t *testing.T) {
-				if !r.OK {
-					t.Error(r.Error)
-				}
-			})
-		}
-		if err != nil {
-			t.Error(err)
-		}
-		if len(results) == 0 {
-			t.Errorf("%s %q made no checks", script, args)
-		}
+		scripttest.Report(t, results, err)
 	}
 }
 
@@ -61,43 +37,13 @@ func arguments(url, script string, args ...string) []string {
 	return slices.Concat([]string{"--url", url}, scripts[script][1:], args)
 }
 
-// run runs a script and returns its results. That checks failed is not an error.
-func run(ctx context.Context, file string, args ...string) ([]result, error) {
+// run runs a script and returns its results.
+func run(ctx context.Context, file string, args ...string) ([]scripttest.Result, error) {
 	cmd, err := command(ctx, file, args...)
 	if err != nil {
 		return nil, err
 	}
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	results, failed, readErr := read(bufio.NewScanner(stdout))
-	err = cmd.Wait()
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == 1 && failed {
-		err = nil
-	}
-	if err != nil {
-		err = fmt.Errorf("%s: %w: %s", file, err, stderr.Bytes())
-	}
-	return results, errors.Join(readErr, err)
-}
-
-func read(lines *bufio.Scanner) (results []result, failed bool, err error) {
-	lines.Buffer(nil, 16<<20)
-	for lines.Scan() {
-		var r result
-		if bad := json.Unmarshal(lines.Bytes(), &r); bad != nil || r.Name == "" {
-			err = errors.Join(err, fmt.Errorf("not the result of a check: %s", lines.Bytes()))
-			continue
-		}
-		results, failed = append(results, r), failed || !r.OK
-	}
-	return results, failed, errors.Join(err, lines.Err())
+	return scripttest.Run(cmd)
 }
 
 // command returns the command that runs a script with what .ci/npm and .ci/python have installed.
@@ -109,10 +55,7 @@ func command(ctx context.Context, file string, args ...string) (*exec.Cmd, error
 	if _, err := os.Stat(needs); err != nil {
 		return nil, fmt.Errorf("%w: run %s first", err, install)
 	}
-	cmd := exec.CommandContext(ctx, program, append([]string{file}, args...)...)
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	cmd.WaitDelay = 5 * time.Second
-	return cmd, nil
+	return exec.CommandContext(ctx, program, append([]string{file}, args...)...), nil
 }
 
 // fake answers some requests as a server should and all others with 404.

@@ -1,0 +1,107 @@
+// Package browsertest drives web pages in a real Chromium, for tests.
+//
+// A script of Node.js drives the pages with Playwright. It imports kit.mjs of this package,
+// registers its checks and runs them:
+//
+//	import { check, run, same } from "../internal/browsertest/kit.mjs";
+//
+//	check("the title is shown", async ({ page }) => {
+//	  await page.goto(process.argv[2]);
+//	  same(await page.title(), "Treadle");
+//	});
+//	await run();
+//
+// Each check has a page in a profile that no other check has, and fails on an exception or an
+// error on the console of the page, too. [Run] makes each check a subtest:
+//
+//	func TestPages(t *testing.T) { browsertest.Run(t, "pages.mjs", server.URL) }
+//
+// A test that needs Chromium and cannot have it fails. It is never skipped.
+package browsertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/treadle-go/treadle/internal/scripttest"
+)
+
+// Run runs a script of Node.js and makes each of its checks a subtest.
+func Run(t *testing.T, script string, args ...string) {
+	t.Helper()
+	cmd, err := command(t.Context(), script, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	results, err := scripttest.Run(cmd)
+	scripttest.Report(t, results, err)
+}
+
+// command returns the command that runs a script.
+func command(ctx context.Context, script string, args ...string) (*exec.Cmd, error) {
+	chromium, err := find(os.Getenv, exec.LookPath)
+	if err != nil {
+		return nil, err
+	}
+	kit, err := directory()
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(installed(kit), installed(filepath.Dir(script))); err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, "node", append([]string{script}, args...)...)
+	// Chromium does not run as root in its sandbox.
+	cmd.Env = append(os.Environ(), "TREADLE_TEST_CHROMIUM="+chromium, "TREADLE_TEST_SANDBOX="+strconv.FormatBool(os.Getuid() != 0))
+	return cmd, nil
+}
+
+// directory is that of this package, which is in this module above the test that runs.
+func directory() (string, error) {
+	here, err := os.Getwd()
+	for err == nil {
+		dir := filepath.Join(here, "internal", "browsertest")
+		if _, missing := os.Stat(filepath.Join(dir, "package.json")); missing == nil {
+			return dir, nil
+		}
+		if filepath.Dir(here) == here {
+			return "", errors.New("these tests run below the directory of the module only")
+		}
+		here = filepath.Dir(here)
+	}
+	return "", err
+}
+
+// find finds the program of Chromium.
+func find(getenv func(string) string, lookPath func(string) (string, error)) (string, error) {
+	if file := getenv("TREADLE_TEST_CHROMIUM"); file != "" {
+		found, err := lookPath(file)
+		if err != nil {
+			return "", fmt.Errorf("TREADLE_TEST_CHROMIUM names no program: %w", err)
+		}
+		return found, nil
+	}
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} { // as in .ci/chromium
+		if file, err := lookPath(name); err == nil {
+			return file, nil
+		}
+	}
+	return "", errors.New("this test needs Chromium, and it is not there: run .ci/chromium, or set TREADLE_TEST_CHROMIUM to the path of its program")
+}
+
+// installed returns an error if a directory lacks the packages from npm that its package.json lists.
+func installed(dir string) error {
+	if _, err := os.Stat(filepath.Join(dir, "package.json")); err != nil {
+		return nil
+	}
+	if _, err := os.Stat(filepath.Join(dir, "node_modules")); err != nil {
+		return fmt.Errorf("this test needs packages from npm: %w: run .ci/npm", err)
+	}
+	return nil
+}

@@ -1,0 +1,81 @@
+// What scripts that drive pages share: their checks, and a Chromium to run them in.
+
+import assert from "node:assert/strict";
+import { chromium } from "playwright-core";
+
+const checks = [];
+
+// check adds a check. It gets:
+//   page     a page in a profile that no other check has
+//   another  a function that opens one more page in this profile
+//   allow    a function that takes a regular expression; an error on the console that matches it does not fail the check
+//   later    a function that takes a function to call when the check has ended
+export function check(name, run) {
+  checks.push({ name, run });
+}
+
+// run runs all checks whose name begins with only, several at a time, prints a line of JSON for each, and ends the process.
+export async function run({ jobs = 4, timeout = 60_000, only = "" } = {}) {
+  const browser = await chromium.launch({
+    executablePath: process.env.TREADLE_TEST_CHROMIUM ?? "/usr/bin/chromium",
+    chromiumSandbox: process.env.TREADLE_TEST_SANDBOX === "true",
+  });
+  const queue = checks.filter((c) => c.name.startsWith(only));
+  let failed = false;
+  const work = async () => {
+    for (let c = queue.shift(); c; c = queue.shift()) {
+      const error = await runCheck(browser, c, timeout);
+      failed ||= error !== undefined;
+      console.log(JSON.stringify({ name: c.name, ok: error === undefined, error }));
+    }
+  };
+  await Promise.all(Array.from({ length: jobs }, work));
+  await browser.close();
+  process.exit(failed ? 1 : 0);
+}
+
+// runCheck returns what is wrong, if anything is.
+async function runCheck(browser, c, timeout) {
+  const context = await browser.newContext();
+  context.setDefaultTimeout(timeout / 3);
+  const errors = [];
+  const allowed = [];
+  const ends = [];
+  context.on("weberror", (e) => errors.push(`exception in the page: ${e.error().stack ?? e.error()}`));
+  context.on("console", (m) => {
+    if (m.type() === "error" || m.type() === "warning") errors.push(`${m.type()} on the console: ${m.text()} (${m.location().url})`);
+  });
+  let timer;
+  const late = new Promise((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`no end after ${timeout / 1000} s`)), timeout);
+  });
+  try {
+    const page = await context.newPage();
+    const kit = { page, another: () => context.newPage(), allow: (pattern) => allowed.push(pattern), later: (fn) => ends.push(fn) };
+    await Promise.race([c.run(kit), late]);
+  } catch (err) {
+    const shown = await Promise.all(context.pages().map((p) => p.innerText("body", { timeout: 1000 }).catch(() => "(no page)")));
+    errors.unshift(`${err?.stack ?? err}\nshown:\n${shown.join("\n---\n")}`);
+  }
+  clearTimeout(timer);
+  for (const end of ends) await end();
+  await context.close();
+  const wrong = errors.filter((e) => !allowed.some((pattern) => pattern.test(e)));
+  return wrong.length ? wrong.join("\n").slice(0, 8000) : undefined;
+}
+
+// same compares two values.
+export function same(got, want, about = "values differ") {
+  assert.deepEqual(got, want, `${about}: got ${JSON.stringify(got)}, want ${JSON.stringify(want)}`);
+}
+
+export const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
+
+// until calls fn until it returns something, and returns it.
+export async function until(fn, what, ms = 20_000) {
+  for (const end = Date.now() + ms; ; await sleep(20)) {
+    const value = await fn();
+    if (value !== undefined && value !== null && value !== false) return value;
+    if (Date.now() > end) throw new Error(`waited in vain for ${what}`);
+  }
+}

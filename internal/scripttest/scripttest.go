@@ -1,0 +1,86 @@
+// Package scripttest runs scripts in other languages that check something, and reports each
+// of their checks as a subtest.
+//
+// A script prints a line of JSON for each check, a [Result], and ends with status 1 if one
+// of them has failed.
+package scripttest
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Result is the line that a script prints about a check.
+type Result struct {
+	Name  string
+	OK    bool
+	Error string
+	// Covers are the fields of the requests that the check made, by endpoint, from
+	// scripts that are asked for them.
+	Covers map[string][]string
+}
+
+// Run runs a script and returns its results. That checks failed is not an error. When the
+// context of cmd ends, the script is interrupted, and killed if it goes on.
+func Run(cmd *exec.Cmd) ([]Result, error) {
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 5 * time.Second
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	results, failed, readErr := read(bufio.NewScanner(stdout))
+	err = cmd.Wait()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == 1 && failed {
+		err = nil
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w: %s", strings.Join(cmd.Args, " "), err, stderr.Bytes())
+	}
+	return results, errors.Join(readErr, err)
+}
+
+func read(lines *bufio.Scanner) (results []Result, failed bool, err error) {
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		var r Result
+		if bad := json.Unmarshal(lines.Bytes(), &r); bad != nil || r.Name == "" {
+			err = errors.Join(err, fmt.Errorf("not the result of a check: %s", lines.Bytes()))
+			continue
+		}
+		results, failed = append(results, r), failed || !r.OK
+	}
+	return results, failed, errors.Join(err, lines.Err())
+}
+
+// Report makes each result a subtest. It fails the test if err is not nil and if there is no
+// result.
+func Report(t *testing.T, results []Result, err error) {
+	t.Helper()
+	for _, r := range results {
+		t.Run(r.Name, func(t *testing.T) {
+			if !r.OK {
+				t.Error(r.Error)
+			}
+		})
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	if len(results) == 0 {
+		t.Error("the script made no checks")
+	}
+}
