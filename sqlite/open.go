@@ -325,7 +325,12 @@ func (db *DB) Close() error {
 
 // read runs do in a transaction that sees one state of the file.
 func (db *DB) read(ctx context.Context, do func(*conn) error) error {
-	return db.readOnce(ctx, func(c *conn) (err error) {
+	return db.readOnce(ctx, inTransaction(do))
+}
+
+// inTransaction is do with all that it reads from one state of the file.
+func inTransaction(do func(*conn) error) func(*conn) error {
+	return func(c *conn) (err error) {
 		if _, err := c.exec("BEGIN"); err != nil {
 			return err
 		}
@@ -335,11 +340,23 @@ func (db *DB) read(ctx context.Context, do func(*conn) error) error {
 			}
 		}()
 		return do(c)
-	})
+	}
 }
 
 // readOnce is read for a single statement, which sees one state by itself.
 func (db *DB) readOnce(ctx context.Context, do func(*conn) error) error {
+	return db.readOn(ctx, nil, do)
+}
+
+// readWarm is read for a few rows that were probably written a moment ago. If nobody
+// writes, it takes the writer's connection: that has these pages in memory, and the
+// others must read them from the log after every commit.
+func (db *DB) readWarm(ctx context.Context, do func(*conn) error) error {
+	return db.readOn(ctx, db.writer, inTransaction(do))
+}
+
+// readOn runs do on a connection of first, if one is free, or of the readers.
+func (db *DB) readOn(ctx context.Context, first chan *conn, do func(*conn) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -349,14 +366,20 @@ func (db *DB) readOnce(ctx context.Context, do func(*conn) error) error {
 	default:
 	}
 	var c *conn
+	from := first
 	select {
-	case c = <-db.readers:
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-db.closing:
-		return ErrClosed
+	case c = <-first:
+	default:
+		from = db.readers
+		select {
+		case c = <-db.readers:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-db.closing:
+			return ErrClosed
+		}
 	}
-	defer func() { db.readers <- c }()
+	defer func() { from <- c }()
 	// A lock is in the way of the first statement or of none, so nothing is done
 	// twice.
 	return marked(c.patiently(ctx, func() error {

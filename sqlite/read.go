@@ -14,7 +14,7 @@ import (
 // Get implements [checkpoint.Saver].
 func (db *DB) Get(ctx context.Context, key checkpoint.Key) (*checkpoint.Checkpoint, error) {
 	var cp *checkpoint.Checkpoint
-	err := db.read(ctx, func(c *conn) error {
+	err := db.readWarm(ctx, func(c *conn) error {
 		h, err := c.loadHead(lineName{key.Thread, key.Namespace})
 		if err != nil {
 			return err
