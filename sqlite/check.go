@@ -16,15 +16,8 @@ func (c *conn) check() error {
 	if err := c.complete(); err != nil {
 		return err
 	}
-	for _, what := range slices.Sorted(maps.Keys(mayNotBe)) {
-		var id int64
-		ok, err := c.row(mayNotBe[what], nil, &id)
-		if err == nil && ok {
-			err = fmt.Errorf("%w: there is a %s: %d", ErrDamaged, what, id)
-		}
-		if err != nil {
-			return err
-		}
+	if err := c.noneOf(mayNotBe); err != nil {
+		return err
 	}
 	if err := c.checkThreads(); err != nil {
 		return err
@@ -33,6 +26,22 @@ func (c *conn) check() error {
 		return err
 	}
 	return c.checkLedger()
+}
+
+// noneOf returns an error if one of the queries, by the names of what they look for,
+// finds something.
+func (c *conn) noneOf(queries map[string]string) error {
+	for _, what := range slices.Sorted(maps.Keys(queries)) {
+		var id int64
+		ok, err := c.row(queries[what], nil, &id)
+		if err == nil && ok {
+			err = fmt.Errorf("%w: there is a %s: %d", ErrDamaged, what, id)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // distinct says whether two tables or indexes are in one place: then one of them
@@ -96,8 +105,6 @@ var mayNotBe = map[string]string{
 	"vector of an item that is history":   "SELECT seq FROM store_vector WHERE id<0 AND seq IN (SELECT seq FROM " + itemRecords + ")",
 	"vector of history that is an item's": "SELECT seq FROM store_vector WHERE id>0 AND seq NOT IN (SELECT seq FROM " + itemRecords + ")",
 	"vector with another stamp":           "SELECT v.seq FROM store_vector v JOIN store_record r ON r.seq=v.seq WHERE v.stamp IS NOT r.stamp",
-	"body without a row of the ledger":    "SELECT row FROM server_body WHERE row NOT IN (SELECT seq FROM server_row)",
-	"term without a row of the ledger":    "SELECT t.created FROM server_term t WHERE NOT EXISTS (SELECT 1 FROM server_row r WHERE r.kind=t.kind AND r.id=t.id AND r.created=t.created)",
 
 	"namespace for nothing": "SELECT id FROM store_space s WHERE NOT EXISTS (SELECT 1 FROM store_record r JOIN store_space n ON n.id=r.space WHERE substr(n.name,1,length(s.name))=s.name) AND EXISTS (SELECT 1 FROM store_under WHERE space=-s.id)",
 }
@@ -270,8 +277,21 @@ func (c *conn) checkStore() error {
 	})
 }
 
-// checkLedger reads every row of the ledger and looks for its terms.
+// ledgerMayNotHave is mayNotBe of the ledger.
+var ledgerMayNotHave = map[string]string{
+	"body without a row of the ledger": "SELECT row FROM server_body WHERE row NOT IN (SELECT seq FROM server_row)",
+	"term without a row of the ledger": "SELECT t.created FROM server_term t WHERE NOT EXISTS (SELECT 1 FROM server_row r WHERE r.kind=t.kind AND r.id=t.id AND r.created=t.created)",
+}
+
+// checkLedger reads every row of the ledger, if the file has one, and looks for its
+// terms.
 func (c *conn) checkLedger() error {
+	if has, err := c.hasLedger(); !has || err != nil {
+		return err
+	}
+	if err := c.noneOf(ledgerMayNotHave); err != nil {
+		return err
+	}
 	var terms [][]any
 	err := c.each("SELECT "+serverColumns+serverBody+" FROM server_row r LEFT JOIN server_body b ON b.row=r.seq", nil, func(scan func(...any) error) error {
 		r, err := scanLedgerRow(scan, true)

@@ -83,7 +83,7 @@
 // with signatures of vectors in memory, and store_lists.go and store_terms.go explain
 // what searches by words keep in memory.
 //
-// The ledger has four tables:
+// The ledger has four tables, which are made when it is first used:
 //
 //	server_row ─── server_body      server_term   server_event
 //

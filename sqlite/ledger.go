@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	_ "embed"
 	"time"
 
 	"github.com/google/uuid"
@@ -19,9 +20,41 @@ type ledgerBackend struct{ db *DB }
 
 var _ ledger.Backend = (*ledgerBackend)(nil)
 
+//go:embed ledger.sql
+var ledgerTables string
+
+// ready makes the tables of the ledger if the file does not have them. All calls
+// begin with it.
+func (b *ledgerBackend) ready(ctx context.Context) error {
+	if b.db.hasLedger.Load() {
+		return nil
+	}
+	err := b.db.write(ctx, func(c *conn) error {
+		if has, err := c.hasLedger(); has || err != nil {
+			return err
+		}
+		c.dirty = true
+		return c.script(ledgerTables)
+	})
+	if err == nil {
+		b.db.hasLedger.Store(true)
+	}
+	return err
+}
+
+// hasLedger reports whether the file has a table of the ledger. If it has one it
+// should have all: one that is missing must not be replaced by an empty one.
+func (c *conn) hasLedger() (bool, error) {
+	var name string
+	return c.row("SELECT name FROM sqlite_schema WHERE name GLOB 'server_*' LIMIT 1", nil, &name)
+}
+
 // Update implements [ledger.Backend]. It is a job of the queue (commit.go), so
 // transactions of many callers share a commit.
 func (b *ledgerBackend) Update(ctx context.Context, _ uuid.UUID, fn func(ledger.Tx) error) error {
+	if err := b.ready(ctx); err != nil {
+		return err
+	}
 	erased := false
 	return b.db.erase(ctx, func(c *conn) error {
 		tx := &ledgerTx{c: c, now: time.UnixMicro(time.Now().UnixMicro()).UTC()}
@@ -33,6 +66,9 @@ func (b *ledgerBackend) Update(ctx context.Context, _ uuid.UUID, fn func(ledger.
 
 // Get implements [ledger.Backend].
 func (b *ledgerBackend) Get(ctx context.Context, kind ledger.Kind, id uuid.UUID) (row *ledger.Row, err error) {
+	if err := b.ready(ctx); err != nil {
+		return nil, err
+	}
 	err = b.db.readOnce(ctx, func(c *conn) error {
 		r, err := c.ledgerRow(kind, id, true)
 		if r != nil {

@@ -14,6 +14,9 @@ import (
 
 // Append implements [ledger.Backend].
 func (b *ledgerBackend) Append(ctx context.Context, e *ledger.Events) error {
+	if err := b.ready(ctx); err != nil {
+		return err
+	}
 	data := e.Data
 	if data == nil {
 		data = []byte{}
@@ -33,6 +36,10 @@ func serverEventSum(e *ledger.Events) int64 {
 // order is that of their ends too.
 func (b *ledgerBackend) Events(ctx context.Context, thread, run uuid.UUID, after uint64) iter.Seq2[*ledger.Events, error] {
 	return func(yield func(*ledger.Events, error) bool) {
+		if err := b.ready(ctx); err != nil {
+			yield(nil, err)
+			return
+		}
 		query, args := "SELECT thread, run, first, last, data, sum FROM server_event INDEXED BY server_event_thread WHERE thread=?", []any{thread[:]}
 		if run != uuid.Nil {
 			query, args = query+" AND run=?", append(args, run[:])
@@ -80,6 +87,9 @@ func scanEvents(scan func(...any) error) (*ledger.Events, error) {
 
 // DropEvents implements [ledger.Backend].
 func (b *ledgerBackend) DropEvents(ctx context.Context, thread, run uuid.UUID) error {
+	if err := b.ready(ctx); err != nil {
+		return err
+	}
 	var n int64
 	return b.db.erase(ctx, func(c *conn) (err error) {
 		if run == uuid.Nil {
@@ -93,6 +103,9 @@ func (b *ledgerBackend) DropEvents(ctx context.Context, thread, run uuid.UUID) e
 
 // TrimEvents implements [ledger.Backend].
 func (b *ledgerBackend) TrimEvents(ctx context.Context, before time.Time, limit int) (int, error) {
+	if err := b.ready(ctx); err != nil {
+		return 0, err
+	}
 	if limit <= 0 {
 		limit = -1 // none
 	}

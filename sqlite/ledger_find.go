@@ -242,6 +242,10 @@ func hasTerms(r *ledgerRow, terms []uint64) bool {
 // Find implements [ledger.Backend].
 func (b *ledgerBackend) Find(ctx context.Context, q *ledger.Query) iter.Seq2[*ledger.Row, error] {
 	return func(yield func(*ledger.Row, error) bool) {
+		if err := b.ready(ctx); err != nil {
+			yield(nil, err)
+			return
+		}
 		n := ledgerChunk
 		if q.Bodies {
 			n = ledgerBodies

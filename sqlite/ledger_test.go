@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/uuid"
@@ -36,6 +37,46 @@ func TestLedgerBehavesLikeMemory(t *testing.T) {
 	db := open(t, filepath.Join(t.TempDir(), "test.db"), nil)
 	ledgertest.Differential(t, func(*testing.T) ledger.Backend { return db.Ledger() })
 	checkFile(t, db)
+}
+
+// A file has the tables of the ledger once somebody uses it. Those who use it first at
+// the same time do not get in each other's way, and a table that is lost is not replaced
+// by an empty one.
+func TestTablesOfTheLedgerAreMadeWhenItIsFirstUsed(t *testing.T) {
+	tables := func(db *DB) int {
+		return ask(t, db, "SELECT count(*) FROM sqlite_schema WHERE type='table' AND name LIKE 'server%'")
+	}
+	path := filepath.Join(t.TempDir(), "test.db")
+	var dbs []*DB
+	for range 3 {
+		dbs = append(dbs, open(t, path, nil))
+	}
+	checkFile(t, dbs[0])
+	_ = dbs[0].Ledger()
+	if n := tables(dbs[0]); n != 0 {
+		t.Fatalf("a file without a server has %d of its tables", n)
+	}
+	var wg sync.WaitGroup
+	for _, db := range dbs {
+		for range 4 {
+			wg.Go(func() {
+				if row, err := db.Ledger().Get(t.Context(), ledger.Threads, uuid.New()); row != nil || err != nil {
+					t.Error(row, err)
+				}
+			})
+		}
+	}
+	wg.Wait()
+	if n := tables(dbs[1]); n != 4 {
+		t.Errorf("the ledger has %d tables, want 4", n)
+	}
+	err := dbs[0].write(t.Context(), func(c *conn) error { return c.script("DROP TABLE server_row") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := open(t, path, nil).Ledger().Get(t.Context(), ledger.Threads, uuid.New()); err == nil {
+		t.Error("the ledger goes on without the table of its rows")
+	}
 }
 
 // Once a thread was deleted, nothing of it or its runs is in any file.

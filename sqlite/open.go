@@ -60,7 +60,8 @@ type DB struct {
 	closeOnce sync.Once
 	closeErr  error
 
-	uncut atomic.Bool // the log has what was erased
+	uncut     atomic.Bool // the log has what was erased
+	hasLedger atomic.Bool // the tables of the ledger are there
 
 	queue   queue
 	known   known                       // what the holder of the writer remembers
