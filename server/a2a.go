@@ -273,7 +273,7 @@ func (x *a2aCall) stream(raw json.RawMessage) (any, error) {
 	say := func(kind string, v any) {
 		data, err := json.Marshal(rpcAnswer(x.id, x.wrap(kind, v), nil))
 		if err == nil {
-			e.frame("message", nil, data, "")
+			e.frame("message", nil, "", data)
 		}
 	}
 	say("task", x.submitted(run, p))

@@ -8,9 +8,11 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -88,7 +90,29 @@ func (c *call) decode(dst any) error {
 
 // body reads the whole body.
 func (c *call) body() ([]byte, error) {
-	return io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, c.s.o.MaxBody))
+	raw, err := io.ReadAll(http.MaxBytesReader(c.w, &timedBody{c.r.Body, c}, c.s.o.MaxBody))
+	if err == nil {
+		_ = http.NewResponseController(c.w).SetReadDeadline(time.Time{}) // the server looks whether the client is still there
+		return raw, nil
+	}
+	if errors.As(err, new(*http.MaxBytesError)) {
+		return nil, err
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return nil, fail(http.StatusRequestTimeout, "the body ends too early: no bytes came for %s", c.s.o.clientTime)
+	}
+	return nil, fail(http.StatusBadRequest, "the body ends too early: %v", err)
+}
+
+// timedBody is a body of which some bytes have to come in time.
+type timedBody struct {
+	io.ReadCloser
+	c *call
+}
+
+func (b *timedBody) Read(p []byte) (int, error) {
+	_ = http.NewResponseController(b.c.w).SetReadDeadline(time.Now().Add(b.c.s.o.clientTime)) // not all connections have one
+	return b.ReadCloser.Read(p)
 }
 
 func decodeJSON(raw []byte, dst any) error {

@@ -71,6 +71,7 @@ type extras struct {
 	sweep        time.Duration
 	sweepLimit   int
 	storeSweep   time.Duration
+	clientTime   time.Duration // how long a client may take to read, or to send, a piece
 }
 
 type readKey func(*config, json.RawMessage) error

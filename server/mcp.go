@@ -246,15 +246,14 @@ func (c *call) outcome(ctx context.Context, run *ledger.Run) (end *runs.End, val
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.r.Context(), cancel)()
-	for e, err := range c.s.runner.Read(ctx, run, 0, true) {
-		if err != nil {
-			return nil, nil, err
-		}
-		if e.End != nil {
-			return e.End, e.Data(), nil
-		}
+	e, err := c.s.runner.End(ctx, run, true)
+	if err != nil {
+		return nil, nil, err
 	}
-	return nil, nil, errors.New("the run has no end")
+	if e == nil {
+		return nil, nil, errors.New("the run has no end")
+	}
+	return e.End, e.Data(), nil
 }
 
 // toolResult is what a run answers: its values as text and as structured content.

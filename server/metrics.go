@@ -103,18 +103,21 @@ func (o *openRuns) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// watched is a response that is counted.
+// watched is a response that is counted. A client that does not read it for too long
+// loses the connection.
 type watched struct {
 	http.ResponseWriter
-	m      *metrics
-	began  time.Time
-	status int
-	size   int64
-	stream bool
+	m        *metrics
+	began    time.Time
+	status   int
+	size     int64
+	stream   bool
+	http2    bool
+	patience time.Duration // with a client that does not read
 }
 
-func (m *metrics) watch(w http.ResponseWriter) *watched {
-	return &watched{ResponseWriter: w, m: m, began: time.Now()}
+func (m *metrics) watch(w http.ResponseWriter, r *http.Request, patience time.Duration) *watched {
+	return &watched{ResponseWriter: w, m: m, began: time.Now(), http2: r.ProtoMajor > 1, patience: patience}
 }
 
 // WriteHeader implements [http.ResponseWriter].
@@ -126,9 +129,42 @@ func (w *watched) WriteHeader(status int) {
 // Write implements [http.ResponseWriter].
 func (w *watched) Write(p []byte) (int, error) {
 	w.begin(http.StatusOK)
-	n, err := w.ResponseWriter.Write(p)
-	w.size += int64(n)
-	return n, err
+	done := 0
+	for {
+		w.deadline()
+		n, err := w.ResponseWriter.Write(p[done:min(len(p), done+pieceSize)])
+		done += n
+		w.size += int64(n)
+		if err != nil || done == len(p) {
+			w.noDeadline()
+			return done, err
+		}
+	}
+}
+
+// FlushError is what http.ResponseController flushes with.
+func (w *watched) FlushError() error {
+	w.deadline()
+	defer w.noDeadline()
+	return http.NewResponseController(w.ResponseWriter).Flush()
+}
+
+// pieceSize is how many bytes of an answer a client may take clientTime for. A large
+// answer may take longer than that.
+const pieceSize = 256 << 10
+
+// deadline is when the client has to have read what is written next. It also holds for
+// the rest of the answer, which net/http sends after the handler has returned.
+func (w *watched) deadline() {
+	_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(w.patience)) // not all writers have one
+}
+
+// noDeadline is called after a write. HTTP/2 ends a stream whose deadline has passed
+// even if nothing is being written.
+func (w *watched) noDeadline() {
+	if w.http2 {
+		_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Time{})
+	}
 }
 
 // Unwrap lets http.ResponseController find what the response can do.

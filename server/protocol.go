@@ -94,8 +94,9 @@ func isPrefix(prefix, ns []string) bool {
 	return true
 }
 
-// writeEvent writes an entry as an event of protocol v2.
-func writeEvent(buf *bytes.Buffer, e *runs.Entry) {
+// writeHead writes an entry as an event of protocol v2, up to its data. Behind them comes
+// eventTail.
+func writeHead(buf *bytes.Buffer, e *runs.Entry) {
 	seq := strconv.FormatUint(e.Seq, 10)
 	buf.WriteString(`{"type":"event","event_id":"` + seq + `","seq":` + seq + `,"method":"` + e.Name + `","params":{"namespace":`)
 	if len(e.NS) == 0 {
@@ -111,9 +112,10 @@ func writeEvent(buf *bytes.Buffer, e *runs.Entry) {
 		buf.Write(raw)
 	}
 	buf.WriteString(`,"data":`)
-	buf.Write(e.Data())
-	buf.WriteString("}}")
 }
+
+// eventTail is what follows the data of an event.
+var eventTail = []byte("}}")
 
 // observed is a thread whose events a client reads. It may not exist yet.
 type observed struct {
@@ -222,8 +224,8 @@ func (c *call) streamEvents() error {
 		}
 		if sub.wants(entry) {
 			buf.Reset()
-			writeEvent(&buf, entry)
-			e.frame(entry.Name, nil, buf.Bytes(), strconv.FormatUint(entry.Seq, 10))
+			writeHead(&buf, entry)
+			e.frame(entry.Name, nil, strconv.FormatUint(entry.Seq, 10), buf.Bytes(), entry.Data(), eventTail)
 		}
 		return true
 	})
@@ -280,9 +282,9 @@ func (e *events) threadFrame(entry *runs.Entry, modes []string) {
 	switch {
 	case entry.End != nil:
 		if (runModes || lifecycle) && !entry.End.Lost {
-			e.frame("metadata", nil, []byte(`{"status":"run_done","run_id":"`+entry.Run.String()+`"}`), id)
+			e.frame("metadata", nil, id, []byte(`{"status":"run_done","run_id":"`+entry.Run.String()+`"}`))
 		}
 	case entry.Protocol == runs.Classic && (runModes || lifecycle && entry.Name == "metadata"):
-		e.frame(entry.Name, entry.NS, entry.Data(), id)
+		e.frame(entry.Name, entry.NS, id, entry.Data())
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 )
 
 // route is one endpoint. The resource and the action are what handlers of Auth are
@@ -226,7 +227,10 @@ func (c *call) recover() {
 
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	seen := s.metrics.watch(w)
+	seen := s.metrics.watch(w, r, s.o.clientTime)
+	if r.ContentLength != 0 { // also for a body that no handler reads
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.o.clientTime))
+	}
 	c := &call{s: s, w: seen, r: r}
 	defer func() {
 		seen.done(r, c.route)

@@ -275,12 +275,9 @@ func (c *call) wait(run *ledger.Run, fresh, cancel bool) error {
 	ctx := c.r.Context()
 	go func() {
 		var a answer
-		for e, err := range c.s.runner.Read(ctx, run, 0, fresh) {
-			if err != nil {
-				a.err = err
-			} else if e.End != nil {
-				a.data = e.Data()
-			}
+		e, err := c.s.runner.End(ctx, run, fresh)
+		if a.err = err; e != nil {
+			a.data = e.Data()
 		}
 		done <- a
 	}()

@@ -83,6 +83,9 @@ func New(db Database, graphs []treadle.AnyGraph, o *Options) (*Server, error) {
 	if s.o.MaxBody == 0 {
 		s.o.MaxBody = 10 << 20
 	}
+	if s.o.clientTime == 0 {
+		s.o.clientTime = clientTime
+	}
 	saver, ok := db.(runs.Saver)
 	if !ok {
 		return nil, fmt.Errorf("server: %T lacks abilities: a server needs checkpoint.Fencer, RunDeleter, Copier, Pruner and Sizer", db)

@@ -15,8 +15,9 @@ import (
 	"github.com/treadle-go/treadle/ledger"
 )
 
-// writeTime is how long a client may take to read what it was sent.
-const writeTime = 30 * time.Second
+// clientTime is how long a client may take to read what it was sent, or to send the next
+// bytes of a request.
+const clientTime = 30 * time.Second
 
 // lastEventID reads the place where a reader goes on; 0 means from the beginning.
 func lastEventID(text string) (uint64, error) {
@@ -36,6 +37,7 @@ type events struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	buf     bytes.Buffer
+	err     error // of the connection
 }
 
 // begin sends the headers, so that the client knows the run before its first event.
@@ -50,8 +52,8 @@ func (c *call) events() *events {
 	return e
 }
 
-// frame adds an event.
-func (e *events) frame(name string, ns []string, data []byte, id string) {
+// frame adds an event. Its data may come in parts.
+func (e *events) frame(name string, ns []string, id string, data ...[]byte) {
 	e.buf.WriteString("event: ")
 	e.buf.WriteString(name)
 	for _, part := range ns {
@@ -59,7 +61,9 @@ func (e *events) frame(name string, ns []string, data []byte, id string) {
 		e.buf.WriteString(part)
 	}
 	e.buf.WriteString("\ndata: ")
-	e.buf.Write(data)
+	for _, part := range data {
+		e.part(part)
+	}
 	if id != "" {
 		e.buf.WriteString("\nid: ")
 		e.buf.WriteString(id)
@@ -67,20 +71,37 @@ func (e *events) frame(name string, ns []string, data []byte, id string) {
 	e.buf.WriteString("\n\n")
 }
 
+// maxCopied is the size of data that are copied to be sent with others. Larger ones are
+// shared by all readers of a run.
+const maxCopied = 32 << 10
+
+// part adds a part of the data of an event.
+func (e *events) part(data []byte) {
+	if len(data) <= maxCopied {
+		e.buf.Write(data)
+		return
+	}
+	e.send()
+	if e.err == nil {
+		_, e.err = e.w.Write(data)
+	}
+}
+
+// send writes what waits.
+func (e *events) send() {
+	if e.err == nil && e.buf.Len() > 0 {
+		_, e.err = e.w.Write(e.buf.Bytes())
+	}
+	e.buf.Reset()
+}
+
 // flush sends what there is. A client that does not read for too long loses the
 // connection.
 func (e *events) flush() error {
-	_ = e.control.SetWriteDeadline(time.Now().Add(writeTime)) // not all writers have one
-	if e.buf.Len() > 0 {
-		if _, err := e.w.Write(e.buf.Bytes()); err != nil {
-			return err
-		}
-		e.buf.Reset()
-		if e.buf.Cap() > 1<<20 {
-			e.buf = bytes.Buffer{}
-		}
+	if e.send(); e.err == nil {
+		e.err = e.control.Flush()
 	}
-	return e.control.Flush()
+	return e.err
 }
 
 // heartbeat is a comment. There is no empty line behind it, which would be an event
@@ -90,45 +111,78 @@ func (e *events) heartbeat() error {
 	return e.flush()
 }
 
-// follow sends entries to a client until they end, it goes, or send is false.
-// Entries that come while others are written are flushed together.
-func (e *events) follow(ctx context.Context, entries func(context.Context) iter.Seq2[*runs.Entry, error], send func(*runs.Entry) bool) (ended bool, err error) {
-	ctx, stop := context.WithCancel(ctx)
-	ch := make(chan *runs.Entry, 64)
-	failed := make(chan error, 1)
-	go func() {
-		defer close(ch)
-		for entry, err := range entries(ctx) {
-			if err != nil {
-				failed <- err
-				return
-			}
+// queue has the entries that a client is sent next: some small ones and one that is
+// large. Without this bound every client that does not read would hold as many states
+// as it has room for entries.
+type queue struct {
+	ch    chan queued
+	large chan struct{} // has an element while there is a large entry
+	err   error         // why ch was closed
+}
+
+// queued is an entry in a queue.
+type queued struct {
+	*runs.Entry
+	large bool
+}
+
+func newQueue() *queue {
+	return &queue{ch: make(chan queued, 64), large: make(chan struct{}, 1)}
+}
+
+// fill puts entries into the queue until they or ctx end.
+func (q *queue) fill(ctx context.Context, entries iter.Seq2[*runs.Entry, error]) {
+	defer close(q.ch)
+	for entry, err := range entries {
+		if err != nil {
+			q.err = err
+			return
+		}
+		next := queued{entry, entry.Large()}
+		if next.large {
 			select {
-			case ch <- entry:
+			case q.large <- struct{}{}:
 			case <-ctx.Done():
 				return
 			}
 		}
-	}()
+		select {
+		case q.ch <- next:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// sent is called when an entry was sent.
+func (q *queue) sent(e queued) {
+	if e.large {
+		<-q.large
+	}
+}
+
+// follow sends entries to a client until they end, it goes, or send is false.
+// Entries that come while others are written are flushed together.
+func (e *events) follow(ctx context.Context, entries func(context.Context) iter.Seq2[*runs.Entry, error], send func(*runs.Entry) bool) (ended bool, err error) {
+	ctx, stop := context.WithCancel(ctx)
+	q := newQueue()
+	go q.fill(ctx, entries(ctx))
 	defer func() {
 		stop()
-		for range ch { // until the reader has ended
+		for range q.ch { // until the reader has ended
 		}
 	}()
 	beat := time.NewTicker(keepAlive)
 	defer beat.Stop()
 	for {
 		select {
-		case entry, ok := <-ch:
+		case next, ok := <-q.ch:
 			if !ok {
-				select {
-				case err = <-failed:
-				default:
-				}
-				return false, err
+				return false, q.err
 			}
-			ended = !send(entry)
-			if n := e.buf.Len(); n > 0 && (len(ch) == 0 || ended || n > 64<<10) {
+			ended = !send(next.Entry)
+			q.sent(next)
+			if n := e.buf.Len(); n > 0 && (len(q.ch) == 0 || ended || n > 64<<10) {
 				if err := e.flush(); err != nil {
 					return ended, err
 				}
@@ -160,7 +214,7 @@ func (c *call) stream(run *ledger.Run, after uint64, fresh, cancel bool, modes [
 		}
 	}, func(entry *runs.Entry) bool {
 		if entry.Protocol == runs.Classic && wanted(modes, entry.Name) {
-			e.frame(entry.Name, entry.NS, entry.Data(), strconv.FormatUint(entry.Seq, 10))
+			e.frame(entry.Name, entry.NS, strconv.FormatUint(entry.Seq, 10), entry.Data())
 		}
 		return entry.End == nil
 	})

@@ -106,7 +106,7 @@ func (s *socket) keepAlive(ctx context.Context) {
 			s.end(websocket.StatusGoingAway, "the server is shutting down")
 			return
 		case <-ping.C:
-			wait, stop := context.WithTimeout(ctx, writeTime)
+			wait, stop := context.WithTimeout(ctx, s.c.s.o.clientTime)
 			err := s.conn.Ping(wait)
 			stop()
 			if err != nil {
@@ -165,7 +165,7 @@ func (s *socket) send(ctx context.Context, v *reply) bool {
 
 // write sends a message. A client that does not read for too long loses the connection.
 func (s *socket) write(ctx context.Context, raw []byte) error {
-	ctx, stop := context.WithTimeout(ctx, writeTime)
+	ctx, stop := context.WithTimeout(ctx, s.c.s.o.clientTime)
 	defer stop()
 	return s.conn.Write(ctx, websocket.MessageText, raw)
 }
@@ -209,22 +209,9 @@ func (s *subscription) since() uint64 {
 // events sends the events of all subscriptions.
 func (s *socket) events(ctx context.Context) {
 	at := s.thread.last()
-	ch := make(chan *runs.Entry, 64)
-	var failed error
-	s.readers.Go(func() {
-		defer close(ch)
-		for e, err := range s.c.s.runner.ReadThread(ctx, s.thread.id, at) {
-			if err != nil {
-				failed = err
-				return
-			}
-			select {
-			case ch <- e:
-			case <-ctx.Done():
-				return
-			}
-		}
-	})
+	q := newQueue()
+	from := at
+	s.readers.Go(func() { q.fill(ctx, s.c.s.runner.ReadThread(ctx, s.thread.id, from)) })
 	for {
 		var err error
 		select {
@@ -232,15 +219,16 @@ func (s *socket) events(ctx context.Context) {
 			return
 		case sub := <-s.added:
 			err = s.replay(ctx, s.gather(ctx, sub), at)
-		case e, ok := <-ch:
+		case e, ok := <-q.ch:
 			if !ok {
-				err = failed
+				err = q.err
 				break
 			}
 			at = e.Seq
-			if s.wanted(e) {
-				err = s.event(ctx, e)
+			if s.wanted(e.Entry) {
+				err = s.event(ctx, e.Entry)
 			}
+			q.sent(e)
 		}
 		if ctx.Err() != nil {
 			return
@@ -275,8 +263,36 @@ func (s *socket) event(ctx context.Context, e *runs.Entry) error {
 		return errHidden
 	}
 	var buf bytes.Buffer
-	writeEvent(&buf, e)
+	writeHead(&buf, e)
+	data := e.Data()
+	if len(data) > maxCopied {
+		return s.writeParts(ctx, buf.Bytes(), data, eventTail)
+	}
+	buf.Write(data)
+	buf.Write(eventTail)
 	return s.write(ctx, buf.Bytes())
+}
+
+// writeParts sends a large message without a copy of it. A client may take long to read
+// all of it, but not to read a piece.
+func (s *socket) writeParts(ctx context.Context, parts ...[]byte) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	late := time.AfterFunc(s.c.s.o.clientTime, stop)
+	defer late.Stop()
+	w, err := s.conn.Writer(ctx, websocket.MessageText)
+	if err != nil {
+		return err
+	}
+	for _, part := range parts {
+		for piece := range slices.Chunk(part, pieceSize) {
+			if _, err := w.Write(piece); err != nil {
+				return err
+			}
+			late.Reset(s.c.s.o.clientTime)
+		}
+	}
+	return w.Close()
 }
 
 // gather returns a subscription with those that the client has sent behind it.

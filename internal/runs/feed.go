@@ -3,6 +3,8 @@ package runs
 import (
 	"context"
 	"encoding/json"
+	"slices"
+	"sort"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,10 +33,12 @@ type Entry struct {
 	Time     time.Time
 	End      *End // the run's last entry
 
-	mu   sync.Mutex
-	data json.RawMessage
-	make func() (json.RawMessage, error) // of an entry that is not yet JSON
-	size *atomic.Int64                   // of the feed that it is in
+	making  sync.Mutex // held while the JSON is made, which can take long
+	mu      sync.Mutex
+	data    json.RawMessage
+	make    func() (json.RawMessage, error) // of an entry that is not yet JSON
+	feed    *Feed                           // that it is in
+	counted int64                           // its size in the feed
 }
 
 // End is how a run ended.
@@ -51,35 +55,71 @@ type End struct {
 // states of a run that nobody watches are never read.
 func (e *Entry) Data() json.RawMessage {
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.make != nil {
-		raw, err := e.make()
-		if err != nil { // a value that has no JSON, which a state with a saver cannot have
-			raw, _ = json.Marshal(map[string]string{"error": err.Error()})
-		}
-		e.data, e.make = raw, nil
-		if e.size != nil {
-			e.size.Add(int64(len(raw)))
-		}
+	data, ready := e.data, e.make == nil
+	e.mu.Unlock()
+	if ready {
+		return data
 	}
-	return e.data
+	data, grown := e.made()
+	if grown != nil && grown.size.Load() > maxBytes {
+		grown.shrink() // no other entry may come that does it
+	}
+	return data
 }
 
-// join makes the entry one of a feed whose data have the given size. An entry that is
-// not JSON yet counts nothing, because it shares its values with the run.
-func (e *Entry) join(size *atomic.Int64) {
+// made makes the entry's JSON. It returns the feed that has grown by it.
+func (e *Entry) made() (data json.RawMessage, grown *Feed) {
+	e.making.Lock()
+	defer e.making.Unlock()
+	e.mu.Lock()
+	create := e.make
+	e.mu.Unlock()
+	if create == nil {
+		return e.data, nil
+	}
+	raw, err := create()
+	if err != nil { // a value that has no JSON, which a state with a saver cannot have
+		raw, _ = json.Marshal(map[string]string{"error": err.Error()})
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.size = size
-	size.Add(int64(len(e.data)))
+	e.data, e.make = raw, nil
+	if e.feed != nil {
+		n := int64(len(raw))
+		e.feed.size.Add(n - e.counted)
+		e.feed.state.Store(n)
+		e.counted = n
+	}
+	return raw, e.feed
+}
+
+// Large reports whether the entry holds much memory, or may do so because it is not
+// JSON yet.
+func (e *Entry) Large() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.make != nil || len(e.data) > largeEntry
+}
+
+// join makes the entry one of a feed. A state that is not JSON yet counts as much as the
+// last one that is: the run may have replaced its values, and then only the entry holds
+// them.
+func (e *Entry) join(f *Feed) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.feed, e.counted = f, int64(len(e.data))
+	if e.make != nil {
+		e.counted = f.state.Load()
+	}
+	f.size.Add(e.counted)
 }
 
 // leave takes the entry out of its feed. Readers may still have it.
 func (e *Entry) leave() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.size.Add(-int64(len(e.data)))
-	e.size = nil
+	e.feed.size.Add(-e.counted)
+	e.feed = nil
 }
 
 // The bounds of a feed.
@@ -88,19 +128,28 @@ const (
 	maxBytes   = 8 << 20
 )
 
+// The bounds of what a reader takes from a feed at a time, which it holds even if the
+// feed has dropped it: some small entries, or up to the first large one.
+const (
+	maxTaken   = 64
+	largeEntry = 32 << 10
+)
+
 // Feed holds the latest entries of a thread's runs.
 type Feed struct {
 	thread uuid.UUID
 
 	mu      sync.Mutex
 	entries []*Entry
-	size    atomic.Int64
-	seq     uint64 // of the last entry
-	dropped uint64 // seq of the last entry that was dropped
+	size    atomic.Int64 // of the entries' JSON
+	state   atomic.Int64 // size of the last state that was made JSON
+	seq     uint64       // of the last entry
+	dropped uint64       // seq of the last entry that was dropped
 	wake    chan struct{}
 	users   int       // runs and readers
 	watches int       // readers of protocol v2
 	idle    time.Time // since when there are no users
+	unused  int64     // size since then
 }
 
 // Append numbers entries and shows them to the readers.
@@ -110,7 +159,7 @@ func (f *Feed) append(es ...*Entry) {
 	for _, e := range es {
 		f.seq++
 		e.Seq = f.seq
-		e.join(&f.size)
+		e.join(f)
 	}
 	f.entries = append(f.entries, es...)
 	f.trim()
@@ -128,6 +177,13 @@ func (f *Feed) trim() {
 		f.entries[0] = nil // append moves the rest to a new array when this one is full
 		f.entries = f.entries[1:]
 	}
+}
+
+// shrink drops the oldest entries beyond the bounds, because some have become JSON.
+func (f *Feed) shrink() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.trim()
 }
 
 // startAt makes the next entry's number greater than seq.
@@ -169,17 +225,18 @@ func (f *Feed) clear() {
 	f.entries = nil
 }
 
-// after returns the entries behind seq, and whether some of them are gone. If there
+// after returns the next entries behind seq, and whether some of them are gone. If there
 // are none, it returns a channel that is closed when there are.
 func (f *Feed) after(seq uint64) (es []*Entry, gap bool, more <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	i := len(f.entries)
-	for i > 0 && f.entries[i-1].Seq > seq {
-		i--
-	}
+	i := sort.Search(len(f.entries), func(i int) bool { return f.entries[i].Seq > seq })
 	if i < len(f.entries) {
-		return append([]*Entry(nil), f.entries[i:]...), seq < f.dropped, nil
+		end := i + 1
+		for end < min(len(f.entries), i+maxTaken) && !f.entries[end-1].Large() {
+			end++
+		}
+		return slices.Clone(f.entries[i:end]), seq < f.dropped, nil
 	}
 	if f.wake == nil {
 		f.wake = make(chan struct{})
@@ -192,6 +249,7 @@ func (f *Feed) after(seq uint64) (es []*Entry, gap bool, more <-chan struct{}) {
 type feeds struct {
 	mu   sync.Mutex
 	byID map[uuid.UUID]*Feed
+	idle int64 // bytes of feeds without users
 }
 
 // keepIdle is how long a feed outlives its last user, for a client that comes to read
@@ -199,7 +257,10 @@ type feeds struct {
 const keepIdle = 30 * time.Second
 
 // maxIdle bounds the feeds without users.
-const maxIdle = 4096
+const (
+	maxIdle      = 4096
+	maxIdleBytes = 64 << 20
+)
 
 // use returns the thread's feed, which is kept until it is released.
 func (s *feeds) use(thread uuid.UUID) *Feed {
@@ -214,8 +275,11 @@ func (s *feeds) use(thread uuid.UUID) *Feed {
 		s.byID[thread] = f
 	}
 	f.mu.Lock()
-	f.users++
-	f.mu.Unlock()
+	defer f.mu.Unlock()
+	if f.users++; f.users == 1 {
+		s.idle -= f.unused
+		f.unused = 0
+	}
 	return f
 }
 
@@ -228,9 +292,46 @@ func (s *feeds) release(f *Feed, drop bool) {
 	defer f.mu.Unlock()
 	f.users--
 	f.idle = time.Now()
-	if drop && f.users == 0 && s.byID[f.thread] == f {
-		delete(s.byID, f.thread)
+	if f.users > 0 || s.byID[f.thread] != f {
+		return
 	}
+	if drop {
+		delete(s.byID, f.thread)
+		return
+	}
+	f.unused = f.size.Load()
+	if s.idle += f.unused; s.idle > maxIdleBytes {
+		s.forget(f)
+	}
+}
+
+// forget removes feeds without users, those that had some longest ago first, until the
+// rest are half of the bound. last is one of them, whose lock is held.
+func (s *feeds) forget(last *Feed) {
+	var unused []*Feed
+	for _, f := range s.byID {
+		if f == last {
+			continue
+		}
+		f.mu.Lock()
+		if f.users == 0 {
+			unused = append(unused, f)
+		}
+		f.mu.Unlock()
+	}
+	slices.SortFunc(unused, func(a, b *Feed) int { return a.idle.Compare(b.idle) })
+	for _, f := range append(unused, last) {
+		if s.idle <= maxIdleBytes/2 {
+			return
+		}
+		s.remove(f)
+	}
+}
+
+// remove removes a feed without users.
+func (s *feeds) remove(f *Feed) {
+	delete(s.byID, f.thread)
+	s.idle -= f.unused
 }
 
 // sweep forgets feeds that have had no users for a while.
@@ -238,10 +339,10 @@ func (s *feeds) sweep(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	crowded := len(s.byID) > maxIdle
-	for id, f := range s.byID {
+	for _, f := range s.byID {
 		f.mu.Lock()
 		if f.users == 0 && (crowded || now.Sub(f.idle) > keepIdle) {
-			delete(s.byID, id)
+			s.remove(f)
 		}
 		f.mu.Unlock()
 	}

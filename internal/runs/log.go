@@ -17,6 +17,7 @@ type log struct {
 	feed   *Feed
 	run    *ledger.Run
 	keep   bool // also in the ledger
+	states int  // entries that were not JSON
 
 	mu      sync.Mutex
 	waiting []*Entry // for the ledger
@@ -31,10 +32,20 @@ const (
 	packBytes = 64 << 10
 )
 
+// stateEvery is how many states there are for one that is made JSON even if nobody reads
+// it, so that the feed knows how large they are. Short runs have none.
+const stateEvery = 16
+
 // add shows an entry to the readers, and keeps it if the run's events are kept.
 func (l *log) add(e *Entry) {
 	e.Time = time.Now()
+	state := e.make != nil
 	l.feed.append(e)
+	if state {
+		if l.states++; l.states%stateEvery == 4 {
+			e.Data()
+		}
+	}
 	if !l.keep {
 		return
 	}

@@ -18,6 +18,12 @@ var ErrSlow = errors.New("the reader is too slow: events that it has not read ar
 // those to come, and ends behind the last one. A run whose events are no longer there
 // yields nothing. fresh says that the caller has just created the run.
 func (r *Runner) Read(ctx context.Context, run *ledger.Run, after uint64, fresh bool) iter.Seq2[*Entry, error] {
+	return r.read(ctx, run, after, fresh, true)
+}
+
+// read is Read. Without all, entries that come too fast for the reader are left out, but
+// never the last one.
+func (r *Runner) read(ctx context.Context, run *ledger.Run, after uint64, fresh, all bool) iter.Seq2[*Entry, error] {
 	return func(yield func(*Entry, error) bool) {
 		feed := r.feeds.use(run.Thread)
 		ended := false
@@ -26,14 +32,13 @@ func (r *Runner) Read(ctx context.Context, run *ledger.Run, after uint64, fresh 
 		if !fresh {
 			// The feed is held before the ledger is asked, so an end that comes in
 			// between is in it.
-			now, err := r.ledger.Run(ctx, run.Thread, run.ID, nil)
-			if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+			var err error
+			if over, err = r.over(ctx, run); err != nil {
 				yield(nil, err)
 				return
 			}
-			over = err != nil || now.Status != ledger.Pending && now.Status != ledger.Running
 		}
-		if run.Resumable && !fresh {
+		if run.Resumable && !fresh && all {
 			for e, err := range r.past(ctx, run.Thread, run.ID, after, feed) {
 				if !yield(e, err) || err != nil || e.End != nil {
 					return
@@ -43,9 +48,16 @@ func (r *Runner) Read(ctx context.Context, run *ledger.Run, after uint64, fresh 
 		}
 		for {
 			es, gap, more := feed.after(after)
-			if gap && after > 0 {
+			if gap && after > 0 && all {
 				yield(nil, ErrSlow)
 				return
+			}
+			if gap && !all && !over { // the end may be among those that are gone
+				var err error
+				if over, err = r.over(ctx, run); err != nil {
+					yield(nil, err)
+					return
+				}
 			}
 			for _, e := range es {
 				after = e.Seq
@@ -57,11 +69,11 @@ func (r *Runner) Read(ctx context.Context, run *ledger.Run, after uint64, fresh 
 					return
 				}
 			}
-			if over {
-				return // it ended, and its end is no longer in the feed
-			}
 			if more == nil {
 				continue
+			}
+			if over {
+				return // it ended, and its end is no longer in the feed
 			}
 			if err := wait(ctx, more, r.stopped); err != nil {
 				yield(nil, err)
@@ -69,6 +81,32 @@ func (r *Runner) Read(ctx context.Context, run *ledger.Run, after uint64, fresh 
 			}
 		}
 	}
+}
+
+// over reports whether a run has ended.
+func (r *Runner) over(ctx context.Context, run *ledger.Run) (bool, error) {
+	now, err := r.ledger.Run(ctx, run.Thread, run.ID, nil)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return now.Status != ledger.Pending && now.Status != ledger.Running, nil
+}
+
+// End waits for the last entry of a run. It is nil if the run ended long ago. fresh says
+// that the caller has just created the run.
+func (r *Runner) End(ctx context.Context, run *ledger.Run, fresh bool) (*Entry, error) {
+	for e, err := range r.read(ctx, run, 0, fresh, false) {
+		if err != nil {
+			return nil, err
+		}
+		if e.End != nil {
+			return e, nil
+		}
+	}
+	return nil, nil
 }
 
 // past yields the stored entries of a thread, or of one of its runs, that the feed

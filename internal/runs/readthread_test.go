@@ -107,3 +107,41 @@ func TestReadThreadEndsWithItsContextAndWithTheRunner(t *testing.T) {
 		ctx = context.WithoutCancel(ctx) //nolint:fatcontext // there are two of them
 	}
 }
+
+// Who waits for the end of a run needs no other entry of it.
+func TestWaitingForTheEndMissesEntriesButNotTheEnd(t *testing.T) {
+	r, l := reading(t, false)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	job := &ledger.NewRun{Run: &ledger.Run{ID: l.run.ID, Thread: l.run.Thread, Graph: "g", Status: ledger.Pending, Strategy: ledger.Enqueue, Kwargs: json.RawMessage("{}")},
+		Create: &ledger.Thread{ID: l.run.Thread, Metadata: ledger.Object{}, Config: ledger.Object{}}}
+	if _, err := r.ledger.CreateRun(ctx, job); err != nil {
+		t.Fatal(err)
+	}
+	l.write(10)
+	var end *Entry
+	burst := false
+	for e, err := range r.read(ctx, l.run, 0, true, false) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !burst { // the reader sleeps while the run goes on
+			burst = true
+			l.write(2 * maxEntries)
+			l.add(&Entry{Run: l.run.ID, End: &End{Status: "success"}})
+		}
+		end = e
+	}
+	if end == nil || end.End == nil {
+		t.Errorf("the last entry is %+v", end)
+	}
+	// The next run of the thread has pushed it out.
+	next := &log{runner: r, feed: l.feed, run: &ledger.Run{ID: uuid.New(), Thread: l.run.Thread}}
+	next.write(2 * maxEntries)
+	if _, _, err := r.ledger.Cancel(ctx, l.run.Thread, []uuid.UUID{l.run.ID}, ledger.CancelRun, nil); err != nil {
+		t.Fatal(err)
+	}
+	if e, err := r.End(ctx, l.run, true); err != nil || e != nil {
+		t.Errorf("the end that is gone is %+v, %v", e, err)
+	}
+}

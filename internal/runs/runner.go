@@ -295,15 +295,14 @@ func (r *Runner) ended(run *ledger.Run) {
 
 // Wait waits until a run has ended, wherever it runs.
 func (r *Runner) Wait(ctx context.Context, run *ledger.Run) (*End, error) {
-	for e, err := range r.Read(ctx, run, 0, false) {
-		if err != nil {
-			return nil, err
-		}
-		if e.End != nil {
-			return e.End, nil
-		}
+	e, err := r.End(ctx, run, false)
+	if err != nil {
+		return nil, err
 	}
-	return &End{Status: string(run.Status)}, nil
+	if e == nil {
+		return &End{Status: string(run.Status)}, nil
+	}
+	return e.End, nil
 }
 
 // Drain stops the runner: no run is begun, those that run end after their step and
