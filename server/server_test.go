@@ -13,6 +13,7 @@ import (
 
 	"github.com/treadle-go/treadle/internal/platform"
 	"github.com/treadle-go/treadle/server"
+	"github.com/treadle-go/treadle/store"
 )
 
 // client calls a server over real HTTP.
@@ -270,5 +271,27 @@ func TestWebhookIsSentWhatTheRunWasCreatedWith(t *testing.T) {
 	}
 	if raw := <-got; json.Unmarshal(raw, &sent) != nil || sent.Kwargs.Input["target"] != "left" || sent.Kwargs.Webhook != hook.URL {
 		t.Errorf("the webhook is sent %s", raw)
+	}
+}
+
+// An item that is read lives on, unless the request says otherwise.
+func TestReadsRenewItemsOnRequestOnly(t *testing.T) {
+	now := time.Now()
+	c := serve(t, &server.Options{Store: &store.Options{Now: func() time.Time { return now }}})
+	for name, read := range map[string]func(refresh string){
+		"get": func(refresh string) { c.ok("GET", "/store/items?namespace=a&key=k&refresh_ttl="+refresh, "", nil) },
+		"search": func(refresh string) {
+			c.ok("POST", "/store/items/search", `{"namespace_prefix":["a"],"refresh_ttl":`+refresh+`}`, nil)
+		},
+	} {
+		for refresh, want := range map[string]int{"true": http.StatusOK, "false": http.StatusNotFound} {
+			c.ok("PUT", "/store/items", `{"namespace":["a"],"key":"k","value":{},"ttl":10}`, nil)
+			now = now.Add(6 * time.Minute)
+			read(refresh)
+			now = now.Add(6 * time.Minute)
+			if status, _, raw := c.do("GET", "/store/items?namespace=a&key=k", ""); status != want {
+				t.Errorf("%s with refresh_ttl %s: %d %s, want %d", name, refresh, status, raw, want)
+			}
+		}
 	}
 }

@@ -121,7 +121,15 @@ func (c *call) getItem() error {
 	if err != nil {
 		return err
 	}
-	item, err := c.s.store.Get(c.r.Context(), in, key, nil)
+	o := &store.GetOptions{}
+	if q.Has("refresh_ttl") {
+		refresh, err := q.bool("refresh_ttl")
+		if err != nil {
+			return err
+		}
+		o.NoRefresh = !refresh
+	}
+	item, err := c.s.store.Get(c.r.Context(), in, key, o)
 	if errors.Is(err, store.ErrNotFound) {
 		return fail(http.StatusNotFound, "there is no item %q in namespace %q", key, strings.Join(ns, "."))
 	}
@@ -167,6 +175,7 @@ type itemSearch struct {
 	Limit  *int            `json:"limit"`
 	Offset int             `json:"offset"`
 	Query  string          `json:"query"`
+	Renew  *bool           `json:"refresh_ttl"`
 }
 
 func (c *call) searchItems() error {
@@ -174,7 +183,7 @@ func (c *call) searchItems() error {
 	if err := c.decode(&b); err != nil {
 		return err
 	}
-	o := &store.SearchOptions{Query: b.Query, Limit: 10, Offset: b.Offset}
+	o := &store.SearchOptions{Query: b.Query, Limit: 10, Offset: b.Offset, NoRefresh: b.Renew != nil && !*b.Renew}
 	if b.Limit != nil {
 		o.Limit = *b.Limit
 	}
