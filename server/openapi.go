@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 type description struct {
 	summary string
 	body    any      // a value of the type of the request's body, or nil
+	without []string // fields of that type which mean nothing to the route
 	query   []string // parameters; "name:type"
 	answer  any      // a value of the answer's type; nil for none
 	status  int      // of the answer; 0 means 200
@@ -34,6 +36,18 @@ type (
 
 const eventStream = "text/event-stream"
 
+// Routes share the types of their bodies. These fields of them mean nothing to some routes, or LangGraph's do not have them.
+var (
+	notCounted     = []string{"limit", "offset", "sort_by", "sort_order", "select"}
+	notOfThreads   = []string{"graph_id", "name"} // nor of crons
+	notOfVersions  = []string{"graph_id", "name", "sort_by", "sort_order", "select"}
+	notStateless   = []string{"checkpoint", "checkpoint_id", "multitask_strategy", "if_not_exists"}
+	notInAThread   = []string{"on_completion"}
+	notOfACron     = []string{"command", "checkpoint", "checkpoint_id", "on_disconnect", "on_completion", "after_seconds", "feedback_keys"}
+	notPatched     = slices.Concat(notOfACron, []string{"if_not_exists", "checkpoint_during"})
+	notOfItsThread = slices.Concat(notPatched, []string{"on_run_completed"})
+)
+
 // descriptions are by method and path, as in the table.
 var descriptions = map[string]description{
 	"GET /ok":           {summary: "Whether the server works.", query: []string{"check_db:boolean"}, answer: map[string]any{}},
@@ -44,11 +58,11 @@ var descriptions = map[string]description{
 
 	"POST /assistants":                                        {summary: "Create an assistant.", body: assistantBody{}, answer: ledger.Assistant{}},
 	"POST /assistants/search":                                 {summary: "Search assistants.", body: searchBody{}, answer: []ledger.Assistant{}},
-	"POST /assistants/count":                                  {summary: "Count assistants.", body: searchBody{}, answer: 0},
+	"POST /assistants/count":                                  {summary: "Count assistants.", body: searchBody{}, without: notCounted, answer: 0},
 	"GET /assistants/{assistant_id}":                          {summary: "Get an assistant.", answer: ledger.Assistant{}},
-	"PATCH /assistants/{assistant_id}":                        {summary: "Change an assistant, as a new version.", body: assistantBody{}, answer: ledger.Assistant{}},
+	"PATCH /assistants/{assistant_id}":                        {summary: "Change an assistant, as a new version.", body: assistantBody{}, without: []string{"assistant_id", "if_exists"}, answer: ledger.Assistant{}},
 	"DELETE /assistants/{assistant_id}":                       {summary: "Delete an assistant.", query: []string{"delete_threads:boolean"}, status: http.StatusNoContent},
-	"POST /assistants/{assistant_id}/versions":                {summary: "List the versions of an assistant, newest first.", body: searchBody{}, answer: []ledger.Assistant{}},
+	"POST /assistants/{assistant_id}/versions":                {summary: "List the versions of an assistant, newest first.", body: searchBody{}, without: notOfVersions, answer: []ledger.Assistant{}},
 	"POST /assistants/{assistant_id}/latest":                  {summary: "Go back to a version of an assistant.", body: latestBody{}, answer: ledger.Assistant{}},
 	"GET /assistants/{assistant_id}/graph":                    {summary: "The drawing of an assistant's graph.", query: []string{"xray:string"}, answer: map[string]any{}},
 	"GET /assistants/{assistant_id}/schemas":                  {summary: "The JSON schemas of an assistant's graph.", answer: map[string]any{}},
@@ -56,11 +70,11 @@ var descriptions = map[string]description{
 	"GET /assistants/{assistant_id}/subgraphs/{namespace...}": {summary: "The schemas of one nested graph.", query: []string{"recurse:boolean"}, answer: map[string]any{}},
 
 	"POST /threads":                                  {summary: "Create a thread.", body: threadBody{}, answer: threadRow{}},
-	"POST /threads/search":                           {summary: "Search threads.", body: threadSearch{}, answer: []threadRow{}},
-	"POST /threads/count":                            {summary: "Count threads.", body: threadSearch{}, answer: 0},
+	"POST /threads/search":                           {summary: "Search threads.", body: threadSearch{}, without: notOfThreads, answer: []threadRow{}},
+	"POST /threads/count":                            {summary: "Count threads.", body: threadSearch{}, without: slices.Concat(notOfThreads, notCounted, []string{"extract"}), answer: 0},
 	"POST /threads/prune":                            {summary: "Delete threads, or all but their present states.", body: pruneBody{}, answer: map[string]any{}},
 	"GET /threads/{thread_id}":                       {summary: "Get a thread.", query: []string{"include:string"}, answer: threadRow{}},
-	"PATCH /threads/{thread_id}":                     {summary: "Change the metadata of a thread.", body: threadBody{}, answer: threadRow{}},
+	"PATCH /threads/{thread_id}":                     {summary: "Change the metadata of a thread.", body: threadBody{}, without: []string{"thread_id", "if_exists", "supersteps"}, answer: threadRow{}},
 	"DELETE /threads/{thread_id}":                    {summary: "Delete a thread.", status: http.StatusNoContent},
 	"POST /threads/{thread_id}/copy":                 {summary: "Copy a thread with its state.", answer: threadRow{}},
 	"GET /threads/{thread_id}/storage":               {summary: "How much the state of a thread takes in the database.", answer: storageJSON{}},
@@ -74,34 +88,34 @@ var descriptions = map[string]description{
 	"POST /threads/{thread_id}/commands":             {summary: "Carry out a command of protocol v2.", body: command{}, answer: reply{}},
 	"POST /threads/{thread_id}/stream/events":        {summary: "Stream the events of a thread by protocol v2.", body: subscription{}, media: eventStream},
 	"GET /threads/{thread_id}/stream/events":         {summary: "Commands and events of protocol v2 on a WebSocket.", status: http.StatusSwitchingProtocols},
-	"POST /threads/{thread_id}/runs":                 {summary: "Create a run in the background.", body: runBody{}, answer: ledger.Run{}},
-	"POST /threads/{thread_id}/runs/stream":          {summary: "Create a run and stream its events.", body: runBody{}, media: eventStream},
-	"POST /threads/{thread_id}/runs/wait":            {summary: "Create a run and wait for its values.", body: runBody{}, answer: anything{}},
+	"POST /threads/{thread_id}/runs":                 {summary: "Create a run in the background.", body: runBody{}, without: notInAThread, answer: ledger.Run{}},
+	"POST /threads/{thread_id}/runs/stream":          {summary: "Create a run and stream its events.", body: runBody{}, without: notInAThread, media: eventStream},
+	"POST /threads/{thread_id}/runs/wait":            {summary: "Create a run and wait for its values.", body: runBody{}, without: notInAThread, answer: anything{}},
 	"GET /threads/{thread_id}/runs":                  {summary: "List runs, newest first.", query: []string{"limit:integer", "offset:integer", "status:string", "select:string"}, answer: []ledger.Run{}},
 	"GET /threads/{thread_id}/runs/{run_id}":         {summary: "Get a run.", answer: ledger.Run{}},
 	"DELETE /threads/{thread_id}/runs/{run_id}":      {summary: "Delete a run with what it has stored.", status: http.StatusNoContent},
 	"POST /threads/{thread_id}/runs/{run_id}/cancel": {summary: "Cancel a run.", query: []string{"wait:boolean", "action:string"}, answer: anything{}, status: http.StatusAccepted},
 	"GET /threads/{thread_id}/runs/{run_id}/join":    {summary: "Wait for the values of a run.", query: []string{"cancel_on_disconnect:boolean"}, answer: anything{}},
 	"GET /threads/{thread_id}/runs/{run_id}/stream":  {summary: "Stream the events of a run.", query: []string{"cancel_on_disconnect:boolean", "stream_mode:string"}, media: eventStream},
-	"POST /runs":                {summary: "Create a run without a thread in the background.", body: runBody{}, answer: ledger.Run{}},
-	"POST /runs/stream":         {summary: "Create a run without a thread and stream its events.", body: runBody{}, media: eventStream},
-	"POST /runs/wait":           {summary: "Create a run without a thread and wait for its values.", body: runBody{}, answer: anything{}},
-	"POST /runs/batch":          {summary: "Create several runs without threads.", body: []runBody{}, answer: []ledger.Run{}},
+	"POST /runs":                {summary: "Create a run without a thread in the background.", body: runBody{}, without: notStateless, answer: ledger.Run{}},
+	"POST /runs/stream":         {summary: "Create a run without a thread and stream its events.", body: runBody{}, without: notStateless, media: eventStream},
+	"POST /runs/wait":           {summary: "Create a run without a thread and wait for its values.", body: runBody{}, without: notStateless, answer: anything{}},
+	"POST /runs/batch":          {summary: "Create several runs without threads.", body: []runBody{}, without: notStateless, answer: []ledger.Run{}},
 	"POST /runs/cancel":         {summary: "Cancel several runs.", body: cancelBody{}, query: []string{"action:string"}, status: http.StatusNoContent},
 	"GET /runs/{run_id}/stream": {summary: "Stream the events of a run without a thread.", query: []string{"cancel_on_disconnect:boolean", "stream_mode:string"}, media: eventStream},
 	"GET /runs/{run_id}/join":   {summary: "Wait for the values of a run without a thread.", query: []string{"cancel_on_disconnect:boolean"}, answer: anything{}},
 
-	"POST /runs/crons":                     {summary: "Create a cron.", body: cronRequest{}, answer: ledger.Cron{}},
-	"POST /threads/{thread_id}/runs/crons": {summary: "Create a cron of a thread.", body: cronRequest{}, answer: ledger.Cron{}},
-	"POST /runs/crons/search":              {summary: "Search crons.", body: cronSearch{}, answer: []ledger.Cron{}},
-	"POST /runs/crons/count":               {summary: "Count crons.", body: cronSearch{}, answer: 0},
+	"POST /runs/crons":                     {summary: "Create a cron.", body: cronRequest{}, without: notOfACron, answer: ledger.Cron{}},
+	"POST /threads/{thread_id}/runs/crons": {summary: "Create a cron of a thread.", body: cronRequest{}, without: notOfItsThread, answer: ledger.Cron{}},
+	"POST /runs/crons/search":              {summary: "Search crons.", body: cronSearch{}, without: notOfThreads, answer: []ledger.Cron{}},
+	"POST /runs/crons/count":               {summary: "Count crons.", body: cronSearch{}, without: slices.Concat(notOfThreads, notCounted), answer: 0},
 	"GET /runs/crons/{cron_id}":            {summary: "Get a cron.", answer: ledger.Cron{}},
-	"PATCH /runs/crons/{cron_id}":          {summary: "Change a cron.", body: cronRequest{}, answer: ledger.Cron{}},
+	"PATCH /runs/crons/{cron_id}":          {summary: "Change a cron.", body: cronRequest{}, without: notPatched, answer: ledger.Cron{}},
 	"DELETE /runs/crons/{cron_id}":         {summary: "Delete a cron.", status: http.StatusNoContent},
 
 	"PUT /store/items":         {summary: "Put an item.", body: itemBody{}, status: http.StatusNoContent},
 	"GET /store/items":         {summary: "Get an item.", query: []string{"namespace:string", "key:string", "refresh_ttl:boolean"}, answer: itemJSON{}},
-	"DELETE /store/items":      {summary: "Delete an item.", body: itemBody{}, status: http.StatusNoContent},
+	"DELETE /store/items":      {summary: "Delete an item.", body: itemBody{}, without: []string{"value", "index", "ttl"}, status: http.StatusNoContent},
 	"POST /store/items/search": {summary: "Search items.", body: itemSearch{}, answer: map[string]any{}},
 	"POST /store/namespaces":   {summary: "List namespaces.", body: namespaceSearch{}, answer: map[string]any{}},
 
@@ -157,7 +171,7 @@ func operation(rt route, d description, schemas map[string]any) map[string]any {
 		op["parameters"] = params
 	}
 	if d.body != nil {
-		op["requestBody"] = map[string]any{"content": media("application/json", schemaOf(reflect.TypeOf(d.body), schemas))}
+		op["requestBody"] = map[string]any{"content": media("application/json", bodySchema(reflect.TypeOf(d.body), d.without, schemas))}
 	}
 	answer := map[string]any{"description": "The answer."}
 	switch {
@@ -186,6 +200,22 @@ func operation(rt route, d description, schemas map[string]any) map[string]any {
 	responses["4XX"], responses["503"] = problem, problem
 	op["responses"] = responses
 	return op
+}
+
+// bodySchema is the schema of a request's body without some of its fields.
+func bodySchema(t reflect.Type, without []string, schemas map[string]any) map[string]any {
+	switch {
+	case without == nil:
+		return schemaOf(t, schemas)
+	case t.Kind() == reflect.Slice:
+		return map[string]any{"type": "array", "items": bodySchema(t.Elem(), without, schemas)}
+	}
+	s := structOf(t, schemas)
+	props := s["properties"].(map[string]any)
+	for _, name := range without {
+		delete(props, name)
+	}
+	return s
 }
 
 func statusText(n int) string {
@@ -262,7 +292,7 @@ func schemaOf(t reflect.Type, schemas map[string]any) map[string]any {
 // componentNames are the types that are described once.
 var componentNames = map[reflect.Type]string{
 	reflect.TypeFor[ledger.Assistant](): "Assistant", reflect.TypeFor[threadRow](): "Thread", reflect.TypeFor[ledger.Run](): "Run",
-	reflect.TypeFor[ledger.Cron](): "Cron", reflect.TypeFor[itemJSON](): "Item", reflect.TypeFor[runBody](): "RunCreate",
+	reflect.TypeFor[ledger.Cron](): "Cron", reflect.TypeFor[itemJSON](): "Item",
 	reflect.TypeFor[ledger.Failure](): "Failure", reflect.TypeFor[ledger.TTL](): "TTL", reflect.TypeFor[checkpointBody](): "Checkpoint",
 }
 

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"reflect"
 	"testing"
 )
 
@@ -17,6 +18,26 @@ func TestTheDescriptionHasExactlyTheRoutes(t *testing.T) {
 	for key := range descriptions {
 		if !known[key] {
 			t.Errorf("%s is described and there is no such route", key)
+		}
+	}
+}
+
+// The fields that the description of a route leaves out are fields of its body.
+func TestTheDescriptionLeavesOutFieldsThatThereAre(t *testing.T) {
+	for key, d := range descriptions {
+		if d.without == nil {
+			continue
+		}
+		body := reflect.TypeOf(d.body)
+		if body.Kind() == reflect.Slice {
+			body = body.Elem()
+		}
+		known := map[string]any{}
+		addFields(body, known, map[string]any{})
+		for _, name := range d.without {
+			if known[name] == nil {
+				t.Errorf("%s: its body has no field %s", key, name)
+			}
 		}
 	}
 }
