@@ -30,7 +30,10 @@ check("mcp.call_that_fails", async (t) => same((await mcp(t, 5, "tools/call", { 
 
 check("mcp.unknown_method", async (t) => same((await mcp(t, 6, "no/such")).json.error.code, -32601));
 
-check("mcp.other_verbs", async ({ http }) => same((await http("GET", "/mcp/", undefined, both)).status, 405));
+check("mcp.other_verbs", async ({ http }) => {
+  same((await http("GET", "/mcp/", undefined, both)).status, 405);
+  same((await http("DELETE", "/mcp/", undefined, both)).status, 404);
+});
 
 const a2a = ({ http }, assistant, id, method, params) => http("POST", `/a2a/${assistant}`, { jsonrpc: "2.0", id, method, params }, { accept: "application/json" });
 const say = (text, more) => ({ message: { role: "user", parts: [{ kind: "text", text }], messageId: uuid(), ...more } });
@@ -76,6 +79,30 @@ check("a2a.version_1_names", async (t) => {
   const { result } = (await a2a(t, idOf("agent"), "5", "SendMessage", say("hi"))).json;
   same(result.task.status.state, "TASK_STATE_COMPLETED");
 });
+
+check("a2a.version_1_stream", async ({ sse }) => {
+  const s = await sse("POST", `/a2a/${idOf("agent")}`, { jsonrpc: "2.0", id: "2", method: "SendStreamingMessage", params: say("hi there") });
+  const results = (await s.done).map((f) => f.data.result);
+  same(results[0].task.status.state, "TASK_STATE_SUBMITTED");
+  same(results.at(-1).statusUpdate.status.state, "TASK_STATE_COMPLETED");
+}, { deviates: "wraps the task only, not its updates" });
+
+check("a2a.version_1_tasks", async (t) => {
+  const { task } = (await a2a(t, idOf("agent"), "1", "SendMessage", say("x"))).json.result;
+  const got = (await a2a(t, idOf("agent"), "2", "GetTask", { id: task.id, contextId: task.contextId })).json.result;
+  same((got.task ?? got).id, task.id);
+  same((await a2a(t, idOf("agent"), "3", "CancelTask", { id: task.id, contextId: task.contextId })).json.error.code, -32002);
+});
+
+check("a2a.list", async (t) => {
+  const { task } = (await a2a(t, idOf("agent"), "1", "SendMessage", say("x"))).json.result;
+  const { tasks } = (await a2a(t, idOf("agent"), "2", "ListTasks", { contextId: task.contextId })).json.result;
+  same(tasks.map((x) => x.id), [task.id]);
+});
+
+check("a2a.extended_card", async (t) => {
+  has((await a2a(t, idOf("agent"), "1", "agent/getAuthenticatedExtendedCard", {})).json.result, { name: "agent" });
+}, { deviates: "has no such card" });
 
 check("a2a.errors", async (t) => {
   same((await a2a(t, idOf("hitl"), "6", "message/send", say("x"))).json.error.code, -32602);

@@ -5,6 +5,8 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import { createHash, randomUUID } from "node:crypto";
 import { createServer } from "node:http";
 
+import { WebSocket } from "ws";
+
 export const checks = [];
 
 // check adds a check. Options:
@@ -62,13 +64,40 @@ function note(seen, input, init) {
   if (typeof init?.body === "string") {
     try {
       const body = JSON.parse(init.body);
-      for (const part of Array.isArray(body) ? body : [body]) keys.push(...Object.keys(part ?? {}));
+      for (const part of Array.isArray(body) ? body : [body]) keys.push(...fieldsOf(part ?? {}));
     } catch {
       // A body that is no JSON on purpose.
     }
   }
   const endpoint = `${init?.method ?? "GET"} ${path}`;
   seen[endpoint] = [...new Set([...(seen[endpoint] ?? []), ...keys])].sort();
+}
+
+// fieldsOf are the keys of a body, those of objects that the API describes, and the method and the parameters of a command.
+function fieldsOf(body) {
+  const keys = Object.keys(body);
+  for (const name of ["checkpoint", "command", "config", "ttl"]) {
+    const inner = body[name];
+    if (inner && typeof inner === "object") keys.push(...Object.keys(inner).map((k) => `${name}.${k}`));
+  }
+  if (typeof body.method === "string") {
+    keys.push(`method ${body.method}`, ...Object.keys(body.params ?? {}).map((k) => `method ${body.method} ${k}`));
+  }
+  return keys;
+}
+
+// webSocket opens a WebSocket, and records it with the commands that are sent.
+export function webSocket(url) {
+  const { seen } = running.getStore() ?? {};
+  const http = String(url).replace(/^ws/, "http");
+  if (seen) note(seen, http);
+  const socket = new WebSocket(url);
+  const send = socket.send;
+  socket.send = (text, ...rest) => {
+    if (seen) note(seen, http, { method: "GET", body: text });
+    return send.call(socket, text, ...rest);
+  };
+  return socket;
 }
 
 // runCheck runs one check and returns its line.

@@ -1,11 +1,9 @@
 // Protocol v2: client.threads.stream of SDK 1.12, and the wire below it
 
-import { WebSocket } from "ws";
-
-import { check, collect, has, ok, same, sleep, until, unknown, uuid, weather } from "./kit.mjs";
+import { check, collect, has, ok, same, sleep, until, unknown, uuid, weather, webSocket } from "./kit.mjs";
 
 const open = ({ client, later }, assistantId, options = {}) => {
-  const thread = client.threads.stream(uuid(), { assistantId, webSocketFactory: (url) => new WebSocket(url), ...options });
+  const thread = client.threads.stream(uuid(), { assistantId, webSocketFactory: webSocket, ...options });
   later(() => thread.close());
   return thread;
 };
@@ -329,6 +327,45 @@ check("protocol.run_start_fields", async (t) => {
   has((await t.client.runs.get(thread, json.result.run_id)).metadata, { via: "protocol" });
 });
 
+check("protocol.multitask_strategy", async (t) => {
+  const { thread } = await start(t, "router", {});
+  const { json } = await command(t, thread, 2, "run.start", { assistant_id: "router", input: {}, multitaskStrategy: "reject", langsmith_tracer: { project_name: "p" } });
+  same((await t.client.runs.get(thread, json.result.run_id)).multitask_strategy, "reject");
+});
+
+check("protocol.input_respond_fields", async (t) => {
+  const { s, thread } = await start(t, "hitl", { topic: "cats" }, ["input"]);
+  const [{ interrupt_id }] = dataOf(s, "input.requested");
+  const params = { interrupt_id, response: "yes", update: { topic: "dogs" }, config: { tags: ["a"] }, metadata: { via: "answer" } };
+  has((await command(t, thread, 2, "input.respond", params)).json, { type: "success" });
+  await until(async () => (await t.client.threads.getState(thread)).next.length === 0, "the end");
+  has((await t.client.threads.getState(thread)).values, { topic: "dogs", approval: "yes" });
+  has((await t.client.runs.list(thread))[0], { metadata: { via: "answer" }, kwargs: { config: { tags: ["a"] } } });
+});
+
+check("protocol.input_respond_goto", async (t) => {
+  const { s, thread } = await start(t, "hitl", { topic: "cats" }, ["input"]);
+  const [{ interrupt_id }] = dataOf(s, "input.requested");
+  has((await command(t, thread, 2, "input.respond", { interrupt_id, response: "yes", goto: "review" })).json, { type: "success" });
+  await until(async () => (await t.client.runs.list(thread))[0].kwargs.command.goto === "review", "the run");
+});
+
+check("protocol.state_and_tree", async (t) => {
+  const { thread } = await start(t, "nested", { value: "pause" }, ["input"]);
+  const state = (await command(t, thread, 2, "state.get", { namespace: [], keys: ["value"] })).json;
+  same(state.result.values, { value: "pause>before" });
+  const tree = (await command(t, thread, 3, "agent.getTree", {})).json.result.tree;
+  has(tree, { namespace: [], status: "interrupted" });
+  ok(tree.children[0].namespace[0].startsWith("child:"), JSON.stringify(tree));
+}, { deviates: "has neither of the commands" });
+
+check("protocol.commands_that_no_server_has", async (t) => {
+  const { thread } = await start(t, "router", {});
+  for (const method of ["input.inject", "state.listCheckpoints", "state.fork"]) {
+    has((await command(t, thread, 2, method, {})).json, { type: "error", error: "unknown_command" }, method);
+  }
+});
+
 check("protocol.input_on_an_interrupted_thread_resumes", async (t) => {
   const { thread } = await start(t, "hitl", { topic: "cats" });
   await command(t, thread, 2, "run.start", { assistant_id: "hitl", input: { answer: 1 } });
@@ -338,7 +375,7 @@ check("protocol.input_on_an_interrupted_thread_resumes", async (t) => {
 
 check("protocol.websocket_commands", async (t) => {
   const thread = uuid();
-  const socket = new WebSocket(`${t.url.replace("http", "ws")}/threads/${thread}/stream/events`);
+  const socket = webSocket(`${t.url.replace("http", "ws")}/threads/${thread}/stream/events`);
   t.later(() => socket.close());
   const got = [];
   socket.on("message", (m) => got.push(JSON.parse(m)));
@@ -355,6 +392,22 @@ check("protocol.websocket_commands", async (t) => {
   socket.send("{not json");
   has(await until(() => got.find((m) => m.type === "error"), "the error"), { error: "invalid_argument" });
 });
+
+check("protocol.websocket_filters", async (t) => {
+  const { thread, s } = await start(t, "nested", { value: "s" }, ["values", "lifecycle"]);
+  const socket = webSocket(`${t.url.replace("http", "ws")}/threads/${thread}/stream/events`);
+  t.later(() => socket.close());
+  const got = [];
+  socket.on("message", (m) => got.push(JSON.parse(m)));
+  await new Promise((resolve, reject) => socket.on("open", resolve).on("error", reject));
+  const since = s.frames.find((f) => f.event === "values").data.seq;
+  socket.send(JSON.stringify({ id: 1, method: "subscription.subscribe", params: { channels: ["values"], namespaces: [[]], depth: 0, since } }));
+  await until(() => got.some((m) => m.id === 1) && got.some((m) => m.params?.data.value === "s>before>c1>c2>after"), "the replay");
+  const values = got.filter((m) => m.type === "event");
+  ok(values.every((m) => m.params.namespace.length === 0 && m.seq > since), JSON.stringify(values));
+  socket.send(JSON.stringify({ id: 2, method: "subscription.reconnect", params: {} }));
+  has(await until(() => got.find((m) => m.id === 2), "the answer"), { type: "error" });
+}, { deviates: "ignores since on a WebSocket" });
 
 check("protocol.runs_are_ordinary_runs", async (t) => {
   const { thread, json } = await start(t, "router", {});

@@ -32,6 +32,11 @@ check("system.docs", async ({ http }) => {
   ok(res.headers.get("content-type").startsWith("text/html"), "not HTML");
 });
 
+check("system.metrics_formats", async ({ http }) => {
+  ok(/^# TYPE /m.test((await http("GET", "/metrics?format=prometheus")).text), "no text");
+  ok(typeof (await http("GET", "/metrics?format=json")).json === "object", "no JSON");
+});
+
 check("system.metrics", async ({ http }) => {
   const res = await http("GET", "/metrics");
   same(res.status, 200);

@@ -40,6 +40,17 @@ def check(name, *, deviates=None, client=None, alone=False, timeout=None):
     return add
 
 
+def fields_of(body):
+    """The keys of a body, those of objects that the API describes, and the method and the parameters of a command."""
+    keys = set(body)
+    for name in ("checkpoint", "command", "config", "ttl"):
+        if isinstance(body.get(name), dict):
+            keys |= {f"{name}.{key}" for key in body[name]}
+    if isinstance(method := body.get("method"), str):
+        keys |= {f"method {method}"} | {f"method {method} {key}" for key in body.get("params") or {}}
+    return keys
+
+
 def note(request: httpx.Request):
     at = seen.get()
     if at is None:
@@ -52,7 +63,7 @@ def note(request: httpx.Request):
         body = json.loads(request.content or b"null")
         for part in body if isinstance(body, list) else [body]:
             if isinstance(part, dict):
-                keys |= set(part)
+                keys |= fields_of(part)
     except ValueError:
         pass  # a body that is no JSON on purpose
     at.setdefault(f"{request.method} {path}", set()).update(keys)
