@@ -24,12 +24,13 @@ var scripts = map[string][]string{
 }
 
 // Drive runs a script against the server at url, and returns a function that reports each
-// check as a subtest.
-func Drive(ctx context.Context, url, script string, args ...string) func(*testing.T) {
+// check as a subtest and returns them.
+func Drive(ctx context.Context, url, script string, args ...string) func(*testing.T) []scripttest.Result {
 	results, err := run(ctx, scripts[script][0], arguments(url, script, args...)...)
-	return func(t *testing.T) {
+	return func(t *testing.T) []scripttest.Result {
 		t.Helper()
 		scripttest.Report(t, results, err)
+		return results
 	}
 }
 

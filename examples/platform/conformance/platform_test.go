@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/treadle-go/treadle/internal/scripttest"
 )
 
 // buildDir is where TestMain has examples/platform built.
@@ -163,28 +165,33 @@ func (p *process) settled(t *testing.T, began int) {
 
 // Most of a script's time is waiting, for runs that are slow on purpose, so all of them run at once.
 func TestPlatformConforms(t *testing.T) {
-	reports := map[string]func(*testing.T){}
+	reports := map[string]func(*testing.T) []scripttest.Result{}
 	for name, script := range scripts {
 		reports[name] = drive(t, name)
 		if strings.HasSuffix(script[0], ".mjs") { // this script has checks of access, too
 			reports[name+" with access rules"] = drive(t, name, "--auth")
 		}
 	}
+	results := map[string][]scripttest.Result{}
 	for name, report := range reports {
-		t.Run(name, report)
+		t.Run(name, func(t *testing.T) { results[name] = report(t) })
+	}
+	if !t.Failed() {
+		compareCovered(t, results)
 	}
 }
 
 // drive starts a script against a server for it alone, and returns a function that waits for
 // its end and reports its results. The options are the server's and the script's.
-func drive(t *testing.T, script string, options ...string) (report func(*testing.T)) {
+func drive(t *testing.T, script string, options ...string) (report func(*testing.T) []scripttest.Result) {
 	t.Helper()
 	p := start(t, options...)
 	began := p.goroutines(t)
-	done := make(chan func(*testing.T), 1)
-	go func() { done <- Drive(t.Context(), p.url, script, options...) }()
-	return func(t *testing.T) {
-		(<-done)(t)
-		p.settled(t, began)
+	done := make(chan func(*testing.T) []scripttest.Result, 1)
+	go func() { done <- Drive(t.Context(), p.url, script, append(options, "--covers")...) }()
+	return func(t *testing.T) []scripttest.Result {
+		t.Helper()
+		defer p.settled(t, began)
+		return (<-done)(t)
 	}
 }
