@@ -151,7 +151,7 @@ type Saver interface {
 	DeleteThread(ctx context.Context, thread string) error
 }
 
-// Optional interfaces of savers. All savers of this module implement them.
+// Optional interfaces of savers. All savers of this module implement them, except as noted.
 type (
 	// A Pruner removes old checkpoints. The head of every namespace stays. The
 	// remaining checkpoints do not change.
@@ -190,6 +190,13 @@ type (
 	// or write with a greater epoch sets it too.
 	Fencer interface {
 		Fence(ctx context.Context, thread string, epoch uint64) error
+	}
+	// A Batcher stores several checkpoints of one namespace in one transaction. Each
+	// names the one before as its Head. The result is that of as many calls of Put, but
+	// if one fails, none is stored. It is for savers with costly transactions; the one
+	// in memory does not need it.
+	Batcher interface {
+		PutAll(ctx context.Context, puts []*Put) error
 	}
 )
 

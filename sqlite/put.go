@@ -15,22 +15,41 @@ var errStale = errors.New("sqlite: stale")
 
 // Put implements [checkpoint.Saver].
 func (db *DB) Put(ctx context.Context, p *checkpoint.Put) error {
+	err := db.write(ctx, func(c *conn) error { return db.putNext(c, p) })
+	return inThread(p.Thread, err)
+}
+
+// PutAll implements [checkpoint.Batcher].
+func (db *DB) PutAll(ctx context.Context, puts []*checkpoint.Put) error {
+	if len(puts) == 0 {
+		return nil
+	}
 	err := db.write(ctx, func(c *conn) error {
-		name := lineName{p.Thread, p.Namespace}
-		if h, ok := db.known.heads.Get(name); ok {
-			err := db.put(c, name, h, p, false)
-			if !errors.Is(err, errStale) {
-				return err
+		for _, p := range puts {
+			if err := db.putNext(c, p); err != nil {
+				return err // what the others have written is rolled back: see commit.go
 			}
-			db.known.heads.Delete(name)
 		}
-		h, err := c.loadHead(name)
-		if err != nil {
+		return nil
+	})
+	return inThread(puts[0].Thread, err)
+}
+
+// putNext stores p after the head of its line.
+func (db *DB) putNext(c *conn, p *checkpoint.Put) error {
+	name := lineName{p.Thread, p.Namespace}
+	if h, ok := db.known.heads.Get(name); ok {
+		err := db.put(c, name, h, p, false)
+		if !errors.Is(err, errStale) {
 			return err
 		}
-		return db.put(c, name, h, p, true)
-	})
-	return inThread(p.Thread, err)
+		db.known.heads.Delete(name)
+	}
+	h, err := c.loadHead(name)
+	if err != nil {
+		return err
+	}
+	return db.put(c, name, h, p, true)
 }
 
 // put stores p after h. With fresh, h was read in this transaction and is the

@@ -76,6 +76,40 @@ var abilities = []test{
 		wantErr(t, "a put with a stale head", s.Put(t.Context(), p), checkpoint.ErrConflict)
 		l.add(t) // without a fence
 	}),
+	able("PutAllStoresAllOrNone", func(t *testing.T, s checkpoint.Saver, b checkpoint.Batcher) {
+		l := newLine(s, "thread", "")
+		two := func() []*checkpoint.Put {
+			first := l.next(set("a", uint64(l.step+2), "first"))
+			then := line{saver: s, key: first.Key, step: l.step + 1}
+			return []*checkpoint.Put{first, then.next(grow("list", uint64(l.step+3), 0, "x"))}
+		}
+		if err := b.PutAll(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		// The second of them is refused, on a new line and on one that there is.
+		for range 2 {
+			puts := two()
+			puts[1].Head = checkpoint.NewID(7, l.key.ID)
+			before := list(t, s, checkpoint.Query{Thread: "thread"})
+			wantErr(t, "two of which the second names another head", b.PutAll(t.Context(), puts), checkpoint.ErrConflict)
+			if after := list(t, s, checkpoint.Query{Thread: "thread"}); len(after) != len(before) {
+				t.Fatalf("%d checkpoints are stored of two that were refused", len(after)-len(before))
+			}
+			puts = two()
+			if err := b.PutAll(t.Context(), puts); err != nil {
+				t.Fatal(err)
+			}
+			l.key, l.step = puts[1].Key, l.step+2
+			l.add(t, set("a", uint64(l.step+2), "alone"))
+		}
+		got := list(t, s, checkpoint.Query{Thread: "thread"})
+		if len(got) != 6 || string(got[1].Values["a"].Data) != "first" || len(got[0].Values["list"].Items) != 2 {
+			t.Errorf("the thread has %d checkpoints, want 6; the newest are %v and %v", len(got), got[0].Values, got[1].Values)
+		}
+		stale := l.next()
+		stale.Head = got[3].ID
+		wantErr(t, "a first that names an older head", b.PutAll(t.Context(), []*checkpoint.Put{stale}), checkpoint.ErrConflict)
+	}),
 	able("PruneKeepsWhatItsRulesSay", func(t *testing.T, s checkpoint.Saver, p checkpoint.Pruner) {
 		now := time.Now()
 		for i, test := range []struct {

@@ -81,6 +81,24 @@ func (s *watched) Put(ctx context.Context, p *checkpoint.Put) error {
 		fmt.Sprintf("put\t%s\t%s\t%s", p.ID, p.Thread, p.Namespace))
 }
 
+// PutAll counts as one put, since that is what a kill must not part.
+func (s *watched) PutAll(ctx context.Context, puts []*checkpoint.Put) error {
+	b, ok := s.Saver.(checkpoint.Batcher)
+	if !ok {
+		for _, p := range puts {
+			if err := s.Put(ctx, p); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	var lines []string
+	for _, p := range puts {
+		lines = append(lines, fmt.Sprintf("put\t%s\t%s\t%s", p.ID, p.Thread, p.Namespace))
+	}
+	return s.store(func() error { return b.PutAll(ctx, puts) }, lines...)
+}
+
 func (s *watched) PutWrites(ctx context.Context, at checkpoint.Key, fence uint64, ws []checkpoint.Write) error {
 	var lines []string
 	for _, w := range ws {

@@ -53,12 +53,31 @@ func (r *Run) accept(in Input) error {
 	if err := r.readInput(in, &t.out); err != nil {
 		return err
 	}
-	if !in.Continue {
-		if err := r.takeInput(&t.out); err != nil {
+	if in.Continue {
+		return r.apply(t)
+	}
+	err := r.takeInput(t)
+	if r.fromCachedHead && errors.Is(err, checkpoint.ErrConflict) {
+		if err := r.reload(); err != nil {
 			return err
 		}
-		r.emitAbandoned()
+		err = r.takeInput(&Task{run: r, node: startNode, index: -1, out: outcome{writes: t.out.writes}})
 	}
+	return err
+}
+
+// takeInput stores an input on top of the thread and applies it.
+func (r *Run) takeInput(t *Task) (err error) {
+	if err := r.storeInput(&t.out); err != nil {
+		return err
+	}
+	defer func() { err = r.storeHeld(err) }() // also if a method of a value ends the goroutine
+	r.emitAbandoned()
+	return r.apply(t)
+}
+
+// apply runs step __start__ with the input that t has read.
+func (r *Run) apply(t *Task) error {
 	if r.modes&ModeCheckpoints != 0 {
 		r.emitCheckpoint([]string{Start})
 	}
@@ -72,22 +91,18 @@ func (r *Run) accept(in Input) error {
 	return r.settle(r.one[:])
 }
 
-// takeInput stores an input on top of the thread. If the cached head is out of
-// date, the thread is read and the input is stored on top of its current head.
-func (r *Run) takeInput(o *outcome) error {
-	err := r.storeInput(o)
-	if r.fromCachedHead && errors.Is(err, checkpoint.ErrConflict) {
-		r.dropCachedHead()
-		r.fromCachedHead = false
-		r.reset()
-		limit := r.stop - r.step
-		if err := r.loadOrFork(Input{}); err != nil {
-			return err
-		}
-		r.stop = r.step + limit
-		err = r.storeInput(o)
+// reload reads the thread because the cached head is out of date.
+func (r *Run) reload() error {
+	r.dropCachedHead()
+	r.fromCachedHead = false
+	r.reset()
+	clear(r.marks)
+	r.results = nil
+	if err := r.loadOrFork(Input{}); err != nil {
+		return err
 	}
-	return err
+	r.stop = r.step + r.set.StepLimit + 1
+	return nil
 }
 
 func (r *Run) storeInput(o *outcome) error {

@@ -33,6 +33,8 @@ type persistence struct {
 	ownerWas string             // of a per-thread nested run that is edited: the task it ran for
 	ofWas    checkpoint.ID      // of a nested run that is edited: the checkpoint around it
 
+	held *checkpoint.Put // an input that is stored together with the step that applies it; see holdsInput
+
 	abandoned []TaskInfo      // tasks that an input has cancelled, until the event is emitted
 	results   json.RawMessage // which task wrote what in the step that is stored next; see attribute
 
@@ -201,12 +203,63 @@ func (r *Run) put(source checkpoint.Source) error {
 		p.Pending = r.pending // the tasks stay the same, so their results and answers remain
 	}
 	p.Key = checkpoint.Key{Thread: r.set.Thread, Namespace: r.ns(), ID: checkpoint.NewID(r.step, r.tip)}
-	if err := r.savePut(r.set.Saver, p); err != nil {
-		return r.saverFault(fmt.Errorf("graph %q: store thread %q: %w", r.plan.name, r.set.Thread, err))
+	if source == checkpoint.Input && r.holdsInput() {
+		r.held = p
+	} else if err := r.store(p); err != nil {
+		return err
 	}
 	r.before, r.head, r.tip, r.journal.stored, r.journal.drop, r.results = r.head, p.ID, p.ID, len(r.journal.writes), 0, nil
 	r.grewBy(p)
 	return nil
+}
+
+// holdsInput reports whether an input is stored together with the step that applies
+// it. Only reducers and validators run in between, so a process that dies there is one
+// that died before it stored the input. A router may take long, and whoever reads
+// events of the input's checkpoint must find it stored. An edit does not apply its
+// input.
+func (r *Run) holdsInput() bool {
+	_, ok := r.set.Saver.(checkpoint.Batcher)
+	return ok && r.source == checkpoint.Loop && r.parent() == nil && r.modes&ModeCheckpoints == 0 && len(r.abandoned) == 0 && len(r.plan.start.branches) == 0
+}
+
+// store stores a checkpoint, after the input that is held if there is one. If the
+// thread has another head, the input is dropped too.
+func (r *Run) store(p *checkpoint.Put) (err error) {
+	if held := r.held; held != nil {
+		r.held = nil
+		err = r.saveBoth(held, p)
+		if err != nil && !refused(err) {
+			r.held = held
+		}
+	} else {
+		err = r.savePut(r.set.Saver, p)
+	}
+	if err != nil {
+		return r.saverFault(fmt.Errorf("graph %q: store thread %q: %w", r.plan.name, r.set.Thread, err))
+	}
+	r.fromCachedHead = false // it was not out of date
+	return nil
+}
+
+// storeHeld stores an input whose step has failed with err, so that the thread can be
+// continued.
+func (r *Run) storeHeld(err error) error {
+	p := r.held
+	if p == nil {
+		return err
+	}
+	r.held = nil
+	stored := r.store(p)
+	if refused(stored) {
+		return stored
+	}
+	return joinErrors(err, stored)
+}
+
+// refused reports whether a saver has refused a put because of another writer.
+func refused(err error) bool {
+	return errors.Is(err, checkpoint.ErrConflict) || errors.Is(err, checkpoint.ErrFenced)
 }
 
 // unstorable returns the error of a value that could not be stored. For a panic

@@ -122,6 +122,16 @@ func (r *Run) savePut(s checkpoint.Saver, p *checkpoint.Put) error {
 	return r.save(func(ctx context.Context) error { return s.Put(ctx, p) })
 }
 
+// saveBoth stores two checkpoints in one call. The saver is a Batcher.
+func (r *Run) saveBoth(first, second *checkpoint.Put) error {
+	if r.set.Recorded != nil {
+		r.set.Recorded()
+	}
+	return r.save(func(ctx context.Context) error {
+		return r.set.Saver.(checkpoint.Batcher).PutAll(ctx, []*checkpoint.Put{first, second})
+	})
+}
+
 // saveWrites stores writes of tasks.
 func (r *Run) saveWrites(s checkpoint.Saver, at checkpoint.Key, ws []checkpoint.Write) error {
 	if _, later := s.(deferred); later {
