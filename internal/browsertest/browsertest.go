@@ -97,8 +97,11 @@ func find(getenv func(string) string, lookPath func(string) (string, error)) (st
 
 // installed returns an error if a directory lacks the packages from npm that its package.json lists.
 func installed(dir string) error {
+	if err := scripttest.Track(dir); err != nil {
+		return err
+	}
 	if _, err := os.Stat(filepath.Join(dir, "package.json")); err != nil {
-		return nil
+		return nil //nolint:nilerr // it needs none
 	}
 	if _, err := os.Stat(filepath.Join(dir, "node_modules")); err != nil {
 		return fmt.Errorf("this test needs packages from npm: %w: run .ci/npm", err)

@@ -11,8 +11,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -64,6 +66,25 @@ func read(lines *bufio.Scanner) (results []Result, failed bool, err error) {
 		results, failed = append(results, r), failed || !r.OK
 	}
 	return results, failed, errors.Join(err, lines.Err())
+}
+
+// Track looks at the files in dir and below, except those that are installed there. The go
+// command notes the files that a test looks at, and does not reuse the result of the test
+// when one of them has changed.
+func Track(dir string) error {
+	return filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.Name() == "node_modules" || d.Name() == ".venv" || d.Name() == "__pycache__" {
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		_, err = os.Stat(file)
+		return err
+	})
 }
 
 // Report makes each result a subtest. It fails the test if err is not nil and if there is no

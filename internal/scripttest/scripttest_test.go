@@ -1,7 +1,9 @@
 package scripttest_test
 
 import (
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -27,6 +29,28 @@ func TestScriptsThatDoNotEndWellAreErrors(t *testing.T) {
 		if _, err := run(t, script); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", script, err)
 		}
+	}
+}
+
+func TestTrackLooksAtAllButInstalledFiles(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"node_modules", "src"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// To look at a link to a file that is missing is an error.
+	if err := os.Symlink("missing", filepath.Join(dir, "node_modules", "link")); err != nil {
+		t.Fatal(err)
+	}
+	if err := scripttest.Track(dir); err != nil {
+		t.Errorf("an installed file: %v", err)
+	}
+	if err := os.Symlink("missing", filepath.Join(dir, "src", "link")); err != nil {
+		t.Fatal(err)
+	}
+	if err := scripttest.Track(dir); err == nil {
+		t.Error("src/link was not looked at")
 	}
 }
 

@@ -56,6 +56,9 @@ func command(ctx context.Context, file string, args ...string) (*exec.Cmd, error
 	if _, err := os.Stat(needs); err != nil {
 		return nil, fmt.Errorf("%w: run %s first", err, install)
 	}
+	if err := scripttest.Track(filepath.Dir(file)); err != nil {
+		return nil, err
+	}
 	return exec.CommandContext(ctx, program, append([]string{file}, args...)...), nil
 }
 

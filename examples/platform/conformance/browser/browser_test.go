@@ -1,0 +1,147 @@
+package browser
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"iter"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/internal/browsertest"
+	"github.com/treadle-go/treadle/internal/platform"
+	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/server"
+	"github.com/treadle-go/treadle/sqlite"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestPages(t *testing.T) {
+	g := &gates{open: map[string]chan struct{}{}, end: make(chan struct{})}
+	mux := http.NewServeMux()
+	mux.Handle("/", serve(t, g))
+	mux.HandleFunc("POST /gates/{name}", func(_ http.ResponseWriter, r *http.Request) { close(g.named(r.PathValue("name"))) })
+	web := httptest.NewServer(mux)
+	t.Cleanup(web.Close)
+	browsertest.Run(t, "main.mjs", "--url", web.URL)
+}
+
+// serve returns a server of the graphs that servers are compared by, and of the graph chat.
+// It has to end without an error in its log.
+func serve(t *testing.T, g *gates) http.Handler {
+	t.Helper()
+	graphs, err := platform.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	chat, err := newChat(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := sqlite.Open(filepath.Join(t.TempDir(), "browser.db"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	s, err := server.New(db, append(graphs, chat), &server.Options{
+		CORS:   &server.CORS{Origins: []string{"*"}}, // the pages come from another server
+		Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelError})),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		close(g.end)
+		if err := s.Drain(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+		if log.Len() > 0 {
+			t.Errorf("the server's log has errors: %s", log.String())
+		}
+	})
+	return s
+}
+
+// newChat is a graph that answers messages as model does.
+func newChat(g *gates) (treadle.AnyGraph, error) {
+	m := &model{gates: g, asked: map[string]int{}}
+	b := treadle.New[llm.Chat]("chat")
+	treadle.AddNode(b, "answer", func(ctx context.Context, s llm.Chat) (answered, error) {
+		answer, err := llm.Generate(ctx, m, s.Messages...)
+		return answered{llm.Messages{answer}}, err
+	})
+	b.Edge(treadle.Start, "answer")
+	return b.Compile(nil)
+}
+
+type answered struct {
+	Messages llm.Messages `json:"messages"`
+}
+
+// gates are what answers wait for in the middle. They are closed until the script opens them.
+type gates struct {
+	mu   sync.Mutex
+	open map[string]chan struct{}
+	end  chan struct{} // closed at the end of the test
+}
+
+func (g *gates) named(name string) chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.open[name] == nil {
+		g.open[name] = make(chan struct{})
+	}
+	return g.open[name]
+}
+
+// model repeats the last message, word by word, with the number of times that its thread has asked.
+// After the word gate:NAME it waits for this gate to be opened, so that a script decides how
+// much of the answer a page has when something happens to the page.
+type model struct {
+	gates *gates
+	mu    sync.Mutex
+	asked map[string]int
+}
+
+var word = regexp.MustCompile(`\S+\s*`)
+
+// Stream implements [llm.Model].
+func (m *model) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
+	text := req.Messages[len(req.Messages)-1].Text()
+	key := treadle.InfoFrom(ctx).Thread + " " + text
+	m.mu.Lock()
+	m.asked[key]++
+	answer := fmt.Sprintf("Answer %d: %s", m.asked[key], text)
+	m.mu.Unlock()
+	return func(yield func(llm.Chunk, error) bool) {
+		for _, w := range word.FindAllString(answer, -1) {
+			if !yield(llm.Chunk{Content: w}, nil) {
+				return
+			}
+			gate, ok := strings.CutPrefix(strings.TrimSpace(w), "gate:")
+			if !ok {
+				continue
+			}
+			select {
+			case <-m.gates.named(gate):
+			case <-m.gates.end:
+			case <-ctx.Done():
+				yield(llm.Chunk{}, ctx.Err())
+				return
+			}
+		}
+	}
+}
