@@ -14,12 +14,13 @@ import (
 	"github.com/treadle-go/treadle/internal/sse"
 )
 
-// An exchange is a request to LangGraph's Python server and its answer.
+// An exchange is a request to one of LangGraph's servers and its answer.
 type exchange struct {
 	method, path string
 	sent         http.Header
 	body         string
 	want         answer
+	read         func() *answer // reads the answer, if the request has been sent before
 }
 
 // An answer is what a server sends for a request.

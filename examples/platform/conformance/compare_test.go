@@ -1,11 +1,13 @@
 package conformance
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -113,6 +115,10 @@ func (c *comparison) object(path string, got, want map[string]any) {
 		w, wanted := want[key]
 		at := path + "." + ids.ReplaceAllString(key, "{id}")
 		switch {
+		case has && wanted && (key == "event_id" || key == "seq"):
+			if !c.same(key+" "+show(g), key+" "+show(w)) {
+				c.differ(at, g, w)
+			}
 		case has && wanted:
 			c.value(at, g, w)
 		case wanted && ids.MatchString(key):
@@ -189,12 +195,21 @@ func (c *comparison) same(ours, theirs string) bool {
 	return true
 }
 
+// forget forgets the ids of frames that are numbers.
+func (c *comparison) forget() {
+	for theirs, ours := range c.ours {
+		if _, err := strconv.Atoi(theirs); err == nil {
+			delete(c.ours, theirs)
+			delete(c.theirs, ours)
+		}
+	}
+}
+
 // translate replaces captured ids by ours.
 func (c *comparison) translate(text string) string {
-	for theirs, ours := range c.ours {
-		text = strings.ReplaceAll(text, theirs, ours)
-	}
-	return text
+	return ids.ReplaceAllStringFunc(text, func(theirs string) string {
+		return cmp.Or(c.ours[theirs], theirs)
+	})
 }
 
 // answer compares two answers.
@@ -221,18 +236,21 @@ func (c *comparison) answer(got, want *answer, frames func(*answer) []captured) 
 }
 
 // frames compares the events of two streams: their order, and for each name the first with the
-// first, the second with the second, and so on.
+// first, the second with the second, and so on. If one of the streams has no event of a name, this
+// is a difference, but their order is that of the others.
 func (c *comparison) frames(got, want []captured) {
-	if g, w := names(got), names(want); !c.text(g, w) {
+	c.absent(want, got, "extra")
+	c.absent(got, want, "missing")
+	if g, w := names(got, want), names(want, got); !c.text(g, w) {
 		c.differ("frames", g, w)
 	}
 	byName := map[string][]captured{}
 	for _, f := range got {
-		name := ids.ReplaceAllString(f.name, "{id}")
+		name := f.plain()
 		byName[name] = append(byName[name], f)
 	}
 	for _, w := range want {
-		name := ids.ReplaceAllString(w.name, "{id}")
+		name := w.plain()
 		if len(byName[name]) == 0 {
 			continue // the difference is in the order
 		}
@@ -245,10 +263,31 @@ func (c *comparison) frames(got, want []captured) {
 	}
 }
 
-func names(frames []captured) string {
+// absent notes the names of events that one stream has and the other lacks.
+func (c *comparison) absent(in, of []captured, how string) {
+	seen := map[string]bool{}
+	for _, f := range of {
+		if name := f.plain(); !seen[name] && !contains(in, name) {
+			seen[name] = true
+			c.differ("frame "+name+" "+how, f.data, nil)
+		}
+	}
+}
+
+// plain is the name of an event without ids.
+func (f captured) plain() string { return ids.ReplaceAllString(f.name, "{id}") }
+
+func contains(frames []captured, name string) bool {
+	return slices.ContainsFunc(frames, func(f captured) bool { return f.plain() == name })
+}
+
+// names are the names of events that another stream has, too.
+func names(frames, other []captured) string {
 	var out []string
 	for _, f := range frames {
-		out = append(out, f.name)
+		if contains(other, f.plain()) {
+			out = append(out, f.name)
+		}
 	}
 	return strings.Join(out, " ")
 }

@@ -9,4 +9,7 @@
 // LangGraph's own Python server judges the scripts in turn: official/serve starts it with the same
 // graphs, and official/check runs all of the scripts on it. A check that this server fails has the
 // reason in its definition ("deviates"); every other server has to pass all of them.
+//
+// testdata/captures and testdata/captures-js have requests to LangGraph's Python server and to its JavaScript server, with
+// the answers. They are sent to ours, and each allowed.txt has the differences that are on purpose, with their reasons.
 package conformance

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -22,8 +21,8 @@ import (
 	"github.com/treadle-go/treadle/sqlite"
 )
 
-// An allowance is a line of allowed.txt: a difference between our answers and those of LangGraph's
-// Python server, with its reason.
+// An allowance is a line of allowed.txt: a difference between our answers and those of one of
+// LangGraph's servers, with its reason.
 type allowance struct {
 	line                   int
 	varies                 bool
@@ -37,9 +36,9 @@ type allowances struct {
 	all []*allowance
 }
 
-func readAllowances(t *testing.T) *allowances {
+func readAllowances(t *testing.T, name string) *allowances {
 	t.Helper()
-	file, err := os.Open("testdata/captures/allowed.txt")
+	file, err := os.Open(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +50,7 @@ func readAllowances(t *testing.T) *allowances {
 		}
 		parts := strings.Split(lines.Text(), " ; ")
 		if len(parts) != 4 || strings.TrimSpace(parts[3]) == "" {
-			t.Fatalf("allowed.txt:%d: want capture ; request ; path ; reason", n)
+			t.Fatalf("%s:%d: want capture ; request ; path ; reason", name, n)
 		}
 		capture, varies := strings.CutPrefix(parts[0], "~")
 		a.all = append(a.all, &allowance{line: n, varies: varies, capture: glob(capture), request: glob(parts[1]), path: glob(parts[2])})
@@ -120,15 +119,29 @@ type replay struct {
 	hook    string
 }
 
-// TestAnswersAreThoseOfLangGraphsServer replays what LangGraph's Python server was asked, and
-// compares the answers with those that it gave.
-func TestAnswersAreThoseOfLangGraphsServer(t *testing.T) {
+// captures are the requests to each of LangGraph's servers and their answers.
+var captures = map[string]string{"python": "testdata/captures", "javascript": "testdata/captures-js"}
+
+// TestAnswersAreThoseOfLangGraphsServers replays what LangGraph's Python server and its JavaScript
+// server were asked, and compares the answers with those that they gave.
+func TestAnswersAreThoseOfLangGraphsServers(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("testdata/captures/*.txt")
+	for name, dir := range captures {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			replayAll(t, dir)
+		})
+	}
+}
+
+func replayAll(t *testing.T, dir string) {
+	t.Helper()
+	files, err := filepath.Glob(dir + "/*.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
-	allowed := readAllowances(t)
+	list := dir + "/allowed.txt"
+	allowed := readAllowances(t, list)
 	t.Run("captures", func(t *testing.T) {
 		t.Parallel()
 		for _, file := range files {
@@ -139,14 +152,18 @@ func TestAnswersAreThoseOfLangGraphsServer(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				r := &replay{t: t, name: name, url: serve(t), allowed: allowed, ids: newComparison(), made: map[string]bool{}, hooks: make(chan string, 1)}
-				r.run(readCapture(t, file))
+				if name == "protocol-websocket" {
+					r.socket(readSocket(t, file))
+				} else {
+					r.run(readCapture(t, file))
+				}
 			})
 		}
 	})
 	t.Cleanup(func() { // when the captures are done
 		for _, l := range allowed.all {
 			if !l.used && !l.varies && !t.Failed() {
-				t.Errorf("allowed.txt:%d allows a difference that there is not", l.line)
+				t.Errorf("%s:%d allows a difference that there is not", list, l.line)
 			}
 		}
 	})
@@ -167,9 +184,25 @@ func (r *replay) run(all []*exchange) {
 		r.thread(s.path)
 		r.send(s.method, s.path, s.body, nil)
 	}
+	if r.name == "thread-stream" {
+		all = r.streams(all)
+	}
 	for i, x := range all {
 		r.exchange(i+1, x)
 	}
+}
+
+// streams opens the streams of a thread that were open while the first request was answered, and
+// returns the exchanges with what they have shown in place of sending them again.
+func (r *replay) streams(all []*exchange) []*exchange {
+	r.t.Helper()
+	r.thread(all[0].path)
+	for _, x := range all[1:] {
+		if x.sent.Get("Last-Event-Id") == "" {
+			x.read = r.begin(x.method, x.path, "", x.sent)
+		}
+	}
+	return all
 }
 
 // setups are requests that were made before the captured ones.
@@ -178,7 +211,11 @@ var setups = map[string][]exchange{
 	"cancel-rollback": {{method: http.MethodPost, path: "/threads/01a1df60-912a-749c-9d0d-f5b0621d6747/runs/wait", body: `{"assistant_id":"router","input":{"target":"left"}}`}},
 }
 
-var threadPath = regexp.MustCompile(`^/threads/([0-9a-f-]{36})\b`)
+var (
+	threadPath   = regexp.MustCompile(`^/threads/([0-9a-f-]{36})\b`)
+	protocolPath = regexp.MustCompile(`/(commands|stream/events)$`)
+	sinceField   = regexp.MustCompile(`"since":\d+`)
+)
 
 // thread makes the thread of a path. Captures leave this out.
 func (r *replay) thread(path string) {
@@ -188,6 +225,9 @@ func (r *replay) thread(path string) {
 	}
 	r.made[m[1]] = true
 	r.ids.same(m[1], m[1])
+	if protocolPath.MatchString(path) {
+		return // its first command does
+	}
 	if a := r.send(http.MethodPost, "/threads", fmt.Sprintf(`{"thread_id":%q}`, m[1]), nil); a.status != http.StatusOK {
 		r.t.Fatalf("a thread is not made: %d %s", a.status, a.body)
 	}
@@ -212,27 +252,54 @@ func (r *replay) exchange(n int, x *exchange) {
 	if strings.HasPrefix(r.name, "cancel") && strings.Contains(x.path, "/cancel") {
 		r.ticked()
 	}
+	if strings.HasSuffix(x.path, "/runs/stream") {
+		r.ids.forget() // the JavaScript server numbers the frames of each run
+	}
 	var wrong []difference
 	for end := time.Now().Add(3 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		c := r.ids.clone()
 		var got *answer
-		if x.path == "/hook" {
+		switch {
+		case x.path == "/hook":
 			got = r.received(x)
-		} else {
-			got = r.send(x.method, r.ids.translate(x.path), webhookURL.ReplaceAllString(r.ids.translate(x.body), r.hook), x.sent)
+		case x.read != nil:
+			got = x.read()
+		default:
+			body := sinceField.ReplaceAllStringFunc(r.ids.translate(x.body), r.since)
+			got = r.send(x.method, r.ids.translate(x.path), webhookURL.ReplaceAllString(body, r.hook), x.sent)
 		}
 		c.answer(got, &x.want, func(a *answer) []captured { return a.frames(r.t) })
-		wrong = nil
-		for _, d := range c.found {
-			if !r.allowed.allows(r.name, label, d) {
-				wrong = append(wrong, d)
-			}
-		}
-		if len(wrong) == 0 || x.method != http.MethodGet || time.Now().After(end) {
+		wrong = r.wrong(label, c)
+		if len(wrong) == 0 || x.method != http.MethodGet || x.read != nil || time.Now().After(end) {
 			r.ids = c
 			break
 		}
 	}
+	r.report(n, label, wrong)
+}
+
+// since translates the number of an event that was captured to that of ours.
+func (r *replay) since(field string) string {
+	r.t.Helper()
+	ours, ok := strings.CutPrefix(r.ids.ours["seq "+strings.TrimPrefix(field, `"since":`)], "seq ")
+	if !ok {
+		r.t.Fatalf("%s: there was no such event", field)
+	}
+	return `"since":` + ours
+}
+
+// wrong are the differences that are not allowed.
+func (r *replay) wrong(label string, c *comparison) (out []difference) {
+	for _, d := range c.found {
+		if !r.allowed.allows(r.name, label, d) {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+func (r *replay) report(n int, label string, wrong []difference) {
+	r.t.Helper()
 	for _, d := range wrong {
 		r.t.Errorf("%d ; %s ; %s: got %.600s, want %.600s", n, label, d.path, d.got, d.want)
 	}
@@ -266,20 +333,22 @@ func (r *replay) received(x *exchange) *answer {
 	}
 }
 
-// threadStream is the path of a stream that does not end by itself.
-var threadStream = regexp.MustCompile(`^/threads/[0-9a-f-]{36}/stream$`)
+// openStream is the path of a stream that does not end by itself.
+var openStream = regexp.MustCompile(`^/threads/[0-9a-f-]{36}/stream(/events)?$`)
 
 // send sends a request.
 func (r *replay) send(method, path, body string, header http.Header) *answer {
 	r.t.Helper()
-	timeout, endless := 30*time.Second, threadStream.MatchString(path)
-	if endless {
-		timeout = time.Second
-	}
-	ctx, cancel := context.WithTimeout(r.t.Context(), timeout)
-	defer cancel()
+	return r.begin(method, path, body, header)()
+}
+
+// begin sends a request and returns a function that reads the answer.
+func (r *replay) begin(method, path, body string, header http.Header) func() *answer {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(r.t.Context(), 30*time.Second)
 	req, err := http.NewRequestWithContext(ctx, method, r.url+path, strings.NewReader(body))
 	if err != nil {
+		cancel()
 		r.t.Fatal(err)
 	}
 	req.Header.Set("User-Agent", "") // not Go's
@@ -292,12 +361,57 @@ func (r *replay) send(method, path, body string, header http.Header) *answer {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Do(req)
 	if err != nil {
+		cancel()
 		r.t.Fatal(err)
 	}
-	defer func() { _ = resp.Body.Close() }()
-	raw, err := io.ReadAll(resp.Body)
-	if err != nil && (!endless || !errors.Is(err, context.DeadlineExceeded)) {
-		r.t.Fatalf("%s %s: %v after %s", method, path, err, raw)
+	return func() *answer {
+		defer cancel()
+		defer func() { _ = resp.Body.Close() }()
+		a := &answer{status: resp.StatusCode, header: resp.Header}
+		if a.isStream() && openStream.MatchString(req.URL.Path) {
+			a.body = string(readOpen(resp.Body, cancel))
+			return a
+		}
+		raw, err := io.ReadAll(resp.Body)
+		if err != nil {
+			r.t.Fatalf("%s %s: %v after %s", method, path, err, raw)
+		}
+		a.body = string(raw)
+		return a
 	}
-	return &answer{status: resp.StatusCode, header: resp.Header, body: string(raw)}
+}
+
+// runEnd is the event of the end of a run.
+var runEnd = regexp.MustCompile(`"event":"(completed|failed|interrupted)","graph_name"|"status":"run_done"`)
+
+// readOpen reads a stream that does not end by itself: until a run has ended and nothing more comes.
+func readOpen(body io.Reader, cancel func()) (all []byte) {
+	pieces := make(chan []byte)
+	go func() {
+		defer close(pieces)
+		for {
+			piece := make([]byte, 1<<16)
+			n, err := body.Read(piece)
+			if pieces <- piece[:n]; err != nil {
+				return
+			}
+		}
+	}()
+	quiet := time.NewTimer(2 * time.Second)
+	for {
+		select {
+		case piece, ok := <-pieces:
+			if !ok {
+				return all
+			}
+			if all = append(all, piece...); runEnd.Match(all) {
+				quiet.Reset(300 * time.Millisecond)
+			}
+		case <-quiet.C:
+			cancel()
+			for range pieces { // its goroutine ends
+			}
+			return all
+		}
+	}
 }
