@@ -43,7 +43,7 @@ func lost(run uuid.UUID) error { return fmt.Errorf("%w: %s", ErrLost, run) }
 func (l *Ledger) Finish(ctx context.Context, e *End) (next *Run, err error) {
 	err = l.b.Update(ctx, e.Run.lock(), func(tx Tx) error {
 		next, e.Left = nil, 0
-		run, d, err := runAndThread(tx, e.Run.ID)
+		run, d, err := heldAndThread(tx, e.Run)
 		if errors.Is(err, ErrNotFound) {
 			return lost(e.Run.ID)
 		}

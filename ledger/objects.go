@@ -101,6 +101,8 @@ type Run struct {
 	Epoch     uint64    `json:"-"` // that of its thread when it was claimed; not stored
 	Seq       uint64    `json:"-"` // that of its thread when it was claimed; not stored
 	V2        bool      `json:"-"` // that of its thread when it was claimed; not stored
+
+	doc []byte // the row's, if the ledger has put this run
 }
 
 // RunStatus is how far a run is.

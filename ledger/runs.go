@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -67,6 +68,7 @@ func putRun(tx Tx, run *Run) error {
 	if err != nil {
 		return fmt.Errorf("ledger: encode run %s: %w", run.ID, err)
 	}
+	run.doc = doc
 	r := &Row{
 		Kind: Runs, ID: run.ID, Parent: run.Thread, Worker: run.Worker, Open: run.open(),
 		Created: run.Created, Doc: doc, Body: run.Kwargs,
@@ -228,16 +230,29 @@ func (l *Ledger) changeRun(ctx context.Context, lock, id uuid.UUID, change func(
 }
 
 func runAndThread(tx Tx, id uuid.UUID) (*Run, *threadDoc, error) {
-	r, err := tx.Get(Runs, id)
+	return heldAndThread(tx, &Run{ID: id})
+}
+
+// heldAndThread is runAndThread for a run that a worker holds. Its row is not decoded
+// if it is what the ledger has put when the worker got the run.
+func heldAndThread(tx Tx, held *Run) (*Run, *threadDoc, error) {
+	r, err := tx.Get(Runs, held.ID)
 	if err != nil {
 		return nil, nil, err
 	}
 	if r == nil {
-		return nil, nil, notFound("run", id)
+		return nil, nil, notFound("run", held.ID)
 	}
-	run, err := decodeRun(r)
-	if err != nil || run.Temporary {
-		return run, nil, err
+	var run *Run
+	if held.doc != nil && bytes.Equal(r.Doc, held.doc) {
+		c := *held
+		c.Kwargs, c.Epoch, c.Seq, c.V2 = r.Body, 0, 0, false
+		run = &c
+	} else if run, err = decodeRun(r); err != nil {
+		return nil, nil, err
+	}
+	if run.Temporary {
+		return run, nil, nil
 	}
 	if r, err = tx.Get(Threads, run.Thread); err != nil {
 		return nil, nil, err
@@ -389,6 +404,7 @@ func claimNext(tx Tx, d *threadDoc, worker uuid.UUID, graphs []string) (*Run, er
 	if err := putRun(tx, &stored); err != nil {
 		return nil, err
 	}
+	run.doc = stored.doc
 	d.Running = run.ID
 	d.Pending--
 	return run, d.waiting(tx)
@@ -412,8 +428,12 @@ func (l *Ledger) claimTemporary(ctx context.Context, id, worker uuid.UUID) (*Run
 		r.start(worker, nil, tx.Now())
 		stored := *r
 		stored.Kwargs = nil
+		if err := putRun(tx, &stored); err != nil {
+			return err
+		}
+		r.doc = stored.doc
 		run = r
-		return putRun(tx, &stored)
+		return nil
 	})
 	return run, err
 }

@@ -17,6 +17,7 @@ import (
 // same ignores how nothing is spelled, and the order of terms.
 var same = cmp.Options{
 	cmpopts.EquateEmpty(),
+	cmpopts.IgnoreUnexported(ledger.Run{}),
 	cmpopts.SortSlices(func(a, b uint64) bool { return a < b }),
 }
 
