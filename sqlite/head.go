@@ -66,13 +66,6 @@ func (c *conn) loadHead(name lineName) (*head, error) {
 	return &l.head, l.verify(c)
 }
 
-// holds reports whether h, which was remembered, is what the file has.
-func (c *conn) holds(h *head) (bool, error) {
-	var line int64
-	return c.row("SELECT id FROM line WHERE id=? AND head=? AND rev=? AND open=? AND (SELECT fence FROM thread WHERE id=?)=?",
-		[]any{h.line, h.id[:], int64(h.rev), h.open, h.thread, int64(h.epoch)}, &line)
-}
-
 // threadRow reads the row of a thread. Its id is 0 if there is no such thread. The
 // same statement looks for the witness of a row that is missing (see absent), since
 // every new thread is looked for.
@@ -98,8 +91,9 @@ func (c *conn) setEpoch(thread int64, before, epoch uint64) error {
 // makeLine makes the line of h, and its thread if need be. Its checksum is 0
 // until its first checkpoint is put, in the same transaction: see step.moveHead.
 func (c *conn) makeLine(name lineName, h *head) (err error) {
-	if h.thread == 0 {
-		if h.thread, err = c.makeThread(name.thread, 0); err != nil {
+	isNew := h.thread == 0
+	if isNew {
+		if h.thread, err = c.insertThread(name.thread, 0); err != nil {
 			return err
 		}
 	}
@@ -110,16 +104,27 @@ func (c *conn) makeLine(name lineName, h *head) (err error) {
 	if err != nil {
 		return err
 	}
+	if isNew {
+		_, err = c.change("INSERT OR IGNORE INTO witness(hash) VALUES(?),(?)", threadHash(name.thread), lineHash(h.thread, name.path))
+		return err
+	}
 	return c.addWitness(lineHash(h.thread, name.path))
 }
 
 func (c *conn) makeThread(name string, epoch uint64) (int64, error) {
+	id, err := c.insertThread(name, epoch)
+	if err != nil {
+		return 0, err
+	}
+	return id, c.addWitness(threadHash(name))
+}
+
+// insertThread is makeThread without the witness.
+func (c *conn) insertThread(name string, epoch uint64) (int64, error) {
 	id, err := c.insert("INSERT INTO thread(name,fence) VALUES(?,?)", []byte(name), int64(epoch))
 	if err != nil {
 		return 0, err
 	}
-	if _, err := c.change("UPDATE thread SET sum=? WHERE id=?", threadSum(id, name, epoch)&saved.SumMask, id); err != nil {
-		return 0, err
-	}
-	return id, c.addWitness(threadHash(name))
+	_, err = c.change("UPDATE thread SET sum=? WHERE id=?", threadSum(id, name, epoch)&saved.SumMask, id)
+	return id, err
 }

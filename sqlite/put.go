@@ -197,7 +197,7 @@ func (s *step) storeCheckpoint(c *conn) error {
 	if _, err := c.change("INSERT INTO checkpoint(key,id,run,record,sum) VALUES(?,?,?,?,?)", key, s.id, run, s.record, checkpointSum(key, s.ID, run, s.record)); err != nil {
 		return err
 	}
-	if err := c.addPending(key, s.Pending); err != nil {
+	if err := c.addAllPending(key, s.Pending); err != nil {
 		return err
 	}
 	if s.parentRecord == nil {

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/treadle-go/treadle/checkpoint"
@@ -11,11 +12,8 @@ import (
 func (db *DB) PutWrites(ctx context.Context, at checkpoint.Key, fence uint64, writes []checkpoint.Write) error {
 	name := lineName{at.Thread, at.Namespace}
 	err := db.write(ctx, func(c *conn) error {
-		h, key, err := db.writesAt(c, name, at, fence)
+		h, key, err := db.addWrites(c, name, at, fence, writes)
 		if err != nil {
-			return err
-		}
-		if err := c.addPending(key, writes); err != nil {
 			return err
 		}
 		if key == keyOf(h.line, h.at) && !h.open && saved.HasResults(writes) {
@@ -36,15 +34,25 @@ func (db *DB) PutWrites(ctx context.Context, at checkpoint.Key, fence uint64, wr
 	return inThread(at.Thread, err)
 }
 
-// writesAt returns the head of the line and the key of the checkpoint that
-// writes are for. Most are for the head, which is remembered: then one look tells
-// whether it still is the head.
-func (db *DB) writesAt(c *conn, name lineName, at checkpoint.Key, fence uint64) (*head, int64, error) {
-	if h, ok := db.known.heads.Get(name); ok && h.epoch == fence && (at.ID.IsZero() || at.ID == h.id) {
-		if ok, err := c.holds(h); ok || err != nil {
-			return h, keyOf(h.line, h.at), err
+// addWrites adds writes and returns the head of the line and the key of the checkpoint
+// that they are for. Most are for the head, which is remembered: then the first write
+// is stored on the condition that it still is the head.
+func (db *DB) addWrites(c *conn, name lineName, at checkpoint.Key, fence uint64, writes []checkpoint.Write) (*head, int64, error) {
+	if h, ok := db.known.heads.Get(name); ok && h.epoch == fence && (at.ID.IsZero() || at.ID == h.id) && len(writes) > 0 {
+		key := keyOf(h.line, h.at)
+		if n, err := c.addPending(key, &writes[0], h); n > 0 || err != nil {
+			return h, key, cmp.Or(err, c.addAllPending(key, writes[1:]))
 		}
 	}
+	h, key, err := c.writesAt(name, at, fence)
+	if err != nil {
+		return nil, 0, err
+	}
+	return h, key, c.addAllPending(key, writes)
+}
+
+// writesAt reads the head of the line and finds the checkpoint that writes are for.
+func (c *conn) writesAt(name lineName, at checkpoint.Key, fence uint64) (*head, int64, error) {
 	h, err := c.loadHead(name)
 	if err != nil {
 		return nil, 0, err
@@ -63,16 +71,29 @@ func (db *DB) writesAt(c *conn, name lineName, at checkpoint.Key, fence uint64) 
 	return h, key, err
 }
 
-// addPending adds writes to a checkpoint or replaces them.
-func (c *conn) addPending(key int64, writes []checkpoint.Write) error {
-	for _, w := range writes {
-		// An upsert keeps the rowid, and with it the order.
-		kind, data := saved.WriteRow(&w)
-		_, err := c.change(`INSERT INTO pending(checkpoint,task,kind,data,sum) VALUES(?,?,?,?,?)
-			ON CONFLICT(checkpoint,task,kind) DO UPDATE SET data=excluded.data, sum=excluded.sum`, key, []byte(w.Task), kind, data, pendingSum(key, w.Task, kind, data))
-		if err != nil {
+// addAllPending adds writes to a checkpoint or replaces them.
+func (c *conn) addAllPending(key int64, writes []checkpoint.Write) error {
+	for i := range writes {
+		if _, err := c.addPending(key, &writes[i], nil); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// addPending adds a write to a checkpoint or replaces it; with h, only if the file has
+// that head. It returns how many were written. An upsert keeps the rowid, and with it
+// the order.
+func (c *conn) addPending(key int64, w *checkpoint.Write, h *head) (int64, error) {
+	const (
+		insert  = "INSERT INTO pending(checkpoint,task,kind,data,sum) SELECT ?,?,?,?,? WHERE "
+		replace = " ON CONFLICT(checkpoint,task,kind) DO UPDATE SET data=excluded.data, sum=excluded.sum"
+	)
+	kind, data := saved.WriteRow(w)
+	sum := pendingSum(key, w.Task, kind, data)
+	if h == nil {
+		return c.change(insert+"true"+replace, key, []byte(w.Task), kind, data, sum)
+	}
+	return c.change(insert+"EXISTS (SELECT 1 FROM line WHERE id=? AND head=? AND rev=? AND open=? AND (SELECT fence FROM thread WHERE id=?)=?)"+replace,
+		key, []byte(w.Task), kind, data, sum, h.line, h.id[:], int64(h.rev), h.open, h.thread, int64(h.epoch))
 }
