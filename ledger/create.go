@@ -123,7 +123,7 @@ func (l *Ledger) createRun(tx Tx, n *NewRun) (*Created, error) {
 		return c, err
 	}
 	if c.Claimed {
-		d.Running = run.ID
+		d.Running, run.thread = run.ID, d
 	} else {
 		d.Pending++
 		if d.Pending == 1 || run.Due.Before(d.First) {

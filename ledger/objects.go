@@ -102,7 +102,8 @@ type Run struct {
 	Seq       uint64    `json:"-"` // that of its thread when it was claimed; not stored
 	V2        bool      `json:"-"` // that of its thread when it was claimed; not stored
 
-	doc []byte // the row's, if the ledger has put this run
+	doc    []byte     // the row's, if the ledger has put this run
+	thread *threadDoc // its thread as it was put with it, if the run was created as running; never changed
 }
 
 // RunStatus is how far a run is.

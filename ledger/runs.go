@@ -233,8 +233,8 @@ func runAndThread(tx Tx, id uuid.UUID) (*Run, *threadDoc, error) {
 	return heldAndThread(tx, &Run{ID: id})
 }
 
-// heldAndThread is runAndThread for a run that a worker holds. Its row is not decoded
-// if it is what the ledger has put when the worker got the run.
+// heldAndThread is runAndThread for a run that a worker holds. Rows are not decoded if
+// they are what the ledger has put when the worker got the run.
 func heldAndThread(tx Tx, held *Run) (*Run, *threadDoc, error) {
 	r, err := tx.Get(Runs, held.ID)
 	if err != nil {
@@ -259,6 +259,11 @@ func heldAndThread(tx Tx, held *Run) (*Run, *threadDoc, error) {
 	}
 	if r == nil {
 		return nil, nil, notFound("thread", run.Thread)
+	}
+	if was := held.thread; was != nil && bytes.Equal(r.Doc, was.doc) {
+		thread, d := *was.Thread, *was
+		d.Thread = &thread
+		return run, &d, nil
 	}
 	thread, err := decodeThread(r)
 	return run, thread, err

@@ -395,6 +395,41 @@ func TestFinishTellsHowManyRunsWait(t *testing.T) {
 	}
 }
 
+// The end of a run does not undo what was changed while it ran, whether its worker has
+// created it or claimed it.
+func TestFinishKeepsWhatChangedSinceTheRunBegan(t *testing.T) {
+	f := newFixture(t, nil)
+	thread := f.newThread()
+	run := f.started(thread)
+	f.waiting(thread)
+	for i := range 2 {
+		if i == 1 { // of the other run nothing changes but its thread
+			if _, _, err := f.Cancel(t.Context(), thread, []uuid.UUID{run.ID}, ledger.CancelRun, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err := f.PatchThread(t.Context(), thread, nil, false, func(th *ledger.Thread) error {
+			th.Metadata = ledger.Object{"round": fmt.Sprint(i)}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := run.ID
+		run = f.finish(&ledger.End{Run: run, Claim: true, Small: ledger.Object{"i": fmt.Sprint(i)}})
+		got, err := f.Thread(t.Context(), thread, nil)
+		if err != nil || got.Metadata["round"] != fmt.Sprint(i) || got.Small["i"] != fmt.Sprint(i) || (got.Status == ledger.Busy) != (run != nil) {
+			t.Errorf("round %d: the thread is %+v, %v", i, got, err)
+		}
+		if r, err := f.Run(t.Context(), thread, ended, nil); err != nil || r.Status != ledger.Success || r.Order != ledger.NoAction || r.Worker != uuid.Nil || r.Ended.IsZero() {
+			t.Errorf("round %d: the run is %+v, %v", i, r, err)
+		}
+	}
+	if run != nil {
+		t.Errorf("there is a third run: %+v", run)
+	}
+}
+
 func TestSameKeyIsTheSameRun(t *testing.T) {
 	f := newFixture(t, nil)
 	thread := f.newThread()

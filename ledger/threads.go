@@ -39,6 +39,8 @@ type threadDoc struct {
 	// First is the due time of the first of them, and Waiting its graph.
 	First   time.Time `json:"first,omitzero"`
 	Waiting string    `json:"waiting,omitempty"`
+
+	doc []byte // the row's, if the ledger has put this thread
 }
 
 func decodeThread(r *Row) (*threadDoc, error) {
@@ -80,6 +82,7 @@ func (d *threadDoc) put(tx Tx) error {
 	if err != nil {
 		return fmt.Errorf("ledger: encode thread %s: %w", d.ID, err)
 	}
+	d.doc = doc
 	var terms []uint64
 	// Most threads are idle, and busy ones are found by Open. Without terms for these
 	// two, a run that succeeds changes no terms.
