@@ -19,9 +19,8 @@ func auth() *server.Auth {
 	}
 	return &server.Auth{
 		Authenticate: func(r *http.Request) (*server.User, error) {
-			token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-			if u := users[token]; u != nil {
-				return u, nil
+			if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok && users[token] != nil {
+				return users[token], nil
 			}
 			return nil, &server.StatusError{Status: http.StatusUnauthorized, Detail: "invalid token"}
 		},

@@ -166,11 +166,9 @@ func (p *process) settled(t *testing.T, began int) {
 // Most of a script's time is waiting, for runs that are slow on purpose, so all of them run at once.
 func TestPlatformConforms(t *testing.T) {
 	reports := map[string]func(*testing.T) []scripttest.Result{}
-	for name, script := range scripts {
+	for name := range scripts {
 		reports[name] = drive(t, name)
-		if strings.HasSuffix(script[0], ".mjs") { // this script has checks of access, too
-			reports[name+" with access rules"] = drive(t, name, "--auth")
-		}
+		reports[name+" with access rules"] = drive(t, name, "--auth")
 	}
 	results := map[string][]scripttest.Result{}
 	for name, report := range reports {

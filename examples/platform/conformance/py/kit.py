@@ -26,15 +26,15 @@ LONG = {"count": 60, "delay_ms": 100}
 seen = contextvars.ContextVar("seen", default=None)
 
 
-def check(name, *, deviates=None, client=None, alone=False, timeout=None):
+def check(name, *, deviates=None, client=None, auth=False, alone=False, timeout=None):
     """Adds a check.
 
     deviates: why LangGraph's own Python server fails it; client: "async" or "sync" if it is about one of the two;
-    alone: it must not run beside others; timeout: in seconds, if the usual one is too short.
+    auth: it needs a server with users; alone: it must not run beside others; timeout: in seconds, if the usual one is too short.
     """
 
     def add(run):
-        CHECKS.append({"name": name, "run": run, "deviates": deviates, "client": client, "alone": alone, "timeout": timeout})
+        CHECKS.append({"name": name, "run": run, "deviates": deviates, "client": client, "auth": auth, "alone": alone, "timeout": timeout})
         return run
 
     return add
@@ -131,12 +131,22 @@ class Recorded:
 class Kit:
     """The argument of a check."""
 
-    def __init__(self, url, kind, clients):
-        self.url, self.kind = url, kind
+    def __init__(self, url, kind, clients, official=None):
+        self.url, self.kind, self.official = url, kind, official
         self.async_client, self.sync_client = clients
-        self.client = Recorded(self.async_client if kind == "async" else Threaded(self.sync_client))
+        self.client = self._chosen(clients)
         self.web = self.async_client.http.client  # for requests without the SDK
         self._ends = []
+
+    def _chosen(self, clients):
+        return Recorded(clients[0] if self.kind == "async" else Threaded(clients[1]))
+
+    def user(self, name):
+        """A client of a user, on a server with users."""
+        both = clients(self.url, self.official, {"authorization": f"Bearer {name}-token"})
+        self.later(both[0].aclose)
+        self.later(both[1].close)
+        return self._chosen(both)
 
     def later(self, fn):
         """Runs fn when the check has ended."""
@@ -220,8 +230,8 @@ def patient(a, s):
     a.handle_async_request, s.handle_request = again_async, again
 
 
-def clients(url, official):
-    a, s = get_client(url=url, api_key=None), get_sync_client(url=url, api_key=None)
+def clients(url, official, headers=None):
+    a, s = get_client(url=url, api_key=None, headers=headers), get_sync_client(url=url, api_key=None, headers=headers)
     if official:
         patient(a.http.client._transport, s.http.client._transport)
     a.http.client.event_hooks["request"].append(note_async)

@@ -1,11 +1,11 @@
 """Drives a server with LangGraph's own Python SDK and prints one JSON line per check:
 {"name", "ok", "error"?, "deviates"?, "covers"?}.
 
-    python main.py --url http://127.0.0.1:2024 --client async|sync [--only threads.] [--jobs 8] [--timeout 60]
+    python main.py --url http://127.0.0.1:2024 --client async|sync [--only threads.] [--auth] [--jobs 8] [--timeout 60]
                    [--covers] [--stacks] [--list]
 
 It ends with 1 if a check failed. With --official python a failure of a check that says why LangGraph's own Python server
-fails it does not count.
+fails it does not count. With --auth only the checks are made that need a server with users, see auth.py.
 """
 
 import argparse
@@ -18,6 +18,7 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import assistants  # noqa: F401
+import auth  # noqa: F401
 import control  # noqa: F401
 import crons  # noqa: F401
 import fields  # noqa: F401
@@ -38,6 +39,7 @@ def arguments():
     p.add_argument("--only", default="")
     p.add_argument("--jobs", type=int, default=8)
     p.add_argument("--timeout", type=float, default=60)
+    p.add_argument("--auth", action="store_true")
     p.add_argument("--official", choices=["python"])
     p.add_argument("--covers", action="store_true")
     p.add_argument("--stacks", action="store_true")
@@ -55,11 +57,11 @@ async def every_method(t):
 async def main(args):
     names = [c["name"] for c in CHECKS]
     assert len(set(names)) == len(names), "two checks have one name"
-    wanted = [c for c in CHECKS if c["name"].startswith(args.only) and c["client"] in (None, args.client)]
+    wanted = [c for c in CHECKS if c["name"].startswith(args.only) and c["client"] in (None, args.client) and c["auth"] == args.auth]
     if args.list:
         print("\n".join(c["name"] for c in wanted))
         return 0
-    if not args.only:
+    if not args.only and not args.auth:
         wanted.append({"name": "client.every_method_is_called", "run": every_method, "deviates": None, "alone": True, "timeout": None})
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(64))
     both = clients(args.url, args.official)
@@ -69,7 +71,7 @@ async def main(args):
         nonlocal failures, known
         while queue:
             c = queue.pop(0)
-            line = await run_check(c, Kit(args.url, args.client, both), args.timeout, args.covers, args.stacks)
+            line = await run_check(c, Kit(args.url, args.client, both, args.official), args.timeout, args.covers, args.stacks)
             print(json.dumps(line), flush=True)
             if not line["ok"]:
                 if args.official and c["deviates"]:
