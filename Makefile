@@ -25,7 +25,7 @@ GO_TEST := go test -vet=off -timeout 60m -json
 
 # Under the race detector the tests of these packages use the databases less (package
 # internal/race). They run a second time without it, in full.
-WITHOUT_RACE := ./postgres ./internal/threadtest ./sqlite ./internal/crashtest ./checkpoint ./store ./ledger
+WITHOUT_RACE := ./postgres ./internal/threadtest ./sqlite ./internal/crashtest ./checkpoint ./store ./ledger ./server
 
 # The packages that take longest, to begin with, so that none of them is left at the end.
 FIRST := ./postgres ./internal/threadtest ./internal/crashtest ./sqlite . ./mcptool ./internal/faulttest

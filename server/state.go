@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -241,10 +242,11 @@ func (c *call) history(limit int, before string, metadata ledger.Object, where c
 	if err != nil {
 		return err
 	}
-	out := []json.RawMessage{}
 	if th == nil {
-		return c.json(http.StatusOK, out)
+		return c.json(http.StatusOK, []any{})
 	}
+	var out bytes.Buffer // json.Marshal would copy large states several times
+	out.WriteByte('[')
 	o := &treadle.HistoryOptions{Limit: limit}
 	if before != "" {
 		if o.Before, err = checkpoint.ParseID(before); err != nil {
@@ -270,9 +272,13 @@ func (c *call) history(limit int, before string, metadata ledger.Object, where c
 		if err != nil {
 			return err
 		}
-		out = append(out, raw)
+		if out.Len() > 1 {
+			out.WriteByte(',')
+		}
+		out.Write(raw)
 	}
-	return c.json(http.StatusOK, out)
+	out.WriteByte(']')
+	return c.json(http.StatusOK, json.RawMessage(out.Bytes()))
 }
 
 // withResults gives the tasks of a checkpoint their results.

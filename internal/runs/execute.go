@@ -386,6 +386,8 @@ func (r *recorder) finish(end *End) {
 	switch {
 	case end.Failed:
 		entry.data = jsonOf(map[string]any{"__error__": map[string]string{"error": end.Class, "message": end.Message}})
+	case r.values != nil:
+		entry.make = r.values // the same as in the stream
 	case r.answer != nil:
 		ev := *r.answer
 		entry.make = func() (json.RawMessage, error) {

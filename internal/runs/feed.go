@@ -60,15 +60,19 @@ func (e *Entry) Data() json.RawMessage {
 	if ready {
 		return data
 	}
-	data, grown := e.made()
+	data, grown := e.made(true)
 	if grown != nil && grown.size.Load() > maxBytes {
 		grown.shrink() // no other entry may come that does it
 	}
 	return data
 }
 
-// made makes the entry's JSON. It returns the feed that has grown by it.
-func (e *Entry) made() (data json.RawMessage, grown *Feed) {
+// measure tells the feed how large the entry is. It counts only when it ages, so that
+// older states, which clients may be about to read, are not dropped for it.
+func (e *Entry) measure() { e.made(false) }
+
+// made makes the entry's JSON. It returns the feed that has grown by it, if it counts.
+func (e *Entry) made(count bool) (data json.RawMessage, grown *Feed) {
 	e.making.Lock()
 	defer e.making.Unlock()
 	e.mu.Lock()
@@ -86,9 +90,11 @@ func (e *Entry) made() (data json.RawMessage, grown *Feed) {
 	e.data, e.make = raw, nil
 	if e.feed != nil {
 		n := int64(len(raw))
-		e.feed.size.Add(n - e.counted)
 		e.feed.state.Store(n)
-		e.counted = n
+		if count {
+			e.feed.size.Add(n - e.counted)
+			e.counted = n
+		}
 	}
 	return raw, e.feed
 }
@@ -101,17 +107,29 @@ func (e *Entry) Large() bool {
 	return e.make != nil || len(e.data) > largeEntry
 }
 
-// join makes the entry one of a feed. A state that is not JSON yet counts as much as the
-// last one that is: the run may have replaced its values, and then only the entry holds
-// them.
-func (e *Entry) join(f *Feed) {
+// join makes the entry one of a feed. It reports whether it is a state that is not JSON
+// yet.
+func (e *Entry) join(f *Feed) (state bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.feed, e.counted = f, int64(len(e.data))
-	if e.make != nil {
-		e.counted = f.state.Load()
-	}
 	f.size.Add(e.counted)
+	return e.make != nil
+}
+
+// age makes a state count. One that is not JSON counts as much as the last one that is: the
+// run may have replaced its values, and then only the entry holds them.
+func (e *Entry) age() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.feed != nil {
+		n := int64(len(e.data))
+		if e.make != nil {
+			n = e.feed.state.Load()
+		}
+		e.feed.size.Add(n - e.counted)
+		e.counted = n
+	}
 }
 
 // leave takes the entry out of its feed. Readers may still have it.
@@ -128,6 +146,11 @@ const (
 	maxBytes   = 8 << 20
 )
 
+// youngStates is how many states that are not JSON yet a feed holds whatever their size,
+// so that a client can read the states of a run that makes them faster than their JSON
+// can be made. Most of them share their values with the run.
+const youngStates = 16
+
 // The bounds of what a reader takes from a feed at a time, which it holds even if the
 // feed has dropped it: some small entries, or up to the first large one.
 const (
@@ -143,8 +166,10 @@ type Feed struct {
 	entries []*Entry
 	size    atomic.Int64 // of the entries' JSON
 	state   atomic.Int64 // size of the last state that was made JSON
-	seq     uint64       // of the last entry
-	dropped uint64       // seq of the last entry that was dropped
+	young   [youngStates]*Entry
+	states  int
+	seq     uint64 // of the last entry
+	dropped uint64 // seq of the last entry that was dropped
 	wake    chan struct{}
 	users   int       // runs and readers
 	watches int       // readers of protocol v2
@@ -159,7 +184,13 @@ func (f *Feed) append(es ...*Entry) {
 	for _, e := range es {
 		f.seq++
 		e.Seq = f.seq
-		e.join(f)
+		if e.join(f) {
+			if old := f.young[f.states%youngStates]; old != nil {
+				old.age()
+			}
+			f.young[f.states%youngStates] = e
+			f.states++
+		}
 	}
 	f.entries = append(f.entries, es...)
 	f.trim()
@@ -174,8 +205,18 @@ func (f *Feed) trim() {
 	for len(f.entries) > 1 && (len(f.entries) > maxEntries || f.size.Load() > maxBytes) {
 		f.dropped = f.entries[0].Seq
 		f.entries[0].leave()
+		f.forget(f.entries[0])
 		f.entries[0] = nil // append moves the rest to a new array when this one is full
 		f.entries = f.entries[1:]
+	}
+}
+
+// forget is called for an entry that was dropped.
+func (f *Feed) forget(e *Entry) {
+	for i := range f.young {
+		if f.young[i] == e {
+			f.young[i] = nil
+		}
 	}
 }
 
@@ -222,7 +263,7 @@ func (f *Feed) clear() {
 	for _, e := range f.entries {
 		e.leave()
 	}
-	f.entries = nil
+	f.entries, f.young = nil, [youngStates]*Entry{}
 }
 
 // after returns the next entries behind seq, and whether some of them are gone. If there
@@ -306,7 +347,7 @@ func (s *feeds) release(f *Feed, drop bool) {
 }
 
 // forget removes feeds without users, those that had some longest ago first, until the
-// rest are half of the bound. last is one of them, whose lock is held.
+// rest are half of the bound. last, whose lock is held, is kept whatever its size.
 func (s *feeds) forget(last *Feed) {
 	var unused []*Feed
 	for _, f := range s.byID {
@@ -320,7 +361,7 @@ func (s *feeds) forget(last *Feed) {
 		f.mu.Unlock()
 	}
 	slices.SortFunc(unused, func(a, b *Feed) int { return a.idle.Compare(b.idle) })
-	for _, f := range append(unused, last) {
+	for _, f := range unused {
 		if s.idle <= maxIdleBytes/2 {
 			return
 		}

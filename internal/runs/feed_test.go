@@ -107,7 +107,7 @@ func TestStatesThatNobodyReadsCount(t *testing.T) {
 	for range 1000 {
 		l.add(state(maxBytes / 4))
 	}
-	if n := len(f.entries); n > 4 {
+	if n := len(f.entries); n > youngStates+4 {
 		t.Errorf("the feed holds %d states of a quarter of its bound", n)
 	}
 	f, l = &Feed{}, &log{}
@@ -199,5 +199,17 @@ func TestFeedsWithoutUsersAreBoundedInBytes(t *testing.T) {
 	}
 	if s.use(last.thread); s.idle < 0 || s.byID[last.thread] != last {
 		t.Errorf("the feed is used again, and those without users have %d bytes", s.idle)
+	}
+}
+
+// A state that is measured does not push out those before it.
+func TestYoungStatesAreKeptWhateverTheirSize(t *testing.T) {
+	f := &Feed{}
+	l := &log{feed: f}
+	for range youngStates {
+		l.add(state(2 * maxBytes))
+	}
+	if n := len(f.entries); n != youngStates {
+		t.Errorf("the feed holds %d states, want %d", n, youngStates)
 	}
 }

@@ -43,7 +43,7 @@ func (l *log) add(e *Entry) {
 	l.feed.append(e)
 	if state {
 		if l.states++; l.states%stateEvery == 4 {
-			e.Data()
+			e.measure()
 		}
 	}
 	if !l.keep {

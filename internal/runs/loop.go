@@ -73,12 +73,19 @@ func (r *Runner) abandon() {
 	}
 }
 
+// missed reports that work was not looked for, unless that is because the runner stops.
+func (r *Runner) missed(ctx context.Context, what string, err error) {
+	if ctx.Err() == nil {
+		r.logger.WarnContext(ctx, what, "error", err)
+	}
+}
+
 // takeOver goes on with the runs of processes that died.
 func (r *Runner) takeOver(ctx context.Context) {
 	for r.take() {
 		taken, failed, err := r.ledger.TakeOver(ctx, r.worker, r.names, 1)
 		if err != nil {
-			r.logger.WarnContext(ctx, "runs of other processes are not looked for", "error", err)
+			r.missed(ctx, "runs of other processes are not looked for", err)
 		}
 		for _, run := range failed {
 			r.logger.ErrorContext(ctx, "a run was given up after too many attempts", "run", run.ID, "attempts", run.Attempt)
@@ -125,7 +132,7 @@ func (r *Runner) work(ctx context.Context) time.Duration {
 func (r *Runner) crons(ctx context.Context) {
 	due, err := r.ledger.DueCrons(ctx, 100)
 	if err != nil {
-		r.logger.WarnContext(ctx, "crons are not looked for", "error", err)
+		r.missed(ctx, "crons are not looked for", err)
 		return
 	}
 	for _, c := range due {
@@ -162,7 +169,7 @@ func (r *Runner) tick(ctx context.Context, c *ledger.Cron, at time.Time, n *ledg
 func (r *Runner) hooks(ctx context.Context) {
 	due, err := r.ledger.DueHooks(ctx, 16)
 	if err != nil {
-		r.logger.WarnContext(ctx, "webhooks are not looked for", "error", err)
+		r.missed(ctx, "webhooks are not looked for", err)
 		return
 	}
 	for _, h := range due {
@@ -228,7 +235,7 @@ func (r *Runner) sweep(ctx context.Context) {
 func (r *Runner) expire(ctx context.Context) {
 	list, err := r.ledger.Expired(ctx, r.o.SweepLimit)
 	if err != nil {
-		r.logger.WarnContext(ctx, "threads whose time is over are not looked for", "error", err)
+		r.missed(ctx, "threads whose time is over are not looked for", err)
 	}
 	for _, t := range list {
 		if t.TTL != nil && t.TTL.Strategy == "keep_latest" {

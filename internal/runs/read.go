@@ -49,8 +49,22 @@ func (r *Runner) read(ctx context.Context, run *ledger.Run, after uint64, fresh,
 		for {
 			es, gap, more := feed.after(after)
 			if gap && after > 0 && all {
-				yield(nil, ErrSlow)
-				return
+				if !run.Resumable {
+					yield(nil, ErrSlow)
+					return
+				}
+				last := after
+				for e, err := range r.past(ctx, run.Thread, run.ID, after, feed) {
+					if !yield(e, err) || err != nil || e.End != nil {
+						return
+					}
+					after = e.Seq
+				}
+				if after == last { // it is not in the ledger
+					yield(nil, ErrSlow)
+					return
+				}
+				continue
 			}
 			if gap && !all && !over { // the end may be among those that are gone
 				var err error

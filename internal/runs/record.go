@@ -18,7 +18,8 @@ type recorder struct {
 	kwargs *Kwargs
 	log    *log
 
-	answer *treadle.Values // the last state of the root graph
+	answer *treadle.Values                 // the last state of the root graph
+	values func() (json.RawMessage, error) // its JSON, or nil if it has questions
 	legacy map[string]*llm.Chunk
 	v2     *v2recorder // nil unless everything is recorded
 }
@@ -40,12 +41,12 @@ func (r *recorder) frame(name string, ns []string, data json.RawMessage) {
 // event records what an event of the graph is on the wire.
 func (r *recorder) event(ev treadle.Event) {
 	at := ev.Where()
-	if v, ok := ev.(treadle.Values); ok && len(at.Namespace) == 0 {
-		r.answer = &v
-	}
 	var values func() (json.RawMessage, error)
 	if v, ok := ev.(treadle.Values); ok && len(v.Pauses) == 0 { // both protocols have the same JSON
-		values = sync.OnceValues(func() (json.RawMessage, error) { return json.Marshal(v.State) })
+		values = sync.OnceValues(func() (json.RawMessage, error) { return v.State.MarshalJSON() }) // json.Marshal copies it
+	}
+	if v, ok := ev.(treadle.Values); ok && len(at.Namespace) == 0 {
+		r.answer, r.values = &v, values
 	}
 	if r.v2 != nil {
 		r.v2.event(ev, values)

@@ -1,0 +1,256 @@
+package server_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/treadle-go/treadle/internal/race"
+	"github.com/treadle-go/treadle/server"
+)
+
+// exchange is a request that is cut off. Each one is on a thread that no other one uses.
+type exchange struct {
+	name    string
+	request func(l *loaded, thread string) string
+	before  func(l *loaded, thread string) // what the thread has before
+	status  string                         // of the run, if the answer is cut off
+	reads   bool                           // it reads a run that goes on, and makes none
+}
+
+// runBody is the body of a request for a run on a thread that may not exist.
+func runBody(graph, onDisconnect string) string {
+	return fmt.Sprintf(`{"assistant_id":%q,"input":{},"on_disconnect":%q,"if_not_exists":"create","stream_mode":["values","updates"]}`, graph, onDisconnect)
+}
+
+// exchanges are one of each kind.
+func exchanges() []exchange {
+	post := func(path, graph, onDisconnect string) func(*loaded, string) string {
+		return func(_ *loaded, thread string) string {
+			return request("POST", "/threads/"+thread+path, runBody(graph, onDisconnect), "Connection: close")
+		}
+	}
+	hangs := func(l *loaded, thread string) { l.newRun(thread, runBody("hang", "continue")) }
+	return []exchange{
+		{name: "stream, cancel", request: post("/runs/stream", "hang", "cancel"), status: "interrupted"},
+		{name: "stream, continue", request: post("/runs/stream", "short", "continue"), status: "success"},
+		{name: "wait, cancel", request: post("/runs/wait", "hang", "cancel"), status: "interrupted"},
+		{name: "wait, continue", request: post("/runs/wait", "short", "continue"), status: "success"},
+		{name: "join", reads: true, before: hangs, status: "running", request: func(l *loaded, thread string) string {
+			return request("GET", "/threads/"+thread+"/runs/"+l.runID(thread)+"/stream", "", "Last-Event-ID: 1")
+		}},
+		{name: "events", reads: true, before: hangs, status: "running", request: func(_ *loaded, thread string) string {
+			return request("POST", "/threads/"+thread+"/stream/events", `{"channels":["values","lifecycle"]}`)
+		}},
+		{name: "WebSocket", status: "success", request: func(_ *loaded, thread string) string {
+			return upgrade(thread) + wsText(`{"id":1,"method":"run.start","params":{"assistant_id":"short","input":{}}}`)
+		}},
+	}
+}
+
+// runID is the id of a thread's only run.
+func (l *loaded) runID(thread string) string {
+	l.t.Helper()
+	var runs []struct {
+		ID string `json:"run_id"`
+	}
+	if l.ok("GET", "/threads/"+thread+"/runs", "", &runs); len(runs) != 1 {
+		l.t.Fatalf("thread %s has %d runs", thread, len(runs))
+	}
+	return runs[0].ID
+}
+
+// cut sends a part of a request and closes the connection after some bytes of the
+// answer. It returns how many bytes came. Every other connection is reset.
+func (l *loaded) cut(text string, answer int, reset bool) int {
+	l.t.Helper()
+	conn, err := (&net.Dialer{}).DialContext(l.t.Context(), "tcp", strings.TrimPrefix(l.base, "http://"))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	if reset {
+		_ = conn.(*net.TCPConn).SetLinger(0)
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := io.WriteString(conn, text); err != nil {
+		l.t.Fatal(err)
+	}
+	if answer == 0 {
+		return 0
+	}
+	_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
+	n, err := io.ReadFull(conn, make([]byte, answer))
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+		l.t.Fatalf("%d of %d bytes of the answer: %v", n, answer, err)
+	}
+	return n
+}
+
+// length is how many bytes an exchange answers with before it ends or waits, and how
+// many of them are its head.
+func (l *loaded) length(x exchange) (n, head int) {
+	l.t.Helper()
+	thread := l.prepare(x)
+	conn, err := (&net.Dialer{}).DialContext(l.t.Context(), "tcp", strings.TrimPrefix(l.base, "http://"))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := io.WriteString(conn, x.request(l, thread)); err != nil {
+		l.t.Fatal(err)
+	}
+	var all bytes.Buffer
+	for buf := make([]byte, 4096); ; {
+		_ = conn.SetReadDeadline(time.Now().Add(400 * time.Millisecond))
+		got, err := conn.Read(buf)
+		all.Write(buf[:got])
+		if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, io.EOF) {
+			l.end(x, thread)
+			return all.Len(), bytes.Index(all.Bytes(), []byte("\r\n\r\n")) + 4
+		}
+		if err != nil {
+			l.t.Fatal(err)
+		}
+	}
+}
+
+// prepare makes the thread of an exchange.
+func (l *loaded) prepare(x exchange) (thread string) {
+	thread = uuid.NewString()
+	if x.before != nil {
+		x.before(l, thread)
+	}
+	return thread
+}
+
+// end ends the run that an exchange has read.
+func (l *loaded) end(x exchange, thread string) {
+	l.t.Helper()
+	if x.reads {
+		l.ok("POST", "/threads/"+thread+"/runs/"+l.runID(thread)+"/cancel?wait=true", "", nil)
+	}
+}
+
+// ends waits until the run of a thread has a status.
+func (l *loaded) ends(thread string, status ...string) {
+	l.t.Helper()
+	got := ""
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) { //nolint:forbidigo // a server over HTTP is waited for
+		if got = l.status(thread); slices.Contains(status, got) {
+			return
+		}
+	}
+	l.t.Fatalf("the run is %q, want %q", got, status)
+}
+
+func TestRequestsThatAreCutOffAtEveryByteStoreNothing(t *testing.T) {
+	l := load(t, server.Options{})
+	step := 1
+	if race.Enabled { // all of them run without it
+		step = 9
+	}
+	for _, x := range exchanges() {
+		l.sub(x.name, func(t *testing.T, l *loaded) {
+			thread := l.prepare(x)
+			text := x.request(l, thread)
+			for n := 0; n < len(text); n += step {
+				l.cut(text[:n], 0, n%2 == 0)
+				l.ok("GET", "/ok", "", nil)
+			}
+			if x.reads {
+				l.ends(thread, x.status) // as if nobody had come
+				l.end(x, thread)
+			}
+			l.settled(10 * time.Second)
+			if got := l.status(thread); !x.reads && got != "" {
+				t.Errorf("there is a run that is %q", got)
+			}
+			t.Logf("%d bytes", len(text))
+		})
+	}
+}
+
+func TestAnswersThatAreCutOffAtEveryByteDoNotHarmTheRun(t *testing.T) {
+	l := load(t, server.Options{})
+	for _, x := range exchanges() {
+		l.sub(x.name, func(t *testing.T, l *loaded) {
+			length, head := l.length(x)
+			if x.name != "WebSocket" {
+				head = 0 // the answer begins when there is a run
+			}
+			var cuts []string
+			maybe := 0 // cuts that need not leave a run
+			thread := l.prepare(x)
+			for n := 0; n <= length; n++ {
+				if n > 16 && n%x.every(n) != 0 {
+					continue
+				}
+				if !x.reads {
+					thread = uuid.NewString()
+				}
+				if cuts = append(cuts, thread); n <= head {
+					maybe = len(cuts)
+				}
+				// How many frames are sent together differs, and so does the length.
+				if got := l.cut(x.request(l, thread), n, n%2 == 0); got < n && x.status != "success" {
+					t.Fatalf("%d of %d bytes of the answer", got, n)
+				}
+				l.ok("GET", "/ok", "", nil)
+			}
+			if !x.reads {
+				l.settled(20 * time.Second) // no request is under way
+			}
+			for i, thread := range cuts {
+				if i >= maybe || l.status(thread) != "" {
+					l.ends(thread, x.status)
+				}
+			}
+			l.end(x, thread)
+			l.settled(10 * time.Second)
+			t.Logf("%d bytes, %d cuts", length, len(cuts))
+		})
+	}
+}
+
+// every is how many bytes there are between two cuts of the answer around a place. All
+// kinds of streams have the same head. It and the first frames are cut at every byte for
+// a run that is cancelled and for those that are read.
+func (x exchange) every(n int) int {
+	switch {
+	case race.Enabled: // all of them run without it
+		return 29
+	case x.reads, x.status == "interrupted" && n < 500:
+		return 1
+	}
+	return 11
+}
+
+// A client that waits hears nothing before the end, so it goes while the run is there.
+func TestRunsThatAreWaitedForEndAsOnDisconnectSays(t *testing.T) {
+	l := load(t, server.Options{})
+	for _, x := range exchanges() {
+		if !strings.HasPrefix(x.name, "wait") {
+			continue
+		}
+		for i := range 6 {
+			thread := uuid.NewString()
+			conn := l.raw(x.request(l, thread))
+			l.ends(thread, "running", "success")
+			if i%2 == 0 {
+				_ = conn.SetLinger(0)
+			}
+			_ = conn.Close()
+			l.ends(thread, x.status)
+		}
+	}
+	l.settled(10 * time.Second)
+}
