@@ -15,7 +15,7 @@ export function check(name, run) {
 }
 
 // run runs all checks whose name begins with only, several at a time, prints a line of JSON for each, and ends the process.
-export async function run({ jobs = 4, timeout = 60_000, only = "" } = {}) {
+export async function run({ jobs = 4, timeout = 120_000, only = "" } = {}) {
   const browser = await chromium.launch({
     executablePath: process.env.TREADLE_TEST_CHROMIUM ?? "/usr/bin/chromium",
     chromiumSandbox: process.env.TREADLE_TEST_SANDBOX === "true",
@@ -72,7 +72,7 @@ export function same(got, want, about = "values differ") {
 export const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 
 // until calls fn until it returns something, and returns it.
-export async function until(fn, what, ms = 20_000) {
+export async function until(fn, what, ms = 40_000) {
   for (const end = Date.now() + ms; ; await sleep(20)) {
     const value = await fn();
     if (value !== undefined && value !== null && value !== false) return value;

@@ -3,6 +3,7 @@ package browser
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"iter"
 	"log/slog"
@@ -26,14 +27,20 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+var only = flag.String("only", "", "run the checks whose names begin with `PREFIX`")
+
 func TestPages(t *testing.T) {
 	g := &gates{open: map[string]chan struct{}{}, end: make(chan struct{})}
+	c := &connections{next: serve(t, g), open: map[*connection]bool{}}
 	mux := http.NewServeMux()
-	mux.Handle("/", serve(t, g))
+	mux.Handle("/", c)
 	mux.HandleFunc("POST /gates/{name}", func(_ http.ResponseWriter, r *http.Request) { close(g.named(r.PathValue("name"))) })
+	mux.HandleFunc("POST /cut/{thread}", func(w http.ResponseWriter, r *http.Request) {
+		_, _ = fmt.Fprint(w, c.cut(r.PathValue("thread")))
+	})
 	web := httptest.NewServer(mux)
 	t.Cleanup(web.Close)
-	browsertest.Run(t, "main.mjs", "--url", web.URL)
+	browsertest.Run(t, "main.mjs", "--url", web.URL, "--only", *only)
 }
 
 // serve returns a server of the graphs that servers are compared by, and of the graph chat.
@@ -105,6 +112,54 @@ func (g *gates) named(name string) chan struct{} {
 		g.open[name] = make(chan struct{})
 	}
 	return g.open[name]
+}
+
+// connections hands requests to a server, and cuts their connections as a network does that fails.
+type connections struct {
+	next http.Handler
+	mu   sync.Mutex
+	open map[*connection]bool
+}
+
+type connection struct {
+	path   string
+	cancel func()
+	ended  chan struct{}
+}
+
+// ServeHTTP implements [http.Handler].
+func (c *connections) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	conn := &connection{r.URL.Path, cancel, make(chan struct{})}
+	defer close(conn.ended)
+	c.mu.Lock()
+	c.open[conn] = true
+	c.mu.Unlock()
+	c.next.ServeHTTP(w, r.WithContext(ctx))
+	c.mu.Lock()
+	delete(c.open, conn)
+	c.mu.Unlock()
+	if ctx.Err() != nil {
+		panic(http.ErrAbortHandler) // without it the answer would look as if it were whole
+	}
+}
+
+// cut cuts the connections of the requests about a thread, and returns how many there were.
+func (c *connections) cut(thread string) int {
+	c.mu.Lock()
+	var about []*connection
+	for conn := range c.open {
+		if strings.Contains(conn.path, thread) {
+			about = append(about, conn)
+		}
+	}
+	c.mu.Unlock()
+	for _, conn := range about {
+		conn.cancel()
+		<-conn.ended
+	}
+	return len(about)
 }
 
 // model repeats the last message, word by word, with the number of times that its thread has asked.

@@ -10,7 +10,7 @@ import { parseArgs } from "node:util";
 import esbuild from "esbuild";
 import { check, run, same, until } from "../../../../internal/browsertest/kit.mjs";
 
-const { values: args } = parseArgs({ options: { url: { type: "string" }, only: { type: "string", default: "" }, timeout: { type: "string", default: "60" } } });
+const { values: args } = parseArgs({ options: { url: { type: "string" }, only: { type: "string", default: "" } } });
 const api = args.url;
 
 // clients are the hooks: the page that uses one, and the package that the page gets as the SDK.
@@ -58,6 +58,11 @@ async function get(path, init) {
 function gate() {
   const name = randomUUID().slice(0, 8);
   return { word: `gate:${name}`, open: () => fetch(`${api}/gates/${name}`, { method: "POST" }) };
+}
+
+// cut cuts the connections through which a page follows its thread.
+async function cut(chat) {
+  if ((await get(`/cut/${await chat.thread()}`, { method: "POST" })) === 0) throw new Error("there is no connection to cut");
 }
 
 // Chat is a page, with the eyes and the hands of a user.
@@ -307,6 +312,23 @@ flow("a page that is reloaded in mid-stream rejoins the run", async (chat) => {
   await chat.shows(text, `Answer 1: ${text}`, "more", "Answer 1: more");
 });
 
+flow("a page whose connection is cut goes on where it was", async (chat, { allow }) => {
+  allow(/ERR_INCOMPLETE_CHUNKED_ENCODING/); // Chromium writes it on the console
+  const [g1, g2] = [gate(), gate()];
+  const text = `one two ${g1.word} three ${g2.word} four five`;
+  await chat.open();
+  await chat.send(text);
+  await chat.sees(text, `Answer 1: one two ${g1.word} `);
+  await cut(chat);
+  await g1.open();
+  await chat.sees(text, `Answer 1: one two ${g1.word} three ${g2.word} `);
+  await cut(chat);
+  await g2.open();
+  await chat.shows(text, `Answer 1: ${text}`);
+  await chat.grew(`Answer 1: ${text}`);
+  await ended(await chat.thread(), "success");
+});
+
 flow("a run that ends while the page is away is shown whole", async (chat) => {
   const g = gate();
   const text = `away ${g.word} done`;
@@ -383,4 +405,4 @@ flow("two pages show one run", async (chat, { another }) => {
   for (const c of [chat, other]) await c.shows("before", "Answer 1: before", `both ${g.word} see`, `Answer 1: both ${g.word} see`);
 }, (client) => !client.branches);
 
-await run({ only: args.only, timeout: Number(args.timeout) * 1000 });
+await run({ only: args.only });
