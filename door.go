@@ -127,9 +127,6 @@ func (t *anyThread) UpdateJSON(ctx context.Context, values json.RawMessage, opts
 
 // BulkUpdateJSON implements [AnyThread].
 func (t *anyThread) BulkUpdateJSON(ctx context.Context, supersteps json.RawMessage) (checkpoint.ID, error) {
-	fail := func(err error) (checkpoint.ID, error) {
-		return checkpoint.ID{}, fmt.Errorf("graph %q: thread %q: supersteps: %w", t.core.Name(), t.id, err)
-	}
 	var steps []struct {
 		Updates []struct {
 			Values  json.RawMessage `json:"values"`
@@ -138,7 +135,7 @@ func (t *anyThread) BulkUpdateJSON(ctx context.Context, supersteps json.RawMessa
 		} `json:"updates"`
 	}
 	if err := json.Unmarshal(supersteps, &steps); err != nil {
-		return fail(err)
+		return checkpoint.ID{}, fmt.Errorf("graph %q: thread %q: supersteps: %w", t.core.Name(), t.id, err)
 	}
 	out := make([][]treadletype.Edit, len(steps))
 	for i, s := range steps {
@@ -150,7 +147,7 @@ func (t *anyThread) BulkUpdateJSON(ctx context.Context, supersteps json.RawMessa
 					err = errors.New("an update cannot answer a question")
 				}
 				if err != nil {
-					return fail(fmt.Errorf("step %d, update %d: command: %w", i, j, err))
+					return checkpoint.ID{}, &treadletype.UpdateError{Graph: t.core.Name(), Msg: fmt.Sprintf("supersteps: step %d, update %d: command: %v", i, j, err)}
 				}
 				edit.Values = in.Also
 			}

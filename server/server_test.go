@@ -26,11 +26,17 @@ type client struct {
 // serve starts a server of the platform's graphs.
 func serve(t *testing.T, o *server.Options) *client {
 	t.Helper()
+	return serveOn(t, newMemory(), o)
+}
+
+// serveOn starts a server with a database.
+func serveOn(t *testing.T, db server.Database, o *server.Options) *client {
+	t.Helper()
 	all, err := platform.All()
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv, err := server.New(newMemory(), all, o)
+	srv, err := server.New(db, all, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/runs"
 	"github.com/treadle-go/treadle/ledger"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // checkpointBody names a checkpoint.
@@ -135,11 +136,11 @@ func (c *call) updateState() error {
 		return fail(http.StatusConflict, "Thread %s is busy: a run is pending or running", t.ID)
 	}
 	if err != nil {
-		switch status, detail := statusOf(err); status {
-		case http.StatusInternalServerError:
-			return fail(http.StatusUnprocessableEntity, "values: %v", err)
-		case http.StatusBadRequest, http.StatusUnprocessableEntity:
+		switch status, detail := statusOf(err); {
+		case status == http.StatusBadRequest, status == http.StatusUnprocessableEntity:
 			return fail(status, "values: %s", detail)
+		case status == http.StatusInternalServerError && isMistake(err):
+			return fail(http.StatusUnprocessableEntity, "values: %v", err)
 		}
 		return err
 	}
@@ -148,6 +149,20 @@ func (c *call) updateState() error {
 	}
 	ref := map[string]any{"thread_id": t.ID, "checkpoint_ns": b.Checkpoint.NS, "checkpoint_id": id}
 	return c.json(http.StatusOK, map[string]any{"checkpoint": ref, "configurable": ref, "checkpoint_id": id})
+}
+
+// isMistake reports whether an edit failed because of its values. A node's error is shown as that of
+// a run is: it comes from a branch that has read the values. All other errors are failures of the
+// server, whose texts are not for clients.
+func isMistake(err error) bool {
+	_, update := errors.AsType[*treadletype.UpdateError](err)
+	_, refused := errors.AsType[*treadletype.ValidationError](err)
+	_, conflict := errors.AsType[*treadletype.ConflictError](err)
+	_, nowhere := errors.AsType[*treadletype.GotoError](err)
+	_, node := errors.AsType[*treadletype.NodeError](err)
+	_, syntax := errors.AsType[*json.SyntaxError](err)
+	_, kind := errors.AsType[*json.UnmarshalTypeError](err)
+	return update || refused || conflict || nowhere || node || syntax || kind
 }
 
 // knows reports whether an update can be made as a node.

@@ -122,8 +122,11 @@ func (c *call) supersteps(t *ledger.Thread, steps json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	if _, err = th.BulkUpdateJSON(c.r.Context(), steps); err != nil {
+	if _, err = th.BulkUpdateJSON(c.r.Context(), steps); isMistake(err) {
 		return fail(http.StatusUnprocessableEntity, "supersteps: %v", err)
+	}
+	if err != nil {
+		return err
 	}
 	return c.edited(t, th)
 }

@@ -76,7 +76,7 @@ func (p *Plan) editStep(ctx context.Context, set Settings, edits []Edit) (checkp
 func (r *Run) edit(edits []Edit) error {
 	p := r.plan
 	if r.ctl.start != nil && edits[0].As != Start && edits[0].As != CopyNode {
-		return fmt.Errorf("graph %q: thread %q has an input that is not applied yet: continue it first", p.name, r.set.Thread)
+		return &UpdateError{Graph: p.name, Msg: fmt.Sprintf("thread %q has an input that is not applied yet: continue it first", r.set.Thread)}
 	}
 	switch first := edits[0]; first.As {
 	case InputNode, CopyNode, End:
