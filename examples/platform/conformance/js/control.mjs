@@ -2,7 +2,8 @@
 
 import { check, collect, dataOf, fails, has, isDetail, ok, same, sleep, unknown } from "./kit.mjs";
 
-const long = { count: 60, delay_ms: 100 };
+// A run that has not ended when it is cancelled, also on a machine that is busy.
+const long = { count: 60, delay_ms: 250 };
 
 check("commands.resume", async ({ client, thread }) => {
   const id = await thread("hitl", { topic: "cats" });

@@ -37,6 +37,9 @@ export function uncalled(Client) {
   return () => [...never];
 }
 
+// answered are the paths of requests whose answers have begun.
+export const answered = new Set();
+
 const running = new AsyncLocalStorage();
 const realFetch = globalThis.fetch;
 
@@ -45,7 +48,9 @@ globalThis.fetch = async (input, init) => {
   const { seen, official } = running.getStore() ?? {};
   if (seen) note(seen, input, init);
   try {
-    return await realFetch(input, init);
+    const response = await realFetch(input, init);
+    answered.add(new URL(response.url).pathname);
+    return response;
   } catch (err) {
     // LangGraph's server closes idle connections after five seconds, now and then just when one is used again.
     if (!official || !["UND_ERR_SOCKET", "ECONNRESET"].includes(err.cause?.code)) throw err;

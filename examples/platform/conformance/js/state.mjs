@@ -231,7 +231,7 @@ check("state.update_without_a_graph", async ({ client, thread }) => fails(client
 
 check("state.update_of_a_busy_thread", async ({ client, thread }) => {
   const id = await thread();
-  const run = await client.runs.create(id, "slow", { input: { count: 50, delay_ms: 100 } });
+  const run = await client.runs.create(id, "slow", { input: { count: 50, delay_ms: 250 } });
   await fails(client.threads.updateState(id, { values: { label: "x" } }), 409);
   await client.runs.cancel(id, run.run_id, true);
 });

@@ -1,6 +1,6 @@
 // client.threads, except state
 
-import { check, collect, fails, has, idOf, isDetail, isTime, isUUID, ok, same, sleep, unknown, uuid } from "./kit.mjs";
+import { answered, check, collect, fails, has, idOf, isDetail, isTime, isUUID, ok, same, sleep, unknown, until, uuid } from "./kit.mjs";
 
 check("threads.create", async ({ client }) => {
   const t = await client.threads.create();
@@ -83,7 +83,7 @@ check("threads.status_error", async ({ client, thread }) => {
 
 check("threads.status_busy", async ({ client, thread, ended }) => {
   const id = await thread();
-  const run = await client.runs.create(id, "slow", { input: { count: 3, delay_ms: 100 } });
+  const run = await client.runs.create(id, "slow", { input: { count: 2, delay_ms: 1500 } });
   same((await client.threads.get(id)).status, "busy");
   await ended(id, run.run_id);
   same((await client.threads.get(id)).status, "idle");
@@ -314,9 +314,9 @@ check("threads.join_stream", async ({ client, thread }) => {
       if (!stop.signal.aborted) throw err;
     }
   })();
-  await sleep(300);
+  await until(() => answered.has(`/threads/${id}/stream`), "the stream");
   await collect(client.runs.stream(id, "router", { input: { target: "left" } }));
-  await Promise.race([reading, sleep(10000)]);
+  await Promise.race([reading, sleep(20000)]);
   stop.abort();
   same(seen.filter((p) => p.event === "values").map((p) => p.data.path), [[], ["route"], ["route", "left"]]);
   same(seen.filter((p) => p.event === "metadata").map((p) => p.data.status ?? "begun"), ["begun", "run_done"]);

@@ -20,7 +20,8 @@ CHECKS = []
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
 GRAPHS = ["agent", "hitl", "nested", "fanout", "custom", "slow", "failing", "configurable", "memory", "router"]
 WEATHER = {"messages": [{"role": "user", "content": "what is the weather", "id": "h1"}]}
-LONG = {"count": 60, "delay_ms": 100}
+# A run that has not ended when it is cancelled, also on a machine that is busy.
+LONG = {"count": 60, "delay_ms": 250}
 
 # The requests of the check that runs, by endpoint, with the keys of their bodies and queries.
 seen = contextvars.ContextVar("seen", default=None)
@@ -71,6 +72,18 @@ def note(request: httpx.Request):
 
 async def note_async(request: httpx.Request):
     note(request)
+
+
+# The paths of requests whose answers have begun.
+answered = set()
+
+
+def note_answer(response: httpx.Response):
+    answered.add(response.request.url.path)
+
+
+async def note_answer_async(response: httpx.Response):
+    note_answer(response)
 
 
 class Threaded:
@@ -237,6 +250,8 @@ def clients(url, official, headers=None):
         patient(a.http.client._transport, s.http.client._transport)
     a.http.client.event_hooks["request"].append(note_async)
     s.http.client.event_hooks["request"].append(note)
+    a.http.client.event_hooks["response"].append(note_answer_async)
+    s.http.client.event_hooks["response"].append(note_answer)
     return a, s
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 
-from kit import UNKNOWN, check, collect, data_of, eq, events_of, fails, has, id_of, is_time, is_uuid, uuid
+from kit import UNKNOWN, answered, check, collect, data_of, eq, events_of, fails, has, id_of, is_time, is_uuid, until, uuid
 
 
 @check("threads.create")
@@ -85,7 +85,7 @@ async def _(t):
     eq((await t.client.threads.get(id))["status"], "idle")
 
 
-LONG_ENOUGH = {"count": 3, "delay_ms": 100}
+LONG_ENOUGH = {"count": 2, "delay_ms": 1500}
 
 
 @check("threads.update")
@@ -231,7 +231,7 @@ async def _(t):
                 return parts
 
     reading = asyncio.create_task(read())
-    await asyncio.sleep(0.3)
+    await until(lambda: f"/threads/{id}/stream" in answered, "the stream")
     await collect(t.client.runs.stream(id, "router", input={"target": "left"}))
     parts = await asyncio.wait_for(reading, 20)
     eq([v["path"] for v in data_of(parts, "values")], [[], ["route"], ["route", "left"]])
