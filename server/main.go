@@ -47,6 +47,7 @@ import (
 //	--db FILE        the database (DATABASE_URI, treadle.db)
 //	--log FORMAT     auto, json, text or pretty (LOG_FORMAT, auto: pretty on a terminal, else text)
 //	--log-requests   log each request
+//	--studio         serve the studio at /studio/; on in dev
 //	--grace TIME     how long runs may take to end their step at shutdown (30s)
 //
 // For dev, HOST is not read and the grace is 1s. docs/server.md lists the keys of the
@@ -76,7 +77,7 @@ type settings struct {
 	command                  string
 	config, host, db, format string
 	port                     int
-	requests                 bool
+	requests, studio         bool
 	grace                    time.Duration
 }
 
@@ -98,6 +99,7 @@ func (s *settings) flags() (*flag.FlagSet, error) {
 	fs.StringVar(&s.db, "db", env("DATABASE_URI", "treadle.db"), "the database, a `FILE`")
 	fs.StringVar(&s.format, "log", env("LOG_FORMAT", "auto"), "the `FORMAT` of the log: auto, json, text or pretty")
 	fs.BoolVar(&s.requests, "log-requests", s.command == "dev", "log each request")
+	fs.BoolVar(&s.studio, "studio", s.command == "dev", "serve the studio, a web page to run and inspect the graphs, at /studio/")
 	fs.DurationVar(&s.grace, "grace", grace, "the `TIME` that runs may take to end their step at shutdown")
 	return fs, nil
 }
@@ -220,6 +222,7 @@ func (s *settings) options(conf *config, o *Options, stderr io.Writer, graphs []
 		return err
 	}
 	o.logRequests = s.requests
+	o.Studio = o.Studio || s.studio
 	if s.command != "dev" {
 		return nil
 	}
@@ -277,7 +280,11 @@ func (s *settings) serve(ctx context.Context, o *Options, graphs []treadle.AnyGr
 		return errors.Join(fmt.Errorf("--host, --port: %w", err), srv.Drain(ctx))
 	}
 	address := "http://" + listener.Addr().String() + o.prefix
-	log.InfoContext(ctx, "serving", "address", address, "docs", address+"/docs", "database", s.db, "graphs", names(graphs), "took", took(began))
+	attrs := []any{"address", address, "docs", address + "/docs", "database", s.db, "graphs", names(graphs), "took", took(began)}
+	if o.Studio && !o.disabled["ui"] {
+		attrs = append(attrs, "studio", address+"/studio/")
+	}
+	log.InfoContext(ctx, "serving", attrs...)
 	return serve(ctx, srv, listener, s.grace, log)
 }
 

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/treadle-go/treadle/studio"
 )
 
 // route is one endpoint. The resource and the action are what handlers of Auth are
@@ -122,8 +124,6 @@ func groupOf(path string) string {
 		return "meta"
 	case ".well-known":
 		return "a2a"
-	case "ui", "studio":
-		return "ui"
 	}
 	return ""
 }
@@ -225,6 +225,17 @@ func (c *call) recover() {
 	c.answerError(fmt.Errorf("panic: %v", v))
 }
 
+// serveStudio answers requests for files of the studio. They are no part of the API and
+// need no key.
+func (s *Server) serveStudio(w http.ResponseWriter, r *http.Request) bool {
+	base := s.o.prefix + "/studio"
+	if !s.o.Studio || s.o.disabled["ui"] || r.URL.Path != base && !strings.HasPrefix(r.URL.Path, base+"/") {
+		return false
+	}
+	studio.Handler(base).ServeHTTP(w, r)
+	return true
+}
+
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	seen := s.metrics.watch(w, r, s.o.clientTime)
@@ -240,6 +251,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer c.recover()
+	if s.serveStudio(seen, r) {
+		return
+	}
 	var found *router
 	if path, ok := strings.CutPrefix(r.URL.Path, s.o.prefix); ok && (path == "" || path[0] == '/') {
 		found = s.router.find(r, strings.Trim(path, "/"))

@@ -46,6 +46,9 @@ type Options struct {
 	// Webhooks says where runs may send their results; nil means to every public
 	// address.
 	Webhooks *Webhooks
+	// Studio serves the studio, a web page to run and inspect graphs, at /studio/. What
+	// it may do is what its user's key may do.
+	Studio bool
 	// Logger gets what the server does; nil means slog.Default().
 	Logger *slog.Logger
 

@@ -1,0 +1,42 @@
+package server_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/treadle-go/treadle/server"
+)
+
+func TestTheStudioIsServedIfItIsWanted(t *testing.T) {
+	refuse := &server.Auth{Authenticate: server.APIKeys(map[string]*server.User{"k": {Identity: "u"}})}
+	for _, tt := range []struct {
+		o    *server.Options
+		path string
+		want int
+	}{
+		{nil, "/studio/", http.StatusNotFound},
+		{&server.Options{Studio: true}, "/studio/", http.StatusOK},
+		{&server.Options{Studio: true}, "/studio/studio.js", http.StatusOK},
+		{&server.Options{Studio: true}, "/studios", http.StatusNotFound},
+		{&server.Options{Studio: true, Auth: refuse}, "/studio/", http.StatusOK}, // the page asks for the key
+		{&server.Options{Studio: true, Auth: refuse}, "/threads/search", http.StatusMethodNotAllowed},
+	} {
+		c := serve(t, tt.o)
+		r, err := http.Get(c.base + tt.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(r.Body)
+		if err != nil || r.Body.Close() != nil {
+			t.Fatal(err)
+		}
+		if r.StatusCode != tt.want {
+			t.Errorf("%s: %s", tt.path, r.Status)
+		}
+		if tt.path == "/studio/" && tt.want == http.StatusOK && !strings.Contains(string(body), "Treadle Studio") {
+			t.Errorf("%s: %.200s", tt.path, body)
+		}
+	}
+}

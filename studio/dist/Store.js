@@ -1,0 +1,1 @@
+import{n as e,t}from"./studio.js";var n=e();function r(){return(0,n.jsx)(t,{title:`Store`})}export{r as default};

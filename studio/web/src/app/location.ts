@@ -1,0 +1,61 @@
+// The address bar says what is shown, so that a link leads to it: the server, the
+// assistant, the thread, one of its checkpoints, and the view.
+import { useSyncExternalStore } from "react";
+
+export const views = ["graph", "chat", "trace", "runs", "store", "memory"] as const;
+export type View = (typeof views)[number];
+
+export interface Location {
+  baseUrl: string | null;
+  view: View;
+  assistant: string | null;
+  thread: string | null;
+  checkpoint: string | null;
+  run: string | null;
+}
+
+const keys = ["baseUrl", "assistant", "thread", "checkpoint", "run"] as const;
+
+function read(): Location {
+  const q = new URLSearchParams(window.location.search);
+  const view = q.get("view") as View | null;
+  const out: Location = { baseUrl: null, view: view && views.includes(view) ? view : "graph", assistant: null, thread: null, checkpoint: null, run: null };
+  for (const key of keys) out[key] = q.get(key) || null;
+  return out;
+}
+
+let current = read();
+const listeners = new Set<() => void>();
+
+function changed() {
+  current = read();
+  for (const listener of listeners) listener();
+}
+
+window.addEventListener("popstate", changed);
+
+/** go changes parts of the location. Going to another thread leaves its checkpoint and run. */
+export function go(to: Partial<Location>, how: "push" | "replace" = "push") {
+  const next = { ...current, ...to };
+  if ("thread" in to && to.thread !== current.thread) {
+    if (!("checkpoint" in to)) next.checkpoint = null;
+    if (!("run" in to)) next.run = null;
+  }
+  const q = new URLSearchParams();
+  if (next.view !== "graph") q.set("view", next.view);
+  for (const key of keys) if (next[key]) q.set(key, next[key]);
+  const search = q.toString() ? "?" + q.toString() : window.location.pathname;
+  if (how === "push") window.history.pushState(null, "", search);
+  else window.history.replaceState(null, "", search);
+  changed();
+}
+
+export function useLocation(): Location {
+  return useSyncExternalStore(
+    (listener) => {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    () => current,
+  );
+}

@@ -1,0 +1,23 @@
+import { StrictMode } from "react";
+import { createRoot } from "react-dom/client";
+import { App } from "./app/App";
+import { ConnectionProvider } from "./app/connection";
+import { applyTheme } from "./app/theme";
+import { SessionProvider } from "./data/session";
+import { Toasts } from "./ui/Toast";
+import "./ui/tokens.css";
+import "./ui/base.css";
+
+applyTheme();
+
+createRoot(document.getElementById("root")!).render(
+  <StrictMode>
+    <ConnectionProvider>
+      <SessionProvider>
+        <Toasts>
+          <App />
+        </Toasts>
+      </SessionProvider>
+    </ConnectionProvider>
+  </StrictMode>,
+);

@@ -1,0 +1,16 @@
+import { Component, type ReactNode } from "react";
+import { Failed } from "./States";
+
+/** Boundary keeps an error of a view from taking the page with it. */
+export class Boundary extends Component<{ children: ReactNode }, { error: Error | null }> {
+  override state = { error: null as Error | null };
+
+  static getDerivedStateFromError(error: Error) {
+    return { error };
+  }
+
+  override render() {
+    if (this.state.error) return <Failed what="This view has failed" error={this.state.error.message} retry={() => this.setState({ error: null })} />;
+    return this.props.children;
+  }
+}

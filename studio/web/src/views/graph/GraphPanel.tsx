@@ -1,0 +1,5 @@
+import { Empty } from "../../ui/States";
+
+export function GraphPanel() {
+  return <Empty title="Graph" />;
+}

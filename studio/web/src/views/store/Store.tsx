@@ -1,0 +1,5 @@
+import { Empty } from "../../ui/States";
+
+export default function Store() {
+  return <Empty title="Store" />;
+}

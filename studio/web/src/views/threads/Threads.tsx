@@ -1,0 +1,5 @@
+import { Empty } from "../../ui/States";
+
+export function Threads() {
+  return <Empty title="Threads" />;
+}

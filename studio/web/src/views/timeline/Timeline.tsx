@@ -1,0 +1,5 @@
+import { Empty } from "../../ui/States";
+
+export function Timeline() {
+  return <Empty title="Timeline" />;
+}
