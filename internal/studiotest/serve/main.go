@@ -1,0 +1,19 @@
+// Serve serves the graphs that the studio is tested with.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/treadle-go/treadle/internal/studiotest"
+	"github.com/treadle-go/treadle/server"
+)
+
+func main() {
+	graphs, err := studiotest.Graphs()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	server.Main(nil, graphs...)
+}
