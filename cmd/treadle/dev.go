@@ -33,8 +33,8 @@ build and restart it when a file of its module is saved. Threads are kept, and r
 that a restart interrupts continue. If a build fails, the errors are shown and the
 program that runs goes on.
 
-The package is the one in this directory, or the only program in ./cmd. Watched are
-Go files, embedded files, go.mod, treadle.json and the file that its key env names;
+The package is the one in this directory, or the only program in ./cmd. Outside of a
+module the graphs of the demo are served. Watched are Go files, embedded files, go.mod, treadle.json and the file that its key env names;
 the program gets the variables of that file.`,
 		Example: `  treadle dev
   treadle dev ./cmd/shop --port 8123
@@ -73,7 +73,7 @@ the program gets the variables of that file.`,
 	cmd.Flags().StringVar(&d.host, "host", "127.0.0.1", "the address to listen at")
 	cmd.Flags().IntVar(&d.port, "port", 2024, "the port; 0 takes a free one")
 	cmd.Flags().StringVar(&d.config, "config", "", "the configuration (default treadle.json or langgraph.json, if it is there)")
-	cmd.Flags().BoolVar(&open, "open", false, "open the API's page in a browser (in a terminal it is opened unless --open=false)")
+	cmd.Flags().BoolVar(&open, "open", false, "open the studio in a browser (in a terminal it is opened unless --open=false)")
 	return cmd
 }
 
@@ -107,6 +107,9 @@ func (d *devServer) run(ctx context.Context) (err error) {
 	pkg, err := findProgram(ctx, strings.Join(d.pkg, ""))
 	if err != nil {
 		return err
+	}
+	if pkg == "" {
+		return d.runDemo(ctx)
 	}
 	if d.program, err = newProgram(pkg); err != nil {
 		return err
@@ -301,12 +304,14 @@ func (d *devServer) announce(ctx context.Context, r readiness) {
 	url := "http://" + net.JoinHostPort(d.host, strconv.Itoa(d.port)) + mountPrefix(d.configFile())
 	if r.file != "" {
 		d.say("restarted at %s, %.1fs after the change", d.term.paint(cyan, url), time.Since(d.saved).Seconds())
-	} else {
-		d.say("serving at %s", d.term.paint(cyan, url))
+		return
 	}
+	page := pageOf(ctx, url)
+	d.say("serving at %s", d.term.paint(cyan, url))
+	d.say("open %s", d.term.paint(cyan, page))
 	if d.open {
 		d.open = false
-		if err := openBrowser(ctx, pageOf(ctx, url)); err != nil {
+		if err := openBrowser(ctx, page); err != nil {
 			d.say("the browser is not opened: %v", err)
 		}
 	}

@@ -46,8 +46,13 @@ func noProgram(why string) error {
 	return fmt.Errorf("%s. Write one as below, or begin with treadle new NAME:\n\n%s", why, aProgram)
 }
 
+// ownModule is the module of this command. Its own program is this command, which a
+// command dev cannot run.
+const ownModule = "github.com/treadle-go/treadle"
+
 // findProgram returns the package that the user named, or else the program in this
-// directory, or else the only one in ./cmd.
+// directory, or else the only one in ./cmd. It is "" if the user named none and is in no
+// module that could have one.
 func findProgram(ctx context.Context, named string) (string, error) {
 	if named != "" {
 		name, err := packageName(ctx, named)
@@ -62,7 +67,13 @@ func findProgram(ctx context.Context, named string) (string, error) {
 	if mod, err := goCommand(ctx, "env", "GOMOD"); err != nil {
 		return "", err
 	} else if m := strings.TrimSpace(string(mod)); m == "" || m == os.DevNull {
-		return "", noProgram("this directory is in no Go module, so it has no program")
+		if files, _ := filepath.Glob("*.go"); len(files) > 0 {
+			return "", noProgram("this directory is in no Go module, so it has no program")
+		}
+		return "", nil
+	}
+	if mod, err := goCommand(ctx, "list", "-m"); err == nil && strings.TrimSpace(string(mod)) == ownModule {
+		return "", nil
 	}
 	if name, err := packageName(ctx, "."); err == nil && name == "main" {
 		return ".", nil

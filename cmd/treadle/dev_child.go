@@ -127,8 +127,8 @@ func get(ctx context.Context, url string) (int, error) {
 
 // pageOf is the page to open: the studio if the server has one, or the API's.
 func pageOf(ctx context.Context, url string) string {
-	if status, _ := get(ctx, url+"/studio"); status == http.StatusOK {
-		return url + "/studio"
+	if status, _ := get(ctx, url+"/studio/"); status == http.StatusOK {
+		return url + "/studio/"
 	}
 	return url + "/docs"
 }

@@ -52,6 +52,8 @@ func TestDevFindsTheProgram(t *testing.T) {
 		{"several", map[string]string{"go.mod": testModule, "cmd/a/main.go": testProgram, "cmd/b/main.go": testProgram}, "", "there are several programs: name one of ./cmd/a, ./cmd/b"},
 		{"none", map[string]string{"go.mod": testModule, "shop.go": "package shop\n"}, "", "there is no program in this directory and none in ./cmd. Write one as below, or begin with treadle new NAME:\n\npackage main\n"},
 		{"no module", map[string]string{"main.go": testProgram}, "", "this directory is in no Go module, so it has no program. Write one"},
+		{"nothing at all", map[string]string{"README": "hello"}, "", ""}, // the demo is served
+		{"this module", map[string]string{"go.mod": strings.Replace(testModule, "module shop", "module "+ownModule, 1), "cmd/treadle/main.go": testProgram}, "", ""},
 		{"not a program", map[string]string{"go.mod": testModule, "shop.go": "package shop\n"}, ".", ". is package shop, not a program. Write one"},
 		{"not there", map[string]string{"go.mod": testModule}, "./nosuch", "nosuch"},
 	} {

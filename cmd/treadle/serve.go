@@ -56,9 +56,10 @@ A program of your own serves your graphs: see treadle new and treadle dev.`,
 	flags.String("db", "treadle.db", "the SQLite file, or "+demo.InMemory+" (DATABASE_URI)")
 	flags.String("log", "auto", "the form of the log: auto, json, text or pretty (LOG_FORMAT)")
 	flags.Bool("log-requests", false, "log each request")
+	flags.Bool("studio", false, "serve the studio, a web page to run and inspect the graphs, at /studio/")
 	flags.Duration("grace", 0, "how long runs may take to end their step at shutdown (default 30s)")
 	return cmd
 }
 
 // serverFlags are the flags of [server.Main].
-var serverFlags = []string{"config", "host", "port", "db", "log", "log-requests", "grace"}
+var serverFlags = []string{"config", "host", "port", "db", "log", "log-requests", "studio", "grace"}

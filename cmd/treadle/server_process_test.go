@@ -237,6 +237,29 @@ func TestServeServesTheDemosGraphs(t *testing.T) {
 	}
 }
 
+// Without a program dev serves the demo, whose agent can be talked to.
+func TestDevServesTheDemoWhereThereIsNoProgram(t *testing.T) {
+	file, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", dir)
+	p := begin(t, dir, file, "dev", "--port", "0")
+	url, at := p.says(0, `serving at (http://\S+)`)
+	if page, _ := p.says(at, `open (http://\S+)`); page != url+"/studio/" {
+		t.Errorf("the page is %q", page)
+	}
+	var s chatState
+	request(t, "POST", url+"/runs/wait", `{"assistant_id":"agent","input":{"messages":[{"role":"user","content":"What is 2 + 2?"}]}}`, &s)
+	if !strings.Contains(s.last(), "4") {
+		t.Errorf("the agent answers %q", s.last())
+	}
+	if code := p.end(syscall.SIGINT); code != 0 {
+		t.Errorf("exit code %d\n%s", code, p.output())
+	}
+}
+
 // edit replaces a text in a file.
 func edit(t *testing.T, file, from, to string) {
 	t.Helper()
@@ -288,7 +311,7 @@ func TestDevRestartsTheProgramWhenAFileIsSaved(t *testing.T) {
 	if s := ask(t, url, thread, "Hello again."); s.last() != "We refund orders. Which one?" || len(s.Messages) != 4 {
 		t.Errorf("after the restart: %+v", s)
 	}
-	if page, err := os.ReadFile(opened); err != nil || string(page) != url+"/docs\n" {
+	if page, err := os.ReadFile(opened); err != nil || string(page) != url+"/studio/\n" {
 		t.Errorf("the browser shows %q, %v", page, err)
 	}
 

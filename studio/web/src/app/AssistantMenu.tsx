@@ -7,7 +7,6 @@ import { go } from "./location";
 export function AssistantMenu() {
   const { data = [] } = useAssistants();
   const assistant = useAssistant();
-  const sorted = [...data].sort((a, b) => a.graph_id.localeCompare(b.graph_id) || a.name.localeCompare(b.name));
   return (
     <Menu
       align="start"
@@ -18,7 +17,7 @@ export function AssistantMenu() {
           <Icon name="down" size={12} />
         </button>
       }
-      items={sorted.map((a) => ({
+      items={data.map((a) => ({
         label: (
           <span className="grow cut">
             {a.name}

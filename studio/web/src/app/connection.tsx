@@ -84,7 +84,7 @@ export function useAssistants() {
   const { client, url, apiKey } = useConnection();
   return useQuery({
     queryKey: [url, "assistants", apiKey],
-    queryFn: () => client.assistants.search({ limit: 1000 }),
+    queryFn: async () => (await client.assistants.search({ limit: 1000 })).sort((a, b) => a.graph_id.localeCompare(b.graph_id) || a.name.localeCompare(b.name)),
   });
 }
 

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/treadle-go/treadle/cmd/treadle/internal/demo"
+	"github.com/treadle-go/treadle/server"
+)
+
+// runDemo serves the graphs of the demo, for who has no program yet.
+func (d *devServer) runDemo(ctx context.Context) error {
+	model, err := demo.OpenModel(demo.ModelOptions{})
+	if err != nil {
+		return err
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		cache = os.TempDir()
+	}
+	graphs, err := demo.Served(model, filepath.Join(cache, "treadle", "notes"))
+	if err != nil {
+		return err
+	}
+	if err := d.takePort(ctx); err != nil {
+		return err
+	}
+	d.say("there is no program here, so the demo is served; treadle new NAME begins one of your own")
+	args := []string{"dev", "--host=" + d.host, "--port=" + strconv.Itoa(d.port), "--log-requests=false"}
+	if d.config != "" {
+		args = append(args, "--config="+d.config)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	told := make(chan struct{})
+	go func() {
+		defer close(told)
+		d.tellWhenServed(ctx)
+	}()
+	err = server.Serve(ctx, append(args, d.args...), d.stderr, nil, graphs...)
+	cancel()
+	<-told
+	return cmp.Or(err, context.Cause(ctx))
+}
+
+// tellWhenServed says where the demo is served as soon as it answers.
+func (d *devServer) tellWhenServed(ctx context.Context) {
+	url := "http://" + net.JoinHostPort(d.host, strconv.Itoa(d.port)) + mountPrefix(d.configFile())
+	for ctx.Err() == nil {
+		if status, _ := get(ctx, url+"/ok"); status == http.StatusOK {
+			d.announce(ctx, readiness{})
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
