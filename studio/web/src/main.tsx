@@ -1,3 +1,6 @@
+// Before the views, whose styles change some of these.
+import "./ui/tokens.css";
+import "./ui/base.css";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { App } from "./app/App";
@@ -5,8 +8,6 @@ import { ConnectionProvider } from "./app/connection";
 import { applyTheme } from "./app/theme";
 import { SessionProvider } from "./data/session";
 import { Toasts } from "./ui/Toast";
-import "./ui/tokens.css";
-import "./ui/base.css";
 
 applyTheme();
 

@@ -34,6 +34,8 @@ export class Session {
   private steps = new Map<string, Step>();
   private tasks = new Map<string, TaskRun>();
   private messages = new Map<string, StreamedMessage>();
+  /** The newest step of each graph that the run is in, by its namespace. */
+  private newest = new Map<string, { step: number; ending: boolean }>();
   private reading: AbortController | null = null;
   private closed = false;
   private pageSize = 30;
@@ -103,9 +105,10 @@ export class Session {
   /** page reads checkpoints: the newest ones, or those before one. */
   private async page(before?: Step) {
     const id = this.state.threadId!;
+    const known = this.steps;
     const began = performance.now();
     const steps = (await this.client.threads.getHistory<Values>(id, { limit: this.pageSize, ...(before ? { before: { configurable: before.checkpoint } as never } : {}) })) as Step[];
-    if (this.closed || id !== this.state.threadId) return;
+    if (this.closed || id !== this.state.threadId || known !== this.steps) return;
     // Large states come in smaller pages.
     if (performance.now() - began > 1_500) this.pageSize = Math.max(3, Math.floor(this.pageSize / 3));
     for (const s of steps) this.steps.set(idOf(s), s);
@@ -184,8 +187,17 @@ export class Session {
   async stop(how: "interrupt" | "rollback" = "interrupt") {
     const { run, threadId } = this.state;
     if (!run?.id || !threadId) return;
-    await this.client.runs.cancel(threadId, run.id, false, how);
-    if (this.state.run) this.change({ run: { ...this.state.run, phase: "cancelled" } });
+    this.change({ run: { ...run, phase: "cancelled" } });
+    try {
+      await this.client.runs.cancel(threadId, run.id, how === "rollback", how);
+    } catch (err) {
+      if (this.state.run?.id === run.id) this.change({ run });
+      throw err;
+    }
+    if (how === "interrupt") return;
+    // The checkpoints of the run are gone.
+    this.steps = new Map();
+    await this.page();
   }
 
   private async joinNewest() {
@@ -211,6 +223,7 @@ export class Session {
     this.reading = new AbortController();
     this.tasks.clear();
     this.messages.clear();
+    this.newest.clear();
     this.change({ run, tasks: [], messages: [], custom: [], questions: [], error: undefined });
     return this.reading;
   }
@@ -325,11 +338,22 @@ export class Session {
     const id = String(data.id);
     const before = this.tasks.get(id);
     if ("triggers" in data || "input" in data) {
-      this.tasks.set(id, { id, name: String(data.name), ns, input: data.input, interrupts: [], started: Date.now(), attempt: (before?.attempt ?? 0) + 1 });
+      this.tasks.set(id, { id, name: String(data.name), ns, input: data.input, interrupts: [], started: Date.now(), attempt: (before?.attempt ?? 0) + 1, step: before?.step ?? this.stepOf(ns) });
       return;
     }
-    const task = before ?? { id, name: String(data.name), ns, interrupts: [], started: Date.now(), attempt: 1 };
+    const task = before ?? { id, name: String(data.name), ns, interrupts: [], started: Date.now(), attempt: 1, step: this.stepOf(ns) };
+    const newest = this.newest.get(ns);
+    if (newest) newest.ending = true;
     this.tasks.set(id, { ...task, result: data.result, error: data.error ? textOfError(data.error) : undefined, interrupts: (data.interrupts ?? []) as TaskRun["interrupts"], ended: Date.now() });
+  }
+
+  /** stepOf is the step of a task that begins. All tasks of a step begin before one of them ends, so the first that begins after that begins a step. */
+  private stepOf(ns: string): number {
+    const newest = this.newest.get(ns);
+    if (newest && !newest.ending) return newest.step;
+    const step = (newest?.step ?? 0) + 1;
+    this.newest.set(ns, { step, ending: false });
+    return step;
   }
 
   private applyMessage(chunk: Json, meta: Json, ns: string) {

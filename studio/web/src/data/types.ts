@@ -19,6 +19,8 @@ export interface TaskRun {
   started: number;
   ended?: number;
   attempt: number;
+  /** Counts the steps of the graph that the node is in; tasks with the same one run together. */
+  step: number;
 }
 
 /** A StreamedMessage is a message whose tokens arrive. */

@@ -77,7 +77,7 @@ export function Labelled({ schema, name, value, onChange, path, required, action
   const described = wrong ? id + "-wrong" : hint ? id + "-hint" : undefined;
   const unset = value !== undefined && !required && field.kind !== "text" && field.kind !== "number" && field.kind !== "enum" && field.kind !== "any";
   return (
-    <div className="schema-field" role={single || field.kind === "boolean" ? undefined : "group"} aria-labelledby={single || field.kind === "boolean" ? undefined : id + "-label"} data-wrong={wrong ? true : undefined}>
+    <div className="schema-field" data-kind={field.kind} role={single || field.kind === "boolean" ? undefined : "group"} aria-labelledby={single || field.kind === "boolean" ? undefined : id + "-label"} data-wrong={wrong ? true : undefined}>
       <div className="schema-label">
         <label id={id + "-label"} htmlFor={single || field.kind === "boolean" ? id : undefined}>
           {name}
