@@ -13,7 +13,7 @@ import (
 )
 
 // builders build the graphs of this package.
-var builders = []func() (treadle.AnyGraph, error){}
+var builders = []func() (treadle.AnyGraph, error){newTalker, newSurvey, newInbox}
 
 // Graphs are the graphs that the studio is tested with.
 func Graphs() ([]treadle.AnyGraph, error) {

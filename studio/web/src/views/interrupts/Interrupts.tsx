@@ -1,0 +1,112 @@
+// The questions that a thread waits for, each with a form.
+import { useMemo, useState } from "react";
+import { useSession, useSessionState } from "../../data/session";
+import type { OpenQuestion } from "../../data/types";
+import { Button } from "../../ui/Button";
+import { Icon } from "../../ui/Icon";
+import { JsonView } from "../../ui/JsonView";
+import { Markdown } from "../../ui/Markdown";
+import { useTell } from "../../ui/Toast";
+import { useThreadAssistant } from "./assistant";
+import { answerOf, draftOf, formOf, type Draft, type Form } from "./forms";
+import { Plain } from "./Plain";
+import { Review } from "./Review";
+import "./interrupts.css";
+
+/** Interrupts shows the open questions of the thread. It shows nothing if there are none. */
+export function Interrupts() {
+  const session = useSession();
+  const { questions } = useSessionState();
+  const assistant = useThreadAssistant();
+  const tell = useTell();
+  // Drafts are kept by question: those that are not answered yet are asked again with the same id.
+  const [drafts, setDrafts] = useState<Record<string, Draft>>({});
+  const asked = useMemo(() => questions.map((question) => ({ question, form: formOf(question.value) })), [questions]);
+  if (asked.length === 0) return null;
+  const send = (answers: Record<string, unknown>) => {
+    if (assistant) void tell.attempt(session.answer(assistant, answers));
+  };
+  const draft = (q: OpenQuestion, form: Form) => drafts[q.id] ?? draftOf(form);
+  const ready = asked.flatMap(({ question, form }) => {
+    const answer = answerOf(form, draft(question, form));
+    return answer ? [[question.id, answer.value] as const] : [];
+  });
+  const several = asked.length > 1;
+  return (
+    <section className="interrupts" aria-label="Interrupts">
+      {several ? (
+        <div className="interrupts-head">
+          <Icon name="pause" />
+          <strong>{asked.length} questions wait for an answer</strong>
+        </div>
+      ) : null}
+      {asked.map(({ question, form }) => (
+        <Question
+          key={question.id}
+          question={question}
+          form={form}
+          draft={draft(question, form)}
+          several={several}
+          disabled={!assistant}
+          onChange={(d) => setDrafts((all) => ({ ...all, [question.id]: d }))}
+          onSend={(d) => {
+            const answer = answerOf(form, d);
+            if (answer) send({ [question.id]: answer.value });
+          }}
+        />
+      ))}
+      {several ? (
+        <div className="interrupts-foot">
+          <span className="muted small grow">
+            {ready.length} of {asked.length} filled in. Questions without an answer are asked again.
+          </span>
+          <Button kind="primary" disabled={!assistant || ready.length === 0} onClick={() => send(Object.fromEntries(ready))}>
+            {ready.length === asked.length ? "Answer all" : `Answer ${ready.length}`}
+          </Button>
+        </div>
+      ) : null}
+    </section>
+  );
+}
+
+interface Props {
+  question: OpenQuestion;
+  form: Form;
+  draft: Draft;
+  several: boolean;
+  disabled: boolean;
+  onChange(draft: Draft): void;
+  onSend(draft: Draft): void;
+}
+
+function Question({ question, form, draft, several, disabled, onChange, onSend }: Props) {
+  const alone = !several && (form.kind === "plain" || form.actions.length === 1);
+  return (
+    <article className="interrupts-card" aria-label={"Question of " + question.node}>
+      <header className="interrupts-card-head">
+        {several ? null : <Icon name="pause" size={14} />}
+        <span className="badge warn">{question.node}</span>
+        <span className="muted small">{form.kind === "review" ? (form.actions.length > 1 ? `asks about ${form.actions.length} actions` : "asks about an action") : "asks"}</span>
+      </header>
+      {form.kind === "review" ? (
+        form.actions.map((action, i) => {
+          const change = (a: Draft["actions"][number]) => ({ ...draft, actions: draft.actions.map((old, j) => (j === i ? a : old)) });
+          return <Review key={i} action={action} draft={draft.actions[i]!} disabled={disabled} onChange={(a) => onChange(change(a))} onSend={alone ? (a) => onSend(change(a)) : undefined} />;
+        })
+      ) : (
+        <>
+          {form.text ? <Markdown text={form.text} /> : null}
+          {form.about ? <JsonView value={form.about} open={2} /> : null}
+          <Plain form={form} draft={draft} disabled={disabled} onChange={onChange} onSend={alone ? onSend : undefined} label={"Answer to " + question.node} />
+        </>
+      )}
+      {alone ? null : (
+        <div>
+          <Button size={several ? "small" : undefined} kind={several ? undefined : "primary"} disabled={disabled || !answerOf(form, draft)} onClick={() => onSend(draft)}>
+            {several ? "Answer this one" : "Send decisions"}
+          </Button>
+        </div>
+      )}
+    </article>
+  );
+}

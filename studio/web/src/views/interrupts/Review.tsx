@@ -1,0 +1,85 @@
+// The form to decide about actions, such as calls of tools.
+import { useState } from "react";
+import { Button } from "../../ui/Button";
+import { Icon } from "../../ui/Icon";
+import { JsonEditor, parse, pretty } from "../../ui/JsonEditor";
+import { JsonView } from "../../ui/JsonView";
+import { Markdown } from "../../ui/Markdown";
+import type { Action, ActionDraft, Decision } from "./forms";
+import { Fields, schemaOf } from "./Fields";
+
+const labels: Record<Decision, string> = { approve: "Approve", edit: "Edit", respond: "Respond", reject: "Reject" };
+const done: Record<Decision, string> = { approve: "Approved", edit: "Edited", respond: "Answered", reject: "Rejected" };
+
+interface Props {
+  action: Action;
+  draft: ActionDraft;
+  onChange(draft: ActionDraft): void;
+  /** Deciding this is all that is missing: onSend sends a decision that needs nothing more. */
+  onSend?(draft: ActionDraft): void;
+  disabled: boolean;
+}
+
+export function Review({ action, draft, onChange, onSend, disabled }: Props) {
+  const choose = (decision: Decision) => {
+    const next: ActionDraft = { ...draft, decision: draft.decision === decision && !onSend ? null : decision, args: action.args, wrong: false };
+    onChange(next);
+    if (decision === "approve") onSend?.(next);
+  };
+  return (
+    <div className="interrupts-action">
+      <div className="row">
+        <Icon name="tool" size={14} />
+        <strong className="mono">{action.name}</strong>
+        <span className="grow" />
+        {draft.decision && !onSend ? <span className={draft.decision === "reject" ? "badge bad" : "badge ok"}>{done[draft.decision]}</span> : null}
+      </div>
+      {action.description && !/^Tool execution (requires|pending) approval/i.test(action.description) ? <Markdown text={action.description} /> : null}
+      {draft.decision === "edit" ? <EditArgs action={action} draft={draft} onChange={onChange} /> : <JsonView value={action.args} open={3} />}
+      <div className="row wrap" role="group" aria-label={"Decide about " + action.name}>
+        {action.allowed.map((d) => (
+          <Button key={d} kind={d === "approve" && onSend ? "primary" : d === "reject" ? "danger" : undefined} aria-pressed={draft.decision === d} className="interrupts-choice" disabled={disabled} onClick={() => choose(d)}>
+            {labels[d] ?? d}
+          </Button>
+        ))}
+      </div>
+      {draft.decision === "respond" || draft.decision === "reject" ? (
+        <label className="field">
+          <span className="label">{draft.decision === "respond" ? "Answer in place of the result" : "Reason (optional)"}</span>
+          <textarea className="input" rows={2} value={draft.message} onChange={(e) => onChange({ ...draft, message: e.target.value })} autoFocus />
+        </label>
+      ) : null}
+      {onSend && draft.decision && draft.decision !== "approve" ? (
+        <div>
+          <Button kind="primary" disabled={disabled || draft.wrong || (draft.decision === "respond" && !draft.message)} onClick={() => onSend(draft)}>
+            {draft.decision === "edit" ? "Run with these arguments" : draft.decision === "respond" ? "Send answer" : "Reject and go on"}
+          </Button>
+        </div>
+      ) : null}
+    </div>
+  );
+}
+
+/** EditArgs edits arguments as a form, or as JSON. */
+function EditArgs({ action, draft, onChange }: { action: Action; draft: ActionDraft; onChange(draft: ActionDraft): void }) {
+  const schema = action.schema ?? schemaOf(action.args);
+  const [text, setText] = useState<string | null>(schema ? null : pretty(draft.args));
+  const edit = (t: string) => {
+    setText(t);
+    const { value, error } = parse(t);
+    onChange({ ...draft, args: error ? draft.args : value, wrong: !!error || value === undefined });
+  };
+  return (
+    <div className="column">
+      {schema && text === null ? <Fields schema={schema} value={draft.args} onChange={(args) => onChange({ ...draft, args })} label={"Arguments of " + action.name} /> : null}
+      {text !== null ? <JsonEditor value={text} onChange={edit} label={"Arguments of " + action.name} /> : null}
+      {schema ? (
+        <div>
+          <Button kind="quiet" size="small" disabled={draft.wrong} onClick={() => setText(text === null ? pretty(draft.args) : null)}>
+            {text === null ? "Edit as JSON" : "Edit as a form"}
+          </Button>
+        </div>
+      ) : null}
+    </div>
+  );
+}

@@ -1,0 +1,193 @@
+// Which form a question has, and which answer a filled form is. Servers send any
+// JSON as a question; these are the shapes that are recognised.
+import { parse } from "../../ui/JsonEditor";
+
+type Json = Record<string, unknown>;
+
+export type Kind = "yes/no" | "text" | "choices" | "fields" | "json";
+
+/** A Decision is what can be decided about an action. */
+export type Decision = "approve" | "edit" | "respond" | "reject";
+
+export interface Action {
+  name: string;
+  args: unknown;
+  description: string;
+  allowed: Decision[];
+  /** The JSON schema of args, if the question has one. */
+  schema?: Json;
+}
+
+export interface Choice {
+  label: string;
+  value: unknown;
+}
+
+export type Form =
+  | { kind: "review"; actions: Action[]; answer(drafts: ActionDraft[]): unknown }
+  | { kind: "plain"; text: string; about: Json | unknown[] | null; kinds: Kind[]; choices: Choice[]; schema?: Json };
+
+export interface ActionDraft {
+  decision: Decision | null;
+  /** The arguments as edited. */
+  args: unknown;
+  /** Arguments that are edited as text may not be JSON. */
+  wrong?: boolean;
+  message: string;
+}
+
+/** A Draft is what was entered so far. */
+export interface Draft {
+  kind: Kind;
+  yes?: boolean;
+  text: string;
+  choice?: number;
+  fields?: unknown;
+  json: string;
+  actions: ActionDraft[];
+}
+
+const isObject = (v: unknown): v is Json => typeof v === "object" && v !== null && !Array.isArray(v);
+const first = (v: Json, ...keys: string[]): unknown => keys.map((k) => v[k]).find((x) => x !== undefined && x !== null);
+const texts = ["question", "message", "prompt", "text", "instruction", "title", "description"];
+
+/** formOf recognises the shape of a question. */
+export function formOf(value: unknown): Form {
+  return middlewareReview(value) ?? inboxReview(value) ?? plain(value);
+}
+
+/** middlewareReview is the request of the human-in-the-loop middleware, in the spelling of Python or JavaScript. */
+function middlewareReview(value: unknown): Form | null {
+  if (!isObject(value)) return null;
+  const requests = first(value, "action_requests", "actionRequests");
+  if (!Array.isArray(requests) || !requests.every(isObject)) return null;
+  const camel = "actionRequests" in value;
+  const configs = (first(value, "review_configs", "reviewConfigs") ?? []) as Json[];
+  const actions = requests.map((r, i): Action => {
+    const name = String(first(r, "name", "action") ?? "action");
+    const config = configs.find((c) => first(c, "action_name", "actionName") === name) ?? configs[i] ?? {};
+    const allowed = first(config, "allowed_decisions", "allowedDecisions");
+    return {
+      name,
+      args: first(r, "args", "arguments") ?? {},
+      description: String(r.description ?? ""),
+      allowed: (Array.isArray(allowed) ? allowed : ["approve", "edit", "reject"]) as Decision[],
+      schema: first(config, "args_schema", "argsSchema") as Json | undefined,
+    };
+  });
+  return {
+    kind: "review",
+    actions,
+    answer: (drafts) => ({
+      decisions: drafts.map((d, i) => {
+        if (d.decision === "edit") return { type: "edit", [camel ? "editedAction" : "edited_action"]: { name: actions[i]!.name, args: d.args } };
+        return { type: d.decision, ...(d.decision !== "approve" && d.message ? { message: d.message } : {}) };
+      }),
+    }),
+  };
+}
+
+const inboxTypes = { approve: "accept", edit: "edit", respond: "response", reject: "ignore" };
+
+/** inboxReview is the request of the agent inbox. Its answer is a list, also if the request is not. */
+function inboxReview(value: unknown): Form | null {
+  const list = Array.isArray(value) ? value : [value];
+  if (list.length === 0 || !list.every((r) => isObject(r) && isObject(r.action_request))) return null;
+  const actions = (list as Json[]).map((r): Action => {
+    const request = r.action_request as Json;
+    const config = (r.config ?? {}) as Json;
+    const allowed: Decision[] = [];
+    if (config.allow_accept) allowed.push("approve");
+    if (config.allow_edit) allowed.push("edit");
+    if (config.allow_respond) allowed.push("respond");
+    if (config.allow_ignore) allowed.push("reject");
+    return { name: String(request.action ?? "action"), args: request.args ?? {}, description: String(r.description ?? ""), allowed };
+  });
+  return {
+    kind: "review",
+    actions,
+    answer: (drafts) =>
+      drafts.map((d, i) => ({
+        type: inboxTypes[d.decision!],
+        args: d.decision === "edit" ? { action: actions[i]!.name, args: d.args } : d.decision === "respond" ? d.message : null,
+      })),
+  };
+}
+
+function plain(value: unknown): Form {
+  if (!isObject(value)) {
+    const text = typeof value === "string" ? value : "";
+    const kinds: Kind[] = asksYesNo(text) ? ["yes/no", "text", "json"] : text ? ["text", "yes/no", "json"] : ["json", "text", "yes/no"];
+    return { kind: "plain", text, about: text || value === null || value === undefined ? null : ([value].flat() as unknown[]), kinds, choices: [] };
+  }
+  const schema = first(value, "response_schema", "responseSchema", "answer_schema", "requestedSchema", "json_schema", "schema");
+  const choices = choicesOf(first(value, "options", "choices", "enum") ?? (isObject(schema) ? schema.enum : undefined));
+  const textKey = texts.find((k) => typeof value[k] === "string");
+  const text = textKey ? String(value[textKey]) : "";
+  const hidden = new Set([textKey, choices.length ? ["options", "choices", "enum"] : [], isObject(schema) ? ["response_schema", "responseSchema", "answer_schema", "requestedSchema", "json_schema", "schema"] : [], wants(value) ? ["type"] : []].flat());
+  const rest = Object.fromEntries(Object.entries(value).filter(([k]) => !hidden.has(k)));
+  const type = isObject(schema) ? schema.type : wants(value);
+  const guess: Kind = choices.length
+    ? "choices"
+    : type === "boolean"
+      ? "yes/no"
+      : type === "string"
+        ? "text"
+        : isObject(schema)
+          ? "fields"
+          : asksYesNo(text)
+            ? "yes/no"
+            : "json";
+  const kinds = [...new Set<Kind>([guess, "json", "text", "yes/no"])];
+  return { kind: "plain", text, about: Object.keys(rest).length ? rest : null, kinds: guess === "fields" || guess === "choices" ? [guess, "json"] : kinds, choices, schema: isObject(schema) ? schema : undefined };
+}
+
+/** wants is the type of answer that a question names itself. */
+function wants(value: Json): "boolean" | "string" | undefined {
+  const type = String(value.type ?? "").toLowerCase();
+  if (["boolean", "bool", "confirm", "confirmation", "yes_no", "approval"].includes(type)) return "boolean";
+  return ["text", "string", "input"].includes(type) ? "string" : undefined;
+}
+
+/** asksYesNo guesses; the other kinds of answers can be chosen too. */
+function asksYesNo(text: string): boolean {
+  return /^(approve|confirm|proceed|continue|allow|accept|publish|send|delete|write|run|is|are|do|does|should|shall|may|can)\b[^]*\?\s*$/i.test(text.trim());
+}
+
+function choicesOf(list: unknown): Choice[] {
+  if (!Array.isArray(list)) return [];
+  return list.map((o: unknown) => {
+    if (!isObject(o)) return { label: typeof o === "string" ? o : JSON.stringify(o), value: o };
+    const value = first(o, "value", "id", "const", "key");
+    return { label: String(first(o, "label", "title", "name", "text") ?? value ?? JSON.stringify(o)), value: value ?? o };
+  });
+}
+
+export function draftOf(form: Form): Draft {
+  const actions = form.kind === "review" ? form.actions.map((a): ActionDraft => ({ decision: null, args: a.args, message: "" })) : [];
+  return { kind: form.kind === "plain" ? form.kinds[0]! : "json", text: "", json: "", actions };
+}
+
+/** answerOf is the answer that a draft stands for; null if something is missing. */
+export function answerOf(form: Form, d: Draft): { value: unknown } | null {
+  if (form.kind === "review") return d.actions.every((a) => isDecided(a)) ? { value: form.answer(d.actions) } : null;
+  switch (d.kind) {
+    case "yes/no":
+      return d.yes === undefined ? null : { value: d.yes };
+    case "text":
+      return d.text ? { value: d.text } : null;
+    case "choices":
+      return d.choice === undefined ? null : { value: form.choices[d.choice]!.value };
+    case "fields":
+      return d.fields === undefined ? null : { value: d.fields };
+    case "json": {
+      const { value, error } = parse(d.json);
+      return error || value === undefined ? null : { value };
+    }
+  }
+}
+
+export function isDecided(a: ActionDraft): boolean {
+  return a.decision !== null && !(a.decision === "edit" && a.wrong) && !(a.decision === "respond" && !a.message);
+}
+
