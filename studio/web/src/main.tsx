@@ -1,4 +1,4 @@
-// Before the views, whose styles change some of these.
+// Styles shared by all views come first, so that those of a view win.
 import "./ui/tokens.css";
 import "./ui/base.css";
 import { StrictMode } from "react";

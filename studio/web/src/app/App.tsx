@@ -53,11 +53,12 @@ export function App() {
         <ServerMenu />
         <ThemeButton />
       </header>
+      <Away />
       <main className="app-main" data-threads={shown.threads || undefined} data-open={threads || undefined}>
         {shown.threads ? (
           <>
             <aside className="app-threads" aria-label="Threads">
-              <Threads />
+              <Threads onChoose={() => setThreads(false)} />
             </aside>
             <Button className="app-threads-button" size="small" onClick={() => setThreads(!threads)} aria-expanded={threads}>
               <Icon name="list" /> Threads
@@ -73,6 +74,19 @@ export function App() {
         </section>
       </main>
     </div>
+  );
+}
+
+/** Away says that the server does not answer, above what was loaded before. */
+function Away() {
+  const { url } = useConnection();
+  const { state } = useServer();
+  const { data } = useAssistants();
+  if (state !== "offline" || !data) return null;
+  return (
+    <p className="app-away" role="status">
+      <span className="dot bad" aria-hidden /> The server at {url.replace(/^https?:\/\//, "")} does not answer. You see what was loaded before; the studio tries again every two seconds.
+    </p>
   );
 }
 

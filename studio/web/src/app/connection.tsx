@@ -1,6 +1,6 @@
 // The server that the studio talks to.
 import { Client } from "@langchain/langgraph-sdk/client";
-import { QueryClient, QueryClientProvider, useQuery } from "@tanstack/react-query";
+import { QueryCache, QueryClient, QueryClientProvider, useQuery } from "@tanstack/react-query";
 import { createContext, useContext, useMemo, useState, type ReactNode } from "react";
 import { useLocation } from "./location";
 
@@ -11,12 +11,30 @@ export interface Connection {
   /** The key that is sent as x-api-key, if one was entered. */
   apiKey: string | null;
   setApiKey(key: string | null): void;
+  /** request calls the API itself, for the few fields that the SDK does not send. */
+  request(method: string, path: string, body: unknown): Promise<unknown>;
 }
 
 const Context = createContext<Connection | null>(null);
 
+let away = false;
+const isInfo = (key: readonly unknown[]) => key[1] === "info";
+
 const queries = new QueryClient({
-  defaultOptions: { queries: { retry: 1, staleTime: 2_000, refetchOnWindowFocus: true } },
+  // A server on this machine answers without a network, so requests never wait for one.
+  defaultOptions: { queries: { retry: 1, staleTime: 2_000, refetchOnWindowFocus: true, networkMode: "always" } },
+  queryCache: new QueryCache({
+    // The first request that gets no answer shows that the server is away; when it is back, all views load again.
+    onError(err, query) {
+      if (isInfo(query.queryKey)) away = true;
+      else if (!("status" in err)) void queries.invalidateQueries({ predicate: (q) => isInfo(q.queryKey) });
+    },
+    onSuccess(_, query) {
+      if (!away || !isInfo(query.queryKey)) return;
+      away = false;
+      void queries.invalidateQueries({ predicate: (q) => !isInfo(q.queryKey) });
+    },
+  }),
 });
 
 /** The server that serves the page is one above the studio's own path. */
@@ -42,6 +60,12 @@ export function ConnectionProvider({ children }: { children: ReactNode }) {
         else sessionStorage.removeItem(keyOf(url));
         queries.clear();
         entered((n) => n + 1);
+      },
+      async request(method, path, body) {
+        const answer = await fetch(url + path, { method, headers: { "content-type": "application/json", ...(apiKey ? { "x-api-key": apiKey } : {}) }, body: JSON.stringify(body) });
+        const text = await answer.text();
+        if (!answer.ok) throw Object.assign(new Error(`HTTP ${answer.status}: ${text}`), { status: answer.status });
+        return text ? (JSON.parse(text) as unknown) : undefined;
       },
     }),
     [url, apiKey],

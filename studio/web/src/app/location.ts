@@ -34,8 +34,8 @@ function changed() {
 
 window.addEventListener("popstate", changed);
 
-/** go changes parts of the location. Going to another thread leaves its checkpoint and run. */
-export function go(to: Partial<Location>, how: "push" | "replace" = "push") {
+/** hrefOf is the address with parts of it changed. Another thread leaves the checkpoint and run of this one. */
+export function hrefOf(to: Partial<Location>): string {
   const next = { ...current, ...to };
   if ("thread" in to && to.thread !== current.thread) {
     if (!("checkpoint" in to)) next.checkpoint = null;
@@ -44,9 +44,13 @@ export function go(to: Partial<Location>, how: "push" | "replace" = "push") {
   const q = new URLSearchParams();
   if (next.view !== "graph") q.set("view", next.view);
   for (const key of keys) if (next[key]) q.set(key, next[key]);
-  const search = q.toString() ? "?" + q.toString() : window.location.pathname;
-  if (how === "push") window.history.pushState(null, "", search);
-  else window.history.replaceState(null, "", search);
+  return q.toString() ? "?" + q.toString() : window.location.pathname;
+}
+
+/** go changes parts of the location. */
+export function go(to: Partial<Location>, how: "push" | "replace" = "push") {
+  if (how === "push") window.history.pushState(null, "", hrefOf(to));
+  else window.history.replaceState(null, "", hrefOf(to));
   changed();
 }
 
