@@ -1,6 +1,8 @@
 // What scripts that drive pages share: their checks, and a Chromium to run them in.
 
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import { chromium } from "playwright-core";
 
 const checks = [];
@@ -78,4 +80,16 @@ export async function until(fn, what, ms = 40_000) {
     if (value !== undefined && value !== null && value !== false) return value;
     if (Date.now() > end) throw new Error(`waited in vain for ${what}`);
   }
+}
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+// barriers returns what keeps people who use a keyboard or a screen reader from using the page, as axe finds it: the serious
+// and the critical ones, a line each.
+export async function barriers(page) {
+  await page.evaluate(axe);
+  const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+  return violations
+    .filter((v) => v.impact === "serious" || v.impact === "critical")
+    .flatMap((v) => v.nodes.map((n) => `${v.id}: ${n.target.join(" ")}: ${n.failureSummary.replaceAll("\n", " ")}`));
 }
