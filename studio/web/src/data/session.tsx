@@ -2,7 +2,7 @@
 // goes on. Views read its state and call its methods; none of them talks to a
 // thread's API itself.
 import type { Client } from "@langchain/langgraph-sdk/client";
-import type { Checkpoint } from "@langchain/langgraph-sdk";
+import type { Checkpoint, Run } from "@langchain/langgraph-sdk";
 import { createContext, useContext, useEffect, useState, useSyncExternalStore, type ReactNode } from "react";
 import { useConnection } from "../app/connection";
 import { go, useLocation } from "../app/location";
@@ -32,6 +32,7 @@ export class Session {
   private listeners = new Set<() => void>();
   private frame = 0;
   private steps = new Map<string, Step>();
+  private newestFirst: Step[] | null = null;
   private tasks = new Map<string, TaskRun>();
   private messages = new Map<string, StreamedMessage>();
   /** The newest step of each graph that the run is in, by its namespace. */
@@ -74,8 +75,14 @@ export class Session {
     this.frame = document.hidden ? window.setTimeout(publish, 100) : requestAnimationFrame(publish);
   }
 
+  private setStep(s: Step) {
+    this.steps.set(idOf(s), s);
+    this.newestFirst = null;
+  }
+
+  /** sorted is the same list until a step changes, so that views need not look again. */
   private sorted(): Step[] {
-    return [...this.steps.values()].sort((a, b) => (idOf(a) < idOf(b) ? 1 : -1));
+    return (this.newestFirst ??= [...this.steps.values()].sort((a, b) => (idOf(a) < idOf(b) ? 1 : -1)));
   }
 
   /** close stops reading. Runs go on at the server. */
@@ -107,13 +114,16 @@ export class Session {
     const id = this.state.threadId!;
     const known = this.steps;
     const began = performance.now();
-    const steps = (await this.client.threads.getHistory<Values>(id, { limit: this.pageSize, ...(before ? { before: { configurable: before.checkpoint } as never } : {}) })) as Step[];
+    const limit = before ? this.pageSize : Math.min(this.pageSize, 30);
+    const steps = (await this.client.threads.getHistory<Values>(id, { limit, ...(before ? { before: { configurable: before.checkpoint } as never } : {}) })) as Step[];
     if (this.closed || id !== this.state.threadId || known !== this.steps) return;
-    // Large states come in smaller pages.
-    if (performance.now() - began > 1_500) this.pageSize = Math.max(3, Math.floor(this.pageSize / 3));
-    for (const s of steps) this.steps.set(idOf(s), s);
+    // Large states come in smaller pages, small ones in larger pages.
+    const took = performance.now() - began;
+    if (took > 1_500) this.pageSize = Math.max(3, Math.floor(this.pageSize / 3));
+    else if (took < 300 && before) this.pageSize = Math.min(500, this.pageSize * 2);
+    for (const s of steps) this.setStep(s);
     const all = this.sorted();
-    this.change({ steps: all, hasMore: before || this.state.steps.length <= steps.length ? steps.length >= this.pageSize : this.state.hasMore, ...(isRunning(this.state) ? {} : headOf(all[0])) });
+    this.change({ steps: all, hasMore: before || this.state.steps.length <= steps.length ? steps.length >= limit : this.state.hasMore, ...(isRunning(this.state) ? {} : headOf(all[0])) });
   }
 
   /** loadMore reads the checkpoints before the oldest one that is there. */
@@ -153,7 +163,7 @@ export class Session {
       this.state = { ...this.state, threadId: id, status: "ready" };
       go({ thread: id });
     }
-    const reading = this.begin({ id: null, assistant: o.assistant, phase: "starting", started: Date.now() });
+    const reading = this.begin({ id: null, assistant: o.assistant, phase: "starting", started: Date.now(), request: o });
     await this.read(reading, () =>
       this.client.runs.stream(id, o.assistant, {
         input: o.input as never,
@@ -198,6 +208,11 @@ export class Session {
     // The checkpoints of the run are gone.
     this.steps = new Map();
     await this.page();
+  }
+
+  /** runAt reads a run of the thread. Servers add the request as kwargs. */
+  async runAt(id: string): Promise<Run & { kwargs?: Json }> {
+    return this.client.runs.get(this.state.threadId!, id);
   }
 
   private async joinNewest() {
@@ -323,7 +338,7 @@ export class Session {
     const checkpoint = (data.checkpoint ?? configurable(data.config)) as Checkpoint | null;
     if (!checkpoint?.checkpoint_id) return;
     const parent = (data.parent_checkpoint ?? configurable(data.parent_config)) as Checkpoint | null;
-    this.steps.set(checkpoint.checkpoint_id, {
+    this.setStep({
       values: (data.values ?? {}) as Values,
       next: (data.next ?? []) as string[],
       checkpoint,
@@ -360,10 +375,12 @@ export class Session {
     const id = String(chunk.id ?? "");
     if (!id) return;
     const before = this.messages.get(id);
+    const path = String(meta.langgraph_checkpoint_ns ?? meta.checkpoint_ns ?? "");
     this.messages.set(id, {
       message: addChunk(before?.message, chunk),
       node: String(meta.langgraph_node ?? ""),
-      ns: ns || String(meta.langgraph_checkpoint_ns ?? meta.checkpoint_ns ?? "").split("|").slice(0, -1).join("|"),
+      ns: ns || path.split("|").slice(0, -1).join("|"),
+      task: path.split("|").at(-1)?.split(":")[1],
       started: before?.started ?? Date.now(),
       ended: Date.now(),
       chunks: (before?.chunks ?? 0) + 1,
@@ -433,4 +450,10 @@ export function useSession(): Session {
 export function useSessionState(): SessionState {
   const s = useSession();
   return useSyncExternalStore(s.subscribe, s.getState);
+}
+
+/** useSessionPart is a part of the state. The view is rendered again when that part is another one. */
+export function useSessionPart<T>(pick: (s: SessionState) => T): T {
+  const s = useSession();
+  return useSyncExternalStore(s.subscribe, () => pick(s.getState()));
 }

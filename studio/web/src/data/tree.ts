@@ -37,7 +37,8 @@ export function newestBelow(tree: Tree, id: string): string {
 
 /** pathTo are the checkpoints from the first one to one, oldest first. */
 export function pathTo(tree: Tree, id: string): Step[] {
-  const path: Step[] = [];
-  for (let s = tree.byId.get(id); s && !path.includes(s); s = tree.byId.get(parentOf(s))) path.push(s);
-  return path.reverse();
+  // A set keeps its order, and ends a walk in a circle that a broken server might send.
+  const path = new Set<Step>();
+  for (let s = tree.byId.get(id); s && !path.has(s); s = tree.byId.get(parentOf(s))) path.add(s);
+  return [...path].reverse();
 }

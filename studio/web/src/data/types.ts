@@ -28,6 +28,8 @@ export interface StreamedMessage {
   message: Message;
   node: string;
   ns: string;
+  /** The id of the task that the model was called in, if the server names it. */
+  task?: string;
   started: number;
   ended: number;
   chunks: number;
@@ -44,6 +46,8 @@ export interface RunState {
   started: number;
   ended?: number;
   error?: string;
+  /** What was submitted, if this page did. */
+  request?: RunOptions;
 }
 
 export interface RunOptions {

@@ -1,0 +1,101 @@
+// Below the last card: what runs now, or what would run next.
+import { useEffect, useState } from "react";
+import { useSessionState } from "../../data/session";
+import { isRunning, type SessionState, type Step, type StreamedMessage, type TaskRun } from "../../data/types";
+import { Button } from "../../ui/Button";
+import { Icon } from "../../ui/Icon";
+import { Notice } from "../../ui/States";
+import { duration } from "../../ui/format";
+import { Interrupts } from "../interrupts/Interrupts";
+import { MessageLine } from "./Changes";
+import { Nested } from "./Nested";
+
+/** head is the last step of the branch; newest: no other branch has a newer one. */
+export function EndOfBranch({ head, newest, onContinue }: { head: Step | undefined; newest: boolean; onContinue(head: Step): void }) {
+  const s = useSessionState();
+  if (newest && isRunning(s)) return <Running state={s} head={head} />;
+  const failed = s.run?.phase === "error" && newest ? s.run.error : undefined;
+  if (!head) return failed ? <Notice>{failed}</Notice> : null;
+  const errors = (head.tasks ?? []).filter((t) => t.error);
+  const asks = newest && s.questions.length > 0;
+  const nested = (head.tasks ?? []).filter((t) => t.checkpoint?.checkpoint_ns);
+  return (
+    <>
+      {errors.map((t) => (
+        <Notice key={t.id}>
+          <strong>{t.name} failed:</strong> {textOf(t.error)}
+        </Notice>
+      ))}
+      {failed && errors.length === 0 ? <Notice>{failed}</Notice> : null}
+      {nested.map((t) => (
+        <Nested key={t.id} name={t.name} ns={t.checkpoint!.checkpoint_ns} />
+      ))}
+      {asks ? <Interrupts /> : null}
+      {head.next.length > 0 && !asks ? (
+        <div className="timeline-next">
+          <span>
+            Next: <strong>{head.next.join(", ")}</strong>
+          </span>
+          <span className="grow" />
+          <Button size="small" onClick={() => onContinue(head)}>
+            <Icon name="play" size={13} /> Continue
+          </Button>
+        </div>
+      ) : null}
+    </>
+  );
+}
+
+const textOf = (err: unknown): string => (typeof err === "string" ? err : JSON.stringify(err));
+
+function Running({ state, head }: { state: SessionState; head: Step | undefined }) {
+  const planned = new Set((head?.tasks ?? []).map((t) => t.id));
+  const tasks = state.tasks.filter((t) => t.ns === "" && (!t.ended || planned.has(t.id)));
+  return (
+    <article className="timeline-card running" aria-label="Running">
+      <header className="timeline-head">
+        <span className="spinner" aria-hidden />
+        <span className="timeline-step">{state.run?.phase === "reconnecting" ? "Reconnecting" : state.run?.phase === "starting" ? "Starting" : "Running"}</span>
+        {tasks.length === 0 ? <span className="grow" /> : null}
+      </header>
+      {tasks.map((t) => (
+        <RunningTask key={t.id} task={t} messages={state.messages.filter((m) => isOf(m, t))} inner={state.tasks.filter((i) => isInside(i.ns, t))} />
+      ))}
+    </article>
+  );
+}
+
+/** isInside reports whether a namespace is in the graph that a task runs. */
+const isInside = (ns: string, t: TaskRun): boolean => (ns + "|").startsWith((t.ns ? t.ns + "|" : "") + t.name + ":" + t.id + "|");
+
+function isOf(m: StreamedMessage, t: TaskRun): boolean {
+  if (m.task) return m.task === t.id || isInside(m.ns, t);
+  return m.node === t.name && m.started >= t.started;
+}
+
+function RunningTask({ task, messages, inner }: { task: TaskRun; messages: StreamedMessage[]; inner: TaskRun[] }) {
+  return (
+    <div className="running-task">
+      <div className="row">
+        <span className="timeline-node cut">{task.name}</span>
+        {task.attempt > 1 ? <span className="badge warn">attempt {task.attempt}</span> : null}
+        {inner.length > 0 ? <span className="muted small cut">{inner.filter((t) => !t.ended).map((t) => t.name).join(", ")}</span> : null}
+        <span className="grow" />
+        <span className="timeline-took">{task.ended ? duration(task.ended - task.started) : <Elapsed since={task.started} />}</span>
+      </div>
+      {task.error ? <Notice>{task.error}</Notice> : null}
+      {messages.slice(-6).map((m, i) => (
+        <MessageLine key={m.message.id ?? i} message={m.message} streaming={!task.ended} />
+      ))}
+    </div>
+  );
+}
+
+function Elapsed({ since }: { since: number }) {
+  const [now, setNow] = useState(Date.now);
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), 200);
+    return () => clearInterval(timer);
+  }, []);
+  return duration(Math.max(0, now - since));
+}

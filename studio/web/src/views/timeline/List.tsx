@@ -1,0 +1,132 @@
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { useCallback, useEffect, useLayoutEffect, useRef, useState, type ReactNode } from "react";
+import type { Row } from "../../data/branches";
+import { useSession, useSessionPart } from "../../data/session";
+import type { Step } from "../../data/types";
+import { Button } from "../../ui/Button";
+import { Icon } from "../../ui/Icon";
+import { useTell } from "../../ui/Toast";
+import { Branch, Card, type Action } from "./Card";
+
+interface Props {
+  rows: Row[];
+  selected: string | null;
+  onAction(action: Action, step: Step): void;
+  onBranch(id: string): void;
+  onUnfold(id: string): void;
+  running: boolean;
+  /** What comes after the last card. */
+  children: ReactNode;
+}
+
+/** List scrolls the cards. Only those in sight are rendered, and the end is followed until one scrolls up. */
+export function List({ rows, selected, onAction, onBranch, onUnfold, running, children }: Props) {
+  const scroller = useRef<HTMLDivElement>(null);
+  const content = useRef<HTMLDivElement>(null);
+  const list = useVirtualizer({
+    count: rows.length,
+    getScrollElement: () => scroller.current,
+    estimateSize: (i) => (rows[i]!.kind === "branch" ? 34 : 110),
+    getItemKey: (i) => rows[i]!.key,
+    overscan: 6,
+    anchorTo: "end",
+  });
+  const { atEnd, toEnd, leaveEnd, onScroll } = useEnd(scroller, content, selected === null);
+  const loading = useOlder(scroller, list.range?.startIndex === 0);
+
+  // A checkpoint that was chosen elsewhere is brought into sight.
+  const at = rows.findIndex((r) => r.kind === "step" && r.key === selected);
+  const there = at >= 0;
+  useLayoutEffect(() => {
+    if (!there) return;
+    const card = scroller.current!.querySelector(`[data-index="${at}"]`)?.getBoundingClientRect();
+    const box = scroller.current!.getBoundingClientRect();
+    if (card && card.top < box.bottom - 40 && card.bottom > box.top + 40) return;
+    leaveEnd();
+    list.scrollToIndex(at, { align: "center" });
+    // Not when rows are loaded before it, which keeps what is in sight.
+  }, [selected, there]);
+  useEffect(() => {
+    if (running) toEnd();
+  }, [running, toEnd]);
+
+  return (
+    <div className="timeline">
+      {/* The list can be scrolled by keys, so it takes the focus. */}
+      <div className="timeline-scroll" ref={scroller} onScroll={onScroll} tabIndex={0} role="region" aria-label="Steps">
+        <div ref={content} className="timeline-content">
+          {loading ? <p className="timeline-quiet timeline-older">Loading older checkpoints…</p> : null}
+          <div className="timeline-list" role="list" style={{ height: list.getTotalSize() }}>
+            {list.getVirtualItems().map((item) => {
+              const row = rows[item.index]!;
+              return (
+                <div key={item.key} role="listitem" ref={list.measureElement} data-index={item.index} className="timeline-item" style={{ transform: `translateY(${item.start}px)` }}>
+                  {row.kind === "step" ? <Card row={row} selected={row.key === selected} onAction={onAction} onBranch={onBranch} /> : <Branch row={row} onBranch={onBranch} onUnfold={onUnfold} />}
+                </div>
+              );
+            })}
+          </div>
+          <div className="timeline-end">{children}</div>
+        </div>
+      </div>
+      {atEnd ? null : (
+        <Button size="small" className="timeline-to-end" onClick={toEnd}>
+          <Icon name="down" size={12} /> To the end
+        </Button>
+      )}
+    </div>
+  );
+}
+
+/** useEnd keeps the end in sight while content grows, until the user scrolls up. */
+function useEnd(scroller: React.RefObject<HTMLDivElement | null>, content: React.RefObject<HTMLDivElement | null>, begin: boolean) {
+  const follow = useRef(begin);
+  const top = useRef(0);
+  const [atEnd, setAtEnd] = useState(true);
+  useEffect(() => {
+    const el = scroller.current!;
+    const stick = () => {
+      if (follow.current) el.scrollTop = el.scrollHeight;
+    };
+    const seen = new ResizeObserver(stick);
+    seen.observe(content.current!);
+    seen.observe(el);
+    stick();
+    return () => seen.disconnect();
+  }, [scroller, content]);
+  const onScroll = useCallback(() => {
+    const el = scroller.current!;
+    const left = el.scrollHeight - el.scrollTop - el.clientHeight;
+    // Content that grew puts the end away too, but does not scroll up.
+    if (left < 24) follow.current = true;
+    else if (el.scrollTop < top.current - 1) follow.current = false;
+    top.current = el.scrollTop;
+    setAtEnd(left < 24 || follow.current);
+  }, [scroller]);
+  const toEnd = useCallback(() => {
+    follow.current = true;
+    setAtEnd(true);
+    scroller.current!.scrollTop = scroller.current!.scrollHeight;
+  }, [scroller]);
+  const leaveEnd = useCallback(() => {
+    follow.current = false;
+  }, []);
+  return { atEnd, toEnd, leaveEnd, onScroll };
+}
+
+/** useOlder loads the checkpoints before the first one when that is in sight. */
+function useOlder(scroller: React.RefObject<HTMLDivElement | null>, first: boolean): boolean {
+  const session = useSession();
+  const tell = useTell();
+  const more = useSessionPart((s) => s.hasMore);
+  const oldest = useSessionPart((s) => s.steps.at(-1));
+  const [loading, setLoading] = useState(false);
+  useEffect(() => {
+    const el = scroller.current!;
+    // A list that has not yet been scrolled to its end shows its first item for a moment.
+    if (!first || !more || (el.scrollTop > 400 && el.scrollHeight > el.clientHeight)) return;
+    setLoading(true);
+    void tell.attempt(() => session.loadMore()).then(() => setLoading(false));
+  }, [first, more, oldest, session, tell, scroller]);
+  return loading;
+}
