@@ -95,8 +95,8 @@ export class Session {
   /** load reads the thread, and joins the run that goes on. */
   async load() {
     const id = this.state.threadId;
-    if (!id) return;
     this.closed = false;
+    if (!id) return;
     try {
       const [thread] = await Promise.all([this.client.threads.get(id), this.page()]);
       if (this.closed) return;
