@@ -28,13 +28,17 @@ export function addChunk(before: Message | undefined, chunk: Chunk): Message {
   } as unknown as Message;
 }
 
+/** The keys of blocks that come in pieces. */
+const growing: Record<string, string> = { text: "text", reasoning: "reasoning", thinking: "thinking" };
+
 function addContent(a: unknown, b: unknown): unknown {
   if (b === undefined || b === null || b === "") return a ?? "";
   if (typeof a === "string" && typeof b === "string") return a + b;
   const blocks = [...asBlocks(a)];
   for (const block of asBlocks(b)) {
-    const last = blocks.at(-1) as Chunk | undefined;
-    if (block.type === "text" && last?.type === "text") blocks[blocks.length - 1] = { ...last, text: String(last.text ?? "") + String(block.text ?? "") };
+    const last = blocks.at(-1);
+    const key = growing[block.type as string];
+    if (key && last?.type === block.type && (block.index === undefined || last?.index === undefined || last.index === block.index)) blocks[blocks.length - 1] = { ...last, ...block, [key]: String(last?.[key] ?? "") + String(block[key] ?? "") };
     else blocks.push(block);
   }
   return blocks;

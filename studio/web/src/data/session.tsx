@@ -163,7 +163,7 @@ export class Session {
       this.state = { ...this.state, threadId: id, status: "ready" };
       go({ thread: id });
     }
-    const reading = this.begin({ id: null, assistant: o.assistant, phase: "starting", started: Date.now(), request: o });
+    const reading = this.begin({ id: null, assistant: o.assistant, phase: "starting", started: Date.now(), request: o }, o.expected);
     await this.read(reading, () =>
       this.client.runs.stream(id, o.assistant, {
         input: o.input as never,
@@ -233,13 +233,13 @@ export class Session {
   }
 
   /** begin forgets the run before. */
-  private begin(run: SessionState["run"]): AbortController {
+  private begin(run: SessionState["run"], values = this.state.values): AbortController {
     this.reading?.abort();
     this.reading = new AbortController();
     this.tasks.clear();
     this.messages.clear();
     this.newest.clear();
-    this.change({ run, tasks: [], messages: [], custom: [], questions: [], error: undefined });
+    this.change({ run, values, tasks: [], messages: [], custom: [], questions: [], error: undefined });
     return this.reading;
   }
 
@@ -266,6 +266,7 @@ export class Session {
         const refused = (err as { status?: number }).status !== undefined;
         if (refused || wait === undefined || !this.state.run?.id) {
           this.setRun(reading, { phase: "error", error: messageOf(err), ended: Date.now() });
+          this.change(headOf(this.state.steps[0]));
           this.reading = null;
           return;
         }

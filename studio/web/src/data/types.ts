@@ -56,6 +56,8 @@ export interface RunOptions {
   command?: Record<string, unknown>;
   /** The checkpoint to go on from: a fork. Null: the newest. */
   checkpoint?: Checkpoint | null;
+  /** The state that is shown until the run sends its own. */
+  expected?: Values;
   config?: Record<string, unknown>;
   context?: unknown;
   interruptBefore?: string[] | "*";

@@ -8,6 +8,7 @@ const paths = {
   close: "m4 4 8 8M12 4l-8 8",
   check: "m3.5 8.5 3 3 6-7",
   down: "m4 6 4 4 4-4",
+  up: "M8 12.5v-9M4 7.5l4-4 4 4",
   right: "m6 4 4 4-4 4",
   left: "m10 4-4 4 4 4",
   more: "M3.5 8h.01M8 8h.01M12.5 8h.01",
