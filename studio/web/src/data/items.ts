@@ -1,0 +1,43 @@
+// Items of the server's store.
+import type { SearchItem } from "@langchain/langgraph-sdk";
+import { useQueryClient } from "@tanstack/react-query";
+import { useMemo } from "react";
+import { useConnection } from "../app/connection";
+
+export interface StoredItem extends SearchItem {
+  /** What the server knows about the value, such as its source. Few servers have it. */
+  meta?: Record<string, unknown>;
+}
+
+/** storeKey is the first part of the keys of all queries about the store. */
+export const storeKey = (url: string) => [url, "store"];
+
+export const sameItem = (a: Pick<StoredItem, "namespace" | "key"> | null, b: Pick<StoredItem, "namespace" | "key"> | null): boolean =>
+  !!a && !!b && a.key === b.key && a.namespace.join("\0") === b.namespace.join("\0");
+
+/** useItemChanges writes and deletes items; lists of them are read again afterwards. */
+export function useItemChanges() {
+  const { client, url, request } = useConnection();
+  const cache = useQueryClient();
+  return useMemo(() => {
+    const changed = () => cache.invalidateQueries({ queryKey: storeKey(url) });
+    return {
+      async put(item: Pick<StoredItem, "namespace" | "key" | "meta">, value: Record<string, unknown>) {
+        // A put replaces the whole item, also what the SDK does not send.
+        if (item.meta) await request("PUT", "/store/items", { namespace: item.namespace, key: item.key, value, meta: item.meta });
+        else await client.store.putItem(item.namespace, item.key, value);
+        await changed();
+      },
+      async remove(item: Pick<StoredItem, "namespace" | "key">) {
+        await client.store.deleteItem(item.namespace, item.key);
+        await changed();
+      },
+    };
+  }, [client, url, request, cache]);
+}
+
+/** asObject is a value as an object of JSON, which the store's values are, or what is wrong with it. */
+export function asObject(value: unknown): { object?: Record<string, unknown>; error?: string } {
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) return { object: value as Record<string, unknown> };
+  return { error: 'An object is needed, like {"text": "…"}.' };
+}

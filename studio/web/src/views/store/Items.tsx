@@ -1,0 +1,117 @@
+import { keepPreviousData, useInfiniteQuery } from "@tanstack/react-query";
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { useEffect, useRef } from "react";
+import { useConnection } from "../../app/connection";
+import { sameItem, storeKey, type StoredItem } from "../../data/items";
+import { messageOf } from "../../data/session";
+import { ago, clock, oneLine } from "../../ui/format";
+import { Empty, Failed, Loading, Notice } from "../../ui/States";
+import { useNow } from "../../ui/useNow";
+
+const pageSize = 50;
+const rowHeight = 56;
+
+export interface ItemQuery {
+  namespace: string[];
+  query: string;
+  filter?: Record<string, unknown>;
+}
+
+/** aboutScores explains scores, of which the highest is top. */
+function aboutScores(top: number | null): string {
+  if (top === null) return "The server gave no scores: its store has no index, so the query may have had no effect.";
+  // A similarity by meaning is never above 1.
+  if (top > 1) return "Score: by the words that the item shares with the query, since the store has no index to search by meaning. The best match has the longest bar.";
+  return "Score: how similar the item is to the query, from 0 to 1, by meaning if the server's store has an index, and else by the words they share.";
+}
+
+function useSearch({ namespace, query, filter }: ItemQuery) {
+  const { client, url } = useConnection();
+  return useInfiniteQuery({
+    queryKey: [...storeKey(url), "items", namespace, query, filter],
+    queryFn: async ({ pageParam, signal }) => (await client.store.searchItems(namespace, { query: query || undefined, filter, limit: pageSize, offset: pageParam, signal })).items as StoredItem[],
+    initialPageParam: 0,
+    getNextPageParam: (last, pages) => (last.length < pageSize ? undefined : pages.length * pageSize),
+    placeholderData: keepPreviousData,
+  });
+}
+
+interface Props extends ItemQuery {
+  chosen: Pick<StoredItem, "namespace" | "key"> | null;
+  onChoose(item: StoredItem): void;
+}
+
+/** Items are the items of a namespace and of those below it. */
+export function Items({ chosen, onChoose, ...search }: Props) {
+  const q = useSearch(search);
+  const items = q.data?.pages.flat() ?? [];
+  if (q.isPending) return <Loading what="items" />;
+  if (q.isError && !q.data) return <Failed what="The items cannot be read" error={messageOf(q.error)} retry={() => void q.refetch()} />;
+  const top = items.reduce<number | null>((most, i) => (typeof i.score === "number" ? Math.max(most ?? 0, i.score) : most), null);
+  const searching = !!search.query || !!search.filter;
+  if (items.length === 0)
+    return searching ? (
+      <Empty title="Nothing was found">No item here answers the query and passes the filter.</Empty>
+    ) : (
+      <Empty title={search.namespace.length ? "No items here" : "The store is empty"}>Graphs put items into the store while they run. You can also create one here.</Empty>
+    );
+  return (
+    <>
+      {q.isError ? <Notice kind="warn">{messageOf(q.error)} You see what was loaded before.</Notice> : null}
+      {search.query ? <p className="store-about">{aboutScores(top)}</p> : null}
+      <Rows items={items} top={top ?? 0} base={search.namespace} chosen={chosen} onChoose={onChoose} onEnd={() => q.hasNextPage && !q.isFetching && void q.fetchNextPage()} stale={q.isPlaceholderData} />
+    </>
+  );
+}
+
+function Rows({ items, top, base, chosen, onChoose, onEnd, stale }: { items: StoredItem[]; top: number; base: string[]; chosen: Props["chosen"]; onChoose(item: StoredItem): void; onEnd(): void; stale: boolean }) {
+  const now = useNow();
+  const scroller = useRef<HTMLDivElement>(null);
+  const rows = useVirtualizer({ count: items.length, getScrollElement: () => scroller.current, estimateSize: () => rowHeight, overscan: 8 });
+  const shown = rows.getVirtualItems();
+  const last = shown.at(-1)?.index ?? 0;
+  useEffect(() => {
+    if (last >= items.length - 5) onEnd();
+  }, [last, items.length, onEnd]);
+  return (
+    <div className="store-items" ref={scroller} data-stale={stale || undefined}>
+      <ul aria-label="Items" style={{ height: rows.getTotalSize() }}>
+        {shown.map((row) => {
+          const item = items[row.index]!;
+          const below = item.namespace.slice(base.length).join(" / ");
+          return (
+            <li key={row.key} aria-setsize={items.length} aria-posinset={row.index + 1} style={{ height: rowHeight, transform: `translateY(${row.start}px)` }}>
+              <button type="button" className="store-item" aria-current={sameItem(item, chosen) ? "true" : undefined} onClick={() => onChoose(item)}>
+                <span className="row">
+                  <span className="store-key cut">
+                    {below ? <span className="muted">{below} / </span> : null}
+                    {item.key}
+                  </span>
+                  <span className="grow" />
+                  {typeof item.score === "number" ? <Score score={item.score} top={top} /> : null}
+                  <span className="muted small store-time" title={clock(item.updatedAt)}>
+                    {ago(item.updatedAt, now)}
+                  </span>
+                </span>
+                <span className="store-value cut">{oneLine(item.value, 160)}</span>
+              </button>
+            </li>
+          );
+        })}
+      </ul>
+    </div>
+  );
+}
+
+function Score({ score, top }: { score: number; top: number }) {
+  const part = Math.max(0, score / Math.max(1, top));
+  return (
+    <span className="store-score" title={aboutScores(top)}>
+      <span className="store-bar" aria-hidden>
+        <span style={{ width: `${part * 100}%` }} />
+      </span>
+      <span className="hidden">score </span>
+      {score.toFixed(2)}
+    </span>
+  );
+}
