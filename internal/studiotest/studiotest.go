@@ -13,7 +13,10 @@ import (
 )
 
 // builders build the graphs of this package.
-var builders = []func() (treadle.AnyGraph, error){newTalker, newSurvey, newInbox}
+var builders = []func() (treadle.AnyGraph, error){
+	newTalker, newSurvey, newInbox, // chat
+	newCounter, newBulk, newTraced, // timeline and trace
+}
 
 // Graphs are the graphs that the studio is tested with.
 func Graphs() ([]treadle.AnyGraph, error) {

@@ -45,10 +45,10 @@ function ChangeView({ change: c }: { change: Change }) {
       <div className="change-value">
         {c.kind === "list" ? <ListChange change={c} /> : null}
         {c.kind === "changed" ? (
-          <>
+          <div className={isShort(c.before) && isShort(c.after) ? "change-inline" : undefined}>
             <ValueText value={c.before} gone />
             <ValueText value={c.after} />
-          </>
+          </div>
         ) : null}
         {c.kind === "added" ? <ValueText value={c.after} /> : null}
         {c.kind === "removed" ? <ValueText value={c.before} gone /> : null}
@@ -106,6 +106,9 @@ export function ValueText({ value, gone }: { value: unknown; gone?: boolean }) {
     </div>
   );
 }
+
+/** isShort reports whether a value has room beside another one. */
+const isShort = (v: unknown): boolean => (typeof v === "string" ? v.length < 24 : typeof v !== "object" || v === null);
 
 /** preview is the beginning of a value. A state of megabytes is not written out for a line of it. */
 function preview(value: unknown, depth = 0): unknown {

@@ -1,5 +1,152 @@
-import { Empty } from "../../ui/States";
+// The trace of a run: what ran when, and what it cost.
+import { useQuery } from "@tanstack/react-query";
+import { useEffect, useMemo, useState } from "react";
+import { useAssistant } from "../../app/connection";
+import { go, useLocation } from "../../app/location";
+import { messageOf, useSession, useSessionPart } from "../../data/session";
+import { idOf } from "../../data/tree";
+import { isRunning, type SessionState } from "../../data/types";
+import { Button } from "../../ui/Button";
+import { Icon } from "../../ui/Icon";
+import { Empty, Failed, Loading, Notice } from "../../ui/States";
+import { useTell } from "../../ui/Toast";
+import { clock, duration, short } from "../../ui/format";
+import { metaOf } from "../timeline/step";
+import { CodeDialog } from "./CodeDialog";
+import { Details } from "./Details";
+import { liveSpans, runsOf, storedSpans, totalsOf, type Span, type StoredRun } from "./spans";
+import { Waterfall } from "./Waterfall";
+import "./trace.css";
 
 export default function Trace() {
-  return <Empty title="Trace" />;
+  const session = useSession();
+  const status = useSessionPart((s) => s.status);
+  const error = useSessionPart((s) => s.error);
+  const steps = useSessionPart((s) => s.steps);
+  const live = useSessionPart((s) => s.run?.id ?? null);
+  const seen = useSessionPart((s) => s.tasks.length > 0);
+  const { run: chosen } = useLocation();
+  const runs = useMemo(() => {
+    const stored = runsOf(steps);
+    // A run that has just begun has no checkpoint yet.
+    return live && seen && !stored.some((r) => r.id === live) ? [{ id: live, steps: [] }, ...stored] : stored;
+  }, [steps, live, seen]);
+  if (status === "failed") return <Failed what="The thread cannot be read" error={error ?? ""} retry={() => void session.load()} />;
+  if (status === "missing") return <Empty title="No such thread">It may have been deleted. Choose another one.</Empty>;
+  if (status === "loading" && runs.length === 0) return <Loading what="runs" />;
+  if (runs.length === 0) return <Empty title="No run to trace">Start a run, or choose a thread that has one: its nodes, model calls and tools appear here on a time axis.</Empty>;
+  const run = runs.find((r) => r.id === chosen) ?? runs[0]!;
+  return run.id === live && seen ? <LiveTrace run={run} runs={runs} /> : <StoredTrace run={run} runs={runs} missing={!!chosen && run.id !== chosen} />;
+}
+
+interface Props {
+  run: StoredRun;
+  runs: StoredRun[];
+}
+
+/** LiveTrace is the trace of the run that the session reads. */
+function LiveTrace({ run, runs }: Props) {
+  const tasks = useSessionPart((s) => s.tasks);
+  const messages = useSessionPart((s) => s.messages);
+  const running = useSessionPart(isRunning);
+  const error = useSessionPart((s) => s.run?.error);
+  const spans = useMemo(() => liveSpans({ tasks, messages } as SessionState), [tasks, messages]);
+  return <Page key={run.id} run={run} runs={runs} spans={spans} running={running} error={error} />;
+}
+
+function StoredTrace({ run, runs, missing }: Props & { missing: boolean }) {
+  const session = useSession();
+  const steps = useSessionPart((s) => s.steps);
+  const last = run.steps.at(-1);
+  const q = useQuery({
+    queryKey: ["trace", session.threadId, run.id, run.steps.length, last && idOf(last)],
+    queryFn: async () => {
+      // When it began tells the first step from the pause before it. Not every server keeps runs.
+      const info = run.id ? await session.runAt(run.id).catch(() => null) : null;
+      return storedSpans(session, run.id, run.steps, steps, info ? new Date(info.created_at).getTime() : 0);
+    },
+    staleTime: 60_000,
+  });
+  if (q.error) return <Failed what="The trace cannot be read" error={messageOf(q.error)} retry={() => void q.refetch()} />;
+  if (!q.data) return <Loading what="the trace" />;
+  return <Page key={run.id} run={run} runs={runs} spans={q.data} running={false} missing={missing} />;
+}
+
+function Page({ run, runs, spans, running, error, missing }: Props & { spans: Span[]; running: boolean; error?: string; missing?: boolean }) {
+  const session = useSession();
+  const tell = useTell();
+  const assistant = useAssistant();
+  const hasMore = useSessionPart((s) => s.hasMore);
+  const [opened, setOpened] = useState<string | null>(null);
+  const [code, setCode] = useState(false);
+  const now = useNow(running);
+  const start = Math.min(...spans.map((s) => s.start), now);
+  const end = running ? now : Math.max(start, ...spans.map((s) => s.end ?? s.start));
+  const totals = useMemo(() => totalsOf(spans), [spans]);
+  const span = spans.find((s) => s.id === opened);
+  return (
+    <div className="trace" data-opened={span ? true : undefined}>
+      <header className="trace-head">
+        <label className="trace-run">
+          <span className="hidden">Run</span>
+          <select className="input" value={run.id} onChange={(e) => go({ run: e.target.value || null })}>
+            {runs.map((r) => (
+              <option key={r.id} value={r.id}>
+                {titleOf(r)}
+              </option>
+            ))}
+          </select>
+        </label>
+        {hasMore ? (
+          <Button size="small" onClick={() => void tell.attempt(() => session.loadMore())}>
+            Older runs
+          </Button>
+        ) : null}
+        <dl className="trace-totals">
+          <Total name="Time">{running ? "running" : duration(end - start)}</Total>
+          <Total name="Model calls">{totals.models}</Total>
+          <Total name="Tools">{totals.tools}</Total>
+          {totals.tokens > 0 ? <Total name="Tokens">{totals.tokens.toLocaleString()}</Total> : null}
+          {totals.cost === null ? null : <Total name="Cost">${totals.cost.toFixed(4)}</Total>}
+        </dl>
+        <Button size="small" onClick={() => setCode(true)} disabled={run.steps.length === 0}>
+          <Icon name="copy" size={13} /> Copy as code
+        </Button>
+      </header>
+      {missing ? <Notice kind="warn">The run of the link has no checkpoint among those that are loaded. This is the newest.</Notice> : null}
+      {error ? <Notice>{error}</Notice> : null}
+      <div className="trace-main">
+        {spans.length === 0 ? <Empty title={running ? "The run begins" : "Nothing ran"}>{running ? "Its first node has not started yet." : "The run ended before a node did."}</Empty> : <Waterfall spans={spans} start={start} end={Math.max(end, start + 1)} opened={opened} onOpen={setOpened} />}
+        {span ? <Details span={span} start={start} onClose={() => setOpened(null)} /> : null}
+      </div>
+      {code ? <CodeDialog run={run} assistant={assistant?.assistant_id ?? ""} onClose={() => setCode(false)} /> : null}
+    </div>
+  );
+}
+
+function Total({ name, children }: { name: string; children: React.ReactNode }) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </div>
+  );
+}
+
+function titleOf(r: StoredRun): string {
+  const first = r.steps[0];
+  const graph = first ? (metaOf(first).graph_id as string | undefined) : undefined;
+  const count = `${r.steps.length} ${r.steps.length === 1 ? "checkpoint" : "checkpoints"}`;
+  return [r.id ? "Run " + short(r.id) : "All steps", graph, first ? clock(first.created_at) : "just now", count].filter(Boolean).join(" · ");
+}
+
+/** useNow moves on while something runs. */
+function useNow(running: boolean): number {
+  const [now, setNow] = useState(Date.now);
+  useEffect(() => {
+    if (!running) return;
+    const timer = setInterval(() => setNow(Date.now()), 200);
+    return () => clearInterval(timer);
+  }, [running]);
+  return now;
 }

@@ -1,0 +1,252 @@
+// The timeline: the checkpoints of a thread, and what one can do with them.
+import { check, run, same, until } from "../../browsertest/kit.mjs";
+
+const server = process.argv[2];
+
+async function post(path, body) {
+  const answer = await fetch(server + path, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
+  if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`);
+  return answer.json();
+}
+
+const states = async (thread, limit = 100) => (await fetch(`${server}/threads/${thread}/history?limit=${limit}`)).json();
+
+// ran is a thread on which a graph ran.
+async function ran(graph, input, config) {
+  const { thread_id } = await post("/threads", {});
+  await post(`/threads/${thread_id}/runs/wait`, { assistant_id: graph, input, config });
+  return thread_id;
+}
+
+async function open(page, thread, more = "") {
+  await page.setViewportSize({ width: 1440, height: 900 });
+  await page.goto(`${server}/studio/?thread=${thread}${more}`);
+  await page.getByRole("heading", { name: "Timeline" }).waitFor();
+}
+
+const card = (page, name) => page.getByRole("article", { name, exact: true });
+const texts = async (page) => (await page.getByRole("article").allInnerTexts()).map((t) => t.replace(/\s+/g, " "));
+const chosen = (page) => new URL(page.url()).searchParams.get("checkpoint");
+
+async function act(page, name, action) {
+  await page.getByRole("button", { name: `Actions of ${name}`, exact: true }).click();
+  await page.getByRole("menuitem", { name: action }).click();
+}
+
+// wide fails if something is wider than the page.
+const wide = (page) => page.evaluate(() => document.documentElement.scrollWidth > document.documentElement.clientWidth);
+
+for (const colorScheme of ["light", "dark"])
+  check(`the steps of an agent read as messages, ${colorScheme}`, async ({ page }) => {
+    await page.emulateMedia({ colorScheme });
+    await open(page, await ran("agent", { messages: [{ role: "user", content: "what is the weather" }] }));
+    await card(page, "Step 3").waitFor();
+    const [input, start, call, tool, answer] = await texts(page);
+    same([/Input/, /human what is the weather/].map((r) => r.test(input)), [true, true], input);
+    same(/Step 0 __start__/.test(start), true, start);
+    same([/Step 1 agent/, /ai get_weather \{"city":"Paris"\}/].map((r) => r.test(call)), [true, true], call);
+    same(/Step 2 tools .*get_weather sunny in Paris/.test(tool), true, tool);
+    same(/Step 3 agent .*ai It is sunny in Paris today\./.test(answer), true, answer);
+    await card(page, "Step 3").getByRole("button", { name: /Metadata/ }).click();
+    await card(page, "Step 3").getByText("graph_id:").waitFor();
+  });
+
+check("a step shows its changes and not the whole state", async ({ page }) => {
+  await open(page, await ran("router", { target: "left" }));
+  const left = await card(page, "Step 2").innerText();
+  same([/left/.test(left), /path/.test(left), /route/.test(left), /target/.test(left)], [true, true, false, false], left);
+});
+
+check("a nested graph unfolds to its steps", async ({ page }) => {
+  await open(page, await ran("nested", { value: "s" }));
+  await card(page, "Step 2").getByRole("button", { name: "Steps of child" }).click();
+  const inner = page.getByRole("listitem", { name: "Step 2 of child" });
+  await inner.getByText("child_two").first().waitFor();
+  same(/s>before>c1>c2/.test(await inner.innerText()), true);
+});
+
+check("an edit makes a fork, and branches can be switched", async ({ page }) => {
+  const thread = await ran("router", { target: "left" });
+  await open(page, thread);
+  await act(page, "Step 0", "Edit and fork");
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Values").fill('{"target": "right", "path": []}');
+  await dialog.getByText("Writes target").waitFor();
+  await dialog.getByRole("button", { name: "Fork and continue" }).click();
+  await dialog.waitFor({ state: "detached" });
+  await page.getByText("branch 2 of 2").waitFor();
+  await card(page, "Step 3").getByText('"right"').waitFor();
+  same((await states(thread))[0].values, { target: "right", path: ["route", "right"] });
+  await page.getByRole("button", { name: "Next branch" }).click();
+  await page.getByText("branch 1 of 2").waitFor();
+  await card(page, "Step 2").getByText('"left"').waitFor();
+  await page.getByRole("button", { name: /^Branch 2 of 2/ }).click();
+  await card(page, "Step 3").getByText('"right"').waitFor();
+  await page.getByRole("button", { name: "Unfold the branch" }).click();
+  same(await card(page, "Step 2").count(), 2);
+});
+
+check("an edit as a node goes on after that node", async ({ page }) => {
+  const thread = await ran("hitl", { topic: "cats" });
+  await open(page, thread);
+  await act(page, "Step 1", "Edit and fork");
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("As node").selectOption("review");
+  // The list has a reducer, so that its new entries are sent alone.
+  await dialog.getByLabel("Values", { exact: true }).fill('{"topic": "cats", "log": ["proposed:cats", "by hand"]}');
+  await dialog.getByText("How to write log").waitFor();
+  await dialog.getByRole("button", { name: "Fork", exact: true }).click();
+  await card(page, "Step 2").getByText("by hand").waitFor();
+  const [head] = await states(thread);
+  same([head.values.log, head.next], [["proposed:cats", "by hand"], ["finish"]]);
+  await page.getByRole("button", { name: "Continue" }).click();
+  await card(page, "Step 4").or(card(page, "Step 3")).getByText("finished").first().waitFor();
+});
+
+check("a wrong edit is told and not sent", async ({ page }) => {
+  await open(page, await ran("router", { target: "left" }));
+  await act(page, "Step 1", "Edit and fork");
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Values").fill("[1]");
+  await dialog.getByText("The values are a JSON object.").waitFor();
+  same(await dialog.getByRole("button", { name: "Fork", exact: true }).isDisabled(), true);
+});
+
+check("a replay runs again from a step", async ({ page }) => {
+  const thread = await ran("router", { target: "left" });
+  await open(page, thread);
+  await act(page, "Step 1", "Replay from here");
+  await page.getByText("branch 2 of 2").waitFor();
+  await until(async () => (await states(thread)).length > 4 && (await states(thread))[0].next.length === 0, "the replay");
+  same((await states(thread))[0].values.path, ["route", "left"]);
+});
+
+check("two checkpoints are compared key by key", async ({ page }) => {
+  await open(page, await ran("router", { target: "left" }));
+  await act(page, "Step 0", "Compare");
+  const dialog = page.getByRole("dialog");
+  const row = dialog.getByRole("definition");
+  await row.getByText('"route"').waitFor();
+  same(await dialog.getByRole("term").allInnerTexts(), ["path"]);
+  await dialog.getByRole("tab", { name: "Both states" }).click();
+  same(await dialog.getByText("target:").count(), 2);
+  const right = dialog.getByLabel("Right");
+  await right.selectOption(await dialog.getByLabel("Left").inputValue());
+  await dialog.getByRole("tab", { name: "Differences" }).click();
+  await dialog.getByText("The two states are equal.").waitFor();
+});
+
+check("a link leads to a checkpoint", async ({ page, another }) => {
+  const thread = await ran("counter", { upto: 120 }, { recursion_limit: 1000 });
+  await page.context().grantPermissions(["clipboard-read", "clipboard-write"], { origin: server });
+  const old = (await states(thread, 200)).find((s) => s.metadata.step === 7).checkpoint.checkpoint_id;
+  await open(page, thread, `&checkpoint=${old}`);
+  await card(page, "Step 7").waitFor();
+  same(await card(page, "Step 7").getByRole("button", { name: /^Step 7/ }).getAttribute("aria-pressed"), "true");
+  await act(page, "Step 8", "Copy link");
+  const link = await page.evaluate(() => navigator.clipboard.readText());
+  const other = await another();
+  await other.setViewportSize({ width: 1440, height: 900 });
+  await other.goto(link);
+  await card(other, "Step 8").waitFor();
+  await until(() => card(other, "Step 8").isVisible(), "the step of the link");
+  await page.getByRole("button", { name: /^Step 8/ }).click();
+  same(chosen(page), new URL(link).searchParams.get("checkpoint"));
+});
+
+check("a link to a checkpoint of another thread is told", async ({ page }) => {
+  await open(page, await ran("router", {}), "&checkpoint=1f000000-0000-6000-8000-000000000000");
+  await page.getByText("The checkpoint of the link is not in this thread.").waitFor();
+});
+
+check("10,000 checkpoints scroll", async ({ page }) => {
+  const thread = await ran("counter", { upto: 10_000 }, { recursion_limit: 20_000 });
+  await open(page, thread);
+  await card(page, "Step 10000").waitFor();
+  const steps = page.getByRole("region", { name: "Steps" });
+  await page.evaluate(() => {
+    window.longest = 0;
+    let last = performance.now();
+    const frame = (now) => {
+      window.longest = Math.max(window.longest, now - last);
+      last = now;
+      requestAnimationFrame(frame);
+    };
+    requestAnimationFrame(frame);
+  });
+  // Loading happens at the top, so it is scrolled there until the input is in sight.
+  await until(
+    async () => {
+      await steps.evaluate((el) => (el.scrollTop = 0));
+      return card(page, "Input").isVisible();
+    },
+    "the first checkpoint",
+    40_000,
+  );
+  await page.getByText("10,002 checkpoints").waitFor();
+  same((await page.getByRole("article").count()) < 60, true, "cards that are rendered");
+  await page.getByRole("button", { name: "To the end" }).click();
+  await until(() => card(page, "Step 10000").isVisible(), "the end");
+});
+
+check("a state of 5 MB opens", async ({ page }) => {
+  await open(page, await ran("bulk", { rows: 2500 }));
+  await card(page, "Step 2").waitFor();
+  await act(page, "Step 1", "Inspect state");
+  const dialog = page.getByRole("dialog");
+  await dialog.getByText("2,400 more").waitFor();
+  await dialog.getByRole("button", { name: "Edit and fork" }).click();
+  await dialog.getByText(/Keys to change \(the state has 5\.\d MB\)/).waitFor();
+});
+
+check("a run is followed, until one scrolls up", async ({ page }) => {
+  const { thread_id } = await post("/threads", {});
+  await open(page, await ran("router", {}));
+  const running = post(`/threads/${thread_id}/runs`, { assistant_id: "slow", input: { count: 14, delay_ms: 250 }, stream_resumable: true });
+  await running;
+  await open(page, thread_id);
+  await page.getByRole("article", { name: "Running" }).getByText("tick").waitFor();
+  await card(page, "Step 9").waitFor();
+  await page.getByRole("region", { name: "Steps" }).hover();
+  await page.mouse.wheel(0, -600);
+  await page.getByRole("button", { name: "To the end" }).click();
+  await card(page, "Step 15").waitFor();
+  await page.getByRole("article", { name: "Running" }).waitFor({ state: "detached" });
+});
+
+check("tokens are shown while they stream", async ({ page }) => {
+  const thread = await ran("traced", { messages: "hi" });
+  await open(page, thread);
+  const seen = page.evaluate(
+    () =>
+      new Promise((resolve) => {
+        const texts = new Set();
+        new MutationObserver(() => {
+          const live = document.querySelector('[aria-label="Running"] .message-line[data-role="ai"]');
+          if (live) texts.add(live.textContent);
+          if (texts.size > 1) resolve([...texts]);
+        }).observe(document.body, { subtree: true, childList: true, characterData: true });
+      }),
+  );
+  await act(page, "Step 2", "Replay from here");
+  same((await seen).some((t) => t.includes("The")), true);
+});
+
+check("a failed node is told at the end", async ({ page, allow }) => {
+  allow(/500/);
+  const { thread_id } = await post("/threads", {});
+  await fetch(`${server}/threads/${thread_id}/runs/wait`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ assistant_id: "failing", input: { message: "no luck" } }) });
+  await open(page, thread_id);
+  await page.getByText(/boom failed: .*no luck/).waitFor();
+});
+
+check("the timeline fits a narrow screen", async ({ page }) => {
+  const thread = await ran("agent", { messages: [{ role: "user", content: "what is the weather" }] });
+  await page.setViewportSize({ width: 360, height: 740 });
+  await page.goto(`${server}/studio/?thread=${thread}`);
+  await page.getByRole("tab", { name: "Timeline" }).click();
+  await card(page, "Step 3").waitFor();
+  same(await wide(page), false, "wider than the page");
+});
+
+await run({ only: process.argv[3] ?? "" });

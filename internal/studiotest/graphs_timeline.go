@@ -1,0 +1,145 @@
+package studiotest
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/llm"
+)
+
+type count struct {
+	Upto int `json:"upto"`
+	N    int `json:"n"`
+}
+
+type counted struct {
+	N int `json:"n"`
+}
+
+// newCounter has a step for each number, which makes threads with many checkpoints.
+func newCounter() (treadle.AnyGraph, error) {
+	b := treadle.New[count]("counter")
+	treadle.AddNode(b, "add", func(_ context.Context, s count) (counted, error) { return counted{s.N + 1}, nil })
+	b.Edge(treadle.Start, "add")
+	treadle.Switch(b, "add", func(_ context.Context, s count) (bool, error) { return s.N < s.Upto, nil },
+		map[bool]string{true: "add", false: treadle.End})
+	return erased(b)
+}
+
+type bulk struct {
+	Rows int    `json:"rows"`
+	Text string `json:"text"`
+	Data []item `json:"data"`
+	Done bool   `json:"done"`
+}
+
+type item struct {
+	ID   int    `json:"id"`
+	Name string `json:"name"`
+	Text string `json:"text"`
+}
+
+type filled struct {
+	Text string `json:"text"`
+	Data []item `json:"data"`
+}
+
+type finished struct {
+	Done bool `json:"done"`
+}
+
+// newBulk makes a large state: a thousand rows are a megabyte, and as much text.
+func newBulk() (treadle.AnyGraph, error) {
+	b := treadle.New[bulk]("bulk")
+	treadle.AddNode(b, "fill", func(_ context.Context, s bulk) (filled, error) {
+		out := filled{Text: strings.Repeat("a long line of words ", s.Rows*50)}
+		for i := range s.Rows {
+			out.Data = append(out.Data, item{i, "row", strings.Repeat("cell ", 200)})
+		}
+		return out, nil
+	})
+	treadle.AddNode(b, "finish", func(context.Context, bulk) (finished, error) { return finished{true}, nil })
+	b.Edge(treadle.Start, "fill")
+	b.Edge("fill", "finish")
+	return erased(b)
+}
+
+type said struct {
+	Messages llm.Messages `json:"messages"`
+}
+
+// newTraced has what a trace shows: an attempt that fails, a nested graph, a model that
+// reports its usage, and a tool.
+func newTraced() (treadle.AnyGraph, error) {
+	inner := treadle.New[llm.Chat]("inner")
+	treadle.AddNode(inner, "model", func(ctx context.Context, s llm.Chat) (said, error) {
+		answer, err := llm.Generate(ctx, metered{}, s.Messages...)
+		return said{llm.Messages{answer}}, err
+	})
+	treadle.AddNode(inner, "tool", func(_ context.Context, s llm.Chat) (said, error) {
+		call := s.Messages[len(s.Messages)-1].ToolCalls[0]
+		return said{llm.Messages{llm.ToolResult(call, "42")}}, nil
+	})
+	inner.Edge(treadle.Start, "model")
+	inner.Edge("model", "tool")
+	nested, err := inner.Compile(nil)
+	if err != nil {
+		return nil, err
+	}
+	errBusy := errors.New("busy")
+	b := treadle.New[llm.Chat]("traced")
+	treadle.AddNode(b, "flaky", func(ctx context.Context, _ llm.Chat) (said, error) {
+		if treadle.InfoFrom(ctx).Attempt == 1 {
+			return said{}, errBusy
+		}
+		return said{}, nil
+	}, treadle.Retry(treadle.RetryPolicy{Initial: 20 * time.Millisecond, NoJitter: true, On: func(err error) bool { return errors.Is(err, errBusy) }}))
+	treadle.AddGraph(b, "inner", nested)
+	treadle.AddNode(b, "answer", func(ctx context.Context, s llm.Chat) (said, error) {
+		answer, err := llm.Generate(ctx, metered{}, s.Messages...)
+		return said{llm.Messages{answer}}, err
+	})
+	b.Edge(treadle.Start, "flaky")
+	b.Edge("flaky", "inner")
+	b.Edge("inner", "answer")
+	return erased(b)
+}
+
+// metered calls a tool first and then answers, word by word.
+type metered struct{}
+
+// Stream implements [llm.Model].
+func (metered) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
+	used := &llm.Usage{Input: 12, Output: 7, Total: 19}
+	if req.Messages[len(req.Messages)-1].Role != llm.RoleTool {
+		return func(yield func(llm.Chunk, error) bool) {
+			yield(llm.Chunk{ToolCalls: []llm.ToolCallChunk{{Index: new(0), ID: "call_1", Name: "lookup", Args: `{"key":"answer"}`}}, Usage: used}, nil)
+		}
+	}
+	return func(yield func(llm.Chunk, error) bool) {
+		for _, word := range []string{"The ", "answer ", "is ", "42."} {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(15 * time.Millisecond): // so that its bar has a width
+			}
+			if !yield(llm.Chunk{Content: word}, nil) {
+				return
+			}
+		}
+		yield(llm.Chunk{Usage: used}, nil)
+	}
+}
+
+// erased compiles a graph whose type is then forgotten.
+func erased[S any](b *treadle.Builder[S]) (treadle.AnyGraph, error) {
+	g, err := b.Compile(nil)
+	if err != nil {
+		return nil, err
+	}
+	return g, nil
+}

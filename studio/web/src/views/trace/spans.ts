@@ -1,0 +1,193 @@
+// A trace is a list of spans: nodes, nested graphs, and the calls of models and tools in them.
+import type { Message } from "@langchain/langgraph-sdk";
+import { isMessage } from "../../data/messages";
+import type { Session } from "../../data/session";
+import { idOf, parentOf } from "../../data/tree";
+import type { SessionState, Step, StreamedMessage, TaskRun, Values } from "../../data/types";
+import { metaOf, sourceOf } from "../timeline/step";
+
+export type SpanKind = "node" | "graph" | "model" | "tool";
+export type SpanStatus = "running" | "done" | "error" | "interrupted";
+
+export interface Span {
+  id: string;
+  kind: SpanKind;
+  name: string;
+  depth: number;
+  /** Milliseconds since 1970. */
+  start: number;
+  /** null: it still runs. */
+  end: number | null;
+  status: SpanStatus;
+  attempt: number;
+  input?: unknown;
+  output?: unknown;
+  error?: string;
+  /** When the first token arrived. */
+  first?: number;
+  /** The stored checkpoints tell when the step around it began and ended, not this call. */
+  rough?: boolean;
+  model?: string;
+  ns: string;
+}
+
+export interface Usage {
+  input: number;
+  output: number;
+  total: number;
+  cost: number | null;
+}
+
+/** messagesIn are the messages of a node's result. Several writes of a key come as {$writes: […]}. */
+export function messagesIn(result: unknown): Message[] {
+  if (Array.isArray(result)) return result.flatMap(messagesIn);
+  if (isMessage(result)) return [result];
+  if (typeof result !== "object" || result === null) return [];
+  return Object.values(result).flatMap((v) => (Array.isArray(v) ? v.flatMap(messagesIn) : isMessage(v) ? [v] : isWrites(v) ? messagesIn(v.$writes) : []));
+}
+
+const isWrites = (v: unknown): v is { $writes: unknown } => typeof v === "object" && v !== null && "$writes" in v;
+
+const numberOf = (...candidates: unknown[]): number | null => candidates.find((c): c is number => typeof c === "number") ?? null;
+
+/** usageOf is what a model's answer says about its tokens and cost. Providers put the cost in different places. */
+export function usageOf(message: unknown): Usage | null {
+  const m = message as { usage_metadata?: Values | null; response_metadata?: Values | null } | null | undefined;
+  const u = m?.usage_metadata;
+  const r = m?.response_metadata;
+  const tokens = (r?.token_usage ?? r?.usage) as Values | undefined;
+  const input = numberOf(u?.input_tokens, tokens?.prompt_tokens, tokens?.input_tokens) ?? 0;
+  const output = numberOf(u?.output_tokens, tokens?.completion_tokens, tokens?.output_tokens) ?? 0;
+  const cost = numberOf(u?.total_cost, u?.cost, r?.total_cost, r?.cost, tokens?.total_cost, tokens?.cost);
+  if (!u && !tokens && cost === null) return null;
+  return { input, output, total: numberOf(u?.total_tokens, tokens?.total_tokens) ?? input + output, cost };
+}
+
+/** totalsOf sums up the model calls of a trace. */
+export function totalsOf(spans: Span[]): { models: number; tools: number; tokens: number; cost: number | null } {
+  const sum = { models: 0, tools: 0, tokens: 0, cost: null as number | null };
+  for (const s of spans) {
+    if (s.kind === "tool") sum.tools++;
+    if (s.kind !== "model") continue;
+    sum.models++;
+    const u = usageOf(s.output);
+    sum.tokens += u?.total ?? 0;
+    if (u?.cost != null) sum.cost = (sum.cost ?? 0) + u.cost;
+  }
+  return sum;
+}
+
+function push<T>(lists: Map<string, T[]>, key: string, value: T) {
+  const list = lists.get(key);
+  if (list) list.push(value);
+  else lists.set(key, [value]);
+}
+
+/** liveSpans are the spans of the run that the session reads. */
+export function liveSpans(state: SessionState): Span[] {
+  const inside = new Map<string, TaskRun[]>();
+  const known = new Set(state.tasks.map((t) => t.id));
+  for (const t of state.tasks) {
+    const around = t.ns.split("|").at(-1)?.split(":")[1] ?? "";
+    const key = known.has(around) ? around : "";
+    push(inside, key, t);
+  }
+  const said = new Map<string, StreamedMessage[]>();
+  for (const m of state.messages) {
+    const task = (m.task && known.has(m.task) ? m.task : undefined) ?? state.tasks.findLast((t) => t.name === m.node && t.ns === m.ns && t.started <= m.started)?.id ?? "";
+    push(said, task, m);
+  }
+  const out: Span[] = [];
+  const add = (t: TaskRun, depth: number) => {
+    const nested = inside.get(t.id) ?? [];
+    const status = t.error ? "error" : t.interrupts.length > 0 ? "interrupted" : t.ended ? "done" : "running";
+    out.push({ id: t.id, kind: nested.length > 0 ? "graph" : "node", name: t.name, depth, start: t.started, end: t.ended ?? null, status, attempt: t.attempt, input: t.input, output: t.result ?? (t.interrupts.length > 0 ? t.interrupts : undefined), error: t.error, ns: t.ns });
+    let from = t.started;
+    for (const m of said.get(t.id) ?? []) {
+      out.push(callSpan(m.message, t.id, depth + 1, { start: from, end: m.ended, first: m.started, input: t.input, model: m.model, ns: t.ns, status: t.ended || m.message.type !== "ai" ? "done" : status }));
+      from = m.ended;
+    }
+    for (const n of nested) add(n, depth + 1);
+  };
+  for (const t of inside.get("") ?? []) add(t, 0);
+  return out;
+}
+
+type Call = Pick<Span, "start" | "end" | "input" | "ns"> & Partial<Pick<Span, "first" | "model" | "rough" | "status">>;
+
+/** callSpan is the span of the call that a message answers: a model's, or a tool's. */
+function callSpan(m: Message, task: string, depth: number, call: Call): Span {
+  const rest = m as Message & { name?: string; tool_call_id?: string; status?: string; response_metadata?: Values };
+  const tool = m.type === "tool";
+  const model = call.model ?? (rest.response_metadata?.model_name as string | undefined) ?? (rest.response_metadata?.model as string | undefined);
+  const input = tool ? argsOf(messagesIn(call.input), rest.tool_call_id) : messagesIn(call.input);
+  const failed = tool && rest.status === "error";
+  return { status: failed ? "error" : "done", ...call, id: task + " " + (m.id ?? rest.tool_call_id ?? m.type), kind: tool ? "tool" : "model", name: tool ? (rest.name ?? "tool") : (model ?? "model call"), depth, attempt: 1, input, output: m, model };
+}
+
+/** argsOf are the arguments of a tool call. */
+function argsOf(messages: Message[], id: string | undefined): unknown {
+  for (const m of messages.toReversed()) {
+    const call = (m as { tool_calls?: { id?: string; args: unknown }[] }).tool_calls?.find((c) => c.id === id);
+    if (call) return call.args;
+  }
+  return undefined;
+}
+
+export interface StoredRun {
+  id: string;
+  /** Oldest first. */
+  steps: Step[];
+}
+
+/** runsOf groups steps, which are sorted newest first, by the run that made them. */
+export function runsOf(steps: Step[]): StoredRun[] {
+  const runs = new Map<string, Step[]>();
+  for (const s of steps) {
+    const id = metaOf(s).run_id;
+    if (typeof id === "string") push(runs, id, s);
+  }
+  // A server that does not tell the run has one trace of all.
+  if (runs.size === 0 && steps.length > 0) runs.set("", steps);
+  return [...runs].map(([id, s]) => ({ id, steps: s.toReversed() }));
+}
+
+const timeOf = (s: Step): number => (s.created_at ? new Date(s.created_at).getTime() : 0);
+
+/** Deeper graphs are not read. */
+const deepest = 5;
+
+/** storedSpans are the spans of a run by its checkpoints. steps are oldest first; all are those of the thread, began is when the run did. */
+export async function storedSpans(session: Pick<Session, "nested">, run: string, steps: Step[], all: Step[], began: number, depth = 0): Promise<Span[]> {
+  const byId = new Map(all.map((s) => [idOf(s), s]));
+  const next = new Map<string, Step>();
+  for (const s of steps) if (sourceOf(s) === "loop" || sourceOf(s) === "") next.set(parentOf(s), s);
+  const from = [...new Set([...steps.flatMap((s) => byId.get(parentOf(s)) ?? []), ...steps])].sort((a, b) => (idOf(a) < idOf(b) ? -1 : 1));
+  const own = new Set(steps);
+  const out: Span[] = [];
+  for (const before of from) {
+    const after = next.get(idOf(before));
+    const mine = own.has(before);
+    for (const t of before.tasks ?? []) {
+      if (t.name === "__start__" || (!after && (!mine || (!t.error && t.interrupts.length === 0)))) continue;
+      const start = Math.max(timeOf(before), began);
+      const end = Math.max(start, after ? timeOf(after) : start);
+      const ns = before.checkpoint?.checkpoint_ns ?? "";
+      const nested = t.checkpoint?.checkpoint_ns;
+      const result = (t as { result?: unknown }).result;
+      const span: Span = { id: t.id, kind: nested ? "graph" : "node", name: t.name, depth, start, end, status: t.error ? "error" : after ? "done" : "interrupted", attempt: Number(metaOf(before).run_attempt ?? 1), input: before.values, output: result ?? (t.interrupts.length > 0 ? t.interrupts : undefined), error: t.error ? textOfError(t.error) : undefined, ns };
+      out.push(span);
+      const inner = nested && depth < deepest ? (await session.nested(nested)).toReversed() : [];
+      const innerSpans = inner.length > 0 ? await storedSpans(session, run, inner.filter((s) => !run || metaOf(s).run_id === run), inner, start, depth + 1) : [];
+      out.push(...innerSpans);
+      // A pause in a nested graph is when its last checkpoint was written.
+      if (!after) span.end = Math.max(end, ...innerSpans.map((s) => s.end ?? s.start));
+      if (inner.length === 0) for (const m of messagesIn(result)) if (m.type === "ai" || m.type === "tool") out.push(callSpan(m, t.id, depth + 1, { start, end, input: before.values, rough: true, ns }));
+    }
+  }
+  return out;
+}
+
+function textOfError(err: unknown): string {
+  return typeof err === "string" ? err : String((err as { message?: string }).message ?? JSON.stringify(err));
+}
