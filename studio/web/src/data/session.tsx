@@ -163,7 +163,8 @@ export class Session {
       this.state = { ...this.state, threadId: id, status: "ready" };
       go({ thread: id });
     }
-    const reading = this.begin({ id: null, assistant: o.assistant, phase: "starting", started: Date.now(), request: o }, o.expected);
+    const { expected, ...request } = o;
+    const reading = this.begin({ id: null, assistant: o.assistant, phase: "starting", started: Date.now(), request }, expected);
     await this.read(reading, () =>
       this.client.runs.stream(id, o.assistant, {
         input: o.input as never,

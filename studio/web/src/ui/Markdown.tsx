@@ -1,4 +1,5 @@
 import { memo, useMemo, useState, type MouseEvent } from "react";
+import { copyText } from "./copy";
 import { grow, htmlOfRest, noBlocks, toHtml } from "./markdown";
 import "./markdown.css";
 
@@ -36,8 +37,8 @@ function copyCode(e: MouseEvent) {
   const button = (e.target as Element).closest("button[data-copy]");
   const code = button?.closest(".markdown-code")?.querySelector("code");
   if (!button || !code) return;
-  void navigator.clipboard.writeText(code.textContent ?? "").then(() => {
+  void copyText(code.textContent ?? "").then(() => {
     button.textContent = "Copied";
     setTimeout(() => (button.textContent = "Copy"), 2_000);
-  });
+  }, () => (button.textContent = "Not allowed"));
 }

@@ -63,7 +63,7 @@ export function Composer({ thread, running, asked, onSend, onStop }: Props) {
           ref={field}
           rows={1}
           aria-label="Message"
-          placeholder={asked ? "Answer above, or send a message instead" : "Message"}
+          placeholder={asked ? "Message instead of an answer" : "Message"}
           value={draft.text}
           onChange={(e) => setDraft(thread, { text: e.target.value })}
           onPaste={paste}

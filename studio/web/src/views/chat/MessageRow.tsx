@@ -2,6 +2,7 @@ import type { Message } from "@langchain/langgraph-sdk";
 import { memo, useEffect, useRef } from "react";
 import { textOf } from "../../data/messages";
 import { Button } from "../../ui/Button";
+import { copyText } from "../../ui/copy";
 import { Icon } from "../../ui/Icon";
 import { JsonView } from "../../ui/JsonView";
 import { Markdown } from "../../ui/Markdown";
@@ -119,7 +120,11 @@ function Foot({ row, running, actions }: Pick<Props, "row" | "running" | "action
   const { message, origin } = row;
   const usage = usageOf(message);
   const text = textOf(message);
-  const copy = () => void tell.attempt(navigator.clipboard.writeText(text)).then(() => tell("Copied"));
+  const copy = () =>
+    tell.attempt(async () => {
+      await copyText(text);
+      tell("Copied");
+    });
   if (row.growing) return null;
   return (
     <div className="chat-foot">
@@ -127,7 +132,7 @@ function Foot({ row, running, actions }: Pick<Props, "row" | "running" | "action
       {origin && origin.branches.length > 1 ? <Branches branches={origin.branches} at={origin.at} disabled={running} show={actions.show} /> : null}
       <span className="chat-actions">
         {text ? (
-          <Button kind="quiet" size="small" label="Copy message" onClick={copy}>
+          <Button kind="quiet" size="small" label="Copy message" onClick={() => void copy()}>
             <Icon name="copy" size={14} />
           </Button>
         ) : null}

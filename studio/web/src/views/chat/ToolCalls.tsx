@@ -44,7 +44,7 @@ export function Tool({ call, result, running }: { call: ToolCall; result: Messag
           <Icon name="tool" size={13} />
           <strong className="mono">{call.name || "…"}</strong>
           <span className="chat-tool-args mono cut">{oneLine(call.args, 100)}</span>
-          {failed ? <span className="badge bad">failed</span> : result ? <span className="badge ok">done</span> : running ? <span className="spinner" aria-label="running" role="img" /> : <span className="badge warn">no result</span>}
+          {failed ? <span className="badge bad">failed</span> : result ? <span className="badge ok">done</span> : running ? <span className="spinner" aria-label="running" role="img" /> : <span className="badge warn">no result yet</span>}
         </>
       }
     >

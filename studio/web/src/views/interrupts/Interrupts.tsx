@@ -1,6 +1,6 @@
 // The questions that a thread waits for, each with a form.
 import { useMemo, useState } from "react";
-import { useSession, useSessionState } from "../../data/session";
+import { useSession, useSessionPart } from "../../data/session";
 import type { OpenQuestion } from "../../data/types";
 import { Button } from "../../ui/Button";
 import { Icon } from "../../ui/Icon";
@@ -13,20 +13,28 @@ import { Plain } from "./Plain";
 import { Review } from "./Review";
 import "./interrupts.css";
 
+// Drafts by the id of their question: those that are not answered yet are asked again
+// with the same id, and the view may have gone in between.
+const drafts = new Map<string, Draft>();
+
 /** Interrupts shows the open questions of the thread. It shows nothing if there are none. */
 export function Interrupts() {
   const session = useSession();
-  const { questions } = useSessionState();
+  const questions = useSessionPart((s) => s.questions);
   const assistant = useThreadAssistant();
   const tell = useTell();
-  // Drafts are kept by question: those that are not answered yet are asked again with the same id.
-  const [drafts, setDrafts] = useState<Record<string, Draft>>({});
+  const [, changed] = useState(0);
   const asked = useMemo(() => questions.map((question) => ({ question, form: formOf(question.value) })), [questions]);
   if (asked.length === 0) return null;
-  const send = (answers: Record<string, unknown>) => {
-    if (assistant) void tell.attempt(session.answer(assistant, answers));
+  const send = async (answers: Record<string, unknown>) => {
+    if (!assistant) return;
+    await tell.attempt(session.answer(assistant, answers));
+    // A node may ask again with the same id. Answers that were refused can be changed.
+    if (session.getState().run?.phase === "error") return;
+    for (const id of Object.keys(answers)) drafts.delete(id);
+    changed((n) => n + 1);
   };
-  const draft = (q: OpenQuestion, form: Form) => drafts[q.id] ?? draftOf(form);
+  const draft = (q: OpenQuestion, form: Form) => drafts.get(q.id) ?? draftOf(form);
   const ready = asked.flatMap(({ question, form }) => {
     const answer = answerOf(form, draft(question, form));
     return answer ? [[question.id, answer.value] as const] : [];
@@ -48,10 +56,13 @@ export function Interrupts() {
           draft={draft(question, form)}
           several={several}
           disabled={!assistant}
-          onChange={(d) => setDrafts((all) => ({ ...all, [question.id]: d }))}
+          onChange={(d) => {
+            drafts.set(question.id, d);
+            changed((n) => n + 1);
+          }}
           onSend={(d) => {
             const answer = answerOf(form, d);
-            if (answer) send({ [question.id]: answer.value });
+            if (answer) void send({ [question.id]: answer.value });
           }}
         />
       ))}
@@ -60,7 +71,7 @@ export function Interrupts() {
           <span className="muted small grow">
             {ready.length} of {asked.length} filled in. Questions without an answer are asked again.
           </span>
-          <Button kind="primary" disabled={!assistant || ready.length === 0} onClick={() => send(Object.fromEntries(ready))}>
+          <Button kind="primary" disabled={!assistant || ready.length === 0} onClick={() => void send(Object.fromEntries(ready))}>
             {ready.length === asked.length ? "Answer all" : `Answer ${ready.length}`}
           </Button>
         </div>

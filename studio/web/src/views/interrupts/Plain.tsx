@@ -1,8 +1,8 @@
 // The form of a question that any answer may fit.
+import { SchemaForm } from "../../schema/SchemaForm";
 import { Button } from "../../ui/Button";
 import { JsonEditor, parse } from "../../ui/JsonEditor";
 import { TabBar } from "../../ui/Tabs";
-import { Fields } from "./Fields";
 import { answerOf, type Draft, type Form, type Kind } from "./forms";
 
 const labels: Record<Kind, string> = { "yes/no": "Yes or no", text: "Text", choices: "Choices", fields: "Form", json: "JSON" };
@@ -79,7 +79,7 @@ function Input({ form, draft, onChange, onSend, disabled, label }: Props) {
         />
       );
     case "fields":
-      return <Fields schema={form.schema!} value={draft.fields} onChange={(fields) => onChange({ ...draft, fields })} label={label} />;
+      return <SchemaForm schema={form.schema} value={draft.fields} onChange={(fields) => onChange({ ...draft, fields })} label={label} />;
     case "json": {
       const { error } = parse(draft.json);
       return (

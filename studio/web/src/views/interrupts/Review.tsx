@@ -1,12 +1,13 @@
 // The form to decide about actions, such as calls of tools.
 import { useState } from "react";
+import { check } from "../../schema/schema";
+import { SchemaForm } from "../../schema/SchemaForm";
 import { Button } from "../../ui/Button";
 import { Icon } from "../../ui/Icon";
 import { JsonEditor, parse, pretty } from "../../ui/JsonEditor";
 import { JsonView } from "../../ui/JsonView";
 import { Markdown } from "../../ui/Markdown";
 import type { Action, ActionDraft, Decision } from "./forms";
-import { Fields, schemaOf } from "./Fields";
 
 const labels: Record<Decision, string> = { approve: "Approve", edit: "Edit", respond: "Respond", reject: "Reject" };
 const done: Record<Decision, string> = { approve: "Approved", edit: "Edited", respond: "Answered", reject: "Rejected" };
@@ -62,7 +63,7 @@ export function Review({ action, draft, onChange, onSend, disabled }: Props) {
 
 /** EditArgs edits arguments as a form, or as JSON. */
 function EditArgs({ action, draft, onChange }: { action: Action; draft: ActionDraft; onChange(draft: ActionDraft): void }) {
-  const schema = action.schema ?? schemaOf(action.args);
+  const { schema } = action;
   const [text, setText] = useState<string | null>(schema ? null : pretty(draft.args));
   const edit = (t: string) => {
     setText(t);
@@ -71,11 +72,11 @@ function EditArgs({ action, draft, onChange }: { action: Action; draft: ActionDr
   };
   return (
     <div className="column">
-      {schema && text === null ? <Fields schema={schema} value={draft.args} onChange={(args) => onChange({ ...draft, args })} label={"Arguments of " + action.name} /> : null}
+      {schema && text === null ? <SchemaForm schema={schema} value={draft.args} onChange={(args) => onChange({ ...draft, args, wrong: check(schema, args).length > 0 })} label={"Arguments of " + action.name} /> : null}
       {text !== null ? <JsonEditor value={text} onChange={edit} label={"Arguments of " + action.name} /> : null}
       {schema ? (
         <div>
-          <Button kind="quiet" size="small" disabled={draft.wrong} onClick={() => setText(text === null ? pretty(draft.args) : null)}>
+          <Button kind="quiet" size="small" disabled={text !== null && draft.wrong} onClick={() => setText(text === null ? pretty(draft.args) : null)}>
             {text === null ? "Edit as JSON" : "Edit as a form"}
           </Button>
         </div>

@@ -1,11 +1,12 @@
 import { useAssistant } from "../../app/connection";
-import { useSessionState } from "../../data/session";
+import { useSessionPart } from "../../data/session";
 
 /** useThreadAssistant is the id of the assistant that goes on with the thread: the chosen one, unless the thread belongs to another graph. */
 export function useThreadAssistant(): string | undefined {
   const chosen = useAssistant();
-  const { run, metadata, steps } = useSessionState();
-  const graph = metadata.graph_id;
-  if (chosen && (!graph || graph === chosen.graph_id)) return chosen.assistant_id;
-  return run?.assistant ?? ((steps[0]?.metadata as Record<string, unknown> | null)?.assistant_id as string | undefined) ?? (graph as string | undefined) ?? chosen?.assistant_id;
+  return useSessionPart(({ run, metadata, steps }) => {
+    const graph = metadata.graph_id as string | undefined;
+    if (chosen && (!graph || graph === chosen.graph_id)) return chosen.assistant_id;
+    return run?.assistant ?? ((steps[0]?.metadata as Record<string, unknown> | null)?.assistant_id as string | undefined) ?? graph ?? chosen?.assistant_id;
+  });
 }

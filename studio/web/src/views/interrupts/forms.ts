@@ -1,5 +1,6 @@
 // Which form a question has, and which answer a filled form is. Servers send any
 // JSON as a question; these are the shapes that are recognised.
+import { blank, check, isObject, type Schema } from "../../schema/schema";
 import { parse } from "../../ui/JsonEditor";
 
 type Json = Record<string, unknown>;
@@ -14,8 +15,8 @@ export interface Action {
   args: unknown;
   description: string;
   allowed: Decision[];
-  /** The JSON schema of args, if the question has one. */
-  schema?: Json;
+  /** The JSON schema of args: that of the question, or one that fits them. */
+  schema?: Schema;
 }
 
 export interface Choice {
@@ -25,7 +26,7 @@ export interface Choice {
 
 export type Form =
   | { kind: "review"; actions: Action[]; answer(drafts: ActionDraft[]): unknown }
-  | { kind: "plain"; text: string; about: Json | unknown[] | null; kinds: Kind[]; choices: Choice[]; schema?: Json };
+  | { kind: "plain"; text: string; about: Json | unknown[] | null; kinds: Kind[]; choices: Choice[]; schema?: Schema };
 
 export interface ActionDraft {
   decision: Decision | null;
@@ -47,9 +48,11 @@ export interface Draft {
   actions: ActionDraft[];
 }
 
-const isObject = (v: unknown): v is Json => typeof v === "object" && v !== null && !Array.isArray(v);
 const first = (v: Json, ...keys: string[]): unknown => keys.map((k) => v[k]).find((x) => x !== undefined && x !== null);
 const texts = ["question", "message", "prompt", "text", "instruction", "title", "description"];
+
+/** The keys that a question has the schema of its answer at. */
+const schemas = ["response_schema", "responseSchema", "answer_schema", "requestedSchema", "json_schema", "schema"];
 
 /** formOf recognises the shape of a question. */
 export function formOf(value: unknown): Form {
@@ -67,12 +70,13 @@ function middlewareReview(value: unknown): Form | null {
     const name = String(first(r, "name", "action") ?? "action");
     const config = configs.find((c) => first(c, "action_name", "actionName") === name) ?? configs[i] ?? {};
     const allowed = first(config, "allowed_decisions", "allowedDecisions");
+    const args = first(r, "args", "arguments") ?? {};
     return {
       name,
-      args: first(r, "args", "arguments") ?? {},
+      args,
       description: String(r.description ?? ""),
       allowed: (Array.isArray(allowed) ? allowed : ["approve", "edit", "reject"]) as Decision[],
-      schema: first(config, "args_schema", "argsSchema") as Json | undefined,
+      schema: (first(config, "args_schema", "argsSchema") as Schema | undefined) ?? schemaOf(args),
     };
   });
   return {
@@ -101,7 +105,8 @@ function inboxReview(value: unknown): Form | null {
     if (config.allow_edit) allowed.push("edit");
     if (config.allow_respond) allowed.push("respond");
     if (config.allow_ignore) allowed.push("reject");
-    return { name: String(request.action ?? "action"), args: request.args ?? {}, description: String(r.description ?? ""), allowed };
+    const args = request.args ?? {};
+    return { name: String(request.action ?? "action"), args, description: String(r.description ?? ""), allowed, schema: schemaOf(args) };
   });
   return {
     kind: "review",
@@ -114,32 +119,40 @@ function inboxReview(value: unknown): Form | null {
   };
 }
 
+/** schemaOf is a schema of an object like value; undefined if a form would not do. */
+function schemaOf(value: unknown): Schema | undefined {
+  if (!isObject(value)) return undefined;
+  const entries = Object.entries(value);
+  if (!entries.length || !entries.every(([, v]) => ["string", "number", "boolean"].includes(typeof v))) return undefined;
+  return { type: "object", properties: Object.fromEntries(entries.map(([k, v]) => [k, { type: typeof v }])), required: entries.map(([k]) => k) };
+}
+
 function plain(value: unknown): Form {
   if (!isObject(value)) {
     const text = typeof value === "string" ? value : "";
     const kinds: Kind[] = asksYesNo(text) ? ["yes/no", "text", "json"] : text ? ["text", "yes/no", "json"] : ["json", "text", "yes/no"];
     return { kind: "plain", text, about: text || value === null || value === undefined ? null : ([value].flat() as unknown[]), kinds, choices: [] };
   }
-  const schema = first(value, "response_schema", "responseSchema", "answer_schema", "requestedSchema", "json_schema", "schema");
-  const choices = choicesOf(first(value, "options", "choices", "enum") ?? (isObject(schema) ? schema.enum : undefined));
+  const schema = schemas.map((k) => value[k]).find(isObject) as Schema | undefined;
+  const choices = choicesOf(first(value, "options", "choices", "enum") ?? schema?.enum);
   const textKey = texts.find((k) => typeof value[k] === "string");
   const text = textKey ? String(value[textKey]) : "";
-  const hidden = new Set([textKey, choices.length ? ["options", "choices", "enum"] : [], isObject(schema) ? ["response_schema", "responseSchema", "answer_schema", "requestedSchema", "json_schema", "schema"] : [], wants(value) ? ["type"] : []].flat());
+  const hidden = new Set([textKey, choices.length ? ["options", "choices", "enum"] : [], schema ? schemas : [], wants(value) ? ["type"] : []].flat());
   const rest = Object.fromEntries(Object.entries(value).filter(([k]) => !hidden.has(k)));
-  const type = isObject(schema) ? schema.type : wants(value);
+  const type = schema ? schema.type : wants(value);
   const guess: Kind = choices.length
     ? "choices"
     : type === "boolean"
       ? "yes/no"
       : type === "string"
         ? "text"
-        : isObject(schema)
+        : schema
           ? "fields"
           : asksYesNo(text)
             ? "yes/no"
             : "json";
   const kinds = [...new Set<Kind>([guess, "json", "text", "yes/no"])];
-  return { kind: "plain", text, about: Object.keys(rest).length ? rest : null, kinds: guess === "fields" || guess === "choices" ? [guess, "json"] : kinds, choices, schema: isObject(schema) ? schema : undefined };
+  return { kind: "plain", text, about: Object.keys(rest).length ? rest : null, kinds: guess === "fields" || guess === "choices" ? [guess, "json"] : kinds, choices, schema };
 }
 
 /** wants is the type of answer that a question names itself. */
@@ -165,7 +178,8 @@ function choicesOf(list: unknown): Choice[] {
 
 export function draftOf(form: Form): Draft {
   const actions = form.kind === "review" ? form.actions.map((a): ActionDraft => ({ decision: null, args: a.args, message: "" })) : [];
-  return { kind: form.kind === "plain" ? form.kinds[0]! : "json", text: "", json: "", actions };
+  const schema = form.kind === "plain" ? form.schema : undefined;
+  return { kind: form.kind === "plain" ? form.kinds[0]! : "json", text: "", json: "", fields: schema ? blank(schema, schema) : undefined, actions };
 }
 
 /** answerOf is the answer that a draft stands for; null if something is missing. */
@@ -179,7 +193,7 @@ export function answerOf(form: Form, d: Draft): { value: unknown } | null {
     case "choices":
       return d.choice === undefined ? null : { value: form.choices[d.choice]!.value };
     case "fields":
-      return d.fields === undefined ? null : { value: d.fields };
+      return d.fields === undefined || check(form.schema, d.fields).length > 0 ? null : { value: d.fields };
     case "json": {
       const { value, error } = parse(d.json);
       return error || value === undefined ? null : { value };
