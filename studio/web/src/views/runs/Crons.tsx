@@ -1,0 +1,136 @@
+import type { Cron } from "@langchain/langgraph-sdk";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { useAssistants, useConnection } from "../../app/connection";
+import { go, hrefOf } from "../../app/location";
+import { messageOf } from "../../data/session";
+import { Button } from "../../ui/Button";
+import { Confirm } from "../../ui/Dialog";
+import { ago, clock, short } from "../../ui/format";
+import { Icon } from "../../ui/Icon";
+import { JsonView } from "../../ui/JsonView";
+import { Empty, Failed, Loading, Notice } from "../../ui/States";
+import { useTell } from "../../ui/Toast";
+import { useNow } from "../../ui/useNow";
+import { CronDialog } from "./CronDialog";
+import { inWords } from "./schedule";
+
+type ListedCron = Cron & { timezone?: string | null };
+
+export const cronsKey = (url: string) => [url, "crons"];
+
+/** Crons are the schedules by which the server starts runs. */
+export function Crons() {
+  const { client, url } = useConnection();
+  const cache = useQueryClient();
+  const [creating, setCreating] = useState(false);
+  const q = useQuery({
+    queryKey: cronsKey(url),
+    queryFn: ({ signal }) => client.crons.search({ limit: 1000, signal }) as Promise<ListedCron[]>,
+    refetchInterval: (q) => (q.state.error && !q.state.data ? false : 5_000),
+  });
+  const changed = () => cache.invalidateQueries({ queryKey: cronsKey(url) });
+  const create = (
+    <Button kind="primary" onClick={() => setCreating(true)}>
+      <Icon name="plus" /> Create cron
+    </Button>
+  );
+  const dialog = creating ? <CronDialog onClose={() => setCreating(false)} onCreated={() => (setCreating(false), void changed())} /> : null;
+  if (q.isPending) return <Loading what="crons" />;
+  if (!q.data) {
+    const status = (q.error as { status?: number } | null)?.status;
+    if (status && status >= 400 && status !== 500) return <Empty title="No crons here">This server does not offer them: {messageOf(q.error)}</Empty>;
+    return <Failed what="The crons cannot be read" error={messageOf(q.error)} retry={() => void q.refetch()} />;
+  }
+  if (q.data.length === 0)
+    return (
+      <>
+        <Empty title="No crons yet" action={create}>
+          A cron starts a run by a schedule: a report every morning, or a look at a mailbox every five minutes.
+        </Empty>
+        {dialog}
+      </>
+    );
+  const sorted = [...q.data].sort((a, b) => Number(b.enabled !== false) - Number(a.enabled !== false) || (a.next_run_date ?? "9").localeCompare(b.next_run_date ?? "9"));
+  return (
+    <>
+      <div className="runs-groups">
+        <p className="muted small grow">The next ones come first.</p>
+        {create}
+      </div>
+      {q.isError ? <Notice kind="warn">{messageOf(q.error)} You see what was loaded before.</Notice> : null}
+      <div className="runs-list">
+        <ul className="runs-crons" aria-label="Crons">
+          {sorted.map((c) => (
+            <CronRow key={c.cron_id} cron={c} onChanged={changed} />
+          ))}
+        </ul>
+      </div>
+      {dialog}
+    </>
+  );
+}
+
+function CronRow({ cron, onChanged }: { cron: ListedCron; onChanged(): Promise<void> }) {
+  const { client } = useConnection();
+  const { data: assistants } = useAssistants();
+  const tell = useTell();
+  const now = useNow(5_000);
+  const [asking, ask] = useState(false);
+  const [open, setOpen] = useState(false);
+  // What was clicked, until the server has it.
+  const [wanted, want] = useState<boolean | null>(null);
+  const enable = async (on: boolean) => {
+    want(on);
+    await tell.attempt(() => client.crons.update(cron.cron_id, { enabled: on }));
+    await onChanged();
+    want(null);
+  };
+  const name = assistants?.find((a) => a.assistant_id === cron.assistant_id)?.name ?? short(cron.assistant_id);
+  // Servers that cannot disable a cron do not say that it is enabled.
+  const enabled = wanted ?? cron.enabled !== false;
+  const ended = !cron.next_run_date || (!!cron.end_time && new Date(cron.end_time).getTime() < now);
+  const words = inWords(cron.schedule);
+  return (
+    <li className="runs-cron" data-off={!enabled || undefined}>
+      <div className="runs-row">
+        <label className="runs-switch">
+          <input type="checkbox" role="switch" aria-label={`${name}: ${words}`} checked={enabled} onChange={(e) => void enable(e.target.checked)} />
+          <span aria-hidden />
+        </label>
+        <div className="runs-what">
+          <span className="runs-words">
+            {words} <code className="muted">{cron.schedule}</code>
+          </span>
+          <span className="muted small">
+            {name} · {cron.timezone || "UTC"}
+            {cron.thread_id ? (
+              <>
+                {" · on thread "}
+                <a href={hrefOf({ view: "graph", thread: cron.thread_id })} onClick={(e) => (e.preventDefault(), go({ view: "graph", thread: cron.thread_id ?? null }))}>
+                  {short(cron.thread_id)}
+                </a>
+              </>
+            ) : null}
+            {cron.end_time ? ` · until ${clock(cron.end_time)}` : ""}
+          </span>
+          <span className="small">{!enabled ? "Disabled" : ended ? "It is over" : `Next ${ago(cron.next_run_date, now)}, ${clock(cron.next_run_date)}`}</span>
+        </div>
+        <div className="runs-actions">
+          <Button size="small" aria-expanded={open} onClick={() => setOpen(!open)}>
+            Input
+          </Button>
+          <Button size="small" kind="danger" onClick={() => ask(true)}>
+            <Icon name="trash" size={14} /> Delete
+          </Button>
+        </div>
+      </div>
+      {open ? <JsonView value={cron.payload?.input ?? null} /> : null}
+      <Confirm title="Delete this cron?" action="Delete cron" open={asking} onClose={() => ask(false)} onConfirm={() => void tell.attempt(() => client.crons.delete(cron.cron_id)).then(onChanged)}>
+        <p>
+          {name} is not run any more by the schedule “{words.toLowerCase()}”. Runs that have started go on.
+        </p>
+      </Confirm>
+    </li>
+  );
+}
