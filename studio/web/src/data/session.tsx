@@ -163,6 +163,7 @@ export class Session {
       this.state = { ...this.state, threadId: id, status: "ready" };
       go({ thread: id });
     }
+    const before = isRunning(this.state) ? this.state.run : null;
     const { expected, ...request } = o;
     const reading = this.begin({ id: null, assistant: o.assistant, phase: "starting", started: Date.now(), request }, expected);
     await this.read(reading, () =>
@@ -185,6 +186,11 @@ export class Session {
         onRunCreated: ({ run_id }: { run_id: string }) => this.setRun(reading, { id: run_id, phase: "running" }),
       } as never) as unknown as AsyncIterable<StreamEvent>,
     );
+    const { run } = this.state;
+    if (!before?.id || this.reading || run?.id || run?.phase !== "error") return;
+    // The server refused a run beside the one that goes on.
+    void this.join(before.id, before.assistant);
+    throw new Error(run.error);
   }
 
   /** answer resumes the thread: with one value, or with one for each question. */

@@ -17,7 +17,7 @@ export function ListField({ value, onChange, items, name, path }: ControlProps &
           name={`${name} ${i + 1}`}
           value={v}
           path={[...path, i]}
-          required
+          kept
           onChange={(to) => onChange(list.map((old, k) => (k === i ? (to === undefined ? null : to) : old)))}
           action={
             <>
@@ -62,7 +62,7 @@ export function MapField({ value, onChange, values, name, path }: ControlProps &
           name={k}
           value={v}
           path={[...path, k]}
-          required
+          kept
           onChange={(to) => onChange(Object.fromEntries(entries.map(([old, w], n) => [old, n === i ? (to === undefined ? null : to) : w])))}
           action={
             <Button kind="quiet" size="small" label={`Remove ${k} from ${name}`} onClick={() => onChange(Object.fromEntries(entries.filter(([old]) => old !== k)))}>
@@ -115,7 +115,7 @@ export function UnionField({ value, onChange, variants, name, path, required }: 
           </option>
         ))}
       </select>
-      <Labelled key={at} schema={variants[at]} name={`${name} as ${nameOfVariant(variants[at], root).toLowerCase()}`} value={value} onChange={onChange} path={path} required={required} />
+      <Labelled key={at} schema={variants[at]} name={`${name} as ${nameOfVariant(variants[at], root).toLowerCase()}`} value={value} onChange={onChange} path={path} kept={required} />
     </div>
   );
 }

@@ -36,7 +36,7 @@ export function SchemaForm({ schema, value, onChange, label, problems }: FormPro
         {field.kind === "object" ? (
           <Properties field={field} value={value} onChange={onChange} path={[]} />
         ) : (
-          <Labelled schema={schema} name={field.title ?? label} value={value} onChange={onChange} path={[]} required />
+          <Labelled schema={schema} name={field.title ?? label} value={value} onChange={onChange} path={[]} />
         )}
       </div>
     </Context>
@@ -65,23 +65,30 @@ export function Properties({ field, value, onChange, path }: FieldProps & { fiel
   ));
 }
 
-/** Labelled is a field with its name, its description and what is wrong with it. */
-export function Labelled({ schema, name, value, onChange, path, required, action }: FieldProps & { schema: AnySchema; name: string; required?: boolean; action?: ReactNode }) {
+/** Labelled is a field with its name, its description and what is wrong with it. One that is kept has a value also when it is empty. */
+export function Labelled({ schema, name, value, onChange, path, required, kept, action }: FieldProps & { schema: AnySchema; name: string; required?: boolean; kept?: boolean; action?: ReactNode }) {
   const { root, problems } = useForm();
   const field = useMemo(() => fieldOf(schema, root), [schema, root]);
   const id = useId();
   const at = path.join("\0");
   const wrong = problems.find((p) => p.path.join("\0") === at);
   const hint = [field.title && field.title.toLowerCase() !== name.toLowerCase().replace(/_/g, " ") ? field.title : "", field.description].filter(Boolean).join(". ");
-  const single = field.kind === "text" || field.kind === "number" || field.kind === "enum" || field.kind === "any";
+  const single = ["text", "number", "enum", "any", "boolean"].includes(field.kind);
   const described = wrong ? id + "-wrong" : hint ? id + "-hint" : undefined;
-  const unset = value !== undefined && !required && field.kind !== "text" && field.kind !== "number" && field.kind !== "enum" && field.kind !== "any";
+  // Other fields are left out when they are emptied.
+  const unset = value !== undefined && !required && !kept && (field.kind === "boolean" || !single);
   return (
-    <div className="schema-field" data-kind={field.kind} role={single || field.kind === "boolean" ? undefined : "group"} aria-labelledby={single || field.kind === "boolean" ? undefined : id + "-label"} data-wrong={wrong ? true : undefined}>
+    <div className="schema-field" data-kind={field.kind} role={single ? undefined : "group"} aria-labelledby={single ? undefined : id + "-label"} data-wrong={wrong ? true : undefined}>
       <div className="schema-label">
-        <label id={id + "-label"} htmlFor={single || field.kind === "boolean" ? id : undefined}>
-          {name}
-        </label>
+        {single ? (
+          <label className="schema-name" htmlFor={id}>
+            {name}
+          </label>
+        ) : (
+          <span className="schema-name" id={id + "-label"}>
+            {name}
+          </span>
+        )}
         {required ? <span className="schema-required">required</span> : null}
         <span className="grow" />
         {unset ? (
@@ -91,7 +98,7 @@ export function Labelled({ schema, name, value, onChange, path, required, action
         ) : null}
         {action}
       </div>
-      <Control id={id} field={field} name={name} value={value} onChange={onChange} path={path} required={required} described={described} wrong={!!wrong} />
+      <Control id={id} field={field} name={name} value={value} onChange={onChange} path={path} required={required || kept} described={described} wrong={!!wrong} />
       {hint ? (
         <span className="schema-hint" id={id + "-hint"}>
           {hint}

@@ -1,5 +1,5 @@
 // What the nodes of the graph are doing, from the tasks of the run and from a checkpoint.
-import { isRunning, type SessionState, type Step, type TaskRun } from "../../data/types";
+import { isRunning, type RunPhase, type SessionState, type Step, type TaskRun } from "../../data/types";
 import { duration } from "../../ui/format";
 
 export type Status = "idle" | "running" | "done" | "failed" | "interrupted" | "stopped";
@@ -55,16 +55,18 @@ function fromTasks(s: SessionState, running: boolean, states: Map<string, NodeSt
     const last = inside.filter((t) => !t.ns || current.has(t.ns.slice(t.ns.lastIndexOf(":") + 1)));
     const shown = last.length ? last : inside;
     for (const t of shown) current.add(t.id);
-    states.set(path, stateOf(shown, new Set(tasks.map((t) => t.ns + " " + t.step)).size, running, s.run?.phase === "success"));
+    states.set(path, stateOf(shown, new Set(tasks.map((t) => t.ns + " " + t.step)).size, running, s.run?.phase));
   }
 }
 
-function stateOf(tasks: TaskRun[], visits: number, running: boolean, success: boolean): NodeState {
+function stateOf(tasks: TaskRun[], visits: number, running: boolean, phase: RunPhase | undefined): NodeState {
   const ended = tasks.filter((t) => t.ended !== undefined);
   const errors = [...new Set(tasks.flatMap((t) => (t.error ? [t.error] : [])))];
   const asks = tasks.flatMap((t) => t.interrupts.map((i) => i.value));
   const cut = tasks.some((t) => t.result === undefined && !t.error && !t.interrupts.length);
-  const status: Status = running && ended.length < tasks.length ? "running" : errors.length ? "failed" : asks.length ? "interrupted" : cut && !success ? "stopped" : "done";
+  // Of a run that was stopped, the error is that it was.
+  const stopped = (phase === "cancelled" && errors.length > 0) || (cut && phase !== "success");
+  const status: Status = running && ended.length < tasks.length ? "running" : stopped ? "stopped" : errors.length ? "failed" : asks.length ? "interrupted" : "done";
   const time = ended.length ? Math.max(...ended.map((t) => t.ended!)) - Math.min(...tasks.map((t) => t.started)) : undefined;
   return { status, total: tasks.length, ended: ended.length, visits, attempts: Math.max(...tasks.map((t) => t.attempt)), time: status === "running" ? undefined : time, errors, asks, next: false };
 }
@@ -76,7 +78,7 @@ function fromCheckpoint(step: Step, states: Map<string, NodeState>) {
     const tasks = (step.tasks ?? []).filter((t) => t.name === name);
     const errors = tasks.flatMap((t) => (t.error ? [textOf(t.error)] : []));
     const asks = tasks.flatMap((t) => (t.interrupts ?? []).map((i) => i.value));
-    if (before.status === "failed" || before.status === "interrupted") continue;
+    if (before.status === "failed" || before.status === "interrupted" || before.status === "stopped") continue;
     const total = Math.max(tasks.length, 1);
     if (errors.length) states.set(name, { ...before, status: "failed", errors, total });
     else if (asks.length) states.set(name, { ...before, status: "interrupted", asks, total });

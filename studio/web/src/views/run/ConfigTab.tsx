@@ -17,14 +17,17 @@ const limit: AnySchema = { type: ["integer", "null"], minimum: 1, description: "
 const tags: AnySchema = { type: "array", items: { type: "string" }, description: "Nodes and traces see them." };
 
 /** A draft begins as its assistant has it, and anew with each version of it. */
-const keyOf = (a: Assistant) => `${a.assistant_id} ${a.version}`;
+const keyOf = (a: Assistant, version = a.version) => `${a.assistant_id} ${version}`;
 
 function given(a: Assistant): ConfigDraft {
   const config = a.config as { configurable?: unknown; recursion_limit?: unknown; tags?: unknown } | null;
   const object = (v: unknown) => (isObject(v) ? v : {});
+  const context = object((a as { context?: unknown }).context);
+  // Servers copy an assistant's context into its configuration, and refuse a run that is given both.
+  const own = Object.entries(object(config?.configurable)).filter(([key, v]) => JSON.stringify(context[key]) !== JSON.stringify(v));
   return {
-    context: object((a as { context?: unknown }).context),
-    configurable: object(config?.configurable),
+    context,
+    configurable: Object.fromEntries(own),
     recursionLimit: config?.recursion_limit,
     tags: Array.isArray(config?.tags) ? (config.tags as string[]) : [],
   };
@@ -79,6 +82,7 @@ function AssistantBox({ assistant, draft }: { assistant: Assistant; draft: Confi
   const use = (version: number) =>
     tell.attempt(async () => {
       await client.assistants.setLatest(id, version);
+      configs.set(keyOf(assistant, version), null);
       await changed();
       tell(`Runs use version ${version} now`);
     });
@@ -87,6 +91,7 @@ function AssistantBox({ assistant, draft }: { assistant: Assistant; draft: Confi
     tell.attempt(async () => {
       const to = await client.assistants.update(id, saved);
       await changed();
+      configs.set(keyOf(assistant), null);
       tell(`Saved as version ${to.version}`);
     });
   const list = versions.data ?? [];

@@ -141,7 +141,7 @@ function Foot({ id, run }: { id: string; run: ReturnType<typeof useRun> }) {
   const running = isRunning(state);
   const base = checkpoint ? state.steps.find((s) => idOf(s) === checkpoint) : state.steps[0];
   const waiting = base?.tasks?.some((t) => t.interrupts?.length) ?? false;
-  const failed = base?.tasks?.some((t) => t.error) ?? false;
+  const failed = state.run?.phase !== "cancelled" && (base?.tasks?.some((t) => t.error) ?? false);
   const paused = !running && !waiting && (base?.next.length ?? 0) > 0;
   return (
     <div className="run-foot">
@@ -169,11 +169,11 @@ function Foot({ id, run }: { id: string; run: ReturnType<typeof useRun> }) {
           </span>
         ) : null}
         {paused ? (
-          <Button onClick={() => run.start(null)} title="Go on without new input">
+          <Button kind={checkpoint ? undefined : "primary"} onClick={() => run.start(null)} title="Go on without new input">
             <Icon name="play" size={14} /> {checkpoint ? "Continue from here" : failed ? "Retry" : "Continue"}
           </Button>
         ) : null}
-        <Button kind={running ? undefined : "primary"} type="submit" title="Ctrl+Enter" aria-keyshortcuts="Control+Enter">
+        <Button kind={running || (paused && !checkpoint) ? undefined : "primary"} type="submit" title="Ctrl+Enter" aria-keyshortcuts="Control+Enter">
           <Icon name={checkpoint ? "fork" : "play"} size={14} /> {checkpoint ? "Fork from here" : "Submit"}
         </Button>
       </div>

@@ -12,6 +12,8 @@ const phases: Record<RunPhase, { text: string; look: string }> = {
   cancelled: { text: "Stopped", look: "badge" },
 };
 
+const asking = { text: "Waiting for an answer", look: "badge warn" };
+
 /** RunStatus says how the last run went, or is going. */
 export function RunStatus({ state, waiting, next }: { state: SessionState; waiting: boolean; next: string[] }) {
   const { run } = state;
@@ -19,9 +21,10 @@ export function RunStatus({ state, waiting, next }: { state: SessionState; waiti
   const now = useNow(running);
   const time = run && (run.ended ?? now) - run.started;
   const stops = next.length ? `next: ${next.join(", ")}` : "";
+  const look = waiting ? asking : next.length && (!run || run.phase === "success" || run.phase === "interrupted") ? phases.interrupted : run ? phases[run.phase] : null;
   return (
     <span className="row run-status" role="status">
-      {run ? <span className={phases[run.phase].look}>{waiting && run.phase === "interrupted" ? "Waiting for an answer" : phases[run.phase].text}</span> : waiting ? <span className="badge warn">Waiting for an answer</span> : next.length ? <span className="badge warn">Paused</span> : null}
+      {look ? <span className={look.look}>{look.text}</span> : null}
       {/* The time changes ten times a second, which nobody wants to be read out. */}
       {time != null ? (
         <span className="muted small run-time" aria-hidden>
