@@ -8,6 +8,10 @@ const marked = new Marked({
   gfm: true,
   breaks: true,
   renderer: {
+    // The sanitiser removes handlers, but Chromium reports each one that it parses on the console.
+    html({ text }) {
+      return text.replace(/([\s/"'])on(\w+\s*=)/gi, "$1data-$2");
+    },
     // The button has no handler: Markdown listens for clicks on it.
     code({ text, lang }) {
       return `<div class="markdown-code"><div class="markdown-code-head"><span>${escaped(lang?.split(/\s/)[0] ?? "")}</span><button type="button" data-copy>Copy</button></div><pre tabindex="0"><code>${escaped(text)}</code></pre></div>`;

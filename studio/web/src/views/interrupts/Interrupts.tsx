@@ -9,7 +9,7 @@ import { Markdown } from "../../ui/Markdown";
 import { useTell } from "../../ui/Toast";
 import { useThreadAssistant } from "./assistant";
 import { answerOf, draftOf, formOf, type Draft, type Form } from "./forms";
-import { Plain } from "./Plain";
+import { Kinds, Plain } from "./Plain";
 import { Review } from "./Review";
 import "./interrupts.css";
 
@@ -98,6 +98,8 @@ function Question({ question, form, draft, several, disabled, onChange, onSend }
         {several ? null : <Icon name="pause" size={14} />}
         <span className="badge warn">{question.node}</span>
         <span className="muted small">{form.kind === "review" ? (form.actions.length > 1 ? `asks about ${form.actions.length} actions` : "asks about an action") : "asks"}</span>
+        <span className="grow" />
+        {form.kind === "plain" ? <Kinds form={form} draft={draft} onChange={onChange} /> : null}
       </header>
       {form.kind === "review" ? (
         form.actions.map((action, i) => {

@@ -17,12 +17,16 @@ interface Props {
   label: string;
 }
 
+/** Kinds chooses the kind of answer, since the shape of a question does not always tell. */
+export function Kinds({ form, draft, onChange }: Pick<Props, "form" | "draft" | "onChange">) {
+  return <TabBar<Kind> label="Kind of answer" value={draft.kind} onChange={(kind) => onChange({ ...draft, kind })} tabs={form.kinds.map((id) => ({ id, label: labels[id] }))} />;
+}
+
 export function Plain(props: Props) {
-  const { form, draft, onChange, onSend, disabled } = props;
+  const { form, draft, onSend, disabled } = props;
   const clicks = draft.kind === "yes/no" || draft.kind === "choices";
   return (
     <div className="column">
-      {form.kinds.length > 1 ? <TabBar<Kind> label="Kind of answer" value={draft.kind} onChange={(kind) => onChange({ ...draft, kind })} tabs={form.kinds.map((id) => ({ id, label: labels[id] }))} /> : null}
       <Input {...props} />
       {onSend && !clicks ? (
         <div>

@@ -1,6 +1,6 @@
 // Which form a question has, and which answer a filled form is. Servers send any
 // JSON as a question; these are the shapes that are recognised.
-import { blank, check, isObject, type Schema } from "../../schema/schema";
+import { check, isObject, type Schema } from "../../schema/schema";
 import { parse } from "../../ui/JsonEditor";
 
 type Json = Record<string, unknown>;
@@ -178,8 +178,7 @@ function choicesOf(list: unknown): Choice[] {
 
 export function draftOf(form: Form): Draft {
   const actions = form.kind === "review" ? form.actions.map((a): ActionDraft => ({ decision: null, args: a.args, message: "" })) : [];
-  const schema = form.kind === "plain" ? form.schema : undefined;
-  return { kind: form.kind === "plain" ? form.kinds[0]! : "json", text: "", json: "", fields: schema ? blank(schema, schema) : undefined, actions };
+  return { kind: form.kind === "plain" ? form.kinds[0]! : "json", text: "", json: "", actions };
 }
 
 /** answerOf is the answer that a draft stands for; null if something is missing. */

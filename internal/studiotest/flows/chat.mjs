@@ -1,0 +1,279 @@
+// Talking to a graph whose state has messages.
+import { check, run, same, until } from "../../browsertest/kit.mjs";
+import { api } from "../scenes.mjs";
+
+const url = process.argv[2];
+const studio = (query) => `${url}/studio/?${new URLSearchParams({ view: "chat", assistant: "talker", ...query })}`;
+
+// open opens the chat of an assistant.
+async function open(page, query = {}) {
+  await page.goto(studio(query));
+  await field(page).waitFor();
+}
+
+const field = (page) => page.getByRole("textbox", { name: "Message", exact: true });
+const messages = (page) => page.getByRole("listitem").filter({ has: page.locator(".chat-ai, .chat-human") });
+const sent = (page) => page.getByRole("button", { name: "Send", exact: true }).waitFor();
+
+// say sends a message and waits until the run has ended.
+async function say(page, text) {
+  await begin(page, text);
+  await page.getByText(text, { exact: true }).last().waitFor();
+  await sent(page);
+}
+
+async function begin(page, text) {
+  await field(page).fill(text);
+  await field(page).press("Enter");
+}
+
+const thread = (page) => until(() => new URL(page.url()).searchParams.get("thread"), "a thread in the address");
+const stored = async (page) => (await api(url, "GET", `/threads/${await thread(page)}/state`)).values.messages;
+
+check("Enter sends, Shift+Enter begins a new line, and the answer is shown", async ({ page }) => {
+  await open(page);
+  await field(page).click();
+  await page.keyboard.type("one");
+  await page.keyboard.press("Shift+Enter");
+  await page.keyboard.type("two");
+  await page.keyboard.press("Enter");
+  await page.getByText(/Answer \d+ to: one/).waitFor();
+  await sent(page);
+  same(await field(page).inputValue(), "");
+  same((await stored(page))[0].content, "one\ntwo");
+  await say(page, "three");
+  same((await stored(page)).length, 4);
+  await page.getByText(/Answer \d+ to: three/).waitFor();
+});
+
+check("markdown is shown, and what is dangerous in it is not", async ({ page }) => {
+  const elsewhere = [];
+  page.on("request", (r) => r.url().startsWith(url) || r.url().startsWith("data:") || elsewhere.push(r.url()));
+  await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+  await open(page);
+  await say(page, "markdown");
+  await page.getByRole("heading", { name: "Plan" }).waitFor();
+  await page.getByRole("cell", { name: "20 s" }).waitFor();
+  const link = page.getByRole("link", { name: "a link" });
+  same([await link.getAttribute("target"), await link.getAttribute("rel")], ["_blank", "noopener noreferrer"]);
+  const bad = await page.locator(".markdown").evaluateAll((all) => all.flatMap((m) => [...m.querySelectorAll("script, iframe, style, img, [onerror], [href^=javascript], [style], [id]")].map((e) => e.outerHTML)));
+  same(bad, []);
+  same(await page.evaluate(() => window.hacked), undefined);
+  await page.getByRole("button", { name: "Copy", exact: true }).click();
+  await page.getByRole("button", { name: "Copied" }).waitFor();
+  same(await page.evaluate(() => navigator.clipboard.readText()), 'func main() {\n\tfmt.Println("hello")\n}');
+  await messages(page).last().hover();
+  await messages(page).last().getByRole("button", { name: "Copy message" }).click();
+  await until(async () => (await page.evaluate(() => navigator.clipboard.readText())).startsWith("## Plan"), "the message on the clipboard");
+  same(elsewhere, []);
+});
+
+check("a tool call unfolds to its arguments and result", async ({ page }) => {
+  await open(page);
+  await say(page, "weather Paris Rome");
+  const call = page.getByRole("group").filter({ hasText: "Paris" });
+  await call.getByText("get_weather").click();
+  await call.getByText("Arguments").waitFor();
+  await call.getByText("sunny in Paris").waitFor();
+  same(await page.getByText("Arguments").count(), 1, "only one call is open");
+  await call.getByText("get_weather").click();
+  await call.getByText("Arguments").waitFor({ state: "detached" });
+});
+
+check("reasoning is folded, and tokens are counted", async ({ page }) => {
+  await open(page);
+  await say(page, "think");
+  await page.getByText("12 in · 34 out").waitFor();
+  same(await page.getByText("First I think.").count(), 0);
+  await page.getByText("Reasoning", { exact: true }).click();
+  await page.getByText("First I think.").waitFor();
+});
+
+check("a tool call is approved", async ({ page }) => {
+  await open(page);
+  await say(page, "mail ada");
+  await page.getByText("Send this mail?").waitFor();
+  await page.getByRole("button", { name: "Approve" }).click();
+  await page.getByText('Result: sent "Hello ada" to ada@example.com').waitFor();
+  same(await page.getByRole("region", { name: "Interrupts" }).count(), 0);
+});
+
+check("a tool call is edited", async ({ page }) => {
+  await open(page);
+  await say(page, "mail ada");
+  await page.getByRole("button", { name: "Edit", exact: true }).click();
+  await page.getByRole("textbox", { name: /^text/ }).fill("Good morning");
+  await page.getByRole("button", { name: "Run with these arguments" }).click();
+  await page.getByText('Result: sent "Good morning" to ada@example.com').waitFor();
+});
+
+check("a tool call is rejected with a reason", async ({ page }) => {
+  await open(page);
+  await say(page, "mail ada");
+  await page.getByRole("button", { name: "Reject", exact: true }).click();
+  await page.getByRole("textbox", { name: /Reason/ }).fill("too early");
+  await page.getByRole("button", { name: "Reject and go on" }).click();
+  await page.getByText(/Result: User rejected .* too early/).waitFor();
+  await page.getByText("failed", { exact: true }).waitFor();
+});
+
+check("several calls of one answer are decided together", async ({ page }) => {
+  await open(page);
+  await say(page, "mail ada bob");
+  const send = page.getByRole("button", { name: "Send decisions" });
+  await page.getByRole("button", { name: "Approve" }).first().click();
+  same(await send.isDisabled(), true, "a decision is missing");
+  await page.getByRole("button", { name: "Respond" }).last().click();
+  await page.getByRole("textbox", { name: /Answer in place/ }).fill("I called him");
+  await send.click();
+  await sent(page);
+  const [, , a, b] = await until(async () => ((await stored(page)).length >= 4 ? stored(page) : null), "results");
+  same([a.content, b.content].sort(), ["I called him", 'sent "Hello ada" to ada@example.com']);
+});
+
+check("a message is edited and sent again on a branch, and branches can be switched", async ({ page }) => {
+  await open(page);
+  await say(page, "first question");
+  await say(page, "second question");
+  const second = messages(page).filter({ hasText: "second question" }).first();
+  await second.hover();
+  await second.getByRole("button", { name: "Edit and resend" }).click();
+  await page.getByRole("textbox", { name: "Edited message" }).fill("another question");
+  await page.getByRole("button", { name: "Resend", exact: true }).click();
+  await page.getByText(/Answer \d+ to: another question/).waitFor();
+  await sent(page);
+  same(await page.getByText(/Answer \d+ to: second question/).count(), 0);
+  same((await stored(page)).length, 4, "the new branch has four messages");
+  await page.getByRole("group", { name: "Branches" }).getByText("2/2").waitFor();
+  await page.getByRole("button", { name: "Previous branch" }).click();
+  await page.getByText(/Answer \d+ to: second question/).waitFor();
+  same(await page.getByText(/another question/).count(), 0);
+  // The address leads to the branch, and what is sent now goes on with it.
+  await page.reload();
+  await page.getByText(/Answer \d+ to: second question/).waitFor();
+  await say(page, "third question");
+  same((await stored(page)).filter((m) => m.type === "human").map((m) => m.content), ["first question", "second question", "third question"]);
+  await page.getByRole("group", { name: "Branches" }).getByText("1/2").waitFor();
+});
+
+check("the first message is edited too", async ({ page }) => {
+  await open(page);
+  await say(page, "begin");
+  for (const [text, at] of [["begin again", "2/2"], ["begin once more", "3/3"]]) {
+    await messages(page).first().hover();
+    await messages(page).first().getByRole("button", { name: "Edit and resend" }).click();
+    await page.getByRole("textbox", { name: "Edited message" }).fill(text);
+    await page.keyboard.press("Enter");
+    await page.getByText(new RegExp(`Answer \\d+ to: ${text}`)).waitFor();
+    await sent(page);
+    await page.getByRole("group", { name: "Branches" }).getByText(at).waitFor();
+    same((await stored(page)).length, 2);
+  }
+});
+
+check("an answer is generated again", async ({ page }) => {
+  await open(page);
+  await say(page, "again please");
+  const answer = page.getByText(/Answer \d+ to: again please/);
+  const before = await answer.textContent();
+  await messages(page).last().hover();
+  await page.getByRole("button", { name: "Regenerate" }).last().click();
+  await until(async () => (await answer.count()) === 1 && (await answer.textContent()) !== before, "another answer");
+  await sent(page);
+  const branches = page.getByRole("group", { name: "Branches" });
+  await branches.getByText("2/2").waitFor();
+  await branches.getByRole("button", { name: "Previous branch" }).click();
+  await branches.getByText("1/2").waitFor();
+  same(await answer.textContent(), before);
+});
+
+check("a run is stopped, and goes on", async ({ page }) => {
+  await open(page);
+  await begin(page, "slow 400");
+  await page.getByText(/w5 /).waitFor();
+  await page.getByRole("button", { name: "Stop" }).click();
+  await page.getByText(/Not stored/).waitFor();
+  await sent(page);
+  same((await stored(page)).length, 1);
+  await page.getByRole("button", { name: "Go on" }).click();
+  await page.getByText(/w5 /).waitFor();
+  await page.getByRole("button", { name: "Stop" }).click();
+  await sent(page);
+});
+
+const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+
+check("images are chosen, pasted and dropped", async ({ page }) => {
+  await open(page);
+  await page.locator("input[type=file]").setInputFiles({ name: "dot.png", mimeType: "image/png", buffer: Buffer.from(pixel, "base64") });
+  const attached = page.getByRole("list", { name: "Attached images" }).getByRole("listitem");
+  await attached.first().waitFor();
+  for (const kind of ["paste", "drop"]) {
+    await page.evaluate(
+      ([kind, pixel]) => {
+        const data = new DataTransfer();
+        data.items.add(new File([Uint8Array.from(atob(pixel), (c) => c.charCodeAt(0))], kind + ".png", { type: "image/png" }));
+        const target = document.querySelector(kind === "paste" ? ".chat-composer textarea" : ".chat-scroll");
+        target.dispatchEvent(kind === "paste" ? new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true }) : new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true }));
+      },
+      [kind, pixel],
+    );
+    await page.getByRole("img", { name: kind + ".png" }).waitFor();
+  }
+  await page.getByRole("button", { name: "Remove dot.png" }).click();
+  same(await attached.count(), 2);
+  await say(page, "look");
+  await page.getByText(/look \(2 images\)/).waitFor();
+  same(await messages(page).first().getByRole("img").count(), 2);
+});
+
+check("a reload in the middle of an answer loses no token and doubles none", async ({ page }) => {
+  await open(page);
+  await begin(page, "slow 120");
+  await page.getByText(/w20 /).waitFor();
+  await page.reload();
+  await page.getByText(/w60 /).waitFor();
+  await page.getByText(/w119/).waitFor();
+  await sent(page);
+  const words = (await page.locator(".chat-ai .markdown").innerText()).split(/\s+/).filter(Boolean);
+  same(words, Array.from({ length: 120 }, (_, i) => "w" + i));
+});
+
+check("a message that cannot be sent can be sent again", async ({ page, allow }) => {
+  allow(/Failed to load resource/);
+  await open(page);
+  await say(page, "hello");
+  await page.route("**/runs/stream", (r) => r.fulfill({ status: 409, contentType: "application/json", body: '{"detail":"the thread is busy"}' }), { times: 1 });
+  await begin(page, "refused");
+  await page.getByText("the thread is busy").waitFor();
+  await until(async () => (await field(page).inputValue()) === "refused", "the text again");
+  await field(page).press("Enter");
+  await page.getByText(/Answer \d+ to: refused/).waitFor();
+});
+
+check("a graph without messages leads to the graph view", async ({ page }) => {
+  await page.goto(studio({ assistant: "survey" }));
+  await page.getByRole("heading", { name: "This graph has no messages" }).waitFor();
+  await page.getByRole("button", { name: "Open the graph" }).click();
+  same(new URL(page.url()).searchParams.get("view"), null);
+});
+
+check("2,000 messages can be scrolled", async ({ page }) => {
+  const { thread_id } = await api(url, "POST", "/threads", {});
+  await api(url, "POST", `/threads/${thread_id}/runs/wait`, { assistant_id: "talker", input: { messages: [{ type: "human", content: "hello" }] } });
+  const many = Array.from({ length: 2000 }, (_, i) => ({ type: i % 2 ? "ai" : "human", id: "m" + i, content: `message **${i}**` }));
+  await api(url, "POST", `/threads/${thread_id}/state`, { values: { messages: many }, as_node: "model" });
+  await open(page, { thread: thread_id });
+  await page.getByText("message 1999").waitFor();
+  const rendered = await messages(page).count();
+  if (rendered > 60) throw new Error(`${rendered} messages are rendered at once`);
+  const conversation = page.getByRole("region", { name: "Conversation" });
+  await conversation.evaluate((el) => (el.scrollTop = 0));
+  await page.getByText(/Answer \d+ to: hello/).waitFor();
+  await page.getByRole("button", { name: "Newest" }).click();
+  await page.getByText("message 1999").waitFor();
+  await say(page, "and one more");
+  await page.getByText(/Answer \d+ to: and one more/).waitFor();
+});
+
+await run();
