@@ -43,7 +43,7 @@ export async function prepare(url) {
 
 // settled waits until nothing is loaded any more.
 export async function settled(page) {
-  await page.getByRole("button", { name: /Connected/ }).waitFor({ state: "attached" });
+  await page.getByRole("button", { name: /^Connected/ }).waitFor();
   await page.waitForFunction(() => !document.querySelector(".app-view .spinner, .skeleton"));
   await page.evaluate(() => document.fonts.ready);
 }
