@@ -1,5 +1,5 @@
 // The graph: what is drawn, and what its nodes show while they run.
-import { check, run, same, until } from "../../browsertest/kit.mjs";
+import { barriers, check, run, same, until } from "../../browsertest/kit.mjs";
 
 const server = process.argv[2];
 const studio = server + "/studio/";
@@ -31,8 +31,10 @@ const graphs = {
 for (const colorScheme of ["light", "dark"]) {
   check(`the nodes of every graph are drawn, apart from each other, in ${colorScheme} colours`, async ({ page }) => {
     await page.emulateMedia({ colorScheme });
+    await open(page, "agent");
     for (const [graph, names] of Object.entries(graphs)) {
-      await open(page, graph);
+      await page.locator(".app-assistant").click();
+      await page.getByRole("menuitem", { name: graph, exact: true }).click();
       const boxes = [];
       for (const name of names) {
         const face = page.getByRole("button", { name: "Node " + name, exact: true });
@@ -197,6 +199,22 @@ check("a graph of 200 nodes is drawn, and stays quick", async ({ page }) => {
   same(await node(page, /^Node n\d+$/).count(), 200);
   await page.getByRole("img", { name: "Map of the graph" }).waitFor();
 });
+
+for (const colorScheme of ["light", "dark"]) {
+  check(`nodes and their details can be used by everybody, in ${colorScheme} colours`, async ({ page }) => {
+    await page.emulateMedia({ colorScheme });
+    await open(page, "nested");
+    await node(page, "Open child").click();
+    await page.getByLabel("value").fill("pause");
+    await submit(page);
+    await node(page, /^Node child_two: interrupted/).waitFor();
+    await page.getByRole("button", { name: "Map" }).click();
+    same(await barriers(page), []);
+    await node(page, /^Subgraph child/).click();
+    await page.getByRole("dialog", { name: "child" }).waitFor();
+    same(await barriers(page), [], "details");
+  });
+}
 
 check("a server that does not show its graph is told with a way to try again", async ({ page, allow }) => {
   allow(/500/);

@@ -1,5 +1,5 @@
 // The run panel: the input, the configuration, and starting and stopping runs.
-import { check, run, same, until } from "../../browsertest/kit.mjs";
+import { barriers, check, run, same, until } from "../../browsertest/kit.mjs";
 
 const server = process.argv[2];
 const studio = server + "/studio/";
@@ -247,5 +247,18 @@ check("the panel works on a narrow screen", async ({ page }) => {
   await button(page, /^Node tick: done/).or(page.getByText("Done", { exact: true })).first().waitFor();
   same(await page.evaluate(() => document.documentElement.scrollWidth <= 360), true);
 });
+
+for (const colorScheme of ["light", "dark"]) {
+  check(`every tab can be used by everybody, in ${colorScheme} colours`, async ({ page }) => {
+    await page.emulateMedia({ colorScheme });
+    await open(page, "configurable");
+    await page.getByLabel("New key of seen").fill("a");
+    await page.getByLabel("New key of seen").press("Enter");
+    for (const name of ["Input", "JSON", "Config", "Options"]) {
+      await tab(page, name);
+      same(await barriers(page), [], name);
+    }
+  });
+}
 
 await run({ only: process.argv[3] });

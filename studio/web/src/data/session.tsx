@@ -214,6 +214,7 @@ export class Session {
     if (how === "interrupt") return;
     // The checkpoints of the run are gone.
     this.steps = new Map();
+    this.newestFirst = null;
     await this.page();
   }
 

@@ -50,9 +50,8 @@ export const StepNode = memo(function StepNode({ data }: NodeProps<GraphNode>) {
   return (
     <div className="graph-node" data-status={state.status} data-next={state.next || undefined}>
       <Details vertex={v} state={state}>
-        <button type="button" className="graph-face" aria-label={labelOf(v, state)}>
-          <span className="graph-name">{v.name}</span>
-          <Line state={state} />
+        <button type="button" className="graph-face">
+          <Face vertex={v} state={state} />
         </button>
       </Details>
       {v.kind === "group" ? (
@@ -76,9 +75,8 @@ export const GroupNode = memo(function GroupNode({ data }: NodeProps<GraphNode>)
     <div className="graph-group" data-status={state.status} data-next={state.next || undefined}>
       <div className="graph-group-head">
         <Details vertex={v} state={state}>
-          <button type="button" className="graph-face" aria-label={labelOf(v, state)}>
-            <span className="graph-name">{v.name}</span>
-            <Line state={state} />
+          <button type="button" className="graph-face">
+            <Face vertex={v} state={state} />
           </button>
         </Details>
         <button type="button" className="graph-open" aria-label={`Close ${v.name}`} title="Close" onClick={() => toggle(v.id)}>
@@ -91,7 +89,18 @@ export const GroupNode = memo(function GroupNode({ data }: NodeProps<GraphNode>)
   );
 });
 
-const labelOf = (v: Vertex, s: NodeState): string => [v.kind === "group" ? `Subgraph ${v.name}` : `Node ${v.name}`, sentence(s)].filter(Boolean).join(": ");
+/** Face is the name and the state: in words for screen readers, in short for others. */
+function Face({ vertex: v, state }: { vertex: Vertex; state: NodeState }) {
+  return (
+    <>
+      <span className="hidden">{[v.kind === "group" ? `Subgraph ${v.name}` : `Node ${v.name}`, sentence(state)].filter(Boolean).join(": ")}</span>
+      <span className="graph-name" aria-hidden>
+        {v.name}
+      </span>
+      <Line state={state} />
+    </>
+  );
+}
 
 /** Line is the state in short. */
 function Line({ state: s }: { state: NodeState }) {
@@ -104,7 +113,7 @@ function Line({ state: s }: { state: NodeState }) {
     s.visits > 1 ? `×${s.visits}` : "",
     s.next ? "next" : "",
   ].filter(Boolean);
-  return parts.length ? <span className="graph-line">{parts.join(" · ")}</span> : null;
+  return parts.length ? <span className="graph-line" aria-hidden>{parts.join(" · ")}</span> : null;
 }
 
 const moments: { when: When; text: string }[] = [
