@@ -2,7 +2,6 @@ package studiotest
 
 import (
 	"context"
-	"errors"
 	"iter"
 	"strings"
 	"time"
@@ -72,8 +71,7 @@ type said struct {
 	Messages llm.Messages `json:"messages"`
 }
 
-// newTraced has what a trace shows: an attempt that fails, a nested graph, a model that
-// reports its usage, and a tool.
+// newTraced has what a trace shows: a nested graph, a model that reports its usage, and a tool.
 func newTraced() (treadle.AnyGraph, error) {
 	inner := treadle.New[llm.Chat]("inner")
 	treadle.AddNode(inner, "model", func(ctx context.Context, s llm.Chat) (said, error) {
@@ -90,21 +88,15 @@ func newTraced() (treadle.AnyGraph, error) {
 	if err != nil {
 		return nil, err
 	}
-	errBusy := errors.New("busy")
 	b := treadle.New[llm.Chat]("traced")
-	treadle.AddNode(b, "flaky", func(ctx context.Context, _ llm.Chat) (said, error) {
-		if treadle.InfoFrom(ctx).Attempt == 1 {
-			return said{}, errBusy
-		}
-		return said{}, nil
-	}, treadle.Retry(treadle.RetryPolicy{Initial: 20 * time.Millisecond, NoJitter: true, On: func(err error) bool { return errors.Is(err, errBusy) }}))
+	treadle.AddNode(b, "plan", func(context.Context, llm.Chat) (said, error) { return said{}, nil })
 	treadle.AddGraph(b, "inner", nested)
 	treadle.AddNode(b, "answer", func(ctx context.Context, s llm.Chat) (said, error) {
 		answer, err := llm.Generate(ctx, metered{}, s.Messages...)
 		return said{llm.Messages{answer}}, err
 	})
-	b.Edge(treadle.Start, "flaky")
-	b.Edge("flaky", "inner")
+	b.Edge(treadle.Start, "plan")
+	b.Edge("plan", "inner")
 	b.Edge("inner", "answer")
 	return erased(b)
 }
@@ -121,11 +113,11 @@ func (metered) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk
 		}
 	}
 	return func(yield func(llm.Chunk, error) bool) {
-		for _, word := range []string{"The ", "answer ", "is ", "42."} {
+		for word := range strings.SplitAfterSeq("The answer is 42, as all know who have read the book.", " ") {
 			select {
 			case <-ctx.Done():
 				return
-			case <-time.After(15 * time.Millisecond): // so that its bar has a width
+			case <-time.After(40 * time.Millisecond): // so that its bar has a width
 			}
 			if !yield(llm.Chunk{Content: word}, nil) {
 				return

@@ -121,6 +121,13 @@ export class Session {
     const took = performance.now() - began;
     if (took > 1_500) this.pageSize = Math.max(3, Math.floor(this.pageSize / 3));
     else if (took < 300 && before) this.pageSize = Math.min(500, this.pageSize * 2);
+    // What came in between since the last look is read too, so that no gap is left.
+    const gap = !before && this.steps.size > 0 && steps.length >= limit && !steps.some((s) => this.steps.has(idOf(s)));
+    for (let batch = steps; gap && batch.length > 0 && !batch.some((s) => this.steps.has(idOf(s))); ) {
+      batch = (await this.client.threads.getHistory<Values>(id, { limit: 100, before: { configurable: batch.at(-1)!.checkpoint } as never })) as Step[];
+      if (this.closed) return;
+      steps.push(...batch);
+    }
     for (const s of steps) this.setStep(s);
     const all = this.sorted();
     this.change({ steps: all, hasMore: before || this.state.steps.length <= steps.length ? steps.length >= limit : this.state.hasMore, ...(isRunning(this.state) ? {} : headOf(all[0])) });
@@ -233,7 +240,17 @@ export class Session {
   /** join reads a run that goes on, from its beginning. */
   async join(run: string, assistant: string) {
     const reading = this.begin({ id: run, assistant, phase: "running", started: Date.now() });
+    void this.watch(reading);
     await this.read(reading, () => this.joined(reading, run, "-1"));
+  }
+
+  /** watch looks for new checkpoints of a run that was started without telling them. */
+  private async watch(reading: AbortController) {
+    for (;;) {
+      await new Promise((resolve) => setTimeout(resolve, 1_500));
+      if (this.reading !== reading || this.tasks.size > 0) return;
+      await this.page().catch(() => undefined);
+    }
   }
 
   private joined(reading: AbortController, run: string, lastEventId: string) {

@@ -56,7 +56,7 @@ function Running({ state, head }: { state: SessionState; head: Step | undefined 
       <header className="timeline-head">
         <span className="spinner" aria-hidden />
         <span className="timeline-step">{state.run?.phase === "reconnecting" ? "Reconnecting" : state.run?.phase === "starting" ? "Starting" : "Running"}</span>
-        {tasks.length === 0 ? <span className="grow" /> : null}
+        {tasks.length === 0 ? <span className="timeline-node cut">{head?.next.join(", ")}</span> : null}
       </header>
       {tasks.map((t) => (
         <RunningTask key={t.id} task={t} messages={state.messages.filter((m) => isOf(m, t))} inner={state.tasks.filter((i) => isInside(i.ns, t))} />

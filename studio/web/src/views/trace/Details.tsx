@@ -80,7 +80,7 @@ function Section({ title, value }: { title: string; value: unknown }) {
         <MessageLine key={m.id ?? i} message={m} />
       ))}
       <div className="trace-json">
-        <JsonView value={value} open={messages.length > 0 ? 0 : 2} />
+        <JsonView value={value} open={messages.length > 0 ? 0 : 3} />
       </div>
     </section>
   );

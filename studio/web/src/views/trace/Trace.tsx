@@ -66,6 +66,8 @@ function StoredTrace({ run, runs, missing }: Props & { missing: boolean }) {
       return storedSpans(session, run.id, run.steps, steps, info ? new Date(info.created_at).getTime() : 0);
     },
     staleTime: 60_000,
+    // While a run goes on, its trace grows.
+    placeholderData: (old, query) => (query?.queryKey[2] === run.id ? old : undefined),
   });
   if (q.error) return <Failed what="The trace cannot be read" error={messageOf(q.error)} retry={() => void q.refetch()} />;
   if (!q.data) return <Loading what="the trace" />;
@@ -117,7 +119,7 @@ function Page({ run, runs, spans, running, error, missing }: Props & { spans: Sp
       {error ? <Notice>{error}</Notice> : null}
       <div className="trace-main">
         {spans.length === 0 ? <Empty title={running ? "The run begins" : "Nothing ran"}>{running ? "Its first node has not started yet." : "The run ended before a node did."}</Empty> : <Waterfall spans={spans} start={start} end={Math.max(end, start + 1)} opened={opened} onOpen={setOpened} />}
-        {span ? <Details span={span} start={start} onClose={() => setOpened(null)} /> : null}
+        {span ? <Details key={span.id} span={span} start={start} onClose={() => setOpened(null)} /> : null}
       </div>
       {code ? <CodeDialog run={run} assistant={assistant?.assistant_id ?? ""} onClose={() => setCode(false)} /> : null}
     </div>

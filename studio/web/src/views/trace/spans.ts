@@ -152,7 +152,11 @@ export function runsOf(steps: Step[]): StoredRun[] {
   return [...runs].map(([id, s]) => ({ id, steps: s.toReversed() }));
 }
 
-const timeOf = (s: Step): number => (s.created_at ? new Date(s.created_at).getTime() : 0);
+/** timeOf is when a step was stored. A Date has milliseconds; many steps are faster. */
+function timeOf(s: Step): number {
+  const micros = /\.\d{3}(\d{1,6})/.exec(s.created_at ?? "")?.[1];
+  return s.created_at ? new Date(s.created_at).getTime() + (micros ? Number("0." + micros) : 0) : 0;
+}
 
 /** Deeper graphs are not read. */
 const deepest = 5;

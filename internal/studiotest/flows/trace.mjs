@@ -1,0 +1,148 @@
+// The trace of a run.
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
+import { check, run, same, until } from "../../browsertest/kit.mjs";
+
+const server = process.argv[2];
+
+async function post(path, body) {
+  const answer = await fetch(server + path, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
+  if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`);
+  return answer.json();
+}
+
+// ran is a thread on which a graph ran.
+async function ran(graph, input, more = {}) {
+  const { thread_id } = await post("/threads", {});
+  await post(`/threads/${thread_id}/runs/wait`, { assistant_id: graph, input, ...more });
+  return thread_id;
+}
+
+async function open(page, thread, more = "") {
+  await page.setViewportSize({ width: 1440, height: 900 });
+  await page.goto(`${server}/studio/?view=trace&thread=${thread}${more}`);
+  await page.getByRole("tree", { name: "Trace" }).waitFor();
+}
+
+const item = (page, name) => page.getByRole("treeitem", { name });
+// outline is the tree: each name after a dot for each level.
+const outline = async (page) => page.getByRole("treeitem").evaluateAll((rows) => rows.map((r) => ".".repeat(r.getAttribute("aria-level") - 1) + r.getAttribute("aria-label").split(", ").slice(0, 3).join(" ")));
+
+for (const colorScheme of ["light", "dark"])
+  check(`a nested run is a tree of nodes, model calls and tools, ${colorScheme}`, async ({ page }) => {
+    await page.emulateMedia({ colorScheme });
+    await open(page, await ran("traced", { messages: "hi" }));
+    same(await outline(page), ["plan node done", "inner nested graph done", ".model node done", "..model call model call done", ".tool node done", "..lookup tool done", "answer node done", ".model call model call done"]);
+    same((await page.getByText("Tokens").locator("..").innerText()).replace(/\s+/g, " "), "Tokens 38");
+    await item(page, /^model call/).last().click();
+    const details = page.getByRole("complementary", { name: "Details of model call" });
+    await details.getByText("12 in, 7 out, 19 in total").waitFor();
+    await details.getByRole("heading", { name: "Prompt" }).waitFor();
+    await details.getByText("The answer is 42, as all know who have read the book.").waitFor();
+    await item(page, /^lookup/).click();
+    await page.getByRole("complementary", { name: "Details of lookup" }).getByText('"answer"').waitFor();
+  });
+
+check("keys move and open", async ({ page }) => {
+  await open(page, await ran("router", { target: "right" }));
+  const tree = page.getByRole("tree", { name: "Trace" });
+  await tree.focus();
+  await page.keyboard.press("ArrowDown");
+  await page.getByText(/^right: node, done/).waitFor();
+  await page.keyboard.press("Enter");
+  await page.getByRole("complementary", { name: "Details of right" }).waitFor();
+  await page.keyboard.press("ArrowUp");
+  await page.getByRole("complementary", { name: "Details of route" }).waitFor();
+  await page.keyboard.press("Escape");
+  same(await page.getByRole("complementary", { name: /^Details/ }).count(), 0);
+});
+
+check("a run that goes on is traced as it does", async ({ page }) => {
+  const { thread_id } = await post("/threads", {});
+  await post(`/threads/${thread_id}/runs`, { assistant_id: "slow", input: { count: 40, delay_ms: 250 }, config: { recursion_limit: 100 }, stream_mode: ["tasks"], stream_resumable: true });
+  await open(page, thread_id);
+  await item(page, /^tick, node, running/).waitFor();
+  const count = await page.getByRole("treeitem").count();
+  await until(async () => (await page.getByRole("treeitem").count()) > count, "one more node");
+  await item(page, /^tick, node, running/).waitFor({ state: "detached" });
+});
+
+check("a pause and a failure have their colours and details", async ({ page }) => {
+  await open(page, await ran("hitl", { topic: "cats" }));
+  await item(page, /^review, node, interrupted/).click();
+  await page.getByRole("complementary", { name: "Details of review" }).getByText("approve?").waitFor();
+  const { thread_id } = await post("/threads", {});
+  await fetch(`${server}/threads/${thread_id}/runs/wait`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ assistant_id: "failing", input: { message: "no luck" } }) });
+  await open(page, thread_id);
+  await item(page, /^boom, node, failed/).click();
+  await page.getByRole("alert").getByText(/no luck/).waitFor();
+});
+
+check("the runs of a thread can be chosen and linked to", async ({ page }) => {
+  const thread = await ran("router", { target: "left" });
+  await post(`/threads/${thread}/runs/wait`, { assistant_id: "router", input: { target: "right" } });
+  await open(page, thread);
+  await item(page, /^right/).waitFor();
+  const select = page.getByRole("combobox", { name: "Run" });
+  await select.selectOption({ index: 1 });
+  await item(page, /^left/).waitFor();
+  const chosen = new URL(page.url()).searchParams.get("run");
+  same(chosen, await select.inputValue());
+  await open(page, thread, `&run=${chosen}`);
+  await item(page, /^left/).waitFor();
+});
+
+check("a run copied as curl sends the same request, without secrets", async ({ page }) => {
+  await page.context().grantPermissions(["clipboard-read", "clipboard-write"], { origin: server });
+  const thread = await ran("router", { target: "it's right", x: { api_key: "sk-hidden", n: 1 } }, { config: { configurable: { openai_api_key: "sk-hidden" } } });
+  await open(page, thread);
+  await page.getByRole("button", { name: "Copy as code" }).click();
+  const dialog = page.getByRole("dialog");
+  const copied = async (language) => {
+    await dialog.getByRole("tab", { name: language }).click();
+    await dialog.getByRole("button", { name: "Copy " + language }).click();
+    return page.evaluate(() => navigator.clipboard.readText());
+  };
+  const [curl, go, python] = [await copied("curl"), await copied("Go"), await copied("Python")];
+  for (const text of [curl, go, python]) same([text.includes("sk-hidden"), text.includes("it"), text.includes(thread)], [false, true, true], text);
+  const { stdout } = await promisify(execFile)("sh", ["-c", curl]);
+  same(JSON.parse(stdout), { target: "it's right", x: { api_key: "REDACTED", n: 1 }, path: ["route", "left", "route", "left"] });
+  same(go.includes('http.NewRequest("POST", '), true);
+  same(python.includes("client.runs.wait("), true);
+});
+
+check("a fork copied as curl names its checkpoint", async ({ page }) => {
+  const thread = await ran("router", { target: "left" });
+  const steps = await (await fetch(`${server}/threads/${thread}/history`)).json();
+  const from = steps.find((s) => s.metadata.step === 0).checkpoint.checkpoint_id;
+  await post(`/threads/${thread}/runs/wait`, { assistant_id: "router", input: null, checkpoint_id: from });
+  await open(page, thread);
+  await page.getByRole("button", { name: "Copy as code" }).click();
+  const text = await page.getByLabel("The run in curl").innerText();
+  same([text.includes(from), text.includes('"input": null')], [true, true], text);
+});
+
+check("a thread without a run says so", async ({ page }) => {
+  const { thread_id } = await post("/threads", {});
+  await page.goto(`${server}/studio/?view=trace&thread=${thread_id}`);
+  await page.getByRole("heading", { name: "No run to trace" }).waitFor();
+});
+
+check("a trace of 10,000 steps scrolls", async ({ page }) => {
+  const thread = await ran("counter", { upto: 10_000 }, { config: { recursion_limit: 20_000 } });
+  await open(page, thread);
+  await page.getByRole("button", { name: "Older runs" }).click();
+  await until(async () => (await page.getByRole("combobox", { name: "Run" }).innerText()).includes("60 checkpoints"), "older steps");
+  same((await page.getByRole("treeitem").count()) < 80, true, "rows that are rendered");
+});
+
+check("the trace fits a narrow screen", async ({ page }) => {
+  const thread = await ran("traced", { messages: "hi" });
+  await page.setViewportSize({ width: 360, height: 740 });
+  await page.goto(`${server}/studio/?view=trace&thread=${thread}`);
+  await item(page, /^answer/).click();
+  await page.getByRole("complementary", { name: "Details of answer" }).waitFor();
+  same(await page.evaluate(() => document.documentElement.scrollWidth > document.documentElement.clientWidth), false, "wider than the page");
+});
+
+await run({ only: process.argv[3] ?? "" });
