@@ -106,6 +106,7 @@ check("a run copied as curl sends the same request, without secrets", async ({ p
   const [curl, go, python] = [await copied("curl"), await copied("Go"), await copied("Python")];
   for (const text of [curl, go, python]) same([text.includes("sk-hidden"), text.includes("it"), text.includes(thread)], [false, true, true], text);
   const { stdout } = await promisify(execFile)("sh", ["-c", curl]);
+  same(JSON.parse(curl.slice(curl.indexOf("{"), curl.lastIndexOf("}") + 1).replaceAll("'\\''", "'")).config, { configurable: { openai_api_key: "REDACTED" } });
   same(JSON.parse(stdout), { target: "it's right", x: { api_key: "REDACTED", n: 1 }, path: ["route", "left", "route", "left"] });
   same(go.includes('http.NewRequest("POST", '), true);
   same(python.includes("client.runs.wait("), true);

@@ -91,8 +91,8 @@ export function EditDialog({ step, parent, assistant, onClose, onForked }: Props
           <label key={l.key} className="field timeline-asnode">
             <span className="label">How to write {l.key}</span>
             <select className="input" value={l.only ? "new" : "all"} onChange={(e) => setOnly({ ...only, [l.key]: e.target.value === "new" })}>
-              <option value="new">The new entries only: the key has a reducer that appends</option>
-              <option value="all">The whole list: the key is replaced</option>
+              <option value="new">New entries only: a reducer appends</option>
+              <option value="all">The whole list: it is replaced</option>
             </select>
           </label>
         ))}

@@ -134,7 +134,7 @@ function Axis({ length }: { length: number }) {
   const marks = Array.from({ length: Math.floor(length / step) + 1 }, (_, i) => i * step).filter((t) => t / length < 0.94);
   return (
     <div className="waterfall-axis" aria-hidden>
-      <span className="waterfall-name">Node, call or tool</span>
+      <span className="waterfall-name">Name</span>
       <span className="waterfall-track">
         {marks.map((t) => (
           <span key={t} className="waterfall-mark" style={{ left: `${(t / length) * 100}%` }}>

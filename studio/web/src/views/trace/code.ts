@@ -59,16 +59,16 @@ function bodyOfKwargs(assistant: string, kwargs: Values): Values {
   };
 }
 
-/** cleaned leaves out what says nothing. An input of null is kept: it means to go on. */
+/** cleaned leaves out secrets, and fields that say nothing. An input of null is kept: it means to go on. */
 function cleaned(body: Values): Values {
-  const out: Values = {};
-  for (const [k, v] of Object.entries(withoutSecrets(body) as Values)) {
-    const inner = k === "config" && typeof v === "object" && v !== null ? cleaned(v as Values) : v;
-    const empty = inner === undefined || inner === null || (typeof inner === "object" && Object.keys(inner).length === 0 && k !== "input");
-    if (!empty) out[k] = inner;
-  }
-  if (!("command" in out) && !("input" in out)) out.input = null;
+  const safe = withoutSecrets(body) as Values;
+  const out = withoutEmpty({ ...safe, config: withoutEmpty((safe.config ?? {}) as Values) });
+  if (!out.command) out.input = safe.input ?? null;
   return out;
+}
+
+function withoutEmpty(v: Values): Values {
+  return Object.fromEntries(Object.entries(v).filter(([, x]) => x !== undefined && x !== null && (typeof x !== "object" || Object.keys(x).length > 0)));
 }
 
 const addressOf = (r: Request) => `${r.url}/threads/${r.thread}/runs/wait`;
