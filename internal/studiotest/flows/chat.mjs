@@ -276,4 +276,4 @@ check("2,000 messages can be scrolled", async ({ page }) => {
   await page.getByText(/Answer \d+ to: and one more/).waitFor();
 });
 
-await run();
+await run({ jobs: 2 });

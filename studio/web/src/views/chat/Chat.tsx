@@ -1,6 +1,6 @@
 // The thread as a conversation, for graphs whose state has messages.
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { useEffect, useMemo, useRef, type DragEvent } from "react";
+import { useEffect, useMemo, useRef, type DragEvent, type RefObject } from "react";
 import { useAssistant, useSchemas } from "../../app/connection";
 import { go, useLocation } from "../../app/location";
 import { headOfBranch } from "../../data/branches";
@@ -77,7 +77,7 @@ function Conversation({ messagesKey: key }: { messagesKey: string }) {
     return rows;
   }, [stored, streamed, running, origins]);
   const { actions, editing } = useActions(key, head, newest);
-  const { scroller, content, away, toEnd } = useFollow();
+  const { scroller, content, following, away, toEnd } = useFollow();
   const attach = useAttach(state.threadId);
   const drop = (e: DragEvent) => {
     e.preventDefault();
@@ -92,7 +92,7 @@ function Conversation({ messagesKey: key }: { messagesKey: string }) {
       <div className="chat-scroll" ref={scroller} tabIndex={0} role="region" aria-label="Conversation">
         <div className="chat-content" ref={content}>
           {rows.length === 0 && !running && state.questions.length === 0 ? <Empty title="A new conversation">Write a message below. Enter sends it, Shift+Enter begins a new line.</Empty> : null}
-          <Rows rows={rows} running={running} editing={editing} actions={actions} scroller={scroller} more={state.hasMore && !running ? () => void session.loadMore() : undefined} />
+          <Rows rows={rows} running={running} editing={editing} actions={actions} scroller={scroller} following={following} more={state.hasMore && !running ? () => void session.loadMore() : undefined} />
           <div className="chat-end">
             {running ? <Working state={state} rows={rows} /> : null}
             {state.run?.phase === "error" && newest ? <Notice>{state.run.error ?? "The run has failed."}</Notice> : null}
@@ -132,26 +132,34 @@ function Working({ state, rows }: { state: SessionState; rows: Row[] }) {
   );
 }
 
+/** The height of a row that was not in sight yet, about. */
+const rowHeight = 90;
+
 type RowsProps = {
   rows: Row[];
   running: boolean;
   editing: { id: string; text: string } | null;
   actions: ReturnType<typeof useActions>["actions"];
-  scroller: React.RefObject<HTMLDivElement | null>;
+  scroller: RefObject<HTMLDivElement | null>;
+  following: RefObject<boolean>;
   /** Loads older checkpoints, which know where older messages came from. */
   more?(): void;
 };
 
 /** Rows renders the messages that are in sight. */
-function Rows({ rows, running, editing, actions, scroller, more }: RowsProps) {
+function Rows({ rows, running, editing, actions, scroller, following, more }: RowsProps) {
   const virtual = useVirtualizer({
     count: rows.length,
     getScrollElement: () => scroller.current,
-    estimateSize: () => 110,
+    estimateSize: () => rowHeight,
+    // The chat begins at its end.
+    initialOffset: () => rows.length * rowHeight,
     getItemKey: (i) => rows[i]!.key,
     overscan: 5,
     useFlushSync: false,
   });
+  // What is read stays where it is when rows above it turn out higher; at the end, useFollow scrolls.
+  virtual.shouldAdjustScrollPositionOnItemSizeChange = (item, _, v) => !following.current && item.end <= (v.scrollOffset ?? 0);
   const items = virtual.getVirtualItems();
   const unknown = !!more && rows.length > 0 && items.some((item) => rows[item.index] && !rows[item.index]!.origin);
   useEffect(() => {

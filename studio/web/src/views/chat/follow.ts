@@ -39,5 +39,5 @@ export function useFollow() {
       el.removeEventListener("scroll", onScroll);
     };
   }, []);
-  return { scroller, content, away, toEnd };
+  return { scroller, content, following, away, toEnd };
 }
