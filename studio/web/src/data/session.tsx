@@ -275,6 +275,7 @@ export class Session {
   /** read reads a stream to its end. A connection that is lost is made again, from the last event on. */
   private async read(reading: AbortController, open: () => AsyncIterable<StreamEvent>) {
     let last = "-1";
+    let since = performance.now();
     for (let attempt = 0; ; attempt++) {
       try {
         for await (const e of attempt === 0 ? open() : this.joined(reading, this.state.run!.id!, last)) {
@@ -283,6 +284,11 @@ export class Session {
           if (e.id) last = e.id;
           attempt = 0;
           this.apply(reading, e);
+          // Events that have piled up, as when a run is joined, must not keep the page from drawing.
+          if (performance.now() - since > 12) {
+            await nextTask();
+            since = performance.now();
+          }
         }
         break;
       } catch (err) {
@@ -444,6 +450,18 @@ export function messageOf(err: unknown): string {
   } catch {
     return body === "Failed to fetch" ? "The server cannot be reached." : body;
   }
+}
+
+/** nextTask lets the browser do what waits: draw, and take input. */
+function nextTask(): Promise<void> {
+  return new Promise((resolve) => {
+    const { port1, port2 } = new MessageChannel();
+    port1.onmessage = () => {
+      port1.close();
+      resolve();
+    };
+    port2.postMessage(null);
+  });
 }
 
 const Context = createContext<Session | null>(null);
