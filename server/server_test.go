@@ -301,3 +301,34 @@ func TestReadsRenewItemsOnRequestOnly(t *testing.T) {
 		}
 	}
 }
+
+// Meta has where a memory comes from, which clients show and keep when they edit it.
+func TestItemsHaveTheirMeta(t *testing.T) {
+	c := serve(t, nil)
+	read := func() string {
+		_, _, raw := c.do("GET", "/store/items?namespace=a&key=k", "")
+		var item struct{ Meta json.RawMessage }
+		if err := json.Unmarshal([]byte(raw), &item); err != nil {
+			t.Fatal(err, raw)
+		}
+		return string(item.Meta)
+	}
+	c.ok("PUT", "/store/items", `{"namespace":["a"],"key":"k","value":{},"meta":{"provenance":{"thread":"t1"}}}`, nil)
+	if got, want := read(), `{"provenance":{"thread":"t1"}}`; got != want {
+		t.Errorf("meta is %s, want %s", got, want)
+	}
+	var found struct {
+		Items []struct{ Meta map[string]any }
+	}
+	c.ok("POST", "/store/items/search", `{"namespace_prefix":["a"]}`, &found)
+	if len(found.Items) != 1 || found.Items[0].Meta["provenance"] == nil {
+		t.Errorf("found %+v", found.Items)
+	}
+	c.ok("PUT", "/store/items", `{"namespace":["a"],"key":"k","value":{}}`, nil)
+	if got := read(); got != "" {
+		t.Errorf("after a put without meta it is %s", got)
+	}
+	if status, _, raw := c.do("PUT", "/store/items", `{"namespace":["a"],"key":"k","value":{},"meta":[1]}`); status != http.StatusUnprocessableEntity {
+		t.Errorf("a list as meta: %d %s", status, raw)
+	}
+}

@@ -18,6 +18,7 @@ type itemBody struct {
 	Value     json.RawMessage `json:"value"`
 	Index     json.RawMessage `json:"index"`
 	TTL       *float64        `json:"ttl"`
+	Meta      json.RawMessage `json:"meta"`
 }
 
 // itemJSON is an item as clients see it.
@@ -28,6 +29,7 @@ type itemJSON struct {
 	Created   time.Time       `json:"created_at"`
 	Updated   time.Time       `json:"updated_at"`
 	Score     *float64        `json:"score,omitempty"`
+	Meta      json.RawMessage `json:"meta,omitempty"` // such as memory.Provenance; absent if there is none
 }
 
 // space asks whether the caller may use a namespace, and returns the one that a
@@ -84,6 +86,9 @@ func (c *call) putItem() error {
 		}
 		o.TTL = time.Duration(*b.TTL * float64(time.Minute))
 	}
+	if err := b.meta(o); err != nil {
+		return err
+	}
 	ns, err := c.space(b.Namespace, map[string]any{"key": *b.Key, "value": map[string]any(object)})
 	if err != nil {
 		return err
@@ -107,6 +112,19 @@ func (b *itemBody) index(o *store.PutOptions) error {
 	if json.Unmarshal(b.Index, &o.Index) != nil {
 		return invalid("index", "want false or a list of paths")
 	}
+	return nil
+}
+
+// meta reads the data about a value. A put without it removes that of the old item.
+func (b *itemBody) meta(o *store.PutOptions) error {
+	if len(b.Meta) == 0 || string(b.Meta) == "null" {
+		return nil
+	}
+	var object ledger.Object
+	if err := json.Unmarshal(b.Meta, &object); err != nil {
+		return invalid("meta", "want an object")
+	}
+	o.Meta = b.Meta
 	return nil
 }
 
@@ -140,7 +158,7 @@ func (c *call) getItem() error {
 }
 
 func itemOf(item *store.Item, scored bool) *itemJSON {
-	out := &itemJSON{Namespace: item.Namespace, Key: item.Key, Value: item.Value, Created: item.Created, Updated: item.Updated}
+	out := &itemJSON{Namespace: item.Namespace, Key: item.Key, Value: item.Value, Created: item.Created, Updated: item.Updated, Meta: item.Meta}
 	if scored {
 		out.Score = &item.Score
 	}
