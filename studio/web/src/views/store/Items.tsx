@@ -7,6 +7,7 @@ import { messageOf } from "../../data/session";
 import { ago, clock, oneLine } from "../../ui/format";
 import { Empty, Failed, Loading, Notice } from "../../ui/States";
 import { useNow } from "../../ui/useNow";
+import { aboutScores, Score } from "./Score";
 
 const pageSize = 50;
 const rowHeight = 56;
@@ -15,14 +16,6 @@ export interface ItemQuery {
   namespace: string[];
   query: string;
   filter?: Record<string, unknown>;
-}
-
-/** aboutScores explains scores, of which the highest is top. */
-function aboutScores(top: number | null): string {
-  if (top === null) return "The server gave no scores: its store has no index, so the query may have had no effect.";
-  // A similarity by meaning is never above 1.
-  if (top > 1) return "Score: by the words that the item shares with the query, since the store has no index to search by meaning. The best match has the longest bar.";
-  return "Score: how similar the item is to the query, from 0 to 1, by meaning if the server's store has an index, and else by the words they share.";
 }
 
 function useSearch({ namespace, query, filter }: ItemQuery) {
@@ -44,7 +37,9 @@ interface Props extends ItemQuery {
 /** Items are the items of a namespace and of those below it. */
 export function Items({ chosen, onChoose, ...search }: Props) {
   const q = useSearch(search);
-  const items = q.data?.pages.flat() ?? [];
+  const found = q.data?.pages.flat() ?? [];
+  // Without a query servers differ in their order.
+  const items = search.query ? found : found.sort((a, b) => (a.updatedAt < b.updatedAt ? 1 : -1));
   if (q.isPending) return <Loading what="items" />;
   if (q.isError && !q.data) return <Failed what="The items cannot be read" error={messageOf(q.error)} retry={() => void q.refetch()} />;
   const top = items.reduce<number | null>((most, i) => (typeof i.score === "number" ? Math.max(most ?? 0, i.score) : most), null);
@@ -100,18 +95,5 @@ function Rows({ items, top, base, chosen, onChoose, onEnd, stale }: { items: Sto
         })}
       </ul>
     </div>
-  );
-}
-
-function Score({ score, top }: { score: number; top: number }) {
-  const part = Math.max(0, score / Math.max(1, top));
-  return (
-    <span className="store-score" title={aboutScores(top)}>
-      <span className="store-bar" aria-hidden>
-        <span style={{ width: `${part * 100}%` }} />
-      </span>
-      <span className="hidden">score </span>
-      {score.toFixed(2)}
-    </span>
   );
 }
