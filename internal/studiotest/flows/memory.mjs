@@ -1,5 +1,5 @@
 // What is remembered about users.
-import { check, run, same, until } from "../../browsertest/kit.mjs";
+import { barriers, check, run, same, until } from "../../browsertest/kit.mjs";
 
 const server = process.argv[2];
 const studio = server + "/studio/?view=memory";
@@ -37,6 +37,7 @@ for (const colorScheme of ["light", "dark"]) {
     await page.getByRole("region", { name: "Profile" }).getByText("en, pt").waitFor();
     const tea = card(page, "Likes green tea");
     for (const text of ["80 % sure", "importance 0.5", "ended Jan 31, 2020", "Changed because: she said so"]) await tea.getByText(text).waitFor();
+    same(await barriers(page), []);
     await tea.getByRole("link", { name: "thread " + thread.slice(0, 8) }).click();
     same(new URL(page.url()).searchParams.get("thread"), thread);
     await page.goBack();

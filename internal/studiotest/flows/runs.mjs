@@ -1,5 +1,5 @@
 // Runs and crons.
-import { check, run, same, until } from "../../browsertest/kit.mjs";
+import { barriers, check, run, same, until } from "../../browsertest/kit.mjs";
 
 const server = process.argv[2];
 const studio = server + "/studio/?view=runs";
@@ -32,6 +32,7 @@ for (const colorScheme of ["light", "dark"]) {
     await tab(page, /^Failed/).click();
     const row = rows(page, name);
     await row.getByText(`boom: ${name} is broken`).waitFor();
+    same(await barriers(page), []);
     await row.getByRole("button", { name: "Retry" }).click();
     await page.getByRole("menuitem", { name: "Go on where it failed" }).click();
     await until(async () => (await row.count()) === 2, "the second run");
@@ -75,6 +76,20 @@ check("a run leads to its thread and its trace", async ({ page }) => {
   await rows(page, "leads on").getByRole("link", { name: "leads on" }).click();
   same([params(page).get("view"), params(page).get("thread")], [null, thread]);
 });
+
+for (const colorScheme of ["light", "dark"]) {
+  check(`crons and their dialog have no barriers (${colorScheme})`, async ({ page }) => {
+    await page.emulateMedia({ colorScheme });
+    await api("POST", "/runs/crons", { assistant_id: "agent", schedule: "*/10 * * * *", input: {}, enabled: false });
+    await page.goto(studio);
+    await tab(page, "Crons").click();
+    await page.getByRole("switch", { name: /agent: Every 10 minutes/ }).first().waitFor();
+    same(await barriers(page), []);
+    await page.getByRole("button", { name: "Create cron" }).click();
+    await page.getByRole("dialog", { name: "Create cron" }).waitFor();
+    same(await barriers(page), []);
+  });
+}
 
 check("a cron is created, disabled and deleted", async ({ page }) => {
   await page.goto(studio + "&assistant=agent");

@@ -1,5 +1,5 @@
 // The items of the store.
-import { check, run, same, until } from "../../browsertest/kit.mjs";
+import { barriers, check, run, same, until } from "../../browsertest/kit.mjs";
 
 const server = process.argv[2];
 const studio = server + "/studio/?view=store";
@@ -55,6 +55,9 @@ for (const colorScheme of ["light", "dark"]) {
     const best = await items(page).getByRole("listitem").first().innerText();
     if (!/lion[\s\S]*score\s+\d+\.\d\d/.test(best)) throw new Error("the best match is " + best);
     await page.getByText(/^Score: /).waitFor();
+    await items(page).getByRole("button", { name: /lion/ }).click();
+    await detail(page).getByRole("heading", { name: "lion" }).waitFor();
+    same(await barriers(page), []);
     await page.getByRole("searchbox", { name: "Search items" }).fill("");
 
     const filter = page.getByRole("textbox", { name: "Filter, as JSON" });

@@ -1,5 +1,5 @@
 // The list of threads, and what the page shows while its server is away.
-import { check, run, same, until } from "../../browsertest/kit.mjs";
+import { barriers, check, run, same, until } from "../../browsertest/kit.mjs";
 
 const server = process.argv[2];
 const studio = server + "/studio/";
@@ -149,9 +149,11 @@ for (const colorScheme of ["light", "dark"]) {
     await page.emulateMedia({ colorScheme });
     await page.goto(studio + "?assistant=agent");
     await row(page, /still there/).first().waitFor();
+    same(await barriers(page), []);
     await page.context().setOffline(true);
     await page.getByText(/does not answer/).waitFor();
     await page.getByRole("button", { name: /No answer/ }).waitFor();
+    same(await barriers(page), []);
     // What was loaded stays.
     await row(page, /still there/).first().waitFor();
     await thread("agent", say("new since " + colorScheme));
