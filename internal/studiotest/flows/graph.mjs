@@ -138,9 +138,9 @@ check("a run pauses at breakpoints that are set on nodes, and goes on", async ({
   await page.getByText("Pause before: reduce · Pause after: plan").waitFor();
   await submit(page);
   await node(page, /^Node worker: next$/).waitFor();
-  await page.getByRole("button", { name: "Continue" }).click();
+  await page.getByRole("form", { name: "Run" }).getByRole("button", { name: "Continue" }).click();
   await node(page, /^Node reduce: next$/).waitFor();
-  await page.getByRole("button", { name: "Continue" }).click();
+  await page.getByRole("form", { name: "Run" }).getByRole("button", { name: "Continue" }).click();
   await node(page, /^Node reduce: done/).waitFor();
   await page.getByRole("button", { name: "Clear" }).click();
   same(await node(page, "Pause before reduce").getAttribute("aria-pressed"), "false");
@@ -187,7 +187,7 @@ check("buttons zoom and show a map", async ({ page }) => {
   await page.getByRole("img", { name: "Map of the graph" }).waitFor();
 });
 
-check("a graph of 200 nodes is drawn, and stays quick", async ({ page }) => {
+check("a graph of 200 nodes is drawn, begins where names can be read, and follows the focus", async ({ page }) => {
   const nodes = ["__start__", ...Array.from({ length: 200 }, (_, i) => "n" + i), "__end__"].map((id) => ({ id }));
   const edges = [{ source: "__start__", target: "n0" }];
   for (let i = 1; i < 200; i++) edges.push({ source: "n" + Math.floor((i - 1) / 3), target: "n" + i, conditional: i % 2 === 0 });
@@ -197,6 +197,14 @@ check("a graph of 200 nodes is drawn, and stays quick", async ({ page }) => {
   await open(page, "slow");
   await node(page, "Node n199").waitFor();
   same(await node(page, /^Node n\d+$/).count(), 200);
+  // It begins where names can be read, and the focus brings other nodes there.
+  const frame = await page.getByRole("group", { name: /^Graph\./ }).boundingBox();
+  const inside = (box) => box.x >= frame.x && box.x + box.width <= frame.x + frame.width;
+  same(inside(await node(page, "Node n0").boundingBox()), true);
+  same(inside(await node(page, "Node n199").boundingBox()), false);
+  await page.getByRole("group", { name: /^Graph\./ }).focus();
+  for (let i = 0; i < 200; i++) await page.keyboard.press("Tab");
+  await until(async () => inside(await page.locator(":focus").boundingBox()), "the focused node to be in view");
   await page.getByRole("img", { name: "Map of the graph" }).waitFor();
 });
 

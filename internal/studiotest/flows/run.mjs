@@ -9,7 +9,8 @@ const button = (page, name) => page.getByRole("button", { name });
 const tab = (page, name) => page.getByRole("tab", { name, exact: true }).click();
 const stop = (page) => page.getByRole("button", { name: "Stop", exact: true }).click();
 const editor = (page) => page.getByRole("textbox", { name: "Input as JSON" });
-const status = (page, text) => page.getByRole("form", { name: "Run" }).getByRole("status").getByText(text).waitFor();
+const form = (page) => page.getByRole("form", { name: "Run" });
+const status = (page, text) => form(page).getByRole("status").getByText(text).waitFor();
 
 const json = async (page) => JSON.parse((await editor(page).locator(".cm-line").allInnerTexts()).join("\n"));
 
@@ -157,8 +158,8 @@ check("a run can be stopped, and goes on later", async ({ page }) => {
   await button(page, /^Node tick: running/).waitFor();
   await stop(page);
   await status(page, "Stopped");
-  await page.getByText("next: tick").waitFor();
-  await button(page, "Continue").click();
+  await status(page, "next: tick");
+  await form(page).getByRole("button", { name: "Continue" }).click();
   await status(page, "Running");
   await stop(page);
 });
@@ -175,7 +176,7 @@ check("a run can be rolled back", async ({ page }) => {
   const thread = await threadOf(page);
   await until(async () => (await call(`/threads/${thread}/history`, { limit: 10 })).length === 0, "the history to be empty");
   // Nothing is left to go on from.
-  await button(page, "Continue").waitFor({ state: "detached" });
+  await form(page).getByRole("button", { name: "Continue" }).waitFor({ state: "detached" });
 });
 
 check("a selected checkpoint is forked", async ({ page }) => {

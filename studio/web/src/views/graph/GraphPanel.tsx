@@ -87,9 +87,9 @@ const Drawing = memo(function Drawing({ model, onOpenAll }: { model: Model; onOp
   const { nodes, edges } = useMemo(() => drawn(model), [model]);
   const [map, setMap] = useState(nodes.length > 14);
   const host = useFit(nodes);
-  const onKeyDown = useKeys();
+  const keys = useKeys();
   return (
-    <div className="graph" ref={host} role="group" aria-label="Graph. Arrows move it, plus and minus zoom, 0 shows all." tabIndex={0} onKeyDown={onKeyDown}>
+    <div className="graph" ref={host} role="group" aria-label="Graph. Arrows move it, plus and minus zoom, 0 shows all." tabIndex={0} {...keys}>
       <ReactFlow<GraphNode, GraphEdge>
         nodes={nodes}
         edges={edges}
@@ -107,7 +107,7 @@ const Drawing = memo(function Drawing({ model, onOpenAll }: { model: Model; onOp
         onlyRenderVisibleElements={nodes.length > 400}
       >
         <Background gap={20} size={1} />
-        {map ? <MiniMap<GraphNode> pannable zoomable ariaLabel="Map of the graph" nodeBorderRadius={6} /> : null}
+        {map ? <MiniMap<GraphNode> pannable zoomable ariaLabel="Map of the graph" nodeBorderRadius={6} style={{ width: 150, height: 100 }} /> : null}
         <Controls map={map} onMap={() => setMap(!map)} groups={model.groups.length > 0} allOpen={model.groups.every((g) => model.vertices.get(g)?.open)} onOpenAll={onOpenAll} />
       </ReactFlow>
     </div>
