@@ -1,5 +1,5 @@
 // The timeline: the checkpoints of a thread, and what one can do with them.
-import { check, run, same, until } from "../../browsertest/kit.mjs";
+import { barriers, check, run, same, until } from "../../browsertest/kit.mjs";
 
 const server = process.argv[2];
 // What the page asks for. A run that others start may tell less.
@@ -166,16 +166,6 @@ check("10,000 checkpoints scroll", async ({ page }) => {
   await open(page, thread);
   await card(page, "Step 10000").waitFor();
   const steps = page.getByRole("region", { name: "Steps" });
-  await page.evaluate(() => {
-    window.longest = 0;
-    let last = performance.now();
-    const frame = (now) => {
-      window.longest = Math.max(window.longest, now - last);
-      last = now;
-      requestAnimationFrame(frame);
-    };
-    requestAnimationFrame(frame);
-  });
   // Loading happens at the top, so it is scrolled there until the input is in sight.
   await until(
     async () => {
@@ -258,4 +248,22 @@ check("the timeline fits a narrow screen", async ({ page }) => {
   same(await wide(page), false, "wider than the page");
 });
 
-await run({ only: process.argv[3] ?? "" });
+for (const colorScheme of ["light", "dark"])
+  check(`the timeline and its dialogs have no barriers, ${colorScheme}`, async ({ page }) => {
+    await page.emulateMedia({ colorScheme });
+    const thread = await ran("router", { target: "left" });
+    const from = (await states(thread)).find((s) => s.metadata.step === 0).checkpoint;
+    await post(`/threads/${thread}/runs/wait`, { assistant_id: "router", input: null, checkpoint: from });
+    await open(page, thread, `&checkpoint=${from.checkpoint_id}`);
+    await page.getByRole("button", { name: "Unfold the branch" }).click();
+    same(await barriers(page), [], "timeline");
+    for (const action of ["Inspect state", "Edit and fork", "Compare"]) {
+      await page.getByRole("article", { name: "Step 0" }).getByRole("button", { name: action, exact: true }).click();
+      await page.getByRole("dialog").waitFor();
+      same(await barriers(page), [], action);
+      await page.keyboard.press("Escape");
+      if (await page.getByRole("dialog").isVisible()) await page.getByRole("button", { name: "Close" }).click();
+    }
+  });
+
+await run({ only: process.argv[3] ?? "", jobs: 2, timeout: 120_000 });

@@ -1,7 +1,7 @@
 // The trace of a run.
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
-import { check, run, same, until } from "../../browsertest/kit.mjs";
+import { barriers, check, run, same, until } from "../../browsertest/kit.mjs";
 
 const server = process.argv[2];
 
@@ -26,7 +26,7 @@ async function open(page, thread, more = "") {
 
 const item = (page, name) => page.getByRole("treeitem", { name });
 // outline is the tree: each name after a dot for each level.
-const outline = async (page) => page.getByRole("treeitem").evaluateAll((rows) => rows.map((r) => ".".repeat(r.getAttribute("aria-level") - 1) + r.getAttribute("aria-label").split(", ").slice(0, 3).join(" ")));
+const outline = async (page) => page.getByRole("treeitem").evaluateAll((rows) => rows.map((r) => ".".repeat(r.getAttribute("aria-level") - 1) + r.querySelector(".waterfall-name").textContent.replace(/\s+/g, " ").trim()));
 
 for (const colorScheme of ["light", "dark"])
   check(`a nested run is a tree of nodes, model calls and tools, ${colorScheme}`, async ({ page }) => {
@@ -61,20 +61,20 @@ check("a run that goes on is traced as it does", async ({ page }) => {
   const { thread_id } = await post("/threads", {});
   await post(`/threads/${thread_id}/runs`, { assistant_id: "slow", input: { count: 40, delay_ms: 250 }, config: { recursion_limit: 100 }, stream_mode: ["tasks"], stream_resumable: true });
   await open(page, thread_id);
-  await item(page, /^tick, node, running/).waitFor();
+  await item(page, /^tick node running/).waitFor();
   const count = await page.getByRole("treeitem").count();
   await until(async () => (await page.getByRole("treeitem").count()) > count, "one more node");
-  await item(page, /^tick, node, running/).waitFor({ state: "detached" });
+  await item(page, /^tick node running/).waitFor({ state: "detached" });
 });
 
 check("a pause and a failure have their colours and details", async ({ page }) => {
   await open(page, await ran("hitl", { topic: "cats" }));
-  await item(page, /^review, node, interrupted/).click();
+  await item(page, /^review node interrupted/).click();
   await page.getByRole("complementary", { name: "Details of review" }).getByText("approve?").waitFor();
   const { thread_id } = await post("/threads", {});
   await fetch(`${server}/threads/${thread_id}/runs/wait`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ assistant_id: "failing", input: { message: "no luck" } }) });
   await open(page, thread_id);
-  await item(page, /^boom, node, failed/).click();
+  await item(page, /^boom node failed/).click();
   await page.getByRole("alert").getByText(/no luck/).waitFor();
 });
 
@@ -146,4 +146,16 @@ check("the trace fits a narrow screen", async ({ page }) => {
   same(await page.evaluate(() => document.documentElement.scrollWidth > document.documentElement.clientWidth), false, "wider than the page");
 });
 
-await run({ only: process.argv[3] ?? "" });
+for (const colorScheme of ["light", "dark"])
+  check(`the trace and its dialog have no barriers, ${colorScheme}`, async ({ page }) => {
+    await page.emulateMedia({ colorScheme });
+    await open(page, await ran("traced", { messages: "hi" }));
+    await item(page, /^answer/).click();
+    await page.getByRole("complementary", { name: "Details of answer" }).waitFor();
+    same(await barriers(page), [], "trace");
+    await page.getByRole("button", { name: "Copy as code" }).click();
+    await page.getByLabel("The run in curl").waitFor();
+    same(await barriers(page), [], "code");
+  });
+
+await run({ only: process.argv[3] ?? "", jobs: 2, timeout: 120_000 });

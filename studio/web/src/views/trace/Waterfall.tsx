@@ -104,7 +104,6 @@ const Line = memo(
         role="treeitem"
         aria-level={s.depth + 1}
         aria-selected={opened}
-        aria-label={`${s.name}, ${kinds[s.kind]}, ${states[s.status]}, ${duration(end - s.start)}`}
         className="waterfall-row"
         data-active={active || undefined}
         style={{ transform: `translateY(${top}px)` }}
@@ -114,6 +113,10 @@ const Line = memo(
         <span className="waterfall-name" data-kind={s.kind} style={{ paddingLeft: 8 + Math.min(s.depth, 8) * 14 }}>
           {icons[s.kind] ? <Icon name={icons[s.kind]!} size={13} /> : <span className="waterfall-node" aria-hidden />}
           <span className="cut">{s.name}</span>
+          <span className="hidden">
+            {" "}
+            {kinds[s.kind]} {states[s.status]}{" "}
+          </span>
           {s.attempt > 1 ? <span className="badge warn">× {s.attempt}</span> : null}
         </span>
         <span className="waterfall-track">
