@@ -101,7 +101,7 @@ check("an edit as a node goes on after that node", async ({ page }) => {
   await card(page, "Step 2").getByText("by hand").waitFor();
   const [head] = await states(thread);
   same([head.values.log, head.next], [["proposed:cats", "by hand"], ["finish"]]);
-  await page.getByRole("button", { name: "Continue" }).click();
+  await page.getByRole("button", { name: "Continue", exact: true }).click();
   await card(page, "Step 4").or(card(page, "Step 3")).getByText("finished").first().waitFor();
 });
 

@@ -33,6 +33,8 @@ export interface StepRow extends Place {
 export interface BranchRow extends Place {
   kind: "branch";
   head: Step;
+  /** The step before head. */
+  before: Step | undefined;
   count: number;
 }
 
@@ -64,7 +66,8 @@ export function rowsOf(tree: Tree, head: string, unfolded: ReadonlySet<string>):
     const siblings = tree.children.get(tree.byId.has(parentOf(step)) ? parentOf(step) : "") ?? [];
     const fork = siblings.length > 1 ? { at: siblings.indexOf(step), of: siblings.map(idOf) } : undefined;
     if (!place.up && place.lane > 0 && !unfolded.has(id)) {
-      rows.push({ kind: "branch", key: "branch " + id, step, head: tree.byId.get(newestBelow(tree, id)) ?? step, count: sizeBelow(tree, id), ...place, down: false, fork });
+      const last = tree.byId.get(newestBelow(tree, id)) ?? step;
+      rows.push({ kind: "branch", key: "branch " + id, step, head: last, before: tree.byId.get(parentOf(last)), count: sizeBelow(tree, id), ...place, down: false, fork });
       continue;
     }
     rows.push({ kind: "step", key: id, step, parent: tree.byId.get(parentOf(step)), current: current.has(id), ...place, down: (tree.children.get(id) ?? []).length > 0, fork });

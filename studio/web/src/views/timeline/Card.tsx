@@ -166,8 +166,8 @@ function Switcher({ fork, onBranch }: { fork: Fork; onBranch(id: string): void }
 
 /** Branch is another branch, folded into a line. */
 export const Branch = memo(function Branch({ row, onBranch, onUnfold }: { row: BranchRow; onBranch(id: string): void; onUnfold(id: string): void }) {
-  const { step, head, count, fork } = row;
-  const last = nodesOf(head, undefined)[0]?.name;
+  const { step, head, before, count, fork } = row;
+  const last = nodesOf(head, before)[0]?.name;
   return (
     <div className="timeline-row" style={{ paddingLeft: gutterWidth(row) }}>
       <Gutter row={row} />

@@ -1,6 +1,6 @@
 import { useMemo, useState } from "react";
 import { diffOf, type Change } from "../../data/diff";
-import { idOf, type Tree } from "../../data/tree";
+import { idOf, parentOf, type Tree } from "../../data/tree";
 import type { Step } from "../../data/types";
 import { Dialog } from "../../ui/Dialog";
 import { JsonView } from "../../ui/JsonView";
@@ -8,7 +8,6 @@ import { TabBar } from "../../ui/Tabs";
 import { clock } from "../../ui/format";
 import { ValueText } from "./Changes";
 import { nameOf, nodesOf, sourceOf, sourceTexts } from "./step";
-import { parentOf } from "../../data/tree";
 
 /** How many checkpoints can be chosen from: the newest, beside the two that are compared. */
 const choices = 200;
