@@ -1,5 +1,5 @@
 // Talking to a graph whose state has messages.
-import { check, run, same, until } from "../../browsertest/kit.mjs";
+import { barriers, check, run, same, until } from "../../browsertest/kit.mjs";
 import { api } from "../scenes.mjs";
 
 const url = process.argv[2];
@@ -275,5 +275,41 @@ check("2,000 messages can be scrolled", async ({ page }) => {
   await say(page, "and one more");
   await page.getByText(/Answer \d+ to: and one more/).waitFor();
 });
+
+check("tokens do not move what is read above", async ({ page }) => {
+  await open(page);
+  for (let i = 0; i < 5; i++) await say(page, "tokens 300");
+  await begin(page, "slow 200");
+  await page.getByText(/w5 /).last().waitFor();
+  const conversation = page.getByRole("region", { name: "Conversation" });
+  const gap = () => conversation.evaluate((el) => Math.round(el.scrollHeight - el.scrollTop - el.clientHeight));
+  await until(async () => (await gap()) < 2, "the end of the conversation");
+  await conversation.hover();
+  await page.mouse.wheel(0, -600);
+  await page.getByRole("button", { name: "Newest" }).waitFor();
+  const top = await conversation.evaluate((el) => el.scrollTop);
+  const height = await conversation.evaluate((el) => el.scrollHeight);
+  await until(() => conversation.evaluate((el, h) => el.scrollHeight > h + 20, height), "more lines");
+  same(await conversation.evaluate((el) => el.scrollTop), top);
+  await page.getByRole("button", { name: "Newest" }).click();
+  await until(async () => (await gap()) < 2, "the end of the conversation");
+  await page.getByRole("button", { name: "Stop" }).click();
+  await sent(page);
+});
+
+for (const colorScheme of ["light", "dark"]) {
+  check(`the chat can be used by everybody, ${colorScheme}`, async ({ page }) => {
+    await page.emulateMedia({ colorScheme });
+    await open(page);
+    for (const text of ["think", "markdown", "weather Paris", "mail ada bob"]) await say(page, text);
+    await page.getByText("get_weather").click();
+    await page.getByRole("button", { name: "Edit", exact: true }).first().click();
+    for (const size of [{ width: 1440, height: 900 }, { width: 360, height: 740 }]) {
+      await page.setViewportSize(size);
+      same(await barriers(page), [], `barriers at ${size.width} pixels`);
+      same(await page.evaluate(() => document.documentElement.scrollWidth), size.width, "the width of the page");
+    }
+  });
+}
 
 await run({ jobs: 2 });

@@ -36,7 +36,7 @@ export function App() {
   return (
     <div className="app">
       <header className="app-head">
-        <a className="app-name" href="?" onClick={(e) => (e.preventDefault(), go({ view: "graph", thread: null }))}>
+        <a className="app-name" href="?" aria-label="Treadle Studio" onClick={(e) => (e.preventDefault(), go({ view: "graph", thread: null }))}>
           <img src="./icon.svg" alt="" width="22" height="22" />
           <span>Treadle Studio</span>
         </a>

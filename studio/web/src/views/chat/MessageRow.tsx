@@ -130,6 +130,11 @@ function Foot({ row, running, actions }: Pick<Props, "row" | "running" | "action
     <div className="chat-foot">
       {row.lost ? <span className="chat-lost">Not stored: the run ended before this message was complete</span> : null}
       {origin && origin.branches.length > 1 ? <Branches branches={origin.branches} at={origin.at} disabled={running} show={actions.show} /> : null}
+      {usage ? (
+        <span className="chat-usage" title={`${usage.input.toLocaleString()} tokens in, ${usage.output.toLocaleString()} out`}>
+          {usage.input.toLocaleString()} in · {usage.output.toLocaleString()} out
+        </span>
+      ) : null}
       <span className="chat-actions">
         {text ? (
           <Button kind="quiet" size="small" label="Copy message" onClick={() => void copy()}>
@@ -147,11 +152,6 @@ function Foot({ row, running, actions }: Pick<Props, "row" | "running" | "action
           </Button>
         ) : null}
       </span>
-      {usage ? (
-        <span className="chat-usage" title={`${usage.input.toLocaleString()} tokens in, ${usage.output.toLocaleString()} out`}>
-          {usage.input.toLocaleString()} in · {usage.output.toLocaleString()} out
-        </span>
-      ) : null}
     </div>
   );
 }
