@@ -142,6 +142,21 @@ check("arrow keys move through a long list, which is read page by page", async (
   if (!at(page)) throw new Error("no thread was opened");
 });
 
+check("on a narrow screen the list covers the view until a thread is chosen", async ({ page }) => {
+  const id = await thread("agent", say("chosen on a phone"));
+  await page.setViewportSize({ width: 360, height: 740 });
+  await page.goto(studio + "?assistant=agent");
+  const button = page.getByRole("button", { name: "Threads" });
+  await button.click();
+  await row(page, /chosen on a phone/).click();
+  await row(page, /chosen on a phone/).waitFor({ state: "hidden" });
+  same(at(page), id);
+  await button.click();
+  await list(page).getByRole("button", { name: "New thread" }).click();
+  await list(page).waitFor({ state: "hidden" });
+  same(await page.evaluate(() => document.documentElement.scrollWidth), 360);
+});
+
 for (const colorScheme of ["light", "dark"]) {
   check(`a server that goes away is told, and its return is seen (${colorScheme})`, async ({ page, allow }) => {
     allow(/ERR_INTERNET_DISCONNECTED|ERR_FAILED|Failed to fetch/);

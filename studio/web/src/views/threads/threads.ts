@@ -2,7 +2,7 @@
 // that their status is up to date, the others when the list is scrolled to them.
 import type { Message, Metadata, Thread, ThreadStatus } from "@langchain/langgraph-sdk";
 import { keepPreviousData, useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useEffect, useMemo, useState, useSyncExternalStore } from "react";
+import { useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
 import { useConnection } from "../../app/connection";
 import { messagesKey, textOf } from "../../data/messages";
 import { useSession } from "../../data/session";
@@ -114,7 +114,12 @@ function useRefetchWithRun(refetch: () => unknown) {
     const s = session.getState();
     return [s.threadId, s.run?.id, s.run?.phase].join(" ");
   });
-  useEffect(() => void refetch(), [run, refetch]);
+  const seen = useRef(run);
+  useEffect(() => {
+    if (seen.current === run) return;
+    seen.current = run;
+    refetch();
+  }, [run, refetch]);
 }
 
 /** givenName is the name that somebody gave to a thread. */
