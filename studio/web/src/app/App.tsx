@@ -148,7 +148,7 @@ function ServerMenu() {
   const [address, setAddress] = useState(url);
   return (
     <>
-      <button type="button" className="button quiet small app-server" aria-label={`${serverTexts[state]}: ${url}`} title={url} onClick={() => (setAddress(url), setOpen(true))}>
+      <button type="button" className="button quiet small app-server" aria-label={`${serverTexts[state]} ${url.replace(/^https?:\/\//, "")}`} title={url} onClick={() => (setAddress(url), setOpen(true))}>
         <span className={serverDots[state]} aria-hidden />
         <span className="app-server-text">
           {serverTexts[state]}
