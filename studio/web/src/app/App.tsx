@@ -67,7 +67,7 @@ export function App() {
         ) : null}
         <section className="app-view" aria-label={shown.label}>
           <Guard>
-            <Boundary key={view + thread}>
+            <Boundary key={view}>
               <Suspense fallback={<Loading what="the view" />}>{viewOf(view)}</Suspense>
             </Boundary>
           </Guard>
