@@ -105,7 +105,7 @@ for (const [decision, steps, want] of [
 
 check("a tool call is approved in the timeline", async ({ page }) => {
   const thread = await ask(page, "talker", { messages: [{ type: "human", content: "mail ada" }] });
-  await page.getByRole("button", { name: "Approve" }).click();
+  await page.getByRole("button", { name: "Approve", exact: true }).click();
   await until(async () => (await thread.state()).values.messages.at(-1).content.startsWith("Result: sent"), "the mail");
 });
 
