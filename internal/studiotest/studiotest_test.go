@@ -51,6 +51,7 @@ func TestFlows(t *testing.T) {
 	}
 	for _, script := range scripts {
 		t.Run(strings.TrimSuffix(filepath.Base(script), ".mjs"), func(t *testing.T) {
+			t.Parallel() // as many at a time as there are processors
 			browsertest.Run(t, script, serve(t))
 		})
 	}
