@@ -28,7 +28,7 @@ GO_TEST := go test -vet=off -timeout 60m -json
 WITHOUT_RACE := ./postgres ./internal/threadtest ./sqlite ./internal/crashtest ./checkpoint ./store ./ledger ./server
 
 # The packages that take longest, to begin with, so that none of them is left at the end.
-FIRST := ./postgres ./internal/threadtest ./internal/crashtest ./sqlite . ./mcptool ./internal/faulttest
+FIRST := ./postgres ./internal/studiotest ./internal/threadtest ./internal/crashtest ./sqlite . ./examples/platform/conformance ./examples/platform/conformance/browser ./mcptool ./internal/faulttest
 
 # What CI runs. A skipped test fails it; the last line is the tally. Many tests wait
 # for a database or a process, so more packages run at a time than there are

@@ -115,7 +115,7 @@ var descriptions = map[string]description{
 
 	"PUT /store/items":         {summary: "Put an item.", body: itemBody{}, status: http.StatusNoContent},
 	"GET /store/items":         {summary: "Get an item.", query: []string{"namespace:string", "key:string", "refresh_ttl:boolean"}, answer: itemJSON{}},
-	"DELETE /store/items":      {summary: "Delete an item.", body: itemBody{}, without: []string{"value", "index", "ttl"}, status: http.StatusNoContent},
+	"DELETE /store/items":      {summary: "Delete an item.", body: itemBody{}, without: []string{"value", "index", "ttl", "meta"}, status: http.StatusNoContent},
 	"POST /store/items/search": {summary: "Search items.", body: itemSearch{}, answer: map[string]any{}},
 	"POST /store/namespaces":   {summary: "List namespaces.", body: namespaceSearch{}, answer: map[string]any{}},
 

@@ -4,7 +4,7 @@
 // server of LangGraph's API: the one that serves the page, or the one that ?baseUrl=
 // names. A server of package server has it at /studio/ (its Options.Studio).
 //
-// The page is made from web/ by "npm ci && npm run build" there. What that writes,
+// The page is made from web/ by "npm install && npm run build" there. What that writes,
 // dist/, is committed, so that nobody needs Node.js to build a program. A test makes it
 // again and compares.
 package studio
