@@ -149,5 +149,5 @@ func ExampleMain() {
 	//   --log FORMAT       the FORMAT of the log: auto, json, text or pretty (default auto)
 	//   --log-requests     log each request
 	//   --port PORT        the PORT; 0 takes a free one (default 2024)
-//   --studio           serve the studio, a web page to run and inspect the graphs, at /studio/
+	//   --studio           serve the studio, a web page to run and inspect the graphs, at /studio/
 }

@@ -20,13 +20,13 @@ export async function prepare(url) {
   };
   const chat = await thread("agent", "Weather in Paris", human("Hello there"), human("What is the weather in Paris?"));
   const question = await thread("hitl", "A poem about cats", { topic: "cats" });
-  const nested = await thread("nested", "Nested steps", { value: "a" });
+  const traced = await thread("traced", "Plan, search and answer", human("What is the tallest tree?"));
   await thread("failing", "Fails at the second step", { mode: "error" });
   await post("/runs/crons", { assistant_id: "agent", schedule: "0 8 * * 1-5", input: human("Good morning") });
   const items = [
-    [["users", "ada", "memories"], "tea", { kind: "preference", content: "Ada prefers green tea to coffee.", text: "Ada prefers green tea to coffee." }],
-    [["users", "ada", "memories"], "cat", { kind: "fact", content: "Ada has a cat called Mog.", text: "Ada has a cat called Mog." }],
-    [["users", "grace", "memories"], "ship", { kind: "fact", content: "Grace served on a ship.", text: "Grace served on a ship." }],
+    [["users", "ada", "memories"], "tea", { kind: "preference", content: "Ada prefers green tea to coffee." }],
+    [["users", "ada", "memories"], "cat", { kind: "fact", content: "Ada has a cat called Mog." }],
+    [["users", "grace", "memories"], "ship", { kind: "fact", content: "Grace served on a ship." }],
     [["docs", "manual"], "intro", { title: "Introduction", body: "A graph has nodes and edges." }],
   ];
   for (const [namespace, key, value] of items) await api(url, "PUT", "/store/items", { namespace, key, value });
@@ -34,10 +34,10 @@ export async function prepare(url) {
   return [
     { name: "graph", address: studio({ assistant: "hitl", thread: question }) },
     { name: "chat", address: studio({ view: "chat", assistant: "agent", thread: chat }) },
-    { name: "trace", address: studio({ view: "trace", assistant: "nested", thread: nested }) },
+    { name: "trace", address: studio({ view: "trace", assistant: "traced", thread: traced }) },
     { name: "runs", address: studio({ view: "runs" }) },
-    { name: "store", address: studio({ view: "store" }) },
-    { name: "memory", address: studio({ view: "memory" }) },
+    { name: "store", address: studio({ view: "store" }), choose: /tea/ },
+    { name: "memory", address: studio({ view: "memory" }), choose: /^ada/ },
   ];
 }
 

@@ -15,6 +15,8 @@ for (const scene of await prepare(url)) {
     const page = await browser.newPage({ viewport: { width: 1440, height: 900 }, colorScheme, reducedMotion: "reduce" });
     await page.goto(scene.address);
     await settled(page);
+    if (scene.choose) await page.getByRole("button", { name: scene.choose }).first().click();
+    await settled(page);
     await page.screenshot({ path: `${dir}/${scene.name}-${colorScheme}.png` });
     await page.close();
   }

@@ -1,6 +1,7 @@
 /** duration is a time in milliseconds as people read it. */
 export function duration(ms: number): string {
-  if (ms < 1) return "<1 ms";
+  if (ms <= 0) return "<1 ms"; // by a clock of milliseconds
+  if (ms < 1) return `${Math.max(1, Math.round(ms * 1_000))} µs`;
   if (ms < 1_000) return `${Math.round(ms)} ms`;
   if (ms < 60_000) return `${(ms / 1_000).toFixed(ms < 10_000 ? 1 : 0)} s`;
   if (ms < 3_600_000) return `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1_000)} s`;

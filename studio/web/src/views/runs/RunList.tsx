@@ -118,7 +118,7 @@ const RunRow = memo(function RunRow({ listed, assistant, now, onChanged }: { lis
           {name || short(thread.thread_id)}
         </To>
         <span className="muted small cut">
-          {assistant} · <span title={clock(run.created_at)}>{ago(run.created_at, now)}</span> · {took > 0 ? duration(took) : "<1 ms"} · <span className="mono">{short(run.run_id)}</span>
+          {assistant} · <span title={clock(run.created_at)}>{ago(run.created_at, now)}</span> · {duration(took)} · <span className="mono">{short(run.run_id)}</span>
         </span>
         {failed ? <p className="runs-reason">{reason ?? (run.status === "timeout" ? "It took longer than the server allows." : "")}</p> : null}
       </div>

@@ -1,0 +1,40 @@
+// How fast the page is there, and how much it loads.
+import { cpus, loadavg } from "node:os";
+import { check, run } from "../../browsertest/kit.mjs";
+
+const [url] = process.argv.slice(2);
+const limit = { firstView: 1_000, script: 600_000 };
+
+check("the first view comes within a second", async ({ page }) => {
+  const cdp = await page.context().newCDPSession(page);
+  await cdp.send("Performance.enable");
+  const times = [];
+  for (let i = 0; i < 3; i++) {
+    await page.goto("about:blank");
+    const busy = await taskTime(cdp);
+    await page.goto(`${url}/studio/?assistant=agent`);
+    await page.locator(".react-flow__node").first().waitFor();
+    const shown = await page.evaluate(() => performance.now());
+    times.push({ shown, busy: (await taskTime(cdp)) - busy });
+  }
+  // On a machine with other work the clock measures that work: what counts then is the time that the page itself took.
+  const crowded = loadavg()[0] >= cpus().length;
+  const best = Math.min(...times.map((t) => (crowded ? t.busy : t.shown)));
+  if (best > limit.firstView) throw new Error(`the first view took ${Math.round(best)} ms: ${JSON.stringify(times)}`);
+});
+
+check("the first view loads less than 600 kB of script", async ({ page }) => {
+  await page.goto(`${url}/studio/`);
+  await page.locator(".react-flow__node").first().waitFor();
+  const scripts = await page.evaluate(() => performance.getEntriesByType("resource").filter((r) => r.name.endsWith(".js")).map((r) => r.encodedBodySize));
+  const total = scripts.reduce((a, b) => a + b, 0);
+  if (scripts.length === 0 || total > limit.script) throw new Error(`${scripts.length} scripts of ${total} bytes`);
+});
+
+// taskTime is how long the page's main thread has worked, in milliseconds.
+async function taskTime(cdp) {
+  const { metrics } = await cdp.send("Performance.getMetrics");
+  return metrics.find((m) => m.name === "TaskDuration").value * 1_000;
+}
+
+await run({ jobs: 1 });
