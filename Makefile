@@ -28,7 +28,11 @@ GO_TEST := go test -vet=off -timeout 60m -json
 WITHOUT_RACE := ./postgres ./internal/threadtest ./sqlite ./internal/crashtest ./checkpoint ./store ./ledger ./server
 
 # The packages that take longest, to begin with, so that none of them is left at the end.
-FIRST := ./postgres ./internal/studiotest ./internal/threadtest ./internal/crashtest ./sqlite . ./examples/platform/conformance ./examples/platform/conformance/browser ./mcptool ./internal/faulttest
+FIRST := ./postgres ./internal/threadtest ./internal/crashtest ./sqlite . ./examples/platform/conformance ./mcptool ./internal/faulttest
+
+# Tests of pages in a browser, which takes most of their time. The servers that they use
+# have tests of their own under the race detector.
+BROWSER := ./internal/studiotest ./examples/platform/conformance/browser
 
 # What CI runs. A skipped test fails it; the last line is the tally. Many tests wait
 # for a database or a process, so more packages run at a time than there are
@@ -49,11 +53,11 @@ test:
 		status=0; \
 		{ \
 			status=0; \
-			$(GO_TEST) -p 2 $(WITHOUT_RACE) || status=1; \
+			$(GO_TEST) -p 2 $(BROWSER) $(WITHOUT_RACE) || status=1; \
 			for m in $(filter-out .,$(MODULES)); do (cd "$$m" && $(GO_TEST) -p 2 $(RACE) ./...) || status=1; done; \
 			exit $$status; \
 		} >"$$events" & \
-		$(GO_TEST) -p 3 $(RACE) $(FIRST) ./... || status=1; \
+		$(GO_TEST) -p 3 $(RACE) $(FIRST) $$(go list ./... | grep -vxF "$$(go list $(BROWSER))") || status=1; \
 		wait $$! || status=1; \
 		cat "$$events"; \
 		exit $$status; \

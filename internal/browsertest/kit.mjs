@@ -3,9 +3,13 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
+import { cpus, loadavg } from "node:os";
 import { chromium } from "playwright-core";
 
 const checks = [];
+
+// patience is by how much longer things may take while other programs use the processors.
+const patience = () => Math.min(8, Math.max(1, loadavg()[0] / cpus().length));
 
 // check adds a check. It gets:
 //   page     a page in a profile that no other check has
@@ -37,7 +41,8 @@ export async function run({ jobs = 4, timeout = 120_000, only = "" } = {}) {
 }
 
 // runCheck returns what is wrong, if anything is.
-async function runCheck(browser, c, timeout) {
+async function runCheck(browser, c, limit) {
+  const timeout = limit * patience();
   const context = await browser.newContext();
   context.setDefaultTimeout(timeout / 3);
   const errors = [];
@@ -75,7 +80,7 @@ export const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 
 // until calls fn until it returns something, and returns it.
 export async function until(fn, what, ms = 40_000) {
-  for (const end = Date.now() + ms; ; await sleep(20)) {
+  for (const end = Date.now() + ms * patience(); ; await sleep(20)) {
     const value = await fn();
     if (value !== undefined && value !== null && value !== false) return value;
     if (Date.now() > end) throw new Error(`waited in vain for ${what}`);
