@@ -21,7 +21,7 @@ export function check(name, run) {
 }
 
 // run runs all checks whose name begins with only, several at a time, prints a line of JSON for each, and ends the process.
-export async function run({ jobs = 4, timeout = 120_000, only = "" } = {}) {
+export async function run({ jobs = 2, timeout = 120_000, only = "" } = {}) {
   const browser = await chromium.launch({
     executablePath: process.env.TREADLE_TEST_CHROMIUM ?? "/usr/bin/chromium",
     chromiumSandbox: process.env.TREADLE_TEST_SANDBOX === "true",

@@ -78,7 +78,7 @@ check("a subgraph opens in place and closes", async ({ page }) => {
 check("a running node glows, and then shows its time and how often it ran", async ({ page }) => {
   await open(page, "slow");
   await page.getByLabel("count").fill("2");
-  await page.getByLabel("delay_ms").fill("1500");
+  await page.getByLabel("delay_ms").fill("3000");
   await submit(page);
   await node(page, /^Node tick: running/).waitFor();
   same(await page.locator('[data-status="running"]').count(), 1);

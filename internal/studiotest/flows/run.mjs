@@ -152,7 +152,7 @@ check("Ctrl+Enter starts a run, in the form and in the JSON", async ({ page }) =
 
 check("a run can be stopped, and goes on later", async ({ page }) => {
   await open(page, "slow");
-  await page.getByLabel("count").fill("4");
+  await page.getByLabel("count").fill("100");
   await page.getByLabel("delay_ms").fill("1500");
   await button(page, "Submit").click();
   await button(page, /^Node tick: running/).waitFor();
@@ -166,7 +166,7 @@ check("a run can be stopped, and goes on later", async ({ page }) => {
 
 check("a run can be rolled back", async ({ page }) => {
   await open(page, "slow");
-  await page.getByLabel("count").fill("20");
+  await page.getByLabel("count").fill("200");
   await page.getByLabel("delay_ms").fill("1000");
   await button(page, "Submit").click();
   await button(page, /^Node tick: running.*2 times/).waitFor();
