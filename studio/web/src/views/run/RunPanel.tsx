@@ -22,6 +22,9 @@ import "./run.css";
 
 type Part = "input" | "config" | "options";
 
+/** inputProblems is what keeps a run from starting. Schemas of Python graphs call every key of the state required, though an input may leave keys out, so a key that is missing is the server's matter. */
+const inputProblems = (schema: AnySchema, value: unknown) => check(schema, value).filter((p) => !p.missing || p.path.length !== 1);
+
 export function RunPanel() {
   const assistant = useAssistant();
   const schemas = useSchemas(assistant?.assistant_id);
@@ -37,7 +40,7 @@ function Panel({ id, schema }: { id: string; schema: AnySchema }) {
   const options = choices.use(id);
   const run = useRun(id);
   const submit = () => {
-    const found = draft.raw ? [] : check(schema, draft.value);
+    const found = draft.raw ? [] : inputProblems(schema, draft.value);
     if (draft.error || found.length) {
       setProblems(found);
       setPart("input");
@@ -49,7 +52,7 @@ function Panel({ id, schema }: { id: string; schema: AnySchema }) {
   const set = (to: typeof draft) => {
     inputs.set(id, to);
     // Fields that were wrong are checked again as they change.
-    if (problems) setProblems(check(schema, to.value));
+    if (problems) setProblems(inputProblems(schema, to.value));
   };
   return (
     <form
