@@ -34,8 +34,9 @@ type socket struct {
 	readers sync.WaitGroup
 	added   chan *subscribed // for the goroutine that sends the events
 
-	mu   sync.Mutex
-	subs map[string]*subscribed
+	mu     sync.Mutex
+	subs   map[string]*subscribed
+	newest time.Time // when the last of them came
 }
 
 // subscribed is a subscription of a socket.
@@ -43,6 +44,7 @@ type subscribed struct {
 	subscription
 	id   string
 	live bool // what was before it is sent
+	over bool // the end of a run is among what was before it
 }
 
 // webSocket serves protocol v2 on a WebSocket, until the client goes or the server
@@ -187,6 +189,7 @@ func (s *socket) subscribe(ctx context.Context, raw json.RawMessage) (any, *subs
 		}
 		if sub.wants(e) && seen.sees(e) {
 			replayed++
+			sub.over = sub.over || isEnd(e)
 		}
 	}
 	s.mu.Lock()
@@ -194,7 +197,7 @@ func (s *socket) subscribe(ctx context.Context, raw json.RawMessage) (any, *subs
 	if len(s.subs) >= maxSubscriptions {
 		return nil, nil, &commandError{invalidArgument, "there are too many subscriptions on this connection: unsubscribe some, or open another"}
 	}
-	s.subs[sub.id] = sub
+	s.subs[sub.id], s.newest = sub, time.Now()
 	return map[string]any{"subscription_id": sub.id, "replayed_events": replayed}, sub, nil
 }
 
@@ -224,8 +227,11 @@ func (s *socket) events(ctx context.Context) {
 				err = q.err
 				break
 			}
+			if isEnd(e.Entry) {
+				err = s.awaitContent(ctx, at)
+			}
 			at = e.Seq
-			if s.wanted(e.Entry) {
+			if err == nil && s.wanted(e.Entry) {
 				err = s.event(ctx, e.Entry)
 			}
 			q.sent(e)
@@ -296,34 +302,83 @@ func (s *socket) writeParts(ctx context.Context, parts ...[]byte) error {
 }
 
 // gather returns a subscription with those that the client has sent behind it.
-// LangGraph's JavaScript client sends several at once. If the run is over already, the
-// first one would bring its end before the events of the second one, which the client
-// then does not read any more. What the client had sent before it answers a ping comes
-// before the answer.
+// LangGraph's JavaScript client sends several at once, and takes the end of a run on one
+// for the end of all. If the run is over already, the first one would bring its end before
+// the events of the second one, which the client then does not read any more. What the
+// client had sent before it answers a ping comes before the answer. Browsers answer pings
+// while the page is busy, so if there is nothing but the end to send, more is waited for.
 func (s *socket) gather(ctx context.Context, first *subscribed) []*subscribed {
 	ctx, stop := context.WithTimeout(ctx, gatherTime)
-	pong := make(chan struct{})
+	ping := make(chan struct{})
 	go func() {
-		defer close(pong)
+		defer close(ping)
 		_ = s.conn.Ping(ctx) // a client that does not answer gets its events later
 	}()
 	defer func() {
 		stop()
-		<-pong
+		<-ping
 	}()
-	all := []*subscribed{first}
-	for {
+	all, over, pong := []*subscribed{first}, first.over, ping
+	for ctx.Err() == nil && (pong != nil || over && s.onlyWatches()) {
 		select {
 		case sub := <-s.added:
-			all = append(all, sub)
+			all, over = append(all, sub), over || sub.over
 		case <-pong:
-			return all
+			pong = nil
+		case <-ctx.Done():
 		}
 	}
+	return all
 }
 
-// gatherTime is how long events wait for a client that does not answer a ping.
+// gatherTime is how long events wait for a client that does not answer a ping, and the
+// end of a run for one that has not yet subscribed to more than the end.
 const gatherTime = 2 * time.Second
+
+// onlyWatches reports whether the client has subscribed to nothing but how runs go.
+func (s *socket) onlyWatches() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, sub := range s.subs {
+		if slices.ContainsFunc(sub.Channels, func(ch string) bool { return ch != "lifecycle" && ch != "input" }) {
+			return false
+		}
+	}
+	return true
+}
+
+// awaitContent returns when the end of a run can be sent: not before the other events of
+// the run to a client that is about to subscribe to them. What was sent last is at.
+func (s *socket) awaitContent(ctx context.Context, at uint64) error {
+	s.mu.Lock()
+	late := time.NewTimer(time.Until(s.newest.Add(gatherTime)))
+	s.mu.Unlock()
+	defer late.Stop()
+	for s.onlyWatches() {
+		select {
+		case sub := <-s.added:
+			if err := s.replay(ctx, s.gather(ctx, sub), at); err != nil {
+				return err
+			}
+		case <-late.C:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// isEnd reports whether an entry tells that a run has ended.
+func isEnd(e *runs.Entry) bool {
+	if e.Protocol != runs.V2 || e.Name != "lifecycle" || len(e.NS) > 0 {
+		return false
+	}
+	var data struct {
+		Event string `json:"event"`
+	}
+	return json.Unmarshal(e.Data(), &data) == nil && data.Event != "running"
+}
 
 // replay sends new subscriptions the events up to the one that was sent last. From then
 // on they get events with the others.
