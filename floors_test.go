@@ -24,6 +24,7 @@ var floorOf = map[string]int{
 	"cmd/treadle/internal/scaffold": 4,
 	"memory/memtest":                4,
 	"internal/studiotest":           4,
+	"internal/servertest":           4,
 	"internal/studiotest/serve":     4,
 
 	"server": 3,
@@ -111,6 +112,7 @@ var sameFloor = map[[2]string]string{
 	{"store", "internal/vecindex"}:                       "the memory backend and the SQLite one find vectors by the same index",
 	{"llm", "internal/wait"}:                             "a retry waits as that of a node does",
 	{"cmd/treadle", "cmd/treadle/internal/demo"}:         "the commands run the demo application, which knows nothing of them",
+	{"internal/studiotest", "internal/servertest"}:       "its tests start a server",
 	{"internal/studiotest/serve", "internal/studiotest"}: "the program serves its graphs",
 	{"cmd/treadle", "cmd/treadle/internal/scaffold"}:     "a command writes the module",
 }

@@ -1,64 +1,34 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/internal/platform"
-	"github.com/treadle-go/treadle/ledger"
+	"github.com/treadle-go/treadle/internal/servertest"
 	"github.com/treadle-go/treadle/server"
-	"github.com/treadle-go/treadle/store"
 )
-
-// memory is a database that ends with the process.
-type memory struct {
-	*checkpoint.Memory
-	rows ledger.Backend
-}
-
-func (m *memory) Ledger() ledger.Backend { return m.rows }
-
-func (*memory) Store(o *store.Options) (*store.Store, error) { return store.NewMemory(o) }
 
 // caller sends requests with a token.
 type caller func(token, method, path, body string) (status int, answer string)
 
 func serve(t *testing.T) caller {
 	t.Helper()
-	graphs, err := platform.All()
-	if err != nil {
-		t.Fatal(err)
-	}
-	srv, err := server.New(&memory{checkpoint.NewMemory(), ledger.NewMemory()}, graphs, &server.Options{Auth: auth()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	hs := httptest.NewServer(srv)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		if err := srv.Drain(ctx); err != nil {
-			t.Error(err)
-		}
-		hs.Close()
-	})
+	url := servertest.Start(t, &server.Options{Auth: auth()}, treadle.Must(platform.All()))
 	return func(token, method, path, body string) (int, string) {
 		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), method, hs.URL+path, strings.NewReader(body))
+		req, err := http.NewRequestWithContext(t.Context(), method, url+path, strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if token != "" {
 			req.Header.Set("Authorization", "Bearer "+token)
 		}
-		resp, err := hs.Client().Do(req)
+		resp, err := http.DefaultClient.Do(req)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,47 +1,21 @@
 package studiotest_test
 
 import (
-	"context"
-	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/internal/browsertest"
+	"github.com/treadle-go/treadle/internal/servertest"
 	"github.com/treadle-go/treadle/internal/studiotest"
 	"github.com/treadle-go/treadle/server"
-	"github.com/treadle-go/treadle/sqlite"
 )
 
-// serve starts a server with the studio on a database of its own.
+// serve starts a server with the studio.
 func serve(t *testing.T) string {
 	t.Helper()
-	graphs, err := studiotest.Graphs()
-	if err != nil {
-		t.Fatal(err)
-	}
-	db, err := sqlite.Open(filepath.Join(t.TempDir(), "studio.db"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	srv, err := server.New(db, graphs, &server.Options{Studio: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	hs := httptest.NewServer(srv)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		if err := srv.Drain(ctx); err != nil {
-			t.Error(err)
-		}
-		hs.Close()
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return hs.URL
+	return servertest.Start(t, &server.Options{Studio: true}, treadle.Must(studiotest.Graphs()))
 }
 
 func TestFlows(t *testing.T) {

@@ -16,9 +16,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/internal/platform"
+	"github.com/treadle-go/treadle/internal/servertest"
 	"github.com/treadle-go/treadle/server"
-	"github.com/treadle-go/treadle/sqlite"
 )
 
 // An allowance is a line of allowed.txt: a difference between our answers and those of one of
@@ -80,31 +81,8 @@ func (a *allowances) allows(capture, request string, d difference) bool {
 // serve starts a server in this process, as main.go does.
 func serve(t *testing.T) string {
 	t.Helper()
-	db, err := sqlite.Open(filepath.Join(t.TempDir(), "replay.db"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	graphs, err := platform.All()
-	if err != nil {
-		t.Fatal(err)
-	}
-	srv, err := server.New(db, graphs, &server.Options{Webhooks: &server.Webhooks{AllowPrivate: true}, CORS: &server.CORS{Origins: []string{"*"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	hs := httptest.NewServer(srv)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-		defer cancel()
-		if err := srv.Drain(ctx); err != nil {
-			t.Error(err)
-		}
-		hs.Close()
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return hs.URL
+	o := &server.Options{Webhooks: &server.Webhooks{AllowPrivate: true}, CORS: &server.CORS{Origins: []string{"*"}}}
+	return servertest.Start(t, o, treadle.Must(platform.All()))
 }
 
 // A replay sends the requests of a capture to a server.
@@ -234,8 +212,8 @@ func (r *replay) thread(path string) {
 }
 
 var (
-	placeholders = regexp.MustCompile(`\?.*|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
-	webhookURL   = regexp.MustCompile(`http://127\.0\.0\.1:\d+/hook`)
+	changing   = regexp.MustCompile(`\?.*|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+	webhookURL = regexp.MustCompile(`http://127\.0\.0\.1:\d+/hook`)
 )
 
 // exchange sends a request and compares the answer. What is only read is read again until it is
@@ -243,7 +221,7 @@ var (
 func (r *replay) exchange(n int, x *exchange) {
 	r.t.Helper()
 	r.thread(x.path)
-	label := x.method + " " + placeholders.ReplaceAllStringFunc(x.path, func(s string) string {
+	label := x.method + " " + changing.ReplaceAllStringFunc(x.path, func(s string) string {
 		if s[0] == '?' {
 			return ""
 		}

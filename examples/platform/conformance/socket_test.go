@@ -84,7 +84,7 @@ func (r *replay) socket(d *dialogue) {
 		if i+1 == len(d.lines) || strings.HasPrefix(d.lines[i+1], "-->") {
 			c := r.ids.clone()
 			c.frames(r.heard(messages, ends), want)
-			label := "GET " + placeholders.ReplaceAllString(d.path, "{id}")
+			label := "GET " + changing.ReplaceAllString(d.path, "{id}")
 			r.report(i+1, label, r.wrong(label, c))
 			r.ids, want, ends = c, nil, 0
 		}

@@ -1,0 +1,41 @@
+// Package servertest starts servers of graphs for tests of other packages.
+package servertest
+
+import (
+	"context"
+	"net/http/httptest"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/server"
+	"github.com/treadle-go/treadle/sqlite"
+)
+
+// Start serves graphs on a database of its own until the test ends, and returns the
+// address.
+func Start(t testing.TB, o *server.Options, graphs []treadle.AnyGraph) string {
+	t.Helper()
+	db, err := sqlite.Open(filepath.Join(t.TempDir(), "test.db"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv, err := server.New(db, graphs, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hs := httptest.NewServer(srv)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		if err := srv.Drain(ctx); err != nil {
+			t.Error(err)
+		}
+		hs.Close()
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return hs.URL
+}
