@@ -9,6 +9,8 @@ export default defineConfig({
     outDir: "../dist",
     emptyOutDir: true,
     target: "es2022",
+    // The colours use light-dark(), which these have and older targets would have replaced.
+    cssTarget: ["chrome123", "firefox120", "safari17.5"],
     // Styles and scripts are files of their own: the page's policy forbids inline ones.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },

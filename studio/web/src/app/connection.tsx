@@ -37,10 +37,8 @@ const queries = new QueryClient({
   }),
 });
 
-/** The server that serves the page is one above the studio's own path. */
-function ownServer(): string {
-  return new URL(/\/studio\/?$/.test(window.location.pathname) ? ".." : ".", window.location.href.replace(/\/studio$/, "/studio/").split("?")[0]).href.replace(/\/$/, "");
-}
+/** The server that serves the page is one level above it. */
+const ownServer = (): string => new URL("..", window.location.href).href;
 
 const keyOf = (url: string) => "treadle-studio-key " + url;
 

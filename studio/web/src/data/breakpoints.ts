@@ -1,7 +1,7 @@
 // The nodes of an assistant's graph before or after which its runs pause.
 import { keyed } from "./keyed";
 
-export interface Breakpoints {
+interface Breakpoints {
   before: string[];
   after: string[];
 }

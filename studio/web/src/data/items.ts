@@ -35,9 +35,3 @@ export function useItemChanges() {
     };
   }, [client, url, request, cache]);
 }
-
-/** asObject is a value as an object of JSON, which the store's values are, or what is wrong with it. */
-export function asObject(value: unknown): { object?: Record<string, unknown>; error?: string } {
-  if (typeof value === "object" && value !== null && !Array.isArray(value)) return { object: value as Record<string, unknown> };
-  return { error: 'An object is needed, like {"text": "…"}.' };
-}

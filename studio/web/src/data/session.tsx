@@ -139,11 +139,6 @@ export class Session {
     if (oldest && this.state.hasMore) await this.page(oldest);
   }
 
-  /** stateAt reads a checkpoint with the states of its nested graphs. */
-  async stateAt(checkpoint: Checkpoint): Promise<Step> {
-    return (await this.client.threads.getState<Values>(this.state.threadId!, checkpoint as never, { subgraphs: true })) as Step;
-  }
-
   /** nested reads the checkpoints of a nested graph, newest first. */
   async nested(ns: string): Promise<Step[]> {
     return (await this.client.threads.getHistory<Values>(this.state.threadId!, { limit: 100, checkpoint: { checkpoint_ns: ns } as never })) as Step[];

@@ -43,7 +43,7 @@ export function SchemaForm({ schema, value, onChange, label, problems }: FormPro
   );
 }
 
-export interface FieldProps {
+interface FieldProps {
   value: unknown;
   onChange(value: unknown): void;
   path: (string | number)[];

@@ -27,6 +27,27 @@ export function Dialog({ title, open, onClose, children, foot, wide }: { title: 
   );
 }
 
+/** CreateDialog asks for something new. */
+export function CreateDialog({ title, ready, busy, onCreate, onClose, children }: { title: string; ready: boolean; busy: boolean; onCreate(): void; onClose(): void; children: ReactNode }) {
+  return (
+    <Dialog
+      title={title}
+      open
+      onClose={onClose}
+      foot={
+        <>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button kind="primary" busy={busy} disabled={!ready} onClick={onCreate}>
+            Create
+          </Button>
+        </>
+      }
+    >
+      {children}
+    </Dialog>
+  );
+}
+
 /** Confirm asks before something is lost. */
 export function Confirm({ title, children, action, open, onClose, onConfirm }: { title: string; children: ReactNode; action: string; open: boolean; onClose(): void; onConfirm(): void }) {
   return (

@@ -97,4 +97,12 @@ export function parse(text: string): { value?: unknown; error?: string } {
   }
 }
 
+/** parseObject reads a text that has to be an object of JSON. */
+export function parseObject(text: string): { object?: Record<string, unknown>; error?: string } {
+  const { value, error } = parse(text);
+  if (error) return { error };
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) return { object: value as Record<string, unknown> };
+  return { error: 'An object is needed, like {"text": "…"}.' };
+}
+
 export const pretty = (value: unknown): string => (value === undefined ? "" : JSON.stringify(value, null, 2));

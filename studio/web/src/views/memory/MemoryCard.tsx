@@ -1,12 +1,13 @@
 import { memo, useState } from "react";
 import { go, hrefOf } from "../../app/location";
-import { asObject, useItemChanges } from "../../data/items";
+import { useItemChanges } from "../../data/items";
 import { Button } from "../../ui/Button";
 import { Confirm } from "../../ui/Dialog";
 import { ago, clock, oneLine, short } from "../../ui/format";
 import { Icon } from "../../ui/Icon";
-import { JsonEditor, parse, pretty } from "../../ui/JsonEditor";
+import { JsonEditor, parseObject, pretty } from "../../ui/JsonEditor";
 import { useTell } from "../../ui/Toast";
+import { useSave } from "../../ui/useSave";
 import { Score } from "../store/Score";
 import { withText, type Remembered } from "./memories";
 
@@ -113,18 +114,12 @@ function Edit({ memory, onDone }: { memory: Remembered; onDone(): void }) {
   const { item, path } = memory;
   const plain = memory.text !== null;
   const changes = useItemChanges();
-  const tell = useTell();
+  const { busy, save } = useSave();
   const [text, setText] = useState(() => memory.text ?? pretty(item.value));
-  const [busy, setBusy] = useState(false);
-  const parsed = plain ? { value: withText(item.value, path, text) } : parse(text);
-  const { object, error } = parsed.error ? { error: parsed.error } : asObject(parsed.value);
-  const ready = object && (!plain || text.trim());
-  const save = async () => {
-    if (!ready) return;
-    setBusy(true);
-    const saved = await tell.attempt(() => changes.put(item, object).then(() => true));
-    setBusy(false);
-    if (saved) onDone();
+  const { object, error } = plain ? { object: withText(item.value, path, text) } : parseObject(text);
+  const ready = !!object && (!plain || text.trim() !== "");
+  const put = () => {
+    if (ready) void save(() => changes.put(item, object), onDone);
   };
   return (
     <div className="column">
@@ -137,16 +132,16 @@ function Edit({ memory, onDone }: { memory: Remembered; onDone(): void }) {
           autoFocus
           onChange={(e) => setText(e.target.value)}
           onKeyDown={(e) => {
-            if (e.key === "Enter" && (e.ctrlKey || e.metaKey)) void save();
+            if (e.key === "Enter" && (e.ctrlKey || e.metaKey)) put();
             if (e.key === "Escape") onDone();
           }}
         />
       ) : (
-        <JsonEditor label="Memory" value={text} onChange={setText} onSubmit={() => void save()} />
+        <JsonEditor label="Memory" value={text} onChange={setText} onSubmit={put} />
       )}
       {error ? <p className="memory-wrong">{error}</p> : null}
       <div className="row">
-        <Button kind="primary" size="small" busy={busy} disabled={!ready} onClick={() => void save()}>
+        <Button kind="primary" size="small" busy={busy} disabled={!ready} onClick={put}>
           Save
         </Button>
         <Button size="small" onClick={onDone}>

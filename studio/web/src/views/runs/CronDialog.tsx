@@ -1,10 +1,8 @@
 import { useMemo, useState } from "react";
 import { useAssistant, useAssistants, useConnection } from "../../app/connection";
-import { asObject } from "../../data/items";
-import { Button } from "../../ui/Button";
-import { Dialog } from "../../ui/Dialog";
-import { JsonEditor, parse } from "../../ui/JsonEditor";
-import { useTell } from "../../ui/Toast";
+import { CreateDialog } from "../../ui/Dialog";
+import { JsonEditor, parseObject } from "../../ui/JsonEditor";
+import { useSave } from "../../ui/useSave";
 import { inWords, nextTimes, parseSchedule } from "./schedule";
 
 const own = Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC";
@@ -15,45 +13,28 @@ export function CronDialog({ onClose, onCreated }: { onClose(): void; onCreated(
   const { client, request } = useConnection();
   const { data: assistants = [] } = useAssistants();
   const chosen = useAssistant();
-  const tell = useTell();
+  const { busy, save } = useSave();
   const [assistant, setAssistant] = useState(chosen?.assistant_id ?? "");
   const [schedule, setSchedule] = useState("0 9 * * 1-5");
   const [zone, setZone] = useState(own);
   const [end, setEnd] = useState("");
   const [keep, setKeep] = useState(true);
   const [text, setText] = useState("{}");
-  const [busy, setBusy] = useState(false);
-  const parsed = parse(text);
-  const { object, error } = parsed.error ? { error: parsed.error } : asObject(parsed.value ?? {});
+  const { object, error } = parseObject(text.trim() || "{}");
   const knownZone = zones.includes(zone);
-  const ready = object && assistant && schedule.trim() && knownZone;
-  const save = async () => {
+  const ready = !!object && assistant !== "" && schedule.trim() !== "" && knownZone;
+  const create = () => {
     if (!ready) return;
-    setBusy(true);
     const payload = { schedule: schedule.trim(), input: object, onRunCompleted: keep ? ("keep" as const) : ("delete" as const) };
-    const saved = await tell.attempt(async () => {
-      // The SDK sends neither a zone nor an end.
-      if (zone === "UTC" && !end) await client.crons.create(assistant, payload);
-      else await request("POST", "/runs/crons", { assistant_id: assistant, schedule: payload.schedule, input: object, on_run_completed: payload.onRunCompleted, timezone: zone, ...(end ? { end_time: new Date(end).toISOString() } : {}) });
-      return true;
-    });
-    setBusy(false);
-    if (saved) onCreated();
+    // The SDK sends neither a zone nor an end.
+    const post = (): Promise<unknown> =>
+      zone === "UTC" && !end
+        ? client.crons.create(assistant, payload)
+        : request("POST", "/runs/crons", { assistant_id: assistant, schedule: payload.schedule, input: object, on_run_completed: payload.onRunCompleted, timezone: zone, ...(end ? { end_time: new Date(end).toISOString() } : {}) });
+    void save(post, onCreated);
   };
   return (
-    <Dialog
-      title="Create cron"
-      open
-      onClose={onClose}
-      foot={
-        <>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button kind="primary" busy={busy} disabled={!ready} onClick={() => void save()}>
-            Create
-          </Button>
-        </>
-      }
-    >
+    <CreateDialog title="Create cron" ready={ready} busy={busy} onCreate={create} onClose={onClose}>
       <div className="column runs-form">
         <label className="field">
           <span className="label">Assistant</span>
@@ -88,14 +69,14 @@ export function CronDialog({ onClose, onCreated }: { onClose(): void; onCreated(
         </div>
         <div className="field">
           <span className="label">Input</span>
-          <JsonEditor label="Input" value={text} onChange={setText} onSubmit={() => void save()} />
+          <JsonEditor label="Input" value={text} onChange={setText} onSubmit={create} />
           {error ? <span className="wrong">{error}</span> : null}
         </div>
         <label className="row">
           <input type="checkbox" checked={keep} onChange={(e) => setKeep(e.target.checked)} /> Keep the thread of each run
         </label>
       </div>
-    </Dialog>
+    </CreateDialog>
   );
 }
 

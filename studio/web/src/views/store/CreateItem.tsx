@@ -1,43 +1,24 @@
 import { useState } from "react";
-import { asObject, useItemChanges } from "../../data/items";
-import { Button } from "../../ui/Button";
-import { Dialog } from "../../ui/Dialog";
-import { JsonEditor, parse } from "../../ui/JsonEditor";
-import { useTell } from "../../ui/Toast";
+import { useItemChanges } from "../../data/items";
+import { CreateDialog } from "../../ui/Dialog";
+import { JsonEditor, parseObject } from "../../ui/JsonEditor";
+import { useSave } from "../../ui/useSave";
 
 /** CreateItem asks for a new item. */
 export function CreateItem({ namespace, onClose, onCreated }: { namespace: string[]; onClose(): void; onCreated(namespace: string[], key: string): void }) {
   const changes = useItemChanges();
-  const tell = useTell();
+  const { busy, save } = useSave();
   const [path, setPath] = useState(namespace.join("."));
   const [key, setKey] = useState("");
   const [text, setText] = useState('{\n  "text": ""\n}');
-  const [busy, setBusy] = useState(false);
   const labels = path.split(".").map((l) => l.trim());
-  const parsed = parse(text);
-  const { object, error } = parsed.error ? { error: parsed.error } : asObject(parsed.value);
-  const ready = object && key.trim() && labels.every(Boolean);
-  const save = async () => {
-    if (!ready) return;
-    setBusy(true);
-    const saved = await tell.attempt(() => changes.put({ namespace: labels, key: key.trim() }, object).then(() => true));
-    setBusy(false);
-    if (saved) onCreated(labels, key.trim());
+  const { object, error } = parseObject(text);
+  const ready = !!object && key.trim() !== "" && labels.every(Boolean);
+  const create = () => {
+    if (ready) void save(() => changes.put({ namespace: labels, key: key.trim() }, object), () => onCreated(labels, key.trim()));
   };
   return (
-    <Dialog
-      title="Create item"
-      open
-      onClose={onClose}
-      foot={
-        <>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button kind="primary" busy={busy} disabled={!ready} onClick={() => void save()}>
-            Create
-          </Button>
-        </>
-      }
-    >
+    <CreateDialog title="Create item" ready={ready} busy={busy} onCreate={create} onClose={onClose}>
       <div className="column">
         <label className="field">
           <span className="label">Namespace</span>
@@ -51,10 +32,10 @@ export function CreateItem({ namespace, onClose, onCreated }: { namespace: strin
         </label>
         <div className="field">
           <span className="label">Value</span>
-          <JsonEditor label="Value" value={text} onChange={setText} onSubmit={() => void save()} />
+          <JsonEditor label="Value" value={text} onChange={setText} onSubmit={create} />
           {error ? <span className="wrong">{error}</span> : null}
         </div>
       </div>
-    </Dialog>
+    </CreateDialog>
   );
 }

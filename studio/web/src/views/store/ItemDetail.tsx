@@ -1,18 +1,19 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useConnection } from "../../app/connection";
-import { asObject, storeKey, useItemChanges, type StoredItem } from "../../data/items";
+import { storeKey, useItemChanges, type StoredItem } from "../../data/items";
 import { messageOf } from "../../data/session";
 import { Button } from "../../ui/Button";
 import { copyText } from "../../ui/copy";
 import { Confirm } from "../../ui/Dialog";
 import { ago, clock } from "../../ui/format";
 import { Icon } from "../../ui/Icon";
-import { JsonEditor, parse, pretty } from "../../ui/JsonEditor";
+import { JsonEditor, parseObject, pretty } from "../../ui/JsonEditor";
 import { JsonView } from "../../ui/JsonView";
 import { Empty, Failed, Loading } from "../../ui/States";
 import { useTell } from "../../ui/Toast";
 import { useNow } from "../../ui/useNow";
+import { useSave } from "../../ui/useSave";
 
 /** ItemDetail shows an item, which is read again, since the list may be older. */
 export function ItemDetail({ item, onGone }: { item: StoredItem; onGone(): void }) {
@@ -87,24 +88,18 @@ function Detail({ item, onGone }: { item: StoredItem; onGone(): void }) {
 
 function Edit({ item, onDone }: { item: StoredItem; onDone(): void }) {
   const changes = useItemChanges();
-  const tell = useTell();
+  const { busy, save } = useSave();
   const [text, setText] = useState(() => pretty(item.value));
-  const [busy, setBusy] = useState(false);
-  const parsed = parse(text);
-  const { object, error } = parsed.error ? { error: parsed.error } : asObject(parsed.value);
-  const save = async () => {
-    if (!object) return;
-    setBusy(true);
-    const saved = await tell.attempt(() => changes.put(item, object).then(() => true));
-    setBusy(false);
-    if (saved) onDone();
+  const { object, error } = parseObject(text);
+  const put = () => {
+    if (object) void save(() => changes.put(item, object), onDone);
   };
   return (
     <div className="column">
-      <JsonEditor label="Value" value={text} onChange={setText} onSubmit={() => void save()} />
+      <JsonEditor label="Value" value={text} onChange={setText} onSubmit={put} />
       {error ? <p className="store-wrong">{error}</p> : null}
       <div className="row">
-        <Button kind="primary" busy={busy} disabled={!object} onClick={() => void save()}>
+        <Button kind="primary" busy={busy} disabled={!object} onClick={put}>
           Save
         </Button>
         <Button onClick={onDone}>Cancel</Button>

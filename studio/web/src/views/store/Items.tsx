@@ -12,7 +12,7 @@ import { aboutScores, Score } from "./Score";
 const pageSize = 50;
 const rowHeight = 56;
 
-export interface ItemQuery {
+interface ItemQuery {
   namespace: string[];
   query: string;
   filter?: Record<string, unknown>;

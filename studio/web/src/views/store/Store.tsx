@@ -2,10 +2,10 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { useConnection } from "../../app/connection";
-import { asObject, storeKey, type StoredItem } from "../../data/items";
+import { storeKey, type StoredItem } from "../../data/items";
 import { Button } from "../../ui/Button";
 import { Icon } from "../../ui/Icon";
-import { parse } from "../../ui/JsonEditor";
+import { parseObject } from "../../ui/JsonEditor";
 import { Empty } from "../../ui/States";
 import { useDebounced } from "../../ui/useDebounced";
 import { CreateItem } from "./CreateItem";
@@ -27,8 +27,7 @@ export default function Store() {
   const [creating, setCreating] = useState(false);
   const [query, setQuery] = useState("");
   const [filter, setFilter] = useState("");
-  const parsed = parse(filter);
-  const wanted = filter.trim() ? (parsed.error ? { error: parsed.error } : asObject(parsed.value)) : {};
+  const wanted = filter.trim() ? parseObject(filter) : {};
   const settled = useDebounced(query.trim());
   const choose = (ns: string[]) => {
     setNamespace(ns);

@@ -1,17 +1,50 @@
 // Below the last card: what runs now, or what would run next.
 import { useEffect, useState } from "react";
-import { useSessionState } from "../../data/session";
+import { useSessionPart, useSessionState } from "../../data/session";
 import { isRunning, type SessionState, type Step, type StreamedMessage, type TaskRun } from "../../data/types";
 import { Button } from "../../ui/Button";
 import { Icon } from "../../ui/Icon";
 import { Notice } from "../../ui/States";
-import { duration } from "../../ui/format";
+import { duration, oneLine } from "../../ui/format";
 import { Interrupts } from "../interrupts/Interrupts";
 import { MessageLine } from "./Changes";
 import { Nested } from "./Nested";
 
-/** head is the last step of the branch; newest: no other branch has a newer one. */
-export function EndOfBranch({ head, newest, onContinue }: { head: Step | undefined; newest: boolean; onContinue(head: Step): void }) {
+interface Props {
+  /** The last step of the branch. */
+  head: Step | undefined;
+  /** No other branch has a newer step. */
+  newest: boolean;
+  onContinue(head: Step): void;
+}
+
+export function EndOfBranch(props: Props) {
+  return (
+    <>
+      {props.newest ? <Sent /> : null}
+      <End {...props} />
+    </>
+  );
+}
+
+/** How many of the custom events of a run are shown. */
+const shownEvents = 50;
+
+/** Sent is what the nodes of the run have sent besides their writes. */
+function Sent() {
+  const custom = useSessionPart((s) => s.custom);
+  if (custom.length === 0) return null;
+  return (
+    <details className="timeline-sent">
+      <summary>{custom.length === 1 ? "1 custom event" : `${custom.length} custom events`}</summary>
+      {custom.slice(-shownEvents).map((c, i) => (
+        <pre key={custom.length - i}>{oneLine(c.data, 300)}</pre>
+      ))}
+    </details>
+  );
+}
+
+function End({ head, newest, onContinue }: Props) {
   const s = useSessionState();
   if (newest && isRunning(s)) return <Running state={s} head={head} />;
   const failed = s.run?.phase === "error" && newest ? s.run.error : undefined;
