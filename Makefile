@@ -30,13 +30,14 @@ WITHOUT_RACE := ./postgres ./internal/threadtest ./sqlite ./internal/crashtest .
 # The packages that take longest, to begin with, so that none of them is left at the end.
 FIRST := ./postgres ./internal/threadtest ./internal/crashtest ./sqlite . ./examples/platform/conformance ./mcptool ./internal/faulttest
 
-# Tests of pages in a browser, which takes most of their time. The servers that they use
-# have tests of their own under the race detector.
+# Tests of pages in a browser, which takes most of their time. They run alone, so that
+# pages are as fast as for a user, and without the race detector: the servers that they
+# use have tests of their own under it.
 BROWSER := ./internal/studiotest ./examples/platform/conformance/browser
 
-# What CI runs. A skipped test fails it; the last line is the tally. Many tests wait
-# for a database or a process, so more packages run at a time than there are
-# processors: those of this module under the race detector, and beside them, with
+# What CI runs. A skipped test fails it; the last line is the tally. Behind the pages,
+# many tests wait for a database or a process, so more packages run at a time than there
+# are processors: those of this module under the race detector, and beside them, with
 # their events in a file, the other modules and what runs without it.
 test:
 	@.ci/postgres
@@ -51,9 +52,10 @@ test:
 	@set -uo pipefail; \
 	events=$$(mktemp); trap 'rm -f "$$events"' EXIT; { \
 		status=0; \
+		$(GO_TEST) -p 1 $(BROWSER) || status=1; \
 		{ \
 			status=0; \
-			$(GO_TEST) -p 2 $(BROWSER) $(WITHOUT_RACE) || status=1; \
+			$(GO_TEST) -p 2 $(WITHOUT_RACE) || status=1; \
 			for m in $(filter-out .,$(MODULES)); do (cd "$$m" && $(GO_TEST) -p 2 $(RACE) ./...) || status=1; done; \
 			exit $$status; \
 		} >"$$events" & \

@@ -151,7 +151,7 @@ type Saver interface {
 	DeleteThread(ctx context.Context, thread string) error
 }
 
-// Optional interfaces of savers. All savers of this module implement them, except as noted.
+// Optional interfaces of savers. All savers of this module implement all but Batcher.
 type (
 	// A Pruner removes old checkpoints. The head of every namespace stays. The
 	// remaining checkpoints do not change.
@@ -193,8 +193,7 @@ type (
 	}
 	// A Batcher stores several checkpoints of one namespace in one transaction. Each
 	// names the one before as its Head. The result is that of as many calls of Put, but
-	// if one fails, none is stored. It is for savers with costly transactions; the one
-	// in memory does not need it.
+	// if one fails, none is stored. SQLite's saver implements it.
 	Batcher interface {
 		PutAll(ctx context.Context, puts []*Put) error
 	}

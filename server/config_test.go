@@ -374,9 +374,10 @@ func TestConfigurationDisablesGroupsOfRoutes(t *testing.T) {
 		"meta":  {"GET /info", "GET /docs", "GET /openapi.json", "GET /metrics"},
 		"mcp":   {"POST /mcp"},
 		"a2a":   {"GET /.well-known/agent-card.json", "POST /a2a/agent"},
+		"ui":    {"GET /studio/"},
 	}
 	for group := range routes {
-		c, _ := configured(t, `{"http":{"disable_`+group+`":true,"disable_ui":true,"disable_webhooks":null}}`)
+		c, _ := configured(t, `{"http":{"disable_`+group+`":true,"disable_webhooks":null}}`, "--studio")
 		for of, list := range routes {
 			for _, rt := range list {
 				method, path, _ := strings.Cut(rt, " ")

@@ -87,7 +87,7 @@ func find(getenv func(string) string, lookPath func(string) (string, error)) (st
 		}
 		return found, nil
 	}
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} { // as in .ci/chromium
+	for _, name := range []string{"chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} { // as in .ci/chromium
 		if file, err := lookPath(name); err == nil {
 			return file, nil
 		}

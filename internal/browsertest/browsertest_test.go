@@ -28,6 +28,7 @@ func TestChecksFailOnFaultsOfThePage(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"sound": "", "allowed": "", "throws": "exception in the page: Error: oops", "logs": "error on the console: oops", "differs": `want "goodbye"`,
+		"differs, which is not to be allowed": `want "goodbye"`,
 	} {
 		if err, ok := got[name]; !ok || !strings.Contains(err, want) || want == "" && err != "" {
 			t.Errorf("%s: %q", name, err)

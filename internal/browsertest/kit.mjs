@@ -61,6 +61,7 @@ async function runCheck(browser, c, limit) {
     const kit = { page, another: () => context.newPage(), allow: (pattern) => allowed.push(pattern), later: (fn) => ends.push(fn) };
     await Promise.race([c.run(kit), late]);
   } catch (err) {
+    allowed.length = 0; // what was allowed may be the reason
     const shown = await Promise.all(context.pages().map((p) => p.innerText("body", { timeout: 1000 }).catch(() => "(no page)")));
     errors.unshift(`${err?.stack ?? err}\nshown:\n${shown.join("\n---\n")}`);
   }
@@ -89,12 +90,25 @@ export async function until(fn, what, ms = 40_000) {
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-// barriers returns what keeps people who use a keyboard or a screen reader from using the page, as axe finds it: the serious
-// and the critical ones, a line each.
+// barriers returns what keeps people who use a keyboard or a screen reader, or who see little, from using the page, as axe finds
+// it: the serious and the critical ones, a line each. Contrasts are measured in light and in dark colours.
 export async function barriers(page) {
   await page.evaluate(axe);
-  const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
-  return violations
-    .filter((v) => v.impact === "serious" || v.impact === "critical")
-    .flatMap((v) => v.nodes.map((n) => `${v.id}: ${n.target.join(" ")}: ${n.failureSummary.replaceAll("\n", " ")}`));
+  const found = await violations(page, {});
+  await page.emulateMedia({ colorScheme: "dark" });
+  const dark = await violations(page, { runOnly: ["color-contrast"] });
+  await page.emulateMedia({ colorScheme: "light" });
+  return [...found, ...dark.map((line) => "in dark colours: " + line)];
+}
+
+function violations(page, options) {
+  return page.evaluate(async (options) => {
+    // A transition in progress has colours that are neither those before nor those after it.
+    const ends = document.getAnimations().filter((a) => a.effect.getComputedTiming().endTime !== Infinity);
+    await Promise.allSettled(ends.map((a) => a.finished));
+    const { violations } = await window.axe.run(document, { resultTypes: ["violations"], ...options });
+    return violations
+      .filter((v) => v.impact === "serious" || v.impact === "critical")
+      .flatMap((v) => v.nodes.map((n) => `${v.id}: ${n.target.join(" ")}: ${n.failureSummary.replaceAll("\n", " ")}`));
+  }, options);
 }

@@ -177,7 +177,7 @@ type Feed struct {
 	unused  int64     // size since then
 }
 
-// Append numbers entries and shows them to the readers.
+// append numbers entries and shows them to the readers.
 func (f *Feed) append(es ...*Entry) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

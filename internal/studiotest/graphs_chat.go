@@ -51,25 +51,25 @@ func (t *talker) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chu
 	last := req.Messages[len(req.Messages)-1]
 	text := last.Text()
 	if last.Role == llm.RoleTool {
-		return slowly(ctx, "Result: "+text, 0)
+		return inWords("Result: "+text, nil)
 	}
 	switch words := strings.Fields(text); {
 	case strings.HasPrefix(text, "tokens "): // tokens 2000
 		n, _ := strconv.Atoi(words[1])
-		return slowly(ctx, numbered(n), time.Millisecond)
-	case strings.HasPrefix(text, "slow "): // slow 40
-		n, _ := strconv.Atoi(words[1])
-		return slowly(ctx, numbered(n), 25*time.Millisecond)
+		return inWords(numbered(n), func() error { time.Sleep(time.Millisecond); return ctx.Err() })
+	case strings.HasPrefix(text, "paced "): // paced NAME 40
+		n, _ := strconv.Atoi(words[2])
+		return inWords(numbered(n), func() error { return pace.wait(ctx, words[1]) })
 	case strings.HasPrefix(text, "mail "): // mail ada bob
 		return calls("send_mail", words[1:], func(who string) any { return letter{who + "@example.com", "Hello " + who} })
 	case strings.HasPrefix(text, "weather "): // weather Paris
 		return calls("get_weather", words[1:], func(where string) any { return city{where} })
 	case text == "markdown":
-		return slowly(ctx, markdown, 0)
+		return inWords(markdown, nil)
 	case text == "think":
 		return thinking
 	default:
-		return slowly(ctx, fmt.Sprintf("Answer %d to: %s (%d images)", t.answers.Add(1), text, images(last)), 0)
+		return inWords(fmt.Sprintf("Answer %d to: %s (%d images)", t.answers.Add(1), text, images(last)), nil)
 	}
 }
 
@@ -122,16 +122,14 @@ func numbered(n int) string {
 
 var token = regexp.MustCompile(`\S+\s*|\s+`)
 
-// slowly streams a text word by word.
-func slowly(ctx context.Context, text string, delay time.Duration) iter.Seq2[llm.Chunk, error] {
+// inWords streams a text word by word. It calls wait, if there is one, before each.
+func inWords(text string, wait func() error) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		for _, w := range token.FindAllString(text, -1) {
-			if delay > 0 {
-				select {
-				case <-ctx.Done():
-					yield(llm.Chunk{}, context.Cause(ctx))
+			if wait != nil {
+				if err := wait(); err != nil {
+					yield(llm.Chunk{}, err)
 					return
-				case <-time.After(delay):
 				}
 			}
 			if !yield(llm.Chunk{Content: w}, nil) {

@@ -101,7 +101,8 @@ func newTraced() (treadle.AnyGraph, error) {
 	return erased(b)
 }
 
-// metered calls a tool first and then answers, word by word.
+// metered calls a tool first and then answers, word by word: at the pace of the first
+// message, if it names one ("paced NAME").
 type metered struct{}
 
 // Stream implements [llm.Model].
@@ -112,14 +113,13 @@ func (metered) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk
 			yield(llm.Chunk{ToolCalls: []llm.ToolCallChunk{{Index: new(0), ID: "call_1", Name: "lookup", Args: `{"key":"answer"}`}}, Usage: used}, nil)
 		}
 	}
+	wait := func() error { time.Sleep(40 * time.Millisecond); return ctx.Err() } // so that its bar has a width
+	if name, ok := strings.CutPrefix(req.Messages[0].Text(), "paced "); ok {
+		wait = func() error { return pace.wait(ctx, name) }
+	}
 	return func(yield func(llm.Chunk, error) bool) {
-		for word := range strings.SplitAfterSeq("The answer is 42, as all know who have read the book.", " ") {
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(40 * time.Millisecond): // so that its bar has a width
-			}
-			if !yield(llm.Chunk{Content: word}, nil) {
+		for c, err := range inWords("The answer is 42, as all know who have read the book.", wait) {
+			if !yield(c, err) || err != nil {
 				return
 			}
 		}

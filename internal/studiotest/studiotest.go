@@ -14,6 +14,7 @@ import (
 
 // builders build the graphs of this package.
 var builders = []func() (treadle.AnyGraph, error){
+	newAllow, newPaced, // runs at the speed of a script
 	newTalker, newSurvey, newInbox, // chat
 	newCounter, newBulk, newTraced, // timeline and trace
 }

@@ -10,6 +10,11 @@ for (const [name, script] of Object.entries(faults)) {
     same(await page.textContent("p"), "hello");
   });
 }
+check("differs, which is not to be allowed", async ({ page, allow }) => {
+  allow(/./);
+  await page.setContent("<p>hello</p>");
+  same(await page.textContent("p"), "goodbye");
+});
 check("differs", async ({ page }) => {
   await page.setContent("<p>hello</p>");
   same(await page.textContent("p"), "goodbye");

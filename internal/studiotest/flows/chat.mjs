@@ -1,5 +1,6 @@
 // Talking to a graph whose state has messages.
 import { barriers, check, run, same, until } from "../../browsertest/kit.mjs";
+import { newPace } from "../pace.mjs";
 import { api } from "../scenes.mjs";
 
 const url = process.argv[2];
@@ -189,12 +190,15 @@ check("an answer is generated again", async ({ page }) => {
 
 check("a run is stopped, and goes on", async ({ page }) => {
   await open(page);
-  await begin(page, "slow 400");
+  const pace = newPace(url);
+  await pace.allow(8);
+  await begin(page, `paced ${pace.name} 40`);
   await page.getByText(/w5 /).waitFor();
   await page.getByRole("button", { name: "Stop" }).click();
   await page.getByText(/Not stored/).waitFor();
   await sent(page);
   same((await stored(page)).length, 1);
+  await pace.allow(8);
   await page.getByRole("button", { name: "Go on" }).click();
   await page.getByText(/w5 /).waitFor();
   await page.getByRole("button", { name: "Stop" }).click();
@@ -229,10 +233,15 @@ check("images are chosen, pasted and dropped", async ({ page }) => {
 
 check("a reload in the middle of an answer loses no token and doubles none", async ({ page }) => {
   await open(page);
-  await begin(page, "slow 120");
+  const pace = newPace(url);
+  await pace.allow(30);
+  await begin(page, `paced ${pace.name} 120`);
   await page.getByText(/w20 /).waitFor();
   await page.reload();
+  await page.getByText(/w20 /).waitFor();
+  await pace.allow(40);
   await page.getByText(/w60 /).waitFor();
+  await pace.allow(50);
   await page.getByText(/w119/).waitFor();
   await sent(page);
   const words = (await page.locator(".chat-ai .markdown").innerText()).split(/\s+/).filter(Boolean);
@@ -279,7 +288,9 @@ check("2,000 messages can be scrolled", async ({ page }) => {
 check("tokens do not move what is read above", async ({ page }) => {
   await open(page);
   for (let i = 0; i < 5; i++) await say(page, "tokens 300");
-  await begin(page, "slow 200");
+  const pace = newPace(url);
+  await pace.allow(10);
+  await begin(page, `paced ${pace.name} 400`);
   await page.getByText(/w5 /).last().waitFor();
   const conversation = page.getByRole("region", { name: "Conversation" });
   const gap = () => conversation.evaluate((el) => Math.round(el.scrollHeight - el.scrollTop - el.clientHeight));
@@ -289,6 +300,7 @@ check("tokens do not move what is read above", async ({ page }) => {
   await page.getByRole("button", { name: "Newest" }).waitFor();
   const top = await conversation.evaluate((el) => el.scrollTop);
   const height = await conversation.evaluate((el) => el.scrollHeight);
+  await pace.allow(300);
   await until(() => conversation.evaluate((el, h) => el.scrollHeight > h + 20, height), "more lines");
   same(await conversation.evaluate((el) => el.scrollTop), top);
   await page.getByRole("button", { name: "Newest" }).click();
@@ -297,19 +309,16 @@ check("tokens do not move what is read above", async ({ page }) => {
   await sent(page);
 });
 
-for (const colorScheme of ["light", "dark"]) {
-  check(`the chat can be used by everybody, ${colorScheme}`, async ({ page }) => {
-    await page.emulateMedia({ colorScheme });
-    await open(page);
-    for (const text of ["think", "markdown", "weather Paris", "mail ada bob"]) await say(page, text);
-    await page.getByText("get_weather").click();
-    await page.getByRole("button", { name: "Edit", exact: true }).first().click();
-    for (const size of [{ width: 1440, height: 900 }, { width: 360, height: 740 }]) {
-      await page.setViewportSize(size);
-      same(await barriers(page), [], `barriers at ${size.width} pixels`);
-      same(await page.evaluate(() => document.documentElement.scrollWidth), size.width, "the width of the page");
-    }
-  });
-}
+check("the chat can be used by everybody", async ({ page }) => {
+  await open(page);
+  for (const text of ["think", "markdown", "weather Paris", "mail ada bob"]) await say(page, text);
+  await page.getByText("get_weather").click();
+  await page.getByRole("button", { name: "Edit", exact: true }).first().click();
+  for (const size of [{ width: 1440, height: 900 }, { width: 360, height: 740 }]) {
+    await page.setViewportSize(size);
+    same(await barriers(page), [], `barriers at ${size.width} pixels`);
+    same(await page.evaluate(() => document.documentElement.scrollWidth), size.width, "the width of the page");
+  }
+});
 
 await run({ jobs: 2 });

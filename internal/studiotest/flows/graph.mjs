@@ -1,5 +1,6 @@
 // The graph: what is drawn, and what its nodes show while they run.
 import { barriers, check, run, same, until } from "../../browsertest/kit.mjs";
+import { newPace } from "../pace.mjs";
 
 const server = process.argv[2];
 const studio = server + "/studio/";
@@ -28,27 +29,24 @@ const graphs = {
   router: ["route", "left", "right"],
 };
 
-for (const colorScheme of ["light", "dark"]) {
-  check(`the nodes of every graph are drawn, apart from each other, in ${colorScheme} colours`, async ({ page }) => {
-    await page.emulateMedia({ colorScheme });
-    await open(page, "agent");
-    for (const [graph, names] of Object.entries(graphs)) {
-      await page.locator(".app-assistant").click();
-      await page.getByRole("menuitem", { name: graph, exact: true }).click();
-      const boxes = [];
-      for (const name of names) {
-        const face = page.getByRole("button", { name: "Node " + name, exact: true });
-        await face.waitFor();
-        boxes.push(await face.boundingBox());
-      }
-      for (const [i, a] of boxes.entries())
-        for (const b of boxes.slice(i + 1)) {
-          const apart = a.x + a.width <= b.x || b.x + b.width <= a.x || a.y + a.height <= b.y || b.y + b.height <= a.y;
-          same(apart, true, `nodes of ${graph} overlap`);
-        }
+check("the nodes of every graph are drawn, apart from each other", async ({ page }) => {
+  await open(page, "agent");
+  for (const [graph, names] of Object.entries(graphs)) {
+    await page.locator(".app-assistant").click();
+    await page.getByRole("menuitem", { name: graph, exact: true }).click();
+    const boxes = [];
+    for (const name of names) {
+      const face = page.getByRole("button", { name: "Node " + name, exact: true });
+      await face.waitFor();
+      boxes.push(await face.boundingBox());
     }
-  });
-}
+    for (const [i, a] of boxes.entries())
+      for (const b of boxes.slice(i + 1)) {
+        const apart = a.x + a.width <= b.x || b.x + b.width <= a.x || a.y + a.height <= b.y || b.y + b.height <= a.y;
+        same(apart, true, `nodes of ${graph} overlap`);
+      }
+  }
+});
 
 check("edges have labels, conditional ones are dashed, and a list says both", async ({ page }) => {
   await open(page, "slow");
@@ -63,11 +61,11 @@ check("a subgraph opens in place and closes", async ({ page }) => {
   same(await node(page, /Node child_/).count(), 0);
   await node(page, "Open child").click();
   await node(page, "Node child_one").waitFor();
-  const outer = await page.locator(".graph-group").boundingBox();
-  for (const name of ["child_one", "child_two"]) {
-    const inner = await node(page, "Node " + name).boundingBox();
-    same(inner.x > outer.x && inner.y > outer.y && inner.x + inner.width < outer.x + outer.width && inner.y + inner.height < outer.y + outer.height, true, name + " is outside of its group");
-  }
+  for (const name of ["child_one", "child_two"])
+    await until(async () => {
+      const [outer, inner] = [await page.locator(".graph-group").boundingBox(), await node(page, "Node " + name).boundingBox()];
+      return inner.x > outer.x && inner.y > outer.y && inner.x + inner.width < outer.x + outer.width && inner.y + inner.height < outer.y + outer.height;
+    }, name + " to be in its group");
   same((await said(page)).includes("before leads to child_one"), true);
   await node(page, "Close child").click();
   await node(page, "Node child_one").waitFor({ state: "detached" });
@@ -76,23 +74,26 @@ check("a subgraph opens in place and closes", async ({ page }) => {
 });
 
 check("a running node glows, and then shows its time and how often it ran", async ({ page }) => {
-  await open(page, "slow");
+  const pace = newPace(server);
+  await open(page, "paced");
+  await page.getByLabel("pace").fill(pace.name);
   await page.getByLabel("count").fill("2");
-  await page.getByLabel("delay_ms").fill("3000");
   await submit(page);
   await node(page, /^Node tick: running/).waitFor();
   same(await page.locator('[data-status="running"]').count(), 1);
-  await node(page, /^Node tick: done, [\d.]+ m?s, 2 times$/).waitFor();
-  await node(page, /^Node reset: done/).waitFor();
+  await pace.allow(2);
+  await node(page, /^Node tick: done, (<1|[\d.]+) m?s, 2 times$/).waitFor();
 });
 
 check("motion is left out for those who do not want it", async ({ page }) => {
   await page.emulateMedia({ reducedMotion: "reduce" });
-  await open(page, "slow");
-  await page.getByLabel("delay_ms").fill("1500");
+  const pace = newPace(server);
+  await open(page, "paced");
+  await page.getByLabel("pace").fill(pace.name);
   await submit(page);
   await node(page, /^Node tick: running/).waitFor();
   same(await page.locator('[data-status="running"]').evaluate((n) => getComputedStyle(n).animationIterationCount), "1");
+  await pace.allow(1);
 });
 
 check("tasks of one step are counted", async ({ page }) => {
@@ -181,7 +182,7 @@ check("buttons zoom and show a map", async ({ page }) => {
   const before = await width();
   await page.getByRole("button", { name: "Zoom out" }).click();
   await until(async () => (await width()) < before, "a smaller graph");
-  await page.getByRole("button", { name: "Show all" }).click();
+  await page.getByRole("button", { name: "Show all", exact: true }).click();
   await until(async () => Math.abs((await width()) - before) < 1, "the whole graph");
   await page.getByRole("button", { name: "Map" }).click();
   await page.getByRole("img", { name: "Map of the graph" }).waitFor();
@@ -208,21 +209,18 @@ check("a graph of 200 nodes is drawn, begins where names can be read, and follow
   await page.getByRole("img", { name: "Map of the graph" }).waitFor();
 });
 
-for (const colorScheme of ["light", "dark"]) {
-  check(`nodes and their details can be used by everybody, in ${colorScheme} colours`, async ({ page }) => {
-    await page.emulateMedia({ colorScheme });
-    await open(page, "nested");
-    await node(page, "Open child").click();
-    await page.getByLabel("value").fill("pause");
-    await submit(page);
-    await node(page, /^Node child_two: interrupted/).waitFor();
-    await page.getByRole("button", { name: "Map" }).click();
-    same(await barriers(page), []);
-    await node(page, /^Subgraph child/).click();
-    await page.getByRole("dialog", { name: "child" }).waitFor();
-    same(await barriers(page), [], "details");
-  });
-}
+check("nodes and their details can be used by everybody", async ({ page }) => {
+  await open(page, "nested");
+  await node(page, "Open child").click();
+  await page.getByLabel("value").fill("pause");
+  await submit(page);
+  await node(page, /^Node child_two: interrupted/).waitFor();
+  await page.getByRole("button", { name: "Map" }).click();
+  same(await barriers(page), []);
+  await node(page, /^Subgraph child/).click();
+  await page.getByRole("dialog", { name: "child" }).waitFor();
+  same(await barriers(page), [], "details");
+});
 
 check("a server that does not show its graph is told with a way to try again", async ({ page, allow }) => {
   allow(/500/);

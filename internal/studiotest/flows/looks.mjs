@@ -4,20 +4,17 @@ import { prepare, settled } from "../scenes.mjs";
 
 const scenes = await prepare(process.argv[2]);
 
-for (const colorScheme of ["light", "dark"]) {
-  for (const { name, address } of scenes) {
-    check(`${name}, ${colorScheme}`, async ({ page }) => {
-      await page.emulateMedia({ colorScheme });
-      for (const size of [{ width: 1440, height: 900 }, { width: 360, height: 740 }]) {
-        await page.setViewportSize(size);
-        await page.goto(address);
-        await settled(page);
-        same(await barriers(page), [], `barriers at ${size.width} pixels`);
-        const wide = await page.evaluate(() => document.documentElement.scrollWidth);
-        if (wide > size.width) throw new Error(`the page is ${wide} pixels wide on a screen of ${size.width}`);
-      }
-    });
-  }
+for (const { name, address } of scenes) {
+  check(name, async ({ page }) => {
+    for (const size of [{ width: 1440, height: 900 }, { width: 360, height: 740 }]) {
+      await page.setViewportSize(size);
+      await page.goto(address);
+      await settled(page);
+      same(await barriers(page), [], `barriers at ${size.width} pixels`);
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+      if (wide > size.width) throw new Error(`the page is ${wide} pixels wide on a screen of ${size.width}`);
+    }
+  });
 }
 
 await run({ jobs: 2 });

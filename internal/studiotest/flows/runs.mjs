@@ -23,33 +23,30 @@ async function fail(name) {
   return thread;
 }
 
-for (const colorScheme of ["light", "dark"]) {
-  check(`a failed run shows its reason and is tried again (${colorScheme})`, async ({ page }) => {
-    await page.emulateMedia({ colorScheme });
-    const name = "nightly " + colorScheme;
-    const thread = await fail(name);
-    await page.goto(studio);
-    await tab(page, /^Failed/).click();
-    const row = rows(page, name);
-    await row.getByText(`boom: ${name} is broken`).waitFor();
-    same(await barriers(page), []);
-    await row.getByRole("button", { name: "Retry" }).click();
-    await page.getByRole("menuitem", { name: "Go on where it failed" }).click();
-    await until(async () => (await row.count()) === 2, "the second run");
-    await row.last().getByRole("button", { name: "Retry" }).click();
-    same(await page.getByRole("menuitem", { name: "Go on where it failed" }).count(), 0);
-    await page.getByRole("menuitem", { name: "Run again with the same input" }).click();
-    const all = await until(async () => {
-      const all = await runsOf(thread);
-      return all.length === 3 && all;
-    }, "the third run");
-    same(
-      all.map((r) => r.kwargs.input).reverse(),
-      [{ message: name + " is broken" }, null, { message: name + " is broken" }],
-      "inputs of the runs",
-    );
-  });
-}
+check("a failed run shows its reason and is tried again", async ({ page }) => {
+  const name = "nightly";
+  const thread = await fail(name);
+  await page.goto(studio);
+  await tab(page, /^Failed/).click();
+  const row = rows(page, name);
+  await row.getByText(`boom: ${name} is broken`).waitFor();
+  same(await barriers(page), []);
+  await row.getByRole("button", { name: "Retry" }).click();
+  await page.getByRole("menuitem", { name: "Go on where it failed" }).click();
+  await until(async () => (await row.count()) === 2, "the second run");
+  await row.last().getByRole("button", { name: "Retry" }).click();
+  same(await page.getByRole("menuitem", { name: "Go on where it failed" }).count(), 0);
+  await page.getByRole("menuitem", { name: "Run again with the same input" }).click();
+  const all = await until(async () => {
+    const all = await runsOf(thread);
+    return all.length === 3 && all;
+  }, "the third run");
+  same(
+    all.map((r) => r.kwargs.input).reverse(),
+    [{ message: name + " is broken" }, null, { message: name + " is broken" }],
+    "inputs of the runs",
+  );
+});
 
 check("a run that goes on and one that waits are shown and cancelled", async ({ page }) => {
   const thread = await create("long work");
@@ -77,19 +74,16 @@ check("a run leads to its thread and its trace", async ({ page }) => {
   same([params(page).get("view"), params(page).get("thread")], [null, thread]);
 });
 
-for (const colorScheme of ["light", "dark"]) {
-  check(`crons and their dialog have no barriers (${colorScheme})`, async ({ page }) => {
-    await page.emulateMedia({ colorScheme });
-    await api("POST", "/runs/crons", { assistant_id: "agent", schedule: "*/10 * * * *", input: {}, enabled: false });
-    await page.goto(studio);
-    await tab(page, "Crons").click();
-    await page.getByRole("switch", { name: /agent: Every 10 minutes/ }).first().waitFor();
-    same(await barriers(page), []);
-    await page.getByRole("button", { name: "Create cron" }).click();
-    await page.getByRole("dialog", { name: "Create cron" }).waitFor();
-    same(await barriers(page), []);
-  });
-}
+check("crons and their dialog have no barriers", async ({ page }) => {
+  await api("POST", "/runs/crons", { assistant_id: "agent", schedule: "*/10 * * * *", input: {}, enabled: false });
+  await page.goto(studio);
+  await tab(page, "Crons").click();
+  await page.getByRole("switch", { name: /agent: Every 10 minutes/ }).first().waitFor();
+  same(await barriers(page), []);
+  await page.getByRole("button", { name: "Create cron" }).click();
+  await page.getByRole("dialog", { name: "Create cron" }).waitFor();
+  same(await barriers(page), []);
+});
 
 check("a cron is created, disabled and deleted", async ({ page }) => {
   await page.goto(studio + "&assistant=agent");

@@ -1,5 +1,6 @@
 // The timeline: the checkpoints of a thread, and what one can do with them.
 import { barriers, check, run, same, until } from "../../browsertest/kit.mjs";
+import { newPace } from "../pace.mjs";
 
 const server = process.argv[2];
 // What the page asks for. A run that others start may tell less.
@@ -38,20 +39,26 @@ async function act(page, name, action) {
 // wide fails if something is wider than the page.
 const wide = (page) => page.evaluate(() => document.documentElement.scrollWidth > document.documentElement.clientWidth);
 
-for (const colorScheme of ["light", "dark"])
-  check(`the steps of an agent read as messages, ${colorScheme}`, async ({ page }) => {
-    await page.emulateMedia({ colorScheme });
-    await open(page, await ran("agent", { messages: [{ role: "user", content: "what is the weather" }] }));
-    await card(page, "Step 3").waitFor();
-    const [input, start, call, tool, answer] = await texts(page);
-    same([/Input/, /human what is the weather/].map((r) => r.test(input)), [true, true], input);
-    same(/Step 0 __start__/.test(start), true, start);
-    same([/Step 1 agent/, /ai get_weather \{"city":"Paris"\}/].map((r) => r.test(call)), [true, true], call);
-    same(/Step 2 tools .*get_weather sunny in Paris/.test(tool), true, tool);
-    same(/Step 3 agent .*ai It is sunny in Paris today\./.test(answer), true, answer);
-    await card(page, "Step 3").getByRole("button", { name: /Metadata/ }).click();
-    await card(page, "Step 3").getByText("graph_id:").waitFor();
-  });
+check("what nodes send besides their writes is shown", async ({ page }) => {
+  await page.goto(`${server}/studio/?assistant=custom`);
+  await page.getByLabel("n", { exact: true }).fill("3");
+  await page.getByRole("button", { name: "Submit", exact: true }).click();
+  await page.getByText("3 custom events").click();
+  await page.getByText('"step":2').waitFor();
+});
+
+check("the steps of an agent read as messages", async ({ page }) => {
+  await open(page, await ran("agent", { messages: [{ role: "user", content: "what is the weather" }] }));
+  await card(page, "Step 3").waitFor();
+  const [input, start, call, tool, answer] = await texts(page);
+  same([/Input/, /human what is the weather/].map((r) => r.test(input)), [true, true], input);
+  same(/Step 0 __start__/.test(start), true, start);
+  same([/Step 1 agent/, /ai get_weather \{"city":"Paris"\}/].map((r) => r.test(call)), [true, true], call);
+  same(/Step 2 tools .*get_weather sunny in Paris/.test(tool), true, tool);
+  same(/Step 3 agent .*ai It is sunny in Paris today\./.test(answer), true, answer);
+  await card(page, "Step 3").getByRole("button", { name: /Metadata/ }).click();
+  await card(page, "Step 3").getByText("graph_id:").waitFor();
+});
 
 check("a step shows its changes and not the whole state", async ({ page }) => {
   await open(page, await ran("router", { target: "left" }));
@@ -193,14 +200,19 @@ check("a state of 5 MB opens", async ({ page }) => {
 
 check("a run is followed, until one scrolls up", async ({ page }) => {
   const { thread_id } = await post("/threads", {});
-  await post(`/threads/${thread_id}/runs`, { assistant_id: "slow", input: { count: 45, delay_ms: 250 }, config: { recursion_limit: 100 }, stream_mode: modes, stream_resumable: true });
+  const pace = newPace(server);
+  await pace.allow(12);
+  await post(`/threads/${thread_id}/runs`, { assistant_id: "paced", input: { pace: pace.name, count: 45 }, config: { recursion_limit: 100 }, stream_mode: modes, stream_resumable: true });
   await open(page, thread_id);
   await page.getByRole("article", { name: "Running" }).getByText("tick").waitFor();
   await card(page, "Step 12").waitFor();
   await page.getByRole("region", { name: "Steps" }).hover();
   await page.mouse.wheel(0, -600);
+  await pace.allow(10);
   await page.getByRole("button", { name: "To the end" }).click();
-  await card(page, "Step 46").waitFor();
+  await card(page, "Step 22").waitFor();
+  await pace.allow(23);
+  await card(page, "Step 45").waitFor();
   await page.getByRole("article", { name: "Running" }).waitFor({ state: "detached" });
 });
 
@@ -214,21 +226,19 @@ check("a run that tells no checkpoints is followed too", async ({ page }) => {
 });
 
 check("tokens are shown while they stream", async ({ page }) => {
-  const thread = await ran("traced", { messages: "hi" });
-  await open(page, thread);
-  const seen = page.evaluate(
-    () =>
-      new Promise((resolve) => {
-        const texts = new Set();
-        new MutationObserver(() => {
-          const live = document.querySelector('[aria-label="Running"] .message-line[data-role="ai"]');
-          if (live) texts.add(live.textContent);
-          if (texts.size > 1) resolve([...texts]);
-        }).observe(document.body, { subtree: true, childList: true, characterData: true });
-      }),
-  );
+  const pace = newPace(server);
+  await pace.allow(12);
+  await open(page, await ran("traced", { messages: `paced ${pace.name}` }));
+  await card(page, "Step 3").getByText("read the book.").waitFor();
   await act(page, "Step 2", "Replay from here");
-  same((await seen).some((t) => t.includes("The")), true);
+  for (const text of ["The answer", "The answer is 42,", "The answer is 42, as all know"]) {
+    await pace.allow(2 + (text.length > 20));
+    await page.getByRole("article", { name: "Running" }).getByText(text, { exact: true }).waitFor();
+  }
+  await pace.allow(5);
+  await page.getByText("branch 2 of 2").waitFor();
+  await page.getByRole("article", { name: "Running" }).waitFor({ state: "detached" });
+  await page.getByText("read the book.").waitFor();
 });
 
 check("a failed node is told at the end", async ({ page, allow }) => {
@@ -248,22 +258,20 @@ check("the timeline fits a narrow screen", async ({ page }) => {
   same(await wide(page), false, "wider than the page");
 });
 
-for (const colorScheme of ["light", "dark"])
-  check(`the timeline and its dialogs have no barriers, ${colorScheme}`, async ({ page }) => {
-    await page.emulateMedia({ colorScheme });
-    const thread = await ran("router", { target: "left" });
-    const from = (await states(thread)).find((s) => s.metadata.step === 0).checkpoint;
-    await post(`/threads/${thread}/runs/wait`, { assistant_id: "router", input: null, checkpoint: from });
-    await open(page, thread, `&checkpoint=${from.checkpoint_id}`);
-    await page.getByRole("button", { name: "Unfold the branch" }).click();
-    same(await barriers(page), [], "timeline");
-    for (const action of ["Inspect state", "Edit and fork", "Compare"]) {
-      await page.getByRole("article", { name: "Step 0" }).getByRole("button", { name: action, exact: true }).click();
-      await page.getByRole("dialog").waitFor();
-      same(await barriers(page), [], action);
-      await page.keyboard.press("Escape");
-      if (await page.getByRole("dialog").isVisible()) await page.getByRole("button", { name: "Close" }).click();
-    }
-  });
+check("the timeline and its dialogs have no barriers", async ({ page }) => {
+  const thread = await ran("router", { target: "left" });
+  const from = (await states(thread)).find((s) => s.metadata.step === 0).checkpoint;
+  await post(`/threads/${thread}/runs/wait`, { assistant_id: "router", input: null, checkpoint: from });
+  await open(page, thread, `&checkpoint=${from.checkpoint_id}`);
+  await page.getByRole("button", { name: "Unfold the branch" }).click();
+  same(await barriers(page), [], "timeline");
+  for (const action of ["Inspect state", "Edit and fork", "Compare"]) {
+    await page.getByRole("article", { name: "Step 0" }).getByRole("button", { name: action, exact: true }).click();
+    await page.getByRole("dialog").waitFor();
+    same(await barriers(page), [], action);
+    await page.keyboard.press("Escape");
+    if (await page.getByRole("dialog").isVisible()) await page.getByRole("button", { name: "Close" }).click();
+  }
+});
 
 await run({ only: process.argv[3] ?? "", jobs: 2, timeout: 120_000 });

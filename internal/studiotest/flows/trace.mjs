@@ -2,6 +2,7 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { barriers, check, run, same, until } from "../../browsertest/kit.mjs";
+import { newPace } from "../pace.mjs";
 
 const server = process.argv[2];
 
@@ -28,20 +29,18 @@ const item = (page, name) => page.getByRole("treeitem", { name });
 // outline is the tree: each name after a dot for each level.
 const outline = async (page) => page.getByRole("treeitem").evaluateAll((rows) => rows.map((r) => ".".repeat(r.getAttribute("aria-level") - 1) + r.querySelector(".waterfall-name").textContent.replace(/\s+/g, " ").trim()));
 
-for (const colorScheme of ["light", "dark"])
-  check(`a nested run is a tree of nodes, model calls and tools, ${colorScheme}`, async ({ page }) => {
-    await page.emulateMedia({ colorScheme });
-    await open(page, await ran("traced", { messages: "hi" }));
-    same(await outline(page), ["plan node done", "inner nested graph done", ".model node done", "..model call model call done", ".tool node done", "..lookup tool done", "answer node done", ".model call model call done"]);
-    same((await page.getByText("Tokens").locator("..").innerText()).replace(/\s+/g, " "), "Tokens 38");
-    await item(page, /^model call/).last().click();
-    const details = page.getByRole("complementary", { name: "Details of model call" });
-    await details.getByText("12 in, 7 out, 19 in total").waitFor();
-    await details.getByRole("heading", { name: "Prompt" }).waitFor();
-    await details.getByText("The answer is 42, as all know who have read the book.").waitFor();
-    await item(page, /^lookup/).click();
-    await page.getByRole("complementary", { name: "Details of lookup" }).getByText('"answer"').waitFor();
-  });
+check("a nested run is a tree of nodes, model calls and tools", async ({ page }) => {
+  await open(page, await ran("traced", { messages: "hi" }));
+  same(await outline(page), ["plan node done", "inner nested graph done", ".model node done", "..model call model call done", ".tool node done", "..lookup tool done", "answer node done", ".model call model call done"]);
+  same((await page.getByText("Tokens").locator("..").innerText()).replace(/\s+/g, " "), "Tokens 38");
+  await item(page, /^model call/).last().click();
+  const details = page.getByRole("complementary", { name: "Details of model call" });
+  await details.getByText("12 in, 7 out, 19 in total").waitFor();
+  await details.getByRole("heading", { name: "Prompt" }).waitFor();
+  await details.getByText("The answer is 42, as all know who have read the book.").waitFor();
+  await item(page, /^lookup/).click();
+  await page.getByRole("complementary", { name: "Details of lookup" }).getByText('"answer"').waitFor();
+});
 
 check("keys move and open", async ({ page }) => {
   await open(page, await ran("router", { target: "right" }));
@@ -59,11 +58,15 @@ check("keys move and open", async ({ page }) => {
 
 check("a run that goes on is traced as it does", async ({ page }) => {
   const { thread_id } = await post("/threads", {});
-  await post(`/threads/${thread_id}/runs`, { assistant_id: "slow", input: { count: 40, delay_ms: 250 }, config: { recursion_limit: 100 }, stream_mode: ["tasks"], stream_resumable: true });
+  const pace = newPace(server);
+  await pace.allow(3);
+  await post(`/threads/${thread_id}/runs`, { assistant_id: "paced", input: { pace: pace.name, count: 6 }, stream_mode: ["tasks"], stream_resumable: true });
   await open(page, thread_id);
   await item(page, /^tick node running/).waitFor();
   const count = await page.getByRole("treeitem").count();
+  await pace.allow(1);
   await until(async () => (await page.getByRole("treeitem").count()) > count, "one more node");
+  await pace.allow(2);
   await item(page, /^tick node running/).waitFor({ state: "detached" });
 });
 
@@ -146,16 +149,14 @@ check("the trace fits a narrow screen", async ({ page }) => {
   same(await page.evaluate(() => document.documentElement.scrollWidth > document.documentElement.clientWidth), false, "wider than the page");
 });
 
-for (const colorScheme of ["light", "dark"])
-  check(`the trace and its dialog have no barriers, ${colorScheme}`, async ({ page }) => {
-    await page.emulateMedia({ colorScheme });
-    await open(page, await ran("traced", { messages: "hi" }));
-    await item(page, /^answer/).click();
-    await page.getByRole("complementary", { name: "Details of answer" }).waitFor();
-    same(await barriers(page), [], "trace");
-    await page.getByRole("button", { name: "Copy as code" }).click();
-    await page.getByLabel("The run in curl").waitFor();
-    same(await barriers(page), [], "code");
-  });
+check("the trace and its dialog have no barriers", async ({ page }) => {
+  await open(page, await ran("traced", { messages: "hi" }));
+  await item(page, /^answer/).click();
+  await page.getByRole("complementary", { name: "Details of answer" }).waitFor();
+  same(await barriers(page), [], "trace");
+  await page.getByRole("button", { name: "Copy as code" }).click();
+  await page.getByLabel("The run in curl").waitFor();
+  same(await barriers(page), [], "code");
+});
 
 await run({ only: process.argv[3] ?? "", jobs: 2, timeout: 120_000 });

@@ -1,0 +1,93 @@
+package studiotest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/reduce"
+)
+
+// paces let a script decide how far a run goes before a page is looked at. Each has a
+// name, and what waits for it goes on as often as the script allows. Without them a
+// check would depend on the speed of the machine.
+type paces struct {
+	mu     sync.Mutex
+	byName map[string]chan struct{}
+}
+
+// pace are those of this process.
+var pace paces
+
+// maxAllowed bounds what is allowed and not used yet.
+const maxAllowed = 100_000
+
+func (p *paces) named(name string) chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.byName == nil {
+		p.byName = map[string]chan struct{}{}
+	}
+	if p.byName[name] == nil {
+		p.byName[name] = make(chan struct{}, maxAllowed)
+	}
+	return p.byName[name]
+}
+
+// wait blocks until it is allowed to go on.
+func (p *paces) wait(ctx context.Context, name string) error {
+	select {
+	case <-p.named(name):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+type allowance struct {
+	Pace string `json:"pace"`
+	N    int    `json:"n"`
+}
+
+// newAllow is a graph that lets others go on. A script runs it.
+func newAllow() (treadle.AnyGraph, error) {
+	b := treadle.New[allowance]("allow")
+	treadle.AddNode(b, "allow", func(_ context.Context, a allowance) (allowance, error) {
+		for range a.N {
+			select {
+			case pace.named(a.Pace) <- struct{}{}:
+			default:
+				return a, fmt.Errorf("pace %q: more than %d are allowed", a.Pace, maxAllowed)
+			}
+		}
+		return a, nil
+	})
+	b.Edge(treadle.Start, "allow")
+	return erased(b)
+}
+
+type paced struct {
+	Pace  string           `json:"pace"`
+	Count int              `json:"count"`
+	Ticks reduce.List[int] `json:"ticks"`
+}
+
+type ticked struct {
+	Ticks reduce.List[int] `json:"ticks"`
+}
+
+// newPaced is a graph whose steps happen when they are allowed.
+func newPaced() (treadle.AnyGraph, error) {
+	b := treadle.New[paced]("paced")
+	treadle.AddNode(b, "tick", func(ctx context.Context, s paced) (ticked, error) {
+		if err := pace.wait(ctx, s.Pace); err != nil {
+			return ticked{}, err
+		}
+		return ticked{reduce.List[int]{len(s.Ticks)}}, nil
+	})
+	b.Edge(treadle.Start, "tick")
+	treadle.Switch(b, "tick", func(_ context.Context, s paced) (bool, error) { return len(s.Ticks) < s.Count, nil },
+		map[bool]string{true: "tick", false: treadle.End})
+	return erased(b)
+}
