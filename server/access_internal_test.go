@@ -143,12 +143,12 @@ func (p property) at(text string) string {
 	return text
 }
 
-// shown is all that a user can see of its property.
-func (p property) shown(s *testServer, user string) string {
+// shown is all that Alice can see of her property.
+func (p property) shown(s *testServer) string {
 	var all []string
 	for _, path := range []string{"/assistants/{assistant_id}", "/threads/{thread_id}", "/threads/{thread_id}/state", "/threads/{thread_id}/runs",
 		"/runs/crons/{cron_id}", "/store/items?namespace=notes&key=k"} {
-		all = append(all, s.made(user, "GET", p.at(path), "", ""))
+		all = append(all, s.made("alice", "GET", p.at(path), "", ""))
 	}
 	return strings.Join(all, "\n")
 }
@@ -252,7 +252,7 @@ func TestNoRouteGivesAwayWhatSomebodyElseHas(t *testing.T) {
 	s := newTestServer(t, &Options{Auth: owners(), Webhooks: &Webhooks{AllowPrivate: true}})
 	alice := newProperty(s, "alice")
 	alice["own_assistant"] = newProperty(s, "bob")["assistant_id"] // bob's own, to get at alice's thread with
-	before := alice.shown(s, "alice")
+	before := alice.shown(s)
 	for _, rt := range s.table() {
 		key := rt.method + " " + rt.path
 		if slices.Contains(openRoutes, key) {
@@ -288,7 +288,7 @@ func TestNoRouteGivesAwayWhatSomebodyElseHas(t *testing.T) {
 		if x.exact != "" && answer != x.exact {
 			t.Errorf("%s: %s, not %s", key, answer, x.exact)
 		}
-		if after := alice.shown(s, "alice"); after != before {
+		if after := alice.shown(s); after != before {
 			t.Fatalf("%s changed what alice has:\n%s\n%s", key, before, after)
 		}
 	}
@@ -303,7 +303,7 @@ func TestNoRouteGivesAwayWhatSomebodyElseHas(t *testing.T) {
 func TestProtocolsGiveAwayNothing(t *testing.T) {
 	s := newTestServer(t, &Options{Auth: owners()})
 	alice, bob := newProperty(s, "alice"), newProperty(s, "bob")
-	before := alice.shown(s, "alice")
+	before := alice.shown(s)
 	rpc := func(path, method, params string) string {
 		t.Helper()
 		status, answer := s.send("bob", "POST", path, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+alice.at(params)+`}`))
@@ -332,7 +332,7 @@ func TestProtocolsGiveAwayNothing(t *testing.T) {
 	if answer := rpc("/mcp", "tools/call", `{"name":"{assistant_id}"}`); !strings.Contains(answer, "-32602") {
 		t.Errorf("tools/call: %s", answer)
 	}
-	if after := alice.shown(s, "alice"); after != before {
+	if after := alice.shown(s); after != before {
 		t.Errorf("alice has changed:\n%s\n%s", before, after)
 	}
 }

@@ -308,7 +308,7 @@ func TestItemsHaveTheirMeta(t *testing.T) {
 	read := func() string {
 		_, _, raw := c.do("GET", "/store/items?namespace=a&key=k", "")
 		var item struct{ Meta json.RawMessage }
-		if err := json.Unmarshal([]byte(raw), &item); err != nil {
+		if err := json.Unmarshal(raw, &item); err != nil {
 			t.Fatal(err, raw)
 		}
 		return string(item.Meta)

@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -24,16 +23,9 @@ func TestTheStudioIsServedIfItIsWanted(t *testing.T) {
 		{&server.Options{Studio: true, Auth: refuse}, "/threads/search", http.StatusMethodNotAllowed},
 	} {
 		c := serve(t, tt.o)
-		r, err := http.Get(c.base + tt.path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, err := io.ReadAll(r.Body)
-		if err != nil || r.Body.Close() != nil {
-			t.Fatal(err)
-		}
-		if r.StatusCode != tt.want {
-			t.Errorf("%s: %s", tt.path, r.Status)
+		status, _, body := c.do("GET", tt.path, "")
+		if status != tt.want {
+			t.Errorf("%s: %d", tt.path, status)
 		}
 		if tt.path == "/studio/" && tt.want == http.StatusOK && !strings.Contains(string(body), "Treadle Studio") {
 			t.Errorf("%s: %.200s", tt.path, body)

@@ -15,15 +15,18 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// inFiles says in which of a database's files a word is, in any case.
-func inFiles(t *testing.T, path, word string) (found []string) {
+// secret is a word that is nowhere in a database by chance.
+const secret = "Zebrapox"
+
+// inFiles says in which of a database's files the secret is, in any case.
+func inFiles(t *testing.T, path string) (found []string) {
 	t.Helper()
 	for _, end := range []string{"", "-wal", "-shm"} {
 		raw, err := os.ReadFile(path + end)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			t.Fatal(err)
 		}
-		if n := bytes.Count(bytes.ToLower(raw), []byte(strings.ToLower(word))); n > 0 {
+		if n := bytes.Count(bytes.ToLower(raw), []byte(strings.ToLower(secret))); n > 0 {
 			found = append(found, fmt.Sprintf("%d times in %s", n, filepath.Base(path)+end))
 		}
 	}
@@ -33,7 +36,6 @@ func inFiles(t *testing.T, path, word string) (found []string) {
 // Once something was deleted, its text is in none of the files, not even in what
 // is free of them, while the database is still open.
 func TestWhatWasDeletedIsInNoFile(t *testing.T) {
-	const secret = "Zebrapox"
 	type files struct {
 		db    *DB
 		store *store.Store
@@ -97,7 +99,7 @@ func TestWhatWasDeletedIsInNoFile(t *testing.T) {
 			}
 			f := &files{db: db, store: s, mine: newLine(t, db, "mine")}
 			mix(t, f)
-			if len(inFiles(t, path, secret)) == 0 {
+			if len(inFiles(t, path)) == 0 {
 				t.Fatal("the files do not have it to begin with")
 			}
 			for _, do := range []func(*testing.T, *files) error{test.threads, test.items} {
@@ -105,7 +107,7 @@ func TestWhatWasDeletedIsInNoFile(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if found := inFiles(t, path, secret); found != nil {
+			if found := inFiles(t, path); found != nil {
 				t.Errorf("it is still there %v", found)
 			}
 			if n := len(listed(t, db, checkpoint.Query{Thread: "other"})); n != 80 {
@@ -119,7 +121,6 @@ func TestWhatWasDeletedIsInNoFile(t *testing.T) {
 
 // A reader keeps the log. What was deleted is gone when the reader is.
 func TestWhatWasDeletedIsGoneAfterAReaderHasEnded(t *testing.T) {
-	const secret = "Zebrapox"
 	path := filepath.Join(t.TempDir(), "test.db")
 	db := open(t, path, nil)
 	newLine(t, db, "thread").add(set("v", secret))
@@ -136,7 +137,7 @@ func TestWhatWasDeletedIsGoneAfterAReaderHasEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.add()
-	if found := inFiles(t, path, secret); found != nil {
+	if found := inFiles(t, path); found != nil {
 		t.Errorf("it is still there %v", found)
 	}
 }

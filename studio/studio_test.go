@@ -11,7 +11,7 @@ import (
 	"github.com/treadle-go/treadle/studio"
 )
 
-func get(t *testing.T, url string, header ...string) *http.Response {
+func get(t *testing.T, url string, header ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
 	for i := 0; i+1 < len(header); i += 2 {
@@ -19,7 +19,7 @@ func get(t *testing.T, url string, header ...string) *http.Response {
 	}
 	w := httptest.NewRecorder()
 	studio.Handler("/api/studio").ServeHTTP(w, r)
-	return w.Result()
+	return w
 }
 
 func text(t *testing.T, r io.Reader) string {
@@ -33,15 +33,15 @@ func text(t *testing.T, r io.Reader) string {
 
 func TestThePageAndItsScriptAreServed(t *testing.T) {
 	page := get(t, "/api/studio/")
-	if page.StatusCode != http.StatusOK || !strings.HasPrefix(page.Header.Get("Content-Type"), "text/html") {
-		t.Fatalf("the page: %s, %s", page.Status, page.Header.Get("Content-Type"))
+	if page.Code != http.StatusOK || !strings.HasPrefix(page.Header().Get("Content-Type"), "text/html") {
+		t.Fatalf("the page: %d, %s", page.Code, page.Header().Get("Content-Type"))
 	}
 	if html := text(t, page.Body); !strings.Contains(html, `src="./studio.js"`) || strings.Contains(html, "<style") || strings.Contains(html, "<script>") {
 		t.Errorf("the page does not load its script from a file, or has inline parts:\n%s", html)
 	}
 	script := get(t, "/api/studio/studio.js", "Accept-Encoding", "gzip, br")
-	if script.StatusCode != http.StatusOK || script.Header.Get("Content-Encoding") != "gzip" {
-		t.Fatalf("the script: %s, encoding %q", script.Status, script.Header.Get("Content-Encoding"))
+	if script.Code != http.StatusOK || script.Header().Get("Content-Encoding") != "gzip" {
+		t.Fatalf("the script: %d, encoding %q", script.Code, script.Header().Get("Content-Encoding"))
 	}
 	unzipped, err := gzip.NewReader(script.Body)
 	if err != nil {
@@ -53,16 +53,16 @@ func TestThePageAndItsScriptAreServed(t *testing.T) {
 }
 
 func TestFilesThatHaveNotChangedAreNotSentAgain(t *testing.T) {
-	tag := get(t, "/api/studio/studio.js").Header.Get("ETag")
-	if again := get(t, "/api/studio/studio.js", "If-None-Match", tag); tag == "" || again.StatusCode != http.StatusNotModified {
-		t.Errorf("tag %q: %s", tag, again.Status)
+	tag := get(t, "/api/studio/studio.js").Header().Get("ETag")
+	if again := get(t, "/api/studio/studio.js", "If-None-Match", tag); tag == "" || again.Code != http.StatusNotModified {
+		t.Errorf("tag %q: %d", tag, again.Code)
 	}
 }
 
 func TestThePathWithoutASlashLeadsToThePage(t *testing.T) {
 	r := get(t, "/api/studio?thread=7")
-	if to := r.Header.Get("Location"); r.StatusCode != http.StatusMovedPermanently || to != "/api/studio/?thread=7" {
-		t.Errorf("%s to %q", r.Status, to)
+	if to := r.Header().Get("Location"); r.Code != http.StatusMovedPermanently || to != "/api/studio/?thread=7" {
+		t.Errorf("%d to %q", r.Code, to)
 	}
 }
 
@@ -75,7 +75,7 @@ func TestThePageMayCallItsOwnServerAndTheOneInItsAddressOnly(t *testing.T) {
 		"/api/studio/?baseUrl=http://*":                      "connect-src 'self';",
 		"/api/studio/?baseUrl=https://a.example%20*.example": "connect-src 'self';",
 	} {
-		policy := get(t, url).Header.Get("Content-Security-Policy")
+		policy := get(t, url).Header().Get("Content-Security-Policy")
 		if !strings.Contains(policy, want) || !strings.Contains(policy, "script-src 'self';") {
 			t.Errorf("%s: %s", url, policy)
 		}
@@ -83,8 +83,8 @@ func TestThePageMayCallItsOwnServerAndTheOneInItsAddressOnly(t *testing.T) {
 }
 
 func TestWhatIsNotThereIsNotFound(t *testing.T) {
-	if r := get(t, "/api/studio/../../etc/passwd"); r.StatusCode != http.StatusNotFound {
-		t.Error(r.Status)
+	if r := get(t, "/api/studio/../../etc/passwd"); r.Code != http.StatusNotFound {
+		t.Error(r.Code)
 	}
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/studio/", http.NoBody)
 	w := httptest.NewRecorder()

@@ -73,10 +73,11 @@ func (r *Runner) abandon() {
 	}
 }
 
-// missed reports that work was not looked for, unless that is because the runner stops.
+// missed reports that work of a kind was not looked for, unless that is because the
+// runner stops.
 func (r *Runner) missed(ctx context.Context, what string, err error) {
 	if ctx.Err() == nil {
-		r.logger.WarnContext(ctx, what, "error", err)
+		r.logger.WarnContext(ctx, "work is not looked for", "what", what, "error", err)
 	}
 }
 
@@ -85,7 +86,7 @@ func (r *Runner) takeOver(ctx context.Context) {
 	for r.take() {
 		taken, failed, err := r.ledger.TakeOver(ctx, r.worker, r.names, 1)
 		if err != nil {
-			r.missed(ctx, "runs of other processes are not looked for", err)
+			r.missed(ctx, "runs of other processes", err)
 		}
 		for _, run := range failed {
 			r.logger.ErrorContext(ctx, "a run was given up after too many attempts", "run", run.ID, "attempts", run.Attempt)
@@ -132,7 +133,7 @@ func (r *Runner) work(ctx context.Context) time.Duration {
 func (r *Runner) crons(ctx context.Context) {
 	due, err := r.ledger.DueCrons(ctx, 100)
 	if err != nil {
-		r.missed(ctx, "crons are not looked for", err)
+		r.missed(ctx, "crons", err)
 		return
 	}
 	for _, c := range due {
@@ -169,7 +170,7 @@ func (r *Runner) tick(ctx context.Context, c *ledger.Cron, at time.Time, n *ledg
 func (r *Runner) hooks(ctx context.Context) {
 	due, err := r.ledger.DueHooks(ctx, 16)
 	if err != nil {
-		r.missed(ctx, "webhooks are not looked for", err)
+		r.missed(ctx, "webhooks", err)
 		return
 	}
 	for _, h := range due {
@@ -235,7 +236,7 @@ func (r *Runner) sweep(ctx context.Context) {
 func (r *Runner) expire(ctx context.Context) {
 	list, err := r.ledger.Expired(ctx, r.o.SweepLimit)
 	if err != nil {
-		r.missed(ctx, "threads whose time is over are not looked for", err)
+		r.missed(ctx, "threads whose time is over", err)
 	}
 	for _, t := range list {
 		if t.TTL != nil && t.TTL.Strategy == "keep_latest" {

@@ -113,7 +113,7 @@ func (metered) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk
 			yield(llm.Chunk{ToolCalls: []llm.ToolCallChunk{{Index: new(0), ID: "call_1", Name: "lookup", Args: `{"key":"answer"}`}}, Usage: used}, nil)
 		}
 	}
-	wait := func() error { time.Sleep(40 * time.Millisecond); return ctx.Err() } // so that its bar has a width
+	wait := func() error { return after(ctx, 40*time.Millisecond) } // so that its bar has a width
 	if name, ok := strings.CutPrefix(req.Messages[0].Text(), "paced "); ok {
 		wait = func() error { return pace.wait(ctx, name) }
 	}

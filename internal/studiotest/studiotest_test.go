@@ -19,6 +19,7 @@ func serve(t *testing.T) string {
 }
 
 func TestFlows(t *testing.T) {
+	t.Parallel()
 	scripts, err := filepath.Glob("flows/*.mjs")
 	if err != nil || len(scripts) == 0 {
 		t.Fatal("no scripts", err)

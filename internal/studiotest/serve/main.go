@@ -13,7 +13,7 @@ func main() {
 	graphs, err := studiotest.Graphs()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		os.Exit(1) //nolint:forbidigo // it is a main function
 	}
 	server.Main(nil, graphs...)
 }
