@@ -184,7 +184,7 @@ func (t *traveller) post(ctx context.Context, path string, body, answer any) err
 	if _, err := t.conn.Write(request); err != nil {
 		return err
 	}
-	resp, err := http.ReadResponse(t.in, nil)
+	resp, err := http.ReadResponse(t.in, nil) //nolint:bodyclose // it is read to its end, and the connection is used again
 	if err != nil {
 		return err
 	}
@@ -379,13 +379,11 @@ func (a *api) burst(ctx context.Context, s *serving, readers int) (line, error) 
 	var there, all sync.WaitGroup
 	there.Add(readers)
 	var begun time.Time
-	all.Add(1)
-	go func() {
-		defer all.Done()
+	all.Go(func() {
 		there.Wait()
 		begun = time.Now()
 		_ = os.WriteFile(gate, nil, 0o600) // without it no frame comes
-	}()
+	})
 	err := together(readers, func(int) error {
 		resp, err := a.send(ctx, http.MethodGet, "/threads/"+thread.ID+"/runs/"+run.ID+"/stream", nil)
 		there.Done()

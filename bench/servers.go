@@ -133,7 +133,7 @@ func (h *host) on(ctx context.Context, do func(*serving) (line, error)) (l line,
 
 // freePort is a port that nobody listens at.
 func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		return 0, err
 	}
@@ -184,7 +184,7 @@ func ourProgram() (string, error) {
 		if built.dir, built.err = os.MkdirTemp("", "treadle-bench-serve"); built.err != nil {
 			return
 		}
-		out, err := exec.Command("go", "build", "-o", filepath.Join(built.dir, "serve"), "./serve").CombinedOutput()
+		out, err := exec.CommandContext(context.Background(), "go", "build", "-o", filepath.Join(built.dir, "serve"), "./serve").CombinedOutput()
 		if err != nil {
 			built.err = &notMeasuredError{"no program to serve with", commandError(context.Background(), "go build ./serve", err, out)}
 		}
