@@ -58,6 +58,8 @@ var floorOf = map[string]int{
 	"checkpoint/checkpointtest": 1,
 	"store/storetest":           1,
 	"ledger/ledgertest":         1,
+	"bus/bustest":               1,
+	"natsbus":                   1,
 	"store/uselite":             1,
 	"llm/llmtest":               1,
 	"internal/turns":            1,
@@ -67,6 +69,7 @@ var floorOf = map[string]int{
 	"checkpoint":          0,
 	"store":               0,
 	"ledger":              0,
+	"bus":                 0,
 	"studio":              0,
 	"internal/bounded":    0,
 	"internal/sse":        0,
@@ -75,8 +78,11 @@ var floorOf = map[string]int{
 	"reduce":              0,
 	"treadletype":         0,
 	"internal/envfile":    0,
+	"internal/hub":        0,
 	"internal/killtest":   0,
+	"internal/natstest":   0,
 	"internal/near":       0,
+	"internal/netfault":   0,
 	"internal/observe":    0,
 	"internal/origin":     0,
 	"internal/pgtest":     0,
@@ -92,6 +98,8 @@ var floorOf = map[string]int{
 
 // sameFloor lists the imports that do not go down, each with its reason.
 var sameFloor = map[[2]string]string{
+	{"bus", "ledger"}:                                    "its log has the events of the ledger",
+	{"bus", "internal/hub"}:                              "all buses deliver signals within a process by it",
 	{"checkpoint", "internal/plainjson"}:                 "stored values are decoded by it where they are plain",
 	{"llm", "internal/plainjson"}:                        "messages are read by it where they are plain",
 	{"internal/saved", "checkpoint"}:                     "the savers in databases write the values of checkpoints down in one form",

@@ -1,0 +1,310 @@
+package natsbus
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/treadle-go/treadle/bus"
+	"github.com/treadle-go/treadle/internal/hub"
+)
+
+// Options configure [Open]. The zero value and nil are the defaults.
+type Options struct {
+	// Name begins all subjects and the name of the stream, so that several servers can share one NATS. It has letters, digits,
+	// - and _; empty means "treadle".
+	Name string
+	// Keep is how long events are kept; 0 means 10 minutes.
+	Keep time.Duration
+	// Replicas is how many servers of a cluster keep the events; 0 means as many as there are, at most 3.
+	Replicas int
+	// Creds is the path of a file with credentials, as nsc makes them. Another way is user:password@ in the url.
+	Creds string
+	// TLS configures encrypted connections, which tls:// in the url asks for.
+	TLS *tls.Config
+	// Logger receives warnings that cannot be returned to a caller; nil discards them.
+	Logger *slog.Logger
+}
+
+const (
+	defaultName = "treadle"
+	defaultKeep = 10 * time.Minute
+	// again is how long the server remembers what was appended, so as to ignore it when it comes again.
+	again = 2 * time.Minute
+	// patience is how long the answer to a request is waited for.
+	patience = 2 * time.Second
+	// grace is how long calls wait for a connection that broke just now. Most clients of a cluster have another one by then.
+	grace = time.Second
+	// attempt is how long it is waited for before the request is sent again.
+	attempt = 700 * time.Millisecond
+	// dialTimeout is for one address.
+	dialTimeout = time.Second
+	// pingEvery is how often a server is asked whether it is there. After two questions without an answer the connection is given up.
+	pingEvery = time.Second
+	// reconnectWait is the least pause between two attempts to reach the same address.
+	reconnectWait = 100 * time.Millisecond
+	// liveBuffer is how many messages may wait for the goroutine that deals them out, which never waits itself.
+	liveBuffer = 8192
+)
+
+// Bus is a [bus.Bus] on NATS.
+type Bus struct {
+	nc     *nats.Conn
+	log    *slog.Logger
+	name   string
+	stream string
+	keep   time.Duration
+	// replicas is 0 if there are to be as many as possible.
+	replicas int
+	hub      hub.Hub
+	signals  chan *nats.Msg
+	live     chan *nats.Msg
+	// check asks the goroutine that looks after the stream to look now.
+	check chan struct{}
+	// ctx ends with the bus.
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+	// fetching limits how many requests for stored events are under way.
+	fetching chan struct{}
+
+	mu sync.Mutex
+	// topics has the subscriptions to signals, by token.
+	topics    map[string]*topic
+	followed  map[string]*followed // by subject
+	created   time.Time            // when the stream was made
+	lastError string               // that of connecting, so as to log each once
+	reached   bool                 // there was a connection
+	lostAt    time.Time            // when it broke; zero if it did not
+}
+
+type topic struct {
+	name      string
+	sub       *nats.Subscription
+	listeners int
+}
+
+var _ bus.Bus = (*Bus)(nil)
+
+// Open connects to the NATS servers at url, which has one address or several of the same cluster, separated by commas:
+// nats://user:password@host:4222. A server that cannot be reached is not an error; the bus connects when it is there. A server
+// that refuses the credentials is one.
+func Open(ctx context.Context, url string, o *Options) (*Bus, error) {
+	if o == nil {
+		o = &Options{}
+	}
+	b, err := newBus(o)
+	if err != nil {
+		return nil, fmt.Errorf("natsbus: open: %w", err)
+	}
+	addresses, err := split(url)
+	if err != nil {
+		return nil, fmt.Errorf("natsbus: open: %w", err)
+	}
+	options := nats.GetDefaultOptions()
+	options.Servers = addresses
+	b.configure(&options)
+	options.TLSConfig, options.Secure = o.TLS, o.TLS != nil
+	if o.Creds != "" {
+		// A file that is missing would otherwise look like a server that is.
+		if _, err := os.Stat(o.Creds); err != nil {
+			return nil, fmt.Errorf("natsbus: open: the credentials: %w", err)
+		}
+		if err := nats.UserCredentials(o.Creds)(&options); err != nil {
+			return nil, fmt.Errorf("natsbus: open: the credentials: %w", err)
+		}
+	}
+	b.ctx, b.cancel = context.WithCancel(context.Background())
+	if b.nc, err = options.Connect(); err != nil {
+		b.cancel()
+		return nil, fmt.Errorf("natsbus: open: %w", err)
+	}
+	if refused(b.nc.LastError()) && !b.nc.IsConnected() {
+		b.nc.Close()
+		b.cancel()
+		return nil, errors.New("natsbus: open: the server refuses the credentials: put user:password@ into the url, or set Options.Creds")
+	}
+	if b.nc.IsConnected() {
+		if err := b.ensureStream(ctx); err != nil {
+			b.log.WarnContext(ctx, "natsbus: the stream cannot be made yet", "stream", b.stream, "error", err)
+			b.recheck()
+		}
+	} else {
+		b.log.WarnContext(ctx, "natsbus: no server can be reached yet", "servers", len(addresses))
+	}
+	// A new leader of the stream may not have sent live readers what the last one stored.
+	if _, err := b.nc.Subscribe("$JS.EVENT.ADVISORY.STREAM.LEADER_ELECTED."+b.stream, func(*nats.Msg) { b.missed("") }); err != nil {
+		return nil, errors.Join(fmt.Errorf("natsbus: open: %w", err), b.Close())
+	}
+	b.wg.Go(b.dealSignals)
+	b.wg.Go(b.dealEvents)
+	b.wg.Go(b.lookAfterStream)
+	return b, nil
+}
+
+func newBus(o *Options) (*Bus, error) {
+	b := &Bus{
+		log: o.Logger, name: o.Name, keep: o.Keep, replicas: o.Replicas,
+		signals: make(chan *nats.Msg, liveBuffer), live: make(chan *nats.Msg, liveBuffer),
+		check: make(chan struct{}, 1), fetching: make(chan struct{}, 64),
+		topics: map[string]*topic{}, followed: map[string]*followed{},
+	}
+	if b.log == nil {
+		b.log = slog.New(slog.DiscardHandler)
+	}
+	b.hub.Logger = b.log
+	if b.name == "" {
+		b.name = defaultName
+	}
+	if b.keep == 0 {
+		b.keep = defaultKeep
+	}
+	b.stream = strings.ToUpper(b.name) + "_EVENTS"
+	for _, c := range b.name {
+		if !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_", c) {
+			return nil, fmt.Errorf("the name %q has the character %q: use letters, digits, - and _", b.name, c)
+		}
+	}
+	if b.keep < time.Second {
+		return nil, fmt.Errorf("Keep is %v and has to be at least a second", b.keep)
+	}
+	if b.replicas < 0 || b.replicas > 5 {
+		return nil, fmt.Errorf("Replicas is %d and can be 1 to 5, or 0 for as many as there are", b.replicas)
+	}
+	return b, nil
+}
+
+// split returns the addresses of a url. Its errors do not show them: they may have passwords.
+func split(urls string) ([]string, error) {
+	addresses := strings.Split(urls, ",")
+	for i, address := range addresses {
+		address = strings.TrimSpace(address)
+		if !strings.Contains(address, "://") {
+			address = "nats://" + address // as in nats://a,b,c
+		}
+		u, err := url.Parse(address)
+		if err != nil || u.Hostname() == "" || u.Scheme != "nats" && u.Scheme != "tls" && u.Scheme != "ws" && u.Scheme != "wss" {
+			return nil, fmt.Errorf("address %d of the url is not one of NATS: write nats://host:4222 or tls://host:4222", i+1)
+		}
+		addresses[i] = address
+	}
+	first, err := url.Parse(addresses[0])
+	if err != nil {
+		return nil, errors.New("address 1 of the url is not one of NATS")
+	}
+	// The credentials of the first address are for those that have none.
+	for i, address := range addresses[1:] {
+		if u, err := url.Parse(address); err == nil && u.User == nil && first.User != nil {
+			u.User = first.User
+			addresses[i+1] = u.String()
+		}
+	}
+	return addresses, nil
+}
+
+// configure makes the connection one that never gives up and never blocks for long.
+func (b *Bus) configure(o *nats.Options) {
+	o.Name = b.name
+	o.RetryOnFailedConnect, o.MaxReconnect, o.AllowReconnect = true, -1, true
+	o.ReconnectWait, o.ReconnectJitter, o.ReconnectJitterTLS = reconnectWait, reconnectWait, reconnectWait
+	o.IgnoreAuthErrorAbort = true // credentials may be changed while we run
+	o.Timeout = dialTimeout
+	o.PingInterval, o.MaxPingsOut = pingEvery, 2
+	// A write to a server that does not read holds the lock of the connection, and with it every call.
+	o.FlusherTimeout, o.ReconnectOnFlusherError = time.Second, true
+	o.ReconnectBufSize = -1 // a signal that is sent much later is of no use
+	o.AsyncErrorCB = b.onError
+	o.ConnectedCB = b.onConnect
+	o.ReconnectedCB = b.onConnect
+	o.DisconnectedErrCB = func(_ *nats.Conn, err error) {
+		b.mu.Lock()
+		b.lostAt = time.Now()
+		b.mu.Unlock()
+		if err != nil {
+			b.log.Warn("natsbus: the connection broke", "error", err)
+		}
+	}
+	o.ReconnectErrCB = func(_ *nats.Conn, err error) { b.onConnectError(err) }
+}
+
+// refused reports whether an error says that the server does not accept the credentials.
+func refused(err error) bool {
+	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAuthRevoked) ||
+		errors.Is(err, nats.ErrAccountAuthExpired)
+}
+
+func (b *Bus) onConnect(nc *nats.Conn) {
+	b.mu.Lock()
+	b.lastError, b.lostAt, b.reached = "", time.Time{}, true
+	b.mu.Unlock()
+	b.log.Info("natsbus: connected", "server", nc.ConnectedUrlRedacted())
+	b.recheck()
+	b.missed("")
+}
+
+func (b *Bus) onConnectError(err error) {
+	if err == nil {
+		return
+	}
+	b.mu.Lock()
+	known := b.lastError == err.Error()
+	b.lastError = err.Error()
+	b.mu.Unlock()
+	if !known {
+		b.log.Warn("natsbus: no server can be reached", "error", err)
+	}
+}
+
+// onError is told of errors that belong to no call.
+func (b *Bus) onError(_ *nats.Conn, sub *nats.Subscription, err error) {
+	switch {
+	case errors.Is(err, nats.ErrSlowConsumer) && sub != nil:
+		if topic, ok := strings.CutPrefix(sub.Subject, b.signalSubject("")); ok {
+			b.mu.Lock()
+			t := b.topics[topic]
+			b.mu.Unlock()
+			if t != nil {
+				b.hub.Dropped(t.name)
+			}
+			return
+		}
+		b.missed(sub.Subject)
+	case errors.Is(err, nats.ErrPermissionViolation):
+		b.log.Warn("natsbus: the server does not permit something that the bus needs", "error", err)
+	default:
+		b.onConnectError(err)
+	}
+}
+
+// Close closes the connection. Listeners and readers end.
+func (b *Bus) Close() error {
+	if !b.hub.Close() {
+		return nil
+	}
+	b.cancel()
+	b.nc.Close()
+	b.wg.Wait()
+	return nil
+}
+
+// usable is why nothing can be sent, or nil.
+func (b *Bus) usable(ctx context.Context) error {
+	switch {
+	case b.hub.Closed():
+		return bus.ErrClosed
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case !b.nc.IsConnected():
+		return nats.ErrDisconnected
+	}
+	return nil
+}

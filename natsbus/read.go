@@ -1,0 +1,327 @@
+package natsbus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/treadle-go/treadle/bus"
+	"github.com/treadle-go/treadle/internal/wait"
+	"github.com/treadle-go/treadle/ledger"
+)
+
+const (
+	// A batch of stored messages that are read with one request.
+	batchMessages = 256
+	batchBytes    = 4 << 20
+	// pollEvery is how often an idle live reader asks whether the stream has something that it was not sent. It is the last resort:
+	// connections that break and new leaders of the stream are noticed at once.
+	pollEvery = 10 * time.Second
+	// retryFor is how long a reader that is not live tries again before it gives up.
+	retryFor = 2 * patience
+)
+
+// Headers of the server, in messages that it sends again and in answers.
+const (
+	headerStatus = "Status"
+	headerSeq    = "Nats-Sequence"
+	// headerBefore has the sequence number of the message before in the same thread, if that is still kept.
+	headerBefore  = "Nats-Last-Sequence"
+	headerPending = "Nats-Num-Pending"
+)
+
+// reader is a Read that is under way.
+type reader struct {
+	eventLog
+	ctx    context.Context
+	thread uuid.UUID
+	yield  func(*ledger.Events, error) bool
+	ended  bool   // yield has returned false
+	seq    uint64 // sequence number of the last message in the stream that was taken
+	last   uint64 // Last of the events that were yielded last
+	// parts has the events that are not whole yet.
+	parts map[partsKey]*assembly
+}
+
+type partsKey struct {
+	run         uuid.UUID
+	first, last uint64
+}
+
+// Read implements [bus.Log].
+func (l eventLog) Read(ctx context.Context, thread uuid.UUID, after uint64, live bool) iter.Seq2[*ledger.Events, error] {
+	return func(yield func(*ledger.Events, error) bool) {
+		r := &reader{eventLog: l, ctx: ctx, thread: thread, yield: yield, last: after}
+		read := r.kept
+		if live {
+			read = r.live
+		}
+		if err := read(); err != nil && !r.ended {
+			yield(nil, fmt.Errorf("natsbus: read the events of thread %s: %w", thread, err))
+		}
+	}
+}
+
+// kept reads the events that are stored.
+func (r *reader) kept() error {
+	until, seq := time.Now().Add(retryFor), r.seq
+	for {
+		err := r.catchUp()
+		if err == nil || r.ended || !temporary(err) {
+			return err
+		}
+		if r.seq > seq { // it goes on
+			until, seq = time.Now().Add(retryFor), r.seq
+		}
+		if time.Now().After(until) {
+			return err
+		}
+		if err := wait.For(r.ctx, reconnectWait); err != nil {
+			return err
+		}
+	}
+}
+
+// live reads events until the context ends.
+func (r *reader) live() error {
+	subject := r.liveSubject(r.thread.String())
+	f, err := r.follow(subject)
+	if err != nil {
+		if r.hub.Closed() {
+			err = bus.ErrClosed
+		}
+		return err
+	}
+	defer r.unfollow(subject, f)
+	poll := time.NewTimer(pollEvery)
+	defer poll.Stop()
+	for pause := time.Duration(0); !r.ended; {
+		queue, missed, anew := f.take()
+		if anew {
+			r.seq, r.parts = 0, nil
+		}
+		err := r.takeAll(queue, missed)
+		switch {
+		case err == nil:
+			pause = 0
+		case r.ctx.Err() != nil || r.hub.Closed():
+		default:
+			f.miss()
+			<-f.wake // that of miss
+			pause = min(max(2*pause, reconnectWait/4), time.Second)
+		}
+		if r.ended {
+			return nil
+		}
+		var again <-chan time.Time
+		if pause > 0 {
+			again = time.After(pause)
+		}
+		poll.Reset(pollEvery)
+		select {
+		case <-r.ctx.Done():
+			return nil
+		case <-r.Bus.ctx.Done():
+			return bus.ErrClosed
+		case <-again:
+		case <-f.wake:
+		case <-poll.C:
+			f.miss()
+		}
+	}
+	return nil
+}
+
+// takeAll takes messages that were sent to this process, and those from the stream that it missed.
+func (r *reader) takeAll(queue []*nats.Msg, missed bool) error {
+	if missed {
+		return r.catchUp() // they are among them
+	}
+	for _, m := range queue {
+		seq, ok := number(m, headerSeq)
+		before, _ := number(m, headerBefore)
+		switch {
+		case !ok || seq <= r.seq: // not the server's, or known
+		case before > r.seq:
+			return r.catchUp() // this one and those after it are in the stream too
+		default:
+			if r.take(seq, m.Data); r.ended {
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+// number is a number in the header of a message.
+func number(m *nats.Msg, name string) (uint64, bool) {
+	n, err := strconv.ParseUint(m.Header.Get(name), 10, 64)
+	return n, err == nil
+}
+
+// catchUp takes all that is stored behind the last message. In a cluster any server may answer a request for many messages, also one that
+// has not heard of the newest. So the leader is asked in the end.
+func (r *reader) catchUp() error {
+	for !r.ended {
+		batch, more, err := r.fetch()
+		if err != nil {
+			return err
+		}
+		for _, m := range batch {
+			if seq, _ := number(m, headerSeq); seq > r.seq {
+				if r.take(seq, m.Data); r.ended {
+					return nil
+				}
+			}
+		}
+		if more && len(batch) > 0 {
+			continue
+		}
+		seq, data, err := r.next()
+		if err != nil || seq == 0 {
+			return err
+		}
+		r.take(seq, data)
+	}
+	return nil
+}
+
+// take yields the events of a message of the stream, unless they are old or not whole yet.
+func (r *reader) take(seq uint64, message []byte) {
+	r.seq = seq
+	h, data, err := decode(message)
+	if err != nil {
+		r.damaged(seq, err)
+		return
+	}
+	if h.last <= r.last {
+		return
+	}
+	key := partsKey{h.run, h.first, h.last}
+	if h.parts > 1 {
+		a := r.parts[key]
+		if a == nil {
+			if r.parts == nil {
+				r.parts = map[partsKey]*assembly{}
+			}
+			a = &assembly{}
+			r.parts[key] = a
+		}
+		if data, err = a.add(&h, data); err != nil {
+			delete(r.parts, key)
+			r.damaged(seq, err)
+			return
+		}
+		if data == nil {
+			return
+		}
+	}
+	r.last = h.last
+	for key := range r.parts {
+		if key.last <= r.last {
+			delete(r.parts, key)
+		}
+	}
+	r.ended = !r.yield(&ledger.Events{Thread: r.thread, Run: h.run, First: h.first, Last: h.last, Data: data}, nil)
+}
+
+func (r *reader) damaged(seq uint64, err error) {
+	r.ended = !r.yield(nil, fmt.Errorf("natsbus: the message %d in the stream %s, of thread %s, is damaged: %w", seq, r.stream, r.thread, err))
+}
+
+// getRequest asks for messages of a subject from a sequence number on.
+type getRequest struct {
+	Seq      uint64 `json:"seq"`
+	Subject  string `json:"next_by_subj"`
+	Batch    int    `json:"batch,omitempty"`
+	MaxBytes int    `json:"max_bytes,omitempty"`
+}
+
+// fetch returns messages behind the last one, and whether there are more.
+func (r *reader) fetch() (batch []*nats.Msg, more bool, err error) {
+	if err := r.connected(r.ctx); err != nil {
+		return nil, false, err
+	}
+	select {
+	case r.fetching <- struct{}{}:
+		defer func() { <-r.fetching }()
+	case <-r.ctx.Done():
+		return nil, false, context.Cause(r.ctx)
+	}
+	body, err := json.Marshal(getRequest{r.seq + 1, r.eventSubject(r.thread.String()), batchMessages, batchBytes})
+	if err != nil {
+		return nil, false, err
+	}
+	inbox, answers := r.nc.NewInbox(), make(chan *nats.Msg, batchMessages+1)
+	sub, err := r.nc.ChanSubscribe(inbox, answers)
+	if err != nil {
+		return nil, false, err
+	}
+	defer func() { _ = sub.Unsubscribe() }() // fails if the connection is closed
+	if err := r.nc.PublishRequest("$JS.API.DIRECT.GET."+r.stream, inbox, body); err != nil {
+		return nil, false, err
+	}
+	patient := time.NewTimer(patience)
+	defer patient.Stop()
+	for {
+		select {
+		case <-r.ctx.Done():
+			return nil, false, context.Cause(r.ctx)
+		case <-r.Bus.ctx.Done():
+			return nil, false, bus.ErrClosed
+		case <-patient.C:
+			return nil, false, fmt.Errorf("%w: JetStream does not answer within %v", nats.ErrTimeout, patience)
+		case m := <-answers:
+			switch status := m.Header.Get(headerStatus); status {
+			case "":
+				// A message that is missing within a batch was lost with a connection.
+				if before, _ := number(m, headerBefore); before != lastSeq(batch) {
+					return batch, true, nil
+				}
+				batch = append(batch, m)
+			case "204": // the end of the batch
+				pending, _ := number(m, headerPending)
+				return batch, pending > 0, nil
+			case "404": // there is none
+				return nil, false, nil
+			case "503":
+				r.recheck() // there may be no stream
+				return nil, false, nats.ErrNoResponders
+			default:
+				return nil, false, fmt.Errorf("JetStream answers %s %s", status, m.Header.Get("Description"))
+			}
+		}
+	}
+}
+
+func lastSeq(batch []*nats.Msg) uint64 {
+	if len(batch) == 0 {
+		return 0
+	}
+	seq, _ := number(batch[len(batch)-1], headerSeq)
+	return seq
+}
+
+// next is the message behind the last one, as the leader of the stream knows it; 0 if there is none.
+func (r *reader) next() (seq uint64, data []byte, err error) {
+	body, err := json.Marshal(getRequest{Seq: r.seq + 1, Subject: r.eventSubject(r.thread.String())})
+	if err != nil {
+		return 0, nil, err
+	}
+	a, err := r.request(r.ctx, &nats.Msg{Subject: "$JS.API.STREAM.MSG.GET." + r.stream, Data: body})
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return 0, nil, nil
+	}
+	if err != nil {
+		return 0, nil, err
+	}
+	return a.Message.Seq, a.Message.Data, nil
+}

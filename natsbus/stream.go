@@ -1,0 +1,237 @@
+package natsbus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/treadle-go/treadle/bus"
+	"github.com/treadle-go/treadle/internal/wait"
+)
+
+func (b *Bus) eventSubject(thread string) string { return b.name + ".events." + thread }
+func (b *Bus) liveSubject(thread string) string  { return b.name + ".live." + thread }
+
+// streamConfig is how the stream has to be.
+func (b *Bus) streamConfig(replicas int) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:        b.stream,
+		Description: "events of threads, for clients that read them live or come back",
+		Subjects:    []string{b.eventSubject(">")},
+		MaxAge:      b.keep,
+		Storage:     jetstream.FileStorage,
+		Discard:     jetstream.DiscardOld,
+		Duplicates:  min(again, b.keep),
+		Replicas:    replicas,
+		AllowDirect: true,
+		RePublish:   &jetstream.RePublish{Source: b.eventSubject(">"), Destination: b.liveSubject(">")},
+	}
+}
+
+// maxReplicas is how many replicas there are if Options do not say it and the cluster is large enough.
+const maxReplicas = 3
+
+// ensureStream makes the stream, or changes it if it is not as it has to be.
+func (b *Bus) ensureStream(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*patience)
+	defer cancel()
+	js, err := jetstream.New(b.nc)
+	if err != nil {
+		return err
+	}
+	stream, err := js.Stream(ctx, b.stream)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		stream, err = b.createStream(ctx, js)
+	}
+	if err != nil {
+		return err
+	}
+	info := stream.CachedInfo()
+	b.madeAt(info.Created)
+	return b.updateStream(ctx, js, &info.Config)
+}
+
+// createStream makes the stream with as many replicas as are wanted and possible.
+func (b *Bus) createStream(ctx context.Context, js jetstream.JetStream) (stream jetstream.Stream, err error) {
+	if b.replicas > 0 {
+		return js.CreateStream(ctx, b.streamConfig(b.replicas))
+	}
+	for replicas := maxReplicas; replicas > 0; replicas-- {
+		stream, err = js.CreateStream(ctx, b.streamConfig(replicas))
+		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+			return js.Stream(ctx, b.stream) // another process was faster
+		}
+		if !tooFewServers(err) {
+			break
+		}
+	}
+	return stream, err
+}
+
+// tooFewServers reports whether the server says that it cannot keep so many replicas.
+func tooFewServers(err error) bool {
+	e, ok := errors.AsType[*jetstream.APIError](err)
+	const noPeers, notClustered = 10005, 10074
+	return ok && (e.ErrorCode == noPeers || e.ErrorCode == notClustered)
+}
+
+// updateStream changes the stream if it differs. Replicas are added if the cluster has grown, and never taken away unless
+// Options say so: a server that is down is missed as if it did not exist.
+func (b *Bus) updateStream(ctx context.Context, js jetstream.JetStream, has *jetstream.StreamConfig) error {
+	replicas := b.replicas
+	if replicas == 0 {
+		replicas = max(has.Replicas, maxReplicas)
+	}
+	want := b.streamConfig(replicas)
+	if alike(has, &want) {
+		return nil
+	}
+	_, err := js.UpdateStream(ctx, want)
+	if err == nil || b.replicas > 0 || replicas == has.Replicas {
+		return err
+	}
+	want.Replicas = has.Replicas // the cluster is smaller
+	if alike(has, &want) {
+		return nil
+	}
+	_, err = js.UpdateStream(ctx, want)
+	return err
+}
+
+// alike compares the settings of a stream that matter here.
+func alike(a, b *jetstream.StreamConfig) bool {
+	return slices.Equal(a.Subjects, b.Subjects) && a.MaxAge == b.MaxAge && a.Duplicates == b.Duplicates && a.Replicas == b.Replicas &&
+		a.AllowDirect == b.AllowDirect && a.RePublish != nil && *a.RePublish == *b.RePublish
+}
+
+// madeAt notes when the stream was made. If it is another one than before, its sequence numbers begin anew, and readers have to.
+func (b *Bus) madeAt(created time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.created.IsZero() && !b.created.Equal(created) {
+		for _, f := range b.followed {
+			for r := range f.readers {
+				r.restart()
+			}
+		}
+	}
+	b.created = created
+}
+
+// recheck has the stream looked after.
+func (b *Bus) recheck() {
+	select {
+	case b.check <- struct{}{}:
+	default:
+	}
+}
+
+// lookAfterStream makes the stream when that was not possible in Open, and again when it is lost.
+func (b *Bus) lookAfterStream() {
+	for {
+		select {
+		case <-b.ctx.Done():
+			return
+		case <-b.check:
+		}
+		warned := false
+		for pause := reconnectWait; b.nc.IsConnected(); pause = min(2*pause, patience) {
+			err := b.ensureStream(b.ctx)
+			if err == nil || b.ctx.Err() != nil {
+				break
+			}
+			if !warned {
+				b.log.Warn("natsbus: the stream cannot be made yet", "stream", b.stream, "error", err)
+				warned = true
+			}
+			if wait.For(b.ctx, pause) != nil {
+				return
+			}
+		}
+	}
+}
+
+// answer is what JetStream answers. Which fields it has depends on the request.
+type answer struct {
+	Error   *jetstream.APIError `json:"error"`
+	Message struct {
+		Seq  uint64 `json:"seq"`
+		Data []byte `json:"data"`
+	} `json:"message"`
+}
+
+// request sends a request until it is answered, for at most patience. It may be carried out more than once.
+func (b *Bus) request(ctx context.Context, m *nats.Msg) (*answer, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer within %v", patience))
+	defer cancel()
+	for {
+		if err := b.connected(ctx); err != nil {
+			return nil, err
+		}
+		a, err := b.try(ctx, m)
+		if err == nil || !temporary(err) {
+			return a, err
+		}
+		if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrStreamNotFound) {
+			b.recheck()
+		}
+		if wait.For(ctx, 50*time.Millisecond) != nil {
+			return nil, fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		}
+	}
+}
+
+func (b *Bus) try(ctx context.Context, m *nats.Msg) (*answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, attempt)
+	defer cancel()
+	reply, err := b.nc.RequestMsgWithContext(ctx, m)
+	if errors.Is(err, nats.ErrConnectionClosed) {
+		return nil, bus.ErrClosed
+	}
+	if err != nil {
+		return nil, err
+	}
+	var a answer
+	if err := json.Unmarshal(reply.Data, &a); err != nil {
+		return nil, fmt.Errorf("the answer of JetStream cannot be read: %w", err)
+	}
+	if a.Error != nil {
+		return nil, a.Error
+	}
+	return &a, nil
+}
+
+// temporary reports whether another attempt may succeed.
+func temporary(err error) bool {
+	const duplicateInProgress = 10158
+	if e, ok := errors.AsType[*jetstream.APIError](err); ok {
+		return e.Code == 503 || e.ErrorCode == duplicateInProgress || e.ErrorCode == jetstream.JSErrCodeStreamNotFound
+	}
+	return errors.Is(err, nats.ErrNoResponders) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) ||
+		errors.Is(err, nats.ErrReconnectBufExceeded) || errors.Is(err, nats.ErrDisconnected)
+}
+
+// connected waits for a connection if there was one just now.
+func (b *Bus) connected(ctx context.Context) error {
+	for {
+		err := b.usable(ctx)
+		if !errors.Is(err, nats.ErrDisconnected) {
+			return err
+		}
+		b.mu.Lock()
+		justNow := b.reached && (b.lostAt.IsZero() || time.Since(b.lostAt) <= grace)
+		b.mu.Unlock()
+		if !justNow {
+			return err
+		}
+		if wait.For(ctx, 10*time.Millisecond) != nil {
+			return err
+		}
+	}
+}
