@@ -1,0 +1,344 @@
+package postgres
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
+
+	"github.com/treadle-go/treadle/bus"
+	"github.com/treadle-go/treadle/internal/hub"
+	"github.com/treadle-go/treadle/internal/wait"
+)
+
+const (
+	// maxNotify is the most bytes that a notification can have.
+	maxNotify = 7999
+	// coalesce is how long a signal waits if the same one was sent just before. Those that come meanwhile are sent with it.
+	coalesce = 3 * time.Millisecond
+	// signalTimeout bounds the time for sending signals.
+	signalTimeout = 2 * time.Second
+	// listenWait is how long Listen waits for a connection. Without one it succeeds too: the connection comes later.
+	listenWait = 2 * time.Second
+	// listenQuiet is how long the connection is silent before the server is asked whether it is still there.
+	listenQuiet = 3 * time.Second
+	// listenAnswer is how long the answer, and that to other statements of this connection, is waited for.
+	listenAnswer = 2 * time.Second
+)
+
+// Bus returns a bus that sends signals with NOTIFY. It has no log of events: the ledger keeps them. Every process that uses the
+// schema gets the signals. With the first Listen the bus opens one connection in addition to the pool's; behind a
+// pooler, the URL of the DB has to lead to one that gives it a session. Close the bus, or the DB.
+//
+// A signal has at most 7,999 bytes: 4/3 of the topic and of the payload and one more.
+func (db *DB) Bus() bus.Bus {
+	// Schemas are apart, and the name of a channel has at most 63 bytes.
+	sum := sha256.Sum256([]byte(db.schema))
+	b := &notifyBus{db: db, channel: "treadle_" + hex.EncodeToString(sum[:12]), ready: make(chan struct{}), wake: make(chan struct{}, 1),
+		waiting: map[string]*notification{}, sent: map[string]time.Time{}}
+	b.hub.Logger = db.log
+	b.ctx, b.cancel = context.WithCancel(context.Background())
+	b.wg.Go(func() {
+		select {
+		case <-db.closing:
+			b.hub.Close()
+			b.cancel()
+		case <-b.ctx.Done():
+		}
+	})
+	b.wg.Go(b.send)
+	return b
+}
+
+// notifyBus has a goroutine that sends signals and, once somebody listens, one that receives them.
+type notifyBus struct {
+	db      *DB
+	channel string
+	hub     hub.Hub
+	ctx     context.Context // ends with the bus
+	cancel  context.CancelFunc
+	wg      sync.WaitGroup
+	ready   chan struct{} // closed when the first connection listens
+	wake    chan struct{} // there is something to be sent
+
+	mu        sync.Mutex
+	receiving bool                     // the goroutine that receives was started
+	queue     []*notification          // to be sent, in order
+	waiting   map[string]*notification // those in queue, by text
+	sent      map[string]time.Time     // when a text was sent, for those sent just now
+}
+
+// notification is a signal that one or more callers wait to be sent.
+type notification struct {
+	text string
+	done chan struct{} // closed when it was sent or not
+	err  error
+}
+
+func (b *notifyBus) Log() bus.Log { return nil }
+
+func (b *notifyBus) Close() error {
+	b.hub.Close()
+	b.mu.Lock()
+	b.cancel()
+	b.mu.Unlock()
+	b.wg.Wait()
+	return nil
+}
+
+// Topics and payloads may have any bytes; a notification is text without NUL.
+var signalText = base64.RawStdEncoding
+
+func (b *notifyBus) Signal(ctx context.Context, topic string, payload []byte) error {
+	text := signalText.EncodeToString([]byte(topic)) + "." + signalText.EncodeToString(payload)
+	if len(text) > maxNotify {
+		return fmt.Errorf("postgres: signal %.40q: topic and payload have %d bytes when they are encoded, and Postgres takes at most %d", topic, len(text), maxNotify)
+	}
+	if err := b.notify(ctx, text); err != nil {
+		return fmt.Errorf("postgres: signal %q: %w", topic, err)
+	}
+	return nil
+}
+
+// notify waits until a text was sent that was not sent when notify was called.
+func (b *notifyBus) notify(ctx context.Context, text string) error {
+	if err := b.usable(ctx); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	n := b.waiting[text]
+	if n == nil {
+		n = &notification{text: text, done: make(chan struct{})}
+		b.waiting[text] = n
+		b.queue = append(b.queue, n)
+	}
+	b.mu.Unlock()
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+	select {
+	case <-n.done:
+		return n.err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-b.ctx.Done():
+		return b.closedError()
+	}
+}
+
+func (b *notifyBus) usable(ctx context.Context) error {
+	if b.hub.Closed() || b.db.closed.Load() {
+		return b.closedError()
+	}
+	return ctx.Err()
+}
+
+// closedError says that the bus was closed, and the DB if it was.
+func (b *notifyBus) closedError() error {
+	if b.db.closed.Load() {
+		return fmt.Errorf("%w: %w", bus.ErrClosed, ErrClosed)
+	}
+	return bus.ErrClosed
+}
+
+// send sends what is in the queue, all that is due with one statement.
+func (b *notifyBus) send() {
+	for {
+		due, pause := b.due(time.Now())
+		if len(due) > 0 {
+			err := b.exec(due)
+			for _, n := range due {
+				n.err = err
+				close(n.done)
+			}
+			continue
+		}
+		var later <-chan time.Time
+		if pause > 0 {
+			later = time.After(pause)
+		}
+		select {
+		case <-b.ctx.Done():
+			return
+		case <-b.wake:
+		case <-later:
+		}
+	}
+}
+
+// due takes from the queue what may be sent now, or says how long to wait for the first.
+func (b *notifyBus) due(now time.Time) (due []*notification, pause time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for text, at := range b.sent {
+		if now.Sub(at) >= coalesce {
+			delete(b.sent, text)
+		}
+	}
+	var rest []*notification
+	for _, n := range b.queue {
+		at, recent := b.sent[n.text]
+		if !recent {
+			due = append(due, n)
+			delete(b.waiting, n.text)
+			b.sent[n.text] = now
+			continue
+		}
+		rest = append(rest, n)
+		if left := coalesce - now.Sub(at); pause == 0 || left < pause {
+			pause = left
+		}
+	}
+	b.queue = rest
+	return due, pause
+}
+
+// exec sends notifications. No transaction is open, so they go out at once.
+func (b *notifyBus) exec(due []*notification) error {
+	ctx, cancel := context.WithTimeout(b.ctx, signalTimeout)
+	defer cancel()
+	texts := make([]string, len(due))
+	for i, n := range due {
+		texts[i] = n.text
+	}
+	return b.db.read(ctx, func(c *pgx.Conn) error {
+		_, err := c.Exec(ctx, "SELECT pg_notify($1, text) FROM unnest($2::text[]) WITH ORDINALITY AS signal (text, n) ORDER BY n", b.channel, texts)
+		return err
+	})
+}
+
+func (b *notifyBus) Listen(topic string, fn func(payload []byte)) (stop func(), err error) {
+	stop, ok := b.hub.Listen(topic, fn)
+	if !ok {
+		return nil, fmt.Errorf("postgres: listen to %q: %w", topic, b.closedError())
+	}
+	b.mu.Lock()
+	if !b.receiving && b.ctx.Err() == nil {
+		b.receiving = true
+		b.wg.Go(b.receive)
+	}
+	b.mu.Unlock()
+	timer := time.NewTimer(listenWait)
+	defer timer.Stop()
+	select {
+	case <-b.ready:
+	case <-b.ctx.Done():
+	case <-timer.C:
+	}
+	return stop, nil
+}
+
+// receive listens on a connection, and on another one when it breaks.
+func (b *notifyBus) receive() {
+	pause, warned := firstWait, false
+	for b.ctx.Err() == nil {
+		began := time.Now()
+		err := b.receiveOn()
+		if b.ctx.Err() != nil {
+			return
+		}
+		if time.Since(began) > lastWait {
+			pause, warned = firstWait, false // it worked for a while
+		}
+		if !warned {
+			b.db.log.Warn("postgres: the connection for signals broke, signals may be lost until there is another", "schema", b.db.schema, "error", err)
+			warned = true
+		}
+		if wait.For(b.ctx, pause) != nil {
+			return
+		}
+		pause = min(2*pause, lastWait)
+	}
+}
+
+// receiveOn listens until the connection breaks.
+func (b *notifyBus) receiveOn() error {
+	config := b.db.pool.Config().ConnConfig
+	// A wait ends with its context at once; there is no statement to be cancelled.
+	config.BuildContextWatcherHandler = func(pc *pgconn.PgConn) ctxwatch.Handler {
+		return &pgconn.DeadlineContextWatcherHandler{Conn: pc.Conn()}
+	}
+	var c *pgx.Conn
+	err := b.answer(func(ctx context.Context) (err error) {
+		c, err = pgx.ConnectConfig(ctx, config)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.Background(), listenAnswer)
+		defer cancel()
+		_ = c.Close(ctx) // it is broken, or nobody needs it
+	}()
+	err = b.answer(func(ctx context.Context) error {
+		_, err := c.Exec(ctx, "LISTEN "+b.channel, pgx.QueryExecModeSimpleProtocol)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	select {
+	case <-b.ready:
+	default:
+		close(b.ready)
+	}
+	for {
+		if err := b.receiveOne(c); err != nil {
+			return err
+		}
+	}
+}
+
+// answer runs a statement that the server has to answer soon.
+func (b *notifyBus) answer(do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(b.ctx, listenAnswer)
+	defer cancel()
+	return do(ctx)
+}
+
+// receiveOne waits for a signal. If none comes, it asks whether the server is still there: one that lost its network does not say so.
+func (b *notifyBus) receiveOne(c *pgx.Conn) error {
+	ctx, cancel := context.WithTimeout(b.ctx, listenQuiet)
+	defer cancel()
+	n, err := c.WaitForNotification(ctx)
+	if err != nil {
+		if ctx.Err() == nil || b.ctx.Err() != nil || c.IsClosed() {
+			return err
+		}
+		return b.answer(c.Ping)
+	}
+	if n.Channel != b.channel {
+		return nil
+	}
+	topic, payload, err := decodeSignal(n.Payload)
+	if err != nil {
+		b.db.log.Warn("postgres: a notification is not a signal", "channel", n.Channel, "error", err)
+		return nil
+	}
+	b.hub.Deliver(topic, payload)
+	return nil
+}
+
+func decodeSignal(text string) (topic string, payload []byte, err error) {
+	name, rest, ok := strings.Cut(text, ".")
+	if !ok {
+		return "", nil, errors.New("it has no dot")
+	}
+	decoded, err := signalText.DecodeString(name)
+	if err != nil {
+		return "", nil, err
+	}
+	payload, err = signalText.DecodeString(rest)
+	return string(decoded), payload, err
+}
