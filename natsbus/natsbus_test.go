@@ -137,6 +137,72 @@ func TestAStreamThatIsLostIsMadeAgain(t *testing.T) {
 	}
 }
 
+// A live reader is not sent some messages, and nobody tells it.
+func TestALiveReaderNoticesWhatItWasNotSent(t *testing.T) {
+	url := natstest.New(t, nil).URL()
+	for name, test := range map[string]struct {
+		poll    time.Duration
+		recover func(b *Bus, appendOne func())
+	}{
+		"by the number before the next one": {time.Hour, func(_ *Bus, appendOne func()) { appendOne() }},
+		"by asking once in a while":         {50 * time.Millisecond, func(*Bus, func()) {}},
+		"after a slow consumer":             {time.Hour, func(b *Bus, _ func()) { b.onError(b.nc, b.followed[b.anySubject()].sub, nats.ErrSlowConsumer) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := open(t, url, &Options{Name: strings.ReplaceAll(name, " ", "-")})
+			b.pollEvery = test.poll
+			thread, last := uuid.New(), uint64(0)
+			appendOne := func() {
+				last++
+				if err := b.Log().Append(t.Context(), &ledger.Events{Thread: thread, First: last, Last: last}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			appendOne()
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			// The reader has to wait for live messages by then, or it reads from the stream anyway.
+			time.AfterFunc(200*time.Millisecond, appendOne)
+			n := uint64(0)
+			for e, err := range b.Log().Read(ctx, thread, 0, true) {
+				if n++; err != nil || e.Last != n {
+					t.Fatalf("event %d is %v, %v", n, e, err)
+				}
+				if n == 2 {
+					f := b.followed[b.anySubject()]
+					if err := f.sub.Unsubscribe(); err != nil {
+						t.Fatal(err)
+					}
+					appendOne()
+					appendOne()
+					if err := b.nc.Flush(); err != nil {
+						t.Fatal(err)
+					}
+					var err error
+					if f.sub, err = b.nc.ChanSubscribe(b.anySubject(), b.live); err != nil {
+						t.Fatal(err)
+					}
+					test.recover(b, appendOne)
+				}
+				if n >= 2 && n == last {
+					break
+				}
+			}
+			if n != last {
+				t.Errorf("%d of %d events came", n, last)
+			}
+		})
+	}
+}
+
+// anySubject is one that is followed.
+func (b *Bus) anySubject() string {
+	for subject := range b.followed {
+		return subject
+	}
+	return ""
+}
+
 func TestTheStreamIsAsTheOptionsSay(t *testing.T) {
 	s := natstest.New(t, nil)
 	b := open(t, s.URL(), nil)

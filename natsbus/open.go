@@ -71,9 +71,10 @@ type Bus struct {
 	// check asks the goroutine that looks after the stream to look now.
 	check chan struct{}
 	// ctx ends with the bus.
-	ctx    context.Context
-	cancel context.CancelFunc
-	wg     sync.WaitGroup
+	ctx       context.Context
+	cancel    context.CancelFunc
+	wg        sync.WaitGroup
+	pollEvery time.Duration
 	// fetching limits how many requests for stored events are under way.
 	fetching chan struct{}
 
@@ -155,7 +156,7 @@ func newBus(o *Options) (*Bus, error) {
 	b := &Bus{
 		log: o.Logger, name: o.Name, keep: o.Keep, replicas: o.Replicas,
 		signals: make(chan *nats.Msg, liveBuffer), live: make(chan *nats.Msg, liveBuffer),
-		check: make(chan struct{}, 1), fetching: make(chan struct{}, 64),
+		check: make(chan struct{}, 1), fetching: make(chan struct{}, 64), pollEvery: pollEvery,
 		topics: map[string]*topic{}, followed: map[string]*followed{},
 	}
 	if b.log == nil {

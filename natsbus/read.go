@@ -101,7 +101,7 @@ func (r *reader) live() error {
 		return err
 	}
 	defer r.unfollow(subject, f)
-	poll := time.NewTimer(pollEvery)
+	poll := time.NewTimer(r.pollEvery)
 	defer poll.Stop()
 	for pause := time.Duration(0); !r.ended; {
 		queue, missed, anew := f.take()
@@ -125,7 +125,7 @@ func (r *reader) live() error {
 		if pause > 0 {
 			again = time.After(pause)
 		}
-		poll.Reset(pollEvery)
+		poll.Reset(r.pollEvery)
 		select {
 		case <-r.ctx.Done():
 			return nil

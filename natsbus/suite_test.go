@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/treadle-go/treadle/bus"
 	"github.com/treadle-go/treadle/bus/bustest"
@@ -19,6 +20,7 @@ func open(t testing.TB, url string, o *Options) *Bus {
 	if err != nil {
 		t.Fatal(err)
 	}
+	b.pollEvery = time.Hour // what has to be noticed must not depend on it
 	t.Cleanup(func() {
 		if err := b.Close(); err != nil {
 			t.Errorf("close: %v", err)

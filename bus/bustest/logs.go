@@ -44,12 +44,13 @@ func spans(all []*ledger.Events) string {
 
 // follow reads n packs of a thread that begin behind after, checks that none is missing or comes twice, and ends.
 func follow(t *testing.T, b bus.Bus, thread uuid.UUID, after uint64, n int) {
-	if err := followed(t.Context(), b, thread, after, n); err != nil {
+	if err := followed(t.Context(), b, thread, after, n, nil); err != nil {
 		t.Error(err)
 	}
 }
 
-func followed(ctx context.Context, b bus.Bus, thread uuid.UUID, after uint64, n int) error {
+// followed is follow that returns its error and tells how many packs there were.
+func followed(ctx context.Context, b bus.Bus, thread uuid.UUID, after uint64, n int, progress chan<- int) error {
 	next := int(after / 5)
 	for e, err := range b.Log().Read(ctx, thread, after, true) {
 		if err != nil {
@@ -59,6 +60,9 @@ func followed(ctx context.Context, b bus.Bus, thread uuid.UUID, after uint64, n 
 			return fmt.Errorf("thread %s after %d: got events %d-%d of run %s, want %d-%d", thread, after, e.First, e.Last, e.Run, want.First, want.Last)
 		}
 		next++
+		if progress != nil {
+			progress <- next
+		}
 		if n--; n == 0 {
 			return nil
 		}
@@ -336,7 +340,7 @@ func (f *fixture) follow(b bus.Bus, thread uuid.UUID, after uint64, n int) {
 	f.Helper()
 	ctx, cancel := context.WithTimeout(f.Context(), patience)
 	defer cancel()
-	if err := followed(ctx, b, thread, after, n); err != nil {
+	if err := followed(ctx, b, thread, after, n, nil); err != nil {
 		f.Error(err)
 	}
 }

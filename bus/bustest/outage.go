@@ -2,6 +2,7 @@ package bustest
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -14,6 +15,9 @@ import (
 // atOnce is how long a call may take while there is no connection.
 const atOnce = 10 * time.Second
 
+// settle is how long a reader takes to come to rest. A test is weaker, and does not fail, if it takes longer.
+const settle = 100 * time.Millisecond
+
 // Outage tests that a bus survives the loss of its connection: calls return, and listeners and live readers go on by themselves
 // when it is back. far is the bus of another process, with which cut and heal may interfere too. It may be called again with
 // the same buses.
@@ -25,10 +29,20 @@ func Outage(t *testing.T, near, far bus.Bus, cut, heal func()) {
 	thread := uuid.New()
 	const packs = 60
 	var readers sync.WaitGroup
+	progress := make(chan int, packs)
 	if near.Log() != nil {
 		f.insist(thread, 0, 20)
-		readers.Go(func() { follow(t, near, thread, 0, packs) })
-		f.follow(near, thread, 0, 20)
+		readers.Go(func() {
+			if err := followed(t.Context(), near, thread, 0, packs, progress); err != nil {
+				t.Error(err)
+			}
+		})
+		f.until(progress, 20)
+		// A reader that has come to the end of what is kept waits for more, which is another thing to interrupt than reading.
+		<-time.After(settle)
+		f.insist(thread, 20, 21)
+		f.until(progress, 21)
+		<-time.After(settle)
 	}
 	cut()
 	for range 3 {
@@ -44,16 +58,34 @@ func Outage(t *testing.T, near, far bus.Bus, cut, heal func()) {
 	var appends sync.WaitGroup
 	if near.Log() != nil {
 		readers.Go(func() { follow(t, near, thread, 50, packs-10) }) // begins in the outage
-		appends.Go(func() { f.insist(thread, 20, 40) })
+		appends.Go(func() { f.insist(thread, 21, 40) })
+	}
+	during := make(chan struct{})
+	go func() {
+		appends.Wait()
+		close(during)
+	}()
+	select {
+	case <-during: // the far side is not affected
+	case <-time.After(time.Second):
 	}
 	heal()
-	wait(t, "an append", &appends)
+	receive(t, "an append", during)
 	if near.Log() != nil {
+		// What was appended meanwhile comes even if nothing is appended any more.
+		f.until(progress, 40)
 		f.insist(thread, 40, packs)
 	}
 	f.reach(far, ch)
 	f.reach(near, ch)
 	wait(t, "the last event after an outage", &readers)
+}
+
+// until waits until a reader has got n packs.
+func (f *fixture) until(progress <-chan int, n int) {
+	f.Helper()
+	for receive(f.T, fmt.Sprintf("pack %d", n), progress) < n {
+	}
 }
 
 // reach signals until a listener hears it.
