@@ -50,8 +50,10 @@ type memoryKey struct {
 	first, last uint64
 }
 
+// Log implements [Bus].
 func (m *memory) Log() Log { return m }
 
+// Close implements [Bus].
 func (m *memory) Close() error {
 	if m.hub.Close() {
 		close(m.closed)
@@ -59,6 +61,7 @@ func (m *memory) Close() error {
 	return nil
 }
 
+// Signal implements [Bus].
 func (m *memory) Signal(ctx context.Context, topic string, payload []byte) error {
 	if err := m.usable(ctx); err != nil {
 		return fmt.Errorf("bus: signal %q: %w", topic, err)
@@ -75,6 +78,7 @@ func (m *memory) usable(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// Listen implements [Bus].
 func (m *memory) Listen(topic string, fn func(payload []byte)) (stop func(), err error) {
 	stop, ok := m.hub.Listen(topic, fn)
 	if !ok {
@@ -83,6 +87,7 @@ func (m *memory) Listen(topic string, fn func(payload []byte)) (stop func(), err
 	return stop, nil
 }
 
+// Append implements [Log].
 func (m *memory) Append(ctx context.Context, e *ledger.Events) error {
 	if err := m.usable(ctx); err != nil {
 		return fmt.Errorf("bus: append events %d to %d of thread %s: %w", e.First, e.Last, e.Thread, err)
@@ -150,6 +155,7 @@ func (t *memoryThread) remove(n int) {
 	t.removed += n
 }
 
+// Drop implements [Log].
 func (m *memory) Drop(ctx context.Context, thread uuid.UUID) error {
 	if err := m.usable(ctx); err != nil {
 		return fmt.Errorf("bus: drop the events of thread %s: %w", thread, err)
@@ -162,6 +168,7 @@ func (m *memory) Drop(ctx context.Context, thread uuid.UUID) error {
 	return nil
 }
 
+// Read implements [Log].
 func (m *memory) Read(ctx context.Context, thread uuid.UUID, after uint64, live bool) iter.Seq2[*ledger.Events, error] {
 	return func(yield func(*ledger.Events, error) bool) {
 		if live {

@@ -30,5 +30,16 @@
 // 4 MB), and every ten seconds. The readers of one thread in a process share a subscription, and those of all
 // threads one goroutine.
 //
-// The usual way would be an ordered consumer of JetStream per reader. NUMBERS
+// Two other ways were tried. An ordered consumer of JetStream per reader is an object on the server, and takes five goroutines in client and server. One
+// consumer per process for all threads that are followed has a list of subjects, and the server compares all of them with each other when one is
+// added. BenchmarkReaders compares the first with Read: 1,000 threads are read on one connection and get 1,000 events a second from another one,
+// with the server in the same process, on two shared cores (load 5), medians of three:
+//
+//	                               Read       ordered consumers
+//	memory of client and server    9 KiB      65 KiB per reader
+//	from Append to the reader      0.15 ms    0.33 ms (p50)
+//	                               0.7 ms     12 ms (p99)
+//	until all 1,000 have begun     0.2 s      0.7 s
+//
+// To add the 1,001st thread to a shared consumer took 0.2 s.
 package natsbus

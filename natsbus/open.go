@@ -52,6 +52,8 @@ const (
 	pingEvery = time.Second
 	// reconnectWait is the least pause between two attempts to reach the same address.
 	reconnectWait = 100 * time.Millisecond
+	// checkEvery is how often the stream is looked after without a reason.
+	checkEvery = time.Minute
 	// liveBuffer is how many messages may wait for the goroutine that deals them out, which never waits itself.
 	liveBuffer = 8192
 )

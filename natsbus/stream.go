@@ -34,8 +34,13 @@ func (b *Bus) streamConfig(replicas int) jetstream.StreamConfig {
 	}
 }
 
-// maxReplicas is how many replicas there are if Options do not say it and the cluster is large enough.
-const maxReplicas = 3
+// mostReplicas is how many replicas there are if Options do not say it and the cluster is large enough.
+func (b *Bus) mostReplicas() int {
+	if b.nc.ConnectedClusterName() == "" {
+		return 1
+	}
+	return 3
+}
 
 // ensureStream makes the stream, or changes it if it is not as it has to be.
 func (b *Bus) ensureStream(ctx context.Context) error {
@@ -62,7 +67,7 @@ func (b *Bus) createStream(ctx context.Context, js jetstream.JetStream) (stream 
 	if b.replicas > 0 {
 		return js.CreateStream(ctx, b.streamConfig(b.replicas))
 	}
-	for replicas := maxReplicas; replicas > 0; replicas-- {
+	for replicas := b.mostReplicas(); replicas > 0; replicas-- {
 		stream, err = js.CreateStream(ctx, b.streamConfig(replicas))
 		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 			return js.Stream(ctx, b.stream) // another process was faster
@@ -86,7 +91,7 @@ func tooFewServers(err error) bool {
 func (b *Bus) updateStream(ctx context.Context, js jetstream.JetStream, has *jetstream.StreamConfig) error {
 	replicas := b.replicas
 	if replicas == 0 {
-		replicas = max(has.Replicas, maxReplicas)
+		replicas = max(has.Replicas, b.mostReplicas())
 	}
 	want := b.streamConfig(replicas)
 	if alike(has, &want) {
@@ -132,13 +137,17 @@ func (b *Bus) recheck() {
 	}
 }
 
-// lookAfterStream makes the stream when that was not possible in Open, and again when it is lost.
+// lookAfterStream makes the stream when that was not possible in Open, and again when it is lost. It adds replicas when the cluster
+// has more servers than before, as one has that is just being started.
 func (b *Bus) lookAfterStream() {
+	every := time.NewTicker(checkEvery)
+	defer every.Stop()
 	for {
 		select {
 		case <-b.ctx.Done():
 			return
 		case <-b.check:
+		case <-every.C:
 		}
 		warned := false
 		for pause := reconnectWait; b.nc.IsConnected(); pause = min(2*pause, patience) {

@@ -3,14 +3,19 @@ package natsbus
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/google/uuid"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/treadle-go/treadle/bus"
 	"github.com/treadle-go/treadle/bus/bustest"
 	"github.com/treadle-go/treadle/internal/natstest"
 	"github.com/treadle-go/treadle/internal/netfault"
+	"github.com/treadle-go/treadle/ledger"
 )
 
 // open opens a bus that is closed with the test.
@@ -105,4 +110,82 @@ func TestAClusterWhoseLeaderIsKilled(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The leader of the stream is killed with kill -9 in the middle of appends, again and again, and readers in both processes miss nothing.
+func TestAppendsWhileTheLeaderIsKilled(t *testing.T) {
+	nodes := natstest.Processes(t, 3)
+	var urls []string
+	for _, n := range nodes {
+		urls = append(urls, n.URL())
+	}
+	writer, reader := open(t, strings.Join(urls, ","), &Options{Replicas: 3}), open(t, strings.Join(urls, ","), &Options{Replicas: 3})
+	const events, kills = 2000, 2
+	thread := uuid.New()
+	var wg sync.WaitGroup
+	for _, b := range []*Bus{writer, reader} {
+		wg.Go(func() {
+			next := uint64(1)
+			for e, err := range b.Log().Read(t.Context(), thread, 0, true) {
+				if err != nil || e.Last != next {
+					t.Errorf("event %d is %v, %v", next, e, err)
+					return
+				}
+				if next++; next > events {
+					return
+				}
+			}
+			t.Errorf("the events end at %d", next)
+		})
+	}
+	var killing sync.Mutex // one after the other, so that two of three servers are there
+	failed, longest := 0, time.Duration(0)
+	for n := uint64(1); n <= events; n++ {
+		if n%(events/(kills+1)) == 0 && n < events {
+			wg.Go(func() {
+				killing.Lock()
+				defer killing.Unlock()
+				leader := leaderOf(t, reader, nodes)
+				leader.Kill()
+				leader.Start()
+			})
+		}
+		began := time.Now()
+		for {
+			err := writer.Log().Append(t.Context(), &ledger.Events{Thread: thread, First: n, Last: n})
+			if err == nil {
+				break
+			}
+			if failed++; time.Since(began) > 30*time.Second {
+				t.Fatalf("append %d: %v", n, err)
+			}
+			<-time.After(10 * time.Millisecond)
+		}
+		longest = max(longest, time.Since(began))
+	}
+	wg.Wait()
+	t.Logf("%d appends, %d failed at first, the longest took %v", events, failed, longest)
+}
+
+// leaderOf is the server that leads the stream.
+func leaderOf(t *testing.T, b *Bus, nodes []*natstest.Process) *natstest.Process {
+	t.Helper()
+	for until := time.Now().Add(30 * time.Second); time.Now().Before(until); <-time.After(50 * time.Millisecond) {
+		js, err := jetstream.New(b.nc)
+		if err != nil {
+			t.Error(err)
+			break
+		}
+		s, err := js.Stream(t.Context(), b.stream)
+		if err != nil || s.CachedInfo().Cluster == nil {
+			continue
+		}
+		for _, n := range nodes {
+			if n.Name() == s.CachedInfo().Cluster.Leader {
+				return n
+			}
+		}
+	}
+	t.Error("the stream has no leader")
+	return nodes[0]
 }

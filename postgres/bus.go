@@ -84,8 +84,10 @@ type notification struct {
 	err  error
 }
 
+// Log implements [bus.Bus].
 func (b *notifyBus) Log() bus.Log { return nil }
 
+// Close implements [bus.Bus].
 func (b *notifyBus) Close() error {
 	b.hub.Close()
 	b.mu.Lock()
@@ -98,6 +100,7 @@ func (b *notifyBus) Close() error {
 // Topics and payloads may have any bytes; a notification is text without NUL.
 var signalText = base64.RawStdEncoding
 
+// Signal implements [bus.Bus].
 func (b *notifyBus) Signal(ctx context.Context, topic string, payload []byte) error {
 	text := signalText.EncodeToString([]byte(topic)) + "." + signalText.EncodeToString(payload)
 	if len(text) > maxNotify {
@@ -217,6 +220,7 @@ func (b *notifyBus) exec(due []*notification) error {
 	})
 }
 
+// Listen implements [bus.Bus].
 func (b *notifyBus) Listen(topic string, fn func(payload []byte)) (stop func(), err error) {
 	stop, ok := b.hub.Listen(topic, fn)
 	if !ok {

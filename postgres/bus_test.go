@@ -168,9 +168,7 @@ func TestABusWhoseConnectionBreaks(t *testing.T) {
 	far := fresh(t, server, Options{})
 	near := open(t, u.String(), &Options{Schema: far.schema})
 	a, b := openBus(t, near), openBus(t, far)
-	for range 3 {
-		bustest.Outage(t, a, b, p.Cut, p.Heal)
-	}
+	bustest.Outage(t, a, b, p.Cut, p.Heal)
 	bustest.Outage(t, a, b, p.Swallow, p.Heal)
 	// The server ends all connections, as it does when it is restarted.
 	c, err := pgx.Connect(t.Context(), server)

@@ -164,7 +164,7 @@ var logs = []test{
 			b := []bus.Bus{f.a, f.b}[i%2]
 			wg.Go(func() {
 				<-starts[i*packs/readers]
-				after := 5 * (rand.Uint64N(uint64(appended.Load()) + 1))
+				after := 5 * rand.Uint64N(min(uint64(appended.Load())+1, packs)) // there is at least one to come
 				follow(f.T, b, thread, after, packs-int(after/5))
 			})
 		}

@@ -139,6 +139,7 @@ type gate struct {
 	to net.Conn
 }
 
+// Write implements [io.Writer].
 func (g *gate) Write(b []byte) (int, error) {
 	if g.c.swallowed.Load() {
 		return len(b), nil
