@@ -28,7 +28,7 @@ GO_TEST := go test -vet=off -timeout 60m -json
 WITHOUT_RACE := ./postgres ./internal/threadtest ./sqlite ./internal/crashtest ./checkpoint ./store ./ledger ./server
 
 # The packages that take longest, to begin with, so that none of them is left at the end.
-FIRST := ./postgres ./internal/threadtest ./internal/crashtest ./sqlite . ./examples/platform/conformance ./mcptool ./internal/faulttest
+FIRST := ./postgres ./natsbus ./internal/threadtest ./internal/crashtest ./sqlite . ./examples/platform/conformance ./mcptool ./internal/faulttest
 
 # Tests of pages in a browser, which takes most of their time. They run alone, so that
 # pages are as fast as for a user, and without the race detector: the servers that they

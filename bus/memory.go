@@ -175,12 +175,16 @@ func (m *memory) Read(ctx context.Context, thread uuid.UUID, after uint64, live 
 			m.follow(thread, 1)
 			defer m.follow(thread, -1)
 		}
+		end := m.end(thread)
 		for next := 0; ; {
 			if ctx.Err() != nil && live {
 				return
 			}
 			if err := m.usable(ctx); err != nil {
 				yield(nil, fmt.Errorf("bus: read the events of thread %s: %w", thread, err))
+				return
+			}
+			if next >= end && !live {
 				return
 			}
 			e, grown := m.next(thread, &next, live)
@@ -193,7 +197,7 @@ func (m *memory) Read(ctx context.Context, thread uuid.UUID, after uint64, live 
 					return
 				}
 			case e != nil:
-			case !live:
+			case !live: // all is gone
 				return
 			default:
 				select {
@@ -211,6 +215,16 @@ func (m *memory) follow(thread uuid.UUID, n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.thread(thread).readers += n
+}
+
+// end is the number of entries that a thread has had until now.
+func (m *memory) end(thread uuid.UUID) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if t := m.threads[thread]; t != nil {
+		return t.removed + len(t.entries)
+	}
+	return 0
 }
 
 // next is the entry number *next of a thread or the first one after it that is kept. If there is none yet it is nil, and

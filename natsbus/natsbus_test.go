@@ -3,9 +3,12 @@ package natsbus
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -390,6 +393,24 @@ func TestCredentials(t *testing.T) {
 	}
 	if err := s.Restart(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestTLS(t *testing.T) {
+	h := httptest.NewTLSServer(nil) // has a certificate and a client that trusts it
+	h.Close()
+	s := natstest.New(t, func(o *server.Options) { o.TLSConfig, o.TLSTimeout = &tls.Config{Certificates: h.TLS.Certificates}, 10 })
+	trust := h.Client().Transport.(*http.Transport).TLSClientConfig
+	b := open(t, strings.Replace(s.URL(), "nats://", "tls://", 1), &Options{TLS: &tls.Config{RootCAs: trust.RootCAs}})
+	if err := b.Signal(t.Context(), "topic", nil); err != nil {
+		t.Error(err)
+	}
+	if _, err := b.nc.TLSConnectionState(); err != nil {
+		t.Errorf("the connection is not encrypted: %v", err)
+	}
+	strange := open(t, strings.Replace(s.URL(), "nats://", "tls://", 1), nil)
+	if err := strange.Signal(t.Context(), "topic", nil); err == nil {
+		t.Error("a certificate that nobody vouches for is accepted")
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"strconv"
 	"time"
 
@@ -70,11 +71,17 @@ func (l eventLog) Read(ctx context.Context, thread uuid.UUID, after uint64, live
 	}
 }
 
-// kept reads the events that are stored.
+// kept reads the events that are stored when it begins, however many are appended meanwhile.
 func (r *reader) kept() error {
-	until, seq := time.Now().Add(retryFor), r.seq
+	until, seq, upTo := time.Now().Add(retryFor), r.seq, uint64(0)
 	for {
-		err := r.catchUp()
+		var err error
+		if upTo == 0 {
+			upTo, _, err = r.get(&getRequest{LastOf: r.eventSubject(r.thread.String())})
+		}
+		if err == nil && upTo > 0 {
+			err = r.catchUp(upTo)
+		}
 		if err == nil || r.ended || !temporary(err) {
 			return err
 		}
@@ -143,7 +150,7 @@ func (r *reader) live() error {
 // takeAll takes messages that were sent to this process, and those from the stream that it missed.
 func (r *reader) takeAll(queue []*nats.Msg, missed bool) error {
 	if missed {
-		return r.catchUp() // they are among them
+		return r.catchUp(math.MaxUint64) // they are among them
 	}
 	for _, m := range queue {
 		seq, ok := number(m, headerSeq)
@@ -151,7 +158,7 @@ func (r *reader) takeAll(queue []*nats.Msg, missed bool) error {
 		switch {
 		case !ok || seq <= r.seq: // not the server's, or known
 		case before > r.seq:
-			return r.catchUp() // this one and those after it are in the stream too
+			return r.catchUp(math.MaxUint64) // this one and those after it are in the stream too
 		default:
 			if r.take(seq, m.Data); r.ended {
 				return nil
@@ -167,16 +174,16 @@ func number(m *nats.Msg, name string) (uint64, bool) {
 	return n, err == nil
 }
 
-// catchUp takes all that is stored behind the last message. In a cluster any server may answer a request for many messages, also one that
+// catchUp takes all that is stored behind the last message, up to a sequence number. In a cluster any server may answer a request for many messages, also one that
 // has not heard of the newest. So the leader is asked in the end.
-func (r *reader) catchUp() error {
-	for !r.ended {
+func (r *reader) catchUp(upTo uint64) error {
+	for !r.ended && r.seq < upTo {
 		batch, more, err := r.fetch()
 		if err != nil {
 			return err
 		}
 		for _, m := range batch {
-			if seq, _ := number(m, headerSeq); seq > r.seq {
+			if seq, _ := number(m, headerSeq); seq > r.seq && r.seq < upTo {
 				if r.take(seq, m.Data); r.ended {
 					return nil
 				}
@@ -185,7 +192,10 @@ func (r *reader) catchUp() error {
 		if more && len(batch) > 0 {
 			continue
 		}
-		seq, data, err := r.next()
+		if r.seq >= upTo {
+			return nil
+		}
+		seq, data, err := r.get(&getRequest{Seq: r.seq + 1, Subject: r.eventSubject(r.thread.String())})
 		if err != nil || seq == 0 {
 			return err
 		}
@@ -237,10 +247,11 @@ func (r *reader) damaged(seq uint64, err error) {
 	r.ended = !r.yield(nil, fmt.Errorf("natsbus: the message %d in the stream %s, of thread %s, is damaged: %w", seq, r.stream, r.thread, err))
 }
 
-// getRequest asks for messages of a subject from a sequence number on.
+// getRequest asks for messages of a subject from a sequence number on, or for the last one.
 type getRequest struct {
-	Seq      uint64 `json:"seq"`
-	Subject  string `json:"next_by_subj"`
+	Seq      uint64 `json:"seq,omitempty"`
+	Subject  string `json:"next_by_subj,omitempty"`
+	LastOf   string `json:"last_by_subj,omitempty"`
 	Batch    int    `json:"batch,omitempty"`
 	MaxBytes int    `json:"max_bytes,omitempty"`
 }
@@ -256,7 +267,7 @@ func (r *reader) fetch() (batch []*nats.Msg, more bool, err error) {
 	case <-r.ctx.Done():
 		return nil, false, context.Cause(r.ctx)
 	}
-	body, err := json.Marshal(getRequest{r.seq + 1, r.eventSubject(r.thread.String()), batchMessages, batchBytes})
+	body, err := json.Marshal(&getRequest{Seq: r.seq + 1, Subject: r.eventSubject(r.thread.String()), Batch: batchMessages, MaxBytes: batchBytes})
 	if err != nil {
 		return nil, false, err
 	}
@@ -310,9 +321,9 @@ func lastSeq(batch []*nats.Msg) uint64 {
 	return seq
 }
 
-// next is the message behind the last one, as the leader of the stream knows it; 0 if there is none.
-func (r *reader) next() (seq uint64, data []byte, err error) {
-	body, err := json.Marshal(getRequest{Seq: r.seq + 1, Subject: r.eventSubject(r.thread.String())})
+// get is a message as the leader of the stream has it; 0 if there is none.
+func (r *reader) get(request *getRequest) (seq uint64, data []byte, err error) {
+	body, err := json.Marshal(request)
 	if err != nil {
 		return 0, nil, err
 	}

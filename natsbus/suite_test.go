@@ -53,6 +53,7 @@ func TestOnOneServer(t *testing.T) {
 }
 
 func TestOnAClusterOfThree(t *testing.T) {
+	t.Parallel()
 	bustest.Run(t, fresh(natstest.URLs(natstest.Cluster(t, 3))))
 }
 
@@ -64,6 +65,7 @@ func proxied(t *testing.T) (near, far *Bus, p *netfault.Proxy) {
 }
 
 func TestAConnectionThatIsCut(t *testing.T) {
+	t.Parallel()
 	near, far, p := proxied(t)
 	for range 3 {
 		bustest.Outage(t, near, far, p.Cut, p.Heal)
@@ -71,11 +73,13 @@ func TestAConnectionThatIsCut(t *testing.T) {
 }
 
 func TestAConnectionThatSwallowsEverything(t *testing.T) {
+	t.Parallel()
 	near, far, p := proxied(t)
 	bustest.Outage(t, near, far, p.Swallow, p.Heal)
 }
 
 func TestAServerThatIsRestarted(t *testing.T) {
+	t.Parallel()
 	s := natstest.New(t, nil)
 	near, far := open(t, s.URL(), nil), open(t, s.URL(), nil)
 	for range 2 {
@@ -89,6 +93,7 @@ func TestAServerThatIsRestarted(t *testing.T) {
 
 // The leader of the stream is killed in the middle of appends, again and again.
 func TestAClusterWhoseLeaderIsKilled(t *testing.T) {
+	t.Parallel()
 	servers := natstest.Cluster(t, 3)
 	near, far := open(t, natstest.URLs(servers), nil), open(t, natstest.URLs(servers), nil)
 	for range 3 {
@@ -114,6 +119,7 @@ func TestAClusterWhoseLeaderIsKilled(t *testing.T) {
 
 // The leader of the stream is killed with kill -9 in the middle of appends, again and again, and readers in both processes miss nothing.
 func TestAppendsWhileTheLeaderIsKilled(t *testing.T) {
+	t.Parallel()
 	nodes := natstest.Processes(t, 3)
 	var urls []string
 	for _, n := range nodes {

@@ -25,7 +25,7 @@ const (
 	maxNotify = 7999
 	// coalesce is how long a signal waits if the same one was sent just before. Those that come meanwhile are sent with it.
 	coalesce = 3 * time.Millisecond
-	// signalTimeout bounds the time for sending signals.
+	// signalTimeout is how long a signal may take to be sent.
 	signalTimeout = 2 * time.Second
 	// listenWait is how long Listen waits for a connection. Without one it succeeds too: the connection comes later.
 	listenWait = 2 * time.Second
@@ -129,9 +129,13 @@ func (b *notifyBus) notify(ctx context.Context, text string) error {
 	case b.wake <- struct{}{}:
 	default:
 	}
+	timer := time.NewTimer(signalTimeout)
+	defer timer.Stop()
 	select {
 	case <-n.done:
 		return n.err
+	case <-timer.C: // a statement that is not answered is waited for longer
+		return fmt.Errorf("no answer within %v", signalTimeout)
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-b.ctx.Done():

@@ -92,6 +92,21 @@ var logs = []test{
 			f.Errorf("after 4000: %s", spans(got))
 		}
 	}},
+	{"a reader that is not live ends although events are appended", func(f *fixture) {
+		thread := uuid.New()
+		f.appendMany(f.a, thread, 0, 300)
+		n := 0
+		for e, err := range f.b.Log().Read(f.Context(), thread, 0, false) {
+			if err != nil || !same(e, events(thread, n)) {
+				f.Fatalf("at %d: %v, %v", n, e, err)
+			}
+			f.append(f.a, events(thread, 300+n))
+			n++
+		}
+		if n != 300 {
+			f.Errorf("%d of 300 packs came", n)
+		}
+	}},
 	{"a thread without events has none", func(f *fixture) {
 		f.compare("a new thread", f.kept(f.a, uuid.New(), 0), uuid.Nil)
 	}},

@@ -13,7 +13,7 @@ import (
 )
 
 // atOnce is how long a call may take while there is no connection.
-const atOnce = 10 * time.Second
+const atOnce = 6 * time.Second
 
 // settle is how long a reader takes to come to rest. A test is weaker, and does not fail, if it takes longer.
 const settle = 100 * time.Millisecond
