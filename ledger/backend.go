@@ -29,7 +29,7 @@ type Row struct {
 	ID      uuid.UUID
 	Parent  uuid.UUID // zero if it has none
 	Worker  uuid.UUID // of a run: the process that executes it; zero if none does
-	Open    bool      // of a run: it has not ended; of a thread: it has such a run
+	Open    bool      // of a run: it has not ended; of a thread: it has such a run; of a worker: it attends
 	Due     time.Time // when something is to be done with it; zero for never
 	Created time.Time // in microseconds, as Due is
 	Terms   []uint64  // what a query can select by; in no order, none twice
@@ -88,6 +88,26 @@ type Backend interface {
 	// TrimEvents removes events that were appended before a time, at most limit
 	// of them if that is not 0, and returns how many it removed.
 	TrimEvents(ctx context.Context, before time.Time, limit int) (int, error)
+}
+
+// Preloader is a Backend that saves time if it knows which rows a transaction reads.
+type Preloader interface {
+	Backend
+	// Preload is Update for an fn that most likely gets rows with these ids, besides those
+	// with the id of the lock. Ids may be zero.
+	Preload(ctx context.Context, lock uuid.UUID, ids []uuid.UUID, fn func(Tx) error) error
+}
+
+// Witness is a Backend that notices the end of a process sooner than its lease does.
+type Witness interface {
+	Backend
+	// Attend makes known that a worker lives, until ctx ends or the process or its
+	// connection to the database ends. It returns when that is known, and makes it known
+	// again if the connection breaks.
+	Attend(ctx context.Context, worker uuid.UUID) error
+	// Gone returns those of workers that do not attend. It may leave some out while it
+	// cannot tell.
+	Gone(ctx context.Context, workers []uuid.UUID) ([]uuid.UUID, error)
 }
 
 // Tx is a transaction. It sees the rows as they were when it began, and its own puts

@@ -48,6 +48,15 @@ func (l *Ledger) now(ctx context.Context) (now time.Time, err error) {
 	return now, err
 }
 
+// update calls fn in a transaction, which most likely gets rows with these ids and with
+// that of the lock.
+func (l *Ledger) update(ctx context.Context, lock uuid.UUID, fn func(Tx) error, ids ...uuid.UUID) error {
+	if b, ok := l.b.(Preloader); ok {
+		return b.Preload(ctx, lock, ids, fn)
+	}
+	return l.b.Update(ctx, lock, fn)
+}
+
 // newID returns an id that is greater than those before.
 func newID() (uuid.UUID, error) {
 	id, err := uuid.NewV7()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -16,7 +17,14 @@ type Page struct {
 	SortBy        string // the JSON name of a field; "" means created_at
 	Ascending     bool
 	Offset, Limit int // Limit 0 means all
+	// Ahead is how many of those behind the page are counted at most, if the list is sorted
+	// by creation; 0 means all. A total that reaches that far is a lower bound. To count
+	// all takes as long as there are rows.
+	Ahead int
 }
+
+// errEnough ends the reading of rows.
+var errEnough = errors.New("ledger: nobody wants more rows")
 
 // cut returns the part of a sorted list.
 func cut[T any](list []T, p Page) []T {
@@ -57,6 +65,9 @@ func list[T any](ctx context.Context, b Backend, s *listing[T], p Page) (page []
 		s.query.Order = OldestFirst
 	}
 	err = eachRow(ctx, b, s.query, filterTerms(s.filter), func(r *Row) error {
+		if byCreation && p.Ahead > 0 && p.Limit > 0 && total >= p.Offset+p.Limit+p.Ahead {
+			return errEnough
+		}
 		if s.plain && byCreation && !p.has(total) {
 			total++
 			return nil
@@ -74,6 +85,9 @@ func list[T any](ctx context.Context, b Backend, s *listing[T], p Page) (page []
 		total++
 		return nil
 	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
 	if err != nil || byCreation {
 		return page, total, err
 	}

@@ -219,14 +219,15 @@ func (l *Ledger) OpenRuns(ctx context.Context, f *Filter) iter.Seq2[*Run, error]
 
 // changeRun calls change in a transaction that holds the lock of a run, with the run
 // and its thread, which is nil for a temporary run. ErrNotFound if there is no such run.
-func (l *Ledger) changeRun(ctx context.Context, lock, id uuid.UUID, change func(Tx, *Run, *threadDoc) error) error {
-	return l.b.Update(ctx, lock, func(tx Tx) error {
+// The transaction most likely gets the rows of these workers too.
+func (l *Ledger) changeRun(ctx context.Context, lock, id uuid.UUID, change func(Tx, *Run, *threadDoc) error, workers ...uuid.UUID) error {
+	return l.update(ctx, lock, func(tx Tx) error {
 		run, thread, err := runAndThread(tx, id)
 		if err != nil {
 			return err
 		}
 		return change(tx, run, thread)
-	})
+	}, append(workers, id)...)
 }
 
 func runAndThread(tx Tx, id uuid.UUID) (*Run, *threadDoc, error) {
@@ -379,7 +380,7 @@ func (l *Ledger) claimOf(ctx context.Context, thread, worker uuid.UUID, graphs [
 			return err
 		}
 		return d.put(tx)
-	})
+	}, worker)
 	if errors.Is(err, ErrNotFound) {
 		return nil, nil
 	}
@@ -417,7 +418,7 @@ func claimNext(tx Tx, d *threadDoc, worker uuid.UUID, graphs []string) (*Run, er
 
 func (l *Ledger) claimTemporary(ctx context.Context, id, worker uuid.UUID) (*Run, error) {
 	var run *Run
-	err := l.b.Update(ctx, id, func(tx Tx) error {
+	err := l.update(ctx, id, func(tx Tx) error {
 		run = nil
 		rows, err := tx.Find(&Query{Kind: Runs, IDs: []uuid.UUID{id}, Bodies: true})
 		if err != nil || len(rows) == 0 {
@@ -439,7 +440,7 @@ func (l *Ledger) claimTemporary(ctx context.Context, id, worker uuid.UUID) (*Run
 		r.doc = stored.doc
 		run = r
 		return nil
-	})
+	}, worker)
 	return run, err
 }
 

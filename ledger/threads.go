@@ -214,10 +214,11 @@ func (l *Ledger) Threads(ctx context.Context, q *ThreadQuery) (page []*Thread, t
 	return list(ctx, l.b, s, q.Page)
 }
 
-// updateThread changes a thread in a transaction.
-func (l *Ledger) updateThread(ctx context.Context, id uuid.UUID, f *Filter, change func(Tx, *threadDoc) error) (*threadDoc, error) {
+// updateThread changes a thread in a transaction, which most likely gets rows with
+// these ids too.
+func (l *Ledger) updateThread(ctx context.Context, id uuid.UUID, f *Filter, change func(Tx, *threadDoc) error, ids ...uuid.UUID) (*threadDoc, error) {
 	var d *threadDoc
-	err := l.b.Update(ctx, id, func(tx Tx) error {
+	err := l.update(ctx, id, func(tx Tx) error {
 		r, err := tx.Get(Threads, id)
 		if err != nil {
 			return err
@@ -226,7 +227,7 @@ func (l *Ledger) updateThread(ctx context.Context, id uuid.UUID, f *Filter, chan
 			return err
 		}
 		return change(tx, d)
-	})
+	}, ids...)
 	return d, err
 }
 

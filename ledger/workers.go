@@ -44,7 +44,12 @@ func (l *Ledger) Beat(ctx context.Context, worker uuid.UUID, name string) (order
 	}
 	err = l.b.Update(ctx, worker, func(tx Tx) error {
 		ordered = nil
+		was, err := tx.Get(Workers, worker)
+		if err != nil {
+			return err
+		}
 		r := &Row{Kind: Workers, ID: worker, Created: tx.Now(), Due: tx.Now().Add(l.o.Lease), Doc: doc}
+		r.Open = was != nil && was.Open
 		if err := tx.Put(r); err != nil {
 			return err
 		}
@@ -94,6 +99,73 @@ func (l *Ledger) LeaveOthers(ctx context.Context, worker uuid.UUID) error {
 		}
 	}
 	return nil
+}
+
+// Attend makes others notice the end of a worker sooner than by its lease, if the
+// backend is a [Witness]; otherwise it does nothing. It does so until ctx ends, which
+// has to be after the last run of the worker: a worker that has attended and does so no
+// more is taken for dead. One without a lease gets ErrNoLease.
+func (l *Ledger) Attend(ctx context.Context, worker uuid.UUID) error {
+	w, ok := l.b.(Witness)
+	if !ok {
+		return nil
+	}
+	if _, err := l.leased(ctx, worker); err != nil {
+		return err
+	}
+	if err := w.Attend(ctx, worker); err != nil {
+		return err
+	}
+	// Whoever cannot attend is not marked, and nobody takes it for dead.
+	return l.b.Update(ctx, worker, func(tx Tx) error {
+		r, err := tx.Get(Workers, worker)
+		if err != nil || r == nil || r.Open {
+			return err
+		}
+		r.Open = true
+		return tx.Put(r)
+	})
+}
+
+// EndLeases ends the leases of workers that have attended and are gone, as Leave does,
+// and returns how many. self is the worker of this process, which is left out.
+func (l *Ledger) EndLeases(ctx context.Context, self uuid.UUID) (n int, err error) {
+	w, ok := l.b.(Witness)
+	if !ok {
+		return 0, nil
+	}
+	var last time.Time // when self had its last beat
+	var others []*Row
+	for r, err := range l.b.Find(ctx, &Query{Kind: Workers, Open: true}) {
+		switch {
+		case err != nil:
+			return 0, err
+		case r.ID == self:
+			last = r.Due.Add(-l.o.Lease)
+		default:
+			others = append(others, r)
+		}
+	}
+	var workers []uuid.UUID
+	for _, r := range others {
+		if !r.Due.Before(last) { // otherwise its lease is over
+			workers = append(workers, r.ID)
+		}
+	}
+	if len(workers) == 0 {
+		return 0, nil
+	}
+	gone, err := w.Gone(ctx, workers)
+	if err != nil {
+		return 0, err
+	}
+	for _, id := range gone {
+		if err := l.Leave(ctx, id); err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
 }
 
 // TakeOver gives up to n runs of workers whose lease is over to worker, with the
@@ -178,7 +250,7 @@ func (l *Ledger) takeOver(ctx context.Context, seen *Run, from, to uuid.UUID) (r
 			return nil
 		}
 		return d.put(tx)
-	})
+	}, from, to)
 	if errors.Is(err, ErrNotFound) {
 		return nil, false, nil
 	}

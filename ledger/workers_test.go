@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -209,5 +210,145 @@ func TestTakenRunIsReturnedWhatever(t *testing.T) {
 	f.Ledger = ledger.New(broken{f.backend}, nil)
 	if taken, _ := f.takeOver(f.newWorker()); !slices.Equal(ids(taken), []uuid.UUID{run.ID}) || taken[0].Kwargs == nil {
 		t.Errorf("%v are taken", taken)
+	}
+}
+
+// witnessed is a backend that knows who attends.
+type witnessed struct {
+	ledger.Backend
+	mu     sync.Mutex
+	alive  map[uuid.UUID]bool
+	refuse error // of Attend
+}
+
+func newWitnessed() *witnessed {
+	return &witnessed{Backend: ledger.NewMemory(), alive: map[uuid.UUID]bool{}}
+}
+
+func (w *witnessed) Attend(_ context.Context, worker uuid.UUID) error {
+	if w.refuse == nil {
+		w.set(worker, true)
+	}
+	return w.refuse
+}
+
+// set says whether a worker lives.
+func (w *witnessed) set(worker uuid.UUID, alive bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.alive[worker] = alive
+}
+
+func (w *witnessed) Gone(_ context.Context, workers []uuid.UUID) ([]uuid.UUID, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(workers), func(id uuid.UUID) bool { return w.alive[id] }), nil
+}
+
+// endLeases ends the leases of the dead and checks how many those are.
+func (f *fixture) endLeases(self uuid.UUID, want int) {
+	f.Helper()
+	if n, err := f.EndLeases(f.Context(), self); n != want || err != nil {
+		f.Errorf("%d leases have ended, %v; want %d", n, err, want)
+	}
+}
+
+func TestWorkerThatAttendedAndIsGoneIsFollowedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newWitnessed()
+		f := &fixture{T: t, Ledger: ledger.New(b, nil), backend: b}
+		f.worker = f.newWorker()
+		other, silent := f.newWorker(), f.newWorker()
+		for _, w := range []uuid.UUID{f.worker, other} {
+			if err := f.Attend(t.Context(), w); err != nil {
+				t.Fatal(err)
+			}
+		}
+		run := f.started(f.newThread())
+		f.create(&ledger.NewRun{Run: &ledger.Run{Thread: f.newThread()}, Worker: silent})
+		f.endLeases(other, 0)
+		f.beat(f.worker) // it attends still
+		b.set(f.worker, false)
+		f.endLeases(f.worker, 0) // nobody is dead to itself
+		f.endLeases(other, 1)
+		if taken, _ := f.takeOver(other); !slices.Equal(ids(taken), []uuid.UUID{run.ID}) {
+			t.Errorf("%v are taken", taken)
+		}
+		time.Sleep(time.Second) //nolint:forbidigo // virtual time
+		f.beat(other)
+		f.endLeases(other, 0) // its lease is over
+	})
+}
+
+func TestWorkerThatCannotAttendHasItsLease(t *testing.T) {
+	b := newWitnessed()
+	f := &fixture{T: t, Ledger: ledger.New(b, nil), backend: b}
+	other := f.newWorker()
+	b.refuse = errors.New("no connection")
+	worker := f.newWorker()
+	if err := f.Attend(t.Context(), worker); !errors.Is(err, b.refuse) {
+		t.Errorf("the error is %v", err)
+	}
+	f.endLeases(other, 0)
+	b.refuse = nil
+	if err := f.Attend(t.Context(), uuid.New()); !errors.Is(err, ledger.ErrNoLease) {
+		t.Errorf("a worker without a lease gets %v", err)
+	}
+	f.endLeases(other, 0)
+}
+
+// Without a witness there are leases only.
+func TestBackendThatIsNoWitnessEndsNoLeases(t *testing.T) {
+	f := newFixture(t, nil)
+	if err := f.Attend(t.Context(), f.worker); err != nil {
+		t.Error(err)
+	}
+	f.endLeases(f.newWorker(), 0)
+}
+
+// preloading is a backend that notes which rows it is told about.
+type preloading struct {
+	ledger.Backend
+	missed []uuid.UUID // rows that transactions got without having told
+}
+
+func (p *preloading) Preload(ctx context.Context, lock uuid.UUID, ids []uuid.UUID, fn func(ledger.Tx) error) error {
+	return p.Update(ctx, lock, func(tx ledger.Tx) error { return fn(&preloadedTx{tx, p, append(ids, lock)}) })
+}
+
+type preloadedTx struct {
+	ledger.Tx
+	p    *preloading
+	told []uuid.UUID
+}
+
+func (tx *preloadedTx) Get(kind ledger.Kind, id uuid.UUID) (*ledger.Row, error) {
+	if !slices.Contains(tx.told, id) {
+		tx.p.missed = append(tx.p.missed, id)
+	}
+	return tx.Tx.Get(kind, id)
+}
+
+// What the hot paths get they tell the backend beforehand, so that it can read it at once.
+func TestHotPathsTellWhatTheyGet(t *testing.T) {
+	b := &preloading{Backend: ledger.NewMemory()}
+	f := &fixture{T: t, Ledger: ledger.New(b, nil), backend: b}
+	f.worker = f.newWorker()
+	thread := f.newThread()
+	run := f.started(thread)
+	f.waiting(thread)
+	f.finish(&ledger.End{Run: run, Claim: true, Hook: func(*ledger.Run) *ledger.Hook { return &ledger.Hook{URL: "u"} }})
+	f.waiting(f.newThread())
+	f.create(&ledger.NewRun{Run: &ledger.Run{Thread: uuid.New(), Temporary: true}})
+	if n := len(f.claim(10)); n != 2 {
+		t.Errorf("%d runs are claimed", n)
+	}
+	if err := f.Leave(t.Context(), f.worker); err != nil {
+		t.Fatal(err)
+	}
+	f.worker = f.newWorker()
+	f.takeOver(f.worker)
+	if len(b.missed) > 0 {
+		t.Errorf("%v were got without having told", b.missed)
 	}
 }

@@ -1,10 +1,10 @@
-// Package postgres stores checkpoints, a cache of results and a store of items in
-// Postgres.
+// Package postgres stores checkpoints, a cache of results, a store of items and the
+// ledger of a server in Postgres.
 //
 // [Open] returns a [DB]. It is a [checkpoint.Saver] with all optional interfaces of
-// package checkpoint, and has a [checkpoint.Cache] and a [store.Store]. Any number of
-// processes may use the same tables: if two write to one thread, the compare-and-set of
-// its head lets only one succeed.
+// package checkpoint, and has a [checkpoint.Cache], a [store.Store] and a
+// [ledger.Backend]. Any number of processes may use the same tables: if two write to
+// one thread, the compare-and-set of its head lets only one succeed.
 //
 // # Roles and migrations
 //
@@ -22,9 +22,10 @@
 //
 //	GRANT USAGE ON SCHEMA public TO app;
 //
-// The package does not use the search_path or any state of a session. So it works
-// behind a pooler that gives each transaction another connection; set
-// [Options].PoolerSafe.
+// The package does not use the search_path or any state of a session, except for the
+// locks by which a ledger notices that a process has ended. So it works behind a
+// pooler that gives each transaction another connection; set [Options].PoolerSafe,
+// which does without these locks.
 //
 // # Durability
 //
@@ -33,8 +34,9 @@
 // again over another connection. Its id and the compare-and-set ensure that it is
 // stored once. Pending writes and the deletion of a thread are sent again too, because
 // doing them twice changes nothing. If that fails or the context ends, the error is an
-// [ErrOutcomeUnknown]. Other writes, such as those of the store, are not sent again:
-// their error is an ErrOutcomeUnknown at once.
+// [ErrOutcomeUnknown]. So are transactions of the ledger: before one is done again, the
+// server is asked whether it was committed. Other writes, such as those of the store,
+// are not sent again: their error is an ErrOutcomeUnknown at once.
 //
 // A connection that the server closed while it was idle is replaced before it is used.
 // If the server restarts, calls wait for it for some seconds.
@@ -77,4 +79,11 @@
 // match. A writer locks the row of store_state until its commit, so that the numbers of
 // records become visible in their order. Writers of one process that wait at the same
 // time share a transaction.
+//
+//	server_row (kind, id, parent, worker, open, due, created, terms, doc, body) ──< server_term (term, created)
+//	server_event (thread, run, first, last, data)
+//
+// A row of the ledger is a thread, a run, a worker and so on. server_term has the terms of
+// rows in the order in which they are listed. A transaction holds the advisory lock of
+// a thread: see ledger_update.go.
 package postgres

@@ -19,5 +19,8 @@ func TestMain(m *testing.M) {
 	if os.Getenv(writerEnv) != "" {
 		writeUntilKilled()
 	}
+	if at := os.Getenv(ledgerWriterEnv); at != "" {
+		runUntilKilled(at)
+	}
 	goleak.VerifyTestMain(tests{m})
 }

@@ -56,7 +56,7 @@ func migrationsUpTo(schema, quoted string, version int) string {
 	}
 	var b strings.Builder
 	// Those who migrate at the same time do so one after another.
-	fmt.Fprintf(&b, `-- Treadle's checkpoints and store: schema %s, version %d.
+	fmt.Fprintf(&b, `-- Treadle's checkpoints, store and ledger: schema %s, version %d.
 BEGIN ISOLATION LEVEL READ COMMITTED;
 SELECT pg_advisory_xact_lock(%d);
 DO $migration$ BEGIN

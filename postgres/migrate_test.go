@@ -194,7 +194,9 @@ func TestARoleThatMayOnlyReadAndWriteIsEnough(t *testing.T) {
 	ok("clear", cache.Clear(ctx))
 	ok("clear a space", cache.Clear(ctx, "s"))
 	exercise(t, storeOf(t, db, &store.Options{Embedder: store.NewHashEmbedder(8)}))
+	exerciseLedger(t, db.Ledger())
 	checkTables(t, db)
+	checkLedger(t, db)
 }
 
 // In pooler-safe mode a session has nothing that the next one would miss.
@@ -213,6 +215,9 @@ func TestPoolerSafeLeavesNothingInTheSession(t *testing.T) {
 			}
 			wantLine(t, db, "thread", idsOf(t, db))
 			exercise(t, storeOf(t, db, &store.Options{Embedder: store.NewHashEmbedder(8)}))
+			if o.PoolerSafe { // otherwise it has a session
+				exerciseLedger(t, db.Ledger())
+			}
 			if _, err := db.Prune(t.Context(), "thread", checkpoint.Retention{}); err != nil {
 				t.Fatal(err)
 			}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -63,6 +64,13 @@ type DB struct {
 	sql     statements
 	known   known
 	backend backend
+	ledger  ledgerBackend
+	// poolerSafe is [Options].PoolerSafe.
+	poolerSafe bool
+	// attending are goroutines with connections that are not of the pool. No other begins
+	// once closed is set, for which ending is held.
+	attending sync.WaitGroup
+	ending    sync.Mutex
 }
 
 var (
@@ -104,7 +112,7 @@ func Open(ctx context.Context, url string, o *Options) (*DB, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	db := &DB{schema: o.Schema, log: o.Logger, closing: make(chan struct{})}
+	db := &DB{schema: o.Schema, log: o.Logger, closing: make(chan struct{}), poolerSafe: o.PoolerSafe}
 	db.backend.db = db
 	if db.schema == "" {
 		db.schema = defaultSchema
@@ -117,6 +125,7 @@ func Open(ctx context.Context, url string, o *Options) (*DB, error) {
 		return nil, fmt.Errorf("postgres: open: %w", err)
 	}
 	db.sql = newStatements(db.quoted)
+	db.ledger.init(db)
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, fmt.Errorf("postgres: open: %w", err)
@@ -177,9 +186,12 @@ func quoteSchema(name string) (string, error) {
 // Close waits for running calls and closes all connections. Later calls fail with
 // ErrClosed.
 func (db *DB) Close() error {
+	db.ending.Lock()
 	if !db.closed.Swap(true) {
 		close(db.closing)
 	}
+	db.ending.Unlock()
+	db.attending.Wait()
 	db.pool.Close()
 	return nil
 }

@@ -1,0 +1,157 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"strings"
+	"sync"
+
+	guuid "github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/treadle-go/treadle/ledger"
+)
+
+// Ledger returns the backend of a server's ledger in the same schema, which is closed
+// with the DB. Any number of processes may use it at the same time. Unless
+// [Options].PoolerSafe is set it is a [ledger.Witness], for which it opens one more
+// connection; the locks of a session mean nothing behind a pooler.
+//
+// A transaction takes an advisory lock, which Postgres frees at its end, and sends all
+// its writes together with the COMMIT. These are the round trips of the methods of a
+// [ledger.Ledger], if nobody else holds the lock:
+//
+//	CreateRun  2; 3 with a Key, or if it interrupts other runs
+//	Finish     2; 3 if the worker claims the next run of the thread, 4 if others wait behind that
+//	Beat       3
+//	Claim      3 to look for runs and one more if there are fewer than wanted; 3 for each run, 4 if others wait behind it
+func (db *DB) Ledger() ledger.Backend {
+	if db.poolerSafe {
+		return &db.ledger
+	}
+	return &witness{ledgerBackend: &db.ledger}
+}
+
+// ledgerBackend keeps the rows and events of a server.
+type ledgerBackend struct {
+	db    *DB
+	sql   ledgerStatements
+	locks ledgerLocks
+	// breaks is when connections that attend have broken.
+	breaks breaks
+}
+
+var (
+	_ ledger.Backend   = (*ledgerBackend)(nil)
+	_ ledger.Preloader = (*ledgerBackend)(nil)
+)
+
+// ledgerStatements are those whose text does not depend on a query.
+type ledgerStatements struct {
+	byIDs, get, getAll, body, put, remove, rarest             string
+	addEvents, events, eventsOfRun, dropEvents, dropRun, trim string
+}
+
+// ledgerColumns are what scanLedgerRow reads of a row r, and ledgerBody comes next.
+const (
+	ledgerColumns = "r.kind, r.id, r.parent, r.worker, r.open, r.due, r.created, r.terms, r.doc, r.xmin"
+	ledgerBody    = ", r.body"
+)
+
+// in is a statement for the schema.
+func (b *ledgerBackend) in(query string) string {
+	return strings.ReplaceAll(query, "{schema}", b.db.quoted)
+}
+
+// init prepares the backend of a DB whose schema is known.
+func (b *ledgerBackend) init(db *DB) {
+	b.db = db
+	const rows = "SELECT " + ledgerColumns + " FROM {schema}.server_row r WHERE "
+	const events = "SELECT run, first, last, data FROM {schema}.server_event WHERE thread = $1 AND (last, run) > ($2, $3)"
+	b.sql = ledgerStatements{
+		byIDs:  b.in(rows + "r.id = ANY ($1)"),
+		get:    b.in("SELECT " + ledgerColumns + ledgerBody + " FROM {schema}.server_row r WHERE r.id = $1 AND r.kind = $2"),
+		getAll: b.in("SELECT " + ledgerColumns + " FROM unnest($1::smallint[], $2::uuid[]) AS u(kind, id) JOIN {schema}.server_row r ON r.id = u.id AND r.kind = u.kind"),
+		body:   b.in("SELECT r.body FROM {schema}.server_row r WHERE r.id = $1 AND r.kind = $2"),
+		put:    b.in("SELECT {schema}.server_put($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)"),
+		remove: b.in("SELECT {schema}.server_delete($1, $2)"),
+		rarest: b.in(`SELECT u.n FROM unnest($2::bigint[]) WITH ORDINALITY AS u(term, n), LATERAL (
+			SELECT count(*) AS rows FROM (SELECT FROM {schema}.server_term t WHERE t.kind = $1 AND t.term = u.term LIMIT 10000) l) c
+			ORDER BY c.rows, u.n LIMIT 1`),
+
+		addEvents: b.in(`INSERT INTO {schema}.server_event (thread, run, first, last, created, data)
+			VALUES ($1, $2, $3, $4, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, $5) ON CONFLICT DO NOTHING`),
+		events:      b.in(events + fmt.Sprintf(" ORDER BY last, run LIMIT %d", eventsPage)),
+		eventsOfRun: b.in(events + fmt.Sprintf(" AND run = $4 ORDER BY last, run LIMIT %d", eventsPage)),
+		dropEvents:  b.in("DELETE FROM {schema}.server_event WHERE thread = $1"),
+		dropRun:     b.in("DELETE FROM {schema}.server_event WHERE thread = $1 AND run = $2"),
+		// Two processes that trim at the same time share the work.
+		trim: b.in(`DELETE FROM {schema}.server_event WHERE ctid = ANY (ARRAY (
+			SELECT e.ctid FROM {schema}.server_event e WHERE e.created < $1 ORDER BY e.created LIMIT $2 FOR UPDATE SKIP LOCKED))`),
+	}
+}
+
+// Get implements [ledger.Backend].
+func (b *ledgerBackend) Get(ctx context.Context, kind ledger.Kind, id guuid.UUID) (row *ledger.Row, err error) {
+	err = b.db.read(ctx, func(c *pgx.Conn) error {
+		row = nil
+		rows, err := ledgerRows(ctx, c, b.sql.get, []any{[16]byte(id), int16(kind)}, true)
+		if len(rows) > 0 {
+			row = &rows[0].Row
+		}
+		return err
+	})
+	return row, err
+}
+
+// lockKey is the key of the advisory lock of an id. A migration uses the same space of
+// keys, and other schemas of the database may too, so the key is a hash. Two ids with
+// one key only wait for each other.
+func (b *ledgerBackend) lockKey(id guuid.UUID) int64 {
+	h := fnv.New64a()
+	h.Write([]byte("treadle ledger of " + b.db.schema + "\x00"))
+	h.Write(id[:])
+	return int64(h.Sum64())
+}
+
+// ledgerLocks let one caller of this process at a time wait for a lock of the database,
+// so that those who want the same lock do not take all connections of the pool.
+type ledgerLocks struct {
+	mu   sync.Mutex
+	used map[int64]*ledgerLock
+}
+
+type ledgerLock struct {
+	held  chan struct{} // has room for one holder
+	users int           // that hold it or wait for it
+}
+
+// lock waits for a lock until ctx ends.
+func (l *ledgerLocks) lock(ctx context.Context, key int64) (unlock func(), err error) {
+	l.mu.Lock()
+	if l.used == nil {
+		l.used = map[int64]*ledgerLock{}
+	}
+	of := l.used[key]
+	if of == nil {
+		of = &ledgerLock{held: make(chan struct{}, 1)}
+		l.used[key] = of
+	}
+	of.users++
+	l.mu.Unlock()
+	leave := func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if of.users--; of.users == 0 {
+			delete(l.used, key)
+		}
+	}
+	select {
+	case of.held <- struct{}{}:
+		return func() { <-of.held; leave() }, nil
+	case <-ctx.Done():
+		leave()
+		return nil, fmt.Errorf("postgres: wait for a lock of the ledger: %w", ctx.Err())
+	}
+}

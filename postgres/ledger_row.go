@@ -1,0 +1,162 @@
+package postgres
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	guuid "github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/treadle-go/treadle/ledger"
+)
+
+// ledgerRow is a row of server_row.
+type ledgerRow struct {
+	ledger.Row
+	version uint32 // xmin: the transaction that wrote it
+}
+
+// ledgerKey is the key of a row.
+type ledgerKey struct {
+	kind ledger.Kind
+	id   guuid.UUID
+}
+
+func (r *ledgerRow) key() ledgerKey { return ledgerKey{r.Kind, r.ID} }
+
+func compareLedgerKeys(a, b ledgerKey) int {
+	return cmp.Or(cmp.Compare(a.kind, b.kind), bytes.Compare(a.id[:], b.id[:]))
+}
+
+// ledgerRows reads the rows of a statement that has ledgerColumns, and ledgerBody if
+// body is set.
+func ledgerRows(ctx context.Context, q querier, query string, args []any, body bool) ([]*ledgerRow, error) {
+	rows, err := q.Query(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	return collectLedgerRows(rows, body)
+}
+
+func collectLedgerRows(rows pgx.Rows, body bool) ([]*ledgerRow, error) {
+	defer rows.Close()
+	var all []*ledgerRow
+	for rows.Next() {
+		r, err := scanLedgerRow(rows, body)
+		if err != nil {
+			return nil, fmt.Errorf("%w: a row of the ledger is unreadable: %w", ErrDamaged, err)
+		}
+		all = append(all, r)
+	}
+	return all, rows.Err()
+}
+
+func scanLedgerRow(rows pgx.Rows, body bool) (*ledgerRow, error) {
+	r := &ledgerRow{}
+	var kind int16
+	var parent, worker pgtype.UUID
+	var due pgtype.Int8
+	var created int64
+	var terms []int64
+	dest := append(make([]any, 0, 11), &kind, (*[16]byte)(&r.ID), &parent, &worker, &r.Open, &due, &created, &terms, &r.Doc, &r.version)
+	if body {
+		dest = append(dest, &r.Body)
+	}
+	if err := rows.Scan(dest...); err != nil {
+		return nil, err
+	}
+	r.Kind, r.Parent, r.Worker = ledger.Kind(kind), parent.Bytes, worker.Bytes
+	r.Created = time.UnixMicro(created).UTC()
+	if due.Valid {
+		r.Due = time.UnixMicro(due.Int64).UTC()
+	}
+	if len(terms) > 0 {
+		r.Terms = make([]uint64, len(terms))
+		for i, t := range terms {
+			r.Terms[i] = uint64(t)
+		}
+	}
+	return r, nil
+}
+
+// orNullID is NULL for the zero id.
+func orNullID(id guuid.UUID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: id != guuid.Nil} }
+
+// orNullTime is NULL for the zero time.
+func orNullTime(t time.Time) pgtype.Int8 {
+	if t.IsZero() {
+		return pgtype.Int8{}
+	}
+	return pgtype.Int8{Int64: t.UnixMicro(), Valid: true}
+}
+
+// ledgerMicros is a time as it is stored.
+func ledgerMicros(t time.Time) time.Time {
+	if t.IsZero() {
+		return time.Time{}
+	}
+	return time.UnixMicro(t.UnixMicro()).UTC()
+}
+
+// signedTerms are terms as they are stored; nil, which is NULL, for none.
+func signedTerms(terms []uint64) []int64 {
+	if len(terms) == 0 {
+		return nil
+	}
+	signed := make([]int64, len(terms))
+	for i, t := range terms {
+		signed[i] = int64(t)
+	}
+	return signed
+}
+
+// termsWithout are the terms that others does not have.
+func termsWithout(terms, others []uint64) []uint64 {
+	var rest []uint64
+	for _, t := range terms {
+		if !slices.Contains(others, t) {
+			rest = append(rest, t)
+		}
+	}
+	return rest
+}
+
+// copyLedgerRow makes a row whose owner may change it.
+func copyLedgerRow(r *ledger.Row, body bool) *ledger.Row {
+	c := *r
+	c.Doc, c.Terms, c.Body = bytes.Clone(r.Doc), slices.Clone(r.Terms), nil
+	if body {
+		c.Body = bytes.Clone(r.Body)
+	}
+	return &c
+}
+
+// selectsRow reports whether a row fulfils the conditions of a query.
+func selectsRow(q *ledger.Query, r *ledger.Row) bool {
+	return r.Kind == q.Kind &&
+		(q.Parent == guuid.Nil || r.Parent == q.Parent) &&
+		(q.Worker == guuid.Nil || r.Worker == q.Worker) &&
+		(!q.Open || r.Open) &&
+		(q.DueBy.IsZero() || !r.Due.IsZero() && !r.Due.After(q.DueBy)) &&
+		(q.Order != ledger.DueFirst || !r.Due.IsZero()) &&
+		(q.IDs == nil || slices.Contains(q.IDs, r.ID)) &&
+		len(termsWithout(q.Terms, r.Terms)) == 0
+}
+
+// compareRows compares two rows by the order of a query.
+func compareRows(o ledger.Order, a, b *ledger.Row) int {
+	x, y := a.Created, b.Created
+	switch o {
+	case ledger.NewestFirst:
+		a, b, x, y = b, a, y, x
+	case ledger.DueFirst:
+		x, y = a.Due, b.Due
+	case ledger.OldestFirst:
+	}
+	return cmp.Or(x.Compare(y), bytes.Compare(a.ID[:], b.ID[:]))
+}

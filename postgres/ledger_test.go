@@ -1,0 +1,507 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	guuid "github.com/google/uuid"
+
+	"github.com/treadle-go/treadle/internal/pgtest"
+	"github.com/treadle-go/treadle/ledger"
+	"github.com/treadle-go/treadle/ledger/ledgertest"
+)
+
+// emptyLedger removes all rows and events of a schema: to make one takes longer than
+// most tests do.
+func emptyLedger(t testing.TB, db *DB) {
+	t.Helper()
+	execIn(t, db, "TRUNCATE {schema}.server_row, {schema}.server_term, {schema}.server_event")
+}
+
+// execIn executes a statement for the schema.
+func execIn(t testing.TB, db *DB, query string, args ...any) {
+	t.Helper()
+	if _, err := db.pool.Exec(t.Context(), db.ledger.in(query), args...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// checkLedger looks for rows whose terms are not those of the index.
+func checkLedger(t testing.TB, db *DB) {
+	t.Helper()
+	var n int
+	err := db.pool.QueryRow(t.Context(), db.ledger.in(`SELECT count(*) FROM (SELECT r.kind, r.id, r.created, u.term FROM {schema}.server_row r, unnest(r.terms) AS u(term)) r
+		FULL JOIN {schema}.server_term t USING (kind, id, created, term) WHERE t.kind IS NULL OR r.kind IS NULL`)).Scan(&n)
+	if err != nil || n != 0 {
+		t.Errorf("%d terms are not where they should be, %v", n, err)
+	}
+}
+
+func TestLedger(t *testing.T) {
+	for name, o := range suiteModes() {
+		t.Run(name, func(t *testing.T) {
+			db := fresh(t, quick(t), o)
+			ledgertest.Run(t, func(t *testing.T) ledger.Backend {
+				emptyLedger(t, db)
+				t.Cleanup(func() { checkLedger(background{t}, db) })
+				return db.Ledger()
+			})
+		})
+	}
+}
+
+// Whatever is done, the ledger in Postgres says what one in memory says.
+func TestLedgerBehavesLikeMemory(t *testing.T) {
+	db := fresh(t, quick(t), Options{})
+	ledgertest.Differential(t, func(*testing.T) ledger.Backend { return db.Ledger() })
+	checkLedger(t, db)
+}
+
+// ledgerOf opens the ledger of a schema as another process would.
+func ledgerOf(t testing.TB, url string, db *DB) *ledger.Ledger {
+	t.Helper()
+	return ledger.New(open(t, url, &Options{Schema: db.schema}).Ledger(), &ledger.Options{Lease: time.Minute})
+}
+
+func beat(t testing.TB, l *ledger.Ledger) guuid.UUID {
+	t.Helper()
+	worker := guuid.Must(guuid.NewV7())
+	if _, err := l.Beat(t.Context(), worker, "test"); err != nil {
+		t.Fatal(err)
+	}
+	return worker
+}
+
+// Two processes that create, claim and end runs of the same threads, whatever the
+// default isolation is: every run is executed once, and one of a thread at a time.
+func TestTwoProcessesShareALedger(t *testing.T) {
+	for _, isolation := range []string{"read committed", "serializable"} {
+		t.Run(isolation, func(t *testing.T) {
+			const threads, each = 5, 40
+			url := set(t, quick(t), "default_transaction_isolation", isolation)
+			db := fresh(t, url, Options{})
+			ids := make([]guuid.UUID, threads)
+			var running [threads]atomic.Int32
+			for i := range ids {
+				ids[i] = guuid.New()
+			}
+			of := func(thread guuid.UUID) *atomic.Int32 {
+				for i := range ids {
+					if ids[i] == thread {
+						return &running[i]
+					}
+				}
+				return nil
+			}
+			var mu sync.Mutex
+			ended := map[guuid.UUID]int{}
+			execute := func(l *ledger.Ledger, worker guuid.UUID, run *ledger.Run) {
+				for run != nil {
+					if n := of(run.Thread).Add(1); n != 1 {
+						t.Errorf("%d runs of a thread at once", n)
+					}
+					of(run.Thread).Add(-1)
+					mu.Lock()
+					ended[run.ID]++
+					mu.Unlock()
+					next, err := l.Finish(t.Context(), &ledger.End{Run: run, Worker: worker, Status: ledger.Success, Claim: run.ID[15]%2 == 0})
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					run = next
+				}
+			}
+			var wg sync.WaitGroup
+			for range 2 {
+				l := ledgerOf(t, url, db)
+				worker := beat(t, l)
+				for range 2 {
+					wg.Go(func() {
+						for i := range each {
+							c, err := l.CreateRun(t.Context(), &ledger.NewRun{Run: &ledger.Run{Thread: ids[i%threads]}, Create: &ledger.Thread{Metadata: ledger.Object{"n": i % 3}}, Worker: worker})
+							if err != nil {
+								t.Error(err)
+								return
+							}
+							if c.Claimed {
+								execute(l, worker, c.Run)
+							}
+							claimed, err := l.Claim(t.Context(), worker, nil, 2)
+							if err != nil {
+								t.Error(err)
+							}
+							for _, r := range claimed {
+								execute(l, worker, r)
+							}
+						}
+					})
+				}
+			}
+			wg.Wait()
+			l := ledgerOf(t, url, db)
+			worker := beat(t, l)
+			for {
+				claimed, err := l.Claim(t.Context(), worker, nil, 10)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(claimed) == 0 {
+					break
+				}
+				for _, r := range claimed {
+					execute(l, worker, r)
+				}
+			}
+			for id, n := range ended {
+				if n != 1 {
+					t.Errorf("run %s has ended %d times", id, n)
+				}
+			}
+			if len(ended) != 4*each {
+				t.Errorf("%d runs have ended, want %d", len(ended), 4*each)
+			}
+			if _, n, err := l.Threads(t.Context(), &ledger.ThreadQuery{Status: ledger.Busy}); n != 0 || err != nil {
+				t.Errorf("%d threads are busy, %v", n, err)
+			}
+			checkLedger(t, db)
+		})
+	}
+}
+
+// count adds one to the number that a row holds.
+func count(tx ledger.Tx, id guuid.UUID) error {
+	r, err := tx.Get(ledger.Crons, id)
+	if err != nil {
+		return err
+	}
+	n := 0
+	if r == nil {
+		r = &ledger.Row{Kind: ledger.Crons, ID: id, Created: tx.Now()}
+	} else if _, err := fmt.Sscan(string(r.Doc), &n); err != nil {
+		return err
+	}
+	r.Doc = fmt.Append(nil, n+1)
+	return tx.Put(r)
+}
+
+// counted is the number that a row holds.
+func counted(t *testing.T, b ledger.Backend, id guuid.UUID) string {
+	t.Helper()
+	r, err := b.Get(t.Context(), ledger.Crons, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r == nil {
+		return "nothing"
+	}
+	return string(r.Doc)
+}
+
+// Transactions with different locks that change one row do not overwrite what they have
+// not read.
+func TestLedgerLosesNoUpdateOfARowWithoutItsLock(t *testing.T) {
+	db := fresh(t, quick(t), Options{})
+	b, id := db.Ledger(), guuid.New()
+	calls := 0
+	err := b.Update(t.Context(), guuid.New(), func(tx ledger.Tx) error {
+		calls++
+		if err := count(tx, id); err != nil {
+			return err
+		}
+		if calls > 2 {
+			return nil
+		}
+		// First it is inserted, then it is changed.
+		return b.Update(t.Context(), guuid.New(), func(tx ledger.Tx) error { return count(tx, id) })
+	})
+	if got := counted(t, b, id); err != nil || calls != 3 || got != "3" {
+		t.Errorf("after %d calls the row has %s, %v", calls, got, err)
+	}
+	// Somebody who always comes first is an error in the end.
+	err = b.Update(t.Context(), guuid.New(), func(tx ledger.Tx) error {
+		return errors.Join(count(tx, id), b.Update(t.Context(), guuid.New(), func(tx ledger.Tx) error { return count(tx, id) }))
+	})
+	if state(err) != stateStale || errors.Is(err, ErrOutcomeUnknown) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+// kill ends the connection of a transaction of the ledger.
+func kill(t *testing.T, db *DB, tx ledger.Tx) {
+	t.Helper()
+	if _, err := db.pool.Exec(t.Context(), "SELECT pg_terminate_backend($1, 10000)", tx.(*ledgerTx).c.PgConn().PID()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A transaction whose connection breaks before the commit is done again.
+func TestLedgerTransactionOutlivesItsConnection(t *testing.T) {
+	for mode, o := range modes {
+		t.Run(mode, func(t *testing.T) {
+			db := fresh(t, quick(t), o)
+			b, id := db.Ledger(), guuid.New()
+			for _, after := range []bool{false, true} {
+				calls := 0
+				err := b.Update(t.Context(), id, func(tx ledger.Tx) error {
+					if calls++; calls == 1 && !after {
+						kill(t, db, tx)
+					}
+					err := count(tx, guuid.Max) // which is not loaded
+					if calls == 1 && after {
+						kill(t, db, tx)
+					}
+					return err
+				})
+				if err != nil || calls != 2 {
+					t.Errorf("%d calls, %v", calls, err)
+				}
+			}
+			if got := counted(t, b, guuid.Max); got != "2" {
+				t.Errorf("the count is %s", got)
+			}
+		})
+	}
+}
+
+// A transaction whose commit was not answered is done again if it came to nothing, and
+// not if it was committed. The server says which.
+func TestLedgerCommitWithoutAnAnswerIsFoundOutAbout(t *testing.T) {
+	server := pgtest.URL(t)
+	direct := fresh(t, server, Options{})
+	via, p := through(t, server)
+	db := open(t, via, &Options{Schema: direct.schema, MaxConns: 1})
+	b, id := db.Ledger(), guuid.New()
+	once := func(lose func()) (calls int, err error) {
+		err = b.Update(t.Context(), id, func(tx ledger.Tx) error {
+			if calls++; calls == 1 && lose != nil {
+				lose()
+			}
+			return count(tx, id)
+		})
+		return calls, err
+	}
+	if _, err := once(nil); err != nil {
+		t.Fatal(err)
+	}
+	// The answer is lost, and the server can be reached again.
+	go func() {
+		<-p.lost
+		p.deaf.Store(false)
+	}()
+	calls, err := once(func() { p.deaf.Store(true) })
+	if got := counted(t, direct.Ledger(), id); err != nil || calls != 1 || got != "2" {
+		t.Errorf("after %d calls the count is %s, %v", calls, got, err)
+	}
+	// A server that says that the transaction was not committed.
+	u := &ledgerUpdate{b: &direct.ledger, lock: 1, fn: func(tx ledger.Tx) error { return count(tx, id) }}
+	for i, failed := range []bool{true, false} {
+		tx, err := direct.pool.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := tx.QueryRow(t.Context(), "SELECT pg_current_xact_id()::text").Scan(&u.sent); err != nil {
+			t.Fatal(err)
+		}
+		if failed {
+			err = tx.Rollback(t.Context())
+		} else {
+			err = tx.Commit(t.Context())
+		}
+		if err = errors.Join(err, u.run(t.Context())); err != nil || u.sent != "" {
+			t.Errorf("%d: %v", i, err)
+		}
+		if got := counted(t, direct.Ledger(), id); got != "3" {
+			t.Errorf("%d: the count is %s", i, got)
+		}
+	}
+	// One that nobody knows.
+	u.sent = "99999999999"
+	if err := u.run(t.Context()); !errors.Is(err, ErrOutcomeUnknown) {
+		t.Errorf("a transaction that the server does not know of: %v, want %v", err, ErrOutcomeUnknown)
+	}
+	// The server stays away.
+	if _, err := once(nil); err != nil {
+		t.Fatal(err)
+	}
+	p.deaf.Store(false)
+	go func() {
+		for range tries {
+			<-p.lost
+		}
+	}()
+	if _, err := once(func() { p.deaf.Store(true) }); !errors.Is(err, ErrOutcomeUnknown) {
+		t.Errorf("a commit without an answer: %v, want %v", err, ErrOutcomeUnknown)
+	}
+	p.deaf.Store(false)
+}
+
+// Those who wait for a lock leave connections to others, and stop with their context.
+func TestWaitersForALockLeaveConnectionsToOthers(t *testing.T) {
+	db := fresh(t, quick(t), Options{MaxConns: 2})
+	b, id := db.Ledger(), guuid.New()
+	begun, end := make(chan struct{}), make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		err := b.Update(t.Context(), id, func(tx ledger.Tx) error {
+			close(begun)
+			<-end
+			return count(tx, id)
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	<-begun
+	for range 10 {
+		wg.Go(func() {
+			if err := b.Update(t.Context(), id, func(tx ledger.Tx) error { return count(tx, id) }); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	wg.Go(func() {
+		if err := b.Update(ctx, id, func(tx ledger.Tx) error { return count(tx, id) }); !errors.Is(err, context.Canceled) {
+			t.Errorf("the error of one who does not wait is %v", err)
+		}
+	})
+	if err := b.Update(t.Context(), guuid.New(), func(tx ledger.Tx) error { return nil }); err != nil {
+		t.Error(err)
+	}
+	cancel()
+	close(end)
+	wg.Wait()
+	if got := counted(t, b, id); got != "11" {
+		t.Errorf("the count is %s", got)
+	}
+	if n := len(db.ledger.locks.used); n != 0 {
+		t.Errorf("%d locks are left", n)
+	}
+}
+
+// A transaction that waits for another process is given up with its context, and its
+// connection can be used again.
+func TestLedgerTransactionThatWaitsEndsWithItsContext(t *testing.T) {
+	url := quick(t)
+	db := fresh(t, url, Options{MaxConns: 1})
+	other := open(t, url, &Options{Schema: db.schema})
+	id := guuid.New()
+	err := other.Ledger().Update(t.Context(), id, func(ledger.Tx) error {
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- db.Ledger().Update(ctx, id, func(tx ledger.Tx) error { return count(tx, id) }) }()
+		waiting(t, other, "pg_advisory_xact_lock")
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) || errors.Is(err, ErrOutcomeUnknown) {
+			t.Errorf("the error is %v", err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Ledger().Update(t.Context(), id, func(tx ledger.Tx) error { return count(tx, id) }); err != nil {
+		t.Error(err)
+	}
+	if got := counted(t, db.Ledger(), id); got != "1" {
+		t.Errorf("the count is %s", got)
+	}
+}
+
+// What no ledger would have written is an error for those who read it.
+func TestDamagedLedgerIsAnError(t *testing.T) {
+	db := fresh(t, quick(t), Options{})
+	l := ledger.New(db.Ledger(), nil)
+	for name, damage := range map[string]string{
+		"a doc that is no JSON": `UPDATE {schema}.server_row SET doc = '\x00ff'`,
+		"an empty doc":          `UPDATE {schema}.server_row SET doc = ''`,
+		"a doc of another type": `UPDATE {schema}.server_row SET doc = '[1]'`,
+		"a term that is NULL":   `UPDATE {schema}.server_row SET terms = '{1,NULL}'`,
+		"terms of terms":        `UPDATE {schema}.server_row SET terms = '{{1,2},{3,4}}'`,
+		"another kind":          `UPDATE {schema}.server_row SET kind = 11 - kind WHERE kind IN (4, 7)`,
+		"a body in its place":   `UPDATE {schema}.server_row SET doc = body WHERE kind = 4`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			emptyLedger(t, db)
+			worker := beat(t, l)
+			thread := guuid.New()
+			c, err := l.CreateRun(t.Context(), &ledger.NewRun{Run: &ledger.Run{Thread: thread, Kwargs: []byte(`"x"`)}, Create: &ledger.Thread{Metadata: ledger.Object{"a": "b"}}, Worker: worker})
+			if err != nil {
+				t.Fatal(err)
+			}
+			execIn(t, db, damage)
+			_, runErr := l.Run(t.Context(), guuid.Nil, c.Run.ID, nil)
+			_, endErr := l.Finish(t.Context(), &ledger.End{Run: c.Run, Worker: worker, Status: ledger.Success})
+			_, listErr := l.Runs(t.Context(), thread, nil, "", ledger.Page{})
+			if runErr == nil || endErr == nil && name != "terms of terms" {
+				t.Errorf("the run is read: %v, ended: %v, listed: %v", runErr, endErr, listErr)
+			}
+		})
+	}
+}
+
+// exerciseLedger uses all of a ledger.
+func exerciseLedger(t *testing.T, b ledger.Backend) {
+	t.Helper()
+	ctx := t.Context()
+	l := ledger.New(b, nil)
+	worker, thread := beat(t, l), guuid.New()
+	ok := func(what string, err error) {
+		t.Helper()
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	ok("attend", l.Attend(ctx, worker))
+	_, err := l.EndLeases(ctx, guuid.New())
+	ok("end leases", err)
+	var runs []*ledger.Run
+	for i := range 3 {
+		c, err := l.CreateRun(ctx, &ledger.NewRun{Run: &ledger.Run{Thread: thread, Key: fmt.Sprint(i)}, Create: &ledger.Thread{Metadata: ledger.Object{"a": "b", "c": "d"}}, Worker: worker})
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs = append(runs, c.Run)
+	}
+	next, err := l.Finish(ctx, &ledger.End{Run: runs[0], Worker: worker, Status: ledger.Success, Claim: true, Hook: func(*ledger.Run) *ledger.Hook { return &ledger.Hook{URL: "u"} }})
+	if err != nil || next == nil {
+		t.Fatal(next, err)
+	}
+	_, _, err = l.Cancel(ctx, thread, []guuid.UUID{next.ID}, ledger.CancelRun, nil)
+	ok("cancel", err)
+	ordered, err := l.Beat(ctx, worker, "test")
+	if len(ordered) != 1 {
+		t.Errorf("%d runs are to end", len(ordered))
+	}
+	ok("beat", err)
+	ok("release", l.Release(ctx, worker, next))
+	claimed, err := l.Claim(ctx, worker, nil, 5)
+	if len(claimed) != 1 {
+		t.Errorf("%d runs are claimed", len(claimed))
+	}
+	ok("claim", err)
+	found, _, err := l.Threads(ctx, &ledger.ThreadQuery{Filter: ledger.Filter{Contains: ledger.Object{"a": "b", "c": "d"}}})
+	if len(found) != 1 {
+		t.Errorf("%d threads are found", len(found))
+	}
+	ok("threads", err)
+	ok("append", l.Append(ctx, &ledger.Events{Thread: thread, Run: next.ID, First: 1, Last: 2, Data: []byte("x")}))
+	n := 0
+	for _, err := range l.Events(ctx, thread, guuid.Nil, 0) {
+		ok("events", err)
+		n++
+	}
+	if n != 1 {
+		t.Errorf("%d events are read", n)
+	}
+	_, err = l.Sweep(ctx, 0, 10)
+	ok("sweep", err)
+	_, err = l.DeleteThread(ctx, thread, nil)
+	ok("delete", err)
+}

@@ -1,0 +1,253 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	guuid "github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/treadle-go/treadle/ledger"
+)
+
+// ledgerTx is a transaction. Its puts and deletes are kept here until it is committed.
+type ledgerTx struct {
+	ctx context.Context //nolint:containedctx // a ledger.Tx lives as long as a call
+	c   *pgx.Conn
+	b   *ledgerBackend
+	id  string
+	now time.Time
+	// known has the rows as the transaction first saw them, without bodies; nil for those
+	// that are not there. Of the ids that are loaded it has all rows.
+	known   map[ledgerKey]*ledgerRow
+	loaded  []pgtype.UUID
+	changed map[ledgerKey]*ledgerChange
+	// unknown are keys of rows that were put and are not known.
+	unknown []ledgerKey
+}
+
+// ledgerChange is a row that a transaction has put or deleted.
+type ledgerChange struct {
+	row *ledger.Row // nil if it was deleted
+	// fresh is set once the row was deleted: one that is put again has nothing of the old
+	// one.
+	fresh bool
+}
+
+// Now implements [ledger.Tx].
+func (tx *ledgerTx) Now() time.Time { return tx.now }
+
+// isKnown reports whether the row of a key is known, which may be that there is none.
+func (tx *ledgerTx) isKnown(k ledgerKey) bool {
+	_, ok := tx.known[k]
+	return ok || slices.ContainsFunc(tx.loaded, func(id pgtype.UUID) bool { return guuid.UUID(id.Bytes) == k.id })
+}
+
+// read makes the rows of keys known, in one round trip.
+func (tx *ledgerTx) read(keys ...ledgerKey) error {
+	kinds, ids := make([]int16, len(keys)), make([]pgtype.UUID, len(keys))
+	for i, k := range keys {
+		kinds[i], ids[i] = int16(k.kind), pgtype.UUID{Bytes: k.id, Valid: true}
+	}
+	rows, err := ledgerRows(tx.ctx, tx.c, tx.b.sql.getAll, []any{kinds, ids}, false)
+	if err != nil {
+		return err
+	}
+	for _, k := range keys {
+		tx.known[k] = nil
+	}
+	for _, r := range rows {
+		tx.known[r.key()] = r
+	}
+	return nil
+}
+
+// learn reads the rows that were put without a look at them before. A row that is
+// replaced keeps the time of its creation.
+func (tx *ledgerTx) learn() error {
+	if len(tx.unknown) == 0 {
+		return nil
+	}
+	if err := tx.read(tx.unknown...); err != nil {
+		return err
+	}
+	for _, k := range tx.unknown {
+		tx.settle(k)
+	}
+	tx.unknown = nil
+	return nil
+}
+
+// settle gives a changed row the time of creation of the one it replaces.
+func (tx *ledgerTx) settle(k ledgerKey) {
+	of := tx.changed[k]
+	if old := tx.known[k]; of.row != nil && old != nil && !of.fresh {
+		of.row.Created = old.Created
+	}
+}
+
+// Get implements [ledger.Tx].
+func (tx *ledgerTx) Get(kind ledger.Kind, id guuid.UUID) (*ledger.Row, error) {
+	k := ledgerKey{kind, id}
+	if of, ok := tx.changed[k]; ok {
+		if of.row == nil {
+			return nil, nil
+		}
+		if err := tx.learn(); err != nil {
+			return nil, err
+		}
+		return copyLedgerRow(of.row, false), nil
+	}
+	if !tx.isKnown(k) {
+		if err := tx.read(k); err != nil {
+			return nil, err
+		}
+	}
+	if r := tx.known[k]; r != nil {
+		return copyLedgerRow(&r.Row, false), nil
+	}
+	return nil, nil
+}
+
+// Find implements [ledger.Tx].
+func (tx *ledgerTx) Find(q *ledger.Query) ([]*ledger.Row, error) {
+	if err := tx.learn(); err != nil {
+		return nil, err
+	}
+	wanted := *q
+	if q.Limit > 0 {
+		wanted.Limit += len(tx.changed) // that many of the stored rows may not be wanted
+	}
+	const page = 10_000
+	var rows []*ledger.Row
+	bodies := map[ledgerKey][]byte{} // of rows that have changed
+	for f := tx.b.newFind(&wanted); !f.done; {
+		found, err := f.next(tx.ctx, tx.c, page)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range found {
+			k := r.key()
+			if _, ok := tx.changed[k]; ok {
+				bodies[k] = r.Body
+				continue
+			}
+			if !tx.isKnown(k) {
+				tx.known[k] = &ledgerRow{Row: *copyLedgerRow(&r.Row, false), version: r.version}
+			}
+			rows = append(rows, &r.Row)
+		}
+	}
+	for k, of := range tx.changed {
+		if of.row == nil || !selectsRow(q, of.row) {
+			continue
+		}
+		r := copyLedgerRow(of.row, q.Bodies)
+		if q.Bodies && r.Body == nil && !of.fresh && tx.known[k] != nil {
+			body, ok := bodies[k]
+			if !ok {
+				if err := tx.c.QueryRow(tx.ctx, tx.b.sql.body, [16]byte(k.id), int16(k.kind)).Scan(&body); err != nil {
+					return nil, err
+				}
+			}
+			r.Body = body
+		}
+		rows = append(rows, r)
+	}
+	slices.SortFunc(rows, func(a, b *ledger.Row) int { return compareRows(q.Order, a, b) })
+	if q.Limit > 0 {
+		rows = rows[:min(q.Limit, len(rows))]
+	}
+	return rows, nil
+}
+
+// change returns the change of a key, which is made if there is none.
+func (tx *ledgerTx) change(k ledgerKey) *ledgerChange {
+	of := tx.changed[k]
+	if of == nil {
+		if tx.changed == nil {
+			tx.changed = map[ledgerKey]*ledgerChange{}
+		}
+		of = &ledgerChange{}
+		tx.changed[k] = of
+	}
+	return of
+}
+
+// Put implements [ledger.Tx].
+func (tx *ledgerTx) Put(r *ledger.Row) error {
+	k := ledgerKey{r.Kind, r.ID}
+	put := copyLedgerRow(r, true)
+	put.Due, put.Created = ledgerMicros(r.Due), ledgerMicros(r.Created)
+	of := tx.change(k)
+	if was := of.row; was != nil {
+		put.Created = was.Created
+		if put.Body == nil {
+			put.Body = was.Body
+		}
+	} else if !of.fresh && !tx.isKnown(k) {
+		tx.unknown = append(tx.unknown, k)
+	}
+	of.row = put
+	tx.settle(k)
+	return nil
+}
+
+// Delete implements [ledger.Tx].
+func (tx *ledgerTx) Delete(kind ledger.Kind, id guuid.UUID) error {
+	of := tx.change(ledgerKey{kind, id})
+	of.row, of.fresh = nil, true
+	return nil
+}
+
+// commit sends all changes and the COMMIT, in one round trip. If one of them fails,
+// Postgres does not look at the rest.
+func (tx *ledgerTx) commit() error {
+	keys := make([]ledgerKey, 0, len(tx.changed))
+	for k := range tx.changed {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, compareLedgerKeys) // so that two transactions do not wait for each other
+	var batch pgx.Batch
+	var kinds []int16
+	var ids []pgtype.UUID
+	for _, k := range keys {
+		if tx.changed[k].fresh && (tx.known[k] != nil || !tx.isKnown(k)) {
+			kinds, ids = append(kinds, int16(k.kind)), append(ids, pgtype.UUID{Bytes: k.id, Valid: true})
+		}
+	}
+	if len(ids) > 0 {
+		batch.Queue(tx.b.sql.remove, kinds, ids)
+	}
+	for _, k := range keys {
+		if of := tx.changed[k]; of.row != nil {
+			tx.queue(&batch, k, of)
+		}
+	}
+	batch.Queue("COMMIT").Exec(func(tag pgconn.CommandTag) error {
+		if tag.String() != "COMMIT" {
+			return errNotCommitted
+		}
+		return nil
+	})
+	return tx.c.SendBatch(tx.ctx, &batch).Close()
+}
+
+// queue adds the statement that stores a row.
+func (tx *ledgerTx) queue(batch *pgx.Batch, k ledgerKey, of *ledgerChange) {
+	r := of.row
+	doc := r.Doc
+	if doc == nil {
+		doc = []byte{}
+	}
+	var version pgtype.Uint32
+	var before []uint64
+	if old := tx.known[k]; old != nil && !of.fresh {
+		version, before = pgtype.Uint32{Uint32: old.version, Valid: true}, old.Terms
+	}
+	batch.Queue(tx.b.sql.put, int16(k.kind), [16]byte(k.id), version, r.Created.UnixMicro(), orNullTime(r.Due), orNullID(r.Parent), orNullID(r.Worker), r.Open,
+		signedTerms(r.Terms), signedTerms(termsWithout(before, r.Terms)), signedTerms(termsWithout(r.Terms, before)), doc, r.Body)
+}

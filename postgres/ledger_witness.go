@@ -1,0 +1,199 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"sync"
+	"time"
+
+	guuid "github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
+
+	"github.com/treadle-go/treadle/ledger"
+)
+
+const (
+	// attendCheck is how often a connection that attends is asked whether it still works.
+	// One that the server closes is noticed at once.
+	attendCheck = 5 * time.Second
+	// attendPause is how long after a break nobody is taken for dead: the others may have
+	// lost their connections at the same time.
+	attendPause = 5 * time.Second
+)
+
+// witness is a ledger whose workers attend: each holds a lock of a session, which
+// Postgres frees when the connection ends. The lock is shared, so that a worker
+// whose old connection is still there to the server can take it again.
+type witness struct{ *ledgerBackend }
+
+var (
+	_ ledger.Witness   = (*witness)(nil)
+	_ ledger.Preloader = (*witness)(nil)
+)
+
+// breaks is when a connection that attends was last found broken.
+type breaks struct {
+	mu   sync.Mutex
+	last time.Time
+}
+
+func (b *breaks) note() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.last = time.Now()
+}
+
+func (b *breaks) recent() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return !b.last.IsZero() && time.Since(b.last) < attendPause
+}
+
+// workerKeys are the two keys of the lock of a worker. Locks with two keys are apart
+// from those with one.
+func (w *witness) workerKeys(worker guuid.UUID) (a, b int32) {
+	h := fnv.New64a()
+	h.Write([]byte("treadle worker of " + w.db.schema + "\x00"))
+	h.Write(worker[:])
+	sum := h.Sum64()
+	return int32(sum >> 32), int32(sum)
+}
+
+// Attend implements [ledger.Witness]. It opens a connection, which is not one of the
+// pool.
+func (w *witness) Attend(ctx context.Context, worker guuid.UUID) error {
+	c, err := w.attend(ctx, worker)
+	if err != nil {
+		return err
+	}
+	db := w.db
+	db.ending.Lock()
+	defer db.ending.Unlock()
+	if db.closed.Load() {
+		closeNow(c)
+		return ErrClosed
+	}
+	ctx, cancel := context.WithCancel(ctx) // the DB may be closed before it ends
+	db.attending.Go(func() {
+		defer cancel()
+		w.keepAttending(ctx, c, worker)
+	})
+	db.attending.Go(func() {
+		select {
+		case <-db.closing:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	return nil
+}
+
+// attend opens a connection that holds the lock of a worker.
+func (w *witness) attend(ctx context.Context, worker guuid.UUID) (*pgx.Conn, error) {
+	if w.db.closed.Load() {
+		return nil, ErrClosed
+	}
+	config := w.db.pool.Config().ConnConfig
+	config.BuildContextWatcherHandler = func(pc *pgconn.PgConn) ctxwatch.Handler {
+		return &pgconn.DeadlineContextWatcherHandler{Conn: pc.Conn()}
+	}
+	c, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("postgres: no connection for worker %s: %w", worker, err)
+	}
+	a, b := w.workerKeys(worker)
+	if _, err := c.Exec(ctx, "SELECT pg_advisory_lock_shared($1, $2)", a, b); err != nil {
+		closeNow(c)
+		return nil, fmt.Errorf("postgres: lock of worker %s: %w", worker, err)
+	}
+	return c, nil
+}
+
+// keepAttending waits for the end of a connection, and opens another, until ctx ends.
+func (w *witness) keepAttending(ctx context.Context, c *pgx.Conn, worker guuid.UUID) {
+	for {
+		err := idle(ctx, c)
+		closeNow(c)
+		for wait := firstWait; ; wait = min(2*wait, lastWait) {
+			if ctx.Err() != nil {
+				return
+			}
+			w.breaks.note()
+			w.db.log.WarnContext(ctx, "postgres: the connection of a worker broke", "schema", w.db.schema, "worker", worker, "error", err)
+			if c, err = w.attend(ctx, worker); err == nil {
+				break
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(wait):
+			}
+		}
+		w.breaks.note()
+	}
+}
+
+// idle returns when a connection is broken or ctx ends.
+func idle(ctx context.Context, c *pgx.Conn) error {
+	for {
+		quiet, cancel := context.WithTimeout(ctx, attendCheck)
+		_, err := c.WaitForNotification(quiet) // there is none
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err == nil:
+			continue
+		case c.IsClosed():
+			return err
+		}
+		asked, cancel := context.WithTimeout(ctx, attendCheck)
+		err = c.Ping(asked)
+		cancel()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// closeNow closes a connection that nobody waits for.
+func closeNow(c *pgx.Conn) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = c.Close(ctx) // it is of no use any more
+}
+
+// Gone implements [ledger.Witness].
+func (w *witness) Gone(ctx context.Context, workers []guuid.UUID) ([]guuid.UUID, error) {
+	var gone []guuid.UUID
+	err := w.db.read(ctx, func(c *pgx.Conn) error {
+		gone = nil
+		// The columns of pg_locks are unsigned.
+		rows, err := c.Query(ctx, `SELECT classid::bigint, objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2 AND granted
+			AND database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())`)
+		if err != nil {
+			return err
+		}
+		held := map[[2]int32]bool{}
+		var a, b int64
+		if _, err := pgx.ForEachRow(rows, []any{&a, &b}, func() error {
+			held[[2]int32{int32(uint32(a)), int32(uint32(b))}] = true
+			return nil
+		}); err != nil {
+			return err
+		}
+		for _, worker := range workers {
+			if a, b := w.workerKeys(worker); !held[[2]int32{a, b}] {
+				gone = append(gone, worker)
+			}
+		}
+		return nil
+	})
+	if err != nil || w.breaks.recent() {
+		return nil, err
+	}
+	return gone, nil
+}
