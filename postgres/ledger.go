@@ -76,8 +76,9 @@ func (b *ledgerBackend) init(db *DB) {
 		body:   b.in("SELECT r.body FROM {schema}.server_row r WHERE r.id = $1 AND r.kind = $2"),
 		put:    b.in("SELECT {schema}.server_put($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)"),
 		remove: b.in("SELECT {schema}.server_delete($1, $2)"),
+		// The inner order is that of the index, without which Postgres may read the table.
 		rarest: b.in(`SELECT u.n FROM unnest($2::bigint[]) WITH ORDINALITY AS u(term, n), LATERAL (
-			SELECT count(*) AS rows FROM (SELECT FROM {schema}.server_term t WHERE t.kind = $1 AND t.term = u.term LIMIT 10000) l) c
+			SELECT count(*) AS rows FROM (SELECT FROM {schema}.server_term t WHERE t.kind = $1 AND t.term = u.term ORDER BY t.created, t.id LIMIT 10000) l) c
 			ORDER BY c.rows, u.n LIMIT 1`),
 
 		addEvents: b.in(`INSERT INTO {schema}.server_event (thread, run, first, last, created, data)

@@ -14,9 +14,14 @@ import (
 
 var benchKwargs = json.RawMessage(`{"input":{"messages":[{"role":"user","content":"What is the weather in Paris today?"}]},"config":{"configurable":{"user":"ada"}},"stream_mode":["values"]}`)
 
-// benchLedger is a ledger with one worker, on a disk that is waited for.
-func benchLedger(b *testing.B) (*DB, *ledger.Ledger, guuid.UUID) {
-	db := fresh(b, pgtest.URL(b), Options{MaxConns: 16})
+// benchLedger is a ledger with one worker. Unless sync is set nobody waits for the disk,
+// which may take longer than what is measured.
+func benchLedger(b *testing.B, sync bool) (*DB, *ledger.Ledger, guuid.UUID) {
+	url := quick(b)
+	if sync {
+		url = pgtest.URL(b)
+	}
+	db := fresh(b, url, Options{MaxConns: 16})
 	l := ledger.New(db.Ledger(), &ledger.Options{Lease: 24 * time.Hour})
 	return db, l, beat(b, l)
 }
@@ -29,16 +34,18 @@ func report(b *testing.B, took []time.Duration, unit string) {
 // BenchmarkLedger is what a run of a thread, or a temporary one, costs the ledger: its
 // creation, claimed by its creator, and its end.
 func BenchmarkLedger(b *testing.B) {
-	for _, temporary := range []bool{false, true} {
-		b.Run(map[bool]string{false: "thread", true: "temporary"}[temporary], func(b *testing.B) {
-			_, l, worker := benchLedger(b)
+	for name, of := range map[string]struct{ temporary, sync bool }{
+		"thread/sync=off": {}, "thread/sync=on": {sync: true}, "temporary/sync=off": {temporary: true},
+	} {
+		b.Run(name, func(b *testing.B) {
+			_, l, worker := benchLedger(b, of.sync)
 			threads := benchThreads(b, l, 100)
 			var creating, finishing []time.Duration
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				begun := time.Now()
 				c, err := l.CreateRun(b.Context(), &ledger.NewRun{
-					Run:            &ledger.Run{Thread: threads[i%len(threads)], Graph: "agent", Kwargs: benchKwargs, Temporary: temporary},
+					Run:            &ledger.Run{Thread: threads[i%len(threads)], Graph: "agent", Kwargs: benchKwargs, Temporary: of.temporary},
 					ThreadMetadata: ledger.Object{"graph_id": "agent"},
 					Worker:         worker,
 				})
@@ -87,7 +94,7 @@ func multiply(b *testing.B, db *DB, thread, run guuid.UUID, n int) {
 func BenchmarkClaim(b *testing.B) {
 	for _, pending := range []int{0, 100_000} {
 		b.Run(fmt.Sprint(pending), func(b *testing.B) {
-			db, l, worker := benchLedger(b)
+			db, l, worker := benchLedger(b, false)
 			if pending > 0 {
 				c, err := l.CreateRun(b.Context(), &ledger.NewRun{Run: &ledger.Run{Thread: guuid.New(), Graph: "agent", Kwargs: benchKwargs}, Create: &ledger.Thread{}})
 				if err != nil {
@@ -151,7 +158,7 @@ func manyThreads(b *testing.B, db *DB, l *ledger.Ledger, n int) {
 func BenchmarkThreadSearch(b *testing.B) {
 	for _, n := range []int{100_000, 1_000_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			db, l, _ := benchLedger(b)
+			db, l, _ := benchLedger(b, false)
 			manyThreads(b, db, l, n)
 			b.ReportMetric(float64(diskSize(b, db))/float64(n), "bytes/thread")
 			for name, filter := range map[string]ledger.Object{

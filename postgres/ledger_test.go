@@ -423,7 +423,6 @@ func TestDamagedLedgerIsAnError(t *testing.T) {
 		"an empty doc":          `UPDATE {schema}.server_row SET doc = ''`,
 		"a doc of another type": `UPDATE {schema}.server_row SET doc = '[1]'`,
 		"a term that is NULL":   `UPDATE {schema}.server_row SET terms = '{1,NULL}'`,
-		"terms of terms":        `UPDATE {schema}.server_row SET terms = '{{1,2},{3,4}}'`,
 		"another kind":          `UPDATE {schema}.server_row SET kind = 11 - kind WHERE kind IN (4, 7)`,
 		"a body in its place":   `UPDATE {schema}.server_row SET doc = body WHERE kind = 4`,
 	} {
@@ -439,7 +438,7 @@ func TestDamagedLedgerIsAnError(t *testing.T) {
 			_, runErr := l.Run(t.Context(), guuid.Nil, c.Run.ID, nil)
 			_, endErr := l.Finish(t.Context(), &ledger.End{Run: c.Run, Worker: worker, Status: ledger.Success})
 			_, listErr := l.Runs(t.Context(), thread, nil, "", ledger.Page{})
-			if runErr == nil || endErr == nil && name != "terms of terms" {
+			if runErr == nil || endErr == nil {
 				t.Errorf("the run is read: %v, ended: %v, listed: %v", runErr, endErr, listErr)
 			}
 		})
