@@ -59,6 +59,13 @@ const (
 	ledgerBody    = ", r.body"
 )
 
+// ledgerByKey are the rows r of some ids, each read by the index. Without the OFFSET
+// Postgres reads the whole table while that is small, and keeps the plan when it has
+// grown.
+func ledgerByKey(ids, condition string) string {
+	return " FROM " + ids + ", LATERAL (SELECT s.*, s.xmin AS xmin FROM {schema}.server_row s WHERE " + condition + " OFFSET 0) r"
+}
+
 // in is a statement for the schema.
 func (b *ledgerBackend) in(query string) string {
 	return strings.ReplaceAll(query, "{schema}", b.db.quoted)
@@ -67,12 +74,11 @@ func (b *ledgerBackend) in(query string) string {
 // init prepares the backend of a DB whose schema is known.
 func (b *ledgerBackend) init(db *DB) {
 	b.db = db
-	const rows = "SELECT " + ledgerColumns + " FROM {schema}.server_row r WHERE "
 	const events = "SELECT run, first, last, data FROM {schema}.server_event WHERE thread = $1 AND (last, run) > ($2, $3)"
 	b.sql = ledgerStatements{
-		byIDs:  b.in(rows + "r.id = ANY ($1)"),
+		byIDs:  b.in("SELECT " + ledgerColumns + ledgerByKey("unnest($1::uuid[]) AS u(id)", "s.id = u.id")),
 		get:    b.in("SELECT " + ledgerColumns + ledgerBody + " FROM {schema}.server_row r WHERE r.id = $1 AND r.kind = $2"),
-		getAll: b.in("SELECT " + ledgerColumns + " FROM unnest($1::smallint[], $2::uuid[]) AS u(kind, id) JOIN {schema}.server_row r ON r.id = u.id AND r.kind = u.kind"),
+		getAll: b.in("SELECT " + ledgerColumns + ledgerByKey("unnest($1::smallint[], $2::uuid[]) AS u(kind, id)", "s.id = u.id AND s.kind = u.kind")),
 		body:   b.in("SELECT r.body FROM {schema}.server_row r WHERE r.id = $1 AND r.kind = $2"),
 		put:    b.in("SELECT {schema}.server_put($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)"),
 		remove: b.in("SELECT {schema}.server_delete($1, $2)"),

@@ -11,6 +11,7 @@ import (
 
 	guuid "github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/treadle-go/treadle/ledger"
 )
@@ -71,66 +72,86 @@ func (f *ledgerFind) rarestFirst(ctx context.Context, c querier) error {
 	return nil
 }
 
-// statement writes the statement for the next n rows. Kinds are written out, because
-// indexes are for some kinds only, and so is n, because the plan depends on it.
-func (f *ledgerFind) statement(n int) (query string, args []any) {
+// ledgerSelect is the statement of a query while it is written.
+type ledgerSelect struct {
+	from   string
+	at, id string // what the rows are sorted by
+	where  []string
+	args   []any
+}
+
+func (s *ledgerSelect) arg(v any) string {
+	s.args = append(s.args, v)
+	return fmt.Sprintf("$%d", len(s.args))
+}
+
+// and adds a condition.
+func (s *ledgerSelect) and(condition string) { s.where = append(s.where, condition) }
+
+// source writes where the rows of a query come from. Kinds are written out, because indexes
+// are for some kinds only.
+func (f *ledgerFind) source() *ledgerSelect {
 	q := &f.q
-	arg := func(v any) string {
-		args = append(args, v)
-		return fmt.Sprintf("$%d", len(args))
-	}
-	from, at, id := " FROM {schema}.server_row r", "r.created", "r.id"
-	where := []string{fmt.Sprintf("r.kind = %d", q.Kind)}
+	s := &ledgerSelect{from: " FROM {schema}.server_row r", at: "r.created", id: "r.id"}
+	s.and(fmt.Sprintf("r.kind = %d", q.Kind))
 	terms := q.Terms
-	if q.Order == ledger.DueFirst {
-		at = "r.due"
-	}
-	if f.byTerm() {
-		from, at, id = " FROM {schema}.server_term t JOIN {schema}.server_row r ON r.id = t.id", "t.created", "t.id"
-		where = append(where, fmt.Sprintf("t.kind = %d", q.Kind), "t.term = "+arg(int64(terms[0])))
+	switch {
+	case f.byTerm():
+		s.from = ledgerByKey("{schema}.server_term t", fmt.Sprintf("s.id = t.id AND s.kind = %d", q.Kind))
+		s.at, s.id = "t.created", "t.id"
+		s.and(fmt.Sprintf("t.kind = %d", q.Kind))
+		s.and("t.term = " + s.arg(int64(terms[0])))
 		terms = terms[1:]
+	case q.IDs != nil:
+		ids := make([]pgtype.UUID, len(q.IDs))
+		for i, id := range q.IDs {
+			ids[i] = pgtype.UUID{Bytes: id, Valid: true}
+		}
+		s.from = ledgerByKey("unnest("+s.arg(ids)+"::uuid[]) AS u(id)", fmt.Sprintf("s.id = u.id AND s.kind = %d", q.Kind))
 	}
 	if len(terms) > 0 {
-		where = append(where, "r.terms @> "+arg(signedTerms(terms)))
+		s.and("r.terms @> " + s.arg(signedTerms(terms)))
 	}
-	if q.IDs != nil {
-		ids := make([][16]byte, len(q.IDs))
-		for i, id := range q.IDs {
-			ids[i] = id
-		}
-		where = append(where, "r.id = ANY ("+arg(ids)+")")
-	}
+	return s
+}
+
+// statement writes the statement for the next n rows. The number is written out, because
+// the plan depends on it.
+func (f *ledgerFind) statement(n int) (query string, args []any) {
+	q := &f.q
+	s := f.source()
 	if q.Parent != guuid.Nil {
-		where = append(where, "r.parent = "+arg([16]byte(q.Parent)))
+		s.and("r.parent = " + s.arg([16]byte(q.Parent)))
 	}
 	if q.Worker != guuid.Nil {
-		where = append(where, "r.worker = "+arg([16]byte(q.Worker)))
+		s.and("r.worker = " + s.arg([16]byte(q.Worker)))
 	}
 	if q.Open {
-		where = append(where, "r.open")
+		s.and("r.open")
 	}
-	if q.Order == ledger.DueFirst || !q.DueBy.IsZero() {
-		where = append(where, "r.due IS NOT NULL")
+	if q.Order == ledger.DueFirst {
+		s.at = "r.due"
+		s.and("r.due IS NOT NULL")
 	}
 	if !q.DueBy.IsZero() {
-		where = append(where, "r.due <= "+arg(q.DueBy.UnixMicro()))
+		s.and("r.due <= " + s.arg(q.DueBy.UnixMicro()))
 	}
 	beyond, direction := ">", ""
 	if q.Order == ledger.NewestFirst {
 		beyond, direction = "<", " DESC"
 	}
 	if f.begun {
-		where = append(where, fmt.Sprintf("(%s, %s) %s (%s, %s)", at, id, beyond, arg(f.at.UnixMicro()), arg([16]byte(f.id))))
+		s.and(fmt.Sprintf("(%s, %s) %s (%s, %s)", s.at, s.id, beyond, s.arg(f.at.UnixMicro()), s.arg([16]byte(f.id))))
 	}
 	columns := ledgerColumns
 	if q.Bodies {
 		columns += ledgerBody
 	}
-	query = "SELECT " + columns + from + " WHERE " + strings.Join(where, " AND ") + " ORDER BY " + at + direction + ", " + id + direction
-	if q.IDs == nil { // otherwise Postgres might look for the ids in the order of creation
+	query = "SELECT " + columns + s.from + " WHERE " + strings.Join(s.where, " AND ") + " ORDER BY " + s.at + direction + ", " + s.id + direction
+	if q.IDs == nil {
 		query += fmt.Sprintf(" LIMIT %d", n)
 	}
-	return f.b.in(query), args
+	return f.b.in(query), s.args
 }
 
 // next reads the next rows, at most n unless they are found by their ids.
