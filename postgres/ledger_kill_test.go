@@ -23,11 +23,12 @@ import (
 // is killed. It is the URL, and the schema behind a space.
 const ledgerWriterEnv = "TREADLE_TEST_LEDGER_WRITER"
 
-// killedLease is that of the process, and short, so that nobody waits for it.
-const killedLease = 200 * time.Millisecond
+// killedLease is that of the process. Nobody waits for its end: Postgres notices that of
+// the connection.
+const killedLease = time.Hour
 
 // After kill -9 at any moment every run that was accepted is there and can be ended,
-// once, and those that had ended have ended.
+// once and without a wait for the lease, and those that had ended have ended.
 func TestKilledWorkerLosesNoRun(t *testing.T) {
 	kills := 8
 	if race.Enabled {
@@ -75,6 +76,9 @@ func endAll(t *testing.T, l *ledger.Ledger) {
 		if _, err := l.Beat(t.Context(), worker, "successor"); err != nil {
 			t.Fatal(err)
 		}
+		if _, err := l.EndLeases(t.Context(), worker); err != nil {
+			t.Fatal(err)
+		}
 		runs, failed, err := l.TakeOver(t.Context(), worker, nil, 1000)
 		if err != nil || len(failed) > 0 {
 			t.Fatalf("the take-over: %v have failed, %v", failed, err)
@@ -100,7 +104,7 @@ func endAll(t *testing.T, l *ledger.Ledger) {
 		if time.Since(start) > time.Minute {
 			t.Fatalf("%d runs do not end", open)
 		}
-		time.Sleep(10 * time.Millisecond) //nolint:forbidigo // the lease of the process that was killed ends by the clock
+		time.Sleep(10 * time.Millisecond) //nolint:forbidigo // the server has to notice the end of the connection
 	}
 }
 
@@ -124,6 +128,10 @@ func runUntilKilled(at string) {
 	ctx := context.Background()
 	worker := guuid.New()
 	if _, err := l.Beat(ctx, worker, "killed"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	if err := l.Attend(ctx, worker); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
