@@ -329,12 +329,6 @@ func TestLedgerCommitWithoutAnAnswerIsFoundOutAbout(t *testing.T) {
 	if _, err := once(nil); err != nil {
 		t.Fatal(err)
 	}
-	p.deaf.Store(false)
-	go func() {
-		for range tries {
-			<-p.lost
-		}
-	}()
 	if _, err := once(func() { p.deaf.Store(true) }); !errors.Is(err, ErrOutcomeUnknown) {
 		t.Errorf("a commit without an answer: %v, want %v", err, ErrOutcomeUnknown)
 	}
