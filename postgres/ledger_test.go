@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	guuid "github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/treadle-go/treadle/internal/pgtest"
 	"github.com/treadle-go/treadle/ledger"
@@ -497,4 +499,78 @@ func exerciseLedger(t *testing.T, b ledger.Backend) {
 	ok("sweep", err)
 	_, err = l.DeleteThread(ctx, thread, nil)
 	ok("delete", err)
+}
+
+// Connections that are cut at any moment of a transaction, its commit included, make no
+// transaction fail, and each happens once.
+func TestLedgerOutlivesTerminatedConnections(t *testing.T) {
+	for mode, o := range modes {
+		t.Run(mode, func(t *testing.T) {
+			const workers, each, cuts = 4, 150, 60
+			o.MaxConns = workers
+			url := pgtest.URL(t)
+			db := fresh(t, url, o)
+			b := db.Ledger()
+			var ids [workers]guuid.UUID
+			var wg sync.WaitGroup
+			var busy, done, calls atomic.Int64
+			busy.Store(workers)
+			for i := range ids {
+				ids[i] = guuid.New()
+				wg.Go(func() {
+					defer busy.Add(-1)
+					for n := range each {
+						lock := ids[i]
+						if n%3 == 0 {
+							lock = guuid.Max // otherwise it is not that of the row of all
+						}
+						err := b.Update(t.Context(), lock, func(tx ledger.Tx) error {
+							calls.Add(1)
+							return errors.Join(count(tx, ids[i]), count(tx, guuid.Max))
+						})
+						if err != nil {
+							t.Errorf("transaction %d of %d: %v", n, i, err)
+						}
+						done.Add(1)
+					}
+				})
+			}
+			killer, err := pgx.Connect(t.Context(), url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cut := 0
+			for last := int64(0); busy.Load() > 0 && cut < cuts; {
+				if done.Load() < last+workers {
+					runtime.Gosched() // some come through before the next cut
+					continue
+				}
+				var n int
+				err := killer.QueryRow(t.Context(), `SELECT count(pg_terminate_backend(pid)) FROM (SELECT pid FROM pg_stat_activity
+					WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_xid IS NOT NULL ORDER BY random() LIMIT 1) a`, pgx.QueryExecModeSimpleProtocol).Scan(&n)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if cut += n; n > 0 {
+					last = done.Load()
+				}
+			}
+			wg.Wait()
+			if err := killer.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+			for _, id := range ids {
+				if got := counted(t, b, id); got != fmt.Sprint(each) {
+					t.Errorf("a row has %s, want %d", got, each)
+				}
+			}
+			if got := counted(t, b, guuid.Max); got != fmt.Sprint(workers*each) {
+				t.Errorf("the row of all has %s, want %d", got, workers*each)
+			}
+			t.Logf("%d cuts, %d transactions, %d calls", cut, done.Load(), calls.Load())
+			if cut == 0 {
+				t.Error("no connection was cut")
+			}
+		})
+	}
 }

@@ -15,7 +15,7 @@ import (
 
 // ledgerTx is a transaction. Its puts and deletes are kept here until it is committed.
 type ledgerTx struct {
-	ctx context.Context //nolint:containedctx // a ledger.Tx lives as long as a call
+	ctx context.Context // of the call that it is of
 	c   *pgx.Conn
 	b   *ledgerBackend
 	id  string

@@ -57,17 +57,26 @@ func (b *ledgerBackend) Preload(ctx context.Context, lock guuid.UUID, ids []guui
 	return u.run(ctx)
 }
 
+// staleTries bounds how often a transaction is done again because others have changed
+// its rows. Each time at least one of them has got on.
+const staleTries = 50
+
 // run runs transactions until one is committed or fails for good.
 func (u *ledgerUpdate) run(ctx context.Context) error {
 	db := u.b.db
-	for try := 1; ; try++ {
+	broken, stale := 0, 0
+	for {
 		of, err := db.with(ctx, func(c *pgx.Conn) error { return u.once(ctx, c) })
-		again := of != answered
-		switch state(err) {
-		case stateStale, stateSerialization, stateDeadlock:
-			again = true
+		again := false
+		switch code := state(err); {
+		case code == stateStale || code == stateSerialization || code == stateDeadlock:
+			stale++
+			again = stale < staleTries
+		case of != answered:
+			broken++
+			again = broken < tries
 		}
-		if err == nil || !again || ctx.Err() != nil || try == tries {
+		if err == nil || !again || ctx.Err() != nil {
 			if err != nil && u.sent != "" {
 				err = fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
 			}
