@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -300,33 +301,6 @@ func TestLedgerCommitWithoutAnAnswerIsFoundOutAbout(t *testing.T) {
 	if got := counted(t, direct.Ledger(), id); err != nil || calls != 1 || got != "2" {
 		t.Errorf("after %d calls the count is %s, %v", calls, got, err)
 	}
-	// A server that says that the transaction was not committed.
-	u := &ledgerUpdate{b: &direct.ledger, lock: 1, fn: func(tx ledger.Tx) error { return count(tx, id) }}
-	for i, failed := range []bool{true, false} {
-		tx, err := direct.pool.Begin(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := tx.QueryRow(t.Context(), "SELECT pg_current_xact_id()::text").Scan(&u.sent); err != nil {
-			t.Fatal(err)
-		}
-		if failed {
-			err = tx.Rollback(t.Context())
-		} else {
-			err = tx.Commit(t.Context())
-		}
-		if err = errors.Join(err, u.run(t.Context())); err != nil || u.sent != "" {
-			t.Errorf("%d: %v", i, err)
-		}
-		if got := counted(t, direct.Ledger(), id); got != "3" {
-			t.Errorf("%d: the count is %s", i, got)
-		}
-	}
-	// One that nobody knows.
-	u.sent = "99999999999"
-	if err := u.run(t.Context()); !errors.Is(err, ErrOutcomeUnknown) {
-		t.Errorf("a transaction that the server does not know of: %v, want %v", err, ErrOutcomeUnknown)
-	}
 	// The server stays away.
 	if _, err := once(nil); err != nil {
 		t.Fatal(err)
@@ -335,6 +309,124 @@ func TestLedgerCommitWithoutAnAnswerIsFoundOutAbout(t *testing.T) {
 		t.Errorf("a commit without an answer: %v, want %v", err, ErrOutcomeUnknown)
 	}
 	p.deaf.Store(false)
+}
+
+// unanswered runs a transaction that puts row put and deletes row gone, on top of those of
+// the same ids, and forgets the answer if commit is set.
+func unanswered(t *testing.T, db *DB, put, gone guuid.UUID, commit bool) *ledgerUpdate {
+	t.Helper()
+	u := &ledgerUpdate{b: &db.ledger, lock: 1}
+	_, err := db.with(t.Context(), func(c *pgx.Conn) error {
+		tx := &ledgerTx{ctx: t.Context(), c: c, b: u.b}
+		if _, err := u.begin(tx); err != nil {
+			return err
+		}
+		if put != guuid.Nil {
+			if err := count(tx, put); err != nil {
+				return err
+			}
+		}
+		if gone != guuid.Nil {
+			if _, err := tx.Get(ledger.Crons, gone); err != nil {
+				return err
+			}
+			if err := tx.Delete(ledger.Crons, gone); err != nil {
+				return err
+			}
+		}
+		u.sent = tx
+		if commit {
+			return tx.commit()
+		}
+		rollBack(t.Context(), c)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+// Whether a transaction was committed is known by what the server says of it and by the
+// rows. A server that has crashed may have given its id to another one.
+func TestOutcomeOfALedgerTransaction(t *testing.T) {
+	db := fresh(t, quick(t), Options{})
+	b := db.Ledger()
+	change := func(ids ...guuid.UUID) {
+		t.Helper()
+		for _, id := range ids {
+			if err := b.Update(t.Context(), id, func(tx ledger.Tx) error { return count(tx, id) }); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, test := range []struct {
+		name                 string
+		there, put, gone     bool // whether there were rows before, and what is done with them
+		commit, lost, change bool // whether it is committed, its id is that of another one, and others change its rows
+		want                 string
+	}{
+		{name: "an update that is committed", there: true, put: true, commit: true, want: "committed"},
+		{name: "an update that is not", there: true, put: true, want: "again"},
+		{name: "an update that is lost", there: true, put: true, lost: true, want: "again"},
+		{name: "an insert that is committed", put: true, commit: true, want: "committed"},
+		{name: "an insert that is not", put: true, want: "again"},
+		{name: "an insert that is lost, or deleted since", put: true, lost: true, want: "unknown"},
+		{name: "a delete that is committed", there: true, gone: true, commit: true, want: "committed"},
+		{name: "a delete that is not", there: true, gone: true, want: "again"},
+		{name: "a delete that is lost", there: true, gone: true, lost: true, want: "again"},
+		{name: "both that are committed", there: true, put: true, gone: true, commit: true, want: "committed"},
+		{name: "both that are lost", there: true, put: true, gone: true, lost: true, want: "again"},
+		{name: "an update that others have changed", there: true, put: true, commit: true, change: true, want: "unknown"},
+		{name: "an update that is not, and others have changed", there: true, put: true, change: true, want: "again"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var put, gone guuid.UUID
+			if test.put {
+				put = guuid.New()
+			}
+			if test.gone {
+				gone = guuid.New()
+			}
+			for _, id := range []guuid.UUID{put, gone} {
+				if test.there && id != guuid.Nil {
+					change(id)
+				}
+			}
+			u := unanswered(t, db, put, gone, test.commit)
+			if test.change {
+				change(put)
+			}
+			if test.lost {
+				if err := db.pool.QueryRow(t.Context(), "SELECT pg_current_xact_id()::text").Scan(&u.sent.id); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got := "committed"
+			u.fn = func(ledger.Tx) error {
+				got = "again"
+				return nil
+			}
+			if err := u.run(t.Context()); errors.Is(err, ErrOutcomeUnknown) {
+				got = "unknown"
+			} else if err != nil || u.sent != nil {
+				t.Error(err)
+			}
+			if got != test.want {
+				t.Errorf("it is %s, want %s", got, test.want)
+			}
+		})
+	}
+	u := unanswered(t, db, guuid.New(), guuid.Nil, false)
+	u.sent.id = "99999999999" // which no transaction has had
+	calls := 0
+	u.fn = func(ledger.Tx) error {
+		calls++
+		return nil
+	}
+	if err := u.run(t.Context()); err != nil || calls != 1 {
+		t.Errorf("a transaction that the server has never seen: %d calls, %v", calls, err)
+	}
 }
 
 // Those who wait for a lock leave connections to others, and stop with their context.
@@ -572,5 +664,69 @@ func TestLedgerOutlivesTerminatedConnections(t *testing.T) {
 				t.Error("no connection was cut")
 			}
 		})
+	}
+}
+
+// A server that crashes while transactions are under way is waited for. Each happens
+// once, unless its error is that nobody knows.
+func TestLedgerOutlivesACrashOfTheServer(t *testing.T) {
+	if os.Getenv(pgtest.Env) != "" {
+		return // it is not ours to be killed
+	}
+	const workers, crashes = 4, 3
+	url := pgtest.URL(t)
+	db := fresh(t, url, Options{MaxConns: workers})
+	b := db.Ledger()
+	var ids [workers]guuid.UUID
+	var done, unknown [workers]atomic.Int64
+	var over atomic.Bool
+	var wg sync.WaitGroup
+	for i := range ids {
+		ids[i] = guuid.New()
+		wg.Go(func() {
+			for !over.Load() {
+				switch err := b.Update(t.Context(), ids[i], func(tx ledger.Tx) error { return count(tx, ids[i]) }); {
+				case err == nil:
+					done[i].Add(1)
+				case errors.Is(err, ErrOutcomeUnknown):
+					unknown[i].Add(1)
+				default:
+					t.Errorf("worker %d: %v", i, err)
+					return
+				}
+			}
+		})
+	}
+	for range crashes {
+		before := done[0].Load()
+		eventually(t, "the ledger works", func() bool { return done[0].Load() > before+20 })
+		var victim *pgx.Conn
+		eventually(t, "the server is there", func() bool {
+			var err error
+			victim, err = pgx.Connect(t.Context(), url)
+			return err == nil
+		})
+		process, err := os.FindProcess(int(victim.PgConn().PID()))
+		if err == nil {
+			err = process.Kill()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = victim.Close(t.Context()) // its process is gone
+	}
+	before := done[0].Load()
+	eventually(t, "the ledger works", func() bool { return done[0].Load() > before+20 })
+	over.Store(true)
+	wg.Wait()
+	for i, id := range ids {
+		var n int64
+		if _, err := fmt.Sscan(counted(t, b, id), &n); err != nil {
+			t.Fatal(err)
+		}
+		if least, most := done[i].Load(), done[i].Load()+unknown[i].Load(); n < least || n > most {
+			t.Errorf("a row has %d, want %d to %d", n, least, most)
+		}
+		t.Logf("%d transactions, %d of unknown outcome", n, unknown[i].Load())
 	}
 }

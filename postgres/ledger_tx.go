@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -46,13 +47,18 @@ func (tx *ledgerTx) isKnown(k ledgerKey) bool {
 	return ok || slices.ContainsFunc(tx.loaded, func(id pgtype.UUID) bool { return guuid.UUID(id.Bytes) == k.id })
 }
 
-// read makes the rows of keys known, in one round trip.
-func (tx *ledgerTx) read(keys ...ledgerKey) error {
+// keyArgs are keys as statements take them.
+func keyArgs(keys []ledgerKey) []any {
 	kinds, ids := make([]int16, len(keys)), make([]pgtype.UUID, len(keys))
 	for i, k := range keys {
 		kinds[i], ids[i] = int16(k.kind), pgtype.UUID{Bytes: k.id, Valid: true}
 	}
-	rows, err := ledgerRows(tx.ctx, tx.c, tx.b.sql.getAll, []any{kinds, ids}, false)
+	return []any{kinds, ids}
+}
+
+// read makes the rows of keys known, in one round trip.
+func (tx *ledgerTx) read(keys ...ledgerKey) error {
+	rows, err := ledgerRows(tx.ctx, tx.c, tx.b.sql.getAll, keyArgs(keys), false)
 	if err != nil {
 		return err
 	}
@@ -203,24 +209,25 @@ func (tx *ledgerTx) Delete(kind ledger.Kind, id guuid.UUID) error {
 	return nil
 }
 
+// keys are those of the rows that the transaction changes, in order, so that two
+// transactions do not wait for each other.
+func (tx *ledgerTx) keys() []ledgerKey {
+	return slices.SortedFunc(maps.Keys(tx.changed), compareLedgerKeys)
+}
+
 // commit sends all changes and the COMMIT, in one round trip. If one of them fails,
 // Postgres does not look at the rest.
 func (tx *ledgerTx) commit() error {
-	keys := make([]ledgerKey, 0, len(tx.changed))
-	for k := range tx.changed {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, compareLedgerKeys) // so that two transactions do not wait for each other
+	keys := tx.keys()
 	var batch pgx.Batch
-	var kinds []int16
-	var ids []pgtype.UUID
+	var gone []ledgerKey
 	for _, k := range keys {
 		if tx.changed[k].fresh && (tx.known[k] != nil || !tx.isKnown(k)) {
-			kinds, ids = append(kinds, int16(k.kind)), append(ids, pgtype.UUID{Bytes: k.id, Valid: true})
+			gone = append(gone, k)
 		}
 	}
-	if len(ids) > 0 {
-		batch.Queue(tx.b.sql.remove, kinds, ids)
+	if len(gone) > 0 {
+		batch.Queue(tx.b.sql.remove, keyArgs(gone)...)
 	}
 	for _, k := range keys {
 		if of := tx.changed[k]; of.row != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	guuid "github.com/google/uuid"
@@ -24,16 +25,15 @@ import (
 // row is not the version that was read.
 //
 // If the connection breaks, all is done again as well. A transaction whose commit was
-// sent may have been committed: the next one asks Postgres for its fate when it
-// has the lock, which the first must have given up by then.
+// sent may have been committed: the next one asks Postgres for it when it has the lock,
+// which the first must have given up by then.
 type ledgerUpdate struct {
 	b    *ledgerBackend
 	lock int64
 	ids  []pgtype.UUID
 	fn   func(ledger.Tx) error
-	// sent is the id of the transaction whose commit was not answered; empty if there is
-	// none.
-	sent string
+	// sent is the transaction whose commit was not answered; nil if there is none.
+	sent *ledgerTx
 }
 
 // Update implements [ledger.Backend].
@@ -69,6 +69,10 @@ func (u *ledgerUpdate) run(ctx context.Context) error {
 		of, err := db.with(ctx, func(c *pgx.Conn) error { return u.once(ctx, c) })
 		again := false
 		switch code := state(err); {
+		case code == stateInvalid && u.sent != nil:
+			// Its id was never given out, so a server that crashed has lost the transaction.
+			u.sent = nil
+			again = true
 		case code == stateStale || code == stateSerialization || code == stateDeadlock:
 			stale++
 			again = stale < staleTries
@@ -77,7 +81,7 @@ func (u *ledgerUpdate) run(ctx context.Context) error {
 			again = broken < tries
 		}
 		if err == nil || !again || ctx.Err() != nil {
-			if err != nil && u.sent != "" {
+			if err != nil && u.sent != nil {
 				err = fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
 			}
 			return err
@@ -107,10 +111,10 @@ func (u *ledgerUpdate) once(ctx context.Context, c *pgx.Conn) error {
 		_, _ = c.Exec(ctx, "COMMIT")
 		return nil
 	}
-	u.sent = tx.id
+	u.sent = tx
 	err = tx.commit()
 	if err == nil || !c.IsClosed() || pgconn.SafeToRetry(err) {
-		u.sent = "" // the outcome is known
+		u.sent = nil // the outcome is known
 	}
 	if err != nil {
 		rollBack(ctx, c)
@@ -122,17 +126,26 @@ func (u *ledgerUpdate) once(ctx context.Context, c *pgx.Conn) error {
 // time and reads the rows that will most likely be wanted. committed is true if an
 // earlier transaction of the same call has been committed.
 func (u *ledgerUpdate) begin(tx *ledgerTx) (committed bool, err error) {
-	var fate string
-	var rows []*ledgerRow
+	var earlier, status string
+	var rows, changed []*ledgerRow
+	if u.sent != nil {
+		earlier = u.sent.id
+	}
 	var batch pgx.Batch // it may be sent once
 	batch.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
 	batch.Queue("SELECT pg_advisory_xact_lock($1)", u.lock)
-	batch.Queue("SELECT clock_timestamp(), pg_current_xact_id()::text, coalesce(pg_xact_status(nullif($1::text, '')::xid8), '')", u.sent).QueryRow(func(row pgx.Row) error {
-		return row.Scan(&tx.now, &tx.id, &fate)
+	batch.Queue("SELECT clock_timestamp(), pg_current_xact_id()::text, coalesce(pg_xact_status(nullif($1::text, '')::xid8), '')", earlier).QueryRow(func(row pgx.Row) error {
+		return row.Scan(&tx.now, &tx.id, &status)
 	})
 	if len(u.ids) > 0 {
 		batch.Queue(u.b.sql.byIDs, u.ids).Query(func(r pgx.Rows) (err error) {
 			rows, err = collectLedgerRows(r, false)
+			return err
+		})
+	}
+	if u.sent != nil {
+		batch.Queue(u.b.sql.getAll, keyArgs(u.sent.keys())...).Query(func(r pgx.Rows) (err error) {
+			changed, err = collectLedgerRows(r, false)
 			return err
 		})
 	}
@@ -145,17 +158,52 @@ func (u *ledgerUpdate) begin(tx *ledgerTx) (committed bool, err error) {
 		tx.known[r.key()] = r
 	}
 	tx.loaded = u.ids
-	switch {
-	case u.sent == "":
-		return false, nil
-	case fate == "committed":
-		u.sent = ""
-		return true, nil
-	case fate == "aborted":
-		u.sent = ""
+	if u.sent == nil {
 		return false, nil
 	}
-	return false, fmt.Errorf("postgres: transaction %s of the ledger is %q", u.sent, fate)
+	committed, known := u.sent.outcome(status, changed)
+	if !known {
+		return false, fmt.Errorf("postgres: transaction %s of the ledger is %q and its rows have been changed since", earlier, status)
+	}
+	u.sent = nil
+	return committed, nil
+}
+
+// outcome is what became of a transaction whose commit was not answered: what the
+// server says of its id, and the rows that it was to change. Another transaction has
+// asked for both, which holds the lock.
+//
+// A server that has crashed may have lost the transaction and given its id to another. So
+// it counts as committed only if the rows show it.
+func (tx *ledgerTx) outcome(status string, rows []*ledgerRow) (committed, known bool) {
+	switch status {
+	case "committed":
+	case "aborted", "in progress": // one in progress would hold the lock, so it is another
+		return false, true
+	default:
+		return false, false
+	}
+	now := make(map[ledgerKey]*ledgerRow, len(rows))
+	for _, r := range rows {
+		now[r.key()] = r
+	}
+	id, err := strconv.ParseUint(tx.id, 10, 64)
+	if err != nil {
+		return false, false
+	}
+	done := true // all rows are as it was to leave them
+	for k, of := range tx.changed {
+		r, was := now[k], tx.known[k]
+		switch {
+		case r != nil && was != nil && r.version == was.version:
+			return false, true
+		case r != nil && of.row != nil && r.version == uint32(id):
+			return true, true
+		case r != nil || of.row != nil:
+			done = false
+		}
+	}
+	return done, done
 }
 
 // rollBack ends a transaction that has failed, if it was begun.

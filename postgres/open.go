@@ -344,6 +344,7 @@ const (
 	stateStale         = "TR001" // our own: see the functions
 	stateSerialization = "40001"
 	stateDeadlock      = "40P01"
+	stateInvalid       = "22023"
 	stateNoTable       = "42P01"
 	stateNoSchema      = "3F000"
 	stateNoRight       = "42501"
