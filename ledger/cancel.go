@@ -100,7 +100,7 @@ func (l *Ledger) cancelAll(ctx context.Context, lock uuid.UUID, runs []uuid.UUID
 // Release gives a run back that worker has: it is pending again, before those that
 // came after it, and the attempt does not count. ErrLost if the worker does not have it.
 func (l *Ledger) Release(ctx context.Context, worker uuid.UUID, run *Run) error {
-	return l.changeRun(ctx, run.lock(), run.ID, func(tx Tx, r *Run, d *threadDoc) error {
+	return l.changeRun(ctx, run.lock(), run.ID, hint{}, func(tx Tx, r *Run, d *threadDoc) error {
 		if !r.heldBy(worker, run.Attempt) {
 			return lost(r.ID)
 		}

@@ -46,10 +46,10 @@ func (l *Ledger) CreateRun(ctx context.Context, n *NewRun) (*Created, error) {
 		lock = uuid.NewSHA1(temporaryRuns, []byte(n.Key))
 	}
 	var c *Created
-	err = l.update(ctx, lock, func(tx Tx) (err error) {
+	err = l.update(ctx, lock, hint{n.ID, n.Thread, n.Worker}, func(tx Tx) (err error) {
 		c, err = l.createRun(tx, n)
 		return err
-	}, n.ID, n.Worker)
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -41,7 +41,7 @@ func lost(run uuid.UUID) error { return fmt.Errorf("%w: %s", ErrLost, run) }
 // transaction. If the worker does not have the run any more, that is ErrLost and
 // nothing changes. next is the run of the thread that the worker has claimed, or nil.
 func (l *Ledger) Finish(ctx context.Context, e *End) (next *Run, err error) {
-	err = l.update(ctx, e.Run.lock(), func(tx Tx) error {
+	err = l.update(ctx, e.Run.lock(), hint{e.Run.ID, e.Worker}, func(tx Tx) error {
 		next, e.Left = nil, 0
 		run, d, err := heldAndThread(tx, e.Run)
 		if errors.Is(err, ErrNotFound) {
@@ -82,7 +82,7 @@ func (l *Ledger) Finish(ctx context.Context, e *End) (next *Run, err error) {
 		}
 		e.Left = d.Pending
 		return d.put(tx)
-	}, e.Run.ID, e.Worker)
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -48,11 +48,15 @@ func (l *Ledger) now(ctx context.Context) (now time.Time, err error) {
 	return now, err
 }
 
-// update calls fn in a transaction, which most likely gets rows with these ids and with
-// that of the lock.
-func (l *Ledger) update(ctx context.Context, lock uuid.UUID, fn func(Tx) error, ids ...uuid.UUID) error {
+// hint are ids of rows that a transaction most likely gets, besides those with the id of its
+// lock; zero for none. It is an array, so that it costs nothing where nobody wants it.
+type hint [3]uuid.UUID
+
+// update calls fn in a transaction.
+func (l *Ledger) update(ctx context.Context, lock uuid.UUID, h hint, fn func(Tx) error) error {
 	if b, ok := l.b.(Preloader); ok {
-		return b.Preload(ctx, lock, ids, fn)
+		ids := h
+		return b.Preload(ctx, lock, ids[:], fn)
 	}
 	return l.b.Update(ctx, lock, fn)
 }

@@ -219,15 +219,16 @@ func (l *Ledger) OpenRuns(ctx context.Context, f *Filter) iter.Seq2[*Run, error]
 
 // changeRun calls change in a transaction that holds the lock of a run, with the run
 // and its thread, which is nil for a temporary run. ErrNotFound if there is no such run.
-// The transaction most likely gets the rows of these workers too.
-func (l *Ledger) changeRun(ctx context.Context, lock, id uuid.UUID, change func(Tx, *Run, *threadDoc) error, workers ...uuid.UUID) error {
-	return l.update(ctx, lock, func(tx Tx) error {
+// The first id of the hint is set to that of the run.
+func (l *Ledger) changeRun(ctx context.Context, lock, id uuid.UUID, h hint, change func(Tx, *Run, *threadDoc) error) error {
+	h[0] = id
+	return l.update(ctx, lock, h, func(tx Tx) error {
 		run, thread, err := runAndThread(tx, id)
 		if err != nil {
 			return err
 		}
 		return change(tx, run, thread)
-	}, append(workers, id)...)
+	})
 }
 
 func runAndThread(tx Tx, id uuid.UUID) (*Run, *threadDoc, error) {
@@ -374,13 +375,13 @@ func served(graphs []string, graph string) bool {
 // claimOf claims the next run of a thread, if that is still to be done.
 func (l *Ledger) claimOf(ctx context.Context, thread, worker uuid.UUID, graphs []string) (*Run, error) {
 	var run *Run
-	_, err := l.updateThread(ctx, thread, nil, func(tx Tx, d *threadDoc) (err error) {
+	_, err := l.updateThread(ctx, thread, nil, hint{worker}, func(tx Tx, d *threadDoc) (err error) {
 		run, err = claimNext(tx, d, worker, graphs)
 		if err != nil || run == nil {
 			return err
 		}
 		return d.put(tx)
-	}, worker)
+	})
 	if errors.Is(err, ErrNotFound) {
 		return nil, nil
 	}
@@ -418,7 +419,7 @@ func claimNext(tx Tx, d *threadDoc, worker uuid.UUID, graphs []string) (*Run, er
 
 func (l *Ledger) claimTemporary(ctx context.Context, id, worker uuid.UUID) (*Run, error) {
 	var run *Run
-	err := l.update(ctx, id, func(tx Tx) error {
+	err := l.update(ctx, id, hint{worker}, func(tx Tx) error {
 		run = nil
 		rows, err := tx.Find(&Query{Kind: Runs, IDs: []uuid.UUID{id}, Bodies: true})
 		if err != nil || len(rows) == 0 {
@@ -440,7 +441,7 @@ func (l *Ledger) claimTemporary(ctx context.Context, id, worker uuid.UUID) (*Run
 		r.doc = stored.doc
 		run = r
 		return nil
-	}, worker)
+	})
 	return run, err
 }
 
@@ -476,7 +477,7 @@ func (l *Ledger) DeleteRun(ctx context.Context, thread, id uuid.UUID, f *Filter)
 	}
 	var run *Run
 	deleted := false
-	err = l.changeRun(ctx, seen.lock(), id, func(tx Tx, r *Run, d *threadDoc) error {
+	err = l.changeRun(ctx, seen.lock(), id, hint{}, func(tx Tx, r *Run, d *threadDoc) error {
 		run = r
 		if r.open() {
 			deleted, err = cancelRun(tx, r, d, RollbackRun)

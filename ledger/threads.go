@@ -214,11 +214,10 @@ func (l *Ledger) Threads(ctx context.Context, q *ThreadQuery) (page []*Thread, t
 	return list(ctx, l.b, s, q.Page)
 }
 
-// updateThread changes a thread in a transaction, which most likely gets rows with
-// these ids too.
-func (l *Ledger) updateThread(ctx context.Context, id uuid.UUID, f *Filter, change func(Tx, *threadDoc) error, ids ...uuid.UUID) (*threadDoc, error) {
+// updateThread changes a thread in a transaction.
+func (l *Ledger) updateThread(ctx context.Context, id uuid.UUID, f *Filter, h hint, change func(Tx, *threadDoc) error) (*threadDoc, error) {
 	var d *threadDoc
-	err := l.update(ctx, id, func(tx Tx) error {
+	err := l.update(ctx, id, h, func(tx Tx) error {
 		r, err := tx.Get(Threads, id)
 		if err != nil {
 			return err
@@ -227,7 +226,7 @@ func (l *Ledger) updateThread(ctx context.Context, id uuid.UUID, f *Filter, chan
 			return err
 		}
 		return change(tx, d)
-	}, ids...)
+	})
 	return d, err
 }
 
@@ -236,7 +235,7 @@ func (l *Ledger) updateThread(ctx context.Context, id uuid.UUID, f *Filter, chan
 // with such runs stays busy; the one that change sets is that after them. change may
 // be called more than once.
 func (l *Ledger) PatchThread(ctx context.Context, id uuid.UUID, f *Filter, idle bool, change func(*Thread) error) (*Thread, error) {
-	d, err := l.updateThread(ctx, id, f, func(tx Tx, d *threadDoc) error {
+	d, err := l.updateThread(ctx, id, f, hint{}, func(tx Tx, d *threadDoc) error {
 		if idle && d.open() {
 			return fmt.Errorf("%w: %s", ErrBusy, id)
 		}
@@ -263,7 +262,7 @@ func (l *Ledger) PatchThread(ctx context.Context, id uuid.UUID, f *Filter, idle 
 // DeleteThread deletes a thread with its runs, crons, webhooks and events. It returns
 // the runs that were open, whose workers are to be told.
 func (l *Ledger) DeleteThread(ctx context.Context, id uuid.UUID, f *Filter) (open []*Run, err error) {
-	_, err = l.updateThread(ctx, id, f, func(tx Tx, _ *threadDoc) error {
+	_, err = l.updateThread(ctx, id, f, hint{}, func(tx Tx, _ *threadDoc) error {
 		open = nil
 		rows, err := tx.Find(&Query{Kind: Runs, Parent: id})
 		if err != nil {

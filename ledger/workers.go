@@ -210,7 +210,7 @@ func (l *Ledger) TakeOver(ctx context.Context, worker uuid.UUID, graphs []string
 // takeOver takes a run of a worker whose lease is over, or ends it. run is nil if
 // that was not to be done any more.
 func (l *Ledger) takeOver(ctx context.Context, seen *Run, from, to uuid.UUID) (run *Run, ended bool, err error) {
-	err = l.changeRun(ctx, seen.lock(), seen.ID, func(tx Tx, r *Run, d *threadDoc) error {
+	err = l.changeRun(ctx, seen.lock(), seen.ID, hint{1: from, 2: to}, func(tx Tx, r *Run, d *threadDoc) error {
 		run, ended = nil, false
 		if r.Status != Running || r.Worker != from {
 			return nil
@@ -250,7 +250,7 @@ func (l *Ledger) takeOver(ctx context.Context, seen *Run, from, to uuid.UUID) (r
 			return nil
 		}
 		return d.put(tx)
-	}, from, to)
+	})
 	if errors.Is(err, ErrNotFound) {
 		return nil, false, nil
 	}
