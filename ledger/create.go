@@ -46,7 +46,7 @@ func (l *Ledger) CreateRun(ctx context.Context, n *NewRun) (*Created, error) {
 		lock = uuid.NewSHA1(temporaryRuns, []byte(n.Key))
 	}
 	var c *Created
-	err = l.update(ctx, lock, hint{n.ID, n.Thread, n.Worker}, func(tx Tx) (err error) {
+	err = l.update(ctx, lock, hint{n.ID, n.Worker}, func(tx Tx) (err error) {
 		c, err = l.createRun(tx, n)
 		return err
 	})
