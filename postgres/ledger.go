@@ -66,6 +66,16 @@ func ledgerByKey(ids, condition string) string {
 	return " FROM " + ids + ", LATERAL (SELECT s.*, s.xmin AS xmin FROM {schema}.server_row s WHERE " + condition + " OFFSET 0) r"
 }
 
+// byIDs reads the rows of n ids. It has a parameter for each of them, and not one for an
+// array, because then Postgres plans it once: it thinks that arrays are long.
+func (b *ledgerBackend) byIDs(n int) string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = fmt.Sprintf("SELECT %s FROM {schema}.server_row r WHERE r.id = $%d", ledgerColumns, i+1)
+	}
+	return b.in(strings.Join(all, " UNION ALL "))
+}
+
 // in is a statement for the schema.
 func (b *ledgerBackend) in(query string) string {
 	return strings.ReplaceAll(query, "{schema}", b.db.quoted)
@@ -76,7 +86,6 @@ func (b *ledgerBackend) init(db *DB) {
 	b.db = db
 	const events = "SELECT run, first, last, data FROM {schema}.server_event WHERE thread = $1 AND (last, run) > ($2, $3)"
 	b.sql = ledgerStatements{
-		byIDs:  b.in("SELECT " + ledgerColumns + ledgerByKey("unnest($1::uuid[]) AS u(id)", "s.id = u.id")),
 		get:    b.in("SELECT " + ledgerColumns + ledgerBody + " FROM {schema}.server_row r WHERE r.id = $1 AND r.kind = $2"),
 		getAll: b.in("SELECT " + ledgerColumns + ledgerByKey("unnest($1::smallint[], $2::uuid[]) AS u(kind, id)", "s.id = u.id AND s.kind = u.kind")),
 		body:   b.in("SELECT r.body FROM {schema}.server_row r WHERE r.id = $1 AND r.kind = $2"),

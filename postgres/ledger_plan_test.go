@@ -80,7 +80,7 @@ func TestLedgerQueriesUseIndexes(t *testing.T) {
 		}
 		ids := []pgtype.UUID{orNullID(guuid.New()), orNullID(guuid.New())}
 		for query, args := range map[string][]any{
-			db.ledger.sql.byIDs:       {ids},
+			db.ledger.byIDs(2):        {ids[0], ids[1]},
 			db.ledger.sql.getAll:      {[]int16{3, 4}, ids},
 			db.ledger.sql.rarest:      {int16(3), []int64{1, 2}},
 			db.ledger.sql.events:      {ids[0], 1, ids[1]},

@@ -24,7 +24,7 @@ type ledgerTx struct {
 	// known has the rows as the transaction first saw them, without bodies; nil for those
 	// that are not there. Of the ids that are loaded it has all rows.
 	known   map[ledgerKey]*ledgerRow
-	loaded  []pgtype.UUID
+	loaded  []any // each is a [16]byte
 	changed map[ledgerKey]*ledgerChange
 	// unknown are keys of rows that were put and are not known.
 	unknown []ledgerKey
@@ -44,7 +44,7 @@ func (tx *ledgerTx) Now() time.Time { return tx.now }
 // isKnown reports whether the row of a key is known, which may be that there is none.
 func (tx *ledgerTx) isKnown(k ledgerKey) bool {
 	_, ok := tx.known[k]
-	return ok || slices.ContainsFunc(tx.loaded, func(id pgtype.UUID) bool { return guuid.UUID(id.Bytes) == k.id })
+	return ok || slices.Contains(tx.loaded, any([16]byte(k.id)))
 }
 
 // keyArgs are keys as statements take them.

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
 	guuid "github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/treadle-go/treadle/ledger"
 )
@@ -30,7 +30,7 @@ import (
 type ledgerUpdate struct {
 	b    *ledgerBackend
 	lock int64
-	ids  []pgtype.UUID
+	ids  []any // that are loaded
 	fn   func(ledger.Tx) error
 	// sent is the transaction whose commit was not answered; nil if there is none.
 	sent *ledgerTx
@@ -43,10 +43,10 @@ func (b *ledgerBackend) Update(ctx context.Context, lock guuid.UUID, fn func(led
 
 // Preload implements [ledger.Preloader].
 func (b *ledgerBackend) Preload(ctx context.Context, lock guuid.UUID, ids []guuid.UUID, fn func(ledger.Tx) error) error {
-	u := &ledgerUpdate{b: b, lock: b.lockKey(lock), fn: fn, ids: make([]pgtype.UUID, 0, len(ids)+1)}
+	u := &ledgerUpdate{b: b, lock: b.lockKey(lock), fn: fn}
 	for _, id := range append([]guuid.UUID{lock}, ids...) {
-		if id != guuid.Nil {
-			u.ids = append(u.ids, orNullID(id))
+		if id := any([16]byte(id)); id != [16]byte{} && !slices.Contains(u.ids, id) {
+			u.ids = append(u.ids, id)
 		}
 	}
 	unlock, err := b.locks.lock(ctx, u.lock)
@@ -138,7 +138,7 @@ func (u *ledgerUpdate) begin(tx *ledgerTx) (committed bool, err error) {
 		return row.Scan(&tx.now, &tx.id, &status)
 	})
 	if len(u.ids) > 0 {
-		batch.Queue(u.b.sql.byIDs, u.ids).Query(func(r pgx.Rows) (err error) {
+		batch.Queue(u.b.byIDs(len(u.ids)), u.ids...).Query(func(r pgx.Rows) (err error) {
 			rows, err = collectLedgerRows(r, false)
 			return err
 		})
