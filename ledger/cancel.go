@@ -98,8 +98,9 @@ func (l *Ledger) cancelAll(ctx context.Context, lock uuid.UUID, runs []uuid.UUID
 }
 
 // Release gives a run back that worker has: it is pending again, before those that
-// came after it, and the attempt does not count. ErrLost if the worker does not have it.
-func (l *Ledger) Release(ctx context.Context, worker uuid.UUID, run *Run) error {
+// came after it, and the attempt does not count. seq is the last sequence number that it
+// has used. ErrLost if the worker does not have the run.
+func (l *Ledger) Release(ctx context.Context, worker uuid.UUID, run *Run, seq uint64) error {
 	return l.changeRun(ctx, run.lock(), run.ID, hint{}, func(tx Tx, r *Run, d *threadDoc) error {
 		if !r.heldBy(worker, run.Attempt) {
 			return lost(r.ID)
@@ -111,6 +112,7 @@ func (l *Ledger) Release(ctx context.Context, worker uuid.UUID, run *Run) error 
 		}
 		d.Running = uuid.Nil
 		d.Pending++
+		d.Thread.Seq = max(d.Thread.Seq, seq)
 		return cmp.Or(d.waiting(tx), d.put(tx))
 	})
 }

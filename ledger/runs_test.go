@@ -608,18 +608,18 @@ func TestReleasedRunIsFirstAgain(t *testing.T) {
 	thread := f.newThread()
 	run := f.started(thread)
 	f.waiting(thread)
-	if err := f.Release(t.Context(), f.worker, run); err != nil {
+	if err := f.Release(t.Context(), f.worker, run, 7); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Release(t.Context(), f.worker, run); !errors.Is(err, ledger.ErrLost) {
+	if err := f.Release(t.Context(), f.worker, run, 7); !errors.Is(err, ledger.ErrLost) {
 		t.Errorf("the second release is %v", err)
 	}
 	got := f.claim(10)
-	if len(got) != 1 || got[0].ID != run.ID || got[0].Attempt != 1 {
+	if len(got) != 1 || got[0].ID != run.ID || got[0].Attempt != 1 || got[0].Seq != 7 {
 		t.Fatalf("then %+v are claimed", got)
 	}
 	// What it has stored may have to be undone, so it does not end before it is claimed.
-	if err := f.Release(t.Context(), f.worker, got[0]); err != nil {
+	if err := f.Release(t.Context(), f.worker, got[0], 7); err != nil {
 		t.Fatal(err)
 	}
 	told, ended, err := f.Cancel(t.Context(), thread, []uuid.UUID{run.ID}, ledger.RollbackRun, nil)

@@ -57,7 +57,7 @@ func TestRunsOfADeadWorkerAreTakenOver(t *testing.T) {
 		if _, err := f.Finish(t.Context(), &ledger.End{Run: run, Worker: f.worker, Status: ledger.Success}); !errors.Is(err, ledger.ErrLost) {
 			t.Errorf("the end by the old worker is %v", err)
 		}
-		if err := f.Release(t.Context(), f.worker, temporary); !errors.Is(err, ledger.ErrLost) {
+		if err := f.Release(t.Context(), f.worker, temporary, 0); !errors.Is(err, ledger.ErrLost) {
 			t.Errorf("the release by the old worker is %v", err)
 		}
 		next := f.finish(&ledger.End{Run: taken[0], Worker: other, Claim: true})

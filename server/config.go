@@ -61,6 +61,7 @@ type headerRule struct{ Includes, Excludes []string }
 // extras are settings that only the configuration file and the flags have.
 type extras struct {
 	alone        bool              // no other process uses the database
+	quiet        bool              // only routes that tell how the process does
 	logRequests  bool              // at level info, otherwise at level debug
 	descriptions map[string]string // of graphs
 	disabled     map[string]bool   // groups of routes

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -21,8 +22,11 @@ import (
 	"time"
 
 	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/bus"
 	"github.com/treadle-go/treadle/internal/envfile"
 	"github.com/treadle-go/treadle/internal/near"
+	"github.com/treadle-go/treadle/natsbus"
+	"github.com/treadle-go/treadle/postgres"
 	"github.com/treadle-go/treadle/sqlite"
 )
 
@@ -76,6 +80,7 @@ var commands = []string{"serve", "dev", "openapi"}
 type settings struct {
 	command                  string
 	config, host, db, format string
+	nats, role, graphs       string
 	port                     int
 	requests, studio         bool
 	grace                    time.Duration
@@ -96,7 +101,10 @@ func (s *settings) flags() (*flag.FlagSet, error) {
 	fs.StringVar(&s.config, "config", "", "`FILE` with the configuration (default treadle.json, or else langgraph.json, if it is there)")
 	fs.StringVar(&s.host, "host", host, "the `HOST` to listen at")
 	fs.IntVar(&s.port, "port", port, "the `PORT`; 0 takes a free one")
-	fs.StringVar(&s.db, "db", env("DATABASE_URI", "treadle.db"), "the database, a `FILE`")
+	fs.StringVar(&s.db, "db", env("DATABASE_URI", "treadle.db"), "the database, a `FILE`, or postgres://… for several processes")
+	fs.StringVar(&s.nats, "nats", env("NATS_URL", ""), "the `ADDRESSES` of NATS, nats://a,nats://b, that connects processes on one Postgres")
+	fs.StringVar(&s.role, "role", env("ROLE", "all"), "the `ROLE` of this process: all, api (executes no runs) or worker (answers no clients)")
+	fs.StringVar(&s.graphs, "graphs", env("EXECUTE_GRAPHS", ""), "the graphs whose runs this process executes, `A,B`; all if it is empty")
 	fs.StringVar(&s.format, "log", env("LOG_FORMAT", "auto"), "the `FORMAT` of the log: auto, json, text or pretty")
 	fs.BoolVar(&s.requests, "log-requests", s.command == "dev", "log each request")
 	fs.BoolVar(&s.studio, "studio", s.command == "dev", "serve the studio, a web page to run and inspect the graphs, at /studio/")
@@ -129,7 +137,21 @@ func (s *settings) parse(args []string) error {
 	if fs.NArg() > 0 {
 		return fmt.Errorf("unknown argument %q: see --help", fs.Arg(0))
 	}
+	if !slices.Contains(roles, s.role) {
+		return fmt.Errorf("--role: unknown role %q: use %s%s", s.role, strings.Join(roles, ", "), near.Hint(s.role, roles))
+	}
+	if !s.postgres() && (s.nats != "" || s.role != "all") {
+		return errors.New("--nats and --role are for several processes, which need a common database: --db postgres://…")
+	}
 	return nil
+}
+
+// roles are those of a process.
+var roles = []string{"all", "api", "worker"}
+
+// postgres reports whether --db names a Postgres.
+func (s *settings) postgres() bool {
+	return strings.HasPrefix(s.db, "postgres://") || strings.HasPrefix(s.db, "postgresql://")
 }
 
 // usage writes the help.
@@ -221,6 +243,15 @@ func (s *settings) options(conf *config, o *Options, stderr io.Writer, graphs []
 	if err := conf.apply(o, graphs); err != nil {
 		return err
 	}
+	if s.graphs != "" {
+		o.Execute = strings.Split(s.graphs, ",")
+	}
+	switch s.role {
+	case "api":
+		o.Workers = -1
+	case "worker":
+		o.quiet = true
+	}
 	o.logRequests = s.requests
 	o.Studio = o.Studio || s.studio
 	if s.command != "dev" {
@@ -249,8 +280,9 @@ func (s *settings) serve(ctx context.Context, o *Options, graphs []treadle.AnyGr
 	log := o.Logger
 	began := time.Now()
 	s.db = strings.TrimPrefix(strings.TrimPrefix(s.db, "sqlite://"), "file:")
-	log.InfoContext(ctx, "opening the database", "file", s.db)
-	db, err := openDatabase(s.db, log)
+	name := s.database()
+	log.InfoContext(ctx, "opening the database", "database", name)
+	db, err := s.open(ctx, o, log)
 	if err != nil {
 		return err
 	}
@@ -259,7 +291,7 @@ func (s *settings) serve(ctx context.Context, o *Options, graphs []treadle.AnyGr
 			log.ErrorContext(ctx, "the database is not closed", "error", err)
 		}
 	}()
-	if !strings.HasPrefix(s.db, ":memory:") {
+	if !s.postgres() && !strings.HasPrefix(s.db, ":memory:") {
 		release, alone, err := lockFile(s.db + ".lock")
 		if err != nil {
 			return fmt.Errorf("--db: %w", err)
@@ -280,7 +312,7 @@ func (s *settings) serve(ctx context.Context, o *Options, graphs []treadle.AnyGr
 		return errors.Join(fmt.Errorf("--host, --port: %w", err), srv.Drain(ctx))
 	}
 	address := "http://" + listener.Addr().String() + o.prefix
-	attrs := []any{"address", address, "docs", address + "/docs", "database", s.db, "graphs", names(graphs), "took", took(began)}
+	attrs := []any{"address", address, "docs", address + "/docs", "database", name, "graphs", names(graphs), "took", took(began)}
 	if o.Studio && !o.disabled["ui"] {
 		attrs = append(attrs, "studio", address+"/studio/")
 	}
@@ -322,14 +354,52 @@ func serve(ctx context.Context, srv *Server, l net.Listener, grace time.Duration
 	return err
 }
 
-// openDatabase opens what --db names.
-func openDatabase(name string, log *slog.Logger) (*sqlite.DB, error) {
-	if strings.HasPrefix(name, "postgres://") || strings.HasPrefix(name, "postgresql://") {
-		return nil, errors.New("--db: the server does not run on Postgres yet; name a file")
+// database is the name of the database without its password.
+func (s *settings) database() string {
+	if !s.postgres() {
+		return s.db
 	}
-	db, err := sqlite.Open(name, &sqlite.Options{Logger: log})
+	u, err := url.Parse(s.db)
+	if err != nil {
+		return "postgres"
+	}
+	return u.Redacted()
+}
+
+// closer is a database of this process.
+type closer interface {
+	Database
+	Close() error
+}
+
+// open opens what --db names and, for a Postgres, what connects the processes on it.
+func (s *settings) open(ctx context.Context, o *Options, log *slog.Logger) (closer, error) {
+	if !s.postgres() {
+		db, err := sqlite.Open(s.db, &sqlite.Options{Logger: log})
+		if err != nil {
+			return nil, fmt.Errorf("--db: %w", err)
+		}
+		return db, nil
+	}
+	db, err := postgres.Open(ctx, s.db, &postgres.Options{Logger: log, Migrate: true})
 	if err != nil {
 		return nil, fmt.Errorf("--db: %w", err)
 	}
-	return db, nil
+	if s.nats == "" {
+		o.Bus = db.Bus()
+		return db, nil
+	}
+	if o.Bus, err = natsbus.Open(ctx, s.nats, &natsbus.Options{Logger: log}); err != nil {
+		return nil, errors.Join(fmt.Errorf("--nats: %w", err), db.Close())
+	}
+	return &connected{db, o.Bus}, nil
 }
+
+// connected is a database with a bus that ends with it.
+type connected struct {
+	*postgres.DB
+	bus bus.Bus
+}
+
+// Close ends both.
+func (c *connected) Close() error { return errors.Join(c.bus.Close(), c.DB.Close()) }

@@ -103,9 +103,12 @@ func (s *Server) table() []route {
 	}
 }
 
-// routes are the endpoints that the configuration has not disabled.
+// routes are the endpoints that the configuration has not disabled. A process that
+// only executes runs has those that tell how it does.
 func (s *Server) routes() []route {
-	return slices.DeleteFunc(s.table(), func(rt route) bool { return s.o.disabled[groupOf(rt.path)] })
+	return slices.DeleteFunc(s.table(), func(rt route) bool {
+		return s.o.disabled[groupOf(rt.path)] || s.o.quiet && !slices.Contains([]string{"/ok", "/info", "/metrics"}, rt.path)
+	})
 }
 
 // groupOf is the group of a route that http.disable_GROUP of the configuration

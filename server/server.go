@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/bus"
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/runs"
 	"github.com/treadle-go/treadle/ledger"
@@ -33,8 +35,14 @@ type Options struct {
 	// Embedders are the embedders that the configuration file may name, as in
 	// {"store": {"index": {"embed": "openai:text-embedding-3-small"}}}.
 	Embedders map[string]store.Embedder
-	// Workers is how many runs are executed at a time; 0 means 256.
+	// Workers is how many runs are executed at a time; 0 means 256. With less than 0
+	// the server accepts runs and leaves them to other processes.
 	Workers int
+	// Execute are the graphs whose runs this process executes; nil means all. It
+	// accepts runs of the others and leaves them to other processes.
+	Execute []string
+	// Bus connects the processes that serve one database; nil means there is only one.
+	Bus bus.Bus
 	// MaxRunTime ends runs that take longer; 0 means an hour.
 	MaxRunTime time.Duration
 	// MaxBody bounds the body of a request in bytes; 0 means 10 MiB.
@@ -83,6 +91,11 @@ func New(db Database, graphs []treadle.AnyGraph, o *Options) (*Server, error) {
 	if s.log == nil {
 		s.log = slog.Default()
 	}
+	for _, name := range o.Execute {
+		if !slices.ContainsFunc(graphs, func(g treadle.AnyGraph) bool { return g.Name() == name }) {
+			return nil, fmt.Errorf("server: Execute names a graph %q that is not served", name)
+		}
+	}
 	if s.o.MaxBody == 0 {
 		s.o.MaxBody = 10 << 20
 	}
@@ -107,7 +120,7 @@ func New(db Database, graphs []treadle.AnyGraph, o *Options) (*Server, error) {
 		}
 	}
 	s.runner, err = runs.New(runs.Options{Ledger: s.ledger, Saver: saver, Store: s.store, Graphs: graphs, Logger: s.log, Name: name,
-		Workers: o.Workers, MaxTime: o.MaxRunTime, Send: s.sendHook, Ended: s.metrics.ended, Cron: s.cronRun, Alone: o.alone,
+		Workers: o.Workers, MaxTime: o.MaxRunTime, Send: s.sendHook, Ended: s.metrics.ended, Cron: s.cronRun, Alone: o.alone, Bus: o.Bus, Claims: o.Execute,
 		SweepEvery: o.sweep, SweepLimit: o.sweepLimit, SweepStore: o.storeSweep})
 	if err != nil {
 		return nil, fmt.Errorf("server: %w", err)

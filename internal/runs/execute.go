@@ -27,7 +27,10 @@ func (r *Runner) execute(ctx context.Context, x *execution, feed *Feed) (next *l
 	var k Kwargs
 	err := json.Unmarshal(run.Kwargs, &k)
 	k.V2 = !run.Temporary && (k.V2 || run.V2 || feed.watched())
-	l := &log{runner: r, feed: feed, run: run, keep: run.Resumable || k.V2}
+	// Whoever reads a run that was created elsewhere, or that is not temporary, may be
+	// connected to another process.
+	shared := r.o.Bus != nil && (!run.Temporary || !x.fresh)
+	l := &log{runner: r, feed: feed, run: run, keep: run.Resumable || k.V2 || shared, bound: (run.Epoch + 1) << epochBits}
 	rec := newRecorder(run, &k, run.Graph, l)
 	var th treadle.AnyThread
 	if err == nil {
@@ -247,11 +250,12 @@ func (r *Runner) end(x *execution, th treadle.AnyThread, rec *recorder, l *log, 
 	if r.o.Ended != nil {
 		r.o.Ended(run, e.Status)
 	}
+	l.last = l.keep && r.o.Bus != nil
 	if rec.v2 != nil {
 		rec.v2.end(shown, paused || e.Status == ledger.RunCanceled)
 	}
 	rec.finish(shown)
-	l.flush()
+	l.finish()
 	if e.Hook != nil {
 		r.Wake()
 	}
@@ -294,13 +298,17 @@ func (r *Runner) cancelled(ctx context.Context, e *ledger.End, order ledger.Acti
 // lost is the end of a run in this process, which another one has taken over.
 func (r *Runner) lost(l *log) *ledger.Run {
 	l.flush()
-	l.feed.append(&Entry{Run: l.run.ID, Time: time.Now(), End: &End{Lost: true}})
+	if r.o.Bus == nil { // else readers follow the other process
+		l.feed.append(&Entry{Run: l.run.ID, Time: time.Now(), End: &End{Lost: true}})
+	}
 	return nil
 }
 
 // release leaves a run to another process.
 func (r *Runner) release(ctx context.Context, run *ledger.Run, l *log) *ledger.Run {
-	if err := r.ledger.Release(ctx, r.worker, run); err != nil && !errors.Is(err, ledger.ErrLost) {
+	l.flush()
+	defer r.signal(topicWake, nil)
+	if err := r.ledger.Release(ctx, r.worker, run, l.feed.last()); err != nil && !errors.Is(err, ledger.ErrLost) {
 		r.logger.ErrorContext(ctx, "a run is not released", "run", run.ID, "error", err)
 	}
 	return r.lost(l)

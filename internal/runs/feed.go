@@ -175,15 +175,37 @@ type Feed struct {
 	watches int       // readers of protocol v2
 	idle    time.Time // since when there are no users
 	unused  int64     // size since then
+
+	followers int                // readers who want what other processes record
+	unfollow  context.CancelFunc // ends that
+	poked     chan struct{}      // other processes have recorded something
 }
+
+func newFeed(thread uuid.UUID) *Feed { return &Feed{thread: thread, poked: make(chan struct{}, 1)} }
 
 // append numbers entries and shows them to the readers.
 func (f *Feed) append(es ...*Entry) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.number(es)
+	f.show(es)
+}
+
+// number numbers entries.
+func (f *Feed) number(es []*Entry) {
 	for _, e := range es {
 		f.seq++
 		e.Seq = f.seq
+	}
+}
+
+// show shows entries, which have numbers, to the readers. Nearly always they are the
+// last ones.
+func (f *Feed) show(es []*Entry) {
+	if len(es) == 0 {
+		return
+	}
+	for _, e := range es {
 		if e.join(f) {
 			if old := f.young[f.states%youngStates]; old != nil {
 				old.age()
@@ -192,7 +214,11 @@ func (f *Feed) append(es ...*Entry) {
 			f.states++
 		}
 	}
-	f.entries = append(f.entries, es...)
+	at := len(f.entries)
+	for at > 0 && f.entries[at-1].Seq > es[0].Seq {
+		at--
+	}
+	f.entries = slices.Insert(f.entries, at, es...)
 	f.trim()
 	if f.wake != nil {
 		close(f.wake)
@@ -309,7 +335,7 @@ func (s *feeds) use(thread uuid.UUID) *Feed {
 	defer s.mu.Unlock()
 	f := s.byID[thread]
 	if f == nil {
-		f = &Feed{thread: thread}
+		f = newFeed(thread)
 		if s.byID == nil {
 			s.byID = map[uuid.UUID]*Feed{}
 		}

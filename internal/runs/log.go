@@ -11,22 +11,26 @@ import (
 )
 
 // log is what a run's entries go to: the feed of its thread and, for a run whose
-// events are kept, the ledger.
+// events are kept, the ledger or the log of the bus.
 type log struct {
 	runner *Runner
 	feed   *Feed
 	run    *ledger.Run
-	keep   bool // also in the ledger
-	states int  // entries that were not JSON
+	keep   bool   // also elsewhere than in the feed
+	bound  uint64 // the run has numbers below it; 0 means any
+	states int    // entries that were not JSON
+	last   bool   // the entries to come are the last ones, and are stored before they are shown
 
 	mu      sync.Mutex
-	waiting []*Entry // for the ledger
+	waiting []*Entry // to be stored
+	hidden  []*Entry // those of them that are not yet shown
 	bytes   int
 	timer   *time.Timer
+	since   time.Time  // since when storing has failed
 	writing sync.Mutex // one write at a time, so that they come in order
 }
 
-// Entries go to the ledger in packs: after packTime, or when there are packBytes.
+// Entries are stored in packs: after packTime, or when there are packBytes.
 const (
 	packTime  = 25 * time.Millisecond
 	packBytes = 64 << 10
@@ -40,6 +44,13 @@ const stateEvery = 16
 func (l *log) add(e *Entry) {
 	e.Time = time.Now()
 	state := e.make != nil
+	if l.bound > 0 && l.feed.last() >= l.bound {
+		return // another process has the run, and its entries are here already
+	}
+	if l.last {
+		l.addLast(e)
+		return
+	}
 	l.feed.append(e)
 	if state {
 		if l.states++; l.states%stateEvery == 4 {
@@ -62,8 +73,33 @@ func (l *log) add(e *Entry) {
 	}
 }
 
-// flush stores what waits. Entries that cannot be stored are lost to readers who come
-// later; the run goes on.
+// addLast adds one of the last entries. When a client sees them it may start the next
+// run of the thread, in another process, whose entries have to come behind them.
+func (l *log) addLast(e *Entry) {
+	l.feed.mu.Lock()
+	l.feed.number([]*Entry{e})
+	l.feed.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.waiting = append(l.waiting, e)
+	l.hidden = append(l.hidden, e)
+	l.bytes += len(e.Data())
+}
+
+// finish stores and shows the last entries.
+func (l *log) finish() {
+	l.flush()
+	l.mu.Lock()
+	hidden := l.hidden
+	l.hidden = nil
+	l.mu.Unlock()
+	l.feed.mu.Lock()
+	defer l.feed.mu.Unlock()
+	l.feed.show(hidden)
+}
+
+// flush stores what waits. Entries that cannot be stored are tried again for a while, and
+// then lost to readers of other processes and to those who come later. The run goes on.
 func (l *log) flush() {
 	l.writing.Lock()
 	defer l.writing.Unlock()
@@ -81,8 +117,24 @@ func (l *log) flush() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	pack := &ledger.Events{Thread: l.run.Thread, Run: l.run.ID, First: es[0].Seq, Last: es[len(es)-1].Seq, Data: packEntries(es)}
-	if err := l.runner.ledger.Append(ctx, pack); err != nil {
+	err := l.runner.keep(ctx, pack)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err == nil {
+		l.since = time.Time{}
+		return
+	}
+	if l.since.IsZero() {
+		l.since = time.Now()
+	}
+	if time.Since(l.since) > keepTrying || l.bytes+len(pack.Data) > maxUnkept || l.runner.isStopped() {
 		l.runner.logger.WarnContext(ctx, "events of a run are not kept", "run", l.run.ID, "events", len(es), "error", err)
+		return
+	}
+	l.waiting = append(es, l.waiting...)
+	l.bytes += len(pack.Data)
+	if l.timer == nil {
+		l.timer = time.AfterFunc(tryAgain, l.flush)
 	}
 }
 

@@ -84,7 +84,7 @@ func (r *Runner) missed(ctx context.Context, what string, err error) {
 // takeOver goes on with the runs of processes that died.
 func (r *Runner) takeOver(ctx context.Context) {
 	for r.take() {
-		taken, failed, err := r.ledger.TakeOver(ctx, r.worker, r.names, 1)
+		taken, failed, err := r.ledger.TakeOver(ctx, r.worker, r.claims, 1)
 		if err != nil {
 			r.missed(ctx, "runs of other processes", err)
 		}
@@ -104,7 +104,7 @@ func (r *Runner) takeOver(ctx context.Context) {
 // work begins what is due and returns when to look again.
 func (r *Runner) work(ctx context.Context) time.Duration {
 	for r.take() {
-		claimed, err := r.ledger.Claim(ctx, r.worker, r.names, 1)
+		claimed, err := r.ledger.Claim(ctx, r.worker, r.claims, 1)
 		if err != nil {
 			r.logger.WarnContext(ctx, "runs are not claimed", "error", err)
 		}
@@ -160,9 +160,9 @@ func (r *Runner) tick(ctx context.Context, c *ledger.Cron, at time.Time, n *ledg
 		return err
 	}
 	for _, other := range made.Ordered {
-		r.order(other.ID, other.Order)
+		r.tell(other.ID, other.Order)
 	}
-	r.Wake()
+	r.announce()
 	return nil
 }
 

@@ -28,6 +28,9 @@ func (r *Runner) read(ctx context.Context, run *ledger.Run, after uint64, fresh,
 		feed := r.feeds.use(run.Thread)
 		ended := false
 		defer func() { r.feeds.release(feed, run.Temporary && ended) }()
+		if !fresh || run.Worker != r.worker { // else it is executed here
+			defer r.follow(feed)()
+		}
 		over := false
 		if !fresh {
 			// The feed is held before the ledger is asked, so an end that comes in
@@ -89,12 +92,45 @@ func (r *Runner) read(ctx context.Context, run *ledger.Run, after uint64, fresh,
 			if over {
 				return // it ended, and its end is no longer in the feed
 			}
-			if err := wait(ctx, more, r.stopped); err != nil {
+			var err error
+			if over, err = r.more(ctx, more, run); err != nil {
 				yield(nil, err)
 				return
 			}
 		}
 	}
+}
+
+// more waits until a feed has more entries. It reports whether the run has ended, in
+// another process whose events do not come.
+func (r *Runner) more(ctx context.Context, more <-chan struct{}, run *ledger.Run) (over bool, err error) {
+	if r.o.Bus == nil || r.executes(run.ID) {
+		return false, wait(ctx, more, r.stopped)
+	}
+	soon, cancel := context.WithTimeout(ctx, pollEnd)
+	defer cancel()
+	err = wait(soon, more, r.stopped)
+	if err == nil || ctx.Err() != nil || soon.Err() == nil {
+		return false, err
+	}
+	if over, err = r.over(ctx, run); err != nil || !over {
+		return false, err
+	}
+	// What has been on its way comes before the end.
+	last, cancel := context.WithTimeout(ctx, pollEnd)
+	defer cancel()
+	err = wait(last, more, r.stopped)
+	if err == nil || ctx.Err() == nil && last.Err() != nil {
+		return err != nil, nil
+	}
+	return true, err
+}
+
+// executes reports whether this process executes a run.
+func (r *Runner) executes(run uuid.UUID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.active[run] != nil
 }
 
 // over reports whether a run has ended.
@@ -127,7 +163,7 @@ func (r *Runner) End(ctx context.Context, run *ledger.Run, fresh bool) (*Entry, 
 // does not have.
 func (r *Runner) past(ctx context.Context, thread, run uuid.UUID, after uint64, feed *Feed) iter.Seq2[*Entry, error] {
 	return func(yield func(*Entry, error) bool) {
-		for pack, err := range r.ledger.Events(ctx, thread, run, after) {
+		for pack, err := range r.stored(ctx, thread, run, after) {
 			if err != nil {
 				yield(nil, err)
 				return

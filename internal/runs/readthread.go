@@ -23,6 +23,9 @@ func (r *Runner) readThread(ctx context.Context, thread uuid.UUID, after uint64,
 	return func(yield func(*Entry, error) bool) {
 		feed := r.feeds.use(thread)
 		defer r.feeds.release(feed, false)
+		if live {
+			defer r.follow(feed)()
+		}
 		// Entries that are no longer in the feed are read from the ledger: all of them
 		// at first, and later those that the reader was too slow for.
 		for behind, joined := true, false; ; joined = true {

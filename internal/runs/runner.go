@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/bus"
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/ledger"
 	"github.com/treadle-go/treadle/store"
@@ -39,7 +40,7 @@ type Options struct {
 	Graphs  []treadle.AnyGraph
 	Logger  *slog.Logger
 	Name    string        // of this process, for people
-	Workers int           // runs at a time; 0 means 256
+	Workers int           // runs at a time; 0 means 256, less means none
 	MaxTime time.Duration // of a run; 0 means an hour
 	// Alone says that no other process uses the ledger, so all workers that it
 	// knows are dead and their runs are taken over at once.
@@ -49,6 +50,10 @@ type Options struct {
 	// minute, 100 and 5 minutes.
 	SweepEvery, SweepStore time.Duration
 	SweepLimit             int
+	// Bus connects the processes that use the ledger; nil means there is only this one.
+	Bus bus.Bus
+	// Claims are the graphs whose runs this process executes; nil means all.
+	Claims []string
 	// Send delivers a webhook; its error means that it has to be tried again.
 	Send func(ctx context.Context, h *ledger.Hook) error
 	// Ended is told of each run that this process has ended; nil means nobody is.
@@ -64,6 +69,7 @@ type Runner struct {
 	store  *store.Store
 	graphs map[string]*graph
 	names  []string
+	claims []string // the graphs whose runs this process executes
 	logger *slog.Logger
 	o      Options
 
@@ -80,6 +86,7 @@ type Runner struct {
 	wake     chan struct{} // there may be something to claim
 	loops    sync.WaitGroup
 	runs     sync.WaitGroup
+	ctx      context.Context // of the loops
 	stopLoop context.CancelFunc
 }
 
@@ -99,6 +106,7 @@ func New(o Options) (*Runner, error) {
 	if r.free == 0 {
 		r.free = 256
 	}
+	r.free = max(r.free, 0)
 	if r.o.MaxTime == 0 {
 		r.o.MaxTime = time.Hour
 	}
@@ -119,8 +127,11 @@ func New(o Options) (*Runner, error) {
 		r.graphs[g.Name()] = known
 		r.names = append(r.names, g.Name())
 	}
+	if r.claims = o.Claims; r.claims == nil {
+		r.claims = r.names
+	}
 	ctx, cancel := context.WithCancel(context.Background())
-	r.stopLoop = cancel
+	r.ctx, r.stopLoop = ctx, cancel
 	if _, err := r.ledger.Beat(ctx, r.worker, o.Name); err != nil {
 		cancel()
 		return nil, err
@@ -131,6 +142,10 @@ func New(o Options) (*Runner, error) {
 			return nil, err
 		}
 		r.takeOver(ctx)
+	}
+	if err := r.listen(ctx); err != nil {
+		cancel()
+		return nil, err
 	}
 	r.loops.Go(func() { r.loop(ctx) })
 	return r, nil
@@ -170,7 +185,7 @@ func (r *Runner) Update(graph string, values []byte) []byte {
 // Create makes a run. If this process has a free slot and the run may start at once,
 // it is started.
 func (r *Runner) Create(ctx context.Context, n *ledger.NewRun) (*ledger.Created, error) {
-	mine := r.graphs[n.Graph] != nil && r.take()
+	mine := slices.Contains(r.claims, n.Graph) && r.take()
 	if mine {
 		n.Worker = r.worker
 	}
@@ -184,7 +199,7 @@ func (r *Runner) Create(ctx context.Context, n *ledger.NewRun) (*ledger.Created,
 		}
 	}
 	for _, other := range made.Ordered {
-		r.order(other.ID, other.Order)
+		r.tell(other.ID, other.Order)
 	}
 	for _, other := range made.Ended {
 		r.ended(other)
@@ -192,7 +207,7 @@ func (r *Runner) Create(ctx context.Context, n *ledger.NewRun) (*ledger.Created,
 	if made.Claimed {
 		r.start(made.Run, true)
 	} else if !made.Old {
-		r.Wake()
+		r.announce()
 	}
 	return made, nil
 }
@@ -280,7 +295,7 @@ func (r *Runner) Cancel(ctx context.Context, thread uuid.UUID, ids []uuid.UUID, 
 		r.ended(run)
 	}
 	for _, run := range running {
-		r.order(run.ID, a)
+		r.tell(run.ID, a)
 	}
 	return running, nil
 }
@@ -340,6 +355,16 @@ func (r *Runner) Drain(ctx context.Context) error {
 	leave, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	return errors.Join(err, r.ledger.Leave(leave, r.worker))
+}
+
+// isStopped reports whether nothing is executed any more.
+func (r *Runner) isStopped() bool {
+	select {
+	case <-r.stopped:
+		return true
+	default:
+		return false
+	}
 }
 
 // Active is how many runs this process executes.

@@ -27,13 +27,16 @@ func (r *Runner) DeleteThread(ctx context.Context, id uuid.UUID, f *ledger.Filte
 		return err
 	}
 	for _, run := range open {
-		r.order(run.ID, ledger.CancelRun)
+		r.tell(run.ID, ledger.CancelRun)
 	}
 	for _, run := range open {
 		r.await(ctx, run.ID)
 	}
 	if len(open) > 0 { // they may have stored events meanwhile
 		err = r.ledger.DropEvents(ctx, id)
+	}
+	if log := r.eventLog(); log != nil {
+		err = errors.Join(err, log.Drop(ctx, id))
 	}
 	feed := r.feeds.use(id)
 	feed.clear()

@@ -328,7 +328,7 @@ func (c *comparison) finish() {
 
 func (c *comparison) release() {
 	if run := c.someHeld(); run != nil {
-		_, _ = both(c, fmt.Sprintf("release %s attempt %d", run.ID, run.Attempt), func(l *ledger.Ledger) (any, error) { return nil, l.Release(c.ctx, run.Worker, run) })
+		_, _ = both(c, fmt.Sprintf("release %s attempt %d", run.ID, run.Attempt), func(l *ledger.Ledger) (any, error) { return nil, l.Release(c.ctx, run.Worker, run, run.Seq+3) })
 	}
 }
 

@@ -1,0 +1,288 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/treadle-go/treadle/bus"
+	"github.com/treadle-go/treadle/internal/platform"
+	"github.com/treadle-go/treadle/ledger"
+	"github.com/treadle-go/treadle/server"
+)
+
+// withoutLog is a bus that leaves events to the ledger, as that of Postgres does.
+type withoutLog struct{ bus.Bus }
+
+// Log implements [bus.Bus].
+func (withoutLog) Log() bus.Log { return nil }
+
+// process is a server among others.
+type process struct {
+	*client
+	srv  *server.Server
+	gone bool
+}
+
+// leave drains the process.
+func (p *process) leave() {
+	if p.gone {
+		return
+	}
+	p.gone = true
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := p.srv.Drain(ctx); err != nil {
+		p.t.Errorf("drain: %v", err)
+	}
+}
+
+// processes starts servers that share a database and a bus.
+func processes(t *testing.T, b bus.Bus, options ...server.Options) []*process {
+	t.Helper()
+	db := newMemory()
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	var out []*process
+	for _, o := range options {
+		o.Bus = b
+		all, err := platform.All()
+		if err != nil {
+			t.Fatal(err)
+		}
+		srv, err := server.New(db, all, &o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hs := httptest.NewServer(srv)
+		p := &process{client: &client{t: t, base: hs.URL, head: map[string][]string{}}, srv: srv}
+		t.Cleanup(func() {
+			p.leave()
+			hs.Close()
+		})
+		out = append(out, p)
+	}
+	return out
+}
+
+// onBuses runs a test with a bus that has a log and with one that has none.
+func onBuses(t *testing.T, test func(t *testing.T, b bus.Bus)) {
+	t.Helper()
+	t.Run("log of the bus", func(t *testing.T) { test(t, bus.NewMemory()) })
+	t.Run("log of the ledger", func(t *testing.T) { test(t, withoutLog{bus.NewMemory()}) })
+}
+
+func TestARunIsExecutedByAnotherProcessThanTheClients(t *testing.T) {
+	onBuses(t, func(t *testing.T, b bus.Bus) {
+		ps := processes(t, b, server.Options{Workers: -1}, server.Options{})
+		api := ps[0]
+		thread := api.thread()
+		began := time.Now()
+		var got map[string]any
+		api.ok("POST", "/threads/"+thread+"/runs/wait", `{"assistant_id":"router","input":{"target":"right"}}`, &got)
+		if path := got["path"].([]any); len(path) != 2 || path[1] != "right" {
+			t.Errorf("values %v", got)
+		}
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("a run of another process took %v", took)
+		}
+		_, _, raw := api.do("POST", "/threads/"+thread+"/runs/stream", `{"assistant_id":"router","input":{"target":"left"},"stream_mode":["updates","values"]}`)
+		var events []string
+		for _, f := range frames(raw) {
+			events = append(events, f.event)
+		}
+		equal(t, events, []string{"metadata", "values", "updates", "values", "updates", "values"})
+		api.ok("POST", "/runs/wait", `{"assistant_id":"router","input":{"target":"left"}}`, &got)
+		if path := got["path"].([]any); len(path) != 2 || path[1] != "left" {
+			t.Errorf("values of a run without a thread: %v", got)
+		}
+	})
+}
+
+func TestAStreamIsReadFromAnotherProcessFromAnyEventOn(t *testing.T) {
+	onBuses(t, func(t *testing.T, b bus.Bus) {
+		ps := processes(t, b, server.Options{}, server.Options{Workers: -1})
+		worker, other := ps[0], ps[1]
+		thread := worker.thread()
+		var run struct {
+			ID string `json:"run_id"`
+		}
+		worker.ok("POST", "/threads/"+thread+"/runs", `{"assistant_id":"slow","input":{"count":8,"delay_ms":50},"stream_mode":["updates"],"stream_resumable":true}`, &run)
+		path := "/threads/" + thread + "/runs/" + run.ID + "/stream"
+		_, _, raw := other.do("GET", path, "")
+		all := frames(raw)
+		if n := len(all); n < 10 {
+			t.Fatalf("%d frames: %v", n, all)
+		}
+		for i, f := range all {
+			reader := *other.client
+			reader.head = map[string][]string{"Last-Event-Id": {f.id}}
+			_, _, raw := reader.do("GET", path, "")
+			if got := frames(raw); !slices.Equal(got, all[i+1:]) {
+				t.Errorf("behind event %s: got %v, want %v", f.id, got, all[i+1:])
+			}
+		}
+	})
+}
+
+func TestARunIsCancelledThroughAnotherProcess(t *testing.T) {
+	onBuses(t, func(t *testing.T, b bus.Bus) {
+		ps := processes(t, b, server.Options{}, server.Options{Workers: -1})
+		worker, other := ps[0], ps[1]
+		thread := worker.thread()
+		var run struct {
+			ID string `json:"run_id"`
+		}
+		worker.ok("POST", "/threads/"+thread+"/runs", `{"assistant_id":"slow","input":{"count":3,"delay_ms":60000}}`, &run)
+		began := time.Now()
+		other.ok("POST", "/threads/"+thread+"/runs/"+run.ID+"/cancel?wait=true", "", nil)
+		if took := time.Since(began); took > 900*time.Millisecond { // the next beat would do it too
+			t.Errorf("a cancel took %v", took)
+		}
+		var got struct{ Status string }
+		other.ok("GET", "/threads/"+thread+"/runs/"+run.ID, "", &got)
+		if got.Status != "interrupted" {
+			t.Errorf("the run is %s", got.Status)
+		}
+	})
+}
+
+func TestARunOfAProcessThatLeavesGoesOnInAnotherAndItsNumbersGrow(t *testing.T) {
+	onBuses(t, func(t *testing.T, b bus.Bus) {
+		ps := processes(t, b, server.Options{}, server.Options{}, server.Options{Workers: -1})
+		first, reader := ps[0], ps[2]
+		thread := first.thread()
+		var run struct {
+			ID string `json:"run_id"`
+		}
+		first.ok("POST", "/threads/"+thread+"/runs", `{"assistant_id":"slow","input":{"count":20,"delay_ms":50},"stream_mode":["updates"],"stream_resumable":true}`, &run)
+		l := reader.open("GET", "/threads/"+thread+"/runs/"+run.ID+"/stream", "")
+		l.until("some ticks", func(fs []frame) bool { return len(fs) > 4 })
+		first.leave()
+		<-l.done
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		ticks, last := 0, 0
+		for _, f := range l.frames {
+			var n int
+			if _, err := fmt.Sscan(f.id, &n); err != nil || n <= last {
+				t.Errorf("event %q behind %d", f.id, last)
+			}
+			last = n
+			if strings.Contains(f.data, `"tick"`) {
+				ticks++
+			}
+		}
+		if ticks != 20 {
+			t.Errorf("%d of 20 ticks were seen", ticks)
+		}
+	})
+}
+
+func TestAThreadIsWatchedFromAnotherProcess(t *testing.T) {
+	onBuses(t, func(t *testing.T, b bus.Bus) {
+		ps := processes(t, b, server.Options{}, server.Options{Workers: -1})
+		worker, other := ps[0], ps[1]
+		thread := worker.thread()
+		l := other.subscribe(thread, everything)
+		worker.ok("POST", "/threads/"+thread+"/runs/wait", `{"assistant_id":"router","input":{"target":"left"}}`, nil)
+		got := names(l.events("lifecycle:completed", 1))
+		if got[0] != "lifecycle:running" || !slices.Contains(got, "values") {
+			t.Errorf("events %v", got)
+		}
+		// A client of the process that executes sees the same.
+		equal(t, names(worker.subscribe(thread, everything).events("lifecycle:completed", 1)), got)
+	})
+}
+
+// broken is a bus whose log can fail.
+type broken struct {
+	bus.Bus
+	down atomic.Bool
+}
+
+type brokenLog struct {
+	bus.Log
+	b *broken
+}
+
+// Log implements [bus.Bus].
+func (b *broken) Log() bus.Log { return brokenLog{b.Bus.Log(), b} }
+
+// Append implements [bus.Log].
+func (l brokenLog) Append(ctx context.Context, e *ledger.Events) error {
+	if l.b.down.Load() {
+		return errors.New("the log is down")
+	}
+	return l.Log.Append(ctx, e)
+}
+
+// Signal implements [bus.Bus].
+func (b *broken) Signal(ctx context.Context, topic string, payload []byte) error {
+	if b.down.Load() {
+		return errors.New("the bus is down")
+	}
+	return b.Bus.Signal(ctx, topic, payload)
+}
+
+func TestRunsGoOnWithoutTheBusAndNothingIsLostWhenItReturns(t *testing.T) {
+	b := &broken{Bus: bus.NewMemory()}
+	ps := processes(t, b, server.Options{}, server.Options{Workers: -1})
+	worker, other := ps[0], ps[1]
+	thread := worker.thread()
+	b.down.Store(true)
+	var run struct {
+		ID string `json:"run_id"`
+	}
+	worker.ok("POST", "/threads/"+thread+"/runs", `{"assistant_id":"slow","input":{"count":4,"delay_ms":20},"stream_mode":["updates"],"stream_resumable":true}`, &run)
+	var got map[string]any
+	other.ok("GET", "/threads/"+thread+"/runs/"+run.ID+"/join", "", &got)
+	if ticks := got["ticks"].([]any); len(ticks) != 4 {
+		t.Errorf("values %v", got)
+	}
+	// A run that this process leaves to others is found without a signal.
+	other.ok("POST", "/threads/"+thread+"/runs/wait", `{"assistant_id":"router","input":{"target":"left"}}`, nil)
+	b.down.Store(false)
+	path := "/threads/" + thread + "/runs/" + run.ID + "/stream"
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		_, _, raw := other.do("GET", path, "")
+		if fs := frames(raw); len(fs) > 5 && strings.Contains(fs[len(fs)-1].data, "tick") {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("events of the time without the bus are lost: %s", raw)
+		}
+	}
+}
+
+func TestAProcessExecutesTheGraphsThatItIsToldTo(t *testing.T) {
+	ps := processes(t, bus.NewMemory(), server.Options{Execute: []string{"router"}}, server.Options{Execute: []string{"fanout"}})
+	for _, p := range ps {
+		p.ok("POST", "/runs/wait", `{"assistant_id":"router","input":{"target":"left"}}`, nil)
+		p.ok("POST", "/runs/wait", `{"assistant_id":"fanout","input":{}}`, nil)
+	}
+	for i, want := range []float64{2, 2} {
+		if got := ps[i].metric("treadle_runs_total", map[string]string{"status": "success"}); got != want {
+			t.Errorf("process %d executed %v runs", i, got)
+		}
+	}
+	if _, err := server.New(newMemory(), must(platform.All()), &server.Options{Execute: []string{"rooter"}}); err == nil || !strings.Contains(err.Error(), `"rooter"`) {
+		t.Errorf("a graph that is not served: %v", err)
+	}
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
