@@ -567,7 +567,7 @@ func exerciseLedger(t *testing.T, b ledger.Backend) {
 		t.Errorf("%d runs are to end", len(ordered))
 	}
 	ok("beat", err)
-	ok("release", l.Release(ctx, worker, next))
+	ok("release", l.Release(ctx, worker, next, 0))
 	claimed, err := l.Claim(ctx, worker, nil, 5)
 	if len(claimed) != 1 {
 		t.Errorf("%d runs are claimed", len(claimed))

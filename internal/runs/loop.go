@@ -11,6 +11,7 @@ import (
 // The times of the loop.
 const (
 	beatEvery  = time.Second
+	lookEvery  = 500 * time.Millisecond
 	lease      = 6 * time.Second // as the ledger has it
 	keepEvents = 10 * time.Minute
 )
@@ -20,6 +21,8 @@ const (
 func (r *Runner) loop(ctx context.Context) {
 	beat := time.NewTicker(beatEvery)
 	defer beat.Stop()
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
 	due := time.NewTimer(0)
 	defer due.Stop()
 	lastBeat, lastSweep, lastStore := time.Now(), time.Now(), time.Now()
@@ -43,10 +46,43 @@ func (r *Runner) loop(ctx context.Context) {
 				r.sweepStore(ctx)
 			}
 			continue
+		case <-look.C:
+			r.lookForTheDead(ctx)
+			continue
 		case <-r.wake:
 		case <-due.C:
 		}
 		due.Reset(r.work(ctx))
+	}
+}
+
+// attend makes the others notice the end of this process sooner than by its lease.
+func (r *Runner) attend(ctx context.Context) {
+	for ctx.Err() == nil {
+		err := r.ledger.Attend(ctx, r.worker)
+		if err == nil {
+			return
+		}
+		r.logger.WarnContext(ctx, "the end of this process would be noticed late", "error", err)
+		select {
+		case <-time.After(5 * time.Second):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// lookForTheDead goes on with the runs of processes that have just died.
+func (r *Runner) lookForTheDead(ctx context.Context) {
+	if r.o.Bus == nil || r.Draining() {
+		return
+	}
+	n, err := r.ledger.EndLeases(ctx, r.worker)
+	if err != nil {
+		r.missed(ctx, "processes that died", err)
+	}
+	if n > 0 {
+		r.takeOver(ctx)
+		r.Wake()
 	}
 }
 

@@ -148,6 +148,9 @@ func New(o Options) (*Runner, error) {
 		return nil, err
 	}
 	r.loops.Go(func() { r.loop(ctx) })
+	if o.Bus != nil {
+		r.loops.Go(func() { r.attend(r.ctx) })
+	}
 	return r, nil
 }
 
