@@ -134,7 +134,7 @@ func TestDocumentedErrorTextsAreTrue(t *testing.T) {
 		&checkpoint.CodecError{Field: "pages", Codec: "gzip/1", Known: []string{"json"}},
 		treadle.ErrNoSaver, treadle.ErrNoThread, treadletype.ErrNilContext, treadle.ErrNothingToContinue, treadle.ErrDrained,
 		treadle.ErrAmbiguousResume, treadle.ErrNothingToResume, treadle.ErrUnknownPause, treadle.ErrOutsideRun,
-		checkpoint.ErrNotFound, checkpoint.ErrConflict, checkpoint.ErrFenced,
+		checkpoint.ErrNotFound, checkpoint.ErrConflict, checkpoint.ErrFenced, checkpoint.ErrUnavailable,
 	} {
 		if !documented[err.Error()] {
 			t.Errorf("docs/errors.md does not have the text %q", err)

@@ -27,6 +27,9 @@ var (
 	ErrConflict = errors.New("checkpoint: another writer has moved the thread's head")
 	// ErrFenced says that the writer's lease on the thread is over; see [Fencer].
 	ErrFenced = errors.New("checkpoint: the writer's lease on the thread is over")
+	// ErrUnavailable says that the database cannot be reached from this process. What
+	// was to be stored can be stored later, or by another process.
+	ErrUnavailable = errors.New("checkpoint: the database cannot be reached")
 )
 
 // Source says what made a checkpoint.

@@ -212,7 +212,7 @@ func (db *DB) with(ctx context.Context, do func(*pgx.Conn) error) (fate, error) 
 		if db.closed.Load() {
 			return answered, ErrClosed
 		}
-		return answered, fmt.Errorf("postgres: no connection: %w", err)
+		return answered, unavailableError{fmt.Errorf("postgres: no connection: %w", err)}
 	}
 	defer c.Release()
 	err = do(c.Conn())
@@ -230,12 +230,18 @@ func (db *DB) with(ctx context.Context, do func(*pgx.Conn) error) (fate, error) 
 	case ctx.Err() != nil:
 		err = fmt.Errorf("postgres: %w: %w", ctx.Err(), err)
 	case c.Conn().IsClosed():
-		err = fmt.Errorf("postgres: the connection broke: %w", err)
+		err = unavailableError{fmt.Errorf("postgres: the connection broke: %w", err)}
 	case state(err) != "":
 		err = fmt.Errorf("postgres: %w", err)
 	}
 	return of, err
 }
+
+// unavailableError is a [checkpoint.ErrUnavailable] that says why.
+type unavailableError struct{ error }
+
+func (unavailableError) Is(target error) bool { return target == checkpoint.ErrUnavailable }
+func (e unavailableError) Unwrap() error      { return e.error }
 
 // acquire takes a connection from the pool. A server that restarts is waited
 // for: nothing has been sent.

@@ -203,9 +203,9 @@ func (r *Runner) end(x *execution, th treadle.AnyThread, rec *recorder, l *log, 
 		return r.lost(l)
 	case order != ledger.NoAction:
 		r.cancelled(ctx, e, order, run)
-	case errors.Is(err, treadle.ErrDrained), errors.Is(err, errLease):
+	case errors.Is(err, treadle.ErrDrained), errors.Is(err, errLease), r.o.Bus != nil && errors.Is(err, checkpoint.ErrUnavailable):
 		x.waits = true
-		return r.release(ctx, run, l)
+		return r.release(run, l)
 	case errors.Is(err, errTimeout):
 		e.Status, e.Failure = ledger.TimedOut, &ledger.Failure{Class: "TimeoutError", Message: fmt.Sprintf("the run took longer than %s", r.o.MaxTime)}
 	default:
@@ -304,13 +304,26 @@ func (r *Runner) lost(l *log) *ledger.Run {
 	return nil
 }
 
-// release leaves a run to another process.
-func (r *Runner) release(ctx context.Context, run *ledger.Run, l *log) *ledger.Run {
+// release leaves a run to another process, or to this one when it can reach the database
+// again. While it cannot, it tries again: if its lease goes on, nobody else takes the run.
+func (r *Runner) release(run *ledger.Run, l *log) *ledger.Run {
 	l.flush()
-	defer r.signal(topicWake, nil)
-	if err := r.ledger.Release(ctx, r.worker, run, l.feed.last()); err != nil && !errors.Is(err, ledger.ErrLost) {
-		r.logger.ErrorContext(ctx, "a run is not released", "run", run.ID, "error", err)
+	ctx := context.Background()
+	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+		err := r.ledger.Release(ctx, r.worker, run, l.feed.last())
+		if err == nil || errors.Is(err, ledger.ErrLost) {
+			break
+		}
+		r.logger.WarnContext(ctx, "a run is not released yet", "run", run.ID, "error", err)
+		if r.Draining() && wait > time.Second {
+			break // its lease ends with this process
+		}
+		select {
+		case <-time.After(wait):
+		case <-r.stopped:
+		}
 	}
+	r.announce()
 	return r.lost(l)
 }
 

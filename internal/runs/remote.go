@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"math"
 	"time"
 
 	"github.com/google/uuid"
@@ -38,6 +39,8 @@ const (
 	keepTrying = 2 * time.Minute        // events that cannot be stored are tried again
 	maxUnkept  = 16 << 20               // bytes of them, for each run
 	tryAgain   = 500 * time.Millisecond // between two attempts
+	readTime   = 5 * time.Second        // the log may take to tell what is stored
+	gapTime    = 3 * time.Second        // events behind a gap wait for what is missing
 )
 
 // listen obeys the signals of other processes until ctx ends.
@@ -101,10 +104,17 @@ func (r *Runner) eventLog() bus.Log {
 	return r.o.Bus.Log()
 }
 
-// store stores events where all processes find them.
+// keep stores events where all processes find them: in the log of the bus, or in the
+// ledger if there is none or it does not answer. A step is not committed before its
+// events are stored, so readers miss none of it when this process dies.
 func (r *Runner) keep(ctx context.Context, e *ledger.Events) error {
-	if log := r.eventLog(); log != nil {
-		return log.Append(ctx, e)
+	log := r.eventLog()
+	if log != nil {
+		err := log.Append(ctx, e)
+		if err == nil {
+			return nil
+		}
+		r.logger.DebugContext(ctx, "events go to the ledger", "run", e.Run, "error", err)
 	}
 	if err := r.ledger.Append(ctx, e); err != nil {
 		return err
@@ -113,18 +123,54 @@ func (r *Runner) keep(ctx context.Context, e *ledger.Events) error {
 	return nil
 }
 
-// stored yields the stored events of a thread, or of one of its runs.
+// stored yields the stored events of a thread, or of one of its runs: those of the log
+// and those of the ledger, in the order of their numbers.
 func (r *Runner) stored(ctx context.Context, thread, run uuid.UUID, after uint64) iter.Seq2[*ledger.Events, error] {
 	log := r.eventLog()
 	if log == nil {
 		return r.ledger.Events(ctx, thread, run, after)
 	}
 	return func(yield func(*ledger.Events, error) bool) {
-		for e, err := range log.Read(ctx, thread, after, false) {
-			if err == nil && run != uuid.Nil && e.Run != run {
+		ctx, cancel := context.WithTimeout(ctx, readTime)
+		defer cancel()
+		nextA, stopA := iter.Pull2(r.logged(ctx, log, thread, run, after))
+		defer stopA()
+		nextB, stopB := iter.Pull2(r.ledger.Events(ctx, thread, run, after))
+		defer stopB()
+		a, _, moreA := nextA()
+		b, err, moreB := nextB()
+		for moreA || moreB {
+			if moreB && err != nil {
+				yield(nil, err)
+				return
+			}
+			e := a
+			if !moreA || moreB && b.First < a.First {
+				e = b
+				b, err, moreB = nextB()
+			} else {
+				a, _, moreA = nextA()
+			}
+			if e.Last <= after {
 				continue
 			}
-			if !yield(e, err) || err != nil {
+			after = e.Last
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+// logged yields the events of the log that can be read.
+func (r *Runner) logged(ctx context.Context, log bus.Log, thread, run uuid.UUID, after uint64) iter.Seq2[*ledger.Events, error] {
+	return func(yield func(*ledger.Events, error) bool) {
+		for e, err := range log.Read(ctx, thread, after, false) {
+			if err != nil {
+				r.logger.WarnContext(ctx, "the log of events is not readable", "thread", thread, "error", err)
+				return
+			}
+			if (run == uuid.Nil || e.Run == run) && !yield(e, nil) {
 				return
 			}
 		}
@@ -155,33 +201,100 @@ func (r *Runner) follow(feed *Feed) (stop func()) {
 
 // bring brings stored events into a feed until ctx ends.
 func (r *Runner) bring(ctx context.Context, feed *Feed) {
-	read := func() iter.Seq2[*ledger.Events, error] {
-		if log := r.eventLog(); log != nil {
-			return log.Read(ctx, feed.thread, feed.last(), true)
-		}
-		return r.ledger.Events(ctx, feed.thread, uuid.Nil, feed.last())
+	live := make(chan *ledger.Events)
+	every := pollEvents
+	if log := r.eventLog(); log != nil {
+		every = pollEnd
+		r.loops.Go(func() { r.readLive(ctx, log, feed, live) })
 	}
-	poll := time.NewTicker(pollEvents)
+	poll := time.NewTicker(every)
 	defer poll.Stop()
+	f := follower{r: r, feed: feed}
 	for ctx.Err() == nil {
-		for pack, err := range read() {
-			if err == nil {
-				var es []*Entry
-				if es, err = unpackEntries(pack); err == nil {
-					feed.insert(es)
-				}
-			}
-			if err != nil && ctx.Err() == nil {
-				r.logger.WarnContext(ctx, "events of another process are not read", "thread", feed.thread, "error", err)
-				break
-			}
-		}
 		select {
+		case e := <-live:
+			f.take(ctx, e)
+			continue
 		case <-poll.C:
 		case <-feed.poked:
 		case <-ctx.Done():
+			return
+		}
+		f.look(ctx, every == pollEvents)
+	}
+}
+
+// readLive sends the events of the log to a channel until ctx ends.
+func (r *Runner) readLive(ctx context.Context, log bus.Log, feed *Feed, to chan<- *ledger.Events) {
+	for ctx.Err() == nil {
+		for e, err := range log.Read(ctx, feed.thread, feed.last(), true) {
+			if err != nil {
+				r.logger.WarnContext(ctx, "events of other processes are not read", "thread", feed.thread, "error", err)
+				break
+			}
+			select {
+			case to <- e:
+			case <-ctx.Done():
+			}
+		}
+		select {
+		case <-time.After(pollEnd):
+		case <-ctx.Done():
 		}
 	}
+}
+
+// follower puts events that come from two places into a feed in the order of their numbers.
+type follower struct {
+	r     *Runner
+	feed  *Feed
+	since time.Time // since when the ledger has events behind a gap
+}
+
+// take takes events of the log. What is missing before them may be in the ledger.
+func (f *follower) take(ctx context.Context, e *ledger.Events) {
+	if last := f.feed.last(); e.First > last+1 {
+		f.read(ctx, e.First)
+	}
+	f.insert(ctx, e)
+}
+
+// look takes events of the ledger. Those behind a gap wait for a while for what may come
+// from the log, unless the ledger has all.
+func (f *follower) look(ctx context.Context, all bool) {
+	bound := uint64(math.MaxUint64)
+	if !all && time.Since(f.since) < gapTime {
+		bound = 0
+	}
+	f.read(ctx, bound)
+}
+
+// read takes events of the ledger: all that begin before bound, and behind it those that
+// follow on what the feed has.
+func (f *follower) read(ctx context.Context, bound uint64) {
+	gap := false
+	for e, err := range f.r.ledger.Events(ctx, f.feed.thread, uuid.Nil, f.feed.last()) {
+		if err != nil {
+			f.r.missed(ctx, "events of other processes", err)
+			return
+		}
+		if gap = e.First >= bound && e.First > f.feed.last()+1; gap {
+			break
+		}
+		f.insert(ctx, e)
+	}
+	if !gap {
+		f.since = time.Now()
+	}
+}
+
+func (f *follower) insert(ctx context.Context, e *ledger.Events) {
+	es, err := unpackEntries(e)
+	if err != nil {
+		f.r.logger.WarnContext(ctx, "events of another process are left out", "error", err)
+		return
+	}
+	f.feed.insert(es)
 }
 
 // insert adds entries of another process, which have numbers. Those that the feed

@@ -1,0 +1,90 @@
+package chaostest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/reduce"
+)
+
+// steps are how many steps with an effect a run has.
+const steps = 6
+
+type state struct {
+	Log   reduce.List[string] `json:"log"`
+	Step  int                 `json:"step"`
+	Kind  string              `json:"kind"`
+	Reply string              `json:"reply"`
+}
+
+// newGraph is a graph that does one of several things, each with effects outside:
+//
+//	plain   steps one after the other
+//	sends   each step sends three tasks
+//	asks    asks a question in the middle
+func newGraph(pool *pgxpool.Pool) (treadle.AnyGraph, error) {
+	b := treadle.New[state]("chaos")
+	treadle.AddNode(b, "work", func(ctx context.Context, s state) (treadle.Update, error) {
+		done, err := effect(ctx, pool, s.Step, "")
+		if err != nil {
+			return nil, err
+		}
+		if s.Kind == "asks" && s.Step == steps/2 {
+			reply, err := treadle.Interrupt[string](ctx, "go on?")
+			if err != nil {
+				return nil, err
+			}
+			return treadle.Update{"log": reduce.List[string]{done}, "step": s.Step + 1, "reply": reply}, nil
+		}
+		return treadle.Update{"log": reduce.List[string]{done}, "step": s.Step + 1}, nil
+	})
+	treadle.AddNode(b, "part", func(ctx context.Context, p part) (treadle.Update, error) {
+		done, err := effect(ctx, pool, p.Step, p.Name)
+		if err != nil {
+			return nil, err
+		}
+		return treadle.Update{"log": reduce.List[string]{done}}, nil
+	})
+	treadle.AddNode(b, "join", func(_ context.Context, s state) (treadle.Update, error) {
+		return treadle.Update{"step": s.Step + 1}, nil
+	})
+	next := func(_ context.Context, s state) (treadle.Goto, error) {
+		switch {
+		case s.Step >= steps:
+			return treadle.To(treadle.End), nil
+		case s.Kind == "sends":
+			return slices.Concat(treadle.Send("part", part{s.Step, "a"}), treadle.Send("part", part{s.Step, "b"}), treadle.Send("part", part{s.Step, "c"})), nil
+		default:
+			return treadle.To("work"), nil
+		}
+	}
+	b.Branch(treadle.Start, next, "work", "part", treadle.End)
+	b.Branch("work", next, "work", "part", treadle.End)
+	b.Edge("part", "join")
+	b.Branch("join", next, "work", "part", treadle.End)
+	return b.Compile(nil)
+}
+
+type part struct {
+	Step int    `json:"step"`
+	Name string `json:"name"`
+}
+
+// effect does something outside: it inserts a row. The row says which step of which
+// thread it is of.
+func effect(ctx context.Context, pool *pgxpool.Pool, step int, name string) (string, error) {
+	return treadle.Do(ctx, "effect", func(ctx context.Context) (string, error) {
+		select {
+		case <-time.After(30 * time.Millisecond):
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		}
+		_, err := pool.Exec(ctx, "INSERT INTO chaos_effects (thread, step, name) VALUES ($1, $2, $3)", treadle.InfoFrom(ctx).Thread, step, name)
+		return fmt.Sprintf("%d%s", step, name), err
+	})
+}
