@@ -229,6 +229,7 @@ func (c *call) streamEvents() error {
 		}
 		return true
 	})
+	c.cut(err)
 	return ignored(err)
 }
 
@@ -267,6 +268,7 @@ func (c *call) streamThread() error {
 		e.threadFrame(entry, modes)
 		return true
 	})
+	c.cut(err)
 	return ignored(err)
 }
 

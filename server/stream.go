@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"context"
+	"errors"
 	"iter"
 	"net/http"
 	"strconv"
@@ -177,8 +178,11 @@ func (e *events) follow(ctx context.Context, entries func(context.Context) iter.
 	for {
 		select {
 		case next, ok := <-q.ch:
+			if !ok && q.err != nil && ctx.Err() == nil {
+				return false, &cutError{q.err}
+			}
 			if !ok {
-				return false, q.err
+				return false, nil
 			}
 			ended = !send(next.Entry)
 			q.sent(next)
@@ -218,10 +222,22 @@ func (c *call) stream(run *ledger.Run, after uint64, fresh, cancel bool, modes [
 		}
 		return entry.End == nil
 	})
-	if !ended && !seen {
+	if c.cut(err); !ended && !seen {
 		c.left(run, cancel)
 	}
 	return ignored(err)
+}
+
+// cutError is why a stream ends before it has told everything.
+type cutError struct{ error }
+
+// cut breaks the connection of a stream that has not told everything. If it ended as others
+// do, the client would take what it has for all and not resume the stream.
+func (c *call) cut(err error) {
+	if cut, ok := errors.AsType[*cutError](err); ok {
+		c.s.log.Debug("a stream is cut", "path", c.r.URL.Path, "error", cut.error)
+		panic(http.ErrAbortHandler)
+	}
 }
 
 // cancelLeft cancels a run whose client has gone.

@@ -31,7 +31,10 @@ var faults = []struct {
 	}, time.Second},
 	{"stop", func(c *cluster, r *rand.Rand) func() {
 		n := c.nodes[r.IntN(len(c.nodes))]
-		n.signal(syscall.SIGSTOP)
+		pid := n.signal(syscall.SIGSTOP)
+		c.mu.Lock()
+		c.stopped[pid] = true
+		c.mu.Unlock()
 		return func() { n.signal(syscall.SIGCONT) }
 	}, 8 * time.Second},
 	{"cut from Postgres", func(c *cluster, r *rand.Rand) func() {
@@ -213,7 +216,7 @@ func (y *tally) follows(ctx context.Context, k *client, run *accepted, events []
 			}
 			// A step whose process died behind it is told again by the next one.
 			if *u.Step > seen+1 || *u.Step < seen {
-				return fmt.Errorf("the stream of thread %s tells step %d behind %d", run.Thread, *u.Step, seen)
+				return fmt.Errorf("the stream of thread %s tells step %d behind %d: %v", run.Thread, *u.Step, seen, events)
 			}
 			seen = *u.Step
 		}
@@ -280,24 +283,34 @@ func (y *tally) check(t *testing.T, c *cluster) {
 	}
 }
 
-// checkEffects checks that no effect has happened again after a later step had begun, which
-// it does when the effects before it are recorded.
+// checkEffects checks that each effect has one idempotency key, and that none has happened
+// again after a later step had begun, which it does when the effects before it are recorded.
+// A process that was stopped in the middle of an effect ends it when it wakes up; no
+// library can keep it from that, which is what the keys are for.
 func (y *tally) checkEffects(t *testing.T, c *cluster) {
 	t.Helper()
-	rows, err := c.pool.Query(t.Context(), "SELECT thread, step FROM chaos_effects ORDER BY id")
+	rows, err := c.pool.Query(t.Context(), "SELECT thread, step, name, key, pid FROM chaos_effects ORDER BY id")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer rows.Close()
 	at := map[string]int{}
+	keys := map[string]string{}
 	for rows.Next() {
-		var thread string
-		var step int
-		if err := rows.Scan(&thread, &step); err != nil {
+		var thread, name, key string
+		var step, pid int
+		if err := rows.Scan(&thread, &step, &name, &key, &pid); err != nil {
 			t.Fatal(err)
 		}
 		y.effects++
-		if step < at[thread] {
+		what := fmt.Sprint(thread, " ", step, name)
+		if keys[what] == "" {
+			keys[what] = key
+		}
+		if keys[what] != key {
+			t.Errorf("effect %s has the keys %s and %s", what, keys[what], key)
+		}
+		if step < at[thread] && !c.stopped[pid] {
 			t.Errorf("thread %s: an effect of step %d happened behind one of step %d", thread, step, at[thread])
 		}
 		at[thread] = max(at[thread], step)

@@ -28,6 +28,9 @@ type cluster struct {
 	address string        // of the database
 	nats    []*natstest.Server
 	nodes   []*node
+
+	mu      sync.Mutex
+	stopped map[int]bool // processes that were stopped, by their ids
 }
 
 // node is a server that is a process.
@@ -45,13 +48,13 @@ type node struct {
 // newCluster starts n servers, with NATS or without.
 func newCluster(t *testing.T, n, natsNodes int) *cluster {
 	t.Helper()
-	c := &cluster{t: t, address: pgtest.URL(t)}
+	c := &cluster{t: t, address: pgtest.URL(t), stopped: map[int]bool{}}
 	var err error
 	if c.pool, err = pgxpool.New(t.Context(), c.address); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.pool.Close)
-	if _, err := c.pool.Exec(t.Context(), "CREATE TABLE chaos_effects (id bigserial PRIMARY KEY, thread text, step int, name text, at timestamptz DEFAULT clock_timestamp())"); err != nil {
+	if _, err := c.pool.Exec(t.Context(), "CREATE TABLE chaos_effects (id bigserial PRIMARY KEY, thread text, step int, name text, key text, pid int, at timestamptz DEFAULT clock_timestamp())"); err != nil {
 		t.Fatal(err)
 	}
 	if natsNodes > 0 {
@@ -161,13 +164,15 @@ func (n *node) kill() {
 	n.cmd, n.base = nil, ""
 }
 
-// signal sends a signal to the process.
-func (n *node) signal(s syscall.Signal) {
+// signal sends a signal to the process, and returns its id.
+func (n *node) signal(s syscall.Signal) (pid int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.cmd != nil {
-		_ = n.cmd.Process.Signal(s)
+	if n.cmd == nil {
+		return 0
 	}
+	_ = n.cmd.Process.Signal(s)
+	return n.cmd.Process.Pid
 }
 
 // at is the address of the server, or "" if it is not up.

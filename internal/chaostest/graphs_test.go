@@ -3,6 +3,7 @@ package chaostest
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
@@ -84,7 +85,8 @@ func effect(ctx context.Context, pool *pgxpool.Pool, step int, name string) (str
 		case <-ctx.Done():
 			return "", context.Cause(ctx)
 		}
-		_, err := pool.Exec(ctx, "INSERT INTO chaos_effects (thread, step, name) VALUES ($1, $2, $3)", treadle.InfoFrom(ctx).Thread, step, name)
+		info := treadle.InfoFrom(ctx)
+		_, err := pool.Exec(ctx, "INSERT INTO chaos_effects (thread, step, name, key, pid) VALUES ($1, $2, $3, $4, $5)", info.Thread, step, name, info.IdempotencyKey, os.Getpid())
 		return fmt.Sprintf("%d%s", step, name), err
 	})
 }

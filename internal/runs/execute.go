@@ -60,7 +60,7 @@ func (r *Runner) thread(run *ledger.Run, k *Kwargs, l *log) (treadle.AnyThread, 
 	}
 	host := treadle.Host{Saver: r.saver, Store: r.store, Fence: run.Epoch, Config: k.Config, AnyGraph: true}
 	if l.keep {
-		host.Recorded = l.flush
+		host.Recorded = l.settle
 	}
 	if run.Temporary {
 		host.Saver, host.Scratch, host.Fence = checkpoint.NewMemory(), true, 0

@@ -98,6 +98,26 @@ func (l *log) finish() {
 	l.feed.show(hidden)
 }
 
+// settle stores what waits before a step is committed, so that readers can follow the
+// step even if this process dies behind it. It does not try for ever: without the database
+// the step cannot be committed either.
+func (l *log) settle() {
+	for end := time.Now().Add(lease); ; {
+		l.flush()
+		l.mu.Lock()
+		failed := len(l.waiting) > 0 && !l.since.IsZero()
+		l.mu.Unlock()
+		if !failed || time.Now().After(end) || l.runner.o.Bus == nil {
+			return
+		}
+		select {
+		case <-time.After(tryAgain / 5):
+		case <-l.runner.stopped:
+			return
+		}
+	}
+}
+
 // flush stores what waits. Entries that cannot be stored are tried again for a while, and
 // then lost to readers of other processes and to those who come later. The run goes on.
 func (l *log) flush() {

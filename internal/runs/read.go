@@ -89,14 +89,27 @@ func (r *Runner) read(ctx context.Context, run *ledger.Run, after uint64, fresh,
 			if more == nil {
 				continue
 			}
-			if over {
-				return // it ended, and its end is no longer in the feed
+			if over { // it ended, and its end is no longer in the feed
+				if r.o.Bus != nil && !fresh && all {
+					r.rest(ctx, run, after, feed, yield)
+				}
+				return
 			}
 			var err error
 			if over, err = r.more(ctx, more, run); err != nil {
 				yield(nil, err)
 				return
 			}
+		}
+	}
+}
+
+// rest yields the stored entries of a run that has ended in another process. Without
+// them a reader would take what it has for all.
+func (r *Runner) rest(ctx context.Context, run *ledger.Run, after uint64, feed *Feed, yield func(*Entry, error) bool) {
+	for e, err := range r.past(ctx, run.Thread, run.ID, after, feed) {
+		if !yield(e, err) || err != nil || e.End != nil {
+			return
 		}
 	}
 }

@@ -3,6 +3,7 @@ package runs
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"iter"
 	"math"
 	"time"
@@ -133,44 +134,30 @@ func (r *Runner) stored(ctx context.Context, thread, run uuid.UUID, after uint64
 	return func(yield func(*ledger.Events, error) bool) {
 		ctx, cancel := context.WithTimeout(ctx, readTime)
 		defer cancel()
-		nextA, stopA := iter.Pull2(r.logged(ctx, log, thread, run, after))
+		nextA, stopA := iter.Pull2(log.Read(ctx, thread, after, false))
 		defer stopA()
 		nextB, stopB := iter.Pull2(r.ledger.Events(ctx, thread, run, after))
 		defer stopB()
-		a, _, moreA := nextA()
-		b, err, moreB := nextB()
+		a, errA, moreA := nextA()
+		b, errB, moreB := nextB()
 		for moreA || moreB {
-			if moreB && err != nil {
+			// A reader that gets an error comes back. One that gets a part would not know.
+			if err := errors.Join(errA, errB); err != nil {
 				yield(nil, err)
 				return
 			}
 			e := a
 			if !moreA || moreB && b.First < a.First {
 				e = b
-				b, err, moreB = nextB()
+				b, errB, moreB = nextB()
 			} else {
-				a, _, moreA = nextA()
+				a, errA, moreA = nextA()
 			}
-			if e.Last <= after {
+			if e.Last <= after || run != uuid.Nil && e.Run != run {
 				continue
 			}
 			after = e.Last
 			if !yield(e, nil) {
-				return
-			}
-		}
-	}
-}
-
-// logged yields the events of the log that can be read.
-func (r *Runner) logged(ctx context.Context, log bus.Log, thread, run uuid.UUID, after uint64) iter.Seq2[*ledger.Events, error] {
-	return func(yield func(*ledger.Events, error) bool) {
-		for e, err := range log.Read(ctx, thread, after, false) {
-			if err != nil {
-				r.logger.WarnContext(ctx, "the log of events is not readable", "thread", thread, "error", err)
-				return
-			}
-			if (run == uuid.Nil || e.Run == run) && !yield(e, nil) {
 				return
 			}
 		}
@@ -253,8 +240,12 @@ type follower struct {
 
 // take takes events of the log. What is missing before them may be in the ledger.
 func (f *follower) take(ctx context.Context, e *ledger.Events) {
-	if last := f.feed.last(); e.First > last+1 {
-		f.read(ctx, e.First)
+	for e.First > f.feed.last()+1 && !f.read(ctx, e.First) {
+		select {
+		case <-time.After(pollEvents):
+		case <-ctx.Done():
+			return
+		}
 	}
 	f.insert(ctx, e)
 }
@@ -270,13 +261,13 @@ func (f *follower) look(ctx context.Context, all bool) {
 }
 
 // read takes events of the ledger: all that begin before bound, and behind it those that
-// follow on what the feed has.
-func (f *follower) read(ctx context.Context, bound uint64) {
+// follow on what the feed has. It reports whether the ledger has answered.
+func (f *follower) read(ctx context.Context, bound uint64) bool {
 	gap := false
 	for e, err := range f.r.ledger.Events(ctx, f.feed.thread, uuid.Nil, f.feed.last()) {
 		if err != nil {
 			f.r.missed(ctx, "events of other processes", err)
-			return
+			return false
 		}
 		if gap = e.First >= bound && e.First > f.feed.last()+1; gap {
 			break
@@ -286,6 +277,7 @@ func (f *follower) read(ctx context.Context, bound uint64) {
 	if !gap {
 		f.since = time.Now()
 	}
+	return true
 }
 
 func (f *follower) insert(ctx context.Context, e *ledger.Events) {
