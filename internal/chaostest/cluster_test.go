@@ -57,7 +57,10 @@ func newCluster(t *testing.T, n, natsNodes int) *cluster {
 	if _, err := c.pool.Exec(t.Context(), "CREATE TABLE chaos_effects (id bigserial PRIMARY KEY, thread text, step int, name text, key text, pid int, at timestamptz DEFAULT clock_timestamp())"); err != nil {
 		t.Fatal(err)
 	}
-	if natsNodes > 0 {
+	switch {
+	case natsNodes == 1:
+		c.nats = []*natstest.Server{natstest.New(t, nil)}
+	case natsNodes > 1:
 		c.nats = natstest.Cluster(t, natsNodes)
 	}
 	dir := t.TempDir()

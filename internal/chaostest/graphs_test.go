@@ -1,6 +1,7 @@
 package chaostest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -21,6 +22,7 @@ type state struct {
 	Step  int                 `json:"step"`
 	Kind  string              `json:"kind"`
 	Reply string              `json:"reply"`
+	Delay int                 `json:"delay"` // of an effect, in milliseconds; 0 means 30
 }
 
 // newGraph is a graph that does one of several things, each with effects outside:
@@ -31,7 +33,7 @@ type state struct {
 func newGraph(pool *pgxpool.Pool) (treadle.AnyGraph, error) {
 	b := treadle.New[state]("chaos")
 	treadle.AddNode(b, "work", func(ctx context.Context, s state) (treadle.Update, error) {
-		done, err := effect(ctx, pool, s.Step, "")
+		done, err := effect(ctx, pool, s.Step, "", s.Delay)
 		if err != nil {
 			return nil, err
 		}
@@ -45,7 +47,7 @@ func newGraph(pool *pgxpool.Pool) (treadle.AnyGraph, error) {
 		return treadle.Update{"log": reduce.List[string]{done}, "step": s.Step + 1}, nil
 	})
 	treadle.AddNode(b, "part", func(ctx context.Context, p part) (treadle.Update, error) {
-		done, err := effect(ctx, pool, p.Step, p.Name)
+		done, err := effect(ctx, pool, p.Step, p.Name, 0)
 		if err != nil {
 			return nil, err
 		}
@@ -78,10 +80,10 @@ type part struct {
 
 // effect does something outside: it inserts a row. The row says which step of which
 // thread it is of.
-func effect(ctx context.Context, pool *pgxpool.Pool, step int, name string) (string, error) {
+func effect(ctx context.Context, pool *pgxpool.Pool, step int, name string, delay int) (string, error) {
 	return treadle.Do(ctx, "effect", func(ctx context.Context) (string, error) {
 		select {
-		case <-time.After(30 * time.Millisecond):
+		case <-time.After(time.Duration(cmp.Or(delay, 30)) * time.Millisecond):
 		case <-ctx.Done():
 			return "", context.Cause(ctx)
 		}
