@@ -17,8 +17,10 @@ import (
 )
 
 // A query is read in pages, and no connection is held while the caller looks at one.
-// The first is small, because most callers want few rows.
+// The first is small, because most callers want few rows, and of those that are due most
+// often one.
 const (
+	firstDuePage    = 4
 	firstLedgerPage = 16
 	lastLedgerPage  = 512
 	bodiesPage      = 16 // of rows with bodies
@@ -184,6 +186,9 @@ func (f *ledgerFind) next(ctx context.Context, c querier, n int) ([]*ledgerRow, 
 func (b *ledgerBackend) Find(ctx context.Context, q *ledger.Query) iter.Seq2[*ledger.Row, error] {
 	return func(yield func(*ledger.Row, error) bool) {
 		n := firstLedgerPage
+		if q.Order == ledger.DueFirst {
+			n = firstDuePage
+		}
 		for f := b.newFind(q); !f.done; {
 			var rows []*ledgerRow
 			err := b.db.read(ctx, func(c *pgx.Conn) (err error) {
