@@ -160,7 +160,6 @@ func BenchmarkThreadSearch(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			db, l, _ := benchLedger(b, false)
 			manyThreads(b, db, l, n)
-			b.ReportMetric(float64(diskSize(b, db))/float64(n), "bytes/thread")
 			for name, filter := range map[string]ledger.Object{
 				"no filter":                   nil,
 				"one that all match":          {"graph_id": "agent"},
