@@ -7,7 +7,7 @@ GOLANGCI_LINT := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v
 
 GO_FILES = find . -name node_modules -prune -o -name '*.go' -print0
 
-.PHONY: test lint bench fmt soak
+.PHONY: test lint bench fmt soak chaos
 
 # The race detector watches Go's heap and global variables. SQLite is C translated to Go
 # and keeps its data, apart from globals, in memory that it maps itself, which the
@@ -30,12 +30,12 @@ WITHOUT_RACE := ./postgres ./internal/threadtest ./sqlite ./internal/crashtest .
 # The packages that take longest, to begin with, so that none of them is left at the end.
 FIRST := ./postgres ./natsbus ./internal/threadtest ./internal/crashtest ./sqlite . ./examples/platform/conformance ./mcptool ./internal/faulttest
 
-# Tests of pages in a browser, which takes most of their time. They run alone, so that
-# pages are as fast as for a user, and without the race detector: the servers that they
-# use have tests of their own under it.
-BROWSER := ./internal/studiotest ./examples/platform/conformance/browser
+# Tests of pages in a browser, and of processes that die, which promise times. They run
+# alone, so that pages are as fast as for a user, and without the race detector: the
+# servers that they use have tests of their own under it.
+ALONE := ./internal/studiotest ./examples/platform/conformance/browser ./internal/chaostest
 
-# What CI runs. A skipped test fails it; the last line is the tally. Behind the pages,
+# What CI runs. A skipped test fails it; the last line is the tally. Behind those,
 # many tests wait for a database or a process, so more packages run at a time than there
 # are processors: those of this module under the race detector, and beside them, with
 # their events in a file, the other modules and what runs without it.
@@ -52,14 +52,14 @@ test:
 	@set -uo pipefail; \
 	events=$$(mktemp); trap 'rm -f "$$events"' EXIT; { \
 		status=0; \
-		$(GO_TEST) -p 1 $(BROWSER) || status=1; \
+		$(GO_TEST) -p 1 $(ALONE) || status=1; \
 		{ \
 			status=0; \
 			$(GO_TEST) -p 2 $(WITHOUT_RACE) || status=1; \
 			for m in $(filter-out .,$(MODULES)); do (cd "$$m" && $(GO_TEST) -p 2 $(RACE) ./...) || status=1; done; \
 			exit $$status; \
 		} >"$$events" & \
-		$(GO_TEST) -p 3 $(RACE) $(FIRST) $$(go list ./... | grep -vxF "$$(go list $(BROWSER))") || status=1; \
+		$(GO_TEST) -p 3 $(RACE) $(FIRST) $$(go list ./... | grep -vxF "$$(go list $(ALONE))") || status=1; \
 		wait $$! || status=1; \
 		cat "$$events"; \
 		exit $$status; \
@@ -68,6 +68,10 @@ test:
 # The crash tests with ten times as many kills, on graphs that no run before has had.
 soak:
 	@TREADLE_SOAK=1 go test $(RACE) -timeout 60m -count 1 -v -run Killed ./internal/crashtest
+
+# Three servers on Postgres and NATS, with 1,000 faults.
+chaos:
+	@TREADLE_SOAK=1 go test -timeout 60m -count 1 -v ./internal/chaostest
 
 lint:
 	@set -euo pipefail; \

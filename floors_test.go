@@ -24,6 +24,7 @@ var floorOf = map[string]int{
 	"cmd/treadle/internal/scaffold": 4,
 	"memory/memtest":                4,
 	"internal/studiotest":           4,
+	"internal/chaostest":            4,
 	"internal/servertest":           4,
 	"internal/studiotest/serve":     4,
 

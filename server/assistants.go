@@ -269,8 +269,8 @@ func (b *searchBody) page(sorts ...string) (ledger.Page, error) {
 	return p, nil
 }
 
-// list answers a search. The headers say how many objects there are and where the
-// next page begins.
+// list answers a search. The headers say how many objects there are, at least, and where
+// the next page begins.
 func list[T any](c *call, objects []T, total int, p ledger.Page, fields []string) error {
 	c.w.Header().Set("X-Pagination-Total", strconv.Itoa(total))
 	if p.Offset+len(objects) < total {

@@ -119,14 +119,17 @@ func TestConfigurationsThatDoNotFitAreRefused(t *testing.T) {
 
 func TestArgumentsThatDoNotFitAreRefused(t *testing.T) {
 	for args, want := range map[string]string{
-		"sreve":                 `unknown command "sreve": use serve, dev, openapi: do you mean "serve"?`,
-		"serve --nosuch":        "flag provided but not defined: -nosuch: see --help",
-		"serve extra":           `unknown argument "extra": see --help`,
-		"openapi --log loud":    `--log "loud": want auto, json, text or pretty`,
-		"--config nosuch.json":  "--config: open nosuch.json: no such file or directory",
-		"--db postgres://x/y":   "--db: the server does not run on Postgres yet; name a file",
-		"--db /nosuch/dir/file": "--db: ",
-		"serve --port nonsense": `invalid value "nonsense" for flag -port: parse error: see --help`,
+		"sreve":                `unknown command "sreve": use serve, dev, openapi: do you mean "serve"?`,
+		"serve --nosuch":       "flag provided but not defined: -nosuch: see --help",
+		"serve extra":          `unknown argument "extra": see --help`,
+		"openapi --log loud":   `--log "loud": want auto, json, text or pretty`,
+		"--config nosuch.json": "--config: open nosuch.json: no such file or directory",
+		"--db postgres://127.0.0.1:1/y?connect_timeout=1": "--db: ",
+		"--role api":                                   "--nats and --role are for several processes, which need a common database: --db postgres://…",
+		"--role boss":                                  `--role: unknown role "boss": use all, api, worker`,
+		"--graphs nosuch --db :memory:":                `server: Execute names a graph "nosuch" that is not served`,
+		"--db /nosuch/dir/file":                        "--db: ",
+		"serve --port nonsense":                        `invalid value "nonsense" for flag -port: parse error: see --help`,
 		"--port 1 --host nosuch.invalid --db :memory:": "--host, --port: listen tcp: lookup nosuch.invalid",
 	} {
 		all, err := platform.All()

@@ -143,11 +143,14 @@ func ExampleMain() {
 	//
 	// Flags:
 	//   --config FILE      FILE with the configuration (default treadle.json, or else langgraph.json, if it is there)
-	//   --db FILE          the database, a FILE (default treadle.db)
+	//   --db FILE          the database, a FILE, or postgres://… for several processes (default treadle.db)
 	//   --grace TIME       the TIME that runs may take to end their step at shutdown (default 30s)
+	//   --graphs A,B       the graphs whose runs this process executes, A,B; all if it is empty
 	//   --host HOST        the HOST to listen at (default 127.0.0.1)
 	//   --log FORMAT       the FORMAT of the log: auto, json, text or pretty (default auto)
 	//   --log-requests     log each request
+	//   --nats ADDRESSES   the ADDRESSES of NATS, nats://a,nats://b, that connects processes on one Postgres
 	//   --port PORT        the PORT; 0 takes a free one (default 2024)
+	//   --role ROLE        the ROLE of this process: all, api (executes no runs) or worker (answers no clients) (default all)
 	//   --studio           serve the studio, a web page to run and inspect the graphs, at /studio/
 }

@@ -48,7 +48,10 @@ import (
 //	--config FILE    the configuration (treadle.json, or else langgraph.json, if it is there)
 //	--host HOST      the address to listen at (HOST, 127.0.0.1)
 //	--port PORT      the port; 0 takes a free one (PORT, 2024)
-//	--db FILE        the database (DATABASE_URI, treadle.db)
+//	--db FILE        the database, a file or postgres://… (DATABASE_URI, treadle.db)
+//	--nats URLS      what connects processes on one Postgres (NATS_URL)
+//	--role ROLE      all, api or worker (ROLE, all)
+//	--graphs A,B     the graphs whose runs this process executes (EXECUTE_GRAPHS, all)
 //	--log FORMAT     auto, json, text or pretty (LOG_FORMAT, auto: pretty on a terminal, else text)
 //	--log-requests   log each request
 //	--studio         serve the studio at /studio/; on in dev

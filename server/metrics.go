@@ -45,9 +45,11 @@ func newMetrics(s *Server) *metrics {
 		hooks:    prometheus.NewCounterVec(prometheus.CounterOpts{Name: "treadle_webhooks_total", Help: "Attempts to deliver a webhook."}, []string{"result"}),
 		limited:  prometheus.NewCounter(prometheus.CounterOpts{Name: "treadle_requests_limited_total", Help: "Requests that were refused because the caller sent too many."}),
 	}
+	slots := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "treadle_run_slots", Help: "Runs that this process executes at a time, at most."},
+		func() float64 { return float64(s.runner.Slots()) })
 	active := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "treadle_runs_active", Help: "Runs that this process executes now."},
 		func() float64 { return float64(s.runner.Active()) })
-	m.registry.MustRegister(m.requests, m.took, m.streams, m.runs, m.runTook, m.hooks, m.limited, active, &openRuns{s: s},
+	m.registry.MustRegister(m.requests, m.took, m.streams, m.runs, m.runTook, m.hooks, m.limited, active, slots, &openRuns{s: s},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, status := range []ledger.RunStatus{ledger.Success, ledger.Error, ledger.TimedOut, ledger.RunCanceled} {
 		m.runs.WithLabelValues(string(status)) // they are shown from the start
@@ -74,12 +76,18 @@ type openRuns struct {
 	mu     sync.Mutex
 	at     time.Time
 	counts map[ledger.RunStatus]int
+	oldest time.Duration // how long the first of those that are due has waited
 }
 
 var openRunsDesc = prometheus.NewDesc("treadle_runs_open", "Runs in the database that have not ended.", []string{"status"}, nil)
 
+var waitDesc = prometheus.NewDesc("treadle_queue_wait_seconds", "How long the pending run that has been due longest has waited.", nil, nil)
+
 // Describe implements [prometheus.Collector].
-func (*openRuns) Describe(ch chan<- *prometheus.Desc) { ch <- openRunsDesc }
+func (*openRuns) Describe(ch chan<- *prometheus.Desc) {
+	ch <- openRunsDesc
+	ch <- waitDesc
+}
 
 // Collect implements [prometheus.Collector].
 func (o *openRuns) Collect(ch chan<- prometheus.Metric) {
@@ -88,16 +96,20 @@ func (o *openRuns) Collect(ch chan<- prometheus.Metric) {
 	if time.Since(o.at) > 2*time.Second {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
-		counts := map[ledger.RunStatus]int{ledger.Pending: 0, ledger.Running: 0}
+		counts, oldest := map[ledger.RunStatus]int{ledger.Pending: 0, ledger.Running: 0}, time.Duration(0)
 		for run, err := range o.s.ledger.OpenRuns(ctx, nil) {
 			if err != nil {
 				o.s.log.Warn("runs are not counted", "error", err)
 				return
 			}
 			counts[run.Status]++
+			if run.Status == ledger.Pending {
+				oldest = max(oldest, time.Since(run.Due))
+			}
 		}
-		o.at, o.counts = time.Now(), counts
+		o.at, o.counts, o.oldest = time.Now(), counts, oldest
 	}
+	ch <- prometheus.MustNewConstMetric(waitDesc, prometheus.GaugeValue, o.oldest.Seconds())
 	for status, n := range o.counts {
 		ch <- prometheus.MustNewConstMetric(openRunsDesc, prometheus.GaugeValue, float64(n), string(status))
 	}

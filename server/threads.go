@@ -397,6 +397,7 @@ func (c *call) searchThreads() error {
 	if err != nil {
 		return err
 	}
+	q.Ahead = 1 // the next page begins there; to count all would read all
 	found, total, err := c.s.ledger.Threads(c.r.Context(), q)
 	if err != nil {
 		return err

@@ -370,6 +370,13 @@ func (r *Runner) isStopped() bool {
 	}
 }
 
+// Slots is how many runs this process executes at a time, at most.
+func (r *Runner) Slots() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.free + len(r.active)
+}
+
 // Active is how many runs this process executes.
 func (r *Runner) Active() int {
 	r.mu.Lock()
