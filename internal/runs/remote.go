@@ -216,7 +216,7 @@ func (r *Runner) readLive(ctx context.Context, log bus.Log, feed *Feed, to chan<
 	for ctx.Err() == nil {
 		for e, err := range log.Read(ctx, feed.thread, feed.last(), true) {
 			if err != nil {
-				r.logger.WarnContext(ctx, "events of other processes are not read", "thread", feed.thread, "error", err)
+				r.missed(ctx, "events of other processes", err)
 				break
 			}
 			select {
