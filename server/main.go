@@ -62,7 +62,7 @@ import (
 // graphs were made.
 func Main(o *Options, graphs ...treadle.AnyGraph) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := runCommand(ctx, os.Args[1:], os.Stdout, os.Stderr, o, graphs)
+	err := runCommand(ctx, os.Args[1:], os.Stdout, os.Stderr, o, graphs, (*settings).openAny)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -73,7 +73,13 @@ func Main(o *Options, graphs ...treadle.AnyGraph) {
 // Serve is [Main] for a program that reads its own arguments first: it serves until
 // ctx ends, and writes to out.
 func Serve(ctx context.Context, args []string, out io.Writer, o *Options, graphs ...treadle.AnyGraph) error {
-	return runCommand(ctx, args, out, out, o, graphs)
+	return runCommand(ctx, args, out, out, o, graphs, (*settings).openAny)
+}
+
+// ServeFile is [Serve] for a database in a file. A program that uses it and not Main or
+// Serve is some megabytes smaller, because it does not have the clients of Postgres and NATS.
+func ServeFile(ctx context.Context, args []string, out io.Writer, o *Options, graphs ...treadle.AnyGraph) error {
+	return runCommand(ctx, args, out, out, o, graphs, (*settings).openFile)
 }
 
 // commands are the commands of Main, the default first.
@@ -203,7 +209,7 @@ func (s *settings) configure(args []string) (conf *config, notice string, err er
 }
 
 // runCommand is Main without the process around it.
-func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer, o *Options, graphs []treadle.AnyGraph) error {
+func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer, o *Options, graphs []treadle.AnyGraph, open opener) error {
 	var set settings
 	conf, notice, err := set.configure(args)
 	if errors.Is(err, flag.ErrHelp) {
@@ -228,7 +234,7 @@ func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer, o 
 	if len(conf.ignored) > 0 {
 		opts.Logger.WarnContext(ctx, "some keys of the configuration have no meaning here", "file", conf.file, "keys", strings.Join(conf.ignored, ","))
 	}
-	return set.serve(ctx, &opts, graphs)
+	return set.serve(ctx, &opts, graphs, open)
 }
 
 // options completes the options of the program.
@@ -279,13 +285,13 @@ func printDescription(out io.Writer, o *Options) error {
 }
 
 // serve opens the database and the port, and serves.
-func (s *settings) serve(ctx context.Context, o *Options, graphs []treadle.AnyGraph) error {
+func (s *settings) serve(ctx context.Context, o *Options, graphs []treadle.AnyGraph, open opener) error {
 	log := o.Logger
 	began := time.Now()
 	s.db = strings.TrimPrefix(strings.TrimPrefix(s.db, "sqlite://"), "file:")
 	name := s.database()
 	log.InfoContext(ctx, "opening the database", "database", name)
-	db, err := s.open(ctx, o, log)
+	db, err := open(s, ctx, o, log)
 	if err != nil {
 		return err
 	}
@@ -375,14 +381,25 @@ type closer interface {
 	Close() error
 }
 
-// open opens what --db names and, for a Postgres, what connects the processes on it.
-func (s *settings) open(ctx context.Context, o *Options, log *slog.Logger) (closer, error) {
+// opener opens what --db names.
+type opener func(s *settings, ctx context.Context, o *Options, log *slog.Logger) (closer, error)
+
+// openFile opens a file.
+func (s *settings) openFile(_ context.Context, _ *Options, log *slog.Logger) (closer, error) {
+	if s.postgres() {
+		return nil, errors.New("--db: this program serves a database in a file only; server.Main serves Postgres too")
+	}
+	db, err := sqlite.Open(s.db, &sqlite.Options{Logger: log})
+	if err != nil {
+		return nil, fmt.Errorf("--db: %w", err)
+	}
+	return db, nil
+}
+
+// openAny opens a file, or a Postgres and what connects the processes on it.
+func (s *settings) openAny(ctx context.Context, o *Options, log *slog.Logger) (closer, error) {
 	if !s.postgres() {
-		db, err := sqlite.Open(s.db, &sqlite.Options{Logger: log})
-		if err != nil {
-			return nil, fmt.Errorf("--db: %w", err)
-		}
-		return db, nil
+		return s.openFile(ctx, o, log)
 	}
 	db, err := postgres.Open(ctx, s.db, &postgres.Options{Logger: log, Migrate: true})
 	if err != nil {

@@ -43,7 +43,7 @@ func (d *devServer) runDemo(ctx context.Context) error {
 		defer close(told)
 		d.tellWhenServed(ctx)
 	}()
-	err = server.Serve(ctx, append(args, d.args...), d.stderr, nil, graphs...)
+	err = server.ServeFile(ctx, append(args, d.args...), d.stderr, nil, graphs...)
 	cancel()
 	<-told
 	return cmp.Or(err, context.Cause(ctx))

@@ -42,7 +42,7 @@ A program of your own serves your graphs: see treadle new and treadle dev.`,
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM)
 			defer stop()
-			return server.Serve(ctx, args, cmd.ErrOrStderr(), nil, graphs...)
+			return server.ServeFile(ctx, args, cmd.ErrOrStderr(), nil, graphs...)
 		},
 	}
 	flags := cmd.Flags()
