@@ -151,7 +151,7 @@ func readWithConsumer(ctx context.Context, b *Bus, thread uuid.UUID, take func([
 	for {
 		m, err := messages.Next(jetstream.NextContext(ctx))
 		if err != nil {
-			return nil //nolint:nilerr // the end
+			return nil // the end
 		}
 		_, data, err := decode(m.Data())
 		if err != nil {

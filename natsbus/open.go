@@ -178,10 +178,10 @@ func newBus(o *Options) (*Bus, error) {
 		}
 	}
 	if b.keep < time.Second {
-		return nil, fmt.Errorf("Keep is %v and has to be at least a second", b.keep)
+		return nil, fmt.Errorf("the option Keep is %v and has to be at least a second", b.keep)
 	}
 	if b.replicas < 0 || b.replicas > 5 {
-		return nil, fmt.Errorf("Replicas is %d and can be 1 to 5, or 0 for as many as there are", b.replicas)
+		return nil, fmt.Errorf("the option Replicas is %d and can be 1 to 5, or 0 for as many as there are", b.replicas)
 	}
 	return b, nil
 }

@@ -49,7 +49,7 @@ var (
 
 // ledgerStatements are those whose text does not depend on a query.
 type ledgerStatements struct {
-	byIDs, get, getAll, body, put, remove, rarest             string
+	get, getAll, body, put, remove, rarest                    string
 	addEvents, events, eventsOfRun, dropEvents, dropRun, trim string
 }
 

@@ -240,8 +240,11 @@ func (db *DB) with(ctx context.Context, do func(*pgx.Conn) error) (fate, error) 
 // unavailableError is a [checkpoint.ErrUnavailable] that says why.
 type unavailableError struct{ error }
 
+// Is says that it is one.
 func (unavailableError) Is(target error) bool { return target == checkpoint.ErrUnavailable }
-func (e unavailableError) Unwrap() error      { return e.error }
+
+// Unwrap returns why.
+func (e unavailableError) Unwrap() error { return e.error }
 
 // acquire takes a connection from the pool. A server that restarts is waited
 // for: nothing has been sent.

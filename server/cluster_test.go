@@ -253,7 +253,7 @@ func TestRunsGoOnWithoutTheBusAndNothingIsLostWhenItReturns(t *testing.T) {
 	other.ok("POST", "/threads/"+thread+"/runs/wait", `{"assistant_id":"router","input":{"target":"left"}}`, nil)
 	b.down.Store(false)
 	path := "/threads/" + thread + "/runs/" + run.ID + "/stream"
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(10 * time.Second); ; <-time.After(50 * time.Millisecond) {
 		_, _, raw := other.do("GET", path, "")
 		if fs := frames(raw); len(fs) > 5 && strings.Contains(fs[len(fs)-1].data, "tick") {
 			break

@@ -86,7 +86,7 @@ func TestNothingIsLostWhateverBreaks(t *testing.T) {
 	tally := &tally{}
 	var clients sync.WaitGroup
 	for i := range 6 {
-		clients.Go(func() { tally.use(t, c, rand.New(rand.NewPCG(seed, uint64(i))), load) })
+		clients.Go(func() { tally.use(load, t, c, rand.New(rand.NewPCG(seed, uint64(i)))) })
 	}
 	broken := breakThings(t, c, rand.New(rand.NewPCG(seed, 99)), count)
 	stop()
@@ -140,8 +140,8 @@ type tally struct {
 	runs, resumed, streams, events, givenUp, effects int
 }
 
-// use starts runs until ctx ends, and follows each to its end.
-func (y *tally) use(t *testing.T, c *cluster, r *rand.Rand, load context.Context) {
+// use starts runs until load ends, and follows each to its end.
+func (y *tally) use(load context.Context, t *testing.T, c *cluster, r *rand.Rand) {
 	k := &client{c: c, rand: r, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 4, ResponseHeaderTimeout: 15 * time.Second}}}
 	defer k.http.CloseIdleConnections()
 	for load.Err() == nil {

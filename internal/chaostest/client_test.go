@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
@@ -76,9 +77,7 @@ func (k *client) open(ctx context.Context, method, path string, header http.Head
 	if err != nil {
 		return nil, err
 	}
-	for name, v := range header {
-		req.Header[name] = v
-	}
+	maps.Copy(req.Header, header)
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := k.http.Do(req)
 	if err != nil {
