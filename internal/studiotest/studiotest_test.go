@@ -1,7 +1,12 @@
 package studiotest_test
 
 import (
+	"bufio"
+	"context"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -30,4 +35,49 @@ func TestFlows(t *testing.T) {
 			browsertest.Run(t, script, serve(t))
 		})
 	}
+}
+
+// The first minutes: the command, and no program yet.
+func TestTheDemoCanBeUsedWithoutReadingAnything(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	command := filepath.Join(dir, "treadle")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", command, "../../cmd/treadle").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	cmd := exec.CommandContext(ctx, command, "dev", "--port", "0", "--", "--db", ":memory:")
+	cmd.Dir = dir
+	cmd.Env = []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH")} // no key of a provider
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	out, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdout = cmd.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		stop()
+		_ = cmd.Wait() // it was interrupted
+	})
+	address := make(chan string, 1)
+	go func() {
+		found := regexp.MustCompile(`http://[0-9.:]+`)
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			if at := found.FindString(lines.Text()); at != "" {
+				select {
+				case address <- at:
+				default:
+				}
+			}
+		}
+		close(address)
+	}()
+	at, ok := <-address
+	if !ok {
+		t.Fatal("the command has ended and told no address")
+	}
+	browsertest.Run(t, "demo.mjs", at)
 }

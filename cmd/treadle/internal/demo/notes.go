@@ -2,6 +2,7 @@ package demo
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -49,6 +50,17 @@ type (
 		Reason   string `json:"reason,omitempty"` // why it is not approved
 	}
 )
+
+// UnmarshalJSON reads an object, or true or false, which is what the buttons Yes and No of
+// clients send.
+func (a *Answer) UnmarshalJSON(raw []byte) error {
+	*a = Answer{}
+	if json.Unmarshal(raw, &a.Approved) == nil {
+		return nil
+	}
+	type object Answer
+	return json.Unmarshal(raw, (*object)(a))
+}
 
 func (n *noteDir) tools() []*llm.Tool {
 	return []*llm.Tool{

@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"testing"
@@ -27,5 +28,22 @@ func TestNotesStayInTheirDirectory(t *testing.T) {
 		if out, err := notes.read(t.Context(), noteName{name}); err == nil {
 			t.Errorf("%q: %s", name, out)
 		}
+	}
+}
+
+func TestAQuestionIsAnsweredByAnObjectOrYesOrNo(t *testing.T) {
+	for raw, want := range map[string]Answer{
+		`true`:                                {Approved: true},
+		`false`:                               {},
+		`{"approved":true}`:                   {Approved: true},
+		`{"approved":false,"reason":"later"}`: {Reason: "later"},
+	} {
+		got := Answer{Reason: "left over"}
+		if err := json.Unmarshal([]byte(raw), &got); err != nil || got != want {
+			t.Errorf("%s is %+v, %v", raw, got, err)
+		}
+	}
+	if err := json.Unmarshal([]byte(`"perhaps"`), new(Answer)); err == nil {
+		t.Error("a text is an answer")
 	}
 }
