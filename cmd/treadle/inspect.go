@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -160,6 +161,14 @@ func (g *checkpointInfo) readTasks(writes []checkpoint.Write) bool {
 			t.State = "answered"
 		}
 	}
+	// Which of two tasks has stored its result first is chance. Those whose node is not
+	// known come last.
+	slices.SortStableFunc(g.Tasks, func(a, b taskInfo) int {
+		if (a.Node == "") != (b.Node == "") {
+			return cmp.Compare(b.Node, a.Node)
+		}
+		return cmp.Compare(a.Node, b.Node)
+	})
 	return true
 }
 
