@@ -22,11 +22,11 @@ import (
 // The topics of signals.
 const (
 	topicWake   = "wake"   // there is something to claim
-	topicOrder  = "order"  // a run is to end: a signalled
+	topicOrder  = "order"  // a run is to end; see signalled
 	topicEvents = "events" // the ledger has new events of a thread: its id
 )
 
-// signalled is an order to a run.
+// signalled is the payload of an order.
 type signalled struct {
 	Run   uuid.UUID     `json:"run"`
 	Order ledger.Action `json:"order"`
@@ -40,7 +40,6 @@ const (
 	keepTrying = 2 * time.Minute        // events that cannot be stored are tried again
 	maxUnkept  = 16 << 20               // bytes of them, for each run
 	tryAgain   = 500 * time.Millisecond // between two attempts
-	readTime   = 5 * time.Second        // the log may take to tell what is stored
 	gapTime    = 3 * time.Second        // events behind a gap wait for what is missing
 )
 
@@ -132,8 +131,6 @@ func (r *Runner) stored(ctx context.Context, thread, run uuid.UUID, after uint64
 		return r.ledger.Events(ctx, thread, run, after)
 	}
 	return func(yield func(*ledger.Events, error) bool) {
-		ctx, cancel := context.WithTimeout(ctx, readTime)
-		defer cancel()
 		nextA, stopA := iter.Pull2(log.Read(ctx, thread, after, false))
 		defer stopA()
 		nextB, stopB := iter.Pull2(r.ledger.Events(ctx, thread, run, after))
@@ -168,6 +165,11 @@ func (r *Runner) stored(ctx context.Context, thread, run uuid.UUID, after uint64
 // somebody reads it here.
 func (r *Runner) follow(feed *Feed) (stop func()) {
 	if r.o.Bus == nil {
+		return func() {}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.draining { // readers are about to be cut
 		return func() {}
 	}
 	feed.mu.Lock()
