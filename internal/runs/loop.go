@@ -63,7 +63,9 @@ func (r *Runner) attend(ctx context.Context) {
 		if err == nil {
 			return
 		}
-		r.logger.WarnContext(ctx, "the end of this process would be noticed late", "error", err)
+		if ctx.Err() == nil {
+			r.logger.WarnContext(ctx, "the end of this process would be noticed late", "error", err)
+		}
 		select {
 		case <-time.After(5 * time.Second):
 		case <-ctx.Done():
@@ -89,8 +91,10 @@ func (r *Runner) lookForTheDead(ctx context.Context) {
 // beat renews the lease and obeys orders that came by the database.
 func (r *Runner) beat(ctx context.Context) bool {
 	ordered, err := r.ledger.Beat(ctx, r.worker, r.o.Name)
-	if err != nil {
+	if err != nil && ctx.Err() == nil {
 		r.logger.WarnContext(ctx, "the lease of this process is not renewed", "error", err)
+	}
+	if err != nil {
 		return false
 	}
 	for _, run := range ordered {
@@ -142,7 +146,7 @@ func (r *Runner) work(ctx context.Context) time.Duration {
 	for r.take() {
 		claimed, err := r.ledger.Claim(ctx, r.worker, r.claims, 1)
 		if err != nil {
-			r.logger.WarnContext(ctx, "runs are not claimed", "error", err)
+			r.missed(ctx, "runs that wait", err)
 		}
 		if len(claimed) == 0 {
 			r.giveBack()
@@ -262,7 +266,7 @@ func (r *Runner) sweepStore(ctx context.Context) {
 
 // sweep removes what is no longer needed.
 func (r *Runner) sweep(ctx context.Context) {
-	if _, err := r.ledger.Sweep(ctx, keepEvents, 1000); err != nil {
+	if _, err := r.ledger.Sweep(ctx, keepEvents, 1000); err != nil && ctx.Err() == nil {
 		r.logger.WarnContext(ctx, "old events are not removed", "error", err)
 	}
 	r.expire(ctx)
