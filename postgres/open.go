@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"strings"
 	"sync"
@@ -275,7 +276,8 @@ func restarting(err error) bool {
 	case stateShutdown, stateCrash, stateStarting:
 		return true
 	}
-	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.ENOENT) // of a socket's file
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.ENOENT) || // of a socket's file
+		errors.Is(err, io.ErrUnexpectedEOF) // it crashed while the connection was made
 }
 
 // read runs do, which only reads or may be done twice, again if its connection
