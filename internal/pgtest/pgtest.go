@@ -89,9 +89,14 @@ func NewDatabase(ctx context.Context) (address string, drop func() error, err er
 	}, nil
 }
 
-// admin runs a statement that no transaction may hold.
+// admin runs a statement that no transaction may hold. A test before may have crashed the
+// server, so one that recovers is waited for.
 func admin(ctx context.Context, server, statement string) (err error) {
 	c, err := pgx.Connect(ctx, server)
+	for end := time.Now().Add(30 * time.Second); err != nil && strings.Contains(err.Error(), "57P03") && time.Now().Before(end); {
+		<-time.After(100 * time.Millisecond)
+		c, err = pgx.Connect(ctx, server)
+	}
 	if err != nil {
 		return err
 	}
