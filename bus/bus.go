@@ -19,7 +19,8 @@ type Bus interface {
 	// It does not wait for the listeners.
 	Signal(ctx context.Context, topic string, payload []byte) error
 	// Listen calls fn, one call at a time, for each signal of a topic that is sent after Listen has returned,
-	// until stop is called. No call of fn begins after stop has returned.
+	// until stop is called. Other processes may learn a little later that the topic is listened to; what they signal until
+	// then is lost. No call of fn begins after stop has returned.
 	Listen(topic string, fn func(payload []byte)) (stop func(), err error)
 	// Log is the log of events, or nil if the ledger is to keep them.
 	Log() Log

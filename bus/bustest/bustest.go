@@ -68,7 +68,44 @@ func (f *fixture) listen(b bus.Bus, topic string) <-chan string {
 		f.Fatal(err)
 	}
 	f.Cleanup(stop)
+	f.settle()
 	return ch
+}
+
+// settle waits until each bus sends what the other one listens to. In a cluster, a server learns from another one what is listened
+// to there, a little after Listen has returned there. It learns it in order, so one topic that is heard stands for those before.
+func (f *fixture) settle() {
+	f.Helper()
+	for _, pair := range [][2]bus.Bus{{f.a, f.b}, {f.b, f.a}} {
+		from, to, topic, heard := pair[0], pair[1], uuid.NewString(), make(chan struct{}, 1)
+		stop, err := to.Listen(topic, func([]byte) {
+			select {
+			case heard <- struct{}{}:
+			default:
+			}
+		})
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.insistOn(from, topic, heard)
+		stop()
+	}
+}
+
+// insistOn sends a signal until it is heard.
+func (f *fixture) insistOn(from bus.Bus, topic string, heard <-chan struct{}) {
+	f.Helper()
+	for end := time.Now().Add(patience); ; {
+		f.signal(from, topic, "")
+		select {
+		case <-heard:
+			return
+		case <-time.After(20 * time.Millisecond):
+		}
+		if time.Now().After(end) {
+			f.Fatalf("no signal was heard within %v", patience)
+		}
+	}
 }
 
 func (f *fixture) signal(b bus.Bus, topic, payload string) {

@@ -25,7 +25,7 @@ check("the demo is talked to, asks, and what was said is edited", async ({ page 
   await say("note shopping: milk");
   await page.getByText("Write the note shopping.md?").waitFor();
   await page.getByRole("button", { name: "No", exact: true }).click();
-  await page.getByRole("button", { name: "No", exact: true }).waitFor({ state: "detached" });
+  await page.getByText("I did not write shopping.md.").waitFor();
   await page.getByRole("button", { name: "Send", exact: true }).waitFor();
   const first = page.getByRole("listitem").filter({ has: page.locator(".chat-human") }).first();
   await first.hover();

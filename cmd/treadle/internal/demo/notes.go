@@ -14,6 +14,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/google/jsonschema-go/jsonschema"
+
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/llm"
 )
@@ -51,8 +53,19 @@ type (
 	}
 )
 
-// UnmarshalJSON reads an object, or true or false, which is what the buttons Yes and No of
-// clients send.
+// JSONSchema says that true and false are answers too: the buttons Yes and No of clients send them.
+func (Answer) JSONSchema() *jsonschema.Schema {
+	return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{
+		{Type: "boolean"},
+		{
+			Type:       "object",
+			Properties: map[string]*jsonschema.Schema{"approved": {Type: "boolean"}, "reason": {Type: "string"}},
+			Required:   []string{"approved"},
+		},
+	}}
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
 func (a *Answer) UnmarshalJSON(raw []byte) error {
 	*a = Answer{}
 	if json.Unmarshal(raw, &a.Approved) == nil {

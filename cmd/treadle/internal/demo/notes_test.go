@@ -1,10 +1,16 @@
 package demo
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/checkpoint"
 )
 
 func TestNotesStayInTheirDirectory(t *testing.T) {
@@ -45,5 +51,36 @@ func TestAQuestionIsAnsweredByAnObjectOrYesOrNo(t *testing.T) {
 	}
 	if err := json.Unmarshal([]byte(`"perhaps"`), new(Answer)); err == nil {
 		t.Error("a text is an answer")
+	}
+}
+
+func TestANoteIsWrittenAfterYesOnly(t *testing.T) {
+	for answer, want := range map[string]string{
+		`true`:                                `"Written to a.md."`,
+		`{"approved":true}`:                   `"Written to a.md."`,
+		`false`:                               `"The user refused"`,
+		`{"approved":false,"reason":"later"}`: `"The user refused: later"`,
+		`"yes"`:                               "does not fit",
+		`{"approve":true}`:                    "does not fit",
+	} {
+		notes := &noteDir{path: t.TempDir()}
+		g, err := treadle.NewWorkflow("note", func(ctx context.Context, in note) (string, error) {
+			m, err := notes.write(ctx, in)
+			return m.Text(), err
+		}, &treadle.Options{Saver: checkpoint.NewMemory()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		thread := g.Open("t")
+		if _, err := thread.RunJSON(t.Context(), []byte(`{"file":"a.md","text":"milk"}`)); !errors.As(err, new(*treadle.InterruptError)) {
+			t.Fatalf("no question, but %v", err)
+		}
+		got, err := resumed(thread.CommandJSON(t.Context(), []byte(`{"resume":`+answer+`}`)))
+		if err != nil {
+			got = []byte(err.Error())
+		}
+		if !strings.Contains(string(got), want) {
+			t.Errorf("%s: %s, want %s", answer, got, want)
+		}
 	}
 }

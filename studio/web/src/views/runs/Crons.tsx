@@ -1,6 +1,6 @@
 import type { Cron } from "@langchain/langgraph-sdk";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
+import { useRef, useState } from "react";
 import { useAssistants, useConnection } from "../../app/connection";
 import { go, hrefOf } from "../../app/location";
 import { messageOf } from "../../data/session";
@@ -29,6 +29,7 @@ export function Crons() {
     queryFn: ({ signal }) => client.crons.search({ limit: 1000, signal }) as Promise<ListedCron[]>,
     refetchInterval: (q) => (q.state.error && !q.state.data ? false : 5_000),
   });
+  const sorted = useSorted(q.data);
   const changed = () => cache.invalidateQueries({ queryKey: cronsKey(url) });
   const create = (
     <Button kind="primary" onClick={() => setCreating(true)}>
@@ -51,7 +52,6 @@ export function Crons() {
         {dialog}
       </>
     );
-  const sorted = [...q.data].sort((a, b) => Number(b.enabled !== false) - Number(a.enabled !== false) || (a.next_run_date ?? "9").localeCompare(b.next_run_date ?? "9"));
   return (
     <>
       <div className="runs-groups">
@@ -69,6 +69,17 @@ export function Crons() {
       {dialog}
     </>
   );
+}
+
+/** useSorted puts the next ones first, and sorts again only when there is a new one: rows do not move while somebody clicks on them. */
+function useSorted(crons: ListedCron[] = []): ListedCron[] {
+  const order = useRef(new Map<string, number>());
+  if (crons.some((c) => !order.current.has(c.cron_id))) {
+    const next = [...crons].sort((a, b) => Number(b.enabled !== false) - Number(a.enabled !== false) || (a.next_run_date ?? "9").localeCompare(b.next_run_date ?? "9"));
+    order.current = new Map(next.map((c, i) => [c.cron_id, i]));
+  }
+  const place = order.current;
+  return [...crons].sort((a, b) => (place.get(a.cron_id) ?? 0) - (place.get(b.cron_id) ?? 0));
 }
 
 function CronRow({ cron, onChanged }: { cron: ListedCron; onChanged(): Promise<void> }) {
