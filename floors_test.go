@@ -86,7 +86,7 @@ var floorOf = map[string]int{
 	"internal/netfault":   0,
 	"internal/observe":    0,
 	"internal/origin":     0,
-	"internal/pgtest":     0,
+	"internal/pgtest":     1,
 	"internal/plainjson":  0,
 	"internal/race":       0,
 	"internal/saved":      0,

@@ -65,6 +65,8 @@ func statusOf(err error) (int, string) {
 		return http.StatusNotFound, err.Error()
 	case errors.Is(err, ledger.ErrExists), errors.Is(err, ledger.ErrBusy), errors.Is(err, checkpoint.ErrConflict), errors.Is(err, checkpoint.ErrFenced):
 		return http.StatusConflict, err.Error()
+	case errors.Is(err, checkpoint.ErrUnavailable):
+		return http.StatusServiceUnavailable, "the database does not answer: try again"
 	case errors.Is(err, ledger.ErrFull):
 		return http.StatusTooManyRequests, err.Error()
 	case update, errors.Is(err, treadle.ErrNothingToContinue):

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/bus"
 	"github.com/treadle-go/treadle/internal/platform"
 	"github.com/treadle-go/treadle/ledger"
@@ -275,14 +276,7 @@ func TestAProcessExecutesTheGraphsThatItIsToldTo(t *testing.T) {
 			t.Errorf("process %d executed %v runs", i, got)
 		}
 	}
-	if _, err := server.New(newMemory(), must(platform.All()), &server.Options{Execute: []string{"rooter"}}); err == nil || !strings.Contains(err.Error(), `"rooter"`) {
+	if _, err := server.New(newMemory(), treadle.Must(platform.All()), &server.Options{Execute: []string{"rooter"}}); err == nil || !strings.Contains(err.Error(), `"rooter"`) {
 		t.Errorf("a graph that is not served: %v", err)
 	}
-}
-
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
 }

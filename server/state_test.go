@@ -4,11 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/treadle-go/treadle/bus"
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/server"
 )
@@ -17,11 +20,15 @@ import (
 type brokenDisk struct {
 	*memory
 	full atomic.Bool
+	away atomic.Bool // it cannot be reached
 }
 
 func (d *brokenDisk) Put(ctx context.Context, p *checkpoint.Put) error {
 	if d.full.Load() {
 		return errors.New("write /secret/path: no space left")
+	}
+	if d.away.Load() {
+		return fmt.Errorf("dial 10.0.0.1: %w", checkpoint.ErrUnavailable)
 	}
 	return d.memory.Put(ctx, p)
 }
@@ -40,6 +47,33 @@ func TestFailuresOfTheDatabaseAreNotTheCallersMistakes(t *testing.T) {
 		if status != http.StatusInternalServerError || string(raw) != `{"detail":"Internal Server Error"}` {
 			t.Errorf("POST %s: %d %s", path, status, raw)
 		}
+	}
+}
+
+func TestADatabaseThatCannotBeReachedIsWorthAnotherTry(t *testing.T) {
+	db := &brokenDisk{memory: newMemory()}
+	b := bus.NewMemory()
+	c := serveOn(t, db, &server.Options{Bus: b})
+	t.Cleanup(func() { _ = b.Close() })
+	thread := c.thread()
+	c.ok("POST", "/threads/"+thread+"/runs/wait", `{"assistant_id":"router","input":{"target":"left"}}`, nil)
+	db.away.Store(true)
+	status, _, raw := c.do("POST", "/threads/"+thread+"/state", `{"values":{"target":"right"}}`)
+	if status != http.StatusServiceUnavailable || string(raw) != `{"detail":"the database does not answer: try again"}` {
+		t.Errorf("an edit: %d %s", status, raw)
+	}
+	// A run does not fail. It goes on when the database is there again.
+	var run struct {
+		ID     string `json:"run_id"`
+		Status string
+	}
+	c.ok("POST", "/threads/"+thread+"/runs", `{"assistant_id":"router","input":{"target":"right"}}`, &run)
+	time.AfterFunc(300*time.Millisecond, func() { db.away.Store(false) })
+	var got map[string]any
+	c.ok("GET", "/threads/"+thread+"/runs/"+run.ID+"/join", "", &got)
+	c.ok("GET", "/threads/"+thread+"/runs/"+run.ID, "", &run)
+	if run.Status != "success" || fmt.Sprint(got["path"]) != "[route left route right]" {
+		t.Errorf("the run is %s with %v", run.Status, got)
 	}
 }
 

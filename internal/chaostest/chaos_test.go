@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/treadle-go/treadle/internal/wait"
 )
 
 // kinds are what runs do.
@@ -110,9 +112,7 @@ func breakThings(t *testing.T, c *cluster, r *rand.Rand, count int) map[string]i
 			k = 1 // they share the servers
 		}
 		for !busy[k].TryLock() {
-			select {
-			case <-time.After(50 * time.Millisecond):
-			case <-t.Context().Done():
+			if wait.For(t.Context(), 50*time.Millisecond) != nil {
 				return broken
 			}
 		}
@@ -124,10 +124,10 @@ func breakThings(t *testing.T, c *cluster, r *rand.Rand, count int) map[string]i
 		}
 		mends.Go(func() {
 			defer busy[k].Unlock()
-			time.Sleep(lasts) //nolint:forbidigo // how long something is broken
+			_ = wait.For(t.Context(), lasts) // while something is broken
 			mend()
 		})
-		time.Sleep(time.Duration(r.Int64N(int64(600 * time.Millisecond)))) //nolint:forbidigo // between two faults
+		_ = wait.For(t.Context(), time.Duration(r.Int64N(int64(600*time.Millisecond)))) // until the next fault
 	}
 	mends.Wait()
 	return broken

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/internal/wait"
 	"github.com/treadle-go/treadle/reduce"
 )
 
@@ -82,10 +83,8 @@ type part struct {
 // thread it is of.
 func effect(ctx context.Context, pool *pgxpool.Pool, step int, name string, delay int) (string, error) {
 	return treadle.Do(ctx, "effect", func(ctx context.Context) (string, error) {
-		select {
-		case <-time.After(time.Duration(cmp.Or(delay, 30)) * time.Millisecond):
-		case <-ctx.Done():
-			return "", context.Cause(ctx)
+		if err := wait.For(ctx, time.Duration(cmp.Or(delay, 30))*time.Millisecond); err != nil {
+			return "", err
 		}
 		info := treadle.InfoFrom(ctx)
 		_, err := pool.Exec(ctx, "INSERT INTO chaos_effects (thread, step, name, key, pid) VALUES ($1, $2, $3, $4, $5)", info.Thread, step, name, info.IdempotencyKey, os.Getpid())

@@ -31,6 +31,9 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/treadle-go/treadle/internal/wait"
 )
 
 // Env names the server to use: the URL of a database in which the role may
@@ -89,13 +92,20 @@ func NewDatabase(ctx context.Context) (address string, drop func() error, err er
 	}, nil
 }
 
+// recovers reports whether an error is that of a server which has crashed and is not ready yet.
+func recovers(err error) bool {
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && e.Code == "57P03"
+}
+
 // admin runs a statement that no transaction may hold. A test before may have crashed the
 // server, so one that recovers is waited for.
 func admin(ctx context.Context, server, statement string) (err error) {
 	c, err := pgx.Connect(ctx, server)
-	for end := time.Now().Add(30 * time.Second); err != nil && strings.Contains(err.Error(), "57P03") && time.Now().Before(end); {
-		<-time.After(100 * time.Millisecond)
-		c, err = pgx.Connect(ctx, server)
+	for end := time.Now().Add(30 * time.Second); recovers(err) && time.Now().Before(end); c, err = pgx.Connect(ctx, server) {
+		if err := wait.For(ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
 	}
 	if err != nil {
 		return err

@@ -10,6 +10,9 @@
 // protocol v2, its events. [Runner.Read] reads one run and [Runner.ReadThread] all runs
 // of a thread.
 //
+// Several processes may use one ledger. A bus tells them of each other's work and brings
+// the entries of runs to the feeds of processes whose clients read them (remote.go).
+//
 // A thread has one [Feed], which all its runs write to in turn, and which any number
 // of readers walk at their own pace. A reader that is too slow for it loses its place;
 // a run never waits for a reader.

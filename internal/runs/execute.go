@@ -11,6 +11,7 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/wait"
 	"github.com/treadle-go/treadle/ledger"
 )
 
@@ -30,7 +31,10 @@ func (r *Runner) execute(ctx context.Context, x *execution, feed *Feed) (next *l
 	// Whoever reads a run that was created elsewhere, or that is not temporary, may be
 	// connected to another process.
 	shared := r.o.Bus != nil && (!run.Temporary || !x.fresh)
-	l := &log{runner: r, feed: feed, run: run, keep: run.Resumable || k.V2 || shared, bound: (run.Epoch + 1) << epochBits}
+	l := &log{runner: r, feed: feed, run: run, keep: run.Resumable || k.V2 || shared}
+	if r.o.Bus != nil {
+		l.bound = (run.Epoch + 1) << epochBits
+	}
 	rec := newRecorder(run, &k, run.Graph, l)
 	var th treadle.AnyThread
 	if err == nil {
@@ -265,16 +269,13 @@ func (r *Runner) end(x *execution, th treadle.AnyThread, rec *recorder, l *log, 
 // finish stores the end of a run. While the database cannot, it tries again: the run
 // is over, and nothing else can say so.
 func (r *Runner) finish(ctx context.Context, e *ledger.End) (*ledger.Run, error) {
-	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
 		next, err := r.ledger.Finish(ctx, e)
 		if err == nil || errors.Is(err, ledger.ErrLost) || ctx.Err() != nil {
 			return next, err
 		}
 		r.logger.WarnContext(ctx, "the end of a run is not stored yet", "run", e.Run.ID, "error", err)
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-		}
+		_ = wait.For(ctx, pause) // Finish fails if ctx has ended
 	}
 }
 
@@ -309,19 +310,16 @@ func (r *Runner) lost(l *log) *ledger.Run {
 func (r *Runner) release(run *ledger.Run, l *log) *ledger.Run {
 	l.flush()
 	ctx := context.Background()
-	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
 		err := r.ledger.Release(ctx, r.worker, run, l.feed.last())
 		if err == nil || errors.Is(err, ledger.ErrLost) {
 			break
 		}
 		r.logger.WarnContext(ctx, "a run is not released yet", "run", run.ID, "error", err)
-		if r.Draining() && wait > time.Second {
+		if r.Draining() && pause > time.Second {
 			break // its lease ends with this process
 		}
-		select {
-		case <-time.After(wait):
-		case <-r.stopped:
-		}
+		_ = wait.For(ctx, pause)
 	}
 	r.announce()
 	return r.lost(l)

@@ -415,8 +415,8 @@ func (s *feeds) sweep(now time.Time) {
 	}
 }
 
-// wait blocks until a feed has more entries.
-func wait(ctx context.Context, more <-chan struct{}, stop <-chan struct{}) error {
+// waitMore blocks until a feed has more entries.
+func waitMore(ctx context.Context, more <-chan struct{}, stop <-chan struct{}) error {
 	select {
 	case <-more:
 		return nil

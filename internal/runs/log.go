@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/treadle-go/treadle/internal/wait"
 	"github.com/treadle-go/treadle/ledger"
 )
 
@@ -110,11 +111,7 @@ func (l *log) settle() {
 		if !failed || time.Now().After(end) || l.runner.o.Bus == nil {
 			return
 		}
-		select {
-		case <-time.After(tryAgain / 5):
-		case <-l.runner.stopped:
-			return
-		}
+		_ = wait.For(context.Background(), tryAgain/5)
 	}
 }
 
@@ -146,6 +143,7 @@ func (l *log) flush() {
 	}
 	if l.since.IsZero() {
 		l.since = time.Now()
+		l.runner.logger.WarnContext(ctx, "events of a run are not stored yet", "run", l.run.ID, "events", len(es), "error", err)
 	}
 	if time.Since(l.since) > keepTrying || l.bytes+len(pack.Data) > maxUnkept || l.runner.isStopped() {
 		l.runner.logger.WarnContext(ctx, "events of a run are not kept", "run", l.run.ID, "events", len(es), "error", err)

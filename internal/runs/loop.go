@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/treadle-go/treadle/internal/wait"
 	"github.com/treadle-go/treadle/ledger"
 )
 
@@ -21,8 +22,12 @@ const (
 func (r *Runner) loop(ctx context.Context) {
 	beat := time.NewTicker(beatEvery)
 	defer beat.Stop()
-	look := time.NewTicker(lookEvery)
-	defer look.Stop()
+	var look <-chan time.Time // nil if there are no other processes
+	if r.o.Bus != nil {
+		t := time.NewTicker(lookEvery)
+		defer t.Stop()
+		look = t.C
+	}
 	due := time.NewTimer(0)
 	defer due.Stop()
 	lastBeat, lastSweep, lastStore := time.Now(), time.Now(), time.Now()
@@ -46,7 +51,7 @@ func (r *Runner) loop(ctx context.Context) {
 				r.sweepStore(ctx)
 			}
 			continue
-		case <-look.C:
+		case <-look:
 			r.lookForTheDead(ctx)
 			continue
 		case <-r.wake:
@@ -66,16 +71,13 @@ func (r *Runner) attend(ctx context.Context) {
 		if ctx.Err() == nil {
 			r.logger.WarnContext(ctx, "the end of this process would be noticed late", "error", err)
 		}
-		select {
-		case <-time.After(5 * time.Second):
-		case <-ctx.Done():
-		}
+		_ = wait.For(ctx, 5*time.Second)
 	}
 }
 
 // lookForTheDead goes on with the runs of processes that have just died.
 func (r *Runner) lookForTheDead(ctx context.Context) {
-	if r.o.Bus == nil || r.Draining() {
+	if r.Draining() {
 		return
 	}
 	n, err := r.ledger.EndLeases(ctx, r.worker)

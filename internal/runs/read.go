@@ -118,11 +118,11 @@ func (r *Runner) rest(ctx context.Context, run *ledger.Run, after uint64, feed *
 // another process whose events do not come.
 func (r *Runner) more(ctx context.Context, more <-chan struct{}, run *ledger.Run) (over bool, err error) {
 	if r.o.Bus == nil || r.executes(run.ID) {
-		return false, wait(ctx, more, r.stopped)
+		return false, waitMore(ctx, more, r.stopped)
 	}
 	soon, cancel := context.WithTimeout(ctx, pollEnd)
 	defer cancel()
-	err = wait(soon, more, r.stopped)
+	err = waitMore(soon, more, r.stopped)
 	if err == nil || ctx.Err() != nil || soon.Err() == nil {
 		return false, err
 	}
@@ -132,7 +132,7 @@ func (r *Runner) more(ctx context.Context, more <-chan struct{}, run *ledger.Run
 	// What has been on its way comes before the end.
 	last, cancel := context.WithTimeout(ctx, pollEnd)
 	defer cancel()
-	err = wait(last, more, r.stopped)
+	err = waitMore(last, more, r.stopped)
 	if err == nil || ctx.Err() == nil && last.Err() != nil {
 		return err != nil, nil
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/treadle-go/treadle/bus"
+	"github.com/treadle-go/treadle/internal/wait"
 	"github.com/treadle-go/treadle/ledger"
 )
 
@@ -191,8 +192,8 @@ func (r *Runner) follow(feed *Feed) (stop func()) {
 // bring brings stored events into a feed until ctx ends.
 func (r *Runner) bring(ctx context.Context, feed *Feed) {
 	live := make(chan *ledger.Events)
-	every := pollEvents
-	if log := r.eventLog(); log != nil {
+	log, every := r.eventLog(), pollEvents
+	if log != nil {
 		every = pollEnd
 		r.loops.Go(func() { r.readLive(ctx, log, feed, live) })
 	}
@@ -209,7 +210,7 @@ func (r *Runner) bring(ctx context.Context, feed *Feed) {
 		case <-ctx.Done():
 			return
 		}
-		f.look(ctx, every == pollEvents)
+		f.look(ctx, log == nil)
 	}
 }
 
@@ -226,10 +227,7 @@ func (r *Runner) readLive(ctx context.Context, log bus.Log, feed *Feed, to chan<
 			case <-ctx.Done():
 			}
 		}
-		select {
-		case <-time.After(pollEnd):
-		case <-ctx.Done():
-		}
+		_ = wait.For(ctx, pollEnd)
 	}
 }
 
@@ -237,15 +235,13 @@ func (r *Runner) readLive(ctx context.Context, log bus.Log, feed *Feed, to chan<
 type follower struct {
 	r     *Runner
 	feed  *Feed
-	since time.Time // since when the ledger has events behind a gap
+	whole time.Time // when the ledger had no events behind a gap
 }
 
 // take takes events of the log. What is missing before them may be in the ledger.
 func (f *follower) take(ctx context.Context, e *ledger.Events) {
 	for e.First > f.feed.last()+1 && !f.read(ctx, e.First) {
-		select {
-		case <-time.After(pollEvents):
-		case <-ctx.Done():
+		if wait.For(ctx, pollEvents) != nil {
 			return
 		}
 	}
@@ -256,7 +252,7 @@ func (f *follower) take(ctx context.Context, e *ledger.Events) {
 // from the log, unless the ledger has all.
 func (f *follower) look(ctx context.Context, all bool) {
 	bound := uint64(math.MaxUint64)
-	if !all && time.Since(f.since) < gapTime {
+	if !all && time.Since(f.whole) < gapTime {
 		bound = 0
 	}
 	f.read(ctx, bound)
@@ -277,7 +273,7 @@ func (f *follower) read(ctx context.Context, bound uint64) bool {
 		f.insert(ctx, e)
 	}
 	if !gap {
-		f.since = time.Now()
+		f.whole = time.Now()
 	}
 	return true
 }

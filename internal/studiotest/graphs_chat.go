@@ -13,6 +13,7 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/agent"
+	"github.com/treadle-go/treadle/internal/wait"
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/reduce"
 )
@@ -56,7 +57,7 @@ func (t *talker) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chu
 	switch words := strings.Fields(text); {
 	case strings.HasPrefix(text, "tokens "): // tokens 2000
 		n, _ := strconv.Atoi(words[1])
-		return inWords(numbered(n), func() error { return after(ctx, time.Millisecond) })
+		return inWords(numbered(n), func() error { return wait.For(ctx, time.Millisecond) })
 	case strings.HasPrefix(text, "paced "): // paced NAME 40
 		n, _ := strconv.Atoi(words[2])
 		return inWords(numbered(n), func() error { return pace.wait(ctx, words[1]) })
@@ -136,16 +137,6 @@ func inWords(text string, wait func() error) iter.Seq2[llm.Chunk, error] {
 				return
 			}
 		}
-	}
-}
-
-// after waits for a while.
-func after(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 }
 
