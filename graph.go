@@ -271,7 +271,7 @@ func (g *core) stream(ctx context.Context, in pregel.Input, opts []StreamOption,
 		set := g.settings()
 		set.Sink = pregel.NewSink(queue, pregel.Mode(cfg.modes), cfg.subgraphs, keys)
 		if recorded := set.Recorded; recorded != nil {
-			set.Recorded = func() { queue.Settle(); recorded() }
+			set.Recorded = func() error { queue.Settle(); return recorded() }
 		}
 		var out any
 		done := make(chan struct{})

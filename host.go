@@ -24,7 +24,8 @@ type Host struct {
 	// Recorded is called before a checkpoint or the result of a task is stored, when
 	// the reader of the run's stream is done with all events before it. A server that
 	// stores events then loses none: a step whose events are not stored runs again.
-	Recorded func()
+	// If it fails, nothing is stored and the run fails with its error.
+	Recorded func() error
 	// AnyGraph lets the graph continue a thread of another graph, as LangGraph does.
 	// It takes the fields that have the same names.
 	AnyGraph bool

@@ -82,12 +82,12 @@ type Bus struct {
 
 	mu sync.Mutex
 	// topics has the subscriptions to signals, by token.
-	topics    map[string]*topic
-	followed  map[string]*followed // by subject
-	created   time.Time            // when the stream was made
-	lastError string               // that of connecting, so as to log each once
-	reached   bool                 // there was a connection
-	lostAt    time.Time            // when it broke; zero if it did not
+	topics   map[string]*topic
+	followed map[string]*followed // by subject
+	created  time.Time            // when the stream was made
+	warned   time.Time            // when it was last logged that no server can be reached
+	reached  bool                 // there was a connection
+	lostAt   time.Time            // when it broke; zero if it did not
 }
 
 type topic struct {
@@ -247,7 +247,7 @@ func refused(err error) bool {
 
 func (b *Bus) onConnect(nc *nats.Conn) {
 	b.mu.Lock()
-	b.lastError, b.lostAt, b.reached = "", time.Time{}, true
+	b.warned, b.lostAt, b.reached = time.Time{}, time.Time{}, true
 	b.mu.Unlock()
 	b.log.Info("natsbus: connected", "server", nc.ConnectedUrlRedacted())
 	b.recheck()
@@ -259,10 +259,12 @@ func (b *Bus) onConnectError(err error) {
 		return
 	}
 	b.mu.Lock()
-	known := b.lastError == err.Error()
-	b.lastError = err.Error()
+	often := time.Since(b.warned) < time.Minute // it is tried several times a second
+	if !often {
+		b.warned = time.Now()
+	}
 	b.mu.Unlock()
-	if !known {
+	if !often {
 		b.log.Warn("natsbus: no server can be reached", "error", err)
 	}
 }

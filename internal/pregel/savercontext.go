@@ -116,18 +116,12 @@ func (r *Run) savePut(s checkpoint.Saver, p *checkpoint.Put) error {
 	if _, later := s.(deferred); later { // it calls savePut again when it stores
 		return s.Put(r.ctx, p)
 	}
-	if r.set.Recorded != nil {
-		r.set.Recorded()
-	}
-	return r.save(func(ctx context.Context) error { return s.Put(ctx, p) })
+	return r.saveRecorded(func(ctx context.Context) error { return s.Put(ctx, p) })
 }
 
 // saveBoth stores two checkpoints in one call. The saver is a Batcher.
 func (r *Run) saveBoth(first, second *checkpoint.Put) error {
-	if r.set.Recorded != nil {
-		r.set.Recorded()
-	}
-	return r.save(func(ctx context.Context) error {
+	return r.saveRecorded(func(ctx context.Context) error {
 		return r.set.Saver.(checkpoint.Batcher).PutAll(ctx, []*checkpoint.Put{first, second})
 	})
 }
@@ -137,8 +131,18 @@ func (r *Run) saveWrites(s checkpoint.Saver, at checkpoint.Key, ws []checkpoint.
 	if _, later := s.(deferred); later {
 		return s.PutWrites(r.ctx, at, r.set.Fence, ws)
 	}
-	if r.set.Recorded != nil {
-		r.set.Recorded()
+	return r.saveRecorded(func(ctx context.Context) error { return s.PutWrites(ctx, at, r.set.Fence, ws) })
+}
+
+// saveRecorded stores something when the events before it are recorded.
+func (r *Run) saveRecorded(call func(context.Context) error) error {
+	if r.set.Recorded == nil {
+		return r.save(call)
 	}
-	return r.save(func(ctx context.Context) error { return s.PutWrites(ctx, at, r.set.Fence, ws) })
+	return r.save(func(ctx context.Context) error {
+		if err := r.set.Recorded(); err != nil {
+			return err
+		}
+		return call(ctx)
+	})
 }

@@ -34,7 +34,7 @@ type Settings struct {
 	Logger         *slog.Logger
 	Drain          <-chan struct{} // closed: end after the current step
 	Before, After  []string        // nodes with a breakpoint; "*" is all
-	Recorded       func()          // called before a store, when the stream's reader is done with the events so far
+	Recorded       func() error    // called before a store, when the stream's reader is done with the events so far
 	AnyGraph       bool            // the thread may be another graph's
 	Fence          uint64          // the lease epoch of stores
 	At             checkpoint.ID   // the checkpoint to start from; zero: the head

@@ -22,16 +22,20 @@ var errTimeout = errors.New("the run took longer than the server allows")
 // process has claimed it.
 func (r *Runner) execute(ctx context.Context, x *execution, feed *Feed) (next *ledger.Run) {
 	run := x.run
-	defer r.feeds.release(feed, false)
+	defer func() { r.feeds.release(feed, false) }()
 	r.edits.lock(run.Thread)() // an edit that began before the run was created ends first, and so does the run before it
-	feed.startAt(max(run.Seq, run.Epoch<<epochBits))
 	var k Kwargs
 	err := json.Unmarshal(run.Kwargs, &k)
 	k.V2 = !run.Temporary && (k.V2 || run.V2 || feed.watched())
+	if err == nil {
+		err = r.fence(ctx, x)
+	}
+	feed, before := r.catchUp(ctx, run, feed)
+	feed.startAt(max(run.Seq, run.Epoch<<epochBits))
 	// Whoever reads a run that was created elsewhere, or that is not temporary, may be
 	// connected to another process.
 	shared := r.o.Bus != nil && (!run.Temporary || !x.fresh)
-	l := &log{runner: r, feed: feed, run: run, keep: run.Resumable || k.V2 || shared}
+	l := &log{runner: r, feed: feed, run: run, keep: run.Resumable || k.V2 || shared, before: before}
 	if r.o.Bus != nil {
 		l.bound = (run.Epoch + 1) << epochBits
 	}
@@ -49,6 +53,18 @@ func (r *Runner) execute(ctx context.Context, x *execution, feed *Feed) (next *l
 		cancel()
 	}
 	return r.end(x, th, rec, l, err)
+}
+
+// fence makes the saver refuse what the process that had the run before still stores.
+func (r *Runner) fence(ctx context.Context, x *execution) error {
+	run := x.run
+	if x.fresh || run.Temporary || run.Attempt <= 1 {
+		return nil
+	}
+	if err := r.saver.Fence(ctx, run.Thread.String(), run.Epoch); err != nil && !errors.Is(err, checkpoint.ErrFenced) {
+		return err
+	}
+	return nil
 }
 
 // epochBits leaves each epoch of a thread room for its entries. Numbers stay below
@@ -77,11 +93,6 @@ func (r *Runner) thread(run *ledger.Run, k *Kwargs, l *log) (treadle.AnyThread, 
 func (r *Runner) stream(ctx context.Context, th treadle.AnyThread, x *execution, k *Kwargs, rec *recorder) error {
 	run, again := x.run, false
 	if !x.fresh && !run.Temporary {
-		if run.Attempt > 1 {
-			if err := r.saver.Fence(ctx, run.Thread.String(), run.Epoch); err != nil && !errors.Is(err, checkpoint.ErrFenced) {
-				return err
-			}
-		}
 		snap, err := th.State(ctx)
 		if err != nil {
 			return err

@@ -3,6 +3,7 @@ package runs
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"sort"
 	"sync"
@@ -32,6 +33,10 @@ type Entry struct {
 	Node     string   // of an event
 	Time     time.Time
 	End      *End // the run's last entry
+
+	// before is the number of the entry before the first one of a process, if it knows it:
+	// numbers are not consecutive when another process goes on.
+	before *uint64
 
 	making  sync.Mutex // held while the JSON is made, which can take long
 	mu      sync.Mutex
@@ -179,9 +184,20 @@ type Feed struct {
 	followers int                // readers who want what other processes record
 	unfollow  context.CancelFunc // ends that
 	poked     chan struct{}      // other processes have recorded something
+	cut       chan struct{}      // closed: entries are missing that cannot be read, readers leave
 }
 
-func newFeed(thread uuid.UUID) *Feed { return &Feed{thread: thread, poked: make(chan struct{}, 1)} }
+func newFeed(thread uuid.UUID) *Feed {
+	return &Feed{thread: thread, poked: make(chan struct{}, 1), cut: make(chan struct{})}
+}
+
+// used reports whether the feed has entries, or readers who wait for those of other
+// processes.
+func (f *Feed) used() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.entries) > 0 || f.followers > 0
+}
 
 // append numbers entries and shows them to the readers.
 func (f *Feed) append(es ...*Entry) {
@@ -350,6 +366,24 @@ func (s *feeds) use(thread uuid.UUID) *Feed {
 	return f
 }
 
+// replace ends a use of a feed whose readers cannot go on, and returns the one in its
+// place.
+func (s *feeds) replace(old *Feed) *Feed {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := newFeed(old.thread)
+	f.users = 1
+	old.mu.Lock()
+	defer old.mu.Unlock()
+	old.users--
+	f.watches = old.watches
+	if s.byID[old.thread] == old {
+		s.byID[old.thread] = f
+	}
+	close(old.cut)
+	return f
+}
+
 // release ends a use. With drop the feed of a thread that nobody can read again goes
 // at once.
 func (s *feeds) release(f *Feed, drop bool) {
@@ -415,11 +449,16 @@ func (s *feeds) sweep(now time.Time) {
 	}
 }
 
+// errCut is the error of readers of a feed that was replaced.
+var errCut = errors.New("events of another process cannot be read")
+
 // waitMore blocks until a feed has more entries.
-func waitMore(ctx context.Context, more <-chan struct{}, stop <-chan struct{}) error {
+func (f *Feed) waitMore(ctx context.Context, more <-chan struct{}, stop <-chan struct{}) error {
 	select {
 	case <-more:
 		return nil
+	case <-f.cut:
+		return errCut
 	case <-stop:
 		return errStopped
 	case <-ctx.Done():

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/wait"
 	"github.com/treadle-go/treadle/ledger"
 )
@@ -17,10 +18,11 @@ type log struct {
 	runner *Runner
 	feed   *Feed
 	run    *ledger.Run
-	keep   bool   // also elsewhere than in the feed
-	bound  uint64 // the run has numbers below it; 0 means any
-	states int    // entries that were not JSON
-	last   bool   // the entries to come are the last ones, and are stored before they are shown
+	keep   bool    // also elsewhere than in the feed
+	bound  uint64  // the run has numbers below it; 0 means any
+	states int     // entries that were not JSON
+	last   bool    // the entries to come are the last ones, and are stored before they are shown
+	before *uint64 // the before of the first entry
 
 	mu      sync.Mutex
 	waiting []*Entry // to be stored
@@ -28,6 +30,7 @@ type log struct {
 	bytes   int
 	timer   *time.Timer
 	since   time.Time  // since when storing has failed
+	dropped bool       // entries are lost that were never stored
 	writing sync.Mutex // one write at a time, so that they come in order
 }
 
@@ -44,6 +47,7 @@ const stateEvery = 16
 // add shows an entry to the readers, and keeps it if the run's events are kept.
 func (l *log) add(e *Entry) {
 	e.Time = time.Now()
+	e.before, l.before = l.before, nil
 	state := e.make != nil
 	if l.bound > 0 && l.feed.last() >= l.bound {
 		return // another process has the run, and its entries are here already
@@ -100,16 +104,23 @@ func (l *log) finish() {
 }
 
 // settle stores what waits before a step is committed, so that readers can follow the
-// step even if this process dies behind it. It does not try for ever: without the database
-// the step cannot be committed either.
-func (l *log) settle() {
+// step even if this process dies behind it. If nothing can be stored for as long as a lease
+// lasts, the step fails, and runs again when the database can be reached. A single process
+// goes on: it has the entries itself.
+func (l *log) settle() error {
 	for end := time.Now().Add(lease); ; {
 		l.flush()
+		if l.runner.o.Bus == nil {
+			return nil
+		}
 		l.mu.Lock()
-		failed := len(l.waiting) > 0 && !l.since.IsZero()
+		failed, dropped := len(l.waiting) > 0 && !l.since.IsZero(), l.dropped
 		l.mu.Unlock()
-		if !failed || time.Now().After(end) || l.runner.o.Bus == nil {
-			return
+		switch {
+		case dropped || failed && time.Now().After(end):
+			return fmt.Errorf("the events of the step are not stored: %w", checkpoint.ErrUnavailable)
+		case !failed:
+			return nil
 		}
 		_ = wait.For(context.Background(), tryAgain/5)
 	}
@@ -147,6 +158,7 @@ func (l *log) flush() {
 	}
 	if time.Since(l.since) > keepTrying || l.bytes+len(pack.Data) > maxUnkept || l.runner.isStopped() {
 		l.runner.logger.WarnContext(ctx, "events of a run are not kept", "run", l.run.ID, "events", len(es), "error", err)
+		l.dropped = true
 		return
 	}
 	l.waiting = append(es, l.waiting...)
@@ -159,6 +171,7 @@ func (l *log) flush() {
 // stored is an entry in the ledger.
 type stored struct {
 	Seq      uint64          `json:"s"`
+	Before   *uint64         `json:"b,omitempty"`
 	Protocol Protocol        `json:"p"`
 	Name     string          `json:"e,omitempty"`
 	NS       []string        `json:"ns,omitempty"`
@@ -171,7 +184,7 @@ type stored struct {
 func packEntries(es []*Entry) []byte {
 	list := make([]stored, len(es))
 	for i, e := range es {
-		list[i] = stored{Seq: e.Seq, Protocol: e.Protocol, Name: e.Name, NS: e.NS, Node: e.Node, Time: e.Time.UnixMilli(), End: e.End, Data: e.Data()}
+		list[i] = stored{Seq: e.Seq, Before: e.before, Protocol: e.Protocol, Name: e.Name, NS: e.NS, Node: e.Node, Time: e.Time.UnixMilli(), End: e.End, Data: e.Data()}
 	}
 	return jsonOf(list)
 }
@@ -181,9 +194,12 @@ func unpackEntries(p *ledger.Events) ([]*Entry, error) {
 	if err := json.Unmarshal(p.Data, &list); err != nil {
 		return nil, fmt.Errorf("events %d to %d of run %s are damaged: %w", p.First, p.Last, p.Run, err)
 	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("events %d to %d of run %s are damaged: there are none", p.First, p.Last, p.Run)
+	}
 	out := make([]*Entry, len(list))
 	for i, s := range list {
-		out[i] = &Entry{Seq: s.Seq, Run: p.Run, Protocol: s.Protocol, Name: s.Name, NS: s.NS, Node: s.Node, Time: time.UnixMilli(s.Time), End: s.End, data: s.Data}
+		out[i] = &Entry{Seq: s.Seq, before: s.Before, Run: p.Run, Protocol: s.Protocol, Name: s.Name, NS: s.NS, Node: s.Node, Time: time.UnixMilli(s.Time), End: s.End, data: s.Data}
 	}
 	return out, nil
 }

@@ -96,7 +96,7 @@ func (r *Runner) read(ctx context.Context, run *ledger.Run, after uint64, fresh,
 				return
 			}
 			var err error
-			if over, err = r.more(ctx, more, run); err != nil {
+			if over, err = r.more(ctx, feed, more, run); err != nil {
 				yield(nil, err)
 				return
 			}
@@ -116,13 +116,13 @@ func (r *Runner) rest(ctx context.Context, run *ledger.Run, after uint64, feed *
 
 // more waits until a feed has more entries. It reports whether the run has ended, in
 // another process whose events do not come.
-func (r *Runner) more(ctx context.Context, more <-chan struct{}, run *ledger.Run) (over bool, err error) {
+func (r *Runner) more(ctx context.Context, feed *Feed, more <-chan struct{}, run *ledger.Run) (over bool, err error) {
 	if r.o.Bus == nil || r.executes(run.ID) {
-		return false, waitMore(ctx, more, r.stopped)
+		return false, feed.waitMore(ctx, more, r.stopped)
 	}
 	soon, cancel := context.WithTimeout(ctx, pollEnd)
 	defer cancel()
-	err = waitMore(soon, more, r.stopped)
+	err = feed.waitMore(soon, more, r.stopped)
 	if err == nil || ctx.Err() != nil || soon.Err() == nil {
 		return false, err
 	}
@@ -132,7 +132,7 @@ func (r *Runner) more(ctx context.Context, more <-chan struct{}, run *ledger.Run
 	// What has been on its way comes before the end.
 	last, cancel := context.WithTimeout(ctx, pollEnd)
 	defer cancel()
-	err = waitMore(last, more, r.stopped)
+	err = feed.waitMore(last, more, r.stopped)
 	if err == nil || ctx.Err() == nil && last.Err() != nil {
 		return err != nil, nil
 	}

@@ -59,7 +59,7 @@ func (r *Runner) readThread(ctx context.Context, thread uuid.UUID, after uint64,
 			if !live {
 				return
 			}
-			if err := waitMore(ctx, more, r.stopped); err != nil {
+			if err := feed.waitMore(ctx, more, r.stopped); err != nil {
 				yield(nil, err)
 				return
 			}

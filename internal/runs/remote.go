@@ -162,6 +162,45 @@ func (r *Runner) stored(ctx context.Context, thread, run uuid.UUID, after uint64
 	}
 }
 
+// catchUp brings what other processes have recorded of a thread into its feed, before a
+// run of this process adds to it: entries are shown in the order of their numbers only. The
+// run has fenced off the process before it, so nothing is recorded any more that belongs
+// to a step. It returns the number of the last entry before the run.
+//
+// If the entries cannot be read, that is nil, the run gets a new feed, and the readers of
+// the old one have to come back.
+func (r *Runner) catchUp(ctx context.Context, run *ledger.Run, feed *Feed) (f *Feed, last *uint64) {
+	if r.o.Bus == nil {
+		return feed, nil
+	}
+	used := feed.used()
+	begin := max(run.Seq, feed.last())
+	if run.Attempt <= 1 && (begin == feed.last() || !used) {
+		return feed, &begin
+	}
+	ctx, cancel := context.WithTimeout(ctx, gapTime)
+	defer cancel()
+	after := run.Seq
+	if used {
+		after = feed.last()
+	}
+	for pack, err := range r.stored(ctx, run.Thread, uuid.Nil, after) {
+		var es []*Entry
+		if err == nil {
+			es, err = unpackEntries(pack)
+		}
+		if err != nil {
+			r.missed(ctx, "events of other processes", err)
+			return r.feeds.replace(feed), nil
+		}
+		begin = max(begin, pack.Last)
+		if used {
+			feed.insert(es)
+		}
+	}
+	return feed, &begin
+}
+
 // follow brings what other processes record of a thread into its feed, while
 // somebody reads it here.
 func (r *Runner) follow(feed *Feed) (stop func()) {
@@ -210,7 +249,7 @@ func (r *Runner) bring(ctx context.Context, feed *Feed) {
 		case <-ctx.Done():
 			return
 		}
-		f.look(ctx, log == nil)
+		f.look(ctx, log != nil)
 	}
 }
 
@@ -245,32 +284,37 @@ func (f *follower) take(ctx context.Context, e *ledger.Events) {
 			return
 		}
 	}
-	f.insert(ctx, e)
+	f.insert(ctx, e, math.MaxUint64)
 }
 
-// look takes events of the ledger. Those behind a gap wait for a while for what may come
-// from the log, unless the ledger has all.
-func (f *follower) look(ctx context.Context, all bool) {
-	bound := uint64(math.MaxUint64)
-	if !all && time.Since(f.whole) < gapTime {
-		bound = 0
+// look takes events of the ledger. With a log, which may have others, those behind a gap
+// wait for what comes from there. If it does not come, both are asked.
+func (f *follower) look(ctx context.Context, log bool) {
+	if !log {
+		f.read(ctx, math.MaxUint64)
+		return
 	}
-	f.read(ctx, bound)
+	if f.read(ctx, 0) && time.Since(f.whole) >= gapTime {
+		f.takeAll(ctx, f.r.stored(ctx, f.feed.thread, uuid.Nil, f.feed.last()), math.MaxUint64)
+	}
 }
 
 // read takes events of the ledger: all that begin before bound, and behind it those that
 // follow on what the feed has. It reports whether the ledger has answered.
 func (f *follower) read(ctx context.Context, bound uint64) bool {
+	return f.takeAll(ctx, f.r.ledger.Events(ctx, f.feed.thread, uuid.Nil, f.feed.last()), bound)
+}
+
+func (f *follower) takeAll(ctx context.Context, events iter.Seq2[*ledger.Events, error], bound uint64) bool {
 	gap := false
-	for e, err := range f.r.ledger.Events(ctx, f.feed.thread, uuid.Nil, f.feed.last()) {
+	for e, err := range events {
 		if err != nil {
 			f.r.missed(ctx, "events of other processes", err)
 			return false
 		}
-		if gap = e.First >= bound && e.First > f.feed.last()+1; gap {
+		if gap = !f.insert(ctx, e, bound); gap {
 			break
 		}
-		f.insert(ctx, e)
 	}
 	if !gap {
 		f.whole = time.Now()
@@ -278,13 +322,20 @@ func (f *follower) read(ctx context.Context, bound uint64) bool {
 	return true
 }
 
-func (f *follower) insert(ctx context.Context, e *ledger.Events) {
+// insert puts events into the feed. It reports false, and does nothing, if they begin at
+// bound or later and others are missing before them.
+func (f *follower) insert(ctx context.Context, e *ledger.Events, bound uint64) bool {
 	es, err := unpackEntries(e)
 	if err != nil {
 		f.r.logger.WarnContext(ctx, "events of another process are left out", "error", err)
-		return
+		return true
+	}
+	last := f.feed.last()
+	if e.First >= bound && e.First > last+1 && (es[0].before == nil || *es[0].before > last) {
+		return false
 	}
 	f.feed.insert(es)
+	return true
 }
 
 // insert adds entries of another process, which have numbers. Those that the feed

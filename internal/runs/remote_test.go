@@ -1,0 +1,155 @@
+package runs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/treadle-go/treadle/bus"
+	"github.com/treadle-go/treadle/ledger"
+)
+
+// logged is a bus with a log that does not answer.
+type logged struct{ bus.Bus }
+
+func (logged) Log() bus.Log { return deadLog{} }
+
+type deadLog struct{}
+
+var errDead = errors.New("no server can be reached")
+
+func (deadLog) Append(context.Context, *ledger.Events) error { return errDead }
+
+func (deadLog) Drop(context.Context, uuid.UUID) error { return errDead }
+
+func (deadLog) Read(context.Context, uuid.UUID, uint64, bool) iter.Seq2[*ledger.Events, error] {
+	return func(yield func(*ledger.Events, error) bool) { yield(nil, errDead) }
+}
+
+// sharing returns a runner that executes nothing and uses a bus, and a run.
+func sharing(t *testing.T, b bus.Bus) (*Runner, *ledger.Run) {
+	t.Helper()
+	t.Cleanup(func() { _ = b.Close() })
+	r := &Runner{ledger: ledger.New(ledger.NewMemory(), nil), stopped: make(chan struct{}), logger: slog.New(slog.DiscardHandler), o: Options{Bus: b}}
+	return r, &ledger.Run{ID: uuid.New(), Thread: uuid.New(), Attempt: 1}
+}
+
+// numbered are entries with these numbers.
+func numbered(run *ledger.Run, before *uint64, numbers ...uint64) []*Entry {
+	es := make([]*Entry, len(numbers))
+	for i, n := range numbers {
+		es[i] = &Entry{Seq: n, Run: run.ID, Name: "values", data: json.RawMessage("1")}
+	}
+	es[0].before = before
+	return es
+}
+
+// put stores entries as another process does.
+func put(t *testing.T, r *Runner, run *ledger.Run, es []*Entry) {
+	t.Helper()
+	pack := &ledger.Events{Thread: run.Thread, Run: run.ID, First: es[0].Seq, Last: es[len(es)-1].Seq, Data: packEntries(es)}
+	if err := r.ledger.Append(t.Context(), pack); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func shown(f *Feed) (numbers []uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, e := range f.entries {
+		numbers = append(numbers, e.Seq)
+	}
+	return numbers
+}
+
+func TestARunThatGoesOnHereShowsWhatOtherProcessesHaveRecordedFirst(t *testing.T) {
+	r, run := sharing(t, bus.NewMemory())
+	feed := r.feeds.use(run.Thread)
+	feed.insert(numbered(run, nil, 1, 2))
+	put(t, r, run, numbered(run, nil, 1, 2))
+	put(t, r, run, numbered(run, nil, 1001, 1002)) // not followed yet
+	run.Attempt = 3
+	got, last := r.catchUp(t.Context(), run, feed)
+	if got != feed || last == nil || *last != 1002 {
+		t.Fatalf("another feed %v, the last entry %v", got != feed, last)
+	}
+	feed.startAt(2000)
+	feed.append(&Entry{Run: run.ID})
+	if numbers := shown(feed); !slices.Equal(numbers, []uint64{1, 2, 1001, 1002, 2001}) {
+		t.Errorf("the readers see %d", numbers)
+	}
+}
+
+func TestReadersAreCutOffIfWhatIsMissingCannotBeRead(t *testing.T) {
+	r, run := sharing(t, logged{bus.NewMemory()})
+	feed := r.feeds.use(run.Thread)
+	feed.insert(numbered(run, nil, 1, 2))
+	reading := make(chan error, 1)
+	begun := make(chan struct{})
+	go func() {
+		reader := r.feeds.use(run.Thread)
+		_, _, more := reader.after(2)
+		close(begun)
+		reading <- reader.waitMore(context.Background(), more, r.stopped)
+	}()
+	<-begun
+	run.Attempt = 3
+	got, last := r.catchUp(t.Context(), run, feed)
+	if got == feed || last != nil || r.feeds.use(run.Thread) != got {
+		t.Errorf("the same feed %v, the last entry %v", got == feed, last)
+	}
+	if err := <-reading; !errors.Is(err, errCut) {
+		t.Errorf("the reader gets %v", err)
+	}
+}
+
+func TestEventsOfTheLedgerBehindAGapWaitForTheLog(t *testing.T) {
+	before := uint64(2)
+	for _, test := range []struct {
+		name  string
+		stale bool // a gap has been there for long
+		next  []*Entry
+		want  string
+	}{
+		{"the process has read all before it", false, numbered(&ledger.Run{}, &before, 1001), "[1 2 1001]"},
+		{"it has not", false, numbered(&ledger.Run{}, nil, 1001), "[1 2]"},
+		{"it has not, and the log does not answer", true, numbered(&ledger.Run{}, nil, 1001), "[1 2]"},
+		{"there is no gap", true, numbered(&ledger.Run{}, nil, 3), "[1 2 3]"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r, run := sharing(t, logged{bus.NewMemory()})
+			feed := r.feeds.use(run.Thread)
+			feed.insert(numbered(run, nil, 1, 2))
+			put(t, r, run, test.next)
+			f := follower{r: r, feed: feed, whole: time.Now()}
+			if test.stale {
+				f.whole = time.Now().Add(-2 * gapTime)
+			}
+			f.look(t.Context(), true)
+			if got := fmt.Sprint(shown(feed)); got != test.want {
+				t.Errorf("the readers see %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestAStepIsNotCommittedWithoutItsEvents(t *testing.T) {
+	r, run := sharing(t, bus.NewMemory())
+	l := &log{runner: r, feed: r.feeds.use(run.Thread), run: run, keep: true, dropped: true}
+	if err := l.settle(); err == nil {
+		t.Error("the step is committed although events of it are lost")
+	}
+	l.dropped = false
+	l.write(3)
+	if err := l.settle(); err != nil {
+		t.Error(err)
+	}
+}
