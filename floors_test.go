@@ -56,6 +56,7 @@ var floorOf = map[string]int{
 	"llm/openai":                1,
 	"llm/anthropic":             1,
 	"llm/gemini":                1,
+	"llm/models":                2,
 	"checkpoint/checkpointtest": 1,
 	"store/storetest":           1,
 	"ledger/ledgertest":         1,

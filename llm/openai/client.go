@@ -21,6 +21,8 @@ type client struct {
 	base   *url.URL
 	header http.Header
 	own    bool // it is OpenAI
+	// provider is the name of the server in errors and descriptions.
+	provider string
 }
 
 func connect(model string, opts *Options) (*client, error) {
@@ -38,7 +40,7 @@ func connect(model string, opts *Options) (*client, error) {
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, fmt.Errorf("the base URL %q does not have the form https://host/path", base)
 	}
-	c := &client{http: origin.Only(opts.HTTPClient, base), base: u, own: strings.EqualFold(u.Hostname(), ownHost)}
+	c := &client{http: origin.Only(opts.HTTPClient, base), base: u, own: strings.EqualFold(u.Hostname(), ownHost), provider: cmp.Or(opts.Provider, provider)}
 	key := cmp.Or(opts.Key, os.Getenv(keyName))
 	if key == "" && c.own {
 		return nil, fmt.Errorf("there is no API key: set Options.Key or the environment variable %s", keyName)

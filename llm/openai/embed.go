@@ -60,7 +60,7 @@ func NewEmbedder(model string, opts *Options) (*Embedder, error) {
 }
 
 // Model returns the provider and the name of the model.
-func (e *Embedder) Model() string { return provider + ":" + e.name }
+func (e *Embedder) Model() string { return e.client.provider + ":" + e.name }
 
 // Dimension returns the length of the vectors.
 func (e *Embedder) Dimension() int { return e.dimension }
@@ -103,18 +103,18 @@ func (e *Embedder) batch(ctx context.Context, texts []string) ([][]float32, erro
 	}
 	sent, err := marshal(append(body, field{"encoding_format", "float"}))
 	if err != nil {
-		return nil, fmt.Errorf("openai: %w", err)
+		return nil, fmt.Errorf("%s: %w", e.client.provider, err)
 	}
 	raw, resp, err := e.client.postWhole(ctx, "embeddings", sent)
 	if err != nil {
-		return nil, failure(ctx, err, resp, false)
+		return nil, e.client.failure(ctx, err, resp, false)
 	}
 	got, err := readVectors(raw)
 	if err != nil {
-		return nil, failure(ctx, err, resp, false)
+		return nil, e.client.failure(ctx, err, resp, false)
 	}
 	wrong := func(format string, args ...any) error {
-		return &llm.Error{Provider: provider, Status: resp.StatusCode, Message: fmt.Sprintf(format, args...)}
+		return &llm.Error{Provider: e.client.provider, Status: resp.StatusCode, Message: fmt.Sprintf(format, args...)}
 	}
 	if len(got) != len(texts) {
 		return nil, wrong("asked for the vectors of %d texts, the model %s gave %d", len(texts), e.name, len(got))

@@ -26,11 +26,11 @@ func cancelled(ctx context.Context) error {
 }
 
 // failure is the error of a call. begun says that a part of the answer was there.
-func failure(ctx context.Context, err error, resp *http.Response, begun bool) error {
+func (c *client) failure(ctx context.Context, err error, resp *http.Response, begun bool) error {
 	if ctx.Err() != nil {
 		return cancelled(ctx)
 	}
-	e := &llm.Error{Provider: provider, Err: err, Cut: begun || resp != nil && errors.Is(err, io.ErrUnexpectedEOF)}
+	e := &llm.Error{Provider: c.provider, Err: err, Cut: begun || resp != nil && errors.Is(err, io.ErrUnexpectedEOF)}
 	if resp != nil {
 		e.Status = resp.StatusCode
 		e.RetryAfter = retryAfter(resp.Header, time.Now())
@@ -50,8 +50,8 @@ func failure(ctx context.Context, err error, resp *http.Response, begun bool) er
 
 // noAnswer is the error of a response that has no answer in it. Some servers
 // report their failures with a status that says success.
-func noAnswer(raw []byte, resp *http.Response) error {
-	e := &llm.Error{Provider: provider, Status: resp.StatusCode, Message: "the response has no choices: " + abridge(string(raw))}
+func (c *client) noAnswer(raw []byte, resp *http.Response) error {
+	e := &llm.Error{Provider: c.provider, Status: resp.StatusCode, Message: "the response has no choices: " + abridge(string(raw))}
 	var body struct{ Error json.RawMessage }
 	if json.Unmarshal(raw, &body) == nil && len(body.Error) > 0 && string(body.Error) != "null" {
 		report(e, raw)

@@ -21,7 +21,7 @@ type Model struct {
 
 // Describe implements [llm.Describer].
 func (m *Model) Describe() llm.Info {
-	return llm.Info{Provider: provider, Model: m.name, NativeOutput: true}
+	return llm.Info{Provider: m.client.provider, Model: m.name, NativeOutput: true}
 }
 
 // Stream implements [llm.Model]. If the API cannot express the request, it fails
@@ -34,7 +34,7 @@ func (m *Model) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chun
 		}
 		body, err := m.body(req)
 		if err != nil {
-			yield(llm.Chunk{}, fmt.Errorf("openai: %w", err))
+			yield(llm.Chunk{}, fmt.Errorf("%s: %w", m.client.provider, err))
 			return
 		}
 		if req.NoStream {
@@ -51,20 +51,20 @@ const chatPath = "chat/completions"
 func (m *Model) whole(ctx context.Context, body []byte) (llm.Chunk, error) {
 	raw, resp, err := m.client.postWhole(ctx, chatPath, body) //nolint:bodyclose // postWhole has read and closed it
 	if err != nil {
-		return llm.Chunk{}, failure(ctx, err, resp, false)
+		return llm.Chunk{}, m.client.failure(ctx, err, resp, false)
 	}
 	var p piece
 	if err := p.readWhole(raw); err != nil {
-		return llm.Chunk{}, failure(ctx, err, resp, false)
+		return llm.Chunk{}, m.client.failure(ctx, err, resp, false)
 	}
 	if !p.answered {
-		return llm.Chunk{}, noAnswer(raw, resp)
+		return llm.Chunk{}, m.client.noAnswer(raw, resp)
 	}
 	var a answer
 	first, _ := a.add(&p)
 	chunk, err := first.Add(a.last())
 	if err = errors.Join(p.err, err); err != nil {
-		return llm.Chunk{}, failure(ctx, err, resp, false)
+		return llm.Chunk{}, m.client.failure(ctx, err, resp, false)
 	}
 	return chunk, nil
 }
@@ -83,7 +83,7 @@ func (m *Model) stream(ctx context.Context, body []byte, yield func(llm.Chunk, e
 	defer cancel()
 	resp, err := m.client.post(call, chatPath, body)
 	if err != nil {
-		yield(llm.Chunk{}, failure(ctx, err, resp, false))
+		yield(llm.Chunk{}, m.client.failure(ctx, err, resp, false))
 		return
 	}
 	defer func() { _ = resp.Body.Close() }()
@@ -101,7 +101,7 @@ func (m *Model) stream(ctx context.Context, body []byte, yield func(llm.Chunk, e
 		}
 		begun = true
 		if p.err != nil {
-			yield(llm.Chunk{}, failure(ctx, p.err, resp, begun))
+			yield(llm.Chunk{}, m.client.failure(ctx, p.err, resp, begun))
 			return
 		}
 		if chunk, ok := a.add(&p); ok && !yield(chunk, nil) {
@@ -116,7 +116,7 @@ func (m *Model) stream(ctx context.Context, body []byte, yield func(llm.Chunk, e
 		err = errNoEnd
 	}
 	if err != nil || ctx.Err() != nil {
-		yield(llm.Chunk{}, failure(ctx, err, resp, begun))
+		yield(llm.Chunk{}, m.client.failure(ctx, err, resp, begun))
 		return
 	}
 	yield(a.last(), nil)

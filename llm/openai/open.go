@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 
@@ -8,7 +9,7 @@ import (
 )
 
 const (
-	// provider is the name in errors, descriptions and [llm.Open].
+	// provider is the name in errors, descriptions and [llm.Open], unless the options have another.
 	provider = "openai"
 	keyName  = "OPENAI_API_KEY"
 	urlName  = "OPENAI_BASE_URL"
@@ -34,6 +35,9 @@ type Options struct {
 	// HTTPClient makes the requests; nil means [http.DefaultClient]. Redirects to
 	// another server are not followed.
 	HTTPClient *http.Client
+	// Provider is the name of the server in errors, in descriptions and in names for
+	// [llm.Open]; empty means openai.
+	Provider string
 
 	// Dimension is the length of an embedder's vectors. OpenAI's models have a
 	// default; some of them can make shorter vectors. For other models it is
@@ -51,15 +55,19 @@ func New(model string, opts *Options) (*Model, error) {
 	return &Model{name: model, client: c, own: c.own}, nil
 }
 
-// Provider returns the provider "openai" for [llm.Open] and [llm.OpenEmbedder]. It
-// opens all models and embedders with the same options. A program that uses several
-// servers gives each another name:
+// Provider returns the provider "openai", or [Options.Provider], for [llm.Open] and
+// [llm.OpenEmbedder]. It opens all models and embedders with the same options:
 //
-//	ollama := openai.Provider(&openai.Options{BaseURL: "http://localhost:11434/v1"})
-//	ollama.Name = "ollama"
+//	local := openai.Provider(&openai.Options{Provider: "local", BaseURL: "http://localhost:8080/v1"})
+//
+// Package models has the addresses of servers that many use.
 func Provider(opts *Options) llm.Provider {
+	name := provider
+	if opts != nil {
+		name = cmp.Or(opts.Provider, provider)
+	}
 	return llm.Provider{
-		Name: provider,
+		Name: name,
 		Model: func(name string) (llm.Model, error) {
 			m, err := New(name, opts)
 			if err != nil {

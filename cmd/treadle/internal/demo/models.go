@@ -2,10 +2,8 @@ package demo
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"os"
 	"strings"
 	"time"
@@ -95,7 +93,7 @@ func (c *compatible) open(name string) (llm.Model, error) {
 		return nil, fmt.Errorf("there is no API key: set the environment variable %s", c.keys[0])
 	}
 	base := strings.TrimSuffix(cmp.Or(os.Getenv(c.baseName), c.baseURL), "/") + c.path
-	m, err := openai.New(name, &openai.Options{Key: key, BaseURL: base})
+	m, err := openai.New(name, &openai.Options{Provider: c.info.Provider, Key: key, BaseURL: base})
 	if err != nil {
 		return nil, err
 	}
@@ -104,8 +102,7 @@ func (c *compatible) open(name string) (llm.Model, error) {
 	return named{m, info}, nil
 }
 
-// named gives a model that is used through OpenAI's protocol its provider's name, in
-// errors too.
+// named says what a model that is used through OpenAI's protocol can do.
 type named struct {
 	llm.Model
 	info llm.Info
@@ -113,19 +110,3 @@ type named struct {
 
 // Describe implements [llm.Describer].
 func (m named) Describe() llm.Info { return m.info }
-
-// Stream implements [llm.Model].
-func (m named) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
-	return func(yield func(llm.Chunk, error) bool) {
-		for chunk, err := range m.Model.Stream(ctx, req) {
-			if e, ok := errors.AsType[*llm.Error](err); ok {
-				own := *e
-				own.Provider = m.info.Provider
-				err = &own
-			}
-			if !yield(chunk, err) {
-				return
-			}
-		}
-	}
-}

@@ -1,0 +1,102 @@
+// Package models opens models by their names, whoever serves them:
+//
+//	model, err := models.Open("anthropic:claude-sonnet-5-5", llm.Temperature(0))
+//	model, err := models.Open("ollama:qwen3")
+//	model, err := models.Open("gpt-5-mini") // of OpenAI
+//
+// Keys and addresses come from the environment, under the names that the providers use; see
+// [Providers]. A program that uses one provider needs only that provider's package, and links
+// less: this package links them all.
+package models
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/llm/anthropic"
+	"github.com/treadle-go/treadle/llm/gemini"
+	"github.com/treadle-go/treadle/llm/openai"
+)
+
+// Open opens a model by its provider and its name there, and binds options to it. Without a
+// provider, the provider is that of the family which the name begins with: gpt-5, claude-sonnet-5-5
+// and gemini-3.8-flash need none. A name that is of no known family is an error.
+func Open(name string, opts ...llm.Option) (llm.Model, error) {
+	full, err := complete("model", name)
+	if err != nil {
+		return nil, err
+	}
+	m, err := llm.Open(full, Providers()...)
+	if err != nil || len(opts) == 0 {
+		return m, err
+	}
+	return llm.With(m, opts...), nil
+}
+
+// OpenEmbedder opens an embedder by its provider and its name there, such as
+// "openai:text-embedding-3-small".
+func OpenEmbedder(name string) (llm.Embedder, error) {
+	full, err := complete("embedder", name)
+	if err != nil {
+		return nil, err
+	}
+	return llm.OpenEmbedder(full, Providers()...)
+}
+
+// Providers are all providers of this package, for [llm.Open]: openai, anthropic, gemini, and
+// those whose servers speak OpenAI's protocol. docs/providers.md has their environment variables.
+func Providers() []llm.Provider {
+	all := []llm.Provider{openai.Provider(nil), anthropic.Provider(nil), gemini.Provider(nil)}
+	for _, p := range presets {
+		all = append(all, p.provider())
+	}
+	return all
+}
+
+// aliases are the names of providers in LangChain that are others here.
+var aliases = map[string]string{
+	"google_genai": "gemini",
+	"azure_openai": "azure",
+	"mistralai":    "mistral",
+}
+
+// families are beginnings of models' names, and who makes the models. Models that several
+// providers serve, such as llama, have no family.
+var families = []struct{ prefix, provider string }{
+	{"gpt-", "openai"}, {"chatgpt-", "openai"}, {"o1", "openai"}, {"o3", "openai"}, {"o4", "openai"}, {"text-embedding-3", "openai"},
+	{"claude", "anthropic"},
+	{"gemini", "gemini"},
+	{"mistral", "mistral"}, {"mixtral", "mistral"}, {"codestral", "mistral"}, {"magistral", "mistral"},
+	{"deepseek", "deepseek"},
+	{"grok", "xai"},
+}
+
+// complete is a name with its provider.
+func complete(what, name string) (string, error) {
+	prefix, rest, ok := strings.Cut(name, ":")
+	if own := aliases[prefix]; ok && own != "" {
+		return own + ":" + rest, nil
+	}
+	if ok && known(prefix) {
+		return name, nil
+	}
+	for _, f := range families {
+		if strings.HasPrefix(name, f.prefix) {
+			return f.provider + ":" + name, nil
+		}
+	}
+	if ok { // the error of llm.Open lists the providers
+		return name, nil
+	}
+	return "", fmt.Errorf("models: open %s %q: its provider cannot be told from the name: write provider:%s", what, name, name)
+}
+
+func known(provider string) bool {
+	for _, p := range Providers() {
+		if p.Name == provider {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,89 @@
+package models
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/llm/openai"
+)
+
+// preset is a provider whose server speaks OpenAI's protocol.
+type preset struct {
+	name string
+	key  string // the environment variable of the API key; "" if the server wants none
+	base string // the environment variable of the server's address
+	url  string // the address if that is not set; "" if it must be
+	path string // of the API, which the address in the environment need not have
+	open bool   // the server can be used without a key
+}
+
+var presets = []preset{
+	{name: "azure", key: "AZURE_OPENAI_API_KEY", base: "AZURE_OPENAI_ENDPOINT", path: "/openai/v1"},
+	{name: "mistral", key: "MISTRAL_API_KEY", base: "MISTRAL_BASE_URL", url: "https://api.mistral.ai", path: "/v1"},
+	{name: "groq", key: "GROQ_API_KEY", base: "GROQ_BASE_URL", url: "https://api.groq.com", path: "/openai/v1"},
+	{name: "deepseek", key: "DEEPSEEK_API_KEY", base: "DEEPSEEK_BASE_URL", url: "https://api.deepseek.com", path: "/v1"},
+	{name: "xai", key: "XAI_API_KEY", base: "XAI_BASE_URL", url: "https://api.x.ai", path: "/v1"},
+	{name: "openrouter", key: "OPENROUTER_API_KEY", base: "OPENROUTER_BASE_URL", url: "https://openrouter.ai", path: "/api/v1"},
+	{name: "ollama", key: "OLLAMA_API_KEY", base: "OLLAMA_HOST", url: "http://127.0.0.1:11434", path: "/v1", open: true},
+	{name: "vllm", key: "VLLM_API_KEY", base: "VLLM_BASE_URL", url: "http://127.0.0.1:8000", path: "/v1", open: true},
+	{name: "lmstudio", key: "LMSTUDIO_API_KEY", base: "LMSTUDIO_BASE_URL", url: "http://127.0.0.1:1234", path: "/v1", open: true},
+}
+
+// provider opens models and embedders with what the environment has when they are opened.
+func (p preset) provider() llm.Provider {
+	return llm.Provider{
+		Name: p.name,
+		Model: func(name string) (llm.Model, error) {
+			o, err := p.options()
+			if err != nil {
+				return nil, err
+			}
+			return openai.Provider(o).Model(name)
+		},
+		Embedder: func(name string) (llm.Embedder, error) {
+			o, err := p.options()
+			if err != nil {
+				return nil, err
+			}
+			return openai.Provider(o).Embedder(name)
+		},
+	}
+}
+
+func (p preset) options() (*openai.Options, error) {
+	address, err := p.address()
+	if err != nil {
+		return nil, err
+	}
+	o := &openai.Options{Provider: p.name, BaseURL: address, Key: os.Getenv(p.key)}
+	switch {
+	case o.Key == "" && !p.open:
+		return nil, fmt.Errorf("there is no API key: set the environment variable %s", p.key)
+	case o.Key == "":
+		// Package openai would send the key of OpenAI.
+		o.Header = http.Header{"Authorization": nil}
+	case p.name == "azure":
+		o.Header = http.Header{"Api-Key": {o.Key}, "Authorization": nil}
+	}
+	return o, nil
+}
+
+// address is the address of the API. Users write that of the server with the API's path, as for
+// the clients of OpenAI, or without it, as for the providers' own; and for Ollama without http://.
+func (p preset) address() (string, error) {
+	address := strings.TrimRight(cmp.Or(os.Getenv(p.base), p.url), "/")
+	if address == "" {
+		return "", fmt.Errorf("there is no address: set the environment variable %s", p.base)
+	}
+	if !strings.Contains(address, "://") {
+		address = "http://" + address
+	}
+	if !strings.HasSuffix(address, p.path) {
+		address += p.path
+	}
+	return address, nil
+}
