@@ -13,11 +13,14 @@ import (
 	"os/signal"
 	"slices"
 	"time"
+
+	"github.com/treadle-go/treadle/internal/pgtest"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
+	pgtest.Durable = true // as Postgres is in use
 	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
