@@ -7,7 +7,7 @@ GOLANGCI_LINT := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v
 
 GO_FILES = find . -name node_modules -prune -o -name '*.go' -print0
 
-.PHONY: test lint bench fmt soak chaos
+.PHONY: test lint bench fmt soak chaos api release install-check
 
 # The race detector watches Go's heap and global variables. SQLite is C translated to Go
 # and keeps its data, apart from globals, in memory that it maps itself, which the
@@ -82,3 +82,27 @@ bench:
 
 fmt:
 	@$(GO_FILES) | xargs -0 gofmt -s -w
+
+# What has changed in the exported API since the last tag. A change that breaks programs fails it, unless
+# the next version may.
+api:
+	@.ci/api
+
+# Archives of the command for all platforms, in dist/. The same commit gives the same bytes.
+release:
+	@go run ./internal/release -out dist
+
+# Installs the command as users do, from a module proxy that has this commit and with an empty cache.
+CHECK := v0.0.1-check
+install-check:
+	@set -euo pipefail; \
+	dir=$$(mktemp -d); trap 'chmod -R u+w "$$dir"; rm -rf "$$dir"' EXIT; \
+	at=$$dir/proxy/$$(go list -m)/@v; mkdir -p "$$at"; \
+	git archive --format=zip --prefix="$$(go list -m)@$(CHECK)/" -o "$$at/$(CHECK).zip" HEAD -- . $(foreach m,$(filter-out .,$(MODULES)),':!$(m)'); \
+	git show HEAD:go.mod >"$$at/$(CHECK).mod"; \
+	echo '{"Version":"$(CHECK)"}' >"$$at/$(CHECK).info"; \
+	cd "$$dir"; \
+	GOFLAGS= GOBIN="$$dir/bin" GOMODCACHE="$$dir/cache" GONOSUMDB=github.com/treadle-go/treadle \
+		GOPROXY="file://$$dir/proxy,file://$$(go env GOMODCACHE)/cache/download,$$(go env GOPROXY)" \
+		go install github.com/treadle-go/treadle/cmd/treadle@$(CHECK); \
+	"$$dir/bin/treadle" version
