@@ -194,6 +194,8 @@ type TaskFinished struct {
 	Result Record
 	Err    error
 	Pauses []treadletype.Pause // questions it has stopped with
+
+	tried *pregel.Tried // for the wire; nil after one attempt
 }
 
 // Checkpointed is a checkpoint that has been stored. With [Async] it may arrive
@@ -328,7 +330,7 @@ func (p *publisher) publish(ev *pregel.Event) Event {
 	case *pregel.TaskStart:
 		return TaskStarted{at, public(d.Input), d.Triggers, d.Tags, d.Metadata}
 	case *pregel.TaskEnd:
-		return TaskFinished{at, Record{d.Record}, d.Err, d.Pauses}
+		return TaskFinished{at, Record{d.Record}, d.Err, d.Pauses, d.Tried}
 	case *pregel.Interrupted:
 		return Interrupted{at, d.Pauses, d.Before, d.After}
 	case *pregel.Abandoned:

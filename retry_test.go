@@ -2,6 +2,7 @@ package treadle_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -111,6 +112,86 @@ func TestRetrySleepsExactly(t *testing.T) {
 }
 
 // Wait is what a retry sleeps by, for those who retry by themselves.
+// Tasks that were tried again say so on the wire, while they run and in stored states.
+// The others have the keys of LangGraph's only.
+func TestWireTellsTheAttemptsOfATask(t *testing.T) {
+	for name, tt := range map[string]struct {
+		fails    int
+		attempts any
+		retries  int
+	}{
+		"success at once": {0, nil, 0},
+		"retried":         {2, 3.0, 2},
+		"failed":          {30, 25.0, 20},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := treadle.New[diary]("single")
+				treadle.AddNode(b, "node", failing(tt.fails, passing{"try again"}), treadle.Retry(treadle.RetryPolicy{Attempts: 25, NoJitter: true}))
+				b.Edge(treadle.Start, "node")
+				th := weave(t, b, &treadle.Options{Saver: checkpoint.NewMemory()}).Thread("t")
+				check := func(where string, task map[string]any) {
+					t.Helper()
+					same(t, where, tt.attempts, task["attempts"])
+					list, _ := task["retries"].([]any)
+					same(t, "retries: "+where, tt.retries, len(list))
+					if len(list) < 2 {
+						return
+					}
+					second, _ := list[1].(map[string]any)
+					same(t, where, map[string]any{"error": "try again", "started_at": "2000-01-01T00:00:00.5Z", "ended_at": "2000-01-01T00:00:00.5Z"}, second)
+				}
+				ends := 0
+				for ev, err := range th.Stream(t.Context(), diary{}, treadle.Modes(treadle.ModeTasks)) {
+					if err != nil {
+						same(t, "the run fails", tt.fails >= 25, true)
+						break
+					}
+					if _, ok := ev.(treadle.TaskFinished); ok {
+						check("event", wired(t, ev))
+						ends++
+					}
+				}
+				same(t, "ends", 1, ends)
+				tasks := 0
+				for snap, err := range th.History(t.Context(), nil) {
+					if err != nil {
+						t.Fatal(err)
+					}
+					raw, err := snap.StateJSON(false)
+					if err != nil {
+						t.Fatal(err)
+					}
+					var state struct{ Tasks []map[string]any }
+					if err := json.Unmarshal(raw, &state); err != nil {
+						t.Fatal(err)
+					}
+					for _, task := range state.Tasks {
+						if task["name"] == "node" {
+							check("state", task)
+							tasks++
+						}
+					}
+				}
+				same(t, "tasks", 1, tasks)
+			})
+		})
+	}
+}
+
+// wired is an event as a client reads it.
+func wired(t *testing.T, ev treadle.Event) (out map[string]any) {
+	t.Helper()
+	raw, err := treadle.Wire{}.Encode(ev)
+	if err == nil {
+		err = json.Unmarshal(raw, &out)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
 func TestRetryPolicyTellsHowLongToWait(t *testing.T) {
 	p := treadle.RetryPolicy{Initial: time.Second, Factor: 3, Max: 4 * time.Second, Attempts: 4, NoJitter: true}
 	for attempt, want := range []time.Duration{time.Second, 3 * time.Second, 4 * time.Second} {

@@ -68,6 +68,7 @@ func (t *TaskState) state(thread string, nested bool, around map[string]checkpoi
 	if t.Result.r != nil {
 		out["result"] = t.Result
 	}
+	addTried(out, t.tried)
 	switch {
 	case t.nested == "":
 	case nested && t.Graph != nil:

@@ -155,6 +155,7 @@ type TaskState struct {
 
 	nested string // the namespace of the graph that it runs, if any
 	sent   int    // which of the step's sends it is, or -1
+	tried  *pregel.Tried
 }
 
 func snapshot(c *pregel.Checkpoint) *Snapshot {
@@ -179,7 +180,7 @@ func taskStates(tasks []pregel.TaskInfo) (out []TaskState) {
 		if t.Graph != nil {
 			inner = snapshot(t.Graph)
 		}
-		out = append(out, TaskState{Graph: inner, ID: t.ID, Name: t.Name, Error: t.Err, Result: Record{t.Done}, Pauses: t.Pauses, nested: t.Nested, sent: t.Sent})
+		out = append(out, TaskState{Graph: inner, ID: t.ID, Name: t.Name, Error: t.Err, Result: Record{t.Done}, Pauses: t.Pauses, nested: t.Nested, sent: t.Sent, tried: t.Tried})
 	}
 	return out
 }

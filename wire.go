@@ -179,7 +179,16 @@ func taskFinished(ev TaskFinished) (map[string]any, error) {
 	if ev.Err != nil {
 		out["error"] = wireError(ev.Err)
 	}
+	addTried(out, ev.tried)
 	return out, nil
+}
+
+// addTried adds the attempts of a task that was tried more than once. LangGraph does
+// not tell them, so other tasks have no such keys.
+func addTried(task map[string]any, tried *pregel.Tried) {
+	if tried != nil {
+		task["attempts"], task["retries"] = tried.Attempts, tried.Retries
+	}
 }
 
 // wireError is an error as data: what it is and what it says, without the path

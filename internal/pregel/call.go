@@ -8,9 +8,9 @@ import (
 	"fmt"
 	"reflect"
 	"sync"
+	"time"
 
 	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/internal/wait"
 	"github.com/treadle-go/treadle/treadletype"
 )
 
@@ -368,13 +368,17 @@ func (c *startedCall) run() (CallResult, error) {
 // returns the scope of the last attempt.
 func (c *startedCall) attempts(sc *scope, encode bool) (CallResult, *scope, error) {
 	t := &c.task
+	if len(t.node.Retry) > 0 {
+		t.began = time.Now().UnixNano()
+	}
 	made, err := c.attempt(sc, encode)
 	for err != nil && c.ctx.Err() == nil && !t.final(err) {
-		pause, again, bad := t.node.retryAfter(err, int(sc.attempt))
-		if err = bad; !again || wait.For(c.ctx, pause) != nil {
+		next, bad := t.retry(c.ctx, sc, err)
+		if next == nil {
+			err = bad
 			break
 		}
-		sc = &scope{Context: c.ctx, task: t, attempt: sc.attempt + 1, span: sc.span}
+		sc = next
 		made, err = c.attempt(sc, encode)
 	}
 	return made, sc, err
@@ -387,7 +391,7 @@ func (t *Task) callFailed(sc *scope, err error) error {
 	}
 	err = t.nodeError(sc, err)
 	if t.modes()&ModeTasks != 0 {
-		t.run.emit(ModeTasks, t.event(&TaskEnd{Record: &Record{}, Err: err}))
+		t.run.emit(ModeTasks, t.event(&TaskEnd{Record: &Record{}, Err: err, Tried: t.tried()}))
 	}
 	return err
 }
@@ -451,7 +455,7 @@ func (t *Task) shownResult(raw json.RawMessage, cached bool) {
 		t.run.emit(ModeUpdates, t.event(&Updated{Record: &Record{root: true, items: items}, Cached: cached}))
 	}
 	if t.modes()&ModeTasks != 0 && !cached {
-		t.run.emit(ModeTasks, t.event(&TaskEnd{Record: &Record{items: items}}))
+		t.run.emit(ModeTasks, t.event(&TaskEnd{Record: &Record{items: items}, Tried: t.tried()}))
 	}
 	if t.run.modes&ModeEvents != 0 && t.scope.span != nil {
 		t.spanEnd(&t.scope, &Record{root: true, items: items}, nil)

@@ -134,6 +134,7 @@ type TaskEnd struct {
 	Record *Record
 	Err    error
 	Pauses []Pause // questions that stopped it
+	Tried  *Tried  // nil after one attempt
 }
 
 // streams are the receivers of a run's events.
@@ -357,7 +358,7 @@ func (t *Task) inputRecord() *Record {
 // emitFailure reports a failure before its error handler runs.
 func (t *Task) emitFailure(err error) {
 	if t.modes()&ModeTasks != 0 {
-		t.run.emit(ModeTasks, t.event(&TaskEnd{Record: &Record{schema: t.run.plan.schema}, Err: err}))
+		t.run.emit(ModeTasks, t.event(&TaskEnd{Record: &Record{schema: t.run.plan.schema}, Err: err, Tried: t.tried()}))
 	}
 }
 
@@ -391,7 +392,11 @@ func (t *Task) emitEnd(sc *scope, err error) {
 		}
 	}
 	if t.modes()&ModeTasks != 0 && !treadletype.IsSignal(err) && !t.cached {
-		r.emit(ModeTasks, t.event(&TaskEnd{Record: rec, Err: err}))
+		end := &TaskEnd{Record: rec, Err: err}
+		if !t.handling { // emitFailure has told the attempts of the node
+			end.Tried = t.tried()
+		}
+		r.emit(ModeTasks, t.event(end))
 	}
 	if r.modes&ModeEvents != 0 {
 		t.spanEnd(sc, rec, err)
@@ -402,7 +407,7 @@ func (t *Task) emitEnd(sc *scope, err error) {
 func (r *Run) emitPaused(tasks []*Task) {
 	for _, t := range tasks {
 		if _, asked := errors.AsType[*InterruptError](t.err); asked && t.modes()&ModeTasks != 0 && t.node != startNode { // the start was not reported
-			r.emit(ModeTasks, t.event(&TaskEnd{Record: &Record{schema: r.plan.schema}, Pauses: t.paused()}))
+			r.emit(ModeTasks, t.event(&TaskEnd{Record: &Record{schema: r.plan.schema}, Pauses: t.paused(), Tried: t.tried()}))
 		}
 	}
 }

@@ -33,6 +33,7 @@ type TaskInfo struct {
 	Done     *Record
 	Pauses   []Pause // its open questions
 	Sent     int     // which of the step's sends it is, or -1
+	Tried    *Tried  // nil: once, or not known
 }
 
 // emitCheckpoint reports the checkpoint that the next step runs from.

@@ -19,6 +19,7 @@ type ranJSON struct {
 	Node   string      `json:"node"`
 	Times  int         `json:"times,omitempty"` // number of consecutive tasks; 0 means 1
 	Writes []wroteJSON `json:"writes,omitempty"`
+	Tried  *Tried      `json:"tried,omitempty"`
 }
 
 // wroteJSON is one write: the field's value, a number of elements of its list,
@@ -34,7 +35,7 @@ type wroteJSON struct {
 func (w wroteJSON) value() []byte { return enclosed(w.Value, w.Coded) }
 
 func (a ranJSON) like(b ranJSON) bool {
-	return a.Node == b.Node && slices.EqualFunc(a.Writes, b.Writes, func(x, y wroteJSON) bool {
+	return a.Node == b.Node && a.Tried == nil && b.Tried == nil && slices.EqualFunc(a.Writes, b.Writes, func(x, y wroteJSON) bool {
 		return x.value() == nil && y.value() == nil && x.Field == y.Field && x.N == y.N && x.Over == y.Over
 	})
 }
@@ -53,7 +54,7 @@ func (r *Run) attribute(tasks []*Task) error {
 	}
 	out := []ranJSON{}
 	for _, t := range tasks {
-		ran := ranJSON{Node: t.Name()}
+		ran := ranJSON{Node: t.Name(), Tried: t.tried()}
 		for _, w := range t.out.writes {
 			if w.ch.policy == untracked {
 				continue
@@ -105,6 +106,9 @@ func (t *Task) obvious() bool {
 	if t.node == startNode && t.run.source == checkpoint.Loop {
 		return true // its input is in the previous checkpoint
 	}
+	if t.tried() != nil {
+		return false
+	}
 	wrote := false
 	for _, w := range t.out.writes {
 		if w.ch.policy == untracked {
@@ -154,7 +158,7 @@ func (p *Plan) made(set *Settings, cp *checkpoint.Checkpoint) []TaskInfo {
 	var out []TaskInfo
 	for _, ran := range c.Results {
 		for range max(ran.Times, 1) {
-			out = append(out, TaskInfo{Name: ran.Node, Done: p.wrote(p.writesOf(set, ran, cp, ends))})
+			out = append(out, TaskInfo{Name: ran.Node, Done: p.wrote(p.writesOf(set, ran, cp, ends)), Tried: ran.Tried})
 		}
 	}
 	return out
@@ -291,6 +295,9 @@ func (c *Checkpoint) addResults(next []TaskInfo) {
 		}
 		if t.Done == nil {
 			t.Done = next[k].Done
+		}
+		if t.Tried == nil {
+			t.Tried = next[k].Tried
 		}
 		if t.Name == Start {
 			t.Done = c.input

@@ -1,11 +1,76 @@
 package pregel
 
 import (
+	"context"
 	"fmt"
 	"time"
 
 	"github.com/treadle-go/treadle/internal/caught"
+	"github.com/treadle-go/treadle/internal/wait"
 )
+
+// Tried is how often a task was attempted, if more than once.
+type Tried struct {
+	Attempts int     `json:"attempts"`
+	Retries  []Retry `json:"retries"` // the first attempts that failed, at most maxRetries
+}
+
+// Retry is an attempt that failed and was repeated.
+type Retry struct {
+	Error string    `json:"error"`
+	Began time.Time `json:"started_at"`
+	Ended time.Time `json:"ended_at"`
+}
+
+// maxRetries is how many failed attempts of a task are described. A policy may
+// allow many more.
+const maxRetries = 20
+
+// retry waits until the task may be tried again after err and returns the scope
+// of the next attempt. The scope is nil if there is none: then the error is that of
+// the task.
+func (t *Task) retry(ctx context.Context, sc *scope, err error) (*scope, error) {
+	ended := time.Now()
+	pause, again, err := t.node.retryAfter(err, int(sc.attempt))
+	if !again || wait.For(ctx, pause) != nil {
+		return nil, err
+	}
+	t.noteRetry(sc, err, ended)
+	return &scope{Context: ctx, task: t, attempt: sc.attempt + 1, span: sc.span}, nil
+}
+
+// noteRetry keeps a failed attempt for the task's events and its stored result.
+func (t *Task) noteRetry(sc *scope, err error, ended time.Time) {
+	a := t.needExtras()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.tried == nil {
+		a.tried, a.since = &Tried{}, ended
+		if t.began != 0 {
+			a.since = time.Unix(0, t.began)
+		}
+	}
+	a.tried.Attempts = int(sc.attempt) + 1
+	if len(a.tried.Retries) < maxRetries {
+		a.tried.Retries = append(a.tried.Retries, Retry{textOf(err), a.since.UTC(), ended.UTC()})
+	}
+	a.since = time.Now()
+}
+
+// tried returns how often the task was attempted; nil means once.
+func (t *Task) tried() *Tried {
+	a := t.extras.Load()
+	if a == nil {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.tried == nil {
+		return nil
+	}
+	out := *a.tried // an abandoned attempt may still be running
+	return &out
+}
 
 // retryAfter reports whether to retry after err, and when. The first policy
 // that matches the error decides. bad is err, or an error of the policy.

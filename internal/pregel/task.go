@@ -12,7 +12,6 @@ import (
 
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/caught"
-	"github.com/treadle-go/treadle/internal/wait"
 	"github.com/treadle-go/treadle/treadletype"
 )
 
@@ -54,6 +53,8 @@ type taskExtras struct {
 	children map[string]checkpoint.ID  // heads of per-thread graphs that ran for it
 	fault    error                     // see noteFault
 	exit     error                     // see noteExit
+	tried    *Tried                    // nil after one attempt; see retry
+	since    time.Time                 // start of the present attempt, if it is not the first
 }
 
 // needExtras returns the task's extras, made on first use.
@@ -176,11 +177,12 @@ func (t *Task) perform(ctx context.Context) {
 	if err == nil {
 		err = t.attempt(sc)
 		for err != nil && ctx.Err() == nil && !t.final(err) {
-			pause, again, bad := n.retryAfter(err, int(sc.attempt))
-			if err = bad; !again || wait.For(ctx, pause) != nil {
+			next, bad := t.retry(ctx, sc, err)
+			if next == nil {
+				err = bad
 				break
 			}
-			sc = &scope{Context: ctx, task: t, attempt: sc.attempt + 1, span: sc.span}
+			sc = next
 			err = t.attempt(sc)
 		}
 	}

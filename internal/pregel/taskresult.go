@@ -191,6 +191,7 @@ type failedJSON struct {
 	Type    string `json:"type"` // of the node's own error
 	Message string `json:"message"`
 	Handle  string `json:"handle,omitempty"` // the failure that its error handler has not handled yet
+	Tried   *Tried `json:"tried,omitempty"`
 }
 
 func (t *Task) failed(err, handling error) checkpoint.Write {
@@ -198,7 +199,7 @@ func (t *Task) failed(err, handling error) checkpoint.Write {
 	for ne, ok := errors.AsType[*NodeError](cause); ok; ne, ok = errors.AsType[*NodeError](cause) {
 		cause = ne.Err
 	}
-	out := failedJSON{Node: t.Name(), Type: reflect.TypeOf(cause).String(), Message: textOf(err)}
+	out := failedJSON{Node: t.Name(), Type: reflect.TypeOf(cause).String(), Message: textOf(err), Tried: t.tried()}
 	if handling != nil {
 		out.Handle = textOf(handling)
 	}

@@ -62,9 +62,9 @@ func (p *Plan) Snapshot(ctx context.Context, set Settings, cp *checkpoint.Checkp
 					info.Done = p.wrote(t.out.writes)
 				}
 			case checkpoint.Failed:
-				var e struct{ Message string }
-				_ = json.Unmarshal(w.Data, &e) // an unreadable error shows as none
-				info.Err = e.Message
+				var f failedJSON
+				_ = json.Unmarshal(w.Data, &f) // an unreadable error shows as none
+				info.Err, info.Tried = f.Message, f.Tried
 			}
 		}
 		for _, p := range r.open {
