@@ -227,6 +227,7 @@ var intrusions = map[string]intrusion{
 
 	"PUT /store/items":         {body: `{"namespace":["alice","notes"],"key":"k","value":{"text":"of bob"}}`, open: true},
 	"GET /store/items":         {open: true},
+	"GET /store/items/history": {open: true},
 	"DELETE /store/items":      {body: `{"namespace":["alice","notes"],"key":"k"}`, open: true},
 	"POST /store/items/search": {body: `{"namespace_prefix":["alice"],"query":"secret"}`, open: true},
 	"POST /store/namespaces":   {body: `{"prefix":["*"]}`, open: true},
@@ -244,6 +245,7 @@ var openRoutes = []string{"GET /ok", "GET /info", "GET /openapi.json", "GET /doc
 // queries are added to the paths of some routes.
 var queries = map[string]string{
 	"GET /store/items":                  "?namespace=alice.notes&key=k",
+	"GET /store/items/history":          "?namespace=alice.notes&key=k",
 	"GET /.well-known/agent-card.json":  "?assistant_id={assistant_id}",
 	"DELETE /assistants/{assistant_id}": "?delete_threads=true",
 }

@@ -92,6 +92,7 @@ func (s *Server) table() []route {
 		{"PUT", "/store/items", "store", "put", (*call).putItem},
 		{"GET", "/store/items", "store", "get", (*call).getItem},
 		{"DELETE", "/store/items", "store", "delete", (*call).deleteItem},
+		{"GET", "/store/items/history", "store", "get", (*call).itemHistory},
 		{"POST", "/store/items/search", "store", "search", (*call).searchItems},
 		{"POST", "/store/namespaces", "store", "list_namespaces", (*call).listNamespaces},
 

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -298,6 +300,75 @@ func TestReadsRenewItemsOnRequestOnly(t *testing.T) {
 			if status, _, raw := c.do("GET", "/store/items?namespace=a&key=k", ""); status != want {
 				t.Errorf("%s with refresh_ttl %s: %d %s, want %d", name, refresh, status, raw, want)
 			}
+		}
+	}
+}
+
+// The history of an item also has its deletion, and stays after it.
+func TestItemsHaveAHistory(t *testing.T) {
+	c := serve(t, nil)
+	for _, n := range []string{"1", "2"} {
+		c.ok("PUT", "/store/items", `{"namespace":["a","b"],"key":"k","value":{"n":`+n+`},"meta":{"from":"t`+n+`"}}`, nil)
+	}
+	c.ok("DELETE", "/store/items", `{"namespace":["a","b"],"key":"k"}`, nil)
+	var got struct {
+		Changes []struct {
+			Kind        string
+			At          time.Time
+			Value, Meta json.RawMessage
+		}
+	}
+	c.ok("GET", "/store/items/history?namespace=a.b&key=k", "", &got)
+	var told []string
+	for i, change := range got.Changes {
+		told = append(told, fmt.Sprintf("%s %s %s", change.Kind, change.Value, change.Meta))
+		if change.At.IsZero() || i > 0 && change.At.After(got.Changes[i-1].At) {
+			t.Errorf("change %d was at %v", i, change.At)
+		}
+	}
+	if want := []string{"deleted  ", `put {"n":2} {"from":"t2"}`, `put {"n":1} {"from":"t1"}`}; !slices.Equal(told, want) {
+		t.Errorf("the changes are %q, want %q", told, want)
+	}
+	for path, want := range map[string]string{
+		"namespace=a&key=none": `{"changes":[]}`,
+		"namespace=a..b&key=k": "",
+		"namespace=a":          "",
+	} {
+		status, _, raw := c.do("GET", "/store/items/history?"+path, "")
+		if want == "" && status != http.StatusUnprocessableEntity && status != http.StatusBadRequest || want != "" && string(raw) != want {
+			t.Errorf("%s: %d %s", path, status, raw)
+		}
+	}
+}
+
+// A search says why an item has its score, if it is asked to.
+func TestSearchExplainsScores(t *testing.T) {
+	c := serve(t, &server.Options{Store: &store.Options{Embedder: letters{}, Fields: []string{"text"}}})
+	for key, text := range map[string]string{"1": "a zebra", "2": "bananas"} {
+		c.ok("PUT", "/store/items", `{"namespace":["a"],"key":"`+key+`","value":{"text":"`+text+`"}}`, nil)
+	}
+	type item struct {
+		Key         string
+		Score       float64
+		Explanation *struct {
+			Similarity     float64
+			SimilarityRank int `json:"similarity_rank"`
+			Field          string
+		}
+	}
+	var found struct{ Items []item }
+	c.ok("POST", "/store/items/search", `{"namespace_prefix":["a"],"query":"bananas","explain":true}`, &found)
+	if len(found.Items) != 2 || found.Items[0].Key != "2" {
+		t.Fatalf("found %+v", found.Items)
+	}
+	if why := found.Items[0].Explanation; why == nil || why.SimilarityRank != 1 || why.Field != "text" || why.Similarity < 0.99 {
+		t.Errorf("the best match is explained by %+v", why)
+	}
+	for _, body := range []string{`{"query":"bananas"}`, `{"explain":true}`} {
+		found.Items = nil
+		c.ok("POST", "/store/items/search", body, &found)
+		if len(found.Items) != 2 || found.Items[0].Explanation != nil {
+			t.Errorf("%s finds %+v", body, found.Items)
 		}
 	}
 }

@@ -30,6 +30,17 @@ type itemJSON struct {
 	Updated   time.Time       `json:"updated_at"`
 	Score     *float64        `json:"score,omitempty"`
 	Meta      json.RawMessage `json:"meta,omitempty"` // such as memory.Provenance; absent if there is none
+	Why       *explanation    `json:"explanation,omitempty"`
+}
+
+// explanation explains a score. Without a rank, the item was not found that way.
+type explanation struct {
+	Similarity     float64  `json:"similarity,omitempty"`
+	SimilarityRank int      `json:"similarity_rank,omitempty"`
+	Field          string   `json:"field,omitempty"`
+	Keyword        float64  `json:"keyword,omitempty"`
+	KeywordRank    int      `json:"keyword_rank,omitempty"`
+	Terms          []string `json:"terms,omitempty"`
 }
 
 // space asks whether the caller may use a namespace, and returns the one that a
@@ -128,14 +139,21 @@ func (b *itemBody) meta(o *store.PutOptions) error {
 	return nil
 }
 
-func (c *call) getItem() error {
+// itemNamed returns the key and the namespace in the query, and the namespace that the
+// caller may use for it.
+func (c *call) itemNamed() (key string, ns []string, in store.Namespace, err error) {
 	q := c.query()
-	key := q.Get("key")
-	var ns []string
+	key = q.Get("key")
 	if text := q.Get("namespace"); text != "" {
 		ns = strings.Split(text, ".")
 	}
-	in, err := c.space(ns, map[string]any{"key": key})
+	in, err = c.space(ns, map[string]any{"key": key})
+	return key, ns, in, err
+}
+
+func (c *call) getItem() error {
+	q := c.query()
+	key, ns, in, err := c.itemNamed()
 	if err != nil {
 		return err
 	}
@@ -157,10 +175,41 @@ func (c *call) getItem() error {
 	return c.json(http.StatusOK, itemOf(item, false))
 }
 
+// changeJSON is a change of an item as clients see it.
+type changeJSON struct {
+	Kind  store.Kind      `json:"kind"`
+	At    time.Time       `json:"at"`
+	Value json.RawMessage `json:"value,omitempty"` // of a put
+	Meta  json.RawMessage `json:"meta,omitempty"`
+}
+
+// itemHistory answers with the changes of an item. LangGraph's servers keep none.
+func (c *call) itemHistory() error {
+	key, _, in, err := c.itemNamed()
+	if err != nil {
+		return err
+	}
+	changes, err := c.s.store.History(c.r.Context(), in, key)
+	if err != nil {
+		return err
+	}
+	out := make([]changeJSON, len(changes))
+	for i, change := range changes {
+		out[i] = changeJSON{Kind: change.Kind, At: change.At}
+		if item := change.Item; item != nil {
+			out[i].Value, out[i].Meta = item.Value, item.Meta
+		}
+	}
+	return c.json(http.StatusOK, map[string]any{"changes": out})
+}
+
 func itemOf(item *store.Item, scored bool) *itemJSON {
 	out := &itemJSON{Namespace: item.Namespace, Key: item.Key, Value: item.Value, Created: item.Created, Updated: item.Updated, Meta: item.Meta}
 	if scored {
 		out.Score = &item.Score
+	}
+	if e := item.Explanation; e != nil {
+		out.Why = &explanation{Similarity: e.Similarity, SimilarityRank: e.SimilarityRank, Field: e.Field, Keyword: e.Keyword, KeywordRank: e.KeywordRank, Terms: e.Terms}
 	}
 	return out
 }
@@ -194,6 +243,8 @@ type itemSearch struct {
 	Offset int             `json:"offset"`
 	Query  string          `json:"query"`
 	Renew  *bool           `json:"refresh_ttl"`
+
+	Explain bool `json:"explain"` // why items have their scores
 }
 
 func (c *call) searchItems() error {
@@ -201,7 +252,7 @@ func (c *call) searchItems() error {
 	if err := c.decode(&b); err != nil {
 		return err
 	}
-	o := &store.SearchOptions{Query: b.Query, Limit: 10, Offset: b.Offset, NoRefresh: b.Renew != nil && !*b.Renew}
+	o := &store.SearchOptions{Query: b.Query, Limit: 10, Offset: b.Offset, NoRefresh: b.Renew != nil && !*b.Renew, Explain: b.Explain && b.Query != ""}
 	if b.Limit != nil {
 		o.Limit = *b.Limit
 	}

@@ -305,7 +305,7 @@ var groups = []struct{ heading, pattern string }{
 	{"Assistants", `^\S+ /assistants`},
 	{"Crons", `/runs/crons`},
 	{"Protocol v2", `/(commands|stream/events)$`},
-	{"State", `/(state|history)\b`},
+	{"State", `/threads/\S+/(state|history)\b`},
 	{"Runs", `/runs\b`},
 	{"Threads", `^\S+ /threads`},
 	{"The store", `^\S+ /store`},
