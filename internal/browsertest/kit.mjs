@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { cpus, loadavg } from "node:os";
+import { isDeepStrictEqual } from "node:util";
 import { chromium } from "playwright-core";
 
 const checks = [];
@@ -20,8 +21,9 @@ export function check(name, run) {
   checks.push({ name, run });
 }
 
-// run runs all checks whose name begins with only, several at a time, prints a line of JSON for each, and ends the process.
-export async function run({ jobs = 2, timeout = 120_000, only = "" } = {}) {
+// run runs all checks whose name begins with only, several at a time, prints a line of JSON for each, and ends the process. With
+// an origin, a check fails if its pages ask another one for something.
+export async function run({ jobs = 2, timeout = 120_000, only = "", origin } = {}) {
   const browser = await chromium.launch({
     executablePath: process.env.TREADLE_TEST_CHROMIUM ?? "/usr/bin/chromium",
     chromiumSandbox: process.env.TREADLE_TEST_SANDBOX === "true",
@@ -30,7 +32,7 @@ export async function run({ jobs = 2, timeout = 120_000, only = "" } = {}) {
   let failed = false;
   const work = async () => {
     for (let c = queue.shift(); c; c = queue.shift()) {
-      const error = await runCheck(browser, c, timeout);
+      const error = await runCheck(browser, c, timeout, origin);
       failed ||= error !== undefined;
       console.log(JSON.stringify({ name: c.name, ok: error === undefined, error }));
     }
@@ -41,7 +43,7 @@ export async function run({ jobs = 2, timeout = 120_000, only = "" } = {}) {
 }
 
 // runCheck returns what is wrong, if anything is.
-async function runCheck(browser, c, limit) {
+async function runCheck(browser, c, limit, origin) {
   const timeout = limit * patience();
   const context = await browser.newContext();
   context.setDefaultTimeout(timeout / 3);
@@ -51,6 +53,9 @@ async function runCheck(browser, c, limit) {
   context.on("weberror", (e) => errors.push(`exception in the page: ${e.error().stack ?? e.error()}`));
   context.on("console", (m) => {
     if (m.type() === "error" || m.type() === "warning") errors.push(`${m.type()} on the console: ${m.text()} (${m.location().url})`);
+  });
+  context.on("request", (r) => {
+    if (origin && /^(http|ws)s?:/.test(r.url()) && !r.url().startsWith(origin + "/")) errors.push(`a request to another origin: ${r.url()}`);
   });
   let timer;
   const late = new Promise((_, reject) => {
@@ -75,6 +80,32 @@ async function runCheck(browser, c, limit) {
 // same compares two values.
 export function same(got, want, about = "values differ") {
   assert.deepEqual(got, want, `${about}: got ${JSON.stringify(got)}, want ${JSON.stringify(want)}`);
+}
+
+// becomes calls fn until it returns what is wanted: pages show what happened a moment later.
+export async function becomes(fn, want, about, ms = 40_000) {
+  for (const end = Date.now() + ms * patience(); ; await sleep(20)) {
+    const got = await fn();
+    if (isDeepStrictEqual(got, want)) return;
+    if (Date.now() > end) same(got, want, about);
+  }
+}
+
+// slowness is by how much slower this machine is than one that figures are given for; at least 1.
+export function slowness() {
+  const times = Array.from({ length: 8 }, () => {
+    const before = process.cpuUsage();
+    spend(10_000_000);
+    const { user, system } = process.cpuUsage(before);
+    return (user + system) / 1_000;
+  });
+  return Math.max(1, Math.min(...times) / 15);
+}
+
+function spend(times) {
+  let n = 0;
+  for (let i = 0; i < times; i++) n = (Math.imul(n, 31) + i) | 0;
+  return n;
 }
 
 export const sleep = (ms) => new Promise((done) => setTimeout(done, ms));

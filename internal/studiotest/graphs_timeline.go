@@ -2,6 +2,7 @@ package studiotest
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"strings"
 	"time"
@@ -106,12 +107,16 @@ func newTraced() (treadle.AnyGraph, error) {
 // message, if it names one ("paced NAME").
 type metered struct{}
 
+// Describe implements [llm.Describer].
+func (metered) Describe() llm.Info { return llm.Info{Provider: "openai", Model: "gpt-4o-mini"} }
+
 // Stream implements [llm.Model].
 func (metered) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk, error] {
 	used := &llm.Usage{Input: 12, Output: 7, Total: 19}
+	as := map[string]any{"model_name": "gpt-4o-mini-2024-07-18"} // as the provider stores it
 	if req.Messages[len(req.Messages)-1].Role != llm.RoleTool {
 		return func(yield func(llm.Chunk, error) bool) {
-			yield(llm.Chunk{ToolCalls: []llm.ToolCallChunk{{Index: new(0), ID: "call_1", Name: "lookup", Args: `{"key":"answer"}`}}, Usage: used}, nil)
+			yield(llm.Chunk{ToolCalls: []llm.ToolCallChunk{{Index: new(0), ID: "call_1", Name: "lookup", Args: `{"key":"answer"}`}}, Usage: used, Metadata: as}, nil)
 		}
 	}
 	wait := func() error { return wait.For(ctx, 40*time.Millisecond) } // so that its bar has a width
@@ -124,8 +129,31 @@ func (metered) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk
 				return
 			}
 		}
-		yield(llm.Chunk{Usage: used}, nil)
+		yield(llm.Chunk{Usage: used, Metadata: as}, nil)
 	}
+}
+
+type tries struct {
+	Fails int `json:"fails"`
+	Calls int `json:"calls"`
+}
+
+type tried struct {
+	Calls int `json:"calls"`
+}
+
+// newFlaky has a node that fails as often as its input says, and is tried three times.
+func newFlaky() (treadle.AnyGraph, error) {
+	b := treadle.New[tries]("flaky")
+	treadle.AddNode(b, "call", func(ctx context.Context, s tries) (tried, error) {
+		n := treadle.InfoFrom(ctx).Attempt
+		if n <= s.Fails {
+			return tried{}, fmt.Errorf("the line is busy (%d)", n)
+		}
+		return tried{n}, nil
+	}, treadle.Retry(treadle.RetryPolicy{Initial: 20 * time.Millisecond, NoJitter: true, On: func(error) bool { return true }}))
+	b.Edge(treadle.Start, "call")
+	return erased(b)
 }
 
 // erased compiles a graph whose type is then forgotten.

@@ -16,7 +16,7 @@ import (
 var builders = []func() (treadle.AnyGraph, error){
 	newAllow, newPaced, // runs at the speed of a script
 	newTalker, newSurvey, newInbox, // chat
-	newCounter, newBulk, newTraced, // timeline and trace
+	newCounter, newBulk, newTraced, newFlaky, // timeline and trace
 }
 
 // Graphs are the graphs that the studio is tested with.

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,12 +16,42 @@ import (
 	"github.com/treadle-go/treadle/internal/servertest"
 	"github.com/treadle-go/treadle/internal/studiotest"
 	"github.com/treadle-go/treadle/server"
+	"github.com/treadle-go/treadle/store"
 )
 
-// serve starts a server with the studio.
-func serve(t *testing.T) string {
+// serve starts a server with the studio. The one of the store finds items by meaning.
+func serve(t *testing.T, view string) string {
 	t.Helper()
-	return servertest.Start(t, &server.Options{Studio: true}, treadle.Must(studiotest.Graphs()))
+	o := &server.Options{Studio: true}
+	if view == "store" {
+		o.Store = &store.Options{Embedder: meanings{}, Fields: []string{"text"}}
+	}
+	return servertest.Start(t, o, treadle.Must(studiotest.Graphs()))
+}
+
+// meanings is an embedder that knows which words mean the same.
+type meanings struct{}
+
+var sameMeaning = [][]string{{"lion", "feline", "cat"}, {"sun", "day", "warm"}, {"night", "dark", "owl"}}
+
+func (meanings) Model() string  { return "meanings" }
+func (meanings) Dimension() int { return len(sameMeaning) + 1 }
+
+// Embed implements [store.Embedder].
+func (m meanings) Embed(_ context.Context, texts []string) ([][]float32, error) {
+	out := make([][]float32, len(texts))
+	for i, text := range texts {
+		out[i] = make([]float32, m.Dimension())
+		out[i][len(sameMeaning)] = 0.1 // every text means something
+		for _, word := range strings.Fields(text) {
+			for k, group := range sameMeaning {
+				if slices.Contains(group, word) {
+					out[i][k]++
+				}
+			}
+		}
+	}
+	return out, nil
 }
 
 func TestFlows(t *testing.T) {
@@ -30,9 +61,10 @@ func TestFlows(t *testing.T) {
 		t.Fatal("no scripts", err)
 	}
 	for _, script := range scripts {
-		t.Run(strings.TrimSuffix(filepath.Base(script), ".mjs"), func(t *testing.T) {
+		view := strings.TrimSuffix(filepath.Base(script), ".mjs")
+		t.Run(view, func(t *testing.T) {
 			t.Parallel() // as many at a time as there are processors
-			browsertest.Run(t, script, serve(t))
+			browsertest.Run(t, script, serve(t, view))
 		})
 	}
 }

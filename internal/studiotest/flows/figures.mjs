@@ -1,6 +1,6 @@
 // How fast the page is there, and how much it loads.
 import { cpus, loadavg } from "node:os";
-import { check, run } from "../../browsertest/kit.mjs";
+import { check, run, slowness } from "../../browsertest/kit.mjs";
 
 const [url] = process.argv.slice(2);
 const limit = { firstView: 1_000, script: 600_000 };
@@ -20,7 +20,8 @@ check("the first view comes within a second", async ({ page }) => {
   // On a machine with other work the clock measures that work: what counts then is the time that the page itself took.
   const crowded = loadavg()[0] >= cpus().length;
   const best = Math.min(...times.map((t) => (crowded ? t.busy : t.shown)));
-  if (best > limit.firstView) throw new Error(`the first view took ${Math.round(best)} ms: ${JSON.stringify(times)}`);
+  // The limit is for a machine of a certain speed; on a slower one it is as much higher.
+  if (best > limit.firstView * slowness()) throw new Error(`the first view took ${Math.round(best)} ms: ${JSON.stringify(times)}`);
 });
 
 check("the first view loads less than 600 kB of script", async ({ page }) => {
@@ -37,4 +38,4 @@ async function taskTime(cdp) {
   return metrics.find((m) => m.name === "TaskDuration").value * 1_000;
 }
 
-await run({ jobs: 1 });
+await run({ jobs: 1, origin: url });

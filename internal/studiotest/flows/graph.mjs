@@ -1,5 +1,5 @@
 // The graph: what is drawn, and what its nodes show while they run.
-import { barriers, check, run, same, until } from "../../browsertest/kit.mjs";
+import { barriers, becomes, check, run, same, until } from "../../browsertest/kit.mjs";
 import { newPace } from "../pace.mjs";
 
 const server = process.argv[2];
@@ -34,12 +34,9 @@ check("the nodes of every graph are drawn, apart from each other", async ({ page
   for (const [graph, names] of Object.entries(graphs)) {
     await page.locator(".app-assistant").click();
     await page.getByRole("menuitem", { name: graph, exact: true }).click();
-    const boxes = [];
-    for (const name of names) {
-      const face = page.getByRole("button", { name: "Node " + name, exact: true });
-      await face.waitFor();
-      boxes.push(await face.boundingBox());
-    }
+    for (const name of names) await page.getByRole("button", { name: "Node " + name, exact: true }).waitFor();
+    // All boxes are of one moment, since the graph may still move.
+    const boxes = await page.locator(".graph-face").evaluateAll((faces) => faces.map((face) => face.getBoundingClientRect().toJSON()));
     for (const [i, a] of boxes.entries())
       for (const b of boxes.slice(i + 1)) {
         const apart = a.x + a.width <= b.x || b.x + b.width <= a.x || a.y + a.height <= b.y || b.y + b.height <= a.y;
@@ -51,8 +48,8 @@ check("the nodes of every graph are drawn, apart from each other", async ({ page
 check("edges have labels, conditional ones are dashed, and a list says both", async ({ page }) => {
   await open(page, "slow");
   await page.getByText("true", { exact: true }).waitFor();
-  same(await page.locator(".graph-conditional").count(), 2);
-  same(await said(page), ["start leads to reset", "reset leads to tick", "tick leads to end if false, leads to tick if true", "end"]);
+  await becomes(() => page.locator(".graph-conditional").count(), 2);
+  await becomes(() => said(page), ["start leads to reset", "reset leads to tick", "tick leads to end if false, leads to tick if true", "end"]);
 });
 
 check("a subgraph opens in place and closes", async ({ page }) => {
@@ -66,7 +63,7 @@ check("a subgraph opens in place and closes", async ({ page }) => {
       const [outer, inner] = [await page.locator(".graph-group").boundingBox(), await node(page, "Node " + name).boundingBox()];
       return inner.x > outer.x && inner.y > outer.y && inner.x + inner.width < outer.x + outer.width && inner.y + inner.height < outer.y + outer.height;
     }, name + " to be in its group");
-  same((await said(page)).includes("before leads to child_one"), true);
+  await until(async () => (await said(page)).includes("before leads to child_one"), "an edge into the group");
   await node(page, "Close child").click();
   await node(page, "Node child_one").waitFor({ state: "detached" });
   await page.getByRole("button", { name: "Open subgraphs" }).click();
@@ -80,9 +77,25 @@ check("a running node glows, and then shows its time and how often it ran", asyn
   await page.getByLabel("count").fill("2");
   await submit(page);
   await node(page, /^Node tick: running/).waitFor();
-  same(await page.locator('[data-status="running"]').count(), 1);
+  await becomes(() => page.locator('[data-status="running"]').count(), 1);
   await pace.allow(2);
   await node(page, /^Node tick: done, (<1|[\d.]+) m?s, 2 times$/).waitFor();
+});
+
+check("a node that was tried again shows its attempts, also if it failed", async ({ page }) => {
+  await open(page, "flaky");
+  await page.getByLabel("fails").fill("2");
+  await submit(page);
+  await node(page, /^Node call: done, (<1|[\d.]+) m?s, 3 attempts$/).click();
+  await page.getByRole("dialog", { name: "call" }).getByText("3 attempts").waitFor();
+  await page.keyboard.press("Escape");
+  await page.getByLabel("fails").fill("9");
+  await submit(page);
+  const failed = /^Node call: failed.*3 attempts.*the line is busy \(3\)$/;
+  await node(page, failed).waitFor();
+  // The stored checkpoint says the same.
+  await page.reload();
+  await node(page, failed).waitFor();
 });
 
 check("motion is left out for those who do not want it", async ({ page }) => {
@@ -144,7 +157,7 @@ check("a run pauses at breakpoints that are set on nodes, and goes on", async ({
   await page.getByRole("form", { name: "Run" }).getByRole("button", { name: "Continue" }).click();
   await node(page, /^Node reduce: done/).waitFor();
   await page.getByRole("button", { name: "Clear" }).click();
-  same(await node(page, "Pause before reduce").getAttribute("aria-pressed"), "false");
+  await becomes(() => node(page, "Pause before reduce").getAttribute("aria-pressed"), "false");
 });
 
 check("the nodes after a selected checkpoint are marked", async ({ page }) => {
@@ -154,7 +167,7 @@ check("the nodes after a selected checkpoint are marked", async ({ page }) => {
   const at = history.find((s) => s.next.includes("worker"));
   await open(page, "fanout", `&thread=${thread}&checkpoint=${at.checkpoint.checkpoint_id}`);
   await node(page, "Node worker: next").waitFor();
-  same(await page.locator("[data-next]").count(), 1);
+  await becomes(() => page.locator("[data-next]").count(), 1);
 });
 
 check("keys move, zoom and reach the nodes", async ({ page }) => {
@@ -179,7 +192,8 @@ check("buttons zoom and show a map", async ({ page }) => {
   await open(page, "slow");
   await node(page, "Node reset").waitFor();
   const width = async () => (await node(page, "Node reset").boundingBox()).width;
-  const before = await width();
+  let before = 0;
+  await until(async () => before === (before = await width()), "the graph to have its place");
   await page.getByRole("button", { name: "Zoom out" }).click();
   await until(async () => (await width()) < before, "a smaller graph");
   await page.getByRole("button", { name: "Show all", exact: true }).click();
@@ -197,11 +211,11 @@ check("a graph of 200 nodes is drawn, begins where names can be read, and follow
   await page.route("**/assistants/*/graph*", (r) => r.fulfill({ json: { nodes, edges } }));
   await open(page, "slow");
   await node(page, "Node n199").waitFor();
-  same(await node(page, /^Node n\d+$/).count(), 200);
+  await becomes(() => node(page, /^Node n\d+$/).count(), 200);
   // It begins where names can be read, and the focus brings other nodes there.
   const frame = await page.getByRole("group", { name: /^Graph\./ }).boundingBox();
   const inside = (box) => box.x >= frame.x && box.x + box.width <= frame.x + frame.width;
-  same(inside(await node(page, "Node n0").boundingBox()), true);
+  await until(async () => inside(await node(page, "Node n0").boundingBox()), "the first node to be in view");
   same(inside(await node(page, "Node n199").boundingBox()), false);
   await page.getByRole("group", { name: /^Graph\./ }).focus();
   for (let i = 0; i < 200; i++) await page.keyboard.press("Tab");
@@ -222,6 +236,17 @@ check("nodes and their details can be used by everybody", async ({ page }) => {
   same(await barriers(page), [], "details");
 });
 
+check("what is loaded says so, until it is there", async ({ page }) => {
+  let answer;
+  const held = new Promise((resolve) => (answer = resolve));
+  for (const path of ["**/assistants/*/graph*", "**/threads/search"]) await page.route(path, (r) => held.then(() => r.continue()));
+  await open(page, "slow");
+  for (const what of ["the graph", "threads"]) await page.getByRole("status").getByText(`Loading ${what}…`).waitFor();
+  answer();
+  await node(page, "Node tick").waitFor();
+  for (const what of ["the graph", "threads"]) await page.getByText(`Loading ${what}…`).waitFor({ state: "detached" });
+});
+
 check("a server that does not show its graph is told with a way to try again", async ({ page, allow }) => {
   allow(/500/);
   await page.route("**/assistants/*/graph*", (r) => r.fulfill({ status: 500, json: { detail: "no drawing" } }));
@@ -232,4 +257,4 @@ check("a server that does not show its graph is told with a way to try again", a
   await node(page, "Node tick").waitFor();
 });
 
-await run({ only: process.argv[3] });
+await run({ only: process.argv[3], origin: server });

@@ -1,5 +1,5 @@
 // Answering the questions of a thread, in its timeline.
-import { barriers, check, run, same, until } from "../../browsertest/kit.mjs";
+import { barriers, becomes, check, run, same, until } from "../../browsertest/kit.mjs";
 import { api } from "../scenes.mjs";
 
 const url = process.argv[2];
@@ -42,7 +42,7 @@ check("one question is answered, and the others keep what was entered", async ({
   await question(page, "budget").getByRole("button", { name: "No" }).click();
   await question(page, "budget").getByRole("button", { name: "Answer this one" }).click();
   await page.getByText("3 questions wait for an answer").waitFor();
-  same(await question(page, "name").getByRole("textbox").inputValue(), "Grace");
+  await becomes(() => question(page, "name").getByRole("textbox").inputValue(), "Grace");
   await page.getByRole("button", { name: "Answer 1" }).click();
   await page.getByText("2 questions wait for an answer").waitFor();
   await question(page, "colour").getByRole("button", { name: "red" }).click();
@@ -81,7 +81,7 @@ check("JSON that is wrong is not sent", async ({ page }) => {
   await q.getByRole("tab", { name: "JSON" }).click();
   await q.getByRole("textbox").fill('{"ok": ');
   await q.getByText(/This is no JSON/).waitFor();
-  same(await q.getByRole("button", { name: "Answer" }).isDisabled(), true);
+  await becomes(() => q.getByRole("button", { name: "Answer" }).isDisabled(), true);
 });
 
 for (const [decision, steps, want] of [
@@ -117,4 +117,4 @@ check("questions can be used by everybody", async ({ page }) => {
   same(await barriers(page), []);
 });
 
-await run({ jobs: 2 });
+await run({ only: process.argv[3], origin: url });

@@ -17,4 +17,4 @@ for (const { name, address } of scenes) {
   });
 }
 
-await run({ jobs: 2 });
+await run({ origin: process.argv[2] });

@@ -1,5 +1,5 @@
 // Runs and crons.
-import { barriers, check, run, same, until } from "../../browsertest/kit.mjs";
+import { barriers, becomes, check, run, same, until } from "../../browsertest/kit.mjs";
 
 const server = process.argv[2];
 const studio = server + "/studio/?view=runs";
@@ -35,8 +35,10 @@ check("a failed run shows its reason and is tried again", async ({ page }) => {
   await page.getByRole("menuitem", { name: "Go on where it failed" }).click();
   await until(async () => (await row.count()) === 2, "the second run");
   await row.last().getByRole("button", { name: "Retry" }).click();
+  const again = page.getByRole("menuitem", { name: "Run again with the same input" });
+  await again.waitFor();
   same(await page.getByRole("menuitem", { name: "Go on where it failed" }).count(), 0);
-  await page.getByRole("menuitem", { name: "Run again with the same input" }).click();
+  await again.click();
   const all = await until(async () => {
     const all = await runsOf(thread);
     return all.length === 3 && all;
@@ -50,17 +52,20 @@ check("a failed run shows its reason and is tried again", async ({ page }) => {
 
 check("a run that goes on and one that waits are shown and cancelled", async ({ page }) => {
   const thread = await create("long work");
-  for (let i = 0; i < 2; i++) await api("POST", `/threads/${thread}/runs`, { assistant_id: "slow", input: { count: 3, delay_ms: 60_000 }, multitask_strategy: "enqueue" });
+  for (let i = 0; i < 2; i++) await api("POST", `/threads/${thread}/runs`, { assistant_id: "paced", input: { pace: "never" }, multitask_strategy: "enqueue" });
+  const statuses = async () => (await runsOf(thread)).map((r) => r.status);
+  await becomes(statuses, ["pending", "running"]);
   await page.goto(studio);
   await tab(page, /^Queue/).click();
   const row = rows(page, "long work");
   await row.getByText("Queued").waitFor();
   await row.getByRole("button", { name: "Cancel" }).click();
   await row.waitFor({ state: "detached" });
+  await until(async () => !(await statuses()).includes("pending"), "the end of the run that waited");
   await tab(page, /^Running/).click();
   await row.getByRole("button", { name: "Cancel" }).click();
   await row.waitFor({ state: "detached" });
-  same((await runsOf(thread)).filter((r) => r.status === "running" || r.status === "pending").length, 0);
+  await until(async () => !(await statuses()).includes("running"), "the end of the run");
 });
 
 check("a run leads to its thread and its trace", async ({ page }) => {
@@ -68,10 +73,10 @@ check("a run leads to its thread and its trace", async ({ page }) => {
   const [{ run_id }] = await runsOf(thread);
   await page.goto(studio);
   await rows(page, "leads on").getByRole("link", { name: "Trace" }).click();
-  same([params(page).get("view"), params(page).get("thread"), params(page).get("run")], ["trace", thread, run_id]);
+  await becomes(() => ["view", "thread", "run"].map((name) => params(page).get(name)), ["trace", thread, run_id]);
   await page.goBack();
   await rows(page, "leads on").getByRole("link", { name: "leads on" }).click();
-  same([params(page).get("view"), params(page).get("thread")], [null, thread]);
+  await becomes(() => ["view", "thread"].map((name) => params(page).get(name)), [null, thread]);
 });
 
 check("crons and their dialog have no barriers", async ({ page }) => {
@@ -96,7 +101,7 @@ check("a cron is created, disabled and deleted", async ({ page }) => {
   await dialog.getByText(/^Five fields/).waitFor();
   await schedule.fill("30 7 * * 1-5");
   await dialog.getByText("At 07:30 on Monday to Friday").waitFor();
-  same(await dialog.getByRole("list", { name: "Next times" }).getByRole("listitem").count(), 3);
+  await becomes(() => dialog.getByRole("list", { name: "Next times" }).getByRole("listitem").count(), 3);
   await dialog.getByRole("combobox", { name: "Time zone" }).fill("Europe/Lisbon");
   const foretold = await dialog.getByRole("list", { name: "Next times" }).getByRole("listitem").first().innerText();
   await dialog.getByRole("textbox", { name: "Input" }).click();
@@ -115,14 +120,14 @@ check("a cron is created, disabled and deleted", async ({ page }) => {
 
   await on.click();
   await row.getByText("Disabled").waitFor();
-  same((await api("GET", "/runs/crons/" + cron.cron_id)).enabled, false);
+  await becomes(async () => (await api("GET", "/runs/crons/" + cron.cron_id)).enabled, false);
   await on.click();
   await row.getByText("Disabled").waitFor({ state: "detached" });
 
   await row.getByRole("button", { name: "Delete" }).click();
   await page.getByRole("button", { name: "Delete cron" }).click();
   await on.waitFor({ state: "detached" });
-  same((await fetch(server + "/runs/crons/" + cron.cron_id)).status, 404);
+  await becomes(async () => (await fetch(server + "/runs/crons/" + cron.cron_id)).status, 404);
 });
 
-await run();
+await run({ only: process.argv[3], origin: server });

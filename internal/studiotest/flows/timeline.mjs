@@ -1,5 +1,5 @@
 // The timeline: the checkpoints of a thread, and what one can do with them.
-import { barriers, check, run, same, until } from "../../browsertest/kit.mjs";
+import { barriers, becomes, check, run, same, until } from "../../browsertest/kit.mjs";
 import { newPace } from "../pace.mjs";
 
 const server = process.argv[2];
@@ -50,18 +50,24 @@ check("what nodes send besides their writes is shown", async ({ page }) => {
 check("the steps of an agent read as messages", async ({ page }) => {
   await open(page, await ran("agent", { messages: [{ role: "user", content: "what is the weather" }] }));
   await card(page, "Step 3").waitFor();
-  const [input, start, call, tool, answer] = await texts(page);
+  const [input, start, call, tool, answer] = await until(async () => {
+    const all = await texts(page);
+    return all.length === 5 && all;
+  }, "five cards");
   same([/Input/, /human what is the weather/].map((r) => r.test(input)), [true, true], input);
   same(/Step 0 __start__/.test(start), true, start);
   same([/Step 1 agent/, /ai get_weather \{"city":"Paris"\}/].map((r) => r.test(call)), [true, true], call);
   same(/Step 2 tools .*get_weather sunny in Paris/.test(tool), true, tool);
   same(/Step 3 agent .*ai It is sunny in Paris today\./.test(answer), true, answer);
+  // How long each took.
+  for (const text of [call, tool, answer]) same(/(<1|\d) (µs|ms|s)\b/.test(text), true, text);
   await card(page, "Step 3").getByRole("button", { name: /Metadata/ }).click();
   await card(page, "Step 3").getByText("graph_id:").waitFor();
 });
 
 check("a step shows its changes and not the whole state", async ({ page }) => {
   await open(page, await ran("router", { target: "left" }));
+  await card(page, "Step 2").getByText("path").waitFor();
   const left = await card(page, "Step 2").innerText();
   same([/left/.test(left), /path/.test(left), /route/.test(left), /target/.test(left)], [true, true, false, false], left);
 });
@@ -71,7 +77,7 @@ check("a nested graph unfolds to its steps", async ({ page }) => {
   await card(page, "Step 2").getByRole("button", { name: "Steps of child" }).click();
   const inner = page.getByRole("listitem", { name: "Step 2 of child" });
   await inner.getByText("child_two").first().waitFor();
-  same(/s>before>c1>c2/.test(await inner.innerText()), true);
+  await inner.getByText(/s>before>c1>c2/).first().waitFor();
 });
 
 check("an edit makes a fork, and branches can be switched", async ({ page }) => {
@@ -85,14 +91,22 @@ check("an edit makes a fork, and branches can be switched", async ({ page }) => 
   await dialog.waitFor({ state: "detached" });
   await page.getByText("branch 2 of 2").waitFor();
   await card(page, "Step 3").getByText('"right"').waitFor();
-  same((await states(thread))[0].values, { target: "right", path: ["route", "right"] });
+  await becomes(async () => (await states(thread))[0].values, { target: "right", path: ["route", "right"] });
   await page.getByRole("button", { name: "Next branch" }).click();
   await page.getByText("branch 1 of 2").waitFor();
   await card(page, "Step 2").getByText('"left"').waitFor();
   await page.getByRole("button", { name: /^Branch 2 of 2/ }).click();
   await card(page, "Step 3").getByText('"right"').waitFor();
   await page.getByRole("button", { name: "Unfold the branch" }).click();
-  same(await card(page, "Step 2").count(), 2);
+  await becomes(() => card(page, "Step 2").count(), 2);
+  // The ends of both branches, side by side.
+  await page.getByRole("button", { name: "Actions of Step 3", exact: true }).click();
+  await page.getByRole("menuitem", { name: "Compare" }).click();
+  const other = (await states(thread)).find((s) => s.values.path?.at(-1) === "left").checkpoint.checkpoint_id;
+  await dialog.getByRole("combobox", { name: /^Left/ }).selectOption(other);
+  await becomes(async () => (await dialog.getByRole("term").allInnerTexts()).sort(), ["path", "target"]);
+  await dialog.getByRole("tab", { name: "Both states" }).click();
+  for (const value of ['"left"', '"right"']) await dialog.getByText(value).first().waitFor();
 });
 
 check("an edit as a node goes on after that node", async ({ page }) => {
@@ -106,8 +120,10 @@ check("an edit as a node goes on after that node", async ({ page }) => {
   await dialog.getByText("How to write log").waitFor();
   await dialog.getByRole("button", { name: "Fork", exact: true }).click();
   await card(page, "Step 2").getByText("by hand").waitFor();
-  const [head] = await states(thread);
-  same([head.values.log, head.next], [["proposed:cats", "by hand"], ["finish"]]);
+  await becomes(async () => {
+    const [head] = await states(thread);
+    return [head.values.log, head.next];
+  }, [["proposed:cats", "by hand"], ["finish"]]);
   await page.getByRole("button", { name: "Continue", exact: true }).click();
   await card(page, "Step 4").or(card(page, "Step 3")).getByText("finished").first().waitFor();
 });
@@ -118,7 +134,7 @@ check("a wrong edit is told and not sent", async ({ page }) => {
   const dialog = page.getByRole("dialog");
   await dialog.getByRole("textbox", { name: "Values" }).fill("[1]");
   await dialog.getByText("The values are a JSON object.").waitFor();
-  same(await dialog.getByRole("button", { name: "Fork", exact: true }).isDisabled(), true);
+  await becomes(() => dialog.getByRole("button", { name: "Fork", exact: true }).isDisabled(), true);
 });
 
 check("a replay runs again from a step", async ({ page }) => {
@@ -136,9 +152,9 @@ check("two checkpoints are compared key by key", async ({ page }) => {
   const dialog = page.getByRole("dialog");
   const row = dialog.getByRole("definition");
   await row.getByText('"route"').waitFor();
-  same(await dialog.getByRole("term").allInnerTexts(), ["path"]);
+  await becomes(() => dialog.getByRole("term").allInnerTexts(), ["path"]);
   await dialog.getByRole("tab", { name: "Both states" }).click();
-  same(await dialog.getByText("target:").count(), 2);
+  await becomes(() => dialog.getByText("target:").count(), 2);
   const right = dialog.getByRole("combobox", { name: /^Right/ });
   await right.selectOption(await dialog.getByRole("combobox", { name: /^Left/ }).inputValue());
   await dialog.getByRole("tab", { name: "Differences" }).click();
@@ -151,16 +167,17 @@ check("a link leads to a checkpoint", async ({ page, another }) => {
   const old = (await states(thread, 200)).find((s) => s.metadata.step === 7).checkpoint.checkpoint_id;
   await open(page, thread, `&checkpoint=${old}`);
   await card(page, "Step 7").waitFor();
-  same(await card(page, "Step 7").getByRole("button", { name: /^Step 7/ }).getAttribute("aria-pressed"), "true");
+  await becomes(() => card(page, "Step 7").getByRole("button", { name: /^Step 7/ }).getAttribute("aria-pressed"), "true");
+  await page.evaluate(() => navigator.clipboard.writeText(""));
   await act(page, "Step 8", "Copy link");
-  const link = await page.evaluate(() => navigator.clipboard.readText());
+  const link = await until(async () => (await page.evaluate(() => navigator.clipboard.readText())) || null, "the link on the clipboard");
   const other = await another();
   await other.setViewportSize({ width: 1440, height: 900 });
   await other.goto(link);
   await card(other, "Step 8").waitFor();
   await until(() => card(other, "Step 8").isVisible(), "the step of the link");
   await page.getByRole("button", { name: /^Step 8/ }).click();
-  same(chosen(page), new URL(link).searchParams.get("checkpoint"));
+  await becomes(() => chosen(page), new URL(link).searchParams.get("checkpoint"));
 });
 
 check("a link to a checkpoint of another thread is told", async ({ page }) => {
@@ -222,7 +239,7 @@ check("a run that tells no checkpoints is followed too", async ({ page }) => {
   await open(page, thread_id);
   await card(page, "Step 51").waitFor();
   await page.getByRole("article", { name: "Running" }).waitFor({ state: "detached" });
-  same(await page.getByRole("button", { name: /^Another branch/ }).count(), 0);
+  await becomes(() => page.getByRole("button", { name: /^Another branch/ }).count(), 0);
 });
 
 check("tokens are shown while they stream", async ({ page }) => {
@@ -269,9 +286,9 @@ check("the timeline and its dialogs have no barriers", async ({ page }) => {
     await page.getByRole("article", { name: "Step 0" }).getByRole("button", { name: action, exact: true }).click();
     await page.getByRole("dialog").waitFor();
     same(await barriers(page), [], action);
-    await page.keyboard.press("Escape");
-    if (await page.getByRole("dialog").isVisible()) await page.getByRole("button", { name: "Close" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Close", exact: true }).click();
+    await page.getByRole("dialog").waitFor({ state: "detached" });
   }
 });
 
-await run({ only: process.argv[3] ?? "", jobs: 2, timeout: 120_000 });
+await run({ only: process.argv[3], origin: server });

@@ -1,7 +1,7 @@
 // The trace of a run.
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
-import { barriers, check, run, same, until } from "../../browsertest/kit.mjs";
+import { barriers, becomes, check, run, same, until } from "../../browsertest/kit.mjs";
 import { newPace } from "../pace.mjs";
 
 const server = process.argv[2];
@@ -31,15 +31,61 @@ const outline = async (page) => page.getByRole("treeitem").evaluateAll((rows) =>
 
 check("a nested run is a tree of nodes, model calls and tools", async ({ page }) => {
   await open(page, await ran("traced", { messages: "hi" }));
-  same(await outline(page), ["plan node done", "inner nested graph done", ".model node done", "..model call model call done", ".tool node done", "..lookup tool done", "answer node done", ".model call model call done"]);
-  same((await page.getByText("Tokens").locator("..").innerText()).replace(/\s+/g, " "), "Tokens 38");
-  await item(page, /^model call/).last().click();
-  const details = page.getByRole("complementary", { name: "Details of model call" });
+  const model = "gpt-4o-mini-2024-07-18";
+  await becomes(() => outline(page), ["plan node done", "inner nested graph done", ".model node done", `..${model} model call done`, ".tool node done", "..lookup tool done", "answer node done", `.${model} model call done`]);
+  const total = async (name) => (await page.locator(".trace-totals").getByText(name).locator("..").innerText()).replace(/\s+/g, " ");
+  await becomes(() => total("Tokens"), "Tokens 38");
+  await item(page, /^gpt-4o-mini/).last().click();
+  const details = page.getByRole("complementary", { name: `Details of ${model}` });
   await details.getByText("12 in, 7 out, 19 in total").waitFor();
+  // 12 tokens at 0.15 dollars for a million, and 7 at 0.60.
+  await details.getByText("$0.0000060 by the price list").waitFor();
+  await becomes(() => total("Cost"), "Cost $0.000012");
+  await page.getByRole("button", { name: "Prices" }).click();
+  const prices = page.getByRole("dialog", { name: "Prices of models" });
+  await prices.getByRole("textbox", { name: "Prices" }).fill('{"gpt-4o-mini": {"input": 1}}');
+  await prices.getByText("gpt-4o-mini needs an input and an output price").waitFor();
+  await becomes(() => prices.getByRole("button", { name: "Save" }).isDisabled(), true);
+  await prices.getByRole("textbox", { name: "Prices" }).fill('{"gpt-4o-mini": {"input": 1000000, "output": 0}}');
+  await prices.getByRole("button", { name: "Save" }).click();
+  await becomes(() => total("Cost"), "Cost $24.00");
   await details.getByRole("heading", { name: "Prompt" }).waitFor();
   await details.getByText("The answer is 42, as all know who have read the book.").waitFor();
   await item(page, /^lookup/).click();
   await page.getByRole("complementary", { name: "Details of lookup" }).getByText('"answer"').waitFor();
+});
+
+check("attempts that failed are in the trace, live and stored", async ({ page }) => {
+  const want = ["call node done 3 attempts", ".attempt 1 retried attempt failed", ".attempt 2 retried attempt failed"];
+  await page.setViewportSize({ width: 1440, height: 900 });
+  await page.goto(`${server}/studio/?assistant=flaky`);
+  await page.getByLabel("fails").fill("2");
+  await page.getByRole("button", { name: "Submit", exact: true }).click();
+  await page.getByRole("button", { name: /^Node call: done/ }).waitFor();
+  await page.getByRole("button", { name: "Trace", exact: true }).click();
+  await becomes(() => outline(page), want);
+  await page.reload();
+  await becomes(() => outline(page), want);
+  await item(page, /^attempt 2/).click();
+  await page.getByRole("complementary", { name: "Details of attempt 2" }).getByText("the line is busy (2)").waitFor();
+  // Bars of attempts are within that of their node.
+  const bars = await page.locator(".waterfall-bar").evaluateAll((all) => all.map((bar) => bar.getBoundingClientRect().toJSON()));
+  for (const bar of bars.slice(1)) same([bar.left >= bars[0].left - 1, bar.right <= bars[0].right + 4], [true, true], JSON.stringify(bars));
+});
+
+check("a model call is traced while it streams", async ({ page }) => {
+  const pace = newPace(server);
+  await pace.allow(3);
+  await page.setViewportSize({ width: 1440, height: 900 });
+  await page.goto(`${server}/studio/?assistant=traced`);
+  await page.getByRole("tab", { name: "JSON", exact: true }).click();
+  await page.getByRole("textbox", { name: "Input as JSON" }).fill(JSON.stringify({ messages: `paced ${pace.name}` }));
+  await page.getByRole("button", { name: "Submit", exact: true }).click();
+  await page.getByRole("button", { name: "Trace", exact: true }).click();
+  await item(page, /^gpt-4o-mini model call running/).click();
+  await page.getByRole("complementary", { name: "Details of gpt-4o-mini" }).getByText("The answer is", { exact: true }).waitFor();
+  await pace.allow(9);
+  await becomes(() => outline(page), ["plan node done", "inner nested graph done", ".model node done", "..gpt-4o-mini model call done", ".tool node done", "..lookup tool done", "answer node done", ".gpt-4o-mini model call done"]);
 });
 
 check("keys move and open", async ({ page }) => {
@@ -53,7 +99,7 @@ check("keys move and open", async ({ page }) => {
   await page.keyboard.press("ArrowUp");
   await page.getByRole("complementary", { name: "Details of route" }).waitFor();
   await page.keyboard.press("Escape");
-  same(await page.getByRole("complementary", { name: /^Details/ }).count(), 0);
+  await page.getByRole("complementary", { name: /^Details/ }).waitFor({ state: "detached" });
 });
 
 check("a run that goes on is traced as it does", async ({ page }) => {
@@ -89,8 +135,8 @@ check("the runs of a thread can be chosen and linked to", async ({ page }) => {
   const select = page.getByRole("combobox", { name: "Run" });
   await select.selectOption({ index: 1 });
   await item(page, /^left/).waitFor();
-  const chosen = new URL(page.url()).searchParams.get("run");
-  same(chosen, await select.inputValue());
+  const chosen = await until(() => new URL(page.url()).searchParams.get("run"), "the run in the address");
+  await becomes(() => select.inputValue(), chosen);
   await open(page, thread, `&run=${chosen}`);
   await item(page, /^left/).waitFor();
 });
@@ -103,8 +149,9 @@ check("a run copied as curl sends the same request, without secrets", async ({ p
   const dialog = page.getByRole("dialog");
   const copied = async (language) => {
     await dialog.getByRole("tab", { name: language }).click();
+    await page.evaluate(() => navigator.clipboard.writeText(""));
     await dialog.getByRole("button", { name: "Copy " + language }).click();
-    return page.evaluate(() => navigator.clipboard.readText());
+    return until(async () => (await page.evaluate(() => navigator.clipboard.readText())) || null, `the ${language} on the clipboard`);
   };
   const [curl, go, python] = [await copied("curl"), await copied("Go"), await copied("Python")];
   for (const text of [curl, go, python]) same([text.includes("sk-hidden"), text.includes("it"), text.includes(thread)], [false, true, true], text);
@@ -159,4 +206,4 @@ check("the trace and its dialog have no barriers", async ({ page }) => {
   same(await barriers(page), [], "code");
 });
 
-await run({ only: process.argv[3] ?? "", jobs: 2, timeout: 120_000 });
+await run({ only: process.argv[3], origin: server });

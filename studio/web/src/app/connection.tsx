@@ -12,7 +12,7 @@ export interface Connection {
   apiKey: string | null;
   setApiKey(key: string | null): void;
   /** request calls the API itself, for the few fields that the SDK does not send. */
-  request(method: string, path: string, body: unknown): Promise<unknown>;
+  request(method: string, path: string, body?: unknown): Promise<unknown>;
 }
 
 const Context = createContext<Connection | null>(null);
@@ -91,7 +91,7 @@ export function useServer() {
     queryFn: async () => {
       const answer = await fetch(url + "/info", { headers: apiKey ? { "x-api-key": apiKey } : {} });
       if (!answer.ok) throw new Error(String(answer.status));
-      return (await answer.json()) as { version?: string; langgraph_js_version?: string; langgraph_py_version?: string; flags?: Record<string, unknown> };
+      return (await answer.json()) as { version?: string; context?: string; langgraph_js_version?: string; langgraph_py_version?: string; flags?: Record<string, unknown> };
     },
     refetchInterval: (q) => (q.state.error ? 2_000 : 15_000),
     retry: false,
@@ -100,6 +100,9 @@ export function useServer() {
   const state: ServerState = q.isPending ? "connecting" : refused ? "refused" : q.isError ? "offline" : "online";
   return { state, info: q.data };
 }
+
+/** useIsTreadle reports whether the server has what only Treadle's has. Others may refuse it. */
+export const useIsTreadle = (): boolean => useServer().info?.context === "treadle";
 
 /** useAssistants lists the assistants of the server. */
 export function useAssistants() {

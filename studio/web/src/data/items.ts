@@ -7,6 +7,28 @@ import { useConnection } from "../app/connection";
 export interface StoredItem extends SearchItem {
   /** What the server knows about the value, such as its source. Few servers have it. */
   meta?: Record<string, unknown>;
+  /** Why it has its score, if the server tells. */
+  explanation?: Explanation;
+}
+
+/** An Explanation has what a score is made of. Without a rank the item was not found that way. */
+export interface Explanation {
+  similarity?: number;
+  similarity_rank?: number;
+  /** The path of the text that is most similar to the query. */
+  field?: string;
+  keyword?: number;
+  keyword_rank?: number;
+  /** The words of the query that the item has. */
+  terms?: string[];
+}
+
+/** An ItemChange is a version of an item, or its end. */
+export interface ItemChange {
+  kind: "put" | "deleted" | "expired" | "forgotten";
+  at: string;
+  value?: Record<string, unknown>;
+  meta?: Record<string, unknown>;
 }
 
 /** storeKey is the first part of the keys of all queries about the store. */

@@ -8,7 +8,7 @@ import { useConnection } from "../app/connection";
 import { go, useLocation } from "../app/location";
 import { addChunk } from "./messages";
 import { idOf } from "./tree";
-import { isRunning, type OpenQuestion, type RunOptions, type RunPhase, type SessionState, type Step, type StreamedMessage, type TaskRun, type Values } from "./types";
+import { isRunning, type OpenQuestion, type Retry, type RunOptions, type RunPhase, type SessionState, type Step, type StreamedMessage, type TaskRun, type Values } from "./types";
 
 const modes = ["values", "messages-tuple", "tasks", "checkpoints", "custom"] as const;
 
@@ -380,13 +380,14 @@ export class Session {
     const id = String(data.id);
     const before = this.tasks.get(id);
     if ("triggers" in data || "input" in data) {
-      this.tasks.set(id, { id, name: String(data.name), ns, input: data.input, interrupts: [], started: Date.now(), attempt: (before?.attempt ?? 0) + 1, step: before?.step ?? this.stepOf(ns) });
+      this.tasks.set(id, { id, name: String(data.name), ns, input: data.input, interrupts: [], started: Date.now(), attempt: (before?.attempt ?? 0) + 1, retries: [], step: before?.step ?? this.stepOf(ns) });
       return;
     }
-    const task = before ?? { id, name: String(data.name), ns, interrupts: [], started: Date.now(), attempt: 1, step: this.stepOf(ns) };
+    const task = before ?? { id, name: String(data.name), ns, interrupts: [], started: Date.now(), attempt: 1, retries: [], step: this.stepOf(ns) };
     const newest = this.newest.get(ns);
     if (newest) newest.ending = true;
-    this.tasks.set(id, { ...task, result: data.result, error: data.error ? textOfError(data.error) : undefined, interrupts: (data.interrupts ?? []) as TaskRun["interrupts"], ended: Date.now() });
+    const { attempt, retries } = triesOf(data, task.attempt);
+    this.tasks.set(id, { ...task, attempt, retries, result: data.result, error: data.error ? textOfError(data.error) : undefined, interrupts: (data.interrupts ?? []) as TaskRun["interrupts"], ended: Date.now() });
   }
 
   /** stepOf is the step of a task that begins. All tasks of a step begin before one of them ends, so the first that begins after that begins a step. */
@@ -427,6 +428,12 @@ function headOf(head: Step | undefined): { values: Values; questions: OpenQuesti
     }
   }
   return { values: (head.values ?? {}) as Values, questions };
+}
+
+/** triesOf is how often a task was tried. Servers that do not tell it have known once. */
+export function triesOf(task: unknown, once = 1): { attempt: number; retries: Retry[] } {
+  const t = task as { attempts?: unknown; retries?: unknown };
+  return { attempt: typeof t.attempts === "number" ? t.attempts : once, retries: Array.isArray(t.retries) ? (t.retries as Retry[]) : [] };
 }
 
 function textOfError(err: unknown): string {

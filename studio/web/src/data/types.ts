@@ -19,8 +19,17 @@ export interface TaskRun {
   started: number;
   ended?: number;
   attempt: number;
+  /** The attempts that failed before the last one, if the server tells them. */
+  retries: Retry[];
   /** Counts the steps of the graph that the node is in; tasks with the same one run together. */
   step: number;
+}
+
+/** A Retry is an attempt that failed and was repeated, by the server's clock. */
+export interface Retry {
+  error: string;
+  started_at: string;
+  ended_at: string;
 }
 
 /** A StreamedMessage is a message whose tokens arrive. */

@@ -1,5 +1,6 @@
 // What the nodes of the graph are doing, from the tasks of the run and from a checkpoint.
 import { isRunning, type RunPhase, type SessionState, type Step, type TaskRun } from "../../data/types";
+import { triesOf } from "../../data/session";
 import { duration } from "../../ui/format";
 
 export type Status = "idle" | "running" | "done" | "failed" | "interrupted" | "stopped";
@@ -80,7 +81,8 @@ function fromCheckpoint(step: Step, states: Map<string, NodeState>) {
     const asks = tasks.flatMap((t) => (t.interrupts ?? []).map((i) => i.value));
     if (before.status === "failed" || before.status === "interrupted" || before.status === "stopped") continue;
     const total = Math.max(tasks.length, 1);
-    if (errors.length) states.set(name, { ...before, status: "failed", errors, total });
+    const attempts = Math.max(before.attempts, ...tasks.map((t) => triesOf(t).attempt));
+    if (errors.length) states.set(name, { ...before, status: "failed", errors, total, attempts });
     else if (asks.length) states.set(name, { ...before, status: "interrupted", asks, total });
     else states.set(name, { ...before, next: true });
   }

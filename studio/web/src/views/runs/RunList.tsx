@@ -12,6 +12,7 @@ import { Empty, Failed, Loading, Notice } from "../../ui/States";
 import { TabBar } from "../../ui/Tabs";
 import { useTell } from "../../ui/Toast";
 import { useNow } from "../../ui/useNow";
+import { useSteady } from "../../ui/useSteady";
 import { useThreadName } from "../threads/threads";
 import { sameAgain, useReason, useRuns, type ListedRun } from "./runs";
 
@@ -77,14 +78,15 @@ function GroupLabel({ label, count }: { label: string; count: number }) {
   );
 }
 
-function Rows({ runs, onChanged }: { runs: ListedRun[]; onChanged(): void }) {
+function Rows({ runs: sorted, onChanged }: { runs: ListedRun[]; onChanged(): void }) {
   const scroller = useRef<HTMLDivElement>(null);
+  const { items: runs, onPointerMove } = useSteady(sorted, (r) => r.run.run_id);
   const now = useNow(5_000);
   const { data: assistants } = useAssistants();
   const names = useMemo(() => new Map(assistants?.map((a) => [a.assistant_id, a.name])), [assistants]);
   const rows = useVirtualizer({ count: runs.length, getScrollElement: () => scroller.current, estimateSize: () => 62, overscan: 8, getItemKey: (i) => runs[i]!.run.run_id });
   return (
-    <div className="runs-list" ref={scroller}>
+    <div className="runs-list" ref={scroller} onPointerMove={onPointerMove}>
       <ul aria-label="Runs" style={{ height: rows.getTotalSize() }}>
         {rows.getVirtualItems().map((row) => {
           const r = runs[row.index]!;

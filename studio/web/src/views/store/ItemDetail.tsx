@@ -3,6 +3,8 @@ import { useState } from "react";
 import { useConnection } from "../../app/connection";
 import { storeKey, useItemChanges, type StoredItem } from "../../data/items";
 import { messageOf } from "../../data/session";
+import { History } from "./History";
+import { Why } from "./Score";
 import { Button } from "../../ui/Button";
 import { copyText } from "../../ui/copy";
 import { Confirm } from "../../ui/Dialog";
@@ -27,7 +29,7 @@ export function ItemDetail({ item, onGone }: { item: StoredItem; onGone(): void 
   if (gone) return <Empty title="This item is gone">Somebody has deleted {item.key}.</Empty>;
   if (q.isError && !q.data) return <Failed what="The item cannot be read" error={messageOf(q.error)} retry={() => void q.refetch()} />;
   if (!q.data) return <Loading what="the item" />;
-  return <Detail item={{ ...q.data, meta: q.data.meta ?? item.meta }} onGone={onGone} />;
+  return <Detail item={{ ...q.data, meta: q.data.meta ?? item.meta, score: item.score, explanation: item.explanation }} onGone={onGone} />;
 }
 
 function Detail({ item, onGone }: { item: StoredItem; onGone(): void }) {
@@ -57,6 +59,7 @@ function Detail({ item, onGone }: { item: StoredItem; onGone(): void }) {
         </p>
       </div>
       <div className="store-detail-body">
+        {item.explanation && typeof item.score === "number" ? <Why score={item.score} explanation={item.explanation} /> : null}
         {editing ? <Edit item={item} onDone={() => setEditing(false)} /> : <JsonView value={item.value} open={3} />}
         {item.meta ? (
           <section>
@@ -64,6 +67,7 @@ function Detail({ item, onGone }: { item: StoredItem; onGone(): void }) {
             <JsonView value={item.meta} open={2} />
           </section>
         ) : null}
+        <History item={item} />
       </div>
       <Confirm
         title="Delete this item?"

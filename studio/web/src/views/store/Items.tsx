@@ -1,7 +1,7 @@
 import { keepPreviousData, useInfiniteQuery } from "@tanstack/react-query";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useRef } from "react";
-import { useConnection } from "../../app/connection";
+import { useConnection, useIsTreadle } from "../../app/connection";
 import { sameItem, storeKey, type StoredItem } from "../../data/items";
 import { messageOf } from "../../data/session";
 import { ago, clock, oneLine } from "../../ui/format";
@@ -19,10 +19,15 @@ interface ItemQuery {
 }
 
 function useSearch({ namespace, query, filter }: ItemQuery) {
-  const { client, url } = useConnection();
+  const { client, url, request } = useConnection();
+  const explain = useIsTreadle() && query !== "";
   return useInfiniteQuery({
-    queryKey: [...storeKey(url), "items", namespace, query, filter],
-    queryFn: async ({ pageParam, signal }) => (await client.store.searchItems(namespace, { query: query || undefined, filter, limit: pageSize, offset: pageParam, signal })).items as StoredItem[],
+    queryKey: [...storeKey(url), "items", namespace, query, filter, explain],
+    queryFn: async ({ pageParam, signal }) => {
+      if (!explain) return (await client.store.searchItems(namespace, { query: query || undefined, filter, limit: pageSize, offset: pageParam, signal })).items as StoredItem[];
+      const answer = (await request("POST", "/store/items/search", { namespace_prefix: namespace, query, filter, limit: pageSize, offset: pageParam, explain })) as { items: (StoredItem & { created_at: string; updated_at: string })[] };
+      return answer.items.map(({ created_at: createdAt, updated_at: updatedAt, ...item }) => ({ ...item, createdAt, updatedAt }) as StoredItem);
+    },
     initialPageParam: 0,
     getNextPageParam: (last, pages) => (last.length < pageSize ? undefined : pages.length * pageSize),
     placeholderData: keepPreviousData,
@@ -53,7 +58,7 @@ export function Items({ chosen, onChoose, ...search }: Props) {
   return (
     <>
       {q.isError ? <Notice kind="warn">{messageOf(q.error)} You see what was loaded before.</Notice> : null}
-      {search.query ? <p className="store-about">{aboutScores(top)}</p> : null}
+      {search.query ? <p className="store-about">{aboutScores(top, items)}</p> : null}
       <Rows items={items} top={top ?? 0} base={search.namespace} chosen={chosen} onChoose={onChoose} onEnd={() => q.hasNextPage && !q.isFetching && void q.fetchNextPage()} stale={q.isPlaceholderData} />
     </>
   );

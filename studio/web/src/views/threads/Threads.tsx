@@ -11,6 +11,7 @@ import { short } from "../../ui/format";
 import { Icon } from "../../ui/Icon";
 import { Empty, Failed } from "../../ui/States";
 import { useNow } from "../../ui/useNow";
+import { useSteady } from "../../ui/useSteady";
 import { ThreadRow } from "./ThreadRow";
 import { givenName, parseSearch, statuses, useThreads, type ThreadFilter } from "./threads";
 import "./threads.css";
@@ -108,9 +109,10 @@ function useMatching(threads: Thread[], text: string): Thread[] {
   }, [threads, text, cache, url]);
 }
 
-function Rows({ threads, showGraph, onEnd, loadingMore, onChoose }: { threads: Thread[]; showGraph: boolean; onEnd(): void; loadingMore: boolean; onChoose(id: string): void }) {
+function Rows({ threads: sorted, showGraph, onEnd, loadingMore, onChoose }: { threads: Thread[]; showGraph: boolean; onEnd(): void; loadingMore: boolean; onChoose(id: string): void }) {
   const { thread: current } = useLocation();
   const now = useNow();
+  const { items: threads, onPointerMove } = useSteady(sorted, (t) => t.thread_id);
   const scroller = useRef<HTMLDivElement>(null);
   const [focused, setFocused] = useState<number | null>(null);
   const rows = useVirtualizer({ count: threads.length, getScrollElement: () => scroller.current, estimateSize: () => rowHeight, overscan: 8, getItemKey: (i) => threads[i]!.thread_id });
@@ -142,7 +144,7 @@ function Rows({ threads, showGraph, onEnd, loadingMore, onChoose }: { threads: T
   });
   const choose = useMemo(() => (id: string) => chosen.current(id), []);
   return (
-    <div className="threads-list" ref={scroller} onKeyDown={onKeyDown}>
+    <div className="threads-list" ref={scroller} onKeyDown={onKeyDown} onPointerMove={onPointerMove}>
       <ul style={{ height: rows.getTotalSize() }}>
         {items.map((item) => {
           const t = threads[item.index]!;

@@ -6,6 +6,7 @@ import { isMessage, textOf } from "../../data/messages";
 import { Icon } from "../../ui/Icon";
 import { JsonView } from "../../ui/JsonView";
 import { oneLine } from "../../ui/format";
+import "./timeline.css";
 
 const signs = { added: "+", changed: "~", removed: "−", list: "+" } as const;
 const words = { added: "added", changed: "changed", removed: "removed", list: "list changed" } as const;

@@ -7,13 +7,14 @@ import { JsonView } from "../../ui/JsonView";
 import { Notice } from "../../ui/States";
 import { clock, duration } from "../../ui/format";
 import { MessageLine } from "../timeline/Changes";
-import { messagesIn, usageOf, type Span } from "./spans";
+import { dollars, messagesIn, usageOf, type Span } from "./spans";
+import { tries } from "./Waterfall";
 
-const titles = { node: "Node", graph: "Nested graph", model: "Model call", tool: "Tool" } as const;
+const titles = { node: "Node", graph: "Nested graph", model: "Model call", tool: "Tool", retry: "Retried attempt" } as const;
 
 /** Details are the input, output and figures of a span. */
 export function Details({ span: s, start, onClose }: { span: Span; start: number; onClose(): void }) {
-  const usage = s.kind === "model" ? usageOf(s.output) : null;
+  const usage = s.kind === "model" ? usageOf(s) : null;
   return (
     <aside className="trace-details" aria-label={`Details of ${s.name}`}>
       <header className="panel-head">
@@ -35,14 +36,19 @@ export function Details({ span: s, start, onClose }: { span: Span; start: number
             {s.rough ? " (the whole step)" : ""}
           </Fact>
           {s.first && s.kind === "model" ? <Fact name="First token">after {duration(Math.max(0, s.first - s.start))}</Fact> : null}
-          {s.attempt > 1 ? <Fact name="Attempts">{s.attempt}</Fact> : null}
+          {tries(s) > 1 ? <Fact name="Attempts">{s.attempt}</Fact> : null}
           {s.model ? <Fact name="Model">{s.model}</Fact> : null}
           {usage ? (
             <Fact name="Tokens">
               {usage.input.toLocaleString()} in, {usage.output.toLocaleString()} out, {usage.total.toLocaleString()} in total
             </Fact>
           ) : null}
-          {usage?.cost == null ? null : <Fact name="Cost">${usage.cost.toFixed(6)}</Fact>}
+          {usage?.cost == null ? null : (
+            <Fact name="Cost">
+              {dollars(usage.cost)}
+              {usage.computed ? " by the price list" : ""}
+            </Fact>
+          )}
           {s.ns ? (
             <Fact name="Namespace">
               <span className="mono">{s.ns}</span>

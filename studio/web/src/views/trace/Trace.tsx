@@ -14,7 +14,8 @@ import { clock, duration, short } from "../../ui/format";
 import { metaOf } from "../timeline/step";
 import { CodeDialog } from "./CodeDialog";
 import { Details } from "./Details";
-import { liveSpans, runsOf, storedSpans, totalsOf, type Span, type StoredRun } from "./spans";
+import { PriceDialog } from "./PriceDialog";
+import { dollars, liveSpans, runsOf, storedSpans, totalsOf, type Span, type StoredRun } from "./spans";
 import { Waterfall } from "./Waterfall";
 import "./trace.css";
 
@@ -81,10 +82,11 @@ function Page({ run, runs, spans, running, error, missing }: Props & { spans: Sp
   const hasMore = useSessionPart((s) => s.hasMore);
   const [opened, setOpened] = useState<string | null>(null);
   const [code, setCode] = useState(false);
+  const [pricing, setPricing] = useState(false);
   const now = useNow(running);
   const start = Math.min(...spans.map((s) => s.start), now);
   const end = running ? now : Math.max(start, ...spans.map((s) => s.end ?? s.start));
-  const totals = useMemo(() => totalsOf(spans), [spans]);
+  const totals = useMemo(() => totalsOf(spans), [spans, pricing]); // other prices, other costs
   const span = spans.find((s) => s.id === opened);
   return (
     <div className="trace" data-opened={span ? true : undefined}>
@@ -109,8 +111,13 @@ function Page({ run, runs, spans, running, error, missing }: Props & { spans: Sp
           <Total name="Model calls">{totals.models}</Total>
           <Total name="Tools">{totals.tools}</Total>
           {totals.tokens > 0 ? <Total name="Tokens">{totals.tokens.toLocaleString()}</Total> : null}
-          {totals.cost === null ? null : <Total name="Cost">${totals.cost.toFixed(4)}</Total>}
+          {totals.cost === null ? null : <Total name="Cost">{dollars(totals.cost)}</Total>}
         </dl>
+        {totals.tokens > 0 ? (
+          <Button size="small" onClick={() => setPricing(true)}>
+            Prices
+          </Button>
+        ) : null}
         <Button size="small" onClick={() => setCode(true)} disabled={run.steps.length === 0}>
           <Icon name="copy" size={13} /> Copy as code
         </Button>
@@ -121,6 +128,7 @@ function Page({ run, runs, spans, running, error, missing }: Props & { spans: Sp
         {spans.length === 0 ? <Empty title={running ? "The run begins" : "Nothing ran"}>{running ? "Its first node has not started yet." : "The run ended before a node did."}</Empty> : <Waterfall spans={spans} start={start} end={Math.max(end, start + 1)} opened={opened} onOpen={setOpened} />}
         {span ? <Details key={span.id} span={span} start={start} onClose={() => setOpened(null)} /> : null}
       </div>
+      {pricing ? <PriceDialog onClose={() => setPricing(false)} /> : null}
       {code ? <CodeDialog run={run} assistant={assistant?.assistant_id ?? ""} onClose={() => setCode(false)} /> : null}
     </div>
   );

@@ -2,10 +2,10 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { memo, useRef, useState, type KeyboardEvent } from "react";
 import { Icon, type IconName } from "../../ui/Icon";
 import { duration } from "../../ui/format";
-import { usageOf, type Span, type SpanKind, type SpanStatus } from "./spans";
+import { dollars, usageOf, type Span, type SpanKind, type SpanStatus } from "./spans";
 
-const icons: Partial<Record<SpanKind, IconName>> = { graph: "graph", model: "chat", tool: "tool" };
-const kinds: Record<SpanKind, string> = { node: "node", graph: "nested graph", model: "model call", tool: "tool" };
+const icons: Partial<Record<SpanKind, IconName>> = { graph: "graph", model: "chat", tool: "tool", retry: "refresh" };
+const kinds: Record<SpanKind, string> = { node: "node", graph: "nested graph", model: "model call", tool: "tool", retry: "retried attempt" };
 const states: Record<SpanStatus, string> = { running: "running", done: "done", error: "failed", interrupted: "interrupted" };
 
 interface Props {
@@ -68,14 +68,18 @@ export function Waterfall({ spans, start, end, opened, onOpen }: Props) {
 
 const rowId = (s: Span) => "span-" + s.id.replaceAll(" ", "-");
 
+/** tries is how often it was tried; an attempt is one. */
+export const tries = (s: Span): number => (s.kind === "retry" ? 1 : s.attempt);
+
 /** tell is a span in a line. */
 function tell(s: Span, start: number, end: number): string {
-  const u = s.kind === "model" ? usageOf(s.output) : null;
+  const u = s.kind === "model" ? usageOf(s) : null;
   return [
     `${s.name}: ${kinds[s.kind]}, ${states[s.status]}`,
     `${s.rough ? "within " : ""}${duration((s.end ?? end) - s.start)}, from ${duration(s.start - start)} on`,
-    s.attempt > 1 ? `attempt ${s.attempt}` : "",
+    tries(s) > 1 ? `${s.attempt} attempts` : "",
     u ? `${u.input.toLocaleString()} tokens in, ${u.output.toLocaleString()} out` : "",
+    u?.cost == null ? "" : dollars(u.cost),
     s.error ?? "",
   ]
     .filter(Boolean)
@@ -117,7 +121,7 @@ const Line = memo(
             {" "}
             {kinds[s.kind]} {states[s.status]}{" "}
           </span>
-          {s.attempt > 1 ? <span className="badge warn">× {s.attempt}</span> : null}
+          {tries(s) > 1 ? <span className="badge warn">{s.attempt} attempts</span> : null}
         </span>
         <span className="waterfall-track">
           <span className="waterfall-bar" data-kind={s.kind} data-status={s.status} data-rough={s.rough} style={{ left: `${left}%`, width: `max(3px, ${width}%)` }} />

@@ -1,12 +1,13 @@
 // A trace is a list of spans: nodes, nested graphs, and the calls of models and tools in them.
 import type { Message } from "@langchain/langgraph-sdk";
 import { isMessage } from "../../data/messages";
-import type { Session } from "../../data/session";
+import { priceOf, prices, type Price } from "../../data/prices";
+import { triesOf, type Session } from "../../data/session";
 import { idOf, parentOf } from "../../data/tree";
-import type { SessionState, Step, StreamedMessage, TaskRun, Values } from "../../data/types";
+import type { Retry, SessionState, Step, StreamedMessage, TaskRun, Values } from "../../data/types";
 import { metaOf, sourceOf } from "../timeline/step";
 
-export type SpanKind = "node" | "graph" | "model" | "tool";
+export type SpanKind = "node" | "graph" | "model" | "tool" | "retry";
 export type SpanStatus = "running" | "done" | "error" | "interrupted";
 
 export interface Span {
@@ -35,7 +36,10 @@ export interface Usage {
   input: number;
   output: number;
   total: number;
+  /** In US dollars. */
   cost: number | null;
+  /** The cost is computed by the prices, and not told by the provider. */
+  computed: boolean;
 }
 
 /** messagesIn are the messages of a node's result. Several writes of a key come as {$writes: […]}. */
@@ -50,18 +54,31 @@ const isWrites = (v: unknown): v is { $writes: unknown } => typeof v === "object
 
 const numberOf = (...candidates: unknown[]): number | null => candidates.find((c): c is number => typeof c === "number") ?? null;
 
-/** usageOf is what a model's answer says about its tokens and cost. Providers put the cost in different places. */
-export function usageOf(message: unknown): Usage | null {
+/** usageOf is what a model's answer says about its tokens and cost. Few providers tell the cost, in different places. */
+export function usageOf({ output: message, model }: Pick<Span, "output" | "model">): Usage | null {
   const m = message as { usage_metadata?: Values | null; response_metadata?: Values | null } | null | undefined;
   const u = m?.usage_metadata;
   const r = m?.response_metadata;
   const tokens = (r?.token_usage ?? r?.usage) as Values | undefined;
   const input = numberOf(u?.input_tokens, tokens?.prompt_tokens, tokens?.input_tokens) ?? 0;
   const output = numberOf(u?.output_tokens, tokens?.completion_tokens, tokens?.output_tokens) ?? 0;
-  const cost = numberOf(u?.total_cost, u?.cost, r?.total_cost, r?.cost, tokens?.total_cost, tokens?.cost);
-  if (!u && !tokens && cost === null) return null;
-  return { input, output, total: numberOf(u?.total_tokens, tokens?.total_tokens) ?? input + output, cost };
+  const told = numberOf(u?.total_cost, u?.cost, r?.total_cost, r?.cost, tokens?.total_cost, tokens?.cost);
+  if (!u && !tokens && told === null) return null;
+  const price = told === null ? priceOf(model, prices()) : undefined;
+  const cost = price ? costOf(price, input, output, (u?.input_token_details ?? {}) as Values) : told;
+  return { input, output, total: numberOf(u?.total_tokens, tokens?.total_tokens) ?? input + output, cost, computed: price !== undefined };
 }
+
+/** costOf is the cost of a call. Its input includes tokens that came from the provider's cache or went there. */
+function costOf(price: Price, input: number, output: number, details: Values): number {
+  const cached = numberOf(details.cache_read) ?? 0;
+  const written = numberOf(details.cache_creation) ?? 0;
+  const fresh = Math.max(0, input - cached - written);
+  return (fresh * price.input + cached * (price.cached ?? price.input) + written * (price.written ?? price.input) + output * price.output) / 1_000_000;
+}
+
+/** dollars is a cost as people read it. */
+export const dollars = (cost: number): string => "$" + (cost === 0 ? "0" : cost >= 1 ? cost.toFixed(2) : cost.toFixed(Math.min(8, Math.max(4, 1 - Math.floor(Math.log10(cost))))));
 
 /** totalsOf sums up the model calls of a trace. */
 export function totalsOf(spans: Span[]): { models: number; tools: number; tokens: number; cost: number | null } {
@@ -70,7 +87,7 @@ export function totalsOf(spans: Span[]): { models: number; tools: number; tokens
     if (s.kind === "tool") sum.tools++;
     if (s.kind !== "model") continue;
     sum.models++;
-    const u = usageOf(s.output);
+    const u = usageOf(s);
     sum.tokens += u?.total ?? 0;
     if (u?.cost != null) sum.cost = (sum.cost ?? 0) + u.cost;
   }
@@ -102,6 +119,7 @@ export function liveSpans(state: SessionState): Span[] {
     const nested = inside.get(t.id) ?? [];
     const status = t.error ? "error" : t.interrupts.length > 0 ? "interrupted" : t.ended ? "done" : "running";
     out.push({ id: t.id, kind: nested.length > 0 ? "graph" : "node", name: t.name, depth, start: t.started, end: t.ended ?? null, status, attempt: t.attempt, input: t.input, output: t.result ?? (t.interrupts.length > 0 ? t.interrupts : undefined), error: t.error, ns: t.ns });
+    out.push(...retrySpans(t.id, t.retries, depth + 1, t.ns, t.started));
     let from = t.started;
     for (const m of said.get(t.id) ?? []) {
       out.push(callSpan(m.message, t.id, depth + 1, { start: from, end: m.ended, first: m.started, input: t.input, model: m.model, ns: t.ns, status: t.ended || m.message.type !== "ai" ? "done" : status }));
@@ -111,6 +129,13 @@ export function liveSpans(state: SessionState): Span[] {
   };
   for (const t of inside.get("") ?? []) add(t, 0);
   return out;
+}
+
+/** retrySpans are the failed attempts of a task. began is when it began, if that is by another clock than the server's. */
+function retrySpans(task: string, retries: Retry[], depth: number, ns: string, began?: number): Span[] {
+  const first = retries[0] ? new Date(retries[0].started_at).getTime() : 0;
+  const time = (text: string) => new Date(text).getTime() + (began === undefined ? 0 : began - first);
+  return retries.map((r, i) => ({ id: `${task} attempt ${i + 1}`, kind: "retry", name: `attempt ${i + 1}`, depth, start: time(r.started_at), end: time(r.ended_at), status: "error", attempt: i + 1, error: r.error, ns }));
 }
 
 type Call = Pick<Span, "start" | "end" | "input" | "ns"> & Partial<Pick<Span, "first" | "model" | "rough" | "status">>;
@@ -179,13 +204,15 @@ export async function storedSpans(session: Pick<Session, "nested">, run: string,
       const ns = before.checkpoint?.checkpoint_ns ?? "";
       const nested = t.checkpoint?.checkpoint_ns;
       const result = (t as { result?: unknown }).result;
-      const span: Span = { id: t.id, kind: nested ? "graph" : "node", name: t.name, depth, start, end, status: t.error ? "error" : after ? "done" : "interrupted", attempt: Number(metaOf(before).run_attempt ?? 1), input: before.values, output: result ?? (t.interrupts.length > 0 ? t.interrupts : undefined), error: t.error ? textOfError(t.error) : undefined, ns };
-      out.push(span);
+      const { attempt, retries } = triesOf(t, Number(metaOf(before).run_attempt ?? 1));
+      const span: Span = { id: t.id, kind: nested ? "graph" : "node", name: t.name, depth, start, end, status: t.error ? "error" : after ? "done" : "interrupted", attempt, input: before.values, output: result ?? (t.interrupts.length > 0 ? t.interrupts : undefined), error: t.error ? textOfError(t.error) : undefined, ns };
+      const tried = retrySpans(t.id, retries, depth + 1, ns);
+      out.push(span, ...tried);
       const inner = nested && depth < deepest ? (await session.nested(nested)).toReversed() : [];
       const innerSpans = inner.length > 0 ? await storedSpans(session, run, inner.filter((s) => !run || metaOf(s).run_id === run), inner, start, depth + 1) : [];
       out.push(...innerSpans);
-      // A pause in a nested graph is when its last checkpoint was written.
-      if (!after) span.end = Math.max(end, ...innerSpans.map((s) => s.end ?? s.start));
+      // A pause in a nested graph is when its last checkpoint was written, and a failure is after the last retry.
+      if (!after) span.end = Math.max(end, ...[...tried, ...innerSpans].map((s) => s.end ?? s.start));
       if (inner.length === 0) for (const m of messagesIn(result)) if (m.type === "ai" || m.type === "tool") out.push(callSpan(m, t.id, depth + 1, { start, end, input: before.values, rough: true, ns }));
     }
   }
