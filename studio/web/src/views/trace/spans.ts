@@ -131,10 +131,10 @@ export function liveSpans(state: SessionState): Span[] {
   return out;
 }
 
-/** retrySpans are the failed attempts of a task. began is when it began, if that is by another clock than the server's. */
-function retrySpans(task: string, retries: Retry[], depth: number, ns: string, began?: number): Span[] {
-  const first = retries[0] ? new Date(retries[0].started_at).getTime() : 0;
-  const time = (text: string) => new Date(text).getTime() + (began === undefined ? 0 : began - first);
+/** retrySpans are the failed attempts of a task, which began at some time by the page's clock. The server's may differ. */
+function retrySpans(task: string, retries: Retry[], depth: number, ns: string, began: number): Span[] {
+  const first = retries[0] ? millis(retries[0].started_at) : 0;
+  const time = (text: string) => began + millis(text) - first;
   return retries.map((r, i) => ({ id: `${task} attempt ${i + 1}`, kind: "retry", name: `attempt ${i + 1}`, depth, start: time(r.started_at), end: time(r.ended_at), status: "error", attempt: i + 1, error: r.error, ns }));
 }
 
@@ -177,10 +177,13 @@ export function runsOf(steps: Step[]): StoredRun[] {
   return [...runs].map(([id, s]) => ({ id, steps: s.toReversed() }));
 }
 
-/** timeOf is when a step was stored. A Date has milliseconds; many steps are faster. */
-function timeOf(s: Step): number {
-  const micros = /\.\d{3}(\d{1,6})/.exec(s.created_at ?? "")?.[1];
-  return s.created_at ? new Date(s.created_at).getTime() + (micros ? Number("0." + micros) : 0) : 0;
+/** timeOf is when a step was stored. */
+const timeOf = (s: Step): number => (s.created_at ? millis(s.created_at) : 0);
+
+/** millis is a time in milliseconds. A Date has whole ones; many steps are faster. */
+function millis(time: string): number {
+  const micros = /\.\d{3}(\d{1,6})/.exec(time)?.[1];
+  return new Date(time).getTime() + (micros ? Number("0." + micros) : 0);
 }
 
 /** Deeper graphs are not read. */
@@ -206,7 +209,7 @@ export async function storedSpans(session: Pick<Session, "nested">, run: string,
       const result = (t as { result?: unknown }).result;
       const { attempt, retries } = triesOf(t, Number(metaOf(before).run_attempt ?? 1));
       const span: Span = { id: t.id, kind: nested ? "graph" : "node", name: t.name, depth, start, end, status: t.error ? "error" : after ? "done" : "interrupted", attempt, input: before.values, output: result ?? (t.interrupts.length > 0 ? t.interrupts : undefined), error: t.error ? textOfError(t.error) : undefined, ns };
-      const tried = retrySpans(t.id, retries, depth + 1, ns);
+      const tried = retrySpans(t.id, retries, depth + 1, ns, start);
       out.push(span, ...tried);
       const inner = nested && depth < deepest ? (await session.nested(nested)).toReversed() : [];
       const innerSpans = inner.length > 0 ? await storedSpans(session, run, inner.filter((s) => !run || metaOf(s).run_id === run), inner, start, depth + 1) : [];
