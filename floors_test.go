@@ -64,6 +64,7 @@ var floorOf = map[string]int{
 	"natsbus":                   1,
 	"store/uselite":             1,
 	"llm/llmtest":               1,
+	"llm/prices":                1,
 	"internal/turns":            1,
 	"internal/browsertest":      1,
 

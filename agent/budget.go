@@ -3,6 +3,8 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
 
 	"github.com/treadle-go/treadle/llm"
 )
@@ -13,8 +15,9 @@ import (
 type BudgetOptions struct {
 	RunTokens, ThreadTokens int
 	RunCost, ThreadCost     float64
-	// Cost returns the cost of an answer, for example from its Usage. It must be
-	// set if RunCost or ThreadCost is.
+	// Cost returns the cost of an answer, for example that of a table of package
+	// llm/prices. It must be set if RunCost or ThreadCost is. NaN means that the cost
+	// is unknown: the run fails, because it could spend any amount.
 	Cost func(answer llm.Message) float64
 	// OnLimit is [OnLimitEnd], which is the default, or [OnLimitFail].
 	OnLimit OnLimit
@@ -90,6 +93,10 @@ func (o BudgetOptions) count(_ context.Context, s spending) (*allSpent, error) {
 	}
 	if o.Cost != nil {
 		now.Cost = o.Cost(s.Messages[i])
+	}
+	if math.IsNaN(now.Cost) {
+		model, _ := s.Messages[i].Metadata["model_name"].(string)
+		return nil, fmt.Errorf("agent: budget: the cost of an answer of model %q is unknown: give BudgetOptions.Cost the price of the model", model)
 	}
 	add := func(a spent) spent { return spent{a.Tokens + now.Tokens, a.Cost + now.Cost} }
 	return &allSpent{runSpent{add(s.RunSpent)}, add(s.ThreadSpent)}, nil

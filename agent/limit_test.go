@@ -14,6 +14,7 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/llm/llmtest"
+	"github.com/treadle-go/treadle/llm/prices"
 )
 
 var echo = llm.NewTool("echo", "Says it again.", func(_ context.Context, in struct {
@@ -138,6 +139,17 @@ func TestBudgetRefusesTheCallAfterItIsSpent(t *testing.T) {
 		if err != nil || agent.Answer(out) != tt.want {
 			t.Errorf("%s: answer = %q, %v", name, agent.Answer(out), err)
 		}
+	}
+}
+
+func TestBudgetFailsIfTheCostIsUnknown(t *testing.T) {
+	named := usage(llmtest.Say("one"), 100, 50)
+	named.Message.Metadata = map[string]any{"model_name": "unheard-of"}
+	model := llmtest.Scripted(t, named)
+	budget := agent.Budget(&agent.BudgetOptions{RunCost: 1, Cost: prices.Default().Cost})
+	_, err := made(t, model, with(budget)).Run(t.Context(), agent.Ask("go"))
+	if err == nil || !strings.Contains(err.Error(), `the cost of an answer of model "unheard-of" is unknown`) {
+		t.Errorf("a model without a price: %v", err)
 	}
 }
 
