@@ -27,6 +27,8 @@ var floorOf = map[string]int{
 	"internal/chaostest":            4,
 	"internal/servertest":           4,
 	"internal/studiotest/serve":     4,
+	// Its tests trace servers, agents and memories.
+	"oteltreadle": 4,
 
 	"server": 3,
 	// HTTP and the protocols above it are its callers.
@@ -34,10 +36,9 @@ var floorOf = map[string]int{
 	// The graphs that servers are compared by.
 	"internal/platform": 3,
 
-	"agent":       3,
-	"memory":      3,
-	"mcptool":     3,
-	"oteltreadle": 3,
+	"agent":   3,
+	"memory":  3,
+	"mcptool": 3,
 	// The suites of threads use the root package as its users do.
 	"internal/threadtest": 3,
 
@@ -120,6 +121,7 @@ var sameFloor = map[[2]string]string{
 	{"server", "internal/platform"}:                      "its tests serve the graphs that servers are compared by",
 	{"internal/platform", "agent"}:                       "one of its graphs has an agent's tool node",
 	{"memory", "agent"}:                                  "its middleware is one of an agent, and agents know nothing of it",
+	{"store", "internal/observe"}:                        "its operations are traced through it",
 	{"store", "checkpoint"}:                              "one kind of key encrypts checkpoints and items",
 	{"store", "internal/vecindex"}:                       "the memory backend and the SQLite one find vectors by the same index",
 	{"llm", "internal/wait"}:                             "a retry waits as that of a node does",

@@ -33,8 +33,10 @@ func RetryTools(policy *treadle.RetryPolicy, tools ...string) *Middleware {
 		if len(tools) > 0 && !slices.Contains(tools, call.Name) {
 			return next(ctx, call)
 		}
+		outer, span := ctx, observe.Span(nil)
 		for attempt := 1; ; attempt++ {
 			out, err := next(ctx, call)
+			observe.Ended(span, err)
 			if err == nil || treadletype.IsSignal(err) || ctx.Err() != nil || pregel.IsFault(err) || observe.Failed(ctx) != nil || !p.On(err) {
 				return out, err
 			}
@@ -48,6 +50,7 @@ func RetryTools(policy *treadle.RetryPolicy, tools ...string) *Middleware {
 			if err := wait.For(ctx, pause); err != nil {
 				return nil, err
 			}
+			ctx, span = observe.Again(outer, call.Name, attempt+1, err, pause)
 		}
 	}}
 }

@@ -126,5 +126,5 @@ func (r *Request) call(info Info) observe.Call {
 	if name == "" {
 		name = "model"
 	}
-	return observe.Call{Kind: observe.Model, Name: name, Input: r.Messages, Tags: r.Tags, Metadata: meta}
+	return observe.Call{Kind: observe.Model, Name: name, Input: r.Messages, Tags: r.Tags, Metadata: meta, Provider: info.Provider, Detail: r}
 }

@@ -27,6 +27,7 @@ type diary struct {
 }
 
 func (d *diary) Begin(ctx context.Context, call observe.Call) (context.Context, observe.Span) {
+	call.Detail = nil // the whole request or tool, for traces
 	d.calls = append(d.calls, call)
 	d.lines = append(d.lines, fmt.Sprintf("begin %s %s %v", call.Kind, call.Name, call.Tags))
 	return ctx, d
@@ -104,7 +105,7 @@ func TestGenerateTellsTheRunWhatItAsks(t *testing.T) {
 	}
 	got := d.calls[0]
 	same(t, "the call", observe.Call{Kind: observe.Model, Name: "script", Input: llm.Messages{llm.User("hi")}, Tags: []string{"joke", "outer"},
-		Metadata: map[string]any{"ls_model_type": "chat", "ls_provider": "llmtest", "ls_model_name": "script", "ls_temperature": 0.5, "ls_max_tokens": 9, "mine": 1}}, got)
+		Metadata: map[string]any{"ls_model_type": "chat", "ls_provider": "llmtest", "ls_model_name": "script", "ls_temperature": 0.5, "ls_max_tokens": 9, "mine": 1}, Provider: "llmtest"}, got)
 }
 
 func TestGenerateFailsWithTheMessageSoFar(t *testing.T) {

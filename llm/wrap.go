@@ -42,13 +42,16 @@ func (r *retrier) Rewrap(m Model) Model { return &retrier{m, r.policy} }
 // Stream implements [Model].
 func (r *retrier) Stream(ctx context.Context, req *Request) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
+		var failed error
+		var pause time.Duration
 		for attempt := 1; ; attempt++ {
-			done, err := relay(r.model.Stream(ctx, req), yield)
+			done, err := r.attempt(ctx, req, yield, attempt, failed, pause)
 			if done {
 				return
 			}
-			pause, again := r.wait(attempt, err)
-			if !again || ctx.Err() != nil || observe.Failed(ctx) != nil {
+			failed = err
+			var again bool
+			if pause, again = r.wait(attempt, err); !again || ctx.Err() != nil || observe.Failed(ctx) != nil {
 				yield(Chunk{}, err)
 				return
 			}
@@ -58,6 +61,16 @@ func (r *retrier) Stream(ctx context.Context, req *Request) iter.Seq2[Chunk, err
 			}
 		}
 	}
+}
+
+// attempt asks the model. failed is the error of the attempt before this one.
+func (r *retrier) attempt(ctx context.Context, req *Request, yield func(Chunk, error) bool, attempt int, failed error, waited time.Duration) (done bool, err error) {
+	if attempt == 1 {
+		return relay(r.model.Stream(ctx, req), yield)
+	}
+	ctx, span := observe.Again(ctx, Describe(r.model).Model, attempt, failed, waited)
+	defer func() { observe.Ended(span, err) }()
+	return relay(r.model.Stream(ctx, req), yield)
 }
 
 // wait returns how long to wait after an attempt, and whether there is another.

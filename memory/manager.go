@@ -70,8 +70,11 @@ func (m *Manager) Reflect(ctx context.Context, messages []llm.Message, existing 
 	if err != nil {
 		return nil, err
 	}
+	ctx, end := traced(ctx, "reflect", messages)
 	err = m.work(ctx, messages, d)
-	return d.changes(), err
+	changes := d.changes()
+	end(changes, err)
+	return changes, err
 }
 
 // work lets the model change the drafts, in one or more steps. Each step sees the

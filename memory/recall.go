@@ -155,7 +155,10 @@ type Recalled struct {
 // as used once more, which is written to the store; with Weights.Access 0, Recall
 // only reads.
 func (r *Recaller) Recall(ctx context.Context, messages ...llm.Message) (*Recollection, error) {
-	return r.recall(ctx, messages, true)
+	ctx, end := traced(ctx, "recall", messages)
+	out, err := r.recall(ctx, messages, true)
+	end(out, err)
+	return out, err
 }
 
 func (r *Recaller) recall(ctx context.Context, messages []llm.Message, count bool) (*Recollection, error) {

@@ -177,6 +177,14 @@ func storeFor(ctx context.Context, s *store.Store) *store.Store {
 // Reflect starts again with the current memories. After three attempts it returns the
 // [*store.ConflictError].
 func (m *StoreManager) Reflect(ctx context.Context, messages ...llm.Message) ([]ItemChange, error) {
+	ctx, end := traced(ctx, "reflect", messages)
+	changes, err := m.reflectAgain(ctx, messages)
+	end(changes, err)
+	return changes, err
+}
+
+// reflectAgain is reflect, repeated after conflicts.
+func (m *StoreManager) reflectAgain(ctx context.Context, messages []llm.Message) ([]ItemChange, error) {
 	s, n, err := m.place(ctx)
 	if err != nil {
 		return nil, err

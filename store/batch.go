@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 	"unicode/utf8"
+
+	"github.com/treadle-go/treadle/internal/observe"
 )
 
 // MaxValue is the maximum size of a value, and of a meta, in bytes of JSON.
@@ -30,6 +32,42 @@ func (s *Store) do(ctx context.Context, at time.Time, ops ...Op) ([]Result, erro
 	if err := s.ready(ctx); err != nil {
 		return nil, err
 	}
+	if t := observe.TracerOf(ctx); t != nil {
+		return s.traced(ctx, t, at, ops)
+	}
+	return s.perform(ctx, at, ops)
+}
+
+// traced is perform with a span.
+func (s *Store) traced(ctx context.Context, t *observe.Tracer, at time.Time, ops []Op) (out []Result, err error) {
+	ctx, span := t.Start(ctx, &observe.Op{Kind: observe.Store, Name: nameOf(ops), Count: len(ops), Input: ops})
+	defer func() { span.End(out, err) }()
+	return s.perform(ctx, at, ops)
+}
+
+// nameOf says what a batch does.
+func nameOf(ops []Op) string {
+	if len(ops) != 1 {
+		return "batch"
+	}
+	switch ops[0].(type) {
+	case GetOp:
+		return "get"
+	case PutOp:
+		return "put"
+	case DeleteOp:
+		return "delete"
+	case SearchOp:
+		return "search"
+	case NamespacesOp:
+		return "namespaces"
+	case forgetOp:
+		return "forget"
+	}
+	return "batch"
+}
+
+func (s *Store) perform(ctx context.Context, at time.Time, ops []Op) ([]Result, error) {
 	p := &plan{store: s, batch: Batch{Now: s.now(), AsOf: at}}
 	for i, op := range ops {
 		if err := p.add(op); err != nil {

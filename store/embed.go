@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+
+	"github.com/treadle-go/treadle/internal/observe"
 )
 
 // stampOf returns the stamp of a store with these options; see Indexed.Stamp.
@@ -60,7 +62,7 @@ func (s *Store) embed(ctx context.Context, e *embedding) error {
 const maxEmbedded = 256
 
 func (s *Store) embedAll(ctx context.Context, e *embedding, texts []string) error {
-	vectors, err := s.opts.Embedder.Embed(ctx, texts)
+	vectors, err := s.vectors(ctx, texts)
 	if err != nil {
 		return err
 	}
@@ -76,6 +78,16 @@ func (s *Store) embedAll(ctx context.Context, e *embedding, texts []string) erro
 		s.cache.put(t, v)
 	}
 	return nil
+}
+
+// vectors calls the embedder, with a span if ctx is traced.
+func (s *Store) vectors(ctx context.Context, texts []string) (vectors [][]float32, err error) {
+	if t := observe.TracerOf(ctx); t != nil {
+		var span observe.Span
+		ctx, span = t.Start(ctx, &observe.Op{Kind: observe.Embed, Name: s.opts.Embedder.Model(), Count: len(texts), Dimension: s.opts.Embedder.Dimension()})
+		defer func() { span.End(nil, err) }()
+	}
+	return s.opts.Embedder.Embed(ctx, texts)
 }
 
 // unit scales a vector to length 1, unless it is zero.

@@ -1,6 +1,10 @@
 // Package observe lets models, tools and retrievers report their calls to the run that
 // makes them. They find an [Observer] in their context, which the engine puts there. So
 // models do not depend on graphs, and the engine does not depend on models.
+//
+// A [Tracer] in the context receives these calls too, and with them the runs, nodes,
+// retries, stores and memories, whether they are inside a run or not. Package
+// oteltreadle has the only one.
 package observe
 
 import "context"
@@ -23,6 +27,9 @@ type Call struct {
 	Tags     []string
 	Metadata map[string]any
 	NoStream bool // its chunks are not reported
+
+	Provider string // of a model
+	Detail   any    // the *llm.Request of a model, the *llm.Tool of a tool
 }
 
 // A Span is a running call that is observed.
@@ -65,6 +72,13 @@ var Key any = key{}
 // Begin starts observing a call. Without an observer in ctx nothing is
 // reported and the span does nothing.
 func Begin(ctx context.Context, call Call) (context.Context, Span) {
+	if t := TracerOf(ctx); t != nil {
+		return beginTraced(ctx, t, call)
+	}
+	return begin(ctx, call)
+}
+
+func begin(ctx context.Context, call Call) (context.Context, Span) {
 	if o, ok := ctx.Value(Key).(Observer); ok {
 		return o.Begin(ctx, call)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/observe"
 	"github.com/treadle-go/treadle/treadletype"
 )
 
@@ -161,15 +162,24 @@ func (c *startedCall) recorded(spec *CallSpec) (made CallResult, ok bool, err er
 // perform runs the call and resolves its future.
 func (c *startedCall) perform() {
 	defer c.cancel(nil)
+	span := c.startTrace()
 	returned := false
 	defer func() {
 		if !returned {
 			err := c.task.unreturned(recover())
 			c.task.awaitCalls(err)
+			observe.Ended(span, err)
 			c.future.fail(c.task.callFailed(&c.task.scope, err))
 		}
 	}()
 	made, err := c.run()
+	if span != nil {
+		var out any = made.Raw
+		if made.Made != nil {
+			out = made.Made
+		}
+		span.End(out, err)
+	}
 	returned = true
 	c.future.resolve(made, err)
 }
@@ -373,13 +383,14 @@ func (c *startedCall) attempts(sc *scope, encode bool) (CallResult, *scope, erro
 	}
 	made, err := c.attempt(sc, encode)
 	for err != nil && c.ctx.Err() == nil && !t.final(err) {
-		next, bad := t.retry(c.ctx, sc, err)
+		next, span, bad := t.retry(c.ctx, sc, err)
 		if next == nil {
 			err = bad
 			break
 		}
 		sc = next
 		made, err = c.attempt(sc, encode)
+		observe.Ended(span, err)
 	}
 	return made, sc, err
 }

@@ -142,6 +142,7 @@ type streams struct {
 	sinks *Sink
 	modes Mode  // the modes of all sinks
 	span  *span // of the run, for lifecycle events
+	trace *trace
 }
 
 // Sink is where a stream's events go. A nested run has a chain of sinks, one

@@ -132,12 +132,14 @@ func (t *Task) runNested(sc *scope) (out any, failed error) {
 	}{set: Settings{StepLimit: child.spec.StepLimit, Keep: t.node.Keep, Before: child.spec.Before, After: child.spec.After}}
 	r := &both.run
 	r.init(sc, child, &both.set, sc)
+	r.startTrace(&input, sc)
 	returned := false
 	defer func() {
 		if !returned { // the error names the node of the nested graph
 			out, failed = nil, r.unreturned(recover())
 			r.endPerThread()
 			r.releaseSaver()
+			r.endTrace(failed)
 		}
 	}()
 	err := r.begin(input)
@@ -148,6 +150,7 @@ func (t *Task) runNested(sc *scope) (out any, failed error) {
 	r.endPerThread()
 	r.releaseSaver()
 	r.emitGraphEnd(err)
+	r.endTrace(err)
 	returned = true
 	if up, ok := errors.AsType[*parentCommand](err); ok {
 		up.above = m.addWrites(r.writesForParent(m), up.wrote)

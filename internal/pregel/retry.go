@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/treadle-go/treadle/internal/caught"
+	"github.com/treadle-go/treadle/internal/observe"
 	"github.com/treadle-go/treadle/internal/wait"
 )
 
@@ -28,15 +29,16 @@ const maxRetries = 20
 
 // retry waits until the task may be tried again after err and returns the scope
 // of the next attempt. The scope is nil if there is none: then the error is that of
-// the task.
-func (t *Task) retry(ctx context.Context, sc *scope, err error) (*scope, error) {
+// the task. The span of the attempt is nil if the run is not traced.
+func (t *Task) retry(ctx context.Context, sc *scope, err error) (next *scope, span observe.Span, bad error) {
 	ended := time.Now()
 	pause, again, err := t.node.retryAfter(err, int(sc.attempt))
 	if !again || wait.For(ctx, pause) != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	t.noteRetry(sc, err, ended)
-	return &scope{Context: ctx, task: t, attempt: sc.attempt + 1, span: sc.span}, nil
+	next = &scope{Context: ctx, task: t, attempt: sc.attempt + 1, span: sc.span}
+	return next, t.traceRetry(next, err, pause), nil
 }
 
 // noteRetry keeps a failed attempt for the task's events and its stored result.

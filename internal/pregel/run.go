@@ -262,6 +262,7 @@ func (p *Plan) Start(ctx context.Context, in Input, set Settings, end func(out a
 	}
 	sc := nestedScope(ctx, &set)
 	r := newRun(ctx, p, &set, sc)
+	r.startTrace(&in, sc)
 	var later deferred
 	returned := false
 	finish := func(err error) {
@@ -277,6 +278,7 @@ func (p *Plan) Start(ctx context.Context, in Input, set Settings, end func(out a
 			r.slots = make([]slot, len(p.schema.channels))
 		}
 		r.emitGraphEnd(err)
+		r.endTrace(err)
 		returned = true
 		if in.AsRecord {
 			end(p.schema.record(r.slots, p.output), err)

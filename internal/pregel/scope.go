@@ -33,6 +33,12 @@ func (s *scope) Value(key any) any {
 	if key == (scopeKey{}) || key == observe.Key {
 		return s
 	}
+	if key == observe.TracerKey {
+		if t := s.task.run.trace; t != nil {
+			return t.tracer
+		}
+		return nil // there was none when the run began
+	}
 	return s.Context.Value(key)
 }
 

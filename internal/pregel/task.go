@@ -12,6 +12,7 @@ import (
 
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/caught"
+	"github.com/treadle-go/treadle/internal/observe"
 	"github.com/treadle-go/treadle/treadletype"
 )
 
@@ -134,6 +135,14 @@ func (t *Task) input() any {
 // execute runs the node until it succeeds or its retries are used up, then its
 // error handler if it has one. The result is in t.out, the failure in t.err.
 func (t *Task) execute(ctx context.Context) {
+	if t.run.trace != nil && !t.cached {
+		t.executeTraced(ctx)
+		return
+	}
+	t.complete(ctx)
+}
+
+func (t *Task) complete(ctx context.Context) {
 	returned := false
 	defer func() {
 		if !returned { // another function than the node's panicked, or the goroutine ends
@@ -177,13 +186,14 @@ func (t *Task) perform(ctx context.Context) {
 	if err == nil {
 		err = t.attempt(sc)
 		for err != nil && ctx.Err() == nil && !t.final(err) {
-			next, bad := t.retry(ctx, sc, err)
+			next, span, bad := t.retry(ctx, sc, err)
 			if next == nil {
 				err = bad
 				break
 			}
 			sc = next
 			err = t.attempt(sc)
+			observe.Ended(span, err)
 		}
 	}
 	if sc != &t.scope { // branches continue the numbering of the last attempt

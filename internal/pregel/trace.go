@@ -1,0 +1,102 @@
+package pregel
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/treadle-go/treadle/internal/observe"
+)
+
+// trace is the tracing of a run. A run without a tracer has none, and its tasks cost
+// nothing more than the question for it.
+type trace struct {
+	tracer *observe.Tracer
+	span   observe.Span // of the run
+}
+
+// startTrace starts the span of a run that has not begun. sc is the attempt that it is
+// nested in, or nil.
+func (r *Run) startTrace(in *Input, sc *scope) {
+	tracer := observe.TracerOf(r.ctx)
+	if tracer == nil {
+		return
+	}
+	op := &observe.Op{Kind: observe.Run, Name: r.plan.name, Place: observe.Place{Graph: r.plan.name, Thread: r.set.Thread}}
+	switch {
+	case in.JSON != nil:
+		op.Input = in.JSON
+	case in.Resume == nil:
+		op.Input = in.Value
+	}
+	if sc == nil {
+		op.Place.RunID = r.id()
+	} else {
+		up := sc.task.run
+		op.Place.Nested, op.Place.RunID, op.Place.Thread, op.Place.Namespace = true, up.id(), up.set.Thread, sc.task.namespace()
+	}
+	ctx, span := tracer.Start(r.ctx, op)
+	r.ctx, r.trace = ctx, &trace{tracer, span}
+}
+
+// endTrace ends the span of a run.
+func (r *Run) endTrace(err error) {
+	switch {
+	case r.trace == nil:
+	case r.slots == nil: // it did not begin
+		r.trace.span.End(nil, err)
+	default:
+		r.trace.span.End(r.plan.schema.record(r.slots, r.plan.output), err)
+	}
+}
+
+// place returns where the task is.
+func (t *Task) place() observe.Place {
+	r := t.run
+	return observe.Place{Graph: r.plan.name, Thread: r.set.Thread, RunID: r.id(), TaskID: t.ID(), Namespace: r.ns(), Step: t.step, Nested: r.parent() != nil}
+}
+
+// executeTraced is complete with a span. Cached results have none if an earlier run
+// made them.
+func (t *Task) executeTraced(ctx context.Context) {
+	op := &observe.Op{Kind: observe.Node, Name: t.node.Name, Place: t.place()}
+	if t.packet != nil {
+		op.Input = t.packet.input
+	} else {
+		op.Input = t.inputRecord()
+	}
+	ctx, span := t.run.trace.tracer.Start(ctx, op)
+	defer func() { // also if the node ends the goroutine
+		if t.cached {
+			span.End(observe.Hit{Output: t.written()}, t.err)
+			return
+		}
+		span.End(t.written(), t.err)
+	}()
+	t.complete(ctx)
+}
+
+// traceRetry starts the span of an attempt after the first. It is nil if the run is
+// not traced.
+func (t *Task) traceRetry(sc *scope, cause error, wait time.Duration) observe.Span {
+	if t.run.trace == nil {
+		return nil
+	}
+	op := &observe.Op{Kind: observe.Retry, Name: t.node.Name, Attempt: int(sc.attempt), Cause: cause, Wait: wait}
+	ctx, span := t.run.trace.tracer.Start(sc.Context, op)
+	sc.Context = ctx
+	return span
+}
+
+// startTrace starts the span of a call. It is nil if the run is not traced, or if the
+// call shows as a part of its caller.
+func (c *startedCall) startTrace() observe.Span {
+	t := &c.task
+	if t.run.trace == nil || slices.Contains(t.node.Tags, TagHidden) {
+		return nil
+	}
+	op := &observe.Op{Kind: observe.Task, Name: t.node.Name, Input: c.packet.input, Place: t.place()}
+	ctx, span := t.run.trace.tracer.Start(c.ctx, op)
+	c.ctx = ctx
+	return span
+}

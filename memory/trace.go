@@ -1,0 +1,24 @@
+package memory
+
+import (
+	"context"
+
+	"github.com/treadle-go/treadle/internal/observe"
+	"github.com/treadle-go/treadle/llm"
+)
+
+// traced starts the span of an operation, if ctx is traced. Calls of models and of
+// the store within it are its parts.
+func traced(ctx context.Context, name string, messages []llm.Message) (_ context.Context, end func(out any, err error)) {
+	if ctx == nil {
+		return ctx, untraced
+	}
+	t := observe.TracerOf(ctx)
+	if t == nil {
+		return ctx, untraced
+	}
+	ctx, span := t.Start(ctx, &observe.Op{Kind: observe.Memory, Name: name, Input: messages})
+	return ctx, span.End
+}
+
+func untraced(any, error) {}
