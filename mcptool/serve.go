@@ -70,7 +70,7 @@ func add(server *mcp.Server, t *llm.Tool) (err error) {
 	server.AddTool(&mcp.Tool{Name: t.Name, Description: t.Description, InputSchema: parameters},
 		func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			call := llm.ToolCall{ID: rand.Text(), Name: t.Name, Args: r.Params.Arguments}
-			return serve(ctx, t, call)
+			return serve(extract(ctx, r.Params.Meta), t, call)
 		})
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/treadle-go/treadle/internal/bounded"
+	"github.com/treadle-go/treadle/internal/observe"
 	"github.com/treadle-go/treadle/llm"
 )
 
@@ -132,6 +133,32 @@ func schema(from any) (*jsonschema.Schema, error) {
 	return out, nil
 }
 
+// inject adds the place of ctx in its trace to the data of a call, under the keys that
+// HTTP has as headers.
+func inject(ctx context.Context, meta mcp.Meta) {
+	if t := observe.TracerOf(ctx); t != nil {
+		for key, value := range t.Inject(ctx) {
+			meta[key] = value
+		}
+	}
+}
+
+// extract returns ctx as a part of the trace that the data of a call names, if ctx is
+// traced.
+func extract(ctx context.Context, meta mcp.Meta) context.Context {
+	t := observe.TracerOf(ctx)
+	if t == nil || len(meta) == 0 {
+		return ctx
+	}
+	fields := map[string]string{}
+	for _, key := range t.Fields {
+		if text, ok := meta[key].(string); ok {
+			fields[key] = text
+		}
+	}
+	return t.Extract(ctx, fields)
+}
+
 func (s *session) call(ctx context.Context, tool, shown string, args json.RawMessage) (any, error) {
 	call, _ := llm.CallFrom(ctx)
 	token, forget := s.progress.watch(ctx, Progress{Server: s.Name, Tool: shown, CallID: call.ID})
@@ -140,6 +167,7 @@ func (s *session) call(ctx context.Context, tool, shown string, args json.RawMes
 	err := s.do(ctx, func(ctx context.Context, server *mcp.ClientSession) (err error) {
 		params := &mcp.CallToolParams{Meta: mcp.Meta{}, Name: tool, Arguments: args}
 		params.SetProgressToken(token)
+		inject(ctx, params.Meta)
 		got, err = server.CallTool(ctx, params)
 		return err
 	})

@@ -255,6 +255,7 @@ func (c *call) newRun(b *runBody, thread *uuid.UUID) (*ledger.NewRun, error) {
 	maps.Copy(run.Metadata, own)
 	k := c.kwargs(b, a, run.Thread, run.ID, run.Metadata)
 	k.Temporary = run.Temporary
+	k.Trace = c.trace()
 	if run.Kwargs, err = json.Marshal(k); err != nil {
 		return nil, err
 	}

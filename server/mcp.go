@@ -49,7 +49,7 @@ func (c *call) serveMCP() error {
 			case *mcp.ListToolsRequest:
 				return c.listTools(filter)
 			case *mcp.CallToolRequest:
-				return c.callTool(ctx, r.Params, filter)
+				return c.tracedMCP(r.Params.Meta).callTool(ctx, r.Params, filter)
 			}
 			return next(ctx, method, req)
 		}

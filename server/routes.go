@@ -242,6 +242,7 @@ func (s *Server) serveStudio(w http.ResponseWriter, r *http.Request) bool {
 
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	r = s.traced(r)
 	seen := s.metrics.watch(w, r, s.o.clientTime)
 	if r.ContentLength != 0 { // also for a body that no handler reads
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.o.clientTime))

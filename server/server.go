@@ -54,6 +54,9 @@ type Options struct {
 	// Webhooks says where runs may send their results; nil means to every public
 	// address.
 	Webhooks *Webhooks
+	// Context, if it is not nil, derives the context of each request and of each run.
+	// With the method Context of oteltreadle.Telemetry both are traced.
+	Context func(context.Context) context.Context
 	// Studio serves the studio, a web page to run and inspect graphs, at /studio/. What
 	// it may do is what its user's key may do.
 	Studio bool
@@ -120,7 +123,7 @@ func New(db Database, graphs []treadle.AnyGraph, o *Options) (*Server, error) {
 		}
 	}
 	s.runner, err = runs.New(runs.Options{Ledger: s.ledger, Saver: saver, Store: s.store, Graphs: graphs, Logger: s.log, Name: name,
-		Workers: o.Workers, MaxTime: o.MaxRunTime, Send: s.sendHook, Ended: s.metrics.ended, Cron: s.cronRun, Alone: o.alone, Bus: o.Bus, Claims: o.Execute,
+		Workers: o.Workers, MaxTime: o.MaxRunTime, Send: s.sendHook, Ended: s.metrics.ended, Cron: s.cronRun, Alone: o.alone, Bus: o.Bus, Claims: o.Execute, Context: o.Context,
 		SweepEvery: o.sweep, SweepLimit: o.sweepLimit, SweepStore: o.storeSweep})
 	if err != nil {
 		return nil, fmt.Errorf("server: %w", err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/observe"
 	"github.com/treadle-go/treadle/internal/wait"
 	"github.com/treadle-go/treadle/ledger"
 )
@@ -42,7 +43,7 @@ func (r *Runner) execute(ctx context.Context, x *execution, feed *Feed) (next *l
 	rec := newRecorder(run, &k, run.Graph, l)
 	var th treadle.AnyThread
 	if err == nil {
-		ctx, cancel := context.WithTimeoutCause(ctx, r.o.MaxTime, errTimeout)
+		ctx, cancel := context.WithTimeoutCause(r.traced(ctx, run, &k), r.o.MaxTime, errTimeout)
 		th, err = r.thread(run, &k, l)
 		if err == nil {
 			err = r.stream(ctx, th, x, &k, rec)
@@ -65,6 +66,25 @@ func (r *Runner) fence(ctx context.Context, x *execution) error {
 		return err
 	}
 	return nil
+}
+
+// traced returns the context of a run: that of the process, as a part of the trace that
+// the request for the run belongs to, wherever it was made.
+func (r *Runner) traced(ctx context.Context, run *ledger.Run, k *Kwargs) context.Context {
+	if r.o.Context == nil {
+		return ctx
+	}
+	ctx = r.o.Context(ctx)
+	t := observe.TracerOf(ctx)
+	if t == nil {
+		return ctx
+	}
+	ctx = t.Extract(ctx, k.Trace)
+	due := run.Created
+	if run.Due.After(due) {
+		due = run.Due
+	}
+	return observe.WithServed(ctx, observe.Served{Waited: max(time.Since(due), 0), Attempt: run.Attempt})
 }
 
 // epochBits leaves each epoch of a thread room for its entries. Numbers stay below

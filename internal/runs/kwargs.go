@@ -30,6 +30,10 @@ type Kwargs struct {
 	During       bool            `json:"checkpoint_during"`
 	Durability   string          `json:"durability"`
 	V2           bool            `json:"v2,omitempty"` // everything is recorded, for protocol v2
+
+	// Trace is the place in a trace of the request that created the run, in the
+	// headers of W3C.
+	Trace map[string]string `json:"trace,omitempty"`
 }
 
 // Configurable is the part of the config that nodes are configured with.
