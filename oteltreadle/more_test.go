@@ -1,0 +1,335 @@
+package oteltreadle_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"go.opentelemetry.io/otel"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/agent"
+	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/llm/llmtest"
+	"github.com/treadle-go/treadle/memory"
+	"github.com/treadle-go/treadle/oteltreadle"
+	"github.com/treadle-go/treadle/store"
+)
+
+type count struct {
+	N int `json:"n"`
+}
+
+// oneNode is a graph of one node.
+func oneNode(fn func(context.Context, count) (count, error), o *treadle.Options, opts ...treadle.NodeOption) *treadle.Graph[count, count] {
+	b := treadle.New[count]("counter")
+	treadle.AddNode(b, "count", fn, opts...)
+	b.Edge(treadle.Start, "count")
+	return treadle.Must(b.Compile(o))
+}
+
+func TestQuestionsAndCommandsAreNoFailures(t *testing.T) {
+	r := newReceiver(t)
+	tel, flush := r.tel(oteltreadle.Options{})
+	ctx := tel.Context(t.Context())
+	g := oneNode(func(ctx context.Context, _ count) (count, error) {
+		n, err := treadle.Interrupt[int](ctx, "how many?")
+		return count{n}, err
+	}, &treadle.Options{Saver: checkpoint.NewMemory()})
+	if _, err := g.Thread("1").Run(ctx, count{}); err == nil {
+		t.Fatal("the graph does not ask")
+	}
+	if _, err := g.Thread("1").Resume(ctx, 3); err != nil {
+		t.Fatal(err)
+	}
+	flush()
+	for _, name := range []string{"invoke_workflow counter", "node count"} {
+		spans := r.named(name)
+		if len(spans) != 2 {
+			t.Fatalf("%d spans %q", len(spans), name)
+		}
+		if s := spans[0]; attr(s, "treadle.outcome") != "interrupted" || s.Status.GetCode() != tracepb.Status_STATUS_CODE_UNSET {
+			t.Errorf("%s that asks: %v %v", name, attr(s, "treadle.outcome"), s.Status)
+		}
+		if s := spans[1]; attr(s, "treadle.outcome") != "" || s.Status.GetCode() != tracepb.Status_STATUS_CODE_UNSET {
+			t.Errorf("%s that is answered: %v %v", name, attr(s, "treadle.outcome"), s.Status)
+		}
+	}
+}
+
+func TestFailuresNameTheirType(t *testing.T) {
+	r := newReceiver(t)
+	tel, flush := r.tel(oteltreadle.Options{})
+	for want, cause := range map[string]error{
+		"_OTHER": errors.New("no luck"), "rate_limit": &llm.Error{Provider: "p", Status: 429, Code: "rate_limit"}, "503": &llm.Error{Status: 503},
+		"connection": &llm.Error{}, "timeout": context.DeadlineExceeded, "canceled": context.Canceled, "*store.InvalidError": &store.InvalidError{What: "x"},
+	} {
+		g := oneNode(func(context.Context, count) (count, error) { return count{}, cause }, nil)
+		if _, err := g.Run(tel.Context(t.Context()), count{}); err == nil {
+			t.Fatalf("%v: the run did not fail", cause)
+		}
+		flush()
+		spans := r.named("node count")
+		s := spans[len(spans)-1]
+		if got := attr(s, "error.type"); got != want || s.Status.GetCode() != tracepb.Status_STATUS_CODE_ERROR || !strings.Contains(s.Status.Message, cause.Error()) {
+			t.Errorf("%v is of type %q with status %v, want %q", cause, got, s.Status, want)
+		}
+	}
+}
+
+func TestAPanicOfANodeEndsItsSpans(t *testing.T) {
+	r := newReceiver(t)
+	tel, flush := r.tel(oteltreadle.Options{})
+	g := oneNode(func(context.Context, count) (count, error) { panic("oh") }, nil)
+	if _, err := g.Run(tel.Context(t.Context()), count{}); err == nil {
+		t.Fatal("the run did not fail")
+	}
+	flush()
+	for _, name := range []string{"invoke_workflow counter", "node count"} {
+		if s := r.only(name); s.Status.GetCode() != tracepb.Status_STATUS_CODE_ERROR || !strings.Contains(s.Status.Message, "oh") {
+			t.Errorf("%s: %v", name, s.Status)
+		}
+	}
+}
+
+func TestModelsAndToolsShowTheirRetries(t *testing.T) {
+	r := newReceiver(t)
+	tel, flush := r.tel(oteltreadle.Options{})
+	var calls atomic.Int32
+	tool := llm.NewTool("weather", "Tell the weather.", func(context.Context, city) (string, error) {
+		if calls.Add(1) == 1 {
+			return "", errors.New("no station")
+		}
+		return "rain", nil
+	})
+	model := llmtest.NewScript(llmtest.Fail(&llm.Error{Provider: "p", Status: 503}), llmtest.Ask(llmtest.ToolCall("weather", city{"Oslo"})), llmtest.Say("Rain."))
+	g := treadle.Must(agent.New(model, &agent.Options{Tools: []*llm.Tool{tool},
+		Middleware: []*agent.Middleware{agent.RetryModel(&atOnce), agent.RetryTools(&atOnce)}}))
+	if _, err := g.Run(tel.Context(t.Context()), agent.Ask("weather?")); err != nil {
+		t.Fatal(err)
+	}
+	flush()
+	shown := func(key string) bool { return !strings.Contains("treadle.attempt error.type", key) }
+	want := `invoke_workflow agent
+  node model
+    chat script
+      * treadle.attempt_failed  error.type=503 treadle.attempt=1
+      retry script  treadle.attempt=2
+  node tools
+    * treadle.attempt_failed  error.type=_OTHER treadle.attempt=1
+    execute_tool weather  error.type=_OTHER
+      ! tool weather: no station
+    retry weather  treadle.attempt=2
+      execute_tool weather
+  node model
+    chat script
+`
+	if got := r.tree(shown); got != want {
+		t.Errorf("the trace is\n%s\nwant\n%s", got, want)
+	}
+}
+
+// flat is an embedder whose texts are all alike.
+type flat struct{}
+
+func (flat) Embed(_ context.Context, texts []string) ([][]float32, error) {
+	out := make([][]float32, len(texts))
+	for i := range out {
+		out[i] = []float32{1, 0}
+	}
+	return out, nil
+}
+func (flat) Model() string  { return "flat" }
+func (flat) Dimension() int { return 2 }
+
+func TestStoresAndMemoriesHaveSpansInAndOutsideOfRuns(t *testing.T) {
+	r := newReceiver(t)
+	tel, flush := r.tel(oteltreadle.Options{})
+	items, err := store.NewMemory(&store.Options{Embedder: flat{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	recaller, err := memory.NewRecaller(&memory.RecallerOptions{Namespace: []string{"facts"}, Store: items})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := oneNode(func(ctx context.Context, c count) (count, error) {
+		if err := treadle.StoreFrom(ctx).Put(ctx, store.Namespace{"facts"}, "1", map[string]any{"kind": "text", "content": "Ana likes tea"}, nil); err != nil {
+			return c, err
+		}
+		_, err := recaller.Recall(ctx, llm.User("what does Ana like?"))
+		return c, err
+	}, &treadle.Options{Store: items})
+	ctx := tel.Context(t.Context())
+	if _, err := g.Run(ctx, count{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := items.Get(ctx, store.Namespace{"facts"}, "1", nil); err != nil {
+		t.Fatal(err)
+	}
+	flush()
+	node, recall := r.only("node count"), r.only("memory recall")
+	for child, parent := range map[*tracepb.Span]*tracepb.Span{
+		r.named("store put")[0]: node, r.named("embeddings flat")[0]: r.named("store put")[0],
+		recall: node, r.only("store batch"): recall, r.named("embeddings flat")[1]: r.only("store batch"),
+	} {
+		if string(child.ParentSpanId) != string(parent.SpanId) {
+			t.Errorf("%s is not a part of %s:\n%s", child.Name, parent.Name, r.tree(nil))
+		}
+	}
+	if s := r.named("embeddings flat")[0]; attr(s, "gen_ai.operation.name") != "embeddings" || attr(s, "gen_ai.embeddings.dimension.count") != "2" || attr(s, "treadle.embeddings.texts") != "1" {
+		t.Errorf("embeddings have the attributes %v", s.Attributes)
+	}
+	if get := r.named("store get")[1]; len(get.ParentSpanId) > 0 || attr(get, "treadle.store.items") != "1" {
+		t.Errorf("store get outside of a run: %v", get)
+	}
+}
+
+func TestTasksHaveSpansAndCachedNodesSayThatTheyAre(t *testing.T) {
+	r := newReceiver(t)
+	tel, flush := r.tel(oteltreadle.Options{})
+	g := oneNode(func(ctx context.Context, c count) (count, error) {
+		n, err := treadle.Do(ctx, "double", func(context.Context) (int, error) { return 2 * c.N, nil })
+		return count{n}, err
+	}, nil, treadle.Cache(0))
+	for range 2 {
+		if out, err := g.Run(tel.Context(t.Context()), count{2}); err != nil || out.N != 4 {
+			t.Fatal(out, err)
+		}
+	}
+	flush()
+	nodes, task := r.named("node count"), r.only("task double")
+	if string(task.ParentSpanId) != string(nodes[0].SpanId) {
+		t.Error("the task is not a part of its node")
+	}
+	if attr(nodes[0], "treadle.cached") != "" || attr(nodes[1], "treadle.cached") != "true" {
+		t.Errorf("cached: %q, then %q", attr(nodes[0], "treadle.cached"), attr(nodes[1], "treadle.cached"))
+	}
+}
+
+// An exporter that does not answer is not waited for: the run ends while the collector
+// still holds the first request.
+func TestAnExporterThatIsDownDoesNotHoldARun(t *testing.T) {
+	exporting, release := make(chan struct{}), make(chan struct{})
+	blocked := &blockingExporter{exporting: exporting, release: release}
+	tracers := sdktrace.NewTracerProvider(sdktrace.WithBatcher(blocked, sdktrace.WithMaxExportBatchSize(1), sdktrace.WithMaxQueueSize(2)))
+	tel, err := oteltreadle.New(&oteltreadle.Options{TracerProvider: tracers})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := oneNode(func(_ context.Context, c count) (count, error) { return c, nil }, nil)
+	for i := range 100 { // many more spans than the queue takes
+		if _, err := g.Run(tel.Context(t.Context()), count{}); err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			<-exporting
+		}
+	}
+	close(release)
+	if err := tracers.Shutdown(t.Context()); err == nil {
+		t.Error("the exporter's failure is not reported to whoever stops the SDK")
+	}
+}
+
+type blockingExporter struct {
+	exporting, release chan struct{}
+	began              atomic.Bool
+}
+
+// ExportSpans implements [sdktrace.SpanExporter].
+func (e *blockingExporter) ExportSpans(context.Context, []sdktrace.ReadOnlySpan) error {
+	if !e.began.Swap(true) {
+		close(e.exporting)
+	}
+	<-e.release
+	return errors.New("the collector is down")
+}
+
+// Shutdown implements [sdktrace.SpanExporter].
+func (*blockingExporter) Shutdown(context.Context) error { return errors.New("the collector is down") }
+
+// panics is a part of an SDK that panics.
+type panics struct{ start, end bool }
+
+// OnStart implements [sdktrace.SpanProcessor].
+func (p panics) OnStart(context.Context, sdktrace.ReadWriteSpan) {
+	if p.start {
+		panic("at the start")
+	}
+}
+
+// OnEnd implements [sdktrace.SpanProcessor].
+func (p panics) OnEnd(sdktrace.ReadOnlySpan) {
+	if p.end {
+		panic("at the end")
+	}
+}
+
+// Shutdown implements [sdktrace.SpanProcessor].
+func (panics) Shutdown(context.Context) error { return nil }
+
+// ForceFlush implements [sdktrace.SpanProcessor].
+func (panics) ForceFlush(context.Context) error { return nil }
+
+func TestAPanicOfAProcessorDoesNotEndTheRun(t *testing.T) {
+	var told atomic.Int32
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
+		if strings.Contains(err.Error(), "oteltreadle: ") {
+			told.Add(1)
+		}
+		panic("the error handler, too")
+	}))
+	t.Cleanup(func() { otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) {})) })
+	for name, p := range map[string]panics{"start": {start: true}, "end": {end: true}} {
+		tel, err := oteltreadle.New(&oteltreadle.Options{TracerProvider: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(p))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		told.Store(0)
+		model := llmtest.NewScript(llmtest.Say("hello"))
+		out, err := treadle.Must(agent.New(model, nil)).Run(tel.Context(t.Context()), agent.Ask("hi"))
+		if err != nil || agent.Answer(out) != "hello" {
+			t.Errorf("a panic at the %s: %q, %v", name, agent.Answer(out), err)
+		}
+		if told.Load() != 3 { // run, node, chat
+			t.Errorf("a panic at the %s was reported %d times", name, told.Load())
+		}
+	}
+}
+
+// Spans come below the span that the program itself has begun.
+func TestARunIsAPartOfTheSpanAroundIt(t *testing.T) {
+	spans := tracetest.NewInMemoryExporter()
+	tracers := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))
+	tel, err := oteltreadle.New(&oteltreadle.Options{TracerProvider: tracers})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, outer := tracers.Tracer("mine").Start(t.Context(), "request")
+	g := oneNode(func(ctx context.Context, c count) (count, error) {
+		if !trace.SpanFromContext(ctx).IsRecording() { // a node's own spans and logs need it
+			return c, errors.New("the node's context has no span")
+		}
+		return c, nil
+	}, nil)
+	if _, err := g.Run(tel.Context(ctx), count{}); err != nil {
+		t.Fatal(err)
+	}
+	outer.End()
+	for _, s := range spans.GetSpans() {
+		if s.SpanContext.TraceID() != outer.SpanContext().TraceID() {
+			t.Errorf("%s is in another trace", s.Name)
+		}
+	}
+	if n := len(spans.GetSpans()); n != 3 {
+		t.Errorf("there are %d spans", n)
+	}
+}

@@ -1,0 +1,119 @@
+package oteltreadle
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/propagation"
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/treadle-go/treadle/internal/observe"
+	"github.com/treadle-go/treadle/llm/prices"
+)
+
+// scope is the name of the instrumentation scope of all spans and metrics.
+const scope = "github.com/treadle-go/treadle/oteltreadle"
+
+// Options configure a [Telemetry]. The zero value, and a nil *Options, are the defaults.
+type Options struct {
+	// TracerProvider and MeterProvider are where spans and metrics go; nil means the
+	// global ones of package otel.
+	TracerProvider trace.TracerProvider
+	MeterProvider  metric.MeterProvider
+	// Propagator reads and writes the fields that connect processes; nil means the
+	// W3C fields traceparent, tracestate and baggage.
+	Propagator propagation.TextMapPropagator
+	// Content records what is said: messages, the arguments and results of tools, the
+	// inputs and outputs of graphs and nodes, and the keys of stores. It may be large
+	// and personal. The SDK's limit of the length of attributes applies.
+	Content bool
+	// Prices are the prices of models; nil means that costs are not recorded. The cost
+	// of a model that is not in the table is recorded as unknown.
+	Prices *prices.Table
+	// Agents are the names of graphs that are agents. Their runs have the operation
+	// invoke_agent, and the runs of other graphs have invoke_workflow.
+	Agents []string
+}
+
+// Telemetry traces and measures. It is safe for concurrent use.
+type Telemetry struct {
+	tracer   *tracer
+	observer *observe.Tracer
+}
+
+// New returns a Telemetry. It fails if the meter provider refuses an instrument.
+func New(o *Options) (*Telemetry, error) {
+	if o == nil {
+		o = &Options{}
+	}
+	t := &tracer{content: o.Content, prices: o.Prices, agents: slices.Clone(o.Agents), propagator: o.Propagator}
+	if t.propagator == nil {
+		t.propagator = propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{})
+	}
+	provider := o.TracerProvider
+	if provider == nil {
+		provider = otel.GetTracerProvider()
+	}
+	t.tracer = provider.Tracer(scope, trace.WithSchemaURL(semconv.SchemaURL))
+	meters := o.MeterProvider
+	if meters == nil {
+		meters = otel.GetMeterProvider()
+	}
+	var err error
+	if t.metrics, err = newMetrics(meters.Meter(scope, metric.WithSchemaURL(semconv.SchemaURL))); err != nil {
+		return nil, fmt.Errorf("oteltreadle: %w", err)
+	}
+	return &Telemetry{t, &observe.Tracer{Start: t.start, Inject: t.inject, Extract: t.extract, Fields: t.propagator.Fields()}}, nil
+}
+
+// Context returns ctx with the telemetry: what is done in it is traced and measured.
+// Spans are parts of the span of ctx, if it has one.
+func (t *Telemetry) Context(ctx context.Context) context.Context {
+	return observe.WithTracer(ctx, t.observer)
+}
+
+// tracer has the functions of the [observe.Tracer].
+type tracer struct {
+	tracer     trace.Tracer
+	metrics    *metrics
+	propagator propagation.TextMapPropagator
+	content    bool
+	prices     *prices.Table
+	agents     []string
+}
+
+// inject is that of [observe.Tracer].
+func (t *tracer) inject(ctx context.Context) (fields map[string]string) {
+	defer caught("inject", func() { fields = nil })
+	carrier := propagation.MapCarrier{}
+	t.propagator.Inject(ctx, carrier)
+	return carrier
+}
+
+// extract is that of [observe.Tracer].
+func (t *tracer) extract(ctx context.Context, fields map[string]string) (out context.Context) {
+	defer caught("extract", func() { out = ctx })
+	if len(fields) == 0 {
+		return ctx
+	}
+	return t.propagator.Extract(ctx, propagation.MapCarrier(fields))
+}
+
+// caught is deferred around calls of the SDK, whose processors, samplers and exporters
+// may be anybody's. A panic of one does not end the run: it goes to OpenTelemetry's error
+// handler, and undo, which may be nil, sets the result.
+func caught(what string, undo func()) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	if undo != nil {
+		undo()
+	}
+	defer func() { _ = recover() }() // the error handler is anybody's too
+	otel.Handle(fmt.Errorf("oteltreadle: %s: panic: %v", what, p))
+}
