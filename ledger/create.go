@@ -32,8 +32,8 @@ type Created struct {
 // CreateRun stores a run and applies its strategy to the others of its thread. If it
 // fails, with ErrBusy, ErrFull or ErrNotFound, nothing has changed.
 //
-// The run is given to n.Worker if the worker has a lease, the run is due and the
-// thread has no other that is open. A run that has the same Key, of the same thread or
+// The run is given to n.Worker if the worker has a lease, the run is due, the thread has
+// no other that is open and does not need a later revision. A run that has the same Key, of the same thread or
 // temporary as this one, is returned in its place, as long as it is stored.
 func (l *Ledger) CreateRun(ctx context.Context, n *NewRun) (*Created, error) {
 	n, err := checked(n)
@@ -78,7 +78,7 @@ func checked(n *NewRun) (*NewRun, error) {
 		return nil, errors.New("ledger: a run that is not temporary needs a thread")
 	}
 	run.Status, run.Worker, run.Attempt, run.Order = Pending, uuid.Nil, 0, NoAction
-	run.Head, run.Failure = "", nil
+	run.Head, run.Failure, run.revision = "", nil, 0
 	if run.Kwargs == nil {
 		run.Kwargs = noObject
 	}
@@ -109,16 +109,18 @@ func (l *Ledger) createRun(tx Tx, n *NewRun) (*Created, error) {
 		d.Metadata = d.Metadata.merged(n.ThreadMetadata)
 		d.touch(now)
 	}
-	if n.Worker != uuid.Nil && !run.Due.After(now) && (d == nil || !d.open()) {
+	needed := revisionOf(&run, d)
+	if n.Worker != uuid.Nil && !run.Due.After(now) && (d == nil || !d.open()) && *needed <= l.o.Revision {
 		ok, err := hasLease(tx, n.Worker)
 		if err != nil {
 			return nil, err
 		}
 		if ok {
 			c.Claimed = true
-			run.start(n.Worker, d, now)
+			l.start(&run, n.Worker, d, now)
 		}
 	}
+	*needed = max(*needed, l.o.Revision)
 	if err := putRun(tx, &run); err != nil || d == nil {
 		return c, err
 	}

@@ -76,7 +76,7 @@ func (l *Ledger) Finish(ctx context.Context, e *End) (next *Run, err error) {
 			d.Rest = Interrupted
 		}
 		if e.Claim {
-			if next, err = claimNext(tx, d, e.Worker, []string{run.Graph}); err != nil {
+			if next, err = l.claimNext(tx, d, e.Worker, []string{run.Graph}); err != nil {
 				return err
 			}
 		}

@@ -16,6 +16,10 @@ type Options struct {
 	Lease       time.Duration // how long a worker lives without a beat; 0 means 6 s
 	MaxPending  int           // how many runs may wait for a thread; 0 means 1,000
 	MaxAttempts int           // how often a run is begun before it fails; 0 means 3
+	// Revision is the number of the program's deploy. Runs of a thread that a process has
+	// changed are left to processes with the same revision or a greater one, and so is a
+	// temporary run.
+	Revision int
 }
 
 // Ledger keeps the rules. All methods may be called concurrently.

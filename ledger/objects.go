@@ -41,6 +41,9 @@ type Thread struct {
 	Seq   uint64 `json:"-"` // the last sequence number that events of the thread have
 	V2    bool   `json:"-"` // somebody has subscribed to all of its events
 	Small Object `json:"-"` // the short values of the state, to search by
+	// Revision is the greatest of those of the processes that have changed the thread or
+	// begun a run of it. A process with an earlier one may not know what is in its state.
+	Revision int `json:"-"`
 }
 
 // Graph is the name of the graph that the thread belongs to, or "".
@@ -102,8 +105,9 @@ type Run struct {
 	Seq       uint64    `json:"-"` // that of its thread when it was claimed; not stored
 	V2        bool      `json:"-"` // that of its thread when it was claimed; not stored
 
-	doc    []byte     // the row's, if the ledger has put this run
-	thread *threadDoc // its thread as it was put with it, if the run was created as running; never changed
+	revision int        // of a temporary run; see Thread
+	doc      []byte     // the row's, if the ledger has put this run
+	thread   *threadDoc // its thread as it was put with it, if the run was created as running; never changed
 }
 
 // RunStatus is how far a run is.

@@ -31,6 +31,7 @@ type runDoc struct {
 	Failure   *Failure  `json:"failure,omitempty"`
 	Key       string    `json:"key,omitempty"`
 	Webhook   string    `json:"webhook,omitempty"`
+	Revision  int       `json:"revision,omitempty"` // of a temporary run; see Thread
 }
 
 func decodeRun(r *Row) (*Run, error) {
@@ -43,6 +44,7 @@ func decodeRun(r *Row) (*Run, error) {
 	run.Due, run.Started, run.Ended = d.Due, d.Started, d.Ended
 	run.Worker, run.Attempt, run.Order = d.Worker, d.Attempt, d.Order
 	run.Head, run.Failure, run.Key, run.Webhook = d.Head, d.Failure, d.Key, d.Webhook
+	run.revision = d.Revision
 	run.Kwargs = r.Body
 	return run, nil
 }
@@ -63,7 +65,7 @@ func putRun(tx Tx, run *Run) error {
 		Run: run, Graph: run.Graph, Temporary: run.Temporary, Resumable: run.Resumable,
 		Due: run.Due, Started: run.Started, Ended: run.Ended,
 		Worker: run.Worker, Attempt: run.Attempt, Order: run.Order,
-		Head: run.Head, Failure: run.Failure, Key: run.Key, Webhook: run.Webhook,
+		Head: run.Head, Failure: run.Failure, Key: run.Key, Webhook: run.Webhook, Revision: run.revision,
 	})
 	if err != nil {
 		return fmt.Errorf("ledger: encode run %s: %w", run.ID, err)
@@ -292,8 +294,19 @@ func (d *threadDoc) waiting(tx Tx) error {
 	return nil
 }
 
-// start makes a pending run that of a worker.
-func (r *Run) start(worker uuid.UUID, thread *threadDoc, now time.Time) {
+// revisionOf is where the revision is that a worker needs for a run: in its thread, or in
+// the run itself if it is temporary.
+func revisionOf(r *Run, thread *threadDoc) *int {
+	if thread != nil {
+		return &thread.Thread.Revision
+	}
+	return &r.revision
+}
+
+// start makes a pending run that of a worker of this process.
+func (l *Ledger) start(r *Run, worker uuid.UUID, thread *threadDoc, now time.Time) {
+	needed := revisionOf(r, thread)
+	*needed = max(*needed, l.o.Revision)
 	r.Status, r.Worker, r.Updated = Running, worker, now
 	r.Attempt++
 	if r.Started.IsZero() {
@@ -314,7 +327,7 @@ func (r *Run) place(thread *threadDoc) {
 
 // Claim gives up to n due runs to a worker: the first of each thread that has none
 // that is running, and temporary ones. It skips those of graphs that are not in the
-// list, if that is not nil. A claimed run may have an Order already, if it was begun
+// list, if that is not nil, and those that need a later revision. A claimed run may have an Order already, if it was begun
 // before. A worker without a lease gets ErrNoLease.
 func (l *Ledger) Claim(ctx context.Context, worker uuid.UUID, graphs []string, n int) ([]*Run, error) {
 	now, err := l.leased(ctx, worker)
@@ -330,7 +343,7 @@ func (l *Ledger) Claim(ctx context.Context, worker uuid.UUID, graphs []string, n
 		if err != nil {
 			return claimed, err
 		}
-		if !served(graphs, d.Waiting) {
+		if !l.mayClaim(d, graphs) {
 			continue
 		}
 		run, err := l.claimOf(ctx, d.ID, worker, graphs)
@@ -352,7 +365,7 @@ func (l *Ledger) Claim(ctx context.Context, worker uuid.UUID, graphs []string, n
 		if err != nil {
 			return claimed, err
 		}
-		if !served(graphs, run.Graph) {
+		if !served(graphs, run.Graph) || run.revision > l.o.Revision {
 			continue
 		}
 		if run, err = l.claimTemporary(ctx, run.ID, worker); err != nil {
@@ -372,11 +385,16 @@ func served(graphs []string, graph string) bool {
 	return graphs == nil || slices.Contains(graphs, graph)
 }
 
+// mayClaim reports whether this process may execute the run of a thread that is next.
+func (l *Ledger) mayClaim(d *threadDoc, graphs []string) bool {
+	return served(graphs, d.Waiting) && d.Thread.Revision <= l.o.Revision
+}
+
 // claimOf claims the next run of a thread, if that is still to be done.
 func (l *Ledger) claimOf(ctx context.Context, thread, worker uuid.UUID, graphs []string) (*Run, error) {
 	var run *Run
 	_, err := l.updateThread(ctx, thread, nil, hint{worker}, func(tx Tx, d *threadDoc) (err error) {
-		run, err = claimNext(tx, d, worker, graphs)
+		run, err = l.claimNext(tx, d, worker, graphs)
 		if err != nil || run == nil {
 			return err
 		}
@@ -390,8 +408,8 @@ func (l *Ledger) claimOf(ctx context.Context, thread, worker uuid.UUID, graphs [
 
 // claimNext gives the next run of a thread to a worker, if it may start; the thread is
 // changed and not put. A worker without a lease gets none.
-func claimNext(tx Tx, d *threadDoc, worker uuid.UUID, graphs []string) (*Run, error) {
-	if d.Running != uuid.Nil || d.Pending == 0 || d.First.After(tx.Now()) || !served(graphs, d.Waiting) {
+func (l *Ledger) claimNext(tx Tx, d *threadDoc, worker uuid.UUID, graphs []string) (*Run, error) {
+	if d.Running != uuid.Nil || d.Pending == 0 || d.First.After(tx.Now()) || !l.mayClaim(d, graphs) {
 		return nil, nil
 	}
 	if ok, err := hasLease(tx, worker); !ok || err != nil {
@@ -405,7 +423,7 @@ func claimNext(tx Tx, d *threadDoc, worker uuid.UUID, graphs []string) (*Run, er
 	if err != nil {
 		return nil, err
 	}
-	run.start(worker, d, tx.Now())
+	l.start(run, worker, d, tx.Now())
 	stored := *run
 	stored.Kwargs = nil // they are there already
 	if err := putRun(tx, &stored); err != nil {
@@ -426,13 +444,13 @@ func (l *Ledger) claimTemporary(ctx context.Context, id, worker uuid.UUID) (*Run
 			return err
 		}
 		r, err := decodeRun(rows[0])
-		if err != nil || r.Status != Pending || r.Due.After(tx.Now()) {
+		if err != nil || r.Status != Pending || r.Due.After(tx.Now()) || r.revision > l.o.Revision {
 			return err
 		}
 		if ok, err := hasLease(tx, worker); !ok || err != nil {
 			return err
 		}
-		r.start(worker, nil, tx.Now())
+		l.start(r, worker, nil, tx.Now())
 		stored := *r
 		stored.Kwargs = nil
 		if err := putRun(tx, &stored); err != nil {

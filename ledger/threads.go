@@ -30,6 +30,8 @@ type threadDoc struct {
 	V2    bool   `json:"v2,omitempty"`
 	Small Object `json:"small,omitempty"`
 
+	Revision int `json:"revision,omitempty"`
+
 	// Rest is the status while no run is open.
 	Rest ThreadStatus `json:"rest,omitempty"`
 	// Running is the run that is executed.
@@ -49,7 +51,7 @@ func decodeThread(r *Row) (*threadDoc, error) {
 		return nil, fmt.Errorf("ledger: decode thread %s: %w", r.ID, err)
 	}
 	t := d.Thread
-	t.Epoch, t.Seq, t.V2, t.Small = d.Epoch, d.Seq, d.V2, d.Small
+	t.Epoch, t.Seq, t.V2, t.Small, t.Revision = d.Epoch, d.Seq, d.V2, d.Small, d.Revision
 	return d, nil
 }
 
@@ -73,7 +75,7 @@ func statusTerm(s ThreadStatus) uint64 { return term("status", string(s)) }
 // put stores the thread with the status that follows from its runs.
 func (d *threadDoc) put(tx Tx) error {
 	t := d.Thread
-	d.Epoch, d.Seq, d.V2, d.Small = t.Epoch, t.Seq, t.V2, t.Small
+	d.Epoch, d.Seq, d.V2, d.Small, d.Revision = t.Epoch, t.Seq, t.V2, t.Small, t.Revision
 	t.Status = d.Rest
 	if d.open() {
 		t.Status = Busy
@@ -250,6 +252,7 @@ func (l *Ledger) PatchThread(ctx context.Context, id uuid.UUID, f *Filter, idle 
 		if d.Interrupts == nil {
 			d.Interrupts = noObject
 		}
+		d.Thread.Revision = max(d.Thread.Revision, l.o.Revision)
 		d.touch(tx.Now())
 		return d.put(tx)
 	})

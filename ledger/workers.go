@@ -170,7 +170,7 @@ func (l *Ledger) EndLeases(ctx context.Context, self uuid.UUID) (n int, err erro
 
 // TakeOver gives up to n runs of workers whose lease is over to worker, with the
 // next epoch of their threads and the next attempt. It skips those of graphs that are
-// not in the list, if that is not nil. Runs that were begun too often are ended with
+// not in the list, if that is not nil, and those that need a later revision. Runs that were begun too often are ended with
 // Error. A worker without a lease gets ErrNoLease.
 func (l *Ledger) TakeOver(ctx context.Context, worker uuid.UUID, graphs []string, n int) (taken, failed []*Run, err error) {
 	now, err := l.leased(ctx, worker)
@@ -221,6 +221,11 @@ func (l *Ledger) takeOver(ctx context.Context, seen *Run, from, to uuid.UUID) (r
 		if ok, err := hasLease(tx, to); !ok || err != nil {
 			return err
 		}
+		needed := revisionOf(r, d)
+		if *needed > l.o.Revision {
+			return nil
+		}
+		*needed = l.o.Revision
 		if d != nil {
 			d.Thread.Epoch++
 		}

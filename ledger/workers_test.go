@@ -352,3 +352,63 @@ func TestHotPathsTellWhatTheyGet(t *testing.T) {
 		t.Errorf("%v were got without having told", b.missed)
 	}
 }
+
+// Threads go on with the same revision of the program or a later one, never with an earlier
+// one.
+func TestAnEarlierRevisionLeavesThreadsOfALaterOneAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		old := newFixture(t, &ledger.Options{Revision: 1})
+		later := &fixture{T: t, Ledger: ledger.New(old.backend, &ledger.Options{Revision: 2}), backend: old.backend}
+		later.worker = later.newWorker()
+		thread, temporary := old.newThread(), uuid.New()
+
+		// What nobody has begun is for whoever comes first, unless a later one has accepted it.
+		run := old.waiting(thread)
+		got := later.claim(1)
+		if len(got) != 1 || got[0].ID != run.ID {
+			t.Fatalf("the later one claims %v", got)
+		}
+		later.finish(&ledger.End{Run: got[0]})
+		accepted := later.create(&ledger.NewRun{Run: &ledger.Run{Thread: temporary, Graph: "g", Temporary: true}}).Run
+		if got := old.claim(10); len(got) != 0 {
+			t.Errorf("the earlier one claims %v", got)
+		}
+		if c := old.create(&ledger.NewRun{Run: &ledger.Run{Thread: thread, Graph: "g"}, Worker: old.worker}); c.Claimed {
+			t.Error("the earlier one begins a run of a thread that the later one has changed")
+		}
+		if got := later.claim(10); len(got) != 2 || got[1].ID != accepted.ID {
+			t.Fatalf("the later one claims %v", got)
+		}
+
+		// Both kinds stay when their worker dies.
+		time.Sleep(7 * time.Second) //nolint:forbidigo // virtual time
+		old.beat(old.worker)
+		if taken, failed := old.takeOver(old.worker); len(taken)+len(failed) != 0 {
+			t.Errorf("the earlier one takes %v over and gives %v up", taken, failed)
+		}
+		later.worker = later.newWorker()
+		if taken, _ := later.takeOver(later.worker); len(taken) != 2 {
+			t.Errorf("the later one takes %v over", taken)
+		}
+
+		// A run that the earlier one has is the later one's if the earlier one dies, and a
+		// thread that the later one has changed meanwhile goes on with it.
+		other := old.newThread()
+		mine := old.started(other)
+		later.waiting(other)
+		if next := old.finish(&ledger.End{Run: mine, Claim: true}); next != nil {
+			t.Errorf("the earlier one goes on with %v", next.ID)
+		}
+		if got := later.claim(10); len(got) != 1 || got[0].Thread != other {
+			t.Errorf("the later one claims %v", got)
+		}
+		edited := old.newThread()
+		if _, err := later.PatchThread(t.Context(), edited, nil, true, func(*ledger.Thread) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		old.waiting(edited)
+		if got := old.claim(10); len(got) != 0 {
+			t.Errorf("the earlier one claims %v of a thread that the later one has edited", got)
+		}
+	})
+}

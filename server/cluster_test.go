@@ -28,6 +28,8 @@ func (withoutLog) Log() bus.Log { return nil }
 type process struct {
 	*client
 	srv  *server.Server
+	db   *memory
+	bus  bus.Bus
 	gone bool
 }
 
@@ -55,24 +57,32 @@ func processes(t *testing.T, b bus.Bus, options ...server.Options) []*process {
 	})
 	var out []*process
 	for _, o := range options {
-		o.Bus = b
-		all, err := platform.All()
-		if err != nil {
-			t.Fatal(err)
-		}
-		srv, err := server.New(db, all, &o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		hs := httptest.NewServer(srv)
-		p := &process{client: &client{t: t, base: hs.URL, head: map[string][]string{}}, srv: srv}
-		t.Cleanup(func() {
-			p.leave()
-			hs.Close()
-		})
-		out = append(out, p)
+		out = append(out, serveShared(t, db, b, treadle.Must(platform.All()), o))
 	}
 	return out
+}
+
+// serveShared starts a server of graphs on a database and a bus.
+func serveShared(t *testing.T, db *memory, b bus.Bus, graphs []treadle.AnyGraph, o server.Options) *process {
+	t.Helper()
+	o.Bus = b
+	srv, err := server.New(db, graphs, &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hs := httptest.NewServer(srv)
+	p := &process{client: &client{t: t, base: hs.URL, head: map[string][]string{}}, srv: srv, db: db, bus: b}
+	t.Cleanup(func() {
+		p.leave()
+		hs.Close()
+	})
+	return p
+}
+
+// beside starts another server on the same database and bus.
+func (p *process) beside(graphs []treadle.AnyGraph, o server.Options) *process {
+	p.t.Helper()
+	return serveShared(p.t, p.db, p.bus, graphs, o)
 }
 
 // onBuses runs a test with a bus that has a log and with one that has none.
@@ -278,5 +288,75 @@ func TestAProcessExecutesTheGraphsThatItIsToldTo(t *testing.T) {
 	}
 	if _, err := server.New(newMemory(), treadle.Must(platform.All()), &server.Options{Execute: []string{"rooter"}}); err == nil || !strings.Contains(err.Error(), `"rooter"`) {
 		t.Errorf("a graph that is not served: %v", err)
+	}
+}
+
+// oldAndNew are two deploys of one program at once: the new one has a graph more.
+func oldAndNew(t *testing.T, old, later server.Options) (before, after *process) {
+	t.Helper()
+	db, b := newMemory(), bus.NewMemory()
+	t.Cleanup(func() { _ = b.Close() })
+	all := treadle.Must(platform.All())
+	known := slices.DeleteFunc(slices.Clone(all), func(g treadle.AnyGraph) bool { return g.Name() == "fanout" })
+	return serveShared(t, db, b, known, old), serveShared(t, db, b, all, later)
+}
+
+func TestARunWaitsForADeployThatHasItsGraph(t *testing.T) {
+	old, later := oldAndNew(t, server.Options{}, server.Options{Workers: -1})
+	var run struct {
+		ID string `json:"run_id"`
+	}
+	thread := later.thread()
+	later.ok("POST", "/threads/"+thread+"/runs", `{"assistant_id":"fanout","input":{}}`, &run)
+	later.ok("POST", "/runs/wait", `{"assistant_id":"router","input":{"target":"left"}}`, nil) // executed by the old one
+	var got struct{ Status string }
+	old.ok("GET", "/threads/"+thread+"/runs/"+run.ID, "", &got)
+	if got.Status != "pending" {
+		t.Errorf("the run is %s, want pending: no process has its graph", got.Status)
+	}
+	worker := old.beside(treadle.Must(platform.All()), server.Options{})
+	worker.ok("GET", "/threads/"+thread+"/runs/"+run.ID+"/join", "", nil)
+	if got := worker.metric("treadle_runs_total", map[string]string{"status": "success"}); got != 1 {
+		t.Errorf("the new process executed %v runs, want 1", got)
+	}
+}
+
+func TestAThreadGoesOnWithTheSameDeployOrALaterOne(t *testing.T) {
+	old, later := oldAndNew(t, server.Options{Revision: 1}, server.Options{Revision: 2})
+	thread := old.thread()
+	path := "/threads/" + thread + "/runs/wait"
+	const body = `{"assistant_id":"router","input":{"target":"left"}}`
+	executed := func(first, second float64) {
+		t.Helper()
+		for i, p := range []*process{old, later} {
+			if got, want := p.metric("treadle_runs_total", map[string]string{"status": "success"}), []float64{first, second}[i]; got != want {
+				t.Errorf("process %d executed %v runs, want %v", i, got, want)
+			}
+		}
+	}
+	old.ok("POST", path, body, nil)
+	executed(1, 0)
+	later.ok("POST", path, body, nil)
+	executed(1, 1)
+	old.ok("POST", path, body, nil) // it accepts the run and leaves it
+	executed(1, 2)
+	old.ok("POST", "/threads/"+old.thread()+"/runs/wait", body, nil)
+	executed(2, 2)
+
+	// A run of a process that leaves goes on in a later deploy, not in an earlier one.
+	var run struct {
+		ID string `json:"run_id"`
+	}
+	later.ok("POST", "/threads/"+thread+"/runs", `{"assistant_id":"slow","input":{"count":1000,"delay_ms":5}}`, &run)
+	later.leave()
+	var got struct{ Status string }
+	old.ok("GET", "/threads/"+thread+"/runs/"+run.ID, "", &got)
+	if got.Status != "pending" {
+		t.Errorf("the run is %s, want pending: the process that is left is of an earlier deploy", got.Status)
+	}
+	third := old.beside(treadle.Must(platform.All()), server.Options{Revision: 3})
+	third.ok("POST", "/threads/"+thread+"/runs/"+run.ID+"/cancel?wait=true", "", nil)
+	if got := third.metric("treadle_runs_total", map[string]string{"status": "interrupted"}); got != 1 {
+		t.Errorf("the process of the latest deploy ended %v runs, want 1", got)
 	}
 }

@@ -52,6 +52,7 @@ import (
 //	--nats URLS      what connects processes on one Postgres (NATS_URL)
 //	--role ROLE      all, api or worker (ROLE, all)
 //	--graphs A,B     the graphs whose runs this process executes (EXECUTE_GRAPHS, all)
+//	--revision N     the number of this deploy, see Options (DEPLOY_REVISION, 0)
 //	--log FORMAT     auto, json, text or pretty (LOG_FORMAT, auto: pretty on a terminal, else text)
 //	--log-requests   log each request
 //	--studio         serve the studio at /studio/; on in dev
@@ -90,7 +91,7 @@ type settings struct {
 	command                  string
 	config, host, db, format string
 	nats, role, graphs       string
-	port                     int
+	port, revision           int
 	requests, studio         bool
 	grace                    time.Duration
 }
@@ -101,9 +102,13 @@ func (s *settings) flags() (*flag.FlagSet, error) {
 	if s.command == "dev" {
 		host, grace = "127.0.0.1", time.Second
 	}
-	port, err := strconv.Atoi(env("PORT", "2024"))
+	port, err := envNumber("PORT", 2024)
 	if err != nil {
-		return nil, fmt.Errorf("PORT is %q: want a number", os.Getenv("PORT"))
+		return nil, err
+	}
+	revision, err := envNumber("DEPLOY_REVISION", 0)
+	if err != nil {
+		return nil, err
 	}
 	fs := flag.NewFlagSet(s.command, flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
@@ -114,6 +119,7 @@ func (s *settings) flags() (*flag.FlagSet, error) {
 	fs.StringVar(&s.nats, "nats", env("NATS_URL", ""), "the `ADDRESSES` of NATS, nats://a,nats://b, that connects processes on one Postgres")
 	fs.StringVar(&s.role, "role", env("ROLE", "all"), "the `ROLE` of this process: all, api (executes no runs) or worker (answers no clients)")
 	fs.StringVar(&s.graphs, "graphs", env("EXECUTE_GRAPHS", ""), "the graphs whose runs this process executes, `A,B`; all if it is empty")
+	fs.IntVar(&s.revision, "revision", revision, "the number of this deploy, `N`: a thread goes on with the same or a greater one")
 	fs.StringVar(&s.format, "log", env("LOG_FORMAT", "auto"), "the `FORMAT` of the log: auto, json, text or pretty")
 	fs.BoolVar(&s.requests, "log-requests", s.command == "dev", "log each request")
 	fs.BoolVar(&s.studio, "studio", s.command == "dev", "serve the studio, a web page to run and inspect the graphs, at /studio/")
@@ -193,6 +199,15 @@ Flags:
 
 func env(name, def string) string { return cmp.Or(os.Getenv(name), def) }
 
+// envNumber is env for a number.
+func envNumber(name string, def int) (int, error) {
+	n, err := strconv.Atoi(env(name, strconv.Itoa(def)))
+	if err != nil {
+		return 0, fmt.Errorf("%s is %q: want a number", name, os.Getenv(name))
+	}
+	return n, nil
+}
+
 // configure reads the arguments and the configuration file that they name, which may
 // set the environment that is the default of the others.
 func (s *settings) configure(args []string) (conf *config, notice string, err error) {
@@ -254,6 +269,9 @@ func (s *settings) options(conf *config, o *Options, stderr io.Writer, graphs []
 	}
 	if s.graphs != "" {
 		o.Execute = strings.Split(s.graphs, ",")
+	}
+	if s.revision != 0 {
+		o.Revision = s.revision
 	}
 	switch s.role {
 	case "api":

@@ -41,6 +41,10 @@ type Options struct {
 	// Execute are the graphs whose runs this process executes; nil means all. It
 	// accepts runs of the others and leaves them to other processes.
 	Execute []string
+	// Revision is the number of the program's deploy, greater for each one. A process does
+	// not execute runs of a thread that one with a greater revision has changed, so that an
+	// old program meets no state that only a newer one knows.
+	Revision int
 	// Bus connects the processes that serve one database; nil means there is only one.
 	Bus bus.Bus
 	// MaxRunTime ends runs that take longer; 0 means an hour.
@@ -113,7 +117,7 @@ func New(db Database, graphs []treadle.AnyGraph, o *Options) (*Server, error) {
 	if s.store, err = db.Store(o.Store); err != nil {
 		return nil, err
 	}
-	s.ledger = ledger.New(db.Ledger(), nil)
+	s.ledger = ledger.New(db.Ledger(), &ledger.Options{Revision: o.Revision})
 	s.hooks, s.metrics, s.limit = newWebhookSender(o.Webhooks), newMetrics(s), newLimiter(o.RateLimit)
 	name, _ := os.Hostname()
 	ctx := context.Background()

@@ -286,7 +286,7 @@ func (c *call) copyThread() error {
 	if err != nil {
 		return err
 	}
-	t := &ledger.Thread{ID: uuid.Must(uuid.NewV7()), Metadata: maps.Clone(orObject(old.Metadata)), Config: ledger.Object{}, Small: old.Small}
+	t := &ledger.Thread{ID: uuid.Must(uuid.NewV7()), Metadata: maps.Clone(orObject(old.Metadata)), Config: ledger.Object{}, Small: old.Small, Revision: old.Revision}
 	if t.TTL, err = c.s.ttl(nil); err != nil {
 		return err
 	}

@@ -266,7 +266,13 @@ func (r *Runner) start(run *ledger.Run, fresh bool) {
 			return
 		}
 		// Looking for work is several queries, so it is done only if there may be some.
-		if r.giveBack() || x.waits {
+		// Runs that wait for the thread may be for other processes: of another graph, or of
+		// a later revision.
+		full := r.giveBack()
+		switch {
+		case x.waits:
+			r.announce()
+		case full:
 			r.Wake()
 		}
 	})
