@@ -12,6 +12,8 @@ import (
 // The times of the loop.
 const (
 	beatEvery  = time.Second
+	workEvery  = 5 * time.Second        // work is looked for without a signal
+	othersWork = 250 * time.Millisecond // it is, while work is due that this process cannot begin
 	lookEvery  = 500 * time.Millisecond
 	lease      = 6 * time.Second // as the ledger has it
 	keepEvents = 10 * time.Minute
@@ -145,6 +147,7 @@ func (r *Runner) takeOver(ctx context.Context) {
 
 // work begins what is due and returns when to look again.
 func (r *Runner) work(ctx context.Context) time.Duration {
+	began := time.Now()
 	for r.take() {
 		claimed, err := r.ledger.Claim(ctx, r.worker, r.claims, 1)
 		if err != nil {
@@ -156,27 +159,28 @@ func (r *Runner) work(ctx context.Context) time.Duration {
 		}
 		r.start(claimed[0], false)
 	}
-	if r.o.Cron != nil {
-		r.crons(ctx)
-	}
-	if r.o.Send != nil {
-		r.hooks(ctx)
-	}
+	more := r.o.Cron != nil && r.crons(ctx)
+	more = r.o.Send != nil && r.hooks(ctx) || more
 	next, err := r.ledger.NextDue(ctx)
 	switch {
 	case err != nil || next.IsZero():
-		return 5 * time.Second
+		return workEvery
+	case more || next.After(began):
+		return min(max(time.Until(next), 10*time.Millisecond), workEvery)
 	default:
-		return min(max(time.Until(next), 10*time.Millisecond), 5*time.Second)
+		// What is due was looked at. It is for other processes, or waits for a slot here,
+		// whose end is a signal. A look reads all that waits before it finds nothing.
+		return min(max(20*time.Since(began), othersWork), workEvery)
 	}
 }
 
-// crons makes the runs of crons that are due.
-func (r *Runner) crons(ctx context.Context) {
-	due, err := r.ledger.DueCrons(ctx, 100)
+// crons makes the runs of crons that are due. It reports whether there may be more.
+func (r *Runner) crons(ctx context.Context) (more bool) {
+	const limit = 100
+	due, err := r.ledger.DueCrons(ctx, limit)
 	if err != nil {
 		r.missed(ctx, "crons", err)
-		return
+		return false
 	}
 	for _, c := range due {
 		at := *c.Next
@@ -188,6 +192,7 @@ func (r *Runner) crons(ctx context.Context) {
 			r.logger.ErrorContext(ctx, "a cron has not made its run", "cron", c.ID, "at", at, "error", err)
 		}
 	}
+	return len(due) == limit
 }
 
 // tick makes one run of a cron. A run that cannot be made is left out, and the cron
@@ -208,16 +213,18 @@ func (r *Runner) tick(ctx context.Context, c *ledger.Cron, at time.Time, n *ledg
 	return nil
 }
 
-// hooks sends webhooks that are due.
-func (r *Runner) hooks(ctx context.Context) {
-	due, err := r.ledger.DueHooks(ctx, 16)
+// hooks sends webhooks that are due. It reports whether there may be more.
+func (r *Runner) hooks(ctx context.Context) (more bool) {
+	const limit = 16
+	due, err := r.ledger.DueHooks(ctx, limit)
 	if err != nil {
 		r.missed(ctx, "webhooks", err)
-		return
+		return false
 	}
 	for _, h := range due {
 		r.loops.Go(func() { r.send(ctx, h) })
 	}
+	return len(due) == limit
 }
 
 // retries are the waits between the attempts at a webhook.
