@@ -38,9 +38,16 @@ func (r *Runner) loop(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-beat.C:
-			if r.beat(ctx) {
+			switch {
+			case r.beat(ctx):
+				// Whatever has kept this process from the database may have kept the others from
+				// it: they get the time for a beat before their runs are taken.
+				if time.Since(lastBeat) > lease/2 {
+					r.calm = time.Now().Add(2 * beatEvery)
+				}
 				lastBeat = time.Now()
-			} else if time.Since(lastBeat) > lease {
+				r.takeOver(ctx)
+			case time.Since(lastBeat) > lease:
 				r.abandon()
 			}
 			r.feeds.sweep(time.Now())
@@ -104,7 +111,6 @@ func (r *Runner) beat(ctx context.Context) bool {
 	for _, run := range ordered {
 		r.order(run.ID, run.Order)
 	}
-	r.takeOver(ctx)
 	return true
 }
 
@@ -127,7 +133,7 @@ func (r *Runner) missed(ctx context.Context, what string, err error) {
 
 // takeOver goes on with the runs of processes that died.
 func (r *Runner) takeOver(ctx context.Context) {
-	for r.take() {
+	for time.Now().After(r.calm) && r.take() {
 		taken, failed, err := r.ledger.TakeOver(ctx, r.worker, r.claims, 1)
 		if err != nil {
 			r.missed(ctx, "runs of other processes", err)

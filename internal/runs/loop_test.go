@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/ledger"
 )
 
@@ -42,6 +43,58 @@ func TestARunThatIsForOthersIsNotLookedForAllTheTime(t *testing.T) {
 		time.Sleep(10 * time.Second) //nolint:forbidigo // virtual time
 		if n := b.looks.Load(); n > 50 {
 			t.Errorf("%d looks in 10 s for a run of another graph", n)
+		}
+		if err := r.Drain(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// cut is a backend that cannot be reached at times.
+type cut struct {
+	ledger.Backend
+	down atomic.Bool
+}
+
+func (c *cut) Update(ctx context.Context, lock uuid.UUID, fn func(ledger.Tx) error) error {
+	if c.down.Load() {
+		return checkpoint.ErrUnavailable
+	}
+	return c.Backend.Update(ctx, lock, fn)
+}
+
+// When the database was away for all, all leases are over. Who comes first would take the
+// runs of the others, and that would count as an attempt.
+func TestARunStaysWithItsProcessWhenTheDatabaseWasAwayForAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &cut{Backend: ledger.NewMemory()}
+		l := ledger.New(b, nil)
+		r, err := New(Options{Ledger: l, Logger: slog.New(slog.DiscardHandler), Claims: []string{"g"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		other := uuid.New()
+		beat := func() {
+			t.Helper()
+			if _, err := l.Beat(t.Context(), other, "other"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		beat()
+		c, err := l.CreateRun(t.Context(), &ledger.NewRun{Run: &ledger.Run{Thread: uuid.New(), Graph: "g"}, Create: &ledger.Thread{}, Worker: other})
+		if err != nil || !c.Claimed {
+			t.Fatal(c, err)
+		}
+		b.down.Store(true)
+		time.Sleep(10 * time.Second) //nolint:forbidigo // virtual time
+		b.down.Store(false)
+		for range 5 {
+			time.Sleep(1900 * time.Millisecond) //nolint:forbidigo // virtual time
+			beat()
+		}
+		run, err := l.Run(t.Context(), c.Run.Thread, c.Run.ID, nil)
+		if err != nil || run.Worker != other || run.Attempt != 1 {
+			t.Errorf("the run is %+v, %v; want attempt 1 of its process", run, err)
 		}
 		if err := r.Drain(t.Context()); err != nil {
 			t.Error(err)

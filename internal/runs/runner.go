@@ -90,6 +90,7 @@ type Runner struct {
 	runs     sync.WaitGroup
 	ctx      context.Context // of the loops
 	stopLoop context.CancelFunc
+	calm     time.Time // runs of other processes are not taken before; used by the loop alone
 }
 
 // execution is a run that this process executes.
