@@ -98,6 +98,13 @@ type Preloader interface {
 	Preload(ctx context.Context, lock uuid.UUID, ids []uuid.UUID, fn func(Tx) error) error
 }
 
+// Counter is a Backend that counts rows faster than they are read.
+type Counter interface {
+	Backend
+	// Count is how many rows a query without a limit selects.
+	Count(ctx context.Context, q *Query) (int, error)
+}
+
 // Witness is a Backend that notices the end of a process sooner than its lease does.
 type Witness interface {
 	Backend

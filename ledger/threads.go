@@ -91,11 +91,19 @@ func (d *threadDoc) put(tx Tx) error {
 	if t.Status == Interrupted || t.Status == Failed {
 		terms = append(terms, statusTerm(t.Status))
 	}
-	return tx.Put(&Row{
+	r := &Row{
 		Kind: Threads, ID: d.ID, Open: d.open(), Due: d.due(), Created: d.Created, Doc: doc,
 		Terms: metadataTerms(terms, d.Metadata),
-	})
+	}
+	if !r.Open && !r.Due.IsZero() {
+		r.Parent = expiringThreads
+	}
+	return tx.Put(r)
 }
+
+// expiringThreads is the parent of the rows of threads that have a TTL and no open run, so that
+// those whose time is over are found beside any number of runs that are due.
+var expiringThreads = uuid.NewSHA1(uuid.Nil, []byte("treadle: expiring threads"))
 
 // touch marks a change of the thread.
 func (d *threadDoc) touch(now time.Time) {
@@ -304,20 +312,15 @@ func (l *Ledger) Expired(ctx context.Context, limit int) ([]*Thread, error) {
 		return nil, err
 	}
 	var expired []*Thread
-	for r, err := range l.b.Find(ctx, &Query{Kind: Threads, DueBy: now, Order: DueFirst}) {
+	for r, err := range l.b.Find(ctx, &Query{Kind: Threads, Parent: expiringThreads, DueBy: now, Order: DueFirst, Limit: limit}) {
 		if err != nil {
 			return nil, err
-		}
-		if r.Open {
-			continue
 		}
 		d, err := decodeThread(r)
 		if err != nil {
 			return nil, err
 		}
-		if expired = append(expired, d.Thread); len(expired) == limit {
-			break
-		}
+		expired = append(expired, d.Thread)
 	}
 	return expired, nil
 }

@@ -45,6 +45,7 @@ type ledgerBackend struct {
 var (
 	_ ledger.Backend   = (*ledgerBackend)(nil)
 	_ ledger.Preloader = (*ledgerBackend)(nil)
+	_ ledger.Counter   = (*ledgerBackend)(nil)
 )
 
 // ledgerStatements are those whose text does not depend on a query.

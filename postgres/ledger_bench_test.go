@@ -96,12 +96,7 @@ func BenchmarkClaim(b *testing.B) {
 		b.Run(fmt.Sprint(pending), func(b *testing.B) {
 			db, l, worker := benchLedger(b, false)
 			if pending > 0 {
-				c, err := l.CreateRun(b.Context(), &ledger.NewRun{Run: &ledger.Run{Thread: guuid.New(), Graph: "agent", Kwargs: benchKwargs}, Create: &ledger.Thread{}})
-				if err != nil {
-					b.Fatal(err)
-				}
-				multiply(b, db, c.Run.Thread, c.Run.ID, pending)
-				execIn(b, db, "VACUUM ANALYZE {schema}.server_row")
+				runsWait(b, db, l, pending)
 			}
 			threads := benchThreads(b, l, 100)
 			var took []time.Duration
@@ -185,4 +180,48 @@ func BenchmarkThreadSearch(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkQueue is what a process does now and then beside 100,000 runs that wait: it
+// counts them for /metrics, and looks for threads whose time is over, for the next
+// thing to do, and for a run of a graph that nobody waits for.
+func BenchmarkQueue(b *testing.B) {
+	for _, pending := range []int{0, 100_000} {
+		db, l, worker := benchLedger(b, false)
+		if pending > 0 {
+			runsWait(b, db, l, pending)
+		}
+		for _, of := range []struct {
+			name string
+			do   func() error
+		}{
+			{"metrics", func() error { _, err := l.Queue(b.Context()); return err }},
+			{"expired", func() error { _, err := l.Expired(b.Context(), 100); return err }},
+			{"next due", func() error { _, err := l.NextDue(b.Context()); return err }},
+			{"claim another graph", func() error { _, err := l.Claim(b.Context(), worker, []string{"another"}, 1); return err }},
+		} {
+			b.Run(fmt.Sprint(of.name, "/", pending), func(b *testing.B) {
+				var took []time.Duration
+				for b.Loop() {
+					begun := time.Now()
+					if err := of.do(); err != nil {
+						b.Fatal(err)
+					}
+					took = append(took, time.Since(begun))
+				}
+				report(b, took, "p50-µs")
+			})
+		}
+	}
+}
+
+// runsWait makes threads that each have a pending run.
+func runsWait(b *testing.B, db *DB, l *ledger.Ledger, n int) {
+	b.Helper()
+	c, err := l.CreateRun(b.Context(), &ledger.NewRun{Run: &ledger.Run{Thread: guuid.New(), Graph: "agent", Kwargs: benchKwargs}, Create: &ledger.Thread{}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	multiply(b, db, c.Run.Thread, c.Run.ID, n)
+	execIn(b, db, "VACUUM ANALYZE {schema}.server_row")
 }

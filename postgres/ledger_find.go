@@ -117,9 +117,8 @@ func (f *ledgerFind) source() *ledgerSelect {
 	return s
 }
 
-// statement writes the statement for the next n rows. The number is written out, because
-// the plan depends on it.
-func (f *ledgerFind) statement(n int) (query string, args []any) {
+// conditions writes where the rows of a query come from, and what they have to fulfil.
+func (f *ledgerFind) conditions() *ledgerSelect {
 	q := &f.q
 	s := f.source()
 	if q.Parent != guuid.Nil {
@@ -138,6 +137,14 @@ func (f *ledgerFind) statement(n int) (query string, args []any) {
 	if !q.DueBy.IsZero() {
 		s.and("r.due <= " + s.arg(q.DueBy.UnixMicro()))
 	}
+	return s
+}
+
+// statement writes the statement for the next n rows. The number is written out, because
+// the plan depends on it.
+func (f *ledgerFind) statement(n int) (query string, args []any) {
+	q := &f.q
+	s := f.conditions()
 	beyond, direction := ">", ""
 	if q.Order == ledger.NewestFirst {
 		beyond, direction = "<", " DESC"
@@ -209,4 +216,20 @@ func (b *ledgerBackend) Find(ctx context.Context, q *ledger.Query) iter.Seq2[*le
 			}
 		}
 	}
+}
+
+// Count implements [ledger.Counter].
+func (b *ledgerBackend) Count(ctx context.Context, q *ledger.Query) (n int, err error) {
+	f := b.newFind(q)
+	if f.done {
+		return 0, nil
+	}
+	err = b.db.read(ctx, func(c *pgx.Conn) error {
+		if err := f.rarestFirst(ctx, c); err != nil {
+			return err
+		}
+		s := f.conditions()
+		return c.QueryRow(ctx, b.in("SELECT count(*)"+s.from+" WHERE "+strings.Join(s.where, " AND ")), s.args...).Scan(&n)
+	})
+	return n, err
 }

@@ -36,7 +36,7 @@ func ledgerQueries() map[string]*ledger.Query {
 		"threads by metadata":      {Kind: ledger.Threads, Terms: []uint64{1, 2}},
 		"threads by ids":           {Kind: ledger.Threads, IDs: []guuid.UUID{id, guuid.New()}},
 		"due threads":              {Kind: ledger.Threads, Open: true, DueBy: now, Order: ledger.DueFirst},
-		"expired threads":          {Kind: ledger.Threads, DueBy: now, Order: ledger.DueFirst},
+		"expired threads":          {Kind: ledger.Threads, Parent: id, DueBy: now, Order: ledger.DueFirst, Limit: 100},
 		"next thread":              {Kind: ledger.Threads, Open: true, Order: ledger.DueFirst, Limit: 1},
 		"runs of a thread":         {Kind: ledger.Runs, Parent: id},
 		"open runs of a thread":    {Kind: ledger.Runs, Parent: id, Open: true, Order: ledger.OldestFirst},

@@ -73,15 +73,14 @@ func (m *metrics) ended(run *ledger.Run, status ledger.RunStatus) {
 type openRuns struct {
 	s *Server
 
-	mu     sync.Mutex
-	at     time.Time
-	counts map[ledger.RunStatus]int
-	oldest time.Duration // how long the first of those that are due has waited
+	mu    sync.Mutex
+	at    time.Time
+	queue *ledger.Queue
 }
 
 var openRunsDesc = prometheus.NewDesc("treadle_runs_open", "Runs in the database that have not ended.", []string{"status"}, nil)
 
-var waitDesc = prometheus.NewDesc("treadle_queue_wait_seconds", "How long the pending run that has been due longest has waited.", nil, nil)
+var waitDesc = prometheus.NewDesc("treadle_queue_wait_seconds", "How long the first run has been due that a process could begin.", nil, nil)
 
 // Describe implements [prometheus.Collector].
 func (*openRuns) Describe(ch chan<- *prometheus.Desc) {
@@ -96,21 +95,15 @@ func (o *openRuns) Collect(ch chan<- prometheus.Metric) {
 	if time.Since(o.at) > 2*time.Second {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
-		counts, oldest := map[ledger.RunStatus]int{ledger.Pending: 0, ledger.Running: 0}, time.Duration(0)
-		for run, err := range o.s.ledger.OpenRuns(ctx, nil) {
-			if err != nil {
-				o.s.log.Warn("runs are not counted", "error", err)
-				return
-			}
-			counts[run.Status]++
-			if run.Status == ledger.Pending {
-				oldest = max(oldest, time.Since(run.Due))
-			}
+		queue, err := o.s.ledger.Queue(ctx)
+		if err != nil {
+			o.s.log.Warn("runs are not counted", "error", err)
+			return
 		}
-		o.at, o.counts, o.oldest = time.Now(), counts, oldest
+		o.at, o.queue = time.Now(), queue
 	}
-	ch <- prometheus.MustNewConstMetric(waitDesc, prometheus.GaugeValue, o.oldest.Seconds())
-	for status, n := range o.counts {
+	ch <- prometheus.MustNewConstMetric(waitDesc, prometheus.GaugeValue, o.queue.Wait.Seconds())
+	for status, n := range map[ledger.RunStatus]int{ledger.Pending: o.queue.Pending, ledger.Running: o.queue.Running} {
 		ch <- prometheus.MustNewConstMetric(openRunsDesc, prometheus.GaugeValue, float64(n), string(status))
 	}
 }

@@ -87,6 +87,11 @@ func (f *fixture) find(q *ledger.Query) []*ledger.Row {
 		}
 		rows = append(rows, r)
 	}
+	if c, ok := f.Backend.(ledger.Counter); ok && q.Limit == 0 {
+		if n, err := c.Count(f.Context(), q); err != nil || n != len(rows) {
+			f.Errorf("%+v: %d rows are counted, %v; want %d", q, n, err, len(rows))
+		}
+	}
 	f.update(func(tx ledger.Tx) error {
 		inside, err := tx.Find(q)
 		if err == nil {
