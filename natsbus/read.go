@@ -82,7 +82,8 @@ func (r *reader) kept() error {
 		if err == nil && upTo > 0 {
 			err = r.catchUp(upTo)
 		}
-		if err == nil || r.ended || !temporary(err) {
+		// Without a connection for longer than grace there is nothing to wait for.
+		if err == nil || r.ended || !temporary(err) || errors.Is(err, nats.ErrDisconnected) {
 			return err
 		}
 		if r.seq > seq { // it goes on

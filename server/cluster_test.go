@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/bus"
@@ -237,6 +240,14 @@ func (l brokenLog) Append(ctx context.Context, e *ledger.Events) error {
 	return l.Log.Append(ctx, e)
 }
 
+// Read implements [bus.Log].
+func (l brokenLog) Read(ctx context.Context, thread uuid.UUID, after uint64, live bool) iter.Seq2[*ledger.Events, error] {
+	if l.b.down.Load() && !live {
+		return func(yield func(*ledger.Events, error) bool) { yield(nil, errors.New("the log is down")) }
+	}
+	return l.Log.Read(ctx, thread, after, live)
+}
+
 // Signal implements [bus.Bus].
 func (b *broken) Signal(ctx context.Context, topic string, payload []byte) error {
 	if b.down.Load() {
@@ -262,8 +273,12 @@ func TestRunsGoOnWithoutTheBusAndNothingIsLostWhenItReturns(t *testing.T) {
 	}
 	// A run that this process leaves to others is found without a signal.
 	other.ok("POST", "/threads/"+thread+"/runs/wait", `{"assistant_id":"router","input":{"target":"left"}}`, nil)
-	b.down.Store(false)
 	path := "/threads/" + thread + "/runs/" + run.ID + "/stream"
+	_, _, raw := other.do("GET", path, "")
+	if fs := frames(raw); len(fs) != 6 || !strings.Contains(fs[len(fs)-1].data, "tick") {
+		t.Errorf("the events in the ledger are not shown: %s", raw)
+	}
+	b.down.Store(false)
 	for end := time.Now().Add(10 * time.Second); ; <-time.After(50 * time.Millisecond) {
 		_, _, raw := other.do("GET", path, "")
 		if fs := frames(raw); len(fs) > 5 && strings.Contains(fs[len(fs)-1].data, "tick") {
@@ -359,4 +374,20 @@ func TestAThreadGoesOnWithTheSameDeployOrALaterOne(t *testing.T) {
 	if got := third.metric("treadle_runs_total", map[string]string{"status": "interrupted"}); got != 1 {
 		t.Errorf("the process of the latest deploy ended %v runs, want 1", got)
 	}
+}
+
+// A process has the events of its own runs at hand. Those that others have recorded between
+// them are not left out.
+func TestAThreadIsReadWhoseRunsWereInDifferentProcesses(t *testing.T) {
+	onBuses(t, func(t *testing.T, b bus.Bus) {
+		ps := processes(t, b, server.Options{}, server.Options{})
+		thread := ps[0].thread()
+		ps[0].ok("PATCH", "/threads/"+thread, `{}`, nil)
+		l := ps[1].subscribe(thread, everything) // from now on all events are recorded
+		for _, p := range []*process{ps[0], ps[1], ps[0]} {
+			p.ok("POST", "/threads/"+thread+"/runs/wait", `{"assistant_id":"router","input":{"target":"left"}}`, nil)
+		}
+		want := names(l.events("lifecycle:completed", 3))
+		equal(t, names(ps[0].subscribe(thread, everything).events("lifecycle:completed", 3)), want)
+	})
 }

@@ -270,7 +270,7 @@ func (r *Runner) end(x *execution, th treadle.AnyThread, rec *recorder, l *log, 
 			broken = err
 		}
 		rec.v2.settle(broken)
-		e.Seq += rec.v2.endings()
+		e.Seq += rec.v2.endings(shown)
 	}
 	l.flush()
 	e.Seq += l.feed.last()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -176,7 +177,10 @@ func (r *Runner) End(ctx context.Context, run *ledger.Run, fresh bool) (*Entry, 
 // does not have.
 func (r *Runner) past(ctx context.Context, thread, run uuid.UUID, after uint64, feed *Feed) iter.Seq2[*Entry, error] {
 	return func(yield func(*Entry, error) bool) {
-		for pack, err := range r.stored(ctx, thread, run, after) {
+		if feed.covers(run, after) {
+			return
+		}
+		for pack, err := range r.recorded(ctx, thread, run, after) {
 			if err != nil {
 				yield(nil, err)
 				return
@@ -199,6 +203,20 @@ func (r *Runner) past(ctx context.Context, thread, run uuid.UUID, after uint64, 
 			}
 		}
 	}
+}
+
+// covers reports whether the feed has all entries of a thread, or of one of its runs, behind
+// a number.
+func (f *Feed) covers(run uuid.UUID, after uint64) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.entries) == 0 {
+		return false
+	}
+	if f.entries[0].Seq <= after+1 {
+		return true
+	}
+	return run != uuid.Nil && slices.ContainsFunc(f.entries, func(e *Entry) bool { return e.Run == run && begin([]*Entry{e}) })
 }
 
 // has reports whether the feed has an entry with this number.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"iter"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -42,6 +43,7 @@ const (
 	maxUnkept  = 16 << 20               // bytes of them, for each run
 	tryAgain   = 500 * time.Millisecond // between two attempts
 	gapTime    = 3 * time.Second        // events behind a gap wait for what is missing
+	joinPause  = 20 * time.Millisecond  // between two looks for the last events of the run before
 )
 
 // listen obeys the signals of other processes until ctx ends.
@@ -184,21 +186,101 @@ func (r *Runner) catchUp(ctx context.Context, run *ledger.Run, feed *Feed) (f *F
 	if used {
 		after = feed.last()
 	}
-	for pack, err := range r.stored(ctx, run.Thread, uuid.Nil, after) {
-		var es []*Entry
-		if err == nil {
-			es, err = unpackEntries(pack)
+	for {
+		for pack, err := range r.stored(ctx, run.Thread, uuid.Nil, after) {
+			var es []*Entry
+			if err == nil {
+				es, err = unpackEntries(pack)
+			}
+			if err != nil {
+				r.missed(ctx, "events of other processes", err)
+				return r.feeds.replace(feed), nil
+			}
+			after, begin = pack.Last, max(begin, pack.Last)
+			if used {
+				feed.insert(es)
+			}
 		}
-		if err != nil {
-			r.missed(ctx, "events of other processes", err)
+		// The last entries of a run are stored just behind its end, so they may be on their
+		// way. Of a run long ago nothing is kept.
+		if last := feed.last(); !used || last == 0 || last >= run.Seq {
+			return feed, &begin
+		}
+		if wait.For(ctx, joinPause) != nil {
 			return r.feeds.replace(feed), nil
 		}
-		begin = max(begin, pack.Last)
-		if used {
-			feed.insert(es)
+	}
+}
+
+// recorded is stored for readers. While the log does not answer, they get the events of the
+// ledger if none is missing between them.
+func (r *Runner) recorded(ctx context.Context, thread, run uuid.UUID, after uint64) iter.Seq2[*ledger.Events, error] {
+	return func(yield func(*ledger.Events, error) bool) {
+		first := true
+		for e, err := range r.stored(ctx, thread, run, after) {
+			if err != nil && first && r.eventLog() != nil {
+				r.withoutLog(ctx, thread, run, after, err, yield)
+				return
+			}
+			first = false
+			if !yield(e, err) || err != nil {
+				return
+			}
 		}
 	}
-	return feed, &begin
+}
+
+// withoutLog yields the events of the ledger. Those of the log come before them, between
+// them or behind them, so the error of the log follows where one may be missing. A reader
+// that gets it comes back.
+func (r *Runner) withoutLog(ctx context.Context, thread, run uuid.UUID, after uint64, why error, yield func(*ledger.Events, error) bool) {
+	last, ended := after, false
+	for e, err := range r.ledger.Events(ctx, thread, run, after) {
+		var es []*Entry
+		if err == nil {
+			es, err = unpackEntries(e)
+		}
+		if err == nil && e.First > last+1 && (es[0].before == nil || *es[0].before > last) && (last > after || run == uuid.Nil || !begin(es)) {
+			err = why
+		}
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		if !yield(e, nil) {
+			return
+		}
+		last, ended = e.Last, es[len(es)-1].End != nil
+	}
+	whole, err := r.whole(ctx, thread, run, last, ended)
+	if err == nil && !whole {
+		err = why
+	}
+	if err != nil {
+		yield(nil, err)
+	}
+}
+
+// begin reports whether entries are the first ones of a run.
+func begin(es []*Entry) bool {
+	return slices.ContainsFunc(es, func(e *Entry) bool {
+		var m struct{ Attempt int }
+		return e.Protocol == Classic && e.Name == "metadata" && json.Unmarshal(e.Data(), &m) == nil && m.Attempt == 1
+	})
+}
+
+// whole reports whether no events are missing behind the last ones of the ledger, but for
+// those that are still to come.
+func (r *Runner) whole(ctx context.Context, thread, run uuid.UUID, last uint64, ended bool) (bool, error) {
+	if run != uuid.Nil {
+		over, err := r.over(ctx, &ledger.Run{ID: run, Thread: thread})
+		return ended || !over, err
+	}
+	t, err := r.ledger.Thread(ctx, thread, nil)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return true, nil
+	}
+	return err == nil && t.Status != ledger.Busy && t.Seq <= last, err
 }
 
 // follow brings what other processes record of a thread into its feed, while

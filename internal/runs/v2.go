@@ -245,8 +245,17 @@ func (r *v2recorder) settle(err error) {
 	r.open = nil
 }
 
-// endings is how many entries end records at most.
-func (r *v2recorder) endings() uint64 { return uint64(len(r.asked)) + 2 }
+// endings is how many entries end records.
+func (r *v2recorder) endings(e *End) uint64 {
+	switch {
+	case !e.Paused:
+		return 1
+	case r.paused == nil:
+		return uint64(len(r.asked)) + 1
+	default:
+		return uint64(len(r.asked)) + 2
+	}
+}
 
 // end records the end of the run, with its questions before it. Behind an
 // interruption the values come once more, as clients expect it.
