@@ -23,10 +23,12 @@ import (
 
 // cluster is some servers on one Postgres.
 type cluster struct {
-	t       *testing.T
+	t       testing.TB
 	pool    *pgxpool.Pool // straight to the database
 	address string        // of the database
 	nats    []*natstest.Server
+	buses   string // the addresses of NATS; "" for none
+	direct  bool   // servers reach the database without a proxy
 	nodes   []*node
 
 	mu      sync.Mutex
@@ -46,9 +48,32 @@ type node struct {
 }
 
 // newCluster starts n servers, with NATS or without.
-func newCluster(t *testing.T, n, natsNodes int) *cluster {
+func newCluster(t testing.TB, n, natsNodes int) *cluster {
 	t.Helper()
-	c := &cluster{t: t, address: pgtest.URL(t), stopped: map[int]bool{}}
+	c := &cluster{t: t, address: pgtest.URL(t)}
+	c.startNATS(natsNodes)
+	c.start(n)
+	return c
+}
+
+// startNATS starts nodes of NATS.
+func (c *cluster) startNATS(n int) {
+	switch {
+	case n == 1:
+		c.nats = []*natstest.Server{natstest.New(c.t, nil)}
+	case n > 1:
+		c.nats = natstest.Cluster(c.t, n)
+	default:
+		return
+	}
+	c.buses = natstest.URLs(c.nats)
+}
+
+// start starts n servers.
+func (c *cluster) start(n int) {
+	t := c.t
+	t.Helper()
+	c.stopped = map[int]bool{}
 	var err error
 	if c.pool, err = pgxpool.New(t.Context(), c.address); err != nil {
 		t.Fatal(err)
@@ -56,12 +81,6 @@ func newCluster(t *testing.T, n, natsNodes int) *cluster {
 	t.Cleanup(c.pool.Close)
 	if _, err := c.pool.Exec(t.Context(), "CREATE TABLE chaos_effects (id bigserial PRIMARY KEY, thread text, step int, name text, key text, pid int, at timestamptz DEFAULT clock_timestamp())"); err != nil {
 		t.Fatal(err)
-	}
-	switch {
-	case natsNodes == 1:
-		c.nats = []*natstest.Server{natstest.New(t, nil)}
-	case natsNodes > 1:
-		c.nats = natstest.Cluster(t, natsNodes)
 	}
 	dir := t.TempDir()
 	for i := range n {
@@ -81,11 +100,10 @@ func newCluster(t *testing.T, n, natsNodes int) *cluster {
 			_ = log.Close()
 		})
 	}
-	return c
 }
 
 // host is the host and port of a database.
-func host(t *testing.T, address string) string {
+func host(t testing.TB, address string) string {
 	t.Helper()
 	u, err := url.Parse(address)
 	if err != nil {
@@ -105,10 +123,12 @@ func (n *node) start() {
 		t.Error(err)
 		return
 	}
-	u.Host = n.proxy.Addr()
+	if !n.c.direct {
+		u.Host = n.proxy.Addr()
+	}
 	args := "serve --port 0 --log json --grace 2s --db " + u.String()
-	if n.c.nats != nil {
-		args += " --nats " + natstest.URLs(n.c.nats)
+	if n.c.buses != "" {
+		args += " --nats " + n.c.buses
 	}
 	cmd := exec.Command(os.Args[0]) //nolint:noctx // it ends with this process or by kill
 	cmd.Env = append(os.Environ(), envServe+"="+args, envEffects+"="+n.c.address)

@@ -87,7 +87,50 @@ func effect(ctx context.Context, pool *pgxpool.Pool, step int, name string, dela
 			return "", err
 		}
 		info := treadle.InfoFrom(ctx)
-		_, err := pool.Exec(ctx, "INSERT INTO chaos_effects (thread, step, name, key, pid) VALUES ($1, $2, $3, $4, $5)", info.Thread, step, name, info.IdempotencyKey, os.Getpid())
-		return fmt.Sprintf("%d%s", step, name), err
+		done := fmt.Sprintf("%d%s", step, name)
+		for {
+			_, err := pool.Exec(ctx, "INSERT INTO chaos_effects (thread, step, name, key, pid) VALUES ($1, $2, $3, $4, $5)", info.Thread, step, name, info.IdempotencyKey, os.Getpid())
+			if err == nil {
+				return done, nil
+			}
+			// The database is that of the server, and may be down too.
+			if wait.For(ctx, 100*time.Millisecond) != nil {
+				return "", err
+			}
+		}
 	})
+}
+
+// talking is the state of the graph talk.
+type talking struct {
+	Steps  int `json:"steps"`  // how many more there are
+	Events int `json:"events"` // of each step
+	Every  int `json:"every"`  // milliseconds between them
+}
+
+// said is an event of the graph talk.
+type said struct {
+	At int64 `json:"at"` // nanoseconds since 1970
+}
+
+// newTalk is a graph without effects whose steps send events, for measurements.
+func newTalk() (treadle.AnyGraph, error) {
+	b := treadle.New[talking]("talk")
+	treadle.AddNode(b, "say", func(ctx context.Context, s talking) (treadle.Update, error) {
+		for range s.Events {
+			if err := wait.For(ctx, time.Duration(s.Every)*time.Millisecond); err != nil {
+				return nil, err
+			}
+			treadle.Emit(ctx, said{time.Now().UnixNano()})
+		}
+		return treadle.Update{"steps": s.Steps - 1}, nil
+	})
+	b.Edge(treadle.Start, "say")
+	b.Branch("say", func(_ context.Context, s talking) (treadle.Goto, error) {
+		if s.Steps > 0 {
+			return treadle.To("say"), nil
+		}
+		return treadle.To(treadle.End), nil
+	}, "say", treadle.End)
+	return b.Compile(nil)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/treadle-go/treadle/internal/killtest"
+	"github.com/treadle-go/treadle/internal/natstest"
 	"github.com/treadle-go/treadle/internal/pgtest"
 	"github.com/treadle-go/treadle/server"
 )
@@ -23,6 +24,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
+	natstest.Serve()
 	if args := os.Getenv(envServe); args != "" {
 		if err := serve(strings.Fields(args)); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -47,5 +49,9 @@ func serve(args []string) error {
 	if err != nil {
 		return err
 	}
-	return server.Serve(ctx, args, os.Stdout, nil, g)
+	talk, err := newTalk()
+	if err != nil {
+		return err
+	}
+	return server.Serve(ctx, args, os.Stdout, nil, g, talk)
 }

@@ -134,6 +134,9 @@ func (p *Process) start() error {
 	}
 }
 
+// PID is the id of the process.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
 // Kill ends the process without a warning, as kill -9 does.
 func (p *Process) Kill() {
 	if p.cmd == nil || p.cmd.Process == nil {

@@ -185,14 +185,74 @@ func exists(path string) bool {
 }
 
 // watch runs the server until its own input ends, which the system sees to even
-// if the test binary is killed, and then removes what is left.
+// if the test binary is killed, and then removes what is left. A line of input stops
+// the server, and the next one starts it again.
 const watch = `dir=$1; shift
 "$@" </dev/null & pid=$!
-read line
-kill -INT $pid
-wait $pid
+while read line; do
+	kill -INT $pid; wait $pid; pid=
+	read line || break
+	"$@" </dev/null & pid=$!
+done
+[ -n "$pid" ] && kill -INT $pid && wait $pid
 rm -rf "$dir"
 exit 0`
+
+// Process is a Postgres that can be stopped and started again. Its port and its files stay
+// the same.
+type Process struct {
+	t testing.TB
+	c cluster
+}
+
+// New starts a server that ends with the test. It is a server of its own, whatever
+// TREADLE_TEST_POSTGRES says.
+func New(t testing.TB) *Process {
+	t.Helper()
+	p := &Process{t: t}
+	if err := p.c.start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.c.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+// URL is that of the server's own database.
+func (p *Process) URL() string { return p.c.url }
+
+// Stop ends the server and its sessions, as a restart of the service does, and returns
+// when it is gone.
+func (p *Process) Stop() {
+	p.t.Helper()
+	p.tell("stop")
+	until := time.Now().Add(time.Minute)
+	for exists(filepath.Join(p.c.dir, "data", "postmaster.pid")) {
+		if time.Now().After(until) {
+			p.t.Fatal("the tests' postgres does not stop")
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+}
+
+// Start starts the server after Stop, and returns when it answers.
+func (p *Process) Start() {
+	p.t.Helper()
+	p.tell("start")
+	if err := p.c.ready(); err != nil {
+		p.t.Fatalf("start the tests' postgres again: %v", err)
+	}
+}
+
+func (p *Process) tell(what string) {
+	p.t.Helper()
+	if _, err := fmt.Fprintln(p.c.stdin, what); err != nil {
+		p.t.Fatalf("%s the tests' postgres: %v", what, err)
+	}
+}
 
 // start makes the cluster and waits until it answers.
 func (c *cluster) start() error {

@@ -50,6 +50,28 @@ func TestAClusterLeavesNothingBehind(t *testing.T) {
 	}
 }
 
+func TestAServerIsStoppedAndStartedAgain(t *testing.T) {
+	p := New(t)
+	for _, statement := range []string{"CREATE TABLE mark (n int)", "INSERT INTO mark VALUES (1)"} {
+		c, err := pgx.Connect(t.Context(), p.URL())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Exec(t.Context(), statement); err != nil {
+			t.Error(err)
+		}
+		p.Stop()
+		if err := c.Ping(t.Context()); err == nil {
+			t.Error("a session outlives its server")
+		}
+		_ = c.Close(t.Context())
+		if c, err := pgx.Connect(t.Context(), p.URL()); err == nil {
+			t.Errorf("the server still answers: %v", c.Close(t.Context()))
+		}
+		p.Start()
+	}
+}
+
 func TestWithoutPostgresTheErrorSaysWhatToDo(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	_, _, err := programs(filepath.Join(t.TempDir(), "*"))
