@@ -37,6 +37,7 @@ var floorOf = map[string]int{
 	"internal/platform": 3,
 
 	"agent":   3,
+	"client":  3,
 	"memory":  3,
 	"mcptool": 3,
 	// The suites of threads use the root package as its users do.

@@ -1,0 +1,459 @@
+package client
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/treadle-go/treadle/internal/origin"
+	"github.com/treadle-go/treadle/internal/wait"
+	"github.com/treadle-go/treadle/treadletype"
+)
+
+// Options configure a client. The zero value, and a nil *Options, are the defaults.
+type Options struct {
+	// APIKey is sent as the header x-api-key. It is not taken from the environment, so
+	// that a key is not sent to a server that it is not for.
+	APIKey string
+	// Header has headers of all requests, such as Authorization.
+	Header http.Header
+	// HTTPClient makes the requests; nil means [http.DefaultClient]. It should not have a
+	// Timeout, which would also end streams. Redirects to other hosts are refused.
+	HTTPClient *http.Client
+	// Retry says how often a request is made if the connection breaks or the server is out
+	// of order, and how often a stream is resumed without a new event. By default there are
+	// 6 attempts, with waits of 200ms to 5s and up to a second more at random.
+	Retry treadletype.RetryPolicy
+	// Silence is how long the server may send nothing before the connection is given up; 0
+	// means a minute. Servers send a sign of life every few seconds while a run goes on.
+	Silence time.Duration
+	// MaxAnswer bounds an answer and an event, in bytes; 0 means 256 MiB.
+	MaxAnswer int
+}
+
+// Client calls a server. It can be used by several goroutines at the same time.
+type Client struct {
+	Assistants Assistants
+	Threads    Threads
+	Runs       Runs
+	Crons      Crons
+	Store      Store
+
+	base    string
+	http    *http.Client
+	header  http.Header
+	retry   treadletype.RetryPolicy
+	silence time.Duration
+	limit   int
+
+	mu      sync.Mutex
+	keysFor *bool // whether the server knows Idempotency-Key; nil before it was asked
+}
+
+// New returns a client of the server at an address, such as "http://127.0.0.1:2024". The
+// address may have a path, if the server is mounted below one. New does not connect.
+func New(address string, o *Options) (*Client, error) {
+	if o == nil {
+		o = &Options{}
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+		return nil, fmt.Errorf("client: the address %q does not have the form https://host/path", redacted(u, address))
+	}
+	c := &Client{base: strings.TrimRight(u.String(), "/"), http: origin.Only(o.HTTPClient, address), retry: o.Retry,
+		silence: cmp.Or(max(o.Silence, 0), time.Minute), limit: cmp.Or(max(o.MaxAnswer, 0), 256<<20), header: http.Header{}}
+	c.retry.Initial = cmp.Or(c.retry.Initial, 200*time.Millisecond)
+	c.retry.Max = cmp.Or(c.retry.Max, 5*time.Second)
+	c.retry.Attempts = cmp.Or(c.retry.Attempts, 6)
+	c.header.Set("User-Agent", "treadle")
+	if o.APIKey != "" {
+		c.header.Set("X-Api-Key", o.APIKey)
+	}
+	for name, values := range o.Header {
+		c.header[http.CanonicalHeaderKey(name)] = values
+	}
+	c.Assistants, c.Threads, c.Runs, c.Crons, c.Store = Assistants{c}, Threads{c}, Runs{c}, Crons{c}, Store{c}
+	return c, nil
+}
+
+// redacted is an address without a password.
+func redacted(u *url.URL, address string) string {
+	if u == nil || u.User == nil {
+		return address
+	}
+	return u.Redacted()
+}
+
+// request is a request that may be made more than once.
+type request struct {
+	method, path string
+	query        url.Values
+	body         any // nil for none
+	key          string
+	lastEventID  string
+	stream       bool // the answer is an event stream
+	// repeatable says that a second request does no harm after one whose fate is not known.
+	repeatable bool
+	once       bool        // the caller wants to know how the server is now
+	alive      func()      // called when bytes come; may be nil
+	got        http.Header // of the answer
+}
+
+// get is a request that reads.
+func get(path string, query url.Values) *request {
+	return &request{method: http.MethodGet, path: path, query: query, repeatable: true}
+}
+
+// read is a POST that reads, or that does the same however often it is made.
+func read(path string, body any) *request {
+	return &request{method: http.MethodPost, path: path, body: body, repeatable: true}
+}
+
+// write is a POST that makes something.
+func write(path string, body any) *request {
+	return &request{method: http.MethodPost, path: path, body: body}
+}
+
+// remove is a request that deletes.
+func remove(path string, query url.Values) *request {
+	return &request{method: http.MethodDelete, path: path, query: query, repeatable: true}
+}
+
+// pathOf joins the parts of a path. An id may have any characters.
+func pathOf(parts ...string) string {
+	var b strings.Builder
+	for _, part := range parts {
+		b.WriteByte('/')
+		b.WriteString(url.PathEscape(part))
+	}
+	return b.String()
+}
+
+// checkPath is an error for a path with an id that would make it another path.
+func checkPath(path string) error {
+	for part := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
+		if part == "" || part == "." || part == ".." {
+			return fmt.Errorf("client: the path %s has an id that is empty or dots", path)
+		}
+	}
+	return nil
+}
+
+// Call makes a request that has no method here, such as one of a route that a server adds.
+// The body is sent as JSON, unless it is nil, and the answer is decoded into answer, unless
+// that is nil. Only GET requests are repeated.
+func (c *Client) Call(ctx context.Context, method, path string, body, answer any) error {
+	path, query, _ := strings.Cut(path, "?")
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return fmt.Errorf("client: %s %s: the query: %w", method, path, err)
+	}
+	if !strings.HasPrefix(path, "/") {
+		path = "/" + path
+	}
+	return c.call(ctx, &request{method: method, path: path, query: values, body: body, repeatable: method == http.MethodGet}, answer)
+}
+
+// call makes a request and decodes the answer.
+func (c *Client) call(ctx context.Context, r *request, answer any) error {
+	raw, err := c.fetch(ctx, r)
+	if err != nil || answer == nil {
+		return err
+	}
+	return r.decode(raw, answer)
+}
+
+// object makes a request and returns the answer as a T.
+func object[T any](ctx context.Context, c *Client, r *request) (*T, error) {
+	out := new(T)
+	if err := c.call(ctx, r, out); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// list makes a request and returns the answer, a list.
+func list[T any](ctx context.Context, c *Client, r *request) ([]T, error) {
+	var out []T
+	err := c.call(ctx, r, &out)
+	return out, err
+}
+
+func (r *request) decode(raw []byte, answer any) error {
+	if len(bytes.TrimSpace(raw)) == 0 {
+		return fmt.Errorf("client: %s %s: the answer is empty", r.method, r.path)
+	}
+	if err := json.Unmarshal(raw, answer); err != nil {
+		return fmt.Errorf("client: %s %s: the answer is not what a LangGraph server sends: %w: %s", r.method, r.path, err, abridged(raw))
+	}
+	return nil
+}
+
+// fetch makes a request and reads the whole answer.
+func (c *Client) fetch(ctx context.Context, r *request) (raw []byte, err error) {
+	err = c.try(ctx, r, func() error {
+		body, err := c.open(ctx, r)
+		if err != nil {
+			return err
+		}
+		defer body.close()
+		raw, err = c.all(r, body)
+		return err
+	})
+	return raw, err
+}
+
+// all reads an answer.
+func (c *Client) all(r *request, body *answer) ([]byte, error) {
+	raw, err := io.ReadAll(io.LimitReader(body, int64(c.limit)+1))
+	if err != nil {
+		return nil, &lostError{err}
+	}
+	if len(raw) > c.limit {
+		return nil, fmt.Errorf("client: %s %s: the answer has more than %d bytes: see Options.MaxAnswer", r.method, r.path, c.limit)
+	}
+	return raw, nil
+}
+
+// try calls do until it succeeds, its error is final, or there were enough attempts.
+func (c *Client) try(ctx context.Context, r *request, do func() error) error {
+	for attempt := 1; ; attempt++ {
+		err := do()
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("client: %s %s: %w", r.method, r.path, context.Cause(ctx))
+		}
+		pause, more := c.retry.Wait(attempt)
+		if !more || r.once || !c.worth(ctx, r, err) {
+			return named(r, err)
+		}
+		if e, ok := errors.AsType[*Error](err); ok {
+			pause = max(pause, min(e.RetryAfter, time.Minute))
+		}
+		if wait.For(ctx, pause) != nil {
+			return fmt.Errorf("client: %s %s: %w", r.method, r.path, context.Cause(ctx))
+		}
+	}
+}
+
+// named adds the request to an error that does not name it.
+func named(r *request, err error) error {
+	if strings.HasPrefix(err.Error(), "client: ") {
+		return err
+	}
+	return fmt.Errorf("client: %s %s: %w", r.method, r.path, err)
+}
+
+// worth reports whether a failed request is to be made again.
+func (c *Client) worth(ctx context.Context, r *request, err error) bool {
+	if unsent(err) {
+		return true
+	}
+	if !c.transient(err) {
+		return false
+	}
+	return r.repeatable || r.key != "" && c.honoursKeys(ctx)
+}
+
+// unsent reports an error of a request that the server has not begun to carry out.
+func unsent(err error) bool {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Status == http.StatusTooManyRequests
+	}
+	e, ok := errors.AsType[*net.OpError](err)
+	return ok && e.Op == "dial"
+}
+
+// transient reports errors that may be gone at the next attempt.
+func (c *Client) transient(err error) bool {
+	return c.retry.Retryable(err) || c.retry.On == nil && (errors.Is(err, io.EOF) ||
+		strings.Contains(err.Error(), "server closed idle connection")) // package http has no name for it
+}
+
+// honoursKeys reports whether the server makes one run of two requests with one
+// Idempotency-Key, as package server does.
+func (c *Client) honoursKeys(ctx context.Context) bool {
+	c.mu.Lock()
+	known := c.keysFor
+	c.mu.Unlock()
+	if known != nil {
+		return *known
+	}
+	info, err := c.Info(ctx)
+	if err != nil {
+		return false
+	}
+	honours := info.Context == "treadle"
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.keysFor = &honours
+	return honours
+}
+
+// answer is the body of an answer. A server that is silent for too long loses the
+// connection.
+type answer struct {
+	io.ReadCloser
+	header http.Header
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	timer  *time.Timer
+	after  time.Duration
+	alive  func()
+}
+
+// Read implements [io.Reader].
+func (a *answer) Read(p []byte) (int, error) {
+	a.timer.Reset(a.after)
+	n, err := a.ReadCloser.Read(p)
+	a.timer.Stop() // the caller may take its time
+	if n > 0 && a.alive != nil {
+		a.alive()
+	}
+	if silent, ok := errors.AsType[*silentError](context.Cause(a.ctx)); ok && err != nil {
+		err = silent
+	}
+	return n, err
+}
+
+// close ends the connection if the answer has not been read to its end.
+func (a *answer) close() {
+	a.timer.Stop()
+	_ = a.ReadCloser.Close()
+	a.cancel(nil)
+}
+
+// open makes a request once and returns the body of a good answer.
+func (c *Client) open(ctx context.Context, r *request) (*answer, error) {
+	if err := checkPath(r.path); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	req, err := c.build(ctx, r)
+	if err != nil {
+		cancel(nil)
+		return nil, err
+	}
+	a := &answer{ctx: ctx, cancel: cancel, after: c.silence, alive: r.alive}
+	a.timer = time.AfterFunc(c.silence, func() { cancel(&silentError{c.silence}) })
+	resp, err := c.http.Do(req) //nolint:bodyclose // answer.close
+	if err != nil {
+		a.timer.Stop()
+		cause := context.Cause(ctx)
+		cancel(nil)
+		if silent, ok := errors.AsType[*silentError](cause); ok {
+			return nil, silent
+		}
+		return nil, bare(err)
+	}
+	a.timer.Stop()
+	a.ReadCloser, a.header = resp.Body, resp.Header
+	if resp.StatusCode >= 300 {
+		defer a.close()
+		return nil, refusal(r, resp, a)
+	}
+	if kind := resp.Header.Get("Content-Type"); r.stream && !strings.HasPrefix(kind, "text/event-stream") {
+		defer a.close()
+		head, _ := io.ReadAll(io.LimitReader(a, 4*maxShown))
+		return nil, fmt.Errorf("client: %s %s: the answer is %q and not an event stream, so this is not a LangGraph server: %s", r.method, r.path, kind, abridged(head))
+	}
+	r.got = resp.Header
+	return a, nil
+}
+
+// bare is an error of package http without the method and the address, which may have a
+// password.
+func bare(err error) error {
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		return e.Err
+	}
+	return err
+}
+
+func (c *Client) build(ctx context.Context, r *request) (*http.Request, error) {
+	var body io.Reader
+	if r.body != nil {
+		raw, err := json.Marshal(r.body)
+		if err != nil {
+			return nil, fmt.Errorf("client: %s %s: the request has no JSON: %w", r.method, r.path, err)
+		}
+		body = bytes.NewReader(raw)
+	}
+	address := c.base + r.path
+	if len(r.query) > 0 {
+		address += "?" + r.query.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, r.method, address, body)
+	if err != nil {
+		return nil, fmt.Errorf("client: %s %s: %w", r.method, r.path, bare(err))
+	}
+	req.Header = c.header.Clone()
+	req.Header.Set("Accept", "application/json")
+	if r.stream {
+		req.Header.Set("Accept", "text/event-stream")
+		req.Header.Set("Cache-Control", "no-store")
+	}
+	if r.body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if r.key != "" {
+		// Under its usual name package http would repeat the request by itself, also to a
+		// server that does not know the header.
+		req.Header["idempotency-key"] = []string{r.key}
+	}
+	if r.lastEventID != "" {
+		req.Header.Set("Last-Event-Id", r.lastEventID)
+	}
+	return req, nil
+}
+
+// refusal is the error of an answer that is none.
+func refusal(r *request, resp *http.Response, body io.Reader) error {
+	raw, _ := io.ReadAll(io.LimitReader(body, 64<<10)) // the status says enough
+	e := &Error{Method: r.method, Path: r.path, Status: resp.StatusCode, Detail: detailOf(raw)}
+	if seconds, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && seconds > 0 {
+		e.RetryAfter = time.Duration(min(seconds, 1<<20)) * time.Second
+	}
+	return e
+}
+
+// Info is what a server says about itself.
+type Info struct {
+	Version string         `json:"version"`
+	Context string         `json:"context"` // "treadle", or "js" for LangGraph's JavaScript server
+	Flags   map[string]any `json:"flags"`   // what it supports, such as "crons"
+}
+
+// Info asks what the server is.
+func (c *Client) Info(ctx context.Context) (*Info, error) {
+	return object[Info](ctx, c, get("/info", nil))
+}
+
+// OK returns nil if the server works and takes requests. It asks once.
+func (c *Client) OK(ctx context.Context) error {
+	r := get("/ok", nil)
+	r.once = true
+	var answer struct {
+		OK bool `json:"ok"`
+	}
+	if err := c.call(ctx, r, &answer); err != nil {
+		return err
+	}
+	if !answer.OK {
+		return errors.New("client: GET /ok: the server does not say that it works")
+	}
+	return nil
+}

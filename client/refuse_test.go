@@ -1,0 +1,298 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/client"
+	"github.com/treadle-go/treadle/server"
+	"github.com/treadle-go/treadle/treadletype"
+)
+
+func TestAddressesThatCannotBe(t *testing.T) {
+	for _, address := range []string{"", "127.0.0.1:2024", "ftp://host", "http://", "http://host?x=1", "http://host#x", "http://ann:secret@host", "http://[::1"} {
+		_, err := client.New(address, nil)
+		says(t, err, "https://host/path")
+		if strings.Contains(err.Error(), "secret") {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+// answering is a server that always answers the same.
+func answering(t testing.TB, status int, kind, body string) string {
+	t.Helper()
+	hs := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", kind)
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	}))
+	t.Cleanup(hs.Close)
+	return hs.URL
+}
+
+func TestWhatIsNotAServer(t *testing.T) {
+	const page = "<!doctype html><html><body>Welcome to our shop"
+	run := &client.RunCreate{Assistant: "a"}
+	c := connect(t, answering(t, http.StatusOK, "text/html", page), nil)
+	_, err := c.Threads.Create(t.Context(), nil)
+	says(t, err, "POST /threads", "not what a LangGraph server sends", "Welcome to our shop")
+	_, err = c.Runs.Wait(t.Context(), "7", run)
+	says(t, err, "/threads/7/runs/wait", "not what a LangGraph server sends")
+	for _, err := range c.Runs.Stream(t.Context(), "7", run) {
+		says(t, err, "not an event stream", "Welcome to our shop")
+	}
+	says(t, c.OK(t.Context()), "GET /ok")
+
+	c = connect(t, answering(t, http.StatusNotFound, "text/html", page+strings.Repeat(" and more", 1000)), nil)
+	_, err = c.Threads.Get(t.Context(), "7")
+	fails(t, err, client.ErrNotFound)
+	if len(err.Error()) > 400 {
+		t.Errorf("an error of %d bytes", len(err.Error()))
+	}
+
+	c = connect(t, answering(t, http.StatusOK, "application/json", ""), nil)
+	_, err = c.Threads.Get(t.Context(), "7")
+	says(t, err, "the answer is empty")
+	_, err = c.Runs.Join(t.Context(), "7", "8")
+	says(t, err, "the answer is empty")
+	_, err = c.Runs.Wait(t.Context(), "7", run)
+	says(t, err, "the answer is empty")
+
+	c = connect(t, answering(t, http.StatusOK, "application/json", `{"thread_id": 7}`), nil)
+	_, err = c.Threads.Get(t.Context(), "7")
+	says(t, err, "not what a LangGraph server sends", "thread_id")
+}
+
+func TestAnswersThatAreTooLarge(t *testing.T) {
+	c := connect(t, answering(t, http.StatusOK, "application/json", `{"values":"`+strings.Repeat("x", 2000)+`"}`), &client.Options{MaxAnswer: 1000})
+	_, err := c.Threads.Get(t.Context(), "7")
+	says(t, err, "more than 1000 bytes", "Options.MaxAnswer")
+	c = connect(t, answering(t, http.StatusOK, "text/event-stream", "event: values\ndata: "+strings.Repeat("x", 2000)+"\nid: 1\n\n"), &client.Options{MaxAnswer: 1000})
+	for _, err := range c.Runs.JoinStream(t.Context(), "7", "8", nil) {
+		says(t, err, "more than 1000 bytes", "Options.MaxAnswer")
+	}
+}
+
+func TestIdsThatWouldBeOtherPaths(t *testing.T) {
+	c := connect(t, "http://127.0.0.1:1", nil) // nothing listens there
+	for _, err := range []error{
+		c.Threads.Delete(t.Context(), ""), c.Threads.Delete(t.Context(), ".."), c.Runs.Delete(t.Context(), "7", ""), c.Crons.Delete(t.Context(), "."),
+	} {
+		says(t, err, "empty or dots")
+	}
+	_, err := c.Runs.Create(t.Context(), "7", nil)
+	says(t, err, "RunCreate.Assistant is empty")
+	_, err = c.Runs.Create(t.Context(), "7", &client.RunCreate{Assistant: "a", Input: func() {}})
+	says(t, err, "the request has no JSON")
+	seen := ""
+	hs := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen = r.URL.EscapedPath() }))
+	defer hs.Close()
+	ok(t, connect(t, hs.URL+"/agents/", nil).Threads.Delete(t.Context(), "a/b?c"))
+	if seen != "/agents/threads/a%2Fb%3Fc" {
+		t.Error(seen)
+	}
+}
+
+func TestWrongCredentials(t *testing.T) {
+	auth := &server.Auth{
+		Authenticate: server.APIKeys(map[string]*server.User{"right": {Identity: "ann"}}),
+		On: map[string]func(context.Context, *server.Access) (server.Decision, error){
+			"threads": func(context.Context, *server.Access) (server.Decision, error) { return server.Allow(nil), nil },
+		},
+	}
+	url := serve(t, &server.Options{Auth: auth}, counter(t))
+	_, err := connect(t, url, &client.Options{APIKey: "right"}).Threads.Create(t.Context(), nil)
+	ok(t, err)
+	_, err = connect(t, url, &client.Options{Header: http.Header{"x-api-key": {"right"}}}).Threads.Create(t.Context(), nil)
+	ok(t, err)
+	_, err = connect(t, url, &client.Options{APIKey: "wrong"}).Threads.Create(t.Context(), nil)
+	fails(t, err, client.ErrDenied)
+	_, err = connect(t, url, nil).Threads.Create(t.Context(), nil)
+	fails(t, err, client.ErrDenied)
+	for _, err := range connect(t, url, nil).Runs.Stream(t.Context(), "7", &client.RunCreate{Assistant: "counter"}) {
+		fails(t, err, client.ErrDenied)
+	}
+	_, err = connect(t, url, &client.Options{APIKey: "right"}).Assistants.Get(t.Context(), "counter") // no handler allows it
+	fails(t, err, client.ErrDenied)
+}
+
+func TestCredentialsStayWithTheirHost(t *testing.T) {
+	var leaked atomic.Bool
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { leaked.Store(r.Header.Get("X-Api-Key") != "") }))
+	defer other.Close()
+	hs := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
+	defer hs.Close()
+	_, err := connect(t, hs.URL, &client.Options{APIKey: "k"}).Info(t.Context())
+	says(t, err, "redirects to "+other.URL)
+	if leaked.Load() {
+		t.Error("the other host has got the key")
+	}
+}
+
+// A server that goes away in mid-stream and does not come back is an error, and the error names
+// the request.
+func TestAServerThatGoesAway(t *testing.T) {
+	g := newGate(t)
+	p, c := broken(t, serve(t, nil, g), nil)
+	thread, err := c.Threads.Create(t.Context(), nil)
+	must(t, thread, err)
+	var last error
+	for ev, err := range c.Runs.Stream(t.Context(), thread.ID, &client.RunCreate{Assistant: "gate", Input: passed{}}) {
+		if last = err; ev.Mode == "values" {
+			p.Cut()
+		}
+	}
+	says(t, last, "client: GET /threads/"+thread.ID+"/runs/")
+	if !treadletype.Transient(last) && !errors.Is(last, io.EOF) {
+		t.Errorf("%v is not transient", last)
+	}
+	says(t, c.OK(t.Context()), "client: GET /ok")
+	close(g.open)
+}
+
+// script answers requests in turn, without a network.
+type script struct {
+	answers []func() (*http.Response, error)
+	made    []time.Time
+}
+
+func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body != nil {
+		_ = r.Body.Close()
+	}
+	s.made = append(s.made, time.Now())
+	next := s.answers[0]
+	if len(s.answers) > 1 {
+		s.answers = s.answers[1:]
+	}
+	return next()
+}
+
+func says200(body string) func() (*http.Response, error) { return answers(200, body, nil) }
+
+func answers(status int, body string, h http.Header) func() (*http.Response, error) {
+	return func() (*http.Response, error) {
+		if h == nil {
+			h = http.Header{"Content-Type": {"application/json"}}
+		}
+		return &http.Response{StatusCode: status, Header: h, Body: io.NopCloser(strings.NewReader(body))}, nil
+	}
+}
+
+func TestRequestsAreRepeated(t *testing.T) {
+	down := answers(503, `{"detail":"the database does not answer"}`, nil)
+	reset := func() (*http.Response, error) { return nil, io.EOF }
+	busy := answers(429, `{"detail":"slow down"}`, http.Header{"Retry-After": {"30"}})
+	for _, test := range []struct {
+		name    string
+		answers []func() (*http.Response, error)
+		call    func(context.Context, *client.Client) error
+		made    int
+		took    time.Duration
+		fails   string
+	}{
+		{"a read", []func() (*http.Response, error){down, reset, says200(`{}`)}, getThread, 3, 600 * time.Millisecond, ""},
+		{"a read for too long", []func() (*http.Response, error){down}, getThread, 6, 6200 * time.Millisecond, "503 Service Unavailable: the database"},
+		{"a refusal", []func() (*http.Response, error){answers(422, `{"detail":"no"}`, nil)}, getThread, 1, 0, "422 Unprocessable Entity: no"},
+		{"a write", []func() (*http.Response, error){reset}, batch, 1, 0, "EOF"},
+		{"a write that the server puts off", []func() (*http.Response, error){busy, says200(`[]`)}, batch, 2, 30 * time.Second, ""},
+		{"a thread with a new id", []func() (*http.Response, error){reset, says200(`{}`)}, newThread, 2, 200 * time.Millisecond, ""},
+		{"a health check", []func() (*http.Response, error){down}, func(ctx context.Context, c *client.Client) error { return c.OK(ctx) }, 1, 0, "503"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &script{answers: test.answers}
+				c, err := client.New("http://host", &client.Options{HTTPClient: &http.Client{Transport: s}, Retry: treadle.RetryPolicy{NoJitter: true}})
+				must(t, c, err)
+				start := time.Now()
+				err = test.call(t.Context(), c)
+				if test.fails == "" {
+					ok(t, err)
+				} else {
+					says(t, err, test.fails)
+				}
+				if got := time.Since(start); len(s.made) != test.made || got != test.took {
+					t.Errorf("%d requests in %s, want %d in %s", len(s.made), got, test.made, test.took)
+				}
+			})
+		})
+	}
+}
+
+func getThread(ctx context.Context, c *client.Client) error {
+	_, err := c.Threads.Get(ctx, "7")
+	return err
+}
+
+func newThread(ctx context.Context, c *client.Client) error {
+	_, err := c.Threads.Create(ctx, nil)
+	return err
+}
+
+func batch(ctx context.Context, c *client.Client) error {
+	_, err := c.Runs.Batch(ctx, []client.RunCreate{{Assistant: "a"}})
+	return err
+}
+
+func TestRetriesEndWithTheContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{answers: []func() (*http.Response, error){answers(503, "", nil)}}
+		c, err := client.New("http://host", &client.Options{HTTPClient: &http.Client{Transport: s}})
+		must(t, c, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		fails(t, getThread(ctx, c), context.DeadlineExceeded)
+		if len(s.made) != 1 {
+			t.Errorf("%d requests", len(s.made))
+		}
+	})
+}
+
+func TestErrorsSayWhatTheServerSays(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"detail":"no such thing"}`:             "no such thing",
+		`{"message":"no such thing"}`:            "no such thing",
+		`{"error":{"issues":[1]}}`:               `{"issues":[1]}`,
+		`{"success":false,"error":"bad"}`:        "bad",
+		`Thread already exists`:                  "Thread already exists",
+		"<html>\n<body>\n  gone</body></html>\n": "<html> <body> gone</body></html>",
+		``:                                       "",
+	} {
+		c := connect(t, answering(t, http.StatusConflict, "text/plain", body), nil)
+		_, err := c.Threads.Get(t.Context(), "7")
+		got, is := errors.AsType[*client.Error](err)
+		if !is || got.Detail != want || got.Status != 409 || got.StatusCode() != 409 || !errors.Is(err, client.ErrConflict) || errors.Is(err, client.ErrNotFound) {
+			t.Errorf("%s: %v", body, err)
+		}
+	}
+}
+
+func TestErrorEventsOfAllServers(t *testing.T) {
+	for data, want := range map[string]string{
+		`{"error":"ValueError","message":"m"}`: "client: the run 8 failed: ValueError: m",
+		`"Run not found"`:                      "client: the run 8 failed: Run not found",
+		`{"__error__":{"error":"HTTPException","message":"404: not there"}}`: "client: the run 8 failed: HTTPException: 404: not there",
+		`[1]`: "client: the run 8 failed: [1]",
+	} {
+		c := connect(t, answering(t, http.StatusOK, "text/event-stream", fmt.Sprintf("event: error\r\ndata: %s\r\n\r\n", data)), nil)
+		for _, err := range c.Runs.JoinStream(t.Context(), "7", "8", nil) {
+			if err == nil || err.Error() != want {
+				t.Errorf("%v, want %s", err, want)
+			}
+			if strings.Contains(data, "404") {
+				fails(t, err, client.ErrNotFound)
+			}
+		}
+	}
+}

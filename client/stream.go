@@ -1,0 +1,270 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/url"
+	"strings"
+
+	"github.com/treadle-go/treadle/internal/sse"
+	"github.com/treadle-go/treadle/internal/wait"
+)
+
+// Event is an event of a stream.
+type Event struct {
+	// ID is where the stream can be continued; "" if the server keeps no events.
+	ID string
+	// Mode is the stream mode that the event belongs to, or "metadata" for an event that
+	// names the run.
+	Mode string
+	// Namespace is that of the nested graph that the event comes from, outermost first:
+	// "node:task". It is empty at the root.
+	Namespace []string
+	// Data is JSON in the form of the mode.
+	Data json.RawMessage
+}
+
+// feed reads a stream over as many connections as it takes.
+type feed struct {
+	c       *Client
+	r       *request // opens the stream again
+	at      ref
+	last    string // the id of the last event
+	endless bool   // an end of the stream is a break
+	alive   func()
+	// resumable reports whether the server has the events that come while there is no
+	// connection. Nil means that it has.
+	resumable func(context.Context) bool
+	// seen is called with each event. Nil means that its id is where the stream goes on.
+	seen func(Event) error
+
+	blind    bool // an event had no id, so the stream cannot go on behind it
+	progress bool // an event has come over this connection
+}
+
+// follow yields events, first those of an answer that has come already.
+func (f *feed) follow(ctx context.Context, body *answer, yield func(Event, error) bool) {
+	f.r.alive = f.alive
+	for attempt := 1; ; attempt++ {
+		if body == nil {
+			err := f.c.try(ctx, f.r, func() (err error) {
+				f.r.lastEventID = f.last
+				body, err = f.c.open(ctx, f.r)
+				return err
+			})
+			if err != nil {
+				yield(Event{}, err)
+				return
+			}
+		}
+		f.progress = false
+		err := f.read(body, yield)
+		body.close()
+		body = nil
+		if err == nil {
+			return
+		}
+		if f.progress {
+			attempt = 1
+		}
+		if err := f.again(ctx, attempt, err); err != nil {
+			yield(Event{}, err)
+			return
+		}
+	}
+}
+
+// again waits until the stream may be continued, or returns the error that it ends with.
+func (f *feed) again(ctx context.Context, attempt int, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("client: %s %s: %w", f.r.method, f.r.path, context.Cause(ctx))
+	}
+	lost, ok := errors.AsType[*lostError](err)
+	if !ok || !f.c.transient(lost.err) {
+		return named(f.r, err)
+	}
+	pause, more := f.c.retry.Wait(attempt)
+	switch {
+	case !more:
+		return fmt.Errorf("client: %s %s: %w, %d times without a new event", f.r.method, f.r.path, err, attempt)
+	case f.blind || f.resumable != nil && !f.resumable(ctx):
+		return fmt.Errorf("client: %s %s: %w, and the server does not keep the events of this run: see RunCreate.Resumable", f.r.method, f.r.path, err)
+	}
+	if wait.For(ctx, pause) != nil {
+		return fmt.Errorf("client: %s %s: %w", f.r.method, f.r.path, context.Cause(ctx))
+	}
+	return nil
+}
+
+// read yields the events of one connection. It returns nil if the stream is over, or the loop
+// was left.
+func (f *feed) read(body *answer, yield func(Event, error) bool) error {
+	events := sse.NewReader(body, f.c.limit)
+	for {
+		got, err := events.Next()
+		switch {
+		case errors.Is(err, sse.ErrTooLong):
+			return fmt.Errorf("client: %s %s: an event has more than %d bytes: see Options.MaxAnswer", f.r.method, f.r.path, f.c.limit)
+		case errors.Is(err, io.EOF) && !f.endless:
+			return nil
+		case err != nil:
+			return &lostError{err}
+		}
+		if got.ID != "" && got.ID == f.last && !f.progress {
+			continue // the server has begun with the last event instead of behind it
+		}
+		ev := eventOf(got)
+		if err := f.note(ev); err != nil {
+			return err
+		}
+		if ev.Mode == "end" { // of older servers; what ends is the connection
+			continue
+		}
+		if ev.Mode == "error" {
+			yield(Event{}, f.failure(ev))
+			return nil
+		}
+		if !yield(ev, nil) {
+			return nil
+		}
+	}
+}
+
+// note remembers where the stream goes on behind an event.
+func (f *feed) note(ev Event) error {
+	f.progress = true
+	if f.seen != nil {
+		return f.seen(ev)
+	}
+	f.blind = f.blind || ev.ID == "" || ev.ID == f.last
+	f.last = ev.ID
+	return nil
+}
+
+func eventOf(got sse.Event) Event {
+	parts := strings.Split(got.Type, "|")
+	ev := Event{ID: got.ID, Mode: parts[0], Data: bytes.Clone(got.Data)}
+	if len(parts) > 1 {
+		ev.Namespace = parts[1:]
+	}
+	return ev
+}
+
+// failure is the error that an event reports.
+func (f *feed) failure(ev Event) error {
+	out := &RunError{Thread: f.at.thread, Run: f.at.run}
+	var said Failure
+	var inner struct {
+		Error *Failure `json:"__error__"`
+	}
+	if json.Unmarshal(ev.Data, &inner) == nil && inner.Error != nil {
+		said = *inner.Error
+	} else {
+		_ = json.Unmarshal(ev.Data, &said) // below, what is something else is shown as it is
+	}
+	if out.Class, out.Message = said.Class, said.Message; out.Class == "" && out.Message == "" {
+		out.Message = abridged(ev.Data)
+	}
+	return out
+}
+
+// ThreadStreamOptions say which events of a thread are wanted.
+type ThreadStreamOptions struct {
+	// Modes are "run_modes", the default, which means the events of the runs, "lifecycle", which means
+	// the begin and end of runs, and "state_update".
+	Modes []string
+	// LastEventID is the id of an event: those behind it are wanted. "-" means all that the
+	// server has. With "" the stream begins with what comes next.
+	LastEventID string
+}
+
+// Stream yields the events of all runs of a thread, one after the other, until the loop is left
+// or ctx ends. The end of a run is an event of mode "metadata" with {"status":"run_done"}.
+// After a break of the connection it goes on behind the last event; events of runs that
+// are not resumable may be missing then.
+func (t Threads) Stream(ctx context.Context, id string, o *ThreadStreamOptions) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		o := orEmpty(o)
+		query := url.Values{}
+		if len(o.Modes) > 0 {
+			query["stream_modes"] = o.Modes
+		}
+		r := get(pathOf("threads", id, "stream"), query)
+		r.stream = true
+		f := &feed{c: t.c, r: r, at: ref{thread: id}, last: o.LastEventID, endless: true}
+		f.follow(ctx, nil, yield)
+	}
+}
+
+// Subscription says which events of protocol v2 are wanted.
+type Subscription struct {
+	// Channels are some of "values", "updates", "messages", "tools", "lifecycle", "input",
+	// "checkpoints", "tasks", "custom" and "custom:NAME".
+	Channels   []string   `json:"channels"`
+	Namespaces [][]string `json:"namespaces,omitempty"` // of nested graphs; none means all
+	Depth      *int       `json:"depth,omitempty"`      // how far below the namespaces
+	Since      *uint64    `json:"since,omitempty"`      // the number of an event: those behind it
+}
+
+// Events yields the events of a thread by protocol v2, LangGraph's protocol of event
+// streaming, until the loop is left or ctx ends. The mode of an event is its method, and the
+// data are its whole envelope. After a break of the connection it goes on behind the last
+// event.
+func (t Threads) Events(ctx context.Context, id string, o *Subscription) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		body := *orEmpty(o)
+		r := read(pathOf("threads", id, "stream", "events"), &body)
+		r.stream = true
+		f := &feed{c: t.c, r: r, at: ref{thread: id}, endless: true}
+		f.seen = func(ev Event) error {
+			var envelope struct {
+				Seq *uint64 `json:"seq"`
+			}
+			if json.Unmarshal(ev.Data, &envelope) != nil || envelope.Seq == nil {
+				f.blind = true
+				return nil
+			}
+			body.Since = envelope.Seq
+			return nil
+		}
+		f.follow(ctx, nil, yield)
+	}
+}
+
+// CommandError is a refusal of a command of protocol v2.
+type CommandError struct {
+	Method  string
+	Code    string // such as "invalid_argument" or "no_such_run"
+	Message string
+}
+
+func (e *CommandError) Error() string {
+	return fmt.Sprintf("client: command %s: %s: %s", e.Method, e.Code, e.Message)
+}
+
+// Command carries out a command of protocol v2 on a thread, such as "run.start" or
+// "input.respond", and returns its result. A refusal is a [*CommandError].
+func (t Threads) Command(ctx context.Context, id, method string, params any) (json.RawMessage, error) {
+	body := map[string]any{"id": 1, "method": method, "params": params}
+	if params == nil {
+		body["params"] = struct{}{}
+	}
+	var answer struct {
+		Type    string          `json:"type"`
+		Result  json.RawMessage `json:"result"`
+		Error   string          `json:"error"`
+		Message string          `json:"message"`
+	}
+	if err := t.c.call(ctx, write(pathOf("threads", id, "commands"), body), &answer); err != nil {
+		return nil, err
+	}
+	if answer.Type != "success" {
+		return nil, &CommandError{method, answer.Error, answer.Message}
+	}
+	return answer.Result, nil
+}

@@ -1,0 +1,333 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/treadle-go/treadle/treadletype"
+)
+
+// Threads has the requests about threads and their states.
+type Threads struct{ c *Client }
+
+// Thread is a conversation on the server: the series of runs that share one state.
+type Thread struct {
+	ID           string                         `json:"thread_id"`
+	Created      time.Time                      `json:"created_at"`
+	Updated      time.Time                      `json:"updated_at"`
+	StateUpdated time.Time                      `json:"state_updated_at"`
+	Metadata     map[string]any                 `json:"metadata"`
+	Status       string                         `json:"status"` // "idle", "busy", "interrupted" or "error"
+	Config       map[string]any                 `json:"config"`
+	Values       json.RawMessage                `json:"values"` // null before the first run
+	Error        *Failure                       `json:"error"`
+	Interrupts   map[string][]treadletype.Pause `json:"interrupts"` // open questions by the task's id
+	TTL          *TTL                           `json:"ttl"`
+	Extracted    map[string]json.RawMessage     `json:"extracted"` // see ThreadSearch.Extract
+}
+
+// TTL says how long a thread is kept after its last change.
+type TTL struct {
+	Minutes  float64   `json:"ttl_minutes"`
+	Strategy string    `json:"strategy"`   // "delete" or "keep_latest", which keeps the last checkpoint; "" means "delete"
+	Expires  time.Time `json:"expires_at"` // in answers
+}
+
+// ttlBody is a TTL in a request.
+type ttlBody struct {
+	TTL      float64 `json:"ttl"`
+	Strategy string  `json:"strategy"`
+}
+
+func (t *TTL) body() *ttlBody {
+	if t == nil {
+		return nil
+	}
+	return &ttlBody{t.Minutes, cmp.Or(t.Strategy, "delete")}
+}
+
+// ThreadCreate says how a thread is created. The zero value, and nil, make an empty thread.
+type ThreadCreate struct {
+	ID       string // a UUID; "" for a new one
+	Metadata map[string]any
+	// Graph is the graph that the thread belongs to. Without one, the first run says it.
+	Graph string
+	// IfExists is "raise", the default, or "do_nothing", which returns a thread that exists.
+	IfExists string
+	TTL      *TTL
+	// Supersteps give the thread a state, a list of updates for each step. They need Graph.
+	Supersteps [][]StateUpdate
+}
+
+// Create creates a thread.
+func (t Threads) Create(ctx context.Context, o *ThreadCreate) (*Thread, error) {
+	if o == nil {
+		o = &ThreadCreate{}
+	}
+	type superstep struct {
+		Updates []StateUpdate `json:"updates"`
+	}
+	body := struct {
+		ID         string         `json:"thread_id"`
+		Metadata   map[string]any `json:"metadata,omitempty"`
+		IfExists   string         `json:"if_exists,omitempty"`
+		TTL        *ttlBody       `json:"ttl,omitempty"`
+		Supersteps []superstep    `json:"supersteps,omitempty"`
+	}{o.ID, o.Metadata, o.IfExists, o.TTL.body(), nil}
+	if o.Graph != "" {
+		body.Metadata = with(o.Metadata, "graph_id", o.Graph)
+	}
+	for _, updates := range o.Supersteps {
+		body.Supersteps = append(body.Supersteps, superstep{updates})
+	}
+	r := write("/threads", &body)
+	if body.ID == "" {
+		id, err := uuid.NewV7()
+		if err != nil {
+			return nil, err
+		}
+		// Nobody else has this id: if the thread exists, an earlier attempt made it.
+		body.ID, body.IfExists = id.String(), "do_nothing"
+	}
+	r.repeatable = body.IfExists == "do_nothing"
+	return object[Thread](ctx, t.c, r)
+}
+
+// with is a copy of a map with one key more.
+func with(m map[string]any, key string, value any) map[string]any {
+	out := make(map[string]any, len(m)+1)
+	for k, v := range m {
+		out[k] = v
+	}
+	out[key] = value
+	return out
+}
+
+// Get returns a thread.
+func (t Threads) Get(ctx context.Context, id string) (*Thread, error) {
+	return object[Thread](ctx, t.c, get(pathOf("threads", id), url.Values{"include": {"ttl"}}))
+}
+
+// ThreadUpdate is a change of a thread.
+type ThreadUpdate struct {
+	Metadata map[string]any // merged into that of the thread
+	TTL      *TTL           // nil leaves it as it is
+}
+
+// Update changes a thread and returns it.
+func (t Threads) Update(ctx context.Context, id string, o *ThreadUpdate) (*Thread, error) {
+	body := struct {
+		Metadata map[string]any `json:"metadata"`
+		TTL      *ttlBody       `json:"ttl,omitempty"`
+	}{o.Metadata, o.TTL.body()}
+	if body.Metadata == nil {
+		body.Metadata = map[string]any{}
+	}
+	return object[Thread](ctx, t.c, &request{method: http.MethodPatch, path: pathOf("threads", id), body: &body, repeatable: true})
+}
+
+// Delete deletes a thread with its runs and its state.
+func (t Threads) Delete(ctx context.Context, id string) error {
+	return t.c.call(ctx, remove(pathOf("threads", id), nil), nil)
+}
+
+// Page is the part of a list that is wanted, and its order.
+type Page struct {
+	Limit  int    `json:"limit,omitempty"` // at most 1,000; 0 means 10
+	Offset int    `json:"offset,omitempty"`
+	SortBy string `json:"sort_by,omitempty"`    // a field of the object, such as "created_at"
+	Order  string `json:"sort_order,omitempty"` // "asc" or "desc", the default
+	// Select names the fields that are wanted; the others are zero. None means all.
+	Select []string `json:"select,omitempty"`
+}
+
+// ThreadSearch says which threads are wanted. The zero value, and nil, find all.
+type ThreadSearch struct {
+	IDs      []string       `json:"ids,omitempty"`
+	Metadata map[string]any `json:"metadata,omitempty"` // what a thread's metadata contain
+	Values   map[string]any `json:"values,omitempty"`   // what a thread's state contains
+	Status   string         `json:"status,omitempty"`
+	// Extract has paths into a thread by name, such as "values.messages[-1]"; what is found
+	// there is in Thread.Extracted.
+	Extract map[string]string `json:"extract,omitempty"`
+	Page
+}
+
+// Search finds threads, the newest first by default.
+func (t Threads) Search(ctx context.Context, o *ThreadSearch) ([]Thread, error) {
+	return list[Thread](ctx, t.c, read("/threads/search", orEmpty(o)))
+}
+
+// Count counts the threads that Search would find with no limit.
+func (t Threads) Count(ctx context.Context, o *ThreadSearch) (int, error) {
+	o = orEmpty(o)
+	return number(ctx, t.c, read("/threads/count", &ThreadSearch{Metadata: o.Metadata, Values: o.Values, Status: o.Status}))
+}
+
+// orEmpty is o, or an empty T.
+func orEmpty[T any](o *T) *T {
+	if o == nil {
+		return new(T)
+	}
+	return o
+}
+
+// number makes a request whose answer is a number.
+func number(ctx context.Context, c *Client, r *request) (int, error) {
+	var n int
+	err := c.call(ctx, r, &n)
+	return n, err
+}
+
+// Copy makes a new thread with the metadata and the state of another.
+func (t Threads) Copy(ctx context.Context, id string) (*Thread, error) {
+	return object[Thread](ctx, t.c, write(pathOf("threads", id, "copy"), nil))
+}
+
+// Prune deletes threads, or with keepLatest all of their checkpoints but the last. It returns
+// how many there were; unknown ones do not matter.
+func (t Threads) Prune(ctx context.Context, ids []string, keepLatest bool) (int, error) {
+	body := map[string]any{"thread_ids": append([]string{}, ids...), "strategy": "delete"}
+	if keepLatest {
+		body["strategy"] = "keep_latest"
+	}
+	var answer struct {
+		Pruned int `json:"pruned_count"`
+	}
+	err := t.c.call(ctx, read("/threads/prune", body), &answer)
+	return answer.Pruned, err
+}
+
+// Storage is what a thread takes in the server's database.
+type Storage struct {
+	Bytes       int64 `json:"total_bytes"`
+	Checkpoints struct {
+		Count int   `json:"count"`
+		Bytes int64 `json:"bytes"`
+	} `json:"checkpoints"`
+}
+
+// Storage returns what a thread takes in the server's database.
+func (t Threads) Storage(ctx context.Context, id string) (*Storage, error) {
+	return object[Storage](ctx, t.c, get(pathOf("threads", id, "storage"), nil))
+}
+
+// State is the state of a thread at a checkpoint.
+type State struct {
+	Values     json.RawMessage     `json:"values"`
+	Next       []string            `json:"next"` // the nodes that run next
+	Tasks      []Task              `json:"tasks"`
+	Metadata   map[string]any      `json:"metadata"`
+	Created    time.Time           `json:"created_at"`
+	Checkpoint *Checkpoint         `json:"checkpoint"` // nil before the first run
+	Parent     *Checkpoint         `json:"parent_checkpoint"`
+	Interrupts []treadletype.Pause `json:"interrupts"` // open questions of all tasks
+}
+
+// Task is a task of a state: one that runs next, or in a history one that has run.
+type Task struct {
+	ID         string              `json:"id"`
+	Name       string              `json:"name"` // of the node
+	Error      *Failure            `json:"error"`
+	Interrupts []treadletype.Pause `json:"interrupts"`
+	Checkpoint *Checkpoint         `json:"checkpoint"` // of the graph that the task runs, if it has begun
+	State      *State              `json:"state"`      // of that graph, with StateOptions.Subgraphs
+	Result     json.RawMessage     `json:"result"`
+}
+
+// Checkpoint names a checkpoint of a thread, or of a nested graph in it.
+type Checkpoint struct {
+	Thread    string            `json:"thread_id,omitempty"`
+	Namespace string            `json:"checkpoint_ns"` // of a nested graph; "" at the root
+	ID        string            `json:"checkpoint_id,omitempty"`
+	Map       map[string]string `json:"checkpoint_map,omitempty"` // the checkpoints of the graphs around it, by namespace
+}
+
+// StateOptions say which state is wanted. The zero value, and nil, want the last one.
+type StateOptions struct {
+	Checkpoint *Checkpoint
+	Subgraphs  bool // also the states of nested graphs
+}
+
+// State returns the state of a thread.
+func (t Threads) State(ctx context.Context, id string, o *StateOptions) (*State, error) {
+	o = orEmpty(o)
+	query := url.Values{}
+	if o.Subgraphs {
+		query.Set("subgraphs", "true")
+	}
+	r := get(pathOf("threads", id, "state"), query)
+	switch at := o.Checkpoint; {
+	case at == nil:
+	case at.Namespace == "" && at.ID != "":
+		r.path = pathOf("threads", id, "state", at.ID)
+	default:
+		r = read(pathOf("threads", id, "state", "checkpoint"), map[string]any{"checkpoint": at, "subgraphs": o.Subgraphs})
+	}
+	out, err := object[State](ctx, t.c, r)
+	if err == nil && out.Interrupts == nil { // LangGraph's JavaScript server has them in the tasks only
+		for _, task := range out.Tasks {
+			out.Interrupts = append(out.Interrupts, task.Interrupts...)
+		}
+	}
+	return out, err
+}
+
+// StateUpdate is an edit of a state, made as if a node had written it.
+type StateUpdate struct {
+	Values any    `json:"values"`            // nil writes nothing
+	AsNode string `json:"as_node,omitempty"` // "" means the node that wrote last
+	// Checkpoint is where the edit is made; nil means the last one. The edit of an earlier
+	// checkpoint begins a branch. It has no meaning in ThreadCreate.Supersteps.
+	Checkpoint *Checkpoint `json:"checkpoint,omitempty"`
+}
+
+// UpdateState edits the state of a thread and returns the new checkpoint.
+func (t Threads) UpdateState(ctx context.Context, id string, o *StateUpdate) (*Checkpoint, error) {
+	var answer struct {
+		Checkpoint *Checkpoint `json:"checkpoint"`
+	}
+	err := t.c.call(ctx, write(pathOf("threads", id, "state"), orEmpty(o)), &answer)
+	return answer.Checkpoint, err
+}
+
+// HistoryOptions say which states of a history are wanted. The zero value, and nil, want the
+// last 10.
+type HistoryOptions struct {
+	Limit     int            // at most 1,000; 0 means 10
+	Before    string         // the id of a checkpoint: those before it
+	Metadata  map[string]any // what the metadata of a checkpoint contain
+	Namespace string         // of a nested graph; "" means the root
+}
+
+// History returns the states of a thread, newest first.
+func (t Threads) History(ctx context.Context, id string, o *HistoryOptions) ([]State, error) {
+	o = orEmpty(o)
+	limit := cmp.Or(o.Limit, 10)
+	path := pathOf("threads", id, "history")
+	if o.Metadata == nil && o.Namespace == "" {
+		query := url.Values{"limit": {strconv.Itoa(limit)}}
+		if o.Before != "" {
+			query.Set("before", o.Before)
+		}
+		return list[State](ctx, t.c, get(path, query))
+	}
+	body := map[string]any{"limit": limit}
+	if o.Before != "" { // the form that LangGraph's Python server reads
+		body["before"] = map[string]any{"configurable": map[string]any{"checkpoint_id": o.Before}}
+	}
+	if o.Metadata != nil {
+		body["metadata"] = o.Metadata
+	}
+	if o.Namespace != "" {
+		body["checkpoint"] = &Checkpoint{Namespace: o.Namespace}
+	}
+	return list[State](ctx, t.c, read(path, body))
+}
