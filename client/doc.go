@@ -9,7 +9,19 @@
 //
 // The requests are grouped as in LangGraph's SDKs: [Client.Assistants],
 // [Client.Threads], [Client.Runs], [Client.Crons] and [Client.Store]. Values of states
-// are json.RawMessage, since a client need not know the types of a graph.
+// are json.RawMessage, since a client need not know the types of a graph. Where it
+// does, [Graph] has them.
+//
+// # Remote graphs
+//
+// A [Graph] is a graph on a server with Go types. Its Run has the signature of a node:
+//
+//	research := client.NewGraph[Topic, Report](c, "research", nil)
+//	treadle.AddNode(b, "research", research.Run)
+//
+// On a thread the node is durable: if its process dies or the connection is lost, it goes
+// on with the run that it has started. If the remote graph asks a question, so does the
+// node, and the answer is sent to the remote graph.
 //
 // # Failures
 //

@@ -27,7 +27,7 @@ func (s *suite) run(t *testing.T) {
 	for name, test := range map[string]func(*testing.T){
 		"System": s.system, "Assistants": s.assistants, "Threads": s.threads, "States": s.states, "Runs": s.runs, "Streams": s.streams,
 		"Cancelling": s.cancelling, "Stateless": s.stateless, "Crons": s.crons, "Store": s.store, "ProtocolV2": s.protocol,
-		"Unknown": s.unknown,
+		"Unknown": s.unknown, "RemoteGraph": s.remote, "RemoteNode": s.node, "RemoteQuestions": s.questions,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

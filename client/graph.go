@@ -1,0 +1,396 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/internal/wait"
+	"github.com/treadle-go/treadle/treadletype"
+)
+
+// GraphOptions configure a [Graph]. The zero value, and a nil *GraphOptions, are the defaults.
+type GraphOptions struct {
+	Config   map[string]any // of the runs; see RunCreate.Config
+	Context  any            // of the runs
+	Metadata map[string]any // of the runs
+	// TTL says how long the server keeps the threads that the graph makes as a node; nil means
+	// as long as the server says.
+	TTL *TTL
+}
+
+// Graph is a graph on a server, with Go types. In is sent and Out is read as JSON.
+type Graph[In, Out any] struct{ remote }
+
+// remote is a Graph without its types.
+type remote struct {
+	c         *Client
+	assistant string
+	thread    string // "" if none is bound
+	o         GraphOptions
+}
+
+// NewGraph returns the graph of an assistant, which is named by its id or by the name of a
+// graph. It does not ask the server.
+func NewGraph[In, Out any](c *Client, assistant string, o *GraphOptions) *Graph[In, Out] {
+	return &Graph[In, Out]{remote{c: c, assistant: assistant, o: *orEmpty(o)}}
+}
+
+// Thread returns the graph on a thread of the server, which the first run makes. Its runs
+// share the state of the thread. The id is a UUID.
+func (g *Graph[In, Out]) Thread(id string) *Graph[In, Out] {
+	out := *g
+	out.thread = id
+	return &out
+}
+
+// Run runs the graph and returns its output. If it asks a question, the error is a
+// [*treadle.InterruptError], and on a thread Resume goes on. A failure is a [*RunError].
+//
+// Run has the signature of a node. In a node of a graph on a thread it is durable: it runs
+// on a remote thread that belongs to the node's task, its result is recorded, and if the node
+// runs again it goes on with the remote run that it has started. A remote question is asked
+// by the node, and the answer is sent to the remote thread. The remote thread is kept; its
+// metadata have the thread, the graph and the node that made it as "treadle_thread",
+// "treadle_graph" and "treadle_node". When ctx ends, the remote run is cancelled, and continued
+// when the node runs again.
+func (g *Graph[In, Out]) Run(ctx context.Context, in In) (Out, error) {
+	info := treadle.InfoFrom(ctx)
+	if info.Thread == "" {
+		return decoded[Out](g.once(ctx, &RunCreate{Input: in}))
+	}
+	// The task has the name of the node, so that a question names the node that asks.
+	call := treadle.NewTask(info.Node, func(ctx context.Context, _ struct{}) (json.RawMessage, error) {
+		return g.durable(ctx, info, in)
+	}, treadle.Tags(treadle.TagHidden))
+	return decoded[Out](call.Run(ctx, struct{}{}))
+}
+
+// Resume answers the open question of the graph's thread, or several with [treadle.Answers],
+// and goes on.
+func (g *Graph[In, Out]) Resume(ctx context.Context, answer any) (Out, error) {
+	if g.thread == "" {
+		var zero Out
+		return zero, fmt.Errorf("client: graph %s: resume: %w", g.assistant, treadle.ErrNoThread)
+	}
+	if answer == nil {
+		answer = json.RawMessage("null")
+	}
+	return decoded[Out](g.once(ctx, &RunCreate{Command: &Command{Resume: answer}}))
+}
+
+// Continue goes on from the state of the graph's thread: after an error, at a breakpoint or
+// after an edit.
+func (g *Graph[In, Out]) Continue(ctx context.Context) (Out, error) {
+	if g.thread == "" {
+		var zero Out
+		return zero, fmt.Errorf("client: graph %s: continue: %w", g.assistant, treadle.ErrNoThread)
+	}
+	return decoded[Out](g.once(ctx, &RunCreate{}))
+}
+
+// Stream runs the graph and yields its events in the given modes, of nested graphs too; none
+// means "updates". A question is a [*treadle.InterruptError] at the end.
+func (g *Graph[In, Out]) Stream(ctx context.Context, in In, modes ...string) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) { g.stream(ctx, in, modes, yield) }
+}
+
+func decoded[Out any](raw json.RawMessage, err error) (Out, error) {
+	var out Out
+	if err != nil || len(raw) == 0 {
+		return out, err
+	}
+	if err := json.Unmarshal(raw, &out); err != nil {
+		return out, fmt.Errorf("client: the output %s is not a %T: %w", abridged(raw), out, err)
+	}
+	return out, nil
+}
+
+// fill adds the settings of the graph, and the task's key, to a run.
+func (t *task) fill(o *RunCreate) {
+	o.Assistant, o.Config, o.Context, o.Metadata = t.assistant, t.o.Config, t.o.Context, with(t.o.Metadata, taskKey, t.key)
+}
+
+// once runs the graph. Without a thread it makes one, so that the result is still there after
+// a break of the connection, and deletes it.
+func (g *remote) once(ctx context.Context, o *RunCreate) (json.RawMessage, error) {
+	t, err := g.newTask()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { t.leave(ctx, ctx.Err() != nil) }()
+	o.IfNotExists = "create"
+	if err := t.begin(ctx, o, "run"); err != nil {
+		return nil, err
+	}
+	values, state, err := t.join(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := g.stopped(ctx, state, t.temporary); err != nil {
+		return nil, err
+	}
+	return values, nil
+}
+
+// stopped is the error for a state that waits.
+func (g *remote) stopped(ctx context.Context, state *State, own bool) error {
+	var err error
+	switch {
+	case len(state.Interrupts) > 0:
+		err = &treadle.InterruptError{Graph: g.assistant, Pauses: state.Interrupts}
+	case len(state.Next) > 0:
+		err = &treadle.InterruptError{Graph: g.assistant, Before: state.Next}
+	default:
+		return nil
+	}
+	switch {
+	case treadle.InfoFrom(ctx).TaskID != "": // the error is not one of the run around it
+		return fmt.Errorf("client: %s: %w", err, treadle.ErrNoThread)
+	case own:
+		return fmt.Errorf("client: the remote graph is on no thread, so it cannot go on: use Graph.Thread: %w", err)
+	}
+	return err
+}
+
+func (g *remote) stream(ctx context.Context, in any, modes []string, yield func(Event, error) bool) {
+	t, err := g.newTask()
+	if err != nil {
+		yield(Event{}, err)
+		return
+	}
+	if len(modes) == 0 {
+		modes = []string{"updates"}
+	}
+	o := &RunCreate{Input: in, IfNotExists: "create", StreamMode: modes, Subgraphs: true}
+	t.fill(o)
+	left, failed := false, false
+	defer func() { t.leave(ctx, left || ctx.Err() != nil) }()
+	g.c.Runs.stream(ctx, t.thread, o, func() { treadle.Heartbeat(ctx) }, func(ev Event, err error) bool {
+		failed = err != nil
+		left = !yield(ev, err)
+		return !left
+	})
+	if left || failed {
+		return
+	}
+	state, err := g.c.Threads.State(ctx, t.thread, nil)
+	if err == nil {
+		err = g.stopped(ctx, state, t.temporary)
+	}
+	if err != nil {
+		yield(Event{}, err)
+	}
+}
+
+// nodeThreads is the namespace of the ids of threads that nodes make.
+var nodeThreads = uuid.MustParse("8f2ba0f4-31ab-4d2c-9a7e-4be0c8f5b1a6")
+
+// task is an execution of a remote graph. Its runs can be found again by its key.
+type task struct {
+	*remote
+	thread    string
+	own       bool // nobody else uses the thread
+	temporary bool // the thread is deleted at the end
+	key       string
+	run       string // the run that was found or made last
+}
+
+// newTask is an execution that nobody will look for.
+func (g *remote) newTask() (*task, error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return nil, err
+	}
+	t := &task{remote: g, thread: g.thread, key: id.String()}
+	if t.thread == "" {
+		t.thread, t.own, t.temporary = id.String(), true, true
+	}
+	return t, nil
+}
+
+// leaveTime bounds what is done on the server after the caller has gone.
+const leaveTime = 5 * time.Second
+
+// leave cancels the run of a task whose caller has gone, and deletes a temporary thread. If
+// that fails, the run ends by itself.
+func (t *task) leave(ctx context.Context, gone bool) {
+	if !gone && !t.temporary {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTime)
+	defer cancel()
+	if gone {
+		// The run may have been created although the answer has not come.
+		if run, err := t.latest(ctx); err == nil && run != nil {
+			_ = t.c.Runs.Cancel(ctx, t.thread, run.ID, nil)
+		}
+	}
+	if t.temporary {
+		_ = t.c.Threads.Delete(ctx, t.thread)
+	}
+}
+
+// join waits for the end of the task's run and returns its values and the state of the thread.
+func (t *task) join(ctx context.Context) (json.RawMessage, *State, error) {
+	values, err := t.c.Runs.join(ctx, ref{t.thread, t.run}, nil, func() { treadle.Heartbeat(ctx) })
+	if err != nil {
+		return nil, nil, err
+	}
+	state, err := t.c.Threads.State(ctx, t.thread, nil)
+	return values, state, err
+}
+
+// durable runs the graph for a task of a node. A task that runs again goes on where it was.
+func (g *remote) durable(ctx context.Context, node treadletype.Info, in any) (json.RawMessage, error) {
+	t := &task{remote: g, thread: g.thread, key: treadle.InfoFrom(ctx).IdempotencyKey}
+	if err := t.open(ctx, node); err != nil {
+		return nil, err
+	}
+	defer func() { t.leave(ctx, ctx.Err() != nil) }()
+	o, why := &RunCreate{Input: in}, "input"
+	old, err := t.latest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if old != nil {
+		if o, err = t.resumed(ctx, old, in); err != nil {
+			return nil, err
+		}
+		t.run, why = old.ID, "continue "+old.ID
+	}
+	for {
+		if o != nil {
+			if err := t.begin(ctx, o, why); err != nil {
+				return nil, err
+			}
+		}
+		values, state, err := t.join(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if len(state.Interrupts) == 0 {
+			if len(state.Next) > 0 {
+				return nil, fmt.Errorf("client: graph %s: run %s stopped before %q: a graph that is a node must not have breakpoints", g.assistant, t.run, state.Next)
+			}
+			return values, nil
+		}
+		answers, err := t.ask(ctx, state.Interrupts)
+		if err != nil {
+			return nil, err
+		}
+		o, why = &RunCreate{Command: &Command{Resume: answers}}, "resume "+t.run
+	}
+}
+
+// open makes the thread of the task, unless it is there.
+func (t *task) open(ctx context.Context, node treadletype.Info) error {
+	if t.thread != "" {
+		_, err := t.c.Threads.Create(ctx, &ThreadCreate{ID: t.thread, IfExists: "do_nothing"})
+		return err
+	}
+	t.own = true
+	t.thread = uuid.NewSHA1(nodeThreads, []byte(t.key+" "+t.assistant)).String()
+	_, err := t.c.Threads.Create(ctx, &ThreadCreate{ID: t.thread, IfExists: "do_nothing", TTL: t.o.TTL, Metadata: map[string]any{
+		"treadle_thread": node.Thread, "treadle_graph": node.Graph, "treadle_node": node.Node}})
+	return err
+}
+
+// taskKey is the metadata of a run that has the key of its task.
+const taskKey = "treadle_task"
+
+// latest is the last run that the task has made; nil if there is none.
+func (t *task) latest(ctx context.Context) (*Run, error) {
+	runs, err := t.c.Runs.List(ctx, t.thread, &RunList{Limit: 100})
+	if errors.Is(err, ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(runs, func(r Run) bool { return r.Metadata[taskKey] == t.key })
+	if i < 0 {
+		return nil, nil
+	}
+	return &runs[i], nil
+}
+
+// resumed is the run that continues an earlier one which has failed or was cancelled; nil if
+// that goes on or has succeeded.
+func (t *task) resumed(ctx context.Context, old *Run, in any) (*RunCreate, error) {
+	switch old.Status {
+	case "error", "timeout", "interrupted":
+	default:
+		return nil, nil
+	}
+	state, err := t.c.Threads.State(ctx, t.thread, nil)
+	if err != nil {
+		return nil, err
+	}
+	if state.Checkpoint == nil { // it had not even stored its input
+		return &RunCreate{Input: in}, nil
+	}
+	return &RunCreate{}, nil
+}
+
+// begin creates a run. If it is not known whether that has happened, it looks for the run.
+func (t *task) begin(ctx context.Context, o *RunCreate, why string) error {
+	t.fill(o)
+	o.Key = t.key + " " + why
+	if t.own {
+		o.Strategy = "reject" // a run there can only be one of an earlier attempt
+	}
+	before := t.run
+	for attempt := 1; ; attempt++ {
+		run, err := t.c.Runs.Create(ctx, t.thread, o)
+		if err == nil {
+			t.run = run.ID
+			return nil
+		}
+		if ctx.Err() != nil || !errors.Is(err, ErrConflict) && !t.c.transient(err) {
+			return err
+		}
+		found, lookErr := t.latest(ctx)
+		if lookErr != nil {
+			return errors.Join(err, lookErr)
+		}
+		if found != nil && found.ID != before {
+			t.run = found.ID
+			return nil
+		}
+		pause, more := t.c.retry.Wait(attempt)
+		if !more || errors.Is(err, ErrConflict) {
+			return err
+		}
+		if wait.For(ctx, pause) != nil {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// ask asks the open questions of the remote graph as questions of the node, and returns the
+// answers by their ids.
+func (t *task) ask(ctx context.Context, questions []treadletype.Pause) (any, error) {
+	answers := map[string]json.RawMessage{}
+	var asked error
+	for _, q := range questions {
+		value := q.Value
+		if len(value) == 0 {
+			value = json.RawMessage("null")
+		}
+		// A run asks each question once, so an answer is never taken for that of another.
+		answer, err := treadle.Interrupt[json.RawMessage](ctx, treadle.Question{Value: value, Key: t.run + " " + q.ID})
+		if err != nil && asked == nil {
+			asked = err
+		}
+		answers[q.ID] = answer
+	}
+	return answers, asked
+}
