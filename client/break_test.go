@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -371,4 +372,47 @@ func TestAStreamEndsWithItsContext(t *testing.T) {
 	}
 	fails(t, last, cause)
 	close(g.open)
+}
+
+// LangGraph's Python server gives one id to all events of a millisecond. A break between two
+// of them loses none.
+func TestEventsThatShareAnID(t *testing.T) {
+	type sent struct{ id, data string }
+	all := []sent{{"1-0", "a"}, {"2-0", "b"}, {"2-0", "c"}, {"2-0", "c"}, {"2-0", "d"}, {"3-0", "e"}, {"3-0", "e"}, {"4-0", "f"}}
+	for first := range len(all) + 1 {
+		for _, inclusive := range []bool{false, true} { // whether the server also sends the event with the id
+			requests := 0
+			hs := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", "text/event-stream")
+				last := r.Header.Get("Last-Event-Id")
+				requests++
+				n := 0
+				for _, ev := range all {
+					if last != "-1" && (ev.id < last || ev.id == last && !inclusive) {
+						continue
+					}
+					if n++; requests == 1 && n > first {
+						break
+					}
+					fmt.Fprintf(w, "event: custom\ndata: %q\nid: %s\n\n", ev.data, ev.id)
+				}
+				if requests == 1 {
+					_ = http.NewResponseController(w).Flush()
+					panic(http.ErrAbortHandler)
+				}
+			}))
+			c := connect(t, hs.URL, nil)
+			var got []string
+			for ev, err := range c.Threads.Stream(t.Context(), "7", &client.ThreadStreamOptions{LastEventID: "-1"}) {
+				ok(t, err)
+				if got = append(got, strings.Trim(string(ev.Data), `"`)); len(got) == len(all) {
+					break
+				}
+			}
+			if strings.Join(got, "") != "abccdeef" {
+				t.Errorf("a break after %d events: %v", first, got)
+			}
+			hs.Close()
+		}
+	}
 }

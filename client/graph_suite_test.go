@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -125,5 +126,50 @@ func (s *suite) questions(t *testing.T) {
 	runs, err := s.Runs.List(ctx, found[0].ID, nil)
 	if must(t, runs, err); len(runs) != 2 {
 		t.Errorf("%d runs, want one for the input and one for the answer", len(runs))
+	}
+}
+
+// breaks cuts the connections of a stream and of a remote node.
+func (s *suite) breaks(t *testing.T) {
+	p, c := broken(t, s.url, &client.Options{Retry: quick(1000)})
+	thread, err := c.Threads.Create(t.Context(), nil)
+	must(t, thread, err)
+	ticks := map[string]any{"count": 4, "delay_ms": 200}
+	var got []client.Event
+	for ev, err := range c.Runs.Stream(t.Context(), thread.ID, &client.RunCreate{Assistant: "slow", Input: ticks, StreamMode: []string{"updates"}}) {
+		ok(t, err)
+		got = append(got, ev)
+		p.Cut()
+		p.Heal()
+	}
+	if got := modes(got); got != "metadata updates updates updates updates updates" {
+		t.Error(got)
+	}
+	same(t, got[len(got)-1].Data, `{"tick":{"ticks":["t3"],"i":4}}`)
+
+	type clock struct {
+		Count int      `json:"count,omitempty"`
+		Delay int      `json:"delay_ms,omitempty"`
+		Ticks []string `json:"ticks,omitempty"`
+	}
+	done := make(chan struct{})
+	go func() { // cut the connection while the node waits
+		defer close(done)
+		tick := time.NewTicker(300 * time.Millisecond)
+		defer tick.Stop()
+		for range 5 {
+			<-tick.C
+			p.Cut()
+			p.Heal()
+		}
+	}()
+	out, err := outer(t, client.NewGraph[clock, clock](c, "slow", nil)).Thread("breaks").Run(t.Context(), clock{Count: 4, Delay: 300})
+	same(t, must(t, out, err).Ticks, `["t0","t1","t2","t3"]`)
+	<-done
+	found, err := c.Threads.Search(t.Context(), &client.ThreadSearch{Metadata: map[string]any{"treadle_thread": "breaks"}})
+	must(t, found, err)
+	runs, err := c.Runs.List(t.Context(), found[0].ID, nil)
+	if must(t, runs, err); len(runs) != 1 {
+		t.Errorf("%d runs", len(runs))
 	}
 }

@@ -399,7 +399,7 @@ func (s Runs) feed(at ref, o *JoinOptions) *feed {
 	}
 	r := get(runPath(at.thread, at.run, "stream"), query)
 	r.stream = true
-	return &feed{c: s.c, r: r, at: at, last: o.LastEventID}
+	return &feed{c: s.c, r: r, at: at, from: o.LastEventID}
 }
 
 // kept reports whether the server keeps the events of a run.

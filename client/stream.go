@@ -9,6 +9,7 @@ import (
 	"io"
 	"iter"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/treadle-go/treadle/internal/sse"
@@ -34,17 +35,21 @@ type feed struct {
 	c       *Client
 	r       *request // opens the stream again
 	at      ref
-	last    string // the id of the last event
+	from    string // the id behind which the stream goes on after a break
 	endless bool   // an end of the stream is a break
 	alive   func()
 	// resumable reports whether the server has the events that come while there is no
 	// connection. Nil means that it has.
 	resumable func(context.Context) bool
-	// seen is called with each event. Nil means that its id is where the stream goes on.
-	seen func(Event) error
+	// seen is called with each event. Nil means that ids say where the stream goes on.
+	seen func(Event)
 
 	blind    bool // an event had no id, so the stream cannot go on behind it
-	progress bool // an event has come over this connection
+	progress bool // a new event has come over this connection
+	// LangGraph's Python server gives one id to all events of a millisecond. So the stream
+	// goes on behind the last but one id, and events that have come already are left out.
+	recent []Event // that have come with the last id
+	replay []Event // those of recent that have not been sent again
 }
 
 // follow yields events, first those of an answer that has come already.
@@ -53,7 +58,7 @@ func (f *feed) follow(ctx context.Context, body *answer, yield func(Event, error
 	for attempt := 1; ; attempt++ {
 		if body == nil {
 			err := f.c.try(ctx, f.r, func() (err error) {
-				f.r.lastEventID = f.last
+				f.r.lastEventID = f.from
 				body, err = f.c.open(ctx, f.r)
 				return err
 			})
@@ -65,7 +70,9 @@ func (f *feed) follow(ctx context.Context, body *answer, yield func(Event, error
 		f.progress = false
 		err := f.read(body, yield)
 		body.close()
-		body = nil
+		if body = nil; len(f.recent) > 0 {
+			f.replay = append([]Event{}, f.recent...)
+		}
 		if err == nil {
 			return
 		}
@@ -115,13 +122,11 @@ func (f *feed) read(body *answer, yield func(Event, error) bool) error {
 		case err != nil:
 			return &lostError{err}
 		}
-		if got.ID != "" && got.ID == f.last && !f.progress {
-			continue // the server has begun with the last event instead of behind it
-		}
 		ev := eventOf(got)
-		if err := f.note(ev); err != nil {
-			return err
+		if f.repeated(ev) {
+			continue
 		}
+		f.note(ev)
 		if ev.Mode == "end" { // of older servers; what ends is the connection
 			continue
 		}
@@ -135,15 +140,41 @@ func (f *feed) read(body *answer, yield func(Event, error) bool) error {
 	}
 }
 
-// note remembers where the stream goes on behind an event.
-func (f *feed) note(ev Event) error {
+// repeated reports whether an event has come over an earlier connection.
+func (f *feed) repeated(ev Event) bool {
+	if f.replay == nil {
+		return false // this is the first one
+	}
+	if ev.ID == f.from && ev.ID != "" && f.recent[0].ID != ev.ID {
+		return true // the server begins with the event that it is told, instead of behind it
+	}
+	i := slices.IndexFunc(f.replay, func(old Event) bool {
+		return old.ID == ev.ID && old.Mode == ev.Mode && slices.Equal(old.Namespace, ev.Namespace) && bytes.Equal(old.Data, ev.Data)
+	})
+	if i < 0 {
+		return false
+	}
+	f.replay = slices.Delete(f.replay, i, i+1)
+	return true
+}
+
+// note remembers where the stream goes on after a new event.
+func (f *feed) note(ev Event) {
 	f.progress = true
 	if f.seen != nil {
-		return f.seen(ev)
+		f.seen(ev)
+		return
 	}
-	f.blind = f.blind || ev.ID == "" || ev.ID == f.last
-	f.last = ev.ID
-	return nil
+	if f.blind = f.blind || ev.ID == ""; f.blind {
+		return
+	}
+	if len(f.recent) > 0 && f.recent[0].ID != ev.ID {
+		f.from, f.recent = f.recent[0].ID, f.recent[:0]
+	}
+	if f.from == "" { // without an id the stream would go on with what comes next
+		f.from = ev.ID
+	}
+	f.recent = append(f.recent, ev)
 }
 
 func eventOf(got sse.Event) Event {
@@ -196,7 +227,7 @@ func (t Threads) Stream(ctx context.Context, id string, o *ThreadStreamOptions) 
 		}
 		r := get(pathOf("threads", id, "stream"), query)
 		r.stream = true
-		f := &feed{c: t.c, r: r, at: ref{thread: id}, last: o.LastEventID, endless: true}
+		f := &feed{c: t.c, r: r, at: ref{thread: id}, from: o.LastEventID, endless: true}
 		f.follow(ctx, nil, yield)
 	}
 }
@@ -221,16 +252,15 @@ func (t Threads) Events(ctx context.Context, id string, o *Subscription) iter.Se
 		r := read(pathOf("threads", id, "stream", "events"), &body)
 		r.stream = true
 		f := &feed{c: t.c, r: r, at: ref{thread: id}, endless: true}
-		f.seen = func(ev Event) error {
+		f.seen = func(ev Event) {
 			var envelope struct {
 				Seq *uint64 `json:"seq"`
 			}
 			if json.Unmarshal(ev.Data, &envelope) != nil || envelope.Seq == nil {
 				f.blind = true
-				return nil
+				return
 			}
 			body.Since = envelope.Seq
-			return nil
 		}
 		f.follow(ctx, nil, yield)
 	}

@@ -28,9 +28,10 @@ var notCalled = map[string]string{
 func TestEveryEndpoint(t *testing.T) {
 	transport := &http.Transport{}
 	seen := &recorder{RoundTripper: transport}
-	c := connect(t, serve(t, nil, ten(t)...), &client.Options{HTTPClient: &http.Client{Transport: seen}})
+	url := serve(t, nil, ten(t)...)
+	c := connect(t, url, &client.Options{HTTPClient: &http.Client{Transport: seen}})
 	t.Cleanup(transport.CloseIdleConnections)
-	s := &suite{Client: c}
+	s := &suite{Client: c, url: url}
 	t.Run("suite", s.run)
 	if t.Failed() {
 		return

@@ -20,6 +20,7 @@ import (
 // suite calls every endpoint of a server that serves the ten graphs.
 type suite struct {
 	*client.Client
+	url       string
 	langgraph bool // it is LangGraph's own Python server, which lacks some things
 }
 
@@ -27,7 +28,7 @@ func (s *suite) run(t *testing.T) {
 	for name, test := range map[string]func(*testing.T){
 		"System": s.system, "Assistants": s.assistants, "Threads": s.threads, "States": s.states, "Runs": s.runs, "Streams": s.streams,
 		"Cancelling": s.cancelling, "Stateless": s.stateless, "Crons": s.crons, "Store": s.store, "ProtocolV2": s.protocol,
-		"Unknown": s.unknown, "RemoteGraph": s.remote, "RemoteNode": s.node, "RemoteQuestions": s.questions,
+		"Unknown": s.unknown, "RemoteGraph": s.remote, "RemoteNode": s.node, "RemoteQuestions": s.questions, "Breaks": s.breaks,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -144,13 +145,17 @@ func (s *suite) threads(t *testing.T) {
 	if same(t, must(t, state, err).Next, `["route"]`); state.Checkpoint == nil {
 		t.Error("the seeded thread has no checkpoint")
 	}
-	search := &client.ThreadSearch{Metadata: map[string]any{"mark": mark}, Status: "idle", Page: client.Page{SortBy: "created_at", Order: "asc"}}
+	search := &client.ThreadSearch{Metadata: map[string]any{"mark": mark}, Page: client.Page{SortBy: "created_at", Order: "asc"}}
 	found, err := s.Threads.Search(ctx, search)
 	if must(t, found, err); len(found) != 2 || found[0].ID != made.ID {
 		t.Fatalf("%+v", found)
 	}
 	if n, err := s.Threads.Count(ctx, search); must(t, n, err) != 2 {
 		t.Errorf("%d threads", n)
+	}
+	found, err = s.Threads.Search(ctx, &client.ThreadSearch{IDs: []string{made.ID}, Status: "idle"})
+	if must(t, found, err); len(found) != 1 {
+		t.Fatalf("%+v", found)
 	}
 	found, err = s.Threads.Search(ctx, &client.ThreadSearch{IDs: []string{seeded.ID}, Extract: map[string]string{"to": "values.target"}, Page: client.Page{Select: []string{"thread_id"}}})
 	if must(t, found, err); len(found) != 1 || string(found[0].Extracted["to"]) != `"left"` || found[0].Status != "" {
@@ -296,9 +301,12 @@ func (s *suite) streams(t *testing.T) {
 	listed, err := s.Runs.List(ctx, thread, nil)
 	run := must(t, listed, err)[0].ID
 	again := collect(t, s.Runs.JoinStream(ctx, thread, run, &client.JoinOptions{LastEventID: events[1].ID}))
-	same(t, again, string(must(t, marshal(events[2:]), nil)))
+	same(t, again, string(marshal(events[2:])))
 	all := collect(t, s.Runs.JoinStream(ctx, thread, run, &client.JoinOptions{LastEventID: "-1", StreamMode: []string{"updates"}}))
-	same(t, all, string(must(t, marshal(events), nil)))
+	if all[0].Mode == "metadata" { // not on LangGraph's server
+		all = all[1:]
+	}
+	same(t, all, string(marshal(events[1:])))
 
 	var last error
 	for _, err := range s.Runs.Stream(ctx, thread, &client.RunCreate{Assistant: "failing", Input: map[string]any{"message": "m"}}) {

@@ -123,6 +123,7 @@ type ThreadUpdate struct {
 
 // Update changes a thread and returns it.
 func (t Threads) Update(ctx context.Context, id string, o *ThreadUpdate) (*Thread, error) {
+	o = orEmpty(o)
 	body := struct {
 		Metadata map[string]any `json:"metadata"`
 		TTL      *ttlBody       `json:"ttl,omitempty"`
