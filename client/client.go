@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/treadle-go/treadle/internal/observe"
 	"github.com/treadle-go/treadle/internal/origin"
 	"github.com/treadle-go/treadle/internal/wait"
 	"github.com/treadle-go/treadle/treadletype"
@@ -262,7 +263,7 @@ func (c *Client) worth(ctx context.Context, r *request, err error) bool {
 	if unsent(err) {
 		return true
 	}
-	if !c.transient(err) {
+	if !c.retry.Retryable(err) {
 		return false
 	}
 	return r.repeatable || r.key != "" && c.honoursKeys(ctx)
@@ -275,12 +276,6 @@ func unsent(err error) bool {
 	}
 	e, ok := errors.AsType[*net.OpError](err)
 	return ok && e.Op == "dial"
-}
-
-// transient reports errors that may be gone at the next attempt.
-func (c *Client) transient(err error) bool {
-	return c.retry.Retryable(err) || c.retry.On == nil && (errors.Is(err, io.EOF) ||
-		strings.Contains(err.Error(), "server closed idle connection")) // package http has no name for it
 }
 
 // honoursKeys reports whether the server makes one run of two requests with one
@@ -378,7 +373,11 @@ func (c *Client) open(ctx context.Context, r *request) (*answer, error) {
 // password.
 func bare(err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
-		return e.Err
+		err = e.Err
+	}
+	// Package http has no name for the error of a connection that was closed before it was used again.
+	if errors.Is(err, io.EOF) || strings.Contains(err.Error(), "server closed idle connection") {
+		return &lostError{err}
 	}
 	return err
 }
@@ -416,6 +415,11 @@ func (c *Client) build(ctx context.Context, r *request) (*http.Request, error) {
 	}
 	if r.lastEventID != "" {
 		req.Header.Set("Last-Event-Id", r.lastEventID)
+	}
+	if t := observe.TracerOf(ctx); t != nil {
+		for name, value := range t.Inject(ctx) {
+			req.Header.Set(name, value)
+		}
 	}
 	return req, nil
 }

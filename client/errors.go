@@ -104,12 +104,15 @@ func (e *silentError) Error() string { return fmt.Sprintf("the server was silent
 // Timeout makes the error a transient one.
 func (*silentError) Timeout() bool { return true }
 
-// lostError says that a stream or an answer has ended early.
+// lostError says that the connection ended before the answer, or a stream, did.
 type lostError struct{ err error }
 
 func (e *lostError) Error() string { return "the connection was lost: " + e.err.Error() }
 
 func (e *lostError) Unwrap() error { return e.err }
+
+// Temporary makes the error a transient one.
+func (*lostError) Temporary() bool { return true }
 
 // maxShown bounds how much of an unexpected answer is shown.
 const maxShown = 200

@@ -354,7 +354,7 @@ func (t *task) begin(ctx context.Context, o *RunCreate, why string) error {
 			t.run = run.ID
 			return nil
 		}
-		if ctx.Err() != nil || !errors.Is(err, ErrConflict) && !t.c.transient(err) {
+		if ctx.Err() != nil || !errors.Is(err, ErrConflict) && !t.c.retry.Retryable(err) {
 			return err
 		}
 		found, lookErr := t.latest(ctx)

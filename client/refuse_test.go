@@ -15,6 +15,7 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/client"
+	"github.com/treadle-go/treadle/internal/observe"
 	"github.com/treadle-go/treadle/server"
 	"github.com/treadle-go/treadle/treadletype"
 )
@@ -154,7 +155,7 @@ func TestAServerThatGoesAway(t *testing.T) {
 		}
 	}
 	says(t, last, "client: GET /threads/"+thread.ID+"/runs/")
-	if !treadletype.Transient(last) && !errors.Is(last, io.EOF) {
+	if !treadletype.Transient(last) {
 		t.Errorf("%v is not transient", last)
 	}
 	says(t, c.OK(t.Context()), "client: GET /ok")
@@ -294,5 +295,20 @@ func TestErrorEventsOfAllServers(t *testing.T) {
 				fails(t, err, client.ErrNotFound)
 			}
 		}
+	}
+}
+
+// A traced program sends its place in the trace with each request.
+func TestRequestsCarryTheTrace(t *testing.T) {
+	var got string
+	hs := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got = r.Header.Get("Traceparent")
+		_, _ = io.WriteString(w, `{"ok":true}`)
+	}))
+	defer hs.Close()
+	ctx := observe.WithTracer(t.Context(), &observe.Tracer{Inject: func(context.Context) map[string]string { return map[string]string{"traceparent": "00-1-2-01"} }})
+	ok(t, connect(t, hs.URL, nil).OK(ctx))
+	if got != "00-1-2-01" {
+		t.Errorf("traceparent %q", got)
 	}
 }

@@ -176,7 +176,7 @@ func (s Runs) begin(ctx context.Context, thread string, r *request, o *RunCreate
 		at, _ := created(r.got, thread)
 		return body, at, nil
 	}
-	if !keyed || ctx.Err() != nil || !s.c.transient(err) || !s.c.honoursKeys(ctx) {
+	if !keyed || ctx.Err() != nil || !s.c.retry.Retryable(err) || !s.c.honoursKeys(ctx) {
 		return nil, ref{}, err
 	}
 	again := *o
@@ -215,7 +215,7 @@ func (s Runs) wait(ctx context.Context, thread string, o *RunCreate, alive func(
 			return raw, at, err
 		case ctx.Err() != nil:
 			return nil, at, fmt.Errorf("client: %s %s: %w", r.method, r.path, context.Cause(ctx))
-		case at.run == "" || err != nil && !s.c.transient(err):
+		case at.run == "" || err != nil && !s.c.retry.Retryable(err):
 			return nil, at, named(r, cmp.Or(err, error(&lostError{errors.New("the answer is empty")})))
 		}
 	}

@@ -91,8 +91,7 @@ func (f *feed) again(ctx context.Context, attempt int, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("client: %s %s: %w", f.r.method, f.r.path, context.Cause(ctx))
 	}
-	lost, ok := errors.AsType[*lostError](err)
-	if !ok || !f.c.transient(lost.err) {
+	if _, lost := errors.AsType[*lostError](err); !lost || !f.c.retry.Retryable(err) {
 		return named(f.r, err)
 	}
 	pause, more := f.c.retry.Wait(attempt)
