@@ -229,8 +229,8 @@ func (t *task) leave(ctx context.Context, gone bool) {
 	defer cancel()
 	if gone {
 		// The run may have been created although the answer has not come.
-		if run, err := t.latest(ctx); err == nil && run != nil {
-			_ = t.c.Runs.Cancel(ctx, t.thread, run.ID, nil)
+		if made, err := t.made(ctx); err == nil && len(made) > 0 {
+			_ = t.c.Runs.Cancel(ctx, t.thread, made[0].ID, nil)
 		}
 	}
 	if t.temporary {
@@ -256,15 +256,15 @@ func (g *remote) durable(ctx context.Context, node treadletype.Info, in any) (js
 	}
 	defer func() { t.leave(ctx, ctx.Err() != nil) }()
 	o, why := &RunCreate{Input: in}, "input"
-	old, err := t.latest(ctx)
+	made, err := t.made(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if old != nil {
-		if o, err = t.resumed(ctx, old, in); err != nil {
+	if len(made) > 0 {
+		t.run, why = made[0].ID, "continue "+made[0].ID
+		if o, err = t.resumed(ctx, made, in); err != nil {
 			return nil, err
 		}
-		t.run, why = old.ID, "continue "+old.ID
 	}
 	for {
 		if o != nil {
@@ -282,11 +282,10 @@ func (g *remote) durable(ctx context.Context, node treadletype.Info, in any) (js
 			}
 			return values, nil
 		}
-		answers, err := t.ask(ctx, state.Interrupts)
-		if err != nil {
+		if o, err = t.ask(ctx, t.run, state.Interrupts); err != nil {
 			return nil, err
 		}
-		o, why = &RunCreate{Command: &Command{Resume: answers}}, "resume "+t.run
+		why = "resume " + t.run
 	}
 }
 
@@ -306,26 +305,19 @@ func (t *task) open(ctx context.Context, node treadletype.Info) error {
 // taskKey is the metadata of a run that has the key of its task.
 const taskKey = "treadle_task"
 
-// latest is the last run that the task has made; nil if there is none.
-func (t *task) latest(ctx context.Context) (*Run, error) {
+// made are the runs that the task has made, newest first.
+func (t *task) made(ctx context.Context) ([]Run, error) {
 	runs, err := t.c.Runs.List(ctx, t.thread, &RunList{Limit: 100})
 	if errors.Is(err, ErrNotFound) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	i := slices.IndexFunc(runs, func(r Run) bool { return r.Metadata[taskKey] == t.key })
-	if i < 0 {
-		return nil, nil
-	}
-	return &runs[i], nil
+	return slices.DeleteFunc(runs, func(r Run) bool { return r.Metadata[taskKey] != t.key }), err
 }
 
-// resumed is the run that continues an earlier one which has failed or was cancelled; nil if
-// that goes on or has succeeded.
-func (t *task) resumed(ctx context.Context, old *Run, in any) (*RunCreate, error) {
-	switch old.Status {
+// resumed is the run that goes on after the last one, if that has failed or was cancelled; nil
+// if it goes on or has succeeded.
+func (t *task) resumed(ctx context.Context, made []Run, in any) (*RunCreate, error) {
+	switch made[0].Status {
 	case "error", "timeout", "interrupted":
 	default:
 		return nil, nil
@@ -334,8 +326,12 @@ func (t *task) resumed(ctx context.Context, old *Run, in any) (*RunCreate, error
 	if err != nil {
 		return nil, err
 	}
-	if state.Checkpoint == nil { // it had not even stored its input
+	asker := slices.IndexFunc(made, func(r Run) bool { return r.Status == "success" })
+	switch {
+	case state.Checkpoint == nil: // it had not even stored its input
 		return &RunCreate{Input: in}, nil
+	case len(state.Interrupts) > 0 && asker >= 0: // the answer may not have come there
+		return t.ask(ctx, made[asker].ID, state.Interrupts)
 	}
 	return &RunCreate{}, nil
 }
@@ -357,12 +353,12 @@ func (t *task) begin(ctx context.Context, o *RunCreate, why string) error {
 		if ctx.Err() != nil || !errors.Is(err, ErrConflict) && !t.c.retry.Retryable(err) {
 			return err
 		}
-		found, lookErr := t.latest(ctx)
+		made, lookErr := t.made(ctx)
 		if lookErr != nil {
 			return errors.Join(err, lookErr)
 		}
-		if found != nil && found.ID != before {
-			t.run = found.ID
+		if len(made) > 0 && made[0].ID != before {
+			t.run = made[0].ID
 			return nil
 		}
 		pause, more := t.c.retry.Wait(attempt)
@@ -376,8 +372,9 @@ func (t *task) begin(ctx context.Context, o *RunCreate, why string) error {
 }
 
 // ask asks the open questions of the remote graph as questions of the node, and returns the
-// answers by their ids.
-func (t *task) ask(ctx context.Context, questions []treadletype.Pause) (any, error) {
+// run that answers them. asker is the run that stopped with them. It asks each question once,
+// so an answer is never taken for that to another question.
+func (t *task) ask(ctx context.Context, asker string, questions []treadletype.Pause) (*RunCreate, error) {
 	answers := map[string]json.RawMessage{}
 	var asked error
 	for _, q := range questions {
@@ -385,12 +382,11 @@ func (t *task) ask(ctx context.Context, questions []treadletype.Pause) (any, err
 		if len(value) == 0 {
 			value = json.RawMessage("null")
 		}
-		// A run asks each question once, so an answer is never taken for that of another.
-		answer, err := treadle.Interrupt[json.RawMessage](ctx, treadle.Question{Value: value, Key: t.run + " " + q.ID})
+		answer, err := treadle.Interrupt[json.RawMessage](ctx, treadle.Question{Value: value, Key: asker + " " + q.ID})
 		if err != nil && asked == nil {
 			asked = err
 		}
 		answers[q.ID] = answer
 	}
-	return answers, asked
+	return &RunCreate{Command: &Command{Resume: answers}}, asked
 }

@@ -311,3 +311,42 @@ func TestSettingsOfARemoteGraph(t *testing.T) {
 	_, err = client.NewGraph[struct{}, seen](c, "no-such", nil).Run(t.Context(), struct{}{})
 	fails(t, err, client.ErrNotFound)
 }
+
+// An answer that was given is not asked for again, although the run that it was sent with was
+// cancelled.
+func TestAnAnswerSurvivesACancelledRun(t *testing.T) {
+	begun, open := make(chan struct{}, 10), make(chan struct{})
+	b := treadle.New[asking]("slow")
+	treadle.AddNode(b, "ask", func(ctx context.Context, _ asking) (asking, error) {
+		name, err := treadle.Interrupt[string](ctx, "name?")
+		if err != nil {
+			return asking{}, err
+		}
+		begun <- struct{}{}
+		select {
+		case <-open:
+			return asking{[]string{name}}, nil
+		case <-ctx.Done():
+			return asking{}, ctx.Err()
+		}
+	})
+	b.Edge(treadle.Start, "ask")
+	slow, err := b.Compile(nil)
+	c := connect(t, serve(t, nil, must(t, slow, err)), nil)
+	thread := outer(t, client.NewGraph[asking, asking](c, "slow", nil)).Thread("7")
+	_, err = thread.Run(t.Context(), asking{})
+	says(t, err, "name?")
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-begun
+		cancel()
+	}()
+	_, err = thread.Resume(ctx, "ann")
+	fails(t, err, context.Canceled)
+	id, runs := nodeThread(t, c)
+	_, err = c.Runs.Join(t.Context(), id, runs[0].ID)
+	ok(t, err)
+	close(open)
+	out, err := thread.Continue(t.Context())
+	same(t, must(t, out, err).Names, `["ann"]`)
+}
