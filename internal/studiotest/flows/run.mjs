@@ -232,7 +232,9 @@ check("context and configuration reach the run, and are saved as versions and as
   await open(page, "configurable");
   await tab(page, "Config");
   await page.getByLabel("tier").fill("gold");
-  await button(page, "Submit").click();
+  await page.getByRole("textbox", { name: "recursion limit" }).fill("17");
+  const [sent] = await Promise.all([page.waitForRequest(/\/runs\/stream$/), button(page, "Submit").click()]);
+  same(sent.postDataJSON().config.recursion_limit, 17);
   await status(page, "Done");
   same((await valuesOf(page)).seen.tier, "gold");
   await tab(page, "Config");

@@ -28,4 +28,74 @@ check("colours can be chosen and are kept", async ({ page }) => {
   await becomes(theme, "dark");
 });
 
+const view = (page, name) => page.getByRole("navigation", { name: "Views" }).getByRole("button", { name, exact: true }).click();
+const heading = (page, name) => page.getByRole("heading", { name, exact: true }).waitFor();
+const lists = ["**/threads/search", "**/store/namespaces", "**/store/items/search", "**/runs/crons/search"];
+
+check("views without content say what would be there", async ({ page }) => {
+  for (const path of lists) await page.route(path, (r) => r.fulfill({ json: /store/.test(path) ? { namespaces: [], items: [] } : [] }));
+  await page.goto(studio + "?assistant=agent");
+  for (const name of ["No threads yet", "No steps yet"]) await heading(page, name);
+  for (const [name, empty] of [
+    ["Chat", "A new conversation"],
+    ["Trace", "No run to trace"],
+    ["Runs", "No runs yet"],
+    ["Store", "The store is empty"],
+    ["Memory", "No memories yet"],
+  ]) {
+    await view(page, name);
+    await heading(page, empty);
+  }
+  await view(page, "Runs");
+  await page.getByRole("tab", { name: "Crons" }).click();
+  await heading(page, "No crons yet");
+});
+
+check("views whose content cannot be read say why, and try again", async ({ page, allow }) => {
+  allow(/500/);
+  for (const path of lists) await page.route(path, (r) => r.fulfill({ status: 500, json: { detail: "the disk is full" } }));
+  await page.goto(studio + "?assistant=agent&view=store");
+  for (const [name, failed] of [
+    ["Store", "The items cannot be read"],
+    ["Memory", "The store cannot be read"],
+    ["Runs", "The runs cannot be read"],
+  ]) {
+    await view(page, name);
+    const alert = page.getByRole("alert").filter({ has: page.getByRole("heading", { name: failed }) });
+    await alert.getByText("the disk is full").waitFor();
+    await alert.getByRole("button", { name: "Try again" }).waitFor();
+  }
+  for (const path of lists) await page.unroute(path);
+  await page.getByRole("button", { name: "Try again" }).click();
+  await page.getByRole("heading", { name: "The runs cannot be read" }).waitFor({ state: "detached" });
+});
+
+check("a server that wants a key gets it", async ({ page, allow }) => {
+  allow(/401/);
+  await page.route(
+    (url) => !url.pathname.startsWith("/studio"),
+    (r) => (r.request().headers()["x-api-key"] === "secret" ? r.continue() : r.fulfill({ status: 401, json: { detail: "who are you?" } })),
+  );
+  await page.goto(studio + "?assistant=router");
+  await heading(page, "This server wants a key");
+  await page.getByLabel("API key").fill("secret");
+  await page.getByRole("button", { name: "Connect" }).click();
+  await page.getByRole("button", { name: "Node route", exact: true }).waitFor();
+});
+
+check("another server is opened by its address", async ({ page, allow }) => {
+  const other = "http://other.example";
+  allow(/another origin: http:\/\/other\.example\//);
+  await page.route(other + "/**", async (r) => {
+    const cors = { "access-control-allow-origin": "*", "access-control-allow-headers": "*" };
+    const answer = await r.fetch({ url: r.request().url().replace(other, process.argv[2]) });
+    await r.fulfill({ response: answer, headers: { ...answer.headers(), ...cors } });
+  });
+  await page.goto(studio + "?assistant=router&baseUrl=" + encodeURIComponent(other));
+  await page.getByRole("button", { name: "Connected other.example" }).waitFor();
+  await page.getByLabel("target").fill("left");
+  await page.getByRole("button", { name: "Submit", exact: true }).click();
+  await page.getByRole("button", { name: /^Node left: done/ }).waitFor();
+});
+
 await run({ only: process.argv[3], origin: process.argv[2] });
