@@ -217,8 +217,8 @@ check("a graph of 200 nodes is drawn, begins where names can be read, and follow
   const inside = (box) => box.x >= frame.x && box.x + box.width <= frame.x + frame.width;
   await until(async () => inside(await node(page, "Node n0").boundingBox()), "the first node to be in view");
   same(inside(await node(page, "Node n199").boundingBox()), false);
-  await page.getByRole("group", { name: /^Graph\./ }).focus();
-  for (let i = 0; i < 200; i++) await page.keyboard.press("Tab");
+  await node(page, "Node n198").focus();
+  await page.keyboard.press("Tab");
   await until(async () => inside(await page.locator(":focus").boundingBox()), "the focused node to be in view");
   await page.getByRole("img", { name: "Map of the graph" }).waitFor();
 });

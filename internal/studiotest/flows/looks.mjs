@@ -6,13 +6,15 @@ const scenes = await prepare(process.argv[2]);
 
 for (const { name, address } of scenes) {
   check(name, async ({ page }) => {
-    for (const size of [{ width: 1440, height: 900 }, { width: 360, height: 740 }]) {
+    const [wide, narrow] = [{ width: 1440, height: 900 }, { width: 360, height: 740 }];
+    await page.setViewportSize(wide);
+    await page.goto(address);
+    for (const size of [wide, narrow]) {
       await page.setViewportSize(size);
-      await page.goto(address);
       await settled(page);
       same(await barriers(page), [], `barriers at ${size.width} pixels`);
-      const wide = await page.evaluate(() => document.documentElement.scrollWidth);
-      if (wide > size.width) throw new Error(`the page is ${wide} pixels wide on a screen of ${size.width}`);
+      const width = await page.evaluate(() => document.documentElement.scrollWidth);
+      if (width > size.width) throw new Error(`the page is ${width} pixels wide on a screen of ${size.width}`);
     }
   });
 }

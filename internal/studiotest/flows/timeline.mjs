@@ -235,7 +235,7 @@ check("a run is followed, until one scrolls up", async ({ page }) => {
 
 check("a run that tells no checkpoints is followed too", async ({ page }) => {
   const { thread_id } = await post("/threads", {});
-  await post(`/threads/${thread_id}/runs`, { assistant_id: "slow", input: { count: 50, delay_ms: 100 }, config: { recursion_limit: 100 } });
+  await post(`/threads/${thread_id}/runs`, { assistant_id: "slow", input: { count: 50, delay_ms: 60 }, config: { recursion_limit: 100 } });
   await open(page, thread_id);
   await card(page, "Step 51").waitFor();
   await page.getByRole("article", { name: "Running" }).waitFor({ state: "detached" });

@@ -36,11 +36,13 @@ export function PriceDialog({ onClose }: { onClose(): void }) {
         </>
       }
     >
-      <p className="muted small">
-        US dollars for a million tokens, by the beginning of the model's name. The list is of {listedIn}, and providers change their prices. What you change is kept in this browser. A cost that a provider tells is shown as it is.
-      </p>
-      <JsonEditor label="Prices" value={text} onChange={setText} onSubmit={save} />
-      {wrong ? <p className="wrong">{wrong}</p> : null}
+      <div className="column">
+        <p className="muted small">
+          US dollars for a million tokens, by the beginning of the model's name. The list is of {listedIn}, and providers change their prices. What you change is kept in this browser. A cost that a provider tells is shown as it is.
+        </p>
+        <JsonEditor label="Prices" value={text} onChange={setText} onSubmit={save} />
+        {wrong ? <p className="trace-wrong">{wrong}</p> : null}
+      </div>
     </Dialog>
   );
 }

@@ -125,7 +125,7 @@ const Line = memo(
         </span>
         <span className="waterfall-track">
           <span className="waterfall-bar" data-kind={s.kind} data-status={s.status} data-rough={s.rough} style={{ left: `${left}%`, width: `max(3px, ${width}%)` }} />
-          <span className="waterfall-took" data-side={left + width > 75 ? "left" : "right"} style={left + width > 75 ? { right: `calc(${100 - left}% + 6px)` } : { left: `calc(max(${left}% + 3px, ${left + width}%) + 6px)` }}>
+          <span className="waterfall-took" style={{ left: `calc(max(${left}% + 3px, ${left + width}%) + 6px)` }}>
             {s.status === "running" ? "…" : duration(end - s.start)}
           </span>
         </span>
