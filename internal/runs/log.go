@@ -29,14 +29,17 @@ type log struct {
 	hidden  []*Entry // those of them that are not yet shown
 	bytes   int
 	timer   *time.Timer
+	flushed time.Time  // when a pack was last stored
 	since   time.Time  // since when storing has failed
 	dropped bool       // entries are lost that were never stored
 	writing sync.Mutex // one write at a time, so that they come in order
 }
 
-// Entries are stored in packs: after packTime, or when there are packBytes.
+// Entries are stored in packs: packTime after the pack before, so that readers of other
+// processes wait packSoon for an entry that comes alone, or when there are packBytes.
 const (
 	packTime  = 25 * time.Millisecond
+	packSoon  = 5 * time.Millisecond
 	packBytes = 64 << 10
 )
 
@@ -70,7 +73,7 @@ func (l *log) add(e *Entry) {
 	l.bytes += len(e.Data())
 	full := l.bytes >= packBytes
 	if l.timer == nil && !full {
-		l.timer = time.AfterFunc(packTime, l.flush)
+		l.timer = time.AfterFunc(max(packTime-time.Since(l.flushed), packSoon), l.flush)
 	}
 	l.mu.Unlock()
 	if full {
@@ -142,6 +145,9 @@ func (l *log) flush() {
 	if len(es) == 0 {
 		return
 	}
+	l.mu.Lock()
+	l.flushed = time.Now()
+	l.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	pack := &ledger.Events{Thread: l.run.Thread, Run: l.run.ID, First: es[0].Seq, Last: es[len(es)-1].Seq, Data: packEntries(es)}

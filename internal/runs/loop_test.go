@@ -101,3 +101,35 @@ func TestARunStaysWithItsProcessWhenTheDatabaseWasAwayForAll(t *testing.T) {
 		}
 	})
 }
+
+// packed notes when events are stored.
+type packed struct {
+	ledger.Backend
+	at []time.Time
+}
+
+func (p *packed) Append(_ context.Context, _ *ledger.Events) error {
+	p.at = append(p.at, time.Now())
+	return nil
+}
+
+func TestAnEventThatComesAloneIsStoredSoonAndManyTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &packed{Backend: ledger.NewMemory()}
+		r := &Runner{ledger: ledger.New(b, nil), logger: slog.New(slog.DiscardHandler), stopped: make(chan struct{})}
+		run := &ledger.Run{ID: uuid.New(), Thread: uuid.New()}
+		l := &log{runner: r, feed: r.feeds.use(run.Thread), run: run, keep: true}
+		begun := time.Now()
+		for range 100 { // one each millisecond
+			l.write(1)
+			time.Sleep(time.Millisecond) //nolint:forbidigo // virtual time
+		}
+		time.Sleep(time.Second) //nolint:forbidigo // virtual time
+		if got := b.at[0].Sub(begun); got != packSoon {
+			t.Errorf("the first event is stored after %v, want %v", got, packSoon)
+		}
+		if n := len(b.at); n != 5 {
+			t.Errorf("100 events in 100 ms are stored in %d packs, want 5", n)
+		}
+	})
+}
