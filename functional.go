@@ -43,7 +43,7 @@ func (t *Task[In, Out]) Go(ctx context.Context, in In) *Future[Out] {
 	if len(t.spec.Errs) > 0 {
 		return &Future[Out]{err: fmt.Errorf("task %q: %s", t.name, t.spec.Errs[0])}
 	}
-	return &Future[Out]{f: pregel.StartCall(ctx, pregel.CallSpec{Name: t.name, In: in, Options: &t.spec,
+	return &Future[Out]{f: pregel.StartCall(ctx, &pregel.CallSpec{Name: t.name, In: in, Options: &t.spec,
 		Fn: func(ctx context.Context, in any) (any, error) { return boxed(t.fn(ctx, unbox[In](in))) }}), ctx: ctx}
 }
 

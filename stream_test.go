@@ -728,6 +728,32 @@ func TestLifecycleEvents(t *testing.T) {
 	}, tree(t, g.Stream(t.Context(), diary{Topic: "owls"}, treadle.Modes(treadle.ModeEvents))))
 }
 
+// The events of a tool's call name the call, and those of calls inside it do not.
+func TestLifecycleNamesTheToolCall(t *testing.T) {
+	b := treadle.New[diary]("life")
+	treadle.AddNode(b, "work", func(ctx context.Context, _ diary) (page, error) {
+		tctx, tool := observe.Begin(ctx, observe.Call{Kind: observe.Tool, Name: "search", ToolCall: "c1"})
+		model(tctx, "m1", "a")
+		tool.End("found", nil)
+		return page{}, nil
+	})
+	b.Edge(treadle.Start, "work")
+	got := map[string]any{}
+	for ev, err := range weave(t, b, nil).Stream(t.Context(), diary{}, treadle.Modes(treadle.ModeEvents)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if life, ok := ev.(treadle.Lifecycle); ok {
+			got[life.Event] = life.Metadata["tool_call_id"]
+		}
+	}
+	for event, want := range map[string]any{"on_tool_start": "c1", "on_tool_end": "c1", "on_chat_model_start": nil} {
+		if id, ok := got[event]; !ok || id != want {
+			t.Errorf("tool_call_id of %s: got %v, want %v", event, id, want)
+		}
+	}
+}
+
 // Those who ask see the input and what nodes write as lives of their own.
 func TestLifecycleOfWrites(t *testing.T) {
 	b := drawn("writes", "work")

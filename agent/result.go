@@ -117,8 +117,11 @@ func combine(history llm.Messages, calls []llm.ToolCall, results []result) ([]tr
 			out, plain = append(out, treadle.Command[any]{Update: &v}), nil
 		}
 	}
-	for _, r := range results {
+	for i, r := range results {
 		if r.Message != nil {
+			if plain == nil {
+				plain = make(llm.Messages, 0, len(results)-i)
+			}
 			plain = append(plain, *r.Message)
 			continue
 		}

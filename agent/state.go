@@ -95,10 +95,14 @@ func pending(ms llm.Messages) []llm.ToolCall {
 		return nil
 	}
 	var open []llm.ToolCall
-	for _, call := range ms[i].ToolCalls {
-		if !answered(ms[i+1:], call.ID) {
-			open = append(open, call)
+	for k, call := range ms[i].ToolCalls {
+		if answered(ms[i+1:], call.ID) {
+			continue
 		}
+		if open == nil {
+			open = make([]llm.ToolCall, 0, len(ms[i].ToolCalls)-k)
+		}
+		open = append(open, call)
 	}
 	return open
 }

@@ -191,7 +191,7 @@ func (b *toolbox) runAll(ctx context.Context, calls []llm.ToolCall) ([]result, e
 	futures := make([]*pregel.Future, len(calls))
 	for i, call := range calls {
 		spec.Name, spec.In = call.Name, call
-		futures[i] = pregel.StartCall(ctx, spec)
+		futures[i] = pregel.StartCall(ctx, &spec)
 	}
 	results := make([]result, len(calls))
 	var failed error

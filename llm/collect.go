@@ -209,12 +209,15 @@ func (c *collector) messageSoFar(partial bool) Message {
 	for i := range m.Blocks {
 		m.Blocks[i].Index = nil // the places served to join the pieces
 	}
-	for _, b := range c.calls {
+	for i, b := range c.calls {
 		raw := b.args.String()
 		args, problem := parseArgs(raw, partial)
 		if problem != "" {
 			m.InvalidToolCalls = append(m.InvalidToolCalls, InvalidToolCall{ID: b.ID, Name: b.Name, Args: raw, Error: problem, Extra: b.Extra})
 			continue
+		}
+		if m.ToolCalls == nil {
+			m.ToolCalls = make([]ToolCall, 0, len(c.calls)-i)
 		}
 		m.ToolCalls = append(m.ToolCalls, ToolCall{ID: b.ID, Name: b.Name, Args: args, Extra: b.Extra})
 	}
@@ -224,16 +227,13 @@ func (c *collector) messageSoFar(partial bool) Message {
 // parseArgs reads the arguments of a call, which must be a JSON object.
 func parseArgs(raw string, partial bool) (args json.RawMessage, problem string) {
 	text := strings.TrimSpace(raw)
-	switch {
-	case text == "":
+	if text == "" {
 		return json.RawMessage("{}"), ""
-	case json.Valid([]byte(text)):
+	}
+	var b bytes.Buffer
+	if json.Compact(&b, []byte(text)) == nil { // which fails for invalid JSON
 		if text[0] != '{' {
 			return nil, "the arguments are not a JSON object"
-		}
-		var b bytes.Buffer
-		if err := json.Compact(&b, []byte(text)); err != nil {
-			return nil, err.Error()
 		}
 		return b.Bytes(), ""
 	}

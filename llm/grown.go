@@ -139,12 +139,17 @@ func merge(ms Messages, acc any, update Messages, claim bool) (Messages, any, er
 	} else if claim || len(update) > few {
 		ids = newIndex(ms)
 	}
-	items, ok := appended(ms, ids, update)
+	given, ok := appended(ms, ids, update)
 	if !ok {
 		out, err := rewrite(ms, update)
 		return out, nil, err
 	}
-	next, newTail := reduce.Append(ms, tail, items, claim)
+	next, newTail := reduce.Append(ms, tail, update, claim)
+	for i, id := range given {
+		if id != "" {
+			next[len(ms)+i].ID = id // a copy that nobody else has yet
+		}
+	}
 	switch {
 	case !claim:
 		return next, nil, nil
@@ -158,10 +163,10 @@ func merge(ms Messages, acc any, update Messages, claim bool) (Messages, any, er
 	return next, &grown{newTail, &next[0], ids}, nil
 }
 
-// appended is the update as it is appended to ms, with an id for every message.
-// It is false if the update does something else. Without an index the ids of ms
-// are read one by one.
-func appended(ms Messages, ids *idIndex, update Messages) (Messages, bool) {
+// appended returns new ids for the messages of an update that have none, by their
+// places in it. It is nil if all have one. ok is false if the update does more than
+// append to ms. Without an index the ids of ms are read one by one.
+func appended(ms Messages, ids *idIndex, update Messages) (given []string, ok bool) {
 	known := func(id string) bool { return ids.has(len(ms), id) }
 	if ids == nil {
 		known = func(id string) bool { return slices.ContainsFunc(ms, func(m Message) bool { return m.ID == id }) }
@@ -173,7 +178,6 @@ func appended(ms Messages, ids *idIndex, update Messages) (Messages, bool) {
 	if len(ms) > 0 {
 		prev = ms[len(ms)-1].ID
 	}
-	items, copied := update, false
 	batch := make(map[string]bool, len(update))
 	taken := func(id string) bool { return batch[id] || known(id) }
 	for i := range update {
@@ -183,14 +187,14 @@ func appended(ms Messages, ids *idIndex, update Messages) (Messages, bool) {
 		case m.Role == RoleRemove || id != "" && taken(id):
 			return nil, false
 		case id == "":
-			if !copied {
-				items, copied = slices.Clone(update), true
-			}
 			id = newID(len(ms)+i, prev, m, taken)
-			items[i].ID = id
+			if given == nil {
+				given = make([]string, len(update))
+			}
+			given[i] = id
 		}
 		batch[id] = true
 		prev = id
 	}
-	return items, true
+	return given, true
 }

@@ -54,12 +54,15 @@ func Check(history []Message) error {
 
 func checkCalls(history []Message, i int) error {
 	m := &history[i]
-	for k, call := range m.ToolCalls {
+	for k := range m.ToolCalls { // in place, as in needsRepair
+		call := &m.ToolCalls[k]
 		if call.ID == "" {
 			return &HistoryError{i, m.ID, "", fmt.Sprintf("its call of %s has no id", call.Name)}
 		}
-		if slices.ContainsFunc(m.ToolCalls[:k], func(c ToolCall) bool { return c.ID == call.ID }) {
-			return &HistoryError{i, m.ID, call.ID, "two of its calls have this id"}
+		for j := range k {
+			if m.ToolCalls[j].ID == call.ID {
+				return &HistoryError{i, m.ID, call.ID, "two of its calls have this id"}
+			}
 		}
 		if at := i + 1 + k; at >= len(history) || history[at].Role != RoleTool {
 			return &HistoryError{i, m.ID, call.ID, "it has no result"}

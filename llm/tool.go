@@ -175,8 +175,7 @@ func (t *Tool) Call(ctx context.Context, call ToolCall) (out any, err error) {
 	if ctx == nil {
 		return nil, fmt.Errorf("llm: tool %s: the context is nil", t.Name)
 	}
-	ctx, span := observe.Begin(ctx, observe.Call{Kind: observe.Tool, Name: t.Name, Input: call.arguments(),
-		Metadata: map[string]any{"tool_call_id": call.ID}, Detail: t})
+	ctx, span := observe.Begin(ctx, observe.Call{Kind: observe.Tool, Name: t.Name, Input: call.arguments(), ToolCall: call.ID, Detail: t})
 	defer func() { span.End(out, err) }()
 	args, err := t.arguments(call.arguments())
 	if err != nil {

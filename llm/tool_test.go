@@ -108,7 +108,7 @@ func TestToolIsObserved(t *testing.T) {
 		t.Fatal(err)
 	}
 	same(t, "what the run was told", []string{"begin tool f []", "end done <nil>"}, d.lines)
-	same(t, "the call", observe.Call{Kind: observe.Tool, Name: "f", Input: json.RawMessage(`{}`), Metadata: map[string]any{"tool_call_id": "c1"}}, d.calls[0])
+	same(t, "the call", observe.Call{Kind: observe.Tool, Name: "f", Input: json.RawMessage(`{}`), ToolCall: "c1"}, d.calls[0])
 	_, err := tool.Call(d.in(t.Context()), llm.ToolCall{ID: "c2", Args: json.RawMessage(`{"x":1}`)})
 	if last := d.lines[len(d.lines)-1]; err == nil || !strings.HasPrefix(last, "end <nil> Error invoking tool") {
 		t.Errorf("of wrong arguments the run was told %q", last)

@@ -185,7 +185,7 @@ func (s *span) value(key attribute.Key, v any) []attribute.KeyValue {
 
 func (s *span) describeTool() []attribute.KeyValue {
 	attrs := []attribute.KeyValue{semconv.GenAIOperationNameExecuteTool, semconv.GenAIToolName(s.op.Name), semconv.GenAIToolType("function")}
-	if id, _ := s.op.Call.Metadata["tool_call_id"].(string); id != "" {
+	if id := s.op.Call.ToolCall; id != "" {
 		attrs = append(attrs, semconv.GenAIToolCallID(id))
 	}
 	if tool, ok := s.op.Call.Detail.(*llm.Tool); ok && tool.Description != "" {

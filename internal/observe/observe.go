@@ -28,6 +28,7 @@ type Call struct {
 	Metadata map[string]any
 	NoStream bool // its chunks are not reported
 
+	ToolCall string // of a tool: the id of the call; streams add it to the metadata
 	Provider string // of a model
 	Detail   any    // the *llm.Request of a model, the *llm.Tool of a tool
 }

@@ -17,13 +17,16 @@ import (
 
 // A CallSpec is a function that runs as a separate task inside a node. Its
 // result is recorded: a run that is retried or resumed uses the recorded result
-// instead of running the function again.
+// instead of running the function again. Calls of one node that differ in Name and In
+// may share a CallSpec, one after the other.
 type CallSpec struct {
 	Name    string
 	In      any
 	Fn      func(ctx context.Context, in any) (any, error)
 	Options *NodeSpec // retry, timeout, cache
 	Kept    bool      // the result may be used as it was made, and is not changed by whoever gets it
+
+	node *node // of the last call
 }
 
 // Future is the result of a call that may still be running.
@@ -74,12 +77,10 @@ type callJSON struct {
 	Children map[string]checkpoint.ID `json:"children,omitempty"` // heads of the per-thread nested runs it made
 }
 
-// startedCall is all that a call needs, in one piece of memory.
+// startedCall is all that a call needs for itself, in one piece of memory.
 type startedCall struct {
 	future Future
 	task   Task
-	node   node
-	spec   NodeSpec
 	packet packet
 	kept   bool
 	ctx    context.Context
@@ -87,7 +88,7 @@ type startedCall struct {
 }
 
 // StartCall runs a function as a task of the node that ctx belongs to.
-func StartCall(ctx context.Context, spec CallSpec) *Future {
+func StartCall(ctx context.Context, spec *CallSpec) *Future {
 	c := &startedCall{kept: spec.Kept}
 	f := &c.future
 	f.done = make(chan struct{})
@@ -103,8 +104,8 @@ func StartCall(ctx context.Context, spec CallSpec) *Future {
 		return f.fail(err) // do not cause an effect whose result may not be stored
 	}
 	sc.alive(false)
-	c.prepare(up, sc.calls.Add(1)-1, &spec)
-	made, known, err := c.recorded(&spec)
+	c.prepare(up, sc.calls.Add(1)-1, spec)
+	made, known, err := c.recorded(spec)
 	if err != nil {
 		return f.fail(up.noteFault(err))
 	}
@@ -122,16 +123,23 @@ func StartCall(ctx context.Context, spec CallSpec) *Future {
 
 // prepare makes the task of the call.
 func (c *startedCall) prepare(up *Task, index int32, spec *CallSpec) {
-	c.spec = NodeSpec{Name: spec.Name, Call: spec.Fn}
-	c.node = node{NodeSpec: &c.spec, view: -1, id: up.node.id}
-	if o := spec.Options; o != nil {
-		c.node.fn = o.Func
-		c.spec.Retry, c.spec.Timeout, c.spec.Cache, c.spec.Tags, c.spec.Metadata = o.Retry, o.Timeout, o.Cache, o.Tags, o.Metadata
+	if spec.node == nil || spec.node.Name != spec.Name {
+		spec.node = spec.makeNode(up.node.id)
 	}
 	c.packet.input = spec.In
 	t := &c.task
-	t.run, t.node, t.step, t.head, t.index, t.caller, t.packet = up.run, &c.node, up.step, up.head, index, up, &c.packet
+	t.run, t.node, t.step, t.head, t.index, t.caller, t.packet = up.run, spec.node, up.step, up.head, index, up, &c.packet
 	up.ID() // made now: an abandoned attempt must not read the run, and the call's id is made of it
+}
+
+// makeNode returns the node of calls that the node with the id makes.
+func (s *CallSpec) makeNode(id int32) *node {
+	n := &node{NodeSpec: &NodeSpec{Name: s.Name, Call: s.Fn}, view: -1, id: id}
+	if o := s.Options; o != nil {
+		n.fn = o.Func
+		n.Retry, n.Timeout, n.Cache, n.Tags, n.Metadata = o.Retry, o.Timeout, o.Cache, o.Tags, o.Metadata
+	}
+	return n
 }
 
 // recorded returns the result that an earlier attempt or an earlier run recorded for

@@ -19,6 +19,9 @@ func (s *scope) Begin(ctx context.Context, call observe.Call) (context.Context, 
 	w := &observedCall{scope: s, call: call, at: t.origin()}
 	w.info.Tags = slices.Concat(t.run.set.Tags, t.node.Tags, call.Tags)
 	w.info.Metadata = t.callMetadata(call.Metadata)
+	if call.ToolCall != "" {
+		w.info.Metadata["tool_call_id"] = call.ToolCall
+	}
 	up := s.span
 	if outer, ok := ctx.Value(observedKey{}).(*observedCall); ok {
 		if outer.scope == s { // otherwise it belongs to an enclosing task
