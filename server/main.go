@@ -329,6 +329,7 @@ func (s *settings) serve(ctx context.Context, o *Options, graphs []treadle.AnyGr
 			log.InfoContext(ctx, "another process serves this database too")
 		}
 	}
+	defer reserveHeap()()
 	log.InfoContext(ctx, "looking for unfinished runs")
 	srv, err := New(db, graphs, o)
 	if err != nil {
