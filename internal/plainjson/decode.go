@@ -80,28 +80,44 @@ type DecoderMark struct{}
 func (DecoderMark) decoder() {} //nolint:unused // it makes Decoder an interface that only this module implements
 
 // shortStrings copies short strings into blocks, so that a list of messages does
-// not need an allocation for each name and id. A string keeps its block alive, so
-// blocks are small.
+// not need an allocation for each name, id and text. A string keeps its block alive,
+// so blocks are small, and names and ids are not in those of texts.
 type shortStrings struct {
-	block strings.Builder
-	size  int // of the block
+	names, texts stringBlock
+}
+
+// stringBlock is a block that is being filled.
+type stringBlock struct {
+	strings.Builder
+	size int
 }
 
 const (
-	maxShortString = 48
-	firstBlock     = 128
-	maxBlock       = 1024
+	firstBlock   = 128
+	maxName      = 48
+	maxNameBlock = 1024
+	maxText      = 512
+	maxTextBlock = 4096
 )
 
+// copy returns b as a string; b has at most maxText bytes.
 func (s *shortStrings) copy(b []byte) string {
-	if s.block.Cap()-s.block.Len() < len(b) {
-		s.size = min(maxBlock, max(firstBlock, 2*s.size))
-		s.block = strings.Builder{} // the strings keep the old one
-		s.block.Grow(s.size)
+	if len(b) <= maxName {
+		return s.names.copy(b, maxNameBlock)
 	}
-	from := s.block.Len()
-	s.block.Write(b)
-	return s.block.String()[from:]
+	return s.texts.copy(b, maxTextBlock)
+}
+
+// copy adds b to the block, or to a new one of at most so many bytes.
+func (s *stringBlock) copy(b []byte, most int) string {
+	if s.Cap()-s.Len() < len(b) {
+		s.size = min(most, max(firstBlock, 2*s.size, 2*len(b)))
+		s.Builder = strings.Builder{} // the strings keep the old one
+		s.Grow(s.size)
+	}
+	from := s.Len()
+	s.Write(b)
+	return s.String()[from:]
 }
 
 // readFunc reads a value of one type into v, which is zero.

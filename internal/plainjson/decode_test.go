@@ -131,17 +131,37 @@ func TestListDecoderReadsEachValueAsUnmarshalDoes(t *testing.T) {
 	}
 }
 
-func TestListDecoderSharesTheMemoryOfShortStrings(t *testing.T) {
-	raw := []byte(`{"id":"0123456789abcdef","text":"short","part":{"kind":"k"}}`)
-	one := testing.AllocsPerRun(100, func() {
-		var d plainjson.ListDecoder
-		for range 100 {
-			var v whole
-			d.Unmarshal(raw, &v)
+func TestListDecoderKeepsStringsOfAllLengthsApart(t *testing.T) {
+	var d plainjson.ListDecoder
+	got := make([]string, 1000)
+	for i := range got {
+		if !d.Unmarshal([]byte(strconv.Quote(strings.Repeat(string(rune('a'+i%26)), i))), &got[i]) {
+			t.Fatalf("a string of %d bytes is not read", i)
 		}
-	})
-	if one > 120 { // v itself, and a block for every 40 of them
-		t.Errorf("100 values with three short strings take %v allocations, want at most 120", one)
+	}
+	for i, s := range got {
+		if s != strings.Repeat(string(rune('a'+i%26)), i) {
+			t.Fatalf("a string of %d bytes is %q after others were read", i, s)
+		}
+	}
+}
+
+func TestListDecoderSharesTheMemoryOfShortStrings(t *testing.T) {
+	for _, raw := range []string{
+		`{"id":"0123456789abcdef","text":"short","part":{"kind":"k"}}`,
+		`{"id":"0123456789abcdef","text":"` + strings.Repeat("a text ", 50) + `"}`,
+	} {
+		data := []byte(raw)
+		allocs := testing.AllocsPerRun(100, func() {
+			var d plainjson.ListDecoder
+			for range 100 {
+				var v whole
+				d.Unmarshal(data, &v)
+			}
+		})
+		if allocs > 120 { // v itself, and a block for every 40 names or 11 texts
+			t.Errorf("100 values like %.70s take %v allocations, want at most 120", raw, allocs)
+		}
 	}
 }
 

@@ -147,7 +147,7 @@ func (r *Reader) String() string {
 	}
 	r.pos = end + 1
 	if plain {
-		if r.short != nil && end-start <= maxShortString {
+		if r.short != nil && end-start <= maxText {
 			return r.short.copy(r.data[start:end])
 		}
 		return string(r.data[start:end])
