@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 )
@@ -17,7 +18,9 @@ import (
 // A job that is refused (a lost compare-and-set) has written nothing, so the
 // others need no savepoint. One that fails after it has written spoils the
 // transaction; it is rolled back and its jobs run again, each in its own.
-// There is no goroutine behind this, so there is none to stop.
+// There is no goroutine behind this, so there is none to stop. After a transaction
+// with several jobs the next one lets other goroutines run before it begins: their
+// jobs then share its commit, which costs more than a job does.
 
 // maxBatch bounds a transaction, and how long the first in it waits.
 const maxBatch = 128
@@ -116,6 +119,9 @@ func (db *DB) lead(ctx context.Context, c *conn, j *job) error {
 		return nil
 	default:
 	}
+	if db.crowded {
+		runtime.Gosched() // goroutines that can run get as far as their own writes
+	}
 	if err := c.begin(ctx); err != nil {
 		return err
 	}
@@ -141,6 +147,7 @@ func (db *DB) lead(ctx context.Context, c *conn, j *job) error {
 	} else {
 		err = db.commit(c)
 	}
+	db.crowded = len(batch) > 1
 	for _, j := range batch {
 		if err != nil {
 			j.err = err

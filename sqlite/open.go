@@ -64,6 +64,7 @@ type DB struct {
 	hasLedger atomic.Bool // the tables of the ledger are there
 
 	queue   queue
+	crowded bool                        // the last transaction had several jobs; whoever holds the writer may use it
 	known   known                       // what the holder of the writer remembers
 	shapes  saved.Memo[int64, []string] // the names of those that readers have met
 	backend *backend                    // of the stores
