@@ -40,7 +40,8 @@ func (s *Store) do(ctx context.Context, at time.Time, ops ...Op) ([]Result, erro
 
 // traced is perform with a span.
 func (s *Store) traced(ctx context.Context, t *observe.Tracer, at time.Time, ops []Op) (out []Result, err error) {
-	ctx, span := t.Start(ctx, &observe.Op{Kind: observe.Store, Name: nameOf(ops), Count: len(ops), Input: ops})
+	kept := append(make([]Op, 0, len(ops)), ops...) // ops itself stays on the stack of the caller
+	ctx, span := t.Start(ctx, &observe.Op{Kind: observe.Store, Name: nameOf(ops), Count: len(ops), Input: kept})
 	defer func() { span.End(out, err) }()
 	return s.perform(ctx, at, ops)
 }
