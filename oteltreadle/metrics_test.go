@@ -48,7 +48,7 @@ func TestRunsAreMeasured(t *testing.T) {
 	r := newReceiver(t)
 	tel, flush := r.tel(oteltreadle.Options{Prices: prices.Default()})
 	ctx := tel.Context(t.Context())
-	if _, err := supportGraph(t).Thread("1").Run(ctx, support{Chat: llm.Chat{Messages: llm.Messages{llm.User("Umbrella?")}}}); err != nil {
+	if _, err := supportGraph(t, tel).Thread("1").Run(ctx, support{Chat: llm.Chat{Messages: llm.Messages{llm.User("Umbrella?")}}}); err != nil {
 		t.Fatal(err)
 	}
 	unpriced := treadle.Must(agent.New(llmtest.NewScript(llmtest.Say("hello")), nil))

@@ -111,7 +111,7 @@ func TestModelsAndToolsShowTheirRetries(t *testing.T) {
 	})
 	model := llmtest.NewScript(llmtest.Fail(&llm.Error{Provider: "p", Status: 503}), llmtest.Ask(llmtest.ToolCall("weather", city{"Oslo"})), llmtest.Say("Rain."))
 	g := treadle.Must(agent.New(model, &agent.Options{Tools: []*llm.Tool{tool},
-		Middleware: []*agent.Middleware{agent.RetryModel(&atOnce), agent.RetryTools(&atOnce)}}))
+		Middleware: []*agent.Middleware{agent.RetryModel(&soon), agent.RetryTools(&soon)}}))
 	if _, err := g.Run(tel.Context(t.Context()), agent.Ask("weather?")); err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -16,10 +18,12 @@ import (
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/agent"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/ledger"
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/llm/llmtest"
 	"github.com/treadle-go/treadle/llm/prices"
 	"github.com/treadle-go/treadle/oteltreadle"
+	"github.com/treadle-go/treadle/server"
 	"github.com/treadle-go/treadle/store"
 )
 
@@ -37,8 +41,8 @@ type city struct {
 	City string `json:"city"`
 }
 
-// atOnce is a policy of retries without waits.
-var atOnce = treadle.RetryPolicy{Initial: time.Nanosecond, NoJitter: true, On: func(error) bool { return true }}
+// soon is a policy of retries with short waits.
+var soon = treadle.RetryPolicy{Initial: time.Millisecond, NoJitter: true, On: func(error) bool { return true }}
 
 // answer is a turn of a model with its usage.
 func answer(m llm.Message, in, out int) llmtest.Turn {
@@ -54,12 +58,13 @@ type provided struct{ *llmtest.Script }
 func (provided) Describe() llm.Info { return llm.Info{Provider: "openai", Model: "gpt-4o"} }
 
 // supportGraph has a node that fails at first, a nested graph that searches the store,
-// and an agent with two tools.
-//
-// A remote graph becomes a node here too, treadle.AddNode(b, "billing", remote.Run):
-// its request carries the trace, and the other server's spans come below the node's.
-func supportGraph(t *testing.T) *treadle.Graph[support, support] {
+// an agent with two tools, and a node that runs a graph of another server.
+func supportGraph(t *testing.T, tel *oteltreadle.Telemetry) *treadle.Graph[support, support] {
 	t.Helper()
+	billing := treadle.New[count]("billing")
+	treadle.AddNode(billing, "invoice", addOne)
+	billing.Edge(treadle.Start, "invoice")
+	url := serve(t, &database{checkpoint.NewMemory(), ledger.NewMemory()}, treadle.Must(billing.Compile(nil)), server.Options{Context: tel.Context})
 	items, err := store.NewMemory(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -87,24 +92,51 @@ func supportGraph(t *testing.T) *treadle.Graph[support, support] {
 			return notes{}, errors.New("the queue is busy")
 		}
 		return notes{"weather"}, nil
-	}, treadle.Retry(atOnce))
+	}, treadle.Retry(soon))
 	treadle.AddGraph(b, "research", treadle.Must(library.Compile(nil)))
 	treadle.AddGraph(b, "assistant", assistant)
 	b.Edge(treadle.Start, "triage")
 	b.Edge("triage", "research")
+	treadle.AddNode(b, "billing", remote(t, tel, url, "billing"))
 	b.Edge("research", "assistant")
+	b.Edge("assistant", "billing")
 	return treadle.Must(b.Compile(&treadle.Options{Saver: checkpoint.NewMemory(), Store: items}))
+}
+
+// remote returns a node that runs a graph of a server, as any client does that sends
+// the trace with its requests.
+func remote(t *testing.T, tel *oteltreadle.Telemetry, url, graph string) func(context.Context, struct{}) (struct{}, error) {
+	t.Helper()
+	client := &http.Client{Transport: tel.Transport(http.DefaultTransport.(*http.Transport).Clone())}
+	t.Cleanup(client.CloseIdleConnections)
+	return func(ctx context.Context, _ struct{}) (struct{}, error) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/runs/wait", strings.NewReader(`{"assistant_id": "`+graph+`", "input": {"n": 1}}`))
+		if err != nil {
+			return struct{}{}, err
+		}
+		req.Header.Set("Content-Type", "application/json")
+		resp, err := client.Do(req)
+		if err != nil {
+			return struct{}{}, err
+		}
+		defer func() { _ = resp.Body.Close() }()
+		if resp.StatusCode != http.StatusOK {
+			return struct{}{}, errors.New(resp.Status)
+		}
+		_, err = io.Copy(io.Discard, resp.Body)
+		return struct{}{}, err
+	}
 }
 
 // unsteady are the attributes that differ from run to run.
 func unsteady(key string) bool {
-	return slices.Contains([]string{"treadle.run.id", "treadle.task.id", "treadle.namespace", "gen_ai.response.time_to_first_chunk", "gen_ai.conversation.id"}, key)
+	return slices.Contains([]string{"treadle.run.id", "treadle.task.id", "treadle.namespace", "gen_ai.response.time_to_first_chunk", "gen_ai.conversation.id", "treadle.run.queue.duration"}, key)
 }
 
 func TestTheTraceOfAnAgentIsAsInTheDocs(t *testing.T) {
 	r := newReceiver(t)
 	tel, flush := r.tel(oteltreadle.Options{Prices: prices.Default(), Agents: []string{"assistant"}})
-	if _, err := supportGraph(t).Thread("7").Run(tel.Context(t.Context()), support{Chat: llm.Chat{Messages: llm.Messages{llm.User("Umbrella?")}}}); err != nil {
+	if _, err := supportGraph(t, tel).Thread("7").Run(tel.Context(t.Context()), support{Chat: llm.Chat{Messages: llm.Messages{llm.User("Umbrella?")}}}); err != nil {
 		t.Fatal(err)
 	}
 	flush()

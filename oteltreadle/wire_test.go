@@ -198,22 +198,8 @@ func TestATransportTellsTheTrace(t *testing.T) {
 	r := newReceiver(t)
 	tel, flush := r.tel(oteltreadle.Options{})
 	url := serve(t, &database{checkpoint.NewMemory(), ledger.NewMemory()}, oneNode(addOne, nil), server.Options{Context: tel.Context})
-	client := &http.Client{Transport: tel.Transport(nil)}
-	defer client.CloseIdleConnections()
 	outer := treadle.New[count]("outer")
-	treadle.AddNode(outer, "remote", func(ctx context.Context, c count) (count, error) {
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/runs/wait", strings.NewReader(`{"assistant_id": "counter", "input": {"n": 1}}`))
-		if err != nil {
-			return c, err
-		}
-		req.Header.Set("Content-Type", "application/json")
-		resp, err := client.Do(req)
-		if err != nil {
-			return c, err
-		}
-		defer func() { _ = resp.Body.Close() }()
-		return c, json.NewDecoder(resp.Body).Decode(&c)
-	})
+	treadle.AddNode(outer, "remote", remote(t, tel, url, "counter"))
 	outer.Edge(treadle.Start, "remote")
 	if _, err := treadle.Must(outer.Compile(nil)).Run(tel.Context(t.Context()), count{}); err != nil {
 		t.Fatal(err)
