@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"os"
 	"slices"
@@ -18,6 +17,7 @@ import (
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/agent"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/client"
 	"github.com/treadle-go/treadle/ledger"
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/llm/llmtest"
@@ -61,10 +61,16 @@ func (provided) Describe() llm.Info { return llm.Info{Provider: "openai", Model:
 // an agent with two tools, and a node that runs a graph of another server.
 func supportGraph(t *testing.T, tel *oteltreadle.Telemetry) *treadle.Graph[support, support] {
 	t.Helper()
-	billing := treadle.New[count]("billing")
-	treadle.AddNode(billing, "invoice", addOne)
+	billing := treadle.New[notes]("billing")
+	treadle.AddNode(billing, "invoice", func(_ context.Context, n notes) (notes, error) { return notes{n.Notes + ", paid"}, nil })
 	billing.Edge(treadle.Start, "invoice")
 	url := serve(t, &database{checkpoint.NewMemory(), ledger.NewMemory()}, treadle.Must(billing.Compile(nil)), server.Options{Context: tel.Context})
+	connections := &http.Client{Transport: http.DefaultTransport.(*http.Transport).Clone()}
+	t.Cleanup(connections.CloseIdleConnections)
+	other, err := client.New(url, &client.Options{HTTPClient: connections})
+	if err != nil {
+		t.Fatal(err)
+	}
 	items, err := store.NewMemory(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -97,35 +103,10 @@ func supportGraph(t *testing.T, tel *oteltreadle.Telemetry) *treadle.Graph[suppo
 	treadle.AddGraph(b, "assistant", assistant)
 	b.Edge(treadle.Start, "triage")
 	b.Edge("triage", "research")
-	treadle.AddNode(b, "billing", remote(t, tel, url, "billing"))
+	treadle.AddNode(b, "billing", client.NewGraph[notes, notes](other, "billing", nil).Run)
 	b.Edge("research", "assistant")
 	b.Edge("assistant", "billing")
 	return treadle.Must(b.Compile(&treadle.Options{Saver: checkpoint.NewMemory(), Store: items}))
-}
-
-// remote returns a node that runs a graph of a server, as any client does that sends
-// the trace with its requests.
-func remote(t *testing.T, tel *oteltreadle.Telemetry, url, graph string) func(context.Context, struct{}) (struct{}, error) {
-	t.Helper()
-	client := &http.Client{Transport: tel.Transport(http.DefaultTransport.(*http.Transport).Clone())}
-	t.Cleanup(client.CloseIdleConnections)
-	return func(ctx context.Context, _ struct{}) (struct{}, error) {
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/runs/wait", strings.NewReader(`{"assistant_id": "`+graph+`", "input": {"n": 1}}`))
-		if err != nil {
-			return struct{}{}, err
-		}
-		req.Header.Set("Content-Type", "application/json")
-		resp, err := client.Do(req)
-		if err != nil {
-			return struct{}{}, err
-		}
-		defer func() { _ = resp.Body.Close() }()
-		if resp.StatusCode != http.StatusOK {
-			return struct{}{}, errors.New(resp.Status)
-		}
-		_, err = io.Copy(io.Discard, resp.Body)
-		return struct{}{}, err
-	}
 }
 
 // unsteady are the attributes that differ from run to run.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -191,6 +192,31 @@ func TestATraceGoesThroughMCP(t *testing.T) {
 				t.Error("the run is not a part of the call")
 			}
 		})
+	}
+}
+
+// remote returns a node that runs a graph of a server, with an
+// HTTP client that sends the trace with its requests.
+func remote(t *testing.T, tel *oteltreadle.Telemetry, url, graph string) func(context.Context, struct{}) (struct{}, error) {
+	t.Helper()
+	client := &http.Client{Transport: tel.Transport(http.DefaultTransport.(*http.Transport).Clone())}
+	t.Cleanup(client.CloseIdleConnections)
+	return func(ctx context.Context, _ struct{}) (struct{}, error) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/runs/wait", strings.NewReader(`{"assistant_id": "`+graph+`", "input": {"n": 1}}`))
+		if err != nil {
+			return struct{}{}, err
+		}
+		req.Header.Set("Content-Type", "application/json")
+		resp, err := client.Do(req)
+		if err != nil {
+			return struct{}{}, err
+		}
+		defer func() { _ = resp.Body.Close() }()
+		if resp.StatusCode != http.StatusOK {
+			return struct{}{}, errors.New(resp.Status)
+		}
+		_, err = io.Copy(io.Discard, resp.Body)
+		return struct{}{}, err
 	}
 }
 
