@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"slices"
 
 	"github.com/google/uuid"
 
@@ -177,7 +176,7 @@ func (r *Runner) End(ctx context.Context, run *ledger.Run, fresh bool) (*Entry, 
 // does not have.
 func (r *Runner) past(ctx context.Context, thread, run uuid.UUID, after uint64, feed *Feed) iter.Seq2[*Entry, error] {
 	return func(yield func(*Entry, error) bool) {
-		if feed.covers(run, after) {
+		if feed.covers(run, after, r.executes(run)) {
 			return
 		}
 		for pack, err := range r.recorded(ctx, thread, run, after) {
@@ -205,18 +204,22 @@ func (r *Runner) past(ctx context.Context, thread, run uuid.UUID, after uint64, 
 	}
 }
 
-// covers reports whether the feed has all entries of a thread, or of one of its runs, behind
-// a number.
-func (f *Feed) covers(run uuid.UUID, after uint64) bool {
+// covers reports whether the feed has all entries of a run behind a number, or gets them.
+// That of a process that only read the run may have stopped in the middle of it.
+func (f *Feed) covers(run uuid.UUID, after uint64, executes bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.entries) == 0 {
+	if run == uuid.Nil || len(f.entries) == 0 {
 		return false
 	}
-	if f.entries[0].Seq <= after+1 {
-		return true
+	first, last := f.entries[0].Seq <= after+1, executes
+	for _, e := range f.entries {
+		if e.Run == run {
+			first = first || begin([]*Entry{e})
+			last = last || e.End != nil
+		}
 	}
-	return run != uuid.Nil && slices.ContainsFunc(f.entries, func(e *Entry) bool { return e.Run == run && begin([]*Entry{e}) })
+	return first && last
 }
 
 // has reports whether the feed has an entry with this number.

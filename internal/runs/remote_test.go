@@ -153,3 +153,72 @@ func TestAStepIsNotCommittedWithoutItsEvents(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A process that has read a run for a while, and has stopped to, has a part of it.
+func TestAFeedThatHasAPartOfARunIsNotTakenForAll(t *testing.T) {
+	r, run := sharing(t, bus.NewMemory())
+	first := numbered(run, nil, 1, 2)
+	first[0].Protocol, first[0].Name, first[0].data = Classic, "metadata", json.RawMessage(`{"attempt":1}`)
+	feed := r.feeds.use(run.Thread)
+	feed.insert(slices.Clone(first))
+	last := numbered(run, nil, 3, 4)
+	last[1].End = &End{}
+	put(t, r, run, first)
+	put(t, r, run, last)
+	var got []uint64
+	for e, err := range r.past(t.Context(), run.Thread, run.ID, 2, feed) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, e.Seq)
+	}
+	if !slices.Equal(got, []uint64{3, 4}) {
+		t.Errorf("the entries %d are read, want 3 and 4", got)
+	}
+	feed.insert(last)
+	if !feed.covers(run.ID, 1, false) {
+		t.Error("the feed has all, and does not know it")
+	}
+}
+
+// The ledger's events are shown without the log if none is missing between them.
+func TestWithoutTheLogReadersGetWhatIsWhole(t *testing.T) {
+	begins := func(run *ledger.Run, numbers ...uint64) []*Entry {
+		es := numbered(run, nil, numbers...)
+		es[0].Protocol, es[0].Name, es[0].data = Classic, "metadata", json.RawMessage(`{"attempt":1}`)
+		return es
+	}
+	ends := func(es []*Entry) []*Entry {
+		es[len(es)-1].End = &End{}
+		return es
+	}
+	for _, test := range []struct {
+		name  string
+		after uint64
+		packs func(*ledger.Run) [][]*Entry
+		want  string
+	}{
+		{"all of the run", 0, func(r *ledger.Run) [][]*Entry { return [][]*Entry{begins(r, 11, 12), ends(numbered(r, nil, 13))} }, "[11 12 13] <nil>"},
+		{"without its beginning", 0, func(r *ledger.Run) [][]*Entry { return [][]*Entry{ends(numbered(r, nil, 12, 13))} }, "[] no server can be reached"},
+		{"behind a number", 11, func(r *ledger.Run) [][]*Entry { return [][]*Entry{ends(numbered(r, nil, 12, 13))} }, "[12 13] <nil>"},
+		{"with a gap", 0, func(r *ledger.Run) [][]*Entry { return [][]*Entry{begins(r, 11), ends(numbered(r, nil, 13))} }, "[11] no server can be reached"},
+		{"without its end", 0, func(r *ledger.Run) [][]*Entry { return [][]*Entry{begins(r, 11, 12)} }, "[11 12] no server can be reached"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r, run := sharing(t, logged{bus.NewMemory()})
+			for _, pack := range test.packs(run) {
+				put(t, r, run, pack)
+			}
+			var got []uint64
+			var failed error
+			for e, err := range r.past(t.Context(), run.Thread, run.ID, test.after, r.feeds.use(run.Thread)) {
+				if failed = err; err == nil {
+					got = append(got, e.Seq)
+				}
+			}
+			if got := fmt.Sprint(got, " ", failed); got != test.want {
+				t.Errorf("the reader gets %s, want %s", got, test.want)
+			}
+		})
+	}
+}
