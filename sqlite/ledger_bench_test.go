@@ -3,6 +3,8 @@ package sqlite
 import (
 	"encoding/json"
 	"path/filepath"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -58,6 +60,54 @@ func BenchmarkLedger(b *testing.B) {
 			}
 			b.ReportMetric(float64(creating.Microseconds())/float64(i), "µs/create")
 			b.ReportMetric(float64(finishing.Microseconds())/float64(i), "µs/finish")
+		})
+	}
+}
+
+// BenchmarkThreadSearch reads the first page of 100,000 threads, all of which have the
+// metadata graph_id, half of them kind, and one in 1,000 owner.
+func BenchmarkThreadSearch(b *testing.B) {
+	const threads, writers = 100_000, 64
+	l := ledger.New(open(b, filepath.Join(b.TempDir(), "bench.db"), nil).Ledger(), nil)
+	var all sync.WaitGroup
+	for w := range writers {
+		all.Go(func() {
+			for i := w; i < threads; i += writers {
+				t := &ledger.Thread{Metadata: ledger.Object{"graph_id": "agent"}}
+				if i%2 == 0 {
+					t.Metadata["kind"] = "chat"
+				}
+				if i%1000 == 0 {
+					t.Metadata["owner"] = "ada"
+				}
+				if err := l.CreateThread(b.Context(), t); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	for name, filter := range map[string]ledger.Object{
+		"no filter":                   nil,
+		"one that all match":          {"graph_id": "agent"},
+		"one that half match":         {"kind": "chat"},
+		"one that a thousandth match": {"owner": "ada"},
+		"three":                       {"graph_id": "agent", "kind": "chat", "owner": "ada"},
+		"one that none match":         {"owner": "nobody"},
+	} {
+		b.Run(name, func(b *testing.B) {
+			var took []time.Duration
+			for b.Loop() {
+				begun := time.Now()
+				page, _, err := l.Threads(b.Context(), &ledger.ThreadQuery{Filter: ledger.Filter{Contains: filter}, Page: ledger.Page{Limit: 10, Ahead: 1}})
+				if err != nil || len(page) != 10 && name != "one that none match" {
+					b.Fatal(page, err)
+				}
+				took = append(took, time.Since(begun))
+			}
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)/2].Nanoseconds())/1000, "p50-µs/page")
 		})
 	}
 }
