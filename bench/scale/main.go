@@ -89,14 +89,14 @@ func variants(base *Plan) []*Plan {
 		change(&p)
 		return &p
 	}
-	streams := func(p *Plan) { p.Streams = 16 }
+	streams := func(p *Plan) { p.Streams = 32 }
 	return []*Plan{
 		base,
 		with("packs of 250 ms", func(p *Plan) { p.Packs = 4 }),
-		with("16 streams", streams),
-		with("16 streams, steps of 0.3 s", func(p *Plan) { streams(p); p.Call = 300 * time.Millisecond }),
-		with("16 streams, steps of 0.3 s, 4 databases", func(p *Plan) { streams(p); p.Call, p.Postgres = 300*time.Millisecond, 4 }),
-		with("16 streams, 10 readers of each run", func(p *Plan) { streams(p); p.Readers = 10 }),
+		with("32 streams", streams),
+		with("32 streams, steps of 0.3 s", func(p *Plan) { streams(p); p.Call = 300 * time.Millisecond }),
+		with("32 streams, steps of 0.3 s, 4 databases", func(p *Plan) { streams(p); p.Call, p.Postgres = 300*time.Millisecond, 4 }),
+		with("32 streams, 10 readers of each run", func(p *Plan) { streams(p); p.Readers = 10 }),
 	}
 }
 

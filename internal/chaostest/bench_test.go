@@ -292,11 +292,9 @@ func BenchmarkReaders(b *testing.B) {
 		b.ReportMetric(at(0.99), "ms-p99/event")
 		b.ReportMetric(float64(appended*readers)/window.Seconds(), "frames/s")
 		b.ReportMetric(micros(worker.servers, appended), "µs-server/append")
-		b.ReportMetric(micros(worker.nats, appended), "µs-nats/append")
 		b.ReportMetric(micros(api.servers, appended*readers), "µs-server/frame")
 		costs(b, map[string]float64{
 			"append_server": micros(worker.servers, appended),
-			"append_nats":   micros(worker.nats, appended),
 			"frame_server":  micros(api.servers, appended*readers),
 		})
 	}
@@ -329,16 +327,18 @@ func BenchmarkStream(b *testing.B) {
 			})
 		}
 		_ = wait.For(b.Context(), window/4)
-		from := appended.Load()
+		from, before := appended.Load(), m.used(b, nil)
 		_ = wait.For(b.Context(), window)
-		rate := float64(appended.Load()-from) / window.Seconds()
+		n, used := int(appended.Load()-from), m.used(b, nil).minus(before)
+		rate := float64(n) / window.Seconds()
 		stop.Store(true)
 		all.Wait()
 		if err := bus.Close(); err != nil {
 			b.Error(err)
 		}
 		b.ReportMetric(rate, "packs/s")
-		costs(b, map[string]float64{"stream_rate": rate})
+		b.ReportMetric(micros(used.nats, n), "µs-nats/append")
+		costs(b, map[string]float64{"stream_rate": rate, "append_nats": micros(used.nats, n)})
 	}
 }
 
