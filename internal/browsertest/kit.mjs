@@ -122,10 +122,11 @@ export async function until(fn, what, ms = 40_000) {
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 // barriers returns what keeps people who use a keyboard or a screen reader, or who see little, from using the page, as axe finds
-// it: the serious and the critical ones, a line each. Contrasts are measured in light and in dark colours.
-export async function barriers(page) {
-  await page.evaluate(axe);
+// it: the serious and the critical ones, a line each. Contrasts are measured in light and, unless told otherwise, in dark colours.
+export async function barriers(page, { dark: both = true } = {}) {
+  if (!(await page.evaluate(() => "axe" in window))) await page.evaluate(axe);
   const found = await violations(page, {});
+  if (!both) return found;
   await page.emulateMedia({ colorScheme: "dark" });
   const dark = await violations(page, { runOnly: ["color-contrast"] });
   await page.emulateMedia({ colorScheme: "light" });

@@ -71,7 +71,7 @@ check("markdown is shown, and what is dangerous in it is not", async ({ page }) 
   await until(async () => (await page.evaluate(() => navigator.clipboard.readText())).startsWith("## Plan"), "the message on the clipboard");
 });
 
-check("a tool call unfolds to its arguments and result", async ({ page }) => {
+check("tool calls and reasoning are folded, and tokens are counted", async ({ page }) => {
   await open(page);
   await say(page, "weather Paris Rome");
   const call = page.getByRole("group").filter({ hasText: "Paris" });
@@ -81,10 +81,7 @@ check("a tool call unfolds to its arguments and result", async ({ page }) => {
   await becomes(() => page.getByText("Arguments").count(), 1, "only one call is open");
   await call.getByText("get_weather").click();
   await call.getByText("Arguments").waitFor({ state: "detached" });
-});
 
-check("reasoning is folded, and tokens are counted", async ({ page }) => {
-  await open(page);
   await say(page, "think");
   await page.getByText("12 in · 34 out").waitFor();
   same(await page.getByText("First I think.").count(), 0);
@@ -92,25 +89,21 @@ check("reasoning is folded, and tokens are counted", async ({ page }) => {
   await page.getByText("First I think.").waitFor();
 });
 
-check("a tool call is approved", async ({ page }) => {
+check("a tool call is approved, edited, or rejected with a reason", async ({ page }) => {
   await open(page);
   await say(page, "mail ada");
   await page.getByText("Send this mail?").waitFor();
   await page.getByRole("button", { name: "Approve" }).click();
   await page.getByText('Result: sent "Hello ada" to ada@example.com').waitFor();
   await page.getByRole("region", { name: "Interrupts" }).waitFor({ state: "detached" });
-});
 
-check("a tool call is edited", async ({ page }) => {
   await open(page);
   await say(page, "mail ada");
   await page.getByRole("button", { name: "Edit", exact: true }).click();
   await page.getByRole("textbox", { name: /^text/ }).fill("Good morning");
   await page.getByRole("button", { name: "Run with these arguments" }).click();
   await page.getByText('Result: sent "Good morning" to ada@example.com').waitFor();
-});
 
-check("a tool call is rejected with a reason", async ({ page }) => {
   await open(page);
   await say(page, "mail ada");
   await page.getByRole("button", { name: "Reject", exact: true }).click();
@@ -330,8 +323,11 @@ check("2,000 messages can be scrolled", async ({ page }) => {
 });
 
 check("tokens do not move what is read above", async ({ page }) => {
-  await open(page);
-  for (let i = 0; i < 5; i++) await say(page, "tokens 300");
+  const { thread_id } = await api(url, "POST", "/threads", {});
+  await api(url, "POST", `/threads/${thread_id}/runs/wait`, { assistant_id: "talker", input: { messages: [{ type: "human", content: "hello" }] } });
+  const long = Array.from({ length: 10 }, (_, i) => ({ type: i % 2 ? "ai" : "human", id: "m" + i, content: "many words ".repeat(200) }));
+  await api(url, "POST", `/threads/${thread_id}/state`, { values: { messages: long }, as_node: "model" });
+  await open(page, { thread: thread_id });
   const pace = newPace(url);
   await pace.allow(10);
   await begin(page, `paced ${pace.name} 400`);

@@ -55,13 +55,15 @@ check("a nested run is a tree of nodes, model calls and tools", async ({ page })
   await page.getByRole("complementary", { name: "Details of lookup" }).getByText('"answer"').waitFor();
 });
 
-check("attempts that failed are in the trace, live and stored", async ({ page }) => {
+check("attempts are in the graph, and those that failed in the trace, live and stored", async ({ page }) => {
   const want = ["call node done 3 attempts", ".attempt 1 retried attempt failed", ".attempt 2 retried attempt failed"];
   await page.setViewportSize({ width: 1440, height: 900 });
   await page.goto(`${server}/studio/?assistant=flaky`);
   await page.getByLabel("fails").fill("2");
   await page.getByRole("button", { name: "Submit", exact: true }).click();
-  await page.getByRole("button", { name: /^Node call: done/ }).waitFor();
+  await page.getByRole("button", { name: /^Node call: done, (<1|[\d.]+) m?s, 3 attempts$/ }).click();
+  await page.getByRole("dialog", { name: "call" }).getByText("3 attempts").waitFor();
+  await page.keyboard.press("Escape");
   await page.getByRole("button", { name: "Trace", exact: true }).click();
   await becomes(() => outline(page), want);
   await page.reload();
