@@ -50,7 +50,7 @@ func RetryTools(policy *treadle.RetryPolicy, tools ...string) *Middleware {
 			if err := wait.For(ctx, pause); err != nil {
 				return nil, err
 			}
-			ctx, span = observe.Again(outer, call.Name, attempt+1, err, pause)
+			ctx, span = observe.Again(outer, call.Name, attempt+1, err, pause) //nolint:fatcontext // each begins with the outer one
 		}
 	}}
 }

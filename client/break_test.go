@@ -325,7 +325,7 @@ func TestASilentServerIsGivenUp(t *testing.T) {
 	var got string
 	for ev, err := range c.Runs.Stream(t.Context(), thread.ID, &client.RunCreate{Assistant: "gate", Input: passed{}, StreamMode: []string{"updates"}}) {
 		ok(t, err)
-		if got += string(ev.Mode) + " "; ev.Mode == "updates" && strings.Contains(string(ev.Data), "first") {
+		if got += ev.Mode + " "; ev.Mode == "updates" && strings.Contains(string(ev.Data), "first") {
 			p.Swallow()
 			close(g.open)
 			p.Heal()

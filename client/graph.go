@@ -153,7 +153,7 @@ func (g *remote) stopped(ctx context.Context, state *State, own bool) error {
 	}
 	switch {
 	case treadle.InfoFrom(ctx).TaskID != "": // the error is not one of the run around it
-		return fmt.Errorf("client: %s: %w", err, treadle.ErrNoThread)
+		return fmt.Errorf("client: %s: %w", err.Error(), treadle.ErrNoThread)
 	case own:
 		return fmt.Errorf("client: the remote graph is on no thread, so it cannot go on: use Graph.Thread: %w", err)
 	}

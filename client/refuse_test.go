@@ -164,7 +164,7 @@ func TestAServerThatGoesAway(t *testing.T) {
 
 // script answers requests in turn, without a network.
 type script struct {
-	answers []func() (*http.Response, error)
+	answers []reply
 	made    []time.Time
 }
 
@@ -177,39 +177,44 @@ func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 	if len(s.answers) > 1 {
 		s.answers = s.answers[1:]
 	}
-	return next()
-}
-
-func says200(body string) func() (*http.Response, error) { return answers(200, body, nil) }
-
-func answers(status int, body string, h http.Header) func() (*http.Response, error) {
-	return func() (*http.Response, error) {
-		if h == nil {
-			h = http.Header{"Content-Type": {"application/json"}}
-		}
-		return &http.Response{StatusCode: status, Header: h, Body: io.NopCloser(strings.NewReader(body))}, nil
+	if next.err != nil {
+		return nil, next.err
 	}
+	if next.header == nil {
+		next.header = http.Header{"Content-Type": {"application/json"}}
+	}
+	return &http.Response{StatusCode: next.status, Header: next.header, Body: io.NopCloser(strings.NewReader(next.body))}, nil
 }
+
+// reply is an answer, or why there is none.
+type reply struct {
+	status int
+	body   string
+	header http.Header
+	err    error
+}
+
+func says200(body string) reply { return reply{status: 200, body: body} }
 
 func TestRequestsAreRepeated(t *testing.T) {
-	down := answers(503, `{"detail":"the database does not answer"}`, nil)
-	reset := func() (*http.Response, error) { return nil, io.EOF }
-	busy := answers(429, `{"detail":"slow down"}`, http.Header{"Retry-After": {"30"}})
+	down := reply{status: 503, body: `{"detail":"the database does not answer"}`}
+	reset := reply{err: io.EOF}
+	busy := reply{status: 429, body: `{"detail":"slow down"}`, header: http.Header{"Retry-After": {"30"}}}
 	for _, test := range []struct {
 		name    string
-		answers []func() (*http.Response, error)
+		answers []reply
 		call    func(context.Context, *client.Client) error
 		made    int
 		took    time.Duration
 		fails   string
 	}{
-		{"a read", []func() (*http.Response, error){down, reset, says200(`{}`)}, getThread, 3, 600 * time.Millisecond, ""},
-		{"a read for too long", []func() (*http.Response, error){down}, getThread, 6, 6200 * time.Millisecond, "503 Service Unavailable: the database"},
-		{"a refusal", []func() (*http.Response, error){answers(422, `{"detail":"no"}`, nil)}, getThread, 1, 0, "422 Unprocessable Entity: no"},
-		{"a write", []func() (*http.Response, error){reset}, batch, 1, 0, "EOF"},
-		{"a write that the server puts off", []func() (*http.Response, error){busy, says200(`[]`)}, batch, 2, 30 * time.Second, ""},
-		{"a thread with a new id", []func() (*http.Response, error){reset, says200(`{}`)}, newThread, 2, 200 * time.Millisecond, ""},
-		{"a health check", []func() (*http.Response, error){down}, func(ctx context.Context, c *client.Client) error { return c.OK(ctx) }, 1, 0, "503"},
+		{"a read", []reply{down, reset, says200(`{}`)}, getThread, 3, 600 * time.Millisecond, ""},
+		{"a read for too long", []reply{down}, getThread, 6, 6200 * time.Millisecond, "503 Service Unavailable: the database"},
+		{"a refusal", []reply{{status: 422, body: `{"detail":"no"}`}}, getThread, 1, 0, "422 Unprocessable Entity: no"},
+		{"a write", []reply{reset}, batch, 1, 0, "EOF"},
+		{"a write that the server puts off", []reply{busy, says200(`[]`)}, batch, 2, 30 * time.Second, ""},
+		{"a thread with a new id", []reply{reset, says200(`{}`)}, newThread, 2, 200 * time.Millisecond, ""},
+		{"a health check", []reply{down}, func(ctx context.Context, c *client.Client) error { return c.OK(ctx) }, 1, 0, "503"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -248,7 +253,7 @@ func batch(ctx context.Context, c *client.Client) error {
 
 func TestRetriesEndWithTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &script{answers: []func() (*http.Response, error){answers(503, "", nil)}}
+		s := &script{answers: []reply{{status: 503}}}
 		c, err := client.New("http://host", &client.Options{HTTPClient: &http.Client{Transport: s}})
 		must(t, c, err)
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -103,9 +104,7 @@ func (t Threads) Create(ctx context.Context, o *ThreadCreate) (*Thread, error) {
 // with is a copy of a map with one key more.
 func with(m map[string]any, key string, value any) map[string]any {
 	out := make(map[string]any, len(m)+1)
-	for k, v := range m {
-		out[k] = v
-	}
+	maps.Copy(out, m)
 	out[key] = value
 	return out
 }

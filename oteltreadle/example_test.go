@@ -56,7 +56,7 @@ func Example() {
 		fmt.Println(s.Name)
 		for _, a := range s.Attributes {
 			if slices.Contains([]attribute.Key{"gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens", "treadle.usage.cost", "gen_ai.tool.call.id"}, a.Key) {
-				fmt.Printf("  %s=%s\n", a.Key, a.Value.Emit())
+				fmt.Printf("  %s=%s\n", a.Key, a.Value.String())
 			}
 		}
 	}
@@ -76,7 +76,7 @@ func Example() {
 
 // A program exports spans over OTLP and serves an agent. Requests to the server may be
 // parts of traces.
-func Example_program() {
+func Example_program() { //nolint:testableexamples // it serves until it is stopped
 	run := func(ctx context.Context, args []string, out io.Writer, g *treadle.Graph[agent.State, agent.State]) error {
 		exporter, err := otlptracehttp.New(ctx) // reads OTEL_EXPORTER_OTLP_ENDPOINT
 		if err != nil {
@@ -106,14 +106,14 @@ func Example_program() {
 }
 
 // A client of a server tells it which trace its requests belong to.
-func ExampleTelemetry_Transport() {
+func ExampleTelemetry_Transport() { //nolint:testableexamples // it needs a server
 	tel, err := oteltreadle.New(nil)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	client := &http.Client{Transport: tel.Transport(nil)}
-	resp, err := client.Get("http://localhost:2024/ok")
+	resp, err := client.Get("http://localhost:2024/ok") //nolint:noctx // a short example
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -3,6 +3,7 @@ package oteltreadle
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -122,7 +123,7 @@ func (m *metrics) used(s *span, answer llm.Message) {
 			kind   attribute.KeyValue
 			tokens int
 		}{{semconv.GenAITokenTypeInput, u.Input}, {semconv.GenAITokenTypeOutput, u.Output}} {
-			m.tokens.Record(s.ctx, int64(n.tokens), metric.WithAttributes(append(identity[:len(identity):len(identity)], n.kind)...))
+			m.tokens.Record(s.ctx, int64(n.tokens), metric.WithAttributes(append(slices.Clip(identity), n.kind)...))
 		}
 	}
 	if s.t.prices == nil {

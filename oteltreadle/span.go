@@ -79,7 +79,7 @@ func (nothing) End(any, error) {}
 
 // start is that of [observe.Tracer].
 func (t *tracer) start(ctx context.Context, op *observe.Op) (out context.Context, made observe.Span) {
-	defer caught("start a span", func() { out, made = ctx, nothing{} })
+	defer caught("start a span", func() { out, made = ctx, nothing{} }) //nolint:fatcontext // it is the one that was given
 	s := &span{t: t, op: op, began: time.Now()}
 	if op.Kind == observe.Retry {
 		s.noteFailure(trace.SpanFromContext(ctx))

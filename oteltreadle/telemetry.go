@@ -96,7 +96,7 @@ func (t *tracer) inject(ctx context.Context) (fields map[string]string) {
 
 // extract is that of [observe.Tracer].
 func (t *tracer) extract(ctx context.Context, fields map[string]string) (out context.Context) {
-	defer caught("extract", func() { out = ctx })
+	defer caught("extract", func() { out = ctx }) //nolint:fatcontext // it is the one that was given
 	if len(fields) == 0 {
 		return ctx
 	}

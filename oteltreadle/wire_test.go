@@ -65,7 +65,7 @@ const (
 )
 
 // post sends a request of a caller that has a trace.
-func post(t *testing.T, url, body string) []byte {
+func post(t *testing.T, url, body string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
@@ -82,7 +82,6 @@ func post(t *testing.T, url, body string) []byte {
 	if err != nil || resp.StatusCode != http.StatusOK {
 		t.Fatalf("%s: %d %s %v", url, resp.StatusCode, raw, err)
 	}
-	return raw
 }
 
 func addOne(_ context.Context, c count) (count, error) { return count{c.N + 1}, nil }
@@ -135,7 +134,7 @@ func TestABadTraceparentIsIgnored(t *testing.T) {
 		}
 	}))
 	for _, bad := range []string{"", "nonsense", "00-" + strings.Repeat("0", 32) + "-" + callersSpan + "-01", strings.Repeat("x", 1<<16)} {
-		req := httptest.NewRequest(http.MethodGet, "/", nil)
+		req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 		req.Header.Set("traceparent", bad)
 		h.ServeHTTP(httptest.NewRecorder(), req)
 	}

@@ -141,6 +141,20 @@ func init() { //nolint:gochecknoinits // as a literal the table would refer to i
 			why:      "The same alone and in parallel, and the node did succeed.",
 			want:     resultAtOnce,
 		}, {
+			id: "attempts", places: []string{"retry_success/stream*", "retry_exhausted/stream*"},
+			upstream: "The attempts of a task are not told.",
+			ours:     "A task that was tried more than once tells `attempts` and `retries`.",
+			why:      "Whoever watches a run sees why it takes long; other tasks have no such keys.",
+			both: func(v any) any {
+				return rewrite(v, func(v any) any {
+					if m, ok := v.(map[string]any); ok && m["retries"] != nil {
+						delete(m, "attempts")
+						delete(m, "retries")
+					}
+					return v
+				})
+			},
+		}, {
 			id: "names", places: []string{"*/*"},
 			upstream: "Drawings, metadata and errors name Python classes, LangSmith's `ls_*` keys, library versions, `seq:step` tags; a default error handler is `__default_error_handler__`.",
 			ours:     "They name Go types; errors say where they happened; a default error handler is `__error_handler__<node>`, like any other.",

@@ -151,6 +151,7 @@ func ExampleMain() {
 	//   --log-requests     log each request
 	//   --nats ADDRESSES   the ADDRESSES of NATS, nats://a,nats://b, that connects processes on one Postgres
 	//   --port PORT        the PORT; 0 takes a free one (default 2024)
+	//   --revision N       the number of this deploy, N: a thread goes on with the same or a greater one (default 0)
 	//   --role ROLE        the ROLE of this process: all, api (executes no runs) or worker (answers no clients) (default all)
 	//   --studio           serve the studio, a web page to run and inspect the graphs, at /studio/
 }

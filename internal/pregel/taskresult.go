@@ -203,7 +203,7 @@ func (t *Task) failed(err, handling error) checkpoint.Write {
 	if handling != nil {
 		out.Handle = textOf(handling)
 	}
-	raw, _ := json.Marshal(out) // strings always have JSON
+	raw, _ := json.Marshal(out) //nolint:errchkjson // strings and times of this process always have JSON
 	return checkpoint.Write{Task: t.ID(), Kind: checkpoint.Failed, Data: raw}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -105,10 +106,14 @@ func TestARunStaysWithItsProcessWhenTheDatabaseWasAwayForAll(t *testing.T) {
 // packed notes when events are stored.
 type packed struct {
 	ledger.Backend
+
+	mu sync.Mutex
 	at []time.Time
 }
 
 func (p *packed) Append(_ context.Context, _ *ledger.Events) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.at = append(p.at, time.Now())
 	return nil
 }
@@ -125,6 +130,8 @@ func TestAnEventThatComesAloneIsStoredSoonAndManyTogether(t *testing.T) {
 			time.Sleep(time.Millisecond) //nolint:forbidigo // virtual time
 		}
 		time.Sleep(time.Second) //nolint:forbidigo // virtual time
+		b.mu.Lock()
+		defer b.mu.Unlock()
 		if got := b.at[0].Sub(begun); got != packSoon {
 			t.Errorf("the first event is stored after %v, want %v", got, packSoon)
 		}

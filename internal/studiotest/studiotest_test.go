@@ -43,7 +43,7 @@ func (m meanings) Embed(_ context.Context, texts []string) ([][]float32, error) 
 	for i, text := range texts {
 		out[i] = make([]float32, m.Dimension())
 		out[i][len(sameMeaning)] = 0.1 // every text means something
-		for _, word := range strings.Fields(text) {
+		for word := range strings.FieldsSeq(text) {
 			for k, group := range sameMeaning {
 				if slices.Contains(group, word) {
 					out[i][k]++
