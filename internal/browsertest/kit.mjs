@@ -72,9 +72,10 @@ async function runCheck(browser, c, limit, origin) {
   }
   clearTimeout(timer);
   for (const end of ends) await end();
-  for (const p of context.pages()) await p.unrouteAll({ behavior: "ignoreErrors" }); // requests in flight are given up with the page
-  await context.close();
   const wrong = errors.filter((e) => !allowed.some((pattern) => pattern.test(e)));
+  // Requests in flight are given up with the page; what it says about that is no error of the check.
+  for (const p of context.pages()) await p.unrouteAll({ behavior: "ignoreErrors" });
+  await context.close();
   return wrong.length ? wrong.join("\n").slice(0, 8000) : undefined;
 }
 
