@@ -110,6 +110,9 @@ func (c *call) reply(cmd *command, before *meta, result any, err error) *reply {
 	case http.StatusForbidden:
 		r.Error = permissionDenied
 	case http.StatusInternalServerError:
+		if c.r.Context().Err() != nil {
+			break // the client has left
+		}
 		c.s.log.Error("a command failed", "method", *cmd.Method, "thread", before.Thread, "error", err)
 	}
 	return r
