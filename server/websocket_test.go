@@ -170,6 +170,8 @@ func TestTheEndOfARunWaitsForAClientThatSubscribesToTheRest(t *testing.T) {
 			c := serve(t, nil)
 			thread := c.thread()
 			w := c.dial(thread)
+			w.command(7, "no.such.command", `{}`)
+			w.until(answered(7)) // the server knows of the connection
 			if when == "before" {
 				c.ok("POST", "/threads/"+thread+"/runs/wait", `{"assistant_id":"router","input":{"target":"left"}}`, nil)
 			}
