@@ -3,6 +3,7 @@ package chaostest
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -151,6 +152,9 @@ func (y *tally) use(load context.Context, t *testing.T, c *cluster, r *rand.Rand
 		cancel()
 		if err != nil {
 			t.Error(err)
+			if errors.Is(err, context.DeadlineExceeded) {
+				c.dump()
+			}
 			return
 		}
 	}
@@ -169,6 +173,9 @@ func (y *tally) one(ctx context.Context, k *client, kind string) error {
 	if err != nil {
 		return fmt.Errorf("stream of run %s on thread %s: %w", run.Run, run.Thread, err)
 	}
+	if up, err := y.gaveUp(ctx, k, run); up || err != nil {
+		return err
+	}
 	if kind == "asks" {
 		resume, err := k.run(ctx, run.Thread, map[string]any{"command": map[string]any{"resume": "yes"}})
 		if err != nil {
@@ -182,8 +189,11 @@ func (y *tally) one(ctx context.Context, k *client, kind string) error {
 		y.mu.Lock()
 		y.resumed++
 		y.mu.Unlock()
+		if up, err := y.gaveUp(ctx, k, run); up || err != nil {
+			return err
+		}
 	}
-	if err := y.follows(ctx, k, run, events); err != nil {
+	if err := follows(run, events); err != nil {
 		return err
 	}
 	y.mu.Lock()
@@ -195,10 +205,7 @@ func (y *tally) one(ctx context.Context, k *client, kind string) error {
 }
 
 // follows checks that a stream has told of every step, in order.
-func (y *tally) follows(ctx context.Context, k *client, run *accepted, events []event) error {
-	if up, err := y.gaveUp(ctx, k, run); up || err != nil {
-		return err
-	}
+func follows(run *accepted, events []event) error {
 	seen := 0
 	for _, e := range events {
 		if e.name != "updates" {
@@ -240,6 +247,7 @@ func (y *tally) gaveUp(ctx context.Context, k *client, run *accepted) (bool, err
 		y.mu.Lock()
 		defer y.mu.Unlock()
 		y.givenUp++
+		run.givenUp = true
 		return true, nil
 	}
 	return false, nil
@@ -250,6 +258,9 @@ func (y *tally) check(t *testing.T, c *cluster) {
 	t.Helper()
 	k := &client{c: c, rand: rand.New(rand.NewPCG(1, 1)), http: http.DefaultClient}
 	for _, run := range y.all {
+		if run.givenUp {
+			continue
+		}
 		var th struct {
 			Status string
 			Error  json.RawMessage
@@ -257,9 +268,6 @@ func (y *tally) check(t *testing.T, c *cluster) {
 		}
 		if err := k.try(t.Context(), http.MethodGet, "/threads/"+run.Thread, nil, nil, &th); err != nil {
 			t.Error(err)
-			continue
-		}
-		if th.Status == "error" && strings.Contains(string(th.Error), "WorkerLost") {
 			continue
 		}
 		var log []string

@@ -97,9 +97,10 @@ func (k *client) open(ctx context.Context, method, path string, header http.Head
 
 // accepted is a run that a server has accepted.
 type accepted struct {
-	Thread string `json:"thread_id"`
-	Run    string `json:"run_id"`
-	kind   string
+	Thread  string `json:"thread_id"`
+	Run     string `json:"run_id"`
+	kind    string
+	givenUp bool // too many of its processes died
 }
 
 // start makes a thread and starts a run on it.

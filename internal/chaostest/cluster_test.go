@@ -32,6 +32,7 @@ type cluster struct {
 	nodes   []*node
 
 	mu      sync.Mutex
+	tail    int          // how much of a server's log is shown
 	stopped map[int]bool // processes that were stopped, by their ids
 }
 
@@ -73,7 +74,7 @@ func (c *cluster) startNATS(n int) {
 func (c *cluster) start(n int) {
 	t := c.t
 	t.Helper()
-	c.stopped = map[int]bool{}
+	c.stopped, c.tail = map[int]bool{}, 6000
 	var err error
 	if c.pool, err = pgxpool.New(t.Context(), c.address); err != nil {
 		t.Fatal(err)
@@ -95,7 +96,7 @@ func (c *cluster) start(n int) {
 			node.kill()
 			if t.Failed() {
 				raw, _ := os.ReadFile(log.Name())
-				t.Logf("log of server %d: %s", i, raw[max(0, len(raw)-6000):])
+				t.Logf("log of server %d: %s", i, raw[max(0, len(raw)-c.tail):])
 			}
 			_ = log.Close()
 		})
@@ -115,8 +116,30 @@ func host(t testing.TB, address string) string {
 	return u.Host
 }
 
-// start starts the process, and returns when it serves.
+// dump makes the servers write what their goroutines do into their logs, and ends them.
+func (c *cluster) dump() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tail = 1 << 20
+	for _, n := range c.nodes {
+		n.signal(syscall.SIGQUIT)
+	}
+	time.Sleep(time.Second) // to write
+}
+
+// start starts the process, and returns when it serves. One that gives up, because it is
+// cut from the database, is started again.
 func (n *node) start() {
+	for end := time.Now().Add(time.Minute); n.at() == ""; {
+		if time.Now().After(end) {
+			n.c.t.Errorf("server %d does not start", n.i)
+			return
+		}
+		n.startOnce()
+	}
+}
+
+func (n *node) startOnce() {
 	t := n.c.t
 	u, err := url.Parse(n.c.address)
 	if err != nil {
@@ -154,7 +177,6 @@ func (n *node) start() {
 	select {
 	case <-up:
 	case <-time.After(time.Minute):
-		t.Errorf("server %d does not start", n.i)
 	}
 }
 

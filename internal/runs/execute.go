@@ -36,7 +36,7 @@ func (r *Runner) execute(ctx context.Context, x *execution, feed *Feed) (next *l
 	// Whoever reads a run that was created elsewhere, or that is not temporary, may be
 	// connected to another process.
 	shared := r.o.Bus != nil && (!run.Temporary || !x.fresh)
-	l := &log{runner: r, feed: feed, run: run, keep: run.Resumable || k.V2 || shared, before: before}
+	l := &log{runner: r, feed: feed, run: run, keep: run.Resumable || k.V2 || shared, before: before, first: run.Attempt <= 1}
 	if r.o.Bus != nil {
 		l.bound = (run.Epoch + 1) << epochBits
 	}
@@ -272,7 +272,9 @@ func (r *Runner) end(x *execution, th treadle.AnyThread, rec *recorder, l *log, 
 		rec.v2.settle(broken)
 		e.Seq += rec.v2.endings(shown)
 	}
-	l.flush()
+	// Readers in other processes take the entries that are stored when the run has ended
+	// for all. What cannot be stored for long is left to log.finish.
+	_ = l.settle()
 	e.Seq += l.feed.last()
 	next, err := r.finish(ctx, e)
 	x.waits = err != nil || e.Left > 0

@@ -37,6 +37,7 @@ type Entry struct {
 	// before is the number of the entry before the first one of a process, if it knows it:
 	// numbers are not consecutive when another process goes on.
 	before *uint64
+	first  bool // of the run
 
 	making  sync.Mutex // held while the JSON is made, which can take long
 	mu      sync.Mutex

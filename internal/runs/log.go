@@ -23,6 +23,7 @@ type log struct {
 	states int     // entries that were not JSON
 	last   bool    // the entries to come are the last ones, and are stored before they are shown
 	before *uint64 // the before of the first entry
+	first  bool    // the next entry is the run's first
 
 	mu      sync.Mutex
 	waiting []*Entry // to be stored
@@ -51,6 +52,7 @@ const stateEvery = 16
 func (l *log) add(e *Entry) {
 	e.Time = time.Now()
 	e.before, l.before = l.before, nil
+	e.first, l.first = l.first, false
 	state := e.make != nil
 	if l.bound > 0 && l.feed.last() >= l.bound {
 		return // another process has the run, and its entries are here already
@@ -178,6 +180,7 @@ func (l *log) flush() {
 type stored struct {
 	Seq      uint64          `json:"s"`
 	Before   *uint64         `json:"b,omitempty"`
+	First    bool            `json:"f,omitempty"`
 	Protocol Protocol        `json:"p"`
 	Name     string          `json:"e,omitempty"`
 	NS       []string        `json:"ns,omitempty"`
@@ -190,7 +193,7 @@ type stored struct {
 func packEntries(es []*Entry) []byte {
 	list := make([]stored, len(es))
 	for i, e := range es {
-		list[i] = stored{Seq: e.Seq, Before: e.before, Protocol: e.Protocol, Name: e.Name, NS: e.NS, Node: e.Node, Time: e.Time.UnixMilli(), End: e.End, Data: e.Data()}
+		list[i] = stored{Seq: e.Seq, Before: e.before, First: e.first, Protocol: e.Protocol, Name: e.Name, NS: e.NS, Node: e.Node, Time: e.Time.UnixMilli(), End: e.End, Data: e.Data()}
 	}
 	return jsonOf(list)
 }
@@ -205,7 +208,7 @@ func unpackEntries(p *ledger.Events) ([]*Entry, error) {
 	}
 	out := make([]*Entry, len(list))
 	for i, s := range list {
-		out[i] = &Entry{Seq: s.Seq, before: s.Before, Run: p.Run, Protocol: s.Protocol, Name: s.Name, NS: s.NS, Node: s.Node, Time: time.UnixMilli(s.Time), End: s.End, data: s.Data}
+		out[i] = &Entry{Seq: s.Seq, before: s.Before, first: s.First, Run: p.Run, Protocol: s.Protocol, Name: s.Name, NS: s.NS, Node: s.Node, Time: time.UnixMilli(s.Time), End: s.End, data: s.Data}
 	}
 	return out, nil
 }

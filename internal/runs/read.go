@@ -91,7 +91,7 @@ func (r *Runner) read(ctx context.Context, run *ledger.Run, after uint64, fresh,
 			}
 			if over { // it ended, and its end is no longer in the feed
 				if r.o.Bus != nil && !fresh && all {
-					r.rest(ctx, run, after, feed, yield)
+					r.rest(ctx, run, after, yield)
 				}
 				return
 			}
@@ -105,9 +105,10 @@ func (r *Runner) read(ctx context.Context, run *ledger.Run, after uint64, fresh,
 }
 
 // rest yields the stored entries of a run that has ended in another process. Without
-// them a reader would take what it has for all.
-func (r *Runner) rest(ctx context.Context, run *ledger.Run, after uint64, feed *Feed, yield func(*Entry, error) bool) {
-	for e, err := range r.past(ctx, run.Thread, run.ID, after, feed) {
+// them a reader would take what it has for all. The feed, which may get some of them
+// meanwhile, is not looked at.
+func (r *Runner) rest(ctx context.Context, run *ledger.Run, after uint64, yield func(*Entry, error) bool) {
+	for e, err := range r.unpacked(ctx, run.Thread, run.ID, after) {
 		if !yield(e, err) || err != nil || e.End != nil {
 			return
 		}
@@ -117,7 +118,7 @@ func (r *Runner) rest(ctx context.Context, run *ledger.Run, after uint64, feed *
 // more waits until a feed has more entries. It reports whether the run has ended, in
 // another process whose events do not come.
 func (r *Runner) more(ctx context.Context, feed *Feed, more <-chan struct{}, run *ledger.Run) (over bool, err error) {
-	if r.o.Bus == nil || r.executes(run.ID) {
+	if r.o.Bus == nil {
 		return false, feed.waitMore(ctx, more, r.stopped)
 	}
 	soon, cancel := context.WithTimeout(ctx, pollEnd)
@@ -125,6 +126,9 @@ func (r *Runner) more(ctx context.Context, feed *Feed, more <-chan struct{}, run
 	err = feed.waitMore(soon, more, r.stopped)
 	if err == nil || ctx.Err() != nil || soon.Err() == nil {
 		return false, err
+	}
+	if r.executes(run.ID) { // and may lose it to another process
+		return false, nil
 	}
 	if over, err = r.over(ctx, run); err != nil || !over {
 		return false, err
@@ -179,24 +183,28 @@ func (r *Runner) past(ctx context.Context, thread, run uuid.UUID, after uint64, 
 		if feed.covers(run, after, r.executes(run)) {
 			return
 		}
-		for pack, err := range r.recorded(ctx, thread, run, after) {
-			if err != nil {
-				yield(nil, err)
+		for e, err := range r.unpacked(ctx, thread, run, after) {
+			if err == nil && feed.has(e.Seq) || !yield(e, err) {
 				return
 			}
-			es, err := unpackEntries(pack)
+		}
+	}
+}
+
+// unpacked yields the stored entries of a thread, or of one of its runs.
+func (r *Runner) unpacked(ctx context.Context, thread, run uuid.UUID, after uint64) iter.Seq2[*Entry, error] {
+	return func(yield func(*Entry, error) bool) {
+		for pack, err := range r.recorded(ctx, thread, run, after) {
+			var es []*Entry
+			if err == nil {
+				es, err = unpackEntries(pack)
+			}
 			if err != nil {
 				yield(nil, err)
 				return
 			}
 			for _, e := range es {
-				if e.Seq <= after {
-					continue
-				}
-				if feed.has(e.Seq) {
-					return
-				}
-				if !yield(e, nil) {
+				if e.Seq > after && !yield(e, nil) {
 					return
 				}
 			}
@@ -215,7 +223,7 @@ func (f *Feed) covers(run uuid.UUID, after uint64, executes bool) bool {
 	first, last := f.entries[0].Seq <= after+1, executes
 	for _, e := range f.entries {
 		if e.Run == run {
-			first = first || begin([]*Entry{e})
+			first = first || e.first
 			last = last || e.End != nil
 		}
 	}

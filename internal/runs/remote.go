@@ -6,7 +6,6 @@ import (
 	"errors"
 	"iter"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -240,7 +239,7 @@ func (r *Runner) withoutLog(ctx context.Context, thread, run uuid.UUID, after ui
 		if err == nil {
 			es, err = unpackEntries(e)
 		}
-		if err == nil && e.First > last+1 && (es[0].before == nil || *es[0].before > last) && (last > after || run == uuid.Nil || !begin(es)) {
+		if err == nil && e.First > last+1 && (es[0].before == nil || *es[0].before > last) && (last > after || run == uuid.Nil || !es[0].first) {
 			err = why
 		}
 		if err != nil {
@@ -259,14 +258,6 @@ func (r *Runner) withoutLog(ctx context.Context, thread, run uuid.UUID, after ui
 	if err != nil {
 		yield(nil, err)
 	}
-}
-
-// begin reports whether entries are the first ones of a run.
-func begin(es []*Entry) bool {
-	return slices.ContainsFunc(es, func(e *Entry) bool {
-		var m struct{ Attempt int }
-		return e.Protocol == Classic && e.Name == "metadata" && json.Unmarshal(e.Data(), &m) == nil && m.Attempt == 1
-	})
 }
 
 // whole reports whether no events are missing behind the last ones of the ledger, but for

@@ -158,7 +158,7 @@ func TestAStepIsNotCommittedWithoutItsEvents(t *testing.T) {
 func TestAFeedThatHasAPartOfARunIsNotTakenForAll(t *testing.T) {
 	r, run := sharing(t, bus.NewMemory())
 	first := numbered(run, nil, 1, 2)
-	first[0].Protocol, first[0].Name, first[0].data = Classic, "metadata", json.RawMessage(`{"attempt":1}`)
+	first[0].first = true
 	feed := r.feeds.use(run.Thread)
 	feed.insert(slices.Clone(first))
 	last := numbered(run, nil, 3, 4)
@@ -181,11 +181,31 @@ func TestAFeedThatHasAPartOfARunIsNotTakenForAll(t *testing.T) {
 	}
 }
 
+// They come into the feed while the reader is on its way to the ledger.
+func TestTheRestOfARunIsReadEvenIfTheFeedGetsItMeanwhile(t *testing.T) {
+	r, run := sharing(t, bus.NewMemory())
+	es := numbered(run, nil, 1, 2, 3)
+	es[0].first, es[2].End = true, &End{}
+	put(t, r, run, es)
+	r.feeds.use(run.Thread).insert(slices.Clone(es))
+	var got []uint64
+	r.rest(t.Context(), run, 1, func(e *Entry, err error) bool {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, e.Seq)
+		return true
+	})
+	if !slices.Equal(got, []uint64{2, 3}) {
+		t.Errorf("the entries %d are read, want 2 and 3", got)
+	}
+}
+
 // The ledger's events are shown without the log if none is missing between them.
 func TestWithoutTheLogReadersGetWhatIsWhole(t *testing.T) {
 	begins := func(run *ledger.Run, numbers ...uint64) []*Entry {
 		es := numbered(run, nil, numbers...)
-		es[0].Protocol, es[0].Name, es[0].data = Classic, "metadata", json.RawMessage(`{"attempt":1}`)
+		es[0].first = true
 		return es
 	}
 	ends := func(es []*Entry) []*Entry {
