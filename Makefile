@@ -30,10 +30,11 @@ WITHOUT_RACE := ./postgres ./internal/threadtest ./sqlite ./internal/crashtest .
 # The packages that take longest, to begin with, so that none of them is left at the end.
 FIRST := ./postgres ./natsbus ./internal/threadtest ./internal/crashtest ./sqlite . ./examples/platform/conformance ./mcptool ./internal/faulttest
 
-# Tests of pages in a browser, and of processes that die, which promise times. They run
-# alone, so that pages are as fast as for a user, and without the race detector: the
-# servers that they use have tests of their own under it.
-ALONE := ./internal/studiotest ./examples/platform/conformance/browser ./internal/chaostest
+# Tests of processes that die and of pages in a browser, which promise times. They run
+# before the others, so that pages are as fast as for a user, and without the race
+# detector: the servers that they use have tests of their own under it. The first one
+# mostly waits.
+ALONE := ./internal/chaostest ./internal/studiotest ./examples/platform/conformance/browser
 
 # What CI runs. A skipped test fails it; the last line is the tally. Behind those,
 # many tests wait for a database or a process, so more packages run at a time than there
@@ -52,7 +53,7 @@ test:
 	@set -uo pipefail; \
 	events=$$(mktemp); trap 'rm -f "$$events"' EXIT; { \
 		status=0; \
-		$(GO_TEST) -p 1 $(ALONE) || status=1; \
+		$(GO_TEST) -p 2 $(ALONE) || status=1; \
 		{ \
 			status=0; \
 			$(GO_TEST) -p 2 $(WITHOUT_RACE) || status=1; \

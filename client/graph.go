@@ -240,7 +240,7 @@ func (t *task) leave(ctx context.Context, gone bool) {
 
 // join waits for the end of the task's run and returns its values and the state of the thread.
 func (t *task) join(ctx context.Context) (json.RawMessage, *State, error) {
-	values, err := t.c.Runs.join(ctx, ref{t.thread, t.run}, nil, func() { treadle.Heartbeat(ctx) })
+	values, err := t.c.Runs.join(ctx, ref{t.thread, t.run}, func() { treadle.Heartbeat(ctx) })
 	if err != nil {
 		return nil, nil, err
 	}

@@ -192,35 +192,27 @@ func (s Runs) begin(ctx context.Context, thread string, r *request, o *RunCreate
 // stopped at questions, they are among the values as "__interrupt__". If it has failed, the
 // error is a [*RunError].
 func (s Runs) Wait(ctx context.Context, thread string, o *RunCreate) (json.RawMessage, error) {
-	values, _, err := s.wait(ctx, thread, o, nil)
-	return values, err
-}
-
-func (s Runs) wait(ctx context.Context, thread string, o *RunCreate, alive func()) (json.RawMessage, ref, error) {
 	r, err := newRun(thread, "wait", o)
 	if err != nil {
-		return nil, ref{}, err
+		return nil, err
 	}
-	r.alive = alive
 	body, at, err := s.begin(ctx, thread, r, o)
 	if err != nil {
-		return nil, ref{}, err
+		return nil, err
 	}
 	if body != nil {
 		raw, err := s.c.all(r, body)
 		body.close()
 		switch {
 		case err == nil && len(bytes.TrimSpace(raw)) > 0:
-			raw, err = result(at, r, raw)
-			return raw, at, err
+			return result(at, r, raw)
 		case ctx.Err() != nil:
-			return nil, at, fmt.Errorf("client: %s %s: %w", r.method, r.path, context.Cause(ctx))
+			return nil, fmt.Errorf("client: %s %s: %w", r.method, r.path, context.Cause(ctx))
 		case at.run == "" || err != nil && !s.c.retry.Retryable(err):
-			return nil, at, named(r, cmp.Or(err, error(&lostError{errors.New("the answer is empty")})))
+			return nil, named(r, cmp.Or(err, error(&lostError{errors.New("the answer is empty")})))
 		}
 	}
-	raw, err := s.join(ctx, at, nil, alive)
-	return raw, at, err
+	return s.join(ctx, at, nil)
 }
 
 // result is the answer of a run: values, or an error.
@@ -240,11 +232,11 @@ func result(at ref, r *request, raw []byte) (json.RawMessage, error) {
 
 // Join waits for the end of a run and returns what Wait does.
 func (s Runs) Join(ctx context.Context, thread, run string) (json.RawMessage, error) {
-	return s.join(ctx, ref{thread, run}, nil, nil)
+	return s.join(ctx, ref{thread, run}, nil)
 }
 
-func (s Runs) join(ctx context.Context, at ref, query url.Values, alive func()) (json.RawMessage, error) {
-	r := get(runPath(at.thread, at.run, "join"), query)
+func (s Runs) join(ctx context.Context, at ref, alive func()) (json.RawMessage, error) {
+	r := get(runPath(at.thread, at.run, "join"), nil)
 	r.alive = alive
 	for attempt := 1; ; attempt++ {
 		raw, err := s.c.fetch(ctx, r)

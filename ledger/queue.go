@@ -20,16 +20,10 @@ func (l *Ledger) Queue(ctx context.Context) (*Queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	open, err := l.count(ctx, &Query{Kind: Runs, Open: true})
+	q, err := l.openRuns(ctx)
 	if err != nil {
 		return nil, err
 	}
-	// Pending runs have a due time, others have none.
-	pending, err := l.count(ctx, &Query{Kind: Runs, Open: true, DueBy: time.UnixMicro(math.MaxInt64)})
-	if err != nil {
-		return nil, err
-	}
-	q := &Queue{Pending: pending, Running: max(open-pending, 0)}
 	for _, first := range []*Query{
 		{Kind: Threads, Open: true, DueBy: now, Order: DueFirst, Limit: 1},
 		{Kind: Runs, Parent: temporaryRuns, DueBy: now, Order: DueFirst, Limit: 1},
@@ -44,16 +38,29 @@ func (l *Ledger) Queue(ctx context.Context) (*Queue, error) {
 	return q, nil
 }
 
-// count is how many rows a query selects.
-func (l *Ledger) count(ctx context.Context, q *Query) (n int, err error) {
+// openRuns counts the open runs: pending ones have a due time, others have none.
+func (l *Ledger) openRuns(ctx context.Context) (*Queue, error) {
+	q := &Queue{}
+	all := &Query{Kind: Runs, Open: true}
 	if c, ok := l.b.(Counter); ok {
-		return c.Count(ctx, q)
-	}
-	for _, err := range l.b.Find(ctx, q) {
+		open, err := c.Count(ctx, all)
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
-		n++
+		all.DueBy = time.UnixMicro(math.MaxInt64)
+		q.Pending, err = c.Count(ctx, all)
+		q.Running = max(open-q.Pending, 0)
+		return q, err
 	}
-	return n, nil
+	for r, err := range l.b.Find(ctx, all) {
+		switch {
+		case err != nil:
+			return nil, err
+		case r.Due.IsZero():
+			q.Running++
+		default:
+			q.Pending++
+		}
+	}
+	return q, nil
 }

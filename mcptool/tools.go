@@ -150,13 +150,10 @@ func extract(ctx context.Context, meta mcp.Meta) context.Context {
 	if t == nil || len(meta) == 0 {
 		return ctx
 	}
-	fields := map[string]string{}
-	for _, key := range t.Fields {
-		if text, ok := meta[key].(string); ok {
-			fields[key] = text
-		}
-	}
-	return t.Extract(ctx, fields)
+	return t.Join(ctx, func(name string) string {
+		v, _ := meta[name].(string)
+		return v
+	})
 }
 
 func (s *session) call(ctx context.Context, tool, shown string, args json.RawMessage) (any, error) {

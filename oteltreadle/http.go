@@ -15,13 +15,7 @@ func (t *Telemetry) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := t.Context(r.Context())
 		if !trace.SpanContextFromContext(ctx).IsValid() {
-			fields := map[string]string{}
-			for _, name := range t.observer.Fields {
-				if v := r.Header.Get(name); v != "" {
-					fields[name] = v
-				}
-			}
-			ctx = t.observer.Extract(ctx, fields)
+			ctx = t.observer.Join(ctx, r.Header.Get)
 		}
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})

@@ -17,13 +17,7 @@ func (s *Server) traced(r *http.Request) *http.Request {
 	}
 	ctx := s.o.Context(r.Context())
 	if t := observe.TracerOf(ctx); t != nil && len(t.Inject(ctx)) == 0 {
-		fields := map[string]string{}
-		for _, name := range t.Fields {
-			if v := r.Header.Get(name); v != "" {
-				fields[name] = v
-			}
-		}
-		ctx = t.Extract(ctx, fields)
+		ctx = t.Join(ctx, r.Header.Get)
 	}
 	return r.WithContext(ctx)
 }
@@ -47,13 +41,10 @@ func (c *call) tracedMCP(meta mcp.Meta) *call {
 	if t == nil || len(meta) == 0 {
 		return c
 	}
-	fields := map[string]string{}
-	for _, name := range t.Fields {
-		if v, ok := meta[name].(string); ok {
-			fields[name] = v
-		}
-	}
 	own := *c // a batch has several requests
-	own.r = c.r.WithContext(t.Extract(c.r.Context(), fields))
+	own.r = c.r.WithContext(t.Join(c.r.Context(), func(name string) string {
+		v, _ := meta[name].(string)
+		return v
+	}))
 	return &own
 }

@@ -77,34 +77,13 @@ func (f *fixture) listen(b bus.Bus, topic string) <-chan string {
 func (f *fixture) settle() {
 	f.Helper()
 	for _, pair := range [][2]bus.Bus{{f.a, f.b}, {f.b, f.a}} {
-		from, to, topic, heard := pair[0], pair[1], uuid.NewString(), make(chan struct{}, 1)
-		stop, err := to.Listen(topic, func([]byte) {
-			select {
-			case heard <- struct{}{}:
-			default:
-			}
-		})
+		topic, heard := uuid.NewString(), make(chan string, 10000)
+		stop, err := pair[1].Listen(topic, func(payload []byte) { heard <- string(payload) })
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.insistOn(from, topic, heard)
+		f.reach(pair[0], topic, heard)
 		stop()
-	}
-}
-
-// insistOn sends a signal until it is heard.
-func (f *fixture) insistOn(from bus.Bus, topic string, heard <-chan struct{}) {
-	f.Helper()
-	for end := time.Now().Add(patience); ; {
-		f.signal(from, topic, "")
-		select {
-		case <-heard:
-			return
-		case <-time.After(20 * time.Millisecond):
-		}
-		if time.Now().After(end) {
-			f.Fatalf("no signal was heard within %v", patience)
-		}
 	}
 }
 

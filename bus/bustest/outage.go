@@ -25,7 +25,7 @@ func Outage(t *testing.T, near, far bus.Bus, cut, heal func()) {
 	t.Helper()
 	f := &fixture{t, near, far}
 	ch := f.listen(near, "outage")
-	f.reach(far, ch)
+	f.reach(far, "outage", ch)
 	thread := uuid.New()
 	const packs = 60
 	var readers sync.WaitGroup
@@ -76,8 +76,8 @@ func Outage(t *testing.T, near, far bus.Bus, cut, heal func()) {
 		f.until(progress, 40)
 		f.insist(thread, 40, packs)
 	}
-	f.reach(far, ch)
-	f.reach(near, ch)
+	f.reach(far, "outage", ch)
+	f.reach(near, "outage", ch)
 	wait(t, "the last event after an outage", &readers)
 }
 
@@ -88,14 +88,14 @@ func (f *fixture) until(progress <-chan int, n int) {
 	}
 }
 
-// reach signals until a listener hears it.
-func (f *fixture) reach(from bus.Bus, ch <-chan string) {
+// reach signals until a listener of a topic hears it.
+func (f *fixture) reach(from bus.Bus, topic string, ch <-chan string) {
 	f.Helper()
 	mark := uuid.NewString()
 	until := time.Now().Add(patience)
 	for {
-		err := from.Signal(f.Context(), "outage", []byte(mark))
-		pause := time.After(50 * time.Millisecond)
+		err := from.Signal(f.Context(), topic, []byte(mark))
+		pause := time.After(20 * time.Millisecond)
 		for waiting := true; waiting; {
 			select {
 			case got := <-ch:

@@ -74,6 +74,18 @@ func TracerOf(ctx context.Context) *Tracer {
 	return t
 }
 
+// Join returns ctx as a part of what another process tells. get returns a field of its
+// message by its name, or "".
+func (t *Tracer) Join(ctx context.Context, get func(name string) string) context.Context {
+	fields := map[string]string{}
+	for _, name := range t.Fields {
+		if v := get(name); v != "" {
+			fields[name] = v
+		}
+	}
+	return t.Extract(ctx, fields)
+}
+
 // Again starts an attempt after the first: what is done in the returned context
 // belongs to it. The span is nil if nobody traces it.
 func Again(ctx context.Context, name string, attempt int, cause error, wait time.Duration) (context.Context, Span) {

@@ -11,6 +11,7 @@ package models
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/treadle-go/treadle/llm"
@@ -23,11 +24,12 @@ import (
 // provider, the provider is that of the family which the name begins with: gpt-5, claude-sonnet-5-5
 // and gemini-3.8-flash need none. A name that is of no known family is an error.
 func Open(name string, opts ...llm.Option) (llm.Model, error) {
-	full, err := complete("model", name)
+	all := Providers()
+	full, err := complete("model", name, all)
 	if err != nil {
 		return nil, err
 	}
-	m, err := llm.Open(full, Providers()...)
+	m, err := llm.Open(full, all...)
 	if err != nil || len(opts) == 0 {
 		return m, err
 	}
@@ -37,11 +39,12 @@ func Open(name string, opts ...llm.Option) (llm.Model, error) {
 // OpenEmbedder opens an embedder by its provider and its name there, such as
 // "openai:text-embedding-3-small".
 func OpenEmbedder(name string) (llm.Embedder, error) {
-	full, err := complete("embedder", name)
+	all := Providers()
+	full, err := complete("embedder", name, all)
 	if err != nil {
 		return nil, err
 	}
-	return llm.OpenEmbedder(full, Providers()...)
+	return llm.OpenEmbedder(full, all...)
 }
 
 // Providers are all providers of this package, for [llm.Open]: openai, anthropic, gemini, and
@@ -73,12 +76,12 @@ var families = []struct{ prefix, provider string }{
 }
 
 // complete is a name with its provider.
-func complete(what, name string) (string, error) {
+func complete(what, name string, all []llm.Provider) (string, error) {
 	prefix, rest, ok := strings.Cut(name, ":")
 	if own := aliases[prefix]; ok && own != "" {
 		return own + ":" + rest, nil
 	}
-	if ok && known(prefix) {
+	if ok && slices.ContainsFunc(all, func(p llm.Provider) bool { return p.Name == prefix }) {
 		return name, nil
 	}
 	for _, f := range families {
@@ -90,13 +93,4 @@ func complete(what, name string) (string, error) {
 		return name, nil
 	}
 	return "", fmt.Errorf("models: open %s %q: its provider cannot be told from the name: write provider:%s", what, name, name)
-}
-
-func known(provider string) bool {
-	for _, p := range Providers() {
-		if p.Name == provider {
-			return true
-		}
-	}
-	return false
 }

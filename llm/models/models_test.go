@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 
@@ -147,6 +148,32 @@ func TestWhatIsWrongWithANameIsSaid(t *testing.T) {
 	}
 	if _, err := OpenEmbedder("text-embedding-3-small"); err == nil || !strings.Contains(err.Error(), "OPENAI_API_KEY") {
 		t.Errorf("an embedder without a key: %v", err)
+	}
+}
+
+func TestDocumentationListsEveryProviderWithItsVariables(t *testing.T) {
+	page, err := os.ReadFile("../../docs/providers.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string]string{}
+	for line := range strings.Lines(string(page)) {
+		if _, rest, ok := strings.Cut(line, "| `"); ok {
+			name, _, _ := strings.Cut(rest, "`")
+			rows[name] = line
+		}
+	}
+	for _, p := range Providers() {
+		if rows[p.Name] == "" {
+			t.Errorf("docs/providers.md has no row for %s", p.Name)
+		}
+	}
+	for _, p := range presets {
+		for _, name := range []string{p.key, p.base} {
+			if !strings.Contains(rows[p.name], "`"+name+"`") {
+				t.Errorf("the row of %s in docs/providers.md has no %s: %s", p.name, name, rows[p.name])
+			}
+		}
 	}
 }
 

@@ -1,19 +1,26 @@
-// What models cost. The list is that of prices.json, with what people have changed in this browser.
-import listed from "./prices.json";
+// What models cost. The list is that of package prices, with what people have changed in this browser.
+import table from "../../../../llm/prices/prices.json";
 
-/** A Price is in US dollars for a million tokens. */
-export interface Price {
+/** A Rate is in US dollars for a million tokens. */
+interface Rate {
   input: number;
   output: number;
   /** Of input that the provider had in its cache, and of input that it put there. */
-  cached?: number;
-  written?: number;
+  cache_read?: number;
+  cache_creation?: number;
+}
+
+/** A Price may have another rate for calls with a long input. */
+export interface Price extends Rate {
+  long?: Rate & { above: number };
 }
 
 export type Prices = Record<string, Price>;
 
-/** When prices.json was made. */
-export const listedIn = "2025";
+const listed: Prices = table.models;
+
+/** When the list was made. */
+export const listedIn = table.date;
 
 const place = "treadle-studio-prices";
 
@@ -30,7 +37,7 @@ export const prices = (): Prices => ({ ...listed, ...changed() });
 
 /** keep stores the prices that differ from the list. */
 export function keep(all: Prices) {
-  const own = Object.entries(all).filter(([model, p]) => JSON.stringify(p) !== JSON.stringify((listed as Prices)[model]));
+  const own = Object.entries(all).filter(([model, p]) => JSON.stringify(p) !== JSON.stringify(listed[model]));
   if (own.length > 0) localStorage.setItem(place, JSON.stringify(Object.fromEntries(own)));
   else localStorage.removeItem(place);
 }
@@ -39,15 +46,19 @@ export function keep(all: Prices) {
 export function pricesIn(value: unknown): Prices | string {
   const is = (n: unknown) => typeof n === "number" && n >= 0;
   for (const [model, p] of Object.entries(value as Record<string, Partial<Price> | null>))
-    if (!is(p?.input) || !is(p?.output) || [p?.cached, p?.written].some((n) => n !== undefined && !is(n))) return `${model} needs an input and an output price, as numbers.`;
+    if (!is(p?.input) || !is(p?.output) || [p?.cache_read, p?.cache_creation].some((n) => n !== undefined && !is(n))) return `${model} needs an input and an output price, as numbers.`;
   return value as Prices;
 }
 
 /** priceOf finds the price of a model. Providers add a version to the name, and gateways the provider. */
 export function priceOf(model: string | undefined, all: Prices): Price | undefined {
   const name = (model ?? "").toLowerCase().replace(/^.*[/:]/, "");
-  const found = Object.keys(all)
-    .filter((known) => name === known || (name.startsWith(known) && /[-@.]/.test(name[known.length]!)))
-    .sort((a, b) => b.length - a.length)[0];
-  return found === undefined ? undefined : all[found];
+  return all[name] ?? all[name.replace(/[-@](\d{4}-\d{2}-\d{2}|\d{8}|\d{3}|latest)$/, "")];
+}
+
+/** costOf is the cost of a call. Its input includes tokens that came from the provider's cache or went there. */
+export function costOf(price: Price, input: number, output: number, read: number, created: number): number {
+  const rate = price.long && input > price.long.above ? price.long : price;
+  const fresh = Math.max(0, input - read - created);
+  return (fresh * rate.input + read * (rate.cache_read ?? rate.input) + created * (rate.cache_creation ?? rate.input) + output * rate.output) / 1_000_000;
 }

@@ -38,7 +38,7 @@ export function PriceDialog({ onClose }: { onClose(): void }) {
     >
       <div className="column">
         <p className="muted small">
-          US dollars for a million tokens, by the beginning of the model's name. The list is of {listedIn}, and providers change their prices. What you change is kept in this browser. A cost that a provider tells is shown as it is.
+          US dollars for a million tokens, by the model's name without its version. The list is of {listedIn}, and providers change their prices. What you change is kept in this browser. A cost that a provider tells is shown as it is.
         </p>
         <JsonEditor label="Prices" value={text} onChange={setText} onSubmit={save} />
         {wrong ? <p className="trace-wrong">{wrong}</p> : null}

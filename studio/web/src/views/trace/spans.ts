@@ -1,7 +1,7 @@
 // A trace is a list of spans: nodes, nested graphs, and the calls of models and tools in them.
 import type { Message } from "@langchain/langgraph-sdk";
 import { isMessage } from "../../data/messages";
-import { priceOf, prices, type Price } from "../../data/prices";
+import { costOf, priceOf, prices } from "../../data/prices";
 import { triesOf, type Session } from "../../data/session";
 import { idOf, parentOf } from "../../data/tree";
 import type { Retry, SessionState, Step, StreamedMessage, TaskRun, Values } from "../../data/types";
@@ -65,16 +65,9 @@ export function usageOf({ output: message, model }: Pick<Span, "output" | "model
   const told = numberOf(u?.total_cost, u?.cost, r?.total_cost, r?.cost, tokens?.total_cost, tokens?.cost);
   if (!u && !tokens && told === null) return null;
   const price = told === null ? priceOf(model, prices()) : undefined;
-  const cost = price ? costOf(price, input, output, (u?.input_token_details ?? {}) as Values) : told;
+  const details = (u?.input_token_details ?? {}) as Values;
+  const cost = price ? costOf(price, input, output, numberOf(details.cache_read) ?? 0, numberOf(details.cache_creation) ?? 0) : told;
   return { input, output, total: numberOf(u?.total_tokens, tokens?.total_tokens) ?? input + output, cost, computed: price !== undefined };
-}
-
-/** costOf is the cost of a call. Its input includes tokens that came from the provider's cache or went there. */
-function costOf(price: Price, input: number, output: number, details: Values): number {
-  const cached = numberOf(details.cache_read) ?? 0;
-  const written = numberOf(details.cache_creation) ?? 0;
-  const fresh = Math.max(0, input - cached - written);
-  return (fresh * price.input + cached * (price.cached ?? price.input) + written * (price.written ?? price.input) + output * price.output) / 1_000_000;
 }
 
 /** dollars is a cost as people read it. */
