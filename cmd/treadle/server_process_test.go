@@ -149,7 +149,6 @@ func newModule(t *testing.T, name string) (dir string) {
 	}
 	parent := t.TempDir()
 	t.Setenv("GOFLAGS", os.Getenv("GOFLAGS")+" -mod=mod")
-	t.Setenv("GOPROXY", "off") // the modules are those of this checkout, which are here
 	t.Setenv("GOSUMDB", "off")
 	cmd := command(t, "new", name, "--replace", root)
 	cmd.Dir = parent
