@@ -8,8 +8,6 @@ import (
 	"os"
 	"strings"
 	"unicode"
-
-	"golang.org/x/term"
 )
 
 // Pretty returns the message as text for people: a title line of 80 columns, the
@@ -20,14 +18,24 @@ func (m Message) Pretty() string { return m.pretty(false) }
 // Print writes each message in the form of [Message.Pretty]. On a terminal the
 // titles are bold.
 func Print(w io.Writer, ms ...Message) error {
-	f, ok := w.(*os.File)
-	bold := ok && term.IsTerminal(int(f.Fd()))
+	bold := isTerminal(w)
 	for _, m := range ms {
 		if _, err := fmt.Fprintln(w, m.pretty(bold)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// isTerminal also takes other devices for terminals, such as /dev/null, to which bold does no
+// harm. To tell them apart would link a module into every agent.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 const printWidth = 80

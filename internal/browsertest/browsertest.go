@@ -32,13 +32,26 @@ import (
 	"github.com/treadle-go/treadle/internal/scripttest"
 )
 
-// Run runs a script of Node.js and makes each of its checks a subtest.
+// Run runs a script of Node.js and makes each of its checks a subtest. Pages have light
+// colours.
 func Run(t *testing.T, script string, args ...string) {
+	t.Helper()
+	run(t, "light", script, args...)
+}
+
+// RunDark is Run with dark colours.
+func RunDark(t *testing.T, script string, args ...string) {
+	t.Helper()
+	run(t, "dark", script, args...)
+}
+
+func run(t *testing.T, colors, script string, args ...string) {
 	t.Helper()
 	cmd, err := command(t.Context(), script, args...)
 	if err != nil {
 		t.Fatal(err)
 	}
+	cmd.Env = append(cmd.Env, "TREADLE_TEST_COLORS="+colors)
 	results, err := scripttest.Run(cmd)
 	scripttest.Report(t, results, err)
 }

@@ -9,6 +9,9 @@ import { chromium } from "playwright-core";
 
 const checks = [];
 
+// colors are those of the pages: light or dark.
+const colors = process.env.TREADLE_TEST_COLORS ?? "light";
+
 // patience is by how much longer things may take while other programs use the processors.
 const patience = () => Math.min(8, Math.max(1, loadavg()[0] / cpus().length));
 
@@ -45,7 +48,7 @@ export async function run({ jobs = 2, timeout = 120_000, only = "", origin } = {
 // runCheck returns what is wrong, if anything is.
 async function runCheck(browser, c, limit, origin) {
   const timeout = limit * patience();
-  const context = await browser.newContext();
+  const context = await browser.newContext({ colorScheme: colors });
   context.setDefaultTimeout(timeout / 3);
   const errors = [];
   const allowed = [];
@@ -128,10 +131,10 @@ const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.mi
 export async function barriers(page, { dark: both = true } = {}) {
   if (!(await page.evaluate(() => "axe" in window))) await page.evaluate(axe);
   const found = await violations(page, {});
-  if (!both) return found;
+  if (!both || colors === "dark") return found;
   await page.emulateMedia({ colorScheme: "dark" });
   const dark = await violations(page, { runOnly: ["color-contrast"] });
-  await page.emulateMedia({ colorScheme: "light" });
+  await page.emulateMedia({ colorScheme: colors });
   return [...found, ...dark.map((line) => "in dark colours: " + line)];
 }
 

@@ -66,6 +66,15 @@ func TestFlows(t *testing.T) {
 			t.Parallel() // as many at a time as there are processors
 			browsertest.Run(t, script, serve(t, view))
 		})
+		// In each run of the tests every view is looked at in both colours for barriers. The
+		// flows take a minute and a half a second time.
+		if os.Getenv("TREADLE_SOAK") == "" || slices.Contains([]string{"looks", "figures", "chatspeed"}, view) {
+			continue // the three have both, or are about times
+		}
+		t.Run("dark "+view, func(t *testing.T) {
+			t.Parallel()
+			browsertest.RunDark(t, script, serve(t, view))
+		})
 	}
 }
 
