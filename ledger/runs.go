@@ -335,18 +335,11 @@ func (l *Ledger) Claim(ctx context.Context, worker uuid.UUID, graphs []string, n
 		return nil, err
 	}
 	var claimed []*Run
-	for r, err := range l.b.Find(ctx, &Query{Kind: Threads, Open: true, DueBy: now, Order: DueFirst}) {
-		if err != nil {
-			return claimed, err
+	for id, err := range l.claimable(ctx, now, graphs, n) {
+		var run *Run
+		if err == nil {
+			run, err = l.claimOf(ctx, id, worker, graphs)
 		}
-		d, err := decodeThread(r)
-		if err != nil {
-			return claimed, err
-		}
-		if !l.mayClaim(d, graphs) {
-			continue
-		}
-		run, err := l.claimOf(ctx, d.ID, worker, graphs)
 		if err != nil {
 			return claimed, err
 		}
@@ -379,6 +372,83 @@ func (l *Ledger) Claim(ctx context.Context, worker uuid.UUID, graphs []string, n
 		}
 	}
 	return claimed, nil
+}
+
+// passedOver is how many threads that wait for graphs of other processes are read before
+// those of each graph are asked for.
+const passedOver = 100
+
+// claimable yields threads with a due run that this process may execute, those that are due
+// first before the others. If many that it may not execute come before them, it yields n of each
+// graph, or all if there are fewer.
+func (l *Ledger) claimable(ctx context.Context, now time.Time, graphs []string, n int) iter.Seq2[uuid.UUID, error] {
+	return func(yield func(uuid.UUID, error) bool) {
+		others := 0
+		for r, err := range l.dueThreads(ctx, now, uuid.Nil, graphs) {
+			if err != nil {
+				yield(uuid.Nil, err)
+				return
+			}
+			if r != nil && !yield(r.ID, nil) {
+				return
+			}
+			if r == nil {
+				others++
+			}
+			if others == passedOver && graphs != nil {
+				break
+			}
+		}
+		if others < passedOver || graphs == nil {
+			return
+		}
+		var first []*Row
+		for _, g := range graphs {
+			found := 0
+			for r, err := range l.dueThreads(ctx, now, waitingThreads(g), graphs) {
+				if err != nil {
+					yield(uuid.Nil, err)
+					return
+				}
+				if r != nil {
+					first = append(first, r)
+					found++
+				}
+				if found == n {
+					break
+				}
+			}
+		}
+		slices.SortFunc(first, func(a, b *Row) int { return a.Due.Compare(b.Due) })
+		for _, r := range first {
+			if !yield(r.ID, nil) {
+				return
+			}
+		}
+	}
+}
+
+// dueThreads yields the rows of threads with a due run, and nil in place of each that this process
+// may not execute. An error ends it.
+func (l *Ledger) dueThreads(ctx context.Context, now time.Time, parent uuid.UUID, graphs []string) iter.Seq2[*Row, error] {
+	return func(yield func(*Row, error) bool) {
+		for r, err := range l.b.Find(ctx, &Query{Kind: Threads, Parent: parent, Open: true, DueBy: now, Order: DueFirst}) {
+			var d *threadDoc
+			if err == nil {
+				d, err = decodeThread(r)
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !l.mayClaim(d, graphs) {
+				r = nil
+			}
+			if !yield(r, nil) {
+				return
+			}
+		}
+	}
 }
 
 func served(graphs []string, graph string) bool {

@@ -362,6 +362,38 @@ func TestClaimTakesOneOfEachThreadOfGraphsThatItKnows(t *testing.T) {
 	}
 }
 
+// Also beside more threads than a claim passes over.
+func TestClaimFindsItsGraphsBehindManyRunsOfOthers(t *testing.T) {
+	f := newFixture(t, nil)
+	wait := func(graph string) *ledger.Run {
+		return f.create(&ledger.NewRun{Run: &ledger.Run{Thread: f.newThread(), Graph: graph}}).Run
+	}
+	for range 150 {
+		wait("other")
+	}
+	first, second := wait("b"), wait("a")
+	for range 3 {
+		wait("b")
+	}
+	var got []*ledger.Run
+	for len(got) < 5 {
+		claimed, err := f.Claim(t.Context(), f.worker, []string{"a", "b"}, 2)
+		if err != nil || len(claimed) == 0 {
+			t.Fatalf("after %d runs %d are claimed, %v", len(got), len(claimed), err)
+		}
+		got = append(got, claimed...)
+	}
+	if got[0].ID != first.ID || got[1].ID != second.ID {
+		t.Errorf("%s and %s are claimed first, want those that were due first: %s and %s", got[0].ID, got[1].ID, first.ID, second.ID)
+	}
+	if more, err := f.Claim(t.Context(), f.worker, []string{"a", "b"}, 2); len(more) != 0 || err != nil {
+		t.Errorf("%d more are claimed, %v", len(more), err)
+	}
+	if rest := f.claim(200); len(rest) != 150 {
+		t.Errorf("of all graphs %d are claimed, want 150", len(rest))
+	}
+}
+
 // A run of another graph is left to a worker that knows it.
 func TestFinishClaimsTheSameGraphOnly(t *testing.T) {
 	f := newFixture(t, nil)

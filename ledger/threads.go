@@ -95,10 +95,20 @@ func (d *threadDoc) put(tx Tx) error {
 		Kind: Threads, ID: d.ID, Open: d.open(), Due: d.due(), Created: d.Created, Doc: doc,
 		Terms: metadataTerms(terms, d.Metadata),
 	}
-	if !r.Open && !r.Due.IsZero() {
+	switch {
+	case r.Due.IsZero():
+	case r.Open:
+		r.Parent = waitingThreads(d.Waiting)
+	default:
 		r.Parent = expiringThreads
 	}
 	return tx.Put(r)
+}
+
+// waitingThreads is the parent of the rows of threads whose next run is of a graph and may
+// be claimed, so that those are found beside any number of threads that wait for another graph.
+func waitingThreads(graph string) uuid.UUID {
+	return uuid.NewSHA1(uuid.Nil, []byte("treadle: threads that wait for "+graph))
 }
 
 // expiringThreads is the parent of the rows of threads that have a TTL and no open run, so that

@@ -81,7 +81,7 @@ func multiply(b *testing.B, db *DB, thread, run guuid.UUID, n int) {
 	b.Helper()
 	execIn(b, db, `WITH made AS MATERIALIZED (SELECT n, gen_random_uuid() AS thread, gen_random_uuid() AS run FROM generate_series(1, $3::int) AS n),
 		threads AS (INSERT INTO {schema}.server_row (id, created, due, parent, worker, kind, open, terms, doc, body)
-			SELECT m.thread, r.created - m.n, r.due + m.n, NULL, NULL, r.kind, r.open, r.terms,
+			SELECT m.thread, r.created - m.n, r.due + m.n, r.parent, NULL, r.kind, r.open, r.terms,
 				convert_to(replace(convert_from(r.doc, 'UTF8'), r.id::text, m.thread::text), 'UTF8'), r.body
 			FROM made m, {schema}.server_row r WHERE r.id = $1 AND r.kind = 3)
 		INSERT INTO {schema}.server_row (id, created, due, parent, worker, kind, open, terms, doc, body)
