@@ -78,6 +78,7 @@ var floorOf = map[string]int{
 	"studio":              0,
 	"internal/bounded":    0,
 	"internal/sse":        0,
+	"internal/words":      0,
 	"internal/caught":     0,
 	"draw":                0,
 	"reduce":              0,

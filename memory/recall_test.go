@@ -292,23 +292,23 @@ func TestPinnedMemoriesComeFirstAndAlways(t *testing.T) {
 
 func TestBlockKeepsToItsTokens(t *testing.T) {
 	s := newShelf(t, store.Options{})
-	s.note("long", "tea "+strings.Repeat("and so on and so on ", 50), nil)
+	s.note("long", "tea "+strings.Repeat("with milk and sugar ", 50), nil)
 	s.note("short", "tea, please", nil)
 	s.note("other", "no tea at night", nil)
-	all := s.recall(memory.RecallerOptions{}, "tea and so on")
+	all := s.recall(memory.RecallerOptions{}, "tea with milk and sugar")
 	wantRecalled(t, all, "long", "short", "other")
 	if all.Hidden != 0 || all.Tokens != llm.CountTokens([]llm.Message{llm.System(all.Block)}, nil) {
 		t.Errorf("without pressure there are %d tokens, and %d hidden", all.Tokens, all.Hidden)
 	}
 	for _, limit := range []int{all.Tokens, all.Tokens - 1, 100, 70, 1} {
-		got := s.recall(memory.RecallerOptions{MaxTokens: limit}, "tea and so on")
+		got := s.recall(memory.RecallerOptions{MaxTokens: limit}, "tea with milk and sugar")
 		if got.Tokens > limit || len(got.Memories)+got.Hidden != 3 {
 			t.Errorf("with %d tokens there are %d, of %q, and %d hidden", limit, got.Tokens, recalledKeys(got), got.Hidden)
 		}
 	}
 	// The greatest, which comes first, does not fit; those behind it do.
-	wantRecalled(t, s.recall(memory.RecallerOptions{MaxTokens: 100}, "tea and so on"), "short", "other")
-	none := s.recall(memory.RecallerOptions{MaxTokens: 1}, "tea and so on")
+	wantRecalled(t, s.recall(memory.RecallerOptions{MaxTokens: 100}, "tea with milk and sugar"), "short", "other")
+	none := s.recall(memory.RecallerOptions{MaxTokens: 1}, "tea with milk and sugar")
 	if none.Block != "" || none.Tokens != 0 {
 		t.Errorf("a block without memories is %q, %d tokens", none.Block, none.Tokens)
 	}

@@ -15,7 +15,11 @@ import (
 
 // stampOf returns the stamp of a store with these options; see Indexed.Stamp.
 func stampOf(o *Options) string {
-	parts := append([]string{analysis}, o.Fields...)
+	rules := analysis
+	if o.English {
+		rules += " english"
+	}
+	parts := append([]string{rules}, o.Fields...)
 	if o.Embedder != nil {
 		parts = append(parts, "", o.Embedder.Model(), strconv.Itoa(o.Embedder.Dimension()))
 	}
@@ -55,6 +59,29 @@ func (s *Store) embed(ctx context.Context, e *embedding) error {
 		}
 	}
 	return nil
+}
+
+// Embed returns the vectors of texts by the store's Embedder, scaled to length 1, so
+// that the dot product of two is the similarity of their texts.
+func (s *Store) Embed(ctx context.Context, texts ...string) ([][]float32, error) {
+	if s == nil {
+		return nil, ErrNoStore
+	}
+	if err := checkRanking(Semantic, s.opts.Embedder); err != nil {
+		return nil, err
+	}
+	var e embedding
+	for _, t := range texts {
+		e.add(t)
+	}
+	if err := s.embed(ctx, &e); err != nil {
+		return nil, err
+	}
+	vectors := make([][]float32, len(texts))
+	for i, t := range texts {
+		vectors[i] = slices.Clone(e.vectors[t]) // the store's cache has it too
+	}
+	return vectors, nil
 }
 
 // maxEmbedded is the maximum number of texts of one call; providers have such

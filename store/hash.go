@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+
+	"github.com/treadle-go/treadle/internal/words"
 )
 
 // NewHashEmbedder returns an embedder that needs no model. It hashes the words of a
@@ -46,7 +48,7 @@ func (h hashEmbedder) embed(text string) []float32 {
 		}
 		v[hash>>1%uint64(h)] += weight
 	}
-	eachWord(text, func(word string) {
+	words.Each(text, func(word string) {
 		add(word, 1)
 		runes := []rune("<" + word + ">")
 		for i := range len(runes) - 2 {

@@ -84,7 +84,7 @@ func (s *Store) indexed(note string, texts []text, e *embedding) Indexed {
 		return x
 	}
 	x.Stamp = s.stamp
-	x.Terms = termsOf(texts)
+	x.Terms = s.opts.termsOf(texts)
 	if s.opts.Embedder != nil {
 		for _, t := range texts {
 			x.Vectors = append(x.Vectors, Vector{t.field, e.vectors[t.text]})

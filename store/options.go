@@ -15,6 +15,10 @@ type Options struct {
 	// [PutOptions].Index is set for an item; nil means {"$"}, the whole value. PutOptions
 	// explains the paths.
 	Fields []string
+	// English makes searches by words find other forms of an English word too: "walks"
+	// finds "walking". Words with letters other than a to z stay as they are. Leave it
+	// false for items in other languages. Items are indexed again after a change of it.
+	English bool
 	// Ranking is the default ranking of searches with a query.
 	Ranking Ranking
 	// TTL is the default time to live of items; 0 means forever.
@@ -59,12 +63,15 @@ const (
 	// most similar text, from -1 to 1.
 	Semantic
 	// Keyword ranks by the words that an item shares with the query; rare words count
-	// more. The score is BM25 among the items found, so that items of other namespaces
-	// do not influence it.
+	// more, and function words, such as "what" and "the", count for nothing in an English
+	// query that has other words. The score is BM25 among the items found, so
+	// that items of other namespaces do not influence it.
 	Keyword
-	// Hybrid ranks by both: the score is the cosine plus the share of the query's words
-	// that the item has, from 0 to 1, in which rare words count more. An item that is by
-	// far the nearest comes first, even if others have more of the frequent words.
+	// Hybrid ranks by both: the score is the cosine plus 0.8·share^1.5, where share, from
+	// 0 to 1, is the share of the query's words that the item has, in which rare words
+	// count more. So an item with few of the words comes before others by its meaning
+	// only, and one that is by far the nearest comes first whatever frequent words others
+	// have.
 	Hybrid
 )
 

@@ -6,13 +6,17 @@ import (
 	"slices"
 )
 
-// The constants of the ranking by words (BM25), with their common values. The pivot is a
-// fixed length instead of the average of all items, which would let the items of other
-// tenants influence a score.
+// The constants of the ranking by words (BM25) and of the fusion. Items are short, so
+// their length and repeated words say less than those of the long texts for which 1.2
+// and 0.75 are common. docs/memory.md has what other values give.
 const (
-	saturation = 1.2
-	lengthNorm = 0.75
-	pivot      = 32
+	saturation = 0.9
+	lengthNorm = 0.2
+	// wordsWeight is what an item gets that has all words of the query, beside its cosine.
+	wordsWeight = 0.8
+	// wordsPower makes a small share of the words count less: one of four words in common
+	// is often chance.
+	wordsPower = 1.5
 )
 
 // place is a candidate that is being ranked.
@@ -113,17 +117,21 @@ func known(near []place, matching []Candidate) int {
 }
 
 // byWords ranks by BM25, with the candidates as the collection, which has so many
-// items. full is the score of an item of the pivot's length that has each word of
-// the query once.
+// items. Their average length is the length of reference: that of all items would let
+// other tenants influence a score. full is the score of an item of this length that
+// has each word of the query once.
 func (q *Query) byWords(matching []Candidate, items int) (places []place, full float64) {
 	having := make([]int, len(q.Terms))
+	length := 0
 	for _, c := range matching {
+		length += c.Length
 		for i, n := range c.Counts {
 			if n > 0 {
 				having[i]++
 			}
 		}
 	}
+	average := float64(max(1, length)) / float64(max(1, len(matching)))
 	rarity := make([]float64, len(q.Terms))
 	for i, n := range having {
 		rarity[i] = math.Log1p((float64(items-n) + 0.5) / (float64(n) + 0.5))
@@ -132,7 +140,7 @@ func (q *Query) byWords(matching []Candidate, items int) (places []place, full f
 	places = make([]place, 0, len(matching))
 	for _, c := range matching {
 		p := place{seq: c.Seq, counts: c.Counts}
-		norm := saturation * (1 - lengthNorm + lengthNorm*float64(c.Length)/pivot)
+		norm := saturation * (1 - lengthNorm + lengthNorm*float64(c.Length)/average)
 		for i, n := range c.Counts {
 			if n > 0 {
 				p.score += rarity[i] * float64(n) * (saturation + 1) / (float64(n) + norm)
@@ -148,8 +156,9 @@ func (q *Query) byWords(matching []Candidate, items int) (places []place, full f
 	return places, full
 }
 
-// fuse adds the share of the query's words that an item has to its similarity. A
-// fusion of ranks would put an item that is by far the nearest behind any item that
+// fuse adds the share of the query's words that an item has to its similarity. The
+// share is of what the query says, not of the best item's: where no item has much of
+// the query, meaning decides. A fusion of ranks would put an item that is by far the nearest behind any item that
 // is among the first sixty in both lists, for instance by the word "the".
 //
 // The similarity of an item that was not among the nearest is unknown. It is at
@@ -164,7 +173,7 @@ func fuse(bySimilarity, byWords []place, full float64) []place {
 		least = p.score
 	}
 	for _, p := range byWords {
-		share := min(1, p.score/full)
+		share := wordsWeight * math.Pow(min(1, p.score/full), wordsPower)
 		if j, ok := at[p.seq]; ok {
 			places[j].score += share
 			places[j].why.Keyword, places[j].why.KeywordRank, places[j].counts = p.why.Keyword, p.why.KeywordRank, p.counts

@@ -53,7 +53,7 @@ func (p *plan) addQuery(q *Query, query string, ranking Ranking) {
 	p.queries[q] = ""
 	q.Stamp = p.store.stamp
 	if ranking != Semantic {
-		q.Terms = queryTerms(query)
+		q.Terms = p.store.opts.queryTerms(query)
 		if q.Terms == nil {
 			q.Terms = []string{} // nothing but punctuation: finds nothing
 		}

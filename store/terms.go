@@ -6,83 +6,27 @@ import (
 	"slices"
 	"strings"
 	"unicode"
-	"unicode/utf8"
+
+	"github.com/treadle-go/treadle/internal/words"
 )
 
-// analysis is the version of the rules in this file. It is part of the stamp, so
-// that a store indexes its items again when they change.
+// analysis is the version of the rules of package words and of textsOf. It is part
+// of the stamp, so that a store indexes its items again when they change.
 const analysis = "1"
 
-// maxTerm is the maximum length of a word, in bytes; the rest of it is ignored.
-// Longer ones are data rather than words, and databases limit the keys of their
-// indexes.
-const maxTerm = 128
-
-// eachWord calls yield with the words of a text: runs of letters and digits, in
-// lower case, without the marks and accents that folding has. In scripts without
-// spaces each character is a word.
-func eachWord(text string, yield func(string)) {
-	var word strings.Builder
-	flush := func() {
-		if word.Len() > 0 {
-			yield(word.String())
-			word.Reset()
-		}
+// stem returns a word as it is indexed.
+func (o *Options) stem(word string) string {
+	if o.English {
+		return words.Stem(word)
 	}
-	for _, r := range text {
-		switch {
-		case unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai) && unicode.IsLetter(r):
-			flush()
-			yield(string(r))
-		case unicode.IsLetter(r) || unicode.IsNumber(r):
-			for _, r := range fold(r) {
-				if word.Len()+utf8.RuneLen(r) <= maxTerm {
-					word.WriteRune(r)
-				}
-			}
-		case unicode.Is(unicode.M, r): // a mark belongs to the letter before it
-		default:
-			flush()
-		}
-	}
-	flush()
+	return word
 }
-
-// fold returns a letter in lower case and without its accent.
-func fold(r rune) string {
-	r = unicode.ToLower(r)
-	if r < utf8.RuneSelf {
-		return string(r)
-	}
-	if base, ok := folding[r]; ok {
-		return base
-	}
-	return string(unicode.ToLower(unicode.ToUpper(r))) // ſ is s, ς is σ
-}
-
-var folding = func() map[rune]string {
-	table := map[rune]string{}
-	for base, letters := range map[string]string{
-		"a": "àáâãäåāăąǎǻạảấầẩẫậắằẳẵặ", "ae": "æǽ", "c": "çćĉċč", "d": "ďđð",
-		"e": "èéêëēĕėęěẹẻẽếềểễệ", "g": "ĝğġģǧ", "h": "ĥħ", "i": "ìíîïĩīĭįıǐỉị",
-		"ij": "ĳ", "j": "ĵ", "k": "ķǩ", "l": "ĺļľŀł", "n": "ñńņňŋ",
-		"o": "òóôõöøōŏőǒǿơọỏốồổỗộớờởỡợ", "oe": "œ", "r": "ŕŗř", "s": "śŝşšș",
-		"ss": "ß", "t": "ţťŧțþ", "u": "ùúûüũūŭůűųưǔụủứừửữự", "w": "ŵẁẃẅ",
-		"y": "ýÿŷỳỵỷỹ", "z": "źżž", "α": "ά", "ε": "έ", "η": "ή", "ι": "ίϊΐ",
-		"ο": "ό", "υ": "ύϋΰ", "ω": "ώ", "и": "й", "е": "ё",
-	} {
-		for _, r := range letters {
-			table[r] = base
-		}
-	}
-	return table
-}()
 
 // termsOf returns the words of texts with their counts, sorted.
-func termsOf(texts []text) []Term {
+func (o *Options) termsOf(texts []text) []Term {
 	counts := map[string]int{}
 	for _, t := range texts {
-		eachWord(t.text, func(w string) { counts[w]++ })
+		words.Each(t.text, func(w string) { counts[o.stem(w)]++ })
 	}
 	terms := make([]Term, 0, len(counts))
 	for w, n := range counts {
@@ -100,15 +44,21 @@ const (
 	maxEmbeddedQuery = 8 << 10  // bytes that are embedded
 )
 
-// queryTerms returns the different words of a query, sorted. Of too many words it
+// queryTerms returns the different words of a query, sorted, without function words.
+// Of too many words it
 // takes half from the beginning and the end, and half from the rarest in the query,
 // longer ones first. The frequency among the items would be better, but asking the
 // index for every word is the work that this avoids.
-func queryTerms(query string) []string {
-	var words []string
-	eachWord(ends(query, maxQueryText), func(w string) { words = append(words, w) })
+func (o *Options) queryTerms(query string) []string {
+	var said []string
+	words.Each(ends(query, maxQueryText), func(w string) { said = append(said, w) })
+	function := words.Function(said)
+	said = slices.DeleteFunc(said, func(w string) bool { return function[w] })
+	for i, w := range said {
+		said[i] = o.stem(w)
+	}
 	counts := map[string]int{}
-	for _, w := range words {
+	for _, w := range said {
 		counts[w]++
 	}
 	different := slices.Sorted(maps.Keys(counts))
@@ -117,8 +67,8 @@ func queryTerms(query string) []string {
 	}
 	taken := map[string]bool{}
 	for i := 0; len(taken) < maxQueryTerms/2; i++ {
-		taken[words[i]] = true
-		taken[words[len(words)-1-i]] = true
+		taken[said[i]] = true
+		taken[said[len(said)-1-i]] = true
 	}
 	slices.SortStableFunc(different, func(a, b string) int {
 		return cmp.Or(cmp.Compare(counts[a], counts[b]), cmp.Compare(len(b), len(a)))

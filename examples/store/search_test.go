@@ -143,7 +143,7 @@ func Example_hybrid() {
 			return
 		}
 	}
-	items, err := s.Search(ctx, notes, &store.SearchOptions{Query: "eat, order number x17", Explain: true, Limit: 2})
+	items, err := s.Search(ctx, notes, &store.SearchOptions{Query: "eat, order number x17", Explain: true})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -153,6 +153,7 @@ func Example_hybrid() {
 		fmt.Printf("%s: by meaning %d (%.2f), by words %d %v\n", item.Key, e.SimilarityRank, e.Similarity, e.KeywordRank, e.Terms)
 	}
 	// Output:
-	// 1: by meaning 3 (0.20), by words 1 [number order x17]
 	// 2: by meaning 1 (1.00), by words 0 []
+	// 0: by meaning 2 (1.00), by words 0 []
+	// 1: by meaning 3 (0.20), by words 1 [number order x17]
 }

@@ -88,11 +88,39 @@ var queries = []test{
 		// Of the two words of the query one of the four items has one, and none has
 		// the other, which therefore weighs more.
 		having, missing := math.Log1p((4-1+0.5)/(1+0.5)), math.Log1p((4-0+0.5)/(0+0.5))
-		want(w, "its score", items[0].Score, first.Similarity+first.Keyword/(having+missing))
+		want(w, "its score", items[0].Score, first.Similarity+0.8*math.Pow(first.Keyword/(having+missing), 1.5))
 		want(w, "the score of the second", items[1].Score, items[1].Explanation.Similarity)
 		w.finds(s, "u", &store.SearchOptions{Query: "more food", Ranking: store.Keyword}, "food2")
 		w.finds(s, "u", &store.SearchOptions{Query: "more food", Ranking: store.Semantic, Limit: 1}, "food1")
 		w.finds(s, "u", &store.SearchOptions{Query: "more food", Limit: 1, Offset: 1}, "food1")
+	}},
+	{"FunctionWordsOfAnEnglishQueryCountForNothing", func(w *fixture) {
+		for key, text := range map[string]string{"box": "the box is on the shelf", "tea": "green tea", "gold": "de l'or et du thé", "who": "Who are you?"} {
+			w.put("a", key, object{"t": text}, store.PutOptions{Index: []string{"t"}})
+		}
+		items := w.finds(w, "a", &store.SearchOptions{Query: "What is the tea on the table?", Explain: true}, "tea")
+		want(w, "the words", items[0].Explanation.Terms, []string{"tea"})
+		// They count if there are no others, and in other languages.
+		w.finds(w, "a", &store.SearchOptions{Query: "who are you"}, "who")
+		w.finds(w, "a", &store.SearchOptions{Query: "thé ou or"}, "gold box")
+	}},
+	{"FormsOfEnglishWordsAreFoundOnRequest", func(w *fixture) {
+		for key, text := range map[string]string{"walk": "Ann walked home", "city": "two cities", "run": "running shoes", "han": "我喜欢吃比萨", "zoe": "Zoës Müsli"} {
+			w.put("a", key, object{"t": text}, store.PutOptions{Index: []string{"t"}})
+		}
+		forms := map[string]string{"walking": "walk", "city": "city", "runs": "run"}
+		for query := range forms {
+			w.finds(w, "a", &store.SearchOptions{Query: query}, "")
+		}
+		s := w.with(store.Options{English: true})
+		for query, key := range forms { // the first search indexes the items again
+			w.finds(s, "a", &store.SearchOptions{Query: query}, key)
+		}
+		w.finds(s, "a", &store.SearchOptions{Query: "比萨"}, "han")
+		w.finds(s, "a", &store.SearchOptions{Query: "zoes musli"}, "zoe")
+		for query := range forms {
+			w.finds(w, "a", &store.SearchOptions{Query: query}, "")
+		}
 	}},
 	{"HybridKeepsTheNearestWhateverHasFrequentWords", func(w *fixture) {
 		s := w.with(store.Options{Embedder: topics{}, Ranking: store.Hybrid})

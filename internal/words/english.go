@@ -1,0 +1,102 @@
+package words
+
+import "strings"
+
+// function are words of English that say little about what a text is about. Some are
+// words of other languages with a meaning, such as "or", "most" and "once", or become
+// one when accents are folded, such as thé: see Function.
+var function = set(`a about after again all also am an and any are as at be because been before being between both but by could
+	did do does doing done down during each for from had has have having he her here hers him his how i if in into is it its itself
+	just me more most my no nor not of off on once only or other our out over own s she should so some such t than that the their
+	them then there these they this those through to too under until up very was we were what when where which while who whom whose
+	why with would you your`)
+
+// english are words of function that show that a text is English.
+var english = set(`about and are because been being could did does doing from had has have having her his how itself should she
+	that their them there these they this those through very were what when where which while who whom whose why with would you your`)
+
+func set(text string) map[string]bool {
+	out := map[string]bool{}
+	for w := range strings.FieldsSeq(text) {
+		out[w] = true
+	}
+	return out
+}
+
+// Function returns those of the words that are function words of English, such as
+// "what", "does" and "the". It returns none if the words are not clearly English or
+// if there are no others.
+func Function(words []string) map[string]bool {
+	clear, others := false, false
+	found := map[string]bool{}
+	for _, w := range words {
+		clear = clear || english[w]
+		if function[w] {
+			found[w] = true
+		} else {
+			others = true
+		}
+	}
+	if !clear || !others {
+		return nil
+	}
+	return found
+}
+
+// minStem is the number of letters that a stem has at least.
+const minStem = 3
+
+// Stem removes the endings of an English word in lower case that make forms of one
+// word: plurals, -ing, -ed and -ly. It is meant for matching and not for reading. A
+// word with other letters than a to z stays as it is.
+func Stem(word string) string {
+	if strings.Trim(word, "abcdefghijklmnopqrstuvwxyz") != "" || len(word) <= minStem {
+		return word
+	}
+	w := singular(word)
+	switch {
+	case cut(w, "ing") != "":
+		w = undouble(cut(w, "ing"))
+	case cut(w, "ed") != "":
+		w = undouble(cut(w, "ed"))
+	case len(w) > minStem+2 && strings.HasSuffix(w, "ly"):
+		w = strings.TrimSuffix(w, "ly")
+	}
+	if len(w) > minStem && strings.HasSuffix(w, "e") {
+		w = strings.TrimSuffix(w, "e")
+	}
+	if len(w) >= minStem && strings.HasSuffix(w, "y") {
+		w = strings.TrimSuffix(w, "y") + "i"
+	}
+	return w
+}
+
+func singular(w string) string {
+	switch {
+	case strings.HasSuffix(w, "ies"):
+		return strings.TrimSuffix(w, "ies") + "y"
+	case strings.HasSuffix(w, "sses"), strings.HasSuffix(w, "xes"), strings.HasSuffix(w, "zes"), strings.HasSuffix(w, "ches"), strings.HasSuffix(w, "shes"):
+		return strings.TrimSuffix(w, "es")
+	case strings.HasSuffix(w, "ss"), strings.HasSuffix(w, "us"), strings.HasSuffix(w, "is"):
+		return w
+	}
+	return strings.TrimSuffix(w, "s")
+}
+
+// cut returns a word without its ending, or "" if it does not have it or no word
+// would be left.
+func cut(w, ending string) string {
+	stem, ok := strings.CutSuffix(w, ending)
+	if !ok || len(stem) < minStem || !strings.ContainsAny(stem, "aeiouy") {
+		return ""
+	}
+	return stem
+}
+
+// undouble turns "runn" into "run"; "fall", "miss" and "buzz" stay.
+func undouble(w string) string {
+	if n := len(w); w[n-1] == w[n-2] && !strings.ContainsRune("lsz", rune(w[n-1])) {
+		return w[:n-1]
+	}
+	return w
+}
