@@ -73,6 +73,9 @@ func (s settings) printer(w io.Writer) printer {
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
+	if len(args) > 0 && args[0] == "locomo" {
+		return runLocomo(ctx, args[1:], stdout, stderr)
+	}
 	s, err := parseFlags(args, stderr)
 	if err != nil {
 		return err
