@@ -210,13 +210,9 @@ func printLocomo(w io.Writer, lines []locomoLine, asJSON bool) error {
 }
 
 // measure stores the turns of a conversation, each at its time, and asks its questions.
-func (c *conversation) measure(ctx context.Context, embedder *precomputed, ranking string, by map[string]*answers) error {
+func (c *conversation) measure(ctx context.Context, embedder store.Embedder, ranking string, by map[string]*answers) error {
 	now := c.Now
-	o := &store.Options{Now: func() time.Time { return now }}
-	if embedder != nil {
-		o.Embedder = embedder
-	}
-	s, err := store.NewMemory(o)
+	s, err := store.NewMemory(&store.Options{Embedder: embedder, Now: func() time.Time { return now }})
 	if err != nil {
 		return err
 	}
@@ -287,12 +283,12 @@ func (c *conversation) asker(ctx context.Context, s *store.Store, space store.Na
 }
 
 // locomoEmbedder returns the embedder that the arguments name, or nil.
-func locomoEmbedder(ctx context.Context, s locomoSettings, progress io.Writer) (*precomputed, error) {
+func locomoEmbedder(ctx context.Context, s locomoSettings, progress io.Writer) (store.Embedder, error) {
 	switch s.embedder {
 	case "none":
 		return nil, nil
 	case "hash":
-		return newPrecomputed(store.NewHashEmbedder(384)), nil
+		return store.NewHashEmbedder(384), nil
 	case "uselite":
 		dir, err := encoderDir(ctx, s.fetch, encoderParcel, progress)
 		if err != nil {

@@ -37,7 +37,8 @@ type RecallerOptions struct {
 	// and a good value depends on the store's embedder. Memories that are not among the
 	// hundred nearest are left out too. A store without an embedder ignores it.
 	MinSimilarity float64
-	// Weights say how much recency, importance and use count; nil is {0.2, 0.5, 0.1}.
+	// Weights say how much recency, importance, use and time count; nil is
+	// {0.2, 0.5, 0.1, 0.5}.
 	Weights *Weights
 	// HalfLife is the age at which the recency of a memory is one half; 0 means 30 days.
 	HalfLife time.Duration
@@ -48,17 +49,17 @@ type RecallerOptions struct {
 	Now func() time.Time
 }
 
-// Weights say how much the recency, importance and use of a memory add to its score,
-// which is
+// Weights say how much the recency, importance, use and time of a memory add to its
+// score, which is
 //
-//	relevance × (1 + Recency·recency + Importance·importance + Access·access)
+//	relevance × (1 + Recency·recency + Importance·importance + Access·access + Time·time)
 //
 // [Reasons] explains the terms.
-type Weights struct{ Recency, Importance, Access float64 }
+type Weights struct{ Recency, Importance, Access, Time float64 }
 
-// Full importance outweighs a 1.5× gap in relevance. The other two decide between
-// memories of similar relevance.
-var defaultWeights = Weights{Recency: 0.2, Importance: 0.5, Access: 0.1}
+// Full importance outweighs a 1.5× gap in relevance, and so does the time that a
+// message asks for. The other two decide between memories of similar relevance.
+var defaultWeights = Weights{Recency: 0.2, Importance: 0.5, Access: 0.1, Time: 0.5}
 
 const (
 	defaultRecallLimit  = 10
@@ -71,6 +72,9 @@ const (
 	// the recallBest best by words are always among them.
 	recallPool = 30
 	recallBest = 5
+	// recallDated is recallDepth for a message about a time: a memory of that time may be
+	// far down by meaning and words.
+	recallDated = 300
 )
 
 // Recaller finds the memories that are relevant to a conversation and writes them
@@ -116,9 +120,9 @@ func NewRecaller(o *RecallerOptions) (*Recaller, error) {
 		return nil, fmt.Errorf("memory: MaxTokens is %d: 1 is the least", r.o.MaxTokens)
 	case r.o.HalfLife < 0:
 		return nil, fmt.Errorf("memory: HalfLife is %v: it must be positive", r.o.HalfLife)
-	case !(w.Recency >= 0 && w.Importance >= 0 && w.Access >= 0): // written so that NaN is refused
+	case !(w.Recency >= 0 && w.Importance >= 0 && w.Access >= 0 && w.Time >= 0): // written so that NaN is refused
 		return nil, fmt.Errorf("memory: the weights are %+v: they must not be negative", w)
-	case math.IsInf(w.Recency+w.Importance+w.Access, 1):
+	case math.IsInf(w.Recency+w.Importance+w.Access+w.Time, 1):
 		return nil, fmt.Errorf("memory: the weights are %+v: they must be finite", w)
 	case !(r.o.MinSimilarity >= -1 && r.o.MinSimilarity <= 1):
 		return nil, fmt.Errorf("memory: MinSimilarity is %v: it must be from -1 to 1", r.o.MinSimilarity)
@@ -199,11 +203,23 @@ func (r *Recaller) find(ctx context.Context, s *store.Store, n store.Namespace, 
 	if s.Embeds() {
 		search.Ranking = store.Hybrid
 	}
+	queries := windows(messages, r.o.Limit)
+	var timing timing
+	if r.weights.Time != 0 && len(queries) > 0 {
+		timing = timingOf(queries[0], r.o.Now())
+	}
+	if len(timing.periods)+len(timing.events) > 0 {
+		search.Limit = max(search.Limit, recallDated)
+	}
 	var ops []store.Op
 	for _, key := range r.o.Pinned {
 		ops = append(ops, store.GetOp{Namespace: n, Key: key, GetOptions: store.GetOptions{NoRefresh: true}})
 	}
-	queries := windows(messages, r.o.Limit)
+	for _, e := range timing.events {
+		event := search
+		event.Query, event.Limit = e.text, 1
+		ops = append(ops, store.SearchOp{Prefix: n, SearchOptions: event})
+	}
 	searches := func() (ops []store.Op) {
 		for _, q := range queries {
 			search.Query = q
@@ -223,9 +239,15 @@ func (r *Recaller) find(ctx context.Context, s *store.Store, n store.Namespace, 
 			out.pinned = append(out.pinned, Recalled{Item: res.Item, Document: DocumentOf(res.Item), Why: Reasons{Pinned: true}})
 		}
 	}
-	p := pool{Recaller: r, embeds: s.Embeds(), pinned: seen, hidden: map[string]bool{}, at: map[string]int{}}
+	results = results[len(r.o.Pinned):]
+	var events []*store.Item
+	for _, res := range results[:len(timing.events)] {
+		events = append(events, append(res.Items, nil)[0])
+	}
+	timing.resolve(events)
+	p := pool{Recaller: r, embeds: s.Embeds(), timing: timing, pinned: seen, hidden: map[string]bool{}, at: map[string]int{}}
 	now := r.o.Now()
-	for results = results[len(r.o.Pinned):]; p.dropEnded(results, search.Limit, now); {
+	for results = results[len(timing.events):]; p.dropEnded(results, search.Limit, now); {
 		// Memories that have ended took the places of valid ones.
 		search.Limit *= 4
 		search.Filter = store.And(r.o.Filter, notLongEnded(now))
@@ -241,7 +263,8 @@ func (r *Recaller) find(ctx context.Context, s *store.Store, n store.Namespace, 
 // pool joins the results of searches, with each memory once.
 type pool struct {
 	*Recaller
-	embeds     bool            // the store has an embedder
+	embeds     bool // the store has an embedder
+	timing     timing
 	pinned     map[string]bool // ids of pinned memories
 	hidden     map[string]bool // ids of memories that were found and left out
 	candidates []Recalled
@@ -278,7 +301,7 @@ func (p *pool) join(searches []store.Result) {
 			if p.pinned[id] {
 				continue
 			}
-			c := Recalled{Item: item, Why: Reasons{Relevance: relevance[i], Search: item.Explanation}}
+			c := Recalled{Item: item, Why: Reasons{Relevance: relevance[i], Search: item.Explanation, Time: p.timing.fit(item)}}
 			if j, ok := p.at[id]; !ok {
 				p.at[id] = len(p.candidates)
 				p.candidates = append(p.candidates, c)
@@ -305,7 +328,8 @@ func (p *pool) tooFar(item *store.Item) bool {
 // cut returns the candidates that are scored: the most relevant, and the best by
 // meaning and by words.
 func (p *pool) cut() []Recalled {
-	slices.SortStableFunc(p.candidates, func(a, b Recalled) int { return cmp.Compare(b.Why.Relevance, a.Why.Relevance) })
+	fit := func(c Recalled) float64 { return c.Why.Relevance * (1 + p.weights.Time*c.Why.Time) }
+	slices.SortStableFunc(p.candidates, func(a, b Recalled) int { return cmp.Compare(fit(b), fit(a)) })
 	size := max(recallPool, p.o.Limit)
 	best := func(rank int) bool { return rank > 0 && rank <= recallBest }
 	var out []Recalled

@@ -29,6 +29,12 @@ type Reasons struct {
 	// towards 1: it is 0.5 after five uses.
 	Uses   int     `json:"uses,omitempty"`
 	Access float64 `json:"access,omitempty"`
+	// Time is how near the memory is, from 0 to 1, to a time that the last message names,
+	// such as "last week", "in March 2024" or "before I moved". The times of a memory are
+	// its [Validity], those that its text mentions and the one when it was noted. If the
+	// message asks when something was, Time is 1 for a memory whose time is known beyond
+	// when it was noted. Only English and dates of digits are understood.
+	Time float64 `json:"time,omitempty"`
 }
 
 // String returns the reasons in one line.
@@ -47,6 +53,9 @@ func (w Reasons) String() string {
 			by = append(by, fmt.Sprintf("no. %d by words: %s", x.KeywordRank, strings.Join(x.Terms, " ")))
 		}
 		fmt.Fprintf(&b, " (%s)", strings.Join(by, "; "))
+	}
+	if w.Time > 0 {
+		fmt.Fprintf(&b, ", time %.2f", w.Time)
 	}
 	fmt.Fprintf(&b, ", recency %.2f, importance %.2f, used %d times", w.Recency, w.Importance, w.Uses)
 	return b.String()
@@ -71,7 +80,8 @@ func (r *Recaller) score(cs []Recalled, uses map[string]use) {
 		w.Importance = importanceOf(c.Item)
 		w.Uses = uses[itemID(c.Item)].Count
 		w.Access = float64(w.Uses) / float64(w.Uses+usesForHalf)
-		c.Score = w.Relevance * (1 + r.weights.Recency*w.Recency + r.weights.Importance*w.Importance + r.weights.Access*w.Access)
+		c.Score = w.Relevance * (1 + r.weights.Recency*w.Recency + r.weights.Importance*w.Importance + r.weights.Access*w.Access +
+			r.weights.Time*w.Time)
 	}
 	slices.SortStableFunc(cs, func(a, b Recalled) int {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(b.Item.Version, a.Item.Version))

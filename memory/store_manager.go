@@ -32,14 +32,15 @@ type StoreManagerOptions struct {
 	// QueryModel, if not nil, is asked for search queries. Otherwise the queries are the
 	// last messages and the messages of the user.
 	QueryModel llm.Model
-	// Limit is how many memories the model is shown at most; 0 means 5.
+	// Limit is how many memories the model is shown at most; 0 means 15. Each topic of
+	// the conversation has an equal share of them.
 	Limit int
 	// Phases are further passes over the memories that were recalled and changed.
 	Phases []Phase
 	// Similar, if not 0, is the similarity, from 0 to 1, from which on an insert counts as
 	// a duplicate of an existing memory of its kind; 0.95 is a good value. A duplicate is
 	// not written, and the existing memory counts as used once more. Inserts of one answer
-	// are not compared with each other. The store must have an embedder and embed whole
+	// are compared with each other too. The store must have an embedder and embed whole
 	// values, which it does unless its Fields are set.
 	Similar float64
 	// Guard, if not nil, is called with each change before it is written. It may alter
@@ -64,7 +65,7 @@ type Phase struct {
 }
 
 const (
-	defaultRecall   = 5
+	defaultRecall   = 15
 	defaultKey      = "default"
 	reflectAttempts = 3
 

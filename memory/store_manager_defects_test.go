@@ -68,7 +68,7 @@ func TestStoreManagerComparesAllThatTheUserSaid(t *testing.T) {
 	for i := range 10 {
 		put(t, s, fmt.Sprint(i), fmt.Sprintf(`{"kind":"Memory","content":{"content":"goodbye number %d"}}`, i))
 	}
-	m := newStoreManager(t, s, llmtest.NewScript(), memory.StoreManagerOptions{})
+	m := newStoreManager(t, s, llmtest.NewScript(), memory.StoreManagerOptions{Limit: 5})
 	messages := []llm.Message{llm.User("No tea for me any more!"), llm.Assistant("I see."), llm.User("That was all, goodbye."), llm.Assistant("Goodbye!")}
 	for range 2 {
 		items, err := m.Recall(t.Context(), messages...)
@@ -198,7 +198,7 @@ func TestStoreManagerRecallsByMoreThanTheLastMessage(t *testing.T) {
 	for i := range 10 {
 		put(t, s, fmt.Sprint(i), fmt.Sprintf(`{"kind":"Memory","content":{"content":"fact %d"}}`, i))
 	}
-	m := newStoreManager(t, s, llmtest.NewScript(), memory.StoreManagerOptions{})
+	m := newStoreManager(t, s, llmtest.NewScript(), memory.StoreManagerOptions{Limit: 5})
 	items, err := m.Recall(t.Context(), llm.User("Hello"), llm.User("What tea do I drink?"), llm.Assistant("Green, I think"), llm.User("Thanks"))
 	if err != nil || len(items) != 5 || items[0].Key != "a" {
 		t.Errorf("got %v and %v, want the tea first of 5", items, err)

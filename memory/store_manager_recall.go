@@ -113,7 +113,7 @@ func placeID(i int) string { return fmt.Sprintf("recalled %d", i) }
 
 // recall finds the memories for the messages, in one batch.
 func (m *StoreManager) recall(ctx context.Context, s *store.Store, n store.Namespace, messages []llm.Message) (*recollection, error) {
-	ops, err := m.queries(ctx, n, messages)
+	ops, err := m.queries(ctx, s, n, messages)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +135,7 @@ func (m *StoreManager) recall(ctx context.Context, s *store.Store, n store.Names
 	if item := results[len(results)-1].Item; item != nil && ok {
 		r.items = append(r.items, item) // the profile comes first, and always
 	}
-	r.items = best(append(r.items, slices.Concat(ranked(found), newest)...), m.o.Limit)
+	r.items = best(append(r.items, slices.Concat(shares(found), newest)...), m.o.Limit)
 	if len(r.items) == 0 && ok {
 		r.items = []*store.Item{nil}
 	}
@@ -149,6 +149,22 @@ func ranked(results []store.Result) []*store.Item {
 		items = append(items, r.Items...)
 	}
 	slices.SortStableFunc(items, func(a, b *store.Item) int { return cmp.Compare(b.Score, a.Score) })
+	return items
+}
+
+// shares returns the items of several searches: the best of each, then the second
+// of each and so on. So each topic of a conversation has its share, also one whose
+// scores are low.
+func shares(results []store.Result) []*store.Item {
+	var items []*store.Item
+	for i, more := 0, true; more; i++ {
+		more = false
+		for _, r := range results {
+			if i < len(r.Items) {
+				items, more = append(items, r.Items[i]), true
+			}
+		}
+	}
 	return items
 }
 
@@ -167,8 +183,12 @@ func best(items []*store.Item, limit int) []*store.Item {
 }
 
 // queries returns the searches for the messages.
-func (m *StoreManager) queries(ctx context.Context, n store.Namespace, messages []llm.Message) ([]store.Op, error) {
+func (m *StoreManager) queries(ctx context.Context, s *store.Store, n store.Namespace, messages []llm.Message) ([]store.Op, error) {
 	var ops []store.Op
+	ranking := store.Keyword
+	if s.Embeds() {
+		ranking = store.Hybrid // a new fact often names the same things as the outdated one
+	}
 	if m.o.QueryModel != nil && len(messages) > 0 {
 		asked, err := askQueries(ctx, m.o.QueryModel, queryInstructions, messages)
 		if err != nil {
@@ -179,7 +199,7 @@ func (m *StoreManager) queries(ctx context.Context, n store.Namespace, messages 
 			if err != nil {
 				return nil, err
 			}
-			op.Limit, op.Offset = m.o.Limit, 0
+			op.Limit, op.Offset, op.Ranking = m.o.Limit, 0, ranking
 			ops = append(ops, op)
 		}
 	}
@@ -187,7 +207,7 @@ func (m *StoreManager) queries(ctx context.Context, n store.Namespace, messages 
 		return ops, nil
 	}
 	for _, q := range topics(messages, m.o.Limit) {
-		ops = append(ops, store.SearchOp{Prefix: n, SearchOptions: store.SearchOptions{Query: q, Limit: m.o.Limit}})
+		ops = append(ops, store.SearchOp{Prefix: n, SearchOptions: store.SearchOptions{Query: q, Limit: m.o.Limit, Ranking: ranking}})
 	}
 	return ops, nil
 }
@@ -195,18 +215,42 @@ func (m *StoreManager) queries(ctx context.Context, n store.Namespace, messages 
 // maxTopics bounds the searches for a long conversation.
 const maxTopics = 16
 
-// topics returns search queries for a whole conversation: its end, and each message
-// of the user, the latest first. Without the latter, a change that was mentioned
-// early would be stored beside the memory that it contradicts.
+// topics returns search queries for a whole conversation: its end, each message of
+// the user, the latest first, and each sentence of these. Without them, a change that
+// was mentioned early or in passing would be stored beside the memory that it
+// contradicts.
 func topics(messages []llm.Message, limit int) []string {
 	out := windows(messages, limit)
-	for _, msg := range slices.Backward(messages) {
-		text := strings.TrimSpace(msg.Text())
-		if msg.Role == llm.RoleHuman && text != "" && !slices.Contains(out, text) && len(out) < maxTopics {
+	add := func(text string) {
+		if text = strings.TrimSpace(text); text != "" && !slices.Contains(out, text) && len(out) < maxTopics {
 			out = append(out, text)
 		}
 	}
+	var sentences []string
+	for _, msg := range slices.Backward(messages) {
+		if msg.Role == llm.RoleHuman {
+			add(msg.Text())
+			sentences = append(sentences, sentencesOf(msg.Text())...)
+		}
+	}
+	for _, s := range sentences {
+		add(s)
+	}
 	return out
+}
+
+// minSentence is the number of words below which a sentence is no topic.
+const minSentence = 3
+
+// sentencesOf splits a text of several sentences.
+func sentencesOf(text string) []string {
+	sentences := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(".!?;\n。！？", r) })
+	if len(sentences) < 2 {
+		return nil
+	}
+	return slices.DeleteFunc(sentences, func(s string) bool {
+		return len(strings.Fields(s)) < minSentence && len([]rune(s)) < 4*minSentence
+	})
 }
 
 // windows returns search queries: the last message, the last two, the last four and

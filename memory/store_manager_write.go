@@ -21,6 +21,11 @@ type ItemChange struct {
 	// Version is the version of the item after the change; 0 for a Delete.
 	Version int64 `json:"version,omitempty"`
 	Change        // its ID is the Key
+	// Supersedes is the key of an older memory in the namespace that an Insert probably
+	// makes outdated, because it says something else with much the same words; empty if
+	// there is none. No model has decided this. It is stored under "supersedes" in the new
+	// item's Meta, and the older memory stays as it is.
+	Supersedes string `json:"supersedes,omitempty"`
 }
 
 // Provenance says where a memory comes from. It is stored under "provenance" in the
@@ -156,9 +161,16 @@ func (w *writer) plan(ctx context.Context, cs ChangeSet) (changes []ItemChange, 
 	if err != nil {
 		return nil, nil, err
 	}
+	old, err := w.supersedes(ctx, allowed, known)
+	if err != nil {
+		return nil, nil, err
+	}
 	for i, c := range allowed {
 		if known[i] {
 			continue
+		}
+		if old[i] != nil {
+			c.Supersedes = old[i].Key
 		}
 		op, err := w.op(items[i], c)
 		if err != nil {
@@ -222,6 +234,9 @@ func (w *writer) op(item *store.Item, c ItemChange) (store.Op, error) {
 	if delete(meta, metaValidity); c.Validity != (Validity{}) {
 		meta[metaValidity] = c.Validity
 	}
+	if c.Supersedes != "" {
+		meta[metaSupersedes] = c.Supersedes
+	}
 	var value any = envelope{c.Kind, c.After}
 	if item != nil {
 		_, wrap := readItem(item)
@@ -272,7 +287,45 @@ func (w *writer) duplicates(ctx context.Context, cs []ItemChange) (map[int]bool,
 			known[places[j]] = true
 		}
 	}
-	return known, nil
+	return known, w.alike(ctx, cs, known)
+}
+
+// alike adds the inserts to known that are near duplicates of an earlier insert of
+// the same changes. Equal ones do not get here.
+func (w *writer) alike(ctx context.Context, cs []ItemChange, known map[int]bool) error {
+	var fresh []int
+	var texts []string
+	for i, c := range cs {
+		if c.Op == Insert && !known[i] {
+			raw, err := encodeAny(envelope{c.Kind, c.After})
+			if err != nil {
+				return err
+			}
+			fresh, texts = append(fresh, i), append(texts, string(raw))
+		}
+	}
+	if w.similar == 0 || len(fresh) < 2 {
+		return nil
+	}
+	vectors, err := w.store.Embed(ctx, texts...)
+	if err != nil {
+		return err
+	}
+	for j, i := range fresh {
+		for k, earlier := range fresh[:j] {
+			if !known[earlier] && cs[earlier].Kind == cs[i].Kind && cs[earlier].Validity.covers(cs[i].Validity) && dot(vectors[j], vectors[k]) >= w.similar {
+				known[i] = true
+			}
+		}
+	}
+	return nil
+}
+
+func dot(a, b []float32) (sum float64) {
+	for i, x := range a {
+		sum += float64(x) * float64(b[i])
+	}
+	return sum
 }
 
 // likeItem is a search for memories similar to an insert. The query is the value as

@@ -206,7 +206,12 @@ func (m *managed) create(ctx context.Context, s *store.Store, n store.Namespace,
 	}
 	// Managers store the same memory together with its kind.
 	same := store.Or(store.Eq("content", content), store.And(store.Eq("kind", memoryKind), store.Eq("content.content", content)))
-	results, err := s.Batch(ctx, sameItem(n, same))
+	ops := []store.Op{sameItem(n, same)}
+	var text string
+	if json.Unmarshal(content, &text) == nil && strings.TrimSpace(text) != "" {
+		ops = append(ops, outdated(s, n, text))
+	}
+	results, err := s.Batch(ctx, ops...)
 	if err != nil {
 		return "", err
 	}
@@ -222,7 +227,14 @@ func (m *managed) create(ctx context.Context, s *store.Store, n store.Namespace,
 	}
 	value := map[string]json.RawMessage{"content": content}
 	op := store.PutOp{Namespace: n, Key: key, Value: value, PutOptions: store.PutOptions{Meta: meta, IfAbsent: true}}
-	return "created memory " + key, m.write(ctx, s, op, n, key, Change{Op: Insert, After: content})
+	said, change := "created memory "+key, ItemChange{Namespace: n, Key: key, Change: Change{Op: Insert, After: content}}
+	for _, r := range results[1:] {
+		if old := superseded(r.Items, text, time.Now(), nil); old != nil && slices.Equal(old.Namespace, n) {
+			change.Supersedes, meta[metaSupersedes] = old.Key, old.Key
+			said += fmt.Sprintf("; memory %s may be outdated now: update or delete it if so", old.Key)
+		}
+	}
+	return said, m.write(ctx, s, op, change)
 }
 
 func (m *managed) update(ctx context.Context, s *store.Store, item *store.Item, content json.RawMessage) (string, error) {
@@ -263,24 +275,24 @@ func (m *managed) update(ctx context.Context, s *store.Store, item *store.Item, 
 		value = envelope{*has.Kind, content}
 	}
 	op := store.PutOp{Namespace: item.Namespace, Key: item.Key, Value: value, PutOptions: store.PutOptions{Meta: meta, TTL: lifeOf(item), IfVersion: item.Version}}
-	return "updated memory " + item.Key, m.write(ctx, s, op, item.Namespace, item.Key,
-		Change{Op: Update, Kind: old.Kind, Before: old.Content, After: content})
+	return "updated memory " + item.Key, m.write(ctx, s, op,
+		ItemChange{Namespace: item.Namespace, Key: item.Key, Change: Change{Op: Update, Kind: old.Kind, Before: old.Content, After: content}})
 }
 
 func (m *managed) remove(ctx context.Context, s *store.Store, item *store.Item) (string, error) {
 	old := DocumentOf(item)
 	op := store.DeleteOp{Namespace: item.Namespace, Key: item.Key, DeleteOptions: store.DeleteOptions{IfVersion: item.Version}}
-	return "Deleted memory " + item.Key, m.write(ctx, s, op, item.Namespace, item.Key, Change{Op: Delete, Kind: old.Kind, Before: old.Content})
+	return "Deleted memory " + item.Key, m.write(ctx, s, op, ItemChange{Namespace: item.Namespace, Key: item.Key, Change: Change{Op: Delete, Kind: old.Kind, Before: old.Content}})
 }
 
 // write makes a change and sends it as an event.
-func (m *managed) write(ctx context.Context, s *store.Store, op store.Op, n store.Namespace, key string, c Change) error {
+func (m *managed) write(ctx context.Context, s *store.Store, op store.Op, c ItemChange) error {
 	results, err := s.Batch(ctx, op)
 	if err != nil {
 		return err
 	}
-	c.ID = key
-	treadle.Emit(ctx, ItemChange{Namespace: n, Key: key, Version: versionOf(results[0]), Change: c})
+	c.ID, c.Version = c.Key, versionOf(results[0])
+	treadle.Emit(ctx, c)
 	return nil
 }
 

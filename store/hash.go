@@ -11,10 +11,18 @@ import (
 // NewHashEmbedder returns an embedder that needs no model. It hashes the words of a
 // text and their groups of three characters, so texts are similar if they are
 // spelled alike. It knows nothing of meaning: use it for tests and demonstrations,
-// and to find texts with small differences in spelling.
+// and to find texts with small differences in spelling. In a [Hybrid] search its
+// similarity counts a quarter.
 func NewHashEmbedder(dimension int) Embedder { return hashEmbedder(dimension) }
 
 type hashEmbedder int
+
+// lexical is implemented by embedders that know nothing of meaning. Their vectors say
+// less than the words do, so a hybrid search uses them to find words that are spelled
+// alike and otherwise ranks by words.
+type lexical interface{ lexical() }
+
+func (h hashEmbedder) lexical() {}
 
 // Model returns a name with the version of the hashing.
 func (h hashEmbedder) Model() string { return "treadle-hash-1" }

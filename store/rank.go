@@ -17,6 +17,8 @@ const (
 	// wordsPower makes a small share of the words count less: one of four words in common
 	// is often chance.
 	wordsPower = 1.5
+	// lexicalWeight is the weight of the cosine of an embedder that only knows spellings.
+	lexicalWeight = 0.25
 )
 
 // place is a candidate that is being ranked.
@@ -37,7 +39,7 @@ func (q *Query) rank(near, matching []Candidate) []Ranked {
 	case q.Terms == nil:
 		places = bySimilarity
 	default:
-		places = fuse(bySimilarity, byWords, full)
+		places = q.fuse(bySimilarity, byWords, full)
 	}
 	places = places[min(q.Offset, len(places)):]
 	places = places[:min(q.Limit, len(places))]
@@ -163,11 +165,14 @@ func (q *Query) byWords(matching []Candidate, items int) (places []place, full f
 //
 // The similarity of an item that was not among the nearest is unknown. It is at
 // most that of the last of these, which is used for it.
-func fuse(bySimilarity, byWords []place, full float64) []place {
+func (q *Query) fuse(bySimilarity, byWords []place, full float64) []place {
 	places := make([]place, 0, len(bySimilarity)+len(byWords))
 	at := make(map[int64]int, len(bySimilarity))
 	var least float64
 	for _, p := range bySimilarity {
+		if q.lexical {
+			p.score *= lexicalWeight
+		}
 		at[p.seq] = len(places)
 		places = append(places, p)
 		least = p.score

@@ -59,6 +59,7 @@ func (p *plan) addQuery(q *Query, query string, ranking Ranking) {
 		}
 	}
 	if ranking != Keyword {
+		_, q.lexical = p.store.opts.Embedder.(lexical)
 		q.Depth = q.Limit + q.Offset
 		if ranking == Hybrid {
 			q.Depth = max(q.Depth, fusionDepth)

@@ -50,10 +50,13 @@ const minStem = 3
 // word: plurals, -ing, -ed and -ly. It is meant for matching and not for reading. A
 // word with other letters than a to z stays as it is.
 func Stem(word string) string {
-	if strings.Trim(word, "abcdefghijklmnopqrstuvwxyz") != "" || len(word) <= minStem {
+	if strings.Trim(word, "abcdefghijklmnopqrstuvwxyz") != "" || len(word) < minStem {
 		return word
 	}
-	w := singular(word)
+	w := word
+	if len(w) > minStem {
+		w = singular(w)
+	}
 	switch {
 	case cut(w, "ing") != "":
 		w = undouble(cut(w, "ing"))
