@@ -37,6 +37,8 @@ type locomoSettings struct {
 	rankings []string
 	json     bool
 	fetch    bool
+	english  bool
+	weights  *memory.Weights
 }
 
 func parseLocomo(args []string, stderr io.Writer) (s locomoSettings, err error) {
@@ -49,6 +51,8 @@ func parseLocomo(args []string, stderr io.Writer) (s locomoSettings, err error) 
 	flags.StringVar(&s.embedder, "embedder", "uselite", "`none`, hash, uselite, or the URL of a server that answers a JSON list of texts with a list of vectors")
 	flags.BoolVar(&s.json, "json", false, "print one JSON object per line instead of a table")
 	flags.BoolVar(&s.fetch, "fetch", false, "fetch the weights of uselite ("+encoderParcel.size+") if they are not there")
+	flags.BoolVar(&s.english, "english", false, "set the store's option English")
+	weights := flags.String("weights", "", "the Recaller's `weights` of recency, importance, access and time, parted by commas; the default is its own")
 	rankings := flags.String("rankings", "recaller,hybrid,semantic,keyword", "the `rankings` to measure, parted by commas")
 	if err := flags.Parse(args); err != nil {
 		return s, err
@@ -57,6 +61,13 @@ func parseLocomo(args []string, stderr io.Writer) (s locomoSettings, err error) 
 		return s, fmt.Errorf("locomo: there are %d files: name one", flags.NArg())
 	}
 	s.file = flags.Arg(0)
+	if *weights != "" {
+		s.weights = &memory.Weights{}
+		w := s.weights
+		if n, err := fmt.Sscanf(*weights, "%g,%g,%g,%g", &w.Recency, &w.Importance, &w.Access, &w.Time); err != nil || n != 4 {
+			return s, fmt.Errorf("locomo: the weights are %q: give four numbers", *weights)
+		}
+	}
 	for name := range strings.SplitSeq(*rankings, ",") {
 		if _, ok := storeRankings[name]; !ok && name != recallerRanking {
 			return s, fmt.Errorf("locomo: unknown ranking %q: there are recaller, hybrid, semantic and keyword", name)
@@ -167,7 +178,7 @@ func runLocomo(ctx context.Context, args []string, stdout, stderr io.Writer) err
 		by := map[string]*answers{}
 		for _, c := range conversations {
 			fmt.Fprintf(stderr, "locomo: %s, conversation %s\n", ranking, c.User)
-			if err := c.measure(ctx, embedder, ranking, by); err != nil {
+			if err := c.measure(ctx, s, embedder, ranking, by); err != nil {
 				return fmt.Errorf("locomo: conversation %s: %w", c.User, err)
 			}
 		}
@@ -210,9 +221,9 @@ func printLocomo(w io.Writer, lines []locomoLine, asJSON bool) error {
 }
 
 // measure stores the turns of a conversation, each at its time, and asks its questions.
-func (c *conversation) measure(ctx context.Context, embedder store.Embedder, ranking string, by map[string]*answers) error {
+func (c *conversation) measure(ctx context.Context, o locomoSettings, embedder store.Embedder, ranking string, by map[string]*answers) error {
 	now := c.Now
-	s, err := store.NewMemory(&store.Options{Embedder: embedder, Now: func() time.Time { return now }})
+	s, err := store.NewMemory(&store.Options{Embedder: embedder, English: o.english, Now: func() time.Time { return now }})
 	if err != nil {
 		return err
 	}
@@ -228,7 +239,7 @@ func (c *conversation) measure(ctx context.Context, embedder store.Embedder, ran
 		}
 	}
 	now = c.Now
-	ask, err := c.asker(ctx, s, space, ranking)
+	ask, err := c.asker(ctx, s, space, ranking, o.weights)
 	if err != nil {
 		return err
 	}
@@ -256,7 +267,7 @@ func (c *conversation) measure(ctx context.Context, embedder store.Embedder, ran
 
 // asker returns a function that finds the keys of memories for a question, best
 // first, and the number of tokens that they take in a prompt.
-func (c *conversation) asker(ctx context.Context, s *store.Store, space store.Namespace, ranking string) (func(string) ([]string, int, error), error) {
+func (c *conversation) asker(ctx context.Context, s *store.Store, space store.Namespace, ranking string, weights *memory.Weights) (func(string) ([]string, int, error), error) {
 	if ranking != recallerRanking {
 		return func(q string) (keys []string, tokens int, err error) {
 			items, err := s.Search(ctx, space, &store.SearchOptions{Query: q, Ranking: storeRankings[ranking], Limit: locomoTop})
@@ -266,7 +277,7 @@ func (c *conversation) asker(ctx context.Context, s *store.Store, space store.Na
 			return keys, 0, err
 		}, nil
 	}
-	r, err := memory.NewRecaller(&memory.RecallerOptions{Store: s, Namespace: space, Now: func() time.Time { return c.Now }})
+	r, err := memory.NewRecaller(&memory.RecallerOptions{Store: s, Namespace: space, Weights: weights, Now: func() time.Time { return c.Now }})
 	if err != nil {
 		return nil, err
 	}

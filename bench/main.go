@@ -76,6 +76,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	if len(args) > 0 && args[0] == "locomo" {
 		return runLocomo(ctx, args[1:], stdout, stderr)
 	}
+	if len(args) > 0 && args[0] == "updates" {
+		return runUpdates(ctx, args[1:], stdout, stderr)
+	}
 	s, err := parseFlags(args, stderr)
 	if err != nil {
 		return err

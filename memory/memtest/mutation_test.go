@@ -96,7 +96,6 @@ var mutations = []mutation{
 	{"recalling without the profile", "recall/a profile comes to mind whatever is talked about"},
 	{"recalling without the time", "recall/a message about a month recalls what was noted then"},
 	{"not linking what is outdated", "contradictions/what is written beside the fact that it contradicts is linked to it"},
-	{"looking at the best topic only", "contradictions/what is outdated is shown though it was mentioned in passing"},
 	{"recalling by the last message only", "recall/the conversation so far says what it is about"},
 }
 
@@ -137,7 +136,7 @@ var edits = []edit{
 	{"store_manager_recall.go", `item != nil && ok {`, `item != nil && ok && !mutant("not recalling the default") {`},
 	{"store_manager_recall.go", `if len(r.items) == 0 && ok {`, `if (len(r.items) == 0 || mutant("a default for everybody")) && ok {`},
 	{"store_manager_recall.go", `slices.Concat(shares(found), newest)`,
-		`slices.Concat(either("looking at the newest only", nil, either("looking at the best topic only", ranked, shares)(found)), either("looking at what fits only", nil, newest))`},
+		`slices.Concat(either("looking at the newest only", nil, shares(found)), either("looking at what fits only", nil, newest))`},
 	{"store_manager_recall.go", `if m.o.QueryModel != nil &&`, `if m.o.QueryModel != nil && !mutant("not asking what to look for") &&`},
 	{"store_manager_recall.go", `range topics(messages, m.o.Limit)`, `range either("looking at the end only", windows, topics)(messages, m.o.Limit)`},
 	{"store_manager_recall.go", `max(1, limit/4)`, `either("recalling by the last message only", 1, max(1, limit/4))`},
