@@ -67,11 +67,11 @@ const (
 	// query that has other words. The score is BM25 among the items found, so
 	// that items of other namespaces do not influence it.
 	Keyword
-	// Hybrid ranks by both: the score is the cosine plus 0.8·share^1.5, where share, from
-	// 0 to 1, is the share of the query's words that the item has, in which rare words
-	// count more. So an item with few of the words comes before others by its meaning
-	// only, and one that is by far the nearest comes first whatever frequent words others
-	// have.
+	// Hybrid ranks by both: the score is the cosine plus 0.8 times the share, from 0 to 1,
+	// of the query's words that the item has, in which rare words count more. If it has
+	// only one of several words, that counts 0.2 times as much. So meaning decides where no
+	// item has much of the query, and an item that is by far the nearest comes first
+	// whatever frequent words others have.
 	Hybrid
 )
 

@@ -14,9 +14,9 @@ const (
 	lengthNorm = 0.2
 	// wordsWeight is what an item gets that has all words of the query, beside its cosine.
 	wordsWeight = 0.8
-	// wordsPower makes a small share of the words count less: one of four words in common
-	// is often chance.
-	wordsPower = 1.5
+	// singleWeight is the part of it that an item gets that has only one of several words:
+	// one word in common is often chance.
+	singleWeight = 0.2
 	// lexicalWeight is the weight of the cosine of an embedder that only knows spellings.
 	lexicalWeight = 0.25
 )
@@ -178,7 +178,10 @@ func (q *Query) fuse(bySimilarity, byWords []place, full float64) []place {
 		least = p.score
 	}
 	for _, p := range byWords {
-		share := wordsWeight * math.Pow(min(1, p.score/full), wordsPower)
+		share := wordsWeight * min(1, p.score/full)
+		if len(q.Terms) > 1 && hasOne(p.counts) {
+			share *= singleWeight
+		}
 		if j, ok := at[p.seq]; ok {
 			places[j].score += share
 			places[j].why.Keyword, places[j].why.KeywordRank, places[j].counts = p.why.Keyword, p.why.KeywordRank, p.counts
@@ -189,4 +192,13 @@ func (q *Query) fuse(bySimilarity, byWords []place, full float64) []place {
 	}
 	sortPlaces(places)
 	return places
+}
+
+// hasOne reports whether only one of the counts is not 0.
+func hasOne(counts []int) bool {
+	n := 0
+	for _, c := range counts {
+		n += min(c, 1)
+	}
+	return n == 1
 }

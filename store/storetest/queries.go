@@ -88,7 +88,7 @@ var queries = []test{
 		// Of the two words of the query one of the four items has one, and none has
 		// the other, which therefore weighs more.
 		having, missing := math.Log1p((4-1+0.5)/(1+0.5)), math.Log1p((4-0+0.5)/(0+0.5))
-		want(w, "its score", items[0].Score, first.Similarity+0.8*math.Pow(first.Keyword/(having+missing), 1.5))
+		want(w, "its score", items[0].Score, first.Similarity+0.8*(first.Keyword/(having+missing))*0.2)
 		want(w, "the score of the second", items[1].Score, items[1].Explanation.Similarity)
 		w.finds(s, "u", &store.SearchOptions{Query: "more food", Ranking: store.Keyword}, "food2")
 		w.finds(s, "u", &store.SearchOptions{Query: "more food", Ranking: store.Semantic, Limit: 1}, "food1")
