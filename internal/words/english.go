@@ -37,11 +37,15 @@ func Function(words []string) map[string]bool {
 			others = true
 		}
 	}
-	if !clear || !others {
+	if !clear && len(found) < minFunction || !others {
 		return nil
 	}
 	return found
 }
+
+// minFunction is the number of different function words that make a text English.
+// In a related language, such as Dutch, so many of them are function words too.
+const minFunction = 3
 
 // minStem is the number of letters that a stem has at least.
 const minStem = 3

@@ -42,6 +42,7 @@ func TestFunctionWordsAreThoseOfEnglish(t *testing.T) {
 		"ou est le thé et l'or":    "",
 		"kde je most":              "",
 		"who are you":              "", // there are no others
+		"the exam is not for me":   "for is me not the",
 		"where did zoe go once":    "did once where",
 		"wo ist die küche von ann": "",
 		"":                         "",
