@@ -59,9 +59,11 @@ func superseded(items []*store.Item, text string, now time.Time, gone map[string
 	return nil
 }
 
+// wordSet returns the words of a text. Forms of one word, such as "lives" and "lived",
+// are not something else; in other languages few words have such endings.
 func wordSet(text string) map[string]bool {
 	set := map[string]bool{}
-	words.Each(text, func(w string) { set[w] = true })
+	words.Each(text, func(w string) { set[words.Stem(w)] = true })
 	return set
 }
 
