@@ -126,6 +126,7 @@ var sameFloor = map[[2]string]string{
 	{"store", "internal/observe"}:                        "its operations are traced through it",
 	{"store", "checkpoint"}:                              "one kind of key encrypts checkpoints and items",
 	{"store", "internal/vecindex"}:                       "the memory backend and the SQLite one find vectors by the same index",
+	{"store", "internal/words"}:                          "the index and the recall of memories split texts by the same rules",
 	{"llm", "internal/wait"}:                             "a retry waits as that of a node does",
 	{"cmd/treadle", "cmd/treadle/internal/demo"}:         "the commands run the demo application, which knows nothing of them",
 	{"internal/studiotest", "internal/servertest"}:       "its tests start a server",
