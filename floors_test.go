@@ -47,6 +47,9 @@ var floorOf = map[string]int{
 
 	"internal/faulttest": 3,
 
+	// It writes the engine's stored form.
+	"internal/langgraphimport": 2,
+
 	".": 2,
 	// For tests and benchmarks alone.
 	"internal/backends": 2,

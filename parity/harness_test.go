@@ -24,10 +24,16 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/pgtest"
 	"github.com/treadle-go/treadle/treadletype"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// tests end the Postgres server before goroutines are counted.
+type tests struct{ *testing.M }
+
+func (t tests) Run() int { return pgtest.Run(t.M) }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(tests{m}) }
 
 const (
 	start = treadle.Start

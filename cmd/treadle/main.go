@@ -3,6 +3,7 @@
 //	treadle demo                       chat with an assistant, without a key or a service
 //	treadle jokes                      watch a graph run
 //	treadle threads list               list the threads in an SQLite file
+//	treadle import --from x --db y     import threads of LangGraph for Python
 //	treadle draw essay --format svg    draw a graph
 //	treadle serve                      serve the graphs of the demo over HTTP
 //	treadle new shop                   write a module with an agent that is served
@@ -122,7 +123,7 @@ and every step is saved in a checkpoint.`,
 	}
 	root.SetVersionTemplate("treadle {{.Version}}\n")
 	root.SetHelpCommand(newHelp(root))
-	root.AddCommand(newDemo(s), newDev(s), newDraw(s), newJokes(s), newNew(s), newServe(), newThreads(s), newVersion(s, root.Version))
+	root.AddCommand(newDemo(s), newDev(s), newDraw(s), newImport(s), newJokes(s), newNew(s), newServe(), newThreads(s), newVersion(s, root.Version))
 	return root
 }
 

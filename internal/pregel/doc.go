@@ -177,6 +177,7 @@
 //
 //	persist.go       checkpoints: how a run is stored and restored
 //	stored.go        the stored form of control, sends and inputs
+//	foreign.go       the stored forms and ids, for imported threads
 //	codec.go         the stored form of values
 //	taskresult.go    stored results of tasks whose step is not finished
 //	resultwriter.go  storing results while other tasks of the step run

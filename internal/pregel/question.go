@@ -2,8 +2,6 @@ package pregel
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -22,7 +20,7 @@ type questions struct {
 
 // answer is a stored answer with the question it was given to.
 type answer struct {
-	Question json.RawMessage `json:"question"`
+	Question json.RawMessage `json:"question,omitempty"` // absent if it is not known, in an imported thread
 	Answer   json.RawMessage `json:"answer"`
 }
 
@@ -56,10 +54,9 @@ func Ask(ctx context.Context, question any, key string, schema json.RawMessage) 
 	if key == "" {
 		place = "#" + strconv.Itoa(int(sc.asks.Add(1)-1))
 	}
-	sum := sha256.Sum256([]byte(t.namespace() + "|" + place))
-	p := Pause{ID: hex.EncodeToString(sum[:16]), Value: raw, Node: t.Name(), Namespace: r.path(), Key: key, Schema: schema}
+	p := Pause{ID: questionID(t.namespace(), place), Value: raw, Node: t.Name(), Namespace: r.path(), Key: key, Schema: schema}
 	if a, ok := r.root().answers[p.ID]; ok {
-		if string(a.Question) != string(raw) {
+		if a.Question != nil && string(a.Question) != string(raw) { // an imported answer may not know its question
 			if err := r.changedQuestion(t, a.Question, raw); err != nil {
 				return nil, err
 			}

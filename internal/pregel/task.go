@@ -2,10 +2,8 @@ package pregel
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"reflect"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -86,25 +84,19 @@ func (t *Task) ID() string {
 		return *id
 	}
 	if t.caller != nil {
-		return t.setID([]byte(t.caller.namespace() + "|call " + strconv.Itoa(int(t.index))))
+		return t.setID(callText(t.caller.namespace(), int(t.index)))
 	}
 	var space [256]byte
-	text := append(append(space[:0], t.run.seed()...), '|')
-	text = append(append(text, t.run.ns()...), '|')
-	text = append(strconv.AppendInt(text, int64(t.step), 10), '|')
-	text = append(append(text, t.node.Name...), '|')
+	sent := -1
 	if t.packet != nil {
-		text = strconv.AppendInt(append(text, "push"...), int64(t.index), 10)
-	} else {
-		text = append(text, "pull"...)
+		sent = int(t.index)
 	}
-	return t.setID(text)
+	return t.setID(taskText(space[:0], t.run.seed(), t.run.ns(), t.step, t.node.Name, sent))
 }
 
 // setID sets the task's id to a hash of the text, unless it has one.
 func (t *Task) setID(text []byte) string {
-	sum := sha256.Sum256(text)
-	id := uuidText(sum[:16])
+	id := idOf(text)
 	t.id.CompareAndSwap(nil, &id)
 	return *t.id.Load()
 }

@@ -1,0 +1,902 @@
+package langgraphimport
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/pregel"
+	"github.com/treadle-go/treadle/treadletype"
+)
+
+// A Problem is something that was not converted, or not completely.
+type Problem struct {
+	Thread     string `json:"thread,omitempty"`
+	Namespace  string `json:"namespace,omitempty"`  // of a nested graph, in LangGraph
+	Checkpoint string `json:"checkpoint,omitempty"` // its id
+	Field      string `json:"field,omitempty"`      // the channel, or another part of the checkpoint
+	Item       string `json:"item,omitempty"`       // the namespace and key of a store item
+	Text       string `json:"text"`
+}
+
+// A conversion turns the checkpoints of one thread into Treadle's.
+type conversion struct {
+	thread   string
+	spaces   map[string]*space // by LangGraph's namespace
+	order    []*space          // enclosing graphs first
+	asked    map[string]treadletype.Pause
+	answers  map[*task]map[string]pregel.StoredAnswer // by the outermost task
+	problems []Problem
+}
+
+// A space is a namespace: the checkpoints of the root graph or of a nested one.
+type space struct {
+	lg      string // the namespace in LangGraph
+	ns      string // in Treadle
+	points  []*point
+	byID    map[string]*point
+	around  *space // of a nested graph; nil of the root
+	flow    string // of a workflow: its only node
+	lasting bool   // its state lasts as long as the thread
+}
+
+// converted is a checkpoint in Treadle's form.
+type converted struct {
+	values   map[string]checkpoint.Value
+	log      [][]byte
+	last     []string
+	children map[string]checkpoint.ID
+	control  []byte
+	pending  []checkpoint.Write
+}
+
+func (c *conversion) problem(p *point, field, format string, args ...any) {
+	c.problems = append(c.problems, Problem{Thread: c.thread, Namespace: p.ns, Checkpoint: p.hashed.String(), Field: field, Text: fmt.Sprintf(format, args...)})
+}
+
+// convert returns the checkpoints of a thread in the order in which they are to be
+// stored: enclosing graphs first, then by id. It returns nil if the thread must not be
+// stored.
+func convert(thread string, raws []*rawPoint) ([]*checkpoint.Put, []Problem) {
+	c := &conversion{thread: thread, spaces: map[string]*space{}, asked: map[string]treadletype.Pause{}, answers: map[*task]map[string]pregel.StoredAnswer{}}
+	if !c.read(raws) || !c.locate() {
+		return nil, c.problems
+	}
+	for _, s := range c.order {
+		s.unfold()
+	}
+	c.identify()
+	c.questions()
+	var puts []*checkpoint.Put
+	for _, s := range c.order {
+		var head checkpoint.ID
+		for _, p := range s.points {
+			c.point(s, p)
+			puts = append(puts, c.put(s, p, head))
+			head = p.uuid
+		}
+	}
+	return puts, c.problems
+}
+
+// read decodes the checkpoints. Those that cannot be read are left out, unless one
+// is the newest of a graph: then the graph is left out, and the thread if the graph is
+// the root.
+func (c *conversion) read(raws []*rawPoint) bool {
+	slices.SortStableFunc(raws, func(a, b *rawPoint) int {
+		return cmp.Or(cmp.Compare(a.ns, b.ns), cmp.Compare(a.id, b.id))
+	})
+	parents := map[[2]string]string{}
+	for i, raw := range raws {
+		p, err := raw.read()
+		last := i+1 == len(raws) || raws[i+1].ns != raw.ns
+		if err != nil {
+			parents[[2]string{raw.ns, raw.id}] = raw.parent
+			bad := Problem{Thread: c.thread, Namespace: raw.ns, Checkpoint: raw.id, Text: "the checkpoint cannot be read and is left out: " + err.Error()}
+			if last {
+				bad.Text = fmt.Sprintf("the newest checkpoint of the nested graph cannot be read, so the graph is left out and starts anew: %v", err)
+				delete(c.spaces, raw.ns)
+			}
+			if last && raw.ns == "" {
+				bad.Text = fmt.Sprintf("the newest checkpoint cannot be read, so the thread is not imported: %v", err)
+				c.problems = append(c.problems, bad)
+				return false
+			}
+			c.problems = append(c.problems, bad)
+			continue
+		}
+		s := c.spaces[raw.ns]
+		if s == nil {
+			s = &space{lg: raw.ns, byID: map[string]*point{}, lasting: raw.ns != "" && !strings.Contains(raw.ns, ":")}
+			c.spaces[raw.ns] = s
+		}
+		s.points = append(s.points, p)
+		s.byID[p.id] = p
+	}
+	if c.spaces[""] == nil {
+		c.problems = append(c.problems, Problem{Thread: c.thread, Text: "it has no checkpoint of its own graph, only of nested ones, and is not imported"})
+		return false
+	}
+	for _, s := range c.spaces {
+		for _, p := range s.points {
+			for p.parent != "" && s.byID[p.parent] == nil { // it was left out, or pruned
+				up, ok := parents[[2]string{s.lg, p.parent}]
+				if !ok {
+					p.parent = ""
+					break
+				}
+				p.parent = up
+			}
+			if up := s.byID[p.parent]; up != nil {
+				up.children++
+			}
+			if p.parent >= p.id {
+				p.parent = ""
+			}
+		}
+		for _, p := range s.points {
+			p.plan()
+			c.legacySends(s, p)
+		}
+	}
+	return true
+}
+
+// legacySends finds the sends of checkpoints before format 4, which are writes of
+// the parent's tasks.
+func (c *conversion) legacySends(s *space, p *point) {
+	up := s.byID[p.parent]
+	if p.format >= 4 || len(p.next.sends) > 0 || up == nil || p.source != checkpoint.Loop {
+		return
+	}
+	for _, w := range up.writes {
+		if o, ok := w.value.(*object); ok && w.channel == tasksChannel && o.is("Send") {
+			p.next.sends = append(p.next.sends, o)
+		}
+	}
+}
+
+var callNumber = regexp.MustCompile(`(\|[0-9]+)+$`)
+
+// locate finds the graph around each nested one, and orders the graphs.
+func (c *conversion) locate() bool {
+	for _, lg := range slices.SortedFunc(maps.Keys(c.spaces), func(a, b string) int {
+		return cmp.Or(cmp.Compare(strings.Count(a, "|"), strings.Count(b, "|")), cmp.Compare(a, b))
+	}) {
+		s := c.spaces[lg]
+		if lg != "" {
+			longest := ""
+			for ns := range s.points[0].parents {
+				if len(ns) > len(longest) && ns != lg {
+					longest = ns
+				}
+			}
+			if s.around = c.spaces[longest]; s.around == nil || s.around == s || !slices.Contains(c.order, s.around) {
+				c.problem(s.points[len(s.points)-1], "", "the graph around this nested one is missing, so the nested one is left out")
+				delete(c.spaces, lg)
+				continue
+			}
+		}
+		c.order = append(c.order, s)
+	}
+	return true
+}
+
+// taskOf returns the task that runs the graph of a checkpoint, and the checkpoint
+// that the task runs from.
+func (c *conversion) taskOf(s *space, p *point) *task {
+	if s.around == nil {
+		return nil
+	}
+	up := s.around.at(p.parents[s.around.lg])
+	if up == nil {
+		return nil
+	}
+	segments := strings.Split(callNumber.ReplaceAllString(s.lg, ""), "|")
+	node, lg, _ := strings.Cut(segments[len(segments)-1], ":")
+	for _, t := range up.tasks {
+		if t.node == node && (lg == "" || t.lg == lg) {
+			return t
+		}
+	}
+	for _, t := range up.tasks { // nothing is stored of the task
+		if t.node == node && t.lg == "" && (t.sent < 0 || up.byID(lg) == t) {
+			t.lg = lg
+			return t
+		}
+	}
+	return nil
+}
+
+// identify finds the tasks of all checkpoints and gives them and the namespaces
+// their ids in Treadle, which are made of the ids around them.
+func (c *conversion) identify() {
+	for _, s := range slices.Clone(c.order) {
+		for _, p := range s.points {
+			for _, id := range p.assign() {
+				if p.children == 0 {
+					c.problem(p, "task "+id, "the node of the task is not known: what it has written or asked is left out, and it runs again")
+				}
+			}
+		}
+		switch {
+		case s.around == nil:
+		case s.lasting:
+			s.ns = s.lg
+		default:
+			t := c.taskOf(s, s.points[len(s.points)-1])
+			if t == nil || t.ns == "" {
+				c.problem(s.points[len(s.points)-1], "", "the task that runs this nested graph is not known, so the nested graph is left out and starts anew")
+				c.order = slices.DeleteFunc(c.order, func(o *space) bool { return o == s })
+				delete(c.spaces, s.lg)
+				continue
+			}
+			s.ns = t.ns + callNumber.FindString(s.lg)
+		}
+		for _, p := range s.points {
+			for _, t := range p.tasks {
+				t.id = pregel.TaskID(p.uuid, s.ns, p.step+1, t.node, t.sent)
+				t.ns = t.node + ":" + t.id
+				if s.ns != "" {
+					t.ns = s.ns + "|" + t.ns
+				}
+			}
+			slices.SortStableFunc(p.tasks, func(a, b *task) int {
+				return cmp.Or(cmp.Compare(a.sent, b.sent), cmp.Compare(a.node, b.node))
+			})
+		}
+	}
+}
+
+// outermost returns the task of the root graph that a task runs in.
+func (c *conversion) outermost(s *space, t *task) *task {
+	for s.around != nil && t != nil {
+		t, s = c.taskOf(s, t.point), s.around
+	}
+	return t
+}
+
+// questions finds the interrupts and answers of all tasks, those of nested graphs
+// first: the graphs around them have noted the same interrupts.
+func (c *conversion) questions() {
+	for _, s := range slices.Backward(c.order) {
+		for _, p := range s.points {
+			for _, t := range p.calls {
+				for _, i := range t.interrupts {
+					id, _ := i.field("id", 1).(string)
+					c.asked[id] = treadletype.Pause{} // Treadle's id needs the name of the called function
+				}
+			}
+			for _, t := range p.tasks {
+				c.questionsOf(s, t)
+			}
+			if s.around == nil {
+				c.pendingAnswer(p)
+			}
+		}
+	}
+}
+
+func (c *conversion) questionsOf(s *space, t *task) {
+	known := map[int]json.RawMessage{}
+	for k, i := range t.interrupts {
+		id, _ := i.field("id", 1).(string)
+		if old, ok := c.asked[id]; ok {
+			if old.ID == "" {
+				c.problem(t.point, interruptChannel, "the question was asked in a call of a function, whose name is not stored: continue the thread to be asked again")
+				continue
+			}
+			t.pauses = append(t.pauses, old)
+			continue
+		}
+		n := t.ordinal(id) + k
+		value, problems := toJSON(i.field("value", 0))
+		for _, text := range problems {
+			c.problem(t.point, interruptChannel, "%s", text)
+		}
+		pause := treadletype.Pause{ID: pregel.QuestionID(t.ns, n), Value: value, Node: t.node}
+		if s.ns != "" {
+			pause.Namespace = strings.Split(s.ns, "|")
+		}
+		if schema, ok := i.field("response_schema", 2).(*dict); ok {
+			pause.Schema, _ = toJSON(schema)
+		}
+		known[n] = value
+		c.asked[id] = pause
+		t.pauses = append(t.pauses, pause)
+	}
+	if len(t.resumes) == 0 {
+		return
+	}
+	top := c.outermost(s, t)
+	if top == nil {
+		return
+	}
+	for n, v := range t.resumes {
+		raw, problems := toJSON(v)
+		for _, text := range problems {
+			c.problem(t.point, resumeChannel, "%s", text)
+		}
+		c.answer(top, pregel.QuestionID(t.ns, n), pregel.StoredAnswer{Question: known[n], Answer: raw})
+	}
+}
+
+func (c *conversion) answer(top *task, id string, a pregel.StoredAnswer) {
+	if c.answers[top] == nil {
+		c.answers[top] = map[string]pregel.StoredAnswer{}
+	}
+	c.answers[top][id] = a
+}
+
+// pendingAnswer finds an answer that was given to the thread and that no task has
+// used, because the process ended.
+func (c *conversion) pendingAnswer(p *point) {
+	i := slices.IndexFunc(p.null, func(w write) bool { return w.channel == resumeChannel })
+	if i < 0 || p.children > 0 {
+		return
+	}
+	raw, _ := toJSON(p.null[i].value)
+	var open []treadletype.Pause
+	var of *task
+	for _, t := range p.tasks {
+		for _, a := range c.answers[t] {
+			if bytes.Equal(a.Answer, raw) {
+				return // a task has used it
+			}
+		}
+		if t.finished() {
+			continue
+		}
+		for _, q := range t.pauses {
+			if _, ok := c.answers[t][q.ID]; !ok {
+				open, of = append(open, q), t
+			}
+		}
+	}
+	if len(open) == 1 {
+		c.answer(of, open[0].ID, pregel.StoredAnswer{Question: open[0].Value, Answer: raw})
+	}
+}
+
+// point converts a checkpoint. Its parent is converted already.
+func (c *conversion) point(s *space, p *point) {
+	out := &converted{values: map[string]checkpoint.Value{}}
+	p.out = out
+	up := s.byID[p.parent]
+	was := &converted{}
+	if up != nil {
+		was = up.out
+	}
+	for name, v := range p.values {
+		if isInternal(name) && !(p.flow && name == startChannel) {
+			continue
+		}
+		version := uint64(max(number(p.versions[name]), 1))
+		if up != nil && up.versions[name] != nil && up.versions[name] == p.versions[name] {
+			if old, ok := was.values[name]; ok {
+				out.values[name] = old
+				continue
+			}
+		}
+		out.values[name] = c.value(p, name, v, version)
+	}
+	c.missing(p)
+	ctl := &pregel.StoredControl{Next: p.next.nodes, Waiting: p.next.waiting, Joins: p.next.joins}
+	c.control(s, p, ctl)
+	c.follow(s, p, up, was, ctl)
+	out.last = ctl.Last
+	raw, err := json.Marshal(ctl)
+	if err != nil { // it consists of JSON and strings
+		c.problem(p, "", "what runs next could not be encoded: %v", err)
+		raw = []byte("{}")
+	}
+	out.control = raw
+	c.pending(s, p, ctl)
+}
+
+// missing reports channels whose values are only in the writes of earlier
+// checkpoints, and need the Python reducer.
+func (c *conversion) missing(p *point) {
+	counters, _ := p.meta.get("counters_since_delta_snapshot")
+	d, _ := counters.(*dict)
+	if d == nil || p.children > 0 {
+		return
+	}
+	for _, k := range d.keys {
+		name, _ := k.(string)
+		if _, ok := p.values[name]; !ok && p.versions[name] != nil {
+			c.problem(p, name, "the field is a DeltaChannel, whose value only its Python reducer can compute: it is left out; store a snapshot first, for example with update_state")
+		}
+	}
+}
+
+// value converts the value of a channel. A list is stored by its elements, so that
+// checkpoints share them.
+func (c *conversion) value(p *point, name string, v any, version uint64) checkpoint.Value {
+	note := func(problems []string) {
+		for _, text := range problems {
+			c.problem(p, name, "%s", text)
+		}
+	}
+	list, ok := items(v)
+	if !ok {
+		raw, problems := toJSON(v)
+		note(problems)
+		return checkpoint.Value{Version: version, Data: raw}
+	}
+	out := checkpoint.Value{Version: version, List: true, Items: make([][]byte, len(list))}
+	for i, e := range list {
+		raw, problems := toJSON(e)
+		for k := range problems {
+			problems[k] = fmt.Sprintf("[%d]: %s", i, problems[k])
+		}
+		note(problems)
+		out.Items[i] = raw
+	}
+	return out
+}
+
+// control fills in what runs next.
+func (c *conversion) control(s *space, p *point, ctl *pregel.StoredControl) {
+	convert := func(field string, v any) json.RawMessage {
+		raw, problems := toJSON(v)
+		for _, text := range problems {
+			c.problem(p, field, "%s", text)
+		}
+		return raw
+	}
+	if p.next.start {
+		ctl.Start = convert(startChannel, p.values[startChannel])
+		if s.flow != "" {
+			ctl.Start = slices.Concat([]byte(`{"`+startChannel+`":`), ctl.Start, []byte("}"))
+		}
+		ctl.Next, ctl.Waiting = nil, nil
+	}
+	for _, o := range p.next.sends {
+		node, ok := o.field("node", 0).(string)
+		if !ok {
+			c.problem(p, tasksChannel, "a Send without a node is left out")
+			continue
+		}
+		ctl.Sends = append(ctl.Sends, pregel.StoredSend{Node: node, Input: convert("input of "+node, o.field("arg", 1))})
+	}
+	if p.children == 0 {
+		for _, w := range p.null {
+			switch {
+			case w.channel == resumeChannel || w.channel == nothingChannel:
+			case strings.HasPrefix(w.channel, branchPrefix):
+				ctl.Next = append(ctl.Next, strings.TrimPrefix(w.channel, branchPrefix))
+			default:
+				c.problem(p, w.channel, "a Command has updated the field and the step is not finished, so the update is in no checkpoint: it is left out; make it again with Thread.Update")
+			}
+		}
+		slices.Sort(ctl.Next)
+		ctl.Next = slices.Compact(ctl.Next)
+	}
+	if s.around != nil {
+		if up := s.around.at(p.parents[s.around.lg]); up != nil {
+			ctl.Of = up.uuid
+		}
+		if t := c.taskOf(s, p); t != nil && s.lasting {
+			ctl.Owner = t.ns
+		}
+	}
+}
+
+// follow fills in how the checkpoint came from its parent: the nodes of the step
+// between them, what they wrote, and the heads of graphs whose state lasts.
+func (c *conversion) follow(s *space, p, up *point, was *converted, ctl *pregel.StoredControl) {
+	out := p.out
+	out.children, out.log = was.children, was.log
+	switch {
+	case p.source == checkpoint.Input:
+		ctl.Last, out.log = []string{startChannel}, nil
+	case up == nil:
+	case p.source == checkpoint.Loop && up.next.start:
+		ctl.Last = []string{startChannel}
+	case p.source == checkpoint.Loop:
+		ran := []pregel.StoredRan{}
+		for _, t := range up.tasks {
+			if !t.finished() {
+				continue
+			}
+			ctl.Last = append(ctl.Last, t.node)
+			r := pregel.StoredRan{Node: t.node}
+			for _, w := range t.output {
+				if stored, ok := c.stored(up, w); ok {
+					r.Writes = append(r.Writes, pregel.StoredWrote{Field: stored.Field, Value: stored.Value, Over: stored.Over})
+					out.log = appendLog(out.log, stored)
+				}
+			}
+			ran = append(ran, r)
+		}
+		c.shorten(ran, was, out)
+		ctl.Results, _ = json.Marshal(ran) // it consists of JSON and strings
+		out.children = c.heads(s, up, was.children)
+	case p.source == checkpoint.Update:
+		c.edited(p, up, was, ctl)
+	default:
+		ctl.Last = was.last
+	}
+	ctl.Children = out.children
+	if s.around != nil && len(out.log) > 0 {
+		out.values[pregel.StoredLog] = checkpoint.Value{Version: newest(out.values), List: true, Items: out.log}
+	}
+}
+
+func appendLog(log [][]byte, w pregel.StoredWrite) [][]byte {
+	raw, _ := json.Marshal(w) // it consists of JSON and strings
+	return append(slices.Clip(log), raw)
+}
+
+func newest(values map[string]checkpoint.Value) uint64 {
+	n := uint64(1)
+	for _, v := range values {
+		n = max(n, v.Version)
+	}
+	return n
+}
+
+// whole returns the JSON of a value.
+func whole(v checkpoint.Value) json.RawMessage {
+	if !v.List {
+		return v.Data
+	}
+	return slices.Concat([]byte("["), bytes.Join(v.Items, []byte(",")), []byte("]"))
+}
+
+// edited fills in the nodes that update_state was called with, and what they wrote.
+// LangGraph has stored that only of some edits.
+func (c *conversion) edited(p, up *point, was *converted, ctl *pregel.StoredControl) {
+	out := p.out
+	ran := []pregel.StoredRan{}
+	of := map[string]int{}
+	for _, w := range up.edits {
+		i := slices.IndexFunc(up.tasks, func(t *task) bool { return t.lg == w.task })
+		if i < 0 {
+			continue
+		}
+		if _, ok := of[w.path]; !ok {
+			of[w.path] = len(ran)
+			ran = append(ran, pregel.StoredRan{Node: up.tasks[i].node})
+		}
+		r := &ran[of[w.path]]
+		if stored, ok := c.stored(up, w); ok {
+			r.Writes = append(r.Writes, pregel.StoredWrote{Field: stored.Field, Value: stored.Value, Over: stored.Over})
+		}
+	}
+	changed := false
+	for _, name := range slices.Sorted(maps.Keys(out.values)) {
+		v := out.values[name]
+		if old, ok := was.values[name]; ok && old.Version == v.Version {
+			continue
+		}
+		changed = true
+		out.log = appendLog(out.log, pregel.StoredWrite{Field: name, Value: whole(v), Over: true})
+	}
+	for _, r := range ran {
+		ctl.Last = append(ctl.Last, r.Node)
+	}
+	if len(ran) == 0 {
+		for node := range p.seen { // a node that had not run before
+			if _, ok := up.seen[node]; !ok && node != interruptChannel && node != "__input__" {
+				ctl.Last = append(ctl.Last, node)
+			}
+		}
+		slices.Sort(ctl.Last)
+	}
+	if len(ctl.Last) == 0 {
+		ctl.Last = was.last
+	}
+	if len(ran) > 0 || !changed || len(ctl.Last) != 1 { // otherwise the engine infers the writes of the one node
+		c.shorten(ran, was, out)
+		ctl.Results, _ = json.Marshal(ran) // it consists of JSON and strings
+	}
+}
+
+// stored converts a write of a task to a field of the state.
+func (c *conversion) stored(p *point, w write) (pregel.StoredWrite, bool) {
+	if isInternal(w.channel) || w.channel == nothingChannel || w.channel == returnChannel {
+		return pregel.StoredWrite{}, false
+	}
+	out := pregel.StoredWrite{Field: w.channel}
+	v := w.value
+	switch o := v.(type) {
+	case *object:
+		if o.is("Overwrite") {
+			v, out.Over = o.field("value", 0), true
+		}
+	case *dict:
+		if inner, ok := o.get("__overwrite__"); ok && len(o.keys) == 1 {
+			v, out.Over = inner, true
+		}
+	}
+	var problems []string
+	out.Value, problems = toJSON(v)
+	for _, text := range problems {
+		c.problem(p, w.channel, "a write of task %s: %s", w.task, text)
+	}
+	return out, true
+}
+
+// shorten removes values from the results of a step that are in its checkpoint: the
+// value that was set, or the elements that were added to a list.
+func (c *conversion) shorten(ran []pregel.StoredRan, was, now *converted) {
+	type written struct {
+		items  [][]byte
+		writes int
+		odd    bool
+	}
+	by := map[string]*written{}
+	for _, r := range ran {
+		for _, w := range r.Writes {
+			of := by[w.Field]
+			if of == nil {
+				of = &written{}
+				by[w.Field] = of
+			}
+			var list []json.RawMessage
+			if w.Over || json.Unmarshal(w.Value, &list) != nil || list == nil {
+				of.odd = true
+			}
+			for _, e := range list {
+				of.items = append(of.items, e)
+			}
+			of.writes++
+		}
+	}
+	for i := range ran {
+		for k := range ran[i].Writes {
+			w := &ran[i].Writes[k]
+			v, of := now.values[w.Field], by[w.Field]
+			switch {
+			case v.List && !of.odd && appended(was.values[w.Field].Items, v.Items, of.items):
+				var list []json.RawMessage
+				_ = json.Unmarshal(w.Value, &list) // it is a list
+				w.N, w.Value = len(list), nil
+				if w.N == 0 {
+					w.Value = json.RawMessage("[]")
+				}
+			case !v.List && !w.Over && of.writes == 1 && bytes.Equal(v.Data, w.Value):
+				w.Value = nil
+			}
+		}
+	}
+}
+
+// appended reports whether now is old with the elements appended.
+func appended(old, now, more [][]byte) bool {
+	return len(now) == len(old)+len(more) && slices.EqualFunc(now, slices.Concat(old, more), bytes.Equal)
+}
+
+// heads returns the heads of graphs whose state lasts, after the step that began at
+// up.
+func (c *conversion) heads(s *space, up *point, old map[string]checkpoint.ID) map[string]checkpoint.ID {
+	out := maps.Clone(old)
+	for _, o := range c.order {
+		if !o.lasting {
+			continue
+		}
+		for _, p := range o.points {
+			if s.at(p.parents[s.lg]) == up {
+				if out == nil {
+					out = map[string]checkpoint.ID{}
+				}
+				out[o.ns] = p.uuid
+			}
+		}
+	}
+	return out
+}
+
+// pending converts what is stored of the tasks of a step.
+func (c *conversion) pending(s *space, p *point, ctl *pregel.StoredControl) {
+	add := func(t *task, kind checkpoint.WriteKind, v any) {
+		raw, err := json.Marshal(v)
+		if err != nil { // it consists of JSON and strings
+			c.problem(p, "task "+t.node, "%s could not be encoded: %v", kind, err)
+			return
+		}
+		p.out.pending = append(p.out.pending, checkpoint.Write{Task: t.id, Kind: kind, Data: raw, RunID: p.runID()})
+	}
+	for _, t := range p.tasks {
+		pauses := t.pauses
+		if t.finished() { // LangGraph does not store the last answer that was given by id
+			answers := c.answers[c.outermost(s, t)]
+			pauses = slices.DeleteFunc(slices.Clone(pauses), func(q treadletype.Pause) bool { _, ok := answers[q.ID]; return !ok })
+		}
+		if len(pauses) > 0 {
+			add(t, checkpoint.Paused, pauses)
+		}
+		if a := c.answers[t]; len(a) > 0 {
+			add(t, checkpoint.Answers, a)
+		}
+		switch {
+		case t.finished() && p.children == 0 && t.node != startChannel:
+			add(t, checkpoint.Done, c.result(s, t))
+		case t.failed && !t.finished():
+			kind, message := exception(t.failure)
+			add(t, checkpoint.Failed, pregel.StoredFailure{Node: t.node, Type: kind, Message: message})
+		}
+	}
+	if p.children > 0 {
+		return
+	}
+	for _, call := range p.calls {
+		i := slices.IndexFunc(call.output, func(w write) bool { return w.channel == returnChannel })
+		k := slices.IndexFunc(p.tasks, func(t *task) bool { return t.node == call.by && t.sent < 0 })
+		if i < 0 || k < 0 {
+			continue // it has not finished
+		}
+		raw, problems := toJSON(call.output[i].value)
+		for _, text := range problems {
+			c.problem(p, fmt.Sprintf("call %d of %s", call.call, call.by), "%s", text)
+		}
+		add(&task{id: pregel.CallID(p.tasks[k].ns, call.call)}, checkpoint.Done, pregel.StoredCall{Value: raw})
+	}
+}
+
+var pythonError = regexp.MustCompile(`(?s)^([A-Za-z_][A-Za-z0-9_.]*)\((.*)\)$`)
+
+// exception takes the text of an exception apart: "ValueError('no')".
+func exception(text string) (kind, message string) {
+	m := pythonError.FindStringSubmatch(text)
+	if m == nil {
+		return "Exception", text
+	}
+	inner := strings.TrimSuffix(m[2], ",")
+	if len(inner) >= 2 && (inner[0] == '\'' || inner[0] == '"') && inner[len(inner)-1] == inner[0] && !strings.Contains(inner[1:len(inner)-1], inner[:1]) && !strings.Contains(inner, `\`) {
+		inner = inner[1 : len(inner)-1]
+	}
+	return m[1], inner
+}
+
+// result returns the stored result of a finished task of an unfinished step.
+func (c *conversion) result(s *space, t *task) pregel.StoredResult {
+	out := pregel.StoredResult{Handled: t.handled}
+	for _, w := range t.output {
+		if stored, ok := c.stored(t.point, w); ok {
+			out.Writes = append(out.Writes, stored)
+			continue
+		}
+		if node, ok := strings.CutPrefix(w.channel, branchPrefix); ok {
+			out.Goto = append(out.Goto, pregel.StoredTarget{Node: node})
+		}
+		if o, ok := w.value.(*object); ok && w.channel == tasksChannel && o.is("Send") {
+			node, _ := o.field("node", 0).(string)
+			raw, problems := toJSON(o.field("arg", 1))
+			for _, text := range problems {
+				c.problem(t.point, "input of "+node, "%s", text)
+			}
+			out.Goto = append(out.Goto, pregel.StoredTarget{Node: node, Send: true, Input: raw})
+		}
+	}
+	for ns, id := range c.heads(s, t.point, nil) {
+		if ns == t.node || strings.HasSuffix(ns, "|"+t.node) || strings.HasPrefix(ns, t.node+"|") {
+			if out.Children == nil {
+				out.Children = map[string]checkpoint.ID{}
+			}
+			out.Children[ns] = id
+		}
+	}
+	return out
+}
+
+func (p *point) runID() string {
+	v, _ := p.meta.get("run_id")
+	id, _ := v.(string)
+	return id
+}
+
+// put returns the checkpoint as it is stored.
+func (c *conversion) put(s *space, p *point, head checkpoint.ID) *checkpoint.Put {
+	out := &checkpoint.Put{Key: checkpoint.Key{Thread: c.thread, Namespace: s.ns, ID: p.uuid}, Head: head, Step: p.step, Source: p.source, RunID: p.runID(),
+		Control: p.out.control, Pending: p.out.pending}
+	was := map[string]checkpoint.Value{}
+	if up := s.byID[p.parent]; up != nil {
+		out.Parent, was = up.uuid, up.out.values
+	}
+	out.Changes = changes(was, p.out.values)
+	meta := &dict{}
+	for i, k := range p.meta.keys {
+		switch k {
+		case "source", "step", "parents", "run_id", "writes", "thread_id", "counters_since_delta_snapshot":
+		default:
+			meta.keys, meta.values = append(meta.keys, k), append(meta.values, p.meta.values[i])
+		}
+	}
+	if len(meta.keys) > 0 {
+		out.Metadata, _ = toJSON(meta) // it was JSON
+	}
+	return out
+}
+
+// changes returns the changes that turn one set of values into another.
+func changes(old, now map[string]checkpoint.Value) []checkpoint.Change {
+	var out []checkpoint.Change
+	for _, name := range slices.Sorted(maps.Keys(now)) {
+		v, was := now[name], old[name]
+		if _, had := old[name]; had && was.Version == v.Version && was.List == v.List && len(was.Items) == len(v.Items) && bytes.Equal(was.Data, v.Data) {
+			continue
+		}
+		ch := checkpoint.Change{Channel: name, Version: v.Version, Data: v.Data, Items: v.Items, List: v.List}
+		if v.List && was.List {
+			same := 0
+			for same < len(was.Items) && same < len(v.Items) && bytes.Equal(was.Items[same], v.Items[same]) {
+				same++
+			}
+			ch.Drop, ch.Items = len(was.Items)-same, v.Items[same:]
+		}
+		out = append(out, ch)
+	}
+	for _, name := range slices.Sorted(maps.Keys(old)) {
+		if _, ok := now[name]; !ok {
+			out = append(out, checkpoint.Change{Channel: name, Version: old[name].Version + 1, Clear: true})
+		}
+	}
+	return out
+}
+
+// at returns the checkpoint with an id that tasks run from.
+func (s *space) at(id string) *point {
+	p := s.byID[id]
+	if p != nil && p.applied != nil {
+		return p.applied
+	}
+	return p
+}
+
+// unfold adds a checkpoint after each input of a workflow. In LangGraph the function
+// of a workflow runs from the checkpoint of the input; in Treadle the input is applied
+// first, as in every graph.
+func (s *space) unfold() {
+	for _, p := range s.points {
+		for node, seen := range p.seen {
+			if _, ok := seen[startChannel]; ok && node != startChannel && node != interruptChannel {
+				s.flow = node
+			}
+		}
+		for _, w := range p.writes {
+			node, ok := strings.CutPrefix(w.path, pullPath)
+			if _, has := p.values[startChannel]; ok && has && node != startChannel && !strings.Contains(node, ", ") {
+				s.flow = node
+			}
+		}
+	}
+	if s.flow == "" {
+		return
+	}
+	var points []*point
+	for _, p := range s.points {
+		if up := s.at(p.parent); up != nil {
+			p.parent, p.step = up.id, up.step+1
+		}
+		points = append(points, p)
+		if _, ok := p.values[startChannel]; !ok {
+			continue
+		}
+		if p.source != checkpoint.Input { // a branch from an input that was applied
+			p.flow, p.next = true, schedule{nodes: []string{s.flow}}
+			continue
+		}
+		q := *p
+		for i := len(q.uuid) - 1; i >= 10; i-- { // the id that follows
+			if q.uuid[i]++; q.uuid[i] != 0 {
+				break
+			}
+		}
+		q.id, q.parent, q.step, q.source, q.flow = q.uuid.String(), p.id, p.step+1, checkpoint.Loop, true
+		q.next = schedule{nodes: []string{s.flow}}
+		p.next.start, p.next.nodes = true, nil
+		p.writes, p.children, p.applied = nil, 1, &q
+		s.byID[q.id] = &q
+		points = append(points, &q)
+	}
+	s.points = points
+}

@@ -1,0 +1,272 @@
+package langgraphimport
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/store"
+)
+
+// Target is the database that threads and items are stored in.
+type Target interface {
+	checkpoint.Saver
+	Store(*store.Options) (*store.Store, error)
+}
+
+// Options are the options of [Run].
+type Options struct {
+	From string // an SQLite file, or the URL of a Postgres database
+	To   Target // nil: only report what would be done
+	// Progress, if not nil, is called after each thread.
+	Progress func(done, threads int)
+}
+
+// Report is what an import has done.
+type Report struct {
+	Threads     int // new, or with new checkpoints
+	Unchanged   int // threads that were imported before
+	Checkpoints int
+	Items       int // of the store
+	SameItems   int // that were imported before
+	Expired     int // items that had expired, and are not imported
+	Problems    []Problem
+}
+
+// Run imports all threads and items. Importing again adds what is new in the source,
+// and leaves alone the threads and items that have changed in the target. An error
+// ends the import; what cannot be converted is only reported.
+func Run(ctx context.Context, o Options) (*Report, error) {
+	src, err := openSource(ctx, o.From)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", redacted(o.From), err)
+	}
+	r := &Report{}
+	err = r.threads(ctx, src, &o)
+	if err == nil {
+		err = r.items(ctx, src, o.To)
+	}
+	return r, errors.Join(err, src.close(ctx))
+}
+
+// redacted returns the name of a source without a password.
+func redacted(from string) string {
+	scheme, rest, ok := strings.Cut(from, "://")
+	if !ok {
+		return from
+	}
+	if i := strings.LastIndexByte(rest, '@'); i >= 0 {
+		rest = rest[i+1:]
+	}
+	return scheme + "://" + rest
+}
+
+func (r *Report) threads(ctx context.Context, src source, o *Options) error {
+	names, err := src.threads(ctx)
+	if err != nil {
+		return fmt.Errorf("read the threads of %s: %w", redacted(o.From), err)
+	}
+	for i, name := range names {
+		if err := r.thread(ctx, src, o.To, name); err != nil {
+			return fmt.Errorf("thread %q: %w", name, err)
+		}
+		if o.Progress != nil {
+			o.Progress(i+1, len(names))
+		}
+	}
+	return nil
+}
+
+func (r *Report) thread(ctx context.Context, src source, to Target, name string) error {
+	raws, err := src.thread(ctx, name)
+	if err != nil {
+		return err
+	}
+	if name == "" {
+		r.Problems = append(r.Problems, Problem{Text: "a thread has an empty name, which Treadle does not allow, and is not imported"})
+		return nil
+	}
+	puts, problems := convert(name, raws)
+	r.Problems = append(r.Problems, problems...)
+	stored := 0
+	if to == nil {
+		stored = len(puts)
+	} else if stored, err = r.store(ctx, to, name, puts); err != nil {
+		return err
+	}
+	r.Checkpoints += stored
+	switch {
+	case stored > 0:
+		r.Threads++
+	case len(puts) > 0:
+		r.Unchanged++
+	}
+	return nil
+}
+
+// store stores the checkpoints that the target lacks. It stores nothing of a thread
+// that has gone on in the target.
+func (r *Report) store(ctx context.Context, to Target, name string, puts []*checkpoint.Put) (stored int, err error) {
+	heads := map[string]checkpoint.ID{} // per namespace, the head in the target
+	known := map[checkpoint.Key]bool{}
+	for _, p := range puts {
+		known[p.Key] = true
+	}
+	for _, p := range puts {
+		if _, ok := heads[p.Namespace]; ok {
+			continue
+		}
+		head, err := to.Get(ctx, checkpoint.Key{Thread: name, Namespace: p.Namespace})
+		if err != nil && !errors.Is(err, checkpoint.ErrNotFound) {
+			return 0, err
+		}
+		heads[p.Namespace] = checkpoint.ID{}
+		if err != nil {
+			continue
+		}
+		if !known[head.Key] {
+			r.Problems = append(r.Problems, Problem{Thread: name, Namespace: p.Namespace, Checkpoint: head.ID.String(),
+				Text: "the thread has gone on in the target, or is another one with the same name: it is left as it is"})
+			return 0, nil
+		}
+		heads[p.Namespace] = head.ID
+	}
+	for _, p := range puts {
+		if head := heads[p.Namespace]; bytes.Compare(p.ID[:], head[:]) <= 0 {
+			if p.ID == head {
+				if err := r.refresh(ctx, to, p); err != nil {
+					return stored, err
+				}
+			}
+			continue
+		}
+		p.Head = heads[p.Namespace]
+		if err := to.Put(ctx, p); err != nil {
+			return stored, err
+		}
+		heads[p.Namespace] = p.ID
+		stored++
+	}
+	return stored, nil
+}
+
+// refresh stores pending writes that a checkpoint has got since it was imported.
+func (r *Report) refresh(ctx context.Context, to Target, p *checkpoint.Put) error {
+	now, err := to.Get(ctx, p.Key)
+	if err != nil {
+		return err
+	}
+	var more []checkpoint.Write
+	for _, w := range p.Pending {
+		if !hasWrite(now.Pending, w) {
+			more = append(more, w)
+		}
+	}
+	if len(more) == 0 {
+		return nil
+	}
+	return to.PutWrites(ctx, p.Key, 0, more)
+}
+
+func hasWrite(list []checkpoint.Write, w checkpoint.Write) bool {
+	for _, o := range list {
+		if o.Task == w.Task && o.Kind == w.Kind && bytes.Equal(o.Data, w.Data) {
+			return true
+		}
+	}
+	return false
+}
+
+// items imports the items of the store.
+func (r *Report) items(ctx context.Context, src source, to Target) error {
+	now := time.Now()
+	at := now
+	var s *store.Store
+	if to != nil {
+		var err error
+		if s, err = to.Store(&store.Options{Now: func() time.Time { return at }}); err != nil {
+			return err
+		}
+	}
+	return src.items(ctx, func(it *rawItem) error {
+		if !it.expires.IsZero() && !it.expires.After(now) {
+			r.Expired++
+			return nil
+		}
+		ns := store.Namespace(strings.Split(it.prefix, "."))
+		bad := func(err error) error {
+			if _, ok := errors.AsType[*store.InvalidError](err); ok {
+				r.Problems = append(r.Problems, Problem{Item: strings.Join(ns, ".") + " " + it.key, Text: "the item is left out: " + err.Error()})
+				return nil
+			}
+			return fmt.Errorf("item %q of %v: %w", it.key, ns, err)
+		}
+		v, err := parseJSON(it.value)
+		if err != nil {
+			r.Problems = append(r.Problems, Problem{Item: it.prefix + " " + it.key, Text: "the value cannot be read and the item is left out: " + err.Error()})
+			return nil
+		}
+		value, problems := toJSON(v)
+		for _, text := range problems {
+			r.Problems = append(r.Problems, Problem{Item: it.prefix + " " + it.key, Text: text})
+		}
+		if to == nil {
+			r.Items++
+			return nil
+		}
+		at = now
+		old, err := s.Get(ctx, ns, it.key, &store.GetOptions{NoRefresh: true})
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+		case err != nil:
+			return bad(err)
+		case sameJSON(old.Value, value):
+			r.SameItems++
+			return nil
+		case !it.updated.After(old.Updated):
+			r.Problems = append(r.Problems, Problem{Item: it.prefix + " " + it.key, Text: "the item has changed in the target since: it is left as it is"})
+			return nil
+		}
+		if err := r.item(ctx, s, ns, it, value, old == nil, &at); err != nil {
+			return bad(err)
+		}
+		r.Items++
+		return nil
+	})
+}
+
+// item stores an item with its times: the clock of the store is set to them. So an
+// item that was changed after it was created gets two versions.
+func (r *Report) item(ctx context.Context, s *store.Store, ns store.Namespace, it *rawItem, value json.RawMessage, isNew bool, at *time.Time) error {
+	put := func(t time.Time) error {
+		if !t.IsZero() {
+			*at = t
+		}
+		return s.Put(ctx, ns, it.key, value, &store.PutOptions{TTL: it.ttl})
+	}
+	if isNew && !it.created.IsZero() && it.updated.After(it.created) {
+		if err := put(it.created); err != nil {
+			return err
+		}
+	}
+	if err := put(it.updated); err != nil {
+		return err
+	}
+	if it.ttl > 0 && !it.expires.IsZero() && it.expires.Add(-it.ttl).After(*at) { // it was read later, which has prolonged its life
+		*at = it.expires.Add(-it.ttl)
+		if _, err := s.Get(ctx, ns, it.key, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func sameJSON(a, b json.RawMessage) bool {
+	var x, y bytes.Buffer
+	return json.Compact(&x, a) == nil && json.Compact(&y, b) == nil && bytes.Equal(x.Bytes(), y.Bytes())
+}

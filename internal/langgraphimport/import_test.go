@@ -1,0 +1,392 @@
+package langgraphimport
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/sqlite"
+	"github.com/treadle-go/treadle/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// recorded returns a copy of the SQLite file that package parity has recorded. Its
+// tests continue the threads; those here are about the import itself.
+func recorded(t testing.TB) string {
+	t.Helper()
+	packed, err := os.ReadFile("../../parity/fixtures/import/langgraph.sqlite.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "langgraph.sqlite")
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// with returns a copy of the recorded file in which only some threads are left, after
+// the statements.
+func with(t testing.TB, threads string, statements ...string) string {
+	t.Helper()
+	file := recorded(t)
+	statements = append([]string{"DELETE FROM checkpoints WHERE thread_id NOT LIKE '" + threads + "'", "DELETE FROM writes WHERE thread_id NOT LIKE '" + threads + "'"}, statements...)
+	change(t, file, statements...)
+	return file
+}
+
+func change(t testing.TB, file string, statements ...string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	for _, s := range statements {
+		if _, err := db.ExecContext(t.Context(), s); err != nil {
+			t.Fatalf("%s: %v", s, err)
+		}
+	}
+}
+
+// recordedThreads returns the threads of a file.
+func recordedThreads(t testing.TB, file string) map[string][]*rawPoint {
+	t.Helper()
+	src, err := openSource(t.Context(), file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := src.close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}()
+	names, err := src.threads(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string][]*rawPoint{}
+	for _, name := range names {
+		if all[name], err = src.thread(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
+}
+
+func openTarget(t testing.TB) *sqlite.DB {
+	t.Helper()
+	db, err := sqlite.Open(filepath.Join(t.TempDir(), "treadle.db"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
+}
+
+func imported(t testing.TB, file string, to Target) *Report {
+	t.Helper()
+	r, err := Run(t.Context(), Options{From: file, To: to})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// history returns the ids of the checkpoints of a thread's root graph, newest first.
+func history(t testing.TB, to checkpoint.Saver, thread string) (ids []string) {
+	t.Helper()
+	for cp, err := range to.List(t.Context(), checkpoint.Query{Thread: thread}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, cp.ID.String())
+	}
+	return ids
+}
+
+func TestImportingAgainStoresNothingTwice(t *testing.T) {
+	file, to := with(t, "interrupt_nested%"), openTarget(t)
+	first := imported(t, file, to)
+	if first.Threads == 0 || first.Checkpoints == 0 || first.Items != 3 || first.Unchanged != 0 {
+		t.Fatalf("first import: %+v", first)
+	}
+	before := history(t, to, "interrupt_nested@1")
+	again := imported(t, file, to)
+	if want := (&Report{Unchanged: first.Threads, SameItems: first.Items, Expired: first.Expired}); !cmp.Equal(want, again) {
+		t.Errorf("the second import: %s", cmp.Diff(want, again))
+	}
+	if d := cmp.Diff(before, history(t, to, "interrupt_nested@1")); d != "" {
+		t.Errorf("the history has changed: %s", d)
+	}
+	s, err := to.Store(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if changes, err := s.History(t.Context(), store.Namespace{"users", "8", "notes"}, "a/b"); err != nil || len(changes) != 1 {
+		t.Errorf("the item has %d versions, want 1: %v", len(changes), err)
+	}
+}
+
+func TestImportingAgainAddsWhatIsNew(t *testing.T) {
+	// A file with the first checkpoints of a thread, and then with all of them.
+	file, to := with(t, "interrupt_single@4"), openTarget(t)
+	early := filepath.Join(t.TempDir(), "early.sqlite")
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(early, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	change(t, early, "DELETE FROM checkpoints WHERE json_extract(metadata, '$.step') > 1",
+		"DELETE FROM writes WHERE checkpoint_id NOT IN (SELECT checkpoint_id FROM checkpoints)")
+	first := imported(t, early, to)
+	if first.Checkpoints != 3 {
+		t.Fatalf("the first import stored %d checkpoints", first.Checkpoints)
+	}
+	second := imported(t, file, to)
+	if second.Threads != 1 || second.Checkpoints != 2 || len(second.Problems) > 0 {
+		t.Errorf("the second import: %+v", second)
+	}
+	if got := history(t, to, "interrupt_single@4"); len(got) != 5 {
+		t.Errorf("the history: %q", got)
+	}
+}
+
+func TestAThreadThatHasGoneOnIsLeftAlone(t *testing.T) {
+	file, to := with(t, "interrupt_single@1"), openTarget(t)
+	imported(t, file, to)
+	head, err := to.Get(t.Context(), checkpoint.Key{Thread: "interrupt_single@1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := head.Key
+	key.ID = checkpoint.NewID(head.Step+1, head.ID)
+	if err := to.Put(t.Context(), &checkpoint.Put{Key: key, Parent: head.ID, Head: head.ID, Step: head.Step + 1, Source: checkpoint.Loop, Control: []byte("{}")}); err != nil {
+		t.Fatal(err)
+	}
+	r := imported(t, file, to)
+	if len(r.Problems) != 1 || !strings.Contains(r.Problems[0].Text, "the thread has gone on in the target") || r.Checkpoints != 0 {
+		t.Errorf("the second import: %+v", r)
+	}
+	if now, err := to.Get(t.Context(), checkpoint.Key{Thread: "interrupt_single@1"}); err != nil || now.ID != key.ID {
+		t.Errorf("the head is %v, want %v: %v", now, key.ID, err)
+	}
+}
+
+func TestADryRunStoresNothing(t *testing.T) {
+	file := with(t, "interrupt_single@1")
+	r := imported(t, file, nil)
+	if r.Threads != 1 || r.Checkpoints != 3 || r.Items != 3 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestTheSourceIsNotWritten(t *testing.T) {
+	file := recorded(t)
+	change(t, file, "PRAGMA journal_mode=WAL") // as SqliteSaver leaves it
+	before, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Dir(file), 0o500); err != nil { //nolint:gosec // nothing may be made in it
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := os.Chmod(filepath.Dir(file), 0o700); err != nil { //nolint:gosec // a directory
+			t.Error(err)
+		}
+	}()
+	imported(t, file, openTarget(t))
+	after, err := os.ReadFile(file)
+	if err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the file has changed: %v", err)
+	}
+	files, err := os.ReadDir(filepath.Dir(file))
+	if err != nil || len(files) != 1 {
+		t.Errorf("the directory has %v: %v", files, err)
+	}
+}
+
+func TestAFileThatIsInUseIsReadWithItsLog(t *testing.T) {
+	file := with(t, "interrupt_single@1")
+	db, err := sql.Open("sqlite", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	for _, s := range []string{"PRAGMA journal_mode=WAL", "UPDATE checkpoints SET thread_id = 'other'", "UPDATE writes SET thread_id = 'other'"} {
+		if _, err := db.ExecContext(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	to := openTarget(t)
+	imported(t, file, to)
+	if got := history(t, to, "other"); len(got) != 3 {
+		t.Errorf("the thread in the log has %d checkpoints, want 3", len(got))
+	}
+}
+
+// Before task paths were stored, only the ids say which node a task is of.
+func TestAFileWithoutTaskPathsIsTheSame(t *testing.T) {
+	file := recorded(t)
+	whole := recordedThreads(t, file)
+	change(t, file, "ALTER TABLE writes DROP COLUMN task_path")
+	bare := recordedThreads(t, file)
+	compared := 0
+	for name, raws := range whole {
+		if strings.HasPrefix(name, "func_") || strings.HasPrefix(name, "task_in_node") || strings.HasPrefix(name, "update_") ||
+			strings.Contains(name, "skip") || strings.Contains(name, "update") || strings.HasPrefix(name, "b0") {
+			continue // edits and calls have no other mark
+		}
+		want, _ := convert(name, raws)
+		got, problems := convert(name, bare[name])
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%s: with paths (-), without (+), %v:\n%s", name, problems, d)
+		}
+		compared++
+	}
+	if compared < 100 {
+		t.Errorf("only %d threads were compared", compared)
+	}
+}
+
+func TestACorruptCheckpointIsReported(t *testing.T) {
+	const thread = "interrupt_nested@1"
+	for _, test := range []struct {
+		name, statement string
+		want            string // of the problem
+		left            int    // checkpoints of the root graph
+	}{
+		{"an older one", "UPDATE checkpoints SET checkpoint = x'c1' WHERE checkpoint_ns = '' AND json_extract(metadata, '$.step') = 0",
+			"the checkpoint cannot be read and is left out: byte 0xc1 begins no value", 2},
+		{"the newest", "UPDATE checkpoints SET checkpoint = substr(checkpoint, 1, 50) WHERE checkpoint_ns = '' AND json_extract(metadata, '$.step') = 1",
+			"the newest checkpoint cannot be read, so the thread is not imported: the data is cut off", 0},
+		{"its metadata", "UPDATE checkpoints SET metadata = '{' WHERE checkpoint_ns = '' AND json_extract(metadata, '$.step') = 0",
+			"the checkpoint cannot be read and is left out: metadata: the data is cut off", 2},
+		{"the newest of a nested graph", "UPDATE checkpoints SET checkpoint = x'01' WHERE checkpoint_ns != '' AND json_extract(metadata, '$.step') = 1",
+			"the newest checkpoint of the nested graph cannot be read, so the graph is left out and starts anew: it is a int64, not a checkpoint of LangGraph", 3},
+		{"a write", "UPDATE writes SET value = x'' WHERE checkpoint_ns = '' AND channel = '__interrupt__'",
+			"the newest checkpoint cannot be read, so the thread is not imported: the write of task", 0},
+		{"an id", "UPDATE checkpoints SET checkpoint_id = '1f' WHERE checkpoint_ns = '' AND json_extract(metadata, '$.step') = -1",
+			`the checkpoint cannot be read and is left out: its id "1f" is not a UUID`, 2},
+		{"a pickle", "UPDATE checkpoints SET type = 'pickle' WHERE checkpoint_ns = '' AND json_extract(metadata, '$.step') = 0",
+			"it is a pickle, which only Python can read", 2},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			to := openTarget(t)
+			r := imported(t, with(t, thread, test.statement), to)
+			if len(r.Problems) == 0 || r.Problems[0].Thread != thread || r.Problems[0].Checkpoint == "" || !strings.Contains(r.Problems[0].Text, test.want) {
+				t.Errorf("reported %+v, want %s", r.Problems, test.want)
+			}
+			if got := history(t, to, thread); len(got) != test.left {
+				t.Errorf("%d checkpoints are stored, want %d", len(got), test.left)
+			}
+		})
+	}
+}
+
+func TestADatabaseOfOthersIsRefused(t *testing.T) {
+	other := filepath.Join(t.TempDir(), "other.sqlite")
+	change(t, other, "CREATE TABLE x(y)")
+	text := filepath.Join(t.TempDir(), "text")
+	if err := os.WriteFile(text, bytes.Repeat([]byte("not a database "), 100), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for from, want := range map[string]string{
+		filepath.Join(t.TempDir(), "none"):  "the file does not exist",
+		t.TempDir():                         "it is a directory",
+		other:                               "it has no tables of LangGraph's savers or stores",
+		text:                                "not a database",
+		"postgres://u:secret@127.0.0.1:1/x": "open postgres://127.0.0.1:1/x",
+	} {
+		_, err := Run(t.Context(), Options{From: from})
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v, want %s", from, err, want)
+		}
+	}
+}
+
+func TestStoreItemsKeepTheirTimes(t *testing.T) {
+	file, to := recorded(t), openTarget(t)
+	change(t, file, "UPDATE store SET created_at = '2026-01-02 03:04:05', updated_at = '2026-02-03 04:05:06.123456' WHERE key = 'name'",
+		`INSERT INTO store (prefix, key, value) VALUES ('bad', 'list', '[1]'), ('bad', 'cut', '{"a":'), ('a..b', 'x', '{}')`)
+	r := imported(t, file, to)
+	var items []string
+	for _, p := range r.Problems {
+		if p.Item != "" {
+			items = append(items, p.Item+": "+p.Text)
+		}
+	}
+	slices.Sort(items)
+	want := []string{"a..b x: the item is left out: ", "bad cut: the value cannot be read and the item is left out: the data is cut off", "bad list: the item is left out: "}
+	if !slices.EqualFunc(items, want, strings.HasPrefix) {
+		t.Errorf("reported %q", items)
+	}
+	if r.Items != 3 || r.Expired != 1 {
+		t.Errorf("%d items and %d expired ones", r.Items, r.Expired)
+	}
+	s, err := to.Store(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	it, err := s.Get(t.Context(), store.Namespace{"users", "7"}, "name", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(it.Value) != `{"text":"Ann","n":2}` || !it.Created.Equal(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)) || !it.Updated.Equal(time.Date(2026, 2, 3, 4, 5, 6, 123456000, time.UTC)) {
+		t.Errorf("%s, created %v, updated %v", it.Value, it.Created, it.Updated)
+	}
+	long, err := s.Get(t.Context(), store.Namespace{"short"}, "long", &store.GetOptions{NoRefresh: true})
+	if err != nil || long.TTL != 60*24*365*100*time.Minute || long.Expires.Before(time.Now()) {
+		t.Errorf("an item with a time to live: %+v, %v", long, err)
+	}
+	if _, err := s.Get(t.Context(), store.Namespace{"short"}, "gone", nil); err == nil {
+		t.Error("an item that had expired is there")
+	}
+	// An item that is changed in Treadle is not replaced by the old one.
+	if err := s.Put(t.Context(), store.Namespace{"users", "7"}, "name", json.RawMessage(`{"text":"Bob"}`), nil); err != nil {
+		t.Fatal(err)
+	}
+	again := imported(t, file, to)
+	if !slices.ContainsFunc(again.Problems, func(p Problem) bool {
+		return p.Item == "users.7 name" && strings.Contains(p.Text, "has changed in the target")
+	}) {
+		t.Errorf("the second import: %+v", again.Problems)
+	}
+}

@@ -1,0 +1,414 @@
+package langgraphimport
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/treadle-go/treadle/checkpoint"
+)
+
+// A typed value is one that the serializer has written.
+type typed struct {
+	kind string
+	data []byte
+}
+
+// rawPoint is a checkpoint as it is stored. In SQLite all of it is one value, in
+// Postgres the values of most channels are apart.
+type rawPoint struct {
+	ns, id, parent string
+	body           typed
+	meta           []byte // JSON
+	blob           func(channel, version string) (typed, bool)
+	writes         []rawWrite
+}
+
+// rawWrite is a row of the table of writes.
+type rawWrite struct {
+	task, path string
+	idx        int
+	channel    string
+	value      typed
+}
+
+// A point is a checkpoint of LangGraph.
+type point struct {
+	ns, id, parent string
+	uuid           checkpoint.ID
+	format         int // of the checkpoint
+	step           int
+	source         checkpoint.Source
+	values         map[string]any
+	versions       map[string]any
+	seen           map[string]map[string]any // node → channel → version
+	parents        map[string]string         // namespace → checkpoint around this one
+	meta           *dict
+	writes         []write
+
+	// Of the checkpoint in LangGraph that ids of tasks are made of. They differ from the
+	// ones above in a workflow; see unfold.
+	hashed   checkpoint.ID
+	hashStep int
+	applied  *point // of the input of a workflow: the checkpoint after it
+	flow     bool   // it has the input of a workflow
+
+	children int
+	next     schedule
+	tasks    []*task
+	edits    []write // of update_state, which made the checkpoint's child
+	null     []write // of a Command that no task made
+	calls    []*task // of functions of the functional API
+
+	out *converted
+}
+
+// A write is a value that a task has written to a channel.
+type write struct {
+	task, path string
+	idx        int
+	channel    string
+	value      any
+}
+
+const (
+	startChannel = "__start__"
+	tasksChannel = "__pregel_tasks"
+	branchPrefix = "branch:to:"
+	joinPrefix   = "join:"
+	nullTask     = "00000000-0000-0000-0000-000000000000"
+
+	interruptChannel = "__interrupt__"
+	resumeChannel    = "__resume__"
+	errorChannel     = "__error__"
+	nothingChannel   = "__no_writes__"
+	returnChannel    = "__return__"
+)
+
+// control reports a channel whose writes say what happened to a task. All others
+// are output.
+func isControl(channel string) bool {
+	switch channel {
+	case interruptChannel, resumeChannel, errorChannel, "__error_source_node__", "__scheduled__":
+		return true
+	}
+	return false
+}
+
+// isInternal reports a channel that is not part of the state.
+func isInternal(channel string) bool {
+	return channel == startChannel || channel == tasksChannel || strings.HasPrefix(channel, branchPrefix) ||
+		strings.HasPrefix(channel, joinPrefix) || isLegacy(channel)
+}
+
+// isLegacy reports a channel of LangGraph before 0.3 that says what runs next.
+func isLegacy(channel string) bool {
+	return strings.HasPrefix(channel, "start:") || strings.HasPrefix(channel, "branch:") && strings.Count(channel, ":") == 3
+}
+
+// read decodes a stored checkpoint.
+func (raw *rawPoint) read() (*point, error) {
+	p := &point{ns: raw.ns, id: raw.id, parent: raw.parent, values: map[string]any{}, versions: map[string]any{}, seen: map[string]map[string]any{}, parents: map[string]string{}}
+	var err error
+	if p.uuid, err = checkpoint.ParseID(raw.id); err != nil || raw.id == "" {
+		return nil, fmt.Errorf("its id %q is not a UUID", raw.id)
+	}
+	body, err := loadDict(raw.body)
+	if err != nil {
+		return nil, err
+	}
+	v, _ := body.get("v")
+	p.format = int(number(v))
+	if err := p.readVersions(body); err != nil {
+		return nil, err
+	}
+	inline, err := dictAt(body, "channel_values")
+	if err != nil {
+		return nil, err
+	}
+	for i, k := range inline.keys {
+		name, ok := k.(string)
+		if !ok {
+			return nil, errors.New("the name of a channel is not a text")
+		}
+		p.values[name] = inline.values[i]
+	}
+	if raw.blob != nil {
+		for name, version := range p.versions {
+			blob, ok := raw.blob(name, versionText(version))
+			if !ok {
+				continue
+			}
+			if blob.kind == "empty" {
+				delete(p.values, name)
+				continue
+			}
+			if p.values[name], err = load(blob.kind, blob.data); err != nil {
+				return nil, fmt.Errorf("channel %s: %w", name, err)
+			}
+		}
+	}
+	if err := p.readMetadata(raw.meta); err != nil {
+		return nil, err
+	}
+	p.hashed, p.hashStep = p.uuid, p.step
+	for _, w := range raw.writes {
+		v, err := load(w.value.kind, w.value.data)
+		if err != nil {
+			return nil, fmt.Errorf("the write of task %s to %s: %w", w.task, w.channel, err)
+		}
+		p.writes = append(p.writes, write{task: w.task, path: w.path, idx: w.idx, channel: w.channel, value: v})
+	}
+	slices.SortStableFunc(p.writes, func(a, b write) int {
+		return cmp.Or(cmp.Compare(a.path, b.path), cmp.Compare(a.task, b.task), cmp.Compare(a.idx, b.idx))
+	})
+	return p, nil
+}
+
+func loadDict(t typed) (*dict, error) {
+	v, err := load(t.kind, t.data)
+	if err != nil {
+		return nil, err
+	}
+	d, ok := v.(*dict)
+	if !ok {
+		return nil, fmt.Errorf("it is a %s, not a checkpoint of LangGraph", kindOf(v))
+	}
+	return d, nil
+}
+
+// dictAt returns a dict under a key. It is empty if there is none.
+func dictAt(d *dict, key string) (*dict, error) {
+	v, _ := d.get(key)
+	if v == nil {
+		return &dict{}, nil
+	}
+	inner, ok := v.(*dict)
+	if !ok {
+		return nil, fmt.Errorf("%s is a %s, not a dict", key, kindOf(v))
+	}
+	return inner, nil
+}
+
+func (p *point) readVersions(body *dict) error {
+	versions, err := dictAt(body, "channel_versions")
+	if err != nil {
+		return err
+	}
+	fill := func(to map[string]any, from *dict) error {
+		for i, k := range from.keys {
+			name, ok := k.(string)
+			if !ok {
+				return errors.New("the name of a channel is not a text")
+			}
+			to[name] = from.values[i]
+		}
+		return nil
+	}
+	if err := fill(p.versions, versions); err != nil {
+		return err
+	}
+	seen, err := dictAt(body, "versions_seen")
+	if err != nil {
+		return err
+	}
+	for i, k := range seen.keys {
+		node, ok := k.(string)
+		of, isDict := seen.values[i].(*dict)
+		if !ok || !isDict {
+			continue // such an entry is not about a node
+		}
+		p.seen[node] = map[string]any{}
+		if err := fill(p.seen[node], of); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *point) readMetadata(raw []byte) error {
+	v, err := parseJSON(raw)
+	if len(raw) == 0 {
+		v, err = &dict{}, nil
+	}
+	if err != nil {
+		return fmt.Errorf("metadata: %w", err)
+	}
+	meta, ok := v.(*dict)
+	if !ok {
+		return errors.New("metadata: it is not an object")
+	}
+	p.meta = meta
+	step, ok := meta.get("step")
+	if !ok {
+		return errors.New("metadata: it has no step")
+	}
+	p.step = int(number(step))
+	source, _ := meta.get("source")
+	switch s, _ := source.(string); checkpoint.Source(s) {
+	case checkpoint.Input, checkpoint.Loop, checkpoint.Update, checkpoint.Fork:
+		p.source = checkpoint.Source(s)
+	default:
+		return fmt.Errorf("metadata: there is no source %q", s)
+	}
+	around, err := dictAt(meta, "parents")
+	if err != nil {
+		return fmt.Errorf("metadata: %w", err)
+	}
+	for i, k := range around.keys {
+		ns, isText := k.(string)
+		id, isID := around.values[i].(string)
+		if isText && isID {
+			p.parents[ns] = id
+		}
+	}
+	return nil
+}
+
+// number returns a whole number, or 0.
+func number(v any) int64 {
+	switch v := v.(type) {
+	case int64:
+		return v
+	case uint64:
+		return int64(min(v, 1<<62))
+	case float64:
+		if v > -1e15 && v < 1e15 {
+			return int64(v)
+		}
+	case json.Number:
+		f, _ := v.Float64()
+		return number(f)
+	case string: // of a version: the digits before the dot
+		digits, _, _ := strings.Cut(v, ".")
+		n, _ := strconv.ParseInt(digits, 10, 64)
+		return n
+	}
+	return 0
+}
+
+// versionText returns a version as Postgres has it.
+func versionText(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case json.Number:
+		return v.String()
+	}
+	return strconv.FormatInt(number(v), 10)
+}
+
+// newer reports whether a version is newer than one that may be absent.
+func newer(a, b any) bool {
+	if b == nil {
+		return true
+	}
+	x, isText := a.(string)
+	y, both := b.(string)
+	if isText && both {
+		return x > y
+	}
+	return number(a) > number(b)
+}
+
+// schedule is what LangGraph runs from a checkpoint.
+type schedule struct {
+	start   bool     // the input is not applied
+	nodes   []string // by name
+	waiting []string // deferred nodes
+	sends   []*object
+	joins   map[string][]string
+}
+
+// plan finds out what runs next. The names of LangGraph's channels say which node
+// they are for.
+func (p *point) plan() {
+	s := &p.next
+	fresh := func(node, channel string) bool { return newer(p.versions[channel], p.seen[node][channel]) }
+	for channel, v := range p.values {
+		switch {
+		case channel == startChannel:
+			s.start = fresh(startChannel, startChannel)
+		case channel == tasksChannel:
+			list, _ := items(v)
+			for _, e := range list {
+				if o, ok := e.(*object); ok && o.is("Send") {
+					s.sends = append(s.sends, o)
+				}
+			}
+		case strings.HasPrefix(channel, branchPrefix):
+			node := strings.TrimPrefix(channel, branchPrefix)
+			if fresh(node, channel) {
+				s.arm(node, deferred(v))
+			}
+		case strings.HasPrefix(channel, joinPrefix):
+			p.join(channel, v, fresh)
+		case isLegacy(channel):
+			parts := strings.Split(channel, ":")
+			if node := parts[len(parts)-1]; fresh(node, channel) {
+				s.arm(node, false)
+			}
+		}
+	}
+	slices.Sort(s.nodes)
+	slices.Sort(s.waiting)
+	s.nodes, s.waiting = slices.Compact(s.nodes), slices.Compact(s.waiting)
+	s.waiting = slices.DeleteFunc(s.waiting, func(n string) bool { return slices.Contains(s.nodes, n) })
+}
+
+func (s *schedule) arm(node string, waits bool) {
+	if waits {
+		s.waiting = append(s.waiting, node)
+	} else {
+		s.nodes = append(s.nodes, node)
+	}
+}
+
+// deferred reports whether the value of a channel is that of a deferred node which
+// has to wait: a pair of a value and whether the run is about to end.
+func deferred(v any) bool {
+	pair, ok := v.([]any)
+	return ok && len(pair) == 2 && pair[1] == false
+}
+
+// join reads the channel of an edge with several sources: the sources that have run,
+// or a pair as in deferred.
+func (p *point) join(channel string, v any, fresh func(node, channel string) bool) {
+	name := strings.TrimPrefix(channel, joinPrefix)
+	i := strings.LastIndexByte(name, ':')
+	if i < 0 {
+		return
+	}
+	sources, node := strings.Split(name[:i], "+"), name[i+1:]
+	waits := deferred(v)
+	if pair, ok := v.([]any); ok && len(pair) == 2 {
+		if _, isBool := pair[1].(bool); isBool {
+			v = pair[0]
+		}
+	}
+	list, _ := items(v)
+	var seen []string
+	for _, e := range list {
+		if s, ok := e.(string); ok {
+			seen = append(seen, s)
+		}
+	}
+	full := true
+	for _, s := range sources {
+		full = full && slices.Contains(seen, s)
+	}
+	if full && fresh(node, channel) {
+		p.next.arm(node, waits)
+	}
+	if len(seen) > 0 && (!full || waits) {
+		if p.next.joins == nil {
+			p.next.joins = map[string][]string{}
+		}
+		slices.Sort(seen)
+		p.next.joins[channel] = seen
+	}
+}

@@ -1,0 +1,250 @@
+package langgraphimport
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// An object is a Python object: its class, and the arguments with which the
+// serializer would construct it again.
+type object struct {
+	module, class string
+	args          []any // positional
+	fields        *dict // by name
+	data          []any // of a NumPy array: type, shape, order, bytes
+	unknown       int8  // the code of an extension that LangGraph does not have
+}
+
+// The codes of the serializer's msgpack extensions.
+const (
+	extArgument  = 0 // module, class, one argument
+	extArguments = 1 // module, class, arguments
+	extFields    = 2 // module, class, arguments by name
+	extMethod    = 3 // module, class, one argument, method
+	extPydantic1 = 4 // module, class, fields
+	extPydantic2 = 5 // module, class, fields, method
+	extNumPy     = 6 // type, shape, order, bytes
+	extDelta     = 7 // the snapshot of a DeltaChannel
+)
+
+// extended returns the object of an extension.
+func extended(code int8, v any) (any, error) {
+	if code == extDelta {
+		return v, nil
+	}
+	if code < 0 || code > extDelta {
+		return &object{unknown: code}, nil
+	}
+	bad := func() (any, error) {
+		return nil, fmt.Errorf("extension %d does not have the form of LangGraph's", code)
+	}
+	parts, ok := v.([]any)
+	if !ok {
+		return bad()
+	}
+	if code == extNumPy {
+		if len(parts) != 4 {
+			return bad()
+		}
+		return &object{module: "numpy", class: "ndarray", data: parts}, nil
+	}
+	if len(parts) < 3 {
+		return bad()
+	}
+	o := &object{}
+	if o.module, ok = parts[0].(string); !ok {
+		return bad()
+	}
+	if o.class, ok = parts[1].(string); !ok {
+		return bad()
+	}
+	switch code {
+	case extArgument, extMethod:
+		o.args = parts[2:3]
+	case extArguments:
+		if o.args, ok = parts[2].([]any); !ok {
+			return bad()
+		}
+	default:
+		if o.fields, ok = parts[2].(*dict); !ok {
+			return bad()
+		}
+	}
+	return o, nil
+}
+
+// is reports whether the object is of a class of LangGraph's types.
+func (o *object) is(class string) bool {
+	return o.class == class && (o.module == "langgraph.types" || o.module == "langgraph.constants")
+}
+
+// field returns a field of an object that may have been stored by name or by
+// position.
+func (o *object) field(name string, position int) any {
+	if v, ok := o.fields.get(name); ok {
+		return v
+	}
+	if position < len(o.args) {
+		return o.args[position]
+	}
+	return nil
+}
+
+// load reads a value that LangGraph's serializer has written with the given type.
+func load(kind string, data []byte) (any, error) {
+	switch kind {
+	case "null", "empty":
+		return nil, nil
+	case "bytes", "bytearray":
+		return data, nil
+	case "msgpack":
+		return unpack(data)
+	case "json":
+		return parseJSON(data)
+	case "pickle":
+		return nil, errors.New("it is a pickle, which only Python can read: store it in another form and import again")
+	}
+	if _, cipher, ok := strings.Cut(kind, "+"); ok {
+		return nil, fmt.Errorf("it is encrypted (%s): copy the threads with a saver that has no EncryptedSerializer and import that", cipher)
+	}
+	return nil, fmt.Errorf("it has the unknown serialization type %q", kind)
+}
+
+// parseJSON reads JSON, in which objects of LangChain are marked.
+func parseJSON(data []byte) (any, error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	v, err := jsonValue(d, 0)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("more follows the JSON value")
+	}
+	return v, nil
+}
+
+// jsonValue reads the next value. encoding/json would lose the order of keys.
+func jsonValue(d *json.Decoder, depth int) (any, error) {
+	if depth > maxDepth {
+		return nil, fmt.Errorf("the value nests deeper than %d levels", maxDepth)
+	}
+	t, err := d.Token()
+	if errors.Is(err, io.EOF) {
+		err = errCutOff
+	}
+	if err != nil {
+		return nil, err
+	}
+	switch t {
+	case json.Delim('['):
+		list := []any{}
+		for d.More() {
+			v, err := jsonValue(d, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, v)
+		}
+		_, err := d.Token()
+		return list, cutOff(err)
+	case json.Delim('{'):
+		m := &dict{}
+		for d.More() {
+			k, err := d.Token()
+			if err != nil {
+				return nil, cutOff(err)
+			}
+			v, err := jsonValue(d, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			m.keys, m.values = append(m.keys, k), append(m.values, v)
+		}
+		_, err := d.Token()
+		return revived(m), cutOff(err)
+	}
+	return t, nil
+}
+
+func cutOff(err error) error {
+	if errors.Is(err, io.EOF) {
+		return errCutOff
+	}
+	return err
+}
+
+// revived returns the object that a marked dict stands for, or the dict.
+func revived(m *dict) any {
+	mark, _ := m.get("lc")
+	kind, _ := m.get("type")
+	if n, ok := mark.(json.Number); !ok || n != "1" && n != "2" || kind != "constructor" {
+		return m
+	}
+	raw, _ := m.get("id")
+	path, _ := raw.([]any)
+	if len(path) < 2 {
+		return m
+	}
+	var names []string
+	for _, p := range path {
+		name, ok := p.(string)
+		if !ok {
+			return m
+		}
+		names = append(names, name)
+	}
+	o := &object{module: strings.Join(names[:len(names)-1], "."), class: names[len(names)-1]}
+	if v, _ := m.get("args"); v != nil {
+		args, ok := v.([]any)
+		if !ok {
+			return m
+		}
+		o.args = args
+	}
+	if v, _ := m.get("kwargs"); v != nil {
+		fields, ok := v.(*dict)
+		if !ok {
+			return m
+		}
+		o.fields = fields
+	}
+	if o.fields == nil && o.args == nil {
+		o.fields = &dict{}
+	}
+	return o
+}
+
+// messageTypes are the types that messages have in JSON, by their classes.
+var messageTypes = map[string]string{
+	"HumanMessage": "human", "AIMessage": "ai", "SystemMessage": "system", "ToolMessage": "tool",
+	"FunctionMessage": "function", "ChatMessage": "chat", "RemoveMessage": "remove",
+}
+
+// message returns the type of a message of LangChain, or "".
+func (o *object) message() string {
+	if !strings.HasPrefix(o.module, "langchain") {
+		return ""
+	}
+	return messageTypes[strings.TrimSuffix(o.class, "Chunk")]
+}
+
+// items returns the elements of a list, tuple, set or deque.
+func items(v any) ([]any, bool) {
+	switch v := v.(type) {
+	case []any:
+		return v, true
+	case *object:
+		if slices.Contains([]string{"set", "frozenset", "deque"}, v.class) && len(v.args) == 1 {
+			list, ok := v.args[0].([]any)
+			return list, ok
+		}
+		return nil, (v.class == "set" || v.class == "frozenset" || v.class == "deque") && len(v.args) == 0
+	}
+	return nil, false
+}

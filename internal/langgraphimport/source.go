@@ -1,0 +1,394 @@
+package langgraphimport
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	_ "modernc.org/sqlite" // the driver
+)
+
+// A source is a database of LangGraph, opened for reading only. All its methods see
+// the same moment.
+type source interface {
+	// threads returns the names of all threads, in order.
+	threads(ctx context.Context) ([]string, error)
+	// thread returns the checkpoints of a thread.
+	thread(ctx context.Context, name string) ([]*rawPoint, error)
+	// items calls yield for every item of the store, until it returns an error.
+	items(ctx context.Context, yield func(*rawItem) error) error
+	close(ctx context.Context) error
+}
+
+// rawItem is an item of a store.
+type rawItem struct {
+	prefix, key      string
+	value            []byte // JSON
+	created, updated time.Time
+	expires          time.Time // zero: never
+	ttl              time.Duration
+}
+
+// isPostgres reports whether a name is the URL of a Postgres database.
+func isPostgres(name string) bool {
+	return strings.HasPrefix(name, "postgres://") || strings.HasPrefix(name, "postgresql://")
+}
+
+func openSource(ctx context.Context, from string) (source, error) {
+	if isPostgres(from) {
+		return openPostgres(ctx, from)
+	}
+	return openSQLite(ctx, from)
+}
+
+// errForeign says that a database has no tables of LangGraph.
+var errForeign = errors.New("it has no tables of LangGraph's savers or stores: is it the database that the Python program uses?")
+
+// sqliteSource is a file of SqliteSaver and SqliteStore.
+type sqliteSource struct {
+	db       *sql.DB
+	conn     *sql.Conn
+	tables   map[string]bool
+	taskPath bool
+}
+
+func openSQLite(ctx context.Context, file string) (_ source, err error) {
+	file = strings.TrimPrefix(file, "sqlite:///")
+	info, err := os.Stat(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, errors.New("the file does not exist")
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		return nil, errors.New("it is a directory")
+	}
+	mode := "mode=ro&immutable=1" // reading makes no files beside it
+	if log, err := os.Stat(file + "-wal"); err == nil && log.Size() > 0 {
+		mode = "mode=ro" // part of the data is in the log
+	}
+	abs, err := filepath.Abs(file)
+	if err != nil {
+		return nil, err
+	}
+	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: filepath.ToSlash(abs)}).EscapedPath()+"?"+mode)
+	if err != nil {
+		return nil, err
+	}
+	s := &sqliteSource{db: db, tables: map[string]bool{}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close(ctx))
+		}
+	}()
+	if s.conn, err = db.Conn(ctx); err != nil {
+		return nil, err
+	}
+	if _, err := s.conn.ExecContext(ctx, "BEGIN"); err != nil {
+		return nil, err
+	}
+	names, err := texts(ctx, s.conn, "SELECT name FROM sqlite_master WHERE type = 'table'")
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range names {
+		s.tables[n] = true
+	}
+	if !s.tables["checkpoints"] && !s.tables["store"] || s.tables["checkpoints"] != s.tables["writes"] {
+		return nil, errForeign
+	}
+	if s.tables["writes"] {
+		columns, err := texts(ctx, s.conn, "SELECT name FROM pragma_table_info('writes') WHERE name = 'task_path'")
+		if err != nil {
+			return nil, err
+		}
+		s.taskPath = len(columns) > 0
+	}
+	return s, nil
+}
+
+func (s *sqliteSource) close(context.Context) error {
+	var err error
+	if s.conn != nil {
+		err = s.conn.Close()
+	}
+	return errors.Join(err, s.db.Close())
+}
+
+// texts returns the rows of a query with one column.
+func texts(ctx context.Context, c *sql.Conn, query string, args ...any) (out []string, err error) {
+	rows, err := c.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var s string
+		if err := rows.Scan(&s); err != nil {
+			return nil, err
+		}
+		out = append(out, s)
+	}
+	return out, rows.Err()
+}
+
+func (s *sqliteSource) threads(ctx context.Context) ([]string, error) {
+	if !s.tables["checkpoints"] {
+		return nil, nil
+	}
+	return texts(ctx, s.conn, "SELECT DISTINCT thread_id FROM checkpoints ORDER BY thread_id")
+}
+
+func (s *sqliteSource) thread(ctx context.Context, name string) (out []*rawPoint, err error) {
+	rows, err := s.conn.QueryContext(ctx, `SELECT checkpoint_ns, checkpoint_id, coalesce(parent_checkpoint_id, ''), coalesce(type, ''),
+		checkpoint, metadata FROM checkpoints WHERE thread_id = ?`, name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	by := map[[2]string]*rawPoint{}
+	for rows.Next() {
+		p := &rawPoint{}
+		if err := rows.Scan(&p.ns, &p.id, &p.parent, &p.body.kind, &p.body.data, &p.meta); err != nil {
+			return nil, err
+		}
+		by[[2]string{p.ns, p.id}] = p
+		out = append(out, p)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	path := "task_path"
+	if !s.taskPath {
+		path = "''"
+	}
+	writes, err := s.conn.QueryContext(ctx, `SELECT checkpoint_ns, checkpoint_id, task_id, `+path+`, idx, channel, coalesce(type, ''), value FROM writes WHERE thread_id = ?`, name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, writes.Close()) }()
+	for writes.Next() {
+		var at [2]string
+		var w rawWrite
+		if err := writes.Scan(&at[0], &at[1], &w.task, &w.path, &w.idx, &w.channel, &w.value.kind, &w.value.data); err != nil {
+			return nil, err
+		}
+		if p := by[at]; p != nil { // a checkpoint may have been removed without its writes
+			p.writes = append(p.writes, w)
+		}
+	}
+	return out, writes.Err()
+}
+
+func (s *sqliteSource) items(ctx context.Context, yield func(*rawItem) error) (err error) {
+	if !s.tables["store"] {
+		return nil
+	}
+	columns, err := texts(ctx, s.conn, "SELECT name FROM pragma_table_info('store') WHERE name = 'expires_at'")
+	if err != nil {
+		return err
+	}
+	expiry := "'', 0"
+	if len(columns) > 0 {
+		expiry = "coalesce(CAST(expires_at AS TEXT), ''), coalesce(ttl_minutes, 0)"
+	}
+	rows, err := s.conn.QueryContext(ctx, `SELECT prefix, key, CAST(value AS BLOB), coalesce(CAST(created_at AS TEXT), ''), coalesce(CAST(updated_at AS TEXT), ''), `+expiry+` FROM store ORDER BY prefix, key`)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		it := &rawItem{}
+		var created, updated, expires string
+		var minutes float64
+		if err := rows.Scan(&it.prefix, &it.key, &it.value, &created, &updated, &expires, &minutes); err != nil {
+			return err
+		}
+		it.created, it.updated, it.expires = timeOf(created), timeOf(updated), timeOf(expires)
+		it.ttl = time.Duration(minutes * float64(time.Minute))
+		if err := yield(it); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// timeOf reads a time of SQLite, which is in UTC without a zone. It is zero for
+// anything else.
+func timeOf(text string) time.Time {
+	for _, layout := range []string{"2006-01-02 15:04:05.999999999-07:00", "2006-01-02 15:04:05.999999999", time.RFC3339Nano, "2006-01-02T15:04:05.999999999"} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t.UTC()
+		}
+	}
+	return time.Time{}
+}
+
+// postgresSource is a database of PostgresSaver and PostgresStore.
+type postgresSource struct {
+	conn   *pgx.Conn
+	tables map[string]bool
+}
+
+func openPostgres(ctx context.Context, url string) (_ source, err error) {
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return nil, err
+	}
+	config.DefaultQueryExecMode = pgx.QueryExecModeExec // a pooler may be in between
+	s := &postgresSource{tables: map[string]bool{}}
+	if s.conn, err = pgx.ConnectConfig(ctx, config); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close(ctx))
+		}
+	}()
+	if _, err := s.conn.Exec(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"); err != nil {
+		return nil, err
+	}
+	for _, table := range []string{"checkpoints", "checkpoint_blobs", "checkpoint_writes", "store"} {
+		var there bool
+		if err := s.conn.QueryRow(ctx, "SELECT to_regclass($1::text) IS NOT NULL", table).Scan(&there); err != nil {
+			return nil, err
+		}
+		s.tables[table] = there
+	}
+	threads := s.tables["checkpoints"] && s.tables["checkpoint_blobs"] && s.tables["checkpoint_writes"]
+	if !threads && !s.tables["store"] || s.tables["checkpoints"] != threads {
+		return nil, errForeign
+	}
+	return s, nil
+}
+
+func (s *postgresSource) close(ctx context.Context) error {
+	return s.conn.Close(context.WithoutCancel(ctx)) // the transaction ends with it
+}
+
+func (s *postgresSource) threads(ctx context.Context) ([]string, error) {
+	if !s.tables["checkpoints"] {
+		return nil, nil
+	}
+	rows, err := s.conn.Query(ctx, `SELECT DISTINCT thread_id COLLATE "C" FROM checkpoints ORDER BY 1`)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[string])
+}
+
+func (s *postgresSource) thread(ctx context.Context, name string) ([]*rawPoint, error) {
+	type blobKey struct{ ns, channel, version string }
+	blobs := map[blobKey]typed{}
+	err := s.each(ctx, `SELECT checkpoint_ns, channel, version, type, blob FROM checkpoint_blobs WHERE thread_id = $1::text`, name, func(rows pgx.Rows) error {
+		var k blobKey
+		var v typed
+		err := rows.Scan(&k.ns, &k.channel, &k.version, &v.kind, &v.data)
+		blobs[k] = v
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	var out []*rawPoint
+	by := map[[2]string]*rawPoint{}
+	err = s.each(ctx, `SELECT checkpoint_ns, checkpoint_id, coalesce(parent_checkpoint_id, ''), checkpoint::text, metadata::text FROM checkpoints WHERE thread_id = $1::text`, name, func(rows pgx.Rows) error {
+		p := &rawPoint{body: typed{kind: "json"}}
+		var body, meta string
+		if err := rows.Scan(&p.ns, &p.id, &p.parent, &body, &meta); err != nil {
+			return err
+		}
+		p.body.data, p.meta = []byte(body), []byte(meta)
+		p.blob = func(channel, version string) (typed, bool) {
+			v, ok := blobs[blobKey{p.ns, channel, version}]
+			return v, ok
+		}
+		by[[2]string{p.ns, p.id}] = p
+		out = append(out, p)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	var taskPath bool
+	if err := s.conn.QueryRow(ctx, "SELECT count(*) > 0 FROM pg_attribute WHERE attrelid = 'checkpoint_writes'::regclass AND attname = 'task_path'").Scan(&taskPath); err != nil {
+		return nil, err
+	}
+	path := "task_path"
+	if !taskPath {
+		path = "''"
+	}
+	err = s.each(ctx, `SELECT checkpoint_ns, checkpoint_id, task_id::text, `+path+`, idx, channel, coalesce(type, ''), blob FROM checkpoint_writes WHERE thread_id = $1::text`, name, func(rows pgx.Rows) error {
+		var at [2]string
+		var w rawWrite
+		if err := rows.Scan(&at[0], &at[1], &w.task, &w.path, &w.idx, &w.channel, &w.value.kind, &w.value.data); err != nil {
+			return err
+		}
+		if p := by[at]; p != nil {
+			p.writes = append(p.writes, w)
+		}
+		return nil
+	})
+	return out, err
+}
+
+// each calls read for every row of a query about a thread.
+func (s *postgresSource) each(ctx context.Context, query, thread string, read func(pgx.Rows) error) error {
+	rows, err := s.conn.Query(ctx, query, thread)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := read(rows); err != nil {
+			return fmt.Errorf("thread %q: %w", thread, err)
+		}
+	}
+	return rows.Err()
+}
+
+func (s *postgresSource) items(ctx context.Context, yield func(*rawItem) error) error {
+	if !s.tables["store"] {
+		return nil
+	}
+	var expires bool
+	if err := s.conn.QueryRow(ctx, "SELECT count(*) > 0 FROM pg_attribute WHERE attrelid = 'store'::regclass AND attname = 'expires_at'").Scan(&expires); err != nil {
+		return err
+	}
+	expiry := "NULL::timestamptz, 0::float8"
+	if expires {
+		expiry = "expires_at, coalesce(ttl_minutes, 0)::float8"
+	}
+	rows, err := s.conn.Query(ctx, `SELECT prefix, key, value::text, created_at, updated_at, `+expiry+` FROM store ORDER BY prefix COLLATE "C", key COLLATE "C"`)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		it := &rawItem{}
+		var value string
+		var created, updated, until *time.Time
+		var minutes float64
+		if err := rows.Scan(&it.prefix, &it.key, &value, &created, &updated, &until, &minutes); err != nil {
+			return err
+		}
+		it.value, it.ttl = []byte(value), time.Duration(minutes*float64(time.Minute))
+		for to, from := range map[*time.Time]*time.Time{&it.created: created, &it.updated: updated, &it.expires: until} {
+			if from != nil {
+				*to = from.UTC()
+			}
+		}
+		if err := yield(it); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
