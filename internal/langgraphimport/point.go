@@ -247,7 +247,9 @@ func (p *point) readMetadata(raw []byte) error {
 	if !ok {
 		return errors.New("metadata: it has no step")
 	}
-	p.step = int(number(step))
+	if p.step = int(number(step)); p.step < -2 || p.step > 1<<30 {
+		return fmt.Errorf("metadata: there is no step %v", step)
+	}
 	source, _ := meta.get("source")
 	switch s, _ := source.(string); checkpoint.Source(s) {
 	case checkpoint.Input, checkpoint.Loop, checkpoint.Update, checkpoint.Fork:
