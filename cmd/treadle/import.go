@@ -44,7 +44,7 @@ What cannot be converted is listed, and the exit code is 1 then.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) > 0:
-				return fmt.Errorf("import takes no arguments: name the source with --from and the target with --db")
+				return errors.New("import takes no arguments: name the source with --from and the target with --db")
 			case in.from == "":
 				return errors.New("name the source with --from: an SQLite file of LangGraph, or a Postgres URL")
 			case in.db == "" && !in.dryRun:

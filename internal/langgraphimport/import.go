@@ -29,13 +29,13 @@ type Options struct {
 
 // Report is what an import has done.
 type Report struct {
-	Threads     int // new, or with new checkpoints
-	Unchanged   int // threads that were imported before
-	Checkpoints int
-	Items       int // of the store
-	SameItems   int // that were imported before
-	Expired     int // items that had expired, and are not imported
-	Problems    []Problem
+	Threads     int       `json:"threads"`   // new, or with new checkpoints
+	Unchanged   int       `json:"unchanged"` // threads that were imported before
+	Checkpoints int       `json:"checkpoints"`
+	Items       int       `json:"items"`      // of the store
+	SameItems   int       `json:"same_items"` // that were imported before
+	Expired     int       `json:"expired"`    // items that had expired, and are not imported
+	Problems    []Problem `json:"problems,omitempty"`
 }
 
 // Run imports all threads and items. Importing again adds what is new in the source,
