@@ -411,7 +411,7 @@ func (c *conversion) missing(p *point) {
 	for _, k := range d.keys {
 		name, _ := k.(string)
 		if _, ok := p.values[name]; !ok && p.versions[name] != nil {
-			c.problem(p, name, "the field is a DeltaChannel, whose value only its Python reducer can compute: it is left out; store a snapshot first, for example with update_state")
+			c.problem(p, name, "the field is a DeltaChannel, whose value only its Python reducer can compute: it is left out; run a step in Python with snapshot_frequency=1, which stores the whole value")
 		}
 	}
 }

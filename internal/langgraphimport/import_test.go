@@ -462,3 +462,49 @@ func TestStoreItemsKeepTheirTimes(t *testing.T) {
 		t.Errorf("the second import: %+v", again.Problems)
 	}
 }
+
+// rawCheckpoint returns a stored checkpoint in the older JSON.
+func rawCheckpoint(id, parent, body, meta string, writes ...rawWrite) *rawPoint {
+	return &rawPoint{id: id, parent: parent, body: typed{"json", []byte(body)}, meta: []byte(meta), writes: writes}
+}
+
+const (
+	firstID  = "1f1e1d6d-7232-6f33-bfff-f573312f7504"
+	secondID = "1f1e1d6d-7237-6921-8000-bc8eeccc6f45"
+)
+
+func TestADeltaChannelWithoutASnapshotIsReported(t *testing.T) {
+	_, problems := convert("t", []*rawPoint{rawCheckpoint(firstID, "", `{"v": 4, "channel_values": {}, "channel_versions": {"log": "0002.0.5"}, "versions_seen": {}}`,
+		`{"source": "loop", "step": 0, "counters_since_delta_snapshot": {"log": [1, 1]}}`)})
+	if len(problems) != 1 || problems[0].Field != "log" || problems[0].Checkpoint != firstID || !strings.Contains(problems[0].Text, "DeltaChannel") {
+		t.Errorf("%+v", problems)
+	}
+}
+
+// Before format 4 sends were writes of the parent's tasks, and before format 3 the
+// channels of edges had other names.
+func TestCheckpointsOfOldVersionsAreRead(t *testing.T) {
+	send := `{"lc": 2, "type": "constructor", "id": ["langgraph", "constants", "Send"], "args": null, "kwargs": {"node": "work", "arg": {"n": 1}}}`
+	puts, problems := convert("t", []*rawPoint{
+		rawCheckpoint(firstID, "", `{"v": 1, "channel_values": {"start:plan": "__start__", "log": ["in"]}, "channel_versions": {"start:plan": 2, "log": 2}, "versions_seen": {}}`,
+			`{"source": "loop", "step": 0, "writes": {"x": 1}, "user": "Ann"}`,
+			rawWrite{task: "8b4bb7a3-0000-5000-8000-000000000000", channel: "log", value: typed{"json", []byte(`["plan"]`)}},
+			rawWrite{task: "8b4bb7a3-0000-5000-8000-000000000000", idx: 1, channel: "__pregel_tasks", value: typed{"json", []byte(send)}}),
+		rawCheckpoint(secondID, firstID, `{"v": 1, "channel_values": {"log": ["in", "plan"], "branch:plan:choose:rest": "plan"}, "channel_versions": {"log": 3, "branch:plan:choose:rest": 3, "start:plan": 2},
+			"versions_seen": {"plan": {"start:plan": 2}}}`, `{"source": "loop", "step": 1}`),
+	})
+	if len(puts) != 2 || len(problems) > 0 {
+		t.Fatalf("%d checkpoints, %+v", len(puts), problems)
+	}
+	for i, want := range []string{
+		`{"next":["plan"]}`,
+		`{"next":["rest"],"sends":[{"node":"work","input":{"n":1}}],"last":["plan"],"results":[{"node":"plan","writes":[{"field":"log","n":1}]}]}`,
+	} {
+		if got := string(puts[i].Control); got != want {
+			t.Errorf("control %s, want %s", got, want)
+		}
+	}
+	if got := string(puts[0].Metadata); got != `{"user":"Ann"}` {
+		t.Errorf("metadata %s", got)
+	}
+}
