@@ -28,12 +28,18 @@ type Problem struct {
 // A conversion turns the checkpoints of one thread into Treadle's.
 type conversion struct {
 	thread   string
-	spaces   map[string]*space // by LangGraph's namespace
-	order    []*space          // enclosing graphs first
+	damaged  []damage
+	known    map[valueKey]checkpoint.Value // values of the state by version
+	shared   map[string][]byte             // JSON that many checkpoints have
+	spaces   map[string]*space             // by LangGraph's namespace
+	order    []*space                      // enclosing graphs first
 	asked    map[string]treadletype.Pause
 	answers  map[*task]map[string]pregel.StoredAnswer // by the outermost task
 	problems []Problem
 }
+
+// valueKey names a version of a channel.
+type valueKey struct{ ns, channel, version string }
 
 // A space is a namespace: the checkpoints of the root graph or of a nested one.
 type space struct {
@@ -60,14 +66,43 @@ func (c *conversion) problem(p *point, field, format string, args ...any) {
 	c.problems = append(c.problems, Problem{Thread: c.thread, Namespace: p.ns, Checkpoint: p.hashed.String(), Field: field, Text: fmt.Sprintf(format, args...)})
 }
 
-// convert returns the checkpoints of a thread in the order in which they are to be
-// stored: enclosing graphs first, then by id. It returns nil if the thread must not be
-// stored.
-func convert(thread string, raws []*rawPoint) ([]*checkpoint.Put, []Problem) {
-	c := &conversion{thread: thread, spaces: map[string]*space{}, asked: map[string]treadletype.Pause{}, answers: map[*task]map[string]pregel.StoredAnswer{}}
-	if !c.read(raws) || !c.locate() {
+// damage is a checkpoint that cannot be read.
+type damage struct {
+	ns, id, parent string
+	err            error
+}
+
+func newConversion(thread string) *conversion {
+	return &conversion{thread: thread, spaces: map[string]*space{}, known: map[valueKey]checkpoint.Value{}, shared: map[string][]byte{},
+		asked: map[string]treadletype.Pause{}, answers: map[*task]map[string]pregel.StoredAnswer{}}
+}
+
+// add decodes a checkpoint of the thread. Values of the state become JSON at once, and
+// checkpoints share them: LangGraph stores a list again in each checkpoint, and all of
+// them would not fit into memory.
+func (c *conversion) add(raw *rawPoint) {
+	p, err := raw.read(c)
+	if err != nil {
+		c.damaged = append(c.damaged, damage{raw.ns, raw.id, raw.parent, err})
+		return
+	}
+	s := c.spaces[raw.ns]
+	if s == nil {
+		s = &space{lg: raw.ns, byID: map[string]*point{}, lasting: raw.ns != "" && !strings.Contains(raw.ns, ":")}
+		c.spaces[raw.ns] = s
+	}
+	s.points = append(s.points, p)
+	s.byID[p.id] = p
+}
+
+// convert returns the checkpoints that were added, in the order in which they are to
+// be stored: enclosing graphs first, then by id. It returns nil if the thread must not
+// be stored.
+func (c *conversion) convert() ([]*checkpoint.Put, []Problem) {
+	if !c.link() {
 		return nil, c.problems
 	}
+	c.locate()
 	for _, s := range c.order {
 		s.unfold()
 	}
@@ -85,72 +120,63 @@ func convert(thread string, raws []*rawPoint) ([]*checkpoint.Put, []Problem) {
 	return puts, c.problems
 }
 
-// read decodes the checkpoints. Those that cannot be read are left out, unless one
-// is the newest of a graph: then the graph is left out, and the thread if the graph is
-// the root.
-func (c *conversion) read(raws []*rawPoint) bool {
-	slices.SortStableFunc(raws, func(a, b *rawPoint) int {
-		return cmp.Or(cmp.Compare(a.ns, b.ns), cmp.Compare(a.id, b.id))
-	})
-	parents := map[[2]string]string{}
-	for i, raw := range raws {
-		p, err := raw.read()
-		last := i+1 == len(raws) || raws[i+1].ns != raw.ns
-		if err != nil {
-			parents[[2]string{raw.ns, raw.id}] = raw.parent
-			bad := Problem{Thread: c.thread, Namespace: raw.ns, Checkpoint: raw.id, Text: "the checkpoint cannot be read and is left out: " + err.Error()}
-			if last {
-				bad.Text = fmt.Sprintf("the newest checkpoint of the nested graph cannot be read, so the graph is left out and starts anew: %v", err)
-				delete(c.spaces, raw.ns)
-			}
-			if last && raw.ns == "" {
-				bad.Text = fmt.Sprintf("the newest checkpoint cannot be read, so the thread is not imported: %v", err)
-				c.problems = append(c.problems, bad)
-				return false
-			}
-			c.problems = append(c.problems, bad)
-			continue
-		}
-		s := c.spaces[raw.ns]
-		if s == nil {
-			s = &space{lg: raw.ns, byID: map[string]*point{}, lasting: raw.ns != "" && !strings.Contains(raw.ns, ":")}
-			c.spaces[raw.ns] = s
-		}
-		s.points = append(s.points, p)
-		s.byID[p.id] = p
+// link orders the checkpoints of each graph and finds their parents. Those that
+// cannot be read are left out, unless one is the newest of a graph: then the graph is
+// left out, and the thread if the graph is the root.
+func (c *conversion) link() bool {
+	newest := map[string]string{}
+	for _, s := range c.spaces {
+		slices.SortFunc(s.points, func(a, b *point) int { return cmp.Compare(a.id, b.id) })
+		newest[s.lg] = s.points[len(s.points)-1].id
 	}
-	if c.spaces[""] == nil {
+	parents := map[[2]string]string{}
+	for _, d := range c.damaged {
+		newest[d.ns] = max(newest[d.ns], d.id)
+		parents[[2]string{d.ns, d.id}] = d.parent
+	}
+	whole := true
+	for _, d := range c.damaged {
+		text := "the checkpoint cannot be read and is left out: "
+		if newest[d.ns] == d.id {
+			text = "the newest checkpoint of the nested graph cannot be read, so the graph is left out and starts anew: "
+			delete(c.spaces, d.ns)
+			if d.ns == "" {
+				text, whole = "the newest checkpoint cannot be read, so the thread is not imported: ", false
+			}
+		}
+		c.problems = append(c.problems, Problem{Thread: c.thread, Namespace: d.ns, Checkpoint: d.id, Text: text + d.err.Error()})
+	}
+	if c.spaces[""] == nil && whole {
 		c.problems = append(c.problems, Problem{Thread: c.thread, Text: "it has no checkpoint of its own graph, only of nested ones, and is not imported"})
 		return false
 	}
 	for _, s := range c.spaces {
 		for _, p := range s.points {
 			for p.parent != "" && s.byID[p.parent] == nil { // it was left out, or pruned
-				up, ok := parents[[2]string{s.lg, p.parent}]
-				if !ok {
-					p.parent = ""
-					break
+				up := parents[[2]string{s.lg, p.parent}]
+				if up >= p.parent {
+					up = ""
 				}
 				p.parent = up
-			}
-			if up := s.byID[p.parent]; up != nil {
-				up.children++
 			}
 			if p.parent >= p.id {
 				p.parent = ""
 			}
+			if up := s.byID[p.parent]; up != nil {
+				up.children++
+			}
 		}
 		for _, p := range s.points {
 			p.plan()
-			c.legacySends(s, p)
+			s.legacySends(p)
 		}
 	}
-	return true
+	return whole
 }
 
 // legacySends finds the sends of checkpoints before format 4, which are writes of
 // the parent's tasks.
-func (c *conversion) legacySends(s *space, p *point) {
+func (s *space) legacySends(p *point) {
 	up := s.byID[p.parent]
 	if p.format >= 4 || len(p.next.sends) > 0 || up == nil || p.source != checkpoint.Loop {
 		return
@@ -165,7 +191,7 @@ func (c *conversion) legacySends(s *space, p *point) {
 var callNumber = regexp.MustCompile(`(\|[0-9]+)+$`)
 
 // locate finds the graph around each nested one, and orders the graphs.
-func (c *conversion) locate() bool {
+func (c *conversion) locate() {
 	for _, lg := range slices.SortedFunc(maps.Keys(c.spaces), func(a, b string) int {
 		return cmp.Or(cmp.Compare(strings.Count(a, "|"), strings.Count(b, "|")), cmp.Compare(a, b))
 	}) {
@@ -185,7 +211,6 @@ func (c *conversion) locate() bool {
 		}
 		c.order = append(c.order, s)
 	}
-	return true
 }
 
 // taskOf returns the task that runs the graph of a checkpoint, and the checkpoint
@@ -373,18 +398,9 @@ func (c *conversion) point(s *space, p *point) {
 	if up != nil {
 		was = up.out
 	}
-	for name, v := range p.values {
-		if isInternal(name) && !(p.flow && name == startChannel) {
-			continue
-		}
-		version := uint64(max(number(p.versions[name]), 1))
-		if up != nil && up.versions[name] != nil && up.versions[name] == p.versions[name] {
-			if old, ok := was.values[name]; ok {
-				out.values[name] = old
-				continue
-			}
-		}
-		out.values[name] = c.value(p, name, v, version)
+	maps.Copy(out.values, p.state)
+	if p.flow {
+		out.values[startChannel] = c.value(p, startChannel, p.values[startChannel])
 	}
 	c.missing(p)
 	ctl := &pregel.StoredControl{Next: p.next.nodes, Waiting: p.next.waiting, Joins: p.next.joins}
@@ -397,7 +413,7 @@ func (c *conversion) point(s *space, p *point) {
 		raw = []byte("{}")
 	}
 	out.control = raw
-	c.pending(s, p, ctl)
+	c.pending(s, p)
 }
 
 // missing reports channels whose values are only in the writes of earlier
@@ -410,7 +426,7 @@ func (c *conversion) missing(p *point) {
 	}
 	for _, k := range d.keys {
 		name, _ := k.(string)
-		if _, ok := p.values[name]; !ok && p.versions[name] != nil {
+		if _, ok := p.state[name]; !ok && p.versions[name] != nil {
 			c.problem(p, name, "the field is a DeltaChannel, whose value only its Python reducer can compute: it is left out; run a step in Python with snapshot_frequency=1, which stores the whole value")
 		}
 	}
@@ -418,7 +434,8 @@ func (c *conversion) missing(p *point) {
 
 // value converts the value of a channel. A list is stored by its elements, so that
 // checkpoints share them.
-func (c *conversion) value(p *point, name string, v any, version uint64) checkpoint.Value {
+func (c *conversion) value(p *point, name string, v any) checkpoint.Value {
+	version := uint64(max(number(p.versions[name]), 1))
 	note := func(problems []string) {
 		for _, text := range problems {
 			c.problem(p, name, "%s", text)
@@ -428,7 +445,7 @@ func (c *conversion) value(p *point, name string, v any, version uint64) checkpo
 	if !ok {
 		raw, problems := toJSON(v)
 		note(problems)
-		return checkpoint.Value{Version: version, Data: raw}
+		return checkpoint.Value{Version: version, Data: c.share(raw)}
 	}
 	out := checkpoint.Value{Version: version, List: true, Items: make([][]byte, len(list))}
 	for i, e := range list {
@@ -437,9 +454,19 @@ func (c *conversion) value(p *point, name string, v any, version uint64) checkpo
 			problems[k] = fmt.Sprintf("[%d]: %s", i, problems[k])
 		}
 		note(problems)
-		out.Items[i] = raw
+		out.Items[i] = c.share(raw)
 	}
 	return out
+}
+
+// share returns JSON that is equal to raw, and the same for equal ones.
+func (c *conversion) share(raw []byte) []byte {
+	if old, ok := c.shared[string(raw)]; ok {
+		return old
+	}
+	raw = slices.Clip(raw)
+	c.shared[string(raw)] = raw
+	return raw
 }
 
 // control fills in what runs next.
@@ -516,7 +543,7 @@ func (c *conversion) follow(s *space, p, up *point, was *converted, ctl *pregel.
 			}
 			ran = append(ran, r)
 		}
-		c.shorten(ran, was, out)
+		shorten(ran, was, out)
 		ctl.Results, _ = json.Marshal(ran) // it consists of JSON and strings
 		out.children = c.heads(s, up, was.children)
 	case p.source == checkpoint.Update:
@@ -595,7 +622,7 @@ func (c *conversion) edited(p, up *point, was *converted, ctl *pregel.StoredCont
 		ctl.Last = was.last
 	}
 	if len(ran) > 0 || !changed || len(ctl.Last) != 1 { // otherwise the engine infers the writes of the one node
-		c.shorten(ran, was, out)
+		shorten(ran, was, out)
 		ctl.Results, _ = json.Marshal(ran) // it consists of JSON and strings
 	}
 }
@@ -627,7 +654,7 @@ func (c *conversion) stored(p *point, w write) (pregel.StoredWrite, bool) {
 
 // shorten removes values from the results of a step that are in its checkpoint: the
 // value that was set, or the elements that were added to a list.
-func (c *conversion) shorten(ran []pregel.StoredRan, was, now *converted) {
+func shorten(ran []pregel.StoredRan, was, now *converted) {
 	type written struct {
 		items  [][]byte
 		writes int
@@ -696,7 +723,7 @@ func (c *conversion) heads(s *space, up *point, old map[string]checkpoint.ID) ma
 }
 
 // pending converts what is stored of the tasks of a step.
-func (c *conversion) pending(s *space, p *point, ctl *pregel.StoredControl) {
+func (c *conversion) pending(s *space, p *point) {
 	add := func(t *task, kind checkpoint.WriteKind, v any) {
 		raw, err := json.Marshal(v)
 		if err != nil { // it consists of JSON and strings

@@ -83,15 +83,17 @@ func (r *Report) threads(ctx context.Context, src source, o *Options) error {
 }
 
 func (r *Report) thread(ctx context.Context, src source, to Target, name string) error {
-	raws, err := src.thread(ctx, name)
-	if err != nil {
-		return err
-	}
 	if name == "" {
 		r.Problems = append(r.Problems, Problem{Text: "a thread has an empty name, which Treadle does not allow, and is not imported"})
 		return nil
 	}
-	puts, problems := convert(name, raws)
+	c := newConversion(name)
+	known := func(k valueKey) bool { _, ok := c.known[k]; return ok }
+	err := src.thread(ctx, name, known, c.add)
+	if err != nil {
+		return err
+	}
+	puts, problems := c.convert()
 	r.Problems = append(r.Problems, problems...)
 	stored := 0
 	if to == nil {
@@ -139,7 +141,7 @@ func (r *Report) store(ctx context.Context, to Target, name string, puts []*chec
 	for _, p := range puts {
 		if head := heads[p.Namespace]; bytes.Compare(p.ID[:], head[:]) <= 0 {
 			if p.ID == head {
-				if err := r.refresh(ctx, to, p); err != nil {
+				if err := refresh(ctx, to, p); err != nil {
 					return stored, err
 				}
 			}
@@ -156,7 +158,7 @@ func (r *Report) store(ctx context.Context, to Target, name string, puts []*chec
 }
 
 // refresh stores pending writes that a checkpoint has got since it was imported.
-func (r *Report) refresh(ctx context.Context, to Target, p *checkpoint.Put) error {
+func refresh(ctx context.Context, to Target, p *checkpoint.Put) error {
 	now, err := to.Get(ctx, p.Key)
 	if err != nil {
 		return err
@@ -232,7 +234,7 @@ func (r *Report) items(ctx context.Context, src source, to Target) error {
 			r.Problems = append(r.Problems, Problem{Item: it.prefix + " " + it.key, Text: "the item has changed in the target since: it is left as it is"})
 			return nil
 		}
-		if err := r.item(ctx, s, ns, it, value, old == nil, &at); err != nil {
+		if err := putItem(ctx, s, ns, it, value, old == nil, &at); err != nil {
 			return bad(err)
 		}
 		r.Items++
@@ -240,9 +242,9 @@ func (r *Report) items(ctx context.Context, src source, to Target) error {
 	})
 }
 
-// item stores an item with its times: the clock of the store is set to them. So an
+// putItem stores an item with its times: the clock of the store is set to them. So an
 // item that was changed after it was created gets two versions.
-func (r *Report) item(ctx context.Context, s *store.Store, ns store.Namespace, it *rawItem, value json.RawMessage, isNew bool, at *time.Time) error {
+func putItem(ctx context.Context, s *store.Store, ns store.Namespace, it *rawItem, value json.RawMessage, isNew bool, at *time.Time) error {
 	put := func(t time.Time) error {
 		if !t.IsZero() {
 			*at = t

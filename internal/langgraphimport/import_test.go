@@ -113,7 +113,8 @@ func recordedThreads(t testing.TB, file string) map[string][]*rawPoint {
 	}
 	all := map[string][]*rawPoint{}
 	for _, name := range names {
-		if all[name], err = src.thread(t.Context(), name); err != nil {
+		err := src.thread(t.Context(), name, nil, func(p *rawPoint) { all[name] = append(all[name], p) })
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -141,6 +142,15 @@ func imported(t testing.TB, file string, to Target) *Report {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// convert converts a thread.
+func convert(name string, raws []*rawPoint) ([]*checkpoint.Put, []Problem) {
+	c := newConversion(name)
+	for _, raw := range raws {
+		c.add(raw)
+	}
+	return c.convert()
 }
 
 // history returns the ids of the checkpoints of a thread's root graph, newest first.

@@ -23,8 +23,8 @@ type typed struct {
 type rawPoint struct {
 	ns, id, parent string
 	body           typed
-	meta           []byte // JSON
-	blob           func(channel, version string) (typed, bool)
+	meta           []byte                                      // JSON
+	blob           func(channel, version string) (typed, bool) // nil if all values are in body
 	writes         []rawWrite
 }
 
@@ -43,7 +43,8 @@ type point struct {
 	format         int // of the checkpoint
 	step           int
 	source         checkpoint.Source
-	values         map[string]any
+	values         map[string]any              // of channels that are not part of the state
+	state          map[string]checkpoint.Value // of those that are
 	versions       map[string]any
 	seen           map[string]map[string]any // node → channel → version
 	parents        map[string]string         // namespace → checkpoint around this one
@@ -110,9 +111,9 @@ func isLegacy(channel string) bool {
 	return strings.HasPrefix(channel, "start:") || strings.HasPrefix(channel, "branch:") && strings.Count(channel, ":") == 3
 }
 
-// read decodes a stored checkpoint.
-func (raw *rawPoint) read() (*point, error) {
-	p := &point{ns: raw.ns, id: raw.id, parent: raw.parent, values: map[string]any{}, versions: map[string]any{}, seen: map[string]map[string]any{}, parents: map[string]string{}}
+// read decodes a stored checkpoint, with the values that c has decoded already.
+func (raw *rawPoint) read(c *conversion) (*point, error) {
+	p := &point{ns: raw.ns, id: raw.id, parent: raw.parent, values: map[string]any{}, state: map[string]checkpoint.Value{}, versions: map[string]any{}, seen: map[string]map[string]any{}, parents: map[string]string{}}
 	var err error
 	if p.uuid, err = checkpoint.ParseID(raw.id); err != nil || raw.id == "" {
 		return nil, fmt.Errorf("its id %q is not a UUID", raw.id)
@@ -126,36 +127,14 @@ func (raw *rawPoint) read() (*point, error) {
 	if err := p.readVersions(body); err != nil {
 		return nil, err
 	}
-	inline, err := dictAt(body, "channel_values")
-	if err != nil {
+	p.hashed = p.uuid
+	if err := p.readValues(c, raw, body); err != nil {
 		return nil, err
-	}
-	for i, k := range inline.keys {
-		name, ok := k.(string)
-		if !ok {
-			return nil, errors.New("the name of a channel is not a text")
-		}
-		p.values[name] = inline.values[i]
-	}
-	if raw.blob != nil {
-		for name, version := range p.versions {
-			blob, ok := raw.blob(name, versionText(version))
-			if !ok {
-				continue
-			}
-			if blob.kind == "empty" {
-				delete(p.values, name)
-				continue
-			}
-			if p.values[name], err = load(blob.kind, blob.data); err != nil {
-				return nil, fmt.Errorf("channel %s: %w", name, err)
-			}
-		}
 	}
 	if err := p.readMetadata(raw.meta); err != nil {
 		return nil, err
 	}
-	p.hashed, p.hashStep = p.uuid, p.step
+	p.hashStep = p.step
 	for _, w := range raw.writes {
 		v, err := load(w.value.kind, w.value.data)
 		if err != nil {
@@ -167,6 +146,62 @@ func (raw *rawPoint) read() (*point, error) {
 		return cmp.Or(cmp.Compare(a.path, b.path), cmp.Compare(a.task, b.task), cmp.Compare(a.idx, b.idx))
 	})
 	return p, nil
+}
+
+func (p *point) readValues(c *conversion, raw *rawPoint, body *dict) error {
+	inline, err := dictAt(body, "channel_values")
+	if err != nil {
+		return err
+	}
+	for i, k := range inline.keys {
+		name, ok := k.(string)
+		if !ok {
+			return errors.New("the name of a channel is not a text")
+		}
+		p.set(c, name, inline.values[i])
+	}
+	if raw.blob == nil {
+		return nil
+	}
+	for name, version := range p.versions {
+		key := valueKey{p.ns, name, versionText(version)}
+		if v, ok := c.known[key]; ok {
+			p.state[name] = v
+			continue
+		}
+		blob, ok := raw.blob(name, key.version)
+		if !ok {
+			continue
+		}
+		if blob.kind == "empty" {
+			delete(p.values, name)
+			delete(p.state, name)
+			continue
+		}
+		v, err := load(blob.kind, blob.data)
+		if err != nil {
+			return fmt.Errorf("channel %s: %w", name, err)
+		}
+		p.set(c, name, v)
+	}
+	return nil
+}
+
+// set sets the value of a channel.
+func (p *point) set(c *conversion, name string, value any) {
+	if isInternal(name) {
+		p.values[name] = value
+		return
+	}
+	key := valueKey{p.ns, name, versionText(p.versions[name])}
+	v, ok := c.known[key]
+	if !ok {
+		v = c.value(p, name, value)
+		if strings.Contains(key.version, ".") { // a number without a random part may occur in two branches
+			c.known[key] = v
+		}
+	}
+	p.state[name] = v
 }
 
 func loadDict(t typed) (*dict, error) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"io/fs"
 	"net/url"
 	"os"
@@ -21,8 +20,9 @@ import (
 type source interface {
 	// threads returns the names of all threads, in order.
 	threads(ctx context.Context) ([]string, error)
-	// thread returns the checkpoints of a thread.
-	thread(ctx context.Context, name string) ([]*rawPoint, error)
+	// thread calls yield for every checkpoint of a thread, older ones of a namespace
+	// first. Values of channels for which known is true may be left out.
+	thread(ctx context.Context, name string, known func(valueKey) bool, yield func(*rawPoint)) error
 	// items calls yield for every item of the store, until it returns an error.
 	items(ctx context.Context, yield func(*rawItem) error) error
 	close(ctx context.Context) error
@@ -147,45 +147,43 @@ func (s *sqliteSource) threads(ctx context.Context) ([]string, error) {
 	return texts(ctx, s.conn, "SELECT DISTINCT thread_id FROM checkpoints ORDER BY thread_id")
 }
 
-func (s *sqliteSource) thread(ctx context.Context, name string) (out []*rawPoint, err error) {
-	rows, err := s.conn.QueryContext(ctx, `SELECT checkpoint_ns, checkpoint_id, coalesce(parent_checkpoint_id, ''), coalesce(type, ''),
-		checkpoint, metadata FROM checkpoints WHERE thread_id = ?`, name)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	by := map[[2]string]*rawPoint{}
-	for rows.Next() {
-		p := &rawPoint{}
-		if err := rows.Scan(&p.ns, &p.id, &p.parent, &p.body.kind, &p.body.data, &p.meta); err != nil {
-			return nil, err
-		}
-		by[[2]string{p.ns, p.id}] = p
-		out = append(out, p)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
+func (s *sqliteSource) thread(ctx context.Context, name string, _ func(valueKey) bool, yield func(*rawPoint)) (err error) {
 	path := "task_path"
 	if !s.taskPath {
 		path = "''"
 	}
 	writes, err := s.conn.QueryContext(ctx, `SELECT checkpoint_ns, checkpoint_id, task_id, `+path+`, idx, channel, coalesce(type, ''), value FROM writes WHERE thread_id = ?`, name)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, writes.Close()) }()
+	by := map[[2]string][]rawWrite{}
 	for writes.Next() {
 		var at [2]string
 		var w rawWrite
 		if err := writes.Scan(&at[0], &at[1], &w.task, &w.path, &w.idx, &w.channel, &w.value.kind, &w.value.data); err != nil {
-			return nil, err
+			return err
 		}
-		if p := by[at]; p != nil { // a checkpoint may have been removed without its writes
-			p.writes = append(p.writes, w)
-		}
+		by[at] = append(by[at], w)
 	}
-	return out, writes.Err()
+	if err := writes.Err(); err != nil {
+		return err
+	}
+	rows, err := s.conn.QueryContext(ctx, `SELECT checkpoint_ns, checkpoint_id, coalesce(parent_checkpoint_id, ''), coalesce(type, ''),
+		checkpoint, metadata FROM checkpoints WHERE thread_id = ? ORDER BY checkpoint_ns, checkpoint_id`, name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		p := &rawPoint{}
+		if err := rows.Scan(&p.ns, &p.id, &p.parent, &p.body.kind, &p.body.data, &p.meta); err != nil {
+			return err
+		}
+		p.writes = by[[2]string{p.ns, p.id}]
+		yield(p)
+	}
+	return rows.Err()
 }
 
 func (s *sqliteSource) items(ctx context.Context, yield func(*rawItem) error) (err error) {
@@ -234,8 +232,9 @@ func timeOf(text string) time.Time {
 
 // postgresSource is a database of PostgresSaver and PostgresStore.
 type postgresSource struct {
-	conn   *pgx.Conn
-	tables map[string]bool
+	conn     *pgx.Conn
+	tables   map[string]bool
+	taskPath bool
 }
 
 func openPostgres(ctx context.Context, url string) (_ source, err error) {
@@ -267,7 +266,18 @@ func openPostgres(ctx context.Context, url string) (_ source, err error) {
 	if !threads && !s.tables["store"] || s.tables["checkpoints"] != threads {
 		return nil, errForeign
 	}
+	if threads {
+		if s.taskPath, err = s.has(ctx, "checkpoint_writes", "task_path"); err != nil {
+			return nil, err
+		}
+	}
 	return s, nil
+}
+
+// has reports whether a table has a column.
+func (s *postgresSource) has(ctx context.Context, table, column string) (there bool, err error) {
+	err = s.conn.QueryRow(ctx, "SELECT count(*) > 0 FROM pg_attribute WHERE attrelid = $1::text::regclass AND attname = $2::text", table, column).Scan(&there)
+	return there, err
 }
 
 func (s *postgresSource) close(ctx context.Context) error {
@@ -285,71 +295,91 @@ func (s *postgresSource) threads(ctx context.Context) ([]string, error) {
 	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
-func (s *postgresSource) thread(ctx context.Context, name string) ([]*rawPoint, error) {
-	type blobKey struct{ ns, channel, version string }
-	blobs := map[blobKey]typed{}
-	err := s.each(ctx, `SELECT checkpoint_ns, channel, version, type, blob FROM checkpoint_blobs WHERE thread_id = $1::text`, name, func(rows pgx.Rows) error {
-		var k blobKey
-		var v typed
-		err := rows.Scan(&k.ns, &k.channel, &k.version, &v.kind, &v.data)
-		blobs[k] = v
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	var out []*rawPoint
+func (s *postgresSource) thread(ctx context.Context, name string, known func(valueKey) bool, yield func(*rawPoint)) error {
+	var points []*rawPoint
 	by := map[[2]string]*rawPoint{}
-	err = s.each(ctx, `SELECT checkpoint_ns, checkpoint_id, coalesce(parent_checkpoint_id, ''), checkpoint::text, metadata::text FROM checkpoints WHERE thread_id = $1::text`, name, func(rows pgx.Rows) error {
+	err := s.each(ctx, `SELECT checkpoint_ns, checkpoint_id, coalesce(parent_checkpoint_id, ''), checkpoint::text, metadata::text FROM checkpoints
+		WHERE thread_id = $1::text ORDER BY checkpoint_ns COLLATE "C", checkpoint_id COLLATE "C"`, func(rows pgx.Rows) error {
 		p := &rawPoint{body: typed{kind: "json"}}
 		var body, meta string
 		if err := rows.Scan(&p.ns, &p.id, &p.parent, &body, &meta); err != nil {
 			return err
 		}
 		p.body.data, p.meta = []byte(body), []byte(meta)
-		p.blob = func(channel, version string) (typed, bool) {
-			v, ok := blobs[blobKey{p.ns, channel, version}]
-			return v, ok
-		}
 		by[[2]string{p.ns, p.id}] = p
-		out = append(out, p)
+		points = append(points, p)
 		return nil
-	})
+	}, name)
 	if err != nil {
-		return nil, err
-	}
-	var taskPath bool
-	if err := s.conn.QueryRow(ctx, "SELECT count(*) > 0 FROM pg_attribute WHERE attrelid = 'checkpoint_writes'::regclass AND attname = 'task_path'").Scan(&taskPath); err != nil {
-		return nil, err
+		return err
 	}
 	path := "task_path"
-	if !taskPath {
+	if !s.taskPath {
 		path = "''"
 	}
-	err = s.each(ctx, `SELECT checkpoint_ns, checkpoint_id, task_id::text, `+path+`, idx, channel, coalesce(type, ''), blob FROM checkpoint_writes WHERE thread_id = $1::text`, name, func(rows pgx.Rows) error {
+	err = s.each(ctx, `SELECT checkpoint_ns, checkpoint_id, task_id::text, `+path+`, idx, channel, coalesce(type, ''), blob FROM checkpoint_writes WHERE thread_id = $1::text`, func(rows pgx.Rows) error {
 		var at [2]string
 		var w rawWrite
 		if err := rows.Scan(&at[0], &at[1], &w.task, &w.path, &w.idx, &w.channel, &w.value.kind, &w.value.data); err != nil {
 			return err
 		}
-		if p := by[at]; p != nil {
+		if p := by[at]; p != nil { // a checkpoint may have been removed without its writes
 			p.writes = append(p.writes, w)
 		}
 		return nil
-	})
-	return out, err
+	}, name)
+	if err != nil {
+		return err
+	}
+	for _, p := range points {
+		if err := s.blobs(ctx, name, p, known); err != nil {
+			return err
+		}
+		yield(p)
+		p.blob = nil // they may be large
+	}
+	return nil
 }
 
-// each calls read for every row of a query about a thread.
-func (s *postgresSource) each(ctx context.Context, query, thread string, read func(pgx.Rows) error) error {
-	rows, err := s.conn.Query(ctx, query, thread)
+// blobs reads the values of a checkpoint that are not known.
+func (s *postgresSource) blobs(ctx context.Context, thread string, p *rawPoint, known func(valueKey) bool) error {
+	var channels, versions []string
+	if v, err := parseJSON(p.body.data); err == nil {
+		body, _ := v.(*dict)
+		if of, err := dictAt(body, "channel_versions"); err == nil {
+			for i, k := range of.keys {
+				name, ok := k.(string)
+				if key := (valueKey{p.ns, name, versionText(of.values[i])}); ok && !known(key) {
+					channels, versions = append(channels, name), append(versions, key.version)
+				}
+			}
+		}
+	} // an error is reported when the checkpoint is decoded
+	found := map[[2]string]typed{}
+	p.blob = func(channel, version string) (typed, bool) {
+		v, ok := found[[2]string{channel, version}]
+		return v, ok
+	}
+	return s.each(ctx, `SELECT b.channel, b.version, b.type, b.blob FROM unnest($3::text[], $4::text[]) AS w(channel, version)
+		JOIN checkpoint_blobs b ON b.thread_id = $1::text AND b.checkpoint_ns = $2::text AND b.channel = w.channel AND b.version = w.version`, func(rows pgx.Rows) error {
+		var key [2]string
+		var v typed
+		err := rows.Scan(&key[0], &key[1], &v.kind, &v.data)
+		found[key] = v
+		return err
+	}, thread, p.ns, channels, versions)
+}
+
+// each calls read for every row of a query.
+func (s *postgresSource) each(ctx context.Context, query string, read func(pgx.Rows) error, args ...any) error {
+	rows, err := s.conn.Query(ctx, query, args...)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
 	for rows.Next() {
 		if err := read(rows); err != nil {
-			return fmt.Errorf("thread %q: %w", thread, err)
+			return err
 		}
 	}
 	return rows.Err()
@@ -359,8 +389,8 @@ func (s *postgresSource) items(ctx context.Context, yield func(*rawItem) error) 
 	if !s.tables["store"] {
 		return nil
 	}
-	var expires bool
-	if err := s.conn.QueryRow(ctx, "SELECT count(*) > 0 FROM pg_attribute WHERE attrelid = 'store'::regclass AND attname = 'expires_at'").Scan(&expires); err != nil {
+	expires, err := s.has(ctx, "store", "expires_at")
+	if err != nil {
 		return err
 	}
 	expiry := "NULL::timestamptz, 0::float8"

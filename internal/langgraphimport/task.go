@@ -4,7 +4,6 @@ import (
 	"crypto/sha1" //nolint:gosec // ids of old tasks are made of it
 	"encoding/hex"
 	"fmt"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -88,7 +87,7 @@ func (p *point) assign() (unknown []string) {
 	for _, id := range left {
 		t := p.byElimination(len(left))
 		if t == nil {
-			if !p.starts(groups[id]) {
+			if !p.next.start { // nothing needs to be known of the task that applies the input
 				unknown = append(unknown, id)
 			}
 			continue
@@ -97,10 +96,6 @@ func (p *point) assign() (unknown []string) {
 	}
 	return unknown
 }
-
-// starts reports whether the writes may be those of the input, of which nothing
-// needs to be known.
-func (p *point) starts([]write) bool { return p.source == "input" && p.next.start }
 
 // byPath returns the task with a stored path, which it makes if it has run although
 // it was not expected to.
@@ -300,10 +295,4 @@ func (t *task) ordinal(id string) int {
 		return answered - 1
 	}
 	return answered
-}
-
-func sameValue(a, b any) bool {
-	x, _ := toJSON(a)
-	y, _ := toJSON(b)
-	return reflect.DeepEqual(x, y)
 }
