@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -216,8 +217,8 @@ func (p *player) adopt(ops []*op) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	for i := len(ops) - 1; i >= 0; i-- {
-		out, _ := ops[i].Output.(map[string]any)
+	for _, o := range slices.Backward(ops) {
+		out, _ := o.Output.(map[string]any)
 		asked, ok := out["__interrupt__"].([]any)
 		if !ok {
 			continue
@@ -284,7 +285,7 @@ func loadPostgres(t *testing.T) string {
 			t.Error(err)
 		}
 	}()
-	for _, statement := range strings.Split(postgresTables, ";") {
+	for statement := range strings.SplitSeq(postgresTables, ";") {
 		if _, err := conn.Exec(t.Context(), statement); err != nil {
 			t.Fatal(err)
 		}
@@ -297,8 +298,8 @@ func loadPostgres(t *testing.T) string {
 	for name, table := range tables {
 		rows := make([][]any, len(table.Rows))
 		for i, row := range table.Rows {
-			for k, raw := range row {
-				rows[i] = append(rows[i], cell(t, table.Columns[k], raw))
+			for _, raw := range row {
+				rows[i] = append(rows[i], cell(t, raw))
 			}
 		}
 		places := make([]string, len(table.Columns))
@@ -317,7 +318,7 @@ func loadPostgres(t *testing.T) string {
 }
 
 // cell returns a recorded value for the driver.
-func cell(t *testing.T, column string, raw json.RawMessage) any {
+func cell(t *testing.T, raw json.RawMessage) any {
 	var v any
 	if err := json.Unmarshal(raw, &v); err != nil {
 		t.Fatal(err)

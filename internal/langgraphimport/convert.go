@@ -407,12 +407,7 @@ func (c *conversion) point(s *space, p *point) {
 	c.control(s, p, ctl)
 	c.follow(s, p, up, was, ctl)
 	out.last = ctl.Last
-	raw, err := json.Marshal(ctl)
-	if err != nil { // it consists of JSON and strings
-		c.problem(p, "", "what runs next could not be encoded: %v", err)
-		raw = []byte("{}")
-	}
-	out.control = raw
+	out.control = encoded(ctl)
 	c.pending(s, p)
 }
 
@@ -544,7 +539,7 @@ func (c *conversion) follow(s *space, p, up *point, was *converted, ctl *pregel.
 			ran = append(ran, r)
 		}
 		shorten(ran, was, out)
-		ctl.Results, _ = json.Marshal(ran) // it consists of JSON and strings
+		ctl.Results = encoded(ran)
 		out.children = c.heads(s, up, was.children)
 	case p.source == checkpoint.Update:
 		c.edited(p, up, was, ctl)
@@ -557,9 +552,14 @@ func (c *conversion) follow(s *space, p, up *point, was *converted, ctl *pregel.
 	}
 }
 
+// encoded returns the JSON of one of the engine's stored forms.
+func encoded(v any) []byte {
+	raw, _ := json.Marshal(v) //nolint:errchkjson // it consists of strings, and of JSON that toJSON has made
+	return raw
+}
+
 func appendLog(log [][]byte, w pregel.StoredWrite) [][]byte {
-	raw, _ := json.Marshal(w) // it consists of JSON and strings
-	return append(slices.Clip(log), raw)
+	return append(slices.Clip(log), encoded(w))
 }
 
 func newest(values map[string]checkpoint.Value) uint64 {
@@ -623,7 +623,7 @@ func (c *conversion) edited(p, up *point, was *converted, ctl *pregel.StoredCont
 	}
 	if len(ran) > 0 || !changed || len(ctl.Last) != 1 { // otherwise the engine infers the writes of the one node
 		shorten(ran, was, out)
-		ctl.Results, _ = json.Marshal(ran) // it consists of JSON and strings
+		ctl.Results = encoded(ran)
 	}
 }
 
@@ -725,12 +725,7 @@ func (c *conversion) heads(s *space, up *point, old map[string]checkpoint.ID) ma
 // pending converts what is stored of the tasks of a step.
 func (c *conversion) pending(s *space, p *point) {
 	add := func(t *task, kind checkpoint.WriteKind, v any) {
-		raw, err := json.Marshal(v)
-		if err != nil { // it consists of JSON and strings
-			c.problem(p, "task "+t.node, "%s could not be encoded: %v", kind, err)
-			return
-		}
-		p.out.pending = append(p.out.pending, checkpoint.Write{Task: t.id, Kind: kind, Data: raw, RunID: p.runID()})
+		p.out.pending = append(p.out.pending, checkpoint.Write{Task: t.id, Kind: kind, Data: encoded(v), RunID: p.runID()})
 	}
 	for _, t := range p.tasks {
 		pauses := t.pauses

@@ -95,11 +95,11 @@ func (r *Report) thread(ctx context.Context, src source, to Target, name string)
 	}
 	puts, problems := c.convert()
 	r.Problems = append(r.Problems, problems...)
-	stored := 0
-	if to == nil {
-		stored = len(puts)
-	} else if stored, err = r.store(ctx, to, name, puts); err != nil {
-		return err
+	stored := len(puts)
+	if to != nil {
+		if stored, err = r.store(ctx, to, name, puts); err != nil {
+			return err
+		}
 	}
 	r.Checkpoints += stored
 	switch {
@@ -211,7 +211,7 @@ func (r *Report) items(ctx context.Context, src source, to Target) error {
 		v, err := parseJSON(it.value)
 		if err != nil {
 			r.Problems = append(r.Problems, Problem{Item: it.prefix + " " + it.key, Text: "the value cannot be read and the item is left out: " + err.Error()})
-			return nil
+			return nil //nolint:nilerr // it is reported
 		}
 		value, problems := toJSON(v)
 		for _, text := range problems {

@@ -124,8 +124,8 @@ func (s *sqliteSource) close(context.Context) error {
 }
 
 // texts returns the rows of a query with one column.
-func texts(ctx context.Context, c *sql.Conn, query string, args ...any) (out []string, err error) {
-	rows, err := c.QueryContext(ctx, query, args...)
+func texts(ctx context.Context, c *sql.Conn, query string) (out []string, err error) {
+	rows, err := c.QueryContext(ctx, query)
 	if err != nil {
 		return nil, err
 	}

@@ -192,13 +192,13 @@ func (p *point) triggers(node string) []string {
 		joins = joins[:6]
 	}
 	for set := 1; set < 1<<len(joins); set++ {
-		text := branchPrefix + node
+		used := []string{branchPrefix + node}
 		for i, j := range joins {
 			if set&(1<<i) != 0 {
-				text += j
+				used = append(used, j)
 			}
 		}
-		all = append(all, text)
+		all = append(all, strings.Join(used, ""))
 	}
 	return all
 }

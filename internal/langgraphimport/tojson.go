@@ -48,8 +48,7 @@ func (e *encoder) append(b []byte, v any, at string) []byte {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
 			return e.fail(b, at, "%v is a number that JSON does not have", v)
 		}
-		raw, _ := json.Marshal(v) // a finite number always has JSON
-		return append(b, raw...)
+		return append(b, floatText(v, 64)...)
 	case string:
 		return appendText(b, v)
 	case []byte:

@@ -167,7 +167,7 @@ func FuzzConvert(f *testing.F) {
 			writes: []rawWrite{{task: "1", path: path, channel: channel, value: typed{"msgpack", value}}}}
 		root := &rawPoint{id: "1f1e1d6d-7232-6f33-bfff-f573312f7504", body: p.body, meta: p.meta, writes: p.writes}
 		puts, problems := convert("t", []*rawPoint{p, root})
-		if len(puts) < 2 && len(problems) == 0 && !(ns == "" && id == root.id) {
+		if len(puts) < 2 && len(problems) == 0 && (ns != "" || id != root.id) {
 			t.Errorf("%d of 2 checkpoints are converted, and nothing is reported", len(puts))
 		}
 		for _, p := range puts {

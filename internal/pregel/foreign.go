@@ -8,19 +8,30 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 )
 
-// The stored forms of a checkpoint's parts, for package langgraphimport. It writes
+// The stored forms of a checkpoint's parts are for package langgraphimport. It writes
 // checkpoints of runs that this engine has not made, and has no graph.
+
 type (
+	// StoredControl is what runs next.
 	StoredControl = controlJSON
-	StoredSend    = sendJSON
-	StoredResult  = resultJSON
-	StoredWrite   = writeJSON
-	StoredTarget  = targetJSON
-	StoredRan     = ranJSON
-	StoredWrote   = wroteJSON
+	// StoredSend is an input that was sent.
+	StoredSend = sendJSON
+	// StoredResult is the result of a task of an unfinished step.
+	StoredResult = resultJSON
+	// StoredWrite is a write of a task or of the journal.
+	StoredWrite = writeJSON
+	// StoredTarget is a target of a task's goto.
+	StoredTarget = targetJSON
+	// StoredRan is a task of a finished step.
+	StoredRan = ranJSON
+	// StoredWrote is a write of such a task.
+	StoredWrote = wroteJSON
+	// StoredFailure is the failure of a task.
 	StoredFailure = failedJSON
-	StoredAnswer  = answer
-	StoredCall    = callJSON
+	// StoredAnswer is an answer.
+	StoredAnswer = answer
+	// StoredCall is the result of a call.
+	StoredCall = callJSON
 )
 
 // StoredLog is the channel of a nested run's journal, a list of StoredWrite.
