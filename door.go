@@ -56,6 +56,8 @@ type AnyThread interface {
 	At(id checkpoint.ID) AnyThread
 	Nested(namespace ...string) (AnyThread, error)
 	State(ctx context.Context) (*Snapshot, error)
+	// Signal is that of Thread. The value may be a json.RawMessage.
+	Signal(ctx context.Context, name string, value any) error
 	History(ctx context.Context, o *HistoryOptions) iter.Seq2[*Snapshot, error]
 	// UpdateJSON is Thread.Update with values by their JSON names; null writes nothing.
 	UpdateJSON(ctx context.Context, values json.RawMessage, opts ...UpdateOption) (checkpoint.ID, error)

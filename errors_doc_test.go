@@ -102,6 +102,10 @@ func TestDocumentedErrorTextsAreTrue(t *testing.T) {
 		}
 	}
 	question := treadletype.Pause{ID: "5f0c", Value: json.RawMessage(`"publish?"`), Node: "review"}
+	due := time.Date(2026, 11, 19, 12, 0, 0, 0, time.UTC)
+	signal := treadletype.Pause{Kind: treadletype.SignalPause, Node: "pay", Key: "payment", Due: due}
+	late := question
+	late.Due = due
 	for _, err := range []error{
 		&treadletype.BuildError{Graph: "essay", Node: "draft", Field: "essay.draft.Titel", Msg: "is not in the state and nothing reads it: a misspelt name?"},
 		&treadle.NodeError{Graph: "essay", Node: "draft", Step: 2, Attempt: 3, Err: errors.New("connection refused")},
@@ -127,6 +131,14 @@ func TestDocumentedErrorTextsAreTrue(t *testing.T) {
 		&treadletype.OrderError{Call: 2, Recorded: "fast", Made: "slow"},
 		&treadletype.AnswerError{Pause: question, Answer: json.RawMessage("35"), Err: errors.New(`validating root: type: 35 has type "integer", want "boolean"`)},
 		&treadletype.SwallowedInterruptError{Pauses: []treadletype.Pause{question}},
+		&treadletype.SwallowedInterruptError{Pauses: []treadletype.Pause{{Kind: treadletype.SleepPause, Due: due}}},
+		&treadletype.SwallowedInterruptError{Pauses: []treadletype.Pause{signal}},
+		&treadletype.DeadlineError{Pause: late},
+		&treadletype.DeadlineError{Pause: signal},
+		&treadletype.GraphError{Graph: "essay", Thread: "7", Of: "letter"},
+		&treadletype.GraphError{Graph: "essay", Thread: "7", Namespace: "draft:1", Of: "letter"},
+		&treadle.InterruptError{Graph: "essay", Pauses: []treadletype.Pause{{Kind: treadletype.SleepPause, Node: "wait", Due: due}}},
+		&treadle.InterruptError{Graph: "essay", Pauses: []treadletype.Pause{signal}},
 		&treadletype.InterruptChangedError{Node: "review", Answered: json.RawMessage(`"the name?"`), Asked: json.RawMessage(`"the age?"`)},
 		&treadletype.StoredValueError{Graph: "essay", Thread: "7", Checkpoint: checkpoint.ID{0x1e, 0xc9, 0x41, 0x4c, 0x23, 0x2a, 0x6b, 0, 0xb3, 0xc8, 0x9f, 0x6b, 0xde, 0xce, 0xd8, 0x46}, Field: "title", Stored: "a JSON number", Want: "string", Err: errors.New("json: cannot unmarshal number into Go value of type string")},
 		&checkpoint.LimitError{Field: "pages", Limit: 256 << 20, Got: 300_000_000},

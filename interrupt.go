@@ -28,8 +28,8 @@ import (
 // in the same order each time or give them a Key. An answer that does not fit T is
 // refused before anything runs. T has a schema as in llm.NewTool, with its enums,
 // required fields and defaults. Interrupt[any] takes every answer, so that the node
-// can check it and ask again.
-func Interrupt[T any](ctx context.Context, question any) (T, error) {
+// can check it and ask again. With a [Deadline] it does not wait for ever.
+func Interrupt[T any](ctx context.Context, question any, opts ...WaitOption) (T, error) {
 	var answer T
 	q, ok := question.(Question)
 	if !ok {
@@ -39,7 +39,11 @@ func Interrupt[T any](ctx context.Context, question any) (T, error) {
 	if err != nil {
 		return answer, fmt.Errorf("interrupt: answers of type %s: %w", reflect.TypeFor[T](), err)
 	}
-	raw, err := pregel.Ask(ctx, q.Value, q.Key, schema)
+	deadline, err := deadlineOf(schema, opts)
+	if err != nil {
+		return answer, fmt.Errorf("interrupt: %w", err)
+	}
+	raw, err := pregel.Ask(ctx, pregel.Asked{Value: q.Value, Key: q.Key, Schema: schema, Deadline: deadline})
 	if err != nil {
 		return answer, err
 	}

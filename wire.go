@@ -132,7 +132,14 @@ func wireMessage(v any, tags []string, metadata map[string]any) []any {
 func wirePauses(ps []treadletype.Pause) []any {
 	out := make([]any, len(ps))
 	for i, p := range ps {
-		out[i] = map[string]any{"value": p.Value, "id": p.ID}
+		shown := map[string]any{"value": p.Value, "id": p.ID}
+		if p.Kind != treadletype.QuestionPause { // LangGraph has only questions
+			shown["kind"] = p.Kind
+		}
+		if !p.Due.IsZero() {
+			shown["due"] = p.Due
+		}
+		out[i] = shown
 	}
 	return out
 }

@@ -245,11 +245,45 @@ func (e *AnswerError) Error() string {
 
 func (e *AnswerError) Unwrap() error { return e.Err }
 
-// SwallowedInterruptError says that a node asked a question and did not return
-// the error of Interrupt.
+// DeadlineError says that nobody answered a question, or sent a signal, until its
+// deadline, and that the deadline has no default. The node gets it from Interrupt or
+// WaitFor.
+type DeadlineError struct{ Pause Pause }
+
+func (e *DeadlineError) Error() string {
+	if e.Pause.Kind == SignalPause {
+		return fmt.Sprintf("the signal %q did not come until %s", e.Pause.Key, e.Pause.Due.Format(time.RFC3339))
+	}
+	return fmt.Sprintf("%s was not answered until %s", e.Pause.Value, e.Pause.Due.Format(time.RFC3339))
+}
+
+// GraphError says that a thread, or the state of a nested graph on it, belongs to
+// another graph. Nothing was changed.
+type GraphError struct {
+	Graph     string // the graph that was to run
+	Thread    string
+	Namespace string // of a nested graph; empty at the root
+	Of        string // the graph that the state belongs to
+}
+
+func (e *GraphError) Error() string {
+	if e.Namespace != "" {
+		return fmt.Sprintf("graph %q: thread %q: the state at %q is of graph %q: a node must run the same graphs in the same order each time; if the graph was renamed, give its old name in Options.Was", e.Graph, e.Thread, e.Namespace, e.Of)
+	}
+	return fmt.Sprintf("graph %q: thread %q is of graph %q: use another thread; if the graph was renamed, give its old name in Options.Was", e.Graph, e.Thread, e.Of)
+}
+
+// SwallowedInterruptError says that a node asked a question, or was to wait, and
+// did not return the error of Interrupt, Sleep or WaitFor.
 type SwallowedInterruptError struct{ Pauses []Pause }
 
 func (e *SwallowedInterruptError) Error() string {
+	switch p := e.Pauses[0]; p.Kind {
+	case SleepPause:
+		return fmt.Sprintf("was to sleep until %s and went on: return the error that Sleep gives", p.Due.Format(time.RFC3339))
+	case SignalPause:
+		return fmt.Sprintf("was to wait for the signal %q and went on without it: return the error that WaitFor gives", p.Key)
+	}
 	return fmt.Sprintf("asked %s and went on without an answer: return the error that Interrupt gives", e.Pauses[0].Value)
 }
 

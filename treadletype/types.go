@@ -15,21 +15,53 @@ import (
 	"time"
 )
 
-// Pause is a question that a run waits with.
+// Pause is what a run waits for: the answer to a question, a time, or a signal.
 type Pause struct {
 	ID        string          `json:"id"`
 	Value     json.RawMessage `json:"value"`               // the question; see Decode
 	Node      string          `json:"node"`                // the node that asked
 	Namespace []string        `json:"namespace,omitempty"` // of the node's graph; empty at the root
-	Key       string          `json:"key,omitempty"`       // the name of the question, if it has one
-	Schema    json.RawMessage `json:"schema,omitempty"`    // of the answer; without one every answer fits
+	Key       string          `json:"key,omitempty"`       // the name of the question, if it has one; of a signal its name
+	Schema    json.RawMessage `json:"schema,omitempty"`    // of the answer or signal; without one every value fits
+	Kind      PauseKind       `json:"kind,omitempty"`
+	Due       time.Time       `json:"due,omitzero"`      // when a sleep is over, or the deadline; zero if there is none
+	Default   json.RawMessage `json:"default,omitempty"` // what counts as the answer or signal after the deadline
+}
+
+// PauseKind says what ends a pause.
+type PauseKind string
+
+// The kinds of pauses.
+const (
+	QuestionPause PauseKind = ""       // an answer
+	SleepPause    PauseKind = "sleep"  // the time Due
+	SignalPause   PauseKind = "signal" // the signal Key
+)
+
+// describe says what the pause waits for.
+func (p Pause) describe() string {
+	switch p.Kind {
+	case SleepPause:
+		return fmt.Sprintf("node %q sleeps until %s", p.Node, p.Due.Format(time.RFC3339))
+	case SignalPause:
+		return fmt.Sprintf("node %q waits for the signal %q%s", p.Node, p.Key, p.until())
+	}
+	return fmt.Sprintf("node %q asks %s (id %s)%s", p.Node, p.Value, p.ID, p.until())
+}
+
+func (p Pause) until() string {
+	if p.Due.IsZero() {
+		return ""
+	}
+	return " until " + p.Due.Format(time.RFC3339)
 }
 
 // Decode reads the question into v.
 func (p Pause) Decode(v any) error { return json.Unmarshal(p.Value, v) }
 
-// InterruptError says that a run has stopped and waits. Pauses are the
-// questions to answer with Thread.Resume. Before and After are the nodes whose
+// InterruptError says that a run has stopped and waits. Pauses are what it waits
+// for: questions are answered with Thread.Resume, signals sent with Thread.Signal,
+// and treadle.Wake or a server goes on when a time has come. Before and After are the nodes whose
 // breakpoint was reached; Thread.Continue passes them. A node of a nested graph
 // is named with the node that runs the graph: "research/search".
 type InterruptError struct {
@@ -41,7 +73,7 @@ type InterruptError struct {
 func (e *InterruptError) Error() string {
 	var what []string
 	for _, p := range e.Pauses {
-		what = append(what, fmt.Sprintf("node %q asks %s (id %s)", p.Node, p.Value, p.ID))
+		what = append(what, p.describe())
 	}
 	if len(e.Before) > 0 {
 		what = append(what, "breakpoint before "+strings.Join(e.Before, ", "))

@@ -40,11 +40,15 @@ type order struct {
 
 	// Of writers.
 	From, Writers int
+
+	// Of wakers.
+	Signalled bool // every thread has its signal
 }
 
 var roles = map[string]func(order, backends.Database) error{
 	"player":  playAll,
 	"sibling": runSiblings,
+	"waker":   wakeAll,
 	"writer":  writeAll,
 }
 

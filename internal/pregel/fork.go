@@ -73,14 +73,24 @@ func (r *Run) goOnFrom(cp *checkpoint.Checkpoint) error {
 		_ = json.Unmarshal(cp.Control, &c) // an unreadable one has no name
 		r.madeBy = c.Graph
 	}
-	name := r.madeBy
-	if name == "" || name == r.plan.name || slices.Contains(r.plan.spec.Was, name) || r.set.AnyGraph && r.ns() == "" {
-		return err // checkpoints of earlier versions have no name
+	if other := r.plan.otherGraph(r.set, r.ns(), r.madeBy); other != nil {
+		return other
 	}
-	if r.ns() != "" {
-		return fmt.Errorf("graph %q: thread %q: the state at %q is of graph %q: a node must run the same graphs in the same order each time; if the graph was renamed, give its old name in Options.Was", r.plan.name, r.set.Thread, r.ns(), name)
+	return err
+}
+
+// otherGraph returns the error for a checkpoint of another graph, or nil.
+func (p *Plan) otherGraph(set *Settings, ns, name string) error {
+	if p.Owns(name) || set.AnyGraph && ns == "" {
+		return nil
 	}
-	return fmt.Errorf("graph %q: thread %q is of graph %q: use another thread; if the graph was renamed, give its old name in Options.Was", r.plan.name, r.set.Thread, name)
+	return &GraphError{Graph: p.name, Thread: set.Thread, Namespace: ns, Of: name}
+}
+
+// Owns reports whether checkpoints with the name are of this graph. Checkpoints of
+// earlier versions have no name.
+func (p *Plan) Owns(name string) bool {
+	return name == "" || name == p.name || slices.Contains(p.spec.Was, name)
 }
 
 // get is Get with nil for a checkpoint that does not exist.

@@ -25,7 +25,7 @@ func (r *Run) accept(in Input) error {
 			return err
 		}
 	}
-	if in.Resume != nil || in.Also != nil {
+	if goesOn && r.parent() == nil && !r.forked || in.Resume != nil || in.Also != nil {
 		if err := r.applyResume(in); err != nil {
 			return err
 		}

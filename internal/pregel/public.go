@@ -8,8 +8,10 @@ type (
 	AnswerError             = treadletype.AnswerError
 	BuildError              = treadletype.BuildError
 	ConflictError           = treadletype.ConflictError
+	DeadlineError           = treadletype.DeadlineError
 	Edit                    = treadletype.Edit
 	GotoError               = treadletype.GotoError
+	GraphError              = treadletype.GraphError
 	Info                    = treadletype.Info
 	InterruptChangedError   = treadletype.InterruptChangedError
 	InterruptError          = treadletype.InterruptError
@@ -24,6 +26,13 @@ type (
 	TimeoutError            = treadletype.TimeoutError
 	UpdateError             = treadletype.UpdateError
 	ValidationError         = treadletype.ValidationError
+)
+
+// The kinds of pauses.
+const (
+	QuestionPause = treadletype.QuestionPause
+	SleepPause    = treadletype.SleepPause
+	SignalPause   = treadletype.SignalPause
 )
 
 // The errors that users see.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 )
 
 // questions are the questions of a run's tasks, as its checkpoint has them.
@@ -21,13 +22,21 @@ type questions struct {
 // answer is a stored answer with the question it was given to.
 type answer struct {
 	Question json.RawMessage `json:"question,omitempty"` // absent if it is not known, in an imported thread
-	Answer   json.RawMessage `json:"answer"`
+	Answer   json.RawMessage `json:"answer,omitempty"`   // nil if the deadline has passed and has no default
+	Deadline time.Time       `json:"deadline,omitzero"`  // the deadline that gave the answer; zero if somebody did
 }
 
-// Ask returns the answer to a question, or notes the question and returns an
-// error that the node must return. Questions are identified by their order
-// within the task, or by key.
-func Ask(ctx context.Context, question any, key string, schema json.RawMessage) (json.RawMessage, error) {
+// Asked is a question, or a signal that is waited for.
+type Asked struct {
+	Value    any // of a question
+	Key      string
+	Schema   json.RawMessage
+	Deadline *Deadline // nil: none
+}
+
+// waiter returns the attempt that ctx belongs to if it can wait for something that
+// comes after the run. what names the function that asks.
+func waiter(ctx context.Context, what string) (*scope, error) {
 	sc := scopeOf(ctx)
 	if sc == nil {
 		return nil, ErrOutsideRun
@@ -36,35 +45,70 @@ func Ask(ctx context.Context, question any, key string, schema json.RawMessage) 
 		return nil, context.Cause(sc)
 	}
 	t := sc.task
-	r := t.run
 	if err := t.anyFault(); err != nil {
 		return nil, err
 	}
 	switch {
-	case r.set.Saver == nil:
-		return nil, t.noteFault(fmt.Errorf("interrupt: %w", ErrNoSaver))
-	case r.set.Thread == "":
-		return nil, t.noteFault(fmt.Errorf("interrupt: %w", ErrNoThread))
+	case t.run.set.Saver == nil:
+		return nil, t.noteFault(fmt.Errorf("%s: %w", what, ErrNoSaver))
+	case t.run.set.Thread == "":
+		return nil, t.noteFault(fmt.Errorf("%s: %w", what, ErrNoThread))
 	}
-	raw, err := toJSON(question)
+	return sc, nil
+}
+
+// Ask returns the answer to a question, or notes the question and returns an
+// error that the node must return. Questions are identified by their order
+// within the task, or by key.
+func Ask(ctx context.Context, q Asked) (json.RawMessage, error) {
+	sc, err := waiter(ctx, "interrupt")
+	if err != nil {
+		return nil, err
+	}
+	t := sc.task
+	raw, err := toJSON(q.Value)
 	if err != nil {
 		return nil, fmt.Errorf("interrupt: the question has no JSON: %w", err)
 	}
-	place := "key " + key
-	if key == "" {
+	place := "key " + q.Key
+	if q.Key == "" {
 		place = "#" + strconv.Itoa(int(sc.asks.Add(1)-1))
 	}
-	p := Pause{ID: questionID(t.namespace(), place), Value: raw, Node: t.Name(), Namespace: r.path(), Key: key, Schema: schema}
-	if a, ok := r.root().answers[p.ID]; ok {
+	p := t.newPause(place)
+	p.Value, p.Key, p.Schema = raw, q.Key, q.Schema
+	if a, ok := t.run.root().answers[p.ID]; ok {
 		if a.Question != nil && string(a.Question) != string(raw) { // an imported answer may not know its question
-			if err := r.changedQuestion(t, a.Question, raw); err != nil {
+			if err := t.run.changedQuestion(t, a.Question, raw); err != nil {
 				return nil, err
 			}
 		}
+		if a.Answer == nil && !a.Deadline.IsZero() {
+			p.Due = a.Deadline
+			return nil, &DeadlineError{Pause: p}
+		}
 		return a.Answer, nil
 	}
+	if err := t.expires(ctx, &p, q.Deadline); err != nil {
+		return nil, err
+	}
+	if p.Due.IsZero() || time.Now().Before(p.Due) {
+		return nil, t.waitsFor(sc, p)
+	}
+	if p.Default == nil {
+		return nil, &DeadlineError{Pause: p}
+	}
+	return p.Default, nil
+}
+
+// newPause returns a pause of the task. place is where the task waits.
+func (t *Task) newPause(place string) Pause {
+	return Pause{ID: questionID(t.namespace(), place), Node: t.Name(), Namespace: t.run.path()}
+}
+
+// waitsFor notes a pause and returns the error that the node must return.
+func (t *Task) waitsFor(sc *scope, p Pause) error {
 	t.pause(2*sc.calls.Load(), p)
-	return nil, &InterruptError{Graph: r.plan.name, Pauses: []Pause{p}}
+	return &InterruptError{Graph: t.run.plan.name, Pauses: []Pause{p}}
 }
 
 func (r *Run) changedQuestion(t *Task, answered, asked json.RawMessage) error {

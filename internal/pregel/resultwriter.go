@@ -175,7 +175,7 @@ func (r *Run) warnUnstored(err error) {
 	}
 }
 
-// voided replaces a stored result that is void. A saver cannot remove one.
+// voided replaces a stored result or failure that is void. A saver cannot remove one.
 var voided = []byte("null")
 
 // voidResults makes the stored results of a step void that cannot be committed.
@@ -195,5 +195,5 @@ func (r *Run) voidResults(tasks []*Task, failure error) error {
 }
 
 func isVoided(w checkpoint.Write) bool {
-	return w.Kind == checkpoint.Done && bytes.Equal(w.Data, voided)
+	return (w.Kind == checkpoint.Done || w.Kind == checkpoint.Failed) && bytes.Equal(w.Data, voided)
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/bounded"
@@ -68,6 +69,11 @@ func (r *Run) applyResume(in Input) error {
 	if in.Resume != nil && len(answers) == 0 && in.Also != nil {
 		return fmt.Errorf("graph %q: thread %q: resume: these answers are stored already: continue the thread, with the update if that is not made yet", r.plan.name, r.set.Thread)
 	}
+	late, err := r.expire(time.Now())
+	if err != nil {
+		return fmt.Errorf("graph %q: thread %q: deadlines: %w", r.plan.name, r.set.Thread, err)
+	}
+	answers = replaceWrites(answers, late)
 	if in.Also == nil && len(answers) == 0 {
 		return nil // they are stored already
 	}
@@ -105,7 +111,7 @@ func (r *Run) applyResume(in Input) error {
 	r.pending = replaceWrites(r.pending, answers)
 	r.step--
 	r.results = json.RawMessage("[]") // no task wrote it
-	err := r.put(checkpoint.Update)
+	err = r.put(checkpoint.Update)
 	r.step++
 	r.undo, r.pending = r.undo[:0], nil
 	return err
@@ -130,26 +136,26 @@ func (r *Run) resume(in *Resume) ([]checkpoint.Write, error) {
 	if r.open, err = r.plan.withoutStale(r.ctx, r.set, r.ns(), r.open); err != nil {
 		return nil, err
 	}
-	given := in.ByID
-	if len(r.open) == 0 && given == nil {
+	open, given := askedOnly(r.open), in.ByID
+	if len(open) == 0 && given == nil {
 		return r.repeated(in.One, fail)
 	}
-	if len(r.open) == 0 && !slices.ContainsFunc(r.answered, func(p Pause) bool { return given[p.ID] != nil }) {
+	if len(open) == 0 && !slices.ContainsFunc(r.answered, func(p Pause) bool { return given[p.ID] != nil }) {
 		return fail(ErrNothingToResume)
 	}
 	if given == nil {
-		if len(r.open) > 1 {
-			ids := make([]string, len(r.open))
-			for i, p := range r.open {
+		if len(open) > 1 {
+			ids := make([]string, len(open))
+			for i, p := range open {
 				ids[i] = fmt.Sprintf("%s (%q asks %s)", p.ID, p.Node, p.Value)
 			}
 			return fail(fmt.Errorf("%w: %s", ErrAmbiguousResume, strings.Join(ids, ", ")))
 		}
-		given = map[string]json.RawMessage{r.open[0].ID: in.One}
+		given = map[string]json.RawMessage{open[0].ID: in.One}
 	}
 	perTask := map[string]map[string]answer{}
 	for _, id := range slices.Sorted(maps.Keys(given)) {
-		i := slices.IndexFunc(r.open, func(p Pause) bool { return p.ID == id })
+		i := slices.IndexFunc(open, func(p Pause) bool { return p.ID == id })
 		if i < 0 && slices.ContainsFunc(r.answered, func(p Pause) bool { return p.ID == id }) {
 			if had := r.answers[id].Answer; !sameJSON(had, given[id]) {
 				return fail(fmt.Errorf("%w: %s was answered with %s: continue the thread", ErrUnknownPause, id, had))
@@ -159,24 +165,19 @@ func (r *Run) resume(in *Resume) ([]checkpoint.Write, error) {
 		if i < 0 {
 			return fail(fmt.Errorf("%w: %s", ErrUnknownPause, id))
 		}
-		if err := r.plan.fits(r.open[i], given[id]); err != nil {
-			return nil, &AnswerError{Pause: r.open[i], Answer: given[id], Err: err}
+		if err := r.plan.fits(open[i], given[id]); err != nil {
+			return nil, &AnswerError{Pause: open[i], Answer: given[id], Err: err}
 		}
 		task := r.owner[id]
 		if perTask[task] == nil {
 			perTask[task] = map[string]answer{}
 			maps.Copy(perTask[task], r.answersOf[task])
 		}
-		perTask[task][id] = answer{Question: r.open[i].Value, Answer: given[id]}
+		perTask[task][id] = answer{Question: open[i].Value, Answer: given[id]}
 	}
-	var ws []checkpoint.Write
-	for _, task := range slices.Sorted(maps.Keys(perTask)) {
-		raw, err := json.Marshal(perTask[task])
-		if err != nil {
-			return fail(err)
-		}
-		ws = append(ws, checkpoint.Write{Task: task, Kind: checkpoint.Answers, Data: raw, RunID: r.set.RunID})
-		maps.Copy(r.answers, perTask[task])
+	ws, err := r.storeAnswers(perTask)
+	if err != nil {
+		return fail(err)
 	}
 	return ws, nil
 }
@@ -221,6 +222,9 @@ func (p *Plan) fits(q Pause, raw json.RawMessage) error {
 	}
 	return s.Validate(v)
 }
+
+// Fits checks a value against a schema; without one every value fits.
+func Fits(schema, raw json.RawMessage) error { return new(Plan).fits(Pause{Schema: schema}, raw) }
 
 // answerSchemas holds the schemas of questions that were answered, ready to be used:
 // a graph asks few different ones, and preparing one takes longer than checking an

@@ -274,6 +274,7 @@ func (p *Plan) Start(ctx context.Context, in Input, set Settings, end func(out a
 		r.endPerThread()
 		r.releaseSaver()
 		err = r.located(err)
+		r.tellWaits(err)
 		if r.slots == nil {
 			r.slots = make([]slot, len(p.schema.channels))
 		}

@@ -164,6 +164,7 @@ func (r *Run) putResults(tasks []*Task) error {
 				continue
 			}
 			ws = append(ws, checkpoint.Write{Task: t.ID(), Kind: checkpoint.Paused, Data: raw})
+			ws = append(ws, r.unfailed(t)...)
 		case t.err == nil:
 			raw, err := t.encodeResult(true)
 			if err != nil {

@@ -43,4 +43,6 @@ func TestBreakpoints(t *testing.T) { onEach(t, threadtest.Breakpoints) }
 // so what is refused is a result that cannot be stored; and nothing is injected, so an argument is always the caller's.
 func TestFunctional(t *testing.T) { onEach(t, threadtest.Functional) }
 
+func TestTime(t *testing.T) { onEach(t, threadtest.Time) }
+
 func TestRollback(t *testing.T) { onEach(t, threadtest.Rollback) }

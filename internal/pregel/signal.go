@@ -1,0 +1,294 @@
+package pregel
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/bounded"
+)
+
+// The mailbox of a thread is two namespaces that no graph can have, because a node
+// has a name. Each has a list that only grows, in checkpoints of which each names the
+// one before as its head, so two writers never append at the same place.
+//
+// signalsNS has the values of signals, in a list per name. Whoever sends a signal
+// appends to it. claimsNS has which task has taken which signal, or has waited for
+// one until its deadline. Runs append to it. A claim has the id of the call that made
+// it, which is the same when the task runs again, so it finds its signal again. The
+// claims are a namespace for themselves, because a run that is rolled back takes its
+// checkpoints with it, and signals have to stay.
+const (
+	signalsNS = "|signals"
+	claimsNS  = "|claims"
+)
+
+// claimsChannel is the list of claims.
+const claimsChannel = "claims"
+
+// signalClaim is that a call has taken a signal.
+type signalClaim struct {
+	Key      string    `json:"key,omitempty"`     // the id of the call; empty if the signal fitted nobody
+	Name     string    `json:"name"`              // of the signal
+	Nth      int       `json:"nth"`               // which of the name
+	Deadline time.Time `json:"deadline,omitzero"` // the deadline that passed instead of a signal
+}
+
+// mailbox is the mailbox of a thread as it was read.
+type mailbox struct {
+	values  map[string]checkpoint.Value // of the signals, by name
+	claims  []signalClaim
+	claimed checkpoint.ID // the head of the claims
+}
+
+func openMailbox(ctx context.Context, s checkpoint.Saver, thread string) (*mailbox, error) {
+	b := &mailbox{}
+	read := func(ns string) (*checkpoint.Checkpoint, error) {
+		cp, err := getFrom(ctx, s, checkpoint.Key{Thread: thread, Namespace: ns})
+		if errors.Is(err, checkpoint.ErrNotFound) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("load the signals of thread %q: %w", thread, err)
+		}
+		return cp, nil
+	}
+	// The claims come first: each is of a signal that was there before it.
+	cp, err := read(claimsNS)
+	if err != nil {
+		return nil, err
+	}
+	if cp != nil {
+		b.claimed = cp.ID
+		for _, raw := range cp.Values[claimsChannel].Items {
+			var c signalClaim
+			if err := json.Unmarshal(raw, &c); err != nil {
+				return nil, fmt.Errorf("the signals of thread %q: %w", thread, err)
+			}
+			b.claims = append(b.claims, c)
+		}
+	}
+	if cp, err = read(signalsNS); cp != nil {
+		b.values = cp.Values
+	}
+	return b, err
+}
+
+// of returns the claim of a call.
+func (b *mailbox) of(key string) *signalClaim {
+	i := slices.IndexFunc(b.claims, func(c signalClaim) bool { return c.Key == key })
+	if i < 0 {
+		return nil
+	}
+	return &b.claims[i]
+}
+
+// next returns the claim of the first signal of the name that nobody has taken, or
+// nil.
+func (b *mailbox) next(name string) *signalClaim {
+	taken := 0
+	for _, c := range b.claims {
+		if c.Name == name && c.Deadline.IsZero() {
+			taken++
+		}
+	}
+	if taken >= len(b.values[name].Items) {
+		return nil
+	}
+	return &signalClaim{Name: name, Nth: taken}
+}
+
+// value returns the signal of a claim.
+func (b *mailbox) value(c *signalClaim) (json.RawMessage, error) {
+	items := b.values[c.Name].Items
+	if c.Nth >= len(items) {
+		return nil, fmt.Errorf("signal %q: the signal that the node has taken is gone", c.Name)
+	}
+	return items[c.Nth], nil
+}
+
+// appendTo is a checkpoint that appends to a list of the mailbox.
+func appendTo(thread, ns string, head checkpoint.ID, list string, item []byte) *checkpoint.Put {
+	id := checkpoint.NewID(0, head)
+	return &checkpoint.Put{Key: checkpoint.Key{Thread: thread, Namespace: ns, ID: id}, Parent: head, Head: head, Source: checkpoint.Update,
+		Changes: []checkpoint.Change{{Channel: list, Version: 1, List: true, Items: [][]byte{item}}}, Control: []byte("{}")}
+}
+
+// WaitFor returns the first signal of the name that nobody has taken and takes it, or
+// notes that the task waits for it and returns an error that the node must return.
+func WaitFor(ctx context.Context, q Asked) (json.RawMessage, error) {
+	sc, err := waiter(ctx, "wait for a signal")
+	if err != nil {
+		return nil, err
+	}
+	if q.Key == "" {
+		return nil, errors.New("wait for a signal: it has no name")
+	}
+	t := sc.task
+	n := sc.calls.Add(1) - 1
+	c := t.callTask("signal "+q.Key, n)
+	p := t.newPause("signal " + strconv.Itoa(int(n)))
+	p.Kind, p.Key, p.Schema = SignalPause, q.Key, q.Schema
+	if p.Value, err = toJSON(map[string]any{"signal": q.Key}); err != nil {
+		return nil, err
+	}
+	if err := t.expires(ctx, &p, q.Deadline); err != nil {
+		return nil, err
+	}
+	return t.takeSignal(ctx, sc, c.task.ID(), p)
+}
+
+// takeSignal takes a signal for the call with the id.
+func (t *Task) takeSignal(ctx context.Context, sc *scope, id string, p Pause) (json.RawMessage, error) {
+	r := t.run
+	for {
+		box, err := openMailbox(ctx, undeferred(r.set.Saver), r.set.Thread)
+		if err != nil {
+			return nil, t.noteFault(r.readFault(err))
+		}
+		mine := box.of(id)
+		known := mine != nil
+		switch {
+		case known && mine.Name != p.Key:
+			return nil, t.noteFault(fmt.Errorf("it waits for the signal %q now and took %q when it ran before: signals must be waited for in the same order each time", p.Key, mine.Name))
+		case known:
+		case box.next(p.Key) != nil:
+			mine = box.next(p.Key)
+			mine.Key = id
+		case !p.Due.IsZero() && !time.Now().Before(p.Due):
+			mine = &signalClaim{Key: id, Name: p.Key, Deadline: p.Due}
+		default:
+			return nil, t.waitsFor(sc, p)
+		}
+		var value json.RawMessage
+		var misfit error
+		if mine.Deadline.IsZero() {
+			if value, err = box.value(mine); err != nil {
+				return nil, t.noteFault(err)
+			}
+			if misfit = r.plan.fits(p, value); misfit != nil && !known {
+				mine.Key = "" // the next attempt waits for the next signal
+			}
+		}
+		if !known {
+			switch err := t.claim(ctx, box, mine); {
+			case errors.Is(err, errUnstoredHead):
+				return nil, t.waitsFor(sc, p)
+			case errors.Is(err, checkpoint.ErrConflict):
+				continue
+			case err != nil:
+				return nil, err
+			}
+		}
+		switch {
+		case misfit != nil:
+			return nil, &AnswerError{Pause: p, Answer: value, Err: misfit}
+		case mine.Deadline.IsZero():
+			return value, nil
+		case p.Default == nil:
+			p.Due = mine.Deadline
+			return nil, &DeadlineError{Pause: p}
+		}
+		return p.Default, nil
+	}
+}
+
+// errUnstoredHead says that the ids of calls are made of a checkpoint that is stored
+// when the run ends. A crash would lose it, and with it a signal that is taken.
+var errUnstoredHead = errors.New("the task's checkpoint is not stored")
+
+// claim stores a claim. It returns ErrConflict if another task has stored one
+// meanwhile.
+func (t *Task) claim(ctx context.Context, box *mailbox, c *signalClaim) error {
+	r := t.run
+	if e, ok := r.set.Saver.(*exitSaver); ok && !e.empty() {
+		return errUnstoredHead
+	}
+	if err := r.awaitHead(ctx); err != nil {
+		if IsFault(err) {
+			err = t.noteFault(err)
+		}
+		return err
+	}
+	raw, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	put := appendTo(r.set.Thread, claimsNS, box.claimed, claimsChannel, raw)
+	put.Fence, put.RunID = r.set.Fence, r.set.RunID
+	err = r.savePut(undeferred(r.set.Saver), put)
+	if err != nil && !errors.Is(err, checkpoint.ErrConflict) {
+		return t.noteFault(fmt.Errorf("take the signal %q: %w", c.Name, err))
+	}
+	return err
+}
+
+// empty reports whether every checkpoint of the run is stored.
+func (e *exitSaver) empty() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.buffered) == 0
+}
+
+// Signal stores a signal for the thread.
+func (p *Plan) Signal(ctx context.Context, set Settings, name string, value json.RawMessage) error {
+	fail := func(err error) error {
+		return fmt.Errorf("graph %q: thread %q: signal %q: %w", p.name, set.Thread, name, err)
+	}
+	if name == "" {
+		return fail(errors.New("it has no name"))
+	}
+	if err := bounded.JSON(value); err != nil {
+		return fail(err)
+	}
+	cp, err := getFrom(ctx, set.Saver, checkpoint.Key{Thread: set.Thread})
+	if errors.Is(err, checkpoint.ErrNotFound) {
+		return fail(fmt.Errorf("the thread does not exist: run it first: %w", err))
+	}
+	if err != nil {
+		return fail(err)
+	}
+	var c controlJSON
+	if err := json.Unmarshal(cp.Control, &c); err != nil {
+		return fail(err)
+	}
+	if err := p.otherGraph(&set, "", c.Graph); err != nil {
+		return err
+	}
+	cp.Pending = slices.DeleteFunc(cp.Pending, isVoided)
+	open, _, _, _ := openPauses(cp)
+	for _, q := range open {
+		if q.Kind != SignalPause || q.Key != name {
+			continue
+		}
+		if err := p.fits(q, value); err != nil {
+			return &AnswerError{Pause: q, Answer: value, Err: err}
+		}
+	}
+	for {
+		var head checkpoint.ID
+		last, err := getFrom(ctx, set.Saver, checkpoint.Key{Thread: set.Thread, Namespace: signalsNS})
+		switch {
+		case err == nil:
+			head = last.ID
+		case !errors.Is(err, checkpoint.ErrNotFound):
+			return fail(err)
+		}
+		put := appendTo(set.Thread, signalsNS, head, name, value)
+		put.Fence = set.Fence
+		err = callSaver(ctx, func(ctx context.Context) error { return set.Saver.Put(ctx, put) })
+		switch {
+		case errors.Is(err, checkpoint.ErrConflict) && ctx.Err() == nil:
+			continue
+		case err != nil:
+			return fail(err)
+		}
+		p.watchers.tell(set.Saver, set.Thread)
+		return nil
+	}
+}

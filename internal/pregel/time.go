@@ -1,0 +1,261 @@
+package pregel
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/treadle-go/treadle/checkpoint"
+)
+
+// Deadline ends the wait for an answer or a signal.
+type Deadline struct {
+	At      time.Time
+	Default json.RawMessage // nil: the node gets a DeadlineError
+}
+
+// storedTime returns t in the form in which times are stored. JSON has no years after
+// 9999.
+func storedTime(what string, t time.Time) (time.Time, error) {
+	t = t.UTC().Round(0)
+	switch {
+	case t.IsZero():
+		return t, fmt.Errorf("%s: the time is zero", what)
+	case t.Year() > 9999:
+		return t, fmt.Errorf("%s: the year %d is after 9999, the last that can be stored", what, t.Year())
+	}
+	return t, nil
+}
+
+// Sleep returns nil if the time that until returns has come, or else notes that the
+// task waits for it and returns an error that the node must return. until is called
+// once: the time is recorded as the result of a call is, so it stays the same
+// whenever the node runs again.
+func Sleep(ctx context.Context, until func() time.Time) error {
+	sc, err := waiter(ctx, "sleep")
+	if err != nil {
+		return err
+	}
+	t := sc.task
+	n := sc.calls.Add(1) - 1
+	due, err := t.recordTime(ctx, t.callTask("sleep", n), until)
+	if err != nil {
+		return err
+	}
+	if !time.Now().Before(due) {
+		return nil
+	}
+	p := t.newPause("sleep " + strconv.Itoa(int(n)))
+	p.Kind, p.Due = SleepPause, due
+	if p.Value, err = toJSON(map[string]any{"sleep_until": due}); err != nil {
+		return err
+	}
+	return t.waitsFor(sc, p)
+}
+
+// callTask returns a task whose recorded result is that of the n-th call of t.
+func (t *Task) callTask(name string, n int32) *startedCall {
+	c := &startedCall{}
+	c.prepare(t, n, &CallSpec{Name: name})
+	return c
+}
+
+// recordTime returns the time that was recorded for the call, or records the one
+// that until returns.
+func (t *Task) recordTime(ctx context.Context, c *startedCall, until func() time.Time) (due time.Time, err error) {
+	name := c.task.Name()
+	made, known, err := c.recorded(&CallSpec{Name: name})
+	if err != nil {
+		return due, t.noteFault(err)
+	}
+	if known {
+		if err := json.Unmarshal(made.Raw, &due); err != nil {
+			return due, t.noteFault(fmt.Errorf("%s: the recorded time: %w", name, err))
+		}
+		return due, nil
+	}
+	if due, err = storedTime(name, until()); err != nil {
+		return due, err
+	}
+	raw, err := toJSON(due)
+	if err != nil {
+		return due, err
+	}
+	if err := t.run.awaitHead(ctx); err != nil {
+		if IsFault(err) {
+			err = t.noteFault(err)
+		}
+		return due, err
+	}
+	if err := t.run.record(c.task.ID(), callJSON{Call: name, Value: raw}, nil); err != nil {
+		return due, t.noteFault(err)
+	}
+	return due, nil
+}
+
+// expires sets the deadline of a pause. The first one that the task gave counts,
+// because most deadlines are computed from the present time. One that has passed
+// before the task waits is not recorded.
+func (t *Task) expires(ctx context.Context, p *Pause, d *Deadline) error {
+	if d == nil {
+		return nil
+	}
+	at, err := storedTime("deadline", d.At)
+	if err != nil {
+		return err
+	}
+	c := &startedCall{}
+	c.prepare(t, -1, &CallSpec{Name: "deadline"})
+	c.task.setID([]byte(p.ID + "|deadline"))
+	p.Default = d.Default
+	if _, known, err := c.recorded(&CallSpec{Name: "deadline"}); err == nil && !known && !time.Now().Before(at) {
+		p.Due = at
+		return nil
+	}
+	p.Due, err = t.recordTime(ctx, c, func() time.Time { return at })
+	return err
+}
+
+// expire answers the questions whose deadlines have passed and returns the answers
+// in stored form. An answer that somebody has given is kept.
+func (r *Run) expire(now time.Time) ([]checkpoint.Write, error) {
+	perTask := map[string]map[string]answer{}
+	for _, p := range r.open {
+		if p.Kind != QuestionPause || p.Due.IsZero() || now.Before(p.Due) {
+			continue
+		}
+		if _, given := r.answers[p.ID]; given {
+			continue
+		}
+		task := r.owner[p.ID]
+		if perTask[task] == nil {
+			perTask[task] = map[string]answer{}
+			maps.Copy(perTask[task], r.answersOf[task])
+		}
+		perTask[task][p.ID] = answer{Question: p.Value, Answer: p.Default, Deadline: p.Due}
+	}
+	return r.storeAnswers(perTask)
+}
+
+// storeAnswers notes answers by task and returns them in stored form.
+func (r *Run) storeAnswers(perTask map[string]map[string]answer) ([]checkpoint.Write, error) {
+	var ws []checkpoint.Write
+	for _, task := range slices.Sorted(maps.Keys(perTask)) {
+		raw, err := json.Marshal(perTask[task])
+		if err != nil {
+			return nil, err
+		}
+		ws = append(ws, checkpoint.Write{Task: task, Kind: checkpoint.Answers, Data: raw, RunID: r.set.RunID})
+		maps.Copy(r.answers, perTask[task])
+		if r.answersOf == nil {
+			r.answersOf = map[string]map[string]answer{}
+		}
+		r.answersOf[task] = perTask[task]
+	}
+	return ws, nil
+}
+
+// askedOnly returns the pauses that an answer ends.
+func askedOnly(ps []Pause) []Pause {
+	return slices.DeleteFunc(slices.Clone(ps), func(p Pause) bool { return p.Kind != QuestionPause })
+}
+
+// Waiting is what the head of a thread says about what comes next.
+type Waiting struct {
+	Graph  string    // the name of the thread's graph; empty if it has none
+	Left   bool      // it has nodes to run
+	Paused bool      // it waits for answers, times or signals
+	Failed bool      // its last run failed in one of these nodes
+	Due    time.Time // when it goes on by itself; zero: it does not
+
+	Signals []string // the names of the signals that it waits for
+}
+
+// WaitingOf reads what a thread waits for, without its state. It returns nil for a
+// thread without a checkpoint.
+func WaitingOf(ctx context.Context, s checkpoint.Saver, thread string) (*Waiting, error) {
+	cp, err := getFrom(ctx, s, checkpoint.Key{Thread: thread})
+	if errors.Is(err, checkpoint.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("load thread %q: %w", thread, err)
+	}
+	var c controlJSON
+	if err := json.Unmarshal(cp.Control, &c); err != nil {
+		return nil, fmt.Errorf("thread %q: checkpoint %s: %w", thread, cp.ID, err)
+	}
+	cp.Pending = slices.DeleteFunc(cp.Pending, isVoided)
+	open, _, _, _ := openPauses(cp)
+	w := &Waiting{Graph: c.Graph, Paused: len(open) > 0, Failed: anyFailed(cp.Pending),
+		Left: startOf(c.Start, c.Input) != nil || len(c.Next) > 0 || len(c.Sends) > 0}
+	if w.Failed {
+		return w, nil // somebody has to look at it first
+	}
+	sooner := func(t time.Time) {
+		if w.Due.IsZero() || t.Before(w.Due) {
+			w.Due = t
+		}
+	}
+	var box *mailbox
+	for _, p := range open {
+		if !p.Due.IsZero() {
+			sooner(p.Due)
+		}
+		if p.Kind != SignalPause {
+			continue
+		}
+		if !slices.Contains(w.Signals, p.Key) {
+			w.Signals = append(w.Signals, p.Key)
+		}
+		if box == nil {
+			if box, err = openMailbox(ctx, s, thread); err != nil {
+				return nil, err
+			}
+		}
+		if box.next(p.Key) != nil {
+			// Long ago, and another time after each signal that is taken, so that a thread
+			// which does not take it is told from one that waits for the next.
+			sooner(time.Unix(1, 0).Add(time.Duration(len(box.claims)) * time.Microsecond))
+		}
+	}
+	return w, nil
+}
+
+// anyFailed reports whether a task has failed and has not run since.
+func anyFailed(pending []checkpoint.Write) bool {
+	return slices.ContainsFunc(pending, func(w checkpoint.Write) bool {
+		done := func(o checkpoint.Write) bool { return o.Task == w.Task && o.Kind == checkpoint.Done }
+		return w.Kind == checkpoint.Failed && !slices.ContainsFunc(pending, done) && hasFailed(w.Data)
+	})
+}
+
+// hasFailed tells the failure of a task from one that its error handler handles.
+func hasFailed(raw []byte) bool {
+	var f failedJSON
+	return json.Unmarshal(raw, &f) != nil || f.Handle == "" || f.Handle != f.Message
+}
+
+// unfailed returns the write that takes back the failure that an earlier run stored
+// for a task which waits now. A handler that has not finished still needs its
+// failure.
+func (r *Run) unfailed(t *Task) []checkpoint.Write {
+	for _, w := range r.pending {
+		if w.Kind != checkpoint.Failed || w.Task != t.ID() || !hasFailed(w.Data) {
+			continue
+		}
+		var f failedJSON
+		data := voided
+		if json.Unmarshal(w.Data, &f) == nil && f.Handle != "" {
+			f.Message = f.Handle
+			data, _ = json.Marshal(f) //nolint:errchkjson // it was read from JSON
+		}
+		return []checkpoint.Write{{Task: w.Task, Kind: checkpoint.Failed, Data: data}}
+	}
+	return nil
+}

@@ -1,0 +1,400 @@
+package treadle
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/pregel"
+)
+
+// Wake continues the threads of the graphs when their time has come: when a [Sleep]
+// is over, a [Deadline] has passed, or a signal has come that the thread waits for. It is
+// for programs without a server, which does the same. Wake returns nil when ctx has
+// ended and the runs that it began are over.
+//
+// A thread that this process makes wait, or sends a signal to, goes on at its time.
+// Those of other processes, and those from before the start, are found by looking
+// through the saver, every few seconds to every minute. A run that fails is logged with
+// [Options].Logger. If the failure is stored, the thread then waits for somebody to
+// continue it; otherwise, if for example the database was not there, Wake tries again
+// after a while. Waking is resuming without an answer, so the node runs again from its
+// top, with a context derived from ctx.
+//
+// Threads that were running when their process died wait for nothing and are not
+// continued: see [Unfinished]. Two processes that wake the threads of one database
+// both continue a thread; one of the two gets checkpoint.ErrConflict, after its node
+// may have run. To use several processes, use the server.
+func Wake(ctx context.Context, graphs ...AnyGraph) error {
+	if ctx == nil {
+		return fmt.Errorf("wake: %w", pregel.ErrNilContext)
+	}
+	w := &waker{poked: make(chan struct{}, 1), ended: make(chan ended)}
+	if err := w.add(ctx, graphs); err != nil {
+		return fmt.Errorf("wake: %w", err)
+	}
+	defer w.watch()()
+	w.loop(ctx)
+	return nil
+}
+
+// wakeConcurrency is how many threads Wake runs at the same time.
+const wakeConcurrency = 64
+
+// The times between two looks through the savers: longer while the looks find nothing
+// new, and long against what a look takes.
+const (
+	wakeScan      = 5 * time.Second
+	wakeScanIdle  = time.Minute
+	wakeScanMax   = 10 * time.Minute
+	wakeScanTimes = 50
+)
+
+// The times until a thread is tried again that could not be continued.
+const (
+	wakeRetry    = time.Second
+	wakeRetryMax = 10 * time.Minute
+)
+
+// waker is the state of Wake. It belongs to one goroutine, except poke.
+type waker struct {
+	sources []*wakeSource
+	queue   wakeQueue
+	runs    int // that have not ended
+	ended   chan ended
+
+	poked chan struct{} // has an element if pokes has some
+	mu    sync.Mutex
+	pokes []poke
+}
+
+// wakeSource is a saver with the graphs whose threads it has.
+type wakeSource struct {
+	saver   checkpoint.Saver
+	list    checkpoint.ThreadLister
+	graphs  []*core
+	threads map[string]*sleeper
+	round   int // number of looks
+}
+
+// sleeper is a thread as Wake knows it.
+type sleeper struct {
+	of      *wakeSource
+	name    string
+	graph   *core
+	due     time.Time // zero: it is not in the queue
+	at      int       // its place there
+	woken   time.Time // the due time of its last run
+	retry   time.Duration
+	notYet  time.Time // when it may be tried again
+	running bool
+
+	seen  checkpoint.Thread // as it was listed when it was last looked at
+	moves bool              // it has nodes to run and waits for nothing: it may begin to wait at any time
+	round int
+}
+
+type poke struct {
+	saver  checkpoint.Saver
+	thread string
+}
+
+type ended struct {
+	thread *sleeper
+	err    error
+}
+
+func (w *waker) add(ctx context.Context, graphs []AnyGraph) error {
+	if len(graphs) == 0 {
+		return errors.New("there is no graph: name those whose threads are to go on")
+	}
+	for i, g := range graphs {
+		if g == nil || isNilPointer(g) || g.compiled() == nil {
+			return fmt.Errorf("graph %d of %d is nil", i+1, len(graphs))
+		}
+		c := &g.Open("").(*anyThread).core
+		saver, list, err := c.lister(ctx)
+		if err != nil {
+			return fmt.Errorf("graph %q: %w", g.Name(), err)
+		}
+		s := w.sourceOf(saver)
+		if s == nil {
+			s = &wakeSource{saver: saver, list: list, threads: map[string]*sleeper{}}
+			w.sources = append(w.sources, s)
+		}
+		for _, o := range s.graphs {
+			if o.plan.Owns(c.Name()) || c.plan.Owns(o.Name()) {
+				return fmt.Errorf("two graphs of one saver have the name %q: a thread would belong to both", c.Name())
+			}
+		}
+		s.graphs = append(s.graphs, c)
+	}
+	return nil
+}
+
+// sourceOf returns the source of a saver, or nil.
+func (w *waker) sourceOf(saver checkpoint.Saver) *wakeSource {
+	for _, s := range w.sources {
+		if reflect.TypeOf(saver).Comparable() && s.saver == saver {
+			return s
+		}
+	}
+	return nil
+}
+
+// watch listens for threads that this process makes wait.
+func (w *waker) watch() (stop func()) {
+	var stops []func()
+	for _, s := range w.sources {
+		for _, g := range s.graphs {
+			stops = append(stops, g.plan.Watch(func(saver checkpoint.Saver, thread string) {
+				if !reflect.TypeOf(saver).Comparable() {
+					saver = s.saver
+				}
+				w.mu.Lock()
+				w.pokes = append(w.pokes, poke{saver, thread})
+				w.mu.Unlock()
+				select {
+				case w.poked <- struct{}{}:
+				default:
+				}
+			}))
+		}
+	}
+	return func() {
+		for _, stop := range stops {
+			stop()
+		}
+	}
+}
+
+// loop wakes threads until ctx ends.
+func (w *waker) loop(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	scanAt, pause := time.Now(), wakeScan
+	for ctx.Err() == nil {
+		now := time.Now()
+		if !now.Before(scanAt) {
+			if pause = min(2*pause, wakeScanIdle); w.scan(ctx) {
+				pause = wakeScan
+			}
+			took := time.Since(now)
+			scanAt = time.Now().Add(min(max(wakeScanTimes*took, pause), wakeScanMax))
+		}
+		w.wakeDue(ctx)
+		next := scanAt
+		if len(w.queue) > 0 && w.queue[0].due.Before(next) && w.runs < wakeConcurrency {
+			next = w.queue[0].due
+		}
+		timer.Reset(time.Until(next))
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		case <-w.poked:
+			w.lookAtPoked(ctx)
+		case e := <-w.ended:
+			w.end(ctx, e)
+		}
+	}
+	for w.runs > 0 {
+		w.end(ctx, <-w.ended)
+	}
+}
+
+func (w *waker) lookAtPoked(ctx context.Context) {
+	w.mu.Lock()
+	pokes := w.pokes
+	w.pokes = nil
+	w.mu.Unlock()
+	for _, p := range pokes {
+		s := w.sourceOf(p.saver)
+		if s == nil && len(w.sources) == 1 && !reflect.TypeOf(p.saver).Comparable() {
+			s = w.sources[0]
+		}
+		if s != nil {
+			w.look(ctx, s, checkpoint.Thread{Name: p.thread})
+		}
+	}
+}
+
+// scan looks at all threads that may have changed since the last look, and reports
+// whether there were any.
+func (w *waker) scan(ctx context.Context) (changed bool) {
+	for _, s := range w.sources {
+		s.round++
+		for info, err := range s.list.Threads(ctx) {
+			if err != nil {
+				if ctx.Err() == nil {
+					s.graphs[0].base.Logger.WarnContext(ctx, "treadle: wake: the threads are not listed", "graph", s.graphs[0].Name(), "error", err)
+				}
+				s.round-- // none is taken for deleted
+				break
+			}
+			t := s.threads[info.Name]
+			if t == nil || t.moves || t.seen != info {
+				changed = true
+				t = w.look(ctx, s, info)
+			}
+			t.round = s.round
+			if ctx.Err() != nil {
+				return changed
+			}
+		}
+		for name, t := range s.threads {
+			if t.round < s.round && !t.running {
+				w.unqueue(t)
+				delete(s.threads, name)
+			}
+		}
+	}
+	return changed
+}
+
+// look reads what a thread waits for. A thread that runs is looked at when its run is
+// over.
+func (w *waker) look(ctx context.Context, s *wakeSource, info checkpoint.Thread) *sleeper {
+	t := s.threads[info.Name]
+	if t == nil {
+		t = &sleeper{of: s, name: info.Name, round: s.round}
+		s.threads[info.Name] = t
+	}
+	if t.running {
+		return t
+	}
+	t.seen = info
+	found, err := pregel.WaitingOf(ctx, s.saver, info.Name)
+	if err != nil {
+		w.failed(ctx, t, err)
+		return t
+	}
+	w.unqueue(t)
+	t.graph, t.moves = nil, false
+	if found == nil {
+		return t
+	}
+	for _, g := range s.graphs {
+		if g.plan.Owns(found.Graph) && (found.Graph != "" || len(s.graphs) == 1) {
+			t.graph = g
+		}
+	}
+	t.moves = found.Left && !found.Paused && !found.Failed
+	if t.graph != nil && !found.Due.IsZero() {
+		w.enqueue(t, found.Due)
+	}
+	return t
+}
+
+func (w *waker) enqueue(t *sleeper, due time.Time) {
+	w.unqueue(t)
+	if t.due = due; due.Before(t.notYet) {
+		t.due = t.notYet
+	}
+	heap.Push(&w.queue, t)
+}
+
+func (w *waker) unqueue(t *sleeper) {
+	if !t.due.IsZero() {
+		heap.Remove(&w.queue, t.at)
+		t.due = time.Time{}
+	}
+}
+
+// failed logs an error of a thread, and looks at it again later.
+func (w *waker) failed(ctx context.Context, t *sleeper, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	t.log(ctx, err)
+	t.wait()
+	w.enqueue(t, t.notYet)
+}
+
+// wait sets when the thread may be tried again: later each time.
+func (t *sleeper) wait() {
+	t.retry = min(max(2*t.retry, wakeRetry), wakeRetryMax)
+	t.notYet = time.Now().Add(t.retry)
+}
+
+func (t *sleeper) log(ctx context.Context, err error) {
+	g := t.graph
+	if g == nil {
+		g = t.of.graphs[0]
+	}
+	g.base.Logger.WarnContext(ctx, "treadle: wake: a thread did not go on", "graph", g.Name(), "thread", t.name, "error", err)
+}
+
+// wakeDue begins the runs of threads that are due. It reads each again, because
+// somebody else may have continued it.
+func (w *waker) wakeDue(ctx context.Context) {
+	for len(w.queue) > 0 && w.runs < wakeConcurrency && !time.Now().Before(w.queue[0].due) {
+		t := w.queue[0]
+		w.unqueue(t)
+		w.look(ctx, t.of, t.seen)
+		if t.due.IsZero() || time.Now().Before(t.due) || t.graph == nil {
+			continue
+		}
+		t.woken = t.due
+		w.unqueue(t)
+		t.running = true
+		w.runs++
+		go t.run(ctx, w.ended)
+	}
+}
+
+// run continues the thread.
+func (t *sleeper) run(ctx context.Context, end chan<- ended) {
+	h := t.graph.handle(t.name, nil)
+	h.core.plan.Start(ctx, pregel.Input{Continue: true}, h.core.settings(), func(_ any, err error) { end <- ended{t, err} })
+}
+
+// end notes that a run is over, and finds out when the thread goes on.
+func (w *waker) end(ctx context.Context, e ended) {
+	w.runs--
+	t := e.thread
+	t.running = false
+	if ctx.Err() != nil {
+		return
+	}
+	if _, paused := errors.AsType[*InterruptError](e.err); e.err != nil && !paused {
+		t.log(ctx, e.err)
+		t.wait()
+	}
+	w.look(ctx, t.of, checkpoint.Thread{Name: t.name})
+	switch {
+	case t.due.IsZero():
+		t.retry, t.notYet = 0, time.Time{}
+	case e.err != nil && t.due.Equal(t.woken): // the run did not get beyond what it was woken for
+		t.wait()
+		w.enqueue(t, t.due)
+	}
+}
+
+// wakeQueue is a heap of threads by due time.
+type wakeQueue []*sleeper
+
+func (q wakeQueue) Len() int           { return len(q) }
+func (q wakeQueue) Less(i, j int) bool { return q[i].due.Before(q[j].due) }
+func (q wakeQueue) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].at, q[j].at = i, j
+}
+
+func (q *wakeQueue) Push(x any) {
+	t := x.(*sleeper)
+	t.at = len(*q)
+	*q = append(*q, t)
+}
+
+func (q *wakeQueue) Pop() any {
+	last := len(*q) - 1
+	t := (*q)[last]
+	(*q)[last] = nil
+	*q = (*q)[:last]
+	return t
+}

@@ -1,0 +1,396 @@
+package treadle_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/reduce"
+	"github.com/treadle-go/treadle/treadletype"
+)
+
+type wakeState struct {
+	Days, Minutes int
+	Log           reduce.List[string]
+}
+
+type wakeLog struct{ Log reduce.List[string] }
+
+// sleepers is a graph whose node sleeps for as many days as its input says, and then
+// counts that it woke.
+func sleepers(t *testing.T, saver checkpoint.Saver, log *slog.Logger, wakes func(ctx context.Context, s wakeState) error) *treadle.Graph[wakeState, wakeState] {
+	t.Helper()
+	b := treadle.New[wakeState]("sleepers")
+	treadle.AddNode(b, "sleep", func(ctx context.Context, s wakeState) (wakeLog, error) {
+		if err := treadle.Sleep(ctx, time.Duration(24*60*s.Days+s.Minutes)*time.Minute); err != nil {
+			return wakeLog{}, err
+		}
+		err := wakes(ctx, s)
+		return wakeLog{reduce.List[string]{"woke"}}, err
+	})
+	b.Edge(treadle.Start, "sleep")
+	g, err := b.Compile(&treadle.Options{Saver: saver, Logger: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func sent(t *testing.T, err error) {
+	t.Helper()
+	if _, ok := errors.AsType[*treadle.InterruptError](err); !ok {
+		t.Fatalf("the run ended with %v, want it to wait", err)
+	}
+}
+
+// waking runs Wake until stop is called.
+func waking(t *testing.T, graphs ...treadle.AnyGraph) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- treadle.Wake(ctx, graphs...) }()
+	return func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestWakeContinuesThreadsAtTheirTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		woke := map[string]time.Duration{}
+		began := time.Now()
+		g := sleepers(t, checkpoint.NewMemory(), nil, func(ctx context.Context, _ wakeState) error {
+			mu.Lock()
+			defer mu.Unlock()
+			thread := treadle.InfoFrom(ctx).Thread
+			if _, again := woke[thread]; again {
+				t.Errorf("thread %s woke twice", thread)
+			}
+			woke[thread] = time.Since(began)
+			return nil
+		})
+		for days := range 5 { // before Wake begins
+			_, err := g.Thread(fmt.Sprint("day ", days+1)).Run(t.Context(), wakeState{Days: days + 1})
+			sent(t, err)
+		}
+		defer waking(t, g)()
+		synctest.Wait()
+		for days := range 5 { // and while it runs
+			_, err := g.Thread(fmt.Sprint("later ", days+1)).Run(t.Context(), wakeState{Days: days + 1})
+			sent(t, err)
+		}
+		time.Sleep(10 * 24 * time.Hour)
+		mu.Lock()
+		defer mu.Unlock()
+		if len(woke) != 10 {
+			t.Fatalf("%d threads woke, want 10", len(woke))
+		}
+		for thread, after := range woke {
+			_, days, _ := strings.Cut(thread, " ")
+			want := time.Duration(days[0]-'0') * 24 * time.Hour
+			if after != want {
+				t.Errorf("thread %s woke after %v, want %v", thread, after, want)
+			}
+			out, err := g.Thread(thread).State(t.Context())
+			if err != nil || len(out.Next) > 0 {
+				t.Errorf("thread %s has %v to run: %v", thread, out.Next, err)
+			}
+		}
+	})
+}
+
+// A thread that another process has made wait is found by a look at the saver.
+func TestWakeFindsThreadsOfOtherProcesses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		saver := checkpoint.NewMemory()
+		var woke atomic.Int32
+		wakes := func(context.Context, wakeState) error { woke.Add(1); return nil }
+		g, elsewhere := sleepers(t, saver, nil, wakes), sleepers(t, saver, nil, wakes) // two plans share nothing
+		defer waking(t, g)()
+		time.Sleep(time.Hour)
+		_, err := elsewhere.Thread("1").Run(t.Context(), wakeState{Days: 1})
+		sent(t, err)
+		time.Sleep(24 * time.Hour)
+		synctest.Wait()
+		if n := woke.Load(); n != 1 {
+			t.Errorf("it woke %d times, want once", n)
+		}
+		// One that is deleted is forgotten.
+		_, err = elsewhere.Thread("2").Run(t.Context(), wakeState{Days: 1})
+		sent(t, err)
+		time.Sleep(time.Hour)
+		if err := saver.DeleteThread(t.Context(), "2"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(48 * time.Hour)
+		if n := woke.Load(); n != 1 {
+			t.Errorf("a deleted thread woke")
+		}
+	})
+}
+
+func TestASignalWakesAThread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		build := func(saver checkpoint.Saver) *treadle.Graph[wakeState, wakeState] {
+			b := treadle.New[wakeState]("orders")
+			treadle.AddNode(b, "wait", func(ctx context.Context, _ wakeState) (wakeLog, error) {
+				by, err := treadle.WaitFor[string](ctx, "paid", treadle.Deadline(time.Now().Add(72*time.Hour), "nobody"))
+				return wakeLog{reduce.List[string]{by}}, err
+			})
+			b.Edge(treadle.Start, "wait")
+			return treadle.Must(b.Compile(&treadle.Options{Saver: saver}))
+		}
+		saver := checkpoint.NewMemory()
+		g, elsewhere := build(saver), build(saver)
+		defer waking(t, g)()
+		for _, name := range []string{"here", "there", "never"} {
+			_, err := g.Thread(name).Run(t.Context(), wakeState{})
+			sent(t, err)
+		}
+		time.Sleep(time.Hour)
+		began := time.Now()
+		if err := g.Thread("here").Signal(t.Context(), "paid", "Ada"); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		log := func(name string) []string {
+			var s wakeState
+			snap, err := g.Thread(name).State(t.Context())
+			if err == nil {
+				err = snap.Read(&s)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s.Log
+		}
+		if got := log("here"); !slices.Equal(got, []string{"Ada"}) || time.Since(began) > 0 {
+			t.Errorf("a signal of this process: %q after %v", got, time.Since(began))
+		}
+		if err := elsewhere.Thread("there").Signal(t.Context(), "paid", "Bob"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if got := log("there"); !slices.Equal(got, []string{"Bob"}) {
+			t.Errorf("a signal of another process: %q", got)
+		}
+		time.Sleep(72 * time.Hour)
+		if got := log("never"); !slices.Equal(got, []string{"nobody"}) {
+			t.Errorf("without a signal: %q", got)
+		}
+	})
+}
+
+// flakySaver fails while it is broken.
+type flakySaver struct {
+	*checkpoint.Memory
+	broken atomic.Bool
+}
+
+var errBroken = errors.New("the database is away")
+
+func (s *flakySaver) Get(ctx context.Context, key checkpoint.Key) (*checkpoint.Checkpoint, error) {
+	if s.broken.Load() {
+		return nil, errBroken
+	}
+	return s.Memory.Get(ctx, key)
+}
+
+func (s *flakySaver) Threads(ctx context.Context) iter.Seq2[checkpoint.Thread, error] {
+	if s.broken.Load() {
+		return func(yield func(checkpoint.Thread, error) bool) { yield(checkpoint.Thread{}, errBroken) }
+	}
+	return s.Memory.Threads(ctx)
+}
+
+func TestWakeReportsErrorsAndGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		saver := &flakySaver{Memory: checkpoint.NewMemory()}
+		var mu sync.Mutex
+		var text bytes.Buffer
+		log := slog.New(slog.NewTextHandler(writerFunc(func(p []byte) (int, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			return text.Write(p)
+		}), nil))
+		logged := func() string {
+			mu.Lock()
+			defer mu.Unlock()
+			defer text.Reset()
+			return text.String()
+		}
+		var tries, fine atomic.Int32
+		g := sleepers(t, saver, log, func(ctx context.Context, _ wakeState) error {
+			if treadle.InfoFrom(ctx).Thread == "fails" {
+				tries.Add(1)
+				return errors.New("no such account")
+			}
+			fine.Add(1)
+			return nil
+		})
+		defer waking(t, g)()
+		for name, days := range map[string]int{"fails": 1, "fine": 1, "late": 2} {
+			_, err := g.Thread(name).Run(t.Context(), wakeState{Days: days})
+			sent(t, err)
+		}
+		time.Sleep(36 * time.Hour)
+		if tries.Load() != 1 || fine.Load() != 1 {
+			t.Errorf("%d tries of the node that fails, want 1; %d woke, want 1", tries.Load(), fine.Load())
+		}
+		if got := logged(); strings.Count(got, "no such account") != 1 || !strings.Contains(got, "thread=fails") {
+			t.Errorf("logged %q", got)
+		}
+		saver.broken.Store(true)
+		time.Sleep(24 * time.Hour)
+		if got := logged(); !strings.Contains(got, errBroken.Error()) || strings.Count(got, "\n") > 3000 {
+			t.Errorf("logged %d lines: %.300q", strings.Count(got, "\n"), got)
+		}
+		saver.broken.Store(false)
+		time.Sleep(time.Hour)
+		if fine.Load() != 2 {
+			t.Error("a thread that was due while the database was away did not wake")
+		}
+		// Somebody continues the thread that failed, and it fails again.
+		if _, err := g.Thread("fails").Continue(t.Context()); err == nil || tries.Load() != 2 {
+			t.Errorf("continued: %v after %d tries", err, tries.Load())
+		}
+	})
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+func TestWakeRefusesWhatItCannotWake(t *testing.T) {
+	none := func(context.Context, wakeState) error { return nil }
+	saver := checkpoint.NewMemory()
+	g := sleepers(t, saver, nil, none)
+	var missing *treadle.Graph[wakeState, wakeState]
+	for want, err := range map[string]error{
+		"there is no graph":       treadle.Wake(t.Context()),
+		"graph 1 of 1 is nil":     treadle.Wake(t.Context(), nil),
+		"graph 2 of 2 is nil":     treadle.Wake(t.Context(), g, missing),
+		"the graph has no saver":  treadle.Wake(t.Context(), sleepers(t, nil, nil, none)),
+		"does not list its thre":  treadle.Wake(t.Context(), sleepers(t, struct{ checkpoint.Saver }{saver}, nil, none)),
+		"two graphs of one saver": treadle.Wake(t.Context(), g, sleepers(t, saver, nil, none)),
+		"the context is nil":      treadle.Wake(nil, g), //nolint:staticcheck // that is what is tested
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want an error with %q", err, want)
+		}
+	}
+}
+
+// Threads that sleep cost no goroutine, and what Wake knows of them is small.
+func TestTenThousandSleepersCostNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 10_000
+		saver := checkpoint.NewMemory()
+		var woke atomic.Int32
+		g := sleepers(t, saver, nil, func(context.Context, wakeState) error { woke.Add(1); return nil })
+		for i := range n {
+			_, err := g.Thread(fmt.Sprint(i)).Run(t.Context(), wakeState{Minutes: 10 + i%3})
+			sent(t, err)
+		}
+		heap := func() int64 {
+			var m runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&m)
+			return int64(m.HeapAlloc)
+		}
+		goroutines, before := runtime.NumGoroutine(), heap()
+		stop := waking(t, g)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if more := runtime.NumGoroutine() - goroutines; more > 1 {
+			t.Errorf("%d goroutines more, want that of Wake alone", more)
+		}
+		if each := (heap() - before) / n; each > 600 {
+			t.Errorf("a sleeper costs Wake %d bytes", each)
+		}
+		time.Sleep(15 * time.Minute)
+		stop()
+		if woke.Load() != n {
+			t.Errorf("%d threads woke, want %d", woke.Load(), n)
+		}
+	})
+}
+
+// Wake ends with its context, and the runs that it has begun end before it.
+func TestWakeEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ended atomic.Bool
+		g := sleepers(t, checkpoint.NewMemory(), nil, func(ctx context.Context, _ wakeState) error {
+			<-ctx.Done()
+			time.Sleep(time.Second)
+			ended.Store(true)
+			return ctx.Err()
+		})
+		_, err := g.Thread("1").Run(t.Context(), wakeState{Days: 1})
+		sent(t, err)
+		stop := waking(t, g)
+		time.Sleep(25 * time.Hour)
+		stop()
+		if !ended.Load() {
+			t.Error("Wake returned before its run had ended")
+		}
+		// The thread is one whose run was cancelled.
+		var names []string
+		for th, err := range treadle.Unfinished(t.Context(), g) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			names = append(names, th.ID())
+		}
+		if !slices.Equal(names, []string{"1"}) {
+			t.Errorf("unfinished are %q", names)
+		}
+	})
+}
+
+// A question that is open beside a sleep does not keep the thread from waking, and
+// what the wake-up asks again is the same question.
+func TestWakeLeavesQuestionsOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := treadle.New[wakeState]("both")
+		treadle.AddNode(b, "ask", func(ctx context.Context, _ wakeState) (wakeLog, error) {
+			said, err := treadle.Interrupt[string](ctx, "well?")
+			return wakeLog{reduce.List[string]{said}}, err
+		})
+		treadle.AddNode(b, "sleep", func(ctx context.Context, _ wakeState) (wakeLog, error) {
+			return wakeLog{reduce.List[string]{"slept"}}, treadle.Sleep(ctx, time.Hour)
+		})
+		b.Edge(treadle.Start, "ask")
+		b.Edge(treadle.Start, "sleep")
+		g := treadle.Must(b.Compile(&treadle.Options{Saver: checkpoint.NewMemory()}))
+		defer waking(t, g)()
+		_, err := g.Thread("1").Run(t.Context(), wakeState{})
+		asked, _ := errors.AsType[*treadle.InterruptError](err)
+		time.Sleep(2 * time.Hour)
+		snap, err := g.Thread("1").State(t.Context())
+		if err != nil || len(snap.Pauses) != 1 || snap.Pauses[0].Kind != treadletype.QuestionPause ||
+			!slices.ContainsFunc(asked.Pauses, func(p treadletype.Pause) bool { return p.ID == snap.Pauses[0].ID }) {
+			t.Fatalf("waits for %+v: %v", snap.Pauses, err)
+		}
+		out, err := g.Thread("1").Resume(t.Context(), "yes")
+		if err != nil || !slices.Equal([]string(out.Log), []string{"yes", "slept"}) {
+			t.Errorf("%q, %v", out.Log, err)
+		}
+	})
+}
