@@ -28,7 +28,10 @@ func (s *watched) Threads(ctx context.Context) iter.Seq2[checkpoint.Thread, erro
 // nap is how long a thread sleeps: long enough that a process may die meanwhile.
 const nap = 10 * time.Millisecond
 
-type sagaState struct{ Log reduce.List[string] }
+type (
+	sagaState struct{ Log reduce.List[string] }
+	sagaLog   struct{ Log reduce.List[string] } // what a node writes
+)
 
 // saga is a graph that does something before and after it sleeps, after a signal has
 // come, and after a signal has not come in time.
@@ -36,9 +39,9 @@ func saga(w *world, saver checkpoint.Saver) (*treadle.Graph[sagaState, sagaState
 	b := treadle.New[sagaState]("saga")
 	last := treadle.Start
 	node := func(name string, do func(ctx context.Context) (string, error)) {
-		treadle.AddNode(b, name, func(ctx context.Context, _ sagaState) (sagaState, error) {
+		treadle.AddNode(b, name, func(ctx context.Context, _ sagaState) (sagaLog, error) {
 			said, err := do(ctx)
-			return sagaState{reduce.List[string]{said}}, err
+			return sagaLog{reduce.List[string]{said}}, err
 		})
 		b.Edge(last, name)
 		last = name
@@ -118,6 +121,7 @@ func wakeAll(o order, db backends.Database) error {
 			return err
 		}
 	}
+	began := time.Now()
 	for _, seed := range o.Seeds {
 		for {
 			snap, err := g.Thread(threadName(seed)).State(ctx)
@@ -126,6 +130,9 @@ func wakeAll(o order, db backends.Database) error {
 			}
 			if len(snap.Next) == 0 || !o.Signalled && waitsForSignal(snap) {
 				break
+			}
+			if time.Since(began) > 20*time.Second {
+				return fmt.Errorf("thread %s did not go on: %+v", snap.Thread, snap)
 			}
 			if err := wait.For(ctx, time.Millisecond); err != nil {
 				return err

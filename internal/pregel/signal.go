@@ -18,9 +18,9 @@ import (
 // one before as its head, so two writers never append at the same place.
 //
 // signalsNS has the values of signals, in a list per name. Whoever sends a signal
-// appends to it. claimsNS has which task has taken which signal, or has waited for
-// one until its deadline. Runs append to it. A claim has the id of the call that made
-// it, which is the same when the task runs again, so it finds its signal again. The
+// appends to it. claimsNS has which pause has taken which signal, or has waited for
+// one until its deadline. Runs append to it. A claim has the id of the pause, which is
+// the same when the task runs again, so it finds its signal again. The
 // claims are a namespace for themselves, because a run that is rolled back takes its
 // checkpoints with it, and signals have to stay.
 const (
@@ -31,9 +31,9 @@ const (
 // claimsChannel is the list of claims.
 const claimsChannel = "claims"
 
-// signalClaim is that a call has taken a signal.
+// signalClaim is that a pause has taken a signal.
 type signalClaim struct {
-	Key      string    `json:"key,omitempty"`     // the id of the call; empty if the signal fitted nobody
+	Key      string    `json:"key,omitempty"`     // the id of the pause; empty if the signal did not fit
 	Name     string    `json:"name"`              // of the signal
 	Nth      int       `json:"nth"`               // which of the name
 	Deadline time.Time `json:"deadline,omitzero"` // the deadline that passed instead of a signal
@@ -79,7 +79,7 @@ func openMailbox(ctx context.Context, s checkpoint.Saver, thread string) (*mailb
 	return b, err
 }
 
-// of returns the claim of a call.
+// of returns the claim of a pause.
 func (b *mailbox) of(key string) *signalClaim {
 	i := slices.IndexFunc(b.claims, func(c signalClaim) bool { return c.Key == key })
 	if i < 0 {
@@ -131,7 +131,6 @@ func WaitFor(ctx context.Context, q Asked) (json.RawMessage, error) {
 	}
 	t := sc.task
 	n := sc.calls.Add(1) - 1
-	c := t.callTask("signal "+q.Key, n)
 	p := t.newPause("signal " + strconv.Itoa(int(n)))
 	p.Kind, p.Key, p.Schema = SignalPause, q.Key, q.Schema
 	if p.Value, err = toJSON(map[string]any{"signal": q.Key}); err != nil {
@@ -140,18 +139,18 @@ func WaitFor(ctx context.Context, q Asked) (json.RawMessage, error) {
 	if err := t.expires(ctx, &p, q.Deadline); err != nil {
 		return nil, err
 	}
-	return t.takeSignal(ctx, sc, c.task.ID(), p)
+	return t.takeSignal(ctx, sc, p)
 }
 
-// takeSignal takes a signal for the call with the id.
-func (t *Task) takeSignal(ctx context.Context, sc *scope, id string, p Pause) (json.RawMessage, error) {
+// takeSignal takes a signal for the pause.
+func (t *Task) takeSignal(ctx context.Context, sc *scope, p Pause) (json.RawMessage, error) {
 	r := t.run
 	for {
 		box, err := openMailbox(ctx, undeferred(r.set.Saver), r.set.Thread)
 		if err != nil {
 			return nil, t.noteFault(r.readFault(err))
 		}
-		mine := box.of(id)
+		mine := box.of(p.ID)
 		known := mine != nil
 		switch {
 		case known && mine.Name != p.Key:
@@ -159,9 +158,9 @@ func (t *Task) takeSignal(ctx context.Context, sc *scope, id string, p Pause) (j
 		case known:
 		case box.next(p.Key) != nil:
 			mine = box.next(p.Key)
-			mine.Key = id
+			mine.Key = p.ID
 		case !p.Due.IsZero() && !time.Now().Before(p.Due):
-			mine = &signalClaim{Key: id, Name: p.Key, Deadline: p.Due}
+			mine = &signalClaim{Key: p.ID, Name: p.Key, Deadline: p.Due}
 		default:
 			return nil, t.waitsFor(sc, p)
 		}
@@ -198,7 +197,7 @@ func (t *Task) takeSignal(ctx context.Context, sc *scope, id string, p Pause) (j
 	}
 }
 
-// errUnstoredHead says that the ids of calls are made of a checkpoint that is stored
+// errUnstoredHead says that the ids of pauses are made of a checkpoint that is stored
 // when the run ends. A crash would lose it, and with it a signal that is taken.
 var errUnstoredHead = errors.New("the task's checkpoint is not stored")
 

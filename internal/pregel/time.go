@@ -218,7 +218,8 @@ func WaitingOf(ctx context.Context, s checkpoint.Saver, thread string) (*Waiting
 				return nil, err
 			}
 		}
-		if box.next(p.Key) != nil {
+		// A process that died after it had taken the signal for the pause leaves it open.
+		if box.next(p.Key) != nil || box.of(p.ID) != nil {
 			// Long ago, and another time after each signal that is taken, so that a thread
 			// which does not take it is told from one that waits for the next.
 			sooner(time.Unix(1, 0).Add(time.Duration(len(box.claims)) * time.Microsecond))
