@@ -20,6 +20,7 @@ const (
 	Crons      Kind = 5
 	Hooks      Kind = 6 // webhooks to be sent; their parent is the run
 	Workers    Kind = 7 // processes that execute runs
+	Wakes      Kind = 8 // threads that go on by themselves; each has the id of its thread
 )
 
 // Row is what a backend stores. What Doc and Body hold is the ledger's business; the

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 )
@@ -21,6 +22,8 @@ type End struct {
 	// Of the thread:
 	Next       bool            // its state has nodes to run, so it is interrupted
 	Interrupts json.RawMessage // nil if there are none
+	Wake       time.Time       // when it goes on by itself; zero for never
+	Signals    []string        // the names of the signals that it waits for
 	Small      Object
 	Seq        uint64 // the last sequence number that was used
 
@@ -72,6 +75,7 @@ func (l *Ledger) Finish(ctx context.Context, e *End) (next *Run, err error) {
 		if d.Interrupts == nil {
 			d.Interrupts = noObject
 		}
+		d.sleep(e, tx.Now())
 		if e.Next && d.Rest == Idle && !e.Delete {
 			d.Rest = Interrupted
 		}

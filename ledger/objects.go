@@ -44,6 +44,10 @@ type Thread struct {
 	// Revision is the greatest of those of the processes that have changed the thread or
 	// begun a run of it. A process with an earlier one may not know what is in its state.
 	Revision int `json:"-"`
+	// Wake is when the thread goes on by itself, because something that it waits for is
+	// due; zero for never. Signals are the names of the signals that it waits for.
+	Wake    time.Time `json:"-"`
+	Signals []string  `json:"-"`
 }
 
 // Graph is the name of the graph that the thread belongs to, or "".

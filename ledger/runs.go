@@ -533,7 +533,8 @@ func (l *Ledger) claimTemporary(ctx context.Context, id, worker uuid.UUID) (*Run
 	return run, err
 }
 
-// NextDue is when the next pending run, cron or webhook is due; zero if none is.
+// NextDue is when the next pending run, thread that goes on by itself, cron or webhook is
+// due; zero if none is.
 func (l *Ledger) NextDue(ctx context.Context) (time.Time, error) {
 	var next time.Time
 	for _, q := range []*Query{
@@ -541,6 +542,7 @@ func (l *Ledger) NextDue(ctx context.Context) (time.Time, error) {
 		{Kind: Runs, Parent: temporaryRuns},
 		{Kind: Crons},
 		{Kind: Hooks},
+		{Kind: Wakes},
 	} {
 		q.Order, q.Limit = DueFirst, 1
 		for r, err := range l.b.Find(ctx, q) {

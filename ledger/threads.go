@@ -32,6 +32,16 @@ type threadDoc struct {
 
 	Revision int `json:"revision,omitempty"`
 
+	Wake    time.Time `json:"wake,omitzero"`
+	Signals []string  `json:"signals,omitempty"`
+	// Came are signals that came while a run was open. The run may have looked for them
+	// before.
+	Came []string `json:"came,omitempty"`
+	// Asked is the Wake that the last run asked for, and Queued that of the row of kind
+	// Wakes.
+	Asked  time.Time `json:"asked,omitzero"`
+	Queued time.Time `json:"queued,omitzero"`
+
 	// Rest is the status while no run is open.
 	Rest ThreadStatus `json:"rest,omitempty"`
 	// Running is the run that is executed.
@@ -52,6 +62,7 @@ func decodeThread(r *Row) (*threadDoc, error) {
 	}
 	t := d.Thread
 	t.Epoch, t.Seq, t.V2, t.Small, t.Revision = d.Epoch, d.Seq, d.V2, d.Small, d.Revision
+	t.Wake, t.Signals = d.Wake, d.Signals
 	return d, nil
 }
 
@@ -76,6 +87,11 @@ func statusTerm(s ThreadStatus) uint64 { return term("status", string(s)) }
 func (d *threadDoc) put(tx Tx) error {
 	t := d.Thread
 	d.Epoch, d.Seq, d.V2, d.Small, d.Revision = t.Epoch, t.Seq, t.V2, t.Small, t.Revision
+	t.Wake = ceil(t.Wake)
+	d.Wake, d.Signals = t.Wake, t.Signals
+	if err := d.queue(tx); err != nil {
+		return err
+	}
 	t.Status = d.Rest
 	if d.open() {
 		t.Status = Busy
@@ -305,6 +321,9 @@ func (l *Ledger) DeleteThread(ctx context.Context, id uuid.UUID, f *Filter) (ope
 			}
 		}
 		if err := deleteAll(tx, &Query{Kind: Crons, Parent: id}); err != nil {
+			return err
+		}
+		if err := tx.Delete(Wakes, id); err != nil {
 			return err
 		}
 		return tx.Delete(Threads, id)

@@ -45,7 +45,7 @@ func Differential(t *testing.T, open func(t *testing.T) ledger.Backend) {
 func clearAll(t *testing.T, b ledger.Backend) {
 	t.Helper()
 	err := b.Update(t.Context(), uuid.Nil, func(tx ledger.Tx) error {
-		for kind := ledger.Assistants; kind <= ledger.Workers; kind++ {
+		for kind := ledger.Assistants; kind <= ledger.Wakes; kind++ {
 			rows, err := tx.Find(&ledger.Query{Kind: kind})
 			if err != nil {
 				return err
@@ -226,7 +226,7 @@ func (c *comparison) step() {
 	}
 	steps := []func(){
 		c.createRun, c.createRun, c.createRun, c.createRun, c.claim, c.claim, c.finish, c.finish, c.finish, c.release, c.cancel, c.beat, c.beat,
-		c.takeOver, c.deleteRun, c.readRuns, c.changeThread, c.readThreads, c.assistants, c.crons, c.crons, c.hooks, c.events,
+		c.takeOver, c.deleteRun, c.readRuns, c.changeThread, c.readThreads, c.assistants, c.crons, c.crons, c.wakes, c.wakes, c.hooks, c.events,
 	}
 	steps[c.below(len(steps))]()
 }
@@ -310,6 +310,12 @@ func (c *comparison) finish() {
 	e := ledger.End{
 		Run: run, Worker: run.Worker, Status: pick(c, ledger.Success, ledger.Success, ledger.Error, ledger.TimedOut, ledger.RunCanceled), Delete: c.oneIn(5),
 		Head: "head", Next: c.oneIn(3), Small: pick(c, nil, ledger.Object{"topic": "x"}), Seq: run.Seq + 5, Claim: c.oneIn(2),
+	}
+	if c.oneIn(3) {
+		e.Wake = c.now.Add(time.Duration(c.below(4)-1) * time.Second)
+	}
+	if c.oneIn(4) {
+		e.Signals = []string{"paid"}
 	}
 	if e.Status != ledger.Success {
 		e.Failure = &ledger.Failure{Class: "Error", Message: "no"}
@@ -537,6 +543,38 @@ func (c *comparison) tick(d *ledger.Cron) {
 		}
 		if err == nil && got.OK {
 			c.noteCreated(got.Created)
+		}
+	}
+}
+
+// wakes wakes threads, each once, and sends signals.
+func (c *comparison) wakes() {
+	if c.oneIn(2) {
+		thread, name := c.thread(), pick(c, "paid", "sent")
+		_, _ = both(c, fmt.Sprintf("signal %s to %s", name, thread), func(l *ledger.Ledger) (any, error) { return nil, l.Signalled(c.ctx, thread, name) })
+	}
+	due, _ := both(c, "due threads", func(l *ledger.Ledger) ([]*ledger.Thread, error) { return l.DueThreads(c.ctx, 2) })
+	type woken struct {
+		Created *ledger.Created
+		OK      bool
+	}
+	for _, t := range due {
+		if t.Status == ledger.Busy || t.Wake.After(c.now) {
+			c.Fatalf("thread %s is due at %v and is %s", t.ID, t.Wake, t.Status)
+		}
+		c.ids++
+		n := &ledger.NewRun{Run: &ledger.Run{ID: id(1000 + c.ids), Thread: t.ID, Graph: "a", Strategy: ledger.Reject}, Worker: c.worker()}
+		for again := range 2 {
+			got, err := both(c, fmt.Sprintf("wake %s", t.ID), func(l *ledger.Ledger) (woken, error) {
+				created, ok, err := l.WakeThread(c.ctx, t.ID, t.Wake, n)
+				return woken{created, ok}, err
+			})
+			if err != nil || got.OK != (again == 0) {
+				c.Fatalf("wake %d of %s: %v, %v", again, t.ID, got.OK, err)
+			}
+			if got.OK {
+				c.noteCreated(got.Created)
+			}
 		}
 	}
 }

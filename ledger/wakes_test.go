@@ -1,0 +1,204 @@
+package ledger_test
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/treadle-go/treadle/ledger"
+)
+
+func (f *fixture) dueThreads() []*ledger.Thread {
+	f.Helper()
+	due, err := f.DueThreads(f.Context(), 10)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return due
+}
+
+// asleep runs a thread that then sleeps until a time.
+func (f *fixture) asleep(until time.Time) uuid.UUID {
+	f.Helper()
+	thread := f.newThread()
+	f.finish(&ledger.End{Run: f.started(thread), Status: ledger.Success, Next: true, Wake: until})
+	return thread
+}
+
+// wakeRun is a run that continues a thread.
+func wakeRun(thread uuid.UUID) *ledger.NewRun {
+	return &ledger.NewRun{Run: &ledger.Run{Thread: thread, Strategy: ledger.Reject}}
+}
+
+func TestAThreadIsWokenOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, &ledger.Options{Lease: 240 * time.Hour})
+		until := time.Now().Add(72*time.Hour + 1) // a nanosecond more than what is stored
+		thread := f.asleep(until)
+		if next, err := f.NextDue(t.Context()); err != nil || next.Before(until) || next.After(until.Add(time.Microsecond)) {
+			t.Errorf("the next is due at %v, %v; want %v", next, err, until)
+		}
+		time.Sleep(72 * time.Hour) //nolint:forbidigo // virtual time
+		if len(f.dueThreads()) != 0 {
+			t.Error("the thread is due too early")
+		}
+		time.Sleep(time.Microsecond) //nolint:forbidigo // virtual time
+		due := f.dueThreads()
+		if len(due) != 1 || due[0].ID != thread {
+			t.Fatalf("the threads %v are due", due)
+		}
+		var won atomic.Int32
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				made, ok, err := f.WakeThread(t.Context(), thread, due[0].Wake, wakeRun(thread))
+				if err != nil || ok != (made != nil) {
+					t.Errorf("woken %v with %+v, %v", ok, made, err)
+				}
+				if ok {
+					won.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		if won.Load() != 1 {
+			t.Errorf("%d processes woke the thread", won.Load())
+		}
+		if len(f.dueThreads()) != 0 {
+			t.Error("the thread is due again at once")
+		}
+		runs := f.claim(1)
+		if len(runs) != 1 || runs[0].Thread != thread {
+			t.Fatalf("the runs %v wait", runs)
+		}
+		f.finish(&ledger.End{Run: runs[0], Status: ledger.Success})
+		if got := f.thread(thread); !got.Wake.IsZero() || got.Status != ledger.Idle {
+			t.Errorf("a thread that is over is %s and wakes at %v", got.Status, got.Wake)
+		}
+	})
+}
+
+// A client's run comes between. While it is open the thread is not woken. If it does not
+// begin, the thread wakes as before; if it does, what it leaves counts.
+func TestARunPutsAWakeUpOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, &ledger.Options{Lease: 240 * time.Hour})
+		thread := f.asleep(time.Now().Add(time.Hour))
+		time.Sleep(2 * time.Hour) //nolint:forbidigo // virtual time
+		at := f.dueThreads()[0].Wake
+		run := f.create(&ledger.NewRun{Run: &ledger.Run{Thread: thread}}).Run
+		if len(f.dueThreads()) != 0 {
+			t.Error("the thread is due although it has a run")
+		}
+		if _, ok, err := f.WakeThread(t.Context(), thread, at, wakeRun(thread)); ok || err != nil {
+			t.Errorf("a thread with a run was woken: %v", err)
+		}
+		if _, err := f.DeleteRun(t.Context(), thread, run.ID, nil); err != nil {
+			t.Fatal(err)
+		}
+		if due := f.dueThreads(); len(due) != 1 {
+			t.Errorf("%d threads are due after the run was deleted, want 1", len(due))
+		}
+		f.finish(&ledger.End{Run: f.started(thread), Status: ledger.Success, Next: true, Wake: time.Now().Add(time.Hour)})
+		if len(f.dueThreads()) != 0 {
+			t.Error("the wake-up of the run before still counts")
+		}
+		if _, err := f.DeleteThread(t.Context(), thread, nil); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Hour) //nolint:forbidigo // virtual time
+		if len(f.dueThreads()) != 0 {
+			t.Error("a deleted thread is due")
+		}
+		if next, err := f.NextDue(t.Context()); !next.IsZero() || err != nil {
+			t.Errorf("the next is due at %v, %v", next, err)
+		}
+	})
+}
+
+// A process whose clock is behind does not find the time come, and the thread waits for
+// it again, after a while.
+func TestAThreadThatIsWokenTooEarlyRests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, &ledger.Options{Lease: time.Hour})
+		until := time.Now().Add(time.Minute)
+		thread := f.asleep(until)
+		time.Sleep(time.Minute) //nolint:forbidigo // virtual time
+		f.finish(&ledger.End{Run: f.started(thread), Status: ledger.Success, Next: true, Wake: until})
+		if len(f.dueThreads()) != 0 {
+			t.Error("the thread is due again at once")
+		}
+		time.Sleep(time.Second) //nolint:forbidigo // virtual time
+		if len(f.dueThreads()) != 1 {
+			t.Error("the thread is not due any more")
+		}
+	})
+}
+
+func TestASignalWakesAThreadThatWaitsForIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, nil)
+		signal := func(thread uuid.UUID, name string) {
+			t.Helper()
+			if err := f.Signalled(t.Context(), thread, name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		thread := f.newThread()
+		f.finish(&ledger.End{Run: f.started(thread), Status: ledger.Success, Next: true, Signals: []string{"paid"}, Wake: time.Now().Add(time.Hour)})
+		signal(thread, "sent")
+		if len(f.dueThreads()) != 0 {
+			t.Error("another signal has woken the thread")
+		}
+		signal(thread, "paid")
+		if len(f.dueThreads()) != 1 {
+			t.Error("its signal has not woken the thread")
+		}
+		// It comes after the run has looked for it and before the run ends.
+		run := f.started(thread)
+		signal(thread, "paid")
+		f.finish(&ledger.End{Run: run, Status: ledger.Success, Next: true, Signals: []string{"paid"}})
+		if len(f.dueThreads()) != 1 {
+			t.Error("a signal that came while the thread ran has not woken it")
+		}
+		run = f.started(thread)
+		f.finish(&ledger.End{Run: run, Status: ledger.Success, Next: true, Signals: []string{"paid"}})
+		if len(f.dueThreads()) != 0 {
+			t.Error("the signal counts twice")
+		}
+		// A great many come.
+		run = f.started(thread)
+		for range 100 {
+			signal(thread, uuid.NewString())
+		}
+		signal(thread, "paid")
+		f.finish(&ledger.End{Run: run, Status: ledger.Success, Next: true, Signals: []string{"paid"}})
+		if len(f.dueThreads()) != 1 {
+			t.Error("a signal among many has not woken the thread")
+		}
+		if err := f.Signalled(t.Context(), uuid.New(), "paid"); err == nil {
+			t.Error("a signal for a thread that does not exist is accepted")
+		}
+	})
+}
+
+func TestAWakeUpWithoutARunIsTheLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, nil)
+		thread := f.asleep(time.Now())
+		due := f.dueThreads()
+		if _, _, err := f.WakeThread(t.Context(), thread, due[0].Wake, wakeRun(uuid.New())); err == nil {
+			t.Error("the run of another thread is accepted")
+		}
+		if made, ok, err := f.WakeThread(t.Context(), thread, due[0].Wake, nil); made != nil || !ok || err != nil {
+			t.Errorf("woken %v with %v, %v", ok, made, err)
+		}
+		if len(f.dueThreads()) != 0 {
+			t.Error("the thread is due again")
+		}
+	})
+}
