@@ -168,6 +168,11 @@ func (s *suite) threads(t *testing.T) {
 	if size, err := s.Threads.Storage(ctx, copied.ID); must(t, size, err).Checkpoints.Count == 0 {
 		t.Errorf("%+v", size)
 	}
+	if !s.langgraph { // which has no signals
+		ok(t, s.Threads.Signal(ctx, copied.ID, "paid", map[string]any{"amount": 5}))
+		fails(t, s.Threads.Signal(ctx, made.ID, "paid", nil), client.ErrConflict) // it has not run
+		fails(t, s.Threads.Signal(ctx, uuid.NewString(), "paid", nil), client.ErrNotFound)
+	}
 	if n, err := s.Threads.Prune(ctx, []string{copied.ID}, false); must(t, n, err) != 1 {
 		t.Errorf("%d threads pruned", n)
 	}

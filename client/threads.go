@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -29,7 +30,7 @@ type Thread struct {
 	Config       map[string]any                 `json:"config"`
 	Values       json.RawMessage                `json:"values"` // null before the first run
 	Error        *Failure                       `json:"error"`
-	Interrupts   map[string][]treadletype.Pause `json:"interrupts"` // open questions by the task's id
+	Interrupts   map[string][]treadletype.Pause `json:"interrupts"` // open questions, sleeps and signals by the task's id
 	TTL          *TTL                           `json:"ttl"`
 	Extracted    map[string]json.RawMessage     `json:"extracted"` // see ThreadSearch.Extract
 }
@@ -131,6 +132,17 @@ func (t Threads) Update(ctx context.Context, id string, o *ThreadUpdate) (*Threa
 		body.Metadata = map[string]any{}
 	}
 	return object[Thread](ctx, t.c, &request{method: http.MethodPatch, path: pathOf("threads", id), body: &body, repeatable: true})
+}
+
+// Signal sends a signal to a thread, which a node of its graph gets from treadle.WaitFor. It is
+// stored when Signal returns. If the thread waits for it, the server continues the thread. The
+// value is any that has JSON. It is not part of LangGraph's API.
+func (t Threads) Signal(ctx context.Context, id, name string, value any) error {
+	raw, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("signal %q: the value has no JSON: %w", name, err)
+	}
+	return t.c.call(ctx, write(pathOf("threads", id, "signals", name), map[string]json.RawMessage{"value": raw}), nil)
 }
 
 // Delete deletes a thread with its runs and its state.

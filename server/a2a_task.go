@@ -14,6 +14,7 @@ import (
 	"github.com/treadle-go/treadle/internal/runs"
 	"github.com/treadle-go/treadle/ledger"
 	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // sendParams are the parameters of a message to an agent.
@@ -106,11 +107,13 @@ func readPart(raw json.RawMessage) (a2a.Part, error) {
 
 // question is something that a thread waits for the answer to.
 type question struct {
-	ID    string          `json:"id"`
-	Value json.RawMessage `json:"value"`
+	ID    string                `json:"id"`
+	Value json.RawMessage       `json:"value"`
+	Kind  treadletype.PauseKind `json:"kind,omitempty"`
 }
 
-// questions are those of a thread, in the order of their tasks' ids.
+// questions are those of a thread, in the order of their tasks' ids. A thread that waits
+// for a time or a signal has none.
 func questions(interrupts json.RawMessage) (out []question) {
 	var byTask map[string][]question
 	if json.Unmarshal(interrupts, &byTask) != nil {
@@ -119,6 +122,7 @@ func questions(interrupts json.RawMessage) (out []question) {
 	for _, list := range byTask {
 		out = append(out, list...)
 	}
+	out = slices.DeleteFunc(out, func(q question) bool { return q.Kind != treadletype.QuestionPause })
 	slices.SortFunc(out, func(a, b question) int { return strings.Compare(a.ID, b.ID) })
 	return out
 }

@@ -189,6 +189,7 @@ var intrusions = map[string]intrusion{
 	"DELETE /threads/{thread_id}":                    {},
 	"POST /threads/{thread_id}/copy":                 {status: []int{409}},
 	"GET /threads/{thread_id}/storage":               {},
+	"POST /threads/{thread_id}/signals/{name}":       {body: `{"value":1}`},
 	"GET /threads/{thread_id}/state":                 {},
 	"POST /threads/{thread_id}/state":                {body: `{"values":{"topic":"x"}}`},
 	"GET /threads/{thread_id}/state/{checkpoint_id}": {},

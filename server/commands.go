@@ -198,14 +198,8 @@ func (c *call) start(b *runBody, thread uuid.UUID) (any, error) {
 
 // openQuestions are the ids of the questions that a thread waits with.
 func openQuestions(t *ledger.Thread) (ids []string) {
-	var byTask map[string][]struct {
-		ID string `json:"id"`
-	}
-	_ = json.Unmarshal(t.Interrupts, &byTask) // the ledger's own
-	for _, list := range byTask {
-		for _, q := range list {
-			ids = append(ids, q.ID)
-		}
+	for _, q := range questions(t.Interrupts) {
+		ids = append(ids, q.ID)
 	}
 	return ids
 }

@@ -23,6 +23,7 @@ var goodBodies = map[reflect.Type]string{
 	reflect.TypeFor[threadBody]():      `{"metadata":{"graph_id":"hitl"}}`,
 	reflect.TypeFor[threadSearch]():    `{}`,
 	reflect.TypeFor[pruneBody]():       `{"thread_ids":[]}`,
+	reflect.TypeFor[signalBody]():      `{"value":1}`,
 	reflect.TypeFor[updateBody]():      `{"values":{"topic":"x"}}`,
 	reflect.TypeFor[stateAtBody]():     `{}`,
 	reflect.TypeFor[historyBody]():     `{}`,
@@ -104,6 +105,7 @@ func eachField(t reflect.Type, fn func(name string, t reflect.Type)) {
 // freeWords are fields whose wrong values are not mistakes for some routes.
 func freeWords(key, field string) bool {
 	return field == "params" || // of other requests
+		key == "POST /threads/{thread_id}/signals/{name}" || // a signal has any value
 		key == "PATCH /threads/{thread_id}" && field == "supersteps" || // of new threads only
 		key == "DELETE /store/items" && slices.Contains([]string{"value", "index", "ttl"}, field)
 }

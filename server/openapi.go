@@ -84,6 +84,7 @@ var descriptions = map[string]description{
 	"POST /threads/{thread_id}/state/checkpoint":     {summary: "The state of a thread, or of a nested graph, at a checkpoint.", body: stateAtBody{}, answer: map[string]any{}},
 	"GET /threads/{thread_id}/history":               {summary: "The states of a thread, newest first.", query: []string{"limit:integer", "before:string"}, answer: []map[string]any{}},
 	"POST /threads/{thread_id}/history":              {summary: "The states of a thread, newest first.", body: historyBody{}, answer: []map[string]any{}},
+	"POST /threads/{thread_id}/signals/{name}":       {summary: "Send a signal to a thread.", body: signalBody{}, status: http.StatusNoContent},
 	"GET /threads/{thread_id}/stream":                {summary: "Stream the events of all runs of a thread.", query: []string{"stream_mode:string", "stream_modes:string"}, media: eventStream},
 	"POST /threads/{thread_id}/commands":             {summary: "Carry out a command of protocol v2.", body: command{}, answer: reply{}},
 	"POST /threads/{thread_id}/stream/events":        {summary: "Stream the events of a thread by protocol v2.", body: subscription{}, media: eventStream},

@@ -59,6 +59,7 @@ func (s *Server) table() []route {
 		{"POST", "/threads/{thread_id}/state/checkpoint", "threads", "read", (*call).getStateAt},
 		{"GET", "/threads/{thread_id}/history", "threads", "read", (*call).getHistory},
 		{"POST", "/threads/{thread_id}/history", "threads", "read", (*call).postHistory},
+		{"POST", "/threads/{thread_id}/signals/{name}", "threads", "update", (*call).signalThread},
 		{"GET", "/threads/{thread_id}/stream", "threads", "read", (*call).streamThread},
 		{"POST", "/threads/{thread_id}/commands", "threads", "create_run", (*call).commands},
 		{"POST", "/threads/{thread_id}/stream/events", "threads", "read", (*call).streamEvents},

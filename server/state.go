@@ -188,7 +188,12 @@ func (c *call) edited(t *ledger.Thread, th treadle.AnyThread) error {
 	if err != nil {
 		return err
 	}
+	wake, signals, err := c.s.runner.Waits(c.r.Context(), t.ID)
+	if err != nil {
+		return err
+	}
 	stored, err := c.s.ledger.PatchThread(c.r.Context(), t.ID, nil, false, func(t *ledger.Thread) error {
+		t.Wake, t.Signals = wake, signals
 		t.Interrupts, t.Small, t.StateUpdated = runs.Interrupts(snap), runs.Small(snap.Values), snap.CreatedAt.UTC()
 		return nil
 	})

@@ -12,7 +12,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/ledger"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // threadJSON is a thread with its values, as clients see it.
@@ -249,6 +251,40 @@ func (c *call) patchThread() error {
 		return c.none()
 	}
 	return c.thread(t)
+}
+
+// signalBody is a signal. Without a value it is null.
+type signalBody struct {
+	Value json.RawMessage `json:"value"`
+}
+
+// signalThread sends a signal to the thread.
+func (c *call) signalThread() error {
+	t, _, err := c.threadOf()
+	if err != nil {
+		return err
+	}
+	var b signalBody
+	if err := c.decode(&b); err != nil {
+		return err
+	}
+	if b.Value == nil {
+		b.Value = json.RawMessage("null")
+	}
+	if c.s.runner.Graph(t.Graph()) == nil {
+		return fail(http.StatusConflict, "Thread %s has not run yet, or its graph is not served: run it first", t.ID)
+	}
+	err = c.s.runner.Signal(c.r.Context(), t, c.r.PathValue("name"), b.Value)
+	if _, misfit := errors.AsType[*treadletype.AnswerError](err); misfit {
+		return fail(http.StatusUnprocessableEntity, "%v", err)
+	}
+	if errors.Is(err, checkpoint.ErrNotFound) {
+		return fail(http.StatusConflict, "Thread %s has not run yet: run it first", t.ID)
+	}
+	if err != nil {
+		return err
+	}
+	return c.none()
 }
 
 func (c *call) deleteThread() error {

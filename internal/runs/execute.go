@@ -14,6 +14,7 @@ import (
 	"github.com/treadle-go/treadle/internal/observe"
 	"github.com/treadle-go/treadle/internal/wait"
 	"github.com/treadle-go/treadle/ledger"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // errTimeout is why a run's context has ended: it took too long.
@@ -293,7 +294,7 @@ func (r *Runner) end(x *execution, th treadle.AnyThread, rec *recorder, l *log, 
 	}
 	rec.finish(shown)
 	l.finish()
-	if e.Hook != nil {
+	if e.Hook != nil || !e.Wake.IsZero() || len(e.Signals) > 0 {
 		r.Wake()
 	}
 	return next
@@ -382,18 +383,24 @@ func (r *Runner) describe(ctx context.Context, e *ledger.End, th treadle.AnyThre
 	e.Head, e.Small = snap.ID.String(), Small(snap.Values)
 	e.Next = e.Next && len(snap.Next) > 0 || len(snap.Pauses) > 0
 	e.Interrupts = Interrupts(snap)
+	if e.Wake, e.Signals, err = r.Waits(ctx, e.Run.Thread); err != nil {
+		r.logger.WarnContext(ctx, "a thread may not go on by itself: what it waits for is not readable", "thread", e.Run.Thread, "error", err)
+	}
 }
 
-// Interrupts are the open questions of a state by the ids of their tasks.
+// Interrupts are the open questions of a state, and what else it waits for, by the ids
+// of their tasks.
 func Interrupts(snap *treadle.Snapshot) json.RawMessage {
 	type question struct {
-		ID    string          `json:"id"`
-		Value json.RawMessage `json:"value"`
+		ID    string                `json:"id"`
+		Value json.RawMessage       `json:"value"`
+		Kind  treadletype.PauseKind `json:"kind,omitempty"`
+		Due   time.Time             `json:"due,omitzero"`
 	}
 	byTask := map[string][]question{}
 	for _, t := range snap.Tasks {
 		for _, p := range t.Pauses {
-			byTask[t.ID] = append(byTask[t.ID], question{p.ID, p.Value})
+			byTask[t.ID] = append(byTask[t.ID], question{p.ID, p.Value, p.Kind, p.Due})
 		}
 	}
 	return jsonOf(byTask)

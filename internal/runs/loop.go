@@ -20,7 +20,7 @@ const (
 )
 
 // loop keeps the lease, takes over the runs of processes that died, and begins what is
-// due: runs, crons and webhooks.
+// due: runs, threads that go on by themselves, crons and webhooks.
 func (r *Runner) loop(ctx context.Context) {
 	beat := time.NewTicker(beatEvery)
 	defer beat.Stop()
@@ -166,6 +166,7 @@ func (r *Runner) work(ctx context.Context) time.Duration {
 		r.start(claimed[0], false)
 	}
 	more := r.o.Cron != nil && r.crons(ctx)
+	more = r.wakes(ctx) || more
 	more = r.o.Send != nil && r.hooks(ctx) || more
 	next, err := r.ledger.NextDue(ctx)
 	switch {
