@@ -161,6 +161,17 @@
 // ask too. [Before] and [After] are breakpoints at nodes; [Thread.Continue] passes
 // them.
 //
+// # Time
+//
+// A node may also wait for a time or for a signal, with nothing running meanwhile:
+//
+//	err := treadle.Sleep(ctx, 72*time.Hour)
+//	paid, err := treadle.WaitFor[Payment](ctx, "payment", treadle.Deadline(t, Payment{}))
+//
+// [Thread.Signal] sends the signal. [Wake] continues threads when their time has come,
+// as the server does, and [Unfinished] finds those that a crash has left behind. A
+// [Deadline] also ends a question. docs/time.md has more.
+//
 // # Workflows
 //
 // A graph can also be a plain function. Its calls of a [Task], and of [Do], are
