@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -103,6 +105,56 @@ func TestToolThatAsksDoesNotRunItsSiblingsAgain(t *testing.T) {
 		t.Errorf("the sibling ran %d times", ran)
 	}
 	wantLines(t, out.Messages, "human: go", "ai:  [count {}] [ask {}]", "tool: 1", "tool: yes", "ai: done")
+}
+
+// Days pass in virtual time.
+func TestToolSleepsAndWaitsForASignal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ordered := 0
+		order := llm.NewTool("order", "", func(ctx context.Context, _ struct{}) (string, error) {
+			if _, err := treadle.Do(ctx, "order", func(context.Context) (int, error) { ordered++; return ordered, nil }); err != nil {
+				return "", err
+			}
+			if err := treadle.Sleep(ctx, 72*time.Hour); err != nil {
+				return "", err
+			}
+			return treadle.WaitFor[string](ctx, "delivered")
+		})
+		model := llmtest.Scripted(t, llmtest.Ask(llmtest.ToolCall("order", "{}")), llmtest.Say("It is here."))
+		a, err := agent.New(model, &agent.Options{Tools: []*llm.Tool{order}, Graph: treadle.Options{Saver: checkpoint.NewMemory()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		woken := make(chan error, 1)
+		go func() { woken <- treadle.Wake(ctx, a) }()
+		thread := a.Thread("1")
+		_, err = thread.Run(t.Context(), agent.Ask("a lamp"))
+		if asked, ok := errors.AsType[*treadle.InterruptError](err); !ok || time.Until(asked.Pauses[0].Due) != 72*time.Hour {
+			t.Fatalf("want a sleep of three days, got %v", err)
+		}
+		time.Sleep(96 * time.Hour)
+		if err := thread.Signal(t.Context(), "delivered", "by Ann"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		var state agent.State
+		snap, err := thread.State(t.Context())
+		if err == nil {
+			err = snap.Values.Read(&state)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantLines(t, state.Messages, "human: a lamp", "ai:  [order {}]", "tool: by Ann", "ai: It is here.")
+		if ordered != 1 {
+			t.Errorf("it was ordered %d times", ordered)
+		}
+		stop()
+		if err := <-woken; err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestHandoffCarriesTheResultsOfItsSiblings(t *testing.T) {
