@@ -36,10 +36,12 @@ FIRST := ./postgres ./natsbus ./internal/threadtest ./internal/crashtest ./sqlit
 # mostly waits.
 ALONE := ./internal/chaostest ./internal/studiotest ./examples/platform/conformance/browser
 
-# What CI runs. A skipped test fails it; the last line is the tally. Behind those,
-# many tests wait for a database or a process, so more packages run at a time than there
-# are processors: those of this module under the race detector, and beside them, with
-# their events in a file, the other modules and what runs without it.
+# What CI runs. A skipped test fails it; the last line is the tally. Packages are vetted as
+# they are built for the tests, so that what they import is compiled once. Behind those
+# that run alone, many tests wait for a database or a process, so more packages run at a time
+# than there are processors: those of this module under the race detector, and beside
+# them, with their events in a file, what runs without it: a second time in full, and the
+# modules that only measure.
 test:
 	@.ci/postgres
 	@.ci/chromium
@@ -49,7 +51,8 @@ test:
 	unformatted=$$($(GO_FILES) | xargs -0 gofmt -s -l); \
 	if [ -n "$$unformatted" ]; then printf 'not formatted (make fmt):\n%s\n' "$$unformatted"; exit 1; fi
 	@set -euo pipefail; \
-	for m in $(MODULES); do (cd "$$m" && go vet ./...); done
+	go vet $(RACE) ./... ./internal/linked/testdata/*/; \
+	for m in $(filter-out .,$(MODULES)); do (cd "$$m" && go vet ./...); done
 	@set -uo pipefail; \
 	events=$$(mktemp); trap 'rm -f "$$events"' EXIT; { \
 		status=0; \
@@ -57,7 +60,7 @@ test:
 		{ \
 			status=0; \
 			$(GO_TEST) -p 2 $(WITHOUT_RACE) || status=1; \
-			for m in $(filter-out .,$(MODULES)); do (cd "$$m" && $(GO_TEST) -p 2 $(RACE) ./...) || status=1; done; \
+			for m in $(filter-out .,$(MODULES)); do (cd "$$m" && $(GO_TEST) -p 2 ./...) || status=1; done; \
 			exit $$status; \
 		} >"$$events" & \
 		$(GO_TEST) -p 3 $(RACE) $(FIRST) $$(go list ./... | grep -vxF "$$(go list $(ALONE))") || status=1; \
@@ -66,9 +69,11 @@ test:
 		exit $$status; \
 	} | go run ./internal/testreport
 
-# The crash tests with ten times as many kills, on graphs that no run before has had.
+# The crash tests with ten times as many kills, on graphs that no run before has had, and the flows of
+# the studio in dark colours too.
 soak:
 	@TREADLE_SOAK=1 go test $(RACE) -timeout 60m -count 1 -v -run Killed ./internal/crashtest
+	@TREADLE_SOAK=1 go test -count 1 ./internal/studiotest
 
 # Three servers on Postgres and NATS, with 1,000 faults.
 chaos:

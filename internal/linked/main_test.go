@@ -1,0 +1,45 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const root = "../.."
+
+// A program that uses only the root package, or agents with it, links no driver, no client and no server.
+func TestTheLibraryLinksOneModule(t *testing.T) {
+	for _, dir := range []string{"treadle", "agent", "memory", "openai"} {
+		modules, err := linked(t.Context(), root, dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(modules, []string{"github.com/google/jsonschema-go"}) {
+			t.Errorf("%s links %v", dir, modules)
+		}
+	}
+}
+
+func TestTheTableHasTheModulesThatAreLinked(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join(root, page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(raw), begin)
+	table, _, ok := strings.Cut(rest, end)
+	if !ok {
+		t.Fatalf("%s has no table", page)
+	}
+	for _, p := range programs {
+		modules, err := linked(t.Context(), root, p.dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := "| " + name(p.pkg) + " | " + cell(modules) + " |"; !strings.Contains(table, want) {
+			t.Errorf("the table lacks %s\ngo run ./internal/linked", want)
+		}
+	}
+}

@@ -1,0 +1,9 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/treadle-go/treadle/oteltreadle"
+)
+
+func main() { fmt.Println(oteltreadle.New(nil)) }
