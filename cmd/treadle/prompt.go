@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/peterh/liner"
 )
@@ -24,6 +26,11 @@ type input struct {
 	editor  *liner.State
 	history []string // for an editor that is not open yet
 	once    sync.Once
+
+	mu        sync.Mutex
+	prompting bool              // the editor shows a prompt, or is about to
+	closed    bool              // it must not show another one
+	between   liner.ModeApplier // the terminal's mode while it shows none
 }
 
 func newInput(in io.Reader, term *terminal) *input {
@@ -61,11 +68,12 @@ func (i *input) readEdited(ctx context.Context, out io.Writer, prompt string) (s
 		for _, line := range i.history {
 			i.editor.AppendHistory(line)
 		}
+		i.between, _ = liner.TerminalMode() // nil if it has none
 		// A second Ctrl-C ends the process at once, and must not leave the terminal
 		// without echo.
 		context.AfterFunc(ctx, i.close)
 	}
-	line, err := await(ctx, func() (string, error) { return i.editor.Prompt(prompt) })
+	line, err := await(ctx, func() (string, error) { return i.prompt(prompt) })
 	switch {
 	case errors.Is(err, liner.ErrPromptAborted):
 		return "", errInterrupted // the editor has shown ^C
@@ -77,6 +85,34 @@ func (i *input) readEdited(ctx context.Context, out io.Writer, prompt string) (s
 	return line, err
 }
 
+// prompt shows a prompt of the editor, unless the input is closed.
+func (i *input) prompt(text string) (string, error) {
+	i.mu.Lock()
+	if i.closed {
+		i.mu.Unlock()
+		return "", io.EOF
+	}
+	i.prompting = true
+	i.mu.Unlock()
+	defer func() {
+		i.mu.Lock()
+		i.prompting = false
+		i.mu.Unlock()
+	}()
+	return i.editor.Prompt(text)
+}
+
+// begins reports whether a prompt is about to change the terminal's mode.
+func (i *input) begins() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if !i.prompting {
+		return false
+	}
+	now, err := liner.TerminalMode()
+	return err == nil && reflect.DeepEqual(now, i.between)
+}
+
 // remember adds a line to the history that the arrow keys bring back.
 func (i *input) remember(line string) {
 	if i.editor != nil {
@@ -86,12 +122,20 @@ func (i *input) remember(line string) {
 	}
 }
 
-// close restores the terminal's mode.
+// close restores the terminal's mode. A prompt that has just begun would change the mode
+// again, so its change is waited for.
 func (i *input) close() {
 	i.once.Do(func() {
-		if i.editor != nil {
-			_ = i.editor.Close() // it has no way to fail
+		if i.editor == nil {
+			return
 		}
+		i.mu.Lock()
+		i.closed = true
+		i.mu.Unlock()
+		for n := 0; n < 100 && i.begins(); n++ {
+			time.Sleep(time.Millisecond)
+		}
+		_ = i.editor.Close() // it has no way to fail
 	})
 }
 
