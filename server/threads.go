@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/bounded"
 	"github.com/treadle-go/treadle/ledger"
 	"github.com/treadle-go/treadle/treadletype"
 )
@@ -270,6 +271,9 @@ func (c *call) signalThread() error {
 	}
 	if b.Value == nil {
 		b.Value = json.RawMessage("null")
+	}
+	if err := bounded.JSON(b.Value); err != nil {
+		return invalid("value", "%v", err)
 	}
 	if c.s.runner.Graph(t.Graph()) == nil {
 		return fail(http.StatusConflict, "Thread %s has not run yet, or its graph is not served: run it first", t.ID)
