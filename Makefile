@@ -106,7 +106,7 @@ install-check:
 	at=$$dir/proxy/$$(go list -m)/@v; mkdir -p "$$at"; \
 	git archive --format=zip --prefix="$$(go list -m)@$(CHECK)/" -o "$$at/$(CHECK).zip" HEAD -- . $(foreach m,$(filter-out .,$(MODULES)),':!$(m)'); \
 	git show HEAD:go.mod >"$$at/$(CHECK).mod"; \
-	echo '{"Version":"$(CHECK)"}' >"$$at/$(CHECK).info"; \
+	echo '{"Version":"$(CHECK)"}' >"$$at/$(CHECK).info"; echo $(CHECK) >"$$at/list"; \
 	cd "$$dir"; \
 	GOFLAGS= GOBIN="$$dir/bin" GOMODCACHE="$$dir/cache" GONOSUMDB=github.com/treadle-go/treadle \
 		GOPROXY="file://$$dir/proxy,file://$$(go env GOMODCACHE)/cache/download,$$(go env GOPROXY)" \

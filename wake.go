@@ -385,12 +385,14 @@ func (q wakeQueue) Swap(i, j int) {
 	q[i].at, q[j].at = i, j
 }
 
+// Push implements [heap.Interface].
 func (q *wakeQueue) Push(x any) {
 	t := x.(*sleeper)
 	t.at = len(*q)
 	*q = append(*q, t)
 }
 
+// Pop implements [heap.Interface].
 func (q *wakeQueue) Pop() any {
 	last := len(*q) - 1
 	t := (*q)[last]

@@ -95,7 +95,7 @@ func TestWakeContinuesThreadsAtTheirTime(t *testing.T) {
 			_, err := g.Thread(fmt.Sprint("later ", days+1)).Run(t.Context(), wakeState{Days: days + 1})
 			sent(t, err)
 		}
-		time.Sleep(10 * 24 * time.Hour)
+		time.Sleep(10 * 24 * time.Hour) //nolint:forbidigo // the time of synctest
 		mu.Lock()
 		defer mu.Unlock()
 		if len(woke) != 10 {
@@ -123,10 +123,10 @@ func TestWakeFindsThreadsOfOtherProcesses(t *testing.T) {
 		wakes := func(context.Context, wakeState) error { woke.Add(1); return nil }
 		g, elsewhere := sleepers(t, saver, nil, wakes), sleepers(t, saver, nil, wakes) // two plans share nothing
 		defer waking(t, g)()
-		time.Sleep(time.Hour)
+		time.Sleep(time.Hour) //nolint:forbidigo // the time of synctest
 		_, err := elsewhere.Thread("1").Run(t.Context(), wakeState{Days: 1})
 		sent(t, err)
-		time.Sleep(24 * time.Hour)
+		time.Sleep(24 * time.Hour) //nolint:forbidigo // the time of synctest
 		synctest.Wait()
 		if n := woke.Load(); n != 1 {
 			t.Errorf("it woke %d times, want once", n)
@@ -134,11 +134,11 @@ func TestWakeFindsThreadsOfOtherProcesses(t *testing.T) {
 		// One that is deleted is forgotten.
 		_, err = elsewhere.Thread("2").Run(t.Context(), wakeState{Days: 1})
 		sent(t, err)
-		time.Sleep(time.Hour)
+		time.Sleep(time.Hour) //nolint:forbidigo // the time of synctest
 		if err := saver.DeleteThread(t.Context(), "2"); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(48 * time.Hour)
+		time.Sleep(48 * time.Hour) //nolint:forbidigo // the time of synctest
 		if n := woke.Load(); n != 1 {
 			t.Errorf("a deleted thread woke")
 		}
@@ -163,7 +163,7 @@ func TestASignalWakesAThread(t *testing.T) {
 			_, err := g.Thread(name).Run(t.Context(), wakeState{})
 			sent(t, err)
 		}
-		time.Sleep(time.Hour)
+		time.Sleep(time.Hour) //nolint:forbidigo // the time of synctest
 		began := time.Now()
 		if err := g.Thread("here").Signal(t.Context(), "paid", "Ada"); err != nil {
 			t.Fatal(err)
@@ -186,11 +186,11 @@ func TestASignalWakesAThread(t *testing.T) {
 		if err := elsewhere.Thread("there").Signal(t.Context(), "paid", "Bob"); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) //nolint:forbidigo // the time of synctest
 		if got := log("there"); !slices.Equal(got, []string{"Bob"}) {
 			t.Errorf("a signal of another process: %q", got)
 		}
-		time.Sleep(72 * time.Hour)
+		time.Sleep(72 * time.Hour) //nolint:forbidigo // the time of synctest
 		if got := log("never"); !slices.Equal(got, []string{"nobody"}) {
 			t.Errorf("without a signal: %q", got)
 		}
@@ -249,7 +249,7 @@ func TestWakeReportsErrorsAndGoesOn(t *testing.T) {
 			_, err := g.Thread(name).Run(t.Context(), wakeState{Days: days})
 			sent(t, err)
 		}
-		time.Sleep(36 * time.Hour)
+		time.Sleep(36 * time.Hour) //nolint:forbidigo // the time of synctest
 		if tries.Load() != 1 || fine.Load() != 1 {
 			t.Errorf("%d tries of the node that fails, want 1; %d woke, want 1", tries.Load(), fine.Load())
 		}
@@ -257,12 +257,12 @@ func TestWakeReportsErrorsAndGoesOn(t *testing.T) {
 			t.Errorf("logged %q", got)
 		}
 		saver.broken.Store(true)
-		time.Sleep(24 * time.Hour)
+		time.Sleep(24 * time.Hour) //nolint:forbidigo // the time of synctest
 		if got := logged(); !strings.Contains(got, errBroken.Error()) || strings.Count(got, "\n") > 3000 {
 			t.Errorf("logged %d lines: %.300q", strings.Count(got, "\n"), got)
 		}
 		saver.broken.Store(false)
-		time.Sleep(time.Hour)
+		time.Sleep(time.Hour) //nolint:forbidigo // the time of synctest
 		if fine.Load() != 2 {
 			t.Error("a thread that was due while the database was away did not wake")
 		}
@@ -318,7 +318,7 @@ func TestTenThousandSleepersCostNothing(t *testing.T) {
 		}
 		goroutines, before := runtime.NumGoroutine(), heap()
 		stop := waking(t, g)
-		time.Sleep(10 * time.Second)
+		time.Sleep(10 * time.Second) //nolint:forbidigo // the time of synctest
 		synctest.Wait()
 		if more := runtime.NumGoroutine() - goroutines; more > 1 {
 			t.Errorf("%d goroutines more, want that of Wake alone", more)
@@ -336,14 +336,14 @@ func TestWakeEndsWithItsContext(t *testing.T) {
 		var ended atomic.Bool
 		g := sleepers(t, checkpoint.NewMemory(), nil, func(ctx context.Context, _ wakeState) error {
 			<-ctx.Done()
-			time.Sleep(time.Second)
+			time.Sleep(time.Second) //nolint:forbidigo // the time of synctest
 			ended.Store(true)
 			return ctx.Err()
 		})
 		_, err := g.Thread("1").Run(t.Context(), wakeState{Days: 1})
 		sent(t, err)
 		stop := waking(t, g)
-		time.Sleep(25 * time.Hour)
+		time.Sleep(25 * time.Hour) //nolint:forbidigo // the time of synctest
 		stop()
 		if !ended.Load() {
 			t.Error("Wake returned before its run had ended")
@@ -380,7 +380,7 @@ func TestWakeLeavesQuestionsOpen(t *testing.T) {
 		defer waking(t, g)()
 		_, err := g.Thread("1").Run(t.Context(), wakeState{})
 		asked, _ := errors.AsType[*treadle.InterruptError](err)
-		time.Sleep(2 * time.Hour)
+		time.Sleep(2 * time.Hour) //nolint:forbidigo // the time of synctest
 		snap, err := g.Thread("1").State(t.Context())
 		if err != nil || len(snap.Pauses) != 1 || snap.Pauses[0].Kind != treadletype.QuestionPause ||
 			!slices.ContainsFunc(asked.Pauses, func(p treadletype.Pause) bool { return p.ID == snap.Pauses[0].ID }) {

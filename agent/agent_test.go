@@ -133,11 +133,11 @@ func TestToolSleepsAndWaitsForASignal(t *testing.T) {
 		if asked, ok := errors.AsType[*treadle.InterruptError](err); !ok || time.Until(asked.Pauses[0].Due) != 72*time.Hour {
 			t.Fatalf("want a sleep of three days, got %v", err)
 		}
-		time.Sleep(96 * time.Hour)
+		time.Sleep(96 * time.Hour) //nolint:forbidigo // the time of synctest
 		if err := thread.Signal(t.Context(), "delivered", "by Ann"); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) //nolint:forbidigo // the time of synctest
 		var state agent.State
 		snap, err := thread.State(t.Context())
 		if err == nil {

@@ -255,7 +255,7 @@ func (p *dateReader) calendar() (period, bool) {
 	}
 	name := p.word(p.at)
 	m := time.Month(slices.Index(months, name) + 1)
-	clear := m > 0 && name != "may" && name != "march"
+	sure := m > 0 && name != "may" && name != "march"
 	if m == 0 {
 		m = shortMonths[name]
 	}
@@ -273,7 +273,7 @@ func (p *dateReader) calendar() (period, bool) {
 	if hasYear {
 		p.at++
 	}
-	if !clear && !ahead && !behind && !hasYear && (shortMonths[name] > 0 || !slices.Contains(datePrepositions, before)) {
+	if !sure && !ahead && !behind && !hasYear && (shortMonths[name] > 0 || !slices.Contains(datePrepositions, before)) {
 		return period{}, false
 	}
 	if !hasYear {

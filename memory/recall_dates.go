@@ -87,8 +87,6 @@ func timesOf(item *store.Item) []period {
 		out = append(out, period{v.From, v.Until})
 	}
 	noted := period{item.Updated, item.Updated}
-	for _, p := range periodsIn(string(item.Value), item.Updated) {
-		out = append(out, p)
-	}
+	out = append(out, periodsIn(string(item.Value), item.Updated)...)
 	return append(out, noted)
 }

@@ -2,7 +2,6 @@ package memory
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"time"
 
@@ -102,16 +101,4 @@ func (w *writer) supersedes(ctx context.Context, cs []ItemChange, known map[int]
 		}
 	}
 	return out, nil
-}
-
-// supersedesOf returns the key of the memory that an item probably replaces, or "".
-func supersedesOf(item *store.Item) string {
-	var meta struct {
-		Supersedes json.RawMessage `json:"supersedes"`
-	}
-	var key string
-	if item.DecodeMeta(&meta) != nil || json.Unmarshal(meta.Supersedes, &key) != nil {
-		return "" // Meta is user-writable; another form is ignored
-	}
-	return key
 }

@@ -124,7 +124,7 @@ func (c *cluster) dump() {
 	for _, n := range c.nodes {
 		n.signal(syscall.SIGQUIT)
 	}
-	time.Sleep(time.Second) // to write
+	time.Sleep(time.Second) //nolint:forbidigo // they write, and end when they like
 }
 
 // start starts the process, and returns when it serves. One that gives up, because it is

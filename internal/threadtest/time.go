@@ -368,7 +368,7 @@ func timeDeadlineDefault(t *testing.T, open opener) {
 		return first + ", " + second, err
 	}
 	g := timeChain(t, "g", saver, more)
-	out, err := g.Thread("t").Run(t.Context(), askState{})
+	_, err := g.Thread("t").Run(t.Context(), askState{})
 	for {
 		ps := timePauses(t, err)
 		if string(ps[0].Value) == `"and now?"` {
@@ -380,9 +380,9 @@ func timeDeadlineDefault(t *testing.T, open opener) {
 		if err := wait.For(t.Context(), time.Until(ps[0].Due)); err != nil {
 			t.Fatal(err)
 		}
-		out, err = timeChain(t, "g", saver, more).Thread("t").Continue(t.Context())
+		_, err = timeChain(t, "g", saver, more).Thread("t").Continue(t.Context())
 	}
-	out, err = g.Thread("t").Resume(t.Context(), "fine")
+	out, err := g.Thread("t").Resume(t.Context(), "fine")
 	askEnded(t, out, err, "no answer, fine")
 }
 

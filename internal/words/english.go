@@ -27,17 +27,17 @@ func set(text string) map[string]bool {
 // "what", "does" and "the". It returns none if the words are not clearly English or
 // if there are no others.
 func Function(words []string) map[string]bool {
-	clear, others := false, false
+	sure, others := false, false
 	found := map[string]bool{}
 	for _, w := range words {
-		clear = clear || english[w]
+		sure = sure || english[w]
 		if function[w] {
 			found[w] = true
 		} else {
 			others = true
 		}
 	}
-	if !clear && len(found) < minFunction || !others {
+	if !sure && len(found) < minFunction || !others {
 		return nil
 	}
 	return found
