@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 )
 
@@ -104,11 +105,13 @@ const header = `| installation | runs/s | transactions/s | packs/s | frames/s | 
 |---|---|---|---|---|---|---|---|---|---|---|---|---|`
 
 func row(p *Plan, r *Result) string {
-	text := fmt.Sprintf("| %s | %.0f | %.0f | %.0f | %.0f |", p.Name, r.RunsPerSecond, r.Transactions, r.PacksPerSecond, r.FramesPerSecond)
+	var text strings.Builder
+	fmt.Fprintf(&text, "| %s | %.0f | %.0f | %.0f | %.0f |", p.Name, r.RunsPerSecond, r.Transactions, r.PacksPerSecond, r.FramesPerSecond)
 	for _, part := range parts {
-		text += fmt.Sprintf(" %.0f %% |", 100*r.Busy[part])
+		fmt.Fprintf(&text, " %.0f %% |", 100*r.Busy[part])
 	}
-	return text + fmt.Sprintf(" %s / %s | %s | %s |", round(r.Event.P50), round(r.Event.P99), round(r.Commit.P99), r.First())
+	fmt.Fprintf(&text, " %s / %s | %s | %s |", round(r.Event.P50), round(r.Event.P99), round(r.Commit.P99), r.First())
+	return text.String()
 }
 
 func round(d time.Duration) string {
