@@ -71,7 +71,7 @@ type target interface {
 }
 
 func (in *importer) open(ctx context.Context) (target, error) {
-	if strings.HasPrefix(in.db, "postgres://") || strings.HasPrefix(in.db, "postgresql://") {
+	if langgraphimport.IsPostgres(in.db) {
 		return postgres.Open(ctx, in.db, &postgres.Options{Schema: in.schema, Migrate: true})
 	}
 	return sqlite.Open(in.db, nil)
@@ -80,8 +80,8 @@ func (in *importer) open(ctx context.Context) (target, error) {
 func (in *importer) run(ctx context.Context, progress io.Writer) (err error) {
 	o := langgraphimport.Options{From: in.from, Progress: everySeconds(progress)}
 	if !in.dryRun {
-		to, err := in.open(ctx)
-		if err != nil {
+		var to target
+		if to, err = in.open(ctx); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, to.Close()) }()

@@ -89,6 +89,20 @@ type testCase struct {
 	seen map[line][]stored // after the last kill, oldest first
 }
 
+// opened opens the database, until closeDB is called.
+func (c *testCase) opened() (db backends.Database, closeDB func()) {
+	c.Helper()
+	db, err := c.open()
+	if err != nil {
+		c.Fatal(err)
+	}
+	return db, func() {
+		if err := db.Close(); err != nil {
+			c.Error(err)
+		}
+	}
+}
+
 // A line is a namespace of a thread.
 type line struct{ thread, namespace string }
 
@@ -167,15 +181,8 @@ func (c *testCase) delay() time.Duration {
 // no key has had two effects.
 func (c *testCase) check() {
 	c.Helper()
-	db, err := c.open()
-	if err != nil {
-		c.Fatal(err)
-	}
-	defer func() {
-		if err := db.Close(); err != nil {
-			c.Error(err)
-		}
-	}()
+	db, closeDB := c.opened()
+	defer closeDB()
 	j := c.readJournal()
 	lines := map[line]bool{}
 	for _, seed := range c.Seeds {
@@ -290,15 +297,8 @@ type moment struct {
 // compare holds the finished threads against runs without a kill.
 func (c *testCase) compare() {
 	c.Helper()
-	db, err := c.open()
-	if err != nil {
-		c.Fatal(err)
-	}
-	defer func() {
-		if err := db.Close(); err != nil {
-			c.Error(err)
-		}
-	}()
+	db, closeDB := c.opened()
+	defer closeDB()
 	effects := c.readJournal().done
 	for _, seed := range c.Seeds {
 		killed, err := newPlayer(seed, &world{}, db)

@@ -194,23 +194,23 @@ func (c *testCase) wake() (kills int) {
 	return kills
 }
 
-// signal sends each thread one signal, as soon as it exists, and reports whether all
-// have theirs.
-func (c *testCase) signal(sent map[uint64]bool) bool {
+// saga opens the graph of the threads, until closeDB is called.
+func (c *testCase) saga() (g *treadle.Graph[sagaState, sagaState], closeDB func()) {
 	c.Helper()
-	db, err := c.open()
-	if err != nil {
-		c.Fatal(err)
-	}
-	defer func() {
-		if err := db.Close(); err != nil {
-			c.Error(err)
-		}
-	}()
+	db, closeDB := c.opened()
 	g, err := saga(&world{}, db)
 	if err != nil {
 		c.Fatal(err)
 	}
+	return g, closeDB
+}
+
+// signal sends each thread one signal, as soon as it exists, and reports whether all
+// have theirs.
+func (c *testCase) signal(sent map[uint64]bool) bool {
+	c.Helper()
+	g, closeDB := c.saga()
+	defer closeDB()
 	all := true
 	for _, seed := range c.Seeds {
 		if sent[seed] {
@@ -229,19 +229,8 @@ func (c *testCase) signal(sent map[uint64]bool) bool {
 // finished checks that each thread has done everything, once.
 func (c *testCase) finished() {
 	c.Helper()
-	db, err := c.open()
-	if err != nil {
-		c.Fatal(err)
-	}
-	defer func() {
-		if err := db.Close(); err != nil {
-			c.Error(err)
-		}
-	}()
-	g, err := saga(&world{}, db)
-	if err != nil {
-		c.Fatal(err)
-	}
+	g, closeDB := c.saga()
+	defer closeDB()
 	effects := c.readJournal().done
 	for _, seed := range c.Seeds {
 		name := threadName(seed)

@@ -16,9 +16,11 @@ import (
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/agent"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/wait"
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/llm/llmtest"
 	"github.com/treadle-go/treadle/reduce"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // errSaver is what a saver fails with. Its text must not reach a model.
@@ -215,6 +217,30 @@ var saverPrograms = []saverProgram{
 		b.Sequence(treadle.Start, "handled", "careless")
 		return treadle.Must(b.Compile(o))
 	}},
+	{"waits", func(o *treadle.Options, e *effects) *treadle.Graph[saverState, saverState] {
+		b := treadle.New[saverState]("waits")
+		treadle.AddNode(b, "sleep", func(ctx context.Context, _ saverState) (saverLog, error) {
+			if err := treadle.Sleep(ctx, time.Second); err != nil {
+				return saverLog{}, err
+			}
+			did, err := e.do(ctx, "woke")
+			return lines(did), err
+		})
+		treadle.AddNode(b, "signal", func(ctx context.Context, _ saverState) (saverLog, error) {
+			paid, err := treadle.WaitFor[string](ctx, "paid")
+			if err != nil {
+				return saverLog{}, err
+			}
+			did, err := e.do(ctx, "sent")
+			return lines(paid, did), err
+		})
+		treadle.AddNode(b, "late", func(ctx context.Context, _ saverState) (saverLog, error) {
+			answer, err := treadle.Interrupt[string](ctx, "well?", treadle.Deadline(time.Now().Add(time.Second), "nobody"))
+			return lines(answer), err
+		})
+		b.Sequence(treadle.Start, "sleep", "signal", "late")
+		return treadle.Must(b.Compile(o))
+	}},
 	{"agent", func(o *treadle.Options, e *effects) *treadle.Graph[saverState, saverState] {
 		pay := llm.NewTool("pay", "pays", func(ctx context.Context, _ struct{}) (string, error) { return e.do(ctx, "pay") })
 		ask := llm.NewTool("ask", "asks", func(ctx context.Context, _ struct{}) (string, error) {
@@ -258,8 +284,8 @@ func (planner) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk
 	return llmtest.NewScript(turn).Stream(ctx, req)
 }
 
-// advance does what is next on a thread: a run, an answer, or going on. It has
-// five seconds. At the end of the thread it returns its state.
+// advance does what is next on a thread: a run, an answer, a signal, or going on, at its
+// time. It has five seconds. At the end of the thread it returns its state.
 func advance(ctx context.Context, th *treadle.Thread[saverState, saverState]) (state string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -275,7 +301,7 @@ func advance(ctx context.Context, th *treadle.Thread[saverState, saverState]) (s
 	case snap.ID.IsZero():
 		_, err = th.Run(ctx, saverState{Items: []string{"x"}})
 	case len(snap.Pauses) > 0:
-		_, err = th.Resume(ctx, "yes")
+		err = endPause(ctx, th, snap.Pauses[0])
 	case len(snap.Next) > 0:
 		_, err = th.Continue(ctx)
 	default:
@@ -286,6 +312,25 @@ func advance(ctx context.Context, th *treadle.Thread[saverState, saverState]) (s
 		return "", nil
 	}
 	return "", err
+}
+
+// endPause does what a thread waits for, and goes on. A question with a deadline gets no answer.
+func endPause(ctx context.Context, th *treadle.Thread[saverState, saverState], p treadletype.Pause) error {
+	switch {
+	case p.Kind == treadletype.SignalPause:
+		if err := th.Signal(ctx, p.Key, "in full"); err != nil {
+			return err
+		}
+	case p.Due.IsZero():
+		_, err := th.Resume(ctx, "yes")
+		return err
+	default:
+		if err := wait.For(ctx, time.Until(p.Due)); err != nil {
+			return err
+		}
+	}
+	_, err := th.Continue(ctx)
+	return err
 }
 
 // errEscaped: a panic got out of the library.

@@ -54,12 +54,13 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return r, errors.Join(err, src.close(ctx))
 }
 
-// redacted returns the name of a source without a password.
+// redacted returns the name of a source without what may be secret: the user and the parameters.
 func redacted(from string) string {
 	scheme, rest, ok := strings.Cut(from, "://")
 	if !ok {
 		return from
 	}
+	rest, _, _ = strings.Cut(rest, "?")
 	if i := strings.LastIndexByte(rest, '@'); i >= 0 {
 		rest = rest[i+1:]
 	}

@@ -37,13 +37,13 @@ type rawItem struct {
 	ttl              time.Duration
 }
 
-// isPostgres reports whether a name is the URL of a Postgres database.
-func isPostgres(name string) bool {
+// IsPostgres reports whether a name is the URL of a Postgres database.
+func IsPostgres(name string) bool {
 	return strings.HasPrefix(name, "postgres://") || strings.HasPrefix(name, "postgresql://")
 }
 
 func openSource(ctx context.Context, from string) (source, error) {
-	if isPostgres(from) {
+	if IsPostgres(from) {
 		return openPostgres(ctx, from)
 	}
 	return openSQLite(ctx, from)

@@ -153,7 +153,7 @@ func (r *Run) resume(in *Resume) ([]checkpoint.Write, error) {
 		}
 		given = map[string]json.RawMessage{open[0].ID: in.One}
 	}
-	perTask := map[string]map[string]answer{}
+	perTask := taskAnswers{}
 	for _, id := range slices.Sorted(maps.Keys(given)) {
 		i := slices.IndexFunc(open, func(p Pause) bool { return p.ID == id })
 		if i < 0 && slices.ContainsFunc(r.answered, func(p Pause) bool { return p.ID == id }) {
@@ -168,12 +168,7 @@ func (r *Run) resume(in *Resume) ([]checkpoint.Write, error) {
 		if err := r.plan.fits(open[i], given[id]); err != nil {
 			return nil, &AnswerError{Pause: open[i], Answer: given[id], Err: err}
 		}
-		task := r.owner[id]
-		if perTask[task] == nil {
-			perTask[task] = map[string]answer{}
-			maps.Copy(perTask[task], r.answersOf[task])
-		}
-		perTask[task][id] = answer{Question: open[i].Value, Answer: given[id]}
+		perTask.add(r, id, answer{Question: open[i].Value, Answer: given[id]})
 	}
 	ws, err := r.storeAnswers(perTask)
 	if err != nil {
@@ -197,6 +192,37 @@ func (r *Run) repeated(one json.RawMessage, fail func(error) ([]checkpoint.Write
 	}
 	p := r.answered[0]
 	return fail(fmt.Errorf("%w: %s (node %q) was answered with %s: continue the thread", ErrNothingToResume, p.Value, p.Node, r.answers[p.ID].Answer))
+}
+
+// taskAnswers are answers by the ids of tasks and questions.
+type taskAnswers map[string]map[string]answer
+
+// add adds an answer to those that the question's task has.
+func (a taskAnswers) add(r *Run, question string, with answer) {
+	task := r.owner[question]
+	if a[task] == nil {
+		a[task] = map[string]answer{}
+		maps.Copy(a[task], r.answersOf[task])
+	}
+	a[task][question] = with
+}
+
+// storeAnswers notes answers by task and returns them in stored form.
+func (r *Run) storeAnswers(perTask taskAnswers) ([]checkpoint.Write, error) {
+	var ws []checkpoint.Write
+	for _, task := range slices.Sorted(maps.Keys(perTask)) {
+		raw, err := json.Marshal(perTask[task])
+		if err != nil {
+			return nil, err
+		}
+		ws = append(ws, checkpoint.Write{Task: task, Kind: checkpoint.Answers, Data: raw, RunID: r.set.RunID})
+		maps.Copy(r.answers, perTask[task])
+		if r.answersOf == nil {
+			r.answersOf = map[string]map[string]answer{}
+		}
+		r.answersOf[task] = perTask[task]
+	}
+	return ws, nil
 }
 
 func sameJSON(a, b json.RawMessage) bool {

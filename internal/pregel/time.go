@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -124,7 +123,7 @@ func (t *Task) expires(ctx context.Context, p *Pause, d *Deadline) error {
 // expire answers the questions whose deadlines have passed and returns the answers
 // in stored form. An answer that somebody has given is kept.
 func (r *Run) expire(now time.Time) ([]checkpoint.Write, error) {
-	perTask := map[string]map[string]answer{}
+	perTask := taskAnswers{}
 	for _, p := range r.open {
 		if p.Kind != QuestionPause || p.Due.IsZero() || now.Before(p.Due) {
 			continue
@@ -132,32 +131,9 @@ func (r *Run) expire(now time.Time) ([]checkpoint.Write, error) {
 		if _, given := r.answers[p.ID]; given {
 			continue
 		}
-		task := r.owner[p.ID]
-		if perTask[task] == nil {
-			perTask[task] = map[string]answer{}
-			maps.Copy(perTask[task], r.answersOf[task])
-		}
-		perTask[task][p.ID] = answer{Question: p.Value, Answer: p.Default, Deadline: p.Due}
+		perTask.add(r, p.ID, answer{Question: p.Value, Answer: p.Default, Deadline: p.Due})
 	}
 	return r.storeAnswers(perTask)
-}
-
-// storeAnswers notes answers by task and returns them in stored form.
-func (r *Run) storeAnswers(perTask map[string]map[string]answer) ([]checkpoint.Write, error) {
-	var ws []checkpoint.Write
-	for _, task := range slices.Sorted(maps.Keys(perTask)) {
-		raw, err := json.Marshal(perTask[task])
-		if err != nil {
-			return nil, err
-		}
-		ws = append(ws, checkpoint.Write{Task: task, Kind: checkpoint.Answers, Data: raw, RunID: r.set.RunID})
-		maps.Copy(r.answers, perTask[task])
-		if r.answersOf == nil {
-			r.answersOf = map[string]map[string]answer{}
-		}
-		r.answersOf[task] = perTask[task]
-	}
-	return ws, nil
 }
 
 // askedOnly returns the pauses that an answer ends.
