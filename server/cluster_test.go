@@ -279,7 +279,7 @@ func TestRunsGoOnWithoutTheBusAndNothingIsLostWhenItReturns(t *testing.T) {
 		t.Errorf("the events in the ledger are not shown: %s", raw)
 	}
 	b.down.Store(false)
-	for end := time.Now().Add(10 * time.Second); ; <-time.After(50 * time.Millisecond) {
+	for end := time.Now().Add(tooLong); ; <-time.After(50 * time.Millisecond) {
 		_, _, raw := other.do("GET", path, "")
 		if fs := frames(raw); len(fs) > 5 && strings.Contains(fs[len(fs)-1].data, "tick") {
 			break

@@ -278,7 +278,7 @@ func TestConfigurationOfTheStoresTTLRemovesItems(t *testing.T) {
 	c, stop := startLogged(t, log, o, "--db", filepath.Join(t.TempDir(), "test.db"), "--config", file)
 	defer stop()
 	c.ok("PUT", "/store/items", `{"namespace":["a"],"key":"k","value":{}}`, nil)
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) { //nolint:forbidigo // a server over HTTP is waited for
+	for deadline := time.Now().Add(tooLong); ; time.Sleep(5 * time.Millisecond) { //nolint:forbidigo // a server over HTTP is waited for
 		status, _, raw := c.do("GET", "/store/items?namespace=a&key=k", "")
 		if status == http.StatusNotFound {
 			break
@@ -287,7 +287,7 @@ func TestConfigurationOfTheStoresTTLRemovesItems(t *testing.T) {
 			t.Fatalf("it is still there: %s", raw)
 		}
 	}
-	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(log.String(), "items=1"); time.Sleep(5 * time.Millisecond) { //nolint:forbidigo // a server over HTTP is waited for
+	for deadline := time.Now().Add(tooLong); !strings.Contains(log.String(), "items=1"); time.Sleep(5 * time.Millisecond) { //nolint:forbidigo // a server over HTTP is waited for
 		if time.Now().After(deadline) {
 			t.Fatalf("it is not swept:\n%s", log)
 		}
@@ -334,7 +334,7 @@ func TestConfigurationOfTheCheckpointerKeepsThreadsForATime(t *testing.T) {
 func TestThreadsWhoseTimeIsOverAreRemoved(t *testing.T) {
 	c, _ := configured(t, `{"checkpointer":{"ttl":{"default_ttl":0.001,"sweep_interval_minutes":0.001}}}`)
 	id := c.thread()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) { //nolint:forbidigo // a server over HTTP is waited for
+	for deadline := time.Now().Add(tooLong); ; time.Sleep(20 * time.Millisecond) { //nolint:forbidigo // a server over HTTP is waited for
 		status, _, _ := c.do("GET", "/threads/"+id, "")
 		if status == http.StatusNotFound {
 			break
@@ -461,7 +461,7 @@ func TestConfigurationOfWebhooks(t *testing.T) {
 		if token != "Bearer t0ken" {
 			t.Errorf("the header is %q", token)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(tooLong):
 		t.Error("there is no webhook")
 	}
 	for config, refused := range map[string]string{
@@ -494,7 +494,7 @@ func TestDevelopmentIsOpenToWebPagesAndPrivateWebhooks(t *testing.T) {
 	}
 	<-got
 	line := regexp.MustCompile(`(?m)^\d\d:\d\d:\d\d INFO  request method=POST path=/runs/wait status=200 bytes=\d+ took=\S+$`)
-	for deadline := time.Now().Add(10 * time.Second); !line.MatchString(out.String()); time.Sleep(time.Millisecond) { //nolint:forbidigo // a server over HTTP is waited for
+	for deadline := time.Now().Add(tooLong); !line.MatchString(out.String()); time.Sleep(time.Millisecond) { //nolint:forbidigo // a server over HTTP is waited for
 		if time.Now().After(deadline) {
 			t.Fatalf("the request is not logged:\n%s", out)
 		}

@@ -181,9 +181,8 @@ func (l *loaded) sub(name string, fn func(t *testing.T, l *loaded)) {
 // eventually waits until a server has done something.
 func (l *loaded) eventually(what string, within time.Duration, done func() bool) {
 	l.t.Helper()
-	if race.Enabled {
-		within *= 6
-	}
+	// The machine may have much other work.
+	within *= 6
 	for deadline := time.Now().Add(within); !done(); time.Sleep(2 * time.Millisecond) { //nolint:forbidigo // a server over HTTP is waited for
 		if time.Now().After(deadline) {
 			stacks := make([]byte, 1<<20)
@@ -311,9 +310,9 @@ func TestReadersThatNeverReadAreGivenUp(t *testing.T) {
 	l := load(t, *server.Impatient(server.Options{}, patience))
 	thread := uuid.NewString()
 	before := heap()
-	events, late := 24000, 10*time.Second // 24 MiB, which is more than the feed holds
-	if race.Enabled {                     // all of them without it
-		events, late = 2400, time.Minute
+	events := 24000   // 24 MiB, which is more than the feed holds
+	if race.Enabled { // all of them without it
+		events = 2400
 	}
 	body := `{"assistant_id":"burst","input":{"n":` + strconv.Itoa(events) + `,"size":1024},"stream_mode":["custom"],"on_disconnect":"continue","if_not_exists":"create"}`
 	conns := map[string]*net.TCPConn{
@@ -336,7 +335,7 @@ func TestReadersThatNeverReadAreGivenUp(t *testing.T) {
 	l.gate()
 	l.ok("GET", run+"/join", "", nil)
 	t.Logf("the run took %s beside %d clients that do not read", time.Since(begun), len(conns))
-	if took := time.Since(begun); took > late {
+	if took := time.Since(begun); took > time.Minute {
 		t.Errorf("the run took %s", took)
 	}
 	// The feed has 8 MiB. The rest are the queues of five clients, and what events have
@@ -348,7 +347,7 @@ func TestReadersThatNeverReadAreGivenUp(t *testing.T) {
 	}
 	l.eventually("all streams are closed", 3*patience+5*time.Second, func() bool { return l.metric("treadle_stream_clients", nil) == 0 })
 	for name, conn := range conns {
-		_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+		_ = conn.SetReadDeadline(time.Now().Add(tooLong))
 		if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("%s: the connection is still open", name)
 		}
@@ -434,7 +433,7 @@ func TestRequestsThatNeverEndAreGivenUp(t *testing.T) {
 	for _, path := range []string{"/threads/" + thread + "/runs", "/threads/search", "/nowhere"} {
 		text := strings.Replace(whole, "/threads/"+thread+"/runs", path, 1)
 		conn := l.raw(text[:len(text)-5])
-		_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+		_ = conn.SetReadDeadline(time.Now().Add(tooLong))
 		raw, err := io.ReadAll(conn)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("%s: the connection is still open after %q", path, raw)
@@ -673,7 +672,7 @@ func (l *loaded) searchThreads(n int) {
 		t.Errorf("a patched thread is %+v", patched)
 	}
 	t.Logf("the slowest request among %d threads took %s", n, slowest)
-	if slowest > 5*time.Second {
+	if slowest > 30*time.Second {
 		t.Errorf("a request among %d threads takes %s", n, slowest)
 	}
 }

@@ -189,7 +189,7 @@ func TestToolEndsWithItsClient(t *testing.T) {
 	}()
 	active := func(want float64) {
 		t.Helper()
-		for deadline := time.Now().Add(20 * time.Second); c.metric("treadle_runs_active", nil) != want; {
+		for deadline := time.Now().Add(tooLong); c.metric("treadle_runs_active", nil) != want; {
 			if time.Now().After(deadline) {
 				t.Fatalf("%v runs are active", c.metric("treadle_runs_active", nil))
 			}

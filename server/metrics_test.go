@@ -51,7 +51,7 @@ func TestMetricsCountRunsAndRequests(t *testing.T) {
 	c.ok("POST", "/runs/wait", `{"assistant_id":"failing","input":{}}`, nil)
 	c.do("GET", "/nothing/here", "")
 	<-got
-	for deadline := time.Now().Add(5 * time.Second); c.metric("treadle_webhooks_total", map[string]string{"result": "delivered"}) != 1; {
+	for deadline := time.Now().Add(tooLong); c.metric("treadle_webhooks_total", map[string]string{"result": "delivered"}) != 1; {
 		if time.Now().After(deadline) {
 			t.Fatal("the webhook is not counted")
 		}
@@ -118,7 +118,7 @@ func TestMetricsCountStreamsAndOpenRuns(t *testing.T) {
 		}
 	}
 	cancel()
-	for deadline := time.Now().Add(10 * time.Second); c.metric("treadle_stream_clients", nil) != 0; {
+	for deadline := time.Now().Add(tooLong); c.metric("treadle_stream_clients", nil) != 0; {
 		if time.Now().After(deadline) {
 			t.Fatal("the client that has gone is still counted")
 		}

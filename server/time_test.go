@@ -115,7 +115,7 @@ func (c *client) until(thread, what string, is func(*threadRow) bool) *threadRow
 		if is(row) {
 			return row
 		}
-		if time.Since(began) > 20*time.Second {
+		if time.Since(began) > tooLong {
 			c.t.Fatalf("thread %s is not %s: %+v", thread, what, row)
 		}
 		<-time.After(5 * time.Millisecond)

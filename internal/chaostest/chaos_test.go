@@ -19,7 +19,7 @@ import (
 )
 
 // kinds are what runs do.
-var kinds = []string{"plain", "sends", "asks"}
+var kinds = []string{"plain", "sends", "asks", "sleeps"}
 
 // faults are what breaks. Each returns what mends it.
 var faults = []struct {
@@ -95,8 +95,8 @@ func TestNothingIsLostWhateverBreaks(t *testing.T) {
 	stop()
 	clients.Wait()
 	tally.check(t, c)
-	t.Logf("%d faults %v; %d runs (%d resumed, %d streams with %d events) ended as they should, %d after too many attempts, %d effects",
-		count, broken, tally.runs, tally.resumed, tally.streams, tally.events, tally.givenUp, tally.effects)
+	t.Logf("%d faults %v; %d runs (%d resumed, %d woken up, %d streams with %d events) ended as they should, %d after too many attempts, %d effects",
+		count, broken, tally.runs, tally.resumed, tally.woken, tally.streams, tally.events, tally.givenUp, tally.effects)
 }
 
 // breakThings breaks things one after the other, some while others are broken.
@@ -136,9 +136,9 @@ func breakThings(t *testing.T, c *cluster, r *rand.Rand, count int) map[string]i
 
 // tally is what clients have seen.
 type tally struct {
-	mu                                               sync.Mutex
-	all                                              []*accepted
-	runs, resumed, streams, events, givenUp, effects int
+	mu                                                      sync.Mutex
+	all                                                     []*accepted
+	runs, resumed, woken, streams, events, givenUp, effects int
 }
 
 // use starts runs until load ends, and follows each to its end.
@@ -193,7 +193,20 @@ func (y *tally) one(ctx context.Context, k *client, kind string) error {
 			return err
 		}
 	}
-	if err := follows(run, events); err != nil {
+	told := steps
+	if kind == "sleeps" {
+		if err := k.woken(ctx, run); err != nil {
+			return err
+		}
+		y.mu.Lock()
+		y.woken++
+		y.mu.Unlock()
+		if up, err := y.gaveUp(ctx, k, run); up || err != nil {
+			return err
+		}
+		told = steps / 2 // a server wakes the thread up in a run of its own
+	}
+	if err := follows(run, events, told); err != nil {
 		return err
 	}
 	y.mu.Lock()
@@ -204,8 +217,8 @@ func (y *tally) one(ctx context.Context, k *client, kind string) error {
 	return nil
 }
 
-// follows checks that a stream has told of every step, in order.
-func follows(run *accepted, events []event) error {
+// follows checks that a stream has told of every step up to the last, in order.
+func follows(run *accepted, events []event, last int) error {
 	seen := 0
 	for _, e := range events {
 		if e.name != "updates" {
@@ -228,8 +241,8 @@ func follows(run *accepted, events []event) error {
 			seen = *u.Step
 		}
 	}
-	if seen != steps {
-		return fmt.Errorf("the stream of thread %s ends behind step %d of %d: %v", run.Thread, seen, steps, events)
+	if seen != last {
+		return fmt.Errorf("the stream of thread %s ends behind step %d of %d: %v", run.Thread, seen, last, events)
 	}
 	return nil
 }

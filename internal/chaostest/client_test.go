@@ -131,6 +131,28 @@ func (k *client) run(ctx context.Context, thread string, body map[string]any) (*
 	return run, nil
 }
 
+// woken waits until the run has ended with which a server goes on with a thread that slept. There is one, whatever
+// broke.
+func (k *client) woken(ctx context.Context, slept *accepted) error {
+	for {
+		var runs []struct{ Status string }
+		if err := k.try(ctx, http.MethodGet, "/threads/"+slept.Thread+"/runs", nil, nil, &runs); err != nil {
+			return err
+		}
+		switch {
+		case len(runs) > 2:
+			return fmt.Errorf("%w: thread %s, which slept once, has %d runs", errRefused, slept.Thread, len(runs))
+		case len(runs) == 2 && runs[0].Status != "pending" && runs[0].Status != "running": // the newest comes first
+			return nil
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return fmt.Errorf("thread %s is not woken up: %w", slept.Thread, ctx.Err())
+		}
+	}
+}
+
 // stream reads the stream of a run to its end, and goes on with another server behind
 // the last event when a connection breaks.
 func (k *client) stream(ctx context.Context, run *accepted) (events []event, err error) {

@@ -31,6 +31,7 @@ type state struct {
 //	plain   steps one after the other
 //	sends   each step sends three tasks
 //	asks    asks a question in the middle
+//	sleeps  sleeps in the middle, until a server wakes it up
 func newGraph(pool *pgxpool.Pool) (treadle.AnyGraph, error) {
 	b := treadle.New[state]("chaos")
 	treadle.AddNode(b, "work", func(ctx context.Context, s state) (treadle.Update, error) {
@@ -44,6 +45,11 @@ func newGraph(pool *pgxpool.Pool) (treadle.AnyGraph, error) {
 				return nil, err
 			}
 			return treadle.Update{"log": reduce.List[string]{done}, "step": s.Step + 1, "reply": reply}, nil
+		}
+		if s.Kind == "sleeps" && s.Step == steps/2 {
+			if err := treadle.Sleep(ctx, 500*time.Millisecond); err != nil {
+				return nil, err
+			}
 		}
 		return treadle.Update{"log": reduce.List[string]{done}, "step": s.Step + 1}, nil
 	})

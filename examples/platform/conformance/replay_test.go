@@ -234,7 +234,7 @@ func (r *replay) exchange(n int, x *exchange) {
 		r.ids.forget() // the JavaScript server numbers the frames of each run
 	}
 	var wrong []difference
-	for end := time.Now().Add(3 * time.Second); ; <-time.After(20 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); ; <-time.After(20 * time.Millisecond) {
 		c := r.ids.clone()
 		var got *answer
 		switch {
@@ -287,7 +287,7 @@ func (r *replay) report(n int, label string, wrong []difference) {
 func (r *replay) ticked() {
 	r.t.Helper()
 	for thread := range r.made {
-		for end := time.Now().Add(20 * time.Second); ; <-time.After(5 * time.Millisecond) {
+		for end := time.Now().Add(120 * time.Second); ; <-time.After(5 * time.Millisecond) {
 			if strings.Contains(r.send(http.MethodGet, "/threads/"+thread+"/state", "", nil).body, `"t0"`) {
 				break
 			}
@@ -305,7 +305,7 @@ func (r *replay) received(x *exchange) *answer {
 	select {
 	case body := <-r.hooks:
 		return &answer{status: x.want.status, header: http.Header{}, body: body}
-	case <-time.After(20 * time.Second):
+	case <-time.After(120 * time.Second):
 		r.t.Fatal("the webhook is not called")
 		return nil
 	}
