@@ -24,7 +24,7 @@ export GORACE := atexit_sleep_ms=50
 GO_TEST := go test -vet=off -timeout 60m -json
 
 # Under the race detector the tests of these packages use the databases less (package
-# internal/race). They run a second time without it, in full.
+# internal/race). The tests that do so run a second time without it.
 WITHOUT_RACE := ./postgres ./internal/threadtest ./sqlite ./internal/crashtest ./checkpoint ./store ./ledger ./server
 
 # The packages that take longest, to begin with, so that none of them is left at the end.
@@ -40,8 +40,8 @@ ALONE := ./internal/chaostest ./internal/studiotest ./examples/platform/conforma
 # they are built for the tests, so that what they import is compiled once. Behind those
 # that run alone, many tests wait for a database or a process, so more packages run at a time
 # than there are processors: those of this module under the race detector, and beside
-# them, with their events in a file, what runs without it: a second time in full, and the
-# modules that only measure.
+# them, with their events in a file, what runs without it: the tests that do less under it,
+# and the modules that only measure.
 test:
 	@.ci/postgres
 	@.ci/chromium
@@ -59,7 +59,7 @@ test:
 		$(GO_TEST) -p 2 $(ALONE) || status=1; \
 		{ \
 			status=0; \
-			$(GO_TEST) -p 2 $(WITHOUT_RACE) || status=1; \
+			TREADLE_AGAIN=1 $(GO_TEST) -p 2 -run "$$(go run ./internal/race/again $(WITHOUT_RACE))" $(WITHOUT_RACE) || status=1; \
 			for m in $(filter-out .,$(MODULES)); do (cd "$$m" && $(GO_TEST) -p 2 ./...) || status=1; done; \
 			exit $$status; \
 		} >"$$events" & \

@@ -97,6 +97,7 @@ var floorOf = map[string]int{
 	"internal/pgtest":     1,
 	"internal/plainjson":  0,
 	"internal/race":       0,
+	"internal/race/again": 0,
 	"internal/linked":     0,
 	"internal/release":    0,
 	"internal/saved":      0,

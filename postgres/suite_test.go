@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"fmt"
+	"maps"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -57,13 +58,12 @@ func set(t testing.TB, server, name, value string) string {
 // modes are the ways to talk to the server.
 var modes = map[string]Options{"prepared": {}, "pooler-safe": {PoolerSafe: true}}
 
-// suiteModes are the modes that run whole suites. They differ in the wire
-// protocol alone, so under the race detector one is enough: see package race.
+// suiteModes are the modes that run whole suites. They differ in the wire protocol
+// alone, so each runs them once: see package race.
 func suiteModes() map[string]Options {
-	if race.Enabled {
-		return map[string]Options{"prepared": {}}
-	}
-	return modes
+	all := maps.Clone(modes)
+	maps.DeleteFunc(all, func(name string, _ Options) bool { return !race.Runs(name == "prepared") })
+	return all
 }
 
 func TestSaver(t *testing.T) {

@@ -21,7 +21,7 @@ func TestLedger(t *testing.T) {
 		"file":   func(t *testing.T) string { return filepath.Join(t.TempDir(), "test.db") },
 		"memory": func(*testing.T) string { return inMemory },
 	} {
-		if race.Enabled && name != "file" {
+		if !race.Runs(name == "file") {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {

@@ -16,7 +16,9 @@ func memory(*testing.T) checkpoint.Saver { return checkpoint.NewMemory() }
 // databases run the concurrent tests alone: see package race.
 func onEach(t *testing.T, suite threadtest.Suite) {
 	t.Helper()
-	t.Run("memory", func(t *testing.T) { suite.Run(t, memory) })
+	if race.Runs(true) {
+		t.Run("memory", func(t *testing.T) { suite.Run(t, memory) })
+	}
 	onDatabases(t, func(t *testing.T, open func(*testing.T) checkpoint.Saver) {
 		if race.Enabled {
 			suite.RunConcurrent(t, open)

@@ -1,9 +1,10 @@
-package race_test
+package main
 
 import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,7 +13,7 @@ import (
 
 // A package whose tests do less under the race detector runs again without it.
 func TestPackagesThatAskRunWithoutTheRaceDetectorToo(t *testing.T) {
-	module := os.DirFS("../..")
+	module := os.DirFS("../../..")
 	makefile, err := fs.ReadFile(module, "Makefile")
 	if err != nil {
 		t.Fatal(err)
@@ -21,7 +22,7 @@ func TestPackagesThatAskRunWithoutTheRaceDetectorToo(t *testing.T) {
 	if line == nil {
 		t.Fatal("the Makefile has no WITHOUT_RACE")
 	}
-	again := strings.Fields(string(line[1]))
+	listed := strings.Fields(string(line[1]))
 	found := 0
 	err = fs.WalkDir(module, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -37,11 +38,10 @@ func TestPackagesThatAskRunWithoutTheRaceDetectorToo(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		// What checkpointtest, storetest and ledgertest shorten, they shorten for who calls it.
-		for _, asks := range []string{"race.Enabled", "checkpointtest.Differential(", "storetest.Differential(", "ledgertest.Differential("} {
+		for _, asks := range asks {
 			if strings.Contains(string(text), asks) {
 				found++
-				if dir := "./" + path.Dir(name); !slices.Contains(again, dir) {
+				if dir := "./" + path.Dir(name); !slices.Contains(listed, dir) {
 					t.Errorf("%s uses %s, and %s is not in WITHOUT_RACE of the Makefile", name, asks, dir)
 				}
 			}
@@ -53,5 +53,30 @@ func TestPackagesThatAskRunWithoutTheRaceDetectorToo(t *testing.T) {
 	}
 	if found == 0 {
 		t.Error("no test asks whether the race detector is on: the search is wrong")
+	}
+}
+
+func TestTestsThatAskAreFoundThroughWhatTheyCall(t *testing.T) {
+	dir := t.TempDir()
+	err := os.WriteFile(filepath.Join(dir, "x_test.go"), []byte(`package x
+var seeds = count()
+func count() int { if race.Enabled { return 1 }; return 9 }
+type suite struct{}
+func (suite) rounds() int { return seeds }
+func TestMain(m *testing.M) { count() }
+func TestByAVariable(t *testing.T) { _ = seeds }
+func TestByAMethod(t *testing.T) { suite{}.rounds() }
+func TestByASuite(t *testing.T) { storetest.Differential(t, nil) }
+func TestOfAnother(t *testing.T) { storetest.Run(t, nil) }
+`), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := again(dir)
+	if want := "^(TestByAMethod|TestByASuite|TestByAVariable)$"; got != want || err != nil {
+		t.Errorf("the pattern is %s, %v; want %s", got, err, want)
+	}
+	if _, err := again(t.TempDir()); err == nil {
+		t.Error("a directory without such tests is no error")
 	}
 }
