@@ -20,6 +20,9 @@ const applicationID = 0x7472646c
 // summedVersion is the one from which on rows have checksums.
 const summedVersion = 3
 
+// leavesVersion is the one from which on the index of words has the values of items.
+const leavesVersion = 5
+
 func migrationNames() ([]string, error) { return fs.Glob(migrations, "migrations/*.sql") }
 
 // isCurrent reports whether the file is up to date, and refuses one that cannot
@@ -74,6 +77,11 @@ func (c *conn) migrateLocked() error {
 		}
 		if i+1 == summedVersion {
 			if err := c.sumOldRows(); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+		}
+		if i+1 == leavesVersion {
+			if err := c.indexOldLeaves(); err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
 		}

@@ -38,9 +38,10 @@ type limits struct {
 	page     int           // so many are added to it in one go, while searches wait
 	quiet    time.Duration // building it may take so long before the log hears of it
 	compared int           // a search compares so many of the likely nearest
+	rare     int           // up to so many items that pass a filter are looked at one by one
 }
 
-var usualLimits = limits{few: 1000, behind: 64, page: 1024, quiet: 2 * time.Second, compared: 300}
+var usualLimits = limits{few: 1000, behind: 64, page: 1024, quiet: 2 * time.Second, compared: 500, rare: 1000}
 
 func newBackend(db *DB) *backend {
 	return &backend{db: db, near: nearness{busy: make(chan struct{}, 1)}, lists: seqLists{most: listBytes}, terms: keptTerms{most: termsBytes}, limits: usualLimits}

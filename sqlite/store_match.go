@@ -12,9 +12,11 @@ func (l *look) matching(q *store.Query, s scope) ([]store.Candidate, error) {
 	if l.past {
 		return l.matchingThen(q, s)
 	}
-	few, err := l.few(s)
-	if err != nil {
-		return nil, err
+	few, err := s.few, error(nil)
+	if few == nil {
+		if few, err = l.few(s); err != nil {
+			return nil, err
+		}
 	}
 	if few != nil {
 		s.past = few // there is no need for an index
@@ -61,7 +63,7 @@ func (l *look) among(q *store.Query, s scope, seqs []int64) ([]int64, error) {
 		return nil, err
 	}
 	there := slices.DeleteFunc(slices.Clone(seqs), func(seq int64) bool { return others[seq] })
-	if q.Filter().Op == "" {
+	if !l.filters(q) {
 		return there, nil
 	}
 	var passed []int64
@@ -109,7 +111,7 @@ func (l *look) few(s scope) ([]int64, error) {
 
 // candidates reads those of the selected records that pass the filter.
 func (l *look) candidates(q *store.Query, from string, args []any, do func(c store.Candidate, different int)) error {
-	columns, filtered := "SELECT j.value, r.seq, r.words, r.terms ", q.Filter().Op != ""
+	columns, filtered := "SELECT j.value, r.seq, r.words, r.terms ", l.filters(q)
 	if filtered {
 		columns += ", r.value, r.meta, r.sum "
 	}

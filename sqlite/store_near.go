@@ -12,8 +12,8 @@ import (
 )
 
 // The signatures of all vectors that a search may compare are in the process,
-// one index for each way they were made; the vectors themselves are read from
-// the file. An index has the ids of rows. It knows those up to a number, since
+// one index for each way they were made, which begins with the signatures that are in
+// the file (store_parts.go); the vectors themselves are read from the file. An index has the ids of rows. It knows those up to a number, since
 // ids grow; a search reads the few that came later one by one. It does not know
 // which have gone: a search finds no row under their ids.
 //
@@ -34,6 +34,7 @@ type nearness struct {
 // A nearby is the index of the vectors of one stamp.
 type nearby struct {
 	index *vecindex.Index
+	mean  *mean
 	upto  int64 // the greatest id it knows
 	built int   // how many vectors there were when the mean was taken
 	since int   // how many were added
@@ -138,6 +139,8 @@ type catchUp struct {
 	start time.Time
 	told  time.Time
 	added int
+
+	replaced int64 // the id of the mean in the file, if it cannot be used any more
 }
 
 func (u *catchUp) all(ctx context.Context) error {
@@ -146,10 +149,19 @@ func (u *catchUp) all(ctx context.Context) error {
 		return u.add(ctx, x, &u.near.mu)
 	}
 	// A new one: the first, or one with a better mean and without what is gone.
-	x, err := u.sign(ctx)
+	x, err := u.restore(ctx)
+	restored := x != nil
+	if err == nil && !restored {
+		x, err = u.sign(ctx)
+	}
 	if err != nil || x == nil {
 		return err
 	}
+	made, err := u.parts(ctx, x, false)
+	if err != nil {
+		return err
+	}
+	u.keepParts(ctx, x.mean, restored, made, x.upto)
 	if err := u.add(ctx, x, new(sync.RWMutex)); err != nil {
 		return err
 	}
@@ -170,9 +182,13 @@ func (u *catchUp) all(ctx context.Context) error {
 // none.
 func (u *catchUp) sign(ctx context.Context) (*nearby, error) {
 	var sample [][]float32
+	var stamp int64
 	err := u.db.read(ctx, func(c *conn) error {
 		last, err := c.lastVector()
 		if err != nil {
+			return err
+		}
+		if stamp, err = c.stampID(u.stamp); err != nil || stamp == 0 {
 			return err
 		}
 		return c.each("SELECT data FROM store_vector WHERE id>0 AND id%?=0 AND stamp=(SELECT id FROM store_stamp WHERE text=?)",
@@ -191,7 +207,8 @@ func (u *catchUp) sign(ctx context.Context) (*nearby, error) {
 	if err != nil || len(sample) == 0 {
 		return nil, err
 	}
-	return &nearby{index: vecindex.Signed(sample...), gone: map[int64]string{}}, nil
+	m := newMean(stamp, sample)
+	return &nearby{index: m.index, mean: m, gone: map[int64]string{}}, nil
 }
 
 // A nearRow is a row of vectors on its way into an index.
@@ -223,10 +240,15 @@ func (u *catchUp) add(ctx context.Context, x *nearby, lock *sync.RWMutex) error 
 		if len(rows) < u.limits.page {
 			return nil
 		}
-		if quiet := u.limits.quiet; time.Since(u.start) > quiet && time.Since(u.told) > quiet {
-			u.told = time.Now()
-			u.db.log.InfoContext(ctx, "sqlite: the index of vectors is being built", "path", u.db.path, "added", u.added)
-		}
+		u.tell(ctx)
+	}
+}
+
+// tell tells the log now and then that the index is being built.
+func (u *catchUp) tell(ctx context.Context) {
+	if quiet := u.limits.quiet; time.Since(u.start) > quiet && time.Since(u.told) > quiet {
+		u.told = time.Now()
+		u.db.log.InfoContext(ctx, "sqlite: the index of vectors is being built", "path", u.db.path, "added", u.added)
 	}
 }
 

@@ -20,6 +20,7 @@ type look struct {
 	limits  limits
 	ended   func() error // the context's error
 	looked  int          // at how many items
+	passed  bool         // the items in scope pass the filter of the search
 	at      int64        // the time it looks at
 	past    bool         // which is that of AsOf
 	spaces  spaces
@@ -124,9 +125,14 @@ func (l *look) search(q *store.Query) ([]store.Found, error) {
 	}
 	var seqs []int64
 	ranks := map[int64]store.Ranked{}
+	l.passed = false
 	if q.ByNewest() {
 		seqs, err = l.newest(q, scope)
 	} else {
+		if scope.few, err = l.passing(q, scope); err != nil {
+			return nil, err
+		}
+		l.passed = scope.few != nil
 		var near, matching []store.Candidate
 		if q.Vector != nil {
 			if near, err = l.nearest(q, scope); err != nil {
@@ -191,6 +197,7 @@ type scope struct {
 	name  string  // of the prefix
 	id    int64   // of its namespace
 	past  []int64 // in the past, the records that were live, newest first
+	few   []int64 // the items that pass a rare filter, newest first; nil if they are not known
 }
 
 func (l *look) scope(prefix store.Namespace) (scope, error) {
@@ -228,6 +235,9 @@ func (l *look) newest(q *store.Query, s scope) (seqs []int64, err error) {
 	if q.Filter().Op == "" {
 		return l.newestOfAll(q, s)
 	}
+	if seqs, ok, err := l.newestRare(q, s); err != nil || ok {
+		return seqs, err
+	}
 	skip := q.Offset
 	visit := func(seq int64, value, meta []byte) error {
 		passes, err := l.passes(q, value, meta)
@@ -260,8 +270,12 @@ func (l *look) passes(q *store.Query, value, meta []byte) (bool, error) {
 			return false, err
 		}
 	}
-	return q.Match(value, meta), nil
+	return l.passed || q.Match(value, meta), nil
 }
+
+// filters reports whether items have to be looked at to see whether they pass a
+// search's filter.
+func (l *look) filters(q *store.Query) bool { return q.Filter().Op != "" && !l.passed }
 
 // newestOfAll is newest without a filter, which needs no values.
 func (l *look) newestOfAll(q *store.Query, s scope) (seqs []int64, err error) {

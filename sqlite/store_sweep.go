@@ -159,7 +159,7 @@ func (s *backend) Reindex(ctx context.Context, by map[int64]store.Indexed) error
 				return err
 			}
 		}
-		return nil
+		return w.parts()
 	})
 }
 
@@ -189,7 +189,7 @@ func (w *writing) reindex(seq int64, x *store.Indexed) error {
 	if _, err := w.c.change("DELETE FROM store_vector WHERE seq=?", seq); err != nil {
 		return err
 	}
-	if err := w.c.addVectors(seq, stamp, x.Vectors); err != nil {
+	if err := w.addVectors(seq, stamp, x.Vectors); err != nil {
 		return err
 	}
 	if ended != 0 {

@@ -53,12 +53,13 @@ func decodeVectors(data []byte) ([]store.Vector, error) {
 }
 
 // addVectors writes the vectors of the record of an item.
-func (c *conn) addVectors(seq, stamp int64, vectors []store.Vector) error {
+func (w *writing) addVectors(seq, stamp int64, vectors []store.Vector) error {
 	if len(vectors) == 0 {
 		return nil
 	}
 	data := encodeVectors(vectors)
-	_, err := c.change("INSERT INTO store_vector(seq,stamp,data,sum) VALUES(?,?,?,?)", seq, stamp, data, vectorSum(seq, stamp, data))
+	id, err := w.c.insert("INSERT INTO store_vector(seq,stamp,data,sum) VALUES(?,?,?,?)", seq, stamp, data, vectorSum(seq, stamp, data))
+	w.vectorsAdded(id, stamp)
 	return err
 }
 
@@ -166,7 +167,7 @@ func (l *look) nearest(q *store.Query, s scope) ([]store.Candidate, error) {
 	if _, err := l.c.stampID(q.Stamp); err != nil {
 		return nil, err
 	}
-	if l.past {
+	if l.past || s.few != nil {
 		if err := l.nearestThen(q, s, best); err != nil {
 			return nil, err
 		}
@@ -264,7 +265,7 @@ func (l *look) compare(q *store.Query, best *topHits, by string, numbers []int64
 	if err := l.ended(); err != nil {
 		return 0, err
 	}
-	if q.Filter().Op != "" {
+	if l.filters(q) {
 		if numbers, err = l.filtered(q, by, numbers, there); err != nil || len(numbers) == 0 {
 			return 0, err
 		}
@@ -319,9 +320,10 @@ func (l *look) filtered(q *store.Query, by string, numbers []int64, there func(i
 	return passed, err
 }
 
-// nearestThen compares the items of the past, which has no index.
+// nearestThen compares the items of the past, which has no index, or those that pass a
+// rare filter.
 func (l *look) nearestThen(q *store.Query, s scope, best *topHits) error {
-	for page := range slices.Chunk(s.past, pageSize) {
+	for page := range slices.Chunk(slices.Concat(s.past, s.few), pageSize) {
 		var seqs []int64
 		err := l.c.each("SELECT v.seq FROM json_each(?) j CROSS JOIN store_vector v WHERE v.seq=j.value AND v.stamp=(SELECT id FROM store_stamp WHERE text=?)",
 			[]any{list(page), []byte(q.Stamp)}, func(scan func(...any) error) error {

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/treadle-go/treadle/internal/saved"
@@ -85,26 +86,19 @@ func (w *writing) fold() error {
 		return err
 	}
 	// They are few, or were in this batch.
-	type item struct {
-		seq, space int64
-		terms      []byte
-	}
-	var items []item
-	err = w.c.each("SELECT r.seq, r.space, r.words, r.terms FROM store_under u CROSS JOIN store_record r WHERE r.seq=u.seq AND u.space=0 AND u.seq>? AND r.words>0", []any{folded},
-		func(scan func(...any) error) error {
-			var i item
-			var words int
-			err := scan(&i.seq, &i.space, &words, &i.terms)
-			if err == nil {
-				i.terms, err = w.c.openTerms(i.seq, words, i.terms)
-			}
-			items = append(items, i)
-			return err
-		})
+	items, err := w.c.folding("u.seq>? ORDER BY u.seq", folded)
 	if err != nil {
 		return err
 	}
+	for _, i := range slices.Backward(items) {
+		if err := w.addLeavesOf(i); err != nil {
+			return err
+		}
+	}
 	for _, i := range items {
+		if len(i.terms) == 0 {
+			continue
+		}
 		if err := w.addWords(i.seq, i.space, i.terms); err != nil {
 			return err
 		}
@@ -115,11 +109,38 @@ func (w *writing) fold() error {
 	return w.c.setStoreState(w.last, compacted)
 }
 
+// A foldedItem is an item on its way into the index.
+type foldedItem struct {
+	seq, space   int64
+	terms, value []byte
+}
+
+// folding reads the items that a condition on store_under u selects.
+func (c *conn) folding(condition string, args ...any) (items []foldedItem, err error) {
+	err = c.each("SELECT r.seq, r.space, r.words, r.terms, r.value FROM store_under u CROSS JOIN store_record r WHERE r.seq=u.seq AND u.space=0 AND "+condition, args,
+		func(scan func(...any) error) error {
+			var i foldedItem
+			var words int
+			err := scan(&i.seq, &i.space, &words, &i.terms, &i.value)
+			if err == nil && words == 0 {
+				i.terms = nil
+			} else if err == nil {
+				i.terms, err = c.openTerms(i.seq, words, i.terms)
+			}
+			items = append(items, i)
+			return err
+		})
+	return items, err
+}
+
 // dropWords takes the words of items that are gone out of the index, and reports
-// whether it had any.
+// whether it had any, apart from the hashes of their values.
 func (w *writing) dropWords() (had bool, err error) {
-	n, err := w.c.change("DELETE FROM store_words WHERE rowid IN (SELECT seq FROM store_unword)")
+	n, err := w.c.change("DELETE FROM store_words WHERE rowid IN (SELECT item FROM store_unword)")
 	if err != nil {
+		return false, err
+	}
+	if _, err := w.c.change("DELETE FROM store_words WHERE rowid IN (SELECT -item FROM store_unword)"); err != nil {
 		return false, err
 	}
 	_, err = w.c.change("DELETE FROM store_unword")
@@ -136,17 +157,32 @@ func (w *writing) unword() error {
 	return err
 }
 
-// addWords adds the words of an item to the index.
-func (w *writing) addWords(seq, space int64, terms []byte) error {
+// placeOf are the ids of the namespace of an id and of those above it.
+func (w *writing) placeOf(space int64) ([]int64, error) {
+	if place, ok := w.placeByID[space]; ok {
+		return place, nil
+	}
 	var name string
 	if _, err := w.c.row("SELECT name FROM store_space WHERE id=?", []any{space}, &name); err != nil {
-		return err
+		return nil, err
 	}
 	n, err := store.DecodeNamespace(name)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrDamaged, err)
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	place, err := w.places.of(n)
+	if err == nil {
+		if w.placeByID == nil {
+			w.placeByID = map[int64][]int64{}
+		}
+		w.placeByID[space] = place
+	}
+	return place, err
+}
+
+// addWords adds the words of an item to the index.
+func (w *writing) addWords(seq, space int64, terms []byte) error {
+	place, err := w.placeOf(space)
 	if err != nil {
 		return err
 	}

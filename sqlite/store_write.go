@@ -42,6 +42,11 @@ type writing struct {
 
 	unwords  bool // the words of items are to be taken out of the index now
 	reworded bool // it has told of new words
+
+	placeByID map[int64][]int64
+
+	firstVector, lastVector int64 // the ids of the rows of vectors that it wrote
+	vectorStamps            map[int64]bool
 }
 
 func (db *DB) newWriting(c *conn, now time.Time) *writing {
@@ -106,7 +111,10 @@ func (db *DB) writeAll(c *conn, b *store.Batch, refreshes []refresh) ([]*store.R
 			return nil, err
 		}
 	}
-	return records, w.fold()
+	if err := w.fold(); err != nil {
+		return nil, err
+	}
+	return records, w.parts()
 }
 
 func (w *writing) write(op *store.Write, line *itemLine) (*store.Record, error) {
@@ -315,7 +323,7 @@ func (w *writing) insert(line *itemLine, r *store.Record, x *store.Indexed) (seq
 			return 0, err
 		}
 	}
-	return seq, w.c.addVectors(seq, stamp, x.Vectors)
+	return seq, w.addVectors(seq, stamp, x.Vectors)
 }
 
 // setLife says when a record ends.
@@ -420,7 +428,7 @@ func (w *writing) unlist(line *itemLine) error {
 	if _, err := w.c.change("DELETE FROM store_key WHERE space=? AND hash=?", line.space, keyHash(string(line.key))); err != nil {
 		return err
 	}
-	_, err := w.c.change("INSERT OR IGNORE INTO store_unword(seq) VALUES(?)", line.seq)
+	_, err := w.c.change("INSERT OR IGNORE INTO store_unword(item) VALUES(?)", line.seq)
 	return err
 }
 
@@ -469,6 +477,9 @@ func (w *writing) forget(line *itemLine) error {
 	if err := w.settle(line); err != nil {
 		return err
 	}
+	if _, err := w.c.change("DELETE FROM store_part WHERE "+partsOfRecords("r.space=? AND r.key=?"), line.space, line.key); err != nil {
+		return err
+	}
 	if line.kind == saved.ItemPut {
 		if err := w.unlist(line); err != nil {
 			return err
@@ -486,14 +497,15 @@ func (w *writing) forgetAll(line *itemLine) error {
 		return err
 	}
 	w.forgot = true
-	w.places.byName = nil
+	w.places.byName, w.placeByID = nil, nil
 	const (
 		below   = "(SELECT id FROM store_space WHERE name>=? AND name<?)"
 		records = "(SELECT seq FROM store_record WHERE space IN " + below + " AND key<>x'')"
 	)
 	from, to := saved.Span(line.namespace.Encode())
 	for _, q := range []string{
-		"INSERT OR IGNORE INTO store_unword(seq) SELECT seq FROM store_key WHERE space IN " + below,
+		"INSERT OR IGNORE INTO store_unword(item) SELECT seq FROM store_key WHERE space IN " + below,
+		"DELETE FROM store_part WHERE " + partsOfRecords("r.space IN "+below+" AND r.key<>x''"),
 		"DELETE FROM store_life WHERE seq IN " + records,
 		"DELETE FROM store_vector WHERE seq IN " + records,
 		"DELETE FROM store_record WHERE space IN " + below + " AND key<>x''",

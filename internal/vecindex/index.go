@@ -27,6 +27,8 @@ type Index struct {
 	count  int
 	signed bool // it keeps signatures and no vectors
 
+	dimension int // if signed
+
 	// Used to make signatures; nil while there are none.
 	rotation *rotation
 	mean     []float32 // rotated
@@ -60,12 +62,7 @@ func (x *Index) Add(name string, id int64, vectors ...[]float32) {
 	if len(vectors) == 0 {
 		return
 	}
-	s := x.byName[name]
-	if s == nil {
-		s = &space{name: name, at: map[int64][]int32{}}
-		x.byName[name] = s
-		x.spaces = slices.Insert(x.spaces, x.find(name), s)
-	}
+	s := x.space(name)
 	for _, v := range vectors {
 		s.at[id] = append(s.at[id], int32(len(s.ids)))
 		s.ids = append(s.ids, id)
@@ -80,6 +77,17 @@ func (x *Index) Add(name string, id int64, vectors ...[]float32) {
 	if !x.signed && x.count > exactUpTo && x.count > regrowth*x.meanOf {
 		x.sign()
 	}
+}
+
+// space finds or makes the space of a name.
+func (x *Index) space(name string) *space {
+	s := x.byName[name]
+	if s == nil {
+		s = &space{name: name, at: map[int64][]int32{}}
+		x.byName[name] = s
+		x.spaces = slices.Insert(x.spaces, x.find(name), s)
+	}
+	return s
 }
 
 // Remove removes all vectors of an id.

@@ -16,7 +16,7 @@ type rotation struct {
 
 // newRotation returns the same rotation in all processes.
 func newRotation(dimension int) *rotation {
-	r := &rotation{size: max(64*block, 1<<bits.Len(uint(dimension-1)))}
+	r := &rotation{size: newSize(dimension)}
 	source := rand.New(rand.NewPCG(1, 2))
 	for i := range r.signs {
 		r.signs[i] = make([]float32, r.size)
@@ -26,6 +26,9 @@ func newRotation(dimension int) *rotation {
 	}
 	return r
 }
+
+// newSize is the size of a rotated vector.
+func newSize(dimension int) int { return max(64*block, 1<<bits.Len(uint(dimension-1))) }
 
 // apply writes the rotated v to out, which has the rotation's size. The result is
 // longer than v by a constant factor, which does not change signs.

@@ -61,7 +61,7 @@ type position struct{ space, index int32 }
 
 // bySignature yields positions in the order of their signatures' distance. It works
 // in groups of at least wanted positions, each of which refine may reorder.
-func (x *Index) bySignature(spaces []*space, signature []uint64, total, wanted int, refine func([]position) []position) iter.Seq[position] {
+func (x *Index) bySignature(spaces []*space, signature []uint64, total, wanted int, refine func([]position) iter.Seq[position]) iter.Seq[position] {
 	return func(yield func(position) bool) {
 		distances, having := x.distances(spaces, signature, total)
 		for from := 0; from < len(having); {
@@ -71,10 +71,11 @@ func (x *Index) bySignature(spaces []*space, signature []uint64, total, wanted i
 				n += having[to]
 			}
 			group := between(spaces, distances, from, to, having)
+			ordered := slices.Values(group)
 			if refine != nil {
-				group = refine(group)
+				ordered = refine(group)
 			}
-			for _, at := range group {
+			for at := range ordered {
 				if !yield(at) {
 					return
 				}

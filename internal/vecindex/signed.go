@@ -13,15 +13,21 @@ import (
 // should be typical of them: their mean is subtracted from all vectors.
 func Signed(sample ...[]float32) *Index {
 	x := New()
-	x.signed = true
-	x.rotation = newRotation(len(sample[0]))
+	x.signed, x.dimension = true, len(sample[0])
+	x.rotation = newRotation(x.dimension)
 	x.setMean(sample)
 	return x
 }
 
-// refined is how many positions are reordered by an estimate for each one that is
-// wanted.
-const refined = 4
+// So many positions are reordered by an estimate: refined for each one that is wanted, or
+// refinedLeast, or one in refinedShare of all, whichever is most. Vectors without
+// structure need this many: by signatures alone, their nearest are among the nearest
+// fifth only.
+const (
+	refined      = 4
+	refinedLeast = 16_384
+	refinedShare = 6
+)
 
 // Likely yields the names and ids in the spaces whose names begin with prefix, the
 // probably nearest to the query first. An id occurs once for each of its vectors.
@@ -43,8 +49,8 @@ func (x *Index) Likely(prefix string, query []float32, wanted int) iter.Seq2[str
 		}
 		centred := x.centred(query)
 		e := newEstimate(centred)
-		refine := func(group []position) []position { return x.refine(spaces, e, group) }
-		for at := range x.bySignature(spaces, signs(centred), total, refined*wanted, refine) {
+		refine := func(group []position) iter.Seq[position] { return x.refine(spaces, e, group, wanted) }
+		for at := range x.bySignature(spaces, signs(centred), total, max(refined*wanted, refinedLeast, total/refinedShare), refine) {
 			s := spaces[at.space]
 			if !yield(s.name, s.ids[at.index]) {
 				return
@@ -53,22 +59,65 @@ func (x *Index) Likely(prefix string, query []float32, wanted int) iter.Seq2[str
 	}
 }
 
-// refine orders positions by descending estimate.
-func (x *Index) refine(spaces []*space, e estimate, group []position) []position {
-	type estimated struct {
-		position
-		product float32
+// estimated is a position with the estimate of its product.
+type estimated struct {
+	position
+	product float32
+}
+
+func byEstimate(a, b estimated) int { return cmp.Compare(b.product, a.product) }
+
+// refine yields positions by descending estimate. It sorts only as many as are taken,
+// because sorting all would take most of the time of a search.
+func (x *Index) refine(spaces []*space, e estimate, group []position, wanted int) iter.Seq[position] {
+	return func(yield func(position) bool) {
+		words := x.words()
+		rest := make([]estimated, len(group))
+		for i, at := range group {
+			rest[i] = estimated{at, e.product(spaces[at.space].signature(at.index, words))}
+		}
+		for n := max(wanted, 64); len(rest) > 0; n *= 2 {
+			n = min(n, len(rest))
+			greatest(rest, n)
+			slices.SortFunc(rest[:n], byEstimate)
+			for _, one := range rest[:n] {
+				if !yield(one.position) {
+					return
+				}
+			}
+			rest = rest[n:]
+		}
 	}
-	words := x.words()
-	all := make([]estimated, len(group))
-	for i, at := range group {
-		all[i] = estimated{at, e.product(spaces[at.space].signature(at.index, words))}
+}
+
+// greatest moves the n with the greatest estimates to the front (quickselect).
+func greatest(all []estimated, n int) {
+	for from, to := 0, len(all); n > from && n < to; {
+		pivot := all[(from+to)/2].product
+		i, j := from, to-1
+		for i <= j {
+			for all[i].product > pivot {
+				i++
+			}
+			for all[j].product < pivot {
+				j--
+			}
+			if i <= j {
+				all[i], all[j] = all[j], all[i]
+				i++
+				j--
+			}
+		}
+		// Those up to j are not less than the pivot, those from i on not greater.
+		switch {
+		case n <= j:
+			to = j + 1
+		case n >= i:
+			from = i
+		default:
+			return
+		}
 	}
-	slices.SortFunc(all, func(a, b estimated) int { return cmp.Compare(b.product, a.product) })
-	for i, one := range all {
-		group[i] = one.position
-	}
-	return group
 }
 
 // estimate has, for each byte of a signature and each value of that byte, the
@@ -98,4 +147,53 @@ func (e estimate) product(signature []uint64) float32 {
 		}
 	}
 	return sum
+}
+
+// Restored returns an index as Signed does, for vectors of a dimension and with the mean
+// of another index.
+func Restored(dimension int, mean []float32) *Index {
+	x := New()
+	x.signed, x.dimension = true, dimension
+	x.rotation = newRotation(dimension)
+	x.mean = mean
+	return x
+}
+
+// Mean returns what Restored needs.
+func (x *Index) Mean() []float32 { return x.mean }
+
+// Dimension returns that of the vectors of an index that keeps only signatures.
+func (x *Index) Dimension() int { return x.dimension }
+
+// Drift returns how far the mean of a sample is from the index's mean, squared.
+func (x *Index) Drift(sample ...[]float32) float64 {
+	of := Index{rotation: x.rotation}
+	of.setMean(sample)
+	var sum float64
+	for i, m := range of.mean {
+		d := float64(m-x.mean[i]) / float64(x.rotation.size) // rotated vectors are longer by that
+		sum += d * d
+	}
+	return sum
+}
+
+// Words returns the number of words of a signature of a vector of some dimension.
+func Words(dimension int) int { return newSize(dimension) / 64 }
+
+// Signature returns the signature of a vector.
+func (x *Index) Signature(v []float32) []uint64 { return x.signature(v) }
+
+// AddSigned is Add for vectors that are given by their signatures, one after another.
+func (x *Index) AddSigned(name string, id int64, signatures []uint64) {
+	n := len(signatures) / x.words()
+	if n == 0 {
+		return
+	}
+	s := x.space(name)
+	for range n {
+		s.at[id] = append(s.at[id], int32(len(s.ids)))
+		s.ids = append(s.ids, id)
+	}
+	s.signatures = append(s.signatures, signatures...)
+	x.count += n
 }

@@ -1,0 +1,311 @@
+package sqlite
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/treadle-go/treadle/store"
+)
+
+// The index of words also says which values items have, so that the items which pass a
+// rare filter are looked up and not searched for among all. Under minus its number an
+// item has a word for each leaf of its value: a hash of the path and of what is there.
+// It also has words for the namespaces that it is under. Minus the number, so that the
+// newest come first, and so that lists of words are not longer for it.
+//
+// Items with the same hash may differ, and an item with very many leaves only has the
+// word oddLeaf. So what the index finds is looked at, and it misses nothing.
+
+const (
+	// mostLeaves is how many leaves of an item are in the index.
+	mostLeaves = 200
+	// askedLeaves is how many leaves of an object are asked for.
+	askedLeaves = 4
+	// mostAsked is how many words a query of the index has.
+	mostAsked = 64
+
+	oddLeaf  = "__odd"
+	noneLeaf = "__none" // no item has it
+)
+
+// leaves collects the words of the leaves of a value.
+type leaves struct {
+	words []string
+	most  int
+}
+
+// leavesOf returns the words of a value.
+func leavesOf(value []byte) []string {
+	l := leaves{most: mostLeaves + 1}
+	if !l.decode(rootHash, value) || len(l.words) > mostLeaves {
+		return []string{oddLeaf}
+	}
+	slices.Sort(l.words) // the order of a map is no order
+	return slices.Compact(l.words)
+}
+
+func (l *leaves) decode(path leafHash, value []byte) bool {
+	decoder := json.NewDecoder(bytes.NewReader(value))
+	decoder.UseNumber()
+	var v any
+	if decoder.Decode(&v) != nil {
+		return false
+	}
+	l.walk(path, v)
+	return true
+}
+
+// walk adds the leaves of a value at a path. What is equal for a filter has the same
+// words: numbers by their value.
+func (l *leaves) walk(path leafHash, v any) {
+	if len(l.words) >= l.most {
+		return
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		if len(v) == 0 {
+			l.add(path, '{', "")
+		}
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			l.walk(path.with('.', k), v[k])
+		}
+	case []any:
+		if len(v) == 0 {
+			l.add(path, '[', "")
+		}
+		for i, e := range v {
+			l.walk(path.with('.', strconv.Itoa(i)), e)
+		}
+	case json.Number:
+		l.add(path, '0', number(string(v)))
+	case string:
+		l.add(path, '"', v)
+	case bool:
+		l.add(path, 'b', strconv.FormatBool(v))
+	default:
+		l.add(path, 'n', "")
+	}
+}
+
+// number is the same text for equal numbers. Numbers that are nearly equal may share it.
+func number(text string) string {
+	f, _ := strconv.ParseFloat(text, 64) // one that is too large is infinite
+	if f == 0 {
+		f = 0 // not -0
+	}
+	return strconv.FormatUint(math.Float64bits(f), 36)
+}
+
+func (l *leaves) add(path leafHash, kind byte, text string) {
+	l.words = append(l.words, "__"+strconv.FormatUint(uint64(path.with(kind, text)), 36))
+}
+
+// A leafHash is FNV-1a.
+type leafHash uint64
+
+const rootHash leafHash = 14695981039346656037
+
+func (h leafHash) with(kind byte, text string) leafHash {
+	const prime = 1099511628211
+	h = (h ^ leafHash(kind)) * prime
+	for i := range len(text) {
+		h = (h ^ leafHash(text[i])) * prime
+	}
+	return (h ^ 0xff) * prime // no text has this byte
+}
+
+// A leafQuery is a query of the index that finds all items that pass a filter, and
+// perhaps others.
+type leafQuery struct{ asked int }
+
+// of returns the query for a filter, or "" if there is none.
+func (q *leafQuery) of(f store.Filter) string {
+	switch f.Op {
+	case store.OpEq, store.OpIn:
+		return q.equal(f)
+	case store.OpAnd, store.OpOr:
+		var all []string
+		for _, of := range f.Of {
+			one := q.of(of)
+			if one == "" && f.Op == store.OpOr {
+				return ""
+			}
+			if one != "" {
+				all = append(all, one)
+			}
+		}
+		if f.Op == store.OpOr {
+			return anyOf(all)
+		}
+		return allOf(all)
+	}
+	return ""
+}
+
+func (q *leafQuery) equal(f store.Filter) string {
+	path := rootHash
+	for _, key := range f.Path {
+		path = path.with('.', key)
+	}
+	var all []string
+	for _, v := range f.Values {
+		l := leaves{most: askedLeaves}
+		if !l.decode(path, v) {
+			return ""
+		}
+		if q.asked += len(l.words); q.asked > mostAsked {
+			return ""
+		}
+		for i, w := range l.words {
+			l.words[i] = `"` + w + `"`
+		}
+		all = append(all, allOf(l.words))
+	}
+	return anyOf(all)
+}
+
+func allOf(queries []string) string {
+	if len(queries) < 2 {
+		return strings.Join(queries, "")
+	}
+	return "(" + strings.Join(queries, " AND ") + ")"
+}
+
+func anyOf(queries []string) string {
+	if len(queries) == 0 {
+		return `"` + noneLeaf + `"`
+	}
+	if len(queries) == 1 {
+		return queries[0]
+	}
+	return "(" + strings.Join(queries, " OR ") + ")"
+}
+
+// appendLeafSpace is the word that the leaves of all items under a namespace have.
+func appendLeafSpace(b []byte, id int64) []byte {
+	return strconv.AppendInt(append(b, "__in"...), id, 10)
+}
+
+// addLeaves adds what an item's value is to the index. Of several, the one with the
+// greatest number must come first: the index takes them in the order of its rows.
+func (w *writing) addLeaves(seq int64, place []int64, value []byte) error {
+	var b []byte
+	for _, id := range place {
+		b = append(appendLeafSpace(b, id), ' ')
+	}
+	for _, word := range leavesOf(value) {
+		b = append(append(b, word...), ' ')
+	}
+	_, err := w.c.change("INSERT INTO store_words(rowid,words) VALUES(?,?)", -seq, string(b))
+	return err
+}
+
+// indexOldLeaves adds the values of the items that a file of an older version has in its
+// index of words.
+func (c *conn) indexOldLeaves() error {
+	folded, _, err := c.storeState()
+	if err != nil {
+		return err
+	}
+	w := &writing{c: c, places: places{c: c}}
+	for before := folded + 1; ; {
+		items, err := c.folding("u.seq<? ORDER BY u.seq DESC LIMIT 512", before)
+		if err != nil || len(items) == 0 {
+			return err
+		}
+		for _, i := range items {
+			if err := w.addLeavesOf(i); err != nil {
+				return err
+			}
+			before = i.seq
+		}
+	}
+}
+
+// addLeavesOf is addLeaves for an item that is in the file.
+func (w *writing) addLeavesOf(i foldedItem) error {
+	place, err := w.placeOf(i.space)
+	if err != nil {
+		return err
+	}
+	return w.addLeaves(i.seq, place, i.value)
+}
+
+// rare are the newest items that may pass a query's filter, newest first, by the index
+// of values and as far as it goes. all is whether there are no others. It is nil if the
+// index is of no use: for the past, in a small scope, or for such a filter.
+func (l *look) rare(q *store.Query, s scope) (seqs []int64, all bool, err error) {
+	var asks leafQuery
+	if l.past || q.Filter().Op == "" {
+		return nil, false, nil
+	}
+	query := asks.of(q.Filter())
+	if query == "" {
+		return nil, false, nil
+	}
+	var one int
+	if many, err := l.c.row("SELECT 1 FROM store_under WHERE space=? LIMIT 1 OFFSET ?", []any{-s.id, max(l.limits.few, 0)}, &one); err != nil || !many {
+		return nil, false, err
+	}
+	query = `("` + oddLeaf + `" OR ` + query + ")"
+	if s.id != 0 {
+		query = string(appendLeafSpace([]byte(`"`), s.id)) + `" AND ` + query
+	}
+	folded, _, err := l.c.storeState()
+	if err != nil {
+		return nil, false, err
+	}
+	seqs = make([]int64, 0, pageSize)
+	add := func(scan func(...any) error) error {
+		var seq int64
+		err := scan(&seq)
+		seqs = append(seqs, seq)
+		return err
+	}
+	// What is not in the index yet may pass.
+	if err := l.c.each("SELECT seq FROM store_under WHERE space=? AND seq>? ORDER BY seq DESC", []any{-s.id, folded}, add); err != nil {
+		return nil, false, err
+	}
+	late := len(seqs)
+	err = l.c.each("SELECT -rowid FROM store_words WHERE store_words MATCH ? AND rowid<0 ORDER BY rowid LIMIT ?+0", []any{query, l.limits.rare}, add)
+	return seqs, len(seqs)-late < l.limits.rare, err
+}
+
+// newestRare is newest by the index of values. ok is false if it is of no use.
+func (l *look) newestRare(q *store.Query, s scope) (seqs []int64, ok bool, err error) {
+	may, all, err := l.rare(q, s)
+	if err != nil || may == nil {
+		return nil, false, err
+	}
+	want := q.Offset + q.Limit
+	for page := range slices.Chunk(may, pageSize) {
+		some, err := l.among(q, s, page)
+		if err != nil {
+			return nil, false, err
+		}
+		if seqs = append(seqs, some...); len(seqs) >= want {
+			break
+		}
+	}
+	if len(seqs) < want && !all {
+		return nil, false, nil
+	}
+	seqs = seqs[min(q.Offset, len(seqs)):]
+	return seqs[:min(q.Limit, len(seqs))], true, nil
+}
+
+// passing are the items that pass a query's filter, newest first, if the index of
+// values says that they are few; otherwise it is nil.
+func (l *look) passing(q *store.Query, s scope) ([]int64, error) {
+	may, all, err := l.rare(q, s)
+	if err != nil || !all {
+		return nil, err
+	}
+	seqs, err := l.among(q, s, may)
+	return slices.Concat([]int64{}, seqs), err
+}

@@ -1,0 +1,217 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/treadle-go/treadle/store"
+)
+
+// watchedBackend keeps the last batch.
+type watchedBackend struct {
+	store.Backend
+	last *store.Batch
+}
+
+func (w *watchedBackend) Do(ctx context.Context, b *store.Batch) (*store.Results, error) {
+	w.last = b
+	return w.Backend.Do(ctx, b)
+}
+
+// signedFile is a file with items whose signatures fill two parts.
+func signedFile(t *testing.T) (path string, o *store.Options, memory *store.Store) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "test.db")
+	o = &store.Options{Fields: []string{"text"}, Embedder: store.NewHashEmbedder(32)}
+	memory, err := store.NewMemory(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := open(t, path, nil)
+	kinds(t, 2*partSize+300, storeOf(t, db, o), memory)
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return path, o, memory
+}
+
+// searchAnew opens the file, searches, compares with memory, and returns how many parts
+// had to be computed.
+func searchAnew(t *testing.T, path string, o *store.Options, memory *store.Store) (made int) {
+	t.Helper()
+	db := open(t, path, nil)
+	defer func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	u := catchUp{backend: db.backend, stamp: stampOf(t, db)}
+	x, err := u.restore(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	made = -1 // all, since there is no mean
+	if x != nil {
+		parts, err := u.parts(t.Context(), x, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		made = len(parts)
+	}
+	s := storeOf(t, db, o)
+	db.backend.limits.compared = 5000
+	for _, query := range []string{"word1 word2", "word3 word4 word5", "word100"} {
+		q := &store.SearchOptions{Query: query, Limit: 20}
+		want, got := keysOf(t, memory, nil, q), keysOf(t, s, nil, q)
+		if fmt.Sprint(want) != fmt.Sprint(got) {
+			t.Errorf("%q finds %v, want %v", query, got, want)
+		}
+	}
+	return made
+}
+
+func alter(t *testing.T, path, statement string) {
+	t.Helper()
+	db := open(t, path, nil)
+	err := db.write(t.Context(), func(c *conn) error { return c.script(statement) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A process that opens a file computes no signatures that are in it, whoever wrote them.
+// What is missing or damaged is computed once.
+func TestSignaturesAreInTheFile(t *testing.T) {
+	path, o, memory := signedFile(t)
+	if made := searchAnew(t, path, o, memory); made != 0 {
+		t.Errorf("the first search computes %d parts", made)
+	}
+	for damage, want := range map[string]int{
+		"DELETE FROM store_part WHERE key&0xffffffff=1":                                   1,
+		"UPDATE store_part SET data=zeroblob(length(data)) WHERE key&0xffffffff=2":        1,
+		"UPDATE store_part SET mean=mean+1 WHERE key&0xffffffff>0":                        2,
+		"DELETE FROM store_part WHERE key&0xffffffff=0":                                   -1,
+		"UPDATE OR REPLACE store_part SET key=key+1 WHERE key&0xffffffff=1":               2,
+		"UPDATE store_part SET data=substr(data,1,length(data)-1) WHERE key&0xffffffff=1": 1,
+	} {
+		alter(t, path, damage)
+		if made := searchAnew(t, path, o, memory); made != want {
+			t.Errorf("after %q %d parts are computed, want %d", damage, made, want)
+		}
+		if made := searchAnew(t, path, o, memory); made != 0 {
+			t.Errorf("after %q %d parts are computed a second time", damage, made)
+		}
+	}
+}
+
+// Items that were replaced, deleted or forgotten are not found by signatures of before,
+// and what is forgotten takes its part along.
+func TestSignaturesOfWhatIsGoneFindNothing(t *testing.T) {
+	path, o, memory := signedFile(t)
+	db := open(t, path, nil)
+	for _, s := range []*store.Store{storeOf(t, db, o), memory} {
+		for i := range 300 {
+			n, key := store.Namespace{[]string{"most", "most", "some"}[i%3]}, fmt.Sprint(i)
+			var err error
+			switch i % 3 {
+			case 0:
+				err = s.Put(t.Context(), n, key, value{"text": "word1 word2 word3"}, nil)
+			case 1:
+				err = s.Delete(t.Context(), n, key, nil)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if made := searchAnew(t, path, o, memory); made != 0 {
+		t.Errorf("%d parts are computed", made)
+	}
+	db = open(t, path, nil)
+	for _, s := range []*store.Store{storeOf(t, db, o), memory} {
+		if err := s.Forget(t.Context(), store.Namespace{"some"}, "2"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := ask(t, db, "SELECT count(*) FROM store_part WHERE key&0xffffffff>0"); n != 1 {
+		t.Errorf("%d parts are left, want 1", n)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if made := searchAnew(t, path, o, memory); made != 1 {
+		t.Errorf("%d parts are computed after one was forgotten", made)
+	}
+	db = open(t, path, nil)
+	for _, s := range []*store.Store{storeOf(t, db, o), memory} {
+		if err := s.ForgetAll(t.Context(), store.Namespace{"most"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := ask(t, db, "SELECT count(*) FROM store_part WHERE key&0xffffffff>0"); n != 0 {
+		t.Errorf("%d parts are left, want none", n)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	searchAnew(t, path, o, memory)
+}
+
+// Where most of what has signatures is gone, they are computed anew.
+func TestSignaturesOfWhatIsGoneGo(t *testing.T) {
+	path, o, memory := signedFile(t)
+	db := open(t, path, nil)
+	s := storeOf(t, db, o)
+	for range 3 { // the same items again and again
+		kinds(t, 2*partSize+300, s, memory)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if made := searchAnew(t, path, o, memory); made < 8 {
+		t.Errorf("%d parts are computed", made)
+	}
+	if made := searchAnew(t, path, o, memory); made != 0 {
+		t.Errorf("%d parts are computed a second time", made)
+	}
+}
+
+// A mean that is not that of the vectors any more is replaced, and the signatures too.
+func TestAMeanThatIsOffIsReplaced(t *testing.T) {
+	path, o, memory := signedFile(t)
+	db := open(t, path, nil)
+	off := make([]float32, 32)
+	off[0] = 1
+	stamp := ask(t, db, "SELECT id FROM store_stamp")
+	err := db.write(t.Context(), func(c *conn) error {
+		m := newMean(int64(stamp), [][]float32{off})
+		if err := c.setMean(m); err != nil {
+			return err
+		}
+		data, err := c.makePart(m, 1)
+		if err != nil {
+			return err
+		}
+		return c.setPart(m, 1, data)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if made := searchAnew(t, path, o, memory); made != -1 {
+		t.Errorf("%d parts are computed", made)
+	}
+	if made := searchAnew(t, path, o, memory); made != 0 {
+		t.Errorf("%d parts are computed a second time", made)
+	}
+}
