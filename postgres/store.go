@@ -15,8 +15,10 @@ import (
 // a schema, in this process or others, share their items.
 //
 // If the database has the extension pgvector (0.8 or later), searches by meaning use
-// it. Otherwise such a search reads all vectors under its prefix and compares them in
-// the process; the Logger receives one warning about it.
+// it. Otherwise the first such search among more than a few thousand items reads all
+// vectors and builds an index in memory, of about 100 bytes per vector; the vectors stay
+// in the database. Each search adds what other processes have written since. The Logger
+// receives one message about it.
 //
 // Writes to a store are committed one after another, so that watchers miss no change.
 func (db *DB) Store(opts *store.Options) (*store.Store, error) { return store.New(&db.backend, opts) }
@@ -28,6 +30,7 @@ type backend struct {
 	news     saved.News
 	stamps   stamps
 	server   facts
+	near     nearness
 	few      *int // in place of fewVectors, for tests
 }
 
@@ -46,6 +49,11 @@ func (s *backend) Do(ctx context.Context, b *store.Batch) (*store.Results, error
 	if err != nil {
 		return nil, err
 	}
+	release, err := s.hold(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	if len(b.Writes) > 0 {
 		return s.change(ctx, p)
 	}

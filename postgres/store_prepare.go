@@ -16,8 +16,9 @@ import (
 type prepared struct {
 	backend *backend
 	batch   *store.Batch
-	stamps  map[string]*int32 // the ids of stamps; nil, which is NULL, for one that is not there
-	server  *server           // nil for a batch of gets
+	stamps  map[string]*int32     // the ids of stamps; nil, which is NULL, for one that is not there
+	server  *server               // nil for a batch of gets
+	indexed map[*store.Query]bool // the searches that use an index in the process
 }
 
 // prepare finds out what a batch needs. It takes a connection only for what the
@@ -173,6 +174,6 @@ func (f *facts) notice(ctx context.Context, db *DB, known *server) {
 	f.told = true
 	f.mu.Unlock()
 	if tell {
-		db.log.InfoContext(ctx, "postgres: this database has no pgvector 0.8 that the role may use, so searches by meaning read all vectors under their prefix", "schema", db.schema)
+		db.log.InfoContext(ctx, "postgres: this database has no pgvector 0.8 that the role may use, so searches by meaning use an index in memory", "schema", db.schema)
 	}
 }

@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -25,9 +24,12 @@ func (l *look) nearest(q *store.Query, s scope) ([]store.Candidate, error) {
 	}
 	var seqs []int64
 	var err error
-	if l.past || l.p.server.vector == "" {
+	switch {
+	case l.p.indexed[q]:
+		seqs, err = l.likely(q, s, *id)
+	case l.past || l.p.server.vector == "":
 		seqs, err = l.compared(q, s, *id)
-	} else {
+	default:
 		seqs, err = l.asked(q, s, *id)
 	}
 	if err != nil || len(seqs) == 0 {
@@ -223,12 +225,7 @@ func nearestOf(q *store.Query, rows pgx.Rows, filtered bool) ([]int64, error) {
 	if err := rows.Err(); err != nil {
 		return nil, err
 	}
-	seqs := make([]int64, 0, len(best))
-	for seq := range best {
-		seqs = append(seqs, seq)
-	}
-	slices.SortFunc(seqs, func(a, b int64) int { return cmp.Or(cmp.Compare(best[b], best[a]), cmp.Compare(b, a)) })
-	return seqs[:min(len(seqs), q.Depth+surplus)], nil
+	return nearestIn(q, best), nil
 }
 
 // rawVector is a vector as bytes, four for each number.

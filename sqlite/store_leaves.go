@@ -307,5 +307,5 @@ func (l *look) passing(q *store.Query, s scope) ([]int64, error) {
 		return nil, err
 	}
 	seqs, err := l.among(q, s, may)
-	return slices.Concat([]int64{}, seqs), err
+	return append([]int64{}, seqs...), err
 }

@@ -106,7 +106,7 @@ func (l *look) few(s scope) ([]int64, error) {
 		return nil, err
 	}
 	seqs, err := l.newestOfAll(&store.Query{Limit: l.limits.few + 1}, s)
-	return slices.Concat([]int64{}, seqs), err
+	return append([]int64{}, seqs...), err
 }
 
 // candidates reads those of the selected records that pass the filter.

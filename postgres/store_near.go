@@ -1,0 +1,454 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/treadle-go/treadle/internal/vecindex"
+	"github.com/treadle-go/treadle/store"
+)
+
+// Without pgvector, searches among many vectors use an index of their signatures in the
+// process, one for each stamp. It has the numbers of records up to one, since they become
+// visible in order; a search reads the few that came later. It does not know which have
+// gone: a search finds no vectors under their numbers.
+//
+//	search: hold ──> the index has enough? ──yes──> RLock ──> BEGIN, search, COMMIT ──> RUnlock
+//	                        └──no──> catch up: read, then Lock and add
+//
+// What a search found to be gone is removed under Lock. A search begins its transaction
+// with RLock held, so it sees a state in which that was so: it never misses an item that
+// an older state had.
+type nearness struct {
+	once sync.Once
+	busy chan struct{} // whoever is in it catches up
+
+	mu      sync.RWMutex
+	byStamp map[int32]*nearby
+}
+
+// A nearby is the index of the vectors of one stamp.
+type nearby struct {
+	index     *vecindex.Index
+	upto      int64 // the greatest number that it knows
+	reindexed int64 // of the stamp
+	built     int   // how many vectors there were when the mean was taken
+	since     int   // how many were added
+
+	mu   sync.Mutex
+	gone map[int64]string // numbers that had no vectors, with their names
+}
+
+const (
+	behindMost = 64 // records, see behind
+	// sampled is how many vectors the mean is taken of.
+	sampled = 4096
+	// A search compares at least comparedLeast of the likely nearest, and comparedPer for
+	// each one asked for.
+	comparedLeast = 500
+	comparedPer   = 5
+)
+
+// hold makes the indexes ready that the searches of a batch need. They do not change
+// until they are released.
+func (s *backend) hold(ctx context.Context, p *prepared) (release func(), err error) {
+	release = func() {}
+	if !p.batch.AsOf.IsZero() || p.server == nil || p.server.vector != "" {
+		return release, nil
+	}
+	wanted := false
+	for _, q := range p.batch.Searches {
+		id := p.stamps[q.Stamp]
+		if q.Vector == nil || id == nil {
+			continue
+		}
+		few, err := s.fewUnder(ctx, p, q, *id)
+		if err != nil {
+			return nil, err
+		}
+		if few {
+			continue
+		}
+		if err := s.ensure(ctx, *id); err != nil {
+			return nil, err
+		}
+		if p.indexed == nil {
+			p.indexed = map[*store.Query]bool{}
+		}
+		p.indexed[q], wanted = true, true
+	}
+	if !wanted {
+		return release, nil
+	}
+	s.near.mu.RLock()
+	return s.near.mu.RUnlock, nil
+}
+
+// fewUnder reports whether there are not many vectors that a search may find.
+func (s *backend) fewUnder(ctx context.Context, p *prepared, q *store.Query, stamp int32) (few bool, err error) {
+	err = s.db.read(ctx, func(c *pgx.Conn) error {
+		l := newLook(ctx, c, p)
+		scope, err := l.scope(q)
+		if err != nil {
+			return err
+		}
+		if few, err = l.few(scope, stamp); err != nil || few || len(scope.args) == 0 {
+			return err
+		}
+		// A rare filter.
+		var n int
+		err = each(ctx, c, s.in("SELECT count(*) FROM (SELECT FROM {schema}.store_item i WHERE i.name >= $1 AND i.name < $2"+scope.narrowed(4)+" LIMIT $3) i"),
+			append([]any{pgx.QueryExecModeCacheDescribe, scope.from, scope.to, fewFiltered + 1}, scope.args...), []any{&n}, func() error { return nil })
+		few = n <= fewFiltered
+		return err
+	})
+	return few, err
+}
+
+// fewFiltered is how many items that pass a filter are compared one by one.
+const fewFiltered = 1000
+
+// ensure catches up if an index is too far behind.
+func (s *backend) ensure(ctx context.Context, stamp int32) error {
+	s.near.once.Do(func() { s.near.busy = make(chan struct{}, 1) })
+	if due, err := s.due(ctx, stamp); err != nil || !due {
+		return err
+	}
+	select {
+	case s.near.busy <- struct{}{}:
+		defer func() { <-s.near.busy }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if due, err := s.due(ctx, stamp); err != nil || !due { // somebody else has done it
+		return err
+	}
+	return s.catchUp(ctx, stamp)
+}
+
+// A storeState is up to where records are visible, and how often a stamp's were indexed
+// again.
+type storeState struct{ seq, reindexed int64 }
+
+func (s *backend) stateOf(ctx context.Context, q querier, stamp int32) (now storeState, err error) {
+	err = q.QueryRow(ctx, s.in("SELECT st.seq, t.reindexed FROM {schema}.store_state st, {schema}.store_stamp t WHERE t.id = $1"), stamp).Scan(&now.seq, &now.reindexed)
+	return now, err
+}
+
+func (s *backend) due(ctx context.Context, stamp int32) (bool, error) {
+	var now storeState
+	err := s.db.read(ctx, func(c *pgx.Conn) (err error) {
+		now, err = s.stateOf(ctx, c, stamp)
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
+	s.near.mu.RLock()
+	defer s.near.mu.RUnlock()
+	x := s.near.byStamp[stamp]
+	if x == nil || x.outdated(now) {
+		return true, nil
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return now.seq-x.upto > s.behind() || len(x.gone) > int(s.behind()), nil
+}
+
+// outdated reports whether records were indexed again, or are those of a database that
+// was restored.
+func (x *nearby) outdated(now storeState) bool {
+	return x.reindexed != now.reindexed || now.seq < x.upto
+}
+
+// behind is how many records an index may lack, or have that are gone.
+func (s *backend) behind() int64 {
+	if s.few != nil {
+		return 0 // in tests
+	}
+	return behindMost
+}
+
+// catchUp adds what an index lacks, or makes a new one.
+func (s *backend) catchUp(ctx context.Context, stamp int32) error {
+	s.near.mu.RLock()
+	known := s.near.byStamp[stamp]
+	s.near.mu.RUnlock()
+	var x *nearby
+	var now storeState
+	var rows []signedRow
+	err := s.db.read(ctx, func(c *pgx.Conn) error {
+		return frozen(ctx, c, func(q querier) (err error) {
+			if now, err = s.stateOf(ctx, q, stamp); err != nil {
+				return err
+			}
+			x = known
+			if x == nil || x.outdated(now) || x.since > max(x.built, behindMost) {
+				// A new one: the first, or one with a better mean and without what is gone.
+				if x, err = s.sampled(ctx, q, stamp, now); err != nil || x == nil {
+					return err
+				}
+			}
+			rows, err = s.signed(ctx, q, stamp, x, now.seq)
+			return err
+		})
+	})
+	if err != nil || x == nil {
+		return err
+	}
+	if x != known {
+		x.add(rows, now.seq)
+		x.built, x.since = x.index.Len(), 0
+	}
+	// Only now, without a connection: who has the lock may wait for one.
+	s.near.mu.Lock()
+	defer s.near.mu.Unlock()
+	if x == known {
+		x.forget()
+		x.add(rows, now.seq)
+		return nil
+	}
+	if s.near.byStamp == nil {
+		s.near.byStamp = map[int32]*nearby{}
+	}
+	s.near.byStamp[stamp] = x
+	return nil
+}
+
+// sampled makes an empty index with the mean of some vectors, or nil if there are none.
+func (s *backend) sampled(ctx context.Context, q querier, stamp int32, now storeState) (*nearby, error) {
+	var sample [][]float32
+	var data []float32
+	err := each(ctx, q, s.in("SELECT v.data FROM {schema}.store_vector v WHERE v.seq % $1 = 0 AND v.stamp = $2 AND v.name IS NOT NULL"),
+		[]any{now.seq/sampled + 1, stamp}, []any{&data}, func() error {
+			sample = append(sample, data)
+			data = nil
+			return nil
+		})
+	if err != nil || len(sample) == 0 {
+		return nil, err
+	}
+	return &nearby{index: vecindex.Signed(sample...), reindexed: now.reindexed, gone: map[int64]string{}}, nil
+}
+
+// A signedRow is a vector on its way into an index.
+type signedRow struct {
+	seq       int64
+	name      string
+	signature []uint64
+}
+
+// signed reads the vectors that an index lacks up to a number.
+func (s *backend) signed(ctx context.Context, q querier, stamp int32, x *nearby, upto int64) (all []signedRow, err error) {
+	var seq int64
+	var encoded, raw []byte
+	names := map[string]string{} // one text for all of a namespace
+	err = each(ctx, q, s.in("SELECT v.seq, v.name, coalesce(v.raw, array_send(v.data)) FROM {schema}.store_vector v WHERE v.seq > $1 AND v.seq <= $2 AND v.stamp = $3 AND v.name IS NOT NULL"),
+		[]any{x.upto, upto, stamp}, []any{&seq, &encoded, &raw}, func() error {
+			v, err := vectorOf(raw, x.index.Dimension())
+			if err != nil {
+				return err
+			}
+			name, ok := names[string(encoded)]
+			if !ok {
+				name = string(encoded)
+				names[name] = name
+			}
+			all = append(all, signedRow{seq, name, x.index.Signature(v)})
+			return nil
+		})
+	return all, err
+}
+
+func (x *nearby) add(rows []signedRow, upto int64) {
+	for _, r := range rows {
+		x.index.AddSigned(r.name, r.seq, r.signature)
+	}
+	x.since += len(rows)
+	x.upto = upto
+}
+
+// forget takes out what is gone.
+func (x *nearby) forget() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, seq := range slices.Sorted(maps.Keys(x.gone)) {
+		x.index.Remove(x.gone[seq], seq)
+	}
+	clear(x.gone)
+}
+
+// likely are the nearest items in scope among those that the index says are near.
+func (l *look) likely(q *store.Query, s scope, stamp int32) ([]int64, error) {
+	near := &l.p.backend.near
+	x := near.byStamp[stamp]
+	if x == nil {
+		return l.compared(q, s, stamp)
+	}
+	c := comparing{look: l, q: q, stamp: stamp, best: map[int64]float32{}}
+	late, err := l.lateSeqs(s, stamp, x.upto)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := c.compare(late); err != nil {
+		return nil, err
+	}
+	left := max(comparedLeast, comparedPer*q.Depth)
+	page := map[int64]string{} // the names of numbers
+	seen := map[int64]bool{}
+	for _, seq := range late { // one that was indexed again may be in both
+		seen[seq] = true
+	}
+	flush := func() error {
+		n, err := c.compare(slices.Sorted(maps.Keys(page)))
+		if err != nil {
+			return err
+		}
+		left -= n
+		for seq := range c.there {
+			delete(page, seq)
+		}
+		if len(page) > 0 {
+			err = l.lost(x, page)
+		}
+		clear(page)
+		return err
+	}
+	for name, seq := range x.index.Likely(q.Prefix.Encode(), q.Vector, left) {
+		if seen[seq] {
+			continue
+		}
+		seen[seq], page[seq] = true, name
+		if len(page) == left {
+			if err := flush(); err != nil {
+				return nil, err
+			}
+			if left <= 0 {
+				break
+			}
+		}
+	}
+	if len(page) > 0 {
+		if err := flush(); err != nil {
+			return nil, err
+		}
+	}
+	return c.nearest(), nil
+}
+
+// lateSeqs are the records in scope that an index does not have yet.
+func (l *look) lateSeqs(s scope, stamp int32, upto int64) (seqs []int64, err error) {
+	var seq int64
+	err = l.each("SELECT DISTINCT v.seq FROM {schema}.store_vector v WHERE v.seq > $1 AND v.stamp = $2 AND v.name >= $3 AND v.name < $4",
+		[]any{upto, stamp, s.from, s.to}, []any{&seq}, func() error {
+			seqs = append(seqs, seq)
+			return nil
+		})
+	return seqs, err
+}
+
+// lost notes that there is nothing under some numbers any more, unless they are too new
+// for this transaction.
+func (l *look) lost(x *nearby, page map[int64]string) error {
+	if len(l.p.batch.Writes) > 0 {
+		return nil // it may be rolled back
+	}
+	var last int64
+	if err := l.q.QueryRow(l.ctx, l.p.backend.in("SELECT seq FROM {schema}.store_state")).Scan(&last); err != nil {
+		return err
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for seq, name := range page {
+		if seq <= last {
+			x.gone[seq] = name
+		}
+	}
+	return nil
+}
+
+// A comparing compares vectors with a query's.
+type comparing struct {
+	*look
+	q     *store.Query
+	stamp int32
+	best  map[int64]float32 // the similarities of items that pass
+	there map[int64]bool    // which of the last had vectors
+}
+
+// compare compares those of some items that are live and pass the filter, and returns how
+// many they are.
+func (c *comparing) compare(seqs []int64) (int, error) {
+	c.there = make(map[int64]bool, len(seqs))
+	if len(seqs) == 0 {
+		return 0, nil
+	}
+	var seq int64
+	var live bool
+	var value, meta []byte
+	filtered := c.q.Filter().Op != ""
+	columns, join, dest := "SELECT coalesce(v.raw, array_send(v.data)), v.seq, "+isLive, "", []any{nil, &seq, &live}
+	if filtered {
+		columns, join, dest = columns+", r.value, r.meta", " JOIN {schema}.store_record r ON r.seq = v.seq", append(dest, &value, &meta)
+	}
+	rows, err := c.look.q.Query(c.ctx, c.p.backend.in(columns+" FROM {schema}.store_vector v LEFT JOIN {schema}.store_life l ON l.seq = v.seq"+join+
+		" WHERE v.seq = ANY ($2) AND v.stamp = $3 AND v.name IS NOT NULL"), c.at, seqs, c.stamp)
+	if err != nil {
+		return 0, err
+	}
+	defer rows.Close()
+	before := len(c.best)
+	for rows.Next() {
+		similarity, err := similarityOf(c.q.Vector, rows.RawValues()[0])
+		if err != nil {
+			return 0, err
+		}
+		if err := rows.Scan(dest...); err != nil {
+			return 0, err
+		}
+		c.there[seq] = true
+		if !live || filtered && !c.q.Match(value, meta) {
+			continue
+		}
+		if known, ok := c.best[seq]; !ok || similarity > known {
+			c.best[seq] = similarity
+		}
+	}
+	return len(c.best) - before, rows.Err()
+}
+
+// nearest are the best, best first.
+func (c *comparing) nearest() []int64 { return nearestIn(c.q, c.best) }
+
+// nearestIn are the items with the greatest similarities.
+func nearestIn(q *store.Query, best map[int64]float32) []int64 {
+	seqs := slices.Collect(maps.Keys(best))
+	slices.SortFunc(seqs, func(a, b int64) int { return cmp.Or(cmp.Compare(best[b], best[a]), cmp.Compare(b, a)) })
+	return seqs[:min(len(seqs), q.Depth+surplus)]
+}
+
+// vectorOf is a vector of bytes as similarityOf takes them.
+func vectorOf(raw []byte, dimension int) ([]float32, error) {
+	const number, head = 4, 20
+	at, step := 0, number
+	switch len(raw) {
+	case number * dimension:
+	case head + 2*number*dimension:
+		at, step = head+number, 2*number
+	default:
+		return nil, fmt.Errorf("%w: the vectors of an item are unreadable", ErrDamaged)
+	}
+	v := make([]float32, dimension)
+	for i := range v {
+		v[i] = math.Float32frombits(binary.BigEndian.Uint32(raw[at+i*step:]))
+	}
+	return v, nil
+}
