@@ -38,7 +38,7 @@ type RecallerOptions struct {
 	// hundred nearest are left out too. A store without an embedder ignores it.
 	MinSimilarity float64
 	// Weights say how much recency, importance, use and time count; nil is
-	// {0.2, 0.5, 0.1, 0.5}.
+	// {0.2, 0.5, 0.01, 0.5}.
 	Weights *Weights
 	// HalfLife is the age at which the recency of a memory is one half; 0 means 30 days.
 	HalfLife time.Duration
@@ -58,8 +58,10 @@ type RecallerOptions struct {
 type Weights struct{ Recency, Importance, Access, Time float64 }
 
 // Full importance outweighs a 1.5× gap in relevance, and so does the time that a
-// message asks for. The other two decide between memories of similar relevance.
-var defaultWeights = Weights{Recency: 0.2, Importance: 0.5, Access: 0.1, Time: 0.5}
+// message asks for. Recency decides between memories of similar relevance. Use only
+// decides between nearly equal ones: what answered other questions often is not more
+// likely to answer this one. docs/memory.md has what other weights give.
+var defaultWeights = Weights{Recency: 0.2, Importance: 0.5, Access: 0.01, Time: 0.5}
 
 const (
 	defaultRecallLimit  = 10

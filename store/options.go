@@ -69,8 +69,9 @@ const (
 	Keyword
 	// Hybrid ranks by both: the score is the cosine plus 0.8 times the share, from 0 to 1,
 	// of the query's words that the item has, in which rare words count more. If it has
-	// only one of several words, that counts 0.2 times as much. So meaning decides where no
-	// item has much of the query, and an item that is by far the nearest comes first
+	// only one of several words, that counts half if the word is a name in the query (with
+	// a capital inside a sentence, in quotation marks, a handle or a number), and else for
+	// nothing. So meaning decides where no item has much of the query, and an item that is by far the nearest comes first
 	// whatever frequent words others have.
 	Hybrid
 )

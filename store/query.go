@@ -33,7 +33,8 @@ type Query struct {
 	Depth  int
 	Terms  []string // different words, sorted
 
-	lexical     bool // the vectors say nothing of meaning
+	names       []bool // which of the Terms are names
+	lexical     bool   // the vectors say nothing of meaning
 	filter      *matcher
 	explain     bool
 	sealedQuery *sealedQuery // of a query on sealed items

@@ -14,9 +14,10 @@ const (
 	lengthNorm = 0.2
 	// wordsWeight is what an item gets that has all words of the query, beside its cosine.
 	wordsWeight = 0.8
-	// singleWeight is the part of it that an item gets that has only one of several words:
-	// one word in common is often chance.
-	singleWeight = 0.2
+	// nameWeight is the part of it that an item gets that has only one of several words, if
+	// the query has that word as a name. Any other single word is often chance and counts
+	// for nothing.
+	nameWeight = 0.5
 	// lexicalWeight is the weight of the cosine of an embedder that only knows spellings.
 	lexicalWeight = 0.25
 )
@@ -179,8 +180,10 @@ func (q *Query) fuse(bySimilarity, byWords []place, full float64) []place {
 	}
 	for _, p := range byWords {
 		share := wordsWeight * min(1, p.score/full)
-		if len(q.Terms) > 1 && hasOne(p.counts) {
-			share *= singleWeight
+		if i := only(p.counts); len(q.Terms) > 1 && i >= 0 {
+			if share *= nameWeight; !q.names[i] && !q.lexical {
+				share = 0
+			}
 		}
 		if j, ok := at[p.seq]; ok {
 			places[j].score += share
@@ -194,11 +197,17 @@ func (q *Query) fuse(bySimilarity, byWords []place, full float64) []place {
 	return places
 }
 
-// hasOne reports whether only one of the counts is not 0.
-func hasOne(counts []int) bool {
-	n := 0
-	for _, c := range counts {
-		n += min(c, 1)
+// only returns the index of the one count that is not 0; -1 if there is none or more
+// than one.
+func only(counts []int) int {
+	at := -1
+	for i, n := range counts {
+		switch {
+		case n > 0 && at >= 0:
+			return -1
+		case n > 0:
+			at = i
+		}
 	}
-	return n == 1
+	return at
 }

@@ -57,6 +57,7 @@ func (p *plan) addQuery(q *Query, query string, ranking Ranking) {
 		if q.Terms == nil {
 			q.Terms = []string{} // nothing but punctuation: finds nothing
 		}
+		q.names = p.store.opts.names(query, q.Terms)
 	}
 	if ranking != Keyword {
 		_, q.lexical = p.store.opts.Embedder.(lexical)

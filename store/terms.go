@@ -82,6 +82,19 @@ func (o *Options) queryTerms(query string) []string {
 	return slices.Sorted(maps.Keys(taken))
 }
 
+// names reports which of a query's terms are names in it.
+func (o *Options) names(query string, terms []string) []bool {
+	named := map[string]bool{}
+	for w := range words.Names(ends(query, maxQueryText)) {
+		named[o.stem(w)] = true
+	}
+	out := make([]bool, len(terms))
+	for i, t := range terms {
+		out[i] = named[t]
+	}
+	return out
+}
+
 // ends returns a text; one that is longer than size is reduced to its beginning and
 // end, cut between words if possible.
 func ends(text string, size int) string {

@@ -81,18 +81,21 @@ var queries = []test{
 	{"HybridAddsTheWordsToTheMeaning", func(w *fixture) {
 		s := w.with(store.Options{Embedder: topics{}, Ranking: store.Hybrid})
 		w.menu(s)
-		items := w.finds(s, "u", &store.SearchOptions{Query: "more food", Explain: true}, "food2 food1 job1 sport1")
+		items := w.finds(s, "u", &store.SearchOptions{Query: "food More", Explain: true}, "food2 food1 job1 sport1")
 		first := items[0].Explanation
 		want(w, "the ranks of the first", []int{first.SimilarityRank, first.KeywordRank}, []int{2, 1})
 		want(w, "its words", first.Terms, []string{"more"})
 		// Of the two words of the query one of the four items has one, and none has
-		// the other, which therefore weighs more.
+		// the other, which therefore weighs more. A single word counts half if it is a
+		// name in the query, and else for nothing.
 		having, missing := math.Log1p((4-1+0.5)/(1+0.5)), math.Log1p((4-0+0.5)/(0+0.5))
-		want(w, "its score", items[0].Score, first.Similarity+0.8*(first.Keyword/(having+missing))*0.2)
+		want(w, "its score", items[0].Score, first.Similarity+0.8*(first.Keyword/(having+missing))*0.5)
 		want(w, "the score of the second", items[1].Score, items[1].Explanation.Similarity)
-		w.finds(s, "u", &store.SearchOptions{Query: "more food", Ranking: store.Keyword}, "food2")
-		w.finds(s, "u", &store.SearchOptions{Query: "more food", Ranking: store.Semantic, Limit: 1}, "food1")
-		w.finds(s, "u", &store.SearchOptions{Query: "more food", Limit: 1, Offset: 1}, "food1")
+		w.finds(s, "u", &store.SearchOptions{Query: "food More", Ranking: store.Keyword}, "food2")
+		w.finds(s, "u", &store.SearchOptions{Query: "food More", Ranking: store.Semantic, Limit: 1}, "food1")
+		w.finds(s, "u", &store.SearchOptions{Query: "food More", Limit: 1, Offset: 1}, "food1")
+		items = w.finds(s, "u", &store.SearchOptions{Query: "more food", Explain: true}, "food1 food2 job1 sport1")
+		want(w, "the score of a single word", items[1].Score, items[1].Explanation.Similarity)
 	}},
 	{"FunctionWordsOfAnEnglishQueryCountForNothing", func(w *fixture) {
 		for key, text := range map[string]string{"box": "the box is on the shelf", "tea": "green tea", "gold": "de l'or et du thé", "who": "Who are you?"} {
@@ -136,7 +139,7 @@ var queries = []test{
 		for i := range 120 {
 			w.ok(s.Put(w.Context(), ns("u"), fmt.Sprint(i), object{"t": fmt.Sprint("pizza ", i)}, nil))
 		}
-		items := w.finds(s, "u", &store.SearchOptions{Query: "zoe food", Limit: 1, Explain: true}, "far")
+		items := w.finds(s, "u", &store.SearchOptions{Query: "food Zoe", Limit: 1, Explain: true}, "far")
 		want(w, "its place by meaning", items[0].Explanation.SimilarityRank, 0)
 	}},
 	{"OfALongQueryItsEndsAndItsRarestWordsCount", func(w *fixture) {
