@@ -81,8 +81,12 @@ func (s *backend) queue(calls *pgx.Batch, p *prepared) []*store.Record {
 			calls.Queue(s.in("SELECT {schema}.store_forget($1, $2)"), from, to)
 		}
 		x := indexOf(&w.Indexed, p.server)
+		kind, at := w.Kind, now
+		if w.Times != nil {
+			kind, at = store.Put, w.Times.Updated // store_write would not end what is not live; restore corrects the kind
+		}
 		calls.Queue(s.in("SELECT {schema}.store_write($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)"),
-			name(encoded), name(w.Key), saved.ItemNumber(w.Kind), now.UnixMicro(), w.TTL.Microseconds(), w.Keep,
+			name(encoded), name(w.Key), saved.ItemNumber(kind), at.UnixMicro(), w.TTL.Microseconds(), w.Keep,
 			p.stamps[w.Indexed.Stamp], x.words, orNull(w.Indexed.Paths), x.terms, orNull(w.Meta), orNull(w.Value),
 			x.tokens, p.doc(w.Value), x.fields, x.data, x.raw,
 		).QueryRow(func(row pgx.Row) error {
@@ -93,8 +97,28 @@ func (s *backend) queue(calls *pgx.Batch, p *prepared) []*store.Record {
 			records[i] = recordOf(w, made[0], fromMicros(made[1]), now)
 			return nil
 		})
+		if w.Times != nil {
+			s.queueRestore(calls, w)
+		}
 	}
 	return records
+}
+
+// queueRestore gives the record that store_write has just made its own times and
+// kind. The writer holds the row of store_state, so the last number is the record's.
+func (s *backend) queueRestore(calls *pgx.Batch, w *store.Write) {
+	const last = "(SELECT seq FROM {schema}.store_state)"
+	var created int64
+	if w.Kind == store.Put {
+		created = w.Times.Created.UnixMicro()
+	} else {
+		calls.Queue(s.in("DELETE FROM {schema}.store_item WHERE seq = " + last))
+		calls.Queue(s.in("INSERT INTO {schema}.store_life (seq, ended) VALUES ("+last+", $1)"), w.Times.Updated.UnixMicro())
+	}
+	calls.Queue(s.in("UPDATE {schema}.store_record SET kind = $1, created = $2 WHERE seq = "+last), saved.ItemNumber(w.Kind), created)
+	if w.TTL > 0 {
+		calls.Queue(s.in("UPDATE {schema}.store_life SET expires = $1 WHERE seq = "+last), w.Times.Expires.UnixMicro())
+	}
 }
 
 // recordOf is the record that a write made.
@@ -105,6 +129,9 @@ func recordOf(w *store.Write, seq int64, created, now time.Time) *store.Record {
 		if w.TTL > 0 {
 			r.Expires = now.Add(w.TTL)
 		}
+	}
+	if t := w.Times; t != nil {
+		r.Created, r.Updated, r.Expires = t.Created, t.Updated, t.Expires
 	}
 	return r
 }

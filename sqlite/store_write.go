@@ -126,6 +126,11 @@ func (w *writing) write(op *store.Write, line *itemLine) (*store.Record, error) 
 	}
 	r := &store.Record{Kind: op.Kind, Namespace: op.Namespace, Key: op.Key, Updated: w.now}
 	switch {
+	case op.Times != nil:
+		r.Created, r.Updated, r.Expires = op.Times.Created, op.Times.Updated, op.Times.Expires
+		if op.Kind == store.Put {
+			r.TTL, r.Value, r.Meta, r.Paths = op.TTL, op.Value, op.Meta, op.Indexed.Paths
+		}
 	case op.Kind == store.Forgotten && op.Key == "":
 		w.unwords = true
 		if err := w.forgetAll(line); err != nil {

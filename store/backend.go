@@ -123,7 +123,7 @@ type Results struct {
 type Write struct {
 	Namespace Namespace
 	Key       string
-	Kind      Kind // Put, Deleted or Forgotten
+	Kind      Kind // Put, Deleted or Forgotten; see also Times
 	Value     json.RawMessage
 	Meta      json.RawMessage // nil if none
 	TTL       time.Duration   // 0 means forever
@@ -134,6 +134,17 @@ type Write struct {
 	// Keep is how many records of the key stay, the new one included; at least 1. Older
 	// ones are removed.
 	Keep int
+	// Times, if not nil, are the times of the record, in place of those that follow from
+	// the batch's Now and the live item. Such a write adds a version of an import. Its
+	// Kind is Put, Deleted or Expired, and it is added even if there is no live item.
+	Times *Times
+}
+
+// Times are the times of a [Record].
+type Times struct {
+	Created time.Time // zero if the kind is not Put
+	Updated time.Time
+	Expires time.Time // zero if the TTL is 0
 }
 
 // Indexed is the index entry of a record.
@@ -173,7 +184,7 @@ type Record struct {
 	TTL       time.Duration
 	Value     json.RawMessage
 	Meta      json.RawMessage
-	// Paths is Indexed.Paths. Only Stale has to set it.
+	// Paths is Indexed.Paths. Only Changes and Stale have to set it.
 	Paths string
 }
 

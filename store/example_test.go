@@ -1,8 +1,10 @@
 package store_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/treadle-go/treadle/store"
 )
@@ -58,4 +60,46 @@ func ExampleStore_Search() {
 	// Output:
 	// dracula
 	// <nil>
+}
+
+// An export has each version of each item as a line of JSON, and another store imports
+// it with all times. Importing it again adds nothing.
+func ExampleStore_Export() {
+	ctx := context.Background()
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	from, err := store.NewMemory(&store.Options{Now: func() time.Time { return now }})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ada := store.Namespace{"users", "ada"}
+	_ = from.Put(ctx, ada, "drink", map[string]any{"likes": "coffee"}, nil)
+	now = now.Add(time.Hour)
+	_ = from.Put(ctx, ada, "drink", map[string]any{"likes": "tea"}, nil)
+	var file bytes.Buffer
+	if _, err := from.Export(ctx, &file, ada); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Print(file.String())
+
+	to, err := store.NewMemory(nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for range 2 {
+		report, err := to.Import(ctx, bytes.NewReader(file.Bytes()))
+		fmt.Println(report.Versions, "added,", report.Same, "there before,", err)
+	}
+	item, _ := to.AsOf(now.Add(-time.Minute)).Get(ctx, ada, "drink")
+	fmt.Println(string(item.Value))
+	// Output:
+	// {"format":"treadle store","version":1}
+	// {"namespace":["users","ada"],"key":"drink","kind":"put","created":"2026-03-01T12:00:00Z","updated":"2026-03-01T12:00:00Z","value":{"likes":"coffee"}}
+	// {"namespace":["users","ada"],"key":"drink","kind":"put","created":"2026-03-01T12:00:00Z","updated":"2026-03-01T13:00:00Z","value":{"likes":"tea"}}
+	// {"end":2}
+	// 2 added, 0 there before, <nil>
+	// 0 added, 2 there before, <nil>
+	// {"likes":"coffee"}
 }

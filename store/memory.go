@@ -123,6 +123,12 @@ func (m *memory) write(b *Batch) []*Record {
 	for i := range b.Writes {
 		w := &b.Writes[i]
 		switch {
+		case w.Times != nil:
+			r := &Record{Kind: w.Kind, Created: w.Times.Created, Updated: w.Times.Updated, Expires: w.Times.Expires}
+			if w.Kind == Put {
+				r.TTL, r.Value, r.Meta, r.Paths = w.TTL, w.Value, w.Meta, w.Indexed.Paths
+			}
+			records[i] = m.add(w, r)
 		case w.Kind == Forgotten && w.Key == "":
 			records[i] = m.forgetAll(w, b.Now)
 		case w.Kind == Forgotten:

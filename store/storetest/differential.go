@@ -57,6 +57,7 @@ type comparison struct {
 	stores   [2]*store.Store
 	versions map[int64]int64 // of memory, by those of the other, which may have gaps
 	last     string          // what was done last
+	file     string          // the last export
 }
 
 func newComparison(t *testing.T, seed uint64, b store.Backend) *comparison {
@@ -128,8 +129,10 @@ func (w *comparison) step() {
 	case n < 95:
 		w.last = "reindex"
 		both(w, func(_ int, s *store.Store) (int, error) { return s.Reindex(w.Context()) })
-	case n < 97:
+	case n < 96:
 		w.compareChanges()
+	case n < 98:
+		w.travel()
 	default:
 		name, key := w.namespace(), w.key()
 		w.last = fmt.Sprintf("history %v %q", name, key)
@@ -218,6 +221,7 @@ func (w *comparison) compareAll() {
 	w.last = "in the end: namespaces"
 	both(w, func(_ int, s *store.Store) ([]store.Namespace, error) { return s.Namespaces(w.Context(), nil) })
 	w.compareChanges()
+	w.travel()
 }
 
 func (w *comparison) compareChanges() {

@@ -21,7 +21,7 @@ import (
 // is called once per test.
 func Run(t *testing.T, open func(t *testing.T) store.Backend) {
 	t.Helper()
-	for _, group := range [][]test{items, batches, lifetimes, listings, queries, namespaces, past, watching, reindexing, tenants, races} {
+	for _, group := range [][]test{items, batches, lifetimes, listings, queries, namespaces, past, travel, watching, reindexing, tenants, races} {
 		for _, test := range group {
 			t.Run(test.name, func(t *testing.T) { test.run(newFixture(t, open(t))) })
 		}
