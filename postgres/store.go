@@ -83,7 +83,7 @@ func (s *backend) Do(ctx context.Context, b *store.Batch) (*store.Results, error
 
 // snapshot runs do so that all its reads see one state.
 func snapshot(ctx context.Context, c *pgx.Conn, b *store.Batch, do func(querier) error) error {
-	if len(b.Gets) == 1 && len(b.Searches)+len(b.Namespaces) == 0 {
+	if len(b.Gets) == 1 && len(b.Searches)+len(b.Namespaces) == 0 && b.Until == 0 {
 		return do(c) // a single statement
 	}
 	return frozen(ctx, c, do)

@@ -3,7 +3,9 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 
 	"github.com/jackc/pgx/v5"
 
@@ -16,8 +18,10 @@ type look struct {
 	ctx     context.Context
 	q       querier
 	p       *prepared
-	at      int64 // the time it looks at
-	past    bool  // which is that of AsOf
+	at      int64 // the time of the items' lives
+	past    bool  // it looks at the past
+	upto    int64 // only at records that were written until then
+	until   int64 // only at records with smaller numbers
 	refresh []refresh
 }
 
@@ -25,9 +29,13 @@ type look struct {
 type refresh struct{ seq, expires int64 }
 
 func newLook(ctx context.Context, q querier, p *prepared) *look {
-	l := &look{ctx: ctx, q: q, p: p, at: p.batch.Now.UnixMicro(), past: !p.batch.AsOf.IsZero()}
-	if l.past {
+	l := &look{ctx: ctx, q: q, p: p, at: p.batch.Now.UnixMicro(), past: p.batch.Past(), upto: math.MaxInt64, until: math.MaxInt64}
+	if !p.batch.AsOf.IsZero() {
 		l.at = p.batch.AsOf.UnixMicro()
+		l.upto = l.at
+	}
+	if p.batch.Until != 0 {
+		l.until = p.batch.Until
 	}
 	return l
 }
@@ -39,7 +47,10 @@ func (l *look) all() (*store.Results, error) {
 		Searches:   make([][]store.Found, len(b.Searches)),
 		Namespaces: make([][]store.Namespace, len(b.Namespaces)),
 	}
-	var err error
+	err := l.reaches()
+	if err != nil {
+		return nil, err
+	}
 	for i, g := range b.Gets {
 		if out.Gets[i], err = l.get(g.Namespace, g.Key); err != nil {
 			return nil, err
@@ -76,14 +87,17 @@ func (l *look) keep(r *store.Record, refreshes bool) {
 const (
 	getFrom = "SELECT " + recordColumns + " FROM " + recordTables + " WHERE r.name = $1 AND r.key = $2"
 	getNow  = getFrom + " ORDER BY r.seq DESC LIMIT 1"
-	getThen = getFrom + " AND r.updated <= $3 ORDER BY r.seq DESC LIMIT 1"
+	getThen = getFrom + " AND r.updated <= $3 AND r.seq < $4 ORDER BY r.seq DESC LIMIT 1"
 )
 
 // get is the record of a key that is live at the look's time, or nil.
 func (l *look) get(n store.Namespace, key string) (*store.Record, error) {
 	query, args := getNow, []any{name(n.Encode()), name(key)}
 	if l.past {
-		query, args = getThen, append(args, l.at)
+		if err := l.lost("r.name = $5 AND r.key = $6", args...); err != nil {
+			return nil, err
+		}
+		query, args = getThen, append(args, l.upto, l.until)
 	}
 	found, err := l.records(query, args...)
 	if err != nil || len(found) == 0 || !found[0].Live(fromMicros(l.at)) {
@@ -184,15 +198,67 @@ func (l *look) scope(q *store.Query) (scope, error) {
 // isLive is the condition for records of items. The look's time is argument 1.
 const isLive = "(l.expires IS NULL OR l.expires > $1)"
 
+// reaches says whether the end of an item is missing that a batch with Until has to
+// know.
+func (l *look) reaches() error {
+	until := l.p.batch.Until
+	if until <= 1 {
+		return nil
+	}
+	var compacted int64
+	err := l.q.QueryRow(l.ctx, l.p.backend.in("SELECT compacted FROM {schema}.store_state")).Scan(&compacted)
+	if err == nil && until <= compacted {
+		err = &store.GoneError{Version: until - 1}
+	}
+	return err
+}
+
+// lost says whether a batch with Until needs records that may have been removed, of
+// the keys for which a condition is true: see store.GoneError.
+func (l *look) lost(where string, args ...any) error {
+	b := l.p.batch
+	if b.Until == 0 {
+		return nil
+	}
+	keep, before := int64(math.MaxInt64), int64(math.MinInt64)
+	if b.Limits.Keep > 0 {
+		keep = int64(b.Limits.Keep)
+	}
+	if !b.Limits.Before.IsZero() {
+		before = b.Limits.Before.UnixMicro()
+	}
+	var encoded, key []byte
+	var gone error
+	err := l.each(`SELECT o.name, o.key FROM (
+			SELECT min(r.seq) AS seq, count(*) AS n FROM {schema}.store_record r WHERE `+where+` GROUP BY r.name, r.key HAVING min(r.seq) >= $1
+		) m JOIN {schema}.store_record o ON o.seq = m.seq
+		WHERE o.kind <> $2 AND (o.kind <> `+strconv.Itoa(saved.ItemPut)+` OR o.created <> o.updated OR o.updated < $3 OR m.n >= $4) LIMIT 1`,
+		append([]any{b.Until, saved.ItemNumber(store.Forgotten), before, keep}, args...), []any{&encoded, &key}, func() error {
+			n, err := store.DecodeNamespace(string(encoded))
+			if err != nil {
+				return errDamaged("a namespace", err)
+			}
+			gone = &store.GoneError{Version: b.Until - 1, Namespace: n, Key: string(key)}
+			return nil
+		})
+	if err != nil {
+		return err
+	}
+	return gone
+}
+
 // then are the records in scope that were live at the look's time, newest first,
 // with their namespaces. It goes through all versions.
 func (l *look) then(s scope) (seqs []int64, names []string, err error) {
+	if err := l.lost("r.name >= $5 AND r.name < $6", s.from, s.to); err != nil {
+		return nil, nil, err
+	}
 	var seq int64
 	var encoded []byte
 	err = l.each(`SELECT r.seq, r.name FROM (
-			SELECT max(seq) AS seq FROM {schema}.store_record WHERE name >= $2 AND name < $3 AND updated <= $1 GROUP BY name, key
+			SELECT max(seq) AS seq FROM {schema}.store_record WHERE name >= $2 AND name < $3 AND updated <= $5 AND seq < $6 GROUP BY name, key
 		) m JOIN `+recordTables+` ON r.seq = m.seq WHERE r.kind = $4 AND `+isLive+" ORDER BY r.seq DESC",
-		[]any{l.at, s.from, s.to, saved.ItemPut}, []any{&seq, &encoded}, func() error {
+		[]any{l.at, s.from, s.to, saved.ItemPut, l.upto, l.until}, []any{&seq, &encoded}, func() error {
 			seqs, names = append(seqs, seq), append(names, string(encoded))
 			return nil
 		})

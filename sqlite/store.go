@@ -63,7 +63,7 @@ func (s *backend) Do(ctx context.Context, b *store.Batch) (*store.Results, error
 	var out *store.Results
 	var refresh []refresh
 	read := s.db.read
-	if len(b.Gets) == 1 && len(b.Searches)+len(b.Namespaces) == 0 {
+	if len(b.Gets) == 1 && len(b.Searches)+len(b.Namespaces) == 0 && b.Until == 0 {
 		read = s.db.readOnce
 	}
 	err = read(ctx, func(c *conn) (err error) {

@@ -55,7 +55,7 @@ type indexes struct {
 // hold makes the indexes ready that queries need. They do not change until they
 // are released.
 func (s *backend) hold(ctx context.Context, b *store.Batch) (*indexes, error) {
-	if !b.AsOf.IsZero() {
+	if b.Past() {
 		return &indexes{}, nil
 	}
 	stamps := map[string]bool{}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 
 	"github.com/treadle-go/treadle/internal/saved"
@@ -21,8 +22,10 @@ type look struct {
 	ended   func() error // the context's error
 	looked  int          // at how many items
 	passed  bool         // the items in scope pass the filter of the search
-	at      int64        // the time it looks at
-	past    bool         // which is that of AsOf
+	at      int64        // the time of the items' lives
+	past    bool         // it looks at the past
+	upto    int64        // only at records that were written until then
+	until   int64        // only at records with smaller numbers
 	spaces  spaces
 	refresh []refresh
 }
@@ -31,9 +34,13 @@ type look struct {
 type refresh struct{ seq, expires int64 }
 
 func (s *backend) look(ctx context.Context, c *conn, b *store.Batch, x *indexes) *look {
-	l := &look{c: c, batch: b, indexes: x, lists: &s.lists, terms: &s.terms, limits: s.limits, ended: ctx.Err, at: b.Now.UnixMicro(), past: !b.AsOf.IsZero(), spaces: spaces{c: c}}
-	if l.past {
+	l := &look{c: c, batch: b, indexes: x, lists: &s.lists, terms: &s.terms, limits: s.limits, ended: ctx.Err, at: b.Now.UnixMicro(), past: b.Past(), upto: math.MaxInt64, until: math.MaxInt64, spaces: spaces{c: c}}
+	if !b.AsOf.IsZero() {
 		l.at = b.AsOf.UnixMicro()
+		l.upto = l.at
+	}
+	if b.Until != 0 {
+		l.until = b.Until
 	}
 	return l
 }
@@ -44,7 +51,10 @@ func (l *look) all() (*store.Results, error) {
 		Searches:   make([][]store.Found, len(l.batch.Searches)),
 		Namespaces: make([][]store.Namespace, len(l.batch.Namespaces)),
 	}
-	var err error
+	err := l.reaches()
+	if err != nil {
+		return nil, err
+	}
 	for i, g := range l.batch.Gets {
 		if out.Gets[i], err = l.get(g.Namespace, g.Key); err != nil {
 			return nil, err
@@ -82,7 +92,10 @@ func (l *look) keep(r *store.Record, refreshes bool) {
 func (l *look) get(n store.Namespace, key string) (*store.Record, error) {
 	query, args := getNow, []any{[]byte(key), []byte(n.Encode())}
 	if l.past {
-		query, args = getThen, append(args, l.at)
+		if err := l.lost("r.space=(SELECT id FROM store_space WHERE name=?) AND r.key=?", args[1], args[0]); err != nil {
+			return nil, err
+		}
+		query, args = getThen, append(args, l.upto, l.until)
 	}
 	var found *store.Record
 	there := false
@@ -110,7 +123,7 @@ func (l *look) get(n store.Namespace, key string) (*store.Record, error) {
 const (
 	getFrom = "SELECT " + recordColumns + " FROM store_space s CROSS JOIN store_record r ON r.space=s.id AND r.key=? LEFT JOIN store_life l ON l.seq=r.seq WHERE s.name=?"
 	getNow  = getFrom + " ORDER BY r.seq DESC LIMIT 1"
-	getThen = getFrom + " AND r.updated<=? ORDER BY r.seq DESC LIMIT 1"
+	getThen = getFrom + " AND r.updated<=? AND r.seq<? ORDER BY r.seq DESC LIMIT 1"
 )
 
 // isLive is the condition for records of items.
@@ -213,14 +226,58 @@ func (l *look) scope(prefix store.Namespace) (scope, error) {
 	return s, err
 }
 
+// reaches says whether the end of an item is missing that a batch with Until has to
+// know.
+func (l *look) reaches() error {
+	if l.batch.Until <= 1 {
+		return nil
+	}
+	_, compacted, err := l.c.storeState()
+	if err == nil && l.batch.Until <= compacted {
+		err = &store.GoneError{Version: l.batch.Until - 1}
+	}
+	return err
+}
+
+// lost says whether a batch with Until needs records that may have been removed, of
+// the keys for which a condition is true: see store.GoneError.
+func (l *look) lost(where string, args ...any) error {
+	if l.batch.Until == 0 {
+		return nil
+	}
+	keep, before := int64(math.MaxInt64), int64(math.MinInt64)
+	if n := l.batch.Limits.Keep; n > 0 {
+		keep = int64(n)
+	}
+	if t := l.batch.Limits.Before; !t.IsZero() {
+		before = t.UnixMicro()
+	}
+	var space int64
+	var key string
+	found, err := l.c.row(`SELECT o.space, o.key FROM (SELECT min(r.seq) seq, count(*) n FROM store_record r WHERE `+where+` GROUP BY r.space, r.key HAVING min(r.seq)>=?) m
+		CROSS JOIN store_record o WHERE o.seq=m.seq AND o.kind<>? AND (o.kind<>? OR o.created<>o.updated OR o.updated<? OR m.n>=?) LIMIT 1`,
+		append(args, l.batch.Until, saved.ItemNumber(store.Forgotten), saved.ItemPut, before, keep), &space, &key)
+	if err != nil || !found {
+		return err
+	}
+	n, err := l.spaces.of(space)
+	if err != nil {
+		return err
+	}
+	return &store.GoneError{Version: l.batch.Until - 1, Namespace: n, Key: key}
+}
+
 // then are the records under a name that were live at the look's time, newest
 // first, with the ids of their namespaces. It goes through all versions.
 func (l *look) then(name string) (seqs, ids []int64, err error) {
 	from, to := saved.Span(name)
+	if err := l.lost("r.space IN (SELECT id FROM store_space WHERE name>=? AND name<?)", from, to); err != nil {
+		return nil, nil, err
+	}
 	err = l.c.each(`SELECT r.seq, r.space FROM (
 			SELECT max(seq) seq FROM store_record
-			WHERE space IN (SELECT id FROM store_space WHERE name>=? AND name<?) AND updated<=? GROUP BY space, key
-		) m CROSS JOIN `+recordTables+` WHERE r.seq=m.seq AND r.kind=? AND `+isLive+" ORDER BY r.seq DESC", []any{from, to, l.at, saved.ItemPut, l.at},
+			WHERE space IN (SELECT id FROM store_space WHERE name>=? AND name<?) AND updated<=? AND seq<? GROUP BY space, key
+		) m CROSS JOIN `+recordTables+` WHERE r.seq=m.seq AND r.kind=? AND `+isLive+" ORDER BY r.seq DESC", []any{from, to, l.upto, l.until, saved.ItemPut, l.at},
 		func(scan func(...any) error) error {
 			var seq, id int64
 			err := scan(&seq, &id)

@@ -83,12 +83,21 @@ type Batch struct {
 	// AsOf, if not zero, is the time of the reads instead of Now: they see the items that
 	// were live then. Such a batch has no writes and refreshes nothing.
 	AsOf time.Time
+	// Until, if not 0, limits the reads to records with a smaller Seq: they see the items
+	// as they were before that change, without those that have expired since. Such a batch
+	// has no writes and refreshes nothing. Limits has the limits of the history: if records
+	// that the reads need may have been removed, Do fails with a [*GoneError]; see there.
+	Until  int64
+	Limits Sweep
 
 	Gets       []Lookup
 	Searches   []*Query
 	Namespaces []Namespace // prefixes
 	Writes     []Write     // each key at most once
 }
+
+// Past reports whether the reads of the batch look at the past.
+func (b *Batch) Past() bool { return b.Until != 0 || !b.AsOf.IsZero() }
 
 // Lookup is a read of one key. If Refresh is set and the item has a TTL, its Expires
 // becomes the batch's Now plus TTL; this makes no version. The record returned has the
@@ -184,7 +193,7 @@ type Record struct {
 	TTL       time.Duration
 	Value     json.RawMessage
 	Meta      json.RawMessage
-	// Paths is Indexed.Paths. Only Changes and Stale have to set it.
+	// Paths is Indexed.Paths. Gets, searches, Changes and Stale have to set it.
 	Paths string
 }
 

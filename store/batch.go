@@ -119,7 +119,7 @@ func (p *plan) add(op Op) error {
 }
 
 func (p *plan) refreshes(no bool) bool {
-	return !no && !p.store.opts.NoRefresh && p.batch.AsOf.IsZero()
+	return !no && !p.store.opts.NoRefresh && !p.batch.Past()
 }
 
 func (p *plan) addGet(op GetOp) error {

@@ -40,6 +40,30 @@ func (e *ConflictError) Error() string {
 		e.Key, e.Namespace, e.Have, e.Want)
 }
 
+// GoneError is returned for a read of a branch, or of a version of the past, if versions
+// that it needs may have been removed from the history: it would return wrong items. A
+// larger Options.History or HistoryAge keeps them longer.
+//
+// A backend returns it for a batch with Until if a sweep has dropped the current record of
+// a key (by the last rule of [Sweep]) with a Seq of at least Until, or if there is a key
+// among those that are read all of whose records have a Seq of at least Until, where the
+// oldest of them, which is not of kind Forgotten, follows another one for certain or
+// perhaps: it is not a Put, or its Created is not its Updated, or Updated is before
+// Limits.Before, or there are at least Limits.Keep records of the key.
+type GoneError struct {
+	Version   int64     // the last version that the read was to see
+	Namespace Namespace // of the item; nil if it is not known
+	Key       string
+}
+
+func (e *GoneError) Error() string {
+	of := "deleted items"
+	if e.Namespace != nil {
+		of = fmt.Sprintf("key %q in namespace %v", e.Key, e.Namespace)
+	}
+	return fmt.Sprintf("store: the history of %s does not reach back to version %d any more: raise Options.History or HistoryAge, or discard the branch", of, e.Version)
+}
+
 // EmbedError is returned if the embedder failed or returned invalid vectors.
 // Nothing is written.
 type EmbedError struct {

@@ -68,8 +68,14 @@ func (m *memory) Do(ctx context.Context, b *Batch) (*Results, error) {
 	if len(b.Writes) == 0 {
 		m.mu.RLock()
 		r := reading{memory: m, batch: b}
+		if b.Until > 1 && b.Until <= m.swept {
+			r.gone = &GoneError{Version: b.Until - 1}
+		}
 		results := r.all()
 		m.mu.RUnlock()
+		if r.gone != nil {
+			return nil, r.gone
+		}
 		if !r.mustWrite {
 			return results, nil
 		}

@@ -12,6 +12,7 @@ type reading struct {
 	batch     *Batch
 	exclusive bool
 	mustWrite bool
+	gone      *GoneError // a record that the reads need may have been removed
 	refreshed map[*entry]*Record
 }
 
@@ -79,10 +80,23 @@ func (r *reading) at() time.Time {
 	return r.batch.AsOf
 }
 
+// lost notes that records of a key which the reads need may have been removed.
+func (r *reading) lost(versions []*entry) {
+	if r.batch.Until == 0 || len(versions) == 0 || versions[0].record.Seq < r.batch.Until {
+		return
+	}
+	oldest, l := versions[0].record, r.batch.Limits
+	if oldest.Kind != Forgotten && (oldest.Kind != Put || !oldest.Created.Equal(oldest.Updated) ||
+		oldest.Updated.Before(l.Before) || l.Keep > 0 && len(versions) >= l.Keep) {
+		r.gone = &GoneError{r.batch.Until - 1, oldest.Namespace, oldest.Key}
+	}
+}
+
 // version returns the version that was live at the time of the reads, or nil.
 func (r *reading) version(versions []*entry) *entry {
+	r.lost(versions)
 	for _, e := range slices.Backward(versions) {
-		if !r.batch.AsOf.IsZero() && e.record.Updated.After(r.batch.AsOf) {
+		if r.batch.Until != 0 && e.record.Seq >= r.batch.Until || !r.batch.AsOf.IsZero() && e.record.Updated.After(r.batch.AsOf) {
 			continue
 		}
 		if e.record.Live(r.at()) {
@@ -104,11 +118,14 @@ func (r *reading) get(n Namespace, key string) *entry {
 func (r *reading) namespaces(prefix Namespace) []Namespace {
 	var live []Namespace
 	for _, s := range r.under(prefix) {
+		found := false
 		for _, versions := range s.versions {
-			if r.version(versions) != nil {
-				live = append(live, s.namespace)
+			if found = r.version(versions) != nil || found; found && r.batch.Until == 0 {
 				break
 			}
+		}
+		if found {
+			live = append(live, s.namespace)
 		}
 	}
 	return live

@@ -64,7 +64,7 @@ func (r *reading) newest(q *Query) []*entry {
 
 // byAge yields the live entries of spaces, newest first.
 func (r *reading) byAge(spaces []*space) iter.Seq[*entry] {
-	if !r.batch.AsOf.IsZero() {
+	if r.batch.Past() {
 		past := r.past(spaces)
 		slices.SortFunc(past, newerFirst)
 		return slices.Values(past)
@@ -145,7 +145,7 @@ const surplus = 16
 
 // nearest returns the entries most similar to a query.
 func (r *reading) nearest(q *Query) []*entry {
-	if !r.batch.AsOf.IsZero() {
+	if r.batch.Past() {
 		return r.nearestInPast(q)
 	}
 	index := r.vectors[q.Stamp]
@@ -190,7 +190,7 @@ func (r *reading) nearestInPast(q *Query) []*entry {
 func (r *reading) matching(q *Query) []*entry {
 	byCount := make([][]*entry, len(q.Terms)+1) // by how many different words they have
 	for _, s := range r.under(q.Prefix) {
-		if r.batch.AsOf.IsZero() {
+		if !r.batch.Past() {
 			r.countWords(q, s, byCount)
 			continue
 		}

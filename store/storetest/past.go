@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/treadle-go/treadle/store"
@@ -100,6 +101,124 @@ var past = []test{
 		item := must(w.AsOf(w.clock.Now()).Get(w.Context(), ns("a"), "k"))(w)
 		want(w, "the value", string(item.Value), `{"v":2}`)
 	}},
+	{"AReadUntilAVersionSeesTheItemsBeforeIt", func(w *fixture) {
+		// The clock stands still, so only the numbers tell the versions apart.
+		w.put("a", "k", object{"v": 1})
+		w.put("a", "l", object{"v": 1}, store.PutOptions{TTL: time.Minute})
+		until := w.version() + 1
+		w.put("a", "k", object{"v": 2})
+		w.put("b", "m", object{"v": 2})
+		w.delete("a", "l")
+		want(w, "the items then", w.until(until), []string{`a/k {"v":1}`, `a/l {"v":1}`})
+		want(w, "the items now", w.until(w.version()+1), []string{`a/k {"v":2}`, `b/m {"v":2}`})
+		want(w, "the items at the beginning", w.until(1), []string{})
+		w.clock.pass(2 * time.Minute)
+		want(w, "the items that have not expired since", w.until(until), []string{`a/k {"v":1}`})
+		w.ok(w.Forget(w.Context(), ns("a"), "k"))
+		want(w, "the items that were not forgotten since", w.until(until), []string{})
+	}},
+	{"AReadUntilAVersionThatHistoryLacksIsRefused", func(w *fixture) {
+		limits := store.Sweep{Keep: 3}
+		s := w.with(store.Options{History: 3})
+		put := func(key string, n int) {
+			for i := range n {
+				w.ok(s.Put(w.Context(), ns("a"), key, object{"v": i}, nil))
+			}
+		}
+		put("k", 2)
+		put("same", 1)
+		until := w.version() + 1
+		put("k", 2)
+		put("new", 2)
+		want(w, "the items while the version is kept", w.until(until, limits), []string{`a/k {"v":1}`, `a/same {"v":0}`})
+		put("k", 1)
+		w.gone("k", until, limits)
+		w.ok(s.Forget(w.Context(), ns("a"), "k"))
+		want(w, "the items without the forgotten one", w.until(until, limits), []string{`a/same {"v":0}`})
+	}},
+	{"AReadUntilAVersionBeforeASweepIsRefused", func(w *fixture) {
+		s := w.with(store.Options{HistoryAge: time.Hour})
+		limits := func() store.Sweep { return store.Sweep{Keep: 100, Before: w.clock.Now().Add(-time.Hour)} }
+		w.put("a", "k", object{"v": 1})
+		w.put("a", "l", object{"v": 1})
+		until := w.version() + 1
+		w.clock.pass(time.Minute)
+		w.put("a", "k", object{"v": 2})
+		w.clock.pass(time.Minute)
+		want(w, "the items then", w.until(until, limits()), []string{`a/k {"v":1}`, `a/l {"v":1}`})
+		w.clock.pass(2 * time.Hour)
+		must(s.Sweep(w.Context()))(w)
+		w.gone("k", until, limits())
+		w.ok(w.Forget(w.Context(), ns("a"), "k"))
+		w.delete("a", "l")
+		w.clock.pass(2 * time.Hour)
+		must(s.Sweep(w.Context()))(w) // also the records of both ends
+		w.gone("", until, limits())
+	}},
+}
+
+// version returns the number of the last change.
+func (w *fixture) version() int64 {
+	w.Helper()
+	_, seq, err := w.backend.Changes(w.Context(), nil, 0, 0)
+	w.ok(err)
+	return seq
+}
+
+// until returns the items before a version, in order, by searches, gets and namespaces.
+func (w *fixture) until(version int64, limits ...store.Sweep) []string {
+	w.Helper()
+	all, err := w.readUntil(version, limits...)
+	w.ok(err)
+	return all
+}
+
+func (w *fixture) readUntil(version int64, limits ...store.Sweep) ([]string, error) {
+	b := &store.Batch{Now: w.clock.Now(), Until: version, Searches: []*store.Query{{Limit: 100}}, Namespaces: []store.Namespace{nil}}
+	for _, l := range limits {
+		b.Limits = l
+	}
+	found, err := w.backend.Do(w.Context(), b)
+	if err != nil {
+		return nil, err
+	}
+	out := []string{}
+	b.Searches, b.Namespaces = nil, nil
+	spaces := map[string]bool{}
+	for _, f := range found.Searches[0] {
+		out = append(out, fmt.Sprintf("%s/%s %s", f.Record.Namespace[0], f.Record.Key, f.Record.Value))
+		b.Gets = append(b.Gets, store.Lookup{Namespace: f.Record.Namespace, Key: f.Record.Key})
+		spaces[f.Record.Namespace[0]] = true
+	}
+	want(w, "the number of namespaces", len(found.Namespaces[0]), len(spaces))
+	got, err := w.backend.Do(w.Context(), b)
+	if err != nil {
+		return nil, err
+	}
+	for i, r := range got.Gets {
+		if r == nil || r.Seq != found.Searches[0][i].Record.Seq {
+			w.Errorf("a search before version %d finds %s, a get %v", version, out[i], r)
+		}
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+// gone expects that reads before a version are refused because of a key.
+func (w *fixture) gone(key string, version int64, limits store.Sweep) {
+	w.Helper()
+	_, err := w.readUntil(version, limits)
+	e, ok := errors.AsType[*store.GoneError](err)
+	if !ok || e.Key != key || e.Version != version-1 {
+		w.Errorf("a search before version %d is %v, want a GoneError of key %q", version, err, key)
+	}
+	if key == "" {
+		return
+	}
+	_, err = w.backend.Do(w.Context(), &store.Batch{Now: w.clock.Now(), Until: version, Limits: limits, Gets: []store.Lookup{{Namespace: ns("a"), Key: key}}})
+	if e, ok := errors.AsType[*store.GoneError](err); !ok || e.Key != key {
+		w.Errorf("a get before version %d is %v, want a GoneError of key %q", version, err, key)
+	}
 }
 
 // patience is how long a change may take to arrive.
