@@ -250,7 +250,11 @@ func (l *look) lost(where string, args ...any) error {
 // then are the records in scope that were live at the look's time, newest first,
 // with their namespaces. It goes through all versions.
 func (l *look) then(s scope) (seqs []int64, names []string, err error) {
-	if err := l.lost("r.name >= $5 AND r.name < $6", s.from, s.to); err != nil {
+	branches, end := saved.Span(store.Namespace{store.BranchRoot}.Encode())
+	if len(s.from) > 0 {
+		branches, end = s.to, s.to
+	}
+	if err := l.lost("r.name >= $5 AND r.name < $6 AND NOT (r.name >= $7 AND r.name < $8)", s.from, s.to, branches, end); err != nil {
 		return nil, nil, err
 	}
 	var seq int64

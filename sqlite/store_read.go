@@ -271,7 +271,11 @@ func (l *look) lost(where string, args ...any) error {
 // first, with the ids of their namespaces. It goes through all versions.
 func (l *look) then(name string) (seqs, ids []int64, err error) {
 	from, to := saved.Span(name)
-	if err := l.lost("r.space IN (SELECT id FROM store_space WHERE name>=? AND name<?)", from, to); err != nil {
+	branches, end := saved.Span(store.Namespace{store.BranchRoot}.Encode())
+	if name != "" {
+		branches, end = to, to
+	}
+	if err := l.lost("r.space IN (SELECT id FROM store_space WHERE name>=? AND name<? AND NOT (name>=? AND name<?))", from, to, branches, end); err != nil {
 		return nil, nil, err
 	}
 	err = l.c.each(`SELECT r.seq, r.space FROM (

@@ -193,7 +193,7 @@ type Record struct {
 	TTL       time.Duration
 	Value     json.RawMessage
 	Meta      json.RawMessage
-	// Paths is Indexed.Paths. Gets, searches, Changes and Stale have to set it.
+	// Paths is Indexed.Paths.
 	Paths string
 }
 

@@ -185,14 +185,16 @@ func (p *plan) addDelete(op DeleteOp) error {
 }
 
 func (p *plan) addForget(op forgetOp) error {
-	err := checkKey(op.namespace, op.key)
-	if op.all {
-		err = op.namespace.check(false)
+	if !op.branch {
+		err := checkKey(op.namespace, op.key)
+		if op.all {
+			err = op.namespace.check(false)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	if err != nil {
-		return err
-	}
-	_, err = p.addWrite(Write{Namespace: slices.Clone(op.namespace), Key: op.key, Kind: Forgotten, Keep: 1})
+	_, err := p.addWrite(Write{Namespace: slices.Clone(op.namespace), Key: op.key, Kind: Forgotten, Keep: 1})
 	p.finish = append(p.finish, func(*Results) Result { return Result{} })
 	return err
 }

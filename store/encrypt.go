@@ -234,7 +234,7 @@ func (e *encrypted) query(q *Query) *Query {
 // match applies the filter to decrypted values. An item that cannot be decrypted
 // passes, so that its reader gets the error.
 func (v *sealedQuery) match(value, meta json.RawMessage) bool {
-	if v.query.filter == nil {
+	if v.query.filter == nil && !v.query.hide {
 		return true
 	}
 	plainValue, err := v.unseal(value)
@@ -242,7 +242,7 @@ func (v *sealedQuery) match(value, meta json.RawMessage) bool {
 		return true
 	}
 	plainMeta, err := v.unseal(meta)
-	return err != nil || v.query.filter.match(plainValue, plainMeta)
+	return err != nil || v.query.matches(plainValue, plainMeta)
 }
 
 // rank ranks by the original terms.

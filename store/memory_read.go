@@ -81,8 +81,8 @@ func (r *reading) at() time.Time {
 }
 
 // lost notes that records of a key which the reads need may have been removed.
-func (r *reading) lost(versions []*entry) {
-	if r.batch.Until == 0 || len(versions) == 0 || versions[0].record.Seq < r.batch.Until {
+func (r *reading) lost(versions []*entry, prefix Namespace) {
+	if r.batch.Until == 0 || len(versions) == 0 || versions[0].record.Seq < r.batch.Until || len(prefix) == 0 && isBranch(versions[0].record.Namespace) {
 		return
 	}
 	oldest, l := versions[0].record, r.batch.Limits
@@ -92,9 +92,10 @@ func (r *reading) lost(versions []*entry) {
 	}
 }
 
-// version returns the version that was live at the time of the reads, or nil.
-func (r *reading) version(versions []*entry) *entry {
-	r.lost(versions)
+// version returns the version that was live at the time of the reads, or nil. It is
+// one of those that are read under a prefix.
+func (r *reading) version(versions []*entry, prefix Namespace) *entry {
+	r.lost(versions, prefix)
 	for _, e := range slices.Backward(versions) {
 		if r.batch.Until != 0 && e.record.Seq >= r.batch.Until || !r.batch.AsOf.IsZero() && e.record.Updated.After(r.batch.AsOf) {
 			continue
@@ -112,7 +113,7 @@ func (r *reading) get(n Namespace, key string) *entry {
 	if s == nil {
 		return nil
 	}
-	return r.version(s.versions[key])
+	return r.version(s.versions[key], n)
 }
 
 func (r *reading) namespaces(prefix Namespace) []Namespace {
@@ -120,7 +121,7 @@ func (r *reading) namespaces(prefix Namespace) []Namespace {
 	for _, s := range r.under(prefix) {
 		found := false
 		for _, versions := range s.versions {
-			if found = r.version(versions) != nil || found; found && r.batch.Until == 0 {
+			if found = r.version(versions, prefix) != nil || found; found && r.batch.Until == 0 {
 				break
 			}
 		}

@@ -46,7 +46,7 @@ func (r *reading) search(q *Query) ([]*entry, []Found) {
 func (r *reading) newest(q *Query) []*entry {
 	var found []*entry
 	skip := q.Offset
-	for e := range r.byAge(r.under(q.Prefix)) {
+	for e := range r.byAge(q.Prefix) {
 		if len(found) == q.Limit {
 			break
 		}
@@ -62,10 +62,11 @@ func (r *reading) newest(q *Query) []*entry {
 	return found
 }
 
-// byAge yields the live entries of spaces, newest first.
-func (r *reading) byAge(spaces []*space) iter.Seq[*entry] {
+// byAge yields the live entries under a prefix, newest first.
+func (r *reading) byAge(prefix Namespace) iter.Seq[*entry] {
+	spaces := r.under(prefix)
 	if r.batch.Past() {
-		past := r.past(spaces)
+		past := r.past(spaces, prefix)
 		slices.SortFunc(past, newerFirst)
 		return slices.Values(past)
 	}
@@ -78,12 +79,13 @@ func (r *reading) byAge(spaces []*space) iter.Seq[*entry] {
 	}
 }
 
-// past returns the entries of spaces that were live at the time of the reads.
-func (r *reading) past(spaces []*space) []*entry {
+// past returns the entries of spaces under a prefix that were live at the time of the
+// reads.
+func (r *reading) past(spaces []*space, prefix Namespace) []*entry {
 	var past []*entry
 	for _, s := range spaces {
 		for _, versions := range s.versions {
-			if e := r.version(versions); e != nil {
+			if e := r.version(versions, prefix); e != nil {
 				past = append(past, e)
 			}
 		}
@@ -168,7 +170,7 @@ func (r *reading) nearest(q *Query) []*entry {
 func (r *reading) nearestInPast(q *Query) []*entry {
 	var entries []*entry
 	similarity := map[*entry]float64{}
-	for _, e := range r.past(r.under(q.Prefix)) {
+	for _, e := range r.past(r.under(q.Prefix), q.Prefix) {
 		if e.indexed.Stamp != q.Stamp || len(e.indexed.Vectors) == 0 || !q.Match(e.record.Value, e.record.Meta) {
 			continue
 		}
@@ -194,7 +196,7 @@ func (r *reading) matching(q *Query) []*entry {
 			r.countWords(q, s, byCount)
 			continue
 		}
-		for _, e := range r.past([]*space{s}) {
+		for _, e := range r.past([]*space{s}, q.Prefix) {
 			different := 0
 			for _, n := range e.counts(q.Terms) {
 				different += min(n, 1)

@@ -97,6 +97,9 @@ func (n Namespace) check(prefix bool) error {
 	if len(n) == 0 && !prefix {
 		return &InvalidError{What: "namespace", Reason: "is empty: an item needs at least one segment"}
 	}
+	if isBranch(n) {
+		return &InvalidError{What: "namespace " + n.String(), Reason: "is one in which the store keeps branches: use Store.Branch"}
+	}
 	for i, s := range n {
 		switch {
 		case s == "":

@@ -45,6 +45,7 @@ type forgetOp struct {
 	namespace Namespace
 	key       string
 	all       bool // without a key: all under the namespace
+	branch    bool // the namespace is one of a branch
 }
 
 func (GetOp) op()        {}

@@ -32,6 +32,11 @@ type Options struct {
 	// HistoryAge is how long [Store.Sweep] keeps a version after it was replaced, and the
 	// record of a deletion; 0 means forever.
 	HistoryAge time.Duration
+	// Branches lets the store follow the threads of graphs: a run from an older checkpoint
+	// of a thread reads the items as they were there, and its writes stay in a branch: see
+	// [Store.Branch]. Each checkpoint then has the version of the store, which is one more
+	// read. History must not be 1. Other ways to use a branch do not need it.
+	Branches bool
 	// Keys, if not empty, encrypt items with AES-GCM. Values and meta are bound to their
 	// namespace and key, and the words of the index are keyed digests. The first key
 	// encrypts; all of them decrypt. To rotate, put the new key first and keep the old
@@ -166,6 +171,8 @@ func (o *Options) check() error {
 		return &InvalidError{What: "options", Reason: fmt.Sprintf("have a TTL of %v", o.TTL)}
 	case o.History < 0:
 		return &InvalidError{What: "options", Reason: fmt.Sprintf("have a History of %d: 1 is the least", o.History)}
+	case o.Branches && o.History == 1:
+		return &InvalidError{What: "options", Reason: "have Branches and a History of 1: a branch reads older versions, so keep some"}
 	case o.HistoryAge < 0:
 		return &InvalidError{What: "options", Reason: fmt.Sprintf("have a HistoryAge of %v", o.HistoryAge)}
 	}

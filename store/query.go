@@ -33,8 +33,10 @@ type Query struct {
 	Depth  int
 	Terms  []string // different words, sorted
 
-	names       []bool // which of the Terms are names
-	lexical     bool   // the vectors say nothing of meaning
+	names       []bool      // which of the Terms are names
+	lexical     bool        // the vectors say nothing of meaning
+	hide        bool        // leave out the items of branches
+	collect     *candidates // gets the candidates; they are ranked later
 	filter      *matcher
 	explain     bool
 	sealedQuery *sealedQuery // of a query on sealed items
@@ -46,7 +48,7 @@ func (q *Query) ByNewest() bool { return q.Vector == nil && q.Terms == nil }
 // Filter returns the search's filter, with which a backend can skip items. Items
 // must still pass Match.
 func (q *Query) Filter() Filter {
-	if q.sealedQuery != nil && q.filter != nil {
+	if q.sealedQuery != nil && q.filter != nil || q.hide && q.filter == nil {
 		return And() // there is a filter, but the backend cannot use it
 	}
 	return q.filter.source()
@@ -57,7 +59,11 @@ func (q *Query) Match(value, meta json.RawMessage) bool {
 	if q.sealedQuery != nil {
 		return q.sealedQuery.match(value, meta)
 	}
-	return q.filter.match(value, meta)
+	return q.matches(value, meta)
+}
+
+func (q *Query) matches(value, meta json.RawMessage) bool {
+	return !(q.hide && tagged(meta)) && q.filter.match(value, meta)
 }
 
 // Candidate is an item that a search may return.

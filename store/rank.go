@@ -31,6 +31,9 @@ type place struct {
 }
 
 func (q *Query) rank(near, matching []Candidate) []Ranked {
+	if q.collect != nil {
+		return q.collect.take(near, matching)
+	}
 	bySimilarity := q.bySimilarity(near)
 	byWords, full := q.byWords(matching, known(bySimilarity, matching))
 	var places []place

@@ -22,6 +22,7 @@ func (p *plan) addSearch(op SearchOp) error {
 	if q.filter, err = compile(op.Filter); err != nil {
 		return err
 	}
+	q.hide = len(q.Prefix) == 0
 	ranking := op.Ranking
 	if err := checkRanking(ranking, p.store.opts.Embedder); err != nil {
 		return err
@@ -132,7 +133,7 @@ func (p *plan) addNamespaces(op NamespacesOp) error {
 func listed(namespaces []Namespace, o *NamespacesOptions) []Namespace {
 	var fit []Namespace
 	for _, n := range namespaces {
-		if len(o.Prefix) > len(n) || len(o.Suffix) > len(n) ||
+		if isBranch(n) || len(o.Prefix) > len(n) || len(o.Suffix) > len(n) ||
 			!fits(n[:len(o.Prefix)], o.Prefix) || !fits(n[len(n)-len(o.Suffix):], o.Suffix) {
 			continue
 		}

@@ -14,7 +14,9 @@ type Store struct {
 	stamp   string // see Indexed.Stamp
 	fields  []path
 	cache   *vectorCache
-	fresh   freshness
+	fresh   *freshness
+	branch  *overlay // the backend of a branch; nil for the trunk
+	trunk   *Store   // of a branch
 }
 
 // New returns a store that keeps its items in backend.
@@ -48,7 +50,7 @@ func New(backend Backend, opts *Options) (*Store, error) {
 	s.fields = mustPaths(s.opts.Fields)
 	s.stamp = stampOf(&s.opts)
 	s.cache = newVectorCache()
-	s.fresh.lock = make(chan struct{}, 1)
+	s.fresh = &freshness{lock: make(chan struct{}, 1)}
 	return s, nil
 }
 
@@ -128,14 +130,16 @@ func (s *Store) History(ctx context.Context, n Namespace, key string) ([]Change,
 
 // Forget removes the item under key together with its history. Only a change of
 // kind Forgotten remains, so that watchers learn of it.
+// Branches forget it too. In a branch, Forget removes the item and its history from what
+// the branch sees; a merge forgets it in the trunk.
 func (s *Store) Forget(ctx context.Context, n Namespace, key string) error {
-	return one(s.do(ctx, time.Time{}, forgetOp{namespace: n, key: key})).err
+	return s.forget(ctx, forgetOp{namespace: n, key: key})
 }
 
 // ForgetAll forgets all items of all namespaces under prefix, which must not be
-// empty.
+// empty. Branches forget them too; see Forget.
 func (s *Store) ForgetAll(ctx context.Context, prefix Namespace) error {
-	return one(s.do(ctx, time.Time{}, forgetOp{namespace: prefix, all: true})).err
+	return s.forget(ctx, forgetOp{namespace: prefix, all: true})
 }
 
 // Sweep removes expired items, and history older than Options.HistoryAge, to free

@@ -53,7 +53,7 @@ func (s *Store) watch(ctx context.Context, prefix Namespace, after int64, yield 
 		}
 		now := s.now()
 		for _, r := range records {
-			if r.Kind == Put && !r.Live(now) {
+			if r.Kind == Put && !r.Live(now) || isBranch(r.Namespace) {
 				continue
 			}
 			if !yield(changeOf(r)) {

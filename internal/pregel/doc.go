@@ -190,6 +190,7 @@
 //	abandon.go       tasks that a new input cancels
 //	fork.go          where a run starts: the head, an older checkpoint, a nested run's head
 //	travel.go        branches from a checkpoint inside a nested graph, copies of a checkpoint
+//	memory.go        the branch of the store that a run of a thread uses
 //	stale.go         questions of nested graphs that no task waits for
 //	thread.go        state and history of a thread
 //	edit.go          edits of a thread

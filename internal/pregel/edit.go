@@ -68,6 +68,9 @@ func (p *Plan) editStep(ctx context.Context, set Settings, edits []Edit) (checkp
 	if err := r.loadOrFork(Input{}); err != nil {
 		return checkpoint.ID{}, err
 	}
+	if err := r.openMemory(); err != nil {
+		return checkpoint.ID{}, err
+	}
 	err = r.edit(edits)
 	return r.head, err
 }

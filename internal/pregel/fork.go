@@ -123,6 +123,7 @@ func (r *Run) forkFrom(key checkpoint.Key, id, tip checkpoint.ID) error {
 	}
 	if id != tip {
 		cp.Pending, r.forked = nil, true
+		r.memory.forks = r.parent() == nil
 	}
 	if err := r.goOnFrom(cp); err != nil {
 		return err

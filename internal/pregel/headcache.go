@@ -32,7 +32,8 @@ type head struct {
 	joins    []bits
 	last     []string
 	children map[string]checkpoint.ID
-	ask      int64 // see sizeBudget
+	ask      int64  // see sizeBudget
+	branch   string // of the store, if it follows the thread
 }
 
 // maxHeads bounds the number of cached threads.
@@ -55,6 +56,9 @@ func (r *Run) useCachedHead() bool {
 	r.last, r.children = slices.Clone(k.last), k.children
 	r.head, r.tip = k.id, k.id
 	r.shared.size.left.Store(k.ask)
+	if r.follows() {
+		r.memory.at = &memoryAt{Branch: k.branch}
+	}
 	return true
 }
 
@@ -64,7 +68,7 @@ func (r *Run) cacheHead() {
 		return
 	}
 	k := &head{key: headKey{r.set.HeadsOf, r.set.Thread}, id: r.head, slots: slices.Clone(r.slots), ver: r.ver, step: r.step,
-		joins: r.ctl.joins, last: slices.Clone(r.last), children: r.children, ask: r.shared.size.left.Load()}
+		joins: r.ctl.joins, last: slices.Clone(r.last), children: r.children, ask: r.shared.size.left.Load(), branch: r.set.Store.BranchInfo().Name}
 	for _, c := range r.plan.schema.channels {
 		if c.policy == untracked {
 			k.slots[c.id] = c.reset() // untracked fields last for one run

@@ -41,6 +41,8 @@ type persistence struct {
 	childMu  sync.Mutex
 	children map[string]checkpoint.ID // heads of per-thread nested runs
 
+	memory memory // how the store follows the thread
+
 	saverCtx saverContext
 }
 
@@ -53,6 +55,9 @@ func (r *Run) key() checkpoint.Key {
 // restoreFrom makes cp the state of the run.
 func (r *Run) restoreFrom(cp *checkpoint.Checkpoint) error {
 	r.head, r.before, r.tip = cp.ID, cp.Parent, cp.ID
+	if r.follows() {
+		r.memory.at = memoryOf(cp.Metadata)
+	}
 	r.loadedSize(cp)
 	for _, c := range r.plan.schema.channels {
 		v, ok := cp.Values[c.wire]
@@ -167,7 +172,17 @@ func (r *Run) put(source checkpoint.Source) error {
 		r.meta = raw
 	}
 	meta := r.meta
-	if source == checkpoint.Input && len(r.abandoned) > 0 {
+	if r.follows() {
+		given := r.set.Metadata
+		if source == checkpoint.Input {
+			given = r.metadataOfInput()
+		}
+		raw, err := r.withMemory(given, nil)
+		if err != nil {
+			return err
+		}
+		meta = raw
+	} else if source == checkpoint.Input && len(r.abandoned) > 0 {
 		raw, err := toJSON(r.metadataOfInput())
 		if err != nil {
 			return fmt.Errorf("graph %q: metadata: %w", r.plan.name, err)

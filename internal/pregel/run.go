@@ -115,6 +115,9 @@ func (r *Run) begin(in Input) error {
 		}
 		return err
 	}
+	if err := r.openMemory(); err != nil {
+		return err
+	}
 	r.stop = r.step + set.StepLimit + 1
 	r.emitGraphStart(in)
 	return r.accept(in)

@@ -206,6 +206,18 @@ func (p *Plan) branch(ctx context.Context, set *Settings, cp *checkpoint.Checkpo
 	if err != nil {
 		return "", err
 	}
+	storing := newRun(ctx, p, set, nil)
+	defer storing.releaseSaver()
+	if storing.follows() {
+		at := memoryOf(cp.Metadata)
+		forked, err := p.forkMemory(ctx, set, storing.id(), cp.ID, at)
+		if err != nil {
+			return "", fmt.Errorf("graph %q: thread %q: %w", p.name, set.Thread, err)
+		}
+		if meta, err = storing.withMemory(set.Metadata, &memoryAt{Version: at.Version, Branch: forked.BranchInfo().Name}); err != nil {
+			return "", err
+		}
+	}
 	saver := undeferred(set.Saver)
 	var puts []*checkpoint.Put
 	var of checkpoint.ID
@@ -247,8 +259,6 @@ func (p *Plan) branch(ctx context.Context, set *Settings, cp *checkpoint.Checkpo
 		}
 		of, task = next.ID, tasks[l.task].namespace()
 	}
-	storing := newRun(ctx, p, set, nil)
-	defer storing.releaseSaver()
 	for _, put := range slices.Backward(puts) {
 		if err := storing.savePut(saver, put); err != nil {
 			return "", fmt.Errorf("graph %q: store thread %q: %w", p.name, set.Thread, err)
@@ -371,6 +381,12 @@ func (r *Run) copyHead() error {
 	meta, err := encodeMetadata(r.plan, r.set)
 	if err != nil {
 		return err
+	}
+	if at := memoryOf(cp.Metadata); r.follows() && at != nil {
+		// The copy is of the checkpoint, not of now.
+		if meta, err = r.withMemory(r.set.Metadata, &memoryAt{Version: at.Version, Branch: r.set.Store.BranchInfo().Name}); err != nil {
+			return err
+		}
 	}
 	o := originOf(cp)
 	ctl, err := recontrol(cp.Control, o.of, o.task, o.lasts)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,11 +19,14 @@ import (
 )
 
 // Run tests a Backend. open returns an empty one and cleans up with t.Cleanup; it
-// is called once per test.
-func Run(t *testing.T, open func(t *testing.T) store.Backend) {
+// is called once per test. Tests that do not apply to a backend are left out by name.
+func Run(t *testing.T, open func(t *testing.T) store.Backend, without ...string) {
 	t.Helper()
 	for _, group := range [][]test{items, batches, lifetimes, listings, queries, namespaces, past, travel, watching, reindexing, tenants, races} {
 		for _, test := range group {
+			if slices.Contains(without, test.name) {
+				continue
+			}
 			t.Run(test.name, func(t *testing.T) { test.run(newFixture(t, open(t))) })
 		}
 	}

@@ -1,0 +1,120 @@
+package pregel
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/store"
+)
+
+// A store with Options.Branches follows the threads of a graph. Each checkpoint has
+// the version of the store and its branch in the metadata:
+//
+//	trunk     v1 ─ v2 ─ v3 ─ v4 …          the store
+//	thread    C1 ─ C2 ─ C3                 C2 knows v2
+//	                └── C4 ─ C5            in a branch that began at v2
+//
+// A run that continues from the head uses the head's branch, or the trunk. A run from
+// an older checkpoint begins a branch at the version of that checkpoint. Without the
+// option nothing of this happens.
+
+// memoryKey is the entry of a checkpoint's metadata.
+const memoryKey = "__memory__"
+
+// memoryAt is the state of the store at a checkpoint.
+type memoryAt struct {
+	Version int64  `json:"version"`
+	Branch  string `json:"branch,omitempty"` // empty: the trunk
+}
+
+// memory is how the store of a run follows its thread.
+type memory struct {
+	at    *memoryAt // of the checkpoint that was loaded; nil if it does not have it
+	forks bool      // that checkpoint is not the head
+}
+
+// follows reports whether the store follows the thread.
+func (r *Run) follows() bool { return r.set.Store.Branching() && r.saving() }
+
+// memoryOf reads the state of the store from a checkpoint's metadata.
+func memoryOf(metadata json.RawMessage) *memoryAt {
+	var m struct {
+		At *memoryAt `json:"__memory__"`
+	}
+	if len(metadata) > 0 {
+		_ = json.Unmarshal(metadata, &m) // metadata that is not an object has none
+	}
+	return m.At
+}
+
+// openMemory chooses the branch of the store for a run, or for an edit.
+func (r *Run) openMemory() (err error) {
+	if r.parent() != nil || !r.follows() || r.head.IsZero() {
+		return nil
+	}
+	if _, trying := r.set.Saver.(unsaved); trying {
+		return nil
+	}
+	switch {
+	case r.memory.forks:
+		r.set.Store, err = r.plan.forkMemory(r.ctx, r.set, r.id(), r.head, r.memory.at)
+	case r.memory.at != nil && r.memory.at.Branch != "":
+		r.set.Store, err = openBranch(r.ctx, r.set.Store, r.memory.at.Branch)
+	}
+	if err != nil {
+		return fmt.Errorf("graph %q: thread %q: %w", r.plan.name, r.set.Thread, err)
+	}
+	return nil
+}
+
+// openBranch returns the store of a branch. One that has ended is replaced by the store
+// that it began on.
+func openBranch(ctx context.Context, s *store.Store, name string) (*store.Store, error) {
+	for name != "" {
+		b, err := s.Branch(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if b.BranchInfo().State == store.Open {
+			return b, nil
+		}
+		name = b.BranchInfo().Of
+	}
+	return s.Trunk(), nil
+}
+
+// forkMemory begins a branch of the store as it was at a checkpoint.
+func (p *Plan) forkMemory(ctx context.Context, set *Settings, run string, id checkpoint.ID, at *memoryAt) (*store.Store, error) {
+	if at == nil {
+		return nil, fmt.Errorf("checkpoint %s does not know the version of the store, because it was made without store.Options.Branches: continue from the head, or without that option", id)
+	}
+	s := set.Store.Trunk()
+	if at.Branch != "" {
+		var err error
+		if s, err = s.Branch(ctx, at.Branch); err != nil {
+			return nil, err
+		}
+	}
+	return s.Fork(ctx, at.Version, store.BranchInfo{Thread: set.Thread, Checkpoint: id.String(), Run: run})
+}
+
+// withMemory adds the state of the store to metadata. A nil at is the present one.
+func (r *Run) withMemory(metadata map[string]any, at *memoryAt) (json.RawMessage, error) {
+	if at == nil {
+		at = &memoryAt{Branch: r.set.Store.BranchInfo().Name}
+		err := r.save(func(ctx context.Context) (err error) {
+			at.Version, err = r.set.Store.Version(ctx)
+			return err
+		})
+		if err != nil {
+			return nil, r.saverFault(fmt.Errorf("graph %q: thread %q: the version of the store: %w", r.plan.name, r.set.Thread, err))
+		}
+	}
+	raw, err := toJSON(merged(metadata, map[string]any{memoryKey: at}))
+	if err != nil {
+		return nil, fmt.Errorf("graph %q: metadata: %w", r.plan.name, err)
+	}
+	return raw, nil
+}
