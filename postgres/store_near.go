@@ -317,7 +317,7 @@ func (l *look) likely(q *store.Query, s scope, stamp int32) ([]int64, error) {
 			delete(page, seq)
 		}
 		if len(page) > 0 {
-			err = l.lost(x, page)
+			err = l.noteGone(x, page)
 		}
 		clear(page)
 		return err
@@ -355,9 +355,9 @@ func (l *look) lateSeqs(s scope, stamp int32, upto int64) (seqs []int64, err err
 	return seqs, err
 }
 
-// lost notes that there is nothing under some numbers any more, unless they are too new
+// noteGone notes that there is nothing under some numbers any more, unless they are too new
 // for this transaction.
-func (l *look) lost(x *nearby, page map[int64]string) error {
+func (l *look) noteGone(x *nearby, page map[int64]string) error {
 	if len(l.p.batch.Writes) > 0 {
 		return nil // it may be rolled back
 	}

@@ -55,7 +55,7 @@ const (
 // then each version of each item with its namespace, key, kind ("put", "deleted" or
 // "expired"), times, value and meta, and at the end the number of versions. Values are
 // not encrypted, even if the store has Keys. Items that were forgotten are not in it,
-// and neither are embeddings. Versions that are written during the export may be in it.
+// and neither are embeddings, nor branches. Versions that are written during the export may be in it.
 func (s *Store) Export(ctx context.Context, w io.Writer, prefixes ...Namespace) (versions int, err error) {
 	if err := s.ready(ctx); err != nil {
 		return 0, err
@@ -108,7 +108,7 @@ func (e *exporter) under(ctx context.Context, prefix Namespace, done []Namespace
 		size := 1
 		for _, r := range records {
 			size += len(r.Value) + len(r.Meta)
-			if r.Kind == Forgotten || slices.ContainsFunc(done, r.Namespace.HasPrefix) {
+			if r.Kind == Forgotten || isBranch(r.Namespace) || slices.ContainsFunc(done, r.Namespace.HasPrefix) {
 				continue
 			}
 			if err := e.record(r); err != nil {

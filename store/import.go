@@ -46,7 +46,8 @@ func (e *ImportError) Unwrap() error { return e.Err }
 // the export stay deleted; those that were forgotten are imported again.
 //
 // A damaged line ends the import with an [*ImportError]. Versions are stored in batches,
-// each in one transaction. The report is not nil even if there is an error.
+// each in one transaction. The report is not nil even if there is an error. An import into
+// a branch is an error.
 func (s *Store) Import(ctx context.Context, r io.Reader) (*ImportReport, error) {
 	in := &importer{store: s, items: map[string]*importItem{}, report: &ImportReport{}}
 	if err := s.ready(ctx); err != nil {
@@ -54,6 +55,9 @@ func (s *Store) Import(ctx context.Context, r io.Reader) (*ImportReport, error) 
 	}
 	if r == nil {
 		return in.report, &InvalidError{What: "reader", Reason: "is nil"}
+	}
+	if _, branch := s.backend.(*overlay); branch {
+		return in.report, &InvalidError{What: "import", Reason: "is for the trunk, and this is a branch: use Store.Trunk, and begin a branch after it"}
 	}
 	err := in.all(ctx, &lineReader{r: bufio.NewReaderSize(r, 64<<10), most: maxLine})
 	if conflicts := in.conflicts(ctx); err == nil {
