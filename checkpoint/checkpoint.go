@@ -194,6 +194,14 @@ type (
 	Fencer interface {
 		Fence(ctx context.Context, thread string, epoch uint64) error
 	}
+	// A Scrubber makes sure that no file of its database has data that was deleted
+	// before, not even in its unused parts. The documentation of a saver says what that
+	// includes. If it cannot be done now, because somebody still reads an older state or
+	// the right is missing, the error says so; the data stays deleted, and Scrub can be
+	// called again.
+	Scrubber interface {
+		Scrub(ctx context.Context) error
+	}
 	// A Batcher stores several checkpoints of one namespace in one transaction. Each
 	// names the one before as its Head. The result is that of as many calls of Put, but
 	// if one fails, none is stored. SQLite's saver implements it.

@@ -413,3 +413,11 @@ func (e *encrypted) Fence(ctx context.Context, thread string, epoch uint64) erro
 	}
 	return e.cannot("fence")
 }
+
+// Scrub implements [Scrubber].
+func (e *encrypted) Scrub(ctx context.Context) error {
+	if s, ok := e.inner.(Scrubber); ok {
+		return s.Scrub(ctx)
+	}
+	return e.cannot("scrub")
+}

@@ -138,6 +138,9 @@ func (m *Memory) fenced(name string, fence uint64) error {
 	return nil
 }
 
+// Scrub implements [Scrubber]. There are no files.
+func (m *Memory) Scrub(ctx context.Context) error { return ctx.Err() }
+
 // Fence implements [Fencer].
 func (m *Memory) Fence(_ context.Context, name string, epoch uint64) error {
 	m.mu.Lock()

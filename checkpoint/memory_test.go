@@ -52,6 +52,7 @@ func TestMemoryHasEveryAbility(t *testing.T) {
 		"ThreadLister": is[checkpoint.ThreadLister](m),
 		"Fencer":       is[checkpoint.Fencer](m),
 		"Cacher":       is[checkpoint.Cacher](m),
+		"Scrubber":     is[checkpoint.Scrubber](m),
 	} {
 		if !ok {
 			t.Errorf("Memory is no %s", name)

@@ -51,9 +51,9 @@
 //   - in the write-ahead log, until its segments are overwritten
 //   - in archived segments, on replicas and in backups
 //
-// If nobody may ever see a text again, run VACUUM on the tables of the schema after
-// forgetting it, and delete old archives and backups. Or encrypt the data and delete the
-// key.
+// If nobody may ever see a text again, call [DB.Scrub] after forgetting it, which runs
+// VACUUM on the tables of the schema, and delete old archives and backups. Or encrypt the
+// data and delete the key.
 //
 // # The tables
 //

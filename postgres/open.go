@@ -83,6 +83,7 @@ var (
 	_ checkpoint.Sizer        = (*DB)(nil)
 	_ checkpoint.ThreadLister = (*DB)(nil)
 	_ checkpoint.Fencer       = (*DB)(nil)
+	_ checkpoint.Scrubber     = (*DB)(nil)
 )
 
 const (

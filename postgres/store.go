@@ -34,7 +34,7 @@ type backend struct {
 	few      *int // in place of fewVectors, for tests
 }
 
-var _ store.Backend = (*backend)(nil)
+var _ store.Counter = (*backend)(nil)
 
 // in is a statement for the schema.
 func (s *backend) in(query string) string { return strings.ReplaceAll(query, "{schema}", s.db.quoted) }
@@ -136,6 +136,16 @@ func (s *backend) changeAfterReads(ctx context.Context, p *prepared) (out *store
 		})
 	})
 	return out, err
+}
+
+// Count implements [store.Counter].
+func (s *backend) Count(ctx context.Context, prefix store.Namespace) (items, changes int, err error) {
+	from, to := saved.Span(prefix.Encode())
+	err = s.db.read(ctx, func(c *pgx.Conn) error {
+		return c.QueryRow(ctx, s.in(`SELECT count(*), coalesce(sum(n), 0)::bigint FROM (SELECT count(*) AS n FROM {schema}.store_record
+			WHERE name >= $1 AND name < $2 AND octet_length(key) > 0 GROUP BY name, key) AS items`), from, to).Scan(&items, &changes)
+	})
+	return items, changes, err
 }
 
 // History implements [store.Backend].

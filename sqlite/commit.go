@@ -101,7 +101,7 @@ func (db *DB) write(ctx context.Context, do func(*conn) error) error {
 		case c := <-db.writer:
 			err := db.lead(ctx, c, j)
 			if err == nil && db.uncut.Load() {
-				db.tryCut(ctx, c)
+				_ = db.tryCut(ctx, c) // or the next write
 			}
 			db.writer <- c
 			if err != nil {

@@ -42,11 +42,13 @@
 //
 // When [DB.DeleteThread], [DB.DeleteRuns], [DB.Prune], Forget or ForgetAll of a store,
 // or the deletion of an assistant, a thread or a cron of the ledger returns, the
-// removed data is in none of the database's files, not even in their unused parts: it
-// was overwritten, and the write-ahead log was truncated. If a transaction still reads
-// an older state, in this process or another, the log is truncated after it ends, by the
-// next write or by Close. Old blocks that a file system or a disk keeps, and backups,
-// still have the data.
+// removed data was overwritten in the file, and the write-ahead log was truncated. If a
+// transaction still reads an older state, in this process or another, the log is
+// truncated after it ends, by the next write or by Close. There is one exception: when
+// SQLite moves rows to other pages, it leaves copies in unused parts of the old ones.
+// [DB.Scrub] overwrites these. After it, what was removed is in none of the database's
+// files. Old blocks that a file system or a disk keeps, and backups, still have the
+// data.
 //
 // # The file
 //

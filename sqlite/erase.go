@@ -1,7 +1,9 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"time"
 )
 
@@ -16,53 +18,66 @@ import (
 //   - The log has the pages as they were. When something was erased, it is written
 //     back to the file and cut off.
 //
+// There is one exception: when SQLite spreads the rows of a page over several, it does
+// not write zeros over those that have moved, in the free part of the page. Scrub does.
+//
 // A reader of another state of the file, here or in another process, keeps the log
 // from being cut off. Then that is tried again after every write, and by Close.
 
-// eraseWait is how long the readers of older states are waited for.
-const eraseWait = 500 * time.Millisecond
+// How long readers of older states are waited for: by what erases, which leaves the
+// rest to the next write, and by Scrub.
+const (
+	eraseWait = 500 * time.Millisecond
+	scrubWait = 5 * time.Second
+)
 
 // erase is write for what removes something, if removed says so afterwards.
 func (db *DB) erase(ctx context.Context, do func(*conn) error, removed func() bool) error {
 	err := db.write(ctx, do)
 	if err == nil && removed() {
-		db.cutLog(ctx)
+		_ = db.cutLog(ctx, eraseWait) // the deletion itself is done, and the next write cuts the log
 	}
 	return err
 }
 
-// cutLog writes the log back and cuts it off, or lets the next write do so. There
-// is nobody to tell of an error: the deletion itself is done.
-func (db *DB) cutLog(ctx context.Context) {
-	if db.path == inMemory {
-		return
-	}
+// errReaders is why the log cannot be cut off.
+var errReaders = errors.New("a transaction of this or another process still reads an older state, so the write-ahead log has to keep it: end that transaction and scrub again")
+
+// cutLog writes the log back and cuts it off. If it fails, the next write tries again.
+func (db *DB) cutLog(ctx context.Context, patience time.Duration) error {
 	var c *conn
 	select {
 	case c = <-db.writer:
 	case <-ctx.Done():
 		db.uncut.Store(true)
-		return
+		return ctx.Err()
+	case <-db.closing:
+		return ErrClosed
 	}
 	defer func() { db.writer <- c }()
+	if db.path == inMemory {
+		return nil
+	}
 	db.uncut.Store(true)
 	for start := time.Now(); ; {
-		if db.tryCut(ctx, c) || ctx.Err() != nil || time.Since(start) > eraseWait {
-			return
+		err := db.tryCut(ctx, c)
+		if err == nil || ctx.Err() != nil || time.Since(start) > patience {
+			return cmp.Or(err, ctx.Err())
 		}
 	}
 }
 
 // tryCut waits lockTry for readers.
-func (db *DB) tryCut(ctx context.Context, c *conn) bool {
+func (db *DB) tryCut(ctx context.Context, c *conn) error {
 	var busy, pages, moved int
 	_, err := c.row("PRAGMA wal_checkpoint(TRUNCATE)", nil, &busy, &pages, &moved)
-	if err != nil && code(err) != codeBusy {
+	switch {
+	case err != nil && code(err) != codeBusy:
 		db.log.WarnContext(ctx, "sqlite: the log could not be cut off, so it still has what was deleted", "path", db.path, "error", err)
-	}
-	if err != nil || busy != 0 {
-		return false
+		return err
+	case err != nil || busy != 0:
+		return errReaders
 	}
 	db.uncut.Store(false)
-	return true
+	return nil
 }

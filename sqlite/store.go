@@ -47,7 +47,7 @@ func newBackend(db *DB) *backend {
 	return &backend{db: db, near: nearness{busy: make(chan struct{}, 1)}, lists: seqLists{most: listBytes}, terms: keptTerms{most: termsBytes}, limits: usualLimits}
 }
 
-var _ store.Backend = (*backend)(nil)
+var _ store.Counter = (*backend)(nil)
 
 // Do implements [store.Backend]. Reads that find items whose time is to be
 // extended read first and take the write lock only then.
@@ -104,6 +104,17 @@ func (s *backend) change(ctx context.Context, b *store.Batch, indexes *indexes) 
 	}
 	s.news.Tell()
 	return out, nil
+}
+
+// Count implements [store.Counter]. Of a damaged namespace it counts what is found.
+func (s *backend) Count(ctx context.Context, prefix store.Namespace) (items, changes int, err error) {
+	from, to := saved.Span(prefix.Encode())
+	err = s.db.read(ctx, func(c *conn) error {
+		_, err := c.row(`SELECT count(*), coalesce(sum(n),0) FROM (SELECT count(*) AS n FROM store_record
+			WHERE space IN (SELECT id FROM store_space WHERE name>=? AND name<?) AND key<>x'' GROUP BY space, key)`, []any{from, to}, &items, &changes)
+		return err
+	})
+	return items, changes, err
 }
 
 // History implements [store.Backend].

@@ -72,6 +72,35 @@ func TestEncryptedStoreKeepsNothingInTheClear(t *testing.T) {
 	}
 }
 
+// Items can be counted, and forgotten, by somebody who has lost the key. The backend need
+// not be a Counter.
+func TestEncryptedStoreCountsAndForgetsWithoutItsKey(t *testing.T) {
+	inner := &writes{Backend: store.NewMemoryBackend()}
+	open := func(id byte) *store.Store {
+		s, err := store.New(inner, &store.Options{Keys: []checkpoint.EncryptionKey{storeKey(id)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	n := store.Namespace{"n"}
+	for _, key := range []string{"a", "b", "a"} {
+		if err := open(1).Put(t.Context(), n, key, map[string]string{"v": "x"}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := open(2)
+	if items, changes, err := other.Count(t.Context(), n); items != 2 || changes != 3 || err != nil {
+		t.Errorf("counted are %d items and %d changes, %v", items, changes, err)
+	}
+	if err := other.ForgetAll(t.Context(), n); err != nil {
+		t.Error(err)
+	}
+	if items, changes, err := other.Count(t.Context(), n); items+changes != 0 || err != nil {
+		t.Errorf("then %d items and %d changes, %v", items, changes, err)
+	}
+}
+
 // What was sealed opens under its own key alone.
 func TestEncryptedStoreRefusesWhatWasMoved(t *testing.T) {
 	inner := &writes{Backend: store.NewMemoryBackend()}

@@ -44,6 +44,37 @@ var past = []test{
 		}
 		want(w, "the history of another", len(must(w.History(w.Context(), ns("a/k"), "k"))(w)), 0)
 	}},
+	{"EverythingThatIsKeptIsCounted", func(w *fixture) {
+		count := func(prefix string, items, changes int) {
+			w.Helper()
+			i, c, err := w.Count(w.Context(), ns(prefix))
+			w.ok(err)
+			want(w, "the items and changes under "+prefix, []int{i, c}, []int{items, changes})
+		}
+		count("", 0, 0)
+		w.put("a", "k", object{"v": 1})
+		w.put("a", "k", object{"v": 2})
+		w.put("a/b", "k", object{"v": 3})
+		w.put("ab", "k", object{"v": 4})
+		w.put("a", "l", object{"v": 5}, store.PutOptions{TTL: time.Minute})
+		w.delete("a", "k")
+		count("", 4, 6)
+		count("a", 3, 5)
+		count("a/b", 1, 1)
+		count("b", 0, 0)
+		w.clock.pass(time.Hour)
+		count("a", 3, 5)
+		must(w.Sweep(w.Context()))(w)
+		count("a", 3, 6)
+		w.ok(w.Forget(w.Context(), ns("a"), "k"))
+		count("a", 3, 4)
+		w.ok(w.ForgetAll(w.Context(), ns("a")))
+		count("a", 0, 0)
+		count("", 1, 1)
+		if _, _, err := w.Count(w.Context(), ns("a//b")); err == nil {
+			w.Error("an invalid prefix is counted")
+		}
+	}},
 	{"HistoryIsBounded", func(w *fixture) {
 		s := w.with(store.Options{History: 3})
 		for i := range 10 {

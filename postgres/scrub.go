@@ -1,0 +1,51 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// vacuumed are the tables of a schema, and whether the role may VACUUM them. A VACUUM
+// without the right succeeds and does nothing. Postgres before version 17 does not know
+// the privilege MAINTAIN.
+const vacuumed = `SELECT c.relname, pg_has_role(c.relowner, 'USAGE') OR pg_has_role(d.datdba, 'USAGE') OR
+	CASE WHEN current_setting('server_version_num')::int >= 170000 THEN has_table_privilege(c.oid, 'MAINTAIN') ELSE false END
+	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_database d ON d.datname = current_database()
+	WHERE n.nspname = $1 AND c.relkind = 'r' ORDER BY c.relname`
+
+// Scrub implements [checkpoint.Scrubber]. It runs VACUUM on all tables of the schema,
+// which removes deleted rows, and the entries of indexes for them, unless a transaction
+// still sees them. VACUUM takes no lock that keeps others from reading and writing, and
+// reads all pages that have changed since the last one. It does not overwrite unused
+// space of files: only a VACUUM FULL does so, during which nobody can use the tables.
+// The documentation of the package says where else deleted data may be.
+func (db *DB) Scrub(ctx context.Context) error {
+	var tables, refused []string
+	err := db.read(ctx, func(c *pgx.Conn) error {
+		tables, refused = nil, nil
+		var table string
+		var may bool
+		return each(ctx, c, vacuumed, []any{db.schema}, []any{&table, &may}, func() error {
+			tables = append(tables, db.quoted+"."+pgx.Identifier{table}.Sanitize())
+			if !may {
+				refused = append(refused, table)
+			}
+			return nil
+		})
+	})
+	switch {
+	case err != nil:
+		return err
+	case len(refused) > 0:
+		return fmt.Errorf("postgres: scrub: the role may not VACUUM the tables %s of schema %s: run VACUUM as their owner, or grant the role MAINTAIN (Postgres 17)", strings.Join(refused, ", "), db.schema)
+	case len(tables) == 0:
+		return fmt.Errorf("%w: schema %s has no tables", ErrSchema, db.schema)
+	}
+	return db.read(ctx, func(c *pgx.Conn) error {
+		_, err := c.Exec(ctx, "VACUUM "+strings.Join(tables, ", "))
+		return err
+	})
+}

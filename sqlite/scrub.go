@@ -1,0 +1,137 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+)
+
+// scrubPage is how many pages of the file are scrubbed in a transaction, while others
+// wait for it.
+const scrubPage = 1024
+
+// Scrub implements [checkpoint.Scrubber]: it writes zeros over the unused parts of all
+// pages of the file, and truncates the write-ahead log. The log may have deleted data
+// if the process that deleted it was killed, or if somebody read an older state; Scrub
+// waits some seconds for such readers, and the error says if one is left.
+//
+// It reads the whole file and writes the pages that have something in their unused
+// parts. Others can read and write meanwhile. The file does not become smaller.
+func (db *DB) Scrub(ctx context.Context) error {
+	for from := int64(1); ; from += scrubPage {
+		more := false
+		err := db.write(ctx, func(c *conn) (err error) {
+			more, err = c.scrubPages(from, from+scrubPage-1)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("sqlite: scrub %s: %w", db.path, err)
+		}
+		if !more {
+			break
+		}
+	}
+	if err := db.cutLog(ctx, scrubWait); err != nil {
+		return fmt.Errorf("sqlite: scrub %s: %w", db.path, err)
+	}
+	return nil
+}
+
+// scrubPages writes zeros over the unused parts of a range of pages, and reports whether
+// the file has pages after them.
+func (c *conn) scrubPages(from, to int64) (more bool, err error) {
+	var pages, reserved int64
+	if _, err := c.row("PRAGMA page_count", nil, &pages); err != nil {
+		return false, err
+	}
+	if pages >= maxScrubbed {
+		return false, fmt.Errorf("it has %d pages, and the kinds of pages are told apart up to %d: run VACUUM instead", pages, maxScrubbed)
+	}
+	var first []byte
+	if _, err := c.row("SELECT data FROM sqlite_dbpage WHERE pgno=1", nil, &first); err != nil {
+		return false, err
+	}
+	if len(first) < fileHeader {
+		return false, fmt.Errorf("%w: the first page has %d bytes", ErrDamaged, len(first))
+	}
+	reserved = int64(first[20])
+	changed := map[int64][]byte{}
+	err = c.each("SELECT pgno, data FROM sqlite_dbpage WHERE pgno BETWEEN ? AND ?", []any{from, min(to, pages)}, func(scan func(...any) error) error {
+		var number int64
+		var page []byte
+		if err := scan(&number, &page); err != nil {
+			return err
+		}
+		if zeroUnused(page, number == 1, len(page)-int(reserved)) {
+			changed[number] = page
+		}
+		return nil
+	})
+	if err != nil {
+		return false, err
+	}
+	for number, page := range changed {
+		if _, err := c.change("UPDATE sqlite_dbpage SET data=? WHERE pgno=?", page, number); err != nil {
+			return false, err
+		}
+	}
+	return to < pages, nil
+}
+
+// The format of the file is https://sqlite.org/fileformat2.html, section 1.6.
+const (
+	fileHeader = 100 // bytes of the first page before its own header
+	// Pages other than those of a B-tree begin with the number of another page, so its
+	// first byte is less than 2 in a file with fewer pages than this.
+	maxScrubbed = 2 << 24
+)
+
+// zeroUnused writes zeros over the parts of a page of a B-tree that no cell uses, and
+// reports whether it has changed any. usable is how many bytes SQLite uses of the page.
+// A page that is damaged stays as it is.
+func zeroUnused(page []byte, first bool, usable int) (changed bool) {
+	zero := func(part []byte) {
+		for i, b := range part {
+			if b != 0 {
+				part[i], changed = 0, true
+			}
+		}
+	}
+	head := 0
+	if first {
+		head = fileHeader
+	}
+	if usable > len(page) || head+12 > usable {
+		return false
+	}
+	at := func(i int) int { return int(binary.BigEndian.Uint16(page[i:])) }
+	cells := head + 8
+	switch page[head] {
+	case 2, 5: // inner pages have one more pointer
+		cells += 4
+	case 10, 13:
+	default:
+		return false // an overflow or a free page, or one of no kind that we know
+	}
+	begin, end := cells+2*at(head+3), at(head+5)
+	if end == 0 {
+		end = 1 << 16
+	}
+	if begin > end || end > usable {
+		return false
+	}
+	// The free blocks among the cells are in order, so this ends.
+	for block := at(head + 1); block != 0; {
+		next, size := 0, 0
+		if block+4 <= usable {
+			next, size = at(block), at(block+2)
+		}
+		if block < end || size < 4 || block+size > usable || next != 0 && next < block+size {
+			return false
+		}
+		zero(page[block+4 : block+size])
+		block = next
+	}
+	zero(page[begin:end])
+	return changed
+}

@@ -1,0 +1,64 @@
+package store
+
+import (
+	"context"
+	"math"
+	"slices"
+)
+
+// Counter is a [Backend] that counts records faster than it returns them.
+type Counter interface {
+	Backend
+	// Count returns how many keys under a prefix have records, of any kind, and how many
+	// records those are. Records without a Key do not count.
+	Count(ctx context.Context, prefix Namespace) (items, changes int, err error)
+}
+
+// Count returns how many items under prefix the database has something of, and how many
+// changes in all. Items that were deleted, have expired or were forgotten count too, as
+// long as a change of their history is kept. After [Store.ForgetAll] both numbers are 0.
+// Count does not need the keys of an encrypted store.
+func (s *Store) Count(ctx context.Context, prefix Namespace) (items, changes int, err error) {
+	if err := s.ready(ctx); err != nil {
+		return 0, 0, err
+	}
+	if err := prefix.check(true); err != nil {
+		return 0, 0, err
+	}
+	b := s.backend
+	for {
+		e, ok := b.(*encrypted)
+		if !ok {
+			break
+		}
+		b = e.Backend
+	}
+	if c, ok := b.(Counter); ok {
+		return c.Count(ctx, prefix)
+	}
+	records, _, err := b.Changes(ctx, prefix, 0, math.MaxInt32)
+	seen := map[string]bool{}
+	for _, r := range records {
+		if r.Key != "" {
+			seen[append(slices.Clip(r.Namespace), r.Key).Encode()] = true
+			changes++
+		}
+	}
+	return len(seen), changes, err
+}
+
+// Count implements [Counter].
+func (m *memory) Count(ctx context.Context, prefix Namespace) (items, changes int, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, 0, err
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	for _, s := range m.under(prefix) {
+		items += len(s.versions)
+		for _, records := range s.versions {
+			changes += len(records)
+		}
+	}
+	return items, changes, nil
+}
