@@ -1,0 +1,44 @@
+package ledger
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+)
+
+// Contents is how much a thread has that [Ledger.DeleteThread] deletes with it.
+type Contents struct {
+	Runs, Crons, Webhooks, Events int
+}
+
+// Contents counts what belongs to a thread. Events may be there without their thread, if
+// a process ended while it deleted the thread.
+func (l *Ledger) Contents(ctx context.Context, thread uuid.UUID) (Contents, error) {
+	var c Contents
+	for r, err := range l.b.Find(ctx, &Query{Kind: Runs, Parent: thread}) {
+		if err != nil {
+			return c, err
+		}
+		c.Runs++
+		hook, err := l.b.Get(ctx, Hooks, r.ID)
+		if err != nil {
+			return c, err
+		}
+		if hook != nil {
+			c.Webhooks++
+		}
+	}
+	for _, err := range l.b.Find(ctx, &Query{Kind: Crons, Parent: thread}) {
+		if err != nil {
+			return c, err
+		}
+		c.Crons++
+	}
+	for e, err := range l.b.Events(ctx, thread, uuid.Nil, 0) {
+		if err != nil {
+			return c, err
+		}
+		c.Events += int(e.Last - e.First + 1)
+	}
+	return c, nil
+}
