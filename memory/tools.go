@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -35,6 +36,11 @@ type ToolOptions struct {
 	// result is checked as a new memory is. Without Merge, an update replaces the whole
 	// memory. Memories without fields, such as texts, cannot be merged.
 	Merge bool
+	// Guard, if not nil, is called with each change of manage_memory before it is made, like
+	// that of a manager: see [StoreManagerOptions]. Give both the same. It may alter After,
+	// for instance to remove personal data. If it returns an error the change is not made,
+	// and the model is told the error. To ask a person, see [agent.Approve].
+	Guard func(ctx context.Context, c *ItemChange) error
 	// Artifact adds the found items to the result of search_memory as an artifact, which
 	// the program can read: see [llm.ToolOutput].
 	Artifact bool
@@ -204,6 +210,12 @@ func (m *managed) create(ctx context.Context, s *store.Store, n store.Namespace,
 	if err != nil {
 		return "", err
 	}
+	key := newID()
+	change := ItemChange{Namespace: n, Key: key, Change: Change{Op: Insert, After: content}}
+	if err := m.guard(ctx, &change); err != nil {
+		return "", err
+	}
+	content = change.After
 	// Managers store the same memory together with its kind.
 	same := store.Or(store.Eq("content", content), store.And(store.Eq("kind", memoryKind), store.Eq("content.content", content)))
 	ops := []store.Op{sameItem(n, same)}
@@ -220,14 +232,13 @@ func (m *managed) create(ctx context.Context, s *store.Store, n store.Namespace,
 			return fmt.Sprintf("memory %s says this already", item.Key), nil
 		}
 	}
-	key := newID()
 	meta, err := withSource(nil, sourceOf(ctx))
 	if err != nil {
 		return "", err
 	}
 	value := map[string]json.RawMessage{"content": content}
 	op := store.PutOp{Namespace: n, Key: key, Value: value, PutOptions: store.PutOptions{Meta: meta, IfAbsent: true}}
-	said, change := "created memory "+key, ItemChange{Namespace: n, Key: key, Change: Change{Op: Insert, After: content}}
+	said := "created memory " + key
 	for _, r := range results[1:] {
 		if old := superseded(r.Items, text, time.Now(), nil); old != nil && slices.Equal(old.Namespace, n) {
 			change.Supersedes, meta[metaSupersedes] = old.Key, old.Key
@@ -267,6 +278,11 @@ func (m *managed) update(ctx context.Context, s *store.Store, item *store.Item, 
 	if content, err = m.complete(old.Content, content); err != nil {
 		return "", fmt.Errorf("memory %s would not be valid: %w", item.Key, err)
 	}
+	change := ItemChange{Namespace: item.Namespace, Key: item.Key, Change: Change{Op: Update, Kind: old.Kind, Before: old.Content, After: content}}
+	if err := m.guard(ctx, &change); err != nil {
+		return "", err
+	}
+	content = change.After
 	var value any = map[string]json.RawMessage{"content": content}
 	switch {
 	case has.Content != nil:
@@ -275,14 +291,43 @@ func (m *managed) update(ctx context.Context, s *store.Store, item *store.Item, 
 		value = envelope{*has.Kind, content}
 	}
 	op := store.PutOp{Namespace: item.Namespace, Key: item.Key, Value: value, PutOptions: store.PutOptions{Meta: meta, TTL: lifeOf(item), IfVersion: item.Version}}
-	return "updated memory " + item.Key, m.write(ctx, s, op,
-		ItemChange{Namespace: item.Namespace, Key: item.Key, Change: Change{Op: Update, Kind: old.Kind, Before: old.Content, After: content}})
+	return "updated memory " + item.Key, m.write(ctx, s, op, change)
 }
 
 func (m *managed) remove(ctx context.Context, s *store.Store, item *store.Item) (string, error) {
 	old := DocumentOf(item)
+	change := ItemChange{Namespace: item.Namespace, Key: item.Key, Change: Change{Op: Delete, Kind: old.Kind, Before: old.Content}}
+	if err := m.guard(ctx, &change); err != nil {
+		return "", err
+	}
 	op := store.DeleteOp{Namespace: item.Namespace, Key: item.Key, DeleteOptions: store.DeleteOptions{IfVersion: item.Version}}
-	return "Deleted memory " + item.Key, m.write(ctx, s, op, ItemChange{Namespace: item.Namespace, Key: item.Key, Change: Change{Op: Delete, Kind: old.Kind, Before: old.Content}})
+	return "Deleted memory " + item.Key, m.write(ctx, s, op, change)
+}
+
+// guard calls the Guard and checks the altered content.
+func (m *managed) guard(ctx context.Context, c *ItemChange) error {
+	if m.o.Guard == nil {
+		return nil
+	}
+	c.ID = c.Key
+	said, guarded := c.After, *c
+	if err := m.o.Guard(ctx, &guarded); err != nil {
+		return fmt.Errorf("the %s of the memory was refused: %w", c.Op, err)
+	}
+	if c.Op == Delete || sameJSON(said, guarded.After) {
+		return nil
+	}
+	if m.kind != "" {
+		var err error
+		c.After, err = m.whole.checkChange(c.Before, guarded.After)
+		return err
+	}
+	// A text stays a text, and a manager's text in its object.
+	if after := bytes.TrimSpace(guarded.After); !json.Valid(after) || after[0] != said[0] {
+		return fmt.Errorf("memory: the Guard made %.80s of the content %.80s, which is of another type", guarded.After, said)
+	}
+	c.After = guarded.After
+	return nil
 }
 
 // write makes a change and sends it as an event.
