@@ -26,6 +26,7 @@ var floorOf = map[string]int{
 	"internal/studiotest":           4,
 	"internal/chaostest":            4,
 	"internal/servertest":           4,
+	"internal/erasetest":            4,
 	"internal/studiotest/serve":     4,
 	// Its tests trace servers, agents and memories.
 	"oteltreadle": 4,

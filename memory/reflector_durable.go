@@ -132,3 +132,26 @@ func (j *journal[T]) read(ctx context.Context) (map[string]entry[T], error) {
 		}
 	}
 }
+
+// drop removes the stored work that match selects, and returns how much there was.
+func (j *journal[T]) drop(ctx context.Context, dry bool, match func(key string, payload T) bool) (n int, err error) {
+	left, err := j.read(ctx)
+	if err != nil {
+		return 0, err
+	}
+	var errs []error
+	for key, e := range left {
+		if e.Running == nil && e.Pending == nil {
+			errs = append(errs, fmt.Errorf("memory: reflector: the work of key %q cannot be read: no reflector wrote it, or the store has no key for it", key))
+			continue
+		}
+		if (e.Running == nil || !match(key, *e.Running)) && (e.Pending == nil || !match(key, *e.Pending)) {
+			continue
+		}
+		n++
+		if !dry {
+			errs = append(errs, j.write(ctx, key, entry[T]{}))
+		}
+	}
+	return n, errors.Join(errs...)
+}

@@ -137,6 +137,40 @@ func (r *Reflector[T, R]) Cancel(ctx context.Context, key string) (bool, error) 
 	return true, nil
 }
 
+// drop cancels the pending work that match selects, and waits for the runs of such work
+// that have begun. It returns how many there were.
+func (r *Reflector[T, R]) drop(ctx context.Context, dry bool, match func(key string, payload T) bool) (n int, err error) {
+	var pending []string
+	var running []*Reflection[R]
+	r.mu.Lock()
+	for key, l := range r.keys {
+		if l.waiting != nil && match(key, l.waiting.payload) {
+			pending = append(pending, key)
+		}
+		if l.current != nil && match(key, l.current.payload) {
+			running = append(running, l.current.Reflection)
+		}
+	}
+	r.mu.Unlock()
+	n = len(pending) + len(running)
+	if dry {
+		return n, nil
+	}
+	var errs []error
+	for _, key := range pending {
+		_, err := r.Cancel(ctx, key)
+		errs = append(errs, err)
+	}
+	for _, one := range running {
+		select {
+		case <-one.done: // its error is not ours
+		case <-ctx.Done():
+			errs = append(errs, context.Cause(ctx))
+		}
+	}
+	return n, errors.Join(errs...)
+}
+
 // Flush starts the pending work of the keys, or of all keys if none is given, and
 // waits for it and for running work. It returns the errors of the runs.
 func (r *Reflector[T, R]) Flush(ctx context.Context, keys ...string) error {

@@ -35,7 +35,11 @@ const (
 func (db *DB) erase(ctx context.Context, do func(*conn) error, removed func() bool) error {
 	err := db.write(ctx, do)
 	if err == nil && removed() {
-		_ = db.cutLog(ctx, eraseWait) // the deletion itself is done, and the next write cuts the log
+		patience := eraseWait
+		if db.uncut.Load() {
+			patience = 0 // the call before has waited for the same reader
+		}
+		_ = db.cutLog(ctx, patience) // the deletion itself is done, and the next write cuts the log
 	}
 	return err
 }

@@ -4,6 +4,7 @@
 //	treadle jokes                      watch a graph run
 //	treadle threads list               list the threads in an SQLite file
 //	treadle import --from x --db y     import threads of LangGraph for Python
+//	treadle erase --db y --user ann    erase everything that is stored of a person
 //	treadle draw essay --format svg    draw a graph
 //	treadle serve                      serve the graphs of the demo over HTTP
 //	treadle new shop                   write a module with an agent that is served
@@ -123,7 +124,7 @@ and every step is saved in a checkpoint.`,
 	}
 	root.SetVersionTemplate("treadle {{.Version}}\n")
 	root.SetHelpCommand(newHelp(root))
-	root.AddCommand(newDemo(s), newDev(s), newDraw(s), newImport(s), newJokes(s), newNew(s), newServe(), newThreads(s), newVersion(s, root.Version))
+	root.AddCommand(newDemo(s), newDev(s), newDraw(s), newErase(s), newImport(s), newJokes(s), newNew(s), newServe(), newThreads(s), newVersion(s, root.Version))
 	return root
 }
 

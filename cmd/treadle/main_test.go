@@ -78,6 +78,10 @@ func TestWrongUsageExitsWith2(t *testing.T) {
 		{"import", "name the source with --from: an SQLite file of LangGraph, or a Postgres URL", "treadle import"},
 		{"import --from x", "name the target with --db, or use --dry-run", "treadle import"},
 		{"import x", "import takes no arguments: name the source with --from and the target with --db", "treadle import"},
+		{"erase", "name the database with --db: an SQLite file, or a Postgres URL", "treadle erase"},
+		{"erase --db x", "name the person with --user", "treadle erase"},
+		{"erase --db x --user ann", "what is erased cannot be restored: look at it with -n, then use --yes", "treadle erase"},
+		{"erase ann", "erase takes no arguments: name the person with --user and the database with --db", "treadle erase"},
 		{"threads lst", "unknown command \"lst\" for \"treadle threads\"\n\nDid you mean this?\n\tlist", "treadle threads"},
 		{"threads list extra", `unknown command "extra" for "treadle threads list"`, "treadle threads list"},
 		{"threads show", "show needs the name of a thread", "treadle threads show"},
@@ -130,6 +134,7 @@ Available Commands:
   demo        Chat with an assistant that has tools, asks for permission, and remembers
   dev         Build and serve your program, and restart it when a file is saved
   draw        Draw a graph
+  erase       Erase everything that is stored of a person
   help        Show the help of a command
   import      Import threads and store items of LangGraph for Python
   jokes       Watch a graph that writes jokes: it fans out, picks the best and asks

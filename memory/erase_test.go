@@ -1,0 +1,335 @@
+package memory_test
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/treadle-go/treadle/bus"
+	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/ledger"
+	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/llm/llmtest"
+	"github.com/treadle-go/treadle/memory"
+	"github.com/treadle-go/treadle/sqlite"
+	"github.com/treadle-go/treadle/store"
+)
+
+func TestAnErasureThatMissesSomethingIsRefused(t *testing.T) {
+	s := newStore(t, nil)
+	saver := checkpoint.NewMemory()
+	l := ledger.New(ledger.NewMemory(), nil)
+	ann := []store.Namespace{{"memories", "ann"}}
+	for want, e := range map[string]*memory.Erasure{
+		"nothing says what belongs to the person":  {Person: "ann", Saver: saver, Store: s, Ledger: l},
+		"there are Namespaces and no Store":        {Namespaces: ann},
+		"there are Threads and neither a Saver":    {Threads: []string{"ann"}, Store: s},
+		"there is Metadata and no Ledger":          {Metadata: map[string]any{"user_id": "ann"}, Saver: saver},
+		"a namespace is empty":                     {Namespaces: []store.Namespace{{}}, Store: s},
+		"a thread has no id":                       {Threads: []string{""}, Saver: saver},
+		"there is a Journal and no Store":          {Threads: []string{"ann"}, Saver: saver, Journal: store.Namespace{"pending"}},
+		"there is a Reflector or a Journal and no": {Namespaces: ann, Store: s, Journal: store.Namespace{"pending"}},
+		"there is a Log and no Ledger":             {Threads: []string{"ann"}, Saver: saver, Log: &eventLog{}},
+		`namespace ["a" ""] segment 1 is empty`:    {Namespaces: []store.Namespace{{"a", ""}}, Store: s},
+	} {
+		for name, do := range map[string]func(context.Context) (*memory.Erased, error){"Run": e.Run, "DryRun": e.DryRun} {
+			if _, err := do(t.Context()); err == nil || !strings.Contains(err.Error(), "memory: erase: ") || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: the error is %v, want %q", name, err, want)
+			}
+		}
+	}
+}
+
+// eventLog is a log of events that has some of one thread.
+type eventLog struct {
+	bus.Log
+	thread  uuid.UUID
+	dropped int
+}
+
+func (l *eventLog) Read(_ context.Context, thread uuid.UUID, _ uint64, _ bool) iter.Seq2[*ledger.Events, error] {
+	return func(yield func(*ledger.Events, error) bool) {
+		if thread == l.thread && l.dropped == 0 {
+			yield(&ledger.Events{Thread: thread, First: 1, Last: 4}, nil)
+		}
+	}
+}
+
+func (l *eventLog) Drop(_ context.Context, thread uuid.UUID) error {
+	if thread == l.thread {
+		l.dropped++
+	}
+	return nil
+}
+
+// Namespaces that include each other are counted once, and those of others stay.
+func TestErasingMemoriesCountsEachOnce(t *testing.T) {
+	s := newStore(t, nil)
+	for _, n := range []store.Namespace{{"m", "ann"}, {"m", "ann", "work"}, {"m", "anna"}, {"m"}} {
+		if err := s.Put(t.Context(), n, "k", map[string]string{"content": "x"}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e := &memory.Erasure{Namespaces: []store.Namespace{{"m", "ann", "work"}, {"m", "ann"}, {"m", "ann"}}, Store: s}
+	for _, do := range []func(context.Context) (*memory.Erased, error){e.DryRun, e.Run} {
+		r, err := do(t.Context())
+		if err != nil || r.Found != (memory.Holdings{Items: 2, Changes: 2}) || r.Scrubbed || r.CacheCleared {
+			t.Errorf("the report is %+v, %v", r, err)
+		}
+	}
+	left, err := s.Namespaces(t.Context(), nil)
+	if err != nil || len(left) != 2 {
+		t.Errorf("left are %v, %v", left, err)
+	}
+}
+
+// A conversation that is being reflected on is waited for, so that what it writes is
+// erased too. Those of others go on.
+func TestErasingWaitsForReflection(t *testing.T) {
+	s := newStore(t, nil)
+	begun, release := make(chan struct{}), make(chan struct{})
+	r, err := memory.OpenReflector(t.Context(), s, store.Namespace{"pending"}, func(ctx context.Context, key string, p memory.Session) ([]memory.ItemChange, error) {
+		if key == "running" {
+			close(begun)
+			<-release
+		}
+		return nil, s.Put(ctx, store.Namespace{"memories", p.Vars["user_id"]}, key, map[string]string{"content": "learnt"}, nil)
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	session := func(person string) memory.Session {
+		return memory.Session{Vars: map[string]string{"user_id": person}, Messages: llm.Messages{llm.User("hello")}}
+	}
+	for _, w := range []struct {
+		key, person string
+		after       time.Duration
+	}{{"running", "ann", 0}, {"waiting", "ann", time.Hour}, {"ann's thread/bob", "bob", time.Hour}, {"other", "bob", time.Hour}} {
+		if _, err := r.Submit(t.Context(), w.key, session(w.person), w.after); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-begun
+	e := &memory.Erasure{Person: "ann", Namespaces: []store.Namespace{{"memories", "ann"}}, Threads: []string{"ann's thread"}, Saver: checkpoint.NewMemory(), Store: s, Reflector: r}
+	if dry, err := e.DryRun(t.Context()); err != nil || dry.Found != (memory.Holdings{Pending: 3}) {
+		t.Errorf("the dry run finds %v, %v", dry, err)
+	}
+	time.AfterFunc(10*time.Millisecond, func() { close(release) })
+	report, err := e.Run(t.Context())
+	if err != nil || report.Found != (memory.Holdings{Items: 1, Changes: 1, Pending: 3}) {
+		t.Errorf("erased: %v, %v", report, err)
+	}
+	if err := r.Flush(t.Context()); err != nil {
+		t.Error(err)
+	}
+	left, err := s.Namespaces(t.Context(), &store.NamespacesOptions{Prefix: store.Namespace{"memories"}})
+	if err != nil || len(left) != 1 || left[0][1] != "bob" {
+		t.Errorf("left are %v, %v", left, err)
+	}
+	if err := r.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// The work of a reflector that is closed, or in no process, is in its journal.
+func TestErasingFindsConversationsInTheJournal(t *testing.T) {
+	for name, closed := range map[string]bool{"closed": true, "in no process": false} {
+		t.Run(name, func(t *testing.T) {
+			s := newStore(t, nil)
+			journal := store.Namespace{"pending"}
+			m := newStoreManager(t, s, llmtest.NewScript(), memory.StoreManagerOptions{})
+			r, err := memory.OpenReflector(t.Context(), s, journal, m.ReflectOn, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, person := range []string{"ann", "bob"} {
+				if _, err := r.Submit(t.Context(), "thread/"+person, memory.Session{Vars: map[string]string{"user_id": person}}, time.Hour); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := r.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			e := &memory.Erasure{Person: "ann", Namespaces: []store.Namespace{{"memories", "ann"}}, Store: s}
+			if closed {
+				e.Reflector = r
+			} else {
+				e.Journal = journal
+			}
+			if report, err := e.Run(t.Context()); err != nil || report.Found != (memory.Holdings{Pending: 1}) {
+				t.Errorf("erased: %v, %v", report, err)
+			}
+			left, err := s.Search(t.Context(), journal, nil)
+			if err != nil || len(left) != 1 || left[0].Key != "thread/bob" {
+				t.Errorf("left are %v, %v", left, err)
+			}
+		})
+	}
+}
+
+// erasable is a ledger in memory with a worker and a run of a thread that is executed.
+func erasable(t *testing.T) (*ledger.Ledger, uuid.UUID, *ledger.Run) {
+	t.Helper()
+	l := ledger.New(ledger.NewMemory(), nil)
+	worker := uuid.Must(uuid.NewV7())
+	if _, err := l.Beat(t.Context(), worker, "test"); err != nil {
+		t.Fatal(err)
+	}
+	thread := &ledger.Thread{Metadata: ledger.Object{"user_id": "ann"}}
+	if err := l.CreateThread(t.Context(), thread); err != nil {
+		t.Fatal(err)
+	}
+	c, err := l.CreateRun(t.Context(), &ledger.NewRun{Run: &ledger.Run{Thread: thread.ID, Graph: "g"}, Worker: worker})
+	if err != nil || !c.Claimed {
+		t.Fatalf("%+v, %v", c, err)
+	}
+	return l, worker, c.Run
+}
+
+// A run of the server is told to end and waited for.
+func TestErasingEndsTheRunsOfTheServer(t *testing.T) {
+	l, worker, run := erasable(t)
+	events := &eventLog{thread: run.Thread}
+	e := &memory.Erasure{Metadata: map[string]any{"user_id": "ann"}, Ledger: l, Log: events}
+	ended := make(chan error)
+	go func() {
+		for {
+			ordered, err := l.Beat(t.Context(), worker, "test")
+			if err != nil || len(ordered) == 1 && ordered[0].Order == ledger.CancelRun {
+				_, finish := l.Finish(t.Context(), &ledger.End{Run: run, Worker: worker, Status: ledger.RunCanceled})
+				ended <- errors.Join(err, finish)
+				return
+			}
+		}
+	}()
+	report, err := e.Run(t.Context())
+	if err := errors.Join(err, <-ended); err != nil {
+		t.Error(err)
+	}
+	if want := (memory.Holdings{Threads: 1, Runs: 1, LogEvents: 4}); report.Found != want || events.dropped == 0 {
+		t.Errorf("erased: %v", report)
+	}
+}
+
+// A process that does not obey cannot bring the thread back, and the report says so.
+func TestErasingDoesNotWaitForEverForARun(t *testing.T) {
+	l, worker, run := erasable(t)
+	e := &memory.Erasure{Metadata: map[string]any{"user_id": "ann"}, Ledger: l, Wait: time.Millisecond}
+	report, err := e.Run(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "was told to end and has not within 1ms") {
+		t.Errorf("the error is %v", err)
+	}
+	if report.Found != (memory.Holdings{Threads: 1, Runs: 1}) || report.Left != (memory.Holdings{}) {
+		t.Errorf("erased: %+v", report)
+	}
+	if _, err := l.Finish(t.Context(), &ledger.End{Run: run, Worker: worker, Status: ledger.Success}); !errors.Is(err, ledger.ErrLost) {
+		t.Errorf("the run ends with %v", err)
+	}
+	if report, err := e.Run(t.Context()); err != nil || report.Found != (memory.Holdings{}) {
+		t.Errorf("a second time: %v, %v", report, err)
+	}
+}
+
+// broken is a saver that fails to delete one thread.
+type broken struct {
+	*checkpoint.Memory
+	fails bool
+}
+
+var errBroken = errors.New("the disk is full")
+
+func (b *broken) DeleteThread(ctx context.Context, thread string) error {
+	if b.fails && thread == "ann 1" {
+		return errBroken
+	}
+	return b.Memory.DeleteThread(ctx, thread)
+}
+
+// What one place refuses is reported; all else is erased, and the next call does the rest.
+func TestAnErasureThatFailsErasesTheRest(t *testing.T) {
+	s := newStore(t, nil)
+	saver := &broken{checkpoint.NewMemory(), true}
+	for _, thread := range []string{"ann 1", "ann 2"} {
+		if err := saver.Put(t.Context(), &checkpoint.Put{Key: checkpoint.Key{Thread: thread, ID: checkpoint.NewID(0, checkpoint.ID{})}, Step: -1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Put(t.Context(), store.Namespace{"m", "ann"}, "k", map[string]int{"v": 1}, nil); err != nil {
+		t.Fatal(err)
+	}
+	e := &memory.Erasure{Threads: []string{"ann 1", "ann 2"}, Namespaces: []store.Namespace{{"m", "ann"}}, Saver: saver, Store: s}
+	report, err := e.Run(t.Context())
+	if !errors.Is(err, errBroken) || strings.Count(err.Error(), "disk is full") != 1 {
+		t.Errorf("the error is %v", err)
+	}
+	if report.Left.SavedThreads != 1 || report.Left.Items != 0 || report.Found.Items != 1 {
+		t.Errorf("the report is %+v", report)
+	}
+	saver.fails = false
+	if report, err := e.Run(t.Context()); err != nil || report.Found.SavedThreads != 1 || report.Found.Items != 0 || !report.Scrubbed {
+		t.Errorf("the next report is %+v, %v", report, err)
+	}
+}
+
+// Somebody who writes again and again is not erased, and the report says so.
+func TestErasingSaysThatSomebodyWrites(t *testing.T) {
+	s := newStore(t, nil)
+	n := store.Namespace{"m", "ann"}
+	saver := &busy{Memory: checkpoint.NewMemory(), write: func() error { return s.Put(t.Context(), n, "k", map[string]int{"v": 1}, nil) }}
+	if err := saver.write(); err != nil {
+		t.Fatal(err)
+	}
+	report, err := (&memory.Erasure{Threads: []string{"ann"}, Namespaces: []store.Namespace{n}, Saver: saver, Store: s}).Run(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "somebody writes for the person") {
+		t.Errorf("the error is %v", err)
+	}
+	if report.Found.Items != 3 || report.Left.Items != 1 {
+		t.Errorf("the report is %+v", report)
+	}
+}
+
+// busy is a saver of a program that writes whenever somebody looks.
+type busy struct {
+	*checkpoint.Memory
+	write func() error
+}
+
+func (b *busy) Size(ctx context.Context, thread string) (int64, error) {
+	if err := b.write(); err != nil {
+		return 0, err
+	}
+	return b.Memory.Size(ctx, thread)
+}
+
+// The store may be in another file than the threads.
+func TestErasingScrubsAllFiles(t *testing.T) {
+	open := func(name string) *sqlite.DB {
+		db, err := sqlite.Open(filepath.Join(t.TempDir(), name), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = db.Close() }) // one of them is closed already
+		return db
+	}
+	threads, items := open("threads.db"), open("items.db")
+	s, err := items.Store(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &memory.Erasure{Namespaces: []store.Namespace{{"m", "ann"}}, Store: s, Saver: threads, KeepCache: true, Files: []checkpoint.Scrubber{items}}
+	if report, err := e.Run(t.Context()); err != nil || !report.Scrubbed || report.CacheCleared {
+		t.Errorf("the report is %+v, %v", report, err)
+	}
+	if err := threads.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if report, err := e.Run(t.Context()); !errors.Is(err, sqlite.ErrClosed) || report.Scrubbed {
+		t.Errorf("the report is %+v, %v", report, err)
+	}
+}
