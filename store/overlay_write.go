@@ -245,12 +245,10 @@ func (o *overlay) Changes(ctx context.Context, prefix Namespace, after int64, li
 				return out, r.Seq, nil
 			}
 		}
-		after = max(seq, after)
-		if len(records) < limit {
-			break
+		if after = min(seq, o.info.Base); len(records) < limit { // it may have gone on since
+			after = o.info.Base
 		}
 	}
-	after = max(after, o.info.Base)
 	for {
 		records, seq, err := o.Backend.Changes(ctx, Namespace{BranchRoot, o.info.Name}, after, watchPage)
 		if err != nil {
