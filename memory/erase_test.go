@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -92,49 +93,58 @@ func TestErasingMemoriesCountsEachOnce(t *testing.T) {
 // A conversation that is being reflected on is waited for, so that what it writes is
 // erased too. Those of others go on.
 func TestErasingWaitsForReflection(t *testing.T) {
-	s := newStore(t, nil)
-	begun, release := make(chan struct{}), make(chan struct{})
-	r, err := memory.OpenReflector(t.Context(), s, store.Namespace{"pending"}, func(ctx context.Context, key string, p memory.Session) ([]memory.ItemChange, error) {
-		if key == "running" {
-			close(begun)
-			<-release
-		}
-		return nil, s.Put(ctx, store.Namespace{"memories", p.Vars["user_id"]}, key, map[string]string{"content": "learnt"}, nil)
-	}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	session := func(person string) memory.Session {
-		return memory.Session{Vars: map[string]string{"user_id": person}, Messages: llm.Messages{llm.User("hello")}}
-	}
-	for _, w := range []struct {
-		key, person string
-		after       time.Duration
-	}{{"running", "ann", 0}, {"waiting", "ann", time.Hour}, {"ann's thread/bob", "bob", time.Hour}, {"other", "bob", time.Hour}} {
-		if _, err := r.Submit(t.Context(), w.key, session(w.person), w.after); err != nil {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t, nil)
+		begun, release := make(chan struct{}), make(chan struct{})
+		r, err := memory.OpenReflector(t.Context(), s, store.Namespace{"pending"}, func(ctx context.Context, key string, p memory.Session) ([]memory.ItemChange, error) {
+			if key == "running" {
+				close(begun)
+				<-release
+			}
+			return nil, s.Put(ctx, store.Namespace{"memories", p.Vars["user_id"]}, key, map[string]string{"content": "learnt"}, nil)
+		}, nil)
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	<-begun
-	e := &memory.Erasure{Person: "ann", Namespaces: []store.Namespace{{"memories", "ann"}}, Threads: []string{"ann's thread"}, Saver: checkpoint.NewMemory(), Store: s, Reflector: r}
-	if dry, err := e.DryRun(t.Context()); err != nil || dry.Found != (memory.Holdings{Pending: 3}) {
-		t.Errorf("the dry run finds %v, %v", dry, err)
-	}
-	time.AfterFunc(10*time.Millisecond, func() { close(release) })
-	report, err := e.Run(t.Context())
-	if err != nil || report.Found != (memory.Holdings{Items: 1, Changes: 1, Pending: 3}) {
-		t.Errorf("erased: %v, %v", report, err)
-	}
-	if err := r.Flush(t.Context()); err != nil {
-		t.Error(err)
-	}
-	left, err := s.Namespaces(t.Context(), &store.NamespacesOptions{Prefix: store.Namespace{"memories"}})
-	if err != nil || len(left) != 1 || left[0][1] != "bob" {
-		t.Errorf("left are %v, %v", left, err)
-	}
-	if err := r.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
+		session := func(person string) memory.Session {
+			return memory.Session{Vars: map[string]string{"user_id": person}, Messages: llm.Messages{llm.User("hello")}}
+		}
+		for _, w := range []struct {
+			key, person string
+			after       time.Duration
+		}{{"running", "ann", 0}, {"waiting", "ann", time.Hour}, {"ann's thread/bob", "bob", time.Hour}, {"other", "bob", time.Hour}} {
+			if _, err := r.Submit(t.Context(), w.key, session(w.person), w.after); err != nil {
+				t.Fatal(err)
+			}
+		}
+		<-begun
+		e := &memory.Erasure{Person: "ann", Namespaces: []store.Namespace{{"memories", "ann"}}, Threads: []string{"ann's thread"}, Saver: checkpoint.NewMemory(), Store: s, Reflector: r}
+		if dry, err := e.DryRun(t.Context()); err != nil || dry.Found != (memory.Holdings{Pending: 3}) {
+			t.Errorf("the dry run finds %v, %v", dry, err)
+		}
+		var report *memory.Erased
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			report, err = e.Run(t.Context())
+		}()
+		synctest.Wait() // it waits for the run
+		close(release)
+		<-done
+		if err != nil || report.Found != (memory.Holdings{Items: 1, Changes: 1, Pending: 3}) {
+			t.Errorf("erased: %v, %v", report, err)
+		}
+		if err := r.Flush(t.Context()); err != nil {
+			t.Error(err)
+		}
+		left, err := s.Namespaces(t.Context(), &store.NamespacesOptions{Prefix: store.Namespace{"memories"}})
+		if err != nil || len(left) != 1 || left[0][1] != "bob" {
+			t.Errorf("left are %v, %v", left, err)
+		}
+		if err := r.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // The work of a reflector that is closed, or in no process, is in its journal.

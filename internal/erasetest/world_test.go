@@ -115,6 +115,8 @@ func (w *world) manager(person string) *memory.StoreManager {
 func (w *world) settle(person, text string) uuid.UUID {
 	w.Helper()
 	ctx := w.Context()
+	_, err := w.ledger.Beat(ctx, w.worker, "test")
+	w.ok(err)
 	quoted := fmt.Sprintf("%s <b>%q</b> %s", text, text, shared)
 
 	// Memories with a history, deleted and expiring ones, and counts of their uses.
