@@ -62,7 +62,7 @@ func runUpdates(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	}
 	for _, p := range people {
 		for id, text := range p.facts {
-			if err := manager.Put(ctx, id, text); err != nil {
+			if err := manager.Put(ctx, id, text, nil); err != nil {
 				return err
 			}
 		}

@@ -72,6 +72,9 @@ func Extract(ctx context.Context, model llm.Model, messages []llm.Message, exist
 	if err != nil {
 		return nil, err
 	}
+	if existing, err = migrateDocuments(x.Kinds, existing); err != nil {
+		return nil, err
+	}
 	d, err := newDraftSet(existing)
 	if err != nil {
 		return nil, err

@@ -24,7 +24,10 @@ type Kind struct {
 	// tool is the tool with which a model writes such a document. Its function returns
 	// the document with its fields in the order of the type's.
 	tool *llm.Tool
-	err  error
+	// migrate and was are those of Migrate.
+	migrate func(json.RawMessage) (json.RawMessage, error)
+	was     []string
+	err     error
 }
 
 // NewKind makes a kind from a struct type. The kind's name is the name of the type.

@@ -66,6 +66,10 @@ func NewManager(model llm.Model, o *ManagerOptions) (*Manager, error) {
 // existing documents, unchanged ones included. An error may come with the changes
 // that succeeded: see [Extract].
 func (m *Manager) Reflect(ctx context.Context, messages []llm.Message, existing []Document) (ChangeSet, error) {
+	existing, err := migrateDocuments(m.extract.Kinds, existing)
+	if err != nil {
+		return nil, err
+	}
 	d, err := newDraftSet(existing)
 	if err != nil {
 		return nil, err

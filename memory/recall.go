@@ -19,6 +19,8 @@ type RecallerOptions struct {
 	Namespace []string
 	// Store has the memories; nil means the store of the run.
 	Store *store.Store
+	// Kinds bring memories into their present shape: see [Kind.Migrate].
+	Kinds []Kind
 	// Filter selects the memories that may be recalled; nil means all.
 	Filter store.Filter
 	// Pinned are keys of memories that are always recalled, before the others, whatever
@@ -238,6 +240,9 @@ func (r *Recaller) find(ctx context.Context, s *store.Store, n store.Namespace, 
 	for _, res := range results[:len(r.o.Pinned)] {
 		if res.Item != nil && !seen[itemID(res.Item)] {
 			seen[itemID(res.Item)] = true
+			if err := migrateItems(r.o.Kinds, "", res.Item); err != nil {
+				return nil, err
+			}
 			out.pinned = append(out.pinned, Recalled{Item: res.Item, Document: DocumentOf(res.Item), Why: Reasons{Pinned: true}})
 		}
 	}
@@ -258,8 +263,9 @@ func (r *Recaller) find(ctx context.Context, s *store.Store, n store.Namespace, 
 		}
 	}
 	p.join(results)
-	out.candidates, out.hidden = p.cut(), len(p.hidden)
-	return out, nil
+	out.hidden = len(p.hidden)
+	out.candidates, err = p.cut()
+	return out, err
 }
 
 // pool joins the results of searches, with each memory once.
@@ -329,7 +335,7 @@ func (p *pool) tooFar(item *store.Item) bool {
 
 // cut returns the candidates that are scored: the most relevant, and the best by
 // meaning and by words.
-func (p *pool) cut() []Recalled {
+func (p *pool) cut() ([]Recalled, error) {
 	fit := func(c Recalled) float64 { return c.Why.Relevance * (1 + p.weights.Time*c.Why.Time) }
 	slices.SortStableFunc(p.candidates, func(a, b Recalled) int { return cmp.Compare(fit(b), fit(a)) })
 	size := max(recallPool, p.o.Limit)
@@ -337,11 +343,14 @@ func (p *pool) cut() []Recalled {
 	var out []Recalled
 	for i, c := range p.candidates {
 		if i < size || best(c.Why.Search.SimilarityRank) || best(c.Why.Search.KeywordRank) {
+			if err := migrateItems(p.o.Kinds, "", c.Item); err != nil {
+				return nil, err
+			}
 			c.Document = DocumentOf(c.Item) // decoded only for these
 			out = append(out, c)
 		}
 	}
-	return out
+	return out, nil
 }
 
 func itemsOf(ms []Recalled) []*store.Item {

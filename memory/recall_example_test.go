@@ -59,7 +59,7 @@ func ExampleItemChange_supersedes() {
 		fmt.Println(err)
 		return
 	}
-	if err := manager.Put(ctx, "home", "Ada lives in Bonn"); err != nil {
+	if err := manager.Put(ctx, "home", "Ada lives in Bonn", nil); err != nil {
 		fmt.Println(err)
 		return
 	}

@@ -153,6 +153,12 @@ func (m *StoreManager) first(ctx context.Context) (Document, bool, error) {
 	return d, err == nil, err
 }
 
+// Namespace returns the namespace of the memories for a call: Options.Namespace with
+// the values of its variables, or a [*VarError].
+func (m *StoreManager) Namespace(ctx context.Context) (store.Namespace, error) {
+	return m.ns.resolve(ctx)
+}
+
 // place returns the store and the namespace for a call.
 func (m *StoreManager) place(ctx context.Context) (*store.Store, store.Namespace, error) {
 	n, err := m.ns.resolve(ctx)
@@ -285,11 +291,15 @@ func (m *StoreManager) Get(ctx context.Context, key string) (Document, error) {
 	if err != nil {
 		return Document{}, err
 	}
+	if err := m.migrate(item); err != nil {
+		return Document{}, err
+	}
 	return DocumentOf(item), nil
 }
 
-// Put stores a memory: a string, or a struct whose type is its kind.
-func (m *StoreManager) Put(ctx context.Context, key string, v any) error {
+// Put stores a memory: a string, or a struct whose type is its kind. The paths of
+// opts.Index begin with "kind" or "content", such as "content.name".
+func (m *StoreManager) Put(ctx context.Context, key string, v any, opts *store.PutOptions) error {
 	s, n, err := m.place(ctx)
 	if err != nil {
 		return err
@@ -298,7 +308,7 @@ func (m *StoreManager) Put(ctx context.Context, key string, v any) error {
 	if err != nil {
 		return err
 	}
-	return s.Put(ctx, n, key, envelope{d.Kind, d.Content}, nil)
+	return s.Put(ctx, n, key, envelope{d.Kind, d.Content}, opts)
 }
 
 // Delete removes a memory, if there is one. Its history stays; see
@@ -317,7 +327,11 @@ func (m *StoreManager) Search(ctx context.Context, opts *store.SearchOptions) ([
 	if err != nil {
 		return nil, err
 	}
-	return s.Search(ctx, n, opts)
+	items, err := s.Search(ctx, n, opts)
+	if err != nil {
+		return nil, err
+	}
+	return items, m.migrate(items...)
 }
 
 // AsOf searches the memories as they were at time t.
@@ -326,7 +340,11 @@ func (m *StoreManager) AsOf(ctx context.Context, t time.Time, opts *store.Search
 	if err != nil {
 		return nil, err
 	}
-	return s.AsOf(t).Search(ctx, n, opts)
+	items, err := s.AsOf(t).Search(ctx, n, opts)
+	if err != nil {
+		return nil, err
+	}
+	return items, m.migrate(items...)
 }
 
 // History returns the changes of a memory, newest first.

@@ -136,10 +136,18 @@ func (m *StoreManager) recall(ctx context.Context, s *store.Store, n store.Names
 		r.items = append(r.items, item) // the profile comes first, and always
 	}
 	r.items = best(append(r.items, slices.Concat(shares(found), newest)...), m.o.Limit)
+	if err := m.migrate(r.items...); err != nil {
+		return nil, err
+	}
 	if len(r.items) == 0 && ok {
 		r.items = []*store.Item{nil}
 	}
 	return r, nil
+}
+
+// migrate brings items into the present shapes of the manager's kinds.
+func (m *StoreManager) migrate(items ...*store.Item) error {
+	return migrateItems(m.manager.extract.Kinds, "", items...)
 }
 
 // ranked returns the items of several searches, best first.

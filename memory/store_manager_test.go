@@ -351,7 +351,7 @@ func TestStoreManagerReadsAndWritesMemories(t *testing.T) {
 	if _, err := m.Get(t.Context(), "default"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("the error is %v, want %v", err, store.ErrNotFound)
 	}
-	if err := m.Put(t.Context(), "a", Triple{Subject: "Ann", Predicate: "likes", Object: "tea"}); err != nil {
+	if err := m.Put(t.Context(), "a", Triple{Subject: "Ann", Predicate: "likes", Object: "tea"}, nil); err != nil {
 		t.Fatal(err)
 	}
 	wantStored(t, s, `{"kind":"Triple","content":{"subject":"Ann","predicate":"likes","object":"tea"}}`)

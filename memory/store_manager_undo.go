@@ -27,7 +27,7 @@ func (m *StoreManager) Undo(ctx context.Context, changes ...ItemChange) ([]ItemC
 			return nil, fmt.Errorf("memory: there are two changes of %q: undo the later one first", c.Key)
 		}
 		seen[id] = true
-		op, back, err := undo(ctx, s, c)
+		op, back, err := m.undo(ctx, s, c)
 		if err != nil {
 			return nil, err
 		}
@@ -48,7 +48,7 @@ func (m *StoreManager) Undo(ctx context.Context, changes ...ItemChange) ([]ItemC
 }
 
 // undo returns the write that reverts a change, and the change that it makes.
-func undo(ctx context.Context, s *store.Store, c ItemChange) (store.Op, ItemChange, error) {
+func (m *StoreManager) undo(ctx context.Context, s *store.Store, c ItemChange) (store.Op, ItemChange, error) {
 	back := c
 	back.Change = Change{ID: c.ID, Kind: c.Kind, Before: c.After, After: c.Before, Reason: "undone"}
 	switch c.Op {
@@ -62,7 +62,7 @@ func undo(ctx context.Context, s *store.Store, c ItemChange) (store.Op, ItemChan
 	default:
 		return nil, back, fmt.Errorf("memory: a change of %q that is a %s cannot be undone", c.Key, c.Op)
 	}
-	old, err := before(ctx, s, c)
+	old, err := m.before(ctx, s, c)
 	if err != nil {
 		return nil, back, err
 	}
@@ -75,7 +75,7 @@ func undo(ctx context.Context, s *store.Store, c ItemChange) (store.Op, ItemChan
 }
 
 // before returns the item that a change replaced or removed.
-func before(ctx context.Context, s *store.Store, c ItemChange) (*store.Item, error) {
+func (m *StoreManager) before(ctx context.Context, s *store.Store, c ItemChange) (*store.Item, error) {
 	past, err := s.History(ctx, c.Namespace, c.Key)
 	if err != nil {
 		return nil, err
@@ -84,8 +84,12 @@ func before(ctx context.Context, s *store.Store, c ItemChange) (*store.Item, err
 		if p.Kind != store.Put || c.Op != Delete && p.Version >= c.Version {
 			continue
 		}
+		seen := *p.Item // in the shape that the manager saw; the stored one is restored
+		if err := m.migrate(&seen); err != nil {
+			return nil, err
+		}
 		// A removal has no version, so the content is compared.
-		if c.Op == Delete && !hasContent(p.Item, c.Before) {
+		if c.Op == Delete && !hasContent(&seen, c.Before) {
 			return nil, fmt.Errorf("memory: %q has been written and removed again since: %w", c.Key,
 				&store.ConflictError{Namespace: c.Namespace, Key: c.Key, Have: past[0].Version})
 		}

@@ -26,6 +26,9 @@ type ToolOptions struct {
 	Namespace []string
 	// Store keeps the memories; nil means the store of the run.
 	Store *store.Store
+	// Kinds bring memories into their present shape: see [Kind.Migrate]. A memory without
+	// a kind, as the tool writes them, counts as being of the tool's type.
+	Kinds []Kind
 	// Instructions tell the model when to use the tool; empty means those of the package.
 	Instructions string
 	// Actions are the allowed actions of manage_memory, from "create", "update" and
@@ -199,6 +202,9 @@ func (m *managed) do(ctx context.Context, action string, key *string, content js
 	if err != nil {
 		return "", err
 	}
+	if err := migrateItems(m.o.Kinds, m.kind, item); err != nil {
+		return "", err
+	}
 	if action == "delete" {
 		return m.remove(ctx, s, item)
 	}
@@ -361,6 +367,9 @@ func SearchTool(o *ToolOptions) (*llm.Tool, error) {
 		}
 		items, err := storeFor(ctx, m.o.Store).Search(ctx, op.Prefix, &op.SearchOptions)
 		if err != nil {
+			return nil, err
+		}
+		if err := migrateItems(m.o.Kinds, "", items...); err != nil {
 			return nil, err
 		}
 		found := foundItems(items, strings.TrimSpace(a.Query) != "")

@@ -46,8 +46,8 @@ func foundItems(items []*store.Item, scored bool) []foundItem {
 }
 
 // SearchFor asks the model for search queries about a conversation and returns the
-// items found, each once, best first. It uses the options Instructions, Namespace
-// and Store.
+// items found, each once, best first. It uses the options Instructions, Kinds,
+// Namespace and Store.
 func SearchFor(ctx context.Context, model llm.Model, messages []llm.Message, o *ToolOptions) ([]*store.Item, error) {
 	if model == nil {
 		return nil, errors.New("memory: SearchFor: there is no model")
@@ -79,7 +79,8 @@ func SearchFor(ctx context.Context, model llm.Model, messages []llm.Message, o *
 	if err != nil {
 		return nil, err
 	}
-	return best(ranked(results), 0), nil
+	items := best(ranked(results), 0)
+	return items, migrateItems(m.o.Kinds, "", items...)
 }
 
 // ThreadSummary is a title and a summary of a conversation, for [ExtractThread].

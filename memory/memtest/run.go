@@ -250,7 +250,7 @@ func (b *fixture) place(ctx context.Context) (store.Namespace, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := m.Put(ctx, "memtest", "where memories are kept"); err != nil {
+	if err := m.Put(ctx, "memtest", "where memories are kept", nil); err != nil {
 		return nil, err
 	}
 	all, err := scratch.Namespaces(ctx, nil)
