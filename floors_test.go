@@ -72,6 +72,7 @@ var floorOf = map[string]int{
 	"llm/llmtest":               1,
 	"llm/prices":                1,
 	"internal/turns":            1,
+	"internal/memoryimport":     1,
 	"internal/browsertest":      1,
 
 	"llm":                 0,

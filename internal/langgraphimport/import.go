@@ -3,13 +3,13 @@ package langgraphimport
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/memoryimport"
 	"github.com/treadle-go/treadle/store"
 )
 
@@ -185,14 +185,13 @@ func hasWrite(list []checkpoint.Write, w checkpoint.Write) bool {
 	return false
 }
 
-// items imports the items of the store.
+// items imports the items of the store, with their times.
 func (r *Report) items(ctx context.Context, src source, to Target) error {
 	now := time.Now()
-	at := now
 	var s *store.Store
 	if to != nil {
 		var err error
-		if s, err = to.Store(&store.Options{Now: func() time.Time { return at }}); err != nil {
+		if s, err = to.Store(nil); err != nil {
 			return err
 		}
 	}
@@ -201,75 +200,40 @@ func (r *Report) items(ctx context.Context, src source, to Target) error {
 			r.Expired++
 			return nil
 		}
-		ns := store.Namespace(strings.Split(it.prefix, "."))
-		bad := func(err error) error {
-			if _, ok := errors.AsType[*store.InvalidError](err); ok {
-				r.Problems = append(r.Problems, Problem{Item: strings.Join(ns, ".") + " " + it.key, Text: "the item is left out: " + err.Error()})
-				return nil
-			}
-			return fmt.Errorf("item %q of %v: %w", it.key, ns, err)
+		problem := func(format string, args ...any) {
+			r.Problems = append(r.Problems, Problem{Item: it.prefix + " " + it.key, Text: fmt.Sprintf(format, args...)})
 		}
 		v, err := parseJSON(it.value)
 		if err != nil {
-			r.Problems = append(r.Problems, Problem{Item: it.prefix + " " + it.key, Text: "the value cannot be read and the item is left out: " + err.Error()})
+			problem("the value cannot be read and the item is left out: %v", err)
 			return nil //nolint:nilerr // it is reported
 		}
 		value, problems := toJSON(v)
 		for _, text := range problems {
-			r.Problems = append(r.Problems, Problem{Item: it.prefix + " " + it.key, Text: text})
+			problem("%s", text)
 		}
 		if to == nil {
 			r.Items++
 			return nil
 		}
-		at = now
-		old, err := s.Get(ctx, ns, it.key, &store.GetOptions{NoRefresh: true})
-		switch {
-		case errors.Is(err, store.ErrNotFound):
-		case err != nil:
-			return bad(err)
-		case sameJSON(old.Value, value):
+		item := &memoryimport.Item{Namespace: strings.Split(it.prefix, "."), Key: it.key, Value: value,
+			Created: it.created, Updated: it.updated, Expires: it.expires, TTL: it.ttl}
+		result, err := item.Add(ctx, s)
+		if e, ok := errors.AsType[*store.ImportError](err); ok {
+			problem("the item is left out: %v", e.Err)
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("item %q of %v: %w", it.key, item.Namespace, err)
+		}
+		switch result {
+		case memoryimport.Added:
+			r.Items++
+		case memoryimport.Same:
 			r.SameItems++
-			return nil
-		case !it.updated.After(old.Updated):
-			r.Problems = append(r.Problems, Problem{Item: it.prefix + " " + it.key, Text: "the item has changed in the target since: it is left as it is"})
-			return nil
+		case memoryimport.Conflict:
+			problem("the item has changed in the target since: it is left as it is")
 		}
-		if err := putItem(ctx, s, ns, it, value, old == nil, &at); err != nil {
-			return bad(err)
-		}
-		r.Items++
 		return nil
 	})
-}
-
-// putItem stores an item with its times: the clock of the store is set to them. So an
-// item that was changed after it was created gets two versions.
-func putItem(ctx context.Context, s *store.Store, ns store.Namespace, it *rawItem, value json.RawMessage, isNew bool, at *time.Time) error {
-	put := func(t time.Time) error {
-		if !t.IsZero() {
-			*at = t
-		}
-		return s.Put(ctx, ns, it.key, value, &store.PutOptions{TTL: it.ttl})
-	}
-	if isNew && !it.created.IsZero() && it.updated.After(it.created) {
-		if err := put(it.created); err != nil {
-			return err
-		}
-	}
-	if err := put(it.updated); err != nil {
-		return err
-	}
-	if it.ttl > 0 && !it.expires.IsZero() && it.expires.Add(-it.ttl).After(*at) { // it was read later, which has prolonged its life
-		*at = it.expires.Add(-it.ttl)
-		if _, err := s.Get(ctx, ns, it.key, nil); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func sameJSON(a, b json.RawMessage) bool {
-	var x, y bytes.Buffer
-	return json.Compact(&x, a) == nil && json.Compact(&y, b) == nil && bytes.Equal(x.Bytes(), y.Bytes())
 }

@@ -1,0 +1,327 @@
+package memoryimport
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/treadle-go/treadle/store"
+)
+
+// Report is the result of an import.
+type Report struct {
+	Items int // how many were added
+	Same  int // how many were there before
+	// Pinned are the keys of memories that the other system shows its model always. To
+	// recall them always, name them in memory.RecallerOptions.Pinned.
+	Pinned   []string
+	Problems []Problem
+}
+
+// A Problem is an entry that was left out, or not taken over completely.
+type Problem struct {
+	Item string // its place in the file, or its namespace and key
+	Text string
+}
+
+// ErrFormat is the error of a file in no format that this package reads.
+var ErrFormat = errors.New("the file is no export of mem0 (a list of memories, or an object with results), no agent file of Letta (.af), and no list of its passages")
+
+// Run imports the memories of a file into s, under prefix. With a nil store it only
+// reports.
+func Run(ctx context.Context, data []byte, s *store.Store, prefix store.Namespace) (*Report, error) {
+	in := &importing{store: s, prefix: prefix, report: &Report{}}
+	file, err := parse(data)
+	if err != nil {
+		return in.report, err
+	}
+	for _, e := range file.entries {
+		if err := in.add(ctx, e); err != nil {
+			return in.report, err
+		}
+	}
+	slices.Sort(in.report.Pinned)
+	in.report.Pinned = slices.Compact(in.report.Pinned)
+	return in.report, nil
+}
+
+type importing struct {
+	store  *store.Store
+	prefix store.Namespace
+	report *Report
+}
+
+// An entry is a memory of a file.
+type entry struct {
+	place            string // in the file
+	owner            string // whose memory it is: a user or an agent
+	key, text        string
+	created, updated any
+	until            string // the last day of its validity
+	pinned           bool
+	system           string         // the other system's name
+	rest             map[string]any // its other fields
+}
+
+func (in *importing) add(ctx context.Context, e *entry) error {
+	problem := func(format string, args ...any) {
+		in.report.Problems = append(in.report.Problems, Problem{Item: e.place, Text: fmt.Sprintf(format, args...)})
+	}
+	switch {
+	case strings.TrimSpace(e.text) == "":
+		problem("the memory has no text and is left out")
+		return nil
+	case e.key == "" || e.owner == "":
+		problem("the memory is left out: it has no id, or nothing says whose it is")
+		return nil
+	}
+	meta := map[string]any{}
+	if len(e.rest) > 0 {
+		meta[e.system] = e.rest
+	}
+	if e.until != "" {
+		day, err := time.Parse(time.DateOnly, e.until)
+		if err != nil {
+			problem("its last day %q is not a date and is left out", e.until)
+		} else {
+			meta["validity"] = map[string]time.Time{"until": day.AddDate(0, 0, 1)}
+		}
+	}
+	var value bytes.Buffer
+	encoder := json.NewEncoder(&value)
+	encoder.SetEscapeHTML(false) // the escapes would become words of the index
+	err := encoder.Encode(map[string]any{"kind": "Memory", "content": map[string]string{"content": e.text}})
+	if err != nil {
+		return err
+	}
+	it := &Item{Namespace: append(slices.Clone(in.prefix), e.owner), Key: e.key, Value: value.Bytes()}
+	if len(meta) > 0 {
+		it.Meta = meta
+	}
+	if it.Created, err = readTime(e.created); err == nil {
+		it.Updated, err = readTime(e.updated)
+	}
+	if err != nil {
+		problem("the memory is left out: %v", err)
+		return nil
+	}
+	result := Added
+	if in.store != nil {
+		result, err = it.Add(ctx, in.store)
+		if e, ok := errors.AsType[*store.ImportError](err); ok {
+			problem("the memory is left out: %v", e.Err)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	switch result {
+	case Added:
+		in.report.Items++
+	case Same:
+		in.report.Same++
+	case Conflict:
+		problem("the memory has changed in the target since: it is left as it is")
+	}
+	if e.pinned {
+		in.report.Pinned = append(in.report.Pinned, e.key)
+	}
+	return nil
+}
+
+// readTime reads a time of Python: ISO 8601, in UTC if it has no offset.
+func readTime(v any) (time.Time, error) {
+	if v == nil {
+		return time.Time{}, nil
+	}
+	text, ok := v.(string)
+	if !ok {
+		return time.Time{}, fmt.Errorf("its time %v is not a text", v)
+	}
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05", time.DateOnly} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t.UTC(), nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("its time %.60q is not a time of ISO 8601", text)
+}
+
+// file is a file that was read.
+type file struct{ entries []*entry }
+
+func parse(data []byte) (*file, error) {
+	d := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(data, []byte("\ufeff"))))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return nil, fmt.Errorf("%w: it is not JSON: %w", ErrFormat, err)
+	}
+	if d.More() {
+		return nil, fmt.Errorf("%w: there is more after its first JSON value", ErrFormat)
+	}
+	switch v := v.(type) {
+	case []any:
+		return list(v)
+	case map[string]any:
+		results, ok := v["results"].([]any)
+		_, agents := v["agents"].([]any)
+		_, core := v["core_memory"].([]any)
+		switch {
+		case ok:
+			return list(results)
+		case agents:
+			return agentFile(v), nil
+		case core:
+			return oldAgentFile(v), nil
+		}
+	}
+	return nil, ErrFormat
+}
+
+// list reads memories of mem0 or passages of Letta.
+func list(entries []any) (*file, error) {
+	f := &file{}
+	for i, v := range entries {
+		place := fmt.Sprintf("entry %d", i+1)
+		m, ok := v.(map[string]any)
+		_, memory := m["memory"]
+		_, passage := m["text"]
+		switch {
+		case ok && memory:
+			f.entries = append(f.entries, mem0Entry(place, m))
+		case ok && passage:
+			f.entries = append(f.entries, passageEntry(place, m))
+		default:
+			return nil, fmt.Errorf("%w: %s has neither a memory nor a text", ErrFormat, place)
+		}
+	}
+	return f, nil
+}
+
+// take removes a text from a map and returns it.
+func take(m map[string]any, name string) string {
+	text, ok := m[name].(string)
+	if ok {
+		delete(m, name)
+	}
+	return text
+}
+
+// rest removes members from a map and returns those with a value.
+func rest(m map[string]any, without ...string) map[string]any {
+	for _, name := range without {
+		delete(m, name)
+	}
+	maps.DeleteFunc(m, func(_ string, v any) bool {
+		switch v := v.(type) {
+		case nil:
+			return true
+		case map[string]any:
+			return len(v) == 0
+		case []any:
+			return len(v) == 0
+		}
+		return false
+	})
+	return m
+}
+
+// mem0Entry reads a memory of mem0. Its owner is the user, or else the agent, the app
+// or the run.
+func mem0Entry(place string, m map[string]any) *entry {
+	e := &entry{place: place, system: "mem0", created: m["created_at"], updated: m["updated_at"],
+		key: take(m, "id"), text: take(m, "memory"), until: take(m, "expiration_date")}
+	for _, name := range []string{"user_id", "agent_id", "app_id", "run_id"} {
+		if e.owner != "" {
+			break
+		}
+		e.owner = take(m, name)
+	}
+	e.rest = rest(m, "created_at", "updated_at", "score")
+	return e
+}
+
+// passageEntry reads a passage of Letta's archival memory.
+func passageEntry(place string, m map[string]any) *entry {
+	e := &entry{place: place, system: "letta", created: m["created_at"], updated: m["updated_at"], key: take(m, "id"), text: take(m, "text")}
+	for _, name := range []string{"agent_id", "archive_id", "source_id"} {
+		if e.owner != "" {
+			break
+		}
+		e.owner = take(m, name)
+	}
+	if deleted, _ := m["is_deleted"].(bool); deleted {
+		e.text = ""
+	}
+	e.rest = rest(m, "created_at", "updated_at", "embedding", "embedding_config", "is_deleted", "organization_id")
+	return e
+}
+
+// agentFile reads the blocks of the agents of a file. Blocks have no times there, so
+// they get that of the file.
+func agentFile(v map[string]any) *file {
+	blocks := map[string]map[string]any{}
+	list, _ := v["blocks"].([]any)
+	for _, b := range list {
+		if m, ok := b.(map[string]any); ok {
+			id, _ := m["id"].(string)
+			blocks[id] = m
+		}
+	}
+	f := &file{}
+	agents, _ := v["agents"].([]any)
+	for i, a := range agents {
+		m, _ := a.(map[string]any)
+		name, _ := m["name"].(string)
+		ids, _ := m["block_ids"].([]any)
+		for _, id := range ids {
+			text, _ := id.(string)
+			place := fmt.Sprintf("agent %d, block %s", i+1, text)
+			f.entries = append(f.entries, blockEntry(place, name, maps.Clone(blocks[text]), v["created_at"]))
+		}
+		own, _ := m["memory_blocks"].([]any)
+		for k, b := range own {
+			block, _ := b.(map[string]any)
+			f.entries = append(f.entries, blockEntry(fmt.Sprintf("agent %d, memory block %d", i+1, k+1), name, block, v["created_at"]))
+		}
+	}
+	return f
+}
+
+// oldAgentFile reads the core memory of an agent file of Letta 0.6.
+func oldAgentFile(v map[string]any) *file {
+	f := &file{}
+	name, _ := v["name"].(string)
+	blocks, _ := v["core_memory"].([]any)
+	for i, b := range blocks {
+		m, _ := b.(map[string]any)
+		f.entries = append(f.entries, blockEntry(fmt.Sprintf("block %d", i+1), name, m, nil))
+	}
+	return f
+}
+
+func blockEntry(place, agent string, m map[string]any, created any) *entry {
+	e := &entry{place: place, system: "letta", owner: agent, created: created, pinned: true}
+	if m == nil {
+		return e // the file names a block that it does not have
+	}
+	if m["created_at"] != nil {
+		e.created = m["created_at"]
+	}
+	e.updated = m["updated_at"]
+	e.key, e.text = take(m, "label"), take(m, "value")
+	for name, v := range m { // what is false says nothing
+		if v == false {
+			delete(m, name)
+		}
+	}
+	e.rest = rest(m, "id", "created_at", "updated_at")
+	return e
+}

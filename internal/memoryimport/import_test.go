@@ -1,0 +1,182 @@
+package memoryimport_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/treadle-go/treadle/internal/memoryimport"
+	"github.com/treadle-go/treadle/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func read(t testing.TB, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func newStore(t testing.TB) *store.Store {
+	t.Helper()
+	s, err := store.NewMemory(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// described returns the items of a store, a line for each.
+func described(t testing.TB, s *store.Store) []string {
+	t.Helper()
+	items, err := s.Search(t.Context(), nil, &store.SearchOptions{Limit: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, it := range items {
+		created, updated := it.Created.Format(time.RFC3339Nano), it.Updated.Format(time.RFC3339Nano)
+		out = append(out, fmt.Sprintf("%v %s %s %s %s %s", it.Namespace, it.Key, created, updated, it.Value, it.Meta))
+	}
+	slices.Sort(out)
+	return out
+}
+
+func TestExportsOfOtherSystemsAreImported(t *testing.T) {
+	for name, test := range map[string]struct {
+		want     []string
+		pinned   []string
+		problems []string
+	}{
+		"mem0.json": {
+			want: []string{
+				`["memories" "ada"] 7c1f 2026-01-05T17:30:00.25Z 2026-02-01T08:00:00Z {"content":{"content":"Ada drinks <green> tea"},"kind":"Memory"} ` +
+					`{"mem0":{"agent_id":"helper","hash":"5d41","metadata":{"topic":"drinks","weight":1.50}}}`,
+				`["memories" "ada"] 9e2b 2026-03-01T00:00:00Z 2026-03-01T00:00:00Z {"content":{"content":"Ada is in Rome until Easter"},"kind":"Memory"} ` +
+					`{"mem0":{"categories":["travel"]},"validity":{"until":"2026-04-06T00:00:00Z"}}`,
+				`["memories" "helper"] b003 2026-01-01T10:00:00Z 2026-01-01T10:00:00Z {"content":{"content":"Answers are short"},"kind":"Memory"} {"mem0":{"role":"user"}}`,
+			},
+			problems: []string{"entry 4: the memory has no text and is left out", "entry 5: the memory is left out: it has no id, or nothing says whose it is",
+				`entry 6: the memory is left out: its time "soon" is not a time of ISO 8601`},
+		},
+		"letta.af": {
+			want: []string{
+				`["memories" "helper"] human 2026-01-22T02:06:35.101954Z 2026-01-22T02:06:35.101954Z {"content":{"content":"Name: Ada"},"kind":"Memory"} ` +
+					`{"letta":{"description":"about the user","limit":20000,"read_only":true}}`,
+				`["memories" "helper"] persona 2026-01-22T02:06:35.101954Z 2026-01-22T02:06:35.101954Z {"content":{"content":"I am brief."},"kind":"Memory"} {"letta":{"limit":5000}}`,
+				`["memories" "second"] human 2026-01-22T02:06:35.101954Z 2026-01-22T02:06:35.101954Z {"content":{"content":"Name: Ada"},"kind":"Memory"} ` +
+					`{"letta":{"description":"about the user","limit":20000,"read_only":true}}`,
+			},
+			pinned:   []string{"human", "persona"},
+			problems: []string{"agent 2, block block-9: the memory has no text and is left out"},
+		},
+		"letta-0.6.af": {
+			want: []string{
+				`["memories" "old agent"] human 2025-04-01T03:47:27Z 2025-04-01T03:52:02.091007Z {"content":{"content":"Name: Bob"},"kind":"Memory"} {"letta":{"limit":5000}}`,
+			},
+			pinned: []string{"human"},
+		},
+		"letta-passages.json": {
+			want: []string{
+				`["memories" "archive-1"] passage-1 2026-02-03T04:05:06Z 2026-02-03T04:05:06Z {"content":{"content":"The boiler is from 1998"},"kind":"Memory"} {"letta":{"tags":["house"]}}`,
+			},
+			problems: []string{"entry 2: the memory has no text and is left out"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStore(t)
+			dry, err := memoryimport.Run(t.Context(), read(t, name), nil, store.Namespace{"memories"})
+			if err != nil || dry.Items != len(test.want) {
+				t.Errorf("%v: a dry run reports %d items, want %d", err, dry.Items, len(test.want))
+			}
+			r, err := memoryimport.Run(t.Context(), read(t, name), s, store.Namespace{"memories"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(test.want, described(t, s)); d != "" {
+				t.Errorf("the items differ (-want +got):\n%s", d)
+			}
+			var problems []string
+			for _, p := range r.Problems {
+				problems = append(problems, p.Item+": "+p.Text)
+			}
+			if d := cmp.Diff(test.problems, problems); d != "" {
+				t.Errorf("the problems differ (-want +got):\n%s", d)
+			}
+			if d := cmp.Diff(test.pinned, r.Pinned); d != "" {
+				t.Errorf("the pinned memories differ (-want +got):\n%s", d)
+			}
+			again, err := memoryimport.Run(t.Context(), read(t, name), s, store.Namespace{"memories"})
+			if err != nil || again.Items != 0 || again.Same != r.Items {
+				t.Errorf("%v: the second import adds %d items and knows %d", err, again.Items, again.Same)
+			}
+		})
+	}
+}
+
+func TestWhatIsNewerInTheTargetStays(t *testing.T) {
+	s := newStore(t)
+	n := store.Namespace{"memories", "ada"}
+	if err := s.Put(t.Context(), n, "7c1f", map[string]string{"content": "mine"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	r, err := memoryimport.Run(t.Context(), read(t, "mem0.json"), s, store.Namespace{"memories"})
+	if err != nil || r.Items != 2 || len(r.Problems) != 4 || !strings.Contains(r.Problems[0].Text, "changed in the target") {
+		t.Errorf("%v: the report is %+v", err, r)
+	}
+	if item, err := s.Get(t.Context(), n, "7c1f", nil); err != nil || string(item.Value) != `{"content":"mine"}` {
+		t.Errorf("%v: the item is %s", err, item.Value)
+	}
+}
+
+func TestAMemoryWithoutATimeIsAddedOnce(t *testing.T) {
+	s := newStore(t)
+	for i := range 2 {
+		r, err := memoryimport.Run(t.Context(), []byte(`[{"id":"a","memory":"x","user_id":"u","created_at":null}]`), s, nil)
+		if err != nil || r.Items != 1-i || r.Same != i {
+			t.Errorf("%v: import %d reports %+v", err, i, r)
+		}
+	}
+}
+
+func TestOtherFilesAreRefused(t *testing.T) {
+	for _, file := range []string{"", "{", "null", "7", `{"a":1}`, `[1]`, `[{"a":1}]`, `[] []`, "hello"} {
+		if _, err := memoryimport.Run(t.Context(), []byte(file), newStore(t), nil); !errors.Is(err, memoryimport.ErrFormat) {
+			t.Errorf("%q: the error is %v", file, err)
+		}
+	}
+}
+
+// No file makes an import panic, and what one import takes the next one knows.
+func FuzzRun(f *testing.F) {
+	for _, name := range []string{"mem0.json", "letta.af", "letta-0.6.af", "letta-passages.json"} {
+		f.Add(string(read(f, name)))
+	}
+	f.Add(`{"results":[{"memory":"x","id":"","user_id":7},null]}`)
+	f.Add(`{"agents":[null,{"block_ids":[1,"b"],"memory_blocks":[3]}],"blocks":[null,{"id":"b"}]}`)
+	f.Fuzz(func(t *testing.T, file string) {
+		s := newStore(t)
+		first, err := memoryimport.Run(t.Context(), []byte(file), s, store.Namespace{"m"})
+		if err != nil {
+			if !errors.Is(err, memoryimport.ErrFormat) {
+				t.Fatal(err)
+			}
+			return
+		}
+		before := described(t, s)
+		if len(before) > first.Items {
+			t.Fatalf("%d items were added, and %d reported", len(before), first.Items)
+		}
+	})
+}
