@@ -23,41 +23,49 @@ type importer struct {
 	dryRun     bool
 	incomplete bool
 	json       bool
+	memory     string // the namespace of memories of other systems
 }
 
 func newImport(s *streams) *cobra.Command {
 	in := &importer{streams: s}
 	cmd := &cobra.Command{
 		Use:   "import",
-		Short: "Import threads and store items of LangGraph for Python",
+		Short: "Import threads and memories of LangGraph and other systems",
 		Long: `Import the threads and store items that LangGraph for Python has saved with
 SqliteSaver, PostgresSaver and their stores. A graph with the same names of
 fields and nodes continues the threads: open questions can be answered,
 unfinished steps go on, and the history is there.
+
+Files of JSON are imported into the store: those of 'treadle export', memories
+of mem0 (the result of get_all), and agent files and passages of Letta.
 
 Stop the Python program first. The source is only read. Importing again adds
 what is new; threads and items that have changed in the target stay as they are.
 What cannot be converted is listed, and the exit code is 1 then.`,
 		Example: `  treadle import --from langgraph.sqlite --dry-run
   treadle import --from langgraph.sqlite --db agent.db
-  treadle import --from postgres://localhost/agents --db postgres://localhost/agents`,
+  treadle import --from postgres://localhost/agents --db postgres://localhost/agents
+  treadle import --from items.jsonl --db agent.db
+  treadle import --from mem0.json --memory memories --db agent.db`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) > 0:
 				return errors.New("import takes no arguments: name the source with --from and the target with --db")
 			case in.from == "":
-				return errors.New("name the source with --from: an SQLite file of LangGraph, or a Postgres URL")
+				return errors.New("name the source with --from: an SQLite file of LangGraph, a Postgres URL, or a file of JSON")
 			case in.db == "" && !in.dryRun:
 				return errors.New("name the target with --db, or use --dry-run")
 			}
-			return nil
+			_, err := namespaceOf(in.memory)
+			return err
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return in.run(cmd.Context(), cmd.ErrOrStderr()) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&in.from, "from", "", "the SQLite file of LangGraph, or the URL of its Postgres database")
+	flags.StringVar(&in.from, "from", "", "the SQLite file of LangGraph, the URL of its Postgres database, or a file of JSON")
 	flags.StringVar(&in.db, "db", "", "the SQLite file of Treadle, which is made if it does not exist, or a Postgres URL")
 	flags.StringVar(&in.schema, "schema", "", "the schema of Treadle in Postgres (default treadle)")
+	flags.StringVar(&in.memory, "memory", "memories", `the namespace under which memories of mem0 and Letta get one for each user or agent`)
 	flags.BoolVar(&in.dryRun, "dry-run", false, "store nothing, only report")
 	flags.BoolVar(&in.incomplete, "allow-incomplete", false, "exit with 0 even if something could not be converted")
 	flags.BoolVar(&in.json, "json", false, "print the report as JSON")
@@ -78,6 +86,9 @@ func (in *importer) open(ctx context.Context) (target, error) {
 }
 
 func (in *importer) run(ctx context.Context, progress io.Writer) (err error) {
+	if in.isJSON() {
+		return in.runFile(ctx)
+	}
 	o := langgraphimport.Options{From: in.from, Progress: everySeconds(progress)}
 	if !in.dryRun {
 		var to target
@@ -96,10 +107,7 @@ func (in *importer) run(ctx context.Context, progress io.Writer) (err error) {
 	if err != nil {
 		return fmt.Errorf("import: %w", err)
 	}
-	if n := len(r.Problems); n > 0 && !in.incomplete {
-		return fmt.Errorf("%s could not be converted; everything else is imported: --allow-incomplete accepts that", count(n, "part"))
-	}
-	return nil
+	return in.incompleteError(len(r.Problems))
 }
 
 // everySeconds returns a function that writes a line of progress every few seconds.
@@ -119,11 +127,7 @@ func (in *importer) report(r *langgraphimport.Report) error {
 	if in.json {
 		return (&inspector{streams: in.streams}).emit(r)
 	}
-	verb := "Imported"
-	if in.dryRun {
-		verb = "Would import"
-	}
-	fmt.Fprintf(in.out, "%s %s with %s, and %s of the store.\n", verb, count(r.Threads, "thread"), count(r.Checkpoints, "checkpoint"), count(r.Items, "item"))
+	fmt.Fprintf(in.out, "%s %s with %s, and %s of the store.\n", in.verb(), count(r.Threads, "thread"), count(r.Checkpoints, "checkpoint"), count(r.Items, "item"))
 	if r.Unchanged+r.SameItems > 0 {
 		fmt.Fprintf(in.out, "Imported before: %s and %s.\n", count(r.Unchanged, "thread"), count(r.SameItems, "item"))
 	}

@@ -124,7 +124,7 @@ and every step is saved in a checkpoint.`,
 	}
 	root.SetVersionTemplate("treadle {{.Version}}\n")
 	root.SetHelpCommand(newHelp(root))
-	root.AddCommand(newDemo(s), newDev(s), newDraw(s), newErase(s), newImport(s), newJokes(s), newNew(s), newServe(), newThreads(s), newVersion(s, root.Version))
+	root.AddCommand(newDemo(s), newDev(s), newDraw(s), newErase(s), newExport(s), newImport(s), newJokes(s), newNew(s), newServe(), newThreads(s), newVersion(s, root.Version))
 	return root
 }
 

@@ -75,7 +75,7 @@ func TestWrongUsageExitsWith2(t *testing.T) {
 		{"draw demo essay", "draw takes one graph, not 2", "treadle draw"},
 		{"draw --format png", `invalid argument "png" for "-f, --format" flag: use text|ascii|mermaid|dot|svg|json`, "treadle draw"},
 		{"draw --depth deep", `invalid argument "deep" for "-d, --depth" flag: strconv.ParseInt: parsing "deep": invalid syntax`, "treadle draw"},
-		{"import", "name the source with --from: an SQLite file of LangGraph, or a Postgres URL", "treadle import"},
+		{"import", "name the source with --from: an SQLite file of LangGraph, a Postgres URL, or a file of JSON", "treadle import"},
 		{"import --from x", "name the target with --db, or use --dry-run", "treadle import"},
 		{"import x", "import takes no arguments: name the source with --from and the target with --db", "treadle import"},
 		{"erase", "name the database with --db: an SQLite file, or a Postgres URL", "treadle erase"},
@@ -135,8 +135,9 @@ Available Commands:
   dev         Build and serve your program, and restart it when a file is saved
   draw        Draw a graph
   erase       Erase everything that is stored of a person
+  export      Write memories and other store items as lines of JSON
   help        Show the help of a command
-  import      Import threads and store items of LangGraph for Python
+  import      Import threads and memories of LangGraph and other systems
   jokes       Watch a graph that writes jokes: it fans out, picks the best and asks
   new         Write a module with an agent, a test, a main and a Dockerfile
   serve       Serve the demo's graphs over HTTP

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/treadle-go/treadle/internal/langgraphimport"
+	"github.com/treadle-go/treadle/memory"
+	"github.com/treadle-go/treadle/postgres"
+	"github.com/treadle-go/treadle/sqlite"
+	"github.com/treadle-go/treadle/store"
+)
+
+// exporter has the flags of the export command.
+type exporter struct {
+	*streams
+	db, schema, memory string
+}
+
+func newExport(s *streams) *cobra.Command {
+	ex := &exporter{streams: s}
+	cmd := &cobra.Command{
+		Use:   "export",
+		Short: "Write memories and other store items as lines of JSON",
+		Long: `Write the items of the store with their history, times and meta to standard
+output, as lines of JSON: a header, a line for each version of each item, and a
+last line with the number of versions. 'treadle import' reads them into another
+database. Items of stores with encryption keys cannot be read here: use
+store.Export in a program that has the keys.`,
+		Example: `  treadle export --db agent.db > items.jsonl
+  treadle export --db agent.db --memory memories/ada > ada.jsonl
+  treadle import --from ada.jsonl --db postgres://localhost/agents`,
+		Args: func(_ *cobra.Command, args []string) error {
+			switch {
+			case len(args) > 0:
+				return errors.New("export takes no arguments: name the database with --db and a namespace with --memory")
+			case ex.db == "":
+				return errors.New("name the database with --db: an SQLite file of Treadle, or a Postgres URL")
+			}
+			_, err := namespaceOf(ex.memory)
+			return err
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return ex.run(cmd.Context(), cmd.ErrOrStderr()) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&ex.db, "db", "", "the SQLite file of Treadle, or a Postgres URL")
+	flags.StringVar(&ex.schema, "schema", "", "the schema of Treadle in Postgres (default treadle)")
+	flags.StringVar(&ex.memory, "memory", "", `only the memories under this namespace: "memories/ada", or a JSON array`)
+	return cmd
+}
+
+// namespaceOf reads a namespace from a flag: segments with slashes between them, or a
+// JSON array for segments that have slashes.
+func namespaceOf(text string) (store.Namespace, error) {
+	var n store.Namespace
+	switch {
+	case text == "":
+		return nil, nil
+	case strings.HasPrefix(text, "["):
+		if err := json.Unmarshal([]byte(text), &n); err != nil {
+			return nil, fmt.Errorf("--memory %s is not a JSON array of texts", text)
+		}
+	default:
+		n = strings.Split(text, "/")
+	}
+	for _, segment := range n {
+		if segment == "" {
+			return nil, fmt.Errorf("--memory %s has an empty segment", text)
+		}
+	}
+	return n, nil
+}
+
+func (ex *exporter) run(ctx context.Context, said io.Writer) (err error) {
+	if !langgraphimport.IsPostgres(ex.db) {
+		if _, err := os.Stat(ex.db); errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("export: %s does not exist", ex.db)
+		}
+	}
+	prefix, err := namespaceOf(ex.memory)
+	if err != nil {
+		return err
+	}
+	var db target
+	if langgraphimport.IsPostgres(ex.db) {
+		db, err = postgres.Open(ctx, ex.db, &postgres.Options{Schema: ex.schema}) // without Migrate: it only reads
+	} else {
+		db, err = sqlite.Open(ex.db, nil)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	s, err := db.Store(nil)
+	if err != nil {
+		return err
+	}
+	n, err := memory.Export(ctx, s, ex.out, prefix)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(said, "Exported %s.\n", count(n, "version"))
+	return nil
+}

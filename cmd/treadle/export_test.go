@@ -1,0 +1,127 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/memory"
+	"github.com/treadle-go/treadle/sqlite"
+	"github.com/treadle-go/treadle/store"
+)
+
+// remembering makes a database with memories of two users, one of which was recalled.
+func remembering(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "agent.db")
+	db, err := sqlite.Open(file, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := db.Store(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, user := range []string{"ada", "bob/1"} {
+		for _, text := range []string{"likes coffee", "likes tea"} {
+			if err := s.Put(t.Context(), store.Namespace{"memories", user}, "drink", map[string]string{"content": text}, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	r, err := memory.NewRecaller(&memory.RecallerOptions{Store: s, Namespace: []string{"memories", "ada"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := r.Recall(t.Context(), llm.User("what does she like? tea?")); err != nil || len(got.Memories) != 1 {
+		t.Fatalf("%v: recalled %+v", err, got)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func written(t *testing.T, name, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func TestMemoriesAreExportedAndImported(t *testing.T) {
+	from, to := remembering(t), filepath.Join(t.TempDir(), "other.db")
+	all := call(t.Context(), "export", "--db", from)
+	if all.Code != exitOK || all.Stderr != "Exported 5 versions.\n" || !strings.HasSuffix(all.Stdout, `{"end":5}`+"\n") {
+		t.Fatalf("%+v", all)
+	}
+	file := written(t, "items.jsonl", all.Stdout)
+	diff(t, call(t.Context(), "import", "--from", file, "--dry-run"), result{Stdout: "Would import 5 versions of items of the store.\n"})
+	diff(t, call(t.Context(), "import", "--from", file, "--db", to), result{Stdout: "Imported 5 versions of items of the store.\n"})
+	diff(t, call(t.Context(), "import", "--from", file, "--db", to),
+		result{Stdout: "Imported 0 versions of items of the store.\nImported before: 5 versions.\n"})
+	diff(t, call(t.Context(), "export", "--db", to), all)
+
+	ada := call(t.Context(), "export", "--db", from, "--memory", "memories/ada")
+	if strings.Contains(ada.Stdout, "bob") || !strings.Contains(ada.Stdout, "__memory_uses__") || !strings.HasSuffix(ada.Stdout, `{"end":3}`+"\n") {
+		t.Errorf("the export of ada is %+v", ada)
+	}
+	bob := call(t.Context(), "export", "--db", from, "--memory", `["memories","bob/1"]`)
+	if strings.Contains(bob.Stdout, "ada") || !strings.HasSuffix(bob.Stdout, `{"end":2}`+"\n") {
+		t.Errorf("the export of bob is %+v", bob)
+	}
+}
+
+func TestImportSaysWhichLineOfAnExportIsDamaged(t *testing.T) {
+	from, to := remembering(t), filepath.Join(t.TempDir(), "other.db")
+	lines := strings.SplitAfter(call(t.Context(), "export", "--db", from).Stdout, "\n")
+	file := written(t, "items.jsonl", strings.Join(lines[:3], "")+lines[3][:40])
+	got := call(t.Context(), "import", "--from", file, "--db", to)
+	if got.Code != exitFailed || !strings.HasPrefix(got.Stdout, "Imported 2 versions") || !strings.Contains(got.Stderr, "line 4: it is not valid JSON") {
+		t.Errorf("%+v", got)
+	}
+	whole := written(t, "whole.jsonl", strings.Join(lines, ""))
+	diff(t, call(t.Context(), "import", "--from", whole, "--db", to),
+		result{Stdout: "Imported 3 versions of items of the store.\nImported before: 2 versions.\n"})
+}
+
+func TestMemoriesOfOtherSystemsAreImported(t *testing.T) {
+	db := filepath.Join(t.TempDir(), "agent.db")
+	mem0 := "../../internal/memoryimport/testdata/mem0.json"
+	got := call(t.Context(), "import", "--from", mem0, "--db", db, "--memory", "m/mem0")
+	if got.Code != exitFailed || !strings.HasPrefix(got.Stdout, "Imported 3 memories as items of the store.\n\nNot converted:\n  entry 4: ") ||
+		!strings.Contains(got.Stderr, "3 parts could not be converted") {
+		t.Errorf("%+v", got)
+	}
+	got = call(t.Context(), "import", "--from", mem0, "--db", db, "--memory", "m/mem0", "--allow-incomplete")
+	if got.Code != exitOK || !strings.HasPrefix(got.Stdout, "Imported 0 memories as items of the store.\nImported before: 3 memories.\n") {
+		t.Errorf("%+v", got)
+	}
+	got = call(t.Context(), "import", "--from", "../../internal/memoryimport/testdata/letta-0.6.af", "--db", db)
+	diff(t, got, result{Stdout: "Imported 1 memory as items of the store.\n" +
+		"To recall them always, as their system does, name them in memory.RecallerOptions.Pinned: human.\n"})
+	exported := call(t.Context(), "export", "--db", db)
+	for _, part := range []string{`"namespace":["m","mem0","ada"]`, `"namespace":["memories","old agent"]`, `"updated":"2025-04-01T03:52:02.091007Z"`} {
+		if !strings.Contains(exported.Stdout, part) {
+			t.Errorf("the export has no %s:\n%s", part, exported.Stdout)
+		}
+	}
+	got = call(t.Context(), "import", "--from", written(t, "x.json", `{"a":1}`), "--db", db)
+	if got.Code != exitFailed || !strings.Contains(got.Stderr, "no export of mem0") {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestExportSaysWhatIsMissing(t *testing.T) {
+	none := filepath.Join(t.TempDir(), "none.db")
+	diff(t, call(t.Context(), "export", "--db", none), result{Stderr: "treadle: export: " + none + " does not exist\n", Code: exitFailed})
+	for _, args := range [][]string{{"export"}, {"export", "x", "--db", none}, {"export", "--db", none, "--memory", "a//b"}, {"export", "--db", none, "--memory", "[1]"}} {
+		if got := call(t.Context(), args...); got.Code != exitUsage || got.Stdout != "" || !strings.Contains(got.Stderr, "treadle export -h") {
+			t.Errorf("%v: %+v", args, got)
+		}
+	}
+}

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/treadle-go/treadle/internal/langgraphimport"
+	"github.com/treadle-go/treadle/internal/memoryimport"
+	"github.com/treadle-go/treadle/store"
+)
+
+// isJSON reports whether the source is a file of JSON, and so not a database.
+func (in *importer) isJSON() bool {
+	if langgraphimport.IsPostgres(in.from) {
+		return false
+	}
+	f, err := os.Open(in.from)
+	if err != nil {
+		return false // the reader of databases says why
+	}
+	defer func() { _ = f.Close() }() // nothing was written
+	begin := make([]byte, 512)
+	n, _ := io.ReadFull(f, begin)
+	begin = bytes.TrimSpace(bytes.TrimPrefix(begin[:n], []byte("\ufeff")))
+	return len(begin) > 0 && (begin[0] == '{' || begin[0] == '[')
+}
+
+// maxForeign is the maximum size of a file of another system, which is read as a whole.
+const maxForeign = 1 << 30
+
+// runFile imports a file of JSON: an export of Treadle, mem0 or Letta.
+func (in *importer) runFile(ctx context.Context) (err error) {
+	f, err := os.Open(in.from)
+	if err != nil {
+		return fmt.Errorf("import: %w", err)
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	var s *store.Store
+	if !in.dryRun {
+		to, openErr := in.open(ctx)
+		if openErr != nil {
+			return openErr
+		}
+		defer func() { err = errors.Join(err, to.Close()) }()
+		if s, err = to.Store(nil); err != nil {
+			return err
+		}
+	}
+	r := bufio.NewReader(f)
+	begin, _ := r.Peek(128)
+	if bytes.Contains(begin, []byte(`"treadle store"`)) {
+		return in.runExport(ctx, r, s)
+	}
+	data, err := io.ReadAll(io.LimitReader(r, maxForeign+1))
+	if err != nil {
+		return fmt.Errorf("import: %w", err)
+	}
+	if len(data) > maxForeign {
+		return fmt.Errorf("import: %s has more than %d bytes: split it", in.from, maxForeign)
+	}
+	prefix, err := namespaceOf(in.memory)
+	if err != nil {
+		return err
+	}
+	report, err := memoryimport.Run(ctx, data, s, prefix)
+	if err != nil {
+		return fmt.Errorf("import: %s: %w", in.from, err)
+	}
+	if err := in.reportForeign(report); err != nil {
+		return err
+	}
+	return in.incompleteError(len(report.Problems))
+}
+
+func (in *importer) verb() string {
+	if in.dryRun {
+		return "Would import"
+	}
+	return "Imported"
+}
+
+// runExport imports an export of Treadle. A dry run imports it into memory.
+func (in *importer) runExport(ctx context.Context, r io.Reader, s *store.Store) error {
+	if s == nil {
+		var err error
+		if s, err = store.NewMemory(nil); err != nil {
+			return err
+		}
+	}
+	report, err := s.Import(ctx, r)
+	if in.json {
+		err = errors.Join(err, (&inspector{streams: in.streams}).emit(report))
+	} else {
+		fmt.Fprintf(in.out, "%s %s of items of the store.\n", in.verb(), count(report.Versions, "version"))
+		if report.Same > 0 {
+			fmt.Fprintf(in.out, "Imported before: %s.\n", count(report.Same, "version"))
+		}
+		if len(report.Conflicts) > 0 {
+			fmt.Fprintln(in.out, "\nNewer in the target, and left as they are:")
+		}
+		for _, c := range report.Conflicts {
+			fmt.Fprintln(in.out, " ", plain(fmt.Sprintf("item %v %s", c.Namespace, c.Key)))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("import: %w", err)
+	}
+	return in.incompleteError(len(report.Conflicts))
+}
+
+func (in *importer) reportForeign(r *memoryimport.Report) error {
+	if in.json {
+		return (&inspector{streams: in.streams}).emit(r)
+	}
+	fmt.Fprintf(in.out, "%s %s as items of the store.\n", in.verb(), memories(r.Items))
+	if r.Same > 0 {
+		fmt.Fprintf(in.out, "Imported before: %s.\n", memories(r.Same))
+	}
+	if len(r.Pinned) > 0 {
+		fmt.Fprintf(in.out, "To recall them always, as their system does, name them in memory.RecallerOptions.Pinned: %s.\n", plain(strings.Join(r.Pinned, ", ")))
+	}
+	if len(r.Problems) > 0 {
+		fmt.Fprintln(in.out, "\nNot converted:")
+	}
+	for _, p := range r.Problems {
+		fmt.Fprintln(in.out, " ", plain(p.Item+": "+p.Text))
+	}
+	return nil
+}
+
+// incompleteError is the error of an import that has left something out.
+func (in *importer) incompleteError(problems int) error {
+	if problems == 0 || in.incomplete {
+		return nil
+	}
+	return fmt.Errorf("%s could not be converted; everything else is imported: --allow-incomplete accepts that", count(problems, "part"))
+}
+
+func memories(n int) string {
+	if n == 1 {
+		return "1 memory"
+	}
+	return fmt.Sprintf("%d memories", n)
+}
