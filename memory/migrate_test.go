@@ -1,9 +1,12 @@
 package memory_test
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -222,5 +225,52 @@ func TestStoreManagerTellsItsNamespace(t *testing.T) {
 	_, err = m.Namespace(t.Context())
 	if e, ok := errors.AsType[*memory.VarError](err); !ok || e.Var != "user" {
 		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestMemoriesOfAReflectorAreFoundByItsManager(t *testing.T) {
+	s := newStore(t, nil)
+	m := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(note("Ann likes tea"))), memory.StoreManagerOptions{})
+	r, err := memory.NewReflector(func(ctx context.Context, _ string, messages llm.Messages) ([]memory.ItemChange, error) {
+		return m.Reflect(ctx, messages...)
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := r.Submit(t.Context(), "thread 1", llm.Messages{llm.User("I like tea")}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	items, err := m.Search(t.Context(), &store.SearchOptions{Query: "tea", Filter: store.Eq("kind", "Memory"), Limit: 3})
+	if err != nil || len(items) != 1 || !strings.Contains(string(items[0].Value), "Ann likes tea") {
+		t.Errorf("%v: found %v", err, items)
+	}
+}
+
+func TestExportHasTheMemoriesAndTheirUses(t *testing.T) {
+	s := newStore(t, nil)
+	put(t, s, "a", `{"content":"Ann likes tea"}`)
+	r, err := memory.NewRecaller(&memory.RecallerOptions{Store: s, Namespace: memories})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Recall(t.Context(), llm.User("tea?")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Put(t.Context(), store.Namespace{"other"}, "k", map[string]int{"v": 1}, nil); err != nil {
+		t.Fatal(err)
+	}
+	var file bytes.Buffer
+	if n, err := memory.Export(t.Context(), s, &file, memories); err != nil || n != 2 || strings.Contains(file.String(), "other") {
+		t.Errorf("%v: %d versions:\n%s", err, n, file.String())
+	}
+	if n, err := memory.Export(t.Context(), s, io.Discard, nil); err != nil || n != 3 {
+		t.Errorf("%v: %d versions of the whole store, want 3", err, n)
 	}
 }

@@ -344,6 +344,8 @@ func TestStoreManagerForgetsWhatItRemovesIfItOverwrites(t *testing.T) {
 // not wrap what it stores.
 //
 // Defect: §3.2 get of the default crashes if there is none.
+// Defect: §3.2 get of the default crashes if it is not stored, although there is one.
+// Defect: §3.2 put of a value without kind makes the next invoke raise KeyError.
 // Defect: §3.2 put stores a value without its kind.
 func TestStoreManagerReadsAndWritesMemories(t *testing.T) {
 	s := newStore(t, nil)

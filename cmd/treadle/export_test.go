@@ -1,10 +1,13 @@
 package main
 
 import (
+	"database/sql"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/memory"
@@ -123,5 +126,58 @@ func TestExportSaysWhatIsMissing(t *testing.T) {
 		if got := call(t.Context(), args...); got.Code != exitUsage || got.Stdout != "" || !strings.Contains(got.Stderr, "treadle export -h") {
 			t.Errorf("%v: %+v", args, got)
 		}
+	}
+}
+
+// LangMem keeps a profile under a random key.
+func TestProfilesOfLangMemAreAlwaysRecalled(t *testing.T) {
+	file, target := copyOf(t, langgraphFile), filepath.Join(t.TempDir(), "agent.db")
+	db, err := sql.Open("sqlite", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = db.ExecContext(t.Context(), `INSERT INTO store (prefix, key, value, created_at, updated_at) VALUES
+		('memories.ada', '7c1f', '{"kind":"User","content":{"name":"Ada"}}', '2026-01-02 03:04:05', '2026-02-03 04:05:06'),
+		('memories.ada', '9e2b', '{"kind":"Memory","content":{"content":"likes tea"}}', '2026-01-02 03:04:05', '2026-01-02 03:04:05'),
+		('memories.bob', 'a', '{"kind":"User","content":{"name":"Bob"}}', '2026-01-02 03:04:05', '2026-01-02 03:04:05'),
+		('memories.bob', 'b', '{"kind":"User","content":{"name":"Rob"}}', '2026-01-02 03:04:05', '2026-01-02 03:04:05')`)
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if got := call(t.Context(), "import", "--from", file, "--db", target, "--profile", "User"); got.Code != exitOK {
+			t.Fatalf("%+v", got)
+		}
+	}
+	to, err := sqlite.Open(target, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := to.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	s, err := to.Store(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := memory.NewRecaller(&memory.RecallerOptions{Store: s, Namespace: []string{"memories", "ada"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := r.Recall(t.Context(), llm.User("hello"))
+	if err != nil || len(got.Memories) != 1 || !got.Memories[0].Why.Pinned || string(got.Memories[0].Document.Content) != `{"name":"Ada"}` {
+		t.Fatalf("%v: recalled %+v", err, got)
+	}
+	item := got.Memories[0].Item
+	if item.Created.Format(time.DateTime) != "2026-01-02 03:04:05" || item.Updated.Format(time.DateTime) != "2026-02-03 04:05:06" {
+		t.Errorf("the profile was created at %v and updated at %v", item.Created, item.Updated)
+	}
+	if past, err := s.History(t.Context(), item.Namespace, item.Key); err != nil || len(past) != 1 {
+		t.Errorf("%v: the profile has %d versions", err, len(past))
+	}
+	if items, err := s.Search(t.Context(), store.Namespace{"memories", "bob"}, nil); err != nil || len(items) != 2 || items[0].Key == "default" {
+		t.Errorf("%v: of two users in a namespace one became the profile: %v", err, items)
 	}
 }

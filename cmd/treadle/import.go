@@ -24,6 +24,7 @@ type importer struct {
 	incomplete bool
 	json       bool
 	memory     string // the namespace of memories of other systems
+	profiles   []string
 }
 
 func newImport(s *streams) *cobra.Command {
@@ -66,6 +67,7 @@ What cannot be converted is listed, and the exit code is 1 then.`,
 	flags.StringVar(&in.db, "db", "", "the SQLite file of Treadle, which is made if it does not exist, or a Postgres URL")
 	flags.StringVar(&in.schema, "schema", "", "the schema of Treadle in Postgres (default treadle)")
 	flags.StringVar(&in.memory, "memory", "memories", `the namespace under which memories of mem0 and Letta get one for each user or agent`)
+	flags.StringSliceVar(&in.profiles, "profile", nil, "a kind of LangMem's memories whose only one in a namespace is a profile and gets the key default")
 	flags.BoolVar(&in.dryRun, "dry-run", false, "store nothing, only report")
 	flags.BoolVar(&in.incomplete, "allow-incomplete", false, "exit with 0 even if something could not be converted")
 	flags.BoolVar(&in.json, "json", false, "print the report as JSON")
@@ -89,7 +91,7 @@ func (in *importer) run(ctx context.Context, progress io.Writer) (err error) {
 	if in.isJSON() {
 		return in.runFile(ctx)
 	}
-	o := langgraphimport.Options{From: in.from, Progress: everySeconds(progress)}
+	o := langgraphimport.Options{From: in.from, Profiles: in.profiles, Progress: everySeconds(progress)}
 	if !in.dryRun {
 		var to target
 		if to, err = in.open(ctx); err != nil {

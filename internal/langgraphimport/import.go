@@ -3,8 +3,10 @@ package langgraphimport
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,6 +25,9 @@ type Target interface {
 type Options struct {
 	From string // an SQLite file, or the URL of a Postgres database
 	To   Target // nil: only report what would be done
+	// Profiles are kinds of LangMem's memories. The only one of a kind in a namespace
+	// becomes the profile there: its key becomes "default".
+	Profiles []string
 	// Progress, if not nil, is called after each thread.
 	Progress func(done, threads int)
 }
@@ -49,7 +54,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	r := &Report{}
 	err = r.threads(ctx, src, &o)
 	if err == nil {
-		err = r.items(ctx, src, o.To)
+		err = r.items(ctx, src, o.To, o.Profiles)
 	}
 	return r, errors.Join(err, src.close(ctx))
 }
@@ -186,7 +191,11 @@ func hasWrite(list []checkpoint.Write, w checkpoint.Write) bool {
 }
 
 // items imports the items of the store, with their times.
-func (r *Report) items(ctx context.Context, src source, to Target) error {
+func (r *Report) items(ctx context.Context, src source, to Target, kinds []string) error {
+	profiles, err := profilesOf(ctx, src, kinds)
+	if err != nil {
+		return err
+	}
 	now := time.Now()
 	var s *store.Store
 	if to != nil {
@@ -218,6 +227,9 @@ func (r *Report) items(ctx context.Context, src source, to Target) error {
 		}
 		item := &memoryimport.Item{Namespace: strings.Split(it.prefix, "."), Key: it.key, Value: value,
 			Created: it.created, Updated: it.updated, Expires: it.expires, TTL: it.ttl}
+		if profiles[[2]string{it.prefix, it.key}] {
+			item.Key, item.Meta = profileKey, map[string]any{"langmem": map[string]string{"key": it.key}}
+		}
 		result, err := item.Add(ctx, s)
 		if e, ok := errors.AsType[*store.ImportError](err); ok {
 			problem("the item is left out: %v", e.Err)
@@ -236,4 +248,34 @@ func (r *Report) items(ctx context.Context, src source, to Target) error {
 		}
 		return nil
 	})
+}
+
+// profileKey is the key under which package memory keeps a profile.
+const profileKey = "default"
+
+// profilesOf returns the prefixes and keys of the profiles: the only memories of one
+// of the kinds in their namespaces, unless that has a profile already.
+func profilesOf(ctx context.Context, src source, kinds []string) (map[[2]string]bool, error) {
+	if len(kinds) == 0 {
+		return nil, nil
+	}
+	found := map[string][]string{} // keys by prefix
+	err := src.items(ctx, func(it *rawItem) error {
+		var v struct {
+			Kind    string          `json:"kind"`
+			Content json.RawMessage `json:"content"`
+		}
+		isProfile := json.Unmarshal(it.value, &v) == nil && v.Content != nil && slices.Contains(kinds, v.Kind)
+		if isProfile || it.key == profileKey {
+			found[it.prefix] = append(found[it.prefix], it.key)
+		}
+		return nil
+	})
+	profiles := map[[2]string]bool{}
+	for prefix, keys := range found {
+		if len(keys) == 1 && keys[0] != profileKey {
+			profiles[[2]string{prefix, keys[0]}] = true
+		}
+	}
+	return profiles, err
 }
