@@ -109,7 +109,6 @@ func TestMemoriesOfAnEarlierShapeAreReadInThePresentOne(t *testing.T) {
 
 // Defect: §3.1 an update drops the fields that the schema does not have.
 // Defect: §3.1 an update drops the fields beside kind and content.
-// Defect: §7 a memory of an earlier schema or a renamed one cannot be updated.
 func TestTheNextWriteStoresThePresentShape(t *testing.T) {
 	s := newStore(t, nil)
 	put(t, s, "default", oldContact)
@@ -273,4 +272,19 @@ func TestExportHasTheMemoriesAndTheirUses(t *testing.T) {
 	if n, err := memory.Export(t.Context(), s, io.Discard, nil); err != nil || n != 3 {
 		t.Errorf("%v: %d versions of the whole store, want 3", err, n)
 	}
+}
+
+// Defect: §7 an answer in words to a request for a repair is an AttributeError.
+func TestAnAnswerInWordsDoesNotRepairACallAndIsAnError(t *testing.T) {
+	s := newStore(t, nil)
+	put(t, s, "default", `{"kind":"Contact","content":{"age":30}}`)
+	var o memory.StoreManagerOptions
+	o.Kinds, o.NoInserts = []memory.Kind{memory.NewKind[Contact]("somebody")}, true
+	edit := patching(`[{"op":"replace","path":"/age","value":31}]`)
+	m := newStoreManager(t, s, llmtest.Scripted(t, llmtest.Ask(llmtest.ToolCall("PatchDoc", edit)), llmtest.Say("sorry")), o)
+	changes, err := m.Reflect(t.Context(), llm.User("I turned 31"))
+	if e, ok := errors.AsType[*memory.CallError](err); !ok || len(changes) != 0 || !strings.Contains(e.Error(), "first") {
+		t.Errorf("changes %v, error %v, want one that names the missing field", changes, err)
+	}
+	wantStored(t, s, `{"kind":"Contact","content":{"age":30}}`)
 }
