@@ -13,9 +13,12 @@ import (
 	"github.com/treadle-go/treadle/llm"
 )
 
-// MiddlewareOptions are the options of [Middleware]. With nil, or without a Recall
-// and a Manager, it does nothing.
+// MiddlewareOptions are the options of [Middleware]. With nil, or without Blocks, a
+// Recall and a Manager, it does nothing.
 type MiddlewareOptions struct {
+	// Blocks are added to the prompt before the recalled memories; nil adds none. Give
+	// the agent their [Blocks.Tool] if its model may edit them.
+	Blocks *Blocks
 	// Recall finds the memories for the prompt; nil adds none.
 	Recall *Recaller
 	// Manager decides what to remember of the conversation; nil remembers nothing.
@@ -34,8 +37,8 @@ type MiddlewareOptions struct {
 const defaultSessionTokens = 8000
 
 // Middleware gives an agent a long-term memory. In each call of the model it adds the
-// memories that are relevant to the user's newest message to the system prompt; the
-// stored conversation does not have them. When the agent has answered, the
+// blocks, and the memories that are relevant to the user's newest message, to the
+// system prompt; the stored conversation does not have them. When the agent has answered, the
 // conversation goes to the Manager. The Reflector's key is the id of the thread,
 // followed by the values of the variables in the Manager's namespace, separated by
 // slashes, because one thread may be about the memories of several users.
@@ -43,7 +46,7 @@ const defaultSessionTokens = 8000
 // The recalled memories are a custom event of the run, a [*Recollection], once for each
 // message of the user.
 //
-// If recalling fails, the call of the model fails. Without a Reflector, an error of
+// If reading the blocks or recalling fails, the call of the model fails. Without a Reflector, an error of
 // the Manager fails the run, also one of its Guard; the returned state has the answer.
 func Middleware(o *MiddlewareOptions) *agent.Middleware {
 	m := &agent.Middleware{Name: "memory"}
@@ -51,7 +54,7 @@ func Middleware(o *MiddlewareOptions) *agent.Middleware {
 		return m
 	}
 	o = new(*o) // the caller may change theirs
-	if o.Recall != nil {
+	if o.Recall != nil || o.Blocks != nil {
 		m.WrapModel = o.remind
 	}
 	if o.Manager != nil || o.Reflector != nil {
@@ -60,8 +63,19 @@ func Middleware(o *MiddlewareOptions) *agent.Middleware {
 	return m
 }
 
-// remind adds memories to a call of the model.
+// remind adds blocks and memories to a call of the model. Blocks come first: they
+// change less often, so that more of the prompt can be read from a provider's cache.
 func (o *MiddlewareOptions) remind(ctx context.Context, call agent.ModelCall, next agent.ModelFunc) (llm.Message, error) {
+	if o.Blocks != nil {
+		text, err := o.Blocks.Prompt(ctx)
+		if err != nil {
+			return llm.Message{}, err
+		}
+		call.System = paragraphs(call.System, text)
+	}
+	if o.Recall == nil {
+		return next(ctx, call)
+	}
 	turn := turns.LastHuman(call.Messages) + 1
 	// Further calls of the same turn are about the same message: they see the same
 	// memories, whose use is not counted again.
