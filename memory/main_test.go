@@ -12,5 +12,8 @@ func TestMain(m *testing.M) {
 	if path := os.Getenv(submitterEnv); path != "" {
 		submitUntilKilled(path)
 	}
+	if path := os.Getenv(consolidatorEnv); path != "" {
+		consolidateUntilKilled(path)
+	}
 	goleak.VerifyTestMain(m)
 }

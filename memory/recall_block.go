@@ -18,7 +18,7 @@ func (r *Recaller) block(ctx context.Context, f *finding) (*Recollection, error)
 	out := &Recollection{Hidden: f.hidden}
 	lines := []string{blockIntroduction}
 	take := func(m Recalled) error {
-		line := "- " + m.Item.Updated.Format(time.DateOnly) + m.Document.Validity.text() + ": " + indent(r.o.Render(m.Document))
+		line := "- " + notedAt(m.Item).Format(time.DateOnly) + m.Document.Validity.text() + ": " + indent(r.o.Render(m.Document))
 		text := fence("memories", strings.Join(append(lines, line), "\n"))
 		tokens, err := r.o.Count(ctx, []llm.Message{llm.System(text)})
 		if err != nil {

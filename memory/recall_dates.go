@@ -86,7 +86,7 @@ func timesOf(item *store.Item) []period {
 	if v := validityOf(item); v != (Validity{}) {
 		out = append(out, period{v.From, v.Until})
 	}
-	noted := period{item.Updated, item.Updated}
-	out = append(out, periodsIn(string(item.Value), item.Updated)...)
-	return append(out, noted)
+	noted := notedAt(item)
+	out = append(out, periodsIn(string(item.Value), noted)...)
+	return append(out, period{noted, noted})
 }

@@ -75,7 +75,7 @@ func (r *Recaller) score(cs []Recalled, uses map[string]use) {
 	for i := range cs {
 		c := &cs[i]
 		w := &c.Why
-		age := max(0, now.Sub(c.Item.Updated))
+		age := max(0, now.Sub(notedAt(c.Item)))
 		w.Recency = math.Exp2(-float64(age) / float64(r.o.HalfLife))
 		w.Importance = importanceOf(c.Item)
 		w.Uses = uses[itemID(c.Item)].Count

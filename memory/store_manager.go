@@ -380,5 +380,8 @@ func (m *StoreManager) ForgetAll(ctx context.Context) error {
 	if counts(n) {
 		err = errors.Join(err, s.ForgetAll(ctx, usesOf(n)))
 	}
+	if sleeps(n) {
+		err = errors.Join(err, s.ForgetAll(ctx, sleepOf(n)))
+	}
 	return err
 }

@@ -90,6 +90,7 @@ func withSource(old *store.Item, p Provenance) (map[string]any, error) {
 			meta[name] = v
 		}
 	}
+	delete(meta, metaNoted) // the new version is noted now
 	meta[metaProvenance] = p
 	return meta, nil
 }

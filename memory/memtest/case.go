@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/treadle-go/treadle/llm"
+	"github.com/treadle-go/treadle/memory"
 )
 
 // Case is a test of memories: the memories at the beginning, the conversations, and
@@ -42,10 +43,17 @@ type Given struct {
 	Vars map[string]string `json:"vars,omitempty"`
 }
 
-// Session is a conversation that the manager reflects on.
+// Session is a conversation that the manager reflects on, or a consolidation.
 type Session struct {
 	Messages llm.Messages `json:"messages"`
-	At       time.Time    `json:"at,omitzero"`
+	// Consolidate, if not nil, makes the manager consolidate its memories with these
+	// options; there are no Messages then. Answers call Merge with ids and a content and
+	// Outdated with id and by, and name memories as m1, m2 and so on, oldest first.
+	// Changes are those of all change sets.
+	Consolidate *memory.ConsolidateOptions `json:"consolidate,omitempty"`
+	// Undo takes the change sets of the consolidation back at once, the last first.
+	Undo bool      `json:"undo,omitempty"`
+	At   time.Time `json:"at,omitzero"`
 	// Vars are used in place of the case's, by name.
 	Vars map[string]string `json:"vars,omitempty"`
 	// Answers are the answers of the model, recorded or written by hand. The manager must

@@ -111,7 +111,7 @@ func (p *player) answer(ctx context.Context, req *llm.Request) ([]llm.Chunk, err
 
 // isReflection distinguishes requests about memories from those for search queries.
 func isReflection(req *llm.Request) bool {
-	return slices.ContainsFunc(req.Tools, func(t *llm.Tool) bool { return t.Name == "Done" })
+	return slices.ContainsFunc(req.Tools, func(t *llm.Tool) bool { return t.Name == "Done" || t.Name == "Merge" })
 }
 
 // refuse records an error, so that it is reported even if the manager ignores it.

@@ -277,7 +277,7 @@ func (b *fixture) reflect(ctx context.Context, s *Session) []error {
 		return nil
 	})
 	start := time.Now()
-	changes, err := b.manager.Reflect(b.as(ctx, s.Vars), s.Messages...)
+	changes, err := b.work(b.as(ctx, s.Vars), s)
 	b.report.Reflects = append(b.report.Reflects, time.Since(start)-b.model.spent)
 	var problems []error
 	if err := b.model.end(); err != nil {
@@ -295,6 +295,24 @@ func (b *fixture) reflect(ctx context.Context, s *Session) []error {
 		problems = append(problems, compareChanges(s.Changes, changes)...)
 	}
 	return problems
+}
+
+// work lets the manager reflect or consolidate.
+func (b *fixture) work(ctx context.Context, s *Session) ([]memory.ItemChange, error) {
+	if s.Consolidate == nil {
+		return b.manager.Reflect(ctx, s.Messages...)
+	}
+	if len(s.Messages) > 0 {
+		return nil, errors.New("a consolidation has no messages")
+	}
+	done, err := b.manager.Consolidate(ctx, s.Consolidate)
+	if s.Undo {
+		for _, set := range slices.Backward(done.Sets) {
+			_, undone := b.manager.Undo(ctx, set...)
+			err = errors.Join(err, undone)
+		}
+	}
+	return slices.Concat(done.Sets...), err
 }
 
 func compareChanges(want []string, changes []memory.ItemChange) []error {
