@@ -52,6 +52,11 @@
 //	store ◀──┤
 //	         └── StoreManager ◀── Reflector ◀── conversation, once it has settled
 //
+// # Forgetting a person
+//
+// [Erasure] erases everything that is stored of a person: memories, threads, pending
+// work, and what a server keeps.
+//
 // # Learning instructions
 //
 // An [Optimizer] improves prompts. It reads conversations that were held with them,

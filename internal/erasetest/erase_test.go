@@ -217,7 +217,7 @@ func eraseSlowly(path string) error {
 		return err
 	}
 	for {
-		fmt.Println("done")
+		fmt.Fprintln(os.Stdout, "done")
 	}
 }
 
@@ -225,12 +225,12 @@ func eraseSlowly(path string) error {
 type told struct{ *sqlite.DB }
 
 func (s told) DeleteThread(ctx context.Context, thread string) error {
-	fmt.Println("delete", thread)
+	fmt.Fprintln(os.Stdout, "delete", thread)
 	return s.DB.DeleteThread(ctx, thread)
 }
 
 func (s told) Scrub(ctx context.Context) error {
-	fmt.Println("scrub")
+	fmt.Fprintln(os.Stdout, "scrub")
 	return s.DB.Scrub(ctx)
 }
 
@@ -238,7 +238,7 @@ func (s told) Scrub(ctx context.Context) error {
 type toldLedger struct{ ledger.Backend }
 
 func (b toldLedger) Update(ctx context.Context, lock uuid.UUID, fn func(ledger.Tx) error) error {
-	fmt.Println("update", lock)
+	fmt.Fprintln(os.Stdout, "update", lock)
 	return b.Backend.Update(ctx, lock, fn)
 }
 
