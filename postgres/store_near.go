@@ -53,8 +53,8 @@ const (
 	sampled = 4096
 	// A search compares at least comparedLeast of the likely nearest, and comparedPer for
 	// each one asked for.
-	comparedLeast = 500
-	comparedPer   = 5
+	comparedLeast = 400
+	comparedPer   = 4
 )
 
 // hold makes the indexes ready that the searches of a batch need. They do not change

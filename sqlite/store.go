@@ -13,7 +13,7 @@ import (
 // Store returns a store in the same file, which is closed with it. All stores of a
 // file, in this process or others, share their items.
 //
-// The first search by meaning builds an index in memory, of about 100 bytes per vector;
+// The first search by meaning reads an index into memory, of about 100 bytes per vector;
 // the vectors stay in the file. Each search adds what other processes have written
 // since. Searches by words keep lists of items by word, and the words of the items that
 // they ranked, in memory, up to 32 MB each. So the first search for a frequent word
@@ -41,7 +41,7 @@ type limits struct {
 	rare     int           // up to so many items that pass a filter are looked at one by one
 }
 
-var usualLimits = limits{few: 1000, behind: 64, page: 1024, quiet: 2 * time.Second, compared: 500, rare: 1000}
+var usualLimits = limits{few: 1000, behind: 64, page: 1024, quiet: 2 * time.Second, compared: 400, rare: 1000}
 
 func newBackend(db *DB) *backend {
 	return &backend{db: db, near: nearness{busy: make(chan struct{}, 1)}, lists: seqLists{most: listBytes}, terms: keptTerms{most: termsBytes}, limits: usualLimits}

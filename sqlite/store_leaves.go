@@ -252,9 +252,11 @@ func (l *look) rare(q *store.Query, s scope) (seqs []int64, all bool, err error)
 	if many, err := l.c.row("SELECT 1 FROM store_under WHERE space=? LIMIT 1 OFFSET ?", []any{-s.id, max(l.limits.few, 0)}, &one); err != nil || !many {
 		return nil, false, err
 	}
-	query = `("` + oddLeaf + `" OR ` + query + ")"
+	// What is rare in all of the store is found without the word of the namespace, which
+	// may have very many items to pass over.
+	queries := []string{`("` + oddLeaf + `" OR ` + query + ")"}
 	if s.id != 0 {
-		query = string(appendLeafSpace([]byte(`"`), s.id)) + `" AND ` + query
+		queries = append(queries, string(appendLeafSpace([]byte(`"`), s.id))+`" AND `+queries[0])
 	}
 	folded, _, err := l.c.storeState()
 	if err != nil {
@@ -272,8 +274,14 @@ func (l *look) rare(q *store.Query, s scope) (seqs []int64, all bool, err error)
 		return nil, false, err
 	}
 	late := len(seqs)
-	err = l.c.each("SELECT -rowid FROM store_words WHERE store_words MATCH ? AND rowid<0 ORDER BY rowid LIMIT ?+0", []any{query, l.limits.rare}, add)
-	return seqs, len(seqs)-late < l.limits.rare, err
+	for _, query := range queries {
+		seqs = seqs[:late]
+		err := l.c.each("SELECT -rowid FROM store_words WHERE store_words MATCH ? AND rowid<0 ORDER BY rowid LIMIT ?+0", []any{query, l.limits.rare}, add)
+		if all = len(seqs)-late < l.limits.rare; all || err != nil {
+			return seqs, all, err
+		}
+	}
+	return seqs, false, nil
 }
 
 // newestRare is newest by the index of values. ok is false if it is of no use.

@@ -84,9 +84,12 @@ func (l *look) counted(q *store.Query, seqs []int64, now edition) ([]store.Candi
 		return nil, err
 	}
 	all := make([]store.Candidate, 0, len(seqs))
+	room := make([]int, len(seqs)*len(q.Terms))
 	for _, seq := range seqs {
 		of := terms[seq]
-		counts, different, err := countTerms(of.data, q.Terms)
+		counts := room[:len(q.Terms):len(q.Terms)]
+		room = room[len(q.Terms):]
+		different, err := countInto(counts, of.data, q.Terms)
 		if err != nil {
 			return nil, err
 		}

@@ -117,12 +117,14 @@ func (w *window) close(t *tally, from int64) {
 			w.counts[place] = 0
 		}
 	} else {
-		t.seqs, t.counts = slices.Grow(t.seqs, windowSize), slices.Grow(t.counts, windowSize)
-		for place, n := range w.counts {
-			if n > 0 {
-				t.add(from+int64(place), n)
+		seqs, counts := slices.Grow(t.seqs, windowSize), slices.Grow(t.counts, windowSize)
+		for place, n := range &w.counts {
+			if n > 0 { // as add does
+				seqs, counts = append(seqs, from+int64(place)), append(counts, n)
+				t.having[n]++
 			}
 		}
+		t.seqs, t.counts = seqs, counts
 		clear(w.counts[:])
 	}
 	w.few = w.few[:0]

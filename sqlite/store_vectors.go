@@ -158,8 +158,8 @@ func dot(a []float32, b []byte) float32 {
 }
 
 // comparedPer is how many of the likely nearest are compared for each one asked
-// for, at least. Of 100,000 sentences, 5 find 99 of the 100 nearest.
-const comparedPer = 5
+// for, at least.
+const comparedPer = 4
 
 // nearest are the items most similar to a query.
 func (l *look) nearest(q *store.Query, s scope) ([]store.Candidate, error) {

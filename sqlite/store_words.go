@@ -58,8 +58,16 @@ func eachTerm(data []byte, do func(text []byte, count int)) error {
 // sorted, and how many of them it has.
 func countTerms(data []byte, wanted []string) (counts []int, different int, err error) {
 	counts = make([]int, len(wanted))
-	i := 0
-	err = eachTerm(data, func(text []byte, count int) {
+	different, err = countInto(counts, data, wanted)
+	return counts, different, err
+}
+
+// countInto is countTerms with room for the counts, which are 0.
+func countInto(counts []int, data []byte, wanted []string) (different int, err error) {
+	r := saved.Reader{Rest: data}
+	for i := 0; len(r.Rest) > 0 && !r.Bad && i < len(wanted); {
+		text := r.Bytes()
+		count := int(r.Int())
 		for i < len(wanted) && wanted[i] < string(text) {
 			i++
 		}
@@ -67,8 +75,11 @@ func countTerms(data []byte, wanted []string) (counts []int, different int, err 
 			counts[i] = count
 			different++
 		}
-	})
-	return counts, different, err
+	}
+	if r.Bad {
+		return 0, fmt.Errorf("%w: the terms of an item are unreadable", ErrDamaged)
+	}
+	return different, nil
 }
 
 // foldEvery is how many records are written before their words go into the index

@@ -69,7 +69,7 @@ func TestDriftIsTheDistanceOfMeans(t *testing.T) {
 // Vectors without any structure are the hardest: the nearest are hardly nearer than
 // others.
 func TestLikelyAreTheNearestOfRandomVectors(t *testing.T) {
-	const dimension, size, wanted, nearest, searches = 384, 8_000, 500, 10, 10
+	const dimension, size, wanted, nearest, searches = 384, 8_000, 400, 10, 10
 	rnd := rand.New(rand.NewPCG(11, 12))
 	random := func() []float32 {
 		v := make([]float32, dimension)

@@ -60,7 +60,7 @@ func first(n int, hits []Hit, accept func(int64) bool) []Hit {
 type position struct{ space, index int32 }
 
 // bySignature yields positions in the order of their signatures' distance. It works
-// in groups of at least wanted positions, each of which refine may reorder.
+// in groups of at least wanted positions. If there is a refine, it orders each of them.
 func (x *Index) bySignature(spaces []*space, signature []uint64, total, wanted int, refine func([]position) iter.Seq[position]) iter.Seq[position] {
 	return func(yield func(position) bool) {
 		distances, having := x.distances(spaces, signature, total)
@@ -70,10 +70,11 @@ func (x *Index) bySignature(spaces []*space, signature []uint64, total, wanted i
 			for ; to < len(having) && n < wanted; to++ {
 				n += having[to]
 			}
-			group := between(spaces, distances, from, to, having)
-			ordered := slices.Values(group)
+			var ordered iter.Seq[position]
 			if refine != nil {
-				ordered = refine(group)
+				ordered = refine(within(spaces, distances, from, to, n))
+			} else {
+				ordered = slices.Values(between(spaces, distances, from, to, having))
 			}
 			for at := range ordered {
 				if !yield(at) {
@@ -120,6 +121,22 @@ func between(spaces []*space, distances []uint16, from, to int, having []int) []
 		k += len(s.ids)
 	}
 	return sorted
+}
+
+// within is between in the order in which positions are stored: so a pass over their
+// signatures finds them in the processor's caches. There are n.
+func within(spaces []*space, distances []uint16, from, to, n int) []position {
+	all := make([]position, 0, n)
+	k := 0
+	for j, s := range spaces {
+		for i, d := range distances[k : k+len(s.ids)] {
+			if d := int(d); d >= from && d < to {
+				all = append(all, position{int32(j), int32(i)})
+			}
+		}
+		k += len(s.ids)
+	}
+	return all
 }
 
 // block is how many words of a signature are compared in one iteration. The length
