@@ -28,6 +28,7 @@ func TestStore(t *testing.T) {
 			db := fresh(t, quick(t), o)
 			backend := func(t *testing.T) store.Backend { return checked(t, emptied(t, db).db) }
 			t.Run("suite", func(t *testing.T) { storetest.Run(t, backend) })
+			t.Run("branches", func(t *testing.T) { storetest.Branches(t, backend, 1) })
 			t.Run("differential", func(t *testing.T) { storetest.Differential(t, backend) })
 		})
 	}

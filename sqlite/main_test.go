@@ -15,6 +15,9 @@ func TestMain(m *testing.M) {
 	if path := os.Getenv(storeWriterEnv); path != "" {
 		putUntilKilled(path)
 	}
+	if path := os.Getenv(mergerEnv); path != "" {
+		mergeUntilKilled(path)
+	}
 	if path := os.Getenv(ledgerWriterEnv); path != "" {
 		runUntilKilled(path)
 	}

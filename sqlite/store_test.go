@@ -52,6 +52,7 @@ func TestStore(t *testing.T) {
 				t.Run("suite", func(t *testing.T) { storetest.Run(t, test.open) })
 			}
 			if test.alike {
+				t.Run("branches", func(t *testing.T) { storetest.Branches(t, test.open, 1) })
 				t.Run("differential", func(t *testing.T) { storetest.Differential(t, test.open) })
 			}
 		})

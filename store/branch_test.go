@@ -82,11 +82,11 @@ func emptyBranch(t *testing.T, b store.Backend) store.Backend {
 // What a branch recalls equals what a model recalls, for random histories.
 func TestBranches(t *testing.T) {
 	t.Run("memory", func(t *testing.T) {
-		storetest.Branches(t, func(*testing.T) store.Backend { return store.NewMemoryBackend() })
+		storetest.Branches(t, func(*testing.T) store.Backend { return store.NewMemoryBackend() }, 5)
 	})
 	t.Run("encrypted", func(t *testing.T) {
 		storetest.Branches(t, func(t *testing.T) store.Backend {
 			return sealedBackend(t, store.NewMemoryBackend(), storeKey(1))
-		})
+		}, 3)
 	})
 }

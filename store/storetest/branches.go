@@ -14,13 +14,13 @@ import (
 
 // Branches tests branches of stores on a backend: random histories of writes, forks,
 // merges and discards, whose results are compared with those of a simple model. open is
-// that of [Run].
-func Branches(t *testing.T, open func(t *testing.T) store.Backend) {
+// that of [Run], and seeds is the number of histories.
+func Branches(t *testing.T, open func(t *testing.T) store.Backend, seeds int) {
 	t.Helper()
-	for seed := range uint64(4) {
+	for seed := range uint64(seeds) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			w := newHistory(t, seed, open(t))
-			for range 90 {
+			for range 80 {
 				w.step()
 			}
 			w.compareAll()
