@@ -85,7 +85,7 @@ func (s *Store) Branch(ctx context.Context, name string) (*Store, error) {
 		return nil, err
 	}
 	base := trunk
-	if info.Of != "" {
+	if info.Of != "" && info.State != Discarded {
 		if base, err = s.Branch(ctx, info.Of); err != nil {
 			return nil, err
 		}

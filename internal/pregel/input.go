@@ -101,6 +101,9 @@ func (r *Run) reload() error {
 	if err := r.loadOrFork(Input{}); err != nil {
 		return err
 	}
+	if err := r.openMemory(); err != nil {
+		return err
+	}
 	r.stop = r.step + r.set.StepLimit + 1
 	return nil
 }

@@ -33,6 +33,8 @@ type memoryAt struct {
 type memory struct {
 	at    *memoryAt // of the checkpoint that was loaded; nil if it does not have it
 	forks bool      // that checkpoint is not the head
+
+	given *store.Store // the store of the settings
 }
 
 // follows reports whether the store follows the thread.
@@ -57,6 +59,10 @@ func (r *Run) openMemory() (err error) {
 	if _, trying := r.set.Saver.(unsaved); trying {
 		return nil
 	}
+	if r.memory.given == nil {
+		r.memory.given = r.set.Store
+	}
+	r.set.Store = r.memory.given // a cached head that is out of date may have had a branch
 	switch {
 	case r.memory.forks:
 		r.set.Store, err = r.plan.forkMemory(r.ctx, r.set, r.id(), r.head, r.memory.at)
