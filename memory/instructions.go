@@ -57,7 +57,11 @@ func (i *Instructions) read(ctx context.Context) (Prompt, *store.Item, error) {
 	if err != nil {
 		return i.initial, nil, err
 	}
-	item, err := storeFor(ctx, i.store).Get(ctx, n, i.initial.Name, nil)
+	s, err := storeFor(ctx, i.store)
+	if err != nil {
+		return i.initial, nil, err
+	}
+	item, err := s.Get(ctx, n, i.initial.Name, nil)
 	if errors.Is(err, store.ErrNotFound) {
 		return i.initial, nil, nil
 	}
@@ -120,7 +124,11 @@ func (i *Instructions) Improve(ctx context.Context, o *Optimizer, ts []Trajector
 		}
 		value = wrap(content)
 	}
-	return better, storeFor(ctx, i.store).Put(ctx, n, i.initial.Name, value, &options)
+	s, err := storeFor(ctx, i.store)
+	if err != nil {
+		return better, err
+	}
+	return better, s.Put(ctx, n, i.initial.Name, value, &options)
 }
 
 // promptKind is used to keep unknown fields of stored instructions.

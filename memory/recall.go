@@ -174,7 +174,10 @@ func (r *Recaller) recall(ctx context.Context, messages []llm.Message, count boo
 	if err != nil {
 		return nil, err
 	}
-	s := storeFor(ctx, r.o.Store)
+	s, err := storeFor(ctx, r.o.Store)
+	if err != nil {
+		return nil, err
+	}
 	found, err := r.find(ctx, s, n, messages)
 	if err != nil {
 		return nil, err

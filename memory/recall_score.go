@@ -3,6 +3,7 @@ package memory
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -130,6 +131,9 @@ func readUses(ctx context.Context, s *store.Store, items []*store.Item) (map[str
 		return nil, nil
 	}
 	results, err := s.Batch(ctx, ops...)
+	if _, gone := errors.AsType[*store.GoneError](err); gone {
+		results, err = knownUses(ctx, s, ops)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -145,6 +149,23 @@ func readUses(ctx context.Context, s *store.Store, items []*store.Item) (map[str
 		uses[ids[i]] = u
 	}
 	return uses, nil
+}
+
+// knownUses reads one count after another. A memory that was used very often since a
+// branch began has no count in the branch any more, and is still a memory.
+func knownUses(ctx context.Context, s *store.Store, ops []store.Op) ([]store.Result, error) {
+	out := make([]store.Result, len(ops))
+	for i, op := range ops {
+		results, err := s.Batch(ctx, op)
+		if _, gone := errors.AsType[*store.GoneError](err); gone {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		out[i] = results[0]
+	}
+	return out, nil
 }
 
 // count stores one more use of each item, and does the given reads in the same

@@ -44,6 +44,9 @@ func (m *StoreManager) Session(ctx context.Context, messages ...llm.Message) (Se
 func (m *StoreManager) sessionKey(ctx context.Context, s Session) string {
 	info := treadle.InfoFrom(ctx)
 	key := cmp.Or(info.Thread, info.RunID)
+	if s.Source.Branch != "" { // what a fork says is not mixed with what others say
+		key += "@" + s.Source.Branch
+	}
 	var owners []string
 	for _, p := range slices.Concat(m.ns...) {
 		if p.name != "" {

@@ -162,16 +162,37 @@ func (m *StoreManager) Namespace(ctx context.Context) (store.Namespace, error) {
 // place returns the store and the namespace for a call.
 func (m *StoreManager) place(ctx context.Context) (*store.Store, store.Namespace, error) {
 	n, err := m.ns.resolve(ctx)
-	return storeFor(ctx, m.o.Store), n, err
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := storeFor(ctx, m.o.Store)
+	return s, n, err
 }
 
-// storeFor returns s, or the store of the run if s is nil. The result may be nil;
-// its methods return [store.ErrNoStore].
-func storeFor(ctx context.Context, s *store.Store) *store.Store {
-	if s != nil {
-		return s
+// storeFor returns s, or the store of the run if s is nil or the run has a branch of s.
+// The result may be nil; its methods return [store.ErrNoStore]. A conversation that is
+// reflected on later belongs to the branch that its run had.
+func storeFor(ctx context.Context, s *store.Store) (*store.Store, error) {
+	run := treadle.StoreFrom(ctx)
+	if s == nil || run != nil && run.Trunk() == s {
+		return run, nil
 	}
-	return treadle.StoreFrom(ctx)
+	p, _ := ctx.Value(sourceKey{}).(Provenance)
+	for name := p.Branch; name != ""; {
+		b, err := s.Branch(ctx, name)
+		if err != nil {
+			return nil, fmt.Errorf("memory: the branch of the conversation: %w", err)
+		}
+		switch info := b.BranchInfo(); info.State {
+		case store.Open:
+			return b, nil
+		case store.Discarded:
+			return nil, fmt.Errorf("memory: the branch of the conversation: %w", &store.BranchError{Name: name, State: info.State})
+		default: // what it has learnt is in the store that it began on
+			name = info.Of
+		}
+	}
+	return s, nil
 }
 
 // Reflect searches for memories that the messages are about, lets the model compare

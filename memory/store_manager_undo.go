@@ -17,7 +17,10 @@ import (
 // Undo returns the changes that it made, which can be undone in turn. Memories that
 // were removed together with their history cannot be restored.
 func (m *StoreManager) Undo(ctx context.Context, changes ...ItemChange) ([]ItemChange, error) {
-	s := storeFor(ctx, m.o.Store)
+	s, err := storeFor(ctx, m.o.Store)
+	if err != nil {
+		return nil, err
+	}
 	var ops []store.Op
 	var made []ItemChange
 	seen := map[string]bool{}

@@ -36,6 +36,7 @@ type Provenance struct {
 	Thread     string   `json:"thread,omitempty"`
 	Checkpoint string   `json:"checkpoint,omitempty"`
 	Run        string   `json:"run,omitempty"`
+	Branch     string   `json:"branch,omitempty"`   // of the store, if the run had one; see store.Options.Branches
 	Messages   []string `json:"messages,omitempty"` // their ids
 	Model      string   `json:"model,omitempty"`
 	Reason     string   `json:"reason,omitempty"` // the model's reason for an update
@@ -74,7 +75,7 @@ func sourceOf(ctx context.Context) Provenance {
 		return p
 	}
 	info := treadle.InfoFrom(ctx)
-	return Provenance{Thread: info.Thread, Checkpoint: info.CheckpointID, Run: info.RunID}
+	return Provenance{Thread: info.Thread, Checkpoint: info.CheckpointID, Run: info.RunID, Branch: treadle.StoreFrom(ctx).BranchInfo().Name}
 }
 
 // withSource returns an item's Meta with the provenance of its new version.

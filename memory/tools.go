@@ -191,7 +191,10 @@ func (m *managed) do(ctx context.Context, action string, key *string, content js
 	if err != nil {
 		return "", err
 	}
-	s := storeFor(ctx, m.o.Store)
+	s, err := storeFor(ctx, m.o.Store)
+	if err != nil {
+		return "", err
+	}
 	if action == "create" {
 		return m.create(ctx, s, n, content)
 	}
@@ -365,7 +368,11 @@ func SearchTool(o *ToolOptions) (*llm.Tool, error) {
 		if err != nil {
 			return nil, err
 		}
-		items, err := storeFor(ctx, m.o.Store).Search(ctx, op.Prefix, &op.SearchOptions)
+		s, err := storeFor(ctx, m.o.Store)
+		if err != nil {
+			return nil, err
+		}
+		items, err := s.Search(ctx, op.Prefix, &op.SearchOptions)
 		if err != nil {
 			return nil, err
 		}

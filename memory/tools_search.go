@@ -75,7 +75,11 @@ func SearchFor(ctx context.Context, model llm.Model, messages []llm.Message, o *
 	if len(ops) == 0 {
 		return nil, nil
 	}
-	results, err := storeFor(ctx, m.o.Store).Batch(ctx, ops...)
+	s, err := storeFor(ctx, m.o.Store)
+	if err != nil {
+		return nil, err
+	}
+	results, err := s.Batch(ctx, ops...)
 	if err != nil {
 		return nil, err
 	}

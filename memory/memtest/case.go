@@ -65,6 +65,11 @@ type Session struct {
 	Answers []llm.Message `json:"answers,omitempty"`
 	// Failure is the error that the model returns after the answers.
 	Failure string `json:"failure,omitempty"`
+	// Branch, if not empty, is the branch of the store in which the session takes place; the
+	// first session with this name begins it. Its Then has the checks of the branch. End is
+	// what happens to the branch afterwards: "merge", "discard" or nothing.
+	Branch string `json:"branch,omitempty"`
+	End    string `json:"end,omitempty"`
 	// Meanwhile are memories that somebody else stores while the model is working.
 	Meanwhile []Given `json:"meanwhile,omitempty"`
 	// Shows are texts that must be in the memories of the model's first request, and Hides

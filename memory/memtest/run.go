@@ -138,16 +138,62 @@ func (r *runner) run(ctx context.Context, c *Case) (problems []error) {
 	}
 	for i := range c.Sessions {
 		s := &c.Sessions[i]
-		problems := b.reflect(ctx, s)
-		if problems == nil {
-			problems = b.check(b.as(ctx, s.Vars), &s.Then)
-		}
+		problems := b.session(ctx, s)
 		if problems != nil {
 			// What comes after it would fail for the same reason.
 			return prefixed(fmt.Sprintf("session %d", i+1), problems)
 		}
 	}
 	return prefixed("in the end", b.check(b.as(ctx, nil), &c.Then))
+}
+
+// session runs a session, in its branch if it has one.
+func (b *fixture) session(ctx context.Context, s *Session) []error {
+	if s.Branch == "" && s.End != "" {
+		return []error{fmt.Errorf("the end %q is for a session with a branch", s.End)}
+	}
+	if s.Branch != "" {
+		trunk, manager := b.store, b.manager
+		defer func() { b.store, b.manager = trunk, manager }()
+		if err := b.enter(ctx, s.Branch); err != nil {
+			return []error{fmt.Errorf("branch %q: %w", s.Branch, err)}
+		}
+	}
+	problems := b.reflect(ctx, s)
+	if problems == nil {
+		problems = b.check(b.as(ctx, s.Vars), &s.Then)
+	}
+	if problems != nil {
+		return problems
+	}
+	var err error
+	switch s.End {
+	case "":
+	case "merge":
+		err = memory.Merge(ctx, b.store, nil)
+	case "discard":
+		err = b.store.Discard(ctx)
+	default:
+		err = fmt.Errorf("unknown end %q: there are merge and discard", s.End)
+	}
+	if err != nil {
+		return []error{fmt.Errorf("branch %q: %w", s.Branch, err)}
+	}
+	return nil
+}
+
+// enter makes a branch the store, with a manager of its own.
+func (b *fixture) enter(ctx context.Context, name string) error {
+	branch, err := b.store.Branch(ctx, name)
+	if errors.Is(err, store.ErrNotFound) {
+		branch, err = b.store.Fork(ctx, store.Latest, store.BranchInfo{Name: name})
+	}
+	if err != nil {
+		return err
+	}
+	b.store = branch
+	b.manager, err = b.Manager(b.c, b.model, branch)
+	return err
 }
 
 func prefixed(where string, problems []error) []error {

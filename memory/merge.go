@@ -1,0 +1,68 @@
+package memory
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"github.com/treadle-go/treadle/store"
+)
+
+// Merge is [store.Store.Merge] for a branch with memories. How often a memory was used
+// is the sum of both sides, and not a conflict.
+func Merge(ctx context.Context, branch *store.Store, opts *store.MergeOptions) error {
+	var o store.MergeOptions
+	if opts != nil {
+		o = *opts
+	}
+	if o.Resolve == nil {
+		err := branch.Merge(ctx, nil)
+		e, ok := errors.AsType[*store.MergeError](err)
+		if !ok {
+			return err
+		}
+		if e.Conflicts = slices.DeleteFunc(e.Conflicts, isUse); len(e.Conflicts) > 0 {
+			return e
+		}
+	}
+	return branch.Merge(ctx, &store.MergeOptions{Resolve: func(c store.Conflict) (*store.Item, error) {
+		switch {
+		case isUse(c):
+			return addUses(c)
+		case o.Resolve == nil: // since the first try
+			return nil, &store.MergeError{Branch: branch.BranchInfo().Name, Conflicts: []store.Conflict{c}}
+		}
+		return o.Resolve(c)
+	}})
+}
+
+// isUse reports whether a conflict is about how often a memory was used.
+func isUse(c store.Conflict) bool { return c.Namespace[0] == usesRoot }
+
+// addUses returns the count with the uses of both sides.
+func addUses(c store.Conflict) (*store.Item, error) {
+	if c.Branch == nil || c.Target == nil { // the memory was forgotten on one side
+		return nil, nil
+	}
+	var base, ours, theirs use
+	for item, u := range map[*store.Item]*use{c.Base: &base, c.Branch: &ours, c.Target: &theirs} {
+		if item == nil {
+			continue
+		}
+		if err := item.Decode(u); err != nil {
+			return nil, err
+		}
+	}
+	sum := use{Count: max(0, ours.Count-base.Count) + theirs.Count, Last: theirs.Last}
+	if ours.Last.After(sum.Last) {
+		sum.Last = ours.Last
+	}
+	raw, err := json.Marshal(sum)
+	if err != nil {
+		return nil, err
+	}
+	item := *c.Target
+	item.Value = raw
+	return &item, nil
+}
