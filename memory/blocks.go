@@ -164,7 +164,11 @@ func (b *Blocks) Text(ctx context.Context, label string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	results, err := storeFor(ctx, b.o.Store).Batch(ctx, store.GetOp{Namespace: n, Key: label})
+	s, err := storeFor(ctx, b.o.Store)
+	if err != nil {
+		return "", err
+	}
+	results, err := s.Batch(ctx, store.GetOp{Namespace: n, Key: label})
 	if err != nil {
 		return "", err
 	}
@@ -192,7 +196,11 @@ func (b *Blocks) Prompt(ctx context.Context) (string, error) {
 	for _, block := range b.o.Blocks {
 		ops = append(ops, store.GetOp{Namespace: n, Key: block.Label})
 	}
-	results, err := storeFor(ctx, b.o.Store).Batch(ctx, ops...)
+	s, err := storeFor(ctx, b.o.Store)
+	if err != nil {
+		return "", err
+	}
+	results, err := s.Batch(ctx, ops...)
 	if err != nil {
 		return "", err
 	}
@@ -295,7 +303,10 @@ func (b *Blocks) change(ctx context.Context, block *Block, edit func(string) (st
 	if err != nil {
 		return "", err
 	}
-	s := storeFor(ctx, b.o.Store)
+	s, err := storeFor(ctx, b.o.Store)
+	if err != nil {
+		return "", err
+	}
 	for attempt := 1; ; attempt++ {
 		text, err := b.try(ctx, s, n, block, edit)
 		_, conflict := errors.AsType[*store.ConflictError](err)
