@@ -122,7 +122,7 @@ func (w *world) settle(person, text string) uuid.UUID {
 	// Memories with a history, deleted and expiring ones, and counts of their uses.
 	m := w.manager(person)
 	for i := range 12 {
-		w.ok(m.Put(ctx, fmt.Sprint("key ", i%5), fmt.Sprint(quoted, " ", i, strings.Repeat(" "+text, i%4*20))))
+		w.ok(m.Put(ctx, fmt.Sprint("key ", i%5, nil), fmt.Sprint(quoted, " ", i, strings.Repeat(" "+text, i%4*20))))
 	}
 	w.ok(m.Put(ctx, "shared", shared))
 	w.ok(m.Delete(ctx, "key 1"))
