@@ -122,9 +122,9 @@ func (w *world) settle(person, text string) uuid.UUID {
 	// Memories with a history, deleted and expiring ones, and counts of their uses.
 	m := w.manager(person)
 	for i := range 12 {
-		w.ok(m.Put(ctx, fmt.Sprint("key ", i%5, nil), fmt.Sprint(quoted, " ", i, strings.Repeat(" "+text, i%4*20))))
+		w.ok(m.Put(ctx, fmt.Sprint("key ", i%5), fmt.Sprint(quoted, " ", i, strings.Repeat(" "+text, i%4*20)), nil))
 	}
-	w.ok(m.Put(ctx, "shared", shared))
+	w.ok(m.Put(ctx, "shared", shared, nil))
 	w.ok(m.Delete(ctx, "key 1"))
 	w.ok(m.Forget(ctx, "key 2"))
 	w.ok(w.store.Put(ctx, append(namespaceOf(person), "notes"), "short", map[string]string{"content": text}, &store.PutOptions{TTL: time.Hour, Meta: map[string]string{"about": text}}))

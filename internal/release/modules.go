@@ -107,7 +107,7 @@ var kinds = []struct{ id, phrase string }{
 	{"MIT", "Permission is hereby granted, free of charge"},
 	{"BSD-3-Clause", "Neither the name of"},
 	{"BSD-2-Clause", "Redistribution and use in source and binary forms"},
-	{"ISC", "Permission to use, copy, modify, and/or distribute this software"},
+	{"ISC", "Permission to use, copy, modify, and"},
 }
 
 // kind is the SPDX identifier of a module's licence.
