@@ -26,4 +26,10 @@
 // time, and [Store.Watch] follows changes and can be continued later. These also show
 // items that were deleted or have expired since. [Store.Forget] removes an item
 // together with its history.
+//
+// # Branches
+//
+// A branch is a view of the store as it was at some version, with writes that others do
+// not see until [Store.Merge]. [Store.Fork] begins one. With Options.Branches a run from an
+// older checkpoint of a thread has one.
 package store
