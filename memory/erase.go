@@ -299,6 +299,9 @@ func (x *eraser) pass(ctx context.Context) Holdings {
 			uses, _ := x.items(ctx, usesOf(n))
 			h.Uses += uses
 		}
+		if sleeps(n) {
+			x.items(ctx, sleepOf(n)) // which notes Consolidate has compared, without their texts
+		}
 	}
 	return h
 }

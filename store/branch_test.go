@@ -18,6 +18,8 @@ func TestABranchPassesTheSuite(t *testing.T) {
 			"ExportsTravelWithTheirHistory", "ImportingTwiceAddsNothing", "AnImportGoesOnWhereTheFileWentOn", "TheNewerOfTwoChangesWinsAndTheOtherIsReported",
 			"AnImportBringsBackWhatWasForgotten", "HistoryIsBoundedInImports", "ADamagedLineEndsAnImportBehindTheLinesBeforeIt") // imports are for the trunk
 	})
+	// Its changes have more traces of what was forgotten.
+	t.Run("differential", func(t *testing.T) { storetest.Differential(t, open, "changes", "imports") })
 }
 
 // An export of the trunk has nothing of its branches, one of a branch has what the branch sees, and only the trunk takes
