@@ -77,7 +77,7 @@ func notedAt(item *store.Item) time.Time {
 }
 
 // Consolidate tidies the memories of the namespace; call it when nobody is waiting, for
-// instance with a [Reflector]. Notes with the same text are merged without it. The model is asked
+// instance with a [Reflector]. Notes with the same text are merged. The model is asked
 // about groups of notes that are similar in meaning or share most of their words: it
 // merges those that say the same and ends those that another one makes outdated. With
 // Topic, it summarizes the notes about one thing.
