@@ -61,7 +61,7 @@ const (
 // until they are released.
 func (s *backend) hold(ctx context.Context, p *prepared) (release func(), err error) {
 	release = func() {}
-	if !p.batch.AsOf.IsZero() || p.server == nil || p.server.vector != "" {
+	if p.batch.Past() || p.server == nil || p.server.vector != "" {
 		return release, nil
 	}
 	wanted := false
