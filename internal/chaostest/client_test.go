@@ -131,24 +131,29 @@ func (k *client) run(ctx context.Context, thread string, body map[string]any) (*
 	return run, nil
 }
 
-// woken waits until the run has ended with which a server goes on with a thread that slept. There is one, whatever
-// broke.
-func (k *client) woken(ctx context.Context, slept *accepted) error {
+// woken waits until a thread that slept has ended, and returns how many runs it took. It is two, the second of which a
+// server has begun to wake the thread up, or one: that of a process which died, and which another one went on with when
+// the time had come.
+func (k *client) woken(ctx context.Context, slept *accepted) (int, error) {
 	for {
-		var runs []struct{ Status string }
-		if err := k.try(ctx, http.MethodGet, "/threads/"+slept.Thread+"/runs", nil, nil, &runs); err != nil {
-			return err
+		var th struct{ Status string }
+		if err := k.try(ctx, http.MethodGet, "/threads/"+slept.Thread, nil, nil, &th); err != nil {
+			return 0, err
 		}
-		switch {
-		case len(runs) > 2:
-			return fmt.Errorf("%w: thread %s, which slept once, has %d runs", errRefused, slept.Thread, len(runs))
-		case len(runs) == 2 && runs[0].Status != "pending" && runs[0].Status != "running": // the newest comes first
-			return nil
+		if th.Status == "idle" || th.Status == "error" {
+			var runs []accepted
+			if err := k.try(ctx, http.MethodGet, "/threads/"+slept.Thread+"/runs", nil, nil, &runs); err != nil {
+				return 0, err
+			}
+			if len(runs) > 2 {
+				return 0, fmt.Errorf("%w: thread %s, which slept once, has %d runs", errRefused, slept.Thread, len(runs))
+			}
+			return len(runs), nil
 		}
 		select {
 		case <-time.After(100 * time.Millisecond):
 		case <-ctx.Done():
-			return fmt.Errorf("thread %s is not woken up: %w", slept.Thread, ctx.Err())
+			return 0, fmt.Errorf("thread %s is %s and is not woken up: %w", slept.Thread, th.Status, ctx.Err())
 		}
 	}
 }
