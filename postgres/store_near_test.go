@@ -133,7 +133,9 @@ func TestSignaturesOfWhatIsIndexedAgainAreFound(t *testing.T) {
 func TestSignaturesMissNothingOfFew(t *testing.T) {
 	db := fresh(t, quick(t), Options{MaxConns: 1})
 	db.backend.few = new(0)
-	storetest.Differential(t, func(t *testing.T) store.Backend { return checked(t, emptied(t, db).db) })
+	backend := func(t *testing.T) store.Backend { return checked(t, emptied(t, db).db) }
+	t.Run("differential", func(t *testing.T) { storetest.Differential(t, backend) })
+	t.Run("branches", func(t *testing.T) { storetest.Branches(t, backend, 1) })
 }
 
 // Many who search and write at the same time do not wait for each other for ever.
