@@ -2,14 +2,13 @@ package store
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"time"
-
-	"github.com/google/uuid"
 )
 
 // BranchState says whether a branch can be written to.
@@ -132,7 +131,7 @@ func (s *Store) Fork(ctx context.Context, version int64, b BranchInfo) (*Store, 
 		return nil, err
 	}
 	if b.Name == "" {
-		b.Name = uuid.NewString()
+		b.Name = rand.Text()
 	}
 	if err := checkKey(Namespace{"branch"}, b.Name); err != nil {
 		return nil, err
