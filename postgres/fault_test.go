@@ -72,7 +72,8 @@ func TestPutsOutliveTerminatedConnections(t *testing.T) {
 			}
 			ids := make([][]checkpoint.ID, threads)
 			var wg sync.WaitGroup
-			var busy, done atomic.Int64
+			var busy atomic.Int64
+			var done [threads]atomic.Int64 // puts of each thread
 			busy.Store(threads)
 			for i := range threads {
 				wg.Go(func() {
@@ -86,14 +87,25 @@ func TestPutsOutliveTerminatedConnections(t *testing.T) {
 						}
 						key = p.Key
 						ids[i] = append(ids[i], p.ID)
-						done.Add(1)
+						done[i].Add(1)
 					}
 				})
 			}
 			cut := 0
-			for last := int64(0); busy.Load() > 0 && cut < cuts; {
-				if done.Load() < last+3*threads {
-					runtime.Gosched() // the one that was cut, too, comes through before the next cut
+			var last [threads]int64 // what was done at the last cut
+			came := func() bool {
+				for i := range last {
+					if n := done[i].Load(); n < puts && n < last[i]+2 {
+						return false
+					}
+				}
+				return true
+			}
+			for busy.Load() > 0 && cut < cuts {
+				// The one that was cut comes through before the next cut: a put that is
+				// cut again and again is given up.
+				if !came() {
+					runtime.Gosched()
 					continue
 				}
 				var n int
@@ -103,7 +115,9 @@ func TestPutsOutliveTerminatedConnections(t *testing.T) {
 					t.Fatal(err)
 				}
 				if cut += n; n > 0 {
-					last = done.Load()
+					for i := range last {
+						last[i] = done[i].Load()
+					}
 				}
 			}
 			wg.Wait()
