@@ -136,6 +136,9 @@ func (s *Store) Fork(ctx context.Context, version int64, b BranchInfo) (*Store, 
 	if err := checkKey(Namespace{"branch"}, b.Name); err != nil {
 		return nil, err
 	}
+	if b.Name == branchIndex {
+		return nil, &InvalidError{What: fmt.Sprintf("branch %q", b.Name), Reason: "has the name under which the store lists its branches: choose another"}
+	}
 	for {
 		now, err := s.Version(ctx)
 		if err != nil {
@@ -246,29 +249,35 @@ func (s *Store) forget(ctx context.Context, op forgetOp) error {
 	return err
 }
 
+// marked returns the namespaces of the marks under a prefix, of all branches.
+func (s *Store) marked(ctx context.Context, prefix Namespace) ([]Namespace, error) {
+	got, err := s.backend.Do(ctx, &Batch{Now: s.now(), Namespaces: []Namespace{{BranchRoot}}})
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(got.Namespaces[0], func(n Namespace) bool {
+		return len(n) <= owned || n[owned-1] != branchMarks || !n[owned:].HasPrefix(prefix)
+	}), nil
+}
+
 // inBranches returns the operations that forget items in branches.
 func (s *Store) inBranches(ctx context.Context, op forgetOp) (ops []Op, err error) {
-	now := s.now()
-	got, err := s.backend.Do(ctx, &Batch{Now: now, Namespaces: []Namespace{{BranchRoot}}})
+	marks, err := s.marked(ctx, op.namespace)
 	if err != nil {
 		return nil, err
 	}
 	var gets []Lookup
-	for _, n := range got.Namespaces[0] {
-		if len(n) <= owned || n[owned-1] != branchMarks {
-			continue
-		}
-		switch of := n[owned:]; {
-		case !op.all && slices.Equal(of, op.namespace):
-			gets = append(gets, Lookup{Namespace: n, Key: op.key})
-		case op.all && of.HasPrefix(op.namespace):
+	for _, n := range marks {
+		if op.all {
 			ops = append(ops, forgetOp{namespace: n, all: true, branch: true}, forgetOp{namespace: itemsBeside(n), all: true, branch: true})
+		} else if len(n) == owned+len(op.namespace) {
+			gets = append(gets, Lookup{Namespace: n, Key: op.key})
 		}
 	}
 	if len(gets) == 0 {
 		return ops, nil
 	}
-	got, err = s.backend.Do(ctx, &Batch{Now: now, Gets: gets})
+	got, err := s.backend.Do(ctx, &Batch{Now: s.now(), Gets: gets})
 	if err != nil {
 		return nil, err
 	}

@@ -136,6 +136,9 @@ func TestTheNamespaceOfBranchesIsReserved(t *testing.T) {
 			t.Errorf("of the trunk it is %v", err)
 		}
 	}
+	if _, err := s.Fork(t.Context(), store.Latest, store.BranchInfo{Name: "index"}); err == nil {
+		t.Error("a branch has the name of the list of branches")
+	}
 	if _, err := s.Fork(t.Context(), 5, store.BranchInfo{}); err == nil {
 		t.Error("a branch begins at a version of the future")
 	}

@@ -16,8 +16,9 @@ type Counter interface {
 
 // Count returns how many items under prefix the database has something of, and how many
 // changes in all. Items that were deleted, have expired or were forgotten count too, as
-// long as a change of their history is kept. After [Store.ForgetAll] both numbers are 0.
-// Count does not need the keys of an encrypted store.
+// long as a change of their history is kept, and so does what branches have written.
+// After [Store.ForgetAll] both numbers are 0. Count does not need the keys of an
+// encrypted store.
 func (s *Store) Count(ctx context.Context, prefix Namespace) (items, changes int, err error) {
 	if err := s.ready(ctx); err != nil {
 		return 0, 0, err
@@ -25,6 +26,34 @@ func (s *Store) Count(ctx context.Context, prefix Namespace) (items, changes int
 	if err := prefix.check(true); err != nil {
 		return 0, 0, err
 	}
+	items, changes, err = s.count(ctx, prefix)
+	if err != nil || s.branch != nil || len(prefix) == 0 {
+		return items, changes, err // an empty prefix includes the branches
+	}
+	marks, err := s.marked(ctx, prefix)
+	seen := map[string]bool{}
+	for _, n := range marks {
+		if seen[n[1]] {
+			continue
+		}
+		seen[n[1]] = true
+		in := n[:owned+len(prefix)]
+		keys, _, err := s.count(ctx, in)
+		if err != nil {
+			return items, changes, err
+		}
+		_, puts, err := s.count(ctx, itemsBeside(in))
+		if err != nil {
+			return items, changes, err
+		}
+		// A key that the branch has only deleted has no item.
+		items, changes = items+keys, changes+max(keys, puts)
+	}
+	return items, changes, err
+}
+
+// count counts the records under a prefix.
+func (s *Store) count(ctx context.Context, prefix Namespace) (items, changes int, err error) {
 	b := s.backend
 	for {
 		e, ok := b.(*encrypted)

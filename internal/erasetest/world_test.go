@@ -128,6 +128,12 @@ func (w *world) settle(person, text string) uuid.UUID {
 	w.ok(m.Delete(ctx, "key 1"))
 	w.ok(m.Forget(ctx, "key 2"))
 	w.ok(w.store.Put(ctx, append(namespaceOf(person), "notes"), "short", map[string]string{"content": text}, &store.PutOptions{TTL: time.Hour, Meta: map[string]string{"about": text}}))
+	// What a fork has learnt, under a namespace that the store itself does not have.
+	fork, err := w.store.Fork(ctx, store.Latest, store.BranchInfo{})
+	w.ok(err)
+	w.ok(fork.Put(ctx, store.Namespace{"forks", person}, "k", map[string]string{"content": quoted}, nil))
+	w.ok(fork.Put(ctx, namespaceOf(person), "key 0", map[string]string{"content": quoted}, nil))
+	w.ok(fork.Delete(ctx, namespaceOf(person), "key 0", nil))
 	recall, err := memory.NewRecaller(&memory.RecallerOptions{Store: w.store, Namespace: namespaceOf(person)})
 	w.ok(err)
 	r, err := recall.Recall(ctx, llm.User(text))
@@ -188,14 +194,14 @@ func (w *world) json(v any) json.RawMessage {
 // erasure erases a person from the world.
 func (w *world) erasure(person string) *memory.Erasure {
 	return &memory.Erasure{
-		Person: person, Namespaces: []store.Namespace{namespaceOf(person)}, Threads: []string{person + " 1", person + " 2"}, Metadata: map[string]any{"user_id": person},
+		Person: person, Namespaces: []store.Namespace{namespaceOf(person), {"forks", person}}, Threads: []string{person + " 1", person + " 2"}, Metadata: map[string]any{"user_id": person},
 		Saver: w.saver, Cache: w.db.Cache(), Store: w.store, Ledger: w.ledger, Reflector: w.reflector,
 	}
 }
 
 // what is found of a person that has settled. How many bytes a thread has depends on the
 // database.
-var settled = memory.Holdings{Items: 7, Changes: 14, Pending: 1, SavedThreads: 3, Threads: 1, Runs: 4, Crons: 3, Webhooks: 3, Assistants: 1, Events: 6}
+var settled = memory.Holdings{Items: 9, Changes: 17, Pending: 1, SavedThreads: 3, Threads: 1, Runs: 4, Crons: 3, Webhooks: 3, Assistants: 1, Events: 6}
 
 // wantFound compares a report with what a person has that has settled.
 func (w *world) wantFound(what string, found memory.Holdings) {

@@ -75,6 +75,37 @@ var past = []test{
 			w.Error("an invalid prefix is counted")
 		}
 	}},
+	{"WhatBranchesHaveWrittenIsCounted", func(w *fixture) {
+		count := func(prefix string, items, changes int) {
+			w.Helper()
+			i, c, err := w.Count(w.Context(), ns(prefix))
+			w.ok(err)
+			want(w, "the items and changes under "+prefix, []int{i, c}, []int{items, changes})
+		}
+		w.put("a", "k", object{"v": 1})
+		w.put("a", "l", object{"v": 1})
+		w.put("b", "k", object{"v": 1})
+		branch := must(w.Fork(w.Context(), store.Latest, store.BranchInfo{Name: "one"}))(w)
+		count("a", 2, 2)
+		for _, n := range []string{"a", "a/b", "a/b/c", "d"} {
+			w.ok(branch.Put(w.Context(), ns(n), "k", object{"v": 2}, nil))
+			w.ok(branch.Put(w.Context(), ns(n), "k", object{"v": 3}, nil))
+		}
+		w.ok(branch.Delete(w.Context(), ns("d"), "k", nil))
+		count("a", 5, 8)
+		count("a/b", 2, 4)
+		count("d", 1, 3)
+		other := must(branch.Fork(w.Context(), store.Latest, store.BranchInfo{Name: "two"}))(w)
+		w.ok(other.Delete(w.Context(), ns("a"), "l", nil))
+		w.ok(other.Delete(w.Context(), ns("b"), "k", nil))
+		count("a", 6, 9)
+		count("b", 2, 2)
+		for _, n := range []string{"a", "d"} {
+			w.ok(w.ForgetAll(w.Context(), ns(n)))
+			count(n, 0, 0)
+		}
+		count("b", 2, 2)
+	}},
 	{"HistoryIsBounded", func(w *fixture) {
 		s := w.with(store.Options{History: 3})
 		for i := range 10 {
