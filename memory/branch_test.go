@@ -208,3 +208,37 @@ func TestUsesOfBothSidesOfAMergeAreAdded(t *testing.T) {
 		t.Errorf("the uses are %s, %v, want 9", item.Value, err)
 	}
 }
+
+// What was consolidated in a branch says nothing about the memories that the trunk got
+// meanwhile, and both sides may have consolidated.
+func TestAConsolidationInABranchHidesNothingOfTheTrunk(t *testing.T) {
+	for _, both := range []bool{false, true} {
+		s, note := newDiary(t)
+		m := newStoreManager(t, s, llmtest.Scripted(t), memory.StoreManagerOptions{})
+		note("tall", "Bob is tall")
+		branch, err := s.Fork(t.Context(), store.Latest, store.BranchInfo{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		note("tea", "Ann likes tea")
+		if both {
+			consolidated(t, m, nil)
+		}
+		note("again", "Ann  likes tea.")
+		put(t, branch, "tall too", noteValue("Bob  is tall."))
+		in := newStoreManager(t, branch, llmtest.Scripted(t), memory.StoreManagerOptions{})
+		if c := consolidated(t, in, nil); len(c.Sets) != 1 {
+			t.Errorf("in the branch: %+v", c)
+		}
+		wantAsleep(t, in, nil)
+		if err := memory.Merge(t.Context(), branch, nil); err != nil {
+			t.Fatal(err)
+		}
+		wantStored(t, s, noteValue("Ann likes tea"), noteValue("Ann  likes tea."), noteValue("Bob  is tall."))
+		if c := consolidated(t, m, nil); len(c.Sets) != 1 {
+			t.Errorf("both %v: after the merge: %+v", both, c)
+		}
+		wantStored(t, s, noteValue("Ann  likes tea."), noteValue("Bob  is tall."))
+		wantAsleep(t, m, nil)
+	}
+}

@@ -153,8 +153,10 @@ func sleepOf(n store.Namespace) store.Namespace { return append(store.Namespace{
 func sleeps(n store.Namespace) bool { return len(sleepOf(n).Encode()) <= store.MaxNamespace }
 
 // mark is the record of what was looked at: all versions up to Version, with these
-// options.
+// options. In another branch than the one that it was made in, and after a merge, it says
+// nothing: there are other items with smaller versions.
 type mark struct {
+	Branch  string  `json:"branch,omitempty"`
 	Version int64   `json:"version"`
 	Similar float64 `json:"similar"`
 	Topic   int     `json:"topic"`
@@ -211,14 +213,15 @@ func (c *consolidator) mark(ctx context.Context) (int64, error) {
 	if err := results[0].Item.Decode(&m); err != nil {
 		return 0, err
 	}
-	if m.Similar != c.o.Similar || m.Topic != c.o.Topic {
+	if m.Branch != c.store.BranchInfo().Name || m.Similar != c.o.Similar || m.Topic != c.o.Topic {
 		return 0, nil
 	}
 	return m.Version, nil
 }
 
 func (c *consolidator) setMark(ctx context.Context, version int64) error {
-	return c.store.Put(ctx, sleepOf(c.ns), markKey, mark{version, c.o.Similar, c.o.Topic}, &store.PutOptions{NoIndex: true, TTL: store.Forever})
+	m := mark{c.store.BranchInfo().Name, version, c.o.Similar, c.o.Topic}
+	return c.store.Put(ctx, sleepOf(c.ns), markKey, m, &store.PutOptions{NoIndex: true, TTL: store.Forever})
 }
 
 // work decides about a group and writes the result.

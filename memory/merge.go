@@ -10,7 +10,8 @@ import (
 )
 
 // Merge is [store.Store.Merge] for a branch with memories. How often a memory was used
-// is the sum of both sides, and not a conflict.
+// is the sum of both sides, and not a conflict, and neither is what [StoreManager.Consolidate]
+// has looked at.
 func Merge(ctx context.Context, branch *store.Store, opts *store.MergeOptions) error {
 	var o store.MergeOptions
 	if opts != nil {
@@ -22,7 +23,7 @@ func Merge(ctx context.Context, branch *store.Store, opts *store.MergeOptions) e
 		if !ok {
 			return err
 		}
-		if e.Conflicts = slices.DeleteFunc(e.Conflicts, isUse); len(e.Conflicts) > 0 {
+		if e.Conflicts = slices.DeleteFunc(e.Conflicts, func(c store.Conflict) bool { return isUse(c) || isMark(c) }); len(e.Conflicts) > 0 {
 			return e
 		}
 	}
@@ -30,6 +31,8 @@ func Merge(ctx context.Context, branch *store.Store, opts *store.MergeOptions) e
 		switch {
 		case isUse(c):
 			return addUses(c)
+		case isMark(c):
+			return c.Target, nil
 		case o.Resolve == nil: // since the first try
 			return nil, &store.MergeError{Branch: branch.BranchInfo().Name, Conflicts: []store.Conflict{c}}
 		}
@@ -39,6 +42,9 @@ func Merge(ctx context.Context, branch *store.Store, opts *store.MergeOptions) e
 
 // isUse reports whether a conflict is about how often a memory was used.
 func isUse(c store.Conflict) bool { return c.Namespace[0] == usesRoot }
+
+// isMark reports whether a conflict is about what a consolidation has looked at.
+func isMark(c store.Conflict) bool { return c.Namespace[0] == sleepRoot }
 
 // addUses returns the count with the uses of both sides.
 func addUses(c store.Conflict) (*store.Item, error) {
