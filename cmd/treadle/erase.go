@@ -4,17 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/internal/langgraphimport"
 	"github.com/treadle-go/treadle/ledger"
 	"github.com/treadle-go/treadle/memory"
-	"github.com/treadle-go/treadle/postgres"
-	"github.com/treadle-go/treadle/sqlite"
 	"github.com/treadle-go/treadle/store"
 )
 
@@ -69,10 +63,10 @@ command fails or is interrupted, run it again.`,
 	flags.StringVar(&e.db, "db", "", "the SQLite file of Treadle, or a Postgres URL")
 	flags.StringVar(&e.schema, "schema", "", "the schema of Treadle in Postgres (default treadle)")
 	flags.StringVar(&e.user, "user", "", "the id of the person")
-	flags.StringArrayVar(&e.namespaces, "namespace", nil, "a namespace of the store, with slashes between its segments; may be repeated (default memories/USER)")
+	flags.StringArrayVar(&e.namespaces, "namespace", nil, `a namespace of the store: "users/ann", or a JSON array; may be repeated (default memories/USER)`)
 	flags.StringArrayVar(&e.threads, "thread", nil, "the id of a thread; may be repeated")
 	flags.StringVar(&e.metadata, "metadata", "user_id", "the key of the metadata of a server's threads that has the id of the person; empty for none")
-	flags.StringVar(&e.journal, "journal", "", "the namespace of a reflector's pending conversations, with slashes between its segments")
+	flags.StringVar(&e.journal, "journal", "", `the namespace of a reflector's pending conversations: "pending", or a JSON array`)
 	flags.BoolVar(&e.keepCache, "keep-cache", false, "keep the cached results of nodes")
 	flags.BoolVarP(&e.dryRun, "dry-run", "n", false, "erase nothing, only report")
 	flags.BoolVar(&e.sure, "yes", false, "erase")
@@ -80,26 +74,8 @@ command fails or is interrupted, run it again.`,
 	return cmd
 }
 
-// erasable is a database of Treadle.
-type erasable interface {
-	checkpoint.Saver
-	Store(*store.Options) (*store.Store, error)
-	Ledger() ledger.Backend
-	io.Closer
-}
-
-func (e *erasing) open(ctx context.Context) (erasable, error) {
-	if langgraphimport.IsPostgres(e.db) {
-		return postgres.Open(ctx, e.db, &postgres.Options{Schema: e.schema})
-	}
-	if err := checkFile(e.db); err != nil {
-		return nil, fmt.Errorf("%s: %w", e.db, err)
-	}
-	return sqlite.Open(e.db, nil)
-}
-
 func (e *erasing) run(ctx context.Context) (err error) {
-	db, err := e.open(ctx)
+	db, err := openExisting(ctx, e.db, e.schema)
 	if err != nil {
 		return err
 	}
@@ -109,8 +85,12 @@ func (e *erasing) run(ctx context.Context) (err error) {
 		return err
 	}
 	x := &memory.Erasure{Person: e.user, Threads: e.threads, Saver: db, Store: items, Ledger: ledger.New(db.Ledger(), nil), KeepCache: e.keepCache}
-	for _, n := range e.namespaces {
-		x.Namespaces = append(x.Namespaces, strings.Split(n, "/"))
+	for _, text := range e.namespaces {
+		n, err := namespaceOf("--namespace", text)
+		if err != nil {
+			return err
+		}
+		x.Namespaces = append(x.Namespaces, n)
 	}
 	if e.namespaces == nil {
 		x.Namespaces = []store.Namespace{{"memories", e.user}}
@@ -118,8 +98,8 @@ func (e *erasing) run(ctx context.Context) (err error) {
 	if e.metadata != "" {
 		x.Metadata = map[string]any{e.metadata: e.user}
 	}
-	if e.journal != "" {
-		x.Journal = strings.Split(e.journal, "/")
+	if x.Journal, err = namespaceOf("--journal", e.journal); err != nil {
+		return err
 	}
 	do := x.Run
 	if e.dryRun {

@@ -10,20 +10,11 @@ import (
 
 	"github.com/treadle-go/treadle/ledger"
 	"github.com/treadle-go/treadle/memory"
-	"github.com/treadle-go/treadle/sqlite"
 	"github.com/treadle-go/treadle/store"
 )
 
 func TestErase(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "agent.db")
-	db, err := sqlite.Open(file, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := db.Store(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file, db, s := newFile(t)
 	for _, person := range []string{"ann", "bob"} {
 		if err := s.Put(t.Context(), store.Namespace{"memories", person}, "k", map[string]string{"content": person + " has zebrapox"}, nil); err != nil {
 			t.Fatal(err)
@@ -31,6 +22,9 @@ func TestErase(t *testing.T) {
 		if err := ledger.New(db.Ledger(), nil).CreateThread(t.Context(), &ledger.Thread{Metadata: ledger.Object{"user_id": person}}); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := s.Put(t.Context(), store.Namespace{"users/here", "ann"}, "k", map[string]int{}, nil); err != nil {
+		t.Fatal(err)
 	}
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
@@ -47,11 +41,12 @@ scrubbed: the files of the databases
 	if bytes.Contains(raw, []byte("ann has")) || !bytes.Contains(raw, []byte("bob has zebrapox")) {
 		t.Error("the file has what was erased, or lacks what was not")
 	}
-	again := call(t.Context(), "erase", "--db", file, "--user", "ann", "--yes", "--json", "--keep-cache", "--metadata", "", "--namespace", "memories/ann", "--namespace", "users/ann", "--thread", "7", "--journal", "pending")
+	again := call(t.Context(), "erase", "--db", file, "--user", "ann", "--yes", "--json", "--keep-cache", "--metadata", "", "--namespace", "memories/ann", "--namespace", `["users/here","ann"]`, "--thread", "7", "--journal", "pending")
 	var report memory.Erased
-	if err := json.Unmarshal([]byte(again.Stdout), &report); err != nil || report.Found != (memory.Holdings{}) || !report.Scrubbed || report.CacheCleared || again.Code != 0 {
+	if err := json.Unmarshal([]byte(again.Stdout), &report); err != nil || report.Found != (memory.Holdings{Items: 1, Changes: 1}) || !report.Scrubbed || report.CacheCleared || again.Code != 0 {
 		t.Errorf("%+v: %v", again, err)
 	}
+	diff(t, call(t.Context(), "erase", "--db", file, "--user", "ann", "-n", "--namespace", "memories/"), result{Stderr: "treadle: --namespace memories/ has an empty segment\n", Code: exitFailed})
 	missing := filepath.Join(t.TempDir(), "none.db")
 	if got := call(t.Context(), "erase", "--db", missing, "--user", "ann", "-n"); got.Code != exitFailed || !strings.Contains(got.Stderr, "the file does not exist") {
 		t.Errorf("of a file that is missing: %+v", got)

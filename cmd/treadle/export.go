@@ -2,20 +2,13 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/treadle-go/treadle/internal/langgraphimport"
 	"github.com/treadle-go/treadle/memory"
-	"github.com/treadle-go/treadle/postgres"
-	"github.com/treadle-go/treadle/sqlite"
-	"github.com/treadle-go/treadle/store"
 )
 
 // exporter has the flags of the export command.
@@ -44,7 +37,7 @@ store.Export in a program that has the keys.`,
 			case ex.db == "":
 				return errors.New("name the database with --db: an SQLite file of Treadle, or a Postgres URL")
 			}
-			_, err := namespaceOf(ex.memory)
+			_, err := namespaceOf("--memory", ex.memory)
 			return err
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return ex.run(cmd.Context(), cmd.ErrOrStderr()) },
@@ -56,44 +49,12 @@ store.Export in a program that has the keys.`,
 	return cmd
 }
 
-// namespaceOf reads a namespace from a flag: segments with slashes between them, or a
-// JSON array for segments that have slashes.
-func namespaceOf(text string) (store.Namespace, error) {
-	var n store.Namespace
-	switch {
-	case text == "":
-		return nil, nil
-	case strings.HasPrefix(text, "["):
-		if err := json.Unmarshal([]byte(text), &n); err != nil {
-			return nil, fmt.Errorf("--memory %s is not a JSON array of texts", text)
-		}
-	default:
-		n = strings.Split(text, "/")
-	}
-	for _, segment := range n {
-		if segment == "" {
-			return nil, fmt.Errorf("--memory %s has an empty segment", text)
-		}
-	}
-	return n, nil
-}
-
 func (ex *exporter) run(ctx context.Context, said io.Writer) (err error) {
-	if !langgraphimport.IsPostgres(ex.db) {
-		if _, err := os.Stat(ex.db); errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("export: %s does not exist", ex.db)
-		}
-	}
-	prefix, err := namespaceOf(ex.memory)
+	prefix, err := namespaceOf("--memory", ex.memory)
 	if err != nil {
 		return err
 	}
-	var db target
-	if langgraphimport.IsPostgres(ex.db) {
-		db, err = postgres.Open(ctx, ex.db, &postgres.Options{Schema: ex.schema}) // without Migrate: it only reads
-	} else {
-		db, err = sqlite.Open(ex.db, nil)
-	}
+	db, err := openExisting(ctx, ex.db, ex.schema)
 	if err != nil {
 		return err
 	}

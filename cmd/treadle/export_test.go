@@ -15,8 +15,8 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// remembering makes a database with memories of two users, one of which was recalled.
-func remembering(t *testing.T) string {
+// newFile makes a database, which the caller closes.
+func newFile(t *testing.T) (string, *sqlite.DB, *store.Store) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "agent.db")
 	db, err := sqlite.Open(file, nil)
@@ -27,6 +27,13 @@ func remembering(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return file, db, s
+}
+
+// remembering makes a database with memories of two users, one of which was recalled.
+func remembering(t *testing.T) string {
+	t.Helper()
+	file, db, s := newFile(t)
 	for _, user := range []string{"ada", "bob/1"} {
 		for _, text := range []string{"likes coffee", "likes tea"} {
 			if err := s.Put(t.Context(), store.Namespace{"memories", user}, "drink", map[string]string{"content": text}, nil); err != nil {
@@ -121,7 +128,7 @@ func TestMemoriesOfOtherSystemsAreImported(t *testing.T) {
 
 func TestExportSaysWhatIsMissing(t *testing.T) {
 	none := filepath.Join(t.TempDir(), "none.db")
-	diff(t, call(t.Context(), "export", "--db", none), result{Stderr: "treadle: export: " + none + " does not exist\n", Code: exitFailed})
+	diff(t, call(t.Context(), "export", "--db", none), result{Stderr: "treadle: " + none + ": the file does not exist\n", Code: exitFailed})
 	for _, args := range [][]string{{"export"}, {"export", "x", "--db", none}, {"export", "--db", none, "--memory", "a//b"}, {"export", "--db", none, "--memory", "[1]"}} {
 		if got := call(t.Context(), args...); got.Code != exitUsage || got.Stdout != "" || !strings.Contains(got.Stderr, "treadle export -h") {
 			t.Errorf("%v: %+v", args, got)

@@ -11,8 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/treadle-go/treadle/internal/langgraphimport"
-	"github.com/treadle-go/treadle/postgres"
-	"github.com/treadle-go/treadle/sqlite"
 )
 
 // importer has the flags of the import command.
@@ -57,7 +55,7 @@ What cannot be converted is listed, and the exit code is 1 then.`,
 			case in.db == "" && !in.dryRun:
 				return errors.New("name the target with --db, or use --dry-run")
 			}
-			_, err := namespaceOf(in.memory)
+			_, err := namespaceOf("--memory", in.memory)
 			return err
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return in.run(cmd.Context(), cmd.ErrOrStderr()) },
@@ -74,27 +72,14 @@ What cannot be converted is listed, and the exit code is 1 then.`,
 	return cmd
 }
 
-// target is a database of Treadle.
-type target interface {
-	langgraphimport.Target
-	io.Closer
-}
-
-func (in *importer) open(ctx context.Context) (target, error) {
-	if langgraphimport.IsPostgres(in.db) {
-		return postgres.Open(ctx, in.db, &postgres.Options{Schema: in.schema, Migrate: true})
-	}
-	return sqlite.Open(in.db, nil)
-}
-
 func (in *importer) run(ctx context.Context, progress io.Writer) (err error) {
 	if in.isJSON() {
 		return in.runFile(ctx)
 	}
 	o := langgraphimport.Options{From: in.from, Profiles: in.profiles, Progress: everySeconds(progress)}
 	if !in.dryRun {
-		var to target
-		if to, err = in.open(ctx); err != nil {
+		var to database
+		if to, err = openOrCreate(ctx, in.db, in.schema); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, to.Close()) }()

@@ -43,7 +43,7 @@ func (in *importer) runFile(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, f.Close()) }()
 	var s *store.Store
 	if !in.dryRun {
-		to, openErr := in.open(ctx)
+		to, openErr := openOrCreate(ctx, in.db, in.schema)
 		if openErr != nil {
 			return openErr
 		}
@@ -64,7 +64,7 @@ func (in *importer) runFile(ctx context.Context) (err error) {
 	if len(data) > maxForeign {
 		return fmt.Errorf("import: %s has more than %d bytes: split it", in.from, maxForeign)
 	}
-	prefix, err := namespaceOf(in.memory)
+	prefix, err := namespaceOf("--memory", in.memory)
 	if err != nil {
 		return err
 	}
