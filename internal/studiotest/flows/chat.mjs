@@ -29,6 +29,9 @@ async function begin(page, text) {
   await field(page).press("Enter");
 }
 
+// stop stops the run, and waits until the server has been told.
+const stop = (page) => Promise.all([page.waitForResponse((r) => /\/cancel/.test(r.url())), page.getByRole("button", { name: "Stop" }).click()]);
+
 // words are those of the only answer; numbered are those that it has in the end.
 const words = async (page) => (await page.locator(".chat-ai .markdown").allInnerTexts()).join(" ").split(/\s+/).filter(Boolean);
 const numbered = (n) => Array.from({ length: n }, (_, i) => "w" + i);
@@ -192,15 +195,29 @@ check("a run is stopped, and goes on", async ({ page }) => {
   await pace.allow(8);
   await begin(page, `paced ${pace.name} 40`);
   await page.getByText(/w5 /).waitFor();
-  await page.getByRole("button", { name: "Stop" }).click();
+  await stop(page);
   await page.getByText(/Not stored/).waitFor();
   await sent(page);
   same((await stored(page)).length, 1);
   await pace.allow(8);
   await page.getByRole("button", { name: "Go on" }).click();
   await page.getByText(/w5 /).waitFor();
-  await page.getByRole("button", { name: "Stop" }).click();
+  await stop(page);
   await sent(page);
+});
+
+check("a run is stopped although the page is left at once", async ({ page }) => {
+  await open(page);
+  const pace = newPace(url);
+  await pace.allow(8);
+  await begin(page, `paced ${pace.name} 40`);
+  await page.getByText(/w5 /).waitFor();
+  const id = await thread(page);
+  await page.evaluate(() => {
+    [...document.querySelectorAll("button")].find((b) => b.textContent.trim() === "Stop" || b.ariaLabel === "Stop").click();
+    location.href = "about:blank";
+  });
+  await becomes(async () => (await api(url, "GET", `/threads/${id}/runs`)).map((r) => r.status), ["interrupted"]);
 });
 
 const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
@@ -347,7 +364,7 @@ check("tokens do not move what is read above", async ({ page }) => {
   same(await place(), top);
   await page.getByRole("button", { name: "Newest" }).click();
   await until(async () => (await gap()) < 2, "the end of the conversation");
-  await page.getByRole("button", { name: "Stop" }).click();
+  await stop(page);
   await sent(page);
 });
 

@@ -8,7 +8,8 @@ const studio = server + "/studio/";
 const open = (page, graph, more = "") => page.goto(`${studio}?assistant=${graph}${more}`);
 const button = (page, name) => page.getByRole("button", { name });
 const tab = (page, name) => page.getByRole("tab", { name, exact: true }).click();
-const stop = (page) => page.getByRole("button", { name: "Stop", exact: true }).click();
+// stop stops the run, and waits until the server has been told.
+const stop = (page) => Promise.all([page.waitForResponse((r) => /\/cancel/.test(r.url())), page.getByRole("button", { name: "Stop", exact: true }).click()]);
 const editor = (page) => page.getByRole("textbox", { name: "Input as JSON" });
 const form = (page) => page.getByRole("form", { name: "Run" });
 const status = (page, text) => form(page).getByRole("status").getByText(text).waitFor();
