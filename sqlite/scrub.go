@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"time"
 )
 
 // scrubPage is how many pages of the file are scrubbed in a transaction, while others
@@ -17,7 +18,9 @@ const scrubPage = 1024
 //
 // It reads the whole file and writes the pages that have something in their unused
 // parts. Others can read and write meanwhile. The file does not become smaller.
-func (db *DB) Scrub(ctx context.Context) error {
+func (db *DB) Scrub(ctx context.Context) error { return db.scrub(ctx, scrubWait) }
+
+func (db *DB) scrub(ctx context.Context, patience time.Duration) error {
 	for from := int64(1); ; from += scrubPage {
 		more := false
 		err := db.write(ctx, func(c *conn) (err error) {
@@ -31,7 +34,7 @@ func (db *DB) Scrub(ctx context.Context) error {
 			break
 		}
 	}
-	if err := db.cutLog(ctx, scrubWait); err != nil {
+	if err := db.cutLog(ctx, patience); err != nil {
 		return fmt.Errorf("sqlite: scrub %s: %w", db.path, err)
 	}
 	return nil
