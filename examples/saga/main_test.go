@@ -22,6 +22,20 @@ func (o *output) Write(p []byte) (int, error) {
 	return o.text.Write(p)
 }
 
+// stopper stops the program when it has written something.
+type stopper struct {
+	*output
+	after string
+	stop  func()
+}
+
+func (s *stopper) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte(s.after)) {
+		s.stop()
+	}
+	return s.output.Write(p)
+}
+
 var key = regexp.MustCompile(` \(key [0-9a-f]{8}\)`)
 
 func (o *output) String() string {
@@ -45,9 +59,9 @@ func TestSagaRefundsWhatDoesNotCome(t *testing.T) {
 // The program is stopped while it waits, hears of the delivery, and is started again.
 func TestSagaWaitsOverARestart(t *testing.T) {
 	file, out := filepath.Join(t.TempDir(), "saga.db"), &output{}
-	ctx, stop := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	if err := run(ctx, file, time.Hour, nil, out); err != nil {
+	if err := run(ctx, file, time.Hour, nil, &stopper{output: out, after: "waiting", stop: stop}); err != nil {
 		t.Fatal(err)
 	}
 	if out.String() != begun {

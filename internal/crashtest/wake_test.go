@@ -131,7 +131,7 @@ func wakeAll(o order, db backends.Database) error {
 			if len(snap.Next) == 0 || !o.Signalled && waitsForSignal(snap) {
 				break
 			}
-			if time.Since(began) > 20*time.Second {
+			if time.Since(began) > 2*time.Minute {
 				return fmt.Errorf("thread %s did not go on: %+v", snap.Thread, snap)
 			}
 			if err := wait.For(ctx, time.Millisecond); err != nil {

@@ -31,7 +31,7 @@ func (l *log) write(n int) {
 
 func TestAReaderThatIsTooSlowGoesOnFromTheLedger(t *testing.T) {
 	r, l := reading(t, true)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	const all = 3 * maxEntries
 	l.write(10)
@@ -58,7 +58,7 @@ func TestAReaderThatIsTooSlowGoesOnFromTheLedger(t *testing.T) {
 
 func TestAReaderThatIsTooSlowForARunThatIsNotKeptLosesItsPlace(t *testing.T) {
 	r, l := reading(t, false)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	l.write(10)
 	var got error
@@ -111,7 +111,7 @@ func TestReadThreadEndsWithItsContextAndWithTheRunner(t *testing.T) {
 // Who waits for the end of a run needs no other entry of it.
 func TestWaitingForTheEndMissesEntriesButNotTheEnd(t *testing.T) {
 	r, l := reading(t, false)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	job := &ledger.NewRun{Run: &ledger.Run{ID: l.run.ID, Thread: l.run.Thread, Graph: "g", Status: ledger.Pending, Strategy: ledger.Enqueue, Kwargs: json.RawMessage("{}")},
 		Create: &ledger.Thread{ID: l.run.Thread, Metadata: ledger.Object{}, Config: ledger.Object{}}}
