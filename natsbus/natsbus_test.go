@@ -115,7 +115,7 @@ func TestAStreamThatIsLostIsMadeAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	n := uint64(0)
 	for e, err := range b.Log().Read(ctx, thread, 0, true) {
@@ -166,7 +166,7 @@ func TestALiveReaderNoticesWhatItWasNotSent(t *testing.T) {
 				}
 			}
 			appendOne()
-			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
 			// The reader has to wait for live messages by then, or it reads from the stream anyway.
 			time.AfterFunc(200*time.Millisecond, appendOne)
@@ -261,7 +261,7 @@ func TestAClusterKeepsAsManyReplicasAsItHas(t *testing.T) {
 	// A server that is down takes no replica away.
 	servers[2].Stop()
 	b := open(t, natstest.URLs(servers[:2]), nil)
-	for until := time.Now().Add(30 * time.Second); ; {
+	for until := time.Now().Add(2 * time.Minute); ; {
 		if err := b.ensureStream(t.Context()); err == nil {
 			break
 		} else if time.Now().After(until) {

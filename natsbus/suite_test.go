@@ -162,7 +162,7 @@ func TestAppendsWhileTheLeaderIsKilled(t *testing.T) {
 			if err == nil {
 				break
 			}
-			if failed++; time.Since(began) > 30*time.Second {
+			if failed++; time.Since(began) > 2*time.Minute {
 				t.Fatalf("append %d: %v", n, err)
 			}
 			<-time.After(10 * time.Millisecond)
@@ -176,7 +176,7 @@ func TestAppendsWhileTheLeaderIsKilled(t *testing.T) {
 // leaderOf is the server that leads the stream.
 func leaderOf(t *testing.T, b *Bus, nodes []*natstest.Process) *natstest.Process {
 	t.Helper()
-	for until := time.Now().Add(30 * time.Second); time.Now().Before(until); <-time.After(50 * time.Millisecond) {
+	for until := time.Now().Add(2 * time.Minute); time.Now().Before(until); <-time.After(50 * time.Millisecond) {
 		js, err := jetstream.New(b.nc)
 		if err != nil {
 			t.Error(err)

@@ -61,7 +61,7 @@ func startLogged(t *testing.T, out *output, o *server.Options, args ...string) (
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(ctx, append(args, "--port", "0"), out, o, all...) }()
 	var address string
-	for deadline := time.Now().Add(30 * time.Second); address == ""; {
+	for deadline := time.Now().Add(2 * time.Minute); address == ""; {
 		if m := served.FindStringSubmatch(out.String()); m != nil {
 			address = m[1]
 		} else if len(done) > 0 || time.Now().After(deadline) {

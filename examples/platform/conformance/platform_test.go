@@ -84,7 +84,7 @@ func start(t *testing.T, args ...string) *process {
 	}()
 	select {
 	case p.url = <-served:
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("the server does not start")
 	}
 	return p
@@ -155,7 +155,7 @@ func (p *process) settled(t *testing.T, began int) {
 	t.Helper()
 	const spare = 5
 	n := 0
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) { //nolint:forbidigo // a server over HTTP is waited for
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) { //nolint:forbidigo // a server over HTTP is waited for
 		if n = p.goroutines(t); n <= began+spare {
 			return
 		}

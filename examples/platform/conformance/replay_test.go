@@ -234,7 +234,7 @@ func (r *replay) exchange(n int, x *exchange) {
 		r.ids.forget() // the JavaScript server numbers the frames of each run
 	}
 	var wrong []difference
-	for end := time.Now().Add(30 * time.Second); ; <-time.After(20 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); ; <-time.After(20 * time.Millisecond) {
 		c := r.ids.clone()
 		var got *answer
 		switch {
