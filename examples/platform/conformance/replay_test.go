@@ -375,7 +375,7 @@ func readOpen(body io.Reader, cancel func()) (all []byte) {
 			}
 		}
 	}()
-	quiet := time.NewTimer(2 * time.Second)
+	quiet := time.NewTimer(6 * time.Second)
 	for {
 		select {
 		case piece, ok := <-pieces:

@@ -94,7 +94,7 @@ func (r *replay) socket(d *dialogue) {
 // heard receives messages until a number of runs have ended and nothing more comes.
 func (r *replay) heard(messages <-chan string, ends int) (all []captured) {
 	r.t.Helper()
-	quiet := time.NewTimer(5 * time.Second)
+	quiet := time.NewTimer(6 * time.Second)
 	for {
 		select {
 		case text, ok := <-messages:
