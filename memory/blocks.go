@@ -18,16 +18,16 @@ import (
 // about its user or the state of its work.
 type Block struct {
 	// Label is the block's name and its key in the store. It has letters, digits, - and _.
-	Label string
+	Label string `json:"label"`
 	// Description tells the model what the block is for.
-	Description string
+	Description string `json:"description,omitempty"`
 	// Limit is how many characters the text may have; 0 means 2000.
-	Limit int
+	Limit int `json:"limit,omitempty"`
 	// ReadOnly keeps this agent's model from editing the block. An agent that shares it
 	// may still do so.
-	ReadOnly bool
+	ReadOnly bool `json:"read_only,omitempty"`
 	// Text is the text as long as none is stored.
-	Text string
+	Text string `json:"text,omitempty"`
 }
 
 // BlocksOptions are the options of [Blocks].

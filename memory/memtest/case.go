@@ -20,6 +20,8 @@ type Case struct {
 	// Vars are the variables of namespaces; see memory.WithVars. "langgraph_user_id" is
 	// "user" unless it is set.
 	Vars map[string]string `json:"vars,omitempty"`
+	// Blocks are the memory.Blocks of the user.
+	Blocks []memory.Block `json:"blocks,omitempty"`
 	// Given are the memories at the beginning.
 	Given    []Given   `json:"given,omitempty"`
 	Sessions []Session `json:"sessions,omitempty"`
@@ -43,17 +45,26 @@ type Given struct {
 	Vars map[string]string `json:"vars,omitempty"`
 }
 
-// Session is a conversation that the manager reflects on, or a consolidation.
+// Session is a conversation that the manager reflects on or, if one of Consolidate,
+// Edits and Do is set, something else that happens to the memories. There are no
+// Messages then.
 type Session struct {
-	Messages llm.Messages `json:"messages"`
+	Messages llm.Messages `json:"messages,omitempty"`
 	// Consolidate, if not nil, makes the manager consolidate its memories with these
-	// options; there are no Messages then. Answers call Merge with ids and a content and
+	// options. Answers call Merge with ids and a content and
 	// Outdated with id and by, and name memories as m1, m2 and so on, oldest first.
 	// Changes are those of all change sets.
 	Consolidate *memory.ConsolidateOptions `json:"consolidate,omitempty"`
 	// Undo takes the change sets of the consolidation back at once, the last first.
-	Undo bool      `json:"undo,omitempty"`
-	At   time.Time `json:"at,omitzero"`
+	Undo bool `json:"undo,omitempty"`
+	// Edits are the arguments of the model's calls of memory.Blocks.Tool. The first one that
+	// fails ends the session with its error.
+	Edits []json.RawMessage `json:"edits,omitempty"`
+	// Do is "erase", which erases the user of the Vars with a memory.Erasure; "move", which
+	// exports the memories and blocks of the user and imports them into an empty store, with
+	// which the case goes on; or "look", which only checks Then.
+	Do string    `json:"do,omitempty"`
+	At time.Time `json:"at,omitzero"`
 	// Vars are used in place of the case's, by name.
 	Vars map[string]string `json:"vars,omitempty"`
 	// Answers are the answers of the model, recorded or written by hand. The manager must
@@ -76,7 +87,7 @@ type Session struct {
 	// texts that must not be.
 	Shows []string `json:"shows,omitempty"`
 	Hides []string `json:"hides,omitempty"`
-	// Error is a part of the error that Reflect must return; empty means that it must
+	// Error is a part of the error that the session must end with; empty means that it must
 	// succeed.
 	Error string `json:"error,omitempty"`
 	// Changes are the changes that must be written, in any order: "insert", "update" and
@@ -96,6 +107,8 @@ type Checks struct {
 	AsOf    []Past    `json:"as_of,omitempty"`
 	History []History `json:"history,omitempty"`
 	Recall  []Recall  `json:"recall,omitempty"`
+	// Blocks are texts of blocks by their labels. They must be in the prompt, too.
+	Blocks map[string]string `json:"blocks,omitempty"`
 }
 
 // Pattern describes memories. All fields that are set must match.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -43,6 +44,33 @@ func (b *fixture) check(ctx context.Context, c *Checks) []error {
 	}
 	for _, r := range c.Recall {
 		problems = append(problems, prefixed(fmt.Sprintf("recall of %q", r.topic()), b.checkRecall(ctx, r))...)
+	}
+	if len(c.Blocks) > 0 {
+		problems = append(problems, b.checkBlocks(ctx, c.Blocks)...)
+	}
+	return problems
+}
+
+// checkBlocks compares the texts of blocks.
+func (b *fixture) checkBlocks(ctx context.Context, want map[string]string) (problems []error) {
+	blocks, err := b.blocks()
+	if err != nil {
+		return []error{err}
+	}
+	prompt, err := blocks.Prompt(ctx)
+	if err != nil {
+		return []error{err}
+	}
+	for _, label := range slices.Sorted(maps.Keys(want)) {
+		text, err := blocks.Text(ctx, label)
+		switch {
+		case err != nil:
+			problems = append(problems, err)
+		case text != want[label]:
+			problems = append(problems, fmt.Errorf("the block %q is %q, want %q", label, text, want[label]))
+		case !strings.Contains(prompt, text):
+			problems = append(problems, fmt.Errorf("the block %q is %q, which is not in the prompt:\n%s", label, text, prompt))
+		}
 	}
 	return problems
 }

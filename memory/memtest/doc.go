@@ -35,6 +35,10 @@
 // A session without answers asks the model of the [Options], with which you can compare
 // prompts and models. With an llmtest.Cassette, its answers are recorded and replayed.
 //
+// A session can also be something else than a conversation: a consolidation, edits of
+// blocks, erasing the user, or moving the user's memories to another store by an export
+// and an import. A session with a branch takes place there; see [Session].
+//
 // An answer may call the kinds by their names, with a document as the arguments, and
 // PatchDoc, RemoveDoc and Done; see memory.Extract, and memory.ExtractOptions for
 // ratings.

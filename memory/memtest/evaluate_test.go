@@ -86,6 +86,17 @@ func TestEvaluateTellsWhatIsWrong(t *testing.T) {
 		{"a past without a time", `{"then":{"as_of":[{"total":0}]}}`, []string{"in the end: a check of the past has no time"}},
 		{"a recall about nothing", `{` + tea + `,"then":{"recall":[{"omits":[{"text":"tea"}]}]}}`, []string{`a recall is about nothing: give it a query or messages`}},
 		{"other changes than none", `{"sessions":[{` + hello + `,` + idle + `,"changes":["delete"]}]}`, []string{`the changes are [], want ["delete"]: none was written`}},
+		{"a session of two kinds", `{"sessions":[{` + hello + `,"do":"move"}]}`, []string{"session 1: it failed: a session has one of messages, consolidate, edits and do"}},
+		{"a deed that nobody knows", `{"sessions":[{"do":"dance"}]}`, []string{`unknown do "dance": there are erase, move and look`}},
+		{"an erasure in a branch", `{"sessions":[{"do":"erase","branch":"b"}]}`, []string{`"erase" is for a session without a branch`}},
+		{"an edit that is refused", `{"blocks":[{"label":"user"}],"sessions":[{"edits":[{"label":"user","new":"x"},{"label":"task","new":"y"}]}]}`,
+			[]string{`session 1: it failed: edit 2: `, `block "task": there is no such block`}},
+		{"blocks that cannot be edited", `{"blocks":[{"label":"user","read_only":true}],"sessions":[{"edits":[{"label":"user","new":"x"}]}]}`,
+			[]string{"all blocks are read-only"}},
+		{"edits without blocks", `{"sessions":[{"edits":[{"label":"user","new":"x"}]}]}`, []string{"there are no blocks"}},
+		{"another block", `{"blocks":[{"label":"user","text":"x"}],"then":{"blocks":{"user":"y","task":"z"}}}`,
+			[]string{`in the end: the block "user" is "x", want "y"`, `block "task": there is no such block`}},
+		{"a block without blocks", `{"then":{"blocks":{"user":"y"}}}`, []string{"there are no blocks"}},
 		{"a setup that nobody knows", `{"setup":"mine"}`, []string{`the manager: the case is for the setup "mine": set Options.Manager`}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -14,19 +14,20 @@ import (
 	"testing"
 )
 
-// A mutation is a fault of package memory, switched on by its name.
+// A mutation is a fault of package memory or of its store, switched on by its name.
 type mutation struct {
 	name  string
 	fails string // a case of the suite that must fail with it
 }
 
 // An edit puts the faults into a file: the fragment old, which must be there
-// exactly once, becomes new.
+// exactly once, becomes new. The file is one of package memory, unless its name has a
+// directory.
 type edit struct{ file, old, new string }
 
 // switches lets a binary have all faults, of which a run has one: building it is
 // dear, running it is cheap.
-const switches = `package memory
+const switches = `package %s
 
 import "os"
 
@@ -97,6 +98,33 @@ var mutations = []mutation{
 	{"recalling without the time", "recall/a message about a month recalls what was noted then"},
 	{"not linking what is outdated", "contradictions/what is written beside the fact that it contradicts is linked to it"},
 	{"recalling by the last message only", "recall/the conversation so far says what it is about"},
+	{"recalling without events", "recall/a message about an event recalls what was noted before it"},
+	{"recalling without names", "names/what is known of a person comes to mind by the name"},
+	{"recalling without names", "names/a title, a handle and a number are names"},
+	{"recalling without names", "names/of two people the one that is named comes first"},
+	{"losing unknown fields", "kinds/fields that another version of the program has written survive a patch"},
+	{"not migrating", "kinds/a document of an earlier shape is read in the present one and written so"},
+	{"losing edits of blocks", "blocks/what a model writes into a block is in the next prompt"},
+	{"leaving blocks out of the prompt", "blocks/what a model writes into a block is in the next prompt"},
+	{"editing read-only blocks", "blocks/a model does not edit a read-only block"},
+	{"editing beyond the limit", "blocks/an edit that makes a block too long changes nothing"},
+	{"editing what is not there", "blocks/an edit of a text that is not there any more changes nothing"},
+	{"mixing users", "blocks/each user has blocks"},
+	{"merging nothing", "blocks/what a branch writes into a block is not known outside until it is merged"},
+	{"merging nothing", "branches/what a branch learns is not known outside until it is merged"},
+	{"losing times in an export", "moves/what was learnt is recalled after an export and an import"},
+	{"exporting everybody", "moves/an export has the memories and blocks of one user"},
+	{"exporting no uses", "moves/what was used often comes first after a move too"},
+	{"erasing nothing", "erasures/nothing is left of a person who is erased and everything of others"},
+	{"erasing everybody", "erasures/nothing is left of a person who is erased and everything of others"},
+	{"erasing nothing", "erasures/a person who was erased is not in an export"},
+	{"erasing without branches", "erasures/what a branch has learnt of a person is erased with the rest"},
+	{"not merging equal notes", "consolidation/notes with the same text become one without a model"},
+	{"ending nothing", "consolidation/a newer home ends the older one while asleep"},
+	{"overwriting others while asleep", "consolidation/a note that somebody changes meanwhile is not overwritten"},
+	{"comparing again what was decided", "consolidation/an undone merge leaves the notes as they were"},
+	{"not summarizing", "consolidation/a topic gets a summary beside its notes"},
+	{"consolidating at any price", "consolidation/too few tokens leave what needs judgment"},
 }
 
 var edits = []edit{
@@ -168,6 +196,45 @@ var edits = []edit{
 	{"recall_score.go", `r.weights.Time*w.Time`, `either("recalling without the time", 0, r.weights.Time)*w.Time`},
 	{"store_manager_write.go", `if old[i] != nil {`, `if old[i] != nil && !mutant("not linking what is outdated") {`},
 	{"recall.go", `if res.Item != nil && !seen[itemID(res.Item)] {`, `if res.Item != nil && !seen[itemID(res.Item)] && !mutant("recalling without the profile") {`},
+	{"recall_dates.go", `if item == nil {`, `if item == nil || mutant("recalling without events") {`},
+	{"store/rank.go", `!q.names[i] && !q.lexical {`, `(!q.names[i] || mutant("recalling without names")) && !q.lexical {`},
+
+	{"extract_unknown.go", `	u.putInto(v)
+`, `	if !mutant("losing unknown fields") {
+		u.putInto(v)
+	}
+`},
+	{"migrate.go", `if i < 0 {`, `if i < 0 || mutant("not migrating") {`},
+
+	{"blocks.go", `return v.Content, err`, `return either("losing edits of blocks", b.Text, v.Content), err`},
+	{"blocks.go", `parts = append(parts, block.head(text)+"\n"+fence(block.Label, text))`,
+		`parts = append(parts, block.head(text)+"\n"+either("leaving blocks out of the prompt", "", fence(block.Label, text)))`},
+	{"blocks.go", `if block.ReadOnly {`, `if block.ReadOnly && !mutant("editing read-only blocks") {`},
+	{"blocks.go", `size > b.Limit {`, `size > b.Limit && !mutant("editing beyond the limit") {`},
+	{"blocks.go", `case n == 0:`, `case n == 0 && !mutant("editing what is not there"):`},
+
+	{"merge.go", `if o.Resolve == nil {`, `if mutant("merging nothing") {
+		return branch.Discard(ctx)
+	}
+	if o.Resolve == nil {`},
+	{"export.go", `return s.Export(ctx, w, prefix, usesOf(prefix))`,
+		`return s.Export(ctx, w, either("exporting everybody", prefix[:1], prefix), either("exporting no uses", store.Namespace{"none"}, usesOf(prefix)))`},
+	{"store/export.go", `Updated: r.Updated,`, `Updated: either("losing times in an export", time.Unix(0, 0), r.Updated),`},
+	{"erase.go", `if !x.dry && (changes > 0 || err != nil) {`, `if !x.dry && (changes > 0 || err != nil) && !mutant("erasing nothing") {`},
+	{"erase.go", `x.Store.ForgetAll(ctx, n)`, `x.Store.ForgetAll(ctx, either("erasing everybody", n[:1], n))`},
+	{"store/branch.go", `if _, branch := s.backend.(*overlay); !branch {`, `if _, branch := s.backend.(*overlay); !branch && !mutant("erasing without branches") {`},
+
+	{"consolidate_find.go", `edges := equal(notes)`, `edges := either("not merging equal notes", nil, equal(notes))`},
+	{"consolidate_find.go", `if decided[records[i]] {`, `if decided[records[i]] && !mutant("comparing again what was decided") {`},
+	{"consolidate_find.go", `if c.o.Topic == 0 {`, `if c.o.Topic == 0 || mutant("not summarizing") {`},
+	{"consolidate_ask.go", `if c.out.Tokens+asked+reply > c.o.Tokens {`, `if c.out.Tokens+asked+reply > c.o.Tokens && !mutant("consolidating at any price") {`},
+	{"consolidate_ask.go", `for _, e := range d.ends {
+		by`, `for _, e := range either("ending nothing", nil, d.ends) {
+		by`},
+	{"consolidate_ask.go", `PutOptions: store.PutOptions{Meta: meta, TTL: store.Forever, IfVersion: item.Version}}, nil`,
+		`PutOptions: store.PutOptions{Meta: meta, TTL: store.Forever, IfVersion: either("overwriting others while asleep", 0, item.Version)}}, nil`},
+	{"consolidate_ask.go", `DeleteOptions: store.DeleteOptions{IfVersion: item.Version}}`,
+		`DeleteOptions: store.DeleteOptions{IfVersion: either("overwriting others while asleep", 0, item.Version)}}`},
 }
 
 // Each of these faults makes the suite fail: it would be worth little if one could
@@ -187,23 +254,24 @@ func TestSuiteFindsFaultsOfTheManager(t *testing.T) {
 	}
 }
 
-// buildMutants builds this test with all faults in package memory.
+// buildMutants builds this test with all faults in package memory and its store.
 func buildMutants(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	overlay := map[string]string{}
 	write := func(file string, src []byte) {
 		t.Helper()
-		path, err := filepath.Abs(filepath.Join("..", file))
+		path, err := filepath.Abs(sourcePath(file))
 		if err != nil {
 			t.Fatal(err)
 		}
-		overlay[path] = filepath.Join(dir, file)
+		overlay[path] = filepath.Join(dir, strings.ReplaceAll(file, "/", "_"))
 		if err := os.WriteFile(overlay[path], src, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	write("mutant_switches.go", []byte(switches))
+	write("mutant_switches.go", fmt.Appendf(nil, switches, "memory"))
+	write("store/mutant_switches.go", fmt.Appendf(nil, switches, "store"))
 	for file, src := range mutatedSources(t) {
 		write(file, src)
 	}
@@ -222,7 +290,15 @@ func buildMutants(t *testing.T) string {
 	return binary
 }
 
-// mutatedSources are the files of package memory with the faults in them.
+// sourcePath is where the file of an edit is.
+func sourcePath(file string) string {
+	if strings.Contains(file, "/") {
+		return filepath.Join("..", "..", file)
+	}
+	return filepath.Join("..", file)
+}
+
+// mutatedSources are the files with the faults in them.
 func mutatedSources(t *testing.T) map[string][]byte {
 	t.Helper()
 	sources := map[string][]byte{}
@@ -231,7 +307,7 @@ func mutatedSources(t *testing.T) map[string][]byte {
 		src, ok := sources[e.file]
 		if !ok {
 			var err error
-			if src, err = os.ReadFile(filepath.Join("..", e.file)); err != nil {
+			if src, err = os.ReadFile(sourcePath(e.file)); err != nil {
 				t.Fatal(err)
 			}
 		}

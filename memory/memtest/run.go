@@ -1,8 +1,10 @@
 package memtest
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -152,6 +154,9 @@ func (b *fixture) session(ctx context.Context, s *Session) []error {
 	if s.Branch == "" && s.End != "" {
 		return []error{fmt.Errorf("the end %q is for a session with a branch", s.End)}
 	}
+	if s.Branch != "" && (s.Do == "erase" || s.Do == "move") {
+		return []error{fmt.Errorf("%q is for a session without a branch: it is about the whole store", s.Do)}
+	}
 	if s.Branch != "" {
 		trunk, manager := b.store, b.manager
 		defer func() { b.store, b.manager = trunk, manager }()
@@ -239,10 +244,15 @@ func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // as returns the context with the variables of the case and these.
 func (b *fixture) as(ctx context.Context, vars map[string]string) context.Context {
+	return memory.WithVars(ctx, b.vars(vars))
+}
+
+// vars returns the variables of the case, with these in place of those of the same name.
+func (b *fixture) vars(vars map[string]string) map[string]string {
 	all := map[string]string{"langgraph_user_id": "user"}
 	maps.Copy(all, b.c.Vars)
 	maps.Copy(all, vars)
-	return memory.WithVars(ctx, all)
+	return all
 }
 
 // put stores a memory directly, without the manager.
@@ -343,14 +353,35 @@ func (b *fixture) reflect(ctx context.Context, s *Session) []error {
 	return problems
 }
 
-// work lets the manager reflect or consolidate.
+// work does what the session is about.
 func (b *fixture) work(ctx context.Context, s *Session) ([]memory.ItemChange, error) {
-	if s.Consolidate == nil {
-		return b.manager.Reflect(ctx, s.Messages...)
+	kinds := 0
+	for _, set := range []bool{len(s.Messages) > 0, s.Consolidate != nil, s.Edits != nil, s.Do != ""} {
+		if set {
+			kinds++
+		}
 	}
-	if len(s.Messages) > 0 {
-		return nil, errors.New("a consolidation has no messages")
+	switch {
+	case kinds > 1:
+		return nil, errors.New("a session has one of messages, consolidate, edits and do")
+	case s.Consolidate != nil:
+		return b.consolidate(ctx, s)
+	case s.Edits != nil:
+		return nil, b.edit(ctx, s.Edits)
+	case s.Do == "erase":
+		return nil, b.erase(ctx, s)
+	case s.Do == "move":
+		return nil, b.move(ctx, s)
+	case s.Do == "look":
+		return nil, nil
+	case s.Do != "":
+		return nil, fmt.Errorf("unknown do %q: there are erase, move and look", s.Do)
 	}
+	return b.manager.Reflect(ctx, s.Messages...)
+}
+
+// consolidate lets the manager consolidate.
+func (b *fixture) consolidate(ctx context.Context, s *Session) ([]memory.ItemChange, error) {
 	done, err := b.manager.Consolidate(ctx, s.Consolidate)
 	if s.Undo {
 		for _, set := range slices.Backward(done.Sets) {
@@ -359,6 +390,74 @@ func (b *fixture) work(ctx context.Context, s *Session) ([]memory.ItemChange, er
 		}
 	}
 	return slices.Concat(done.Sets...), err
+}
+
+// blocksRoot is the default namespace of blocks without the user.
+const blocksRoot = "blocks"
+
+// blocks returns the blocks of the case.
+func (b *fixture) blocks() (*memory.Blocks, error) {
+	return memory.NewBlocks(&memory.BlocksOptions{Blocks: b.c.Blocks, Namespace: []string{blocksRoot, "{langgraph_user_id}"}, Store: b.store})
+}
+
+// edit calls the tool that edits blocks.
+func (b *fixture) edit(ctx context.Context, edits []json.RawMessage) error {
+	blocks, err := b.blocks()
+	if err != nil {
+		return err
+	}
+	tool := blocks.Tool()
+	if tool == nil {
+		return errors.New("all blocks are read-only, so there is no tool to edit them")
+	}
+	for i, args := range edits {
+		if _, err := tool.Call(ctx, llm.ToolCall{Name: tool.Name, Args: args}); err != nil {
+			return fmt.Errorf("edit %d: %w", i+1, err)
+		}
+	}
+	return nil
+}
+
+// belongings returns the namespaces of the session's user.
+func (b *fixture) belongings(ctx context.Context, user string) ([]store.Namespace, error) {
+	n, err := b.place(ctx)
+	return []store.Namespace{n, {blocksRoot, user}}, err
+}
+
+// erase erases the user of the session.
+func (b *fixture) erase(ctx context.Context, s *Session) error {
+	user := b.vars(s.Vars)["langgraph_user_id"]
+	namespaces, err := b.belongings(ctx, user)
+	if err != nil {
+		return err
+	}
+	_, err = (&memory.Erasure{Person: user, Namespaces: namespaces, Store: b.store}).Run(ctx)
+	return err
+}
+
+// move exports what belongs to the user of the session and continues with a store that
+// has only that.
+func (b *fixture) move(ctx context.Context, s *Session) error {
+	namespaces, err := b.belongings(ctx, b.vars(s.Vars)["langgraph_user_id"])
+	if err != nil {
+		return err
+	}
+	to, err := b.Store(b.c, func() time.Time { return b.now })
+	if err != nil {
+		return fmt.Errorf("the store: %w", err)
+	}
+	for _, n := range namespaces {
+		var file bytes.Buffer
+		if _, err := memory.Export(ctx, b.store, &file, n); err != nil {
+			return err
+		}
+		if _, err := to.Import(ctx, &file); err != nil {
+			return err
+		}
+	}
+	b.store = to
+	b.manager, err = b.Manager(b.c, b.model, to)
+	return err
 }
 
 func compareChanges(want []string, changes []memory.ItemChange) []error {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/memory"
 	"github.com/treadle-go/treadle/memory/memtest"
@@ -66,11 +67,29 @@ func (a *Appointment) Validate() error {
 	return nil
 }
 
+// A Contact was a Person with a full_name in an earlier version of the program.
+type Contact struct {
+	First string `json:"first"`
+	Last  string `json:"last"`
+}
+
+func splitName(content json.RawMessage) (json.RawMessage, error) {
+	var was struct {
+		FullName *string `json:"full_name"`
+	}
+	if err := json.Unmarshal(content, &was); err != nil || was.FullName == nil {
+		return content, err
+	}
+	first, last, _ := strings.Cut(*was.FullName, " ")
+	return json.Marshal(Contact{first, last})
+}
+
 var (
 	notes        = memory.NewKind[memory.Memory]("Remember something.")
 	profiles     = memory.NewKind[Profile]("What is known of the user.")
 	triples      = memory.NewKind[Triple]("A relation between people and things.")
 	appointments = memory.NewKind[Appointment]("What the user is to do at some time.")
+	contacts     = memory.NewKind[Contact]("Somebody the user knows.").Migrate(splitName, "Person")
 )
 
 // setup is the manager that cases of the suite ask for by name.
@@ -78,7 +97,7 @@ func setup(name string) (memory.StoreManagerOptions, error) {
 	o := memory.StoreManagerOptions{}
 	o.Deletes = true
 	switch name {
-	case "", "by keyword", "by meaning":
+	case "", "by keyword", "by meaning", "encrypted":
 	case "no deletes":
 		o.Deletes = false
 	case "no updates":
@@ -108,6 +127,8 @@ func setup(name string) (memory.StoreManagerOptions, error) {
 		o.Default, o.Limit = "Answer in short sentences", 2
 	case "triples":
 		o.Kinds = []memory.Kind{triples}
+	case "migrated":
+		o.Kinds = []memory.Kind{contacts}
 	case "all kinds":
 		o.Kinds = []memory.Kind{notes, profiles, triples, appointments}
 	case "consolidating":
@@ -155,6 +176,8 @@ func newStore(c *memtest.Case, now func() time.Time) (*store.Store, error) {
 	case "by keyword":
 	case "by meaning":
 		o.Embedder = thesaurus{}
+	case "encrypted":
+		o.Keys = []checkpoint.EncryptionKey{{ID: 1, Secret: []byte("thirty-two bytes of a secret key")}}
 	default:
 		o.Embedder, o.Ranking = store.NewHashEmbedder(256), store.Hybrid
 	}
