@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -241,4 +242,36 @@ func TestAConsolidationInABranchHidesNothingOfTheTrunk(t *testing.T) {
 		wantStored(t, s, noteValue("Ann  likes tea."), noteValue("Bob  is tall."))
 		wantAsleep(t, m, nil)
 	}
+}
+
+// What a fork learns stays in its branch. Merge brings it into the store that the branch
+// began on.
+func ExampleMerge() {
+	ctx, ada := context.Background(), store.Namespace{"memories", "ada"}
+	s := treadle.Must(store.NewMemory(nil))
+	if err := s.Put(ctx, ada, "home", map[string]string{"content": "Ada lives in Bonn"}, nil); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fork := treadle.Must(s.Fork(ctx, store.Latest, store.BranchInfo{Name: "what if"}))
+	model := llmtest.NewScript(llmtest.Ask(llmtest.ToolCall("Memory", `{"content": "Ada keeps bees"}`)))
+	manager := treadle.Must(memory.NewStoreManager(model, &memory.StoreManagerOptions{Namespace: ada, Store: fork}))
+	if _, err := manager.Reflect(ctx, llm.User("Suppose that I keep bees.")); err != nil {
+		fmt.Println(err)
+		return
+	}
+	show := func(name string, s *store.Store) {
+		recall := treadle.Must(memory.NewRecaller(&memory.RecallerOptions{Namespace: ada, Store: s}))
+		got, err := recall.Recall(ctx, llm.User("Does Ada have bees?"))
+		fmt.Println(name, len(got.Memories), err)
+	}
+	show("trunk", s)
+	show("branch", fork)
+	fmt.Println("merge", memory.Merge(ctx, fork, nil))
+	show("trunk", s)
+	// Output:
+	// trunk 1 <nil>
+	// branch 2 <nil>
+	// merge <nil>
+	// trunk 2 <nil>
 }

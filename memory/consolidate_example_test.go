@@ -3,7 +3,10 @@ package memory_test
 import (
 	"context"
 	"fmt"
+	"time"
 
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/llm/llmtest"
 	"github.com/treadle-go/treadle/memory"
 	"github.com/treadle-go/treadle/store"
@@ -52,4 +55,63 @@ func ExampleStoreManager_Consolidate() {
 	// Output:
 	// 1 change set, 0 tokens, 2 notes
 	// taken back: 3 notes
+}
+
+// Memories are consolidated in the background, when their user has been idle for an
+// hour: each reflection that has changed memories submits the user to a second reflector.
+func ExampleStoreManager_Consolidate_background() {
+	ctx := context.Background()
+	s := treadle.Must(store.NewMemory(nil))
+	model := llmtest.NewScript(llmtest.Ask(llmtest.ToolCall("Memory", `{"content": "Ann drinks green tea."}`)))
+	m := treadle.Must(memory.NewStoreManager(model, &memory.StoreManagerOptions{Store: s, Namespace: []string{"memories", "{user}"}}))
+	ctx = memory.WithVars(ctx, map[string]string{"user": "ann"})
+	if err := m.Put(ctx, "tea", memory.Memory{Content: "Ann drinks green tea"}, nil); err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	// A key has one run at a time. Each submit merges with the pending one of the same
+	// user and starts the wait again.
+	idle := treadle.Must(memory.NewReflector(func(ctx context.Context, user string, _ struct{}) (*memory.Consolidation, error) {
+		done, err := m.Consolidate(memory.WithVars(ctx, map[string]string{"user": user}), &memory.ConsolidateOptions{Tokens: 500})
+		for _, set := range done.Sets {
+			for _, c := range set {
+				fmt.Println(user+":", c.Op, c.Reason != "")
+			}
+		}
+		return done, err
+	}, nil))
+	learn := treadle.Must(memory.NewReflector(m.ReflectOn, &memory.ReflectorOptions[memory.Session, []memory.ItemChange]{
+		Done: func(_ string, changes []memory.ItemChange, err error) {
+			if err != nil || len(changes) == 0 {
+				return
+			}
+			user := changes[0].Namespace[1]
+			if _, err := idle.Submit(context.Background(), user, struct{}{}, time.Hour); err != nil {
+				fmt.Println(err)
+			}
+		},
+	}))
+
+	session, err := m.Session(ctx, llm.User("A green tea, as always."))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if _, err := learn.Submit(ctx, "thread 1", session, time.Minute); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("learnt:", learn.Flush(ctx))      // instead of a minute of waiting
+	fmt.Println("consolidated:", idle.Flush(ctx)) // instead of an hour
+	items, err := m.Search(ctx, nil)
+	fmt.Println(len(items), "note", err)
+	fmt.Println(learn.Close(ctx), idle.Close(ctx))
+	// Output:
+	// learnt: <nil>
+	// ann: update true
+	// ann: delete true
+	// consolidated: <nil>
+	// 1 note <nil>
+	// <nil> <nil>
 }

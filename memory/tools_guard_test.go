@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -126,4 +127,30 @@ func TestManageMemoryCanNeedApproval(t *testing.T) {
 	if err != nil || len(items) != 1 {
 		t.Errorf("stored are %v, %v", items, err)
 	}
+}
+
+// A guard keeps secrets out of what a model stores with its tool.
+func ExampleManageTool_guard() {
+	ctx := context.Background()
+	s := treadle.Must(store.NewMemory(nil))
+	tool := treadle.Must(memory.ManageTool[string](&memory.ToolOptions{
+		Store: s, Namespace: []string{"memories", "ann"},
+		Guard: func(_ context.Context, c *memory.ItemChange) error {
+			if strings.Contains(string(c.After), "PIN") {
+				return errors.New("no PINs")
+			}
+			return nil
+		},
+	}))
+	for _, text := range []string{"Ann likes tea", "Her PIN is 1234"} {
+		args := treadle.Must(json.Marshal(map[string]string{"action": "create", "content": text}))
+		_, err := tool.Call(ctx, llm.ToolCall{Name: tool.Name, Args: args})
+		fmt.Println(text, "| refused:", err != nil)
+	}
+	items, err := s.Search(ctx, store.Namespace{"memories"}, nil)
+	fmt.Println(len(items), "memory", err)
+	// Output:
+	// Ann likes tea | refused: false
+	// Her PIN is 1234 | refused: true
+	// 1 memory <nil>
 }
