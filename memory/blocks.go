@@ -112,9 +112,14 @@ func NewBlocks(o *BlocksOptions) (*Blocks, error) {
 
 // isLabel reports whether a label can be a part of a tag.
 func isLabel(s string) bool {
-	return s != "" && len(s) <= maxLabel && !strings.ContainsFunc(s, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_')
-	})
+	other := func(r rune) bool {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', r == '_':
+			return false
+		}
+		return true
+	}
+	return s != "" && len(s) <= maxLabel && !strings.ContainsFunc(s, other)
 }
 
 // check returns an error for a text that the block cannot have.

@@ -27,9 +27,9 @@ func newBlocks(t *testing.T, s *store.Store, blocks ...memory.Block) *memory.Blo
 	return b
 }
 
-func edit(t *testing.T, b *memory.Blocks, label, old, new string) (string, error) {
+func edit(t *testing.T, b *memory.Blocks, label, old, text string) (string, error) {
 	t.Helper()
-	out, err := b.Tool().Call(t.Context(), llmtest.ToolCall("edit_block", map[string]string{"label": label, "old": old, "new": new}))
+	out, err := b.Tool().Call(t.Context(), llmtest.ToolCall("edit_block", map[string]string{"label": label, "old": old, "new": text}))
 	if err != nil {
 		return "", err
 	}

@@ -247,14 +247,15 @@ func (m *managed) create(ctx context.Context, s *store.Store, n store.Namespace,
 	}
 	value := map[string]json.RawMessage{"content": content}
 	op := store.PutOp{Namespace: n, Key: key, Value: value, PutOptions: store.PutOptions{Meta: meta, IfAbsent: true}}
-	said := "created memory " + key
+	var said strings.Builder
+	said.WriteString("created memory " + key)
 	for _, r := range results[1:] {
 		if old := superseded(r.Items, text, time.Now(), nil); old != nil && slices.Equal(old.Namespace, n) {
 			change.Supersedes, meta[metaSupersedes] = old.Key, old.Key
-			said += fmt.Sprintf("; memory %s may be outdated now: update or delete it if so", old.Key)
+			fmt.Fprintf(&said, "; memory %s may be outdated now: update or delete it if so", old.Key)
 		}
 	}
-	return said, m.write(ctx, s, op, change)
+	return said.String(), m.write(ctx, s, op, change)
 }
 
 func (m *managed) update(ctx context.Context, s *store.Store, item *store.Item, content json.RawMessage) (string, error) {
