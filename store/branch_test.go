@@ -14,7 +14,7 @@ func TestABranchPassesTheSuite(t *testing.T) {
 	// A branch keeps its deletions: without them, items of its base would come back.
 	t.Run("suite", func(t *testing.T) {
 		storetest.Run(t, open, "ASweepDropsOldHistory", "ASweptTraceEndsOldWatches", "AReadUntilAVersionBeforeASweepIsRefused",
-			"WatchGoesOnWhereItStopped", "EverythingThatIsKeptIsCounted", // and the traces of what was forgotten
+			"WatchGoesOnWhereItStopped", "EverythingThatIsKeptIsCounted", "WhatBranchesHaveWrittenIsCounted", // and the traces of what was forgotten
 			"ExportsTravelWithTheirHistory", "ImportingTwiceAddsNothing", "AnImportGoesOnWhereTheFileWentOn", "TheNewerOfTwoChangesWinsAndTheOtherIsReported",
 			"AnImportBringsBackWhatWasForgotten", "HistoryIsBoundedInImports", "ADamagedLineEndsAnImportBehindTheLinesBeforeIt") // imports are for the trunk
 	})

@@ -16,9 +16,9 @@ type Counter interface {
 
 // Count returns how many items under prefix the database has something of, and how many
 // changes in all. Items that were deleted, have expired or were forgotten count too, as
-// long as a change of their history is kept, and so does what branches have written.
-// After [Store.ForgetAll] both numbers are 0. Count does not need the keys of an
-// encrypted store.
+// long as a change of their history is kept, and so does what branches of the store have
+// written. After [Store.ForgetAll] both numbers are 0. Count does not need the keys of
+// an encrypted store.
 func (s *Store) Count(ctx context.Context, prefix Namespace) (items, changes int, err error) {
 	if err := s.ready(ctx); err != nil {
 		return 0, 0, err
@@ -27,7 +27,7 @@ func (s *Store) Count(ctx context.Context, prefix Namespace) (items, changes int
 		return 0, 0, err
 	}
 	items, changes, err = s.count(ctx, prefix)
-	if err != nil || s.branch != nil || len(prefix) == 0 {
+	if _, branch := s.backend.(*overlay); err != nil || branch || len(prefix) == 0 {
 		return items, changes, err // an empty prefix includes the branches
 	}
 	marks, err := s.marked(ctx, prefix)
