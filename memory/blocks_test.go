@@ -27,13 +27,10 @@ func newBlocks(t *testing.T, s *store.Store, blocks ...memory.Block) *memory.Blo
 	return b
 }
 
-func edit(t *testing.T, b *memory.Blocks, label, old, text string) (string, error) {
+func edit(t *testing.T, b *memory.Blocks, label, old, text string) error {
 	t.Helper()
-	out, err := b.Tool().Call(t.Context(), llmtest.ToolCall("edit_block", map[string]string{"label": label, "old": old, "new": text}))
-	if err != nil {
-		return "", err
-	}
-	return out.(string), nil
+	_, err := b.Tool().Call(t.Context(), llmtest.ToolCall("edit_block", map[string]string{"label": label, "old": old, "new": text}))
+	return err
 }
 
 func wantBlock(t *testing.T, b *memory.Blocks, label, want string) {
@@ -65,7 +62,7 @@ func TestAgentsShareBlocksByNamespace(t *testing.T) {
 	s := newStore(t, nil)
 	writer := newBlocks(t, s, memory.Block{Label: "plan"})
 	reader := newBlocks(t, s, memory.Block{Label: "plan", ReadOnly: true})
-	if _, err := edit(t, writer, "plan", "", "ship on Friday"); err != nil {
+	if err := edit(t, writer, "plan", "", "ship on Friday"); err != nil {
 		t.Fatal(err)
 	}
 	wantBlock(t, reader, "plan", "ship on Friday")
@@ -99,7 +96,7 @@ func TestBlockEditsThatCannotBeMadeSayWhy(t *testing.T) {
 		{"rules", "kind", "rude", `block "rules": it is read-only`},
 		{"me", "", "x", `block "me": there is no such block: the labels are user, rules`},
 	} {
-		_, err := edit(t, b, c.label, c.old, c.new)
+		err := edit(t, b, c.label, c.old, c.new)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("the error is %v, want %s", err, c.want)
 		}
@@ -112,7 +109,7 @@ func TestBlockEditsThatCannotBeMadeSayWhy(t *testing.T) {
 	if err := b.Set(t.Context(), "user", strings.Repeat("é", 12)); err != nil {
 		t.Error("a text of the full length is refused:", err)
 	}
-	if _, err := edit(t, b, "user", strings.Repeat("é", 12), ""); err != nil {
+	if err := edit(t, b, "user", strings.Repeat("é", 12), ""); err != nil {
 		t.Error(err)
 	}
 	wantBlock(t, b, "user", "")
@@ -177,7 +174,7 @@ func TestConcurrentEditsOfABlockAreAllKeptOrRefused(t *testing.T) {
 	for i, b := range []*memory.Blocks{one, two} {
 		wg.Go(func() {
 			for j := range 5 {
-				if _, err := edit(t, b, "log", "", fmt.Sprintf("line %d.%d", i, j)); err != nil {
+				if err := edit(t, b, "log", "", fmt.Sprintf("line %d.%d", i, j)); err != nil {
 					t.Error(err)
 				}
 			}
@@ -189,10 +186,10 @@ func TestConcurrentEditsOfABlockAreAllKeptOrRefused(t *testing.T) {
 		t.Errorf("%v: of ten lines there are %q", err, lines)
 	}
 	// Both have seen the same text. The second is told that it is not there any more.
-	if _, err := edit(t, one, "log", "line 0.0", "first"); err != nil {
+	if err := edit(t, one, "log", "line 0.0", "first"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := edit(t, two, "log", "line 0.0", "zero"); err == nil || !strings.Contains(err.Error(), "changed meanwhile") || !strings.Contains(err.Error(), "first") {
+	if err := edit(t, two, "log", "line 0.0", "zero"); err == nil || !strings.Contains(err.Error(), "changed meanwhile") || !strings.Contains(err.Error(), "first") {
 		t.Errorf("the error is %v", err)
 	}
 }

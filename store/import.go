@@ -389,7 +389,7 @@ func (s *Store) parseLine(line []byte) (w *Write, end *int, err error) {
 	case w.Kind != Put && w.Kind != Deleted && w.Kind != Expired:
 		return nil, nil, fmt.Errorf("the kind is %q: it should be %q, %q or %q", w.Kind, Put, Deleted, Expired)
 	case micros < 0 || micros > maxTTL:
-		return nil, nil, fmt.Errorf("ttl_micros is %d: it should be from 1 to %d", micros, int64(maxTTL))
+		return nil, nil, fmt.Errorf("ttl_micros is %d: it should be from 1 to %d", micros, maxTTL)
 	case !w.Times.Expires.IsZero() && micros == 0:
 		return nil, nil, errors.New("it has expires and no ttl_micros")
 	case !put && (!w.Times.Created.IsZero() || micros != 0 || index != nil || value != nil || meta != nil):

@@ -63,7 +63,7 @@ func (q *Query) Match(value, meta json.RawMessage) bool {
 }
 
 func (q *Query) matches(value, meta json.RawMessage) bool {
-	return !(q.hide && tagged(meta)) && q.filter.match(value, meta)
+	return (!q.hide || !tagged(meta)) && q.filter.match(value, meta)
 }
 
 // Candidate is an item that a search may return.

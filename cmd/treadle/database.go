@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/treadle-go/treadle/internal/langgraphimport"
@@ -54,10 +55,8 @@ func namespaceOf(flag, text string) (store.Namespace, error) {
 	default:
 		n = strings.Split(text, "/")
 	}
-	for _, segment := range n {
-		if segment == "" {
-			return nil, fmt.Errorf("%s %s has an empty segment", flag, text)
-		}
+	if slices.Contains(n, "") {
+		return nil, fmt.Errorf("%s %s has an empty segment", flag, text)
 	}
 	return n, nil
 }

@@ -215,7 +215,7 @@ func (r *Report) items(ctx context.Context, src source, to Target, kinds []strin
 		v, err := parseJSON(it.value)
 		if err != nil {
 			problem("the value cannot be read and the item is left out: %v", err)
-			return nil //nolint:nilerr // it is reported
+			return nil // it is reported
 		}
 		value, problems := toJSON(v)
 		for _, text := range problems {
