@@ -26,7 +26,7 @@ type backend struct {
 	news   saved.News
 	near   nearness
 	lists  seqLists
-	terms  keptTerms
+	kept   keptItems
 	limits limits
 }
 
@@ -44,7 +44,7 @@ type limits struct {
 var usualLimits = limits{few: 1000, behind: 64, page: 1024, quiet: 2 * time.Second, compared: 400, rare: 1000}
 
 func newBackend(db *DB) *backend {
-	return &backend{db: db, near: nearness{busy: make(chan struct{}, 1)}, lists: seqLists{most: listBytes}, terms: keptTerms{most: termsBytes}, limits: usualLimits}
+	return &backend{db: db, near: nearness{busy: make(chan struct{}, 1)}, lists: seqLists{most: listBytes}, kept: keptItems{most: keptBytes}, limits: usualLimits}
 }
 
 var _ store.Counter = (*backend)(nil)

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/treadle-go/treadle/store"
@@ -30,18 +31,29 @@ func (l *look) matching(q *store.Query, s scope) ([]store.Candidate, error) {
 	if err != nil {
 		return nil, err
 	}
-	seqs := make([]int64, 0, store.MaxMatches)
+	all := make([]store.Candidate, 0, store.MaxMatches)
+	left := store.MaxMatches
 	for page := range matches.best(store.MaxMatches) {
-		some, err := l.among(q, s, page)
+		if l.filters(q) { // often only few pass
+			if page, err = l.among(q, s, page); err != nil {
+				return nil, err
+			}
+		}
+		page, items, err := l.items(s, page, now)
 		if err != nil {
 			return nil, err
 		}
-		if seqs = append(seqs, some...); len(seqs) >= store.MaxMatches {
-			seqs = seqs[:store.MaxMatches]
+		page = page[:min(left, len(page))]
+		some, err := counted(q, page, items)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+		if left -= len(page); left == 0 {
 			break
 		}
 	}
-	return l.counted(q, seqs, now)
+	return all, nil
 }
 
 // among are those of some items, in their order, that are in scope, live and pass
@@ -50,18 +62,25 @@ func (l *look) among(q *store.Query, s scope, seqs []int64) ([]int64, error) {
 	if err := l.ended(); err != nil {
 		return nil, err
 	}
-	// There are few others, so it asks for them, page after page of the file.
-	others := map[int64]bool{}
-	err := l.c.each("SELECT j.value FROM json_each(?) j LEFT JOIN store_under u ON u.space=? AND u.seq=j.value LEFT JOIN store_life l ON l.seq=j.value"+
-		" WHERE u.seq IS NULL OR NOT "+isLive, []any{list(slices.Sorted(slices.Values(seqs))), -s.id, l.at}, func(scan func(...any) error) error {
-		var seq int64
-		err := scan(&seq)
-		others[seq] = true
-		return err
-	})
+	last, err := l.last()
 	if err != nil {
 		return nil, err
 	}
+	others := map[int64]bool{}
+	var ask []int64
+	for j, known := range l.kept.where(seqs, s.name, last) {
+		switch known {
+		case unknown:
+			ask = append(ask, seqs[j])
+		case isElsewhere:
+			others[seqs[j]] = true
+		}
+	}
+	asked, err := l.others(s, ask)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(others, asked)
 	there := slices.DeleteFunc(slices.Clone(seqs), func(seq int64) bool { return others[seq] })
 	if !l.filters(q) {
 		return there, nil
@@ -77,24 +96,37 @@ func (l *look) among(q *store.Query, s scope, seqs []int64) ([]int64, error) {
 	return passed, err
 }
 
-// counted are items with how often they have the words of a query.
-func (l *look) counted(q *store.Query, seqs []int64, now edition) ([]store.Candidate, error) {
-	terms, err := l.termsOf(seqs, now)
-	if err != nil {
-		return nil, err
+// others are those of some items that are not live or not in scope.
+func (l *look) others(s scope, seqs []int64) (map[int64]bool, error) {
+	others := map[int64]bool{}
+	if len(seqs) == 0 {
+		return others, nil
 	}
+	slices.Sort(seqs) // page after page of the file
+	// There are few of them, so it asks for these.
+	err := l.c.each("SELECT j.value FROM json_each(?) j LEFT JOIN store_under u ON u.space=? AND u.seq=j.value LEFT JOIN store_life l ON l.seq=j.value"+
+		" WHERE u.seq IS NULL OR NOT "+isLive, []any{list(seqs), -s.id, l.at}, func(scan func(...any) error) error {
+		var seq int64
+		err := scan(&seq)
+		others[seq] = true
+		return err
+	})
+	return others, err
+}
+
+// counted are items with how often they have the words of a query.
+func counted(q *store.Query, seqs []int64, items []*keptItem) ([]store.Candidate, error) {
 	all := make([]store.Candidate, 0, len(seqs))
 	room := make([]int, len(seqs)*len(q.Terms))
-	for _, seq := range seqs {
-		of := terms[seq]
+	for j, seq := range seqs {
 		counts := room[:len(q.Terms):len(q.Terms)]
 		room = room[len(q.Terms):]
-		different, err := countInto(counts, of.data, q.Terms)
+		different, err := countInto(counts, items[j].data, q.Terms)
 		if err != nil {
 			return nil, err
 		}
 		if different > 0 {
-			all = append(all, store.Candidate{Seq: seq, Counts: counts, Length: of.words})
+			all = append(all, store.Candidate{Seq: seq, Counts: counts, Length: items[j].words})
 		}
 	}
 	return all, nil

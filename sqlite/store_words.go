@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/treadle-go/treadle/internal/saved"
 	"github.com/treadle-go/treadle/store"
@@ -64,8 +65,29 @@ func countTerms(data []byte, wanted []string) (counts []int, different int, err 
 
 // countInto is countTerms with room for the counts, which are 0.
 func countInto(counts []int, data []byte, wanted []string) (different int, err error) {
+	i := 0
+	for len(data) > 0 && i < len(wanted) {
+		// A short word that is not frequent, without a call: they are nearly all.
+		n := 1 + int(data[0])
+		if n > 0x80 || n >= len(data) || data[n] >= 0x80 {
+			break
+		}
+		order := -1
+		for i < len(wanted) {
+			if order = strings.Compare(wanted[i], string(data[1:n])); order >= 0 {
+				break
+			}
+			i++
+		}
+		if order == 0 {
+			counts[i] = int(data[n])
+			different++
+			i++
+		}
+		data = data[n+1:]
+	}
 	r := saved.Reader{Rest: data}
-	for i := 0; len(r.Rest) > 0 && !r.Bad && i < len(wanted); {
+	for len(r.Rest) > 0 && !r.Bad && i < len(wanted) {
 		text := r.Bytes()
 		count := int(r.Int())
 		for i < len(wanted) && wanted[i] < string(text) {
