@@ -2,7 +2,7 @@ package sqlite
 
 import (
 	linked "container/list"
-	"encoding/binary"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -50,12 +50,42 @@ func (c *conn) edition() (e edition, err error) {
 // A seqList is the numbers of the items that a query of the index finds. It is
 // never changed.
 type seqList struct {
-	query string
-	of    edition
-	data  []byte // how much each number is greater than the one before (uvarint)
-	last  int64
-	n     int
-	whole int // how many there were when it was last read as a whole
+	query  string
+	of     edition
+	blocks []seqBlock // in order
+	n      int
+	whole  int // how many there were when it was last read as a whole
+}
+
+// A seqBlock is the numbers of a list from at*blockSize on, up to the next block. If
+// they are many each is a bit.
+type seqBlock struct {
+	at   int64
+	n    int
+	low  []uint16 // in order
+	bits []uint64
+}
+
+const (
+	blockSize = 1 << 16
+	lowMost   = blockSize / 16 // from there on bits take less
+)
+
+// add adds a number that is greater than all that the block has.
+func (b *seqBlock) add(low uint16) {
+	b.n++
+	if b.bits == nil && len(b.low) == lowMost {
+		b.bits = make([]uint64, blockSize/64)
+		for _, l := range b.low {
+			b.bits[l/64] |= 1 << (l % 64)
+		}
+		b.low = nil
+	}
+	if b.bits != nil {
+		b.bits[low/64] |= 1 << (low % 64)
+		return
+	}
+	b.low = append(b.low, low)
 }
 
 // with is the list with the numbers in a text, which come after those it has.
@@ -63,7 +93,11 @@ func (s *seqList) with(of edition, text string) (*seqList, error) {
 	longer := *s
 	longer.of = of
 	if text != "" {
-		longer.data = append(make([]byte, 0, len(s.data)+len(text)/4), s.data...)
+		longer.blocks = slices.Clone(s.blocks)
+		if n := len(longer.blocks); n > 0 { // the one that may change
+			b := &longer.blocks[n-1]
+			b.low, b.bits = slices.Clone(b.low), slices.Clone(b.bits)
+		}
 	}
 	for len(text) > 0 {
 		number, rest, _ := strings.Cut(text, ",")
@@ -72,8 +106,10 @@ func (s *seqList) with(of edition, text string) (*seqList, error) {
 		if err != nil {
 			return nil, err
 		}
-		longer.data = binary.AppendUvarint(longer.data, uint64(seq-longer.last))
-		longer.last = seq
+		if n := len(longer.blocks); n == 0 || longer.blocks[n-1].at != seq/blockSize {
+			longer.blocks = append(longer.blocks, seqBlock{at: seq / blockSize})
+		}
+		longer.blocks[len(longer.blocks)-1].add(uint16(seq % blockSize))
 		longer.n++
 	}
 	return &longer, nil
@@ -84,10 +120,16 @@ func (s *seqList) with(of edition, text string) (*seqList, error) {
 func (s *seqList) spent() bool { return s.n > 2*s.whole+foldEvery }
 
 // size is what the list takes in memory, about.
-func (s *seqList) size() int { return cap(s.data) + 2*len(s.query) + 256 }
+func (s *seqList) size() int {
+	size := 64*cap(s.blocks) + 2*len(s.query) + 256
+	for _, b := range s.blocks {
+		size += 2*cap(b.low) + 8*cap(b.bits)
+	}
+	return size
+}
 
 // listBytes bounds what the lists take. Those of all words of a hundred thousand
-// memories take a tenth of it.
+// memories take a sixth of it.
 const listBytes = 32 << 20
 
 // seqLists are the lists that were last used.

@@ -1,38 +1,47 @@
 package sqlite
 
 import (
-	"encoding/binary"
 	"iter"
-	"math"
+	"math/bits"
 	"slices"
 )
 
 // A tally has the numbers of some lists, in order, and how many of the lists
 // have each.
 type tally struct {
-	seqs   []int64
-	counts []int32
-	having []int // how many numbers have which count
+	blocks []tallyBlock // in order
+	lists  int          // how many lists there are
+	seqs   []int64      // the numbers of blocks without planes
+	counts []int32      // of the same
+}
+
+// A tallyBlock has some of the numbers of a tally. If they are many the counts are in
+// planes: bit b of plane p is bit p of the count of number b. To count them one by one
+// would take twenty times as long, and so would looking for the greatest.
+type tallyBlock struct {
+	first    int64    // the number of the first bit
+	planes   int      // how many; 0 if there are none
+	words    []uint64 // the first word of all planes, then the second
+	from, to int      // without planes, the numbers in seqs
 }
 
 // add adds a number that is greater than all it has.
 func (t *tally) add(seq int64, count int32) {
+	if n := len(t.blocks); n == 0 || t.blocks[n-1].planes > 0 {
+		t.blocks = append(t.blocks, tallyBlock{from: len(t.seqs), to: len(t.seqs)})
+	}
 	t.seqs, t.counts = append(t.seqs, seq), append(t.counts, count)
-	t.having[count]++
+	t.blocks[len(t.blocks)-1].to++
 }
 
 // best yields the numbers with the greatest counts first, equal ones from the
 // last, in pages of some size.
 func (t *tally) best(size int) iter.Seq[[]int64] {
 	return func(yield func([]int64) bool) {
-		page := make([]int64, 0, min(size, len(t.seqs)))
-		for count, left := range slices.Backward(t.having) {
-			for i := len(t.counts) - 1; left > 0; i-- {
-				if t.counts[i] != int32(count) {
-					continue
-				}
-				left--
-				if page = append(page, t.seqs[i]); len(page) == size {
+		var page []int64
+		for count := t.lists; count > 0; count-- {
+			for seq := range t.having(count) {
+				if page = append(page, seq); len(page) == size {
 					if !yield(page) {
 						return
 					}
@@ -46,102 +55,110 @@ func (t *tally) best(size int) iter.Seq[[]int64] {
 	}
 }
 
-// A window is where lists are counted together, a stretch of numbers at a time:
-// to merge them number by number would take ten times as long.
-type window struct {
-	counts [windowSize]int32
-	few    []int // the places that are counted, unless they are many
+// having yields the numbers with a count, from the last.
+func (t *tally) having(count int) iter.Seq[int64] {
+	return func(yield func(int64) bool) {
+		for _, b := range slices.Backward(t.blocks) {
+			if b.planes == 0 {
+				for i := b.to - 1; i >= b.from; i-- {
+					if t.counts[i] == int32(count) && !yield(t.seqs[i]) {
+						return
+					}
+				}
+				continue
+			}
+			if bits.Len(uint(count)) > b.planes {
+				continue
+			}
+			for at := len(b.words); at > 0; at -= b.planes {
+				having := ^uint64(0)
+				for p, word := range b.words[at-b.planes : at] {
+					// All ones if the count has not this bit.
+					having &= word ^ (uint64(count)>>p&1 - 1)
+				}
+				first := b.first + 64*int64(at/b.planes-1)
+				for having != 0 {
+					top := bits.Len64(having) - 1
+					having &^= 1 << top
+					if !yield(first + int64(top)) {
+						return
+					}
+				}
+			}
+		}
+	}
 }
 
-const (
-	windowSize = 1 << 12
-	windowFew  = windowSize / 64
-)
+// planesFrom is how many numbers lists have together in a block that is counted in
+// planes.
+const planesFrom = 512
 
 // tallied is the tally of lists.
 func tallied(lists []*seqList) *tally {
-	t := &tally{having: make([]int, len(lists)+1)}
-	w := &window{few: make([]int, 0, windowFew)}
-	var cursors []seqCursor
-	longest := 0
+	t := &tally{lists: len(lists)}
+	rest := make([][]seqBlock, 0, len(lists))
 	for _, l := range lists {
-		if l.n > 0 {
-			c := seqCursor{rest: l.data}
-			c.next()
-			cursors = append(cursors, c)
-		}
-		longest = max(longest, l.n)
+		rest = append(rest, l.blocks)
 	}
-	t.seqs, t.counts = make([]int64, 0, 2*longest), make([]int32, 0, 2*longest)
-	for len(cursors) > 0 {
-		from := int64(math.MaxInt64)
-		for _, c := range cursors {
-			from = min(from, c.at)
+	var same []seqBlock
+	for {
+		rest = slices.DeleteFunc(rest, func(b []seqBlock) bool { return len(b) == 0 })
+		if len(rest) == 0 {
+			return t
 		}
-		for i := range cursors {
-			w.count(&cursors[i], from)
+		at := rest[0][0].at
+		for _, b := range rest[1:] {
+			at = min(at, b[0].at)
 		}
-		w.close(t, from)
-		cursors = slices.DeleteFunc(cursors, func(c seqCursor) bool { return c.at == 0 })
-	}
-	return t
-}
-
-// count counts the numbers of a list that are in the window.
-func (w *window) count(c *seqCursor, from int64) {
-	rest, at := c.rest, c.at
-	for at != 0 && at-from < windowSize {
-		n := &w.counts[at-from]
-		if *n == 0 && len(w.few) < windowFew {
-			w.few = append(w.few, int(at-from))
-		}
-		*n++
-		if len(rest) > 0 && rest[0] < 0x80 { // as most of a frequent word: next, without a call
-			at += int64(rest[0])
-			rest = rest[1:]
-			continue
-		}
-		after := seqCursor{rest, at}
-		after.next()
-		rest, at = after.rest, after.at
-	}
-	c.rest, c.at = rest, at
-}
-
-// close takes over what was counted in the window, and empties it.
-func (w *window) close(t *tally, from int64) {
-	if len(w.few) < windowFew {
-		slices.Sort(w.few)
-		for _, place := range w.few {
-			t.add(from+int64(place), w.counts[place])
-			w.counts[place] = 0
-		}
-	} else {
-		seqs, counts := slices.Grow(t.seqs, windowSize), slices.Grow(t.counts, windowSize)
-		for place, n := range &w.counts {
-			if n > 0 { // as add does
-				seqs, counts = append(seqs, from+int64(place)), append(counts, n)
-				t.having[n]++
+		same = same[:0]
+		n := 0
+		for i, b := range rest {
+			if b[0].at == at {
+				same, rest[i] = append(same, b[0]), b[1:]
+				n += b[0].n
 			}
 		}
-		t.seqs, t.counts = seqs, counts
-		clear(w.counts[:])
+		if n < planesFrom {
+			t.addFew(at, same)
+		} else {
+			t.addMany(at, same)
+		}
 	}
-	w.few = w.few[:0]
 }
 
-// A seqCursor is a place in a list.
-type seqCursor struct {
-	rest []byte
-	at   int64 // the number, 0 at the end
+// addFew counts the numbers of blocks one by one.
+func (t *tally) addFew(at int64, same []seqBlock) {
+	var all []uint16
+	for _, b := range same {
+		all = append(all, b.low...) // so few are in no bits
+	}
+	slices.Sort(all)
+	for i := 0; i < len(all); {
+		n := i + 1
+		for n < len(all) && all[n] == all[i] {
+			n++
+		}
+		t.add(at*blockSize+int64(all[i]), int32(n-i))
+		i = n
+	}
 }
 
-func (c *seqCursor) next() {
-	if len(c.rest) == 0 {
-		c.at = 0
-		return
+// addMany counts the numbers of blocks in planes.
+func (t *tally) addMany(at int64, same []seqBlock) {
+	planes := bits.Len(uint(len(same)))
+	words := make([]uint64, planes*blockSize/64)
+	for _, b := range same {
+		for i, carry := range b.bits {
+			for p := i * planes; carry != 0; p++ {
+				words[p], carry = words[p]^carry, words[p]&carry
+			}
+		}
+		for _, low := range b.low {
+			carry := uint64(1) << (low % 64)
+			for p := int(low/64) * planes; carry != 0; p++ {
+				words[p], carry = words[p]^carry, words[p]&carry
+			}
+		}
 	}
-	d, n := binary.Uvarint(c.rest)
-	c.at += int64(d)
-	c.rest = c.rest[n:]
+	t.blocks = append(t.blocks, tallyBlock{first: at * blockSize, planes: planes, words: words})
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/treadle-go/treadle/internal/saved"
 	"github.com/treadle-go/treadle/store"
@@ -72,14 +71,10 @@ func countInto(counts []int, data []byte, wanted []string) (different int, err e
 		if n > 0x80 || n >= len(data) || data[n] >= 0x80 {
 			break
 		}
-		order := -1
-		for i < len(wanted) {
-			if order = strings.Compare(wanted[i], string(data[1:n])); order >= 0 {
-				break
-			}
+		for i < len(wanted) && wanted[i] < string(data[1:n]) {
 			i++
 		}
-		if order == 0 {
+		if i < len(wanted) && wanted[i] == string(data[1:n]) {
 			counts[i] = int(data[n])
 			different++
 			i++
