@@ -14,20 +14,22 @@ import (
 // file, in this process or others, share their items.
 //
 // The first search by meaning reads an index into memory, of about 100 bytes per vector;
-// the vectors stay in the file. Each search adds what other processes have written
-// since. Searches by words keep lists of items by word, and the words of the items that
-// they ranked, in memory, up to 32 MB each. So the first search for a frequent word
-// takes longer than later ones.
+// the vectors stay in the file, but up to 64 MB of those that were compared are kept in
+// memory. Each search adds what other processes have written since. Searches by words
+// keep lists of items by word, and the words of the items that they ranked, in memory,
+// up to 32 MB each. So the first search for a frequent word takes longer than later
+// ones.
 func (db *DB) Store(opts *store.Options) (*store.Store, error) { return store.New(db.backend, opts) }
 
 // backend keeps the items of a file's stores.
 type backend struct {
-	db     *DB
-	news   saved.News
-	near   nearness
-	lists  seqLists
-	kept   keptItems
-	limits limits
+	db      *DB
+	news    saved.News
+	near    nearness
+	lists   seqLists
+	kept    keptItems
+	vectors keptVectors
+	limits  limits
 }
 
 // limits say from when on it is worth to have an index, and what it is worth.
@@ -44,7 +46,7 @@ type limits struct {
 var usualLimits = limits{few: 1000, behind: 64, page: 1024, quiet: 2 * time.Second, compared: 400, rare: 1000}
 
 func newBackend(db *DB) *backend {
-	return &backend{db: db, near: nearness{busy: make(chan struct{}, 1)}, lists: seqLists{most: listBytes}, kept: keptItems{most: keptBytes}, limits: usualLimits}
+	return &backend{db: db, near: nearness{busy: make(chan struct{}, 1)}, lists: seqLists{most: listBytes}, kept: keptItems{most: keptBytes}, vectors: keptVectors{most: vectorBytes}, limits: usualLimits}
 }
 
 var _ store.Counter = (*backend)(nil)

@@ -110,6 +110,49 @@ func TestNewWordsOfALateItemCount(t *testing.T) {
 	}
 }
 
+// An item that was indexed in another way is not found by the vectors that it had.
+func TestKeptVectorsThatWereReplacedAreNotCompared(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "test.db")
+	reader, writer := open(t, path, nil), open(t, path, nil)
+	eager(reader.backend)
+	ways := func(field string) *store.Options {
+		return &store.Options{Fields: []string{field}, Embedder: store.NewHashEmbedder(16)}
+	}
+	put(t, storeOf(t, writer, ways("old")), ada, "first", value{"old": "acorn", "new": "oak"}, nil)
+	batch := func() *store.Batch {
+		vectors, err := storeOf(t, reader, ways("old")).Embed(t.Context(), "acorn")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var stamp string
+		err = reader.read(t.Context(), func(c *conn) error {
+			_, err := c.row("SELECT text FROM store_stamp ORDER BY id LIMIT 1", nil, &stamp)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &store.Batch{Now: time.Now(), Searches: []*store.Query{{Prefix: ada, Limit: 10, Depth: 10, Stamp: stamp, Vector: vectors[0]}}}
+	}
+	found := func() int {
+		out, err := reader.backend.Do(t.Context(), batch())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(out.Searches[0])
+	}
+	if n := found(); n != 1 || len(reader.backend.vectors.young) != 1 {
+		t.Fatalf("found %d items, and kept %d vectors", n, len(reader.backend.vectors.young))
+	}
+	if _, err := storeOf(t, writer, ways("new")).Reindex(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := found(); n != 0 {
+		t.Errorf("found %d items by vectors that are gone", n)
+	}
+}
+
 // However items end, and whichever handle of the file ends them, a search that knew them
 // as live does not find them, and finds all others: it finds what a store in memory does.
 func TestKeptItemsThatEndedAreNotFound(t *testing.T) {
@@ -119,14 +162,14 @@ func TestKeptItemsThatEndedAreNotFound(t *testing.T) {
 	now := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	var stores []*store.Store
 	for _, b := range []store.Backend{eager(dbs[0].backend), eager(dbs[1].backend), store.NewMemoryBackend()} {
-		s, err := store.New(b, &store.Options{Fields: []string{"text"}, History: 2, HistoryAge: 10 * time.Minute, Now: func() time.Time { return now }})
+		s, err := store.New(b, &store.Options{Fields: []string{"text"}, Embedder: store.NewHashEmbedder(16), History: 2, HistoryAge: 10 * time.Minute, Now: func() time.Time { return now }})
 		if err != nil {
 			t.Fatal(err)
 		}
 		stores = append(stores, s)
 	}
 	rnd := rand.New(rand.NewPCG(6, 7))
-	known := 0
+	known, compared := 0, 0
 	for round := range 150 {
 		now = now.Add(time.Duration(rnd.IntN(4)) * time.Minute)
 		n, key := store.Namespace{"users", fmt.Sprint(rnd.IntN(3))}, fmt.Sprint(2+rnd.IntN(40))
@@ -168,7 +211,7 @@ func TestKeptItemsThatEndedAreNotFound(t *testing.T) {
 			}
 		}
 		for _, prefix := range []store.Namespace{nil, {"users"}, {"users", "1"}} {
-			o := &store.SearchOptions{Query: "word0 word1 word2 word3", Limit: 1000, NoRefresh: true}
+			o := &store.SearchOptions{Query: "word0 word1 word2 word3", Limit: 1000, Ranking: []store.Ranking{store.Keyword, store.Semantic}[rnd.IntN(2)], NoRefresh: true}
 			want := keysOf(t, stores[2], prefix, o)
 			for i, s := range stores[:2] {
 				if rnd.IntN(3) == 0 {
@@ -180,9 +223,10 @@ func TestKeptItemsThatEndedAreNotFound(t *testing.T) {
 			}
 		}
 		known += len(dbs[0].backend.kept.young.live)
+		compared += len(dbs[0].backend.vectors.young)
 	}
-	if known == 0 {
-		t.Error("nothing was known to be live")
+	if known == 0 || compared == 0 {
+		t.Errorf("%d items were known to be live, and %d vectors were kept", known, compared)
 	}
 	checkBackend(t, dbs[0])
 }

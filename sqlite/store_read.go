@@ -18,6 +18,7 @@ type look struct {
 	indexes *indexes
 	lists   *seqLists
 	kept    *keptItems
+	vectors *keptVectors
 	seen    int64 // the number of the last record, once it was asked for
 	limits  limits
 	ended   func() error // the context's error
@@ -35,7 +36,7 @@ type look struct {
 type refresh struct{ seq, expires int64 }
 
 func (s *backend) look(ctx context.Context, c *conn, b *store.Batch, x *indexes) *look {
-	l := &look{c: c, batch: b, indexes: x, lists: &s.lists, kept: &s.kept, limits: s.limits, ended: ctx.Err, at: b.Now.UnixMicro(), past: b.Past(), upto: math.MaxInt64, until: math.MaxInt64, spaces: spaces{c: c}}
+	l := &look{c: c, batch: b, indexes: x, lists: &s.lists, kept: &s.kept, vectors: &s.vectors, limits: s.limits, ended: ctx.Err, at: b.Now.UnixMicro(), past: b.Past(), upto: math.MaxInt64, until: math.MaxInt64, spaces: spaces{c: c}}
 	if !b.AsOf.IsZero() {
 		l.at = b.AsOf.UnixMicro()
 		l.upto = l.at

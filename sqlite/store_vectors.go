@@ -270,6 +270,16 @@ func (l *look) compare(q *store.Query, best *topHits, by string, numbers []int64
 			return 0, err
 		}
 	}
+	var reworded int64
+	read := map[int64]keptVector{}
+	if by == byID {
+		if _, err := l.c.row("SELECT seq FROM sqlite_sequence WHERE name='store_stamp'", nil, &reworded); err != nil {
+			return 0, err
+		}
+		if n, numbers, err = l.compareKept(best, numbers, reworded, there); err != nil || len(numbers) == 0 {
+			return n, err
+		}
+	}
 	err = l.c.each("SELECT v.id, v.seq, v.stamp, l.seq, l.expires, l.ended, l.sum, v.data, v.sum FROM json_each(?) j CROSS JOIN store_vector v LEFT JOIN store_life l ON l.seq=v.seq WHERE "+by+"=j.value", []any{list(numbers)},
 		func(scan func(...any) error) error {
 			var id, seq, stamp, life, expires, ended int64
@@ -290,9 +300,15 @@ func (l *look) compare(q *store.Query, best *topHits, by string, numbers []int64
 			if expires != 0 && expires <= l.at {
 				return nil
 			}
+			if life == 0 {
+				read[id] = keptVector{seq, data}
+			}
 			n++
 			return best.offer(seq, data)
 		})
+	if err == nil && by == byID && !l.indexes.tentative {
+		l.vectors.keep(read, reworded)
+	}
 	return n, err
 }
 

@@ -1,0 +1,107 @@
+package sqlite
+
+import "sync"
+
+// A search by meaning compares some hundred vectors, which are all over the file as the
+// words of items are (store_kept.go). Those that were compared last are kept too. What
+// is under an id changes only when the item gets other words, which is told by a number
+// in the file; whether the item is still live is asked each time.
+
+// A keptVector has the vectors of a record of an item without a TTL.
+type keptVector struct {
+	seq  int64
+	data []byte // as in the file
+}
+
+func (v keptVector) size() int { return len(v.data) + 96 }
+
+// vectorBytes bounds what the vectors take: 40,000 of 384 dimensions.
+const vectorBytes = 64 << 20
+
+// keptVectors are the vectors that were compared last, by their ids, in generations as
+// those of keptItems.
+type keptVectors struct {
+	most int // bytes
+
+	mu         sync.Mutex
+	reworded   int64
+	young, old map[int64]keptVector
+	bytes      int // of the young
+}
+
+// get returns those vectors that it has, and the ids that it does not have.
+func (k *keptVectors) get(ids []int64, reworded int64) (had map[int64]keptVector, missing []int64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if reworded != k.reworded {
+		return nil, ids
+	}
+	had = make(map[int64]keptVector, len(ids))
+	for _, id := range ids {
+		v, ok := k.young[id]
+		if !ok {
+			if v, ok = k.old[id]; !ok {
+				missing = append(missing, id)
+				continue
+			}
+			k.add(id, v)
+		}
+		had[id] = v
+	}
+	return had, missing
+}
+
+// keep keeps vectors, unless they are out of date.
+func (k *keptVectors) keep(read map[int64]keptVector, reworded int64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if reworded < k.reworded {
+		return
+	}
+	if reworded > k.reworded {
+		k.reworded, k.young, k.old, k.bytes = reworded, nil, nil, 0
+	}
+	for id, v := range read {
+		k.add(id, v)
+	}
+}
+
+// add is called with the lock held.
+func (k *keptVectors) add(id int64, v keptVector) {
+	if k.young == nil || k.bytes+v.size() > k.most/2 {
+		k.young, k.old, k.bytes = map[int64]keptVector{}, k.young, 0
+	}
+	if _, ok := k.young[id]; !ok {
+		k.bytes += v.size()
+	}
+	k.young[id] = v
+}
+
+// compareKept offers the kept ones of some vectors to the best hits, as compare does, and
+// returns the ids of the others.
+func (l *look) compareKept(best *topHits, ids []int64, reworded int64, there func(id int64)) (n int, missing []int64, err error) {
+	had, missing := l.vectors.get(ids, reworded)
+	if len(had) == 0 {
+		return 0, missing, nil
+	}
+	seqs := make([]int64, 0, len(had))
+	for _, v := range had {
+		seqs = append(seqs, v.seq)
+	}
+	gone, err := l.gone(seqs, scope{}) // the index has told that they are in scope
+	if err != nil {
+		return 0, nil, err
+	}
+	for _, id := range ids {
+		v, ok := had[id]
+		if !ok || gone[v.seq] {
+			continue
+		}
+		there(id)
+		n++
+		if err := best.offer(v.seq, v.data); err != nil {
+			return 0, nil, err
+		}
+	}
+	return n, missing, nil
+}
