@@ -65,8 +65,12 @@ func (s *backend) Do(ctx context.Context, b *store.Batch) (*store.Results, error
 	var out *store.Results
 	var refresh []refresh
 	read := s.db.read
-	if len(b.Gets) == 1 && len(b.Searches)+len(b.Namespaces) == 0 && b.Until == 0 {
-		read = s.db.readOnce
+	if len(b.Searches)+len(b.Namespaces) == 0 && b.Until == 0 {
+		// How often memories were used is read and written again and again.
+		read = s.db.readWarm
+		if len(b.Gets) == 1 {
+			read = s.db.readOnce
+		}
 	}
 	err = read(ctx, func(c *conn) (err error) {
 		l := s.look(ctx, c, b, indexes)

@@ -5,7 +5,7 @@ import "sync"
 // A search by meaning compares some hundred vectors, which are all over the file as the
 // words of items are (store_kept.go). Those that were compared last are kept too. What
 // is under an id changes only when the item gets other words, which is told by a number
-// in the file; whether the item is still live is asked each time.
+// in the file, and whether the item is still live the kept items know.
 
 // A keptVector has the vectors of a record of an item without a TTL.
 type keptVector struct {
@@ -88,13 +88,19 @@ func (l *look) compareKept(best *topHits, ids []int64, reworded int64, there fun
 	for _, v := range had {
 		seqs = append(seqs, v.seq)
 	}
-	gone, err := l.gone(seqs, scope{}) // the index has told that they are in scope
+	// What is compared for the second time will be compared again, so the items are kept
+	// too. The index has told that they are in scope.
+	seqs, _, err = l.items(scope{}, seqs, edition{reworded: reworded})
 	if err != nil {
 		return 0, nil, err
 	}
+	live := make(map[int64]bool, len(seqs))
+	for _, seq := range seqs {
+		live[seq] = true
+	}
 	for _, id := range ids {
 		v, ok := had[id]
-		if !ok || gone[v.seq] {
+		if !ok || !live[v.seq] {
 			continue
 		}
 		there(id)

@@ -62,27 +62,6 @@ func (l *look) among(q *store.Query, s scope, seqs []int64) ([]int64, error) {
 	if err := l.ended(); err != nil {
 		return nil, err
 	}
-	others, err := l.gone(seqs, s)
-	if err != nil {
-		return nil, err
-	}
-	there := slices.DeleteFunc(slices.Clone(seqs), func(seq int64) bool { return others[seq] })
-	if !l.filters(q) {
-		return there, nil
-	}
-	var passed []int64
-	err = l.values(there, func(seq int64, value, meta []byte) error {
-		passes, err := l.passes(q, value, meta)
-		if passes {
-			passed = append(passed, seq)
-		}
-		return err
-	})
-	return passed, err
-}
-
-// gone are those of some items that are not live or not in scope.
-func (l *look) gone(seqs []int64, s scope) (map[int64]bool, error) {
 	last, err := l.last()
 	if err != nil {
 		return nil, err
@@ -102,10 +81,22 @@ func (l *look) gone(seqs []int64, s scope) (map[int64]bool, error) {
 		return nil, err
 	}
 	maps.Copy(others, asked)
-	return others, nil
+	there := slices.DeleteFunc(slices.Clone(seqs), func(seq int64) bool { return others[seq] })
+	if !l.filters(q) {
+		return there, nil
+	}
+	var passed []int64
+	err = l.values(there, func(seq int64, value, meta []byte) error {
+		passes, err := l.passes(q, value, meta)
+		if passes {
+			passed = append(passed, seq)
+		}
+		return err
+	})
+	return passed, err
 }
 
-// others is gone, asked of the file.
+// others are those of some items that are not live or not in scope.
 func (l *look) others(s scope, seqs []int64) (map[int64]bool, error) {
 	others := map[int64]bool{}
 	if len(seqs) == 0 {

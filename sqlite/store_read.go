@@ -30,6 +30,8 @@ type look struct {
 	until   int64        // only at records with smaller numbers
 	spaces  spaces
 	refresh []refresh
+
+	spaceIDs map[string]int64 // of namespaces in which a key was not found
 }
 
 // A refresh lets a record expire at another time.
@@ -117,9 +119,29 @@ func (l *look) get(n store.Namespace, key string) (*store.Record, error) {
 		return nil
 	})
 	if err == nil && !there && !l.past {
-		err = l.c.noItem(n, key)
+		err = l.noItem(n, key)
 	}
 	return found, err
+}
+
+// noItem is that of the connection, which asks for each namespace once.
+func (l *look) noItem(n store.Namespace, key string) error {
+	name := n.Encode()
+	id, ok := l.spaceIDs[name]
+	if !ok {
+		var err error
+		if id, err = l.c.spaceID(name); err != nil {
+			return err
+		}
+		if l.spaceIDs == nil {
+			l.spaceIDs = map[string]int64{}
+		}
+		l.spaceIDs[name] = id
+	}
+	if id < 0 {
+		return nil
+	}
+	return l.c.noItemIn(id, n, key)
 }
 
 const (
