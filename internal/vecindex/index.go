@@ -41,7 +41,7 @@ type space struct {
 	ids        []int64
 	vectors    [][]float32
 	signatures []uint64          // the same number of words for each vector; empty without a rotation
-	at         map[int64][]int32 // the slots of an id
+	at         map[int64][]int32 // the slots of an id; nil until something is removed
 }
 
 // Hit is an id with the greatest similarity (dot product) of its vectors.
@@ -64,8 +64,7 @@ func (x *Index) Add(name string, id int64, vectors ...[]float32) {
 	}
 	s := x.space(name)
 	for _, v := range vectors {
-		s.at[id] = append(s.at[id], int32(len(s.ids)))
-		s.ids = append(s.ids, id)
+		s.addID(id)
 		if !x.signed {
 			s.vectors = append(s.vectors, v)
 		}
@@ -83,11 +82,20 @@ func (x *Index) Add(name string, id int64, vectors ...[]float32) {
 func (x *Index) space(name string) *space {
 	s := x.byName[name]
 	if s == nil {
-		s = &space{name: name, at: map[int64][]int32{}}
+		s = &space{name: name}
 		x.byName[name] = s
 		x.spaces = slices.Insert(x.spaces, x.find(name), s)
 	}
 	return s
+}
+
+// addID adds the id of a vector. Many indexes are filled, searched and thrown away, and
+// the map would take a third of the time of filling one.
+func (s *space) addID(id int64) {
+	if s.at != nil {
+		s.at[id] = append(s.at[id], int32(len(s.ids)))
+	}
+	s.ids = append(s.ids, id)
 }
 
 // Remove removes all vectors of an id.
@@ -95,6 +103,12 @@ func (x *Index) Remove(name string, id int64) {
 	s := x.byName[name]
 	if s == nil {
 		return
+	}
+	if s.at == nil {
+		s.at = make(map[int64][]int32, len(s.ids))
+		for i, id := range s.ids {
+			s.at[id] = append(s.at[id], int32(i))
+		}
 	}
 	for slots := s.at[id]; len(slots) > 0; slots = s.at[id] {
 		s.remove(slots[0], x.words())

@@ -196,8 +196,7 @@ func (x *Index) AddSigned(name string, id int64, signatures []uint64) {
 	}
 	s := x.space(name)
 	for range n {
-		s.at[id] = append(s.at[id], int32(len(s.ids)))
-		s.ids = append(s.ids, id)
+		s.addID(id)
 	}
 	s.signatures = append(s.signatures, signatures...)
 	x.count += n
