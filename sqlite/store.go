@@ -23,13 +23,14 @@ func (db *DB) Store(opts *store.Options) (*store.Store, error) { return store.Ne
 
 // backend keeps the items of a file's stores.
 type backend struct {
-	db      *DB
-	news    saved.News
-	near    nearness
-	lists   seqLists
-	kept    keptItems
-	vectors keptVectors
-	limits  limits
+	db       *DB
+	news     saved.News
+	near     nearness
+	lists    seqLists
+	kept     keptItems
+	vectors  keptVectors
+	narrowed narrowings
+	limits   limits
 }
 
 // limits say from when on it is worth to have an index, and what it is worth.

@@ -208,14 +208,13 @@ func (l *look) last() (int64, error) {
 	if l.seen != 0 {
 		return l.seen, nil
 	}
-	var last int64
-	if _, err := l.c.row("SELECT seq FROM sqlite_sequence WHERE name='store_record'", nil, &last); err != nil {
+	last, err := l.c.lastSeq()
+	if err != nil {
 		return 0, err
 	}
 	if before, empty := l.kept.state(); before < last && !l.indexes.tentative {
 		var keys map[itemKey]int64
 		if !empty {
-			var err error
 			if keys, empty, err = l.c.written(before, last); err != nil {
 				return 0, err
 			}

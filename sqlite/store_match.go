@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/treadle-go/treadle/store"
 )
@@ -264,9 +265,12 @@ func (l *look) narrow(s scope) (string, error) {
 	if s.id == 0 {
 		return "", nil
 	}
-	last, err := l.c.lastSeq()
+	last, err := l.last()
 	if err != nil {
 		return "", err
+	}
+	if within, ok := l.narrowed.get(s.id, last); ok {
+		return within, nil
 	}
 	at := make([]int64, probes)
 	for i := range at {
@@ -275,8 +279,43 @@ func (l *look) narrow(s scope) (string, error) {
 	var n int
 	_, err = l.c.row(`SELECT count(*) FROM json_each(?) j CROSS JOIN store_under u
 		WHERE u.space=? AND u.seq=(SELECT min(seq) FROM store_under WHERE space=0 AND seq>=j.value)`, []any{list(at), -s.id}, &n)
-	if err != nil || n >= narrowBelow {
-		return "", err
+	within := ""
+	if n < narrowBelow {
+		within = string(append(appendSpaceWord([]byte(`"`), s.id), `" AND `...))
 	}
-	return string(append(appendSpaceWord([]byte(`"`), s.id), `" AND `...)), nil
+	if err == nil {
+		l.narrowed.set(s.id, last, within)
+	}
+	return within, err
+}
+
+// narrowings are what was added to queries of the index last, for a namespace. They say
+// only which way is faster, so they may be a little out of date.
+type narrowings struct {
+	mu sync.Mutex
+	by map[int64]narrowing
+}
+
+type narrowing struct {
+	last   int64 // the number of the last record then
+	within string
+}
+
+// narrowedMost is how many namespaces are remembered.
+const narrowedMost = 1024
+
+func (n *narrowings) get(space, last int64) (within string, ok bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	was, ok := n.by[space]
+	return was.within, ok && last >= was.last && last-was.last <= was.last/16
+}
+
+func (n *narrowings) set(space, last int64, within string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.by == nil || len(n.by) >= narrowedMost {
+		n.by = map[int64]narrowing{}
+	}
+	n.by[space] = narrowing{last, within}
 }

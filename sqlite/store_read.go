@@ -13,23 +13,24 @@ import (
 
 // A look answers the reads of a batch in one transaction.
 type look struct {
-	c       *conn
-	batch   *store.Batch
-	indexes *indexes
-	lists   *seqLists
-	kept    *keptItems
-	vectors *keptVectors
-	seen    int64 // the number of the last record, once it was asked for
-	limits  limits
-	ended   func() error // the context's error
-	looked  int          // at how many items
-	passed  bool         // the items in scope pass the filter of the search
-	at      int64        // the time of the items' lives
-	past    bool         // it looks at the past
-	upto    int64        // only at records that were written until then
-	until   int64        // only at records with smaller numbers
-	spaces  spaces
-	refresh []refresh
+	c        *conn
+	batch    *store.Batch
+	indexes  *indexes
+	lists    *seqLists
+	kept     *keptItems
+	vectors  *keptVectors
+	narrowed *narrowings
+	seen     int64 // the number of the last record, once it was asked for
+	limits   limits
+	ended    func() error // the context's error
+	looked   int          // at how many items
+	passed   bool         // the items in scope pass the filter of the search
+	at       int64        // the time of the items' lives
+	past     bool         // it looks at the past
+	upto     int64        // only at records that were written until then
+	until    int64        // only at records with smaller numbers
+	spaces   spaces
+	refresh  []refresh
 
 	spaceIDs map[string]int64 // of namespaces in which a key was not found
 }
@@ -38,7 +39,7 @@ type look struct {
 type refresh struct{ seq, expires int64 }
 
 func (s *backend) look(ctx context.Context, c *conn, b *store.Batch, x *indexes) *look {
-	l := &look{c: c, batch: b, indexes: x, lists: &s.lists, kept: &s.kept, vectors: &s.vectors, limits: s.limits, ended: ctx.Err, at: b.Now.UnixMicro(), past: b.Past(), upto: math.MaxInt64, until: math.MaxInt64, spaces: spaces{c: c}}
+	l := &look{c: c, batch: b, indexes: x, lists: &s.lists, kept: &s.kept, vectors: &s.vectors, narrowed: &s.narrowed, limits: s.limits, ended: ctx.Err, at: b.Now.UnixMicro(), past: b.Past(), upto: math.MaxInt64, until: math.MaxInt64, spaces: spaces{c: c}}
 	if !b.AsOf.IsZero() {
 		l.at = b.AsOf.UnixMicro()
 		l.upto = l.at
