@@ -69,9 +69,27 @@ func (q *Query) having(counts []int) (terms []string) {
 }
 
 func sortPlaces(places []place) {
-	slices.SortFunc(places, func(a, b place) int {
-		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(b.seq, a.seq))
+	// A place is large, so what is moved about while sorting is only what is compared.
+	type key struct {
+		score float64
+		seq   int64
+		at    int
+	}
+	keys := make([]key, len(places))
+	for i, p := range places {
+		keys[i] = key{p.score, p.seq, i}
+	}
+	slices.SortFunc(keys, func(a, b key) int {
+		if order := cmp.Compare(b.score, a.score); order != 0 {
+			return order
+		}
+		return cmp.Compare(b.seq, a.seq)
 	})
+	sorted := make([]place, len(places))
+	for i, k := range keys {
+		sorted[i] = places[k.at]
+	}
+	copy(places, sorted)
 }
 
 // bySimilarity ranks by the most similar vector of each candidate.
