@@ -14,8 +14,9 @@ func (l *look) matching(q *store.Query, s scope) ([]store.Candidate, error) {
 	if l.past {
 		return l.matchingThen(q, s)
 	}
-	few, err := s.few, error(nil)
+	few := s.few
 	if few == nil {
+		var err error
 		if few, err = l.few(s); err != nil {
 			return nil, err
 		}
