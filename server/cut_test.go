@@ -69,12 +69,13 @@ func (l *loaded) runID(thread string) string {
 	return runs[0].ID
 }
 
-// frameHeads is more than the lengths of the frames of an answer that is cut off take.
+// frameHeads is by how many bytes the length of an answer may differ: each frame that is
+// sent alone has a head of its own.
 const frameHeads = 64
 
-// cut sends a part of a request and closes the connection after some bytes of the
-// answer. It returns how many bytes came: the last ones may be missing, because how many
-// frames are sent together differs, and so does the length.
+// cut sends a part of a request and closes or resets the connection after some bytes of
+// the answer. It returns how many bytes came: the last ones may be missing, because how
+// many frames are sent together differs, and so does the length.
 func (l *loaded) cut(text string, answer int, reset bool) int {
 	l.t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(l.t.Context(), "tcp", strings.TrimPrefix(l.base, "http://"))

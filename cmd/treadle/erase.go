@@ -75,16 +75,7 @@ command fails or is interrupted, run it again.`,
 }
 
 func (e *erasing) run(ctx context.Context) (err error) {
-	db, err := openExisting(ctx, e.db, e.schema)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	items, err := db.Store(nil)
-	if err != nil {
-		return err
-	}
-	x := &memory.Erasure{Person: e.user, Threads: e.threads, Saver: db, Store: items, Ledger: ledger.New(db.Ledger(), nil), KeepCache: e.keepCache}
+	x := &memory.Erasure{Person: e.user, Threads: e.threads, KeepCache: e.keepCache}
 	for _, text := range e.namespaces {
 		n, err := namespaceOf("--namespace", text)
 		if err != nil {
@@ -101,6 +92,15 @@ func (e *erasing) run(ctx context.Context) (err error) {
 	if x.Journal, err = namespaceOf("--journal", e.journal); err != nil {
 		return err
 	}
+	db, err := openExisting(ctx, e.db, e.schema)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	if x.Store, err = db.Store(nil); err != nil {
+		return err
+	}
+	x.Saver, x.Ledger = db, ledger.New(db.Ledger(), nil)
 	do := x.Run
 	if e.dryRun {
 		do = x.DryRun
