@@ -165,6 +165,16 @@ func (r *Runner) over(ctx context.Context, run *ledger.Run) (bool, error) {
 // End waits for the last entry of a run. It is nil if the run ended long ago. fresh says
 // that the caller has just created the run.
 func (r *Runner) End(ctx context.Context, run *ledger.Run, fresh bool) (*Entry, error) {
+	for {
+		e, err := r.lastEntry(ctx, run, fresh)
+		if !errors.Is(err, errCut) {
+			return e, err
+		}
+		fresh = false // the run goes on in another feed, or has ended
+	}
+}
+
+func (r *Runner) lastEntry(ctx context.Context, run *ledger.Run, fresh bool) (*Entry, error) {
 	for e, err := range r.read(ctx, run, 0, fresh, false) {
 		if err != nil {
 			return nil, err

@@ -169,7 +169,8 @@ func (r *Runner) stored(ctx context.Context, thread, run uuid.UUID, after uint64
 // to a step. It returns the number of the last entry before the run.
 //
 // If the entries cannot be read, that is nil, the run gets a new feed, and the readers of
-// the old one have to come back.
+// the old one have to come back. A run that is cancelled meanwhile reads them too: its end
+// is shown behind them.
 func (r *Runner) catchUp(ctx context.Context, run *ledger.Run, feed *Feed) (f *Feed, last *uint64) {
 	if r.o.Bus == nil {
 		return feed, nil
@@ -179,7 +180,7 @@ func (r *Runner) catchUp(ctx context.Context, run *ledger.Run, feed *Feed) (f *F
 	if run.Attempt <= 1 && (begin == feed.last() || !used) {
 		return feed, &begin
 	}
-	ctx, cancel := context.WithTimeout(ctx, gapTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), gapTime)
 	defer cancel()
 	after := run.Seq
 	if used {

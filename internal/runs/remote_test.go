@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/treadle-go/treadle/bus"
+	"github.com/treadle-go/treadle/internal/wait"
 	"github.com/treadle-go/treadle/ledger"
 )
 
@@ -108,6 +109,56 @@ func TestReadersAreCutOffIfWhatIsMissingCannotBeRead(t *testing.T) {
 	}
 	if err := <-reading; !errors.Is(err, errCut) {
 		t.Errorf("the reader gets %v", err)
+	}
+}
+
+func TestARunThatIsCancelledWhileItCatchesUpKeepsItsReaders(t *testing.T) {
+	r, run := sharing(t, bus.NewMemory())
+	feed := r.feeds.use(run.Thread)
+	feed.insert(numbered(run, nil, 1, 2))
+	put(t, r, run, numbered(run, nil, 1001, 1002))
+	run.Attempt = 3
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if got, last := r.catchUp(ctx, run, feed); got != feed || last == nil || *last != 1002 {
+		t.Errorf("another feed %v, the last entry %v", got != feed, last)
+	}
+}
+
+// Who waits for the end of a run needs none of the entries before it.
+func TestWhoeverWaitsForTheEndOfARunIsNotCutOff(t *testing.T) {
+	r, _ := sharing(t, bus.NewMemory())
+	thread := uuid.New()
+	made, err := r.ledger.CreateRun(t.Context(), &ledger.NewRun{
+		Run:    &ledger.Run{Thread: thread, Strategy: ledger.Reject, Graph: "g", Assistant: uuid.New(), Kwargs: json.RawMessage("{}")},
+		Create: &ledger.Thread{ID: thread},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := made.Run
+	r.ctx = t.Context()
+	t.Cleanup(r.loops.Wait)
+	old := r.feeds.use(run.Thread)
+	ended := make(chan *Entry, 1)
+	go func() {
+		e, err := r.End(t.Context(), run, false)
+		if err != nil {
+			t.Error(err)
+		}
+		ended <- e
+	}()
+	waits := func(f *Feed) bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return f.wake != nil
+	}
+	for !waits(old) {
+		_ = wait.For(t.Context(), time.Millisecond)
+	}
+	r.feeds.replace(old).append(&Entry{Run: run.ID, End: &End{Status: "success"}})
+	if e := <-ended; e == nil || e.End.Status != "success" {
+		t.Errorf("the end is %+v", e)
 	}
 }
 
