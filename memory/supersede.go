@@ -24,13 +24,11 @@ const (
 	oldMemories = 10
 )
 
-// outdated is a search for memories that an insert may replace.
-func outdated(s *store.Store, n store.Namespace, text string) store.SearchOp {
-	op := store.SearchOp{Prefix: n, SearchOptions: store.SearchOptions{Query: text, Ranking: store.Keyword, Limit: oldMemories, NoRefresh: true}}
-	if s.Embeds() {
-		op.Ranking = store.Hybrid
-	}
-	return op
+// outdated is a search for memories that an insert may replace. They have many words in
+// common, so it is by words: it finds more of them than one that is by meaning too, and needs
+// no embedding.
+func outdated(n store.Namespace, text string) store.SearchOp {
+	return store.SearchOp{Prefix: n, SearchOptions: store.SearchOptions{Query: text, Ranking: store.Keyword, Limit: oldMemories, NoRefresh: true}}
 }
 
 // superseded returns the item that a new memory probably replaces, or nil: the first
@@ -84,7 +82,7 @@ func (w *writer) supersedes(ctx context.Context, cs []ItemChange, known map[int]
 	for i, c := range cs {
 		text := textOf(Document{Kind: c.Kind, Content: c.After})
 		if c.Op == Insert && !known[i] && text != "" {
-			places, texts, ops = append(places, i), append(texts, text), append(ops, outdated(w.store, w.namespace, text))
+			places, texts, ops = append(places, i), append(texts, text), append(ops, outdated(w.namespace, text))
 		}
 	}
 	if ops == nil {

@@ -230,7 +230,7 @@ func (m *managed) create(ctx context.Context, s *store.Store, n store.Namespace,
 	ops := []store.Op{sameItem(n, same)}
 	var text string
 	if json.Unmarshal(content, &text) == nil && strings.TrimSpace(text) != "" {
-		ops = append(ops, outdated(s, n, text))
+		ops = append(ops, outdated(n, text))
 	}
 	results, err := s.Batch(ctx, ops...)
 	if err != nil {
