@@ -3,7 +3,9 @@ package vecindex
 import (
 	"iter"
 	"math/bits"
+	"runtime"
 	"slices"
+	"sync"
 )
 
 // Nearest returns the n ids nearest to query, among those in spaces whose names
@@ -90,16 +92,47 @@ func (x *Index) bySignature(spaces []*space, signature []uint64, total, wanted i
 // signatures at each distance.
 func (x *Index) distances(spaces []*space, wanted []uint64, total int) (distances []uint16, having []int) {
 	words := x.words()
-	distances = make([]uint16, 0, total)
+	distances = make([]uint16, total)
 	having = make([]int, 64*words+1)
+	rest := distances
+	var mu sync.Mutex // of having
 	for _, s := range spaces {
-		for i := 0; i < len(s.signatures); i += words {
-			d := distance(wanted, s.signatures[i:i+words])
-			distances = append(distances, uint16(d))
-			having[d]++
-		}
+		here := rest[:len(s.ids)]
+		rest = rest[len(s.ids):]
+		parallel(len(here), func(from, to int) {
+			count := make([]int, len(having))
+			for i := from; i < to; i++ {
+				d := distance(wanted, s.signatures[i*words:][:words])
+				here[i] = uint16(d)
+				count[d]++
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for d, n := range count {
+				having[d] += n
+			}
+		})
 	}
 	return distances, having
+}
+
+// parallelFrom is how many positions are worth another goroutine.
+const parallelFrom = 4096
+
+// parallel calls do for parts of the numbers up to n, on as many processors as it is
+// worth.
+func parallel(n int, do func(from, to int)) {
+	parts := min(n/parallelFrom, runtime.GOMAXPROCS(0))
+	if parts <= 1 {
+		do(0, n)
+		return
+	}
+	var others sync.WaitGroup
+	for i := 1; i < parts; i++ {
+		others.Go(func() { do(n*i/parts, n*(i+1)/parts) })
+	}
+	do(0, n/parts)
+	others.Wait()
 }
 
 // between returns the positions with a distance of at least from and less than to,

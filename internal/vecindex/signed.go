@@ -73,9 +73,11 @@ func (x *Index) refine(spaces []*space, e estimate, group []position, wanted int
 	return func(yield func(position) bool) {
 		words := x.words()
 		rest := make([]estimated, len(group))
-		for i, at := range group {
-			rest[i] = estimated{at, e.product(spaces[at.space].signature(at.index, words))}
-		}
+		parallel(len(group), func(from, to int) {
+			for i, at := range group[from:to] {
+				rest[from+i] = estimated{at, e.product(spaces[at.space].signature(at.index, words))}
+			}
+		})
 		for n := max(wanted, 64); len(rest) > 0; n *= 2 {
 			n = min(n, len(rest))
 			greatest(rest, n)
