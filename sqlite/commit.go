@@ -146,6 +146,7 @@ func (db *DB) lead(ctx context.Context, c *conn, j *job) error {
 		}
 	} else {
 		err = db.commit(c)
+		db.writeBack(ctx)
 	}
 	db.crowded = len(batch) > 1
 	for _, j := range batch {

@@ -63,6 +63,12 @@ func (db *DB) cutLog(ctx context.Context, patience time.Duration) error {
 		return nil
 	}
 	db.uncut.Store(true)
+	select {
+	case db.back.busy <- struct{}{}: // nobody else writes the log back meanwhile
+		defer func() { <-db.back.busy }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	for start := time.Now(); ; {
 		err := db.tryCut(ctx, c)
 		if err == nil || ctx.Err() != nil || time.Since(start) > patience {

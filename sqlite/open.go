@@ -64,6 +64,7 @@ type DB struct {
 	hasLedger atomic.Bool // the tables of the ledger are there
 
 	queue   queue
+	back    writingBack
 	crowded bool                        // the last transaction had several jobs; whoever holds the writer may use it
 	known   known                       // what the holder of the writer remembers
 	shapes  saved.Memo[int64, []string] // the names of those that readers have met
@@ -101,7 +102,7 @@ func Open(path string, o *Options) (*DB, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	db := &DB{path: path, log: o.Logger, closing: make(chan struct{})}
+	db := &DB{path: path, log: o.Logger, closing: make(chan struct{}), back: writingBack{busy: make(chan struct{}, 1), pause: backPause}}
 	if db.log == nil {
 		db.log = slog.New(slog.DiscardHandler)
 	}
@@ -138,6 +139,7 @@ func (db *DB) open(o *Options) error {
 		"PRAGMA cache_size=-65536",
 		"PRAGMA temp_store=MEMORY",
 		"PRAGMA secure_delete=ON", // see erase.go
+		fmt.Sprintf("PRAGMA wal_autocheckpoint=%d", logMost),
 	}}
 	db.writer = make(chan *conn, 1)
 	db.writer <- w
