@@ -66,25 +66,69 @@ func (p *prepared) doc(value []byte) any {
 	return string(value)
 }
 
-// narrow are JSON values that the value of an item contains if the filter lets it
+// A narrowing is a condition on store_item i that all items meet which a filter lets
 // through.
-func (p *prepared) narrow(f store.Filter) []any {
-	if !p.server.utf8 {
-		return nil
+type narrowing struct {
+	sql  string // with a question mark for each argument; empty if nothing is known
+	args []any  // JSON values, as text
+}
+
+// maxNarrow is how many values a condition compares with at most.
+const maxNarrow = 64
+
+// narrow returns what is known of the items that a filter lets through.
+func (p *prepared) narrow(f store.Filter) narrowing {
+	n := p.narrowing(f)
+	if !p.server.utf8 || len(n.args) > maxNarrow {
+		return narrowing{}
 	}
+	return n
+}
+
+func (p *prepared) narrowing(f store.Filter) narrowing {
 	switch f.Op {
 	case store.OpAnd:
-		var all []any
+		var known []narrowing
 		for _, of := range f.Of {
-			all = append(all, p.narrow(of)...)
+			if n := p.narrowing(of); n.sql != "" {
+				known = append(known, n)
+			}
 		}
-		return all
-	case store.OpEq:
-		if contained, ok := nest(f.Path, f.Values[0]); ok {
-			return []any{contained}
+		return joined(known, " AND ")
+	case store.OpOr:
+		all := make([]narrowing, len(f.Of))
+		for i, of := range f.Of {
+			all[i] = p.narrowing(of)
 		}
+		return joined(all, " OR ")
+	case store.OpEq, store.OpIn:
+		all := make([]narrowing, len(f.Values))
+		for i, v := range f.Values {
+			if contained, ok := nest(f.Path, v); ok {
+				all[i] = narrowing{"i.doc @> ?::jsonb", []any{contained}}
+			}
+		}
+		return joined(all, " OR ")
 	}
-	return nil
+	return narrowing{}
+}
+
+// joined joins conditions. If nothing is known of one, nothing is known of all.
+func joined(all []narrowing, by string) (out narrowing) {
+	if len(all) == 1 {
+		return all[0]
+	}
+	var texts []string
+	for _, n := range all {
+		if n.sql == "" {
+			return narrowing{}
+		}
+		texts, out.args = append(texts, n.sql), append(out.args, n.args...)
+	}
+	if texts != nil {
+		out.sql = "(" + strings.Join(texts, by) + ")"
+	}
+	return out
 }
 
 // nest is the object that has a value at a path.
@@ -105,19 +149,19 @@ func nest(path []string, value json.RawMessage) (string, bool) {
 	return b.String(), exact([]byte(b.String()))
 }
 
-// narrowed is the condition on store_item i for a scope's arguments, of which
-// the first has this number.
+// narrowed is the condition for a scope's arguments, of which the first has this
+// number.
 func (s *scope) narrowed(first int) string {
-	if len(s.args) == 0 {
+	if s.sql == "" {
 		return ""
 	}
 	var b strings.Builder
 	b.WriteString(" AND (i.doc IS NULL OR ")
-	for n := range s.args {
-		if n > 0 {
-			b.WriteString(" AND ")
+	for i, part := range strings.Split(s.sql, "?") {
+		if i > 0 {
+			fmt.Fprintf(&b, "$%d", first+i-1)
 		}
-		fmt.Fprintf(&b, "i.doc @> $%d::jsonb", first+n)
+		b.WriteString(part)
 	}
 	return b.String() + ")"
 }

@@ -178,9 +178,9 @@ func (l *look) found(ranked []store.Ranked) ([]store.Found, error) {
 
 // A scope is what a search looks at: all that is under a prefix.
 type scope struct {
-	from, to []byte  // the names
-	past     []int64 // in the past, the records that were live, newest first
-	args     []any   // what items that pass the filter contain: store_filter.go
+	from, to  []byte  // the names
+	past      []int64 // in the past, the records that were live, newest first
+	narrowing         // what is known of items that pass the filter: store_filter.go
 }
 
 func (l *look) scope(q *store.Query) (scope, error) {
@@ -190,7 +190,7 @@ func (l *look) scope(q *store.Query) (scope, error) {
 	if l.past {
 		s.past, _, err = l.then(s)
 	} else {
-		s.args = l.p.narrow(q.Filter())
+		s.narrowing = l.p.narrow(q.Filter())
 	}
 	return s, err
 }
