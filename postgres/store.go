@@ -31,6 +31,7 @@ type backend struct {
 	stamps   stamps
 	server   facts
 	near     nearness
+	lists    keptLists
 	few      *int // in place of fewVectors, for tests
 }
 

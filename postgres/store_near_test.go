@@ -1,13 +1,15 @@
 package postgres
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/treadle-go/treadle/store"
 	"github.com/treadle-go/treadle/store/storetest"
@@ -114,7 +116,7 @@ func TestSignaturesOfWhatIsIndexedAgainAreFound(t *testing.T) {
 		slices.Sort(keys)
 		return keys
 	}
-	if d := cmp.Diff([]string{"new"}, find()); d != "" {
+	if d := gocmp.Diff([]string{"new"}, find()); d != "" {
 		t.Error(d)
 	}
 	put(other, before, "old")
@@ -123,7 +125,7 @@ func TestSignaturesOfWhatIsIndexedAgainAreFound(t *testing.T) {
 	if _, err := storeOf(t, other, after).Reindex(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff([]string{"new", "newer", "old"}, find()); d != "" {
+	if d := gocmp.Diff([]string{"new", "newer", "old"}, find()); d != "" {
 		t.Errorf("after reindexing: %s", d)
 	}
 }
@@ -136,6 +138,98 @@ func TestSignaturesMissNothingOfFew(t *testing.T) {
 	backend := func(t *testing.T) store.Backend { return checked(t, emptied(t, db).db) }
 	t.Run("differential", func(t *testing.T) { storetest.Differential(t, backend) })
 	t.Run("branches", func(t *testing.T) { storetest.Branches(t, backend, 1) })
+}
+
+// keysOf are the keys that a search finds.
+func keysOf(t *testing.T, s *store.Store, under store.Namespace, o *store.SearchOptions) (keys []string) {
+	t.Helper()
+	items, err := s.Search(t.Context(), under, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, item := range items {
+		keys = append(keys, fmt.Sprint(item.Namespace, item.Key))
+	}
+	return keys
+}
+
+// A search by words finds what comparing with each item finds, while this and another process
+// change the items that have the words, and index them again.
+func TestListsOfWordsFollowAllChanges(t *testing.T) {
+	url := quick(t)
+	db := fresh(t, url, Options{})
+	other := open(t, url, &Options{Schema: db.schema})
+	exact := open(t, url, &Options{Schema: db.schema}) // it looks at each item
+	db.backend.few, other.backend.few = new(0), new(0)
+	var o store.Options
+	rnd := rand.New(rand.NewPCG(3, 5))
+	for round := range 200 {
+		n, key := store.Namespace{"users", fmt.Sprint(rnd.IntN(3))}, fmt.Sprint(rnd.IntN(60))
+		o.Fields = []string{[]string{"text", "other"}[round/50%2]}
+		s := storeOf(t, []*DB{db, other}[rnd.IntN(2)], &o)
+		var err error
+		switch kind := rnd.IntN(20); {
+		case round%50 == 0:
+			_, err = s.Reindex(t.Context()) // the same items have other words
+		case kind < 15:
+			err = s.Put(t.Context(), n, key, map[string]any{"text": sentence(rnd), "other": sentence(rnd)}, nil)
+		case kind < 19:
+			err = s.Delete(t.Context(), n, key, nil)
+		default:
+			err = s.Forget(t.Context(), n, key)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		query := &store.SearchOptions{Query: sentence(rnd), Limit: 5}
+		under := []store.Namespace{nil, {"users"}, n}[rnd.IntN(3)]
+		want := keysOf(t, storeOf(t, exact, &o), under, query)
+		for i, db := range []*DB{db, other} {
+			if d := gocmp.Diff(want, keysOf(t, storeOf(t, db, &o), under, query)); d != "" {
+				t.Fatalf("round %d, process %d, %q under %v (-each item +lists):\n%s", round, i, query.Query, under, d)
+			}
+		}
+	}
+	if len(db.backend.lists.young) == 0 {
+		t.Error("no lists are kept")
+	}
+}
+
+// Of what was forgotten, lists still have the numbers. They are read again.
+func TestListsOfWordsAreReadAgainWhenMostIsGone(t *testing.T) {
+	db := fresh(t, quick(t), Options{})
+	s := storeOf(t, db, &store.Options{Fields: textOnly})
+	db.backend.few = new(0)
+	fill(t, s, 40)
+	query := &store.SearchOptions{Query: "green tea"}
+	if keys := keysOf(t, s, nil, query); len(keys) == 0 || len(db.backend.lists.young) == 0 {
+		t.Fatalf("%d items are found, and %d lists kept", len(keys), len(db.backend.lists.young))
+	}
+	if err := s.ForgetAll(t.Context(), store.Namespace{"users"}); err != nil {
+		t.Fatal(err)
+	}
+	if keys := keysOf(t, s, nil, query); len(keys) > 0 || len(db.backend.lists.young) > 0 {
+		t.Errorf("%d items are found, and %d lists kept", len(keys), len(db.backend.lists.young))
+	}
+}
+
+func TestATallyYieldsThoseWithTheMostWordsAndOfTheseTheNewest(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 9))
+	var counts tally
+	want := map[int64]int{}
+	for range 3000 {
+		seq := rnd.Int64N(20_000)
+		counts.add(seq)
+		want[seq]++
+	}
+	order := slices.SortedFunc(maps.Keys(want), func(a, b int64) int { return cmp.Or(cmp.Compare(want[b], want[a]), cmp.Compare(b, a)) })
+	var got []int64
+	for page := range counts.best(100) {
+		got = append(got, page...)
+	}
+	if !slices.Equal(got, order) {
+		t.Errorf("the order is %d", got)
+	}
 }
 
 // Many who search and write at the same time do not wait for each other for ever.

@@ -89,6 +89,7 @@ func emptied(t testing.TB, db *DB) *backend {
 		t.Fatal(err)
 	}
 	db.backend.near.byStamp = nil // its numbers are given out again
+	db.backend.lists.clear()
 	return &db.backend
 }
 

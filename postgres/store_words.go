@@ -52,7 +52,7 @@ type match struct {
 }
 
 // matching are the items that have words of a query. The index of words finds
-// them, word by word; who has most of them is counted from that.
+// them, word by word (store_lists.go); who has most of them is counted from that.
 func (l *look) matching(q *store.Query, s scope) ([]store.Candidate, error) {
 	if l.past {
 		return l.wordsOf(q, "FROM {schema}.store_record r WHERE r.seq = ANY ($1) AND r.words > 0 ORDER BY r.seq DESC", s.past)
@@ -65,6 +65,36 @@ func (l *look) matching(q *store.Query, s scope) ([]store.Candidate, error) {
 		return l.wordsOf(q, "FROM {schema}.store_item i JOIN "+recordTables+" ON r.seq = i.seq WHERE i.name >= $2 AND i.name < $3 AND r.words > 0 AND "+
 			isLive+s.narrowed(4)+" ORDER BY r.seq DESC", append([]any{l.at, s.from, s.to}, s.args...)...)
 	}
+	if s.sql != "" {
+		return l.matchingFew(q, s)
+	}
+	counts, err := l.tallied(q.Terms, s)
+	if err != nil {
+		return nil, err
+	}
+	var all []store.Candidate
+	for page := range counts.best(store.MaxMatches) {
+		rows := 0
+		err := l.candidates(q, `FROM unnest($2::bigint[]) WITH ORDINALITY AS m(seq, n) JOIN {schema}.store_item i ON i.seq = m.seq JOIN `+recordTables+
+			" ON r.seq = m.seq WHERE i.name >= $3 AND i.name < $4 AND "+isLive+" ORDER BY m.n", []any{l.at, page, s.from, s.to}, &rows, func(m match) {
+			all = append(all, m.Candidate)
+		})
+		if err != nil {
+			return nil, err
+		}
+		if rows < len(page)/2 {
+			l.p.backend.lists.clear() // most of what they have is gone
+		}
+		if len(all) >= store.MaxMatches {
+			break
+		}
+	}
+	return all[:min(len(all), store.MaxMatches)], nil
+}
+
+// matchingFew is matching for a filter of which the index of values knows something, so that
+// few items are left.
+func (l *look) matchingFew(q *store.Query, s scope) ([]store.Candidate, error) {
 	terms := make([][]byte, len(q.Terms))
 	for i, t := range q.Terms {
 		terms[i] = []byte(t)
@@ -115,6 +145,9 @@ func (l *look) candidates(q *store.Query, from string, args []any, rows *int, do
 const fewItems = 1000
 
 func (l *look) fewItems(s scope) (bool, error) {
+	if l.p.backend.few != nil {
+		return false, nil // in tests
+	}
 	var n int
 	err := l.q.QueryRow(l.ctx, l.p.backend.in("SELECT count(*) FROM (SELECT FROM {schema}.store_item i WHERE i.name >= $1 AND i.name < $2 LIMIT $3) i"), s.from, s.to, fewItems+1).Scan(&n)
 	return n <= fewItems, err

@@ -1,0 +1,221 @@
+package postgres
+
+import (
+	"iter"
+	"maps"
+	"slices"
+	"sync"
+)
+
+// A word that many items have is in many queries, and to find those items takes the
+// database nearly all of the time of a search by words. So a process keeps the numbers of
+// the items that have such a word. The list of a word is as of a state of the store:
+//
+//	before the state  items that have gone since are still in the list; they are not found
+//	                  when their records are read
+//	behind it         items are read by their numbers, which grow
+//
+// A list is not used by a transaction that sees an older state than the list has, or when
+// words of old records have changed. In memory a number takes eight bytes.
+
+const (
+	// keptFrom is how many items a word has whose list is kept.
+	keptFrom = 2000
+	// keptBytes bounds all lists.
+	keptBytes = 32 << 20
+	// listBehind is how many records a list may lack.
+	listBehind = 1000
+)
+
+// A wordsState is up to where records are visible, and how often words of old ones were
+// replaced.
+type wordsState struct{ seq, reworded int64 }
+
+// A listKey is a word under the names of a search.
+type listKey struct{ from, to, word string }
+
+// A wordList has the numbers of items that have a word, in no order.
+type wordList struct {
+	seqs []int64
+	at   wordsState
+}
+
+func (w *wordList) size() int { return 8*len(w.seqs) + 128 }
+
+// keptLists are the lists of the words that were asked for last, in two generations: what
+// is asked for comes into the young one, and when that is full it becomes the old one.
+type keptLists struct {
+	mu         sync.Mutex
+	young, old map[listKey]*wordList
+	bytes      int // of the young
+}
+
+// get returns the list of a word if a transaction that sees a state can use it.
+func (k *keptLists) get(key listKey, now wordsState) *wordList {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	w := k.young[key]
+	if w == nil {
+		if w = k.old[key]; w == nil {
+			return nil
+		}
+		k.add(key, w)
+	}
+	if w.at.reworded == now.reworded && w.at.seq <= now.seq && now.seq-w.at.seq <= listBehind {
+		return w
+	}
+	// If it is newer than the state, the database may have been restored: then its numbers
+	// will soon be those of other items.
+	k.bytes -= w.size()
+	delete(k.young, key)
+	delete(k.old, key)
+	return nil
+}
+
+// keep keeps a list, unless it is too long.
+func (k *keptLists) keep(key listKey, w *wordList) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if w.size() <= keptBytes/4 {
+		k.add(key, w)
+	}
+}
+
+// add is called with the lock held.
+func (k *keptLists) add(key listKey, w *wordList) {
+	if k.young == nil || k.bytes+w.size() > keptBytes/2 {
+		k.young, k.old, k.bytes = map[listKey]*wordList{}, k.young, 0
+	}
+	if was := k.young[key]; was != nil {
+		k.bytes -= was.size()
+	}
+	k.young[key] = w
+	k.bytes += w.size()
+}
+
+func (k *keptLists) clear() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.young, k.old, k.bytes = nil, nil, 0
+}
+
+// tallyPart is how many numbers a part of a tally has.
+const tallyPart = 4096
+
+// A tally counts how many words of a query each item has.
+type tally struct {
+	parts map[int64]*[tallyPart]uint8
+	items [256]int // how many items have so many words
+}
+
+// add counts a word of an item. A query has at most 128 words.
+func (t *tally) add(seq int64) {
+	p := t.parts[seq/tallyPart]
+	if p == nil {
+		if t.parts == nil {
+			t.parts = map[int64]*[tallyPart]uint8{}
+		}
+		p = new([tallyPart]uint8)
+		t.parts[seq/tallyPart] = p
+	}
+	n := &p[seq%tallyPart]
+	t.items[*n]--
+	*n++
+	t.items[*n]++
+}
+
+// best yields the items, those with the most words first, and of these the newest, in
+// pages.
+func (t *tally) best(size int) iter.Seq[[]int64] {
+	return func(yield func([]int64) bool) {
+		order := slices.Sorted(maps.Keys(t.parts))
+		slices.Reverse(order)
+		var page []int64
+		for n := len(t.items) - 1; n > 0; n-- {
+			if t.items[n] <= 0 {
+				continue
+			}
+			for _, at := range order {
+				for i, have := range slices.Backward(t.parts[at][:]) {
+					if int(have) != n {
+						continue
+					}
+					if page = append(page, at*tallyPart+int64(i)); len(page) == size {
+						if !yield(page) {
+							return
+						}
+						page = nil
+					}
+				}
+			}
+		}
+		if len(page) > 0 {
+			yield(page)
+		}
+	}
+}
+
+// tallied counts the words of a query that the items in scope have.
+func (l *look) tallied(terms []string, s scope) (*tally, error) {
+	b := l.p.backend
+	var now wordsState
+	if err := l.q.QueryRow(l.ctx, b.in("SELECT seq, reworded FROM {schema}.store_state")).Scan(&now.seq, &now.reworded); err != nil {
+		return nil, err
+	}
+	kept := make(map[string]*wordList, len(terms))
+	var missing [][]byte
+	behind := now.seq
+	for _, t := range terms {
+		if w := b.lists.get(listKey{string(s.from), string(s.to), t}, now); w != nil {
+			kept[t], behind = w, min(behind, w.at.seq)
+		} else {
+			missing = append(missing, []byte(t))
+		}
+	}
+	var counts tally
+	for _, w := range kept {
+		for _, seq := range w.seqs {
+			counts.add(seq)
+		}
+	}
+	if err := l.readLists(missing, s, now, &counts); err != nil || behind == now.seq {
+		return &counts, err
+	}
+	return &counts, l.lateWords(kept, s, behind, &counts)
+}
+
+// readLists counts words that are not kept.
+func (l *look) readLists(missing [][]byte, s scope, now wordsState, counts *tally) error {
+	if len(missing) == 0 {
+		return nil
+	}
+	var word []byte
+	var seqs []int64
+	return l.each(`SELECT t.word, ARRAY(SELECT i.seq FROM {schema}.store_item i WHERE i.words @> ARRAY[t.word] AND i.name >= $2 AND i.name < $3)
+		FROM unnest($1::bytea[]) AS t(word)`, []any{missing, s.from, s.to}, []any{&word, &seqs}, func() error {
+		for _, seq := range seqs {
+			counts.add(seq)
+		}
+		if len(l.p.batch.Writes) == 0 && (len(seqs) >= keptFrom || l.p.backend.few != nil) { // else it may be rolled back, or is read quickly
+			l.p.backend.lists.keep(listKey{string(s.from), string(s.to), string(word)}, &wordList{seqs, now})
+		}
+		seqs = nil
+		return nil
+	})
+}
+
+// lateWords counts the words of items that are behind their lists.
+func (l *look) lateWords(kept map[string]*wordList, s scope, behind int64, counts *tally) error {
+	var seq int64
+	var words [][]byte
+	return l.each("SELECT i.seq, i.words FROM {schema}.store_item i WHERE i.seq > $1 AND i.name >= $2 AND i.name < $3",
+		[]any{behind, s.from, s.to}, []any{&seq, &words}, func() error {
+			for _, word := range words {
+				if w := kept[string(word)]; w != nil && seq > w.at.seq {
+					counts.add(seq)
+				}
+			}
+			words = nil
+			return nil
+		})
+}
