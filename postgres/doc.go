@@ -71,12 +71,12 @@
 //
 //	store_record (seq, name, key, kind, terms, value) ──< store_vector (field, data)
 //	     ├──── store_life (expires, ended)                     │
-//	     └──── store_item (words, doc)                    store_stamp        store_state (seq)
+//	     └──── store_item (words, doc)                    store_stamp        store_state (seq, reworded)
 //
 // A record of the store is a version of an item, or the mark of its end, under the name
 // of its namespace. Current versions have a row in store_item, which searches read. An
 // index of words and one of values preselect rows, and the process decides which items
-// match. A writer locks the row of store_state until its commit, so that the numbers of
+// match. It keeps which items have a word if they are many: see store_lists.go. A writer locks the row of store_state until its commit, so that the numbers of
 // records become visible in their order. Writers of one process that wait at the same
 // time share a transaction.
 //

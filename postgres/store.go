@@ -20,6 +20,9 @@ import (
 // in the database. Each search adds what other processes have written since. The Logger
 // receives one message about it.
 //
+// A search by words keeps up to 32 MB in memory: the numbers of the items that have a
+// word, for words that 2,000 items or more have.
+//
 // Writes to a store are committed one after another, so that watchers miss no change.
 func (db *DB) Store(opts *store.Options) (*store.Store, error) { return store.New(&db.backend, opts) }
 

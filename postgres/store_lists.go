@@ -3,6 +3,7 @@ package postgres
 import (
 	"iter"
 	"maps"
+	"math/bits"
 	"slices"
 	"sync"
 )
@@ -16,7 +17,7 @@ import (
 //	behind it         items are read by their numbers, which grow
 //
 // A list is not used by a transaction that sees an older state than the list has, or when
-// words of old records have changed. In memory a number takes eight bytes.
+// words of old records have changed. It is a set of bits, since such words are in many items.
 
 const (
 	// keptFrom is how many items a word has whose list is kept.
@@ -34,13 +35,29 @@ type wordsState struct{ seq, reworded int64 }
 // A listKey is a word under the names of a search.
 type listKey struct{ from, to, word string }
 
-// A wordList has the numbers of items that have a word, in no order.
+// partSize is how many numbers a part of a list or a tally has.
+const partSize = 4096
+
+// A wordList has the numbers of items that have a word, in parts.
 type wordList struct {
-	seqs []int64
-	at   wordsState
+	parts map[int64]*[partSize / 64]uint64
+	at    wordsState
 }
 
-func (w *wordList) size() int { return 8*len(w.seqs) + 128 }
+func newWordList(seqs []int64, at wordsState) *wordList {
+	w := &wordList{map[int64]*[partSize / 64]uint64{}, at}
+	for _, seq := range seqs {
+		p := w.parts[seq/partSize]
+		if p == nil {
+			p = new([partSize / 64]uint64)
+			w.parts[seq/partSize] = p
+		}
+		p[seq%partSize/64] |= 1 << (seq % 64)
+	}
+	return w
+}
+
+func (w *wordList) size() int { return (partSize/8+64)*len(w.parts) + 128 }
 
 // keptLists are the lists of the words that were asked for last, in two generations: what
 // is asked for comes into the young one, and when that is full it becomes the old one.
@@ -99,29 +116,51 @@ func (k *keptLists) clear() {
 	k.young, k.old, k.bytes = nil, nil, 0
 }
 
-// tallyPart is how many numbers a part of a tally has.
-const tallyPart = 4096
-
 // A tally counts how many words of a query each item has.
 type tally struct {
-	parts map[int64]*[tallyPart]uint8
+	parts map[int64]*[partSize]uint8
 	items [256]int // how many items have so many words
+
+	last *[partSize]uint8 // the part that was counted in last, and its number
+	at   int64
+}
+
+// part returns the part with a number.
+func (t *tally) part(at int64) *[partSize]uint8 {
+	if t.last != nil && t.at == at {
+		return t.last
+	}
+	p := t.parts[at]
+	if p == nil {
+		if t.parts == nil {
+			t.parts = map[int64]*[partSize]uint8{}
+		}
+		p = new([partSize]uint8)
+		t.parts[at] = p
+	}
+	t.last, t.at = p, at
+	return p
 }
 
 // add counts a word of an item. A query has at most 128 words.
-func (t *tally) add(seq int64) {
-	p := t.parts[seq/tallyPart]
-	if p == nil {
-		if t.parts == nil {
-			t.parts = map[int64]*[tallyPart]uint8{}
-		}
-		p = new([tallyPart]uint8)
-		t.parts[seq/tallyPart] = p
-	}
-	n := &p[seq%tallyPart]
+func (t *tally) add(seq int64) { t.count(&t.part(seq / partSize)[seq%partSize]) }
+
+func (t *tally) count(n *uint8) {
 	t.items[*n]--
 	*n++
 	t.items[*n]++
+}
+
+// addAll counts a word of all items of a list.
+func (t *tally) addAll(w *wordList) {
+	for at, set := range w.parts {
+		p := t.part(at)
+		for i, word := range set {
+			for ; word != 0; word &= word - 1 {
+				t.count(&p[64*i+bits.TrailingZeros64(word)])
+			}
+		}
+	}
 }
 
 // best yields the items, those with the most words first, and of these the newest, in
@@ -130,29 +169,36 @@ func (t *tally) best(size int) iter.Seq[[]int64] {
 	return func(yield func([]int64) bool) {
 		order := slices.Sorted(maps.Keys(t.parts))
 		slices.Reverse(order)
-		var page []int64
-		for n := len(t.items) - 1; n > 0; n-- {
-			if t.items[n] <= 0 {
-				continue
+		for most := len(t.items) - 1; most > 0; {
+			// So many words have those who make a page, or all.
+			least, n := most, t.items[most]
+			for ; least > 1 && n < size; n += t.items[least] {
+				least--
 			}
-			for _, at := range order {
-				for i, have := range slices.Backward(t.parts[at][:]) {
-					if int(have) != n {
-						continue
-					}
-					if page = append(page, at*tallyPart+int64(i)); len(page) == size {
-						if !yield(page) {
-							return
-						}
-						page = nil
-					}
+			for page := range slices.Chunk(t.having(least, most, order), size) {
+				if !yield(page) {
+					return
 				}
 			}
-		}
-		if len(page) > 0 {
-			yield(page)
+			most = least - 1
 		}
 	}
+}
+
+// having returns the items that have some numbers of words, in the order of best.
+func (t *tally) having(least, most int, order []int64) (all []int64) {
+	var by [256][]int64
+	for _, at := range order {
+		for i, have := range slices.Backward(t.parts[at][:]) {
+			if n := int(have); n >= least && n <= most {
+				by[n] = append(by[n], at*partSize+int64(i))
+			}
+		}
+	}
+	for n := most; n >= least; n-- {
+		all = append(all, by[n]...)
+	}
+	return all
 }
 
 // tallied counts the words of a query that the items in scope have.
@@ -174,9 +220,7 @@ func (l *look) tallied(terms []string, s scope) (*tally, error) {
 	}
 	var counts tally
 	for _, w := range kept {
-		for _, seq := range w.seqs {
-			counts.add(seq)
-		}
+		counts.addAll(w)
 	}
 	if err := l.readLists(missing, s, now, &counts); err != nil || behind == now.seq {
 		return &counts, err
@@ -197,7 +241,7 @@ func (l *look) readLists(missing [][]byte, s scope, now wordsState, counts *tall
 			counts.add(seq)
 		}
 		if len(l.p.batch.Writes) == 0 && (len(seqs) >= keptFrom || l.p.backend.few != nil) { // else it may be rolled back, or is read quickly
-			l.p.backend.lists.keep(listKey{string(s.from), string(s.to), string(word)}, &wordList{seqs, now})
+			l.p.backend.lists.keep(listKey{string(s.from), string(s.to), string(word)}, newWordList(seqs, now))
 		}
 		seqs = nil
 		return nil

@@ -222,6 +222,11 @@ func TestATallyYieldsThoseWithTheMostWordsAndOfTheseTheNewest(t *testing.T) {
 		counts.add(seq)
 		want[seq]++
 	}
+	list := []int64{0, 63, 64, 4095, 4096, 19_999, 1 << 40}
+	counts.addAll(newWordList(list, wordsState{}))
+	for _, seq := range list {
+		want[seq]++
+	}
 	order := slices.SortedFunc(maps.Keys(want), func(a, b int64) int { return cmp.Or(cmp.Compare(want[b], want[a]), cmp.Compare(b, a)) })
 	var got []int64
 	for page := range counts.best(100) {
