@@ -40,6 +40,12 @@ const queries = new QueryClient({
 /** The server that serves the page is one level above it. */
 const ownServer = (): string => new URL("..", window.location.href).href;
 
+/** sending is fetch, with which a run is cancelled even if the page is left at once. */
+const sending: typeof fetch = (input, init) => {
+  const url = input instanceof Request ? input.url : String(input);
+  return fetch(input, /\/cancel(\?|$)/.test(url) ? { ...init, keepalive: true } : init);
+};
+
 const keyOf = (url: string) => "treadle-studio-key " + url;
 
 export function ConnectionProvider({ children }: { children: ReactNode }) {
@@ -50,7 +56,7 @@ export function ConnectionProvider({ children }: { children: ReactNode }) {
   const apiKey = sessionStorage.getItem(keyOf(url));
   const connection = useMemo<Connection>(
     () => ({
-      client: new Client({ apiUrl: url, apiKey, callerOptions: { maxRetries: 1 } }),
+      client: new Client({ apiUrl: url, apiKey, callerOptions: { maxRetries: 1, fetch: sending } }),
       url,
       apiKey,
       setApiKey(key) {
