@@ -13,12 +13,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	_ "modernc.org/sqlite" // the driver, for Size
 
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/pgtest"
+	"github.com/treadle-go/treadle/internal/wait"
 	"github.com/treadle-go/treadle/postgres"
 	"github.com/treadle-go/treadle/sqlite"
 	"github.com/treadle-go/treadle/store"
@@ -138,21 +140,26 @@ var SQLite = &Backend{
 
 func sqliteFile(dir string, n int) string { return filepath.Join(dir, fmt.Sprint(n, ".db")) }
 
-// moveLog moves the log of a SQLite file into it.
+// moveLog moves the log of a SQLite file into it. A database that has the file open may be
+// doing so too, for a moment.
 func moveLog(ctx context.Context, path string) (err error) {
 	db, err := sql.Open("sqlite", path)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	var busy, pages, moved int
-	if err := db.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &pages, &moved); err != nil {
-		return err
+	for end := time.Now().Add(time.Minute); ; {
+		var busy, pages, moved int
+		if err := db.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &pages, &moved); err != nil {
+			return err
+		}
+		if busy == 0 {
+			return nil
+		}
+		if wait.For(ctx, 10*time.Millisecond) != nil || time.Now().After(end) {
+			return fmt.Errorf("%s: %d of %d pages of the log were moved: the file is in use", path, moved, pages)
+		}
 	}
-	if busy != 0 {
-		return fmt.Errorf("%s: %d of %d pages of the log were moved: the file is in use", path, moved, pages)
-	}
-	return nil
 }
 
 // Postgres has schemas in a database of the server that pgtest starts or uses.
