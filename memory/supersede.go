@@ -24,9 +24,8 @@ const (
 	oldMemories = 10
 )
 
-// outdated is a search for memories that an insert may replace. They have many words in
-// common, so it is by words: it finds more of them than one that is by meaning too, and needs
-// no embedding.
+// outdated is a search for memories that an insert may replace. It is by words, because
+// superseded wants most words to be the same, and so needs no embedding.
 func outdated(n store.Namespace, text string) store.SearchOp {
 	return store.SearchOp{Prefix: n, SearchOptions: store.SearchOptions{Query: text, Ranking: store.Keyword, Limit: oldMemories, NoRefresh: true}}
 }

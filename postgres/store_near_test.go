@@ -213,6 +213,27 @@ func TestListsOfWordsAreReadAgainWhenMostIsGone(t *testing.T) {
 	}
 }
 
+func TestListsOfWordsAreBounded(t *testing.T) {
+	var k keptLists
+	for i := range 1000 { // far beyond the bound
+		k.keep(listKey{word: fmt.Sprint(i)}, newWordList([]int64{1, 1e6, 2e6, int64(i) * partSize, 1 << 40}, wordsState{}))
+		big := &wordList{parts: map[int64]*[partSize / 64]uint64{}}
+		for at := range int64(10 * i) {
+			big.parts[at] = nil
+		}
+		k.keep(listKey{word: fmt.Sprint("big", i)}, big)
+		sum := 0
+		for _, lists := range []map[listKey]*wordList{k.young, k.old} {
+			for _, w := range lists {
+				sum += w.size()
+			}
+		}
+		if sum > keptBytes {
+			t.Fatalf("%d lists take %d bytes", len(k.young)+len(k.old), sum)
+		}
+	}
+}
+
 func TestATallyYieldsThoseWithTheMostWordsAndOfTheseTheNewest(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 9))
 	var counts tally

@@ -71,6 +71,9 @@ func TestReadersAreNotHeldUpByTheLog(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if db.back.commits < 2*backAfter || len(db.back.busy) > 0 {
+		t.Errorf("it was written back within %d commits", 2*backAfter-db.back.commits)
+	}
 	for _, c := range held {
 		db.readers <- c
 	}

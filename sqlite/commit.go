@@ -18,7 +18,8 @@ import (
 // A job that is refused (a lost compare-and-set) has written nothing, so the
 // others need no savepoint. One that fails after it has written spoils the
 // transaction; it is rolled back and its jobs run again, each in its own.
-// There is no goroutine behind this, so there is none to stop. After a transaction
+// There is no goroutine behind this, so there is none to stop (the one of back.go is there
+// for a moment only). After a transaction
 // with several jobs the next one lets other goroutines run before it begins: their
 // jobs then share its commit, which costs more than a job does.
 
@@ -145,8 +146,9 @@ func (db *DB) lead(ctx context.Context, c *conn, j *job) error {
 			}
 		}
 	} else {
-		err = db.commit(c)
-		db.writeBack(ctx)
+		if err = db.commit(c); err == nil {
+			db.writeBack(ctx)
+		}
 	}
 	db.crowded = len(batch) > 1
 	for _, j := range batch {

@@ -93,25 +93,19 @@ func (x *Index) bySignature(spaces []*space, signature []uint64, total, wanted i
 func (x *Index) distances(spaces []*space, wanted []uint64, total int) (distances []uint16, having []int) {
 	words := x.words()
 	distances = make([]uint16, total)
-	having = make([]int, 64*words+1)
 	rest := distances
-	var mu sync.Mutex // of having
 	for _, s := range spaces {
 		here := rest[:len(s.ids)]
 		rest = rest[len(s.ids):]
 		parallel(len(here), func(from, to int) {
-			count := make([]int, len(having))
 			for i := from; i < to; i++ {
-				d := distance(wanted, s.signatures[i*words:][:words])
-				here[i] = uint16(d)
-				count[d]++
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			for d, n := range count {
-				having[d] += n
+				here[i] = uint16(distance(wanted, s.signatures[i*words:][:words]))
 			}
 		})
+	}
+	having = make([]int, 64*words+1)
+	for _, d := range distances {
+		having[d]++
 	}
 	return distances, having
 }
@@ -119,8 +113,8 @@ func (x *Index) distances(spaces []*space, wanted []uint64, total int) (distance
 // parallelFrom is how many positions are worth another goroutine.
 const parallelFrom = 4096
 
-// parallel calls do for parts of the numbers up to n, on as many processors as it is
-// worth.
+// parallel calls do for parts of the numbers below n, which together are all of them, on
+// as many processors as it is worth.
 func parallel(n int, do func(from, to int)) {
 	parts := min(n/parallelFrom, runtime.GOMAXPROCS(0))
 	if parts <= 1 {

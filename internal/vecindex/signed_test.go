@@ -141,3 +141,17 @@ func TestSignedIndexEmptiesOut(t *testing.T) {
 		t.Errorf("%d are left: %v", x.Len(), left)
 	}
 }
+
+func TestPartsThatAreDoneInParallelAreAll(t *testing.T) {
+	for _, n := range []int{0, 1, parallelFrom, 2*parallelFrom - 1, 2 * parallelFrom, 10*parallelFrom + 7} {
+		done := make([]int, n)
+		parallel(n, func(from, to int) {
+			for i := from; i < to; i++ {
+				done[i]++
+			}
+		})
+		if i := slices.IndexFunc(done, func(times int) bool { return times != 1 }); i >= 0 {
+			t.Errorf("of %d, %d is done %d times", n, i, done[i])
+		}
+	}
+}
