@@ -6,6 +6,8 @@ import (
 	"math/bits"
 	"slices"
 	"sync"
+
+	"github.com/treadle-go/treadle/internal/saved"
 )
 
 // A word that many items have is in many queries, and to find those items takes the
@@ -57,63 +59,40 @@ func newWordList(seqs []int64, at wordsState) *wordList {
 	return w
 }
 
-func (w *wordList) size() int { return (partSize/8+64)*len(w.parts) + 128 }
+// Size is how many bytes it takes.
+func (w *wordList) Size() int { return (partSize/8+64)*len(w.parts) + 128 }
 
-// keptLists are the lists of the words that were asked for last, in two generations: what
-// is asked for comes into the young one, and when that is full it becomes the old one.
+// keptLists are the lists of the words that were asked for last.
 type keptLists struct {
-	mu         sync.Mutex
-	young, old map[listKey]*wordList
-	bytes      int // of the young
+	mu    sync.Mutex
+	lists saved.Generations[listKey, *wordList]
 }
 
 // get returns the list of a word if a transaction that sees a state can use it.
 func (k *keptLists) get(key listKey, now wordsState) *wordList {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	w := k.young[key]
-	if w == nil {
-		if w = k.old[key]; w == nil {
-			return nil
-		}
-		k.add(key, w)
-	}
-	if w.at.reworded == now.reworded && w.at.seq <= now.seq && now.seq-w.at.seq <= listBehind {
+	w, ok := k.lists.Get(key)
+	if ok && w.at.reworded == now.reworded && w.at.seq <= now.seq && now.seq-w.at.seq <= listBehind {
 		return w
 	}
 	// If it is newer than the state, the database may have been restored: then its numbers
 	// will soon be those of other items.
-	k.bytes -= w.size()
-	delete(k.young, key)
-	delete(k.old, key)
+	k.lists.Delete(key)
 	return nil
 }
 
-// keep keeps a list, unless it is too long.
 func (k *keptLists) keep(key listKey, w *wordList) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if w.size() <= keptBytes/4 {
-		k.add(key, w)
-	}
-}
-
-// add is called with the lock held.
-func (k *keptLists) add(key listKey, w *wordList) {
-	if k.young == nil || k.bytes+w.size() > keptBytes/2 {
-		k.young, k.old, k.bytes = map[listKey]*wordList{}, k.young, 0
-	}
-	if was := k.young[key]; was != nil {
-		k.bytes -= was.size()
-	}
-	k.young[key] = w
-	k.bytes += w.size()
+	k.lists.Most = keptBytes
+	k.lists.Set(key, w)
 }
 
 func (k *keptLists) clear() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.young, k.old, k.bytes = nil, nil, 0
+	k.lists.Clear()
 }
 
 // A tally counts how many words of a query each item has.

@@ -190,7 +190,7 @@ func TestListsOfWordsFollowAllChanges(t *testing.T) {
 			}
 		}
 	}
-	if len(db.backend.lists.young) == 0 {
+	if db.backend.lists.lists.Len() == 0 {
 		t.Error("no lists are kept")
 	}
 }
@@ -202,35 +202,14 @@ func TestListsOfWordsAreReadAgainWhenMostIsGone(t *testing.T) {
 	db.backend.few = new(0)
 	fill(t, s, 40)
 	query := &store.SearchOptions{Query: "green tea"}
-	if keys := keysOf(t, s, nil, query); len(keys) == 0 || len(db.backend.lists.young) == 0 {
-		t.Fatalf("%d items are found, and %d lists kept", len(keys), len(db.backend.lists.young))
+	if keys := keysOf(t, s, nil, query); len(keys) == 0 || db.backend.lists.lists.Len() == 0 {
+		t.Fatalf("%d items are found, and %d lists kept", len(keys), db.backend.lists.lists.Len())
 	}
 	if err := s.ForgetAll(t.Context(), store.Namespace{"users"}); err != nil {
 		t.Fatal(err)
 	}
-	if keys := keysOf(t, s, nil, query); len(keys) > 0 || len(db.backend.lists.young) > 0 {
-		t.Errorf("%d items are found, and %d lists kept", len(keys), len(db.backend.lists.young))
-	}
-}
-
-func TestListsOfWordsAreBounded(t *testing.T) {
-	var k keptLists
-	for i := range 1000 { // far beyond the bound
-		k.keep(listKey{word: fmt.Sprint(i)}, newWordList([]int64{1, 1e6, 2e6, int64(i) * partSize, 1 << 40}, wordsState{}))
-		big := &wordList{parts: map[int64]*[partSize / 64]uint64{}}
-		for at := range int64(10 * i) {
-			big.parts[at] = nil
-		}
-		k.keep(listKey{word: fmt.Sprint("big", i)}, big)
-		sum := 0
-		for _, lists := range []map[listKey]*wordList{k.young, k.old} {
-			for _, w := range lists {
-				sum += w.size()
-			}
-		}
-		if sum > keptBytes {
-			t.Fatalf("%d lists take %d bytes", len(k.young)+len(k.old), sum)
-		}
+	if keys := keysOf(t, s, nil, query); len(keys) > 0 || db.backend.lists.lists.Len() > 0 {
+		t.Errorf("%d items are found, and %d lists kept", len(keys), db.backend.lists.lists.Len())
 	}
 }
 

@@ -47,7 +47,7 @@ type limits struct {
 var usualLimits = limits{few: 1000, behind: 64, page: 1024, quiet: 2 * time.Second, compared: 400, rare: 1000}
 
 func newBackend(db *DB) *backend {
-	return &backend{db: db, near: nearness{busy: make(chan struct{}, 1)}, lists: seqLists{most: listBytes}, kept: keptItems{most: keptBytes}, vectors: keptVectors{most: vectorBytes}, limits: usualLimits}
+	return &backend{db: db, near: nearness{busy: make(chan struct{}, 1)}, lists: seqLists{most: listBytes}, kept: keptItems{most: keptBytes}, vectors: keptVectors{byID: saved.Generations[int64, keptVector]{Most: vectorBytes}}, limits: usualLimits}
 }
 
 var _ store.Counter = (*backend)(nil)

@@ -142,8 +142,8 @@ func TestKeptVectorsThatWereReplacedAreNotCompared(t *testing.T) {
 		}
 		return len(out.Searches[0])
 	}
-	if n := found(); n != 1 || len(reader.backend.vectors.young) != 1 {
-		t.Fatalf("found %d items, and kept %d vectors", n, len(reader.backend.vectors.young))
+	if n := found(); n != 1 || reader.backend.vectors.byID.Len() != 1 {
+		t.Fatalf("found %d items, and kept %d vectors", n, reader.backend.vectors.byID.Len())
 	}
 	if _, err := storeOf(t, writer, ways("new")).Reindex(t.Context()); err != nil {
 		t.Fatal(err)
@@ -223,7 +223,7 @@ func TestKeptItemsThatEndedAreNotFound(t *testing.T) {
 			}
 		}
 		known += len(dbs[0].backend.kept.young.live)
-		compared += len(dbs[0].backend.vectors.young)
+		compared += dbs[0].backend.vectors.byID.Len()
 	}
 	if known == 0 || compared == 0 {
 		t.Errorf("%d items were known to be live, and %d vectors were kept", known, compared)

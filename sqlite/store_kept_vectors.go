@@ -1,6 +1,10 @@
 package sqlite
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/treadle-go/treadle/internal/saved"
+)
 
 // A search by meaning compares some hundred vectors, which are all over the file as the
 // words of items are (store_kept.go). Those that were compared last are kept too. What
@@ -13,20 +17,17 @@ type keptVector struct {
 	data []byte // as in the file
 }
 
-func (v keptVector) size() int { return len(v.data) + 96 }
+// Size is how many bytes it takes.
+func (v keptVector) Size() int { return len(v.data) + 96 }
 
 // vectorBytes bounds what the vectors take: 40,000 of 384 dimensions.
 const vectorBytes = 64 << 20
 
-// keptVectors are the vectors that were compared last, by their ids, in generations as
-// those of keptItems.
+// keptVectors are the vectors that were compared last, by their ids.
 type keptVectors struct {
-	most int // bytes
-
-	mu         sync.Mutex
-	reworded   int64
-	young, old map[int64]keptVector
-	bytes      int // of the young
+	mu       sync.Mutex
+	reworded int64
+	byID     saved.Generations[int64, keptVector]
 }
 
 // get returns those vectors that it has, and the ids that it does not have.
@@ -38,15 +39,11 @@ func (k *keptVectors) get(ids []int64, reworded int64) (had map[int64]keptVector
 	}
 	had = make(map[int64]keptVector, len(ids))
 	for _, id := range ids {
-		v, ok := k.young[id]
-		if !ok {
-			if v, ok = k.old[id]; !ok {
-				missing = append(missing, id)
-				continue
-			}
-			k.add(id, v)
+		if v, ok := k.byID.Get(id); ok {
+			had[id] = v
+		} else {
+			missing = append(missing, id)
 		}
-		had[id] = v
 	}
 	return had, missing
 }
@@ -59,22 +56,12 @@ func (k *keptVectors) keep(read map[int64]keptVector, reworded int64) {
 		return
 	}
 	if reworded > k.reworded {
-		k.reworded, k.young, k.old, k.bytes = reworded, nil, nil, 0
+		k.reworded = reworded
+		k.byID.Clear()
 	}
 	for id, v := range read {
-		k.add(id, v)
+		k.byID.Set(id, v)
 	}
-}
-
-// add is called with the lock held.
-func (k *keptVectors) add(id int64, v keptVector) {
-	if k.young == nil || k.bytes+v.size() > k.most/2 {
-		k.young, k.old, k.bytes = map[int64]keptVector{}, k.young, 0
-	}
-	if _, ok := k.young[id]; !ok {
-		k.bytes += v.size()
-	}
-	k.young[id] = v
 }
 
 // compareKept offers the kept ones of some vectors to the best hits, as compare does, and
