@@ -23,25 +23,33 @@ export GORACE := atexit_sleep_ms=50
 
 GO_TEST := go test -vet=off -timeout 60m -json
 
-# Under the race detector the tests of these packages use the databases less (package
-# internal/race). The tests that do so run a second time without it.
-WITHOUT_RACE := ./postgres ./internal/threadtest ./sqlite ./internal/crashtest ./checkpoint ./store ./ledger ./server
+# Under the race detector some tests of these packages do less (package internal/race).
+# With LONG they run a second time, without it.
+WITHOUT_RACE := ./postgres ./internal/threadtest ./sqlite ./internal/crashtest ./checkpoint ./store ./ledger ./server ./internal/faulttest .
 
 # The packages that take longest, to begin with, so that none of them is left at the end.
-FIRST := ./postgres ./natsbus ./internal/threadtest ./internal/crashtest ./sqlite . ./examples/platform/conformance ./mcptool ./internal/faulttest
+FIRST := ./postgres ./natsbus ./internal/threadtest ./sqlite ./server ./internal/crashtest . ./mcptool ./internal/faulttest
 
-# Tests of processes that die and of pages in a browser, which promise times. They run
-# before the others, so that pages are as fast as for a user, and without the race
-# detector: the servers that they use have tests of their own under it. The first one
-# mostly waits.
+# Tests of processes that die and of pages in a browser, which promise times. With LONG
+# they run before the others, so that pages are as fast as for a user, and without the
+# race detector: the servers that they use have tests of their own under it. The first
+# one mostly waits.
 ALONE := ./internal/chaostest ./internal/studiotest ./examples/platform/conformance/browser
 
-# What CI runs. A skipped test fails it; the last line is the tally. Packages are vetted as
-# they are built for the tests, so that what they import is compiled once. Behind those
-# that run alone, many tests wait for a database or a process, so more packages run at a time
-# than there are processors: those of this module under the race detector, and beside
-# them, with their events in a file, what runs without it: the tests that do less under it,
-# and the modules that only measure.
+# Tests that mostly wait for other programs: LangGraph's SDKs, and the Go command, which
+# builds what the command line makes. They run with LONG, under the race detector.
+FOREIGN := ./examples/platform/conformance ./cmd/treadle
+
+# What a change has to pass, in about ten minutes; CI runs it with LONG=1. A skipped test
+# fails it; the last line is the tally. Packages are vetted as they are built for the
+# tests, so that what they import is compiled once. Many tests wait for a database or a
+# process, so more packages run at a time than there are processors.
+#
+# LONG=1 adds the tests of FOREIGN and what runs without the race detector: before the
+# others those that run alone, and beside them, with their events in a file, the tests
+# that do less under it and the modules that only measure.
+LONG :=
+LEFT_OUT := $(ALONE) $(if $(LONG),,$(FOREIGN))
 test:
 	@.ci/postgres
 	@.ci/chromium
@@ -56,14 +64,14 @@ test:
 	@set -uo pipefail; \
 	events=$$(mktemp); trap 'rm -f "$$events"' EXIT; { \
 		status=0; \
-		$(GO_TEST) -p 2 $(ALONE) || status=1; \
-		{ \
+		[ -z "$(LONG)" ] || $(GO_TEST) -p 2 $(ALONE) || status=1; \
+		[ -z "$(LONG)" ] || { \
 			status=0; \
 			TREADLE_AGAIN=1 $(GO_TEST) -p 2 -run "$$(go run ./internal/race/again $(WITHOUT_RACE))" $(WITHOUT_RACE) || status=1; \
 			for m in $(filter-out .,$(MODULES)); do (cd "$$m" && $(GO_TEST) -p 2 ./...) || status=1; done; \
 			exit $$status; \
 		} >"$$events" & \
-		$(GO_TEST) -p 3 $(RACE) $(FIRST) $$(go list ./... | grep -vxF "$$(go list $(ALONE))") || status=1; \
+		$(GO_TEST) -p 3 $(RACE) $(if $(LONG),$(FOREIGN)) $(FIRST) $$(go list ./... | grep -vxF "$$(go list $(LEFT_OUT))") || status=1; \
 		wait $$! || status=1; \
 		cat "$$events"; \
 		exit $$status; \

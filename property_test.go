@@ -22,6 +22,7 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/race"
 	"github.com/treadle-go/treadle/reduce"
 )
 
@@ -885,6 +886,9 @@ func setChecks(t *testing.T) {
 	was, n := checks.Value.String(), os.Getenv("TREADLE_PROPERTY_CHECKS")
 	if n == "" && was == checks.DefValue {
 		n = "25"
+		if race.Enabled {
+			n = "10"
+		}
 	}
 	if n == "" {
 		return

@@ -169,13 +169,18 @@ func TestALiveReaderNoticesWhatItWasNotSent(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
 			// The reader has to wait for live messages by then, or it reads from the stream anyway.
-			time.AfterFunc(200*time.Millisecond, appendOne)
+			appended := make(chan struct{}) // an event may come before the answer to its append
+			time.AfterFunc(200*time.Millisecond, func() {
+				defer close(appended)
+				appendOne()
+			})
 			n := uint64(0)
 			for e, err := range b.Log().Read(ctx, thread, 0, true) {
 				if n++; err != nil || e.Last != n {
 					t.Fatalf("event %d is %v, %v", n, e, err)
 				}
 				if n == 2 {
+					<-appended
 					f := b.followed[b.anySubject()]
 					if err := f.sub.Unsubscribe(); err != nil {
 						t.Fatal(err)

@@ -126,7 +126,7 @@ func TestAppendsWhileTheLeaderIsKilled(t *testing.T) {
 		urls = append(urls, n.URL())
 	}
 	writer, reader := open(t, strings.Join(urls, ","), &Options{Replicas: 3}), open(t, strings.Join(urls, ","), &Options{Replicas: 3})
-	const events, kills = 2000, 2
+	const events, kills = 1000, 2
 	thread := uuid.New()
 	var wg sync.WaitGroup
 	for _, b := range []*Bus{writer, reader} {

@@ -651,22 +651,29 @@ func TestAServerThatRestartsIsWaitedFor(t *testing.T) {
 		}
 		key, ids = p.Key, append(ids, p.ID)
 	}
-	put(0)
-	for i := range 3 {
-		victim, err := pgx.Connect(t.Context(), url)
+	connect := func() *pgx.Conn {
+		c, err := pgx.Connect(t.Context(), url)
 		for try := 0; err != nil && try < 100; try++ {
 			time.Sleep(100 * time.Millisecond) //nolint:forbidigo // a server is waited for, which no fake clock moves
-			victim, err = pgx.Connect(t.Context(), url)
+			c, err = pgx.Connect(t.Context(), url)
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
+		return c
+	}
+	put(0)
+	for i := range 3 {
+		victim, other := connect(), connect()
 		process, err := os.FindProcess(int(victim.PgConn().PID()))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := process.Kill(); err != nil {
 			t.Fatal(err)
+		}
+		for other.Ping(t.Context()) == nil { // until the server has noticed, and closes all connections
+			time.Sleep(time.Millisecond) //nolint:forbidigo // as above
 		}
 		put(3*i + 1)
 		w := []checkpoint.Write{{Task: "t", Kind: checkpoint.Done, Data: []byte("x")}}
@@ -678,8 +685,10 @@ func TestAServerThatRestartsIsWaitedFor(t *testing.T) {
 		}
 		put(3*i + 2)
 		put(3*i + 3)
-		if err := victim.Close(t.Context()); err != nil {
-			t.Log(err) // its process is gone
+		for _, c := range []*pgx.Conn{victim, other} {
+			if err := c.Close(t.Context()); err != nil {
+				t.Log(err) // its process is gone
+			}
 		}
 	}
 	wantLine(t, db, "thread", ids)

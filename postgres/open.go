@@ -46,7 +46,7 @@ type Options struct {
 	// transaction another connection, such as PgBouncer in transaction mode.
 	PoolerSafe bool
 	// MaxConns is the maximum number of connections; 0 means the url's pool_max_conns,
-	// or without one 4 or the number of CPUs, whichever is greater.
+	// or without one 8 or the number of CPUs, whichever is greater.
 	MaxConns int
 	// Logger receives warnings that cannot be returned to a caller; nil discards them.
 	Logger *slog.Logger
@@ -105,6 +105,10 @@ const (
 	// pingAfter is how long a connection may have been idle without being asked
 	// whether it still works.
 	pingAfter = time.Second
+	// usualConns is how many connections there are if nobody says it and there are fewer
+	// CPUs. With 4 the calls of a busy server wait for a connection most of the time, and
+	// 16 are no faster than 8.
+	usualConns = 8
 )
 
 // Open connects to the database at url, in one of the forms that libpq accepts. If the
@@ -128,7 +132,7 @@ func Open(ctx context.Context, url string, o *Options) (*DB, error) {
 	}
 	db.sql = newStatements(db.quoted)
 	db.ledger.init(db)
-	config, err := pgxpool.ParseConfig(url)
+	config, err := poolConfig(url, o.MaxConns)
 	if err != nil {
 		return nil, fmt.Errorf("postgres: open: %w", err)
 	}
@@ -146,9 +150,6 @@ func Open(ctx context.Context, url string, o *Options) (*DB, error) {
 		// has closed it.
 		return p.IdleDuration > pingAfter || spoken(p.Conn.PgConn().Conn())
 	}
-	if o.MaxConns > 0 {
-		config.MaxConns = int32(min(o.MaxConns, 1<<20))
-	}
 	// The pool outlives ctx, which is for opening.
 	if db.pool, err = pgxpool.NewWithConfig(context.WithoutCancel(ctx), config); err != nil {
 		return nil, fmt.Errorf("postgres: open: %w", err)
@@ -159,6 +160,25 @@ func Open(ctx context.Context, url string, o *Options) (*DB, error) {
 	}
 	db.opened.Store(true)
 	return db, nil
+}
+
+// poolConfig is the pool for a url, with so many connections if it is not 0.
+func poolConfig(url string, conns int) (*pgxpool.Config, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, err
+	}
+	said, err := pgx.ParseConfig(url) // which leaves the settings of the pool where they are
+	if err != nil {
+		return nil, err
+	}
+	switch _, ok := said.RuntimeParams["pool_max_conns"]; {
+	case conns > 0:
+		config.MaxConns = int32(min(conns, 1<<20))
+	case !ok:
+		config.MaxConns = max(config.MaxConns, usualConns)
+	}
+	return config, nil
 }
 
 func (db *DB) open(ctx context.Context, migrate bool) error {

@@ -11,6 +11,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"github.com/treadle-go/treadle/internal/race"
 	"github.com/treadle-go/treadle/store"
 	"github.com/treadle-go/treadle/store/storetest"
 )
@@ -26,8 +27,12 @@ func TestSignaturesFindTheNearestOfMany(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fill(t, s, 1500)
-	fill(t, exact, 1500)
+	items := 1500
+	if race.Enabled {
+		items = 500
+	}
+	fill(t, s, items)
+	fill(t, exact, items)
 	other := open(t, url, &Options{Schema: db.schema})
 	for _, db := range []*DB{db, other} {
 		db.backend.few = new(100)

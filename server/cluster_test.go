@@ -164,6 +164,71 @@ func TestAStreamIsReadFromAnotherProcessFromAnyEventOn(t *testing.T) {
 	})
 }
 
+// countedBus counts the packs of events that are stored in its log.
+type countedBus struct {
+	bus.Bus
+	packs atomic.Int64
+}
+
+// Log implements [bus.Bus].
+func (b *countedBus) Log() bus.Log { return countedLog{b.Bus.Log(), b} }
+
+type countedLog struct {
+	bus.Log
+	b *countedBus
+}
+
+func (l countedLog) Append(ctx context.Context, e *ledger.Events) error {
+	l.b.packs.Add(1)
+	return l.Log.Append(ctx, e)
+}
+
+// A client that waits for a run reads no stream, so the events are not stored step by step.
+// Whoever reads them all the same in another process gets them.
+func TestEventsOfARunWhoseClientOnlyWaitsAreStoredAtItsEnd(t *testing.T) {
+	b := &countedBus{Bus: bus.NewMemory()}
+	ps := processes(t, b, server.Options{}, server.Options{Workers: -1})
+	worker, other := ps[0], ps[1]
+	packs := func(how, more string) int64 {
+		before := b.packs.Load()
+		thread := worker.thread()
+		worker.do("POST", "/threads/"+thread+"/runs/"+how, `{"assistant_id":"router","input":{"target":"right"},"stream_mode":["values"]`+more+`}`)
+		return b.packs.Load() - before
+	}
+	if n := packs("wait", ""); n != 1 {
+		t.Errorf("the events of a run that a client waits for are stored in %d packs, want one", n)
+	}
+	for how, more := range map[string]string{"stream": "", "wait": `,"stream_resumable":true`} {
+		if n := packs(how, more); n < 3 {
+			t.Errorf("the events of %s%s are stored in %d packs, want them before each step", how, more, n)
+		}
+	}
+	const body = `{"assistant_id":"slow","input":{"count":12,"delay_ms":100},"stream_mode":["updates"]}`
+	thread := worker.thread()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		worker.do("POST", "/threads/"+thread+"/runs/wait", body)
+	}()
+	var runs []struct {
+		ID string `json:"run_id"`
+	}
+	for len(runs) == 0 {
+		other.ok("GET", "/threads/"+thread+"/runs", "", &runs)
+	}
+	_, _, there := other.do("GET", "/threads/"+thread+"/runs/"+runs[0].ID+"/stream", "")
+	<-done
+	_, _, here := worker.do("POST", "/threads/"+worker.thread()+"/runs/stream", body)
+	equal(t, eventsOf(there), eventsOf(here))
+}
+
+func eventsOf(stream []byte) (names []string) {
+	for _, f := range frames(stream) {
+		names = append(names, f.event)
+	}
+	return names
+}
+
 func TestARunIsCancelledThroughAnotherProcess(t *testing.T) {
 	onBuses(t, func(t *testing.T, b bus.Bus) {
 		ps := processes(t, b, server.Options{}, server.Options{Workers: -1})

@@ -57,7 +57,8 @@ type runBody struct {
 	Durability   string          `json:"durability"`
 	During       *bool           `json:"checkpoint_during"`
 
-	v2 bool // it came by protocol v2
+	v2    bool // it came by protocol v2
+	waits bool // its client waits for its end and reads no stream
 }
 
 // check is an error for a field that does not fit.
@@ -280,9 +281,10 @@ func (c *call) usable(name string) (*ledger.Assistant, error) {
 	return c.assistant(name, f)
 }
 
-// create makes a run of the request's body.
-func (c *call) create() (*ledger.Run, *runBody, error) {
-	var b runBody
+// create makes a run of the request's body. waits says that its client waits for its end
+// and reads no stream.
+func (c *call) create(waits bool) (*ledger.Run, *runBody, error) {
+	b := runBody{waits: waits}
 	if err := c.decode(&b); err != nil {
 		return nil, nil, err
 	}
@@ -303,7 +305,7 @@ func (c *call) createFrom(b *runBody, thread *uuid.UUID) (*ledger.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	made, err := c.s.runner.Create(c.r.Context(), n)
+	made, err := c.s.runner.Create(c.r.Context(), n, b.waits)
 	switch {
 	case errors.Is(err, ledger.ErrNotFound):
 		return nil, fail(http.StatusNotFound, "Thread or assistant not found.")

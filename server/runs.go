@@ -22,7 +22,7 @@ func created(run *ledger.Run) *ledger.Run {
 }
 
 func (c *call) createRun() error {
-	run, _, err := c.create()
+	run, _, err := c.create(false)
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (c *call) batchRuns() error {
 }
 
 func (c *call) streamRun() error {
-	run, b, err := c.create()
+	run, b, err := c.create(false)
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (c *call) streamRun() error {
 }
 
 func (c *call) waitRun() error {
-	run, b, err := c.create()
+	run, b, err := c.create(true)
 	if err != nil {
 		return err
 	}

@@ -3,9 +3,13 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"maps"
+	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"testing"
 
+	"github.com/treadle-go/treadle/internal/race"
 	"github.com/treadle-go/treadle/store"
 )
 
@@ -30,11 +34,29 @@ func signedFile(t *testing.T) (path string, o *store.Options, memory *store.Stor
 		t.Fatal(err)
 	}
 	db := open(t, path, nil)
-	kinds(t, 2*partSize+300, storeOf(t, db, o), memory)
+	sentences(t, 2*partSize+300, storeOf(t, db, o), memory)
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
 	return path, o, memory
+}
+
+// sentences stores items that have nothing but a text.
+func sentences(t *testing.T, items int, to ...*store.Store) {
+	t.Helper()
+	rnd := rand.New(rand.NewPCG(3, 3))
+	var ops []store.Op
+	for i := range items {
+		n := store.Namespace{[]string{"most", "most", "some"}[i%3]}
+		ops = append(ops, store.PutOp{Namespace: n, Key: fmt.Sprint(i), Value: value{"text": sentence(rnd)}})
+	}
+	for _, s := range to {
+		for page := range slices.Chunk(ops, 300) {
+			if _, err := s.Batch(t.Context(), page...); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 }
 
 // searchAnew opens the file, searches, compares with memory, and returns how many parts
@@ -91,14 +113,19 @@ func TestSignaturesAreInTheFile(t *testing.T) {
 	if made := searchAnew(t, path, o, memory); made != 0 {
 		t.Errorf("the first search computes %d parts", made)
 	}
-	for damage, want := range map[string]int{
+	damages := map[string]int{
 		"DELETE FROM store_part WHERE key&0xffffffff=1":                                   1,
 		"UPDATE store_part SET data=zeroblob(length(data)) WHERE key&0xffffffff=2":        1,
 		"UPDATE store_part SET mean=mean+1 WHERE key&0xffffffff>0":                        2,
 		"DELETE FROM store_part WHERE key&0xffffffff=0":                                   -1,
 		"UPDATE OR REPLACE store_part SET key=key+1 WHERE key&0xffffffff=1":               2,
 		"UPDATE store_part SET data=substr(data,1,length(data)-1) WHERE key&0xffffffff=1": 1,
-	} {
+	}
+	for i, damage := range slices.Sorted(maps.Keys(damages)) {
+		if race.Enabled && i > 1 {
+			break // all of them without it
+		}
+		want := damages[damage]
 		alter(t, path, damage)
 		if made := searchAnew(t, path, o, memory); made != want {
 			t.Errorf("after %q %d parts are computed, want %d", damage, made, want)
@@ -171,7 +198,7 @@ func TestSignaturesOfWhatIsGoneGo(t *testing.T) {
 	db := open(t, path, nil)
 	s := storeOf(t, db, o)
 	for range 3 { // the same items again and again
-		kinds(t, 2*partSize+300, s, memory)
+		sentences(t, 2*partSize+300, s, memory)
 	}
 	if err := db.Close(); err != nil {
 		t.Fatal(err)

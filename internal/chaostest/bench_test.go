@@ -196,7 +196,7 @@ func (m *measured) throughput(b *testing.B, body string, window time.Duration) (
 			}
 		})
 	}
-	_ = wait.For(ctx, window/4) // to become warm
+	_ = wait.For(ctx, window) // to become warm
 	from, before := ended.Load(), m.used(b, nil)
 	_ = wait.For(ctx, window)
 	n, used := int(ended.Load()-from), m.used(b, nil).minus(before)

@@ -11,7 +11,7 @@ package race
 import "os"
 
 // Runs reports whether a variant of a test is to run. Under the race detector only the
-// first variant is, and the others are when make test runs the test again without it.
+// first variant is, and the others are when make test LONG=1 runs the test again without it.
 // A plain go test runs all of them.
 func Runs(first bool) bool {
 	if Enabled {

@@ -38,6 +38,7 @@ func (r *Runner) execute(ctx context.Context, x *execution, feed *Feed) (next *l
 	// connected to another process.
 	shared := r.o.Bus != nil && (!run.Temporary || !x.fresh)
 	l := &log{runner: r, feed: feed, run: run, keep: run.Resumable || k.V2 || shared, before: before, first: run.Attempt <= 1}
+	l.unread = x.unread && !run.Resumable && !k.V2
 	if r.o.Bus != nil {
 		l.bound = (run.Epoch + 1) << epochBits
 	}
@@ -100,7 +101,7 @@ func (r *Runner) thread(run *ledger.Run, k *Kwargs, l *log) (treadle.AnyThread, 
 		return nil, fmt.Errorf("graph %q is not served", run.Graph)
 	}
 	host := treadle.Host{Saver: r.saver, Store: r.store, Fence: run.Epoch, Config: k.Config, AnyGraph: true}
-	if l.keep {
+	if l.keep && !l.unread {
 		host.Recorded = l.settle
 	}
 	if run.Temporary {
@@ -274,8 +275,11 @@ func (r *Runner) end(x *execution, th treadle.AnyThread, rec *recorder, l *log, 
 		e.Seq += rec.v2.endings(shown)
 	}
 	// Readers in other processes take the entries that are stored when the run has ended
-	// for all. What cannot be stored for long is left to log.finish.
-	_ = l.settle()
+	// for all. What cannot be stored for long is left to log.finish, and so is what most
+	// likely nobody reads: it is stored with the end.
+	if !l.unread {
+		_ = l.settle()
+	}
 	e.Seq += l.feed.last()
 	next, err := r.finish(ctx, e)
 	x.waits = err != nil || e.Left > 0

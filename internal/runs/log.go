@@ -19,6 +19,7 @@ type log struct {
 	feed   *Feed
 	run    *ledger.Run
 	keep   bool    // also elsewhere than in the feed
+	unread bool    // most likely nobody reads the entries but the last one
 	bound  uint64  // the run has numbers below it; 0 means any
 	states int     // entries that were not JSON
 	last   bool    // the entries to come are the last ones, and are stored before they are shown
@@ -37,10 +38,12 @@ type log struct {
 }
 
 // Entries are stored in packs: packTime after the pack before, so that readers of other
-// processes wait packSoon for an entry that comes alone, or when there are packBytes.
+// processes wait packSoon for an entry that comes alone, or when there are packBytes. Those
+// that most likely nobody reads are stored after packLate, and not before each step.
 const (
 	packTime  = 25 * time.Millisecond
 	packSoon  = 5 * time.Millisecond
+	packLate  = 500 * time.Millisecond
 	packBytes = 64 << 10
 )
 
@@ -75,7 +78,11 @@ func (l *log) add(e *Entry) {
 	l.bytes += len(e.Data())
 	full := l.bytes >= packBytes
 	if l.timer == nil && !full {
-		l.timer = time.AfterFunc(max(packTime-time.Since(l.flushed), packSoon), l.flush)
+		after := max(packTime-time.Since(l.flushed), packSoon)
+		if l.unread {
+			after = packLate
+		}
+		l.timer = time.AfterFunc(after, l.flush)
 	}
 	l.mu.Unlock()
 	if full {

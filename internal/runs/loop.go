@@ -147,7 +147,7 @@ func (r *Runner) takeOver(ctx context.Context) {
 			return
 		}
 		r.logger.InfoContext(ctx, "a run of a process that died goes on here", "run", taken[0].ID, "attempt", taken[0].Attempt)
-		r.start(taken[0], false)
+		r.start(&execution{run: taken[0]})
 	}
 }
 
@@ -163,7 +163,7 @@ func (r *Runner) work(ctx context.Context) time.Duration {
 			r.giveBack()
 			break
 		}
-		r.start(claimed[0], false)
+		r.start(&execution{run: claimed[0]})
 	}
 	more := r.o.Cron != nil && r.crons(ctx)
 	more = r.wakes(ctx) || more

@@ -37,7 +37,7 @@ func TestARunThatIsForOthersIsNotLookedForAllTheTime(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = r.Create(t.Context(), &ledger.NewRun{Run: &ledger.Run{Thread: uuid.New(), Graph: "another"}, Create: &ledger.Thread{}})
+		_, err = r.Create(t.Context(), &ledger.NewRun{Run: &ledger.Run{Thread: uuid.New(), Graph: "another"}, Create: &ledger.Thread{}}, false)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -97,6 +97,7 @@ type Runner struct {
 type execution struct {
 	run    *ledger.Run
 	fresh  bool // nobody has begun it before
+	unread bool // its client reads no stream
 	cancel context.CancelCauseFunc
 	order  ledger.Action // what it was told to do
 	waits  bool          // other runs of its thread wait for its end
@@ -189,8 +190,8 @@ func (r *Runner) Update(graph string, values []byte) []byte {
 }
 
 // Create makes a run. If this process has a free slot and the run may start at once,
-// it is started.
-func (r *Runner) Create(ctx context.Context, n *ledger.NewRun) (*ledger.Created, error) {
+// it is started. waits says that the caller waits for its end and reads no stream.
+func (r *Runner) Create(ctx context.Context, n *ledger.NewRun, waits bool) (*ledger.Created, error) {
 	mine := slices.Contains(r.claims, n.Graph) && r.take()
 	if mine {
 		n.Worker = r.worker
@@ -211,7 +212,7 @@ func (r *Runner) Create(ctx context.Context, n *ledger.NewRun) (*ledger.Created,
 		r.ended(other)
 	}
 	if made.Claimed {
-		r.start(made.Run, true)
+		r.start(&execution{run: made.Run, fresh: true, unread: waits})
 	} else if !made.Old {
 		r.announce()
 	}
@@ -246,9 +247,10 @@ func (r *Runner) Wake() {
 }
 
 // start executes a run that this process has claimed and has a slot for.
-func (r *Runner) start(run *ledger.Run, fresh bool) {
+func (r *Runner) start(x *execution) {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	x := &execution{run: run, fresh: fresh, cancel: cancel}
+	run := x.run
+	x.cancel = cancel
 	r.mu.Lock()
 	r.active[run.ID] = x
 	r.mu.Unlock()
@@ -263,7 +265,7 @@ func (r *Runner) start(run *ledger.Run, fresh bool) {
 		delete(r.active, run.ID)
 		r.mu.Unlock()
 		if next != nil {
-			r.start(next, false) // with the same slot
+			r.start(&execution{run: next}) // with the same slot
 			return
 		}
 		// Looking for work is several queries, so it is done only if there may be some.
