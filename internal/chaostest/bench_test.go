@@ -196,7 +196,7 @@ func (m *measured) throughput(b *testing.B, body string, window time.Duration) (
 			}
 		})
 	}
-	_ = wait.For(ctx, window) // to become warm
+	_ = wait.For(ctx, window) // each connection to the database plans its statements a few times
 	from, before := ended.Load(), m.used(b, nil)
 	_ = wait.For(ctx, window)
 	n, used := int(ended.Load()-from), m.used(b, nil).minus(before)
