@@ -25,7 +25,7 @@ GO_TEST := go test -vet=off -timeout 60m -json
 
 # Under the race detector some tests of these packages do less (package internal/race).
 # With LONG they run a second time, without it.
-WITHOUT_RACE := ./postgres ./internal/threadtest ./sqlite ./internal/crashtest ./checkpoint ./store ./ledger ./server ./internal/faulttest .
+WITHOUT_RACE := ./postgres ./internal/threadtest ./sqlite ./internal/crashtest ./checkpoint ./store ./ledger ./server .
 
 # The packages that take longest, to begin with, so that none of them is left at the end.
 FIRST := ./postgres ./natsbus ./internal/threadtest ./sqlite ./server ./internal/crashtest . ./mcptool ./internal/faulttest

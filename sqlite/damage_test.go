@@ -20,7 +20,6 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/internal/race"
 	"github.com/treadle-go/treadle/reduce"
 	"github.com/treadle-go/treadle/store"
 )
@@ -81,11 +80,7 @@ func TestDamagedFilesNeverLie(t *testing.T) {
 	if *damageOnly >= 0 {
 		cases <- uint64(*damageOnly)
 	} else {
-		n := uint64(2000)
-		if race.Enabled {
-			n = 60 // the cases have nothing concurrent in them
-		}
-		for seed := range n {
+		for seed := range uint64(2000) {
 			cases <- seed
 		}
 	}
