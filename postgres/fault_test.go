@@ -672,8 +672,8 @@ func TestAServerThatRestartsIsWaitedFor(t *testing.T) {
 		if err := process.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		for other.Ping(t.Context()) == nil { // until the server has noticed, and closes all connections
-			time.Sleep(time.Millisecond) //nolint:forbidigo // as above
+		if _, err := other.WaitForNotification(t.Context()); err == nil { // it ends when the server has noticed and closes all connections
+			t.Fatal("nobody notifies anybody here")
 		}
 		put(3*i + 1)
 		w := []checkpoint.Write{{Task: "t", Kind: checkpoint.Done, Data: []byte("x")}}

@@ -125,11 +125,7 @@ func TestARunIsExecutedByAnotherProcessThanTheClients(t *testing.T) {
 			}
 		})
 		_, _, raw := api.do("POST", "/threads/"+thread+"/runs/stream", `{"assistant_id":"router","input":{"target":"left"},"stream_mode":["updates","values"]}`)
-		var events []string
-		for _, f := range frames(raw) {
-			events = append(events, f.event)
-		}
-		equal(t, events, []string{"metadata", "values", "updates", "values", "updates", "values"})
+		equal(t, eventsOf(raw), []string{"metadata", "values", "updates", "values", "updates", "values"})
 		var got map[string]any
 		api.ok("POST", "/runs/wait", `{"assistant_id":"router","input":{"target":"left"}}`, &got)
 		if path := got["path"].([]any); len(path) != 2 || path[1] != "left" {
@@ -210,13 +206,7 @@ func TestEventsOfARunWhoseClientOnlyWaitsAreStoredAtItsEnd(t *testing.T) {
 		defer close(done)
 		worker.do("POST", "/threads/"+thread+"/runs/wait", body)
 	}()
-	var runs []struct {
-		ID string `json:"run_id"`
-	}
-	for len(runs) == 0 {
-		other.ok("GET", "/threads/"+thread+"/runs", "", &runs)
-	}
-	_, _, there := other.do("GET", "/threads/"+thread+"/runs/"+runs[0].ID+"/stream", "")
+	_, _, there := other.do("GET", "/threads/"+thread+"/runs/"+other.onlyRun(thread)+"/stream", "")
 	<-done
 	_, _, here := worker.do("POST", "/threads/"+worker.thread()+"/runs/stream", body)
 	equal(t, eventsOf(there), eventsOf(here))
@@ -227,6 +217,18 @@ func eventsOf(stream []byte) (names []string) {
 		names = append(names, f.event)
 	}
 	return names
+}
+
+// onlyRun waits until a thread has a run.
+func (p *process) onlyRun(thread string) string {
+	p.t.Helper()
+	var runs []struct {
+		ID string `json:"run_id"`
+	}
+	for len(runs) == 0 {
+		p.ok("GET", "/threads/"+thread+"/runs", "", &runs)
+	}
+	return runs[0].ID
 }
 
 func TestARunIsCancelledThroughAnotherProcess(t *testing.T) {
@@ -250,15 +252,18 @@ func TestARunIsCancelledThroughAnotherProcess(t *testing.T) {
 }
 
 func TestARunOfAProcessThatLeavesGoesOnInAnotherAndItsNumbersGrow(t *testing.T) {
+	for _, how := range []string{"", "/wait"} {
+		t.Run("runs"+how, func(t *testing.T) { leaveDuringARun(t, how) })
+	}
+}
+
+func leaveDuringARun(t *testing.T, how string) {
 	onBuses(t, func(t *testing.T, b bus.Bus) {
 		ps := processes(t, b, server.Options{}, server.Options{}, server.Options{Workers: -1})
 		first, reader := ps[0], ps[2]
 		thread := first.thread()
-		var run struct {
-			ID string `json:"run_id"`
-		}
-		first.ok("POST", "/threads/"+thread+"/runs", `{"assistant_id":"slow","input":{"count":20,"delay_ms":50},"stream_mode":["updates"],"stream_resumable":true}`, &run)
-		l := reader.open("GET", "/threads/"+thread+"/runs/"+run.ID+"/stream", "")
+		first.open("POST", "/threads/"+thread+"/runs"+how, fmt.Sprintf(`{"assistant_id":"slow","input":{"count":20,"delay_ms":50},"stream_mode":["updates"],"stream_resumable":%v}`, how == ""))
+		l := reader.open("GET", "/threads/"+thread+"/runs/"+reader.onlyRun(thread)+"/stream", "")
 		l.until("some ticks", func(fs []frame) bool { return len(fs) > 4 })
 		first.leave()
 		<-l.done

@@ -166,11 +166,7 @@ func TestStreamSendsTheModesThatWereAskedFor(t *testing.T) {
 	id := c.thread()
 	_, head, raw := c.do("POST", "/threads/"+id+"/runs/stream", `{"assistant_id":"hitl","input":{"topic":"cats"},"stream_mode":["values","updates"]}`)
 	fs := frames(raw)
-	var names []string
-	for _, f := range fs {
-		names = append(names, f.event)
-	}
-	if got := strings.Join(names, " "); got != "metadata values updates values updates values" {
+	if got := strings.Join(eventsOf(raw), " "); got != "metadata values updates values updates values" {
 		t.Errorf("frames %s\n%s", got, raw)
 	}
 	if !strings.Contains(head.Get("Location"), "/stream") || !strings.HasPrefix(head.Get("Content-Location"), "/threads/"+id+"/runs/") {
