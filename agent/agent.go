@@ -153,7 +153,7 @@ func (a *agent[S]) build(b *treadle.Builder[S]) {
 	routes = append(routes, at.end)
 	decide := func(_ context.Context, c conversation) (treadle.Goto, error) {
 		switch {
-		case a.tools.runnable && len(a.tools.due(c.Messages)) > 0:
+		case a.tools.runnable && a.tools.isDue(c.Messages):
 			return treadle.To(nodeTools), nil
 		case a.tools.answered(c.Messages):
 			// A hook after the model has answered its calls.
@@ -296,7 +296,7 @@ func (a *agent[S]) model(ctx context.Context, s S) (said, error) {
 	}
 	answer.Name = cmp.Or(answer.Name, a.Name)
 	answer.ToolCalls = distinct(answer.ID, answer.ToolCalls)
-	if left := treadle.InfoFrom(ctx).RemainingSteps; left < 2 && len(a.tools.due(llm.Messages{answer})) > 0 {
+	if left := treadle.InfoFrom(ctx).RemainingSteps; left < 2 && a.tools.isDue(llm.Messages{answer}) {
 		answer = llm.Message{Role: llm.RoleAI, ID: answer.ID, Name: answer.Name, Content: outOfSteps, Usage: answer.Usage}
 	}
 	out := llm.Messages{answer}

@@ -138,10 +138,21 @@ func newToolbox(tools []*llm.Tool, o *ToolOptions, middleware []*Middleware) (*t
 // due are the calls to run: those of the last answer that have no result yet and
 // are not the provider's.
 func (b *toolbox) due(history llm.Messages) []llm.ToolCall {
-	return slices.DeleteFunc(pending(history), func(c llm.ToolCall) bool {
-		t := b.tools[c.Name]
-		return t != nil && t.Run == nil
+	return slices.DeleteFunc(pending(history), func(c llm.ToolCall) bool { return b.providers(c.Name) })
+}
+
+// isDue reports whether there are calls to run.
+func (b *toolbox) isDue(history llm.Messages) bool {
+	i := lastAI(history)
+	return i >= 0 && slices.ContainsFunc(history[i].ToolCalls, func(c llm.ToolCall) bool {
+		return !b.providers(c.Name) && !answered(history[i+1:], c.ID)
 	})
+}
+
+// providers reports whether a tool is one that the provider runs.
+func (b *toolbox) providers(name string) bool {
+	t := b.tools[name]
+	return t != nil && t.Run == nil
 }
 
 // direct reports whether a result since the last answer is the agent's own.

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/treadle-go/treadle/internal/plainjson"
 )
 
 // collector joins chunks. Texts grow in place, so an answer of n chunks costs
@@ -32,8 +34,15 @@ type blockBuilder struct {
 }
 
 type callBuilder struct {
-	ToolCallChunk // but for its Args
-	args          strings.Builder
+	ToolCallChunk                 // its Args are those of the first chunk
+	args          strings.Builder // if more than one chunk has some
+}
+
+func (c *callBuilder) arguments() string {
+	if c.args.Len() == 0 {
+		return c.Args
+	}
+	return c.args.String()
 }
 
 // pin is the id of all chunks of the answer: the first one's, or a new one.
@@ -59,6 +68,7 @@ func (c *collector) add(next Chunk) error {
 			return fmt.Errorf("llm: joining a block of type %q: %w", b.Type, err)
 		}
 	}
+	c.calls = slices.Grow(c.calls, len(next.ToolCalls))
 	for _, call := range next.ToolCalls {
 		if err := c.addCall(call); err != nil {
 			return fmt.Errorf("llm: joining the tool call %s: %w", cmp.Or(call.Name, call.ID), err)
@@ -152,9 +162,7 @@ func (c *collector) addCall(call ToolCallChunk) error {
 			}
 		}
 	}
-	added := &callBuilder{ToolCallChunk: call}
-	added.args.WriteString(call.Args)
-	c.calls = append(c.calls, added)
+	c.calls = append(c.calls, &callBuilder{ToolCallChunk: call})
 	return nil
 }
 
@@ -165,7 +173,12 @@ func (c *callBuilder) add(next ToolCallChunk) error {
 	if next.Name != c.Name {
 		c.Name += next.Name
 	}
-	c.args.WriteString(next.Args)
+	if next.Args != "" {
+		if c.args.Len() == 0 {
+			c.args.WriteString(c.Args)
+		}
+		c.args.WriteString(next.Args)
+	}
 	var err error
 	c.Extra, err = mergeMaps(c.Extra, next.Extra)
 	return err
@@ -176,7 +189,7 @@ func (c *collector) chunk() Chunk {
 	out := Chunk{ID: c.id, Name: c.name, Content: c.text.String(), Blocks: c.blockList(), Usage: c.usage, Stop: c.stop, Metadata: c.meta, Extra: c.extra}
 	for _, b := range c.calls {
 		call := b.ToolCallChunk
-		call.Args = b.args.String()
+		call.Args = b.arguments()
 		out.ToolCalls = append(out.ToolCalls, call)
 	}
 	return out
@@ -210,7 +223,7 @@ func (c *collector) messageSoFar(partial bool) Message {
 		m.Blocks[i].Index = nil // the places served to join the pieces
 	}
 	for i, b := range c.calls {
-		raw := b.args.String()
+		raw := b.arguments()
 		args, problem := parseArgs(raw, partial)
 		if problem != "" {
 			m.InvalidToolCalls = append(m.InvalidToolCalls, InvalidToolCall{ID: b.ID, Name: b.Name, Args: raw, Error: problem, Extra: b.Extra})
@@ -229,6 +242,12 @@ func parseArgs(raw string, partial bool) (args json.RawMessage, problem string) 
 	text := strings.TrimSpace(raw)
 	if text == "" {
 		return json.RawMessage("{}"), ""
+	}
+	if text[0] == '{' && !strings.ContainsAny(text, " \t\r\n") { // it is compact if it is JSON
+		r := plainjson.NewReader([]byte(text))
+		if raw := r.Raw(); r.Done() {
+			return raw, ""
+		}
 	}
 	var b bytes.Buffer
 	if json.Compact(&b, []byte(text)) == nil { // which fails for invalid JSON

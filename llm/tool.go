@@ -182,7 +182,7 @@ func (t *Tool) Call(ctx context.Context, call ToolCall) (out any, err error) {
 		return nil, &ArgumentsError{Tool: t.Name, Args: call.arguments(), Err: err}
 	}
 	call.Args = args
-	return t.run(context.WithValue(ctx, callKey{}, &call), call)
+	return t.run(&callContext{ctx, call}, call)
 }
 
 func (t *Tool) run(ctx context.Context, call ToolCall) (out any, err error) {
@@ -225,6 +225,21 @@ func (c ToolCall) arguments() json.RawMessage {
 }
 
 type callKey struct{}
+
+// callContext is a context with a call. It takes less memory than one of
+// [context.WithValue].
+type callContext struct {
+	context.Context
+	call ToolCall
+}
+
+// Value implements [context.Context].
+func (c *callContext) Value(key any) any {
+	if key == (callKey{}) {
+		return &c.call
+	}
+	return c.Context.Value(key)
+}
 
 // CallFrom returns the call that a tool's function runs for. The second result is
 // false outside of [Tool.Call].

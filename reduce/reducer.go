@@ -74,7 +74,11 @@ func Append[T any](val []T, acc any, items []T, claim bool) ([]T, any) {
 		copy(t.arr[n:m], items)
 		return t.arr[:m:m], t
 	}
-	t := &tail[T]{arr: make([]T, max(4, 2*m))}
+	room := m
+	if len(items) > n { // one long update, which says little about those to come
+		room = max(n, m/4)
+	}
+	t := &tail[T]{arr: make([]T, max(4, m+room))}
 	copy(t.arr, val)
 	copy(t.arr[n:], items)
 	t.used.Store(int64(m))

@@ -11,13 +11,14 @@ import (
 
 // schedule is which nodes a run executes next.
 type schedule struct {
-	ctl      *control
-	nextCtl  *control        // memory for the next one
-	step     int             // the number of the step under way
-	stop     int             // the last step that the limit allows
-	marks    []uint64        // per node: the version in which it was armed; see arm
-	one      [1]*Task        // the task list of a step with one task
-	oneSpace [1]outcomeSpace // memory for its writes, if nothing holds them after the step
+	ctl        *control
+	nextCtl    *control   // memory for the next one
+	step       int        // the number of the step under way
+	stop       int        // the last step that the limit allows
+	marks      []uint64   // per node: the version in which it was armed; see arm
+	one        [1]*Task   // the task list of a step with one task
+	oneOut     [1]outcome // its outcome, if nothing holds that after the step
+	spareTasks []Task     // memory for the lone tasks of later steps
 
 	space      [2]control
 	armedSpace [2][4]int32 // memory for the armed nodes of a small graph

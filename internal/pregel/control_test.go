@@ -75,7 +75,7 @@ func TestJoins(t *testing.T) {
 		r.ver++
 		r.ctl.armed = nil
 		for _, id := range ids {
-			task := &Task{run: r, node: p.nodes[id]}
+			task := &Task{run: r, node: p.nodes[id], out: &outcome{}}
 			if err := r.advance(r.ctl, task, task.after()); err != nil {
 				t.Fatal(err)
 			}
@@ -110,7 +110,7 @@ func TestAdvanceLeavesEarlierJoinSetsAlone(t *testing.T) {
 	r := p.codecRun(t)
 	before := r.ctl.joins
 	r.ver++
-	task := &Task{run: r, node: p.nodes[0]}
+	task := &Task{run: r, node: p.nodes[0], out: &outcome{}}
 	if err := r.advance(r.ctl, task, task.after()); err != nil {
 		t.Fatal(err)
 	}

@@ -158,7 +158,7 @@ func (r *Run) editTask(e Edit, alone bool) (*Task, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Task{run: r, node: n, step: r.step, index: -1}
+	t := &Task{run: r, node: n, step: r.step, index: -1, out: &outcome{}}
 	t.enter(r.ctx)
 	if r.plan.schema.workflow && n != startNode {
 		if done, err := t.editResult(e.Values); done || err != nil {
@@ -204,13 +204,13 @@ func (r *Run) editInput(values any) error {
 	if nothing(values) {
 		return &UpdateError{Graph: r.plan.name, Msg: "as " + InputNode + ": it needs values, which are the input"}
 	}
-	t := &Task{run: r, node: startNode, step: r.step, index: -1}
+	t := &Task{run: r, node: startNode, step: r.step, index: -1, out: &outcome{}}
 	if err := t.edit(values); err != nil {
 		return err
 	}
 	r.abandon()
 	r.last = []string{Start}
-	return r.putInput(&t.out)
+	return r.putInput(t.out)
 }
 
 // reopen restores the sources that a join had seen, if the edit drops the
@@ -287,14 +287,14 @@ func (t *Task) edit(values any) error {
 	case JSONCommand:
 		t.out.targets = append(t.out.targets, v.Goto...)
 		if pairs, ok := pairsOf(v.Update); ok && !t.run.plan.schema.root {
-			return t.run.plan.schema.decodePairs(&t.out, pairs)
+			return t.run.plan.schema.decodePairs(t.out, pairs)
 		}
 		return t.edit(v.Update)
 	case json.RawMessage:
 		if nothing(v) {
 			return nil
 		}
-		return t.run.plan.schema.decodeUpdate(&t.out, v)
+		return t.run.plan.schema.decodeUpdate(t.out, v)
 	}
 	rv := reflect.ValueOf(values)
 	if rv.Kind() == reflect.Pointer && !rv.IsNil() {

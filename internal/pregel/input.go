@@ -48,9 +48,11 @@ func (r *Run) accept(in Input) error {
 	}
 	t := &Task{run: r, node: startNode, index: -1}
 	if r.modes == 0 {
-		t.out.space = &r.oneSpace[0]
+		t.out = r.oneOut[0].reset()
+	} else {
+		t.out = &outcome{}
 	}
-	if err := r.readInput(in, &t.out); err != nil {
+	if err := r.readInput(in, t.out); err != nil {
 		return err
 	}
 	if in.Continue {
@@ -61,14 +63,14 @@ func (r *Run) accept(in Input) error {
 		if err := r.reload(); err != nil {
 			return err
 		}
-		err = r.takeInput(&Task{run: r, node: startNode, index: -1, out: outcome{writes: t.out.writes}})
+		err = r.takeInput(&Task{run: r, node: startNode, index: -1, out: &outcome{writes: t.out.writes}})
 	}
 	return err
 }
 
 // takeInput stores an input on top of the thread and applies it.
 func (r *Run) takeInput(t *Task) (err error) {
-	if err := r.storeInput(&t.out); err != nil {
+	if err := r.storeInput(t.out); err != nil {
 		return err
 	}
 	defer func() { err = r.storeHeld(err) }() // also if a method of a value ends the goroutine
@@ -169,10 +171,8 @@ func (r *Run) readInput(in Input, o *outcome) error {
 	case in.JSON != nil:
 		return p.readJSON(in.JSON, o)
 	case in.command != nil:
-		t := &Task{run: r, node: startNode, step: r.step, index: -1}
-		err := t.edit(in.command)
-		*o = t.out
-		return err
+		t := &Task{run: r, node: startNode, step: r.step, index: -1, out: o}
+		return t.edit(in.command)
 	}
 	val := in.Value
 	if p.inChecks {

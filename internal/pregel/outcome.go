@@ -13,25 +13,28 @@ type packet struct {
 	timeout time.Duration // of an attempt; 0: the node's
 }
 
-// outcome is the result of a task: its writes and its targets.
+// outcome is the result of a task: its writes and its targets. It has memory for
+// those of most tasks. It is allocated once for all tasks of a step, and a run
+// reuses it for steps with one task.
 type outcome struct {
 	writes  []write
 	targets []Target
 	handled bool // by an error handler, so the node's edges are not followed
-	space   *outcomeSpace
+	space   struct {
+		writes  [2]write
+		targets [1]Target
+	}
 }
 
-// outcomeSpace is memory for the writes and targets of most tasks. It is
-// allocated once for all tasks of a step, and a run reuses it for steps with
-// one task.
-type outcomeSpace struct {
-	writes  [2]write
-	targets [1]Target
+// reset makes it the result of another task.
+func (o *outcome) reset() *outcome {
+	o.writes, o.targets, o.handled = nil, nil, false
+	return o
 }
 
 // to returns the list of targets to append to.
 func (o *outcome) to() []Target {
-	if o.targets == nil && o.space != nil {
+	if o.targets == nil {
 		return o.space.targets[:0]
 	}
 	return o.targets
@@ -39,9 +42,6 @@ func (o *outcome) to() []Target {
 
 func (o *outcome) add(w write) {
 	if o.writes == nil {
-		if o.space == nil {
-			o.space = &outcomeSpace{}
-		}
 		o.writes = o.space.writes[:0]
 	}
 	o.writes = append(o.writes, w)
@@ -70,7 +70,7 @@ func (t *Task) take(o *outPlan, out any) error {
 		}
 		out = rv.Elem().Interface()
 	}
-	return o.update.collect(s, &t.out, out)
+	return o.update.collect(s, t.out, out)
 }
 
 func (t *Task) takeCommands(cmds []Command) error {
@@ -92,7 +92,7 @@ func (t *Task) answer(c Command) error {
 		if err != nil {
 			return err
 		}
-		if err := u.collect(t.run.plan.schema, &t.out, c.Update); err != nil {
+		if err := u.collect(t.run.plan.schema, t.out, c.Update); err != nil {
 			return err
 		}
 	}

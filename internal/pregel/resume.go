@@ -86,7 +86,7 @@ func (r *Run) applyResume(in Input) error {
 	if r.head.IsZero() || r.ctl.start != nil {
 		return fmt.Errorf("graph %q: %w", r.plan.name, ErrNothingToContinue)
 	}
-	t := &Task{run: r, node: startNode, step: r.step, index: -1}
+	t := &Task{run: r, node: startNode, step: r.step, index: -1, out: &outcome{}}
 	t.enter(r.ctx)
 	if err := t.edit(in.Also); err != nil {
 		return err

@@ -45,7 +45,7 @@ func TestCommitFoldsInTheOrderOfTasks(t *testing.T) {
 	r := p.codecRun(t)
 	log := p.schema.byName["Log"]
 	task := func(node string, words ...string) *Task {
-		t := &Task{run: r, node: p.byName[node]}
+		t := &Task{run: r, node: p.byName[node], out: &outcome{}}
 		for _, w := range words {
 			t.out.add(write{ch: log, val: codecList{w}})
 		}
@@ -64,7 +64,7 @@ func TestRollbackRestoresWhatTheStepChanged(t *testing.T) {
 	r := p.codecRun(t)
 	text, log := p.schema.byName["Text"], p.schema.byName["Log"]
 	set := func(node, s string) error {
-		task := &Task{run: r, node: p.byName[node]}
+		task := &Task{run: r, node: p.byName[node], out: &outcome{}}
 		task.out.add(write{ch: log, val: codecList{s}})
 		task.out.add(write{ch: text, val: s})
 		return r.commit([]*Task{task})
@@ -105,7 +105,7 @@ func TestWideViewsShowEveryChange(t *testing.T) {
 	want := reflect.New(spec.State).Elem()
 	steps := [][]string{{"A"}, {"B", "J"}, {}, {"A"}, {"C", "D"}, {"E"}}
 	for i, fields := range steps {
-		task := &Task{run: r, node: p.nodes[0]}
+		task := &Task{run: r, node: p.nodes[0], out: &outcome{}}
 		for _, f := range fields {
 			val := f + string(rune('0'+i))
 			want.FieldByName(f).SetString(val)

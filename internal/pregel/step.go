@@ -14,21 +14,19 @@ import (
 // sends in the order in which they were sent.
 func (r *Run) prepare() ([]*Task, error) {
 	n := len(r.ctl.armed) + len(r.ctl.sends)
-	block := make([]Task, n)
+	block := r.newTasks(n)
 	tasks := r.one[:]
 	if n != 1 {
 		tasks = make([]*Task, n)
 	}
-	var space []outcomeSpace
+	outs := r.oneOut[:]
 	if n != 1 || r.modes != 0 { // an event may hold a task's writes for any time
-		space = make([]outcomeSpace, n)
-	} else {
-		space = r.oneSpace[:]
+		outs = make([]outcome, n)
 	}
 	for i := range block {
 		t := &block[i]
 		t.run, t.step, t.head, t.index = r, r.step, r.head, -1
-		t.out.space = &space[i]
+		t.out = outs[i].reset()
 		tasks[i] = t
 		if k := i - len(r.ctl.armed); k >= 0 {
 			t.packet, t.index = &r.ctl.sends[k], int32(k)
@@ -48,6 +46,23 @@ func (r *Run) prepare() ([]*Task, error) {
 		}
 	}
 	return tasks, nil
+}
+
+// newTasks returns memory for the tasks of a step. Most steps have one task, so
+// after the first such step that for two of them is allocated at once.
+func (r *Run) newTasks(n int) []Task {
+	if n != 1 {
+		return make([]Task, n)
+	}
+	if len(r.spareTasks) == 0 {
+		if r.spareTasks != nil {
+			n = 2
+		}
+		r.spareTasks = make([]Task, n)
+	}
+	one := r.spareTasks[:1:1]
+	r.spareTasks = r.spareTasks[1:]
+	return one
 }
 
 // sync brings a view up to date.

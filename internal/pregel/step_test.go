@@ -70,15 +70,15 @@ func TestWritesOfALoneTaskThatAnEventMayHoldAreNotReused(t *testing.T) {
 		r := p.codecRun(t)
 		r.modes = modes
 		r.ctl.armed = []int32{p.byName["a"].id}
-		var spaces []*outcomeSpace
+		var outs []*outcome
 		for range 2 {
 			tasks, err := r.prepare()
 			if err != nil {
 				t.Fatal(err)
 			}
-			spaces = append(spaces, tasks[0].out.space)
+			outs = append(outs, tasks[0].out)
 		}
-		if reused := spaces[0] == spaces[1]; reused != (modes == 0) {
+		if reused := outs[0] == outs[1]; reused != (modes == 0) {
 			t.Errorf("modes %d: reused is %t", modes, reused)
 		}
 	}

@@ -23,9 +23,9 @@ type Task struct {
 	head     checkpoint.ID // the checkpoint that the step began from
 	index    int32         // of a PUSH task among its step's sends; -1 for PULL
 	nested   atomic.Int32
-	packet   *packet // of a PUSH task
-	in       any     // of a PULL task: pointer to the shared view
-	out      outcome
+	packet   *packet  // of a PUSH task
+	in       any      // of a PULL task: pointer to the shared view
+	out      *outcome // nil of a task that is not run, and of a call
 	err      error
 	first    bool  // it failed before anything was cancelled
 	cached   bool  // the result is from the cache or from an earlier, unfinished run

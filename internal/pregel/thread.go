@@ -41,7 +41,7 @@ func (p *Plan) Snapshot(ctx context.Context, set Settings, cp *checkpoint.Checkp
 	var tasks []*Task
 	if r.ctl.start != nil {
 		out.input = p.input(r.set, r.ctl.start)
-		tasks = []*Task{{run: r, node: startNode, step: r.step, index: -1}}
+		tasks = []*Task{{run: r, node: startNode, step: r.step, index: -1, out: &outcome{}}}
 	} else {
 		if tasks, err = r.prepare(); err != nil {
 			return nil, err
