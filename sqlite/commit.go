@@ -201,11 +201,13 @@ func (db *DB) commit(c *conn) error {
 // undo rolls back and forgets what may not be so.
 func (db *DB) undo(c *conn) error {
 	db.known.forget()
+	c.ledger.forget()
 	return c.rollback()
 }
 
 // begin takes the file's write lock.
 func (c *conn) begin(ctx context.Context) error {
+	c.ledger.checked = false
 	return c.patiently(ctx, func() error {
 		_, err := c.exec("BEGIN IMMEDIATE")
 		return err

@@ -21,12 +21,15 @@ const (
 func worthEcho(control []byte) bool { return len(control) >= echoMin && len(control) <= echoMax }
 
 // echoOf makes the parent's record shorter by what g appends, if the parent is
-// the head, and returns it and by how much; nil if there is nothing to gain.
-func (c *conn) echoOf(h *head, parent checkpoint.ID, g *growth) (record []byte, less int, err error) {
+// the head, and returns it and by how much; nil if there is nothing to gain. A head that
+// is not stored yet has the record old.
+func (c *conn) echoOf(h *head, old []byte, parent checkpoint.ID, g *growth) (record []byte, less int, err error) {
 	if !h.echoes || parent != h.id || len(g.Chunks) == 0 {
 		return nil, 0, nil
 	}
-	old := h.record
+	if old == nil {
+		old = h.record
+	}
 	if old == nil {
 		// If it is not there, or another, h is stale, which the compare-and-set
 		// will see.

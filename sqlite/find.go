@@ -140,14 +140,20 @@ func (c *conn) audit(h *head) error {
 }
 
 // tally tells whether a gap in a line is one that was made on purpose. A line of
-// which nothing was ever removed has none; of others it counts what is left.
-func (c *conn) tally(h *head) error {
-	var n, last int64
-	if _, err := c.row("SELECT count(*), max(key) FROM checkpoint WHERE key>? AND key<=?", []any{keyOf(h.line, 0), keyOf(h.line, maxOrdinal)}, &n, &last); err != nil {
+// which nothing was ever removed has none; of others it counts what is left. Of the keys from
+// one up to another, and without that, found were read from above.
+func (c *conn) tally(h *head, from, to int64, found int) error {
+	var n, last, between int64
+	_, err := c.row("SELECT count(*), max(key), coalesce(sum(key>=? AND key<?),0) FROM checkpoint WHERE key>? AND key<=?",
+		[]any{from, to, keyOf(h.line, 0), keyOf(h.line, maxOrdinal)}, &n, &last, &between)
+	if err != nil {
 		return err
 	}
 	if n != h.count || last != keyOf(h.line, h.at) || n == h.last {
 		return missingCheckpoints(n, h)
+	}
+	if between != int64(found) {
+		return fmt.Errorf("%w: of %d checkpoints there are %d when they are read in order", ErrDamaged, between, found)
 	}
 	return nil
 }

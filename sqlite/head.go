@@ -1,7 +1,9 @@
 package sqlite
 
 import (
+	"errors"
 	"fmt"
+	"io"
 
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/saved"
@@ -51,36 +53,72 @@ const (
 // for a thread that does not exist, as every new one is looked for.)
 func (c *conn) loadHead(name lineName) (*head, error) {
 	thread, epoch, err := c.threadRow(name.thread)
-	if err != nil || thread == 0 {
-		return &head{next: 1}, err // 0 is no run
+	if err != nil {
+		return &head{next: 1}, err
+	}
+	return c.loadLine(thread, epoch, name.path)
+}
+
+// loadLine is loadHead when the row of the thread was read.
+func (c *conn) loadLine(thread int64, epoch uint64, path string) (*head, error) {
+	if thread == 0 {
+		return &head{next: 1}, nil // 0 is no run
 	}
 	l := &wholeLine{head: head{thread: thread, epoch: epoch}}
-	ok, err := c.row("SELECT "+lineColumns+" FROM line l WHERE l.thread=? AND l.path=?", []any{thread, []byte(name.path)}, l.dest()...)
+	ok, err := c.row("SELECT "+lineColumns+" FROM line l WHERE l.thread=? AND l.path=?", []any{thread, []byte(path)}, l.dest()...)
 	if err != nil {
 		return &l.head, err
 	}
 	if !ok {
 		l.next = 1
-		return &l.head, c.absent(lineHash(thread, name.path), "the line of namespace %q", name.path)
+		return &l.head, c.absent(lineHash(thread, path), "the line of namespace %q", path)
 	}
 	return &l.head, l.verify(c)
 }
 
-// threadRow reads the row of a thread. Its id is 0 if there is no such thread. The
-// same statement looks for the witness of a row that is missing (see absent), since
-// every new thread is looked for.
+// threadRow reads the row of a thread. Its id is 0 if there is no such thread.
 func (c *conn) threadRow(name string) (id int64, epoch uint64, err error) {
-	var sum sum
-	ok, err := c.row("SELECT id, fence, sum FROM thread WHERE name=? UNION ALL SELECT 0, 0, NULL FROM witness WHERE hash=?", []any{[]byte(name), threadHash(name)}, &id, &epoch, &sum)
+	err = c.withThread(name, func(i int64, e uint64) error {
+		id, epoch = i, e
+		return nil
+	})
+	return id, epoch, err
+}
+
+// withThread reads the row of a thread and calls do with it; its id is 0 if there is no
+// such thread. The statement is open until do returns. Without a transaction, all that do
+// reads is then from the state of the file that the row is from, because SQLite keeps to
+// one while a statement is open. So a few rows are read without BEGIN and ROLLBACK. The
+// same statement looks for the witness of a row that is missing (see absent), since every
+// new thread is looked for.
+func (c *conn) withThread(name string, do func(id int64, epoch uint64) error) error {
+	found := false
+	var result error
+	err := c.each("SELECT id, fence, sum FROM thread WHERE name=? UNION ALL SELECT 0, 0, NULL FROM witness WHERE hash=?", []any{[]byte(name), threadHash(name)}, func(scan func(...any) error) error {
+		found = true
+		var id int64
+		var epoch uint64
+		var sum sum
+		if err := scan(&id, &epoch, &sum); err != nil {
+			return err
+		}
+		switch {
+		case id == 0:
+			result = fmt.Errorf("%w: its row is missing", ErrDamaged)
+		case !c.intact(sum, threadSum(id, name, epoch)):
+			result = changed("its row")
+		default:
+			result = do(id, epoch)
+		}
+		return io.EOF // there is one row that counts
+	})
 	switch {
-	case err != nil || !ok:
-		return 0, 0, err
-	case id == 0:
-		return 0, 0, fmt.Errorf("%w: its row is missing", ErrDamaged)
-	case !c.intact(sum, threadSum(id, name, epoch)):
-		return id, epoch, changed("its row")
+	case err != nil && !errors.Is(err, io.EOF):
+		return err
+	case !found:
+		return do(0, 0)
 	}
-	return id, epoch, nil
+	return result
 }
 
 func (c *conn) setEpoch(thread int64, before, epoch uint64) error {

@@ -81,17 +81,9 @@ func (b *ledgerBackend) Get(ctx context.Context, kind ledger.Kind, id uuid.UUID)
 
 // ledgerTx is a transaction on the connection of the writer.
 type ledgerTx struct {
-	c   *conn
-	now time.Time
-	// seen has the rows that the transaction has read or put, as they are now, without
-	// Doc and Body; nil for those that are not there.
-	seen   map[ledgerKey]*ledgerRow
+	c      *conn
+	now    time.Time
 	erased bool // something was deleted that somebody may want to be gone for good
-}
-
-type ledgerKey struct {
-	kind ledger.Kind
-	id   uuid.UUID
 }
 
 // Now implements [ledger.Tx].
@@ -99,32 +91,19 @@ func (tx *ledgerTx) Now() time.Time { return tx.now }
 
 // Get implements [ledger.Tx].
 func (tx *ledgerTx) Get(kind ledger.Kind, id uuid.UUID) (*ledger.Row, error) {
-	r, err := tx.c.ledgerRow(kind, id, false)
-	if err != nil {
+	r, err := tx.c.keptRow(ledgerKey{kind, id})
+	if r == nil || err != nil {
 		return nil, err
 	}
-	tx.note(ledgerKey{kind, id}, r)
-	if r == nil {
-		return nil, nil
-	}
-	return &r.Row, nil
-}
-
-// note remembers the state of a row.
-func (tx *ledgerTx) note(k ledgerKey, r *ledgerRow) {
-	if tx.seen == nil {
-		tx.seen = map[ledgerKey]*ledgerRow{}
-	}
-	if r != nil {
-		c := *r // the caller may change what it gets
-		c.Doc, c.Body = nil, nil
-		r = &c
-	}
-	tx.seen[k] = r
+	row := r.Row // the caller may change what it gets
+	return &row, nil
 }
 
 // Find implements [ledger.Tx].
 func (tx *ledgerTx) Find(q *ledger.Query) ([]*ledger.Row, error) {
+	if err := tx.c.checkKept(); err != nil {
+		return nil, err
+	}
 	f, err := tx.c.newLedgerFind(q)
 	if err != nil {
 		return nil, err
@@ -136,50 +115,36 @@ func (tx *ledgerTx) Find(q *ledger.Query) ([]*ledger.Row, error) {
 			return nil, err
 		}
 		for _, r := range found {
-			tx.note(ledgerKey{r.Kind, r.ID}, r)
+			tx.c.ledger.keep(r) // most likely it is put next
 			rows = append(rows, &r.Row)
 		}
 	}
 	return rows, nil
 }
 
-// old is the row that a transaction replaces, or nil.
-func (tx *ledgerTx) old(k ledgerKey) (*ledgerRow, error) {
-	if r, ok := tx.seen[k]; ok {
-		return r, nil
-	}
-	return tx.c.ledgerRow(k.kind, k.id, false)
-}
-
 // Put implements [ledger.Tx].
 func (tx *ledgerTx) Put(r *ledger.Row) error {
-	k := ledgerKey{r.Kind, r.ID}
-	old, err := tx.old(k)
-	if err != nil {
-		return err
-	}
 	put := &ledgerRow{Row: *r}
 	put.terms = packTerms(r.Terms)
 	if put.Doc == nil {
 		put.Doc = []byte{}
 	}
-	if old == nil {
-		err = tx.c.insertLedgerRow(put)
-	} else {
-		put.seq, put.Created = old.seq, old.Created
-		err = tx.c.updateLedgerRow(old, put)
+	if err := tx.c.putLedgerRow(put); err != nil {
+		return err
 	}
-	if err == nil && r.Body != nil {
-		_, err = tx.c.change("INSERT OR REPLACE INTO server_body(row,body,sum) VALUES(?,?,?)", put.seq, r.Body, serverBodySum(put.seq, r.Body))
+	if r.Body != nil {
+		if _, err := tx.c.change("INSERT OR REPLACE INTO server_body(row,body,sum) VALUES(?,?,?)", put.seq, r.Body, serverBodySum(put.seq, r.Body)); err != nil {
+			return err
+		}
 	}
-	tx.note(k, put)
-	return err
+	tx.c.ledger.keep(put)
+	return nil
 }
 
 // Delete implements [ledger.Tx].
 func (tx *ledgerTx) Delete(kind ledger.Kind, id uuid.UUID) error {
 	k := ledgerKey{kind, id}
-	old, err := tx.old(k)
+	old, err := tx.c.keptRow(k)
 	if err != nil || old == nil {
 		return err
 	}
@@ -188,7 +153,7 @@ func (tx *ledgerTx) Delete(kind ledger.Kind, id uuid.UUID) error {
 			return err
 		}
 	}
-	tx.note(k, nil)
+	tx.c.ledger.rows.Delete(k)
 	switch kind {
 	case ledger.Assistants, ledger.Threads, ledger.Crons: // the others end by themselves
 		tx.erased = true

@@ -147,18 +147,47 @@ func unpackTerms(b []byte) []uint64 {
 	return terms
 }
 
-// insertLedgerRow stores a row that was not there, and gives it its number.
-func (c *conn) insertLedgerRow(r *ledgerRow) error {
-	// The number is part of the checksum, so it is not left to SQLite.
-	if _, err := c.row("SELECT coalesce(max(seq),0)+1 FROM server_row", nil, &r.seq); err != nil {
+// putLedgerRow inserts a row, or replaces the one of its kind and id and takes over its
+// number and its time of creation.
+func (c *conn) putLedgerRow(r *ledgerRow) error {
+	k := ledgerKey{r.Kind, r.ID}
+	old, err := c.knownRow(k)
+	if err != nil {
 		return err
 	}
-	_, err := c.change("INSERT INTO server_row(seq,kind,id,parent,worker,open,due,created,terms,doc,sum) VALUES(?,?,?,?,?,?,?,?,?,?,?)",
+	if old == nil { // most likely it is new
+		inserted, err := c.insertLedgerRow(r)
+		if inserted || err != nil {
+			return err
+		}
+		if old, err = c.ledgerRow(k.kind, k.id, false); err != nil {
+			return err
+		}
+		if old == nil {
+			return fmt.Errorf("%w: the index of the ledger has a row of kind %d and id %s that is not there", ErrDamaged, k.kind, k.id)
+		}
+	}
+	r.seq, r.Created = old.seq, old.Created
+	return c.updateLedgerRow(old, r)
+}
+
+// insertLedgerRow stores a row and gives it its number, unless there is one of its kind and
+// id.
+func (c *conn) insertLedgerRow(r *ledgerRow) (inserted bool, err error) {
+	// The number is part of the checksum, so it is not left to SQLite.
+	if r.seq, err = c.nextRow(); err != nil {
+		return false, err
+	}
+	n, err := c.change("INSERT INTO server_row(seq,kind,id,parent,worker,open,due,created,terms,doc,sum) VALUES(?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT(kind,id) DO NOTHING",
 		r.seq, int64(r.Kind), r.ID[:], idOrNull(r.Parent), idOrNull(r.Worker), flag01(r.Open), timeOrNull(r.Due), ledgerMicros(r.Created), bytesOrNull(r.terms), r.Doc, serverRowSum(r))
 	if err != nil {
-		return fmt.Errorf("sqlite: row of kind %d and id %s of the ledger: %w", r.Kind, r.ID, err)
+		return false, fmt.Errorf("sqlite: row of kind %d and id %s of the ledger: %w", r.Kind, r.ID, err)
 	}
-	return c.changeTerms(&r.Row, nil, r.Terms)
+	if n == 0 {
+		return false, nil
+	}
+	c.ledger.next++
+	return true, c.changeTerms(&r.Row, nil, r.Terms)
 }
 
 // updateLedgerRow stores a row over another. Columns that stay as they are are left
@@ -186,8 +215,14 @@ func (c *conn) updateLedgerRow(old, r *ledgerRow) error {
 	if terms {
 		set("terms", bytesOrNull(r.terms))
 	}
-	if _, err := c.change(query+" WHERE seq=?", append(args, r.seq)...); err != nil || !terms {
+	n, err := c.change(query+" WHERE seq=?", append(args, r.seq)...)
+	switch {
+	case err != nil:
 		return err
+	case n == 0:
+		return fmt.Errorf("%w: row %d of the ledger, of kind %d and id %s, was read and is not there", ErrDamaged, r.seq, r.Kind, r.ID)
+	case !terms:
+		return nil
 	}
 	return c.changeTerms(&r.Row, unpackTerms(old.terms), r.Terms)
 }

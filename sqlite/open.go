@@ -411,6 +411,7 @@ type conn struct {
 	args      []driver.NamedValue // of the statement that runs
 	dirty     bool                // something was written since it was last set to false
 	summed    bool                // all rows of the file have a checksum
+	ledger    keptRows            // of the writer's connection
 }
 
 type stmt struct {
@@ -564,8 +565,8 @@ func (c *conn) row(query string, args []any, dest ...any) (found bool, err error
 	return found && err == nil, err
 }
 
-// each calls do for every row of a query, and stops at an error; do must not use
-// c. Bytes that are scanned are the caller's own.
+// each calls do for every row of a query, and stops at an error; do must not run the
+// same query. Bytes that are scanned are the caller's own.
 func (c *conn) each(query string, args []any, do func(scan func(...any) error) error) (err error) {
 	s, err := c.prepare(query)
 	if err != nil {

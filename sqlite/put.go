@@ -10,12 +10,16 @@ import (
 	"github.com/treadle-go/treadle/internal/saved"
 )
 
-// errStale: what was remembered does not hold, or is not enough.
-var errStale = errors.New("sqlite: stale")
+var (
+	// errStale: what was remembered does not hold, or is not enough.
+	errStale = errors.New("sqlite: stale")
+	// errUnstored: a put can only be prepared when those before it are stored.
+	errUnstored = errors.New("sqlite: not stored yet")
+)
 
 // Put implements [checkpoint.Saver].
 func (db *DB) Put(ctx context.Context, p *checkpoint.Put) error {
-	err := db.write(ctx, func(c *conn) error { return db.putNext(c, p) })
+	err := db.write(ctx, func(c *conn) error { return db.putAll(c, []*checkpoint.Put{p}) })
 	return inThread(p.Thread, err)
 }
 
@@ -24,52 +28,94 @@ func (db *DB) PutAll(ctx context.Context, puts []*checkpoint.Put) error {
 	if len(puts) == 0 {
 		return nil
 	}
-	err := db.write(ctx, func(c *conn) error {
-		for _, p := range puts {
-			if err := db.putNext(c, p); err != nil {
-				return err // what the others have written is rolled back: see commit.go
-			}
-		}
-		return nil
-	})
+	err := db.write(ctx, func(c *conn) error { return db.putAll(c, puts) })
 	return inThread(puts[0].Thread, err)
 }
 
-// putNext stores p after the head of its line.
-func (db *DB) putNext(c *conn, p *checkpoint.Put) error {
-	name := lineName{p.Thread, p.Namespace}
-	if h, ok := db.known.heads.Get(name); ok {
-		err := db.put(c, name, h, p, false)
-		if !errors.Is(err, errStale) {
+// putAll stores puts, those of one line that follow each other together. When it fails,
+// what it has written is rolled back: see commit.go.
+func (db *DB) putAll(c *conn, puts []*checkpoint.Put) error {
+	for len(puts) > 0 {
+		name := lineName{puts[0].Thread, puts[0].Namespace}
+		n := 1
+		for n < len(puts) && puts[n].Thread == name.thread && puts[n].Namespace == name.path {
+			n++
+		}
+		n, err := db.putNext(c, name, puts[:n])
+		if err != nil {
 			return err
+		}
+		puts = puts[n:]
+	}
+	return nil
+}
+
+// putNext stores puts after the head of their line, and returns how many: those that
+// can be prepared before one of them is stored.
+func (db *DB) putNext(c *conn, name lineName, puts []*checkpoint.Put) (int, error) {
+	if h, ok := db.known.heads.Get(name); ok {
+		n, err := db.put(c, name, h, puts, false)
+		if !errors.Is(err, errStale) {
+			return n, err
 		}
 		db.known.heads.Delete(name)
 	}
 	h, err := c.loadHead(name)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	return db.put(c, name, h, p, true)
+	return db.put(c, name, h, puts, true)
 }
 
-// put stores p after h. With fresh, h was read in this transaction and is the
+// put is putNext after h. With fresh, h was read in this transaction and is the
 // truth. Without, it is remembered: then the first write is the compare-and-set,
 // and whatever does not fit is errStale, with nothing written.
-func (db *DB) put(c *conn, name lineName, h *head, p *checkpoint.Put, fresh bool) error {
-	g, err := c.grow(h, p)
-	if err != nil {
-		if !fresh {
-			return errStale
+func (db *DB) put(c *conn, name lineName, h *head, puts []*checkpoint.Put, fresh bool) (int, error) {
+	var space [2]step // most are one or two
+	steps := space[:0]
+	for _, p := range puts {
+		var before *step
+		if n := len(steps); n > 0 {
+			before = &steps[n-1]
+			h = before.after
 		}
-		return err
+		s, err := db.step(c, name, h, p, before, fresh)
+		if errors.Is(err, errUnstored) {
+			break
+		}
+		if err != nil {
+			return 0, err
+		}
+		steps = append(steps, s)
+	}
+	if err := moveHead(c, steps, fresh); err != nil {
+		return 0, err
+	}
+	for i := range steps {
+		if err := steps[i].store(c); err != nil {
+			return 0, err
+		}
+	}
+	db.known.heads.Set(name, steps[len(steps)-1].after)
+	return len(steps), nil
+}
+
+// step prepares p after h. If before is not nil, it is the step that h is the head after,
+// and is not stored yet.
+func (db *DB) step(c *conn, name lineName, h *head, p *checkpoint.Put, before *step, fresh bool) (step, error) {
+	g, err := c.grow(h, p, before != nil)
+	if err != nil {
+		if !fresh && !errors.Is(err, errUnstored) {
+			err = errStale
+		}
+		return step{}, err
 	}
 	s := step{Put: p, g: g, before: h, isNew: h.line == 0, id: p.ID[:]}
-	if err := s.prepare(db, c, name, fresh); err != nil { // which makes a line that does not exist
-		return err
-	}
-	if err := s.moveHead(c, fresh); err != nil {
-		return err
-	}
+	return s, s.prepare(db, c, name, before, fresh) // which makes a line that does not exist
+}
+
+// store stores the step after the head has moved.
+func (s *step) store(c *conn) error {
 	if err := s.storeRun(c); err != nil {
 		return err
 	}
@@ -82,11 +128,7 @@ func (db *DB) put(c *conn, name lineName, h *head, p *checkpoint.Put, fresh bool
 	if err := s.consumeResults(c); err != nil {
 		return err
 	}
-	if err := s.raiseEpoch(c); err != nil {
-		return err
-	}
-	db.known.heads.Set(name, s.after)
-	return nil
+	return s.raiseEpoch(c)
 }
 
 // A step is what a put adds to a line, ready to be stored.
@@ -103,7 +145,7 @@ type step struct {
 }
 
 // prepare encodes a put that was not refused.
-func (s *step) prepare(db *DB, c *conn, name lineName, fresh bool) (err error) {
+func (s *step) prepare(db *DB, c *conn, name lineName, before *step, fresh bool) (err error) {
 	h, p, g := s.before, s.Put, s.g
 	s.after = &head{thread: h.thread, epoch: max(h.epoch, p.Fence), line: h.line, id: p.ID, at: h.last + 1, last: h.last + 1, rev: h.rev,
 		open: saved.HasResults(p.Pending), names: g.Names, base: g.base, m: &g.m}
@@ -123,9 +165,16 @@ func (s *step) prepare(db *DB, c *conn, name lineName, fresh bool) (err error) {
 		}
 	}
 	s.encode()
+	var old []byte
+	if before != nil {
+		old = before.record
+	}
 	var less int
-	if s.parentRecord, less, err = c.echoOf(h, p.Parent, g); err != nil {
+	if s.parentRecord, less, err = c.echoOf(h, old, p.Parent, g); err != nil {
 		return err
+	}
+	if before != nil && s.parentRecord != nil {
+		before.record, s.parentRecord = s.parentRecord, nil // it is stored like that at once
 	}
 	s.size = len(s.record) - less
 	for _, k := range g.Chunks {
@@ -159,16 +208,22 @@ func (s *step) encode() {
 	}
 }
 
-// moveHead is the compare-and-set.
-func (s *step) moveHead(c *conn, fresh bool) error {
-	h, after := s.before, s.after
-	sum := after.sum() - h.sum() + countSum(1, int64(s.size))
-	if s.isNew {
-		sum += h.sum() + lineSum(after.line, after.thread, s.Namespace) // makeLine left it out
+// moveHead is the compare-and-set, from the head before the first step to that after
+// the last one.
+func moveHead(c *conn, steps []step, fresh bool) error {
+	first, last := &steps[0], &steps[len(steps)-1]
+	h, after := first.before, last.after
+	size := 0
+	for i := range steps {
+		size += steps[i].size
 	}
-	n, err := c.change(`UPDATE line SET head=?, at=?, last=?, next=?, open=?, count=count+1, bytes=bytes+?, sum=(sum+?)&0x7fffffff
+	sum := after.sum() - h.sum() + countSum(int64(len(steps)), int64(size))
+	if first.isNew {
+		sum += h.sum() + lineSum(after.line, after.thread, first.Namespace) // makeLine left it out
+	}
+	n, err := c.change(`UPDATE line SET head=?, at=?, last=?, next=?, open=?, count=count+?, bytes=bytes+?, sum=(sum+?)&0x7fffffff
 		WHERE id=? AND head=? AND rev=? AND open=? AND (SELECT fence FROM thread WHERE id=?)=?`,
-		s.id, after.at, after.last, after.next, after.open, s.size, sum,
+		last.id, after.at, after.last, after.next, after.open, len(steps), size, sum,
 		after.line, h.id[:], int64(h.rev), h.open, after.thread, int64(h.epoch))
 	switch {
 	case err != nil:
@@ -241,16 +296,25 @@ func (s *step) raiseEpoch(c *conn) error {
 	return c.setEpoch(s.after.thread, s.before.epoch, s.Fence)
 }
 
-// grow makes the manifest of p after h, or refuses p.
-func (c *conn) grow(h *head, p *checkpoint.Put) (*growth, error) {
+// grow makes the manifest of p after h, or refuses p. With ahead, h is not stored yet, so
+// what p needs of the file may not be there: then it gives errUnstored.
+func (c *conn) grow(h *head, p *checkpoint.Put, ahead bool) (*growth, error) {
 	if p.Fence < h.epoch {
 		return nil, saved.Fenced(p.Thread, h.epoch, p.Fence)
 	}
 	if h.id != p.Head {
 		return nil, saved.NotAtHead(p, h.id)
 	}
+	if ahead && !p.Parent.IsZero() && p.Parent != h.id {
+		return nil, errUnstored
+	}
 	g := &growth{}
-	g.Next, g.Load = h.next, func(s *saved.Slot) ([][]byte, error) { return newLoader(c, h.line).elements(s) }
+	g.Next, g.Load = h.next, func(s *saved.Slot) ([][]byte, error) {
+		if ahead {
+			return nil, errUnstored
+		}
+		return newLoader(c, h.line).elements(s)
+	}
 	if !p.Parent.IsZero() {
 		if err := c.inherit(g, h, p); err != nil {
 			return nil, err

@@ -14,30 +14,36 @@ import (
 // Get implements [checkpoint.Saver].
 func (db *DB) Get(ctx context.Context, key checkpoint.Key) (*checkpoint.Checkpoint, error) {
 	var cp *checkpoint.Checkpoint
-	err := db.readWarm(ctx, func(c *conn) error {
-		h, err := c.loadHead(lineName{key.Thread, key.Namespace})
-		if err != nil {
+	err := db.readOn(ctx, db.writer, func(c *conn) error { // warm, but without a transaction
+		return c.withThread(key.Thread, func(thread int64, epoch uint64) (err error) {
+			cp, err = db.get(ctx, c, thread, epoch, key)
 			return err
-		}
-		id := key.ID
-		if id.IsZero() {
-			id = h.id
-		}
-		r, err := c.find(h, id)
-		if err != nil {
-			return err
-		}
-		if r == nil {
-			return fmt.Errorf("%w: thread %q, namespace %q, id %q", checkpoint.ErrNotFound, key.Thread, key.Namespace, key.ID)
-		}
-		rd := db.reading(c, h, key.Thread, key.Namespace)
-		cp, err = rd.checkpoint(ctx, r)
-		return err
+		})
 	})
 	if err != nil {
 		return nil, inThread(key.Thread, err)
 	}
 	return cp, nil
+}
+
+// get is Get when the row of the thread was read, and is still open: see withThread.
+func (db *DB) get(ctx context.Context, c *conn, thread int64, epoch uint64, key checkpoint.Key) (*checkpoint.Checkpoint, error) {
+	h, err := c.loadLine(thread, epoch, key.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	id := key.ID
+	if id.IsZero() {
+		id = h.id
+	}
+	r, err := c.find(h, id)
+	if err != nil {
+		return nil, err
+	}
+	if r == nil {
+		return nil, fmt.Errorf("%w: thread %q, namespace %q, id %q", checkpoint.ErrNotFound, key.Thread, key.Namespace, key.ID)
+	}
+	return db.reading(c, h, key.Thread, key.Namespace).checkpoint(ctx, r)
 }
 
 // reading makes checkpoints of the rows of one line, in one transaction.
@@ -207,6 +213,9 @@ func (db *DB) page(ctx context.Context, c *conn, q checkpoint.Query, want saved.
 			if err != nil {
 				return err
 			}
+			if above != 0 && r.key >= above {
+				return fmt.Errorf("%w: checkpoint %s is not in its place", ErrDamaged, r.id)
+			}
 			gap = gap || above != 0 && r.key != above-1
 			above = r.key
 			rows = append(rows, r)
@@ -217,7 +226,11 @@ func (db *DB) page(ctx context.Context, c *conn, q checkpoint.Query, want saved.
 	}
 	gap = gap || len(rows) < limit && above != 0 && above != keyOf(h.line, 1)
 	if gap {
-		if err := c.tally(h); err != nil {
+		from := keyOf(h.line, 1)
+		if len(rows) == limit {
+			from = above
+		}
+		if err := c.tally(h, from, end, len(rows)); err != nil {
 			return nil, 0, false, err
 		}
 	}
