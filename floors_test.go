@@ -115,6 +115,7 @@ var sameFloor = map[[2]string]string{
 	{"bus", "ledger"}:                                    "its log has the events of the ledger",
 	{"bus", "internal/hub"}:                              "all buses deliver signals within a process by it",
 	{"checkpoint", "internal/plainjson"}:                 "stored values are decoded by it where they are plain",
+	{"ledger", "internal/plainjson"}:                     "objects are read by it where they are plain",
 	{"llm", "internal/plainjson"}:                        "messages are read by it where they are plain",
 	{"internal/saved", "checkpoint"}:                     "the savers in databases write the values of checkpoints down in one form",
 	{"internal/saved", "store"}:                          "the stores in databases have one number for a kind of records",

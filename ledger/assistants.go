@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -100,7 +101,31 @@ func (l *Ledger) Assistant(ctx context.Context, id uuid.UUID, f *Filter) (*Assis
 	if err != nil {
 		return nil, err
 	}
+	d.doc = r.Doc
 	return d.Assistant, nil
+}
+
+// Recall is Assistant that reads nothing if the assistant is remembered, so it may return
+// one that has changed since, or was deleted. It is for [NewRun].As, which finds that out.
+// The caller must not change what it gets.
+func (l *Ledger) Recall(ctx context.Context, id uuid.UUID, f *Filter) (*Assistant, error) {
+	if a := l.assistants.get(id); a != nil && f.Match(a.Metadata) {
+		return a, nil
+	}
+	a, err := l.Assistant(ctx, id, f) // the filter may let it through by now
+	if err == nil {
+		l.assistants.put(a.ID, a, len(a.doc))
+	}
+	return a, err
+}
+
+// unchanged is ErrStale if an assistant is not as it was read.
+func unchanged(tx Tx, a *Assistant) error {
+	r, err := tx.Get(Assistants, a.ID)
+	if err == nil && (r == nil || !bytes.Equal(r.Doc, a.doc)) {
+		err = fmt.Errorf("%w: %s", ErrStale, a.ID)
+	}
+	return err
 }
 
 // seenAssistant decodes a row that the filter lets through.
@@ -250,6 +275,7 @@ func (l *Ledger) DeleteAssistant(ctx context.Context, id uuid.UUID, f *Filter) e
 		if err := deleteAll(tx, &Query{Kind: Crons, Terms: []uint64{assistantTerm(id)}}); err != nil {
 			return err
 		}
+		l.assistants.forget(id)
 		return tx.Delete(Assistants, id)
 	})
 }

@@ -112,3 +112,66 @@ func TestAssistantsAreFoundByGraphAndName(t *testing.T) {
 		}
 	}
 }
+
+func TestARunIsNotCreatedOfAnAssistantThatHasChanged(t *testing.T) {
+	f := newFixture(t, nil)
+	a := &ledger.Assistant{Graph: "g", Metadata: ledger.Object{"owner": "ann"}}
+	if err := f.CreateAssistant(t.Context(), a); err != nil {
+		t.Fatal(err)
+	}
+	recall := func() *ledger.Assistant {
+		t.Helper()
+		got, err := f.Recall(t.Context(), a.ID, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	create := func(as *ledger.Assistant) error {
+		_, err := f.CreateRun(t.Context(), &ledger.NewRun{Run: &ledger.Run{Temporary: true, Assistant: a.ID, Graph: "g"}, As: as})
+		return err
+	}
+	was := recall()
+	if err := create(was); err != nil {
+		t.Fatalf("a run of the assistant as it is: %v", err)
+	}
+	if recall() != was {
+		t.Error("the assistant is read for each run")
+	}
+	for _, other := range []string{"bob", "ann"} {
+		_, err := f.Recall(t.Context(), a.ID, &ledger.Filter{Contains: ledger.Object{"owner": other}})
+		if seen := err == nil; seen != (other == "ann") {
+			t.Errorf("what %s sees of a remembered assistant is %v", other, err)
+		}
+	}
+
+	if _, err := f.PatchAssistant(t.Context(), a.ID, nil, func(a *ledger.Assistant) error {
+		a.Context, a.Metadata = ledger.Object{"k": "v"}, ledger.Object{"owner": "cid"}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Recall(t.Context(), a.ID, &ledger.Filter{Contains: ledger.Object{"owner": "cid"}}); err != nil {
+		t.Errorf("who may see the assistant by now gets %v", err)
+	}
+	if err := create(was); !errors.Is(err, ledger.ErrStale) {
+		t.Errorf("a run of the assistant as it was: %v", err)
+	}
+	now := recall()
+	if now.Context["k"] != "v" {
+		t.Errorf("after that the assistant is %+v", now)
+	}
+	if err := create(now); err != nil {
+		t.Errorf("a run of the assistant as it is now: %v", err)
+	}
+
+	if err := f.DeleteAssistant(t.Context(), a.ID, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := create(now); !errors.Is(err, ledger.ErrStale) {
+		t.Errorf("a run of an assistant that was deleted: %v", err)
+	}
+	if _, err := f.Recall(t.Context(), a.ID, nil); !errors.Is(err, ledger.ErrNotFound) {
+		t.Errorf("an assistant that was deleted is %v", err)
+	}
+}

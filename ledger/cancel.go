@@ -68,7 +68,7 @@ func (l *Ledger) cancelAll(ctx context.Context, lock uuid.UUID, runs []uuid.UUID
 	err = l.b.Update(ctx, lock, func(tx Tx) error {
 		running, ended = nil, nil
 		for _, id := range runs {
-			run, d, err := runAndThread(tx, id)
+			run, d, err := l.runAndThread(tx, id)
 			if err != nil {
 				return err
 			}

@@ -14,10 +14,11 @@ type NewRun struct {
 	// Resumable, Due, Key and Webhook. Without an ID it gets one. A Due that is over
 	// or zero is the time of creation.
 	*Run
-	Create         *Thread   // the thread to make if there is none; nil: that is ErrNotFound
-	Filter         *Filter   // of the thread if there is one
-	ThreadMetadata Object    // laid over that of the thread
-	Worker         uuid.UUID // the process that claims the run if it may start at once; zero for none
+	As             *Assistant // the assistant, if it is from Recall: if it has changed since, that is ErrStale; nil: it is not looked at
+	Create         *Thread    // the thread to make if there is none; nil: that is ErrNotFound
+	Filter         *Filter    // of the thread if there is one
+	ThreadMetadata Object     // laid over that of the thread
+	Worker         uuid.UUID  // the process that claims the run if it may start at once; zero for none
 }
 
 // Created is what CreateRun has done.
@@ -30,7 +31,7 @@ type Created struct {
 }
 
 // CreateRun stores a run and applies its strategy to the others of its thread. If it
-// fails, with ErrBusy, ErrFull or ErrNotFound, nothing has changed.
+// fails, with ErrBusy, ErrFull, ErrNotFound or ErrStale, nothing has changed.
 //
 // The run is given to n.Worker if the worker has a lease, the run is due, the thread has
 // no other that is open and does not need a later revision. A run that has the same Key, of the same thread or
@@ -46,11 +47,18 @@ func (l *Ledger) CreateRun(ctx context.Context, n *NewRun) (*Created, error) {
 		lock = uuid.NewSHA1(temporaryRuns, []byte(n.Key))
 	}
 	var c *Created
-	err = l.update(ctx, lock, hint{n.ID, n.Worker}, func(tx Tx) (err error) {
+	h := hint{n.ID, n.Worker}
+	if n.As != nil {
+		h[2] = n.As.ID
+	}
+	err = l.update(ctx, lock, h, func(tx Tx) (err error) {
 		c, err = l.createRun(tx, n)
 		return err
 	})
 	if err != nil {
+		if errors.Is(err, ErrStale) {
+			l.assistants.forget(n.As.ID)
+		}
 		return nil, err
 	}
 	return c, nil
@@ -87,8 +95,13 @@ func checked(n *NewRun) (*NewRun, error) {
 
 // createRun does so in a transaction. It changes nothing before it can still refuse.
 func (l *Ledger) createRun(tx Tx, n *NewRun) (*Created, error) {
-	if old, err := oldRun(tx, n); old != nil || err != nil {
+	if old, err := l.oldRun(tx, n); old != nil || err != nil {
 		return old, err
+	}
+	if n.As != nil {
+		if err := unchanged(tx, n.As); err != nil {
+			return nil, err
+		}
 	}
 	now := tx.Now()
 	run := *n.Run
@@ -100,7 +113,7 @@ func (l *Ledger) createRun(tx Tx, n *NewRun) (*Created, error) {
 	var d *threadDoc
 	if !run.Temporary {
 		var err error
-		if d, err = threadFor(tx, n); err != nil {
+		if d, err = l.threadFor(tx, n); err != nil {
 			return nil, err
 		}
 		if err := l.applyStrategy(tx, d, &run, c); err != nil {
@@ -125,18 +138,18 @@ func (l *Ledger) createRun(tx Tx, n *NewRun) (*Created, error) {
 		return c, err
 	}
 	if c.Claimed {
-		d.Running, run.thread = run.ID, d
+		d.Running = run.ID
 	} else {
 		d.Pending++
 		if d.Pending == 1 || run.Due.Before(d.First) {
 			d.First, d.Waiting = run.Due, run.Graph
 		}
 	}
-	return c, d.put(tx)
+	return c, l.putThread(tx, d)
 }
 
 // oldRun returns the run that was created by an earlier call with the same id or key.
-func oldRun(tx Tx, n *NewRun) (*Created, error) {
+func (l *Ledger) oldRun(tx Tx, n *NewRun) (*Created, error) {
 	r, err := tx.Get(Runs, n.ID)
 	if err != nil {
 		return nil, err
@@ -165,7 +178,7 @@ func oldRun(tx Tx, n *NewRun) (*Created, error) {
 		if run.ID != n.ID && run.Key != n.Key {
 			continue // another key with the same hash
 		}
-		ok, err := n.mayHave(tx, run)
+		ok, err := l.mayHave(tx, n, run)
 		if err != nil {
 			return nil, err
 		}
@@ -180,7 +193,7 @@ func oldRun(tx Tx, n *NewRun) (*Created, error) {
 }
 
 // mayHave reports whether a run that is stored may be returned in place of the new one.
-func (n *NewRun) mayHave(tx Tx, run *Run) (bool, error) {
+func (l *Ledger) mayHave(tx Tx, n *NewRun, run *Run) (bool, error) {
 	switch {
 	case run.Temporary != n.Temporary:
 		return false, nil
@@ -189,12 +202,12 @@ func (n *NewRun) mayHave(tx Tx, run *Run) (bool, error) {
 	case run.Thread != n.Thread:
 		return false, nil
 	}
-	_, err := threadFor(tx, n)
+	_, err := l.threadFor(tx, n)
 	return err == nil, err
 }
 
 // threadFor returns the thread of a new run, which is made if need be and not put yet.
-func threadFor(tx Tx, n *NewRun) (*threadDoc, error) {
+func (l *Ledger) threadFor(tx Tx, n *NewRun) (*threadDoc, error) {
 	r, err := tx.Get(Threads, n.Thread)
 	if err != nil {
 		return nil, err
@@ -203,6 +216,9 @@ func threadFor(tx Tx, n *NewRun) (*threadDoc, error) {
 		d := newThread(n.Create, tx.Now())
 		d.ID = n.Thread
 		return d, nil
+	}
+	if was := l.threads.get(n.Thread); r != nil && was.is(r) && n.Filter.Match(was.Metadata) {
+		return was.copy(), nil
 	}
 	return seenThread(r, n.Thread, n.Filter)
 }

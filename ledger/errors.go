@@ -15,6 +15,9 @@ var (
 	ErrLost = errors.New("ledger: another process has taken the run over")
 	// ErrFull: too many runs wait for the thread.
 	ErrFull = errors.New("ledger: too many runs wait for the thread")
+	// ErrStale: the assistant is not as it was given. CreateRun has forgotten it, so Recall
+	// reads it again.
+	ErrStale = errors.New("ledger: the assistant has changed")
 	// ErrNoLease: the worker has no lease, so it can have no runs. Beat renews it.
 	ErrNoLease = errors.New("ledger: the worker has no lease: call Beat first")
 )

@@ -46,7 +46,7 @@ func lost(run uuid.UUID) error { return fmt.Errorf("%w: %s", ErrLost, run) }
 func (l *Ledger) Finish(ctx context.Context, e *End) (next *Run, err error) {
 	err = l.update(ctx, e.Run.lock(), hint{e.Run.ID, e.Worker}, func(tx Tx) error {
 		next, e.Left = nil, 0
-		run, d, err := heldAndThread(tx, e.Run)
+		run, d, err := l.heldAndThread(tx, e.Run)
 		if errors.Is(err, ErrNotFound) {
 			return lost(e.Run.ID)
 		}
@@ -85,7 +85,7 @@ func (l *Ledger) Finish(ctx context.Context, e *End) (next *Run, err error) {
 			}
 		}
 		e.Left = d.Pending
-		return d.put(tx)
+		return l.putThread(tx, d)
 	})
 	if err != nil {
 		return nil, err

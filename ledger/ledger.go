@@ -24,8 +24,10 @@ type Options struct {
 
 // Ledger keeps the rules. All methods may be called concurrently.
 type Ledger struct {
-	b Backend
-	o Options
+	b          Backend
+	o          Options
+	assistants recent[Assistant]
+	threads    recent[threadDoc] // as runs of this process have left them
 }
 
 // New returns a ledger that stores its rows in b.
@@ -89,7 +91,7 @@ func exists(what string, id uuid.UUID) error { return fmt.Errorf("%w: %s %s", Er
 
 // refused reports whether err says no rather than that something broke.
 func refused(err error) bool {
-	for _, e := range []error{ErrNotFound, ErrExists, ErrBusy, ErrFull} {
+	for _, e := range []error{ErrNotFound, ErrExists, ErrBusy, ErrFull, ErrStale} {
 		if errors.Is(err, e) {
 			return true
 		}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
+
+	"github.com/treadle-go/treadle/internal/plainjson"
 )
 
 // Object is a JSON object. Its numbers are json.Number, so they keep all digits; nil
@@ -24,6 +26,13 @@ func (o *Object) UnmarshalJSON(raw []byte) error {
 		*o = Object{}
 		return nil
 	}
+	r := plainjson.NewReader(raw)
+	if r.Next() == '{' {
+		if m := plainObject(r, 0); r.Done() {
+			*o = m
+			return nil
+		}
+	}
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
 	var m map[string]any
@@ -32,6 +41,43 @@ func (o *Object) UnmarshalJSON(raw []byte) error {
 	}
 	*o = m
 	return nil
+}
+
+// plainDepth is how deeply values may be nested that plainObject reads.
+const plainDepth = 50
+
+// plainObject reads an object as package json does with UseNumber, or gives up.
+func plainObject(r *plainjson.Reader, depth int) map[string]any {
+	m := map[string]any{}
+	for r.Begin('{'); r.More('}'); {
+		k := string(r.Key())
+		m[k] = plainValue(r, depth+1)
+	}
+	return m
+}
+
+func plainValue(r *plainjson.Reader, depth int) any {
+	switch c := r.Next(); {
+	case depth > plainDepth:
+		r.Fail()
+		return nil
+	case c == '{':
+		return plainObject(r, depth)
+	case c == '[':
+		list := []any{}
+		for r.Begin('['); r.More(']'); {
+			list = append(list, plainValue(r, depth+1))
+		}
+		return list
+	case c == '"':
+		return r.String()
+	case c == 't' || c == 'f':
+		return r.Bool()
+	case c == 'n':
+		r.Raw()
+		return nil
+	}
+	return json.Number(r.Raw())
 }
 
 // merged returns o with the keys of over laid over its own.

@@ -22,6 +22,8 @@ type Assistant struct {
 	Metadata    Object    `json:"metadata"`
 	Created     time.Time `json:"created_at"`
 	Updated     time.Time `json:"updated_at,omitzero"` // absent in a list of versions
+
+	doc []byte // the row's, if it was read
 }
 
 // Thread is a conversation: the series of runs that share one state.
@@ -109,9 +111,8 @@ type Run struct {
 	Seq       uint64    `json:"-"` // that of its thread when it was claimed; not stored
 	V2        bool      `json:"-"` // that of its thread when it was claimed; not stored
 
-	revision int        // of a temporary run; see Thread
-	doc      []byte     // the row's, if the ledger has put this run
-	thread   *threadDoc // its thread as it was put with it, if the run was created as running; never changed
+	revision int    // of a temporary run; see Thread
+	doc      []byte // the row's, if the ledger has put this run
 }
 
 // RunStatus is how far a run is.

@@ -14,7 +14,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// runDoc is what the row of a run holds.
+// runDoc is what the row of a run holds. See encode.
 type runDoc struct {
 	*Run
 	Kwargs    *struct{} `json:"kwargs,omitempty"` // never: they are the row's body
@@ -61,12 +61,7 @@ func keyTerm(key string) uint64 { return term("key", key) }
 // putRun stores a run. Its Kwargs are stored if they are set, and stay as they are
 // otherwise.
 func putRun(tx Tx, run *Run) error {
-	doc, err := json.Marshal(&runDoc{
-		Run: run, Graph: run.Graph, Temporary: run.Temporary, Resumable: run.Resumable,
-		Due: run.Due, Started: run.Started, Ended: run.Ended,
-		Worker: run.Worker, Attempt: run.Attempt, Order: run.Order,
-		Head: run.Head, Failure: run.Failure, Key: run.Key, Webhook: run.Webhook, Revision: run.revision,
-	})
+	doc, err := run.encode()
 	if err != nil {
 		return fmt.Errorf("ledger: encode run %s: %w", run.ID, err)
 	}
@@ -225,7 +220,7 @@ func (l *Ledger) OpenRuns(ctx context.Context, f *Filter) iter.Seq2[*Run, error]
 func (l *Ledger) changeRun(ctx context.Context, lock, id uuid.UUID, h hint, change func(Tx, *Run, *threadDoc) error) error {
 	h[0] = id
 	return l.update(ctx, lock, h, func(tx Tx) error {
-		run, thread, err := runAndThread(tx, id)
+		run, thread, err := l.runAndThread(tx, id)
 		if err != nil {
 			return err
 		}
@@ -233,13 +228,13 @@ func (l *Ledger) changeRun(ctx context.Context, lock, id uuid.UUID, h hint, chan
 	})
 }
 
-func runAndThread(tx Tx, id uuid.UUID) (*Run, *threadDoc, error) {
-	return heldAndThread(tx, &Run{ID: id})
+func (l *Ledger) runAndThread(tx Tx, id uuid.UUID) (*Run, *threadDoc, error) {
+	return l.heldAndThread(tx, &Run{ID: id})
 }
 
 // heldAndThread is runAndThread for a run that a worker holds. Rows are not decoded if
-// they are what the ledger has put when the worker got the run.
-func heldAndThread(tx Tx, held *Run) (*Run, *threadDoc, error) {
+// they are what this process has put last.
+func (l *Ledger) heldAndThread(tx Tx, held *Run) (*Run, *threadDoc, error) {
 	r, err := tx.Get(Runs, held.ID)
 	if err != nil {
 		return nil, nil, err
@@ -264,10 +259,8 @@ func heldAndThread(tx Tx, held *Run) (*Run, *threadDoc, error) {
 	if r == nil {
 		return nil, nil, notFound("thread", run.Thread)
 	}
-	if was := held.thread; was != nil && bytes.Equal(r.Doc, was.doc) {
-		thread, d := *was.Thread, *was
-		d.Thread = &thread
-		return run, &d, nil
+	if was := l.threads.get(run.Thread); was.is(r) {
+		return run, was.copy(), nil
 	}
 	thread, err := decodeThread(r)
 	return run, thread, err

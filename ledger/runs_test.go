@@ -726,3 +726,35 @@ func TestOpenRunsOfAFilter(t *testing.T) {
 		t.Errorf("there are %d, want 3", n)
 	}
 }
+
+// A process remembers a thread as its last run left it.
+func TestARunIsCreatedOnTheThreadAsAnotherProcessHasChangedIt(t *testing.T) {
+	f := newFixture(t, nil)
+	other := ledger.New(f.backend, nil)
+	thread := f.newThread()
+	end := func() {
+		f.finish(&ledger.End{Run: f.started(thread), Small: ledger.Object{"n": 1}})
+	}
+	end()
+	for _, name := range []string{"ann", "bob"} {
+		if _, err := other.PatchThread(t.Context(), thread, nil, false, func(th *ledger.Thread) error {
+			th.Metadata = ledger.Object{"owner": name}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		end()
+		end() // as the run before it left it
+		if got := f.thread(thread); got.Metadata["owner"] != name || got.Status != ledger.Idle || got.Small["n"] == nil {
+			t.Errorf("after runs the thread is %+v, want the owner %s", got, name)
+		}
+		filter := &ledger.Filter{Contains: ledger.Object{"owner": "ann"}}
+		c, err := f.CreateRun(t.Context(), &ledger.NewRun{Run: &ledger.Run{Thread: thread}, Filter: filter, Worker: f.worker})
+		if seen := err == nil; seen != (name == "ann") {
+			t.Errorf("a run on the thread of %s for who may see ann's: %v", name, err)
+		}
+		if err == nil {
+			f.finish(&ledger.End{Run: c.Run})
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -66,6 +67,26 @@ func decodeThread(r *Row) (*threadDoc, error) {
 	return d, nil
 }
 
+// is reports whether the row has the thread as it was put. A nil thread is no row's.
+func (d *threadDoc) is(r *Row) bool { return d != nil && bytes.Equal(r.Doc, d.doc) }
+
+// putThread stores the thread and remembers it; it must not be changed afterwards. If the
+// transaction fails, no row is like it.
+func (l *Ledger) putThread(tx Tx, d *threadDoc) error {
+	err := d.put(tx)
+	if err == nil {
+		l.threads.put(d.ID, d, len(d.doc))
+	}
+	return err
+}
+
+// copy is for changes. What it refers to is replaced and not changed.
+func (d *threadDoc) copy() *threadDoc {
+	t, c := *d.Thread, *d
+	c.Thread = &t
+	return &c
+}
+
 func (d *threadDoc) open() bool { return d.Running != uuid.Nil || d.Pending > 0 }
 
 // due is when something is to be done with the thread: its first run is to start if
@@ -96,7 +117,7 @@ func (d *threadDoc) put(tx Tx) error {
 	if d.open() {
 		t.Status = Busy
 	}
-	doc, err := json.Marshal(d)
+	doc, err := d.encode()
 	if err != nil {
 		return fmt.Errorf("ledger: encode thread %s: %w", d.ID, err)
 	}
@@ -301,6 +322,7 @@ func (l *Ledger) PatchThread(ctx context.Context, id uuid.UUID, f *Filter, idle 
 func (l *Ledger) DeleteThread(ctx context.Context, id uuid.UUID, f *Filter) (open []*Run, err error) {
 	_, err = l.updateThread(ctx, id, f, hint{}, func(tx Tx, _ *threadDoc) error {
 		open = nil
+		l.threads.forget(id)
 		rows, err := tx.Find(&Query{Kind: Runs, Parent: id})
 		if err != nil {
 			return err

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -17,6 +18,11 @@ import (
 
 // assistant finds an assistant by its id or by the name of its graph.
 func (c *call) assistant(name string, f *ledger.Filter) (*ledger.Assistant, error) {
+	return c.findAssistant(name, f, c.s.ledger.Assistant)
+}
+
+// findAssistant does so by a method of the ledger.
+func (c *call) findAssistant(name string, f *ledger.Filter, find func(context.Context, uuid.UUID, *ledger.Filter) (*ledger.Assistant, error)) (*ledger.Assistant, error) {
 	id, err := uuid.Parse(name)
 	if err != nil || len(name) != 36 {
 		if c.s.runner.Graph(name) == nil {
@@ -25,7 +31,7 @@ func (c *call) assistant(name string, f *ledger.Filter) (*ledger.Assistant, erro
 		}
 		id = defaultAssistantID(name)
 	}
-	a, err := c.s.ledger.Assistant(c.r.Context(), id, f)
+	a, err := find(c.r.Context(), id, f)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return nil, fail(http.StatusNotFound, "Assistant %s not found", name)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -473,5 +474,38 @@ func TestAThreadIsReadWhoseRunsWereInDifferentProcesses(t *testing.T) {
 		}
 		want := names(l.events("lifecycle:completed", 3))
 		equal(t, names(ps[0].subscribe(thread, everything).events("lifecycle:completed", 3)), want)
+	})
+}
+
+// A process remembers the assistants that it has made runs of.
+func TestARunHasTheAssistantAsAnotherProcessHasChangedIt(t *testing.T) {
+	onBuses(t, func(t *testing.T, b bus.Bus) {
+		ps := processes(t, b, server.Options{}, server.Options{})
+		var a struct {
+			ID string `json:"assistant_id"`
+		}
+		ps[0].ok("POST", "/assistants", `{"graph_id":"router","context":{"tone":"dry"}}`, &a)
+		tone := func(want string) {
+			t.Helper()
+			var run struct {
+				Kwargs struct {
+					Context map[string]any `json:"context"`
+				} `json:"kwargs"`
+			}
+			thread := ps[0].thread()
+			ps[0].ok("POST", "/threads/"+thread+"/runs/wait", `{"assistant_id":"`+a.ID+`","input":{"target":"left"}}`, nil)
+			ps[0].ok("GET", "/threads/"+thread+"/runs/"+ps[0].onlyRun(thread), "", &run)
+			if got := run.Kwargs.Context["tone"]; got != want {
+				t.Errorf("the run's tone is %v, want %s", got, want)
+			}
+		}
+		tone("dry")
+		ps[1].ok("PATCH", "/assistants/"+a.ID, `{"context":{"tone":"warm"}}`, nil)
+		tone("warm")
+		tone("warm")
+		ps[1].ok("DELETE", "/assistants/"+a.ID, "", nil)
+		if status, _, body := ps[0].do("POST", "/runs/wait", `{"assistant_id":"`+a.ID+`","input":{"target":"left"}}`); status != http.StatusNotFound {
+			t.Errorf("a run of an assistant that was deleted: %d %s", status, body)
+		}
 	})
 }

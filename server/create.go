@@ -207,14 +207,16 @@ func (c *call) checkHook(address *string) error {
 
 // newRun checks a request for a run and makes what the ledger stores of it. Without a
 // thread the run gets one of its own, which is kept if the request says so.
-func (c *call) newRun(b *runBody, thread *uuid.UUID) (*ledger.NewRun, error) {
+//
+// If recall is set, the assistant may be one that has changed, which the ledger finds out.
+func (c *call) newRun(b *runBody, thread *uuid.UUID, recall bool) (*ledger.NewRun, error) {
 	if err := b.check(); err != nil {
 		return nil, err
 	}
 	if err := c.checkHook(b.Webhook); err != nil {
 		return nil, err
 	}
-	a, err := c.usable(b.Assistant)
+	a, err := c.usable(b.Assistant, recall)
 	if err != nil {
 		return nil, err
 	}
@@ -223,6 +225,9 @@ func (c *call) newRun(b *runBody, thread *uuid.UUID) (*ledger.NewRun, error) {
 		run.Strategy = ledger.Enqueue
 	}
 	n := &ledger.NewRun{Run: run, ThreadMetadata: ledger.Object{"graph_id": a.Graph, "assistant_id": a.ID.String()}}
+	if recall {
+		n.As = a
+	}
 	switch {
 	case thread != nil:
 		run.Thread = *thread
@@ -272,11 +277,15 @@ func (c *call) newRun(b *runBody, thread *uuid.UUID) (*ledger.NewRun, error) {
 	return n, nil
 }
 
-// usable finds an assistant that the caller may read, and so may run.
-func (c *call) usable(name string) (*ledger.Assistant, error) {
+// usable finds an assistant that the caller may read, and so may run. If recall is set, it
+// may have changed since.
+func (c *call) usable(name string, recall bool) (*ledger.Assistant, error) {
 	f, err := c.may("assistants", "read", map[string]any{"assistant_id": name})
 	if err != nil {
 		return nil, err
+	}
+	if recall {
+		return c.findAssistant(name, f, c.s.ledger.Recall)
 	}
 	return c.assistant(name, f)
 }
@@ -301,11 +310,17 @@ func (c *call) create(waits bool) (*ledger.Run, *runBody, error) {
 }
 
 func (c *call) createFrom(b *runBody, thread *uuid.UUID) (*ledger.Run, error) {
-	n, err := c.newRun(b, thread)
+	n, err := c.newRun(b, thread, true)
 	if err != nil {
 		return nil, err
 	}
 	made, err := c.s.runner.Create(c.r.Context(), n, b.waits)
+	if errors.Is(err, ledger.ErrStale) {
+		if n, err = c.newRun(b, thread, false); err != nil {
+			return nil, err
+		}
+		made, err = c.s.runner.Create(c.r.Context(), n, b.waits)
+	}
 	switch {
 	case errors.Is(err, ledger.ErrNotFound):
 		return nil, fail(http.StatusNotFound, "Thread or assistant not found.")

@@ -124,7 +124,7 @@ func (c *call) createCron() error {
 	if err := errors.Join(b.check(), c.checkHook(b.Webhook)); err != nil {
 		return err
 	}
-	a, err := c.usable(b.Assistant)
+	a, err := c.usable(b.Assistant, false)
 	if err != nil {
 		return err
 	}
@@ -243,7 +243,7 @@ func (c *call) patchCron() error {
 	}
 	var a *ledger.Assistant
 	if b.Assistant != "" {
-		if a, err = c.usable(b.Assistant); err != nil {
+		if a, err = c.usable(b.Assistant, false); err != nil {
 			return err
 		}
 	}
@@ -299,7 +299,7 @@ func (c *call) cronQuery() (*ledger.CronQuery, *searchBody, error) {
 	}
 	q := &ledger.CronQuery{Filter: ledger.Filter{Contains: b.Metadata, Auth: authOf(f)}, Enabled: b.Enabled, Page: p}
 	if b.Assistant != nil {
-		a, err := c.usable(*b.Assistant)
+		a, err := c.usable(*b.Assistant, false)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -353,7 +353,7 @@ func (s *Server) cronRun(ctx context.Context, cron *ledger.Cron, at time.Time) (
 		return nil, err
 	}
 	inner := &call{s: s, r: r, own: true}
-	n, err := inner.newRun(&b, cron.Thread)
+	n, err := inner.newRun(&b, cron.Thread, false)
 	if err != nil {
 		return nil, err
 	}

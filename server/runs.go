@@ -39,7 +39,7 @@ func (c *call) batchRuns() error {
 		return invalid("body", "want 1 to 1000 runs, not %d", len(bodies))
 	}
 	for i := range bodies { // all are checked before one is made
-		if _, err := c.newRun(&bodies[i], nil); err != nil {
+		if _, err := c.newRun(&bodies[i], nil, false); err != nil {
 			return err
 		}
 	}

@@ -134,7 +134,7 @@ func both[T any](c *comparison, what string, do func(*ledger.Ledger) (T, error))
 	return want, wantErr
 }
 
-var kinds = []error{ledger.ErrNotFound, ledger.ErrExists, ledger.ErrBusy, ledger.ErrLost, ledger.ErrFull, ledger.ErrNoLease}
+var kinds = []error{ledger.ErrNotFound, ledger.ErrExists, ledger.ErrBusy, ledger.ErrLost, ledger.ErrFull, ledger.ErrStale, ledger.ErrNoLease}
 
 // kindOf is what callers tell errors apart by.
 func kindOf(err error) string {
@@ -245,7 +245,17 @@ func (c *comparison) createRun() {
 	if !c.oneIn(4) {
 		n.Create = &ledger.Thread{Metadata: c.metadata()}
 	}
-	made, err := both(c, fmt.Sprintf("create run %+v for %s", run, n.Worker), func(l *ledger.Ledger) (*ledger.Created, error) { return l.CreateRun(c.ctx, &n) })
+	recall := c.oneIn(3)
+	made, err := both(c, fmt.Sprintf("create run %+v for %s, with a remembered assistant: %t", run, n.Worker, recall), func(l *ledger.Ledger) (*ledger.Created, error) {
+		n := n
+		if recall {
+			var err error
+			if n.As, err = l.Recall(c.ctx, run.Assistant, n.Filter); err != nil {
+				return nil, err
+			}
+		}
+		return l.CreateRun(c.ctx, &n)
+	})
 	if err == nil {
 		c.noteCreated(made)
 	}

@@ -17,7 +17,7 @@ import (
 // same ignores how nothing is spelled, and the order of terms.
 var same = cmp.Options{
 	cmpopts.EquateEmpty(),
-	cmpopts.IgnoreUnexported(ledger.Run{}),
+	cmpopts.IgnoreUnexported(ledger.Run{}, ledger.Assistant{}),
 	cmpopts.SortSlices(func(a, b uint64) bool { return a < b }),
 }
 
