@@ -120,6 +120,36 @@ func TestARunPutsAWakeUpOff(t *testing.T) {
 	})
 }
 
+// Otherwise a run that kills its process would be made again as long as processes are left.
+func TestAThreadWhoseWakeUpKillsProcessesIsNotWokenAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, nil)
+		thread := f.newThread()
+		f.finish(&ledger.End{Run: f.started(thread), Status: ledger.Success, Next: true, Wake: time.Now(), Signals: []string{"paid"}})
+		due := f.dueThreads()
+		if len(due) != 1 {
+			t.Fatalf("%d threads are due, want 1", len(due))
+		}
+		if _, ok, err := f.WakeThread(t.Context(), thread, due[0].Wake, wakeRun(thread)); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		f.claim(1)
+		for range 3 {
+			time.Sleep(7 * time.Second) //nolint:forbidigo // virtual time
+			f.takeOver(f.newWorker())
+		}
+		if err := f.Signalled(t.Context(), thread, "paid"); err != nil {
+			t.Fatal(err)
+		}
+		if got := f.thread(thread); got.Status != ledger.Failed || !got.Wake.IsZero() {
+			t.Errorf("the thread is %s and wakes at %v", got.Status, got.Wake)
+		}
+		if len(f.dueThreads()) != 0 {
+			t.Error("the thread is due again")
+		}
+	})
+}
+
 // A process whose clock is behind does not find the time come, and the thread waits for
 // it again, after a while.
 func TestAThreadThatIsWokenTooEarlyRests(t *testing.T) {

@@ -236,6 +236,9 @@ func (l *Ledger) takeOver(ctx context.Context, seen *Run, from, to uuid.UUID) (r
 			if err := endRun(tx, r, d, Error, failure, false); err != nil || d == nil {
 				return err
 			}
+			// Somebody has to look at it first, else a run that wakes the thread up and kills
+			// its process would be made again for ever.
+			d.Thread.Wake, d.Thread.Signals, d.Came = time.Time{}, nil, nil
 			return d.put(tx)
 		}
 		r.Worker, r.Updated = to, tx.Now()

@@ -141,12 +141,12 @@ func (k *client) woken(ctx context.Context, slept *accepted) (int, error) {
 			return 0, err
 		}
 		if th.Status == "idle" || th.Status == "error" {
-			var runs []accepted
+			var runs []json.RawMessage
 			if err := k.try(ctx, http.MethodGet, "/threads/"+slept.Thread+"/runs", nil, nil, &runs); err != nil {
 				return 0, err
 			}
 			if len(runs) > 2 {
-				return 0, fmt.Errorf("%w: thread %s, which slept once, has %d runs", errRefused, slept.Thread, len(runs))
+				return 0, fmt.Errorf("%w: thread %s, which slept once, has %d runs: %s", errRefused, slept.Thread, len(runs), runs)
 			}
 			return len(runs), nil
 		}

@@ -13,10 +13,13 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/treadle-go/treadle/internal/wait"
 )
 
 // The runs of a process that was killed go on elsewhere within 2 s (median) and 3 s (worst),
-// those of one that was stopped within 8 s, and one that wakes up changes nothing.
+// those of one that was stopped within 8 s, and one that wakes up changes nothing. The times
+// are promised while the database answers, so those in which it did not are measured again.
 func TestRunsOfALostProcessGoOnElsewhereSoon(t *testing.T) {
 	kills := 6
 	if os.Getenv("TREADLE_SOAK") != "" {
@@ -24,32 +27,66 @@ func TestRunsOfALostProcessGoOnElsewhereSoon(t *testing.T) {
 	}
 	c := newCluster(t, 3, 1)
 	k := &client{c: c, rand: rand.New(rand.NewPCG(1, 2)), http: http.DefaultClient}
-	var took []time.Duration
+	again := 3
+	took := func(n *node, limit time.Duration, lose, find func()) time.Duration {
+		for {
+			thread := c.startOn(t, k, n)
+			slowest := c.watch(t)
+			began := time.Now()
+			lose()
+			late := c.goesOn(t, thread, began)
+			slow := slowest()
+			find()
+			c.ends(t, k, thread)
+			if late <= limit || slow < time.Second || again == 0 {
+				return late
+			}
+			again--
+			t.Logf("measured again: a run went on after %v, and the database took %v for a row", late, slow)
+		}
+	}
+	var all []time.Duration
 	for i := range kills {
 		n := c.nodes[i%len(c.nodes)]
-		thread := c.startOn(t, k, n)
-		began := time.Now()
-		n.kill()
-		took = append(took, c.goesOn(t, thread, began))
-		n.start()
-		c.ends(t, k, thread)
+		all = append(all, took(n, 3*time.Second, n.kill, n.start))
 	}
-	slices.Sort(took)
-	t.Logf("after kill -9 a run goes on within %v (median), %v (worst of %d)", took[kills/2], took[kills-1], kills)
-	if took[kills/2] > 2*time.Second || took[kills-1] > 3*time.Second {
-		t.Errorf("runs of killed processes went on after %v", took)
+	slices.Sort(all)
+	t.Logf("after kill -9 a run goes on within %v (median), %v (worst of %d)", all[kills/2], all[kills-1], kills)
+	if all[kills/2] > 2*time.Second || all[kills-1] > 3*time.Second {
+		t.Errorf("runs of killed processes went on after %v", all)
 	}
 	n := c.nodes[0]
-	thread := c.startOn(t, k, n)
-	began := time.Now()
-	n.signal(syscall.SIGSTOP)
-	late := c.goesOn(t, thread, began)
+	late := took(n, 8*time.Second, func() { n.signal(syscall.SIGSTOP) }, func() { n.signal(syscall.SIGCONT) })
 	t.Logf("after SIGSTOP a run goes on within %v", late)
 	if late > 8*time.Second {
 		t.Errorf("the run of a stopped process went on after %v", late)
 	}
-	n.signal(syscall.SIGCONT)
-	c.ends(t, k, thread)
+}
+
+// watch inserts rows until slowest is called, which returns the longest time that one took.
+func (c *cluster) watch(t *testing.T) (slowest func() time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	longest := make(chan time.Duration, 1)
+	go func() {
+		var most time.Duration
+		for last := time.Now(); ; last = time.Now() {
+			_, err := c.pool.Exec(ctx, "INSERT INTO chaos_effects (thread) VALUES ('')")
+			if ctx.Err() != nil {
+				longest <- most
+				return
+			}
+			if err != nil {
+				t.Error(err)
+			}
+			_ = wait.For(ctx, 20*time.Millisecond)                 // between two rows
+			most = max(most, time.Since(last)-20*time.Millisecond) // also while this process does not run
+		}
+	}()
+	return func() time.Duration {
+		cancel()
+		return <-longest
+	}
 }
 
 // startOn starts a run in a certain process and returns when its first effect has happened.

@@ -72,7 +72,7 @@ func (r *Runner) loop(ctx context.Context) {
 
 // attend makes the others notice the end of this process sooner than by its lease.
 func (r *Runner) attend(ctx context.Context) {
-	for ctx.Err() == nil {
+	for pause := 100 * time.Millisecond; ctx.Err() == nil; pause = min(2*pause, 5*time.Second) {
 		err := r.ledger.Attend(ctx, r.worker)
 		if err == nil {
 			return
@@ -80,7 +80,7 @@ func (r *Runner) attend(ctx context.Context) {
 		if ctx.Err() == nil {
 			r.logger.WarnContext(ctx, "the end of this process would be noticed late", "error", err)
 		}
-		_ = wait.For(ctx, 5*time.Second)
+		_ = wait.For(ctx, pause)
 	}
 }
 
