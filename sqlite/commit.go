@@ -29,10 +29,11 @@ const maxBatch = 128
 // job is something to write. do may run twice, the second time after all that
 // the first did was rolled back.
 type job struct {
-	ctx  context.Context
-	do   func(*conn) error
-	done chan struct{}
-	err  error // once done is closed
+	ctx   context.Context
+	do    func(*conn) error
+	keeps bool // see writeKeeping
+	done  chan struct{}
+	err   error // once done is closed
 }
 
 type queue struct {
@@ -74,6 +75,17 @@ func (q *queue) withdraw(j *job) bool {
 // back. A caller whose context ends before do has begun gets the context's
 // error, and do does not run; later it gets the result, whatever it is.
 func (db *DB) write(ctx context.Context, do func(*conn) error) error {
+	return db.enqueue(&job{ctx: ctx, do: do, done: make(chan struct{})})
+}
+
+// writeKeeping is write for what changes no line, or changes what is known of its head
+// with it. After any other write, heads are read again.
+func (db *DB) writeKeeping(ctx context.Context, do func(*conn) error) error {
+	return db.enqueue(&job{ctx: ctx, do: do, keeps: true, done: make(chan struct{})})
+}
+
+func (db *DB) enqueue(j *job) error {
+	ctx := j.ctx
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -82,7 +94,6 @@ func (db *DB) write(ctx context.Context, do func(*conn) error) error {
 		return ErrClosed
 	default:
 	}
-	j := &job{ctx: ctx, do: do, done: make(chan struct{})}
 	db.queue.add(j)
 	giveUp := func(err error) error {
 		if db.queue.withdraw(j) {
@@ -165,9 +176,16 @@ func (db *DB) run(c *conn, j *job) (spoilt bool) {
 	if j.err = j.ctx.Err(); j.err != nil {
 		return false
 	}
-	c.dirty = false
-	j.err = marked(j.do(c))
+	j.err = db.doJob(c, j)
 	return j.err != nil && c.dirty
+}
+
+func (db *DB) doJob(c *conn, j *job) error {
+	c.dirty = false
+	if !j.keeps {
+		db.known.edits++
+	}
+	return marked(j.do(c))
 }
 
 // alone runs a job in its own transaction. All that it did before was rolled
@@ -176,8 +194,7 @@ func (db *DB) alone(c *conn, j *job) {
 	if j.err = c.begin(j.ctx); j.err != nil {
 		return
 	}
-	c.dirty = false
-	j.err = marked(j.do(c))
+	j.err = db.doJob(c, j)
 	if j.err == nil {
 		j.err = db.commit(c)
 	} else if err := db.undo(c); err != nil {
@@ -207,7 +224,7 @@ func (db *DB) undo(c *conn) error {
 
 // begin takes the file's write lock.
 func (c *conn) begin(ctx context.Context) error {
-	c.ledger.checked = false
+	c.looked = false
 	return c.patiently(ctx, func() error {
 		_, err := c.exec("BEGIN IMMEDIATE")
 		return err

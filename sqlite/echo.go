@@ -31,15 +31,8 @@ func (c *conn) echoOf(h *head, old []byte, parent checkpoint.ID, g *growth) (rec
 		old = h.record
 	}
 	if old == nil {
-		// If it is not there, or another, h is stale, which the compare-and-set
-		// will see.
-		var sum sum
-		ok, err := c.row("SELECT record, sum FROM checkpoint WHERE key=?", []any{keyOf(h.line, h.at)}, &old, &sum)
-		if err != nil || !ok {
+		if old, err = c.recordOf(h); old == nil || err != nil {
 			return nil, 0, err
-		}
-		if !c.intact(sum, checkpointSum(keyOf(h.line, h.at), h.id, h.run.number, old)) {
-			return nil, 0, nil // it stays as it is
 		}
 	}
 	m, err := parseManifest(old, parent)
@@ -63,6 +56,18 @@ func (c *conn) echoOf(h *head, old []byte, parent checkpoint.ID, g *growth) (rec
 	}
 	record = m.append(nil, parent)
 	return record, len(old) - len(record), nil
+}
+
+// recordOf reads the record of a head. It is nil if it is damaged, and stays as it is then;
+// also if it is not there, or another: h is stale, which the compare-and-set will see.
+func (c *conn) recordOf(h *head) (record []byte, err error) {
+	var sum sum
+	key := keyOf(h.line, h.at)
+	ok, err := c.row("SELECT record, sum FROM checkpoint WHERE key=?", []any{key}, &record, &sum)
+	if err != nil || !ok || !c.intact(sum, checkpointSum(key, h.id, h.run.number, record)) {
+		return nil, err
+	}
+	return record, nil
 }
 
 // echoed reads the control of a manifest that has it as an echo.

@@ -28,7 +28,11 @@ type head struct {
 	base   []saved.Slot // of m
 	run    run
 	echoes bool   // the control is worth an echo
-	record []byte // then, if it is not too long to be remembered
+	record []byte // nil if it is too long to be remembered
+
+	// The rest of what a read of the checkpoint gives, if nothing has changed since.
+	as      sight
+	pending []pendingRow
 }
 
 type run struct {
@@ -37,8 +41,11 @@ type run struct {
 	metadata []byte
 }
 
-// maxRecord bounds the records that are remembered.
-const maxRecord = 16 << 10
+// The records that are remembered are not longer: those that an echo may shorten, and others.
+const (
+	maxRecord      = 16 << 10
+	keptRecordMost = 4 << 10
+)
 
 // keyOf is the key of a checkpoint.
 func keyOf(line, ordinal int64) int64 { return line<<32 | ordinal }
@@ -126,43 +133,51 @@ func (c *conn) setEpoch(thread int64, before, epoch uint64) error {
 	return err
 }
 
-// makeLine makes the line of h, and its thread if need be. Its checksum is 0
-// until its first checkpoint is put, in the same transaction: see step.moveHead.
-func (c *conn) makeLine(name lineName, h *head) (err error) {
-	isNew := h.thread == 0
-	if isNew {
-		if h.thread, err = c.insertThread(name.thread, 0); err != nil {
+// nextNumbers are what the next new thread and line get. SQLite would choose the same; known
+// beforehand, they are in the checksums of rows that are written once.
+type nextNumbers struct {
+	as           sight
+	thread, line int64
+}
+
+// makeLine gives the line of h its number, and makes its thread if need be. The row of the
+// line is put with its first head: see moveHead.
+func (db *DB) makeLine(c *conn, name lineName, h *head) error {
+	next := &db.known.next
+	if err := c.look(); err != nil {
+		return err
+	}
+	if now := db.sight(c); next.as != now {
+		const last = "coalesce((SELECT seq FROM sqlite_sequence WHERE name=?),0)+1"
+		if _, err := c.row("SELECT "+last+", "+last, []any{"thread", "line"}, &next.thread, &next.line); err != nil {
 			return err
 		}
+		next.as = now
 	}
-	h.line, err = c.insert("INSERT INTO line(thread,path,head,at,last,next,rev,open,count,bytes,sum) VALUES(?,?,?,0,0,1,0,0,0,0,0)", h.thread, []byte(name.path), make([]byte, len(checkpoint.ID{})))
-	if err == nil && h.line > maxLine {
-		err = fmt.Errorf("sqlite: the file has had %d lines, which is as many as it can have", int64(maxLine))
+	h.line = next.line
+	if h.line > maxLine {
+		return fmt.Errorf("sqlite: the file has had %d lines, which is as many as it can have", int64(maxLine))
 	}
-	if err != nil {
+	next.line++
+	if h.thread != 0 {
+		return c.addWitness(lineHash(h.thread, name.path))
+	}
+	h.thread = next.thread
+	next.thread++
+	if _, err := c.change("INSERT INTO thread(id,name,fence,sum) VALUES(?,?,0,?)", h.thread, []byte(name.thread), threadSum(h.thread, name.thread, 0)&saved.SumMask); err != nil {
 		return err
 	}
-	if isNew {
-		_, err = c.change("INSERT OR IGNORE INTO witness(hash) VALUES(?),(?)", threadHash(name.thread), lineHash(h.thread, name.path))
-		return err
-	}
-	return c.addWitness(lineHash(h.thread, name.path))
+	_, err := c.change("INSERT OR IGNORE INTO witness(hash) VALUES(?),(?)", threadHash(name.thread), lineHash(h.thread, name.path))
+	return err
 }
 
 func (c *conn) makeThread(name string, epoch uint64) (int64, error) {
-	id, err := c.insertThread(name, epoch)
-	if err != nil {
-		return 0, err
-	}
-	return id, c.addWitness(threadHash(name))
-}
-
-// insertThread is makeThread without the witness.
-func (c *conn) insertThread(name string, epoch uint64) (int64, error) {
 	id, err := c.insert("INSERT INTO thread(name,fence) VALUES(?,?)", []byte(name), int64(epoch))
 	if err != nil {
 		return 0, err
 	}
-	_, err = c.change("UPDATE thread SET sum=? WHERE id=?", threadSum(id, name, epoch)&saved.SumMask, id)
-	return id, err
+	if _, err = c.change("UPDATE thread SET sum=? WHERE id=?", threadSum(id, name, epoch)&saved.SumMask, id); err != nil {
+		return 0, err
+	}
+	return id, c.addWitness(threadHash(name))
 }

@@ -5,8 +5,11 @@ import "github.com/treadle-go/treadle/internal/saved"
 // known is what the holder of the writer's connection remembers. All of it may
 // be behind the times, when another process has written, but none of it is
 // ever wrong: what it says of ids stays true, and what it says of a head is
-// used only under the compare-and-set of that head.
+// used only under the compare-and-set of that head, or if nothing has changed
+// since: see sight.
 type known struct {
+	edits  int64 // see sight
+	next   nextNumbers
 	heads  saved.Memo[lineName, *head]
 	shapes saved.Memo[string, int64] // by saved.EncodeNames
 	stamps saved.Memo[string, int64] // of the store
@@ -15,6 +18,7 @@ type known struct {
 type lineName struct{ thread, path string }
 
 func (k *known) forget() {
+	k.next = nextNumbers{}
 	k.heads.Clear()
 	k.shapes.Clear()
 	k.stamps.Clear()

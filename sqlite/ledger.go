@@ -29,7 +29,7 @@ func (b *ledgerBackend) ready(ctx context.Context) error {
 	if b.db.hasLedger.Load() {
 		return nil
 	}
-	err := b.db.write(ctx, func(c *conn) error {
+	err := b.db.writeKeeping(ctx, func(c *conn) error {
 		if has, err := c.hasLedger(); has || err != nil {
 			return err
 		}

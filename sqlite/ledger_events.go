@@ -21,7 +21,7 @@ func (b *ledgerBackend) Append(ctx context.Context, e *ledger.Events) error {
 	if data == nil {
 		data = []byte{}
 	}
-	return b.db.write(ctx, func(c *conn) error {
+	return b.db.writeKeeping(ctx, func(c *conn) error {
 		_, err := c.change("INSERT INTO server_event(thread,run,first,last,created,data,sum) VALUES(?,?,?,?,?,?,?)",
 			e.Thread[:], e.Run[:], int64(e.First), int64(e.Last), time.Now().UnixMicro(), data, serverEventSum(e))
 		return err
@@ -110,7 +110,7 @@ func (b *ledgerBackend) TrimEvents(ctx context.Context, before time.Time, limit 
 		limit = -1 // none
 	}
 	var n int64
-	err := b.db.write(ctx, func(c *conn) (err error) {
+	err := b.db.writeKeeping(ctx, func(c *conn) (err error) {
 		n, err = c.change("DELETE FROM server_event WHERE seq IN (SELECT seq FROM server_event WHERE created<? ORDER BY created LIMIT ?+0)", before.UnixMicro(), limit)
 		return err
 	})

@@ -14,8 +14,7 @@ import (
 //
 // The zero value is empty. Who has the writer's connection uses it.
 type keptRows struct {
-	checked bool  // the rows are what the transaction would read
-	version int64 // of the file when it was last looked at
+	version int64 // of the file that they are of: see look
 	rows    saved.Memo[ledgerKey, *ledgerRow]
 	next    int64 // the number of the next new row; 0 if it is not known
 }
@@ -29,7 +28,7 @@ type ledgerKey struct {
 const keptDocMost = 4 << 10
 
 func (k *keptRows) forget() {
-	k.checked, k.next = false, 0
+	k.next = 0
 	k.rows.Clear()
 }
 
@@ -47,18 +46,13 @@ func (k *keptRows) keep(r *ledgerRow) {
 
 // checkKept forgets the rows if another connection has written to the file.
 func (c *conn) checkKept() error {
-	k := &c.ledger
-	if k.checked {
-		return nil
-	}
-	var version int64
-	if _, err := c.row("PRAGMA data_version", nil, &version); err != nil {
+	if err := c.look(); err != nil {
 		return err
 	}
-	if version != k.version {
+	if k := &c.ledger; k.version != c.version {
 		k.forget()
+		k.version = c.version
 	}
-	k.checked, k.version = true, version
 	return nil
 }
 

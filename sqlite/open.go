@@ -133,7 +133,7 @@ func (db *DB) open(o *Options) error {
 	if o.PowerSafe {
 		sync = "FULL"
 	}
-	w := &conn{connector: connector, setup: []string{
+	w := &conn{connector: connector, writes: true, setup: []string{
 		fmt.Sprintf("PRAGMA busy_timeout=%d", lockTry.Milliseconds()),
 		"PRAGMA synchronous=" + sync,
 		"PRAGMA cache_size=-65536",
@@ -155,6 +155,9 @@ func (db *DB) open(o *Options) error {
 	}
 	if err == nil && o.Check {
 		err = w.check()
+	}
+	if err == nil {
+		err = w.look()
 	}
 	if err != nil {
 		return explain(err)
@@ -411,7 +414,10 @@ type conn struct {
 	args      []driver.NamedValue // of the statement that runs
 	dirty     bool                // something was written since it was last set to false
 	summed    bool                // all rows of the file have a checksum
-	ledger    keptRows            // of the writer's connection
+	writes    bool                // it is the writer's; the rest is for that
+	version   int64               // see look
+	looked    bool                // the transaction has done so
+	ledger    keptRows
 }
 
 type stmt struct {

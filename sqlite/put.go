@@ -19,7 +19,7 @@ var (
 
 // Put implements [checkpoint.Saver].
 func (db *DB) Put(ctx context.Context, p *checkpoint.Put) error {
-	err := db.write(ctx, func(c *conn) error { return db.putAll(c, []*checkpoint.Put{p}) })
+	err := db.writeKeeping(ctx, func(c *conn) error { return db.putAll(c, []*checkpoint.Put{p}) })
 	return inThread(p.Thread, err)
 }
 
@@ -28,7 +28,7 @@ func (db *DB) PutAll(ctx context.Context, puts []*checkpoint.Put) error {
 	if len(puts) == 0 {
 		return nil
 	}
-	err := db.write(ctx, func(c *conn) error { return db.putAll(c, puts) })
+	err := db.writeKeeping(ctx, func(c *conn) error { return db.putAll(c, puts) })
 	return inThread(puts[0].Thread, err)
 }
 
@@ -96,7 +96,10 @@ func (db *DB) put(c *conn, name lineName, h *head, puts []*checkpoint.Put, fresh
 			return 0, err
 		}
 	}
-	db.known.heads.Set(name, steps[len(steps)-1].after)
+	last := &steps[len(steps)-1]
+	last.after.as = db.sight(c)
+	last.after.keepWrites(last.Pending)
+	db.known.heads.Set(name, last.after)
 	return len(steps), nil
 }
 
@@ -153,7 +156,7 @@ func (s *step) prepare(db *DB, c *conn, name lineName, before *step, fresh bool)
 		return fmt.Errorf("sqlite: thread %q has had %d checkpoints, which is as many as it can have", p.Thread, h.last)
 	}
 	if s.isNew {
-		if err := c.makeLine(name, s.after); err != nil {
+		if err := db.makeLine(c, name, s.after); err != nil {
 			return err
 		}
 	}
@@ -203,13 +206,14 @@ func (s *step) encode() {
 	m.shared = len(s.Metadata) > 0 && bytes.Equal(s.Metadata, s.after.run.metadata)
 	s.record = m.append(make([]byte, 0, 128+len(s.Control)+len(s.Metadata)), s.ID)
 	m.control, m.metadata, m.patches = nil, nil, nil
-	if s.after.echoes = worthEcho(s.Control); s.after.echoes && len(s.record) <= maxRecord {
+	s.after.echoes = worthEcho(s.Control)
+	if n := len(s.record); n <= keptRecordMost || n <= maxRecord && s.after.echoes {
 		s.after.record = s.record
 	}
 }
 
 // moveHead is the compare-and-set, from the head before the first step to that after
-// the last one.
+// the last one. A new line gets its row.
 func moveHead(c *conn, steps []step, fresh bool) error {
 	first, last := &steps[0], &steps[len(steps)-1]
 	h, after := first.before, last.after
@@ -217,13 +221,16 @@ func moveHead(c *conn, steps []step, fresh bool) error {
 	for i := range steps {
 		size += steps[i].size
 	}
-	sum := after.sum() - h.sum() + countSum(int64(len(steps)), int64(size))
+	sum := after.sum() + countSum(int64(len(steps)), int64(size))
 	if first.isNew {
-		sum += h.sum() + lineSum(after.line, after.thread, first.Namespace) // makeLine left it out
+		_, err := c.change("INSERT INTO line(id,thread,path,head,at,last,next,rev,open,count,bytes,sum) VALUES(?,?,?,?,?,?,?,?,?,?,?,?)",
+			after.line, after.thread, []byte(first.Namespace), last.id, after.at, after.last, after.next, int64(after.rev), after.open, len(steps), size,
+			(sum+lineSum(after.line, after.thread, first.Namespace))&saved.SumMask)
+		return err
 	}
 	n, err := c.change(`UPDATE line SET head=?, at=?, last=?, next=?, open=?, count=count+?, bytes=bytes+?, sum=(sum+?)&0x7fffffff
 		WHERE id=? AND head=? AND rev=? AND open=? AND (SELECT fence FROM thread WHERE id=?)=?`,
-		last.id, after.at, after.last, after.next, after.open, len(steps), size, sum,
+		last.id, after.at, after.last, after.next, after.open, len(steps), size, sum-h.sum(),
 		after.line, h.id[:], int64(h.rev), h.open, after.thread, int64(h.epoch))
 	switch {
 	case err != nil:

@@ -14,7 +14,10 @@ import (
 // Get implements [checkpoint.Saver].
 func (db *DB) Get(ctx context.Context, key checkpoint.Key) (*checkpoint.Checkpoint, error) {
 	var cp *checkpoint.Checkpoint
-	err := db.readOn(ctx, db.writer, func(c *conn) error { // warm, but without a transaction
+	err := db.readOn(ctx, db.writer, func(c *conn) (err error) { // warm, but without a transaction
+		if cp, err = db.getKept(ctx, c, key); cp != nil || err != nil {
+			return err
+		}
 		return c.withThread(key.Thread, func(thread int64, epoch uint64) (err error) {
 			cp, err = db.get(ctx, c, thread, epoch, key)
 			return err
@@ -54,6 +57,7 @@ type reading struct {
 	key    checkpoint.Key
 	loader *loader
 	runs   map[int64]run
+	kept   bool // the head is as it is known
 }
 
 func (db *DB) reading(c *conn, h *head, thread, namespace string) *reading {
@@ -119,6 +123,18 @@ func (rd *reading) checkpoint(ctx context.Context, r *stored) (*checkpoint.Check
 		}
 		cp.Values[names[i]] = v
 	}
+	cp.Pending, err = rd.pending(r)
+	return cp, err
+}
+
+// pending reads the pending writes of a checkpoint.
+func (rd *reading) pending(r *stored) (all []checkpoint.Write, err error) {
+	if rd.kept {
+		for _, w := range rd.h.pending {
+			all = append(all, saved.ParseWrite(w.task, w.kind, bytes.Clone(w.data)))
+		}
+		return saved.Latest(all), nil
+	}
 	err = rd.c.each("SELECT task, kind, data, sum FROM pending WHERE checkpoint=? ORDER BY rowid", []any{r.key},
 		func(scan func(...any) error) error {
 			var task string
@@ -127,14 +143,13 @@ func (rd *reading) checkpoint(ctx context.Context, r *stored) (*checkpoint.Check
 			if err := scan(&task, &kind, &data, &sum); err != nil {
 				return err
 			}
-			cp.Pending = append(cp.Pending, saved.ParseWrite(task, kind, data))
+			all = append(all, saved.ParseWrite(task, kind, data))
 			if !rd.c.intact(sum, pendingSum(r.key, task, kind, data)) {
 				return changed("what task %q left at checkpoint %s", task, r.id)
 			}
 			return nil
 		})
-	cp.Pending = saved.Latest(cp.Pending)
-	return cp, err
+	return saved.Latest(all), err
 }
 
 const (

@@ -83,7 +83,7 @@ func (s *backend) Do(ctx context.Context, b *store.Batch) (*store.Results, error
 		return out, err
 	}
 	kept := false
-	err = s.db.write(ctx, func(c *conn) (err error) {
+	err = s.db.writeKeeping(ctx, func(c *conn) (err error) {
 		kept, err = c.refresh(refresh)
 		return err
 	})

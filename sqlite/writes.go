@@ -11,10 +11,17 @@ import (
 // PutWrites implements [checkpoint.Saver].
 func (db *DB) PutWrites(ctx context.Context, at checkpoint.Key, fence uint64, writes []checkpoint.Write) error {
 	name := lineName{at.Thread, at.Namespace}
-	err := db.write(ctx, func(c *conn) error {
+	err := db.writeKeeping(ctx, func(c *conn) error {
 		h, key, err := db.addWrites(c, name, at, fence, writes)
 		if err != nil {
 			return err
+		}
+		if known, ok := db.known.heads.Get(name); ok {
+			if known == h {
+				h.keepWrites(writes)
+			} else {
+				known.as = sight{} // maybe it is behind the times
+			}
 		}
 		if key == keyOf(h.line, h.at) && !h.open && saved.HasResults(writes) {
 			opened := *h

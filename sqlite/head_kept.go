@@ -1,0 +1,110 @@
+package sqlite
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"slices"
+
+	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/saved"
+)
+
+// A thread is often read by the process that has just written to it: its run has asked
+// something, and is continued with the answer. What is known of its head then is what the
+// file has, unless something has changed since, here or in another process.
+
+// sight is a state of the file, as far as the heads of lines are concerned: if two are
+// equal, nothing has changed between them but by puts of this process.
+type sight struct {
+	version int64 // see look
+	edits   int64 // how often this process has written in other ways
+}
+
+// look reads data_version, which commits of other connections change, once a transaction.
+func (c *conn) look() error {
+	if c.looked {
+		return nil
+	}
+	_, err := c.row("PRAGMA data_version", nil, &c.version)
+	c.looked = err == nil
+	return err
+}
+
+// sight is the state when the connection, which is the writer's, has last looked. What is
+// seen later and has this sight is as it was seen if the next look gives the same.
+func (db *DB) sight(c *conn) sight { return sight{c.version, db.known.edits} }
+
+// pendingRow is a pending write as it is stored.
+type pendingRow struct {
+	task       string
+	kind, data []byte
+}
+
+// keptPendingMost bounds the pending writes of a head that are kept.
+const keptPendingMost = 4 << 10
+
+// keepWrites adds pending writes, or replaces them, as addAllPending does. Results are not
+// kept: there may be many of them, and those of a step that goes on are not read.
+func (h *head) keepWrites(writes []checkpoint.Write) {
+	if h.as == (sight{}) || len(writes) == 0 {
+		return
+	}
+	size := 0
+	for i := range h.pending {
+		size += len(h.pending[i].data)
+	}
+	for i := range writes {
+		w := &writes[i]
+		size += len(w.Data)
+		if w.Kind == checkpoint.Done || size > keptPendingMost {
+			h.as, h.pending = sight{}, nil
+			return
+		}
+		kind, data := saved.WriteRow(w)
+		row := pendingRow{w.Task, kind, bytes.Clone(data)}
+		same := func(o pendingRow) bool { return o.task == row.task && bytes.Equal(o.kind, row.kind) }
+		if i := slices.IndexFunc(h.pending, same); i >= 0 {
+			h.pending[i] = row
+		} else {
+			h.pending = append(h.pending, row)
+		}
+	}
+}
+
+// getKept is Get of a head that is known, without reading its rows. It returns nil if they
+// have to be read.
+func (db *DB) getKept(ctx context.Context, c *conn, key checkpoint.Key) (cp *checkpoint.Checkpoint, err error) {
+	if !c.writes {
+		return nil, nil
+	}
+	h, ok := db.known.heads.Get(lineName{key.Thread, key.Namespace})
+	if !ok || h.record == nil || h.as == (sight{}) || !key.ID.IsZero() && key.ID != h.id {
+		return nil, nil
+	}
+	// The statement is open until the rest is read, which is then from the same state: see
+	// withThread.
+	err = c.each("PRAGMA data_version", nil, func(scan func(...any) error) error {
+		if err := scan(&c.version); err != nil {
+			return err
+		}
+		if h.as != db.sight(c) {
+			return io.EOF
+		}
+		m, err := parseManifest(bytes.Clone(h.record), h.id) // the caller may change what it gets
+		if err != nil {
+			return err
+		}
+		rd := db.reading(c, h, key.Thread, key.Namespace)
+		rd.kept, rd.runs[h.run.number] = true, h.run
+		if cp, err = rd.checkpoint(ctx, &stored{keyOf(h.line, h.at), h.id, h.run.number, m}); err != nil {
+			return err
+		}
+		return io.EOF
+	})
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	return cp, nil
+}

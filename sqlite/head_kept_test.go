@@ -1,0 +1,231 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/treadle-go/treadle/checkpoint"
+)
+
+// keptHead is the head of a thread as it is known, nil if it has to be read.
+func keptHead(t *testing.T, db *DB, thread string) (cp *checkpoint.Checkpoint) {
+	t.Helper()
+	err := db.readOn(t.Context(), db.writer, func(c *conn) (err error) {
+		cp, err = db.getKept(t.Context(), c, checkpoint.Key{Thread: thread})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cp
+}
+
+// storedHead reads the head of a thread from the file, nil if there is no such thread.
+func storedHead(t *testing.T, db *DB, thread string) (cp *checkpoint.Checkpoint) {
+	t.Helper()
+	err := db.readOnce(t.Context(), func(c *conn) error {
+		return c.withThread(thread, func(id int64, epoch uint64) (err error) {
+			cp, err = db.get(t.Context(), c, id, epoch, checkpoint.Key{Thread: thread})
+			return err
+		})
+	})
+	if err != nil && !errors.Is(err, checkpoint.ErrNotFound) {
+		t.Fatal(err)
+	}
+	return cp
+}
+
+// Two processes do everything that changes a thread, one after the other. What each knows
+// of a head, if it knows something, is what the file has.
+func TestWhatIsKnownOfAHeadIsWhatTheFileHas(t *testing.T) {
+	kept := 0
+	for seed := range uint64(4) {
+		rnd := rand.New(rand.NewPCG(seed, 2))
+		path := filepath.Join(t.TempDir(), "test.db")
+		both := []*DB{open(t, path, nil), open(t, path, nil)}
+		fences := map[string]uint64{}
+		for i := range 150 {
+			db := both[0]
+			if rnd.IntN(5) == 0 {
+				db = both[1]
+			}
+			thread := fmt.Sprint("thread ", rnd.IntN(3))
+			what, err := changeThread(t, rnd, db, thread, i, fences)
+			if err != nil {
+				t.Fatalf("%s: %v", what, err)
+			}
+			for k := range 3 {
+				thread := fmt.Sprint("thread ", k)
+				want := storedHead(t, both[0], thread)
+				for n, db := range both {
+					got := keptHead(t, db, thread)
+					if got == nil {
+						continue
+					}
+					kept++
+					if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+						t.Fatalf("seed %d, after change %d (%s), process %d knows of %s (-file +known):\n%s", seed, i, what, n, thread, diff)
+					}
+				}
+			}
+		}
+		checkFile(t, both[1])
+	}
+	if kept < 300 {
+		t.Errorf("%d heads were known, want most", kept)
+	}
+}
+
+// changeThread does something with a thread, and says what.
+func changeThread(t *testing.T, rnd *rand.Rand, db *DB, thread string, i int, fences map[string]uint64) (string, error) {
+	ctx := t.Context()
+	head := storedHead(t, db, thread)
+	l := newLine(t, db, thread)
+	if head != nil {
+		l.key.ID, l.n = head.ID, head.Step+1
+	}
+	kind := rnd.IntN(14)
+	if head == nil && kind > 5 {
+		kind = 0
+	}
+	switch kind {
+	case 6, 7:
+		w := checkpoint.Write{Task: fmt.Sprint("task ", rnd.IntN(3)), Kind: checkpoint.Paused, Data: fmt.Appendf(nil, "%q", fmt.Sprint("question ", i))}
+		if rnd.IntN(2) == 0 {
+			w.Kind, w.RunID = checkpoint.Answers, fmt.Sprint("run ", rnd.IntN(3))
+		}
+		if rnd.IntN(8) == 0 {
+			w.Data = []byte(strings.Repeat("long ", keptPendingMost))
+		}
+		if rnd.IntN(6) == 0 {
+			fences[thread]++ // of a process that has just taken the thread over
+		}
+		at := checkpoint.Key{Thread: thread, ID: head.ID}
+		if rnd.IntN(6) == 0 && !head.Parent.IsZero() {
+			at.ID = head.Parent
+			if _, err := db.Get(ctx, at); errors.Is(err, checkpoint.ErrNotFound) {
+				at.ID = head.ID
+			}
+		}
+		return "a pause or an answer", db.PutWrites(ctx, at, fences[thread], []checkpoint.Write{w})
+	case 8:
+		return "a result", db.PutWrites(ctx, checkpoint.Key{Thread: thread, ID: head.ID}, fences[thread], []checkpoint.Write{{Task: "task 1", Kind: checkpoint.Done, Data: []byte("1")}})
+	case 9:
+		fences[thread]++
+		return "a fence", db.Fence(ctx, thread, fences[thread])
+	case 10:
+		_, err := db.DeleteRuns(ctx, thread, []string{fmt.Sprint("run ", rnd.IntN(3))})
+		return "a run is deleted", err
+	case 11:
+		_, err := db.Prune(ctx, thread, checkpoint.Retention{KeepLast: 1})
+		return "old checkpoints are removed", err
+	case 12:
+		delete(fences, thread)
+		return "the thread is deleted", db.DeleteThread(ctx, thread)
+	case 13:
+		to := fmt.Sprint("thread ", rnd.IntN(3))
+		err := db.CopyThread(ctx, thread, to)
+		if errors.Is(err, checkpoint.ErrConflict) {
+			err = nil // it exists
+		} else {
+			fences[to] = 0
+		}
+		return "a copy to " + to, err
+	}
+	p := l.next(set("a", fmt.Sprint(i)))
+	p.Fence = fences[thread]
+	p.Control = []byte(strings.Repeat("c", []int{10, 200, 2 * keptRecordMost}[rnd.IntN(3)]))
+	switch rnd.IntN(4) {
+	case 0:
+		p.Changes = append(p.Changes, grow("list", 0, fmt.Sprint(i)))
+	case 1:
+		p.RunID, p.Metadata = fmt.Sprint("run ", rnd.IntN(3)), []byte(`{"a":1}`)
+	case 2:
+		p.Pending = []checkpoint.Write{{Task: "task 1", Kind: checkpoint.Paused, Data: []byte("y")}}
+	}
+	return "a put", db.Put(ctx, p)
+}
+
+func TestWhatIsReadOfAKnownHeadIsTheCallersOwn(t *testing.T) {
+	db := open(t, filepath.Join(t.TempDir(), "test.db"), nil)
+	l := newLine(t, db, "thread")
+	p := l.next(set("a", "1"), grow("list", 0, "2"))
+	p.Control, p.Metadata, p.RunID = []byte("control"), []byte(`{"a":1}`), "run"
+	question := []byte("question")
+	p.Pending = []checkpoint.Write{{Task: "t", Kind: checkpoint.Paused, Data: question}}
+	l.put(p)
+	question[0] = 'Q' // nor does it change with what was put
+	want := storedHead(t, db, "thread")
+	for range 3 {
+		got := keptHead(t, db, "thread")
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatal(diff)
+		}
+		got.Control[0], got.Metadata[0], got.Pending[0].Data[0] = 'X', 'X', 'X'
+		got.Values["a"].Data[0], got.Values["list"].Items[0][0] = 'X', 'X'
+	}
+}
+
+func TestNewThreadsOfSeveralProcessesHaveTheirOwnNumbers(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "test.db")
+	both := []*DB{open(t, path, nil), open(t, path, nil)}
+	rnd := rand.New(rand.NewPCG(3, 3))
+	for i := range 60 {
+		db := both[rnd.IntN(2)]
+		thread := fmt.Sprint("thread ", i)
+		switch rnd.IntN(4) {
+		case 0:
+			if err := db.Fence(t.Context(), thread, 1); err != nil {
+				t.Fatal(err)
+			}
+		case 1:
+			newLine(t, db, thread).add(set("a", "1"))
+			if err := db.DeleteThread(t.Context(), thread); err != nil {
+				t.Fatal(err)
+			}
+		case 2:
+			newLine(t, db, thread).add(set("a", "1"))
+			if err := db.CopyThread(t.Context(), thread, "copy of "+thread); err != nil {
+				t.Fatal(err)
+			}
+		default:
+			l := newLine(t, db, thread)
+			l.add(set("a", "1"))
+			inner := newLine(t, both[rnd.IntN(2)], thread)
+			inner.key.Namespace = "inner"
+			inner.add(set("a", "2"))
+		}
+	}
+	checkFile(t, both[0])
+	for i := range 60 {
+		cp, err := both[1].Get(t.Context(), checkpoint.Key{Thread: fmt.Sprint("thread ", i)})
+		if err == nil && string(cp.Values["a"].Data) != "1" {
+			t.Errorf("thread %d has %q", i, cp.Values["a"].Data)
+		}
+		if err != nil && !errors.Is(err, checkpoint.ErrNotFound) {
+			t.Error(err)
+		}
+	}
+}
+
+// Of the answers of two runs the one that was stored first keeps its place.
+func TestAnAnswerThatIsReplacedKeepsItsPlaceInAKnownHead(t *testing.T) {
+	db := open(t, filepath.Join(t.TempDir(), "test.db"), nil)
+	key := newLine(t, db, "thread").add(set("a", "1"))
+	for i, run := range []string{"one", "two", "one"} {
+		w := checkpoint.Write{Task: "t", Kind: checkpoint.Answers, RunID: run, Data: fmt.Append(nil, i)}
+		if err := db.PutWrites(t.Context(), key, 0, []checkpoint.Write{w}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(storedHead(t, db, "thread"), keptHead(t, db, "thread")); diff != "" {
+		t.Error(diff)
+	}
+}
