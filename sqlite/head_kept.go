@@ -51,26 +51,45 @@ func (h *head) keepWrites(writes []checkpoint.Write) {
 	if h.as == (sight{}) || len(writes) == 0 {
 		return
 	}
-	size := 0
+	const row = 64 // at least, in memory
+	size := len(h.pending) * row
 	for i := range h.pending {
 		size += len(h.pending[i].data)
 	}
 	for i := range writes {
 		w := &writes[i]
-		size += len(w.Data)
+		size += row + len(w.Data)
 		if w.Kind == checkpoint.Done || size > keptPendingMost {
 			h.as, h.pending = sight{}, nil
 			return
 		}
 		kind, data := saved.WriteRow(w)
 		row := pendingRow{w.Task, kind, bytes.Clone(data)}
-		same := func(o pendingRow) bool { return o.task == row.task && bytes.Equal(o.kind, row.kind) }
-		if i := slices.IndexFunc(h.pending, same); i >= 0 {
+		if i := h.find(w.Task, kind); i >= 0 {
 			h.pending[i] = row
 		} else {
 			h.pending = append(h.pending, row)
 		}
 	}
+}
+
+// find is the place of the pending write of a task and a kind, -1 if there is none.
+func (h *head) find(task string, kind []byte) int {
+	return slices.IndexFunc(h.pending, func(w pendingRow) bool { return w.task == task && bytes.Equal(w.kind, kind) })
+}
+
+// newHead is the head of a line of a new thread, if the thread was looked for and nobody can
+// have made it since; otherwise it is nil.
+func (db *DB) newHead(c *conn, name lineName) (*head, error) {
+	then, ok := db.known.absent.Get(name.thread)
+	if !ok {
+		return nil, nil
+	}
+	db.known.absent.Delete(name.thread) // it is made now
+	if err := c.look(); err != nil || then != db.sight(c) {
+		return nil, err
+	}
+	return &head{next: 1}, nil
 }
 
 // getKept is Get of a head that is known, without reading its rows. It returns nil if they

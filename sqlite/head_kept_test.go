@@ -229,3 +229,38 @@ func TestAnAnswerThatIsReplacedKeepsItsPlaceInAKnownHead(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// A process that has looked for a thread does not look again when it makes it, unless
+// somebody may have made it since.
+func TestAThreadThatWasNotThereIsMadeOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "test.db")
+	here, there := open(t, path, nil), open(t, path, nil)
+	for i, made := range []func(thread string){
+		func(string) {},
+		func(thread string) { newLine(t, there, thread).add(set("a", "there")) },
+		func(thread string) { newLine(t, here, thread).add(set("a", "there")) },
+		func(thread string) {
+			if err := here.Fence(t.Context(), thread, 1); err != nil {
+				t.Fatal(err)
+			}
+		},
+		func(thread string) {
+			inner := newLine(t, here, thread)
+			inner.key.Namespace = "inner"
+			inner.add(set("a", "inner"))
+		},
+	} {
+		thread := fmt.Sprint("thread ", i)
+		if _, err := here.Get(t.Context(), checkpoint.Key{Thread: thread}); !errors.Is(err, checkpoint.ErrNotFound) {
+			t.Fatal(err)
+		}
+		made(thread)
+		p := newLine(t, here, thread).next(set("a", "here"))
+		p.Fence = 1
+		err := here.Put(t.Context(), p)
+		if isThere := i == 1 || i == 2; isThere != errors.Is(err, checkpoint.ErrConflict) || !isThere && err != nil {
+			t.Errorf("put the first checkpoint of %s: %v", thread, err)
+		}
+	}
+	checkFile(t, there)
+}

@@ -11,6 +11,7 @@ type known struct {
 	edits  int64 // see sight
 	next   nextNumbers
 	heads  saved.Memo[lineName, *head]
+	absent saved.Memo[string, sight] // threads that were looked for and not there
 	shapes saved.Memo[string, int64] // by saved.EncodeNames
 	stamps saved.Memo[string, int64] // of the store
 }
@@ -20,6 +21,7 @@ type lineName struct{ thread, path string }
 func (k *known) forget() {
 	k.next = nextNumbers{}
 	k.heads.Clear()
+	k.absent.Clear()
 	k.shapes.Clear()
 	k.stamps.Clear()
 }

@@ -60,7 +60,10 @@ func (db *DB) putNext(c *conn, name lineName, puts []*checkpoint.Put) (int, erro
 		}
 		db.known.heads.Delete(name)
 	}
-	h, err := c.loadHead(name)
+	h, err := db.newHead(c, name)
+	if h == nil && err == nil {
+		h, err = c.loadHead(name)
+	}
 	if err != nil {
 		return 0, err
 	}

@@ -19,6 +19,9 @@ func (db *DB) Get(ctx context.Context, key checkpoint.Key) (*checkpoint.Checkpoi
 			return err
 		}
 		return c.withThread(key.Thread, func(thread int64, epoch uint64) (err error) {
+			if thread == 0 && c.writes {
+				db.known.absent.Set(key.Thread, db.sight(c))
+			}
 			cp, err = db.get(ctx, c, thread, epoch, key)
 			return err
 		})

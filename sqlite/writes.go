@@ -47,6 +47,11 @@ func (db *DB) PutWrites(ctx context.Context, at checkpoint.Key, fence uint64, wr
 func (db *DB) addWrites(c *conn, name lineName, at checkpoint.Key, fence uint64, writes []checkpoint.Write) (*head, int64, error) {
 	if h, ok := db.known.heads.Get(name); ok && h.epoch == fence && (at.ID.IsZero() || at.ID == h.id) && len(writes) > 0 {
 		key := keyOf(h.line, h.at)
+		if len(writes) == 1 {
+			if ok, err := db.addNew(c, h, key, &writes[0]); ok || err != nil {
+				return h, key, err
+			}
+		}
 		if n, err := c.addPending(key, &writes[0], h); n > 0 || err != nil {
 			return h, key, cmp.Or(err, c.addAllPending(key, writes[1:]))
 		}
@@ -56,6 +61,20 @@ func (db *DB) addWrites(c *conn, name lineName, at checkpoint.Key, fence uint64,
 		return nil, 0, err
 	}
 	return h, key, c.addAllPending(key, writes)
+}
+
+// addNew adds a write to a head that is as it is known, so that no condition has to be looked
+// up, and reports whether it is and has no write that this one replaces.
+func (db *DB) addNew(c *conn, h *head, key int64, w *checkpoint.Write) (bool, error) {
+	kind, data := saved.WriteRow(w)
+	if h.as == (sight{}) || h.find(w.Task, kind) >= 0 {
+		return false, nil
+	}
+	if err := c.look(); err != nil || h.as != db.sight(c) {
+		return false, err
+	}
+	_, err := c.change("INSERT INTO pending(checkpoint,task,kind,data,sum) VALUES(?,?,?,?,?)", key, []byte(w.Task), kind, data, pendingSum(key, w.Task, kind, data))
+	return err == nil, err
 }
 
 // writesAt reads the head of the line and finds the checkpoint that writes are for.
