@@ -87,7 +87,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		return replay(s.from, s.printer(stdout))
 	}
 	stores.fetch = s.fetch
-	b := bench{out: s.printer(stdout), progress: stderr, each: repetitionTime}
+	b := bench{out: s.printer(stdout), progress: stderr, each: repetitionTime, ours: map[string]line{}}
 	defer func() { err = errors.Join(err, stores.close(), removeProgram()) }()
 	defer func() {
 		if err == nil {
@@ -102,7 +102,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	return b.withPeers(ctx, s)
 }
 
-// withPeers measures ours, then the peers.
+// withPeers measures job by job, ours and the peers' back to back, so that a slow minute
+// of the machine hits both sides of a ratio.
 func (b *bench) withPeers(ctx context.Context, s settings) error {
 	jobs, servers := apart(s.jobs)
 	js, py := jsServer(b.progress), pyServer(b.progress)
@@ -115,20 +116,26 @@ func (b *bench) withPeers(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
-	if err := b.goEngines(ctx, s.jobs, true); err != nil {
-		return err
-	}
-	for _, p := range scripts {
-		if err := b.script(ctx, p, jobs); err != nil {
+	for _, j := range s.jobs {
+		one := []job{j}
+		if err := b.goEngines(ctx, one, true); err != nil {
 			return err
 		}
-	}
-	for _, p := range []*serverPeer{js, py} {
-		if !slices.Contains(hosts, p.scriptPeer) {
+		if !isServer(j.name) {
+			for _, p := range scripts {
+				if err := b.script(ctx, p, one); err != nil {
+					return err
+				}
+			}
 			continue
 		}
-		if err := b.servers(ctx, p, servers); err != nil {
-			return err
+		for _, p := range []*serverPeer{js, py} {
+			if !slices.Contains(hosts, p.scriptPeer) {
+				continue
+			}
+			if err := b.servers(ctx, p, one); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -197,10 +204,8 @@ func (b *bench) verdict(strict bool) error {
 	return errors.Join(b.lacks...)
 }
 
-// goEngines measures job by job, ours and eino's back to back, so that a slow
-// minute of the machine hits both sides of a ratio.
+// goEngines measures what is written in Go: ours, and with peers eino.
 func (b *bench) goEngines(ctx context.Context, jobs []job, peers bool) error {
-	b.ours = map[string]line{}
 	for _, j := range jobs {
 		if w, ok := findWork(ours, j.name); ok {
 			if err := b.treadle(ctx, j, w); err != nil {
