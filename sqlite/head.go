@@ -128,7 +128,10 @@ func (c *conn) withThread(name string, do func(id int64, epoch uint64) error) er
 	return result
 }
 
-func (c *conn) setEpoch(thread int64, before, epoch uint64) error {
+// setEpoch sets the epoch of a thread, which all its lines have: what is known of their
+// heads, which have it too, does not hold any more.
+func (db *DB) setEpoch(c *conn, thread int64, before, epoch uint64) error {
+	db.known.edits++
 	_, err := c.change("UPDATE thread SET fence=?, sum=(sum+?)&0x7fffffff WHERE id=?", int64(epoch), epochSum(epoch)-epochSum(before), thread)
 	return err
 }

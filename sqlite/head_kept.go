@@ -51,14 +51,14 @@ func (h *head) keepWrites(writes []checkpoint.Write) {
 	if h.as == (sight{}) || len(writes) == 0 {
 		return
 	}
-	const row = 64 // at least, in memory
-	size := len(h.pending) * row
+	const least = 64 // of a row in memory
+	size := len(h.pending) * least
 	for i := range h.pending {
 		size += len(h.pending[i].data)
 	}
 	for i := range writes {
 		w := &writes[i]
-		size += row + len(w.Data)
+		size += least + len(w.Data)
 		if w.Kind == checkpoint.Done || size > keptPendingMost {
 			h.as, h.pending = sight{}, nil
 			return

@@ -264,3 +264,30 @@ func TestAThreadThatWasNotThereIsMadeOnce(t *testing.T) {
 	}
 	checkFile(t, there)
 }
+
+// The epoch belongs to the thread: one that a nested graph's writes raise counts for the
+// head of the root graph too.
+func TestAnOvertakenWriterOfAKnownHeadIsRefused(t *testing.T) {
+	db := open(t, filepath.Join(t.TempDir(), "test.db"), nil)
+	question := []checkpoint.Write{{Task: "t", Kind: checkpoint.Paused, Data: []byte("?")}}
+	for i, raise := range []func(inner *line) error{
+		func(inner *line) error { return db.PutWrites(t.Context(), inner.key, 1, question) },
+		func(inner *line) error {
+			p := inner.next(set("a", "2"))
+			p.Fence = 1
+			return db.Put(t.Context(), p)
+		},
+		func(inner *line) error { return db.Fence(t.Context(), inner.key.Thread, 1) },
+	} {
+		root, inner := newLine(t, db, fmt.Sprint("thread ", i)), newLine(t, db, fmt.Sprint("thread ", i))
+		inner.key.Namespace = "inner"
+		inner.add(set("a", "1"))
+		root.add(set("a", "1"))
+		if err := raise(inner); err != nil {
+			t.Fatal(err)
+		}
+		if err := db.PutWrites(t.Context(), root.key, 0, question); !errors.Is(err, checkpoint.ErrFenced) {
+			t.Errorf("a question of a writer that was overtaken: %v, want %v", err, checkpoint.ErrFenced)
+		}
+	}
+}

@@ -95,7 +95,7 @@ func (db *DB) put(c *conn, name lineName, h *head, puts []*checkpoint.Put, fresh
 		return 0, err
 	}
 	for i := range steps {
-		if err := steps[i].store(c); err != nil {
+		if err := steps[i].store(db, c); err != nil {
 			return 0, err
 		}
 	}
@@ -121,7 +121,7 @@ func (db *DB) step(c *conn, name lineName, h *head, p *checkpoint.Put, before *s
 }
 
 // store stores the step after the head has moved.
-func (s *step) store(c *conn) error {
+func (s *step) store(db *DB, c *conn) error {
 	if err := s.storeRun(c); err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func (s *step) store(c *conn) error {
 	if err := s.consumeResults(c); err != nil {
 		return err
 	}
-	return s.raiseEpoch(c)
+	return s.raiseEpoch(db, c)
 }
 
 // A step is what a put adds to a line, ready to be stored.
@@ -299,11 +299,11 @@ func (s *step) consumeResults(c *conn) error {
 	return err
 }
 
-func (s *step) raiseEpoch(c *conn) error {
+func (s *step) raiseEpoch(db *DB, c *conn) error {
 	if s.Fence <= s.before.epoch {
 		return nil
 	}
-	return c.setEpoch(s.after.thread, s.before.epoch, s.Fence)
+	return db.setEpoch(c, s.after.thread, s.before.epoch, s.Fence)
 }
 
 // grow makes the manifest of p after h, or refuses p. With ahead, h is not stored yet, so

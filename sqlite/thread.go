@@ -112,7 +112,7 @@ func (db *DB) Fence(ctx context.Context, thread string, epoch uint64) error {
 			_, err = c.makeThread(thread, epoch)
 			return err
 		}
-		return c.setEpoch(tid, present, epoch)
+		return db.setEpoch(c, tid, present, epoch)
 	})
 	return inThread(thread, err)
 }

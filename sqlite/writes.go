@@ -34,7 +34,7 @@ func (db *DB) PutWrites(ctx context.Context, at checkpoint.Key, fence uint64, wr
 			}
 		}
 		if fence > h.epoch {
-			return c.setEpoch(h.thread, h.epoch, fence)
+			return db.setEpoch(c, h.thread, h.epoch, fence)
 		}
 		return nil
 	})
