@@ -16,7 +16,7 @@ import (
 // file has, unless something has changed since, here or in another process.
 
 // sight is a state of the file, as far as the heads of lines are concerned: if two are
-// equal, nothing has changed between them but by puts of this process.
+// equal, nothing has changed between them but by Put, PutAll and PutWrites of this process.
 type sight struct {
 	version int64 // see look
 	edits   int64 // how often this process has written in other ways
@@ -32,8 +32,8 @@ func (c *conn) look() error {
 	return err
 }
 
-// sight is the state when the connection, which is the writer's, has last looked. What is
-// seen later and has this sight is as it was seen if the next look gives the same.
+// sight is the state that the writer's connection saw when it last looked. Something that is
+// read or written now and noted with it still holds later, if a look then gives the same.
 func (db *DB) sight(c *conn) sight { return sight{c.version, db.known.edits} }
 
 // pendingRow is a pending write as it is stored.

@@ -291,3 +291,36 @@ func TestAnOvertakenWriterOfAKnownHeadIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// What a transaction that is rolled back has put, or looked up, is forgotten.
+func TestAKnownHeadIsForgottenWithItsTransaction(t *testing.T) {
+	db := open(t, filepath.Join(t.TempDir(), "test.db"), nil)
+	l := newLine(t, db, "thread")
+	l.add(set("a", "1"))
+	want := storedHead(t, db, "thread")
+	if _, err := db.Get(t.Context(), checkpoint.Key{Thread: "new"}); !errors.Is(err, checkpoint.ErrNotFound) {
+		t.Fatal(err)
+	}
+	fails := errors.New("fails")
+	err := db.writeKeeping(t.Context(), func(c *conn) error {
+		made := newLine(t, db, "new").next(set("a", "new"))
+		return errors.Join(db.putAll(c, []*checkpoint.Put{l.next(set("a", "2")), made}), fails)
+	})
+	if !errors.Is(err, fails) {
+		t.Fatal(err)
+	}
+	if got := l.get(checkpoint.ID{}); !cmp.Equal(want, got) {
+		t.Errorf("after a roll-back %v is read, want %v", got, want)
+	}
+	if _, err := db.Get(t.Context(), checkpoint.Key{Thread: "new"}); !errors.Is(err, checkpoint.ErrNotFound) {
+		t.Errorf("a thread that was rolled back: %v, want %v", err, checkpoint.ErrNotFound)
+	}
+	newLine(t, db, "new").add(set("a", "new"))
+	l.add(set("a", "2"))
+	for thread, want := range map[string]string{"new": "new", "thread": "2"} {
+		if cp := newLine(t, db, thread).get(checkpoint.ID{}); string(cp.Values["a"].Data) != want {
+			t.Errorf("%s has %q, want %q", thread, cp.Values["a"].Data, want)
+		}
+	}
+	checkFile(t, db)
+}

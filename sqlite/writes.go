@@ -43,7 +43,7 @@ func (db *DB) PutWrites(ctx context.Context, at checkpoint.Key, fence uint64, wr
 
 // addWrites adds writes and returns the head of the line and the key of the checkpoint
 // that they are for. Most are for the head, which is remembered: then the first write
-// is stored on the condition that it still is the head.
+// is stored on the condition that it still is the head, unless that is known (addNew).
 func (db *DB) addWrites(c *conn, name lineName, at checkpoint.Key, fence uint64, writes []checkpoint.Write) (*head, int64, error) {
 	if h, ok := db.known.heads.Get(name); ok && h.epoch == fence && (at.ID.IsZero() || at.ID == h.id) && len(writes) > 0 {
 		key := keyOf(h.line, h.at)
