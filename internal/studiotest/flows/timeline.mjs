@@ -1,5 +1,5 @@
 // The timeline: the checkpoints of a thread, and what one can do with them.
-import { barriers, becomes, check, run, same, until } from "../../browsertest/kit.mjs";
+import { barriers, becomes, check, run, same, sleep, until } from "../../browsertest/kit.mjs";
 import { newPace } from "../pace.mjs";
 
 const server = process.argv[2];
@@ -224,13 +224,46 @@ check("a run is followed, until one scrolls up", async ({ page }) => {
   await page.getByRole("article", { name: "Running" }).getByText("tick").waitFor();
   await card(page, "Step 12").waitFor();
   await page.getByRole("region", { name: "Steps" }).hover();
-  await page.mouse.wheel(0, -600);
+  const toEnd = page.getByRole("button", { name: "To the end" });
+  await until(async () => {
+    await page.mouse.wheel(0, -200);
+    return toEnd.isVisible();
+  }, "leaving the end");
   await pace.allow(10);
-  await page.getByRole("button", { name: "To the end" }).click();
+  await page.getByText("24 checkpoints").waitFor();
+  same(await card(page, "Step 22").isVisible(), false, "the newest step is in sight");
+  await toEnd.click();
   await card(page, "Step 22").waitFor();
   await pace.allow(23);
   await card(page, "Step 45").waitFor();
   await page.getByRole("article", { name: "Running" }).waitFor({ state: "detached" });
+});
+
+check("one scrolls up while checkpoints arrive", async ({ page }) => {
+  const { thread_id } = await post("/threads", {});
+  const pace = newPace(server);
+  await pace.allow(12);
+  const { run_id } = await post(`/threads/${thread_id}/runs`, { assistant_id: "paced", input: { pace: pace.name, count: 10_000 }, config: { recursion_limit: 20_000 }, stream_mode: modes, stream_resumable: true });
+  await open(page, thread_id);
+  await card(page, "Step 12").waitFor();
+  await page.getByRole("region", { name: "Steps" }).hover();
+  let over = false;
+  const arrive = (async () => {
+    while (!over) await pace.allow(1);
+  })();
+  const toEnd = page.getByRole("button", { name: "To the end" });
+  try {
+    for (let i = 0; i < 8; i++) {
+      await page.mouse.wheel(0, -600);
+      await toEnd.click();
+      await toEnd.waitFor({ state: "detached" });
+      await sleep(50 + 17 * i); // so that the wheel is turned at other moments
+    }
+  } finally {
+    over = true;
+    await arrive;
+    await fetch(`${server}/threads/${thread_id}/runs/${run_id}/cancel?wait=true`, { method: "POST" });
+  }
 });
 
 check("a run that tells no checkpoints is followed too", async ({ page }) => {

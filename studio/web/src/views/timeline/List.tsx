@@ -1,11 +1,12 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { useCallback, useEffect, useLayoutEffect, useRef, useState, type ReactNode } from "react";
+import { useEffect, useLayoutEffect, useState, type ReactNode } from "react";
 import type { Row } from "../../data/branches";
 import { useSession, useSessionPart } from "../../data/session";
 import type { Step } from "../../data/types";
 import { Button } from "../../ui/Button";
 import { Icon } from "../../ui/Icon";
 import { useTell } from "../../ui/Toast";
+import { useFollow } from "../../ui/useFollow";
 import { Branch, Card, type Action } from "./Card";
 
 interface Props {
@@ -21,8 +22,7 @@ interface Props {
 
 /** List scrolls the cards. Only those in sight are rendered, and the end is followed until one scrolls up. */
 export function List({ rows, selected, onAction, onBranch, onUnfold, running, children }: Props) {
-  const scroller = useRef<HTMLDivElement>(null);
-  const content = useRef<HTMLDivElement>(null);
+  const { scroller, content, away, toEnd, leaveEnd } = useFollow(selected === null);
   const list = useVirtualizer({
     count: rows.length,
     getScrollElement: () => scroller.current,
@@ -31,7 +31,6 @@ export function List({ rows, selected, onAction, onBranch, onUnfold, running, ch
     overscan: 6,
     anchorTo: "end",
   });
-  const { atEnd, toEnd, leaveEnd, onScroll } = useEnd(scroller, content, selected === null);
   const loading = useOlder(scroller, list.range?.startIndex === 0);
 
   // A checkpoint that was chosen elsewhere is brought into sight.
@@ -53,7 +52,7 @@ export function List({ rows, selected, onAction, onBranch, onUnfold, running, ch
   return (
     <div className="timeline">
       {/* The list can be scrolled by keys, so it takes the focus. */}
-      <div className="timeline-scroll" ref={scroller} onScroll={onScroll} tabIndex={0} role="region" aria-label="Steps">
+      <div className="timeline-scroll" ref={scroller} tabIndex={0} role="region" aria-label="Steps">
         <div ref={content} className="timeline-content">
           {loading ? <p className="timeline-quiet timeline-older">Loading older checkpoints…</p> : null}
           <div className="timeline-list" role="list" style={{ height: list.getTotalSize() }}>
@@ -69,49 +68,13 @@ export function List({ rows, selected, onAction, onBranch, onUnfold, running, ch
           <div className="timeline-end">{children}</div>
         </div>
       </div>
-      {atEnd ? null : (
+      {away ? (
         <Button size="small" className="timeline-to-end" onClick={toEnd}>
           <Icon name="down" size={12} /> To the end
         </Button>
-      )}
+      ) : null}
     </div>
   );
-}
-
-/** useEnd keeps the end in sight while content grows, until the user scrolls up. */
-function useEnd(scroller: React.RefObject<HTMLDivElement | null>, content: React.RefObject<HTMLDivElement | null>, begin: boolean) {
-  const follow = useRef(begin);
-  const top = useRef(0);
-  const [atEnd, setAtEnd] = useState(true);
-  useEffect(() => {
-    const el = scroller.current!;
-    const stick = () => {
-      if (follow.current) el.scrollTop = el.scrollHeight;
-    };
-    const seen = new ResizeObserver(stick);
-    seen.observe(content.current!);
-    seen.observe(el);
-    stick();
-    return () => seen.disconnect();
-  }, [scroller, content]);
-  const onScroll = useCallback(() => {
-    const el = scroller.current!;
-    const left = el.scrollHeight - el.scrollTop - el.clientHeight;
-    // Content that grew puts the end away too, but does not scroll up.
-    if (left < 24) follow.current = true;
-    else if (el.scrollTop < top.current - 1) follow.current = false;
-    top.current = el.scrollTop;
-    setAtEnd(left < 24 || follow.current);
-  }, [scroller]);
-  const toEnd = useCallback(() => {
-    follow.current = true;
-    setAtEnd(true);
-    scroller.current!.scrollTop = scroller.current!.scrollHeight;
-  }, [scroller]);
-  const leaveEnd = useCallback(() => {
-    follow.current = false;
-  }, []);
-  return { atEnd, toEnd, leaveEnd, onScroll };
 }
 
 /** useOlder loads the checkpoints before the first one when that is in sight. */

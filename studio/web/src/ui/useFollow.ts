@@ -1,0 +1,78 @@
+import { useCallback, useEffect, useRef, useState } from "react";
+
+/** Nearer to the end than this counts as being there. */
+const near = 32;
+
+/** For so long after a wheel, a key or a finger the page may still move by it, in milliseconds. */
+const moving = 300;
+
+/** The keys that scroll up. Space does so with shift. */
+const up = new Set(["ArrowUp", "PageUp", "Home", " "]);
+
+/**
+ * useFollow keeps a scroller at its end while content grows, until the user scrolls up. begin says whether the end is followed
+ * at first.
+ */
+export function useFollow(begin = true) {
+  const scroller = useRef<HTMLDivElement | null>(null);
+  const content = useRef<HTMLDivElement | null>(null);
+  const following = useRef(begin);
+  const [away, setAway] = useState(false);
+  const toEnd = useCallback(() => {
+    following.current = true;
+    setAway(false);
+    const el = scroller.current;
+    if (el) el.scrollTop = el.scrollHeight;
+  }, []);
+  const leaveEnd = useCallback(() => {
+    following.current = false;
+  }, []);
+  useEffect(() => {
+    const el = scroller.current!;
+    let top = el.scrollTop;
+    // While this timer runs, the user scrolls up. That begins with a few pixels, in which the end is still near, and to go back
+    // to the end would stop it.
+    let leaving: number | undefined;
+    const isNear = () => el.scrollHeight - el.scrollTop - el.clientHeight < near;
+    const moved = () => {
+      if (isNear()) following.current ||= leaving === undefined;
+      // Growing content puts the end away too, but does not move up.
+      else if (el.scrollTop < top - 1) following.current = false;
+      top = el.scrollTop;
+      setAway(!following.current && !isNear());
+    };
+    const grown = () => {
+      if (following.current) el.scrollTop = el.scrollHeight;
+      else setAway(!isNear());
+    };
+    const leave = () => {
+      if (el.scrollTop === 0) return;
+      following.current = false;
+      clearTimeout(leaving);
+      leaving = window.setTimeout(() => {
+        leaving = undefined;
+        moved();
+      }, moving);
+    };
+    const listeners: { [K in keyof HTMLElementEventMap]?: (e: HTMLElementEventMap[K]) => void } = {
+      scroll: moved,
+      wheel: (e) => {
+        if (e.deltaY < 0) leave();
+      },
+      keydown: (e) => {
+        if (e.target === el && up.has(e.key) && (e.key !== " " || e.shiftKey)) leave();
+      },
+      touchmove: leave,
+    };
+    const sizes = new ResizeObserver(grown);
+    sizes.observe(content.current!);
+    sizes.observe(el);
+    for (const [name, on] of Object.entries(listeners)) el.addEventListener(name, on as EventListener, { passive: true });
+    return () => {
+      clearTimeout(leaving);
+      sizes.disconnect();
+      for (const [name, on] of Object.entries(listeners)) el.removeEventListener(name, on as EventListener);
+    };
+  }, []);
+  return { scroller, content, following, away, toEnd, leaveEnd };
+}
