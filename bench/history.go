@@ -15,8 +15,8 @@ import (
 )
 
 var ourHistories = []work{
-	newTrial("history500_memory", "", repetitions, history(inMemory)),
-	newTrial("history500_sqlite", "", repetitions, history(at(backends.SQLite))),
+	newTrial("history500_memory", "", trials, history(inMemory)),
+	newTrial("history500_sqlite", "", trials, history(at(backends.SQLite))),
 	newTrial("history500_postgres", "", 3, history(at(backends.Postgres))),
 }
 

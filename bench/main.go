@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/treadle-go/treadle/internal/pgtest"
@@ -207,13 +208,19 @@ func (b *bench) verdict(strict bool) error {
 // goEngines measures what is written in Go: ours, and with peers eino.
 func (b *bench) goEngines(ctx context.Context, jobs []job, peers bool) error {
 	for _, j := range jobs {
+		var sides []side
 		if w, ok := findWork(ours, j.name); ok {
-			if err := b.treadle(ctx, j, w); err != nil {
-				return err
-			}
+			sides = append(sides, side{"treadle", w})
 		}
-		if peers {
-			if err := b.eino(ctx, j); err != nil {
+		w, ok := findWork(einoWorks, j.name)
+		if ok && peers {
+			sides = append(sides, side{"eino", w})
+		}
+		if err := b.inTurns(ctx, j, sides...); err != nil {
+			return err
+		}
+		if !ok && peers {
+			if err := b.out.peer(peerLine{Name: j.name, Peer: "eino", Note: einoLacks[j.name]}); err != nil {
 				return err
 			}
 		}
@@ -221,38 +228,40 @@ func (b *bench) goEngines(ctx context.Context, jobs []job, peers bool) error {
 	return nil
 }
 
-func (b *bench) treadle(ctx context.Context, j job, w work) error {
-	l, err := b.measure(ctx, "treadle", w)
+// side is a job on one of the engines that are written in Go.
+type side struct {
+	engine string
+	work
+}
+
+// inTurns measures a job on several engines. Ours is the first.
+func (b *bench) inTurns(ctx context.Context, j job, sides ...side) error {
+	var works []work
+	var engines []string
+	for _, s := range sides {
+		works, engines = append(works, s.work), append(engines, s.engine)
+	}
+	fmt.Fprintf(b.progress, "%s: %s\n", strings.Join(engines, " and "), j.name)
+	lines, err := measure(ctx, b.each, works...)
 	if missing, ok := errors.AsType[*notMeasuredError](err); ok {
 		b.lacks = append(b.lacks, err)
 		return b.out.ours(line{Name: j.name, N: j.n, Note: missing.Error()}, j.unit)
 	}
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", strings.Join(engines, " or "), err)
 	}
-	b.ours[j.name] = l
-	return b.out.ours(l, j.unit)
-}
-
-func (b *bench) eino(ctx context.Context, j job) error {
-	w, ok := findWork(einoWorks, j.name)
-	if !ok {
-		return b.out.peer(peerLine{Name: j.name, Peer: "eino", Note: einoLacks[j.name]})
+	for k, l := range lines {
+		if k == 0 {
+			b.ours[j.name] = l
+			err = b.out.ours(l, j.unit)
+		} else {
+			err = b.out.peer(b.against(engines[k], l))
+		}
+		if err != nil {
+			return err
+		}
 	}
-	l, err := b.measure(ctx, "eino", w)
-	if err != nil {
-		return err
-	}
-	return b.out.peer(b.against("eino", l))
-}
-
-func (b *bench) measure(ctx context.Context, engine string, w work) (line, error) {
-	fmt.Fprintf(b.progress, "%s: %s\n", engine, w.name)
-	l, err := measure(ctx, w, b.each)
-	if err != nil {
-		return line{}, fmt.Errorf("%s: %w", engine, err)
-	}
-	return l, nil
+	return nil
 }
 
 // against sets a peer's result beside ours, if we have one.

@@ -132,9 +132,9 @@ func TestTrialsKeepTheLeastOfEachTime(t *testing.T) {
 		i++
 		return results[i-1], nil
 	})
-	got, err := measure(t.Context(), w, time.Millisecond)
+	got, err := measure(t.Context(), time.Millisecond, w)
 	want := line{Name: "chain10", N: 10, NsPerOp: 2, Turn10Ns: 1, BytesPerOp: 8, Note: "n, last"}
-	if err != nil || got != want {
+	if err != nil || len(got) != 1 || got[0] != want {
 		t.Errorf("measured %+v, %v, want %+v", got, err, want)
 	}
 }
@@ -147,7 +147,7 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 		return line{}, &notMeasuredError{"no Postgres", errors.New("install it")}
 	})
 	j, _ := findJob(w.name)
-	if err := b.treadle(t.Context(), j, w); err != nil {
+	if err := b.inTurns(t.Context(), j, side{"treadle", w}); err != nil {
 		t.Fatal(err)
 	}
 	const want = `{"name":"chain100_postgres","note":"not measured: no Postgres: install it"}` + "\n"
@@ -259,10 +259,11 @@ func TestMeasureCountsPerUnit(t *testing.T) {
 		}
 		return nil
 	}}
-	l, err := measure(t.Context(), w, time.Millisecond)
+	lines, err := measure(t.Context(), time.Millisecond, w)
 	if err != nil {
 		t.Fatal(err)
 	}
+	l := lines[0]
 	_ = sink
 	if l.Name != "w" || l.N != 4 || l.Note != "n" || l.NsPerOp <= 0 || l.AllocsPerOp < 1 || l.AllocsPerOp > 1.5 || l.BytesPerOp < 1024 || l.BytesPerOp > 1536 {
 		t.Errorf("measured %+v, want one allocation of 1 KiB per unit", l)

@@ -8,12 +8,15 @@ import (
 	"time"
 )
 
-const repetitions = 5
+const (
+	repetitions = 12
+	trials      = 5 // of a job that repeats what it times itself
 
-// repetitionTime is how long one repetition should last: long enough that the
-// clock and a stray interrupt do not matter, short enough that one of five has
-// a good chance of an undisturbed processor.
-const repetitionTime = 100 * time.Millisecond
+	// repetitionTime is how long one repetition should last: long enough that the
+	// clock and a stray interrupt do not matter, short enough that one of twelve has
+	// a good chance of an undisturbed processor.
+	repetitionTime = 100 * time.Millisecond
+)
 
 // line is what -json prints for one work. Costs are per unit: n units make a run.
 type line struct {
@@ -71,25 +74,38 @@ func try(ctx context.Context, w work) (line, error) {
 	return best, nil
 }
 
-// measure reports the fastest repetition: what disturbs a run (another process,
-// a collection) only ever adds time, so the minimum is the steadiest estimate.
-func measure(ctx context.Context, w work, each time.Duration) (line, error) {
-	if w.trial != nil {
-		return try(ctx, w)
-	}
-	perRun, err := warmUp(ctx, w, each/2)
-	if err != nil {
-		return line{}, err
-	}
-	runs := max(1, int(each/max(perRun, 1)))
-	best := line{Name: w.name, N: w.n, Note: w.note}
-	for i := range repetitions {
-		got, err := repeat(ctx, w, runs)
-		if err != nil {
-			return line{}, err
+// measure measures works that are compared, in turns: the speed of a shared machine changes
+// within seconds. Of each it reports the fastest repetition: what disturbs a run (another
+// process, a collection) only ever adds time, so the minimum is the steadiest estimate.
+func measure(ctx context.Context, each time.Duration, works ...work) ([]line, error) {
+	best, runs := make([]line, len(works)), make([]int, len(works))
+	for k, w := range works {
+		best[k] = line{Name: w.name, N: w.n, Note: w.note}
+		if w.trial != nil {
+			var err error
+			if best[k], err = try(ctx, w); err != nil {
+				return nil, err
+			}
+			continue
 		}
-		if i == 0 || got.NsPerOp < best.NsPerOp {
-			best.NsPerOp, best.AllocsPerOp, best.BytesPerOp = got.NsPerOp, got.AllocsPerOp, got.BytesPerOp
+		perRun, err := warmUp(ctx, w, each/2)
+		if err != nil {
+			return nil, err
+		}
+		runs[k] = max(1, int(each/max(perRun, 1)))
+	}
+	for range repetitions {
+		for k, w := range works {
+			if w.trial != nil {
+				continue
+			}
+			got, err := repeat(ctx, w, runs[k])
+			if err != nil {
+				return nil, err
+			}
+			if l := &best[k]; l.NsPerOp == 0 || got.NsPerOp < l.NsPerOp {
+				l.NsPerOp, l.AllocsPerOp, l.BytesPerOp = got.NsPerOp, got.AllocsPerOp, got.BytesPerOp
+			}
 		}
 	}
 	return best, nil

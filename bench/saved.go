@@ -19,14 +19,14 @@ import (
 // ourSaved is the part of the catalogue that keeps threads. Durability is the
 // default: a step is committed before the next one begins.
 var ourSaved = []work{
-	newTrial("chain100_sqlite", "p50 from node to node", repetitions, savedChain(at(backends.SQLite), 30)),
-	newTrial("chain100_postgres", "p50 from node to node, pooler_ns without prepared statements", repetitions, postgresChain),
-	newTrial("send1000_sqlite", "p50 of the runs", repetitions, savedSend),
-	newTrial("interrupt_resume_memory", "p50 of the rounds", repetitions, askAndAnswer(inMemory)),
-	newTrial("interrupt_resume_sqlite", "p50 of the rounds", repetitions, askAndAnswer(at(backends.SQLite))),
-	newTrial("get_state_1000", "p50; cold_ns with opening the file", repetitions, getState),
+	newTrial("chain100_sqlite", "p50 from node to node", trials, savedChain(at(backends.SQLite), 30)),
+	newTrial("chain100_postgres", "p50 from node to node, pooler_ns without prepared statements", trials, postgresChain),
+	newTrial("send1000_sqlite", "p50 of the runs", trials, savedSend),
+	newTrial("interrupt_resume_memory", "p50 of the rounds", trials, askAndAnswer(inMemory)),
+	newTrial("interrupt_resume_sqlite", "p50 of the rounds", trials, askAndAnswer(at(backends.SQLite))),
+	newTrial("get_state_1000", "p50; cold_ns with opening the file", trials, getState),
 	newTrial("threads10k_rss", "", 1, manyThreads),
-	newTrial("concurrent1000", "all threads together", repetitions, concurrent),
+	newTrial("concurrent1000", "all threads together", trials, concurrent),
 }
 
 // threadName makes names that are alike and differ.
