@@ -110,6 +110,10 @@ type Origin struct {
 	Node      string // empty if the event is about the graph
 	TaskID    string
 	Time      time.Time // zero for tokens
+	// Tags and Metadata are those of the model's call, the message or the task that the
+	// event is about. Only Token, Returned, TaskStarted and Lifecycle have them.
+	Tags     []string
+	Metadata map[string]any
 }
 
 // Where implements [Event].
@@ -135,17 +139,14 @@ type Custom struct {
 	Value any
 }
 
-// Token is a piece of a model's answer. All pieces of an answer have the same
-// Origin, Tags and Metadata, so they share them: Origin is a pointer, unlike in the
-// other events, and none of the three may be changed. [Token.Where] returns a copy
-// of the Origin.
+// Token is a piece of a model's answer. All pieces of an answer share one Origin,
+// which is a pointer, unlike in the other events, and may not be changed.
+// [Token.Where] returns a copy of it.
 type Token struct {
 	*Origin
 	// Chunk is an llm.Chunk, or an llm.Message if the model does not stream. A model
 	// of another package may report values of another type.
-	Chunk    any
-	Tags     []string
-	Metadata map[string]any
+	Chunk any
 }
 
 // Text returns the text of the chunk. It is empty for a piece of a tool call.
@@ -174,9 +175,7 @@ type Returned struct {
 	Origin
 	// Message is an llm.Message, or what else a node returns that has a method
 	// MessageID() string.
-	Message  any
-	Tags     []string
-	Metadata map[string]any
+	Message any
 }
 
 // TaskStarted is a node about to run.
@@ -184,8 +183,6 @@ type TaskStarted struct {
 	Origin
 	Input    any // a [Record] of the state, or what was sent
 	Triggers []string
-	Tags     []string
-	Metadata map[string]any
 }
 
 // TaskFinished is a node that has run.
@@ -209,16 +206,14 @@ type Checkpointed struct {
 // ending, as in LangChain's event stream.
 type Lifecycle struct {
 	Origin
-	Event    string // on_chain_start, on_chat_model_stream, on_tool_end, on_custom_event, …
-	Name     string
-	RunID    string
-	Parents  []string
-	Tags     []string
-	Metadata map[string]any
-	Input    any
-	Chunk    any
-	Output   any
-	Err      error
+	Event   string // on_chain_start, on_chat_model_stream, on_tool_end, on_custom_event, …
+	Name    string
+	RunID   string
+	Parents []string
+	Input   any
+	Chunk   any
+	Output  any
+	Err     error
 }
 
 // Finished is the last event of a run that ended well.
@@ -277,9 +272,15 @@ func (r Record) String() string {
 // publisher makes the engine's events of one stream the user's.
 type publisher struct {
 	// The origin of the last token and those of other messages.
-	at      *pregel.Origin
+	last    message
 	origin  *Origin
-	origins map[*pregel.Origin]*Origin
+	origins map[message]*Origin
+}
+
+// message is what all tokens of a message share.
+type message struct {
+	at *pregel.Origin
+	of *pregel.Token
 }
 
 // maxOrigins bounds how many messages, that models write side by side, share
@@ -291,33 +292,39 @@ func originOf(ev *pregel.Event) Origin {
 	return Origin{Mode: Mode(ev.Mode), Namespace: o.NS, Graph: o.Graph, Step: o.Step, Node: o.Node, TaskID: o.Task, Time: o.Time}
 }
 
+// labelled returns the origin with tags and metadata.
+func (o Origin) labelled(tags []string, metadata map[string]any) Origin {
+	o.Tags, o.Metadata = tags, metadata
+	return o
+}
+
 // tokenOrigin is the origin of a token, the same for all of a message.
-func (p *publisher) tokenOrigin(ev *pregel.Event) *Origin {
-	if ev.At == p.at {
+func (p *publisher) tokenOrigin(ev *pregel.Event, of *pregel.Token) *Origin {
+	m := message{ev.At, of}
+	if m == p.last {
 		return p.origin
 	}
-	o := p.origins[ev.At]
+	o := p.origins[m]
 	if o == nil {
 		if len(p.origins) >= maxOrigins {
 			clear(p.origins)
 		}
 		if p.origins == nil {
-			p.origins = map[*pregel.Origin]*Origin{}
+			p.origins = map[message]*Origin{}
 		}
-		at := originOf(ev)
-		o = &at
-		p.origins[ev.At] = o
+		o = new(originOf(ev).labelled(of.Tags, of.Metadata))
+		p.origins[m] = o
 	}
-	p.at, p.origin = ev.At, o
+	p.last, p.origin = m, o
 	return o
 }
 
 func (p *publisher) publish(ev *pregel.Event) Event {
 	if d, ok := ev.Data.(*pregel.Token); ok {
 		if d.Whole {
-			return Returned{originOf(ev), ev.Value, d.Tags, d.Metadata}
+			return Returned{originOf(ev).labelled(d.Tags, d.Metadata), ev.Value}
 		}
-		return Token{p.tokenOrigin(ev), ev.Value, d.Tags, d.Metadata}
+		return Token{p.tokenOrigin(ev, d), ev.Value}
 	}
 	at := originOf(ev)
 	switch d := ev.Data.(type) {
@@ -328,7 +335,7 @@ func (p *publisher) publish(ev *pregel.Event) Event {
 	case *pregel.Updated:
 		return Updated{at, Record{d.Record}, d.Cached}
 	case *pregel.TaskStart:
-		return TaskStarted{at, public(d.Input), d.Triggers, d.Tags, d.Metadata}
+		return TaskStarted{at.labelled(d.Tags, d.Metadata), public(d.Input), d.Triggers}
 	case *pregel.TaskEnd:
 		return TaskFinished{at, Record{d.Record}, d.Err, d.Pauses, d.Tried}
 	case *pregel.Interrupted:
@@ -338,7 +345,7 @@ func (p *publisher) publish(ev *pregel.Event) Event {
 	case *pregel.Checkpoint:
 		return Checkpointed{at, *snapshot(d)}
 	case *pregel.Span:
-		return Lifecycle{at, d.Event, d.Name, d.RunID, d.Parents, d.Tags, d.Metadata, public(d.Input), public(d.Chunk), public(d.Output), d.Err}
+		return Lifecycle{at.labelled(d.Tags, d.Metadata), d.Event, d.Name, d.RunID, d.Parents, public(d.Input), public(d.Chunk), public(d.Output), d.Err}
 	}
 	panic(fmt.Sprintf("treadle: publish does not know the event %T", ev.Data)) // a test publishes one of each kind
 }

@@ -2,6 +2,7 @@ package treadle
 
 import (
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/treadle-go/treadle/internal/pregel"
@@ -62,21 +63,25 @@ func (unknownData) Kind() pregel.Kind { return pregel.Kinds }
 
 func TestTokensOfAMessageShareTheirOrigin(t *testing.T) {
 	var p publisher
-	token := func(at *pregel.Origin) *Origin {
-		return p.publish(&pregel.Event{Mode: pregel.ModeTokens, At: at, Data: &pregel.Token{}}).(Token).Origin
+	token := func(at *pregel.Origin, of *pregel.Token) *Origin {
+		return p.publish(&pregel.Event{Mode: pregel.ModeTokens, At: at, Data: of}).(Token).Origin
 	}
 	a, b := &pregel.Origin{Node: "a"}, &pregel.Origin{Node: "b"}
-	first, other := token(a), token(b)
-	if token(a) != first || token(b) != other {
+	one, two := &pregel.Token{Tags: []string{"one"}}, &pregel.Token{Tags: []string{"two"}}
+	first, other := token(a, one), token(b, two)
+	if token(a, one) != first || token(b, two) != other {
 		t.Error("two models that write side by side: tokens of one message have different origins")
 	}
+	if got := token(a, two); got == first || !slices.Equal(got.Tags, two.Tags) || !slices.Equal(first.Tags, one.Tags) {
+		t.Errorf("two messages of one task have the tags %q and %q", first.Tags, got.Tags)
+	}
 	for range 3 * maxOrigins {
-		token(&pregel.Origin{})
+		token(&pregel.Origin{}, one)
 	}
 	if n := len(p.origins); n > maxOrigins {
 		t.Errorf("%d origins are kept, want at most %d", n, maxOrigins)
 	}
-	if got := token(a); got.Node != "a" {
+	if got := token(a, one); got.Node != "a" {
 		t.Errorf("origin of a token: %+v", got)
 	}
 }

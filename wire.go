@@ -94,7 +94,8 @@ func payloadOf(ev Event) (any, error) {
 		}
 		return ev.Value, nil
 	case Token:
-		return wireMessage(ev.Chunk, ev.Tags, ev.Metadata), nil
+		at := ev.Where()
+		return wireMessage(ev.Chunk, at.Tags, at.Metadata), nil
 	case Returned:
 		return wireMessage(ev.Message, ev.Tags, ev.Metadata), nil
 	case Lifecycle:

@@ -242,7 +242,8 @@ func TestWireFraming(t *testing.T) {
 		{treadle.Wire{Version: 2, Several: true, Subgraphs: true}, custom, `{"data":"x","ns":["sub:1","leaf:2"],"type":"custom"}`},
 		{treadle.Wire{Subgraphs: true}, treadle.Custom{Origin: treadle.Origin{Mode: treadle.ModeCustom}}, `[[],null]`},
 		{treadle.Wire{Version: 2}, treadle.Values{Origin: treadle.Origin{Mode: treadle.ModeValues}}, `{"data":null,"interrupts":[],"ns":[],"type":"values"}`},
-		{treadle.Wire{}, treadle.Token{Origin: &treadle.Origin{Mode: treadle.ModeTokens}, Chunk: "w", Tags: []string{"t"}}, `["w",{"tags":["t"]}]`},
+		{treadle.Wire{}, treadle.Token{Chunk: "w"}, `["w",{}]`},
+		{treadle.Wire{}, treadle.Token{Origin: &treadle.Origin{Mode: treadle.ModeTokens, Tags: []string{"t"}}, Chunk: "w"}, `["w",{"tags":["t"]}]`},
 		{treadle.Wire{}, treadle.Finished[diary]{}, ``},
 		{treadle.Wire{Version: 2}, treadle.Finished[diary]{}, ``},
 	} {
