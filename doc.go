@@ -163,14 +163,15 @@
 //
 // # Time
 //
-// A node may also wait for a time or for a signal, with nothing running meanwhile:
+// With package wait a node waits for a time or for a signal, with nothing running
+// meanwhile:
 //
-//	err := treadle.Sleep(ctx, 72*time.Hour)
-//	paid, err := treadle.WaitFor[Payment](ctx, "payment", treadle.Deadline(t, Payment{}))
+//	err := wait.Sleep(ctx, 72*time.Hour)
+//	paid, err := wait.For[Payment](ctx, "payment", &wait.Options{Deadline: t, OnTimeout: Payment{}})
 //
 // [Thread.Signal] sends the signal. [Wake] continues threads when their time has come,
-// as the server does, and [Unfinished] finds those that a crash has left behind. A
-// [Deadline] also ends a question. docs/time.md has more.
+// as the server does, and [Graph.Unfinished] finds those that a crash has left behind.
+// A [Question] may have a deadline too. docs/time.md has more.
 //
 // # Workflows
 //

@@ -25,7 +25,7 @@ import (
 // of the fields. Servers and command lines use it.
 type AnyGraph interface {
 	Name() string
-	Schemas() (Schemas, error)
+	Schemas() (treadletype.Schemas, error)
 	Shape() draw.Shape
 	// Subgraphs yields the graphs that run inside this one, by the names of the
 	// nodes that hold them, "outer/inner" for those deeper down.
@@ -65,14 +65,6 @@ type AnyThread interface {
 	// supersteps: [{"updates": [{"values": fields, "command": {"update", "goto"},
 	// "as_node": name}]}], where an update has values or a command.
 	BulkUpdateJSON(ctx context.Context, supersteps json.RawMessage) (checkpoint.ID, error)
-}
-
-// Schemas are the JSON schemas of a graph's types.
-type Schemas struct {
-	Input   *jsonschema.Schema `json:"input"`
-	Output  *jsonschema.Schema `json:"output"`
-	State   *jsonschema.Schema `json:"state"`
-	Context *jsonschema.Schema `json:"context,omitempty"` // if declared with ContextType
 }
 
 // Open implements [AnyGraph].
@@ -167,13 +159,13 @@ func (t *anyThread) BulkUpdateJSON(ctx context.Context, supersteps json.RawMessa
 // descriptions, enums and defaults are for clients. A run does not apply them: it
 // checks the types of its input and calls their Validate methods, and a field that
 // the input does not have is not written. [Builder.Initial] sets starting values.
-func (g *core) Schemas() (Schemas, error) {
-	var out Schemas
+func (g *core) Schemas() (treadletype.Schemas, error) {
+	var out treadletype.Schemas
 	var err error
 	object := func(fields []pregel.FieldSpec) *jsonschema.Schema {
 		s := &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{}}
 		for _, f := range fields {
-			fs, fieldErr := schema.Field(f.Type, f.Tag, described)
+			fs, fieldErr := schema.Field(f.Type, f.Tag, schema.Described)
 			if fieldErr != nil {
 				err = fmt.Errorf("graph %q: field %s: %w", g.Name(), f.Name, fieldErr)
 				continue
@@ -189,14 +181,10 @@ func (g *core) Schemas() (Schemas, error) {
 	in, state, result := g.plan.FieldSpecs()
 	out.Input, out.State, out.Output = object(in), object(state), object(result)
 	if t := g.plan.ContextType(); t != nil && err == nil {
-		out.Context, err = schema.Of(t, described)
+		out.Context, err = schema.Of(t, schema.Described)
 	}
 	return out, err
 }
-
-// described is how the types of graphs and answers become schemas: as their JSON
-// is, in which a pointer may be null.
-var described = schema.Options{Nulls: true, SkipInvalid: true}
 
 func jsonInput(raw json.RawMessage) pregel.Input {
 	if raw == nil {

@@ -52,6 +52,9 @@ var floorOf = map[string]int{
 	"internal/langgraphimport": 3,
 
 	".": 2,
+	// Nodes wait with it; the root package does not need it.
+	"wait":            2,
+	"internal/answer": 2,
 	// For tests and benchmarks alone.
 	"internal/backends": 2,
 
@@ -107,11 +110,13 @@ var floorOf = map[string]int{
 	"internal/scripttest": 0,
 	"internal/testreport": 0,
 	"internal/vecindex":   0,
-	"internal/wait":       0,
+	"internal/delay":      0,
 }
 
 // sameFloor lists the imports that do not go down, each with its reason.
 var sameFloor = map[[2]string]string{
+	{".", "internal/answer"}:                             "questions and signals take values in the same way",
+	{"wait", "internal/answer"}:                          "questions and signals take values in the same way",
 	{"bus", "ledger"}:                                    "its log has the events of the ledger",
 	{"bus", "internal/hub"}:                              "all buses deliver signals within a process by it",
 	{"checkpoint", "internal/plainjson"}:                 "stored values are decoded by it where they are plain",
@@ -135,7 +140,7 @@ var sameFloor = map[[2]string]string{
 	{"store", "checkpoint"}:                              "one kind of key encrypts checkpoints and items",
 	{"store", "internal/vecindex"}:                       "the memory backend and the SQLite one find vectors by the same index",
 	{"store", "internal/words"}:                          "the index and the recall of memories split texts by the same rules",
-	{"llm", "internal/wait"}:                             "a retry waits as that of a node does",
+	{"llm", "internal/delay"}:                            "a retry waits as that of a node does",
 	{"cmd/treadle", "cmd/treadle/internal/demo"}:         "the commands run the demo application, which knows nothing of them",
 	{"internal/studiotest", "internal/servertest"}:       "its tests start a server",
 	{"internal/studiotest/serve", "internal/studiotest"}: "the program serves its graphs",

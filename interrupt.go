@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"iter"
 	"reflect"
-	"sync"
+	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"github.com/treadle-go/treadle/internal/answer"
 	"github.com/treadle-go/treadle/internal/bounded"
 	"github.com/treadle-go/treadle/internal/pregel"
-	"github.com/treadle-go/treadle/internal/schema"
 	"github.com/treadle-go/treadle/treadletype"
 )
 
@@ -28,34 +28,34 @@ import (
 // in the same order each time or give them a Key. An answer that does not fit T is
 // refused before anything runs. T has a schema as in llm.NewTool, with its enums,
 // required fields and defaults. Interrupt[any] takes every answer, so that the node
-// can check it and ask again. With a [Deadline] it does not wait for ever.
-func Interrupt[T any](ctx context.Context, question any, opts ...WaitOption) (T, error) {
-	var answer T
+// can check it and ask again.
+func Interrupt[T any](ctx context.Context, question any) (T, error) {
+	var got T
 	q, ok := question.(Question)
 	if !ok {
 		q.Value = question
 	}
 	schema, err := q.answers(reflect.TypeFor[T]())
 	if err != nil {
-		return answer, fmt.Errorf("interrupt: answers of type %s: %w", reflect.TypeFor[T](), err)
+		return got, fmt.Errorf("interrupt: answers of type %s: %w", reflect.TypeFor[T](), err)
 	}
-	deadline, err := deadlineOf(schema, opts)
+	deadline, err := answer.Deadline(schema, q.Deadline, q.OnTimeout)
 	if err != nil {
-		return answer, fmt.Errorf("interrupt: %w", err)
+		return got, fmt.Errorf("interrupt: %w", err)
 	}
 	raw, err := pregel.Ask(ctx, pregel.Asked{Value: q.Value, Key: q.Key, Schema: schema, Deadline: deadline})
 	if err != nil {
-		return answer, err
+		return got, err
 	}
 	if q.Schema == nil {
-		if raw, err = withDefaults(reflect.TypeFor[T](), raw); err != nil {
-			return answer, fmt.Errorf("interrupt: the stored answer %s: %w", raw, err)
+		if raw, err = answer.Fill(reflect.TypeFor[T](), raw); err != nil {
+			return got, fmt.Errorf("interrupt: the stored answer %s: %w", raw, err)
 		}
 	}
-	if err := json.Unmarshal(raw, &answer); err != nil {
-		return answer, fmt.Errorf("interrupt: the stored answer %s is not a %s: %w", raw, reflect.TypeFor[T](), err)
+	if err := json.Unmarshal(raw, &got); err != nil {
+		return got, fmt.Errorf("interrupt: the stored answer %s is not a %s: %w", raw, reflect.TypeFor[T](), err)
 	}
-	return answer, nil
+	return got, nil
 }
 
 // Question is a question for [Interrupt] with more than its value.
@@ -69,59 +69,25 @@ type Question struct {
 	// there must be, or which are allowed. It replaces the schema of the answer's
 	// type. The answer is still decoded into that type.
 	Schema *jsonschema.Schema
+	// Deadline ends the wait for the answer. After it [Wake], or the server, continues the
+	// thread, and Interrupt returns OnTimeout or, if that is nil, a
+	// [*treadletype.DeadlineError]. What was stored first counts: an answer that comes
+	// after the deadline and before the thread has gone on is still taken. The time is
+	// recorded once, so it may be computed from the present time. If it has passed
+	// already, the node does not wait. Zero: for ever.
+	Deadline  time.Time
+	OnTimeout any
 }
 
 // answers returns the schema that an answer must fit.
 func (q *Question) answers(t reflect.Type) (json.RawMessage, error) {
 	if q.Schema == nil {
-		return answerSchema(t)
+		return answer.Schema(t)
 	}
 	if _, err := bounded.Resolve(q.Schema, nil); err != nil {
 		return nil, fmt.Errorf("the schema of the question: %w", err)
 	}
 	return json.Marshal(q.Schema)
-}
-
-// answerSchemas remembers the schemas of answer types.
-var answerSchemas sync.Map // reflect.Type → *answerType
-
-// answerType is what is known about the answers of a type.
-type answerType struct {
-	raw  json.RawMessage
-	fill *jsonschema.Schema // the schema, if it has defaults
-}
-
-// answerSchema is the schema of an answer; none for any, which takes all.
-func answerSchema(t reflect.Type) (json.RawMessage, error) {
-	if t.Kind() == reflect.Interface {
-		return nil, nil
-	}
-	if known, ok := answerSchemas.Load(t); ok {
-		return known.(*answerType).raw, nil
-	}
-	s, err := schema.Of(t, described)
-	if err != nil {
-		return nil, err
-	}
-	raw, err := json.Marshal(s)
-	if err != nil {
-		return nil, err
-	}
-	known := &answerType{raw: raw}
-	if schema.HasDefaults(s) {
-		known.fill = s
-	}
-	answerSchemas.Store(t, known)
-	return raw, nil
-}
-
-// withDefaults fills in the defaults of absent fields of an answer.
-func withDefaults(t reflect.Type, raw json.RawMessage) (json.RawMessage, error) {
-	known, ok := answerSchemas.Load(t)
-	if !ok || known.(*answerType).fill == nil {
-		return raw, nil
-	}
-	return schema.Fill(known.(*answerType).fill, raw)
 }
 
 // Before stops a run before the named nodes; "*" means all nodes. The run ends with

@@ -13,9 +13,9 @@ import (
 	"github.com/treadle-go/treadle/internal/pregel"
 )
 
-// Wake continues the threads of the graphs when their time has come: when a [Sleep]
-// is over, a [Deadline] has passed, or a signal has come that the thread waits for. It is
-// for programs without a server, which does the same. Wake returns nil when ctx has
+// Wake continues the threads of the graphs when their time has come: when a sleep
+// of package wait is over, a deadline has passed, or a signal has come that the thread
+// waits for. It is for programs without a server, which does the same. Wake returns nil when ctx has
 // ended and the runs that it began are over.
 //
 // A thread that this process makes wait, or sends a signal to, goes on at its time.
@@ -27,7 +27,7 @@ import (
 // top, with a context derived from ctx.
 //
 // Threads that were running when their process died wait for nothing and are not
-// continued: see [Unfinished]. Two processes that wake the threads of one database
+// continued: see [Graph.Unfinished]. Two processes that wake the threads of one database
 // both continue a thread; one of the two gets checkpoint.ErrConflict, after its node
 // may have run. To use several processes, use the server.
 func Wake(ctx context.Context, graphs ...AnyGraph) error {

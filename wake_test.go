@@ -20,6 +20,7 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/reduce"
 	"github.com/treadle-go/treadle/treadletype"
+	"github.com/treadle-go/treadle/wait"
 )
 
 type wakeState struct {
@@ -35,7 +36,7 @@ func sleepers(t *testing.T, saver checkpoint.Saver, log *slog.Logger, wakes func
 	t.Helper()
 	b := treadle.New[wakeState]("sleepers")
 	treadle.AddNode(b, "sleep", func(ctx context.Context, s wakeState) (wakeLog, error) {
-		if err := treadle.Sleep(ctx, time.Duration(s.Days)*24*time.Hour); err != nil {
+		if err := wait.Sleep(ctx, time.Duration(s.Days)*24*time.Hour); err != nil {
 			return wakeLog{}, err
 		}
 		err := wakes(ctx, s)
@@ -150,7 +151,7 @@ func TestASignalWakesAThread(t *testing.T) {
 		build := func(saver checkpoint.Saver) *treadle.Graph[wakeState, wakeState] {
 			b := treadle.New[wakeState]("orders")
 			treadle.AddNode(b, "wait", func(ctx context.Context, _ wakeState) (wakeLog, error) {
-				by, err := treadle.WaitFor[string](ctx, "paid", treadle.Deadline(time.Now().Add(72*time.Hour), "nobody"))
+				by, err := wait.For[string](ctx, "paid", &wait.Options{Deadline: time.Now().Add(72 * time.Hour), OnTimeout: "nobody"})
 				return wakeLog{reduce.List[string]{by}}, err
 			})
 			b.Edge(treadle.Start, "wait")
@@ -350,7 +351,7 @@ func TestWakeEndsWithItsContext(t *testing.T) {
 		}
 		// The thread is one whose run was cancelled.
 		var names []string
-		for th, err := range treadle.Unfinished(t.Context(), g) {
+		for th, err := range g.Unfinished(t.Context()) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -372,7 +373,7 @@ func TestWakeLeavesQuestionsOpen(t *testing.T) {
 			return wakeLog{reduce.List[string]{said}}, err
 		})
 		treadle.AddNode(b, "sleep", func(ctx context.Context, _ wakeState) (wakeLog, error) {
-			return wakeLog{reduce.List[string]{"slept"}}, treadle.Sleep(ctx, time.Hour)
+			return wakeLog{reduce.List[string]{"slept"}}, wait.Sleep(ctx, time.Hour)
 		})
 		b.Edge(treadle.Start, "ask")
 		b.Edge(treadle.Start, "sleep")

@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/internal/delay"
 	"github.com/treadle-go/treadle/internal/observe"
 	"github.com/treadle-go/treadle/internal/pregel"
-	"github.com/treadle-go/treadle/internal/wait"
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/treadletype"
 )
@@ -47,7 +47,7 @@ func RetryTools(policy *treadle.RetryPolicy, tools ...string) *Middleware {
 			if !again {
 				return out, err
 			}
-			if err := wait.For(ctx, pause); err != nil {
+			if err := delay.For(ctx, pause); err != nil {
 				return nil, err
 			}
 			ctx, span = observe.Again(outer, call.Name, attempt+1, err, pause) //nolint:fatcontext // each begins with the outer one

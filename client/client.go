@@ -16,9 +16,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/treadle-go/treadle/internal/delay"
 	"github.com/treadle-go/treadle/internal/observe"
 	"github.com/treadle-go/treadle/internal/origin"
-	"github.com/treadle-go/treadle/internal/wait"
 	"github.com/treadle-go/treadle/treadletype"
 )
 
@@ -244,7 +244,7 @@ func (c *Client) try(ctx context.Context, r *request, do func() error) error {
 		if e, ok := errors.AsType[*Error](err); ok {
 			pause = max(pause, min(e.RetryAfter, time.Minute))
 		}
-		if wait.For(ctx, pause) != nil {
+		if delay.For(ctx, pause) != nil {
 			return fmt.Errorf("client: %s %s: %w", r.method, r.path, context.Cause(ctx))
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/treadle-go/treadle"
-	"github.com/treadle-go/treadle/internal/wait"
+	"github.com/treadle-go/treadle/internal/delay"
 	"github.com/treadle-go/treadle/treadletype"
 )
 
@@ -365,7 +365,7 @@ func (t *task) begin(ctx context.Context, o *RunCreate, why string) error {
 		if !more || errors.Is(err, ErrConflict) {
 			return err
 		}
-		if wait.For(ctx, pause) != nil {
+		if delay.For(ctx, pause) != nil {
 			return context.Cause(ctx)
 		}
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/treadle-go/treadle"
-	"github.com/treadle-go/treadle/internal/wait"
+	"github.com/treadle-go/treadle/internal/delay"
 )
 
 // Runs has the requests about runs. Where a method takes the id of a thread, "" means a run
@@ -250,7 +250,7 @@ func (s Runs) join(ctx context.Context, at ref, alive func()) (json.RawMessage, 
 		if !more {
 			return nil, named(r, &lostError{errors.New("the answer is empty")})
 		}
-		if wait.For(ctx, pause) != nil {
+		if delay.For(ctx, pause) != nil {
 			return nil, fmt.Errorf("client: %s %s: %w", r.method, r.path, context.Cause(ctx))
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/treadle-go/treadle/internal/delay"
 	"github.com/treadle-go/treadle/internal/sse"
-	"github.com/treadle-go/treadle/internal/wait"
 )
 
 // Event is an event of a stream.
@@ -101,7 +101,7 @@ func (f *feed) again(ctx context.Context, attempt int, err error) error {
 	case f.blind || f.resumable != nil && !f.resumable(ctx):
 		return fmt.Errorf("client: %s %s: %w, and the server does not keep the events of this run: see RunCreate.Resumable", f.r.method, f.r.path, err)
 	}
-	if wait.For(ctx, pause) != nil {
+	if delay.For(ctx, pause) != nil {
 		return fmt.Errorf("client: %s %s: %w", f.r.method, f.r.path, context.Cause(ctx))
 	}
 	return nil

@@ -8,8 +8,8 @@ import (
 	"iter"
 	"time"
 
+	"github.com/treadle-go/treadle/internal/delay"
 	"github.com/treadle-go/treadle/internal/observe"
-	"github.com/treadle-go/treadle/internal/wait"
 	"github.com/treadle-go/treadle/treadletype"
 )
 
@@ -55,7 +55,7 @@ func (r *retrier) Stream(ctx context.Context, req *Request) iter.Seq2[Chunk, err
 				yield(Chunk{}, err)
 				return
 			}
-			if ended := wait.For(ctx, pause); ended != nil {
+			if ended := delay.For(ctx, pause); ended != nil {
 				yield(Chunk{}, errors.Join(ended, err))
 				return
 			}

@@ -15,7 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/treadle-go/treadle/bus"
-	"github.com/treadle-go/treadle/internal/wait"
+	"github.com/treadle-go/treadle/internal/delay"
 	"github.com/treadle-go/treadle/ledger"
 )
 
@@ -92,7 +92,7 @@ func (r *reader) kept() error {
 		if time.Now().After(until) {
 			return err
 		}
-		if err := wait.For(r.ctx, reconnectWait); err != nil {
+		if err := delay.For(r.ctx, reconnectWait); err != nil {
 			return err
 		}
 	}

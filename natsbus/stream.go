@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/treadle-go/treadle/bus"
-	"github.com/treadle-go/treadle/internal/wait"
+	"github.com/treadle-go/treadle/internal/delay"
 )
 
 func (b *Bus) eventSubject(thread string) string { return b.name + ".events." + thread }
@@ -159,7 +159,7 @@ func (b *Bus) lookAfterStream() {
 				b.log.Warn("natsbus: the stream cannot be made yet", "stream", b.stream, "error", err)
 				warned = true
 			}
-			if wait.For(b.ctx, pause) != nil {
+			if delay.For(b.ctx, pause) != nil {
 				return
 			}
 		}
@@ -190,7 +190,7 @@ func (b *Bus) request(ctx context.Context, m *nats.Msg) (*answer, error) {
 		if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrStreamNotFound) {
 			b.recheck()
 		}
-		if wait.For(ctx, 50*time.Millisecond) != nil {
+		if delay.For(ctx, 50*time.Millisecond) != nil {
 			return nil, fmt.Errorf("%w: %w", context.Cause(ctx), err)
 		}
 	}
@@ -239,7 +239,7 @@ func (b *Bus) connected(ctx context.Context) error {
 		if !justNow {
 			return err
 		}
-		if wait.For(ctx, 10*time.Millisecond) != nil {
+		if delay.For(ctx, 10*time.Millisecond) != nil {
 			return err
 		}
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 
 	"github.com/treadle-go/treadle/bus"
+	"github.com/treadle-go/treadle/internal/delay"
 	"github.com/treadle-go/treadle/internal/hub"
-	"github.com/treadle-go/treadle/internal/wait"
 )
 
 const (
@@ -262,7 +262,7 @@ func (b *notifyBus) receive() {
 			b.db.log.Warn("postgres: the connection for signals broke, signals may be lost until there is another", "schema", b.db.schema, "error", err)
 			warned = true
 		}
-		if wait.For(b.ctx, pause) != nil {
+		if delay.For(b.ctx, pause) != nil {
 			return
 		}
 		pause = min(2*pause, lastWait)

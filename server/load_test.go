@@ -45,8 +45,8 @@ type job struct {
 // pad is n bytes of text that differ with i.
 func pad(i, n int) string { return strings.Repeat(string(rune('a'+i%26)), n) }
 
-// wait blocks until ch is closed or ctx ends.
-func wait(ctx context.Context, ch <-chan struct{}) error {
+// opened blocks until ch is closed or ctx ends.
+func opened(ctx context.Context, ch <-chan struct{}) error {
 	select {
 	case <-ch:
 		return nil
@@ -64,7 +64,7 @@ func loadGraphs(gate <-chan struct{}) []treadle.AnyGraph {
 	} // the check makes JSON of each input
 	burst := treadle.New[job]("burst")
 	treadle.AddNode(burst, "burst", func(ctx context.Context, s job) (treadle.Update, error) {
-		if err := wait(ctx, gate); err != nil {
+		if err := opened(ctx, gate); err != nil {
 			return nil, err
 		}
 		for i := range s.N {

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treadle-go/treadle/internal/wait"
+	"github.com/treadle-go/treadle/internal/delay"
 	"github.com/treadle-go/treadle/store"
 )
 
@@ -37,7 +37,7 @@ func TestTheLogIsWrittenBackBesideTheCommits(t *testing.T) {
 		put(i)
 	}
 	for sizeOf(t, path) == before { // the commits themselves have written to the log only
-		if err := wait.For(t.Context(), time.Millisecond); err != nil {
+		if err := delay.For(t.Context(), time.Millisecond); err != nil {
 			t.Fatal("the file does not grow")
 		}
 	}

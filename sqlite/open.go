@@ -19,8 +19,8 @@ import (
 	modernc "modernc.org/sqlite"
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/delay"
 	"github.com/treadle-go/treadle/internal/saved"
-	"github.com/treadle-go/treadle/internal/wait"
 )
 
 // Errors of a DB, in addition to those of package checkpoint.
@@ -489,7 +489,7 @@ func (c *conn) patiently(ctx context.Context, try func() error) error {
 			return fmt.Errorf("sqlite: another process has kept the lock for %s: %w", lockWait, err)
 		}
 		// There are locks that SQLite does not wait for.
-		if wait.For(ctx, max(0, lockTry/10-time.Since(begun))) != nil {
+		if delay.For(ctx, max(0, lockTry/10-time.Since(begun))) != nil {
 			return fmt.Errorf("sqlite: another process has the lock: %w", ctx.Err())
 		}
 	}

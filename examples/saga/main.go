@@ -20,6 +20,7 @@ import (
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/sqlite"
+	"github.com/treadle-go/treadle/wait"
 )
 
 func main() {
@@ -56,7 +57,7 @@ func saga(saver checkpoint.Saver, patience time.Duration, out io.Writer) (*tread
 		if _, err := ship.Run(ctx, o); err != nil {
 			return "", err
 		}
-		came, err := treadle.WaitFor[bool](ctx, "delivered", treadle.Deadline(time.Now().Add(patience), false))
+		came, err := wait.For[bool](ctx, "delivered", &wait.Options{Deadline: time.Now().Add(patience), OnTimeout: false})
 		if err != nil {
 			return "", err
 		}
@@ -83,7 +84,7 @@ func run(ctx context.Context, file string, patience time.Duration, args []string
 	if len(args) > 0 { // another process may do this, while the order waits in the first
 		return thread.Signal(ctx, args[0], true)
 	}
-	for t, err := range treadle.Unfinished(ctx, g) { // after a crash
+	for t, err := range g.Unfinished(ctx) { // after a crash
 		if err == nil {
 			_, err = t.Continue(ctx)
 		}

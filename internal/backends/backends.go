@@ -19,8 +19,8 @@ import (
 	_ "modernc.org/sqlite" // the driver, for Size
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/delay"
 	"github.com/treadle-go/treadle/internal/pgtest"
-	"github.com/treadle-go/treadle/internal/wait"
 	"github.com/treadle-go/treadle/postgres"
 	"github.com/treadle-go/treadle/sqlite"
 	"github.com/treadle-go/treadle/store"
@@ -156,7 +156,7 @@ func moveLog(ctx context.Context, path string) (err error) {
 		if busy == 0 {
 			return nil
 		}
-		if wait.For(ctx, 10*time.Millisecond) != nil || time.Now().After(end) {
+		if delay.For(ctx, 10*time.Millisecond) != nil || time.Now().After(end) {
 			return fmt.Errorf("%s: %d of %d pages of the log were moved: the file is in use", path, moved, pages)
 		}
 	}

@@ -25,9 +25,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/treadle-go/treadle/internal/delay"
 	"github.com/treadle-go/treadle/internal/natstest"
 	"github.com/treadle-go/treadle/internal/pgtest"
-	"github.com/treadle-go/treadle/internal/wait"
 	"github.com/treadle-go/treadle/ledger"
 	"github.com/treadle-go/treadle/natsbus"
 )
@@ -196,9 +196,9 @@ func (m *measured) throughput(b *testing.B, body string, window time.Duration) (
 			}
 		})
 	}
-	_ = wait.For(ctx, window) // each connection to the database plans its statements a few times
+	_ = delay.For(ctx, window) // each connection to the database plans its statements a few times
 	from, before := ended.Load(), m.used(b, nil)
-	_ = wait.For(ctx, window)
+	_ = delay.For(ctx, window)
 	n, used := int(ended.Load()-from), m.used(b, nil).minus(before)
 	stop.Store(true)
 	all.Wait()
@@ -270,11 +270,11 @@ func BenchmarkReaders(b *testing.B) {
 			})
 		}
 		connected.Wait()
-		_ = wait.For(ctx, time.Second)
+		_ = delay.For(ctx, time.Second)
 		from.Store(time.Now().UnixNano())
 		worker, api := m.used(b, executes), m.used(b, serves)
 		begun := time.Now()
-		_ = wait.For(ctx, 8*time.Second)
+		_ = delay.For(ctx, 8*time.Second)
 		window := time.Since(begun)
 		worker, api = m.used(b, executes).minus(worker), m.used(b, serves).minus(api)
 		done.Wait()
@@ -326,9 +326,9 @@ func BenchmarkStream(b *testing.B) {
 				}
 			})
 		}
-		_ = wait.For(b.Context(), window/4)
+		_ = delay.For(b.Context(), window/4)
 		from, before := appended.Load(), m.used(b, nil)
-		_ = wait.For(b.Context(), window)
+		_ = delay.For(b.Context(), window)
 		n, used := int(appended.Load()-from), m.used(b, nil).minus(before)
 		rate := float64(n) / window.Seconds()
 		stop.Store(true)

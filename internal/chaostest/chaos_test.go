@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treadle-go/treadle/internal/wait"
+	"github.com/treadle-go/treadle/internal/delay"
 )
 
 // kinds are what runs do.
@@ -116,7 +116,7 @@ func breakThings(t *testing.T, c *cluster, r *rand.Rand, count int) map[string]i
 			k = 1 // they share the servers
 		}
 		for !busy[k].TryLock() {
-			if wait.For(t.Context(), 50*time.Millisecond) != nil {
+			if delay.For(t.Context(), 50*time.Millisecond) != nil {
 				return broken
 			}
 		}
@@ -128,10 +128,10 @@ func breakThings(t *testing.T, c *cluster, r *rand.Rand, count int) map[string]i
 		}
 		mends.Go(func() {
 			defer busy[k].Unlock()
-			_ = wait.For(t.Context(), lasts) // while something is broken
+			_ = delay.For(t.Context(), lasts) // while something is broken
 			mend()
 		})
-		_ = wait.For(t.Context(), time.Duration(r.Int64N(int64(600*time.Millisecond)))) // until the next fault
+		_ = delay.For(t.Context(), time.Duration(r.Int64N(int64(600*time.Millisecond)))) // until the next fault
 	}
 	mends.Wait()
 	return broken

@@ -11,8 +11,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/treadle-go/treadle"
-	"github.com/treadle-go/treadle/internal/wait"
+	"github.com/treadle-go/treadle/internal/delay"
 	"github.com/treadle-go/treadle/reduce"
+	"github.com/treadle-go/treadle/wait"
 )
 
 // steps are how many steps with an effect a run has.
@@ -47,7 +48,7 @@ func newGraph(pool *pgxpool.Pool) (treadle.AnyGraph, error) {
 			return treadle.Update{"log": reduce.List[string]{done}, "step": s.Step + 1, "reply": reply}, nil
 		}
 		if s.Kind == "sleeps" && s.Step == steps/2 {
-			if err := treadle.Sleep(ctx, 500*time.Millisecond); err != nil {
+			if err := wait.Sleep(ctx, 500*time.Millisecond); err != nil {
 				return nil, err
 			}
 		}
@@ -87,9 +88,9 @@ type part struct {
 
 // effect does something outside: it inserts a row. The row says which step of which
 // thread it is of.
-func effect(ctx context.Context, pool *pgxpool.Pool, step int, name string, delay int) (string, error) {
+func effect(ctx context.Context, pool *pgxpool.Pool, step int, name string, ms int) (string, error) {
 	return treadle.Do(ctx, "effect", func(ctx context.Context) (string, error) {
-		if err := wait.For(ctx, time.Duration(cmp.Or(delay, 30))*time.Millisecond); err != nil {
+		if err := delay.For(ctx, time.Duration(cmp.Or(ms, 30))*time.Millisecond); err != nil {
 			return "", err
 		}
 		info := treadle.InfoFrom(ctx)
@@ -100,7 +101,7 @@ func effect(ctx context.Context, pool *pgxpool.Pool, step int, name string, dela
 				return done, nil
 			}
 			// The database is that of the server, and may be down too.
-			if wait.For(ctx, 100*time.Millisecond) != nil {
+			if delay.For(ctx, 100*time.Millisecond) != nil {
 				return "", err
 			}
 		}
@@ -124,7 +125,7 @@ func newTalk() (treadle.AnyGraph, error) {
 	b := treadle.New[talking]("talk")
 	treadle.AddNode(b, "say", func(ctx context.Context, s talking) (treadle.Update, error) {
 		for range s.Events {
-			if err := wait.For(ctx, time.Duration(s.Every)*time.Millisecond); err != nil {
+			if err := delay.For(ctx, time.Duration(s.Every)*time.Millisecond); err != nil {
 				return nil, err
 			}
 			treadle.Emit(ctx, said{time.Now().UnixNano()})

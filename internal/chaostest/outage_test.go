@@ -14,8 +14,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/treadle-go/treadle/internal/delay"
 	"github.com/treadle-go/treadle/internal/pgtest"
-	"github.com/treadle-go/treadle/internal/wait"
 )
 
 // newClient is a client that uses all servers.
@@ -45,7 +45,7 @@ func (y *tally) ended(t *testing.T, more int) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for from := y.count(); y.count() < from+more; {
-		if err := wait.For(ctx, 10*time.Millisecond); err != nil {
+		if err := delay.For(ctx, 10*time.Millisecond); err != nil {
 			t.Fatalf("%d of %d runs have ended: %v", y.count()-from, more, err)
 		}
 	}
@@ -90,7 +90,7 @@ func TestRunsGoOnWithoutNATS(t *testing.T) {
 	}
 	before, began := y.count(), time.Now()
 	y.ended(t, 8) // all clients have begun one since
-	_ = wait.For(t.Context(), down-time.Since(began))
+	_ = delay.For(t.Context(), down-time.Since(began))
 	took := time.Since(began)
 	without := y.count() - before
 	for _, s := range c.nats {

@@ -14,7 +14,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/treadle-go/treadle/internal/wait"
+	"github.com/treadle-go/treadle/internal/delay"
 )
 
 // The runs of a process that was killed go on elsewhere within 2 s (median) and 3 s (worst),
@@ -79,7 +79,7 @@ func (c *cluster) watch(t *testing.T) (slowest func() time.Duration) {
 			if err != nil {
 				t.Error(err)
 			}
-			_ = wait.For(ctx, 20*time.Millisecond)                 // between two rows
+			_ = delay.For(ctx, 20*time.Millisecond)                // between two rows
 			most = max(most, time.Since(last)-20*time.Millisecond) // also while this process does not run
 		}
 	}()

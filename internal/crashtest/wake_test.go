@@ -14,10 +14,11 @@ import (
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/backends"
+	"github.com/treadle-go/treadle/internal/delay"
 	"github.com/treadle-go/treadle/internal/race"
-	"github.com/treadle-go/treadle/internal/wait"
 	"github.com/treadle-go/treadle/reduce"
 	"github.com/treadle-go/treadle/treadletype"
+	"github.com/treadle-go/treadle/wait"
 )
 
 // Threads implements [checkpoint.ThreadLister].
@@ -56,7 +57,7 @@ func saga(w *world, saver checkpoint.Saver) (*treadle.Graph[sagaState, sagaState
 		if err != nil {
 			return "", err
 		}
-		if err := treadle.Sleep(ctx, nap); err != nil {
+		if err := wait.Sleep(ctx, nap); err != nil {
 			return "", err
 		}
 		if early := time.Until(began.Add(nap)); early > 0 {
@@ -65,14 +66,14 @@ func saga(w *world, saver checkpoint.Saver) (*treadle.Graph[sagaState, sagaState
 		return "woke", effect(ctx, "wake")
 	})
 	node("wait", func(ctx context.Context) (string, error) {
-		n, err := treadle.WaitFor[int](ctx, "paid")
+		n, err := wait.For[int](ctx, "paid", nil)
 		if err != nil {
 			return "", err
 		}
 		return fmt.Sprint("paid ", n), effect(ctx, "paid")
 	})
 	node("late", func(ctx context.Context) (string, error) {
-		n, err := treadle.WaitFor[int](ctx, "paid", treadle.Deadline(time.Now().Add(nap), -1))
+		n, err := wait.For[int](ctx, "paid", &wait.Options{Deadline: time.Now().Add(nap), OnTimeout: -1})
 		if err != nil {
 			return "", err
 		}
@@ -101,7 +102,7 @@ func wakeAll(o order, db backends.Database) error {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	for th, err := range treadle.Unfinished(ctx, g) {
+	for th, err := range g.Unfinished(ctx) {
 		if err == nil {
 			_, err = th.Continue(ctx)
 		}
@@ -134,7 +135,7 @@ func wakeAll(o order, db backends.Database) error {
 			if time.Since(began) > 2*time.Minute {
 				return fmt.Errorf("thread %s did not go on: %+v", snap.Thread, snap)
 			}
-			if err := wait.For(ctx, time.Millisecond); err != nil {
+			if err := delay.For(ctx, time.Millisecond); err != nil {
 				return err
 			}
 		}

@@ -16,11 +16,12 @@ import (
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/agent"
 	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/internal/wait"
+	"github.com/treadle-go/treadle/internal/delay"
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/llm/llmtest"
 	"github.com/treadle-go/treadle/reduce"
 	"github.com/treadle-go/treadle/treadletype"
+	"github.com/treadle-go/treadle/wait"
 )
 
 // errSaver is what a saver fails with. Its text must not reach a model.
@@ -220,14 +221,14 @@ var saverPrograms = []saverProgram{
 	{"waits", func(o *treadle.Options, e *effects) *treadle.Graph[saverState, saverState] {
 		b := treadle.New[saverState]("waits")
 		treadle.AddNode(b, "sleep", func(ctx context.Context, _ saverState) (saverLog, error) {
-			if err := treadle.Sleep(ctx, time.Second); err != nil {
+			if err := wait.Sleep(ctx, time.Second); err != nil {
 				return saverLog{}, err
 			}
 			did, err := e.do(ctx, "woke")
 			return lines(did), err
 		})
 		treadle.AddNode(b, "signal", func(ctx context.Context, _ saverState) (saverLog, error) {
-			paid, err := treadle.WaitFor[string](ctx, "paid")
+			paid, err := wait.For[string](ctx, "paid", nil)
 			if err != nil {
 				return saverLog{}, err
 			}
@@ -235,7 +236,7 @@ var saverPrograms = []saverProgram{
 			return lines(paid, did), err
 		})
 		treadle.AddNode(b, "late", func(ctx context.Context, _ saverState) (saverLog, error) {
-			answer, err := treadle.Interrupt[string](ctx, "well?", treadle.Deadline(time.Now().Add(time.Second), "nobody"))
+			answer, err := treadle.Interrupt[string](ctx, treadle.Question{Value: "well?", Deadline: time.Now().Add(time.Second), OnTimeout: "nobody"})
 			return lines(answer), err
 		})
 		b.Sequence(treadle.Start, "sleep", "signal", "late")
@@ -325,7 +326,7 @@ func endPause(ctx context.Context, th *treadle.Thread[saverState, saverState], p
 		_, err := th.Resume(ctx, "yes")
 		return err
 	default:
-		if err := wait.For(ctx, time.Until(p.Due)); err != nil {
+		if err := delay.For(ctx, time.Until(p.Due)); err != nil {
 			return err
 		}
 	}

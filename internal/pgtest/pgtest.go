@@ -33,7 +33,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/treadle-go/treadle/internal/wait"
+	"github.com/treadle-go/treadle/internal/delay"
 )
 
 // Env names the server to use: the URL of a database in which the role may
@@ -103,7 +103,7 @@ func recovers(err error) bool {
 func admin(ctx context.Context, server, statement string) (err error) {
 	c, err := pgx.Connect(ctx, server)
 	for end := time.Now().Add(30 * time.Second); recovers(err) && time.Now().Before(end); c, err = pgx.Connect(ctx, server) {
-		if err := wait.For(ctx, 100*time.Millisecond); err != nil {
+		if err := delay.For(ctx, 100*time.Millisecond); err != nil {
 			return err
 		}
 	}

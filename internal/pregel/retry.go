@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/treadle-go/treadle/internal/caught"
+	"github.com/treadle-go/treadle/internal/delay"
 	"github.com/treadle-go/treadle/internal/observe"
-	"github.com/treadle-go/treadle/internal/wait"
 )
 
 // Tried is how often a task was attempted, if more than once.
@@ -33,7 +33,7 @@ const maxRetries = 20
 func (t *Task) retry(ctx context.Context, sc *scope, err error) (next *scope, span observe.Span, bad error) {
 	ended := time.Now()
 	pause, again, err := t.node.retryAfter(err, int(sc.attempt))
-	if !again || wait.For(ctx, pause) != nil {
+	if !again || delay.For(ctx, pause) != nil {
 		return nil, nil, err
 	}
 	t.noteRetry(sc, err, ended)

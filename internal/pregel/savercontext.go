@@ -9,7 +9,7 @@ import (
 
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/caught"
-	"github.com/treadle-go/treadle/internal/wait"
+	"github.com/treadle-go/treadle/internal/delay"
 )
 
 // DefaultPutTimeout is how long a run waits for its saver after its context has
@@ -53,7 +53,7 @@ func (r *Run) contextForSaver() (context.Context, context.CancelFunc) {
 		p.stopped = make(chan struct{})
 		p.stop = context.AfterFunc(r.ctx, func() {
 			defer close(p.stopped)
-			if wait.For(p.ctx, r.putTimeout()) == nil {
+			if delay.For(p.ctx, r.putTimeout()) == nil {
 				p.cancel(errStalled)
 			}
 		})

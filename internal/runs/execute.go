@@ -11,8 +11,8 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/delay"
 	"github.com/treadle-go/treadle/internal/observe"
-	"github.com/treadle-go/treadle/internal/wait"
 	"github.com/treadle-go/treadle/ledger"
 	"github.com/treadle-go/treadle/treadletype"
 )
@@ -313,7 +313,7 @@ func (r *Runner) finish(ctx context.Context, e *ledger.End) (*ledger.Run, error)
 			return next, err
 		}
 		r.logger.WarnContext(ctx, "the end of a run is not stored yet", "run", e.Run.ID, "error", err)
-		_ = wait.For(ctx, pause) // Finish fails if ctx has ended
+		_ = delay.For(ctx, pause) // Finish fails if ctx has ended
 	}
 }
 
@@ -357,7 +357,7 @@ func (r *Runner) release(run *ledger.Run, l *log) *ledger.Run {
 		if r.Draining() && pause > time.Second {
 			break // its lease ends with this process
 		}
-		_ = wait.For(ctx, pause)
+		_ = delay.For(ctx, pause)
 	}
 	r.announce()
 	return r.lost(l)

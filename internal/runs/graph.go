@@ -5,12 +5,13 @@ import (
 	"slices"
 
 	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/treadletype"
 )
 
 // graph is a served graph with what requests are checked against.
 type graph struct {
 	treadle.AnyGraph
-	schemas treadle.Schemas
+	schemas treadletype.Schemas
 	nodes   []string
 }
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/internal/wait"
+	"github.com/treadle-go/treadle/internal/delay"
 	"github.com/treadle-go/treadle/ledger"
 )
 
@@ -134,7 +134,7 @@ func (l *log) settle() error {
 		case !failed:
 			return nil
 		}
-		_ = wait.For(context.Background(), tryAgain/5)
+		_ = delay.For(context.Background(), tryAgain/5)
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/treadle-go/treadle/internal/wait"
+	"github.com/treadle-go/treadle/internal/delay"
 	"github.com/treadle-go/treadle/ledger"
 )
 
@@ -80,7 +80,7 @@ func (r *Runner) attend(ctx context.Context) {
 		if ctx.Err() == nil {
 			r.logger.WarnContext(ctx, "the end of this process would be noticed late", "error", err)
 		}
-		_ = wait.For(ctx, pause)
+		_ = delay.For(ctx, pause)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/treadle-go/treadle/bus"
-	"github.com/treadle-go/treadle/internal/wait"
+	"github.com/treadle-go/treadle/internal/delay"
 	"github.com/treadle-go/treadle/ledger"
 )
 
@@ -206,7 +206,7 @@ func (r *Runner) catchUp(ctx context.Context, run *ledger.Run, feed *Feed) (f *F
 		if last := feed.last(); !used || last == 0 || last >= run.Seq {
 			return feed, &begin
 		}
-		if wait.For(ctx, joinPause) != nil {
+		if delay.For(ctx, joinPause) != nil {
 			return r.feeds.replace(feed), nil
 		}
 	}
@@ -340,7 +340,7 @@ func (r *Runner) readLive(ctx context.Context, log bus.Log, feed *Feed, to chan<
 			case <-ctx.Done():
 			}
 		}
-		_ = wait.For(ctx, pollEnd)
+		_ = delay.For(ctx, pollEnd)
 	}
 }
 
@@ -354,7 +354,7 @@ type follower struct {
 // take takes events of the log. What is missing before them may be in the ledger.
 func (f *follower) take(ctx context.Context, e *ledger.Events) {
 	for e.First > f.feed.last()+1 && !f.read(ctx, e.First) {
-		if wait.For(ctx, pollEvents) != nil {
+		if delay.For(ctx, pollEvents) != nil {
 			return
 		}
 	}

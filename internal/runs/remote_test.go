@@ -14,7 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/treadle-go/treadle/bus"
-	"github.com/treadle-go/treadle/internal/wait"
+	"github.com/treadle-go/treadle/internal/delay"
 	"github.com/treadle-go/treadle/ledger"
 )
 
@@ -154,7 +154,7 @@ func TestWhoeverWaitsForTheEndOfARunIsNotCutOff(t *testing.T) {
 		return f.wake != nil
 	}
 	for !waits(old) {
-		_ = wait.For(t.Context(), time.Millisecond)
+		_ = delay.For(t.Context(), time.Millisecond)
 	}
 	r.feeds.replace(old).append(&Entry{Run: run.ID, End: &End{Status: "success"}})
 	if e := <-ended; e == nil || e.End.Status != "success" {

@@ -38,6 +38,10 @@ type Options struct {
 	SkipInvalid bool
 }
 
+// Described is how the types of graphs, answers and signals become schemas: as their
+// JSON is, in which a pointer may be null.
+var Described = Options{Nulls: true, SkipInvalid: true}
+
 // Of returns the schema of a type.
 func Of(t reflect.Type, o Options) (*jsonschema.Schema, error) {
 	return newBuilder(o).of(t)

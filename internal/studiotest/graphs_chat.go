@@ -13,7 +13,7 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/agent"
-	"github.com/treadle-go/treadle/internal/wait"
+	"github.com/treadle-go/treadle/internal/delay"
 	"github.com/treadle-go/treadle/llm"
 	"github.com/treadle-go/treadle/reduce"
 )
@@ -57,7 +57,7 @@ func (t *talker) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chu
 	switch words := strings.Fields(text); {
 	case strings.HasPrefix(text, "tokens "): // tokens 2000
 		n, _ := strconv.Atoi(words[1])
-		return inWords(numbered(n), func() error { return wait.For(ctx, time.Millisecond) })
+		return inWords(numbered(n), func() error { return delay.For(ctx, time.Millisecond) })
 	case strings.HasPrefix(text, "paced "): // paced NAME 40
 		n, _ := strconv.Atoi(words[2])
 		return inWords(numbered(n), func() error { return pace.wait(ctx, words[1]) })

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/treadle-go/treadle"
-	"github.com/treadle-go/treadle/internal/wait"
+	"github.com/treadle-go/treadle/internal/delay"
 	"github.com/treadle-go/treadle/llm"
 )
 
@@ -119,7 +119,7 @@ func (metered) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Chunk
 			yield(llm.Chunk{ToolCalls: []llm.ToolCallChunk{{Index: new(0), ID: "call_1", Name: "lookup", Args: `{"key":"answer"}`}}, Usage: used, Metadata: as}, nil)
 		}
 	}
-	wait := func() error { return wait.For(ctx, 40*time.Millisecond) } // so that its bar has a width
+	wait := func() error { return delay.For(ctx, 40*time.Millisecond) } // so that its bar has a width
 	if name, ok := strings.CutPrefix(req.Messages[0].Text(), "paced "); ok {
 		wait = func() error { return pace.wait(ctx, name) }
 	}

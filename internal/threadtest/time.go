@@ -11,8 +11,9 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
-	"github.com/treadle-go/treadle/internal/wait"
+	"github.com/treadle-go/treadle/internal/delay"
 	"github.com/treadle-go/treadle/treadletype"
+	"github.com/treadle-go/treadle/wait"
 )
 
 // Time is the suite of sleeps, deadlines and signals. Databases do not have virtual
@@ -84,7 +85,7 @@ func timePass(t *testing.T, th *treadle.Thread[askState, askState], out askState
 		if due.IsZero() {
 			t.Fatalf("the run waits for ever: %v", err)
 		}
-		if err := wait.For(t.Context(), time.Until(due)); err != nil {
+		if err := delay.For(t.Context(), time.Until(due)); err != nil {
 			t.Fatal(err)
 		}
 		out, err = th.Continue(t.Context())
@@ -100,7 +101,7 @@ func timeSleeps(t *testing.T, open opener) {
 			return "", err
 		}
 		tally.add("node")
-		return "slept", treadle.Sleep(ctx, time.Hour)
+		return "slept", wait.Sleep(ctx, time.Hour)
 	}
 	before := time.Now()
 	_, err := timeChain(t, "sleepers", saver, node).Thread("t").Run(t.Context(), askState{})
@@ -144,7 +145,7 @@ func timeSleepEnds(t *testing.T, open opener) {
 	g := timeChain(t, "sleepers", saver,
 		func(ctx context.Context) (string, error) {
 			for i := range 2 { // two sleeps with an effect between them
-				if err := treadle.Sleep(ctx, timeShort); err != nil {
+				if err := wait.Sleep(ctx, timeShort); err != nil {
 					return "", err
 				}
 				if _, err := treadle.Do(ctx, "tick", func(context.Context) (int, error) { tally.add("tick"); return i, nil }); err != nil {
@@ -153,8 +154,8 @@ func timeSleepEnds(t *testing.T, open opener) {
 			}
 			return "slept twice", nil
 		},
-		func(ctx context.Context) (string, error) { return "until", treadle.SleepUntil(ctx, began) },
-		func(ctx context.Context) (string, error) { return "none", treadle.Sleep(ctx, 0) },
+		func(ctx context.Context) (string, error) { return "until", wait.Until(ctx, began) },
+		func(ctx context.Context) (string, error) { return "none", wait.Sleep(ctx, 0) },
 	)
 	out, err := g.Thread("t").Run(t.Context(), askState{})
 	out, err = timePass(t, g.Thread("t"), out, err)
@@ -169,9 +170,9 @@ func timeSleepInside(t *testing.T, open opener) {
 	saver, tally := open(t), &askTally{}
 	inner := timeChain(t, "inner", nil,
 		func(context.Context) (string, error) { tally.add("first"); return "first", nil },
-		func(ctx context.Context) (string, error) { return "inner", treadle.Sleep(ctx, timeShort) })
+		func(ctx context.Context) (string, error) { return "inner", wait.Sleep(ctx, timeShort) })
 	nap := treadle.NewTask("nap", func(ctx context.Context, n int) (int, error) {
-		err := treadle.Sleep(ctx, timeShort)
+		err := wait.Sleep(ctx, timeShort)
 		if err == nil {
 			tally.add("nap")
 		}
@@ -191,7 +192,7 @@ func timeSleepInside(t *testing.T, open opener) {
 	b.Edge("inner", "naps")
 	b.Edge("naps", "route")
 	b.Branch("route", func(ctx context.Context, _ askState) (treadle.Goto, error) {
-		return treadle.To("last"), treadle.Sleep(ctx, timeShort)
+		return treadle.To("last"), wait.Sleep(ctx, timeShort)
 	}, "last")
 	g, err := b.Compile(&treadle.Options{Saver: saver})
 	if err != nil {
@@ -205,8 +206,8 @@ func timeSleepInside(t *testing.T, open opener) {
 
 func timeSleepNeeds(t *testing.T, open opener) {
 	saver := open(t)
-	sleep := func(ctx context.Context) (string, error) { return "", treadle.Sleep(ctx, time.Hour) }
-	if err := treadle.Sleep(t.Context(), time.Hour); !errors.Is(err, treadle.ErrOutsideRun) {
+	sleep := func(ctx context.Context) (string, error) { return "", wait.Sleep(ctx, time.Hour) }
+	if err := wait.Sleep(t.Context(), time.Hour); !errors.Is(err, treadle.ErrOutsideRun) {
 		t.Errorf("outside a run: %v, want ErrOutsideRun", err)
 	}
 	if _, err := timeChain(t, "g", nil, sleep).Run(t.Context(), askState{}); !errors.Is(err, treadle.ErrNoSaver) {
@@ -216,12 +217,12 @@ func timeSleepNeeds(t *testing.T, open opener) {
 		t.Errorf("without a thread: %v, want ErrNoThread", err)
 	}
 	for want, node := range map[string]func(ctx context.Context) (string, error){
-		"-1s is negative":  func(ctx context.Context) (string, error) { return "", treadle.Sleep(ctx, -time.Second) },
-		"the time is zero": func(ctx context.Context) (string, error) { return "", treadle.SleepUntil(ctx, time.Time{}) },
+		"-1s is negative":  func(ctx context.Context) (string, error) { return "", wait.Sleep(ctx, -time.Second) },
+		"the time is zero": func(ctx context.Context) (string, error) { return "", wait.Until(ctx, time.Time{}) },
 		"the year 20000 is": func(ctx context.Context) (string, error) {
-			return "", treadle.SleepUntil(ctx, time.Date(20000, 1, 1, 0, 0, 0, 0, time.UTC))
+			return "", wait.Until(ctx, time.Date(20000, 1, 1, 0, 0, 0, 0, time.UTC))
 		},
-		"was to sleep until": func(ctx context.Context) (string, error) { _ = treadle.Sleep(ctx, time.Hour); return "", nil },
+		"was to sleep until": func(ctx context.Context) (string, error) { _ = wait.Sleep(ctx, time.Hour); return "", nil },
 	} {
 		_, err := timeChain(t, "g", saver, node).Thread(want).Run(t.Context(), askState{})
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -237,7 +238,7 @@ func timeSleepNeeds(t *testing.T, open opener) {
 			}
 			return "", errors.New("broken")
 		}
-		return "", treadle.Sleep(ctx, time.Hour)
+		return "", wait.Sleep(ctx, time.Hour)
 	}).Thread("odd")
 	_, _ = odd.Run(t.Context(), askState{})
 	asleep = true
@@ -256,7 +257,7 @@ func timeSleepBeside(t *testing.T, open opener) {
 		return askSay(said), err
 	})
 	treadle.AddNode(b, "sleep", func(ctx context.Context, _ askState) (askLog, error) {
-		return askSay("slept"), treadle.Sleep(ctx, time.Hour)
+		return askSay("slept"), wait.Sleep(ctx, time.Hour)
 	})
 	b.Edge(treadle.Start, "ask")
 	b.Edge(treadle.Start, "sleep")
@@ -288,7 +289,7 @@ func timeUnfinished(t *testing.T, open opener) {
 	g := timeChain(t, "g", saver, func(ctx context.Context) (string, error) {
 		switch thread := treadle.InfoFrom(ctx).Thread; {
 		case thread == "sleeps", thread == "failed" && slow:
-			return "", treadle.Sleep(ctx, time.Hour)
+			return "", wait.Sleep(ctx, time.Hour)
 		case thread == "asks":
 			_, err := treadle.Interrupt[string](ctx, "?")
 			return "", err
@@ -304,7 +305,7 @@ func timeUnfinished(t *testing.T, open opener) {
 		t.Fatal(err)
 	}
 	names := func() (out []string) {
-		for th, err := range treadle.Unfinished(t.Context(), g) {
+		for th, err := range g.Unfinished(t.Context()) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -326,7 +327,7 @@ func timeUnfinished(t *testing.T, open opener) {
 		t.Errorf("a task that sleeps has the error %q: %v", snap.Tasks[0].Error, err)
 	}
 	broken = false
-	for th, err := range treadle.Unfinished(t.Context(), g) {
+	for th, err := range g.Unfinished(t.Context()) {
 		if err == nil {
 			_, err = th.Continue(t.Context())
 		}
@@ -337,7 +338,7 @@ func timeUnfinished(t *testing.T, open opener) {
 	if got := names(); len(got) > 0 {
 		t.Errorf("unfinished are %q", got)
 	}
-	for _, err := range treadle.Unfinished(t.Context(), timeChain(t, "g", nil, func(context.Context) (string, error) { return "", nil })) {
+	for _, err := range timeChain(t, "g", nil, func(context.Context) (string, error) { return "", nil }).Unfinished(t.Context()) {
 		if !errors.Is(err, treadle.ErrNoSaver) {
 			t.Errorf("without a saver: %v", err)
 		}
@@ -353,7 +354,7 @@ func closed() <-chan struct{} {
 // timeAsk asks with a deadline and says what it got.
 func timeAsk(d time.Duration, onTimeout any) func(ctx context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
-		return treadle.Interrupt[string](ctx, "well?", treadle.Deadline(time.Now().Add(d), onTimeout))
+		return treadle.Interrupt[string](ctx, treadle.Question{Value: "well?", Deadline: time.Now().Add(d), OnTimeout: onTimeout})
 	}
 }
 
@@ -377,7 +378,7 @@ func timeDeadlineDefault(t *testing.T, open opener) {
 		if string(ps[0].Default) != `"no answer"` || ps[0].Due.IsZero() {
 			t.Errorf("the question is %+v", ps[0])
 		}
-		if err := wait.For(t.Context(), time.Until(ps[0].Due)); err != nil {
+		if err := delay.For(t.Context(), time.Until(ps[0].Due)); err != nil {
 			t.Fatal(err)
 		}
 		_, err = timeChain(t, "g", saver, more).Thread("t").Continue(t.Context())
@@ -424,7 +425,7 @@ func timeDeadlineAnswered(t *testing.T, open opener) {
 		if err == nil {
 			continue
 		}
-		if err := wait.For(t.Context(), time.Until(timePauses(t, err)[0].Due)); err != nil {
+		if err := delay.For(t.Context(), time.Until(timePauses(t, err)[0].Due)); err != nil {
 			t.Fatal(err)
 		}
 		out, err = th.Resume(t.Context(), "yes")
@@ -441,18 +442,19 @@ func timeDeadlineNeeds(t *testing.T, open opener) {
 	if _, ok := errors.AsType[*treadletype.DeadlineError](err); !ok {
 		t.Errorf("%v, want a DeadlineError", err)
 	}
-	for want, opt := range map[string]treadle.WaitOption{
-		"deadline: the time is zero":                treadle.Deadline(time.Time{}, "x"),
-		"deadline: onTimeout 5 does not fit":        treadle.Deadline(time.Now().Add(time.Hour), 5),
-		"deadline: onTimeout has no JSON":           treadle.Deadline(time.Now().Add(time.Hour), func() {}),
-		"option 1 of 1 is nil":                      nil,
-		"deadline: the year 20000 is after 9999, t": treadle.Deadline(time.Date(20000, 1, 1, 0, 0, 0, 0, time.UTC), "x"),
+	for want, o := range map[string]wait.Options{
+		"OnTimeout has a value, and the Deadline is zero": {OnTimeout: "x"},
+		"deadline: OnTimeout 5 does not fit":              {Deadline: time.Now().Add(time.Hour), OnTimeout: 5},
+		"deadline: OnTimeout has no JSON":                 {Deadline: time.Now().Add(time.Hour), OnTimeout: func() {}},
+		"deadline: the year 20000 is after 9999, t":       {Deadline: time.Date(20000, 1, 1, 0, 0, 0, 0, time.UTC), OnTimeout: "x"},
 	} {
-		for _, wait := range []func(ctx context.Context) (string, error){
-			func(ctx context.Context) (string, error) { return treadle.Interrupt[string](ctx, "?", opt) },
-			func(ctx context.Context) (string, error) { return treadle.WaitFor[string](ctx, "s", opt) },
+		for _, waits := range []func(ctx context.Context) (string, error){
+			func(ctx context.Context) (string, error) {
+				return treadle.Interrupt[string](ctx, treadle.Question{Value: "?", Deadline: o.Deadline, OnTimeout: o.OnTimeout})
+			},
+			func(ctx context.Context) (string, error) { return wait.For[string](ctx, "s", &o) },
 		} {
-			_, err := timeChain(t, "g", saver, wait).Thread(want).Run(t.Context(), askState{})
+			_, err := timeChain(t, "g", saver, waits).Thread(want).Run(t.Context(), askState{})
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%v, want an error with %q", err, want)
 			}
@@ -466,7 +468,7 @@ type payment struct {
 }
 
 func timePaid(ctx context.Context) (string, error) {
-	p, err := treadle.WaitFor[payment](ctx, "payment")
+	p, err := wait.For[payment](ctx, "payment", nil)
 	return fmt.Sprint("paid ", p.Amount), err
 }
 
@@ -519,7 +521,7 @@ func timeSignalOnce(t *testing.T, open opener) {
 	const n = 12
 	b := treadle.New[askState]("many")
 	one := treadle.AddNode(b, "one", func(ctx context.Context, _ int) (askLog, error) {
-		p, err := treadle.WaitFor[payment](ctx, "payment")
+		p, err := wait.For[payment](ctx, "payment", nil)
 		return askSay(fmt.Sprint(p.Amount)), err
 	})
 	treadle.AddNode(b, "all", func(context.Context, askState) (treadle.Goto, error) {
@@ -596,7 +598,7 @@ func timeSignalNeeds(t *testing.T, open opener) {
 	saver := open(t)
 	g := timeChain(t, "g", saver, timePaid)
 	ctx := t.Context()
-	if _, err := treadle.WaitFor[int](ctx, "x"); !errors.Is(err, treadle.ErrOutsideRun) {
+	if _, err := wait.For[int](ctx, "x", nil); !errors.Is(err, treadle.ErrOutsideRun) {
 		t.Errorf("outside a run: %v, want ErrOutsideRun", err)
 	}
 	if _, err := timeChain(t, "g", nil, timePaid).Run(ctx, askState{}); !errors.Is(err, treadle.ErrNoSaver) {
@@ -625,7 +627,7 @@ func timeSignalNeeds(t *testing.T, open opener) {
 			}
 		}
 	})
-	nameless := timeChain(t, "g", saver, func(ctx context.Context) (string, error) { return treadle.WaitFor[string](ctx, "") })
+	nameless := timeChain(t, "g", saver, func(ctx context.Context) (string, error) { return wait.For[string](ctx, "", nil) })
 	if _, err := nameless.Thread("nameless").Run(ctx, askState{}); err == nil || !strings.Contains(err.Error(), "it has no name") {
 		t.Errorf("a signal without a name: %v", err)
 	}
@@ -652,7 +654,7 @@ func timeSignalDeadline(t *testing.T, open opener) {
 	saver := open(t)
 	waits := func(d time.Duration, onTimeout any) func(ctx context.Context) (string, error) {
 		return func(ctx context.Context) (string, error) {
-			p, err := treadle.WaitFor[payment](ctx, "payment", treadle.Deadline(time.Now().Add(d), onTimeout))
+			p, err := wait.For[payment](ctx, "payment", &wait.Options{Deadline: time.Now().Add(d), OnTimeout: onTimeout})
 			if e, ok := errors.AsType[*treadletype.DeadlineError](err); ok {
 				return e.Pause.Key + " missed", nil
 			}
@@ -663,7 +665,7 @@ func timeSignalDeadline(t *testing.T, open opener) {
 	out, err := g.Thread("t").Run(t.Context(), askState{})
 	for len(out.Log) < 2 {
 		ps := timePauses(t, err)
-		if err := wait.For(t.Context(), time.Until(ps[0].Due)); err != nil {
+		if err := delay.For(t.Context(), time.Until(ps[0].Due)); err != nil {
 			t.Fatal(err)
 		}
 		out, err = g.Thread("t").Continue(t.Context())

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/treadle-go/treadle/internal/wait"
+	"github.com/treadle-go/treadle/internal/delay"
 	"github.com/treadle-go/treadle/llm"
 )
 
@@ -191,7 +191,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	if err := context.Cause(ctx); err != nil || d <= 0 {
 		return err
 	}
-	return wait.For(ctx, d)
+	return delay.For(ctx, d)
 }
 
 // next takes a turn. A request that is refused takes none.

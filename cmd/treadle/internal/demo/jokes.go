@@ -11,8 +11,8 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/delay"
 	"github.com/treadle-go/treadle/internal/observe"
-	"github.com/treadle-go/treadle/internal/wait"
 	"github.com/treadle-go/treadle/reduce"
 )
 
@@ -218,5 +218,5 @@ func pause(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()
 	}
-	return wait.For(ctx, d)
+	return delay.For(ctx, d)
 }

@@ -1,5 +1,5 @@
-// Package wait waits for a time or for the end of a context.
-package wait
+// Package delay waits for a time or for the end of a context.
+package delay
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package wait_test
+package delay_test
 
 import (
 	"context"
@@ -7,13 +7,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/treadle-go/treadle/internal/wait"
+	"github.com/treadle-go/treadle/internal/delay"
 )
 
 func TestForWaitsForTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		if err := wait.For(t.Context(), time.Hour); err != nil {
+		if err := delay.For(t.Context(), time.Hour); err != nil {
 			t.Fatal(err)
 		}
 		if got := time.Since(start); got != time.Hour {
@@ -28,7 +28,7 @@ func TestForEndsWithTheContext(t *testing.T) {
 		cause := errors.New("enough")
 		time.AfterFunc(time.Minute, func() { cancel(cause) })
 		start := time.Now()
-		if err := wait.For(ctx, time.Hour); !errors.Is(err, cause) {
+		if err := delay.For(ctx, time.Hour); !errors.Is(err, cause) {
 			t.Errorf("error %v, want the cause", err)
 		}
 		if got := time.Since(start); got != time.Minute {
