@@ -353,8 +353,10 @@ check("tokens do not move what is read above", async ({ page }) => {
   const gap = () => conversation.evaluate((el) => Math.round(el.scrollHeight - el.scrollTop - el.clientHeight));
   await until(async () => (await gap()) < 2, "the end of the conversation");
   await conversation.hover();
-  await page.mouse.wheel(0, -600);
-  await page.getByRole("button", { name: "Newest" }).waitFor();
+  await until(async () => {
+    await page.mouse.wheel(0, -600);
+    return page.getByRole("button", { name: "Newest" }).isVisible();
+  }, "leaving the end");
   const place = () => conversation.evaluate((el) => el.scrollTop);
   let top = -1;
   await until(async () => top === (await sleep(150), (top = await place())), "the end of scrolling");
