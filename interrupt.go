@@ -23,10 +23,10 @@ import (
 // cannot be answered: the run fails with [ErrNoSaver] or [ErrNoThread], even if the
 // node drops the error.
 //
-// question is any value that has JSON, or a [Question] to say more about it.
-// The questions of a node are told apart by their order, so a node must ask them
-// in the same order each time or give them a Key. An answer that does not fit T is
-// refused before anything runs. T has a schema as in llm.NewTool, with its enums,
+// question is any value that has JSON, or a [Question] to say more about it, such as
+// a deadline. The questions of a node are told apart by their order, so a node must
+// ask them in the same order each time or give them a Key. An answer that does not
+// fit T is refused before anything runs. T has a schema as in llm.NewTool, with its enums,
 // required fields and defaults. Interrupt[any] takes every answer, so that the node
 // can check it and ask again.
 func Interrupt[T any](ctx context.Context, question any) (T, error) {

@@ -632,9 +632,9 @@ func TestLedgerOutlivesTerminatedConnections(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// A transaction is tried again a few times only. So after every third cut each worker
-			// finishes the one that it is in, which has then been cut four times at most: the last
-			// cut before may have come too late for the one that it was meant for.
+			// A transaction is tried five times. So after three cuts each worker finishes the one
+			// that it is in before the next cut. A cut may come too late and hit the next
+			// transaction of its connection, which then is cut four times at most.
 			var last [workers]int64
 			through := func() (some int64, all bool) {
 				all = true

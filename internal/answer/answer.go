@@ -63,7 +63,7 @@ func Fill(t reflect.Type, raw json.RawMessage) (json.RawMessage, error) {
 func Deadline(fits json.RawMessage, at time.Time, onTimeout any) (*pregel.Deadline, error) {
 	if at.IsZero() {
 		if onTimeout != nil {
-			return nil, errors.New("OnTimeout has a value, and the Deadline is zero")
+			return nil, errors.New("OnTimeout has a value, and the Deadline is zero: set both or neither")
 		}
 		return nil, nil
 	}

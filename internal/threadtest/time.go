@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/jsonschema-go/jsonschema"
+
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/delay"
@@ -458,6 +460,15 @@ func timeDeadlineNeeds(t *testing.T, open opener) {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%v, want an error with %q", err, want)
 			}
+		}
+	}
+	verdicts := &jsonschema.Schema{Type: "string", Enum: []any{"yes", "no"}}
+	for onTimeout, want := range map[string]string{"no": "", "perhaps": `OnTimeout "perhaps" does not fit`} {
+		_, err := timeChain(t, "g", saver, func(ctx context.Context) (string, error) {
+			return treadle.Interrupt[string](ctx, treadle.Question{Value: "?", Schema: verdicts, Deadline: time.Now().Add(-time.Hour), OnTimeout: onTimeout})
+		}).Thread("schema "+onTimeout).Run(t.Context(), askState{})
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("a question with a schema and the default %q: %v, want %q", onTimeout, err, want)
 		}
 	}
 }

@@ -6,8 +6,8 @@ const near = 32;
 /** For so long after a wheel, a key or a finger the page may still move by it, in milliseconds. */
 const moving = 300;
 
-/** The keys that scroll up. Space does so with shift. */
-const up = new Set(["ArrowUp", "PageUp", "Home", " "]);
+/** The keys that scroll up. */
+const up = new Set(["ArrowUp", "PageUp", "Home"]);
 
 /**
  * useFollow keeps a scroller at its end while content grows, until the user scrolls up. begin says whether the end is followed
@@ -54,24 +54,19 @@ export function useFollow(begin = true) {
         moved();
       }, moving);
     };
-    const listeners: { [K in keyof HTMLElementEventMap]?: (e: HTMLElementEventMap[K]) => void } = {
-      scroll: moved,
-      wheel: (e) => {
-        if (e.deltaY < 0) leave();
-      },
-      keydown: (e) => {
-        if (e.target === el && up.has(e.key) && (e.key !== " " || e.shiftKey)) leave();
-      },
-      touchmove: leave,
-    };
+    const ended = new AbortController();
+    const options = { passive: true, signal: ended.signal };
+    el.addEventListener("scroll", moved, options);
+    el.addEventListener("touchmove", leave, options);
+    el.addEventListener("wheel", (e) => e.deltaY < 0 && leave(), options);
+    el.addEventListener("keydown", (e) => e.target === el && up.has(e.key) && leave(), options);
     const sizes = new ResizeObserver(grown);
     sizes.observe(content.current!);
     sizes.observe(el);
-    for (const [name, on] of Object.entries(listeners)) el.addEventListener(name, on as EventListener, { passive: true });
     return () => {
       clearTimeout(leaving);
       sizes.disconnect();
-      for (const [name, on] of Object.entries(listeners)) el.removeEventListener(name, on as EventListener);
+      ended.abort();
     };
   }, []);
   return { scroller, content, following, away, toEnd, leaveEnd };
