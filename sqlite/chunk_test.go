@@ -152,8 +152,8 @@ func TestAHeadThatWentBackBeginsAnew(t *testing.T) {
 		db, other := open(t, path, nil), open(t, path, nil)
 		l := newLine(t, db, "thread")
 		var keys []checkpoint.Key
-		for i := range packSize + 3 {
-			p := l.next(grow("l", 0, fmt.Sprint("item ", i)))
+		for i, item := range numbers(packSize + 3) {
+			p := l.next(grow("l", 0, item))
 			if i >= 10 {
 				p.RunID = "late"
 			}

@@ -170,7 +170,7 @@ func TestWhatFailsInABatchFailsAlone(t *testing.T) {
 		func() error { return db.Put(t.Context(), stale) },
 		func() error {
 			return db.write(t.Context(), func(c *conn) error {
-				if _, err := c.makeThread("half", 0); err != nil {
+				if _, err := db.makeThread(c, "half", 0); err != nil {
 					return err
 				}
 				return errSpoil
@@ -211,7 +211,7 @@ func TestCloseWaitsForThePutUnderWay(t *testing.T) {
 		put <- db.write(t.Context(), func(c *conn) error {
 			close(begun)
 			<-finish
-			_, err := c.makeThread("done", 0)
+			_, err := db.makeThread(c, "done", 0)
 			return err
 		})
 	}()

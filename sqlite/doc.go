@@ -61,7 +61,8 @@
 // for the others, so that the cost of a step depends on what it changes:
 //
 //   - A list is a chain of chunks (chunk.go), each of which drops elements from
-//     the end and appends others. Every 32 of them become one row.
+//     the end and appends others. Every 32 of them become one row. A list of a few
+//     bytes is a small value.
 //   - A large value is written when it changes.
 //   - Small values that have not changed for a while are in a base that many
 //     records share.

@@ -30,8 +30,12 @@ type head struct {
 	echoes bool   // the control is worth an echo
 	record []byte // nil if it is too long to be remembered
 
-	// The rest of what a read of the checkpoint gives, if nothing has changed since.
+	// The state of the file in which the line has this head. If it still is in that state,
+	// written is the number of the last pending write, and with kept, these and the record
+	// are all that a read of the checkpoint gives.
 	as      sight
+	written int64
+	kept    bool
 	pending []pendingRow
 }
 
@@ -136,51 +140,65 @@ func (db *DB) setEpoch(c *conn, thread int64, before, epoch uint64) error {
 	return err
 }
 
-// nextNumbers are what the next new thread and line get. SQLite would choose the same; known
-// beforehand, they are in the checksums of rows that are written once.
-type nextNumbers struct {
-	as           sight
-	thread, line int64
+// reserved are numbers that only this process uses. They are taken from the file many at a
+// time, so that most new threads do not change the page that has the last one. What is left
+// when the process ends is used by nobody.
+type reserved struct{ next, end int64 }
+
+// reservedMost is how many are taken from the file. Of lines there can be 2³¹ in all.
+const reservedMost = 32
+
+// take returns the number of a new row of a table.
+func (r *reserved) take(c *conn, table string) (int64, error) {
+	if r.next == r.end {
+		var last int64
+		ok, err := c.row("SELECT seq FROM sqlite_sequence WHERE name=?", []any{table}, &last)
+		if err != nil {
+			return 0, err
+		}
+		reserve := "UPDATE sqlite_sequence SET seq=? WHERE name=?"
+		if !ok {
+			reserve = "INSERT INTO sqlite_sequence(seq,name) VALUES(?,?)"
+		}
+		if _, err := c.change(reserve, last+reservedMost, table); err != nil {
+			return 0, err
+		}
+		r.next, r.end = last+1, last+1+reservedMost
+	}
+	r.next++
+	return r.next - 1, nil
 }
 
 // makeLine gives the line of h its number, and makes its thread if need be. The row of the
 // line is put with its first head: see moveHead.
-func (db *DB) makeLine(c *conn, name lineName, h *head) error {
-	next := &db.known.next
-	if err := c.look(); err != nil {
+func (db *DB) makeLine(c *conn, name lineName, h *head) (err error) {
+	if h.line, err = db.newLine(c); err != nil {
 		return err
 	}
-	if now := db.sight(c); next.as != now {
-		const last = "coalesce((SELECT seq FROM sqlite_sequence WHERE name=?),0)+1"
-		if _, err := c.row("SELECT "+last+", "+last, []any{"thread", "line"}, &next.thread, &next.line); err != nil {
-			return err
-		}
-		next.as = now
-	}
-	h.line = next.line
-	if h.line > maxLine {
-		return fmt.Errorf("sqlite: the file has had %d lines, which is as many as it can have", int64(maxLine))
-	}
-	next.line++
 	if h.thread != 0 {
 		return c.addWitness(lineHash(h.thread, name.path))
 	}
-	h.thread = next.thread
-	next.thread++
-	if _, err := c.change("INSERT INTO thread(id,name,fence,sum) VALUES(?,?,0,?)", h.thread, []byte(name.thread), threadSum(h.thread, name.thread, 0)&saved.SumMask); err != nil {
+	if h.thread, err = db.makeThread(c, name.thread, 0); err != nil {
 		return err
 	}
-	_, err := c.change("INSERT OR IGNORE INTO witness(hash) VALUES(?),(?)", threadHash(name.thread), lineHash(h.thread, name.path))
+	_, err = c.change("INSERT OR IGNORE INTO witness(hash) VALUES(?),(?)", threadHash(name.thread), lineHash(h.thread, name.path))
 	return err
 }
 
-func (c *conn) makeThread(name string, epoch uint64) (int64, error) {
-	id, err := c.insert("INSERT INTO thread(name,fence) VALUES(?,?)", []byte(name), int64(epoch))
-	if err != nil {
-		return 0, err
+// newLine is the number of a new line.
+func (db *DB) newLine(c *conn) (int64, error) {
+	line, err := db.known.lines.take(c, "line")
+	if err == nil && line > maxLine {
+		err = fmt.Errorf("sqlite: the file has had %d lines, which is as many as it can have", int64(maxLine))
 	}
-	if _, err = c.change("UPDATE thread SET sum=? WHERE id=?", threadSum(id, name, epoch)&saved.SumMask, id); err != nil {
-		return 0, err
+	return line, err
+}
+
+// makeThread makes a thread. The caller adds its witness.
+func (db *DB) makeThread(c *conn, name string, epoch uint64) (int64, error) {
+	id, err := db.known.threads.take(c, "thread")
+	if err == nil {
+		_, err = c.change("INSERT INTO thread(id,name,fence,sum) VALUES(?,?,?,?)", id, []byte(name), int64(epoch), threadSum(id, name, epoch)&saved.SumMask)
 	}
-	return id, c.addWitness(threadHash(name))
+	return id, err
 }

@@ -45,10 +45,10 @@ type pendingRow struct {
 // keptPendingMost bounds the pending writes of a head that are kept.
 const keptPendingMost = 4 << 10
 
-// keepWrites adds pending writes, or replaces them, as addAllPending does. Results are not
+// keepWrites adds pending writes, or replaces them, as addPending does. Results are not
 // kept: there may be many of them, and those of a step that goes on are not read.
 func (h *head) keepWrites(writes []checkpoint.Write) {
-	if h.as == (sight{}) || len(writes) == 0 {
+	if !h.kept || len(writes) == 0 {
 		return
 	}
 	const least = 64 // of a row in memory
@@ -60,22 +60,18 @@ func (h *head) keepWrites(writes []checkpoint.Write) {
 		w := &writes[i]
 		size += least + len(w.Data)
 		if w.Kind == checkpoint.Done || size > keptPendingMost {
-			h.as, h.pending = sight{}, nil
+			h.kept, h.pending = false, nil
 			return
 		}
 		kind, data := saved.WriteRow(w)
 		row := pendingRow{w.Task, kind, bytes.Clone(data)}
-		if i := h.find(w.Task, kind); i >= 0 {
+		same := func(w pendingRow) bool { return w.task == row.task && bytes.Equal(w.kind, row.kind) }
+		if i := slices.IndexFunc(h.pending, same); i >= 0 {
 			h.pending[i] = row
 		} else {
 			h.pending = append(h.pending, row)
 		}
 	}
-}
-
-// find is the place of the pending write of a task and a kind, -1 if there is none.
-func (h *head) find(task string, kind []byte) int {
-	return slices.IndexFunc(h.pending, func(w pendingRow) bool { return w.task == task && bytes.Equal(w.kind, kind) })
 }
 
 // newHead is the head of a line of a new thread, if the thread was looked for and nobody can
@@ -99,7 +95,7 @@ func (db *DB) getKept(ctx context.Context, c *conn, key checkpoint.Key) (cp *che
 		return nil, nil
 	}
 	h, ok := db.known.heads.Get(lineName{key.Thread, key.Namespace})
-	if !ok || h.record == nil || h.as == (sight{}) || !key.ID.IsZero() && key.ID != h.id {
+	if !ok || h.record == nil || !h.kept || !key.ID.IsZero() && key.ID != h.id {
 		return nil, nil
 	}
 	// The statement is open until the rest is read, which is then from the same state: see

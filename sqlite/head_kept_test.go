@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -177,7 +178,8 @@ func TestNewThreadsOfSeveralProcessesHaveTheirOwnNumbers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "test.db")
 	both := []*DB{open(t, path, nil), open(t, path, nil)}
 	rnd := rand.New(rand.NewPCG(3, 3))
-	for i := range 60 {
+	const threads = 4 * reservedMost // so that each process reserves numbers several times
+	for i := range threads {
 		db := both[rnd.IntN(2)]
 		thread := fmt.Sprint("thread ", i)
 		switch rnd.IntN(4) {
@@ -204,7 +206,7 @@ func TestNewThreadsOfSeveralProcessesHaveTheirOwnNumbers(t *testing.T) {
 		}
 	}
 	checkFile(t, both[0])
-	for i := range 60 {
+	for i := range threads {
 		cp, err := both[1].Get(t.Context(), checkpoint.Key{Thread: fmt.Sprint("thread ", i)})
 		if err == nil && string(cp.Values["a"].Data) != "1" {
 			t.Errorf("thread %d has %q", i, cp.Values["a"].Data)
@@ -228,6 +230,55 @@ func TestAnAnswerThatIsReplacedKeepsItsPlaceInAKnownHead(t *testing.T) {
 	if diff := cmp.Diff(storedHead(t, db, "thread"), keptHead(t, db, "thread")); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// Pending writes have the order in which they were stored, whoever stores and reads them, and
+// in whatever other ways the file is changed in between.
+func TestWritesOfSeveralProcessesKeepTheirOrder(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "test.db")
+	both := []*DB{open(t, path, nil), open(t, path, nil)}
+	rnd := rand.New(rand.NewPCG(4, 4))
+	l := newLine(t, both[0], "thread")
+	key := l.add(set("a", "1"))
+	kinds := []checkpoint.WriteKind{checkpoint.Done, checkpoint.Paused, checkpoint.Failed}
+	var want []checkpoint.Write
+	for i := range 300 {
+		db := both[rnd.IntN(2)]
+		var ws []checkpoint.Write
+		for range 1 + rnd.IntN(2) {
+			w := checkpoint.Write{Task: fmt.Sprint(rnd.IntN(1 + i)), Kind: kinds[rnd.IntN(3)], Data: fmt.Append(nil, i)}
+			ws = append(ws, w)
+			same := func(o checkpoint.Write) bool { return o.Task == w.Task && o.Kind == w.Kind }
+			if i := slices.IndexFunc(want, same); i >= 0 {
+				want[i] = w
+			} else {
+				want = append(want, w)
+			}
+		}
+		if err := db.PutWrites(t.Context(), key, 0, ws); err != nil {
+			t.Fatal(err)
+		}
+		switch rnd.IntN(6) {
+		case 0:
+			newLine(t, db, fmt.Sprint("other ", i)).add(set("a", "1"))
+		case 1:
+			if err := db.Fence(t.Context(), fmt.Sprint("other ", i), 1); err != nil {
+				t.Fatal(err)
+			}
+		case 2:
+			l.db = both[rnd.IntN(2)]
+			if diff := cmp.Diff(want, l.get(key.ID).Pending, likeness); diff != "" {
+				t.Fatalf("after %d (-want +got):\n%s", i, diff)
+			}
+		}
+	}
+	if err := both[0].CopyThread(t.Context(), "thread", "copy"); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, newLine(t, both[1], "copy").get(checkpoint.ID{}).Pending, likeness); diff != "" {
+		t.Errorf("the copy (-want +got):\n%s", diff)
+	}
+	checkFile(t, both[0])
 }
 
 // A process that has looked for a thread does not look again when it makes it, unless

@@ -8,18 +8,18 @@ import "github.com/treadle-go/treadle/internal/saved"
 // used only under the compare-and-set of that head, or if nothing has changed
 // since: see sight.
 type known struct {
-	edits  int64 // see sight
-	next   nextNumbers
-	heads  saved.Memo[lineName, *head]
-	absent saved.Memo[string, sight] // threads that were looked for and not there
-	shapes saved.Memo[string, int64] // by saved.EncodeNames
-	stamps saved.Memo[string, int64] // of the store
+	edits          int64 // see sight
+	threads, lines reserved
+	heads          saved.Memo[lineName, *head]
+	absent         saved.Memo[string, sight] // threads that were looked for and not there
+	shapes         saved.Memo[string, int64] // by saved.EncodeNames
+	stamps         saved.Memo[string, int64] // of the store
 }
 
 type lineName struct{ thread, path string }
 
 func (k *known) forget() {
-	k.next = nextNumbers{}
+	k.threads, k.lines = reserved{}, reserved{}
 	k.heads.Clear()
 	k.absent.Clear()
 	k.shapes.Clear()

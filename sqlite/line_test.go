@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/saved"
 )
 
 // line is a namespace of a thread, as one writer who is alone sees it.
@@ -84,10 +85,12 @@ func texts(v checkpoint.Value) []string {
 	return out
 }
 
+// numbers are elements that are stored in chunks, since they are too long to be part of a
+// record.
 func numbers(n int) []string {
 	var out []string
 	for i := range n {
-		out = append(out, fmt.Sprint("item ", i))
+		out = append(out, fmt.Sprintf("item %d%*s", i, saved.InlineMax, "."))
 	}
 	return out
 }

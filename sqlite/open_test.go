@@ -93,7 +93,7 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 	}
 	for name, test := range map[string]struct{ path, want string }{
 		"not a database":      {write("text.db", strings.Repeat("not a database at all. ", 100), 0o644), "not a SQLite database"},
-		"a later version":     {made("later.db", "PRAGMA user_version=99"), "the file has version 99 and this program knows versions up to 5"},
+		"a later version":     {made("later.db", "PRAGMA user_version=99"), "the file has version 99 and this program knows versions up to 6"},
 		"another application": {made("other.db", "PRAGMA application_id=7"), "database of another application"},
 		"a foreign database":  {made("foreign.db", "PRAGMA application_id=0", "PRAGMA user_version=0", "PRAGMA journal_mode=DELETE"), "database of another application"},
 		"a directory":         {dir, "it is a directory"},

@@ -109,23 +109,27 @@ func (c *conn) runsNamed(line int64, names []string) (numbers []int64, err error
 
 // deleteWritesOf removes what the given runs recorded in a line.
 func (c *conn) deleteWritesOf(line int64, runs []string) error {
-	var gone []int64
-	err := c.each("SELECT rowid, kind, data FROM pending WHERE checkpoint>? AND checkpoint<=?", []any{keyOf(line, 0), keyOf(line, maxOrdinal)}, func(scan func(...any) error) error {
-		var row int64
-		var kind, data []byte
-		if err := scan(&row, &kind, &data); err != nil {
+	type row struct {
+		key        int64
+		task, kind []byte
+	}
+	var gone []row
+	err := c.each("SELECT checkpoint, task, kind, data FROM pending WHERE checkpoint>? AND checkpoint<=?", []any{keyOf(line, 0), keyOf(line, maxOrdinal)}, func(scan func(...any) error) error {
+		var r row
+		var data []byte
+		if err := scan(&r.key, &r.task, &r.kind, &data); err != nil {
 			return err
 		}
-		if run := saved.ParseWrite("", kind, data).RunID; run != "" && slices.Contains(runs, run) {
-			gone = append(gone, row)
+		if run := saved.ParseWrite("", r.kind, data).RunID; run != "" && slices.Contains(runs, run) {
+			gone = append(gone, r)
 		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	for _, row := range gone {
-		if _, err := c.change("DELETE FROM pending WHERE rowid=?", row); err != nil {
+	for _, r := range gone {
+		if _, err := c.change("DELETE FROM pending WHERE checkpoint=? AND task=? AND kind=?", r.key, r.task, r.kind); err != nil {
 			return err
 		}
 	}

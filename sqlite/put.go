@@ -101,6 +101,7 @@ func (db *DB) put(c *conn, name lineName, h *head, puts []*checkpoint.Put, fresh
 	}
 	last := &steps[len(steps)-1]
 	last.after.as = db.sight(c)
+	last.after.written, last.after.kept = int64(len(last.Pending)), true
 	last.after.keepWrites(last.Pending)
 	db.known.heads.Set(name, last.after)
 	return len(steps), nil
@@ -262,7 +263,7 @@ func (s *step) storeCheckpoint(c *conn) error {
 	if _, err := c.change("INSERT INTO checkpoint(key,id,run,record,sum) VALUES(?,?,?,?,?)", key, s.id, run, s.record, checkpointSum(key, s.ID, run, s.record)); err != nil {
 		return err
 	}
-	if err := c.addAllPending(key, s.Pending); err != nil {
+	if _, err := c.addPending(key, 0, s.Pending); err != nil {
 		return err
 	}
 	if s.parentRecord == nil {
@@ -319,6 +320,7 @@ func (c *conn) grow(h *head, p *checkpoint.Put, ahead bool) (*growth, error) {
 		return nil, errUnstored
 	}
 	g := &growth{}
+	g.Short = true
 	g.Next, g.Load = h.next, func(s *saved.Slot) ([][]byte, error) {
 		if ahead {
 			return nil, errUnstored

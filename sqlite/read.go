@@ -138,7 +138,7 @@ func (rd *reading) pending(r *stored) (all []checkpoint.Write, err error) {
 		}
 		return saved.Latest(all), nil
 	}
-	err = rd.c.each("SELECT task, kind, data, sum FROM pending WHERE checkpoint=? ORDER BY rowid", []any{r.key},
+	err = rd.c.each("SELECT task, kind, data, sum FROM pending WHERE checkpoint=? ORDER BY seq", []any{r.key},
 		func(scan func(...any) error) error {
 			var task string
 			var kind, data []byte

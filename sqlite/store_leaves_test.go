@@ -208,7 +208,8 @@ func TestOldFilesGetTheIndexOfValues(t *testing.T) {
 	db := open(t, path, nil)
 	kinds(t, 700, storeOf(t, db, o), memory)
 	err = db.write(t.Context(), func(c *conn) error {
-		return c.script("DELETE FROM store_words WHERE rowid<0; ALTER TABLE store_unword RENAME COLUMN item TO seq; DROP TABLE store_part; PRAGMA user_version=4")
+		return c.script(`DELETE FROM store_words WHERE rowid<0; ALTER TABLE store_unword RENAME COLUMN item TO seq; DROP TABLE store_part;
+			DROP TABLE pending; CREATE TABLE pending (checkpoint INTEGER, task BLOB, kind BLOB, data BLOB, sum INTEGER); PRAGMA user_version=4`)
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -58,18 +58,22 @@ func (db *DB) CopyThread(ctx context.Context, from, to string) error {
 		if there != 0 {
 			return fmt.Errorf("%w: thread %q exists", checkpoint.ErrConflict, to)
 		}
-		dst, err := c.makeThread(to, 0)
+		dst, err := db.makeThread(c, to, 0)
 		if err != nil {
 			return err
 		}
+		if err := c.addWitness(threadHash(to)); err != nil {
+			return err
+		}
 		for _, l := range lines {
-			line, err := c.insert("INSERT INTO line(thread,path,head,at,last,next,rev,open,count,bytes) SELECT ?,path,head,at,last,next,rev,open,count,bytes FROM line WHERE id=?", dst, l.id)
+			line, err := db.newLine(c)
 			if err != nil {
 				return err
 			}
 			// What was damaged is so in the copy: sums change by what is another place.
 			moved := saved.Place(line) - saved.Place(l.id)
-			_, err = c.change("UPDATE line SET sum=((SELECT sum FROM line WHERE id=?)+?)&0x7fffffff WHERE id=?", l.id, moved+3*(saved.Place(dst)-saved.Place(src)), line)
+			_, err = c.change(`INSERT INTO line(id,thread,path,head,at,last,next,rev,open,count,bytes,sum)
+				SELECT ?,?,path,head,at,last,next,rev,open,count,bytes,(sum+?)&0x7fffffff FROM line WHERE id=?`, line, dst, moved+3*(saved.Place(dst)-saved.Place(src)), l.id)
 			if err != nil {
 				return err
 			}
@@ -78,7 +82,7 @@ func (db *DB) CopyThread(ctx context.Context, from, to string) error {
 			}
 			for _, q := range []string{
 				"INSERT INTO checkpoint(key,id,run,record,sum) SELECT key+?,id,run,record,(sum+?)&0x7fffffff FROM checkpoint WHERE key>? AND key<=? ORDER BY key",
-				"INSERT INTO pending(checkpoint,task,kind,data,sum) SELECT checkpoint+?,task,kind,data,(sum+?)&0x7fffffff FROM pending WHERE checkpoint>? AND checkpoint<=? ORDER BY rowid",
+				"INSERT INTO pending(checkpoint,task,kind,seq,data,sum) SELECT checkpoint+?,task,kind,seq,data,(sum+?)&0x7fffffff FROM pending WHERE checkpoint>? AND checkpoint<=?",
 			} {
 				if _, err := c.change(q, keyOf(line-l.id, 0), moved, keyOf(l.id, 0), keyOf(l.id, maxOrdinal)); err != nil {
 					return err
@@ -109,8 +113,10 @@ func (db *DB) Fence(ctx context.Context, thread string, epoch uint64) error {
 			return fmt.Errorf("%w: thread %q is at epoch %d, not below %d", checkpoint.ErrFenced, thread, present, epoch)
 		}
 		if tid == 0 {
-			_, err = c.makeThread(thread, epoch)
-			return err
+			if _, err := db.makeThread(c, thread, epoch); err != nil {
+				return err
+			}
+			return c.addWitness(threadHash(thread))
 		}
 		return db.setEpoch(c, tid, present, epoch)
 	})

@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
 
 	"github.com/treadle-go/treadle/checkpoint"
@@ -15,13 +14,6 @@ func (db *DB) PutWrites(ctx context.Context, at checkpoint.Key, fence uint64, wr
 		h, key, err := db.addWrites(c, name, at, fence, writes)
 		if err != nil {
 			return err
-		}
-		if known, ok := db.known.heads.Get(name); ok {
-			if known == h {
-				h.keepWrites(writes)
-			} else {
-				known.as = sight{} // maybe it is behind the times
-			}
 		}
 		if key == keyOf(h.line, h.at) && !h.open && saved.HasResults(writes) {
 			opened := *h
@@ -42,39 +34,37 @@ func (db *DB) PutWrites(ctx context.Context, at checkpoint.Key, fence uint64, wr
 }
 
 // addWrites adds writes and returns the head of the line and the key of the checkpoint
-// that they are for. Most are for the head, which is remembered: then the first write
-// is stored on the condition that it still is the head, unless that is known (addNew).
+// that they are for. Most are for the head, which is remembered, and nothing is read.
 func (db *DB) addWrites(c *conn, name lineName, at checkpoint.Key, fence uint64, writes []checkpoint.Write) (*head, int64, error) {
-	if h, ok := db.known.heads.Get(name); ok && h.epoch == fence && (at.ID.IsZero() || at.ID == h.id) && len(writes) > 0 {
-		key := keyOf(h.line, h.at)
-		if len(writes) == 1 {
-			if ok, err := db.addNew(c, h, key, &writes[0]); ok || err != nil {
-				return h, key, err
-			}
-		}
-		if n, err := c.addPending(key, &writes[0], h); n > 0 || err != nil {
-			return h, key, cmp.Or(err, c.addAllPending(key, writes[1:]))
-		}
+	if err := c.look(); err != nil {
+		return nil, 0, err
+	}
+	known, ok := db.known.heads.Get(name)
+	if ok && known.as == db.sight(c) && known.epoch == fence && (at.ID.IsZero() || at.ID == known.id) {
+		key := keyOf(known.line, known.at)
+		last, err := c.addPending(key, known.written, writes)
+		known.written = last
+		known.keepWrites(writes)
+		return known, key, err
 	}
 	h, key, err := c.writesAt(name, at, fence)
 	if err != nil {
 		return nil, 0, err
 	}
-	return h, key, c.addAllPending(key, writes)
-}
-
-// addNew adds a write to a head that is as it is known, so that no condition has to be looked
-// up, and reports whether it is and has no write that this one replaces.
-func (db *DB) addNew(c *conn, h *head, key int64, w *checkpoint.Write) (bool, error) {
-	kind, data := saved.WriteRow(w)
-	if h.as == (sight{}) || h.find(w.Task, kind) >= 0 {
-		return false, nil
+	var last int64
+	if _, err := c.row("SELECT max(seq) FROM pending WHERE checkpoint=?", []any{key}, &last); err != nil {
+		return nil, 0, err
 	}
-	if err := c.look(); err != nil || h.as != db.sight(c) {
-		return false, err
+	if last, err = c.addPending(key, last, writes); err != nil {
+		return nil, 0, err
 	}
-	_, err := c.change("INSERT INTO pending(checkpoint,task,kind,data,sum) VALUES(?,?,?,?,?)", key, []byte(w.Task), kind, data, pendingSum(key, w.Task, kind, data))
-	return err == nil, err
+	if ok {
+		known.as = sight{} // maybe it is behind the times
+		if known.id == h.id && known.rev == h.rev && known.epoch == h.epoch && known.open == h.open && key == keyOf(h.line, h.at) {
+			known.as, known.written, known.kept = db.sight(c), last, false
+		}
+	}
+	return h, key, nil
 }
 
 // writesAt reads the head of the line and finds the checkpoint that writes are for.
@@ -97,29 +87,18 @@ func (c *conn) writesAt(name lineName, at checkpoint.Key, fence uint64) (*head, 
 	return h, key, err
 }
 
-// addAllPending adds writes to a checkpoint or replaces them.
-func (c *conn) addAllPending(key int64, writes []checkpoint.Write) error {
+// addPending adds writes to a checkpoint whose last one has the number last, or replaces
+// some, which then keep their places. It returns the number of the last one now.
+func (c *conn) addPending(key, last int64, writes []checkpoint.Write) (int64, error) {
 	for i := range writes {
-		if _, err := c.addPending(key, &writes[i], nil); err != nil {
-			return err
+		w := &writes[i]
+		kind, data := saved.WriteRow(w)
+		_, err := c.change("INSERT INTO pending(checkpoint,task,kind,seq,data,sum) VALUES(?,?,?,?,?,?) ON CONFLICT(checkpoint,task,kind) DO UPDATE SET data=excluded.data, sum=excluded.sum",
+			key, []byte(w.Task), kind, last+1, data, pendingSum(key, w.Task, kind, data))
+		if err != nil {
+			return last, err
 		}
+		last++
 	}
-	return nil
-}
-
-// addPending adds a write to a checkpoint or replaces it; with h, only if the file has
-// that head. It returns how many were written. An upsert keeps the rowid, and with it
-// the order.
-func (c *conn) addPending(key int64, w *checkpoint.Write, h *head) (int64, error) {
-	const (
-		insert  = "INSERT INTO pending(checkpoint,task,kind,data,sum) SELECT ?,?,?,?,? WHERE "
-		replace = " ON CONFLICT(checkpoint,task,kind) DO UPDATE SET data=excluded.data, sum=excluded.sum"
-	)
-	kind, data := saved.WriteRow(w)
-	sum := pendingSum(key, w.Task, kind, data)
-	if h == nil {
-		return c.change(insert+"true"+replace, key, []byte(w.Task), kind, data, sum)
-	}
-	return c.change(insert+"EXISTS (SELECT 1 FROM line WHERE id=? AND head=? AND rev=? AND open=? AND (SELECT fence FROM thread WHERE id=?)=?)"+replace,
-		key, []byte(w.Task), kind, data, sum, h.line, h.id[:], int64(h.rev), h.open, h.thread, int64(h.epoch))
+	return last, nil
 }

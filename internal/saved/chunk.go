@@ -101,6 +101,9 @@ func (have Chains) One(chain int64) ([]byte, error) {
 // Elements puts a list together. The slice is the caller's own, the elements are
 // not.
 func (have Chains) Elements(s *Slot) ([][]byte, error) {
+	if s.short() {
+		return s.elements()
+	}
 	out := [][]byte{}
 	for i, g := range s.Segments {
 		chunks, err := have.upTo(g.Chain, g.Hi)
@@ -119,6 +122,19 @@ func (have Chains) Elements(s *Slot) ([][]byte, error) {
 	}
 	if len(out) != s.Length {
 		return nil, fmt.Errorf("a list has %d elements and should have %d", len(out), s.Length)
+	}
+	return out, nil
+}
+
+// elements are those of a short list.
+func (s *Slot) elements() ([][]byte, error) {
+	r := Reader{Rest: s.Data}
+	out := make([][]byte, 0, min(s.Length, len(s.Data)))
+	for len(out) < s.Length && !r.Bad {
+		out = append(out, r.Bytes())
+	}
+	if !r.Done() {
+		return nil, fmt.Errorf("a short list does not have %d elements", s.Length)
 	}
 	return out, nil
 }

@@ -20,6 +20,9 @@ type Growth struct {
 	More    bool       // there are names that were not inherited
 	Next    int64      // the next free chain
 	Chunks  []NewChunk // to be stored
+	// Short allows short lists in slots. All who read them must know these: on Postgres,
+	// processes of an older version may be at work.
+	Short bool
 	// Load reads the elements of a list.
 	Load func(*Slot) ([][]byte, error)
 
@@ -119,10 +122,16 @@ func (g *Growth) extend(s *Slot, c *checkpoint.Change) error {
 	switch {
 	case drop == 0 && len(c.Items) == 0:
 		return nil
-	case left == 0 && len(c.Items) == 0:
-		s.Segments, s.Owned = nil, false
 	case left == 0:
-		s.Segments, s.Owned = []Segment{{g.Begin(0, c.Items...), 0}}, true
+		g.renew(s, c.Items)
+		return nil
+	case s.short():
+		all, err := s.elements()
+		if err != nil {
+			return err
+		}
+		g.renew(s, append(all[:left:left], c.Items...))
+		return nil
 	case s.Owned:
 		s.Segments = slices.Clone(s.Segments) // the parent has them too
 		last := &s.Segments[len(s.Segments)-1]
@@ -135,9 +144,28 @@ func (g *Growth) extend(s *Slot, c *checkpoint.Change) error {
 		if err != nil {
 			return err
 		}
-		all = append(all[:left:left], c.Items...)
-		s.Segments, s.Owned = []Segment{{g.Begin(0, all...), 0}}, true
+		g.renew(s, append(all[:left:left], c.Items...))
+		return nil
 	}
 	s.Length = left + len(c.Items)
 	return nil
+}
+
+// renew stores all elements of a list anew: in the slot if they are short, otherwise in a
+// chain of their own.
+func (g *Growth) renew(s *Slot, items [][]byte) {
+	*s = Slot{Kind: List, Version: s.Version, Length: len(items)}
+	size := 0
+	for _, item := range items {
+		size += 1 + len(item)
+	}
+	switch {
+	case size > InlineMax, size > 0 && !g.Short:
+		s.Segments, s.Owned = []Segment{{g.Begin(0, items...), 0}}, true
+	case size > 0:
+		s.Data = make([]byte, 0, size)
+		for _, item := range items {
+			s.Data = AppendBytes(s.Data, item)
+		}
+	}
 }

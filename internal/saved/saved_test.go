@@ -2,7 +2,9 @@ package saved
 
 import (
 	"bytes"
+	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,6 +22,8 @@ func FuzzHeaderAndSlots(f *testing.F) {
 		{Kind: Small, Version: 1<<64 - 1, Data: []byte("small")},
 		{Kind: Large, Version: 7, Chain: 1 << 40},
 		{Kind: List, Version: 9, Length: 1000, Segments: []Segment{{3, 4}, {5, 0}}, Owned: true},
+		{Kind: List, Version: 2},
+		{Kind: List, Version: 3, Length: 2, Data: []byte("\x01a\x00")},
 	}
 	for _, h := range []Header{
 		{},
@@ -108,6 +112,10 @@ func TestBrokenChainsAreErrors(t *testing.T) {
 		{Slot{Kind: List, Length: 2, Segments: []Segment{{1, 3}}}, "chunk 1 of chain 1 is missing"},
 		{Slot{Kind: List, Length: 2, Segments: []Segment{{2, 1}}}, "chain 2 drops 2 elements of 1"},
 		{Slot{Kind: List, Length: 3, Segments: []Segment{{1, 0}}}, "a list has 2 elements and should have 3"},
+		{Slot{Kind: List, Length: 2, Data: []byte("\x01a")}, "a short list does not have 2 elements"},
+		{Slot{Kind: List, Length: 1, Data: []byte("\x01a\x00")}, "a short list does not have 1 elements"},
+		{Slot{Kind: List, Length: 1, Data: []byte("\x02a")}, "a short list does not have 1 elements"},
+		{Slot{Kind: List, Length: 1 << 40, Data: []byte("\x01a")}, "a short list does not have 1099511627776 elements"},
 	} {
 		if v, err := have.Value(&test.slot, true); err == nil || err.Error() != test.want {
 			t.Errorf("%+v is %+v, %v; want the error %q", test.slot, v, err, test.want)
@@ -121,7 +129,7 @@ func TestBrokenChainsAreErrors(t *testing.T) {
 // A value that is the caller's own shares no memory with what was read.
 func TestAValueOfOnesOwnSharesNoMemory(t *testing.T) {
 	have := Chains{1: {{Items: [][]byte{[]byte("large")}}}, 2: {{Items: [][]byte{[]byte("first"), []byte("second")}}}}
-	slots := []Slot{{Kind: Small, Data: []byte("small")}, {Kind: Large, Chain: 1}, {Kind: List, Length: 2, Segments: []Segment{{2, 0}}}}
+	slots := []Slot{{Kind: Small, Data: []byte("small")}, {Kind: Large, Chain: 1}, {Kind: List, Length: 2, Segments: []Segment{{2, 0}}}, {Kind: List, Length: 1, Data: []byte("\x05short")}}
 	for i := range slots {
 		v, err := have.Value(&slots[i], true)
 		if err != nil {
@@ -132,7 +140,7 @@ func TestAValueOfOnesOwnSharesNoMemory(t *testing.T) {
 			_ = append(b, "spoilt"...)
 		}
 	}
-	if have.text() != "large first second" || string(slots[0].Data) != "small" {
+	if have.text() != "large first second" || string(slots[0].Data) != "small" || string(slots[3].Data) != "\x05short" {
 		t.Errorf("what was read is now %q and %q", have.text(), slots[0].Data)
 	}
 }
@@ -165,5 +173,65 @@ func TestFilterTakesNumbersAsJSONDoes(t *testing.T) {
 	}
 	if _, err := NewFilter(map[string]any{"f": func() {}}); err == nil {
 		t.Error("a function is no error")
+	}
+}
+
+// However a list is changed, what is read is what it has, here and in every state before. It
+// is in its slot if it is short and may be there, and otherwise in chunks.
+func TestListsOfAllLengthsGrowAndShrink(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	short, long := 0, 0
+	for range 300 {
+		type state struct {
+			slot Slot
+			want [][]byte
+		}
+		var before []state
+		chains, g := Chains{}, Growth{Short: rnd.IntN(5) > 0}
+		g.Load = func(s *Slot) ([][]byte, error) { return chains.Elements(s) }
+		most := []int{2, 20, 100}[rnd.IntN(3)] // bytes of an element
+		var want [][]byte
+		for range 40 {
+			c := checkpoint.Change{Channel: "l", Version: 1, List: true, Drop: rnd.IntN(3)}
+			if rnd.IntN(10) == 0 {
+				c.Drop = len(want) + rnd.IntN(2)
+			}
+			for range rnd.IntN(4) {
+				c.Items = append(c.Items, bytes.Repeat([]byte{byte(rnd.IntN(256))}, rnd.IntN(most)))
+			}
+			isHead := rnd.IntN(5) > 0 // or a fork
+			next := Growth{Next: g.Next, Load: g.Load, Short: g.Short}
+			next.Inherit(g.Names, g.Slots, isHead)
+			if err := next.Apply([]checkpoint.Change{c}); err != nil {
+				t.Fatal(err)
+			}
+			for _, k := range next.Chunks {
+				one, ok := ParseChunk(k.Data)
+				if !ok || k.Seq != int64(len(chains[k.Chain])) {
+					t.Fatalf("chunk %d of chain %d, which has %d: %v", k.Seq, k.Chain, len(chains[k.Chain]), ok)
+				}
+				chains[k.Chain] = append(chains[k.Chain], one)
+			}
+			want = append(slices.Clone(want[:len(want)-min(c.Drop, len(want))]), c.Items...)
+			g = next
+			if s := g.Slots[0]; s.short() {
+				short++
+				if !g.Short || len(s.Data) > InlineMax || len(next.Chunks) > 0 {
+					t.Fatalf("%d bytes in a slot, and %d chunks", len(s.Data), len(next.Chunks))
+				}
+			} else if s.Length > 0 {
+				long++
+			}
+			before = append(before, state{g.Slots[0], want})
+		}
+		for i, b := range before {
+			got, err := chains.Elements(&b.slot)
+			if err != nil || !slices.EqualFunc(got, b.want, bytes.Equal) {
+				t.Fatalf("after change %d the list is %q, %v; want %q", i, got, err, b.want)
+			}
+		}
+	}
+	if short < 1000 || long < 1000 {
+		t.Errorf("%d short lists and %d long ones: the test does not try both", short, long)
 	}
 }

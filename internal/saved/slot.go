@@ -13,13 +13,14 @@ import (
 //	small:    length (uvarint) and bytes
 //	large:    chain (uvarint)
 //	list:     elements (uvarint), segments (uvarint), and for each of those
-//	          chain and hi (uvarints)
+//	          chain and hi (uvarints); a list that has elements and no segment
+//	          is a short one: length (uvarint) and bytes
 //
 // What a value needs beyond that is in chunks.
 type Slot struct {
 	Kind     Kind
 	Version  uint64
-	Data     []byte    // of a small value
+	Data     []byte    // of a small value, or a short list: each element with its length (uvarint)
 	Chain    int64     // of a large value
 	Length   int       // of a list: how many elements
 	Segments []Segment // of a list
@@ -48,7 +49,7 @@ const (
 	ownedBit Kind = 0x80 // beside List
 )
 
-// InlineMax is the longest value that stays in its slot.
+// InlineMax is the longest value or list that stays in its slot.
 const InlineMax = 48
 
 // Append encodes the slot.
@@ -74,9 +75,15 @@ func (s *Slot) Append(b []byte) []byte {
 			b = binary.AppendUvarint(b, uint64(g.Chain))
 			b = binary.AppendUvarint(b, uint64(g.Hi))
 		}
+		if s.short() {
+			b = AppendBytes(b, s.Data)
+		}
 	}
 	return b
 }
+
+// short reports whether the slot has the elements of a list itself.
+func (s *Slot) short() bool { return s.Length > 0 && len(s.Segments) == 0 }
 
 // AppendSlots encodes slots, and not how many there are.
 func AppendSlots(b []byte, slots []Slot) []byte {
@@ -129,6 +136,9 @@ func (r *Reader) Slot() (s Slot) {
 		}
 		for i := range s.Segments {
 			s.Segments[i] = Segment{r.Int(), r.Int()}
+		}
+		if s.short() {
+			s.Data = r.Bytes()
 		}
 	default:
 		r.Fail()
