@@ -146,7 +146,7 @@ func (db *DB) Get(ctx context.Context, key checkpoint.Key) (*checkpoint.Checkpoi
 			if err := db.complete(ctx, key.Thread, r.line.line); err != nil {
 				return nil, err
 			}
-			return nil, fmt.Errorf("%w: thread %q, namespace %q, id %q", checkpoint.ErrNotFound, key.Thread, key.Namespace, key.ID)
+			return nil, saved.NotFound(key)
 		}
 		want := map[int64]int64{}
 		if err := r.cp.need(want); err != nil {

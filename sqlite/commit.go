@@ -103,22 +103,32 @@ func (db *DB) enqueue(j *job) error {
 		return j.err
 	}
 	for {
+		var c *conn
+		select { // of one channel, which is faster and mostly enough
+		case c = <-db.writer:
+		default:
+			select {
+			case <-j.done:
+				return j.err
+			case <-ctx.Done():
+				return giveUp(ctx.Err())
+			case <-db.closing:
+				return giveUp(ErrClosed)
+			case c = <-db.writer:
+			}
+		}
+		err := db.lead(ctx, c, j)
+		if err == nil && db.uncut.Load() {
+			_ = db.tryCut(ctx, c) // or the next write
+		}
+		db.writer <- c
+		if err != nil {
+			return giveUp(err)
+		}
 		select {
 		case <-j.done:
 			return j.err
-		case <-ctx.Done():
-			return giveUp(ctx.Err())
-		case <-db.closing:
-			return giveUp(ErrClosed)
-		case c := <-db.writer:
-			err := db.lead(ctx, c, j)
-			if err == nil && db.uncut.Load() {
-				_ = db.tryCut(ctx, c) // or the next write
-			}
-			db.writer <- c
-			if err != nil {
-				return giveUp(err)
-			}
+		default: // the transaction was full
 		}
 	}
 }

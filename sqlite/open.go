@@ -479,10 +479,13 @@ func (c *conn) walMode() error {
 // patiently tries again while another process has the lock, until the context
 // ends. A try takes up to lockTry, in which SQLite waits.
 func (c *conn) patiently(ctx context.Context, try func() error) error {
+	if err := try(); !isBusy(err) { // mostly
+		return err
+	}
 	for start := time.Now(); ; {
 		begun := time.Now()
 		err := try()
-		if k := code(err); k != codeBusy && k != codeLocked {
+		if !isBusy(err) {
 			return err
 		}
 		if time.Since(start) > lockWait {
@@ -493,6 +496,12 @@ func (c *conn) patiently(ctx context.Context, try func() error) error {
 			return fmt.Errorf("sqlite: another process has the lock: %w", ctx.Err())
 		}
 	}
+}
+
+// isBusy reports whether somebody else has the lock.
+func isBusy(err error) bool {
+	k := code(err)
+	return k == codeBusy || k == codeLocked
 }
 
 func (c *conn) prepare(query string) (*stmt, error) {

@@ -47,7 +47,7 @@ func (db *DB) get(ctx context.Context, c *conn, thread int64, epoch uint64, key 
 		return nil, err
 	}
 	if r == nil {
-		return nil, fmt.Errorf("%w: thread %q, namespace %q, id %q", checkpoint.ErrNotFound, key.Thread, key.Namespace, key.ID)
+		return nil, saved.NotFound(key)
 	}
 	return db.reading(c, h, key.Thread, key.Namespace).checkpoint(ctx, r)
 }

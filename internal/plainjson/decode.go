@@ -14,8 +14,9 @@ import (
 // false, the value is still zero: call json.Unmarshal.
 //
 // It decodes structs, strings, numbers, bools, raw JSON, and slices and maps of and
-// pointers to them. It returns false for types with their own JSON methods, for
-// null, and for fields that are unknown, repeated or spelt in another case.
+// pointers to them. It returns false for types with their own JSON methods, unless they
+// are those of optional fields that are absent, for null, and for fields that are unknown,
+// repeated or spelt in another case.
 func Unmarshal(data []byte, v any) bool {
 	p := reflect.ValueOf(v)
 	return p.Kind() == reflect.Pointer && unmarshal(&Reader{data: data}, readerOf(p.Type().Elem()), p)
@@ -201,11 +202,15 @@ func makeSliceReader(t reflect.Type, open map[reflect.Type]bool) readFunc {
 	if elem == nil || t.Elem().Kind() == reflect.Uint8 { // bytes are written as base64
 		return nil
 	}
+	first := 4 // elements that there is room for
+	if t.Elem().Size() > 64 {
+		first = 1
+	}
 	return func(r *Reader, v reflect.Value) {
 		n := 0
 		for r.Begin('['); r.More(']'); n++ {
 			if n == v.Cap() {
-				v.Grow(max(4, n))
+				v.Grow(max(first, n))
 			}
 			v.SetLen(n + 1)
 			elem(r, v.Index(n))
@@ -288,6 +293,9 @@ func fieldsOf(t reflect.Type, open map[reflect.Type]bool) (fields []structField,
 			name = f.Name
 		}
 		read := makeReader(f.Type, open)
+		if read == nil && (options == "omitempty" || options == "omitzero") {
+			read = func(r *Reader, _ reflect.Value) { r.Fail() } // in most values it is not there
+		}
 		if read == nil || names[name] || !simpleName(name) || options != "" && options != "omitempty" && options != "omitzero" {
 			return nil, false
 		}

@@ -36,6 +36,8 @@ type whole struct {
 	Raw    json.RawMessage  `json:"raw"`
 	Far    *json.RawMessage `json:"far"`
 	Counts map[kind]int     `json:"counts"`
+	At     time.Time        `json:"at,omitzero"`
+	Below  []whole          `json:"below,omitempty"`
 	Bare   int
 	hidden int    //nolint:unused // decoding must leave it alone
 	Left   string `json:"-"`
@@ -52,6 +54,7 @@ var cases = []string{
 	`{"raw": {"a" : [1, "\\u00e9", null]} , "n":1}`, `{"raw":null}`, `{"far":null}`, `{"far":[null]}`, `{"raw":"\\u00g0"}`, `{"raw":[1,]}`, `{"counts":{"a":1,"b":2,"a":3}}`, `{"counts":{}}`,
 	`{"counts":{"\u0061":1}}`, `{"counts":{"é":1}}`, `{"a":{"kind":"x"},"a":{"ratio":1}}`,
 	`{"hidden":1}`, `{"Left":"x"}`, `{"-":"x"}`, `{"id":"a"} x`, `{"id":"a"}{"id":"b"}`, `{"id":"a",}`, `{,"id":"a"}`, `{"id" "a"}`, `{"id":}`,
+	`{"id":"a","at":"2026-11-17T08:00:00Z"}`, `{"at":"yesterday"}`, `{"at":null}`, `{"below":[{"id":"b"}],"id":"a"}`, `{"below":[]}`,
 	"\t{\r\n\"id\" : \"a\" , \"n\" : 2 }\n", `{"unknown":{"a":[1,2,{"b":null}]},"id":"a"}`, `{"id":"a"`, ``, ` `, `{"tags":["a"]]`, `{"\u0069d":"a"}`,
 }
 
@@ -177,6 +180,19 @@ func TestPlainValuesAreRead(t *testing.T) {
 	var v whole
 	if !plainjson.Unmarshal([]byte(`{"id":"a","text":"say \"hi\"\n","n":-3,"size":7,"on":true,"tags":["x"],"part":{"kind":"k","ratio":0.5},"maybe":1}`), &v) {
 		t.Error("a plain struct was not read")
+	}
+	// Fields of other types do not matter if they are optional and absent.
+	type optional struct {
+		ID    string      `json:"id"`
+		At    time.Time   `json:"at,omitzero"`
+		Below []*optional `json:"below,omitempty"`
+	}
+	var o optional
+	if !plainjson.Unmarshal([]byte(`{"id":"a"}`), &o) || o.ID != "a" {
+		t.Error("a struct without its optional fields was not read")
+	}
+	if o = (optional{}); plainjson.Unmarshal([]byte(`{"id":"a","at":"2026-11-17T08:00:00Z"}`), &o) || o.ID != "" {
+		t.Errorf("a time was read: %+v", o)
 	}
 	var ns []int
 	if !plainjson.Unmarshal([]byte(` [1, 2] `), &ns) {

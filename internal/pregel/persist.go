@@ -94,7 +94,7 @@ func (r *Run) restoreFrom(cp *checkpoint.Checkpoint) error {
 			r.saved[w.Task] = w.Data
 		case checkpoint.Answers:
 			var given map[string]answer
-			if err := json.Unmarshal(w.Data, &given); err != nil {
+			if err := unmarshal(w.Data, &given); err != nil {
 				return fmt.Errorf("graph %q: thread %q: stored answers: %w", r.plan.name, r.set.Thread, err)
 			}
 			if r.answersOf == nil {

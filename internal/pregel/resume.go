@@ -31,7 +31,7 @@ func openPauses(cp *checkpoint.Checkpoint) (open, answered []Pause, owner map[st
 			done[w.Task] = true
 		case checkpoint.Answers:
 			var given map[string]answer
-			if json.Unmarshal(w.Data, &given) == nil {
+			if unmarshal(w.Data, &given) == nil {
 				maps.Copy(answers, given)
 			}
 		}
@@ -41,7 +41,7 @@ func openPauses(cp *checkpoint.Checkpoint) (open, answered []Pause, owner map[st
 			continue
 		}
 		var ps []Pause
-		if json.Unmarshal(w.Data, &ps) != nil {
+		if unmarshal(w.Data, &ps) != nil {
 			continue
 		}
 		for _, p := range ps {
@@ -211,7 +211,7 @@ func (a taskAnswers) add(r *Run, question string, with answer) {
 func (r *Run) storeAnswers(perTask taskAnswers) ([]checkpoint.Write, error) {
 	var ws []checkpoint.Write
 	for _, task := range slices.Sorted(maps.Keys(perTask)) {
-		raw, err := json.Marshal(perTask[task])
+		raw, err := encodeAnswers(perTask[task])
 		if err != nil {
 			return nil, err
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/plainjson"
 )
 
 // controlJSON is the stored form of control. It has names, not ids, because a
@@ -37,28 +38,36 @@ type sendJSON struct {
 	Timeout *Timeout        `json:"timeout,omitempty"`
 }
 
-// encodeControl returns the stored form of r.ctl, with a fast path for nodes
-// and nothing else.
+// encodeControl returns the stored form of r.ctl, with a fast path for nodes or an
+// input and nothing else.
 func (r *Run) encodeControl() ([]byte, error) {
 	c, p := r.ctl, r.plan
 	name := func(id int32) string { return p.nodes[id].Name }
-	plain := len(c.sends) == 0 && len(c.waiting) == 0 && c.start == nil && c.seed == "" && r.owned() == "" && len(r.childHeads()) == 0 && !slices.ContainsFunc(c.joins, bits.any)
+	plain := len(c.sends) == 0 && len(c.waiting) == 0 && (c.start == nil || len(c.armed) == 0 && !coded(c.start) && json.Valid(c.start)) && c.seed == "" && r.owned() == "" && len(r.childHeads()) == 0 && !slices.ContainsFunc(c.joins, bits.any)
 	if plain {
-		b := append(make([]byte, 0, 64+len(p.quoted)), `{"next":[`...)
-		for i, id := range c.armed {
-			if i > 0 {
-				b = append(b, ',')
+		b := append(make([]byte, 0, 64+len(c.start)+len(p.quoted)), '{')
+		if c.start != nil { // then nothing else is scheduled
+			b = append(append(b, `"start":`...), c.start...)
+		} else {
+			b = append(b, `"next":[`...)
+			for i, id := range c.armed {
+				if i > 0 {
+					b = append(b, ',')
+				}
+				b = append(b, p.nodes[id].quoted...)
 			}
-			b = append(b, p.nodes[id].quoted...)
+			b = append(b, ']')
 		}
-		b = append(b, `],"last":[`...)
-		for i, name := range r.last {
-			if i > 0 {
-				b = append(b, ',')
+		if c.start == nil || len(r.last) > 0 {
+			b = append(b, `,"last":[`...)
+			for i, name := range r.last {
+				if i > 0 {
+					b = append(b, ',')
+				}
+				b = p.appendQuoted(b, name)
 			}
-			b = p.appendQuoted(b, name)
+			b = append(b, ']')
 		}
-		b = append(b, ']')
 		if of := r.of(); !of.IsZero() {
 			b = append(append(append(b, `,"of":"`...), of.String()...), '"')
 		}
@@ -111,8 +120,7 @@ func (p *Plan) appendQuoted(b []byte, name string) []byte {
 	if n := p.byName[name]; n != nil {
 		return append(b, n.quoted...)
 	}
-	raw, _ := json.Marshal(name) // a string always has JSON
-	return append(b, raw...)
+	return appendText(b, name)
 }
 
 func (b bits) any() bool { return slices.ContainsFunc(b, func(w uint64) bool { return w != 0 }) }
@@ -222,7 +230,7 @@ func (r *Run) decodeInput(n *node, raw []byte) (any, error) {
 
 func (r *Run) decodeControl(raw []byte) error {
 	var c controlJSON
-	if err := json.Unmarshal(raw, &c); err != nil {
+	if err := unmarshal(raw, &c); err != nil {
 		return fmt.Errorf("graph %q: checkpoint: %w", r.plan.name, err)
 	}
 	ids := func(names []string) (out []int32) {
@@ -338,4 +346,12 @@ func (r *Run) decodeStart(o *outcome) error {
 		o.add(got)
 	}
 	return nil
+}
+
+// unmarshal decodes stored JSON into the zero value that v points to.
+func unmarshal(raw []byte, v any) error {
+	if plainjson.Unmarshal(raw, v) {
+		return nil
+	}
+	return json.Unmarshal(raw, v)
 }

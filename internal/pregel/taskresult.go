@@ -158,7 +158,7 @@ func (r *Run) putResults(tasks []*Task) error {
 		switch {
 		case t.restored || t.stored:
 		case asked:
-			raw, err := json.Marshal(t.paused())
+			raw, err := encodePauses(t.paused())
 			if err != nil {
 				errs = append(errs, fmt.Errorf("graph %q: store the questions of %q: %w", r.plan.name, t.Name(), err))
 				continue
