@@ -31,7 +31,11 @@ func (r *Run) settle(tasks []*Task) error {
 	}
 	next := r.nextCtl
 	*next = control{joins: r.ctl.joins, waiting: r.ctl.waiting, armed: r.ctl.spare[:0], spare: r.ctl.armed}
-	for _, ran := range [...][]*Task{r.taken.ended, tasks} {
+	var ended []*Task
+	if r.taken != nil {
+		ended = r.taken.ended
+	}
+	for _, ran := range [...][]*Task{ended, tasks} {
 		for _, t := range ran {
 			if err := r.advance(next, t, t.after()); err != nil {
 				r.rollback()
@@ -50,9 +54,9 @@ func (r *Run) settle(tasks []*Task) error {
 				r.last = append(r.last, t.Name())
 			}
 		}
-		r.mergeTaken()
 		ran := tasks
-		if r.taken.finished != nil {
+		if r.taken != nil {
+			r.mergeTaken()
 			ran = slices.Concat(r.taken.finished, tasks)
 		}
 		err := r.attribute(ran)

@@ -13,7 +13,7 @@ import (
 )
 
 // Durability says when a step is stored.
-type Durability int
+type Durability uint8
 
 // The durabilities of a run.
 const (

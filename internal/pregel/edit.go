@@ -102,7 +102,9 @@ func (r *Run) edit(edits []Edit) error {
 	}
 	if edits[0].As != End {
 		r.reopen(edits)
-		r.taken.ended = ended
+		if r.taken != nil {
+			r.taken.ended = ended
+		}
 	}
 	// A node that was to run next keeps its task id, so that the history shows
 	// the edit as its result.
@@ -245,7 +247,7 @@ func (r *Run) mergeFinished() ([]*Task, error) {
 		r.rollback()
 		return nil, err
 	}
-	r.taken.undo, r.taken.finished = slices.Clone(r.undo), done
+	r.taken = &takenOver{undo: slices.Clone(r.undo), finished: done}
 	r.remember(done)
 	return done, nil
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // Keep is how a nested run is stored.
-type Keep int
+type Keep uint8
 
 // The ways to store a nested run.
 const (

@@ -46,7 +46,8 @@ func (r *Run) accept(in Input) error {
 			return nil
 		}
 	}
-	t := &Task{run: r, node: startNode, index: -1}
+	t := &r.newTasks(1)[0]
+	t.run, t.node, t.index = r, startNode, -1
 	if r.modes == 0 {
 		t.out = r.oneOut[0].reset()
 	} else {

@@ -43,7 +43,7 @@ type persistence struct {
 
 	memory memory // how the store follows the thread
 
-	saverCtx saverContext
+	saverCtx *saverContext // nil until it is needed
 }
 
 func (r *Run) saving() bool { return r.set.Saver != nil && r.set.Thread != "" }
@@ -83,7 +83,7 @@ func (r *Run) restoreFrom(cp *checkpoint.Checkpoint) error {
 	r.ver = max(r.ver, 1)
 	r.step = cp.Step + 1
 	cp.Pending = slices.DeleteFunc(cp.Pending, isVoided)
-	r.open, r.answered, r.owner, r.answers = openPauses(cp)
+	r.questions = openPauses(cp)
 	r.pending = cp.Pending
 	for _, w := range cp.Pending {
 		switch w.Kind {

@@ -19,6 +19,9 @@ type questions struct {
 	answersOf map[string]map[string]answer // by task
 }
 
+// noQuestions are those of a run that has not loaded a checkpoint. They are never changed.
+var noQuestions = &questions{}
+
 // answer is a stored answer with the question it was given to.
 type answer struct {
 	Question json.RawMessage `json:"question,omitempty"` // absent if it is not known, in an imported thread

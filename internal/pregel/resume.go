@@ -22,9 +22,12 @@ type Resume struct {
 
 // openPauses returns the questions of the loaded checkpoint that have no
 // answer, and the answered ones whose tasks have not finished.
-func openPauses(cp *checkpoint.Checkpoint) (open, answered []Pause, owner map[string]string, answers map[string]answer) {
+func openPauses(cp *checkpoint.Checkpoint) *questions {
+	if len(cp.Pending) == 0 {
+		return noQuestions
+	}
 	done := map[string]bool{}
-	owner, answers = map[string]string{}, map[string]answer{}
+	q := &questions{owner: map[string]string{}, answers: map[string]answer{}}
 	for _, w := range cp.Pending {
 		switch w.Kind {
 		case checkpoint.Done:
@@ -32,7 +35,7 @@ func openPauses(cp *checkpoint.Checkpoint) (open, answered []Pause, owner map[st
 		case checkpoint.Answers:
 			var given map[string]answer
 			if unmarshal(w.Data, &given) == nil {
-				maps.Copy(answers, given)
+				maps.Copy(q.answers, given)
 			}
 		}
 	}
@@ -45,15 +48,15 @@ func openPauses(cp *checkpoint.Checkpoint) (open, answered []Pause, owner map[st
 			continue
 		}
 		for _, p := range ps {
-			if _, ok := answers[p.ID]; ok {
-				answered = append(answered, p)
+			if _, ok := q.answers[p.ID]; ok {
+				q.answered = append(q.answered, p)
 				continue
 			}
-			open = append(open, p)
-			owner[p.ID] = w.Task
+			q.open = append(q.open, p)
+			q.owner[p.ID] = w.Task
 		}
 	}
-	return open, answered, owner, answers
+	return q
 }
 
 // applyResume stores the answers and the update that a continuation brings,
@@ -132,11 +135,14 @@ func (r *Run) resume(in *Resume) ([]checkpoint.Write, error) {
 	fail := func(err error) ([]checkpoint.Write, error) {
 		return nil, fmt.Errorf("graph %q: thread %q: resume: %w", r.plan.name, r.set.Thread, err)
 	}
-	var err error
-	if r.open, err = r.plan.withoutStale(r.ctx, r.set, r.ns(), r.open); err != nil {
+	open, err := r.plan.withoutStale(r.ctx, r.set, r.ns(), r.open)
+	if err != nil {
 		return nil, err
 	}
-	open, given := askedOnly(r.open), in.ByID
+	if len(r.open) > 0 {
+		r.open = open
+	}
+	open, given := askedOnly(open), in.ByID
 	if len(open) == 0 && given == nil {
 		return r.repeated(in.One, fail)
 	}

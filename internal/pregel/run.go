@@ -23,11 +23,11 @@ type Run struct {
 	schedule    // which nodes run next, and in which step
 	streams     // the receivers of its events
 	persistence // the thread that it is stored on
-	questions   // the questions of its tasks, and the answers
+	*questions  // the questions of its tasks, and the answers
 
 	journal journal                     // the writes of a nested run, for the enclosing graph
 	calls   atomic.Pointer[callResults] // recorded results of calls of this step
-	taken   takenOver                   // by an edit, from an unfinished step
+	taken   *takenOver                  // by an edit, from an unfinished step; mostly nil
 	shared  *shared                     // by all runs inside the same outermost run
 	exited  error                       // a user's function has ended the goroutine of the loop
 }
@@ -43,6 +43,7 @@ func newRun(ctx context.Context, p *Plan, set *Settings, sc *scope) *Run {
 func (r *Run) init(ctx context.Context, p *Plan, set *Settings, sc *scope) {
 	r.plan, r.set, r.ctx = p, set, ctx
 	r.ctl, r.nextCtl = &r.schedule.space[0], &r.schedule.space[1]
+	r.questions = noQuestions
 	if sc != nil {
 		r.shared = sc.task.run.shared
 	} else {

@@ -23,7 +23,6 @@ const DefaultPutTimeout = 10 * time.Second
 // return, so from then on the saver has a limited time. A saver that did not
 // answer in time is not called again.
 type saverContext struct {
-	once    sync.Once
 	ctx     context.Context // ends PutTimeout after the run's context
 	cancel  context.CancelCauseFunc
 	stop    func() bool
@@ -38,7 +37,8 @@ type saverState struct {
 
 var errStalled = errors.New("the saver's time is up")
 
-// contextForSaver returns the context for a call of the saver.
+// contextForSaver returns the context for a call of the saver. The caller has locked the
+// saver's state.
 func (r *Run) contextForSaver() (context.Context, context.CancelFunc) {
 	none := func() {}
 	switch {
@@ -47,17 +47,18 @@ func (r *Run) contextForSaver() (context.Context, context.CancelFunc) {
 	case r.ctx.Err() != nil:
 		return context.WithTimeoutCause(context.WithoutCancel(r.ctx), r.putTimeout(), errStalled)
 	}
-	p := &r.saverCtx
-	p.once.Do(func() {
+	p := r.saverCtx
+	if p == nil {
+		p = &saverContext{stopped: make(chan struct{})}
 		p.ctx, p.cancel = context.WithCancelCause(context.WithoutCancel(r.ctx))
-		p.stopped = make(chan struct{})
 		p.stop = context.AfterFunc(r.ctx, func() {
 			defer close(p.stopped)
 			if delay.For(p.ctx, r.putTimeout()) == nil {
 				p.cancel(errStalled)
 			}
 		})
-	})
+		r.saverCtx = p
+	}
 	return p.ctx, none
 }
 
@@ -70,8 +71,8 @@ func (r *Run) putTimeout() time.Duration {
 
 // releaseSaver ends the saver's context. The run stores nothing after it.
 func (r *Run) releaseSaver() {
-	p := &r.saverCtx
-	if p.cancel == nil {
+	p := r.saverCtx
+	if p == nil {
 		return
 	}
 	p.cancel(nil)
@@ -84,14 +85,15 @@ func (r *Run) releaseSaver() {
 func (r *Run) save(call func(context.Context) error) error {
 	state := &r.shared.saver
 	state.mu.Lock()
-	err := state.stalled
-	state.mu.Unlock()
-	if err != nil {
-		return err
+	if state.stalled != nil {
+		defer state.mu.Unlock()
+		return state.stalled
 	}
 	ctx, cancel := r.contextForSaver()
+	state.mu.Unlock()
 	defer cancel()
-	if err = callSaver(ctx, call); err == nil || !errors.Is(context.Cause(ctx), errStalled) {
+	err := callSaver(ctx, call)
+	if err == nil || !errors.Is(context.Cause(ctx), errStalled) {
 		return err
 	}
 	err = fmt.Errorf("the saver has not answered within %v since the run's context ended (%w): %w", r.putTimeout(), context.Cause(r.ctx), err)

@@ -30,16 +30,16 @@ type Settings struct {
 	Cache          checkpoint.Cache
 	Store          *store.Store
 	Codecs         Codecs // how values are stored
-	Check          bool   // check that nodes do not change their input
 	Logger         *slog.Logger
 	Drain          <-chan struct{} // closed: end after the current step
 	Before, After  []string        // nodes with a breakpoint; "*" is all
 	Recorded       func() error    // called before a store, when the stream's reader is done with the events so far
-	AnyGraph       bool            // the thread may be another graph's
 	Fence          uint64          // the lease epoch of stores
 	At             checkpoint.ID   // the checkpoint to start from; zero: the head
 	Durability     Durability
 	Keep           Keep          // how a nested run is stored
+	Check          bool          // check that nodes do not change their input
+	AnyGraph       bool          // the thread may be another graph's
 	StepTimeout    time.Duration // of a whole step; 0: none
 	PutTimeout     time.Duration // of the saver, after the run's context has ended; 0: DefaultPutTimeout
 	Sink           *Sink

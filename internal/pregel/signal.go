@@ -260,7 +260,7 @@ func (p *Plan) Signal(ctx context.Context, set Settings, name string, value json
 		return err
 	}
 	cp.Pending = slices.DeleteFunc(cp.Pending, isVoided)
-	open, _, _, _ := openPauses(cp)
+	open := openPauses(cp).open
 	for _, q := range open {
 		if q.Kind != SignalPause || q.Key != name {
 			continue

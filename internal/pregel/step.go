@@ -48,13 +48,15 @@ func (r *Run) prepare() ([]*Task, error) {
 	return tasks, nil
 }
 
-// newTasks returns memory for the tasks of a step. Most steps have one task, so
-// after the first such step that for two of them is allocated at once.
+// newTasks returns memory for the tasks of a step. Most steps have one task, so that for
+// several of them is allocated at once: for the input and two steps first, which is all that
+// many nested graphs need, then for two steps.
 func (r *Run) newTasks(n int) []Task {
 	if n != 1 {
 		return make([]Task, n)
 	}
 	if len(r.spareTasks) == 0 {
+		n = 3
 		if r.spareTasks != nil {
 			n = 2
 		}

@@ -167,7 +167,7 @@ func WaitingOf(ctx context.Context, s checkpoint.Saver, thread string) (*Waiting
 		return nil, fmt.Errorf("thread %q: checkpoint %s: %w", thread, cp.ID, err)
 	}
 	cp.Pending = slices.DeleteFunc(cp.Pending, isVoided)
-	open, _, _, _ := openPauses(cp)
+	open := openPauses(cp).open
 	w := &Waiting{Graph: c.Graph, Paused: len(open) > 0, Failed: anyFailed(cp.Pending),
 		Left: startOf(c.Start, c.Input) != nil || len(c.Next) > 0 || len(c.Sends) > 0}
 	if w.Failed {
