@@ -117,9 +117,8 @@ type nestedRun struct {
 	set Settings
 }
 
-// runNested runs the node's graph and returns its writes to the parent's
-// channels. A field that accumulates is handed up as the child's updates,
-// without the inherited value.
+// runNested runs the node's graph and returns its run, which has the writes to the
+// parent's channels (writesForParent).
 func (t *Task) runNested(sc *scope) (out any, failed error) {
 	child, m := t.node.Graph, t.node.nest
 	input := Input{}
@@ -157,12 +156,12 @@ func (t *Task) runNested(sc *scope) (out any, failed error) {
 	r.endTrace(err)
 	returned = true
 	if up, ok := errors.AsType[*parentCommand](err); ok {
-		up.above = m.addWrites(r.writesForParent(m), up.wrote)
+		up.above = m.addWrites(r.writesForParent(m, nil), up.wrote)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return r.writesForParent(m), nil
+	return r, nil
 }
 
 // addWrites adds writes that were not committed in the child to the committed
@@ -215,9 +214,10 @@ func (r *Run) inherited(n *node) any {
 	return ptr.Interface()
 }
 
-// writesForParent returns the run's writes as writes of the parent's channels.
-func (r *Run) writesForParent(m *nesting) []write {
-	ws := make([]write, 0, max(len(m.up), len(r.journal.writes)))
+// writesForParent adds the run's writes to ws, as writes of the parent's channels. A field
+// that accumulates is handed up as the child's updates, without the inherited value.
+func (r *Run) writesForParent(m *nesting, ws []write) []write {
+	ws = slices.Grow(ws, max(len(m.up), len(r.journal.writes)))
 	for _, p := range m.up {
 		s := &r.slots[p.child.id]
 		if !p.child.accumulates() || !p.parent.accumulates() {

@@ -53,7 +53,7 @@ func (o *outcome) clear() { o.writes, o.targets = nil, nil }
 func (t *Task) take(o *outPlan, out any) error {
 	s := t.run.plan.schema
 	if t.node.nest != nil && o == nil {
-		t.out.writes = out.([]write)
+		t.out.writes = out.(*Run).writesForParent(t.node.nest, t.out.space.writes[:0])
 		return nil
 	}
 	switch o.kind {
