@@ -9,7 +9,9 @@ import (
 // attempt calls the node once and reads its result.
 func (t *Task) attempt(sc *scope) error {
 	t.out.clear()
-	t.nested.Store(0)
+	if t.nested.Load() != 0 { // storing takes longer
+		t.nested.Store(0)
+	}
 	t.dropPauses()
 	var out any
 	var err error

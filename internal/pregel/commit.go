@@ -30,7 +30,7 @@ func (r *Run) settle(tasks []*Task) error {
 		}
 	}
 	next := r.nextCtl
-	*next = control{joins: r.ctl.joins, waiting: r.ctl.waiting, armed: r.ctl.spare[:0], spare: r.ctl.armed}
+	next.follow(r.ctl)
 	var ended []*Task
 	if r.taken != nil {
 		ended = r.taken.ended

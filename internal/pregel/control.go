@@ -48,6 +48,19 @@ type control struct {
 	spare   []int32  // memory of the previous armed list
 }
 
+// follow makes c the control of the step after prev, in which nothing is scheduled yet but
+// what waits. Most fields are empty and stay as they are: each pointer that is written
+// costs time while the garbage collector works.
+func (c *control) follow(prev *control) {
+	if c.start != nil || c.seed != "" || c.waiting != nil || c.sends != nil || c.joins != nil || c.gone != nil {
+		*c = control{}
+	}
+	c.armed, c.spare = prev.spare[:0], prev.armed
+	if prev.waiting != nil || prev.joins != nil {
+		c.waiting, c.joins = prev.waiting, prev.joins
+	}
+}
+
 // idle reports that nothing is left to run.
 func (c *control) idle() bool { return len(c.armed) == 0 && len(c.sends) == 0 }
 

@@ -47,12 +47,13 @@ func (s *slot) fold(w write, ver uint64, by int32, claim bool) error {
 		if again && s.has {
 			return errTwoWriters
 		}
-		*s = slot{val: w.val, ver: ver, by: by, has: true}
+		s.write(w.val, nil, ver, by)
 	case w.over:
 		if again && s.over {
 			return errTwoOverwrites
 		}
-		*s = slot{val: w.val, ver: ver, by: by, has: true, over: true}
+		s.write(w.val, nil, ver, by)
+		s.over = true
 	case again && s.over:
 		// The overwrite beats other updates of its step.
 	default:
@@ -60,9 +61,19 @@ func (s *slot) fold(w write, ver uint64, by int32, claim bool) error {
 		if err != nil {
 			return fmt.Errorf("field %s: reduce: %w", w.ch.wire, err)
 		}
-		*s = slot{val: val, acc: acc, ver: ver, by: by, has: true}
+		s.write(val, acc, ver, by)
 	}
 	return nil
+}
+
+// write sets all of the slot, field by field: a copy of a whole slot would wait for the
+// writes to it.
+func (s *slot) write(val, acc any, ver uint64, by int32) {
+	s.val = val
+	if acc != nil || s.acc != nil {
+		s.acc = acc
+	}
+	s.ver, s.by, s.has, s.over, s.moved = ver, by, true, false, false
 }
 
 // set puts a boxed value into an addressable struct field.
