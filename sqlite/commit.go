@@ -216,6 +216,7 @@ func (db *DB) alone(c *conn, j *job) {
 func (db *DB) commit(c *conn) error {
 	_, err := c.exec("COMMIT")
 	if err == nil {
+		c.data, _ = c.dataVersion() // after an error it is not that of the next look
 		return nil
 	}
 	err = fmt.Errorf("sqlite: commit: %w", err)
@@ -232,13 +233,16 @@ func (db *DB) undo(c *conn) error {
 	return c.rollback()
 }
 
-// begin takes the file's write lock.
+// begin takes the file's write lock, and looks.
 func (c *conn) begin(ctx context.Context) error {
-	c.looked = false
-	return c.patiently(ctx, func() error {
+	err := c.patiently(ctx, func() error {
 		_, err := c.exec("BEGIN IMMEDIATE")
 		return err
 	})
+	if err == nil {
+		c.look()
+	}
+	return err
 }
 
 // rollback ends the transaction. SQLite ends it by itself after some errors,

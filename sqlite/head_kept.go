@@ -7,6 +7,8 @@ import (
 	"io"
 	"slices"
 
+	modernc "modernc.org/sqlite"
+
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/saved"
 )
@@ -22,14 +24,21 @@ type sight struct {
 	edits   int64 // how often this process has written in other ways
 }
 
-// look reads data_version, which commits of other connections change, once a transaction.
-func (c *conn) look() error {
-	if c.looked {
-		return nil
+// look changes the version if other connections have written to the file since the last look
+// or the last commit of this one. SQLite notices that when a transaction or a statement
+// begins, so a look is for these.
+func (c *conn) look() {
+	data, err := c.dataVersion()
+	if err != nil || data != c.data {
+		c.version++
 	}
-	_, err := c.row("PRAGMA data_version", nil, &c.version)
-	c.looked = err == nil
-	return err
+	c.data = data
+}
+
+// dataVersion is a number that every commit changes, of this connection too. (PRAGMA
+// data_version leaves these out, but takes as long as a statement.)
+func (c *conn) dataVersion() (uint32, error) {
+	return c.raw.(modernc.FileControl).FileControlDataVersion("main")
 }
 
 // sight is the state that the writer's connection saw when it last looked. Something that is
@@ -76,16 +85,16 @@ func (h *head) keepWrites(writes []checkpoint.Write) {
 
 // newHead is the head of a line of a new thread, if the thread was looked for and nobody can
 // have made it since; otherwise it is nil.
-func (db *DB) newHead(c *conn, name lineName) (*head, error) {
+func (db *DB) newHead(c *conn, name lineName) *head {
 	then, ok := db.known.absent.Get(name.thread)
 	if !ok {
-		return nil, nil
+		return nil
 	}
 	db.known.absent.Delete(name.thread) // it is made now
-	if err := c.look(); err != nil || then != db.sight(c) {
-		return nil, err
+	if then != db.sight(c) {
+		return nil
 	}
-	return &head{next: 1}, nil
+	return &head{next: 1}
 }
 
 // getKept is Get of a head that is known, without reading its rows. It returns nil if they
@@ -100,10 +109,8 @@ func (db *DB) getKept(ctx context.Context, c *conn, key checkpoint.Key) (cp *che
 	}
 	// The statement is open until the rest is read, which is then from the same state: see
 	// withThread.
-	err = c.each("PRAGMA data_version", nil, func(scan func(...any) error) error {
-		if err := scan(&c.version); err != nil {
-			return err
-		}
+	err = c.each("PRAGMA data_version", nil, func(func(...any) error) error {
+		c.look()
 		if h.as != db.sight(c) {
 			return io.EOF
 		}

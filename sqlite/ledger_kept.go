@@ -45,34 +45,28 @@ func (k *keptRows) keep(r *ledgerRow) {
 }
 
 // checkKept forgets the rows if another connection has written to the file.
-func (c *conn) checkKept() error {
-	if err := c.look(); err != nil {
-		return err
-	}
+func (c *conn) checkKept() {
 	if k := &c.ledger; k.version != c.version {
 		k.forget()
 		k.version = c.version
 	}
-	return nil
 }
 
 // knownRow returns a row if it is kept.
-func (c *conn) knownRow(key ledgerKey) (*ledgerRow, error) {
-	if err := c.checkKept(); err != nil {
-		return nil, err
-	}
+func (c *conn) knownRow(key ledgerKey) *ledgerRow {
+	c.checkKept()
 	r, _ := c.ledger.rows.Get(key)
-	return r, nil
+	return r
 }
 
 // keptRow returns a row without its body, or nil if there is none. The caller must not
 // change it.
 func (c *conn) keptRow(key ledgerKey) (*ledgerRow, error) {
-	r, err := c.knownRow(key)
-	if r != nil || err != nil {
-		return r, err
+	if r := c.knownRow(key); r != nil {
+		return r, nil
 	}
-	if r, err = c.ledgerRow(key.kind, key.id, false); r != nil && err == nil {
+	r, err := c.ledgerRow(key.kind, key.id, false)
+	if r != nil && err == nil {
 		c.ledger.keep(r)
 	}
 	return r, err
@@ -80,9 +74,7 @@ func (c *conn) keptRow(key ledgerKey) (*ledgerRow, error) {
 
 // nextRow is the number of the next new row.
 func (c *conn) nextRow() (int64, error) {
-	if err := c.checkKept(); err != nil {
-		return 0, err
-	}
+	c.checkKept()
 	if c.ledger.next == 0 {
 		if _, err := c.row("SELECT coalesce(max(seq),0)+1 FROM server_row", nil, &c.ledger.next); err != nil {
 			return 0, err

@@ -151,10 +151,7 @@ func unpackTerms(b []byte) []uint64 {
 // number and its time of creation.
 func (c *conn) putLedgerRow(r *ledgerRow) error {
 	k := ledgerKey{r.Kind, r.ID}
-	old, err := c.knownRow(k)
-	if err != nil {
-		return err
-	}
+	old := c.knownRow(k)
 	if old == nil { // most likely it is new
 		inserted, err := c.insertLedgerRow(r)
 		if inserted || err != nil {

@@ -133,7 +133,7 @@ func (db *DB) open(o *Options) error {
 	if o.PowerSafe {
 		sync = "FULL"
 	}
-	w := &conn{connector: connector, writes: true, setup: []string{
+	w := &conn{connector: connector, writes: true, version: 1, setup: []string{
 		fmt.Sprintf("PRAGMA busy_timeout=%d", lockTry.Milliseconds()),
 		"PRAGMA synchronous=" + sync,
 		"PRAGMA cache_size=-65536",
@@ -155,9 +155,6 @@ func (db *DB) open(o *Options) error {
 	}
 	if err == nil && o.Check {
 		err = w.check()
-	}
-	if err == nil {
-		err = w.look()
 	}
 	if err != nil {
 		return explain(err)
@@ -416,7 +413,7 @@ type conn struct {
 	summed    bool                // all rows of the file have a checksum
 	writes    bool                // it is the writer's; the rest is for that
 	version   int64               // see look
-	looked    bool                // the transaction has done so
+	data      uint32              // SQLite's number of the state that version is of
 	ledger    keptRows
 }
 

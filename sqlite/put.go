@@ -54,25 +54,25 @@ func (db *DB) putAll(c *conn, puts []*checkpoint.Put) error {
 // can be prepared before one of them is stored.
 func (db *DB) putNext(c *conn, name lineName, puts []*checkpoint.Put) (int, error) {
 	if h, ok := db.known.heads.Get(name); ok {
-		n, err := db.put(c, name, h, puts, false)
+		n, err := db.put(c, name, h, puts, h.as == db.sight(c))
 		if !errors.Is(err, errStale) {
 			return n, err
 		}
 		db.known.heads.Delete(name)
 	}
-	h, err := db.newHead(c, name)
-	if h == nil && err == nil {
-		h, err = c.loadHead(name)
-	}
-	if err != nil {
-		return 0, err
+	h := db.newHead(c, name)
+	if h == nil {
+		var err error
+		if h, err = c.loadHead(name); err != nil {
+			return 0, err
+		}
 	}
 	return db.put(c, name, h, puts, true)
 }
 
-// put is putNext after h. With fresh, h was read in this transaction and is the
-// truth. Without, it is remembered: then the first write is the compare-and-set,
-// and whatever does not fit is errStale, with nothing written.
+// put is putNext after h. With fresh, h is the truth: it was read in this transaction, or
+// nothing has changed since it was. Without, it is remembered: then the first write is the
+// compare-and-set, and whatever does not fit is errStale, with nothing written.
 func (db *DB) put(c *conn, name lineName, h *head, puts []*checkpoint.Put, fresh bool) (int, error) {
 	var space [2]step // most are one or two
 	steps := space[:0]
@@ -232,10 +232,16 @@ func moveHead(c *conn, steps []step, fresh bool) error {
 			(sum+lineSum(after.line, after.thread, first.Namespace))&saved.SumMask)
 		return err
 	}
-	n, err := c.change(`UPDATE line SET head=?, at=?, last=?, next=?, open=?, count=count+?, bytes=bytes+?, sum=(sum+?)&0x7fffffff
-		WHERE id=? AND head=? AND rev=? AND open=? AND (SELECT fence FROM thread WHERE id=?)=?`,
-		last.id, after.at, after.last, after.next, after.open, len(steps), size, sum-h.sum(),
-		after.line, h.id[:], int64(h.rev), h.open, after.thread, int64(h.epoch))
+	const update = "UPDATE line SET head=?, at=?, last=?, next=?, open=?, count=count+?, bytes=bytes+?, sum=(sum+?)&0x7fffffff WHERE id=?"
+	var n int64
+	var err error
+	if fresh {
+		n, err = c.change(update, last.id, after.at, after.last, after.next, after.open, len(steps), size, sum-h.sum(), after.line)
+	} else {
+		n, err = c.change(update+" AND head=? AND rev=? AND open=? AND (SELECT fence FROM thread WHERE id=?)=?",
+			last.id, after.at, after.last, after.next, after.open, len(steps), size, sum-h.sum(), after.line,
+			h.id[:], int64(h.rev), h.open, after.thread, int64(h.epoch))
+	}
 	switch {
 	case err != nil:
 		return err

@@ -36,9 +36,6 @@ func (db *DB) PutWrites(ctx context.Context, at checkpoint.Key, fence uint64, wr
 // addWrites adds writes and returns the head of the line and the key of the checkpoint
 // that they are for. Most are for the head, which is remembered, and nothing is read.
 func (db *DB) addWrites(c *conn, name lineName, at checkpoint.Key, fence uint64, writes []checkpoint.Write) (*head, int64, error) {
-	if err := c.look(); err != nil {
-		return nil, 0, err
-	}
 	known, ok := db.known.heads.Get(name)
 	if ok && known.as == db.sight(c) && known.epoch == fence && (at.ID.IsZero() || at.ID == known.id) {
 		key := keyOf(known.line, known.at)
