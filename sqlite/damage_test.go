@@ -328,7 +328,7 @@ func damageRows(t *testing.T, rnd *rand.Rand, path string) *damage {
 	// A row is named by its place, since some tables have no rowid.
 	keys := texts("SELECT name FROM pragma_table_info(?) WHERE pk>0 ORDER BY pk", table)
 	id := "rowid"
-	if table == "run" || table == "pending" || table == "store_under" || table == "store_key" || table == "server_term" || table == "store_words_idx" || table == "store_words_config" {
+	if table == "thread" || table == "run" || table == "pending" || table == "store_under" || table == "store_key" || table == "server_term" || table == "store_words_idx" || table == "store_words_config" {
 		id = strings.Join(keys, "||'/'||")
 	}
 	ids := texts("SELECT quote(" + id + ") FROM " + table + " ORDER BY 1")
@@ -516,7 +516,7 @@ var damageUnnoticed = []struct {
 	{"pending", "thread", false, "a pending write that is missing is as if the process had ended before it was stored: the task runs again, the question is asked again"},
 	{"store_under", "store", true, "a list of items that lacks one is a list all the same; the item is found by its key"},
 	{"store_key", "store, get", true, "if the index of keys is damaged too, as when a page of each changed places"},
-	{"sqlite_sequence", "thread", true, "a file that seems to have given out all numbers says so, when it needs one more"},
+	{"meta", "thread", true, "a file that seems to have given out all numbers says so, when it needs one more"},
 	{"line", "thread plain, continued", true, "the same, where the greatest number is that of a line"},
 	{"sqlite_schema", "", true, "a table may be looked for in a part of itself, where the rows that are there are what was stored"},
 	{"store_key", "store, namespaces", true, "the same of the items of a namespace"},

@@ -134,9 +134,9 @@ func (c *conn) withThread(name string, do func(id int64, epoch uint64) error) er
 
 // setEpoch sets the epoch of a thread, which all its lines have: what is known of their
 // heads, which have it too, does not hold any more.
-func (db *DB) setEpoch(c *conn, thread int64, before, epoch uint64) error {
+func (db *DB) setEpoch(c *conn, thread string, before, epoch uint64) error {
 	db.known.edits++
-	_, err := c.change("UPDATE thread SET fence=?, sum=(sum+?)&0x7fffffff WHERE id=?", int64(epoch), epochSum(epoch)-epochSum(before), thread)
+	_, err := c.change("UPDATE thread SET fence=?, sum=(sum+?)&0x7fffffff WHERE name=?", int64(epoch), epochSum(epoch)-epochSum(before), []byte(thread))
 	return err
 }
 
@@ -148,19 +148,14 @@ type reserved struct{ next, end int64 }
 // reservedMost is how many are taken from the file. Of lines there can be 2³¹ in all.
 const reservedMost = 32
 
-// take returns the number of a new row of a table.
-func (r *reserved) take(c *conn, table string) (int64, error) {
+// take returns the number of a new thread or line. The column of meta has the last one.
+func (r *reserved) take(c *conn, column string) (int64, error) {
 	if r.next == r.end {
 		var last int64
-		ok, err := c.row("SELECT seq FROM sqlite_sequence WHERE name=?", []any{table}, &last)
-		if err != nil {
+		if _, err := c.row("SELECT "+column+" FROM meta", nil, &last); err != nil {
 			return 0, err
 		}
-		reserve := "UPDATE sqlite_sequence SET seq=? WHERE name=?"
-		if !ok {
-			reserve = "INSERT INTO sqlite_sequence(seq,name) VALUES(?,?)"
-		}
-		if _, err := c.change(reserve, last+reservedMost, table); err != nil {
+		if _, err := c.change("UPDATE meta SET "+column+"=?", last+reservedMost); err != nil {
 			return 0, err
 		}
 		r.next, r.end = last+1, last+1+reservedMost
@@ -187,7 +182,7 @@ func (db *DB) makeLine(c *conn, name lineName, h *head) (err error) {
 
 // newLine is the number of a new line.
 func (db *DB) newLine(c *conn) (int64, error) {
-	line, err := db.known.lines.take(c, "line")
+	line, err := db.known.lines.take(c, "lines")
 	if err == nil && line > maxLine {
 		err = fmt.Errorf("sqlite: the file has had %d lines, which is as many as it can have", int64(maxLine))
 	}
@@ -196,7 +191,7 @@ func (db *DB) newLine(c *conn) (int64, error) {
 
 // makeThread makes a thread. The caller adds its witness.
 func (db *DB) makeThread(c *conn, name string, epoch uint64) (int64, error) {
-	id, err := db.known.threads.take(c, "thread")
+	id, err := db.known.threads.take(c, "threads")
 	if err == nil {
 		_, err = c.change("INSERT INTO thread(id,name,fence,sum) VALUES(?,?,?,?)", id, []byte(name), int64(epoch), threadSum(id, name, epoch)&saved.SumMask)
 	}

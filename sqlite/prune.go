@@ -74,7 +74,7 @@ func (db *DB) DeleteRuns(ctx context.Context, thread string, runs []string) (rem
 			if err != nil {
 				return err
 			}
-			n, err := c.deleteRuns(l.id, numbers)
+			n, err := c.deleteRuns(thread, l.id, numbers)
 			if err != nil {
 				return err
 			}
@@ -138,7 +138,7 @@ func (c *conn) deleteWritesOf(line int64, runs []string) error {
 
 // deleteRuns removes what the given runs made in a line, and the line and its
 // thread if nothing is left of them.
-func (c *conn) deleteRuns(line int64, runs []int64) (removed int, err error) {
+func (c *conn) deleteRuns(thread string, line int64, runs []int64) (removed int, err error) {
 	all, err := c.places(line)
 	if err != nil {
 		return 0, err
@@ -160,17 +160,13 @@ func (c *conn) deleteRuns(line int64, runs []int64) (removed int, err error) {
 		}
 		return removed, c.updateLineSum(line)
 	}
-	var tid int64
-	var name string
-	if _, err := c.row("SELECT t.id, t.name FROM line l JOIN thread t ON t.id=l.thread WHERE l.id=?", []any{line}, &tid, &name); err != nil {
-		return 0, err
-	}
 	if err := c.deleteLine(line); err != nil {
 		return 0, err
 	}
-	last, err := c.row("SELECT id FROM thread WHERE id=? AND fence=0 AND NOT EXISTS (SELECT 1 FROM line WHERE thread=thread.id)", []any{tid}, &tid)
+	var id int64
+	last, err := c.row("SELECT id FROM thread WHERE name=? AND fence=0 AND NOT EXISTS (SELECT 1 FROM line WHERE thread=thread.id)", []any{[]byte(thread)}, &id)
 	if err == nil && last {
-		err = c.deleteThreadRow(tid, name)
+		err = c.deleteThreadRow(thread)
 	}
 	return removed, err
 }

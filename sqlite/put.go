@@ -238,9 +238,9 @@ func moveHead(c *conn, steps []step, fresh bool) error {
 	if fresh {
 		n, err = c.change(update, last.id, after.at, after.last, after.next, after.open, len(steps), size, sum-h.sum(), after.line)
 	} else {
-		n, err = c.change(update+" AND head=? AND rev=? AND open=? AND (SELECT fence FROM thread WHERE id=?)=?",
+		n, err = c.change(update+" AND head=? AND rev=? AND open=? AND (SELECT fence FROM thread WHERE name=?)=?",
 			last.id, after.at, after.last, after.next, after.open, len(steps), size, sum-h.sum(), after.line,
-			h.id[:], int64(h.rev), h.open, after.thread, int64(h.epoch))
+			h.id[:], int64(h.rev), h.open, []byte(first.Thread), int64(h.epoch))
 	}
 	switch {
 	case err != nil:
@@ -310,7 +310,7 @@ func (s *step) raiseEpoch(db *DB, c *conn) error {
 	if s.Fence <= s.before.epoch {
 		return nil
 	}
-	return db.setEpoch(c, s.after.thread, s.before.epoch, s.Fence)
+	return db.setEpoch(c, s.Thread, s.before.epoch, s.Fence)
 }
 
 // grow makes the manifest of p after h, or refuses p. With ahead, h is not stored yet, so

@@ -90,14 +90,14 @@ func TestScrubCutsTheLogOff(t *testing.T) {
 	db := open(t, path, nil)
 	newLine(t, db, "thread").add(set("v", secret))
 	err := db.write(t.Context(), func(c *conn) error { // DeleteThread without erase
-		tid, lines, err := c.linesOf("thread")
+		_, lines, err := c.linesOf("thread")
 		if err != nil {
 			return err
 		}
 		if err := c.deleteLine(lines[0].id); err != nil {
 			return err
 		}
-		return c.deleteThreadRow(tid, "thread")
+		return c.deleteThreadRow("thread")
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -209,7 +209,10 @@ func TestOldFilesGetTheIndexOfValues(t *testing.T) {
 	kinds(t, 700, storeOf(t, db, o), memory)
 	err = db.write(t.Context(), func(c *conn) error {
 		return c.script(`DELETE FROM store_words WHERE rowid<0; ALTER TABLE store_unword RENAME COLUMN item TO seq; DROP TABLE store_part;
-			DROP TABLE pending; CREATE TABLE pending (checkpoint INTEGER, task BLOB, kind BLOB, data BLOB, sum INTEGER); PRAGMA user_version=4`)
+			DROP TABLE thread; CREATE TABLE thread (id INTEGER PRIMARY KEY AUTOINCREMENT, name, fence, sum);
+			DROP TABLE line; CREATE TABLE line (id INTEGER PRIMARY KEY AUTOINCREMENT, thread, path, head, at, last, next, rev, open, count, bytes, sum);
+			DROP TABLE pending; CREATE TABLE pending (checkpoint, task, kind, data, sum);
+			ALTER TABLE meta DROP COLUMN threads; ALTER TABLE meta DROP COLUMN lines; PRAGMA user_version=4`)
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -32,12 +32,12 @@ func (db *DB) DeleteThread(ctx context.Context, thread string) error {
 				return err
 			}
 		}
-		return c.deleteThreadRow(tid, thread)
+		return c.deleteThreadRow(thread)
 	}, func() bool { return found })
 }
 
-func (c *conn) deleteThreadRow(id int64, name string) error {
-	if _, err := c.change("DELETE FROM thread WHERE id=?", id); err != nil {
+func (c *conn) deleteThreadRow(name string) error {
+	if _, err := c.change("DELETE FROM thread WHERE name=?", []byte(name)); err != nil {
 		return err
 	}
 	return c.removeWitness(threadHash(name))
@@ -118,7 +118,7 @@ func (db *DB) Fence(ctx context.Context, thread string, epoch uint64) error {
 			}
 			return c.addWitness(threadHash(thread))
 		}
-		return db.setEpoch(c, tid, present, epoch)
+		return db.setEpoch(c, thread, present, epoch)
 	})
 	return inThread(thread, err)
 }
@@ -234,7 +234,7 @@ func (c *conn) sumLines(tid int64, t *checkpoint.Thread) error {
 // counts them where those who look for them do.
 func (c *conn) complete() error {
 	var have, want int64
-	_, err := c.row(`SELECT (SELECT count(*) FROM thread INDEXED BY sqlite_autoindex_thread_1 WHERE name>=x'')
+	_, err := c.row(`SELECT (SELECT count(*) FROM thread WHERE name>=x'')
 		+(SELECT count(*) FROM thread t CROSS JOIN line l INDEXED BY sqlite_autoindex_line_1 ON l.thread=t.id)
 		+(SELECT count(*) FROM store_space INDEXED BY sqlite_autoindex_store_space_1 WHERE name>=x'')+(SELECT count(*) FROM store_stamp), (SELECT count(*) FROM witness)`, nil, &have, &want)
 	if err == nil && have != want {

@@ -26,7 +26,7 @@ func (db *DB) PutWrites(ctx context.Context, at checkpoint.Key, fence uint64, wr
 			}
 		}
 		if fence > h.epoch {
-			return db.setEpoch(c, h.thread, h.epoch, fence)
+			return db.setEpoch(c, at.Thread, h.epoch, fence)
 		}
 		return nil
 	})
