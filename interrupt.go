@@ -12,6 +12,7 @@ import (
 
 	"github.com/treadle-go/treadle/internal/answer"
 	"github.com/treadle-go/treadle/internal/bounded"
+	"github.com/treadle-go/treadle/internal/plainjson"
 	"github.com/treadle-go/treadle/internal/pregel"
 	"github.com/treadle-go/treadle/treadletype"
 )
@@ -51,6 +52,9 @@ func Interrupt[T any](ctx context.Context, question any) (T, error) {
 		if raw, err = answer.Fill(reflect.TypeFor[T](), raw); err != nil {
 			return got, fmt.Errorf("interrupt: the stored answer %s: %w", raw, err)
 		}
+	}
+	if plainjson.Unmarshal(raw, &got) {
+		return got, nil
 	}
 	if err := json.Unmarshal(raw, &got); err != nil {
 		return got, fmt.Errorf("interrupt: the stored answer %s is not a %s: %w", raw, reflect.TypeFor[T](), err)

@@ -202,6 +202,9 @@ func (r *Run) located(err error) error {
 // toJSON is json.Marshal. A panic of a method of the value is returned as an
 // error.
 func toJSON(v any) (raw []byte, err error) {
+	if s, ok := v.(string); ok { // most questions
+		return appendText(make([]byte, 0, len(s)+2), s), nil
+	}
 	defer func() {
 		if p := recover(); p != nil {
 			err = caught.New("MarshalJSON: ", p)

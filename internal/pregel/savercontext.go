@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/treadle-go/treadle/checkpoint"
@@ -22,11 +23,82 @@ const DefaultPutTimeout = 10 * time.Second
 // and the run waits for a slow saver. But a run whose context has ended must
 // return, so from then on the saver has a limited time. A saver that did not
 // answer in time is not called again.
+//
+// Many savers are so fast that they never wait. So what ends the context is made when
+// somebody asks for its end.
 type saverContext struct {
+	context.Context // the run's, without its end
+	run             *Run
+	once            sync.Once
+	made            atomic.Pointer[saverEnd]
+}
+
+// saverEnd is what ends a saverContext.
+type saverEnd struct {
 	ctx     context.Context // ends PutTimeout after the run's context
 	cancel  context.CancelCauseFunc
 	stop    func() bool
 	stopped chan struct{}
+}
+
+func newSaverContext(r *Run) *saverContext {
+	return &saverContext{Context: context.WithoutCancel(r.ctx), run: r}
+}
+
+// end makes what ends the context.
+func (c *saverContext) end() *saverEnd {
+	c.once.Do(func() {
+		e := &saverEnd{stopped: make(chan struct{})}
+		e.ctx, e.cancel = context.WithCancelCause(c.Context)
+		e.stop = context.AfterFunc(c.run.ctx, func() {
+			defer close(e.stopped)
+			if delay.For(e.ctx, c.run.putTimeout()) == nil {
+				e.cancel(errStalled)
+			}
+		})
+		c.made.Store(e)
+	})
+	return c.made.Load()
+}
+
+// release ends the context.
+func (c *saverContext) release() {
+	c.once.Do(func() { c.made.Store(released) }) // if nobody has asked
+	e := c.made.Load()
+	if e == released {
+		return
+	}
+	e.cancel(nil)
+	if !e.stop() {
+		<-e.stopped
+	}
+}
+
+// released is the end of contexts that nobody has asked for their end until it came.
+var released = func() *saverEnd {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(nil)
+	return &saverEnd{ctx: ctx}
+}()
+
+// Done implements [context.Context].
+func (c *saverContext) Done() <-chan struct{} { return c.end().ctx.Done() }
+
+// Err implements [context.Context].
+func (c *saverContext) Err() error {
+	if c.made.Load() == nil && c.run.ctx.Err() == nil {
+		return nil
+	}
+	return c.end().ctx.Err()
+}
+
+// Value implements [context.Context]. It leads to what ends the context, so that contexts
+// made of this one and context.Cause find it.
+func (c *saverContext) Value(key any) any {
+	if e := c.made.Load(); e != nil && e != released {
+		return e.ctx.Value(key)
+	}
+	return c.Context.Value(key)
 }
 
 // saverState is what the runs of one outermost run know about their saver.
@@ -47,19 +119,10 @@ func (r *Run) contextForSaver() (context.Context, context.CancelFunc) {
 	case r.ctx.Err() != nil:
 		return context.WithTimeoutCause(context.WithoutCancel(r.ctx), r.putTimeout(), errStalled)
 	}
-	p := r.saverCtx
-	if p == nil {
-		p = &saverContext{stopped: make(chan struct{})}
-		p.ctx, p.cancel = context.WithCancelCause(context.WithoutCancel(r.ctx))
-		p.stop = context.AfterFunc(r.ctx, func() {
-			defer close(p.stopped)
-			if delay.For(p.ctx, r.putTimeout()) == nil {
-				p.cancel(errStalled)
-			}
-		})
-		r.saverCtx = p
+	if r.saverCtx == nil {
+		r.saverCtx = newSaverContext(r)
 	}
-	return p.ctx, none
+	return r.saverCtx, none
 }
 
 func (r *Run) putTimeout() time.Duration {
@@ -71,13 +134,8 @@ func (r *Run) putTimeout() time.Duration {
 
 // releaseSaver ends the saver's context. The run stores nothing after it.
 func (r *Run) releaseSaver() {
-	p := r.saverCtx
-	if p == nil {
-		return
-	}
-	p.cancel(nil)
-	if !p.stop() {
-		<-p.stopped
+	if r.saverCtx != nil {
+		r.saverCtx.release()
 	}
 }
 
