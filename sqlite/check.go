@@ -79,6 +79,8 @@ var mayNotBe = map[string]string{
 	"line without its head":                `SELECT id FROM line l WHERE NOT EXISTS (SELECT 1 FROM checkpoint WHERE key=(l.id<<32|l.at) AND id=l.head)`,
 	"line whose head is not its newest":    `SELECT id FROM line l WHERE at<>(SELECT max(key)&0xffffffff FROM checkpoint WHERE key BETWEEN l.id<<32 AND l.id<<32|0xffffffff) OR at>last`,
 	"line that should be open":             `SELECT id FROM line l WHERE open=0 AND EXISTS (SELECT 1 FROM pending WHERE checkpoint=(l.id<<32|l.at) AND kind=x'646f6e65')`,
+	"number of two threads":                `SELECT id FROM thread GROUP BY id HAVING count(*)>1`,
+	"thread or line of a number to come":   `SELECT id FROM thread WHERE id>(SELECT threads FROM meta) UNION ALL SELECT id FROM line WHERE id>(SELECT lines FROM meta)`,
 	"line without a thread":                `SELECT id FROM line WHERE thread NOT IN (SELECT id FROM thread)`,
 	"checkpoint without a line":            `SELECT key FROM checkpoint WHERE key>>32 NOT IN (SELECT id FROM line)`,
 	"checkpoint out of order":              `SELECT a.key FROM checkpoint a JOIN checkpoint b ON b.key=(SELECT min(key) FROM checkpoint WHERE key>a.key) WHERE a.key>>32=b.key>>32 AND a.id>=b.id`,

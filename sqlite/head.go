@@ -152,7 +152,11 @@ const reservedMost = 32
 func (r *reserved) take(c *conn, column string) (int64, error) {
 	if r.next == r.end {
 		var last int64
-		if _, err := c.row("SELECT "+column+" FROM meta", nil, &last); err != nil {
+		ok, err := c.row("SELECT "+column+" FROM meta", nil, &last)
+		if err == nil && !ok {
+			err = fmt.Errorf("%w: the last number of %s is missing", ErrDamaged, column)
+		}
+		if err != nil {
 			return 0, err
 		}
 		if _, err := c.change("UPDATE meta SET "+column+"=?", last+reservedMost); err != nil {

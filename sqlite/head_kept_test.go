@@ -375,3 +375,25 @@ func TestAKnownHeadIsForgottenWithItsTransaction(t *testing.T) {
 	}
 	checkFile(t, db)
 }
+
+// A file that has lost count of its threads and lines makes none that are mixed up with
+// others, and a check of it says so.
+func TestNumbersThatAreInUseAreNotGivenOutAgain(t *testing.T) {
+	for _, last := range []string{"threads=0", "lines=0", "threads=0, lines=0"} {
+		path := filepath.Join(t.TempDir(), "test.db")
+		db := open(t, path, nil)
+		newLine(t, db, "old").add(set("a", "old"))
+		force(t, db, "UPDATE meta SET "+last)
+		if again, err := Open(path, &Options{Check: true}); !errors.Is(err, ErrDamaged) {
+			t.Errorf("%s: a check finds %v", last, errors.Join(err, again.Close()))
+		}
+		db = open(t, path, nil)
+		l := newLine(t, db, "new")
+		if err := db.Put(t.Context(), l.next(set("a", "new"))); err == nil {
+			t.Errorf("%s: a new thread was made", last)
+		}
+		if got := newLine(t, db, "old").get(checkpoint.ID{}).Values["a"].Data; string(got) != "old" {
+			t.Errorf("%s: the old thread has %q", last, got)
+		}
+	}
+}

@@ -9,7 +9,7 @@ import (
 // attempt calls the node once and reads its result.
 func (t *Task) attempt(sc *scope) error {
 	t.out.clear()
-	if t.nested.Load() != 0 { // storing takes longer
+	if t.nested.Load() != 0 { // to look is faster than to store
 		t.nested.Store(0)
 	}
 	t.dropPauses()

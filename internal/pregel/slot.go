@@ -66,8 +66,8 @@ func (s *slot) fold(w write, ver uint64, by int32, claim bool) error {
 	return nil
 }
 
-// write sets all of the slot, field by field: a copy of a whole slot would wait for the
-// writes to it.
+// write sets all of the slot, field by field, which is faster than to make a slot and to
+// copy it.
 func (s *slot) write(val, acc any, ver uint64, by int32) {
 	s.val = val
 	if acc != nil || s.acc != nil {
