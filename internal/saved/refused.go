@@ -33,15 +33,15 @@ func NoCheckpoint(at checkpoint.Key) error {
 
 // NotFound is the error of a read of a checkpoint that does not exist. Every new thread is
 // looked for, so its text is made when somebody reads it.
-func NotFound(key checkpoint.Key) error { return &notFound{key} }
+func NotFound(key checkpoint.Key) error { return &notFoundError{key} }
 
-type notFound struct{ key checkpoint.Key }
+type notFoundError struct{ key checkpoint.Key }
 
-func (e *notFound) Error() string {
+func (e *notFoundError) Error() string {
 	return fmt.Sprintf("%v: thread %q, namespace %q, id %q", checkpoint.ErrNotFound, e.key.Thread, e.key.Namespace, e.key.ID)
 }
 
-func (e *notFound) Unwrap() error { return checkpoint.ErrNotFound }
+func (e *notFoundError) Unwrap() error { return checkpoint.ErrNotFound }
 
 // HasResults reports whether there is a result among the writes, which the next
 // put of the line consumes.
