@@ -216,7 +216,7 @@ func (db *DB) alone(c *conn, j *job) {
 func (db *DB) commit(c *conn) error {
 	_, err := c.exec("COMMIT")
 	if err == nil {
-		c.data, _ = c.dataVersion() // after an error it is not that of the next look
+		c.data, _ = c.dataVersion() // 0 with an error, so the next look finds another
 		return nil
 	}
 	err = fmt.Errorf("sqlite: commit: %w", err)

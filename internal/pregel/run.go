@@ -23,7 +23,7 @@ type Run struct {
 	schedule    // which nodes run next, and in which step
 	streams     // the receivers of its events
 	persistence // the thread that it is stored on
-	*questions  // the questions of its tasks, and the answers
+	*questions  // the questions of its tasks, and the answers; noQuestions before a checkpoint is loaded
 
 	journal journal                     // the writes of a nested run, for the enclosing graph
 	calls   atomic.Pointer[callResults] // recorded results of calls of this step

@@ -6,8 +6,9 @@ import (
 	"slices"
 )
 
-// The questions and answers of most runs are written here in the form that encoding/json
-// gives them, in a fraction of its time. It writes the others.
+// The questions and answers of most runs are written here, in a fraction of the time that
+// encoding/json takes, and in its form, except that JSON within them keeps its spaces.
+// encoding/json writes the others.
 
 // encodePauses returns the stored form of questions.
 func encodePauses(ps []Pause) ([]byte, error) {

@@ -81,3 +81,16 @@ func TestAQuestionThatIsNoJSONIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// An answer that a client sends may have spaces, which are kept.
+func TestAnswersWithSpacesAreReadAsTheyWereGiven(t *testing.T) {
+	given := map[string]answer{"id": {Question: json.RawMessage(`"?"`), Answer: json.RawMessage("{ \"a\" :\n 1 }")}}
+	raw, err := encodeAnswers(given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back map[string]answer
+	if err := unmarshal(raw, &back); err != nil || !sameJSON(back["id"].Answer, given["id"].Answer) {
+		t.Errorf("%s is read as %+v, %v", raw, back, err)
+	}
+}

@@ -124,14 +124,12 @@ func (g *Growth) extend(s *Slot, c *checkpoint.Change) error {
 		return nil
 	case left == 0:
 		g.renew(s, c.Items)
-		return nil
 	case s.short():
 		all, err := s.elements()
 		if err != nil {
 			return err
 		}
 		g.renew(s, append(all[:left:left], c.Items...))
-		return nil
 	case s.Owned:
 		s.Segments = slices.Clone(s.Segments) // the parent has them too
 		last := &s.Segments[len(s.Segments)-1]
@@ -145,7 +143,6 @@ func (g *Growth) extend(s *Slot, c *checkpoint.Change) error {
 			return err
 		}
 		g.renew(s, append(all[:left:left], c.Items...))
-		return nil
 	}
 	s.Length = left + len(c.Items)
 	return nil
