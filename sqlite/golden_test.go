@@ -1,12 +1,14 @@
 package sqlite
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -347,4 +349,55 @@ func history(ctx context.Context, s full) error {
 	}
 	note(s.Fence(ctx, "main", 3))
 	return err
+}
+
+// A damaged file of an older version is refused, or is read with errors, or has what was
+// stored: bringing it up to date hides no damage.
+func TestDamagedFilesOfOlderVersionsNeverLie(t *testing.T) {
+	want := checkpoint.NewMemory()
+	if err := history(t.Context(), want); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(filepath.Join("testdata", fmt.Sprintf("v%d.db", present-1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rnd := rand.New(rand.NewPCG(9, 9))
+	noticed := 0
+	for i := range 60 {
+		damaged := bytes.Clone(raw)
+		for range 1 + rnd.IntN(3) {
+			damaged[100+rnd.IntN(len(damaged)-100)] ^= byte(1 + rnd.IntN(255))
+		}
+		path := filepath.Join(t.TempDir(), "test.db")
+		if err := os.WriteFile(path, damaged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		db, err := Open(path, nil)
+		if err != nil {
+			noticed++
+			continue
+		}
+		for _, thread := range []string{"main", "copy", "odd\x00\xff"} {
+			for _, space := range []string{"", "node:1|child:2"} {
+				q := checkpoint.Query{Thread: thread, Namespace: space}
+				var got []*checkpoint.Checkpoint
+				for cp, e := range db.List(t.Context(), q) {
+					got, err = append(got, cp), e
+				}
+				if err != nil {
+					noticed++
+				} else if d := cmp.Diff(listed(t, want, q), got, likeness); d != "" {
+					t.Errorf("case %d, thread %q, namespace %q (-want +got):\n%s", i, thread, space, d)
+				}
+				err = nil
+			}
+		}
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if noticed == 0 {
+		t.Error("no damage was noticed, so the test tries none")
+	}
 }
