@@ -27,9 +27,11 @@ var (
 	ErrConflict = errors.New("checkpoint: another writer has moved the thread's head")
 	// ErrFenced says that the writer's lease on the thread is over; see [Fencer].
 	ErrFenced = errors.New("checkpoint: the writer's lease on the thread is over")
-	// ErrUnavailable says that the database cannot be reached from this process. What
-	// was to be stored can be stored later, or by another process.
-	ErrUnavailable = errors.New("checkpoint: the database cannot be reached")
+	// ErrUnavailable is returned when the database cannot do its work right now: it cannot
+	// be reached, its disk is full, or the connection broke before it confirmed a write.
+	// The same call may succeed later, or in another process. The error of a full disk
+	// also matches [syscall.ENOSPC].
+	ErrUnavailable = errors.New("checkpoint: database unavailable")
 )
 
 // Source says what made a checkpoint.

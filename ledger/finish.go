@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/google/uuid"
@@ -30,8 +31,10 @@ type End struct {
 	Hook  func(*Run) *Hook // makes what has to be sent of the run as it is stored; it may be nil and return nil
 	Claim bool             // the worker takes the next run of the thread, if that is due and of the same graph
 
-	// Left is set by Finish: how many runs of the thread wait that it has not claimed.
+	// Left is set by Finish: the number of pending runs of the thread that it has not claimed.
 	Left int
+
+	unknown bool // an earlier call of Finish failed, and may have been committed
 }
 
 func (r *Run) heldBy(worker uuid.UUID, attempt int) bool {
@@ -40,20 +43,42 @@ func (r *Run) heldBy(worker uuid.UUID, attempt int) bool {
 
 func lost(run uuid.UUID) error { return fmt.Errorf("%w: %s", ErrLost, run) }
 
+// finished reports whether an earlier call of Finish with the same End, whose outcome the
+// caller did not learn, ended the run. run is nil if it no longer exists. A worker that
+// takes a run over raises the attempt or ends the run with a failure of its own.
+func (e *End) finished(run *Run) bool {
+	if !e.unknown {
+		return false
+	}
+	if run == nil {
+		return e.Delete || e.Run.Temporary // ending the run deletes it
+	}
+	return run.Attempt == e.Run.Attempt && run.Status == e.Status && reflect.DeepEqual(run.Failure, e.Failure)
+}
+
 // Finish ends a run, and sets the thread to what follows from it, in one
-// transaction. If the worker does not have the run any more, that is ErrLost and
-// nothing changes. next is the run of the thread that the worker has claimed, or nil.
+// transaction. It returns ErrLost, and changes nothing, if the worker no longer holds the
+// run. next is the run of the thread that the worker has claimed, or nil.
+//
+// After any other error the caller may call Finish with the same End again: the run ends
+// once. A run that an earlier call has claimed is not returned; [Ledger.Beat] lists it.
 func (l *Ledger) Finish(ctx context.Context, e *End) (next *Run, err error) {
 	err = l.update(ctx, e.Run.lock(), hint{e.Run.ID, e.Worker}, func(tx Tx) error {
 		next, e.Left = nil, 0
 		run, d, err := l.heldAndThread(tx, e.Run)
 		if errors.Is(err, ErrNotFound) {
-			return lost(e.Run.ID)
+			run, d, err = nil, nil, nil
 		}
 		if err != nil {
 			return err
 		}
-		if !run.heldBy(e.Worker, e.Run.Attempt) {
+		if e.finished(run) {
+			if d != nil {
+				e.Left = d.Pending
+			}
+			return nil
+		}
+		if run == nil || !run.heldBy(e.Worker, e.Run.Attempt) {
 			return lost(e.Run.ID)
 		}
 		run.Head = e.Head
@@ -88,6 +113,7 @@ func (l *Ledger) Finish(ctx context.Context, e *End) (next *Run, err error) {
 		return l.putThread(tx, d)
 	})
 	if err != nil {
+		e.unknown = e.unknown || !errors.Is(err, ErrLost)
 		return nil, err
 	}
 	if e.Delete && !e.Run.Temporary {

@@ -53,9 +53,6 @@ func decodeRun(r *Row) (*Run, error) {
 // found by when they are due, as the runs of a thread are.
 var temporaryRuns = uuid.NewSHA1(uuid.Nil, []byte("treadle: temporary runs"))
 
-// orderedTerm is that of runs with an Order.
-var orderedTerm = term("ordered")
-
 func keyTerm(key string) uint64 { return term("key", key) }
 
 // putRun stores a run. Its Kwargs are stored if they are set, and stay as they are
@@ -78,9 +75,6 @@ func putRun(tx Tx, run *Run) error {
 	}
 	if run.Key != "" {
 		r.Terms = append(r.Terms, keyTerm(run.Key))
-	}
-	if run.Order != NoAction {
-		r.Terms = append(r.Terms, orderedTerm)
 	}
 	return tx.Put(r)
 }

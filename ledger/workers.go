@@ -35,15 +35,17 @@ func (l *Ledger) leased(ctx context.Context, worker uuid.UUID) (now time.Time, e
 	return now, err
 }
 
-// Beat renews the lease of a worker, which name describes to people, and returns those
-// of its runs that have an Order, without their Kwargs.
-func (l *Ledger) Beat(ctx context.Context, worker uuid.UUID, name string) (ordered []*Run, err error) {
+// Beat renews the lease of a worker, which name describes to people, and returns the open
+// runs that the ledger assigns to it, without their Kwargs. A worker compares them with the
+// runs that it executes: one that it does not execute was assigned by a transaction whose
+// outcome it never learned (see [Ledger.Release]), and one that is missing was taken over.
+func (l *Ledger) Beat(ctx context.Context, worker uuid.UUID, name string) (held []*Run, err error) {
 	doc, err := json.Marshal(name)
 	if err != nil {
 		return nil, err
 	}
 	err = l.b.Update(ctx, worker, func(tx Tx) error {
-		ordered = nil
+		held = nil
 		was, err := tx.Get(Workers, worker)
 		if err != nil {
 			return err
@@ -53,7 +55,7 @@ func (l *Ledger) Beat(ctx context.Context, worker uuid.UUID, name string) (order
 		if err := tx.Put(r); err != nil {
 			return err
 		}
-		rows, err := tx.Find(&Query{Kind: Runs, Worker: worker, Terms: []uint64{orderedTerm}})
+		rows, err := tx.Find(&Query{Kind: Runs, Worker: worker, Open: true})
 		if err != nil {
 			return err
 		}
@@ -62,11 +64,11 @@ func (l *Ledger) Beat(ctx context.Context, worker uuid.UUID, name string) (order
 			if err != nil {
 				return err
 			}
-			ordered = append(ordered, run)
+			held = append(held, run)
 		}
 		return nil
 	})
-	return ordered, err
+	return held, err
 }
 
 // Leave ends the lease of a worker now, so that others take its runs at once.

@@ -163,7 +163,8 @@ func (u *ledgerUpdate) begin(tx *ledgerTx) (committed bool, err error) {
 	}
 	committed, known := u.sent.outcome(status, changed)
 	if !known {
-		return false, fmt.Errorf("postgres: transaction %s of the ledger is %q and its rows have been changed since", earlier, status)
+		// run returns it as ErrOutcomeUnknown. The caller reads back what it needs to know.
+		return false, fmt.Errorf("ledger transaction %s is %q, and its rows have changed since", earlier, status)
 	}
 	u.sent = nil
 	return committed, nil

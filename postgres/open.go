@@ -27,9 +27,10 @@ var (
 	ErrClosed = errors.New("postgres: the database is closed")
 	// ErrDamaged says that stored data is missing or unreadable.
 	ErrDamaged = errors.New("postgres: the data is damaged")
-	// ErrOutcomeUnknown says that the connection broke, or the context ended, between
-	// a write and its answer. Everything was written or nothing; a Get shows which.
-	ErrOutcomeUnknown = errors.New("postgres: whether it was written is unknown")
+	// ErrOutcomeUnknown is returned when the connection breaks, or the context ends,
+	// before the server confirms a write. The server has written everything or nothing; a
+	// Get shows which. It matches [checkpoint.ErrUnavailable].
+	ErrOutcomeUnknown error = unavailableError{errors.New("postgres: write outcome unknown"), nil}
 	// ErrSchema says that the schema is missing or has another version than this
 	// package needs.
 	ErrSchema = errors.New("postgres: the schema does not fit")
@@ -234,7 +235,7 @@ func (db *DB) with(ctx context.Context, do func(*pgx.Conn) error) (fate, error) 
 		if db.closed.Load() {
 			return answered, ErrClosed
 		}
-		return answered, unavailableError{fmt.Errorf("postgres: no connection: %w", err)}
+		return answered, unavailableError{fmt.Errorf("postgres: no connection: %w", err), nil}
 	}
 	defer c.Release()
 	err = do(c.Conn())
@@ -252,20 +253,40 @@ func (db *DB) with(ctx context.Context, do func(*pgx.Conn) error) (fate, error) 
 	case ctx.Err() != nil:
 		err = fmt.Errorf("postgres: %w: %w", ctx.Err(), err)
 	case c.Conn().IsClosed():
-		err = unavailableError{fmt.Errorf("postgres: the connection broke: %w", err)}
+		err = unavailableError{fmt.Errorf("postgres: the connection broke: %w", err), nil}
+	case state(err) == stateDiskFull:
+		err = unavailableError{fmt.Errorf("postgres: disk full: %w", err), syscall.ENOSPC}
+	case unable(state(err)):
+		err = unavailableError{fmt.Errorf("postgres: %w", err), nil}
 	case state(err) != "":
 		err = fmt.Errorf("postgres: %w", err)
 	}
 	return of, err
 }
 
-// unavailableError is a [checkpoint.ErrUnavailable] that says why.
-type unavailableError struct{ error }
+// unable reports whether a SQLSTATE means that the server cannot do its work right now:
+// it lacks resources, shuts down, starts, is a standby, or cannot use its disk.
+func unable(state string) bool {
+	switch state {
+	case stateReadOnly, stateShutdown, stateCrash, stateStarting:
+		return true
+	}
+	return strings.HasPrefix(state, classResources) || strings.HasPrefix(state, classSystem) || strings.HasPrefix(state, classConnection)
+}
 
-// Is says that it is one.
-func (unavailableError) Is(target error) bool { return target == checkpoint.ErrUnavailable }
+// unavailableError is an error that matches [checkpoint.ErrUnavailable] and, if it is not
+// nil, errno.
+type unavailableError struct {
+	error
+	errno error
+}
 
-// Unwrap returns why.
+// Is reports whether target is one of the errors that e matches.
+func (e unavailableError) Is(target error) bool {
+	return target == checkpoint.ErrUnavailable || e.errno != nil && target == e.errno
+}
+
+// Unwrap returns the cause.
 func (e unavailableError) Unwrap() error { return e.error }
 
 // acquire takes a connection from the pool. A server that restarts is waited
@@ -383,6 +404,12 @@ const (
 	stateShutdown      = "57P01"
 	stateCrash         = "57P02"
 	stateStarting      = "57P03"
+	stateDiskFull      = "53100"
+	stateReadOnly      = "25006" // a standby, after a failover
+
+	classResources  = "53"
+	classSystem     = "58"
+	classConnection = "08"
 )
 
 // state is the SQLSTATE of an error of the server, or "".

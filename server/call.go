@@ -12,12 +12,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/runs"
 	"github.com/treadle-go/treadle/ledger"
 	"github.com/treadle-go/treadle/store"
 	"github.com/treadle-go/treadle/treadletype"
@@ -65,8 +67,12 @@ func statusOf(err error) (int, string) {
 		return http.StatusNotFound, err.Error()
 	case errors.Is(err, ledger.ErrExists), errors.Is(err, ledger.ErrBusy), errors.Is(err, checkpoint.ErrConflict), errors.Is(err, checkpoint.ErrFenced):
 		return http.StatusConflict, err.Error()
+	case errors.Is(err, syscall.ENOSPC):
+		return http.StatusInsufficientStorage, "database disk full: free space and retry"
 	case errors.Is(err, checkpoint.ErrUnavailable):
-		return http.StatusServiceUnavailable, "the database does not answer: try again"
+		return http.StatusServiceUnavailable, "database unavailable: retry"
+	case errors.Is(err, runs.ErrStopped):
+		return http.StatusServiceUnavailable, "server is shutting down: retry"
 	case errors.Is(err, ledger.ErrFull):
 		return http.StatusTooManyRequests, err.Error()
 	case update, errors.Is(err, treadle.ErrNothingToContinue):

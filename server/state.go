@@ -128,7 +128,7 @@ func (c *call) updateState() error {
 		values = c.s.runner.Update(t.Graph(), values)
 	}
 	var id checkpoint.ID
-	err = c.s.runner.Edit(c.r.Context(), t.ID, f, func() error {
+	_, err = c.s.runner.Edit(c.r.Context(), t.ID, f, th, func() (err error) {
 		id, err = here.UpdateJSON(c.r.Context(), values, opts...)
 		return err
 	})
@@ -142,9 +142,6 @@ func (c *call) updateState() error {
 		case status == http.StatusInternalServerError && isMistake(err):
 			return fail(http.StatusUnprocessableEntity, "values: %v", err)
 		}
-		return err
-	}
-	if err := c.edited(t, th); err != nil {
 		return err
 	}
 	ref := map[string]any{"thread_id": t.ID, "checkpoint_ns": b.Checkpoint.NS, "checkpoint_id": id}
@@ -180,27 +177,6 @@ func (c *call) knows(graph, ns, node string) bool {
 		}
 	}
 	return false
-}
-
-// edited stores what an edit has changed about the thread.
-func (c *call) edited(t *ledger.Thread, th treadle.AnyThread) error {
-	snap, err := th.State(c.r.Context())
-	if err != nil {
-		return err
-	}
-	wake, signals, err := c.s.runner.Waits(c.r.Context(), t.ID)
-	if err != nil {
-		return err
-	}
-	stored, err := c.s.ledger.PatchThread(c.r.Context(), t.ID, nil, false, func(t *ledger.Thread) error {
-		t.Wake, t.Signals = wake, signals
-		t.Interrupts, t.Small, t.StateUpdated = runs.Interrupts(snap), runs.Small(snap.Values), snap.CreatedAt.UTC()
-		return nil
-	})
-	if err == nil {
-		*t = *stored
-	}
-	return err
 }
 
 func (c *call) getHistory() error {

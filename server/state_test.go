@@ -59,7 +59,7 @@ func TestADatabaseThatCannotBeReachedIsWorthAnotherTry(t *testing.T) {
 	c.ok("POST", "/threads/"+thread+"/runs/wait", `{"assistant_id":"router","input":{"target":"left"}}`, nil)
 	db.away.Store(true)
 	status, _, raw := c.do("POST", "/threads/"+thread+"/state", `{"values":{"target":"right"}}`)
-	if status != http.StatusServiceUnavailable || string(raw) != `{"detail":"the database does not answer: try again"}` {
+	if status != http.StatusServiceUnavailable || string(raw) != `{"detail":"database unavailable: retry"}` {
 		t.Errorf("an edit: %d %s", status, raw)
 	}
 	// A run does not fail. It goes on when the database is there again.

@@ -30,12 +30,19 @@ func (c *call) ok() error {
 		return err
 	}
 	if check {
-		if _, err := c.s.ledger.NextDue(c.r.Context()); err != nil {
-			return fail(http.StatusInternalServerError, "the database does not answer")
+		_, err := c.s.ledger.NextDue(c.r.Context())
+		if err == nil {
+			err = c.s.runner.Trouble()
+		}
+		if err != nil {
+			if status, detail := statusOf(err); status != http.StatusInternalServerError {
+				return fail(status, "%s", detail)
+			}
+			return fail(http.StatusInternalServerError, "database check failed")
 		}
 	}
 	if c.s.runner.Draining() {
-		return fail(http.StatusServiceUnavailable, "the server is shutting down")
+		return fail(http.StatusServiceUnavailable, "server is shutting down")
 	}
 	return c.json(http.StatusOK, map[string]bool{"ok": true})
 }

@@ -125,13 +125,18 @@ func (c *call) supersteps(t *ledger.Thread, steps json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	if _, err = th.BulkUpdateJSON(c.r.Context(), steps); isMistake(err) {
+	edited, err := c.s.runner.Edit(c.r.Context(), t.ID, nil, th, func() error {
+		_, err := th.BulkUpdateJSON(c.r.Context(), steps)
+		return err
+	})
+	if isMistake(err) {
 		return fail(http.StatusUnprocessableEntity, "supersteps: %v", err)
 	}
 	if err != nil {
 		return err
 	}
-	return c.edited(t, th)
+	*t = *edited
+	return nil
 }
 
 // thread answers with a thread.

@@ -219,7 +219,7 @@ func (db *DB) commit(c *conn) error {
 		c.data, _ = c.dataVersion() // 0 with an error, so the next look finds another
 		return nil
 	}
-	err = fmt.Errorf("sqlite: commit: %w", err)
+	err = marked(fmt.Errorf("sqlite: commit: %w", err))
 	if undo := db.undo(c); undo != nil {
 		err = fmt.Errorf("%w (and %w)", err, undo)
 	}
@@ -242,7 +242,7 @@ func (c *conn) begin(ctx context.Context) error {
 	if err == nil {
 		c.look()
 	}
-	return err
+	return marked(err)
 }
 
 // rollback ends the transaction. SQLite ends it by itself after some errors,

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	modernc "modernc.org/sqlite"
@@ -299,13 +300,37 @@ func explain(err error) error {
 	return err
 }
 
-// marked says of SQLite's own finding that the file is damaged that it is so.
+// marked adds to a SQLite error what callers act on: [ErrDamaged] for a damaged file, and
+// [checkpoint.ErrUnavailable] for a file that cannot be read or written right now. A full
+// disk also matches [syscall.ENOSPC].
 func marked(err error) error {
-	if k := code(err); (k == codeCorrupt || k == codeNotADB) && !errors.Is(err, ErrDamaged) {
-		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	switch code(err) {
+	case codeCorrupt, codeNotADB:
+		if !errors.Is(err, ErrDamaged) {
+			return fmt.Errorf("%w: %w", ErrDamaged, err)
+		}
+	case codeFull:
+		return unavailableError{fmt.Errorf("sqlite: disk full: %w", err), syscall.ENOSPC}
+	case codeIO, codeCantOpen, codeBusy, codeLocked:
+		return unavailableError{err, nil}
 	}
 	return err
 }
+
+// unavailableError is an error that matches [checkpoint.ErrUnavailable] and, if it is not
+// nil, errno.
+type unavailableError struct {
+	error
+	errno error
+}
+
+// Is reports whether target is one of the errors that e matches.
+func (e unavailableError) Is(target error) bool {
+	return target == checkpoint.ErrUnavailable || e.errno != nil && target == e.errno
+}
+
+// Unwrap returns the cause.
+func (e unavailableError) Unwrap() error { return e.error }
 
 // Close waits for running calls and closes the file. Later calls, and those that wait
 // for the file's lock, fail with ErrClosed.

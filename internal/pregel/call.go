@@ -369,6 +369,9 @@ func (c *startedCall) run() (CallResult, error) {
 			return CallResult{}, t.callFailed(sc, err)
 		}
 	}
+	// Like those of a node, the events of a call precede its record: a server saves them
+	// first, and a run that finds the record does not emit them again.
+	t.shownResult(made.Raw, hit)
 	if again {
 		err = t.run.record(t.ID(), callJSON{Call: t.Name(), Value: made.Raw, Children: t.childHeads()}, t.packet.input)
 	}
@@ -378,7 +381,6 @@ func (c *startedCall) run() (CallResult, error) {
 	if err != nil {
 		return CallResult{}, t.callFailed(sc, t.noteFault(err))
 	}
-	t.shownResult(made.Raw, hit)
 	return made, nil
 }
 

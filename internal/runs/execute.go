@@ -9,6 +9,8 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/delay"
@@ -30,7 +32,7 @@ func (r *Runner) execute(ctx context.Context, x *execution, feed *Feed) (next *l
 	err := json.Unmarshal(run.Kwargs, &k)
 	k.V2 = !run.Temporary && (k.V2 || run.V2 || feed.watched())
 	if err == nil {
-		err = r.fence(ctx, x)
+		err = r.fence(x)
 	}
 	feed, before := r.catchUp(ctx, run, feed)
 	feed.startAt(max(run.Seq, run.Epoch<<epochBits))
@@ -58,16 +60,20 @@ func (r *Runner) execute(ctx context.Context, x *execution, feed *Feed) (next *l
 	return r.end(x, th, rec, l, err)
 }
 
-// fence makes the saver refuse what the process that had the run before still stores.
-func (r *Runner) fence(ctx context.Context, x *execution) error {
+// fence makes the saver reject writes by the process that executed the run before. A canceled
+// run needs the fence, too: that process may be stopped, and would resume the run.
+func (r *Runner) fence(x *execution) error {
 	run := x.run
 	if x.fresh || run.Temporary || run.Attempt <= 1 {
 		return nil
 	}
-	if err := r.saver.Fence(ctx, run.Thread.String(), run.Epoch); err != nil && !errors.Is(err, checkpoint.ErrFenced) {
+	return r.insist("fence thread", run.ID, func(ctx context.Context) error {
+		err := r.saver.Fence(ctx, run.Thread.String(), run.Epoch)
+		if errors.Is(err, checkpoint.ErrFenced) {
+			return nil // by this process, or by the next one, which rejects the run's writes
+		}
 		return err
-	}
-	return nil
+	})
 }
 
 // traced returns the context of a run: that of the process, as a part of the trace that
@@ -219,12 +225,10 @@ func areIDs(m map[string]json.RawMessage) bool {
 	return len(m) > 0
 }
 
-// end ends a run in the ledger and then for its readers, so that whoever reads the
-// thread after the stream finds it as the run left it.
+// end ends a run in the ledger and then for its readers, so that a client that reads the
+// thread after the stream never sees it busy.
 func (r *Runner) end(x *execution, th treadle.AnyThread, rec *recorder, l *log, err error) *ledger.Run {
 	run := x.run
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
 	e := &ledger.End{Run: run, Worker: r.worker, Status: ledger.Success, Claim: !r.Draining(), Interrupts: json.RawMessage("{}")}
 	shown := &End{}
 	r.mu.Lock()
@@ -238,11 +242,18 @@ func (r *Runner) end(x *execution, th treadle.AnyThread, rec *recorder, l *log, 
 	case errors.Is(err, checkpoint.ErrFenced):
 		x.waits = true
 		return r.lost(l)
-	case order != ledger.NoAction:
-		r.cancelled(ctx, e, order, run)
-	case errors.Is(err, treadle.ErrDrained), errors.Is(err, errLease), r.o.Bus != nil && errors.Is(err, checkpoint.ErrUnavailable):
+	case errors.Is(err, errUnsettled):
 		x.waits = true
-		return r.release(run, l)
+		return r.release(run, l, false)
+	case order != ledger.NoAction:
+		canceled(e, order)
+	case errors.Is(err, treadle.ErrDrained), errors.Is(err, errLease):
+		x.waits = true
+		return r.release(run, l, false)
+	case r.mayResume(run, err):
+		x.waits = true
+		r.trouble.note(err)
+		return r.release(run, l, true)
 	case errors.Is(err, errTimeout):
 		e.Status, e.Failure = ledger.TimedOut, &ledger.Failure{Class: "TimeoutError", Message: fmt.Sprintf("the run took longer than %s", r.o.MaxTime)}
 	default:
@@ -252,8 +263,9 @@ func (r *Runner) end(x *execution, th treadle.AnyThread, rec *recorder, l *log, 
 	if e.Failure != nil && e.Status != ledger.RunCanceled && !e.Delete {
 		shown.Failed, shown.Class, shown.Message = true, e.Failure.Class, e.Failure.Message
 	}
-	if !run.Temporary && th != nil {
-		r.describe(ctx, e, th, rec, err != nil)
+	if err := r.settle(e, th, rec, err != nil); err != nil {
+		x.waits = true
+		return r.lost(l)
 	}
 	if run.Webhook != "" {
 		e.Hook = func(stored *ledger.Run) *ledger.Hook { return hook(stored, run.Kwargs, e, rec) }
@@ -281,13 +293,10 @@ func (r *Runner) end(x *execution, th treadle.AnyThread, rec *recorder, l *log, 
 		_ = l.settle()
 	}
 	e.Seq += l.feed.last()
-	next, err := r.finish(ctx, e)
+	next, err := r.finish(e)
 	x.waits = err != nil || e.Left > 0
-	if errors.Is(err, ledger.ErrLost) {
-		return r.lost(l)
-	}
 	if err != nil {
-		r.logger.ErrorContext(ctx, "the end of a run is not stored", "run", run.ID, "error", err)
+		return r.lost(l)
 	}
 	if r.o.Ended != nil {
 		r.o.Ended(run, e.Status)
@@ -304,33 +313,100 @@ func (r *Runner) end(x *execution, th treadle.AnyThread, rec *recorder, l *log, 
 	return next
 }
 
-// finish stores the end of a run. While the database cannot, it tries again: the run
-// is over, and nothing else can say so.
-func (r *Runner) finish(ctx context.Context, e *ledger.End) (*ledger.Run, error) {
+// mayResume reports whether a run that failed resumes when the database is available again. A
+// node whose own database is unavailable can fail forever, so such a run has as much time as
+// any other.
+func (r *Runner) mayResume(run *ledger.Run, err error) bool {
+	_, node := errors.AsType[*treadle.NodeError](err)
+	return errors.Is(err, checkpoint.ErrUnavailable) && (!node || time.Since(run.Started) < r.o.MaxTime)
+}
+
+// errUnsettled is returned when the process stops before the database has saved a fact that
+// the run cannot end without. Its lease ends with the process, and another one takes the run
+// over.
+var errUnsettled = errors.New("server stopped before the database was available")
+
+// attemptTime limits one attempt at a call that is retried.
+const attemptTime = 30 * time.Second
+
+// insist calls save until it succeeds or fails for another reason than an unavailable
+// database. A run stays with this process until then: as long as it renews its lease, no other
+// process ends the run. It returns an error that matches errUnsettled if the process stops
+// first. id names the run or thread for the log.
+func (r *Runner) insist(what string, id uuid.UUID, save func(context.Context) error) error {
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
-		next, err := r.ledger.Finish(ctx, e)
-		if err == nil || errors.Is(err, ledger.ErrLost) || ctx.Err() != nil {
-			return next, err
+		ctx, cancel := context.WithTimeout(context.Background(), attemptTime)
+		err := save(ctx)
+		timedOut := ctx.Err() != nil
+		cancel()
+		if err == nil || !timedOut && !errors.Is(err, checkpoint.ErrUnavailable) {
+			return err
 		}
-		r.logger.WarnContext(ctx, "the end of a run is not stored yet", "run", e.Run.ID, "error", err)
-		_ = delay.For(ctx, pause) // Finish fails if ctx has ended
+		r.trouble.note(err)
+		r.logger.WarnContext(ctx, "database unavailable, retrying", "operation", what, "id", id, "error", err)
+		if r.Draining() && pause > time.Second {
+			return fmt.Errorf("%s: %w: %w", what, errUnsettled, err)
+		}
+		_ = delay.For(context.Background(), pause)
 	}
 }
 
-// cancelled is the end of a run that was told to stop.
-func (r *Runner) cancelled(ctx context.Context, e *ledger.End, order ledger.Action, run *ledger.Run) {
+// settle saves and reads everything that the end of a run depends on. Each part is retried
+// while the database is unavailable: an end without it would lose a rollback, an interrupt,
+// or a wake-up. It fails only if the process stops first.
+func (r *Runner) settle(e *ledger.End, th treadle.AnyThread, rec *recorder, failed bool) error {
+	run := e.Run
+	if run.Temporary {
+		return nil
+	}
+	if e.Delete {
+		err := r.insist("roll back run", run.ID, func(ctx context.Context) error {
+			_, err := r.saver.DeleteRuns(ctx, run.Thread.String(), []string{run.ID.String()})
+			return err
+		})
+		if errors.Is(err, errUnsettled) {
+			return err
+		}
+		if err != nil && !errors.Is(err, checkpoint.ErrNotFound) {
+			r.logger.Error("failed to roll back run", "run", run.ID, "error", err)
+		}
+	}
+	if th == nil {
+		return nil
+	}
+	err := r.insist("read state", run.ID, func(ctx context.Context) error { return r.describe(ctx, e, th, rec, failed) })
+	if errors.Is(err, errUnsettled) {
+		return err
+	}
+	if err != nil { // it is damaged, or of another program
+		r.logger.Warn("failed to read the state of an ended run: its interrupts and wake-up are unknown", "run", run.ID, "error", err)
+	}
+	return nil
+}
+
+// finish saves the end of a run. It retries whatever the error: the run is over, and no other
+// process can record that. It returns ledger.ErrLost if another process has taken the run
+// over, or an error that matches errUnsettled if this process stops first.
+func (r *Runner) finish(e *ledger.End) (next *ledger.Run, err error) {
+	err = r.insist("save end", e.Run.ID, func(ctx context.Context) (err error) {
+		if next, err = r.ledger.Finish(ctx, e); err != nil && !errors.Is(err, ledger.ErrLost) {
+			err = fmt.Errorf("%w: %w", checkpoint.ErrUnavailable, err)
+		}
+		return err
+	})
+	if err == nil && e.Status == ledger.Success {
+		r.trouble.clear()
+	}
+	return next, err
+}
+
+// canceled sets the end of a canceled run.
+func canceled(e *ledger.End, order ledger.Action) {
 	e.Status, e.Next = ledger.RunCanceled, true
 	e.Failure = &ledger.Failure{Class: "UserInterrupt", Message: "interrupt requested via the API"}
-	if order != ledger.RollbackRun {
-		return
-	}
-	e.Delete, e.Next = true, false
-	e.Failure = &ledger.Failure{Class: "UserRollback", Message: "rollback requested via the API"}
-	if run.Temporary {
-		return
-	}
-	if _, err := r.saver.DeleteRuns(ctx, run.Thread.String(), []string{run.ID.String()}); err != nil {
-		r.logger.ErrorContext(ctx, "a run is not rolled back", "run", run.ID, "error", err)
+	if order == ledger.RollbackRun {
+		e.Delete, e.Next = true, false
+		e.Failure = &ledger.Failure{Class: "UserRollback", Message: "rollback requested via the API"}
 	}
 }
 
@@ -343,25 +419,35 @@ func (r *Runner) lost(l *log) *ledger.Run {
 	return nil
 }
 
-// release leaves a run to another process, or to this one when it can reach the database
-// again. While it cannot, it tries again: if its lease goes on, nobody else takes the run.
-func (r *Runner) release(run *ledger.Run, l *log) *ledger.Run {
+// release gives a run back, to this process or another one. unavailable means that the
+// database could not save a step of the run: its readers stay, and it is claimed again when
+// the database can.
+func (r *Runner) release(run *ledger.Run, l *log, unavailable bool) *ledger.Run {
 	l.flush()
-	ctx := context.Background()
-	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
+	err := r.insist("give back run", run.ID, func(ctx context.Context) error {
+		if unavailable { // a run whose steps are too large for a full disk must not spin
+			_ = delay.For(ctx, min(max(time.Since(run.Started)/10, releaseMin), releaseMax))
+		}
 		err := r.ledger.Release(ctx, r.worker, run, l.feed.last())
-		if err == nil || errors.Is(err, ledger.ErrLost) {
-			break
+		if err != nil && !errors.Is(err, ledger.ErrLost) && !errors.Is(err, ledger.ErrNotFound) {
+			err = fmt.Errorf("%w: %w", checkpoint.ErrUnavailable, err)
 		}
-		r.logger.WarnContext(ctx, "a run is not released yet", "run", run.ID, "error", err)
-		if r.Draining() && pause > time.Second {
-			break // its lease ends with this process
-		}
-		_ = delay.For(ctx, pause)
-	}
+		return err
+	})
 	r.announce()
+	if err == nil && unavailable && !r.Draining() {
+		l.flush()
+		return nil
+	}
 	return r.lost(l)
 }
+
+// The bounds of the pause before a run is given back whose step could not be saved. It grows
+// with the age of the run.
+const (
+	releaseMin = 250 * time.Millisecond
+	releaseMax = 5 * time.Second
+)
 
 // Draining reports whether the runner is being stopped.
 func (r *Runner) Draining() bool {
@@ -370,26 +456,27 @@ func (r *Runner) Draining() bool {
 	return r.draining
 }
 
-// describe says what the run has left of the thread: its short values to search by
-// and, if it has not simply ended, its questions.
-func (r *Runner) describe(ctx context.Context, e *ledger.End, th treadle.AnyThread, rec *recorder, ask bool) {
+// describe sets what the end of a run says about the thread: short values to search by
+// and, if the run has not simply ended, its interrupts and when it wakes up.
+func (r *Runner) describe(ctx context.Context, e *ledger.End, th treadle.AnyThread, rec *recorder, failed bool) error {
 	if rec.answer != nil {
 		e.Small = Small(rec.answer.State)
 	}
-	if !ask && rec.answer != nil {
-		return
+	if !failed && rec.answer != nil {
+		return nil
 	}
 	snap, err := th.State(ctx)
 	if err != nil {
-		r.logger.WarnContext(ctx, "the state behind a run is not readable", "run", e.Run.ID, "error", err)
-		return
+		return err
+	}
+	wake, signals, err := r.Waits(ctx, e.Run.Thread)
+	if err != nil {
+		return err
 	}
 	e.Head, e.Small = snap.ID.String(), Small(snap.Values)
 	e.Next = e.Next && len(snap.Next) > 0 || len(snap.Pauses) > 0
-	e.Interrupts = Interrupts(snap)
-	if e.Wake, e.Signals, err = r.Waits(ctx, e.Run.Thread); err != nil {
-		r.logger.WarnContext(ctx, "a thread may not go on by itself: what it waits for is not readable", "thread", e.Run.Thread, "error", err)
-	}
+	e.Interrupts, e.Wake, e.Signals = Interrupts(snap), wake, signals
+	return nil
 }
 
 // Interrupts are the open questions of a state, and what else it waits for, by the ids

@@ -461,7 +461,7 @@ func (f *Feed) waitMore(ctx context.Context, more <-chan struct{}, stop <-chan s
 	case <-f.cut:
 		return errCut
 	case <-stop:
-		return errStopped
+		return ErrStopped
 	case <-ctx.Done():
 		return ctx.Err()
 	}

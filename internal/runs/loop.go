@@ -3,7 +3,12 @@ package runs
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/treadle-go/treadle/internal/delay"
 	"github.com/treadle-go/treadle/ledger"
@@ -15,13 +20,15 @@ const (
 	workEvery  = 5 * time.Second        // work is looked for without a signal
 	othersWork = 250 * time.Millisecond // it is, while work is due that this process cannot begin
 	lookEvery  = 500 * time.Millisecond
+	sweepFeeds = time.Second
 	lease      = 6 * time.Second // as the ledger has it
 	keepEvents = 10 * time.Minute
 )
 
-// loop keeps the lease, takes over the runs of processes that died, and begins what is
-// due: runs, threads that go on by themselves, crons and webhooks.
-func (r *Runner) loop(ctx context.Context) {
+// keepLease renews the lease, compares the runs that the ledger assigns to this process with
+// those that it executes, and takes over the runs of processes that died. Nothing that takes
+// longer runs here: a late beat costs the lease.
+func (r *Runner) keepLease(ctx context.Context) {
 	beat := time.NewTicker(beatEvery)
 	defer beat.Stop()
 	var look <-chan time.Time // nil if there are no other processes
@@ -30,9 +37,7 @@ func (r *Runner) loop(ctx context.Context) {
 		defer t.Stop()
 		look = t.C
 	}
-	due := time.NewTimer(0)
-	defer due.Stop()
-	lastBeat, lastSweep, lastStore := time.Now(), time.Now(), time.Now()
+	lastBeat := time.Now()
 	for {
 		select {
 		case <-ctx.Done():
@@ -50,23 +55,48 @@ func (r *Runner) loop(ctx context.Context) {
 			case time.Since(lastBeat) > lease:
 				r.abandon()
 			}
-			r.feeds.sweep(time.Now())
-			if time.Since(lastSweep) > r.o.SweepEvery {
-				lastSweep = time.Now()
-				r.sweep(ctx)
-			}
-			if r.store != nil && time.Since(lastStore) > r.o.SweepStore {
-				lastStore = time.Now()
-				r.sweepStore(ctx)
-			}
-			continue
 		case <-look:
 			r.lookForTheDead(ctx)
-			continue
+		}
+	}
+}
+
+// findWork begins what is due: runs, threads that wake up, crons, and webhooks.
+func (r *Runner) findWork(ctx context.Context) {
+	due := time.NewTimer(0)
+	defer due.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
 		case <-r.wake:
 		case <-due.C:
 		}
 		due.Reset(r.work(ctx))
+	}
+}
+
+// cleanUp removes what is no longer needed: idle feeds, old events, expired threads and
+// items.
+func (r *Runner) cleanUp(ctx context.Context) {
+	tick := time.NewTicker(sweepFeeds)
+	defer tick.Stop()
+	lastSweep, lastStore := time.Now(), time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		r.feeds.sweep(time.Now())
+		if time.Since(lastSweep) > r.o.SweepEvery {
+			lastSweep = time.Now()
+			r.sweep(ctx)
+		}
+		if r.store != nil && time.Since(lastStore) > r.o.SweepStore {
+			lastStore = time.Now()
+			r.sweepStore(ctx)
+		}
 	}
 }
 
@@ -99,19 +129,100 @@ func (r *Runner) lookForTheDead(ctx context.Context) {
 	}
 }
 
-// beat renews the lease and obeys orders that came by the database.
+// beat renews the lease, obeys orders that came through the database, and reconciles the
+// runs of this process with the ledger. It reports whether the lease was renewed.
 func (r *Runner) beat(ctx context.Context) bool {
-	ordered, err := r.ledger.Beat(ctx, r.worker, r.o.Name)
-	if err != nil && ctx.Err() == nil {
-		r.logger.WarnContext(ctx, "the lease of this process is not renewed", "error", err)
-	}
+	before := r.executing()
+	held, err := r.ledger.Beat(ctx, r.worker, r.o.Name)
 	if err != nil {
+		if ctx.Err() == nil {
+			r.logger.WarnContext(ctx, "failed to renew lease", "error", err)
+			r.trouble.note(err)
+		}
 		return false
 	}
-	for _, run := range ordered {
-		r.order(run.ID, run.Order)
+	for _, run := range held {
+		if run.Order != ledger.NoAction {
+			r.order(run.ID, run.Order)
+		}
 	}
+	r.reconcile(ctx, before, held)
 	return true
+}
+
+// executing returns the runs that this process executes.
+func (r *Runner) executing() []*execution {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Collect(maps.Values(r.active))
+}
+
+// reconcile makes the runs that this process executes the same as those that the ledger
+// assigns to it. before are those that it executed before the ledger was read.
+//
+// A run that it does not execute was claimed by a transaction whose response was lost: it is
+// given back, and claimed again. A run that the ledger does not assign to it was taken over or
+// deleted while this process was stopped or cut off: its execution ends.
+func (r *Runner) reconcile(ctx context.Context, before []*execution, held []*ledger.Run) {
+	assigned := make(map[uuid.UUID]*ledger.Run, len(held))
+	for _, run := range held {
+		assigned[run.ID] = run
+	}
+	for _, x := range before {
+		if run := assigned[x.run.ID]; run == nil || run.Attempt != x.run.Attempt {
+			x.cancel(errLease)
+		}
+	}
+	for _, run := range r.orphaned(assigned) {
+		err := r.ledger.Release(ctx, r.worker, run, 0)
+		switch {
+		case err == nil:
+			r.logger.WarnContext(ctx, "gave back run whose claim was not confirmed", "run", run.ID, "thread", run.Thread)
+			r.announce()
+		case !errors.Is(err, ledger.ErrLost) && ctx.Err() == nil: // the next beat tries again
+			r.logger.WarnContext(ctx, "failed to give back run whose claim was not confirmed", "run", run.ID, "error", err)
+		}
+	}
+}
+
+// orphaned returns the assigned runs that no part of this process executes or is about to
+// execute. A run is about to be executed if a call that may have claimed it is under way, or
+// if the run of its thread before it has not quite ended.
+func (r *Runner) orphaned(assigned map[uuid.UUID]*ledger.Run) []*ledger.Run {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ending := map[uuid.UUID]bool{}
+	for _, x := range r.active {
+		ending[x.run.Thread] = true
+	}
+	var orphans []*ledger.Run
+	seen := map[uuid.UUID]ticket{}
+	for id, run := range assigned {
+		if r.active[id] != nil || ending[run.Thread] {
+			continue
+		}
+		since, known := r.orphans[id]
+		if !known {
+			since = r.tickets
+		}
+		if r.oldestTicket() <= since {
+			seen[id] = since
+			continue
+		}
+		orphans = append(orphans, run)
+	}
+	r.orphans = seen
+	return orphans
+}
+
+// oldestTicket returns the ticket of the oldest call that may claim a run; if there is none,
+// the next one. r.mu is held.
+func (r *Runner) oldestTicket() ticket {
+	oldest := r.tickets + 1
+	for t := range r.taken {
+		oldest = min(oldest, t)
+	}
+	return oldest
 }
 
 // abandon stops all runs, because their lease is over.
@@ -133,7 +244,11 @@ func (r *Runner) missed(ctx context.Context, what string, err error) {
 
 // takeOver goes on with the runs of processes that died.
 func (r *Runner) takeOver(ctx context.Context) {
-	for time.Now().After(r.calm) && r.take() {
+	for time.Now().After(r.calm) {
+		slot := r.take()
+		if slot == 0 {
+			return
+		}
 		taken, failed, err := r.ledger.TakeOver(ctx, r.worker, r.claims, 1)
 		if err != nil {
 			r.missed(ctx, "runs of other processes", err)
@@ -143,27 +258,31 @@ func (r *Runner) takeOver(ctx context.Context) {
 			r.ended(run)
 		}
 		if len(taken) == 0 {
-			r.giveBack()
+			r.giveBack(slot)
 			return
 		}
-		r.logger.InfoContext(ctx, "a run of a process that died goes on here", "run", taken[0].ID, "attempt", taken[0].Attempt)
-		r.start(&execution{run: taken[0]})
+		r.logger.InfoContext(ctx, "resuming run of dead process", "run", taken[0].ID, "attempt", taken[0].Attempt)
+		r.start(&execution{run: taken[0]}, slot)
 	}
 }
 
 // work begins what is due and returns when to look again.
 func (r *Runner) work(ctx context.Context) time.Duration {
 	began := time.Now()
-	for r.take() {
+	for {
+		slot := r.take()
+		if slot == 0 {
+			break
+		}
 		claimed, err := r.ledger.Claim(ctx, r.worker, r.claims, 1)
 		if err != nil {
 			r.missed(ctx, "runs that wait", err)
 		}
 		if len(claimed) == 0 {
-			r.giveBack()
+			r.giveBack(slot)
 			break
 		}
-		r.start(&execution{run: claimed[0]})
+		r.start(&execution{run: claimed[0]}, slot)
 	}
 	more := r.o.Cron != nil && r.crons(ctx)
 	more = r.wakes(ctx) || more

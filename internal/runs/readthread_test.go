@@ -93,7 +93,7 @@ func TestReadThreadEndsWithItsContextAndWithTheRunner(t *testing.T) {
 	for _, tt := range []struct {
 		stop func()
 		want error
-	}{{cancel, context.Canceled}, {func() { close(r.stopped) }, errStopped}} {
+	}{{cancel, context.Canceled}, {func() { close(r.stopped) }, ErrStopped}} {
 		done := make(chan error)
 		go func() {
 			for _, err := range r.ReadThread(ctx, l.run.Thread, 0) {

@@ -19,8 +19,8 @@ import (
 	"github.com/treadle-go/treadle/store"
 )
 
-// errStopped: the runner is being shut down.
-var errStopped = errors.New("the server is shutting down")
+// ErrStopped is returned when the runner shuts down while a caller waits for a run.
+var ErrStopped = errors.New("server is shutting down")
 
 // Saver is what a runner needs of a saver.
 type Saver interface {
@@ -79,9 +79,14 @@ type Runner struct {
 	feeds  feeds
 	edits  edits
 
-	mu       sync.Mutex
-	active   map[uuid.UUID]*execution
-	free     int // slots
+	mu      sync.Mutex
+	active  map[uuid.UUID]*execution
+	free    int                 // slots
+	taken   map[ticket]struct{} // slots of calls that may claim a run, until the run is in active
+	tickets ticket              // the last one
+	// orphans are runs that the ledger assigns to this process and that are not in active,
+	// with the last ticket at that time; see orphaned.
+	orphans  map[uuid.UUID]ticket
 	draining bool
 	drain    chan struct{} // closed: runs end after their step
 	stopped  chan struct{} // closed: nothing is executed any more, readers leave
@@ -90,7 +95,8 @@ type Runner struct {
 	runs     sync.WaitGroup
 	ctx      context.Context // of the loops
 	stopLoop context.CancelFunc
-	calm     time.Time // runs of other processes are not taken before; used by the loop alone
+	calm     time.Time // runs of other processes are not taken before; used by keepLease alone
+	trouble  trouble
 }
 
 // execution is a run that this process executes.
@@ -106,7 +112,7 @@ type execution struct {
 // New returns a runner that has begun to look for work.
 func New(o Options) (*Runner, error) {
 	r := &Runner{ledger: o.Ledger, saver: o.Saver, store: o.Store, logger: o.Logger, o: o, graphs: map[string]*graph{}, worker: uuid.Must(uuid.NewV7()),
-		active: map[uuid.UUID]*execution{}, free: o.Workers, drain: make(chan struct{}), stopped: make(chan struct{}), wake: make(chan struct{}, 1)}
+		active: map[uuid.UUID]*execution{}, taken: map[ticket]struct{}{}, free: o.Workers, drain: make(chan struct{}), stopped: make(chan struct{}), wake: make(chan struct{}, 1)}
 	if r.free == 0 {
 		r.free = 256
 	}
@@ -151,7 +157,9 @@ func New(o Options) (*Runner, error) {
 		cancel()
 		return nil, err
 	}
-	r.loops.Go(func() { r.loop(ctx) })
+	r.loops.Go(func() { r.keepLease(ctx) })
+	r.loops.Go(func() { r.findWork(ctx) })
+	r.loops.Go(func() { r.cleanUp(ctx) })
 	if o.Bus != nil {
 		r.loops.Go(func() { r.attend(r.ctx) })
 	}
@@ -192,15 +200,16 @@ func (r *Runner) Update(graph string, values []byte) []byte {
 // Create makes a run. If this process has a free slot and the run may start at once,
 // it is started. waits says that the caller waits for its end and reads no stream.
 func (r *Runner) Create(ctx context.Context, n *ledger.NewRun, waits bool) (*ledger.Created, error) {
-	mine := slices.Contains(r.claims, n.Graph) && r.take()
-	if mine {
+	var slot ticket
+	if slices.Contains(r.claims, n.Graph) {
+		slot = r.take()
+	}
+	if slot != 0 {
 		n.Worker = r.worker
 	}
 	made, err := r.ledger.CreateRun(ctx, n)
 	if err != nil || !made.Claimed {
-		if mine {
-			r.giveBack()
-		}
+		r.giveBack(slot)
 		if err != nil {
 			return nil, err
 		}
@@ -212,30 +221,40 @@ func (r *Runner) Create(ctx context.Context, n *ledger.NewRun, waits bool) (*led
 		r.ended(other)
 	}
 	if made.Claimed {
-		r.start(&execution{run: made.Run, fresh: true, unread: waits})
+		r.start(&execution{run: made.Run, fresh: true, unread: waits}, slot)
 	} else if !made.Old {
 		r.announce()
 	}
 	return made, nil
 }
 
-// take takes a slot, if there is a free one.
-func (r *Runner) take() bool {
+// A ticket is a slot taken for a run that a call may claim. Tickets grow, so reconcile can
+// tell whether a call that is still under way may have claimed a run.
+type ticket uint64
+
+// take takes a slot. It returns 0 if none is free or the runner is draining. The caller
+// passes the ticket to start or giveBack.
+func (r *Runner) take() ticket {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.free == 0 || r.draining {
-		return false
+		return 0
 	}
 	r.free--
-	return true
+	r.tickets++
+	r.taken[r.tickets] = struct{}{}
+	return r.tickets
 }
 
-// giveBack gives a slot back. It reports whether there was no free one.
-func (r *Runner) giveBack() bool {
+// giveBack returns a slot in which no run was started. A zero ticket is ignored.
+func (r *Runner) giveBack(t ticket) {
+	if t == 0 {
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	delete(r.taken, t)
 	r.free++
-	return r.free == 1
 }
 
 // Wake makes the runner look for work.
@@ -246,39 +265,53 @@ func (r *Runner) Wake() {
 	}
 }
 
-// start executes a run that this process has claimed and has a slot for.
-func (r *Runner) start(x *execution) {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	run := x.run
-	x.cancel = cancel
+// start executes a run that this process has claimed, in the slot of the ticket.
+func (r *Runner) start(x *execution, t ticket) {
 	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.taken, t)
+	r.launch(x)
+}
+
+// launch executes a run for which a slot is taken. r.mu is held.
+func (r *Runner) launch(x *execution) {
+	run := x.run
+	ctx, cancel := context.WithCancelCause(context.Background())
+	x.cancel, x.order = cancel, run.Order
 	r.active[run.ID] = x
-	r.mu.Unlock()
-	if run.Order != ledger.NoAction { // it was begun elsewhere and told to end meanwhile
-		r.order(run.ID, run.Order)
+	delete(r.orphans, run.ID)
+	if x.order != ledger.NoAction { // it was begun elsewhere and canceled since
+		cancel(errOrdered)
 	}
 	feed := r.feeds.use(run.Thread)
 	r.runs.Go(func() {
 		next := r.execute(ctx, x, feed)
 		cancel(nil)
-		r.mu.Lock()
-		delete(r.active, run.ID)
-		r.mu.Unlock()
-		if next != nil {
-			r.start(&execution{run: next}) // with the same slot
-			return
-		}
-		// Looking for work is several queries, so it is done only if there may be some.
-		// Runs that wait for the thread may be for other processes: of another graph, or of
-		// a later revision.
-		full := r.giveBack()
-		switch {
-		case x.waits:
-			r.announce()
-		case full:
-			r.Wake()
-		}
+		r.ran(x, next)
 	})
+}
+
+// ran replaces an execution by that of the next run of its thread, or frees its slot.
+func (r *Runner) ran(x *execution, next *ledger.Run) {
+	r.mu.Lock()
+	delete(r.active, x.run.ID)
+	full := r.free == 0
+	if next != nil {
+		r.launch(&execution{run: next})
+	} else {
+		r.free++
+	}
+	r.mu.Unlock()
+	// Looking for work is several queries, so it is done only if there may be some.
+	// Pending runs of the thread may be for other processes: of another graph, or of
+	// a later revision.
+	switch {
+	case next != nil:
+	case x.waits:
+		r.announce()
+	case full:
+		r.Wake()
+	}
 }
 
 // order tells a run of this process to end. It reports whether it has it.
@@ -296,8 +329,8 @@ func (r *Runner) order(id uuid.UUID, a ledger.Action) bool {
 	return true
 }
 
-// errOrdered is why a run's context has ended: somebody cancelled the run.
-var errOrdered = errors.New("the run was cancelled")
+// errOrdered is the cause of a canceled run's context.
+var errOrdered = errors.New("run canceled")
 
 // Cancel tells runs to end. It returns those that were running; the others have ended.
 func (r *Runner) Cancel(ctx context.Context, thread uuid.UUID, ids []uuid.UUID, a ledger.Action, f *ledger.Filter) ([]*ledger.Run, error) {
@@ -385,7 +418,7 @@ func (r *Runner) isStopped() bool {
 func (r *Runner) Slots() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.free + len(r.active)
+	return r.free + len(r.taken) + len(r.active)
 }
 
 // Active is how many runs this process executes.

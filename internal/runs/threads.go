@@ -10,6 +10,7 @@ import (
 	"github.com/adhocore/gronx"
 	"github.com/google/uuid"
 
+	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/ledger"
 )
@@ -20,7 +21,10 @@ var errLease = errors.New("the lease of this process is over")
 // DeleteThread deletes a thread with its runs and its state. A run that is executed is
 // cut off first.
 func (r *Runner) DeleteThread(ctx context.Context, id uuid.UUID, f *ledger.Filter) error {
-	unlock := r.edits.lock(id) // a run that has just ended stores its last events first
+	unlock, err := r.edits.lockWithin(ctx, id) // a run that has just ended stores its last events first
+	if err != nil {
+		return err
+	}
 	open, err := r.ledger.DeleteThread(ctx, id, f)
 	unlock()
 	if err != nil {
@@ -44,7 +48,13 @@ func (r *Runner) DeleteThread(ctx context.Context, id uuid.UUID, f *ledger.Filte
 		r.ended(run)
 	}
 	r.feeds.release(feed, false)
-	return errors.Join(err, r.saver.DeleteThread(ctx, id.String()))
+	// The ledger no longer has the thread, so the client cannot delete it again.
+	remove := func(ctx context.Context) error { return r.saver.DeleteThread(ctx, id.String()) }
+	e := remove(ctx)
+	if errors.Is(e, checkpoint.ErrUnavailable) {
+		r.later("delete state of deleted thread", id, remove)
+	}
+	return errors.Join(err, e)
 }
 
 // await waits, not for ever, until this process no longer executes a run, so that it
@@ -116,7 +126,13 @@ func (r *Runner) DeleteRun(ctx context.Context, thread, id uuid.UUID, f *ledger.
 		return nil
 	}
 	if !run.Temporary {
-		_, err = r.saver.DeleteRuns(ctx, run.Thread.String(), []string{id.String()})
+		remove := func(ctx context.Context) error {
+			_, err := r.saver.DeleteRuns(ctx, run.Thread.String(), []string{id.String()})
+			return err
+		}
+		if err = remove(ctx); errors.Is(err, checkpoint.ErrUnavailable) {
+			r.later("delete state of deleted run", id, remove)
+		}
 	}
 	r.ended(run)
 	return err
@@ -143,15 +159,92 @@ func NextTime(c *ledger.Cron, after time.Time) (*time.Time, error) {
 	return &next, nil
 }
 
-// Edit calls fn while the thread has no run. A run that is created meanwhile begins
-// when fn has returned.
-func (r *Runner) Edit(ctx context.Context, thread uuid.UUID, f *ledger.Filter, fn func() error) error {
-	unlock := r.edits.lock(thread)
-	defer unlock()
-	if _, err := r.ledger.PatchThread(ctx, thread, f, true, func(*ledger.Thread) error { return nil }); err != nil {
-		return err
+// Edit calls fn, which edits the state of a thread without open runs, and saves what the edit
+// changes about the thread. A run that is created meanwhile begins when Edit has returned. It
+// returns ledger.ErrBusy if the thread has an open run. f selects the threads that the caller
+// may edit, and th opens the state.
+//
+// If the database becomes unavailable before everything is saved, Edit returns an error, and
+// this process keeps trying: the state may have been edited, and a thread whose interrupts and
+// wake-up are those of an earlier state would show the wrong ones, or sleep forever.
+func (r *Runner) Edit(ctx context.Context, thread uuid.UUID, f *ledger.Filter, th treadle.AnyThread, fn func() error) (*ledger.Thread, error) {
+	unlock, err := r.edits.lockWithin(ctx, thread)
+	if err != nil {
+		return nil, err
 	}
-	return fn()
+	defer unlock()
+	seen, err := r.ledger.PatchThread(ctx, thread, f, true, func(*ledger.Thread) error { return nil })
+	if err != nil {
+		return nil, err
+	}
+	err = fn()
+	if err != nil && !errors.Is(err, checkpoint.ErrUnavailable) {
+		return nil, err
+	}
+	edited, e := r.edited(ctx, seen, th)
+	if errors.Is(e, checkpoint.ErrUnavailable) || e != nil && ctx.Err() != nil {
+		r.later("save edit", thread, func(ctx context.Context) error {
+			defer r.edits.lock(thread)()
+			_, err := r.edited(ctx, seen, th)
+			return err
+		})
+	}
+	if err != nil || e != nil {
+		return nil, errors.Join(err, e)
+	}
+	return edited, nil
+}
+
+// edited saves what an edit has changed about a thread: its interrupts, its wake-up, and the
+// values to search it by. If the thread has got another run since it was seen, it is left
+// alone: the end of the run saves the same.
+func (r *Runner) edited(ctx context.Context, seen *ledger.Thread, th treadle.AnyThread) (*ledger.Thread, error) {
+	for {
+		snap, err := th.State(ctx)
+		if err != nil {
+			return nil, err
+		}
+		wake, signals, err := r.Waits(ctx, seen.ID)
+		if err != nil {
+			return nil, err
+		}
+		at := seen.Updated
+		edited, err := r.ledger.PatchThread(ctx, seen.ID, nil, true, func(t *ledger.Thread) error {
+			if !t.Updated.Equal(at) { // perhaps by a run, whose state was not read
+				seen = t
+				return errChanged
+			}
+			t.Wake, t.Signals = wake, signals
+			t.Interrupts, t.Small, t.StateUpdated = Interrupts(snap), Small(snap.Values), snap.CreatedAt.UTC()
+			return nil
+		})
+		switch {
+		case errors.Is(err, errChanged):
+		case errors.Is(err, ledger.ErrBusy):
+			return seen, nil
+		default:
+			return edited, err
+		}
+	}
+}
+
+// errChanged is returned when a thread has changed since it was read.
+var errChanged = errors.New("thread changed")
+
+// later keeps trying to save, in the background, what the database could not save now because
+// it was unavailable: the other half of something that is saved already, or may be.
+func (r *Runner) later(what string, id uuid.UUID, save func(context.Context) error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.draining {
+		return
+	}
+	r.runs.Go(func() {
+		err := r.insist(what, id, save)
+		if err != nil && !errors.Is(err, ledger.ErrNotFound) && !errors.Is(err, checkpoint.ErrNotFound) {
+			r.logger.Error("failed to complete operation", "operation", what, "id", id, "error", err)
+		}
+	})
 }
 
 // edits are locks of threads that are being edited.
@@ -160,30 +253,44 @@ type edits struct {
 	byID map[uuid.UUID]*editLock
 }
 
+// editLock is held by who receives its token. It is a channel and not a mutex, because it may
+// be held for as long as the database is unavailable.
 type editLock struct {
-	mu    sync.Mutex
+	token chan struct{}
 	users int
 }
 
 func (e *edits) lock(id uuid.UUID) (unlock func()) {
+	unlock, _ = e.lockWithin(context.Background(), id)
+	return unlock
+}
+
+// lockWithin is lock that gives up when ctx ends.
+func (e *edits) lockWithin(ctx context.Context, id uuid.UUID) (unlock func(), err error) {
 	e.mu.Lock()
 	l := e.byID[id]
 	if l == nil {
 		if e.byID == nil {
 			e.byID = map[uuid.UUID]*editLock{}
 		}
-		l = &editLock{}
+		l = &editLock{token: make(chan struct{}, 1)}
+		l.token <- struct{}{}
 		e.byID[id] = l
 	}
 	l.users++
 	e.mu.Unlock()
-	l.mu.Lock()
-	return func() {
-		l.mu.Unlock()
+	leave := func() {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		if l.users--; l.users == 0 {
 			delete(e.byID, id)
 		}
+	}
+	select {
+	case <-l.token:
+		return func() { l.token <- struct{}{}; leave() }, nil
+	case <-ctx.Done():
+		leave()
+		return nil, ctx.Err()
 	}
 }

@@ -23,18 +23,39 @@ func (r *Runner) Waits(ctx context.Context, thread uuid.UUID) (due time.Time, si
 	return w.Due, w.Signals, nil
 }
 
-// Signal stores a signal for a thread and wakes the thread if it waits for it.
+// Signal saves a signal for a thread and wakes the thread if it waits for the signal.
 func (r *Runner) Signal(ctx context.Context, t *ledger.Thread, name string, value json.RawMessage) error {
+	err := r.sendSignal(ctx, t, name, value)
+	if err != nil && !errors.Is(err, checkpoint.ErrUnavailable) {
+		return err
+	}
+	wake := func(ctx context.Context) error { return r.ledger.Signalled(ctx, t.ID, name) }
+	if err == nil {
+		err = wake(ctx)
+	}
+	if errors.Is(err, checkpoint.ErrUnavailable) { // the signal may be saved
+		r.later("wake signaled thread", t.ID, func(ctx context.Context) error {
+			err := wake(ctx)
+			if err == nil {
+				r.announce()
+			}
+			return err
+		})
+	}
+	if err == nil {
+		r.announce()
+	}
+	return err
+}
+
+func (r *Runner) sendSignal(ctx context.Context, t *ledger.Thread, name string, value json.RawMessage) error {
 	for tries := 1; ; tries++ {
 		th, err := r.Thread(t, nil)
 		if err != nil {
 			return err
 		}
 		err = th.Signal(ctx, name, value)
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, checkpoint.ErrFenced) || tries == 5 {
+		if err == nil || !errors.Is(err, checkpoint.ErrFenced) || tries == 5 {
 			return err
 		}
 		// Another process has taken over the thread since its row was read.
@@ -42,11 +63,6 @@ func (r *Runner) Signal(ctx context.Context, t *ledger.Thread, name string, valu
 			return err
 		}
 	}
-	if err := r.ledger.Signalled(ctx, t.ID, name); err != nil {
-		return err
-	}
-	r.announce()
-	return nil
 }
 
 // wakes makes the runs of threads that go on by themselves. It reports whether there may

@@ -375,10 +375,10 @@ func (c *comparison) beat() {
 		_, _ = both(c, fmt.Sprintf("%s leaves", w), func(l *ledger.Ledger) (any, error) { return nil, l.Leave(c.ctx, w) })
 		return
 	}
-	ordered, _ := both(c, fmt.Sprintf("beat of %s", w), func(l *ledger.Ledger) ([]*ledger.Run, error) { return l.Beat(c.ctx, w, "worker") })
-	for _, r := range ordered {
-		if r.Worker != w || r.Order == ledger.NoAction {
-			c.Fatalf("%s is told of %+v", w, r)
+	held, _ := both(c, fmt.Sprintf("beat of %s", w), func(l *ledger.Ledger) ([]*ledger.Run, error) { return l.Beat(c.ctx, w, "worker") })
+	for _, r := range held {
+		if r.Worker != w || r.Status != ledger.Running {
+			c.Fatalf("beat of %s returned %+v", w, r)
 		}
 	}
 }

@@ -1,0 +1,324 @@
+package runs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/treadle-go/treadle"
+	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/ledger"
+	"github.com/treadle-go/treadle/reduce"
+	"github.com/treadle-go/treadle/wait"
+)
+
+// outage is a fault of the database that the ledger and the saver share. The call with the
+// number at fails, before or after the database has done it, and all calls fail for a while.
+type outage struct {
+	at    int
+	after bool // the call is done, and its response is lost
+	lasts time.Duration
+
+	mu    sync.Mutex
+	calls int
+	until time.Time
+}
+
+// do makes a call.
+func (o *outage) do(call func() error) error {
+	o.mu.Lock()
+	o.calls++
+	now := time.Now()
+	hit := o.calls == o.at
+	if hit {
+		o.until = now.Add(o.lasts)
+	}
+	down := hit || now.Before(o.until)
+	o.mu.Unlock()
+	if down && (!hit || !o.after) {
+		return fmt.Errorf("not done: %w", checkpoint.ErrUnavailable)
+	}
+	if err := call(); err != nil || !hit {
+		return err
+	}
+	return fmt.Errorf("response lost: %w", checkpoint.ErrUnavailable)
+}
+
+func through[T any](o *outage, seq iter.Seq2[T, error]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		if err := o.do(func() error { return nil }); err != nil {
+			yield(*new(T), err)
+			return
+		}
+		seq(yield)
+	}
+}
+
+type faultyLedger struct {
+	ledger.Backend
+	o *outage
+}
+
+func (b faultyLedger) Update(ctx context.Context, lock uuid.UUID, fn func(ledger.Tx) error) error {
+	return b.o.do(func() error { return b.Backend.Update(ctx, lock, fn) })
+}
+
+func (b faultyLedger) Get(ctx context.Context, kind ledger.Kind, id uuid.UUID) (r *ledger.Row, err error) {
+	err = b.o.do(func() error { r, err = b.Backend.Get(ctx, kind, id); return err })
+	return r, err
+}
+
+func (b faultyLedger) Find(ctx context.Context, q *ledger.Query) iter.Seq2[*ledger.Row, error] {
+	return through(b.o, b.Backend.Find(ctx, q))
+}
+
+type faultySaver struct {
+	*checkpoint.Memory
+	o *outage
+}
+
+func (s faultySaver) Put(ctx context.Context, p *checkpoint.Put) error {
+	return s.o.do(func() error { return s.Memory.Put(ctx, p) })
+}
+
+func (s faultySaver) PutWrites(ctx context.Context, at checkpoint.Key, fence uint64, ws []checkpoint.Write) error {
+	return s.o.do(func() error { return s.Memory.PutWrites(ctx, at, fence, ws) })
+}
+
+func (s faultySaver) Fence(ctx context.Context, thread string, epoch uint64) error {
+	return s.o.do(func() error { return s.Memory.Fence(ctx, thread, epoch) })
+}
+
+func (s faultySaver) DeleteRuns(ctx context.Context, thread string, runs []string) (n int, err error) {
+	err = s.o.do(func() error { n, err = s.Memory.DeleteRuns(ctx, thread, runs); return err })
+	return n, err
+}
+
+func (s faultySaver) Get(ctx context.Context, key checkpoint.Key) (c *checkpoint.Checkpoint, err error) {
+	err = s.o.do(func() error { c, err = s.Memory.Get(ctx, key); return err })
+	return c, err
+}
+
+func (s faultySaver) List(ctx context.Context, q checkpoint.Query) iter.Seq2[*checkpoint.Checkpoint, error] {
+	return through(s.o, s.Memory.List(ctx, q))
+}
+
+type trip struct {
+	Kind string              `json:"kind"`
+	Log  reduce.List[string] `json:"log"`
+}
+
+type tripLog struct{ Log reduce.List[string] }
+
+// trips returns a graph that takes a step and then sleeps, asks, takes its time, or goes on.
+func trips(t *testing.T) treadle.AnyGraph {
+	t.Helper()
+	b := treadle.New[trip]("trip")
+	treadle.AddNode(b, "pack", func(context.Context, trip) (tripLog, error) { return tripLog{reduce.List[string]{"pack"}}, nil })
+	treadle.AddNode(b, "travel", func(ctx context.Context, s trip) (tripLog, error) {
+		var err error
+		switch s.Kind {
+		case "sleep":
+			err = wait.Sleep(ctx, 10*time.Second)
+		case "ask":
+			_, err = treadle.Interrupt[string](ctx, "where to?")
+		case "slow":
+			<-ctx.Done()
+			err = ctx.Err()
+		}
+		return tripLog{reduce.List[string]{"travel"}}, err
+	})
+	b.Edge(treadle.Start, "pack")
+	b.Edge("pack", "travel")
+	g, err := b.Compile(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// travelers is a runner whose database has an outage, and what clients ask of it.
+type travelers struct {
+	*testing.T
+	o       *outage
+	r       *Runner
+	backend ledger.Backend
+	saver   *checkpoint.Memory
+}
+
+func newTravelers(t *testing.T, o *outage) *travelers {
+	t.Helper()
+	w := &travelers{T: t, o: o, backend: ledger.NewMemory(), saver: checkpoint.NewMemory()}
+	at := o.at
+	o.at = 0 // a runner that cannot start has accepted nothing
+	r, err := New(Options{
+		Ledger: ledger.New(faultyLedger{w.backend, o}, nil), Saver: faultySaver{w.saver, o},
+		Graphs: []treadle.AnyGraph{trips(t)}, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.r = r
+	o.mu.Lock()
+	o.at = at + o.calls
+	if at == 0 {
+		o.at = 0
+	}
+	o.mu.Unlock()
+	return w
+}
+
+// accepted calls fn as a client does: until it is accepted.
+func (w *travelers) accepted(fn func() error) {
+	w.Helper()
+	for tries := 1; ; tries++ {
+		err := fn()
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, checkpoint.ErrUnavailable) || tries > 1000 {
+			w.Fatal(err)
+		}
+		time.Sleep(time.Second) //nolint:forbidigo // virtual time
+	}
+}
+
+// run creates a run under an idempotency key.
+func (w *travelers) run(thread uuid.UUID, key, input, command string) (run *ledger.Run) {
+	w.Helper()
+	k := Kwargs{StreamMode: []string{"values"}, Input: json.RawMessage(input), Command: json.RawMessage(command)}
+	w.accepted(func() error {
+		c, err := w.r.Create(w.Context(), &ledger.NewRun{
+			Run:    &ledger.Run{Thread: thread, Graph: "trip", Key: key, Kwargs: jsonOf(k)},
+			Create: &ledger.Thread{Metadata: ledger.Object{"graph_id": "trip"}},
+		}, false)
+		if err == nil {
+			run = c.Run
+		}
+		return err
+	})
+	return run
+}
+
+// visit does what clients do: a run that sleeps and is woken, two runs in a row, a run that
+// asks and is answered, and one that is canceled.
+func (w *travelers) visit() (threads []uuid.UUID) {
+	asleep, twice, asking, slow := uuid.New(), uuid.New(), uuid.New(), uuid.New()
+	w.run(asleep, "1", `{"kind":"sleep"}`, "null")
+	w.run(twice, "2", `{"kind":""}`, "null")
+	w.run(twice, "3", `{"kind":""}`, "null")
+	w.run(asking, "4", `{"kind":"ask"}`, "null")
+	canceled := w.run(slow, "5", `{"kind":"slow"}`, "null")
+	time.Sleep(2 * time.Second) //nolint:forbidigo // virtual time
+	w.accepted(func() error {
+		_, err := w.r.Cancel(w.Context(), slow, []uuid.UUID{canceled.ID}, ledger.CancelRun, nil)
+		return err
+	})
+	w.awaitQuiet()
+	w.run(asking, "6", "null", `{"resume":"north"}`)
+	return []uuid.UUID{asleep, twice, asking, slow}
+}
+
+// awaitQuiet waits until no run is open or executed, and no thread waits to be woken.
+func (w *travelers) awaitQuiet() {
+	for range 600 {
+		synctest.Wait()
+		left := w.r.Active()
+		for _, q := range []*ledger.Query{{Kind: ledger.Runs, Open: true}, {Kind: ledger.Wakes}} {
+			for range w.backend.Find(w.Context(), q) {
+				left++
+			}
+		}
+		if left == 0 {
+			return
+		}
+		time.Sleep(time.Second) //nolint:forbidigo // virtual time
+	}
+	for run, err := range ledger.New(w.backend, nil).OpenRuns(w.Context(), nil) {
+		w.Errorf("run %s is still %s; executed here: %v; error: %v", run.Key, run.Status, w.r.executes(run.ID), err)
+	}
+	w.Fatalf("%d runs are executed", w.r.Active())
+}
+
+// check compares the ledger, the checkpoints, and the runner at the end.
+func (w *travelers) check(threads []uuid.UUID) {
+	w.awaitQuiet()
+	if got, want := w.r.Slots(), 256; got != want {
+		w.Errorf("%d slots, want %d", got, want)
+	}
+	want := map[int]string{0: `["pack","travel"]`, 1: `["pack","travel","pack","travel"]`, 2: `["pack","travel"]`, 3: `["pack"]`}
+	l := ledger.New(w.backend, nil)
+	for i, id := range threads {
+		t, err := l.Thread(w.Context(), id, nil)
+		if err != nil {
+			w.Fatal(err)
+		}
+		th := w.r.graphs["trip"].Open(id.String(), treadle.Host{Saver: w.saver})
+		snap, err := th.State(w.Context())
+		if err != nil {
+			w.Fatal(err)
+		}
+		log, _ := snap.Values.Get("log")
+		got := string(jsonOf(log))
+		early := i == 3 && (got == "null" || got == "[]") // canceled before its first step
+		if got != want[i] && !early {
+			w.Errorf("thread %d has the log %s, want %s", i, got, want[i])
+		}
+		if interrupts := string(Interrupts(snap)); interrupts != string(t.Interrupts) {
+			w.Errorf("thread %d shows the interrupts %s, and its state has %s", i, t.Interrupts, interrupts)
+		}
+		status := ledger.Idle
+		if i == 3 {
+			status = ledger.Interrupted
+		}
+		if t.Status != status {
+			w.Errorf("thread %d is %s, want %s", i, t.Status, status)
+		}
+	}
+	if err := w.r.Drain(w.Context()); err != nil && !errors.Is(err, checkpoint.ErrUnavailable) {
+		w.Error(err)
+	}
+}
+
+// An outage of any length, at any call, before or after the call is done, loses nothing that
+// was accepted: every run ends with the state that it should have, and no slot is lost.
+func TestOutageAtEveryCallLosesNothing(t *testing.T) {
+	var calls int
+	synctest.Test(t, func(t *testing.T) {
+		o := &outage{}
+		w := newTravelers(t, o)
+		begin := o.calls
+		threads := w.visit()
+		w.check(threads)
+		calls = o.calls - begin
+	})
+	step := 1
+	if testing.Short() {
+		step = 7
+	}
+	for _, lasts := range []time.Duration{0, 5 * time.Second, 70 * time.Second, 200 * time.Second} {
+		for _, after := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/after=%v", lasts, after), func(t *testing.T) {
+				t.Parallel()
+				for at := 1; at <= min(calls, 250); at += step {
+					synctest.Test(t, func(t *testing.T) {
+						w := newTravelers(t, &outage{at: at, after: after, lasts: lasts})
+						w.check(w.visit())
+					})
+					if t.Failed() {
+						t.Fatalf("the outage was at call %d", at)
+					}
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,39 @@
+package runs
+
+import (
+	"sync"
+	"time"
+)
+
+// trouble is the last failure of the database, for health checks.
+type trouble struct {
+	mu  sync.Mutex
+	err error
+	at  time.Time
+}
+
+// troubleTime is the time after which a failure that did not occur again is forgotten.
+const troubleTime = 15 * time.Second
+
+func (t *trouble) note(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.err, t.at = err, time.Now()
+}
+
+func (t *trouble) clear() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.err = nil
+}
+
+// Trouble returns the reason why the database recently failed to save what this process
+// handed it, or nil. A read may succeed all the same: a full disk can be read.
+func (r *Runner) Trouble() error {
+	r.trouble.mu.Lock()
+	defer r.trouble.mu.Unlock()
+	if time.Since(r.trouble.at) > troubleTime {
+		return nil
+	}
+	return r.trouble.err
+}
