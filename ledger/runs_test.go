@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -756,5 +757,87 @@ func TestARunIsCreatedOnTheThreadAsAnotherProcessHasChangedIt(t *testing.T) {
 		if err == nil {
 			f.finish(&ledger.End{Run: c.Run})
 		}
+	}
+}
+
+// lossy is a backend that loses a response, after the transaction is committed or before.
+type lossy struct {
+	ledger.Backend
+	lose, fail atomic.Bool // the next response, the next transaction
+}
+
+var errResponseLost = errors.New("response lost")
+
+func (b *lossy) Update(ctx context.Context, lock uuid.UUID, fn func(ledger.Tx) error) error {
+	if b.fail.CompareAndSwap(true, false) {
+		return errResponseLost
+	}
+	err := b.Backend.Update(ctx, lock, fn)
+	if err == nil && b.lose.CompareAndSwap(true, false) {
+		return errResponseLost
+	}
+	return err
+}
+
+func TestFinishCanBeRepeated(t *testing.T) {
+	for name, e := range map[string]*ledger.End{
+		"success":  {Status: ledger.Success, Claim: true},
+		"failure":  {Status: ledger.Error, Failure: &ledger.Failure{Class: "E", Message: "m"}, Claim: true},
+		"rollback": {Status: ledger.RunCanceled, Delete: true, Claim: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := &lossy{Backend: ledger.NewMemory()}
+			f := &fixture{T: t, Ledger: ledger.New(b, nil)}
+			f.worker = f.newWorker()
+			thread := f.newThread()
+			e.Run, e.Worker = f.started(thread), f.worker
+			next := f.create(&ledger.NewRun{Run: &ledger.Run{Thread: thread, Graph: "g"}}).Run
+			b.lose.Store(true)
+			if _, err := f.Finish(t.Context(), e); !errors.Is(err, errResponseLost) {
+				t.Fatal(err)
+			}
+			claimed, err := f.Finish(t.Context(), e)
+			if err != nil || claimed != nil {
+				t.Fatalf("the second call: %v, %v; want no error, and no run that the first has claimed", claimed, err)
+			}
+			held := f.beat(f.worker)
+			if len(held) != 1 || held[0].ID != next.ID {
+				t.Fatalf("the worker holds %v, want the next run", held)
+			}
+			if err := f.Release(t.Context(), f.worker, held[0], 0); err != nil {
+				t.Fatal(err)
+			}
+			again, err := f.Claim(t.Context(), f.worker, nil, 1)
+			if err != nil || len(again) != 1 || again[0].ID != next.ID || again[0].Attempt != 1 {
+				t.Errorf("claimed again: %+v, %v; want attempt 1 of the next run", again, err)
+			}
+		})
+	}
+}
+
+// A run that another worker took over is not taken for one that an earlier call has ended.
+func TestRepeatedFinishReportsLostRun(t *testing.T) {
+	b := &lossy{Backend: ledger.NewMemory()}
+	f := &fixture{T: t, Ledger: ledger.New(b, nil)}
+	f.worker = f.newWorker()
+	run := f.started(f.newThread())
+	e := &ledger.End{Run: run, Worker: f.worker, Status: ledger.Success}
+	b.fail.Store(true)
+	if _, err := f.Finish(t.Context(), e); !errors.Is(err, errResponseLost) {
+		t.Fatal(err)
+	}
+	if err := f.Leave(t.Context(), f.worker); err != nil {
+		t.Fatal(err)
+	}
+	other := f.newWorker()
+	taken, _, err := f.TakeOver(t.Context(), other, nil, 1)
+	if err != nil || len(taken) != 1 {
+		t.Fatal(taken, err)
+	}
+	if _, err := f.Finish(t.Context(), &ledger.End{Run: taken[0], Worker: other, Status: ledger.Success}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Finish(t.Context(), e); !errors.Is(err, ledger.ErrLost) {
+		t.Errorf("%v, want ErrLost", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -21,11 +22,16 @@ type brokenDisk struct {
 	*memory
 	full atomic.Bool
 	away atomic.Bool // it cannot be reached
+
+	noSpace atomic.Bool // it reports a full disk
 }
 
 func (d *brokenDisk) Put(ctx context.Context, p *checkpoint.Put) error {
 	if d.full.Load() {
 		return errors.New("write /secret/path: no space left")
+	}
+	if d.noSpace.Load() {
+		return fmt.Errorf("%w: %w", checkpoint.ErrUnavailable, syscall.ENOSPC)
 	}
 	if d.away.Load() {
 		return fmt.Errorf("dial 10.0.0.1: %w", checkpoint.ErrUnavailable)
@@ -48,6 +54,39 @@ func TestFailuresOfTheDatabaseAreNotTheCallersMistakes(t *testing.T) {
 			t.Errorf("POST %s: %d %s", path, status, raw)
 		}
 	}
+}
+
+// A full disk is reported as such, and by the health check too. The run that it stopped ends when
+// there is space again.
+func TestFullDiskReturns507(t *testing.T) {
+	db := &brokenDisk{memory: newMemory()}
+	c := serveOn(t, db, &server.Options{})
+	thread := c.thread()
+	c.ok("POST", "/threads/"+thread+"/runs/wait", `{"assistant_id":"router","input":{"target":"left"}}`, nil)
+	c.ok("GET", "/ok?check_db=1", "", nil)
+	db.noSpace.Store(true)
+	status, _, raw := c.do("POST", "/threads/"+thread+"/state", `{"values":{"target":"right"}}`)
+	if status != http.StatusInsufficientStorage || string(raw) != `{"detail":"database disk full: free space and retry"}` {
+		t.Errorf("an edit: %d %s", status, raw)
+	}
+	var run struct {
+		ID     string `json:"run_id"`
+		Status string
+	}
+	c.ok("POST", "/threads/"+thread+"/runs", `{"assistant_id":"router","input":{"target":"right"}}`, &run)
+	for status = 0; status != http.StatusInsufficientStorage; { // until the run has met the full disk
+		status, _, raw = c.do("GET", "/ok?check_db=1", "")
+	}
+	if !strings.Contains(string(raw), "disk full") {
+		t.Errorf("the health check: %d %s", status, raw)
+	}
+	db.noSpace.Store(false)
+	c.ok("GET", "/threads/"+thread+"/runs/"+run.ID+"/join", "", nil)
+	c.ok("GET", "/threads/"+thread+"/runs/"+run.ID, "", &run)
+	if run.Status != "success" {
+		t.Errorf("the run is %s, want success", run.Status)
+	}
+	c.ok("GET", "/ok?check_db=1", "", nil)
 }
 
 func TestADatabaseThatCannotBeReachedIsWorthAnotherTry(t *testing.T) {

@@ -322,3 +322,107 @@ func TestOutageAtEveryCallLosesNothing(t *testing.T) {
 		}
 	}
 }
+
+// A run that was canceled while its process was stopped needs the fence as any other: the
+// process would resume the run when it wakes up.
+func TestTakingOverCanceledRunFencesThread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		backend, saver := ledger.NewMemory(), checkpoint.NewMemory()
+		l := ledger.New(backend, nil)
+		stopped := uuid.New() // the process
+		if _, err := l.Beat(t.Context(), stopped, "stopped"); err != nil {
+			t.Fatal(err)
+		}
+		thread := uuid.New()
+		c, err := l.CreateRun(t.Context(), &ledger.NewRun{
+			Run:    &ledger.Run{Thread: thread, Graph: "trip", Kwargs: jsonOf(Kwargs{Input: json.RawMessage(`{"kind":"slow"}`)})},
+			Create: &ledger.Thread{Metadata: ledger.Object{"graph_id": "trip"}}, Worker: stopped,
+		})
+		if err != nil || !c.Claimed {
+			t.Fatal(c, err)
+		}
+		if _, _, err := l.Cancel(t.Context(), thread, []uuid.UUID{c.Run.ID}, ledger.CancelRun, nil); err != nil {
+			t.Fatal(err)
+		}
+		o := &outage{at: 1 << 30}
+		r, err := New(Options{Ledger: l, Saver: faultySaver{saver, o}, Graphs: []treadle.AnyGraph{trips(t)}, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Second) //nolint:forbidigo // the lease of the stopped process ends, in virtual time
+		run, err := l.Run(t.Context(), thread, c.Run.ID, nil)
+		if err != nil || run.Status != ledger.RunCanceled {
+			t.Fatalf("the run is %+v, %v; want canceled", run, err)
+		}
+		put := &checkpoint.Put{Key: checkpoint.Key{Thread: thread.String(), ID: checkpoint.NewID(0, checkpoint.ID{})}, Fence: c.Run.Epoch}
+		if err := saver.Put(t.Context(), put); !errors.Is(err, checkpoint.ErrFenced) {
+			t.Errorf("a write by the stopped process: %v, want ErrFenced", err)
+		}
+		if err := r.Drain(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A process that was stopped learns from its next beat that another one has its run.
+func TestBeatEndsRunsTakenOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTravelers(t, &outage{})
+		thread := uuid.New()
+		run := w.run(thread, "1", `{"kind":"slow"}`, "null")
+		synctest.Wait()
+		// Another process takes the run over, which this one would have noticed only at its
+		// next write.
+		l, other := ledger.New(w.backend, nil), uuid.New()
+		if err := l.Leave(t.Context(), w.r.worker); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Beat(t.Context(), other, "other"); err != nil {
+			t.Fatal(err)
+		}
+		taken, _, err := l.TakeOver(t.Context(), other, nil, 1)
+		if err != nil || len(taken) != 1 || taken[0].ID != run.ID {
+			t.Fatal(taken, err)
+		}
+		time.Sleep(2 * beatEvery) //nolint:forbidigo // virtual time
+		synctest.Wait()
+		if w.r.executes(run.ID) {
+			t.Error("the run is still executed")
+		}
+		held, err := l.Beat(t.Context(), other, "other")
+		if err != nil || len(held) != 1 || held[0].Status != ledger.Running {
+			t.Errorf("the other process has %v, %v; want the run", held, err)
+		}
+		if err := w.r.Drain(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// While an end cannot be saved, the health check reports why.
+func TestTroubleReportsFailedWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &outage{}
+		w := newTravelers(t, o)
+		if err := w.r.Trouble(); err != nil {
+			t.Fatal(err)
+		}
+		w.run(uuid.New(), "1", `{"kind":""}`, "null")
+		o.mu.Lock()
+		o.until = time.Now().Add(time.Minute)
+		o.mu.Unlock()
+		time.Sleep(30 * time.Second) //nolint:forbidigo // virtual time
+		if err := w.r.Trouble(); !errors.Is(err, checkpoint.ErrUnavailable) {
+			t.Errorf("during the outage: %v, want ErrUnavailable", err)
+		}
+		time.Sleep(time.Minute) //nolint:forbidigo // virtual time
+		w.run(uuid.New(), "2", `{"kind":""}`, "null")
+		w.awaitQuiet()
+		if err := w.r.Trouble(); err != nil {
+			t.Errorf("after the outage: %v", err)
+		}
+		if err := w.r.Drain(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
