@@ -208,3 +208,36 @@ func TestHostLetsAnotherGraphContinueAThread(t *testing.T) {
 	}
 	same(t, "output", `{"found":3,"twice":6}`, string(out))
 }
+
+// recordingSaver calls back when the result of a call is saved.
+type recordingSaver struct {
+	*checkpoint.Memory
+	saved func()
+}
+
+func (s recordingSaver) PutWrites(ctx context.Context, at checkpoint.Key, fence uint64, ws []checkpoint.Write) error {
+	s.saved()
+	return s.Memory.PutWrites(ctx, at, fence, ws)
+}
+
+// A process that is killed after it has saved the result of a Do does not run it again, so the
+// event of the result must have reached the stream by then.
+func TestDoEmitsEventsBeforeRecord(t *testing.T) {
+	b := treadle.New[hosted]("hosted")
+	treadle.AddNode(b, "work", func(ctx context.Context, _ hosted) (treadle.Update, error) {
+		_, err := treadle.Do(ctx, "effect", func(context.Context) (int, error) { return 7, nil })
+		return nil, err
+	})
+	b.Sequence(treadle.Start, "work", treadle.End)
+	g := treadle.Must(b.Compile(nil))
+	var streamed, recorded, saved []string
+	saver := recordingSaver{checkpoint.NewMemory(), func() { saved = append(saved, recorded...) }}
+	host := treadle.Host{Saver: saver, Recorded: func() error { recorded = append(recorded[:0], streamed...); return nil }}
+	for ev, err := range g.Open("t", host).StreamJSON(t.Context(), json.RawMessage(`{}`), treadle.Modes(treadle.ModeUpdates)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		streamed = append(streamed, ev.Where().Node)
+	}
+	same(t, "events before the record", []string{"effect"}, saved)
+}
