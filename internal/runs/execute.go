@@ -244,16 +244,18 @@ func (r *Runner) end(x *execution, th treadle.AnyThread, rec *recorder, l *log, 
 		return r.lost(l)
 	case errors.Is(err, errUnsettled):
 		x.waits = true
-		return r.release(run, l, false)
+		return r.release(run, l)
 	case order != ledger.NoAction:
 		canceled(e, order)
 	case errors.Is(err, treadle.ErrDrained), errors.Is(err, errLease):
 		x.waits = true
-		return r.release(run, l, false)
+		return r.release(run, l)
 	case r.mayResume(run, err):
 		x.waits = true
 		r.trouble.note(err)
-		return r.release(run, l, true)
+		// A run whose steps are too large for a full disk must not spin.
+		_ = delay.For(context.Background(), min(max(time.Since(run.Started)/10, releaseMin), releaseMax))
+		return r.release(run, l)
 	case errors.Is(err, errTimeout):
 		e.Status, e.Failure = ledger.TimedOut, &ledger.Failure{Class: "TimeoutError", Message: fmt.Sprintf("the run took longer than %s", r.o.MaxTime)}
 	default:
@@ -419,15 +421,11 @@ func (r *Runner) lost(l *log) *ledger.Run {
 	return nil
 }
 
-// release gives a run back, to this process or another one. unavailable means that the
-// database could not save a step of the run: its readers stay, and it is claimed again when
-// the database can.
-func (r *Runner) release(run *ledger.Run, l *log, unavailable bool) *ledger.Run {
+// release gives a run back, to this process or another one. If this process goes on, the
+// readers of the run stay: they see it resume.
+func (r *Runner) release(run *ledger.Run, l *log) *ledger.Run {
 	l.flush()
 	err := r.insist("give back run", run.ID, func(ctx context.Context) error {
-		if unavailable { // a run whose steps are too large for a full disk must not spin
-			_ = delay.For(ctx, min(max(time.Since(run.Started)/10, releaseMin), releaseMax))
-		}
 		err := r.ledger.Release(ctx, r.worker, run, l.feed.last())
 		if err != nil && !errors.Is(err, ledger.ErrLost) && !errors.Is(err, ledger.ErrNotFound) {
 			err = fmt.Errorf("%w: %w", checkpoint.ErrUnavailable, err)
@@ -435,7 +433,7 @@ func (r *Runner) release(run *ledger.Run, l *log, unavailable bool) *ledger.Run 
 		return err
 	})
 	r.announce()
-	if err == nil && unavailable && !r.Draining() {
+	if err == nil && !r.Draining() {
 		l.flush()
 		return nil
 	}
