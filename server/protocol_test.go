@@ -736,6 +736,46 @@ func TestStreamsEndWhenTheServerDrains(t *testing.T) {
 	}
 }
 
+// A client that waits for a run when the server stops gets 503, and no values that look like
+// those of the end.
+func TestWaitReturns503WhenServerDrains(t *testing.T) {
+	all, err := platform.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv, err := server.New(newMemory(), all, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hs := httptest.NewServer(srv)
+	defer hs.Close()
+	c := &client{t: t, base: hs.URL, head: http.Header{}}
+	thread := c.thread()
+	var run struct {
+		ID string `json:"run_id"`
+	}
+	c.ok("POST", "/threads/"+thread+"/runs", `{"assistant_id":"slow","input":{"count":1000000,"delay_ms":1}}`, &run)
+	type answer struct {
+		status int
+		body   string
+	}
+	answers := make(chan answer)
+	for _, path := range []string{"/join", "/join?cancel_on_disconnect=1"} {
+		go func() {
+			status, _, raw := c.do("GET", "/threads/"+thread+"/runs/"+run.ID+path, "")
+			answers <- answer{status, string(raw)}
+		}()
+	}
+	if err := srv.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if got := <-answers; got.status != http.StatusServiceUnavailable || !strings.Contains(got.body, "shutting down") {
+			t.Errorf("%d %s", got.status, got.body)
+		}
+	}
+}
+
 func TestADeletedThreadHasNoEvents(t *testing.T) {
 	c := serve(t, nil)
 	for _, tt := range []struct{ graph, input, until string }{{"router", `{}`, "lifecycle:completed"}, {"slow", `{"count":1000,"delay_ms":10}`, "values"}} {

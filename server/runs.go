@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/treadle-go/treadle/internal/runs"
 	"github.com/treadle-go/treadle/ledger"
 )
 
@@ -266,7 +268,6 @@ const keepAlive = 5 * time.Second
 // wait answers with the values that the run ends with. Meanwhile it writes newlines,
 // which JSON ignores, so that proxies keep the connection.
 func (c *call) wait(run *ledger.Run, fresh, cancel bool) error {
-	c.w.Header().Set("Content-Type", "application/json")
 	type answer struct {
 		data json.RawMessage
 		err  error
@@ -274,33 +275,54 @@ func (c *call) wait(run *ledger.Run, fresh, cancel bool) error {
 	done := make(chan answer, 1)
 	ctx := c.r.Context()
 	go func() {
-		var a answer
-		e, err := c.s.runner.End(ctx, run, fresh)
-		if a.err = err; e != nil {
-			a.data = e.Data()
-		}
-		done <- a
+		data, err := c.valuesAtEnd(ctx, run, fresh)
+		done <- answer{data, err}
 	}()
 	ticker := time.NewTicker(keepAlive)
 	defer ticker.Stop()
 	flush := http.NewResponseController(c.w)
+	begun := false
 	for {
 		select {
 		case a := <-done:
-			if a.err != nil {
+			switch {
+			case a.err == nil:
+				c.w.Header().Set("Content-Type", "application/json")
+				_, err := c.w.Write(a.data)
+				return ignored(err)
+			case ctx.Err() != nil:
 				c.left(run, cancel)
 				return ignored(a.err)
+			case begun:
+				// The status is sent. A response that ends here would look complete.
+				panic(http.ErrAbortHandler)
 			}
-			if a.data == nil {
-				a.data = c.result(run)
-			}
-			_, err := c.w.Write(a.data)
-			return ignored(err)
+			return a.err
 		case <-ticker.C:
+			c.w.Header().Set("Content-Type", "application/json")
+			begun = true
 			_, _ = c.w.Write([]byte("\n"))
 			_ = flush.Flush()
 		}
 	}
+}
+
+// valuesAtEnd waits for the end of a run and returns the values that it ends with, or its
+// error, as JSON.
+func (c *call) valuesAtEnd(ctx context.Context, run *ledger.Run, fresh bool) (json.RawMessage, error) {
+	e, err := c.s.runner.End(ctx, run, fresh)
+	switch {
+	case err != nil:
+		return nil, err
+	case e == nil:
+		return c.result(run)
+	case e.End.Lost:
+		return nil, runs.ErrStopped
+	}
+	if data := e.Data(); data != nil {
+		return data, nil
+	}
+	return c.result(run)
 }
 
 // left is called when a client goes before its run has ended.
@@ -313,22 +335,28 @@ func (c *call) left(run *ledger.Run, cancel bool) {
 	}
 }
 
-// result is what a run that ended some time ago has left: its error, or the values of
-// its thread.
-func (c *call) result(run *ledger.Run) json.RawMessage {
+// result returns what a run that ended some time ago has left: its error, or the values of
+// its thread, or null if the thread no longer exists.
+func (c *call) result(run *ledger.Run) (json.RawMessage, error) {
 	now, err := c.s.ledger.Run(c.r.Context(), run.Thread, run.ID, nil)
 	if err == nil && now.Status == ledger.Error && now.Failure != nil {
-		if raw, err := json.Marshal(map[string]*ledger.Failure{"__error__": now.Failure}); err == nil {
-			return raw
-		}
+		return json.Marshal(map[string]*ledger.Failure{"__error__": now.Failure})
+	}
+	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+		return nil, err
 	}
 	t, err := c.s.ledger.Thread(c.r.Context(), run.Thread, nil)
-	if err == nil {
-		if out, err := c.withValues(t, nil); err == nil {
-			return withInterrupts(out)
-		}
+	if errors.Is(err, ledger.ErrNotFound) {
+		return json.RawMessage("null"), nil
 	}
-	return json.RawMessage("null")
+	if err != nil {
+		return nil, err
+	}
+	out, err := c.withValues(t, nil)
+	if err != nil {
+		return nil, err
+	}
+	return withInterrupts(out), nil
 }
 
 // withInterrupts adds the open questions of a thread to its values.

@@ -355,14 +355,17 @@ func (r *Runner) ended(run *ledger.Run) {
 	r.Wake()
 }
 
-// Wait waits until a run has ended, wherever it runs.
+// Wait waits until a run has ended, wherever it runs. It returns ErrStopped if the process
+// stops first.
 func (r *Runner) Wait(ctx context.Context, run *ledger.Run) (*End, error) {
 	e, err := r.End(ctx, run, false)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if e == nil {
+	case e == nil:
 		return &End{Status: string(run.Status)}, nil
+	case e.End.Lost:
+		return nil, ErrStopped
 	}
 	return e.End, nil
 }
