@@ -58,52 +58,92 @@ func ceil(t time.Time) time.Time {
 	return micros(t.Add(time.Microsecond - time.Nanosecond))
 }
 
-// DueThreads returns threads whose Wake is not after the present time and that have no
-// open run, the first one first.
-func (l *Ledger) DueThreads(ctx context.Context, limit int) ([]*Thread, error) {
+// wakeGrace is how long a worker leaves a due thread to the worker whose share it is in. A
+// worker that is gone, or too busy, delays a wake-up by no more.
+const wakeGrace = 500 * time.Millisecond
+
+// wakesRead limits how many wake-ups DueThreads reads, per thread that it may return.
+const wakesRead = 16
+
+// A DueThread is a thread whose wake-up is due.
+type DueThread struct {
+	ID   uuid.UUID
+	Wake time.Time
+}
+
+// DueThreads returns at most limit threads whose Wake is not after the current time and that
+// have no open run, earliest first. It leaves out threads that skip reports true for; nil
+// skips none.
+//
+// The workers with a lease share the due threads, so that they do not compete for the same
+// ones. DueThreads returns the threads in worker's share, and those of other shares that have
+// been due for half a second. Without a worker it returns all due threads.
+func (l *Ledger) DueThreads(ctx context.Context, worker uuid.UUID, limit int, skip func(uuid.UUID) bool) ([]DueThread, error) {
 	now, err := l.now(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var ids []uuid.UUID
-	for r, err := range l.b.Find(ctx, &Query{Kind: Wakes, DueBy: now, Order: DueFirst, Limit: limit}) {
+	mine, err := l.share(ctx, worker, now)
+	if err != nil {
+		return nil, err
+	}
+	late := now.Add(-wakeGrace)
+	var due []DueThread
+	read := 0
+	for r, err := range l.b.Find(ctx, &Query{Kind: Wakes, DueBy: now, Order: DueFirst}) {
 		if err != nil {
 			return nil, err
 		}
-		ids = append(ids, r.ID)
-	}
-	if len(ids) == 0 {
-		return nil, nil
-	}
-	var due []*Thread
-	for r, err := range l.b.Find(ctx, &Query{Kind: Threads, IDs: ids}) {
-		if err != nil {
-			return nil, err
+		if skip != nil && skip(r.ID) {
+			continue
 		}
-		d, err := decodeThread(r)
-		if err != nil {
-			return nil, err
+		if !r.Due.After(late) || mine(r.ID) {
+			due = append(due, DueThread{r.ID, r.Due})
 		}
-		due = append(due, d.Thread)
+		if read++; len(due) == limit || read == wakesRead*limit {
+			break
+		}
 	}
-	slices.SortFunc(due, func(a, b *Thread) int { return a.Wake.Compare(b.Wake) })
 	return due, nil
 }
 
-// WakeThread creates the run that continues a thread whose Wake is at, in one
-// transaction. ok is false if the thread has an open run or another Wake now, since
-// another process or a client was faster; nothing happens then. Without a run the
-// thread does not go on by itself any more.
-func (l *Ledger) WakeThread(ctx context.Context, id uuid.UUID, at time.Time, n *NewRun) (created *Created, ok bool, err error) {
-	if n != nil {
-		if n, err = checked(n); err != nil {
-			return nil, false, err
+// share returns a function that reports whether a thread is in worker's share of the threads
+// that wake up. Without a lease, a worker has no share.
+func (l *Ledger) share(ctx context.Context, worker uuid.UUID, now time.Time) (func(thread uuid.UUID) bool, error) {
+	if worker == uuid.Nil {
+		return func(uuid.UUID) bool { return true }, nil
+	}
+	var workers []uuid.UUID
+	for r, err := range l.b.Find(ctx, &Query{Kind: Workers}) {
+		if err != nil {
+			return nil, err
 		}
-		if n.Thread != id || n.Temporary {
-			return nil, false, fmt.Errorf("ledger: the run is not of the thread %s", id)
+		if !r.Due.Before(now) {
+			workers = append(workers, r.ID)
 		}
 	}
-	err = l.b.Update(ctx, id, func(tx Tx) error {
+	slices.SortFunc(workers, compareIDs)
+	own := slices.Index(workers, worker)
+	return func(thread uuid.UUID) bool {
+		// Clients choose IDs, so their bytes may be alike.
+		return own >= 0 && term("share", string(thread[:]))>>32%uint64(len(workers)) == uint64(own)
+	}, nil
+}
+
+// WakeThread wakes a thread whose Wake is at, in one transaction. It calls fill with the run to
+// create, whose ID, Thread, Strategy, and Worker are set, with the thread, and with the
+// thread's newest run, which is nil if the thread has none. If fill returns true, WakeThread
+// creates the run as CreateRun does; otherwise the thread no longer wakes up by itself. fill may
+// be called more than once.
+//
+// ok is false, and nothing changes, if the thread has an open run or another Wake now,
+// because another process or a client was faster.
+func (l *Ledger) WakeThread(ctx context.Context, id uuid.UUID, at time.Time, worker uuid.UUID, fill func(n *NewRun, t *Thread, last *Run) (bool, error)) (created *Created, ok bool, err error) {
+	made, err := newID()
+	if err != nil {
+		return nil, false, err
+	}
+	err = l.update(ctx, id, hint{made, worker}, func(tx Tx) error {
 		created, ok = nil, false
 		r, err := tx.Get(Threads, id)
 		if err != nil || r == nil {
@@ -113,10 +153,25 @@ func (l *Ledger) WakeThread(ctx context.Context, id uuid.UUID, at time.Time, n *
 		if err != nil || d.open() || !d.Wake.Equal(at) || at.IsZero() {
 			return err
 		}
+		last, err := newestRun(tx, id)
+		if err != nil {
+			return err
+		}
+		n := &NewRun{Run: &Run{ID: made, Thread: id, Strategy: Reject}, Worker: worker}
+		continues, err := fill(n, d.Thread, last)
+		if err != nil {
+			return err
+		}
 		ok = true
-		if n == nil {
+		if !continues {
 			d.Thread.Wake = time.Time{}
 			return d.put(tx)
+		}
+		if n, err = checked(n); err != nil {
+			return err
+		}
+		if n.Thread != id || n.Temporary {
+			return fmt.Errorf("ledger: run %s does not belong to thread %s", n.ID, id)
 		}
 		created, err = l.createRun(tx, n)
 		return err
@@ -125,6 +180,15 @@ func (l *Ledger) WakeThread(ctx context.Context, id uuid.UUID, at time.Time, n *
 		return nil, false, err
 	}
 	return created, ok, nil
+}
+
+// newestRun returns the newest run of a thread with its Kwargs, or nil if it has none.
+func newestRun(tx Tx, thread uuid.UUID) (*Run, error) {
+	rows, err := tx.Find(&Query{Kind: Runs, Parent: thread, Limit: 1, Bodies: true})
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	return decodeRun(rows[0])
 }
 
 // Signalled notes that a signal of a name has come for a thread. If the thread waits for

@@ -12,9 +12,9 @@ import (
 	"github.com/treadle-go/treadle/ledger"
 )
 
-func (f *fixture) dueThreads() []*ledger.Thread {
+func (f *fixture) dueThreads() []ledger.DueThread {
 	f.Helper()
-	due, err := f.DueThreads(f.Context(), 10)
+	due, err := f.DueThreads(f.Context(), uuid.Nil, 10, nil)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -29,9 +29,9 @@ func (f *fixture) asleep(until time.Time) uuid.UUID {
 	return thread
 }
 
-// wakeRun is a run that continues a thread.
-func wakeRun(thread uuid.UUID) *ledger.NewRun {
-	return &ledger.NewRun{Run: &ledger.Run{Thread: thread, Strategy: ledger.Reject}}
+// wake wakes a thread with a run that nobody has claimed.
+func (f *fixture) wake(thread uuid.UUID, at time.Time) (*ledger.Created, bool, error) {
+	return f.WakeThread(f.Context(), thread, at, uuid.Nil, func(*ledger.NewRun, *ledger.Thread, *ledger.Run) (bool, error) { return true, nil })
 }
 
 func TestAThreadIsWokenOnce(t *testing.T) {
@@ -55,7 +55,7 @@ func TestAThreadIsWokenOnce(t *testing.T) {
 		var all sync.WaitGroup
 		for range 8 {
 			all.Go(func() {
-				made, ok, err := f.WakeThread(t.Context(), thread, due[0].Wake, wakeRun(thread))
+				made, ok, err := f.wake(thread, due[0].Wake)
 				if err != nil || ok != (made != nil) {
 					t.Errorf("woken %v with %+v, %v", ok, made, err)
 				}
@@ -94,7 +94,7 @@ func TestARunPutsAWakeUpOff(t *testing.T) {
 		if len(f.dueThreads()) != 0 {
 			t.Error("the thread is due although it has a run")
 		}
-		if _, ok, err := f.WakeThread(t.Context(), thread, at, wakeRun(thread)); ok || err != nil {
+		if _, ok, err := f.wake(thread, at); ok || err != nil {
 			t.Errorf("a thread with a run was woken: %v", err)
 		}
 		if _, err := f.DeleteRun(t.Context(), thread, run.ID, nil); err != nil {
@@ -130,7 +130,7 @@ func TestAThreadWhoseWakeUpKillsProcessesIsNotWokenAgain(t *testing.T) {
 		if len(due) != 1 {
 			t.Fatalf("%d threads are due, want 1", len(due))
 		}
-		if _, ok, err := f.WakeThread(t.Context(), thread, due[0].Wake, wakeRun(thread)); !ok || err != nil {
+		if _, ok, err := f.wake(thread, due[0].Wake); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
 		f.claim(1)
@@ -221,14 +221,72 @@ func TestAWakeUpWithoutARunIsTheLast(t *testing.T) {
 		f := newFixture(t, nil)
 		thread := f.asleep(time.Now())
 		due := f.dueThreads()
-		if _, _, err := f.WakeThread(t.Context(), thread, due[0].Wake, wakeRun(uuid.New())); err == nil {
+		another := func(run *ledger.NewRun, _ *ledger.Thread, _ *ledger.Run) (bool, error) {
+			run.Thread = uuid.New()
+			return true, nil
+		}
+		if _, ok, err := f.WakeThread(t.Context(), thread, due[0].Wake, uuid.Nil, another); ok || err == nil {
 			t.Error("the run of another thread is accepted")
 		}
-		if made, ok, err := f.WakeThread(t.Context(), thread, due[0].Wake, nil); made != nil || !ok || err != nil {
+		none := func(*ledger.NewRun, *ledger.Thread, *ledger.Run) (bool, error) { return false, nil }
+		if made, ok, err := f.WakeThread(t.Context(), thread, due[0].Wake, uuid.Nil, none); made != nil || !ok || err != nil {
 			t.Errorf("woken %v with %v, %v", ok, made, err)
 		}
 		if len(f.dueThreads()) != 0 {
 			t.Error("the thread is due again")
+		}
+	})
+}
+
+// Each due thread is in the share of one worker with a lease. A worker that does not wake its
+// share delays it by half a second.
+func TestWorkersShareDueThreads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, nil)
+		workers := []uuid.UUID{f.worker, f.newWorker(), f.newWorker()}
+		const threads = 300
+		for range threads {
+			f.asleep(time.Now())
+		}
+		share := func(worker uuid.UUID) []ledger.DueThread {
+			t.Helper()
+			due, err := f.DueThreads(t.Context(), worker, threads, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return due
+		}
+		seen := map[uuid.UUID]bool{}
+		for _, w := range workers {
+			due := share(w)
+			if len(due) < threads/6 {
+				t.Errorf("a worker's share is %d of %d threads", len(due), threads)
+			}
+			for _, d := range due {
+				if seen[d.ID] {
+					t.Errorf("thread %s is in two shares", d.ID)
+				}
+				seen[d.ID] = true
+			}
+		}
+		if len(seen) != threads {
+			t.Errorf("%d of %d threads are in a share", len(seen), threads)
+		}
+		if due := share(uuid.New()); len(due) != 0 {
+			t.Errorf("a worker without a lease has a share of %d threads", len(due))
+		}
+		if err := f.Leave(t.Context(), workers[2]); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(share(workers[0])) + len(share(workers[1])); n != threads {
+			t.Errorf("the shares of the workers that are left are %d of %d threads", n, threads)
+		}
+		time.Sleep(500 * time.Millisecond) //nolint:forbidigo // virtual time
+		if due := share(workers[0]); len(due) != threads {
+			t.Errorf("a worker sees %d of %d threads that other workers have left", len(due), threads)
+		}
+		if due, err := f.DueThreads(t.Context(), workers[0], 10, func(id uuid.UUID) bool { return id != share(workers[0])[200].ID }); err != nil || len(due) != 1 {
+			t.Errorf("all but one are skipped, and %d are returned, %v", len(due), err)
 		}
 	})
 }

@@ -61,7 +61,7 @@ func (r *Runner) keepLease(ctx context.Context) {
 	}
 }
 
-// findWork begins what is due: runs, threads that wake up, crons, and webhooks.
+// findWork begins what is due: runs, crons, and webhooks. wakeThreads wakes threads.
 func (r *Runner) findWork(ctx context.Context) {
 	due := time.NewTimer(0)
 	defer due.Stop()
@@ -285,7 +285,7 @@ func (r *Runner) work(ctx context.Context) time.Duration {
 		r.start(&execution{run: claimed[0]}, slot)
 	}
 	more := r.o.Cron != nil && r.crons(ctx)
-	more = r.wakes(ctx) || more
+	r.waker.look()
 	more = r.o.Send != nil && r.hooks(ctx) || more
 	next, err := r.ledger.NextDue(ctx)
 	switch {

@@ -4,6 +4,13 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/treadle-go/treadle/internal/pgtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// tests stops the Postgres server before goroutines are counted.
+type tests struct{ *testing.M }
+
+func (t tests) Run() int { return pgtest.Run(t.M) }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(tests{m}) }

@@ -78,10 +78,12 @@ type Runner struct {
 	worker uuid.UUID
 	feeds  feeds
 	edits  edits
+	waker  *waker
 
 	mu      sync.Mutex
 	active  map[uuid.UUID]*execution
-	free    int                 // slots
+	slots   int                 // in all
+	free    int                 // slots that are free
 	taken   map[ticket]struct{} // slots of calls that may claim a run, until the run is in active
 	tickets ticket              // the last one
 	// orphans are runs that the ledger assigns to this process and that are not in active,
@@ -112,11 +114,12 @@ type execution struct {
 // New returns a runner that has begun to look for work.
 func New(o Options) (*Runner, error) {
 	r := &Runner{ledger: o.Ledger, saver: o.Saver, store: o.Store, logger: o.Logger, o: o, graphs: map[string]*graph{}, worker: uuid.Must(uuid.NewV7()),
-		active: map[uuid.UUID]*execution{}, taken: map[ticket]struct{}{}, free: o.Workers, drain: make(chan struct{}), stopped: make(chan struct{}), wake: make(chan struct{}, 1)}
+		active: map[uuid.UUID]*execution{}, taken: map[ticket]struct{}{}, free: o.Workers, drain: make(chan struct{}), stopped: make(chan struct{}), wake: make(chan struct{}, 1), waker: newWaker()}
 	if r.free == 0 {
 		r.free = 256
 	}
 	r.free = max(r.free, 0)
+	r.slots = r.free
 	if r.o.MaxTime == 0 {
 		r.o.MaxTime = time.Hour
 	}
@@ -160,6 +163,7 @@ func New(o Options) (*Runner, error) {
 	r.loops.Go(func() { r.keepLease(ctx) })
 	r.loops.Go(func() { r.findWork(ctx) })
 	r.loops.Go(func() { r.cleanUp(ctx) })
+	r.loops.Go(func() { r.wakeThreads(ctx) })
 	if o.Bus != nil {
 		r.loops.Go(func() { r.attend(r.ctx) })
 	}
@@ -234,10 +238,13 @@ type ticket uint64
 
 // take takes a slot. It returns 0 if none is free or the runner is draining. The caller
 // passes the ticket to start or giveBack.
-func (r *Runner) take() ticket {
+func (r *Runner) take() ticket { return r.takeLeaving(0) }
+
+// takeLeaving is like take, but leaves some slots free.
+func (r *Runner) takeLeaving(spare int) ticket {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.free == 0 || r.draining {
+	if r.free <= spare || r.draining {
 		return 0
 	}
 	r.free--
@@ -417,12 +424,8 @@ func (r *Runner) isStopped() bool {
 	}
 }
 
-// Slots is how many runs this process executes at a time, at most.
-func (r *Runner) Slots() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.free + len(r.taken) + len(r.active)
-}
+// Slots returns the maximum number of runs that this process executes at the same time.
+func (r *Runner) Slots() int { return r.slots }
 
 // Active is how many runs this process executes.
 func (r *Runner) Active() int {

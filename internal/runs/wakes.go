@@ -4,6 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -65,56 +70,172 @@ func (r *Runner) sendSignal(ctx context.Context, t *ledger.Thread, name string, 
 	}
 }
 
-// wakes makes the runs of threads that go on by themselves. It reports whether there may
-// be more.
-func (r *Runner) wakes(ctx context.Context) (more bool) {
-	const limit = 100
-	due, err := r.ledger.DueThreads(ctx, limit)
-	if err != nil {
-		r.missed(ctx, "threads that go on by themselves", err)
-		return false
+// Limits of wake-ups.
+const (
+	wakesAtOnce = 16  // concurrent wake-ups
+	wakesTaken  = 256 // due threads per read
+	// A thread that cannot be woken is tried again after wakePause, then after twice as long,
+	// up to wakePauseMost.
+	wakePause     = time.Second
+	wakePauseMost = 30 * time.Second
+)
+
+// waker wakes threads. A dedicated goroutine does so, because many threads may be due at the
+// same time, and neither beats nor other work may wait for them.
+type waker struct {
+	due    chan struct{} // signals that threads may be due
+	mu     sync.Mutex
+	failed map[uuid.UUID]*wakeFailure
+}
+
+// wakeFailure records that a thread could not be woken.
+type wakeFailure struct {
+	pause time.Duration
+	until time.Time // no attempt before
+}
+
+func newWaker() *waker {
+	return &waker{due: make(chan struct{}, 1), failed: map[uuid.UUID]*wakeFailure{}}
+}
+
+// look makes the waker look for due threads.
+func (w *waker) look() {
+	select {
+	case w.due <- struct{}{}:
+	default:
 	}
-	for _, t := range due {
-		if err := r.wakeThread(ctx, t); err != nil && ctx.Err() == nil {
-			r.logger.ErrorContext(ctx, "a thread does not go on by itself", "thread", t.ID, "at", t.Wake, "error", err)
+}
+
+// rests reports whether a thread could not be woken and is not tried again yet.
+func (w *waker) rests(thread uuid.UUID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f := w.failed[thread]
+	return f != nil && time.Now().Before(f.until)
+}
+
+// note records the outcome of an attempt to wake a thread.
+func (w *waker) note(thread uuid.UUID, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err == nil {
+		delete(w.failed, thread)
+		return
+	}
+	f := w.failed[thread]
+	if f == nil {
+		f = &wakeFailure{pause: wakePause / 2}
+		w.failed[thread] = f
+	}
+	f.pause = min(2*f.pause, wakePauseMost)
+	f.until = time.Now().Add(f.pause)
+}
+
+// forget drops failures of threads that nothing has tried to wake for a while: other
+// processes have woken or deleted them.
+func (w *waker) forget() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	old := time.Now().Add(-2 * wakePauseMost)
+	maps.DeleteFunc(w.failed, func(_ uuid.UUID, f *wakeFailure) bool { return f.until.Before(old) })
+}
+
+// wakeThreads wakes due threads until ctx ends.
+func (r *Runner) wakeThreads(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.waker.due:
+		}
+		woken := false
+		for more := true; more; {
+			var n int
+			n, more = r.wakeSome(ctx)
+			woken = woken || n > 0
+		}
+		r.waker.forget()
+		if woken {
+			r.Wake() // the loop waits for what is due next
 		}
 	}
-	return len(due) == limit
 }
 
-func (r *Runner) wakeThread(ctx context.Context, t *ledger.Thread) error {
-	n, err := r.wakeRun(ctx, t)
+// wakeSome wakes threads that are due, several at a time. It returns how many and whether
+// more may be due.
+func (r *Runner) wakeSome(ctx context.Context) (n int, more bool) {
+	due, err := r.ledger.DueThreads(ctx, r.worker, wakesTaken, r.waker.rests)
 	if err != nil {
-		return err
+		r.missed(ctx, "threads that wake up", err)
+		return 0, false
 	}
-	made, ok, err := r.ledger.WakeThread(ctx, t.ID, t.Wake, n)
-	if err != nil || !ok || made == nil {
-		return err
+	var woken atomic.Int64
+	var all sync.WaitGroup
+	slots := make(chan struct{}, wakesAtOnce)
+	for _, t := range due {
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			err := r.wakeThread(ctx, t)
+			if ctx.Err() != nil {
+				return
+			}
+			r.waker.note(t.ID, err)
+			if err != nil {
+				r.logger.ErrorContext(ctx, "failed to wake thread", "thread", t.ID, "at", t.Wake, "error", err)
+				return
+			}
+			woken.Add(1)
+		})
 	}
-	r.announce()
-	return nil
+	all.Wait()
+	return int(woken.Load()), len(due) == wakesTaken && ctx.Err() == nil
 }
 
-// wakeRun is the run that continues a thread: like its last run, without an input. It is nil
-// if nobody has ever run the thread.
-func (r *Runner) wakeRun(ctx context.Context, t *ledger.Thread) (*ledger.NewRun, error) {
-	last, err := r.ledger.Runs(ctx, t.ID, nil, "", ledger.Page{Limit: 1})
-	if err != nil {
-		return nil, err
+// wakeThread creates the run that continues a thread. If this process has a slot to spare, it
+// starts the run; otherwise the run is queued. A quarter of the slots is left to queued runs,
+// to those of clients, and to those of dead processes, however many threads wake up.
+func (r *Runner) wakeThread(ctx context.Context, t ledger.DueThread) error {
+	var worker uuid.UUID
+	slot := r.takeLeaving(r.slots / 4)
+	if slot != 0 {
+		worker = r.worker
 	}
-	run := &ledger.Run{ID: uuid.Must(uuid.NewV7()), Thread: t.ID, Strategy: ledger.Reject, Metadata: ledger.Object{}, Graph: t.Graph()}
+	made, _, err := r.ledger.WakeThread(ctx, t.ID, t.Wake, worker, r.wakeRun)
+	if err == nil && made != nil && made.Claimed {
+		r.start(&execution{run: made.Run, fresh: true}, slot)
+		return nil
+	}
+	r.giveBack(slot)
+	switch {
+	case err == nil && made != nil:
+		r.announce()
+	case slot != 0:
+		r.Wake() // for a queued run that found no free slot
+	}
+	return err
+}
+
+// wakeRun fills in the run that continues a thread: like its last run, without an input. It
+// returns false if the thread has never had a run or an assistant.
+func (r *Runner) wakeRun(n *ledger.NewRun, t *ledger.Thread, last *ledger.Run) (bool, error) {
+	run := n.Run
+	run.Metadata, run.Graph = ledger.Object{}, t.Graph()
 	k := Kwargs{StreamMode: []string{"values"}, Durability: "sync", During: true}
-	if len(last) > 0 {
-		l := last[0]
-		run.Assistant, run.Graph, run.Metadata, run.Webhook, run.Resumable = l.Assistant, l.Graph, l.Metadata, l.Webhook, l.Resumable
-		if err := json.Unmarshal(l.Kwargs, &k); err != nil {
-			return nil, err
+	if last != nil {
+		run.Assistant, run.Graph, run.Metadata, run.Webhook, run.Resumable = last.Assistant, last.Graph, last.Metadata, last.Webhook, last.Resumable
+		if err := json.Unmarshal(last.Kwargs, &k); err != nil {
+			return false, fmt.Errorf("kwargs of run %s: %w", last.ID, err)
 		}
 	} else {
 		text, _ := t.Metadata["assistant_id"].(string)
+		var err error
 		if run.Assistant, err = uuid.Parse(text); err != nil || run.Graph == "" {
-			return nil, nil //nolint:nilerr // an edit has made its state, and it has no assistant
+			return false, nil //nolint:nilerr // an edit created the state without an assistant
 		}
+	}
+	if !slices.Contains(r.claims, run.Graph) {
+		n.Worker = uuid.Nil
 	}
 	k.Input, k.Command, k.Trace = nil, nil, nil
 	conf := ledger.Object{}
@@ -128,8 +249,7 @@ func (r *Runner) wakeRun(ctx context.Context, t *ledger.Thread) (*ledger.NewRun,
 		k.Config = ledger.Object{}
 	}
 	k.Config["configurable"] = map[string]any(conf)
-	if run.Kwargs, err = json.Marshal(k); err != nil {
-		return nil, err
-	}
-	return &ledger.NewRun{Run: run}, nil
+	var err error
+	run.Kwargs, err = json.Marshal(k)
+	return err == nil, err
 }

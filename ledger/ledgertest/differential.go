@@ -563,20 +563,28 @@ func (c *comparison) wakes() {
 		thread, name := c.thread(), pick(c, "paid", "sent")
 		_, _ = both(c, fmt.Sprintf("signal %s to %s", name, thread), func(l *ledger.Ledger) (any, error) { return nil, l.Signalled(c.ctx, thread, name) })
 	}
-	due, _ := both(c, "due threads", func(l *ledger.Ledger) ([]*ledger.Thread, error) { return l.DueThreads(c.ctx, 2) })
+	due, _ := both(c, "due threads", func(l *ledger.Ledger) ([]ledger.DueThread, error) { return l.DueThreads(c.ctx, uuid.Nil, 2, nil) })
 	type woken struct {
 		Created *ledger.Created
 		OK      bool
 	}
 	for _, t := range due {
-		if t.Status == ledger.Busy || t.Wake.After(c.now) {
-			c.Fatalf("thread %s is due at %v and is %s", t.ID, t.Wake, t.Status)
+		of, _ := both(c, "due thread", func(l *ledger.Ledger) (*ledger.Thread, error) { return l.Thread(c.ctx, t.ID, nil) })
+		if of.Status == ledger.Busy || t.Wake.After(c.now) || !of.Wake.Equal(t.Wake) {
+			c.Fatalf("thread %s is due at %v, wakes at %v and is %s", t.ID, t.Wake, of.Wake, of.Status)
 		}
 		c.ids++
-		n := &ledger.NewRun{Run: &ledger.Run{ID: id(1000 + c.ids), Thread: t.ID, Graph: "a", Strategy: ledger.Reject}, Worker: c.worker()}
+		made, worker := id(1000+c.ids), c.worker()
+		fill := func(run *ledger.NewRun, t *ledger.Thread, last *ledger.Run) (bool, error) {
+			run.ID, run.Graph, run.Kwargs = made, "a", json.RawMessage(fmt.Sprintf(`{"seq":%d}`, t.Seq))
+			if last != nil {
+				run.Metadata = ledger.Object{"last": last.ID.String(), "kwargs": string(last.Kwargs)}
+			}
+			return true, nil
+		}
 		for again := range 2 {
 			got, err := both(c, fmt.Sprintf("wake %s", t.ID), func(l *ledger.Ledger) (woken, error) {
-				created, ok, err := l.WakeThread(c.ctx, t.ID, t.Wake, n)
+				created, ok, err := l.WakeThread(c.ctx, t.ID, t.Wake, worker, fill)
 				return woken{created, ok}, err
 			})
 			if err != nil || got.OK != (again == 0) {
