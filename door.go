@@ -205,11 +205,14 @@ func (g *core) runJSON(ctx context.Context, input json.RawMessage) (json.RawMess
 func (g *core) streamJSON(ctx context.Context, input json.RawMessage, opts []StreamOption) iter.Seq2[Event, error] {
 	in := jsonInput(input)
 	in.AsRecord = true
-	return g.stream(ctx, in, opts, finishJSON)
+	return g.stream(ctx, in, opts, g.finishJSON)
 }
 
-// finishJSON is the last event of an untyped stream.
-func finishJSON(at Origin, out any) Event {
+// finishJSON returns the last event of an untyped stream.
+func (g *core) finishJSON(at Origin, out any) Event {
+	if g.noOutput {
+		return Finished[json.RawMessage]{Origin: at}
+	}
 	raw, err := json.Marshal(out)
 	if err != nil { // a type that cannot be encoded, in a graph without a saver
 		raw = nil
@@ -226,7 +229,7 @@ func (t *anyThread) CommandJSON(ctx context.Context, command json.RawMessage, op
 		}
 	}
 	in.AsRecord = true
-	return t.stream(ctx, in, opts, finishJSON)
+	return t.stream(ctx, in, opts, t.core.finishJSON)
 }
 
 // commandInput reads a command in LangGraph's shape.

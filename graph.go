@@ -36,6 +36,7 @@ type core struct {
 
 	checkInTests bool // Options.Check was left to the kind of program
 	ownCache     bool // the graph was compiled without a cache
+	noOutput     bool // see Host
 }
 
 func newCore(plan *pregel.Plan, o *Options) core {

@@ -31,6 +31,9 @@ type Host struct {
 	AnyGraph bool
 	// Config is what nodes find in the Config of [InfoFrom].
 	Config map[string]any
+	// NoOutput leaves the Output of the last event of StreamJSON and CommandJSON nil. It
+	// is the whole state, which a server that reads [Values] events has encoded already.
+	NoOutput bool
 }
 
 // run implements [RunOption]. Everything is done by serve, which handles need before
@@ -55,5 +58,6 @@ func (h Host) serve(g *core) {
 			set.Cache = c.Cache()
 		}
 	}
+	g.noOutput = h.NoOutput
 	set.Fence, set.Config, set.AnyGraph, set.Recorded = h.Fence, h.Config, h.AnyGraph, h.Recorded
 }

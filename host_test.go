@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"iter"
 	"testing"
 
 	"github.com/treadle-go/treadle"
@@ -240,4 +241,30 @@ func TestDoEmitsEventsBeforeRecord(t *testing.T) {
 		streamed = append(streamed, ev.Where().Node)
 	}
 	same(t, "events before the record", []string{"effect"}, saved)
+}
+
+func TestHostNoOutputLeavesOutputOut(t *testing.T) {
+	b := treadle.New[hosted]("echo")
+	treadle.AddNode(b, "echo", func(context.Context, hosted) (treadle.Update, error) { return treadle.Update{"found": 1}, nil })
+	b.Edge(treadle.Start, "echo")
+	g := treadle.Must(b.Compile(nil))
+	for _, none := range []bool{false, true} {
+		th := g.Open("t", treadle.Host{Saver: checkpoint.NewMemory(), NoOutput: none})
+		for name, stream := range map[string]iter.Seq2[treadle.Event, error]{
+			"stream":  th.StreamJSON(t.Context(), json.RawMessage(`{"asked":"a"}`)),
+			"command": th.CommandJSON(t.Context(), json.RawMessage(`{"update":{"asked":"a"},"goto":"echo"}`)),
+		} {
+			var last treadle.Event
+			for ev, err := range stream {
+				if err != nil {
+					t.Fatal(err)
+				}
+				last = ev
+			}
+			end, ok := last.(treadle.Finished[json.RawMessage])
+			if !ok || (end.Output == nil) != none {
+				t.Errorf("%s with NoOutput %v: the last event is %+v", name, none, last)
+			}
+		}
+	}
 }

@@ -106,7 +106,7 @@ func (r *Runner) thread(run *ledger.Run, k *Kwargs, l *log) (treadle.AnyThread, 
 	if g == nil {
 		return nil, fmt.Errorf("graph %q is not served", run.Graph)
 	}
-	host := treadle.Host{Saver: r.saver, Store: r.store, Fence: run.Epoch, Config: k.Config, AnyGraph: true}
+	host := treadle.Host{Saver: r.saver, Store: r.store, Fence: run.Epoch, Config: k.Config, AnyGraph: true, NoOutput: true}
 	if l.keep && !l.unread {
 		host.Recorded = l.settle
 	}

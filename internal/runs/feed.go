@@ -328,6 +328,27 @@ func (f *Feed) after(seq uint64) (es []*Entry, gap bool, more <-chan struct{}) {
 	return nil, false, f.wake
 }
 
+// end returns the last entry of a run, if the feed has it after seq. Otherwise it returns the
+// number of the feed's last entry, whether entries after seq are gone, and a channel that is
+// closed when there are more.
+func (f *Feed) end(run uuid.UUID, seq uint64) (end *Entry, last uint64, gap bool, more <-chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := len(f.entries) - 1; i >= 0 && f.entries[i].Seq > seq; i-- {
+		if e := f.entries[i]; e.End != nil && e.Run == run {
+			return e, e.Seq, false, nil
+		}
+	}
+	last, gap = seq, seq < f.dropped
+	if n := len(f.entries); n > 0 {
+		last = max(last, f.entries[n-1].Seq)
+	}
+	if f.wake == nil {
+		f.wake = make(chan struct{})
+	}
+	return nil, last, gap, f.wake
+}
+
 // feeds are the feeds of the threads that runs and readers use, and of those that
 // they used a short time ago.
 type feeds struct {

@@ -18,12 +18,6 @@ var ErrSlow = errors.New("the reader is too slow: events that it has not read ar
 // those to come, and ends behind the last one. A run whose events are no longer there
 // yields nothing. fresh says that the caller has just created the run.
 func (r *Runner) Read(ctx context.Context, run *ledger.Run, after uint64, fresh bool) iter.Seq2[*Entry, error] {
-	return r.read(ctx, run, after, fresh, true)
-}
-
-// read is Read. Without all, entries that come too fast for the reader are left out, but
-// never the last one.
-func (r *Runner) read(ctx context.Context, run *ledger.Run, after uint64, fresh, all bool) iter.Seq2[*Entry, error] {
 	return func(yield func(*Entry, error) bool) {
 		feed := r.feeds.use(run.Thread)
 		ended := false
@@ -41,7 +35,7 @@ func (r *Runner) read(ctx context.Context, run *ledger.Run, after uint64, fresh,
 				return
 			}
 		}
-		if run.Resumable && !fresh && all {
+		if run.Resumable && !fresh {
 			for e, err := range r.past(ctx, run.Thread, run.ID, after, feed) {
 				if !yield(e, err) || err != nil || e.End != nil {
 					return
@@ -49,9 +43,10 @@ func (r *Runner) read(ctx context.Context, run *ledger.Run, after uint64, fresh,
 				after = e.Seq
 			}
 		}
+		first := firstSeq(run, fresh)
 		for {
-			es, gap, more := feed.after(after)
-			if gap && after > 0 && all {
+			es, gap, more := feed.after(max(after, first))
+			if gap && after > 0 {
 				if !run.Resumable {
 					yield(nil, ErrSlow)
 					return
@@ -69,13 +64,6 @@ func (r *Runner) read(ctx context.Context, run *ledger.Run, after uint64, fresh,
 				}
 				continue
 			}
-			if gap && !all && !over { // the end may be among those that are gone
-				var err error
-				if over, err = r.over(ctx, run); err != nil {
-					yield(nil, err)
-					return
-				}
-			}
 			for _, e := range es {
 				after = e.Seq
 				if e.Run != run.ID {
@@ -90,7 +78,7 @@ func (r *Runner) read(ctx context.Context, run *ledger.Run, after uint64, fresh,
 				continue
 			}
 			if over { // it ended, and its end is no longer in the feed
-				if r.o.Bus != nil && !fresh && all {
+				if r.o.Bus != nil && !fresh {
 					r.rest(ctx, run, after, yield)
 				}
 				return
@@ -102,6 +90,16 @@ func (r *Runner) read(ctx context.Context, run *ledger.Run, after uint64, fresh,
 			}
 		}
 	}
+}
+
+// firstSeq returns a number that all entries of a run exceed: the number that its thread had
+// reached when the run started. It is 0 if the run was read and not created, since the ledger
+// does not keep it.
+func firstSeq(run *ledger.Run, fresh bool) uint64 {
+	if !fresh {
+		return 0
+	}
+	return run.Seq
 }
 
 // rest yields the stored entries of a run that has ended in another process. Without
@@ -174,16 +172,42 @@ func (r *Runner) End(ctx context.Context, run *ledger.Run, fresh bool) (*Entry, 
 	}
 }
 
+// lastEntry is like Read, but looks for the last entry alone, so a reader cannot be too slow
+// for it.
 func (r *Runner) lastEntry(ctx context.Context, run *ledger.Run, fresh bool) (*Entry, error) {
-	for e, err := range r.read(ctx, run, 0, fresh, false) {
+	feed := r.feeds.use(run.Thread)
+	var end *Entry
+	defer func() { r.feeds.release(feed, run.Temporary && end != nil) }()
+	if !fresh || run.Worker != r.worker { // else this process executes it
+		defer r.follow(feed)()
+	}
+	over, after := false, firstSeq(run, fresh)
+	if !fresh {
+		// The feed is held before the ledger is read, so an end that comes in between is in it.
+		var err error
+		if over, err = r.over(ctx, run); err != nil {
+			return nil, err
+		}
+	}
+	for {
+		var gap bool
+		var more <-chan struct{}
+		if end, after, gap, more = feed.end(run.ID, after); end != nil {
+			return end, nil
+		}
+		var err error
+		switch {
+		case over: // the feed no longer has the end
+			return nil, nil
+		case gap: // so the end may be gone as well
+			over, err = r.over(ctx, run)
+		default:
+			over, err = r.more(ctx, feed, more, run)
+		}
 		if err != nil {
 			return nil, err
 		}
-		if e.End != nil {
-			return e, nil
-		}
 	}
-	return nil, nil
 }
 
 // past yields the stored entries of a thread, or of one of its runs, that the feed

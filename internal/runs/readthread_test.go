@@ -119,20 +119,17 @@ func TestWaitingForTheEndMissesEntriesButNotTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.write(10)
-	var end *Entry
-	burst := false
-	for e, err := range r.read(ctx, l.run, 0, true, false) {
+	ended := make(chan *Entry)
+	go func() {
+		end, err := r.End(ctx, l.run, true)
 		if err != nil {
-			t.Fatal(err)
+			t.Error(err)
 		}
-		if !burst { // the reader sleeps while the run goes on
-			burst = true
-			l.write(2 * maxEntries)
-			l.add(&Entry{Run: l.run.ID, End: &End{Status: "success"}})
-		}
-		end = e
-	}
-	if end == nil || end.End == nil {
+		ended <- end
+	}()
+	l.write(2 * maxEntries)
+	l.add(&Entry{Run: l.run.ID, End: &End{Status: "success"}})
+	if end := <-ended; end == nil || end.End == nil {
 		t.Errorf("the last entry is %+v", end)
 	}
 	// The next run of the thread has pushed it out.
@@ -143,5 +140,32 @@ func TestWaitingForTheEndMissesEntriesButNotTheEnd(t *testing.T) {
 	}
 	if e, err := r.End(ctx, l.run, true); err != nil || e != nil {
 		t.Errorf("the end that is gone is %+v, %v", e, err)
+	}
+}
+
+// The client that has created a run reads none of the entries that its thread had before, so
+// the cost of a run does not grow with the thread.
+func TestReaderOfNewRunSkipsOlderEntries(t *testing.T) {
+	r, l := reading(t, false)
+	l.write(10)
+	for _, e := range l.feed.entries {
+		e.mu.Lock()
+	}
+	run := &ledger.Run{ID: uuid.New(), Thread: l.run.Thread, Worker: r.worker, Seq: l.feed.last()}
+	next := &log{runner: r, feed: l.feed, run: run}
+	next.write(1)
+	next.add(&Entry{Run: run.ID, End: &End{Status: "success"}})
+	if end, err := r.End(t.Context(), run, true); err != nil || end == nil || end.End == nil {
+		t.Errorf("the end is %+v, %v", end, err)
+	}
+	n := 0
+	for _, err := range r.Read(t.Context(), run, 0, true) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
+	if n != 2 {
+		t.Errorf("%d entries are read, want 2", n)
 	}
 }
