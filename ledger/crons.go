@@ -18,17 +18,24 @@ type CronQuery struct {
 	Page
 }
 
+// cronDoc is the document in a cron's row.
+type cronDoc struct {
+	*Cron
+	Creator json.RawMessage `json:"creator,omitempty"`
+}
+
 func decodeCron(r *Row) (*Cron, error) {
-	c := &Cron{}
-	if err := json.Unmarshal(r.Doc, c); err != nil {
+	d := cronDoc{Cron: &Cron{}}
+	if err := json.Unmarshal(r.Doc, &d); err != nil {
 		return nil, fmt.Errorf("ledger: decode cron %s: %w", r.ID, err)
 	}
-	return c, nil
+	d.Cron.Creator = d.Creator
+	return d.Cron, nil
 }
 
 func putCron(tx Tx, c *Cron) error {
 	c.Next, c.End = microsOf(c.Next), microsOf(c.End)
-	doc, err := json.Marshal(c)
+	doc, err := json.Marshal(cronDoc{c, c.Creator})
 	if err != nil {
 		return fmt.Errorf("ledger: encode cron %s: %w", c.ID, err)
 	}

@@ -155,6 +155,8 @@ type Cron struct {
 	UserID      *string         `json:"user_id"`
 	Created     time.Time       `json:"created_at"`
 	Updated     time.Time       `json:"updated_at"`
+
+	Creator json.RawMessage `json:"-"` // the user who created it, as the server encodes users; its runs act as this user
 }
 
 // Hook is a webhook that has to be sent.

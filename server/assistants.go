@@ -60,9 +60,19 @@ type assistantBody struct {
 	IfExists    string        `json:"if_exists"`
 }
 
-func (c *call) createAssistant() error {
+// decodeAssistant reads an assistant, without the keys that only the server sets.
+func (c *call) decodeAssistant() (*assistantBody, error) {
 	var b assistantBody
 	if err := c.decode(&b); err != nil {
+		return nil, err
+	}
+	b.Config, b.Context, b.Metadata = unforged(b.Config), unforged(b.Context), unforged(b.Metadata)
+	return &b, nil
+}
+
+func (c *call) createAssistant() error {
+	b, err := c.decodeAssistant()
+	if err != nil {
 		return err
 	}
 	if b.Graph == nil {
@@ -75,7 +85,6 @@ func (c *call) createAssistant() error {
 	if b.Name != nil {
 		a.Name = *b.Name
 	}
-	var err error
 	a.ID, err = newID("assistant_id", b.ID)
 	if err = errors.Join(err, checkIfExists(b.IfExists)); err != nil {
 		return err
@@ -146,12 +155,12 @@ func (c *call) getAssistant() error {
 }
 
 func (c *call) patchAssistant() error {
-	var b assistantBody
-	if err := c.decode(&b); err != nil {
+	b, err := c.decodeAssistant()
+	if err != nil {
 		return err
 	}
 	name := c.r.PathValue("assistant_id")
-	value := map[string]any{"assistant_id": name, "metadata": map[string]any(b.Metadata)}
+	value := map[string]any{"assistant_id": name, "metadata": map[string]any(orObject(b.Metadata))}
 	f, err := c.allow(value)
 	if err != nil {
 		return err

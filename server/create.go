@@ -57,8 +57,31 @@ type runBody struct {
 	Durability   string          `json:"durability"`
 	During       *bool           `json:"checkpoint_during"`
 
-	v2    bool // it came by protocol v2
-	waits bool // its client waits for its end and reads no stream
+	id    uuid.UUID // of the run, if the server has chosen it
+	v2    bool      // it came by protocol v2
+	waits bool      // its client waits for its end and reads no stream
+}
+
+// authPrefix is the prefix of the configuration keys that carry the authenticated user.
+// Only the server sets them.
+const authPrefix = "langgraph_auth_"
+
+// unforged returns o without the keys that only the server sets. In a configuration, it
+// also removes them from the configurable part and the metadata. It does not change o.
+func unforged(o ledger.Object) ledger.Object {
+	if o == nil {
+		return nil
+	}
+	out := maps.Clone(o)
+	maps.DeleteFunc(out, func(key string, _ any) bool { return strings.HasPrefix(key, authPrefix) })
+	for _, key := range []string{"configurable", "metadata"} {
+		if part, ok := out[key].(map[string]any); ok {
+			part = maps.Clone(part)
+			maps.DeleteFunc(part, func(key string, _ any) bool { return strings.HasPrefix(key, authPrefix) })
+			out[key] = part
+		}
+	}
+	return out
 }
 
 // check is an error for a field that does not fit.
@@ -128,26 +151,28 @@ func (c *call) kwargs(b *runBody, a *ledger.Assistant, thread, run uuid.UUID, me
 	return k
 }
 
-// config is the configuration of a run: that of the assistant, overlaid by that of the
-// request, with ids, headers and the user in its configurable part.
+// config returns the configuration of a run: the assistant's, overlaid by the request's,
+// with IDs, headers, and the user in its configurable part. The user is always the
+// authenticated caller, whatever the request or a stored assistant contains.
 func (c *call) config(b *runBody, a *ledger.Assistant, thread, run uuid.UUID, metadata ledger.Object) (config, context ledger.Object) {
 	config = ledger.Object{}
-	maps.Copy(config, a.Config)
-	maps.Copy(config, b.Config)
-	own, _ := b.Config["configurable"].(map[string]any)
-	theirs, _ := a.Config["configurable"].(map[string]any)
+	asked, given := unforged(b.Config), unforged(a.Config)
+	maps.Copy(config, given)
+	maps.Copy(config, asked)
+	own, _ := asked["configurable"].(map[string]any)
+	theirs, _ := given["configurable"].(map[string]any)
 	conf := map[string]any{}
 	maps.Copy(conf, theirs)
 	maps.Copy(conf, own)
 	context = ledger.Object{}
-	maps.Copy(context, a.Context)
+	maps.Copy(context, unforged(a.Context))
 	if b.Context != nil {
-		maps.Copy(context, b.Context)
+		maps.Copy(context, unforged(b.Context))
 	} else {
 		maps.Copy(context, own)
 	}
 	if own == nil {
-		maps.Copy(conf, b.Context)
+		maps.Copy(conf, unforged(b.Context))
 	}
 	c.addHeaders(conf)
 	conf["run_id"], conf["thread_id"], conf["graph_id"], conf["assistant_id"] = run.String(), thread.String(), a.Graph, a.ID.String()
@@ -179,7 +204,7 @@ func (c *call) addHeaders(conf map[string]any) {
 	for name, values := range c.r.Header {
 		name = strings.ToLower(name)
 		usual := strings.HasPrefix(name, "x-") && !slices.Contains(secretHeaders, name) || name == "user-agent"
-		if c.s.o.configurable.selects(name, usual) {
+		if c.s.o.configurable.selects(name, usual) && !strings.HasPrefix(name, authPrefix) {
 			conf[name] = values[0]
 		}
 	}
@@ -220,7 +245,11 @@ func (c *call) newRun(b *runBody, thread *uuid.UUID, recall bool) (*ledger.NewRu
 	if err != nil {
 		return nil, err
 	}
-	run := &ledger.Run{ID: uuid.Must(uuid.NewV7()), Assistant: a.ID, Graph: a.Graph, Strategy: b.Strategy, Status: ledger.Pending, Resumable: b.Resumable || b.v2}
+	id := b.id
+	if id == uuid.Nil {
+		id = uuid.Must(uuid.NewV7())
+	}
+	run := &ledger.Run{ID: id, Assistant: a.ID, Graph: a.Graph, Strategy: b.Strategy, Status: ledger.Pending, Resumable: b.Resumable || b.v2}
 	if run.Strategy == "" {
 		run.Strategy = ledger.Enqueue
 	}
@@ -237,11 +266,11 @@ func (c *call) newRun(b *runBody, thread *uuid.UUID, recall bool) (*ledger.NewRu
 	default:
 		run.Thread, run.Temporary = uuid.Must(uuid.NewV7()), true
 	}
-	value := map[string]any{"thread_id": run.Thread.String(), "assistant_id": a.ID.String(), "run_id": run.ID.String(), "metadata": map[string]any(maps.Clone(orObject(b.Metadata)))}
+	value := map[string]any{"thread_id": run.Thread.String(), "assistant_id": a.ID.String(), "run_id": run.ID.String(), "metadata": map[string]any(orObject(unforged(b.Metadata)))}
 	if n.Filter, err = c.may("threads", "create_run", value); err != nil {
 		return nil, err
 	}
-	own := metadataOf(value, b.Metadata)
+	own := metadataOf(value, unforged(b.Metadata))
 	if b.IfNotExists == "create" {
 		n.Create = &ledger.Thread{ID: run.Thread, Metadata: ledger.Object{}, Config: ledger.Object{}, V2: b.v2}
 		if n.Create.TTL, err = c.s.ttl(nil); err != nil {
@@ -256,7 +285,7 @@ func (c *call) newRun(b *runBody, thread *uuid.UUID, recall bool) (*ledger.NewRu
 		}
 	}
 	run.Metadata = ledger.Object{}
-	maps.Copy(run.Metadata, a.Metadata)
+	maps.Copy(run.Metadata, unforged(a.Metadata))
 	run.Metadata["graph_id"], run.Metadata["assistant_id"] = a.Graph, a.ID.String()
 	maps.Copy(run.Metadata, own)
 	k := c.kwargs(b, a, run.Thread, run.ID, run.Metadata)

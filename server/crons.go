@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -121,6 +122,7 @@ func (c *call) createCron() error {
 	if b.Schedule == nil {
 		return invalid("schedule", "it is missing")
 	}
+	b.Metadata = unforged(b.Metadata)
 	if err := errors.Join(b.check(), c.checkHook(b.Webhook)); err != nil {
 		return err
 	}
@@ -150,6 +152,9 @@ func (c *call) createCron() error {
 	cron.Metadata = metadataOf(value, cron.Metadata)
 	if c.user != nil {
 		cron.UserID = &c.user.Identity
+		if cron.Creator, err = json.Marshal(c.user); err != nil {
+			return err
+		}
 	}
 	if err := b.change(cron, raw); err != nil {
 		return err
@@ -164,12 +169,19 @@ func (c *call) createCron() error {
 	return c.json(http.StatusOK, cron)
 }
 
-// addressed puts the id of the assistant and the metadata in the payload, and the id
-// of the cron in the configuration of its runs.
+// addressed puts the ID of the assistant and the metadata into the payload, and the ID of
+// the cron into the configuration of its runs. It removes the keys that only the server
+// sets.
 func (*call) addressed(cron *ledger.Cron, a *ledger.Assistant) error {
 	var payload ledger.Object
 	if err := json.Unmarshal(cron.Payload, &payload); err != nil {
 		return err
+	}
+	for key, v := range payload {
+		part, isObject := v.(map[string]any)
+		if isObject && slices.ContainsFunc([]string{"config", "context", "metadata"}, func(s string) bool { return strings.EqualFold(s, key) }) {
+			payload[key] = map[string]any(unforged(part))
+		}
 	}
 	payload["assistant_id"] = a.ID.String()
 	config, _ := payload["config"].(map[string]any)
@@ -227,6 +239,7 @@ func (c *call) patchCron() error {
 	if err := decodeJSON(raw, &b); err != nil {
 		return err
 	}
+	b.Metadata = unforged(b.Metadata)
 	if err := errors.Join(b.checkFields(), c.checkHook(b.Webhook)); err != nil {
 		return err
 	}
@@ -338,8 +351,21 @@ func (c *call) countCrons() error {
 	return c.json(http.StatusOK, total)
 }
 
-// cronRun makes the run of a cron that is due. Its id comes from the cron and the
-// time, so that two processes make the same one.
+// creatorOf returns the user who created a cron, or nil if the cron was created without
+// authentication. A cron stored by an earlier version contains only the user's identity.
+func creatorOf(cron *ledger.Cron) (*User, error) {
+	switch {
+	case len(cron.Creator) > 0:
+		u := &User{}
+		return u, decodeJSON(cron.Creator, u)
+	case cron.UserID != nil:
+		return &User{Identity: *cron.UserID, Permissions: []string{}}, nil
+	}
+	return nil, nil
+}
+
+// cronRun creates the run of a due cron. The run acts as the user who created the cron. Its
+// ID is derived from the cron and the time, so that two processes create the same run.
 func (s *Server) cronRun(ctx context.Context, cron *ledger.Cron, at time.Time) (*ledger.NewRun, error) {
 	var b runBody
 	if err := json.Unmarshal(cron.Payload, &b); err != nil {
@@ -353,11 +379,14 @@ func (s *Server) cronRun(ctx context.Context, cron *ledger.Cron, at time.Time) (
 		return nil, err
 	}
 	inner := &call{s: s, r: r, own: true}
+	if inner.user, err = creatorOf(cron); err != nil {
+		return nil, err
+	}
+	b.id = uuid.NewSHA1(cron.ID, []byte(at.UTC().Format(time.RFC3339)))
 	n, err := inner.newRun(&b, cron.Thread, false)
 	if err != nil {
 		return nil, err
 	}
-	n.Run.ID = uuid.NewSHA1(cron.ID, []byte(at.UTC().Format(time.RFC3339)))
 	if n.Create != nil {
 		maps.Copy(n.Create.Metadata, cron.Metadata)
 	}

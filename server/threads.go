@@ -83,6 +83,7 @@ func (c *call) createThread() error {
 	if err := c.decode(&b); err != nil {
 		return err
 	}
+	b.Metadata = unforged(b.Metadata)
 	id, err := newID("thread_id", b.ID)
 	if err = errors.Join(err, checkIfExists(b.IfExists)); err != nil {
 		return err
@@ -225,6 +226,7 @@ func (c *call) patchThread() error {
 	if err := c.decode(&b); err != nil {
 		return err
 	}
+	b.Metadata = unforged(b.Metadata)
 	id, err := c.id("thread_id")
 	if err != nil {
 		return err
@@ -331,7 +333,7 @@ func (c *call) copyThread() error {
 	if err != nil {
 		return err
 	}
-	t := &ledger.Thread{ID: uuid.Must(uuid.NewV7()), Metadata: maps.Clone(orObject(old.Metadata)), Config: ledger.Object{}, Small: old.Small, Revision: old.Revision}
+	t := &ledger.Thread{ID: uuid.Must(uuid.NewV7()), Metadata: orObject(unforged(old.Metadata)), Config: ledger.Object{}, Small: old.Small, Revision: old.Revision}
 	if t.TTL, err = c.s.ttl(nil); err != nil {
 		return err
 	}
