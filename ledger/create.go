@@ -31,7 +31,7 @@ type Created struct {
 }
 
 // CreateRun stores a run and applies its strategy to the others of its thread. If it
-// fails, with ErrBusy, ErrFull, ErrNotFound or ErrStale, nothing has changed.
+// fails, with ErrBusy, ErrExists, ErrFull, ErrNotFound or ErrStale, nothing has changed.
 //
 // The run is given to n.Worker if the worker has a lease, the run is due, the thread has
 // no other that is open and does not need a later revision. A run that has the same Key, of the same thread or
@@ -213,6 +213,9 @@ func (l *Ledger) threadFor(tx Tx, n *NewRun) (*threadDoc, error) {
 		return nil, err
 	}
 	if r == nil && n.Create != nil {
+		if isTemporaryThread(n.Thread) {
+			return nil, exists("thread", n.Thread)
+		}
 		d := newThread(n.Create, tx.Now())
 		d.ID = n.Thread
 		return d, nil

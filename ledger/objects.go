@@ -85,7 +85,7 @@ type TTL struct {
 // Run is one execution of a graph.
 type Run struct {
 	ID        uuid.UUID       `json:"run_id"`
-	Thread    uuid.UUID       `json:"thread_id"` // of a temporary run: an id that no thread has
+	Thread    uuid.UUID       `json:"thread_id"` // of a temporary run: an ID from NewTemporaryThread
 	Assistant uuid.UUID       `json:"assistant_id"`
 	Created   time.Time       `json:"created_at"`
 	Updated   time.Time       `json:"updated_at"`

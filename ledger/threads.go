@@ -179,8 +179,26 @@ func newThread(t *Thread, now time.Time) *threadDoc {
 	return d
 }
 
-// CreateThread stores a thread and sets its times; without an id it gets one. A thread
-// with its id is ErrExists.
+// temporaryMark starts the thread IDs of temporary runs.
+var temporaryMark = []byte{0x7e, 0x3a, 0xd1, 0xe0}
+
+// NewTemporaryThread returns a thread ID for a temporary run. Events are found by thread ID,
+// so no thread may have the ID of a run that belongs to none: [Ledger.CreateThread] and
+// [Ledger.CreateRun] return ErrExists for a thread with such an ID.
+func NewTemporaryThread() (uuid.UUID, error) {
+	id, err := uuid.NewRandom()
+	copy(id[:], temporaryMark)
+	id[6] = id[6]&0x0f | 0x80 // version 8: custom
+	return id, err
+}
+
+// isTemporaryThread reports whether id is one that NewTemporaryThread returns.
+func isTemporaryThread(id uuid.UUID) bool {
+	return bytes.HasPrefix(id[:], temporaryMark) && id.Version() == 8
+}
+
+// CreateThread stores a thread and sets its times; without an ID it gets one. It returns
+// ErrExists if the ID is taken or reserved for temporary runs.
 func (l *Ledger) CreateThread(ctx context.Context, t *Thread) error {
 	id := t.ID
 	if id == uuid.Nil {
@@ -188,6 +206,9 @@ func (l *Ledger) CreateThread(ctx context.Context, t *Thread) error {
 		if id, err = newID(); err != nil {
 			return err
 		}
+	}
+	if isTemporaryThread(id) {
+		return exists("thread", id)
 	}
 	var d *threadDoc
 	err := l.b.Update(ctx, id, func(tx Tx) error {

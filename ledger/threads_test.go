@@ -219,3 +219,26 @@ func TestThreadsExpireWhenNothingHappens(t *testing.T) {
 		}
 	})
 }
+
+func TestTemporaryThreadIDsAreReserved(t *testing.T) {
+	f := newFixture(t, nil)
+	id, err := ledger.NewTemporaryThread()
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := ledger.NewTemporaryThread()
+	if err != nil || id == other {
+		t.Errorf("%s and %s: %v", id, other, err)
+	}
+	if err := f.CreateThread(t.Context(), &ledger.Thread{ID: id}); !errors.Is(err, ledger.ErrExists) {
+		t.Errorf("CreateThread: %v", err)
+	}
+	n := &ledger.NewRun{Run: &ledger.Run{Thread: id}, Create: &ledger.Thread{ID: id}}
+	if _, err := f.CreateRun(t.Context(), n); !errors.Is(err, ledger.ErrExists) {
+		t.Errorf("CreateRun: %v", err)
+	}
+	if _, err := f.Thread(t.Context(), id, nil); !errors.Is(err, ledger.ErrNotFound) {
+		t.Errorf("the thread: %v", err)
+	}
+	f.create(&ledger.NewRun{Run: &ledger.Run{Thread: id, Temporary: true}})
+}

@@ -229,7 +229,7 @@ func (c *call) inputRespond(thread uuid.UUID, raw json.RawMessage) (any, error) 
 	if p.Responses == nil {
 		p.Responses = []answer{p.answer}
 	}
-	t, err := c.known(thread, "create_run")
+	t, _, err := c.known(thread, "create_run")
 	if err != nil {
 		return nil, err
 	}
@@ -270,17 +270,18 @@ func (c *call) inputRespond(thread uuid.UUID, raw json.RawMessage) (any, error) 
 	return struct{}{}, nil
 }
 
-// known is a thread that the caller may do something with.
-func (c *call) known(thread uuid.UUID, action string) (*ledger.Thread, error) {
+// known returns a thread that has a graph and that the caller may use for an action, and the
+// caller's filter.
+func (c *call) known(thread uuid.UUID, action string) (*ledger.Thread, *ledger.Filter, error) {
 	f, err := c.may("threads", action, map[string]any{"thread_id": thread.String()})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	t, err := c.s.ledger.Thread(c.r.Context(), thread, f)
 	if errors.Is(err, ledger.ErrNotFound) || err == nil && t.Graph() == "" {
-		return nil, &commandError{noSuchRun, "the thread has no run: begin one with run.start"}
+		return nil, nil, &commandError{noSuchRun, "the thread has no run: begin one with run.start"}
 	}
-	return t, err
+	return t, f, err
 }
 
 // stateGet answers with the state of a thread, or of a nested graph.
@@ -292,7 +293,7 @@ func (c *call) stateGet(thread uuid.UUID, raw json.RawMessage) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := c.known(thread, "read")
+	t, _, err := c.known(thread, "read")
 	if err != nil {
 		return nil, err
 	}
@@ -336,15 +337,20 @@ type treeNode struct {
 
 // agentTree answers with the graphs of the thread's last run.
 func (c *call) agentTree(thread uuid.UUID) (any, error) {
-	if _, err := c.known(thread, "read"); err != nil {
+	_, f, err := c.known(thread, "read")
+	if err != nil {
 		return nil, err
 	}
+	o := &observed{c: c, id: thread, filter: f}
 	var root *treeNode
 	for e, err := range c.s.runner.Kept(c.r.Context(), thread, 0) {
 		if err != nil {
 			return nil, err
 		}
 		if e.Protocol == runs.V2 && e.Name == "lifecycle" {
+			if shown, err := o.sees(e); err != nil || !shown {
+				continue
+			}
 			var data struct {
 				Event string `json:"event"`
 				Graph string `json:"graph_name"`

@@ -264,7 +264,10 @@ func (c *call) newRun(b *runBody, thread *uuid.UUID, recall bool) (*ledger.NewRu
 		run.Thread = uuid.Must(uuid.NewV7())
 		b.IfNotExists = "create"
 	default:
-		run.Thread, run.Temporary = uuid.Must(uuid.NewV7()), true
+		run.Temporary = true
+		if run.Thread, err = ledger.NewTemporaryThread(); err != nil {
+			return nil, err
+		}
 	}
 	value := map[string]any{"thread_id": run.Thread.String(), "assistant_id": a.ID.String(), "run_id": run.ID.String(), "metadata": map[string]any(orObject(unforged(b.Metadata)))}
 	if n.Filter, err = c.may("threads", "create_run", value); err != nil {

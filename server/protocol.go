@@ -123,7 +123,8 @@ type observed struct {
 	id     uuid.UUID
 	filter *ledger.Filter
 	thread *ledger.Thread // nil if there is none yet
-	run    uuid.UUID      // the last one that the client may see
+	run    uuid.UUID      // the last run checked that the client may read
+	hidden uuid.UUID      // the last run checked that does not belong to the thread
 }
 
 // observe returns the thread in the path, if the caller may see it.
@@ -149,17 +150,31 @@ func (c *call) observe() (*observed, error) {
 	return o, nil
 }
 
-// sees reports whether the caller may see an entry. A thread that did not exist when
-// the stream was opened may have become somebody else's, so each run is looked at.
-func (o *observed) sees(e *runs.Entry) bool {
-	if o.filter == nil || e.Run == o.run {
-		return true
+// errHidden says that a client may not read a thread.
+var errHidden = errors.New("thread hidden from caller")
+
+// sees reports whether the caller may read an entry. It returns errHidden if the caller may
+// not read the thread: a thread that did not exist when the stream was opened may belong to
+// another user by now. Entries are found by the ID of the thread, so those of a run
+// that does not belong to it, such as a run of a deleted thread with the same ID, are left out.
+func (o *observed) sees(e *runs.Entry) (bool, error) {
+	switch {
+	case o.filter == nil, e.Run == o.run:
+		return true, nil
+	case e.Run == o.hidden:
+		return false, nil
 	}
-	if _, err := o.c.s.ledger.Thread(o.c.r.Context(), o.id, o.filter); err != nil {
-		return false
+	ctx := o.c.r.Context()
+	run, err := o.c.s.ledger.Run(ctx, o.id, e.Run, o.filter)
+	if err == nil && !run.Temporary {
+		o.run = e.Run
+		return true, nil
 	}
-	o.run = e.Run
-	return true
+	if _, err := o.c.s.ledger.Thread(ctx, o.id, o.filter); err != nil {
+		return false, errHidden
+	}
+	o.hidden = e.Run
+	return false, nil
 }
 
 // last is the number of the thread's last event.
@@ -219,15 +234,13 @@ func (c *call) streamEvents() error {
 	_, err = e.follow(c.r.Context(), func(ctx context.Context) iter.Seq2[*runs.Entry, error] {
 		return c.s.runner.ReadThread(ctx, o.id, after)
 	}, func(entry *runs.Entry) bool {
-		if !o.sees(entry) {
-			return false
-		}
-		if sub.wants(entry) {
+		shown, err := o.sees(entry)
+		if shown && sub.wants(entry) {
 			buf.Reset()
 			writeHead(&buf, entry)
 			e.frame(entry.Name, nil, strconv.FormatUint(entry.Seq, 10), buf.Bytes(), entry.Data(), eventTail)
 		}
-		return true
+		return err == nil
 	})
 	c.cut(err)
 	return ignored(err)
@@ -262,11 +275,11 @@ func (c *call) streamThread() error {
 	_, err = e.follow(c.r.Context(), func(ctx context.Context) iter.Seq2[*runs.Entry, error] {
 		return c.s.runner.ReadThread(ctx, o.id, after)
 	}, func(entry *runs.Entry) bool {
-		if !o.sees(entry) {
-			return false
+		shown, err := o.sees(entry)
+		if shown {
+			e.threadFrame(entry, modes)
 		}
-		e.threadFrame(entry, modes)
-		return true
+		return err == nil
 	})
 	c.cut(err)
 	return ignored(err)

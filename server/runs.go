@@ -345,6 +345,9 @@ func (c *call) result(run *ledger.Run) (json.RawMessage, error) {
 	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
 		return nil, err
 	}
+	if run.Temporary {
+		return json.RawMessage("null"), nil
+	}
 	t, err := c.s.ledger.Thread(c.r.Context(), run.Thread, nil)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return json.RawMessage("null"), nil

@@ -187,7 +187,10 @@ func (s *socket) subscribe(ctx context.Context, raw json.RawMessage) (any, *subs
 		if err != nil {
 			return nil, nil, err
 		}
-		if sub.wants(e) && seen.sees(e) {
+		if !sub.wants(e) {
+			continue
+		}
+		if shown, _ := seen.sees(e); shown {
 			replayed++
 			sub.over = sub.over || isEnd(e)
 		}
@@ -260,13 +263,10 @@ func (s *socket) fail(err error) {
 	s.end(websocket.StatusTryAgainLater, "events are lost: connect and subscribe again")
 }
 
-// errHidden says that a client may not see a thread.
-var errHidden = errors.New("the caller may not see the thread")
-
-// event sends an event.
+// event sends an event, unless it is hidden from the client.
 func (s *socket) event(ctx context.Context, e *runs.Entry) error {
-	if !s.thread.sees(e) {
-		return errHidden
+	if shown, err := s.thread.sees(e); err != nil || !shown {
+		return err
 	}
 	var buf bytes.Buffer
 	writeHead(&buf, e)
