@@ -480,16 +480,16 @@ func TestConfigurationOfWebhooks(t *testing.T) {
 	}
 }
 
-func TestDevelopmentIsOpenToWebPagesAndPrivateWebhooks(t *testing.T) {
+func TestDevAllowsLocalPagesAndWebhooks(t *testing.T) {
 	t.Setenv("HOST", "nosuch.invalid") // is for serve
 	got := make(chan bool, 8)
 	hooked := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { got <- true }))
 	defer hooked.Close()
 	c, out, stop := startWith(t, nil, "dev", "--db", filepath.Join(t.TempDir(), "test.db"))
 	defer stop()
-	c.head = http.Header{"Origin": {"https://example.com"}}
+	c.head = http.Header{"Origin": {"http://localhost:5173"}}
 	h := c.ok("POST", "/runs/wait", `{"assistant_id":"router","input":{"target":"left"},"webhook":"`+hooked.URL+`"}`, nil)
-	if h.Get("Access-Control-Allow-Origin") != "*" {
+	if h.Get("Access-Control-Allow-Origin") != "http://localhost:5173" {
 		t.Errorf("headers %v", h)
 	}
 	<-got
@@ -504,9 +504,10 @@ func TestDevelopmentIsOpenToWebPagesAndPrivateWebhooks(t *testing.T) {
 func TestServingIsClosedAndLogsNoRequests(t *testing.T) {
 	c, out := configured(t, `{}`)
 	c.head = http.Header{"Origin": {"https://example.com"}}
-	if h := c.ok("GET", "/ok", "", nil); h.Get("Access-Control-Allow-Origin") != "" {
-		t.Errorf("headers %v", h)
+	if status, h, raw := c.do("GET", "/ok", ""); status != http.StatusForbidden || h.Get("Access-Control-Allow-Origin") != "" {
+		t.Errorf("%d %s, headers %v", status, raw, h)
 	}
+	c.head = http.Header{}
 	if status, _, raw := c.do("POST", "/runs/wait", `{"assistant_id":"router","input":{},"webhook":"http://127.0.0.1:1/"}`); status != http.StatusUnprocessableEntity {
 		t.Errorf("%d %s", status, raw)
 	}

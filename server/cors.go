@@ -20,6 +20,14 @@ type CORS struct {
 	pattern *regexp.Regexp // of further origins
 }
 
+// all reports whether pages of every origin may call the server.
+func (o *CORS) all() bool { return slices.Contains(o.Origins, "*") && !o.Credentials }
+
+// allows reports whether pages of an origin may call the server. A nil CORS allows none.
+func (o *CORS) allows(origin string) bool {
+	return o != nil && (o.all() || slices.Contains(o.Origins, origin) || o.pattern != nil && o.pattern.MatchString(origin))
+}
+
 // exposed are the headers that LangGraph's clients read.
 const exposed = "content-location,location,x-pagination-total,x-pagination-next"
 
@@ -33,17 +41,14 @@ func (s *Server) cors(w http.ResponseWriter, r *http.Request) bool {
 	h.Set("Cache-Control", "no-store") // answers are for the caller alone
 	o := s.o.CORS
 	origin := r.Header.Get("Origin")
-	if o == nil || origin == "" {
-		return false
-	}
 	switch {
-	case slices.Contains(o.Origins, "*") && !o.Credentials:
+	case origin == "" || !o.allows(origin):
+		return false
+	case o.all():
 		h.Set("Access-Control-Allow-Origin", "*")
-	case slices.Contains(o.Origins, origin), o.pattern != nil && o.pattern.MatchString(origin):
+	default:
 		h.Set("Access-Control-Allow-Origin", origin)
 		h.Add("Vary", "Origin")
-	default:
-		return false
 	}
 	if o.Credentials {
 		h.Set("Access-Control-Allow-Credentials", "true")

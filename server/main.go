@@ -38,7 +38,7 @@ import (
 // The program has these commands:
 //
 //	serve      serve the graphs; the default
-//	dev        serve them for development: web pages of every origin may call the
+//	dev        serve them for development: web pages of this machine may call the
 //	           server, webhooks may go to private addresses, and each request is logged
 //	openapi    print the description of the API
 //
@@ -48,6 +48,7 @@ import (
 //	--config FILE    the configuration (treadle.json, or else langgraph.json, if it is there)
 //	--host HOST      the address to listen at (HOST, 127.0.0.1)
 //	--port PORT      the port; 0 takes a free one (PORT, 2024)
+//	--allow A,B      hosts and origins that may call the server in addition to this machine's (ALLOW_HOSTS)
 //	--db FILE        the database, a file or postgres://… (DATABASE_URI, treadle.db)
 //	--nats URLS      what connects processes on one Postgres (NATS_URL)
 //	--role ROLE      all, api or worker (ROLE, all)
@@ -91,6 +92,7 @@ type settings struct {
 	command                  string
 	config, host, db, format string
 	nats, role, graphs       string
+	allow                    string
 	port, revision           int
 	requests, studio         bool
 	grace                    time.Duration
@@ -115,6 +117,7 @@ func (s *settings) flags() (*flag.FlagSet, error) {
 	fs.StringVar(&s.config, "config", "", "`FILE` with the configuration (default treadle.json, or else langgraph.json, if it is there)")
 	fs.StringVar(&s.host, "host", host, "the `HOST` to listen at")
 	fs.IntVar(&s.port, "port", port, "the `PORT`; 0 takes a free one")
+	fs.StringVar(&s.allow, "allow", env("ALLOW_HOSTS", ""), "further hosts and origins, `A,B`, such as agents.test or https://app.test, that may call a server without Auth on a loopback address")
 	fs.StringVar(&s.db, "db", env("DATABASE_URI", "treadle.db"), "the database, a `FILE`, or postgres://… for several processes")
 	fs.StringVar(&s.nats, "nats", env("NATS_URL", ""), "the `ADDRESSES` of NATS, nats://a,nats://b, that connects processes on one Postgres")
 	fs.StringVar(&s.role, "role", env("ROLE", "all"), "the `ROLE` of this process: all, api (executes no runs) or worker (answers no clients)")
@@ -181,7 +184,7 @@ func usage(out io.Writer) error {
 
 Commands:
   serve     serve the graphs (the default)
-  dev       serve them for development: open to web pages, private webhooks, a log of requests
+  dev       serve them for development: open to local web pages, private webhooks, a log of requests
   openapi   print the description of the API
 
 Flags:
@@ -279,13 +282,14 @@ func (s *settings) options(conf *config, o *Options, stderr io.Writer, graphs []
 	case "worker":
 		o.quiet = true
 	}
+	if s.command == "dev" && o.CORS == nil {
+		o.CORS = &CORS{pattern: localOrigins}
+	}
+	s.applyAllowed(o)
 	o.logRequests = s.requests
 	o.Studio = o.Studio || s.studio
 	if s.command != "dev" {
 		return nil
-	}
-	if o.CORS == nil {
-		o.CORS = &CORS{Origins: []string{"*"}}
 	}
 	hooks := Webhooks{}
 	if o.Webhooks != nil {
@@ -294,6 +298,28 @@ func (s *settings) options(conf *config, o *Options, stderr io.Writer, graphs []
 	hooks.AllowPrivate = true
 	o.Webhooks = &hooks
 	return nil
+}
+
+// applyAllowed adds the hosts and origins of --allow to the options.
+func (s *settings) applyAllowed(o *Options) {
+	var origins []string
+	o.Hosts = slices.Clone(o.Hosts)
+	for entry := range strings.SplitSeq(s.allow, ",") {
+		switch entry = strings.TrimSpace(entry); {
+		case strings.Contains(entry, "://"):
+			origins = append(origins, strings.TrimSuffix(entry, "/"))
+		case entry != "":
+			o.Hosts = append(o.Hosts, entry)
+		}
+	}
+	if len(origins) > 0 {
+		cors := CORS{}
+		if o.CORS != nil {
+			cors = *o.CORS
+		}
+		cors.Origins = append(slices.Clone(cors.Origins), origins...)
+		o.CORS = &cors
+	}
 }
 
 func printDescription(out io.Writer, o *Options) error {

@@ -58,8 +58,11 @@ func (c *call) serveMCP() error {
 	r.Body = io.NopCloser(bytes.NewReader(raw))
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json, text/event-stream") // the SDK wants both
-	// A proxy on the same machine forwards requests with the Host that clients know.
-	o := &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: asJSON, MaxRequestBodyBytes: -1, DisableLocalhostProtection: true, PropagateRequestCancellation: true}
+	// The SDK's protection against DNS rebinding stays on, except for a Host that guard has
+	// accepted and the SDK does not know: with Auth, or if the configuration lists it, a
+	// proxy on the same machine may forward the Host that its clients use.
+	trusted := !isLoopbackHost(r.Host)
+	o := &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: asJSON, MaxRequestBodyBytes: -1, DisableLocalhostProtection: trusted, PropagateRequestCancellation: true}
 	mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return tools }, o).ServeHTTP(c.w, r)
 	return nil
 }

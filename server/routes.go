@@ -253,6 +253,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		seen.done(r, c.route)
 		s.logRequest(seen, r)
 	}()
+	if err := s.guard(r); err != nil {
+		c.answerError(err)
+		return
+	}
 	if s.cors(seen, r) {
 		return
 	}

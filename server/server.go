@@ -55,6 +55,11 @@ type Options struct {
 	RateLimit *RateLimit
 	// CORS says which web pages may call the server; nil means none.
 	CORS *CORS
+	// Hosts lists further values of the Host header, such as "agents.example.com" or
+	// "*.example.com", that a server without Auth accepts on a loopback address; "*" means
+	// all. It always accepts localhost and IP addresses. A reverse proxy on the same machine that forwards the Host
+	// of its clients needs an entry here, or Auth.
+	Hosts []string
 	// Webhooks says where runs may send their results; nil means to every public
 	// address.
 	Webhooks *Webhooks

@@ -72,6 +72,7 @@ the program gets the variables of that file.`,
 	}
 	cmd.Flags().StringVar(&d.host, "host", "127.0.0.1", "the address to listen at")
 	cmd.Flags().IntVar(&d.port, "port", 2024, "the port; 0 takes a free one")
+	cmd.Flags().StringVar(&d.allow, "allow", "", "further hosts and origins that may call the server, as agents.test,https://app.test")
 	cmd.Flags().StringVar(&d.config, "config", "", "the configuration (default treadle.json or langgraph.json, if it is there)")
 	cmd.Flags().BoolVar(&open, "open", false, "open the studio in a browser (in a terminal it is opened unless --open=false)")
 	return cmd
@@ -85,6 +86,7 @@ type devServer struct {
 	args   []string // for the program
 	host   string
 	port   int
+	allow  string
 	config string
 	open   bool
 
@@ -277,15 +279,24 @@ func (d *devServer) start(ctx context.Context, file string) error {
 		return err
 	}
 	args := []string{"dev", "--host", d.host, "--port", strconv.Itoa(d.port)}
-	if d.config != "" {
-		args = append(args, "--config", d.config)
-	}
+	args = append(args, d.flags()...)
 	d.child, err = startChild(ctx, d.program.file, append(args, d.args...), env, d.out.w, d.stderr)
 	if err != nil {
 		return err
 	}
 	d.child.await(ctx, d.host, d.port, readiness{file: file}, d.ready)
 	return nil
+}
+
+// flags returns the flags of the command that the program gets, if they are set.
+func (d *devServer) flags() (args []string) {
+	if d.config != "" {
+		args = append(args, "--config="+d.config)
+	}
+	if d.allow != "" {
+		args = append(args, "--allow="+d.allow)
+	}
+	return args
 }
 
 // stop ends the program, if it runs.

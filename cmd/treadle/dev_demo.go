@@ -33,9 +33,7 @@ func (d *devServer) runDemo(ctx context.Context) error {
 	}
 	d.say("there is no program here, so the demo is served; treadle new NAME begins one of your own")
 	args := []string{"dev", "--host=" + d.host, "--port=" + strconv.Itoa(d.port), "--log-requests=false"}
-	if d.config != "" {
-		args = append(args, "--config="+d.config)
-	}
+	args = append(args, d.flags()...)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	told := make(chan struct{})

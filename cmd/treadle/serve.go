@@ -53,6 +53,7 @@ A program of your own serves your graphs: see treadle new and treadle dev.`,
 	flags.String("config", "", "the configuration (default treadle.json or langgraph.json, if it is there)")
 	flags.String("host", "127.0.0.1", "the address to listen at (HOST)")
 	flags.Int("port", 2024, "the port; 0 takes a free one (PORT)")
+	flags.String("allow", "", "further hosts and origins that may call the server, as agents.test,https://app.test (ALLOW_HOSTS)")
 	flags.String("db", "treadle.db", "the SQLite file, or "+demo.InMemory+" (DATABASE_URI)")
 	flags.String("log", "auto", "the form of the log: auto, json, text or pretty (LOG_FORMAT)")
 	flags.Bool("log-requests", false, "log each request")
@@ -62,4 +63,4 @@ A program of your own serves your graphs: see treadle new and treadle dev.`,
 }
 
 // serverFlags are the flags of [server.Main].
-var serverFlags = []string{"config", "host", "port", "db", "log", "log-requests", "studio", "grace"}
+var serverFlags = []string{"config", "host", "port", "allow", "db", "log", "log-requests", "studio", "grace"}

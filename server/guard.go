@@ -1,0 +1,98 @@
+package server
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// A server on a loopback address is reachable by every web page that the user of the machine
+// opens. Such a page can send requests across origins, which CORS does not prevent but only
+// hides the responses of, and it can be served under a name that later resolves to the
+// loopback address (DNS rebinding). Without Auth, nothing else tells these requests apart
+// from those of the user, so guard checks their Host and Origin.
+
+// guard returns an error for a request that a web page of another site has sent to a server
+// without authentication on a loopback address.
+func (s *Server) guard(r *http.Request) error {
+	if s.o.Auth != nil && s.o.Auth.Authenticate != nil || !overLoopback(r) {
+		return nil
+	}
+	if !s.trustsHost(r.Host) {
+		return fail(http.StatusForbidden, "Host %q is not allowed: a server without Auth on a loopback address accepts localhost, IP addresses, and the names in Options.Hosts or --allow", r.Host)
+	}
+	if origin := r.Header.Get("Origin"); origin != "" && !s.trustsOrigin(origin, r.Host) {
+		return fail(http.StatusForbidden, "Origin %q is not allowed: list it in Options.CORS, http.cors.allow_origins, or --allow", origin)
+	}
+	return nil
+}
+
+// overLoopback reports whether a request came over a connection to a loopback address.
+func overLoopback(r *http.Request) bool {
+	addr, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+	return ok && addr.AddrPort().Addr().Unmap().IsLoopback()
+}
+
+// trustsHost reports whether a Host header names this machine, or is one that the
+// configuration lists. An IP address is never the result of DNS rebinding.
+func (s *Server) trustsHost(host string) bool {
+	name := hostname(host)
+	if name == "" || isLocalName(name) || s.listsHost(name, true) {
+		return true
+	}
+	_, err := netip.ParseAddr(name)
+	return err == nil
+}
+
+// trustsOrigin reports whether pages of an origin may send requests: those of this machine
+// and of listed hosts, those of the host that the request names, and those that CORS allows.
+func (s *Server) trustsOrigin(origin, host string) bool {
+	if s.o.CORS.allows(origin) {
+		return true
+	}
+	u, err := url.Parse(origin)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return false // such as "null", the origin of sandboxed pages and files
+	}
+	name := hostname(u.Host)
+	return isLocalName(name) || isLoopbackHost(name) || s.listsHost(name, false) || strings.EqualFold(u.Host, host)
+}
+
+// listsHost reports whether Options.Hosts contains a name. The entry "*" counts only if all
+// is set.
+func (s *Server) listsHost(name string, all bool) bool {
+	return slices.ContainsFunc(s.o.Hosts, func(entry string) bool {
+		ok, err := path.Match(hostname(entry), name)
+		return ok && err == nil && (all || entry != "*")
+	})
+}
+
+// hostname returns the host of a Host header, without its port, in lower case.
+func hostname(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	return strings.ToLower(strings.TrimSuffix(host, "."))
+}
+
+// isLocalName reports whether a name always means this machine. RFC 6761 reserves localhost
+// and everything below it.
+func isLocalName(name string) bool {
+	return name == "localhost" || strings.HasSuffix(name, ".localhost")
+}
+
+// isLoopbackHost reports whether a Host header is localhost or a loopback address.
+func isLoopbackHost(host string) bool {
+	name := hostname(host)
+	ip, err := netip.ParseAddr(name)
+	return name == "localhost" || err == nil && ip.Unmap().IsLoopback()
+}
+
+// localOrigins matches the origins of pages served by this machine, on any port.
+var localOrigins = regexp.MustCompile(`^https?://(([a-z0-9-]+\.)*localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?$`)
