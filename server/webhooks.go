@@ -26,14 +26,15 @@ import (
 // Webhooks says where runs may send their results.
 type Webhooks struct {
 	// Domains are the hosts that may be named, as "example.com" or "*.example.com";
-	// nil means all. An address that is named here may also be a private one.
+	// nil means all. An IP address that is listed here may be a private one.
 	Domains []string
 	// Ports are the ports that may be named; nil means all.
 	Ports []int
 	// RequireHTTPS refuses addresses without TLS.
 	RequireHTTPS bool
-	// AllowPrivate allows loopback, private and link-local addresses, for
-	// development.
+	// AllowPrivate allows addresses that are not public, such as loopback, private, and
+	// link-local ones, for development. Without it, webhooks reach none of the IANA
+	// special-purpose addresses, also not through a name or a redirect.
 	AllowPrivate bool
 	// Headers are added to each request.
 	Headers map[string]string
@@ -60,6 +61,7 @@ func newWebhookSender(o *Webhooks) *webhookSender {
 	// The address is checked when it is connected to: a name may mean another
 	// address by then.
 	dialer := &net.Dialer{Timeout: 5 * time.Second, Control: s.checkAddress}
+	// A redirect is not followed: it could name an address that check would reject.
 	s.client = &http.Client{
 		Transport:     &http.Transport{DialContext: dialer.DialContext, MaxIdleConnsPerHost: 4, IdleConnTimeout: 30 * time.Second},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -92,7 +94,7 @@ func (s *webhookSender) check(text string) error {
 			return fmt.Errorf("port %d is not allowed", port)
 		}
 	}
-	if ip, err := netip.ParseAddr(u.Hostname()); err == nil && s.refuses(ip) && !s.named(u.Hostname()) {
+	if ip, err := netip.ParseAddr(u.Hostname()); err == nil && s.refuses(ip) {
 		return fmt.Errorf("%s is a private address", ip)
 	}
 	return nil
@@ -105,23 +107,32 @@ func (s *webhookSender) named(host string) bool {
 	})
 }
 
-func private(ip netip.Addr) bool {
-	ip = ip.Unmap()
-	return ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast() || ip.IsLinkLocalMulticast() || ip.IsUnspecified() || ip.IsMulticast()
-}
-
-// refuses reports whether an address is private and such addresses are not allowed.
+// refuses reports whether an address is private and webhooks may not reach it.
 func (s *webhookSender) refuses(ip netip.Addr) bool {
-	return private(ip) && !s.o.AllowPrivate && (!s.o.loopback || !ip.Unmap().IsLoopback())
+	switch {
+	case s.o.AllowPrivate, !private(ip), s.o.loopback && plainAddr(ip).IsLoopback():
+		return false
+	}
+	return !s.lists(ip)
 }
 
-// checkAddress refuses to connect to private addresses.
+// lists reports whether Domains contains an address. A pattern does not count: "*" means
+// every name, and "10.*" is a pattern for names too.
+func (s *webhookSender) lists(ip netip.Addr) bool {
+	return slices.ContainsFunc(s.o.Domains, func(d string) bool {
+		listed, err := netip.ParseAddr(d)
+		return err == nil && plainAddr(listed) == plainAddr(ip)
+	})
+}
+
+// checkAddress rejects connections to private addresses. It is called with the result of
+// name resolution, for every connection.
 func (s *webhookSender) checkAddress(_, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return err
 	}
-	if s.refuses(to.Addr()) && !s.named(to.Addr().String()) {
+	if s.refuses(to.Addr()) {
 		return fmt.Errorf("%s is a private address", to.Addr())
 	}
 	return nil
@@ -140,6 +151,9 @@ func (s *Server) sendHook(ctx context.Context, h *ledger.Hook) error {
 
 // send delivers a webhook.
 func (s *webhookSender) send(ctx context.Context, h *ledger.Hook) error {
+	if err := s.check(h.URL); err != nil { // the configuration may have changed since the run was created
+		return err
+	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.URL, bytes.NewReader(h.Body))
 	if err != nil {
 		return err
