@@ -99,7 +99,7 @@ func (db *DB) tryPut(ctx context.Context, key lineName, h *head, p *checkpoint.P
 			return err
 		}
 	}
-	after := &head{epoch: max(h.epoch, p.Fence), id: p.ID, rev: h.rev, next: g.Next, names: g.Names, m: &g.m}
+	after := &head{epoch: max(h.epoch, p.Fence), id: p.ID, rev: h.rev, next: g.Next, names: g.Names, m: g.m}
 	if worthEcho(p.Control) {
 		after.control = p.Control // it does not change any more: see checkpoint.Saver
 	}
@@ -247,7 +247,7 @@ func (s *step) args() []any {
 // growth makes the manifest of a put out of its parent's.
 type growth struct {
 	saved.Growth
-	m manifest // its shape is 0 if the names are not the parent's
+	m *manifest // its shape is 0 if the names are not the parent's; allocated separately because heads keep it
 }
 
 // grow makes the manifest of p after h, or refuses p. parent is what was read,
@@ -259,7 +259,7 @@ func (db *DB) grow(ctx context.Context, h *head, parent *row, p *checkpoint.Put)
 	if h.id != p.Head {
 		return nil, saved.NotAtHead(p, h.id)
 	}
-	g := &growth{}
+	g := &growth{m: &manifest{}}
 	g.Next, g.Load = h.next, func(s *saved.Slot) ([][]byte, error) {
 		have, want := saved.Chains{}, map[int64]int64{}
 		s.Need(want)

@@ -31,7 +31,7 @@ func parseChunks(data []byte, n int64) ([]saved.Chunk, bool) {
 type growth struct {
 	saved.Growth
 	parent int64        // its key; 0: none
-	m      manifest     // its shape is 0 if the names are not the parent's
+	m      *manifest    // its shape is 0 if the names are not the parent's; allocated separately because heads keep it
 	base   []saved.Slot // of m
 }
 
@@ -44,7 +44,7 @@ const baseCost = 256
 // the slots that were written again without a change, since the last one, take
 // more than it does.
 func (g *growth) settle() {
-	m := &g.m
+	m := g.m
 	m.slots = g.Slots
 	m.count, m.patches = len(m.slots), nil
 	size := 0

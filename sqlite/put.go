@@ -155,7 +155,7 @@ type step struct {
 func (s *step) prepare(db *DB, c *conn, name lineName, before *step, fresh bool) (err error) {
 	h, p, g := s.before, s.Put, s.g
 	s.after = &head{thread: h.thread, epoch: max(h.epoch, p.Fence), line: h.line, id: p.ID, at: h.last + 1, last: h.last + 1, rev: h.rev,
-		open: saved.HasResults(p.Pending), names: g.Names, base: g.base, m: &g.m}
+		open: saved.HasResults(p.Pending), names: g.Names, base: g.base, m: g.m}
 	if s.after.last > maxOrdinal {
 		return fmt.Errorf("sqlite: thread %q has had %d checkpoints, which is as many as it can have", p.Thread, h.last)
 	}
@@ -204,7 +204,7 @@ func (s *step) chooseRun() {
 
 // encode makes the record, and leaves in the manifest what the next put needs.
 func (s *step) encode() {
-	m := &s.g.m
+	m := s.g.m
 	m.Rev, m.Parent, m.Step, m.Source = s.before.rev, s.Parent, s.Step, s.Source
 	m.control, m.metadata = s.Control, s.Metadata
 	m.shared = len(s.Metadata) > 0 && bytes.Equal(s.Metadata, s.after.run.metadata)
@@ -325,7 +325,7 @@ func (c *conn) grow(h *head, p *checkpoint.Put, ahead bool) (*growth, error) {
 	if ahead && !p.Parent.IsZero() && p.Parent != h.id {
 		return nil, errUnstored
 	}
-	g := &growth{}
+	g := &growth{m: &manifest{}}
 	g.Short = true
 	g.Next, g.Load = h.next, func(s *saved.Slot) ([][]byte, error) {
 		if ahead {
@@ -377,6 +377,7 @@ func (c *conn) inherit(g *growth, h *head, p *checkpoint.Put) error {
 			h.echoes = r.m.echo == nil && worthEcho(r.m.control)
 		}
 		g.parent, parent = r.key, r.m
+		saved.Detach(parent.slots)
 	}
 	g.Inherit(names, parent.slots, isHead && parent.Rev == h.rev)
 	g.base, g.m.Shape = base, parent.Shape

@@ -160,3 +160,11 @@ func (r *Reader) Slots(n int) []Slot {
 	}
 	return out
 }
+
+// Detach copies the bytes of slots that were read from a record, so that whoever keeps
+// the slots does not keep the record, which can be much longer.
+func Detach(slots []Slot) {
+	for i := range slots {
+		slots[i].Data = bytes.Clone(slots[i].Data)
+	}
+}
