@@ -2,10 +2,12 @@ package postgres
 
 import (
 	"bytes"
+	"fmt"
 	"runtime"
 	"testing"
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/budget"
 )
 
 // liveHeap returns the bytes of reachable objects.
@@ -36,6 +38,32 @@ func TestHeadRetainsNoChunks(t *testing.T) {
 	}
 	if grown := liveHeap() - before; grown > 2_000_000 {
 		t.Errorf("live heap grew by %d bytes after saving 10 MB on one thread", grown)
+	}
+	runtime.KeepAlive(db)
+}
+
+// A head has the control of its checkpoint, with the whole input in it.
+func TestRememberedHeadsStayWithinBudget(t *testing.T) {
+	db := fresh(t, quick(t), Options{})
+	b := budget.New(4 << 20)
+	db.Ledger().(interface{ ShareBudget(*budget.Budget) }).ShareBudget(b)
+	put := func(i int) {
+		p := next(checkpoint.Key{Thread: fmt.Sprint("thread ", i)}, 0, item(0))
+		p.Control = bytes.Repeat([]byte{'1'}, 500_000)
+		if err := db.Put(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(-1)
+	before := liveHeap()
+	for i := range 50 {
+		put(i)
+	}
+	if b.Over() || b.ByKind()[memoryKind] < 1<<20 {
+		t.Errorf("%d of %d bytes used: %v", b.Used(), b.Limit(), b.ByKind())
+	}
+	if grown := liveHeap() - before; grown > 8<<20 {
+		t.Errorf("live heap grew by %d bytes with a budget of 4 MiB", grown)
 	}
 	runtime.KeepAlive(db)
 }

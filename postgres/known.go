@@ -4,6 +4,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/budget"
 	"github.com/treadle-go/treadle/internal/saved"
 )
 
@@ -27,7 +28,7 @@ func name(s string) []byte { return append([]byte{}, s...) }
 // ids stays true, and what it says of a head is used only under the
 // compare-and-set of that head.
 type known struct {
-	heads  saved.Memo[lineName, *head]
+	heads  *budget.Cache[lineName, *head]
 	shapes saved.Memo[string, int64] // by saved.EncodeNames
 	names  saved.Memo[int64, []string]
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/budget"
 )
 
 // Errors of a DB, in addition to those of package checkpoint.
@@ -120,6 +121,7 @@ func Open(ctx context.Context, url string, o *Options) (*DB, error) {
 		o = &Options{}
 	}
 	db := &DB{schema: o.Schema, log: o.Logger, closing: make(chan struct{}), poolerSafe: o.PoolerSafe}
+	db.known.heads = budget.NewCache[lineName, *head](budget.New(ownMemory), memoryKind)
 	db.backend.db = db
 	if db.schema == "" {
 		db.schema = defaultSchema

@@ -123,7 +123,7 @@ func (db *DB) tryPut(ctx context.Context, key lineName, h *head, p *checkpoint.P
 	} else if made[2] != nil {
 		after.run = run{id: *made[2], name: p.RunID, metadata: bytes.Clone(p.Metadata), known: *made[3] == 1}
 	}
-	db.known.heads.Set(key, after)
+	db.known.heads.Set(key, after, after.size())
 	return nil
 }
 

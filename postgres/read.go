@@ -170,7 +170,7 @@ func (db *DB) Get(ctx context.Context, key checkpoint.Key) (*checkpoint.Checkpoi
 			if worthEcho(r.cp.control) {
 				h.control = bytes.Clone(r.cp.control)
 			}
-			db.known.heads.Set(lineName{key.Thread, key.Namespace}, &h)
+			db.known.heads.Set(lineName{key.Thread, key.Namespace}, &h, h.size())
 		}
 		return cp, nil
 	}

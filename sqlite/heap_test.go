@@ -2,11 +2,18 @@ package sqlite
 
 import (
 	"bytes"
+	"fmt"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/budget"
+	"github.com/treadle-go/treadle/ledger"
 )
 
 // liveHeap returns the bytes of reachable objects.
@@ -75,6 +82,40 @@ func TestHeadRetainsNoRecord(t *testing.T) {
 	}
 	if grown := liveHeap() - before; grown > 2_000_000 {
 		t.Errorf("live heap grew by %d bytes for the heads of %d threads", grown, threads)
+	}
+	runtime.KeepAlive(db)
+}
+
+// Records of checkpoints, metadata of runs, and rows of the ledger are remembered within the
+// budget, however many threads there are.
+func TestRememberedHeadsStayWithinBudget(t *testing.T) {
+	db := open(t, filepath.Join(t.TempDir(), "test.db"), nil)
+	b := budget.New(1 << 20)
+	db.Ledger().(interface{ ShareBudget(*budget.Budget) }).ShareBudget(b)
+	putTurns(t, db, "warm up", 2, 10)
+	before := liveHeap()
+	for i := range 1000 {
+		p := &checkpoint.Put{Source: checkpoint.Input, Control: []byte(`{"next":[]}`), RunID: fmt.Sprint("run ", i), Metadata: fmt.Appendf(nil, `{"long":"%020000d"}`, i),
+			Changes: []checkpoint.Change{{Channel: "n", Version: 1, Data: []byte("1")}}}
+		p.Key = checkpoint.Key{Thread: fmt.Sprint("thread ", i), ID: checkpoint.NewID(0, checkpoint.ID{})}
+		if err := db.Put(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+		row := ledger.Row{Kind: ledger.Threads, ID: uuid.New(), Created: time.Unix(int64(i), 0), Doc: []byte(strings.Repeat("x", 4000))}
+		if err := db.Ledger().Update(t.Context(), row.ID, func(tx ledger.Tx) error { return tx.Put(&row) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if b.Over() || b.ByKind()[memoryKind] < 1<<19 {
+		t.Errorf("%d of %d bytes used: %v", b.Used(), b.Limit(), b.ByKind())
+	}
+	if grown := liveHeap() - before; grown > 2<<20 {
+		t.Errorf("live heap grew by %d bytes with a budget of 1 MiB", grown)
+	}
+	b.Age()
+	b.Age()
+	if used := b.Used(); used != 0 {
+		t.Errorf("%d bytes used by what has not been used for a while", used)
 	}
 	runtime.KeepAlive(db)
 }

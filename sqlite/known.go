@@ -1,6 +1,9 @@
 package sqlite
 
-import "github.com/treadle-go/treadle/internal/saved"
+import (
+	"github.com/treadle-go/treadle/internal/budget"
+	"github.com/treadle-go/treadle/internal/saved"
+)
 
 // known is what the holder of the writer's connection remembers. All of it may
 // be behind the times, when another process has written, but none of it is
@@ -10,7 +13,7 @@ import "github.com/treadle-go/treadle/internal/saved"
 type known struct {
 	edits          int64 // see sight
 	threads, lines reserved
-	heads          saved.Memo[lineName, *head]
+	heads          *budget.Cache[lineName, *head]
 	absent         saved.Memo[string, sight] // threads that were looked for and not there
 	shapes         saved.Memo[string, int64] // by saved.EncodeNames
 	stamps         saved.Memo[string, int64] // of the store

@@ -3,7 +3,7 @@ package sqlite
 import (
 	"github.com/google/uuid"
 
-	"github.com/treadle-go/treadle/internal/saved"
+	"github.com/treadle-go/treadle/internal/budget"
 	"github.com/treadle-go/treadle/ledger"
 )
 
@@ -15,7 +15,7 @@ import (
 // The zero value is empty. Who has the writer's connection uses it.
 type keptRows struct {
 	version int64 // of the file that they are of: see look
-	rows    saved.Memo[ledgerKey, *ledgerRow]
+	rows    *budget.Cache[ledgerKey, *ledgerRow]
 	next    int64 // the number of the next new row; 0 if it is not known
 }
 
@@ -41,7 +41,7 @@ func (k *keptRows) keep(r *ledgerRow) {
 	}
 	kept := *r
 	kept.Body = nil
-	k.rows.Set(key, &kept)
+	k.rows.Set(key, &kept, kept.size())
 }
 
 // checkKept forgets the rows if another connection has written to the file.

@@ -20,6 +20,7 @@ import (
 	modernc "modernc.org/sqlite"
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/budget"
 	"github.com/treadle-go/treadle/internal/delay"
 	"github.com/treadle-go/treadle/internal/saved"
 )
@@ -70,6 +71,7 @@ type DB struct {
 	known   known                       // what the holder of the writer remembers
 	shapes  saved.Memo[int64, []string] // the names of those that readers have met
 	backend *backend                    // of the stores
+	rows    *budget.Cache[ledgerKey, *ledgerRow]
 }
 
 var (
@@ -108,6 +110,8 @@ func Open(path string, o *Options) (*DB, error) {
 		db.log = slog.New(slog.DiscardHandler)
 	}
 	db.backend = newBackend(db)
+	own := budget.New(ownMemory)
+	db.known.heads, db.rows = budget.NewCache[lineName, *head](own, memoryKind), budget.NewCache[ledgerKey, *ledgerRow](own, memoryKind)
 	if err := db.open(o); err != nil {
 		return nil, fmt.Errorf("sqlite: open %s: %w", path, errors.Join(err, db.Close()))
 	}
@@ -142,6 +146,7 @@ func (db *DB) open(o *Options) error {
 		"PRAGMA secure_delete=ON", // see erase.go
 		fmt.Sprintf("PRAGMA wal_autocheckpoint=%d", logMost),
 	}}
+	w.ledger.rows = db.rows
 	db.writer = make(chan *conn, 1)
 	db.writer <- w
 	if err := w.setUp(db.path != inMemory); err != nil {

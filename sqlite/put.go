@@ -103,7 +103,7 @@ func (db *DB) put(c *conn, name lineName, h *head, puts []*checkpoint.Put, fresh
 	last.after.as = db.sight(c)
 	last.after.written, last.after.kept = int64(len(last.Pending)), true
 	last.after.keepWrites(last.Pending)
-	db.known.heads.Set(name, last.after)
+	db.known.heads.Set(name, last.after, last.after.size())
 	return len(steps), nil
 }
 

@@ -42,6 +42,7 @@ func (db *DB) addWrites(c *conn, name lineName, at checkpoint.Key, fence uint64,
 		last, err := c.addPending(key, known.written, writes)
 		known.written = last
 		known.keepWrites(writes)
+		db.known.heads.Set(name, known, known.size())
 		return known, key, err
 	}
 	h, key, err := c.writesAt(name, at, fence)

@@ -1,0 +1,76 @@
+package sqlite
+
+import "github.com/treadle-go/treadle/internal/budget"
+
+// ownMemory limits the heads and ledger rows that a DB remembers, in bytes. A server
+// replaces it with a share of its own limit: see ShareBudget.
+const ownMemory = 64 << 20
+
+// memoryKind names them in the metrics of a server.
+const memoryKind = "database"
+
+// ShareBudget makes the DB remember heads and rows within a budget that it shares with the
+// rest of a server. It is not a method of DB because only servers need it.
+func (b *ledgerBackend) ShareBudget(shared *budget.Budget) {
+	db := b.db
+	db.known.heads.Move(shared, memoryKind)
+	db.rows.Move(shared, memoryKind)
+	shared.Register(pages{db})
+}
+
+// The estimated sizes of what is remembered.
+const (
+	headSize = 512 // of a head without what it points to
+	slotSize = 144
+	rowSize  = 384
+)
+
+// size estimates the bytes of h.
+func (h *head) size() int64 {
+	n := headSize + len(h.record) + len(h.run.name) + len(h.run.metadata)
+	if h.m != nil {
+		n += slotSize * len(h.m.slots)
+	}
+	n += slotSize * len(h.base)
+	for i := range h.pending {
+		n += slotSize + len(h.pending[i].data)
+	}
+	return int64(n)
+}
+
+// size estimates the bytes of r.
+func (r *ledgerRow) size() int64 {
+	return int64(rowSize + len(r.Doc) + len(r.terms) + 8*len(r.Terms))
+}
+
+// pages are the pages that connections cache. SQLite allocates them outside of Go's heap,
+// up to the cache_size of each connection, and does not count them.
+type pages struct{ db *DB }
+
+// Oldest implements [budget.Evictor].
+func (pages) Oldest() (uint64, bool) { return 0, false }
+
+// Evict implements [budget.Evictor].
+func (pages) Evict() {}
+
+// Age implements [budget.Ager]. It frees the pages of the connections that are not in use.
+// Reading them again costs a busy server milliseconds.
+func (p pages) Age() {
+	for _, conns := range []chan *conn{p.db.writer, p.db.readers} {
+		for range cap(conns) {
+			select {
+			case <-p.db.closing:
+				return
+			default:
+			}
+			select {
+			case c := <-conns:
+				if c.raw != nil {
+					_ = c.script("PRAGMA shrink_memory") // it cannot fail, and nothing depends on it
+				}
+				conns <- c
+			default:
+			}
+		}
+	}
+}
