@@ -8,6 +8,7 @@ type Cache[K comparable, V any] struct {
 	mu      sync.Mutex
 	b       *Budget
 	account *Account
+	most    int // entries; 0 means any number
 	entries map[K]*entry[K, V]
 	ring    entry[K, V] // ring.next was used most recently, ring.prev least recently
 }
@@ -41,6 +42,13 @@ func (c *Cache[K, V]) Move(b *Budget, kind string) {
 	c.mu.Unlock()
 	old.Unregister(c)
 	b.Register(c)
+}
+
+// Bound also limits the number of entries.
+func (c *Cache[K, V]) Bound(entries int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.most = entries
 }
 
 // Get returns the value of k, if the cache holds it.
@@ -88,6 +96,9 @@ func (c *Cache[K, V]) set(k K, v V, size int64) *Budget {
 	c.account.Add(size - e.size)
 	e.value, e.size = v, size
 	c.use(e)
+	if c.most > 0 && len(c.entries) > c.most {
+		c.remove(c.ring.prev)
+	}
 	return c.b
 }
 

@@ -1,32 +1,48 @@
 package pregel
 
 import (
-	"container/list"
 	"slices"
-	"sync"
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/budget"
 )
 
-// headCache holds the decoded state of threads that ran in this process, so
-// that the next turn of a long conversation does not read all of it again. An
-// entry is out of date if another process has continued the thread. The first
-// put of a run compares the head and detects it.
-type headCache struct {
-	mu    sync.Mutex
-	order list.List // of *head, the most recently used first
-	at    map[headKey]*list.Element
+// Heads caches the decoded state of threads that ran in this process, so that the next
+// turn of a long conversation does not read all of it again. An entry is out of date if
+// another process has continued the thread. The first put of a run compares the head and
+// detects it.
+type Heads struct {
+	cache *budget.Cache[headKey, *head]
+}
+
+// NewHeads returns an empty cache that takes its memory from b.
+func NewHeads(b *budget.Budget) *Heads {
+	return &Heads{budget.NewCache[headKey, *head](b, "heads")}
+}
+
+// The limits of the cache of a graph that no server runs.
+const (
+	ownHeads      = 256      // threads
+	ownHeadsBytes = 64 << 20 // estimated
+)
+
+// newOwnHeads returns the cache of a graph that no server runs.
+func newOwnHeads() *Heads {
+	h := NewHeads(budget.New(ownHeadsBytes))
+	h.cache.Bound(ownHeads)
+	return h
 }
 
 type headKey struct {
+	plan   *Plan
 	saver  checkpoint.Saver
 	thread string
 }
 
 type head struct {
-	key      headKey
 	id       checkpoint.ID
 	slots    []slot
+	weights  *weights
 	ver      uint64
 	step     int
 	joins    []bits
@@ -36,22 +52,26 @@ type head struct {
 	branch   string // of the store, if it follows the thread
 }
 
-// maxHeads bounds the number of cached threads.
-const maxHeads = 256
+// cachedHeads returns the cache that the run uses, and the key of its thread.
+func (r *Run) cachedHeads() (*budget.Cache[headKey, *head], headKey) {
+	key := headKey{r.plan, r.set.HeadsOf, r.set.Thread}
+	if m := r.set.Memory; m != nil && m.Heads != nil {
+		return m.Heads.cache, key
+	}
+	r.plan.headsOnce.Do(func() { r.plan.heads = newOwnHeads() })
+	return r.plan.heads.cache, key
+}
 
 // useCachedHead starts the run from the cached head of its thread, if there is
 // one.
 func (r *Run) useCachedHead() bool {
-	h := &r.plan.heads
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	e := h.at[headKey{r.set.HeadsOf, r.set.Thread}]
-	if e == nil {
+	heads, key := r.cachedHeads()
+	k, ok := heads.Get(key)
+	if !ok {
 		return false
 	}
-	h.order.MoveToFront(e)
-	k := e.Value.(*head)
 	copy(r.slots, k.slots)
+	r.weights = k.weights.clone()
 	r.ver, r.step, r.ctl.joins = k.ver, k.step, k.joins
 	r.last, r.children = slices.Clone(k.last), k.children
 	r.head, r.tip = k.id, k.id
@@ -67,40 +87,20 @@ func (r *Run) cacheHead() {
 	if r.set.HeadsOf == nil || r.parent() != nil || !r.saving() || !r.ctl.idle() || r.head.IsZero() {
 		return
 	}
-	k := &head{key: headKey{r.set.HeadsOf, r.set.Thread}, id: r.head, slots: slices.Clone(r.slots), ver: r.ver, step: r.step,
+	k := &head{id: r.head, slots: slices.Clone(r.slots), weights: r.weights, ver: r.ver, step: r.step,
 		joins: r.ctl.joins, last: slices.Clone(r.last), children: r.children, ask: r.shared.size.left.Load(), branch: r.set.Store.BranchInfo().Name}
+	r.weights = nil // the head has them now
 	for _, c := range r.plan.schema.channels {
 		if c.policy == untracked {
 			k.slots[c.id] = c.reset() // untracked fields last for one run
 		}
 	}
-	h := &r.plan.heads
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.at == nil {
-		h.at = map[headKey]*list.Element{}
-	}
-	if e := h.at[k.key]; e != nil {
-		e.Value = k
-		h.order.MoveToFront(e)
-		return
-	}
-	h.at[k.key] = h.order.PushFront(k)
-	if h.order.Len() > maxHeads {
-		last := h.order.Back()
-		h.order.Remove(last)
-		delete(h.at, last.Value.(*head).key)
-	}
+	heads, key := r.cachedHeads()
+	heads.Set(key, k, k.weights.total()+headWeight+int64(len(k.slots))*slotWeight)
 }
 
 // dropCachedHead drops a cached head that is out of date.
 func (r *Run) dropCachedHead() {
-	h := &r.plan.heads
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	key := headKey{r.set.HeadsOf, r.set.Thread}
-	if e := h.at[key]; e != nil {
-		h.order.Remove(e)
-		delete(h.at, key)
-	}
+	heads, key := r.cachedHeads()
+	heads.Delete(key)
 }

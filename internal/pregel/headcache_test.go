@@ -35,7 +35,7 @@ func TestHeadCache(t *testing.T) {
 	if run("a").useCachedHead() {
 		t.Error("a dropped head is used")
 	}
-	for i := range maxHeads {
+	for i := range ownHeads {
 		end(fmt.Sprint(i), "x")
 	}
 	if !run("0").useCachedHead() { // and is the most recently used now
@@ -45,8 +45,8 @@ func TestHeadCache(t *testing.T) {
 	if !run("0").useCachedHead() || run("1").useCachedHead() {
 		t.Error("the least recently used head is not the one that made room")
 	}
-	if n := p.heads.order.Len(); n != maxHeads {
-		t.Errorf("%d heads, want %d", n, maxHeads)
+	if n := p.heads.cache.Len(); n != ownHeads {
+		t.Errorf("%d heads, want %d", n, ownHeads)
 	}
 }
 
@@ -57,7 +57,7 @@ func TestRunThatHasWorkLeftIsNotCached(t *testing.T) {
 	r.set.Saver, r.set.HeadsOf, r.set.Thread = saver, saver, "a"
 	r.head, r.ctl.armed = checkpoint.ID{1}, []int32{0}
 	r.cacheHead()
-	if p.heads.order.Len() != 0 {
+	if p.heads != nil && p.heads.cache.Len() != 0 {
 		t.Error("the head of a run with something left to do is cached")
 	}
 }

@@ -101,7 +101,7 @@ func (r *Run) nestIn(sc *scope) {
 	set.Check = set.Check || up.set.Check
 	set.Logger = up.set.Logger
 	set.Drain = up.set.Drain
-	set.Fence, set.Config, set.Recorded = up.set.Fence, up.set.Config, up.set.Recorded
+	set.Fence, set.Config, set.Recorded, set.Memory = up.set.Fence, up.set.Config, up.set.Recorded, up.set.Memory
 	if r.sinks != nil || up.sinks != nil {
 		r.sinks = r.sinks.under(up.sinks, r.ns())
 	}

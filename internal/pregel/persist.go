@@ -38,6 +38,8 @@ type persistence struct {
 	abandoned []TaskInfo      // tasks that an input has cancelled, until the event is emitted
 	results   json.RawMessage // which task wrote what in the step that is stored next; see attribute
 
+	weights *weights // of the values; nil means none is known
+
 	childMu  sync.Mutex
 	children map[string]checkpoint.ID // heads of per-thread nested runs
 
@@ -78,6 +80,7 @@ func (r *Run) restoreFrom(cp *checkpoint.Checkpoint) error {
 			return r.misfit(cp.ID, c.wire, c.typ, data, err)
 		}
 		r.slots[c.id] = slot{val: val, ver: v.Version, has: true, moved: moved}
+		r.weighLoaded(c, v)
 		r.ver = max(r.ver, v.Version)
 	}
 	r.ver = max(r.ver, 1)
@@ -225,6 +228,7 @@ func (r *Run) put(source checkpoint.Source) error {
 	}
 	r.before, r.head, r.tip, r.journal.stored, r.journal.drop, r.results = r.head, p.ID, p.ID, len(r.journal.writes), 0, nil
 	r.grewBy(p)
+	r.weighPut(p.Changes)
 	return nil
 }
 

@@ -34,11 +34,12 @@ type Plan struct {
 	public   []*channel // the state without private channels, which streams show
 	warnings []*BuildError
 
-	updates  sync.Map // reflect.Type → *updatePlan, for updates that arrive at run time
-	heads    headCache
-	watchers watchers
-	answers  answerSchemas
-	sizes    sizes
+	updates   sync.Map // reflect.Type → *updatePlan, for updates that arrive at run time
+	heads     *Heads   // nil until headsOnce is done; see cachedHeads
+	headsOnce sync.Once
+	watchers  watchers
+	answers   answerSchemas
+	sizes     sizes
 }
 
 // node is a compiled NodeSpec.

@@ -133,6 +133,7 @@ func (r *Run) reset() {
 	}
 	r.head, r.before, r.tip = checkpoint.ID{}, checkpoint.ID{}, checkpoint.ID{}
 	r.children = nil
+	r.weights = nil
 }
 
 // seed returns the text that task ids are made of. It is the same for the same

@@ -27,6 +27,7 @@ type Settings struct {
 	Sizer          checkpoint.Sizer // the saver, if the size of threads is watched
 	SizeWarning    int64            // the size in bytes that is worth a warning
 	HeadsOf        checkpoint.Saver // the saver whose heads are cached in the process; nil: none
+	Memory         *Memory          // of the server that runs the graph; nil: there is none
 	Cache          checkpoint.Cache
 	Store          *store.Store
 	Codecs         Codecs // how values are stored

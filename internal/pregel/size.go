@@ -123,7 +123,7 @@ func (r *Run) askSize() {
 		r.set.Logger.Warn("treadle: the size of a thread could not be read", "graph", r.plan.name, "thread", r.set.Thread, "error", err)
 		return
 	}
-	warn, next := r.plan.sizes.reached(headKey{r.set.HeadsOf, r.set.Thread}, size, limit)
+	warn, next := r.plan.sizes.reached(headKey{r.plan, r.set.HeadsOf, r.set.Thread}, size, limit)
 	// A saver needs more than what is counted here, so ask again halfway.
 	r.shared.size.left.Store(max((next-size)/2, next/16))
 	if warn {
