@@ -121,6 +121,7 @@ var sameFloor = map[[2]string]string{
 	{"bus", "ledger"}:                                    "its log has the events of the ledger",
 	{"bus", "internal/hub"}:                              "all buses deliver signals within a process by it",
 	{"checkpoint", "internal/plainjson"}:                 "stored values are decoded by it where they are plain",
+	{"ledger", "internal/budget"}:                        "what it remembers is part of a server's memory limit",
 	{"ledger", "internal/plainjson"}:                     "objects are read by it where they are plain",
 	{"llm", "internal/plainjson"}:                        "messages are read by it where they are plain",
 	{"internal/saved", "checkpoint"}:                     "the savers in databases write the values of checkpoints down in one form",

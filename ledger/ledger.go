@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/treadle-go/treadle/internal/budget"
 )
 
 // Options configure a Ledger. Nil means the defaults.
@@ -20,6 +22,8 @@ type Options struct {
 	// changed are left to processes with the same revision or a greater one, and so is a
 	// temporary run.
 	Revision int
+	// Memory is the budget for the objects that the ledger remembers; nil means 16 MiB.
+	Memory *budget.Budget
 }
 
 // Ledger keeps the rules. All methods may be called concurrently.
@@ -39,6 +43,10 @@ func New(b Backend, o *Options) *Ledger {
 	l.o.Lease = cmp.Or(l.o.Lease, 6*time.Second)
 	l.o.MaxPending = cmp.Or(l.o.MaxPending, 1000)
 	l.o.MaxAttempts = cmp.Or(l.o.MaxAttempts, 3)
+	if l.o.Memory == nil {
+		l.o.Memory = budget.New(ownMemory)
+	}
+	l.assistants, l.threads = newRecent[Assistant](l.o.Memory), newRecent[threadDoc](l.o.Memory)
 	return l
 }
 
