@@ -37,3 +37,37 @@ func TestGOGCAndGOMEMLIMITReplaceTheReserve(t *testing.T) {
 		release()
 	}
 }
+
+func TestMemoryIsReleasedOncePerLoad(t *testing.T) {
+	const mib = 1 << 20
+	var i idleness
+	allocated, released := uint64(0), 0
+	run := func(seconds int, rate uint64, kept int64) int {
+		before := released
+		for range seconds {
+			allocated += rate
+			if i.second(allocated, kept) {
+				released++
+			}
+		}
+		return released - before
+	}
+	if n := run(100, 1000, 0); n != 0 {
+		t.Errorf("released %d times before the first load", n)
+	}
+	if n := run(20, 100*mib, 50*mib); n != 0 {
+		t.Errorf("released %d times under load", n)
+	}
+	if n := run(quietSeconds-1, 1000, 50*mib); n != 0 {
+		t.Errorf("released %d times in a short pause", n)
+	}
+	if n := run(600, 10_000, 50*mib); n != 1 {
+		t.Errorf("released %d times after a load, want once", n)
+	}
+	if n := run(60, 10_000, 10*mib); n != 1 {
+		t.Errorf("released %d times after caches became smaller, want once", n)
+	}
+	if n := run(60, 10_000, 9*mib); n != 0 {
+		t.Errorf("released %d times for little", n)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"net/url"
@@ -18,6 +19,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -57,6 +59,7 @@ import (
 //	--log FORMAT     auto, json, text or pretty (LOG_FORMAT, auto: pretty on a terminal, else text)
 //	--log-requests   log each request
 //	--studio         serve the studio at /studio/; on in dev
+//	--memory SIZE    Options.MemoryLimit, such as 64MiB or 1GiB (MEMORY_LIMIT, a share of the memory)
 //	--grace TIME     how long runs may take to end their step at shutdown (30s)
 //
 // For dev, HOST is not read and the grace is 1s. docs/server.md lists the keys of the
@@ -96,6 +99,7 @@ type settings struct {
 	port, revision           int
 	requests, studio         bool
 	grace                    time.Duration
+	memory                   byteSize
 }
 
 // flags are the flags with their defaults.
@@ -126,6 +130,10 @@ func (s *settings) flags() (*flag.FlagSet, error) {
 	fs.StringVar(&s.format, "log", env("LOG_FORMAT", "auto"), "the `FORMAT` of the log: auto, json, text or pretty")
 	fs.BoolVar(&s.requests, "log-requests", s.command == "dev", "log each request")
 	fs.BoolVar(&s.studio, "studio", s.command == "dev", "serve the studio, a web page to run and inspect the graphs, at /studio/")
+	if err := s.memory.Set(env("MEMORY_LIMIT", "")); err != nil {
+		return nil, fmt.Errorf("MEMORY_LIMIT: %w", err)
+	}
+	fs.Var(&s.memory, "memory", "the memory that may be used to answer faster, a `SIZE` such as 64MiB or 1GiB; a share of the machine's if it is empty")
 	fs.DurationVar(&s.grace, "grace", grace, "the `TIME` that runs may take to end their step at shutdown")
 	return fs, nil
 }
@@ -198,6 +206,37 @@ Flags:
 	})
 	_, err = io.WriteString(out, b.String())
 	return err
+}
+
+// byteSize is a number of bytes as a flag. 0 means that it is not set.
+type byteSize int64
+
+// Set implements [flag.Value].
+func (b *byteSize) Set(text string) error {
+	if text == "" {
+		*b = 0
+		return nil
+	}
+	digits, shift := text, 0
+	for i, unit := range []string{"KiB", "MiB", "GiB"} {
+		if rest, ok := strings.CutSuffix(text, unit); ok {
+			digits, shift = rest, 10*(i+1)
+		}
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || n <= 0 || n > math.MaxInt64>>shift {
+		return fmt.Errorf("invalid size %q: want a number of bytes, or one with KiB, MiB or GiB", text)
+	}
+	*b = byteSize(n << shift)
+	return nil
+}
+
+// String implements [flag.Value].
+func (b *byteSize) String() string {
+	if b == nil || *b == 0 {
+		return ""
+	}
+	return strconv.FormatInt(int64(*b), 10)
 }
 
 func env(name, def string) string { return cmp.Or(os.Getenv(name), def) }
@@ -275,6 +314,9 @@ func (s *settings) options(conf *config, o *Options, stderr io.Writer, graphs []
 	}
 	if s.revision != 0 {
 		o.Revision = s.revision
+	}
+	if s.memory != 0 {
+		o.MemoryLimit = int64(s.memory)
 	}
 	switch s.role {
 	case "api":
@@ -356,6 +398,7 @@ func (s *settings) serve(ctx context.Context, o *Options, graphs []treadle.AnyGr
 		}
 	}
 	defer reserveHeap()()
+	defer limitHeap()()
 	log.InfoContext(ctx, "looking for unfinished runs")
 	srv, err := New(db, graphs, o)
 	if err != nil {
@@ -371,6 +414,11 @@ func (s *settings) serve(ctx context.Context, o *Options, graphs []treadle.AnyGr
 		attrs = append(attrs, "studio", address+"/studio/")
 	}
 	log.InfoContext(ctx, "serving", attrs...)
+	served, stop := context.WithCancel(ctx)
+	var idle sync.WaitGroup
+	idle.Go(func() { releaseIdle(served, srv.memory) })
+	defer idle.Wait()
+	defer stop()
 	return serve(ctx, srv, listener, s.grace, log)
 }
 

@@ -49,7 +49,7 @@ func newMetrics(s *Server) *metrics {
 		func() float64 { return float64(s.runner.Slots()) })
 	active := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "treadle_runs_active", Help: "Runs that this process executes now."},
 		func() float64 { return float64(s.runner.Active()) })
-	m.registry.MustRegister(m.requests, m.took, m.streams, m.runs, m.runTook, m.hooks, m.limited, active, slots, &openRuns{s: s},
+	m.registry.MustRegister(m.requests, m.took, m.streams, m.runs, m.runTook, m.hooks, m.limited, active, slots, &openRuns{s: s}, &memoryUse{s},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, status := range []ledger.RunStatus{ledger.Success, ledger.Error, ledger.TimedOut, ledger.RunCanceled} {
 		m.runs.WithLabelValues(string(status)) // they are shown from the start
@@ -106,6 +106,28 @@ func (o *openRuns) Collect(ch chan<- prometheus.Metric) {
 	for status, n := range map[ledger.RunStatus]int{ledger.Pending: o.queue.Pending, ledger.Running: o.queue.Running} {
 		ch <- prometheus.MustNewConstMetric(openRunsDesc, prometheus.GaugeValue, float64(n), string(status))
 	}
+}
+
+// memoryUse collects what the server keeps in memory.
+type memoryUse struct{ s *Server }
+
+var (
+	memoryDesc      = prometheus.NewDesc("treadle_memory_bytes", "Estimated memory kept to answer faster, by kind.", []string{"kind"}, nil)
+	memoryLimitDesc = prometheus.NewDesc("treadle_memory_limit_bytes", "Limit of treadle_memory_bytes over all kinds.", nil, nil)
+)
+
+// Describe implements [prometheus.Collector].
+func (*memoryUse) Describe(ch chan<- *prometheus.Desc) {
+	ch <- memoryDesc
+	ch <- memoryLimitDesc
+}
+
+// Collect implements [prometheus.Collector].
+func (m *memoryUse) Collect(ch chan<- prometheus.Metric) {
+	for kind, n := range m.s.memory.ByKind() {
+		ch <- prometheus.MustNewConstMetric(memoryDesc, prometheus.GaugeValue, float64(n), kind)
+	}
+	ch <- prometheus.MustNewConstMetric(memoryLimitDesc, prometheus.GaugeValue, float64(m.s.memory.Limit()))
 }
 
 // watched is a response that is counted. A client that does not read it for too long

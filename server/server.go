@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/bus"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/budget"
 	"github.com/treadle-go/treadle/internal/runs"
 	"github.com/treadle-go/treadle/ledger"
 	"github.com/treadle-go/treadle/store"
@@ -51,6 +53,12 @@ type Options struct {
 	MaxRunTime time.Duration
 	// MaxBody bounds the body of a request in bytes; 0 means 10 MiB.
 	MaxBody int64
+	// MemoryLimit limits what the server keeps in memory to answer faster, in bytes: states
+	// of recent threads, events of recent runs, and rows of the database. It keeps what was
+	// used last, and for a few minutes only. Sizes are estimates. Runs and requests take
+	// memory in addition. 0 means a sixteenth of the memory that the process may use, at
+	// least 16 MiB and at most 128 MiB.
+	MemoryLimit int64
 	// RateLimit bounds the requests of each caller; nil means no bound.
 	RateLimit *RateLimit
 	// CORS says which web pages may call the server; nil means none.
@@ -86,6 +94,7 @@ type Server struct {
 	hooks   *webhookSender
 	metrics *metrics
 	limit   *limiter
+	memory  *budget.Budget
 }
 
 // New returns a server of graphs. Call [Server.Drain] when it is no longer needed.
@@ -111,6 +120,10 @@ func New(db Database, graphs []treadle.AnyGraph, o *Options) (*Server, error) {
 	if s.o.MaxBody == 0 {
 		s.o.MaxBody = 10 << 20
 	}
+	if o.MemoryLimit < 0 {
+		return nil, fmt.Errorf("server: MemoryLimit is %d: want a number of bytes, or 0 for the default", o.MemoryLimit)
+	}
+	s.memory = budget.New(cmp.Or(o.MemoryLimit, budget.Default()))
 	if s.o.clientTime == 0 {
 		s.o.clientTime = clientTime
 	}
@@ -122,7 +135,11 @@ func New(db Database, graphs []treadle.AnyGraph, o *Options) (*Server, error) {
 	if s.store, err = db.Store(o.Store); err != nil {
 		return nil, err
 	}
-	s.ledger = ledger.New(db.Ledger(), &ledger.Options{Revision: o.Revision})
+	rows := db.Ledger()
+	if b, ok := rows.(interface{ ShareBudget(*budget.Budget) }); ok {
+		b.ShareBudget(s.memory)
+	}
+	s.ledger = ledger.New(rows, &ledger.Options{Revision: o.Revision, Memory: s.memory})
 	s.hooks, s.metrics, s.limit = newWebhookSender(o.Webhooks), newMetrics(s), newLimiter(o.RateLimit)
 	name, _ := os.Hostname()
 	ctx := context.Background()
@@ -132,7 +149,7 @@ func New(db Database, graphs []treadle.AnyGraph, o *Options) (*Server, error) {
 		}
 	}
 	s.runner, err = runs.New(runs.Options{Ledger: s.ledger, Saver: saver, Store: s.store, Graphs: graphs, Logger: s.log, Name: name,
-		Workers: o.Workers, MaxTime: o.MaxRunTime, Send: s.sendHook, Ended: s.metrics.ended, Cron: s.cronRun, Alone: o.alone, Bus: o.Bus, Claims: o.Execute, Context: o.Context,
+		Workers: o.Workers, MaxTime: o.MaxRunTime, Send: s.sendHook, Ended: s.metrics.ended, Cron: s.cronRun, Alone: o.alone, Bus: o.Bus, Claims: o.Execute, Context: o.Context, Memory: s.memory,
 		SweepEvery: o.sweep, SweepLimit: o.sweepLimit, SweepStore: o.storeSweep})
 	if err != nil {
 		return nil, fmt.Errorf("server: %w", err)

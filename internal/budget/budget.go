@@ -18,10 +18,9 @@ import (
 
 // A Budget is a number of bytes that caches share. It is safe for concurrent use.
 type Budget struct {
-	limit   int64
-	used    atomic.Int64
-	clock   atomic.Uint64 // counts uses of entries; see Tick
-	evicted atomic.Int64  // bytes
+	limit int64
+	used  atomic.Int64
+	clock atomic.Uint64 // counts uses of entries; see Tick
 
 	evicting sync.Mutex // held while entries are evicted; no Evictor is called without it
 	mark     uint64     // the clock at the last Age
@@ -58,9 +57,6 @@ func (b *Budget) Used() int64 { return b.used.Load() }
 
 // Over reports whether more bytes are in use than the budget has.
 func (b *Budget) Over() bool { return b.used.Load() > b.limit }
-
-// Evicted returns the number of bytes evicted so far.
-func (b *Budget) Evicted() int64 { return b.evicted.Load() }
 
 // Tick returns a number greater than those returned before. Entries are ordered by the
 // tick of their last use.
@@ -107,11 +103,11 @@ func (b *Budget) Reclaim() {
 	defer b.evicting.Unlock()
 	all := b.registered()
 	for b.used.Load() > b.limit-b.limit/16 {
-		e, _ := oldest(all)
+		e := oldest(all)
 		if e == nil {
 			return
 		}
-		b.evict(e)
+		e.Evict()
 	}
 }
 
@@ -125,7 +121,7 @@ func (b *Budget) Age() {
 			if !ok || tick > b.mark {
 				break
 			}
-			b.evict(e)
+			e.Evict()
 		}
 		if a, ok := e.(Ager); ok {
 			a.Age()
@@ -134,22 +130,15 @@ func (b *Budget) Age() {
 	b.mark = b.clock.Load()
 }
 
-func (b *Budget) evict(e Evictor) {
-	before := b.used.Load()
-	e.Evict()
-	if freed := before - b.used.Load(); freed > 0 {
-		b.evicted.Add(freed)
-	}
-}
-
 // oldest returns the evictor with the entry that was used least recently, or nil.
-func oldest(all []Evictor) (found Evictor, at uint64) {
+func oldest(all []Evictor) (found Evictor) {
+	var at uint64
 	for _, e := range all {
 		if tick, ok := e.Oldest(); ok && (found == nil || tick < at) {
 			found, at = e, tick
 		}
 	}
-	return found, at
+	return found
 }
 
 // An Account counts the bytes of one kind. A nil *Account counts nothing.

@@ -56,7 +56,9 @@ func weighed(data []byte, items [][]byte) int64 {
 
 // weighs reports whether the weights of the run's values are of use. Those of a subgraph
 // are not: its state is not cached.
-func (r *Run) weighs() bool { return r.parent() == nil && (r.set.Memory != nil || r.set.HeadsOf != nil) }
+func (r *Run) weighs() bool {
+	return r.parent() == nil && (r.set.Memory != nil || r.set.HeadsOf != nil)
+}
 
 // weighLoaded takes the weights from a checkpoint.
 func (r *Run) weighLoaded(c *channel, v checkpoint.Value) {

@@ -15,6 +15,7 @@ import (
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/delay"
 	"github.com/treadle-go/treadle/internal/observe"
+	"github.com/treadle-go/treadle/internal/pregel"
 	"github.com/treadle-go/treadle/ledger"
 	"github.com/treadle-go/treadle/treadletype"
 )
@@ -39,7 +40,7 @@ func (r *Runner) execute(ctx context.Context, x *execution, feed *Feed) (next *l
 	// Whoever reads a run that was created elsewhere, or that is not temporary, may be
 	// connected to another process.
 	shared := r.o.Bus != nil && (!run.Temporary || !x.fresh)
-	l := &log{runner: r, feed: feed, run: run, keep: run.Resumable || k.V2 || shared, before: before, first: run.Attempt <= 1}
+	l := &log{runner: r, feed: feed, run: run, keep: run.Resumable || k.V2 || shared, before: before, first: run.Attempt <= 1, memory: &pregel.Memory{Heads: r.heads}}
 	l.unread = x.unread && !run.Resumable && !k.V2
 	if r.o.Bus != nil {
 		l.bound = (run.Epoch + 1) << epochBits
@@ -106,7 +107,7 @@ func (r *Runner) thread(run *ledger.Run, k *Kwargs, l *log) (treadle.AnyThread, 
 	if g == nil {
 		return nil, fmt.Errorf("graph %q is not served", run.Graph)
 	}
-	host := treadle.Host{Saver: r.saver, Store: r.store, Fence: run.Epoch, Config: k.Config, AnyGraph: true, NoOutput: true}
+	host := treadle.Host{Saver: r.saver, Store: r.store, Fence: run.Epoch, Config: k.Config, AnyGraph: true, NoOutput: true, Memory: l.memory}
 	if l.keep && !l.unread {
 		host.Recorded = l.settle
 	}

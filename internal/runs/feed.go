@@ -1,9 +1,11 @@
 package runs
 
 import (
+	"container/list"
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"slices"
 	"sort"
 	"sync"
@@ -11,6 +13,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/treadle-go/treadle/internal/budget"
 )
 
 // Protocol says which readers an entry is for.
@@ -43,9 +47,14 @@ type Entry struct {
 	mu      sync.Mutex
 	data    json.RawMessage
 	make    func() (json.RawMessage, error) // of an entry that is not yet JSON
+	held    int64                           // estimated bytes that only such an entry holds
 	feed    *Feed                           // that it is in
 	counted int64                           // its size in the feed
+	charged int64                           // its part of the memory limit
 }
+
+// entrySize estimates the bytes of an entry without its data.
+const entrySize = 320
 
 // End is how a run ended.
 type End struct {
@@ -66,19 +75,18 @@ func (e *Entry) Data() json.RawMessage {
 	if ready {
 		return data
 	}
-	data, grown := e.made(true)
-	if grown != nil && grown.size.Load() > maxBytes {
-		grown.shrink() // no other entry may come that does it
+	data, grown := e.made()
+	if grown != nil {
+		if grown.size.Load() > maxBytes {
+			grown.shrink() // no other entry may come that does it
+		}
+		grown.of.reclaim()
 	}
 	return data
 }
 
-// measure tells the feed how large the entry is. It counts only when it ages, so that
-// older states, which clients may be about to read, are not dropped for it.
-func (e *Entry) measure() { e.made(false) }
-
-// made makes the entry's JSON. It returns the feed that has grown by it, if it counts.
-func (e *Entry) made(count bool) (data json.RawMessage, grown *Feed) {
+// made makes the entry's JSON. It returns the feed that has grown by it.
+func (e *Entry) made() (data json.RawMessage, grown *Feed) {
 	e.making.Lock()
 	defer e.making.Unlock()
 	e.mu.Lock()
@@ -95,12 +103,8 @@ func (e *Entry) made(count bool) (data json.RawMessage, grown *Feed) {
 	defer e.mu.Unlock()
 	e.data, e.make = raw, nil
 	if e.feed != nil {
-		n := int64(len(raw))
-		e.feed.state.Store(n)
-		if count {
-			e.feed.size.Add(n - e.counted)
-			e.counted = n
-		}
+		e.count(int64(len(raw)))
+		e.charge(entrySize + int64(len(raw)))
 	}
 	return raw, e.feed
 }
@@ -118,23 +122,31 @@ func (e *Entry) Large() bool {
 func (e *Entry) join(f *Feed) (state bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.feed, e.counted = f, int64(len(e.data))
-	f.size.Add(e.counted)
+	e.feed = f
+	e.count(int64(len(e.data)))
+	e.charge(entrySize + int64(len(e.data)) + e.held)
 	return e.make != nil
 }
 
-// age makes a state count. One that is not JSON counts as much as the last one that is: the
-// run may have replaced its values, and then only the entry holds them.
+// count sets the entry's size in its feed, and charge its part of the memory limit. A young
+// state is charged before it counts.
+func (e *Entry) count(n int64) {
+	e.feed.size.Add(n - e.counted)
+	e.counted = n
+}
+
+func (e *Entry) charge(n int64) {
+	e.feed.charge(n - e.charged)
+	e.charged = n
+}
+
+// age makes a state count. One that is not JSON yet counts what it holds alone: the run may
+// have replaced its values.
 func (e *Entry) age() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.feed != nil {
-		n := int64(len(e.data))
-		if e.make != nil {
-			n = e.feed.state.Load()
-		}
-		e.feed.size.Add(n - e.counted)
-		e.counted = n
+	if e.feed != nil && e.make != nil {
+		e.count(e.held)
 	}
 }
 
@@ -142,7 +154,8 @@ func (e *Entry) age() {
 func (e *Entry) leave() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.feed.size.Add(-e.counted)
+	e.count(0)
+	e.charge(0)
 	e.feed = nil
 }
 
@@ -167,20 +180,24 @@ const (
 // Feed holds the latest entries of a thread's runs.
 type Feed struct {
 	thread uuid.UUID
+	of     *feeds       // nil in tests: there is no memory limit
+	total  atomic.Int64 // part of the memory limit; negative once the feed was given up
+	base   atomic.Int64 // part of total: the latest state, which most entries share
 
 	mu      sync.Mutex
 	entries []*Entry
-	size    atomic.Int64 // of the entries' JSON
-	state   atomic.Int64 // size of the last state that was made JSON
+	size    atomic.Int64 // of the entries' JSON, and what older states hold
 	young   [youngStates]*Entry
 	states  int
 	seq     uint64 // of the last entry
 	dropped uint64 // seq of the last entry that was dropped
 	wake    chan struct{}
-	users   int       // runs and readers
-	watches int       // readers of protocol v2
-	idle    time.Time // since when there are no users
-	unused  int64     // size since then
+	users   int           // runs and readers
+	watches int           // readers of protocol v2
+	drop    bool          // nobody can read it again once its users are gone
+	idle    time.Time     // since when there are no users
+	tick    uint64        // the same, as the memory limit counts
+	place   *list.Element // in feeds.idle; nil while there are users
 
 	followers int                // readers who want what other processes record
 	unfollow  context.CancelFunc // ends that
@@ -188,8 +205,39 @@ type Feed struct {
 	cut       chan struct{}      // closed: entries are missing that cannot be read, readers leave
 }
 
-func newFeed(thread uuid.UUID) *Feed {
-	return &Feed{thread: thread, poked: make(chan struct{}, 1), cut: make(chan struct{})}
+func (s *feeds) newFeed(thread uuid.UUID) *Feed {
+	f := &Feed{thread: thread, of: s, poked: make(chan struct{}, 1), cut: make(chan struct{})}
+	f.charge(feedSize)
+	return f
+}
+
+// feedSize estimates the bytes of a feed without entries.
+const feedSize = 1 << 10
+
+// charge adds n bytes to the feed's part of the memory limit.
+func (f *Feed) charge(n int64) {
+	for {
+		was := f.total.Load()
+		if was < 0 {
+			return // entries that readers still have do not count any more
+		}
+		if f.total.CompareAndSwap(was, was+n) {
+			f.of.charge(n)
+			return
+		}
+	}
+}
+
+// giveUp ends the feed's part of the memory limit.
+func (f *Feed) giveUp() {
+	if was := f.total.Swap(-1); was > 0 {
+		f.of.charge(-was)
+	}
+}
+
+// rest sets the size of the latest state, which the entries of states share.
+func (f *Feed) rest(state int64) {
+	f.charge(state - f.base.Swap(state))
 }
 
 // used reports whether the feed has entries, or readers who wait for those of other
@@ -203,9 +251,10 @@ func (f *Feed) used() bool {
 // append numbers entries and shows them to the readers.
 func (f *Feed) append(es ...*Entry) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.number(es)
 	f.show(es)
+	f.mu.Unlock()
+	f.of.reclaim()
 }
 
 // number numbers entries.
@@ -243,9 +292,11 @@ func (f *Feed) show(es []*Entry) {
 	}
 }
 
-// trim drops the oldest entries beyond the bounds. The last one stays.
+// trim drops the oldest entries beyond the bounds. The last one stays. When memory is short,
+// young states are no exception.
 func (f *Feed) trim() {
-	for len(f.entries) > 1 && (len(f.entries) > maxEntries || f.size.Load() > maxBytes) {
+	share := f.of.share()
+	for len(f.entries) > 1 && (len(f.entries) > maxEntries || f.size.Load() > maxBytes || f.total.Load()-f.base.Load() > share) {
 		f.dropped = f.entries[0].Seq
 		f.entries[0].leave()
 		f.forget(f.entries[0])
@@ -307,6 +358,7 @@ func (f *Feed) clear() {
 		e.leave()
 	}
 	f.entries, f.young = nil, [youngStates]*Entry{}
+	f.rest(0)
 }
 
 // after returns the next entries behind seq, and whether some of them are gone. If there
@@ -352,9 +404,63 @@ func (f *Feed) end(run uuid.UUID, seq uint64) (end *Entry, last uint64, gap bool
 // feeds are the feeds of the threads that runs and readers use, and of those that
 // they used a short time ago.
 type feeds struct {
+	memory  *budget.Budget // nil in tests: there is no memory limit
+	account *budget.Account
+	inUse   atomic.Int64 // feeds with users
+
 	mu   sync.Mutex
 	byID map[uuid.UUID]*Feed
-	idle int64 // bytes of feeds without users
+	idle list.List // of *Feed without users, those that had some longest ago first
+}
+
+// limit makes the feeds a part of a memory limit.
+func (s *feeds) limit(b *budget.Budget) {
+	s.memory, s.account = b, b.Account("feeds")
+	b.Register(s)
+}
+
+func (s *feeds) charge(n int64) {
+	if s != nil {
+		s.account.Add(n)
+	}
+}
+
+// reclaim frees memory if the limit is exceeded. The caller holds no lock.
+func (s *feeds) reclaim() {
+	if s != nil && s.memory != nil {
+		s.memory.Reclaim()
+	}
+}
+
+// leastShare is how many bytes a feed with users may have, however short memory is.
+const leastShare = 64 << 10
+
+// share returns how many bytes a feed may have. As long as memory is not short, that is not
+// limited.
+func (s *feeds) share() int64 {
+	if s == nil || s.memory == nil || !s.memory.Over() {
+		return math.MaxInt64
+	}
+	return max(leastShare, s.memory.Limit()/2/max(s.inUse.Load(), 1))
+}
+
+// Oldest implements [budget.Evictor].
+func (s *feeds) Oldest() (tick uint64, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if first := s.idle.Front(); first != nil {
+		return first.Value.(*Feed).tick, true
+	}
+	return 0, false
+}
+
+// Evict implements [budget.Evictor].
+func (s *feeds) Evict() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if first := s.idle.Front(); first != nil {
+		s.remove(first.Value.(*Feed))
+	}
 }
 
 // keepIdle is how long a feed outlives its last user, for a client that comes to read
@@ -362,10 +468,7 @@ type feeds struct {
 const keepIdle = 30 * time.Second
 
 // maxIdle bounds the feeds without users.
-const (
-	maxIdle      = 4096
-	maxIdleBytes = 64 << 20
-)
+const maxIdle = 4096
 
 // use returns the thread's feed, which is kept until it is released.
 func (s *feeds) use(thread uuid.UUID) *Feed {
@@ -373,7 +476,7 @@ func (s *feeds) use(thread uuid.UUID) *Feed {
 	defer s.mu.Unlock()
 	f := s.byID[thread]
 	if f == nil {
-		f = newFeed(thread)
+		f = s.newFeed(thread)
 		if s.byID == nil {
 			s.byID = map[uuid.UUID]*Feed{}
 		}
@@ -382,8 +485,8 @@ func (s *feeds) use(thread uuid.UUID) *Feed {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.users++; f.users == 1 {
-		s.idle -= f.unused
-		f.unused = 0
+		s.inUse.Add(1)
+		s.unlist(f)
 	}
 	return f
 }
@@ -393,15 +496,19 @@ func (s *feeds) use(thread uuid.UUID) *Feed {
 func (s *feeds) replace(old *Feed) *Feed {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f := newFeed(old.thread)
+	f := s.newFeed(old.thread)
 	f.users = 1
+	s.inUse.Add(1)
 	old.mu.Lock()
 	defer old.mu.Unlock()
-	old.users--
+	if old.users--; old.users == 0 {
+		s.inUse.Add(-1)
+	}
 	f.watches = old.watches
 	if s.byID[old.thread] == old {
 		s.byID[old.thread] = f
 	}
+	old.giveUp()
 	close(old.cut)
 	return f
 }
@@ -409,52 +516,47 @@ func (s *feeds) replace(old *Feed) *Feed {
 // release ends a use. With drop the feed of a thread that nobody can read again goes
 // at once.
 func (s *feeds) release(f *Feed, drop bool) {
+	s.leave(f, drop)
+	s.reclaim()
+}
+
+func (s *feeds) leave(f *Feed, drop bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.users--
+	f.drop = f.drop || drop
 	f.idle = time.Now()
-	if f.users > 0 || s.byID[f.thread] != f {
+	if f.users > 0 {
 		return
 	}
-	if drop {
-		delete(s.byID, f.thread)
-		return
-	}
-	f.unused = f.size.Load()
-	if s.idle += f.unused; s.idle > maxIdleBytes {
-		s.forget(f)
-	}
-}
-
-// forget removes feeds without users, those that had some longest ago first, until the
-// rest are half of the bound. last, whose lock is held, is kept whatever its size.
-func (s *feeds) forget(last *Feed) {
-	var unused []*Feed
-	for _, f := range s.byID {
-		if f == last {
-			continue
-		}
-		f.mu.Lock()
-		if f.users == 0 {
-			unused = append(unused, f)
-		}
-		f.mu.Unlock()
-	}
-	slices.SortFunc(unused, func(a, b *Feed) int { return a.idle.Compare(b.idle) })
-	for _, f := range unused {
-		if s.idle <= maxIdleBytes/2 {
-			return
-		}
+	s.inUse.Add(-1)
+	switch {
+	case s.byID[f.thread] != f:
+	case f.drop:
 		s.remove(f)
+	default:
+		if s.memory != nil {
+			f.tick = s.memory.Tick()
+		}
+		f.place = s.idle.PushBack(f)
 	}
 }
 
 // remove removes a feed without users.
 func (s *feeds) remove(f *Feed) {
 	delete(s.byID, f.thread)
-	s.idle -= f.unused
+	s.unlist(f)
+	f.giveUp()
+}
+
+// unlist takes a feed out of those without users.
+func (s *feeds) unlist(f *Feed) {
+	if f.place != nil {
+		s.idle.Remove(f.place)
+		f.place = nil
+	}
 }
 
 // sweep forgets feeds that have had no users for a while.
@@ -462,12 +564,12 @@ func (s *feeds) sweep(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	crowded := len(s.byID) > maxIdle
-	for _, f := range s.byID {
-		f.mu.Lock()
-		if f.users == 0 && (crowded || now.Sub(f.idle) > keepIdle) {
-			s.remove(f)
+	for first := s.idle.Front(); first != nil; first = s.idle.Front() {
+		f := first.Value.(*Feed)
+		if !crowded && now.Sub(f.idle) <= keepIdle {
+			return
 		}
-		f.mu.Unlock()
+		s.remove(f)
 	}
 }
 

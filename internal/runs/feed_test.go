@@ -2,9 +2,14 @@ package runs
 
 import (
 	"encoding/json"
+	"runtime"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/treadle-go/treadle/internal/budget"
+	"github.com/treadle-go/treadle/internal/pregel"
 )
 
 func text(s string) *Entry { return &Entry{Protocol: Classic, data: json.RawMessage(s)} }
@@ -79,7 +84,7 @@ func TestFeedsForgetThreadsThatNobodyUses(t *testing.T) {
 	if s.use(id) != f {
 		t.Error("two users of a thread have two feeds")
 	}
-	s.release(f, true)
+	s.release(f, false)
 	if len(s.byID) != 1 {
 		t.Error("a feed is dropped while somebody uses it")
 	}
@@ -103,8 +108,10 @@ func state(size int) *Entry {
 // states that nobody reads.
 func TestStatesThatNobodyReadsCount(t *testing.T) {
 	f := &Feed{}
-	l := &log{feed: f}
+	l := &log{feed: f, memory: &pregel.Memory{}}
 	for range 1000 {
+		l.memory.Put.Add(maxBytes / 4)
+		l.memory.State.Store(maxBytes / 4)
 		l.add(state(maxBytes / 4))
 	}
 	if n := len(f.entries); n > youngStates+4 {
@@ -181,6 +188,8 @@ func TestFeedGoesOnWhileJSONIsMade(t *testing.T) {
 
 func TestFeedsWithoutUsersAreBoundedInBytes(t *testing.T) {
 	var s feeds
+	b := budget.New(64 << 20)
+	s.limit(b)
 	var last *Feed
 	for range 100 {
 		last = s.use(uuid.New())
@@ -188,17 +197,112 @@ func TestFeedsWithoutUsersAreBoundedInBytes(t *testing.T) {
 		s.release(last, false)
 		var total int64
 		for _, f := range s.byID {
-			total += f.size.Load()
+			total += f.total.Load()
 		}
-		if total > maxIdleBytes || total != s.idle {
-			t.Fatalf("feeds without users have %d bytes, counted as %d", total, s.idle)
+		if b.Over() || total != b.Used() {
+			t.Fatalf("feeds without users have %d bytes, counted as %d", total, b.Used())
 		}
 	}
 	if s.byID[last.thread] != last {
 		t.Error("the feed that was used last is gone")
 	}
-	if s.use(last.thread); s.idle < 0 || s.byID[last.thread] != last {
-		t.Errorf("the feed is used again, and those without users have %d bytes", s.idle)
+	if s.use(last.thread) != last || s.idle.Len() != len(s.byID)-1 {
+		t.Errorf("one of %d feeds is used again, and %d are without users", len(s.byID), s.idle.Len())
+	}
+	s.sweep(time.Now().Add(2 * keepIdle))
+	s.release(last, true)
+	if b.Used() != 0 || len(s.byID) != 0 {
+		t.Errorf("%d feeds are left with %d bytes", len(s.byID), b.Used())
+	}
+}
+
+// States that no client has read are not JSON, and hold the values of their run.
+func TestIdleFeedsCountUnreadStates(t *testing.T) {
+	var s feeds
+	b := budget.New(16 << 20)
+	s.limit(b)
+	before := liveHeap()
+	for range 200 {
+		f := s.use(uuid.New())
+		l := &log{feed: f, memory: &pregel.Memory{}}
+		value := make([]byte, 1<<20)
+		l.memory.Put.Store(1 << 20)
+		l.memory.State.Store(1 << 20)
+		l.add(&Entry{make: func() (json.RawMessage, error) { return value, nil }})
+		s.release(f, false)
+	}
+	if grown := liveHeap() - before; grown > 20<<20 {
+		t.Errorf("live heap grew by %d bytes with a budget of 16 MiB", grown)
+	}
+	if b.Over() || b.ByKind()["feeds"] < 4<<20 {
+		t.Errorf("%d of %d bytes used: %v", b.Used(), b.Limit(), b.ByKind())
+	}
+	runtime.KeepAlive(&s)
+}
+
+// liveHeap returns the bytes of reachable objects.
+func liveHeap() int64 {
+	runtime.GC()
+	runtime.GC() // the first one may only have queued finalizers
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// States of one run share the values that it has not put in between, so they are not
+// counted again.
+func TestStatesOfOneRunShareValues(t *testing.T) {
+	var s feeds
+	b := budget.New(64 << 20)
+	s.limit(b)
+	l := &log{feed: s.use(uuid.New()), memory: &pregel.Memory{}}
+	l.memory.State.Store(10 << 20)
+	for range 100 {
+		l.memory.Put.Add(100)
+		l.add(state(10 << 20))
+	}
+	if n := len(l.feed.entries); n != 100 || b.Used() < 10<<20 || b.Used() > 11<<20 {
+		t.Errorf("%d states that share 10 MiB count %d bytes", n, b.Used())
+	}
+}
+
+// When feeds in use exceed the limit, each gets a share of it, and slow readers lose their
+// place.
+func TestFeedsInUseShrinkToTheirShare(t *testing.T) {
+	var s feeds
+	b := budget.New(8 << 20)
+	s.limit(b)
+	for range 20 {
+		l := &log{feed: s.use(uuid.New()), memory: &pregel.Memory{}}
+		for range youngStates {
+			l.memory.Put.Add(256 << 10)
+			l.add(state(1))
+		}
+	}
+	if used := b.Used(); used > 2*b.Limit() {
+		t.Errorf("%d bytes used by 20 feeds of 4 MiB with a limit of %d", used, b.Limit())
+	}
+	for _, f := range s.byID {
+		if len(f.entries) == 0 {
+			t.Error("feed without its last entry")
+		}
+	}
+}
+
+// The reader of a temporary run leaves before the run does, or after it.
+func TestDroppedFeedGoesWithItsLastUser(t *testing.T) {
+	for _, readerFirst := range []bool{true, false} {
+		var s feeds
+		b := budget.New(1 << 20)
+		s.limit(b)
+		id := uuid.New()
+		f := s.use(id)
+		s.use(id)
+		s.release(f, readerFirst)
+		s.release(f, !readerFirst)
+		if len(s.byID) != 0 || b.Used() != 0 {
+			t.Errorf("reader first %t: %d feeds are left with %d bytes", readerFirst, len(s.byID), b.Used())
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/delay"
+	"github.com/treadle-go/treadle/internal/pregel"
 	"github.com/treadle-go/treadle/ledger"
 )
 
@@ -18,13 +19,14 @@ type log struct {
 	runner *Runner
 	feed   *Feed
 	run    *ledger.Run
-	keep   bool    // also elsewhere than in the feed
-	unread bool    // most likely nobody reads the entries but the last one
-	bound  uint64  // the run has numbers below it; 0 means any
-	states int     // entries that were not JSON
-	last   bool    // the entries to come are the last ones, and are stored before they are shown
-	before *uint64 // the before of the first entry
-	first  bool    // the next entry is the run's first
+	keep   bool           // also elsewhere than in the feed
+	unread bool           // most likely nobody reads the entries but the last one
+	bound  uint64         // the run has numbers below it; 0 means any
+	memory *pregel.Memory // of the run
+	put    int64          // what it had put when the last state was added
+	last   bool           // the entries to come are the last ones, and are stored before they are shown
+	before *uint64        // the before of the first entry
+	first  bool           // the next entry is the run's first
 
 	mu      sync.Mutex
 	waiting []*Entry // to be stored
@@ -47,16 +49,14 @@ const (
 	packBytes = 64 << 10
 )
 
-// stateEvery is how many states there are for one that is made JSON even if nobody reads
-// it, so that the feed knows how large they are. Short runs have none.
-const stateEvery = 16
-
 // add shows an entry to the readers, and keeps it if the run's events are kept.
 func (l *log) add(e *Entry) {
 	e.Time = time.Now()
 	e.before, l.before = l.before, nil
 	e.first, l.first = l.first, false
-	state := e.make != nil
+	if e.make != nil {
+		l.hold(e)
+	}
 	if l.bound > 0 && l.feed.last() >= l.bound {
 		return // another process has the run, and its entries are here already
 	}
@@ -65,17 +65,11 @@ func (l *log) add(e *Entry) {
 		return
 	}
 	l.feed.append(e)
-	if state {
-		if l.states++; l.states%stateEvery == 4 {
-			e.measure()
-		}
-	}
 	if !l.keep {
 		return
 	}
 	l.mu.Lock()
-	l.waiting = append(l.waiting, e)
-	l.bytes += len(e.Data())
+	l.wait(e)
 	full := l.bytes >= packBytes
 	if l.timer == nil && !full {
 		after := max(packTime-time.Since(l.flushed), packSoon)
@@ -98,9 +92,31 @@ func (l *log) addLast(e *Entry) {
 	l.feed.mu.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.waiting = append(l.waiting, e)
+	l.wait(e)
 	l.hidden = append(l.hidden, e)
-	l.bytes += len(e.Data())
+}
+
+// hold estimates what a state holds that is not JSON yet: the values that the run has put
+// since the state before. It shares the others with that one.
+func (l *log) hold(e *Entry) {
+	if l.memory == nil {
+		return
+	}
+	put := l.memory.Put.Load()
+	e.held, l.put = put-l.put, put
+	l.feed.rest(l.memory.State.Load())
+}
+
+// wait makes an entry wait to be stored. The caller holds l.mu.
+func (l *log) wait(e *Entry) {
+	l.waiting = append(l.waiting, e)
+	l.grow(len(e.Data()))
+}
+
+// grow adds n to the bytes that wait.
+func (l *log) grow(n int) {
+	l.bytes += n
+	l.runner.unkept.Add(int64(n))
 }
 
 // finish stores and shows the last entries.
@@ -111,8 +127,9 @@ func (l *log) finish() {
 	l.hidden = nil
 	l.mu.Unlock()
 	l.feed.mu.Lock()
-	defer l.feed.mu.Unlock()
 	l.feed.show(hidden)
+	l.feed.mu.Unlock()
+	l.feed.of.reclaim()
 }
 
 // settle stores what waits before a step is committed, so that readers can follow the
@@ -145,7 +162,8 @@ func (l *log) flush() {
 	defer l.writing.Unlock()
 	l.mu.Lock()
 	es := l.waiting
-	l.waiting, l.bytes = nil, 0
+	l.waiting = nil
+	l.grow(-l.bytes)
 	if l.timer != nil {
 		l.timer.Stop()
 		l.timer = nil
@@ -171,13 +189,13 @@ func (l *log) flush() {
 		l.since = time.Now()
 		l.runner.logger.WarnContext(ctx, "events of a run are not stored yet", "run", l.run.ID, "events", len(es), "error", err)
 	}
-	if time.Since(l.since) > keepTrying || l.bytes+len(pack.Data) > maxUnkept || l.runner.isStopped() {
+	if time.Since(l.since) > keepTrying || l.bytes+len(pack.Data) > maxUnkept || l.runner.unkept.Bytes() > l.runner.memory.Limit()/2 || l.runner.isStopped() {
 		l.runner.logger.WarnContext(ctx, "events of a run are not kept", "run", l.run.ID, "events", len(es), "error", err)
 		l.dropped = true
 		return
 	}
 	l.waiting = append(es, l.waiting...)
-	l.bytes += len(pack.Data)
+	l.grow(len(pack.Data))
 	if l.timer == nil {
 		l.timer = time.AfterFunc(tryAgain, l.flush)
 	}

@@ -23,6 +23,7 @@ const (
 	sweepFeeds = time.Second
 	lease      = 6 * time.Second // as the ledger has it
 	keepEvents = 10 * time.Minute
+	ageEvery   = 5 * time.Minute // what is in memory and was not used for so long is dropped
 )
 
 // keepLease renews the lease, compares the runs that the ledger assigns to this process with
@@ -76,12 +77,12 @@ func (r *Runner) findWork(ctx context.Context) {
 	}
 }
 
-// cleanUp removes what is no longer needed: idle feeds, old events, expired threads and
-// items.
+// cleanUp removes what is no longer needed: idle feeds, unused memory, old events, expired
+// threads, and expired items.
 func (r *Runner) cleanUp(ctx context.Context) {
 	tick := time.NewTicker(sweepFeeds)
 	defer tick.Stop()
-	lastSweep, lastStore := time.Now(), time.Now()
+	lastSweep, lastStore, lastAge := time.Now(), time.Now(), time.Now()
 	for {
 		select {
 		case <-ctx.Done():
@@ -92,6 +93,10 @@ func (r *Runner) cleanUp(ctx context.Context) {
 		if time.Since(lastSweep) > r.o.SweepEvery {
 			lastSweep = time.Now()
 			r.sweep(ctx)
+		}
+		if time.Since(lastAge) > ageEvery {
+			lastAge = time.Now()
+			r.memory.Age()
 		}
 		if r.store != nil && time.Since(lastStore) > r.o.SweepStore {
 			lastStore = time.Now()

@@ -409,6 +409,7 @@ func (f *follower) insert(ctx context.Context, e *ledger.Events, bound uint64) b
 		return false
 	}
 	f.feed.insert(es)
+	f.feed.of.reclaim()
 	return true
 }
 

@@ -15,6 +15,8 @@ import (
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/bus"
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/budget"
+	"github.com/treadle-go/treadle/internal/pregel"
 	"github.com/treadle-go/treadle/ledger"
 	"github.com/treadle-go/treadle/store"
 )
@@ -52,6 +54,8 @@ type Options struct {
 	SweepLimit             int
 	// Bus connects the processes that use the ledger; nil means there is only this one.
 	Bus bus.Bus
+	// Memory is the budget for what the runner keeps in memory; nil means 128 MiB.
+	Memory *budget.Budget
 	// Claims are the graphs whose runs this process executes; nil means all.
 	Claims []string
 	// Context, if it is not nil, derives the context of each run.
@@ -63,6 +67,9 @@ type Options struct {
 	// Cron makes the run of a cron that is due.
 	Cron func(ctx context.Context, c *ledger.Cron, at time.Time) (*ledger.NewRun, error)
 }
+
+// ownMemory is the memory limit in bytes if Options has none.
+const ownMemory = 128 << 20
 
 // Runner executes the runs of one process.
 type Runner struct {
@@ -76,6 +83,9 @@ type Runner struct {
 	o      Options
 
 	worker uuid.UUID
+	memory *budget.Budget
+	heads  *pregel.Heads
+	unkept *budget.Account // events that wait to be stored
 	feeds  feeds
 	edits  edits
 	waker  *waker
@@ -126,6 +136,11 @@ func New(o Options) (*Runner, error) {
 	r.o.SweepEvery = cmp.Or(o.SweepEvery, time.Minute)
 	r.o.SweepStore = cmp.Or(o.SweepStore, 5*time.Minute)
 	r.o.SweepLimit = cmp.Or(o.SweepLimit, 100)
+	if r.memory = o.Memory; r.memory == nil {
+		r.memory = budget.New(ownMemory)
+	}
+	r.heads, r.unkept = pregel.NewHeads(r.memory), r.memory.Account("events")
+	r.feeds.limit(r.memory)
 	if r.logger == nil {
 		r.logger = slog.Default()
 	}
