@@ -30,6 +30,19 @@ func TestAddressesThatCannotBe(t *testing.T) {
 	}
 }
 
+// LangGraph's servers and Treadle send null, and older versions of Treadle sent 404.
+func TestStoreGetReportsMissingItems(t *testing.T) {
+	for name, address := range map[string]string{
+		"null": answering(t, http.StatusOK, "application/json", "null"),
+		"404":  answering(t, http.StatusNotFound, "application/json", `{"detail":"not found"}`),
+	} {
+		item, err := connect(t, address, nil).Store.Get(t.Context(), []string{"a"}, "k", nil)
+		if item != nil || !errors.Is(err, client.ErrNotFound) {
+			t.Errorf("%s: Get returned %v, %v; want an ErrNotFound", name, item, err)
+		}
+	}
+}
+
 // answering is a server that always answers the same.
 func answering(t testing.TB, status int, kind, body string) string {
 	t.Helper()

@@ -115,7 +115,7 @@ var descriptions = map[string]description{
 	"DELETE /runs/crons/{cron_id}":         {summary: "Delete a cron.", status: http.StatusNoContent},
 
 	"PUT /store/items":         {summary: "Put an item.", body: itemBody{}, status: http.StatusNoContent},
-	"GET /store/items":         {summary: "Get an item.", query: []string{"namespace:string", "key:string", "refresh_ttl:boolean"}, answer: itemJSON{}},
+	"GET /store/items":         {summary: "Get an item.", query: []string{"namespace:string", "key:string", "refresh_ttl:boolean"}, answer: (*itemJSON)(nil)},
 	"DELETE /store/items":      {summary: "Delete an item.", body: itemBody{}, without: []string{"value", "index", "ttl", "meta"}, status: http.StatusNoContent},
 	"GET /store/items/history": {summary: "The changes of an item, newest first, as far as the store keeps them.", query: []string{"namespace:string", "key:string"}, answer: map[string]any{}},
 	"POST /store/items/search": {summary: "Search items.", body: itemSearch{}, answer: map[string]any{}},

@@ -3,9 +3,27 @@ package server
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
+
+// extractRoots are the fields of a thread that paths of extract start with, as on
+// LangGraph's servers.
+var extractRoots = []string{"config", "interrupts", "metadata", "values"}
+
+// parseExtract parses a path of extract. It returns an error if the path does not start
+// with one of extractRoots.
+func parseExtract(path string) ([]any, error) {
+	steps, err := parsePath(path)
+	if err != nil {
+		return nil, err
+	}
+	if root, _ := steps[0].(string); !slices.Contains(extractRoots, root) {
+		return nil, fmt.Errorf("path %q must start with one of %s", path, strings.Join(extractRoots, ", "))
+	}
+	return steps, nil
+}
 
 // parsePath reads a path like "values.messages[-1].content": names of objects' keys
 // and indices of lists, from the end if they are negative.

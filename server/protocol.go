@@ -250,14 +250,9 @@ func (c *call) streamEvents() error {
 // a Last-Event-ID it begins with what comes next.
 func (c *call) streamThread() error {
 	q := c.query()
-	modes := append(q.list("stream_modes"), q.list("stream_mode")...)
-	for _, mode := range modes {
-		if !slices.Contains(threadModes, mode) {
-			return invalid("stream_mode", "want some of %s, not %q", strings.Join(threadModes, ", "), mode)
-		}
-	}
-	if len(modes) == 0 {
-		modes = threadModes[:1]
+	modes, err := threadStreamModes(q)
+	if err != nil {
+		return err
 	}
 	last := c.r.Header.Get("Last-Event-ID")
 	after, err := lastEventID(last)
@@ -283,6 +278,27 @@ func (c *call) streamThread() error {
 	})
 	c.cut(err)
 	return ignored(err)
+}
+
+// threadStreamModes returns the modes of a thread's stream. LangGraph's server reads
+// stream_modes alone, with commas between several. Its SDKs send stream_mode, run_modes by
+// default, even if their caller adds stream_modes, so stream_modes takes precedence.
+func threadStreamModes(q query) ([]string, error) {
+	for _, name := range []string{"stream_modes", "stream_mode"} {
+		modes := q.list(name)
+		if len(modes) == 1 {
+			modes = strings.Split(modes[0], ",")
+		}
+		for _, mode := range modes {
+			if !slices.Contains(threadModes, mode) {
+				return nil, invalid(name, "want some of %s, not %q", strings.Join(threadModes, ", "), mode)
+			}
+		}
+		if len(modes) > 0 {
+			return modes, nil
+		}
+	}
+	return threadModes[:1], nil
 }
 
 // threadModes are the modes of a thread's stream. The first is the default. There are

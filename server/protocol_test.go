@@ -689,6 +689,31 @@ func TestThreadStreamsShowAllRuns(t *testing.T) {
 	}
 }
 
+func TestStreamModesOverrideStreamMode(t *testing.T) {
+	c := serve(t, nil)
+	thread := c.thread()
+	c.ok("POST", "/threads/"+thread+"/runs/wait", `{"assistant_id":"router","input":{"target":"left"},"stream_resumable":true}`, nil)
+	c.head.Set("Last-Event-ID", "0")
+	done := func(fs []frame) bool { return len(fs) > 0 && strings.Contains(fs[len(fs)-1].data, "run_done") }
+	for query, want := range map[string][]string{
+		"stream_modes=lifecycle":                       {"metadata", "metadata"},
+		"stream_modes=lifecycle&stream_mode=run_modes": {"metadata", "metadata"},
+		"stream_modes=lifecycle&stream_mode=values":    {"metadata", "metadata"},
+		"stream_modes=lifecycle,state_update":          {"metadata", "metadata"},
+		"stream_modes=lifecycle,run_modes":             {"metadata", "values", "values", "values", "metadata"},
+		"stream_modes=run_modes&stream_mode=lifecycle": {"metadata", "values", "values", "values", "metadata"},
+		"stream_modes=&stream_mode=lifecycle":          {"metadata", "metadata"},
+	} {
+		var got []string
+		for _, f := range c.open("GET", "/threads/"+thread+"/stream?"+query, "").until("the run", done) {
+			got = append(got, f.event)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: frames %v, want %v", query, got, want)
+		}
+	}
+}
+
 func TestThreadStreamsReplayWhatIsKept(t *testing.T) {
 	c := serve(t, nil)
 	thread := c.thread()

@@ -397,3 +397,11 @@ func TestItemsHaveTheirMeta(t *testing.T) {
 		t.Errorf("a list as meta: %d %s", status, raw)
 	}
 }
+
+func TestMissingItemIsNull(t *testing.T) {
+	c := serve(t, nil)
+	status, head, raw := c.do("GET", "/store/items?namespace=a.b&key=k", "")
+	if status != http.StatusOK || string(raw) != "null" || head.Get("Content-Type") != "application/json" {
+		t.Errorf("GET of a missing item: %d %s %s; want 200 null", status, head.Get("Content-Type"), raw)
+	}
+}

@@ -139,21 +139,22 @@ func (b *itemBody) meta(o *store.PutOptions) error {
 	return nil
 }
 
-// itemNamed returns the key and the namespace in the query, and the namespace that the
-// caller may use for it.
-func (c *call) itemNamed() (key string, ns []string, in store.Namespace, err error) {
+// itemNamed returns the key in the query, and the namespace that the caller may use for
+// the namespace in the query.
+func (c *call) itemNamed() (key string, in store.Namespace, err error) {
 	q := c.query()
 	key = q.Get("key")
+	var ns []string
 	if text := q.Get("namespace"); text != "" {
 		ns = strings.Split(text, ".")
 	}
 	in, err = c.space(ns, map[string]any{"key": key})
-	return key, ns, in, err
+	return key, in, err
 }
 
 func (c *call) getItem() error {
 	q := c.query()
-	key, ns, in, err := c.itemNamed()
+	key, in, err := c.itemNamed()
 	if err != nil {
 		return err
 	}
@@ -167,7 +168,7 @@ func (c *call) getItem() error {
 	}
 	item, err := c.s.store.Get(c.r.Context(), in, key, o)
 	if errors.Is(err, store.ErrNotFound) {
-		return fail(http.StatusNotFound, "there is no item %q in namespace %q", key, strings.Join(ns, "."))
+		return c.json(http.StatusOK, json.RawMessage("null")) // LangGraph's servers do so, and its Python client returns None
 	}
 	if err != nil {
 		return err
@@ -185,7 +186,7 @@ type changeJSON struct {
 
 // itemHistory answers with the changes of an item. LangGraph's servers keep none.
 func (c *call) itemHistory() error {
-	key, _, in, err := c.itemNamed()
+	key, in, err := c.itemNamed()
 	if err != nil {
 		return err
 	}

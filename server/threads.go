@@ -402,7 +402,7 @@ func (c *call) threadQuery() (*ledger.ThreadQuery, *threadSearch, error) {
 		return nil, nil, invalid("extract", "want at most 10 paths, not %d", len(b.Extract))
 	}
 	for name, path := range b.Extract {
-		if _, err := parsePath(path); err != nil {
+		if _, err := parseExtract(path); err != nil {
 			return nil, nil, invalid("extract."+name, "%v", err)
 		}
 	}

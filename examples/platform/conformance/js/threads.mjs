@@ -331,6 +331,27 @@ check("threads.join_stream_replays", async ({ client, thread, sse }) => {
   ok(stream.frames.every((f) => f.id), "ids");
 });
 
+check("threads.search_rejects_invalid_extract", async ({ http }) => {
+  for (const path of ["status", "thread_id", ".values", "valuesx", ""]) {
+    const res = await http("POST", "/threads/search", { limit: 1, extract: { a: path } });
+    same(res.status, 422);
+  }
+  for (const path of ["values", "metadata", "interrupts", "config", "values.a[0]"]) {
+    const res = await http("POST", "/threads/search", { limit: 1, extract: { a: path } });
+    same(res.status, 200);
+  }
+});
+
+check("threads.join_stream_modes_take_precedence", async ({ client, thread, sse }) => {
+  const id = await thread();
+  await collect(client.runs.stream(id, "router", { input: {}, streamResumable: true }));
+  for (const modes of ["lifecycle", "lifecycle,state_update"]) {
+    const stream = await sse("GET", `/threads/${id}/stream?stream_modes=${modes}&stream_mode=run_modes`, undefined, { "last-event-id": "0" });
+    await stream.until((f) => f.data?.status === "run_done", "the end of the run");
+    same(stream.frames.map((f) => f.event), ["metadata", "metadata"]);
+  }
+});
+
 check("threads.join_stream_lifecycle", async ({ client, thread, sse }) => {
   const id = await thread();
   const stream = await sse("GET", `/threads/${id}/stream?stream_modes=lifecycle&stream_mode=lifecycle`);
