@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/treadle-go/treadle/internal/observe"
 	"github.com/treadle-go/treadle/internal/plainjson"
 	"github.com/treadle-go/treadle/reduce"
 )
@@ -21,7 +22,10 @@ type messageReducer struct {
 	plainjson.DecoderMark
 }
 
-var _ plainjson.Decoder = messageReducer{}
+var (
+	_ plainjson.Decoder = messageReducer{}
+	_ observe.Namer     = messageReducer{}
+)
 
 // Reduce implements [reduce.Reducer].
 func (messageReducer) Reduce(val, acc, update any, claim bool) (any, any, error) {
@@ -32,6 +36,43 @@ func (messageReducer) Reduce(val, acc, update any, claim bool) (any, any, error)
 	}
 	return next, acc, nil
 }
+
+// Named implements [observe.Namer]. For an update that appends, and an empty place, the IDs
+// are those that Reduce would give.
+func (messageReducer) Named(val, acc, update any, place string) any {
+	ms, _ := val.(Messages)
+	news, _ := update.(Messages)
+	if !slices.ContainsFunc(news, unnamed) {
+		return update
+	}
+	var ids *idIndex
+	if g, ok := acc.(*grown); ok && len(ms) > 0 && g.first == &ms[0] {
+		ids = g.ids
+	} else if len(news) > few {
+		ids = newIndex(ms)
+	}
+	known := knownIDs(ms, ids)
+	batch := make(map[string]bool, len(news))
+	for i := range news {
+		batch[news[i].ID] = true
+	}
+	taken := func(id string) bool { return batch[id] || known(id) }
+	prev := ""
+	if len(ms) > 0 {
+		prev = ms[len(ms)-1].ID
+	}
+	out := slices.Clone(news)
+	for i := range out {
+		if unnamed(out[i]) {
+			out[i].ID = newID(len(ms)+i, prev, &out[i], place, taken)
+			batch[out[i].ID] = true
+		}
+		prev = out[i].ID
+	}
+	return out
+}
+
+func unnamed(m Message) bool { return m.ID == "" && m.Role != RoleRemove }
 
 // Kept implements [reduce.Rewriter].
 func (messageReducer) Kept(was, now any) int {
@@ -163,14 +204,20 @@ func merge(ms Messages, acc any, update Messages, claim bool) (Messages, any, er
 	return next, &grown{newTail, &next[0], ids}, nil
 }
 
+// knownIDs returns a function that reports whether ms contains an ID. Without an index the
+// function reads the IDs of ms one by one.
+func knownIDs(ms Messages, ids *idIndex) func(id string) bool {
+	if ids == nil {
+		return func(id string) bool { return slices.ContainsFunc(ms, func(m Message) bool { return m.ID == id }) }
+	}
+	return func(id string) bool { return ids.has(len(ms), id) }
+}
+
 // appended returns new ids for the messages of an update that have none, by their
 // places in it. It is nil if all have one. ok is false if the update does more than
 // append to ms. Without an index the ids of ms are read one by one.
 func appended(ms Messages, ids *idIndex, update Messages) (given []string, ok bool) {
-	known := func(id string) bool { return ids.has(len(ms), id) }
-	if ids == nil {
-		known = func(id string) bool { return slices.ContainsFunc(ms, func(m Message) bool { return m.ID == id }) }
-	}
+	known := knownIDs(ms, ids)
 	if ids != nil && ids.blank || ids == nil && known("") {
 		return nil, false
 	}
@@ -187,7 +234,7 @@ func appended(ms Messages, ids *idIndex, update Messages) (given []string, ok bo
 		case m.Role == RoleRemove || id != "" && taken(id):
 			return nil, false
 		case id == "":
-			id = newID(len(ms)+i, prev, m, taken)
+			id = newID(len(ms)+i, prev, m, "", taken)
 			if given == nil {
 				given = make([]string, len(update))
 			}

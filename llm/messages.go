@@ -28,7 +28,9 @@ type Chat struct {
 //
 // A message without an id gets one, which is unique within the conversation. It
 // depends only on the message and on the conversation before it. So a run that is
-// repeated after a crash gives its messages the same ids.
+// repeated after a crash gives its messages the same ids. Graphs name the messages
+// that a node returns before they show or save them. If several nodes run in a step,
+// the ids depend on the node, too.
 func (ms Messages) Reduce(update Messages) (Messages, error) {
 	out, _, err := merge(ms, nil, update, false)
 	return out, err
@@ -86,7 +88,7 @@ func (r *rewriter) put(m Message) {
 		if n := len(r.out); n > 0 {
 			prev = r.out[n-1].ID
 		}
-		m.ID = newID(len(r.out), prev, &m, func(id string) bool { _, ok := r.at[id]; return ok })
+		m.ID = newID(len(r.out), prev, &m, "", func(id string) bool { _, ok := r.at[id]; return ok })
 	}
 	delete(r.gone, m.ID)
 	if i, ok := r.at[m.ID]; ok {
@@ -108,9 +110,10 @@ func (r *rewriter) remove(id string) error {
 	return nil
 }
 
-// newID is the id of a message at a place behind the one with the id prev. Time
-// and chance have no part in it: see [Messages.Reduce].
-func newID(place int, prev string, m *Message, taken func(string) bool) string {
+// newID returns the ID of a message at a place after the message with the ID prev. by
+// names the task that returned the message if other tasks of its step may return the same
+// one, and is otherwise empty. Time and chance have no part in it: see [Messages.Reduce].
+func newID(place int, prev string, m *Message, by string, taken func(string) bool) string {
 	var room [512]byte
 	b := room[:0]
 	part := func(s string) {
@@ -132,6 +135,9 @@ func newID(place int, prev string, m *Message, taken func(string) bool) string {
 		part(m.ToolCalls[i].ID)
 		part(m.ToolCalls[i].Name)
 		part(string(m.ToolCalls[i].Args))
+	}
+	if by != "" {
+		part(by)
 	}
 	for n := 0; ; n++ {
 		sum := sha256.Sum256(b)

@@ -65,6 +65,17 @@ func Failed(ctx context.Context) error {
 // like those of a model, each id once.
 type Message interface{ MessageID() string }
 
+// A Namer is the reducer of a conversation that gives IDs to messages without one. The
+// engine names the messages that a node returns before it shows or saves them, so that
+// streams, checkpoints, and the state agree on their IDs.
+type Namer interface {
+	// Named returns update with an ID for each message without one. val and acc are the
+	// arguments of Reduce. place distinguishes updates of the same value; it is empty if
+	// there is one update. The result depends on the arguments alone, and update is not
+	// changed.
+	Named(val, acc, update any, place string) any
+}
+
 type key struct{}
 
 // Key is the context key of the Observer. The engine's contexts implement Value for it.

@@ -384,6 +384,9 @@ func (t *Task) emitEnd(sc *scope, err error) {
 		return
 	}
 	rec := t.written()
+	if r.modes&ModeEvents != 0 { // before the others, as in LangGraph
+		t.spanEnd(sc, rec, err)
+	}
 	if err == nil {
 		if r.modes&ModeTokens != 0 {
 			r.emitOutputMessages(t)
@@ -398,9 +401,6 @@ func (t *Task) emitEnd(sc *scope, err error) {
 			end.Tried = t.tried()
 		}
 		r.emit(ModeTasks, t.event(end))
-	}
-	if r.modes&ModeEvents != 0 {
-		t.spanEnd(sc, rec, err)
 	}
 }
 

@@ -3,6 +3,7 @@ package pregel
 import (
 	"reflect"
 	"slices"
+	"strconv"
 	"sync"
 
 	"github.com/treadle-go/treadle/internal/observe"
@@ -31,6 +32,40 @@ func (s *messages) seen(id string) bool {
 		s.ids[id] = true
 	}
 	return known
+}
+
+// nameMessages gives IDs to the messages without one that the task returned, so that
+// streams, stored results, and the state show the same IDs.
+func (t *Task) nameMessages() {
+	for i, w := range t.out.writes {
+		namer, ok := w.ch.reducer.(observe.Namer)
+		if !ok {
+			continue
+		}
+		var s slot // an overwrite starts from nothing
+		if !w.over {
+			s = t.run.slots[w.ch.id]
+			for _, earlier := range t.out.writes[:i] {
+				if earlier.ch == w.ch && s.fold(earlier, t.run.ver+1, 0, false) != nil {
+					return // the commit will fail with the same error
+				}
+			}
+		}
+		if named := namer.Named(s.val, s.acc, w.val, t.sibling()); named != nil {
+			t.out.writes[i].val = named
+		}
+	}
+}
+
+// sibling distinguishes the task from others of its step. It is empty if there are none.
+func (t *Task) sibling() string {
+	switch {
+	case !t.together:
+		return ""
+	case t.packet != nil:
+		return t.node.Name + "#" + strconv.Itoa(int(t.index))
+	}
+	return t.node.Name
 }
 
 // noteInputMessages notes the messages in a node's input.

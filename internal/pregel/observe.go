@@ -72,8 +72,8 @@ func (w *observedCall) Chunk(v any) {
 	if !w.chunks.Load() {
 		w.chunks.Store(true)
 	}
+	w.report("stream", func(ev *Span) { ev.Chunk = v }) // first, as in LangGraph
 	w.token(v)
-	w.report("stream", func(ev *Span) { ev.Chunk = v })
 }
 
 func (w *observedCall) token(v any) {
@@ -91,12 +91,12 @@ func (w *observedCall) token(v any) {
 // one chunk.
 func (w *observedCall) End(output any, err error) {
 	w.scope.alive(false)
-	if err == nil && !w.chunks.Load() && output != nil {
-		w.token(output)
-	}
 	what := "end"
 	if err != nil {
 		what = "error"
 	}
 	w.report(what, func(ev *Span) { ev.Output, ev.Err, ev.Input = output, err, w.call.Input })
+	if err == nil && !w.chunks.Load() && output != nil {
+		w.token(output)
+	}
 }

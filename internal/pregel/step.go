@@ -132,6 +132,9 @@ func (r *Run) executeInTime(tasks []*Task) error {
 // task afterwards. So no task waits for one that blocks, and short tasks share
 // a few goroutines.
 func (r *Run) executeTogether(ctx context.Context, tasks []*Task) {
+	for _, t := range tasks {
+		t.together = true
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	limit := len(tasks)

@@ -32,6 +32,7 @@ type Task struct {
 	restored bool  // the result is from an earlier run, which has also run the branches
 	stored   bool  // the result is stored before the step's commit
 	handling bool  // the error handler runs, and events are its
+	together bool  // other tasks run in the same step
 	began    int64 // start of the first attempt in Unix nanoseconds; only with a retry policy
 
 	scope  scope // of the first attempt
@@ -224,6 +225,8 @@ func (t *Task) finish(sc *scope, err error) {
 			err = t.nodeError(sc, err)
 		}
 		t.err = err
+	} else {
+		t.nameMessages()
 	}
 	t.emitEnd(sc, err)
 }

@@ -89,7 +89,7 @@ func (m *messages) chunk(at *treadle.Origin, c llm.Chunk) {
 	if w == nil {
 		w = &message{id: c.ID, node: at.Node, task: at.TaskID, ns: at.Namespace}
 		if m.open == nil {
-			m.open, m.runs = map[string]*message{}, map[string]string{}
+			m.open = map[string]*message{}
 		}
 		m.open[c.ID] = w
 		m.start(w, string(llm.RoleAI), map[string]any{})
@@ -280,22 +280,22 @@ func (m *messages) finish(w *message, failed string) {
 	m.send(w, "message-finish", data)
 }
 
-// call says which run of a model writes a message.
+// call notes which run of a model writes a message. It comes before the message's first
+// piece.
 func (m *messages) call(run, id string) {
-	if m.open[id] != nil {
-		m.runs[run] = id
+	if m.runs == nil {
+		m.runs = map[string]string{}
 	}
+	m.runs[run] = id
 }
 
 // end ends a message that is being written; failed says why it breaks off.
 func (m *messages) end(id, failed string) {
-	w := m.open[id]
-	if w == nil {
-		return
-	}
-	delete(m.open, id)
 	maps.DeleteFunc(m.runs, func(_, of string) bool { return of == id })
-	m.finish(w, failed)
+	if w := m.open[id]; w != nil {
+		delete(m.open, id)
+		m.finish(w, failed)
+	}
 }
 
 // endCall ends the message that a run of a model writes.
@@ -311,6 +311,7 @@ func (m *messages) endTask(task string) {
 }
 
 func (m *messages) endAll(failed string) {
+	clear(m.runs)
 	for _, id := range sortedKeys(m.open) {
 		m.end(id, failed)
 	}

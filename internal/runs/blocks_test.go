@@ -137,14 +137,24 @@ func TestMessagesEndWithTheirModelTaskOrRun(t *testing.T) {
 	m.endCall("model of a", "broken")
 	m.endTask("task of b")
 	m.endAll("")
-	m.endAll("")
 	m.call("late", "a")
+	m.endAll("")
 	same(t, *lines, "error broken",
 		`content-block-finish 0 {"type":"text","text":"b"}`, "message-finish stop",
 		`content-block-finish 0 {"type":"text","text":"c"}`, "message-finish stop")
 	if len(m.open)+len(m.runs) > 0 {
 		t.Errorf("%d messages and %d runs are remembered", len(m.open), len(m.runs))
 	}
+}
+
+func TestMessageBreaksOffAfterFirstPiece(t *testing.T) {
+	var m messages
+	lines := collect(&m)
+	m.call("model", "a") // the event of the piece comes before the piece
+	m.token(&treadle.Origin{}, llm.Chunk{ID: "a", Content: "a"})
+	*lines = nil
+	m.endCall("model", "broken")
+	same(t, *lines, "error broken")
 }
 
 func TestMessagesThatNoModelStreamed(t *testing.T) {
