@@ -62,6 +62,15 @@ func (w *objectWriter) putText(name, v string) {
 	}
 }
 
+// putOrNull writes a text, or null if it is empty.
+func (w *objectWriter) putOrNull(name, v string) {
+	if v == "" {
+		w.putRaw(name, []byte("null"))
+	} else {
+		w.putString(name, v)
+	}
+}
+
 // putString writes a text. Most need no escaping.
 func (w *objectWriter) putString(name, v string) {
 	for i := range len(v) {
@@ -74,7 +83,16 @@ func (w *objectWriter) putString(name, v string) {
 	w.buf = append(append(append(w.buf, '"'), v...), '"')
 }
 
-// putList writes a list of what writes itself.
+// putAll writes a list of what writes itself, even if it is empty.
+func putAll[T json.Marshaler](w *objectWriter, name string, list []T) {
+	if len(list) == 0 {
+		w.putRaw(name, []byte("[]"))
+		return
+	}
+	putList(w, name, list)
+}
+
+// putList writes a list of what writes itself, unless it is empty.
 func putList[T json.Marshaler](w *objectWriter, name string, list []T) {
 	if len(list) == 0 {
 		return

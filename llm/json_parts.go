@@ -203,16 +203,9 @@ func (c *InvalidToolCall) UnmarshalJSON(raw []byte) error {
 // MarshalJSON writes the piece as LangChain does.
 func (c ToolCallChunk) MarshalJSON() ([]byte, error) {
 	var w objectWriter
-	orNull := func(name, v string) {
-		if v == "" {
-			w.putRaw(name, []byte("null"))
-		} else {
-			w.putString(name, v)
-		}
-	}
-	orNull("name", c.Name)
+	w.putOrNull("name", c.Name)
 	w.putString("args", c.Args)
-	orNull("id", c.ID)
+	w.putOrNull("id", c.ID)
 	w.put("index", c.Index)
 	w.putString("type", "tool_call_chunk")
 	return w.end(c.Extra)
@@ -235,19 +228,75 @@ func (c *ToolCallChunk) UnmarshalJSON(raw []byte) error {
 	return err
 }
 
-// MarshalJSON writes the chunk as LangChain does.
+// MarshalJSON writes the chunk as LangChain does: with all fields, because clients read
+// those of a chunk without checking that they are there.
 func (c Chunk) MarshalJSON() ([]byte, error) {
 	var w objectWriter
-	w.putString("type", "AIMessageChunk")
 	putContent(&w, c.Content, c.Blocks)
-	w.putText("name", c.Name)
-	w.putText("id", c.ID)
-	putList(&w, "tool_call_chunks", c.ToolCalls)
+	if kwargs, ok := c.Extra["additional_kwargs"]; ok {
+		w.put("additional_kwargs", kwargs)
+	} else {
+		w.putRaw("additional_kwargs", []byte("{}"))
+	}
+	if c.Stop == "" && len(c.Metadata) == 0 {
+		w.putRaw("response_metadata", []byte("{}"))
+	}
+	w.putString("type", "AIMessageChunk")
+	w.putOrNull("name", c.Name)
+	w.putOrNull("id", c.ID)
+	calls, invalid := c.calls()
+	putAll(&w, "tool_calls", calls)
+	putAll(&w, "invalid_tool_calls", invalid)
+	if c.Usage == nil {
+		w.putRaw("usage_metadata", []byte("null"))
+	}
+	putAll(&w, "tool_call_chunks", c.ToolCalls)
 	writeAnswer(&w, c.Usage, c.Stop, c.Metadata)
 	if c.Stop != "" {
 		w.putString("chunk_position", "last")
+	} else {
+		w.putRaw("chunk_position", []byte("null"))
 	}
 	return w.end(c.Extra)
+}
+
+// calls returns the chunk's pieces of tool calls as calls, as far as each piece alone is
+// one. The others are invalid.
+func (c Chunk) calls() (calls []callPiece, invalid []callPiece) {
+	for _, piece := range c.ToolCalls {
+		args, problem := parseArgs(piece.Args, true)
+		if problem == "" {
+			calls = append(calls, callPiece{piece, args})
+		} else {
+			invalid = append(invalid, callPiece{piece, nil})
+		}
+	}
+	return calls, invalid
+}
+
+// callPiece is a piece of a tool call that is written as a call. args is nil if the piece
+// is no call.
+type callPiece struct {
+	ToolCallChunk
+	args json.RawMessage
+}
+
+// MarshalJSON writes the piece as LangChain writes the calls of chunks.
+func (p callPiece) MarshalJSON() ([]byte, error) {
+	var w objectWriter
+	if p.args != nil {
+		w.putString("name", p.Name)
+		w.put("args", p.args)
+		w.putOrNull("id", p.ID)
+		w.putString("type", "tool_call")
+		return w.end(nil)
+	}
+	w.putOrNull("name", p.Name)
+	w.putString("args", p.Args)
+	w.putOrNull("id", p.ID)
+	w.putRaw("error", []byte("null"))
+	w.putString("type", "invalid_tool_call")
+	return w.end(nil)
 }
 
 // UnmarshalJSON reads the chunk as LangChain writes it.

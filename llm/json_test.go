@@ -155,7 +155,51 @@ func TestChunkJSONIsLangChains(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	same(t, "written again", sorted(t, raw), sorted(t, string(again)))
+	full := `{"content":"a","additional_kwargs":{},"response_metadata":{"finish_reason":"stop"},"type":"AIMessageChunk","name":null,"id":"m1",` +
+		`"tool_calls":[{"name":"add","args":{},"id":null,"type":"tool_call"}],"invalid_tool_calls":[],"usage_metadata":{"input_tokens":1,"output_tokens":0,"total_tokens":1},` +
+		`"tool_call_chunks":[{"name":"add","args":"{","id":null,"index":0,"type":"tool_call_chunk"}],"chunk_position":"last"}`
+	same(t, "written again", sorted(t, full), sorted(t, string(again)))
+}
+
+// The texts are LangChain's, as its server sends them.
+func TestChunkJSONHasAllFields(t *testing.T) {
+	const rest = `"additional_kwargs":{},"response_metadata":{},"type":"AIMessageChunk","name":null,"id":"m1"`
+	for name, tt := range map[string]struct {
+		chunk llm.Chunk
+		want  string
+	}{
+		"text": {llm.Chunk{ID: "m1", Content: "It "},
+			`{"content":"It ",` + rest + `,"tool_calls":[],"invalid_tool_calls":[],"usage_metadata":null,"tool_call_chunks":[],"chunk_position":null}`},
+		"start of a call": {llm.Chunk{ID: "m1", ToolCalls: []llm.ToolCallChunk{{Index: new(0), ID: "c1", Name: "get_weather"}}},
+			`{"content":"",` + rest + `,"tool_calls":[{"name":"get_weather","args":{},"id":"c1","type":"tool_call"}],"invalid_tool_calls":[],"usage_metadata":null,` +
+				`"tool_call_chunks":[{"name":"get_weather","args":"","id":"c1","index":0,"type":"tool_call_chunk"}],"chunk_position":null}`},
+		"partial arguments": {llm.Chunk{ID: "m1", ToolCalls: []llm.ToolCallChunk{{Index: new(0), Args: `{"city":`}}},
+			`{"content":"",` + rest + `,"tool_calls":[{"name":"","args":{},"id":null,"type":"tool_call"}],"invalid_tool_calls":[],"usage_metadata":null,` +
+				`"tool_call_chunks":[{"name":null,"args":"{\"city\":","id":null,"index":0,"type":"tool_call_chunk"}],"chunk_position":null}`},
+		"end of arguments": {llm.Chunk{ID: "m1", ToolCalls: []llm.ToolCallChunk{{Index: new(0), Args: `"Paris"}`}}},
+			`{"content":"",` + rest + `,"tool_calls":[],"invalid_tool_calls":[{"name":null,"args":"\"Paris\"}","id":null,"error":null,"type":"invalid_tool_call"}],"usage_metadata":null,` +
+				`"tool_call_chunks":[{"name":null,"args":"\"Paris\"}","id":null,"index":0,"type":"tool_call_chunk"}],"chunk_position":null}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			raw, err := json.Marshal(tt.chunk)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(raw) != tt.want {
+				t.Errorf("got\n%s\nwant\n%s", raw, tt.want)
+			}
+			var again llm.Chunk
+			if err := json.Unmarshal(raw, &again); err != nil {
+				t.Fatal(err)
+			}
+			same(t, "read again", tt.chunk, again)
+		})
+	}
+	with := llm.Chunk{Extra: map[string]any{"additional_kwargs": map[string]any{"reasoning_content": "hm"}}}
+	raw, err := json.Marshal(with)
+	if err != nil || !strings.Contains(string(raw), `"additional_kwargs":{"reasoning_content":"hm"}`) {
+		t.Errorf("got %s, %v", raw, err)
+	}
 }
 
 // Nothing that was read is lost by writing it: what is written reads the same.
