@@ -51,6 +51,10 @@ func (r *recorder) event(ev treadle.Event) {
 	if r.v2 != nil {
 		r.v2.event(ev, values)
 	}
+	life, isLife := ev.(treadle.Lifecycle)
+	if isLife && r.kwargs.wants("events") {
+		r.lifecycle(life)
+	}
 	if len(at.Namespace) > 0 && !r.kwargs.Subgraphs {
 		return // only protocol v2 has asked for it
 	}
@@ -64,9 +68,6 @@ func (r *recorder) event(ev treadle.Event) {
 			if data := toolEvent(&ev); data != nil {
 				r.frame("tools", at.Namespace, jsonOf(data))
 			}
-		}
-		if r.kwargs.wants("events") {
-			r.plain(ev)
 		}
 	case treadle.Values:
 		if r.kwargs.wants("values") {
@@ -83,6 +84,27 @@ func (r *recorder) event(ev treadle.Event) {
 			r.plain(ev)
 		}
 	}
+}
+
+// lifecycle records a frame of the mode "events". LangGraph's server sends the events of
+// subgraphs in this mode even without stream_subgraphs, no frame has a namespace, and the
+// pieces of the root graph's output are the frames of the other modes.
+func (r *recorder) lifecycle(ev treadle.Lifecycle) {
+	switch ev.Event {
+	case "on_chain_stream":
+		if len(ev.Parents) == 0 {
+			return
+		}
+	case "on_chat_model_start", "on_chat_model_end", "on_chat_model_error":
+		ev.Input = map[string]any{"messages": []any{ev.Input}}
+	case "on_tool_end":
+		// Without an ID, a node has called the tool itself and gets what it returns.
+		if call, _ := ev.Metadata["tool_call_id"].(string); call != "" {
+			ev.Output = toolOutput(call, &ev)
+		}
+	}
+	ev.Namespace = nil
+	r.plain(ev)
 }
 
 // plain records an event as it is on the wire.
@@ -143,7 +165,7 @@ func toolEvent(ev *treadle.Lifecycle) map[string]any {
 		}
 		out["input"] = input
 	case "on_tool_end":
-		out["output"] = ev.Output
+		out["output"] = toolOutput(id, ev)
 	case "on_tool_error":
 		_, message := failure(ev.Err)
 		out["error"] = message

@@ -210,7 +210,7 @@ func v2tool(ev *treadle.Lifecycle) map[string]any {
 	case "on_tool_start":
 		out["event"], out["tool_name"], out["input"] = "tool-started", ev.Name, ev.Input
 	case "on_tool_end":
-		out["event"], out["output"] = "tool-finished", toolMessage(id, ev)
+		out["event"], out["output"] = "tool-finished", toolOutput(id, ev)
 	default:
 		_, text := failure(ev.Err)
 		out["event"], out["message"] = "tool-error", text
@@ -218,9 +218,25 @@ func v2tool(ev *treadle.Lifecycle) map[string]any {
 	return out
 }
 
-// toolMessage is a tool's result as the message that models read.
-func toolMessage(id string, ev *treadle.Lifecycle) llm.Message {
-	m := llm.ToolResult(llm.ToolCall{ID: id, Name: ev.Name}, ev.Output)
+// toolOutput returns the output of a tool call as LangGraph shows it: the message for the
+// model, or the command that the tool returned.
+func toolOutput(call string, ev *treadle.Lifecycle) any {
+	if c, ok := treadle.CommandOf(ev.Output); ok {
+		out := map[string]any{"graph": nil, "update": nil, "resume": nil, "goto": []any{}}
+		if c.Parent {
+			out["graph"] = "__parent__"
+		}
+		if c.Update != nil {
+			if update, err := treadle.UpdateOf(*c.Update); err == nil {
+				out["update"] = update
+			}
+		}
+		if len(c.Goto) > 0 {
+			out["goto"] = c.Goto
+		}
+		return out
+	}
+	m := llm.ToolResult(llm.ToolCall{ID: call, Name: ev.Name}, ev.Output)
 	if m.Status == "" {
 		m.Status = llm.StatusSuccess
 	}
