@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/delay"
 	"github.com/treadle-go/treadle/store"
 )
@@ -54,6 +56,36 @@ func TestTheLogIsWrittenBackBesideTheCommits(t *testing.T) {
 	}
 	if grown := sizeOf(t, path+"-wal"); grown > 4*longest {
 		t.Errorf("the log has %d bytes after 21 times, and had %d after the first", grown, longest)
+	}
+}
+
+// While writers never pause, a commit always comes between a write-back and the next
+// transaction, so the log would never start over.
+func TestLogStartsOverUnderConstantWrites(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "test.db")
+	db := open(t, path, nil)
+	l := newLine(t, db, "t")
+	db.back.busy <- struct{}{} // nothing is written back
+	for text := strings.Repeat("text", 4<<10); sizeOf(t, path+"-wal") < (logLong+1)*(4096+24); {
+		l.add(set("text", text+fmt.Sprint(l.n)))
+	}
+	<-db.back.busy
+	c := <-db.readers
+	defer func() { db.readers <- c }()
+	for range 2 {
+		p := l.next(set("text", "short"))
+		err := db.writeKeeping(t.Context(), func(w *conn) error {
+			db.copyMost(t.Context(), c)
+			return db.putAll(w, []*checkpoint.Put{p})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.key = p.Key
+		l.n++
+	}
+	if pages, _ := db.copyLog(t.Context(), c); pages >= logLong {
+		t.Errorf("the log has %d pages after write-backs, want fewer than %d", pages, logLong)
 	}
 }
 

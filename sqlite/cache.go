@@ -41,7 +41,7 @@ func (k *cache) Get(ctx context.Context, space, key string) (value []byte, ok bo
 
 // Set implements [checkpoint.Cache].
 func (k *cache) Set(ctx context.Context, space, key string, value []byte, ttl time.Duration) error {
-	return k.db().write(ctx, func(c *conn) error {
+	return k.db().writeKeeping(ctx, func(c *conn) error {
 		now := time.Now()
 		var expires any
 		var until int64
@@ -70,7 +70,7 @@ func deadline(now time.Time, ttl time.Duration) int64 {
 
 // Clear implements [checkpoint.Cache].
 func (k *cache) Clear(ctx context.Context, spaces ...string) error {
-	return k.db().erase(ctx, func(c *conn) error {
+	return k.db().eraseKeeping(ctx, func(c *conn) error {
 		if len(spaces) == 0 {
 			_, err := c.change("DELETE FROM cache")
 			return err

@@ -19,9 +19,9 @@ import (
 // others need no savepoint. One that fails after it has written spoils the
 // transaction; it is rolled back and its jobs run again, each in its own.
 // There is no goroutine behind this, so there is none to stop (the one of back.go is there
-// for a moment only). After a transaction
-// with several jobs the next one lets other goroutines run before it begins: their
-// jobs then share its commit, which costs more than a job does.
+// for a moment only). After a transaction with several jobs the next one lets other goroutines
+// run before it begins, as long as more jobs come: they then share its commit, which costs more
+// than a job does.
 
 // maxBatch bounds a transaction, and how long the first in it waits.
 const maxBatch = 128
@@ -45,6 +45,28 @@ func (q *queue) add(j *job) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.jobs = append(q.jobs, j)
+}
+
+// Limits of gather.
+const (
+	gatherMost = 64 // yields
+	gatherIdle = 4  // yields in a row in which no job comes
+)
+
+// gather lets goroutines that can run get as far as their own writes, as long as more of them
+// do.
+func (q *queue) gather() {
+	for n, i, idle := 0, 0, 0; i < gatherMost && idle < gatherIdle; i++ {
+		runtime.Gosched()
+		q.mu.Lock()
+		now := len(q.jobs)
+		q.mu.Unlock()
+		if now == n {
+			idle++
+		} else {
+			n, idle = now, 0
+		}
+	}
 }
 
 // next takes the oldest job whose caller still waits, or nil.
@@ -142,7 +164,7 @@ func (db *DB) lead(ctx context.Context, c *conn, j *job) error {
 	default:
 	}
 	if db.crowded {
-		runtime.Gosched() // goroutines that can run get as far as their own writes
+		db.queue.gather()
 	}
 	if err := c.begin(ctx); err != nil {
 		return err
@@ -167,9 +189,7 @@ func (db *DB) lead(ctx context.Context, c *conn, j *job) error {
 			}
 		}
 	} else {
-		if err = db.commit(c); err == nil {
-			db.writeBack(ctx)
-		}
+		err = db.commit(c)
 	}
 	db.crowded = len(batch) > 1
 	for _, j := range batch {
@@ -177,6 +197,9 @@ func (db *DB) lead(ctx context.Context, c *conn, j *job) error {
 			j.err = err
 		}
 		close(j.done)
+	}
+	if err == nil && !spoilt {
+		db.writeBack(ctx, c, len(batch)) // which may wait for the disk
 	}
 	return nil
 }

@@ -31,9 +31,19 @@ const (
 	scrubWait = 5 * time.Second
 )
 
-// erase is write for what removes something, if removed says so afterwards.
+// erase is like write, for jobs that remove something if removed reports so afterwards.
 func (db *DB) erase(ctx context.Context, do func(*conn) error, removed func() bool) error {
-	err := db.write(ctx, do)
+	return db.erased(ctx, db.write(ctx, do), removed)
+}
+
+// eraseKeeping is like erase, for jobs of writeKeeping.
+func (db *DB) eraseKeeping(ctx context.Context, do func(*conn) error, removed func() bool) error {
+	return db.erased(ctx, db.writeKeeping(ctx, do), removed)
+}
+
+// erased cuts the log off after a write that has removed something. It returns the write's
+// error.
+func (db *DB) erased(ctx context.Context, err error, removed func() bool) error {
 	if err == nil && removed() {
 		patience := eraseWait
 		if db.uncut.Load() {

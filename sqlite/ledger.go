@@ -56,7 +56,7 @@ func (b *ledgerBackend) Update(ctx context.Context, _ uuid.UUID, fn func(ledger.
 		return err
 	}
 	erased := false
-	return b.db.erase(ctx, func(c *conn) error {
+	return b.db.eraseKeeping(ctx, func(c *conn) error {
 		tx := &ledgerTx{c: c, now: time.UnixMicro(time.Now().UnixMicro()).UTC()}
 		err := fn(tx)
 		erased = tx.erased

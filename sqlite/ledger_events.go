@@ -91,7 +91,7 @@ func (b *ledgerBackend) DropEvents(ctx context.Context, thread, run uuid.UUID) e
 		return err
 	}
 	var n int64
-	return b.db.erase(ctx, func(c *conn) (err error) {
+	return b.db.eraseKeeping(ctx, func(c *conn) (err error) {
 		if run == uuid.Nil {
 			n, err = c.change("DELETE FROM server_event WHERE thread=?", thread[:])
 		} else {

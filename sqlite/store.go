@@ -98,7 +98,7 @@ func (s *backend) change(ctx context.Context, b *store.Batch, indexes *indexes) 
 	var out *store.Results
 	indexes.tentative = true
 	forgets := slices.ContainsFunc(b.Writes, func(w store.Write) bool { return w.Kind == store.Forgotten })
-	err := s.db.erase(ctx, func(c *conn) (err error) {
+	err := s.db.eraseKeeping(ctx, func(c *conn) (err error) {
 		l := s.look(ctx, c, b, indexes)
 		if out, err = l.all(); err != nil {
 			return err
