@@ -180,22 +180,28 @@ func (l *Ledger) DeleteCron(ctx context.Context, id uuid.UUID, f *Filter) error 
 	})
 }
 
-// DueCrons returns crons whose Next is not after the present time, the first one first.
-func (l *Ledger) DueCrons(ctx context.Context, limit int) ([]*Cron, error) {
+// DueCrons returns at most limit crons whose Next is not after the current time, earliest
+// first. It leaves out crons that skip reports true for; nil skips none.
+func (l *Ledger) DueCrons(ctx context.Context, limit int, skip func(uuid.UUID) bool) ([]*Cron, error) {
 	now, err := l.now(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var due []*Cron
-	for r, err := range l.b.Find(ctx, &Query{Kind: Crons, DueBy: now, Order: DueFirst, Limit: limit}) {
+	for r, err := range l.b.Find(ctx, &Query{Kind: Crons, DueBy: now, Order: DueFirst}) {
 		if err != nil {
 			return nil, err
+		}
+		if skip != nil && skip(r.ID) {
+			continue
 		}
 		c, err := decodeCron(r)
 		if err != nil {
 			return nil, err
 		}
-		due = append(due, c)
+		if due = append(due, c); len(due) == limit {
+			break
+		}
 	}
 	return due, nil
 }

@@ -25,7 +25,7 @@ func (f *fixture) newCron(thread *uuid.UUID) *ledger.Cron {
 
 func (f *fixture) dueCrons() []*ledger.Cron {
 	f.Helper()
-	due, err := f.DueCrons(f.Context(), 10)
+	due, err := f.DueCrons(f.Context(), 10, nil)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -62,7 +62,8 @@ func (r *Runner) keepLease(ctx context.Context) {
 	}
 }
 
-// findWork begins what is due: runs, crons, and webhooks. wakeThreads wakes threads.
+// findWork begins what is due: runs and webhooks. Other goroutines wake threads and create
+// the runs of crons.
 func (r *Runner) findWork(ctx context.Context) {
 	due := time.NewTimer(0)
 	defer due.Stop()
@@ -289,9 +290,9 @@ func (r *Runner) work(ctx context.Context) time.Duration {
 		}
 		r.start(&execution{run: claimed[0]}, slot)
 	}
-	more := r.o.Cron != nil && r.crons(ctx)
+	r.ticker.look()
 	r.waker.look()
-	more = r.o.Send != nil && r.hooks(ctx) || more
+	more := r.o.Send != nil && r.hooks(ctx)
 	next, err := r.ledger.NextDue(ctx)
 	switch {
 	case err != nil || next.IsZero():
@@ -303,45 +304,6 @@ func (r *Runner) work(ctx context.Context) time.Duration {
 		// whose end is a signal. A look reads all that waits before it finds nothing.
 		return min(max(20*time.Since(began), othersWork), workEvery)
 	}
-}
-
-// crons makes the runs of crons that are due. It reports whether there may be more.
-func (r *Runner) crons(ctx context.Context) (more bool) {
-	const limit = 100
-	due, err := r.ledger.DueCrons(ctx, limit)
-	if err != nil {
-		r.missed(ctx, "crons", err)
-		return false
-	}
-	for _, c := range due {
-		at := *c.Next
-		n, err := r.o.Cron(ctx, c, at)
-		if err == nil {
-			err = r.tick(ctx, c, at, n)
-		}
-		if err != nil {
-			r.logger.ErrorContext(ctx, "a cron has not made its run", "cron", c.ID, "at", at, "error", err)
-		}
-	}
-	return len(due) == limit
-}
-
-// tick makes one run of a cron. A run that cannot be made is left out, and the cron
-// goes on.
-func (r *Runner) tick(ctx context.Context, c *ledger.Cron, at time.Time, n *ledger.NewRun) error {
-	next, err := NextTime(c, time.Now())
-	if err != nil {
-		return err
-	}
-	made, ok, err := r.ledger.Tick(ctx, c.ID, at, next, n)
-	if err != nil || !ok || made == nil {
-		return err
-	}
-	for _, other := range made.Ordered {
-		r.tell(other.ID, other.Order)
-	}
-	r.announce()
-	return nil
 }
 
 // hooks sends webhooks that are due. It reports whether there may be more.

@@ -88,7 +88,8 @@ type Runner struct {
 	unkept *budget.Account // events that wait to be stored
 	feeds  feeds
 	edits  edits
-	waker  *waker
+	waker  *waker // of threads
+	ticker *waker // of crons
 
 	mu      sync.Mutex
 	active  map[uuid.UUID]*execution
@@ -124,7 +125,7 @@ type execution struct {
 // New returns a runner that has begun to look for work.
 func New(o Options) (*Runner, error) {
 	r := &Runner{ledger: o.Ledger, saver: o.Saver, store: o.Store, logger: o.Logger, o: o, graphs: map[string]*graph{}, worker: uuid.Must(uuid.NewV7()),
-		active: map[uuid.UUID]*execution{}, taken: map[ticket]struct{}{}, free: o.Workers, drain: make(chan struct{}), stopped: make(chan struct{}), wake: make(chan struct{}, 1), waker: newWaker()}
+		active: map[uuid.UUID]*execution{}, taken: map[ticket]struct{}{}, free: o.Workers, drain: make(chan struct{}), stopped: make(chan struct{}), wake: make(chan struct{}, 1), waker: newWaker(), ticker: newWaker()}
 	if r.free == 0 {
 		r.free = 256
 	}
@@ -178,7 +179,10 @@ func New(o Options) (*Runner, error) {
 	r.loops.Go(func() { r.keepLease(ctx) })
 	r.loops.Go(func() { r.findWork(ctx) })
 	r.loops.Go(func() { r.cleanUp(ctx) })
-	r.loops.Go(func() { r.wakeThreads(ctx) })
+	r.loops.Go(func() { r.waker.run(ctx, r.wakeSome, r.Wake) }) // findWork then waits for what is due next
+	if o.Cron != nil {
+		r.loops.Go(func() { r.ticker.run(ctx, r.tickSome, r.Wake) })
+	}
 	if o.Bus != nil {
 		r.loops.Go(func() { r.attend(r.ctx) })
 	}

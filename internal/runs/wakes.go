@@ -70,25 +70,26 @@ func (r *Runner) sendSignal(ctx context.Context, t *ledger.Thread, name string, 
 	}
 }
 
-// Limits of wake-ups.
+// Limits of threads that wake up, and of crons.
 const (
-	wakesAtOnce = 16  // concurrent wake-ups
-	wakesTaken  = 256 // due threads per read
-	// A thread that cannot be woken is tried again after wakePause, then after twice as long,
-	// up to wakePauseMost.
+	wakesAtOnce = 16  // at a time
+	wakesTaken  = 256 // per read
+	// One that fails is tried again after wakePause, then after twice as long, up to
+	// wakePauseMost.
 	wakePause     = time.Second
 	wakePauseMost = 30 * time.Second
 )
 
-// waker wakes threads. A dedicated goroutine does so, because many threads may be due at the
-// same time, and neither beats nor other work may wait for them.
+// waker creates the runs of threads that wake up, or of crons. A dedicated goroutine does so,
+// because many may be due at the same time, and neither beats nor other work may wait for them.
 type waker struct {
-	due    chan struct{} // signals that threads may be due
+	due    chan struct{} // signals that some may be due
 	mu     sync.Mutex
 	failed map[uuid.UUID]*wakeFailure
 }
 
-// wakeFailure records that a thread could not be woken.
+// wakeFailure records that a thread could not be woken, or that a cron could not create its
+// run.
 type wakeFailure struct {
 	pause time.Duration
 	until time.Time // no attempt before
@@ -98,7 +99,7 @@ func newWaker() *waker {
 	return &waker{due: make(chan struct{}, 1), failed: map[uuid.UUID]*wakeFailure{}}
 }
 
-// look makes the waker look for due threads.
+// look makes the waker look for what is due.
 func (w *waker) look() {
 	select {
 	case w.due <- struct{}{}:
@@ -106,33 +107,32 @@ func (w *waker) look() {
 	}
 }
 
-// rests reports whether a thread could not be woken and is not tried again yet.
-func (w *waker) rests(thread uuid.UUID) bool {
+// rests reports whether the last attempt has failed and the next one is not due yet.
+func (w *waker) rests(id uuid.UUID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	f := w.failed[thread]
+	f := w.failed[id]
 	return f != nil && time.Now().Before(f.until)
 }
 
-// note records the outcome of an attempt to wake a thread.
-func (w *waker) note(thread uuid.UUID, err error) {
+// note records the outcome of an attempt.
+func (w *waker) note(id uuid.UUID, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err == nil {
-		delete(w.failed, thread)
+		delete(w.failed, id)
 		return
 	}
-	f := w.failed[thread]
+	f := w.failed[id]
 	if f == nil {
 		f = &wakeFailure{pause: wakePause / 2}
-		w.failed[thread] = f
+		w.failed[id] = f
 	}
 	f.pause = min(2*f.pause, wakePauseMost)
 	f.until = time.Now().Add(f.pause)
 }
 
-// forget drops failures of threads that nothing has tried to wake for a while: other
-// processes have woken or deleted them.
+// forget drops old failures: another process has succeeded, or the object is deleted.
 func (w *waker) forget() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -140,56 +140,113 @@ func (w *waker) forget() {
 	maps.DeleteFunc(w.failed, func(_ uuid.UUID, f *wakeFailure) bool { return f.until.Before(old) })
 }
 
-// wakeThreads wakes due threads until ctx ends.
-func (r *Runner) wakeThreads(ctx context.Context) {
+// run calls some whenever something may be due, and again while it reports that more may be,
+// until ctx ends. It calls done if some has done anything.
+func (w *waker) run(ctx context.Context, some func(context.Context) (n int, more bool), done func()) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-r.waker.due:
+		case <-w.due:
 		}
-		woken := false
+		worked := false
 		for more := true; more; {
 			var n int
-			n, more = r.wakeSome(ctx)
-			woken = woken || n > 0
+			n, more = some(ctx)
+			worked = worked || n > 0
 		}
-		r.waker.forget()
-		if woken {
-			r.Wake() // the loop waits for what is due next
+		w.forget()
+		if worked {
+			done()
 		}
 	}
 }
 
-// wakeSome wakes threads that are due, several at a time. It returns how many and whether
-// more may be due.
+// each calls do for the index of every ID, several at a time, and returns how many succeeded.
+// failed reports the errors.
+func (w *waker) each(ctx context.Context, ids []uuid.UUID, do func(i int) error, failed func(i int, err error)) int {
+	var done atomic.Int64
+	var all sync.WaitGroup
+	slots := make(chan struct{}, wakesAtOnce)
+	for i, id := range ids {
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			err := do(i)
+			if ctx.Err() != nil {
+				return
+			}
+			w.note(id, err)
+			if err != nil {
+				failed(i, err)
+				return
+			}
+			done.Add(1)
+		})
+	}
+	all.Wait()
+	return int(done.Load())
+}
+
+// wakeSome wakes threads that are due. It returns how many and whether more may be due.
 func (r *Runner) wakeSome(ctx context.Context) (n int, more bool) {
 	due, err := r.ledger.DueThreads(ctx, r.worker, wakesTaken, r.waker.rests)
 	if err != nil {
 		r.missed(ctx, "threads that wake up", err)
 		return 0, false
 	}
-	var woken atomic.Int64
-	var all sync.WaitGroup
-	slots := make(chan struct{}, wakesAtOnce)
-	for _, t := range due {
-		slots <- struct{}{}
-		all.Go(func() {
-			defer func() { <-slots }()
-			err := r.wakeThread(ctx, t)
-			if ctx.Err() != nil {
-				return
-			}
-			r.waker.note(t.ID, err)
-			if err != nil {
-				r.logger.ErrorContext(ctx, "failed to wake thread", "thread", t.ID, "at", t.Wake, "error", err)
-				return
-			}
-			woken.Add(1)
-		})
+	ids := make([]uuid.UUID, len(due))
+	for i, t := range due {
+		ids[i] = t.ID
 	}
-	all.Wait()
-	return int(woken.Load()), len(due) == wakesTaken && ctx.Err() == nil
+	n = r.waker.each(ctx, ids, func(i int) error { return r.wakeThread(ctx, due[i]) }, func(i int, err error) {
+		r.logger.ErrorContext(ctx, "failed to wake thread", "thread", due[i].ID, "at", due[i].Wake, "error", err)
+	})
+	return n, len(due) == wakesTaken && ctx.Err() == nil
+}
+
+// tickSome creates the runs of crons that are due. It returns how many and whether more may be
+// due.
+func (r *Runner) tickSome(ctx context.Context) (n int, more bool) {
+	due, err := r.ledger.DueCrons(ctx, wakesTaken, r.ticker.rests)
+	if err != nil {
+		r.missed(ctx, "crons", err)
+		return 0, false
+	}
+	ids := make([]uuid.UUID, len(due))
+	for i, c := range due {
+		ids[i] = c.ID
+	}
+	n = r.ticker.each(ctx, ids, func(i int) error { return r.tick(ctx, due[i], *due[i].Next) }, func(i int, err error) {
+		r.logger.ErrorContext(ctx, "failed to create run of cron", "cron", due[i].ID, "at", *due[i].Next, "error", err)
+	})
+	return n, len(due) == wakesTaken && ctx.Err() == nil
+}
+
+// tick creates one run of a cron. If the ledger rejects the run, the cron skips it. If the run
+// cannot be built, the cron tries again.
+func (r *Runner) tick(ctx context.Context, c *ledger.Cron, at time.Time) error {
+	n, err := r.o.Cron(ctx, c, at)
+	if err != nil {
+		return err
+	}
+	next, err := NextTime(c, time.Now())
+	if err != nil {
+		return err
+	}
+	made, ok, err := r.ledger.Tick(ctx, c.ID, at, next, n)
+	if ok && err != nil {
+		r.logger.ErrorContext(ctx, "cron skipped a run", "cron", c.ID, "at", at, "error", err)
+		return nil
+	}
+	if err != nil || made == nil {
+		return err
+	}
+	for _, other := range made.Ordered {
+		r.tell(other.ID, other.Order)
+	}
+	r.announce()
+	return nil
 }
 
 // wakeThread creates the run that continues a thread. If this process has a slot to spare, it

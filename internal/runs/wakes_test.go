@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"slices"
 	"sync"
@@ -258,5 +259,45 @@ func TestWakeUpsLeaveSlotsFree(t *testing.T) {
 		if got != want || left != max(slots, 0)-want {
 			t.Errorf("of %d slots, wake-ups took %d and left %d; want %d and %d", slots, got, left, want, max(slots, 0)-want)
 		}
+	}
+}
+
+// More crons than are read at a time cannot create their runs, and are due before the others.
+// A cron that takes long delays no queued run.
+func TestFailingCronsBlockNoOthers(t *testing.T) {
+	p := place{ledger.NewMemory(), checkpoint.NewMemory()}
+	l := ledger.New(p.rows, nil)
+	cron := func(at time.Time, schedule string) {
+		t.Helper()
+		if err := l.CreateCron(t.Context(), &ledger.Cron{Assistant: uuid.New(), Next: &at, Enabled: true, Schedule: schedule}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range wakesTaken + 10 {
+		cron(time.Now().Add(-time.Hour), "unknown")
+	}
+	cron(time.Now().Add(-time.Minute), "0 0 1 1 *")
+	e := newEnds()
+	reached, queued := make(chan struct{}, 1), make(chan struct{})
+	thread := uuid.New()
+	newRunner(t, p, Options{Ended: e.add, Cron: func(_ context.Context, c *ledger.Cron, _ time.Time) (*ledger.NewRun, error) {
+		if c.Schedule == "unknown" {
+			return nil, errors.New("unknown schedule")
+		}
+		reached <- struct{}{}
+		<-queued
+		return &ledger.NewRun{Run: &ledger.Run{Thread: thread, Graph: "nap"}, Create: &ledger.Thread{}}, nil
+	}})
+	<-reached
+	first := uuid.New()
+	if _, err := l.CreateRun(t.Context(), &ledger.NewRun{Run: &ledger.Run{Thread: first, Graph: "nap"}, Create: &ledger.Thread{}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := e.await(1); got[0] != first {
+		t.Errorf("a run of %s ended, want one of %s", got[0], first)
+	}
+	close(queued)
+	if got := e.await(2); got[1] != thread {
+		t.Errorf("a run of %s ended, want one of %s", got[1], thread)
 	}
 }

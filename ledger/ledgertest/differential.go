@@ -522,7 +522,7 @@ func (c *comparison) crons() {
 	case c.oneIn(8):
 		_, _ = both(c, fmt.Sprintf("delete cron %s", cron), func(l *ledger.Ledger) (any, error) { return nil, l.DeleteCron(c.ctx, cron, f) })
 	}
-	due, _ := both(c, "due crons", func(l *ledger.Ledger) ([]*ledger.Cron, error) { return l.DueCrons(c.ctx, 2) })
+	due, _ := both(c, "due crons", func(l *ledger.Ledger) ([]*ledger.Cron, error) { return l.DueCrons(c.ctx, 2, nil) })
 	for _, d := range due {
 		c.tick(d)
 	}
