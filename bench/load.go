@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -24,7 +25,9 @@ import (
 
 const (
 	clients       = 32
-	runsOfAThread = 10  // so that the state does not grow with the speed of the server
+	stateless     = 0  // runs per thread
+	runsOfAThread = 10 // so that the state does not grow with the speed of the server
+	longThread    = math.MaxInt
 	burstFrames   = 100 // that each reader of server_sse1000 gets
 	startTrials   = 5
 )
@@ -40,10 +43,11 @@ func (h *host) loadTime() time.Duration {
 
 // serverTrials are the server jobs, on any server.
 var serverTrials = map[string]func(h *host) trial{
-	"server_wait_stateless":   func(h *host) trial { return waiting(h, 1, false) },
-	"server_wait_stateless32": func(h *host) trial { return waiting(h, clients, false) },
-	"server_wait_thread":      func(h *host) trial { return waiting(h, 1, true) },
-	"server_wait_thread32":    func(h *host) trial { return waiting(h, clients, true) },
+	"server_wait_stateless":   func(h *host) trial { return waiting(h, 1, stateless) },
+	"server_wait_stateless32": func(h *host) trial { return waiting(h, clients, stateless) },
+	"server_wait_thread":      func(h *host) trial { return waiting(h, 1, runsOfAThread) },
+	"server_wait_thread32":    func(h *host) trial { return waiting(h, clients, runsOfAThread) },
+	"server_wait_long32":      func(h *host) trial { return waiting(h, clients, longThread) },
 	"server_first_event":      firstEvent,
 	"server_sse1000":          readers,
 	"server_start":            starting,
@@ -134,18 +138,18 @@ type traveller struct {
 	address string // host and port
 	conn    net.Conn
 	in      *bufio.Reader
-	threads bool
-	thread  string
-	runs    int // of the thread
+	most    int    // runs per thread; 0 means no threads
+	thread  string // the current one
+	runs    int    // of the thread
 }
 
 // travel makes a run and waits for its values, which have to be right.
 func (t *traveller) travel(ctx context.Context) error {
 	run, path := newRun{Assistant: "router", Input: trip{Target: "right", X: 1}}, "/runs/wait"
-	if !t.threads || t.runs == runsOfAThread {
+	if t.runs >= t.most {
 		t.thread, t.runs = "", 0
 	}
-	if t.threads {
+	if t.most > 0 {
 		if t.thread == "" {
 			t.thread = uuid.NewString()
 		}
@@ -208,21 +212,26 @@ func (t *traveller) close() {
 
 // waiting is the load of some clients. With one, a request costs the median; with
 // more, the time of all divided by the requests, so that ratios are those of the
-// throughput.
-func waiting(h *host, clients int, threads bool) trial {
+// throughput. runs is the number of runs per thread.
+func waiting(h *host, clients, runs int) trial {
 	return func(ctx context.Context, j job) (line, error) {
 		return h.on(ctx, func(s *serving) (line, error) {
-			if _, _, err := load(ctx, s.address, clients, threads, 2*clients, h.loadTime()/4); err != nil { // warm
+			if _, _, err := load(ctx, s.address, clients, runs, 2*clients, h.loadTime()/4); err != nil { // warm
 				return line{}, err
 			}
-			took, all, err := load(ctx, s.address, clients, threads, j.want, h.loadTime())
+			before, beforeErr := cpuOf(s.cmd.Process.Pid)
+			took, all, err := load(ctx, s.address, clients, runs, j.want, h.loadTime())
 			if err != nil {
 				return line{}, err
 			}
 			n := float64(len(took))
+			after, afterErr := cpuOf(s.cmd.Process.Pid)
 			l := line{NsPerOp: float64(all.Nanoseconds()) / n, PerSecond: n / all.Seconds(), P50Ns: median(took), P95Ns: percentile(took, 95)}
 			if clients == 1 {
 				l.NsPerOp = l.P50Ns
+			}
+			if beforeErr == nil && afterErr == nil { // not all systems report it
+				l.CPUNs = float64((after - before).Nanoseconds()) / n
 			}
 			l.Note = fmt.Sprintf("%d requests", len(took))
 			return l, nil
@@ -232,13 +241,13 @@ func waiting(h *host, clients int, threads bool) trial {
 
 // load makes requests until there are enough or the time is over, and returns how long
 // each took and how long all together. Every client makes one at least.
-func load(ctx context.Context, address string, clients int, threads bool, most int, limit time.Duration) ([]time.Duration, time.Duration, error) {
+func load(ctx context.Context, address string, clients, runs, most int, limit time.Duration) ([]time.Duration, time.Duration, error) {
 	var mu sync.Mutex
 	var took []time.Duration
 	var begun atomic.Int64
 	first := time.Now()
 	err := together(clients, func(int) error {
-		t := &traveller{address: address, threads: threads}
+		t := &traveller{address: address, most: runs}
 		defer t.close()
 		var own []time.Duration
 		for len(own) == 0 || time.Since(first) < limit && begun.Load() < int64(most) {

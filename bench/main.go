@@ -267,7 +267,7 @@ func (b *bench) inTurns(ctx context.Context, j job, sides ...side) error {
 // against sets a peer's result beside ours, if we have one.
 func (b *bench) against(peer string, l line) peerLine {
 	p := peerLine{Name: l.Name, Peer: peer, PeerNs: new(l.NsPerOp), Note: l.Note, Turn10Ns: l.Turn10Ns, Turn100Ns: l.Turn100Ns,
-		P50Ns: l.P50Ns, P95Ns: l.P95Ns, PerSecond: l.PerSecond, RSSBytes: l.RSSBytes}
+		P50Ns: l.P50Ns, P95Ns: l.P95Ns, PerSecond: l.PerSecond, CPUNs: l.CPUNs, RSSBytes: l.RSSBytes}
 	ours, ok := b.ours[l.Name]
 	if !ok {
 		return p

@@ -169,6 +169,9 @@ func serverCell(l line) string {
 	if l.P95Ns > 0 {
 		cell += ", p95 " + roundTime(l.P95Ns)
 	}
+	if l.CPUNs > 0 {
+		cell += ", " + roundTime(l.CPUNs) + " of CPU"
+	}
 	if l.RSSBytes > 0 {
 		cell += ", " + roundBytes(l.RSSBytes) + " of memory"
 	}
@@ -179,7 +182,7 @@ func serverPeerCell(l peerLine) string {
 	if l.PeerNs == nil {
 		return peerCell(l)
 	}
-	cell := serverCell(line{NsPerOp: *l.PeerNs, P50Ns: l.P50Ns, P95Ns: l.P95Ns, PerSecond: l.PerSecond, RSSBytes: l.RSSBytes})
+	cell := serverCell(line{NsPerOp: *l.PeerNs, P50Ns: l.P50Ns, P95Ns: l.P95Ns, PerSecond: l.PerSecond, CPUNs: l.CPUNs, RSSBytes: l.RSSBytes})
 	if l.Ratio != nil {
 		cell += ": " + roundRatio(*l.Ratio) + " ×"
 	}

@@ -39,6 +39,7 @@ type line struct {
 	RSSBytes  float64 `json:"rss_bytes,omitempty"`
 	Recall    float64 `json:"recall,omitempty"`
 	PerSecond float64 `json:"per_second,omitempty"`
+	CPUNs     float64 `json:"cpu_ns,omitempty"`
 }
 
 // measured is false of a job that lacked something; its note says what.

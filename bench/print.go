@@ -30,6 +30,7 @@ type peerLine struct {
 	P50Ns     float64 `json:"p50_ns,omitempty"`
 	P95Ns     float64 `json:"p95_ns,omitempty"`
 	PerSecond float64 `json:"per_second,omitempty"`
+	CPUNs     float64 `json:"cpu_ns,omitempty"`
 	RSSBytes  float64 `json:"rss_bytes,omitempty"`
 }
 

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // rss is how much memory the system says that the process has.
@@ -28,11 +29,38 @@ func rssIn(path string) (float64, error) {
 
 // rssOf is the memory of the processes of a group, which has the number of its first.
 func rssOf(group int) (float64, error) {
+	var sum float64
+	err := eachOf(group, func(path string, _ []string) {
+		if used, err := rssIn(path + "m"); err == nil {
+			sum += used
+		}
+	})
+	return sum, err
+}
+
+// cpuOf returns the processor time that the processes of a group have used.
+func cpuOf(group int) (time.Duration, error) {
+	const tick = 10 * time.Millisecond // of Linux, on all platforms that Go supports
+	var sum time.Duration
+	err := eachOf(group, func(_ string, fields []string) {
+		const user, system = 11, 12
+		for _, text := range fields[user : system+1] {
+			if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+				sum += time.Duration(n) * tick
+			}
+		}
+	})
+	return sum, err
+}
+
+// eachOf calls do for the processes of a group with the path of its stat file and the fields
+// there, from the process state on. It fails if the group has no process.
+func eachOf(group int, do func(path string, fields []string)) error {
 	all, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
-		return 0, err
+		return err
 	}
-	var sum float64
+	found := false
 	for _, path := range all {
 		raw, err := os.ReadFile(path)
 		if err != nil {
@@ -40,17 +68,16 @@ func rssOf(group int) (float64, error) {
 		}
 		// "pid (name) state ppid pgrp …", and a name may have parentheses.
 		fields := strings.Fields(string(raw[bytes.LastIndexByte(raw, ')')+1:]))
-		if len(fields) < 3 || fields[2] != strconv.Itoa(group) {
+		if len(fields) < 13 || fields[2] != strconv.Itoa(group) {
 			continue
 		}
-		if used, err := rssIn(path + "m"); err == nil {
-			sum += used
-		}
+		found = true
+		do(path, fields)
 	}
-	if sum == 0 {
-		return 0, fmt.Errorf("process %d is gone", group)
+	if !found {
+		return fmt.Errorf("process %d is gone", group)
 	}
-	return sum, nil
+	return nil
 }
 
 // inGroup gives a command a process group, which its children belong to.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"time"
 )
 
 func rss() (float64, error) {
@@ -13,6 +14,8 @@ func rss() (float64, error) {
 }
 
 func rssOf(int) (float64, error) { return rss() }
+
+func cpuOf(int) (time.Duration, error) { return 0, errors.ErrUnsupported }
 
 func inGroup(*exec.Cmd) {}
 

@@ -72,6 +72,7 @@ var catalogue = []job{
 	{"server_wait_stateless32", "request", 1, 15_000, "POST /runs/wait by 32 clients at once; the time is that of all divided by the requests"},
 	{"server_wait_thread", "request", 1, 3000, "POST /threads/{id}/runs/wait by one client, 10 runs a thread"},
 	{"server_wait_thread32", "request", 1, 15_000, "POST /threads/{id}/runs/wait by 32 clients at once; the time is that of all divided by the requests"},
+	{"server_wait_long32", "request", 1, 15_000, "the same, each client on one thread, which grows with every run"},
 	{"server_first_event", "event", 1, 300, "from a node's first event to its client, over server-sent events"},
 	{"server_sse1000", "frame", 1, 1000, "1,000 clients read the stream of one run; the time is that of all divided by the frames"},
 	{"server_start", "start", 1, 1, "from the start of the server's process to the first answer"},
