@@ -92,6 +92,7 @@ var floorOf = map[string]int{
 	"draw":                0,
 	"reduce":              0,
 	"treadletype":         0,
+	"internal/dburl":      0,
 	"internal/envfile":    0,
 	"internal/hub":        0,
 	"internal/killtest":   0,

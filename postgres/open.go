@@ -20,6 +20,7 @@ import (
 
 	"github.com/treadle-go/treadle/checkpoint"
 	"github.com/treadle-go/treadle/internal/budget"
+	"github.com/treadle-go/treadle/internal/dburl"
 )
 
 // Errors of a DB, in addition to those of package checkpoint.
@@ -167,6 +168,11 @@ func Open(ctx context.Context, url string, o *Options) (*DB, error) {
 
 // poolConfig is the pool for a url, with so many connections if it is not 0.
 func poolConfig(url string, conns int) (*pgxpool.Config, error) {
+	if strings.Contains(url, "://") {
+		if _, err := dburl.Parse(url); err != nil { // whose error does not contain a part of the password
+			return nil, err
+		}
+	}
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, err

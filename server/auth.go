@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 
 	"github.com/treadle-go/treadle/ledger"
@@ -12,12 +13,14 @@ import (
 
 // Auth says who the callers are and what they may do.
 type Auth struct {
-	// Authenticate returns the caller of a request. An error is a refusal; a
-	// [*StatusError] chooses its status, which is 401 otherwise.
+	// Authenticate returns the caller of a request. If it returns an error, the caller is
+	// rejected: with the status and detail of a [*StatusError], or else with 401 and
+	// without the text of the error, which the server logs. That text can reveal
+	// internal details, such as the address of a database.
 	Authenticate func(*http.Request) (*User, error)
 	// On has handlers by what they decide about: "threads:create", "threads",
 	// "*:create" or "*". The most specific one decides. What no handler decides
-	// about is refused.
+	// about is refused. An error of a handler is like an error of Authenticate, with 403.
 	//
 	// The resources and their actions are assistants (create, read, update, delete,
 	// search), threads (create, read, update, delete, search, create_run), crons
@@ -70,6 +73,33 @@ type StatusError struct {
 
 func (e *StatusError) Error() string { return fmt.Sprintf("%d: %s", e.Status, e.Detail) }
 
+// denial is an error of this package's Authenticate functions. Its text is for callers.
+type denial struct{ text string }
+
+func (e *denial) Error() string { return e.text }
+
+// denied returns the response to a caller that a function of Auth has rejected. Only texts
+// meant for callers are shown; others are logged.
+func (c *call) denied(status int, err error) error {
+	if e, ok := errors.AsType[*StatusError](err); ok {
+		return fail(e.Status, "%s", e.Detail)
+	}
+	if e, ok := errors.AsType[*denial](err); ok {
+		return fail(status, "%s", e.text)
+	}
+	if e, ok := errors.AsType[*keysError](err); ok {
+		if e.cause != nil { // otherwise it was logged at the last attempt
+			c.s.log.Error("failed to read issuer keys", "error", e.cause)
+		}
+		return fail(http.StatusServiceUnavailable, "%s", e.Error())
+	}
+	c.s.log.Info("access denied", "method", c.r.Method, "path", c.r.URL.Path, "status", status, "error", passwords.ReplaceAllString(err.Error(), "://$1:***@"))
+	return fail(status, "%s", http.StatusText(status))
+}
+
+// passwords matches the passwords of URLs.
+var passwords = regexp.MustCompile(`://([^\s/:@]*):[^\s/]*@`)
+
 // authenticate finds out who the caller is.
 func (c *call) authenticate() error {
 	a := c.s.o.Auth
@@ -77,11 +107,8 @@ func (c *call) authenticate() error {
 		return nil
 	}
 	user, err := a.Authenticate(c.r)
-	if e, ok := errors.AsType[*StatusError](err); ok {
-		return fail(e.Status, "%s", e.Detail)
-	}
 	if err != nil {
-		return fail(http.StatusUnauthorized, "%v", err)
+		return c.denied(http.StatusUnauthorized, err)
 	}
 	if user == nil {
 		return fail(http.StatusUnauthorized, "the caller is unknown")
@@ -107,11 +134,8 @@ func (c *call) may(resource, action string, value map[string]any) (*ledger.Filte
 			continue
 		}
 		d, err := handler(c.r.Context(), &Access{User: c.user, Resource: resource, Action: action, Value: value})
-		if e, ok := errors.AsType[*StatusError](err); ok {
-			return nil, fail(e.Status, "%s", e.Detail)
-		}
 		if err != nil {
-			return nil, fail(http.StatusForbidden, "%v", err)
+			return nil, c.denied(http.StatusForbidden, err)
 		}
 		if !d.Allow {
 			return nil, fail(http.StatusForbidden, "Forbidden")

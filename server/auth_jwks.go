@@ -41,6 +41,7 @@ type publicKey struct {
 // keySet is a JSON Web Key Set in a file or behind a URL.
 type keySet struct {
 	source string
+	shown  string // source without what may be secret, for logs
 	remote bool
 	client *http.Client
 	now    func() time.Time
@@ -52,14 +53,15 @@ type keySet struct {
 }
 
 func newKeySet(source string) (*keySet, error) {
-	s := &keySet{source: source, now: time.Now}
+	s := &keySet{source: source, shown: source, now: time.Now}
 	if !strings.Contains(source, "://") {
 		return s, s.load(context.Background()) // a file is there, or the setting is wrong
 	}
 	u, err := url.Parse(source)
-	if err != nil {
-		return nil, err
+	if err != nil { // whose text contains the URL, which can contain a password
+		return nil, errors.New("invalid URL: write special characters of a password as %XX")
 	}
+	s.shown = shownURL(u)
 	if err := secure(u); err != nil {
 		return nil, err
 	}
@@ -79,8 +81,17 @@ func secure(u *url.URL) error {
 	if u.Scheme == "https" || u.Scheme == "http" && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()) {
 		return nil
 	}
-	return fmt.Errorf("%q: want a file or an https URL", u.Redacted())
+	return fmt.Errorf("%q: want a file or an https URL", shownURL(u))
 }
+
+// shownURL returns a URL without what may be secret: the user, the password, and the parameters.
+func shownURL(u *url.URL) string { return u.Scheme + "://" + u.Host + u.EscapedPath() }
+
+// keysError says that the keys of the issuer cannot be read. Its text is for callers, who may
+// be anyone, so the cause is for the log only.
+type keysError struct{ cause error }
+
+func (*keysError) Error() string { return "keys of the issuer unavailable: try again later" }
 
 // find returns the keys that a token with this header may be signed with. One caller
 // at a time reads the set again; the others wait for it.
@@ -98,7 +109,7 @@ func (s *keySet) find(ctx context.Context, alg, id string) ([]crypto.PublicKey, 
 		}
 	}
 	if s.now().Sub(s.loaded) > keysStale {
-		return nil, fmt.Errorf("the keys of the issuer are not available: %w", errors.Join(err, errors.New("try again later")))
+		return nil, &keysError{err}
 	}
 	if len(found) == 0 {
 		return nil, errors.New("its key is unknown")
@@ -124,7 +135,7 @@ func (s *keySet) load(ctx context.Context) error {
 	}
 	keys, err := parseKeys(raw)
 	if err != nil {
-		return fmt.Errorf("%s: %w", s.source, err)
+		return fmt.Errorf("%s: %w", s.shown, err)
 	}
 	s.keys, s.loaded = keys, s.now()
 	return nil
@@ -139,6 +150,9 @@ func (s *keySet) read(ctx context.Context) ([]byte, error) {
 		return nil, err
 	}
 	resp, err := s.client.Do(req)
+	if e, ok := errors.AsType[*url.Error](err); ok { // whose text contains the URL
+		err = fmt.Errorf("%s: %w", s.shown, e.Err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -148,9 +162,9 @@ func (s *keySet) read(ctx context.Context) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case resp.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("%s answered %s", s.source, resp.Status)
+		return nil, fmt.Errorf("%s responded with %s", s.shown, resp.Status)
 	case len(raw) > maxKeySet:
-		return nil, fmt.Errorf("%s is longer than %d bytes", s.source, maxKeySet)
+		return nil, fmt.Errorf("%s is longer than %d bytes", s.shown, maxKeySet)
 	}
 	return raw, nil
 }

@@ -108,11 +108,14 @@ func algorithm(key crypto.PublicKey) string {
 func (j *jwt) authenticate(r *http.Request) (*User, error) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") || token == "" {
-		return nil, errors.New("the header Authorization: want Bearer and a token")
+		return nil, &denial{"the header Authorization: want Bearer and a token"}
 	}
 	claims, err := j.verify(r, strings.TrimSpace(token))
+	if e, ok := errors.AsType[*keysError](err); ok {
+		return nil, e
+	}
 	if err != nil {
-		return nil, fmt.Errorf("the token is refused: %w", err)
+		return nil, &denial{"the token is refused: " + err.Error()}
 	}
 	if j.o.User != nil {
 		return j.o.User(claims)
@@ -277,7 +280,7 @@ func stringsOf(v any) []string {
 func userOf(claims map[string]any) (*User, error) {
 	id, _ := claims["sub"].(string)
 	if id == "" {
-		return nil, errors.New("the token is refused: it has no subject (sub)")
+		return nil, &denial{"the token is refused: it has no subject (sub)"}
 	}
 	u := &User{Identity: id, Permissions: []string{}, Claims: claims}
 	u.DisplayName, _ = claims["name"].(string)

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"crypto"
 	"crypto/ecdsa"
@@ -13,7 +14,9 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math/big"
 	"net/http"
@@ -344,6 +347,71 @@ func TestAPIKeysKnowTheirUsers(t *testing.T) {
 		r.Header.Set("X-Api-Key", key)
 		if u, err := auth(r); u != want || (err == nil) != (want != nil) {
 			t.Errorf("key %q: %+v, %v", key, u, err)
+		}
+	}
+}
+
+// An unauthenticated caller learns nothing about the key set, and the log contains no secrets.
+func TestKeySetFailureStaysInternal(t *testing.T) {
+	down := false
+	idp := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if down {
+			panic(http.ErrAbortHandler)
+		}
+		w.WriteHeader(http.StatusInternalServerError)
+	}))
+	defer idp.Close()
+	for _, down = range []bool{false, true} {
+		auth, err := JWT(&JWTOptions{JWKS: "http://svc:PASSWORD@" + idp.Listener.Addr().String() + "/keys?code=SECRET"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var log bytes.Buffer
+		s := newTestServer(t, &Options{Auth: &Auth{Authenticate: auth}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		for range 2 {
+			r := httptest.NewRequestWithContext(t.Context(), "GET", "/threads/x", nil)
+			r.Header.Set("Authorization", "Bearer eyJhbGciOiJSUzI1NiIsImtpZCI6IngifQ.e30.AAAA")
+			w := httptest.NewRecorder()
+			s.ServeHTTP(w, r)
+			if answer := w.Body.String(); w.Code != http.StatusServiceUnavailable || !strings.Contains(answer, "try again later") || strings.Contains(answer, "127.0.0.1") || strings.Contains(answer, "keys?") {
+				t.Errorf("%d %s", w.Code, answer)
+			}
+			if _, err := auth(r); err == nil || strings.Contains(err.Error(), "127.0.0.1") {
+				t.Errorf("the error is %v", err)
+			}
+		}
+		text := log.String()
+		if strings.Contains(text, "PASSWORD") || strings.Contains(text, "SECRET") || strings.Count(text, "failed to read issuer keys") != 1 || !strings.Contains(text, idp.Listener.Addr().String()+"/keys") {
+			t.Errorf("the log is %s", text)
+		}
+	}
+	for _, source := range []string{"http://u:SEC RET@127.0.0.1:1/x", "http://u:SEC/RET@127.0.0.1:1/x", "ftp://u:SECRET@example.com/x", "http://u:SECRET@example.com/x?code=SECRET", "https://u:SEC%ZZRET@example.com"} {
+		if _, err := JWT(&JWTOptions{JWKS: source}); err == nil || strings.Contains(err.Error(), "SEC") || strings.Contains(err.Error(), "RET") {
+			t.Errorf("%s: %v", source, err)
+		}
+	}
+}
+
+// The text of an error of Auth is logged and not shown, unless it is meant for callers.
+func TestAuthErrorsStayInternal(t *testing.T) {
+	broken := errors.New("dial postgres://svc:PASSWORD@10.0.0.5: refused")
+	user := func(*http.Request) (*User, error) { return &User{Identity: "ann"}, nil }
+	for _, tt := range []struct {
+		auth   *Auth
+		status int
+		answer string
+		logged bool
+	}{
+		{&Auth{Authenticate: func(*http.Request) (*User, error) { return nil, broken }}, 401, `{"detail":"Unauthorized"}`, true},
+		{&Auth{Authenticate: func(*http.Request) (*User, error) { return nil, &StatusError{418, "no coffee"} }}, 418, `{"detail":"no coffee"}`, false},
+		{&Auth{Authenticate: APIKeys(nil)}, 401, `{"detail":"X-Api-Key: the key is missing or unknown"}`, false},
+		{&Auth{Authenticate: user, On: map[string]func(context.Context, *Access) (Decision, error){"*": func(context.Context, *Access) (Decision, error) { return Decision{}, broken }}}, 403, `{"detail":"Forbidden"}`, true},
+	} {
+		var log bytes.Buffer
+		s := newTestServer(t, &Options{Auth: tt.auth, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		status, answer := s.send("", "POST", "/threads", strings.NewReader("{}"))
+		if status != tt.status || answer != tt.answer || strings.Contains(log.String(), "svc:***@10.0.0.5") != tt.logged || strings.Contains(log.String(), "PASSWORD") {
+			t.Errorf("%d %s; the log is %s", status, answer, log.String())
 		}
 	}
 }

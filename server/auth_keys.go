@@ -3,7 +3,6 @@ package server
 import (
 	"crypto/sha256"
 	"crypto/subtle"
-	"errors"
 	"net/http"
 )
 
@@ -29,7 +28,7 @@ func APIKeys(users map[string]*User) func(*http.Request) (*User, error) {
 			}
 		}
 		if found == nil {
-			return nil, errors.New("X-Api-Key: the key is missing or unknown")
+			return nil, &denial{"X-Api-Key: the key is missing or unknown"}
 		}
 		return found, nil
 	}

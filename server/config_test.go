@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/internal/platform"
 	"github.com/treadle-go/treadle/server"
 	"github.com/treadle-go/treadle/store"
@@ -513,5 +514,46 @@ func TestServingIsClosedAndLogsNoRequests(t *testing.T) {
 	}
 	if strings.Contains(out.String(), "msg=request") {
 		t.Errorf("the log is\n%s", out)
+	}
+}
+
+// A connection string of Postgres, or a URL with an unknown scheme, is not the name of a file,
+// and its password is neither logged nor printed.
+func TestDatabaseNamesAreNotFiles(t *testing.T) {
+	for _, tt := range []struct{ db, want string }{
+		{"host=db.invalid user=u password=SECRET", ""},
+		{"password=SECRET host=db.invalid", ""},
+		{"postgress://u:SECRET@db.invalid/x", `unknown database scheme "postgress://"`},
+		{"mysql://u:SECRET@db.invalid/x", `unknown database scheme "mysql://"`},
+		{"postgres:/u:SECRET@db.invalid/x", "want postgres://…"},
+		{"postgres://u:SECRET/x@db.invalid/x", "invalid Postgres URL"},
+		{"Server=db.invalid;Password=SECRET", `unknown keyword "Server"`},
+		{"postgres://u:SECRET@db.invalid/x?password=SECRET", ""},
+	} {
+		t.Chdir(t.TempDir())
+		graphs, err := platform.All()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, serve := range map[string]func(context.Context, []string, io.Writer, *server.Options, ...treadle.AnyGraph) error{"Serve": server.Serve, "ServeFile": server.ServeFile} {
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			out := &output{}
+			err = serve(ctx, []string{"--port", "0", "--db", tt.db}, out, nil, graphs...)
+			cancel()
+			if err == nil || strings.Contains(err.Error()+out.String(), "SECRET") || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%s: %s: %v\n%s", name, tt.db, err, out)
+			}
+			help := &output{}
+			t.Setenv("DATABASE_URI", tt.db)
+			t.Setenv("NATS_URL", "nats://u:SECRET@nats.test:4222,nats://b.test")
+			if err := serve(t.Context(), []string{"--help"}, help, nil, graphs...); err != nil || strings.Contains(help.String(), "SECRET") || !strings.Contains(help.String(), "nats://nats.test:4222,nats://b.test") {
+				t.Errorf("%s: --help: %v\n%s", name, err, help)
+			}
+			t.Setenv("DATABASE_URI", "")
+			t.Setenv("NATS_URL", "")
+		}
+		if files, err := os.ReadDir("."); err != nil || len(files) > 0 {
+			t.Errorf("%s: files %v, %v", tt.db, files, err)
+		}
 	}
 }

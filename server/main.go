@@ -25,6 +25,7 @@ import (
 
 	"github.com/treadle-go/treadle"
 	"github.com/treadle-go/treadle/bus"
+	"github.com/treadle-go/treadle/internal/dburl"
 	"github.com/treadle-go/treadle/internal/envfile"
 	"github.com/treadle-go/treadle/internal/near"
 	"github.com/treadle-go/treadle/natsbus"
@@ -100,6 +101,7 @@ type settings struct {
 	requests, studio         bool
 	grace                    time.Duration
 	memory                   byteSize
+	database                 dburl.Name // what db names
 }
 
 // flags are the flags with their defaults.
@@ -166,7 +168,10 @@ func (s *settings) parse(args []string) error {
 	if !slices.Contains(roles, s.role) {
 		return fmt.Errorf("--role: unknown role %q: use %s%s", s.role, strings.Join(roles, ", "), near.Hint(s.role, roles))
 	}
-	if !s.postgres() && (s.nats != "" || s.role != "all") {
+	if s.database, err = dburl.Parse(s.db); err != nil {
+		return fmt.Errorf("--db: %w", err)
+	}
+	if !s.database.Postgres && (s.nats != "" || s.role != "all") {
 		return errors.New("--nats and --role are for several processes, which need a common database: --db postgres://…")
 	}
 	return nil
@@ -174,11 +179,6 @@ func (s *settings) parse(args []string) error {
 
 // roles are those of a process.
 var roles = []string{"all", "api", "worker"}
-
-// postgres reports whether --db names a Postgres.
-func (s *settings) postgres() bool {
-	return strings.HasPrefix(s.db, "postgres://") || strings.HasPrefix(s.db, "postgresql://")
-}
 
 // usage writes the help.
 func usage(out io.Writer) error {
@@ -199,8 +199,8 @@ Flags:
 `, filepath.Base(os.Args[0]))
 	fs.VisitAll(func(f *flag.Flag) {
 		kind, text := flag.UnquoteUsage(f)
-		if f.DefValue != "" && f.DefValue != "false" {
-			text += fmt.Sprintf(" (default %s)", f.DefValue)
+		if def := shownDefault(f); def != "" {
+			text += fmt.Sprintf(" (default %s)", def)
 		}
 		fmt.Fprintf(&b, "  %-18s %s\n", strings.TrimSpace("--"+f.Name+" "+kind), text)
 	})
@@ -237,6 +237,31 @@ func (b *byteSize) String() string {
 		return ""
 	}
 	return strconv.FormatInt(int64(*b), 10)
+}
+
+// shownDefault returns the default of a flag for the help. The environment sets defaults,
+// so those of --db and --nats can contain passwords.
+func shownDefault(f *flag.Flag) string {
+	switch f.Name {
+	case "db":
+		name, err := dburl.Parse(f.DefValue)
+		if err != nil {
+			return "DATABASE_URI, which is invalid"
+		}
+		return name.Shown
+	case "nats":
+		var out []string
+		for address := range strings.SplitSeq(f.DefValue, ",") {
+			if u, err := url.Parse(strings.TrimSpace(address)); err == nil && u.Host != "" {
+				out = append(out, u.Scheme+"://"+u.Host)
+			}
+		}
+		return strings.Join(out, ",")
+	}
+	if f.DefValue == "false" {
+		return ""
+	}
+	return f.DefValue
 }
 
 func env(name, def string) string { return cmp.Or(os.Getenv(name), def) }
@@ -374,8 +399,7 @@ func printDescription(out io.Writer, o *Options) error {
 func (s *settings) serve(ctx context.Context, o *Options, graphs []treadle.AnyGraph, open opener) error {
 	log := o.Logger
 	began := time.Now()
-	s.db = strings.TrimPrefix(strings.TrimPrefix(s.db, "sqlite://"), "file:")
-	name := s.database()
+	name := s.database.Shown
 	log.InfoContext(ctx, "opening the database", "database", name)
 	db, err := open(s, ctx, o, log)
 	if err != nil {
@@ -386,8 +410,8 @@ func (s *settings) serve(ctx context.Context, o *Options, graphs []treadle.AnyGr
 			log.ErrorContext(ctx, "the database is not closed", "error", err)
 		}
 	}()
-	if !s.postgres() && !strings.HasPrefix(s.db, ":memory:") {
-		release, alone, err := lockFile(s.db + ".lock")
+	if file := s.database.Open; !s.database.Postgres && file != ":memory:" {
+		release, alone, err := lockFile(file + ".lock")
 		if err != nil {
 			return fmt.Errorf("--db: %w", err)
 		}
@@ -456,18 +480,6 @@ func serve(ctx context.Context, srv *Server, l net.Listener, grace time.Duration
 	return err
 }
 
-// database is the name of the database without its password.
-func (s *settings) database() string {
-	if !s.postgres() {
-		return s.db
-	}
-	u, err := url.Parse(s.db)
-	if err != nil {
-		return "postgres"
-	}
-	return u.Redacted()
-}
-
 // closer is a database of this process.
 type closer interface {
 	Database
@@ -479,10 +491,10 @@ type opener func(s *settings, ctx context.Context, o *Options, log *slog.Logger)
 
 // openFile opens a file.
 func (s *settings) openFile(_ context.Context, _ *Options, log *slog.Logger) (closer, error) {
-	if s.postgres() {
+	if s.database.Postgres {
 		return nil, errors.New("--db: this program serves a database in a file only; server.Main serves Postgres too")
 	}
-	db, err := sqlite.Open(s.db, &sqlite.Options{Logger: log})
+	db, err := sqlite.Open(s.database.Open, &sqlite.Options{Logger: log})
 	if err != nil {
 		return nil, fmt.Errorf("--db: %w", err)
 	}
@@ -491,10 +503,10 @@ func (s *settings) openFile(_ context.Context, _ *Options, log *slog.Logger) (cl
 
 // openAny opens a file, or a Postgres and what connects the processes on it.
 func (s *settings) openAny(ctx context.Context, o *Options, log *slog.Logger) (closer, error) {
-	if !s.postgres() {
+	if !s.database.Postgres {
 		return s.openFile(ctx, o, log)
 	}
-	db, err := postgres.Open(ctx, s.db, &postgres.Options{Logger: log, Migrate: true})
+	db, err := postgres.Open(ctx, s.database.Open, &postgres.Options{Logger: log, Migrate: true})
 	if err != nil {
 		return nil, fmt.Errorf("--db: %w", err)
 	}

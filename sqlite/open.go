@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -105,6 +106,10 @@ func Open(path string, o *Options) (*DB, error) {
 	if o == nil {
 		o = &Options{}
 	}
+	if m := scheme.FindStringSubmatch(path); m != nil {
+		// The rest is left out of the error: the URL of another database can contain a password.
+		return nil, fmt.Errorf("sqlite: open: unsupported scheme %q: want a file name", m[0])
+	}
 	db := &DB{path: path, log: o.Logger, closing: make(chan struct{}), back: writingBack{busy: make(chan struct{}, 1), pause: backPause}}
 	if db.log == nil {
 		db.log = slog.New(slog.DiscardHandler)
@@ -117,6 +122,9 @@ func Open(path string, o *Options) (*DB, error) {
 	}
 	return db, nil
 }
+
+// scheme matches the start of a URL.
+var scheme = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*://`)
 
 func (db *DB) open(o *Options) error {
 	dsn := inMemory

@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 
+	"github.com/treadle-go/treadle/internal/dburl"
 	"github.com/treadle-go/treadle/internal/langgraphimport"
 	"github.com/treadle-go/treadle/ledger"
 	"github.com/treadle-go/treadle/postgres"
@@ -22,23 +24,43 @@ type database interface {
 	io.Closer
 }
 
-// openExisting opens a database that must be there, and does not change its tables.
-func openExisting(ctx context.Context, name, schema string) (database, error) {
-	if langgraphimport.IsPostgres(name) {
-		return postgres.Open(ctx, name, &postgres.Options{Schema: schema})
+// openExisting opens a database that must exist, and does not change its tables.
+func openExisting(ctx context.Context, text, schema string) (database, error) {
+	name, err := dburl.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("--db: %w", err)
 	}
-	if err := checkFile(name); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+	if name.Postgres {
+		return postgres.Open(ctx, name.Open, &postgres.Options{Schema: schema})
 	}
-	return sqlite.Open(name, nil)
+	if err := checkFile(name.Open); err != nil {
+		return nil, fmt.Errorf("%s: %w", name.Shown, err)
+	}
+	return sqlite.Open(name.Open, nil)
 }
 
-// openOrCreate opens a database, and makes the file or the tables that are missing.
-func openOrCreate(ctx context.Context, name, schema string) (database, error) {
-	if langgraphimport.IsPostgres(name) {
-		return postgres.Open(ctx, name, &postgres.Options{Schema: schema, Migrate: true})
+// openOrCreate opens a database, and creates the file or the tables if they are missing.
+func openOrCreate(ctx context.Context, text, schema string) (database, error) {
+	name, err := dburl.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("--db: %w", err)
 	}
-	return sqlite.Open(name, nil)
+	if name.Postgres {
+		return postgres.Open(ctx, name.Open, &postgres.Options{Schema: schema, Migrate: true})
+	}
+	return sqlite.Open(name.Open, nil)
+}
+
+// fileOnly returns the file that --db names, for a command that does not support Postgres.
+func fileOnly(text string) (string, error) {
+	name, err := dburl.Parse(text)
+	if err == nil && name.Postgres {
+		err = errors.New("want an SQLite file: this command does not support Postgres")
+	}
+	if err != nil {
+		return "", fmt.Errorf("--db: %w", err)
+	}
+	return name.Open, nil
 }
 
 // namespaceOf reads a namespace from a flag: segments with slashes between them, or a

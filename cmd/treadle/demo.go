@@ -66,6 +66,9 @@ questions too, and saves nothing unless --db names a file.`,
 					return err
 				}
 			}
+			if file, err = fileOnly(file); err != nil {
+				return err
+			}
 			assistant, err := demo.Open(cmd.Context(), demo.Options{Model: model, File: file, Notes: f.notes, User: f.user})
 			if err != nil {
 				return err

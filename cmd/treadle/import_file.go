@@ -10,17 +10,18 @@ import (
 	"os"
 	"strings"
 
-	"github.com/treadle-go/treadle/internal/langgraphimport"
+	"github.com/treadle-go/treadle/internal/dburl"
 	"github.com/treadle-go/treadle/internal/memoryimport"
 	"github.com/treadle-go/treadle/store"
 )
 
 // isJSON reports whether the source is a file of JSON, and so not a database.
 func (in *importer) isJSON() bool {
-	if langgraphimport.IsPostgres(in.from) {
-		return false
+	name, err := dburl.Parse(in.from)
+	if err != nil || name.Postgres {
+		return false // the reader of databases reports an error
 	}
-	f, err := os.Open(in.from)
+	f, err := os.Open(name.Open)
 	if err != nil {
 		return false // the reader of databases says why
 	}
@@ -36,7 +37,11 @@ const maxForeign = 1 << 30
 
 // runFile imports a file of JSON: an export of Treadle, mem0 or Letta.
 func (in *importer) runFile(ctx context.Context) (err error) {
-	f, err := os.Open(in.from)
+	name, err := dburl.Parse(in.from)
+	if err != nil {
+		return fmt.Errorf("import: --from: %w", err)
+	}
+	f, err := os.Open(name.Open)
 	if err != nil {
 		return fmt.Errorf("import: %w", err)
 	}

@@ -59,6 +59,9 @@ nothing unless --db names a file.`,
 					return err
 				}
 			}
+			if db, err = fileOnly(db); err != nil {
+				return err
+			}
 			saver, err := sqlite.Open(db, nil)
 			if err != nil {
 				return err

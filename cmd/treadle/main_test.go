@@ -301,3 +301,31 @@ func TestDrawFailsWhereItCannotWrite(t *testing.T) {
 		t.Errorf("got %+v, want exit code 1 and what went wrong", got)
 	}
 }
+
+// Every command that takes a database rejects a name that is neither a file nor Postgres,
+// without showing its password and without creating a file.
+func TestCommandsRejectInvalidDatabases(t *testing.T) {
+	for _, command := range [][]string{
+		{"threads", "list", "--db"}, {"jokes", "--pace", "0s", "--db"}, {"demo", "--model", "offline", "--db"}, {"serve", "--port", "0", "--db"},
+		{"export", "--db"}, {"erase", "--user", "ann", "-n", "--db"}, {"import", "--from", "nosuch.sqlite", "--db"}, {"import", "--dry-run", "--from"},
+	} {
+		for _, name := range []string{"postgress://u:SECRET@db.invalid/x", "Server=db;Password=SECRET", "postgres://u:SECRET/x@db.invalid/x", "postgres:/u:SECRET@db.invalid"} {
+			t.Chdir(t.TempDir())
+			got := call(t.Context(), append(command, name)...)
+			if text := got.Stdout + got.Stderr; got.Code == 0 || strings.Contains(text, "SECRET") || !strings.Contains(text, "scheme") && !strings.Contains(text, "keyword") && !strings.Contains(text, "URL") {
+				t.Errorf("%v %s: %+v", command, name, got)
+			}
+			if files, err := os.ReadDir("."); err != nil || len(files) > 0 {
+				t.Errorf("%v %s: files %v, %v", command, name, files, err)
+			}
+		}
+	}
+	for _, command := range [][]string{{"threads", "list", "--db"}, {"jokes", "--pace", "0s", "--db"}, {"demo", "--model", "offline", "--db"}, {"serve", "--port", "0", "--db"}} {
+		for _, name := range []string{"host=db.invalid password=SECRET", "postgres://u:SECRET@db.invalid/x"} {
+			got := call(t.Context(), append(command, name)...)
+			if text := got.Stdout + got.Stderr; got.Code == 0 || strings.Contains(text, "SECRET") || !strings.Contains(text, "file") {
+				t.Errorf("%v %s: %+v", command, name, got)
+			}
+		}
+	}
+}

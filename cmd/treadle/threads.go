@@ -105,10 +105,13 @@ func (in *inspector) open() error {
 			return fmt.Errorf("name the file with --db: %w", err)
 		}
 	}
+	var err error
+	if in.file, err = fileOnly(in.file); err != nil {
+		return err
+	}
 	if err := checkFile(in.file); err != nil {
 		return fmt.Errorf("%s: %w", in.file, err)
 	}
-	var err error
 	in.db, err = sqlite.Open(in.file, nil)
 	return err
 }

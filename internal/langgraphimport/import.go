@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/treadle-go/treadle/checkpoint"
+	"github.com/treadle-go/treadle/internal/dburl"
 	"github.com/treadle-go/treadle/internal/memoryimport"
 	"github.com/treadle-go/treadle/store"
 )
@@ -59,17 +60,13 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return r, errors.Join(err, src.close(ctx))
 }
 
-// redacted returns the name of a source without what may be secret: the user and the parameters.
+// redacted returns the name of a source without secrets.
 func redacted(from string) string {
-	scheme, rest, ok := strings.Cut(from, "://")
-	if !ok {
-		return from
+	name, err := dburl.Parse(from)
+	if err != nil {
+		return "database"
 	}
-	rest, _, _ = strings.Cut(rest, "?")
-	if i := strings.LastIndexByte(rest, '@'); i >= 0 {
-		rest = rest[i+1:]
-	}
-	return scheme + "://" + rest
+	return name.Shown
 }
 
 func (r *Report) threads(ctx context.Context, src source, o *Options) error {

@@ -8,11 +8,12 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	_ "modernc.org/sqlite" // the driver
+
+	"github.com/treadle-go/treadle/internal/dburl"
 )
 
 // A source is a database of LangGraph, opened for reading only. All its methods see
@@ -37,16 +38,15 @@ type rawItem struct {
 	ttl              time.Duration
 }
 
-// IsPostgres reports whether a name is the URL of a Postgres database.
-func IsPostgres(name string) bool {
-	return strings.HasPrefix(name, "postgres://") || strings.HasPrefix(name, "postgresql://")
-}
-
 func openSource(ctx context.Context, from string) (source, error) {
-	if IsPostgres(from) {
-		return openPostgres(ctx, from)
+	name, err := dburl.Parse(from)
+	if err != nil {
+		return nil, err
 	}
-	return openSQLite(ctx, from)
+	if name.Postgres {
+		return openPostgres(ctx, name.Open)
+	}
+	return openSQLite(ctx, name.Open)
 }
 
 // errForeign says that a database has no tables of LangGraph.
@@ -61,7 +61,6 @@ type sqliteSource struct {
 }
 
 func openSQLite(ctx context.Context, file string) (_ source, err error) {
-	file = strings.TrimPrefix(file, "sqlite:///")
 	info, err := os.Stat(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
