@@ -70,7 +70,7 @@ func (g *core) unfinished(ctx context.Context) iter.Seq2[string, error] {
 			case err != nil:
 				fail(err)
 				return
-			case w == nil || !w.Left || w.Paused && !w.Failed || !g.plan.Owns(w.Graph):
+			case w == nil || !w.LeftOf(g.plan) || w.Paused && !w.Failed || !g.plan.Owns(w.Graph):
 			case !yield(info.Name, nil):
 				return
 			}

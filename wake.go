@@ -283,7 +283,7 @@ func (w *waker) look(ctx context.Context, s *wakeSource, info checkpoint.Thread)
 			t.graph = g
 		}
 	}
-	t.moves = found.Left && !found.Paused && !found.Failed
+	t.moves = (found.Left || t.graph != nil && found.LeftOf(t.graph.plan)) && !found.Paused && !found.Failed
 	if t.graph != nil && !found.Due.IsZero() {
 		w.enqueue(t, found.Due)
 	}

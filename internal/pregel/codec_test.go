@@ -80,7 +80,7 @@ func codecPlan(t testing.TB) *Plan {
 			node("a", state), node("b", state), node(`odd "name" <é>`, state), late,
 			node("int", reflect.TypeFor[int]()), node("struct", reflect.TypeFor[codecSent]()), node("map", words.Update), node("pointer", reflect.TypeFor[*codecSent]()),
 		},
-		Edges: []EdgeSpec{{Start, "a"}, {"a", "b"}},
+		Edges: []EdgeSpec{{Start, "a"}, {"a", "b"}, {`odd "name" <é>`, "late"}},
 		Joins: []JoinSpec{{[]string{"a", "b"}, "late"}, {[]string{"b", "late", `odd "name" <é>`}, "a"}},
 	})
 	if err != nil {
@@ -185,6 +185,7 @@ func TestControlOfAnotherVersionOfTheGraph(t *testing.T) {
 		"a node is gone":          `{"next":["gone"]}`,
 		"a deferred node is gone": `{"waiting":["gone"]}`,
 		"the receiver is gone":    `{"sends":[{"node":"gone","input":1}]}`,
+		"the source is gone":      `{"after":["gone"]}`,
 	} {
 		r := p.codecRun(t)
 		if err := r.decodeControl([]byte(raw)); err != nil {
@@ -211,6 +212,18 @@ func TestControlOfAnotherVersionOfTheGraph(t *testing.T) {
 		if !r.ctl.idle() || slices.ContainsFunc(r.ctl.joins, bits.any) {
 			t.Errorf("%s: %s leads to %+v, want nothing", name, raw, r.ctl)
 		}
+	}
+}
+
+// An imported checkpoint may name nodes that have run instead of those that run next.
+func TestControlFollowsEdgesAfterNodes(t *testing.T) {
+	p := codecPlan(t)
+	r := p.codecRun(t)
+	if err := r.decodeControl([]byte(`{"after":["a","odd \"name\" <é>"],"next":["b"]}`)); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(r.ctl.armed, []int32{p.byName["b"].id}) || !slices.Equal(r.ctl.waiting, []int32{p.byName["late"].id}) || len(r.ctl.gone) > 0 {
+		t.Errorf("control %+v, want b next and late waiting", r.ctl)
 	}
 }
 
@@ -263,6 +276,7 @@ func FuzzDecodeControl(f *testing.F) {
 		`{"sends":[{"node":"map","input":{"Log":["x"],"Text":5,"z":[1,{"a":null}]}},{"node":"pointer","input":null},{"node":"a","input":{"Tally":{"a":1},"Any":1e400}}]}`,
 		`{"joins":{"join:a+b:late":["b","a","gone"],"none":null}}`, `{"seed":"s","owner":"o","children":{"ns":"1ec9414c-232a-6b00-b3c8-9f6bdeced846"}}`,
 		`{"next":["odd \"name\" <é>","odd \"name\" \u003cé\u003e"]}`,
+		`{"after":["a","gone","odd \"name\" <é>"],"next":["b"]}`,
 	} {
 		f.Add([]byte(s))
 	}

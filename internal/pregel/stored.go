@@ -19,8 +19,9 @@ type controlJSON struct {
 	Waiting []string            `json:"waiting,omitempty"`
 	Sends   []sendJSON          `json:"sends,omitempty"`
 	Joins   map[string][]string `json:"joins,omitempty"`
-	Last    []string            `json:"last,omitempty"` // nodes of the previous step
-	Seed    string              `json:"seed,omitempty"` // of task ids, if not the checkpoint's id
+	After   []string            `json:"after,omitempty"` // of an imported thread: nodes whose edges are still to be followed
+	Last    []string            `json:"last,omitempty"`  // nodes of the previous step
+	Seed    string              `json:"seed,omitempty"`  // of task ids, if not the checkpoint's id
 
 	Of       checkpoint.ID            `json:"of,omitzero"`        // of a nested run: the checkpoint around it
 	Owner    string                   `json:"owner,omitempty"`    // of a per-thread nested run: the task it ran for
@@ -246,7 +247,12 @@ func (r *Run) decodeControl(raw []byte) error {
 	}
 	r.ctl.start, r.ctl.seed, r.last = startOf(c.Start, c.Input), c.Seed, c.Last
 	r.children, r.ownerWas, r.ofWas, r.madeBy = c.Children, c.Owner, c.Of, c.Graph
-	r.ctl.armed, r.ctl.waiting = ids(c.Next), ids(c.Waiting)
+	r.ctl.armed, r.ctl.waiting = ids(append(c.Next, r.plan.successors(c.After, false)...)), ids(append(c.Waiting, r.plan.successors(c.After, true)...))
+	for _, name := range c.After {
+		if r.plan.byName[name] == nil { // whatever followed the node cannot be known
+			r.ctl.gone = append(r.ctl.gone, name)
+		}
+	}
 	for _, s := range c.Sends {
 		n := r.plan.byName[s.Node]
 		if n == nil {
@@ -267,6 +273,21 @@ func (r *Run) decodeControl(raw []byte) error {
 		}
 	}
 	return nil
+}
+
+// successors returns the targets of the plain edges that leave the named nodes:
+// either the deferred ones or the others.
+func (p *Plan) successors(nodes []string, deferred bool) (out []string) {
+	for _, name := range nodes {
+		if n := p.byName[name]; n != nil {
+			for _, id := range n.edges {
+				if to := p.nodes[id]; to.Defer == deferred {
+					out = append(out, to.Name)
+				}
+			}
+		}
+	}
+	return out
 }
 
 // encodeStart returns the stored form of an input: JSON as a caller would send

@@ -150,6 +150,13 @@ type Waiting struct {
 	Due    time.Time // when it goes on by itself; zero: it does not
 
 	Signals []string // the names of the signals that it waits for
+
+	after []string // see controlJSON.After
+}
+
+// LeftOf reports whether the thread has nodes of p left to run.
+func (w *Waiting) LeftOf(p *Plan) bool {
+	return w.Left || len(p.successors(w.after, false)) > 0 || len(p.successors(w.after, true)) > 0
 }
 
 // WaitingOf reads what a thread waits for, without its state. It returns nil for a
@@ -169,7 +176,7 @@ func WaitingOf(ctx context.Context, s checkpoint.Saver, thread string) (*Waiting
 	cp.Pending = slices.DeleteFunc(cp.Pending, isVoided)
 	open := openPauses(cp).open
 	w := &Waiting{Graph: c.Graph, Paused: len(open) > 0, Failed: anyFailed(cp.Pending),
-		Left: startOf(c.Start, c.Input) != nil || len(c.Next) > 0 || len(c.Sends) > 0}
+		Left: startOf(c.Start, c.Input) != nil || len(c.Next) > 0 || len(c.Sends) > 0, after: c.After}
 	if w.Failed {
 		return w, nil // somebody has to look at it first
 	}
